@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JSON to request, event to JSON. Knows every wire shape and no connection.
+ *
+ * struct api is immutable and any thread may use it; a struct api_call belongs to
+ * one thread at a time (a worker while it is made, io afterwards).
+ */
+#pragma once
+#include "base/buf.h"
+#include "model/model.h"
+#include "sched/request.h"
+
+struct api;
+struct api_call;
+
+struct api_opts {
+	const struct model *model;
+	const char *model_name;    /* `model` in answers and requests */
+	const char *const *aliases; /* further names it answers to */
+	int n_aliases;
+	int32_t n_ctx;
+	int64_t max_output_tok;    /* cap on max_tokens; 0: the context */
+	int32_t max_choices;       /* bound on n; 0: 8 */
+	const char *version;
+	const char *system_fingerprint;
+	const struct clock *clock;
+};
+
+/* Compiles the chat template; a model without one refuses chat calls. */
+enum status api_create(const struct api_opts *o, struct api **out,
+		       struct fail *fail) MUST_USE;
+void api_destroy(struct api *a);
+
+enum api_kind { API_CHAT, API_COMPLETION };
+
+struct api_input {
+	enum api_kind kind;
+	struct str body;
+	const char *request_id;
+	int64_t arrival_us;
+};
+
+/* Parse, render, tokenize. Slow for large bodies: may run on a worker thread. */
+enum status api_call_create(const struct api *a, const struct api_input *in,
+			    struct api_call **out, struct fail *fail) MUST_USE;
+void api_call_destroy(struct api_call *c); /* drops its request reference */
+/* To be submitted; the call keeps its own reference. */
+struct request *api_call_request(struct api_call *c);
+bool api_call_is_stream(const struct api_call *c);
+
+/* Turn one event into response bytes. Stream: whole SSE frames. Not stream: nothing
+ * until EVENT_DONE, then the JSON object. After EVENT_FAILED: an SSE error frame, or
+ * the JSON error object whose HTTP status is api_call_status. */
+void api_call_on_event(struct api_call *c, const struct event *e,
+		       struct buf *out);
+bool api_call_is_done(const struct api_call *c);
+enum status api_call_status(const struct api_call *c);
+
+/* What the access log wants, after the last event. */
+struct api_log {
+	struct request_stats stats;
+	int n_choices;
+	enum finish finish; /* of the last choice */
+	bool is_stream;
+	const char *user; /* the request's `user`, "" if none */
+};
+void api_call_log(const struct api_call *c, struct api_log *out);
+
+/* Bodies without a request. */
+void api_error_format(const struct fail *f, struct buf *out);
+void api_models_format(const struct api *a, struct buf *out);
+enum status api_model_format(const struct api *a, struct str id,
+			     struct buf *out, struct fail *fail) MUST_USE;
+void api_version_format(const struct api *a, struct buf *out);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the arithmetic happens: one table of operations (ops.def), filled by
+ * cpu_*.c (and hip_*.c). Thread: engine, except backend_create.
+ *
+ * Device addresses are plain pointers; pointer arithmetic on the host is
+ * allowed, reading through them is not (on the CPU they happen to be host
+ * memory). Operations are queued in order; `sync` waits for all of them and
+ * reports the first failure. All device memory is taken at start.
+ */
+#pragma once
+#include "base/pool.h"
+#include "kernels/ops.h"
+#include "model/model.h"
+
+struct backend;
+
+struct backend_opts {
+	const char *name; /* "cpu" */
+	int n_threads;    /* CPU: 0 = one per CPU */
+	bool exact;       /* weights and activations as they are, no fast path */
+};
+
+struct backend_ops {
+#define OP(name, contract) \
+	enum status (*name)(struct backend *b, const struct name##_args *a);
+#include "backend/ops.def"
+#undef OP
+	/* Device memory: zeroed, 256-byte aligned; E_NOMEM. */
+	enum status (*alloc)(struct backend *b, size_t n_bytes, void **out);
+	void (*free)(struct backend *b, void *p);
+	/* Bring a checkpoint weight to the device in its own format; the CPU
+	 * returns views of the mapped file. Freed with the backend. */
+	enum status (*load_weight)(struct backend *b, const struct weight *host,
+				   struct weight *out, struct fail *fail);
+	enum status (*upload)(struct backend *b, void *dst, const void *src,
+			      size_t n_bytes);
+	enum status (*download)(struct backend *b, void *dst, const void *src,
+				size_t n_bytes);
+	enum status (*sync)(struct backend *b, struct fail *fail);
+	void (*destroy)(struct backend *b);
+};
+
+/* A backend embeds this as its first member. */
+struct backend {
+	const struct backend_ops *ops;
+	const char *name;        /* "cpu" */
+	char device[120];        /* "AMD EPYC, 2 threads" */
+	enum dtype kv_type;      /* element type of the KV cache */
+};
+
+enum status backend_create(const struct backend_opts *o, struct backend **out,
+			   struct fail *fail) MUST_USE;
+void backend_destroy(struct backend *b);

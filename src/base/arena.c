@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#define BLOCK_MIN 8192
+
+struct arena_block {
+	struct arena_block *next;
+	size_t used, cap;
+	_Alignas(16) char data[];
+};
+
+void arena_init(struct arena *a, size_t limit_bytes)
+{
+	*a = (struct arena){.limit = limit_bytes};
+}
+
+void arena_deinit(struct arena *a)
+{
+	struct arena_block *b = a->head;
+	while (b) {
+		struct arena_block *next = b->next;
+		free(b);
+		b = next;
+	}
+	a->head = NULL;
+	a->n_bytes = 0;
+}
+
+void *arena_alloc(struct arena *a, size_t n)
+{
+	n = (n + 15) & ~(size_t)15;
+	struct arena_block *b = a->head;
+	if (!b || b->cap - b->used < n) {
+		/* Blocks double, so that many small pieces cost few mallocs; a
+		 * piece larger than that gets a block of its own size. */
+		size_t cap = b ? MIN(b->cap * 2, (size_t)1 << 20) : BLOCK_MIN;
+		cap = MAX(cap, n);
+		b = xmalloc(sizeof *b + cap);
+		b->next = a->head;
+		b->used = 0;
+		b->cap = cap;
+		a->head = b;
+	}
+	void *p = b->data + b->used;
+	b->used += n;
+	a->n_bytes += n;
+	memset(p, 0, n);
+	return p;
+}
+
+void *arena_try_alloc(struct arena *a, size_t n)
+{
+	if (a->limit && (n > a->limit || a->n_bytes > a->limit - n))
+		return NULL;
+	return arena_alloc(a, n);
+}
+
+struct str arena_str(struct arena *a, struct str s)
+{
+	char *p = arena_alloc(a, s.n + 1);
+	if (s.n)
+		memcpy(p, s.p, s.n);
+	return (struct str){p, s.n};
+}
+
+char *arena_strdup(struct arena *a, const char *s)
+{
+	return (char *)arena_str(a, str_of(s)).p;
+}

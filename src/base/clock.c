@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+
+#include <time.h>
+
+static int64_t monotonic_now_us(void *ctx)
+{
+	(void)ctx;
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+const struct clock clock_monotonic = {monotonic_now_us, 0};
+
+int64_t clock_wall_s(void) { return (int64_t)time(0); }

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One line per event on stderr. Thread: any; a line is one write(2).
+ *
+ * Text format: with systemd's "<N>" priority prefix when stderr is the journal
+ * (JOURNAL_STREAM names its device and inode), else "halod: …". JSON format: one
+ * object a line, {"ts":…,"level":…,"msg":…}. Libraries do not log above debug:
+ * they return. sched, http, daemon and ctl log, once, with the request id.
+ */
+#pragma once
+#include "base/buf.h"
+
+enum log_level { LOG_ERROR = 3, LOG_WARN = 4, LOG_INFO = 6, LOG_DEBUG = 7 };
+enum log_format { LOG_TEXT, LOG_JSON };
+
+/* Before threads start. */
+void log_init(enum log_level max, enum log_format format);
+bool log_enabled(enum log_level level);
+void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* A finished JSON object of the access log; written as it is, plus newline. */
+void log_json(struct str object);
+
+#define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)
+#define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)

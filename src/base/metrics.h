@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counters, gauges and histograms in atomics, rendered as Prometheus text
+ * 0.0.4. Rows in metrics.def. Thread: any; updates are relaxed atomics.
+ *
+ * One process serves one model, so the values are global and `model_name` is
+ * added while rendering.
+ */
+#pragma once
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/health.h"
+
+enum metric_id {
+#define METRIC(id, kind, name, help) METRIC_##id,
+#define METRIC_BY(id, kind, name, label, values, help) METRIC_##id,
+#include "base/metrics.def"
+#undef METRIC
+#undef METRIC_BY
+	METRIC_COUNT
+};
+
+void metric_add(enum metric_id id, double v);              /* counter */
+void metric_add_by(enum metric_id id, const char *label_value, double v);
+void metric_set(enum metric_id id, double v);              /* gauge */
+void metric_observe(enum metric_id id, double seconds_or_tokens); /* histogram */
+double metric_get(enum metric_id id); /* counter, gauge; histogram: its count */
+void metrics_reset(void); /* tests only */
+
+struct metrics_info {
+	const char *model_name;
+	const char *version;
+	const char *backend;
+	const struct health *health;
+	const struct clock *clock;
+};
+/* Append the whole exposition, process_* and build_info included. */
+void metrics_format(const struct metrics_info *info, struct buf *out);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tokens in, logits out, for several sequences at once. Thread: engine (every
+ * call), except engine_create and the const getters marked any.
+ *
+ * A sequence is a page table over the paged KV cache and a count of tokens whose
+ * keys and values are in it. A step takes slices: some tokens of some sequences,
+ * decode (1 token) and prefill (many) mixed, and runs the model once over all of
+ * them. Pages are shared by prefix: full pages are found again by the hash of all
+ * tokens up to their end, and shared pages are never written.
+ */
+#pragma once
+#include "backend/backend.h"
+
+struct engine;
+struct engine_seq;
+
+/* One step's input to the model; built by engine.c, read by arch_*.c and fakes.
+ * Letters as in kernels/README.md. */
+struct engine_batch {
+	int n_tok;                /* T */
+	int n_seq;                /* B */
+	const int32_t *token;     /* (T) */
+	const int32_t *position;  /* (T) */
+	const int32_t *seq_of;    /* (T) index into 0..B-1 */
+	const int32_t *slot;      /* (T) page * page_size + offset: where K, V go */
+	const int32_t *page_table; /* (B, max_pages_per_seq) */
+	const int32_t *n_ctx;     /* (B) tokens in the cache after this step */
+	const int32_t *first_tok; /* (B+1) slice b is tokens first_tok[b].. */
+	int max_pages_per_seq;
+	const int32_t *logit_rows; /* (R) token indices whose logits are wanted */
+	int n_logit_rows;
+};
+
+/* The model as a sequence of operations: made by an architecture (arch.def), or by
+ * a test. Owned by the engine after engine_create_with. */
+struct engine_graph {
+	void *ctx;
+	int32_t n_vocab, max_ctx;
+	/* logits: host memory (R, V), written before return. */
+	enum status (*forward)(void *ctx, const struct engine_batch *b,
+			       float *logits, struct fail *fail);
+	void (*destroy)(void *ctx);
+};
+
+struct engine_opts {
+	int page_size;       /* tokens a KV page, 0: 16 */
+	int64_t kv_bytes;    /* size of the KV cache; 0: n_ctx * max_seqs tokens */
+	int n_ctx;           /* longest sequence; 0: the model's */
+	int max_seqs;        /* in one step; 0: 8 */
+	int max_batch_tok;   /* tokens in one step; 0: 512 */
+	bool prefix_cache;   /* keep the pages of finished sequences for reuse */
+};
+
+/* Checks every tensor the architecture needs and takes all memory. */
+enum status engine_create(struct model *m, struct backend *b,
+			  const struct engine_opts *o, struct engine **out,
+			  struct fail *fail) MUST_USE;
+/* The same around a given graph with n_pages of KV bookkeeping; for tests. */
+enum status engine_create_with(const struct engine_graph *g,
+			       const struct engine_opts *o, int n_pages,
+			       struct engine **out) MUST_USE;
+void engine_destroy(struct engine *e); /* not the model, not the backend */
+
+int engine_n_ctx(const struct engine *e);      /* any */
+int engine_n_vocab(const struct engine *e);    /* any */
+int engine_page_size(const struct engine *e);  /* any */
+int engine_max_seqs(const struct engine *e);   /* any */
+int engine_max_batch_tok(const struct engine *e); /* any */
+int engine_pages_total(const struct engine *e); /* any */
+/* Pages that can be had now: free ones and cached ones nobody holds. */
+int engine_pages_free(const struct engine *e);
+
+/* Start a sequence for a prompt: cached pages of its longest known prefix (at
+ * most n - 1 tokens, whole pages) are shared; *out_n_cached tokens need no
+ * prefill. Takes no new page. */
+struct engine_seq *engine_seq_create(struct engine *e, const int32_t *prompt,
+				     int n, int *out_n_cached);
+/* Make room for n_tok more tokens. E_NO_PAGES (and nothing taken) when there are
+ * not enough. */
+enum status engine_seq_reserve(struct engine *e, struct engine_seq *s,
+			       int n_tok) MUST_USE;
+int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
+/* A second sequence with the same first tokens: full pages are shared, the last
+ * partial page is copied on the first write. For n > 1. */
+enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
+			    struct engine_seq **out) MUST_USE;
+/* Give the pages back (kept as cache when prefix_cache). NULL is fine. */
+void engine_seq_destroy(struct engine *e, struct engine_seq *s);
+
+struct engine_slice {
+	struct engine_seq *seq; /* each sequence at most once a step */
+	const int32_t *tokens;  /* the next n tokens of it */
+	int n;
+	int n_logits;           /* logits of the last n_logits tokens, 0..n */
+};
+
+/* Run the model over the slices (reserved before). On OK the sequences are n
+ * tokens longer. On failure none is changed. */
+enum status engine_step(struct engine *e, const struct engine_slice *slices,
+			int n_slices, struct fail *fail) MUST_USE;
+/* Logits (n_logits, V) of slice i of the last step, oldest token first; valid until
+ * the next step. */
+const float *engine_logits(const struct engine *e, int i_slice);
+
+struct engine_stats {
+	int64_t prefix_query_tok, prefix_hit_tok; /* totals */
+	int pages_total, pages_free;
+};
+void engine_stats(const struct engine *e, struct engine_stats *out);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libmicrohttpd, driven from outside. Thread: io (every call).
+ *
+ * The owner of the loop watches two descriptors for input (http_fds) and a timer
+ * (http_timeout_ms), and calls http_run when either is due; on_ready of the
+ * scheduler must make the owner call http_wake on the io thread.
+ */
+#pragma once
+#include "api/api.h"
+#include "base/health.h"
+#include "sched/sched.h"
+
+struct http;
+
+struct http_opts {
+	const char *host;      /* "127.0.0.1"; NULL with unix_path or listen_fd */
+	int port;              /* 0: any free one, see http_port */
+	const char *unix_path; /* NULL: none */
+	int listen_fd;         /* -1: none; else a bound socket (socket activation) */
+	int max_connections;
+	size_t max_body_bytes;
+	int keepalive_s;       /* SSE comment when silent for so long */
+	int idle_s;            /* connection without traffic */
+	int stall_s;           /* a reader that takes nothing for so long is dropped */
+	int64_t heartbeat_stall_us; /* older: /health says so */
+	bool access_log;
+	const struct clock *clock;
+	struct health *health;
+	const char *model_name, *version, *backend; /* for /metrics */
+	/* Run fn(arg) on another thread, then done(arg) on this one; NULL: run both
+	 * here. */
+	void (*offload)(void *ctx, void (*fn)(void *), void (*done)(void *),
+			void *arg);
+	void *offload_ctx;
+};
+
+enum status http_create(const struct http_opts *o, struct http **out,
+			struct fail *fail) MUST_USE;
+/* Until this is called every API route answers 503 "Loading model". */
+void http_set_ready(struct http *h, const struct api *api, struct sched *sched);
+int http_port(const struct http *h);
+/* [0]: libmicrohttpd's epoll; [1]: clients that go away. */
+void http_fds(const struct http *h, int out_fds[2]);
+int http_timeout_ms(const struct http *h); /* -1: none */
+void http_run(struct http *h);
+void http_wake(struct http *h); /* drain events of the scheduler */
+/* Stop accepting; running streams go on. */
+void http_quiesce(struct http *h);
+int http_active(const struct http *h); /* requests in flight */
+void http_destroy(struct http *h); /* ends every connection */

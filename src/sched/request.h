@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One request from parsed body to last event.
+ *
+ * Phases, and which call moves it on:
+ *   1. made and filled by api on an io or worker thread: request_create
+ *   2. handed over: sched_submit. From here the engine thread owns everything but
+ *      the fields below "shared".
+ *   3. its events flow back: sched (engine) pushes, http (io) pops with
+ *      request_next_event after sched_next_ready named the request
+ *   4. over: the last event is EVENT_DONE or EVENT_FAILED
+ *   5. freed when both sides have let go: request_unref, twice
+ *
+ * A request has one or more prompts and n choices for each: choice i answers
+ * prompt i / n. Each choice is a sequence of its own:
+ *
+ *   QUEUED ──► PREFILL ──► DECODE ──► DONE
+ *                ▲  │         │  │
+ *                │  └────┬────┘  └──► FAILED
+ *                │       ▼ (pages taken back)
+ *                └── PREEMPTED
+ *      any ──► CANCELLED (client gone, deadline)
+ */
+#pragma once
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "text/outparse.h"
+#include "text/sampler.h"
+#include "text/tokenizer.h"
+
+enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR };
+const char *finish_name(enum finish f); /* "stop", as the API spells it */
+
+enum event_kind {
+	EVENT_STARTED,     /* left the queue, prefill begins */
+	EVENT_PROGRESS,    /* n_prefilled of the prompt's tokens are done */
+	EVENT_DELTA,       /* text and tokens of one choice */
+	EVENT_CHOICE_DONE, /* finish, after the choice's last delta */
+	EVENT_DONE,        /* all choices are done; stats */
+	EVENT_FAILED,      /* fail; nothing follows */
+};
+
+struct event_token {
+	int32_t id;
+	float logprob;
+	int n_top;
+	const struct token_logprob *top; /* in the event */
+};
+
+struct event_span {
+	enum out_channel channel;
+	struct str text;
+};
+
+/* Times are clock_monotonic microseconds, 0 where it did not happen. */
+struct request_stats {
+	int64_t arrival_us;   /* the request line was read */
+	int64_t scheduled_us; /* left the queue */
+	int64_t first_token_us, last_token_us;
+	int32_t n_prompt;     /* tokens, all prompts */
+	int32_t n_cached;     /* of those, found in the prefix cache */
+	int32_t n_output;     /* tokens, all choices */
+	int32_t n_reasoning;  /* of those, inside reasoning */
+	int32_t n_preempted;  /* times it lost its pages */
+};
+/* TTFT and TPOT as vLLM defines them; TPOT is NAN for fewer than two tokens of
+ * output. n > 1: tokens of all choices count as one stream per choice. */
+double request_ttft_ms(const struct request_stats *s);
+double request_tpot_ms(const struct request_stats *s, int n_choices);
+
+struct event {
+	enum event_kind kind;
+	int choice;
+	enum finish finish;        /* CHOICE_DONE */
+	const char *stop_string;   /* CHOICE_DONE by a stop string, else NULL */
+	int32_t n_prefilled;       /* PROGRESS */
+	struct event_span *spans;  /* DELTA: n_spans may be 0 with tokens > 0 */
+	int n_spans;
+	struct event_token *tokens; /* DELTA: always; logprobs when asked for */
+	int n_tokens;
+	struct request_stats stats; /* DONE, FAILED */
+	struct fail fail;           /* FAILED */
+	struct event *next;         /* owned by the queue */
+	struct arena arena;         /* holds all of the above; event_destroy */
+};
+void event_destroy(struct event *e);
+
+struct request {
+	/* Filled by api before sched_submit, constant afterwards. */
+	struct arena arena; /* everything below points into it */
+	const char *id;     /* X-Request-Id */
+	struct ids *prompts;
+	int n_prompts, n; /* choices = n_prompts * n */
+	struct sampler_params sampling;
+	int32_t max_tokens; /* output tokens a choice; 0: what the context leaves */
+	int32_t min_tokens;
+	const int32_t *stop_ids; /* eos and stop_token_ids */
+	int n_stop_ids;
+	bool ignore_eos;
+	bool skip_special;   /* special tokens have no text */
+	struct outparse_opts parse;
+	int64_t arrival_us;
+	int64_t deadline_us; /* 0: none */
+	void *user;          /* http's connection; io thread only */
+
+	/* shared */
+	atomic_bool is_cancelled;
+	_Atomic int refs;
+	struct request_queue *events; /* made by request_create; opaque */
+
+	/* engine thread only */
+	struct sched_choice *choices;
+	struct request_stats stats;
+	struct request *next;
+	uint64_t order;
+};
+
+struct request *request_create(const char *id); /* two references */
+void request_unref(struct request *r);
+/* io: the next event, which the caller destroys; NULL when there is none now. */
+struct event *request_next_event(struct request *r);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The model's text, split for the client while it streams: reasoning, content
+ * (tool calls later), and an end at the first stop string. What may still turn
+ * out to be the beginning of a tag or a stop string is held back, nothing else
+ * is. Thread: one at a time.
+ */
+#pragma once
+#include "base/buf.h"
+
+enum out_channel { OUT_CONTENT, OUT_REASONING };
+
+struct outparse_opts {
+	const struct str *stops; /* copied */
+	int n_stops;
+	bool include_stop;      /* keep the stop string in the text */
+	bool split_reasoning;   /* false: everything is content, tags stay */
+	bool starts_in_reasoning; /* the prompt already opened the tag */
+	struct str think_open, think_close; /* "<think>", "</think>"; copied */
+};
+
+struct out_span {
+	enum out_channel channel;
+	struct str text; /* valid until the next call */
+};
+
+struct outparse;
+struct outparse *outparse_create(const struct outparse_opts *o);
+void outparse_destroy(struct outparse *p);
+/* Feed decoded text. Returns the number of spans ready, 0..n; white space next
+ * to the tags is not part of either channel. */
+int outparse_push(struct outparse *p, struct str text,
+		  const struct out_span **out_spans);
+/* No more text: what was held back comes out. */
+int outparse_finish(struct outparse *p, const struct out_span **out_spans);
+/* A stop string was met; further text is ignored. */
+bool outparse_stopped(const struct outparse *p);
+/* Now inside reasoning (to count reasoning tokens). */
+bool outparse_in_reasoning(const struct outparse *p);

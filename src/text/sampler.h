@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Logits to the next token. Pure: same parameters, seed and logits give the
+ * same token on every machine. Thread: one at a time.
+ *
+ * Order (as vLLM): logit_bias, repetition / presence / frequency penalties,
+ * temperature, top_k, top_p, min_p, draw. Log-probabilities are of the raw logits, before
+ * all of that.
+ */
+#pragma once
+#include "base/buf.h"
+
+#define SAMPLER_TOP_MAX 20 /* OpenAI's bound on top_logprobs */
+
+struct logit_bias {
+	int32_t id;
+	float bias; /* -100..100 added to the logit */
+};
+
+struct sampler_params {
+	float temperature;        /* 0: greedy; the lowest id wins a tie */
+	float top_p;              /* (0, 1]; 1: off */
+	float min_p;              /* [0, 1]; 0: off */
+	int32_t top_k;            /* 0 or less: off */
+	float repetition_penalty; /* > 0; 1: off; prompt and output tokens */
+	float presence_penalty;   /* -2..2; output tokens */
+	float frequency_penalty;  /* -2..2; output tokens */
+	uint64_t seed;
+	const struct logit_bias *bias; /* outlives the sampler */
+	int n_bias;
+	int n_top_logprobs; /* -1: no log-probabilities; 0: the token's own */
+};
+
+struct token_logprob {
+	int32_t id;
+	float logprob;
+};
+
+struct sampled {
+	int32_t id;
+	float logprob; /* valid when n_top_logprobs >= 0 */
+	int n_top;     /* sorted, best first */
+	struct token_logprob top[SAMPLER_TOP_MAX];
+};
+
+struct sampler;
+struct sampler *sampler_create(const struct sampler_params *p, int32_t n_vocab);
+void sampler_destroy(struct sampler *s);
+/* Tokens of the prompt, for the repetition penalty. */
+void sampler_add_prompt(struct sampler *s, const int32_t *ids, size_t n);
+/* An output token that counts for the penalties; sampler_next calls it itself. */
+void sampler_add_output(struct sampler *s, int32_t id);
+/* Ids in `banned` cannot be drawn (eos before min_tokens). E_BACKEND when
+ * the logits hold a NaN or no finite value: a broken kernel is not a token. */
+enum status sampler_next(struct sampler *s, const float *logits /* (V) */,
+			 const int32_t *banned, int n_banned,
+			 struct sampled *out) MUST_USE;
+/* Log-softmax of one id over (V) logits, in double. */
+double sampler_logprob(const float *logits, int32_t n_vocab, int32_t id);

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Byte-level BPE as Hugging Face `tokenizers` does it: text to ids and back.
+ * Thread: any once created (immutable). The file format is read elsewhere
+ * (model/tokenizer_hf.c, GGUF later) into struct tokenizer_def.
+ */
+#pragma once
+#include "base/buf.h"
+#include "text/marked.h"
+
+struct added_token {
+	struct str text; /* UTF-8 as written, not byte-level */
+	int32_t id;
+	bool special, lstrip, rstrip, single_word, normalized;
+};
+
+enum pretok_kind {
+	PRETOK_SPLIT,      /* by regex */
+	PRETOK_BYTE_LEVEL, /* bytes to their printable stand-ins */
+	PRETOK_DIGITS,
+};
+enum pretok_behavior { /* what becomes of a match */
+	SPLIT_REMOVED, SPLIT_ISOLATED, SPLIT_MERGED_PREVIOUS, SPLIT_MERGED_NEXT,
+	SPLIT_CONTIGUOUS,
+};
+struct pretok_step {
+	enum pretok_kind kind;
+	struct str regex;   /* SPLIT; Oniguruma as in the file */
+	bool is_literal;    /* SPLIT by {"String": …} */
+	enum pretok_behavior behavior;
+	bool invert;        /* SPLIT */
+	bool add_prefix_space, use_regex; /* BYTE_LEVEL */
+	bool individual_digits;           /* DIGITS */
+};
+
+struct merge {
+	struct str left, right; /* byte-level spelling */
+};
+
+struct tokenizer_def {
+	const struct str *pieces; /* [n_pieces], byte-level spelling; p NULL: hole */
+	int32_t n_pieces;
+	const struct merge *merges; /* in rank order */
+	int32_t n_merges;
+	const struct added_token *added;
+	int n_added;
+	const struct pretok_step *steps;
+	int n_steps;
+	bool nfc, ignore_merges;
+};
+
+struct tokenizer;
+
+/* Copies what it keeps. E_FORMAT names what is wrong. */
+enum status tokenizer_create(const struct tokenizer_def *def,
+			     struct tokenizer **out, struct fail *fail) MUST_USE;
+void tokenizer_destroy(struct tokenizer *t);
+
+struct ids {
+	int32_t *p; /* free with ids_deinit */
+	size_t n, cap;
+};
+void ids_add(struct ids *ids, int32_t id);
+void ids_deinit(struct ids *ids);
+
+/* Append the ids of s, all of it with one trust. Invalid UTF-8 is read as
+ * U+FFFD. E_LIMIT when the regex gives up (match limit), never wrong ids. */
+enum status tokenizer_encode(const struct tokenizer *t, struct str s,
+			     enum trust trust, struct ids *out,
+			     struct fail *fail) MUST_USE;
+/* The same over text whose trust changes inside. Pre-tokenization runs over
+ * the whole text between added tokens, so that a text without any gives the same
+ * ids however its marks lie. */
+enum status tokenizer_encode_marked(const struct tokenizer *t,
+				    const struct marked *m, struct ids *out,
+				    struct fail *fail) MUST_USE;
+
+/* Ids run 0..n-1, holes included; the model's vocabulary may be larger. */
+int32_t tokenizer_n_ids(const struct tokenizer *t);
+/* Raw bytes of id ("Ġthe" is " the"); empty for holes and ids out of range. */
+struct str tokenizer_bytes(const struct tokenizer *t, int32_t id);
+/* Id of an added token or vocabulary entry spelled exactly so, or -1. */
+int32_t tokenizer_find(const struct tokenizer *t, struct str text);
+bool tokenizer_is_added(const struct tokenizer *t, int32_t id);
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
+/* Append the text of ids; special tokens are left out when skip_special. Bytes
+ * that are not UTF-8 become U+FFFD. */
+void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n,
+		      bool skip_special, struct buf *out);
+
+/* Incremental decoding: never emits half a character. */
+struct detok {
+	const struct tokenizer *t;
+	bool skip_special;
+	unsigned char held[4]; /* an unfinished character */
+	int n_held;
+};
+void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special);
+/* Append the characters that id completes (maybe none). */
+void detok_push(struct detok *d, int32_t id, struct buf *out);
+/* Append U+FFFD for what is still held. */
+void detok_finish(struct detok *d, struct buf *out);
