@@ -12,7 +12,8 @@ struct file_view {
 };
 
 /* Map the file (use_mmap) or read it with pread into 2 MiB aligned memory (users
- * of ROCm on some kernels need --no-mmap). E_IO with the path on failure; E_NOMEM when it does not fit. */
+ * of ROCm on some kernels need --no-mmap). E_IO with the
+ * path on failure; E_NOMEM when it does not fit. */
 enum status file_view_open(const char *path, bool use_mmap,
 			   struct file_view *out, struct fail *fail) MUST_USE;
 void file_view_close(struct file_view *v);

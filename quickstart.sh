@@ -1,0 +1,101 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# From a fresh clone to tokens: installs what is missing, builds, starts halod with
+# the model that comes with it, streams one answer, and leaves the daemon running in
+# the foreground.
+#
+#   ./quickstart.sh                stay in the foreground until Ctrl-C
+#   ./quickstart.sh --once         stop the daemon after the first answer, exit 0
+#   ./quickstart.sh --port 9000    another port
+#   ./quickstart.sh --model DIR    another model
+set -eu
+cd "$(dirname "$0")"
+
+once= port=8080 model=models/halo-tiny
+while [ $# -gt 0 ]; do
+	case $1 in
+	--once) once=1 ;;
+	--port) port=${2:?--port wants a number}; shift ;;
+	--model) model=${2:?--model wants a directory}; shift ;;
+	-h|--help) sed -n '4,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	*) echo "quickstart.sh: unknown option $1 (see --help)" >&2; exit 2 ;;
+	esac
+	shift
+done
+url=http://127.0.0.1:$port
+
+say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+
+. ./.ci/packages
+say "1. What halod needs to build"
+install_packages $BUILD_PACKAGES curl
+
+say "2. Build (in ./build)"
+[ -x configure ] || autoreconf -fi >/dev/null
+mkdir -p build
+[ -f build/Makefile ] || (cd build && ../configure -q)
+make -s -C build -j"$(nproc)"
+
+say "3. Start: build/halod --model $model --port $port"
+if curl -s -o /dev/null --max-time 2 "$url/"; then
+	echo "quickstart.sh: something answers on port $port already; try --port 9000" >&2
+	exit 1
+fi
+build/halod --model "$model" --port "$port" &
+daemon=$!
+trap 'kill "$daemon" 2>/dev/null' INT TERM
+trap 'kill "$daemon" 2>/dev/null || :' EXIT
+tries=0
+until curl -sf -o /dev/null --max-time 2 "$url/health?ready"; do
+	kill -0 "$daemon" 2>/dev/null || { echo "quickstart.sh: halod did not start" >&2; exit 1; }
+	tries=$((tries + 1))
+	[ $tries -lt 600 ] || { echo "quickstart.sh: halod is not ready after a minute" >&2; exit 1; }
+	sleep 0.1
+done
+
+say "4. Ask it something, and watch the tokens arrive"
+body='{"stream":true,"temperature":0,"messages":[{"role":"user","content":"Tell me a short story about a robot."}]}'
+cat <<EOF
+curl -N $url/v1/chat/completions -H 'Content-Type: application/json' \\
+  -d '$body'
+
+EOF
+answer=$(mktemp)
+# Each delta is printed as it comes; JSON's escapes are those of printf %b.
+curl -sN --max-time 120 "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$body" |
+	tee "$answer" |
+	sed -un 's/.*"delta":{"\(content\|reasoning_content\)":"\(\([^"\\]\|\\.\)*\)".*/\2/p' |
+	while IFS= read -r piece; do
+		printf '%b' "$(printf '%s' "$piece" | sed 's/\\"/"/g; s/\\\//\//g')"
+		printf '\0' | tr -d '\0'
+	done
+ttft=$(sed -n 's/.*"ttft_ms":\([0-9.]*\).*/\1/p' "$answer" | tail -n 1)
+tpot=$(sed -n 's/.*"tpot_ms":\([0-9.]*\).*/\1/p' "$answer" | tail -n 1)
+finished=$(grep -c '^data: \[DONE\]' "$answer" || :)
+rm -f "$answer"
+if [ "$finished" != 1 ] || [ -z "$ttft" ]; then
+	echo "quickstart.sh: the answer did not arrive whole" >&2
+	exit 1
+fi
+printf '\n\nTTFT %s ms (time to first token), TPOT %s ms (time per output token)\n' "$ttft" "$tpot"
+
+say "5. Go on"
+cat <<EOF
+The API      $url/v1            (any OpenAI client; the API key may be anything)
+Metrics      curl $url/metrics  | grep time_per_output_token
+Health       curl $url/health
+Another model   ./quickstart.sh --model DIR   (a Hugging Face folder)
+Install      sudo make -C build install && sudo systemctl enable --now halod
+Read         README.md, build/halod --help, man/halod.8
+EOF
+if [ -n "$once" ]; then
+	kill "$daemon"
+	status=0
+	wait "$daemon" || status=$?
+	trap - EXIT
+	[ "$status" = 0 ] || { echo "quickstart.sh: halod ended with $status" >&2; exit 1; }
+	exit 0
+fi
+printf '\nhalod is running; Ctrl-C stops it.\n'
+wait "$daemon" || :

@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Everything that must hold, from a fresh clone on a fresh Debian: installs what the
+# tests need, then
+#   1. builds and runs `make check`: lint, unit, kernel, simulation, golden, HTTP,
+#      with the official OpenAI clients for Python and Node installed below build/
+#   2. the same under AddressSanitizer and UndefinedBehaviorSanitizer
+#   3. threads under ThreadSanitizer: pool, scheduler, and a daemon with 8 clients
+#   4. `make distcheck` in small (unpack, build, install, uninstall) and quickstart.sh
+# and ends with one line "N passed, N failed". `./test.sh fast` stops after 1.
+# Logs: build/test-*.log. Fuzzing, soaks and benchmarks are targets of their own.
+set -u
+cd "$(dirname "$0")" || exit 1
+what=${1:-all}
+passed=0 failed=0 skipped=0
+
+say() { printf '\n== %s\n' "$*"; }
+ok() { passed=$((passed + 1)); echo "ok: $1"; }
+not_ok() { failed=$((failed + 1)); echo "FAILED: $1"; }
+finish() {
+	echo
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ "$failed" = 0 ]
+	exit
+}
+
+# count LOG: adds automake's own totals of a `make check` to ours.
+count() {
+	local line n
+	for line in PASS XFAIL SKIP FAIL XPASS ERROR; do
+		n=$(sed -n "s/^# $line: *\([0-9]*\)\$/\1/p" "$1" | tail -n 1)
+		case $line in
+		PASS|XFAIL) passed=$((passed + ${n:-0})) ;;
+		SKIP) skipped=$((skipped + ${n:-0})) ;;
+		*) failed=$((failed + ${n:-0})) ;;
+		esac
+	done
+	grep -E '^(FAIL|ERROR|XPASS|SKIP):' "$1" | sort -u
+}
+
+# build DIR [configure switches]
+build() {
+	local dir=$1
+	shift
+	mkdir -p "$dir"
+	(cd "$dir" && ../configure -q "$@") >"$dir/test-configure.log" 2>&1 &&
+		make -C "$dir" -j"$(nproc)" >"$dir/test-make.log" 2>&1 && return 0
+	tail -n 30 "$dir"/test-configure.log "$dir"/test-make.log 2>/dev/null
+	not_ok "$dir does not build"
+	return 1
+}
+
+# check DIR [make variables]: runs `make check` there.
+check() {
+	local dir=$1
+	shift
+	make -C "$dir" check "$@" >"$dir/test-check.log" 2>&1
+	local status=$?
+	if ! grep -q '^# TOTAL: *[1-9]' "$dir/test-check.log"; then
+		tail -n 30 "$dir/test-check.log"
+		not_ok "$dir: make check ran nothing (exit $status)"
+		return
+	fi
+	count "$dir/test-check.log"
+	# Automake's totals and its exit status must say the same.
+	if [ $status != 0 ] && [ "$failed" = 0 ]; then
+		tail -n 30 "$dir/test-check.log"
+		not_ok "$dir: make check ended with $status"
+	fi
+	[ $status = 0 ] || grep -hE '^(not ok|# got|# want|# failed)' "$dir"/test-suite.log | head -n 40
+}
+
+say "packages"
+. .ci/packages
+install_packages $BUILD_PACKAGES $(test_packages) || { not_ok "packages"; finish; }
+
+say "build"
+autoreconf -fi >/dev/null 2>&1 || { not_ok "autoreconf"; finish; }
+build build || finish
+if grep -E 'warning:' build/test-make.log; then
+	not_ok "the build has warnings"
+else
+	ok "the build has no warning"
+fi
+
+say "the official OpenAI clients, below build/"
+clients=ok
+[ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || clients=
+build/clients/venv/bin/pip install -q openai >build/test-clients.log 2>&1 || clients=
+npm install --silent --no-audit --no-fund --prefix build/clients/node openai \
+	>>build/test-clients.log 2>&1 || clients=
+if [ -n "$clients" ]; then
+	ok "openai for Python and Node are installed"
+else
+	tail -n 5 build/test-clients.log
+	not_ok "openai for Python and Node could not be installed"
+fi
+
+say "make check"
+check build
+[ "$what" = fast ] && finish
+
+say "make check under ASan and UBSan"
+export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=1
+export UBSAN_OPTIONS=print_stacktrace=1
+build build-asan --enable-sanitizers=address,undefined CFLAGS="-O1 -g" &&
+	check build-asan HALOD_CLIENTS="$PWD/build/clients"
+
+say "ThreadSanitizer"
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+build build-tsan --enable-sanitizers=thread CFLAGS="-O1 -g" &&
+	check build-tsan TESTS="$(make -s -C build-tsan print-tsan-tests)"
+
+say "make distcheck"
+if make -C build distcheck DISTCHECK_CONFIGURE_FLAGS="--without-systemd" \
+	>build/test-distcheck.log 2>&1; then
+	ok "make distcheck"
+else
+	tail -n 40 build/test-distcheck.log
+	not_ok "make distcheck"
+fi
+
+say "quickstart.sh --once"
+if ./quickstart.sh --once --port 18080 >build/test-quickstart.log 2>&1 </dev/null &&
+	grep -q 'TTFT .* ms .*TPOT .* ms' build/test-quickstart.log; then
+	ok "quickstart.sh --once"
+else
+	tail -n 20 build/test-quickstart.log
+	not_ok "quickstart.sh --once"
+fi
+finish
