@@ -17,6 +17,7 @@
 #include "model/config.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "model/jsonfile.h"
@@ -107,13 +108,11 @@ static enum status wrong(struct fail *fail, const char *key, const json_t *v,
 		       jsonfile_type(v), want);
 }
 
-/* The value as JSON, cut to be quoted in a message. */
+/* The value as JSON, cut short to be quoted in a message. */
 static const char *spelled(const json_t *v, char buf[64])
 {
 	size_t n = json_dumpb(v, buf, 63, JSON_ENCODE_ANY | JSON_COMPACT);
-	buf[n < 63 ? n : 60] = '\0';
-	if (n >= 63)
-		strcpy(buf + 57, "…");
+	buf[MIN(n, 63)] = '\0';
 	return buf;
 }
 
@@ -135,6 +134,17 @@ static const struct arch *arch_find(const char *model_type)
 	return NULL;
 }
 
+static enum status unknown_arch(struct fail *fail, const json_t *type)
+{
+	char known[160] = "";
+	for (size_t i = 0, n = 0; i < ARRAY_LEN(archs) && n < sizeof known; i++)
+		n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
+				      i ? ", " : "", archs[i].model_type);
+	return fail_at(fail, E_UNSUPPORTED, "model_type",
+		       FILE_NAME ": model_type \"%.40s\" is not supported, only %s",
+		       json_string_value(type), known);
+}
+
 static enum status read_arch(const json_t *root, const struct arch **out,
 			     struct fail *fail)
 {
@@ -145,7 +155,7 @@ static enum status read_arch(const json_t *root, const struct arch **out,
 		return wrong(fail, "model_type", type, "a string");
 	const struct arch *arch = arch_find(json_string_value(type));
 	if (!arch)
-		return unsupported(fail, "model_type", type);
+		return unknown_arch(fail, type);
 	/* The same body with another head (a classifier, an embedder) has another
 	 * class. */
 	const json_t *classes = jsonfile_get(root, "architectures");
@@ -374,7 +384,7 @@ enum status model_config_read(const json_t *root, struct arena *a,
 				    fail);
 	if (st != OK)
 		return st;
-	strcpy(c.arch, arch->model_type);
+	snprintf(c.arch, sizeof c.arch, "%s", arch->model_type);
 	*out = c;
 	return OK;
 }
