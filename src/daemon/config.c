@@ -234,16 +234,11 @@ static enum status parse_flags(struct config *c, int argc, char *const *argv,
 	return OK;
 }
 
-/* --- both ----------------------------------------------------------------------------- */
+/* --- both ------------------------------------------------------------------- */
 
 /* What no single key can tell. */
 static enum status check_together(const struct config *c, struct fail *fail)
 {
-	if (c->prefill_chunk > c->max_batch_tokens)
-		return fail_set(fail, E_CONFIG, "prefill_chunk (%lld) is more than "
-				"max_batch_tokens (%lld)",
-				(long long)c->prefill_chunk,
-				(long long)c->max_batch_tokens);
 	if (c->max_seqs > c->max_batch_tokens)
 		return fail_set(fail, E_CONFIG, "max_seqs (%lld) is more than "
 				"max_batch_tokens (%lld): each sequence needs a "
