@@ -249,31 +249,45 @@ static void plan(struct sched *s)
 	policy_plan(&limits, s->seqs, s->n_run, s->n_tok);
 }
 
-/* Room for what run[i] feeds. False when it has none: preempted or ended. */
-static bool reserve(struct sched *s, int i)
+/* Room for what run[i] feeds, or else it is preempted or ended. */
+static void reserve(struct sched *s, int i)
 {
 	struct sched_choice *c = s->run[i];
-	while (engine_seq_reserve(s->o.engine, c->seq, s->n_tok[i]) != OK) {
+	for (;;) {
+		enum status st = engine_seq_reserve(s->o.engine, c->seq,
+						    s->n_tok[i]);
+		if (st == OK)
+			return;
+		if (st != E_NO_PAGES) { /* a page could not be copied */
+			struct fail f = {0};
+			fail_default(&f, st);
+			sched_end_failed(s, c->r, &f);
+			return;
+		}
 		int v = s->n_run - 1; /* the youngest, perhaps itself */
 		if (v == 0) {         /* the only one */
 			choice_cut(c, &s->emit);
 			end_choice(s, c);
-			return false;
+			return;
 		}
-		preempt(s, s->run[v]);
 		s->n_run = v;
+		if (choice_is_running(s->run[v]))
+			preempt(s, s->run[v]);
 		if (v == i)
-			return false;
+			return;
 	}
-	return true;
 }
 
-/* Slices for all that is planned and has its pages. */
+/* Slices for all that is planned and has its pages; the oldest take theirs
+ * first. */
 static int make_slices(struct sched *s)
 {
 	int n = 0;
+	for (int i = 0; i < s->n_run; i++)
+		if (s->n_tok[i] > 0 && choice_is_running(s->run[i]))
+			reserve(s, i);
 	for (int i = 0; i < s->n_run; i++) {
-		if (s->n_tok[i] == 0 || !reserve(s, i))
+		if (s->n_tok[i] == 0 || !choice_is_running(s->run[i]))
 			continue;
 		s->sliced[n] = s->run[i];
 		s->slices[n++] = choice_slice(s->run[i], s->n_tok[i]);
