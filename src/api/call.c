@@ -13,6 +13,7 @@
 #include "api/format.h"
 #include "api/params.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 
 /* --- in ------------------------------------------------------------------ */
 
@@ -70,8 +71,8 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	c->kind = in->kind;
 	arena_init(&c->arena, 0);
 	c->request = request_create(id);
-	c->request->arrival_us = in->arrival_us;
-	c->stats.arrival_us = in->arrival_us;
+	c->stats.arrival_us = c->request->arrival_us =
+		in->arrival_us ? in->arrival_us : clock_now_us(a->clock);
 	st = read_body(c, json, fail);
 	json_decref(json);
 	if (st != OK) {

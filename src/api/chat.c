@@ -122,7 +122,7 @@ static enum status render(const struct json_node *body, struct api_call *c,
 		st = prompt_encode(c, 0, &prompt, fail);
 	}
 	marked_deinit(&prompt);
-	if (st == E_TEMPLATE && fail && !fail->param[0])
+	if ((st == E_TEMPLATE || st == E_LIMIT) && fail && !fail->param[0])
 		snprintf(fail->param, sizeof fail->param, "messages");
 	return st;
 }

@@ -154,7 +154,10 @@ static enum status read_stops(const struct json_node *body, struct request *r,
 	}
 	r->parse.stops = stops;
 	r->parse.n_stops = (int)n;
-	return st;
+	if (st != OK)
+		return st;
+	at = json_read_get(body, "include_stop_str_in_output");
+	return json_read_bool(&at, &r->parse.include_stop, fail);
 }
 
 /* What ends an answer: the model's end tokens unless they are ignored, and the
@@ -358,7 +361,10 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 	struct request *r = c->request;
 	set_defaults(&c->api->model->defaults, &r->sampling);
 	r->skip_special = true;
-	enum status st = read_numbers(body, &r->sampling, fail);
+	struct json_node skip = json_read_get(body, "skip_special_tokens");
+	enum status st = json_read_bool(&skip, &r->skip_special, fail);
+	if (st == OK)
+		st = read_numbers(body, &r->sampling, fail);
 	if (st == OK)
 		st = read_seed(body, &r->sampling.seed, fail);
 	if (st == OK)
