@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "api/json_read.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 
@@ -75,7 +76,8 @@ bool api_has_name(const struct api *a, struct str name)
 enum status api_fail_name(const struct api *a, struct str name,
 			  struct fail *fail)
 {
+	name = json_read_clip(name, 100);
 	return fail_at(fail, E_MODEL, "model",
 		       "the model `%.*s` is not served here: this is `%s`",
-		       (int)MIN(name.n, 100u), name.p, a->model_name);
+		       (int)name.n, name.p, a->model_name);
 }

@@ -8,6 +8,8 @@
 #include "base/utf8.h"
 #include "model/jsonfile.h"
 
+#define MAX_SHOWN_PATH 200 /* bytes of a path in a message; leaves room for words */
+
 /* --- the text ----------------------------------------------------------- */
 
 /* jansson quotes the bytes it stumbled over, which need not be UTF-8. */
@@ -125,7 +127,8 @@ enum status json_read_fail(const struct json_node *at, struct fail *fail,
 	struct buf path = {0};
 	add_path(at, &path);
 	buf_reserve(&path, 0);
-	fail_at(fail, E_INVAL, path.p, "`%.200s` %s", path.p, what);
+	struct str shown = json_read_clip(buf_str(&path), MAX_SHOWN_PATH);
+	fail_at(fail, E_INVAL, path.p, "`%.*s` %s", (int)shown.n, shown.p, what);
 	buf_deinit(&path);
 	return E_INVAL;
 }
@@ -204,6 +207,15 @@ struct str json_read_view(const json_t *string)
 			    json_string_length(string)};
 }
 
+struct str json_read_clip(struct str s, size_t max)
+{
+	if (s.n <= max)
+		return s;
+	s.n = max;
+	s.n -= utf8_partial_tail(s);
+	return s;
+}
+
 enum status json_read_str(const struct json_node *at, struct str *io,
 			  struct fail *fail)
 {
@@ -237,4 +249,17 @@ enum status json_read_object(const struct json_node *at, struct fail *fail)
 	if (at->v && !json_is_object(at->v))
 		return fail_type(at, "an object", fail);
 	return OK;
+}
+
+enum status json_read_need_str(const struct json_node *at, struct str *out,
+			       struct fail *fail)
+{
+	enum status st = json_read_need(at, fail);
+	return st == OK ? json_read_str(at, out, fail) : st;
+}
+
+enum status json_read_need_object(const struct json_node *at, struct fail *fail)
+{
+	enum status st = json_read_need(at, fail);
+	return st == OK ? json_read_object(at, fail) : st;
 }

@@ -56,6 +56,12 @@ enum status json_read_object(const struct json_node *at,
 /* The same, of something that must be there. */
 enum status json_read_need(const struct json_node *at,
 			   struct fail *fail) MUST_USE;
+enum status json_read_need_str(const struct json_node *at, struct str *out,
+			       struct fail *fail) MUST_USE;
+enum status json_read_need_object(const struct json_node *at,
+				  struct fail *fail) MUST_USE;
 
 /* A view of a string value. */
 struct str json_read_view(const json_t *string);
+/* The first max bytes of s, without the half of a character. To be quoted. */
+struct str json_read_clip(struct str s, size_t max);

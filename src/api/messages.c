@@ -19,15 +19,14 @@
 #define MAX_MESSAGES 10000
 #define MAX_PARTS 10000
 #define MAX_TOOL_CALLS 1024
+#define MAX_QUOTED 40 /* bytes of a wrong value in a message */
 
 /* --- content ------------------------------------------------------------- */
 
 static enum status read_part(const struct json_node *at, struct buf *out,
 			     struct fail *fail)
 {
-	enum status st = json_read_need(at, fail);
-	if (st == OK)
-		st = json_read_object(at, fail);
+	enum status st = json_read_need_object(at, fail);
 	struct json_node type = json_read_get(at, "type");
 	struct str kind = STR("text"), text = STR("");
 	if (st == OK)
@@ -36,14 +35,14 @@ static enum status read_part(const struct json_node *at, struct buf *out,
 		return st;
 	bool refusal = str_is(kind, "refusal");
 	if (!refusal && !str_is(kind, "text") && !str_is(kind, "input_text") &&
-	    !str_is(kind, "output_text"))
+	    !str_is(kind, "output_text")) {
+		kind = json_read_clip(kind, MAX_QUOTED);
 		return json_read_fail(&type, fail,
 				      "is \"%.*s\": this model reads text only",
-				      (int)MIN(kind.n, 40u), kind.p);
+				      (int)kind.n, kind.p);
+	}
 	struct json_node words = json_read_get(at, refusal ? "refusal" : "text");
-	st = json_read_need(&words, fail);
-	if (st == OK)
-		st = json_read_str(&words, &text, fail);
+	st = json_read_need_str(&words, &text, fail);
 	buf_add_str(out, text);
 	return st;
 }
@@ -102,9 +101,7 @@ static enum status read_role(const struct json_node *message,
 {
 	struct json_node at = json_read_get(message, "role");
 	struct str name = STR("");
-	enum status st = json_read_need(&at, fail);
-	if (st == OK)
-		st = json_read_str(&at, &name, fail);
+	enum status st = json_read_need_str(&at, &name, fail);
 	if (st != OK)
 		return st;
 	for (size_t i = 0; i < ARRAY_LEN(role_names); i++) {
@@ -113,10 +110,11 @@ static enum status read_role(const struct json_node *message,
 			return OK;
 		}
 	}
+	name = json_read_clip(name, MAX_QUOTED);
 	return json_read_fail(&at, fail,
 			      "must be one of system, developer, user, assistant, "
 			      "tool, got \"%.*s\"",
-			      (int)MIN(name.n, 40u), name.p);
+			      (int)name.n, name.p);
 }
 
 static enum status read_tool_calls(const struct json_node *message,
@@ -205,9 +203,7 @@ static enum status read_message(const struct json_node *at,
 				struct conversation *c, struct fail *fail)
 {
 	const struct role_name *role = NULL;
-	enum status st = json_read_need(at, fail);
-	if (st == OK)
-		st = json_read_object(at, fail);
+	enum status st = json_read_need_object(at, fail);
 	if (st == OK)
 		st = read_role(at, &role, fail);
 	if (st != OK)
@@ -282,19 +278,13 @@ enum status messages_read(const struct json_node *at, bool one_system,
 enum status messages_check_function(const struct json_node *holder,
 				    struct fail *fail)
 {
-	enum status st = json_read_need(holder, fail);
-	if (st == OK)
-		st = json_read_object(holder, fail);
 	struct json_node fn = json_read_get(holder, "function");
-	if (st == OK)
-		st = json_read_need(&fn, fail);
-	if (st == OK)
-		st = json_read_object(&fn, fail);
 	struct json_node name = json_read_get(&fn, "name");
 	struct str s;
+	enum status st = json_read_need_object(holder, fail);
 	if (st == OK)
-		st = json_read_need(&name, fail);
+		st = json_read_need_object(&fn, fail);
 	if (st == OK)
-		st = json_read_str(&name, &s, fail);
+		st = json_read_need_str(&name, &s, fail);
 	return st;
 }

@@ -13,7 +13,6 @@
 #include <sys/random.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
 
 #define MAX_STOPS 16
 #define MAX_STOP_BYTES 1024
@@ -121,9 +120,7 @@ enum status params_read_ids(const struct json_node *at, size_t max,
 static enum status read_stop(const struct json_node *at, struct arena *a,
 			     struct str *out, struct fail *fail)
 {
-	enum status st = json_read_need(at, fail);
-	if (st == OK)
-		st = json_read_str(at, out, fail);
+	enum status st = json_read_need_str(at, out, fail);
 	if (st != OK)
 		return st;
 	if (out->n == 0)
@@ -291,11 +288,7 @@ static enum status read_user(const struct json_node *body, struct api_call *c,
 	struct json_node at = json_read_get(body, "user");
 	struct str user = STR("");
 	enum status st = json_read_str(&at, &user, fail);
-	if (user.n > MAX_USER_BYTES) {
-		user.n = MAX_USER_BYTES;
-		user.n -= utf8_partial_tail(user);
-	}
-	c->user = arena_str(&c->arena, user).p;
+	c->user = arena_str(&c->arena, json_read_clip(user, MAX_USER_BYTES)).p;
 	return st;
 }
 

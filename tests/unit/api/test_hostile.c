@@ -45,7 +45,8 @@ static void mutate(struct buf *b)
 	uint32_t n_edits = 1 + roll(4);
 	for (uint32_t i = 0; i < n_edits; i++) {
 		uint32_t at = roll((uint32_t)b->n);
-		uint32_t n = MIN(1 + roll(12), (uint32_t)b->n - at);
+		uint32_t some = 1 + roll(12);
+		uint32_t n = MIN(some, (uint32_t)b->n - at);
 		struct buf out = {0};
 		buf_add(&out, b->p, at);
 		switch (roll(4)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/json_read.h"
 
+#include "base/utf8.h"
 #include "tests/tap.h"
 
 static void test_bodies(void)
@@ -153,11 +154,36 @@ static void test_faults(void)
 	json_decref(v);
 }
 
+/* A key is the client's: the message keeps whole characters of it. */
+static void test_long_path(void)
+{
+	struct buf body = {0};
+	buf_add_z(&body, "{\"a");
+	for (int i = 0; i < 400; i++)
+		buf_add_z(&body, "\xc3\xa9");
+	buf_add_z(&body, "\":1}");
+	json_t *v = parse(body.p);
+	const char *key = json_object_iter_key(json_object_iter(v));
+	struct json_node root = json_read_root(v);
+	struct json_node at = json_read_get(&root, key);
+	struct fail f;
+	struct str s;
+	is_int(json_read_str(&at, &s, &f), E_INVAL, "refused");
+	ok(utf8_check(str_of(f.text)) < 0, "the message is UTF-8");
+	ok(utf8_check(str_of(f.param)) < 0, "so is the path");
+	ok(strstr(f.text, "must be a string"), "and says what is wrong");
+	ok(str_is(json_read_clip(STR("a\xc3\xa9"), 2), "a"), "clipped");
+	ok(str_is(json_read_clip(STR("a\xc3\xa9"), 3), "a\xc3\xa9"), "not clipped");
+	json_decref(v);
+	buf_deinit(&body);
+}
+
 int main(void)
 {
 	test_bodies();
 	test_depth();
 	test_values();
 	test_faults();
+	test_long_path();
 	return tap_done();
 }
