@@ -6,6 +6,7 @@
  * of text ignored. One round is run before the clock starts; of the rest, medians.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 
 #include "base/alloc.h"

@@ -14,6 +14,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
