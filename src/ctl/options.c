@@ -106,7 +106,7 @@ bool options_parse(const struct option_set *set, int argc, char **argv,
 	char letters[2 * MAX_ROWS + 3];
 	for_getopt(set, letters, longs);
 	opterr = 0;
-	optind = 1;
+	optind = 0; /* glibc: begin anew */
 	*out_exit = EXIT_USAGE;
 	for (int c; (c = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
 		if (c == '?' || c == ':') {
