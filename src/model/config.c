@@ -18,6 +18,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "model/jsonfile.h"
@@ -111,8 +112,9 @@ static enum status wrong(struct fail *fail, const char *key, const json_t *v,
 /* The value as JSON, cut short to be quoted in a message. */
 static const char *spelled(const json_t *v, char buf[64])
 {
-	size_t n = json_dumpb(v, buf, 63, JSON_ENCODE_ANY | JSON_COMPACT);
-	buf[MIN(n, 63)] = '\0';
+	char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+	snprintf(buf, 64, "%s", text ? text : "?");
+	free(text);
 	return buf;
 }
 
