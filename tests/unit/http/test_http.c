@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <microhttpd.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,7 +24,11 @@
 #define MAX_BODY 1000
 
 static int64_t now_us = 1000 * SECOND;
-static int64_t get_now(void *ctx) { return now_us; }
+static int64_t get_now(void *ctx)
+{
+	(void)ctx;
+	return now_us;
+}
 static const struct clock hand_clock = {get_now, NULL};
 static struct health health;
 static struct http *h;
@@ -63,6 +68,23 @@ static bool turn(int fd, short events)
 	int n = poll(p, 3, ms < 0 || ms > 10000 ? 10000 : ms);
 	http_run(h);
 	return n > 0 || (ms >= 0 && ms <= 10000);
+}
+
+/* Let the server see all that was done to its sockets so far. */
+static void settle(void)
+{
+	int fds[2];
+	http_fds(h, fds);
+	struct pollfd p[2] = {{fds[0], POLLIN, 0}, {fds[1], POLLIN, 0}};
+	do {
+		http_run(h);
+	} while (poll(p, 2, 0) > 0 || http_timeout_ms(h) == 0);
+}
+
+static void hang_up(int fd)
+{
+	close(fd);
+	settle();
 }
 
 static void send_all(int fd, const char *p, size_t n)
@@ -124,8 +146,7 @@ static void ask_n(const char *text, size_t n, int n_answers)
 	int fd = dial();
 	send_all(fd, text, n);
 	receive(fd, n_answers);
-	close(fd);
-	turn(-1, 0);
+	hang_up(fd);
 }
 static void ask(const char *text) { ask_n(text, strlen(text), 1); }
 
@@ -246,9 +267,10 @@ static void test_ids(void)
 #define POST "POST /v1/completions HTTP/1.1\r\nHost: h\r\n"
 #define SMUGGLED "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n"
 
-/* Each must be answered by one 400 of ours, and nothing behind it be heard. */
+/* Each must be answered by one 400, and nothing behind it be heard. */
 static const struct {
 	const char *what, *text;
+	bool is_theirs; /* libmicrohttpd 1.0 refuses it by itself, in HTML */
 } refused[] = {
 	{"length and encoding", POST "Content-Length: 5\r\n"
 	 "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED},
@@ -258,30 +280,33 @@ static const struct {
 	 SMUGGLED},
 	{"the same length twice", POST "Content-Length: 0\r\n"
 	 "Content-Length: 0\r\n\r\n" SMUGGLED},
-	{"an unknown encoding", POST "Transfer-Encoding: gzip\r\n\r\n" SMUGGLED},
+	{"an unknown encoding", POST "Transfer-Encoding: gzip\r\n\r\n" SMUGGLED, true},
 	{"two codings", POST "Transfer-Encoding: gzip, chunked\r\n\r\n"
-	 "0\r\n\r\n" SMUGGLED},
+	 "0\r\n\r\n" SMUGGLED, true},
 	{"two encodings", POST "Transfer-Encoding: chunked\r\n"
 	 "Transfer-Encoding: identity\r\n\r\n0\r\n\r\n" SMUGGLED},
 	{"an encoding in HTTP/1.0", "POST /v1/completions HTTP/1.0\r\n"
 	 "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED},
-	{"a space in a name", GET "Content Length: 36\r\n\r\n" SMUGGLED},
+	{"a space in a name", GET "Content Length: 36\r\n\r\n" SMUGGLED, true},
 	{"a bracket in a name", GET "Content[Length: 36\r\n\r\n" SMUGGLED},
 	{"a control character in a value", GET "X: a\001b\r\n\r\n" SMUGGLED},
-	{"no Host", "GET /health HTTP/1.1\r\n\r\n" SMUGGLED},
+	{"no Host", "GET /health HTTP/1.1\r\n\r\n" SMUGGLED, true},
 	{"two Hosts", GET "Host: i\r\n\r\n" SMUGGLED},
 };
 
 static void test_framing(void)
 {
+	bool is_old = MHD_get_version()[0] == '0';
 	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
 		ask_n(refused[i].text, strlen(refused[i].text), 100);
 		ok(starts("HTTP/1.1 400 ") || starts("HTTP/1.0 400 "),
 		   "%s: 400", refused[i].what);
 		ok(is_closed && !has("halod_build_info"),
 		   "%s: and the connection is closed", refused[i].what);
-		ok(has("Connection: close\r\n") && has("\"code\":\"bad_framing\""),
-		   "%s: in our own words", refused[i].what);
+		if (is_old || !refused[i].is_theirs)
+			ok(has("Connection: close\r\n") &&
+			   has("\"code\":\"bad_framing\""),
+			   "%s: in our own words", refused[i].what);
 	}
 }
 
@@ -366,8 +391,7 @@ static void test_endless_headers(void)
 		send_all(fd, line, strlen(line));
 	receive(fd, 100);
 	ok(is_closed && !has("200 OK"), "endless headers are cut off");
-	close(fd);
-	turn(-1, 0);
+	hang_up(fd);
 }
 
 static void test_slow(void)
@@ -377,8 +401,7 @@ static void test_slow(void)
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		int fd = dial();
 		send_all(fd, parts[i], strlen(parts[i]));
-		while (http_timeout_ms(h) < 0 || http_timeout_ms(h) == 0)
-			turn(fd, POLLIN);
+		settle();
 		now_us += 119 * SECOND;
 		http_run(h);
 		char c;
@@ -387,8 +410,7 @@ static void test_slow(void)
 		now_us += 2 * SECOND;
 		receive(fd, 100);
 		ok(is_closed, "but not for ever");
-		close(fd);
-		turn(-1, 0);
+		hang_up(fd);
 	}
 	is_int(http_active(h), 0, "slow clients leave nothing behind");
 }
@@ -412,12 +434,11 @@ static void test_truncated(void)
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		int fd = dial();
 		send_all(fd, parts[i], strlen(parts[i]));
-		turn(fd, 0);
+		settle();
 		shutdown(fd, SHUT_WR);
 		receive(fd, 100);
 		ok(is_closed && !has("200 OK"), "cut off in the middle (%zu)", i);
-		close(fd);
-		turn(-1, 0);
+		hang_up(fd);
 	}
 	is_int(http_active(h), 0, "cut requests leave nothing behind");
 	int fd = dial();
@@ -425,8 +446,7 @@ static void test_truncated(void)
 	shutdown(fd, SHUT_WR);
 	receive(fd, 1);
 	ok(starts("HTTP/1.1 200 "), "a page is answered after a half-close");
-	close(fd);
-	turn(-1, 0);
+	hang_up(fd);
 }
 
 /* --- sockets ------------------------------------------------------------------------ */
