@@ -67,6 +67,7 @@ static void end_choice(struct sched *s, struct sched_choice *c)
 	drop_seq(s, c);
 	choice_set_state(c, CHOICE_DONE);
 	emit_choice_done(&s->emit, r, c->index, c->finish, stop);
+	choice_release(c); /* a sampler is as large as the vocabulary */
 	if (++r->n_over == request_n_choices(r))
 		sched_end_done(s, r);
 }

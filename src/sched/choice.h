@@ -65,6 +65,9 @@ void choices_destroy(struct request *r); /* their seq must be gone */
 void choice_begin(struct sched_choice *c, const struct tokenizer *t,
 		  int32_t n_vocab);
 
+/* Frees what only a choice that still draws needs, its output included. */
+void choice_release(struct sched_choice *c);
+
 const struct ids *choice_prompt(const struct sched_choice *c);
 int choice_length(const struct sched_choice *c); /* tokens of its history */
 /* The whole history in one piece, appended to out. */

@@ -2,6 +2,7 @@
 #include "tests/sim/fake.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
