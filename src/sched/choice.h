@@ -18,7 +18,7 @@
 	X(QUEUED, "queued", TO(PREFILL) | TO_END) \
 	X(PREFILL, "prefill", TO(DECODE) | TO(PREEMPTED) | TO_END) \
 	X(DECODE, "decode", TO(DONE) | TO(PREEMPTED) | TO_END) \
-	X(PREEMPTED, "preempted", TO(PREFILL) | TO(DONE) | TO_END) \
+	X(PREEMPTED, "preempted", TO(PREFILL) | TO_END) \
 	X(DONE, "done", 0) \
 	X(FAILED, "failed", 0) \
 	X(CANCELLED, "cancelled", 0)
