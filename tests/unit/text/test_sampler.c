@@ -307,7 +307,15 @@ static void test_banned(void)
 	is_int(out.id, 2, "the best of the rest");
 	is_int(next_of(s, x), 0, "bans last one call");
 	const int32_t all[] = {0, 1, 2, 3};
-	is_int(sampler_next(s, x, all, 4, &out), E_BACKEND, "nothing left to draw");
+	is_int(sampler_next(s, x, all, 4, &out), E_INVAL, "nothing left to draw");
+	is_int(next_of(s, x), 0, "which is not the model's fault");
+	sampler_destroy(s);
+	p.repetition_penalty = 1e-38f;
+	s = sampler_create(&p, 4);
+	sampler_add_prompt(s, (int32_t[]){0}, 1);
+	const float big[4] = {30, 2, 1, 0};
+	is_int(sampler_next(s, big, NULL, 0, &out), E_INVAL,
+	       "nor is a penalty that makes infinity");
 	sampler_destroy(s);
 }
 
