@@ -68,6 +68,8 @@ class Unix(http.client.HTTPConnection):
 
 def events(response):
     """The data of each server-sent event, as it arrives."""
+    if response.status != 200:
+        raise ValueError(f"status {response.status}: {response.read()}")
     for line in response:
         if line.startswith(b"data: "):
             yield line[6:].rstrip(b"\r\n").decode()
