@@ -18,7 +18,7 @@
 	X(QUEUED, "queued", TO(PREFILL) | TO_END) \
 	X(PREFILL, "prefill", TO(DECODE) | TO(PREEMPTED) | TO_END) \
 	X(DECODE, "decode", TO(DONE) | TO(PREEMPTED) | TO_END) \
-	X(PREEMPTED, "preempted", TO(PREFILL) | TO(DONE) | TO_END) \
+	X(PREEMPTED, "preempted", TO(PREFILL) | TO_END) \
 	X(DONE, "done", 0) \
 	X(FAILED, "failed", 0) \
 	X(CANCELLED, "cancelled", 0)
@@ -65,6 +65,9 @@ void choices_destroy(struct request *r); /* their seq must be gone */
 void choice_begin(struct sched_choice *c, const struct tokenizer *t,
 		  int32_t n_vocab);
 
+/* Frees what only a choice that still draws needs, its output included. */
+void choice_release(struct sched_choice *c);
+
 const struct ids *choice_prompt(const struct sched_choice *c);
 int choice_length(const struct sched_choice *c); /* tokens of its history */
 /* The whole history in one piece, appended to out. */
@@ -74,8 +77,8 @@ void choice_history(const struct sched_choice *c, struct ids *out);
 struct engine_slice choice_slice(const struct sched_choice *c, int n_max);
 
 /* Draw the next token from logits (V), emit it with its text, and its end if it
- * is the last: finish is set then, the state is the caller's. E_BACKEND when the
- * logits are broken. */
+ * is the last: finish is set then, the state is the caller's. As sampler_next:
+ * E_BACKEND, E_INVAL. */
 enum status choice_draw(struct sched_choice *c, const float *logits,
 			struct emit *em) MUST_USE;
 /* No next token: emit what is held back; finish is FINISH_LENGTH. */
