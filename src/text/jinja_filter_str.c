@@ -6,13 +6,16 @@
 #include "base/utf8.h"
 #include "text/jinja_op.h"
 
+#define FILTER(name) \
+	static struct jinja_value *filter_##name(struct jrt *rt, \
+		struct jinja_value *self, struct jinja_value **v, \
+		const struct jargs *args)
+
 /* The body sees s, the value's text. */
 #define TEXT_FILTER(name) \
 	static struct jinja_value *text_##name(struct jrt *rt, struct jinja_value *self, \
 		const struct jstr *s, struct jinja_value **v, const struct jargs *args); \
-	static struct jinja_value *filter_##name(struct jrt *rt, \
-		struct jinja_value *self, struct jinja_value **v, \
-		const struct jargs *args) \
+	FILTER(name) \
 	{ \
 		struct jinja_value *text = jrepr_str(rt, self); \
 		if (!text || !jrt_work(rt, text->s.n)) \
@@ -115,8 +118,11 @@ TEXT_FILTER(format)
 	return jformat_percent(rt, s, values);
 }
 
-TEXT_FILTER(indent)
+FILTER(indent)
 {
+	const struct jstr *s = jcall_str(rt, self); /* no str() here, in Jinja too */
+	if (!s || !jrt_work(rt, s->n))
+		return NULL;
 	struct jinja_value *width = v[0];
 	struct jtext *by = jtext_new(rt, 0);
 	int64_t n = 4;
@@ -158,7 +164,7 @@ static size_t offset_of(const struct jstr *s, int64_t i)
 	return at;
 }
 
-TEXT_FILTER(truncate)
+FILTER(truncate)
 {
 	int64_t length = 255, leeway = 5;
 	const struct jstr dots = {.p = "...", .n = 3};
@@ -168,8 +174,12 @@ TEXT_FILTER(truncate)
 	int64_t n_end = (int64_t)utf8_count((struct str){end->p, end->n});
 	if (length < n_end || leeway < 0)
 		return jrt_fail(rt, "a longer length is expected");
-	if (jval_len(self) <= length || jval_len(self) - length <= leeway)
+	int64_t len = jval_len(self);
+	if (len >= 0 && (len <= length || len - length <= leeway))
 		return self;
+	const struct jstr *s = jcall_str(rt, self);
+	if (!s || !jrt_work(rt, s->n))
+		return NULL;
 	size_t cut = offset_of(s, length - n_end);
 	if (!(v[1] && jval_truth(v[1]))) {
 		size_t space = cut;
@@ -243,9 +253,7 @@ static void add_quoted(struct jtext *t, const struct jstr *s, bool is_query)
 	}
 }
 
-static struct jinja_value *filter_urlencode(struct jrt *rt, struct jinja_value *self,
-					    struct jinja_value **v,
-					    const struct jargs *args)
+FILTER(urlencode)
 {
 	struct jtext *t = jtext_new(rt, 0);
 	struct jinja_value view = {.kind = J_VIEW, .view = {self, VIEW_ITEMS}};

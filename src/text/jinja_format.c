@@ -334,7 +334,7 @@ static bool read_flags(struct percent *p, struct spec *sp)
 	while (peek(p) && strchr("hlL", peek(p)))
 		p->at++;
 	sp->type = peek(p);
-	if (zero && sp->align != '<' && sp->type && !strchr("srac", sp->type)) {
+	if (zero && sp->align != '<' && sp->type && !strchr("src", sp->type)) {
 		sp->align = '=';
 		sp->fill = STR("0");
 	}
@@ -373,8 +373,11 @@ static bool add_percent_text(struct percent *p, const struct spec *sp, struct ji
 		return jrt_fail(p->rt, "%%c requires int or char");
 	}
 	struct jinja_value *s = jtext_finish(text);
+	struct spec right = *sp;
+	if (!right.align)
+		right.align = '>';
 	if (s)
-		add_string(p->t, sp, &s->s);
+		add_string(p->t, &right, &s->s);
 	return s != NULL;
 }
 
@@ -394,13 +397,13 @@ static bool add_conversion(struct percent *p)
 		jtext_add_part(p->t, p->fmt, p->at - 1, p->at);
 		return true;
 	}
-	if (!strchr("srdiuxXoeEfFgGac", sp.type))
+	if (!strchr("srdiuxXoeEfFgGc", sp.type))
 		return jrt_fail(p->rt, "unsupported format character '%c'", sp.type);
 	if (!v && !(v = next_arg(p)))
 		return false;
 	if (!check_precision(p->rt, &sp, v))
 		return false;
-	if (strchr("srac", sp.type))
+	if (strchr("src", sp.type))
 		return add_percent_text(p, &sp, v);
 	if (strchr("diuxXo", sp.type))
 		return add_percent_int(p, &sp, v);
@@ -423,7 +426,10 @@ struct jinja_value *jformat_percent(struct jrt *rt, const struct jstr *fmt,
 			return NULL;
 	}
 	bool all = args->kind == J_TUPLE ? p.used == args->l.n : p.used == 1;
-	if (!all && args->kind != J_DICT && args->kind != J_LIST)
+	/* what can be subscripted by a name counts as used */
+	if (!all && (args->kind == J_TUPLE || args->kind == J_STRING ||
+		     (args->kind != J_UNDEFINED && args->kind < J_LIST) ||
+		     args->kind > J_NAMESPACE))
 		return jrt_fail(rt, "not all arguments converted during string formatting");
 	return jtext_finish(p.t);
 }
@@ -503,7 +509,7 @@ static bool spec_number(struct jrt *rt, struct str s, size_t *at, int64_t *out)
 }
 
 /* [[fill]align][sign][#][0][width][,][.precision][type] */
-static bool parse_spec(struct jrt *rt, struct str s, struct spec *sp)
+static bool parse_spec(struct jrt *rt, struct str s, bool is_number, struct spec *sp)
 {
 	uint32_t c;
 	size_t at = 0, len = s.n ? utf8_decode(s, &c) : 0;
@@ -520,8 +526,10 @@ static bool parse_spec(struct jrt *rt, struct str s, struct spec *sp)
 		sp->alt = ++at;
 	if (at < s.n && s.p[at] == '0') {
 		at++;
-		sp->fill = sp->align ? sp->fill : STR("0");
-		sp->align = sp->align ? sp->align : '=';
+		if (!sp->fill.n)
+			sp->fill = STR("0");
+		if (!sp->align && is_number)
+			sp->align = '=';
 	}
 	if (!spec_number(rt, s, &at, &sp->width))
 		return false;
@@ -583,7 +591,7 @@ static bool add_field(struct braces *b, struct jtext *t, const struct jstr *fmt,
 		struct jtext *text = jtext_new(b->rt, 0);
 		if (how == 's')
 			jrepr_add_str(text, v);
-		else if (how == 'r' || how == 'a')
+		else if (how == 'r')
 			jrepr_add_repr(text, v, JOP_DEPTH);
 		else
 			return jrt_fail(b->rt, "Unknown conversion specifier");
@@ -600,7 +608,7 @@ static bool add_field(struct braces *b, struct jtext *t, const struct jstr *fmt,
 		return false;
 	struct str spec = {inner->p, inner->n};
 	struct spec sp = {.precision = -1, .trust = jstr_trust_at(fmt, from - 1)};
-	return !inner->failed && parse_spec(b->rt, spec, &sp) &&
+	return !inner->failed && parse_spec(b->rt, spec, jval_is_num(v), &sp) &&
 	       add_value(b->rt, t, &sp, spec, v);
 }
 

@@ -265,6 +265,14 @@ static enum jflow run_with(struct jrt *rt, struct jframe *f, const struct stmt *
 	return run_block(rt, frame, &s->body);
 }
 
+/* What filter and call blocks write is not made a string on the way. */
+static enum jflow emit_text(struct jrt *rt, struct jinja_value *v)
+{
+	if (v->kind != J_STRING)
+		jrt_fail(rt, "a block gives a string, not '%s'", jval_type(v));
+	return !jrt_failed(rt) && emit(rt, v) ? FLOW_NEXT : FLOW_FAIL;
+}
+
 static struct jinja_value *new_macro(struct jrt *rt, struct jframe *f, const struct stmt *s)
 {
 	struct jinja_value *v = jval_new(rt->arena, J_MACRO);
@@ -288,13 +296,13 @@ static enum jflow run_kind(struct jrt *rt, struct jframe *f, const struct stmt *
 		       assign(rt, f, s->target, v) ? FLOW_NEXT : FLOW_FAIL;
 	case ST_FILTER:
 		flow = run_filtered(rt, f, s, &v);
-		return flow != FLOW_NEXT ? flow : emit(rt, v) ? FLOW_NEXT : FLOW_FAIL;
+		return flow != FLOW_NEXT ? flow : emit_text(rt, v);
 	case ST_MACRO:
 		return assign(rt, f, s->target, new_macro(rt, f, s)) ? FLOW_NEXT
 								     : FLOW_FAIL;
 	case ST_CALL:
 		v = jeval_call(rt, f, s->expr, new_macro(rt, f, s));
-		return v && emit(rt, v) ? FLOW_NEXT : FLOW_FAIL;
+		return v ? emit_text(rt, v) : FLOW_FAIL;
 	case ST_WITH: return run_with(rt, f, s);
 	case ST_GENERATION:
 		return run_block(rt, enter_scope(rt, s->scope, f), &s->body);

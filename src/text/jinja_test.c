@@ -28,8 +28,8 @@ KIND_TEST(float, self->kind == J_FLOAT)
 KIND_TEST(number, jval_is_num(self))
 KIND_TEST(mapping, self->kind == J_DICT)
 KIND_TEST(escaped, false)
-/* Undefined has a length and no items to ask for. */
-KIND_TEST(sequence, self->kind == J_STRING || jval_is_seq(self) ||
+/* What has a length and can be asked for items: undefined has both. */
+KIND_TEST(sequence, self->kind == J_UNDEFINED || self->kind == J_STRING || jval_is_seq(self) ||
 	  self->kind == J_RANGE || self->kind == J_DICT)
 KIND_TEST(iterable, self->kind == J_STRING || jval_is_seq(self) ||
 	  self->kind == J_RANGE || self->kind == J_GENERATOR || self->kind == J_VIEW ||
