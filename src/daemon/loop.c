@@ -410,6 +410,8 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.listen_fd = fd,
 		.max_connections = (int)c->max_connections,
 		.max_body_bytes = (size_t)c->max_body,
+		.max_queue = (int)c->max_queue,
+		.request_timeout_us = c->request_timeout,
 		.keepalive_s = (int)(c->keepalive / 1000000),
 		.idle_s = (int)(c->idle_timeout / 1000000),
 		.stall_s = (int)(c->stall_timeout / 1000000),

@@ -110,6 +110,14 @@ def test_drain_timeout(t, tmp):
         d.wait_log("drain_timeout is over, ending 1 requests")
 
 
+def test_request_timeout(t, tmp):
+    with Daemon(request_timeout="300ms") as d:
+        last = list(d.long_stream().events())[-1]
+        t.ok("error" in last and last["error"]["code"] == "timeout",
+             "request_timeout ends a stream with an error", last)
+        t.equal(d.chat(max_tokens=1).status, 200, "a request that is in time is served")
+
+
 def test_second_signal(t, tmp):
     with Daemon() as d:
         stream = d.long_stream()
