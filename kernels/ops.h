@@ -4,3 +4,14 @@
  * and rules: kernels/README.md.
  */
 #pragma once
+#include "kernels/attention.h"
+#include "kernels/embed_rows.h"
+#include "kernels/gather_rows.h"
+#include "kernels/kv_copy.h"
+#include "kernels/linear.h"
+#include "kernels/moe_experts.h"
+#include "kernels/moe_router.h"
+#include "kernels/qk_norm_rope_kv.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rope_table.h"
+#include "kernels/silu_mul.h"

@@ -18,7 +18,8 @@ struct backend;
 struct backend_opts {
 	const char *name; /* "cpu" */
 	int n_threads;    /* CPU: 0 = one per CPU */
-	bool exact;       /* weights and activations as they are, no fast path */
+	bool exact;       /* weights and activations as they are, no fast path; the
+			   * CPU has no other path yet */
 };
 
 struct backend_ops {
@@ -33,6 +34,10 @@ struct backend_ops {
 	 * returns views of the mapped file. Freed with the backend. */
 	enum status (*load_weight)(struct backend *b, const struct weight *host,
 				   struct weight *out, struct fail *fail);
+	/* The same for a layer's experts; the arrays in *out were filled by
+	 * load_weight and stay the caller's. Sets out->device. */
+	enum status (*load_experts)(struct backend *b, struct experts *out,
+				    struct fail *fail);
 	enum status (*upload)(struct backend *b, void *dst, const void *src,
 			      size_t n_bytes);
 	enum status (*download)(struct backend *b, void *dst, const void *src,
@@ -41,11 +46,15 @@ struct backend_ops {
 	void (*destroy)(struct backend *b);
 };
 
-/* A backend embeds this as its first member. */
+/* What a backend has and which types it works in (kernels/README.md). The CPU: all
+ * float32; without vector conversions in the instruction set (x86-64 has none until
+ * F16C) a float16 cache would cost more time than its memory is worth.
+ * A backend embeds this as its first member. */
 struct backend {
 	const struct backend_ops *ops;
 	const char *name;        /* "cpu" */
 	char device[120];        /* "AMD EPYC, 2 threads" */
+	enum dtype act_type;     /* of activations beside the residual stream */
 	enum dtype kv_type;      /* element type of the KV cache */
 };
 

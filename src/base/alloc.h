@@ -19,5 +19,7 @@ char *xstrndup(const char *s, size_t n) __attribute__((returns_nonnull));
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#ifndef MIN /* <sys/param.h> has the same */
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
+#endif

@@ -21,10 +21,14 @@ enum metric_id {
 };
 
 void metric_add(enum metric_id id, double v);              /* counter */
+/* label_value is one of its row's, or the row ends in "other". */
 void metric_add_by(enum metric_id id, const char *label_value, double v);
 void metric_set(enum metric_id id, double v);              /* gauge */
-void metric_observe(enum metric_id id, double seconds_or_tokens); /* histogram */
-double metric_get(enum metric_id id); /* counter, gauge; histogram: its count */
+/* Histogram, in seconds or tokens. NAN, "did not happen", is ignored. */
+void metric_observe(enum metric_id id, double v);
+/* Counter, gauge; histogram: its count; with a label: the sum of all values. */
+double metric_get(enum metric_id id);
+double metric_get_by(enum metric_id id, const char *label_value);
 void metrics_reset(void); /* tests only */
 
 struct metrics_info {

@@ -7,7 +7,7 @@
  * keys and values are in it. A step takes slices: some tokens of some sequences,
  * decode (1 token) and prefill (many) mixed, and runs the model once over all of
  * them. Pages are shared by prefix: full pages are found again by the hash of all
- * tokens up to their end, and shared pages are never written.
+ * tokens up to their end, and what others see of a shared page is never written.
  */
 #pragma once
 #include "backend/backend.h"
@@ -41,6 +41,9 @@ struct engine_graph {
 	enum status (*forward)(void *ctx, const struct engine_batch *b,
 			       float *logits, struct fail *fail);
 	void (*destroy)(void *ctx);
+	/* Copy a page's keys and values in every layer, after the forwards before it
+	 * and before those after it. NULL: the graph keeps none. */
+	enum status (*copy_page)(void *ctx, int32_t dst, int32_t src);
 };
 
 struct engine_opts {
@@ -56,7 +59,8 @@ struct engine_opts {
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *o, struct engine **out,
 			  struct fail *fail) MUST_USE;
-/* The same around a given graph with n_pages of KV bookkeeping; for tests. */
+/* The same around a given graph with n_pages of KV bookkeeping; for tests. E_INVAL
+ * when o->n_ctx is above the graph's; on failure the graph stays the caller's. */
 enum status engine_create_with(const struct engine_graph *g,
 			       const struct engine_opts *o, int n_pages,
 			       struct engine **out) MUST_USE;
@@ -76,13 +80,14 @@ int engine_pages_free(const struct engine *e);
  * prefill. Takes no new page. */
 struct engine_seq *engine_seq_create(struct engine *e, const int32_t *prompt,
 				     int n, int *out_n_cached);
-/* Make room for n_tok more tokens. E_NO_PAGES (and nothing taken) when there are
- * not enough. */
+/* Make room for n_tok more tokens after those in the cache. E_NO_PAGES (and nothing
+ * taken) when there are not enough pages; E_CTX_LEN beyond engine_n_ctx. */
 enum status engine_seq_reserve(struct engine *e, struct engine_seq *s,
 			       int n_tok) MUST_USE;
 int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
-/* A second sequence with the same first tokens: full pages are shared, the last
- * partial page is copied on the first write. For n > 1. */
+/* A second sequence with the same first tokens: full pages are shared; the last
+ * partial page is shared too until the fork reserves room, then copied. What s has
+ * reserved stays with s. For n > 1. */
 enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 			    struct engine_seq **out) MUST_USE;
 /* Give the pages back (kept as cache when prefix_cache). NULL is fine. */
@@ -96,7 +101,9 @@ struct engine_slice {
 };
 
 /* Run the model over the slices (reserved before). On OK the sequences are n
- * tokens longer. On failure none is changed. */
+ * tokens longer. On failure none is changed: E_INVAL for a slice that breaks the
+ * rules above or a token outside the vocabulary, E_CTX_LEN, E_NO_PAGES for room not
+ * reserved, E_BACKEND. */
 enum status engine_step(struct engine *e, const struct engine_slice *slices,
 			int n_slices, struct fail *fail) MUST_USE;
 /* Logits (n_logits, V) of slice i of the last step, oldest token first; valid until

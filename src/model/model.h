@@ -5,34 +5,11 @@
  */
 #pragma once
 #include "base/arena.h"
-#include "base/map.h"
+#include "model/blocks.h"
 #include "model/tensors.h"
 #include "text/tokenizer.h"
 
-enum quant {
-#define QUANT(ident, name, bits) QUANT_##ident,
-#include "model/quant.def"
-#undef QUANT
-	QUANT_COUNT
-};
-const char *quant_name(enum quant q);
-
-/* One linear layer's weight W (N, K), y = W x, in its checkpoint format. Views
- * into the mapped file: nothing is owned, nothing copied.
- *   INT4: q is (N, K/8) uint32, nibble i of word j = element 8j+i, value
- *         nibble - zero; zero is 8 (zero_points NULL) or per group.
- *         scales (N, K/group) of scale_type; group K means one per row.
- *         zero_points: (N/8, K/group) uint32 packed along N (compressed-tensors).
- *   F32/F16/BF16: q is (N, K).  */
-struct weight {
-	enum quant quant;
-	int32_t n, k, group;
-	const void *q;
-	const void *scales;
-	enum dtype scale_type;
-	const void *zero_points;
-	const char *name; /* tensor name, for messages */
-};
+#define MODEL_MAX_EOS 8
 
 enum rope_kind { ROPE_NONE, ROPE_DEFAULT };
 
@@ -51,12 +28,17 @@ struct model_config {
 	enum rope_kind rope;
 	bool qkv_bias, tied_embeddings;
 	int32_t bos_id; /* -1: none */
+	int32_t eos_ids[MODEL_MAX_EOS]; /* of config.json; see generation_defaults */
+	int n_eos;
+	enum dtype dtype; /* the model was made in; tensors say their own */
 };
 
+/* generation_config.json. The end of text is any of eos_ids: those given there
+ * and those of config.json. */
 struct generation_defaults {
 	float temperature, top_p, min_p, repetition_penalty; /* NAN: not given */
 	int32_t top_k;                                       /* -1: not given */
-	int32_t eos_ids[8];
+	int32_t eos_ids[MODEL_MAX_EOS];
 	int n_eos;
 };
 
@@ -80,7 +62,7 @@ struct model {
 };
 
 /* Open everything: E_IO, E_FORMAT, E_MISSING, E_UNSUPPORTED with the file and
- * key or tensor at fault. */
+ * key or tensor at fault. opts NULL: mmap, no progress. */
 enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail) MUST_USE;
 void model_close(struct model *m);
@@ -94,9 +76,8 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 /* A plain vector such as a norm: `n` values as float32, in the model's arena. */
 enum status model_vector(struct model *m, const char *name, int32_t n,
 			 const float **out, struct fail *fail) MUST_USE;
+/* Is there a tensor of this name, or a weight called so in any format? */
 bool model_has(const struct model *m, const char *name);
-
-/* Decode rows [n0, n1) of w to float32 (n1-n0, K): the definition of the
- * format. */
-void weight_decode(const struct weight *w, int32_t n0, int32_t n1, float *out);
-size_t weight_bytes(const struct weight *w); /* of q, scales and zero points */
+/* Numbers the model was trained to: the elements of its weights as they were before
+ * quantization, without scales and other helpers of the formats. */
+int64_t model_n_params(const struct model *m);

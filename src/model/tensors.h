@@ -5,15 +5,7 @@
  */
 #pragma once
 #include "base/file.h"
-
-enum dtype {
-	DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I8, DTYPE_U8, DTYPE_I16, DTYPE_I32,
-	DTYPE_I64, DTYPE_F8_E4M3, DTYPE_F8_E5M2, DTYPE_BOOL, DTYPE_F64, DTYPE_U16,
-	DTYPE_U32, DTYPE_U64, DTYPE_F8_E8M0,
-	DTYPE_COUNT
-};
-size_t dtype_bytes(enum dtype t);
-const char *dtype_name(enum dtype t); /* "BF16" */
+#include "model/blocks.h"
 
 #define TENSOR_MAX_DIMS 6
 struct tensor {
@@ -30,10 +22,12 @@ struct tensors;
 struct model_opts;
 
 /* Reads model.safetensors.index.json and its shards, else model.safetensors. Every
- * entry is checked: bounds, overlap, dtype, shape times size. */
+ * entry is checked: bounds, overlap, dtype, shape times size. With mmap, truncating a
+ * file while it is open ends the process with SIGBUS. */
 enum status tensors_open(const char *dir, const struct model_opts *opts,
 			 struct tensors **out, struct fail *fail) MUST_USE;
 void tensors_close(struct tensors *ts);
+const char *tensors_dir(const struct tensors *ts); /* for messages */
 const struct tensor *tensors_find(const struct tensors *ts, const char *name);
 size_t tensors_count(const struct tensors *ts);
 const struct tensor *tensors_at(const struct tensors *ts, size_t i);

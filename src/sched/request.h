@@ -94,10 +94,10 @@ struct request {
 	int n_prompts, n; /* choices = n_prompts * n */
 	struct sampler_params sampling;
 	int32_t max_tokens; /* output tokens a choice; 0: what the context leaves */
-	int32_t min_tokens;
+	int32_t min_tokens; /* no stop id before; a stop string ends it all the same */
 	const int32_t *stop_ids; /* eos and stop_token_ids */
 	int n_stop_ids;
-	bool ignore_eos;
+	bool ignore_eos;     /* stop_ids do not end a choice */
 	bool skip_special;   /* special tokens have no text */
 	struct outparse_opts parse;
 	int64_t arrival_us;
@@ -108,15 +108,26 @@ struct request {
 	atomic_bool is_cancelled;
 	_Atomic int refs;
 	struct request_queue *events; /* made by request_create; opaque */
+	struct request *next_ready;   /* the ready list's, under its lock */
 
 	/* engine thread only */
 	struct sched_choice *choices;
+	int n_over;        /* choices that have ended */
+	bool is_over;      /* its last event is out */
+	bool is_scheduled; /* left the queue */
 	struct request_stats stats;
 	struct request *next;
-	uint64_t order;
 };
 
 struct request *request_create(const char *id); /* two references */
+void request_ref(struct request *r);
 void request_unref(struct request *r);
+static inline int request_n_choices(const struct request *r)
+{
+	return r->n_prompts * r->n;
+}
 /* io: the next event, which the caller destroys; NULL when there is none now. */
 struct event *request_next_event(struct request *r);
+/* engine: append e, which the queue then owns. True when the io side must be
+ * told: it has not been since it last found the queue empty. */
+bool request_push_event(struct request *r, struct event *e);

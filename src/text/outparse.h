@@ -4,6 +4,11 @@
  * (tool calls later), and an end at the first stop string. What may still turn
  * out to be the beginning of a tag or a stop string is held back, nothing else
  * is. Thread: one at a time.
+ *
+ * Stop strings are looked for in all of the model's text, reasoning and tags
+ * included (as vLLM does). A tag counts where a block can begin or end: the open
+ * tag as the first text of a block, the close tag anywhere in reasoning; elsewhere
+ * they are words the model writes about, and stay text.
  */
 #pragma once
 #include "base/buf.h"
@@ -35,5 +40,7 @@ int outparse_push(struct outparse *p, struct str text,
 int outparse_finish(struct outparse *p, const struct out_span **out_spans);
 /* A stop string was met; further text is ignored. */
 bool outparse_stopped(const struct outparse *p);
+/* Which: its index in opts.stops (the longest of those that end there), or -1. */
+int outparse_stop_index(const struct outparse *p);
 /* Now inside reasoning (to count reasoning tokens). */
 bool outparse_in_reasoning(const struct outparse *p);

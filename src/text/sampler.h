@@ -5,7 +5,7 @@
  *
  * Order (as vLLM): logit_bias, repetition / presence / frequency penalties,
  * temperature, top_k, top_p, min_p, draw. Log-probabilities are of the raw logits, before
- * all of that.
+ * all of that. Ties are broken by the lower id: top_k keeps exactly k.
  */
 #pragma once
 #include "base/buf.h"
@@ -18,7 +18,7 @@ struct logit_bias {
 };
 
 struct sampler_params {
-	float temperature;        /* 0: greedy; the lowest id wins a tie */
+	float temperature;        /* below 1e-5: greedy; the lowest id wins a tie */
 	float top_p;              /* (0, 1]; 1: off */
 	float min_p;              /* [0, 1]; 0: off */
 	int32_t top_k;            /* 0 or less: off */
@@ -44,6 +44,7 @@ struct sampled {
 };
 
 struct sampler;
+/* Ids out of range (bias, prompt, banned) are ignored. */
 struct sampler *sampler_create(const struct sampler_params *p, int32_t n_vocab);
 void sampler_destroy(struct sampler *s);
 /* Tokens of the prompt, for the repetition penalty. */
@@ -51,9 +52,14 @@ void sampler_add_prompt(struct sampler *s, const int32_t *ids, size_t n);
 /* An output token that counts for the penalties; sampler_next calls it itself. */
 void sampler_add_output(struct sampler *s, int32_t id);
 /* Ids in `banned` cannot be drawn (eos before min_tokens). E_BACKEND when
- * the logits hold a NaN or no finite value: a broken kernel is not a token. */
+ * the logits hold a NaN, +inf or no finite value: a broken kernel is not a token.
+ * E_INVAL when bans, bias and penalties leave no token, or logits no longer finite:
+ * the client's doing. Nothing has changed then, the generator included. */
 enum status sampler_next(struct sampler *s, const float *logits /* (V) */,
 			 const int32_t *banned, int n_banned,
 			 struct sampled *out) MUST_USE;
 /* Log-softmax of one id over (V) logits, in double. */
 double sampler_logprob(const float *logits, int32_t n_vocab, int32_t id);
+/* The seed of choice i of a request: choice 0 keeps the seed as it is, so that
+ * n = 1 and the first of n > 1 answer alike. */
+uint64_t sampler_seed_of_choice(uint64_t seed, int i);

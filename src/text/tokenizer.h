@@ -47,11 +47,16 @@ struct tokenizer_def {
 	const struct pretok_step *steps;
 	int n_steps;
 	bool nfc, ignore_merges;
+	struct str unk;  /* piece for bytes without one; p NULL: they are left out */
+	bool fuse_unk;   /* one for a run of such bytes */
+	const int32_t *prefix, *suffix; /* ids around a text that stands alone */
+	int n_prefix, n_suffix;
 };
 
 struct tokenizer;
 
-/* Copies what it keeps. E_FORMAT names what is wrong. */
+/* Copies what it keeps. E_FORMAT names what is wrong, E_UNSUPPORTED what is not
+ * known here. */
 enum status tokenizer_create(const struct tokenizer_def *def,
 			     struct tokenizer **out, struct fail *fail) MUST_USE;
 void tokenizer_destroy(struct tokenizer *t);
@@ -64,7 +69,8 @@ void ids_add(struct ids *ids, int32_t id);
 void ids_deinit(struct ids *ids);
 
 /* Append the ids of s, all of it with one trust. Invalid UTF-8 is read as
- * U+FFFD. E_LIMIT when the regex gives up (match limit), never wrong ids. */
+ * U+FFFD. E_LIMIT when the regex gives up (match limit) or the text is longer than
+ * 1 GiB, never wrong ids; *out is then as it was. */
 enum status tokenizer_encode(const struct tokenizer *t, struct str s,
 			     enum trust trust, struct ids *out,
 			     struct fail *fail) MUST_USE;
@@ -75,9 +81,16 @@ enum status tokenizer_encode_marked(const struct tokenizer *t,
 				    const struct marked *m, struct ids *out,
 				    struct fail *fail) MUST_USE;
 
+/* Append the ids that go before and behind a text that is a prompt of its own (a
+ * llama's bos). Text that came out of a chat template has its own. */
+void tokenizer_add_prefix(const struct tokenizer *t, struct ids *out);
+void tokenizer_add_suffix(const struct tokenizer *t, struct ids *out);
+
 /* Ids run 0..n-1, holes included; the model's vocabulary may be larger. */
 int32_t tokenizer_n_ids(const struct tokenizer *t);
-/* Raw bytes of id ("Ġthe" is " the"); empty for holes and ids out of range. */
+/* Raw bytes of id ("Ġthe" is " the"); empty for holes and ids out of range. As in
+ * Hugging Face, an added token whose characters are all in the byte-level alphabet
+ * is read as spelled in it, too. */
 struct str tokenizer_bytes(const struct tokenizer *t, int32_t id);
 /* Id of an added token or vocabulary entry spelled exactly so, or -1. */
 int32_t tokenizer_find(const struct tokenizer *t, struct str text);

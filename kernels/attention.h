@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Causal attention over the paged cache, prefill and decode alike. Token t of
+ * sequence b sees positions 0 .. position[t] of b, whose keys and values are in the
+ * cache already, its own included. Query head h reads key and value head
+ * h / (H / G):
+ *   y[t][h] = sum_s p[s] v[s],  p = softmax_s(scale * q[t][h] . k[s])
+ * Vaswani et al., Attention Is All You Need, 2017, eq. 1; Ainslie et al., GQA, 2023.
+ */
+#pragma once
+#include "kernels/kv_pages.h"
+
+struct attention_args {
+	int32_t n_tok, n_seq, n_heads, n_kv_heads, head_dim;
+	int32_t max_pages_per_seq;
+	int32_t n_ctx_max;         /* host: no position reaches it; for geometry */
+	float scale;
+	const void *q;             /* (T, H, K) act */
+	struct kv_pages kv;
+	const int32_t *seq_of;     /* (T) */
+	const int32_t *position;   /* (T) */
+	const int32_t *first_tok;  /* (B+1): b's tokens, of rising position */
+	const int32_t *page_table; /* (B, max_pages_per_seq) */
+	void *y;                   /* (T, H, K) act */
+};
+
+void attention_ref(const struct attention_args *a);

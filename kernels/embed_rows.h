@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The first residual: x[t] = table[token[t]].
+ */
+#pragma once
+#include "model/blocks.h"
+
+struct embed_rows_args {
+	int32_t n_tok;
+	const struct weight *table; /* (V, D), any format */
+	const int32_t *token;       /* (T), 0..V-1 */
+	float *x;                   /* (T, D) f32 */
+};
+
+void embed_rows_ref(const struct embed_rows_args *a);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copy one page of keys and values to another, when a fork is to write its own.
+ */
+#pragma once
+#include "kernels/kv_pages.h"
+
+struct kv_copy_args {
+	int32_t n_kv_heads, head_dim;
+	int32_t dst, src; /* host: page numbers, different */
+	struct kv_pages kv;
+};
+
+void kv_copy_ref(const struct kv_copy_args *a);

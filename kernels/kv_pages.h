@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One layer's keys and values. Pages are head-major: the P tokens of a page lie
+ * together for each head, so that a head is read as one run.
+ */
+#pragma once
+#include <stddef.h>
+
+#include "model/blocks.h"
+
+struct kv_pages {
+	void *k, *v;       /* (n_pages, G, P, K) kv */
+	enum dtype type;   /* F32 or F16 */
+	int32_t page_size; /* P */
+};
+
+/* Index of the first element of head g of the token in `slot` (page * P +
+ * offset). */
+static inline size_t kv_pages_at(const struct kv_pages *kv, int32_t n_kv_heads,
+				 int32_t head_dim, int32_t slot, int32_t g)
+{
+	size_t page = (size_t)(slot / kv->page_size);
+	size_t offset = (size_t)(slot % kv->page_size);
+	size_t row = (page * (size_t)n_kv_heads + (size_t)g) *
+			     (size_t)kv->page_size + offset;
+	return row * (size_t)head_dim;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which experts see a token: logits = W x; the U largest are chosen, the largest
+ * first, the lower id of equals. Their weights are p = softmax(logits) over all E
+ * experts, or over the chosen U where norm_topk. Always U different ids in 0..E-1,
+ * whatever the logits. Source: modeling_qwen3_moe.py of Hugging Face Transformers,
+ * Qwen3MoeTopKRouter, which takes the U largest p and divides them by their sum:
+ * the same where p does not underflow.
+ */
+#pragma once
+#include <stdbool.h>
+
+#include "model/blocks.h"
+
+#define MOE_ROUTER_MAX_EXPERTS 4096
+
+struct moe_router_args {
+	int32_t n_tok, n_used;
+	bool norm_topk;
+	const void *x;               /* (T, D) act */
+	const struct weight *router; /* (E, D), E <= MOE_ROUTER_MAX_EXPERTS */
+	float *logits;               /* (T, E) f32, work memory */
+	int32_t *id;                 /* (T, U) */
+	float *weight;               /* (T, U) f32 */
+};
+
+void moe_router_ref(const struct moe_router_args *a);

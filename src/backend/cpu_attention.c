@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention in one pass over the cache (online softmax: Milakov and Gimelshein,
+ * 2018): positions come in blocks of at most BLOCK within a page; after each the
+ * running maximum, sum and weighted values are of all positions so far. Blocks
+ * begin at fixed positions, so a token's result depends only on what it sees.
+ *
+ * The unit of work is one query head of one token. Heads of one group follow each
+ * other on a thread and find the keys and values in its cache.
+ */
+#include <assert.h>
+#include <math.h>
+
+#include "backend/cpu.h"
+#include "backend/cpu_math.h"
+#include "base/alloc.h"
+
+enum { BLOCK = 16, MAX_HEAD_DIM = 1024 };
+
+struct head_state {
+	float max, sum;
+	float acc[MAX_HEAD_DIM];
+};
+
+/* p[i] = scale * q . k[i], for BLOCK of which n count; the others repeat the last. */
+static void score_block(const float *q, const float *k, int dim, int n, float scale,
+			float *p)
+{
+	for (int i = 0; i < n; i += 4) {
+		const float *row[4];
+		vf dots;
+		for (int r = 0; r < 4; r++)
+			row[r] = k + (size_t)MIN(i + r, n - 1) * (size_t)dim;
+		dot_rows(row, &q, 1, dim, &dots);
+		vf_store(p + i, dots * vf_all(scale));
+	}
+}
+
+/* Scores to weights, relative to a maximum that includes theirs. */
+static void weigh_block(struct head_state *s, float *p, int n, int dim)
+{
+	float max = s->max;
+	for (int i = 0; i < n; i++)
+		max = p[i] > max ? p[i] : max;
+	if (max > s->max) {
+		float shrink = s->sum > 0 ? vf_exp(vf_all(s->max - max))[0] : 0;
+		s->sum *= shrink;
+		for (int d = 0; d < dim; d++)
+			s->acc[d] *= shrink;
+		s->max = max;
+	}
+	for (int i = 0; i < n; i += 4)
+		vf_store(p + i, vf_exp(vf_load(p + i) - vf_all(max)));
+	for (int i = 0; i < n; i++)
+		s->sum += p[i];
+}
+
+/* acc += sum of p[i] v[i]; four vectors of acc at a time stay in registers. */
+static void add_values(float *acc, const float *p, const float *v, int dim, int n)
+{
+	int d = 0;
+	for (; d + 16 <= dim; d += 16) {
+		vf a0 = vf_load(acc + d), a1 = vf_load(acc + d + 4);
+		vf a2 = vf_load(acc + d + 8), a3 = vf_load(acc + d + 12);
+		for (int i = 0; i < n; i++) {
+			const float *row = v + (size_t)i * (size_t)dim + d;
+			a0 += vf_all(p[i]) * vf_load(row);
+			a1 += vf_all(p[i]) * vf_load(row + 4);
+			a2 += vf_all(p[i]) * vf_load(row + 8);
+			a3 += vf_all(p[i]) * vf_load(row + 12);
+		}
+		vf_store(acc + d, a0);
+		vf_store(acc + d + 4, a1);
+		vf_store(acc + d + 8, a2);
+		vf_store(acc + d + 12, a3);
+	}
+	for (; d < dim; d++)
+		for (int i = 0; i < n; i++)
+			acc[d] += p[i] * v[(size_t)i * (size_t)dim + d];
+}
+
+static void attend(const struct attention_args *a, int t, int h)
+{
+	int dim = a->head_dim, size = a->kv.page_size;
+	int g = h / (a->n_heads / a->n_kv_heads), n_seen = a->position[t] + 1;
+	size_t at = ((size_t)t * (size_t)a->n_heads + (size_t)h) * (size_t)dim;
+	const int32_t *table = a->page_table +
+			       (size_t)a->seq_of[t] * (size_t)a->max_pages_per_seq;
+	struct head_state s;
+	float p[BLOCK];
+	s.max = -INFINITY;
+	s.sum = 0;
+	memset(s.acc, 0, (size_t)dim * sizeof *s.acc);
+	for (int s0 = 0, n; s0 < n_seen; s0 += n) {
+		int offset = s0 % size;
+		n = MIN(MIN(BLOCK, size - offset), n_seen - s0);
+		size_t row = kv_pages_at(&a->kv, a->n_kv_heads, dim,
+					 table[s0 / size] * size + offset, g);
+		score_block((const float *)a->q + at, (const float *)a->kv.k + row,
+			    dim, n, a->scale, p);
+		weigh_block(&s, p, n, dim);
+		add_values(s.acc, p, (const float *)a->kv.v + row, dim, n);
+	}
+	for (int d = 0; d < dim; d++)
+		((float *)a->y)[at + (size_t)d] = s.acc[d] / s.sum;
+}
+
+static void run_heads(void *arg, int begin, int end)
+{
+	const struct attention_args *a = arg;
+	for (int i = begin; i < end; i++)
+		attend(a, i / a->n_heads, i % a->n_heads);
+}
+
+enum status cpu_attention(struct backend *b, const struct attention_args *a)
+{
+	if (a->head_dim > MAX_HEAD_DIM)
+		return E_UNSUPPORTED;
+	assert(a->kv.type == DTYPE_F32);
+	size_t work = 2 * (size_t)a->n_ctx_max * (size_t)a->head_dim;
+	cpu_for(b, a->n_tok * a->n_heads, work, run_heads, a);
+	return OK;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operations that treat each token's row for itself: embedding, norms, rotation,
+ * copies.
+ */
+#include <assert.h>
+#include <math.h>
+
+#include "backend/cpu.h"
+#include "backend/cpu_math.h"
+#include "backend/cpu_tile.h"
+
+static void run_embed(void *arg, int begin, int end)
+{
+	const struct embed_rows_args *a = arg;
+	for (int t = begin; t < end; t++)
+		cpu_tile_decode(a->table, a->token[t], 0, a->table->k,
+				a->x + (size_t)t * (size_t)a->table->k);
+}
+
+enum status cpu_embed_rows(struct backend *b, const struct embed_rows_args *a)
+{
+	cpu_for(b, a->n_tok, (size_t)a->table->k, run_embed, a);
+	return OK;
+}
+
+enum status cpu_gather_rows(struct backend *b, const struct gather_rows_args *a)
+{
+	size_t dim = (size_t)a->dim;
+	for (size_t r = 0; r < (size_t)a->n_rows; r++)
+		memcpy(a->y + r * dim, a->x + (size_t)a->row[r] * dim,
+		       dim * sizeof *a->y);
+	return OK;
+}
+
+static void normalise(const float *x, int n, float eps, const float *weight, float *y)
+{
+	float scale = 1 / sqrtf(squares_of(x, n) / (float)n + eps);
+	for (int i = 0; i < n; i++)
+		y[i] = x[i] * scale * weight[i];
+}
+
+static void run_norm(void *arg, int begin, int end)
+{
+	const struct rms_norm_args *a = arg;
+	for (int t = begin; t < end; t++) {
+		size_t row = (size_t)t * (size_t)a->dim;
+		float *x = a->x + row;
+		for (int d = 0; a->add && d < a->dim; d++)
+			x[d] += ((const float *)a->add)[row + (size_t)d];
+		normalise(x, a->dim, a->eps, a->weight, (float *)a->y + row);
+	}
+}
+
+enum status cpu_rms_norm(struct backend *b, const struct rms_norm_args *a)
+{
+	cpu_for(b, a->n_tok, (size_t)a->dim * 3, run_norm, a);
+	return OK;
+}
+
+static void run_angles(void *arg, int begin, int end)
+{
+	const struct rope_table_args *a = arg;
+	for (int t = begin; t < end; t++) {
+		float *row = a->table + (size_t)t * (size_t)a->n_freq * 2;
+		for (int i = 0; i < a->n_freq; i++) {
+			double angle = a->position[t] * a->inv_freq[i];
+			row[2 * i] = (float)cos(angle);
+			row[2 * i + 1] = (float)sin(angle);
+		}
+	}
+}
+
+enum status cpu_rope_table(struct backend *b, const struct rope_table_args *a)
+{
+	cpu_for(b, a->n_tok, (size_t)a->n_freq * 64, run_angles, a);
+	return OK;
+}
+
+/* in (K) to out (K), which may be the same. */
+static void prepare_head(const struct qk_norm_rope_kv_args *a, const float *in,
+			 const float *norm, const float *rope, float *out)
+{
+	if (norm)
+		normalise(in, a->head_dim, a->eps, norm, out);
+	else if (in != out)
+		memcpy(out, in, (size_t)a->head_dim * sizeof *out);
+	for (int i = 0; i < a->n_freq; i++) {
+		float c = rope[2 * i], s = rope[2 * i + 1];
+		float x = out[i], y = out[i + a->n_freq];
+		out[i] = x * c - y * s;
+		out[i + a->n_freq] = y * c + x * s;
+	}
+}
+
+static void run_prepare(void *arg, int begin, int end)
+{
+	const struct qk_norm_rope_kv_args *a = arg;
+	size_t dim = (size_t)a->head_dim;
+	for (int t = begin; t < end; t++) {
+		const float *rope = a->rope + (size_t)t * (size_t)a->n_freq * 2;
+		float *q = (float *)a->q + (size_t)t * (size_t)a->n_heads * dim;
+		size_t row = (size_t)t * (size_t)a->n_kv_heads * dim;
+		const float *k = (const float *)a->k + row;
+		const float *v = (const float *)a->v + row;
+		for (int h = 0; h < a->n_heads; h++, q += dim)
+			prepare_head(a, q, a->q_norm, rope, q);
+		for (int g = 0; g < a->n_kv_heads; g++, k += dim, v += dim) {
+			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
+						a->slot[t], g);
+			prepare_head(a, k, a->k_norm, rope, (float *)a->kv.k + at);
+			memcpy((float *)a->kv.v + at, v, dim * sizeof *v);
+		}
+	}
+}
+
+enum status cpu_qk_norm_rope_kv(struct backend *b,
+				const struct qk_norm_rope_kv_args *a)
+{
+	assert(a->kv.type == DTYPE_F32);
+	size_t work = (size_t)(a->n_heads + a->n_kv_heads) * (size_t)a->head_dim * 4;
+	cpu_for(b, a->n_tok, work, run_prepare, a);
+	return OK;
+}
+
+static void run_silu(void *arg, int begin, int end)
+{
+	const struct silu_mul_args *a = arg;
+	const float *gate = a->gate, *up = a->up;
+	float *y = a->y;
+	for (size_t row = (size_t)begin; row < (size_t)end; row++) {
+		size_t i = row * (size_t)a->dim, last = i + (size_t)a->dim;
+		for (; i + 4 <= last; i += 4)
+			vf_store(y + i, vf_silu_mul(vf_load(gate + i),
+						    vf_load(up + i)));
+		for (; i < last; i++)
+			y[i] = silu_mul_one(gate[i], up[i]);
+	}
+}
+
+enum status cpu_silu_mul(struct backend *b, const struct silu_mul_args *a)
+{
+	cpu_for(b, a->n_tok, (size_t)a->dim * 8, run_silu, a);
+	return OK;
+}
+
+enum status cpu_kv_copy(struct backend *b, const struct kv_copy_args *a)
+{
+	size_t n = (size_t)a->n_kv_heads * (size_t)a->kv.page_size *
+		   (size_t)a->head_dim * dtype_bytes(a->kv.type);
+	char *pages[] = {a->kv.k, a->kv.v};
+	for (int i = 0; i < 2; i++)
+		memcpy(pages[i] + (size_t)a->dst * n, pages[i] + (size_t)a->src * n,
+		       n);
+	return OK;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
+/* Linux moves at most 2 GiB less a page in one read. */
+#define READ_MAX ((size_t)1 << 30)
+
+static enum status fail_errno(struct fail *fail, const char *path,
+			      const char *what)
+{
+	return fail_set(fail, E_IO, "%s: %s: %s", path, what, strerror(errno));
+}
+
+/* Read n bytes from the start of fd into p. */
+static enum status read_all(int fd, const char *path, char *p, size_t n,
+			    struct fail *fail)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t got = pread(fd, p + done, MIN(n - done, READ_MAX),
+				    (off_t)done);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return fail_errno(fail, path, "cannot read");
+		if (got == 0)
+			return fail_set(fail, E_IO, "%s: became shorter while "
+					"it was read", path);
+		done += (size_t)got;
+	}
+	return OK;
+}
+
+static enum status view_read(int fd, const char *path, size_t n,
+			     struct file_view *out, struct fail *fail)
+{
+	void *p;
+	if (posix_memalign(&p, HUGE_PAGE, n) != 0)
+		return fail_set(fail, E_NOMEM, "%s: no memory for its %zu bytes",
+				path, n);
+	madvise(p, n, MADV_HUGEPAGE); /* a wish: fewer page faults and TLB misses */
+	enum status s = read_all(fd, path, p, n, fail);
+	if (s != OK) {
+		free(p);
+		return s;
+	}
+	*out = (struct file_view){p, n, false};
+	return OK;
+}
+
+static enum status view_fd(int fd, const char *path, bool use_mmap,
+			   struct file_view *out, struct fail *fail)
+{
+	struct stat st;
+	if (fstat(fd, &st) != 0)
+		return fail_errno(fail, path, "cannot stat");
+	if (!S_ISREG(st.st_mode))
+		return fail_set(fail, E_IO, "%s: not a regular file", path);
+	size_t n = (size_t)st.st_size;
+	if (n == 0) { /* mmap refuses an empty range */
+		*out = (struct file_view){"", 0, false};
+		return OK;
+	}
+	if (!use_mmap)
+		return view_read(fd, path, n, out, fail);
+	void *p = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (p == MAP_FAILED && errno == ENOMEM)
+		return fail_set(fail, E_NOMEM, "%s: cannot map its %zu bytes",
+				path, n);
+	if (p == MAP_FAILED)
+		return fail_errno(fail, path, "cannot map");
+	*out = (struct file_view){p, n, true};
+	return OK;
+}
+
+enum status file_view_open(const char *path, bool use_mmap,
+			   struct file_view *out, struct fail *fail)
+{
+	/* O_NONBLOCK: a FIFO must be refused, not waited for. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return fail_errno(fail, path, "cannot open");
+	enum status s = view_fd(fd, path, use_mmap, out, fail);
+	close(fd);
+	return s;
+}
+
+void file_view_close(struct file_view *v)
+{
+	if (v->is_mapped)
+		munmap((void *)v->p, v->n);
+	else if (v->n > 0)
+		free((void *)v->p);
+	*v = (struct file_view){0};
+}
+
+/* Until the end of fd: its size is not known for pipes and /proc. */
+static enum status read_to_end(int fd, const char *path, size_t max_bytes,
+			       struct buf *out, struct fail *fail)
+{
+	size_t start = out->n;
+	for (;;) {
+		buf_reserve(out, 16384);
+		ssize_t got = read(fd, out->p + out->n, 16384);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return fail_errno(fail, path, "cannot read");
+		if (got == 0)
+			return OK;
+		if (out->n - start + (size_t)got > max_bytes)
+			return fail_set(fail, E_LIMIT,
+					"%s: longer than %zu bytes", path,
+					max_bytes);
+		out->n += (size_t)got;
+		out->p[out->n] = '\0';
+	}
+}
+
+enum status file_read(const char *path, size_t max_bytes, struct buf *out,
+		      struct fail *fail)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return fail_errno(fail, path, "cannot open");
+	size_t start = out->n;
+	enum status s = read_to_end(fd, path, max_bytes, out, fail);
+	close(fd);
+	if (s != OK)
+		out->n = start;
+	if (out->p)
+		out->p[out->n] = '\0';
+	return s;
+}
+
+bool file_exists(const char *path) { return access(path, F_OK) == 0; }
+
+char *file_join(const char *dir, const char *name)
+{
+	size_t n = strlen(dir);
+	const char *slash = n > 0 && dir[n - 1] != '/' ? "/" : "";
+	return xasprintf("%s%s%s", dir, slash, name);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/health.h"
+
+const char *health_state_name(enum health_state s)
+{
+	switch (s) {
+	case HEALTH_LOADING: return "loading";
+	case HEALTH_READY: return "ready";
+	case HEALTH_DRAINING: return "draining";
+	case HEALTH_FAILED: return "failed";
+	}
+	return "unknown";
+}
+
+bool health_is_stalled(const struct health *h, int64_t now_us, int64_t stall_us)
+{
+	if (atomic_load_explicit(&h->state, memory_order_relaxed) == HEALTH_LOADING)
+		return false;
+	int64_t beat =
+		atomic_load_explicit(&h->heartbeat_us, memory_order_relaxed);
+	return now_us - beat > stall_us;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A line is formatted on the side and leaves in one write(2), so lines of several
+ * threads never mix (up to PIPE_BUF on a pipe) and no lock is held. Nothing is
+ * kept back: what was logged before a crash is there. Not for signal handlers;
+ * the daemon gets its signals through the loop.
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+
+/* Longer messages are cut: a client must not be able to fill the journal. */
+#define MESSAGE_MAX 4000
+
+static struct {
+	enum log_level max;
+	enum log_format format;
+	bool is_journal;
+} conf = {LOG_INFO, LOG_TEXT, false};
+
+/* systemd names the device and inode of the pipe it reads our stderr from; a
+ * child whose stderr went elsewhere inherits the variable but not the pipe. */
+static bool stderr_is_journal(void)
+{
+	const char *v = getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	struct stat st;
+	return v && sscanf(v, "%llu:%llu", &dev, &ino) == 2 &&
+	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev &&
+	       st.st_ino == ino;
+}
+
+void log_init(enum log_level max, enum log_format format)
+{
+	conf.max = max;
+	conf.format = format;
+	conf.is_journal = stderr_is_journal();
+}
+
+bool log_enabled(enum log_level level) { return level <= conf.max; }
+
+static void write_line(struct buf *line)
+{
+	buf_add_c(line, '\n');
+	for (size_t done = 0; done < line->n;) {
+		ssize_t n = write(STDERR_FILENO, line->p + done, line->n - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return; /* nobody to tell */
+		done += (size_t)n;
+	}
+}
+
+static const char *level_name(enum log_level level)
+{
+	switch (level) {
+	case LOG_ERROR: return "error";
+	case LOG_WARN: return "warning";
+	case LOG_INFO: return "info";
+	case LOG_DEBUG: return "debug";
+	}
+	return "info";
+}
+
+/* Control characters could fake a second line or steer a terminal. */
+static void add_printable(struct buf *line, struct str msg)
+{
+	struct buf clean = {0};
+	utf8_add_clean(&clean, msg);
+	for (size_t i = 0; i < clean.n; i++) {
+		unsigned char c = (unsigned char)clean.p[i];
+		if (c < 0x20 || c == 0x7F)
+			buf_addf(line, "\\x%02x", c);
+		else
+			buf_add_c(line, (char)c);
+	}
+	buf_deinit(&clean);
+}
+
+static void format_text(struct buf *line, enum log_level level, struct str msg)
+{
+	if (conf.is_journal)
+		buf_addf(line, "<%d>", level);
+	else if (level == LOG_INFO)
+		buf_add_z(line, "halod: ");
+	else
+		buf_addf(line, "halod: %s: ", level_name(level));
+	add_printable(line, msg);
+}
+
+static void format_json(struct buf *line, enum log_level level, struct str msg)
+{
+	struct timespec t;
+	struct tm tm;
+	char ts[32];
+	clock_gettime(CLOCK_REALTIME, &t);
+	gmtime_r(&t.tv_sec, &tm);
+	strftime(ts, sizeof ts, "%Y-%m-%dT%H:%M:%S", &tm);
+	buf_addf(line, "{\"ts\":\"%s.%03ldZ\",\"level\":\"%s\",\"msg\":", ts,
+		 t.tv_nsec / 1000000, level_name(level));
+	buf_add_json(line, msg);
+	buf_add_c(line, '}');
+}
+
+void log_write(enum log_level level, const char *fmt, ...)
+{
+	if (!log_enabled(level))
+		return;
+	int saved = errno;
+	char msg[MESSAGE_MAX];
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vsnprintf(msg, sizeof msg, fmt, ap);
+	va_end(ap);
+	struct str s = {msg, n < 0 ? 0 : MIN((size_t)n, sizeof msg - 1)};
+	struct buf line = {0};
+	if (conf.format == LOG_JSON)
+		format_json(&line, level, s);
+	else
+		format_text(&line, level, s);
+	write_line(&line);
+	buf_deinit(&line);
+	errno = saved;
+}
+
+void log_json(struct str object)
+{
+	int saved = errno;
+	struct buf line = {0};
+	buf_add_str(&line, object);
+	write_line(&line);
+	buf_deinit(&line);
+	errno = saved;
+}

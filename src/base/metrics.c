@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every metric is a row of 64-bit cells that are updated with relaxed atomics and
+ * no lock: the engine thread must never wait for a scrape. A cell holds the bits
+ * of a double (counter, gauge, one a label value; sum of a histogram) or a count
+ * (a bucket of a histogram). A scrape is therefore not one instant, but each
+ * histogram is consistent in itself: its count is the sum of the buckets as read.
+ */
+#include "base/metrics.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+
+enum kind { COUNTER, GAUGE, HIST_TOKEN, HIST_TTFT, HIST_REQUEST, HIST_COUNT, N_KINDS };
+
+#define MAX_CELLS 48 /* 1 + buckets + overflow, or label values */
+
+/* vLLM's edges, so that series can be compared, and finer ones where one GPU
+ * serving one user lives: 2 to 40 ms a token. */
+static const double token_edges[] = {
+	.001, .002, .003, .004, .005, .006, .008, .01, .0125, .015, .02, .025, .03,
+	.035, .04, .05, .06, .075, .08, .1, .15, .2, .3, .4, .5, .75, 1, 2, 2.5,
+	5, 7.5, 10, 20, 40, 80};
+static const double ttft_edges[] = {
+	.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2, 2.5, 5, 7.5,
+	10, 20, 40, 80, 160, 640, 2560};
+static const double request_edges[] = {
+	.001, .005, .01, .025, .05, .1, .2, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15,
+	20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+static const double count_edges[] = {
+	1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000,
+	100000, 200000, 500000, 1000000};
+
+static const struct edges {
+	const double *p;
+	int n;
+} edges_of[N_KINDS] = {
+	[HIST_TOKEN] = {token_edges, ARRAY_LEN(token_edges)},
+	[HIST_TTFT] = {ttft_edges, ARRAY_LEN(ttft_edges)},
+	[HIST_REQUEST] = {request_edges, ARRAY_LEN(request_edges)},
+	[HIST_COUNT] = {count_edges, ARRAY_LEN(count_edges)},
+};
+_Static_assert(ARRAY_LEN(token_edges) + 2 <= MAX_CELLS, "buckets fit");
+
+static const struct row {
+	const char *name, *help, *label, *values; /* label NULL: none */
+	enum kind kind;
+} rows[METRIC_COUNT] = {
+#define METRIC(id, kind, name, help) \
+	[METRIC_##id] = {"halod_" name, help, NULL, "", kind},
+#define METRIC_BY(id, kind, name, label, values, help) \
+	[METRIC_##id] = {"halod_" name, help, label, values, kind},
+#include "base/metrics.def"
+#undef METRIC
+#undef METRIC_BY
+};
+
+typedef _Atomic uint64_t cell_t;
+/* Histogram: [0] sum, [1 + i] bucket i. Else: [i] value of label value i. */
+static cell_t cells[METRIC_COUNT][MAX_CELLS];
+
+static inline double cell_get(const cell_t *c)
+{
+	union { uint64_t u; double d; } v = {
+		.u = atomic_load_explicit(c, memory_order_relaxed)};
+	return v.d;
+}
+
+static inline void cell_set(cell_t *c, double d)
+{
+	union { double d; uint64_t u; } v = {.d = d};
+	atomic_store_explicit(c, v.u, memory_order_relaxed);
+}
+
+static inline void cell_add(cell_t *c, double d)
+{
+	union { uint64_t u; double d; } old, sum;
+	old.u = atomic_load_explicit(c, memory_order_relaxed);
+	do {
+		sum.d = old.d + d;
+	} while (!atomic_compare_exchange_weak_explicit(c, &old.u, sum.u,
+							memory_order_relaxed,
+							memory_order_relaxed));
+}
+
+/* --- values of a label ------------------------------------------------------ */
+
+/* Cut the first word off *rest; an empty view when there is none. */
+static struct str next_value(const char **rest)
+{
+	const char *p = *rest;
+	while (*p == ' ')
+		p++;
+	size_t n = strcspn(p, " ");
+	*rest = p + n;
+	return (struct str){p, n};
+}
+
+/* Which cell counts `value`: its place in the row's list. */
+static int value_index(const struct row *r, const char *value)
+{
+	const char *rest = r->values;
+	struct str v, last = {"", 0};
+	int i = 0;
+	for (; (v = next_value(&rest)).n > 0; i++, last = v)
+		if (str_is(v, value))
+			return i;
+	assert(str_is(last, "other")); /* else a value is missing in its row */
+	return i - 1;
+}
+
+/* --- updates ----------------------------------------------------------------- */
+
+void metric_add(enum metric_id id, double v)
+{
+	assert(rows[id].kind == COUNTER && !rows[id].label);
+	cell_add(&cells[id][0], v);
+}
+
+void metric_add_by(enum metric_id id, const char *label_value, double v)
+{
+	assert(rows[id].kind == COUNTER && rows[id].label);
+	cell_add(&cells[id][value_index(&rows[id], label_value)], v);
+}
+
+void metric_set(enum metric_id id, double v)
+{
+	assert(rows[id].kind == GAUGE && !rows[id].label);
+	cell_set(&cells[id][0], v);
+}
+
+void metric_observe(enum metric_id id, double v)
+{
+	const struct edges *e = &edges_of[rows[id].kind];
+	assert(e->n > 0);
+	if (isnan(v))
+		return;
+	int i = 0;
+	while (i < e->n && v > e->p[i])
+		i++;
+	atomic_fetch_add_explicit(&cells[id][1 + i], 1, memory_order_relaxed);
+	cell_add(&cells[id][0], v);
+}
+
+static uint64_t histogram_count(enum metric_id id)
+{
+	uint64_t n = 0;
+	for (int i = 0; i <= edges_of[rows[id].kind].n; i++)
+		n += atomic_load_explicit(&cells[id][1 + i],
+					  memory_order_relaxed);
+	return n;
+}
+
+double metric_get(enum metric_id id)
+{
+	if (edges_of[rows[id].kind].n > 0)
+		return (double)histogram_count(id);
+	double sum = 0; /* of all label values; without a label there is one cell */
+	for (int i = 0; i < MAX_CELLS; i++)
+		sum += cell_get(&cells[id][i]);
+	return sum;
+}
+
+double metric_get_by(enum metric_id id, const char *label_value)
+{
+	assert(rows[id].label);
+	return cell_get(&cells[id][value_index(&rows[id], label_value)]);
+}
+
+void metrics_reset(void)
+{
+	for (int i = 0; i < METRIC_COUNT; i++)
+		for (int j = 0; j < MAX_CELLS; j++)
+			atomic_store_explicit(&cells[i][j], 0,
+					      memory_order_relaxed);
+}
+
+/* --- rendering ------------------------------------------------------------------ */
+
+/* Appends to out; `labels` is model_name="…", escaped, for every sample. */
+struct page {
+	struct buf *out;
+	const char *labels;
+};
+
+static void add_escaped(struct buf *b, const char *s)
+{
+	struct buf clean = {0};
+	utf8_add_clean(&clean, str_of(s));
+	for (size_t i = 0; i < clean.n; i++) {
+		switch (clean.p[i]) {
+		case '\\': buf_add_z(b, "\\\\"); break;
+		case '"': buf_add_z(b, "\\\""); break;
+		case '\n': buf_add_z(b, "\\n"); break;
+		default: buf_add_c(b, clean.p[i]);
+		}
+	}
+	buf_deinit(&clean);
+}
+
+static void add_head(struct page *p, const char *name, const char *type,
+		     const char *help)
+{
+	buf_addf(p->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void add_value(struct page *p, double v)
+{
+	if (isnan(v))
+		buf_add_z(p->out, "NaN");
+	else if (isinf(v))
+		buf_add_z(p->out, v > 0 ? "+Inf" : "-Inf");
+	else
+		buf_add_json_num(p->out, v);
+	buf_add_c(p->out, '\n');
+}
+
+static void add_sample(struct page *p, const char *name, double v)
+{
+	buf_addf(p->out, "%s{%s} ", name, p->labels);
+	add_value(p, v);
+}
+
+static void add_by(struct page *p, enum metric_id id)
+{
+	const struct row *r = &rows[id];
+	const char *rest = r->values;
+	struct str v;
+	for (int i = 0; (v = next_value(&rest)).n > 0; i++) {
+		buf_addf(p->out, "%s{%s,%s=\"%.*s\"} ", r->name, p->labels,
+			 r->label, (int)v.n, v.p);
+		add_value(p, cell_get(&cells[id][i]));
+	}
+}
+
+static void add_histogram(struct page *p, enum metric_id id)
+{
+	const struct row *r = &rows[id];
+	const struct edges *e = &edges_of[r->kind];
+	uint64_t n = 0;
+	for (int i = 0; i <= e->n; i++) {
+		n += atomic_load_explicit(&cells[id][1 + i],
+					  memory_order_relaxed);
+		buf_addf(p->out, "%s_bucket{%s,le=\"", r->name, p->labels);
+		if (i < e->n)
+			buf_addf(p->out, "%g", e->p[i]);
+		else
+			buf_add_z(p->out, "+Inf");
+		buf_addf(p->out, "\"} %llu\n", (unsigned long long)n);
+	}
+	buf_addf(p->out, "%s_sum{%s} ", r->name, p->labels);
+	add_value(p, cell_get(&cells[id][0]));
+	buf_addf(p->out, "%s_count{%s} %llu\n", r->name, p->labels,
+		 (unsigned long long)n);
+}
+
+static void add_row(struct page *p, enum metric_id id)
+{
+	const struct row *r = &rows[id];
+	bool is_hist = edges_of[r->kind].n > 0;
+	add_head(p, r->name,
+		 is_hist ? "histogram" : r->kind == COUNTER ? "counter" : "gauge",
+		 r->help);
+	if (is_hist)
+		add_histogram(p, id);
+	else if (r->label)
+		add_by(p, id);
+	else
+		add_sample(p, r->name, cell_get(&cells[id][0]));
+}
+
+/* --- the process, as Prometheus clients name it ------------------------------------ */
+
+static void add_process(struct page *p, const char *name, const char *type,
+			const char *help, double v)
+{
+	if (isnan(v))
+		return; /* /proc does not say */
+	add_head(p, name, type, help);
+	add_sample(p, name, v);
+}
+
+static double cpu_seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Column 0 (virtual) or 1 (resident) of /proc/self/statm, in bytes. */
+static double memory_bytes(int column)
+{
+	unsigned long pages[2];
+	FILE *f = fopen("/proc/self/statm", "re");
+	if (!f)
+		return NAN;
+	int n = fscanf(f, "%lu %lu", &pages[0], &pages[1]);
+	fclose(f);
+	return n == 2 ? (double)pages[column] * (double)sysconf(_SC_PAGESIZE)
+		      : NAN;
+}
+
+static double open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	if (!d)
+		return NAN;
+	int n = -3; /* ".", "..", and the folder itself */
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static double max_fds(void)
+{
+	struct rlimit l;
+	if (getrlimit(RLIMIT_NOFILE, &l) != 0)
+		return NAN;
+	return l.rlim_cur == RLIM_INFINITY ? INFINITY : (double)l.rlim_cur;
+}
+
+/* Field 22 of /proc/self/stat: clock ticks after boot. Boot is counted back from
+ * now and not read from /proc/stat, which ProcSubset=pid hides. */
+static double start_time(void)
+{
+	char text[1024];
+	FILE *f = fopen("/proc/self/stat", "re");
+	if (!f)
+		return NAN;
+	size_t n = fread(text, 1, sizeof text - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	const char *p = strrchr(text, ')'); /* the name may hold anything */
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	unsigned long long ticks;
+	if (!p || sscanf(p, "%llu", &ticks) != 1)
+		return NAN;
+	struct timespec wall, boot;
+	clock_gettime(CLOCK_REALTIME, &wall);
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	return floor((double)(wall.tv_sec - boot.tv_sec) +
+		     (double)(wall.tv_nsec - boot.tv_nsec) * 1e-9 +
+		     (double)ticks / (double)sysconf(_SC_CLK_TCK));
+}
+
+static void add_processes(struct page *p)
+{
+	add_process(p, "process_cpu_seconds_total", "counter",
+		    "User and system CPU time.", cpu_seconds());
+	add_process(p, "process_resident_memory_bytes", "gauge",
+		    "Resident memory.", memory_bytes(1));
+	add_process(p, "process_virtual_memory_bytes", "gauge",
+		    "Virtual memory.", memory_bytes(0));
+	add_process(p, "process_open_fds", "gauge", "Open file descriptors.",
+		    open_fds());
+	add_process(p, "process_max_fds", "gauge",
+		    "Limit of open file descriptors.", max_fds());
+	add_process(p, "process_start_time_seconds", "gauge",
+		    "Start of the process, seconds since 1970.", start_time());
+}
+
+static void set_engine(const struct metrics_info *info)
+{
+	const struct health *h = info->health;
+	int state = atomic_load_explicit(&h->state, memory_order_relaxed);
+	for (int s = HEALTH_LOADING; s <= HEALTH_FAILED; s++)
+		cell_set(&cells[METRIC_ENGINE_STATE][value_index(
+				 &rows[METRIC_ENGINE_STATE],
+				 health_state_name((enum health_state)s))],
+			 s == state);
+	int64_t beat =
+		atomic_load_explicit(&h->heartbeat_us, memory_order_relaxed);
+	double age = 1e-6 * (double)(clock_now_us(info->clock) - beat);
+	metric_set(METRIC_HEARTBEAT_AGE,
+		   state == HEALTH_LOADING || age < 0 ? 0 : age);
+}
+
+static void add_build_info(struct page *p, const struct metrics_info *info)
+{
+	add_head(p, "halod_build_info", "gauge", "What is running; always 1.");
+	buf_addf(p->out, "halod_build_info{%s,version=\"", p->labels);
+	add_escaped(p->out, info->version);
+	buf_add_z(p->out, "\",backend=\"");
+	add_escaped(p->out, info->backend);
+	buf_add_z(p->out, "\"} 1\n");
+}
+
+void metrics_format(const struct metrics_info *info, struct buf *out)
+{
+	struct buf labels = {0};
+	buf_add_z(&labels, "model_name=\"");
+	add_escaped(&labels, info->model_name);
+	buf_add_c(&labels, '"');
+	struct page p = {out, labels.p};
+	set_engine(info);
+	for (int id = 0; id < METRIC_COUNT; id++)
+		add_row(&p, (enum metric_id)id);
+	add_build_info(&p, info);
+	add_processes(&p);
+	buf_deinit(&labels);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One word, `state`, decides who may touch the current job: its low half counts
+ * the workers inside, OPEN lets more in, and the rest numbers the jobs.
+ *
+ *   caller                              worker
+ *   writes fn, arg, n; state = new|OPEN
+ *   wakes sleepers                      OPEN and a number it has not seen:
+ *   takes pieces until none is left       state + 1, takes pieces, state - 1
+ *   clears OPEN, waits for 0 inside
+ *
+ * So the caller never waits for a worker that has not begun: one that sleeps or
+ * lost its core comes too late, finds OPEN cleared, and costs nothing. Decoding
+ * runs some hundred short loops a token, hence a worker looks for the next job for
+ * a few tens of microseconds before it goes to sleep.
+ *
+ * Sleeping and waking is Dekker's pattern: the caller writes state, then reads
+ * n_asleep; the worker writes n_asleep, then reads state. Both are sequentially
+ * consistent, so one of them sees the other.
+ */
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#define OPEN (UINT64_C(1) << 31)
+#define INSIDE (OPEN - 1) /* mask of the count */
+#define JOB (UINT64_C(1) << 32)
+#define SPIN_ROUNDS 2000     /* 15 to 80 us, by how long the CPU's pause is */
+#define PIECES_PER_THREAD 4  /* more even out unequal cores, fewer cost less */
+
+struct pool {
+	_Atomic uint64_t state;
+	_Atomic int next; /* first index nobody has taken */
+	int n, piece;
+	void (*fn)(void *arg, int begin, int end);
+	void *arg;
+
+	int n_threads, n_started, spin_rounds;
+	pthread_t *threads;
+	pthread_mutex_t lock;
+	pthread_cond_t work, idle;
+	_Atomic int n_asleep;
+	atomic_bool is_caller_waiting;
+	atomic_bool is_over;
+};
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static void take_pieces(struct pool *p)
+{
+	int begin;
+	/* `next` cannot overflow: n + threads * piece stays below 2 n + piece *
+	 * threads, and pool_for keeps piece <= n / 2. */
+	while ((begin = atomic_fetch_add_explicit(&p->next, p->piece,
+						  memory_order_relaxed)) < p->n) {
+		int left = p->n - begin;
+		p->fn(p->arg, begin, begin + (left < p->piece ? left : p->piece));
+	}
+}
+
+static bool is_new_job(uint64_t state, uint64_t seen)
+{
+	return (state & OPEN) && (state & ~(JOB - 1)) != seen;
+}
+
+/* Try to go inside a job that is open; on success *seen is its number. */
+static bool enter(struct pool *p, uint64_t *seen)
+{
+	uint64_t s = atomic_load(&p->state);
+	while (is_new_job(s, *seen)) {
+		if (atomic_compare_exchange_weak(&p->state, &s, s + 1)) {
+			*seen = s & ~(JOB - 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void leave(struct pool *p)
+{
+	uint64_t before = atomic_fetch_sub(&p->state, 1);
+	if ((before & INSIDE) == 1 && atomic_load(&p->is_caller_waiting)) {
+		pthread_mutex_lock(&p->lock);
+		pthread_cond_signal(&p->idle);
+		pthread_mutex_unlock(&p->lock);
+	}
+}
+
+static void sleep_until_work(struct pool *p, uint64_t seen)
+{
+	pthread_mutex_lock(&p->lock);
+	p->n_asleep++;
+	while (!is_new_job(atomic_load(&p->state), seen) && !p->is_over)
+		pthread_cond_wait(&p->work, &p->lock);
+	p->n_asleep--;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void *worker_main(void *arg)
+{
+	struct pool *p = arg;
+	uint64_t seen = 0;
+	int idle_rounds = 0;
+	while (!atomic_load_explicit(&p->is_over, memory_order_relaxed)) {
+		if (enter(p, &seen)) {
+			take_pieces(p);
+			leave(p);
+			idle_rounds = 0;
+		} else if (idle_rounds++ < p->spin_rounds) {
+			pause_cpu();
+		} else {
+			sleep_until_work(p, seen);
+			idle_rounds = 0;
+		}
+	}
+	return NULL;
+}
+
+static int usable_cpus(void)
+{
+	cpu_set_t set;
+	if (sched_getaffinity(0, sizeof set, &set) != 0)
+		return 1;
+	return CPU_COUNT(&set);
+}
+
+/* Signals belong to the main thread's loop: workers take none. */
+static void start_threads(struct pool *p)
+{
+	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (int i = 1; i < p->n_threads; i++) {
+		if (pthread_create(&p->threads[p->n_started], NULL, worker_main,
+				   p) != 0)
+			break; /* fewer threads give the same results */
+		char name[16];
+		snprintf(name, sizeof name, "pool-%d", i);
+		pthread_setname_np(p->threads[p->n_started++], name);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+struct pool *pool_create(int n_threads)
+{
+	struct pool *p = xcalloc(1, sizeof *p);
+	int cpus = usable_cpus();
+	p->n_threads = n_threads > 0 ? n_threads : cpus;
+	/* With more threads than CPUs a spinning one keeps a working one out. */
+	p->spin_rounds = p->n_threads <= cpus ? SPIN_ROUNDS : 0;
+	p->threads = xcalloc((size_t)p->n_threads, sizeof *p->threads);
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->work, NULL);
+	pthread_cond_init(&p->idle, NULL);
+	start_threads(p);
+	return p;
+}
+
+void pool_destroy(struct pool *p)
+{
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->is_over = true;
+	pthread_cond_broadcast(&p->work);
+	pthread_mutex_unlock(&p->lock);
+	for (int i = 0; i < p->n_started; i++)
+		pthread_join(p->threads[i], NULL);
+	pthread_cond_destroy(&p->work);
+	pthread_cond_destroy(&p->idle);
+	pthread_mutex_destroy(&p->lock);
+	free(p->threads);
+	free(p);
+}
+
+int pool_threads(const struct pool *p) { return p ? p->n_started + 1 : 1; }
+
+static void wake_workers(struct pool *p, int n_pieces)
+{
+	int n = atomic_load(&p->n_asleep);
+	if (n == 0)
+		return;
+	n = MIN(n, n_pieces - 1); /* the caller takes one */
+	pthread_mutex_lock(&p->lock);
+	for (int i = 0; i < n; i++)
+		pthread_cond_signal(&p->work);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool is_anyone_inside(struct pool *p)
+{
+	return (atomic_load(&p->state) & INSIDE) != 0;
+}
+
+static void wait_for_workers(struct pool *p)
+{
+	for (int i = 0; i < p->spin_rounds && is_anyone_inside(p); i++)
+		pause_cpu();
+	if (!is_anyone_inside(p))
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->is_caller_waiting = true;
+	while (is_anyone_inside(p))
+		pthread_cond_wait(&p->idle, &p->lock);
+	p->is_caller_waiting = false;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pool_for(struct pool *p, int n, int grain,
+	      void (*fn)(void *arg, int begin, int end), void *arg)
+{
+	if (n <= 0)
+		return;
+	int piece = MAX(grain, 1);
+	if (p && n / (pool_threads(p) * PIECES_PER_THREAD) > piece)
+		piece = n / (pool_threads(p) * PIECES_PER_THREAD);
+	int n_pieces = n / piece + (n % piece != 0);
+	if (!p || p->n_started == 0 || n_pieces == 1) {
+		fn(arg, 0, n);
+		return;
+	}
+	/* Nobody is inside and OPEN is clear: the job's fields are ours. */
+	p->fn = fn;
+	p->arg = arg;
+	p->n = n;
+	p->piece = piece;
+	atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+	atomic_fetch_add(&p->state, JOB + OPEN);
+	wake_workers(p, n_pieces);
+	take_pieces(p);
+	atomic_fetch_and(&p->state, ~OPEN);
+	wait_for_workers(p);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "daemon/boot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+
+/* --- plan --------------------------------------------------------------------- */
+
+/* The folder this program lies in, malloc'ed; "." when the system does not say. */
+static char *program_dir(void)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+	if (n <= 0)
+		return xstrdup(".");
+	path[n] = '\0';
+	char *slash = strrchr(path, '/');
+	return slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
+}
+
+/* halo-tiny: beside the program or its build folder in a source tree, else where it
+ * is installed. Beside first, so that a fresh build never meets an older install's
+ * model. */
+static char *find_default_model(void)
+{
+	static const char *const beside[] = {"models/halo-tiny",
+					     "../models/halo-tiny"};
+	char *dir = program_dir(), *found = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(beside) && !found; i++) {
+		char *path = file_join(dir, beside[i]);
+		if (file_exists(path))
+			found = path;
+		else
+			free(path);
+	}
+	free(dir);
+	if (!found && file_exists(HALOD_MODELS "/halo-tiny"))
+		found = xstrdup(HALOD_MODELS "/halo-tiny");
+	return found;
+}
+
+/* The last part of the folder's real name: "." and links are resolved. */
+static char *name_of_dir(const char *dir)
+{
+	char *real = realpath(dir, NULL);
+	const char *path = real ? real : dir;
+	size_t n = strlen(path);
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	size_t start = n;
+	while (start > 0 && path[start - 1] != '/')
+		start--;
+	char *name = start < n ? xstrndup(path + start, n - start) : xstrdup("model");
+	free(real);
+	return name;
+}
+
+enum status boot_plan(const struct config *c, struct boot_plan *out,
+		      struct fail *fail)
+{
+	*out = (struct boot_plan){.backend = "cpu"};
+	bool is_auto = strcmp(c->backend, "auto") == 0;
+	out->backend_reason = is_auto ?
+		"auto: this build has no other backend" : "as configured";
+	out->model_dir = *c->model ? xstrdup(c->model) : find_default_model();
+	if (!out->model_dir)
+		return fail_set(fail, E_MISSING, "no model is named (--model DIR), "
+				"and halo-tiny is neither beside the program nor at "
+				HALOD_MODELS "/halo-tiny");
+	out->model_name = *c->model_name ? xstrdup(c->model_name)
+					 : name_of_dir(out->model_dir);
+	return OK;
+}
+
+void boot_plan_deinit(struct boot_plan *p)
+{
+	free(p->model_dir);
+	free(p->model_name);
+	*p = (struct boot_plan){0};
+}
+
+/* --- load --------------------------------------------------------------------- */
+
+static void on_progress(void *ctx, size_t done, size_t total)
+{
+	struct health *h = ctx;
+	int permille = total ? (int)((double)done / (double)total * 1000) : 1000;
+	atomic_store_explicit(&h->load_permille, permille, memory_order_relaxed);
+}
+
+static enum status load_model(const struct boot_opts *o, struct boot *b,
+			      struct fail *fail)
+{
+	struct model_opts mo = {.use_mmap = o->config->mmap,
+				.on_progress = on_progress, .ctx = o->health};
+	enum status s = model_open(o->plan->model_dir, &mo, &b->model, fail);
+	if (s != OK)
+		return s;
+	const struct model_config *m = &b->model->config;
+	log_info("model %s: %s, %d layers, width %d, %d experts, vocabulary %d, "
+		 "context %d, %zu tensors", o->plan->model_name, m->arch, m->n_layers,
+		 m->d_model, m->n_experts, m->n_vocab, m->max_ctx,
+		 tensors_count(b->model->tensors));
+	return OK;
+}
+
+static enum status load_engine(const struct boot_opts *o, struct boot *b,
+			       struct fail *fail)
+{
+	const struct config *c = o->config;
+	struct backend_opts bo = {.name = o->plan->backend,
+				  .n_threads = (int)c->threads,
+				  .exact = c->exact};
+	enum status s = backend_create(&bo, &b->backend, fail);
+	if (s != OK)
+		return s;
+	log_info("backend %s (%s): %s", b->backend->name, o->plan->backend_reason,
+		 b->backend->device);
+	struct engine_opts eo = {.page_size = (int)c->page_size,
+				 .kv_bytes = c->kv_cache,
+				 .n_ctx = (int)c->ctx,
+				 .max_seqs = (int)c->max_seqs,
+				 .max_batch_tok = (int)c->max_batch_tokens,
+				 .prefix_cache = c->prefix_cache};
+	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
+	if (s == OK)
+		log_info("KV cache: %d pages of %d tokens; context %d",
+			 engine_pages_total(b->engine), engine_page_size(b->engine),
+			 engine_n_ctx(b->engine));
+	return s;
+}
+
+/* One token through the whole model: what cannot compute must not say READY. */
+static enum status decode_one(struct engine *e, int32_t token, struct fail *fail)
+{
+	int n_cached;
+	struct engine_seq *seq = engine_seq_create(e, &token, 1, &n_cached);
+	struct engine_slice slice = {seq, &token, 1, 1};
+	enum status s = engine_seq_reserve(e, seq, 1);
+	if (s == OK)
+		s = engine_step(e, &slice, 1, fail);
+	if (s == OK) {
+		const float *logits = engine_logits(e, 0);
+		for (int i = 0; i < engine_n_vocab(e) && s == OK; i++)
+			if (!isfinite(logits[i]))
+				s = fail_set(fail, E_BACKEND, "self test: logit %d of "
+					     "the first token is not a number", i);
+	} else {
+		s = fail_default(fail, s);
+	}
+	engine_seq_destroy(e, seq);
+	return s;
+}
+
+static struct sched *create_sched(const struct boot_opts *o, const struct boot *b)
+{
+	const struct config *c = o->config;
+	return sched_create(&(struct sched_opts){
+		.engine = b->engine,
+		.tokenizer = b->model->tokenizer,
+		.clock = o->clock,
+		.health = o->health,
+		.max_queue = (int)c->max_queue,
+		.max_queue_tok = c->max_queue_tokens,
+		.max_wait_us = c->max_wait,
+		.prefill_chunk = (int)MIN(c->prefill_chunk, c->max_batch_tokens),
+		.on_ready = o->on_ready,
+		.ctx = o->ctx,
+	});
+}
+
+static enum status create_api(const struct boot_opts *o, struct boot *b,
+			      struct fail *fail)
+{
+	const struct config *c = o->config;
+	return api_create(&(struct api_opts){
+		.model = b->model,
+		.model_name = o->plan->model_name,
+		.aliases = c->aliases.items,
+		.n_aliases = c->aliases.n,
+		.n_ctx = engine_n_ctx(b->engine),
+		.max_output_tok = c->max_output_tokens,
+		.max_choices = (int32_t)c->max_choices,
+		.version = PACKAGE_VERSION,
+		.system_fingerprint = "halod-" PACKAGE_VERSION,
+		.clock = o->clock,
+	}, &b->api, fail);
+}
+
+enum status boot_load(const struct boot_opts *o, struct boot *out,
+		      struct fail *fail)
+{
+	*out = (struct boot){0};
+	enum status s = load_model(o, out, fail);
+	if (s == OK)
+		s = load_engine(o, out, fail);
+	if (s == OK)
+		s = decode_one(out->engine, MAX(out->model->config.bos_id, 0), fail);
+	if (s != OK)
+		return s;
+	out->sched = create_sched(o, out);
+	return create_api(o, out, fail);
+}
+
+void boot_unload(struct boot *b)
+{
+	api_destroy(b->api);
+	sched_destroy(b->sched);
+	engine_destroy(b->engine);
+	backend_destroy(b->backend);
+	model_close(b->model);
+	*b = (struct boot){0};
+}

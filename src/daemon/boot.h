@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From settings to something that can answer: model, backend, engine, scheduler,
+ * API, built bottom-up. Thread: engine (boot_plan: io, before it).
+ */
+#pragma once
+#include "api/api.h"
+#include "daemon/config.h"
+#include "sched/sched.h"
+
+/* What is known before anything is loaded. */
+struct boot_plan {
+	char *model_dir;
+	char *model_name;
+	const char *backend; /* "cpu" */
+	const char *backend_reason; /* why this one */
+};
+
+struct boot_opts {
+	const struct config *config;
+	const struct boot_plan *plan;
+	const struct clock *clock;
+	struct health *health; /* load_permille while loading */
+	void (*on_ready)(void *ctx); /* the scheduler's */
+	void *ctx;
+};
+
+struct boot {
+	struct model *model;
+	struct backend *backend;
+	struct engine *engine;
+	struct sched *sched;
+	struct api *api;
+};
+
+/* Choose model and backend. E_MISSING when no model is named and none came with the
+ * program. */
+enum status boot_plan(const struct config *c, struct boot_plan *out,
+		      struct fail *fail) MUST_USE;
+void boot_plan_deinit(struct boot_plan *p);
+
+/* Load everything and decode one token. On failure boot_unload is to be called,
+ * too. */
+enum status boot_load(const struct boot_opts *o, struct boot *out,
+		      struct fail *fail) MUST_USE;
+void boot_unload(struct boot *b);

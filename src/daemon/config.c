@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where settings come from: a file, then the command line. Both end in config_set
+ * with the place to name in messages.
+ */
+#include "daemon/config.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/utf8.h"
+#include "daemon/config_table.h"
+
+#define FILE_MAX ((size_t)1 << 20)
+
+static enum status fail_unknown(struct fail *fail, const char *where,
+				struct str key)
+{
+	const char *near = config_nearest(key);
+	return fail_set(fail, E_CONFIG, "%s: unknown key \"%.*s\"%s%s%s", where,
+			(int)MIN(key.n, (size_t)80), key.p,
+			near ? "; did you mean " : "", near ? near : "",
+			near ? "?" : "");
+}
+
+/* --- the file ----------------------------------------------------------------- */
+
+static struct str trim(struct str s)
+{
+	while (s.n > 0 && isspace((unsigned char)s.p[0]))
+		s = (struct str){s.p + 1, s.n - 1};
+	while (s.n > 0 && isspace((unsigned char)s.p[s.n - 1]))
+		s.n--;
+	return s;
+}
+
+/* s begins after the opening quote. */
+static enum status unquote(struct str s, const char *where, struct buf *out,
+			   struct fail *fail)
+{
+	size_t i = 0;
+	for (; i < s.n && s.p[i] != '"'; i++) {
+		if (s.p[i] == '\\') {
+			i++;
+			if (i == s.n || (s.p[i] != '"' && s.p[i] != '\\'))
+				return fail_set(fail, E_CONFIG, "%s: in quotes, "
+						"\\ must be followed by \" or \\",
+						where);
+		}
+		buf_add_c(out, s.p[i]);
+	}
+	if (i == s.n)
+		return fail_set(fail, E_CONFIG, "%s: the closing quote is missing",
+				where);
+	struct str rest = trim((struct str){s.p + i + 1, s.n - i - 1});
+	if (rest.n > 0 && rest.p[0] != '#')
+		return fail_set(fail, E_CONFIG, "%s: text after the closing quote",
+				where);
+	return OK;
+}
+
+/* The value of a line, without quotes and comment, into out. */
+static enum status parse_value(struct str s, const char *where, struct buf *out,
+			       struct fail *fail)
+{
+	s = trim(s);
+	if (s.n > 0 && s.p[0] == '"')
+		return unquote((struct str){s.p + 1, s.n - 1}, where, out, fail);
+	size_t n = 0;
+	while (n < s.n &&
+	       !(s.p[n] == '#' && (n == 0 || isspace((unsigned char)s.p[n - 1]))))
+		n++;
+	s = trim((struct str){s.p, n});
+	if (s.n == 0)
+		return fail_set(fail, E_CONFIG,
+				"%s: there is no value; an empty one is \"\"", where);
+	buf_add_str(out, s);
+	return OK;
+}
+
+struct reader {
+	struct config *config;
+	const char *path;
+	int line;
+	int set_in[CONFIG_ROWS_MAX]; /* line that set the row, 0: none */
+	struct fail *fail;
+};
+
+static enum status parse_pair(struct reader *rd, const char *where, struct str line)
+{
+	ptrdiff_t eq = str_find(line, STR("="), 0);
+	if (eq < 0)
+		return fail_set(rd->fail, E_CONFIG,
+				"%s: not of the form key = value", where);
+	struct str key = trim((struct str){line.p, (size_t)eq});
+	const struct config_row *r = config_find(key);
+	if (!r)
+		return fail_unknown(rd->fail, where, key);
+	int *set_in = &rd->set_in[r - config_rows];
+	if (*set_in)
+		return fail_set(rd->fail, E_CONFIG,
+				"%s: %s is set already in line %d", where, r->name,
+				*set_in);
+	*set_in = rd->line;
+	struct buf value = {0};
+	char *place = xasprintf("%s: %s", where, r->name);
+	struct str rest = {line.p + eq + 1, line.n - (size_t)eq - 1};
+	enum status s = parse_value(rest, place, &value, rd->fail);
+	if (s == OK)
+		s = config_set(rd->config, r, buf_str(&value).p, place, rd->fail);
+	free(place);
+	buf_deinit(&value);
+	return s;
+}
+
+static enum status parse_line(struct reader *rd, struct str line)
+{
+	line = trim(line);
+	if (line.n == 0 || line.p[0] == '#')
+		return OK;
+	char *where = xasprintf("%s:%d", rd->path, rd->line);
+	enum status s;
+	/* A value becomes a C string, and messages go to logs. */
+	if (memchr(line.p, 0, line.n) || utf8_check(line) >= 0)
+		s = fail_set(rd->fail, E_CONFIG, "%s: this is not text in UTF-8",
+			     where);
+	else
+		s = parse_pair(rd, where, line);
+	free(where);
+	return s;
+}
+
+static enum status load_file(struct config *c, const char *path, struct fail *fail)
+{
+	struct reader rd = {.config = c, .path = path, .fail = fail};
+	struct buf text = {0};
+	enum status s = file_read(path, FILE_MAX, &text, fail);
+	struct str rest = buf_str(&text);
+	while (s == OK && rest.n > 0) {
+		ptrdiff_t end = str_find(rest, STR("\n"), 0);
+		size_t n = end < 0 ? rest.n : (size_t)end;
+		rd.line++;
+		s = parse_line(&rd, (struct str){rest.p, n});
+		n += end >= 0;
+		rest = (struct str){rest.p + n, rest.n - n};
+	}
+	buf_deinit(&text);
+	return s;
+}
+
+/* --- the command line ------------------------------------------------------------- */
+
+static const struct {
+	const char *flag, *letter;
+	enum config_action action;
+} actions[] = {
+	{"--check-config", NULL, CONFIG_CHECK},
+	{"--print-config", NULL, CONFIG_PRINT},
+	{"--help", "-h", CONFIG_HELP},
+	{"--version", "-V", CONFIG_VERSION},
+};
+
+/* The flags that are not keys. Takes argv[*i] (and its value) when it is one. */
+static bool take_special(int argc, char *const *argv, int *i, const char **file,
+			 enum config_action *action)
+{
+	const char *arg = argv[*i];
+	for (size_t k = 0; k < ARRAY_LEN(actions); k++) {
+		const char *letter = actions[k].letter;
+		if (strcmp(arg, actions[k].flag) == 0 ||
+		    (letter && strcmp(arg, letter) == 0)) {
+			*action = actions[k].action;
+			return true;
+		}
+	}
+	if (strcmp(arg, "-c") == 0 || strcmp(arg, "--config") == 0) {
+		*file = *i + 1 < argc ? argv[++*i] : "";
+		return true;
+	}
+	bool has_file = strncmp(arg, "--config=", 9) == 0;
+	if (has_file)
+		*file = arg + 9;
+	return has_file;
+}
+
+/* One --key at argv[*i]; moves *i on where the value is the next argument. */
+static enum status parse_flag(struct config *c, int argc, char *const *argv,
+			      int *i, struct fail *fail)
+{
+	const char *flag = argv[*i];
+	struct str arg = str_of(flag);
+	if (!str_starts(arg, STR("--")))
+		return fail_set(fail, E_CONFIG, "%s: neither a flag nor the value "
+				"of one", flag);
+	ptrdiff_t eq = str_find(arg, STR("="), 0);
+	struct str key = {arg.p + 2, (eq < 0 ? arg.n : (size_t)eq) - 2};
+	const struct config_row *r = config_find(key);
+	bool is_no = !r && eq < 0 && str_starts(key, STR("no-"));
+	if (is_no)
+		r = config_find((struct str){key.p + 3, key.n - 3});
+	if (!r || (is_no && r->type != BOOL))
+		return fail_unknown(fail, flag, key);
+	const char *value;
+	if (eq >= 0)
+		value = flag + eq + 1;
+	else if (r->type == BOOL)
+		value = is_no ? "no" : "yes";
+	else if (*i + 1 < argc)
+		value = argv[++*i];
+	else
+		return fail_set(fail, E_CONFIG, "%s: its value is missing", flag);
+	char *place = xasprintf("--%.*s", (int)key.n, key.p);
+	enum status s = utf8_check(str_of(value)) < 0 ?
+		config_set(c, r, value, place, fail) :
+		fail_set(fail, E_CONFIG, "%s: this is not text in UTF-8", place);
+	free(place);
+	return s;
+}
+
+static enum status parse_flags(struct config *c, int argc, char *const *argv,
+			       struct fail *fail)
+{
+	enum config_action action;
+	const char *file;
+	for (int i = 1; i < argc; i++) {
+		if (take_special(argc, argv, &i, &file, &action))
+			continue;
+		enum status s = parse_flag(c, argc, argv, &i, fail);
+		if (s != OK)
+			return s;
+	}
+	return OK;
+}
+
+/* --- both ------------------------------------------------------------------- */
+
+/* What no single key can tell. */
+static enum status check_together(const struct config *c, struct fail *fail)
+{
+	if (c->max_seqs > c->max_batch_tokens)
+		return fail_set(fail, E_CONFIG, "max_seqs (%lld) is more than "
+				"max_batch_tokens (%lld): each sequence needs a "
+				"token in a step", (long long)c->max_seqs,
+				(long long)c->max_batch_tokens);
+	if (!*c->host && !*c->unix_socket)
+		return fail_set(fail, E_CONFIG, "host: an address is needed");
+	return OK;
+}
+
+enum status config_load(struct config *c, int argc, char *const *argv,
+			const char *default_file, enum config_action *out_action,
+			struct fail *fail)
+{
+	*c = (struct config){0};
+	arena_init(&c->arena, 0);
+	config_set_defaults(c);
+	enum config_action action = CONFIG_RUN;
+	const char *file = NULL;
+	/* The file comes before the flags, wherever -c stands; and --help must
+	 * help beside a broken file. */
+	for (int i = 1; i < argc; i++)
+		take_special(argc, argv, &i, &file, &action);
+	*out_action = action;
+	if (action == CONFIG_HELP || action == CONFIG_VERSION)
+		return OK;
+	if (file && !*file)
+		return fail_set(fail, E_CONFIG, "-c: the name of a file is missing");
+	if (!file && file_exists(default_file))
+		file = default_file;
+	enum status s = file ? load_file(c, file, fail) : OK;
+	if (s == OK)
+		s = parse_flags(c, argc, argv, fail);
+	return s == OK ? check_together(c, fail) : s;
+}
+
+void config_deinit(struct config *c) { arena_deinit(&c->arena); }

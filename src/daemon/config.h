@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings: config.def gives the keys, a file and then the command line their
+ * values. Read once, at start. Thread: any once loaded (immutable).
+ *
+ * File: lines `key = value`; # begins a comment; a value may be in "quotes", in
+ * which \" and \\ stand for themselves. SIZE takes K, M, G, T (powers of 1024) or
+ * none, TIME ms, s, m, h, d or none (seconds), BOOL yes/no, on/off, true/false,
+ * 1/0. Keys may be spelled with - for _.
+ */
+#pragma once
+#include "base/arena.h"
+
+#define CONFIG_TYPE_TEXT const char *
+#define CONFIG_TYPE_LIST struct config_list
+#define CONFIG_TYPE_INT int64_t
+#define CONFIG_TYPE_SIZE int64_t /* bytes */
+#define CONFIG_TYPE_TIME int64_t /* microseconds */
+#define CONFIG_TYPE_BOOL bool
+
+struct config_list {
+	const char *const *items;
+	int n;
+};
+
+struct config {
+#define SECTION(title)
+#define KEY(name, type, dflt, min, max, help) CONFIG_TYPE_##type name;
+#define CHOICE(name, dflt, choices, help) const char *name;
+#include "daemon/config.def"
+#undef SECTION
+#undef KEY
+#undef CHOICE
+	struct arena arena; /* holds the texts */
+};
+
+/* What the command line asks for. PRINT: the settings as a file, see below. */
+enum config_action {
+	CONFIG_RUN,
+	CONFIG_CHECK,
+	CONFIG_PRINT,
+	CONFIG_HELP,
+	CONFIG_VERSION,
+};
+
+/* Defaults, then the file (-c FILE; without -c, default_file where it exists), then
+ * flags. E_CONFIG or E_IO with file:line and key, or the flag, at fault. On failure,
+ * too, config_deinit is to be called. */
+enum status config_load(struct config *c, int argc, char *const *argv,
+			const char *default_file, enum config_action *out_action,
+			struct fail *fail) MUST_USE;
+void config_deinit(struct config *c);
+
+/* The settings as a config file with help, ranges and defaults. A key that has its
+ * default is commented out: with nothing set this is conf/halod.conf. */
+void config_format(const struct config *c, struct buf *out);
+void config_help_format(struct buf *out); /* --help */

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table for people: the example file and --help.
+ */
+#include "daemon/config_table.h"
+
+#define COLUMNS 78
+
+/* Append text in lines of at most COLUMNS, each beginning with lead. */
+static void add_wrapped(struct buf *out, const char *lead, const char *text)
+{
+	size_t column = 0;
+	while (*text) {
+		size_t word = strcspn(text, " ");
+		if (column > 0 && column + 1 + word > COLUMNS) {
+			buf_add_c(out, '\n');
+			column = 0;
+		}
+		size_t start = out->n;
+		buf_add_z(out, column == 0 ? lead : " ");
+		buf_add(out, text, word);
+		column += out->n - start;
+		text += word;
+		text += strspn(text, " ");
+	}
+	buf_add_c(out, '\n');
+}
+
+/* "Default 16M, range 1K to 1G." */
+static void add_facts(struct buf *out, const char *lead,
+		      const struct config_row *r)
+{
+	struct buf line = {0};
+	buf_addf(&line, "Default %s", *r->dflt ? r->dflt : "empty");
+	if (*r->min)
+		buf_addf(&line, ", range %s to %s", r->min, r->max);
+	if (*r->choices)
+		buf_addf(&line, ", one of: %s", r->choices);
+	buf_add_c(&line, '.');
+	add_wrapped(out, lead, line.p);
+	buf_deinit(&line);
+}
+
+static void add_key(struct buf *out, const struct config *c,
+		    const struct config *defaults, const struct config_row *r)
+{
+	struct buf value = {0}, dflt = {0};
+	config_value_format(c, r, &value);
+	config_value_format(defaults, r, &dflt);
+	bool is_default = str_eq(buf_str(&value), buf_str(&dflt));
+	buf_add_c(out, '\n');
+	add_wrapped(out, "# ", r->help);
+	add_facts(out, "# ", r);
+	buf_addf(out, "%s%s = %s\n", is_default ? "#" : "", r->name, value.p);
+	buf_deinit(&value);
+	buf_deinit(&dflt);
+}
+
+void config_format(const struct config *c, struct buf *out)
+{
+	struct config defaults = {0};
+	arena_init(&defaults.arena, 0);
+	config_set_defaults(&defaults);
+	buf_add_z(out, "# SPDX-License-Identifier: Apache-2.0\n#\n"
+		  "# Settings of halod, explained in halod.conf(5). Lines are "
+		  "key = value; a key\n"
+		  "# that is commented out has its default. Each is a flag, too: "
+		  "--key value.\n");
+	for (int i = 0; i < config_n_rows; i++) {
+		if (config_rows[i].section)
+			buf_addf(out, "\n# --- %s ---\n", config_rows[i].section);
+		else
+			add_key(out, c, &defaults, &config_rows[i]);
+	}
+	config_deinit(&defaults);
+}
+
+static const char *placeholder(enum config_type type)
+{
+	switch (type) {
+	case INT: return " N";
+	case SIZE: return " SIZE";
+	case TIME: return " TIME";
+	case BOOL: return "";
+	case CHOICES: return " WORD";
+	case LIST: return " A,B";
+	case TEXT: break;
+	}
+	return " TEXT";
+}
+
+/* "--no-mmap" for what is on by default, "--exact" for what is off. */
+static void add_flag(struct buf *out, const struct config_row *r)
+{
+	bool is_on = r->type == BOOL && strcmp(r->dflt, "yes") == 0;
+	buf_addf(out, "  --%s", is_on ? "no-" : "");
+	for (const char *p = r->name; *p; p++)
+		buf_add_c(out, *p == '_' ? '-' : *p);
+	buf_addf(out, "%s\n", placeholder(r->type));
+}
+
+void config_help_format(struct buf *out)
+{
+	static const char lead[] = "        ";
+	buf_add_z(out,
+		  "Usage: halod [-c FILE] [--KEY VALUE]...\n"
+		  "Serve one language model over the OpenAI API.\n\n"
+		  "  -c, --config FILE  read settings from FILE; flags override it\n"
+		  "  --check-config     read all settings, report faults, exit\n"
+		  "  --print-config     print all settings as a file, exit\n"
+		  "  -h, --help         print this, exit\n"
+		  "  -V, --version      print the version, exit\n");
+	for (int i = 0; i < config_n_rows; i++) {
+		const struct config_row *r = &config_rows[i];
+		if (r->section) {
+			buf_addf(out, "\n%s:\n", r->section);
+			continue;
+		}
+		add_flag(out, r);
+		add_wrapped(out, lead, r->help);
+		add_facts(out, lead, r);
+	}
+	buf_add_z(out, "\nhalod(8) explains signals and exit codes, "
+		       "halod.conf(5) the settings.\n");
+}

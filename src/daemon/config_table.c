@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A value is always a text first, and config_set is the only way from there into
+ * struct config: for the file, for flags, for defaults and for the ranges
+ * themselves. So whatever the example file shows, the parser accepts.
+ */
+#include "daemon/config_table.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+const struct config_row config_rows[] = {
+#define SECTION(title) {.section = title},
+#define KEY(name_, type_, dflt_, min_, max_, help_) \
+	{NULL, #name_, dflt_, min_, max_, "", help_, type_, \
+	 offsetof(struct config, name_)},
+#define CHOICE(name_, dflt_, choices_, help_) \
+	{NULL, #name_, dflt_, "", "", choices_, help_, CHOICES, \
+	 offsetof(struct config, name_)},
+#include "daemon/config.def"
+#undef SECTION
+#undef KEY
+#undef CHOICE
+};
+const int config_n_rows = ARRAY_LEN(config_rows);
+_Static_assert(ARRAY_LEN(config_rows) <= CONFIG_ROWS_MAX, "raise it");
+
+/* --- keys ------------------------------------------------------------------- */
+
+static bool is_key(const struct config_row *r, struct str key)
+{
+	if (r->section || strlen(r->name) != key.n)
+		return false;
+	for (size_t i = 0; i < key.n; i++)
+		if (r->name[i] != (key.p[i] == '-' ? '_' : key.p[i]))
+			return false;
+	return true;
+}
+
+const struct config_row *config_find(struct str key)
+{
+	for (int i = 0; i < config_n_rows; i++)
+		if (is_key(&config_rows[i], key))
+			return &config_rows[i];
+	return NULL;
+}
+
+#define KEY_MAX 40
+
+/* Edits (insert, delete, replace) between a and b; both at most KEY_MAX long. */
+static int edit_distance(struct str a, struct str b)
+{
+	int row[KEY_MAX + 1];
+	for (size_t j = 0; j <= b.n; j++)
+		row[j] = (int)j;
+	for (size_t i = 1; i <= a.n; i++) {
+		int diagonal = row[0];
+		row[0] = (int)i;
+		for (size_t j = 1; j <= b.n; j++) {
+			int above = row[j];
+			int replace = diagonal + (a.p[i - 1] != b.p[j - 1]);
+			row[j] = MIN(MIN(above, row[j - 1]) + 1, replace);
+			diagonal = above;
+		}
+	}
+	return row[b.n];
+}
+
+const char *config_nearest(struct str key)
+{
+	const char *best = NULL;
+	if (key.n > KEY_MAX)
+		return NULL;
+	int least = (int)key.n / 3 + 2; /* further off is no help */
+	for (int i = 0; i < config_n_rows; i++) {
+		if (config_rows[i].section)
+			continue;
+		int d = edit_distance(key, str_of(config_rows[i].name));
+		if (d < least) {
+			least = d;
+			best = config_rows[i].name;
+		}
+	}
+	return best;
+}
+
+/* --- text to value ------------------------------------------------------------ */
+
+static const struct unit {
+	enum config_type type;
+	const char *name;
+	int64_t factor;
+} units[] = {
+	{INT, "", 1},
+	{SIZE, "", 1},
+	{SIZE, "K", INT64_C(1) << 10},
+	{SIZE, "M", INT64_C(1) << 20},
+	{SIZE, "G", INT64_C(1) << 30},
+	{SIZE, "T", INT64_C(1) << 40},
+	{TIME, "", 1000000},
+	{TIME, "ms", 1000},
+	{TIME, "s", 1000000},
+	{TIME, "m", INT64_C(60) * 1000000},
+	{TIME, "h", INT64_C(3600) * 1000000},
+	{TIME, "d", INT64_C(86400) * 1000000},
+};
+
+static bool parse_number(enum config_type type, const char *text, int64_t *out)
+{
+	if (!isdigit((unsigned char)text[0]))
+		return false;
+	char *end;
+	errno = 0;
+	long long n = strtoll(text, &end, 10);
+	if (errno)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(units); i++)
+		if (units[i].type == type && strcmp(units[i].name, end) == 0)
+			return !__builtin_mul_overflow((int64_t)n,
+						       units[i].factor, out);
+	return false;
+}
+
+static bool parse_bool(const char *text, bool *out)
+{
+	static const char *const words[] = {"no", "yes", "off", "on",
+					    "false", "true", "0", "1"};
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		if (strcmp(words[i], text) == 0) {
+			*out = i % 2;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* choices: words separated by single spaces. */
+static bool is_choice(const char *choices, const char *text)
+{
+	for (const char *p = choices; *p;) {
+		size_t n = strcspn(p, " ");
+		if (str_is((struct str){p, n}, text))
+			return true;
+		p += n + (p[n] == ' ');
+	}
+	return false;
+}
+
+/* "a, b" as items in the arena. */
+static struct config_list split_list(struct arena *a, const char *text)
+{
+	size_t n = 1;
+	for (const char *p = text; *p; p++)
+		n += *p == ',';
+	const char **items = arena_alloc(a, n * sizeof *items);
+	int used = 0;
+	for (const char *p = text; *p;) {
+		p += strspn(p, ", \t");
+		size_t len = strcspn(p, ","), cut = len;
+		while (cut > 0 && isspace((unsigned char)p[cut - 1]))
+			cut--;
+		if (cut > 0)
+			items[used++] = arena_str(a, (struct str){p, cut}).p;
+		p += len;
+	}
+	return (struct config_list){items, used};
+}
+
+static void *field_of(struct config *c, const struct config_row *r)
+{
+	return (char *)c + r->offset;
+}
+
+/* What a value of this row must be, in words. */
+static const char *expectation(enum config_type type)
+{
+	switch (type) {
+	case INT: return "a whole number";
+	case SIZE: return "a size such as 512K, 16M or 4G";
+	case TIME: return "a time such as 500ms, 30s, 5m or 1h";
+	case BOOL: return "yes or no";
+	case TEXT: case LIST: case CHOICES: break;
+	}
+	return "a text";
+}
+
+static enum status set_number(struct config *c, const struct config_row *r,
+			      const char *text, const char *place,
+			      struct fail *fail)
+{
+	int64_t n, min, max;
+	if (!parse_number(r->type, text, &n))
+		return fail_set(fail, E_CONFIG, "%s: \"%s\" is not %s", place, text,
+				expectation(r->type));
+	bool has_range = parse_number(r->type, r->min, &min) &&
+			 parse_number(r->type, r->max, &max);
+	assert(has_range);
+	if (n < min || n > max)
+		return fail_set(fail, E_CONFIG, "%s: %s is out of range, %s to %s",
+				place, text, r->min, r->max);
+	*(int64_t *)field_of(c, r) = n;
+	return OK;
+}
+
+enum status config_set(struct config *c, const struct config_row *r,
+		       const char *text, const char *place, struct fail *fail)
+{
+	void *field = field_of(c, r);
+	switch (r->type) {
+	case INT: case SIZE: case TIME:
+		return set_number(c, r, text, place, fail);
+	case BOOL:
+		if (!parse_bool(text, field))
+			return fail_set(fail, E_CONFIG, "%s: \"%s\" is not %s",
+					place, text, expectation(BOOL));
+		return OK;
+	case LIST:
+		*(struct config_list *)field = split_list(&c->arena, text);
+		return OK;
+	case CHOICES:
+		if (!is_choice(r->choices, text))
+			return fail_set(fail, E_CONFIG,
+					"%s: \"%s\" is not one of: %s", place, text,
+					r->choices);
+		/* fall through */
+	case TEXT:
+		*(const char **)field = arena_strdup(&c->arena, text);
+		return OK;
+	}
+	return OK;
+}
+
+void config_set_defaults(struct config *c)
+{
+	for (int i = 0; i < config_n_rows; i++) {
+		const struct config_row *r = &config_rows[i];
+		if (r->section)
+			continue;
+		enum status s = config_set(c, r, r->dflt, r->name, NULL);
+		assert(s == OK); /* config.def contradicts itself */
+	}
+}
+
+/* --- value to text ---------------------------------------------------------------- */
+
+static void add_quoted(struct buf *out, const char *text)
+{
+	static const char bare[] = "abcdefghijklmnopqrstuvwxyz"
+				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:";
+	if (*text && text[strspn(text, bare)] == '\0') {
+		buf_add_z(out, text);
+		return;
+	}
+	buf_add_c(out, '"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			buf_add_c(out, '\\');
+		buf_add_c(out, *text);
+	}
+	buf_add_c(out, '"');
+}
+
+/* n in the largest unit that divides it: 120 s are 2m, 90 s are 90s. */
+static void add_number(struct buf *out, enum config_type type, int64_t n)
+{
+	const struct unit *best = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+		const struct unit *u = &units[i];
+		if (u->type == type && n % u->factor == 0 &&
+		    (!best || u->factor >= best->factor))
+			best = u;
+	}
+	assert(best); /* every TIME is parsed from whole milliseconds */
+	if (n == 0)
+		buf_add_c(out, '0');
+	else
+		buf_addf(out, "%lld%s", (long long)(n / best->factor), best->name);
+}
+
+void config_value_format(const struct config *c, const struct config_row *r,
+			 struct buf *out)
+{
+	const void *field = field_of((struct config *)c, r);
+	const struct config_list *list = field;
+	struct buf joined = {0};
+	switch (r->type) {
+	case INT: case SIZE: case TIME:
+		add_number(out, r->type, *(const int64_t *)field);
+		break;
+	case BOOL:
+		buf_add_z(out, *(const bool *)field ? "yes" : "no");
+		break;
+	case TEXT: case CHOICES:
+		add_quoted(out, *(const char *const *)field);
+		break;
+	case LIST:
+		for (int i = 0; i < list->n; i++)
+			buf_addf(&joined, "%s%s", i ? ", " : "", list->items[i]);
+		add_quoted(out, buf_str(&joined).p);
+		buf_deinit(&joined);
+		break;
+	}
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The io thread: one libuv loop that drives libmicrohttpd's descriptors, the timers,
+ * the signals, and hears from the engine thread through one uv_async.
+ *
+ *   LOADING ──► SERVING ──► DRAINING ──► STOPPING ──► over
+ *      │ signal    │ engine    │ all answered, or    engine thread has ended and
+ *      ▼           │ gave up   │ drain_timeout       the last bytes are out
+ *    _exit         └───────────┴──► STOPPING
+ *
+ *   LOADING   the socket answers, API routes with 503; the engine thread loads
+ *   SERVING   READY=1 was sent; the engine thread is in sched_run
+ *   DRAINING  SIGTERM or SIGINT came: new requests get 503, running ones go on
+ *   STOPPING  sched_stop was called (or loading failed): what still runs is ended
+ *             with an error and given a moment to reach its client
+ *
+ * A second signal leaves with EXIT_CODE_ABORTED at once. Where the engine thread is
+ * stuck it cannot be joined, so these ways out are _exit, and the kernel closes the
+ * connections.
+ *
+ * The tick looks after what has no event of its own: progress of loading, age of the
+ * heartbeat, systemd's watchdog. The watchdog is fed from the engine's heartbeat, not
+ * from the loop being alive.
+ */
+#include <config.h>
+
+#include "daemon/loop.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "daemon/boot.h"
+#include "daemon/notify.h"
+#include "http/http.h"
+
+#define TICK_MS 1000
+#define TTY_TICK_MS 100
+#define LAST_BYTES_MS 2000  /* for clients to read how their request ended */
+#define ENGINE_END_MS 10000 /* for the step that runs when sched_stop is called */
+#define LOAD_EXTEND_US INT64_C(120000000)
+
+enum phase { LOADING, SERVING, DRAINING, STOPPING };
+
+/* What the engine thread last had to say; it writes, io reads. */
+enum news { NEWS_NONE, NEWS_LOADED, NEWS_LOAD_FAILED, NEWS_ENGINE_OVER };
+
+struct loop {
+	const struct config *config;
+	struct boot_plan plan;
+	enum phase phase;
+	enum exit_code code;
+	int64_t start_us;
+
+	uv_loop_t uv;
+	uv_poll_t poll[2];
+	uv_timer_t http_timer, tick, deadline;
+	uv_async_t wake;
+	uv_signal_t signals[3];
+	int n_jobs; /* with libuv's threads */
+	struct http *http;
+
+	pthread_t engine_thread;
+	struct health health;
+	_Atomic int news;
+	struct boot boot; /* the engine thread's until NEWS_LOADED or _FAILED */
+	struct fail fail; /* likewise */
+
+	int64_t watchdog_us; /* 0: none */
+	uint64_t tick_ms;    /* once loaded */
+	int told_permille;   /* progress that was shown last */
+	bool is_tty;
+	char address[200];   /* for messages: "http://127.0.0.1:8080" */
+};
+
+static int64_t now_us(void) { return clock_now_us(&clock_monotonic); }
+
+/* Leave without waiting for anybody. */
+_Noreturn static void leave(struct loop *l, enum exit_code code)
+{
+	if (*l->config->unix_socket)
+		unlink(l->config->unix_socket);
+	_exit(code);
+}
+
+/* --- engine thread ------------------------------------------------------------- */
+
+static void tell(struct loop *l, enum news news)
+{
+	atomic_store(&l->news, news);
+	uv_async_send(&l->wake);
+}
+
+static void on_events(void *ctx)
+{
+	struct loop *l = ctx;
+	uv_async_send(&l->wake);
+}
+
+static void *engine_main(void *arg)
+{
+	struct loop *l = arg;
+	struct boot_opts o = {.config = l->config, .plan = &l->plan,
+			      .clock = &clock_monotonic, .health = &l->health,
+			      .on_ready = on_events, .ctx = l};
+	if (boot_load(&o, &l->boot, &l->fail) != OK) {
+		tell(l, NEWS_LOAD_FAILED);
+		return NULL;
+	}
+	health_beat(&l->health, now_us());
+	tell(l, NEWS_LOADED);
+	sched_run(l->boot.sched);
+	tell(l, NEWS_ENGINE_OVER);
+	return NULL;
+}
+
+/* Signals belong to the loop, so the engine thread takes none. */
+static void start_engine(struct loop *l)
+{
+	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int rc = pthread_create(&l->engine_thread, NULL, engine_main, l);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	assert(rc == 0);
+	pthread_setname_np(l->engine_thread, "engine");
+}
+
+/* --- ending ---------------------------------------------------------------------- */
+
+static void on_deadline(uv_timer_t *t);
+
+static void start_stopping(struct loop *l)
+{
+	l->phase = STOPPING;
+	http_quiesce(l->http);
+	if (l->boot.sched)
+		sched_stop(l->boot.sched);
+	uv_timer_start(&l->deadline, on_deadline, LAST_BYTES_MS, 0);
+}
+
+/* Called after whatever may have finished the last thing to wait for. */
+static void advance_end(struct loop *l)
+{
+	bool is_answered = http_active(l->http) == 0 && l->n_jobs == 0;
+	if (l->phase == DRAINING && is_answered)
+		start_stopping(l);
+	int news = atomic_load(&l->news);
+	bool is_engine_over = news == NEWS_ENGINE_OVER || news == NEWS_LOAD_FAILED;
+	if (l->phase == STOPPING && is_engine_over && is_answered)
+		uv_stop(&l->uv);
+}
+
+static void on_engine_late(uv_timer_t *t)
+{
+	struct loop *l = t->data;
+	log_error("the engine does not end its step; leaving without it");
+	leave(l, EXIT_CODE_STALLED);
+}
+
+static void on_deadline(uv_timer_t *t)
+{
+	struct loop *l = t->data;
+	if (l->phase == DRAINING) {
+		log_warn("drain_timeout is over, ending %d requests",
+			 http_active(l->http));
+		start_stopping(l);
+	} else if (atomic_load(&l->news) == NEWS_LOADED || l->n_jobs > 0) {
+		uv_timer_start(t, on_engine_late, ENGINE_END_MS, 0);
+	} else {
+		uv_stop(&l->uv); /* clients that do not read are left behind */
+	}
+}
+
+static void start_draining(struct loop *l)
+{
+	int n = http_active(l->http);
+	log_info("draining: %d requests, at most %lld s", n,
+		 (long long)(l->config->drain_timeout / 1000000));
+	l->phase = DRAINING;
+	atomic_store(&l->health.state, HEALTH_DRAINING);
+	/* drain_timeout may be longer than the unit's TimeoutStopSec. */
+	notify_sendf("STOPPING=1\nSTATUS=Draining %d requests\n"
+		     "EXTEND_TIMEOUT_USEC=%lld", n,
+		     (long long)(l->config->drain_timeout +
+				 1000 * (LAST_BYTES_MS + ENGINE_END_MS)));
+	sched_drain(l->boot.sched);
+	uv_timer_start(&l->deadline, on_deadline,
+		       (uint64_t)(l->config->drain_timeout / 1000), 0);
+}
+
+/* --- http ------------------------------------------------------------------------ */
+
+static void on_http_timer(uv_timer_t *t);
+
+/* Let libmicrohttpd do what is due, and find out when it wants to be called next. */
+static void run_http(struct loop *l)
+{
+	http_run(l->http);
+	int ms = http_timeout_ms(l->http);
+	if (ms >= 0)
+		uv_timer_start(&l->http_timer, on_http_timer, (uint64_t)ms, 0);
+	else
+		uv_timer_stop(&l->http_timer);
+	advance_end(l);
+}
+
+static void on_http_timer(uv_timer_t *t) { run_http(t->data); }
+
+static void on_poll(uv_poll_t *p, int status, int events)
+{
+	(void)status, (void)events;
+	run_http(p->data);
+}
+
+struct job {
+	uv_work_t work;
+	struct loop *loop;
+	void (*fn)(void *arg);
+	void (*done)(void *arg);
+	void *arg;
+};
+
+static void on_job(uv_work_t *w)
+{
+	struct job *j = w->data;
+	j->fn(j->arg);
+}
+
+static void on_job_done(uv_work_t *w, int status)
+{
+	(void)status; /* nothing is ever cancelled */
+	struct job *j = w->data;
+	struct loop *l = j->loop;
+	j->done(j->arg);
+	l->n_jobs--;
+	free(j);
+	run_http(l);
+}
+
+/* http_opts.offload */
+static void offload(void *ctx, void (*fn)(void *), void (*done)(void *), void *arg)
+{
+	struct loop *l = ctx;
+	struct job *j = xcalloc(1, sizeof *j);
+	*j = (struct job){.loop = l, .fn = fn, .done = done, .arg = arg};
+	j->work.data = j;
+	l->n_jobs++;
+	int rc = uv_queue_work(&l->uv, &j->work, on_job, on_job_done);
+	assert(rc == 0);
+}
+
+/* --- news, signals, tick ------------------------------------------------------------ */
+
+static void on_loaded(struct loop *l)
+{
+	double seconds = (double)(now_us() - l->start_us) * 1e-6;
+	metric_set(METRIC_MODEL_LOAD, seconds);
+	http_set_ready(l->http, l->boot.api, l->boot.sched);
+	atomic_store(&l->health.state, HEALTH_READY);
+	l->phase = SERVING;
+	log_info("ready: %s on %s, loaded in %.2f s", l->plan.model_name, l->address,
+		 seconds);
+	notify_sendf("READY=1\nSTATUS=Serving %s on %s", l->plan.model_name,
+		     l->address);
+	uv_timer_set_repeat(&l->tick, l->tick_ms);
+}
+
+static void on_load_failed(struct loop *l)
+{
+	log_error("cannot load the model: %s", l->fail.text);
+	notify_sendf("STATUS=Cannot load the model: %s", l->fail.text);
+	atomic_store(&l->health.state, HEALTH_FAILED);
+	l->code = EXIT_CODE_MODEL;
+	start_stopping(l);
+}
+
+static void on_wake(uv_async_t *a)
+{
+	struct loop *l = a->data;
+	int news = atomic_load(&l->news);
+	if (l->phase == LOADING && news == NEWS_LOAD_FAILED) {
+		on_load_failed(l);
+	} else if (l->phase == LOADING && news != NEWS_NONE) {
+		on_loaded(l);
+	}
+	if (news == NEWS_ENGINE_OVER && l->phase != STOPPING) {
+		log_error("the engine gave up");
+		atomic_store(&l->health.state, HEALTH_FAILED);
+		l->code = EXIT_CODE_RUNTIME;
+		start_stopping(l);
+	}
+	if (l->boot.sched && news != NEWS_LOAD_FAILED)
+		http_wake(l->http);
+	run_http(l);
+}
+
+static void on_signal(uv_signal_t *s, int number)
+{
+	struct loop *l = s->data;
+	if (number == SIGHUP) {
+		log_info("SIGHUP: settings are read at start only; ignored");
+	} else if (l->phase == LOADING) {
+		log_info("stopped while loading");
+		notify_sendf("STOPPING=1");
+		leave(l, EXIT_CODE_OK);
+	} else if (l->phase == SERVING) {
+		start_draining(l);
+		run_http(l);
+	} else {
+		log_warn("second signal: leaving at once, %d requests are cut off",
+			 http_active(l->http));
+		leave(l, EXIT_CODE_ABORTED);
+	}
+}
+
+static void show_progress(struct loop *l)
+{
+	int permille = atomic_load_explicit(&l->health.load_permille,
+					    memory_order_relaxed);
+	if (permille == l->told_permille)
+		return;
+	/* Back to column 0, so that a log line covers it. */
+	if (l->is_tty)
+		dprintf(STDERR_FILENO, "halod: loading %d %%\r", permille / 10);
+	else if (permille / 100 != l->told_permille / 100)
+		log_info("loading: %d %%", permille / 10);
+	/* As long as there is progress systemd shall wait. */
+	notify_sendf("STATUS=Loading %d %%\nEXTEND_TIMEOUT_USEC=%lld", permille / 10,
+		     (long long)LOAD_EXTEND_US);
+	l->told_permille = permille;
+}
+
+static void on_tick(uv_timer_t *t)
+{
+	struct loop *l = t->data;
+	if (l->phase == LOADING) {
+		show_progress(l);
+		return;
+	}
+	int64_t stall_us = l->config->heartbeat_stall;
+	if (l->phase == STOPPING)
+		return; /* on_engine_late looks after the engine now */
+	if (stall_us > 0 && health_is_stalled(&l->health, now_us(), stall_us)) {
+		log_error("the engine has shown no sign of life for %lld s; leaving",
+			  (long long)(stall_us / 1000000));
+		notify_sendf("STATUS=The engine is stalled");
+		leave(l, EXIT_CODE_STALLED);
+	}
+	if (atomic_load(&l->health.state) == HEALTH_FAILED) {
+		log_error("the engine reported that it cannot go on");
+		leave(l, EXIT_CODE_RUNTIME);
+	}
+	/* Where heartbeat_stall is off, systemd alone judges the heartbeat. */
+	if (l->watchdog_us > 0 &&
+	    (stall_us > 0 ||
+	     !health_is_stalled(&l->health, now_us(), l->watchdog_us)))
+		notify_sendf("WATCHDOG=1");
+}
+
+/* --- start -------------------------------------------------------------------------- */
+
+/* Room for every connection and what else is open. */
+static void raise_fd_limit(int64_t max_connections)
+{
+	struct rlimit r;
+	rlim_t want = (rlim_t)max_connections + 256;
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
+		return;
+	r.rlim_cur = MIN(want, r.rlim_max);
+	if (r.rlim_cur < want || setrlimit(RLIMIT_NOFILE, &r) != 0)
+		log_warn("max_connections is %lld, but only %llu files may be open",
+			 (long long)max_connections, (unsigned long long)r.rlim_max);
+}
+
+static void name_address(struct loop *l, bool is_inherited)
+{
+	const struct config *c = l->config;
+	bool is_v6 = strchr(c->host, ':');
+	if (is_inherited)
+		snprintf(l->address, sizeof l->address, "the socket of systemd");
+	else if (*c->unix_socket)
+		snprintf(l->address, sizeof l->address, "%s", c->unix_socket);
+	else
+		snprintf(l->address, sizeof l->address, "http://%s%s%s:%d",
+			 is_v6 ? "[" : "", c->host, is_v6 ? "]" : "",
+			 http_port(l->http));
+}
+
+static enum status listen_early(struct loop *l, struct fail *fail)
+{
+	const struct config *c = l->config;
+	int fd;
+	enum status s = notify_take_socket(&fd, fail);
+	if (s != OK)
+		return s;
+	bool is_tcp = fd < 0 && !*c->unix_socket;
+	struct http_opts o = {
+		.host = is_tcp ? c->host : NULL,
+		.port = (int)c->port,
+		.unix_path = fd < 0 && !is_tcp ? c->unix_socket : NULL,
+		.listen_fd = fd,
+		.max_connections = (int)c->max_connections,
+		.max_body_bytes = (size_t)c->max_body,
+		.max_queue = (int)c->max_queue,
+		.request_timeout_us = c->request_timeout,
+		.keepalive_s = (int)(c->keepalive / 1000000),
+		.idle_s = (int)(c->idle_timeout / 1000000),
+		.stall_s = (int)(c->stall_timeout / 1000000),
+		.heartbeat_stall_us =
+			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
+		.access_log = c->access_log,
+		.clock = &clock_monotonic,
+		.health = &l->health,
+		.model_name = l->plan.model_name,
+		.version = PACKAGE_VERSION,
+		.backend = l->plan.backend,
+		.offload = offload,
+		.offload_ctx = l,
+	};
+	s = http_create(&o, &l->http, fail);
+	if (s == OK)
+		name_address(l, fd >= 0);
+	return s;
+}
+
+static void init_handles(struct loop *l)
+{
+	static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+	int fds[2];
+	uv_timer_init(&l->uv, &l->http_timer);
+	uv_timer_init(&l->uv, &l->tick);
+	uv_timer_init(&l->uv, &l->deadline);
+	uv_async_init(&l->uv, &l->wake, on_wake);
+	l->http_timer.data = l->tick.data = l->deadline.data = l->wake.data = l;
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+		uv_signal_init(&l->uv, &l->signals[i]);
+		l->signals[i].data = l;
+		uv_signal_start(&l->signals[i], on_signal, numbers[i]);
+	}
+	http_fds(l->http, fds);
+	for (int i = 0; i < 2; i++) {
+		uv_poll_init(&l->uv, &l->poll[i], fds[i]);
+		l->poll[i].data = l;
+		uv_poll_start(&l->poll[i], UV_READABLE, on_poll);
+	}
+	uv_timer_start(&l->tick, on_tick, 0,
+		       l->is_tty ? TTY_TICK_MS : l->tick_ms);
+}
+
+static void close_handle(uv_handle_t *h, void *arg)
+{
+	(void)arg;
+	if (!uv_is_closing(h))
+		uv_close(h, NULL);
+}
+
+/* The engine thread has said its last word, and no job is out. */
+static void end(struct loop *l)
+{
+	pthread_join(l->engine_thread, NULL);
+	/* libuv lets go of the descriptors before http closes them. */
+	uv_walk(&l->uv, close_handle, NULL);
+	uv_run(&l->uv, UV_RUN_DEFAULT);
+	int rc = uv_loop_close(&l->uv);
+	assert(rc == 0);
+	http_destroy(l->http);
+	boot_unload(&l->boot);
+}
+
+static enum exit_code serve(struct loop *l)
+{
+	raise_fd_limit(l->config->max_connections);
+	enum status s = listen_early(l, &l->fail);
+	if (s != OK) {
+		log_error("%s", l->fail.text);
+		return s == E_CONFIG ? EXIT_CODE_CONFIG : EXIT_CODE_LISTEN;
+	}
+	log_info("listening on %s, loading %s", l->address, l->plan.model_dir);
+	uv_loop_init(&l->uv);
+	init_handles(l);
+	start_engine(l);
+	run_http(l);
+	uv_run(&l->uv, UV_RUN_DEFAULT);
+	end(l);
+	log_info("stopped");
+	return l->code;
+}
+
+enum exit_code loop_run(const struct config *c)
+{
+	signal(SIGPIPE, SIG_IGN);
+	struct loop *l = xcalloc(1, sizeof *l);
+	l->config = c;
+	l->start_us = now_us();
+	l->watchdog_us = notify_watchdog_us();
+	l->tick_ms = TICK_MS;
+	if (l->watchdog_us > 0) /* systemd wants half of its interval */
+		l->tick_ms = MIN(l->tick_ms, (uint64_t)l->watchdog_us / 2000 + 1);
+	l->is_tty = isatty(STDERR_FILENO) && strcmp(c->log_format, "text") == 0;
+	enum exit_code code = EXIT_CODE_MODEL;
+	if (boot_plan(c, &l->plan, &l->fail) == OK)
+		code = serve(l);
+	else
+		log_error("%s", l->fail.text);
+	boot_plan_deinit(&l->plan);
+	free(l);
+	return code;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halod: read the settings, then live in loop_run.
+ */
+#include <config.h>
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "daemon/config.h"
+#include "daemon/loop.h"
+
+static void init_log(const struct config *c)
+{
+	enum log_level level = LOG_INFO;
+	if (strcmp(c->log_level, "error") == 0)
+		level = LOG_ERROR;
+	else if (strcmp(c->log_level, "warning") == 0)
+		level = LOG_WARN;
+	else if (strcmp(c->log_level, "debug") == 0)
+		level = LOG_DEBUG;
+	log_init(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT);
+}
+
+/* What is asked for instead of serving, to stdout. */
+static enum exit_code print(enum config_action action, const struct config *c)
+{
+	struct buf text = {0};
+	if (action == CONFIG_HELP)
+		config_help_format(&text);
+	else if (action == CONFIG_PRINT)
+		config_format(c, &text);
+	else if (action == CONFIG_VERSION)
+		buf_add_z(&text, "halod " PACKAGE_VERSION "\n");
+	else
+		buf_add_z(&text, "halod: the settings are fine\n");
+	bool is_ok = fwrite(text.p, 1, text.n, stdout) == text.n &&
+		     fflush(stdout) == 0;
+	buf_deinit(&text);
+	return is_ok ? EXIT_CODE_OK : EXIT_CODE_RUNTIME;
+}
+
+int main(int argc, char **argv)
+{
+	struct config c;
+	struct fail fail;
+	enum config_action action;
+	enum exit_code code;
+	log_init(LOG_INFO, LOG_TEXT);
+	if (config_load(&c, argc, argv, HALOD_CONF, &action, &fail) != OK) {
+		log_error("%s", fail.text);
+		code = EXIT_CODE_CONFIG;
+	} else if (action != CONFIG_RUN) {
+		code = print(action, &c);
+	} else {
+		init_log(&c);
+		code = loop_run(&c);
+	}
+	config_deinit(&c);
+	return code;
+}

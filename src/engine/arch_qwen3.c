@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Qwen3, dense and with experts.
+ *
+ *   x = embed[token]
+ *   each layer:
+ *     n = norm(x);  q, k, v = W n
+ *     norm and rotate each head of q and k, write k and v to the cache
+ *     x += Wo attention(q, cache)
+ *     n = norm(x)
+ *     dense:    x += Wdown (silu(Wgate n) * Wup n)
+ *     experts:  x += the same of the chosen experts, weighted by the router
+ *   logits = Whead norm(x), for the rows that are wanted
+ *
+ * Layer i has experts where (i + 1) % sparse_step == 0 and it is not among
+ * mlp_only_layers. Sources: modeling_qwen3.py and modeling_qwen3_moe.py of Hugging
+ * Face Transformers.
+ *
+ * All memory is taken in create. What changes from step to step is uploaded in one
+ * block of int32 (struct step_ids), so that the launches of a step are the same for
+ * every step of the same shape.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/arch.h"
+
+/* Logits come off the device in pieces of this many rows. */
+enum { LOGIT_ROWS = 64 };
+
+struct layer {
+	const float *attn_norm, *ffn_norm, *q_norm, *k_norm;
+	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
+	struct weight q, k, v, o;
+	bool has_experts;
+	struct weight gate, up, down; /* dense */
+	struct weight router;
+	struct experts experts;
+	void *k_pages, *v_pages; /* (n_pages, G, P, K) kv */
+};
+
+/* On the device: one step's ids. */
+struct step_ids {
+	const int32_t *token, *position, *seq_of, *slot, *first_tok, *page_table,
+		*logit_rows;
+};
+
+struct qwen3 {
+	const struct model_config *c;
+	struct model *m;
+	struct backend *b;
+	struct arch_limits limits;
+	struct weight embed, head;
+	const float *out_norm;
+	struct layer *layers;      /* (L) */
+	struct weight *expert_weights; /* host, all layers' */
+	void **blocks;             /* device memory, for destroy */
+	size_t n_blocks;
+
+	/* Scratch on the device, T = max_batch_tok. */
+	int32_t *ids, *ids_host;   /* room for one step_ids */
+	double *inv_freq;          /* (K/2) */
+	float *rope;               /* (T, K/2, 2) */
+	float *x;                  /* (T, D) */
+	void *n;                   /* (T, D) act */
+	void *q, *k, *v, *attn;    /* (T, H or G, K) act */
+	void *gate, *up;           /* (T, F) act, dense */
+	float *router_logits, *expert_weight; /* (T, E), (T, U) */
+	int32_t *expert_id, *expert_work;
+	void *expert_h;            /* (T, U, expert F) act */
+	float *rows;               /* (LOGIT_ROWS, D) */
+	void *rows_n;              /* (LOGIT_ROWS, D) act */
+	float *logits;             /* (LOGIT_ROWS, V) */
+};
+
+/* --- loading ---------------------------------------------------------------- */
+
+/* out: where the pointer goes. */
+static enum status take(struct qwen3 *g, size_t n_bytes, void *out, struct fail *fail)
+{
+	void *p;
+	enum status st = g->b->ops->alloc(g->b, n_bytes, &p);
+	if (st != OK)
+		return fail_set(fail, st, "%s has no %zu bytes for the model's memory",
+				g->b->device, n_bytes);
+	g->blocks = xrealloc(g->blocks, (g->n_blocks + 1) * sizeof *g->blocks);
+	g->blocks[g->n_blocks++] = p;
+	memcpy(out, &p, sizeof p);
+	return OK;
+}
+
+static enum status load(struct qwen3 *g, const char *name, int32_t n, int32_t k,
+			struct weight *out, struct fail *fail)
+{
+	struct weight host;
+	enum status st = model_weight(g->m, name, n, k, &host, fail);
+	return st == OK ? g->b->ops->load_weight(g->b, &host, out, fail) : st;
+}
+
+static enum status load_vector(struct qwen3 *g, const char *name, int32_t n,
+			       const float **out, struct fail *fail)
+{
+	const float *host;
+	void *p;
+	size_t n_bytes = (size_t)n * sizeof *host;
+	enum status st = model_vector(g->m, name, n, &host, fail);
+	if (st == OK)
+		st = take(g, n_bytes, &p, fail);
+	if (st == OK)
+		st = g->b->ops->upload(g->b, p, host, n_bytes);
+	if (st == OK)
+		*out = p;
+	return st;
+}
+
+static enum status load_bias(struct qwen3 *g, const char *name, int32_t n,
+			     const float **out, struct fail *fail)
+{
+	/* attention_bias also gives o_proj a bias, but not in every conversion. */
+	if (!g->c->qkv_bias || !model_has(g->m, name))
+		return OK;
+	return load_vector(g, name, n, out, fail);
+}
+
+/* The tensors of a layer by their names below model.layers.<i>; a row is a weight
+ * (rows, cols), or a vector of `rows` where cols is 0. */
+struct part {
+	const char *name;
+	int32_t rows, cols;
+	void *out;
+	bool is_bias;
+};
+
+static enum status load_parts(struct qwen3 *g, int i_layer, const struct part *parts,
+			      size_t n, struct fail *fail)
+{
+	for (size_t i = 0; i < n; i++) {
+		char name[160];
+		const struct part *p = &parts[i];
+		snprintf(name, sizeof name, "model.layers.%d.%s", i_layer, p->name);
+		enum status st =
+			p->cols      ? load(g, name, p->rows, p->cols, p->out, fail)
+			: p->is_bias ? load_bias(g, name, p->rows, p->out, fail)
+				     : load_vector(g, name, p->rows, p->out, fail);
+		if (st != OK)
+			return st;
+	}
+	return OK;
+}
+
+static enum status load_attention(struct qwen3 *g, int i, struct layer *l,
+				  struct fail *fail)
+{
+	int32_t d = g->c->d_model, k = g->c->head_dim;
+	int32_t nq = g->c->n_heads * k, nkv = g->c->n_kv_heads * k;
+	const struct part parts[] = {
+		{"input_layernorm.weight", d, 0, &l->attn_norm, false},
+		{"post_attention_layernorm.weight", d, 0, &l->ffn_norm, false},
+		{"self_attn.q_norm.weight", k, 0, &l->q_norm, false},
+		{"self_attn.k_norm.weight", k, 0, &l->k_norm, false},
+		{"self_attn.q_proj", nq, d, &l->q, false},
+		{"self_attn.k_proj", nkv, d, &l->k, false},
+		{"self_attn.v_proj", nkv, d, &l->v, false},
+		{"self_attn.o_proj", d, nq, &l->o, false},
+		{"self_attn.q_proj.bias", nq, 0, &l->q_bias, true},
+		{"self_attn.k_proj.bias", nkv, 0, &l->k_bias, true},
+		{"self_attn.v_proj.bias", nkv, 0, &l->v_bias, true},
+		{"self_attn.o_proj.bias", d, 0, &l->o_bias, true},
+	};
+	return load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+}
+
+static enum status load_dense(struct qwen3 *g, int i, struct layer *l,
+			      struct fail *fail)
+{
+	int32_t d = g->c->d_model, f = g->c->ffn_dim;
+	const struct part parts[] = {
+		{"mlp.gate_proj", f, d, &l->gate, false},
+		{"mlp.up_proj", f, d, &l->up, false},
+		{"mlp.down_proj", d, f, &l->down, false},
+	};
+	return load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+}
+
+static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
+				struct fail *fail)
+{
+	int32_t d = g->c->d_model, f = g->c->expert_dim, n = g->c->n_experts;
+	struct weight *w = g->expert_weights + (size_t)i * 3 * (size_t)n;
+	const struct part router = {"mlp.gate", n, d, &l->router, false};
+	enum status st = load_parts(g, i, &router, 1, fail);
+	for (int32_t e = 0; e < n && st == OK; e++) {
+		char names[3][80];
+		static const char *const kinds[] = {"gate", "up", "down"};
+		for (int j = 0; j < 3; j++)
+			snprintf(names[j], sizeof names[j], "mlp.experts.%d.%s_proj", e,
+				 kinds[j]);
+		const struct part parts[] = {
+			{names[0], f, d, &w[e], false},
+			{names[1], f, d, &w[n + e], false},
+			{names[2], d, f, &w[2 * n + e], false},
+		};
+		st = load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	}
+	if (st != OK)
+		return st;
+	l->experts = (struct experts){n, w, w + n, w + 2 * n, NULL};
+	return g->b->ops->load_experts(g->b, &l->experts, fail);
+}
+
+static bool has_experts(const struct model_config *c, int i_layer)
+{
+	if (c->n_experts == 0 || (i_layer + 1) % c->sparse_step != 0)
+		return false;
+	for (int32_t i = 0; i < c->n_dense_layers; i++)
+		if (c->dense_layers[i] == i_layer)
+			return false;
+	return true;
+}
+
+static enum status load_all(struct qwen3 *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	enum status st = load(g, "model.embed_tokens", c->n_vocab, c->d_model,
+			      &g->embed, fail);
+	g->head = g->embed;
+	if (st == OK && !c->tied_embeddings)
+		st = load(g, "lm_head", c->n_vocab, c->d_model, &g->head, fail);
+	if (st == OK)
+		st = load_vector(g, "model.norm.weight", c->d_model, &g->out_norm,
+				 fail);
+	for (int i = 0; i < c->n_layers && st == OK; i++) {
+		struct layer *l = &g->layers[i];
+		l->has_experts = has_experts(c, i);
+		st = load_attention(g, i, l, fail);
+		if (st == OK)
+			st = l->has_experts ? load_experts(g, i, l, fail)
+					    : load_dense(g, i, l, fail);
+	}
+	return st;
+}
+
+/* --- memory ----------------------------------------------------------------- */
+
+static size_t page_bytes(const struct qwen3 *g)
+{
+	return (size_t)g->limits.page_size * (size_t)g->c->n_kv_heads *
+	       (size_t)g->c->head_dim * dtype_bytes(g->b->kv_type);
+}
+
+static size_t ids_count(const struct qwen3 *g)
+{
+	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
+	size_t size = (size_t)g->limits.page_size;
+	return 5 * t + (b + 1) + b * (((size_t)g->limits.n_ctx + size - 1) / size);
+}
+
+static enum status take_scratch(struct qwen3 *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
+	size_t d = (size_t)c->d_model, half = (size_t)c->head_dim / 2;
+	size_t nq = (size_t)c->n_heads * (size_t)c->head_dim;
+	size_t nkv = (size_t)c->n_kv_heads * (size_t)c->head_dim;
+	size_t e = (size_t)c->n_experts, u = (size_t)c->n_experts_used;
+	size_t f = 0, rows = MIN(t, LOGIT_ROWS);
+	for (int i = 0; i < c->n_layers; i++)
+		f = g->layers[i].has_experts ? f : (size_t)c->ffn_dim;
+	const struct {
+		void *out;
+		size_t n_bytes;
+	} wanted[] = {
+		{&g->ids, ids_count(g) * sizeof *g->ids},
+		{&g->inv_freq, half * sizeof *g->inv_freq},
+		{&g->rope, t * half * 2 * sizeof *g->rope},
+		{&g->x, t * d * sizeof *g->x},
+		{&g->n, t * d * act},
+		{&g->q, t * nq * act},
+		{&g->k, t * nkv * act},
+		{&g->v, t * nkv * act},
+		{&g->attn, t * nq * act},
+		{&g->gate, t * f * act},
+		{&g->up, t * f * act},
+		{&g->router_logits, t * e * sizeof *g->router_logits},
+		{&g->expert_weight, t * u * sizeof *g->expert_weight},
+		{&g->expert_id, t * u * sizeof *g->expert_id},
+		{&g->expert_work, moe_experts_work((int32_t)t, (int32_t)u, (int32_t)e) *
+					  sizeof *g->expert_work},
+		{&g->expert_h, t * u * (size_t)c->expert_dim * act},
+		{&g->rows, rows * d * sizeof *g->rows},
+		{&g->rows_n, rows * d * act},
+		{&g->logits, rows * (size_t)c->n_vocab * sizeof *g->logits},
+	};
+	enum status st = OK;
+	for (size_t i = 0; i < ARRAY_LEN(wanted) && st == OK; i++)
+		st = take(g, wanted[i].n_bytes, wanted[i].out, fail);
+	for (int i = 0; i < c->n_layers && st == OK; i++) {
+		size_t n = page_bytes(g) * (size_t)g->limits.n_pages;
+		st = take(g, n, &g->layers[i].k_pages, fail);
+		if (st == OK)
+			st = take(g, n, &g->layers[i].v_pages, fail);
+	}
+	return st;
+}
+
+/* theta^(-2i/K) */
+static enum status upload_frequencies(struct qwen3 *g)
+{
+	int n = g->c->head_dim / 2;
+	double *freq = xmalloc((size_t)n * sizeof *freq);
+	for (int i = 0; i < n; i++)
+		freq[i] = pow((double)g->c->rope_theta, -2.0 * i / g->c->head_dim);
+	enum status st = g->b->ops->upload(g->b, g->inv_freq, freq,
+					   (size_t)n * sizeof *freq);
+	free(freq);
+	return st;
+}
+
+/* --- a step ----------------------------------------------------------------- */
+
+/* Queue an operation of graph g, or return from the caller with its failure. */
+#define RUN(op, ...) do { \
+	enum status st_ = g->b->ops->op(g->b, &(struct op##_args){__VA_ARGS__}); \
+	if (st_ != OK) \
+		return fail_set(fail, st_, "%s: " #op " of %d tokens failed: %s", \
+				g->b->device, t, status_text(st_)); \
+} while (0)
+
+/* Append n ids to the block; returns where they will be on the device. */
+static const int32_t *put(struct qwen3 *g, size_t *at, const int32_t *p, size_t n)
+{
+	memcpy(g->ids_host + *at, p, n * sizeof *p);
+	*at += n;
+	return g->ids + (*at - n);
+}
+
+static enum status upload_ids(struct qwen3 *g, const struct engine_batch *b,
+			      struct step_ids *out)
+{
+	size_t at = 0, t = (size_t)b->n_tok, n_seq = (size_t)b->n_seq;
+	out->token = put(g, &at, b->token, t);
+	out->position = put(g, &at, b->position, t);
+	out->seq_of = put(g, &at, b->seq_of, t);
+	out->slot = put(g, &at, b->slot, t);
+	out->first_tok = put(g, &at, b->first_tok, n_seq + 1);
+	out->page_table = put(g, &at, b->page_table,
+			      n_seq * (size_t)b->max_pages_per_seq);
+	out->logit_rows = put(g, &at, b->logit_rows, (size_t)b->n_logit_rows);
+	return g->b->ops->upload(g->b, g->ids, g->ids_host, at * sizeof *g->ids);
+}
+
+static enum status run_attention(struct qwen3 *g, const struct layer *l,
+				 const struct engine_batch *b,
+				 const struct step_ids *ids, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	int32_t t = b->n_tok, n_ctx_max = 0;
+	struct kv_pages kv = {l->k_pages, l->v_pages, g->b->kv_type,
+			      g->limits.page_size};
+	for (int i = 0; i < b->n_seq; i++)
+		n_ctx_max = MAX(n_ctx_max, b->n_ctx[i]);
+	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
+	    .weight = l->attn_norm, .y = g->n);
+	RUN(linear, .n_tok = t, .x = g->n, .n_out = 3,
+	    .out = {{.w = &l->q, .bias = l->q_bias, .y = g->q},
+		    {.w = &l->k, .bias = l->k_bias, .y = g->k},
+		    {.w = &l->v, .bias = l->v_bias, .y = g->v}});
+	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = c->n_heads,
+	    .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim,
+	    .n_freq = c->rope == ROPE_NONE ? 0 : c->head_dim / 2, .eps = c->norm_eps,
+	    .q = g->q, .k = g->k, .v = g->v, .q_norm = l->q_norm, .k_norm = l->k_norm,
+	    .rope = g->rope, .slot = ids->slot, .kv = kv);
+	RUN(attention, .n_tok = t, .n_seq = b->n_seq, .n_heads = c->n_heads,
+	    .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim,
+	    .max_pages_per_seq = b->max_pages_per_seq, .n_ctx_max = n_ctx_max,
+	    .scale = (float)(1 / sqrt(c->head_dim)), .q = g->q, .kv = kv,
+	    .seq_of = ids->seq_of, .position = ids->position,
+	    .first_tok = ids->first_tok, .page_table = ids->page_table, .y = g->attn);
+	RUN(linear, .n_tok = t, .x = g->attn, .n_out = 1,
+	    .out = {{.w = &l->o, .bias = l->o_bias, .y = g->x, .adds = true}});
+	return OK;
+}
+
+static enum status run_ffn(struct qwen3 *g, const struct layer *l, int32_t t,
+			   struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
+	    .weight = l->ffn_norm, .y = g->n);
+	if (!l->has_experts) {
+		RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
+		    .out = {{.w = &l->gate, .y = g->gate}, {.w = &l->up, .y = g->up}});
+		RUN(silu_mul, .n_tok = t, .dim = c->ffn_dim, .gate = g->gate,
+		    .up = g->up, .y = g->gate);
+		RUN(linear, .n_tok = t, .x = g->gate, .n_out = 1,
+		    .out = {{.w = &l->down, .y = g->x, .adds = true}});
+		return OK;
+	}
+	RUN(moe_router, .n_tok = t, .n_used = c->n_experts_used,
+	    .norm_topk = c->norm_topk, .x = g->n, .router = &l->router,
+	    .logits = g->router_logits, .id = g->expert_id,
+	    .weight = g->expert_weight);
+	RUN(moe_experts, .n_tok = t, .n_used = c->n_experts_used, .x = g->n,
+	    .id = g->expert_id, .weight = g->expert_weight, .experts = &l->experts,
+	    .h = g->expert_h, .work = g->expert_work, .y = g->x);
+	return OK;
+}
+
+static enum status run_logits(struct qwen3 *g, const struct engine_batch *b,
+			      const struct step_ids *ids, float *logits,
+			      struct fail *fail)
+{
+	size_t n_vocab = (size_t)g->c->n_vocab;
+	for (int32_t r = 0, t; r < b->n_logit_rows; r += t) {
+		t = MIN(LOGIT_ROWS, b->n_logit_rows - r);
+		RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
+		    .row = ids->logit_rows + r, .y = g->rows);
+		RUN(rms_norm, .n_tok = t, .dim = g->c->d_model,
+		    .eps = g->c->norm_eps, .x = g->rows, .weight = g->out_norm,
+		    .y = g->rows_n);
+		RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
+		    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+		enum status st = g->b->ops->download(
+			g->b, logits + (size_t)r * n_vocab, g->logits,
+			(size_t)t * n_vocab * sizeof *logits);
+		if (st != OK)
+			return st;
+	}
+	return g->b->ops->sync(g->b, fail);
+}
+
+static enum status qwen3_forward(void *ctx, const struct engine_batch *b,
+				 float *logits, struct fail *fail)
+{
+	struct qwen3 *g = ctx;
+	struct step_ids ids;
+	int32_t t = b->n_tok;
+	enum status st = upload_ids(g, b, &ids);
+	if (st != OK)
+		return st;
+	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = ids.token, .x = g->x);
+	RUN(rope_table, .n_tok = t, .n_freq = g->c->head_dim / 2,
+	    .position = ids.position, .inv_freq = g->inv_freq, .table = g->rope);
+	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
+		st = run_attention(g, &g->layers[i], b, &ids, fail);
+		if (st == OK)
+			st = run_ffn(g, &g->layers[i], t, fail);
+	}
+	return st == OK ? run_logits(g, b, &ids, logits, fail) : st;
+}
+
+static enum status qwen3_copy_page(void *ctx, int32_t dst, int32_t src)
+{
+	struct qwen3 *g = ctx;
+	for (int i = 0; i < g->c->n_layers; i++) {
+		struct kv_copy_args a = {
+			.n_kv_heads = g->c->n_kv_heads, .head_dim = g->c->head_dim,
+			.dst = dst, .src = src,
+			.kv = {g->layers[i].k_pages, g->layers[i].v_pages,
+			       g->b->kv_type, g->limits.page_size}};
+		enum status st = g->b->ops->kv_copy(g->b, &a);
+		if (st != OK)
+			return st;
+	}
+	return OK;
+}
+
+/* --- life --------------------------------------------------------------------- */
+
+static void qwen3_destroy(void *ctx)
+{
+	struct qwen3 *g = ctx;
+	for (size_t i = 0; i < g->n_blocks; i++)
+		g->b->ops->free(g->b, g->blocks[i]);
+	free(g->blocks);
+	free(g->expert_weights);
+	free(g->ids_host);
+	free(g->layers);
+	free(g);
+}
+
+static enum status qwen3_create(struct model *m, struct backend *b,
+				const struct arch_limits *limits,
+				struct engine_graph *out, struct fail *fail)
+{
+	struct qwen3 *g = xcalloc(1, sizeof *g);
+	g->c = &m->config;
+	g->m = m;
+	g->b = b;
+	g->limits = *limits;
+	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
+	g->expert_weights = xcalloc((size_t)g->c->n_layers * 3 *
+					    (size_t)g->c->n_experts + 1,
+				    sizeof *g->expert_weights);
+	g->ids_host = xcalloc(ids_count(g), sizeof *g->ids_host);
+	enum status st = load_all(g, fail);
+	if (st == OK)
+		st = take_scratch(g, fail);
+	if (st == OK)
+		st = upload_frequencies(g);
+	if (st == OK)
+		st = b->ops->sync(b, fail);
+	if (st != OK) {
+		qwen3_destroy(g);
+		return fail_default(fail, st);
+	}
+	*out = (struct engine_graph){
+		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
+		.forward = qwen3_forward, .destroy = qwen3_destroy,
+		.copy_page = qwen3_copy_page};
+	return OK;
+}
+
+static size_t kv_token_bytes(const struct model *m, const struct backend *b)
+{
+	const struct model_config *c = &m->config;
+	return 2 * (size_t)c->n_layers * (size_t)c->n_kv_heads *
+	       (size_t)c->head_dim * dtype_bytes(b->kv_type);
+}
+
+const struct arch arch_qwen3 = {kv_token_bytes, qwen3_create};

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One step: slices of sequences become one flat batch for the graph.
+ *
+ *   slices   A: 3 tokens (prefill)   B: 1 token   C: 1 token
+ *   token    a5 a6 a7 b9 c2          position  5 6 7 9 2
+ *   seq_of    0  0  0  1  2          first_tok 0 3 4 5
+ *   slot     where each token's key and value go: page * P + offset
+ *   n_ctx    8 10 3                  tokens of each in the cache after the step
+ *
+ * Everything is checked before the graph runs and the sequences are only moved on
+ * after it succeeded, so a failed step leaves no trace: what it wrote to pages lies
+ * beyond the length of every sequence.
+ */
+#include "engine/engine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/engine_priv.h"
+
+static enum status batch_alloc(struct engine *e)
+{
+	size_t t = (size_t)e->max_batch_tok, b = (size_t)e->max_seqs;
+	size_t table = b * (size_t)e->max_pages_per_seq;
+	int32_t *p = calloc(5 * t + table + b + (b + 1), sizeof *p);
+	if (!p)
+		return E_NOMEM;
+	e->room = (struct batch_room){
+		.token = p,
+		.position = p + t,
+		.seq_of = p + 2 * t,
+		.slot = p + 3 * t,
+		.logit_rows = p + 4 * t,
+		.page_table = p + 5 * t,
+		.n_ctx = p + 5 * t + table,
+		.first_tok = p + 5 * t + table + b,
+	};
+	e->batch = (struct engine_batch){
+		.token = e->room.token,
+		.position = e->room.position,
+		.seq_of = e->room.seq_of,
+		.slot = e->room.slot,
+		.logit_rows = e->room.logit_rows,
+		.page_table = e->room.page_table,
+		.n_ctx = e->room.n_ctx,
+		.first_tok = e->room.first_tok,
+		.max_pages_per_seq = e->max_pages_per_seq,
+	};
+	return OK;
+}
+
+enum status engine_create_with(const struct engine_graph *g,
+			       const struct engine_opts *o, int n_pages,
+			       struct engine **out)
+{
+	int page_size = o->page_size ? o->page_size : 16;
+	int n_ctx = o->n_ctx ? o->n_ctx : g->max_ctx;
+	if (page_size < 1 || n_ctx < 1 || n_ctx > g->max_ctx || n_pages < 1 ||
+	    n_pages > INT32_MAX / page_size || o->max_seqs < 0 ||
+	    o->max_batch_tok < 0)
+		return E_INVAL;
+	struct engine *e = xcalloc(1, sizeof *e);
+	e->n_ctx = n_ctx;
+	e->max_seqs = o->max_seqs ? o->max_seqs : 8;
+	e->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 512;
+	e->max_pages_per_seq = n_ctx / page_size + (n_ctx % page_size != 0);
+	e->logits_before = xcalloc((size_t)e->max_seqs, sizeof *e->logits_before);
+	enum status st = kvcache_create(n_pages, page_size, o->prefix_cache, &e->kv);
+	if (st == OK)
+		st = batch_alloc(e);
+	if (st == OK) {
+		/* Rows that no step asks for are never touched and stay virtual. */
+		e->logits = malloc((size_t)e->max_batch_tok * (size_t)g->n_vocab *
+				   sizeof *e->logits);
+		st = e->logits ? OK : E_NOMEM;
+	}
+	if (st != OK) {
+		engine_destroy(e);
+		return st;
+	}
+	e->graph = *g;
+	*out = e;
+	return OK;
+}
+
+void engine_destroy(struct engine *e)
+{
+	if (!e)
+		return;
+	if (e->graph.destroy)
+		e->graph.destroy(e->graph.ctx);
+	kvcache_destroy(e->kv);
+	free(e->room.token);
+	free(e->logits_before);
+	free(e->logits);
+	free(e);
+}
+
+int engine_n_ctx(const struct engine *e)
+{
+	return e->n_ctx;
+}
+
+int engine_n_vocab(const struct engine *e)
+{
+	return e->graph.n_vocab;
+}
+
+int engine_page_size(const struct engine *e)
+{
+	return kvcache_page_size(e->kv);
+}
+
+int engine_max_seqs(const struct engine *e)
+{
+	return e->max_seqs;
+}
+
+int engine_max_batch_tok(const struct engine *e)
+{
+	return e->max_batch_tok;
+}
+
+int engine_pages_total(const struct engine *e)
+{
+	return kvcache_total(e->kv);
+}
+
+int engine_pages_free(const struct engine *e)
+{
+	return kvcache_available(e->kv);
+}
+
+void engine_stats(const struct engine *e, struct engine_stats *out)
+{
+	*out = e->stats;
+	out->pages_total = kvcache_total(e->kv);
+	out->pages_free = kvcache_available(e->kv);
+}
+
+static enum status check_slice(struct engine *e, const struct engine_slice *s,
+			       struct fail *fail)
+{
+	if (s->n < 1 || s->n_logits < 0 || s->n_logits > s->n)
+		return fail_set(fail, E_INVAL, "a slice of %d tokens wants %d logits",
+				s->n, s->n_logits);
+	if (s->seq->step_no == e->step_no)
+		return fail_set(fail, E_INVAL, "a sequence is twice in one step");
+	s->seq->step_no = e->step_no;
+	if (s->n > e->n_ctx - s->seq->length)
+		return fail_set(fail, E_CTX_LEN,
+				"%d more tokens after %d pass the context of %d",
+				s->n, s->seq->length, e->n_ctx);
+	if (s->seq->length + s->n > engine_seq_capacity(e, s->seq))
+		return fail_set(fail, E_NO_PAGES, "no room was reserved");
+	for (int i = 0; i < s->n; i++)
+		if (s->tokens[i] < 0 || s->tokens[i] >= e->graph.n_vocab)
+			return fail_set(fail, E_INVAL,
+					"token %d is outside the vocabulary of %d",
+					(int)s->tokens[i], (int)e->graph.n_vocab);
+	return OK;
+}
+
+static enum status check_step(struct engine *e, const struct engine_slice *slices,
+			      int n_slices, struct fail *fail)
+{
+	int n_tok = 0;
+	e->step_no++;
+	if (n_slices < 1 || n_slices > e->max_seqs)
+		return fail_set(fail, E_INVAL, "a step of %d sequences, at most %d",
+				n_slices, e->max_seqs);
+	for (int i = 0; i < n_slices; i++) {
+		enum status st = check_slice(e, &slices[i], fail);
+		if (st != OK)
+			return st;
+		if (slices[i].n > e->max_batch_tok - n_tok)
+			return fail_set(fail, E_INVAL, "a step of more than %d tokens",
+					e->max_batch_tok);
+		n_tok += slices[i].n;
+	}
+	return OK;
+}
+
+static void build_slice(struct engine *e, const struct engine_slice *s)
+{
+	struct engine_batch *b = &e->batch;
+	const struct batch_room *room = &e->room;
+	int size = kvcache_page_size(e->kv), i_seq = b->n_seq++;
+	int n_ctx = s->seq->length + s->n;
+	for (int i = 0; i < s->n; i++) {
+		int t = b->n_tok + i, pos = s->seq->length + i;
+		room->token[t] = s->tokens[i];
+		room->position[t] = pos;
+		room->seq_of[t] = i_seq;
+		room->slot[t] = s->seq->pages[pos / size] * size + pos % size;
+		if (i >= s->n - s->n_logits)
+			room->logit_rows[b->n_logit_rows++] = t;
+	}
+	room->first_tok[i_seq] = b->n_tok;
+	room->first_tok[i_seq + 1] = b->n_tok + s->n;
+	room->n_ctx[i_seq] = n_ctx;
+	int32_t *table = room->page_table +
+			 (size_t)i_seq * (size_t)e->max_pages_per_seq;
+	for (int i = 0; i * size < n_ctx; i++)
+		table[i] = s->seq->pages[i];
+	b->n_tok += s->n;
+}
+
+enum status engine_step(struct engine *e, const struct engine_slice *slices,
+			int n_slices, struct fail *fail)
+{
+	enum status st = check_step(e, slices, n_slices, fail);
+	if (st != OK)
+		return st;
+	e->batch.n_tok = e->batch.n_seq = e->batch.n_logit_rows = 0;
+	for (int i = 0; i < n_slices; i++) {
+		e->logits_before[i] = e->batch.n_logit_rows;
+		build_slice(e, &slices[i]);
+	}
+	st = e->graph.forward(e->graph.ctx, &e->batch, e->logits, fail);
+	if (st != OK)
+		return fail_default(fail, st);
+	for (int i = 0; i < n_slices; i++)
+		engine_seq_append(e, slices[i].seq, slices[i].tokens, slices[i].n);
+	return OK;
+}
+
+const float *engine_logits(const struct engine *e, int i_slice)
+{
+	assert(i_slice >= 0 && i_slice < e->batch.n_seq);
+	return e->logits + (size_t)e->logits_before[i_slice] *
+				   (size_t)e->graph.n_vocab;
+}

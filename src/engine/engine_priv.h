@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What engine.c and engine_seq.c share. Thread: engine.
+ */
+#pragma once
+#include "engine/engine.h"
+#include "engine/kvcache.h"
+
+/* The arrays of struct engine_batch, for their one writer. */
+struct batch_room {
+	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
+	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
+	int32_t *n_ctx, *first_tok; /* (max_seqs), (max_seqs + 1) */
+};
+
+struct engine {
+	struct engine_graph graph;
+	struct kvcache *kv;
+	int n_ctx, max_seqs, max_batch_tok, max_pages_per_seq;
+	/* One step's batch; the arrays are taken once, for the largest, in one block
+	 * that begins at room.token. */
+	struct engine_batch batch;
+	struct batch_room room;
+	int32_t *logits_before; /* (B) logit rows of the slices before this one */
+	float *logits;          /* (max_batch_tok, V) */
+	uint64_t step_no;
+	struct engine_stats stats;
+};
+
+struct engine_seq {
+	int length;             /* tokens in the cache */
+	int n_pages;            /* held; at least those of length */
+	/* The page that holds the last token is partial and another sequence is its
+	 * writer: room must be reserved (and the page copied) before a step. */
+	bool tail_is_borrowed;
+	kvcache_prefix prefix;  /* of the full pages */
+	uint64_t step_no;       /* last step it was in */
+	int32_t pages[];        /* (max_pages_per_seq) */
+};
+
+/* Tokens it can hold without another page. */
+int engine_seq_capacity(const struct engine *e, const struct engine_seq *s);
+/* tokens (n) are in the cache now: note them, publish the pages they filled. */
+void engine_seq_append(struct engine *e, struct engine_seq *s,
+		       const int32_t *tokens, int n);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/jsonfile.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+/* The deepest file of a model, a tokenizer, has seven levels. */
+#define MAX_DEPTH 64
+
+/* Levels of brackets outside strings: a bound on the parser's recursion. */
+static int nesting(struct str text)
+{
+	int depth = 0, deepest = 0;
+	bool in_string = false;
+	for (size_t i = 0; i < text.n; i++) {
+		char c = text.p[i];
+		if (in_string) {
+			if (c == '\\')
+				i++;
+			in_string = c != '"';
+		} else if (c == '"') {
+			in_string = true;
+		} else if (c == '{' || c == '[') {
+			depth++;
+			deepest = MAX(deepest, depth);
+		} else if (c == '}' || c == ']') {
+			depth--;
+		}
+	}
+	return deepest;
+}
+
+enum status jsonfile_parse(struct str text, const char *path, json_t **out,
+			   struct fail *fail)
+{
+	if (nesting(text) > MAX_DEPTH)
+		return fail_set(fail, E_FORMAT, "%s: nested deeper than %d levels",
+				path, MAX_DEPTH);
+	json_error_t e;
+	json_t *v = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES, &e);
+	if (!v)
+		return fail_set(fail, E_FORMAT, "%s, line %d: %s", path, e.line,
+				e.text);
+	if (!json_is_object(v)) {
+		json_decref(v);
+		return fail_set(fail, E_FORMAT, "%s: not a JSON object", path);
+	}
+	*out = v;
+	return OK;
+}
+
+enum status jsonfile_load(const char *dir, const char *name, size_t max_bytes,
+			  json_t **out, struct fail *fail)
+{
+	char *path = file_join(dir, name);
+	struct buf text = {0};
+	enum status st;
+	if (!file_exists(path))
+		st = fail_set(fail, E_MISSING, "there is no %s", path);
+	else
+		st = file_read(path, max_bytes, &text, fail);
+	if (st == OK)
+		st = jsonfile_parse(buf_str(&text), path, out, fail);
+	buf_deinit(&text);
+	free(path);
+	return st;
+}
+
+const char *jsonfile_type(const json_t *v)
+{
+	static const char *const names[] = {
+		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",
+		[JSON_STRING] = "a string",  [JSON_INTEGER] = "an integer",
+		[JSON_REAL] = "a number",    [JSON_TRUE] = "true",
+		[JSON_FALSE] = "false",      [JSON_NULL] = "null",
+	};
+	return v ? names[json_typeof(v)] : "missing";
+}
+
+const json_t *jsonfile_get(const json_t *object, const char *key)
+{
+	const json_t *v = json_object_get(object, key);
+	return json_is_null(v) ? NULL : v;
+}

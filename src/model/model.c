@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Order of opening: what is small and may be refused comes first, so that a
+ * checkpoint of a kind we cannot run says so before its gigabytes are read.
+ */
+#include "model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "model/config.h"
+#include "model/jsonfile.h"
+#include "model/quant.h"
+#include "model/tokenizer_hf.h"
+
+#define MAX_CONFIG_BYTES ((size_t)16 << 20)
+
+static enum status read_config(struct model *m, struct fail *fail)
+{
+	json_t *root = NULL;
+	enum status st = jsonfile_load(m->dir, "config.json", MAX_CONFIG_BYTES, &root,
+				       fail);
+	if (st == OK)
+		st = model_config_read(root, &m->arena, &m->config, fail);
+	if (st == OK) {
+		const json_t *q = jsonfile_get(root, "quantization_config");
+		if (!q) /* its name before 2024 */
+			q = jsonfile_get(root, "compression_config");
+		st = quant_scheme_parse(q, &m->scheme, fail);
+	}
+	json_decref(root);
+	return st;
+}
+
+static enum status read_defaults(struct model *m, struct fail *fail)
+{
+	static const char name[] = "generation_config.json";
+	json_t *root = NULL;
+	char *path = file_join(m->dir, name);
+	enum status st = OK;
+	if (file_exists(path))
+		st = jsonfile_load(m->dir, name, MAX_CONFIG_BYTES, &root, fail);
+	if (st == OK)
+		st = model_defaults_read(root, &m->config, &m->defaults, fail);
+	json_decref(root);
+	free(path);
+	return st;
+}
+
+static enum status read_tokenizer(struct model *m, struct fail *fail)
+{
+	struct tokenizer_files f = {0};
+	enum status st = tokenizer_hf_load(m->dir, &f, fail);
+	if (st != OK)
+		return st;
+	m->tokenizer = f.tokenizer;
+	m->chat_template = f.chat_template;
+	m->bos_text = f.bos_text;
+	m->eos_text = f.eos_text;
+	if (tokenizer_n_ids(m->tokenizer) > m->config.n_vocab)
+		return fail_set(fail, E_FORMAT, "%s: tokenizer.json has %d ids, the "
+				"model's vocabulary %d", m->dir,
+				tokenizer_n_ids(m->tokenizer), m->config.n_vocab);
+	return OK;
+}
+
+enum status model_open(const char *dir, const struct model_opts *opts,
+		       struct model **out, struct fail *fail)
+{
+	static const struct model_opts plain = {.use_mmap = true};
+	struct model *m = xcalloc(1, sizeof *m);
+	m->dir = xstrdup(dir);
+	arena_init(&m->arena, 0);
+	enum status st = read_config(m, fail);
+	if (st == OK)
+		st = read_defaults(m, fail);
+	if (st == OK)
+		st = read_tokenizer(m, fail);
+	if (st == OK)
+		st = tensors_open(dir, opts ? opts : &plain, &m->tensors, fail);
+	if (st != OK) {
+		model_close(m);
+		return st;
+	}
+	*out = m;
+	return OK;
+}
+
+void model_close(struct model *m)
+{
+	if (!m)
+		return;
+	tensors_close(m->tensors);
+	quant_scheme_destroy(m->scheme);
+	tokenizer_destroy(m->tokenizer);
+	free(m->chat_template);
+	free(m->bos_text);
+	free(m->eos_text);
+	free(m->dir);
+	arena_deinit(&m->arena);
+	free(m);
+}
+
+static bool has_tensor(const struct model *m, const char *name,
+		       const char *suffix)
+{
+	char full[256];
+	snprintf(full, sizeof full, "%s%s", name, suffix);
+	return tensors_find(m->tensors, full);
+}
+
+bool model_has(const struct model *m, const char *name)
+{
+	return has_tensor(m, name, "") || has_tensor(m, name, ".weight") ||
+	       has_tensor(m, name, ".weight_packed");
+}
+
+enum status model_weight(const struct model *m, const char *name, int32_t n,
+			 int32_t k, struct weight *out, struct fail *fail)
+{
+	struct quant_want w = {m->tensors, name, n, k, {0}};
+	enum status st = quant_scheme_find(m->scheme, name, &w.choice, fail);
+	if (st != OK)
+		return st;
+	/* The scheme goes by classes, which a checkpoint does not hold: where only
+	 * the plain tensor is there, that is what the layer is. */
+	if (w.choice.is_packed && !(has_tensor(m, name, ".weight") &&
+				    !has_tensor(m, name, ".weight_packed")))
+		return quant_ct_open(&w, out, fail);
+	return quant_plain_open(&w, out, fail);
+}
+
+enum status model_vector(struct model *m, const char *name, int32_t n,
+			 const float **out, struct fail *fail)
+{
+	const struct tensor *t = tensors_find(m->tensors, name);
+	if (!t)
+		return fail_set(fail, E_MISSING, "%s: tensor %s is missing", m->dir,
+				name);
+	if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 &&
+	    t->dtype != DTYPE_BF16)
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is %s, not a number "
+				"that fits", t->file, name, dtype_name(t->dtype));
+	if (t->n_dims != 1 || t->dim[0] != n)
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is not a vector of %d",
+				t->file, name, n);
+	float *v = arena_alloc(&m->arena, (size_t)n * sizeof *v);
+	for (int32_t i = 0; i < n; i++)
+		v[i] = blocks_float(t->data, t->dtype, (size_t)i);
+	*out = v;
+	return OK;
+}
+
+int64_t model_n_params(const struct model *m)
+{
+	static const char *const helpers[] = {
+		".weight_scale", ".weight_zero_point", ".weight_shape",
+		".weight_g_idx",
+	};
+	int64_t n = 0;
+	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
+		const struct tensor *t = tensors_at(m->tensors, i);
+		struct str name = str_of(t->name);
+		bool counts = true;
+		for (size_t k = 0; k < ARRAY_LEN(helpers); k++)
+			counts &= !str_ends(name, str_of(helpers[k]));
+		if (!counts)
+			continue;
+		size_t bits = str_ends(name, STR(".weight_packed"))
+				      ? (size_t)quant_bits(QUANT_INT4)
+				      : 8 * dtype_bytes(t->dtype);
+		n += (int64_t)(8 * t->n_bytes / bits);
+	}
+	return n;
+}

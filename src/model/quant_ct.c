@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compressed-tensors "pack-quantized", four bits. Of a layer X of N outputs and K
+ * inputs, in groups of G inputs:
+ *
+ *   X.weight_packed      I32 (N, K/8)          eight nibbles of a row a word
+ *   X.weight_scale       float (N, K/G)
+ *   X.weight_zero_point  I32 (ceil(N/8), K/G)  eight rows a word; asymmetric only
+ *   X.weight_shape       I64 (2)               N, K
+ *
+ * Nibbles and zero points are both stored plus 8, so that a signed value v of
+ * -8..7 is nibble v+8, and the weight is (nibble - zero) * scale with zero = 8 where
+ * it is symmetric.
+ */
+#include <stdio.h>
+
+#include "model/quant.h"
+
+static enum status check_groups(const struct quant_want *w, int32_t group,
+				struct fail *fail)
+{
+	if (w->k % 8 || group % 8 || w->k % group)
+		return fail_set(fail, E_UNSUPPORTED, "%s: %d inputs in groups of %d: "
+				"both must be multiples of 8, and divide", w->name,
+				w->k, group);
+	char name[256];
+	snprintf(name, sizeof name, "%s.weight_g_idx", w->name);
+	if (tensors_find(w->tensors, name))
+		return fail_set(fail, E_UNSUPPORTED,
+				"%s: permuted groups are not supported", name);
+	return OK;
+}
+
+/* weight_shape says nothing new; where it is, it must not say otherwise. */
+static enum status check_shape(const struct quant_want *w, struct fail *fail)
+{
+	char name[256];
+	snprintf(name, sizeof name, "%s.weight_shape", w->name);
+	const struct tensor *t = tensors_find(w->tensors, name);
+	if (!t)
+		return OK;
+	const int64_t *dim = t->data;
+	if (t->dtype != DTYPE_I64 || t->n_bytes != 16)
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is not two I64",
+				t->file, name);
+	if (dim[0] != w->n || dim[1] != w->k)
+		return fail_set(fail, E_FORMAT, "%s: tensor %s says (%lld, %lld), the "
+				"model needs (%d, %d)", t->file, name,
+				(long long)dim[0], (long long)dim[1], w->n, w->k);
+	return OK;
+}
+
+enum status quant_ct_open(const struct quant_want *w, struct weight *out,
+			  struct fail *fail)
+{
+	static const enum dtype words[] = {DTYPE_I32, DTYPE_COUNT};
+	static const enum dtype floats[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32,
+					    DTYPE_COUNT};
+	int32_t group = w->choice.group ? w->choice.group : w->k;
+	const struct tensor *q, *scale, *zero = NULL;
+	enum status st = check_groups(w, group, fail);
+	if (st == OK)
+		st = check_shape(w, fail);
+	if (st == OK)
+		st = quant_tensor(w, ".weight_packed", w->n, w->k / 8, words, &q,
+				  fail);
+	if (st == OK)
+		st = quant_tensor(w, ".weight_scale", w->n, w->k / group, floats,
+				  &scale, fail);
+	if (st == OK && w->choice.is_asymmetric)
+		st = quant_tensor(w, ".weight_zero_point", (w->n + 7) / 8,
+				  w->k / group, words, &zero, fail);
+	if (st != OK)
+		return st;
+	*out = (struct weight){.quant = QUANT_INT4, .n = w->n, .k = w->k,
+			       .group = group, .q = q->data,
+			       .scales = scale->data, .scale_type = scale->dtype,
+			       .zero_points = zero ? zero->data : NULL,
+			       .name = q->name};
+	return OK;
+}
+
+void quant_ct_decode(const struct weight *w, int32_t row, float *out)
+{
+	size_t n_groups = (size_t)(w->k / w->group);
+	const uint32_t *q = (const uint32_t *)w->q + (size_t)row * (size_t)w->k / 8;
+	const uint32_t *zeros = w->zero_points;
+	for (int32_t i = 0; i < w->k; i++) {
+		size_t g = (size_t)(i / w->group);
+		float scale = blocks_float(w->scales, w->scale_type,
+					   (size_t)row * n_groups + g);
+		int zero = 8;
+		if (zeros)
+			zero = blocks_nibble(&zeros[(size_t)row / 8 * n_groups + g],
+					     (size_t)row % 8);
+		out[i] = (float)(blocks_nibble(q, (size_t)i) - zero) * scale;
+	}
+}

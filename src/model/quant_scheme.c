@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * quantization_config, as far as it is read: compressed-tensors with
+ * pack-quantized groups. A layer's format is found as the writer of the format
+ * does it:
+ *
+ *   1. a name that `ignore` lists, or one of its patterns matches: plain
+ *   2. the first group that targets the layer by name or pattern
+ *   3. the first group that targets the class Linear
+ *   4. else plain
+ *
+ * A layer that is Linear by rule 3 and yet has its numbers unpacked (embeddings are
+ * asked for by name like any layer, and a router may have lost its class) is plain:
+ * model_weight looks which tensor there is.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "model/jsonfile.h"
+#include "model/quant.h"
+#include "text/pattern.h"
+
+#define SECTION "quantization_config"
+
+/* Names, exact or by pattern. */
+struct name_set {
+	char **exact;
+	size_t n_exact;
+	struct strmap by_name;
+	struct pattern **patterns;
+	size_t n_patterns;
+};
+
+struct group {
+	struct name_set targets;
+	bool takes_linear;
+	struct quant_choice choice;
+};
+
+struct quant_scheme {
+	struct name_set ignore;
+	struct group *groups;
+	size_t n_groups;
+};
+
+static enum status refuse(struct fail *fail, const char *key, const json_t *v)
+{
+	char *text = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+	enum status st = fail_at(fail, E_UNSUPPORTED, key,
+				 "config.json: " SECTION ": %s %.160s is not "
+				 "supported", key, text ? text : "(missing)");
+	free(text);
+	return st;
+}
+
+/* --- sets of names -------------------------------------------------------- */
+
+static void name_set_deinit(struct name_set *s)
+{
+	strmap_deinit(&s->by_name);
+	for (size_t i = 0; i < s->n_exact; i++)
+		free(s->exact[i]);
+	for (size_t i = 0; i < s->n_patterns; i++)
+		pattern_destroy(s->patterns[i]);
+	free(s->exact);
+	free(s->patterns);
+}
+
+static enum status name_set_add(struct name_set *s, const char *name,
+				struct fail *fail)
+{
+	if (strncmp(name, "re:", 3) != 0) {
+		s->exact = xrealloc(s->exact, (s->n_exact + 1) * sizeof *s->exact);
+		s->exact[s->n_exact] = xstrdup(name);
+		strmap_put(&s->by_name, str_of(s->exact[s->n_exact]), 0);
+		s->n_exact++;
+		return OK;
+	}
+	struct pattern *p;
+	enum status st = pattern_compile(str_of(name + 3), &p, fail);
+	if (st != OK)
+		return st;
+	s->patterns = xrealloc(s->patterns,
+			       (s->n_patterns + 1) * sizeof(struct pattern *));
+	s->patterns[s->n_patterns++] = p;
+	return OK;
+}
+
+static enum status name_set_read(struct name_set *s, const json_t *list,
+				 const char *key, struct fail *fail)
+{
+	if (list && !json_is_array(list))
+		return refuse(fail, key, list);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *name = json_string_value(json_array_get(list, i));
+		if (!name)
+			return refuse(fail, key, list);
+		enum status st = name_set_add(s, name, fail);
+		if (st != OK)
+			return st;
+	}
+	return OK;
+}
+
+static enum status name_set_has(const struct name_set *s, const char *name,
+				bool *out, struct fail *fail)
+{
+	uint32_t unused;
+	*out = strmap_get(&s->by_name, str_of(name), &unused);
+	for (size_t i = 0; !*out && i < s->n_patterns; i++) {
+		enum status st =
+			pattern_match(s->patterns[i], str_of(name), out, fail);
+		if (st != OK)
+			return st;
+	}
+	return OK;
+}
+
+/* --- reading -------------------------------------------------------------- */
+
+static bool is_string(const json_t *v, const char *want)
+{
+	return json_is_string(v) && strcmp(json_string_value(v), want) == 0;
+}
+
+/* Absent, null, false, {} or []: whatever it is, it is not there. */
+static bool is_nothing(const json_t *v)
+{
+	return !v || json_is_false(v) ||
+	       (json_is_object(v) && json_object_size(v) == 0) ||
+	       (json_is_array(v) && json_array_size(v) == 0);
+}
+
+static enum status need_nothing(const json_t *object, const char *key,
+				struct fail *fail)
+{
+	const json_t *v = jsonfile_get(object, key);
+	return is_nothing(v) ? OK : refuse(fail, key, v);
+}
+
+static enum status read_weights(const json_t *w, struct quant_choice *out,
+				struct fail *fail)
+{
+	const json_t *bits = jsonfile_get(w, "num_bits");
+	const json_t *symmetric = jsonfile_get(w, "symmetric");
+	const json_t *strategy = jsonfile_get(w, "strategy");
+	const json_t *size = jsonfile_get(w, "group_size");
+	const json_t *order = jsonfile_get(w, "actorder");
+	if (!json_is_integer(bits) || json_integer_value(bits) != 4)
+		return refuse(fail, "num_bits", bits);
+	if (!is_string(jsonfile_get(w, "type"), "int"))
+		return refuse(fail, "type", jsonfile_get(w, "type"));
+	if (symmetric && !json_is_boolean(symmetric))
+		return refuse(fail, "symmetric", symmetric);
+	/* "weight" and its older name "static" leave the order of the file alone;
+	 * the others need an index of groups. */
+	if (order && !json_is_false(order) && !is_string(order, "weight") &&
+	    !is_string(order, "static"))
+		return refuse(fail, "actorder", order);
+	*out = (struct quant_choice){.is_packed = true,
+				     .is_asymmetric = json_is_false(symmetric)};
+	if (is_string(strategy, "group")) {
+		json_int_t g = json_integer_value(size);
+		if (!json_is_integer(size) || g < 8 || g > 1 << 20)
+			return refuse(fail, "group_size", size);
+		out->group = (int32_t)g;
+	} else if (!is_string(strategy, "channel")) {
+		return refuse(fail, "strategy", strategy);
+	}
+	enum status st = need_nothing(w, "dynamic", fail);
+	return st == OK ? need_nothing(w, "block_structure", fail) : st;
+}
+
+static enum status read_targets(const json_t *targets, struct group *g,
+				struct fail *fail)
+{
+	if (!json_is_array(targets) || json_array_size(targets) == 0)
+		return refuse(fail, "targets", targets);
+	enum status st = name_set_read(&g->targets, targets, "targets", fail);
+	if (st != OK)
+		return st;
+	for (size_t i = 0; i < g->targets.n_exact; i++) {
+		const char *name = g->targets.exact[i];
+		if (strcmp(name, "Linear") == 0)
+			g->takes_linear = true;
+		else if (!strchr(name, '.') && strcmp(name, "lm_head") != 0)
+			return refuse(fail, "targets", targets); /* a class */
+	}
+	return OK;
+}
+
+static enum status read_group(const json_t *config, const json_t *group,
+			      struct group *g, struct fail *fail)
+{
+	const json_t *format = jsonfile_get(group, "format");
+	const json_t *weights = jsonfile_get(group, "weights");
+	if (!format)
+		format = jsonfile_get(config, "format");
+	if (!is_string(format, "pack-quantized"))
+		return refuse(fail, "format", format);
+	if (!json_is_object(weights))
+		return refuse(fail, "weights", weights);
+	enum status st = need_nothing(group, "input_activations", fail);
+	if (st == OK)
+		st = need_nothing(group, "output_activations", fail);
+	if (st == OK)
+		st = read_weights(weights, &g->choice, fail);
+	if (st == OK)
+		st = read_targets(jsonfile_get(group, "targets"), g, fail);
+	return st;
+}
+
+static enum status read_all(const json_t *config, struct quant_scheme *s,
+			    struct fail *fail)
+{
+	const json_t *method = jsonfile_get(config, "quant_method");
+	const json_t *state = jsonfile_get(config, "quantization_status");
+	const json_t *groups = jsonfile_get(config, "config_groups");
+	if (!is_string(method, "compressed-tensors"))
+		return refuse(fail, "quant_method", method);
+	if (state && !is_string(state, "compressed"))
+		return refuse(fail, "quantization_status", state);
+	if (!json_is_object(groups))
+		return refuse(fail, "config_groups", groups);
+	enum status st = need_nothing(config, "kv_cache_scheme", fail);
+	if (st == OK)
+		st = need_nothing(config, "transform_config", fail);
+	const json_t *sparsity = jsonfile_get(config, "sparsity_config");
+	if (st == OK && !is_nothing(sparsity) &&
+	    !is_string(jsonfile_get(sparsity, "format"), "dense"))
+		st = refuse(fail, "sparsity_config", sparsity);
+	if (st == OK)
+		st = name_set_read(&s->ignore, jsonfile_get(config, "ignore"),
+				   "ignore", fail);
+	s->groups = xcalloc(json_object_size(groups) + 1, sizeof *s->groups);
+	const char *key;
+	json_t *group;
+	json_object_foreach((json_t *)groups, key, group) {
+		if (st == OK)
+			st = read_group(config, group, &s->groups[s->n_groups++],
+					fail);
+	}
+	return st;
+}
+
+enum status quant_scheme_parse(const json_t *config, struct quant_scheme **out,
+			       struct fail *fail)
+{
+	struct quant_scheme *s = xcalloc(1, sizeof *s);
+	enum status st = config ? read_all(config, s, fail) : OK;
+	if (st != OK) {
+		quant_scheme_destroy(s);
+		return st;
+	}
+	*out = s;
+	return OK;
+}
+
+void quant_scheme_destroy(struct quant_scheme *s)
+{
+	if (!s)
+		return;
+	name_set_deinit(&s->ignore);
+	for (size_t i = 0; i < s->n_groups; i++)
+		name_set_deinit(&s->groups[i].targets);
+	free(s->groups);
+	free(s);
+}
+
+/* --- asking --------------------------------------------------------------- */
+
+enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
+			      struct quant_choice *out, struct fail *fail)
+{
+	bool hit;
+	*out = (struct quant_choice){0};
+	enum status st = name_set_has(&s->ignore, name, &hit, fail);
+	if (st != OK || hit)
+		return st;
+	const struct group *linear = NULL;
+	for (size_t i = 0; i < s->n_groups; i++) {
+		const struct group *g = &s->groups[i];
+		st = name_set_has(&g->targets, name, &hit, fail);
+		if (st != OK)
+			return st;
+		if (hit) {
+			*out = g->choice;
+			return OK;
+		}
+		if (g->takes_linear && !linear)
+			linear = g;
+	}
+	if (linear)
+		*out = linear->choice;
+	return OK;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tensors of all shards in one array with a hash map over the names, so that
+ * the 55,000 of a large mixture of experts cost 55,000 lookups, not 55,000 scans.
+ *
+ * Where an index is given it is checked both ways: a name it lists must be in the
+ * shard it says, and a name that two shards have is taken from the one the index
+ * says. Names no index lists are kept too: what is not asked for does no harm.
+ *
+ * With mmap the views live as long as the files do: sizes are checked here, once,
+ * and a file that somebody truncates afterwards kills the process (SIGBUS) at the
+ * next read. Replace model files by renaming, or load with pread.
+ */
+#include "model/tensors.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "model/jsonfile.h"
+#include "model/model.h"
+#include "model/safetensors.h"
+
+#define INDEX_NAME "model.safetensors.index.json"
+#define SINGLE_NAME "model.safetensors"
+#define MAX_INDEX_BYTES ((size_t)256 << 20)
+#define MAX_SHARDS 4096
+
+struct shard {
+	char *name; /* as the index says it */
+	char *path;
+	struct file_view view;
+	struct safetensors parsed;
+	size_t n_bytes; /* of the file, before it is open */
+};
+
+struct tensors {
+	char *dir;
+	struct arena names;
+	struct shard *shards;
+	size_t n_shards;
+	struct tensor *all;
+	size_t n;
+	struct strmap by_name;
+};
+
+static void shard_deinit(struct shard *s)
+{
+	safetensors_deinit(&s->parsed);
+	file_view_close(&s->view);
+	free(s->name);
+	free(s->path);
+}
+
+void tensors_close(struct tensors *ts)
+{
+	if (!ts)
+		return;
+	for (size_t i = 0; i < ts->n_shards; i++)
+		shard_deinit(&ts->shards[i]);
+	free(ts->shards);
+	free(ts->dir);
+	free(ts->all);
+	strmap_deinit(&ts->by_name);
+	arena_deinit(&ts->names);
+	free(ts);
+}
+
+static enum status add_shard(struct tensors *ts, const char *dir,
+			     const char *name, struct fail *fail)
+{
+	/* An index that came with a model must not name files outside it. */
+	if (!*name || *name == '.' || strchr(name, '/'))
+		return fail_set(fail, E_FORMAT, "%s/" INDEX_NAME ": \"%.80s\" is no "
+				"file name", dir, name);
+	if (ts->n_shards == MAX_SHARDS)
+		return fail_set(fail, E_FORMAT, "%s/" INDEX_NAME ": more than %d files",
+				dir, MAX_SHARDS);
+	ts->shards = xrealloc(ts->shards,
+			      (ts->n_shards + 1) * sizeof *ts->shards);
+	struct shard *s = &ts->shards[ts->n_shards++];
+	*s = (struct shard){.name = xstrdup(name), .path = file_join(dir, name)};
+	struct stat sb;
+	if (stat(s->path, &sb) != 0)
+		return fail_set(fail, E_MISSING, "there is no %s", s->path);
+	s->n_bytes = (size_t)sb.st_size;
+	return OK;
+}
+
+/* Every file the index names, once, in the order they come up. */
+static enum status add_indexed_shards(struct tensors *ts, const char *dir,
+				      const json_t *weight_map,
+				      struct fail *fail)
+{
+	struct strmap seen = {0};
+	enum status st = OK;
+	const char *tensor;
+	json_t *file;
+	uint32_t i;
+	json_object_foreach((json_t *)weight_map, tensor, file) {
+		const char *name = json_string_value(file);
+		if (!name) {
+			st = fail_set(fail, E_FORMAT, "%s/" INDEX_NAME ": tensor %s "
+				      "has %s for a file name", dir, tensor,
+				      jsonfile_type(file));
+			break;
+		}
+		if (strmap_get(&seen, str_of(name), &i))
+			continue;
+		strmap_put(&seen, str_of(name), (uint32_t)ts->n_shards);
+		st = add_shard(ts, dir, name, fail);
+		if (st != OK)
+			break;
+	}
+	strmap_deinit(&seen);
+	return st;
+}
+
+static enum status read_shards(struct tensors *ts, const struct model_opts *opts,
+			       struct fail *fail)
+{
+	size_t done = 0, total = 0;
+	for (size_t i = 0; i < ts->n_shards; i++)
+		total += ts->shards[i].n_bytes;
+	for (size_t i = 0; i < ts->n_shards; i++) {
+		struct shard *s = &ts->shards[i];
+		enum status st =
+			file_view_open(s->path, opts->use_mmap, &s->view, fail);
+		if (st == OK)
+			st = safetensors_parse(
+				(struct str){s->view.p, s->view.n}, s->path,
+				&ts->names, &s->parsed, fail);
+		if (st != OK)
+			return st;
+		done += s->n_bytes;
+		if (opts->on_progress)
+			opts->on_progress(opts->ctx, done, total);
+	}
+	return OK;
+}
+
+/* One array, one map. weight_map may be NULL. */
+static enum status merge(struct tensors *ts, const json_t *weight_map,
+			 struct fail *fail)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < ts->n_shards; i++)
+		n += ts->shards[i].parsed.n;
+	ts->all = calloc(n + 1, sizeof *ts->all);
+	if (!ts->all)
+		return fail_default(fail, E_NOMEM);
+	strmap_init(&ts->by_name, n);
+	for (size_t i = 0; i < ts->n_shards; i++) {
+		const struct shard *s = &ts->shards[i];
+		for (size_t j = 0; j < s->parsed.n; j++) {
+			const struct tensor *t = &s->parsed.tensors[j];
+			const char *home = json_string_value(
+				json_object_get(weight_map, t->name));
+			if (home && strcmp(home, s->name) != 0)
+				continue;
+			ts->all[ts->n] = *t;
+			if (strmap_put(&ts->by_name, str_of(t->name),
+				       (uint32_t)ts->n))
+				return fail_set(fail, E_FORMAT, "%s: tensor %s is "
+						"in another file too", s->path,
+						t->name);
+			ts->n++;
+		}
+	}
+	return OK;
+}
+
+static enum status check_index(const struct tensors *ts, const char *dir,
+			       const json_t *weight_map, struct fail *fail)
+{
+	const char *name;
+	json_t *file;
+	json_object_foreach((json_t *)weight_map, name, file)
+		if (!tensors_find(ts, name))
+			return fail_set(fail, E_MISSING, "%s/%s: tensor %s is not in "
+					"it, though the index says so", dir,
+					json_string_value(file), name);
+	return OK;
+}
+
+/* The shards to read: *index is the index, or stays NULL where there is none. */
+static enum status list_shards(struct tensors *ts, const char *dir,
+			       json_t **index, const json_t **weight_map,
+			       struct fail *fail)
+{
+	char *path = file_join(dir, INDEX_NAME);
+	bool has_index = file_exists(path);
+	free(path);
+	if (!has_index) {
+		enum status st = add_shard(ts, dir, SINGLE_NAME, fail);
+		if (st == E_MISSING)
+			fail_set(fail, st, "%s: neither " SINGLE_NAME " nor "
+				 INDEX_NAME " is there", dir);
+		return st;
+	}
+	enum status st = jsonfile_load(dir, INDEX_NAME, MAX_INDEX_BYTES, index, fail);
+	if (st != OK)
+		return st;
+	*weight_map = json_object_get(*index, "weight_map");
+	if (!json_is_object(*weight_map))
+		return fail_set(fail, E_FORMAT, "%s/" INDEX_NAME ": weight_map is %s",
+				dir, jsonfile_type(*weight_map));
+	return add_indexed_shards(ts, dir, *weight_map, fail);
+}
+
+enum status tensors_open(const char *dir, const struct model_opts *opts,
+			 struct tensors **out, struct fail *fail)
+{
+	struct tensors *ts = xcalloc(1, sizeof *ts);
+	json_t *index = NULL;
+	const json_t *weight_map = NULL;
+	ts->dir = xstrdup(dir);
+	arena_init(&ts->names, 0);
+	enum status st = list_shards(ts, dir, &index, &weight_map, fail);
+	if (st == OK)
+		st = read_shards(ts, opts, fail);
+	if (st == OK)
+		st = merge(ts, weight_map, fail);
+	if (st == OK && weight_map)
+		st = check_index(ts, dir, weight_map, fail);
+	json_decref(index);
+	if (st != OK) {
+		tensors_close(ts);
+		return st;
+	}
+	*out = ts;
+	return OK;
+}
+
+const char *tensors_dir(const struct tensors *ts)
+{
+	return ts->dir;
+}
+
+const struct tensor *tensors_find(const struct tensors *ts, const char *name)
+{
+	uint32_t i;
+	if (!strmap_get(&ts->by_name, str_of(name), &i))
+		return NULL;
+	return &ts->all[i];
+}
+
+size_t tensors_count(const struct tensors *ts)
+{
+	return ts->n;
+}
+
+const struct tensor *tensors_at(const struct tensors *ts, size_t i)
+{
+	return &ts->all[i];
+}

@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From tokenizer.json to struct tokenizer_def. Everything that could change an id
+ * is either understood or refused with its place in the file
+ * ("pre_tokenizer.pretokenizers[1]"); what only matters to other uses of the file
+ * (truncation, padding, offsets) is passed over.
+ *
+ * Strings stay where jansson put them: the definition is views into the JSON tree,
+ * and both live until the tokenizer has copied what it keeps.
+ */
+#include "model/tokenizer_hf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/map.h"
+#include "model/jsonfile.h"
+
+/* The largest we know (a vocabulary of 262,144) has 33 MB. */
+#define MAX_FILE_BYTES ((size_t)64 << 20)
+#define MAX_STEPS 64
+
+struct reader {
+	struct arena arena;
+	struct strmap vocab; /* spelling -> id */
+	struct tokenizer_def def;
+	struct pretok_step steps[MAX_STEPS];
+	struct fail *fail;
+};
+
+static enum status bad(struct reader *r, const char *place, const char *what)
+{
+	return fail_at(r->fail, E_FORMAT, place, "tokenizer.json: %s %s", place,
+		       what);
+}
+
+static enum status unsupported(struct reader *r, const char *place,
+			       const char *what)
+{
+	return fail_at(r->fail, E_UNSUPPORTED, place,
+		       "tokenizer.json: %s: %s is not supported", place, what);
+}
+
+static struct str str_value(const json_t *v)
+{
+	return (struct str){json_string_value(v), json_string_length(v)};
+}
+
+/* "type" of an object, "" where there is none. */
+static const char *type_of(const json_t *v)
+{
+	const char *s = json_string_value(json_object_get(v, "type"));
+	return s ? s : "";
+}
+
+/* Boolean `key` of object; absent or null is `absent`. */
+static enum status read_bool(struct reader *r, const json_t *object,
+			     const char *place, const char *key, bool absent,
+			     bool *out)
+{
+	const json_t *v = jsonfile_get(object, key);
+	if (v && !json_is_boolean(v)) {
+		char at[120];
+		snprintf(at, sizeof at, "%s.%s", place, key);
+		return bad(r, at, "is not true or false");
+	}
+	*out = v ? json_is_true(v) : absent;
+	return OK;
+}
+
+/* --- model ----------------------------------------------------------------- */
+
+static enum status check_piece(struct reader *r, const char *spelling,
+			       const json_t *v)
+{
+	/* Ids are memory, so they may not run far ahead of the pieces. */
+	size_t n = r->vocab.n;
+	json_int_t most = (json_int_t)(n + n / 2 + 65536);
+	char place[120];
+	snprintf(place, sizeof place, "model.vocab[\"%.80s\"]", spelling);
+	if (!json_is_integer(v))
+		return bad(r, place, "is not an integer");
+	json_int_t id = json_integer_value(v);
+	if (id < 0 || id >= most)
+		return bad(r, place, "is out of range");
+	return OK;
+}
+
+static enum status read_vocab(struct reader *r, json_t *model)
+{
+	json_t *vocab = json_object_get(model, "vocab");
+	if (!json_is_object(vocab))
+		return bad(r, "model.vocab", "is not an object");
+	const char *key;
+	json_t *v;
+	int32_t n = 0;
+	strmap_init(&r->vocab, json_object_size(vocab));
+	json_object_foreach (vocab, key, v)
+		strmap_put(&r->vocab, str_of(key), 0);
+	json_object_foreach (vocab, key, v) {
+		enum status st = check_piece(r, key, v);
+		if (st != OK)
+			return st;
+		int32_t id = (int32_t)json_integer_value(v);
+		strmap_put(&r->vocab, str_of(key), (uint32_t)id);
+		n = MAX(n, id + 1);
+	}
+	struct str *pieces = arena_alloc(&r->arena, (size_t)n * sizeof *pieces);
+	json_object_foreach (vocab, key, v) {
+		struct str *p = &pieces[json_integer_value(v)];
+		if (p->p) {
+			char place[120];
+			snprintf(place, sizeof place, "model.vocab[\"%.80s\"]",
+				 key);
+			return bad(r, place, "has the id of another piece");
+		}
+		*p = str_of(key);
+	}
+	r->def.pieces = pieces;
+	r->def.n_pieces = n;
+	return OK;
+}
+
+/* "a b", or ["a", "b"] in newer files. */
+static bool read_merge(const json_t *v, struct merge *out)
+{
+	if (json_is_array(v)) {
+		const json_t *a = json_array_get(v, 0);
+		const json_t *b = json_array_get(v, 1);
+		*out = (struct merge){str_value(a), str_value(b)};
+		return json_array_size(v) == 2 && json_is_string(a) &&
+		       json_is_string(b);
+	}
+	if (!json_is_string(v))
+		return false;
+	struct str s = str_value(v);
+	ptrdiff_t space = str_find(s, STR(" "), 0);
+	if (space < 0 || str_find(s, STR(" "), (size_t)space + 1) >= 0)
+		return false;
+	out->left = (struct str){s.p, (size_t)space};
+	out->right = (struct str){s.p + space + 1, s.n - (size_t)space - 1};
+	return true;
+}
+
+static enum status read_merges(struct reader *r, const json_t *model)
+{
+	const json_t *list = json_object_get(model, "merges");
+	if (!json_is_array(list))
+		return bad(r, "model.merges", "is not a list");
+	size_t n = json_array_size(list);
+	struct merge *merges = arena_alloc(&r->arena, n * sizeof *merges);
+	int32_t n_merges = 0;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *v = json_array_get(list, i);
+		/* the header line of a merges.txt */
+		if (json_is_string(v) &&
+		    str_starts(str_value(v), STR("#version")))
+			continue;
+		if (!read_merge(v, &merges[n_merges++])) {
+			char place[48];
+			snprintf(place, sizeof place, "model.merges[%zu]", i);
+			return bad(r, place, "is not a pair of pieces");
+		}
+	}
+	r->def.merges = merges;
+	r->def.n_merges = n_merges;
+	return OK;
+}
+
+/* Settings of BPE that would change ids in ways not known here. */
+static enum status check_model(struct reader *r, const json_t *model)
+{
+	static const char *const texts[] = {"continuing_subword_prefix",
+					    "end_of_word_suffix"};
+	char place[64];
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		const json_t *v = jsonfile_get(model, texts[i]);
+		snprintf(place, sizeof place, "model.%s", texts[i]);
+		if (v && !(json_is_string(v) && json_string_length(v) == 0))
+			return unsupported(r, place, "anything but null");
+	}
+	const json_t *dropout = jsonfile_get(model, "dropout");
+	if (dropout && !(json_is_number(dropout) &&
+			 json_number_value(dropout) == 0))
+		return unsupported(r, "model.dropout", "anything but null");
+	bool byte_fallback;
+	enum status st = read_bool(r, model, "model", "byte_fallback", false,
+				   &byte_fallback);
+	if (st == OK && byte_fallback)
+		return unsupported(r, "model.byte_fallback",
+				   "a vocabulary that is not byte-level");
+	return st;
+}
+
+static enum status read_model(struct reader *r, json_t *top)
+{
+	json_t *model = json_object_get(top, "model");
+	if (!json_is_object(model))
+		return bad(r, "model", "is not an object");
+	const char *type = type_of(model);
+	if (*type && strcmp(type, "BPE") != 0)
+		return unsupported(r, "model.type", type);
+	const json_t *unk = jsonfile_get(model, "unk_token");
+	if (unk && !json_is_string(unk))
+		return bad(r, "model.unk_token", "is not a string");
+	if (unk)
+		r->def.unk = str_value(unk);
+	enum status st = check_model(r, model);
+	if (st == OK)
+		st = read_bool(r, model, "model", "fuse_unk", false,
+			       &r->def.fuse_unk);
+	if (st == OK)
+		st = read_bool(r, model, "model", "ignore_merges", false,
+			       &r->def.ignore_merges);
+	if (st == OK)
+		st = read_vocab(r, model);
+	return st == OK ? read_merges(r, model) : st;
+}
+
+/* --- added tokens ---------------------------------------------------------- */
+
+static enum status read_added_token(struct reader *r, const json_t *v,
+				    const char *place, struct added_token *out)
+{
+	const json_t *content = json_object_get(v, "content");
+	const json_t *id = json_object_get(v, "id");
+	if (!json_is_string(content))
+		return bad(r, place, "has no content");
+	if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+	    json_integer_value(id) >= INT32_MAX)
+		return bad(r, place, "has no id, or one out of range");
+	out->text = str_value(content);
+	out->id = (int32_t)json_integer_value(id);
+	struct {
+		const char *key;
+		bool *value;
+	} flags[] = {
+		{"special", &out->special},
+		{"lstrip", &out->lstrip},
+		{"rstrip", &out->rstrip},
+		{"single_word", &out->single_word},
+		{"normalized", &out->normalized},
+	};
+	enum status st = OK;
+	for (size_t i = 0; i < ARRAY_LEN(flags) && st == OK; i++) {
+		if (!jsonfile_get(v, flags[i].key))
+			return bad(r, place, "lacks one of its five flags");
+		st = read_bool(r, v, place, flags[i].key, false,
+			       flags[i].value);
+	}
+	return st;
+}
+
+/* Hugging Face counts the ids of added tokens itself: the vocabulary's where it
+ * has the text, else from the vocabulary's size on. A file that says another
+ * number would mean another token here than there. (Where the vocabulary has
+ * holes, versions differ in how they count, and the file is believed.) */
+static enum status check_added_id(struct reader *r, const char *place,
+				  const struct added_token *a, int32_t *next)
+{
+	uint32_t known;
+	int32_t want = strmap_get(&r->vocab, a->text, &known) ? (int32_t)known
+							      : (*next)++;
+	bool has_holes = r->def.n_pieces != (int32_t)r->vocab.n;
+	if (a->id == want || (has_holes && want >= (int32_t)r->vocab.n))
+		return OK;
+	return fail_at(r->fail, E_FORMAT, place,
+		       "tokenizer.json: %s, \"%.60s\", has id %d where %d is "
+		       "expected", place, a->text.p, a->id, want);
+}
+
+static enum status read_added(struct reader *r, const json_t *top)
+{
+	const json_t *list = jsonfile_get(top, "added_tokens");
+	if (!list)
+		return OK;
+	if (!json_is_array(list))
+		return bad(r, "added_tokens", "is not a list");
+	size_t n = json_array_size(list);
+	struct added_token *added = arena_alloc(&r->arena, n * sizeof *added);
+	int32_t next = (int32_t)r->vocab.n;
+	enum status st = OK;
+	int n_added = 0;
+	for (size_t i = 0; i < n && st == OK; i++) {
+		char place[48];
+		snprintf(place, sizeof place, "added_tokens[%zu]", i);
+		struct added_token *a = &added[n_added];
+		st = read_added_token(r, json_array_get(list, i), place, a);
+		if (st != OK || a->text.n == 0)
+			continue; /* an empty one counts for nothing */
+		st = check_added_id(r, place, a, &next);
+		n_added++;
+	}
+	r->def.added = added;
+	r->def.n_added = n_added;
+	return st;
+}
+
+/* --- normalizer, pre-tokenizer, decoder, post-processor -------------------- */
+
+/* Call `each` for v, or for all members of the Sequence that v is (members under
+ * `key`), also when they are sequences themselves. */
+typedef enum status (*part_fn)(struct reader *r, const json_t *v,
+			       const char *place);
+
+static enum status read_parts(struct reader *r, const json_t *v,
+			      const char *place, const char *key, part_fn each)
+{
+	if (!json_is_object(v))
+		return bad(r, place, "is not an object");
+	if (strcmp(type_of(v), "Sequence") != 0)
+		return each(r, v, place);
+	const json_t *list = json_object_get(v, key);
+	if (!json_is_array(list))
+		return bad(r, place, "is a Sequence without its list");
+	enum status st = OK;
+	/* The depth is bounded by that of the JSON. */
+	for (size_t i = 0; i < json_array_size(list) && st == OK; i++) {
+		char at[120];
+		snprintf(at, sizeof at, "%.80s.%s[%zu]", place, key, i);
+		st = read_parts(r, json_array_get(list, i), at, key, each);
+	}
+	return st;
+}
+
+static enum status on_normalizer(struct reader *r, const json_t *v,
+				 const char *place)
+{
+	if (strcmp(type_of(v), "NFC") != 0)
+		return unsupported(r, place, type_of(v));
+	r->def.nfc = true;
+	return OK;
+}
+
+static enum status on_decoder(struct reader *r, const json_t *v,
+			      const char *place)
+{
+	return strcmp(type_of(v), "ByteLevel") == 0
+		       ? OK
+		       : unsupported(r, place, type_of(v));
+}
+
+static enum status read_split(struct reader *r, const json_t *v,
+			      const char *place, struct pretok_step *step)
+{
+	static const char *const behaviors[] = {
+		[SPLIT_REMOVED] = "Removed",
+		[SPLIT_ISOLATED] = "Isolated",
+		[SPLIT_MERGED_PREVIOUS] = "MergedWithPrevious",
+		[SPLIT_MERGED_NEXT] = "MergedWithNext",
+		[SPLIT_CONTIGUOUS] = "Contiguous",
+	};
+	step->kind = PRETOK_SPLIT;
+	const json_t *pattern = json_object_get(v, "pattern");
+	const json_t *regex = json_object_get(pattern, "Regex");
+	const json_t *literal = json_object_get(pattern, "String");
+	if (!json_is_string(regex) && !json_is_string(literal))
+		return bad(r, place, "has no pattern.Regex or pattern.String");
+	step->is_literal = !json_is_string(regex);
+	step->regex = str_value(step->is_literal ? literal : regex);
+	const char *name = json_string_value(json_object_get(v, "behavior"));
+	size_t b = 0;
+	while (b < ARRAY_LEN(behaviors) &&
+	       !(name && strcmp(behaviors[b], name) == 0))
+		b++;
+	if (b == ARRAY_LEN(behaviors))
+		return unsupported(r, place, "this behavior");
+	step->behavior = (enum pretok_behavior)b;
+	return read_bool(r, v, place, "invert", false, &step->invert);
+}
+
+static enum status on_pre_tokenizer(struct reader *r, const json_t *v,
+				    const char *place)
+{
+	if (r->def.n_steps == MAX_STEPS)
+		return unsupported(r, place, "a longer sequence");
+	struct pretok_step *step = &r->steps[r->def.n_steps++];
+	const char *type = type_of(v);
+	if (strcmp(type, "Split") == 0)
+		return read_split(r, v, place, step);
+	if (strcmp(type, "Digits") == 0) {
+		step->kind = PRETOK_DIGITS;
+		return read_bool(r, v, place, "individual_digits", false,
+				 &step->individual_digits);
+	}
+	if (strcmp(type, "ByteLevel") != 0)
+		return unsupported(r, place, *type ? type : "this step");
+	step->kind = PRETOK_BYTE_LEVEL;
+	enum status st = read_bool(r, v, place, "use_regex", true,
+				   &step->use_regex);
+	return st != OK ? st
+			: read_bool(r, v, place, "add_prefix_space", true,
+				    &step->add_prefix_space);
+}
+
+/* The ids of one {"SpecialToken": {"id": NAME}} of a template. */
+static enum status template_ids(struct reader *r, const json_t *processor,
+				const json_t *item, const char *place,
+				struct ids *out)
+{
+	const char *name = json_string_value(json_object_get(
+		json_object_get(item, "SpecialToken"), "id"));
+	const json_t *list = json_object_get(
+		json_object_get(json_object_get(processor, "special_tokens"),
+				name ? name : ""),
+		"ids");
+	if (!name || !json_is_array(list))
+		return bad(r, place, "names a token without ids");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *id = json_array_get(list, i);
+		if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+		    json_integer_value(id) >= INT32_MAX)
+			return bad(r, place, "has an id out of range");
+		ids_add(out, (int32_t)json_integer_value(id));
+	}
+	return OK;
+}
+
+static int32_t *keep_ids(struct reader *r, struct ids *ids, int *out_n)
+{
+	int32_t *p = arena_alloc(&r->arena, ids->n * sizeof *p);
+	if (ids->n)
+		memcpy(p, ids->p, ids->n * sizeof *p);
+	*out_n = (int)ids->n;
+	ids_deinit(ids);
+	return p;
+}
+
+/* TemplateProcessing's `single`: special tokens around one "A". */
+static enum status read_template(struct reader *r, const json_t *v,
+				 const char *place)
+{
+	const json_t *single = json_object_get(v, "single");
+	struct ids before = {0}, behind = {0};
+	int n_texts = 0;
+	enum status st = json_is_array(single) && !r->def.prefix
+				 ? OK
+				 : bad(r, place, "has no single template, or "
+						 "is a second one");
+	for (size_t i = 0; i < json_array_size(single) && st == OK; i++) {
+		const json_t *item = json_array_get(single, i);
+		if (!json_object_get(item, "Sequence"))
+			st = template_ids(r, v, item, place,
+					  n_texts ? &behind : &before);
+		else
+			n_texts++;
+	}
+	if (st == OK && n_texts != 1)
+		st = bad(r, place, "has not one text in its single template");
+	r->def.prefix = keep_ids(r, &before, &r->def.n_prefix);
+	r->def.suffix = keep_ids(r, &behind, &r->def.n_suffix);
+	return st;
+}
+
+static enum status on_post_processor(struct reader *r, const json_t *v,
+				     const char *place)
+{
+	const char *type = type_of(v);
+	if (strcmp(type, "ByteLevel") == 0)
+		return OK; /* trims offsets, which nobody sees here */
+	if (strcmp(type, "TemplateProcessing") == 0)
+		return read_template(r, v, place);
+	return unsupported(r, place, *type ? type : "this processor");
+}
+
+static enum status read_pipeline(struct reader *r, const json_t *top)
+{
+	static const struct {
+		const char *name, *members;
+		part_fn each;
+		bool needed;
+	} stages[] = {
+		{"normalizer", "normalizers", on_normalizer, false},
+		{"pre_tokenizer", "pretokenizers", on_pre_tokenizer, true},
+		{"post_processor", "processors", on_post_processor, false},
+		{"decoder", "decoders", on_decoder, true},
+	};
+	enum status st = OK;
+	for (size_t i = 0; i < ARRAY_LEN(stages) && st == OK; i++) {
+		const json_t *v = jsonfile_get(top, stages[i].name);
+		if (v)
+			st = read_parts(r, v, stages[i].name,
+					stages[i].members, stages[i].each);
+		else if (stages[i].needed)
+			st = unsupported(r, stages[i].name, "null");
+	}
+	r->def.steps = r->steps;
+	return st;
+}
+
+static enum status load_tokenizer(const char *dir, struct tokenizer **out,
+				  struct fail *fail)
+{
+	json_t *top = NULL;
+	struct reader *r = xcalloc(1, sizeof *r);
+	r->fail = fail;
+	arena_init(&r->arena, 0);
+	enum status st = jsonfile_load(dir, "tokenizer.json", MAX_FILE_BYTES,
+				       &top, fail);
+	if (st == OK)
+		st = read_model(r, top);
+	if (st == OK)
+		st = read_added(r, top);
+	if (st == OK)
+		st = read_pipeline(r, top);
+	if (st == OK) {
+		struct fail why = {0};
+		st = tokenizer_create(&r->def, out, &why);
+		if (st != OK)
+			fail_at(fail, st, why.param, "tokenizer.json: %s",
+				why.text);
+	}
+	strmap_deinit(&r->vocab);
+	arena_deinit(&r->arena);
+	free(r);
+	json_decref(top);
+	return st;
+}
+
+/* --- tokenizer_config.json and chat_template.jinja ------------------------- */
+
+static char *copy(const json_t *string)
+{
+	const char *s = json_string_value(string);
+	return xstrdup(s ? s : "");
+}
+
+/* A token is given as its text or as {"content": text, …}. */
+static char *token_text(const json_t *config, const char *key)
+{
+	const json_t *v = json_object_get(config, key);
+	return copy(json_is_object(v) ? json_object_get(v, "content") : v);
+}
+
+/* One template, or a list of {"name", "template"} of which "default" is meant. */
+static enum status config_template(const json_t *config, char **out,
+				   struct fail *fail)
+{
+	const json_t *v = jsonfile_get(config, "chat_template");
+	if (json_is_array(v)) {
+		const json_t *list = v;
+		v = NULL;
+		for (size_t i = 0; i < json_array_size(list); i++) {
+			const json_t *one = json_array_get(list, i);
+			const char *name = json_string_value(
+				json_object_get(one, "name"));
+			if (name && strcmp(name, "default") == 0)
+				v = json_object_get(one, "template");
+		}
+		if (!v)
+			return fail_at(fail, E_FORMAT, "chat_template",
+				       "tokenizer_config.json: no chat_template "
+				       "is named \"default\"");
+	}
+	if (v && !json_is_string(v))
+		return fail_at(fail, E_FORMAT, "chat_template",
+			       "tokenizer_config.json: chat_template is %s",
+			       jsonfile_type(v));
+	*out = copy(v);
+	return OK;
+}
+
+static enum status load_template(const char *dir, const json_t *config,
+				 char **out, struct fail *fail)
+{
+	char *path = file_join(dir, "chat_template.jinja");
+	enum status st;
+	if (file_exists(path)) {
+		struct buf text = {0};
+		st = file_read(path, MAX_FILE_BYTES, &text, fail);
+		if (st == OK)
+			*out = buf_take(&text);
+		buf_deinit(&text);
+	} else {
+		st = config_template(config, out, fail);
+	}
+	free(path);
+	return st;
+}
+
+enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
+			      struct fail *fail)
+{
+	struct tokenizer_files f = {0};
+	json_t *config = NULL;
+	enum status st = load_tokenizer(dir, &f.tokenizer, fail);
+	if (st == OK) {
+		st = jsonfile_load(dir, "tokenizer_config.json", MAX_FILE_BYTES,
+				   &config, fail);
+		if (st == E_MISSING)
+			st = OK; /* then there are no names and no template */
+	}
+	if (st == OK)
+		st = load_template(dir, config, &f.chat_template, fail);
+	if (st == OK) {
+		f.bos_text = token_text(config, "bos_token");
+		f.eos_text = token_text(config, "eos_token");
+		*out = f;
+	} else {
+		tokenizer_files_deinit(&f);
+	}
+	json_decref(config);
+	return st;
+}
+
+void tokenizer_files_deinit(struct tokenizer_files *f)
+{
+	tokenizer_destroy(f->tokenizer);
+	free(f->chat_template);
+	free(f->bos_text);
+	free(f->eos_text);
+	*f = (struct tokenizer_files){0};
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One turn of the engine: who starts, what the step carries, what comes of it.
+ *
+ *   admit      first in line first, as far as slots and pages go
+ *   plan       a token for each stream, prompt tokens in what is left
+ *   reserve    pages for those tokens; the youngest is preempted for them
+ *   step       the model, once
+ *   draw       a token for every history that is now wholly in the cache
+ *
+ * The line is: choices of active requests that have no pages (not yet started, or
+ * preempted), by age; then the queue. Age is (request, choice).
+ *
+ * n > 1: the choices of one prompt wait until the first of them has prefilled
+ * it. Then they fork its sequence and draw their first token from the very same
+ * logits, so the prompt is computed once. Their slots are promised meanwhile;
+ * a choice that finds none after all starts later like any other, by the
+ * prefix cache.
+ *
+ * A sequence that lacks a page while no other holds any has grown as far as this
+ * cache goes. It ends with finish `length`: what it has said is worth more to its
+ * client than an error.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "sched/core.h"
+
+#define BAD_STEPS_MAX 3 /* in a row: the backend is broken, not the request */
+
+void batch_init(struct sched *s)
+{
+	s->n_slots = policy_slots(engine_max_seqs(s->o.engine),
+				  engine_max_batch_tok(s->o.engine));
+	size_t n = (size_t)s->n_slots;
+	s->run = xcalloc(n, sizeof *s->run);
+	s->seqs = xcalloc(n, sizeof *s->seqs);
+	s->n_tok = xcalloc(n, sizeof *s->n_tok);
+	s->slices = xcalloc(n, sizeof *s->slices);
+	s->sliced = xcalloc(n, sizeof *s->sliced);
+}
+
+void batch_deinit(struct sched *s)
+{
+	free(s->run);
+	free(s->seqs);
+	free(s->n_tok);
+	free(s->slices);
+	free(s->sliced);
+}
+
+static void drop_seq(struct sched *s, struct sched_choice *c)
+{
+	engine_seq_destroy(s->o.engine, c->seq);
+	c->seq = NULL;
+}
+
+static void end_choice(struct sched *s, struct sched_choice *c)
+{
+	struct request *r = c->r;
+	struct str stop = {0};
+	int i = c->parse ? outparse_stop_index(c->parse) : -1;
+	if (i >= 0 && c->finish == FINISH_STOP)
+		stop = r->parse.stops[i];
+	drop_seq(s, c);
+	choice_set_state(c, CHOICE_DONE);
+	emit_choice_done(&s->emit, r, c->index, c->finish, stop);
+	choice_release(c); /* a sampler is as large as the vocabulary */
+	if (++r->n_over == request_n_choices(r))
+		sched_end_done(s, r);
+}
+
+/* --- admission ----------------------------------------------------------- */
+
+/* The first choice of the same prompt. */
+static struct sched_choice *lead_of(const struct sched_choice *c)
+{
+	return &c->r->choices[c->index - c->index % c->r->n];
+}
+
+/* Waits to fork from a lead that has not drawn yet. */
+static bool awaits_lead(const struct sched_choice *c)
+{
+	const struct sched_choice *lead = lead_of(c);
+	return c != lead && c->state == CHOICE_QUEUED && lead->output.n == 0 &&
+	       !choice_is_over(lead);
+}
+
+/* Fill run[] with all that hold pages, oldest first. Returns how many wait for
+ * a lead among them to fork. */
+static int collect_running(struct sched *s)
+{
+	int n_promised = 0;
+	s->n_run = 0;
+	for (struct request *r = s->active.head; r; r = r->next) {
+		for (int i = 0; i < request_n_choices(r) && !r->is_over; i++) {
+			struct sched_choice *c = &r->choices[i];
+			if (choice_is_running(c))
+				s->run[s->n_run++] = c;
+			else if (awaits_lead(c) && choice_is_running(lead_of(c)))
+				n_promised++;
+		}
+	}
+	return n_promised;
+}
+
+static struct sched_choice *first_in_line(struct sched *s)
+{
+	for (struct request *r = s->active.head; r; r = r->next) {
+		for (int i = 0; i < request_n_choices(r) && !r->is_over; i++) {
+			struct sched_choice *c = &r->choices[i];
+			bool waits = c->state == CHOICE_QUEUED ||
+				     c->state == CHOICE_PREEMPTED;
+			if (waits && !awaits_lead(c))
+				return c;
+		}
+	}
+	struct request *r = s->waiting.head;
+	while (r && r->is_over)
+		r = r->next;
+	if (!r)
+		return NULL;
+	if (!r->choices)
+		r->choices = choices_create(r, engine_n_ctx(s->o.engine));
+	return &r->choices[0];
+}
+
+static void count_start(struct sched *s, struct sched_choice *c, int n_cached)
+{
+	int n_prompt = (int)choice_prompt(c)->n;
+	metric_add(METRIC_PREFIX_CACHE_QUERIES, n_prompt);
+	metric_add(METRIC_PREFIX_CACHE_HITS, n_cached);
+	if (c != lead_of(c))
+		return;
+	c->r->stats.n_cached += n_cached;
+	metric_add(METRIC_PROMPT_TOKENS, n_prompt);
+	metric_add(METRIC_PROMPT_TOKENS_CACHED, n_cached);
+}
+
+/* Give c its sequence and pages for its whole history, if they are to be had. */
+static bool take_pages(struct sched *s, struct sched_choice *c, int n_promised)
+{
+	struct engine *e = s->o.engine;
+	struct ids history = {0};
+	int n_cached, n = choice_length(c);
+	const int32_t *tokens = choice_prompt(c)->p;
+	if (c->output.n > 0) {
+		choice_history(c, &history);
+		tokens = history.p;
+	}
+	struct engine_seq *seq = engine_seq_create(e, tokens, n, &n_cached);
+	ids_deinit(&history);
+
+	/* What it shares is no longer free, so this is asked afterwards. */
+	struct policy_room room = {
+		.pages_free = engine_pages_free(e),
+		.page_size = engine_page_size(e),
+		.n_running = s->n_run + n_promised,
+	};
+	int growth = c->max_output - (int)c->output.n;
+	if (!policy_admits(&room, n - n_cached, growth) ||
+	    engine_seq_reserve(e, seq, n - n_cached) != OK) {
+		engine_seq_destroy(e, seq);
+		return false;
+	}
+	c->seq = seq;
+	if (c->output.n == 0 && c->state == CHOICE_QUEUED)
+		count_start(s, c, n_cached);
+	return true;
+}
+
+/* Nothing runs and c still does not fit: it never will. sched_submit has seen to
+ * it that this cannot be, but to wait for ever would be the worst answer. */
+static void give_up(struct sched *s, struct sched_choice *c)
+{
+	struct fail f;
+	fail_set(&f, E_NO_PAGES, "%d tokens do not fit into the KV cache",
+		 choice_length(c));
+	sched_end_failed(s, c->r, &f);
+}
+
+static bool start(struct sched *s, struct sched_choice *c, int n_promised,
+		  int64_t now_us)
+{
+	int pages_free = engine_pages_free(s->o.engine);
+	if (s->n_run + n_promised >= s->n_slots)
+		return false;
+	if (s->blocked == c && pages_free <= s->blocked_pages_free &&
+	    s->n_run + n_promised >= s->blocked_n_run)
+		return false;
+	if (!take_pages(s, c, n_promised)) {
+		s->blocked = c;
+		s->blocked_pages_free = pages_free;
+		s->blocked_n_run = s->n_run + n_promised;
+		return false;
+	}
+	s->blocked = NULL;
+	if (!c->r->is_scheduled)
+		sched_schedule(s, c->r, now_us);
+	if (!c->sampler)
+		choice_begin(c, s->o.tokenizer, engine_n_vocab(s->o.engine));
+	choice_set_state(c, CHOICE_PREFILL);
+	return true;
+}
+
+static void admit(struct sched *s, int64_t now_us)
+{
+	struct sched_choice *c;
+	for (;;) {
+		int n_promised = collect_running(s);
+		if (!(c = first_in_line(s)))
+			return;
+		if (start(s, c, n_promised, now_us))
+			continue;
+		if (s->n_run > 0)
+			return;
+		s->blocked = NULL;
+		give_up(s, c);
+	}
+}
+
+/* --- the step ------------------------------------------------------------ */
+
+static void preempt(struct sched *s, struct sched_choice *c)
+{
+	drop_seq(s, c);
+	choice_set_state(c, CHOICE_PREEMPTED);
+	c->r->stats.n_preempted++;
+	metric_add(METRIC_PREEMPTIONS, 1);
+	log_debug("request %s: choice %d preempted at %d tokens", c->r->id,
+		  c->index, choice_length(c));
+}
+
+static void plan(struct sched *s)
+{
+	struct policy_limits limits = {
+		.max_batch_tok = engine_max_batch_tok(s->o.engine),
+		.prefill_chunk = s->o.prefill_chunk,
+	};
+	for (int i = 0; i < s->n_run; i++) {
+		const struct sched_choice *c = s->run[i];
+		s->seqs[i].n_pending = choice_length(c) - engine_seq_length(c->seq);
+		s->seqs[i].is_decoding = c->state == CHOICE_DECODE;
+	}
+	policy_plan(&limits, s->seqs, s->n_run, s->n_tok);
+}
+
+/* Room for what run[i] feeds, or else it is preempted or ended. */
+static void reserve(struct sched *s, int i)
+{
+	struct sched_choice *c = s->run[i];
+	for (;;) {
+		enum status st = engine_seq_reserve(s->o.engine, c->seq,
+						    s->n_tok[i]);
+		if (st == OK)
+			return;
+		if (st != E_NO_PAGES) { /* a page could not be copied */
+			struct fail f = {0};
+			fail_default(&f, st);
+			sched_end_failed(s, c->r, &f);
+			return;
+		}
+		int v = s->n_run - 1; /* the youngest, perhaps itself */
+		if (v == 0) {         /* the only one */
+			choice_cut(c, &s->emit);
+			end_choice(s, c);
+			return;
+		}
+		s->n_run = v;
+		if (choice_is_running(s->run[v]))
+			preempt(s, s->run[v]);
+		if (v == i)
+			return;
+	}
+}
+
+/* Slices for all that is planned and has its pages; the oldest take theirs
+ * first. */
+static int make_slices(struct sched *s)
+{
+	int n = 0;
+	for (int i = 0; i < s->n_run; i++)
+		if (s->n_tok[i] > 0 && choice_is_running(s->run[i]))
+			reserve(s, i);
+	for (int i = 0; i < s->n_run; i++) {
+		if (s->n_tok[i] == 0 || !choice_is_running(s->run[i]))
+			continue;
+		s->sliced[n] = s->run[i];
+		s->slices[n++] = choice_slice(s->run[i], s->n_tok[i]);
+	}
+	return n;
+}
+
+static void note_step(struct sched *s, bool is_bad, const char *why)
+{
+	s->n_bad_steps = is_bad ? s->n_bad_steps + 1 : 0;
+	if (!is_bad)
+		return;
+	log_error("engine step failed (%d in a row): %s", s->n_bad_steps, why);
+	if (s->n_bad_steps >= BAD_STEPS_MAX && s->o.health)
+		atomic_store(&s->o.health->state, HEALTH_FAILED);
+}
+
+static void fail_step(struct sched *s, int n, struct fail *f)
+{
+	fail_default(f, E_BACKEND);
+	note_step(s, true, f->text);
+	for (int i = 0; i < n; i++)
+		if (!s->sliced[i]->r->is_over)
+			sched_end_failed(s, s->sliced[i]->r, f);
+}
+
+/* --- what comes of it ---------------------------------------------------- */
+
+static void note_token(struct sched_choice *c, int64_t now_us)
+{
+	struct request_stats *st = &c->r->stats;
+	metric_add(METRIC_GENERATION_TOKENS, 1);
+	if (c->last_token_us)
+		metric_observe(METRIC_ITL, (double)(now_us - c->last_token_us) * 1e-6);
+	if (!st->first_token_us) {
+		st->first_token_us = now_us;
+		metric_observe(METRIC_TTFT, (double)(now_us - st->arrival_us) * 1e-6);
+		metric_observe(METRIC_PREFILL_TIME,
+			       (double)(now_us - st->scheduled_us) * 1e-6);
+	}
+	c->last_token_us = st->last_token_us = now_us;
+}
+
+static void draw(struct sched *s, struct sched_choice *c, const float *logits,
+		 int64_t now_us)
+{
+	struct fail f = {0};
+	enum status st = choice_draw(c, logits, &s->emit);
+	if (st != OK) {
+		/* Only the model's fault speaks against the backend: a client must
+		 * not be able to bring the health down. */
+		s->is_bad_step |= st == E_BACKEND;
+		fail_set(&f, st, st == E_BACKEND
+			 ? "the model's output is not a number"
+			 : "bias, penalties and bans leave no token to choose");
+		sched_end_failed(s, c->r, &f);
+		return;
+	}
+	note_token(c, now_us);
+	if (c->state == CHOICE_PREFILL)
+		choice_set_state(c, CHOICE_DECODE);
+	if (c->finish != FINISH_NONE)
+		end_choice(s, c);
+}
+
+/* The lead's prompt is in the cache: its siblings fork, as far as slots and
+ * pages go. Returns how many there are behind it. */
+static int fork_siblings(struct sched *s, struct sched_choice *lead)
+{
+	struct policy_room room = {.page_size = engine_page_size(s->o.engine)};
+	int n = 0;
+	for (; n + 1 < lead->r->n; n++) {
+		struct sched_choice *c = lead + n + 1;
+		room.n_running = s->n_run;
+		room.pages_free = engine_pages_free(s->o.engine);
+		/* One page for the copy of the last, shared one. */
+		if (c->state != CHOICE_QUEUED || s->n_run >= s->n_slots ||
+		    !policy_admits(&room, 1, c->max_output) ||
+		    engine_seq_fork(s->o.engine, lead->seq, &c->seq) != OK)
+			break;
+		s->n_run++;
+		choice_begin(c, s->o.tokenizer, engine_n_vocab(s->o.engine));
+		choice_set_state(c, CHOICE_PREFILL);
+	}
+	return n;
+}
+
+static void finish_slice(struct sched *s, int i, int64_t now_us)
+{
+	struct sched_choice *c = s->sliced[i];
+	struct request *r = c->r;
+	int n_prompt = (int)choice_prompt(c)->n;
+	if (c->state == CHOICE_PREFILL && c->output.n == 0 && c == lead_of(c))
+		emit_progress(&s->emit, r, c->index,
+			      MIN(engine_seq_length(c->seq), n_prompt));
+	if (s->slices[i].n_logits == 0)
+		return;
+	const float *logits = engine_logits(s->o.engine, i);
+	/* Fork before the lead draws: its first token may be its last. */
+	int n_forks = 0;
+	if (c->output.n == 0 && c == lead_of(c))
+		n_forks = fork_siblings(s, c);
+	for (int k = 0; k <= n_forks && !r->is_over; k++)
+		draw(s, c + k, logits, now_us);
+}
+
+bool batch_turn(struct sched *s, int64_t now_us)
+{
+	struct fail f = {0};
+	admit(s, now_us);
+	collect_running(s);
+	plan(s);
+	int n = make_slices(s);
+	if (n == 0)
+		return s->n_run > 0;
+	/* STARTED must not wait for the step: it lets the client's headers go. */
+	emit_flush(&s->emit);
+
+	if (engine_step(s->o.engine, s->slices, n, &f) != OK) {
+		fail_step(s, n, &f);
+		return true;
+	}
+	s->is_bad_step = false;
+	now_us = clock_now_us(s->o.clock);
+	for (int i = 0; i < n; i++)
+		if (!s->sliced[i]->r->is_over)
+			finish_slice(s, i, now_us);
+	note_step(s, s->is_bad_step, "logits that are not numbers");
+	return true;
+}

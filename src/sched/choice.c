@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/choice.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#define TO(name) (1u << CHOICE_##name)
+#define TO_END (TO(FAILED) | TO(CANCELLED))
+
+static const struct {
+	const char *name;
+	unsigned next;
+} states[] = {
+#define X(name, printed, next) {printed, next},
+	CHOICE_STATES(X)
+#undef X
+};
+
+const char *choice_state_name(enum choice_state s)
+{
+	return states[s].name;
+}
+
+void choice_set_state(struct sched_choice *c, enum choice_state next)
+{
+	assert(states[c->state].next & 1u << next);
+	c->state = next;
+}
+
+struct sched_choice *choices_create(struct request *r, int32_t n_ctx)
+{
+	int n = request_n_choices(r);
+	struct sched_choice *choices = xcalloc((size_t)n, sizeof *choices);
+	for (int i = 0; i < n; i++) {
+		struct sched_choice *c = &choices[i];
+		c->r = r;
+		c->index = i;
+		c->max_output = n_ctx - (int32_t)choice_prompt(c)->n;
+		if (r->max_tokens > 0)
+			c->max_output = MIN(c->max_output, r->max_tokens);
+	}
+	return choices;
+}
+
+void choice_release(struct sched_choice *c)
+{
+	sampler_destroy(c->sampler);
+	outparse_destroy(c->parse);
+	ids_deinit(&c->output);
+	buf_deinit(&c->text);
+	c->sampler = NULL;
+	c->parse = NULL;
+}
+
+void choices_destroy(struct request *r)
+{
+	for (int i = 0; r->choices && i < request_n_choices(r); i++) {
+		assert(!r->choices[i].seq);
+		choice_release(&r->choices[i]);
+	}
+	free(r->choices);
+	r->choices = NULL;
+}
+
+void choice_begin(struct sched_choice *c, const struct tokenizer *t,
+		  int32_t n_vocab)
+{
+	struct sampler_params p = c->r->sampling;
+	const struct ids *prompt = choice_prompt(c);
+	/* By its place among the choices of its prompt: each prompt of several is
+	 * answered as it would be alone. */
+	p.seed = sampler_seed_of_choice(p.seed, c->index % c->r->n);
+	c->sampler = sampler_create(&p, n_vocab);
+	sampler_add_prompt(c->sampler, prompt->p, prompt->n);
+	c->parse = outparse_create(&c->r->parse);
+	detok_init(&c->detok, t, c->r->skip_special);
+}
+
+const struct ids *choice_prompt(const struct sched_choice *c)
+{
+	return &c->r->prompts[c->index / c->r->n];
+}
+
+int choice_length(const struct sched_choice *c)
+{
+	return (int)(choice_prompt(c)->n + c->output.n);
+}
+
+void choice_history(const struct sched_choice *c, struct ids *out)
+{
+	const struct ids *prompt = choice_prompt(c);
+	for (size_t i = 0; i < prompt->n; i++)
+		ids_add(out, prompt->p[i]);
+	for (size_t i = 0; i < c->output.n; i++)
+		ids_add(out, c->output.p[i]);
+}
+
+struct engine_slice choice_slice(const struct sched_choice *c, int n_max)
+{
+	const struct ids *prompt = choice_prompt(c);
+	size_t at = (size_t)engine_seq_length(c->seq);
+	bool in_prompt = at < prompt->n;
+	const int32_t *p = in_prompt ? prompt->p + at
+				     : c->output.p + (at - prompt->n);
+	size_t left = in_prompt ? prompt->n - at
+				: prompt->n + c->output.n - at;
+	int n = (int)MIN(left, (size_t)n_max);
+	bool is_last = (int)at + n == choice_length(c);
+	return (struct engine_slice){c->seq, p, n, is_last};
+}
+
+static bool is_stop_id(const struct request *r, int32_t id)
+{
+	for (int i = 0; i < r->n_stop_ids; i++)
+		if (r->stop_ids[i] == id)
+			return true;
+	return false;
+}
+
+/* The token's text through the parser. */
+static void add_text(struct sched_choice *c, int32_t id, struct emit *em)
+{
+	const struct out_span *spans;
+	buf_clear(&c->text);
+	detok_push(&c->detok, id, &c->text);
+	int n = outparse_push(c->parse, buf_str(&c->text), &spans);
+	emit_add_spans(em, spans, n);
+}
+
+/* What detokenizer and parser still hold. */
+static void add_rest(struct sched_choice *c, struct emit *em)
+{
+	const struct out_span *spans;
+	buf_clear(&c->text);
+	detok_finish(&c->detok, &c->text);
+	int n = outparse_push(c->parse, buf_str(&c->text), &spans);
+	emit_add_spans(em, spans, n);
+	n = outparse_finish(c->parse, &spans);
+	emit_add_spans(em, spans, n);
+}
+
+enum status choice_draw(struct sched_choice *c, const float *logits,
+			struct emit *em)
+{
+	struct request *r = c->r;
+	struct sampled token;
+	bool too_early = c->output.n < (size_t)MAX(r->min_tokens, 0);
+	enum status st = sampler_next(c->sampler, logits, r->stop_ids,
+				      too_early ? r->n_stop_ids : 0, &token);
+	if (st != OK)
+		return st;
+
+	ids_add(&c->output, token.id);
+	r->stats.n_output++;
+	r->stats.n_reasoning += outparse_in_reasoning(c->parse);
+	bool is_stop = !r->ignore_eos && is_stop_id(r, token.id);
+	if (is_stop)
+		c->finish = FINISH_STOP;
+	/* The token that ends the answer is not part of its text. */
+	if (!is_stop || r->parse.include_stop)
+		add_text(c, token.id, em);
+	if (!is_stop && outparse_stopped(c->parse))
+		c->finish = FINISH_STOP;
+	else if (!is_stop && c->output.n >= (size_t)c->max_output)
+		c->finish = FINISH_LENGTH;
+	if (c->finish != FINISH_NONE)
+		add_rest(c, em);
+	emit_delta(em, r, c->index, &token);
+	return OK;
+}
+
+void choice_cut(struct sched_choice *c, struct emit *em)
+{
+	c->finish = FINISH_LENGTH;
+	add_rest(c, em);
+	if (em->n_pieces > 0)
+		emit_delta(em, c->r, c->index, NULL);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One answer in the making: a sequence with its sampler and its parser. Thread:
+ * engine.
+ *
+ * Its history is the prompt and then its output. What the cache does not hold of
+ * it is pending; when nothing is, the next token can be drawn. So a new prompt, a
+ * decode step and the recomputation after a preemption are one and the same thing:
+ * feed what is pending.
+ */
+#pragma once
+#include "engine/engine.h"
+#include "sched/emit.h"
+#include "sched/request.h"
+
+/* X(name, printed, states that may follow). The diagram is in request.h. */
+#define CHOICE_STATES(X) \
+	X(QUEUED, "queued", TO(PREFILL) | TO_END) \
+	X(PREFILL, "prefill", TO(DECODE) | TO(PREEMPTED) | TO_END) \
+	X(DECODE, "decode", TO(DONE) | TO(PREEMPTED) | TO_END) \
+	X(PREEMPTED, "preempted", TO(PREFILL) | TO_END) \
+	X(DONE, "done", 0) \
+	X(FAILED, "failed", 0) \
+	X(CANCELLED, "cancelled", 0)
+
+enum choice_state {
+#define X(name, printed, next) CHOICE_##name,
+	CHOICE_STATES(X)
+#undef X
+};
+
+struct sched_choice {
+	struct request *r;
+	int index;
+	enum choice_state state;
+	struct engine_seq *seq; /* PREFILL and DECODE only */
+	struct ids output;
+	int32_t max_output;
+	int64_t last_token_us;
+	enum finish finish; /* once DONE */
+
+	struct sampler *sampler;
+	struct outparse *parse;
+	struct detok detok;
+	struct buf text; /* of one token, between the two */
+};
+
+const char *choice_state_name(enum choice_state s);
+/* Asserts that the edge exists. */
+void choice_set_state(struct sched_choice *c, enum choice_state next);
+static inline bool choice_is_running(const struct sched_choice *c)
+{
+	return c->state == CHOICE_PREFILL || c->state == CHOICE_DECODE;
+}
+static inline bool choice_is_over(const struct sched_choice *c)
+{
+	return c->state >= CHOICE_DONE;
+}
+
+/* The request's choices, all QUEUED, without the memory of running ones. */
+struct sched_choice *choices_create(struct request *r, int32_t n_ctx);
+void choices_destroy(struct request *r); /* their seq must be gone */
+
+/* The sampler and parser, when it first leaves the queue. */
+void choice_begin(struct sched_choice *c, const struct tokenizer *t,
+		  int32_t n_vocab);
+
+/* Frees what only a choice that still draws needs, its output included. */
+void choice_release(struct sched_choice *c);
+
+const struct ids *choice_prompt(const struct sched_choice *c);
+int choice_length(const struct sched_choice *c); /* tokens of its history */
+/* The whole history in one piece, appended to out. */
+void choice_history(const struct sched_choice *c, struct ids *out);
+/* The next pending tokens in one piece: at most n_max of them. Sets n and
+ * n_logits (1 when they are the last pending ones). */
+struct engine_slice choice_slice(const struct sched_choice *c, int n_max);
+
+/* Draw the next token from logits (V), emit it with its text, and its end if it
+ * is the last: finish is set then, the state is the caller's. As sampler_next:
+ * E_BACKEND, E_INVAL. */
+enum status choice_draw(struct sched_choice *c, const float *logits,
+			struct emit *em) MUST_USE;
+/* No next token: emit what is held back; finish is FINISH_LENGTH. */
+void choice_cut(struct sched_choice *c, struct emit *em);

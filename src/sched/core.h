@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scheduler's own state, shared by sched.c (the doors and the loop) and
+ * batch.c (one step). Nobody else includes this.
+ */
+#pragma once
+#include "base/queue.h"
+#include "sched/choice.h"
+#include "sched/policy.h"
+#include "sched/sched.h"
+
+struct req_list {
+	struct request *head, **tail; /* linked by request.next */
+};
+
+struct sched {
+	struct sched_opts o;
+	struct queue *inbox; /* submitted, not yet seen by the engine thread */
+	struct emit emit;
+
+	/* any thread */
+	_Atomic int n_queued;         /* submitted and not yet scheduled */
+	_Atomic int64_t n_queued_tok; /* their prompt tokens */
+	_Atomic int n_open;           /* submitted, last event not yet out */
+	_Atomic int n_running, n_paused; /* scheduled; as of the last turn */
+	atomic_bool is_draining, is_stopping;
+
+	/* engine thread */
+	struct req_list waiting; /* QUEUED, by arrival */
+	struct req_list active;  /* scheduled, by arrival */
+	int n_bad_steps;         /* in a row */
+	bool is_bad_step;        /* the one being evaluated */
+
+	/* The step in the making: sequences with pages, oldest first. */
+	int n_slots;
+	int n_run;
+	struct sched_choice **run;   /* [n_slots] */
+	struct policy_seq *seqs;     /* [n_slots] */
+	int *n_tok;                  /* [n_slots] */
+	struct engine_slice *slices; /* [n_slots] */
+	struct sched_choice **sliced; /* [n_slots] whose slice it is */
+
+	/* The first in line did not fit: there is no use in asking again (a prefix
+	 * lookup over its whole prompt) until there is more room. */
+	const struct sched_choice *blocked;
+	int blocked_pages_free, blocked_n_run;
+};
+
+/* --- batch.c --- */
+void batch_init(struct sched *s);
+void batch_deinit(struct sched *s);
+/* Start what fits; then one step over all that runs. False when nothing runs. */
+bool batch_turn(struct sched *s, int64_t now_us);
+
+/* --- sched.c --- */
+/* A queued request leaves the queue for the active list. */
+void sched_schedule(struct sched *s, struct request *r, int64_t now_us);
+/* The last event of r: done, or failed with code and text. */
+void sched_end_done(struct sched *s, struct request *r);
+void sched_end_failed(struct sched *s, struct request *r, const struct fail *f);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the engine thread tells the io thread. Thread: engine, except
+ * emit_next_ready (io).
+ *
+ * Events go into each request's own queue; a request whose queue was empty is put
+ * on the ready list, and emit_flush wakes the io side once for all that has
+ * been put there since the last time.
+ */
+#pragma once
+#include <pthread.h>
+
+#include "sched/request.h"
+
+struct emit {
+	pthread_mutex_t lock;
+	struct request *head, *tail; /* ready; each holds a reference */
+	struct request *named;       /* io: given out last; holds a reference */
+	bool is_news;                /* engine: put there since the last flush */
+	void (*on_ready)(void *ctx);
+	void *ctx;
+
+	/* the text of the delta in the making */
+	struct buf text;
+	struct emit_piece {
+		enum out_channel channel;
+		size_t n;
+	} *pieces;
+	int n_pieces, cap_pieces;
+};
+
+void emit_init(struct emit *em, void (*on_ready)(void *ctx), void *ctx);
+void emit_deinit(struct emit *em);
+void emit_flush(struct emit *em);
+/* io: NULL when there is none. The request lives at least until the next call,
+ * even if both sides have let go of it meanwhile. */
+struct request *emit_next_ready(struct emit *em);
+
+void emit_started(struct emit *em, struct request *r);
+void emit_progress(struct emit *em, struct request *r, int i_choice,
+		   int32_t n_prefilled);
+/* Text for the next delta; copied. */
+void emit_add_spans(struct emit *em, const struct out_span *spans, int n);
+/* The text added so far and its token; NULL: text alone. */
+void emit_delta(struct emit *em, struct request *r, int i_choice,
+		const struct sampled *token);
+/* stop: the stop string that ended it, or p NULL. */
+void emit_choice_done(struct emit *em, struct request *r, int i_choice,
+		      enum finish finish, struct str stop);
+void emit_done(struct emit *em, struct request *r);
+void emit_failed(struct emit *em, struct request *r, const struct fail *f);

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A trie, walked from every byte that begins some token. Hugging Face builds an
+ * automaton with the same outcome (leftmost-longest); the walk is ours because a
+ * match may be forbidden by who wrote it, and then a shorter one at the same
+ * place, or one inside, must still be found, as if the forbidden one did not exist.
+ *
+ * What one of Hugging Face's matches does, this does in the same order: a token
+ * refused for single_word still uses up its text, so nothing is found inside it;
+ * lstrip takes white space back to the end of the last match; rstrip takes the
+ * white space behind, yet the search goes on right behind the token itself, so a
+ * token of white space may be found in what rstrip took and the ranges overlap.
+ */
+#include "text/added.h"
+
+#include <stdlib.h>
+
+#include <utf8proc.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+
+struct node {
+	int32_t child, sibling; /* 0: none */
+	int32_t i_token;        /* -1: none ends here */
+	unsigned char byte;
+};
+
+struct added {
+	struct node *nodes;
+	int32_t n_nodes, cap_nodes;
+	int32_t root[256]; /* node of each first byte; 0: none */
+	struct added_token *tokens; /* text is not kept */
+	int32_t n_tokens;
+};
+
+static int32_t add_node(struct added *a, unsigned char byte)
+{
+	if (a->n_nodes == a->cap_nodes) {
+		a->cap_nodes = a->cap_nodes ? a->cap_nodes * 2 : 64;
+		a->nodes = xrealloc(a->nodes, (size_t)a->cap_nodes *
+						      sizeof *a->nodes);
+	}
+	a->nodes[a->n_nodes] = (struct node){.i_token = -1, .byte = byte};
+	return a->n_nodes++;
+}
+
+struct added *added_create(void)
+{
+	struct added *a = xcalloc(1, sizeof *a);
+	add_node(a, 0); /* index 0 says "none" */
+	return a;
+}
+
+void added_destroy(struct added *a)
+{
+	if (!a)
+		return;
+	free(a->nodes);
+	free(a->tokens);
+	free(a);
+}
+
+static int32_t find_child(const struct added *a, int32_t node,
+			  unsigned char byte)
+{
+	int32_t c = a->nodes[node].child;
+	while (c && a->nodes[c].byte != byte)
+		c = a->nodes[c].sibling;
+	return c;
+}
+
+void added_insert(struct added *a, struct str text,
+		  const struct added_token *token)
+{
+	unsigned char first = (unsigned char)text.p[0];
+	if (!a->root[first])
+		a->root[first] = add_node(a, first);
+	int32_t node = a->root[first];
+	for (size_t i = 1; i < text.n; i++) {
+		unsigned char byte = (unsigned char)text.p[i];
+		int32_t next = find_child(a, node, byte);
+		if (!next) {
+			next = add_node(a, byte);
+			a->nodes[next].sibling = a->nodes[node].child;
+			a->nodes[node].child = next;
+		}
+		node = next;
+	}
+	if (a->nodes[node].i_token >= 0)
+		return;
+	a->tokens = xrealloc(a->tokens, ((size_t)a->n_tokens + 1) *
+						sizeof *a->tokens);
+	a->tokens[a->n_tokens] = *token;
+	a->tokens[a->n_tokens].text = (struct str){0};
+	a->nodes[node].i_token = a->n_tokens++;
+}
+
+/* White_Space, and what Rust's \w means: Alphabetic (letters, letter numbers and
+ * the circled letters among the symbols), marks, digits, connectors, joiners. */
+static bool is_space(uint32_t cp)
+{
+	if (cp < 0x80)
+		return cp == ' ' || (cp >= '\t' && cp <= '\r');
+	utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+	return c == UTF8PROC_CATEGORY_ZS || c == UTF8PROC_CATEGORY_ZL ||
+	       c == UTF8PROC_CATEGORY_ZP || cp == 0x85;
+}
+
+static bool is_word(uint32_t cp)
+{
+	switch (utf8proc_category((utf8proc_int32_t)cp)) {
+	case UTF8PROC_CATEGORY_LU:
+	case UTF8PROC_CATEGORY_LL:
+	case UTF8PROC_CATEGORY_LT:
+	case UTF8PROC_CATEGORY_LM:
+	case UTF8PROC_CATEGORY_LO:
+	case UTF8PROC_CATEGORY_NL:
+	case UTF8PROC_CATEGORY_ND:
+	case UTF8PROC_CATEGORY_MN:
+	case UTF8PROC_CATEGORY_MC:
+	case UTF8PROC_CATEGORY_ME:
+	case UTF8PROC_CATEGORY_PC:
+		return true;
+	case UTF8PROC_CATEGORY_SO:
+		return (cp >= 0x24B6 && cp <= 0x24E9) ||
+		       (cp >= 0x1F130 && cp <= 0x1F149) ||
+		       (cp >= 0x1F150 && cp <= 0x1F169) ||
+		       (cp >= 0x1F170 && cp <= 0x1F189);
+	default:
+		return cp == 0x200C || cp == 0x200D;
+	}
+}
+
+static uint32_t char_after(struct str s, size_t at, size_t *out_end)
+{
+	uint32_t cp;
+	*out_end = at + utf8_decode((struct str){s.p + at, s.n - at}, &cp);
+	return cp;
+}
+
+static uint32_t char_before(struct str s, size_t at, size_t *out_start)
+{
+	do
+		at--;
+	while (at > 0 && ((unsigned char)s.p[at] & 0xC0) == 0x80);
+	*out_start = at;
+	return char_after(s, at, &(size_t){0});
+}
+
+static bool is_single_word(struct str s, size_t start, size_t end)
+{
+	size_t i;
+	return !(start > 0 && is_word(char_before(s, start, &i))) &&
+	       !(end < s.n && is_word(char_after(s, end, &i)));
+}
+
+static size_t strip_left(struct str s, size_t start, size_t stop)
+{
+	while (start > stop) {
+		size_t before;
+		if (!is_space(char_before(s, start, &before)))
+			break;
+		start = before;
+	}
+	return MAX(start, stop);
+}
+
+/* Remembers the run it measured: tokens that are white space themselves would
+ * measure the same run again and again. */
+static size_t strip_right(struct added_scan *s, size_t end)
+{
+	if (end >= s->space_start && end <= s->space_end)
+		return s->space_end;
+	s->space_start = end;
+	while (end < s->v.text.n) {
+		size_t after;
+		if (!is_space(char_after(s->v.text, end, &after)))
+			break;
+		end = after;
+	}
+	return s->space_end = end;
+}
+
+static bool may_write(enum trust trust, const struct added_token *token)
+{
+	return trust == TRUST_TEMPLATE ||
+	       (trust == TRUST_MODEL && !token->special);
+}
+
+/* The longest token at `at` that its writers may write, or NULL. */
+static const struct added_token *longest_at(const struct added *a,
+					    struct markview v, size_t at,
+					    size_t *out_end)
+{
+	const struct added_token *best = NULL;
+	int32_t node = a->root[(unsigned char)v.text.p[at]];
+	for (size_t i = at + 1; node; i++) {
+		int32_t t = a->nodes[node].i_token;
+		if (t >= 0 &&
+		    may_write(markview_least(v, at, i), &a->tokens[t])) {
+			best = &a->tokens[t];
+			*out_end = i;
+		}
+		if (i == v.text.n)
+			break;
+		node = find_child(a, node, (unsigned char)v.text.p[i]);
+	}
+	return best;
+}
+
+/* The first allowed token at or after s->at. */
+static const struct added_token *find(struct added_scan *s, size_t *out_start,
+				      size_t *out_end)
+{
+	struct str text = s->v.text;
+	if (s->a->n_tokens == 0)
+		return NULL;
+	size_t i = s->at;
+	while (i < text.n) {
+		enum trust trust;
+		size_t run_end = markview_run_end(s->v, i, &trust);
+		if (trust == TRUST_USER)
+			i = run_end;
+		for (; i < run_end; i++) {
+			if (!s->a->root[(unsigned char)text.p[i]])
+				continue;
+			const struct added_token *t =
+				longest_at(s->a, s->v, i, out_end);
+			if (t) {
+				*out_start = i;
+				return t;
+			}
+		}
+	}
+	return NULL;
+}
+
+void added_scan_init(struct added_scan *s, const struct added *a,
+		     struct markview v)
+{
+	*s = (struct added_scan){.a = a, .v = v, .space_start = 1};
+}
+
+bool added_scan_next(struct added_scan *s, struct added_match *out)
+{
+	size_t start, end;
+	const struct added_token *t;
+	while ((t = find(s, &start, &end))) {
+		s->at = end;
+		if (t->single_word && !is_single_word(s->v.text, start, end))
+			continue;
+		if (t->lstrip)
+			start = strip_left(s->v.text, start, s->done);
+		if (t->rstrip)
+			end = strip_right(s, end);
+		*out = (struct added_match){start, end, t->id};
+		s->done = end;
+		return true;
+	}
+	return false;
+}

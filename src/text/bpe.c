@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A word starts as one symbol per byte. While any two neighbours have a merge,
+ * the pair of lowest rank becomes one symbol, the leftmost of equals first.
+ *
+ * Most words of a text are short and many come again, so four ways lead to
+ * the same ids, the cheapest first:
+ *   1. the word is one piece and merging is known to end there (bpe_add_word);
+ *   2. the word is in the cache, a direct-mapped table of recent short words;
+ *   3. up to SHORT symbols: the ranks lie in an array, each merge looks for the
+ *      least and closes the gap. Quadratic, but in a few cache lines;
+ *   4. longer: symbols in a linked list and a heap of (rank, position). A merge
+ *      leaves stale entries behind; one is stale when the pair at its place has
+ *      another rank now. Each merge removes a symbol and adds two entries, so all
+ *      is O(n log n), also for a megabyte of one character.
+ */
+#include "text/bpe.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#define NO_RANK UINT32_MAX
+#define SHORT 48
+#define CACHE_SLOTS 2048
+#define CACHE_WORD 23 /* longest cached word; a slot is one cache line */
+#define CACHE_IDS 9
+
+struct slot {
+	unsigned char n_word, n_ids; /* n_word 0: free */
+	char word[CACHE_WORD];
+	int32_t ids[CACHE_IDS];
+};
+
+struct symbol {
+	int32_t id; /* -1: merged into the one before */
+	uint32_t prev, next;
+};
+#define NONE UINT32_MAX
+
+struct bpe_work {
+	struct symbol *symbols;
+	uint64_t *heap; /* rank << 32 | position of the left symbol */
+	size_t cap, n_heap;
+	struct slot *cache; /* NULL: none */
+};
+
+void bpe_init(struct bpe *b, size_t n_merges)
+{
+	*b = (struct bpe){.unk_id = -1};
+	u64map_init(&b->merges, n_merges);
+	strmap_init(&b->words, 0);
+	u64map_init(&b->parts, 0);
+	memset(b->byte_id, 0xFF, sizeof b->byte_id);
+}
+
+void bpe_deinit(struct bpe *b)
+{
+	u64map_deinit(&b->merges);
+	strmap_deinit(&b->words);
+	u64map_deinit(&b->parts);
+}
+
+static uint64_t pair_key(int32_t left, int32_t right)
+{
+	return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+void bpe_add_merge(struct bpe *b, int32_t left, int32_t right, int32_t merged,
+		   uint32_t rank, bool is_special)
+{
+	uint64_t key = pair_key(left, right);
+	u64map_put(&b->merges, key, (uint64_t)rank << 32 | (uint32_t)merged);
+	if (is_special)
+		u64map_put(&b->parts, (uint32_t)merged, key);
+}
+
+void bpe_add_word(struct bpe *b, struct str word, int32_t id)
+{
+	strmap_put(&b->words, word, (uint32_t)id);
+	b->max_word = MAX(b->max_word, word.n);
+}
+
+struct bpe_work *bpe_work_create(bool with_cache)
+{
+	struct bpe_work *w = xcalloc(1, sizeof *w);
+	if (with_cache)
+		w->cache = xcalloc(CACHE_SLOTS, sizeof *w->cache);
+	return w;
+}
+
+void bpe_work_destroy(struct bpe_work *w)
+{
+	if (!w)
+		return;
+	free(w->symbols);
+	free(w->heap);
+	free(w->cache);
+	free(w);
+}
+
+static uint32_t pair_rank(const struct bpe *b, int32_t left, int32_t right,
+			  int32_t *out_merged)
+{
+	uint64_t v;
+	if (!u64map_get(&b->merges, pair_key(left, right), &v))
+		return NO_RANK;
+	*out_merged = (int32_t)(uint32_t)v;
+	return (uint32_t)(v >> 32);
+}
+
+/* The merge may not end in a control token (see bpe.h). Parts are shorter than
+ * the whole, so this ends; a piece of one byte has none. */
+static void add_id(const struct bpe *b, struct ids *out, int32_t id)
+{
+	uint64_t pair;
+	if (b->parts.n == 0 ||
+	    !u64map_get(&b->parts, (uint32_t)id, &pair)) {
+		ids_add(out, id);
+		return;
+	}
+	add_id(b, out, (int32_t)(pair >> 32));
+	add_id(b, out, (int32_t)(uint32_t)pair);
+}
+
+/* Ids of the bytes of word, at most word.n. A byte without a piece is left out
+ * where there is no unknown token, as Hugging Face does. */
+static size_t first_ids(const struct bpe *b, struct str word, size_t *i,
+			int32_t *out, size_t max)
+{
+	size_t n = 0;
+	for (; *i < word.n && n < max; (*i)++) {
+		int32_t id = b->byte_id[(unsigned char)word.p[*i]];
+		if (id < 0) {
+			id = b->unk_id;
+			bool follows = *i > 0 &&
+				b->byte_id[(unsigned char)word.p[*i - 1]] < 0;
+			if (id < 0 || (b->fuse_unk && follows))
+				continue;
+		}
+		out[n++] = id;
+	}
+	return n;
+}
+
+static void merge_short(const struct bpe *b, struct str word, struct ids *out)
+{
+	int32_t ids[SHORT], merged[SHORT];
+	uint32_t rank[SHORT]; /* of the pair (i, i + 1) */
+	size_t at = 0, n = first_ids(b, word, &at, ids, SHORT);
+	for (size_t i = 0; i + 1 < n; i++)
+		rank[i] = pair_rank(b, ids[i], ids[i + 1], &merged[i]);
+	while (n > 1) {
+		size_t best = 0;
+		for (size_t i = 1; i + 1 < n; i++)
+			if (rank[i] < rank[best])
+				best = i;
+		if (rank[best] == NO_RANK)
+			break;
+		ids[best] = merged[best];
+		n--;
+		for (size_t i = best + 1; i < n; i++) {
+			ids[i] = ids[i + 1];
+			rank[i - 1] = rank[i];
+			merged[i - 1] = merged[i];
+		}
+		if (best > 0)
+			rank[best - 1] = pair_rank(b, ids[best - 1], ids[best],
+						   &merged[best - 1]);
+		if (best + 1 < n)
+			rank[best] = pair_rank(b, ids[best], ids[best + 1],
+					       &merged[best]);
+	}
+	for (size_t i = 0; i < n; i++)
+		add_id(b, out, ids[i]);
+}
+
+static void sift_down(uint64_t *heap, size_t n, size_t i)
+{
+	uint64_t key = heap[i];
+	for (size_t child; (child = 2 * i + 1) < n; i = child) {
+		if (child + 1 < n && heap[child + 1] < heap[child])
+			child++;
+		if (heap[child] >= key)
+			break;
+		heap[i] = heap[child];
+	}
+	heap[i] = key;
+}
+
+static void heap_push(struct bpe_work *w, uint64_t key)
+{
+	size_t i = w->n_heap++;
+	while (i > 0 && w->heap[(i - 1) / 2] > key) {
+		w->heap[i] = w->heap[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	w->heap[i] = key;
+}
+
+static uint64_t heap_pop(struct bpe_work *w)
+{
+	uint64_t top = w->heap[0];
+	w->heap[0] = w->heap[--w->n_heap];
+	sift_down(w->heap, w->n_heap, 0);
+	return top;
+}
+
+/* Entry for the pair that begins at i, if it has a merge. */
+static bool pair_entry(const struct bpe *b, const struct symbol *s, uint32_t i,
+		       uint64_t *out_key, int32_t *out_merged)
+{
+	if (s[i].id < 0 || s[i].next == NONE)
+		return false;
+	uint32_t rank = pair_rank(b, s[i].id, s[s[i].next].id, out_merged);
+	*out_key = (uint64_t)rank << 32 | i;
+	return rank != NO_RANK;
+}
+
+static enum status reserve(struct bpe_work *w, size_t n)
+{
+	if (n <= w->cap)
+		return OK;
+	/* n - 1 entries at first, and each of n - 1 merges pops one and pushes at
+	 * most two. */
+	struct symbol *s = realloc(w->symbols, n * sizeof *s);
+	if (s)
+		w->symbols = s;
+	uint64_t *heap = realloc(w->heap, 2 * n * sizeof *heap);
+	if (heap)
+		w->heap = heap;
+	if (!s || !heap)
+		return E_NOMEM;
+	w->cap = n;
+	return OK;
+}
+
+static size_t link_symbols(const struct bpe *b, struct symbol *s,
+			   struct str word)
+{
+	size_t n = 0;
+	for (size_t at = 0; at < word.n;) {
+		int32_t ids[SHORT];
+		size_t k = first_ids(b, word, &at, ids, SHORT);
+		for (size_t i = 0; i < k; i++, n++)
+			s[n] = (struct symbol){ids[i], (uint32_t)n - 1,
+					       (uint32_t)n + 1};
+	}
+	if (n > 0) {
+		s[0].prev = NONE;
+		s[n - 1].next = NONE;
+	}
+	return n;
+}
+
+static enum status merge_long(const struct bpe *b, struct bpe_work *w,
+			      struct str word, struct ids *out)
+{
+	enum status st = reserve(w, word.n);
+	if (st != OK)
+		return st;
+	struct symbol *s = w->symbols;
+	size_t n = link_symbols(b, s, word);
+	uint64_t key;
+	int32_t merged;
+	w->n_heap = 0;
+	for (uint32_t i = 0; i + 1 < n; i++)
+		if (pair_entry(b, s, i, &key, &merged))
+			w->heap[w->n_heap++] = key;
+	for (size_t i = w->n_heap / 2; i-- > 0;)
+		sift_down(w->heap, w->n_heap, i);
+	while (w->n_heap > 0) {
+		uint64_t top = heap_pop(w);
+		uint32_t i = (uint32_t)top;
+		if (!pair_entry(b, s, i, &key, &merged) || key != top)
+			continue; /* stale */
+		uint32_t gone = s[i].next;
+		s[i].id = merged;
+		s[i].next = s[gone].next;
+		s[gone].id = -1;
+		if (s[i].next != NONE)
+			s[s[i].next].prev = i;
+		if (s[i].prev != NONE &&
+		    pair_entry(b, s, s[i].prev, &key, &merged))
+			heap_push(w, key);
+		if (pair_entry(b, s, i, &key, &merged))
+			heap_push(w, key);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (s[i].id >= 0)
+			add_id(b, out, s[i].id);
+	return OK;
+}
+
+static enum status merge(const struct bpe *b, struct bpe_work *w,
+			 struct str word, struct ids *out)
+{
+	if (word.n > SHORT)
+		return merge_long(b, w, word, out);
+	merge_short(b, word, out);
+	return OK;
+}
+
+enum status bpe_encode(const struct bpe *b, struct bpe_work *w, struct str word,
+		       struct ids *out)
+{
+	uint32_t id;
+	if (word.n <= b->max_word && strmap_get(&b->words, word, &id)) {
+		ids_add(out, (int32_t)id);
+		return OK;
+	}
+	if (!w->cache || word.n > CACHE_WORD)
+		return merge(b, w, word, out);
+	struct slot *slot = &w->cache[hash_bytes(0, word.p, word.n) &
+				      (CACHE_SLOTS - 1)];
+	if (slot->n_word == word.n &&
+	    memcmp(slot->word, word.p, word.n) == 0) {
+		for (int i = 0; i < slot->n_ids; i++)
+			ids_add(out, slot->ids[i]);
+		return OK;
+	}
+	size_t before = out->n;
+	enum status st = merge(b, w, word, out);
+	if (st == OK && out->n - before <= CACHE_IDS) {
+		slot->n_word = (unsigned char)word.n;
+		slot->n_ids = (unsigned char)(out->n - before);
+		memcpy(slot->word, word.p, word.n);
+		if (slot->n_ids)
+			memcpy(slot->ids, out->p + before,
+			       slot->n_ids * sizeof *slot->ids);
+	}
+	return st;
+}

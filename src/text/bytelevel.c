@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bytes that print as Latin-1 (0x21..0x7E, 0xA1..0xAC, 0xAE..0xFF) stand for
+ * themselves; the 68 others were given U+0100 and up in order of the byte.
+ */
+#include "text/bytelevel.h"
+
+#include "base/utf8.h"
+
+/* Byte that cp stands for, or -1. */
+static int byte_of(uint32_t cp)
+{
+	if ((cp >= 0x21 && cp <= 0x7E) || (cp >= 0xA1 && cp <= 0xAC) ||
+	    (cp >= 0xAE && cp <= 0xFF))
+		return (int)cp;
+	if (cp < 0x100 || cp >= 0x100 + 68)
+		return -1;
+	int k = (int)cp - 0x100;
+	if (k < 0x21)
+		return k;
+	if (k == 0x21)
+		return 0x7F;
+	return k < 67 ? 0x80 + (k - 0x22) : 0xAD;
+}
+
+bool bytelevel_decode(struct str spelled, struct buf *out)
+{
+	size_t before = out->n;
+	for (size_t i = 0; i < spelled.n;) {
+		uint32_t cp;
+		i += utf8_decode((struct str){spelled.p + i, spelled.n - i},
+				 &cp);
+		int byte = byte_of(cp);
+		if (byte < 0) {
+			out->n = before;
+			return false;
+		}
+		buf_add_c(out, (char)byte);
+	}
+	return true;
+}

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One token out of a vocabulary of 150,000, without sorting it.
+ *
+ * top_k, top_p and min_p each keep a prefix of the tokens ordered best first
+ * (weight, then lower id). So all that has to be found is the prefix's last
+ * token, the cut; quickselect finds it in linear time, by count (top_k) or by mass
+ * (top_p), and a small top_k goes through a heap instead. The draw then walks the
+ * kept tokens by ascending id. That order matters: a recomputed sequence may
+ * have logits that differ in the last bit, and while a sorted order would
+ * shuffle the neighbours and draw another token, ids stay where they are.
+ *
+ * The passes, for V entries:
+ *   softmax_max         NaN check and the maximum
+ *   adjust              only with bias, penalties or bans: a copy
+ *   argmax | heap of k | softmax_weights over all, then gather
+ *
+ * The gather keeps what can be in the nucleus: tokens lighter than
+ * (1 - top_p) Z / V weigh at most (1 - top_p) Z together, so the nucleus lies
+ * above that, and what quickselect sees is usually a few hundred tokens.
+ */
+#include "text/sampler.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "text/softmax.h"
+
+#define GREEDY_BELOW 1e-5f
+#define HEAP_MAX 1024 /* above it a heap loses to quickselect */
+
+struct cand {
+	float w;
+	int32_t id;
+};
+
+/* A token the penalties know. */
+struct seen {
+	int32_t id;
+	int32_t n_output;
+};
+
+struct sampler {
+	struct sampler_params p;
+	int32_t n_vocab;
+	uint64_t rng[4];
+
+	struct u64map seen_of; /* id to index into seen */
+	struct seen *seen;
+	size_t n_seen, cap_seen;
+
+	float *scratch;            /* (V) adjusted logits, then weights */
+	struct cand *cands, *work; /* gathered by id; quickselect's copy */
+	int32_t cap_cands;
+};
+
+/* --- generator: xoshiro256**, seeded by splitmix64 ----------------------- */
+
+static uint64_t splitmix64(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9E3779B97F4A7C15u);
+	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+	z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+	return z ^ (z >> 31);
+}
+
+static uint64_t rotl(uint64_t x, int k)
+{
+	return x << k | x >> (64 - k);
+}
+
+static uint64_t rng_next(uint64_t s[4])
+{
+	uint64_t out = rotl(s[1] * 5, 7) * 9;
+	uint64_t t = s[1] << 17;
+	s[2] ^= s[0];
+	s[3] ^= s[1];
+	s[1] ^= s[2];
+	s[0] ^= s[3];
+	s[2] ^= t;
+	s[3] = rotl(s[3], 45);
+	return out;
+}
+
+/* [0, 1), 53 bits. */
+static double rng_unit(uint64_t s[4])
+{
+	return (double)(rng_next(s) >> 11) * 0x1p-53;
+}
+
+uint64_t sampler_seed_of_choice(uint64_t seed, int i)
+{
+	if (i == 0)
+		return seed;
+	uint64_t state = seed + (uint64_t)i * 0xD1B54A32D192ED03u;
+	return splitmix64(&state);
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+struct sampler *sampler_create(const struct sampler_params *p, int32_t n_vocab)
+{
+	struct sampler *s = xcalloc(1, sizeof *s);
+	uint64_t state = p->seed;
+	s->p = *p;
+	s->n_vocab = n_vocab;
+	for (int i = 0; i < 4; i++)
+		s->rng[i] = splitmix64(&state);
+	u64map_init(&s->seen_of, 0);
+	return s;
+}
+
+void sampler_destroy(struct sampler *s)
+{
+	if (!s)
+		return;
+	u64map_deinit(&s->seen_of);
+	free(s->seen);
+	free(s->scratch);
+	free(s->cands);
+	free(s->work);
+	free(s);
+}
+
+/* --- penalties ----------------------------------------------------------- */
+
+static struct seen *seen_add(struct sampler *s, int32_t id)
+{
+	uint64_t at;
+	if (u64map_get(&s->seen_of, (uint64_t)id, &at))
+		return &s->seen[at];
+	if (s->n_seen == s->cap_seen) {
+		s->cap_seen = s->cap_seen ? s->cap_seen * 2 : 64;
+		s->seen = xrealloc(s->seen, s->cap_seen * sizeof *s->seen);
+	}
+	u64map_put(&s->seen_of, (uint64_t)id, s->n_seen);
+	s->seen[s->n_seen] = (struct seen){.id = id};
+	return &s->seen[s->n_seen++];
+}
+
+static bool in_range(const struct sampler *s, int32_t id)
+{
+	return id >= 0 && id < s->n_vocab;
+}
+
+static bool has_penalties(const struct sampler_params *p)
+{
+	return p->repetition_penalty != 1 || p->presence_penalty != 0 ||
+	       p->frequency_penalty != 0;
+}
+
+void sampler_add_prompt(struct sampler *s, const int32_t *ids, size_t n)
+{
+	if (s->p.repetition_penalty == 1)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (in_range(s, ids[i]))
+			seen_add(s, ids[i]);
+}
+
+void sampler_add_output(struct sampler *s, int32_t id)
+{
+	if (has_penalties(&s->p) && in_range(s, id))
+		seen_add(s, id)->n_output++;
+}
+
+static void add_penalties(const struct sampler *s, float *x)
+{
+	const struct sampler_params *p = &s->p;
+	for (size_t i = 0; i < s->n_seen; i++) {
+		const struct seen *t = &s->seen[i];
+		float *l = &x[t->id];
+		if (p->repetition_penalty != 1)
+			*l = *l > 0 ? *l / p->repetition_penalty
+				    : *l * p->repetition_penalty;
+		*l -= p->frequency_penalty * (float)t->n_output;
+		if (t->n_output > 0)
+			*l -= p->presence_penalty;
+	}
+}
+
+/* The logits to choose from: the model's own where nothing touches them. */
+static const float *adjust(struct sampler *s, const float *logits,
+			   const int32_t *banned, int n_banned)
+{
+	if (s->p.n_bias == 0 && n_banned == 0 && s->n_seen == 0)
+		return logits;
+	float *x = s->scratch;
+	memcpy(x, logits, (size_t)s->n_vocab * sizeof *x);
+	for (int i = 0; i < s->p.n_bias; i++)
+		if (in_range(s, s->p.bias[i].id))
+			x[s->p.bias[i].id] += s->p.bias[i].bias;
+	add_penalties(s, x);
+	for (int i = 0; i < n_banned; i++)
+		if (in_range(s, banned[i]))
+			x[banned[i]] = -INFINITY;
+	return x;
+}
+
+/* --- selection ----------------------------------------------------------- */
+
+static bool is_better(struct cand a, struct cand b)
+{
+	return (a.w > b.w) | ((a.w == b.w) & (a.id < b.id));
+}
+
+static void swap(struct cand *a, struct cand *b)
+{
+	struct cand t = *a;
+	*a = *b;
+	*b = t;
+}
+
+/* The worst is on top. */
+static void heap_sift(struct cand *h, int n, int at)
+{
+	for (;;) {
+		int worst = at;
+		for (int c = 2 * at + 1; c <= 2 * at + 2 && c < n; c++)
+			if (is_better(h[worst], h[c]))
+				worst = c;
+		if (worst == at)
+			return;
+		swap(&h[at], &h[worst]);
+		at = worst;
+	}
+}
+
+/* The k best of x (n), as a heap. k <= n. */
+static void heap_select(const float *x, int32_t n, int k, struct cand *h)
+{
+	for (int i = 0; i < k; i++)
+		h[i] = (struct cand){x[i], i};
+	for (int i = k / 2 - 1; i >= 0; i--)
+		heap_sift(h, k, i);
+	for (int32_t i = k; i < n; i++) {
+		/* An equal one comes later, so it has the higher id: worse. */
+		if (x[i] > h[0].w) {
+			h[0] = (struct cand){x[i], i};
+			heap_sift(h, k, 0);
+		}
+	}
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	return is_better(*(const struct cand *)a, *(const struct cand *)b) ? -1 : 1;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return ((const struct cand *)a)->id < ((const struct cand *)b)->id ? -1 : 1;
+}
+
+/* The last token of the shortest prefix, best first, whose measure (mass, or
+ * count) reaches `need`; the best alone when need <= 0, the worst when all
+ * together do not reach it. Shuffles c. */
+static struct cand select_cut(struct cand *c, int32_t n, double need,
+			      bool is_mass)
+{
+	int32_t lo = 0, hi = n;
+	uint32_t lcg = 1; /* pivots nobody can aim at from outside */
+	while (hi - lo > 1) {
+		lcg = lcg * 1664525u + 1013904223u;
+		swap(&c[lo + (int32_t)((lcg >> 8) % (uint32_t)(hi - lo))], &c[hi - 1]);
+		struct cand pivot = c[hi - 1];
+		int32_t mid = lo;
+		double better = 0;
+		/* No branch on the comparison: it could not be predicted. */
+		for (int32_t i = lo; i < hi - 1; i++) {
+			bool is_in = is_better(c[i], pivot);
+			double m = is_mass ? c[i].w : 1;
+			better += is_in * m;
+			swap(&c[i], &c[mid]);
+			mid += is_in;
+		}
+		swap(&c[mid], &c[hi - 1]);
+		double with = better + (is_mass ? pivot.w : 1);
+		if (need <= better)
+			hi = mid > lo ? mid : lo + 1;
+		else if (need <= with || mid == hi - 1)
+			return pivot;
+		else {
+			need -= with;
+			lo = mid + 1;
+		}
+	}
+	return c[lo];
+}
+
+static void reserve_cands(struct sampler *s, int32_t n)
+{
+	if (n <= s->cap_cands)
+		return;
+	free(s->cands);
+	free(s->work);
+	s->cands = xmalloc((size_t)n * sizeof *s->cands);
+	s->work = xmalloc((size_t)n * sizeof *s->work);
+	s->cap_cands = n;
+}
+
+/* Keep the prefix of cands[0..n) that reaches need; order stays by id. */
+static int32_t keep_prefix(struct sampler *s, int32_t n, double need,
+			   bool is_mass)
+{
+	memcpy(s->work, s->cands, (size_t)n * sizeof *s->work);
+	struct cand cut = select_cut(s->work, n, need, is_mass);
+	int32_t kept = 0;
+	for (int32_t i = 0; i < n; i++) {
+		struct cand c = s->cands[i];
+		s->cands[kept] = c;
+		kept += !is_better(cut, c);
+	}
+	return kept;
+}
+
+/* --- drawing ------------------------------------------------------------- */
+
+static double mass_of(const struct cand *c, int32_t n)
+{
+	double sum = 0;
+	for (int32_t i = 0; i < n; i++)
+		sum += c[i].w;
+	return sum;
+}
+
+/* The k best with their weights, by id, through the heap. */
+static void gather_top_k(struct sampler *s, const float *x, float max, int32_t k)
+{
+	heap_select(x, s->n_vocab, k, s->cands);
+	qsort(s->cands, (size_t)k, sizeof *s->cands, by_id);
+	for (int32_t i = 0; i < k; i++)
+		s->scratch[i] = s->cands[i].w;
+	softmax_weights(s->scratch, k, max, 1 / s->p.temperature, s->scratch);
+	for (int32_t i = 0; i < k; i++)
+		s->cands[i].w = s->scratch[i];
+}
+
+/* Those of weights w (V) that reach `floor`. */
+static int32_t gather_above(struct sampler *s, const float *w, float floor)
+{
+	int32_t n = 0;
+	for (int32_t i = 0; i < s->n_vocab; i++) {
+		s->cands[n] = (struct cand){w[i], i};
+		n += (w[i] >= floor) & (w[i] > 0);
+	}
+	return n;
+}
+
+static int32_t draw_all(struct sampler *s, const float *w, double sum)
+{
+	double target = rng_unit(s->rng) * sum, acc = 0;
+	int32_t last = 0;
+	for (int32_t i = 0; i < s->n_vocab; i++) {
+		if (w[i] <= 0)
+			continue;
+		acc += w[i];
+		last = i;
+		if (acc > target)
+			break;
+	}
+	return last;
+}
+
+static int32_t draw_cands(struct sampler *s, int32_t n)
+{
+	double target = rng_unit(s->rng) * mass_of(s->cands, n), acc = 0;
+	for (int32_t i = 0; i < n - 1; i++) {
+		acc += s->cands[i].w;
+		if (acc > target)
+			return s->cands[i].id;
+	}
+	return s->cands[n - 1].id;
+}
+
+/* What may be drawn when top_k is off or too large for the heap: by id, weights
+ * filled in, cut at top_k; at top_p too unless top_k must come first. */
+static int32_t gather(struct sampler *s, double sum, bool has_k, bool has_p)
+{
+	const struct sampler_params *p = &s->p;
+	float floor = 0;
+	if (!has_k) {
+		/* A hair below the bound of the essay: weights are rounded. */
+		floor = (float)((1 - p->top_p) * sum * 0.999 / s->n_vocab);
+		floor = MIN(MAX(floor, p->min_p), 1);
+	}
+	reserve_cands(s, s->n_vocab);
+	int32_t n = gather_above(s, s->scratch, floor);
+	if (has_k && n > p->top_k)
+		n = keep_prefix(s, n, p->top_k, false);
+	if (has_p && !has_k)
+		n = keep_prefix(s, n, p->top_p * sum, true);
+	return n;
+}
+
+/* The best weighs exactly 1, so min_p is a weight. */
+static int32_t keep_min_p(struct sampler *s, int32_t n)
+{
+	int32_t kept = 0;
+	for (int32_t i = 0; i < n; i++)
+		if (s->cands[i].w >= MIN(s->p.min_p, 1))
+			s->cands[kept++] = s->cands[i];
+	return kept;
+}
+
+static int32_t draw(struct sampler *s, const float *x, float max)
+{
+	const struct sampler_params *p = &s->p;
+	bool has_k = p->top_k > 0 && p->top_k < s->n_vocab;
+	bool has_p = p->top_p < 1;
+	int32_t n;
+
+	if (has_k && p->top_k <= HEAP_MAX) {
+		n = p->top_k;
+		reserve_cands(s, n);
+		gather_top_k(s, x, max, n);
+	} else {
+		double sum = softmax_weights(x, s->n_vocab, max,
+					     1 / p->temperature, s->scratch);
+		if (!has_k && !has_p && p->min_p <= 0)
+			return draw_all(s, s->scratch, sum);
+		n = gather(s, sum, has_k, has_p);
+	}
+	if (has_k && has_p)
+		n = keep_prefix(s, n, p->top_p * mass_of(s->cands, n), true);
+	if (p->min_p > 0)
+		n = keep_min_p(s, n);
+	return draw_cands(s, n);
+}
+
+static int32_t argmax(const float *x, float max)
+{
+	int32_t i = 0;
+	while (x[i] != max)
+		i++;
+	return i;
+}
+
+static void add_logprobs(const struct sampler *s, const float *logits, float max,
+			 struct sampled *out)
+{
+	double log_sum = max + log(softmax_sum(logits, s->n_vocab, max));
+	int k = MIN(MIN(s->p.n_top_logprobs, SAMPLER_TOP_MAX), s->n_vocab);
+	struct cand top[SAMPLER_TOP_MAX];
+
+	out->logprob = (float)(logits[out->id] - log_sum);
+	if (k <= 0)
+		return;
+	heap_select(logits, s->n_vocab, k, top);
+	qsort(top, (size_t)k, sizeof *top, by_rank);
+	for (int i = 0; i < k; i++)
+		out->top[i] = (struct token_logprob){top[i].id,
+						     (float)(top[i].w - log_sum)};
+	out->n_top = k;
+}
+
+enum status sampler_next(struct sampler *s, const float *logits,
+			 const int32_t *banned, int n_banned,
+			 struct sampled *out)
+{
+	float raw_max, max;
+	if (!softmax_max(logits, s->n_vocab, &raw_max))
+		return E_BACKEND;
+	if (!s->scratch)
+		s->scratch = xmalloc((size_t)s->n_vocab * sizeof *s->scratch);
+	const float *x = adjust(s, logits, banned, n_banned);
+	if (x == logits)
+		max = raw_max;
+	else if (!softmax_max(x, s->n_vocab, &max))
+		return E_INVAL;
+
+	out->n_top = 0;
+	out->logprob = 0;
+	if (s->p.temperature >= GREEDY_BELOW)
+		out->id = draw(s, x, max);
+	else
+		out->id = argmax(x, max);
+	if (s->p.n_top_logprobs >= 0)
+		add_logprobs(s, logits, raw_max, out);
+	sampler_add_output(s, out->id);
+	return OK;
+}
+
+double sampler_logprob(const float *logits, int32_t n_vocab, int32_t id)
+{
+	double max = -INFINITY, sum = 0;
+	for (int32_t i = 0; i < n_vocab; i++)
+		max = logits[i] > max ? logits[i] : max;
+	for (int32_t i = 0; i < n_vocab; i++)
+		sum += exp(logits[i] - max);
+	return logits[id] - max - log(sum);
+}

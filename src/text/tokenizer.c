@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The way of a text to ids, as Hugging Face `tokenizers` goes it:
+ *
+ *   text ─ added tokens (not normalized) ─ NFC ─ added tokens (normalized)
+ *        ─ words (pretok.c) ─ merges (bpe.c) ─ ids
+ *
+ * Each stage works on the pieces that the stage before left as plain text. Who wrote
+ * a byte matters in the two searches for added tokens and nowhere else: words and
+ * merges see the text as if one had written all of it.
+ *
+ * Control tokens come out of those searches only. Merging cannot make one, even
+ * where the vocabulary could spell it (see bpe_add_merge), with one exception: a
+ * special token that is a single byte of the alphabet (some models pad with "!")
+ * is that byte.
+ */
+#include "text/tokenizer.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "text/added.h"
+#include "text/bpe.h"
+#include "text/normalize.h"
+#include "text/pretok.h"
+#include "text/vocab.h"
+
+#define MAX_TEXT_BYTES ((size_t)1 << 30)
+/* From here on a text is worth a cache of words. */
+#define CACHE_FROM_BYTES 4096
+
+struct tokenizer {
+	struct vocab vocab;
+	struct bpe bpe;
+	struct pretok *pretok;
+	struct added *raw, *normalized; /* searched before and after NFC */
+	bool nfc;
+	struct ids prefix, suffix;
+};
+
+void ids_add(struct ids *ids, int32_t id)
+{
+	if (ids->n == ids->cap) {
+		ids->cap = ids->cap ? ids->cap * 2 : 64;
+		ids->p = xrealloc(ids->p, ids->cap * sizeof *ids->p);
+	}
+	ids->p[ids->n++] = id;
+}
+
+void ids_deinit(struct ids *ids)
+{
+	free(ids->p);
+	*ids = (struct ids){0};
+}
+
+static void add_all(struct ids *out, const int32_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		ids_add(out, p[i]);
+}
+
+/* --- building -------------------------------------------------------------- */
+
+static enum status set_alphabet(struct tokenizer *t,
+				const struct tokenizer_def *def,
+				struct fail *fail)
+{
+	int n_missing = 256;
+	for (int32_t id = 0; id < def->n_pieces; id++) {
+		const struct vocab_entry *e = &t->vocab.entries[id];
+		if (!(e->flags & VOCAB_BYTES) || e->bytes.n != 1)
+			continue;
+		t->bpe.byte_id[(unsigned char)e->bytes.p[0]] = id;
+		n_missing--;
+	}
+	if (n_missing == 0 || !def->unk.p)
+		return OK;
+	int32_t id = vocab_find(&t->vocab, def->unk);
+	if (!vocab_has(&t->vocab, id, VOCAB_PIECE))
+		return fail_set(fail, E_FORMAT,
+				"%d bytes have no piece, nor has the unknown "
+				"token", n_missing);
+	t->bpe.unk_id = id;
+	t->bpe.fuse_unk = def->fuse_unk;
+	return OK;
+}
+
+static int32_t find_piece(const struct tokenizer *t, struct str s)
+{
+	int32_t id = vocab_find(&t->vocab, s);
+	return vocab_has(&t->vocab, id, VOCAB_PIECE) ? id : -1;
+}
+
+static enum status add_merges(struct tokenizer *t,
+			      const struct tokenizer_def *def,
+			      struct fail *fail)
+{
+	struct buf both = {0};
+	enum status st = OK;
+	for (int32_t i = 0; i < def->n_merges && st == OK; i++) {
+		struct str left = def->merges[i].left;
+		struct str right = def->merges[i].right;
+		buf_clear(&both);
+		buf_add_str(&both, left);
+		buf_add_str(&both, right);
+		int32_t l = find_piece(t, left), r = find_piece(t, right);
+		int32_t m = find_piece(t, buf_str(&both));
+		struct str missing = l < 0 ? left : r < 0 ? right
+							  : buf_str(&both);
+		if (left.n == 0 || right.n == 0)
+			st = fail_set(fail, E_FORMAT,
+				      "merge %d has an empty side", i);
+		else if (l < 0 || r < 0 || m < 0)
+			st = fail_set(fail, E_FORMAT,
+				      "merge %d needs the piece \"%.*s\", "
+				      "which is not in the vocabulary", i,
+				      (int)MIN(missing.n, 60), missing.p);
+		else
+			bpe_add_merge(&t->bpe, l, r, m, (uint32_t)i,
+				      vocab_has(&t->vocab, m, VOCAB_SPECIAL));
+	}
+	buf_deinit(&both);
+	return st;
+}
+
+/* Words that are one token: all pieces where merges are ignored for them, else the
+ * pieces that their own merges lead to. */
+static enum status add_words(struct tokenizer *t,
+			     const struct tokenizer_def *def)
+{
+	struct bpe_work *w = bpe_work_create(false);
+	struct ids ids = {0};
+	enum status st = OK;
+	for (int32_t id = 0; id < def->n_pieces && st == OK; id++) {
+		const struct vocab_entry *e = &t->vocab.entries[id];
+		if (!(e->flags & VOCAB_BYTES) || e->bytes.n == 0 ||
+		    (e->flags & VOCAB_SPECIAL && e->bytes.n > 1))
+			continue;
+		ids.n = 0;
+		if (!def->ignore_merges)
+			st = bpe_encode(&t->bpe, w, e->bytes, &ids);
+		if (def->ignore_merges || (ids.n == 1 && ids.p[0] == id))
+			bpe_add_word(&t->bpe, e->bytes, id);
+	}
+	ids_deinit(&ids);
+	bpe_work_destroy(w);
+	return st;
+}
+
+static void add_added(struct tokenizer *t, const struct tokenizer_def *def)
+{
+	t->raw = added_create();
+	t->normalized = added_create();
+	for (int i = 0; i < def->n_added; i++) {
+		const struct added_token *a = &def->added[i];
+		struct str text = vocab_added_text(&t->vocab, def, a);
+		if (text.n > 0)
+			added_insert(a->normalized ? t->normalized : t->raw,
+				     text, a);
+	}
+}
+
+static enum status check_ids(const struct tokenizer *t, const int32_t *ids,
+			     int n, struct fail *fail)
+{
+	for (int i = 0; i < n; i++)
+		if (!vocab_has(&t->vocab, ids[i], VOCAB_ADDED) &&
+		    !vocab_has(&t->vocab, ids[i], VOCAB_PIECE))
+			return fail_set(fail, E_FORMAT,
+					"id %d goes around a text, but there "
+					"is no such token", ids[i]);
+	return OK;
+}
+
+enum status tokenizer_create(const struct tokenizer_def *def,
+			     struct tokenizer **out, struct fail *fail)
+{
+	struct tokenizer *t = xcalloc(1, sizeof *t);
+	t->nfc = def->nfc;
+	bpe_init(&t->bpe, (size_t)def->n_merges);
+	enum status st = vocab_init(&t->vocab, def, fail);
+	if (st == OK)
+		st = set_alphabet(t, def, fail);
+	if (st == OK)
+		st = add_merges(t, def, fail);
+	if (st == OK)
+		st = add_words(t, def);
+	if (st == OK)
+		st = check_ids(t, def->prefix, def->n_prefix, fail);
+	if (st == OK)
+		st = check_ids(t, def->suffix, def->n_suffix, fail);
+	if (st == OK)
+		st = pretok_create(def->steps, def->n_steps, true, &t->pretok,
+				   fail);
+	if (st != OK) {
+		tokenizer_destroy(t);
+		return fail_default(fail, st);
+	}
+	add_added(t, def);
+	add_all(&t->prefix, def->prefix, (size_t)def->n_prefix);
+	add_all(&t->suffix, def->suffix, (size_t)def->n_suffix);
+	*out = t;
+	return OK;
+}
+
+void tokenizer_destroy(struct tokenizer *t)
+{
+	if (!t)
+		return;
+	bpe_deinit(&t->bpe);
+	vocab_deinit(&t->vocab);
+	pretok_destroy(t->pretok);
+	added_destroy(t->raw);
+	added_destroy(t->normalized);
+	ids_deinit(&t->prefix);
+	ids_deinit(&t->suffix);
+	free(t);
+}
+
+/* --- encoding -------------------------------------------------------------- */
+
+struct encoding {
+	const struct tokenizer *t;
+	struct pretok_work *pretok;
+	struct bpe_work *bpe;
+	struct ids *out;
+	struct fail *fail;
+};
+
+static enum status on_word(void *ctx, struct str word)
+{
+	struct encoding *e = ctx;
+	return bpe_encode(&e->t->bpe, e->bpe, word, e->out);
+}
+
+/* What becomes of the text between added tokens. */
+typedef enum status (*plain_fn)(struct encoding *e, struct markview plain);
+
+static enum status encode_words(struct encoding *e, struct markview plain)
+{
+	return pretok_run(e->t->pretok, e->pretok, plain.text, on_word, e,
+			  e->fail);
+}
+
+static enum status encode_around(struct encoding *e, const struct added *a,
+				 struct markview v, plain_fn on_plain)
+{
+	struct added_scan scan;
+	struct added_match m;
+	enum status st = OK;
+	added_scan_init(&scan, a, v);
+	for (;;) {
+		size_t from = scan.done;
+		bool found = added_scan_next(&scan, &m);
+		size_t to = found ? m.start : v.text.n;
+		if (from < to)
+			st = on_plain(e, markview_slice(v, from, to));
+		if (st != OK || !found)
+			return st;
+		ids_add(e->out, m.id);
+	}
+}
+
+static enum status encode_plain(struct encoding *e, struct markview v)
+{
+	struct marked nfc = {0};
+	if (e->t->nfc && normalize_nfc(v, &nfc))
+		v = markview_of(&nfc);
+	enum status st = encode_around(e, e->t->normalized, v, encode_words);
+	marked_deinit(&nfc);
+	return st;
+}
+
+/* Copy v with U+FFFD for what is not UTF-8; such a part may have two writers. */
+static void clean(struct markview v, struct marked *out)
+{
+	for (size_t i = 0; i < v.text.n;) {
+		uint32_t cp;
+		size_t len = utf8_decode((struct str){v.text.p + i,
+						      v.text.n - i}, &cp);
+		if (cp == UTF8_BAD)
+			marked_add(out, STR("\xEF\xBF\xBD"),
+				   markview_least(v, i, i + len));
+		else
+			markview_copy(v, i, i + len, out);
+		i += len;
+	}
+}
+
+static enum status encode(const struct tokenizer *t, struct markview v,
+			  struct ids *out, struct fail *fail)
+{
+	if (v.text.n == 0)
+		return OK;
+	if (v.text.n > MAX_TEXT_BYTES)
+		return fail_set(fail, E_LIMIT, "a text of %zu bytes is too long",
+				v.text.n);
+	struct encoding e = {
+		.t = t, .out = out, .fail = fail,
+		.pretok = pretok_work_create(t->pretok),
+		.bpe = bpe_work_create(v.text.n >= CACHE_FROM_BYTES),
+	};
+	struct marked cleaned = {0};
+	size_t before = out->n;
+	enum status st = E_NOMEM;
+	if (e.pretok) {
+		if (utf8_check(v.text) >= 0) {
+			clean(v, &cleaned);
+			v = markview_of(&cleaned);
+		}
+		st = encode_around(&e, t->raw, v, encode_plain);
+	}
+	if (st != OK) {
+		out->n = before;
+		fail_default(fail, st);
+	}
+	marked_deinit(&cleaned);
+	pretok_work_destroy(e.pretok);
+	bpe_work_destroy(e.bpe);
+	return st;
+}
+
+enum status tokenizer_encode(const struct tokenizer *t, struct str s,
+			     enum trust trust, struct ids *out,
+			     struct fail *fail)
+{
+	struct mark mark = {s.n, trust};
+	struct markview v = {s, &mark, 1, 0};
+	return encode(t, v, out, fail);
+}
+
+enum status tokenizer_encode_marked(const struct tokenizer *t,
+				    const struct marked *m, struct ids *out,
+				    struct fail *fail)
+{
+	return encode(t, markview_of(m), out, fail);
+}
+
+void tokenizer_add_prefix(const struct tokenizer *t, struct ids *out)
+{
+	add_all(out, t->prefix.p, t->prefix.n);
+}
+
+void tokenizer_add_suffix(const struct tokenizer *t, struct ids *out)
+{
+	add_all(out, t->suffix.p, t->suffix.n);
+}
+
+/* --- looking up ------------------------------------------------------------ */
+
+int32_t tokenizer_n_ids(const struct tokenizer *t)
+{
+	return t->vocab.n;
+}
+
+struct str tokenizer_bytes(const struct tokenizer *t, int32_t id)
+{
+	if (!vocab_has(&t->vocab, id, 0))
+		return STR("");
+	struct str s = t->vocab.entries[id].bytes;
+	return s.p ? s : STR("");
+}
+
+int32_t tokenizer_find(const struct tokenizer *t, struct str text)
+{
+	return vocab_find(&t->vocab, text);
+}
+
+bool tokenizer_is_added(const struct tokenizer *t, int32_t id)
+{
+	return vocab_has(&t->vocab, id, VOCAB_ADDED);
+}
+
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
+{
+	return vocab_has(&t->vocab, id, VOCAB_SPECIAL);
+}

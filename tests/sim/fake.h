@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model without weights under the real engine, for tests of the scheduler.
+ *
+ * It keeps each token in the KV slot the engine names and reads a sequence's whole
+ * context back through the page table, so a page that is shared, freed or copied
+ * wrongly changes what it says. Its logits are a hash of that context: the same
+ * tokens give the same answer in whatever batch, chunk or page they come.
+ */
+#pragma once
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "text/tokenizer.h"
+
+/* Ids: bytes, of which printable ASCII, space and newline have text; then one
+ * id a script. A prompt that ends with a script's id is answered by the script's
+ * text and FAKE_EOS, other prompts by letters. */
+#define FAKE_EOS 0
+#define FAKE_SCRIPT_0 256
+#define FAKE_SCRIPTS 16
+#define FAKE_VOCAB (FAKE_SCRIPT_0 + FAKE_SCRIPTS)
+
+struct fake {
+	/* virtual time, moved by forward; microseconds */
+	int64_t now_us;
+	int64_t cost_step_us;  /* each step */
+	int64_t cost_token_us; /* and each token in it */
+
+	const char *scripts[FAKE_SCRIPTS];
+	int n_fail;            /* steps to come that fail */
+	int n_nan;             /* steps to come whose logits are NaN */
+	void (*on_step)(void *ctx); /* called inside the step, may be NULL */
+	void *ctx;
+	int64_t n_steps, n_tok;
+
+	int page_size;
+	int32_t *kv; /* (pages * page_size) the token in each slot */
+};
+
+void fake_init(struct fake *f, int n_pages, int page_size);
+void fake_deinit(struct fake *f);
+struct engine_graph fake_graph(struct fake *f, int max_ctx); /* f outlives it */
+struct clock fake_clock(struct fake *f);
+struct tokenizer *fake_tokenizer(void);
+/* A letter that depends on all three. */
+int32_t fake_letter(uint64_t a, uint64_t b, uint64_t c);

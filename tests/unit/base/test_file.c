@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/tap.h"
+
+static void write_file(const char *path, const char *bytes, size_t n)
+{
+	FILE *f = fopen(path, "w");
+	if (!f || fwrite(bytes, 1, n, f) != n)
+		exit(99);
+	fclose(f);
+}
+
+static void test_view(const char *path, bool use_mmap)
+{
+	struct file_view v;
+	struct fail fail;
+	const char *how = use_mmap ? "mapped" : "read";
+	is_int(file_view_open(path, use_mmap, &v, &fail), OK, "opens, %s", how);
+	is_int(v.n, 5, "length, %s", how);
+	ok(memcmp(v.p, "ab\0cd", 5) == 0, "bytes, %s", how);
+	is_int(v.is_mapped, use_mmap, "is_mapped, %s", how);
+	ok(use_mmap || (uintptr_t)v.p % (2u << 20) == 0, "aligned, %s", how);
+	file_view_close(&v);
+	ok(!v.p && v.n == 0, "closed view is empty, %s", how);
+}
+
+static void test_refusals(const char *dir, const char *path)
+{
+	struct file_view v;
+	struct fail fail;
+	char *fifo = file_join(dir, "fifo");
+	if (mkfifo(fifo, 0600) != 0)
+		exit(99);
+	is_int(file_view_open(fifo, true, &v, &fail), E_IO, "a FIFO is refused");
+	unlink(fifo);
+	free(fifo);
+	is_int(file_view_open(dir, true, &v, &fail), E_IO, "a folder is refused");
+	is_int(file_view_open("/nonexistent/x", true, &v, &fail), E_IO, "no file");
+	ok(strstr(fail.text, "/nonexistent/x"), "the message names the path");
+
+	struct buf b = {0};
+	buf_add_z(&b, "kept");
+	is_int(file_read(path, 4, &b, &fail), E_LIMIT, "five bytes over four");
+	is_str(b.p, "kept", "a failed read appends nothing");
+	is_int(file_read(path, 5, &b, &fail), OK, "five bytes of five");
+	is_int(b.n, 9, "appended");
+	is_int(file_read(dir, 5, &b, &fail), E_IO, "a folder cannot be read");
+	is_int(b.n, 9, "nothing added");
+	is_int(file_read("/dev/zero", 1 << 20, &b, &fail), E_LIMIT, "endless file");
+	is_int(b.n, 9, "what was read before the limit is given back");
+	buf_deinit(&b);
+}
+
+static void test_empty(const char *path)
+{
+	struct file_view v;
+	struct buf b = {0};
+	is_int(file_view_open(path, true, &v, NULL), OK, "empty file, mapped");
+	ok(v.p && v.n == 0, "no bytes, but not NULL");
+	file_view_close(&v);
+	is_int(file_view_open(path, false, &v, NULL), OK, "empty file, read");
+	file_view_close(&v);
+	is_int(file_read(path, 0, &b, NULL), OK, "an empty file fits in nothing");
+	buf_deinit(&b);
+}
+
+int main(void)
+{
+	char dir[] = "/tmp/halod-file-XXXXXX";
+	if (!mkdtemp(dir))
+		return 99;
+	char *path = file_join(dir, "five"), *empty = file_join(dir, "empty");
+	write_file(path, "ab\0cd", 5);
+	write_file(empty, "", 0);
+	test_view(path, true);
+	test_view(path, false);
+	test_refusals(dir, path);
+	test_empty(empty);
+	ok(file_exists(path) && !file_exists("/nonexistent/x"), "exists");
+	unlink(path);
+	unlink(empty);
+	rmdir(dir);
+	free(path);
+	free(empty);
+
+	char *joined = file_join("a/", "b");
+	is_str(joined, "a/b", "no double slash");
+	free(joined);
+	joined = file_join("", "b");
+	is_str(joined, "b", "no folder, no slash");
+	free(joined);
+	return tap_done();
+}

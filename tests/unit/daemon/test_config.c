@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/config.h"
+
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "tests/tap.h"
+
+static char path[] = "/tmp/halod-config-XXXXXX";
+static struct config c;
+static struct fail fail;
+static enum config_action action;
+
+static void write_file(struct str text)
+{
+	FILE *f = fopen(path, "w");
+	if (!f || fwrite(text.p, 1, text.n, f) != text.n)
+		exit(99);
+	fclose(f);
+}
+
+/* Load with these arguments, NULL at the end. */
+static enum status load(const char *first, ...)
+{
+	char *argv[20] = {(char *)"halod"};
+	int argc = 1;
+	va_list ap;
+	va_start(ap, first);
+	for (const char *a = first; a; a = va_arg(ap, const char *))
+		argv[argc++] = (char *)a;
+	va_end(ap);
+	config_deinit(&c);
+	fail = (struct fail){0};
+	return config_load(&c, argc, argv, "/nonexistent/halod.conf", &action, &fail);
+}
+
+static enum status load_text(const char *text)
+{
+	write_file(str_of(text));
+	return load("-c", path, NULL);
+}
+
+/* The message after the file's name. */
+static const char *text_fault(const char *text)
+{
+	if (load_text(text) != E_CONFIG)
+		return "no fault";
+	return strncmp(fail.text, path, strlen(path)) == 0 ?
+		fail.text + strlen(path) : fail.text;
+}
+
+static void test_file(void)
+{
+	is_int(load_text("# comment\n"
+			 "port=81 # after a value\n"
+			 "  model =  /a b#c  \n"
+			 "model-name = \"say \\\"hi\\\" # \\\\\"\t# comment\r\n"
+			 "aliases = gpt-4, , x y,z\n"
+			 "max_body = 2M\nkeepalive = 500ms\n"), E_CONFIG, "below the range");
+	is_str(fail.text + strlen(path), ":7: keepalive: 500ms is out of range, 1s to 1h",
+	       "names file, line, key and range");
+	is_int(load_text("# comment\n"
+			 "port=81 # after a value\n"
+			 "  model =  /a b#c  \n"
+			 "model-name = \"say \\\"hi\\\" # \\\\\"\t# comment\r\n"
+			 "aliases = gpt-4, , x y,z\n"
+			 "max_body = 2M\nkeepalive = 1500ms\nmmap=off\n"
+			 "unix_socket = \"\""), OK, "a file");
+	is_int(c.port, 81, "number before a comment");
+	is_str(c.model, "/a b#c", "a # inside a word is no comment");
+	is_str(c.model_name, "say \"hi\" # \\", "quotes");
+	is_int(c.aliases.n, 3, "list");
+	is_str(c.aliases.items[1], "x y", "an item keeps its inner space");
+	is_int(c.max_body, 2 << 20, "size");
+	is_int(c.keepalive, 1500000, "time");
+	ok(!c.mmap && c.prefix_cache, "bool, and one left at its default");
+	is_str(c.unix_socket, "", "an empty text, and no newline at the end");
+}
+
+static void test_file_faults(void)
+{
+	is_str(text_fault("port = 1\nmax_que = 3\n"),
+	       ":2: unknown key \"max_que\"; did you mean max_queue?", "unknown key");
+	is_str(text_fault("zzzzzzzzzzzz = 3\n"), ":1: unknown key \"zzzzzzzzzzzz\"",
+	       "nothing is near");
+	is_str(text_fault("port 3\n"), ":1: not of the form key = value", "no =");
+	is_str(text_fault("port =\n"),
+	       ":1: port: there is no value; an empty one is \"\"", "no value");
+	is_str(text_fault("port = 1\n\nport = 2\n"), ":3: port is set already in line 1",
+	       "twice");
+	is_str(text_fault("port = 70000\n"),
+	       ":1: port: 70000 is out of range, 0 to 65535", "range");
+	is_str(text_fault("port = 12x\n"), ":1: port: \"12x\" is not a whole number",
+	       "junk after a number");
+	is_str(text_fault("port = -1\n"), ":1: port: \"-1\" is not a whole number",
+	       "negative");
+	is_str(text_fault("max_body = 99999999999999999999\n"),
+	       ":1: max_body: \"99999999999999999999\" is not a size such as 512K, 16M "
+	       "or 4G", "beyond 64 bits");
+	is_str(text_fault("max_body = 9999999999T\n"),
+	       ":1: max_body: \"9999999999T\" is not a size such as 512K, 16M or 4G",
+	       "beyond 64 bits after the unit");
+	is_str(text_fault("backend = auto cpu\n"),
+	       ":1: backend: \"auto cpu\" is not one of: auto cpu", "choice");
+	is_str(text_fault("mmap = maybe\n"), ":1: mmap: \"maybe\" is not yes or no",
+	       "bool");
+	is_str(text_fault("model = \"a\n"), ":1: model: the closing quote is missing",
+	       "open quote");
+	is_str(text_fault("model = \"a\" b\n"), ":1: model: text after the closing quote",
+	       "rest after quotes");
+	is_str(text_fault("model = \"a\\n\"\n"),
+	       ":1: model: in quotes, \\ must be followed by \" or \\", "escape");
+	is_str(text_fault("model = \xff\n"), ":1: this is not text in UTF-8", "bytes");
+	is_str(text_fault("max_seqs = 1024\n"),
+	       "max_seqs (1024) is more than max_batch_tokens (512): each sequence needs "
+	       "a token in a step",
+	       "keys that contradict each other");
+	write_file(STR("model = a\0b\n"));
+	is_int(load("-c", path, NULL), E_CONFIG, "NUL");
+	is_int(load("-c", "/nonexistent/x.conf", NULL), E_IO, "a file named must be there");
+	ok(strstr(fail.text, "/nonexistent/x.conf"), "and is named");
+}
+
+static void test_flags(void)
+{
+	write_file(STR("port = 81\nmax_queue = 5\n"));
+	is_int(load("--port", "82", "-c", path, "--max-seqs=3", "--no-mmap", "--exact",
+		    "--model_name", "-x", NULL), OK, "flags");
+	is_int(c.port, 82, "a flag beats the file, wherever -c stands");
+	is_int(c.max_queue, 5, "the file beats the default");
+	is_int(c.max_seqs, 3, "--key=value");
+	ok(!c.mmap && c.exact, "--no-key and --key");
+	is_str(c.model_name, "-x", "a value may look like a flag");
+	is_int(action, CONFIG_RUN, "run");
+
+	is_int(load("--port", "0", "--max-seqs", "1024", "--max-batch-tokens", "65536",
+		    NULL), OK, "both ends of a range belong to it");
+
+	is_int(load("--max-que", "1", NULL), E_CONFIG, "unknown flag");
+	is_str(fail.text, "--max-que: unknown key \"max-que\"; did you mean max_queue?",
+	       "with the nearest");
+	is_int(load("--port", NULL), E_CONFIG, "no value");
+	is_str(fail.text, "--port: its value is missing", "said so");
+	is_int(load("--port=x", NULL), E_CONFIG, "bad value");
+	is_str(fail.text, "--port: \"x\" is not a whole number", "names the flag");
+	is_int(load("--no-port", NULL), E_CONFIG, "only what is yes or no has a no");
+	is_int(load("serve", NULL), E_CONFIG, "a word on its own");
+	is_int(load("-c", NULL), E_CONFIG, "-c without a file");
+	is_int(load("--exact=no", NULL), OK, "bool with a value");
+	ok(!c.exact, "is that value");
+
+	is_int(load("-c", "/nonexistent/x.conf", "--help", "--bogus", NULL), OK,
+	       "help helps, whatever else is wrong");
+	is_int(action, CONFIG_HELP, "help");
+	is_int(load("--check-config", NULL), OK, "check");
+	is_int(action, CONFIG_CHECK, "check");
+}
+
+static void test_print(void)
+{
+	struct buf shipped = {0}, printed = {0};
+	is_int(load(NULL), OK, "defaults alone");
+	config_format(&c, &printed);
+	is_int(file_read(tap_src("conf/halod.conf"), 1 << 20, &shipped, &fail), OK,
+	       "conf/halod.conf is there");
+	ok(str_eq(buf_str(&shipped), buf_str(&printed)),
+	   "conf/halod.conf is what --print-config prints (make docs writes it)");
+	buf_deinit(&shipped);
+
+	/* What is printed reads back as what was set. */
+	is_int(load("--model", "/a \"b\" \\ #c", "--aliases", "x, y", "--max-body", "3072",
+		    "--max-wait", "90s", "--drain-timeout", "1500ms", "--exact", NULL),
+	       OK, "some values");
+	buf_clear(&printed);
+	config_format(&c, &printed);
+	ok(strstr(printed.p, "\nmax_body = 3K\n") && strstr(printed.p, "\nexact = yes\n") &&
+	   strstr(printed.p, "\nmax_wait = 90s\n") && strstr(printed.p, "\n#port = 8080\n"),
+	   "largest unit; defaults are commented out");
+	is_int(load_text(printed.p), OK, "is accepted again");
+	is_str(c.model, "/a \"b\" \\ #c", "quotes go both ways");
+	is_int(c.aliases.n, 2, "list");
+	is_int(c.drain_timeout, 1500000, "time");
+	struct buf again = {0};
+	config_format(&c, &again);
+	is_str(again.p, printed.p, "printing is stable");
+	buf_deinit(&again);
+	buf_clear(&printed);
+	config_help_format(&printed);
+	ok(strstr(printed.p, "\n  --no-mmap\n") && strstr(printed.p, "\n  --max-body SIZE\n"),
+	   "help names the flags");
+	buf_deinit(&printed);
+}
+
+int main(void)
+{
+	int fd = mkstemp(path);
+	if (fd < 0)
+		return 99;
+	close(fd);
+	test_file();
+	test_file_faults();
+	test_flags();
+	test_print();
+	write_file(STR("port = 99\n"));
+	char *argv[] = {(char *)"halod", NULL};
+	config_deinit(&c);
+	is_int(config_load(&c, 1, argv, path, &action, &fail), OK, "default file");
+	is_int(c.port, 99, "is read without -c");
+	config_deinit(&c);
+	unlink(path);
+	return tap_done();
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sequences, pages and steps around a graph whose "keys and values" are the
+ * tokens themselves: its logits are a digest of everything a token can see through
+ * the page table, so any page mixed up, overwritten or not copied shows.
+ */
+#include "engine/engine.h"
+
+#include "base/alloc.h"
+
+#include "tests/tap.h"
+
+enum { V = 50, N_CTX = 64, P = 4, MAX_SEQS = 4, MAX_TOK = 32 };
+
+struct fake {
+	int32_t kv[1024]; /* by slot */
+	bool fails, copy_fails;
+	int n_destroyed, n_copied;
+	struct engine_batch last; /* counts only */
+};
+
+static float digest(float h, int32_t token)
+{
+	return fmodf(h * 31 + (float)token + 7, 65521);
+}
+
+static enum status fake_forward(void *ctx, const struct engine_batch *b,
+				float *logits, struct fail *fail)
+{
+	struct fake *f = ctx;
+	f->last = *b;
+	for (int t = 0; t < b->n_tok; t++)
+		f->kv[b->slot[t]] = b->token[t];
+	if (f->fails) /* after it wrote: that must not show either */
+		return fail_set(fail, E_BACKEND, "the fake fails");
+	for (int r = 0; r < b->n_logit_rows; r++) {
+		int t = b->logit_rows[r], seq = b->seq_of[t];
+		const int32_t *table = b->page_table + seq * b->max_pages_per_seq;
+		float h = 0;
+		for (int p = 0; p <= b->position[t]; p++)
+			h = digest(h, f->kv[table[p / P] * P + p % P]);
+		logits[r * V] = h;
+	}
+	return OK;
+}
+
+static void fake_destroy(void *ctx)
+{
+	((struct fake *)ctx)->n_destroyed++;
+}
+
+static enum status fake_copy_page(void *ctx, int32_t dst, int32_t src)
+{
+	struct fake *f = ctx;
+	if (f->copy_fails)
+		return E_BACKEND;
+	memcpy(f->kv + dst * P, f->kv + src * P, P * sizeof *f->kv);
+	f->n_copied++;
+	return OK;
+}
+
+static struct engine *make(struct fake *f, int n_pages, bool prefix_cache)
+{
+	*f = (struct fake){0};
+	struct engine_graph g = {.ctx = f, .n_vocab = V, .max_ctx = N_CTX,
+				 .forward = fake_forward, .destroy = fake_destroy,
+				 .copy_page = fake_copy_page};
+	struct engine_opts o = {.page_size = P, .max_seqs = MAX_SEQS,
+				.max_batch_tok = MAX_TOK,
+				.prefix_cache = prefix_cache};
+	struct engine *e = NULL;
+	if (engine_create_with(&g, &o, n_pages, &e) != OK)
+		abort();
+	return e;
+}
+
+static float digest_of(const int32_t *tokens, int n)
+{
+	float h = 0;
+	for (int i = 0; i < n; i++)
+		h = digest(h, tokens[i]);
+	return h;
+}
+
+/* Reserve and run tokens [from, to); the last logits must fit the whole history. */
+static void run(struct engine *e, struct engine_seq *s, const int32_t *tokens,
+		int from, int to, const char *what)
+{
+	struct fail fail = {0};
+	enum status st = engine_seq_reserve(e, s, to - from);
+	struct engine_slice slice = {s, tokens + from, to - from, 1};
+	if (st == OK)
+		st = engine_step(e, &slice, 1, &fail);
+	is_int(st, OK, "%s: runs", what);
+	if (st == OK)
+		is_near(engine_logits(e, 0)[0], digest_of(tokens, to), 0,
+			"%s: sees exactly its own tokens", what);
+	is_int(engine_seq_length(s), to, "%s: length", what);
+}
+
+static void fill(int32_t *tokens, int n, int seed)
+{
+	for (int i = 0; i < n; i++)
+		tokens[i] = (int32_t)((seed + i * 17) % V);
+}
+
+static void test_create(void)
+{
+	struct fake f;
+	struct engine *e = make(&f, 10, true);
+	is_int(engine_n_ctx(e), N_CTX, "the context is the graph's by default");
+	is_int(engine_n_vocab(e), V, "vocabulary");
+	is_int(engine_page_size(e), P, "page size");
+	is_int(engine_max_seqs(e), MAX_SEQS, "sequences");
+	is_int(engine_max_batch_tok(e), MAX_TOK, "tokens");
+	is_int(engine_pages_total(e), 10, "pages");
+	is_int(engine_pages_free(e), 10, "all free");
+	engine_destroy(e);
+	is_int(f.n_destroyed, 1, "the graph goes with the engine");
+	engine_destroy(NULL);
+
+	struct engine_graph g = {.ctx = &f, .n_vocab = V, .max_ctx = N_CTX,
+				 .forward = fake_forward, .destroy = fake_destroy};
+	struct engine_opts o = {.n_ctx = N_CTX + 1};
+	is_int(engine_create_with(&g, &o, 4, &e), E_INVAL, "more context than it has");
+	o.n_ctx = 0;
+	is_int(engine_create_with(&g, &o, 0, &e), E_INVAL, "no pages");
+	is_int(engine_create_with(&g, &o, INT32_MAX, &e), E_INVAL, "slots overflow");
+	is_int(f.n_destroyed, 1, "the graph stays the caller's when creation fails");
+}
+
+static void test_batch(void)
+{
+	struct fake f;
+	struct engine *e = make(&f, 32, false);
+	int32_t a[20], b[20], c[20];
+	int cached;
+	fill(a, 20, 1), fill(b, 20, 2), fill(c, 20, 3);
+	struct engine_seq *sa = engine_seq_create(e, a, 20, &cached);
+	struct engine_seq *sb = engine_seq_create(e, b, 20, &cached);
+	struct engine_seq *sc = engine_seq_create(e, c, 20, &cached);
+	run(e, sb, b, 0, 9, "one alone");
+	is_int(engine_seq_reserve(e, sa, 7), OK, "room for a prefill");
+	is_int(engine_seq_reserve(e, sb, 1), OK, "room for a decode");
+	is_int(engine_seq_reserve(e, sc, 5), OK, "room for a second prefill");
+	struct engine_slice slices[] = {
+		{sa, a, 7, 2}, {sb, b + 9, 1, 1}, {sc, c, 5, 0}};
+	struct fail fail = {0};
+	is_int(engine_step(e, slices, 3, &fail), OK, "mixed step");
+	is_int(f.last.n_tok, 13, "13 tokens");
+	is_int(f.last.n_seq, 3, "of 3 sequences");
+	is_int(f.last.n_logit_rows, 3, "3 rows of logits");
+	is_int(f.last.first_tok[3], 13, "slices end where the tokens end");
+	is_int(f.last.n_ctx[1], 10, "10 tokens of b in the cache");
+	is_int(f.last.position[7], 9, "b's token is at position 9");
+	is_near(engine_logits(e, 0)[0], digest_of(a, 6), 0, "a, last but one");
+	is_near(engine_logits(e, 0)[V], digest_of(a, 7), 0, "a, last");
+	is_near(engine_logits(e, 1)[0], digest_of(b, 10), 0, "b");
+	run(e, sc, c, 5, 20, "c goes on");
+	engine_seq_destroy(e, sa);
+	engine_seq_destroy(e, sb);
+	engine_seq_destroy(e, sc);
+	is_int(engine_pages_free(e), 32, "all pages came back");
+	engine_destroy(e);
+}
+
+static void test_reserve(void)
+{
+	struct fake f;
+	struct engine *e = make(&f, 5, false);
+	int32_t a[N_CTX];
+	int cached;
+	fill(a, N_CTX, 1);
+	struct engine_seq *s = engine_seq_create(e, a, N_CTX, &cached);
+	struct engine_seq *t = engine_seq_create(e, a, N_CTX, &cached);
+	is_int(engine_pages_free(e), 5, "creating takes no page");
+	is_int(engine_seq_reserve(e, s, 9), OK, "nine tokens");
+	is_int(engine_pages_free(e), 2, "are three pages");
+	is_int(engine_seq_reserve(e, s, 12), OK, "twelve");
+	is_int(engine_pages_free(e), 2, "fit in them");
+	is_int(engine_seq_reserve(e, t, 9), E_NO_PAGES, "three more are not there");
+	is_int(engine_pages_free(e), 2, "and none was taken");
+	is_int(engine_seq_reserve(e, t, N_CTX + 1), E_CTX_LEN, "beyond the context");
+	is_int(engine_seq_reserve(e, t, INT32_MAX), E_CTX_LEN, "far beyond");
+	is_int(engine_seq_reserve(e, t, -1), E_INVAL, "less than nothing");
+	is_int(engine_seq_reserve(e, t, 0), OK, "nothing is always there");
+	engine_seq_destroy(e, s);
+	engine_seq_destroy(e, t);
+	engine_seq_destroy(e, NULL);
+	is_int(engine_pages_free(e), 5, "unused room comes back too");
+	engine_destroy(e);
+}
+
+static void test_refusals(void)
+{
+	struct fake f;
+	struct engine *e = make(&f, 32, true);
+	int32_t a[N_CTX + 1];
+	int cached;
+	fill(a, N_CTX + 1, 1);
+	struct fail fail = {0};
+	struct engine_seq *s = engine_seq_create(e, a, N_CTX, &cached);
+	struct engine_slice slice = {s, a, 4, 1};
+	is_int(engine_step(e, &slice, 1, &fail), E_NO_PAGES, "no room reserved");
+	run(e, s, a, 0, 6, "first six");
+	is_int(engine_seq_reserve(e, s, 20), OK, "room");
+	struct engine_slice twice[] = {{s, a + 6, 1, 1}, {s, a + 7, 1, 1}};
+	is_int(engine_step(e, twice, 2, &fail), E_INVAL, "the same sequence twice");
+	is_int(engine_step(e, twice, 0, &fail), E_INVAL, "no slices");
+	is_int(engine_step(e, twice, MAX_SEQS + 1, &fail), E_INVAL, "too many slices");
+	slice = (struct engine_slice){s, a + 6, 0, 0};
+	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "an empty slice");
+	slice = (struct engine_slice){s, a + 6, 2, 3};
+	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "more logits than tokens");
+	int32_t bad[2] = {3, V};
+	slice = (struct engine_slice){s, bad, 2, 1};
+	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "a token that is none");
+	ok(strstr(fail.text, "token 50") != NULL, "is named: %s", fail.text);
+	bad[1] = -1;
+	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "a negative token");
+	is_int(engine_seq_reserve(e, s, N_CTX - 6), OK, "room up to the context");
+	slice = (struct engine_slice){s, a + 6, MAX_TOK + 1, 1};
+	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "more tokens than a step takes");
+	slice = (struct engine_slice){s, a, N_CTX - 5, 1};
+	is_int(engine_step(e, &slice, 1, &fail), E_CTX_LEN, "beyond the context");
+
+	f.fails = true;
+	slice = (struct engine_slice){s, a + 9, 8, 1}; /* not its tokens */
+	is_int(engine_step(e, &slice, 1, &fail), E_BACKEND, "the graph fails");
+	is_str(fail.text, "the fake fails", "in its own words");
+	f.fails = false;
+	is_int(engine_seq_length(s), 6, "a failed step moves nothing on");
+	run(e, s, a, 6, 30, "after the failure");
+	struct engine_seq *t = engine_seq_create(e, a, 30, &cached);
+	is_int(cached, 28, "and published nothing wrong");
+	run(e, t, a, 28, 30, "on the published pages");
+	engine_seq_destroy(e, s);
+	engine_seq_destroy(e, t);
+	engine_destroy(e);
+}
+
+static void test_prefix(void)
+{
+	struct fake f;
+	struct engine *e = make(&f, 12, true);
+	int32_t a[24], b[24];
+	int cached;
+	fill(a, 24, 1), fill(b, 24, 1);
+	b[9] = (b[9] + 1) % V; /* differs inside the third page */
+	struct engine_seq *s = engine_seq_create(e, a, 20, &cached);
+	is_int(cached, 0, "nothing is known at first");
+	run(e, s, a, 0, 20, "first");
+	struct engine_seq *t = engine_seq_create(e, a, 20, &cached);
+	is_int(cached, 16, "held pages are shared, but the last token must run");
+	is_int(engine_pages_free(e), 7, "sharing takes no page");
+	run(e, t, a, 16, 20, "second");
+	engine_seq_destroy(e, s);
+	engine_seq_destroy(e, t);
+	is_int(engine_pages_free(e), 12, "kept pages count as free");
+
+	s = engine_seq_create(e, a, 24, &cached);
+	is_int(cached, 20, "kept pages are shared");
+	run(e, s, a, 20, 24, "third");
+	t = engine_seq_create(e, b, 24, &cached);
+	is_int(cached, 8, "only the pages before the first difference");
+	run(e, t, b, 8, 24, "fourth");
+	struct engine_stats stats;
+	engine_stats(e, &stats);
+	is_int(stats.prefix_query_tok, 20 + 20 + 24 + 24, "tokens asked for");
+	is_int(stats.prefix_hit_tok, 16 + 20 + 8, "tokens found");
+	engine_seq_destroy(e, s);
+	engine_seq_destroy(e, t);
+
+	/* Push everything out, then look again. */
+	int32_t c[48];
+	fill(c, 48, 5);
+	t = engine_seq_create(e, c, 48, &cached);
+	run(e, t, c, 0, 32, "long one, first part");
+	run(e, t, c, 32, 48, "long one, second part");
+	engine_seq_destroy(e, t);
+	s = engine_seq_create(e, a, 24, &cached);
+	is_int(cached, 0, "evicted pages are not found");
+	engine_seq_destroy(e, s);
+	engine_destroy(e);
+
+	e = make(&f, 12, false);
+	s = engine_seq_create(e, a, 20, &cached);
+	run(e, s, a, 0, 20, "without cache");
+	t = engine_seq_create(e, a, 20, &cached);
+	is_int(cached, 0, "without prefix_cache nothing is shared");
+	engine_seq_destroy(e, s);
+	engine_seq_destroy(e, t);
+	engine_destroy(e);
+}
+
+static void test_fork(void)
+{
+	struct fake f;
+	struct engine *e = make(&f, 20, true);
+	int32_t a[24], b[24], c[24];
+	int cached;
+	fill(a, 24, 1), fill(b, 24, 1), fill(c, 24, 1);
+	for (int i = 10; i < 24; i++)
+		b[i] = (a[i] + 5) % V, c[i] = (a[i] + 9) % V;
+	struct engine_seq *sa = engine_seq_create(e, a, 10, &cached), *sb, *sc;
+	run(e, sa, a, 0, 10, "original");
+	is_int(engine_seq_reserve(e, sa, 14), OK, "the original has its room");
+	int before = engine_pages_free(e);
+	is_int(engine_seq_fork(e, sa, &sb), OK, "fork");
+	is_int(engine_seq_fork(e, sb, &sc), OK, "fork of a fork");
+	is_int(engine_pages_free(e), before, "forks take no page");
+	is_int(engine_seq_length(sb), 10, "and begin where the original is");
+	struct engine_slice early = {sb, b + 10, 1, 1};
+	is_int(engine_step(e, &early, 1, NULL), E_NO_PAGES,
+	       "a fork cannot write before it reserved");
+	run(e, sa, a, 10, 11, "original goes on");
+	is_int(f.n_copied, 0, "without copying");
+	f.copy_fails = true;
+	is_int(engine_seq_reserve(e, sb, 2), E_BACKEND, "copying may fail");
+	is_int(engine_pages_free(e), before, "then nothing was taken");
+	f.copy_fails = false;
+	run(e, sb, b, 10, 12, "fork goes on");
+	is_int(f.n_copied, 1, "with one copy");
+	is_int(engine_pages_free(e), before - 1, "in one page");
+	run(e, sa, a, 11, 24, "original to its end");
+	engine_seq_destroy(e, sa);
+	run(e, sc, c, 10, 24, "the last fork");
+	run(e, sb, b, 12, 24, "the first fork");
+	struct engine_seq *t = engine_seq_create(e, b, 24, &cached);
+	is_int(cached, 20, "a fork's pages are published under its own tokens");
+	run(e, t, b, 20, 24, "on a fork's pages");
+	engine_seq_destroy(e, t);
+	engine_seq_destroy(e, sb);
+	engine_seq_destroy(e, sc);
+	is_int(engine_pages_free(e), 20, "all pages came back");
+
+	/* The writer leaves: the only borrower takes its page over without a copy. */
+	fill(a, 24, 7), fill(b, 24, 7);
+	b[6] = (a[6] + 1) % V;
+	sa = engine_seq_create(e, a, 6, &cached);
+	run(e, sa, a, 0, 6, "writer");
+	is_int(engine_seq_fork(e, sa, &sb), OK, "fork again");
+	engine_seq_destroy(e, sa);
+	int copied = f.n_copied;
+	run(e, sb, b, 6, 12, "heir");
+	is_int(f.n_copied, copied, "the heir copies nothing");
+	engine_seq_destroy(e, sb);
+
+	/* A fork on a page boundary shares full pages only. */
+	sa = engine_seq_create(e, c, 24, &cached);
+	run(e, sa, c, cached, 24, "even");
+	is_int(engine_seq_fork(e, sa, &sb), OK, "fork at a page's end");
+	int32_t d[25];
+	memcpy(d, c, sizeof c);
+	d[24] = 3;
+	run(e, sb, d, 24, 25, "fork at a page's end");
+	is_int(f.n_copied, copied, "copies nothing");
+	engine_seq_destroy(e, sa);
+	engine_seq_destroy(e, sb);
+	engine_destroy(e);
+}
+
+/* A borrowed page that its writer filled and published is never written, even by
+ * its last holder. */
+static void test_fork_of_published(void)
+{
+	struct fake f;
+	struct engine *e = make(&f, 20, true);
+	int32_t a[12], b[12];
+	int cached;
+	fill(a, 12, 1), fill(b, 12, 1);
+	b[6] = (a[6] + 1) % V;
+	struct engine_seq *sa = engine_seq_create(e, a, 6, &cached), *sb;
+	run(e, sa, a, 0, 6, "writer");
+	is_int(engine_seq_fork(e, sa, &sb), OK, "fork");
+	run(e, sa, a, 6, 9, "the writer fills its page");
+	engine_seq_destroy(e, sa);
+	run(e, sb, b, 6, 9, "the fork");
+	is_int(f.n_copied, 1, "made a copy");
+	struct engine_seq *t = engine_seq_create(e, a, 9, &cached);
+	is_int(cached, 8, "the writer's pages are still known");
+	run(e, t, a, 8, 9, "and still hold its tokens");
+	engine_seq_destroy(e, t);
+	engine_seq_destroy(e, sb);
+	engine_destroy(e);
+}
+
+/* Many random lives on few pages, each checked by digest at every step. */
+static void test_random(void)
+{
+	struct fake f;
+	struct engine *e = make(&f, 24, true);
+	struct life {
+		struct engine_seq *seq;
+		int32_t tokens[N_CTX];
+		int n;
+	} lives[MAX_SEQS] = {0};
+	uint32_t x = 12345;
+	int wrong = 0, steps = 0, refused = 0, forks = 0;
+	for (int turn = 0; turn < 4000; turn++) {
+		x = x * 1664525u + 1013904223u;
+		uint32_t r = x >> 8;
+		struct life *l = &lives[r % MAX_SEQS];
+		if (!l->seq && r % 7 == 0 && lives[0].seq) {
+			wrong += engine_seq_fork(e, lives[0].seq, &l->seq) != OK;
+			memcpy(l->tokens, lives[0].tokens, sizeof l->tokens);
+			l->n = lives[0].n;
+			forks++;
+		} else if (!l->seq) {
+			int n = 1 + (int)(r / 16 % 30);
+			fill(l->tokens, n, (int)(r / 512 % 3)); /* often the same */
+			l->seq = engine_seq_create(e, l->tokens, n, &l->n);
+		} else if (r % 11 == 0 || l->n == N_CTX) {
+			engine_seq_destroy(e, l->seq);
+			*l = (struct life){0};
+		} else {
+			int n = MIN(1 + (int)(r / 16 % 9), N_CTX - l->n);
+			for (int i = 0; i < n; i++)
+				l->tokens[l->n + i] = (int32_t)((r >> i) % 3);
+			if (engine_seq_reserve(e, l->seq, n) != OK) {
+				refused++;
+				continue;
+			}
+			struct engine_slice slice = {l->seq, l->tokens + l->n, n, 1};
+			f.fails = r % 13 == 0;
+			bool passed = engine_step(e, &slice, 1, NULL) == OK;
+			wrong += passed == f.fails;
+			if (!passed)
+				continue;
+			l->n += n;
+			steps++;
+			wrong += engine_logits(e, 0)[0] !=
+				 digest_of(l->tokens, l->n);
+			wrong += engine_seq_length(l->seq) != l->n;
+		}
+	}
+	is_int(wrong, 0, "%d steps, %d forks, %d refused: every digest is right",
+	       steps, forks, refused);
+	ok(steps > 1000 && forks > 20 && refused > 20 && f.n_copied > 10,
+	   "and all of it happened (%d copies)", f.n_copied);
+	for (int i = 0; i < MAX_SEQS; i++)
+		engine_seq_destroy(e, lives[i].seq);
+	is_int(engine_pages_free(e), 24, "no page is lost");
+	engine_destroy(e);
+}
+
+int main(void)
+{
+	test_create();
+	test_batch();
+	test_reserve();
+	test_refusals();
+	test_prefix();
+	test_fork();
+	test_fork_of_published();
+	test_random();
+	return tap_done();
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The whole path below the scheduler on models/halo-tiny, against its
+ * reference.json; and what a client must not be able to see: batching, chunking,
+ * prefix reuse, forks and threads change no bit.
+ *
+ * test_qwen3 DIR checks another checkpoint that has a reference.json in the same way
+ * (greedy choices only where the reference's two best are further apart than the
+ * tolerance).
+ */
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "engine/engine.h"
+#include "tests/tap.h"
+
+#define TOLERANCE 0.02
+
+struct rig {
+	struct model *m;
+	struct backend *b;
+	struct engine *e;
+};
+
+static struct rig rig_open(const char *dir, int n_threads, struct engine_opts o)
+{
+	struct rig r = {0};
+	struct fail fail = {0};
+	struct backend_opts bo = {.name = "cpu", .n_threads = n_threads};
+	if (model_open(dir, NULL, &r.m, &fail) != OK ||
+	    backend_create(&bo, &r.b, &fail) != OK ||
+	    engine_create(r.m, r.b, &o, &r.e, &fail) != OK) {
+		ok(false, "%s: %s", dir, fail.text);
+		exit(tap_done());
+	}
+	return r;
+}
+
+static void rig_close(struct rig *r)
+{
+	engine_destroy(r->e);
+	backend_destroy(r->b);
+	model_close(r->m);
+}
+
+/* Room and one step for one sequence; dies where that fails. */
+static const float *run(struct engine *e, struct engine_seq *s, const int32_t *tokens,
+			int n, int n_logits)
+{
+	struct fail fail = {0};
+	struct engine_slice slice = {s, tokens, n, n_logits};
+	if (engine_seq_reserve(e, s, n) != OK ||
+	    engine_step(e, &slice, 1, &fail) != OK) {
+		ok(false, "a step of %d tokens: %s", n, fail.text);
+		exit(tap_done());
+	}
+	return engine_logits(e, 0);
+}
+
+static double log_sum(const float *logits, int n)
+{
+	double max = logits[0], sum = 0;
+	for (int i = 1; i < n; i++)
+		max = fmax(max, logits[i]);
+	for (int i = 0; i < n; i++)
+		sum += exp(logits[i] - max);
+	return max + log(sum);
+}
+
+static int32_t best_of(const float *logits, int n)
+{
+	int32_t best = 0;
+	for (int32_t i = 1; i < n; i++)
+		if (logits[i] > logits[best])
+			best = i;
+	return best;
+}
+
+static int read_ids(const json_t *list, int32_t *out, int room)
+{
+	int n = (int)json_array_size(list);
+	if (n > room)
+		abort();
+	for (int i = 0; i < n; i++)
+		out[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
+	return n;
+}
+
+static double number(const json_t *list, int i)
+{
+	return json_number_value(json_array_get(list, (size_t)i));
+}
+
+/* --- the reference ------------------------------------------------------------- */
+
+struct tally {
+	double max_delta;
+	int n_logprobs, n_greedy, n_wrong;
+};
+
+static void compare(struct tally *t, double got, double want)
+{
+	t->max_delta = fmax(t->max_delta, fabs(got - want));
+	t->n_logprobs++;
+}
+
+/* The logits of a step against its five best. */
+static void check_step(struct tally *t, const float *logits, int n_vocab,
+		       const json_t *step)
+{
+	const json_t *top = json_object_get(step, "top");
+	double sum = log_sum(logits, n_vocab);
+	for (size_t i = 0; i < json_array_size(top); i++) {
+		const json_t *pair = json_array_get(top, i);
+		int32_t id = (int32_t)number(pair, 0);
+		compare(t, logits[id] - sum, number(pair, 1));
+	}
+	double gap = number(json_array_get(top, 0), 1) -
+		     number(json_array_get(top, 1), 1);
+	if (gap > 2 * TOLERANCE) {
+		t->n_greedy++;
+		t->n_wrong += best_of(logits, n_vocab) !=
+			      json_integer_value(json_object_get(step, "token"));
+	}
+}
+
+static void check_case(struct tally *t, struct engine *e, const json_t *c)
+{
+	int32_t prompt[2048], answer[1024];
+	int n = read_ids(json_object_get(c, "prompt_ids"), prompt, 2048);
+	int m = read_ids(json_object_get(c, "continuation_ids"), answer, 1024);
+	int n_vocab = engine_n_vocab(e), cached;
+	const json_t *logprobs = json_object_get(c, "prompt_logprobs");
+	const json_t *steps = json_object_get(c, "steps");
+	struct engine_seq *s = engine_seq_create(e, prompt, n, &cached);
+	const float *last = NULL;
+	for (int at = 0, chunk; at < n; at += chunk) {
+		chunk = MIN(n - at, engine_max_batch_tok(e));
+		const float *logits = run(e, s, prompt + at, chunk, chunk);
+		for (int i = 0; i < chunk && at + i + 1 < n; i++) {
+			const float *row = logits + (size_t)i * (size_t)n_vocab;
+			compare(t, row[prompt[at + i + 1]] - log_sum(row, n_vocab),
+				number(logprobs, at + i));
+		}
+		last = logits + (size_t)(chunk - 1) * (size_t)n_vocab;
+	}
+	for (int i = 0; i < m; i++) {
+		check_step(t, last, n_vocab, json_array_get(steps, (size_t)i));
+		if (i + 1 < m)
+			last = run(e, s, answer + i, 1, 1);
+	}
+	engine_seq_destroy(e, s);
+}
+
+/* What greedy decoding itself says, token after token. */
+static bool is_greedy_same(struct engine *e, const json_t *c)
+{
+	int32_t prompt[2048], want[1024], id;
+	int n = read_ids(json_object_get(c, "prompt_ids"), prompt, 2048), cached;
+	int m = read_ids(json_object_get(c, "continuation_ids"), want, 1024);
+	struct engine_seq *s = engine_seq_create(e, prompt, n, &cached);
+	for (int at = 0, chunk; at < n; at += chunk) {
+		chunk = MIN(n - at, engine_max_batch_tok(e));
+		id = best_of(run(e, s, prompt + at, chunk, 1), engine_n_vocab(e));
+	}
+	int i = 0;
+	while (i < m && id == want[i])
+		if (++i < m)
+			id = best_of(run(e, s, &id, 1, 1), engine_n_vocab(e));
+	engine_seq_destroy(e, s);
+	return i == m;
+}
+
+static json_t *read_cases(const char *dir)
+{
+	char path[1200];
+	snprintf(path, sizeof path, "%s/reference.json", dir);
+	json_t *root = json_load_file(path, 0, NULL);
+	json_t *cases = json_incref(json_object_get(root, "cases"));
+	json_decref(root);
+	ok(json_array_size(cases) > 0, "%s: there are cases", dir);
+	return cases;
+}
+
+static void test_reference(const char *dir, bool is_trained)
+{
+	struct rig r = rig_open(dir, 2, (struct engine_opts){.max_batch_tok = 100});
+	json_t *cases = read_cases(dir);
+	struct tally t = {0};
+	int same = 0, n = (int)json_array_size(cases);
+	for (int i = 0; i < n; i++) {
+		check_case(&t, r.e, json_array_get(cases, (size_t)i));
+		same += is_trained &&
+			is_greedy_same(r.e, json_array_get(cases, (size_t)i));
+	}
+	ok(t.max_delta <= TOLERANCE,
+	   "%d log-probabilities of %d cases: largest difference %.5f",
+	   t.n_logprobs, n, t.max_delta);
+	is_int(t.n_wrong, 0, "best token right in %d of %d steps",
+	       t.n_greedy - t.n_wrong, t.n_greedy);
+	if (is_trained)
+		is_int(same, n, "greedy continuations are identical");
+	json_decref(cases);
+	rig_close(&r);
+}
+
+/* --- what must not show ----------------------------------------------------------- */
+
+enum { N_SEQS = 4, N_TOK = 75 };
+
+static int32_t texts[N_SEQS][N_TOK];
+
+/* Prompts of the reference, end to end, so that the text makes some sense. */
+static void read_texts(const char *dir)
+{
+	json_t *cases = read_cases(dir);
+	for (int s = 0; s < N_SEQS; s++) {
+		size_t i = (size_t)s;
+		for (int n = 0; n < N_TOK; i++) {
+			const json_t *ids = json_object_get(
+				json_array_get(cases, i % json_array_size(cases)),
+				"prompt_ids");
+			for (size_t j = 0; j < json_array_size(ids) && n < N_TOK; j++)
+				texts[s][n++] = (int32_t)number(ids, (int)j);
+		}
+	}
+	json_decref(cases);
+}
+
+/* Logits of every position of text s, one token a step. (N_TOK, V), malloced. */
+static float *one_by_one(struct engine *e, int s)
+{
+	size_t n_vocab = (size_t)engine_n_vocab(e);
+	float *all = xmalloc(N_TOK * n_vocab * sizeof *all);
+	int cached;
+	struct engine_seq *seq = engine_seq_create(e, texts[s], N_TOK, &cached);
+	for (int i = cached; i < N_TOK; i++)
+		memcpy(all + (size_t)i * n_vocab, run(e, seq, &texts[s][i], 1, 1),
+		       n_vocab * sizeof *all);
+	engine_seq_destroy(e, seq);
+	return all;
+}
+
+static bool is_row_same(const struct engine *e, const float *got, const float *all, int i)
+{
+	size_t n = (size_t)engine_n_vocab(e);
+	return memcmp(got, all + (size_t)i * n, n * sizeof *got) == 0;
+}
+
+/* All sequences in steps of uneven slices: prefill chunks beside single tokens. */
+static int wrong_rows_batched(struct engine *e, float *const *want)
+{
+	struct engine_seq *seq[N_SEQS];
+	int at[N_SEQS] = {0}, wrong = 0, cached, turn = 0;
+	for (int s = 0; s < N_SEQS; s++)
+		seq[s] = engine_seq_create(e, texts[s], N_TOK, &cached);
+	for (bool more = true; more; turn++) {
+		struct engine_slice slices[N_SEQS];
+		int who[N_SEQS], n_slices = 0;
+		for (int s = 0; s < N_SEQS; s++) {
+			static const int sizes[] = {1, 23, 1, 7, 2, 16, 0, 31};
+			int n = MIN(sizes[(turn + 3 * s) % 8], N_TOK - at[s]);
+			if (n == 0 || engine_seq_reserve(e, seq[s], n) != OK)
+				continue;
+			who[n_slices] = s;
+			slices[n_slices++] =
+				(struct engine_slice){seq[s], texts[s] + at[s], n, n};
+		}
+		if (n_slices && engine_step(e, slices, n_slices, NULL) != OK)
+			return -1;
+		more = false;
+		for (int i = 0; i < n_slices; i++) {
+			int s = who[i];
+			for (int j = 0; j < slices[i].n; j++)
+				wrong += !is_row_same(
+					e, engine_logits(e, i) +
+						   (size_t)j * (size_t)engine_n_vocab(e),
+					want[s], at[s] + j);
+			at[s] += slices[i].n;
+		}
+		for (int s = 0; s < N_SEQS; s++)
+			more |= at[s] < N_TOK;
+	}
+	for (int s = 0; s < N_SEQS; s++)
+		engine_seq_destroy(e, seq[s]);
+	return wrong;
+}
+
+static void test_batches(const char *dir)
+{
+	struct engine_opts o = {.max_batch_tok = 128, .n_ctx = 256};
+	struct rig one = rig_open(dir, 1, o), three = rig_open(dir, 3, o);
+	float *want[N_SEQS];
+	for (int s = 0; s < N_SEQS; s++)
+		want[s] = one_by_one(one.e, s);
+	is_int(wrong_rows_batched(one.e, want), 0,
+	       "rows in batches are bit for bit those of single tokens");
+	is_int(wrong_rows_batched(three.e, want), 0, "also on three threads");
+	for (int s = 0; s < N_SEQS; s++)
+		free(want[s]);
+	rig_close(&one);
+	rig_close(&three);
+}
+
+static void test_prefix_and_fork(const char *dir)
+{
+	struct engine_opts o = {.n_ctx = 256, .prefix_cache = true};
+	struct rig r = rig_open(dir, 2, o);
+	float *want[2] = {one_by_one(r.e, 0), one_by_one(r.e, 1)};
+	int cached;
+	struct engine_seq *s = engine_seq_create(r.e, texts[0], N_TOK, &cached);
+	is_int(cached, N_TOK / 16 * 16, "the second time the prefix is cached");
+	const float *logits = run(r.e, s, texts[0] + cached, N_TOK - cached, 1);
+	ok(is_row_same(r.e, logits, want[0], N_TOK - 1),
+	   "and gives the same logits, bit for bit");
+	engine_seq_destroy(r.e, s);
+
+	/* Text 1 cut at 40, inside a page; one branch goes on with text 1, the
+	 * other with text 0. */
+	int32_t mixed[N_TOK];
+	memcpy(mixed, texts[1], sizeof mixed);
+	memcpy(mixed + 40, texts[0] + 40, (N_TOK - 40) * sizeof *mixed);
+	struct engine_seq *fork, *alone;
+	s = engine_seq_create(r.e, texts[1], 40, &cached);
+	run(r.e, s, texts[1] + cached, 40 - cached, 1);
+	is_int(engine_seq_fork(r.e, s, &fork), OK, "fork");
+	run(r.e, fork, mixed + 40, 5, 1);
+	logits = run(r.e, s, texts[1] + 40, N_TOK - 40, 1);
+	ok(is_row_same(r.e, logits, want[1], N_TOK - 1),
+	   "the original does not notice its fork");
+	float *forked = xmalloc((size_t)engine_n_vocab(r.e) * sizeof *forked);
+	logits = run(r.e, fork, mixed + 45, N_TOK - 45, 1);
+	memcpy(forked, logits, (size_t)engine_n_vocab(r.e) * sizeof *forked);
+	engine_seq_destroy(r.e, s);
+	engine_seq_destroy(r.e, fork);
+	struct rig fresh = rig_open(dir, 2, o);
+	alone = engine_seq_create(fresh.e, mixed, N_TOK, &cached);
+	logits = run(fresh.e, alone, mixed, N_TOK, 1);
+	ok(is_row_same(fresh.e, logits, forked, 0),
+	   "the fork's logits are those of a sequence of its own");
+	engine_seq_destroy(fresh.e, alone);
+	free(forked);
+	free(want[0]);
+	free(want[1]);
+	rig_close(&fresh);
+	rig_close(&r);
+}
+
+static void test_refusals(const char *dir)
+{
+	struct model *m = NULL;
+	struct backend *b = NULL;
+	struct engine *e = NULL;
+	struct fail fail = {0};
+	struct backend_opts none = {.name = "abacus"};
+	is_int(backend_create(&none, &b, &fail), E_CONFIG, "a backend that is none");
+	ok(strstr(fail.text, "abacus") != NULL, "is named: %s", fail.text);
+	if (model_open(dir, NULL, &m, &fail) != OK ||
+	    backend_create(&(struct backend_opts){.name = "cpu", .n_threads = 1}, &b,
+			   &fail) != OK)
+		abort();
+	ok(strstr(b->device, "1 thread") != NULL, "the device: %s", b->device);
+	struct engine_opts o = {.n_ctx = m->config.max_ctx + 1};
+	is_int(engine_create(m, b, &o, &e, &fail), E_CONFIG,
+	       "more context than the model has: %s", fail.text);
+	o = (struct engine_opts){.kv_bytes = 1000};
+	is_int(engine_create(m, b, &o, &e, &fail), E_CONFIG,
+	       "a cache of less than a page: %s", fail.text);
+	o = (struct engine_opts){.max_seqs = -1};
+	is_int(engine_create(m, b, &o, &e, &fail), E_CONFIG, "fewer than no sequences");
+	o = (struct engine_opts){.n_ctx = 64, .kv_bytes = 10 * 16 * 8192};
+	is_int(engine_create(m, b, &o, &e, &fail), OK, "a small cache");
+	is_int(engine_pages_total(e), 10, "has the pages its bytes are");
+	engine_destroy(e);
+
+	o = (struct engine_opts){.n_ctx = 64};
+	m->config.n_layers++;
+	is_int(engine_create(m, b, &o, &e, &fail), E_MISSING, "a layer is missing");
+	ok(strstr(fail.text, "model.layers.8.input_layernorm.weight") != NULL,
+	   "and its first tensor named: %s", fail.text);
+	m->config.n_layers--;
+	m->config.expert_dim *= 2;
+	is_int(engine_create(m, b, &o, &e, &fail), E_FORMAT, "experts of another size");
+	ok(strstr(fail.text, "experts.0.gate_proj") != NULL, "named: %s", fail.text);
+	m->config.expert_dim /= 2;
+
+	m->config.sparse_step = 2;
+	is_int(engine_create(m, b, &o, &e, &fail), E_MISSING, "every second layer dense");
+	ok(strstr(fail.text, "layers.0.mlp.gate_proj") != NULL, "layer 0: %s", fail.text);
+	m->config.sparse_step = 1;
+	int32_t dense[] = {7, 3};
+	m->config.dense_layers = dense;
+	m->config.n_dense_layers = 2;
+	is_int(engine_create(m, b, &o, &e, &fail), E_MISSING, "layers 3 and 7 dense");
+	ok(strstr(fail.text, "layers.3.mlp.gate_proj") != NULL, "layer 3: %s", fail.text);
+	m->config.n_dense_layers = 0;
+	snprintf(m->config.arch, sizeof m->config.arch, "llama");
+	is_int(engine_create(m, b, &o, &e, &fail), E_UNSUPPORTED,
+	       "an architecture that is none here: %s", fail.text);
+	backend_destroy(b);
+	model_close(m);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1) {
+		test_reference(argv[1], false);
+		return tap_done();
+	}
+	char dir[1024];
+	snprintf(dir, sizeof dir, "%s", tap_src("models/halo-tiny"));
+	test_reference(dir, true);
+	/* Untrained, but of other kinds: dense in bf16; int4 with zero points. */
+	test_reference(tap_src("tests/golden/models/qwen3-bf16"), false);
+	test_reference(tap_src("tests/golden/models/qwen3moe-ct-asym"), false);
+	read_texts(dir);
+	test_batches(dir);
+	test_prefix_and_fork(dir);
+	test_refusals(dir);
+	return tap_done();
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
+
+#include "sched/policy.h"
+#include "tests/tap.h"
+
+static const struct policy_limits limits = {.max_batch_tok = 100,
+					    .prefill_chunk = 20};
+
+/* Sequences as text: d a stream, a number a prefill with so many tokens left. */
+static void plan(const char *seqs, const char *want)
+{
+	struct policy_seq s[16];
+	int n_tok[16], n = 0;
+	char copy[200], got[200] = "";
+	snprintf(copy, sizeof copy, "%s", seqs);
+	for (char *save, *w = strtok_r(copy, " ", &save); w;
+	     w = strtok_r(NULL, " ", &save)) {
+		bool is_decoding = *w == 'd';
+		s[n++] = (struct policy_seq){is_decoding ? 1 : atoi(w), is_decoding};
+	}
+	policy_plan(&limits, s, n, n_tok);
+	for (int i = 0; i < n; i++)
+		snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d",
+			 i ? " " : "", n_tok[i]);
+	is_str(got, want, "plan of [%s]", seqs);
+}
+
+static void test_plan(void)
+{
+	plan("", "");
+	plan("d d d", "1 1 1");
+	plan("7", "7");
+	plan("1000", "100");
+	plan("30 50 90", "30 50 20");
+	plan("100 5", "100 0");
+	/* Beside streams, prefill is held to its chunk, all prompts together. */
+	plan("d 1000", "1 20");
+	plan("1000 d", "20 1");
+	plan("d 5 1000 7", "1 5 15 0");
+	plan("d d d d d d d d d d 3", "1 1 1 1 1 1 1 1 1 1 3");
+	/* One token left of a prompt is still prefill: it is not yet a stream. */
+	plan("1 1000", "1 99");
+
+	struct policy_limits tight = {.max_batch_tok = 3, .prefill_chunk = 20};
+	struct policy_seq s[4] = {{1, true}, {1, true}, {9, false}, {1, true}};
+	int n_tok[4];
+	policy_plan(&tight, s, 4, n_tok);
+	ok(n_tok[0] == 1 && n_tok[1] == 1 && n_tok[2] == 0 && n_tok[3] == 1,
+	   "a full batch has no room for prompt tokens");
+	policy_plan(&tight, s, 3, n_tok);
+	is_int(n_tok[2], 1, "what the streams leave is less than a chunk");
+}
+
+static void test_slots(void)
+{
+	is_int(policy_slots(8, 512), 8, "as many as the engine takes");
+	is_int(policy_slots(8, 8), 7, "a token is left for prefill");
+	is_int(policy_slots(8, 1), 1, "never none");
+	is_int(policy_slots(1, 512), 1, "one at a time");
+}
+
+static void test_pages(void)
+{
+	is_int(policy_pages(0, 16), 0, "no tokens, no pages");
+	is_int(policy_pages(1, 16), 1, "one token");
+	is_int(policy_pages(16, 16), 1, "a full page");
+	is_int(policy_pages(17, 16), 2, "one more");
+	is_int(policy_pages(INT32_MAX, 16), INT32_MAX / 16 + 1, "no overflow");
+}
+
+static void test_admits(void)
+{
+	struct policy_room room = {.pages_free = 4, .page_size = 16};
+	ok(policy_admits(&room, 64, 1000), "alone: what it needs now is enough");
+	ok(!policy_admits(&room, 65, 1), "but that must be there");
+	room.n_running = 2;
+	/* 1 page now, 1 for its growth, 2 for the others. */
+	ok(policy_admits(&room, 16, 16), "beside others: a page for each of them");
+	ok(!policy_admits(&room, 17, 16), "or it waits");
+	room.n_running = 3;
+	ok(!policy_admits(&room, 16, 16), "one more running: waits too");
+	room.pages_free = 1000;
+	room.n_running = 1;
+	ok(policy_admits(&room, 16 * 995, 100000), "growth counts up to 64 tokens");
+	ok(!policy_admits(&room, 16 * 996, 100000), "and no less");
+}
+
+int main(void)
+{
+	test_plan();
+	test_slots();
+	test_pages();
+	test_admits();
+	return tap_done();
+}
