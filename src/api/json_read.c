@@ -18,8 +18,9 @@
 
 /* --- the text ----------------------------------------------------------- */
 
-/* Codes that have a plainer sentence than jansson's; half a surrogate pair is what
- * JavaScript makes of an emoji cut in two. jansson quotes the bytes it stumbled over, which need not be UTF-8. */
+/* Some codes have a plainer sentence than jansson's; half a surrogate pair is what
+ * JavaScript makes of an emoji cut in two. jansson quotes the bytes it stumbled
+ * over, which need not be UTF-8. */
 static enum status fail_syntax(const json_error_t *e, struct fail *fail)
 {
 	struct buf why = {0};
