@@ -413,7 +413,8 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.keepalive_s = (int)(c->keepalive / 1000000),
 		.idle_s = (int)(c->idle_timeout / 1000000),
 		.stall_s = (int)(c->stall_timeout / 1000000),
-		.heartbeat_stall_us = c->heartbeat_stall,
+		.heartbeat_stall_us =
+			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
 		.access_log = c->access_log,
 		.clock = &clock_monotonic,
 		.health = &l->health,
