@@ -104,6 +104,7 @@ class Halod:
     def __init__(self, wait=True, model=MODEL, **settings):
         self.dir = tempfile.mkdtemp(prefix="halod-test-")
         self.lines, self.news = [], threading.Condition()
+        self.is_terminated = False
         settings = {"host": "127.0.0.1", "port": 0, "threads": 2, **settings}
         conf = os.path.join(self.dir, "halod.conf")
         with open(conf, "w") as f:
@@ -234,7 +235,10 @@ class Halod:
     # --- end ---------------------------------------------------------------
 
     def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
+        """Once: a second signal would cut the drain short."""
+        if not self.is_terminated and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.is_terminated = True
 
     def wait(self):
         code = self.process.wait(PATIENCE)
@@ -243,8 +247,7 @@ class Halod:
 
     def stop(self):
         """SIGTERM and the exit status; a sanitizer's report is one, too."""
-        if self.process.poll() is None:
-            self.terminate()
+        self.terminate()
         try:
             code = self.wait()
         finally:
