@@ -1,307 +1,131 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A value is always a text first, and config_set is the only way from there into
- * struct config: for the file, for flags, for defaults and for the ranges
- * themselves. So whatever the example file shows, the parser accepts.
+ * A vocabulary has 150,000 entries and is walked once or twice for each token of
+ * each stream, on the engine thread: scalar expf would cost more than half a
+ * millisecond a token. So the passes run in four lanes (GCC vector types; plain
+ * SSE2 or NEON, no dispatch).
+ *
+ * libm's expf differs between machines in the last bit, and a last bit is enough
+ * to draw another token. exp4 is therefore built from additions,
+ * multiplications and integer shifts alone, which IEEE fixes; the library is
+ * compiled with -ffp-contract=off so that no compiler fuses them. Sums are in
+ * double, one accumulator a lane, folded in a fixed order.
  */
-#include "daemon/config_table.h"
+#include "text/softmax.h"
 
-#include <assert.h>
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
+#include <math.h>
+#include <string.h>
 
-#include "base/alloc.h"
+#define LANES 4
+#define CHUNK 1024 /* softmax_sum's scratch, floats */
+#define Z_MIN (-87.0f) /* exp of it is the last normal float */
 
-const struct config_row config_rows[] = {
-#define SECTION(title) {.section = title},
-#define KEY(name_, type_, dflt_, min_, max_, help_) \
-	{NULL, #name_, dflt_, min_, max_, "", help_, type_, \
-	 offsetof(struct config, name_)},
-#define CHOICE(name_, dflt_, choices_, help_) \
-	{NULL, #name_, dflt_, "", "", choices_, help_, CHOICES, \
-	 offsetof(struct config, name_)},
-#include "daemon/config.def"
-#undef SECTION
-#undef KEY
-#undef CHOICE
-};
-const int config_n_rows = ARRAY_LEN(config_rows);
-_Static_assert(ARRAY_LEN(config_rows) <= CONFIG_ROWS_MAX, "raise it");
+typedef float v4f __attribute__((vector_size(16)));
+typedef int32_t v4i __attribute__((vector_size(16)));
+typedef double v4d __attribute__((vector_size(32)));
 
-/* --- keys ------------------------------------------------------------------- */
-
-static bool is_key(const struct config_row *r, struct str key)
+static v4f load(const float *p)
 {
-	if (r->section || strlen(r->name) != key.n)
+	v4f v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+/* The last n < LANES values, filled up with `pad`. */
+static v4f load_tail(const float *p, int32_t n, float pad)
+{
+	float t[LANES] = {pad, pad, pad, pad};
+	memcpy(t, p, (size_t)n * sizeof *p);
+	return load(t);
+}
+
+static v4f splat(float x)
+{
+	return (v4f){x, x, x, x};
+}
+
+static v4f select4(v4i mask, v4f yes, v4f no)
+{
+	return (v4f)((mask & (v4i)yes) | (~mask & (v4i)no));
+}
+
+/* exp for z <= 0: z = k ln 2 + r with |r| <= ln(2)/2, Taylor in r (the first
+ * left-out term is below 1e-8), then k into the exponent. */
+static v4f exp4(v4f z)
+{
+	const v4f magic = splat(12582912.0f); /* 1.5 * 2^23: rounds to integer */
+	v4i gone = z < splat(Z_MIN);
+	z = select4(gone, splat(Z_MIN), z);
+	v4f t = z * splat(1.44269504f) + magic;
+	v4i k = (v4i)t - (v4i)magic;
+	v4f kf = t - magic;
+	/* ln 2 in two parts: kf times the first is exact. */
+	v4f r = z - kf * splat(0.693359375f);
+	r = r - kf * splat(-2.12194440e-4f);
+	v4f p = splat(1.0f / 5040);
+	p = p * r + splat(1.0f / 720);
+	p = p * r + splat(1.0f / 120);
+	p = p * r + splat(1.0f / 24);
+	p = p * r + splat(1.0f / 6);
+	p = p * r + splat(0.5f);
+	p = p * r + splat(1.0f);
+	p = p * r + splat(1.0f);
+	v4f y = p * (v4f)((k + 127) << 23);
+	return select4(gone, splat(0), y);
+}
+
+bool softmax_max(const float *x, int32_t n, float *out_max)
+{
+	v4f best = splat(-INFINITY);
+	v4i sane = {-1, -1, -1, -1};
+	int32_t i = 0;
+	for (; i + LANES <= n; i += LANES) {
+		v4f v = load(x + i);
+		sane &= v == v;
+		best = select4(v > best, v, best);
+	}
+	if (i < n) {
+		v4f v = load_tail(x + i, n - i, -INFINITY);
+		sane &= v == v;
+		best = select4(v > best, v, best);
+	}
+	float max = -INFINITY;
+	bool is_sane = true;
+	for (int l = 0; l < LANES; l++) {
+		max = best[l] > max ? best[l] : max;
+		is_sane = is_sane && sane[l];
+	}
+	if (!is_sane || !isfinite(max))
 		return false;
-	for (size_t i = 0; i < key.n; i++)
-		if (r->name[i] != (key.p[i] == '-' ? '_' : key.p[i]))
-			return false;
+	*out_max = max;
 	return true;
 }
 
-const struct config_row *config_find(struct str key)
+double softmax_weights(const float *x, int32_t n, float max, float inv_t,
+		       float *out)
 {
-	for (int i = 0; i < config_n_rows; i++)
-		if (is_key(&config_rows[i], key))
-			return &config_rows[i];
-	return NULL;
-}
-
-#define KEY_MAX 40
-
-/* Edits (insert, delete, replace) between a and b; both at most KEY_MAX long. */
-static int edit_distance(struct str a, struct str b)
-{
-	int row[KEY_MAX + 1];
-	for (size_t j = 0; j <= b.n; j++)
-		row[j] = (int)j;
-	for (size_t i = 1; i <= a.n; i++) {
-		int diagonal = row[0];
-		row[0] = (int)i;
-		for (size_t j = 1; j <= b.n; j++) {
-			int above = row[j];
-			int replace = diagonal + (a.p[i - 1] != b.p[j - 1]);
-			row[j] = MIN(MIN(above, row[j - 1]) + 1, replace);
-			diagonal = above;
-		}
+	v4d sum = {0, 0, 0, 0};
+	int32_t i = 0;
+	for (; i + LANES <= n; i += LANES) {
+		v4f w = exp4((load(x + i) - splat(max)) * splat(inv_t));
+		memcpy(out + i, &w, sizeof w);
+		sum += __builtin_convertvector(w, v4d);
 	}
-	return row[b.n];
-}
-
-const char *config_nearest(struct str key)
-{
-	const char *best = NULL;
-	if (key.n > KEY_MAX)
-		return NULL;
-	int least = (int)key.n / 3 + 2; /* further off is no help */
-	for (int i = 0; i < config_n_rows; i++) {
-		if (config_rows[i].section)
-			continue;
-		int d = edit_distance(key, str_of(config_rows[i].name));
-		if (d < least) {
-			least = d;
-			best = config_rows[i].name;
-		}
+	if (i < n) {
+		v4f z = load_tail(x + i, n - i, -INFINITY) - splat(max);
+		v4f w = exp4(z * splat(inv_t));
+		memcpy(out + i, &w, (size_t)(n - i) * sizeof *out);
+		sum += __builtin_convertvector(w, v4d);
 	}
-	return best;
+	return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* --- text to value ------------------------------------------------------------ */
-
-static const struct unit {
-	enum config_type type;
-	const char *name;
-	int64_t factor;
-} units[] = {
-	{INT, "", 1},
-	{SIZE, "", 1},
-	{SIZE, "K", INT64_C(1) << 10},
-	{SIZE, "M", INT64_C(1) << 20},
-	{SIZE, "G", INT64_C(1) << 30},
-	{SIZE, "T", INT64_C(1) << 40},
-	{TIME, "", 1000000},
-	{TIME, "ms", 1000},
-	{TIME, "s", 1000000},
-	{TIME, "m", INT64_C(60) * 1000000},
-	{TIME, "h", INT64_C(3600) * 1000000},
-	{TIME, "d", INT64_C(86400) * 1000000},
-};
-
-static bool parse_number(enum config_type type, const char *text, int64_t *out)
+double softmax_sum(const float *x, int32_t n, float max)
 {
-	if (!isdigit((unsigned char)text[0]))
-		return false;
-	char *end;
-	errno = 0;
-	long long n = strtoll(text, &end, 10);
-	if (errno)
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(units); i++)
-		if (units[i].type == type && strcmp(units[i].name, end) == 0)
-			return !__builtin_mul_overflow((int64_t)n,
-						       units[i].factor, out);
-	return false;
-}
-
-static bool parse_bool(const char *text, bool *out)
-{
-	static const char *const words[] = {"no", "yes", "off", "on",
-					    "false", "true", "0", "1"};
-	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-		if (strcmp(words[i], text) == 0) {
-			*out = i % 2;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* choices: words separated by single spaces. */
-static bool is_choice(const char *choices, const char *text)
-{
-	for (const char *p = choices; *p;) {
-		size_t n = strcspn(p, " ");
-		if (str_is((struct str){p, n}, text))
-			return true;
-		p += n + (p[n] == ' ');
-	}
-	return false;
-}
-
-/* "a, b" as items in the arena. */
-static struct config_list split_list(struct arena *a, const char *text)
-{
-	size_t n = 1;
-	for (const char *p = text; *p; p++)
-		n += *p == ',';
-	const char **items = arena_alloc(a, n * sizeof *items);
-	int used = 0;
-	for (const char *p = text; *p;) {
-		p += strspn(p, ", \t");
-		size_t len = strcspn(p, ","), cut = len;
-		while (cut > 0 && isspace((unsigned char)p[cut - 1]))
-			cut--;
-		if (cut > 0)
-			items[used++] = arena_str(a, (struct str){p, cut}).p;
-		p += len;
-	}
-	return (struct config_list){items, used};
-}
-
-static void *field_of(struct config *c, const struct config_row *r)
-{
-	return (char *)c + r->offset;
-}
-
-/* What a value of this row must be, in words. */
-static const char *expectation(enum config_type type)
-{
-	switch (type) {
-	case INT: return "a whole number";
-	case SIZE: return "a size such as 512K, 16M or 4G";
-	case TIME: return "a time such as 500ms, 30s, 5m or 1h";
-	case BOOL: return "yes or no";
-	case TEXT: case LIST: case CHOICES: break;
-	}
-	return "a text";
-}
-
-static enum status set_number(struct config *c, const struct config_row *r,
-			      const char *text, const char *place,
-			      struct fail *fail)
-{
-	int64_t n, min, max;
-	if (!parse_number(r->type, text, &n))
-		return fail_set(fail, E_CONFIG, "%s: \"%s\" is not %s", place, text,
-				expectation(r->type));
-	bool has_range = parse_number(r->type, r->min, &min) &&
-			 parse_number(r->type, r->max, &max);
-	assert(has_range);
-	if (n < min || n > max)
-		return fail_set(fail, E_CONFIG, "%s: %s is out of range, %s to %s",
-				place, text, r->min, r->max);
-	*(int64_t *)field_of(c, r) = n;
-	return OK;
-}
-
-enum status config_set(struct config *c, const struct config_row *r,
-		       const char *text, const char *place, struct fail *fail)
-{
-	void *field = field_of(c, r);
-	switch (r->type) {
-	case INT: case SIZE: case TIME:
-		return set_number(c, r, text, place, fail);
-	case BOOL:
-		if (!parse_bool(text, field))
-			return fail_set(fail, E_CONFIG, "%s: \"%s\" is not %s",
-					place, text, expectation(BOOL));
-		return OK;
-	case LIST:
-		*(struct config_list *)field = split_list(&c->arena, text);
-		return OK;
-	case CHOICES:
-		if (!is_choice(r->choices, text))
-			return fail_set(fail, E_CONFIG,
-					"%s: \"%s\" is not one of: %s", place, text,
-					r->choices);
-		/* fall through */
-	case TEXT:
-		*(const char **)field = arena_strdup(&c->arena, text);
-		return OK;
-	}
-	return OK;
-}
-
-void config_set_defaults(struct config *c)
-{
-	for (int i = 0; i < config_n_rows; i++) {
-		const struct config_row *r = &config_rows[i];
-		if (r->section)
-			continue;
-		enum status s = config_set(c, r, r->dflt, r->name, NULL);
-		assert(s == OK); /* config.def contradicts itself */
-	}
-}
-
-/* --- value to text ---------------------------------------------------------------- */
-
-static void add_quoted(struct buf *out, const char *text)
-{
-	static const char bare[] = "abcdefghijklmnopqrstuvwxyz"
-				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:";
-	if (*text && text[strspn(text, bare)] == '\0') {
-		buf_add_z(out, text);
-		return;
-	}
-	buf_add_c(out, '"');
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			buf_add_c(out, '\\');
-		buf_add_c(out, *text);
-	}
-	buf_add_c(out, '"');
-}
-
-/* n in the largest unit that divides it: 120 s are 2m, 90 s are 90s. */
-static void add_number(struct buf *out, enum config_type type, int64_t n)
-{
-	const struct unit *best = NULL;
-	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
-		const struct unit *u = &units[i];
-		if (u->type == type && n % u->factor == 0 &&
-		    (!best || u->factor >= best->factor))
-			best = u;
-	}
-	assert(best); /* every TIME is parsed from whole milliseconds */
-	if (n == 0)
-		buf_add_c(out, '0');
-	else
-		buf_addf(out, "%lld%s", (long long)(n / best->factor), best->name);
-}
-
-void config_value_format(const struct config *c, const struct config_row *r,
-			 struct buf *out)
-{
-	const void *field = field_of((struct config *)c, r);
-	const struct config_list *list = field;
-	struct buf joined = {0};
-	switch (r->type) {
-	case INT: case SIZE: case TIME:
-		add_number(out, r->type, *(const int64_t *)field);
-		break;
-	case BOOL:
-		buf_add_z(out, *(const bool *)field ? "yes" : "no");
-		break;
-	case TEXT: case CHOICES:
-		add_quoted(out, *(const char *const *)field);
-		break;
-	case LIST:
-		for (int i = 0; i < list->n; i++)
-			buf_addf(&joined, "%s%s", i ? ", " : "", list->items[i]);
-		add_quoted(out, buf_str(&joined).p);
-		buf_deinit(&joined);
-		break;
-	}
+	float w[CHUNK];
+	double sum = 0;
+	for (int32_t i = 0; i < n; i += CHUNK)
+		sum += softmax_weights(x + i, n - i < CHUNK ? n - i : CHUNK, max,
+				       1.0f, w);
+	return sum;
 }
