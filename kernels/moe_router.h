@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which experts see a token: logits = W x, p = softmax over all E experts; the U
- * largest p are chosen, the largest first, the lower id of equals; their weights
- * are p, divided by their sum where norm_topk. Always U different ids in 0..E-1,
+ * Which experts see a token: logits = W x; the U largest are chosen, the largest
+ * first, the lower id of equals. Their weights are p = softmax(logits) over all E
+ * experts, or over the chosen U where norm_topk. Always U different ids in 0..E-1,
  * whatever the logits. Source: modeling_qwen3_moe.py of Hugging Face Transformers,
- * Qwen3MoeTopKRouter.
+ * Qwen3MoeTopKRouter, which takes the U largest p and divides them by their sum:
+ * the same where p does not underflow.
  */
 #pragma once
 #include <stdbool.h>

@@ -10,25 +10,22 @@ static void one_token(const struct moe_router_args *a, const float *logit,
 		      int32_t *id, float *weight)
 {
 	int32_t n = a->router->n;
-	double p[MOE_ROUTER_MAX_EXPERTS], max = -INFINITY, all = 0, chosen = 0;
 	bool taken[MOE_ROUTER_MAX_EXPERTS] = {false};
-	for (int32_t e = 0; e < n; e++)
-		max = fmax(max, logit[e]);
-	for (int32_t e = 0; e < n; e++) {
-		p[e] = exp(logit[e] - max);
-		all += p[e];
-	}
+	double all = 0, chosen = 0;
 	for (int32_t u = 0; u < a->n_used; u++) {
 		int32_t best = -1;
 		for (int32_t e = 0; e < n; e++)
-			if (!taken[e] && (best < 0 || p[e] > p[best]))
+			if (!taken[e] && (best < 0 || logit[e] > logit[best]))
 				best = e;
 		taken[best] = true;
 		id[u] = best;
-		chosen += p[best];
+		chosen += exp((double)logit[best] - logit[id[0]]);
 	}
+	for (int32_t e = 0; e < n; e++)
+		all += exp((double)logit[e] - logit[id[0]]);
 	for (int32_t u = 0; u < a->n_used; u++)
-		weight[u] = (float)(p[id[u]] / (a->norm_topk ? chosen : all));
+		weight[u] = (float)(exp((double)logit[id[u]] - logit[id[0]]) /
+				    (a->norm_topk ? chosen : all));
 }
 
 void moe_router_ref(const struct moe_router_args *a)

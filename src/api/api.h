@@ -37,19 +37,25 @@ struct api_input {
 	enum api_kind kind;
 	struct str body;
 	const char *request_id;
-	int64_t arrival_us;
+	int64_t arrival_us; /* 0: now */
 };
 
-/* Parse, render, tokenize. Slow for large bodies: may run on a worker thread. */
+/* Parse, render, tokenize. Slow for large bodies: may run on a worker thread. What a
+ * client got wrong: E_JSON, E_INVAL, E_TEMPLATE, E_LIMIT, E_MODEL, with the path to it
+ * in fail->param; E_CTX_LEN with both counts. Nothing in the request points into the
+ * body. */
 enum status api_call_create(const struct api *a, const struct api_input *in,
 			    struct api_call **out, struct fail *fail) MUST_USE;
-void api_call_destroy(struct api_call *c); /* drops its request reference */
-/* To be submitted; the call keeps its own reference. */
+/* Lets go of the call's reference to the request. The other one is the scheduler's:
+ * where sched_submit did not take it, the caller lets go of it (request_unref). */
+void api_call_destroy(struct api_call *c);
+/* To be submitted. */
 struct request *api_call_request(struct api_call *c);
 bool api_call_is_stream(const struct api_call *c);
 
-/* Turn one event into response bytes. Stream: whole SSE frames. Not stream: nothing
- * until EVENT_DONE, then the JSON object. After EVENT_FAILED: an SSE error frame, or
+/* Turn one event into response bytes, appended; none may follow the last. Stream:
+ * whole SSE frames; a choice's first one comes with its first token. Not stream:
+ * nothing until EVENT_DONE, then the JSON object. After EVENT_FAILED: an SSE error frame, or
  * the JSON error object whose HTTP status is api_call_status. */
 void api_call_on_event(struct api_call *c, const struct event *e,
 		       struct buf *out);

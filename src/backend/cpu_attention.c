@@ -41,7 +41,7 @@ static void weigh_block(struct head_state *s, float *p, int n, int dim)
 {
 	float max = s->max;
 	for (int i = 0; i < n; i++)
-		max = fmaxf(max, p[i]);
+		max = p[i] > max ? p[i] : max;
 	if (max > s->max) {
 		float shrink = s->sum > 0 ? vf_exp(vf_all(s->max - max))[0] : 0;
 		s->sum *= shrink;
@@ -60,16 +60,19 @@ static void add_values(float *acc, const float *p, const float *v, int dim, int 
 {
 	int d = 0;
 	for (; d + 16 <= dim; d += 16) {
-		vf a[4];
-		for (int j = 0; j < 4; j++)
-			a[j] = vf_load(acc + d + 4 * j);
-		for (int i = 0; i < n; i++)
-			for (int j = 0; j < 4; j++)
-				a[j] += vf_all(p[i]) *
-					vf_load(v + (size_t)i * (size_t)dim + d +
-						4 * j);
-		for (int j = 0; j < 4; j++)
-			vf_store(acc + d + 4 * j, a[j]);
+		vf a0 = vf_load(acc + d), a1 = vf_load(acc + d + 4);
+		vf a2 = vf_load(acc + d + 8), a3 = vf_load(acc + d + 12);
+		for (int i = 0; i < n; i++) {
+			const float *row = v + (size_t)i * (size_t)dim + d;
+			a0 += vf_all(p[i]) * vf_load(row);
+			a1 += vf_all(p[i]) * vf_load(row + 4);
+			a2 += vf_all(p[i]) * vf_load(row + 8);
+			a3 += vf_all(p[i]) * vf_load(row + 12);
+		}
+		vf_store(acc + d, a0);
+		vf_store(acc + d + 4, a1);
+		vf_store(acc + d + 8, a2);
+		vf_store(acc + d + 12, a3);
 	}
 	for (; d < dim; d++)
 		for (int i = 0; i < n; i++)

@@ -61,6 +61,7 @@ CPU_INLINE void dot_rows(const float *const row[4], const float *const *x, int n
 	for (; i + 4 <= n; i += 4) {
 		vf w0 = vf_load(row[0] + i), w1 = vf_load(row[1] + i);
 		vf w2 = vf_load(row[2] + i), w3 = vf_load(row[3] + i);
+#pragma GCC unroll 2
 		for (int j = 0; j < n_x; j++) {
 			vf v = vf_load(x[j] + i);
 			acc[j][0] += w0 * v;
@@ -116,9 +117,11 @@ CPU_INLINE vf vf_exp(vf x)
 	return p * (vf)exponent;
 }
 
-/* gate / (1 + e^-gate) * up */
+/* gate / (1 + e^-gate) * up. Below -87 the quotient is as good as zero, and vf_exp
+ * would no longer outgrow gate. */
 CPU_INLINE vf vf_silu_mul(vf gate, vf up)
 {
+	gate = vf_select(gate < vf_all(-87), vf_all(-87), gate);
 	return gate / (vf_all(1) + vf_exp(-gate)) * up;
 }
 

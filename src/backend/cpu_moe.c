@@ -29,34 +29,51 @@ struct moe_job {
 	int n_blocks;
 };
 
-static void choose(const struct moe_router_args *a, float *p, int32_t *id,
+/* The largest logit that comes after expert prev in the order (larger logit, then
+ * lower id); prev -1: the first. -1 when only NaN is left. */
+static int32_t next_best(const float *logit, int32_t n, int32_t prev)
+{
+	int32_t best = -1;
+	for (int32_t e = 0; e < n; e++) {
+		if (prev >= 0 && !(logit[e] < logit[prev] ||
+				   (logit[e] == logit[prev] && e > prev)))
+			continue;
+		if (best < 0 ? !isnan(logit[e]) : logit[e] > logit[best])
+			best = e;
+	}
+	return best;
+}
+
+static int32_t first_not_in(const int32_t *id, int32_t n)
+{
+	int32_t e = 0;
+	for (int32_t i = 0; i < n; i++)
+		if (id[i] == e) {
+			e++;
+			i = -1;
+		}
+	return e;
+}
+
+static void choose(const struct moe_router_args *a, const float *logit, int32_t *id,
 		   float *weight)
 {
 	int32_t n = a->router->n;
-	float max = p[0], all = 0, chosen = 0;
-	for (int32_t e = 1; e < n; e++)
-		max = fmaxf(max, p[e]);
-	for (int32_t e = 0; e < n; e++) {
-		p[e] = expf(p[e] - max);
-		all += p[e];
-	}
+	float sum = 0;
 	for (int32_t u = 0; u < a->n_used; u++) {
-		/* p is at least 0; -1 marks those taken. NaN is never the larger,
-		 * so it is only taken when nothing else is left. */
-		int32_t best = -1;
+		id[u] = next_best(logit, n, u ? id[u - 1] : -1);
+		if (id[u] < 0)
+			id[u] = first_not_in(id, u);
+		weight[u] = expf(logit[id[u]] - logit[id[0]]);
+		sum += weight[u];
+	}
+	if (!a->norm_topk) {
+		sum = 0;
 		for (int32_t e = 0; e < n; e++)
-			if (p[e] >= 0 && (best < 0 || p[e] > p[best]))
-				best = e;
-		for (int32_t e = 0; best < 0 && e < n; e++)
-			if (p[e] != -1)
-				best = e;
-		id[u] = best;
-		weight[u] = p[best];
-		chosen += p[best];
-		p[best] = -1;
+			sum += expf(logit[e] - logit[id[0]]);
 	}
 	for (int32_t u = 0; u < a->n_used; u++)
-		weight[u] /= a->norm_topk ? chosen : all;
+		weight[u] /= sum;
 }
 
 static void choose_tokens(void *arg, int begin, int end)

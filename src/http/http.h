@@ -17,9 +17,11 @@ struct http_opts {
 	const char *host;      /* "127.0.0.1"; NULL with unix_path or listen_fd */
 	int port;              /* 0: any free one, see http_port */
 	const char *unix_path; /* NULL: none */
-	int listen_fd;         /* -1: none; else a bound socket (socket activation) */
+	int listen_fd;         /* -1: none; else a bound socket (socket activation),
+				* taken over */
 	int max_connections;
 	size_t max_body_bytes;
+	int max_queue;         /* /health?ready is 503 with so many waiting; 0: any */
 	int keepalive_s;       /* SSE comment when silent for so long */
 	int idle_s;            /* connection without traffic */
 	int stall_s;           /* a reader that takes nothing for so long is dropped */

@@ -151,3 +151,26 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 	*out = v;
 	return OK;
 }
+
+int64_t model_n_params(const struct model *m)
+{
+	static const char *const helpers[] = {
+		".weight_scale", ".weight_zero_point", ".weight_shape",
+		".weight_g_idx",
+	};
+	int64_t n = 0;
+	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
+		const struct tensor *t = tensors_at(m->tensors, i);
+		struct str name = str_of(t->name);
+		bool counts = true;
+		for (size_t k = 0; k < ARRAY_LEN(helpers); k++)
+			counts &= !str_ends(name, str_of(helpers[k]));
+		if (!counts)
+			continue;
+		size_t bits = str_ends(name, STR(".weight_packed"))
+				      ? (size_t)quant_bits(QUANT_INT4)
+				      : 8 * dtype_bytes(t->dtype);
+		n += (int64_t)(8 * t->n_bytes / bits);
+	}
+	return n;
+}

@@ -78,3 +78,6 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 			 const float **out, struct fail *fail) MUST_USE;
 /* Is there a tensor of this name, or a weight called so in any format? */
 bool model_has(const struct model *m, const char *name);
+/* Numbers the model was trained to: the elements of its weights as they were before
+ * quantization, without scales and other helpers of the formats. */
+int64_t model_n_params(const struct model *m);

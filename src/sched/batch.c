@@ -67,6 +67,7 @@ static void end_choice(struct sched *s, struct sched_choice *c)
 	drop_seq(s, c);
 	choice_set_state(c, CHOICE_DONE);
 	emit_choice_done(&s->emit, r, c->index, c->finish, stop);
+	choice_release(c); /* a sampler is as large as the vocabulary */
 	if (++r->n_over == request_n_choices(r))
 		sched_end_done(s, r);
 }
@@ -170,16 +171,13 @@ static bool take_pages(struct sched *s, struct sched_choice *c, int n_promised)
 	return true;
 }
 
-/* Nothing runs and c still does not fit: it never will. */
+/* Nothing runs and c still does not fit: it never will. sched_submit has seen to
+ * it that this cannot be, but to wait for ever would be the worst answer. */
 static void give_up(struct sched *s, struct sched_choice *c)
 {
-	if (c->output.n > 0) {
-		choice_cut(c, &s->emit);
-		end_choice(s, c);
-		return;
-	}
 	struct fail f;
-	fail_set(&f, E_NO_PAGES, "the prompt does not fit into the KV cache");
+	fail_set(&f, E_NO_PAGES, "%d tokens do not fit into the KV cache",
+		 choice_length(c));
 	sched_end_failed(s, c->r, &f);
 }
 

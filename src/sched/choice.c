@@ -44,8 +44,7 @@ struct sched_choice *choices_create(struct request *r, int32_t n_ctx)
 	return choices;
 }
 
-/* What only a choice that still draws needs. */
-static void release(struct sched_choice *c)
+void choice_release(struct sched_choice *c)
 {
 	sampler_destroy(c->sampler);
 	outparse_destroy(c->parse);
@@ -59,7 +58,7 @@ void choices_destroy(struct request *r)
 {
 	for (int i = 0; r->choices && i < request_n_choices(r); i++) {
 		assert(!r->choices[i].seq);
-		release(&r->choices[i]);
+		choice_release(&r->choices[i]);
 	}
 	free(r->choices);
 	r->choices = NULL;

@@ -18,7 +18,7 @@
 	X(QUEUED, "queued", TO(PREFILL) | TO_END) \
 	X(PREFILL, "prefill", TO(DECODE) | TO(PREEMPTED) | TO_END) \
 	X(DECODE, "decode", TO(DONE) | TO(PREEMPTED) | TO_END) \
-	X(PREEMPTED, "preempted", TO(PREFILL) | TO(DONE) | TO_END) \
+	X(PREEMPTED, "preempted", TO(PREFILL) | TO_END) \
 	X(DONE, "done", 0) \
 	X(FAILED, "failed", 0) \
 	X(CANCELLED, "cancelled", 0)
@@ -64,6 +64,9 @@ void choices_destroy(struct request *r); /* their seq must be gone */
 /* The sampler and parser, when it first leaves the queue. */
 void choice_begin(struct sched_choice *c, const struct tokenizer *t,
 		  int32_t n_vocab);
+
+/* Frees what only a choice that still draws needs, its output included. */
+void choice_release(struct sched_choice *c);
 
 const struct ids *choice_prompt(const struct sched_choice *c);
 int choice_length(const struct sched_choice *c); /* tokens of its history */

@@ -22,7 +22,7 @@ struct sched {
 	_Atomic int n_queued;         /* submitted and not yet scheduled */
 	_Atomic int64_t n_queued_tok; /* their prompt tokens */
 	_Atomic int n_open;           /* submitted, last event not yet out */
-	_Atomic int n_running, n_waiting; /* as of the last turn */
+	_Atomic int n_running, n_paused; /* scheduled; as of the last turn */
 	atomic_bool is_draining, is_stopping;
 
 	/* engine thread */

@@ -18,7 +18,7 @@
  *                ▲  │         │  │
  *                │  └────┬────┘  └──► FAILED
  *                │       ▼ (pages taken back)
- *                └── PREEMPTED ──► DONE (cannot go on even alone: length)
+ *                └── PREEMPTED
  *      any ──► CANCELLED (client gone, deadline)
  */
 #pragma once

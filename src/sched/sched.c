@@ -331,20 +331,20 @@ static bool reap(struct sched *s, struct req_list *l)
 static void publish(struct sched *s)
 {
 	struct engine *e = s->o.engine;
-	int n_running = 0, n_waiting = atomic_load(&s->n_queued);
+	int n_running = 0, n_paused = 0;
 	for (struct request *r = s->active.head; r; r = r->next) {
 		bool runs = false;
 		for (int i = 0; i < request_n_choices(r) && !runs; i++)
 			runs = choice_is_running(&r->choices[i]);
 		n_running += runs;
-		n_waiting += !runs;
+		n_paused += !runs;
 	}
 	atomic_store(&s->n_running, n_running);
-	atomic_store(&s->n_waiting, n_waiting);
+	atomic_store(&s->n_paused, n_paused);
 
 	int total = engine_pages_total(e), used = total - engine_pages_free(e);
 	metric_set(METRIC_REQUESTS_RUNNING, n_running);
-	metric_set(METRIC_REQUESTS_WAITING, n_waiting);
+	metric_set(METRIC_REQUESTS_WAITING, atomic_load(&s->n_queued) + n_paused);
 	metric_set(METRIC_WAITING_TOKENS, (double)atomic_load(&s->n_queued_tok));
 	metric_set(METRIC_KV_PAGES, total);
 	metric_set(METRIC_KV_PAGES_USED, used);
@@ -386,7 +386,7 @@ void sched_run(struct sched *s)
 void sched_counts(const struct sched *s, struct sched_counts *out)
 {
 	out->n_running = atomic_load(&s->n_running);
-	out->n_waiting = atomic_load(&s->n_waiting);
+	out->n_waiting = atomic_load(&s->n_queued) + atomic_load(&s->n_paused);
 	out->n_waiting_tok = atomic_load(&s->n_queued_tok);
 }
 

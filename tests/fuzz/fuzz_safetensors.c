@@ -27,6 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 			if ((uintptr_t)p % dtype_bytes(t->dtype))
 				abort();
 		}
+		(void)sum;
 		if (total > n)
 			abort();
 		safetensors_deinit(&s);

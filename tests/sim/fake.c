@@ -2,6 +2,7 @@
 #include "tests/sim/fake.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -122,7 +123,9 @@ struct tokenizer *fake_tokenizer(void)
 	}
 	pieces[' '] = STR("\xC4\xA0");  /* byte-level spelling: U+0120 */
 	pieces['\n'] = STR("\xC4\x8A"); /* U+010A */
-	struct tokenizer_def def = {.pieces = pieces, .n_pieces = 256};
+	struct pretok_step step = {.kind = PRETOK_BYTE_LEVEL};
+	struct tokenizer_def def = {.pieces = pieces, .n_pieces = 256,
+				    .steps = &step, .n_steps = 1};
 	struct tokenizer *t = NULL;
 	struct fail f;
 	if (tokenizer_create(&def, &t, &f) != OK) {

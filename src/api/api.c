@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api_private.h"
+
+#include <stdlib.h>
+
+#include "api/json_read.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#define DEFAULT_MAX_CHOICES 8
+
+static void copy_names(struct api *a, const struct api_opts *o)
+{
+	a->model_name = arena_strdup(&a->arena, o->model_name);
+	a->version = arena_strdup(&a->arena, o->version ? o->version : "");
+	a->system_fingerprint = arena_strdup(
+		&a->arena, o->system_fingerprint ? o->system_fingerprint : "");
+	a->n_aliases = o->n_aliases;
+	a->aliases = arena_alloc(&a->arena,
+				 (size_t)o->n_aliases * sizeof *a->aliases);
+	for (int i = 0; i < o->n_aliases; i++)
+		a->aliases[i] = arena_strdup(&a->arena, o->aliases[i]);
+}
+
+enum status api_create(const struct api_opts *o, struct api **out,
+		       struct fail *fail)
+{
+	const struct model *m = o->model;
+	struct api *a = xcalloc(1, sizeof *a);
+	arena_init(&a->arena, 0);
+	copy_names(a, o);
+	a->model = m;
+	a->n_ctx = o->n_ctx;
+	a->n_vocab = m->config.n_vocab;
+	a->max_output_tok = (int32_t)MIN(o->max_output_tok, (int64_t)o->n_ctx);
+	a->max_choices = o->max_choices > 0
+				 ? MIN(o->max_choices, API_MAX_CHOICES)
+				 : DEFAULT_MAX_CHOICES;
+	a->clock = o->clock;
+	a->created = clock_wall_s();
+	enum status st = OK;
+	if (m->chat_template && m->chat_template[0]) {
+		const struct chat_template_opts t = {
+			.source = str_of(m->chat_template),
+			.bos_text = m->bos_text,
+			.eos_text = m->eos_text,
+		};
+		st = chat_template_create(&t, &a->chat, fail);
+	}
+	if (st == OK)
+		*out = a;
+	else
+		api_destroy(a);
+	return st;
+}
+
+void api_destroy(struct api *a)
+{
+	if (!a)
+		return;
+	chat_template_destroy(a->chat);
+	arena_deinit(&a->arena);
+	free(a);
+}
+
+bool api_has_name(const struct api *a, struct str name)
+{
+	if (str_is(name, a->model_name))
+		return true;
+	for (int i = 0; i < a->n_aliases; i++)
+		if (str_is(name, a->aliases[i]))
+			return true;
+	return false;
+}
+
+enum status api_fail_name(const struct api *a, struct str name,
+			  struct fail *fail)
+{
+	name = json_read_clip(name, 100);
+	return fail_at(fail, E_MODEL, "model",
+		       "the model `%.*s` is not served here: this is `%s`",
+		       (int)name.n, name.p, a->model_name);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of this folder share: the served model as the API sees it, and
+ * one call. Thread: struct api any (immutable), struct api_call one at a time.
+ */
+#pragma once
+#include "api/api.h"
+#include "api/chat_template.h"
+
+struct api {
+	const struct model *model;
+	struct arena arena; /* the strings below */
+	const char *model_name, *version, *system_fingerprint;
+	const char **aliases;
+	int n_aliases;
+	int32_t n_ctx, n_vocab;
+	int32_t max_output_tok; /* 0: the context */
+	int32_t max_choices;
+	const struct clock *clock;
+	int64_t created;             /* seconds since 1970, said of the model */
+	struct chat_template *chat;  /* NULL: the model has none */
+};
+
+/* The name or one of the aliases. */
+bool api_has_name(const struct api *a, struct str name);
+
+/* E_MODEL for another. */
+enum status api_fail_name(const struct api *a, struct str name,
+			  struct fail *fail);
+
+/* Choices of one request, n for each prompt: bounds what a call gathers. */
+#define API_MAX_CHOICES 128
+
+/* Log-probabilities waiting to be sent: list items in JSON, commas between. Chat
+ * uses the first only; completions one for each of their four lists. */
+enum { LOGPROB_LISTS = 4 };
+
+struct choice {
+	bool is_begun, is_done;
+	enum finish finish;
+	struct buf text, reasoning; /* not a stream: gathered until the end */
+	struct buf logprobs[LOGPROB_LISTS];
+	int64_t n_chars;            /* completions: where the next token's text starts */
+};
+
+struct format;
+
+struct api_call {
+	const struct api *api;
+	struct request *request;
+	enum api_kind kind;
+	const struct format *format;
+	struct arena arena;   /* echo, user */
+	bool is_stream, include_usage, is_done;
+	enum status status;
+	const char *user;
+	const struct str *echo; /* (n_prompts) text put before each answer, or NULL */
+	struct buf head;        /* what every object of this call begins with */
+	struct choice *choices;
+	int n_choices, n_open;
+	int i_held; /* the choice whose finish waits for the timings */
+	enum finish last_finish;
+	struct request_stats stats;
+};

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One call from body to last byte: made on a worker, then turned from event to
+ * bytes on the io thread. Knows the order of things; the words of each endpoint are
+ * in chat.c, completion.c (in) and format*.c (out).
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "api/chat.h"
+#include "api/completion.h"
+#include "api/format.h"
+#include "api/params.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+
+/* --- in ------------------------------------------------------------------ */
+
+static enum status check_model(const struct json_node *body,
+			       const struct api *a, struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "model");
+	struct str name = {0};
+	enum status st = json_read_str(&at, &name, fail);
+	if (st == OK && at.v && !api_has_name(a, name))
+		return api_fail_name(a, name, fail);
+	return st;
+}
+
+static enum status read_body(struct api_call *c, const json_t *json,
+			     struct fail *fail)
+{
+	struct json_node body = json_read_root(json);
+	enum status st = check_model(&body, c->api, fail);
+	if (st == OK)
+		st = params_read(&body, c, fail);
+	if (st == OK)
+		st = c->kind == API_CHAT ? chat_read(&body, c, fail)
+					 : completion_read(&body, c, fail);
+	if (st == OK)
+		st = params_fit(c, fail);
+	return st;
+}
+
+/* What an id is made of where the client's request brought none. */
+static void random_id(char out[33])
+{
+	unsigned char bytes[16] = {0};
+	if (getrandom(bytes, sizeof bytes, 0) < 0)
+		assert(!"getrandom");
+	for (size_t i = 0; i < sizeof bytes; i++)
+		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+enum status api_call_create(const struct api *a, const struct api_input *in,
+			    struct api_call **out, struct fail *fail)
+{
+	json_t *json;
+	enum status st = json_read_parse(in->body, &json, fail);
+	if (st != OK)
+		return st;
+	char made[33];
+	const char *id = in->request_id;
+	if (!id || !id[0]) {
+		random_id(made);
+		id = made;
+	}
+	struct api_call *c = xcalloc(1, sizeof *c);
+	c->api = a;
+	c->kind = in->kind;
+	arena_init(&c->arena, 0);
+	c->request = request_create(id);
+	c->stats.arrival_us = c->request->arrival_us =
+		in->arrival_us ? in->arrival_us : clock_now_us(a->clock);
+	st = read_body(c, json, fail);
+	json_decref(json);
+	if (st != OK) {
+		request_unref(c->request); /* the scheduler's */
+		api_call_destroy(c);
+		return st;
+	}
+	c->n_choices = c->n_open = c->request->n_prompts * c->request->n;
+	c->choices = xcalloc((size_t)c->n_choices, sizeof *c->choices);
+	format_init(c, id);
+	*out = c;
+	return OK;
+}
+
+void api_call_destroy(struct api_call *c)
+{
+	if (!c)
+		return;
+	for (int i = 0; c->choices && i < c->n_choices; i++) {
+		buf_deinit(&c->choices[i].text);
+		buf_deinit(&c->choices[i].reasoning);
+		for (int k = 0; k < LOGPROB_LISTS; k++)
+			buf_deinit(&c->choices[i].logprobs[k]);
+	}
+	free(c->choices);
+	buf_deinit(&c->head);
+	arena_deinit(&c->arena);
+	request_unref(c->request);
+	free(c);
+}
+
+struct request *api_call_request(struct api_call *c) { return c->request; }
+bool api_call_is_stream(const struct api_call *c) { return c->is_stream; }
+bool api_call_is_done(const struct api_call *c) { return c->is_done; }
+enum status api_call_status(const struct api_call *c) { return c->status; }
+
+void api_call_log(const struct api_call *c, struct api_log *out)
+{
+	*out = (struct api_log){
+		.stats = c->stats,
+		.n_choices = c->n_choices,
+		.finish = c->last_finish,
+		.is_stream = c->is_stream,
+		.user = c->user,
+	};
+}
+
+/* --- out ----------------------------------------------------------------- */
+
+static void gather(struct choice *ch, const struct event_span *span)
+{
+	buf_add_str(span->channel == OUT_REASONING ? &ch->reasoning : &ch->text,
+		    span->text);
+}
+
+static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
+{
+	struct choice *ch = &c->choices[e->choice];
+	if (c->request->sampling.n_top_logprobs >= 0)
+		for (int i = 0; i < e->n_tokens; i++)
+			c->format->gather_token(c, ch, &e->tokens[i]);
+	/* The first token opens the choice even where its text is held back: what
+	 * clients measure to the first chunk is then the time to the first token. */
+	if (c->is_stream && !ch->is_begun)
+		format_begin(c, e->choice, out);
+	for (int i = 0; i < e->n_spans; i++) {
+		if (e->spans[i].text.n == 0)
+			continue;
+		if (c->is_stream)
+			format_delta(c, e->choice, &e->spans[i], out);
+		else
+			gather(ch, &e->spans[i]);
+	}
+}
+
+static void on_choice_done(struct api_call *c, const struct event *e,
+			   struct buf *out)
+{
+	struct choice *ch = &c->choices[e->choice];
+	ch->finish = e->finish;
+	ch->is_done = true;
+	c->last_finish = e->finish;
+	c->n_open--;
+	if (!c->is_stream)
+		return;
+	if (!ch->is_begun)
+		format_begin(c, e->choice, out);
+	/* The last of them may have to carry the timings, known with EVENT_DONE. */
+	if (c->n_open > 0 || c->include_usage)
+		format_finish(c, e->choice, false, out);
+	else
+		c->i_held = e->choice;
+}
+
+static void on_done(struct api_call *c, const struct event *e, struct buf *out)
+{
+	c->stats = e->stats;
+	c->is_done = true;
+	if (!c->is_stream) {
+		format_answer(c, out);
+		return;
+	}
+	if (c->include_usage)
+		format_usage(c, out);
+	else
+		format_finish(c, c->i_held, true, out);
+	buf_add_z(out, "data: [DONE]\n\n");
+}
+
+static void on_failed(struct api_call *c, const struct event *e,
+		      struct buf *out)
+{
+	c->stats = e->stats;
+	c->is_done = true;
+	c->status = e->fail.code == OK ? E_INTERNAL : e->fail.code;
+	c->last_finish = FINISH_ERROR;
+	/* No [DONE] after it: that would say the answer is whole. */
+	if (c->is_stream)
+		buf_add_z(out, "data: ");
+	api_error_format(&e->fail, out);
+	if (c->is_stream)
+		buf_add_z(out, "\n\n");
+}
+
+void api_call_on_event(struct api_call *c, const struct event *e,
+		       struct buf *out)
+{
+	assert(!c->is_done);
+	assert(e->choice >= 0 && e->choice < c->n_choices);
+	switch (e->kind) {
+	case EVENT_STARTED:
+	case EVENT_PROGRESS: break;
+	case EVENT_DELTA: on_delta(c, e, out); break;
+	case EVENT_CHOICE_DONE: on_choice_done(c, e, out); break;
+	case EVENT_DONE: on_done(c, e, out); break;
+	case EVENT_FAILED: on_failed(c, e, out); break;
+	}
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Templates disagree about system messages that are not the first: some write
+ * them where they stand, some raise an exception, some drop them without a word,
+ * and agents do send them. Reading the source would not tell, so the template is
+ * asked once: a conversation with a marked system message late in it is rendered,
+ * and where the mark does not come out the caller merges system messages.
+ */
+#include "api/chat_template.h"
+
+#include <stdlib.h>
+
+#include "api/value.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+
+struct chat_template {
+	struct jinja *jinja;
+	struct arena arena;
+	struct str bos, eos;
+	bool wants_one_system;
+};
+
+static struct jinja_value *probe_message(struct arena *a, const char *role,
+					 const char *content)
+{
+	struct jinja_value *m = jinja_dict(a);
+	value_set_str(a, m, "role", str_of(role), TRUST_TEMPLATE);
+	value_set_str(a, m, "content", str_of(content), TRUST_USER);
+	return m;
+}
+
+static bool loses_late_system(const struct chat_template *t)
+{
+	static const char *const turns[][2] = {
+		{"system", "a"},
+		{"user", "b"},
+		{"assistant", "c"},
+		{"system", "late-system-probe"},
+		{"user", "d"},
+	};
+	struct arena a;
+	arena_init(&a, 0);
+	struct jinja_value *messages = jinja_list(&a);
+	for (size_t i = 0; i < ARRAY_LEN(turns); i++)
+		jinja_list_add(&a, messages,
+			       probe_message(&a, turns[i][0], turns[i][1]));
+	const struct chat_template_input in = {&a, messages, NULL, jinja_dict(&a)};
+	struct marked out = {0};
+	bool lost = chat_template_render(t, &in, &out, NULL) != OK ||
+		    str_find(buf_str(&out.text), STR("late-system-probe"), 0) < 0;
+	marked_deinit(&out);
+	arena_deinit(&a);
+	return lost;
+}
+
+enum status chat_template_create(const struct chat_template_opts *o,
+				 struct chat_template **out, struct fail *fail)
+{
+	struct jinja *jinja;
+	enum status st = jinja_compile(o->source, &jinja, fail);
+	if (st != OK)
+		return st;
+	struct chat_template *t = xcalloc(1, sizeof *t);
+	t->jinja = jinja;
+	arena_init(&t->arena, 0);
+	t->bos = str_of(arena_strdup(&t->arena, o->bos_text ? o->bos_text : ""));
+	t->eos = str_of(arena_strdup(&t->arena, o->eos_text ? o->eos_text : ""));
+	t->wants_one_system = loses_late_system(t);
+	*out = t;
+	return OK;
+}
+
+void chat_template_destroy(struct chat_template *t)
+{
+	if (!t)
+		return;
+	jinja_destroy(t->jinja);
+	arena_deinit(&t->arena);
+	free(t);
+}
+
+bool chat_template_wants_one_system(const struct chat_template *t)
+{
+	return t->wants_one_system;
+}
+
+enum status chat_template_render(const struct chat_template *t,
+				 const struct chat_template_input *in,
+				 struct marked *out, struct fail *fail)
+{
+	struct arena *a = in->arena;
+	struct jinja_value *g = in->globals;
+	value_set(a, g, "messages", in->messages);
+	/* Hugging Face passes None where there are no tools; templates test that. */
+	value_set(a, g, "tools", in->tools ? in->tools : jinja_none(a));
+	value_set(a, g, "add_generation_prompt", jinja_bool(a, true));
+	if (t->bos.n)
+		value_set_str(a, g, "bos_token", t->bos, TRUST_TEMPLATE);
+	if (t->eos.n)
+		value_set_str(a, g, "eos_token", t->eos, TRUST_TEMPLATE);
+	const struct jinja_env env = {
+		.arena = a, .globals = g, .now_s = clock_wall_s()};
+	return jinja_render(t->jinja, &env, out, fail);
+}
+
+static ptrdiff_t find_last(struct str s, struct str needle)
+{
+	ptrdiff_t last = -1, at = str_find(s, needle, 0);
+	while (at >= 0) {
+		last = at;
+		at = str_find(s, needle, (size_t)at + needle.n);
+	}
+	return last;
+}
+
+bool chat_template_opens(const struct marked *prompt, struct str open,
+			 struct str close)
+{
+	/* The generation prompt is the template's own last words, so the last stretch
+	 * of its text is all that can have opened a block that is still open. */
+	size_t n = prompt->n_marks;
+	if (n == 0 || prompt->marks[n - 1].trust != TRUST_TEMPLATE)
+		return false;
+	size_t from = n > 1 ? prompt->marks[n - 2].end : 0;
+	struct str tail = {prompt->text.p + from, prompt->text.n - from};
+	ptrdiff_t at = find_last(tail, open);
+	return at >= 0 && str_find(tail, close, (size_t)at) < 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model's chat template, compiled, with what was found out about it by trying.
+ * Thread: any once created (immutable).
+ */
+#pragma once
+#include "text/jinja.h"
+
+struct chat_template;
+
+/* What every rendering sees besides the messages; "" where the model has none. */
+struct chat_template_opts {
+	struct str source;
+	const char *bos_text, *eos_text;
+};
+
+/* E_FORMAT with line and column. */
+enum status chat_template_create(const struct chat_template_opts *o,
+				 struct chat_template **out,
+				 struct fail *fail) MUST_USE;
+void chat_template_destroy(struct chat_template *t);
+
+/* A system message behind others is lost or refused by this template: callers put
+ * all of them into the first. */
+bool chat_template_wants_one_system(const struct chat_template *t);
+
+struct chat_template_input {
+	struct arena *arena; /* holds the values, and what rendering makes */
+	struct jinja_value *messages;
+	struct jinja_value *tools;  /* NULL: none */
+	struct jinja_value *globals; /* a dict of further variables */
+};
+
+/* Append the prompt, up to where the assistant begins to write. E_TEMPLATE with
+ * the template's words, E_LIMIT. */
+enum status chat_template_render(const struct chat_template *t,
+				 const struct chat_template_input *in,
+				 struct marked *out, struct fail *fail) MUST_USE;
+
+/* Does a rendered prompt end inside a reasoning block that the template opened? What
+ * users wrote does not count. */
+bool chat_template_opens(const struct marked *prompt, struct str open,
+			 struct str close);

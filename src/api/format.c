@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Written by hand, piece by piece: a chunk is made for every token of every
+ * stream, and a JSON tree would cost more than the token's own text.
+ *
+ *   stream   begin_0 delta_0 … delta_0 finish_0  (choices interleave)
+ *            usage            only if asked for: choices is empty
+ *            [DONE]
+ *
+ * All chunks of a call begin alike, up to "choices": that is the call's head.
+ * `timings` stands in the last chunk, whichever that is. Log-probabilities wait for
+ * the next chunk that has text, or for the finish.
+ */
+#include "api/format.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+void format_init(struct api_call *c, const char *request_id)
+{
+	const struct format *f = c->kind == API_CHAT ? &format_chat
+						     : &format_completion;
+	const struct api *a = c->api;
+	struct buf id = {0}, *head = &c->head;
+	c->format = f;
+	buf_addf(&id, "%s%s", f->id_prefix, request_id);
+	buf_add_z(head, "{\"id\":");
+	buf_add_json(head, buf_str(&id));
+	buf_addf(head, ",\"object\":\"%s\",\"created\":%lld,\"model\":",
+		 c->is_stream ? f->chunk_object : f->object,
+		 (long long)clock_wall_s());
+	buf_add_json(head, str_of(a->model_name));
+	buf_add_z(head, ",\"system_fingerprint\":");
+	buf_add_json(head, str_of(a->system_fingerprint));
+	buf_add_z(head, ",\"choices\":[");
+	buf_deinit(&id);
+}
+
+/* --- numbers ------------------------------------------------------------- */
+
+void format_add_logprob(struct buf *out, float v)
+{
+	/* vLLM's stand-in for a token that cannot be; a NaN never is one. */
+	buf_add_json_num(out, v > -9999 ? v : -9999);
+}
+
+void format_add_comma(struct buf *list)
+{
+	if (list->n)
+		buf_add_c(list, ',');
+}
+
+/* A member with three decimals; what is not defined is null. */
+static void add_num(struct buf *out, const char *name, double v)
+{
+	buf_addf(out, "\"%s\":", name);
+	buf_add_json_num(out, round(v * 1000) / 1000);
+}
+
+static void add_usage(const struct request_stats *s, struct buf *out)
+{
+	buf_addf(out,
+		 "\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,"
+		 "\"total_tokens\":%d,"
+		 "\"prompt_tokens_details\":{\"cached_tokens\":%d},"
+		 "\"completion_tokens_details\":{\"reasoning_tokens\":%d}}",
+		 s->n_prompt, s->n_output, s->n_prompt + s->n_output, s->n_cached,
+		 s->n_reasoning);
+}
+
+/* A rate or a mean that has nothing to be of is 0: clients calculate with these. */
+static double ratio(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+/* ttft_ms and tpot_ms as /metrics has them; the others under llama.cpp's names.
+ * prompt_n counts what was computed, without cached tokens. predicted_ms runs from
+ * first to last token, so n tokens make n - 1 steps in each choice. */
+static void add_timings(const struct api_call *c, struct buf *out)
+{
+	const struct request_stats *s = &c->stats;
+	int n_prompt = s->n_prompt - s->n_cached;
+	int n_steps = MAX(s->n_output - c->n_choices, 0);
+	bool answered = s->first_token_us > 0;
+	double prompt_ms =
+		answered ? (s->first_token_us - s->scheduled_us) / 1e3 : 0;
+	double predicted_ms =
+		answered ? (s->last_token_us - s->first_token_us) / 1e3 : 0;
+	buf_add_z(out, "\"timings\":{");
+	add_num(out, "ttft_ms", request_ttft_ms(s));
+	buf_add_c(out, ',');
+	add_num(out, "tpot_ms", request_tpot_ms(s, c->n_choices));
+	buf_add_c(out, ',');
+	add_num(out, "queue_ms",
+		s->scheduled_us > 0 ? (s->scheduled_us - s->arrival_us) / 1e3 : 0);
+	buf_addf(out, ",\"cache_n\":%d,\"prompt_n\":%d,", s->n_cached, n_prompt);
+	add_num(out, "prompt_ms", prompt_ms);
+	buf_add_c(out, ',');
+	add_num(out, "prompt_per_token_ms", ratio(prompt_ms, n_prompt));
+	buf_add_c(out, ',');
+	add_num(out, "prompt_per_second", ratio(n_prompt * 1e3, prompt_ms));
+	buf_addf(out, ",\"predicted_n\":%d,", s->n_output);
+	add_num(out, "predicted_ms", predicted_ms);
+	buf_add_c(out, ',');
+	add_num(out, "predicted_per_token_ms", ratio(predicted_ms, n_steps));
+	buf_add_c(out, ',');
+	add_num(out, "predicted_per_second", ratio(n_steps * 1e3, predicted_ms));
+	buf_add_c(out, '}');
+}
+
+/* --- chunks -------------------------------------------------------------- */
+
+static void open_chunk(const struct api_call *c, struct buf *out)
+{
+	buf_add_z(out, "data: ");
+	buf_add_str(out, buf_str(&c->head));
+}
+
+static void add_gathered_logprobs(struct api_call *c, struct choice *ch,
+				  struct buf *out)
+{
+	buf_add_z(out, ",\"logprobs\":");
+	if (ch->logprobs[0].n == 0) {
+		buf_add_z(out, "null");
+		return;
+	}
+	c->format->add_logprobs(ch, out);
+	for (int i = 0; i < LOGPROB_LISTS; i++)
+		buf_clear(&ch->logprobs[i]);
+}
+
+/* The choice's members and the end of the chunk. */
+static void close_choice(struct api_call *c, enum finish finish, struct buf *out)
+{
+	buf_add_z(out, ",\"finish_reason\":");
+	if (finish == FINISH_NONE)
+		buf_add_z(out, "null");
+	else
+		buf_add_json(out, str_of(finish_name(finish)));
+	buf_add_c(out, '}');
+}
+
+static void close_chunk(const struct api_call *c, bool with_timings,
+			struct buf *out)
+{
+	buf_add_c(out, ']');
+	if (c->include_usage)
+		buf_add_z(out, ",\"usage\":null");
+	if (with_timings) {
+		buf_add_c(out, ',');
+		add_timings(c, out);
+	}
+	buf_add_z(out, "}\n\n");
+}
+
+void format_begin(struct api_call *c, int i, struct buf *out)
+{
+	size_t before = out->n;
+	c->choices[i].is_begun = true;
+	open_chunk(c, out);
+	buf_addf(out, "{\"index\":%d,", i);
+	if (!c->format->add_begin(c, i, out)) {
+		out->n = before;
+		return;
+	}
+	buf_add_z(out, ",\"logprobs\":null");
+	close_choice(c, FINISH_NONE, out);
+	close_chunk(c, false, out);
+}
+
+void format_delta(struct api_call *c, int i, const struct event_span *span,
+		  struct buf *out)
+{
+	open_chunk(c, out);
+	buf_addf(out, "{\"index\":%d,", i);
+	c->format->add_delta(span, out);
+	add_gathered_logprobs(c, &c->choices[i], out);
+	close_choice(c, FINISH_NONE, out);
+	close_chunk(c, false, out);
+}
+
+void format_finish(struct api_call *c, int i, bool with_timings, struct buf *out)
+{
+	struct choice *ch = &c->choices[i];
+	open_chunk(c, out);
+	buf_addf(out, "{\"index\":%d,", i);
+	c->format->add_delta(NULL, out);
+	add_gathered_logprobs(c, ch, out);
+	close_choice(c, ch->finish, out);
+	close_chunk(c, with_timings, out);
+}
+
+void format_usage(struct api_call *c, struct buf *out)
+{
+	open_chunk(c, out);
+	buf_add_z(out, "],");
+	add_usage(&c->stats, out);
+	buf_add_c(out, ',');
+	add_timings(c, out);
+	buf_add_z(out, "}\n\n");
+}
+
+/* --- the whole ----------------------------------------------------------- */
+
+void format_answer(struct api_call *c, struct buf *out)
+{
+	buf_add_str(out, buf_str(&c->head));
+	for (int i = 0; i < c->n_choices; i++) {
+		struct choice *ch = &c->choices[i];
+		buf_addf(out, "%s{\"index\":%d,", i ? "," : "", i);
+		c->format->add_whole(c, i, out);
+		add_gathered_logprobs(c, ch, out);
+		close_choice(c, ch->finish, out);
+	}
+	buf_add_z(out, "],");
+	add_usage(&c->stats, out);
+	buf_add_c(out, ',');
+	add_timings(c, out);
+	buf_add_c(out, '}');
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A call's events as JSON: what chat and completions share, and the few places
+ * where their shapes differ. Thread: one at a time.
+ */
+#pragma once
+#include "api/api_private.h"
+
+/* The shape of one endpoint. Each adds members to the object of choice i, or of its
+ * log-probabilities. */
+struct format {
+	const char *id_prefix, *object, *chunk_object;
+	/* What comes before choice i's first text; false: nothing does. */
+	bool (*add_begin)(const struct api_call *c, int i, struct buf *out);
+	/* A piece of text; NULL: none, for the chunk that says why it ended. */
+	void (*add_delta)(const struct event_span *span, struct buf *out);
+	/* All of the text gathered. */
+	void (*add_whole)(const struct api_call *c, int i, struct buf *out);
+	/* One token to the lists of ch. */
+	void (*gather_token)(const struct api_call *c, struct choice *ch,
+			     const struct event_token *t);
+	/* The object around the lists. */
+	void (*add_logprobs)(const struct choice *ch, struct buf *out);
+};
+extern const struct format format_chat, format_completion;
+
+/* Once the request is filled. */
+void format_init(struct api_call *c, const char *request_id);
+
+/* Stream: SSE frames, whole ones. */
+void format_begin(struct api_call *c, int i, struct buf *out);
+void format_delta(struct api_call *c, int i, const struct event_span *span,
+		  struct buf *out);
+/* with_timings: this is the last chunk of the stream. */
+void format_finish(struct api_call *c, int i, bool with_timings,
+		   struct buf *out);
+void format_usage(struct api_call *c, struct buf *out);
+
+/* Not a stream: the whole answer. */
+void format_answer(struct api_call *c, struct buf *out);
+
+/* A log-probability as JSON, which has no infinity. */
+void format_add_logprob(struct buf *out, float v);
+/* "," before every item of a list but the first. */
+void format_add_comma(struct buf *list);

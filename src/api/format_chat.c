@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * chat.completion and chat.completion.chunk. Reasoning goes out under both names
+ * in use (`reasoning_content`, `reasoning`). A delta never holds empty text: some
+ * clients take "" for the end.
+ */
+#include "api/format.h"
+
+static bool add_begin(const struct api_call *c, int i, struct buf *out)
+{
+	buf_add_z(out, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}");
+	return true;
+}
+
+static void add_reasoning(struct buf *out, struct str text)
+{
+	buf_add_z(out, "\"reasoning_content\":");
+	buf_add_json(out, text);
+	buf_add_z(out, ",\"reasoning\":");
+	buf_add_json(out, text);
+}
+
+static void add_delta(const struct event_span *span, struct buf *out)
+{
+	buf_add_z(out, "\"delta\":{");
+	if (span && span->channel == OUT_REASONING) {
+		add_reasoning(out, span->text);
+	} else if (span) {
+		buf_add_z(out, "\"content\":");
+		buf_add_json(out, span->text);
+	}
+	buf_add_c(out, '}');
+}
+
+static void add_whole(const struct api_call *c, int i, struct buf *out)
+{
+	const struct choice *ch = &c->choices[i];
+	buf_add_z(out, "\"message\":{\"role\":\"assistant\",\"content\":");
+	buf_add_json(out, buf_str(&ch->text));
+	if (ch->reasoning.n) {
+		buf_add_c(out, ',');
+		add_reasoning(out, buf_str(&ch->reasoning));
+	}
+	buf_add_z(out, ",\"refusal\":null}");
+}
+
+/* "token", "logprob", "bytes": the bytes say what the text cannot where a token is
+ * a part of a character. */
+static void add_token(const struct tokenizer *t, int32_t id, float logprob,
+		      struct buf *out)
+{
+	struct str bytes = tokenizer_bytes(t, id);
+	buf_add_z(out, "{\"token\":");
+	buf_add_json(out, bytes);
+	buf_add_z(out, ",\"logprob\":");
+	format_add_logprob(out, logprob);
+	buf_add_z(out, ",\"bytes\":[");
+	for (size_t i = 0; i < bytes.n; i++)
+		buf_addf(out, "%s%d", i ? "," : "", (unsigned char)bytes.p[i]);
+	buf_add_c(out, ']');
+}
+
+static void gather_token(const struct api_call *c, struct choice *ch,
+			 const struct event_token *t)
+{
+	const struct tokenizer *tok = c->api->model->tokenizer;
+	struct buf *out = &ch->logprobs[0];
+	format_add_comma(out);
+	add_token(tok, t->id, t->logprob, out);
+	buf_add_z(out, ",\"top_logprobs\":[");
+	for (int i = 0; i < t->n_top; i++) {
+		if (i > 0)
+			buf_add_c(out, ',');
+		add_token(tok, t->top[i].id, t->top[i].logprob, out);
+		buf_add_c(out, '}');
+	}
+	buf_add_z(out, "]}");
+}
+
+static void add_logprobs(const struct choice *ch, struct buf *out)
+{
+	buf_add_z(out, "{\"content\":[");
+	buf_add_str(out, buf_str(&ch->logprobs[0]));
+	buf_add_z(out, "],\"refusal\":null}");
+}
+
+const struct format format_chat = {
+	.id_prefix = "chatcmpl-",
+	.object = "chat.completion",
+	.chunk_object = "chat.completion.chunk",
+	.add_begin = add_begin,
+	.add_delta = add_delta,
+	.add_whole = add_whole,
+	.gather_token = gather_token,
+	.add_logprobs = add_logprobs,
+};

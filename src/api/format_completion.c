@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * text_completion, stream and not. Log-probabilities are four lists side by side;
+ * in them a token that is not whole UTF-8 is spelled "bytes:\xe6\x98", as OpenAI
+ * does, so that two of them stay two keys of one object.
+ */
+#include "api/format.h"
+
+#include "base/utf8.h"
+
+enum { TOKENS, TOKEN_LOGPROBS, TOP_LOGPROBS, TEXT_OFFSETS };
+
+static struct str echo_of(const struct api_call *c, int i)
+{
+	return c->echo ? c->echo[i / c->request->n] : STR("");
+}
+
+static bool add_begin(const struct api_call *c, int i, struct buf *out)
+{
+	struct str echo = echo_of(c, i);
+	buf_add_z(out, "\"text\":");
+	buf_add_json(out, echo);
+	return echo.n > 0;
+}
+
+static void add_delta(const struct event_span *span, struct buf *out)
+{
+	buf_add_z(out, "\"text\":");
+	buf_add_json(out, span ? span->text : STR(""));
+}
+
+static void add_whole(const struct api_call *c, int i, struct buf *out)
+{
+	struct buf text = {0};
+	buf_add_str(&text, echo_of(c, i));
+	buf_add_str(&text, buf_str(&c->choices[i].text));
+	buf_add_z(out, "\"text\":");
+	buf_add_json(out, buf_str(&text));
+	buf_deinit(&text);
+}
+
+static void add_spelling(struct buf *out, struct str bytes)
+{
+	if (utf8_check(bytes) < 0) {
+		buf_add_json(out, bytes);
+		return;
+	}
+	buf_add_z(out, "\"bytes:");
+	for (size_t i = 0; i < bytes.n; i++)
+		buf_addf(out, "\\\\x%02x", (unsigned char)bytes.p[i]);
+	buf_add_c(out, '"');
+}
+
+static void add_top(const struct tokenizer *tok, int32_t id, float logprob,
+		    struct buf *out)
+{
+	if (out->p[out->n - 1] != '{')
+		buf_add_c(out, ',');
+	add_spelling(out, tokenizer_bytes(tok, id));
+	buf_add_c(out, ':');
+	format_add_logprob(out, logprob);
+}
+
+/* Characters begun by a token: a continuation byte belongs to one begun before.
+ * Special tokens have no text. */
+static int64_t n_chars_of(const struct tokenizer *tok, int32_t id)
+{
+	struct str bytes = tokenizer_bytes(tok, id);
+	int64_t n = 0;
+	if (tokenizer_is_special(tok, id))
+		return 0;
+	for (size_t i = 0; i < bytes.n; i++)
+		n += ((unsigned char)bytes.p[i] & 0xC0) != 0x80;
+	return n;
+}
+
+static void gather_token(const struct api_call *c, struct choice *ch,
+			 const struct event_token *t)
+{
+	const struct tokenizer *tok = c->api->model->tokenizer;
+	struct buf *top = &ch->logprobs[TOP_LOGPROBS];
+	for (int i = 0; i < LOGPROB_LISTS; i++)
+		format_add_comma(&ch->logprobs[i]);
+	add_spelling(&ch->logprobs[TOKENS], tokenizer_bytes(tok, t->id));
+	format_add_logprob(&ch->logprobs[TOKEN_LOGPROBS], t->logprob);
+	/* The best n, and the one that was drawn if it is not among them. */
+	bool has_own = false;
+	buf_add_c(top, '{');
+	for (int i = 0; i < t->n_top; i++) {
+		add_top(tok, t->top[i].id, t->top[i].logprob, top);
+		has_own |= t->top[i].id == t->id;
+	}
+	if (!has_own)
+		add_top(tok, t->id, t->logprob, top);
+	buf_add_c(top, '}');
+	buf_addf(&ch->logprobs[TEXT_OFFSETS], "%lld", (long long)ch->n_chars);
+	ch->n_chars += n_chars_of(tok, t->id);
+}
+
+static void add_logprobs(const struct choice *ch, struct buf *out)
+{
+	static const char *const names[LOGPROB_LISTS] = {
+		[TOKENS] = "tokens",
+		[TOKEN_LOGPROBS] = "token_logprobs",
+		[TOP_LOGPROBS] = "top_logprobs",
+		[TEXT_OFFSETS] = "text_offset",
+	};
+	for (int i = 0; i < LOGPROB_LISTS; i++) {
+		buf_addf(out, "%c\"%s\":[", i ? ',' : '{', names[i]);
+		buf_add_str(out, buf_str(&ch->logprobs[i]));
+		buf_add_c(out, ']');
+	}
+	buf_add_c(out, '}');
+}
+
+const struct format format_completion = {
+	.id_prefix = "cmpl-",
+	.object = "text_completion",
+	.chunk_object = "text_completion",
+	.add_begin = add_begin,
+	.add_delta = add_delta,
+	.add_whole = add_whole,
+	.gather_token = gather_token,
+	.add_logprobs = add_logprobs,
+};

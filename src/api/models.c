@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GET /v1/models: one entry for each name the model answers to, since clients
+ * offer their users the ids of this list. `max_model_len` is vLLM's word and `meta`
+ * llama.cpp's; clients look for either.
+ */
+#include "api/api_private.h"
+
+static int64_t size_of(const struct model *m)
+{
+	int64_t n = 0;
+	for (size_t i = 0; i < tensors_count(m->tensors); i++)
+		n += (int64_t)tensors_at(m->tensors, i)->n_bytes;
+	return n;
+}
+
+static void add_model(const struct api *a, struct str id, struct buf *out)
+{
+	const struct model_config *cfg = &a->model->config;
+	buf_add_z(out, "{\"id\":");
+	buf_add_json(out, id);
+	buf_addf(out,
+		 ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"halod\","
+		 "\"root\":",
+		 (long long)a->created);
+	buf_add_json(out, str_of(a->model_name));
+	buf_addf(out,
+		 ",\"parent\":null,\"max_model_len\":%d,\"meta\":{\"n_vocab\":%d,"
+		 "\"n_ctx_train\":%d,\"n_embd\":%d,\"n_params\":%lld,"
+		 "\"size\":%lld}}",
+		 a->n_ctx, a->n_vocab, cfg->max_ctx, cfg->d_model,
+		 (long long)model_n_params(a->model),
+		 (long long)size_of(a->model));
+}
+
+void api_models_format(const struct api *a, struct buf *out)
+{
+	buf_add_z(out, "{\"object\":\"list\",\"data\":[");
+	add_model(a, str_of(a->model_name), out);
+	for (int i = 0; i < a->n_aliases; i++) {
+		buf_add_c(out, ',');
+		add_model(a, str_of(a->aliases[i]), out);
+	}
+	buf_add_z(out, "]}");
+}
+
+enum status api_model_format(const struct api *a, struct str id,
+			     struct buf *out, struct fail *fail)
+{
+	if (!api_has_name(a, id))
+		return api_fail_name(a, id, fail);
+	add_model(a, id, out);
+	return OK;
+}

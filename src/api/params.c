@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranges follow vLLM where OpenAI's are narrower, because the clients that tune
+ * sampling were written against it. What a client asks for and this version cannot
+ * do is refused by name, never dropped in silence: a client that believes its
+ * output is constrained to a schema must not get free text. Parameters that only
+ * advise (`user`, `metadata`, `store`, …) are ignored when they are not known.
+ */
+#include "api/params.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <sys/random.h>
+
+#include "base/alloc.h"
+
+#define MAX_STOPS 16
+#define MAX_STOP_BYTES 1024
+#define MAX_STOP_IDS 256
+#define MAX_BIASES 4096
+#define MAX_USER_BYTES 256
+/* What a raw completion gets that does not say how much it wants: OpenAI's. A chat
+ * answer may fill the context, which is the scheduler's to see to. */
+#define COMPLETION_TOKENS 16
+
+/* --- numbers ------------------------------------------------------------ */
+
+static const struct num_param {
+	const char *name;
+	double min, max;
+	size_t offset; /* of the float in struct sampler_params */
+} num_params[] = {
+#define FIELD(f) offsetof(struct sampler_params, f)
+	{"temperature", 0, 100, FIELD(temperature)},
+	{"top_p", 0, 1, FIELD(top_p)},
+	{"min_p", 0, 1, FIELD(min_p)},
+	{"repetition_penalty", 0.01, 10, FIELD(repetition_penalty)},
+	{"presence_penalty", -2, 2, FIELD(presence_penalty)},
+	{"frequency_penalty", -2, 2, FIELD(frequency_penalty)},
+#undef FIELD
+};
+
+static void set_defaults(const struct generation_defaults *d,
+			 struct sampler_params *s)
+{
+	s->temperature = isnan(d->temperature) ? 1 : d->temperature;
+	s->top_p = isnan(d->top_p) ? 1 : d->top_p;
+	s->min_p = isnan(d->min_p) ? 0 : d->min_p;
+	s->top_k = d->top_k < 0 ? 0 : d->top_k;
+	s->repetition_penalty =
+		isnan(d->repetition_penalty) ? 1 : d->repetition_penalty;
+	s->n_top_logprobs = -1;
+}
+
+static enum status read_numbers(const struct json_node *body,
+				struct sampler_params *s, struct fail *fail)
+{
+	for (size_t i = 0; i < ARRAY_LEN(num_params); i++) {
+		const struct num_param *p = &num_params[i];
+		float *field = (float *)((char *)s + p->offset);
+		struct json_node at = json_read_get(body, p->name);
+		double v = *field;
+		enum status st = json_read_num(&at, p->min, p->max, &v, fail);
+		if (st != OK)
+			return st;
+		*field = (float)v;
+	}
+	/* Clients say 0 for "only the best token"; the sampler wants it positive. */
+	if (s->top_p <= 0)
+		s->top_p = 1e-6f;
+	struct json_node at = json_read_get(body, "top_k");
+	int64_t top_k = s->top_k;
+	enum status st = json_read_int(&at, -1, INT32_MAX, &top_k, fail);
+	s->top_k = top_k < 0 ? 0 : (int32_t)top_k;
+	return st;
+}
+
+static enum status read_seed(const struct json_node *body, uint64_t *out,
+			     struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "seed");
+	if (at.v) {
+		int64_t v = 0;
+		enum status st =
+			json_read_int(&at, INT64_MIN, INT64_MAX, &v, fail);
+		*out = (uint64_t)v;
+		return st;
+	}
+	if (getrandom(out, sizeof *out, 0) != (ssize_t)sizeof *out)
+		return fail_set(fail, E_INTERNAL, "no random numbers to be had");
+	return OK;
+}
+
+/* --- lists -------------------------------------------------------------- */
+
+enum status params_read_ids(const struct json_node *at, size_t max,
+			    int32_t n_vocab, struct arena *a, int32_t **out,
+			    size_t *out_n, struct fail *fail)
+{
+	size_t n;
+	enum status st = json_read_list(at, max, &n, fail);
+	if (st != OK)
+		return st;
+	int32_t *ids = arena_alloc(a, n * sizeof *ids);
+	for (size_t i = 0; i < n; i++) {
+		struct json_node item = json_read_item(at, i);
+		int64_t id = 0;
+		st = json_read_need(&item, fail);
+		if (st == OK)
+			st = json_read_int(&item, 0, n_vocab - 1, &id, fail);
+		if (st != OK)
+			return st;
+		ids[i] = (int32_t)id;
+	}
+	*out = ids;
+	*out_n = n;
+	return OK;
+}
+
+static enum status read_stop(const struct json_node *at, struct arena *a,
+			     struct str *out, struct fail *fail)
+{
+	enum status st = json_read_need_str(at, out, fail);
+	if (st != OK)
+		return st;
+	if (out->n == 0)
+		return json_read_fail(at, fail, "must not be empty");
+	if (out->n > MAX_STOP_BYTES)
+		return json_read_fail(at, fail, "must be at most %d bytes, got %zu",
+				      MAX_STOP_BYTES, out->n);
+	*out = arena_str(a, *out);
+	return OK;
+}
+
+static enum status read_stops(const struct json_node *body, struct request *r,
+			      struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "stop");
+	bool is_one = json_is_string(at.v);
+	size_t n = 1;
+	enum status st = OK;
+	if (!is_one)
+		st = json_read_list(&at, MAX_STOPS, &n, fail);
+	if (st != OK)
+		return st;
+	struct str *stops = arena_alloc(&r->arena, n * sizeof *stops);
+	for (size_t i = 0; i < n && st == OK; i++) {
+		struct json_node item =
+			is_one ? at : json_read_item(&at, i);
+		st = read_stop(&item, &r->arena, &stops[i], fail);
+	}
+	r->parse.stops = stops;
+	r->parse.n_stops = (int)n;
+	if (st != OK)
+		return st;
+	at = json_read_get(body, "include_stop_str_in_output");
+	return json_read_bool(&at, &r->parse.include_stop, fail);
+}
+
+/* What ends an answer: the model's end tokens unless they are ignored, and the
+ * client's own. */
+static enum status read_stop_ids(const struct json_node *body,
+				 struct api_call *c, struct fail *fail)
+{
+	struct request *r = c->request;
+	const struct generation_defaults *d = &c->api->model->defaults;
+	struct json_node at = json_read_get(body, "ignore_eos");
+	bool ignores = false;
+	enum status st = json_read_bool(&at, &ignores, fail);
+	if (st != OK)
+		return st;
+	int32_t *own;
+	size_t n_own;
+	at = json_read_get(body, "stop_token_ids");
+	st = params_read_ids(&at, MAX_STOP_IDS, c->api->n_vocab, &r->arena, &own,
+			     &n_own, fail);
+	if (st != OK)
+		return st;
+	int n = ignores ? 0 : d->n_eos;
+	int32_t *ids = arena_alloc(&r->arena, (n_own + n) * sizeof *ids);
+	memcpy(ids, d->eos_ids, n * sizeof *ids);
+	memcpy(ids + n, own, n_own * sizeof *ids);
+	r->stop_ids = ids;
+	r->n_stop_ids = n + (int)n_own;
+	/* The scheduler's switch turns off every id of the list; with ids of the
+	 * client's own left in it, leaving the model's out is what was asked. */
+	r->ignore_eos = ignores && n_own == 0;
+	return OK;
+}
+
+/* Decimal without signs and leading zeros, so that no id can be given twice. */
+static bool parse_id(const char *key, int32_t n_vocab, int32_t *out)
+{
+	size_t n = strspn(key, "0123456789");
+	if (n == 0 || n > 9 || key[n] || (key[0] == '0' && n > 1))
+		return false;
+	int32_t id = 0;
+	for (size_t i = 0; i < n; i++)
+		id = id * 10 + (key[i] - '0');
+	*out = id;
+	return id < n_vocab;
+}
+
+static enum status read_biases(const struct json_node *body, struct api_call *c,
+			       struct fail *fail)
+{
+	struct sampler_params *s = &c->request->sampling;
+	struct json_node at = json_read_get(body, "logit_bias");
+	enum status st = json_read_object(&at, fail);
+	if (st != OK || !at.v)
+		return st;
+	size_t n = json_object_size(at.v);
+	if (n > MAX_BIASES)
+		return json_read_fail(&at, fail, "must have at most %d entries",
+				      MAX_BIASES);
+	struct logit_bias *bias =
+		arena_alloc(&c->request->arena, n * sizeof *bias);
+	const char *key;
+	json_t *value;
+	n = 0;
+	json_object_foreach((json_t *)at.v, key, value) {
+		struct json_node item = json_read_get(&at, key);
+		double v = 0;
+		if (!parse_id(key, c->api->n_vocab, &bias[n].id))
+			return json_read_fail(
+				&item, fail,
+				"must have a token id from 0 to %d for its name",
+				c->api->n_vocab - 1);
+		st = json_read_num(&item, -100, 100, &v, fail);
+		if (st != OK)
+			return st;
+		bias[n++].bias = (float)v;
+	}
+	s->bias = bias;
+	s->n_bias = (int)n;
+	return OK;
+}
+
+/* --- limits ------------------------------------------------------------- */
+
+static enum status read_limits(const struct json_node *body, struct api_call *c,
+			       struct fail *fail)
+{
+	struct request *r = c->request;
+	int64_t n = 1, max = 0, min = 0;
+	struct json_node at = json_read_get(body, "n");
+	enum status st = json_read_int(&at, 1, c->api->max_choices, &n, fail);
+	/* max_completion_tokens is the newer name and wins. */
+	static const char *const names[] = {"max_tokens", "max_completion_tokens"};
+	for (int i = 0; i < 2 && st == OK; i++) {
+		at = json_read_get(body, names[i]);
+		st = json_read_int(&at, 1, INT32_MAX, &max, fail);
+	}
+	if (st != OK)
+		return st;
+	if (c->api->max_output_tok > 0 && max > c->api->max_output_tok)
+		max = c->api->max_output_tok;
+	at = json_read_get(body, "min_tokens");
+	st = json_read_int(&at, 0, max ? max : c->api->n_ctx, &min, fail);
+	r->n = (int)n;
+	r->max_tokens = (int32_t)max;
+	r->min_tokens = (int32_t)min;
+	return st;
+}
+
+static enum status read_stream(const struct json_node *body, struct api_call *c,
+			       struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "stream");
+	enum status st = json_read_bool(&at, &c->is_stream, fail);
+	if (st != OK)
+		return st;
+	at = json_read_get(body, "stream_options");
+	if (!at.v)
+		return OK;
+	if (!c->is_stream)
+		return json_read_fail(&at, fail, "needs `stream`: true");
+	st = json_read_object(&at, fail);
+	if (st != OK)
+		return st;
+	struct json_node usage = json_read_get(&at, "include_usage");
+	return json_read_bool(&usage, &c->include_usage, fail);
+}
+
+static enum status read_user(const struct json_node *body, struct api_call *c,
+			     struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "user");
+	struct str user = STR("");
+	enum status st = json_read_str(&at, &user, fail);
+	c->user = arena_str(&c->arena, json_read_clip(user, MAX_USER_BYTES)).p;
+	return st;
+}
+
+/* --- what is refused ---------------------------------------------------- */
+
+/* Fields whose effect a client relies on and that do nothing here yet. */
+static const struct refusal {
+	const char *name, *why;
+} refusals[] = {
+	{"functions", "is not supported: use `tools`"},
+	{"function_call", "is not supported: use `tool_choice`"},
+	{"grammar", "is not supported yet"},
+	{"json_schema", "is not supported yet"},
+	{"guided_json", "is not supported yet"},
+	{"guided_regex", "is not supported yet"},
+	{"guided_choice", "is not supported yet"},
+	{"guided_grammar", "is not supported yet"},
+	{"structured_outputs", "is not supported yet"},
+	{"prompt_logprobs", "is not supported yet"},
+	{"continue_final_message", "is not supported yet"},
+	{"suffix", "is not supported: this model does not fill in the middle"},
+	{"use_beam_search", "is not supported"},
+};
+
+static enum status check_refusals(const struct json_node *body, int n,
+				  struct fail *fail)
+{
+	for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
+		struct json_node at = json_read_get(body, refusals[i].name);
+		/* false and "" ask for nothing: clients send their defaults. */
+		if (at.v && !json_is_false(at.v) &&
+		    !(json_is_string(at.v) && json_string_length(at.v) == 0))
+			return json_read_fail(&at, fail, "%s", refusals[i].why);
+	}
+	struct json_node at = json_read_get(body, "best_of");
+	int64_t best_of = n;
+	enum status st = json_read_int(&at, 1, INT32_MAX, &best_of, fail);
+	if (st == OK && best_of != n)
+		return json_read_fail(&at, fail,
+				      "is not supported unless it equals `n`");
+	return st;
+}
+
+static enum status check_response_format(const struct json_node *body,
+					 struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "response_format");
+	enum status st = json_read_object(&at, fail);
+	if (st != OK)
+		return st;
+	struct json_node type = json_read_get(&at, "type");
+	struct str s = STR("text");
+	st = json_read_str(&type, &s, fail);
+	if (st == OK && !str_is(s, "text"))
+		return json_read_fail(&type, fail,
+				      "must be \"text\": others are not supported yet");
+	return st;
+}
+
+enum status params_read(const struct json_node *body, struct api_call *c,
+			struct fail *fail)
+{
+	struct request *r = c->request;
+	set_defaults(&c->api->model->defaults, &r->sampling);
+	r->skip_special = true;
+	struct json_node skip = json_read_get(body, "skip_special_tokens");
+	enum status st = json_read_bool(&skip, &r->skip_special, fail);
+	if (st == OK)
+		st = read_numbers(body, &r->sampling, fail);
+	if (st == OK)
+		st = read_seed(body, &r->sampling.seed, fail);
+	if (st == OK)
+		st = read_stops(body, r, fail);
+	if (st == OK)
+		st = read_stop_ids(body, c, fail);
+	if (st == OK)
+		st = read_biases(body, c, fail);
+	if (st == OK)
+		st = read_limits(body, c, fail);
+	if (st == OK)
+		st = read_stream(body, c, fail);
+	if (st == OK)
+		st = read_user(body, c, fail);
+	if (st == OK)
+		st = check_refusals(body, r->n, fail);
+	if (st == OK)
+		st = check_response_format(body, fail);
+	return st;
+}
+
+/* --- the context -------------------------------------------------------- */
+
+static enum status fail_context(size_t n_prompt, int32_t n_output, int32_t n_ctx,
+				const char *param, struct fail *fail)
+{
+	if (n_output == 0)
+		fail_at(fail, E_CTX_LEN, param,
+			"the prompt has %zu tokens, the context holds %d and needs "
+			"room for an answer",
+			n_prompt, n_ctx);
+	else
+		fail_at(fail, E_CTX_LEN, param,
+			"the prompt has %zu tokens and `max_tokens` asks for %d more, "
+			"the context holds %d",
+			n_prompt, n_output, n_ctx);
+	if (fail) {
+		fail->got = (int64_t)n_prompt;
+		fail->limit = n_ctx;
+	}
+	return E_CTX_LEN;
+}
+
+enum status params_fit(struct api_call *c, struct fail *fail)
+{
+	struct request *r = c->request;
+	int32_t n_ctx = c->api->n_ctx;
+	const char *param = c->kind == API_CHAT ? "messages" : "prompt";
+	for (int i = 0; i < r->n_prompts; i++) {
+		size_t n = r->prompts[i].n;
+		if (n >= (size_t)n_ctx)
+			return fail_context(n, 0, n_ctx, param, fail);
+		if (r->max_tokens > n_ctx - (int32_t)n)
+			return fail_context(n, r->max_tokens, n_ctx, param, fail);
+	}
+	if (r->max_tokens == 0) {
+		int32_t cap = c->api->max_output_tok;
+		int32_t usual = c->kind == API_COMPLETION ? COMPLETION_TOKENS : cap;
+		r->max_tokens = cap ? MIN(usual, cap) : usual;
+	}
+	return OK;
+}

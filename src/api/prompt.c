@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/prompt.h"
+
+void prompt_alloc(struct request *r, int n)
+{
+	r->prompts = arena_alloc(&r->arena, (size_t)n * sizeof *r->prompts);
+	r->n_prompts = n;
+}
+
+enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
+			  struct fail *fail)
+{
+	struct request *r = c->request;
+	struct ids ids = {0};
+	enum status st = tokenizer_encode_marked(c->api->model->tokenizer, text,
+						 &ids, fail);
+	if (st == OK) {
+		/* Everything of a request lives and dies in its arena. */
+		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);
+		if (ids.n)
+			memcpy(copy, ids.p, ids.n * sizeof *copy);
+		r->prompts[i] = (struct ids){copy, ids.n, ids.n};
+	}
+	ids_deinit(&ids);
+	return st;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Token ids of a request's prompts, put into its arena. Thread: any.
+ */
+#pragma once
+#include "api/api_private.h"
+
+/* Room for n prompts, all empty yet. */
+void prompt_alloc(struct request *r, int n);
+/* Prompt i from text. */
+enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
+			  struct fail *fail) MUST_USE;

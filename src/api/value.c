@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/value.h"
+
+#include "api/json_read.h"
+
+static struct jinja_value *list_of_json(struct arena *a, const json_t *v)
+{
+	struct jinja_value *list = jinja_list(a);
+	for (size_t i = 0; i < json_array_size(v); i++)
+		jinja_list_add(a, list, value_of_json(a, json_array_get(v, i)));
+	return list;
+}
+
+static struct jinja_value *dict_of_json(struct arena *a, const json_t *v)
+{
+	struct jinja_value *dict = jinja_dict(a);
+	const char *key;
+	json_t *item;
+	json_object_foreach((json_t *)v, key, item)
+		jinja_dict_set(a, dict, str_of(key), TRUST_USER,
+			       value_of_json(a, item));
+	return dict;
+}
+
+struct jinja_value *value_of_json(struct arena *a, const json_t *v)
+{
+	switch (json_typeof(v)) {
+	case JSON_NULL: break;
+	case JSON_TRUE: return jinja_bool(a, true);
+	case JSON_FALSE: return jinja_bool(a, false);
+	case JSON_INTEGER: return jinja_int(a, json_integer_value(v));
+	case JSON_REAL: return jinja_float(a, json_real_value(v));
+	case JSON_STRING: return jinja_string(a, json_read_view(v), TRUST_USER);
+	case JSON_ARRAY: return list_of_json(a, v);
+	case JSON_OBJECT: return dict_of_json(a, v);
+	}
+	return jinja_none(a);
+}
+
+void value_set(struct arena *a, struct jinja_value *dict, const char *key,
+	       struct jinja_value *v)
+{
+	jinja_dict_set(a, dict, str_of(key), TRUST_TEMPLATE, v);
+}
+
+void value_set_str(struct arena *a, struct jinja_value *dict, const char *key,
+		   struct str s, enum trust trust)
+{
+	value_set(a, dict, key, jinja_string(a, s, trust));
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A client's JSON as template values. Thread: any, one arena each.
+ */
+#pragma once
+#include <jansson.h>
+
+#include "text/jinja.h"
+
+/* All strings and keys in it are TRUST_USER. Recurses as deep as v is nested, which
+ * json_read_parse has bounded. */
+struct jinja_value *value_of_json(struct arena *a, const json_t *v);
+
+/* Set a variable or a field that this program, not a client, named. */
+void value_set(struct arena *a, struct jinja_value *dict, const char *key,
+	       struct jinja_value *v);
+void value_set_str(struct arena *a, struct jinja_value *dict, const char *key,
+		   struct str s, enum trust trust);

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Speed of the engine alone. Prefill: a prompt of random ids into an empty cache, to
+ * its last logits. Decode: --depth random ids first, then tokens one by one, each the
+ * most likely after the last (so that the experts are those a text would use), ends
+ * of text ignored. One round is run before the clock starts; of the rest, medians.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "ctl/command.h"
+#include "ctl/input.h"
+#include "ctl/samples.h"
+#include "ctl/session.h"
+
+#define MAX_PROMPTS 16
+
+struct args {
+	struct session_opts session;
+	const char *prompts;
+	int64_t n_decode, depth, repeat;
+	bool json;
+	int64_t prompt[MAX_PROMPTS];
+	int n_prompts;
+};
+
+struct result {
+	double prefill[MAX_PROMPTS]; /* tokens per second */
+	double decode;               /* the same; NAN: not asked for */
+};
+
+static double seconds_since(int64_t begin_us)
+{
+	return (double)(clock_now_us(&clock_monotonic) - begin_us) * 1e-6;
+}
+
+/* Tokens per second, or a negative number where it failed. */
+static double prefill_once(struct session *s, const int32_t *ids, int n)
+{
+	struct engine_seq *seq = session_start(s, n);
+	if (!seq)
+		return -1;
+	int64_t begin = clock_now_us(&clock_monotonic);
+	bool good = session_feed(s, seq, ids, n, NULL, NULL);
+	double rate = n / seconds_since(begin);
+	engine_seq_destroy(s->engine, seq);
+	return good ? rate : -1;
+}
+
+static double decode_once(struct session *s, const int32_t *ids, int depth, int n)
+{
+	/* The first token needs something before it. */
+	int before = MAX(depth, 1);
+	struct engine_seq *seq = session_start(s, before + n);
+	if (!seq)
+		return -1;
+	bool good = session_feed(s, seq, ids, before, NULL, NULL);
+	int64_t begin = clock_now_us(&clock_monotonic);
+	for (int i = 0; good && i < n; i++) {
+		int32_t id = session_argmax(session_logits(s),
+					    engine_n_vocab(s->engine));
+		good = session_feed(s, seq, &id, 1, NULL, NULL);
+	}
+	double rate = n / seconds_since(begin);
+	engine_seq_destroy(s->engine, seq);
+	return good ? rate : -1;
+}
+
+/* Median of repeat runs of what `depth` < 0 makes prefill, else decode. */
+static double median_of(struct session *s, const int32_t *ids, int n, int depth,
+			int repeat)
+{
+	struct samples rates = {0};
+	double rate = 0;
+	for (int i = 0; i <= repeat && rate >= 0; i++) {
+		rate = depth < 0 ? prefill_once(s, ids, n)
+				 : decode_once(s, ids, depth, n);
+		if (i > 0) /* the first warms caches up */
+			samples_add(&rates, rate);
+	}
+	double median = rate < 0 ? rate : samples_quantile(&rates, 0.5);
+	samples_deinit(&rates);
+	return median;
+}
+
+static bool measure(struct session *s, const struct args *a, int n_ids,
+		    struct result *out)
+{
+	int32_t *ids = xmalloc((size_t)n_ids * sizeof *ids);
+	input_random_ids(0, engine_n_vocab(s->engine), ids, n_ids);
+	bool good = true;
+	for (int i = 0; i < a->n_prompts && good; i++) {
+		out->prefill[i] = median_of(s, ids, (int)a->prompt[i], -1,
+					    (int)a->repeat);
+		good = out->prefill[i] >= 0;
+	}
+	if (good && a->n_decode) {
+		out->decode = median_of(s, ids, (int)a->n_decode, (int)a->depth,
+					(int)a->repeat);
+		good = out->decode >= 0;
+	}
+	free(ids);
+	return good;
+}
+
+static int64_t rss_bytes(void)
+{
+	struct rusage u;
+	getrusage(RUSAGE_SELF, &u);
+	return (int64_t)u.ru_maxrss * 1024;
+}
+
+static void print_json(const struct session *s, const struct args *a,
+		       const struct result *r)
+{
+	struct buf b = {0};
+	buf_add_z(&b, "{\"model\":");
+	buf_add_json(&b, str_of(a->session.dir));
+	buf_add_z(&b, ",\"backend\":");
+	buf_add_json(&b, str_of(s->backend->name));
+	buf_add_z(&b, ",\"device\":");
+	buf_add_json(&b, str_of(s->backend->device));
+	buf_add_z(&b, ",\"prefill\":{");
+	for (int i = 0; i < a->n_prompts; i++) {
+		buf_addf(&b, "%s\"%lld\":", i ? "," : "", (long long)a->prompt[i]);
+		buf_add_json_num(&b, r->prefill[i]);
+	}
+	buf_add_c(&b, '}');
+	if (a->n_decode) {
+		buf_addf(&b, ",\"decode_tokens\":%lld,\"depth\":%lld,"
+			 "\"decode_tps\":", (long long)a->n_decode,
+			 (long long)a->depth);
+		buf_add_json_num(&b, r->decode);
+		buf_add_z(&b, ",\"tpot_ms\":");
+		buf_add_json_num(&b, 1e3 / r->decode);
+	}
+	buf_addf(&b, ",\"repeat\":%lld,\"threads\":%lld,\"load_s\":",
+		 (long long)a->repeat, (long long)a->session.threads);
+	buf_add_json_num(&b, s->load_s);
+	buf_addf(&b, ",\"rss_bytes\":%lld}\n", (long long)rss_bytes());
+	fwrite(b.p, 1, b.n, stdout);
+	buf_deinit(&b);
+}
+
+static void print_text(const struct session *s, const struct args *a,
+		       const struct result *r)
+{
+	printf("%s on %s (%s)\n", a->session.dir, s->backend->name,
+	       s->backend->device);
+	printf("load          %10.3f s\n", s->load_s);
+	for (int i = 0; i < a->n_prompts; i++)
+		printf("prefill %5lld %10.1f tokens/s\n", (long long)a->prompt[i],
+		       r->prefill[i]);
+	if (a->n_decode)
+		printf("decode  %5lld %10.1f tokens/s  %.3f ms each, at depth %lld\n",
+		       (long long)a->n_decode, r->decode, 1e3 / r->decode,
+		       (long long)a->depth);
+	printf("memory        %10.1f MiB resident at most\n",
+	       (double)rss_bytes() / (1 << 20));
+}
+
+static int run(const struct option_set *set, const struct args *a)
+{
+	int64_t n_ids = MAX(a->depth, 1) + a->n_decode;
+	for (int i = 0; i < a->n_prompts; i++)
+		n_ids = MAX(n_ids, a->prompt[i]);
+	struct session s = {0};
+	struct result r = {{0}, 0};
+	int rc = EXIT_FAILED;
+	if (!session_open(&a->session, (int)n_ids, &s))
+		rc = EXIT_USAGE;
+	else if (n_ids > engine_n_ctx(s.engine))
+		rc = options_fault(set, "%lld tokens are more than the model's %d",
+				   (long long)n_ids, engine_n_ctx(s.engine));
+	else if (measure(&s, a, (int)n_ids, &r)) {
+		(a->json ? print_json : print_text)(&s, a, &r);
+		rc = EXIT_OK;
+	}
+	session_close(&s);
+	return rc;
+}
+
+int cmd_bench_model(int argc, char **argv)
+{
+	struct args a = {.session = SESSION_DEFAULTS, .prompts = "128,512",
+			 .n_decode = 128, .repeat = 3};
+	const struct option_row rows[] = {
+		SESSION_OPTIONS(a.session),
+		{"prompt", 'p', OPTION_TEXT, &a.prompts, 0, 0, "N,N",
+		 "lengths of prompts to prefill (128,512)"},
+		{"decode", 'n', OPTION_INT, &a.n_decode, 0, 1 << 20, "N",
+		 "tokens to decode (128)"},
+		{"depth", 'd', OPTION_INT, &a.depth, 0, 1 << 26, "N",
+		 "tokens in the cache before decoding (0)"},
+		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "R",
+		 "runs, of which the median counts (3)"},
+		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL, "print an object"},
+	};
+	struct option_set set = {"bench model",
+				 "Prefill and decode speed of a model.", rows,
+				 ARRAY_LEN(rows)};
+	int rc;
+	if (!options_parse(&set, argc, argv, &rc))
+		return rc;
+	if (!a.session.dir)
+		return options_fault(&set, "--model is needed");
+	if (*a.prompts)
+		a.n_prompts = options_list(a.prompts, a.prompt, MAX_PROMPTS);
+	if (*a.prompts && !a.n_prompts)
+		return options_fault(&set, "--prompt: \"%s\" is not a list of "
+				     "lengths", a.prompts);
+	for (int i = 0; i < a.n_prompts; i++)
+		if (a.prompt[i] > 1 << 26)
+			return options_fault(&set, "--prompt: %lld is too long",
+					     (long long)a.prompt[i]);
+	return run(&set, &a);
+}

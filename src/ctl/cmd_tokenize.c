@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tokenize and detokenize: only the tokenizer's files are read.
+ */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "ctl/command.h"
+#include "ctl/input.h"
+#include "ctl/options.h"
+#include "model/tokenizer_hf.h"
+
+struct args {
+	const char *dir, *text;
+	bool json, special;
+};
+
+/* Tokenizer and input, as both commands want them; an exit status other than
+ * EXIT_OK has been explained. */
+static int begin(const struct option_set *set, const struct args *a,
+		 struct tokenizer_files *files, struct buf *input)
+{
+	struct fail fail = {0};
+	if (!a->dir)
+		return options_fault(set, "--model is needed");
+	enum status st = tokenizer_hf_load(a->dir, files, &fail);
+	if (st != OK) {
+		fail_default(&fail, st);
+		return options_fault(set, "%s", fail.text);
+	}
+	if (a->text)
+		buf_add_z(input, a->text);
+	else if (!input_stdin(input))
+		return EXIT_USAGE;
+	return EXIT_OK;
+}
+
+static void print(struct buf *out)
+{
+	fwrite(out->p ? out->p : "", 1, out->n, stdout);
+	buf_deinit(out);
+}
+
+static void print_ids(const struct tokenizer *t, const struct ids *ids, bool json)
+{
+	struct buf out = {0};
+	if (!json) {
+		for (size_t i = 0; i < ids->n; i++)
+			buf_addf(&out, "%s%d", i ? " " : "", ids->p[i]);
+		buf_add_c(&out, '\n');
+		print(&out);
+		return;
+	}
+	buf_addf(&out, "{\"count\":%zu,\"ids\":", ids->n);
+	input_add_ids(&out, ids);
+	buf_add_z(&out, ",\"pieces\":[");
+	for (size_t i = 0; i < ids->n; i++) {
+		if (i)
+			buf_add_c(&out, ',');
+		buf_add_json(&out, tokenizer_bytes(t, ids->p[i]));
+	}
+	buf_add_z(&out, "]}\n");
+	print(&out);
+}
+
+int cmd_tokenize(int argc, char **argv)
+{
+	struct args a = {0};
+	const struct option_row rows[] = {
+		{"model", 'm', OPTION_TEXT, &a.dir, 0, 0, "DIR",
+		 "the model's folder (needed)"},
+		{"text", 'p', OPTION_TEXT, &a.text, 0, 0, "TEXT",
+		 "the text, instead of stdin"},
+		{"special", 's', OPTION_FLAG, &a.special, 0, 0, NULL,
+		 "control tokens spelled in the text are control tokens"},
+		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL,
+		 "print an object with count, ids, pieces"},
+	};
+	struct option_set set = {"tokenize", "Token ids of a text.", rows,
+				 ARRAY_LEN(rows)};
+	struct tokenizer_files files = {0};
+	struct buf input = {0};
+	struct ids ids = {0};
+	int rc;
+	if (!options_parse(&set, argc, argv, &rc))
+		return rc;
+	rc = begin(&set, &a, &files, &input);
+	if (rc == EXIT_OK) {
+		struct fail fail = {0};
+		enum status st = tokenizer_encode(
+			files.tokenizer, buf_str(&input),
+			a.special ? TRUST_TEMPLATE : TRUST_USER, &ids, &fail);
+		if (st == OK)
+			print_ids(files.tokenizer, &ids, a.json);
+		else
+			rc = options_fault(&set, "%s", fail.text);
+	}
+	ids_deinit(&ids);
+	buf_deinit(&input);
+	tokenizer_files_deinit(&files);
+	return rc;
+}
+
+static int print_text(const struct option_set *set, const struct tokenizer *t,
+		      struct str input, const struct args *a)
+{
+	struct ids ids = {0};
+	struct buf text = {0}, out = {0};
+	int rc = EXIT_OK;
+	if (!input_ids(input, &ids)) {
+		rc = options_fault(set, "the input is not a list of token ids");
+		goto out;
+	}
+	for (size_t i = 0; i < ids.n; i++)
+		if (ids.p[i] >= tokenizer_n_ids(t)) {
+			rc = options_fault(set, "there is no token %d, only 0 to %d",
+					   ids.p[i], tokenizer_n_ids(t) - 1);
+			goto out;
+		}
+	tokenizer_decode(t, ids.p, ids.n, !a->special, &text);
+	if (a->json) {
+		buf_add_z(&out, "{\"text\":");
+		buf_add_json(&out, buf_str(&text));
+		buf_add_z(&out, "}\n");
+	} else {
+		buf_add_str(&out, buf_str(&text));
+	}
+	print(&out);
+out:
+	buf_deinit(&text);
+	ids_deinit(&ids);
+	return rc;
+}
+
+int cmd_detokenize(int argc, char **argv)
+{
+	struct args a = {0};
+	const struct option_row rows[] = {
+		{"model", 'm', OPTION_TEXT, &a.dir, 0, 0, "DIR",
+		 "the model's folder (needed)"},
+		{"ids", 'i', OPTION_TEXT, &a.text, 0, 0, "IDS",
+		 "the ids, instead of stdin: 1 2 3 or [1,2,3]"},
+		{"special", 's', OPTION_FLAG, &a.special, 0, 0, NULL,
+		 "print control tokens too"},
+		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL,
+		 "print an object with text"},
+	};
+	struct option_set set = {"detokenize", "Text of token ids.", rows,
+				 ARRAY_LEN(rows)};
+	struct tokenizer_files files = {0};
+	struct buf input = {0};
+	int rc;
+	if (!options_parse(&set, argc, argv, &rc))
+		return rc;
+	rc = begin(&set, &a, &files, &input);
+	if (rc == EXIT_OK)
+		rc = print_text(&set, files.tokenizer, buf_str(&input), &a);
+	buf_deinit(&input);
+	tokenizer_files_deinit(&files);
+	return rc;
+}

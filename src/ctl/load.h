@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A server under load: many streamed completions, so many at a time. Thread: main.
+ */
+#pragma once
+#include "ctl/samples.h"
+
+struct load_opts {
+	const char *url;   /* "http://127.0.0.1:8080" */
+	const char *model; /* as the server names it */
+	int n_requests, concurrency;
+	int n_input, n_output; /* tokens */
+	int n_vocab;           /* ids of prompts are below it */
+	uint64_t seed;
+	int timeout_s;         /* of one request */
+};
+
+struct load_result {
+	struct samples ttft_ms, tpot_ms, itl_ms, e2e_ms;
+	int n_good, n_failed;
+	int n_short; /* good, but of fewer tokens than asked for */
+	int64_t n_output;
+	double seconds;       /* first request out to last byte in */
+	char error[240];      /* of the first that failed */
+};
+
+/* E_IO where curl cannot be set up; requests that fail are counted. */
+enum status load_run(const struct load_opts *o, struct load_result *out,
+		     struct fail *fail) MUST_USE;
+void load_result_deinit(struct load_result *r);
+/* Name of the first model the server lists; malloc'ed. */
+enum status load_model_name(const char *url, char **out,
+			    struct fail *fail) MUST_USE;

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#define MAX_ROWS 40
+#define LONG_BASE 256 /* getopt's value of row i: above every letter */
+
+int options_fault(const struct option_set *set, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	fputs("haloctl: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\nTry: haloctl %s --help\n", set->command);
+	return EXIT_USAGE;
+}
+
+static void print_help(const struct option_set *set)
+{
+	printf("Usage: haloctl %s [OPTION]...\n\n%s\n\n", set->command, set->about);
+	for (int i = 0; i < set->n_rows; i++) {
+		const struct option_row *r = &set->rows[i];
+		char left[64];
+		int n = r->letter ? snprintf(left, sizeof left, "-%c, ", r->letter)
+				  : snprintf(left, sizeof left, "    ");
+		snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", r->name,
+			 r->arg ? " " : "", r->arg ? r->arg : "");
+		printf("  %-26s %s\n", left, r->help);
+	}
+	printf("      %-22s %s\n", "--help", "this text");
+}
+
+static bool store(const struct option_set *set, const struct option_row *r,
+		  const char *text)
+{
+	char *end;
+	double v;
+	errno = 0;
+	switch (r->kind) {
+	case OPTION_FLAG:
+		*(bool *)r->at = true;
+		return true;
+	case OPTION_TEXT:
+		*(const char **)r->at = text;
+		return true;
+	case OPTION_INT:
+		v = (double)(*(int64_t *)r->at = strtoll(text, &end, 10));
+		break;
+	default:
+		v = *(double *)r->at = strtod(text, &end);
+		break;
+	}
+	if (end != text && !*end && !errno && v >= r->min && v <= r->max)
+		return true;
+	options_fault(set, "--%s: \"%s\" is not %s from %.15g to %.15g", r->name,
+		      text, r->kind == OPTION_INT ? "a whole number" : "a number",
+		      r->min, r->max);
+	return false;
+}
+
+/* getopt's two spellings of the table; returns the short one. */
+static void for_getopt(const struct option_set *set, char *letters,
+		       struct option *longs)
+{
+	/* '+': stop at the first that is no option; ':': tell what is missing. */
+	*letters++ = '+';
+	*letters++ = ':';
+	for (int i = 0; i < set->n_rows; i++) {
+		const struct option_row *r = &set->rows[i];
+		int has_arg = r->kind == OPTION_FLAG ? no_argument
+						     : required_argument;
+		longs[i] = (struct option){r->name, has_arg, NULL, LONG_BASE + i};
+		if (!r->letter)
+			continue;
+		*letters++ = r->letter;
+		if (has_arg)
+			*letters++ = ':';
+	}
+	*letters = '\0';
+	longs[set->n_rows] =
+		(struct option){"help", no_argument, NULL, LONG_BASE + set->n_rows};
+}
+
+static int row_of(const struct option_set *set, int c)
+{
+	if (c >= LONG_BASE)
+		return c - LONG_BASE;
+	int i = 0;
+	while (set->rows[i].letter != c)
+		i++;
+	return i;
+}
+
+bool options_parse(const struct option_set *set, int argc, char **argv,
+		   int *out_exit)
+{
+	struct option longs[MAX_ROWS + 2] = {{0}};
+	char letters[2 * MAX_ROWS + 3];
+	for_getopt(set, letters, longs);
+	opterr = 0;
+	optind = 0; /* glibc: begin anew */
+	*out_exit = EXIT_USAGE;
+	for (int c; (c = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
+		if (c == '?' || c == ':') {
+			options_fault(set, c == '?' ? "unknown option \"%s\""
+						    : "%s needs a value",
+				      argv[optind - 1]);
+			return false;
+		}
+		int i = row_of(set, c);
+		if (i == set->n_rows) {
+			print_help(set);
+			*out_exit = EXIT_OK;
+			return false;
+		}
+		if (!store(set, &set->rows[i], optarg))
+			return false;
+	}
+	if (optind == argc)
+		return true;
+	options_fault(set, "\"%s\" is not expected", argv[optind]);
+	return false;
+}
+
+int options_list(const char *text, int64_t *out, int max)
+{
+	for (int n = 0; n < max; n++) {
+		char *end;
+		errno = 0;
+		out[n] = strtoll(text, &end, 10);
+		if (end == text || errno || out[n] < 1 || (*end && *end != ','))
+			return 0;
+		if (!*end)
+			return n + 1;
+		text = end + 1;
+	}
+	return 0;
+}

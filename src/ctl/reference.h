@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reference.json: prompts, and what an independent implementation said of them.
+ * Thread: any.
+ */
+#pragma once
+#include "base/arena.h"
+
+#define REFERENCE_MAX_TOP 20
+
+struct reference_step {
+	int n_top; /* best first */
+	int32_t id[REFERENCE_MAX_TOP];
+	double logprob[REFERENCE_MAX_TOP];
+};
+
+struct reference_case {
+	const char *prompt, *text; /* as text, NULL if not given */
+	const int32_t *ids;        /* (n_prompt + n_next): prompt, continuation */
+	int n_prompt, n_next;
+	const double *logprobs;    /* (n_prompt - 1) of ids[1..]; NULL: not given */
+	const struct reference_step *steps; /* (n_next) */
+};
+
+struct reference {
+	struct arena arena;
+	struct reference_case *cases;
+	int n_cases;
+	int32_t max_id; /* of all token ids */
+	int max_tok;    /* prompt and continuation of the longest case */
+};
+
+/* E_FORMAT names the case and key at fault. */
+enum status reference_load(const char *path, struct reference *out,
+			   struct fail *fail) MUST_USE;
+void reference_deinit(struct reference *r);

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/session.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+/* Returns whether st is OK. */
+static bool check(enum status st, struct fail *fail)
+{
+	if (st == OK)
+		return true;
+	fail_default(fail, st);
+	fprintf(stderr, "haloctl: %s\n", fail->text);
+	return false;
+}
+
+static double seconds_since(int64_t begin_us)
+{
+	return (double)(clock_now_us(&clock_monotonic) - begin_us) * 1e-6;
+}
+
+static void on_progress(void *ctx, size_t done, size_t total)
+{
+	(void)ctx;
+	fprintf(stderr, "\rloading %3.0f %%%s",
+		total ? 100.0 * (double)done / (double)total : 100.0,
+		done == total ? "\n" : "");
+}
+
+bool session_open_model(const struct session_opts *o, struct session *s)
+{
+	struct fail fail = {0};
+	struct model_opts mo = {.use_mmap = !o->no_mmap};
+	/* On a terminal only: a log wants no carriage returns. */
+	if (isatty(STDERR_FILENO))
+		mo.on_progress = on_progress;
+	int64_t begin = clock_now_us(&clock_monotonic);
+	bool good = check(model_open(o->dir, &mo, &s->model, &fail), &fail);
+	s->load_s += seconds_since(begin);
+	return good;
+}
+
+bool session_open_engine(const struct session_opts *o, int n_tok,
+			 struct session *s)
+{
+	struct fail fail = {0};
+	struct backend_opts bo = {.name = o->backend, .n_threads = (int)o->threads,
+				  .exact = o->exact};
+	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
+				 .max_seqs = 1};
+	int64_t begin = clock_now_us(&clock_monotonic);
+	bool good = check(backend_create(&bo, &s->backend, &fail), &fail) &&
+		    check(engine_create(s->model, s->backend, &eo, &s->engine,
+					&fail), &fail);
+	s->load_s += seconds_since(begin);
+	return good;
+}
+
+bool session_open(const struct session_opts *o, int n_tok, struct session *s)
+{
+	return session_open_model(o, s) && session_open_engine(o, n_tok, s);
+}
+
+void session_close(struct session *s)
+{
+	if (s->engine)
+		engine_destroy(s->engine);
+	if (s->backend)
+		backend_destroy(s->backend);
+	model_close(s->model);
+	*s = (struct session){0};
+}
+
+struct engine_seq *session_start(struct session *s, int n_tok)
+{
+	int n_cached;
+	struct engine_seq *seq = engine_seq_create(s->engine, NULL, 0, &n_cached);
+	enum status st = engine_seq_reserve(s->engine, seq, n_tok);
+	if (st == OK)
+		return seq;
+	fprintf(stderr, "haloctl: %d tokens do not fit the KV cache (%s)\n", n_tok,
+		status_text(st));
+	engine_seq_destroy(s->engine, seq);
+	return NULL;
+}
+
+bool session_feed(struct session *s, struct engine_seq *seq, const int32_t *ids,
+		  int n, void (*on_logits)(void *ctx, int i, const float *logits),
+		  void *ctx)
+{
+	int step = engine_max_batch_tok(s->engine);
+	size_t n_vocab = (size_t)engine_n_vocab(s->engine);
+	for (int at = 0; at < n; at += step) {
+		int count = MIN(step, n - at);
+		struct engine_slice slice = {.seq = seq, .tokens = ids + at,
+					     .n = count};
+		slice.n_logits = on_logits ? count : at + count == n;
+		struct fail fail = {0};
+		if (!check(engine_step(s->engine, &slice, 1, &fail), &fail))
+			return false;
+		for (int i = 0; on_logits && i < count; i++)
+			on_logits(ctx, at + i, engine_logits(s->engine, 0) +
+						       (size_t)i * n_vocab);
+	}
+	return true;
+}
+
+const float *session_logits(const struct session *s)
+{
+	return engine_logits(s->engine, 0);
+}
+
+int32_t session_argmax(const float *logits, int32_t n_vocab)
+{
+	int32_t best = 0;
+	for (int32_t i = 1; i < n_vocab; i++)
+		if (logits[i] > logits[best])
+			best = i;
+	return best;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model, a backend and an engine, as the commands that compute want them.
+ * Thread: main, which plays the engine thread here.
+ */
+#pragma once
+#include "ctl/options.h"
+#include "engine/engine.h"
+
+struct session_opts {
+	const char *dir, *backend;
+	int64_t threads; /* 0: one per CPU */
+	bool exact, no_mmap;
+};
+#define SESSION_DEFAULTS {.backend = "cpu"}
+/* Rows for an option_set; `o` is a struct session_opts. */
+#define SESSION_OPTIONS(o) \
+	{"model", 'm', OPTION_TEXT, &(o).dir, 0, 0, "DIR", \
+	 "the model's folder (needed)"}, \
+	{"backend", 0, OPTION_TEXT, &(o).backend, 0, 0, "NAME", \
+	 "where to compute (cpu)"}, \
+	{"threads", 't', OPTION_INT, &(o).threads, 0, 1024, "N", \
+	 "threads of the CPU backend (0: one per CPU)"}, \
+	{"exact", 0, OPTION_FLAG, &(o).exact, 0, 0, NULL, \
+	 "no approximate fast path"}, \
+	{"no-mmap", 0, OPTION_FLAG, &(o).no_mmap, 0, 0, NULL, \
+	 "read the weights instead of mapping them"}
+
+struct session {
+	struct model *model;
+	struct backend *backend;
+	struct engine *engine;
+	double load_s; /* what opening took */
+};
+
+/* These say on stderr what is wrong and return false; session_close either way.
+ * s is zeroed before. The model comes first, then, for sequences of up to n_tok tokens
+ * (cut to the model's context), backend and engine; session_open is both. */
+bool session_open_model(const struct session_opts *o, struct session *s);
+bool session_open_engine(const struct session_opts *o, int n_tok,
+			 struct session *s);
+bool session_open(const struct session_opts *o, int n_tok, struct session *s);
+void session_close(struct session *s);
+
+/* A sequence with room for n_tok tokens; NULL, having said so on stderr, where there is
+ * none. */
+struct engine_seq *session_start(struct session *s, int n_tok);
+/* Feed n tokens, in steps as large as the engine takes. on_logits gets the logits
+ * behind each of them; NULL: those of the last one only, in session_logits. Says on
+ * stderr what is wrong and returns false. */
+bool session_feed(struct session *s, struct engine_seq *seq, const int32_t *ids,
+		  int n, void (*on_logits)(void *ctx, int i, const float *logits),
+		  void *ctx);
+/* (V), behind the last token fed; until the next feed. */
+const float *session_logits(const struct session *s);
+/* Index of the largest; the lowest of equals. */
+int32_t session_argmax(const float *logits, int32_t n_vocab);

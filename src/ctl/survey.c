@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counted from the tensors there are, by name, so that a checkpoint can be looked
+ * at whose architecture nobody runs yet. What a decoded token reads of a part is all
+ * of it, except: the experts it is routed to, one row of the embedding, and the whole
+ * embedding once more where that is the lm_head too.
+ */
+#include "ctl/survey.h"
+
+#include "base/alloc.h"
+
+static const struct {
+	const char *infix;
+	enum part part;
+} infixes[] = { /* the first that occurs decides */
+	{"embed_tokens", PART_EMBEDDING},
+	{"lm_head", PART_LM_HEAD},
+	{"norm", PART_NORMS}, /* q_norm is in self_attn: before it */
+	{".mlp.gate.", PART_ROUTER},
+	{".experts.", PART_EXPERTS},
+	{"attn", PART_ATTENTION},
+	{".mlp.", PART_FFN},
+};
+
+const char *part_name(enum part p)
+{
+	static const char *const names[PART_COUNT] = {
+		[PART_EMBEDDING] = "embedding", [PART_ATTENTION] = "attention",
+		[PART_ROUTER] = "router",       [PART_EXPERTS] = "experts",
+		[PART_FFN] = "ffn",             [PART_NORMS] = "norms",
+		[PART_LM_HEAD] = "lm_head",     [PART_OTHER] = "other",
+	};
+	return names[p];
+}
+
+enum part survey_part(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(infixes); i++)
+		if (strstr(name, infixes[i].infix))
+			return infixes[i].part;
+	return PART_OTHER;
+}
+
+/* Weights a tensor holds: scales, zero points and shapes hold none. */
+static int64_t weights_of(const struct tensor *t)
+{
+	static const char *const beside[] = {"_scale", "_zero_point", "_shape"};
+	struct str name = str_of(t->name);
+	for (size_t i = 0; i < ARRAY_LEN(beside); i++)
+		if (str_ends(name, str_of(beside[i])))
+			return 0;
+	int64_t n = (int64_t)(t->n_bytes / dtype_bytes(t->dtype));
+	return str_ends(name, STR("weight_packed")) ? 8 * n : n;
+}
+
+static int64_t token_bytes(const struct model_config *c, enum part p,
+			   int64_t n_bytes)
+{
+	if (p == PART_EXPERTS && c->n_experts)
+		return n_bytes / c->n_experts * c->n_experts_used;
+	if (p == PART_EMBEDDING)
+		return n_bytes / c->n_vocab;
+	return n_bytes;
+}
+
+void survey_model(const struct model *m, struct survey *out)
+{
+	struct survey s = {0};
+	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
+		const struct tensor *t = tensors_at(m->tensors, i);
+		enum part p = survey_part(t->name);
+		s.part[p].n_tensors++;
+		s.part[p].n_weights += weights_of(t);
+		s.part[p].n_bytes += (int64_t)t->n_bytes;
+	}
+	for (enum part p = 0; p < PART_COUNT; p++) {
+		s.part[p].token_bytes =
+			token_bytes(&m->config, p, s.part[p].n_bytes);
+		if (p == PART_LM_HEAD && m->config.tied_embeddings)
+			s.part[p].token_bytes = s.part[PART_EMBEDDING].n_bytes;
+		s.n_tensors += s.part[p].n_tensors;
+		s.n_weights += s.part[p].n_weights;
+		s.n_bytes += s.part[p].n_bytes;
+		s.token_bytes += s.part[p].token_bytes;
+	}
+	*out = s;
+}
+
+int64_t survey_kv_bytes(const struct model_config *c, enum dtype kv_type)
+{
+	return (int64_t)2 * c->n_layers * c->n_kv_heads * c->head_dim *
+	       (int64_t)dtype_bytes(kv_type);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "http/conn.h"
+
+static const char *const end_names[] = {
+	[END_CLIENT] = "client_gone",
+	[END_STALLED] = "stalled",
+	[END_TIMEOUT] = "timeout",
+	[END_SERVER] = "server_stopped",
+};
+
+/* As the client saw it; 499 and 408 are said by nobody but the log. Without an answer
+ * of ours libmicrohttpd has sent one: all it knows are kinds of bad request. */
+static int status_of(const struct conn *c)
+{
+	if (c->end == END_CLIENT)
+		return 499;
+	if (c->end == END_TIMEOUT)
+		return 408;
+	return c->answer.status ? c->answer.status : 400;
+}
+
+static void add_ms(struct buf *b, const char *name, double ms)
+{
+	buf_addf(b, ",\"%s\":", name);
+	buf_add_json_num(b, (double)(int64_t)(ms * 1000) / 1000);
+}
+
+static void add_call(struct buf *b, const struct conn *c)
+{
+	struct api_log log;
+	api_call_log(c->call, &log);
+	const struct request_stats *s = &log.stats;
+	buf_addf(b, ",\"stream\":%s,\"choices\":%d,\"prompt_tokens\":%d,"
+		 "\"cached_tokens\":%d,\"output_tokens\":%d",
+		 log.is_stream ? "true" : "false", log.n_choices, s->n_prompt,
+		 s->n_cached, s->n_output);
+	if (s->scheduled_us)
+		add_ms(b, "queue_ms",
+		       (double)(s->scheduled_us - s->arrival_us) / 1000);
+	if (s->first_token_us)
+		add_ms(b, "ttft_ms", request_ttft_ms(s));
+	if (s->n_output > log.n_choices)
+		add_ms(b, "tpot_ms", request_tpot_ms(s, log.n_choices));
+	buf_addf(b, ",\"finish\":\"%s\"", finish_name(log.finish));
+	if (log.user && *log.user) {
+		buf_add_z(b, ",\"user\":");
+		buf_add_json(b, str_of(log.user));
+	}
+}
+
+static void write_line(const struct conn *c, int status)
+{
+	struct buf b = {0};
+	struct timespec t;
+	struct tm tm;
+	char ts[32];
+	clock_gettime(CLOCK_REALTIME, &t);
+	gmtime_r(&t.tv_sec, &tm);
+	strftime(ts, sizeof ts, "%Y-%m-%dT%H:%M:%S", &tm);
+	buf_addf(&b, "{\"ts\":\"%s.%03ldZ\",\"event\":\"request\",\"id\":", ts,
+		 t.tv_nsec / 1000000);
+	buf_add_json(&b, str_of(c->id));
+	buf_addf(&b, ",\"client\":\"%s\",\"method\":", c->client);
+	buf_add_json(&b, str_of(c->method));
+	buf_add_z(&b, ",\"path\":");
+	buf_add_json(&b, str_of(c->target));
+	buf_addf(&b, ",\"status\":%d,\"bytes\":%llu", status,
+		 (unsigned long long)c->stream.n_sent);
+	add_ms(&b, "duration_ms",
+	       (double)(server_now(c->http) - c->arrival_us) / 1000);
+	if (c->end != END_NONE)
+		buf_addf(&b, ",\"end\":\"%s\"", end_names[c->end]);
+	if (c->route && (c->route->flags & ROUTE_WORK)) {
+		buf_add_z(&b, ",\"model\":");
+		buf_add_json(&b, str_of(c->http->opts.model_name));
+	}
+	if (c->is_over)
+		add_call(&b, c);
+	if (c->fail.code != OK) {
+		buf_add_z(&b, ",\"error\":");
+		buf_add_json(&b, str_of(c->fail.text));
+	}
+	buf_add_c(&b, '}');
+	log_json(buf_str(&b));
+	buf_deinit(&b);
+}
+
+void accesslog_write(const struct conn *c)
+{
+	char code[16];
+	int status = status_of(c);
+	snprintf(code, sizeof code, "%d", status);
+	metric_add_by(METRIC_HTTP_RESPONSES, code, 1);
+	if (c->end == END_CLIENT && c->is_begun)
+		metric_add(METRIC_CLIENT_DISCONNECTS, 1);
+	if (c->end == END_STALLED)
+		metric_add(METRIC_SSE_CLIENTS_STALLED, 1);
+	if (c->http->opts.access_log)
+		write_line(c, status);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <microhttpd.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/metrics.h"
+#include "http/conn.h"
+
+#define JSON "application/json"
+
+void answer_set(struct conn *c, int status, const char *type, struct buf *body)
+{
+	c->answer.status = status;
+	c->answer.type = type;
+	buf_deinit(&c->answer.body);
+	c->answer.body = *body;
+	*body = (struct buf){0};
+	conn_set_state(c, CONN_ANSWERING);
+}
+
+/* The label of halod_requests_rejected_total. */
+static const char *reason_of(enum status s)
+{
+	switch (s) {
+	case E_QUEUE_FULL: return "queue_full";
+	case E_CTX_LEN: return "too_long";
+	case E_JSON: return "bad_json";
+	case E_TOO_LARGE: return "too_large";
+	case E_MODEL: return "model";
+	case E_DRAINING: return "draining";
+	case E_LOADING: return "loading";
+	case E_AUTH: return "auth";
+	case E_TIMEOUT: return "timeout";
+	default: return status_http(s) == 400 ? "bad_request" : "other";
+	}
+}
+
+/* When it is worth asking again: OpenAI's clients wait so long and do. */
+static int retry_after_s(enum status s)
+{
+	switch (status_http(s)) {
+	case 429: return 1;
+	case 503: return s == E_DRAINING ? 5 : 2;
+	default: return 0;
+	}
+}
+
+void answer_fail(struct conn *c, const struct fail *f)
+{
+	struct buf body = {0};
+	api_error_format(f, &body);
+	if (f->code == E_METHOD)
+		route_allow(route_path(c->target), &c->answer.allow);
+	if (f->code == E_FRAMING || (c->route && (c->route->flags & ROUTE_WORK)))
+		metric_add_by(METRIC_REQUESTS_REJECTED, reason_of(f->code), 1);
+	c->answer.retry_after_s = retry_after_s(f->code);
+	c->answer.must_close = f->code == E_FRAMING || f->code == E_DRAINING;
+	answer_set(c, status_http(f->code), JSON, &body);
+}
+
+void answer_add_headers(struct conn *c, struct MHD_Response *r)
+{
+	MHD_add_response_header(r, "X-Request-Id", c->id);
+	/* While draining no connection is kept for a next request. */
+	if (c->answer.must_close || server_health(c->http) == HEALTH_DRAINING)
+		MHD_add_response_header(r, "Connection", "close");
+}
+
+bool answer_queue(struct conn *c)
+{
+	struct answer *a = &c->answer;
+	char number[16];
+	size_t n = a->body.n;
+	/* The response frees it. An empty body has no memory to give. */
+	struct MHD_Response *r =
+		n ? MHD_create_response_from_buffer(n, buf_take(&a->body),
+						    MHD_RESPMEM_MUST_FREE)
+		  : MHD_create_response_from_buffer(0, (void *)(uintptr_t) "",
+						    MHD_RESPMEM_PERSISTENT);
+	if (!r)
+		return false;
+	answer_add_headers(c, r);
+	if (a->type) {
+		MHD_add_response_header(r, "Content-Type", a->type);
+		MHD_add_response_header(r, "Cache-Control", "no-store");
+	}
+	if (a->allow.n)
+		MHD_add_response_header(r, "Allow", a->allow.p);
+	if (a->retry_after_s) {
+		snprintf(number, sizeof number, "%d", a->retry_after_s);
+		MHD_add_response_header(r, "Retry-After", number);
+	}
+	c->stream.n_sent = strcmp(c->method, "HEAD") == 0 ? 0 : n;
+	enum MHD_Result queued =
+		MHD_queue_response(c->mhd, (unsigned)a->status, r);
+	MHD_destroy_response(r);
+	return queued == MHD_YES;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A request that makes the engine work: parse the body (a large one on a worker
+ * thread: JSON goes at 40 MB/s and the tokenizer at 5 MB/s, and streams must not
+ * stutter meanwhile), submit, pass events on.
+ *
+ * References: api_call_create gives a request with two, one of the call's and one to
+ * be submitted; sched_submit takes the latter on OK only.
+ */
+#include "base/alloc.h"
+#include "http/conn.h"
+
+#define OFFLOAD_BYTES (16u << 10)
+
+/* --- parse ------------------------------------------------------------------------ */
+
+/* Worker thread, or io. */
+static void parse(void *arg)
+{
+	struct conn *c = arg;
+	struct api_input in = {
+		.kind = (enum api_kind)c->kind,
+		.body = buf_str(&c->body.buf),
+		.request_id = c->id,
+		.arrival_us = c->arrival_us,
+	};
+	c->parsed = api_call_create(c->api, &in, &c->call, &c->fail);
+	c->has_ref = c->parsed == OK;
+}
+
+/* io: the worker is through. */
+static void on_parsed(void *arg)
+{
+	struct conn *c = arg;
+	c->is_offloaded = false;
+	if (c->mhd) {
+		conn_resume(c);
+		server_pump(c->http);
+	} else {
+		conn_reap(c);
+	}
+}
+
+static void start(struct conn *c, enum api_kind kind)
+{
+	const struct http_opts *o = &c->http->opts;
+	c->kind = kind;
+	c->api = c->http->api;
+	conn_set_state(c, CONN_PARSING);
+	if (!o->offload || c->body.buf.n <= OFFLOAD_BYTES) {
+		parse(c);
+		return;
+	}
+	c->is_offloaded = true;
+	watch_add(c);
+	o->offload(o->offload_ctx, parse, on_parsed, c);
+}
+
+void call_chat(struct conn *c) { start(c, API_CHAT); }
+void call_completion(struct conn *c) { start(c, API_COMPLETION); }
+
+/* --- submit ------------------------------------------------------------------------ */
+
+void call_submit(struct conn *c)
+{
+	body_deinit(&c->body);
+	if (c->parsed != OK) {
+		answer_fail(c, &c->fail);
+		return;
+	}
+	struct request *r = api_call_request(c->call);
+	r->user = c;
+	c->has_ref = false;
+	if (sched_submit(c->http->sched, r, &c->fail) != OK) {
+		request_unref(r);
+		answer_fail(c, &c->fail);
+		return;
+	}
+	c->request = r;
+	c->is_submitted = true;
+	c->stream.last_us = server_now(c->http);
+	watch_add(c);
+	conn_set_state(c, CONN_QUEUED);
+}
+
+/* --- events ------------------------------------------------------------------------ */
+
+static void on_event(struct conn *c, const struct event *e)
+{
+	size_t n = c->stream.buf.n;
+	api_call_on_event(c->call, e, &c->stream.buf);
+	if (e->kind == EVENT_FAILED) {
+		c->has_failed = true;
+		c->fail = e->fail;
+	}
+	c->is_over |= e->kind == EVENT_DONE || e->kind == EVENT_FAILED;
+	if (c->state == CONN_GONE)
+		buf_clear(&c->stream.buf);
+	else if (api_call_is_stream(c->call))
+		sse_added(c, n);
+}
+
+/* Where the events lead an answer of which no byte is sent yet. */
+static void begin_answer(struct conn *c)
+{
+	bool is_stream = api_call_is_stream(c->call);
+	if (c->has_failed) {
+		answer_fail(c, &c->fail);
+	} else if (is_stream) {
+		if (c->state == CONN_QUEUED)
+			conn_set_state(c, CONN_STREAMING);
+	} else if (c->is_over) {
+		answer_set(c, status_http(api_call_status(c->call)),
+			   "application/json", &c->stream.buf);
+	} else {
+		if (c->state == CONN_QUEUED)
+			conn_set_state(c, CONN_RUNNING);
+		return; /* sleeps on */
+	}
+	conn_resume(c);
+}
+
+void call_drain(struct conn *c)
+{
+	struct event *e;
+	while ((e = request_next_event(c->request))) {
+		on_event(c, e);
+		event_destroy(e);
+	}
+	if (c->state == CONN_GONE) {
+		conn_reap(c);
+		return;
+	}
+	if (c->is_over)
+		watch_remove(c); /* nothing is left to cancel */
+	if (c->end != END_NONE)
+		return;
+	if (!c->stream.is_begun)
+		begin_answer(c);
+	else if (c->is_over)
+		conn_resume(c);
+}
+
+/* --- end ----------------------------------------------------------------------------- */
+
+void call_cancel(struct conn *c)
+{
+	if (c->is_submitted && !c->is_over)
+		sched_cancel(c->http->sched, c->request);
+}
+
+void call_deinit(struct conn *c)
+{
+	if (!c->call)
+		return;
+	if (c->has_ref) /* the client was gone before it could be submitted */
+		request_unref(api_call_request(c->call));
+	api_call_destroy(c->call);
+	c->call = NULL;
+}

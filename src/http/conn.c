@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/conn.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/metrics.h"
+
+/* All bodies together may hold this many times the largest one. */
+#define BODIES_MAX 8
+/* A body that comes slower than this for long is an attack. */
+#define UPLOAD_MIN_BYTES_PER_S 4096
+
+/* --- state ---------------------------------------------------------------------- */
+
+static const char *const state_names[] = {
+#define X(id, name) [CONN_##id] = name,
+	CONN_STATES(X)
+#undef X
+};
+
+#define TO(s) (1u << CONN_##s)
+static const unsigned edges[] = {
+	[CONN_RECEIVING] = TO(PARSING) | TO(ANSWERING),
+	[CONN_PARSING] = TO(QUEUED) | TO(ANSWERING) | TO(GONE),
+	[CONN_QUEUED] = TO(RUNNING) | TO(STREAMING) | TO(ANSWERING) | TO(GONE),
+	[CONN_RUNNING] = TO(ANSWERING) | TO(GONE),
+	[CONN_STREAMING] = TO(ANSWERING) | TO(GONE),
+	[CONN_ANSWERING] = 0,
+	[CONN_GONE] = 0,
+};
+#undef TO
+
+void conn_set_state(struct conn *c, enum conn_state to)
+{
+	assert(edges[c->state] & (1u << to));
+	log_debug("%s: %s -> %s", c->id, state_names[c->state], state_names[to]);
+	c->state = to;
+}
+
+/* --- birth ---------------------------------------------------------------------- */
+
+struct conn *conn_create(struct http *h, struct sock *s,
+			 struct MHD_Connection *mhd, const char *target)
+{
+	struct conn *c = xcalloc(1, sizeof *c);
+	c->http = h;
+	c->sock = s;
+	c->mhd = mhd;
+	c->target = xstrndup(target ? target : "", 512);
+	c->arrival_us = server_now(h);
+	c->body = (struct body){
+		.max_bytes = h->opts.max_body_bytes,
+		.total = &h->body_bytes,
+		.max_total = BODIES_MAX * h->opts.max_body_bytes,
+	};
+	s->conn = c;
+	LIST_INSERT_HEAD(&h->conns, c, link);
+	return c;
+}
+
+/* What a log and a header can carry, and short. */
+static bool is_sane_id(const char *s)
+{
+	size_t n = s ? strlen(s) : 0;
+	for (size_t i = 0; i < n; i++)
+		if (s[i] <= ' ' || s[i] >= 0x7F)
+			return false;
+	return n > 0 && n <= CONN_ID_MAX;
+}
+
+static void set_id(struct conn *c)
+{
+	const char *sent = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND,
+						       "X-Request-Id");
+	if (is_sane_id(sent)) {
+		snprintf(c->id, sizeof c->id, "%s", sent);
+		return;
+	}
+	unsigned char r[12] = {0};
+	/* Short of entropy an id is less unique; no reason to fail. */
+	if (getrandom(r, sizeof r, GRND_NONBLOCK) < 0)
+		memcpy(r, &c->arrival_us, sizeof c->arrival_us);
+	size_t n = (size_t)snprintf(c->id, sizeof c->id, "req-");
+	for (size_t i = 0; i < sizeof r; i++, n += 2)
+		snprintf(c->id + n, sizeof c->id - n, "%02x", r[i]);
+}
+
+static void set_client(struct conn *c)
+{
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(
+		c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *a = i ? i->client_addr : NULL;
+	char ip[INET6_ADDRSTRLEN] = "";
+	if (a && a->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)a;
+		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof ip);
+		snprintf(c->client, sizeof c->client, "%s:%d", ip,
+			 ntohs(in->sin_port));
+	} else if (a && a->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in = (const void *)a;
+		inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof ip);
+		snprintf(c->client, sizeof c->client, "[%s]:%d", ip,
+			 ntohs(in->sin6_port));
+	} else {
+		snprintf(c->client, sizeof c->client, "unix");
+	}
+}
+
+/* --- headers -------------------------------------------------------------------- */
+
+/* Why this request will be refused, as far as its headers tell. */
+static enum status admit(struct conn *c, struct str path, int64_t length)
+{
+	struct http *h = c->http;
+	struct fail *f = &c->fail;
+	enum status status =
+		route_find(str_of(c->method), path, &c->route, &c->tail);
+	if (status == E_NOT_FOUND)
+		return fail_set(f, status, "there is nothing at %.*s",
+				(int)MIN(path.n, 200), path.p);
+	if (status == E_METHOD)
+		return fail_set(f, status, "%s is not allowed here", c->method);
+	enum health_state state = server_health(h);
+	if ((c->route->flags & ROUTE_READY) && !h->api)
+		return fail_set(f, E_LOADING, "%s", status_text(E_LOADING));
+	if ((c->route->flags & ROUTE_WORK) && state == HEALTH_DRAINING)
+		return fail_set(f, E_DRAINING, "%s", status_text(E_DRAINING));
+	if ((c->route->flags & ROUTE_WORK) && state == HEALTH_FAILED)
+		return fail_set(f, E_DRAINING,
+				"the engine has failed; the server is restarting");
+	if (length > 0 && (uint64_t)length > h->opts.max_body_bytes)
+		return fail_set(f, E_TOO_LARGE,
+				"the body has %lld bytes, at most %zu are taken",
+				(long long)length, h->opts.max_body_bytes);
+	return OK;
+}
+
+/* OPTIONS is answered from the table of routes; true when it was that. */
+static bool answer_options(struct conn *c, struct str path)
+{
+	struct buf allow = {0}, nothing = {0};
+	if (strcmp(c->method, "OPTIONS") != 0)
+		return false;
+	route_allow(path, &allow);
+	if (allow.n == 0)
+		return false;
+	c->answer.status = 204;
+	c->answer.allow = allow;
+	c->answer.body = nothing;
+	return true;
+}
+
+void conn_begin(struct conn *c, const char *target, const char *method,
+		const char *version)
+{
+	struct framing framing = {0};
+	struct str path = route_path(target);
+	c->is_begun = true;
+	c->http->n_active++;
+	snprintf(c->method, sizeof c->method, "%s", method);
+	set_id(c);
+	set_client(c);
+	if (framing_check(c->mhd, version, &framing, &c->fail) != OK) {
+		answer_fail(c, &c->fail);
+		return;
+	}
+	if (answer_options(c, path) || admit(c, path, framing.length) != OK ||
+	    !(c->route->flags & ROUTE_WORK))
+		body_discard(&c->body);
+	/* Who waits for "100 Continue", or has more to send than is worth reading,
+	 * is told at once. */
+	if (c->fail.code != OK && (framing.expects_continue ||
+				   framing.length > BODY_SWALLOW_MAX)) {
+		answer_fail(c, &c->fail);
+		c->answer.must_close = true;
+		return;
+	}
+	if (!c->body.is_discarded && framing.length > 0)
+		buf_reserve(&c->body.buf, MIN((size_t)framing.length, 64u << 10));
+}
+
+bool conn_upload(struct conn *c, const char *p, size_t n)
+{
+	if (c->end != END_NONE)
+		return false;
+	if (c->state != CONN_RECEIVING)
+		return true; /* answered already */
+	enum status status = body_add(&c->body, p, n);
+	if (status == E_LIMIT)
+		return false;
+	if (status == E_TOO_LARGE)
+		fail_set(&c->fail, status, "the body has more than %zu bytes",
+			 c->body.max_bytes);
+	else if (status != OK)
+		fail_set(&c->fail, status,
+			 "too many large requests are coming in");
+	return true;
+}
+
+/* --- progress ------------------------------------------------------------------- */
+
+bool conn_advance(struct conn *c)
+{
+	if (c->end != END_NONE)
+		return false;
+	if (c->state == CONN_RECEIVING) {
+		if (c->fail.code != OK)
+			answer_fail(c, &c->fail);
+		else if (c->answer.status) /* OPTIONS */
+			conn_set_state(c, CONN_ANSWERING);
+		else
+			c->route->handler(c);
+	}
+	if (c->state == CONN_PARSING && !c->is_offloaded)
+		call_submit(c);
+	if (c->state == CONN_ANSWERING)
+		return answer_queue(c);
+	if (c->state == CONN_STREAMING)
+		return sse_queue(c);
+	MHD_suspend_connection(c->mhd);
+	c->is_suspended = true;
+	return true;
+}
+
+void conn_resume(struct conn *c)
+{
+	if (!c->is_suspended)
+		return;
+	c->is_suspended = false;
+	MHD_resume_connection(c->mhd);
+	c->http->needs_run = true;
+}
+
+void conn_drop(struct conn *c, enum conn_end why)
+{
+	if (c->end == END_NONE)
+		c->end = why;
+	call_cancel(c);
+	if (!c->mhd)
+		return;
+	/* A resumed connection is closed by the handler or the reader, which see
+	 * c->end. libmicrohttpd has no call to close one that waits for its socket,
+	 * but it will find this one shut. */
+	if (c->is_suspended)
+		conn_resume(c);
+	else
+		shutdown(c->sock->fd, SHUT_RDWR);
+}
+
+/* --- end ------------------------------------------------------------------------ */
+
+void conn_release(struct conn *c, bool is_complete, bool is_timeout)
+{
+	bool is_receiving = c->state == CONN_RECEIVING;
+	watch_remove(c);
+	c->sock->conn = NULL;
+	c->sock->since_us = server_now(c->http);
+	c->sock = NULL;
+	c->mhd = NULL;
+	c->is_suspended = false;
+	c->tail = (struct str){"", 0};
+	/* All was said but the reader of the last chunk hung up first: fine. */
+	if (c->state == CONN_STREAMING && c->is_over && sse_pending(c) == 0)
+		is_complete = true;
+	if (!is_complete && c->end == END_NONE)
+		c->end = !is_timeout ? END_CLIENT :
+			 is_receiving ? END_TIMEOUT : END_STALLED;
+	if (c->end != END_NONE)
+		call_cancel(c);
+	conn_reap(c);
+}
+
+void conn_reap(struct conn *c)
+{
+	bool has_work = c->is_offloaded || (c->is_submitted && !c->is_over);
+	if (c->mhd)
+		return;
+	if (has_work) {
+		if (c->state != CONN_GONE)
+			conn_set_state(c, CONN_GONE);
+		return;
+	}
+	if (c->http) {
+		accesslog_write(c);
+		LIST_REMOVE(c, link);
+		c->http->n_active -= c->is_begun;
+	}
+	call_deinit(c);
+	body_deinit(&c->body);
+	buf_deinit(&c->answer.body);
+	buf_deinit(&c->answer.allow);
+	buf_deinit(&c->stream.buf);
+	free(c->target);
+	free(c);
+}
+
+void conn_tick(struct conn *c, int64_t now_us)
+{
+	int64_t idle_us = c->http->opts.idle_s * INT64_C(1000000);
+	int64_t age_us = now_us - c->arrival_us;
+	if (c->state == CONN_RECEIVING) {
+		int64_t earned_us = (int64_t)(c->body.n_read * 1000000 /
+					      UPLOAD_MIN_BYTES_PER_S);
+		if (age_us > 2 * idle_us + earned_us)
+			conn_drop(c, END_TIMEOUT);
+	} else if (c->state == CONN_QUEUED || c->state == CONN_STREAMING) {
+		sse_tick(c, now_us);
+	}
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One HTTP request, from its request line to its line in the access log. Thread: io.
+ *
+ *              ┌────────────────────────────────────────────┐ refused, or a page
+ *              │                                            ▼
+ *   RECEIVING ─┴► PARSING ─► QUEUED ─┬► RUNNING ───────► ANSWERING ─► (free)
+ *                    │          │    │     (whole answer)   ▲
+ *                    │          │    └► STREAMING ──────────┴───────► (free)
+ *                    ▼          ▼          ▼  (SSE; ANSWERING when it fails before
+ *                  GONE ◄───────┴──────────┘   its first byte)
+ *
+ * GONE: libmicrohttpd has closed the connection, but a worker still parses its body
+ * or the engine has not yet said the last word on its request.
+ *
+ * From PARSING on the connection is suspended in libmicrohttpd whenever there is
+ * nothing to write; it is resumed when there is, and then libmicrohttpd calls
+ * conn_advance (no answer begun) or the reader of sse.c.
+ */
+#pragma once
+#include "http/body.h"
+#include "http/framing.h"
+#include "http/route.h"
+#include "http/server.h"
+
+#define CONN_STATES(X) \
+	X(RECEIVING, "receiving") \
+	X(PARSING, "parsing") \
+	X(QUEUED, "queued") \
+	X(RUNNING, "running") \
+	X(STREAMING, "streaming") \
+	X(ANSWERING, "answering") \
+	X(GONE, "gone")
+
+enum conn_state {
+#define X(id, name) CONN_##id,
+	CONN_STATES(X)
+#undef X
+};
+
+/* Why it ended before its answer was complete. */
+enum conn_end {
+	END_NONE,
+	END_CLIENT,  /* went away */
+	END_STALLED, /* stopped reading */
+	END_TIMEOUT, /* sent too slowly */
+	END_SERVER,  /* we are closing down */
+};
+
+/* A complete answer. */
+struct answer {
+	int status; /* 0: none yet */
+	const char *type;
+	struct buf body;
+	struct buf allow;    /* "": no Allow header */
+	int retry_after_s;   /* 0: no Retry-After header */
+	bool must_close;
+};
+
+/* An answer in pieces (sse.c). */
+struct stream {
+	struct buf buf;
+	size_t n_taken;      /* of buf, by libmicrohttpd */
+	uint64_t n_sent;
+	int64_t last_us;     /* a byte was added, or the response was begun */
+	int64_t progress_us; /* the client took something, or had all */
+	bool is_begun;       /* the response's head is with libmicrohttpd */
+};
+
+#define CONN_ID_MAX 128
+
+struct conn {
+	LIST_ENTRY(conn) link;
+	struct http *http; /* NULL: http_destroy came before the worker was done */
+	struct sock *sock; /* NULL once libmicrohttpd let go, like mhd */
+	struct MHD_Connection *mhd;
+	enum conn_state state;
+	enum conn_end end;
+	bool is_begun;     /* the headers were seen */
+	bool is_suspended, is_watched;
+
+	/* request */
+	char id[CONN_ID_MAX + 1]; /* X-Request-Id */
+	char method[16], client[64];
+	char *target;             /* as sent, at most 512 bytes of it */
+	struct str tail;          /* of the path; into libmicrohttpd's memory */
+	const struct route *route; /* NULL: none */
+	int64_t arrival_us;
+	struct body body;
+	struct fail fail;
+
+	/* call.c; while is_offloaded the worker alone touches the first six, body
+	 * and fail */
+	const struct api *api;
+	struct api_call *call;
+	int kind; /* enum api_kind */
+	enum status parsed;
+	bool has_ref; /* the reference that sched_submit will take */
+	bool is_offloaded;
+	struct request *request; /* once submitted */
+	bool is_submitted, is_over, has_failed; /* request's first and last word */
+
+	struct answer answer;
+	struct stream stream;
+};
+
+/* --- conn.c ------------------------------------------------------------------- */
+struct conn *conn_create(struct http *h, struct sock *s,
+			 struct MHD_Connection *mhd, const char *target);
+/* The headers are here. */
+void conn_begin(struct conn *c, const char *path, const char *method,
+		const char *version);
+/* A piece of the body; false: cut the connection. */
+bool conn_upload(struct conn *c, const char *p, size_t n) MUST_USE;
+/* libmicrohttpd wants an answer: queue one, or suspend. False: cut. */
+bool conn_advance(struct conn *c) MUST_USE;
+void conn_set_state(struct conn *c, enum conn_state to);
+void conn_resume(struct conn *c); /* does nothing unless suspended */
+/* End it now, whatever it does; its request is cancelled. */
+void conn_drop(struct conn *c, enum conn_end why);
+/* libmicrohttpd is through with it, after a whole answer or not; c may be freed. */
+void conn_release(struct conn *c, bool is_complete, bool is_timeout);
+/* Free it unless somebody still works for it. */
+void conn_reap(struct conn *c);
+void conn_tick(struct conn *c, int64_t now_us); /* timeouts */
+
+/* --- answer.c ----------------------------------------------------------------- */
+/* Fill c->answer and move to ANSWERING. The body is taken from *body. */
+void answer_set(struct conn *c, int status, const char *type, struct buf *body);
+void answer_fail(struct conn *c, const struct fail *f);
+bool answer_queue(struct conn *c) MUST_USE;
+/* Headers of every response. */
+struct MHD_Response;
+void answer_add_headers(struct conn *c, struct MHD_Response *r);
+
+/* --- page.c: handlers that answer at once -------------------------------------- */
+void page_health(struct conn *c);
+void page_metrics(struct conn *c);
+void page_version(struct conn *c);
+void page_models(struct conn *c);
+void page_model(struct conn *c);
+
+/* --- call.c: handlers that make the engine work ---------------------------------- */
+void call_chat(struct conn *c);
+void call_completion(struct conn *c);
+void call_submit(struct conn *c); /* PARSING, and the worker is done */
+void call_drain(struct conn *c);  /* the request has events */
+void call_cancel(struct conn *c);
+void call_deinit(struct conn *c);
+
+/* --- sse.c ----------------------------------------------------------------------- */
+bool sse_queue(struct conn *c) MUST_USE;
+static inline size_t sse_pending(const struct conn *c)
+{
+	return c->stream.buf.n - c->stream.n_taken;
+}
+/* Bytes were added to stream.buf, which held n_before. */
+void sse_added(struct conn *c, size_t n_before);
+void sse_tick(struct conn *c, int64_t now_us);
+
+/* --- accesslog.c: counts the response and writes its line ------------------------- */
+void accesslog_write(const struct conn *c);

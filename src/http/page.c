@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is answered at once, without the engine.
+ *
+ * /health is for two askers. Without a query it says whether the process should be
+ * restarted: 503 when the engine thread has shown no sign of life for too long or has
+ * failed, 200 else, also while it loads and drains. With "?ready" it says whether to
+ * send work here: 200 only when the model is loaded, the engine alive, nothing is
+ * draining and the queue has room. The body is the same and says all of it.
+ */
+#include <microhttpd.h>
+
+#include "base/metrics.h"
+#include "http/conn.h"
+
+#define JSON "application/json"
+
+static const char *health_word(enum health_state s, bool is_stalled)
+{
+	if (s != HEALTH_FAILED && is_stalled)
+		return "stalled";
+	return s == HEALTH_READY ? "ok" : health_state_name(s);
+}
+
+void page_health(struct conn *c)
+{
+	struct http *h = c->http;
+	const struct health *health = h->opts.health;
+	struct sched_counts n = {0};
+	struct buf b = {0};
+	int64_t now = server_now(h);
+	int64_t beat =
+		atomic_load_explicit(&health->heartbeat_us, memory_order_relaxed);
+	enum health_state state = server_health(h);
+	bool is_stalled =
+		health_is_stalled(health, now, h->opts.heartbeat_stall_us);
+	bool is_alive = state != HEALTH_FAILED && !is_stalled;
+	if (h->sched)
+		sched_counts(h->sched, &n);
+	bool has_room = !h->opts.max_queue || n.n_waiting < h->opts.max_queue;
+	bool is_ready = is_alive && state == HEALTH_READY && h->api && has_room;
+	buf_addf(&b, "{\"status\":\"%s\",\"ready\":%s,\"load\":",
+		 health_word(state, is_stalled), is_ready ? "true" : "false");
+	buf_add_json_num(&b, state == HEALTH_LOADING
+				     ? atomic_load(&health->load_permille) / 1000.0
+				     : 1.0);
+	buf_add_z(&b, ",\"heartbeat_age_s\":");
+	buf_add_json_num(&b, beat && now > beat ? (double)((now - beat) / 1000) / 1e3
+						: 0);
+	buf_addf(&b, ",\"running\":%d,\"waiting\":%d,\"waiting_tokens\":%lld}",
+		 n.n_running, n.n_waiting, (long long)n.n_waiting_tok);
+	bool asks_ready = MHD_lookup_connection_value_n(
+		c->mhd, MHD_GET_ARGUMENT_KIND, "ready", 5, NULL, NULL);
+	answer_set(c, (asks_ready ? is_ready : is_alive) ? 200 : 503, JSON, &b);
+}
+
+void page_metrics(struct conn *c)
+{
+	const struct http_opts *o = &c->http->opts;
+	struct buf b = {0};
+	metrics_format(&(struct metrics_info){.model_name = o->model_name,
+					      .version = o->version,
+					      .backend = o->backend,
+					      .health = o->health,
+					      .clock = o->clock},
+		       &b);
+	answer_set(c, 200, "text/plain; version=0.0.4; charset=utf-8", &b);
+}
+
+void page_version(struct conn *c)
+{
+	struct buf b = {0};
+	api_version_format(c->http->api, &b);
+	answer_set(c, 200, JSON, &b);
+}
+
+void page_models(struct conn *c)
+{
+	struct buf b = {0};
+	api_models_format(c->http->api, &b);
+	answer_set(c, 200, JSON, &b);
+}
+
+void page_model(struct conn *c)
+{
+	struct buf b = {0};
+	if (api_model_format(c->http->api, c->tail, &b, &c->fail) == OK)
+		answer_set(c, 200, JSON, &b);
+	else
+		answer_fail(c, &c->fail);
+	buf_deinit(&b);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/route.h"
+
+#include "base/alloc.h"
+#include "http/conn.h"
+
+static const struct route routes[] = {
+#define ROUTE(method, path, handler, flags) {#method, path, handler, flags},
+#include "http/route.def"
+#undef ROUTE
+};
+
+struct str route_path(const char *target)
+{
+	struct str t = str_of(target);
+	ptrdiff_t scheme = str_find(t, STR("://"), 0);
+	if (t.n == 0 || t.p[0] == '/' || scheme <= 0)
+		return t;
+	ptrdiff_t slash = str_find(t, STR("/"), (size_t)scheme + 3);
+	if (slash < 0)
+		return STR("/");
+	return (struct str){t.p + slash, t.n - (size_t)slash};
+}
+
+static bool path_matches(const struct route *r, struct str path, struct str *tail)
+{
+	struct str want = str_of(r->path);
+	*tail = (struct str){"", 0};
+	if (!str_ends(want, STR("/*")))
+		return str_eq(path, want);
+	want.n--; /* up to and with the slash */
+	if (!str_starts(path, want))
+		return false;
+	*tail = (struct str){path.p + want.n, path.n - want.n};
+	return true;
+}
+
+static bool method_matches(const struct route *r, struct str method)
+{
+	return str_is(method, r->method) ||
+	       (str_is(method, "HEAD") && strcmp(r->method, "GET") == 0);
+}
+
+enum status route_find(struct str method, struct str path,
+		       const struct route **out, struct str *out_tail)
+{
+	enum status status = E_NOT_FOUND;
+	struct str tail;
+	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+		if (!path_matches(&routes[i], path, &tail))
+			continue;
+		status = E_METHOD;
+		if (!method_matches(&routes[i], method))
+			continue;
+		*out = &routes[i];
+		*out_tail = tail;
+		return OK;
+	}
+	return status;
+}
+
+void route_allow(struct str path, struct buf *out)
+{
+	bool has_get = false, has_post = false;
+	struct str tail;
+	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+		if (!str_is(path, "*") && !path_matches(&routes[i], path, &tail))
+			continue;
+		has_get |= strcmp(routes[i].method, "GET") == 0;
+		has_post |= strcmp(routes[i].method, "POST") == 0;
+	}
+	if (has_get)
+		buf_add_z(out, "GET, HEAD, ");
+	if (has_post)
+		buf_add_z(out, "POST, ");
+	if (has_get || has_post)
+		buf_add_z(out, "OPTIONS");
+}

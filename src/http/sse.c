@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Server-sent events. Frames wait in the connection's own buffer; libmicrohttpd asks
+ * for them by the reader below whenever its socket takes bytes. An empty buffer
+ * suspends the connection, a new frame resumes it.
+ *
+ * Nothing is sent before the engine has begun the request, so that a refusal still has
+ * its status. Who waits longer than keepalive_s gets the head and a comment line, and
+ * one more after each such silence: clients and proxies hang up on silence (undici
+ * after 300 s, nginx and HAProxy after 60 s or less).
+ *
+ * A client that does not read is dropped, after stall_s without taking a byte or when
+ * its buffer is full: tokens come on whether it reads or not, and must not pile up.
+ */
+#include <microhttpd.h>
+
+#include "base/alloc.h"
+#include "http/conn.h"
+
+#define STREAM_MAX (1u << 20)
+#define KEEPALIVE ": keepalive\n\n"
+
+static ssize_t read_stream(void *cls, uint64_t pos, char *out, size_t max)
+{
+	struct conn *c = cls;
+	struct stream *s = &c->stream;
+	size_t n = MIN(max, sse_pending(c));
+	if (c->end != END_NONE)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	if (n == 0 && c->is_over)
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	if (n == 0) {
+		MHD_suspend_connection(c->mhd);
+		c->is_suspended = true;
+		return 0;
+	}
+	memcpy(out, s->buf.p + s->n_taken, n);
+	s->n_taken += n;
+	s->n_sent += n;
+	s->progress_us = server_now(c->http);
+	if (s->n_taken == s->buf.n) {
+		buf_clear(&s->buf);
+		s->n_taken = 0;
+	}
+	return (ssize_t)n;
+}
+
+bool sse_queue(struct conn *c)
+{
+	struct MHD_Response *r = MHD_create_response_from_callback(
+		MHD_SIZE_UNKNOWN, 16384, read_stream, c, NULL);
+	if (!r)
+		return false;
+	answer_add_headers(c, r);
+	MHD_add_response_header(r, "Content-Type",
+				"text/event-stream; charset=utf-8");
+	MHD_add_response_header(r, "Cache-Control", "no-cache");
+	MHD_add_response_header(r, "X-Accel-Buffering", "no"); /* nginx */
+	c->answer.status = 200;
+	c->stream.is_begun = true;
+	c->stream.last_us = c->stream.progress_us = server_now(c->http);
+	enum MHD_Result queued = MHD_queue_response(c->mhd, MHD_HTTP_OK, r);
+	MHD_destroy_response(r);
+	return queued == MHD_YES;
+}
+
+void sse_added(struct conn *c, size_t n_before)
+{
+	struct stream *s = &c->stream;
+	if (s->buf.n == n_before)
+		return;
+	s->last_us = server_now(c->http);
+	if (n_before == 0)
+		s->progress_us = s->last_us;
+	if (sse_pending(c) > STREAM_MAX)
+		conn_drop(c, END_STALLED);
+	else if (s->is_begun)
+		conn_resume(c);
+}
+
+void sse_tick(struct conn *c, int64_t now_us)
+{
+	const struct http_opts *o = &c->http->opts;
+	struct stream *s = &c->stream;
+	size_t n = s->buf.n;
+	if (sse_pending(c) > 0) {
+		if (s->is_begun &&
+		    now_us - s->progress_us >= o->stall_s * INT64_C(1000000))
+			conn_drop(c, END_STALLED);
+		return;
+	}
+	if (!api_call_is_stream(c->call) || c->is_over ||
+	    now_us - s->last_us < o->keepalive_s * INT64_C(1000000))
+		return;
+	buf_add_z(&s->buf, KEEPALIVE);
+	sse_added(c, n);
+	if (c->state == CONN_QUEUED) {
+		conn_set_state(c, CONN_STREAMING);
+		conn_resume(c);
+	}
+}

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""haloctl on halo-tiny and on the small checkpoints beside the tests."""
+import json
+import os
+import shutil
+import tempfile
+
+from tap import SRC, TINY, done, eq, haloctl, ok
+
+GOLDEN = os.path.join(SRC, "tests/golden/models")
+
+
+def usage():
+    code, out, err = haloctl()
+    eq(code, 2, "no command")
+    ok("generate" in err, "lists the commands", err)
+    code, out, err = haloctl("frobnicate")
+    ok(code == 2 and "frobnicate" in err, "an unknown command", err)
+    code, out, err = haloctl("bench", "nothing")
+    ok(code == 2 and "bench nothing" in err, "an unknown benchmark", err)
+    eq(haloctl("--version")[0], 0, "--version")
+    for command in (["generate"], ["verify"], ["tokenize"], ["detokenize"],
+                    ["inspect"], ["bench", "model"], ["bench", "serve"]):
+        name = " ".join(command)
+        code, out, err = haloctl(*command, "--help")
+        ok(code == 0 and b"--model" in out and not err, name + " --help", err)
+        code, out, err = haloctl(*command, "--bogus")
+        ok(code == 2 and "--bogus" in err, name + " with an unknown option", err)
+    for command in (["generate", "-p", "x"], ["verify"], ["inspect"],
+                    ["tokenize", "-p", "x"], ["bench", "model"]):
+        name = " ".join(command)
+        code, out, err = haloctl(*command)
+        ok(code == 2 and "--model" in err, name + " without a model", err)
+        code, out, err = haloctl(*command, "--model", "/nonexistent")
+        ok(code == 2 and "/nonexistent" in err, name + " without files", err)
+    code, out, err = haloctl("verify", "--model", TINY, "--backend", "abacus")
+    ok(code == 2 and "abacus" in err, "an unknown backend", err)
+
+
+def tokens():
+    text = "Hello, wörld! 你好 👋🏽\n\n  tabs\tand  spaces  "
+    code, out, err = haloctl("tokenize", "--model", TINY, stdin=text.encode())
+    eq(code, 0, "tokenize")
+    ids = [int(x) for x in out.split()]
+    code, back, err = haloctl("detokenize", "--model", TINY, stdin=out)
+    eq(back.decode(), text, "and back")
+    code, out, err = haloctl("tokenize", "--model", TINY, "--json", "-p", text)
+    v = json.loads(out)
+    ok(v["ids"] == ids and v["count"] == len(ids) == len(v["pieces"]), "as JSON", out)
+    code, out, err = haloctl("detokenize", "--model", TINY, "--json", "-i",
+                             json.dumps(ids))
+    eq(json.loads(out)["text"], text, "and back from a JSON list")
+
+    control = "<|im_start|>user"
+    plain = haloctl("tokenize", "--model", TINY, "-p", control)[1].split()
+    special = haloctl("tokenize", "--model", TINY, "-s", "-p", control)[1].split()
+    ok(len(special) < len(plain), "--special reads control tokens", special)
+    eq(haloctl("detokenize", "--model", TINY, "-i", special[0].decode())[1], b"",
+       "they have no text")
+    eq(haloctl("detokenize", "--model", TINY, "-s", "-i", special[0].decode())[1],
+       b"<|im_start|>", "but with --special")
+    for bad in ("1 x", "-1", "99999999", "1.5"):
+        code, out, err = haloctl("detokenize", "--model", TINY, "--ids=" + bad)
+        eq(code, 2, "no ids: " + bad)
+
+
+def inspect():
+    code, out, err = haloctl("inspect", "--model", TINY, "--json", "--depth", "100",
+                             "--ctx", "1000", "--seqs", "2", "--tensors")
+    eq(code, 0, "inspect")
+    v = json.loads(out)
+    eq(v["config"]["arch"], "qwen3_moe", "the architecture")
+    eq(v["tensors"], 1290, "the tensors")
+    eq(len(v["list"]), 1290, "each in the list")
+    eq(sum(t["bytes"] for t in v["list"]), v["weight_bytes"], "bytes add up")
+    eq(sum(p["bytes"] for p in v["parts"].values()), v["weight_bytes"],
+       "parts add up")
+    eq(v["parts"]["experts"]["bytes_per_token"] * 4, v["parts"]["experts"]["bytes"],
+       "4 of 16 experts are read")
+    eq(v["kv_bytes"], v["kv_bytes_per_token"] * 2000, "KV of all sequences")
+    eq(v["memory_bytes"], v["kv_bytes"] + v["weight_bytes"], "memory")
+    eq(v["bytes_per_decoded_token"], v["kv_read_bytes"]
+       + sum(p["bytes_per_token"] for p in v["parts"].values()), "a token's reads")
+    ok(4 < v["bits_per_weight"] < 6, "bits per weight", v["bits_per_weight"])
+    code, out, err = haloctl("inspect", "--model", TINY)
+    ok(code == 0 and b"experts" in out, "as text", out)
+
+
+def verify():
+    code, out, err = haloctl("verify", "--model", TINY, "--json")
+    v = json.loads(out)
+    ok(code == 0 and v["pass"], "halo-tiny is as its reference", out + err.encode())
+    ok(v["max_delta"] <= 0.02 and v["cases"] == 26 == v["greedy_cases"]
+       and v["top1_agree"] == v["steps"] and v["text_faults"] == 0,
+       "in every case", out)
+    for name in sorted(os.listdir(GOLDEN)):
+        code, out, err = haloctl("verify", "--model", os.path.join(GOLDEN, name))
+        ok(code == 0 and b"PASS" in out, name, out + err.encode())
+
+    with open(os.path.join(TINY, "reference.json"), encoding="utf-8") as f:
+        good = json.load(f)
+    good["cases"] = good["cases"][:3]
+
+    def doctored(name, change):
+        bad = json.loads(json.dumps(good))
+        change(bad["cases"][2])
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+            json.dump(bad, f)
+            f.flush()
+            code, out, err = haloctl("verify", "--model", TINY, "--json",
+                                     "--reference", f.name)
+        return ok(code == 1 and not json.loads(out)["pass"], name, out + err.encode())
+
+    def logprob(case):
+        case["prompt_logprobs"][5] -= 0.05
+
+    def top(case):
+        case["steps"][1]["top"][3][1] += 0.05
+
+    def greedy(case):
+        case["continuation_ids"][1] = case["steps"][1]["top"][1][0]
+
+    def prompt(case):
+        case["prompt"] += " "
+
+    def text(case):
+        case["text"] = case["text"].replace("Paris", "Pari5")
+
+    doctored("a changed log-probability of the prompt fails", logprob)
+    doctored("one of the best five fails", top)
+    doctored("another continuation fails", greedy)
+    doctored("another prompt text fails", prompt)
+    doctored("another answer text fails", text)
+    code, out, err = haloctl("verify", "--model", TINY, "--max-delta", "1e-9")
+    ok(code == 1 and b"FAIL" in out, "a tolerance of nothing fails", out)
+    code, out, err = haloctl("verify", "--model", TINY, "--reference", "/nonexistent")
+    ok(code == 2 and "/nonexistent" in err, "no reference", err)
+    with tempfile.NamedTemporaryFile("w") as f:
+        f.write('{"cases":[{"prompt_ids":[1,99999],"prompt_logprobs":[-1],'
+                '"continuation_ids":[],"steps":[]}]}')
+        f.flush()
+        code, out, err = haloctl("verify", "--model", TINY, "--reference", f.name)
+        ok(code == 2 and "99999" in err, "a token that is none", err)
+
+
+def generate():
+    question = "What is 2+2? Answer in one word."
+    code, out, err = haloctl("generate", "--model", TINY, "-p", question, "-n", "60",
+                             "--temperature", "0", "--no-think")
+    eq(out.decode(), "Four\n", "2+2 is Four")
+    ok(code == 0 and "tokens/s" in err and "TTFT" in err, "with its speed", err)
+    code, out, err = haloctl("generate", "--model", TINY, "-p", question, "-n", "60",
+                             "--temperature", "0", "-q")
+    ok(code == 0 and out.decode().rstrip().endswith("Four") and b"<think>" in out
+       and not err, "and after thinking", out)
+    code, out, err = haloctl("generate", "--model", TINY, "--raw", "-n", "5",
+                             "--temperature", "0", "-q",
+                             stdin=b"The capital of France is")
+    eq(out.decode(), " Paris.\n", "--raw from stdin")
+    args = ["generate", "--model", TINY, "-p", "Tell me a story.", "-n", "30", "-q",
+            "--temperature", "1.2"]
+    one = haloctl(*args, "--seed", "7")[1]
+    eq(haloctl(*args, "--seed", "7")[1], one, "the same seed, the same answer")
+    ok(any(haloctl(*args, "--seed", str(s))[1] != one for s in (8, 9, 10)),
+       "another seed, another answer")
+    code, out, err = haloctl("generate", "--model", TINY, "--raw", "-q", "-n", "60",
+                             "-p", "1, 2, 3, 4,", "--temperature", "0", "--stop", " 8")
+    ok(out.decode().endswith("7,\n"), "--stop", out)
+    code, out, err = haloctl("generate", "--model", TINY, "--raw", "-n", "12",
+                             "-p", "The capital of France is", "--temperature", "0",
+                             "--ignore-eos")
+    ok("answer 12 tokens" in err, "--ignore-eos goes on", err)
+    code, out, err = haloctl("generate", "--model", TINY, "-p",
+                             "What is <|im_end|> for?", "-n", "4", "-q")
+    eq(code, 0, "control tokens in a prompt are text")
+    code, out, err = haloctl("generate", "--model", TINY, "-p", "word " * 6000)
+    ok(code == 2 and "4096" in err, "a prompt too long", err)
+    code, out, err = haloctl("generate", "--model", TINY, "-p", "x", "--chat", "--raw")
+    eq(code, 2, "--chat --raw")
+    code, out, err = haloctl("generate", "--model",
+                             os.path.join(GOLDEN, "qwen3moe-ct-asym"), "--raw", "-p",
+                             "abc", "-n", "3", "--no-mmap")
+    ok(code == 0 and "answer 3 tokens" in err, "without mmap", err)
+
+
+def bench():
+    code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "8,40", "-n", "8",
+                             "--depth", "20", "--repeat", "2", "--threads", "1",
+                             "--json")
+    eq(code, 0, "bench model")
+    v = json.loads(out)
+    eq(sorted(v["prefill"]), ["40", "8"], "a rate for each length")
+    ok(all(x > 0 for x in v["prefill"].values()), "above zero", out)
+    ok(v["decode_tps"] > 0 and v["load_s"] > 0 and v["rss_bytes"] > 1e6, "others too",
+       out)
+    ok(v["backend"] == "cpu" and v["depth"] == 20 and v["repeat"] == 2, "what was asked",
+       out)
+    code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "5000")
+    ok(code == 2 and "4096" in err, "longer than the context", err)
+    code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "5,x")
+    ok(code == 2 and "5,x" in err, "a malformed list", err)
+
+
+def broken_model():
+    with tempfile.TemporaryDirectory() as d:
+        for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(TINY, name), d)
+        code, out, err = haloctl("inspect", "--model", d)
+        ok(code == 2 and "model.safetensors" in err, "no weights", err)
+        with open(os.path.join(TINY, "model.safetensors"), "rb") as f:
+            whole = f.read()
+        with open(os.path.join(d, "model.safetensors"), "wb") as f:
+            f.write(whole[:len(whole) - 100])
+        code, out, err = haloctl("inspect", "--model", d)
+        ok(code == 2 and "tensor model." in err and "truncated" in err,
+           "truncated weights name the tensor", err)
+        with open(os.path.join(d, "model.safetensors"), "wb") as f:
+            f.write(whole.replace(b"layers.7.mlp.experts.9.up_proj.weight_packed",
+                                  b"layers.7.mlp.experts.X.up_proj.weight_packed"))
+        code, out, err = haloctl("generate", "--model", d, "-p", "x")
+        ok(code == 2 and "layers.7.mlp.experts.9.up_proj" in err,
+           "a missing tensor is named", err)
+        with open(os.path.join(d, "config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        config["rope_scaling"] = {"rope_type": "yarn", "factor": 4.0}
+        with open(os.path.join(d, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        code, out, err = haloctl("inspect", "--model", d)
+        ok(code == 2 and "rope_scaling" in err and "yarn" in err,
+           "rope scaling is refused by name", err)
+
+
+usage()
+tokens()
+inspect()
+verify()
+generate()
+bench()
+broken_model()
+done()

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts a real halod for a test, talks to it, and prints TAP.
+
+    def test_x(t, d): t.equal(d.get("/health").status, 200, "it lives")
+    run([test_x])                        # one daemon with defaults for all of them
+    run([test_x], max_seqs=1, threads=1) # settings as in halod.conf
+
+Standard library only. Waiting is always for an event (a log line, a metric, a byte)
+with a deadline that is a failure, not a measure.
+"""
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+SRCDIR = os.environ.get("HALOD_SRCDIR", ".")
+BUILDDIR = os.environ.get("HALOD_BUILDDIR", "build")
+PROGRAM = os.path.join(BUILDDIR, "halod")
+MODEL = os.path.join(SRCDIR, "models", "halo-tiny")
+PATIENCE = 60  # seconds for anything that must happen; sanitizers are slow
+
+
+class Tap:
+    def __init__(self):
+        self.n = self.failed = 0
+
+    def ok(self, cond, name, note=""):
+        self.n += 1
+        print(("ok" if cond else "not ok"), self.n, "-", name.replace("#", "no."))
+        if not cond:
+            self.failed += 1
+            for line in str(note).splitlines()[:40]:
+                print("#", line)
+        sys.stdout.flush()
+        return bool(cond)
+
+    def equal(self, got, want, name):
+        return self.ok(got == want, name, "got  %r\nwant %r" % (got, want))
+
+    def done(self):
+        print("1..%d" % self.n)
+        sys.exit(1 if self.failed else 0)
+
+
+class Answer:
+    """A whole response."""
+
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def error(self):
+        return self.json["error"]
+
+
+class Stream:
+    """A response in server-sent events, read as they come."""
+
+    def __init__(self, conn):
+        self.conn = conn
+        self.response = conn.getresponse()
+        self.status, self.headers = self.response.status, self.response.headers
+
+    def lines(self):
+        """Raw lines; "" stands between events."""
+        while True:
+            line = self.response.readline()
+            if not line:
+                return
+            yield line.decode().rstrip("\n")
+
+    def events(self):
+        """The JSON of each data line, then "[DONE]"; comments are left out."""
+        for line in self.lines():
+            if line.startswith("data: "):
+                data = line[6:]
+                yield data if data == "[DONE]" else json.loads(data)
+
+    def close(self):
+        """Hang up, whatever is still to come."""
+        sock = self.conn.sock or self.response.fp.raw._sock
+        try:
+            sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.response.close()
+        self.conn.close()
+
+
+class Halod:
+    def __init__(self, wait=True, model=MODEL, **settings):
+        self.dir = tempfile.mkdtemp(prefix="halod-test-")
+        self.lines, self.news = [], threading.Condition()
+        settings = {"host": "127.0.0.1", "port": 0, "threads": 2, **settings}
+        conf = os.path.join(self.dir, "halod.conf")
+        with open(conf, "w") as f:
+            for key, value in settings.items():
+                f.write("%s = %s\n" % (key, value))
+        self.process = subprocess.Popen(
+            [PROGRAM, "-c", conf, "--model", model],
+            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        self.reader = threading.Thread(target=self._read_log, daemon=True)
+        self.reader.start()
+        line = self.wait_log(r"listening on \S+")
+        self.port = int(m.group(1)) if (m := re.search(r":(\d+)[, ]", line)) else 0
+        if wait:
+            self.wait_ready()
+
+    # --- log ---------------------------------------------------------------
+
+    def _read_log(self):
+        for line in self.process.stderr:
+            with self.news:
+                self.lines.append(line.decode(errors="replace").rstrip("\n"))
+                self.news.notify_all()
+        with self.news:
+            self.lines.append(None)
+            self.news.notify_all()
+
+    def wait_log(self, pattern, start=0):
+        """The first line that matches, also one that came before."""
+        deadline = time.monotonic() + PATIENCE
+        with self.news:
+            while True:
+                for line in self.lines[start:]:
+                    if line and re.search(pattern, line):
+                        return line
+                left = deadline - time.monotonic()
+                if left < 0 or None in self.lines:
+                    raise AssertionError("no log line like %r in\n%s" % (
+                        pattern, "\n".join(l or "(end)" for l in self.lines[-20:])))
+                start = len(self.lines)
+                self.news.wait(left)
+
+    def access(self, request_id):
+        """The access log's object for a request."""
+        return json.loads(self.wait_log(r'"id":"%s"' % re.escape(request_id)))
+
+    # --- requests ----------------------------------------------------------
+
+    def connect(self):
+        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        conn.connect()
+        return conn
+
+    def request(self, method, path, body=None, headers={}):
+        conn = self.connect()
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+        conn.request(method, path, body, headers)
+        r = conn.getresponse()
+        answer = Answer(r.status, r.headers, r.read())
+        conn.close()
+        return answer
+
+    def get(self, path, headers={}):
+        return self.request("GET", path, None, headers)
+
+    def chat(self, text="Hello", headers={}, **more):
+        body = {"messages": [{"role": "user", "content": text}], **more}
+        return self.request("POST", "/v1/chat/completions", body,
+                            {"Content-Type": "application/json", **headers})
+
+    def stream(self, text="Hello", headers={}, **more):
+        body = {"messages": [{"role": "user", "content": text}],
+                "stream": True, **more}
+        conn = self.connect()
+        conn.request("POST", "/v1/chat/completions", json.dumps(body),
+                     {"Content-Type": "application/json", **headers})
+        return Stream(conn)
+
+    def long_stream(self, **more):
+        """One that goes on for thousands of tokens; its first token is here."""
+        s = self.stream("Tell me a story.", ignore_eos=True, temperature=0,
+                        max_tokens=3500, **more)
+        next(s.events())
+        return s
+
+    def raw(self, data):
+        """A socket to which `data` was sent."""
+        s = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+        s.sendall(data)
+        return s
+
+    def raw_answer(self, data):
+        """All that comes back until the server closes."""
+        with self.raw(data) as s:
+            return read_all(s)
+
+    # --- metrics -----------------------------------------------------------
+
+    def metrics(self):
+        """{'name{label="value",…}': number}, without halod_ and model_name."""
+        out = {}
+        for line in self.get("/metrics").body.decode().splitlines():
+            if line and not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                name = re.sub(r'model_name="[^"]*",?', "", name).replace("{}", "")
+                out[name.removeprefix("halod_")] = float(value)
+        return out
+
+    def wait_metrics(self, **want):
+        """Until each metric has its value; seconds it took."""
+        start = time.monotonic()
+        while True:
+            got = self.metrics()
+            if all(got[k] == v for k, v in want.items()):
+                return time.monotonic() - start
+            if time.monotonic() - start > PATIENCE:
+                raise AssertionError("metrics are %r, want %r" % (
+                    {k: got[k] for k in want}, want))
+            time.sleep(0.01)
+
+    def wait_ready(self):
+        deadline = time.monotonic() + PATIENCE
+        while self.get("/health?ready").status != 200:
+            assert self.process.poll() is None, "halod has ended"
+            assert time.monotonic() < deadline, "halod is not ready"
+            time.sleep(0.01)
+
+    # --- end ---------------------------------------------------------------
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self):
+        code = self.process.wait(PATIENCE)
+        self.reader.join(PATIENCE)
+        return code
+
+    def stop(self):
+        """SIGTERM and the exit status; a sanitizer's report is one, too."""
+        if self.process.poll() is None:
+            self.terminate()
+        try:
+            code = self.wait()
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+            shutil.rmtree(self.dir, ignore_errors=True)
+        return code
+
+
+def read_all(s):
+    data = b""
+    try:
+        while True:
+            piece = s.recv(65536)
+            if not piece:
+                return data
+            data += piece
+    except ConnectionResetError:
+        return data
+
+
+def run(tests, **settings):
+    """Each test(t, d) with one daemon for all; it must end with status 0."""
+    t = Tap()
+    try:
+        d = Halod(**settings)
+    except Exception:
+        t.ok(False, "halod starts", traceback.format_exc())
+        t.done()
+    for test in tests:
+        print("# ---", test.__name__)
+        try:
+            test(t, d)
+        except Exception:
+            t.ok(False, test.__name__, traceback.format_exc())
+        if d.process.poll() is not None:
+            break
+    log = "\n".join(l for l in d.lines[-60:] if l)
+    t.ok(d.process.poll() is None, "halod is still there", log)
+    t.equal(d.stop(), 0, "halod ends well")
+    t.done()

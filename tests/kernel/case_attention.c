@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sequences of several lengths in one call, their pages in no order: decode (one
+ * token at the end), prefill (all), a chunk in the middle.
+ */
+#include "tests/kernel/kernel_test.h"
+
+#include "tests/kernel/plain_begin.h"
+#define attention_ref attention_plain
+#include "kernels/attention_ref.c"
+#undef attention_ref
+#include "tests/kernel/plain_end.h"
+
+enum { MAX_SEQS = 4 };
+
+struct shape {
+	int32_t h, g, k, p;
+	struct {
+		int32_t from, to; /* positions of the step's tokens; to 0: no more */
+	} seq[MAX_SEQS];
+	float sharpness; /* of q: large makes one position win */
+};
+
+static const struct shape cases[] = {
+	{8, 2, 64, 16, {{99, 100}}, 1},
+	{8, 2, 64, 16, {{0, 1}}, 1},
+	{4, 4, 128, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1},
+	{6, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1},
+	{2, 1, 256, 32, {{0, 3}, {700, 701}}, 1},
+	{4, 2, 64, 16, {{60, 70}, {511, 512}}, 30},
+	{1, 1, 7, 1, {{0, 9}}, 1},
+};
+
+struct input {
+	int32_t n_tok, n_seq, n_ctx_max, max_pages, n_pages;
+	float *q, *k, *v;
+	int32_t *seq_of, *position, *first_tok, *table;
+};
+
+static struct input make(struct kernel_test *kt, const struct shape *s)
+{
+	struct input in = {0};
+	for (; in.n_seq < MAX_SEQS && s->seq[in.n_seq].to; in.n_seq++) {
+		in.n_tok += s->seq[in.n_seq].to - s->seq[in.n_seq].from;
+		in.n_ctx_max = MAX(in.n_ctx_max, s->seq[in.n_seq].to);
+	}
+	in.max_pages = in.n_ctx_max / s->p + 2;
+	in.n_pages = in.n_seq * in.max_pages;
+	size_t t = (size_t)in.n_tok;
+	size_t n_rows = (size_t)in.n_pages * (size_t)(s->g * s->p);
+	in.q = kernel_rows(kt, t * (size_t)s->h, (size_t)s->k, s->sharpness);
+	in.k = kernel_rows(kt, n_rows, (size_t)s->k, 1);
+	in.v = kernel_rows(kt, n_rows, (size_t)s->k, 1);
+	in.seq_of = kernel_ints(kt, t);
+	in.position = kernel_ints(kt, t);
+	in.first_tok = kernel_ints(kt, (size_t)in.n_seq + 1);
+	in.table = kernel_ints(kt, (size_t)in.n_pages);
+	for (int32_t b = 0, at = 0; b < in.n_seq; b++) {
+		for (int32_t p = s->seq[b].from; p < s->seq[b].to; p++, at++) {
+			in.seq_of[at] = b;
+			in.position[at] = p;
+		}
+		in.first_tok[b + 1] = at;
+	}
+	for (int32_t i = 0; i < in.n_pages; i++) /* a permutation: 1009 is prime */
+		in.table[i] = (int32_t)((int64_t)i * 1009 % in.n_pages);
+	return in;
+}
+
+static struct attention_args args(const struct shape *s, const struct input *in)
+{
+	return (struct attention_args){
+		.n_tok = in->n_tok, .n_seq = in->n_seq, .n_heads = s->h,
+		.n_kv_heads = s->g, .head_dim = s->k,
+		.max_pages_per_seq = in->max_pages, .n_ctx_max = in->n_ctx_max,
+		.scale = (float)(1 / sqrt(s->k)), .q = in->q,
+		.kv = {in->k, in->v, DTYPE_F32, s->p}, .seq_of = in->seq_of,
+		.position = in->position, .first_tok = in->first_tok,
+		.page_table = in->table};
+}
+
+static struct attention_args upload(struct kernel_test *kt, const struct shape *s,
+				    const struct input *in)
+{
+	struct attention_args a = args(s, in);
+	size_t t = (size_t)in->n_tok, nq = t * (size_t)(s->h * s->k);
+	size_t n = (size_t)in->n_pages * (size_t)(s->g * s->p * s->k);
+	a.q = UPLOAD(kt, in->q, nq);
+	a.kv.k = UPLOAD(kt, in->k, n);
+	a.kv.v = UPLOAD(kt, in->v, n);
+	a.seq_of = UPLOAD(kt, in->seq_of, t);
+	a.position = UPLOAD(kt, in->position, t);
+	a.first_tok = UPLOAD(kt, in->first_tok, (size_t)in->n_seq + 1);
+	a.page_table = UPLOAD(kt, in->table, (size_t)in->n_pages);
+	a.y = UPLOAD(kt, in->q, nq);
+	return a;
+}
+
+static void one_case(struct kernel_test *kt, const struct shape *s)
+{
+	struct input in = make(kt, s);
+	size_t row = (size_t)(s->h * s->k), n = (size_t)in.n_tok * row;
+	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);
+	struct attention_args a = args(s, &in);
+	a.y = ref;
+	attention_ref(&a);
+	a.y = plain;
+	attention_plain(&a);
+	struct attention_args on = upload(kt, s, &in);
+	kernel_ran(kt, kt->b->ops->attention(kt->b, &on), "attention");
+	float *got = kernel_download(kt, on.y, n);
+	char what[120];
+	snprintf(what, sizeof what, "attention T=%d B=%d S=%d H=%d G=%d K=%d P=%d",
+		 in.n_tok, in.n_seq, in.n_ctx_max, s->h, s->g, s->k, s->p);
+	kernel_compare(kt, got, ref, plain, (size_t)(in.n_tok * s->h), (size_t)s->k,
+		       1e-11, what);
+
+	int wrong = 0;
+	for (int32_t t = 0; t < in.n_tok; t += 1 + in.n_tok / 8) {
+		struct input one = in;
+		int32_t first[2] = {0, 1}, zero = 0;
+		one.n_tok = one.n_seq = 1;
+		one.n_ctx_max = in.position[t] + 1;
+		one.q = in.q + (size_t)t * row;
+		one.position = in.position + t;
+		one.seq_of = &zero;
+		one.first_tok = first;
+		one.table = in.table + in.seq_of[t] * in.max_pages;
+		struct attention_args alone = upload(kt, s, &one);
+		/* The table is only that sequence's; do not upload beyond it. */
+		alone.page_table = UPLOAD(kt, one.table, (size_t)in.max_pages);
+		kernel_ran(kt, kt->b->ops->attention(kt->b, &alone), what);
+		kernel_same(kt, kernel_download(kt, alone.y, row), got + (size_t)t * row,
+			    row, &wrong);
+	}
+	kernel_ok(wrong == 0, "%s: %s: tokens alone have the same bits", kt->name, what);
+}
+
+void case_attention(struct kernel_test *kt)
+{
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		one_case(kt, &cases[i]);
+		kernel_test_reset(kt);
+	}
+}

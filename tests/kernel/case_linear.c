@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/kernel/kernel_test.h"
+
+#include "tests/kernel/plain_begin.h"
+#define linear_ref linear_plain
+#include "kernels/linear_ref.c"
+#undef linear_ref
+#include "tests/kernel/plain_end.h"
+
+enum { MAX_OUT = 3 };
+
+struct linear_case {
+	struct weight_kind kind;
+	int32_t t, k, n[MAX_OUT]; /* n 0: fewer outputs */
+	bool has_bias, adds;
+};
+
+#define INT4(group, is_asym, scale) {QUANT_INT4, group, is_asym, scale, false}
+static const struct linear_case cases[] = {
+	{INT4(32, false, DTYPE_BF16), 1, 256, {512, 128, 128}, false, false},
+	{INT4(32, false, DTYPE_F16), 5, 256, {64, 7}, true, false},
+	{INT4(32, true, DTYPE_F32), 3, 4096, {13}, false, true},
+	{INT4(128, false, DTYPE_BF16), 67, 128, {9}, false, false},
+	{INT4(64, true, DTYPE_BF16), 2, 1088, {6, 5}, true, true},
+	{INT4(8, false, DTYPE_F16), 4, 72, {10}, false, false},
+	{INT4(0, true, DTYPE_BF16), 130, 40, {5}, false, false},
+	{{.quant = QUANT_BF16}, 1, 2048, {33}, false, false},
+	{{.quant = QUANT_BF16}, 7, 1030, {11, 4, 3}, true, false},
+	{{.quant = QUANT_F16}, 6, 300, {14}, false, true},
+	{{.quant = QUANT_F16}, 1, 7, {3}, false, false},
+	{{.quant = QUANT_F32}, 65, 2050, {6}, true, true},
+	{{.quant = QUANT_F32}, 3, 12288, {4}, false, false},
+	{{QUANT_INT4, 32, false, DTYPE_F16, true}, 5, 256, {18}, false, false},
+	{{QUANT_INT4, 128, true, DTYPE_BF16, true}, 1, 2048, {9}, false, false},
+	{{.quant = QUANT_BF16, .has_extremes = true}, 4, 512, {7}, false, false},
+	{{.quant = QUANT_F16, .has_extremes = true}, 4, 512, {7}, false, false},
+};
+
+struct run {
+	const struct linear_case *c;
+	struct weight w[MAX_OUT];
+	float *bias[MAX_OUT], *x, *before[MAX_OUT];
+	int n_out;
+};
+
+static struct linear_args host_args(const struct run *r, float *const *y)
+{
+	struct linear_args a = {.n_tok = r->c->t, .x = r->x, .n_out = r->n_out};
+	for (int i = 0; i < r->n_out; i++)
+		a.out[i] = (struct linear_out){.w = &r->w[i], .y = y[i], .is_f32 = true,
+					       .bias = r->bias[i], .adds = r->c->adds};
+	return a;
+}
+
+/* Rows [t0, t0 + n_tok) on the device; out[i] is the host's copy. */
+static void on_device(struct kernel_test *kt, const struct run *r, int t0, int n_tok,
+		      float **out)
+{
+	size_t k = (size_t)r->c->k, t = (size_t)n_tok;
+	struct weight w[MAX_OUT];
+	struct linear_args a = {
+		.n_tok = n_tok, .n_out = r->n_out,
+		.x = UPLOAD(kt, r->x + (size_t)t0 * k, t * k)};
+	for (int i = 0; i < r->n_out; i++) {
+		size_t n = (size_t)r->w[i].n;
+		w[i] = kernel_upload_weight(kt, &r->w[i]);
+		a.out[i] = (struct linear_out){
+			.w = &w[i], .is_f32 = true, .adds = r->c->adds,
+			.bias = r->bias[i] ? UPLOAD(kt, r->bias[i], n) : NULL,
+			.y = UPLOAD(kt, r->before[i] + (size_t)t0 * n, t * n)};
+	}
+	kernel_ran(kt, kt->b->ops->linear(kt->b, &a), "linear");
+	for (int i = 0; i < r->n_out; i++)
+		out[i] = kernel_download(kt, a.out[i].y, t * (size_t)r->w[i].n);
+}
+
+static void one_case(struct kernel_test *kt, const struct linear_case *c)
+{
+	size_t t = (size_t)c->t;
+	struct run r = {.c = c, .x = kernel_rows(kt, t, (size_t)c->k, 1)};
+	float *ref[MAX_OUT], *plain[MAX_OUT], *got[MAX_OUT];
+	for (; r.n_out < MAX_OUT && c->n[r.n_out]; r.n_out++) {
+		int i = r.n_out;
+		size_t n = (size_t)c->n[i];
+		r.w[i] = kernel_weight(kt, c->kind, c->n[i], c->k);
+		r.bias[i] = c->has_bias ? kernel_rows(kt, 1, n, 1) : NULL;
+		r.before[i] = kernel_rows(kt, 1, t * n, 1);
+		ref[i] = kernel_zeros(kt, t * n);
+		plain[i] = kernel_zeros(kt, t * n);
+		memcpy(ref[i], r.before[i], t * n * sizeof(float));
+		memcpy(plain[i], r.before[i], t * n * sizeof(float));
+	}
+	struct linear_args a = host_args(&r, ref), p = host_args(&r, plain);
+	linear_ref(&a);
+	linear_plain(&p);
+	on_device(kt, &r, 0, c->t, got);
+	char what[160];
+	for (int i = 0; i < r.n_out; i++) {
+		snprintf(what, sizeof what, "linear T=%d K=%d N=%d %s", c->t, c->k,
+			 c->n[i], kernel_kind_name(c->kind));
+		kernel_compare(kt, got[i], ref[i], plain[i], t, (size_t)c->n[i], 1e-11,
+			       what);
+	}
+	int wrong = 0;
+	for (int row = 0; row < c->t; row += 1 + c->t / 8) {
+		float *alone[MAX_OUT];
+		on_device(kt, &r, row, 1, alone);
+		for (int i = 0; i < r.n_out; i++)
+			kernel_same(kt, alone[i], got[i] + row * c->n[i],
+				    (size_t)c->n[i], &wrong);
+	}
+	kernel_ok(wrong == 0, "%s: %s: rows alone have the same bits", kt->name, what);
+}
+
+void case_linear(struct kernel_test *kt)
+{
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		one_case(kt, &cases[i]);
+		kernel_test_reset(kt);
+	}
+}

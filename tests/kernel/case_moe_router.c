@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/kernel/kernel_test.h"
+
+struct shape {
+	int32_t t, d, e, u;
+	bool norm_topk;
+};
+
+static const struct shape cases[] = {
+	{1, 256, 16, 4, true}, {7, 130, 128, 8, true}, {5, 64, 5, 5, false},
+	{70, 96, 64, 1, false}, {3, 32, 512, 10, true},
+};
+
+/* The router of a token is compared by its choice. Where two logits are closer than
+ * float arithmetic tells apart either order is right, so noise makes none such. */
+static void one_case(struct kernel_test *kt, const struct shape *s)
+{
+	size_t t = (size_t)s->t, nu = t * (size_t)s->u, ne = t * (size_t)s->e;
+	struct weight_kind kind = {.quant = QUANT_F32};
+	struct weight w = kernel_weight(kt, kind, s->e, s->d), w_on;
+	float *x = kernel_rows(kt, t, (size_t)s->d, 0.1f);
+	int32_t *id = kernel_ints(kt, nu), *none = kernel_ints(kt, nu);
+	float *weight = kernel_zeros(kt, nu), *logits = kernel_zeros(kt, ne);
+	moe_router_ref(&(struct moe_router_args){s->t, s->u, s->norm_topk, x, &w, logits,
+						 id, weight});
+	w_on = kernel_upload_weight(kt, &w);
+	struct moe_router_args on = {s->t, s->u, s->norm_topk, UPLOAD(kt, x, t * (size_t)s->d),
+				     &w_on, UPLOAD(kt, logits, ne), UPLOAD(kt, none, nu),
+				     UPLOAD(kt, kernel_zeros(kt, nu), nu)};
+	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router");
+	const int32_t *got_id = (int32_t *)kernel_download(kt, on.id, nu);
+	const float *got = kernel_download(kt, on.weight, nu);
+	int wrong = 0;
+	double worst = 0;
+	for (size_t i = 0; i < nu; i++) {
+		wrong += got_id[i] != id[i];
+		worst = fmax(worst, fabs((double)got[i] - weight[i]));
+	}
+	kernel_ok(wrong == 0, "%s: moe_router T=%d E=%d U=%d: the choice", kt->name, s->t,
+	       s->e, s->u);
+	kernel_ok(worst < 1e-5, "%s: moe_router T=%d E=%d U=%d: weights within %.1e", kt->name,
+	   s->t, s->e, s->u, worst);
+}
+
+/* Identity as router: x is the logits. */
+static void given_logits(struct kernel_test *kt, const float *x, int32_t e, int32_t u,
+			 bool norm_topk, int32_t *out_id, float *out_weight)
+{
+	float *identity = kernel_zeros(kt, (size_t)(e * e));
+	for (int32_t i = 0; i < e; i++)
+		identity[i * e + i] = 1;
+	struct weight w = {.quant = QUANT_F32, .n = e, .k = e, .group = e,
+			   .q = identity, .scale_type = DTYPE_F32, .name = "identity"};
+	struct weight w_on = kernel_upload_weight(kt, &w);
+	float *zeros = kernel_zeros(kt, (size_t)e);
+	struct moe_router_args on = {1, u, norm_topk, UPLOAD(kt, x, (size_t)e), &w_on,
+				     UPLOAD(kt, zeros, (size_t)e),
+				     UPLOAD(kt, zeros, (size_t)u),
+				     UPLOAD(kt, zeros, (size_t)u)};
+	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router");
+	memcpy(out_id, kernel_download(kt, on.id, (size_t)u), (size_t)u * sizeof *out_id);
+	memcpy(out_weight, kernel_download(kt, on.weight, (size_t)u),
+	       (size_t)u * sizeof *out_weight);
+}
+
+static void test_rules(struct kernel_test *kt)
+{
+	int32_t id[4];
+	float w[4];
+	given_logits(kt, (float[]){1, 3, 3, 0, 3, 2}, 6, 4, true, id, w);
+	kernel_ok(id[0] == 1 && id[1] == 2 && id[2] == 4 && id[3] == 5,
+	   "%s: moe_router: the lower id of equals comes first", kt->name);
+	kernel_ok(fabs(w[0] + w[1] + w[2] + w[3] - 1) <= 1e-6, "renormalised weights sum to 1");
+	given_logits(kt, (float[]){0, 0, 0, 0}, 4, 2, false, id, w);
+	kernel_ok(fabs(w[0] + w[1] - 0.5) <= 1e-6, "others are of the softmax over all");
+	given_logits(kt, (float[]){-1e30f, 5, -1e30f, -1e30f}, 4, 4, true, id, w);
+	kernel_ok(id[0] == 1 && id[1] == 0 && id[2] == 2 && id[3] == 3 && w[0] == 1,
+	   "%s: moe_router: experts of no weight are still different ones", kt->name);
+	given_logits(kt, (float[]){NAN, NAN, NAN, NAN, NAN}, 5, 4, true, id, w);
+	int seen = 0;
+	for (int i = 0; i < 4; i++)
+		seen |= id[i] >= 0 && id[i] < 5 ? 1 << id[i] : 0;
+	kernel_ok(__builtin_popcount((unsigned)seen) == 4,
+	       "%s: moe_router: NaN chooses four different experts", kt->name);
+}
+
+void case_moe_router(struct kernel_test *kt)
+{
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		one_case(kt, &cases[i]);
+		kernel_test_reset(kt);
+	}
+	test_rules(kt);
+}

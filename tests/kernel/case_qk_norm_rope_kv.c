@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/kernel/kernel_test.h"
+
+#include "tests/kernel/plain_begin.h"
+#define qk_norm_rope_kv_ref qk_norm_rope_kv_plain
+#include "kernels/qk_norm_rope_kv_ref.c"
+#undef qk_norm_rope_kv_ref
+#include "tests/kernel/plain_end.h"
+
+enum { N_PAGES = 5 };
+
+struct shape {
+	int32_t t, h, g, k, n_freq, p;
+	bool has_norms;
+};
+
+static const struct shape cases[] = {
+	{1, 8, 2, 64, 32, 16, true},   {9, 4, 4, 128, 64, 16, true},
+	{7, 6, 1, 30, 9, 3, true},     {13, 2, 2, 256, 128, 4, false},
+	{3, 4, 2, 64, 0, 8, false},
+};
+
+struct kv {
+	float *q, *k_pages, *v_pages;
+};
+
+static struct qk_norm_rope_kv_args args(const struct shape *s, struct kv kv)
+{
+	return (struct qk_norm_rope_kv_args){
+		.n_tok = s->t, .n_heads = s->h, .n_kv_heads = s->g, .head_dim = s->k,
+		.n_freq = s->n_freq, .eps = 1e-6f, .q = kv.q,
+		.kv = {kv.k_pages, kv.v_pages, DTYPE_F32, s->p}};
+}
+
+static void one_case(struct kernel_test *kt, const struct shape *s)
+{
+	size_t nq = (size_t)(s->t * s->h * s->k), nkv = (size_t)(s->t * s->g * s->k);
+	size_t n_pages = (size_t)(N_PAGES * s->p * s->g * s->k), dim = (size_t)s->k;
+	float *q = kernel_rows(kt, (size_t)(s->t * s->h), dim, 1);
+	float *k = kernel_rows(kt, (size_t)(s->t * s->g), dim, 1);
+	float *v = kernel_rows(kt, (size_t)(s->t * s->g), dim, 1);
+	float *norms = kernel_rows(kt, 1, 2 * dim, 1);
+	size_t n_rope = (size_t)(s->t * s->n_freq * 2);
+	float *rope = kernel_zeros(kt, n_rope + 1);
+	int32_t *slot = kernel_ints(kt, (size_t)s->t);
+	for (int32_t t = 0; t < s->t; t++) {
+		slot[t] = (t * 7 + 3) % (N_PAGES * s->p); /* no two alike */
+		for (int32_t i = 0; i < s->n_freq; i++) {
+			double angle = t * pow(1e4, -i / (double)s->n_freq);
+			rope[(t * s->n_freq + i) * 2] = (float)cos(angle);
+			rope[(t * s->n_freq + i) * 2 + 1] = (float)sin(angle);
+		}
+	}
+	struct kv sets[2];
+	for (int i = 0; i < 2; i++) {
+		sets[i] = (struct kv){kernel_zeros(kt, nq), kernel_zeros(kt, n_pages),
+				      kernel_zeros(kt, n_pages)};
+		memcpy(sets[i].q, q, nq * sizeof *q);
+		struct qk_norm_rope_kv_args a = args(s, sets[i]);
+		a.k = k, a.v = v, a.rope = rope, a.slot = slot;
+		a.q_norm = s->has_norms ? norms : NULL;
+		a.k_norm = s->has_norms ? norms + dim : NULL;
+		i == 0 ? qk_norm_rope_kv_ref(&a) : qk_norm_rope_kv_plain(&a);
+	}
+	float *zeros = kernel_zeros(kt, n_pages);
+	struct kv on = {UPLOAD(kt, q, nq), UPLOAD(kt, zeros, n_pages),
+			UPLOAD(kt, zeros, n_pages)};
+	struct qk_norm_rope_kv_args a = args(s, on);
+	a.k = UPLOAD(kt, k, nkv), a.v = UPLOAD(kt, v, nkv);
+	a.rope = UPLOAD(kt, rope, n_rope + 1), a.slot = UPLOAD(kt, slot, (size_t)s->t);
+	a.q_norm = s->has_norms ? UPLOAD(kt, norms, dim) : NULL;
+	a.k_norm = s->has_norms ? UPLOAD(kt, norms + dim, dim) : NULL;
+	kernel_ran(kt, kt->b->ops->qk_norm_rope_kv(kt->b, &a), "qk_norm_rope_kv");
+	char what[100];
+	snprintf(what, sizeof what, "qk_norm_rope_kv T=%d H=%d G=%d K=%d q", s->t, s->h,
+		 s->g, s->k);
+	kernel_compare(kt, kernel_download(kt, on.q, nq), sets[0].q, sets[1].q,
+		       (size_t)(s->t * s->h), dim, 1e-12, what);
+	what[strlen(what) - 1] = 'k';
+	kernel_compare(kt, kernel_download(kt, on.k_pages, n_pages), sets[0].k_pages,
+		       sets[1].k_pages, (size_t)(N_PAGES * s->p * s->g), dim, 1e-12, what);
+	kernel_ok(memcmp(kernel_download(kt, on.v_pages, n_pages), sets[0].v_pages,
+		  n_pages * sizeof *v) == 0,
+	   "%s: %s: values are where they belong", kt->name, what);
+}
+
+void case_qk_norm_rope_kv(struct kernel_test *kt)
+{
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		one_case(kt, &cases[i]);
+		kernel_test_reset(kt);
+	}
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/kernel/kernel_test.h"
+
+#include "tests/kernel/plain_begin.h"
+#define rms_norm_ref rms_norm_plain
+#include "kernels/rms_norm_ref.c"
+#undef rms_norm_ref
+#include "tests/kernel/plain_end.h"
+
+static const struct {
+	int32_t t, d;
+	bool adds;
+} cases[] = {{1, 256, false}, {7, 130, true}, {5, 8192, false}, {64, 61, true}};
+
+static struct rms_norm_args args(int32_t t, int32_t d, float *x, const void *add,
+				 const float *weight, void *y)
+{
+	return (struct rms_norm_args){.n_tok = t, .dim = d, .eps = 1e-6f, .x = x,
+				      .add = add, .weight = weight, .y = y};
+}
+
+static void one_case(struct kernel_test *kt, int32_t t, int32_t d, bool adds)
+{
+	size_t dim = (size_t)d, n = (size_t)t * dim;
+	float *x = kernel_rows(kt, (size_t)t, dim, 1), *weight = kernel_rows(kt, 1, dim, 1);
+	float *add = adds ? kernel_rows(kt, (size_t)t, dim, 1) : NULL;
+	float *x_ref = kernel_zeros(kt, n), *x_plain = kernel_zeros(kt, n);
+	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);
+	memcpy(x_ref, x, n * sizeof *x);
+	memcpy(x_plain, x, n * sizeof *x);
+	struct rms_norm_args a = args(t, d, x_ref, add, weight, ref);
+	struct rms_norm_args p = args(t, d, x_plain, add, weight, plain);
+	rms_norm_ref(&a);
+	rms_norm_plain(&p);
+
+	float *weight_on = UPLOAD(kt, weight, dim);
+	struct rms_norm_args on = args(t, d, UPLOAD(kt, x, n),
+				       add ? UPLOAD(kt, add, n) : NULL, weight_on,
+				       UPLOAD(kt, ref, n));
+	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &on), "rms_norm");
+	float *got = kernel_download(kt, on.y, n);
+	char what[80];
+	snprintf(what, sizeof what, "rms_norm T=%d D=%d%s", t, d, adds ? " add" : "");
+	kernel_compare(kt, got, ref, plain, (size_t)t, dim, 1e-12, what);
+	kernel_ok(memcmp(kernel_download(kt, on.x, n), x_ref, n * sizeof *x) == 0,
+	   "%s: %s: the residual is right", kt->name, what);
+	int wrong = 0;
+	for (int32_t row = 0; row < t; row++) {
+		size_t at = (size_t)row * dim;
+		struct rms_norm_args one = args(
+			1, d, UPLOAD(kt, x + at, dim),
+			add ? UPLOAD(kt, add + at, dim) : NULL, weight_on,
+			UPLOAD(kt, ref, dim));
+		kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &one), what);
+		kernel_same(kt, kernel_download(kt, one.y, dim), got + at, dim, &wrong);
+	}
+	kernel_ok(wrong == 0, "%s: %s: rows alone have the same bits", kt->name, what);
+}
+
+void case_rms_norm(struct kernel_test *kt)
+{
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		one_case(kt, cases[i].t, cases[i].d, cases[i].adds);
+		kernel_test_reset(kt);
+	}
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations that only move numbers: the result is exactly the reference's.
+ */
+#include "tests/kernel/kernel_test.h"
+
+static void test_embed(struct kernel_test *kt, struct weight_kind kind)
+{
+	enum { V = 11, D = 264, T = 7 };
+	static const int32_t tokens[T] = {0, 10, 1, 2, 2, 7, 5};
+	struct weight table = kernel_weight(kt, kind, V, D);
+	float *ref = kernel_zeros(kt, T * D);
+	embed_rows_ref(&(struct embed_rows_args){T, &table, tokens, ref});
+	struct weight table_on = kernel_upload_weight(kt, &table);
+	struct embed_rows_args on = {T, &table_on, UPLOAD(kt, tokens, T),
+				     UPLOAD(kt, kernel_zeros(kt, T * D), T * D)};
+	kernel_ran(kt, kt->b->ops->embed_rows(kt->b, &on), "embed_rows");
+	kernel_ok(memcmp(kernel_download(kt, on.x, T * D), ref, T * D * sizeof *ref) == 0,
+	   "%s: embed_rows %s", kt->name, kernel_kind_name(kind));
+}
+
+static void test_gather(struct kernel_test *kt)
+{
+	enum { T = 5, D = 37, R = 4 };
+	static const int32_t rows[R] = {4, 0, 3, 3};
+	float *x = kernel_rows(kt, T, D, 1), *ref = kernel_zeros(kt, R * D);
+	gather_rows_ref(&(struct gather_rows_args){R, D, x, rows, ref});
+	struct gather_rows_args on = {R, D, UPLOAD(kt, x, T * D), UPLOAD(kt, rows, R),
+				      UPLOAD(kt, kernel_zeros(kt, R * D), R * D)};
+	kernel_ran(kt, kt->b->ops->gather_rows(kt->b, &on), "gather_rows");
+	kernel_ok(memcmp(kernel_download(kt, on.y, R * D), ref, R * D * sizeof *ref) == 0,
+	   "%s: gather_rows", kt->name);
+}
+
+static void test_kv_copy(struct kernel_test *kt)
+{
+	enum { PAGES = 4, G = 2, P = 3, K = 10, N = PAGES * G * P * K };
+	float *k = kernel_rows(kt, 1, N, 1), *v = kernel_rows(kt, 1, N, 1);
+	struct kv_copy_args a = {G, K, 3, 1, {k, v, DTYPE_F32, P}}, on = a;
+	on.kv.k = UPLOAD(kt, k, N);
+	on.kv.v = UPLOAD(kt, v, N);
+	kernel_ran(kt, kt->b->ops->kv_copy(kt->b, &on), "kv_copy");
+	kv_copy_ref(&a);
+	kernel_ok(memcmp(kernel_download(kt, on.kv.k, N), k, N * sizeof *k) == 0 &&
+	   memcmp(kernel_download(kt, on.kv.v, N), v, N * sizeof *v) == 0,
+	   "%s: kv_copy", kt->name);
+	kernel_ok(memcmp(k + 3 * G * P * K, k + G * P * K, G * P * K * sizeof *k) == 0,
+	   "the reference copies page 1 to page 3");
+}
+
+void case_rows(struct kernel_test *kt)
+{
+	static const struct weight_kind kinds[] = {
+		{.quant = QUANT_F32, .has_extremes = true},
+		{.quant = QUANT_F16, .has_extremes = true},
+		{.quant = QUANT_BF16, .has_extremes = true},
+		{QUANT_INT4, 8, true, DTYPE_F16, true},
+		{QUANT_INT4, 88, false, DTYPE_BF16, true}};
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		test_embed(kt, kinds[i]);
+	test_gather(kt);
+	test_kv_copy(kt);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/kernel/kernel_test.h"
+
+#include "tests/kernel/plain_begin.h"
+#define silu_mul_ref silu_mul_plain
+#include "kernels/silu_mul_ref.c"
+#undef silu_mul_ref
+#include "tests/kernel/plain_end.h"
+
+static void one_case(struct kernel_test *kt, int32_t t, int32_t d)
+{
+	size_t n = (size_t)t * (size_t)d;
+	float *gate = kernel_rows(kt, (size_t)t, (size_t)d, 1);
+	float *up = kernel_rows(kt, (size_t)t, (size_t)d, 1);
+	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);
+	static const float extremes[] = {-200, -88, -87, 87, 88, 200, 0, -0.0f, 1e-38f,
+					 -1e-38f, 3e38f, -3e38f};
+	for (size_t i = 0; i < ARRAY_LEN(extremes) && i < (size_t)d; i++) {
+		gate[i] = extremes[i];
+		up[i] = 0.5f;
+	}
+	struct silu_mul_args a = {t, d, gate, up, ref}, p = {t, d, gate, up, plain};
+	silu_mul_ref(&a);
+	silu_mul_plain(&p);
+	char what[80];
+	snprintf(what, sizeof what, "silu_mul T=%d F=%d", t, d);
+	struct silu_mul_args on = {t, d, UPLOAD(kt, gate, n), UPLOAD(kt, up, n),
+				   UPLOAD(kt, ref, n)};
+	kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &on), what);
+	float *got = kernel_download(kt, on.y, n);
+	/* The largest values would hide the rest: judge them apart. */
+	double worst = 0;
+	for (size_t i = 0; i < n; i++)
+		worst = fmax(worst, fabs((double)got[i] - ref[i]) /
+					    (fabs((double)ref[i]) + 1e-20));
+	kernel_ok(worst < 1e-6, "%s: %s: largest relative error %.1e", kt->name, what, worst);
+	kernel_compare(kt, got, ref, plain, (size_t)t, (size_t)d, 1e-12, what);
+	on.y = (void *)(uintptr_t)on.gate;
+	kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &on), what);
+	kernel_ok(memcmp(kernel_download(kt, on.y, n), got, n * sizeof *got) == 0,
+	   "%s: %s: in place", kt->name, what);
+}
+
+void case_silu_mul(struct kernel_test *kt)
+{
+	one_case(kt, 1, 128);
+	one_case(kt, 3, 13);
+	one_case(kt, 5, 9728);
+}

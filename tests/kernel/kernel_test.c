@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/kernel/kernel_test.h"
+
+#include "tests/tap.h"
+
+void kernel_test_reset(struct kernel_test *kt)
+{
+	for (size_t i = 0; i < kt->n_device; i++)
+		kt->b->ops->free(kt->b, kt->device[i]);
+	free(kt->device);
+	kt->device = NULL;
+	kt->n_device = 0;
+	arena_deinit(&kt->arena);
+	arena_init(&kt->arena, 0);
+	kt->random = 20240229;
+}
+
+uint32_t kernel_random(struct kernel_test *kt)
+{
+	kt->random = kt->random * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(kt->random >> 33);
+}
+
+float kernel_noise(struct kernel_test *kt)
+{
+	double sum = 0; /* of twelve uniform numbers: variance 1 */
+	for (int i = 0; i < 12; i++)
+		sum += kernel_random(kt) / 2147483648.0;
+	return (float)(sum - 6);
+}
+
+float *kernel_zeros(struct kernel_test *kt, size_t n)
+{
+	return arena_alloc(&kt->arena, n * sizeof(float));
+}
+
+int32_t *kernel_ints(struct kernel_test *kt, size_t n)
+{
+	return arena_alloc(&kt->arena, n * sizeof(int32_t));
+}
+
+float *kernel_rows(struct kernel_test *kt, size_t rows, size_t cols, float scale)
+{
+	float *x = kernel_zeros(kt, rows * cols);
+	for (size_t i = 0; i < rows * cols; i++) {
+		x[i] = kernel_noise(kt) * scale * (i % 97 == 5 ? 50 : 1);
+		if (i / cols == 1)
+			x[i] = 0;
+		if (i / cols == 2)
+			x[i] *= i % 2 ? 1e4f : 1e-30f;
+	}
+	return x;
+}
+
+/* --- weights ------------------------------------------------------------------- */
+
+static uint16_t half_bits(enum dtype t, float f)
+{
+	uint32_t bits;
+	memcpy(&bits, &f, sizeof bits);
+	if (t == DTYPE_BF16)
+		return (uint16_t)(bits >> 16);
+	int exponent = (int)(bits >> 23 & 255) - 112;
+	uint32_t sign = bits >> 16 & 0x8000, fraction = bits >> 13 & 0x3FF;
+	if (exponent <= 0) /* the subnormal of the same fraction will do */
+		return (uint16_t)(sign | fraction);
+	return (uint16_t)(sign | (uint32_t)MIN(exponent, 30) << 10 | fraction);
+}
+
+/* An array of n numbers of type t; every other one of [from, to) at the extremes. */
+static void *numbers(struct kernel_test *kt, enum dtype t, size_t n, float scale,
+		     size_t from, size_t to, bool is_positive)
+{
+	char *out = arena_alloc(&kt->arena, n * dtype_bytes(t));
+	for (size_t i = 0; i < n; i++) {
+		float f = kernel_noise(kt) * scale * (i % 97 == 5 ? 20 : 1);
+		if (is_positive)
+			f = fabsf(f);
+		if (i >= from && i < to)
+			f = i % 2 ? (t == DTYPE_F16 ? 6e4f : 1e6f) : 3e-7f;
+		uint16_t half = t == DTYPE_F32 ? 0 : half_bits(t, f);
+		memcpy(out + i * dtype_bytes(t),
+		       t == DTYPE_F32 ? (void *)&f : (void *)&half, dtype_bytes(t));
+	}
+	return out;
+}
+
+static struct weight int4_weight(struct kernel_test *kt, struct weight_kind kind,
+				 int32_t n, int32_t k)
+{
+	int32_t group = kind.group ? kind.group : k;
+	size_t extreme = kind.has_extremes ? 2 : (size_t)n; /* row; n: none */
+	size_t words = (size_t)k / 8, groups = (size_t)(k / group);
+	uint32_t *q = arena_alloc(&kt->arena, (size_t)n * words * sizeof *q);
+	uint32_t *zero = arena_alloc(&kt->arena,
+				     (size_t)(n + 7) / 8 * groups * sizeof *zero);
+	for (size_t i = 0; i < (size_t)n * words; i++) {
+		q[i] = kernel_random(kt) ^ kernel_random(kt) << 16;
+		if (i / words == 1)
+			q[i] = 0x88888888u;
+		if (i / words == 2 && kind.has_extremes)
+			q[i] = i % 2 ? 0xF0F0F0F0u : 0x0F0F0F0Fu;
+	}
+	for (size_t i = 0; i < (size_t)(n + 7) / 8 * groups; i++) {
+		zero[i] = kernel_random(kt) ^ kernel_random(kt) << 16;
+		zero[i] = (zero[i] & ~0xFF0u) | 0xF80u; /* rows 1 and 2 */
+	}
+	return (struct weight){
+		.quant = QUANT_INT4, .n = n, .k = k, .group = group, .q = q,
+		.scales = numbers(kt, kind.scale_type, (size_t)n * groups, 0.01f,
+				  extreme * groups, (extreme + 1) * groups, true),
+		.scale_type = kind.scale_type,
+		.zero_points = kind.is_asymmetric ? zero : NULL, .name = "int4"};
+}
+
+struct weight kernel_weight(struct kernel_test *kt, struct weight_kind kind, int32_t n,
+			    int32_t k)
+{
+	if (kind.quant == QUANT_INT4)
+		return int4_weight(kt, kind, n, k);
+	enum dtype t = kind.quant == QUANT_F32   ? DTYPE_F32
+		       : kind.quant == QUANT_F16 ? DTYPE_F16
+						 : DTYPE_BF16;
+	size_t extreme = kind.has_extremes ? 2 : (size_t)n; /* row; n: none */
+	size_t cols = (size_t)k, size = dtype_bytes(t);
+	char *q = numbers(kt, t, (size_t)n * cols, 0.05f, extreme * cols,
+			  (extreme + 1) * cols, false);
+	if (n > 1)
+		memset(q + cols * size, 0, cols * size);
+	return (struct weight){.quant = kind.quant, .n = n, .k = k, .group = k, .q = q,
+			       .scale_type = t, .name = "plain"};
+}
+
+const char *kernel_kind_name(struct weight_kind kind)
+{
+	static char name[80];
+	const char *extremes = kind.has_extremes ? ", extremes" : "";
+	snprintf(name, sizeof name, "%s%s", quant_name(kind.quant), extremes);
+	if (kind.quant == QUANT_INT4)
+		snprintf(name, sizeof name, "int4 group %d%s, %s scales%s", kind.group,
+			 kind.is_asymmetric ? " asymmetric" : "",
+			 dtype_name(kind.scale_type), extremes);
+	return name;
+}
+
+/* --- device ---------------------------------------------------------------------- */
+
+static void must(enum status st)
+{
+	if (st != OK) {
+		printf("Bail out! %s\n", status_text(st));
+		abort();
+	}
+}
+
+void *kernel_upload(struct kernel_test *kt, const void *host, size_t n_bytes)
+{
+	void *p;
+	must(kt->b->ops->alloc(kt->b, n_bytes, &p));
+	must(kt->b->ops->upload(kt->b, p, host, n_bytes));
+	kt->device = xrealloc(kt->device, (kt->n_device + 1) * sizeof *kt->device);
+	kt->device[kt->n_device++] = p;
+	return p;
+}
+
+struct weight kernel_upload_weight(struct kernel_test *kt, const struct weight *host)
+{
+	struct weight w;
+	must(kt->b->ops->load_weight(kt->b, host, &w, NULL));
+	return w;
+}
+
+float *kernel_download(struct kernel_test *kt, const void *device, size_t n)
+{
+	float *p = kernel_zeros(kt, n);
+	must(kt->b->ops->download(kt->b, p, device, n * sizeof *p));
+	must(kt->b->ops->sync(kt->b, NULL));
+	return p;
+}
+
+/* --- comparison -------------------------------------------------------------------- */
+
+struct error {
+	double mean_square, worst_row, largest;
+};
+
+/* Of n numbers: mean square error and largest error, both relative. */
+static void row_error(const float *got, const float *ref, size_t n, double *out_square,
+		      double *out_size, double *out_largest)
+{
+	double square = 0, size = 0, most = 0, largest = 0;
+	for (size_t i = 0; i < n; i++) {
+		double d = fabs((double)got[i] - ref[i]);
+		square += d * d;
+		size += (double)ref[i] * ref[i];
+		most = fmax(most, fabs((double)ref[i]));
+		largest = d >= largest ? d : isnan(d) ? INFINITY : largest;
+	}
+	*out_square = square;
+	*out_size = size;
+	*out_largest = largest == 0 ? 0 : largest / most; /* x / 0: infinite */
+}
+
+static struct error error_of(const float *got, const float *ref, size_t rows, size_t cols)
+{
+	struct error e = {0};
+	double square = 0, size = 0;
+	for (size_t r = 0; r < rows; r++) {
+		double row_square, row_size, largest;
+		row_error(got + r * cols, ref + r * cols, cols, &row_square, &row_size,
+			  &largest);
+		square += row_square;
+		size += row_size;
+		if (row_square != 0)
+			e.worst_row = fmax(e.worst_row, row_square / row_size);
+		e.largest = fmax(e.largest, largest);
+	}
+	e.mean_square = square == 0 ? 0 : square / size;
+	return e;
+}
+
+void kernel_compare(struct kernel_test *kt, const float *got, const float *ref,
+		    const float *plain, size_t rows, size_t cols, double limit,
+		    const char *what)
+{
+	struct error e = error_of(got, ref, rows, cols);
+	struct error p = error_of(plain, ref, rows, cols);
+	double row_limit = fmax(10 * limit, 4 * p.worst_row);
+	double allowed = 2 * p.largest + 0x1p-20;
+	ok(e.mean_square <= limit && e.worst_row <= row_limit,
+	   "%s: %s: mean square error %.1e, worst row %.1e of %.1e", kt->name, what,
+	   e.mean_square, e.worst_row, row_limit);
+	ok(e.largest <= allowed, "%s: %s: largest error %.1e of %.1e", kt->name, what,
+	   e.largest, allowed);
+}
+
+bool kernel_ok(bool pass, const char *fmt, ...)
+{
+	char text[300];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	return ok(pass, "%s", text);
+}
+
+int kernel_done(void)
+{
+	return tap_done();
+}
+
+void kernel_ran(struct kernel_test *kt, enum status st, const char *what)
+{
+	if (st == OK)
+		st = kt->b->ops->sync(kt->b, NULL);
+	if (st != OK)
+		ok(false, "%s: %s: %s", kt->name, what, status_name(st));
+}
+
+void kernel_same(struct kernel_test *kt, const float *row_alone, const float *row,
+		 size_t n, int *n_wrong)
+{
+	*n_wrong += memcmp(row_alone, row, n * sizeof *row) != 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the cases share: inputs, device memory, comparison.
+ *
+ * A case runs an operation on a backend, and its reference (double) and the same
+ * loops in float ("plain") on the host. It passes when
+ *   (a) the normalised mean square error is below the limit of the case, that of
+ *       each row below ten times the limit (or four times the worst of plain), and
+ *   (b) the largest error, relative to the largest number of its row, is at most
+ *       twice that of plain and eight units in the last place (few numbers may
+ *       leave plain a lucky maximum)
+ * and, for what works row by row, when each row computed alone has the same bits.
+ * plain is the reference's own source, included with `double` meaning float.
+ *
+ * Inputs are noise with outliers, a row of zeros and a row at the format's
+ * extremes, from a fixed seed.
+ */
+#pragma once
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/backend.h"
+#include "base/alloc.h"
+#include "base/arena.h"
+
+struct kernel_test {
+	struct backend *b;
+	const char *name;    /* "cpu, 3 threads" */
+	struct arena arena;  /* host memory of the running case */
+	void **device;
+	size_t n_device;
+	uint64_t random;
+};
+
+/* Between cases: give memory back, restart the noise. */
+void kernel_test_reset(struct kernel_test *kt);
+
+uint32_t kernel_random(struct kernel_test *kt);
+/* About normal, deviation 1. */
+float kernel_noise(struct kernel_test *kt);
+/* (rows, cols) f32 on the host: noise times scale; every 97th element 50 times as
+ * large; row 1, where there is one, all zero; row 2 between 1e-30 and 1e4. */
+float *kernel_rows(struct kernel_test *kt, size_t rows, size_t cols, float scale);
+float *kernel_zeros(struct kernel_test *kt, size_t n);
+int32_t *kernel_ints(struct kernel_test *kt, size_t n);
+
+/* A weight on the host; group 0: one scale a row. Row 1 is zero; row 2, where asked
+ * for, holds the least and the greatest numbers of the format (what comes out of it
+ * is so large that it hides the errors of the others). */
+struct weight_kind {
+	enum quant quant;
+	int32_t group;
+	bool is_asymmetric;
+	enum dtype scale_type;
+	bool has_extremes;
+};
+struct weight kernel_weight(struct kernel_test *kt, struct weight_kind kind, int32_t n,
+			    int32_t k);
+const char *kernel_kind_name(struct weight_kind kind); /* static */
+
+/* Device copies; given back by kernel_test_reset. */
+void *kernel_upload(struct kernel_test *kt, const void *host, size_t n_bytes);
+struct weight kernel_upload_weight(struct kernel_test *kt, const struct weight *host);
+/* Host copy of n floats of device memory. */
+float *kernel_download(struct kernel_test *kt, const void *device, size_t n);
+
+#define UPLOAD(kt, p, n) kernel_upload(kt, p, (n) * sizeof *(p))
+
+/* Compare (rows, cols); states facts under `what`. */
+void kernel_compare(struct kernel_test *kt, const float *got, const float *ref,
+		    const float *plain, size_t rows, size_t cols, double limit,
+		    const char *what);
+/* TAP; kernel_test.c keeps the count. */
+bool kernel_ok(bool pass, const char *fmt, ...) PRINTF_LIKE(2, 3);
+int kernel_done(void); /* exit status */
+/* State it where the operation did not return OK. */
+void kernel_ran(struct kernel_test *kt, enum status st, const char *what);
+/* Counts in *n_wrong where the n floats differ in any bit. */
+void kernel_same(struct kernel_test *kt, const float *row_alone, const float *row,
+		 size_t n, int *n_wrong);
+
+void case_attention(struct kernel_test *kt);
+void case_linear(struct kernel_test *kt);
+void case_moe_experts(struct kernel_test *kt);
+void case_moe_router(struct kernel_test *kt);
+void case_qk_norm_rope_kv(struct kernel_test *kt);
+void case_rms_norm(struct kernel_test *kt);
+void case_rope_table(struct kernel_test *kt);
+void case_rows(struct kernel_test *kt); /* embed_rows, gather_rows, kv_copy */
+void case_silu_mul(struct kernel_test *kt);

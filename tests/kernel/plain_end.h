@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#undef double
+#undef exp
+#undef sqrt
+#undef fmax
+#pragma GCC diagnostic pop

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bodies without a request: models, version, errors.
+ */
+#include "tests/unit/api/fixture.h"
+
+static json_t *parse(struct buf *b)
+{
+	json_error_t e;
+	json_t *v = json_loads(b->p, 0, &e);
+	ok(v != NULL, "parses: %s", v ? "" : e.text);
+	buf_deinit(b);
+	return v;
+}
+
+static const char *str_at(const json_t *v, const char *key)
+{
+	return json_string_value(json_object_get(v, key));
+}
+
+static void check_model(const json_t *m, const char *id)
+{
+	const json_t *meta = json_object_get(m, "meta");
+	is_str(str_at(m, "id"), id, "id");
+	is_str(str_at(m, "object"), "model", "object");
+	is_str(str_at(m, "owned_by"), "halod", "owned_by");
+	is_str(str_at(m, "root"), "halo-tiny", "root");
+	ok(json_integer_value(json_object_get(m, "created")) > 0, "created");
+	static const struct {
+		const char *key;
+		long long want;
+	} rows[] = {
+		{"n_vocab", 3200}, {"n_ctx_train", 4096}, {"n_embd", 256},
+	};
+	is_int(json_integer_value(json_object_get(m, "max_model_len")), 512,
+	       "max_model_len is what is served");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		is_int(json_integer_value(json_object_get(meta, rows[i].key)),
+		       rows[i].want, "%s", rows[i].key);
+	/* 3200 x 256 embeddings and 8 layers of 16 experts of 3 x 128 x 256, four
+	 * projections, router and norms: 16.6 million. */
+	long long n = json_integer_value(json_object_get(meta, "n_params"));
+	long long layer = 16 * 3 * 128 * 256 + 2 * 512 * 256 + 2 * 128 * 256 +
+			  16 * 256 + 2 * 64 + 2 * 256;
+	is_int(n, 3200 * 256 + 8 * layer + 256, "n_params");
+	long long size = json_integer_value(json_object_get(meta, "size"));
+	ok(size > n / 2 && size < n, "size: %lld bytes at four bits and more", size);
+}
+
+static void test_list(void)
+{
+	struct buf b = {0};
+	api_models_format(fixture_api(), &b);
+	json_t *v = parse(&b);
+	const json_t *data = json_object_get(v, "data");
+	is_str(str_at(v, "object"), "list", "a list");
+	is_int(json_array_size(data), 3, "the model and its aliases");
+	check_model(json_array_get(data, 0), "halo-tiny");
+	check_model(json_array_get(data, 2), "default");
+	json_decref(v);
+}
+
+static void test_one(void)
+{
+	struct buf b = {0};
+	struct fail fail;
+	is_int(api_model_format(fixture_api(), STR("gpt-tiny"), &b, &fail), OK,
+	       "by alias");
+	json_t *v = parse(&b);
+	check_model(v, "gpt-tiny");
+	json_decref(v);
+	is_int(api_model_format(fixture_api(), STR("x\"y"), &b, &fail), E_MODEL,
+	       "unknown");
+	is_int(b.n, 0, "nothing written");
+	api_error_format(&fail, &b);
+	is_str(b.p,
+	       "{\"error\":{\"message\":\"the model `x\\\"y` is not served here: this "
+	       "is `halo-tiny`\",\"type\":\"not_found_error\",\"param\":\"model\","
+	       "\"code\":\"model_not_found\"}}",
+	       "the error");
+	is_int(status_http(fail.code), 404, "HTTP 404");
+	buf_deinit(&b);
+}
+
+static void test_version(void)
+{
+	struct buf b = {0};
+	api_version_format(fixture_api(), &b);
+	is_str(b.p, "{\"version\":\"1.2.3\"}", "version");
+	buf_deinit(&b);
+}
+
+static void test_errors(void)
+{
+	struct buf b = {0};
+	struct fail f;
+	fail_at(&f, E_INVAL, "messages[2].role", "`messages[2].role` is \"x\"");
+	api_error_format(&f, &b);
+	is_str(b.p,
+	       "{\"error\":{\"message\":\"`messages[2].role` is \\\"x\\\"\","
+	       "\"type\":\"invalid_request_error\",\"param\":\"messages[2].role\","
+	       "\"code\":null}}",
+	       "with a place, without a code");
+	buf_clear(&b);
+	f = (struct fail){.code = E_QUEUE_FULL};
+	api_error_format(&f, &b);
+	is_str(b.p,
+	       "{\"error\":{\"message\":\"too many requests are waiting\","
+	       "\"type\":\"rate_limit_exceeded\",\"param\":null,"
+	       "\"code\":\"queue_full\"}}",
+	       "the table's words where there are no better ones");
+	buf_clear(&b);
+	f = (struct fail){0};
+	api_error_format(&f, &b);
+	ok(strstr(b.p, "\"type\":\"server_error\""), "no code is ours to explain");
+	buf_deinit(&b);
+}
+
+int main(void)
+{
+	test_list();
+	test_one();
+	test_version();
+	test_errors();
+	return tap_done();
+}

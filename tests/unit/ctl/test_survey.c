@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/survey.h"
+
+#include "tests/tap.h"
+
+int main(void)
+{
+	is_str(part_name(survey_part("model.embed_tokens.weight")), "embedding", "part");
+	is_str(part_name(survey_part("lm_head.weight")), "lm_head", "part");
+	is_str(part_name(survey_part("model.layers.0.self_attn.q_norm.weight")),
+	       "norms", "part");
+	is_str(part_name(survey_part("model.layers.0.self_attn.q_proj.weight_scale")),
+	       "attention", "part");
+	is_str(part_name(survey_part("model.layers.0.mlp.gate.weight")), "router",
+	       "part");
+	is_str(part_name(survey_part("model.layers.0.mlp.gate_proj.weight")), "ffn",
+	       "part");
+	is_str(part_name(survey_part("model.layers.0.mlp.experts.3.gate_proj.weight")),
+	       "experts", "part");
+	is_str(part_name(survey_part("code2wav.x")), "other", "part");
+
+	struct model_opts o = {.use_mmap = true};
+	struct fail fail = {0};
+	struct model m = {.config = {.n_layers = 8, .n_kv_heads = 2, .head_dim = 64,
+				     .n_experts = 16, .n_experts_used = 4,
+				     .n_vocab = 3200, .tied_embeddings = true}};
+	if (!ok(tensors_open(tap_src("models/halo-tiny"), &o, &m.tensors, &fail) == OK,
+		"halo-tiny: %s", fail.text))
+		return tap_done();
+	struct survey s;
+	survey_model(&m, &s);
+	/* 8 layers: q 512x256, k and v 128x256, o 256x512; 16 experts of three
+	 * 128x256; router 16x256; embedding 3200x256. */
+	int64_t attention = 8 * (512 * 256 + 2 * 128 * 256 + 256 * 512);
+	int64_t experts = 8 * 16 * 3 * 128 * 256;
+	is_int(s.part[PART_ATTENTION].n_weights, attention, "weights of attention");
+	is_int(s.part[PART_EXPERTS].n_weights, experts, "weights of experts");
+	is_int(s.part[PART_ROUTER].n_weights, 8 * 16 * 256, "weights of routers");
+	/* Half a byte each, a bf16 scale for 32, a shape of 16 bytes a matrix. */
+	int64_t bytes = experts / 2 + experts / 32 * 2 + 8 * 16 * 3 * 16;
+	is_int(s.part[PART_EXPERTS].n_bytes, bytes, "bytes of experts");
+	is_int(s.part[PART_EXPERTS].token_bytes, bytes / 4, "a quarter a token");
+	is_int(s.part[PART_EMBEDDING].token_bytes, 512, "one row");
+	is_int(s.part[PART_LM_HEAD].token_bytes, 3200 * 256 * 2,
+	       "tied: all of the embedding again");
+	is_int(s.n_tensors, 1290, "all tensors");
+	is_int(survey_kv_bytes(&m.config, DTYPE_F16), 2 * 8 * 2 * 64 * 2,
+	       "a token of context");
+	tensors_close(m.tensors);
+	return tap_done();
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The server without a model: what it says while it loads, how it takes broken and
+ * hostile requests, on a clock moved by hand. Client and server take turns in one
+ * thread: the client writes all it has, then both go on until the client has what
+ * it waits for.
+ */
+#include "http/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/metrics.h"
+#include "tests/tap.h"
+
+#define SECOND INT64_C(1000000)
+#define MAX_BODY 1000
+
+static int64_t now_us = 1000 * SECOND;
+static int64_t get_now(void *ctx)
+{
+	(void)ctx;
+	return now_us;
+}
+static const struct clock hand_clock = {get_now, NULL};
+static struct health health;
+static struct http *h;
+
+/* --- both sides ---------------------------------------------------------------- */
+
+static struct http_opts opts(void)
+{
+	return (struct http_opts){
+		.host = "127.0.0.1", .listen_fd = -1, .max_connections = 20,
+		.max_body_bytes = MAX_BODY, .keepalive_s = 5, .idle_s = 60,
+		.stall_s = 5, .heartbeat_stall_us = 10 * SECOND,
+		.clock = &hand_clock, .health = &health,
+		.model_name = "m", .version = "0", .backend = "none",
+	};
+}
+
+static int dial(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET,
+				.sin_port = htons((uint16_t)http_port(h)),
+				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	connect(fd, (struct sockaddr *)&a, sizeof a);
+	return fd;
+}
+
+/* One turn: wait until either side has something to do. False after 10 s of nothing,
+ * which is a failure, not a measure of time. */
+static bool turn(int fd, short events)
+{
+	int fds[2];
+	http_fds(h, fds);
+	struct pollfd p[3] = {{fd, events, 0}, {fds[0], POLLIN, 0},
+			      {fds[1], POLLIN, 0}};
+	int ms = http_timeout_ms(h);
+	int n = poll(p, 3, ms < 0 || ms > 10000 ? 10000 : ms);
+	http_run(h);
+	return n > 0 || (ms >= 0 && ms <= 10000);
+}
+
+/* Let the server see all that was done to its sockets so far. */
+static void settle(void)
+{
+	int fds[2];
+	http_fds(h, fds);
+	struct pollfd p[2] = {{fds[0], POLLIN, 0}, {fds[1], POLLIN, 0}};
+	do {
+		http_run(h);
+	} while (poll(p, 2, 0) > 0 || http_timeout_ms(h) == 0);
+}
+
+static void hang_up(int fd)
+{
+	close(fd);
+	settle();
+}
+
+static void send_all(int fd, const char *p, size_t n)
+{
+	while (n > 0) {
+		ssize_t sent = send(fd, p, n, MSG_NOSIGNAL);
+		if (sent > 0) {
+			p += sent;
+			n -= (size_t)sent;
+		} else if (!turn(fd, POLLOUT) || p == NULL) {
+			return;
+		}
+	}
+}
+
+/* Read until `n_answers` status lines with whole bodies are there or the server
+ * closes. Static buffer. */
+static char got[1 << 18];
+static size_t n_got;
+static bool is_closed;
+
+static int count_answers(void)
+{
+	int n = 0;
+	for (char *p = got; (p = strstr(p, "\r\n\r\n")); n++) {
+		char *length = strstr(got, "Content-Length: ");
+		for (char *q = length; q && q < p; q = strstr(q + 1, "Content-Length: "))
+			length = q;
+		size_t need = length && length < p ? strtoul(length + 16, NULL, 10) : 0;
+		if (p + 4 + need > got + n_got)
+			break;
+		p += 4 + need;
+	}
+	return n;
+}
+
+static void receive(int fd, int n_answers)
+{
+	n_got = 0;
+	is_closed = false;
+	got[0] = '\0';
+	while (count_answers() < n_answers && !is_closed) {
+		ssize_t n = recv(fd, got + n_got, sizeof got - 1 - n_got, 0);
+		if (n > 0) {
+			n_got += (size_t)n;
+			got[n_got] = '\0';
+		} else if (n == 0 || (errno != EAGAIN && errno != ENOTCONN)) {
+			is_closed = true;
+		} else if (!turn(fd, POLLIN)) {
+			printf("# nothing happens\n");
+			return;
+		}
+	}
+}
+
+/* Everything the server says to `text` before it closes; INT_MAX answers. */
+static void ask_n(const char *text, size_t n, int n_answers)
+{
+	int fd = dial();
+	send_all(fd, text, n);
+	receive(fd, n_answers);
+	hang_up(fd);
+}
+static void ask(const char *text) { ask_n(text, strlen(text), 1); }
+
+static bool has(const char *s) { return strstr(got, s) != NULL; }
+static bool starts(const char *s) { return strncmp(got, s, strlen(s)) == 0; }
+
+/* --- pages --------------------------------------------------------------------- */
+
+static void test_loading(void)
+{
+	ask("GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(starts("HTTP/1.1 503 "), "while it loads the API answers 503");
+	ok(has("\"message\":\"Loading model\"") &&
+	   has("\"type\":\"unavailable_error\""), "and says why");
+	ok(has("Retry-After: 2\r\n"), "and when to come again");
+	ok(has("Content-Type: application/json\r\n"), "as JSON");
+	double n = metric_get_by(METRIC_REQUESTS_REJECTED, "loading");
+	ask("POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n"
+	    "Content-Length: 2\r\n\r\n{}");
+	ok(starts("HTTP/1.1 503 ") && !has("Connection: close"),
+	   "a refused body is read and the connection kept");
+	is_int(metric_get_by(METRIC_REQUESTS_REJECTED, "loading"), n + 1,
+	       "and counted");
+	ask("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(starts("HTTP/1.1 200 ") &&
+	   has("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n") &&
+	   has("halod_http_responses_total{model_name=\"m\",code=\"503\"} 2\n"),
+	   "metrics are there from the start");
+}
+
+static void is_health(const char *query, int status, const char *word)
+{
+	char request[100], line[40], json[60];
+	snprintf(request, sizeof request, "GET /health%s HTTP/1.1\r\nHost: h\r\n\r\n",
+		 query);
+	snprintf(line, sizeof line, "HTTP/1.1 %d ", status);
+	snprintf(json, sizeof json, "{\"status\":\"%s\",", word);
+	ask(request);
+	ok(starts(line) && has(json), "/health%s is %d %s", query, status, word);
+}
+
+static void test_health(void)
+{
+	atomic_store(&health.load_permille, 250);
+	is_health("", 200, "loading");
+	ok(has("\"load\":0.25,"), "how far it is");
+	is_health("?ready", 503, "loading");
+	atomic_store(&health.state, HEALTH_READY);
+	health_beat(&health, now_us - 2 * SECOND);
+	is_health("", 200, "ok");
+	ok(has("\"heartbeat_age_s\":2,") && has("\"running\":0,\"waiting\":0,"),
+	   "age of the heartbeat and the queue");
+	is_health("?ready", 503, "ok"); /* there is no model in this test */
+	health_beat(&health, now_us - 11 * SECOND);
+	is_health("", 503, "stalled");
+	is_health("?ready=1", 503, "stalled");
+	health_beat(&health, now_us);
+	atomic_store(&health.state, HEALTH_DRAINING);
+	is_health("", 200, "draining");
+	ok(has("Connection: close\r\n"), "draining connections are not kept");
+	is_health("?ready", 503, "draining");
+	atomic_store(&health.state, HEALTH_FAILED);
+	is_health("", 503, "failed");
+	atomic_store(&health.state, HEALTH_LOADING);
+}
+
+static void test_methods(void)
+{
+	ask("HEAD /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+	ok(starts("HTTP/1.1 200 ") && has("Content-Length: ") &&
+	   strcmp(strstr(got, "\r\n\r\n"), "\r\n\r\n") == 0,
+	   "HEAD has the length and no body");
+	ask("DELETE /health HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(starts("HTTP/1.1 405 ") && has("Allow: GET, HEAD, OPTIONS\r\n") &&
+	   has("method_not_allowed"), "405 with Allow");
+	ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(starts("HTTP/1.1 204 ") && has("Allow: POST, OPTIONS\r\n"), "OPTIONS");
+	ask("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(starts("HTTP/1.1 204 ") && has("Allow: GET, HEAD, POST, OPTIONS\r\n"),
+	   "OPTIONS *");
+	ask("GET /no%41where?x=%zz HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(starts("HTTP/1.1 404 ") && has("nothing at /noAwhere"), "404 as JSON");
+	ask("GET /health%00x HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(starts("HTTP/1.1 404 "), "%%00 ends nothing");
+	ask("GET http://other/health HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(starts("HTTP/1.1 200 "), "an absolute address");
+	ask("GET /health HTTP/1.0\r\n\r\n");
+	ok(starts("HTTP/1.0 200 ") || starts("HTTP/1.1 200 "), "HTTP/1.0");
+	ok(has("Connection: close\r\n"), "is not kept");
+	ask("BREW /health HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(starts("HTTP/1.1 405 "), "a method nobody knows");
+	ask("GET /health HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+	ok(starts("HTTP/1.1 200 "), "a GET with a body");
+}
+
+static void test_ids(void)
+{
+	ask("GET /health HTTP/1.1\r\nHost: h\r\nX-Request-Id: a-b_c.7\r\n\r\n");
+	ok(has("X-Request-Id: a-b_c.7\r\n"), "an id is sent back");
+	ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(has("X-Request-Id: req-"), "or made");
+	char first[20];
+	snprintf(first, sizeof first, "%s", strstr(got, "req-"));
+	ask("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(has("X-Request-Id: req-") && !has(first), "anew, also for errors");
+	ask("GET /health HTTP/1.1\r\nHost: h\r\nX-Request-Id: a b\r\n\r\n");
+	ok(has("X-Request-Id: req-"), "an id with a space is not used");
+	char text[400];
+	snprintf(text, sizeof text,
+		 "GET /health HTTP/1.1\r\nHost: h\r\nX-Request-Id: %0129d\r\n\r\n", 1);
+	ask(text);
+	ok(has("X-Request-Id: req-"), "nor a long one");
+}
+
+/* --- framing --------------------------------------------------------------------- */
+
+#define GET "GET /health HTTP/1.1\r\nHost: h\r\n"
+#define POST "POST /v1/completions HTTP/1.1\r\nHost: h\r\n"
+#define SMUGGLED "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n"
+
+/* Each must be answered by one 400, and nothing behind it be heard. */
+static const struct {
+	const char *what, *text;
+	bool is_theirs; /* libmicrohttpd 1.0 refuses it by itself, in HTML */
+} refused[] = {
+	{"length and encoding", POST "Content-Length: 5\r\n"
+	 "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED},
+	{"encoding and length", POST "Transfer-Encoding: chunked\r\n"
+	 "Content-Length: 5\r\n\r\n0\r\n\r\n" SMUGGLED},
+	{"two lengths", POST "Content-Length: 0\r\nContent-Length: 36\r\n\r\n"
+	 SMUGGLED},
+	{"the same length twice", POST "Content-Length: 0\r\n"
+	 "Content-Length: 0\r\n\r\n" SMUGGLED},
+	{"an unknown encoding", POST "Transfer-Encoding: gzip\r\n\r\n" SMUGGLED, true},
+	{"two codings", POST "Transfer-Encoding: gzip, chunked\r\n\r\n"
+	 "0\r\n\r\n" SMUGGLED, true},
+	{"two encodings", POST "Transfer-Encoding: chunked\r\n"
+	 "Transfer-Encoding: identity\r\n\r\n0\r\n\r\n" SMUGGLED},
+	{"an encoding in HTTP/1.0", "POST /v1/completions HTTP/1.0\r\n"
+	 "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED},
+	{"a space in a name", GET "Content Length: 36\r\n\r\n" SMUGGLED, true},
+	{"a bracket in a name", GET "Content[Length: 36\r\n\r\n" SMUGGLED},
+	{"a control character in a value", GET "X: a\001b\r\n\r\n" SMUGGLED},
+	{"no Host", "GET /health HTTP/1.1\r\n\r\n" SMUGGLED, true},
+	{"two Hosts", GET "Host: i\r\n\r\n" SMUGGLED},
+};
+
+static void test_framing(void)
+{
+	bool is_old = MHD_get_version()[0] == '0';
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+		ask_n(refused[i].text, strlen(refused[i].text), 100);
+		ok(starts("HTTP/1.1 400 ") || starts("HTTP/1.0 400 "),
+		   "%s: 400", refused[i].what);
+		ok(is_closed && !has("halod_build_info"),
+		   "%s: and the connection is closed", refused[i].what);
+		if (is_old || !refused[i].is_theirs)
+			ok(has("Connection: close\r\n") &&
+			   has("\"code\":\"bad_framing\""),
+			   "%s: in our own words", refused[i].what);
+	}
+}
+
+/* What libmicrohttpd may answer in its own way, or not at all; but the connection
+ * ends and nothing behind it is heard. */
+static const struct {
+	const char *what, *text;
+	size_t n;
+} garbage[] = {
+#define ROW(what, text) {what, text, sizeof(text) - 1}
+	ROW("a length that is no number", POST "Content-Length: x\r\n\r\n" SMUGGLED),
+	ROW("a negative length", POST "Content-Length: -1\r\n\r\n" SMUGGLED),
+	ROW("a length with a sign", POST "Content-Length: +36\r\n\r\n" SMUGGLED),
+	ROW("a list of lengths", POST "Content-Length: 5, 5\r\n\r\n" SMUGGLED),
+	ROW("a huge length", POST "Content-Length: 99999999999999999999\r\n\r\n"
+	    SMUGGLED),
+	ROW("a length past the limit", POST "Content-Length: 9999999999999999\r\n\r\n"
+	    SMUGGLED),
+	ROW("a NUL in a name", GET "Content\0Length: 36\r\n\r\n" SMUGGLED),
+	ROW("a space before the colon",
+	    POST "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" SMUGGLED),
+	ROW("a chunk that is no number",
+	    POST "Transfer-Encoding: chunked\r\n\r\nxyz\r\n\r\n" SMUGGLED),
+	ROW("no request line", "\001\002\003\r\n\r\n" SMUGGLED),
+	ROW("TLS", "\026\003\001\002\000\001\000\001\374\003\003\r\n\r\n\r\n"),
+	ROW("another protocol", "GET /health HTTP/2.0\r\nHost: h\r\n\r\n" SMUGGLED),
+	ROW("a line without colon", GET "nonsense\r\n\r\n" SMUGGLED),
+#undef ROW
+};
+
+static void test_garbage(void)
+{
+	for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++) {
+		ask_n(garbage[i].text, garbage[i].n, 100);
+		ok(is_closed && !has("halod_build_info") && !has(" 200 OK"),
+		   "%s: refused and closed", garbage[i].what);
+	}
+	is_int(http_active(h), 0, "nothing is left of them");
+}
+
+/* --- bodies, timeouts, pipelining -------------------------------------------------- */
+
+static void test_large(void)
+{
+	static char text[20000];
+	char long_body[MAX_BODY + 2];
+	memset(long_body, 'x', sizeof long_body - 1);
+	long_body[sizeof long_body - 1] = '\0';
+	snprintf(text, sizeof text, POST "Content-Length: %d\r\n\r\n%s" GET "\r\n",
+		 MAX_BODY + 1, long_body);
+	atomic_store(&health.state, HEALTH_READY);
+	http_set_ready(h, (const struct api *)&now_us, NULL); /* never looked into */
+	ask_n(text, strlen(text), 2);
+	ok(starts("HTTP/1.1 413 ") && has("\"code\":\"request_too_large\""),
+	   "a body that is too large");
+	ok(has("HTTP/1.1 200 "), "is read, and the next request answered");
+	snprintf(text, sizeof text,
+		 POST "Transfer-Encoding: chunked\r\n\r\n%zx\r\n%s\r\n0\r\n\r\n",
+		 strlen(long_body), long_body);
+	ask(text);
+	ok(starts("HTTP/1.1 413 "), "so is one that comes in chunks");
+	snprintf(text, sizeof text,
+		 POST "Expect: 100-continue\r\nContent-Length: %d\r\n\r\n",
+		 MAX_BODY + 1);
+	ask_n(text, strlen(text), 100);
+	ok(starts("HTTP/1.1 413 ") && is_closed,
+	   "who asks first is told before the body");
+	http_set_ready(h, NULL, NULL);
+	atomic_store(&health.state, HEALTH_LOADING);
+	snprintf(text, sizeof text, GET "X-Long: %010000d\r\n\r\n", 7);
+	ask(text);
+	ok(starts("HTTP/1.1 200 "), "10,000 bytes of headers are fine");
+}
+
+static void test_endless_headers(void)
+{
+	int fd = dial();
+	char line[1000];
+	snprintf(line, sizeof line, "X: %0900d\r\n", 1);
+	send_all(fd, GET, strlen(GET));
+	for (int i = 0; i < 1000; i++)
+		send_all(fd, line, strlen(line));
+	receive(fd, 100);
+	ok(is_closed && !has("200 OK"), "endless headers are cut off");
+	hang_up(fd);
+}
+
+static void test_slow(void)
+{
+	static const char *const parts[] = {"", "GE", GET "X: ",
+					    POST "Content-Length: 9\r\n\r\n123"};
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		int fd = dial();
+		send_all(fd, parts[i], strlen(parts[i]));
+		settle();
+		now_us += 119 * SECOND;
+		http_run(h);
+		char c;
+		ok(recv(fd, &c, 1, 0) < 0 && errno == EAGAIN,
+		   "a slow client has time (%zu)", i);
+		now_us += 2 * SECOND;
+		receive(fd, 100);
+		ok(is_closed, "but not for ever");
+		hang_up(fd);
+	}
+	is_int(http_active(h), 0, "slow clients leave nothing behind");
+}
+
+static void test_pipelining(void)
+{
+	ask_n(GET "\r\n" "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
+	      GET "X-Request-Id: third\r\n\r\n",
+	      3 * strlen(GET) + 6 + strlen("/nothing") - strlen("/health") +
+	      strlen("X-Request-Id: third\r\n"), 3);
+	char *a = strstr(got, "HTTP/1.1 200 "), *b = strstr(got, "HTTP/1.1 404 ");
+	char *c = strstr(got, "X-Request-Id: third");
+	ok(a && b && c && a < b && b < c, "three requests in one piece, in order");
+}
+
+static void test_truncated(void)
+{
+	static const char *const parts[] = {
+		"GET /hea", GET, POST "Content-Length: 10\r\n\r\n12345",
+		POST "Transfer-Encoding: chunked\r\n\r\n5\r\n123"};
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		int fd = dial();
+		send_all(fd, parts[i], strlen(parts[i]));
+		settle();
+		shutdown(fd, SHUT_WR);
+		receive(fd, 100);
+		ok(is_closed && !has("200 OK"), "cut off in the middle (%zu)", i);
+		hang_up(fd);
+	}
+	is_int(http_active(h), 0, "cut requests leave nothing behind");
+	int fd = dial();
+	send_all(fd, GET "\r\n", strlen(GET) + 2);
+	shutdown(fd, SHUT_WR);
+	receive(fd, 1);
+	ok(starts("HTTP/1.1 200 "), "a page is answered after a half-close");
+	hang_up(fd);
+}
+
+/* --- sockets ------------------------------------------------------------------------ */
+
+static void test_unix(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct http_opts o = opts();
+	struct http *tcp = h, *second;
+	struct fail fail = {0};
+	char path[60];
+	snprintf(path, sizeof path, "test_http.%d.sock", (int)getpid());
+	snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+	int stale = socket(AF_UNIX, SOCK_STREAM, 0);
+	ok(bind(stale, (struct sockaddr *)&a, sizeof a) == 0, "a socket is left over");
+	close(stale);
+	o.host = NULL;
+	o.unix_path = path;
+	is_int(http_create(&o, &h, &fail), OK, "and taken over: %s", fail.text);
+	is_int(http_create(&o, &second, &fail), E_IO, "a live one is not");
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	connect(fd, (struct sockaddr *)&a, sizeof a);
+	send_all(fd, GET "\r\n", strlen(GET) + 2);
+	receive(fd, 1);
+	ok(starts("HTTP/1.1 200 "), "it answers");
+	close(fd);
+	http_destroy(h);
+	h = tcp;
+	is_int(access(path, F_OK), -1, "and is removed at the end");
+}
+
+static void test_listen(void)
+{
+	struct http_opts o = opts();
+	struct http *second;
+	struct fail fail = {0};
+	o.port = http_port(h);
+	is_int(http_create(&o, &second, &fail), E_IO, "a port in use is refused");
+	ok(strstr(fail.text, "Address already in use"), "%s", fail.text);
+	o.host = "256.1.1.1";
+	is_int(http_create(&o, &second, &fail), E_CONFIG, "so is no address");
+	o.host = NULL;
+	is_int(http_create(&o, &second, &fail), E_CONFIG, "and none at all");
+	int fd = dial();
+	turn(fd, POLLOUT);
+	http_quiesce(h);
+	int late = dial();
+	struct pollfd p = {late, POLLOUT, 0};
+	poll(&p, 1, 10000);
+	ok(p.revents & POLLERR, "quiet: new connections are refused");
+	send_all(fd, GET "\r\n", strlen(GET) + 2);
+	receive(fd, 1);
+	ok(starts("HTTP/1.1 200 "), "old ones are served");
+	close(fd);
+	close(late);
+}
+
+int main(void)
+{
+	struct http_opts o = opts();
+	struct fail fail = {0};
+	signal(SIGPIPE, SIG_IGN);
+	if (http_create(&o, &h, &fail) != OK) {
+		printf("Bail out! %s\n", fail.text);
+		return 1;
+	}
+	test_loading();
+	test_health();
+	test_methods();
+	test_ids();
+	test_framing();
+	test_garbage();
+	test_large();
+	test_endless_headers();
+	test_slow();
+	test_pipelining();
+	test_truncated();
+	test_unix();
+	test_listen();
+	int fd = dial(); /* one that is open at the end */
+	http_destroy(h);
+	close(fd);
+	return tap_done();
+}
