@@ -70,6 +70,8 @@ void call_submit(struct conn *c)
 	}
 	struct request *r = api_call_request(c->call);
 	r->user = c;
+	if (c->http->opts.request_timeout_us)
+		r->deadline_us = c->arrival_us + c->http->opts.request_timeout_us;
 	c->has_ref = false;
 	if (sched_submit(c->http->sched, r, &c->fail) != OK) {
 		request_unref(r);

@@ -333,9 +333,14 @@ static void draw(struct sched *s, struct sched_choice *c, const float *logits,
 		 int64_t now_us)
 {
 	struct fail f = {0};
-	if (choice_draw(c, logits, &s->emit) != OK) {
-		fail_set(&f, E_BACKEND, "the model's output is not a number");
-		s->is_bad_step = true;
+	enum status st = choice_draw(c, logits, &s->emit);
+	if (st != OK) {
+		/* Only the model's fault speaks against the backend: a client must
+		 * not be able to bring the health down. */
+		s->is_bad_step |= st == E_BACKEND;
+		fail_set(&f, st, st == E_BACKEND
+			 ? "the model's output is not a number"
+			 : "bias, penalties and bans leave no token to choose");
 		sched_end_failed(s, c->r, &f);
 		return;
 	}

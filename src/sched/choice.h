@@ -77,8 +77,8 @@ void choice_history(const struct sched_choice *c, struct ids *out);
 struct engine_slice choice_slice(const struct sched_choice *c, int n_max);
 
 /* Draw the next token from logits (V), emit it with its text, and its end if it
- * is the last: finish is set then, the state is the caller's. E_BACKEND when the
- * logits are broken. */
+ * is the last: finish is set then, the state is the caller's. As sampler_next:
+ * E_BACKEND, E_INVAL. */
 enum status choice_draw(struct sched_choice *c, const float *logits,
 			struct emit *em) MUST_USE;
 /* No next token: emit what is held back; finish is FINISH_LENGTH. */

@@ -94,7 +94,7 @@ struct request {
 	int n_prompts, n; /* choices = n_prompts * n */
 	struct sampler_params sampling;
 	int32_t max_tokens; /* output tokens a choice; 0: what the context leaves */
-	int32_t min_tokens;
+	int32_t min_tokens; /* no stop id before; a stop string ends it all the same */
 	const int32_t *stop_ids; /* eos and stop_token_ids */
 	int n_stop_ids;
 	bool ignore_eos;     /* stop_ids do not end a choice */

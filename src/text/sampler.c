@@ -469,7 +469,7 @@ enum status sampler_next(struct sampler *s, const float *logits,
 	if (x == logits)
 		max = raw_max;
 	else if (!softmax_max(x, s->n_vocab, &max))
-		return E_BACKEND;
+		return E_INVAL;
 
 	out->n_top = 0;
 	out->logprob = 0;

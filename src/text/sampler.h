@@ -53,7 +53,8 @@ void sampler_add_prompt(struct sampler *s, const int32_t *ids, size_t n);
 void sampler_add_output(struct sampler *s, int32_t id);
 /* Ids in `banned` cannot be drawn (eos before min_tokens). E_BACKEND when
  * the logits hold a NaN, +inf or no finite value: a broken kernel is not a token.
- * Nothing has changed then, the generator included. */
+ * E_INVAL when bans, bias and penalties leave no token, or logits no longer finite:
+ * the client's doing. Nothing has changed then, the generator included. */
 enum status sampler_next(struct sampler *s, const float *logits /* (V) */,
 			 const int32_t *banned, int n_banned,
 			 struct sampled *out) MUST_USE;

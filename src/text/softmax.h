@@ -11,7 +11,7 @@
  * finite. */
 bool softmax_max(const float *x, int32_t n, float *out_max);
 /* out[i] = exp((x[i] - max) * inv_t); returns their sum. out may be x. Exact to
- * about 2 ulp; 0 below exp(-87). */
+ * about 1.5e-7 of itself; 0 below exp(-87). */
 double softmax_weights(const float *x, int32_t n, float max, float inv_t,
 		       float *out);
 /* The sum alone, at inv_t 1: log of it plus max is the log of the partition. */

@@ -101,7 +101,8 @@ class Stream:
 
 
 class Halod:
-    def __init__(self, wait=True, model=MODEL, **settings):
+    def __init__(self, wait=True, model=MODEL, wrap=(), popen={}, **settings):
+        """wrap: a command that is to execute halod; popen: how it is started."""
         self.dir = tempfile.mkdtemp(prefix="halod-test-")
         self.lines, self.news = [], threading.Condition()
         settings = {"host": "127.0.0.1", "port": 0, "threads": 2, **settings}
@@ -110,8 +111,8 @@ class Halod:
             for key, value in settings.items():
                 f.write("%s = %s\n" % (key, value))
         self.process = subprocess.Popen(
-            [PROGRAM, "-c", conf, "--model", model],
-            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+            [*wrap, PROGRAM, "-c", conf, "--model", model],
+            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **popen)
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()
         line = self.wait_log(r"listening on \S+")

@@ -133,11 +133,32 @@ static void test_collisions(void)
 	kvcache_destroy(kv);
 }
 
+/* One page of tokens over and over: only the prefix tells the pages apart. */
+static void test_repetition(void)
+{
+	enum { N = 300 };
+	struct kvcache *kv = make(N, true);
+	kvcache_prefix names[N + 1] = {KVCACHE_ROOT}, found;
+	int32_t pages[N];
+	for (int i = 0; i < N; i++) {
+		pages[i] = take_with(kv, AB);
+		names[i + 1] = kvcache_publish(kv, pages[i], names[i]);
+	}
+	int right = 0;
+	for (int i = 0; i < N; i++)
+		right += kvcache_find(kv, names[i], AB, &found) == pages[i] &&
+			 found == names[i + 1];
+	is_int(right, N, "each repetition is found after the one before it");
+	is_int(kvcache_find(kv, names[N], AB, &found), -1, "and none after the last");
+	kvcache_destroy(kv);
+}
+
 int main(void)
 {
 	test_take_release();
 	test_prefix_chain();
 	test_kept_pages();
 	test_collisions();
+	test_repetition();
 	return tap_done();
 }

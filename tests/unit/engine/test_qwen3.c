@@ -383,7 +383,18 @@ static void test_refusals(const char *dir)
 	is_int(engine_create(m, b, &o, &e, &fail), E_FORMAT, "experts of another size");
 	ok(strstr(fail.text, "experts.0.gate_proj") != NULL, "named: %s", fail.text);
 	m->config.expert_dim /= 2;
-	strcpy(m->config.arch, "llama");
+
+	m->config.sparse_step = 2;
+	is_int(engine_create(m, b, &o, &e, &fail), E_MISSING, "every second layer dense");
+	ok(strstr(fail.text, "layers.0.mlp.gate_proj") != NULL, "layer 0: %s", fail.text);
+	m->config.sparse_step = 1;
+	int32_t dense[] = {7, 3};
+	m->config.dense_layers = dense;
+	m->config.n_dense_layers = 2;
+	is_int(engine_create(m, b, &o, &e, &fail), E_MISSING, "layers 3 and 7 dense");
+	ok(strstr(fail.text, "layers.3.mlp.gate_proj") != NULL, "layer 3: %s", fail.text);
+	m->config.n_dense_layers = 0;
+	snprintf(m->config.arch, sizeof m->config.arch, "llama");
 	is_int(engine_create(m, b, &o, &e, &fail), E_UNSUPPORTED,
 	       "an architecture that is none here: %s", fail.text);
 	backend_destroy(b);
@@ -399,6 +410,9 @@ int main(int argc, char **argv)
 	char dir[1024];
 	snprintf(dir, sizeof dir, "%s", tap_src("models/halo-tiny"));
 	test_reference(dir, true);
+	/* Untrained, but of other kinds: dense in bf16; int4 with zero points. */
+	test_reference(tap_src("tests/golden/models/qwen3-bf16"), false);
+	test_reference(tap_src("tests/golden/models/qwen3moe-ct-asym"), false);
 	read_texts(dir);
 	test_batches(dir);
 	test_prefix_and_fork(dir);

@@ -54,6 +54,8 @@ static const struct row rows[] = {
 	 .reasoning = "</thx", .content = "z"},
 	{.name = "white space inside reasoning", .text = "<think>a \n\n\t b \n</think>",
 	 .reasoning = "a \n\n\t b", .content = ""},
+	{.name = "white space behind a near miss", .text = "<think>a</ \n</think>b",
+	 .reasoning = "a</", .content = "b"},
 	{.name = "only white space", .text = " \n", .reasoning = "", .content = " \n"},
 	{.name = "no splitting", .text = "<think>a</think>b", .raw = true,
 	 .reasoning = "", .content = "<think>a</think>b"},

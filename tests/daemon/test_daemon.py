@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon as a process: settings, exit codes, signals, systemd."""
+import json
+import os
+import signal
+import socket
+import tempfile
+import traceback
+
+from daemon import MODEL, SRCDIR, Daemon, Tap, run
+
+
+def test_command_line(t, tmp):
+    code, out, err = run("--version")
+    t.ok(code == 0 and out.startswith("halod ") and not err, "--version", out + err)
+    code, out, _ = run("--help")
+    t.ok(code == 0 and "--max-queue N" in out, "--help", out)
+    code, out, _ = run("-c", "/dev/null", "--print-config")
+    with open(os.path.join(SRCDIR, "conf/halod.conf"), encoding="utf-8") as f:
+        t.equal(out, f.read(), "--print-config is conf/halod.conf")
+    code, out, _ = run("-c", os.path.join(SRCDIR, "conf/halod.conf"), "--check-config")
+    t.equal(code, 0, "--check-config accepts conf/halod.conf")
+
+    conf = os.path.join(tmp, "wrong.conf")
+    with open(conf, "w", encoding="utf-8") as f:
+        f.write("port = 1\nmax_que = 3\n")
+    t.equal(run("-c", conf, "--check-config")[0], 2, "a wrong file exits 2")
+    code, _, err = run("-c", conf)
+    t.equal((code, err), (2, f"halod: error: {conf}:2: unknown key \"max_que\"; did you "
+                             "mean max_queue?\n"), "so does a start with it, and says why")
+    t.equal(run("--prot", "1")[0], 2, "an unknown flag exits 2")
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        code = run("--help", stdout=full, capture_output=False)[0]
+    t.equal(code, 1, "--help onto a full disk exits 1")
+
+
+def test_failed_starts(t, tmp):
+    base = ("-c", "/dev/null", "--port", "0")
+    code, _, err = run(*base, "--model", tmp)
+    t.ok(code == 3 and tmp in err, "a folder without a model exits 3 and is named", err)
+    code, _, err = run(*base, "--model", "/nonexistent")
+    t.ok(code == 3 and "/nonexistent" in err, "so does no folder", err)
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = str(s.getsockname()[1])
+        code, _, err = run("-c", "/dev/null", "--port", port, "--model", MODEL)
+    t.ok(code == 4 and port in err, "an address in use exits 4 and is named", err)
+    code, _, err = run(*base, "--unix-socket", tmp + "/no/such/folder/s")
+    t.equal(code, 4, "a unix socket that cannot be had exits 4")
+
+
+def test_loading(t, tmp):
+    """A model whose config.json is a FIFO that nobody writes loads for ever."""
+    model = os.path.join(tmp, "slow")
+    os.mkdir(model)
+    os.mkfifo(os.path.join(model, "config.json"))
+    with Daemon(model=model, wait=False) as d:
+        a = d.chat()
+        t.ok(a.status == 503 and "Loading" in a.error["message"] and
+             a.headers["Retry-After"], "API routes answer 503 while loading", a.body)
+        t.equal(d.get("/health").status, 200, "the process is healthy")
+        t.equal(d.get("/health?ready").status, 503, "but not ready")
+        t.ok(not any("READY=1" in m for m in d.told_until_now()),
+             "systemd is not told READY=1")
+        d.terminate()
+        t.equal(d.wait(), 0, "SIGTERM while loading exits 0")
+
+
+def test_serving(t, tmp):
+    with Daemon(env={"WATCHDOG_USEC": "2000000"}) as d:
+        ready = d.told("READY=1")
+        t.ok("STATUS=Serving halo-tiny" in ready, "READY=1 and a status", ready)
+        d.told("WATCHDOG=1")
+        t.ok(True, "the watchdog is fed")
+        t.equal(d.chat(max_tokens=1).status, 200, "answers")
+        t.equal(d.metrics()['engine_state{state="ready"}'], 1, "metrics know the state")
+        t.ok(d.metrics()["model_load_seconds"] > 0, "and how long the model took")
+        d.process.send_signal(signal.SIGHUP)
+        d.wait_log("SIGHUP")
+        t.equal(d.get("/health").status, 200, "SIGHUP changes nothing")
+        d.terminate()
+        t.equal(d.wait(), 0, "SIGTERM exits 0")
+        t.ok(any("STOPPING=1" in m and "EXTEND_TIMEOUT_USEC=" in m
+                 for m in d.told_until_now()),
+             "systemd hears of the stop, and how long it may last")
+
+
+def test_drain(t, tmp):
+    with Daemon() as d:
+        stream = d.stream(max_tokens=400, ignore_eos=True)
+        events = stream.events()
+        next(events)
+        d.terminate()
+        d.wait_log("draining: 1 requests")
+        t.equal(d.get("/health?ready").status, 503, "a draining daemon is not ready")
+        a = d.chat()
+        t.ok(a.status == 503 and a.headers["Retry-After"],
+             "nor does it take new requests", a.body)
+        t.equal(list(events)[-1], "[DONE]", "the running stream ends as it should")
+        t.equal(d.wait(), 0, "then the daemon exits 0")
+
+
+def test_drain_timeout(t, tmp):
+    with Daemon(drain_timeout="200ms") as d:
+        stream = d.long_stream()
+        d.terminate()
+        last = list(stream.events())[-1]
+        t.ok("error" in last, "after drain_timeout a stream ends with an error", last)
+        t.equal(d.wait(), 0, "and the daemon exits 0")
+        d.wait_log("drain_timeout is over, ending 1 requests")
+
+
+def test_request_timeout(t, tmp):
+    with Daemon(request_timeout="300ms") as d:
+        last = list(d.long_stream().events())[-1]
+        t.ok("error" in last and last["error"]["code"] == "timeout",
+             "request_timeout ends a stream with an error", last)
+        t.equal(d.chat(max_tokens=1).status, 200, "a request that is in time is served")
+
+
+def test_second_signal(t, tmp):
+    with Daemon() as d:
+        stream = d.long_stream()
+        d.process.send_signal(signal.SIGINT)
+        d.wait_log("draining")
+        d.process.send_signal(signal.SIGINT)
+        t.equal(d.wait(), 6, "a second signal exits 6")
+        stream.close()
+
+
+def test_stalled(t, tmp):
+    """An idle engine beats a few times a second: a limit of 1 ms is passed at once, as
+    a hung device passes a sensible one."""
+    with Daemon(heartbeat_stall="1ms", wait=False) as d:
+        t.equal(d.wait(), 5, "a stalled engine exits 5")
+        t.ok(any("no sign of life" in line for line in d.lines if line), "and says so")
+    with Daemon(heartbeat_stall="0", env={"WATCHDOG_USEC": "1"}) as d:
+        alive = [d.get("/health").status for _ in range(20)]
+        t.equal(alive, [200] * 20, "heartbeat_stall = 0 never gives up")
+        t.ok("WATCHDOG=1" not in d.told_until_now(),
+             "but the watchdog is not fed from a heartbeat that is too old")
+        d.terminate()
+        t.equal(d.wait(), 0, "and it stops as usual")
+
+
+def test_unix_socket(t, tmp):
+    path = os.path.join(tmp, "halod.sock")
+    with Daemon(unix_socket=path) as d:
+        t.equal(d.get("/health").status, 200, "unix socket")
+        d.terminate()
+        t.equal(d.wait(), 0, "stops")
+        t.ok(not os.path.exists(path), "the socket is removed")
+    with Daemon(unix_socket=path) as d:
+        stream = d.long_stream()
+        d.terminate()
+        d.wait_log("draining")
+        d.terminate()
+        t.equal(d.wait(), 6, "second signal")
+        t.ok(not os.path.exists(path), "the socket is removed then, too")
+        stream.close()
+
+
+def test_socket_activation(t, tmp):
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        with Daemon(listen=s, port=1) as d:
+            t.equal(d.get("/health").status, 200, "serves the socket of systemd")
+            d.terminate()
+            t.equal(d.wait(), 0, "stops")
+
+
+def test_names(t, tmp):
+    with Daemon(model="") as d:
+        t.equal(d.get("/v1/models").json["data"][0]["id"], "halo-tiny",
+                "without a setting, the model that comes with halod")
+    with Daemon(model_name='"tiny \\"1\\""', aliases='"gpt-4, gpt-5"',
+                log_format="json") as d:
+        a = d.chat(model="gpt-5", max_tokens=1)
+        t.equal((a.status, a.json["model"]), (200, 'tiny "1"'),
+                "an alias is served under the model's own name")
+        t.equal(d.chat(model="gpt-6").status, 404, "another name is not")
+        d.terminate()
+        d.wait()
+        t.ok(all(json.loads(line) for line in d.lines if line),
+             "every line of a JSON log is JSON")
+
+
+def main():
+    t = Tap()
+    tests = [f for name, f in globals().items() if name.startswith("test_")]
+    for test in tests:
+        with tempfile.TemporaryDirectory(prefix="halod-test-") as tmp:
+            try:
+                test(t, tmp)
+            except Exception:
+                t.ok(False, test.__name__, traceback.format_exc())
+    t.done()
+
+
+main()
