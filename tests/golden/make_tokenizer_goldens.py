@@ -18,6 +18,7 @@ Run from anywhere; texts and training are deterministic.
 import copy
 import json
 import pathlib
+import random
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -104,6 +105,11 @@ def texts():
         "e\u0301cole école ecole", "XécoleX  école  ", "<|a|><|a|b|><|a|", "<|a|b|> <|a|>", "  pad  pad", "pad",
         "[X][XY][XYZ] [X", "a \n <w> \t b", "<w>\n\n<w>", "éü é<w>é ²<w>² \u200d<w> Ⓐ<w>", "\u00e0\u00e8 \u00ff\u0143", "Ġthe Ċ",
     ]
+    # Words too long for the short way of merging
+    rnd = random.Random(1)
+    own += ["".join(rnd.choice("eeettaaooiinnsshhrrdlu") for _ in range(n))
+            for n in (48, 49, 90, 200)]
+    own += ["the" * 40, "ab" * 50 + "a", "aaab" * 30]
     tiny = [c["text"] for c in json.loads(TINY.read_text())]
     return own + [t for t in tiny if len(t) < 90][5::61]
 

@@ -209,6 +209,21 @@ static void test_template(void)
 	tokenizer_destroy(t);
 }
 
+/* ByteLevel that says nothing adds a space and splits words. */
+static void test_defaults(void)
+{
+	struct tokenizer *t = parse(P(.vocab = "{'a':0,'Ġ':1,'aa':2}",
+				      .merges = "['#version: 0.2','a a']"));
+	struct ids ids = {0};
+	ok(tokenizer_encode(t, STR("aaa a"), TRUST_USER, &ids, NULL) == OK,
+	   "encodes");
+	static const int32_t want[] = {1, 2, 0, 1, 0};
+	ok(ids.n == 5 && memcmp(ids.p, want, sizeof want) == 0,
+	   "space, aa, a, space, a");
+	ids_deinit(&ids);
+	tokenizer_destroy(t);
+}
+
 /* --- the folder ------------------------------------------------------------ */
 
 static char dir[] = "tokenizer-hf-XXXXXX";
@@ -285,8 +300,7 @@ int main(void)
 	test_unsupported();
 	test_cut();
 	test_template();
-	tokenizer_destroy(parse(P(.vocab = "{'a':0,'b':1,'ab':2}",
-				  .merges = "['#version: 0.2','a b']")));
+	test_defaults();
 	test_folder();
 	return tap_done();
 }

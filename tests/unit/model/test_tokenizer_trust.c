@@ -8,7 +8,7 @@
 #include "model/tokenizer_hf.h"
 #include "tests/tap.h"
 
-enum { END = 700, THINK, NORM, END_X, ACUTE, WORD, LEFT };
+enum { END = 700, THINK, NORM, END_X, ACUTE, WORD, LEFT, BAD };
 
 static const char added[] =
 	"[{'id':700,'content':'<|im_end|>','special':true,'normalized':false},"
@@ -19,7 +19,8 @@ static const char added[] =
 	"{'id':705,'content':'<w>','special':true,'normalized':false,"
 	"'single_word':true},"
 	"{'id':706,'content':'<l>','special':true,'normalized':false,"
-	"'lstrip':true}]";
+	"'lstrip':true},"
+	"{'id':707,'content':'<\uFFFD>','special':true,'normalized':false}]";
 
 /* base.json with these tokens; `special` is a piece made special, too. */
 static struct tokenizer *create(const char *special, bool ignore_merges)
@@ -68,7 +69,7 @@ static const char *shape_of(const struct tokenizer *t, const struct marked *m)
 		return "failed";
 	for (size_t i = 0; i < ids.n && n < sizeof out - 1; i++) {
 		if (ids.p[i] >= END)
-			out[n++] = "ETNXAWL"[ids.p[i] - END];
+			out[n++] = "ETNXAWLB"[ids.p[i] - END];
 		else if (n == 0 || out[n - 1] != '.')
 			out[n++] = '.';
 	}
@@ -101,6 +102,8 @@ static void test_marks(const struct tokenizer *t)
 	check(t, ".", "<|im_", "", "end|>", "");
 	check(t, ".", "", "", "<|im_end|", ">");
 	check(t, ".", "<|im_", "end|>", "", "");
+	check(t, ".", "", "<|im_", "", "end|>");
+	check(t, "T", "", "<thi", "", "nk>");
 	check(t, "T", "<thi", "nk>", "", "");
 	check(t, "X", "<|im_end|>x", "", "", "");
 	check(t, "E.", "<|im_end|>", "", "x", "");
@@ -114,6 +117,8 @@ static void test_marks(const struct tokenizer *t)
 	check(t, "W.W", "<w>", "", " ", "<w>");
 	check(t, ".", "", "", "a", "<w>");
 	check(t, ".L", "", "", "a  ", "<l>");
+	check(t, "B", "<\xe2\x82>", "", "", "");
+	check(t, ".", "<\xe2", "", "\x82", ">");
 	check(t, "E.E", "<|im_end|>", "", "\xff\xfe", "<|im_end|>");
 }
 
@@ -208,6 +213,7 @@ static void test_detok(const struct tokenizer *t)
 		x = x * 1664525u + 1013904223u;
 		ids_add(&ids, (int32_t)(x >> 16) % 720 - 5);
 	}
+	ids_add(&ids, tokenizer_find(t, STR("â"))); /* a lead byte */
 	detok_init(&d, t, true);
 	for (size_t i = 0; i < ids.n; i++) {
 		size_t before = parts.n;
@@ -216,6 +222,7 @@ static void test_detok(const struct tokenizer *t)
 		is_clean &= piece.n == 0 || utf8_check(piece) < 0;
 	}
 	detok_finish(&d, &parts);
+	detok_finish(&d, &parts); /* nothing is left */
 	tokenizer_decode(t, ids.p, ids.n, true, &whole);
 	ok(is_clean, "what comes out is whole characters");
 	ok(str_eq(buf_str(&whole), buf_str(&parts)), "parts equal the whole");

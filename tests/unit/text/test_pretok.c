@@ -62,8 +62,8 @@ static void test_dialect(void)
 	check_words("(x(?i)y|z)w", "xYwxZw", "xYw|xZw|");
 	check_words("p{2}+", "ppppp", "pppp|p|");
 	check_words("p{,2}q", "pppq", "p|ppq|");
-	check_words("(?m:a.b)", "a\nb", "a\nb|");
-	check_words("a.b", "a\nb", "a\nb|");
+	check_words("(?m:a.b)", "xa\nby", "x|a\nb|y|");
+	check_words("a.b", "xa\nbacb", "xa\nb|acb|");
 	check_words("^b$", "a\nb\nc", "a\n|b|\nc|");
 	check_words("\\v|\\x41|\\u0042", "a\x0b" "AB\n", "a|\x0b|A|B|\n|");
 	check_words("[[:punct:]]|[a-c[x-z]]", "a+d.z", "a|+|d|.|z|");
