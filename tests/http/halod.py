@@ -105,6 +105,7 @@ class Halod:
         """wrap: a command that is to execute halod; popen: how it is started."""
         self.dir = tempfile.mkdtemp(prefix="halod-test-")
         self.lines, self.news = [], threading.Condition()
+        self.is_terminated = False
         settings = {"host": "127.0.0.1", "port": 0, "threads": 2, **settings}
         conf = os.path.join(self.dir, "halod.conf")
         with open(conf, "w") as f:
@@ -235,7 +236,10 @@ class Halod:
     # --- end ---------------------------------------------------------------
 
     def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
+        """Once: a second signal would cut the drain short."""
+        if not self.is_terminated and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.is_terminated = True
 
     def wait(self):
         code = self.process.wait(PATIENCE)
@@ -244,8 +248,7 @@ class Halod:
 
     def stop(self):
         """SIGTERM and the exit status; a sanitizer's report is one, too."""
-        if self.process.poll() is None:
-            self.terminate()
+        self.terminate()
         try:
             code = self.wait()
         finally:
