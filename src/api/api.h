@@ -55,8 +55,8 @@ bool api_call_is_stream(const struct api_call *c);
 
 /* Turn one event into response bytes, appended; none may follow the last. Stream:
  * whole SSE frames; a choice's first one comes with its first token. Not stream:
- * nothing until EVENT_DONE, then the JSON object. After EVENT_FAILED: an SSE error frame, or
- * the JSON error object whose HTTP status is api_call_status. */
+ * nothing until EVENT_DONE, then the JSON object. After EVENT_FAILED: an SSE error
+ * frame, or the JSON error object whose HTTP status is api_call_status. */
 void api_call_on_event(struct api_call *c, const struct event *e,
 		       struct buf *out);
 bool api_call_is_done(const struct api_call *c);

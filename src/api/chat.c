@@ -34,6 +34,7 @@ static enum status read_tools(const struct json_node *body, struct arena *a,
 		struct json_node tool = json_read_item(&at, i);
 		st = messages_check_function(&tool, fail);
 	}
+	/* What may not be called is better not shown. */
 	if (st == OK && n > 0 && str_is(how, "auto"))
 		*out = value_of_json(a, at.v);
 	return st;
@@ -66,6 +67,7 @@ static enum status read_globals(const struct json_node *body, struct arena *a,
 	return st;
 }
 
+/* A count without the switch is a client's mistake that it would not notice. */
 static enum status read_logprobs(const struct json_node *body,
 				 struct sampler_params *s, struct fail *fail)
 {
@@ -137,6 +139,7 @@ enum status chat_read(const struct json_node *body, struct api_call *c,
 	enum status st = read_logprobs(body, &c->request->sampling, fail);
 	if (st != OK)
 		return st;
+	/* Values of the template: many times the body, and gone when it is rendered. */
 	struct arena scratch;
 	arena_init(&scratch, 0);
 	st = render(body, c, &scratch, fail);
