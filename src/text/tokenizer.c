@@ -10,9 +10,10 @@
  * merges see the text as if one had written all of it.
  *
  * Control tokens come out of those searches only. Merging cannot make one, even
- * where the vocabulary could spell it (see bpe_add_merge), with one exception: a
- * special token that is a single byte of the alphabet (some models pad with "!")
- * is that byte.
+ * where the vocabulary could spell it (see bpe_add_merge), with two exceptions that
+ * no known model has harm from: a special token that is a single byte of the
+ * alphabet (some pad with "!") is that byte, and a model whose alphabet has gaps says
+ * its unknown token there.
  */
 #include "text/tokenizer.h"
 
