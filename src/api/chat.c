@@ -121,7 +121,7 @@ static enum status render(const struct json_node *body, struct api_call *c,
 	if (st == OK) {
 		set_outparse(c->api, &prompt, &c->request->parse);
 		prompt_alloc(c->request, 1);
-		st = prompt_encode(c, 0, &prompt, fail);
+		st = prompt_encode(c, 0, &prompt, false, fail);
 	}
 	marked_deinit(&prompt);
 	if ((st == E_TEMPLATE || st == E_LIMIT) && fail && !fail->param[0])

@@ -154,7 +154,7 @@ def test_unix_socket(t, tmp):
         stream = d.long_stream()
         d.terminate()
         d.wait_log("draining")
-        d.terminate()
+        d.process.send_signal(signal.SIGTERM)
         t.equal(d.wait(), 6, "second signal")
         t.ok(not os.path.exists(path), "the socket is removed then, too")
         stream.close()
