@@ -8,7 +8,7 @@ import socket
 
 from halod import run, read_all
 
-PROMPT = "tell me more about it " * 300  # at a token a step, seconds of prefill
+PROMPT = "tell me more about it " * 500  # at a token a step, seconds of prefill
 
 
 def idle(d):
@@ -143,7 +143,7 @@ def test_keepalive(t, d):
     t.ok(events[-1] == "[DONE]" and len(events) > 2, "then its answer", events)
     s = d.stream("another " + PROMPT, max_tokens=2)
     t.equal(comments(d, s, 1), [": keepalive"], "so does one in prefill")
-    t.equal(list(s.events())[-1], "[DONE]", "which ends well")
+    s.close()
     idle(d)
 
 
