@@ -86,8 +86,8 @@ def test_serving(t, tmp):
 
 
 def test_drain(t, tmp):
-    with Daemon() as d:
-        stream = d.stream(max_tokens=400, ignore_eos=True)
+    with Daemon(drain_timeout="10m") as d:
+        stream = d.stream(max_tokens=300, ignore_eos=True)
         events = stream.events()
         next(events)
         d.terminate()
