@@ -77,6 +77,7 @@ struct loop {
 	int64_t watchdog_us; /* 0: none */
 	uint64_t tick_ms;    /* once loaded */
 	int told_permille;   /* progress that was shown last */
+	bool is_late;        /* LAST_BYTES_MS are over, and the engine is not */
 	bool is_tty;
 	char address[200];   /* for messages: "http://127.0.0.1:8080" */
 };
@@ -147,23 +148,22 @@ static void start_stopping(struct loop *l)
 	uv_timer_start(&l->deadline, on_deadline, LAST_BYTES_MS, 0);
 }
 
+/* Nobody works for us any more on another thread. */
+static bool can_end(struct loop *l)
+{
+	int news = atomic_load(&l->news);
+	return l->n_jobs == 0 &&
+	       (news == NEWS_ENGINE_OVER || news == NEWS_LOAD_FAILED);
+}
+
 /* Called after whatever may have finished the last thing to wait for. */
 static void advance_end(struct loop *l)
 {
-	bool is_answered = http_active(l->http) == 0 && l->n_jobs == 0;
-	if (l->phase == DRAINING && is_answered)
+	bool is_answered = http_active(l->http) == 0;
+	if (l->phase == DRAINING && is_answered && l->n_jobs == 0)
 		start_stopping(l);
-	int news = atomic_load(&l->news);
-	bool is_engine_over = news == NEWS_ENGINE_OVER || news == NEWS_LOAD_FAILED;
-	if (l->phase == STOPPING && is_engine_over && is_answered)
+	if (l->phase == STOPPING && is_answered && can_end(l))
 		uv_stop(&l->uv);
-}
-
-static void on_engine_late(uv_timer_t *t)
-{
-	struct loop *l = t->data;
-	log_error("the engine does not end its step; leaving without it");
-	leave(l, EXIT_CODE_STALLED);
 }
 
 static void on_deadline(uv_timer_t *t)
@@ -173,18 +173,22 @@ static void on_deadline(uv_timer_t *t)
 		log_warn("drain_timeout is over, ending %d requests",
 			 http_active(l->http));
 		start_stopping(l);
-	} else if (atomic_load(&l->news) == NEWS_LOADED || l->n_jobs > 0) {
-		uv_timer_start(t, on_engine_late, ENGINE_END_MS, 0);
-	} else {
+	} else if (can_end(l)) {
 		uv_stop(&l->uv); /* clients that do not read are left behind */
+	} else if (!l->is_late) {
+		l->is_late = true;
+		uv_timer_start(t, on_deadline, ENGINE_END_MS, 0);
+	} else {
+		log_error("the engine does not end its step; leaving without it");
+		leave(l, EXIT_CODE_STALLED);
 	}
 }
 
 static void start_draining(struct loop *l)
 {
 	int n = http_active(l->http);
-	log_info("draining: %d requests, at most %lld s", n,
-		 (long long)(l->config->drain_timeout / 1000000));
+	log_info("draining: %d requests, at most %.1f s", n,
+		 (double)l->config->drain_timeout * 1e-6);
 	l->phase = DRAINING;
 	atomic_store(&l->health.state, HEALTH_DRAINING);
 	/* drain_timeout may be longer than the unit's TimeoutStopSec. */
@@ -348,7 +352,7 @@ static void on_tick(uv_timer_t *t)
 	}
 	int64_t stall_us = l->config->heartbeat_stall;
 	if (l->phase == STOPPING)
-		return; /* on_engine_late looks after the engine now */
+		return; /* the deadline looks after the engine now */
 	if (stall_us > 0 && health_is_stalled(&l->health, now_us(), stall_us)) {
 		log_error("the engine has shown no sign of life for %lld s; leaving",
 			  (long long)(stall_us / 1000000));
@@ -410,6 +414,8 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.listen_fd = fd,
 		.max_connections = (int)c->max_connections,
 		.max_body_bytes = (size_t)c->max_body,
+		.max_queue = (int)c->max_queue,
+		.request_timeout_us = c->request_timeout,
 		.keepalive_s = (int)(c->keepalive / 1000000),
 		.idle_s = (int)(c->idle_timeout / 1000000),
 		.stall_s = (int)(c->stall_timeout / 1000000),

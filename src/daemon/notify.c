@@ -8,6 +8,7 @@
 #include "daemon/notify.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,6 +15,7 @@ void answer_set(struct conn *c, int status, const char *type, struct buf *body)
 	buf_deinit(&c->answer.body);
 	c->answer.body = *body;
 	*body = (struct buf){0};
+	watch_remove(c); /* from here libmicrohttpd sees the client */
 	conn_set_state(c, CONN_ANSWERING);
 }
 

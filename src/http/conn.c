@@ -48,6 +48,27 @@ void conn_set_state(struct conn *c, enum conn_state to)
 
 /* --- birth ---------------------------------------------------------------------- */
 
+static void set_client(struct conn *c)
+{
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(
+		c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *a = i ? i->client_addr : NULL;
+	char ip[INET6_ADDRSTRLEN] = "";
+	if (a && a->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)a;
+		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof ip);
+		snprintf(c->client, sizeof c->client, "%s:%d", ip,
+			 ntohs(in->sin_port));
+	} else if (a && a->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in = (const void *)a;
+		inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof ip);
+		snprintf(c->client, sizeof c->client, "[%s]:%d", ip,
+			 ntohs(in->sin6_port));
+	} else {
+		snprintf(c->client, sizeof c->client, "unix");
+	}
+}
+
 struct conn *conn_create(struct http *h, struct sock *s,
 			 struct MHD_Connection *mhd, const char *target)
 {
@@ -63,6 +84,7 @@ struct conn *conn_create(struct http *h, struct sock *s,
 		.max_total = BODIES_MAX * h->opts.max_body_bytes,
 	};
 	s->conn = c;
+	set_client(c);
 	LIST_INSERT_HEAD(&h->conns, c, link);
 	return c;
 }
@@ -92,27 +114,6 @@ static void set_id(struct conn *c)
 	size_t n = (size_t)snprintf(c->id, sizeof c->id, "req-");
 	for (size_t i = 0; i < sizeof r; i++, n += 2)
 		snprintf(c->id + n, sizeof c->id - n, "%02x", r[i]);
-}
-
-static void set_client(struct conn *c)
-{
-	const union MHD_ConnectionInfo *i = MHD_get_connection_info(
-		c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	const struct sockaddr *a = i ? i->client_addr : NULL;
-	char ip[INET6_ADDRSTRLEN] = "";
-	if (a && a->sa_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)a;
-		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof ip);
-		snprintf(c->client, sizeof c->client, "%s:%d", ip,
-			 ntohs(in->sin_port));
-	} else if (a && a->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *in = (const void *)a;
-		inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof ip);
-		snprintf(c->client, sizeof c->client, "[%s]:%d", ip,
-			 ntohs(in->sin6_port));
-	} else {
-		snprintf(c->client, sizeof c->client, "unix");
-	}
 }
 
 /* --- headers -------------------------------------------------------------------- */
@@ -168,7 +169,6 @@ void conn_begin(struct conn *c, const char *target, const char *method,
 	c->http->n_active++;
 	snprintf(c->method, sizeof c->method, "%s", method);
 	set_id(c);
-	set_client(c);
 	if (framing_check(c->mhd, version, &framing, &c->fail) != OK) {
 		answer_fail(c, &c->fail);
 		return;

@@ -89,11 +89,12 @@ struct conn {
 	struct body body;
 	struct fail fail;
 
-	/* call.c; while is_offloaded the worker alone touches the first six, body
-	 * and fail */
+	/* call.c; while is_offloaded the worker alone touches the first seven, body,
+	 * fail and, for a text_fn, stream.buf */
 	const struct api *api;
 	struct api_call *call;
 	int kind; /* enum api_kind */
+	api_text_fn text_fn; /* answers without the engine; NULL: a call */
 	enum status parsed;
 	bool has_ref; /* the reference that sched_submit will take */
 	bool is_offloaded;
@@ -139,10 +140,16 @@ void page_metrics(struct conn *c);
 void page_version(struct conn *c);
 void page_models(struct conn *c);
 void page_model(struct conn *c);
+void page_props(struct conn *c);
+void page_slots(struct conn *c);
+void page_embeddings(struct conn *c);
 
-/* --- call.c: handlers that make the engine work ---------------------------------- */
+/* --- call.c: handlers that parse a body, and most make the engine work ------------ */
 void call_chat(struct conn *c);
 void call_completion(struct conn *c);
+void call_tokenize(struct conn *c);
+void call_detokenize(struct conn *c);
+void call_apply_template(struct conn *c);
 void call_submit(struct conn *c); /* PARSING, and the worker is done */
 void call_drain(struct conn *c);  /* the request has events */
 void call_cancel(struct conn *c);

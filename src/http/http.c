@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libmicrohttpd without a thread of its own: it lives in its epoll descriptor, which
- * the owner's loop watches, and does everything inside MHD_run. Three habits of it
+ * the owner's loop watches, and does everything inside MHD_run. Four habits of it
  * shape this file (0.9.75 and 1.0 alike):
  *   - a resumed connection waits for the next MHD_run, and neither the descriptor nor
  *     MHD_get_timeout say so: needs_run does
  *   - nothing may be suspended when the daemon is stopped
  *   - its idle timeout starts again with every byte, so a client that sends one byte
  *     a minute would keep its place for ever: conn_tick and tick look at the whole
+ *   - its epoll is edge-triggered and it reads once an edge: where the last bytes and
+ *     the end of a connection come together it sees the bytes only, and would keep
+ *     the dead connection until its idle timeout: tick looks for such ends
  */
 #include "http/http.h"
 
@@ -274,6 +277,18 @@ int http_timeout_ms(const struct http *h)
 	return (int)ms;
 }
 
+/* The client has sent its last byte, libmicrohttpd has read it, and it was not the end
+ * of a request. Said after two ticks only: what was read may still be under way. */
+static bool is_dead_end(struct sock *s)
+{
+	char c;
+	bool was_at_end = s->is_at_end;
+	bool is_waiting = !s->conn || s->conn->state == CONN_RECEIVING;
+	s->is_at_end = is_waiting &&
+		       recv(s->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+	return s->is_at_end && was_at_end;
+}
+
 static void tick(struct http *h)
 {
 	int64_t now = server_now(h);
@@ -283,9 +298,12 @@ static void tick(struct http *h)
 		return;
 	h->next_tick_us = now + (h->n_active > 0 ? TICK_US : 4 * TICK_US);
 	LIST_FOREACH(s, &h->socks, link) {
-		if (s->conn)
+		bool is_dead = is_dead_end(s);
+		if (s->conn && is_dead)
+			conn_drop(s->conn, END_CLIENT);
+		else if (s->conn)
 			conn_tick(s->conn, now);
-		else if (now - s->since_us > 2 * idle_us)
+		else if (is_dead || now - s->since_us > 2 * idle_us)
 			shutdown(s->fd, SHUT_RDWR);
 	}
 }

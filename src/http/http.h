@@ -22,6 +22,7 @@ struct http_opts {
 	int max_connections;
 	size_t max_body_bytes;
 	int max_queue;         /* /health?ready is 503 with so many waiting; 0: any */
+	int64_t request_timeout_us; /* from arrival to the last token; 0: none */
 	int keepalive_s;       /* SSE comment when silent for so long */
 	int idle_s;            /* connection without traffic */
 	int stall_s;           /* a reader that takes nothing for so long is dropped */

@@ -17,6 +17,7 @@ struct sock {
 	int fd;
 	int64_t since_us;  /* accepted, or its last request was over */
 	struct conn *conn; /* its current request, NULL between two */
+	bool is_at_end;    /* at the last tick there was nothing more to read */
 };
 
 struct http {

@@ -5,202 +5,195 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
+import traceback
 
-sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests"))
-from halod import MODEL, PROGRAM, SRC, TIMEOUT, Halod, done, equal, events, ok
-
-ENDLESS = {"ignore_eos": True}  # until the context is full: 4000 tokens
+from daemon import MODEL, SRCDIR, Daemon, Tap, run
 
 
-def run(*argv):
-    p = subprocess.run([PROGRAM, *argv], capture_output=True, text=True,
-                       timeout=TIMEOUT, stdin=subprocess.DEVNULL)
-    return p.returncode, p.stdout, p.stderr
-
-
-def test_command_line(tmp):
+def test_command_line(t, tmp):
     code, out, err = run("--version")
-    ok(code == 0 and out.startswith("halod ") and not err, "--version", out, err)
+    t.ok(code == 0 and out.startswith("halod ") and not err, "--version", out + err)
     code, out, _ = run("--help")
-    ok(code == 0 and "--max-queue N" in out, "--help")
+    t.ok(code == 0 and "--max-queue N" in out, "--help", out)
     code, out, _ = run("-c", "/dev/null", "--print-config")
-    with open(os.path.join(SRC, "conf/halod.conf"), encoding="utf-8") as f:
-        equal(out, f.read(), "--print-config is conf/halod.conf")
-    code, out, _ = run("-c", os.path.join(SRC, "conf/halod.conf"), "--check-config")
-    equal(code, 0, "--check-config accepts conf/halod.conf")
+    with open(os.path.join(SRCDIR, "conf/halod.conf"), encoding="utf-8") as f:
+        t.equal(out, f.read(), "--print-config is conf/halod.conf")
+    code, out, _ = run("-c", os.path.join(SRCDIR, "conf/halod.conf"), "--check-config")
+    t.equal(code, 0, "--check-config accepts conf/halod.conf")
 
     conf = os.path.join(tmp, "wrong.conf")
     with open(conf, "w", encoding="utf-8") as f:
         f.write("port = 1\nmax_que = 3\n")
-    equal(run("-c", conf, "--check-config")[0], 2, "a wrong file exits 2")
+    t.equal(run("-c", conf, "--check-config")[0], 2, "a wrong file exits 2")
     code, _, err = run("-c", conf)
-    equal((code, err), (2, f"halod: error: {conf}:2: unknown key \"max_que\"; did you "
-                           "mean max_queue?\n"), "so does a start with it, and says why")
-    equal(run("--prot", "1")[0], 2, "an unknown flag exits 2")
+    t.equal((code, err), (2, f"halod: error: {conf}:2: unknown key \"max_que\"; did you "
+                             "mean max_queue?\n"), "so does a start with it, and says why")
+    t.equal(run("--prot", "1")[0], 2, "an unknown flag exits 2")
     with open("/dev/full", "w", encoding="utf-8") as full:
-        code = subprocess.run([PROGRAM, "--help"], stdout=full, timeout=TIMEOUT).returncode
-    equal(code, 1, "--help onto a full disk exits 1")
+        code = run("--help", stdout=full, capture_output=False)[0]
+    t.equal(code, 1, "--help onto a full disk exits 1")
 
 
-def test_failed_starts(tmp):
-    code, _, err = run("-c", "/dev/null", "--port", "0", "--model", tmp)
-    ok(code == 3 and tmp in err, "a folder without a model exits 3 and is named", code, err)
-    code, _, err = run("-c", "/dev/null", "--port", "0", "--model", "/nonexistent")
-    ok(code == 3 and "/nonexistent" in err, "so does no folder", code, err)
+def test_failed_starts(t, tmp):
+    base = ("-c", "/dev/null", "--port", "0")
+    code, _, err = run(*base, "--model", tmp)
+    t.ok(code == 3 and tmp in err, "a folder without a model exits 3 and is named", err)
+    code, _, err = run(*base, "--model", "/nonexistent")
+    t.ok(code == 3 and "/nonexistent" in err, "so does no folder", err)
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = str(s.getsockname()[1])
         code, _, err = run("-c", "/dev/null", "--port", port, "--model", MODEL)
-        ok(code == 4 and port in err, "an address in use exits 4 and is named", code, err)
-    code, _, err = run("-c", "/dev/null", "--unix-socket", tmp + "/no/such/folder/s")
-    equal(code, 4, "a unix socket that cannot be had exits 4")
+    t.ok(code == 4 and port in err, "an address in use exits 4 and is named", err)
+    code, _, err = run(*base, "--unix-socket", tmp + "/no/such/folder/s")
+    t.equal(code, 4, "a unix socket that cannot be had exits 4")
 
 
-def test_loading(tmp):
+def test_loading(t, tmp):
     """A model whose config.json is a FIFO that nobody writes loads for ever."""
     model = os.path.join(tmp, "slow")
     os.mkdir(model)
     os.mkfifo(os.path.join(model, "config.json"))
-    with Halod(model=model, wait="listening on") as d:
-        status, headers, body = d.chat("hi")
-        ok(status == 503 and "Loading" in body["error"]["message"] and
-           headers["Retry-After"], "API routes answer 503 while loading", status, body)
-        equal(d.get("/health")[0], 200, "the process is healthy")
-        equal(d.get("/health?ready")[0], 503, "but not ready")
-        ok(not any("READY=1" in m for m in d.notified()), "systemd is not told READY=1")
-        d.kill()
-        equal(d.wait_exit(), 0, "SIGTERM while loading exits 0")
+    with Daemon(model=model, wait=False) as d:
+        a = d.chat()
+        t.ok(a.status == 503 and "Loading" in a.error["message"] and
+             a.headers["Retry-After"], "API routes answer 503 while loading", a.body)
+        t.equal(d.get("/health").status, 200, "the process is healthy")
+        t.equal(d.get("/health?ready").status, 503, "but not ready")
+        t.ok(not any("READY=1" in m for m in d.told_until_now()),
+             "systemd is not told READY=1")
+        d.terminate()
+        t.equal(d.wait(), 0, "SIGTERM while loading exits 0")
 
 
-def test_serving():
-    with Halod(env={"WATCHDOG_USEC": "2000000"}) as d:
-        ready = d.wait_notify("READY=1")
-        ok("STATUS=Serving halo-tiny" in ready, "READY=1 and a status", ready)
-        d.wait_notify("WATCHDOG=1")
-        ok(True, "the watchdog is fed")
-        equal(d.get("/health?ready")[0], 200, "ready")
-        status, _, body = d.chat("What is the capital of France?", max_tokens=5)
-        ok(status == 200 and body["usage"]["completion_tokens"] > 0, "answers", body)
-        metrics = d.get("/metrics")[2].decode()
-        ok('halod_engine_state{model_name="halo-tiny",state="ready"} 1' in metrics,
-           "metrics know the state")
-        d.kill(signal.SIGHUP)
+def test_serving(t, tmp):
+    with Daemon(env={"WATCHDOG_USEC": "2000000"}) as d:
+        ready = d.told("READY=1")
+        t.ok("STATUS=Serving halo-tiny" in ready, "READY=1 and a status", ready)
+        d.told("WATCHDOG=1")
+        t.ok(True, "the watchdog is fed")
+        t.equal(d.chat(max_tokens=1).status, 200, "answers")
+        t.equal(d.metrics()['engine_state{state="ready"}'], 1, "metrics know the state")
+        t.ok(d.metrics()["model_load_seconds"] > 0, "and how long the model took")
+        d.process.send_signal(signal.SIGHUP)
         d.wait_log("SIGHUP")
-        equal(d.get("/health")[0], 200, "SIGHUP changes nothing")
-        d.kill()
-        equal(d.wait_exit(), 0, "SIGTERM exits 0")
-        ok(any("STOPPING=1" in m and "EXTEND_TIMEOUT_USEC=" in m for m in d.notified()),
-           "systemd hears of the stop, and how long it may last")
+        t.equal(d.get("/health").status, 200, "SIGHUP changes nothing")
+        d.terminate()
+        t.equal(d.wait(), 0, "SIGTERM exits 0")
+        t.ok(any("STOPPING=1" in m and "EXTEND_TIMEOUT_USEC=" in m
+                 for m in d.told_until_now()),
+             "systemd hears of the stop, and how long it may last")
 
 
-def test_drain():
-    with Halod() as d:
-        stream = d.stream("Tell a long story.", max_tokens=400, ignore_eos=True)
-        got = events(stream)
-        next(got)
-        d.kill()
+def test_drain(t, tmp):
+    with Daemon(drain_timeout="10m") as d:
+        stream = d.stream(max_tokens=300, ignore_eos=True)
+        events = stream.events()
+        next(events)
+        d.terminate()
         d.wait_log("draining: 1 requests")
-        equal(d.get("/health?ready")[0], 503, "a draining daemon is not ready")
-        status, headers, body = d.chat("hi")
-        ok(status == 503 and headers["Retry-After"], "nor does it take new requests",
-           status, body)
-        chunks = list(got)
-        equal(chunks[-1], "[DONE]", "the running stream ends as it should")
-        equal(d.wait_exit(), 0, "then the daemon exits 0")
+        t.equal(d.get("/health?ready").status, 503, "a draining daemon is not ready")
+        a = d.chat()
+        t.ok(a.status == 503 and a.headers["Retry-After"],
+             "nor does it take new requests", a.body)
+        t.equal(list(events)[-1], "[DONE]", "the running stream ends as it should")
+        t.equal(d.wait(), 0, "then the daemon exits 0")
 
 
-def test_drain_timeout():
-    with Halod("--drain-timeout", "200ms") as d:
-        got = events(d.stream("Tell a long story.", **ENDLESS))
-        next(got)
-        d.kill()
-        chunks = list(got)
-        last = json.loads(chunks[-1])
-        ok("error" in last, "after drain_timeout a stream ends with an error", last)
-        equal(d.wait_exit(), 0, "and the daemon exits 0")
+def test_drain_timeout(t, tmp):
+    with Daemon(drain_timeout="200ms") as d:
+        stream = d.long_stream()
+        d.terminate()
+        last = list(stream.events())[-1]
+        t.ok("error" in last, "after drain_timeout a stream ends with an error", last)
+        t.equal(d.wait(), 0, "and the daemon exits 0")
         d.wait_log("drain_timeout is over, ending 1 requests")
 
 
-def test_second_signal():
-    with Halod() as d:
-        got = events(d.stream("Tell a long story.", **ENDLESS))
-        next(got)
-        d.kill(signal.SIGINT)
+def test_request_timeout(t, tmp):
+    with Daemon(request_timeout="300ms") as d:
+        last = list(d.long_stream().events())[-1]
+        t.ok("error" in last and last["error"]["code"] == "timeout",
+             "request_timeout ends a stream with an error", last)
+        t.equal(d.chat(max_tokens=1).status, 200, "a request that is in time is served")
+
+
+def test_second_signal(t, tmp):
+    with Daemon() as d:
+        stream = d.long_stream()
+        d.process.send_signal(signal.SIGINT)
         d.wait_log("draining")
-        d.kill(signal.SIGINT)
-        equal(d.wait_exit(), 6, "a second signal exits 6")
+        d.process.send_signal(signal.SIGINT)
+        t.equal(d.wait(), 6, "a second signal exits 6")
+        stream.close()
 
 
-def test_stalled():
-    """An idle engine beats several times a second: a limit of 1 ms is passed at once,
-    as a hung device passes a sensible one."""
-    with Halod("--heartbeat-stall", "1ms", wait=None) as d:
-        equal(d.wait_exit(), 5, "a stalled engine exits 5")
-        d.wait_log("no sign of life")
-    with Halod("--heartbeat-stall", "0", env={"WATCHDOG_USEC": "1"}) as d:
-        for _ in range(20):
-            equal_status = d.get("/health")[0]
-        equal(equal_status, 200, "heartbeat_stall = 0 never gives up")
-        ok("WATCHDOG=1" not in d.notified(),
-           "but the watchdog is not fed from a heartbeat that is too old")
-        d.kill()
-        equal(d.wait_exit(), 0, "and it stops as usual")
+def test_stalled(t, tmp):
+    """An idle engine beats a few times a second: a limit of 1 ms is passed at once, as
+    a hung device passes a sensible one."""
+    with Daemon(heartbeat_stall="1ms", wait=False) as d:
+        t.equal(d.wait(), 5, "a stalled engine exits 5")
+        t.ok(any("no sign of life" in line for line in d.lines if line), "and says so")
+    with Daemon(heartbeat_stall="0", env={"WATCHDOG_USEC": "1"}) as d:
+        alive = [d.get("/health").status for _ in range(20)]
+        t.equal(alive, [200] * 20, "heartbeat_stall = 0 never gives up")
+        t.ok("WATCHDOG=1" not in d.told_until_now(),
+             "but the watchdog is not fed from a heartbeat that is too old")
+        d.terminate()
+        t.equal(d.wait(), 0, "and it stops as usual")
 
 
-def test_unix_socket(tmp):
+def test_unix_socket(t, tmp):
     path = os.path.join(tmp, "halod.sock")
-    with Halod("--unix-socket", path) as d:
-        equal(d.get("/health")[0], 200, "unix socket")
-        d.kill()
-        equal(d.wait_exit(), 0, "stops")
-        ok(not os.path.exists(path), "the socket is removed")
-    with Halod("--unix-socket", path) as d:
-        got = events(d.stream("Tell a long story.", **ENDLESS))
-        next(got)
-        d.kill()
+    with Daemon(unix_socket=path) as d:
+        t.equal(d.get("/health").status, 200, "unix socket")
+        d.terminate()
+        t.equal(d.wait(), 0, "stops")
+        t.ok(not os.path.exists(path), "the socket is removed")
+    with Daemon(unix_socket=path) as d:
+        stream = d.long_stream()
+        d.terminate()
         d.wait_log("draining")
-        d.kill()
-        equal(d.wait_exit(), 6, "second signal")
-        ok(not os.path.exists(path), "the socket is removed then, too")
+        d.process.send_signal(signal.SIGTERM)
+        t.equal(d.wait(), 6, "second signal")
+        t.ok(not os.path.exists(path), "the socket is removed then, too")
+        stream.close()
 
 
-def test_socket_activation():
+def test_socket_activation(t, tmp):
     with socket.create_server(("127.0.0.1", 0)) as s:
-        with Halod(listen=s) as d:
-            d.address = "http://127.0.0.1:%d" % s.getsockname()[1]
-            equal(d.get("/health")[0], 200, "serves the socket of systemd")
-            d.kill()
-            equal(d.wait_exit(), 0, "stops")
+        with Daemon(listen=s, port=1) as d:
+            t.equal(d.get("/health").status, 200, "serves the socket of systemd")
+            d.terminate()
+            t.equal(d.wait(), 0, "stops")
 
 
-def test_default_model():
-    """Without a model the program finds the one that comes with it."""
-    with Halod("--model", "") as d:
-        equal(d.get("/v1/models")[2]["data"][0]["id"], "halo-tiny", "default model")
-    with Halod("--model-name", "tiny \"1\"", "--aliases", "gpt-4, gpt-5",
-               "--log-format", "json") as d:
-        status, _, body = d.chat("hi", model="gpt-5", max_tokens=1)
-        equal(status, 200, "an alias is served")
-        equal(body["model"], "tiny \"1\"", "under the model's own name")
-        ok(all(json.loads(line) for line in d.log), "every line of a JSON log is JSON")
+def test_names(t, tmp):
+    with Daemon(model="") as d:
+        t.equal(d.get("/v1/models").json["data"][0]["id"], "halo-tiny",
+                "without a setting, the model that comes with halod")
+    with Daemon(model_name='"tiny \\"1\\""', aliases='"gpt-4, gpt-5"',
+                log_format="json") as d:
+        a = d.chat(model="gpt-5", max_tokens=1)
+        t.equal((a.status, a.json["model"]), (200, 'tiny "1"'),
+                "an alias is served under the model's own name")
+        t.equal(d.chat(model="gpt-6").status, 404, "another name is not")
+        d.terminate()
+        d.wait()
+        t.ok(all(json.loads(line) for line in d.lines if line),
+             "every line of a JSON log is JSON")
 
 
 def main():
-    with tempfile.TemporaryDirectory() as tmp:
-        test_command_line(tmp)
-        test_failed_starts(tmp)
-        test_loading(tmp)
-        test_unix_socket(tmp)
-    test_serving()
-    test_drain()
-    test_drain_timeout()
-    test_second_signal()
-    test_stalled()
-    test_socket_activation()
-    test_default_model()
-    done()
+    t = Tap()
+    tests = [f for name, f in globals().items() if name.startswith("test_")]
+    for test in tests:
+        with tempfile.TemporaryDirectory(prefix="halod-test-") as tmp:
+            try:
+                test(t, tmp)
+            except Exception:
+                t.ok(False, test.__name__, traceback.format_exc())
+    t.done()
 
 
 main()

@@ -101,17 +101,19 @@ class Stream:
 
 
 class Halod:
-    def __init__(self, wait=True, model=MODEL, **settings):
+    def __init__(self, wait=True, model=MODEL, wrap=(), popen={}, **settings):
+        """wrap: a command that is to execute halod; popen: how it is started."""
         self.dir = tempfile.mkdtemp(prefix="halod-test-")
         self.lines, self.news = [], threading.Condition()
+        self.is_terminated = False
         settings = {"host": "127.0.0.1", "port": 0, "threads": 2, **settings}
         conf = os.path.join(self.dir, "halod.conf")
         with open(conf, "w") as f:
             for key, value in settings.items():
                 f.write("%s = %s\n" % (key, value))
         self.process = subprocess.Popen(
-            [PROGRAM, "-c", conf, "--model", model],
-            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+            [*wrap, PROGRAM, "-c", conf, "--model", model],
+            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **popen)
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()
         line = self.wait_log(r"listening on \S+")
@@ -234,7 +236,10 @@ class Halod:
     # --- end ---------------------------------------------------------------
 
     def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
+        """Once: a second signal would cut the drain short."""
+        if not self.is_terminated and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.is_terminated = True
 
     def wait(self):
         code = self.process.wait(PATIENCE)
@@ -243,8 +248,7 @@ class Halod:
 
     def stop(self):
         """SIGTERM and the exit status; a sanitizer's report is one, too."""
-        if self.process.poll() is None:
-            self.terminate()
+        self.terminate()
         try:
             code = self.wait()
         finally:

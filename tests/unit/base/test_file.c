@@ -50,6 +50,8 @@ static void test_refusals(const char *dir, const char *path)
 	is_int(b.n, 9, "appended");
 	is_int(file_read(dir, 5, &b, &fail), E_IO, "a folder cannot be read");
 	is_int(b.n, 9, "nothing added");
+	is_int(file_read("/dev/zero", 1 << 20, &b, &fail), E_LIMIT, "endless file");
+	is_int(b.n, 9, "what was read before the limit is given back");
 	buf_deinit(&b);
 }
 

@@ -45,8 +45,8 @@ static void test_text(void)
 	log_debug("x");
 	is_str(logged(), "", "debug is off");
 	ok(log_enabled(LOG_WARN) && !log_enabled(LOG_DEBUG), "log_enabled agrees");
-	log_warn("a\nb\x1b[31m\xff");
-	is_str(logged(), "halod: warning: a\\x0ab\\x1b[31m\xEF\xBF\xBD\n",
+	log_warn("a\nb\x1b[31m\x7f\xff");
+	is_str(logged(), "halod: warning: a\\x0ab\\x1b[31m\\x7f\xEF\xBF\xBD\n",
 	       "one event stays one line, whatever its bytes");
 
 	pretend_journal();

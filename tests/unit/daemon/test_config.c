@@ -134,6 +134,9 @@ static void test_flags(void)
 	is_str(c.model_name, "-x", "a value may look like a flag");
 	is_int(action, CONFIG_RUN, "run");
 
+	is_int(load("--port", "0", "--max-seqs", "1024", "--max-batch-tokens", "65536",
+		    NULL), OK, "both ends of a range belong to it");
+
 	is_int(load("--max-que", "1", NULL), E_CONFIG, "unknown flag");
 	is_str(fail.text, "--max-que: unknown key \"max-que\"; did you mean max_queue?",
 	       "with the nearest");
@@ -162,7 +165,7 @@ static void test_print(void)
 	is_int(file_read(tap_src("conf/halod.conf"), 1 << 20, &shipped, &fail), OK,
 	       "conf/halod.conf is there");
 	ok(str_eq(buf_str(&shipped), buf_str(&printed)),
-	   "conf/halod.conf is what --print-config prints (make docs writes it)");
+	   "conf/halod.conf is what --print-config prints (make update-conf writes it)");
 	buf_deinit(&shipped);
 
 	/* What is printed reads back as what was set. */

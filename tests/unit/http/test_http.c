@@ -442,10 +442,27 @@ static void test_truncated(void)
 	}
 	is_int(http_active(h), 0, "cut requests leave nothing behind");
 	int fd = dial();
+	settle();
 	send_all(fd, GET "\r\n", strlen(GET) + 2);
 	shutdown(fd, SHUT_WR);
 	receive(fd, 1);
 	ok(starts("HTTP/1.1 200 "), "a page is answered after a half-close");
+	for (int i = 0; i < 3; i++) {
+		settle();
+		now_us += SECOND;
+	}
+	receive(fd, 100);
+	ok(is_closed, "and then the connection is closed");
+	hang_up(fd);
+	fd = dial();
+	settle();
+	send_all(fd, parts[2], strlen(parts[2]));
+	shutdown(fd, SHUT_WR);
+	for (int i = 0; i < 3; i++) {
+		settle();
+		now_us += SECOND;
+	}
+	is_int(http_active(h), 0, "an end that comes with the last bytes is noticed");
 	hang_up(fd);
 }
 

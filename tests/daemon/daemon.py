@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""halod as systemd sees it: its messages, its sockets, its end. See tests/http/halod.py
+for the rest."""
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "http"))
+from halod import MODEL, PATIENCE, PROGRAM, SRCDIR, Halod, Tap
+
+
+def run(*argv, **more):
+    """(exit status, stdout, stderr) of halod with these arguments."""
+    p = subprocess.run([PROGRAM, *argv], stdin=subprocess.DEVNULL, text=True,
+                       timeout=PATIENCE, **{"capture_output": True, **more})
+    return p.returncode, p.stdout, p.stderr
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=PATIENCE)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Daemon(Halod):
+    """with Daemon(max_seqs=1) as d: …; env: beside the caller's own; listen: a socket
+    that halod gets as from a socket unit."""
+
+    def __init__(self, wait=True, model=MODEL, env={}, listen=None, **settings):
+        self.unix_path = settings.get("unix_socket")
+        self.listen = listen
+        self.systemd = tempfile.TemporaryDirectory(prefix="halod-systemd-")
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notify.bind(os.path.join(self.systemd.name, "notify"))
+        self.notify.settimeout(PATIENCE)
+        popen = {"env": {**os.environ, "NOTIFY_SOCKET": self.notify.getsockname(),
+                         **env}}
+        wrap = ()
+        if listen:
+            # LISTEN_PID names the process, and the shell becomes halod.
+            popen["pass_fds"] = (listen.fileno(),)
+            wrap = ("sh", "-c", 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@" 3<&%d'
+                    % listen.fileno(), "sh")
+        super().__init__(wait, model, wrap, popen, **settings)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.stop()
+        self.notify.close()
+        self.systemd.cleanup()
+
+    def connect(self):
+        if self.listen:
+            self.port = self.listen.getsockname()[1]
+        if not self.unix_path:
+            return super().connect()
+        conn = UnixConnection(self.unix_path)
+        conn.connect()
+        return conn
+
+    def told(self, text):
+        """Receive what halod tells systemd until a message holds text; that one."""
+        while True:
+            message = self.notify.recv(4096).decode()
+            if text in message:
+                return message
+
+    def told_until_now(self):
+        messages = []
+        self.notify.setblocking(False)
+        try:
+            while True:
+                messages.append(self.notify.recv(4096).decode())
+        except BlockingIOError:
+            return messages
+        finally:
+            self.notify.settimeout(PATIENCE)
