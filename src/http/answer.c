@@ -2,7 +2,6 @@
 #include <microhttpd.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "base/metrics.h"
 #include "http/conn.h"
 

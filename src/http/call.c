@@ -7,7 +7,6 @@
  * References: api_call_create gives a request with two, one of the call's and one to
  * be submitted; sched_submit takes the latter on OK only.
  */
-#include "base/alloc.h"
 #include "http/conn.h"
 
 #define OFFLOAD_BYTES (16u << 10)

@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/metrics.h"
 
 /* All bodies together may hold this many times the largest one. */
 #define BODIES_MAX 8

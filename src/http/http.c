@@ -332,5 +332,6 @@ void http_wake(struct http *h)
 	struct request *r;
 	while ((r = sched_next_ready(h->sched)))
 		call_drain(r->user);
-	server_pump(h);
+	if (h->needs_run)
+		server_pump(h);
 }
