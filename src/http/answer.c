@@ -30,6 +30,7 @@ static const char *reason_of(enum status s)
 	case E_DRAINING: return "draining";
 	case E_LOADING: return "loading";
 	case E_AUTH: return "auth";
+	case E_KEY_LIMIT: return "key_limit";
 	case E_TIMEOUT: return "timeout";
 	default: return status_http(s) == 400 ? "bad_request" : "other";
 	}
@@ -60,6 +61,7 @@ void answer_fail(struct conn *c, const struct fail *f)
 void answer_add_headers(struct conn *c, struct MHD_Response *r)
 {
 	MHD_add_response_header(r, "X-Request-Id", c->id);
+	access_add_headers(c, r);
 	/* At the end no connection is kept for a next request. Where the answer comes
 	 * before the body libmicrohttpd closes by itself. */
 	if (server_health(c->http) >= HEALTH_DRAINING)

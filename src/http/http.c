@@ -182,7 +182,11 @@ enum status http_create(const struct http_opts *o, struct http **out,
 	h->listen_fd = h->watch_fd = -1;
 	LIST_INIT(&h->socks);
 	LIST_INIT(&h->conns);
-	enum status status = listen_open(o, &h->listen_fd, &h->port, fail);
+	enum status status = OK;
+	if (o->api_key_file)
+		status = keys_create(o->api_key_file, &h->keys, fail);
+	if (status == OK)
+		status = listen_open(o, &h->listen_fd, &h->port, fail);
 	if (status == OK)
 		status = watch_open(h, fail);
 	if (status == OK && !(h->mhd = start(h)))
@@ -199,6 +203,14 @@ void http_set_ready(struct http *h, const struct api *api, struct sched *sched)
 {
 	h->api = api;
 	h->sched = sched;
+}
+
+enum status http_reload_keys(struct http *h, int *out_n, struct fail *fail)
+{
+	enum status st = h->keys ? keys_reload(h->keys, fail) : OK;
+	if (st == OK)
+		*out_n = h->keys ? keys_count(h->keys) : 0;
+	return st;
 }
 
 int http_port(const struct http *h) { return h->port; }
@@ -248,6 +260,7 @@ void http_destroy(struct http *h)
 	reap_rest(h);
 	watch_close(h);
 	listen_close(&h->opts, h->listen_fd);
+	keys_destroy(h->keys);
 	free(h);
 }
 

@@ -29,6 +29,11 @@ struct http_opts {
 	int stall_s;           /* a reader that takes nothing for so long is dropped */
 	int64_t heartbeat_stall_us; /* older: /health says so */
 	bool access_log;
+	const char *api_key_file; /* NULL: everybody may ask. See keys.h */
+	int max_requests_per_key; /* that make the engine work; 0: any */
+	bool metrics_need_key;
+	const char *const *cors_origins; /* pages that may ask; "*": all */
+	int n_cors_origins;
 	const struct clock *clock;
 	struct health *health;
 	const char *model_name, *version, *backend; /* for /metrics */
@@ -44,6 +49,9 @@ enum status http_create(const struct http_opts *o, struct http **out,
 			struct fail *fail) MUST_USE;
 /* Until this is called every API route answers 503 "Loading model". */
 void http_set_ready(struct http *h, const struct api *api, struct sched *sched);
+/* Read the file of API keys again; on failure the old ones stay. */
+enum status http_reload_keys(struct http *h, int *out_n,
+			     struct fail *fail) MUST_USE;
 int http_port(const struct http *h);
 /* [0]: libmicrohttpd's epoll; [1]: clients that go away. */
 void http_fds(const struct http *h, int out_fds[2]);

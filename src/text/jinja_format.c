@@ -247,7 +247,7 @@ static struct jinja_value *bad_type(struct jrt *rt, char type, const struct jinj
 			jval_type(v));
 }
 
-/* --- % ------------------------------------------------------------------------------------------ */
+/* --- % ------------------------------------------------------------------------- */
 
 struct percent {
 	struct jrt *rt;
@@ -434,7 +434,7 @@ struct jinja_value *jformat_percent(struct jrt *rt, const struct jstr *fmt,
 	return jtext_finish(p.t);
 }
 
-/* --- {} ------------------------------------------------------------------------------------------- */
+/* --- {} -------------------------------------------------------------------------- */
 
 struct braces {
 	struct jrt *rt;

@@ -435,7 +435,7 @@ METHOD(endswith)
 	return has_end(rt, self, v, str_ends);
 }
 
-/* --- building ---------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------- */
 
 METHOD(replace)
 {
@@ -552,7 +552,7 @@ METHOD(zfill)
 	return jtext_finish(t);
 }
 
-/* --- kinds of characters ------------------------------------------------------------------------ */
+/* --- kinds of characters ------------------------------------------------------- */
 
 static struct jinja_value *all_are(struct jrt *rt, const struct jstr *s,
 				   bool (*is)(uint32_t), bool when_empty)

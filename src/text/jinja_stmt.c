@@ -397,7 +397,7 @@ struct jinja_value *jstmt_call_macro(struct jrt *rt, struct jinja_value *macro,
 	return out;
 }
 
-/* --- rendering --------------------------------------------------------------------------------- */
+/* --- rendering ---------------------------------------------------------------- */
 
 static void look_up_globals(struct jrt *rt)
 {
