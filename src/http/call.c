@@ -13,7 +13,7 @@
 
 #define OFFLOAD_BYTES (16u << 10)
 
-/* --- parse ------------------------------------------------------------------------ */
+/* --- parse -------------------------------------------------------------------- */
 
 /* Worker thread, or io. */
 static void parse(void *arg)
@@ -79,7 +79,7 @@ void call_tokenize(struct conn *c) { start_text(c, api_tokenize); }
 void call_detokenize(struct conn *c) { start_text(c, api_detokenize); }
 void call_apply_template(struct conn *c) { start_text(c, api_apply_template); }
 
-/* --- submit ------------------------------------------------------------------------ */
+/* --- submit -------------------------------------------------------------------- */
 
 void call_submit(struct conn *c)
 {
@@ -109,7 +109,7 @@ void call_submit(struct conn *c)
 	conn_set_state(c, CONN_QUEUED);
 }
 
-/* --- events ------------------------------------------------------------------------ */
+/* --- events -------------------------------------------------------------------- */
 
 static void on_event(struct conn *c, const struct event *e)
 {
@@ -167,7 +167,7 @@ void call_drain(struct conn *c)
 		conn_resume(c);
 }
 
-/* --- end ----------------------------------------------------------------------------- */
+/* --- end ------------------------------------------------------------------------- */
 
 void call_cancel(struct conn *c)
 {
