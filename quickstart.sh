@@ -25,7 +25,9 @@ while [ $# -gt 0 ]; do
 done
 url=http://127.0.0.1:$port
 
-say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+bold= dim= plain=
+[ -t 1 ] && bold=$(printf '\033[1m') dim=$(printf '\033[2m') plain=$(printf '\033[0m')
+say() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 
 . ./.ci/packages
 say "1. What halod needs to build"
@@ -55,20 +57,26 @@ until curl -sf -o /dev/null --max-time 2 "$url/health?ready"; do
 done
 
 say "4. Ask it something, and watch the tokens arrive"
-body='{"stream":true,"temperature":0,"messages":[{"role":"user","content":"Tell me a short story about a robot."}]}'
+body='{"stream":true,"temperature":0,"messages":[{"role":"user","content":"Tell me a short story about a fox."}]}'
 cat <<EOF
 curl -N $url/v1/chat/completions -H 'Content-Type: application/json' \\
   -d '$body'
 
 EOF
 answer=$(mktemp)
-# Each delta is printed as it comes; JSON's escapes are those of printf %b.
+# Each delta is printed as it comes: reasoning dim, then the answer. JSON's escapes are
+# those of printf %b, but for the quote.
 curl -sN --max-time 120 "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$body" |
 	tee "$answer" |
-	sed -un 's/.*"delta":{"\(content\|reasoning_content\)":"\(\([^"\\]\|\\.\)*\)".*/\2/p' |
-	while IFS= read -r piece; do
-		printf '%b' "$(printf '%s' "$piece" | sed 's/\\"/"/g; s/\\\//\//g')"
-		printf '\0' | tr -d '\0'
+	sed -un 's/.*"delta":{"\([a-z]*\)[a-z_]*":"\(\([^"\\]\|\\.\)*\)".*/\1 \2/p' |
+	while IFS= read -r line; do
+		kind=${line%% *}
+		[ "$kind" = role ] && continue
+		[ "$kind" = content ] && [ "${before:-}" = reasoning ] && printf '\n\n'
+		[ "$kind" = reasoning ] && printf '%s' "$dim"
+		printf '%b' "$(printf '%s' "${line#* }." | sed 's/\\"/"/g; s/\.$//')"
+		printf '%s' "$plain"
+		before=$kind
 	done
 ttft=$(sed -n 's/.*"ttft_ms":\([0-9.]*\).*/\1/p' "$answer" | tail -n 1)
 tpot=$(sed -n 's/.*"tpot_ms":\([0-9.]*\).*/\1/p' "$answer" | tail -n 1)

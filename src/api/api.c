@@ -1,4 +1,23 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The folder, as a request passes through it:
+ *
+ *   json_read        bytes to a tree, typed access, the path of every fault
+ *   params           what all endpoints share
+ *   chat             messages (messages.c), tools and variables through the model's
+ *                    template (chat_template.c, value.c)
+ *   completion       raw prompts
+ *   prompt           text to ids
+ *   call             the above in order, then events to bytes by way of
+ *   format           what streams and answers share,
+ *   format_<kind>    and where their shapes differ
+ *   tokenize         text to ids and back, and the prompt alone
+ *   errors, models, props, version   bodies without a request
+ *
+ * An endpoint more is a <name>.c that reads its body and a format_<name>.c that
+ * writes its answer. A parameter more is a row or a function in params.c; until it
+ * does something it is a row of refusals there.
+ */
 #include "api/api_private.h"
 
 #include <stdlib.h>
@@ -7,6 +26,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
+/* Each choice is a sequence that holds pages of the cache from start to end. */
 #define DEFAULT_MAX_CHOICES 8
 
 static void copy_names(struct api *a, const struct api_opts *o)
@@ -32,12 +52,15 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->model = m;
 	a->n_ctx = o->n_ctx;
 	a->n_vocab = m->config.n_vocab;
+	/* More than the context holds is no bound; and it fits 32 bits now. */
 	a->max_output_tok = (int32_t)MIN(o->max_output_tok, (int64_t)o->n_ctx);
 	a->max_choices = o->max_choices > 0
 				 ? MIN(o->max_choices, API_MAX_CHOICES)
 				 : DEFAULT_MAX_CHOICES;
+	a->n_slots = o->n_slots;
 	a->clock = o->clock;
 	a->created = clock_wall_s();
+	/* A model without a template still completes raw prompts. */
 	enum status st = OK;
 	if (m->chat_template && m->chat_template[0]) {
 		const struct chat_template_opts t = {

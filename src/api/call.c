@@ -17,6 +17,8 @@
 
 /* --- in ------------------------------------------------------------------ */
 
+/* Absent is fine: there is one model. Another name is not, even so: its user would
+ * believe to talk to that model. */
 static enum status check_model(const struct json_node *body,
 			       const struct api *a, struct fail *fail)
 {
@@ -28,6 +30,8 @@ static enum status check_model(const struct json_node *body,
 	return st;
 }
 
+/* The context is checked last, when prompts and max_tokens are known, and before the
+ * request exists for anyone else: a stream must not begin only to fail of it. */
 static enum status read_body(struct api_call *c, const json_t *json,
 			     struct fail *fail)
 {
@@ -200,6 +204,7 @@ static void on_failed(struct api_call *c, const struct event *e,
 void api_call_on_event(struct api_call *c, const struct event *e,
 		       struct buf *out)
 {
+	/* What the scheduler owes us. */
 	assert(!c->is_done);
 	assert(e->choice >= 0 && e->choice < c->n_choices);
 	switch (e->kind) {

@@ -8,6 +8,7 @@
 #include "api/params.h"
 #include "api/prompt.h"
 
+/* More than any context; the body's size bounds it anyhow. */
 #define MAX_PROMPT_TOKENS 16777216
 
 static enum status read_text(const struct json_node *at, struct api_call *c,
@@ -15,7 +16,7 @@ static enum status read_text(const struct json_node *at, struct api_call *c,
 {
 	struct marked text = {0};
 	marked_add(&text, json_read_view(at->v), TRUST_TEMPLATE);
-	enum status st = prompt_encode(c, i, &text, fail);
+	enum status st = prompt_encode(c, i, &text, true, fail);
 	marked_deinit(&text);
 	return st;
 }
@@ -69,6 +70,7 @@ static enum status read_prompts(const struct json_node *body,
 	return st;
 }
 
+/* A count here, where chat has a switch and a count. */
 static enum status read_logprobs(const struct json_node *body,
 				 struct sampler_params *s, struct fail *fail)
 {
@@ -79,6 +81,8 @@ static enum status read_logprobs(const struct json_node *body,
 	return st;
 }
 
+/* The prompt's text before the answer. Its log-probabilities would take a pass over
+ * the prompt with logits for every token. */
 static enum status read_echo(const struct json_node *body, struct api_call *c,
 			     struct fail *fail)
 {

@@ -6,6 +6,7 @@
  */
 #include "api/format.h"
 
+/* The role, once. */
 static bool add_begin(const struct api_call *c, int i, struct buf *out)
 {
 	buf_add_z(out, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}");
@@ -32,6 +33,7 @@ static void add_delta(const struct event_span *span, struct buf *out)
 	buf_add_c(out, '}');
 }
 
+/* content is never null here: clients call string functions on it. */
 static void add_whole(const struct api_call *c, int i, struct buf *out)
 {
 	const struct choice *ch = &c->choices[i];

@@ -15,6 +15,7 @@ static struct str echo_of(const struct api_call *c, int i)
 	return c->echo ? c->echo[i / c->request->n] : STR("");
 }
 
+/* Only an echo comes before the first token. */
 static bool add_begin(const struct api_call *c, int i, struct buf *out)
 {
 	struct str echo = echo_of(c, i);
@@ -39,6 +40,7 @@ static void add_whole(const struct api_call *c, int i, struct buf *out)
 	buf_deinit(&text);
 }
 
+/* One token as a string. */
 static void add_spelling(struct buf *out, struct str bytes)
 {
 	if (utf8_check(bytes) < 0) {

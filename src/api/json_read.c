@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * jansson parses; what it is lenient about is settled here. A key given twice is
+ * refused: two readers of one body must not see two requests. NUL in a string is
+ * let through, since users do paste binary files. Depth is bounded once, so that
+ * everything behind may recurse over the tree.
+ */
 #include "api/json_read.h"
 
 #include <math.h>
@@ -12,7 +18,9 @@
 
 /* --- the text ----------------------------------------------------------- */
 
-/* jansson quotes the bytes it stumbled over, which need not be UTF-8. */
+/* Some codes have a plainer sentence than jansson's; half a surrogate pair is what
+ * JavaScript makes of an emoji cut in two. jansson quotes the bytes it stumbled
+ * over, which need not be UTF-8. */
 static enum status fail_syntax(const json_error_t *e, struct fail *fail)
 {
 	struct buf why = {0};
@@ -61,6 +69,7 @@ static bool is_too_deep(const json_t *v, int limit)
 enum status json_read_parse(struct str body, json_t **out, struct fail *fail)
 {
 	json_error_t e;
+	/* json_loadb takes no NULL, and an empty body has no bytes to point at. */
 	json_t *v = json_loadb(body.p ? body.p : "", body.n,
 			       JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
 	if (!v)
@@ -193,6 +202,7 @@ enum status json_read_num(const struct json_node *at, double min, double max,
 	if (!json_is_number(at->v))
 		return fail_type(at, "a number", fail);
 	double v = json_number_value(at->v);
+	/* Written so that a NaN would not pass. */
 	if (!(v >= min && v <= max))
 		return json_read_fail(at, fail,
 				      "must be between %g and %g, got %g", min,

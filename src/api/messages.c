@@ -23,6 +23,8 @@
 
 /* --- content ------------------------------------------------------------- */
 
+/* One part. Images and the like are refused by name: a model that answers without
+ * having seen them would mislead. */
 static enum status read_part(const struct json_node *at, struct buf *out,
 			     struct fail *fail)
 {
@@ -33,6 +35,8 @@ static enum status read_part(const struct json_node *at, struct buf *out,
 		st = json_read_str(&type, &kind, fail);
 	if (st != OK)
 		return st;
+	/* What an assistant declined to say, and text as the Responses API names it,
+	 * come back in the history of clients that speak both. */
 	bool refusal = str_is(kind, "refusal");
 	if (!refusal && !str_is(kind, "text") && !str_is(kind, "input_text") &&
 	    !str_is(kind, "output_text")) {
@@ -117,6 +121,8 @@ static enum status read_role(const struct json_node *message,
 			      (int)name.n, name.p);
 }
 
+/* Arguments are a string in the API and an object in some clients' history; both go
+ * to the template as they are. */
 static enum status read_tool_calls(const struct json_node *message,
 				   struct arena *a, struct jinja_value *dict,
 				   bool *out_has, struct fail *fail)
@@ -191,6 +197,7 @@ static enum status read_optional(const struct json_node *message,
 	return st;
 }
 
+/* A blank line between them, as between paragraphs. */
 static void add_system(struct conversation *c)
 {
 	if (c->has_system)
@@ -199,6 +206,7 @@ static void add_system(struct conversation *c)
 	c->has_system = true;
 }
 
+/* To the end of c, or into its system message. */
 static enum status read_message(const struct json_node *at,
 				struct conversation *c, struct fail *fail)
 {
@@ -262,6 +270,8 @@ enum status messages_read(const struct json_node *at, bool one_system,
 		return st;
 	if (n == 0)
 		return json_read_fail(at, fail, "must have at least one message");
+	/* The first system message may grow until the last message is read, so the
+	 * list is made at the end. */
 	struct conversation c = {.arena = a, .one_system = one_system};
 	c.rest = arena_alloc(a, n * sizeof *c.rest);
 	for (size_t i = 0; i < n && st == OK; i++) {

@@ -40,6 +40,7 @@ static const struct num_param {
 #undef FIELD
 };
 
+/* What the model's makers recommend, else OpenAI's. */
 static void set_defaults(const struct generation_defaults *d,
 			 struct sampler_params *s)
 {
@@ -80,6 +81,7 @@ static enum status read_seed(const struct json_node *body, uint64_t *out,
 {
 	struct json_node at = json_read_get(body, "seed");
 	if (at.v) {
+		/* Any 64 bits will do: a negative seed is as good as another. */
 		int64_t v = 0;
 		enum status st =
 			json_read_int(&at, INT64_MIN, INT64_MAX, &v, fail);
@@ -132,6 +134,8 @@ static enum status read_stop(const struct json_node *at, struct arena *a,
 	return OK;
 }
 
+/* `stop`: a string, or a list of a few. Every one of them is matched against every
+ * byte of every choice, hence the bounds. */
 static enum status read_stops(const struct json_node *body, struct request *r,
 			      struct fail *fail)
 {
@@ -238,6 +242,8 @@ static enum status read_biases(const struct json_node *body, struct api_call *c,
 
 /* --- limits ------------------------------------------------------------- */
 
+/* n, max_tokens, min_tokens. Above the server's own bound max_tokens is cut and not
+ * refused: the client gets a shorter answer with finish_reason "length". */
 static enum status read_limits(const struct json_node *body, struct api_call *c,
 			       struct fail *fail)
 {
@@ -263,6 +269,8 @@ static enum status read_limits(const struct json_node *body, struct api_call *c,
 	return st;
 }
 
+/* stream_options without a stream is refused as OpenAI does: the client waits for a
+ * usage chunk that will not come. */
 static enum status read_stream(const struct json_node *body, struct api_call *c,
 			       struct fail *fail)
 {
@@ -282,6 +290,7 @@ static enum status read_stream(const struct json_node *body, struct api_call *c,
 	return json_read_bool(&usage, &c->include_usage, fail);
 }
 
+/* Only for the log, so an overlong one is cut and not refused. */
 static enum status read_user(const struct json_node *body, struct api_call *c,
 			     struct fail *fail)
 {
@@ -332,6 +341,7 @@ static enum status check_refusals(const struct json_node *body, int n,
 	return st;
 }
 
+/* Free text is all there is so far. */
 static enum status check_response_format(const struct json_node *body,
 					 struct fail *fail)
 {
@@ -348,6 +358,7 @@ static enum status check_response_format(const struct json_node *body,
 	return st;
 }
 
+/* The order is that of the messages a client sees when several things are wrong. */
 enum status params_read(const struct json_node *body, struct api_call *c,
 			struct fail *fail)
 {
@@ -381,6 +392,7 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 
 /* --- the context -------------------------------------------------------- */
 
+/* Both counts in words and as numbers: people read the first, agents the second. */
 static enum status fail_context(size_t n_prompt, int32_t n_output, int32_t n_ctx,
 				const char *param, struct fail *fail)
 {

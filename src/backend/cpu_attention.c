@@ -28,11 +28,11 @@ static void score_block(const float *q, const float *k, int dim, int n, float sc
 {
 	for (int i = 0; i < n; i += 4) {
 		const float *row[4];
-		vf dots;
+		vec4 dots;
 		for (int r = 0; r < 4; r++)
 			row[r] = k + (size_t)MIN(i + r, n - 1) * (size_t)dim;
 		dot_rows(row, &q, 1, dim, &dots);
-		vf_store(p + i, dots * vf_all(scale));
+		vec4_store(p + i, dots * vec4_all(scale));
 	}
 }
 
@@ -43,14 +43,14 @@ static void weigh_block(struct head_state *s, float *p, int n, int dim)
 	for (int i = 0; i < n; i++)
 		max = p[i] > max ? p[i] : max;
 	if (max > s->max) {
-		float shrink = s->sum > 0 ? vf_exp(vf_all(s->max - max))[0] : 0;
+		float shrink = s->sum > 0 ? vec4_exp(vec4_all(s->max - max))[0] : 0;
 		s->sum *= shrink;
 		for (int d = 0; d < dim; d++)
 			s->acc[d] *= shrink;
 		s->max = max;
 	}
 	for (int i = 0; i < n; i += 4)
-		vf_store(p + i, vf_exp(vf_load(p + i) - vf_all(max)));
+		vec4_store(p + i, vec4_exp(vec4_load(p + i) - vec4_all(max)));
 	for (int i = 0; i < n; i++)
 		s->sum += p[i];
 }
@@ -60,19 +60,19 @@ static void add_values(float *acc, const float *p, const float *v, int dim, int 
 {
 	int d = 0;
 	for (; d + 16 <= dim; d += 16) {
-		vf a0 = vf_load(acc + d), a1 = vf_load(acc + d + 4);
-		vf a2 = vf_load(acc + d + 8), a3 = vf_load(acc + d + 12);
+		vec4 a0 = vec4_load(acc + d), a1 = vec4_load(acc + d + 4);
+		vec4 a2 = vec4_load(acc + d + 8), a3 = vec4_load(acc + d + 12);
 		for (int i = 0; i < n; i++) {
 			const float *row = v + (size_t)i * (size_t)dim + d;
-			a0 += vf_all(p[i]) * vf_load(row);
-			a1 += vf_all(p[i]) * vf_load(row + 4);
-			a2 += vf_all(p[i]) * vf_load(row + 8);
-			a3 += vf_all(p[i]) * vf_load(row + 12);
+			a0 += vec4_all(p[i]) * vec4_load(row);
+			a1 += vec4_all(p[i]) * vec4_load(row + 4);
+			a2 += vec4_all(p[i]) * vec4_load(row + 8);
+			a3 += vec4_all(p[i]) * vec4_load(row + 12);
 		}
-		vf_store(acc + d, a0);
-		vf_store(acc + d + 4, a1);
-		vf_store(acc + d + 8, a2);
-		vf_store(acc + d + 12, a3);
+		vec4_store(acc + d, a0);
+		vec4_store(acc + d + 4, a1);
+		vec4_store(acc + d + 8, a2);
+		vec4_store(acc + d + 12, a3);
 	}
 	for (; d < dim; d++)
 		for (int i = 0; i < n; i++)

@@ -136,7 +136,7 @@ static void gate_up(const struct moe_job *job, const struct block *b, int32_t f0
 	for (int j = 0; j < b->n; j++) {
 		float *h = (float *)a->h +
 			   (size_t)job->pair[b->first + j] * (size_t)gate->n + f0;
-		vf v = vf_silu_mul(vf_load(g[j]), vf_load(u[j]));
+		vec4 v = silu_mul4(vec4_load(g[j]), vec4_load(u[j]));
 		for (int r = 0; r < n_rows; r++)
 			h[r] = v[r];
 	}

@@ -131,8 +131,8 @@ static void run_silu(void *arg, int begin, int end)
 	for (size_t row = (size_t)begin; row < (size_t)end; row++) {
 		size_t i = row * (size_t)a->dim, last = i + (size_t)a->dim;
 		for (; i + 4 <= last; i += 4)
-			vf_store(y + i, vf_silu_mul(vf_load(gate + i),
-						    vf_load(up + i)));
+			vec4_store(y + i, silu_mul4(vec4_load(gate + i),
+						    vec4_load(up + i)));
 		for (; i < last; i++)
 			y[i] = silu_mul_one(gate[i], up[i]);
 	}

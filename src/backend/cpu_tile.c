@@ -18,42 +18,41 @@ typedef uint8_t vu8 __attribute__((vector_size(16)));
 typedef uint16_t vu16 __attribute__((vector_size(16)));
 typedef uint32_t vu32 __attribute__((vector_size(16)));
 
-#define LOW8 ((vu8){0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23})
-#define HIGH8 ((vu8){8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31})
-#define LOW16 ((vu16){0, 8, 1, 9, 2, 10, 3, 11})
-#define HIGH16 ((vu16){4, 12, 5, 13, 6, 14, 7, 15})
+/* The elements of a and b in turn: of their lower halves, of their upper halves. */
+#define LOW8(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, \
+					   5, 21, 6, 22, 7, 23)
+#define HIGH8(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, \
+					    28, 13, 29, 14, 30, 15, 31)
+#define LOW16(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH16(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 
 /* Eight integers 0..127 to floats (i - zero) * scale. 0x4B000000 | i are the bits of
  * 2^23 + i, so one subtraction converts and takes zero off, exactly. */
-CPU_INLINE void scale_eight(vu16 i, vf offset, vf scale, float *out)
+VEC4_INLINE void scale_eight(vu16 i, vec4 offset, vec4 scale, float *out)
 {
 	const vu16 high = {0x4B00, 0x4B00, 0x4B00, 0x4B00,
 			   0x4B00, 0x4B00, 0x4B00, 0x4B00};
-	vf low = (vf)__builtin_shuffle(i, high, LOW16);
-	vf upper = (vf)__builtin_shuffle(i, high, HIGH16);
-	vf_store(out, (low - offset) * scale);
-	vf_store(out + 4, (upper - offset) * scale);
+	vec4 low = (vec4)LOW16(i, high);
+	vec4 upper = (vec4)HIGH16(i, high);
+	vec4_store(out, (low - offset) * scale);
+	vec4_store(out + 4, (upper - offset) * scale);
 }
 
 /* 16 bytes are 32 nibbles, the lower one of a byte first. */
 static void decode_nibbles(const uint8_t *q, int n, int zero, float scale, float *out)
 {
-	vf offset = vf_all(0x1p23f + (float)zero), factor = vf_all(scale);
+	vec4 offset = vec4_all(0x1p23f + (float)zero), factor = vec4_all(scale);
 	int i = 0;
 	for (; i + 32 <= n; i += 32, q += 16, out += 32) {
 		vu8 bytes, none = {0};
 		memcpy(&bytes, q, sizeof bytes);
 		vu8 even = bytes & 15, odd = (vu8)((vu16)bytes >> 4) & 15;
-		vu8 first = __builtin_shuffle(even, odd, LOW8);
-		vu8 second = __builtin_shuffle(even, odd, HIGH8);
-		scale_eight((vu16)__builtin_shuffle(first, none, LOW8), offset, factor,
-			    out);
-		scale_eight((vu16)__builtin_shuffle(first, none, HIGH8), offset,
-			    factor, out + 8);
-		scale_eight((vu16)__builtin_shuffle(second, none, LOW8), offset,
-			    factor, out + 16);
-		scale_eight((vu16)__builtin_shuffle(second, none, HIGH8), offset,
-			    factor, out + 24);
+		vu8 first = LOW8(even, odd);
+		vu8 second = HIGH8(even, odd);
+		scale_eight((vu16)LOW8(first, none), offset, factor, out);
+		scale_eight((vu16)HIGH8(first, none), offset, factor, out + 8);
+		scale_eight((vu16)LOW8(second, none), offset, factor, out + 16);
+		scale_eight((vu16)HIGH8(second, none), offset, factor, out + 24);
 	}
 	for (; i < n; i += 2, q++, out += 2) {
 		out[0] = (float)((*q & 15) - zero) * scale;
@@ -87,8 +86,8 @@ static void decode_bf16(const uint16_t *q, int n, float *out)
 	for (; i + 8 <= n; i += 8) {
 		vu16 half, none = {0};
 		memcpy(&half, q + i, sizeof half);
-		vf_store(out + i, (vf)__builtin_shuffle(none, half, LOW16));
-		vf_store(out + i + 4, (vf)__builtin_shuffle(none, half, HIGH16));
+		vec4_store(out + i, (vec4)LOW16(none, half));
+		vec4_store(out + i + 4, (vec4)HIGH16(none, half));
 	}
 	for (; i < n; i++)
 		out[i] = blocks_bf16(q[i]);
@@ -97,12 +96,12 @@ static void decode_bf16(const uint16_t *q, int n, float *out)
 /* Four halves in the low bits. Exponent and fraction moved to a float's place read
  * 2^112 too small, also for subnormal halves; infinity and NaN come out as 2^16 and
  * up and get the exponent of all ones. */
-CPU_INLINE vf widen_half(vu32 half)
+VEC4_INLINE vec4 widen_half(vu32 half)
 {
 	vu32 magnitude = (half & 0x7FFF) << 13;
 	vu32 is_special = (vu32)(magnitude >= (0x7C00u << 13));
-	vf f = (vf)magnitude * vf_all(0x1p112f);
-	return (vf)((vu32)f | (is_special & 0x7F800000u) | (half & 0x8000) << 16);
+	vec4 f = (vec4)magnitude * vec4_all(0x1p112f);
+	return (vec4)((vu32)f | (is_special & 0x7F800000u) | (half & 0x8000) << 16);
 }
 
 static void decode_f16(const uint16_t *q, int n, float *out)
@@ -111,10 +110,8 @@ static void decode_f16(const uint16_t *q, int n, float *out)
 	for (; i + 8 <= n; i += 8) {
 		vu16 half, none = {0};
 		memcpy(&half, q + i, sizeof half);
-		vf_store(out + i,
-			 widen_half((vu32)__builtin_shuffle(half, none, LOW16)));
-		vf_store(out + i + 4,
-			 widen_half((vu32)__builtin_shuffle(half, none, HIGH16)));
+		vec4_store(out + i, widen_half((vu32)LOW16(half, none)));
+		vec4_store(out + i + 4, widen_half((vu32)HIGH16(half, none)));
 	}
 	for (; i < n; i++)
 		out[i] = blocks_f16(q[i]);
@@ -149,18 +146,18 @@ static void multiply(const float *rows, int n, const float *const *x, int n_x,
 {
 	const float *row[4] = {rows, rows + K_BLOCK, rows + 2 * K_BLOCK,
 			       rows + 3 * K_BLOCK};
-	vf sum[2];
+	vec4 sum[2];
 	int j = 0;
 	for (; j + 2 <= n_x; j += 2) {
 		const float *two[2] = {x[j] + k0, x[j + 1] + k0};
 		dot_rows(row, two, 2, n, sum);
-		vf_store(out[j], vf_load(out[j]) + sum[0]);
-		vf_store(out[j + 1], vf_load(out[j + 1]) + sum[1]);
+		vec4_store(out[j], vec4_load(out[j]) + sum[0]);
+		vec4_store(out[j + 1], vec4_load(out[j + 1]) + sum[1]);
 	}
 	if (j < n_x) {
 		const float *one[1] = {x[j] + k0};
 		dot_rows(row, one, 1, n, sum);
-		vf_store(out[j], vf_load(out[j]) + sum[0]);
+		vec4_store(out[j], vec4_load(out[j]) + sum[0]);
 	}
 }
 

@@ -137,16 +137,21 @@ int cmd_bench_serve(int argc, char **argv)
 				 "/v1/completions of random prompts.", rows,
 				 ARRAY_LEN(rows)};
 	struct fail fail = {0};
-	char *listed = NULL;
+	char *listed = NULL, *url;
 	int rc;
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
+	url = xstrdup(a.url);
+	for (size_t n = strlen(url); n && url[n - 1] == '/'; n--)
+		url[n - 1] = '\0';
+	a.url = url;
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	if (!a.model && load_model_name(a.url, &listed, &fail) != OK)
 		rc = options_fault(&set, "%s", fail.text);
 	else
 		rc = run(&set, &a, a.model ? a.model : listed);
 	free(listed);
+	free(url);
 	curl_global_cleanup();
 	return rc;
 }

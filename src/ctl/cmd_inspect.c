@@ -193,8 +193,7 @@ int cmd_inspect(int argc, char **argv)
 {
 	struct args a = {.backend = "cpu", .seqs = 1};
 	const struct option_row rows[] = {
-		{"model", 'm', OPTION_TEXT, &a.dir, 0, 0, "DIR",
-		 "the model's folder (needed)"},
+		MODEL_OPTION(a.dir),
 		{"backend", 0, OPTION_TEXT, &a.backend, 0, 0, "NAME",
 		 "whose KV cache to count (cpu)"},
 		{"ctx", 'c', OPTION_INT, &a.ctx, 0, 1 << 27, "N",

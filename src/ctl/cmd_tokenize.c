@@ -15,26 +15,6 @@ struct args {
 	bool json, special;
 };
 
-/* Tokenizer and input, as both commands want them; an exit status other than
- * EXIT_OK has been explained. */
-static int begin(const struct option_set *set, const struct args *a,
-		 struct tokenizer_files *files, struct buf *input)
-{
-	struct fail fail = {0};
-	if (!a->dir)
-		return options_fault(set, "--model is needed");
-	enum status st = tokenizer_hf_load(a->dir, files, &fail);
-	if (st != OK) {
-		fail_default(&fail, st);
-		return options_fault(set, "%s", fail.text);
-	}
-	if (a->text)
-		buf_add_z(input, a->text);
-	else if (!input_stdin(input))
-		return EXIT_USAGE;
-	return EXIT_OK;
-}
-
 static void print(struct buf *out)
 {
 	fwrite(out->p ? out->p : "", 1, out->n, stdout);
@@ -63,12 +43,89 @@ static void print_ids(const struct tokenizer *t, const struct ids *ids, bool jso
 	print(&out);
 }
 
+/* What a command does with its input. */
+typedef int (*work_fn)(const struct option_set *set, const struct tokenizer *t,
+		       struct str input, const struct args *a);
+
+static int encode(const struct option_set *set, const struct tokenizer *t,
+		  struct str input, const struct args *a)
+{
+	struct ids ids = {0};
+	struct fail fail = {0};
+	enum status st = tokenizer_encode(
+		t, input, a->special ? TRUST_TEMPLATE : TRUST_USER, &ids, &fail);
+	if (st == OK)
+		print_ids(t, &ids, a->json);
+	else
+		options_fault(set, "%s", fail.text);
+	ids_deinit(&ids);
+	return st == OK ? EXIT_OK : EXIT_USAGE;
+}
+
+static void print_text(const struct tokenizer *t, const struct ids *ids,
+		       const struct args *a)
+{
+	struct buf text = {0}, out = {0};
+	tokenizer_decode(t, ids->p, ids->n, !a->special, &text);
+	if (a->json) {
+		buf_add_z(&out, "{\"text\":");
+		buf_add_json(&out, buf_str(&text));
+		buf_add_z(&out, "}\n");
+	} else {
+		buf_add_str(&out, buf_str(&text));
+	}
+	print(&out);
+	buf_deinit(&text);
+}
+
+static int decode(const struct option_set *set, const struct tokenizer *t,
+		  struct str input, const struct args *a)
+{
+	struct ids ids = {0};
+	int rc = EXIT_OK;
+	if (!input_ids(input, &ids))
+		rc = options_fault(set, "the input is not a list of token ids");
+	for (size_t i = 0; rc == EXIT_OK && i < ids.n; i++)
+		if (ids.p[i] >= tokenizer_n_ids(t))
+			rc = options_fault(set, "there is no token %d, only 0 to %d",
+					   ids.p[i], tokenizer_n_ids(t) - 1);
+	if (rc == EXIT_OK)
+		print_text(t, &ids, a);
+	ids_deinit(&ids);
+	return rc;
+}
+
+static int run(const struct option_set *set, struct args *a, int argc,
+	       char **argv, work_fn work)
+{
+	struct tokenizer_files files = {0};
+	struct buf input = {0};
+	struct fail fail = {0};
+	int rc;
+	if (!options_parse(set, argc, argv, &rc))
+		return rc;
+	if (!a->dir)
+		return options_fault(set, "--model is needed");
+	enum status st = tokenizer_hf_load(a->dir, &files, &fail);
+	if (st != OK) {
+		fail_default(&fail, st);
+		return options_fault(set, "%s", fail.text);
+	}
+	rc = EXIT_USAGE;
+	if (a->text)
+		buf_add_z(&input, a->text);
+	if (a->text || input_stdin(&input))
+		rc = work(set, files.tokenizer, buf_str(&input), a);
+	buf_deinit(&input);
+	tokenizer_files_deinit(&files);
+	return rc;
+}
+
 int cmd_tokenize(int argc, char **argv)
 {
 	struct args a = {0};
 	const struct option_row rows[] = {
-		{"model", 'm', OPTION_TEXT, &a.dir, 0, 0, "DIR",
-		 "the model's folder (needed)"},
+		MODEL_OPTION(a.dir),
 		{"text", 'p', OPTION_TEXT, &a.text, 0, 0, "TEXT",
 		 "the text, instead of stdin"},
 		{"special", 's', OPTION_FLAG, &a.special, 0, 0, NULL,
@@ -78,66 +135,14 @@ int cmd_tokenize(int argc, char **argv)
 	};
 	struct option_set set = {"tokenize", "Token ids of a text.", rows,
 				 ARRAY_LEN(rows)};
-	struct tokenizer_files files = {0};
-	struct buf input = {0};
-	struct ids ids = {0};
-	int rc;
-	if (!options_parse(&set, argc, argv, &rc))
-		return rc;
-	rc = begin(&set, &a, &files, &input);
-	if (rc == EXIT_OK) {
-		struct fail fail = {0};
-		enum status st = tokenizer_encode(
-			files.tokenizer, buf_str(&input),
-			a.special ? TRUST_TEMPLATE : TRUST_USER, &ids, &fail);
-		if (st == OK)
-			print_ids(files.tokenizer, &ids, a.json);
-		else
-			rc = options_fault(&set, "%s", fail.text);
-	}
-	ids_deinit(&ids);
-	buf_deinit(&input);
-	tokenizer_files_deinit(&files);
-	return rc;
-}
-
-static int print_text(const struct option_set *set, const struct tokenizer *t,
-		      struct str input, const struct args *a)
-{
-	struct ids ids = {0};
-	struct buf text = {0}, out = {0};
-	int rc = EXIT_OK;
-	if (!input_ids(input, &ids)) {
-		rc = options_fault(set, "the input is not a list of token ids");
-		goto out;
-	}
-	for (size_t i = 0; i < ids.n; i++)
-		if (ids.p[i] >= tokenizer_n_ids(t)) {
-			rc = options_fault(set, "there is no token %d, only 0 to %d",
-					   ids.p[i], tokenizer_n_ids(t) - 1);
-			goto out;
-		}
-	tokenizer_decode(t, ids.p, ids.n, !a->special, &text);
-	if (a->json) {
-		buf_add_z(&out, "{\"text\":");
-		buf_add_json(&out, buf_str(&text));
-		buf_add_z(&out, "}\n");
-	} else {
-		buf_add_str(&out, buf_str(&text));
-	}
-	print(&out);
-out:
-	buf_deinit(&text);
-	ids_deinit(&ids);
-	return rc;
+	return run(&set, &a, argc, argv, encode);
 }
 
 int cmd_detokenize(int argc, char **argv)
 {
 	struct args a = {0};
 	const struct option_row rows[] = {
-		{"model", 'm', OPTION_TEXT, &a.dir, 0, 0, "DIR",
-		 "the model's folder (needed)"},
+		MODEL_OPTION(a.dir),
 		{"ids", 'i', OPTION_TEXT, &a.text, 0, 0, "IDS",
 		 "the ids, instead of stdin: 1 2 3 or [1,2,3]"},
 		{"special", 's', OPTION_FLAG, &a.special, 0, 0, NULL,
@@ -147,15 +152,5 @@ int cmd_detokenize(int argc, char **argv)
 	};
 	struct option_set set = {"detokenize", "Text of token ids.", rows,
 				 ARRAY_LEN(rows)};
-	struct tokenizer_files files = {0};
-	struct buf input = {0};
-	int rc;
-	if (!options_parse(&set, argc, argv, &rc))
-		return rc;
-	rc = begin(&set, &a, &files, &input);
-	if (rc == EXIT_OK)
-		rc = print_text(&set, files.tokenizer, buf_str(&input), &a);
-	buf_deinit(&input);
-	tokenizer_files_deinit(&files);
-	return rc;
+	return run(&set, &a, argc, argv, decode);
 }

@@ -250,9 +250,13 @@ static enum status drive(struct load *l, struct fail *fail)
 				return st;
 		}
 		int running;
-		if (curl_multi_perform(l->multi, &running) != CURLM_OK ||
-		    curl_multi_poll(l->multi, NULL, 0, 1000, NULL) != CURLM_OK)
-			return fail_set(fail, E_IO, "curl fails");
+		CURLMcode code = curl_multi_perform(l->multi, &running);
+		/* With one finished there is another to start: no waiting then. */
+		if (code == CURLM_OK && running == l->n_active)
+			code = curl_multi_poll(l->multi, NULL, 0, 1000, NULL);
+		if (code != CURLM_OK)
+			return fail_set(fail, E_IO, "curl: %s",
+					curl_multi_strerror(code));
 		finish_ready(l);
 	}
 	return OK;

@@ -6,7 +6,7 @@
 #include "ctl/samples.h"
 
 struct load_opts {
-	const char *url;   /* "http://127.0.0.1:8080" */
+	const char *url;   /* "http://127.0.0.1:8080", no slash at the end */
 	const char *model; /* as the server names it */
 	int n_requests, concurrency;
 	int n_input, n_output; /* tokens */

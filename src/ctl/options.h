@@ -26,6 +26,11 @@ struct option_set {
 	int n_rows;
 };
 
+/* The row that nearly every command has; `dir` is a const char *. */
+#define MODEL_OPTION(dir) \
+	{"model", 'm', OPTION_TEXT, &(dir), 0, 0, "DIR", \
+	 "the model's folder (needed)"}
+
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 /* Fill what the rows point at. True: go on. False: *out_exit is the exit status,

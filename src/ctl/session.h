@@ -15,8 +15,7 @@ struct session_opts {
 #define SESSION_DEFAULTS {.backend = "cpu"}
 /* Rows for an option_set; `o` is a struct session_opts. */
 #define SESSION_OPTIONS(o) \
-	{"model", 'm', OPTION_TEXT, &(o).dir, 0, 0, "DIR", \
-	 "the model's folder (needed)"}, \
+	MODEL_OPTION((o).dir), \
 	{"backend", 0, OPTION_TEXT, &(o).backend, 0, 0, "NAME", \
 	 "where to compute (cpu)"}, \
 	{"threads", 't', OPTION_INT, &(o).threads, 0, 1024, "N", \

@@ -491,11 +491,13 @@ static enum status qwen3_create(struct model *m, struct backend *b,
 	g->b = b;
 	g->limits = *limits;
 	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
-	g->expert_weights = xcalloc((size_t)g->c->n_layers * 3 *
-					    (size_t)g->c->n_experts + 1,
-				    sizeof *g->expert_weights);
-	g->ids_host = xcalloc(ids_count(g), sizeof *g->ids_host);
-	enum status st = load_all(g, fail);
+	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
+					   (size_t)g->c->n_experts + 1,
+				   sizeof *g->expert_weights);
+	g->ids_host = calloc(ids_count(g), sizeof *g->ids_host);
+	enum status st = g->expert_weights && g->ids_host ? OK : E_NOMEM;
+	if (st == OK)
+		st = load_all(g, fail);
 	if (st == OK)
 		st = take_scratch(g, fail);
 	if (st == OK)

@@ -13,15 +13,18 @@ static const char *const end_names[] = {
 	[END_SERVER] = "server_stopped",
 };
 
-/* As the client saw it; 499 and 408 are said by nobody but the log. Without an answer
- * of ours libmicrohttpd has sent one: all it knows are kinds of bad request. */
+/* As the client saw it; 499 and 408 are said by nobody but the log. Where the headers
+ * did not get as far as us libmicrohttpd may have answered: all it knows are kinds of
+ * bad request. */
 static int status_of(const struct conn *c)
 {
-	if (c->end == END_CLIENT)
-		return 499;
 	if (c->end == END_TIMEOUT)
 		return 408;
-	return c->answer.status ? c->answer.status : 400;
+	if (!c->is_begun)
+		return 400;
+	if (c->end == END_CLIENT)
+		return 499;
+	return c->answer.status ? c->answer.status : 500;
 }
 
 static void add_ms(struct buf *b, const char *name, double ms)
@@ -46,7 +49,8 @@ static void add_call(struct buf *b, const struct conn *c)
 		add_ms(b, "ttft_ms", request_ttft_ms(s));
 	if (s->n_output > log.n_choices)
 		add_ms(b, "tpot_ms", request_tpot_ms(s, log.n_choices));
-	buf_addf(b, ",\"finish\":\"%s\"", finish_name(log.finish));
+	buf_addf(b, ",\"finish\":\"%s\"",
+		 finish_name(c->end != END_NONE ? FINISH_ABORT : log.finish));
 	if (log.user && *log.user) {
 		buf_add_z(b, ",\"user\":");
 		buf_add_json(b, str_of(log.user));
@@ -73,6 +77,8 @@ static void write_line(const struct conn *c, int status)
 		 (unsigned long long)c->stream.n_sent);
 	add_ms(&b, "duration_ms",
 	       (double)(server_now(c->http) - c->arrival_us) / 1000);
+	if (c->key)
+		buf_addf(&b, ",\"key_line\":%d", keys_line(c->key));
 	if (c->end != END_NONE)
 		buf_addf(&b, ",\"end\":\"%s\"", end_names[c->end]);
 	if (c->route && (c->route->flags & ROUTE_WORK)) {

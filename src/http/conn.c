@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/metrics.h"
 
 /* All bodies together may hold this many times the largest one. */
 #define BODIES_MAX 8
@@ -48,6 +47,27 @@ void conn_set_state(struct conn *c, enum conn_state to)
 
 /* --- birth ---------------------------------------------------------------------- */
 
+static void set_client(struct conn *c)
+{
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(
+		c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *a = i ? i->client_addr : NULL;
+	char ip[INET6_ADDRSTRLEN] = "";
+	if (a && a->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)a;
+		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof ip);
+		snprintf(c->client, sizeof c->client, "%s:%d", ip,
+			 ntohs(in->sin_port));
+	} else if (a && a->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in = (const void *)a;
+		inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof ip);
+		snprintf(c->client, sizeof c->client, "[%s]:%d", ip,
+			 ntohs(in->sin6_port));
+	} else {
+		snprintf(c->client, sizeof c->client, "unix");
+	}
+}
+
 struct conn *conn_create(struct http *h, struct sock *s,
 			 struct MHD_Connection *mhd, const char *target)
 {
@@ -63,6 +83,7 @@ struct conn *conn_create(struct http *h, struct sock *s,
 		.max_total = BODIES_MAX * h->opts.max_body_bytes,
 	};
 	s->conn = c;
+	set_client(c);
 	LIST_INSERT_HEAD(&h->conns, c, link);
 	return c;
 }
@@ -94,27 +115,6 @@ static void set_id(struct conn *c)
 		snprintf(c->id + n, sizeof c->id - n, "%02x", r[i]);
 }
 
-static void set_client(struct conn *c)
-{
-	const union MHD_ConnectionInfo *i = MHD_get_connection_info(
-		c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	const struct sockaddr *a = i ? i->client_addr : NULL;
-	char ip[INET6_ADDRSTRLEN] = "";
-	if (a && a->sa_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)a;
-		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof ip);
-		snprintf(c->client, sizeof c->client, "%s:%d", ip,
-			 ntohs(in->sin_port));
-	} else if (a && a->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *in = (const void *)a;
-		inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof ip);
-		snprintf(c->client, sizeof c->client, "[%s]:%d", ip,
-			 ntohs(in->sin6_port));
-	} else {
-		snprintf(c->client, sizeof c->client, "unix");
-	}
-}
-
 /* --- headers -------------------------------------------------------------------- */
 
 /* Why this request will be refused, as far as its headers tell. */
@@ -129,6 +129,8 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 				(int)MIN(path.n, 200), path.p);
 	if (status == E_METHOD)
 		return fail_set(f, status, "%s is not allowed here", c->method);
+	if (access_check(c, f) != OK)
+		return f->code;
 	enum health_state state = server_health(h);
 	if ((c->route->flags & ROUTE_READY) && !h->api)
 		return fail_set(f, E_LOADING, "%s", status_text(E_LOADING));
@@ -168,7 +170,6 @@ void conn_begin(struct conn *c, const char *target, const char *method,
 	c->http->n_active++;
 	snprintf(c->method, sizeof c->method, "%s", method);
 	set_id(c);
-	set_client(c);
 	if (framing_check(c->mhd, version, &framing, &c->fail) != OK) {
 		answer_fail(c, &c->fail);
 		return;
@@ -181,7 +182,6 @@ void conn_begin(struct conn *c, const char *target, const char *method,
 	if (c->fail.code != OK && (framing.expects_continue ||
 				   framing.length > BODY_SWALLOW_MAX)) {
 		answer_fail(c, &c->fail);
-		c->answer.must_close = true;
 		return;
 	}
 	if (!c->body.is_discarded && framing.length > 0)
@@ -294,6 +294,8 @@ void conn_reap(struct conn *c)
 		LIST_REMOVE(c, link);
 		c->http->n_active -= c->is_begun;
 	}
+	if (c->key && c->http)
+		keys_release(c->key);
 	call_deinit(c);
 	body_deinit(&c->body);
 	buf_deinit(&c->answer.body);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libmicrohttpd without a thread of its own: it lives in its epoll descriptor, which
- * the owner's loop watches, and does everything inside MHD_run. Three habits of it
+ * the owner's loop watches, and does everything inside MHD_run. Four habits of it
  * shape this file (0.9.75 and 1.0 alike):
  *   - a resumed connection waits for the next MHD_run, and neither the descriptor nor
  *     MHD_get_timeout say so: needs_run does
  *   - nothing may be suspended when the daemon is stopped
  *   - its idle timeout starts again with every byte, so a client that sends one byte
  *     a minute would keep its place for ever: conn_tick and tick look at the whole
+ *   - its epoll is edge-triggered and it reads once an edge: where the last bytes and
+ *     the end of a connection come together it sees the bytes only, and would keep
+ *     the dead connection until its idle timeout: tick looks for such ends
  */
 #include "http/http.h"
 
@@ -29,7 +32,7 @@
 #define SEND_BUFFER_BYTES (128 << 10)
 #define TICK_US INT64_C(250000)
 
-/* --- callbacks --------------------------------------------------------------------- */
+/* --- callbacks ----------------------------------------------------------------- */
 
 static void on_log(void *cls, const char *fmt, va_list ap)
 {
@@ -148,7 +151,7 @@ static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 	return (size_t)(to - s);
 }
 
-/* --- life -------------------------------------------------------------------------- */
+/* --- life ---------------------------------------------------------------------- */
 
 static struct MHD_Daemon *start(struct http *h)
 {
@@ -179,7 +182,11 @@ enum status http_create(const struct http_opts *o, struct http **out,
 	h->listen_fd = h->watch_fd = -1;
 	LIST_INIT(&h->socks);
 	LIST_INIT(&h->conns);
-	enum status status = listen_open(o, &h->listen_fd, &h->port, fail);
+	enum status status = OK;
+	if (o->api_key_file)
+		status = keys_create(o->api_key_file, &h->keys, fail);
+	if (status == OK)
+		status = listen_open(o, &h->listen_fd, &h->port, fail);
 	if (status == OK)
 		status = watch_open(h, fail);
 	if (status == OK && !(h->mhd = start(h)))
@@ -196,6 +203,14 @@ void http_set_ready(struct http *h, const struct api *api, struct sched *sched)
 {
 	h->api = api;
 	h->sched = sched;
+}
+
+enum status http_reload_keys(struct http *h, int *out_n, struct fail *fail)
+{
+	enum status st = h->keys ? keys_reload(h->keys, fail) : OK;
+	if (st == OK)
+		*out_n = h->keys ? keys_count(h->keys) : 0;
+	return st;
 }
 
 int http_port(const struct http *h) { return h->port; }
@@ -245,10 +260,11 @@ void http_destroy(struct http *h)
 	reap_rest(h);
 	watch_close(h);
 	listen_close(&h->opts, h->listen_fd);
+	keys_destroy(h->keys);
 	free(h);
 }
 
-/* --- the loop ------------------------------------------------------------------------ */
+/* --- the loop -------------------------------------------------------------------- */
 
 void http_fds(const struct http *h, int out_fds[2])
 {
@@ -274,6 +290,18 @@ int http_timeout_ms(const struct http *h)
 	return (int)ms;
 }
 
+/* The client has sent its last byte, libmicrohttpd has read it, and it was not the end
+ * of a request. Said after two ticks only: what was read may still be under way. */
+static bool is_dead_end(struct sock *s)
+{
+	char c;
+	bool was_at_end = s->is_at_end;
+	bool is_waiting = !s->conn || s->conn->state == CONN_RECEIVING;
+	s->is_at_end = is_waiting &&
+		       recv(s->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+	return s->is_at_end && was_at_end;
+}
+
 static void tick(struct http *h)
 {
 	int64_t now = server_now(h);
@@ -283,9 +311,12 @@ static void tick(struct http *h)
 		return;
 	h->next_tick_us = now + (h->n_active > 0 ? TICK_US : 4 * TICK_US);
 	LIST_FOREACH(s, &h->socks, link) {
-		if (s->conn)
+		bool is_dead = is_dead_end(s);
+		if (s->conn && is_dead)
+			conn_drop(s->conn, END_CLIENT);
+		else if (s->conn)
 			conn_tick(s->conn, now);
-		else if (now - s->since_us > 2 * idle_us)
+		else if (is_dead || now - s->since_us > 2 * idle_us)
 			shutdown(s->fd, SHUT_RDWR);
 	}
 }
@@ -314,5 +345,6 @@ void http_wake(struct http *h)
 	struct request *r;
 	while ((r = sched_next_ready(h->sched)))
 		call_drain(r->user);
-	server_pump(h);
+	if (h->needs_run)
+		server_pump(h);
 }

@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "http/http.h"
+#include "http/keys.h"
 
 struct MHD_Daemon;
 struct MHD_Connection;
@@ -17,6 +18,7 @@ struct sock {
 	int fd;
 	int64_t since_us;  /* accepted, or its last request was over */
 	struct conn *conn; /* its current request, NULL between two */
+	bool is_at_end;    /* at the last tick there was nothing more to read */
 };
 
 struct http {
@@ -25,6 +27,7 @@ struct http {
 	int listen_fd; /* -1 after http_quiesce */
 	int watch_fd;
 	int port;
+	struct keys *keys;     /* NULL: everybody may ask */
 	const struct api *api; /* NULL until http_set_ready */
 	struct sched *sched;
 	LIST_HEAD(, sock) socks;

@@ -117,7 +117,7 @@ ok(all(b["model"] == "other" for b in bodies), "a model by name", bodies[:1])
 bench("", "-i", "17", "-o", "5", "-k", "7", "--vocab", "50", "--seed", "1000")
 ok(sorted(b["prompt"] for b in bodies) != first, "another seed, others")
 
-code, out, err = bench("", "-k", "2", "-o", "3")
+code, out, err = bench("/", "-k", "2", "-o", "3")
 ok(code == 0 and b"TPOT" in out and b"2 good, 0 failed" in out, "as text", out)
 
 for path, said in (("/busy", "HTTP 429"), ("/cut", "[DONE]"),

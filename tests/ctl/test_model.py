@@ -102,15 +102,16 @@ def verify():
         good = json.load(f)
     good["cases"] = good["cases"][:3]
 
-    def doctored(name, change):
+    def doctored(name, change, want=1, *args):
         bad = json.loads(json.dumps(good))
         change(bad["cases"][2])
         with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
             json.dump(bad, f)
             f.flush()
             code, out, err = haloctl("verify", "--model", TINY, "--json",
-                                     "--reference", f.name)
-        return ok(code == 1 and not json.loads(out)["pass"], name, out + err.encode())
+                                     "--reference", f.name, *args)
+        ok(code == want and json.loads(out)["pass"] == (not want), name,
+           out + err.encode())
 
     def logprob(case):
         case["prompt_logprobs"][5] -= 0.05
@@ -119,7 +120,14 @@ def verify():
         case["steps"][1]["top"][3][1] += 0.05
 
     def greedy(case):
-        case["continuation_ids"][1] = case["steps"][1]["top"][1][0]
+        # The last token: no later step is led astray. No text to give it away.
+        case["continuation_ids"][-1] = case["steps"][-1]["top"][1][0]
+        del case["text"]
+
+    def near_tie(case):
+        greedy(case)
+        best = case["steps"][-1]["top"]
+        best[0][1] = best[1][1]
 
     def prompt(case):
         case["prompt"] += " "
@@ -130,6 +138,9 @@ def verify():
     doctored("a changed log-probability of the prompt fails", logprob)
     doctored("one of the best five fails", top)
     doctored("another continuation fails", greedy)
+    doctored("at any tolerance", greedy, 1, "--max-delta", "100")
+    doctored("but not where the best two are closer than the error", near_tie, 0,
+             "--max-delta", "100")
     doctored("another prompt text fails", prompt)
     doctored("another answer text fails", text)
     code, out, err = haloctl("verify", "--model", TINY, "--max-delta", "1e-9")

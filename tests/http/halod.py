@@ -105,6 +105,7 @@ class Halod:
         """wrap: a command that is to execute halod; popen: how it is started."""
         self.dir = tempfile.mkdtemp(prefix="halod-test-")
         self.lines, self.news = [], threading.Condition()
+        self.is_terminated = False
         settings = {"host": "127.0.0.1", "port": 0, "threads": 2, **settings}
         conf = os.path.join(self.dir, "halod.conf")
         with open(conf, "w") as f:
@@ -190,6 +191,21 @@ class Halod:
         next(s.events())
         return s
 
+    def slow_stream(self, n, request_id):
+        """A socket that does not read its stream of n tokens; the twenty logprobs of
+        each fill whatever the kernel holds."""
+        body = json.dumps({"messages": [{"role": "user", "content": "Hi"}],
+                           "stream": True, "logprobs": True, "top_logprobs": 20,
+                           "ignore_eos": True, "max_tokens": n})
+        s = socket.socket()
+        s.settimeout(PATIENCE)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.connect(("127.0.0.1", self.port))
+        s.sendall(("POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n"
+                   "X-Request-Id: %s\r\nContent-Length: %d\r\n\r\n%s"
+                   % (request_id, len(body), body)).encode())
+        return s
+
     def raw(self, data):
         """A socket to which `data` was sent."""
         s = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
@@ -235,7 +251,10 @@ class Halod:
     # --- end ---------------------------------------------------------------
 
     def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
+        """Once: a second signal would cut the drain short."""
+        if not self.is_terminated and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.is_terminated = True
 
     def wait(self):
         code = self.process.wait(PATIENCE)
@@ -244,8 +263,7 @@ class Halod:
 
     def stop(self):
         """SIGTERM and the exit status; a sanitizer's report is one, too."""
-        if self.process.poll() is None:
-            self.terminate()
+        self.terminate()
         try:
             code = self.wait()
         finally:

@@ -36,7 +36,7 @@ TABLE = [
      "not_found_error", "model", "model_not_found"),
     ("no prompt", TEXT, {}, 400, "invalid_request_error", "prompt", None),
     ("a prompt that is too long", TEXT, {"prompt": "word " * 9000, "stream": True},
-     400, "invalid_request_error", None, "context_length_exceeded"),
+     400, "invalid_request_error", "prompt", "context_length_exceeded"),
 ]
 
 
@@ -135,6 +135,7 @@ def test_garbage(t, d):
     r = random.Random(7)
     head = b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 30\r\n\r\n"
     good = head + b'{"prompt":"a","max_tokens":1 }'
+    socks = []
     for i in range(150):
         data = bytearray(good)
         for _ in range(r.randrange(1, 6)):
@@ -143,8 +144,9 @@ def test_garbage(t, d):
             data = bytearray(r.randbytes(r.randrange(1, 300)))
         if i % 5 == 0:
             data = data[:r.randrange(len(data))]
-        s = d.raw(bytes(data))
-        s.shutdown(1)
+        socks.append(d.raw(bytes(data)))
+        socks[-1].shutdown(1)  # together with the bytes or after them
+    for s in socks:
         read_all(s)
         s.close()
     t.equal(d.get("/health").status, 200, "150 broken requests later it lives")

@@ -21,12 +21,16 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	float *x = kernel_rows(kt, t, (size_t)s->d, 0.1f);
 	int32_t *id = kernel_ints(kt, nu), *none = kernel_ints(kt, nu);
 	float *weight = kernel_zeros(kt, nu), *logits = kernel_zeros(kt, ne);
-	moe_router_ref(&(struct moe_router_args){s->t, s->u, s->norm_topk, x, &w, logits,
-						 id, weight});
+	struct moe_router_args a = {s->t,   s->u, s->norm_topk, x, &w,
+				    logits, id,   weight};
+	moe_router_ref(&a);
 	w_on = kernel_upload_weight(kt, &w);
-	struct moe_router_args on = {s->t, s->u, s->norm_topk, UPLOAD(kt, x, t * (size_t)s->d),
-				     &w_on, UPLOAD(kt, logits, ne), UPLOAD(kt, none, nu),
-				     UPLOAD(kt, kernel_zeros(kt, nu), nu)};
+	struct moe_router_args on = a;
+	on.x = UPLOAD(kt, x, t * (size_t)s->d);
+	on.router = &w_on;
+	on.logits = UPLOAD(kt, logits, ne);
+	on.id = UPLOAD(kt, none, nu);
+	on.weight = UPLOAD(kt, kernel_zeros(kt, nu), nu);
 	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router");
 	const int32_t *got_id = (int32_t *)kernel_download(kt, on.id, nu);
 	const float *got = kernel_download(kt, on.weight, nu);
@@ -58,9 +62,9 @@ static void given_logits(struct kernel_test *kt, const float *x, int32_t e, int3
 				     UPLOAD(kt, zeros, (size_t)u),
 				     UPLOAD(kt, zeros, (size_t)u)};
 	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router");
-	memcpy(out_id, kernel_download(kt, on.id, (size_t)u), (size_t)u * sizeof *out_id);
-	memcpy(out_weight, kernel_download(kt, on.weight, (size_t)u),
-	       (size_t)u * sizeof *out_weight);
+	size_t n = (size_t)u;
+	memcpy(out_id, kernel_download(kt, on.id, n), n * sizeof *out_id);
+	memcpy(out_weight, kernel_download(kt, on.weight, n), n * sizeof *out_weight);
 }
 
 static void test_rules(struct kernel_test *kt)

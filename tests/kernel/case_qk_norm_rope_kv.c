@@ -78,7 +78,8 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 		       (size_t)(s->t * s->h), dim, 1e-12, what);
 	what[strlen(what) - 1] = 'k';
 	kernel_compare(kt, kernel_download(kt, on.k_pages, n_pages), sets[0].k_pages,
-		       sets[1].k_pages, (size_t)(N_PAGES * s->p * s->g), dim, 1e-12, what);
+		       sets[1].k_pages, (size_t)(N_PAGES * s->p * s->g), dim, 1e-12,
+		       what);
 	kernel_ok(memcmp(kernel_download(kt, on.v_pages, n_pages), sets[0].v_pages,
 		  n_pages * sizeof *v) == 0,
 	   "%s: %s: values are where they belong", kt->name, what);

@@ -22,7 +22,8 @@ static struct rms_norm_args args(int32_t t, int32_t d, float *x, const void *add
 static void one_case(struct kernel_test *kt, int32_t t, int32_t d, bool adds)
 {
 	size_t dim = (size_t)d, n = (size_t)t * dim;
-	float *x = kernel_rows(kt, (size_t)t, dim, 1), *weight = kernel_rows(kt, 1, dim, 1);
+	float *x = kernel_rows(kt, (size_t)t, dim, 1);
+	float *weight = kernel_rows(kt, 1, dim, 1);
 	float *add = adds ? kernel_rows(kt, (size_t)t, dim, 1) : NULL;
 	float *x_ref = kernel_zeros(kt, n), *x_plain = kernel_zeros(kt, n);
 	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);

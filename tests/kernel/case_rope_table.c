@@ -25,5 +25,6 @@ void case_rope_table(struct kernel_test *kt)
 	}
 	kernel_ok(worst <= 6e-8, "%s: rope_table: largest error %.1e", kt->name, worst);
 	kernel_ok(unit <= 1e-7, "%s: rope_table: cos^2 + sin^2 = 1", kt->name);
-	kernel_ok(fabs(got[2 * (5 * N)] - cos(1000)) <= 6e-8, "%s: cos of position 1000", kt->name);
+	kernel_ok(fabs(got[2 * (5 * N)] - cos(1000)) <= 6e-8,
+		  "%s: cos of position 1000", kt->name);
 }

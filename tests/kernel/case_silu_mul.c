@@ -33,7 +33,8 @@ static void one_case(struct kernel_test *kt, int32_t t, int32_t d)
 	for (size_t i = 0; i < n; i++)
 		worst = fmax(worst, fabs((double)got[i] - ref[i]) /
 					    (fabs((double)ref[i]) + 1e-20));
-	kernel_ok(worst < 1e-6, "%s: %s: largest relative error %.1e", kt->name, what, worst);
+	kernel_ok(worst < 1e-6, "%s: %s: largest relative error %.1e", kt->name, what,
+		  worst);
 	kernel_compare(kt, got, ref, plain, (size_t)t, (size_t)d, 1e-12, what);
 	on.y = (void *)(uintptr_t)on.gate;
 	kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &on), what);

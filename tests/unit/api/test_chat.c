@@ -247,6 +247,9 @@ static void test_trust(void)
 		 ATTACK "\"}," USER("r") "]}", 3, 4, 1, 1,
 		 "assistant: its tags count, its ends of turn do not"},
 		{"{\"messages\":[" USER("q") ",{\"role\":\"assistant\","
+		 "\"content\":\"\",\"reasoning\":\"" ATTACK "\"}]}", 2, 3, 2, 1,
+		 "reasoning: so here, beside the template's own tag"},
+		{"{\"messages\":[" USER("q") ",{\"role\":\"assistant\","
 		 "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\""
 		 ATTACK "\"}}]}," USER("r") "]}", 3, 4, 0, 1, "arguments"},
 	};
@@ -321,6 +324,10 @@ static void test_late_system(void)
 		       "{% endfor %}");
 	expect_prompt(a, body, "user:q;system:late;",
 		      "a template that can stand it gets it in place");
+	expect_prompt(a,
+		      "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},"
+		      "{\"role\":\"system\",\"content\":\"b\"}," USER("q") "]}",
+		      "system:a\n\nb;user:q;", "leading ones are one all the same");
 	api_destroy(a);
 	a = with_template(
 		&copy,

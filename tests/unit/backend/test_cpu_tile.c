@@ -93,13 +93,13 @@ static void test_exp(void)
 	double worst = 0;
 	for (double x = -87; x <= 88; x += 0.00137) {
 		float f = (float)x;
-		worst = fmax(worst, fabs(vf_exp(vf_all(f))[1] / exp(f) - 1));
+		worst = fmax(worst, fabs(vec4_exp(vec4_all(f))[1] / exp(f) - 1));
 	}
 	ok(worst < 2e-7, "exp: largest relative error %.2e", worst);
-	is_near(vf_exp(vf_all(0))[0], 1, 0, "exp 0 is 1");
-	ok(vf_exp(vf_all(-INFINITY))[2] < 2e-38, "exp of minus infinity is nothing");
-	ok(isnan(vf_exp(vf_all(NAN))[3]), "exp of NaN is NaN");
-	vf mixed = vf_exp((vf){1, -1, 1000, -1000});
+	is_near(vec4_exp(vec4_all(0))[0], 1, 0, "exp 0 is 1");
+	ok(vec4_exp(vec4_all(-INFINITY))[2] < 2e-38, "exp of minus infinity is nothing");
+	ok(isnan(vec4_exp(vec4_all(NAN))[3]), "exp of NaN is NaN");
+	vec4 mixed = vec4_exp((vec4){1, -1, 1000, -1000});
 	is_near(mixed[0], 2.718281828, 4e-7, "lanes do not mix: 1");
 	is_near(mixed[1], 0.367879441, 1e-7, "lanes do not mix: -1");
 	ok(mixed[2] > 1e38f && isfinite(mixed[2]), "large stays finite");

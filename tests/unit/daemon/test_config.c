@@ -165,7 +165,7 @@ static void test_print(void)
 	is_int(file_read(tap_src("conf/halod.conf"), 1 << 20, &shipped, &fail), OK,
 	       "conf/halod.conf is there");
 	ok(str_eq(buf_str(&shipped), buf_str(&printed)),
-	   "conf/halod.conf is what --print-config prints (make docs writes it)");
+	   "conf/halod.conf is what --print-config prints (make update-conf writes it)");
 	buf_deinit(&shipped);
 
 	/* What is printed reads back as what was set. */

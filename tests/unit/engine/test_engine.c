@@ -220,7 +220,7 @@ static void test_refusals(void)
 	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "a negative token");
 	is_int(engine_seq_reserve(e, s, N_CTX - 6), OK, "room up to the context");
 	slice = (struct engine_slice){s, a + 6, MAX_TOK + 1, 1};
-	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "more tokens than a step takes");
+	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "more tokens than fit a step");
 	slice = (struct engine_slice){s, a, N_CTX - 5, 1};
 	is_int(engine_step(e, &slice, 1, &fail), E_CTX_LEN, "beyond the context");
 

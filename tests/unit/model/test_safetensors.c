@@ -108,7 +108,8 @@ static void test_good(void)
 	is_str(s.tensors[0].name, "a", "sorted by place");
 	is_int(s.tensors[0].n_dims, 0, "a scalar has no dimensions");
 	is_int(s.tensors[0].n_bytes, 4, "and one element");
-	is_int(s.tensors[1].dim[0] * 10 + s.tensors[1].dim[1], 23, "shape, outermost first");
+	is_int(s.tensors[1].dim[0] * 10 + s.tensors[1].dim[1], 23,
+	       "shape, outermost first");
 	is_int(*(const unsigned char *)s.tensors[1].data, 4, "data at its offset");
 	is_int(s.tensors[2].n_bytes, 0, "an empty tensor is fine");
 	safetensors_deinit(&s);

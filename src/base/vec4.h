@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Four floats at a time, in GCC's vector types: every target has them, the baseline
+ * of x86-64 and of AArch64 in one instruction each. Thread: any.
+ */
+#pragma once
+#include <stdint.h>
+#include <string.h>
+
+typedef float vec4 __attribute__((vector_size(16)));
+typedef int32_t vec4i __attribute__((vector_size(16)));
+
+#define VEC4_INLINE static inline __attribute__((always_inline))
+
+VEC4_INLINE vec4 vec4_load(const float *p)
+{
+	vec4 v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+VEC4_INLINE void vec4_store(float *p, vec4 v)
+{
+	memcpy(p, &v, sizeof v);
+}
+
+VEC4_INLINE vec4 vec4_all(float f)
+{
+	return (vec4){f, f, f, f};
+}
+
+/* Lane by lane: a where mask is all ones, b where it is 0. */
+VEC4_INLINE vec4 vec4_select(vec4i mask, vec4 a, vec4 b)
+{
+	return (vec4)((mask & (vec4i)a) | (~mask & (vec4i)b));
+}
+
+/* e^x with a relative error below 2e-7. x is held to [-87, 88], where the result is
+ * a normal float: what is below counts as nothing next to the 1 of a softmax's
+ * largest term. NaN stays NaN.
+ *
+ * x = n ln 2 + r, |r| <= ln 2 / 2; e^x = 2^n e^r, and the terms of e^r after r^7/7!
+ * are below 6e-9. ln 2 is split so that n times its first part is exact. */
+VEC4_INLINE vec4 vec4_exp(vec4 x)
+{
+	const vec4 round = vec4_all(0x1.8p23f); /* what is added to it becomes whole */
+	x = vec4_select(x > vec4_all(88), vec4_all(88), x);
+	x = vec4_select(x < vec4_all(-87), vec4_all(-87), x);
+	vec4 t = x * vec4_all(0x1.715476p0f) + round; /* 1 / ln 2 */
+	vec4 n = t - round;
+	vec4 r = (x - n * vec4_all(0x1.62ep-1f)) - n * vec4_all(0x1.0bfbe8p-15f);
+	vec4 p = vec4_all(1.0f / 5040);
+	p = p * r + vec4_all(1.0f / 720);
+	p = p * r + vec4_all(1.0f / 120);
+	p = p * r + vec4_all(1.0f / 24);
+	p = p * r + vec4_all(1.0f / 6);
+	p = p * r + vec4_all(0.5f);
+	p = p * r + vec4_all(1);
+	p = p * r + vec4_all(1);
+	vec4i exponent = ((vec4i)t - (vec4i)round + 127) << 23;
+	return p * (vec4)exponent;
+}

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A small server with hard limits: one sequence at a time, a prompt token a step, two
+waiting. What a full queue says, clients that go away in every phase, silence, readers
+that do not read."""
+import json
+import socket
+
+from halod import run, read_all
+
+PROMPT = "tell me more about it " * 500  # at a token a step, seconds of prefill
+
+
+def idle(d):
+    return d.wait_metrics(num_requests_running=0, num_requests_waiting=0,
+                          kv_pages_used=0)
+
+
+def gone(d, before):
+    """The client has just hung up: seconds until everything of it is free."""
+    seconds = idle(d)
+    d.wait_metrics(client_disconnects_total=before + 1)
+    return seconds
+
+
+def disconnects(d):
+    return d.metrics()["client_disconnects_total"]
+
+
+def test_queue_full(t, d):
+    first = d.long_stream()
+    d.wait_metrics(num_requests_running=1)
+    waiting = [d.connect() for _ in range(2)]
+    body = json.dumps({"messages": [{"role": "user", "content": "Hi"}],
+                       "max_tokens": 1})
+    for w in waiting:
+        w.request("POST", "/v1/chat/completions", body)
+    d.wait_metrics(num_requests_waiting=2)
+    for stream in (False, True):
+        a = d.chat("Hi", stream=stream)
+        t.equal((a.status, a.error["type"], a.error["code"]),
+                (429, "rate_limit_exceeded", "queue_full"), "a full queue")
+        t.ok(int(a.headers["Retry-After"]) >= 1, "says when to come again")
+        t.equal(a.headers["Connection"], None, "and keeps the connection")
+    t.equal(d.metrics()['requests_rejected_total{reason="queue_full"}'], 2,
+            "is counted")
+    a = d.get("/health")
+    t.ok(a.status == 200 and a.json["running"] == 1 and a.json["waiting"] == 2,
+         "/health says how full", a.json)
+    first.close()
+    t.equal([w.getresponse().status for w in waiting], [200, 200],
+            "the waiting ones are served when there is room")
+    idle(d)
+
+
+def test_gone_in_queue(t, d):
+    first, before = d.long_stream(), disconnects(d)
+    conn = d.connect()
+    conn.request("POST", "/v1/chat/completions",
+                 json.dumps({"messages": [{"role": "user", "content": "Hi"}]}),
+                 {"X-Request-Id": "gone-queued"})
+    d.wait_metrics(num_requests_waiting=1)
+    conn.close()
+    seconds = d.wait_metrics(num_requests_waiting=0, num_requests_running=1)
+    t.ok(seconds < 1, "a client that leaves the queue is noticed in %.2f s" % seconds)
+    d.wait_metrics(client_disconnects_total=before + 1)
+    log = d.access("gone-queued")
+    t.ok(log["status"] == 499 and log["end"] == "client_gone" and
+         log["output_tokens"] == 0 and log["finish"] == "abort", "and logged", log)
+    first.close()
+    t.ok(gone(d, before + 1) < 1, "the first one, too")
+
+
+def test_gone_in_prefill(t, d):
+    for stream in (False, True):
+        before = disconnects(d)
+        conn = d.connect()
+        conn.request("POST", "/v1/chat/completions", json.dumps(
+            {"messages": [{"role": "user", "content": "%s %s" % (stream, PROMPT)}],
+             "stream": stream}), {"X-Request-Id": "gone-prefill-%d" % stream})
+        d.wait_metrics(num_requests_running=1)
+        conn.sock.close()
+        seconds = gone(d, before)
+        t.ok(seconds < 1, "a client that leaves in prefill (stream: %s) is noticed "
+             "in %.2f s" % (stream, seconds))
+        log = d.access("gone-prefill-%d" % stream)
+        t.ok(log["status"] == 499 and log["output_tokens"] == 0,
+             "before its first token", log)
+
+
+def test_gone_in_stream(t, d):
+    before = disconnects(d)
+    s = d.long_stream(headers={"X-Request-Id": "gone-stream"})
+    s.close()
+    seconds = gone(d, before)
+    t.ok(seconds < 1, "a client that leaves its stream is noticed in %.2f s" % seconds)
+    log = d.access("gone-stream")
+    t.ok(log["status"] == 499 and 0 < log["output_tokens"] < 3000 and log["stream"],
+         "and logged", log)
+    before = disconnects(d)
+    conn = d.connect()
+    conn.request("POST", "/v1/chat/completions", json.dumps(
+        {"messages": [{"role": "user", "content": "Hi"}], "ignore_eos": True,
+         "max_tokens": 3000}))
+    d.wait_metrics(num_requests_running=1)
+    conn.sock.shutdown(socket.SHUT_WR)
+    t.ok(gone(d, before) < 1, "half a hang-up counts as one")
+    conn.close()
+
+
+def test_gone_in_upload(t, d):
+    before = disconnects(d)
+    s = d.raw(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n"
+              b"\r\n" + b"x" * 50000)
+    s.close()
+    t.ok(gone(d, before) < 10, "a client that leaves in its upload")
+    before = disconnects(d)
+    body = json.dumps({"prompt": PROMPT}).encode() + b" " * 900000
+    s = d.raw(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n"
+              b"\r\n%s" % (len(body), body))
+    s.close()
+    t.ok(gone(d, before) < 10, "a client that leaves right after a large one")
+
+
+def comments(d, stream, n):
+    out = []
+    for line in stream.lines():
+        if line.startswith(":"):
+            out.append(line)
+        if len(out) == n or line == "data: [DONE]":
+            return out
+
+
+def test_keepalive(t, d):
+    """keepalive is 1 s here."""
+    first = d.long_stream()
+    second = d.stream("Hi", max_tokens=2)
+    t.equal(second.status, 200, "a stream that waits gets its head")
+    t.equal(comments(d, second, 2), [": keepalive"] * 2, "and comments")
+    t.equal(d.metrics()["num_requests_waiting"], 1, "while it waits")
+    first.close()
+    events = list(second.events())
+    t.ok(events[-1] == "[DONE]" and len(events) > 2, "then its answer", events)
+    s = d.stream("another " + PROMPT, max_tokens=2)
+    t.equal(comments(d, s, 1), [": keepalive"], "so does one in prefill")
+    s.close()
+    idle(d)
+
+
+def test_slow_reader(t, d):
+    """stall_timeout is 1 s here."""
+    before = d.metrics()["sse_clients_stalled_total"]
+    s = d.slow_stream(300, "slow-1")  # fits into the stream's buffer
+    d.wait_metrics(num_requests_running=1)
+    idle(d)
+    seconds = d.wait_metrics(sse_clients_stalled_total=before + 1)
+    log = d.access("slow-1")
+    t.ok(log["end"] == "stalled" and log["output_tokens"] == 300 and seconds < 4,
+         "who does not read the rest is dropped in %.2f s" % seconds, log)
+    data = read_all(s)
+    t.ok(b"data: {" in data and b"[DONE]" not in data, "its stream is cut")
+    s.close()
+    s = d.slow_stream(3500, "slow-2")
+    d.wait_metrics(sse_clients_stalled_total=before + 2)
+    idle(d)
+    log = d.access("slow-2")
+    t.ok(log["end"] == "stalled" and log["finish"] == "abort" and
+         log["output_tokens"] < 3500, "a running request is ended", log)
+    s.close()
+    s = d.stream("Hi", max_tokens=300, ignore_eos=True, logprobs=True,
+                 top_logprobs=20)
+    t.equal(list(s.events())[-1], "[DONE]", "one that reads is not")
+    idle(d)
+
+
+def test_slow_request(t, d):
+    """idle_timeout is 6 s here."""
+    parts = {"nothing": b"", "half a line": b"GET /he",
+             "half the headers": b"GET /health HTTP/1.1\r\nHost:",
+             "half a body": b"POST /v1/completions HTTP/1.1\r\nHost: h\r\n"
+                            b"Content-Length: 10\r\n\r\n{"}
+    socks = {what: d.raw(data) for what, data in parts.items()}
+    conn = d.connect()
+    conn.request("GET", "/health")
+    conn.getresponse().read()
+    for what, s in socks.items():
+        t.equal(read_all(s), b"", "%s, and then silence: closed" % what)
+        s.close()
+    t.equal(conn.sock.recv(1), b"", "an idle connection is closed")
+    conn.close()
+
+
+def test_many(t, d):
+    """More connections than max_connections (50): the rest waits its turn."""
+    socks = [d.raw(b"") for _ in range(60)]
+    for s in socks[:50]:
+        s.close()
+    for s in socks[50:]:
+        s.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+    t.ok(all(b"200 OK" in read_all(s) for s in socks[50:]),
+         "connections beyond the limit are served later")
+
+
+run([test_queue_full, test_gone_in_queue, test_gone_in_prefill, test_gone_in_stream,
+     test_gone_in_upload, test_keepalive, test_slow_reader, test_slow_request,
+     test_many],
+    max_seqs=1, max_queue=2, max_batch_tokens=1, prefill_chunk=1, keepalive="1s",
+    stall_timeout="1s", idle_timeout="6s", prefix_cache="no", max_connections=50)
