@@ -11,7 +11,8 @@
  *   call             the above in order, then events to bytes by way of
  *   format           what streams and answers share,
  *   format_<kind>    and where their shapes differ
- *   errors, models, version   bodies without a request
+ *   tokenize         text to ids and back, and the prompt alone
+ *   errors, models, props, version   bodies without a request
  *
  * An endpoint more is a <name>.c that reads its body and a format_<name>.c that
  * writes its answer. A parameter more is a row or a function in params.c; until it
@@ -56,6 +57,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->max_choices = o->max_choices > 0
 				 ? MIN(o->max_choices, API_MAX_CHOICES)
 				 : DEFAULT_MAX_CHOICES;
+	a->n_slots = o->n_slots;
 	a->clock = o->clock;
 	a->created = clock_wall_s();
 	/* A model without a template still completes raw prompts. */

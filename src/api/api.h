@@ -21,6 +21,7 @@ struct api_opts {
 	int32_t n_ctx;
 	int64_t max_output_tok;    /* cap on max_tokens; 0: the context */
 	int32_t max_choices;       /* bound on n; 0: 8 */
+	int32_t n_slots;           /* sequences computed together, for /slots */
 	const char *version;
 	const char *system_fingerprint;
 	const struct clock *clock;
@@ -77,4 +78,18 @@ void api_error_format(const struct fail *f, struct buf *out);
 void api_models_format(const struct api *a, struct buf *out);
 enum status api_model_format(const struct api *a, struct str id,
 			     struct buf *out, struct fail *fail) MUST_USE;
+void api_props_format(const struct api *a, struct buf *out);
+void api_slots_format(const struct api *a, int n_running, struct buf *out);
 void api_version_format(const struct api *a, struct buf *out);
+
+/* Answers that need the tokenizer or the template and no engine: body in, JSON
+ * appended. Slow for large bodies: may run on a worker thread. Errors as those of
+ * api_call_create. */
+typedef enum status (*api_text_fn)(const struct api *a, struct str body,
+				   struct buf *out, struct fail *fail);
+enum status api_tokenize(const struct api *a, struct str body, struct buf *out,
+			 struct fail *fail) MUST_USE;
+enum status api_detokenize(const struct api *a, struct str body,
+			   struct buf *out, struct fail *fail) MUST_USE;
+enum status api_apply_template(const struct api *a, struct str body,
+			       struct buf *out, struct fail *fail) MUST_USE;

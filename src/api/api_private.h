@@ -16,6 +16,7 @@ struct api {
 	int32_t n_ctx, n_vocab;
 	int32_t max_output_tok; /* 0: the context */
 	int32_t max_choices;
+	int32_t n_slots;
 	const struct clock *clock;
 	int64_t created;             /* seconds since 1970, said of the model */
 	struct chat_template *chat;  /* NULL: the model has none */

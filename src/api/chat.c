@@ -102,12 +102,17 @@ static void set_outparse(const struct api *a, const struct marked *prompt,
 		chat_template_opens(prompt, o->think_open, o->think_close);
 }
 
-static enum status render(const struct json_node *body, struct api_call *c,
-			  struct arena *scratch, struct fail *fail)
+enum status chat_render(const struct api *a, const struct json_node *body,
+			struct arena *scratch, struct marked *out,
+			struct fail *fail)
 {
-	const struct chat_template *t = c->api->chat;
+	const struct chat_template *t = a->chat;
 	struct chat_template_input in = {.arena = scratch};
 	struct json_node at = json_read_get(body, "messages");
+	if (!t)
+		return fail_at(fail, E_INVAL, "messages",
+			       "this model has no chat template: use "
+			       "/v1/completions");
 	enum status st = messages_read(&at, chat_template_wants_one_system(t),
 				       scratch, &in.messages, fail);
 	if (st == OK)
@@ -116,14 +121,7 @@ static enum status render(const struct json_node *body, struct api_call *c,
 		st = read_globals(body, scratch, &in.globals, fail);
 	if (st != OK)
 		return st;
-	struct marked prompt = {0};
-	st = chat_template_render(t, &in, &prompt, fail);
-	if (st == OK) {
-		set_outparse(c->api, &prompt, &c->request->parse);
-		prompt_alloc(c->request, 1);
-		st = prompt_encode(c, 0, &prompt, false, fail);
-	}
-	marked_deinit(&prompt);
+	st = chat_template_render(t, &in, out, fail);
 	if ((st == E_TEMPLATE || st == E_LIMIT) && fail && !fail->param[0])
 		snprintf(fail->param, sizeof fail->param, "messages");
 	return st;
@@ -132,17 +130,22 @@ static enum status render(const struct json_node *body, struct api_call *c,
 enum status chat_read(const struct json_node *body, struct api_call *c,
 		      struct fail *fail)
 {
-	if (!c->api->chat)
-		return fail_at(fail, E_INVAL, "messages",
-			       "this model has no chat template: use "
-			       "/v1/completions");
 	enum status st = read_logprobs(body, &c->request->sampling, fail);
 	if (st != OK)
 		return st;
 	/* Values of the template: many times the body, and gone when it is rendered. */
 	struct arena scratch;
+	struct marked prompt = {0};
 	arena_init(&scratch, 0);
-	st = render(body, c, &scratch, fail);
+	st = chat_render(c->api, body, &scratch, &prompt, fail);
 	arena_deinit(&scratch);
+	if (st == OK) {
+		set_outparse(c->api, &prompt, &c->request->parse);
+		prompt_alloc(c->request, 1);
+		st = prompt_encode(c, 0, &prompt, false, fail);
+		if (st == E_LIMIT && fail && !fail->param[0])
+			snprintf(fail->param, sizeof fail->param, "messages");
+	}
+	marked_deinit(&prompt);
 	return st;
 }

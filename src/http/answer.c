@@ -2,7 +2,6 @@
 #include <microhttpd.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "base/metrics.h"
 #include "http/conn.h"
 
@@ -31,6 +30,7 @@ static const char *reason_of(enum status s)
 	case E_DRAINING: return "draining";
 	case E_LOADING: return "loading";
 	case E_AUTH: return "auth";
+	case E_KEY_LIMIT: return "key_limit";
 	case E_TIMEOUT: return "timeout";
 	default: return status_http(s) == 400 ? "bad_request" : "other";
 	}
@@ -55,15 +55,16 @@ void answer_fail(struct conn *c, const struct fail *f)
 	if (f->code == E_FRAMING || (c->route && (c->route->flags & ROUTE_WORK)))
 		metric_add_by(METRIC_REQUESTS_REJECTED, reason_of(f->code), 1);
 	c->answer.retry_after_s = retry_after_s(f->code);
-	c->answer.must_close = f->code == E_FRAMING || f->code == E_DRAINING;
 	answer_set(c, status_http(f->code), JSON, &body);
 }
 
 void answer_add_headers(struct conn *c, struct MHD_Response *r)
 {
 	MHD_add_response_header(r, "X-Request-Id", c->id);
-	/* While draining no connection is kept for a next request. */
-	if (c->answer.must_close || server_health(c->http) == HEALTH_DRAINING)
+	access_add_headers(c, r);
+	/* At the end no connection is kept for a next request. Where the answer comes
+	 * before the body libmicrohttpd closes by itself. */
+	if (server_health(c->http) >= HEALTH_DRAINING)
 		MHD_add_response_header(r, "Connection", "close");
 }
 
