@@ -2,7 +2,6 @@
 #include <microhttpd.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "base/metrics.h"
 #include "http/conn.h"
 
@@ -64,7 +63,6 @@ void answer_fail(struct conn *c, const struct fail *f)
 	if (f->code == E_FRAMING || (c->route && (c->route->flags & ROUTE_WORK)))
 		metric_add_by(METRIC_REQUESTS_REJECTED, reason_of(f->code), 1);
 	c->answer.retry_after_s = retry_after_s(f->code);
-	c->answer.must_close = f->code == E_FRAMING || f->code == E_DRAINING;
 	answer_set(c, status_http(f->code), JSON, &body);
 }
 
@@ -74,8 +72,9 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r)
 	if (is_anthropic(c))
 		MHD_add_response_header(r, "Request-Id", c->id);
 	access_add_headers(c, r);
-	/* While draining no connection is kept for a next request. */
-	if (c->answer.must_close || server_health(c->http) == HEALTH_DRAINING)
+	/* At the end no connection is kept for a next request. Where the answer comes
+	 * before the body libmicrohttpd closes by itself. */
+	if (server_health(c->http) >= HEALTH_DRAINING)
 		MHD_add_response_header(r, "Connection", "close");
 }
 

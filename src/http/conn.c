@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/metrics.h"
 
 /* All bodies together may hold this many times the largest one. */
 #define BODIES_MAX 8
@@ -183,7 +182,6 @@ void conn_begin(struct conn *c, const char *target, const char *method,
 	if (c->fail.code != OK && (framing.expects_continue ||
 				   framing.length > BODY_SWALLOW_MAX)) {
 		answer_fail(c, &c->fail);
-		c->answer.must_close = true;
 		return;
 	}
 	if (!c->body.is_discarded && framing.length > 0)

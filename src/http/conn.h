@@ -54,7 +54,6 @@ struct answer {
 	struct buf body;
 	struct buf allow;    /* "": no Allow header */
 	int retry_after_s;   /* 0: no Retry-After header */
-	bool must_close;
 };
 
 /* An answer in pieces (sse.c). */

@@ -32,7 +32,7 @@
 #define SEND_BUFFER_BYTES (128 << 10)
 #define TICK_US INT64_C(250000)
 
-/* --- callbacks --------------------------------------------------------------------- */
+/* --- callbacks ----------------------------------------------------------------- */
 
 static void on_log(void *cls, const char *fmt, va_list ap)
 {
@@ -151,7 +151,7 @@ static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 	return (size_t)(to - s);
 }
 
-/* --- life -------------------------------------------------------------------------- */
+/* --- life ---------------------------------------------------------------------- */
 
 static struct MHD_Daemon *start(struct http *h)
 {
@@ -264,7 +264,7 @@ void http_destroy(struct http *h)
 	free(h);
 }
 
-/* --- the loop ------------------------------------------------------------------------ */
+/* --- the loop -------------------------------------------------------------------- */
 
 void http_fds(const struct http *h, int out_fds[2])
 {
@@ -345,5 +345,6 @@ void http_wake(struct http *h)
 	struct request *r;
 	while ((r = sched_next_ready(h->sched)))
 		call_drain(r->user);
-	server_pump(h);
+	if (h->needs_run)
+		server_pump(h);
 }
