@@ -77,6 +77,8 @@ static void write_line(const struct conn *c, int status)
 		 (unsigned long long)c->stream.n_sent);
 	add_ms(&b, "duration_ms",
 	       (double)(server_now(c->http) - c->arrival_us) / 1000);
+	if (c->key)
+		buf_addf(&b, ",\"key_line\":%d", keys_line(c->key));
 	if (c->end != END_NONE)
 		buf_addf(&b, ",\"end\":\"%s\"", end_names[c->end]);
 	if (c->route && (c->route->flags & ROUTE_WORK)) {

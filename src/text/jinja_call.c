@@ -18,8 +18,8 @@ void jcall_put_kws(struct jrt *rt, const struct jargs *args, struct jdict *d)
 	for (int i = 0; i < args->n_kw; i++) {
 		const struct jkw *kw = &args->kw[i];
 		if (kw->value && kw->key)
-			jdict_put(rt->arena, d, kw->key,
-				  hash_bytes(0, kw->name.p, kw->name.n), kw->value);
+			jdict_put(rt->arena, d, kw->key, jdict_hash_str(kw->name),
+				  kw->value);
 		else if (kw->value)
 			jdict_put_str(rt->arena, d, kw->name, kw->value);
 	}

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "text/jinja_op.h"
 
-/* --- equality ---------------------------------------------------------------------- */
+/* --- equality ------------------------------------------------------------ */
 
 struct eq {
 	struct jrt *rt;
@@ -101,7 +101,7 @@ bool jop_equal(const struct jinja_value *a, const struct jinja_value *b,
 	return equal_deep(&q, a, b);
 }
 
-/* --- order ------------------------------------------------------------------------- */
+/* --- order --------------------------------------------------------------- */
 
 static int order_numbers(const struct jinja_value *a, const struct jinja_value *b)
 {
@@ -146,7 +146,7 @@ bool jop_order(struct jrt *rt, const struct jinja_value *a,
 	return !jrt_failed(rt);
 }
 
-/* --- membership --------------------------------------------------------------------- */
+/* --- membership ---------------------------------------------------------- */
 
 static int contains(struct jrt *rt, struct jinja_value *item, struct jinja_value *in)
 {
@@ -209,7 +209,7 @@ int jop_compare(struct jrt *rt, enum jcmp op, struct jinja_value *a,
 	}
 }
 
-/* --- sorting ------------------------------------------------------------------------ */
+/* --- sorting ------------------------------------------------------------- */
 
 struct sorted {
 	struct jinja_value *item, *key;

@@ -20,8 +20,8 @@ static struct jinja_value *eval_name(struct jrt *rt, struct jframe *f,
 static struct jinja_value *eval_items(struct jrt *rt, struct jframe *f,
 				      const struct expr *e)
 {
-	struct jinja_value *out = jval_seq(rt->arena, e->kind == EX_LIST ? J_LIST : J_TUPLE,
-					   (size_t)e->n);
+	enum jkind kind = e->kind == EX_LIST ? J_LIST : J_TUPLE;
+	struct jinja_value *out = jval_seq(rt->arena, kind, (size_t)e->n);
 	for (int i = 0; i < e->n; i++) {
 		struct jinja_value *v = jeval(rt, f, e->items[i]);
 		if (!v)
@@ -114,7 +114,7 @@ static struct jinja_value *eval_arith(struct jrt *rt, struct jframe *f,
 	return a;
 }
 
-/* --- attributes and items ------------------------------------------------------------ */
+/* --- attributes and items ------------------------------------------------ */
 
 /* What Python's getattr finds: methods, and fields of our own types. NULL where
  * there is nothing (not failed). */
@@ -211,7 +211,7 @@ static struct jinja_value *eval_slice(struct jrt *rt, struct jframe *f,
 	return v ? jop_slice(rt, v, part[0], part[1], part[2]) : NULL;
 }
 
-/* --- calls ------------------------------------------------------------------------------ */
+/* --- calls --------------------------------------------------------------- */
 
 static bool add_star(struct jrt *rt, struct jargs *args, struct jinja_value *list)
 {
@@ -247,10 +247,12 @@ static bool add_star_star(struct jrt *rt, struct jargs *args, struct jinja_value
 			continue;
 		if (e->key->kind != J_STRING)
 			return jrt_fail(rt, "keywords must be strings");
+		if (!jrt_work(rt, (size_t)args->n_kw))
+			return false;
 		for (int k = 0; k < args->n_kw; k++)
 			if (str_eq(kw[k].name, jval_str(e->key)))
-				return jrt_fail(rt, "multiple values for keyword argument "
-						"'%.*s'", (int)e->key->s.n, e->key->s.p);
+				return jrt_fail(rt, "multiple values for '%.*s'",
+						(int)e->key->s.n, e->key->s.p);
 		kw[args->n_kw++] = (struct jkw){jval_str(e->key), e->value, e->key};
 	}
 	return true;

@@ -9,10 +9,7 @@
 #include "base/alloc.h"
 #include "text/jinja_op.h"
 
-#define FILTER(name) \
-	static struct jinja_value *filter_##name(struct jrt *rt, \
-		struct jinja_value *self, struct jinja_value **v, \
-		const struct jargs *args)
+#define FILTER(name) JNATIVE(filter_##name)
 
 FILTER(default)
 {

@@ -40,7 +40,8 @@ static void add_unicode(struct jtext *t, uint32_t c, enum trust trust)
 static void add_escape(struct jtext *t, uint32_t c, enum trust trust)
 {
 	static const char from[] = "\"\\\n\r\t\b\f";
-	static const char *const to[] = {"\\\"", "\\\\", "\\n", "\\r", "\\t", "\\b", "\\f"};
+	static const char *const to[] = {"\\\"", "\\\\", "\\n", "\\r", "\\t",
+					 "\\b", "\\f"};
 	const char *simple = c && c < 0x80 ? strchr(from, (int)c) : NULL;
 	if (simple)
 		jtext_add(t, str_of(to[simple - from]), trust);

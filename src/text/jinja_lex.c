@@ -213,7 +213,7 @@ static enum status lex_comment(struct lexer *lx, size_t body)
 	return fail_here(lx, "missing end of comment");
 }
 
-/* --- inside tags ------------------------------------------------------------------- */
+/* --- inside tags --------------------------------------------------------- */
 
 static size_t skip_digits(const struct lexer *lx, size_t at, const char *digits)
 {

@@ -96,7 +96,7 @@ struct jinja_value *jiter_list(struct jrt *rt, struct jinja_value *src)
 	return collect(rt, &it);
 }
 
-/* --- loop --------------------------------------------------------------------------- */
+/* --- loop ---------------------------------------------------------------- */
 
 static struct jinja_value *peek(struct jrt *rt, struct jloop *loop)
 {
@@ -177,16 +177,14 @@ struct jinja_value *jloop_attr(struct jrt *rt, struct jinja_value *v, struct str
 	return NULL;
 }
 
-static struct jinja_value *loop_cycle(struct jrt *rt, struct jinja_value *self,
-				      struct jinja_value **v, const struct jargs *args)
+JNATIVE(loop_cycle)
 {
 	if (args->n_pos == 0)
 		return jrt_fail(rt, "no items for cycling given");
 	return args->pos[self->loop->index0 % args->n_pos];
 }
 
-static struct jinja_value *loop_changed(struct jrt *rt, struct jinja_value *self,
-					struct jinja_value **v, const struct jargs *args)
+JNATIVE(loop_changed)
 {
 	struct jinja_value *now = jval_seq(rt->arena, J_TUPLE, (size_t)args->n_pos);
 	for (int i = 0; i < args->n_pos; i++)

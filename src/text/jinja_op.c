@@ -220,7 +220,7 @@ struct jinja_value *jop_plus(struct jrt *rt, struct jinja_value *v)
 	return v->kind == J_BOOL ? jinja_int(rt->arena, v->b) : v;
 }
 
-/* --- subscripts and slices ----------------------------------------------------- */
+/* --- subscripts and slices ----------------------------------------------- */
 
 /* Byte offset of character i, or of the end. */
 static size_t char_offset(const struct jstr *s, size_t i)
@@ -344,9 +344,10 @@ static struct jinja_value *slice_string(struct jrt *rt, const struct jstr *s,
 		return NULL;
 	size_t *offsets = arena_alloc(rt->arena, (len + 1) * sizeof *offsets);
 	uint32_t c;
-	for (size_t i = 0; i < len; i++)
-		offsets[i + 1] = offsets[i] +
-			utf8_decode((struct str){s->p + offsets[i], s->n - offsets[i]}, &c);
+	for (size_t i = 0, at = 0; i < len; i++) {
+		at += utf8_decode((struct str){s->p + at, s->n - at}, &c);
+		offsets[i + 1] = at;
+	}
 	struct jtext *t = jtext_new(rt, sl->n);
 	for (size_t i = 0; i < sl->n; i++) {
 		int64_t at = sl->start + (int64_t)i * sl->step;

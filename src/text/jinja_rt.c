@@ -101,7 +101,7 @@ struct jinja_value *jrt_undef_hint(struct jrt *rt, const char *hint)
 	return jrt_undef(rt, UNDEF_HINT, NULL, str_of(hint));
 }
 
-/* --- text ---------------------------------------------------------------------- */
+/* --- text ---------------------------------------------------------------- */
 
 struct jtext *jtext_new(struct jrt *rt, size_t cap)
 {

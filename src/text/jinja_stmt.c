@@ -15,12 +15,13 @@ static enum jflow run_block(struct jrt *rt, struct jframe *f, const struct block
 	return flow;
 }
 
-/* --- output ------------------------------------------------------------------------- */
+/* --- output -------------------------------------------------------------- */
 
 static bool emit_out(struct jrt *rt, const struct jstr *s)
 {
 	size_t used = rt->out->text.n - rt->out_base;
-	if (s->n > rt->out_max - used)
+	if (s->n > rt->out_max - used ||
+	    rt->out->n_marks > rt->mem_max / sizeof *rt->out->marks)
 		return jrt_limit(rt, "writes too much");
 	if (!s->n_marks) {
 		marked_add(rt->out, (struct str){s->p, s->n}, s->trust);
@@ -51,8 +52,8 @@ static bool emit(struct jrt *rt, struct jinja_value *v)
 }
 
 /* Run body with its output going to a string. *out is set where the flow is NEXT. */
-static enum jflow capture_block(struct jrt *rt, struct jframe *f, const struct block *body,
-				struct jinja_value **out)
+static enum jflow capture_block(struct jrt *rt, struct jframe *f,
+				const struct block *body, struct jinja_value **out)
 {
 	struct jtext *outer = rt->capture;
 	struct jtext *text = rt->capture = jtext_new(rt, 0);
@@ -63,7 +64,7 @@ static enum jflow capture_block(struct jrt *rt, struct jframe *f, const struct b
 	return flow;
 }
 
-/* --- frames and assignment -------------------------------------------------------------- */
+/* --- frames and assignment ----------------------------------------------- */
 
 static void fill_frame(struct jrt *rt, const struct scope *sc, struct jframe *frame)
 {
@@ -114,8 +115,8 @@ static bool assign_tuple(struct jrt *rt, struct jframe *f, const struct expr *ta
 	for (int i = 0; i < target->n; i++) {
 		struct jinja_value *item = jiter_next(rt, &it);
 		if (!item)
-			return jrt_fail(rt, "not enough values to unpack (expected %d, got "
-					"%d)", target->n, i);
+			return jrt_fail(rt, "not enough values to unpack (expected %d, "
+					"got %d)", target->n, i);
 		if (!assign(rt, f, target->items[i], item))
 			return false;
 	}
@@ -140,7 +141,7 @@ static bool assign(struct jrt *rt, struct jframe *f, const struct expr *target,
 	return true;
 }
 
-/* --- statements -------------------------------------------------------------------------- */
+/* --- statements ---------------------------------------------------------- */
 
 static enum jflow run_output(struct jrt *rt, struct jframe *f, const struct stmt *s)
 {
@@ -273,7 +274,8 @@ static enum jflow emit_text(struct jrt *rt, struct jinja_value *v)
 	return !jrt_failed(rt) && emit(rt, v) ? FLOW_NEXT : FLOW_FAIL;
 }
 
-static struct jinja_value *new_macro(struct jrt *rt, struct jframe *f, const struct stmt *s)
+static struct jinja_value *new_macro(struct jrt *rt, struct jframe *f,
+				     const struct stmt *s)
 {
 	struct jinja_value *v = jval_new(rt->arena, J_MACRO);
 	v->macro.def = s;
@@ -321,7 +323,7 @@ enum jflow jstmt_run(struct jrt *rt, struct jframe *f, const struct stmt *s)
 	return flow;
 }
 
-/* --- macros --------------------------------------------------------------------------------- */
+/* --- macros -------------------------------------------------------------- */
 
 /* What is left of args after the parameters, to `kwargs` and `varargs`. */
 static bool bind_rest(struct jrt *rt, const struct stmt *def, struct jframe *frame,
@@ -336,8 +338,9 @@ static bool bind_rest(struct jrt *rt, const struct stmt *def, struct jframe *fra
 	} else {
 		for (int i = 0; i < args->n_kw; i++)
 			if (args->kw[i].value)
-				return jrt_fail(rt, "macro '%.*s' takes no keyword argument "
-						"'%.*s'", n, p, (int)args->kw[i].name.n,
+				return jrt_fail(rt, "macro '%.*s' takes no keyword "
+						"argument '%.*s'", n, p,
+						(int)args->kw[i].name.n,
 						args->kw[i].name.p);
 	}
 	if (def->special_slot[SPECIAL_VARARGS] >= 0) {
@@ -346,8 +349,8 @@ static bool bind_rest(struct jrt *rt, const struct stmt *def, struct jframe *fra
 			jval_seq_add(rt->arena, varargs, args->pos[i]);
 		frame->slots[def->special_slot[SPECIAL_VARARGS]] = varargs;
 	} else if (args->n_pos > def->n_params) {
-		return jrt_fail(rt, "macro '%.*s' takes not more than %d argument(s)", n, p,
-				def->n_params);
+		return jrt_fail(rt, "macro '%.*s' takes not more than %d argument(s)",
+				n, p, def->n_params);
 	}
 	return true;
 }
@@ -357,6 +360,8 @@ static bool bind_macro(struct jrt *rt, const struct stmt *def, struct jframe *fr
 {
 	for (int i = 0; i < def->n_params; i++) {
 		const struct expr *p = def->params[i];
+		if (!jrt_work(rt, (size_t)args->n_kw))
+			return false;
 		struct jinja_value *v = i < args->n_pos ? args->pos[i] : NULL;
 		for (int k = 0; !v && k < args->n_kw; k++) {
 			if (!args->kw[k].value || !str_eq(args->kw[k].name, p->name))
@@ -397,12 +402,13 @@ struct jinja_value *jstmt_call_macro(struct jrt *rt, struct jinja_value *macro,
 	return out;
 }
 
-/* --- rendering ---------------------------------------------------------------- */
+/* --- rendering ----------------------------------------------------------- */
 
 static void look_up_globals(struct jrt *rt)
 {
 	const struct jinja *j = rt->j;
-	rt->globals = arena_alloc(rt->arena, sizeof *rt->globals * (size_t)(j->n_globals + 1));
+	size_t n = (size_t)j->n_globals + 1;
+	rt->globals = arena_alloc(rt->arena, sizeof *rt->globals * n);
 	for (int i = 0; i < j->n_globals; i++) {
 		struct str name = j->global_names[i];
 		rt->globals[i] = rt->env->globals ?

@@ -57,6 +57,17 @@ void jval_seq_add(struct arena *a, struct jinja_value *seq,
 	l->items[l->n++] = item;
 }
 
+struct jinja_value *jval_reverse(struct jinja_value *list)
+{
+	struct jinja_value **items = list->l.items;
+	for (size_t i = 0, n = list->l.n; i < n / 2; i++) {
+		struct jinja_value *x = items[i];
+		items[i] = items[n - 1 - i];
+		items[n - 1 - i] = x;
+	}
+	return list;
+}
+
 struct jinja_value *jval_pair(struct arena *a, struct jinja_value *x,
 			      struct jinja_value *y)
 {
@@ -134,10 +145,17 @@ struct jinja_value *jval_at(struct arena *a, const struct jinja_value *v, size_t
 	return v->l.items[i];
 }
 
-/* --- dicts ------------------------------------------------------------------ */
+/* --- dicts --------------------------------------------------------------- */
 
 /* Below this many entries a scan is as fast as an index and needs no memory. */
 #define SCAN_MAX 8
+
+uint64_t jdict_hash_str(struct str s)
+{
+	/* Clients choose keys. Where the program was loaded is random enough to
+	 * keep them from choosing keys that all meet in one place. */
+	return hash_bytes((uintptr_t)&jval_none, s.p, s.n);
+}
 
 /* Equal numbers must hash alike whatever their type. */
 static uint64_t hash_number(const struct jinja_value *v)
@@ -148,8 +166,7 @@ static uint64_t hash_number(const struct jinja_value *v)
 	return hash_bytes(2, &i, sizeof i);
 }
 
-/* Depth is bounded: tuples are made by the template, one level a step, and the
- * bound on depth of a value is checked where it is compared. */
+/* A tuple can hold tuples; one too deep counts as not hashable. */
 static bool hash_deep(const struct jinja_value *v, int depth, uint64_t *out_hash)
 {
 	switch (v->kind) {
@@ -157,7 +174,7 @@ static bool hash_deep(const struct jinja_value *v, int depth, uint64_t *out_hash
 	case J_DICT:
 		return false;
 	case J_STRING:
-		*out_hash = hash_bytes(0, v->s.p, v->s.n);
+		*out_hash = jdict_hash_str(jval_str(v));
 		return true;
 	case J_BOOL:
 	case J_INT:
@@ -226,7 +243,7 @@ struct jinja_value *jdict_get_str(const struct jdict *d, struct str key)
 		return NULL;
 	}
 	struct jinja_value k = {.kind = J_STRING, .s = {.p = key.p, .n = key.n}};
-	struct jentry *e = jdict_find(d, &k, hash_bytes(0, key.p, key.n));
+	struct jentry *e = jdict_find(d, &k, jdict_hash_str(key));
 	return e ? e->value : NULL;
 }
 
@@ -279,10 +296,10 @@ void jdict_remove(struct jdict *d, struct jentry *e)
 void jdict_put_str(struct arena *a, struct jdict *d, struct str key,
 		   struct jinja_value *value)
 {
-	jdict_put(a, d, jval_text(a, key), hash_bytes(0, key.p, key.n), value);
+	jdict_put(a, d, jval_text(a, key), jdict_hash_str(key), value);
 }
 
-/* --- the public makers (jinja.h) --------------------------------------------- */
+/* --- the public makers (jinja.h) ----------------------------------------- */
 
 struct jinja_value *jinja_none(struct arena *a) { return &jval_none; }
 struct jinja_value *jinja_bool(struct arena *a, bool v) { return jval_bool(v); }
@@ -320,6 +337,6 @@ struct jinja_value *jinja_dict(struct arena *a) { return jval_new(a, J_DICT); }
 void jinja_dict_set(struct arena *a, struct jinja_value *dict, struct str key,
 		    enum trust key_trust, struct jinja_value *value)
 {
-	jdict_put(a, &dict->d, jinja_string(a, key, key_trust),
-		  hash_bytes(0, key.p, key.n), value);
+	jdict_put(a, &dict->d, jinja_string(a, key, key_trust), jdict_hash_str(key),
+		  value);
 }
