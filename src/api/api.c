@@ -8,6 +8,7 @@
  *                    template (chat_template.c, value.c)
  *   completion       raw prompts
  *   prompt           text to ids
+ *   anthropic_read, _format   Messages as a dialect of chat (dialect.h, parts.h)
  *   call             the above in order, then events to bytes by way of
  *   format           what streams and answers share,
  *   format_<kind>    and where their shapes differ

@@ -6,6 +6,7 @@
 #pragma once
 #include "api/api.h"
 #include "api/chat_template.h"
+#include "api/parts.h"
 
 struct api {
 	const struct model *model;
@@ -45,13 +46,15 @@ struct choice {
 };
 
 struct format;
+struct dialect;
 
 struct api_call {
 	const struct api *api;
 	struct request *request;
 	enum api_kind kind;
 	const struct format *format;
-	struct arena arena;   /* echo, user */
+	const struct dialect *dialect; /* NULL: kind's own shapes, by way of format */
+	struct arena arena;   /* echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
 	enum status status;
 	const char *user;
@@ -62,4 +65,10 @@ struct api_call {
 	int i_held; /* the choice whose finish waits for the timings */
 	enum finish last_finish;
 	struct request_stats stats;
+
+	/* of a dialect, which has one choice */
+	struct parts parts;      /* the answer so far */
+	const char *stop_string; /* that ended it, or NULL */
+	bool has_started;        /* the first event of a stream is out */
+	bool cuts_max_tokens;    /* to what the context leaves, and is not refused */
 };

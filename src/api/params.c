@@ -422,6 +422,8 @@ enum status params_fit(struct api_call *c, struct fail *fail)
 		size_t n = r->prompts[i].n;
 		if (n >= (size_t)n_ctx)
 			return fail_context(n, 0, n_ctx, param, fail);
+		if (c->cuts_max_tokens)
+			r->max_tokens = MIN(r->max_tokens, n_ctx - (int32_t)n);
 		if (r->max_tokens > n_ctx - (int32_t)n)
 			return fail_context(n, r->max_tokens, n_ctx, param, fail);
 	}

@@ -46,10 +46,18 @@ static int retry_after_s(enum status s)
 	}
 }
 
+static bool is_anthropic(const struct conn *c)
+{
+	return c->route && (c->route->flags & ROUTE_ANTHROPIC);
+}
+
 void answer_fail(struct conn *c, const struct fail *f)
 {
 	struct buf body = {0};
-	api_error_format(f, &body);
+	if (is_anthropic(c))
+		api_error_format_anthropic(f, &body);
+	else
+		api_error_format(f, &body);
 	if (f->code == E_METHOD)
 		route_allow(route_path(c->target), &c->answer.allow);
 	if (f->code == E_FRAMING || (c->route && (c->route->flags & ROUTE_WORK)))
@@ -61,6 +69,8 @@ void answer_fail(struct conn *c, const struct fail *f)
 void answer_add_headers(struct conn *c, struct MHD_Response *r)
 {
 	MHD_add_response_header(r, "X-Request-Id", c->id);
+	if (is_anthropic(c))
+		MHD_add_response_header(r, "Request-Id", c->id);
 	access_add_headers(c, r);
 	/* At the end no connection is kept for a next request. Where the answer comes
 	 * before the body libmicrohttpd closes by itself. */

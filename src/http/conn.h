@@ -152,6 +152,8 @@ void page_embeddings(struct conn *c);
 /* --- call.c: handlers that parse a body, and most make the engine work ------------ */
 void call_chat(struct conn *c);
 void call_completion(struct conn *c);
+void call_messages(struct conn *c);
+void call_count_tokens(struct conn *c);
 void call_tokenize(struct conn *c);
 void call_detokenize(struct conn *c);
 void call_apply_template(struct conn *c);

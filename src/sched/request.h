@@ -79,7 +79,7 @@ struct event {
 	int n_spans;
 	struct event_token *tokens; /* DELTA: always; logprobs when asked for */
 	int n_tokens;
-	struct request_stats stats; /* DONE, FAILED */
+	struct request_stats stats; /* STARTED, DONE, FAILED */
 	struct fail fail;           /* FAILED */
 	struct event *next;         /* owned by the queue */
 	struct arena arena;         /* holds all of the above; event_destroy */
