@@ -41,18 +41,6 @@ enum part survey_part(const char *name)
 	return PART_OTHER;
 }
 
-/* Weights a tensor holds: scales, zero points and shapes hold none. */
-static int64_t weights_of(const struct tensor *t)
-{
-	static const char *const beside[] = {"_scale", "_zero_point", "_shape"};
-	struct str name = str_of(t->name);
-	for (size_t i = 0; i < ARRAY_LEN(beside); i++)
-		if (str_ends(name, str_of(beside[i])))
-			return 0;
-	int64_t n = (int64_t)(t->n_bytes / dtype_bytes(t->dtype));
-	return str_ends(name, STR("weight_packed")) ? 8 * n : n;
-}
-
 static int64_t token_bytes(const struct model_config *c, enum part p,
 			   int64_t n_bytes)
 {
@@ -69,8 +57,12 @@ void survey_model(const struct model *m, struct survey *out)
 	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
 		const struct tensor *t = tensors_at(m->tensors, i);
 		enum part p = survey_part(t->name);
+		int64_t n_weights;
+		enum quant q = model_tensor_quant(m, t, &n_weights);
+		s.format[q].n_weights += n_weights;
+		s.format[q].n_bytes += (int64_t)t->n_bytes;
 		s.part[p].n_tensors++;
-		s.part[p].n_weights += weights_of(t);
+		s.part[p].n_weights += n_weights;
 		s.part[p].n_bytes += (int64_t)t->n_bytes;
 	}
 	for (enum part p = 0; p < PART_COUNT; p++) {

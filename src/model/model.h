@@ -78,6 +78,9 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 			 const float **out, struct fail *fail) MUST_USE;
 /* Is there a tensor of this name, or a weight called so in any format? */
 bool model_has(const struct model *m, const char *name);
+/* The format t is part of, and how many weights it holds (0: scales or the like). */
+enum quant model_tensor_quant(const struct model *m, const struct tensor *t,
+			      int64_t *out_n_weights);
 /* Numbers the model was trained to: the elements of its weights as they were before
  * quantization, without scales and other helpers of the formats. */
 int64_t model_n_params(const struct model *m);
