@@ -189,7 +189,8 @@ static enum status to_chat(const struct json_node *body, struct api_call *c,
 	return anthropic_to_chat(body, true, out, fail);
 }
 
-const struct dialect dialect_anthropic = {to_chat, init, on_event};
+const struct dialect dialect_anthropic = {
+	.messages = "messages", .to_chat = to_chat, .init = init, .on_event = on_event};
 
 /* --- errors ------------------------------------------------------------------------- */
 

@@ -52,34 +52,6 @@ static enum status fail_block(const struct json_node *at, struct str kind,
 	return dialect_fail_type(&type, kind, fail);
 }
 
-/* A string, or a list of text blocks, newlines between. */
-static enum status read_texts(const struct json_node *at, struct buf *out,
-			      struct fail *fail)
-{
-	struct str s;
-	size_t n;
-	if (json_is_string(at->v)) {
-		buf_add_str(out, json_read_view(at->v));
-		return OK;
-	}
-	enum status st = json_read_list(at, MAX_BLOCKS, &n, fail);
-	for (size_t i = 0; i < n && st == OK; i++) {
-		struct json_node block = json_read_item(at, i);
-		struct str kind;
-		st = read_type(&block, &kind, fail);
-		if (st == OK && !str_is(kind, "text"))
-			st = fail_block(&block, kind, fail);
-		if (st == OK)
-			st = read_text(&block, "text", &s, fail);
-		if (st != OK)
-			return st;
-		if (out->n)
-			buf_add_c(out, '\n');
-		buf_add_str(out, s);
-	}
-	return st;
-}
-
 /* --- system ------------------------------------------------------------------- */
 
 static enum status read_system(const struct json_node *body, json_t *messages,
@@ -89,7 +61,7 @@ static enum status read_system(const struct json_node *body, json_t *messages,
 	struct buf b = {0};
 	if (!at.v)
 		return OK;
-	enum status st = read_texts(&at, &b, fail);
+	enum status st = dialect_read_texts(&at, &b, fail);
 	struct str s = buf_str(&b);
 	if (st == OK && str_starts(s, STR(BILLING))) {
 		ptrdiff_t end = str_find(s, STR("\n"), 0);
@@ -128,7 +100,7 @@ static enum status read_tool_result(const struct json_node *block,
 	struct str id;
 	enum status st = read_text(block, "tool_use_id", &id, fail);
 	if (st == OK)
-		st = read_texts(&content, &b, fail);
+		st = dialect_read_texts(&content, &b, fail);
 	if (st == OK) {
 		json_t *m = dialect_message("tool", buf_str(&b));
 		dialect_set_str(m, "tool_call_id", id);

@@ -9,6 +9,7 @@
  *   completion       raw prompts
  *   prompt           text to ids
  *   anthropic_read, _format   Messages as a dialect of chat (dialect.h, parts.h)
+ *   responses_read, _format   Responses as another, with response_store
  *   call             the above in order, then events to bytes by way of
  *   format           what streams and answers share,
  *   format_<kind>    and where their shapes differ
@@ -29,6 +30,9 @@
 
 /* Each choice is a sequence that holds pages of the cache from start to end. */
 #define DEFAULT_MAX_CHOICES 8
+/* Conversations that can be gone on with by id. */
+#define STORED_RESPONSES 1000
+#define STORED_BYTES (64u << 20)
 
 static void copy_names(struct api *a, const struct api_opts *o)
 {
@@ -61,6 +65,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->n_slots = o->n_slots;
 	a->clock = o->clock;
 	a->created = clock_wall_s();
+	a->responses = response_store_create(STORED_RESPONSES, STORED_BYTES);
 	/* A model without a template still completes raw prompts. */
 	enum status st = OK;
 	if (m->chat_template && m->chat_template[0]) {
@@ -83,6 +88,7 @@ void api_destroy(struct api *a)
 	if (!a)
 		return;
 	chat_template_destroy(a->chat);
+	response_store_destroy(a->responses);
 	arena_deinit(&a->arena);
 	free(a);
 }

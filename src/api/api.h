@@ -36,6 +36,7 @@ enum api_kind {
 	API_CHAT,
 	API_COMPLETION,
 	API_ANTHROPIC, /* POST /v1/messages */
+	API_RESPONSES, /* POST /v1/responses */
 };
 
 struct api_input {

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "api/chat_template.h"
 #include "api/parts.h"
+#include "api/response_store.h"
 
 struct api {
 	const struct model *model;
@@ -21,6 +22,7 @@ struct api {
 	const struct clock *clock;
 	int64_t created;             /* seconds since 1970, said of the model */
 	struct chat_template *chat;  /* NULL: the model has none */
+	struct response_store *responses; /* all that ever changes; has a lock */
 };
 
 /* The name or one of the aliases. */
@@ -67,6 +69,7 @@ struct api_call {
 	struct request_stats stats;
 
 	/* of a dialect, which has one choice */
+	void *state;             /* the dialect's own */
 	struct parts parts;      /* the answer so far */
 	const char *stop_string; /* that ended it, or NULL */
 	bool has_started;        /* the first event of a stream is out */

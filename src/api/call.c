@@ -50,6 +50,10 @@ static enum status read_body(struct api_call *c, const json_t *json,
 					 : completion_read(&body, c, fail);
 	if (st == OK)
 		st = params_fit(c, fail);
+	/* A fault that only chat could see is named as the client knows its place. */
+	if (st != OK && chat && fail && strcmp(fail->param, "messages") == 0)
+		snprintf(fail->param, sizeof fail->param, "%s",
+			 c->dialect->messages);
 	json_decref(chat);
 	return st;
 }
@@ -57,7 +61,11 @@ static enum status read_body(struct api_call *c, const json_t *json,
 /* What speaks this kind instead of kind itself; NULL: itself. */
 static const struct dialect *dialect_of(enum api_kind kind)
 {
-	return kind == API_ANTHROPIC ? &dialect_anthropic : NULL;
+	switch (kind) {
+	case API_ANTHROPIC: return &dialect_anthropic;
+	case API_RESPONSES: return &dialect_responses;
+	default: return NULL;
+	}
 }
 
 /* What an id is made of where the client's request brought none. */
@@ -100,9 +108,9 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	}
 	c->n_choices = c->n_open = c->request->n_prompts * c->request->n;
 	c->choices = xcalloc((size_t)c->n_choices, sizeof *c->choices);
-	if (c->dialect)
+	if (c->dialect && c->dialect->init)
 		c->dialect->init(c, id);
-	else
+	else if (!c->dialect)
 		format_init(c, id);
 	*out = c;
 	return OK;
@@ -119,6 +127,8 @@ void api_call_destroy(struct api_call *c)
 			buf_deinit(&c->choices[i].logprobs[k]);
 	}
 	free(c->choices);
+	if (c->dialect && c->dialect->deinit)
+		c->dialect->deinit(c);
 	parts_deinit(&c->parts);
 	buf_deinit(&c->head);
 	arena_deinit(&c->arena);

@@ -75,6 +75,7 @@ static void start_text(struct conn *c, api_text_fn fn)
 
 void call_chat(struct conn *c) { start(c, API_CHAT); }
 void call_completion(struct conn *c) { start(c, API_COMPLETION); }
+void call_responses(struct conn *c) { start(c, API_RESPONSES); }
 void call_messages(struct conn *c) { start(c, API_ANTHROPIC); }
 void call_count_tokens(struct conn *c) { start_text(c, api_count_tokens); }
 void call_tokenize(struct conn *c) { start_text(c, api_tokenize); }

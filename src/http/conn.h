@@ -152,6 +152,7 @@ void page_embeddings(struct conn *c);
 /* --- call.c: handlers that parse a body, and most make the engine work ------------ */
 void call_chat(struct conn *c);
 void call_completion(struct conn *c);
+void call_responses(struct conn *c);
 void call_messages(struct conn *c);
 void call_count_tokens(struct conn *c);
 void call_tokenize(struct conn *c);

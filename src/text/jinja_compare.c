@@ -117,6 +117,8 @@ static int order_strings(const struct jstr *a, const struct jstr *b)
 	return c ? (c < 0 ? -1 : 1) : a->n < b->n ? -1 : a->n > b->n;
 }
 
+/* Sequences: the first pair that is not equal decides; equal ones need no order, so
+ * [none] sorts among [none]. */
 bool jop_order(struct jrt *rt, const struct jinja_value *a,
 	       const struct jinja_value *b, const char *op, int *out_order)
 {
@@ -148,6 +150,7 @@ bool jop_order(struct jrt *rt, const struct jinja_value *a,
 
 /* --- membership ---------------------------------------------------------- */
 
+/* item in in: 0, 1, or -1 where it failed. A generator is read up to the item. */
 static int contains(struct jrt *rt, struct jinja_value *item, struct jinja_value *in)
 {
 	uint64_t hash;
@@ -237,6 +240,7 @@ static bool merge(struct jrt *rt, struct sorted *from, struct sorted *to, size_t
 	return true;
 }
 
+/* Bottom up, between two arrays: no recursion, and a failure just stops. */
 bool jsort_by_keys(struct jrt *rt, struct jinja_value **items,
 		   struct jinja_value **keys, size_t n, bool reverse)
 {

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Expressions to values, by walking the tree.
+ *
+ * The order of evaluation is Python's, for a template can see it (a namespace
+ * that a macro changes): operands from left to right, `a if b else c` its
+ * condition first, arguments before the call, and nothing that need not be.
+ *
+ * Attributes: x.name is Python's attribute first and the item second, x['name'] the
+ * other way round. For a dict the attributes are its methods, so m.items is the
+ * method even where m has a key "items". The parser has noted which names
+ * are methods of anything; for all others (m.role, m.content) no method table is
+ * searched.
  */
 #include "text/jinja_ast.h"
 
@@ -61,6 +71,7 @@ static struct jinja_value *eval_cond(struct jrt *rt, struct jframe *f,
 			      "else section was defined");
 }
 
+/* The value that decided, not its truth: `x or 'default'`. */
 static struct jinja_value *eval_logic(struct jrt *rt, struct jframe *f,
 				      const struct expr *e)
 {
@@ -89,6 +100,7 @@ static struct jinja_value *eval_concat(struct jrt *rt, struct jframe *f,
 	return all;
 }
 
+/* a < b < c: each operand once, and no further than the first that is false. */
 static struct jinja_value *eval_compare(struct jrt *rt, struct jframe *f,
 					const struct expr *e)
 {
@@ -150,6 +162,8 @@ static struct jinja_value *find_attr(struct jrt *rt, struct jinja_value *v,
 	return bound;
 }
 
+/* Python's internals (__class__ and its kind) are no way out of the sandbox, and asking
+ * for them says so. */
 static struct jinja_value *missing_attr(struct jrt *rt, struct jinja_value *v,
 					struct str name)
 {
@@ -213,6 +227,7 @@ static struct jinja_value *eval_slice(struct jrt *rt, struct jframe *f,
 
 /* --- calls --------------------------------------------------------------- */
 
+/* f(*list): the items behind the arguments so far, in a new array. */
 static bool add_star(struct jrt *rt, struct jargs *args, struct jinja_value *list)
 {
 	struct jinja_value *more = jiter_list(rt, list);
@@ -230,6 +245,7 @@ static bool add_star(struct jrt *rt, struct jargs *args, struct jinja_value *lis
 	return true;
 }
 
+/* f(**dict): keys keep their marks, a macro may print its kwargs. */
 static bool add_star_star(struct jrt *rt, struct jargs *args, struct jinja_value *dict)
 {
 	if (dict->kind != J_DICT)
@@ -258,7 +274,8 @@ static bool add_star_star(struct jrt *rt, struct jargs *args, struct jinja_value
 	return true;
 }
 
-/* args->pos and ->kw have room for what the expressions name, and a caller. */
+/* Python evaluates *args before the keywords, wherever it stands.
+ * args->pos and ->kw have room for what the expressions name, and a caller. */
 static bool eval_args(struct jrt *rt, struct jframe *f, const struct argexprs *x,
 		      struct jargs *args)
 {
@@ -321,6 +338,7 @@ struct jinja_value *jeval_call(struct jrt *rt, struct jframe *f,
 	return callee ? call_with(rt, f, e, NULL, callee, caller) : NULL;
 }
 
+/* x | filter, x is test; without x, the text of the block around. */
 static struct jinja_value *eval_applied(struct jrt *rt, struct jframe *f,
 					const struct expr *e)
 {

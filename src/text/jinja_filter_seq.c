@@ -78,6 +78,7 @@ FILTER(first)
 	       jrt_undef_hint(rt, "No first item, sequence was empty.");
 }
 
+/* reversed() cannot begin with a generator. */
 FILTER(last)
 {
 	if (self->kind == J_GENERATOR)
@@ -89,6 +90,7 @@ FILTER(last)
 	       jrt_undef_hint(rt, "No last item, sequence was empty.");
 }
 
+/* The first of the least (want -1) or greatest (want 1). */
 static struct jinja_value *extreme(struct jrt *rt, struct jinja_value *self,
 				   struct jinja_value **v, const char *op, int want)
 {
@@ -280,6 +282,8 @@ FILTER(unique)
 	return jrt_failed(rt) ? NULL : out;
 }
 
+/* A tuple (key, items) for each key, keys in order; the key said is the first item's,
+ * whatever case it was compared in. */
 FILTER(groupby)
 {
 	struct jinja_value *list = jiter_list(rt, self), *out = jinja_list(rt->arena);
@@ -338,6 +342,7 @@ static bool piece_count(struct jrt *rt, struct jinja_value *v, int64_t *out)
 	return jrt_room(rt, *out > 0 ? (size_t)*out * 64 : 0);
 }
 
+/* Pieces of n, the last one filled up. */
 FILTER(batch)
 {
 	int64_t size;
@@ -355,6 +360,7 @@ FILTER(batch)
 	return out;
 }
 
+/* n pieces, the longer ones first. */
 FILTER(slice)
 {
 	int64_t n;
@@ -410,6 +416,7 @@ static const struct jbuiltin *named(struct jrt *rt, const struct jinja_value *na
 				  (int)MIN(name->s.n, 60), name->s.p);
 }
 
+/* map(attribute='a.b', default=x), or map('filter', arguments). */
 FILTER(map)
 {
 	struct jinja_value *out = jval_seq(rt->arena, J_GENERATOR, 0), *item;
@@ -442,6 +449,7 @@ FILTER(map)
 	return jrt_failed(rt) ? NULL : out;
 }
 
+/* select and its kin: without a test, by truth. */
 static struct jinja_value *pick(struct jrt *rt, struct jinja_value *self,
 				const struct jargs *args, bool by_attr, bool want)
 {

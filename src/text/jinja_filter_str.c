@@ -115,6 +115,7 @@ TEXT_FILTER(format)
 	return jformat_percent(rt, s, values);
 }
 
+/* Empty lines stay empty unless `blank`; the first is left alone unless `first`. */
 FILTER(indent)
 {
 	const struct jstr *s = jcall_str(rt, self); /* no str() here, in Jinja too */
@@ -161,6 +162,8 @@ static size_t offset_of(const struct jstr *s, int64_t i)
 	return at;
 }
 
+/* Shorter by whole words, unless `killwords`; what is too long by no more than
+ * `leeway` stays. */
 FILTER(truncate)
 {
 	int64_t length = 255, leeway = 5;
@@ -232,6 +235,7 @@ TEXT_FILTER(safe)
 
 /* --- urlencode ----------------------------------------------------------- */
 
+/* urllib's quote, and quote_plus for the parts of a query. */
 static void add_quoted(struct jtext *t, const struct jstr *s, bool is_query)
 {
 	static const char hex[] = "0123456789ABCDEF";

@@ -164,6 +164,7 @@ static void group_digits(char *digits, char with, int every)
 	memcpy(digits, out, n + 1);
 }
 
+/* Digits from the right; INT64_MIN has no positive. */
 static void add_int(struct jtext *t, const struct spec *sp, int64_t v)
 {
 	static const char lower[] = "0123456789abcdef", upper[] = "0123456789ABCDEF";
@@ -316,6 +317,8 @@ static struct jinja_value *named_arg(struct percent *p)
 				(int)MIN(name.n, 60), name.p);
 }
 
+/* Everything between % (or its key) and the letter. A negative width from * is the flag
+ * `-` and the width. */
 static bool read_flags(struct percent *p, struct spec *sp)
 {
 	bool zero = false;
@@ -555,6 +558,7 @@ static bool parse_spec(struct jrt *rt, struct str s, bool is_number, struct spec
 	return at == s.n || jrt_fail(rt, "Invalid format specifier");
 }
 
+/* Which types a specification fits is the value's affair. */
 static bool add_value(struct jrt *rt, struct jtext *t, struct spec *sp, struct str spec,
 		      struct jinja_value *v)
 {

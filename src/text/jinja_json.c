@@ -49,6 +49,7 @@ static void add_escape(struct jtext *t, uint32_t c, enum trust trust)
 		add_unicode(t, c == UTF8_BAD ? 0xFFFD : c, trust);
 }
 
+/* Runs that stand for themselves are copied whole, marks and all. */
 static void add_string(struct dump *d, const struct jstr *s)
 {
 	bool ascii = d->style->ensure_ascii;
@@ -114,6 +115,7 @@ static void add_list(struct dump *d, const struct jlist *l)
 	jtext_add_z(d->t, "]");
 }
 
+/* Numbers, booleans and none become strings, as in Python. */
 static void add_key(struct dump *d, const struct jinja_value *key)
 {
 	if (key->kind == J_STRING) {

@@ -98,6 +98,7 @@ struct jinja_value *jiter_list(struct jrt *rt, struct jinja_value *src)
 
 /* --- loop ---------------------------------------------------------------- */
 
+/* One item ahead, fetched once. */
 static struct jinja_value *peek(struct jrt *rt, struct jloop *loop)
 {
 	if (!loop->after_known) {
@@ -184,6 +185,7 @@ JNATIVE(loop_cycle)
 	return args->pos[self->loop->index0 % args->n_pos];
 }
 
+/* Compared with the arguments of the call before, all of them. */
 JNATIVE(loop_changed)
 {
 	struct jinja_value *now = jval_seq(rt->arena, J_TUPLE, (size_t)args->n_pos);

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Methods of str. Every piece of a string keeps its marks.
+ * Methods of str. Every piece of a string keeps its marks, and shares its bytes with
+ * the string where it can. Positions are characters outside and bytes inside; the
+ * searches run on bytes, which in UTF-8 finds the same.
+ *
+ * What a method costs is taken as steps before it runs (jrt_work), so that no
+ * template keeps a thread busy with a few nodes over a long text.
  */
 #include "base/alloc.h"
 #include "base/utf8.h"
@@ -208,6 +213,7 @@ static struct jinja_value *rsplit_by(struct jrt *rt, const struct jstr *s,
 	return add_piece(rt, out, s, 0, end) ? jval_reverse(out) : NULL;
 }
 
+/* Without a separator runs of white space part, and none is at the ends. */
 static struct jinja_value *split(struct jrt *rt, struct jinja_value *self,
 				 struct jinja_value **v, bool from_right)
 {
@@ -243,6 +249,7 @@ static bool ends_line(uint32_t c)
 	       c == 0x2028 || c == 0x2029;
 }
 
+/* At every line end Unicode knows, and no empty line behind the last. */
 METHOD(splitlines)
 {
 	const struct jstr *s = &self->s;
@@ -526,6 +533,7 @@ METHOD(rjust)
 	return pad(rt, self, v, 1);
 }
 
+/* Zeros behind the sign. */
 METHOD(zfill)
 {
 	const struct jstr *s = &self->s;
@@ -544,6 +552,7 @@ METHOD(zfill)
 
 /* --- kinds of characters ------------------------------------------------- */
 
+/* Are there characters, and are all of this kind? */
 static struct jinja_value *all_are(struct jrt *rt, const struct jstr *s,
 				   bool (*is)(uint32_t), bool when_empty)
 {
@@ -560,6 +569,7 @@ static struct jinja_value *all_are(struct jrt *rt, const struct jstr *s,
 
 static bool is_ascii(uint32_t c) { return c < 0x80; }
 
+/* Digits without super- and subscripts and circled ones. */
 static bool is_decimal(uint32_t c)
 {
 	return jcase_is_digit(c) && jcase_is_printable(c) && (c < 0x80 || c > 0x24FF ||

@@ -97,7 +97,7 @@ static struct jinja_value *float_arith(struct jrt *rt, enum jop op, double a, do
 		if (isinf(r) && isfinite(a) && isfinite(b))
 			return jrt_fail(rt, "a power is too large");
 		break;
-	default: {
+	default: { /* divmod as CPython does it, signs of zero included */
 		double mod = fmod(a, b);
 		double div = (a - mod) / b;
 		if (mod != 0 && (b < 0) != (mod < 0)) {
@@ -115,6 +115,7 @@ static struct jinja_value *float_arith(struct jrt *rt, enum jop op, double a, do
 	return jinja_float(rt->arena, r);
 }
 
+/* seq * times. What it will take is known before, so it is asked for before. */
 static struct jinja_value *repeat(struct jrt *rt, struct jinja_value *seq, int64_t times)
 {
 	if (times < 0)
@@ -245,6 +246,8 @@ static struct jinja_value *char_at(struct jrt *rt, const struct jstr *s, int64_t
 	return jstr_slice(rt, s, at, at + len);
 }
 
+/* An unhashable key is in no dict; a string has no item 'x'. The caller goes on
+ * with attributes. */
 struct jinja_value *jop_subscript(struct jrt *rt, struct jinja_value *v,
 				  struct jinja_value *key)
 {
@@ -330,6 +333,7 @@ static bool slice_of(struct jrt *rt, int64_t len, struct jinja_value *start,
 	return true;
 }
 
+/* Without a step the characters are one piece, shared with s. */
 static struct jinja_value *slice_string(struct jrt *rt, const struct jstr *s,
 					size_t len, const struct slice *sl)
 {

@@ -2,6 +2,9 @@
  *
  * Statements, and the way from source to a template.
  *
+ * Recursive descent; a function that fails returns NULL or false after jparse_fail,
+ * and the first failure is kept. Tokens are an array, so looking ahead is an index.
+ *
  * Nesting of any kind (parentheses, blocks, chains of filters) is bounded by
  * one counter: what is parsed is later walked by functions that call themselves.
  */
@@ -162,6 +165,7 @@ static bool parse_for(struct jparser *p, struct stmt *s)
 		return false;
 	s->is_recursive = jparse_skip_name(p, "recursive");
 	int loops = p->loops;
+	/* a recursive loop's body is a function: no way out to the loops around */
 	p->loops = s->is_recursive ? 1 : loops + 1;
 	bool ok = parse_body(p, ends, &s->body);
 	p->loops = s->is_recursive ? 0 : loops; /* `else` runs behind the loop */
@@ -315,6 +319,7 @@ static struct stmt *parse_statement(struct jparser *p)
 			   at->text.p);
 }
 
+/* Text and {{ }} in a row are one statement. */
 static void add_output(struct jparser *p, struct block *b, struct expr *e)
 {
 	struct stmt *last = b->n ? b->p[b->n - 1] : NULL;

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Statements, macros, and the rendering as a whole.
+ *
+ * Output goes to the caller's text, or into a string while a macro, a block set, a
+ * filter block or a loop() is running (`capture`). Each statement says how the
+ * flow goes on; break and continue travel up as such, dropping the captured text of
+ * the blocks they leave.
+ *
+ * A scope runs with a frame: an array of slots, as jinja_scope.c numbered them,
+ * and the frame around. A loop uses one frame for all its passes, filled anew
+ * each time; where a macro is defined inside, each pass gets its own, for the macro
+ * keeps the frame it was born in.
  */
 #include <stdlib.h>
 
@@ -37,6 +47,7 @@ static bool emit_out(struct jrt *rt, const struct jstr *s)
 	return true;
 }
 
+/* str(v); undefined is nothing. */
 static bool emit(struct jrt *rt, struct jinja_value *v)
 {
 	if (v->kind == J_UNDEFINED)
@@ -66,6 +77,7 @@ static enum jflow capture_block(struct jrt *rt, struct jframe *f,
 
 /* --- frames and assignment ----------------------------------------------- */
 
+/* What each slot holds before the scope's first statement. */
 static void fill_frame(struct jrt *rt, const struct scope *sc, struct jframe *frame)
 {
 	for (int i = 0; i < sc->n_slots; i++) {
@@ -166,6 +178,7 @@ static enum jflow run_if(struct jrt *rt, struct jframe *f, const struct stmt *s)
 	return FLOW_NEXT;
 }
 
+/* A frame for each item: the test's names hide nothing of the body's. */
 bool jstmt_for_test(struct jrt *rt, const struct stmt *s, struct jframe *f,
 		    struct jinja_value *item)
 {
@@ -255,6 +268,7 @@ static enum jflow run_filtered(struct jrt *rt, struct jframe *f, const struct st
 	return *out ? FLOW_NEXT : FLOW_FAIL;
 }
 
+/* The values are those of the scope around: `with a=1, b=a` is no chain. */
 static enum jflow run_with(struct jrt *rt, struct jframe *f, const struct stmt *s)
 {
 	struct jframe *frame = enter_scope(rt, s->scope, f);
@@ -355,6 +369,8 @@ static bool bind_rest(struct jrt *rt, const struct stmt *def, struct jframe *fra
 	return true;
 }
 
+/* Positional, then by name; then what the body asked for; then defaults, which may
+ * name the parameters before them. */
 static bool bind_macro(struct jrt *rt, const struct stmt *def, struct jframe *frame,
 		       const struct jargs *args)
 {
@@ -404,6 +420,8 @@ struct jinja_value *jstmt_call_macro(struct jrt *rt, struct jinja_value *macro,
 
 /* --- rendering ----------------------------------------------------------- */
 
+/* The context cannot change while a template runs, so each name is asked for once.
+ * What the caller gave hides functions of the same name. */
 static void look_up_globals(struct jrt *rt)
 {
 	const struct jinja *j = rt->j;

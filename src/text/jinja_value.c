@@ -1,4 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Values and dicts.
+ *
+ * Dicts keep the order in which keys came, as Python's do: entries stand in an
+ * array, and an index of open addressing holds their numbers. A removed entry
+ * leaves a hole in the array and its number in the index, where it matches
+ * nothing; templates remove so little that holes are never closed.
+ */
 #include "text/jinja_value.h"
 
 #include <math.h>
@@ -78,6 +86,7 @@ struct jinja_value *jval_pair(struct arena *a, struct jinja_value *x,
 	return t;
 }
 
+/* Unsigned on the way: start and stop may be as far apart as integers go. */
 struct jinja_value *jval_range(struct arena *a, int64_t start, int64_t stop,
 			       int64_t step)
 {
@@ -160,14 +169,19 @@ uint64_t jdict_hash_str(struct str s)
 /* Equal numbers must hash alike whatever their type. */
 static uint64_t hash_number(const struct jinja_value *v)
 {
+	/* above 2^62 an integer and the float equal to it are two keys */
 	if (v->kind == J_FLOAT && (v->f != floor(v->f) || fabs(v->f) >= 0x1p62))
 		return hash_bytes(1, &v->f, sizeof v->f);
 	int64_t i = v->kind == J_FLOAT ? (int64_t)v->f : jval_int(v);
 	return hash_bytes(2, &i, sizeof i);
 }
 
-/* A tuple can hold tuples; one too deep counts as not hashable. */
-static bool hash_deep(const struct jinja_value *v, int depth, uint64_t *out_hash)
+/* A tuple can hold a tuple twice, which holds one twice, …: what takes more than this
+ * many values to hash (or compare, as a key) counts as not hashable. */
+#define HASH_MAX 10000
+
+static bool hash_deep(const struct jinja_value *v, int depth, int *left,
+		      uint64_t *out_hash)
 {
 	switch (v->kind) {
 	case J_LIST:
@@ -185,7 +199,8 @@ static bool hash_deep(const struct jinja_value *v, int depth, uint64_t *out_hash
 		*out_hash = 3;
 		for (size_t i = 0; i < v->l.n; i++) {
 			uint64_t h;
-			if (depth == 0 || !hash_deep(v->l.items[i], depth - 1, &h))
+			if (depth == 0 || --*left < 0 ||
+			    !hash_deep(v->l.items[i], depth - 1, left, &h))
 				return false;
 			*out_hash = hash_bytes(*out_hash, &h, sizeof h);
 		}
@@ -202,7 +217,8 @@ static bool hash_deep(const struct jinja_value *v, int depth, uint64_t *out_hash
 
 bool jdict_hash(const struct jinja_value *v, uint64_t *out_hash)
 {
-	return hash_deep(v, JOP_DEPTH, out_hash);
+	int left = HASH_MAX;
+	return hash_deep(v, JOP_DEPTH, &left, out_hash);
 }
 
 static bool key_equal(const struct jentry *e, const struct jinja_value *key,

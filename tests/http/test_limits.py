@@ -155,7 +155,9 @@ def test_slow_reader(t, d):
     idle(d)
     seconds = d.wait_metrics(sse_clients_stalled_total=before + 1)
     log = d.access("slow-1")
-    t.ok(log["end"] == "stalled" and log["output_tokens"] == 300 and seconds < 4,
+    # Under a sanitizer the answer may take longer than the patience with its reader.
+    t.ok(log["end"] == "stalled" and seconds < 4 and
+         (log["output_tokens"] == 300 or log["finish"] == "abort"),
          "who does not read the rest is dropped in %.2f s" % seconds, log)
     data = read_all(s)
     t.ok(b"data: {" in data and b"[DONE]" not in data, "its stream is cut")

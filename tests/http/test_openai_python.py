@@ -73,6 +73,29 @@ def test_rest(t, d):
             "completions, whole and streamed")
 
 
+def test_responses(t, d):
+    c = client(d)
+    ask = {"model": "halo-tiny", "input": "What is 2+2?", "temperature": 0,
+           "max_output_tokens": 16}
+    whole = c.responses.create(instructions="You help.", **ask)
+    t.ok(whole.status in ("completed", "incomplete") and
+         whole.usage.output_tokens > 0, "responses.create", whole)
+    text = "".join(p.text for i in whole.output for p in i.content)
+    events = list(c.responses.create(instructions="You help.", stream=True, **ask))
+    t.equal("".join(e.delta for e in events if e.type.endswith("_text.delta")), text,
+            "streamed: the same text")
+    t.equal([e.sequence_number for e in events], list(range(len(events))),
+            "every event is numbered")
+    with c.responses.stream(instructions="You help.", **ask) as stream:
+        kinds = [e.type for e in stream]
+    t.ok(kinds[0] == "response.created" and
+         kinds[-1] == "response." + whole.status, "stream helper", kinds)
+    more = c.responses.create(**{**ask, "input": "And 3+3?"},
+                              previous_response_id=whole.id)
+    t.ok(more.usage.input_tokens > whole.usage.input_tokens, "goes on by id", more)
+    t.ok(isinstance(whole.output_text, str), "output_text")
+
+
 def test_errors(t, d):
     c = client(d)
     for what, call, kind, code in (
@@ -106,4 +129,4 @@ def test_left(t, d):
     t.ok(True, "a stream that is closed early ends")
 
 
-run([test_chat, test_helper, test_rest, test_errors, test_left])
+run([test_chat, test_helper, test_rest, test_responses, test_errors, test_left])

@@ -459,6 +459,13 @@ static void test_limits(void)
 	check_limit("{% set s = 'ab' * 1000000 %}{% for i in range(99999) %}"
 		    "{% if s == s ~ '' or 'z' in s %}{% endif %}{% endfor %}",
 		    (struct jinja_limits){.max_steps = 1000000}, "");
+#define DOUBLED "{% set ns = namespace(t=(), u=()) %}{% for i in range(60) %}" \
+	"{% set ns.t = (ns.t, ns.t) %}{% set ns.u = (ns.u, ns.u) %}{% endfor %}"
+	check_limit(DOUBLED "{{ ns.t == ns.u }}", few_steps, "steps");
+	check_limit(DOUBLED "{{ ns.t < ns.u }}", few_steps, "steps");
+	check_limit(DOUBLED "{{ ns.t | tojson }}", few_steps, "steps");
+	check_fail(DOUBLED "{{ {ns.t: 1} }}", E_TEMPLATE, "unhashable");
+	check_fail(DOUBLED "{{ ns.t in {1: 2} }}", E_TEMPLATE, "unhashable");
 	struct result r = render_str(STR("{% macro f(n) %}{{ n }}{% if n %}{{ f(n - 1) }}"
 					 "{% endif %}{% endmacro %}{{ f(12) }}"), NULL, none);
 	is_str(text_of(&r), "1211109876543210", "honest recursion is within bounds");
