@@ -102,6 +102,22 @@ static void set_outparse(const struct api *a, const struct marked *prompt,
 		chat_template_opens(prompt, o->think_open, o->think_close);
 }
 
+/* An answer with a grammar may begin by reasoning, if the model's own habit is to
+ * open it: the prompt has not, and the client has not turned it off. */
+static void set_reasoning(const struct json_node *body, struct request *r,
+			  const struct tokenizer *t)
+{
+	struct json_node kwargs = json_read_get(body, "chat_template_kwargs");
+	struct json_node own = json_read_get(body, "enable_thinking");
+	struct json_node passed = json_read_get(&kwargs, "enable_thinking");
+	int32_t id = tokenizer_find(t, r->parse.think_open);
+	bool is_off = json_is_false(own.v) || (!own.v && json_is_false(passed.v));
+	/* A special token has no text, so nobody could tell that it was written. */
+	if (r->grammar && r->parse.split_reasoning && !r->parse.starts_in_reasoning &&
+	    !is_off && id > 0 && !tokenizer_is_special(t, id))
+		r->reasoning_id = id;
+}
+
 enum status chat_render(const struct api *a, const struct json_node *body,
 			struct arena *scratch, struct marked *out,
 			struct fail *fail)
@@ -141,6 +157,7 @@ enum status chat_read(const struct json_node *body, struct api_call *c,
 	arena_deinit(&scratch);
 	if (st == OK) {
 		set_outparse(c->api, &prompt, &c->request->parse);
+		set_reasoning(body, c->request, c->api->model->tokenizer);
 		prompt_alloc(c->request, 1);
 		st = prompt_encode(c, 0, &prompt, false, fail);
 		if (st == E_LIMIT && fail && !fail->param[0])

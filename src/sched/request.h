@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
+#include "text/grammar.h"
 #include "text/outparse.h"
 #include "text/sampler.h"
 #include "text/tokenizer.h"
@@ -100,6 +101,8 @@ struct request {
 	bool ignore_eos;     /* stop_ids do not end a choice */
 	bool skip_special;   /* special tokens have no text */
 	struct outparse_opts parse;
+	struct grammar *grammar; /* of the content; NULL: anything. A reference */
+	int32_t reasoning_id; /* token that may open reasoning ahead of it; 0: none */
 	int64_t arrival_us;
 	int64_t deadline_us; /* 0: none */
 	void *user;          /* http's connection; io thread only */
