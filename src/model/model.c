@@ -180,7 +180,10 @@ int64_t model_n_params(const struct model *m)
 {
 	int64_t n = 0, holds;
 	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
-		model_tensor_quant(m, tensors_at(m->tensors, i), &holds);
+		const struct tensor *t = tensors_at(m->tensors, i);
+		if (!str_starts(str_of(t->name), str_of(m->config.prefix)))
+			continue;
+		model_tensor_quant(m, t, &holds);
 		n += holds;
 	}
 	return n;
