@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "api/api.h"
+#include "api/callstore.h"
 #include "api/chat_template.h"
 
 struct api {
@@ -19,6 +20,8 @@ struct api {
 	const struct clock *clock;
 	int64_t created;             /* seconds since 1970, said of the model */
 	struct chat_template *chat;  /* NULL: the model has none */
+	const struct tool_format *tool_format; /* NULL: none is known */
+	struct callstore *calls;     /* has a lock of its own */
 };
 
 /* The name or one of the aliases. */
@@ -35,11 +38,21 @@ enum status api_fail_name(const struct api *a, struct str name,
  * uses the first only; completions one for each of their four lists. */
 enum { LOGPROB_LISTS = 4 };
 
+/* A tool call of an answer. */
+struct call {
+	char id[32];
+	struct buf name, args;
+	bool is_broken; /* it never ends: its text has become content */
+};
+
 struct choice {
 	bool is_begun, is_done;
 	enum finish finish;
 	struct buf text, reasoning; /* not a stream: gathered until the end */
 	struct buf logprobs[LOGPROB_LISTS];
+	struct call *calls;         /* as they come */
+	int n_calls, n_whole;       /* begun; complete */
+	bool is_calling;            /* the last one goes on */
 	int64_t n_chars;            /* completions: where the next token's text starts */
 };
 

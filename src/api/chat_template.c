@@ -195,9 +195,10 @@ bool chat_template_opens(const struct marked *prompt, struct str open,
 			 struct str close)
 {
 	/* The generation prompt is the template's own last words, so the last stretch
-	 * of its text is all that can have opened a block that is still open. */
+	 * of its text is all that can have opened a block that is still open; or the
+	 * assistant's, where its message is to be continued. */
 	size_t n = prompt->n_marks;
-	if (n == 0 || prompt->marks[n - 1].trust != TRUST_TEMPLATE)
+	if (n == 0 || prompt->marks[n - 1].trust == TRUST_USER)
 		return false;
 	size_t from = n > 1 ? prompt->marks[n - 2].end : 0;
 	struct str tail = {prompt->text.p + from, prompt->text.n - from};

@@ -183,7 +183,8 @@ static enum status read_call(const struct json_node *call,
 	struct json_node args = json_read_get(&fn, "arguments");
 	struct json_node at = json_read_get(call, "id");
 	struct str name, id = {0};
-	struct jinja_value *dict = jinja_dict(a), *function = jinja_dict(a), *value;
+	struct jinja_value *dict = jinja_dict(a), *function = jinja_dict(a);
+	struct jinja_value *value = NULL;
 	enum status st = messages_check_function(call, fail);
 	if (st == OK)
 		st = json_read_str(&at, &id, fail);

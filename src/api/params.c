@@ -317,7 +317,6 @@ static const struct refusal {
 	{"guided_grammar", "is not supported yet"},
 	{"structured_outputs", "is not supported yet"},
 	{"prompt_logprobs", "is not supported yet"},
-	{"continue_final_message", "is not supported yet"},
 	{"suffix", "is not supported: this model does not fill in the middle"},
 	{"use_beam_search", "is not supported"},
 };

@@ -29,7 +29,8 @@
 #include "text/sampler.h"
 #include "text/tokenizer.h"
 
-enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR };
+enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR,
+	      FINISH_TOOL_CALLS /* said by api: a STOP behind tool calls */ };
 const char *finish_name(enum finish f); /* "stop", as the API spells it */
 
 enum event_kind {
@@ -100,6 +101,11 @@ struct request {
 	bool ignore_eos;     /* stop_ids do not end a choice */
 	bool skip_special;   /* special tokens have no text */
 	struct outparse_opts parse;
+	/* After so many tokens inside reasoning these ids come next, whatever the model
+	 * says: what closes it. n_close_ids 0: it may go on. */
+	int32_t max_reasoning;
+	const int32_t *close_ids;
+	int n_close_ids;
 	int64_t arrival_us;
 	int64_t deadline_us; /* 0: none */
 	void *user;          /* http's connection; io thread only */

@@ -346,11 +346,9 @@ static void step_until(struct toolparse *p, char c)
 			break_call(p);
 			return;
 		}
-		struct buf read = p->hold;
-		p->hold = (struct buf){0};
+		/* Not read again: what looked like a header would do so for ever. */
+		emit(p, OUT_CONTENT, buf_str(&p->hold));
 		enter(p, p->state->next[0]);
-		again(p, buf_str(&read), true);
-		buf_deinit(&read);
 		return;
 	}
 	size_t n = strlen(p->state->literals[i]);
