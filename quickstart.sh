@@ -25,24 +25,26 @@ while [ $# -gt 0 ]; do
 done
 url=http://127.0.0.1:$port
 
-say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+bold= dim= plain=
+[ -t 1 ] && bold=$(printf '\033[1m') dim=$(printf '\033[2m') plain=$(printf '\033[0m')
+say() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 
 . ./.ci/packages
 say "1. What halod needs to build"
 install_packages $BUILD_PACKAGES curl
 
 say "2. Build (in ./build)"
-[ -x configure ] || autoreconf -fi >/dev/null
+[ -x configure ] || autoreconf -fi >/dev/null 2>&1
 mkdir -p build
 [ -f build/Makefile ] || (cd build && ../configure -q)
 make -s -C build -j"$(nproc)"
 
-say "3. Start: build/halod --model $model --port $port"
+say "3. Start: build/halod --model $model --port $port --no-access-log"
 if curl -s -o /dev/null --max-time 2 "$url/"; then
 	echo "quickstart.sh: something answers on port $port already; try --port 9000" >&2
 	exit 1
 fi
-build/halod --model "$model" --port "$port" &
+build/halod --model "$model" --port "$port" --no-access-log &
 daemon=$!
 trap 'kill "$daemon" 2>/dev/null' INT TERM
 trap 'kill "$daemon" 2>/dev/null || :' EXIT
@@ -55,20 +57,26 @@ until curl -sf -o /dev/null --max-time 2 "$url/health?ready"; do
 done
 
 say "4. Ask it something, and watch the tokens arrive"
-body='{"stream":true,"temperature":0,"messages":[{"role":"user","content":"Tell me a short story about a robot."}]}'
+body='{"stream":true,"temperature":0,"messages":[{"role":"user","content":"Tell me a short story about a fox."}]}'
 cat <<EOF
 curl -N $url/v1/chat/completions -H 'Content-Type: application/json' \\
   -d '$body'
 
 EOF
 answer=$(mktemp)
-# Each delta is printed as it comes; JSON's escapes are those of printf %b.
+# Each delta is printed as it comes: reasoning dim, then the answer. JSON's escapes are
+# those of printf %b, but for the quote.
 curl -sN --max-time 120 "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$body" |
 	tee "$answer" |
-	sed -un 's/.*"delta":{"\(content\|reasoning_content\)":"\(\([^"\\]\|\\.\)*\)".*/\2/p' |
-	while IFS= read -r piece; do
-		printf '%b' "$(printf '%s' "$piece" | sed 's/\\"/"/g; s/\\\//\//g')"
-		printf '\0' | tr -d '\0'
+	sed -un 's/.*"delta":{"\([a-z]*\)[a-z_]*":"\(\([^"\\]\|\\.\)*\)".*/\1 \2/p' |
+	while IFS= read -r line; do
+		kind=${line%% *}
+		[ "$kind" = role ] && continue
+		[ "$kind" = content ] && [ "${before:-}" = reasoning ] && printf '\n\n'
+		[ "$kind" = reasoning ] && printf '%s' "$dim"
+		printf '%b' "$(printf '%s' "${line#* }." | sed 's/\\"/"/g; s/\.$//')"
+		printf '%s' "$plain"
+		before=$kind
 	done
 ttft=$(sed -n 's/.*"ttft_ms":\([0-9.]*\).*/\1/p' "$answer" | tail -n 1)
 tpot=$(sed -n 's/.*"tpot_ms":\([0-9.]*\).*/\1/p' "$answer" | tail -n 1)
@@ -86,7 +94,7 @@ The API      $url/v1            (any OpenAI client; the API key may be anything)
 Metrics      curl $url/metrics  | grep time_per_output_token
 Health       curl $url/health
 Another model   ./quickstart.sh --model DIR   (a Hugging Face folder)
-Install      sudo make -C build install && sudo systemctl enable --now halod
+Install      see "Operations" in README.md: make install, systemd-sysusers, systemctl enable
 Read         README.md, build/halod --help, man/halod.8
 EOF
 if [ -n "$once" ]; then

@@ -10,10 +10,13 @@
  *   callstore, replay  calls of the history in the model's own words
  *   completion       raw prompts
  *   prompt           text to ids
+ *   anthropic_read, _format   Messages as a dialect of chat (dialect.h, parts.h)
+ *   responses_read, _format   Responses as another, with response_store
  *   call             the above in order, then events to bytes by way of
  *   format           what streams and answers share,
  *   format_<kind>    and where their shapes differ
- *   errors, models, version   bodies without a request
+ *   tokenize         text to ids and back, and the prompt alone
+ *   errors, models, props, version   bodies without a request
  *
  * An endpoint more is a <name>.c that reads its body and a format_<name>.c that
  * writes its answer. A parameter more is a row or a function in params.c; until it
@@ -30,6 +33,9 @@
 
 /* Each choice is a sequence that holds pages of the cache from start to end. */
 #define DEFAULT_MAX_CHOICES 8
+/* Conversations that can be gone on with by id. */
+#define STORED_RESPONSES 1000
+#define STORED_BYTES (64u << 20)
 
 static void copy_names(struct api *a, const struct api_opts *o)
 {
@@ -59,8 +65,10 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->max_choices = o->max_choices > 0
 				 ? MIN(o->max_choices, API_MAX_CHOICES)
 				 : DEFAULT_MAX_CHOICES;
+	a->n_slots = o->n_slots;
 	a->clock = o->clock;
 	a->created = clock_wall_s();
+	a->responses = response_store_create(STORED_RESPONSES, STORED_BYTES);
 	a->calls = callstore_create();
 	enum status st = tools_choose_format(o->tool_format, m->chat_template,
 					     &a->tool_format, fail);
@@ -86,6 +94,7 @@ void api_destroy(struct api *a)
 		return;
 	chat_template_destroy(a->chat);
 	callstore_destroy(a->calls);
+	response_store_destroy(a->responses);
 	arena_deinit(&a->arena);
 	free(a);
 }

@@ -7,6 +7,8 @@
 #include "api/api.h"
 #include "api/callstore.h"
 #include "api/chat_template.h"
+#include "api/parts.h"
+#include "api/response_store.h"
 
 struct api {
 	const struct model *model;
@@ -17,11 +19,13 @@ struct api {
 	int32_t n_ctx, n_vocab;
 	int32_t max_output_tok; /* 0: the context */
 	int32_t max_choices;
+	int32_t n_slots;
 	const struct clock *clock;
 	int64_t created;             /* seconds since 1970, said of the model */
 	struct chat_template *chat;  /* NULL: the model has none */
 	const struct tool_format *tool_format; /* NULL: none is known */
-	struct callstore *calls;     /* has a lock of its own */
+	struct callstore *calls;     /* these two change, and have locks */
+	struct response_store *responses;
 };
 
 /* The name or one of the aliases. */
@@ -57,13 +61,15 @@ struct choice {
 };
 
 struct format;
+struct dialect;
 
 struct api_call {
 	const struct api *api;
 	struct request *request;
 	enum api_kind kind;
 	const struct format *format;
-	struct arena arena;   /* echo, user */
+	const struct dialect *dialect; /* NULL: kind's own shapes, by way of format */
+	struct arena arena;   /* echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
 	enum status status;
 	const char *user;
@@ -74,4 +80,11 @@ struct api_call {
 	int i_held; /* the choice whose finish waits for the timings */
 	enum finish last_finish;
 	struct request_stats stats;
+
+	/* of a dialect, which has one choice */
+	void *state;             /* the dialect's own */
+	struct parts parts;      /* the answer so far */
+	const char *stop_string; /* that ended it, or NULL */
+	bool has_started;        /* the first event of a stream is out */
+	bool cuts_max_tokens;    /* to what the context leaves, and is not refused */
 };

@@ -10,6 +10,7 @@
 
 #include "api/chat.h"
 #include "api/completion.h"
+#include "api/dialect.h"
 #include "api/format.h"
 #include "api/params.h"
 #include "base/alloc.h"
@@ -37,7 +38,12 @@ static enum status read_body(struct api_call *c, const json_t *json,
 			     struct fail *fail)
 {
 	struct json_node body = json_read_root(json);
+	json_t *chat = NULL;
 	enum status st = check_model(&body, c->api, fail);
+	if (st == OK && c->dialect) {
+		st = c->dialect->to_chat(&body, c, &chat, fail);
+		body = json_read_root(chat);
+	}
 	if (st == OK)
 		st = params_read(&body, c, fail);
 	if (st == OK)
@@ -45,7 +51,22 @@ static enum status read_body(struct api_call *c, const json_t *json,
 					 : completion_read(&body, c, fail);
 	if (st == OK)
 		st = params_fit(c, fail);
+	/* A fault that only chat could see is named as the client knows its place. */
+	if (st != OK && chat && fail && strcmp(fail->param, "messages") == 0)
+		snprintf(fail->param, sizeof fail->param, "%s",
+			 c->dialect->messages);
+	json_decref(chat);
 	return st;
+}
+
+/* What speaks this kind instead of kind itself; NULL: itself. */
+static const struct dialect *dialect_of(enum api_kind kind)
+{
+	switch (kind) {
+	case API_ANTHROPIC: return &dialect_anthropic;
+	case API_RESPONSES: return &dialect_responses;
+	default: return NULL;
+	}
 }
 
 /* n random bytes in hex, 16 at most. */
@@ -73,7 +94,8 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	}
 	struct api_call *c = xcalloc(1, sizeof *c);
 	c->api = a;
-	c->kind = in->kind;
+	c->dialect = dialect_of(in->kind);
+	c->kind = c->dialect ? API_CHAT : in->kind;
 	arena_init(&c->arena, 0);
 	c->request = request_create(id);
 	c->stats.arrival_us = c->request->arrival_us =
@@ -87,7 +109,10 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	}
 	c->n_choices = c->n_open = c->request->n_prompts * c->request->n;
 	c->choices = xcalloc((size_t)c->n_choices, sizeof *c->choices);
-	format_init(c, id);
+	if (c->dialect && c->dialect->init)
+		c->dialect->init(c, id);
+	else if (!c->dialect)
+		format_init(c, id);
 	*out = c;
 	return OK;
 }
@@ -108,6 +133,9 @@ void api_call_destroy(struct api_call *c)
 		free(c->choices[i].calls);
 	}
 	free(c->choices);
+	if (c->dialect && c->dialect->deinit)
+		c->dialect->deinit(c);
+	parts_deinit(&c->parts);
 	buf_deinit(&c->head);
 	arena_deinit(&c->arena);
 	request_unref(c->request);
@@ -254,12 +282,34 @@ static void on_failed(struct api_call *c, const struct event *e,
 		buf_add_z(out, "\n\n");
 }
 
+static void on_dialect_event(struct api_call *c, const struct event *e,
+			     struct buf *out)
+{
+	if (e->kind == EVENT_CHOICE_DONE) {
+		c->last_finish = e->finish;
+		if (e->stop_string)
+			c->stop_string = arena_strdup(&c->arena, e->stop_string);
+	}
+	c->is_done = e->kind == EVENT_DONE || e->kind == EVENT_FAILED;
+	if (c->is_done)
+		c->stats = e->stats;
+	if (e->kind == EVENT_FAILED) {
+		c->status = e->fail.code == OK ? E_INTERNAL : e->fail.code;
+		c->last_finish = FINISH_ERROR;
+	}
+	c->dialect->on_event(c, e, out);
+}
+
 void api_call_on_event(struct api_call *c, const struct event *e,
 		       struct buf *out)
 {
 	/* What the scheduler owes us. */
 	assert(!c->is_done);
 	assert(e->choice >= 0 && e->choice < c->n_choices);
+	if (c->dialect) {
+		on_dialect_event(c, e, out);
+		return;
+	}
 	switch (e->kind) {
 	case EVENT_STARTED:
 	case EVENT_PROGRESS: break;

@@ -212,90 +212,140 @@ static enum status cut_at(struct marked *m, struct str mark, struct fail *fail)
 	return OK;
 }
 
+/* An answer with a grammar may begin by reasoning, if the model's own habit is to
+ * open it: the prompt has not, and the client has not turned it off. */
+static void set_reasoning(const struct json_node *body, struct request *r,
+			  const struct tokenizer *t)
+{
+	struct json_node kwargs = json_read_get(body, "chat_template_kwargs");
+	struct json_node own = json_read_get(body, "enable_thinking");
+	struct json_node passed = json_read_get(&kwargs, "enable_thinking");
+	int32_t id = tokenizer_find(t, r->parse.think_open);
+	bool is_off = json_is_false(own.v) || (!own.v && json_is_false(passed.v));
+	/* A special token has no text, so nobody could tell that it was written. */
+	if (r->grammar && r->parse.split_reasoning && !r->parse.starts_in_reasoning &&
+	    !is_off && id > 0 && !tokenizer_is_special(t, id))
+		r->reasoning_id = id;
+}
+
 /* --- the whole ------------------------------------------------------------ */
 
 /* What the template gets, and what is done to what comes out. */
 struct chat {
+	const struct api *api;
+	struct outparse_opts *parse; /* filled, but for the stop strings */
+	struct arena *arena;         /* holds what it points to */
 	struct chat_template_input in;
 	struct replay replay;
 	struct tools tools;
 	struct str mark; /* p NULL: a new turn begins */
 };
 
-static enum status read_chat(const struct json_node *body, struct api_call *c,
-			     struct chat *chat, struct fail *fail)
+static enum status read_chat(const struct json_node *body, struct chat *chat,
+			     struct fail *fail)
 {
+	const struct api *a = chat->api;
 	struct chat_template_input *in = &chat->in;
 	struct json_node at = json_read_get(body, "messages");
 	enum status st = read_continue(body, in->arena, &chat->mark, &in->is_whole, fail);
-	chat->replay = (struct replay){.arena = in->arena, .store = c->api->calls,
-				       .format = c->api->tool_format};
-	const struct messages_opts o = {c->api->chat, in->arena, &chat->replay,
-					chat->mark};
+	chat->replay = (struct replay){.arena = in->arena, .store = a->calls,
+				       .format = a->tool_format};
+	const struct messages_opts o = {a->chat, in->arena, &chat->replay, chat->mark};
 	if (st == OK)
 		st = messages_read(&at, &o, &in->messages, fail);
 	if (st == OK)
-		st = tools_read(body, c, in->arena, &chat->tools, fail);
-	in->tools = chat->tools.shown;
+		st = tools_read(body, a, chat->arena, &chat->tools, fail);
 	if (st == OK && chat->tools.is_forced && chat->mark.p)
-		return fail_at(fail, E_INVAL, "continue_final_message",
-			       "`continue_final_message` does not go with a "
-			       "`tool_choice` that demands a call");
+		st = fail_at(fail, E_INVAL, "continue_final_message",
+			     "`continue_final_message` does not go with a "
+			     "`tool_choice` that demands a call");
 	if (st == OK)
 		st = read_globals(body, in->arena, chat->tools.is_forced, &in->globals,
 				  fail);
+	at = json_read_get(body, "tools");
+	if (st == OK && chat->tools.are_shown)
+		in->tools = value_of_json(in->arena, at.v);
 	return st;
 }
 
-static enum status finish_prompt(const struct json_node *body, struct api_call *c,
-				 const struct chat *chat, struct marked *prompt,
-				 struct fail *fail)
+/* The prompt, appended to *out, and how what comes behind it is split. */
+static enum status render(const struct json_node *body, struct chat *chat,
+			  struct marked *out, struct fail *fail)
 {
-	enum status st = OK;
-	replay_apply(&chat->replay, prompt);
-	if (chat->mark.p)
-		st = cut_at(prompt, chat->mark, fail);
+	const struct api *a = chat->api;
+	if (!a->chat)
+		return fail_at(fail, E_INVAL, "messages",
+			       "this model has no chat template: use "
+			       "/v1/completions");
+	enum status st = read_chat(body, chat, fail);
 	if (st != OK)
 		return st;
-	set_outparse(c->api, prompt, &c->request->parse);
-	if (chat->tools.is_forced)
-		tools_add_opening(&chat->tools, c, prompt);
-	prompt_alloc(c->request, 1);
-	st = prompt_encode(c, 0, prompt, fail);
-	return st == OK ? set_budget(body, c, fail) : st;
-}
-
-static enum status render(const struct json_node *body, struct api_call *c,
-			  struct arena *scratch, struct fail *fail)
-{
-	struct chat chat = {.in.arena = scratch};
-	struct marked prompt = {0};
-	enum status st = read_chat(body, c, &chat, fail);
-	if (st != OK)
-		return st;
-	st = chat_template_render(c->api->chat, &chat.in, &prompt, fail);
-	if (st == OK)
-		st = finish_prompt(body, c, &chat, &prompt, fail);
-	marked_deinit(&prompt);
+	st = chat_template_render(a->chat, &chat->in, out, fail);
+	if (st == OK) {
+		replay_apply(&chat->replay, out);
+		if (chat->mark.p)
+			st = cut_at(out, chat->mark, fail);
+	}
+	if (st == OK) {
+		chat->parse->tools = chat->tools.parse;
+		set_outparse(a, out, chat->parse);
+		if (chat->tools.is_forced)
+			tools_add_opening(&chat->tools, a->tool_format, chat->arena,
+					  chat->parse, out);
+	}
 	if ((st == E_TEMPLATE || st == E_LIMIT) && fail && !fail->param[0])
 		snprintf(fail->param, sizeof fail->param, "messages");
 	return st;
 }
 
+enum status chat_render(const struct api *a, const struct json_node *body,
+			struct arena *scratch, struct marked *out,
+			struct fail *fail)
+{
+	struct outparse_opts parse = {0};
+	struct chat chat = {
+		.api = a, .parse = &parse, .arena = scratch, .in.arena = scratch};
+	return render(body, &chat, out, fail);
+}
+
+/* What the request needs besides its prompt. */
+static enum status set_request(const struct json_node *body, struct api_call *c,
+			       const struct chat *chat, const struct marked *prompt,
+			       struct fail *fail)
+{
+	struct request *r = c->request;
+	if (chat->tools.is_forced && r->grammar)
+		return fail_at(fail, E_INVAL, "tool_choice",
+			       "`tool_choice` that demands a call does not go with a "
+			       "format of the answer");
+	if (chat->tools.has_special_tags)
+		r->skip_special = false;
+	set_reasoning(body, r, c->api->model->tokenizer);
+	prompt_alloc(r, 1);
+	enum status st = prompt_encode(c, 0, prompt, false, fail);
+	if (st == E_LIMIT && fail && !fail->param[0])
+		snprintf(fail->param, sizeof fail->param, "messages");
+	return st == OK ? set_budget(body, c, fail) : st;
+}
+
 enum status chat_read(const struct json_node *body, struct api_call *c,
 		      struct fail *fail)
 {
-	if (!c->api->chat)
-		return fail_at(fail, E_INVAL, "messages",
-			       "this model has no chat template: use "
-			       "/v1/completions");
 	enum status st = read_logprobs(body, &c->request->sampling, fail);
 	if (st != OK)
 		return st;
 	/* Values of the template: many times the body, and gone when it is rendered. */
 	struct arena scratch;
+	struct marked prompt = {0};
 	arena_init(&scratch, 0);
-	st = render(body, c, &scratch, fail);
+	struct chat chat = {.api = c->api, .parse = &c->request->parse,
+			    .arena = &c->request->arena, .in.arena = &scratch};
+	st = render(body, &chat, &prompt, fail);
 	arena_deinit(&scratch);
+	if (st == OK && c->dialect)
+		st = tools_hide_calls(&chat.tools, chat.parse, fail);
+	if (st == OK)
+		st = set_request(body, c, &chat, &prompt, fail);
+	marked_deinit(&prompt);
 	return st;
 }

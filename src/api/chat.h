@@ -5,8 +5,15 @@
 #pragma once
 #include "api/api_private.h"
 #include "api/json_read.h"
+#include "text/marked.h"
 
 /* Read messages, tools and template variables, render, tokenize: sets the call's
  * one prompt and how its output is split. Then the log-probabilities' switches. */
 enum status chat_read(const struct json_node *body, struct api_call *c,
 		      struct fail *fail) MUST_USE;
+
+/* The prompt alone, appended to *out: E_INVAL where the model has no template, else
+ * as messages, tools and variables are read above. */
+enum status chat_render(const struct api *a, const struct json_node *body,
+			struct arena *scratch, struct marked *out,
+			struct fail *fail) MUST_USE;

@@ -16,7 +16,7 @@ static enum status read_text(const struct json_node *at, struct api_call *c,
 {
 	struct marked text = {0};
 	marked_add(&text, json_read_view(at->v), TRUST_TEMPLATE);
-	enum status st = prompt_encode(c, i, &text, fail);
+	enum status st = prompt_encode(c, i, &text, true, fail);
 	marked_deinit(&text);
 	return st;
 }

@@ -8,12 +8,16 @@ void prompt_alloc(struct request *r, int n)
 }
 
 enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
-			  struct fail *fail)
+			  bool stands_alone, struct fail *fail)
 {
 	struct request *r = c->request;
+	const struct tokenizer *t = c->api->model->tokenizer;
 	struct ids ids = {0};
-	enum status st = tokenizer_encode_marked(c->api->model->tokenizer, text,
-						 &ids, fail);
+	if (stands_alone)
+		tokenizer_add_prefix(t, &ids);
+	enum status st = tokenizer_encode_marked(t, text, &ids, fail);
+	if (stands_alone)
+		tokenizer_add_suffix(t, &ids);
 	if (st == OK) {
 		/* Everything of a request lives and dies in its arena. */
 		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);

@@ -7,6 +7,7 @@
 
 /* Room for n prompts, all empty yet. */
 void prompt_alloc(struct request *r, int n);
-/* Prompt i from text. */
+/* Prompt i from text. stands_alone: no chat template wrote it, so the tokenizer puts
+ * what the model wants around it (a llama's bos). */
 enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
-			  struct fail *fail) MUST_USE;
+			  bool stands_alone, struct fail *fail) MUST_USE;

@@ -6,7 +6,6 @@
 #include "api/tools.h"
 
 #include "api/messages.h"
-#include "api/value.h"
 #include "base/alloc.h"
 
 #define MAX_TOOLS 1024
@@ -112,26 +111,26 @@ static const struct toolparse_tool *find(const struct toolparse_tool *tools, int
 	return NULL;
 }
 
-static enum status read_list(const struct json_node *at, struct request *r,
-			     struct fail *fail)
+static enum status read_list(const struct json_node *at, struct arena *a,
+			     struct toolparse_opts *o, struct fail *fail)
 {
 	size_t n;
 	enum status st = json_read_list(at, MAX_TOOLS, &n, fail);
 	if (st != OK)
 		return st;
-	struct toolparse_tool *tools = arena_alloc(&r->arena, n * sizeof *tools);
+	struct toolparse_tool *tools = arena_alloc(a, n * sizeof *tools);
 	for (size_t i = 0; i < n; i++) {
 		struct json_node tool = json_read_item(at, i);
 		struct json_node fn = json_read_get(&tool, "function");
 		struct json_node name = json_read_get(&fn, "name");
-		st = read_tool(&tool, &r->arena, &tools[i], fail);
+		st = read_tool(&tool, a, &tools[i], fail);
 		if (st != OK)
 			return st;
 		if (find(tools, (int)i, tools[i].name))
 			return json_read_fail(&name, fail, "is given twice");
 	}
-	r->parse.tools.tools = tools;
-	r->parse.tools.n_tools = (int)n;
+	o->tools = tools;
+	o->n_tools = (int)n;
 	return OK;
 }
 
@@ -190,44 +189,47 @@ static bool has_special_tags(const struct tokenizer *t, const struct tool_format
 	return false;
 }
 
-/* Without tools nothing is a call, but a format that has channels is always read. */
-static void set_format(struct api_call *c, bool has_tools)
-{
-	struct request *r = c->request;
-	const struct tool_format *f = c->api->tool_format;
-	if (!f || !(has_tools || f->end_reasoning))
-		return;
-	r->parse.tools.format = f;
-	if (has_special_tags(c->api->model->tokenizer, f))
-		r->skip_special = false;
-}
-
-enum status tools_read(const struct json_node *body, struct api_call *c,
-		       struct arena *scratch, struct tools *out, struct fail *fail)
+enum status tools_read(const struct json_node *body, const struct api *api,
+		       struct arena *a, struct tools *out, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "tools");
 	struct json_node choice = json_read_get(body, "tool_choice");
 	struct json_node parallel = json_read_get(body, "parallel_tool_calls");
-	struct toolparse_opts *o = &c->request->parse.tools;
+	const struct tool_format *f = api->tool_format;
+	struct toolparse_opts *o = &out->parse;
 	bool is_none = false, many = true;
 	*out = (struct tools){0};
-	enum status st = read_list(&at, c->request, fail);
+	enum status st = read_list(&at, a, o, fail);
 	if (st == OK)
 		st = read_choice(&choice, o, out, &is_none, fail);
 	if (st == OK)
 		st = json_read_bool(&parallel, &many, fail);
 	if (st != OK)
 		return st;
-	if (out->is_forced && !c->api->tool_format)
+	if (out->is_forced && !f)
 		return json_read_fail(&choice, fail, "cannot demand a call: in which "
 				      "format this model writes them is not known "
 				      "(setting tool_format)");
 	/* What may not be called is better not shown. */
-	bool has_tools = o->n_tools > 0 && !is_none;
+	out->are_shown = o->n_tools > 0 && !is_none;
 	o->one_call = !many || out->forced.p;
-	set_format(c, has_tools);
-	if (has_tools)
-		out->shown = value_of_json(scratch, at.v);
+	/* Without tools nothing is a call; a format that has channels is always read. */
+	if (f && (out->are_shown || f->end_reasoning)) {
+		o->format = f;
+		out->has_special_tags = has_special_tags(api->model->tokenizer, f);
+	}
+	return OK;
+}
+
+enum status tools_hide_calls(const struct tools *t, struct outparse_opts *o,
+			     struct fail *fail)
+{
+	if (t->is_forced)
+		return fail_at(fail, E_INVAL, "tool_choice",
+			       "`tool_choice` must be \"auto\" or \"none\": others are "
+			       "not supported here yet");
+	if (o->tools.format && !o->tools.format->end_reasoning)
+		o->tools.format = NULL;
 	return OK;
 }
 
@@ -247,11 +249,10 @@ enum status tools_choose_format(const char *name, const char *chat_template,
 	return OK;
 }
 
-void tools_add_opening(const struct tools *t, struct api_call *c,
+void tools_add_opening(const struct tools *t, const struct tool_format *f,
+		       struct arena *a, struct outparse_opts *o,
 		       struct marked *prompt)
 {
-	const struct tool_format *f = c->api->tool_format;
-	struct outparse_opts *o = &c->request->parse;
 	struct buf begun = {0};
 	/* Thinking that the template has opened must end first. */
 	if (o->starts_in_reasoning) {
@@ -265,7 +266,7 @@ void tools_add_opening(const struct tools *t, struct api_call *c,
 			 t->forced.p, f->after_name);
 	else
 		buf_add_z(&begun, f->any);
-	o->tools.begun = arena_str(&c->request->arena, buf_str(&begun));
+	o->tools.begun = arena_str(a, buf_str(&begun));
 	marked_add(prompt, o->tools.begun, TRUST_TEMPLATE);
 	buf_deinit(&begun);
 }

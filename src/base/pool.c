@@ -150,7 +150,7 @@ static void start_threads(struct pool *p)
 		if (pthread_create(&p->threads[p->n_started], NULL, worker_main,
 				   p) != 0)
 			break; /* fewer threads give the same results */
-		char name[16];
+		char name[24]; /* the kernel keeps 15 */
 		snprintf(name, sizeof name, "pool-%d", i);
 		pthread_setname_np(p->threads[p->n_started++], name);
 	}

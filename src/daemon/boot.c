@@ -25,25 +25,19 @@ static char *program_dir(void)
 	return slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
 }
 
-/* halo-tiny: beside the program or its build folder in a source tree, else where it
- * is installed. Beside first, so that a fresh build never meets an older install's
- * model. */
+/* halo-tiny: beside the program where it was built, else where it is installed; NULL
+ * when it is at neither place. Beside first, so that a fresh build never meets an
+ * older install's model. */
 static char *find_default_model(void)
 {
-	static const char *const beside[] = {"models/halo-tiny",
-					     "../models/halo-tiny"};
-	char *dir = program_dir(), *found = NULL;
-	for (size_t i = 0; i < ARRAY_LEN(beside) && !found; i++) {
-		char *path = file_join(dir, beside[i]);
-		if (file_exists(path))
-			found = path;
-		else
-			free(path);
-	}
+	static const char installed[] = HALOD_MODELS "/halo-tiny";
+	char *dir = program_dir();
+	char *beside = file_join(dir, "models/halo-tiny");
 	free(dir);
-	if (!found && file_exists(HALOD_MODELS "/halo-tiny"))
-		found = xstrdup(HALOD_MODELS "/halo-tiny");
-	return found;
+	if (file_exists(beside))
+		return beside;
+	free(beside);
+	return file_exists(installed) ? xstrdup(installed) : NULL;
 }
 
 /* The last part of the folder's real name: "." and links are resolved. */
@@ -189,6 +183,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		.max_output_tok = c->max_output_tokens,
 		.max_choices = (int32_t)c->max_choices,
 		.tool_format = c->tool_format,
+		.n_slots = (int32_t)c->max_seqs,
 		.version = PACKAGE_VERSION,
 		.system_fingerprint = "halod-" PACKAGE_VERSION,
 		.clock = o->clock,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Qwen3, dense and with experts.
+ * Qwen3, dense and with experts, and what it comes from: Llama, Mistral, Qwen2.
  *
  *   x = embed[token]
  *   each layer:
  *     n = norm(x);  q, k, v = W n
- *     norm and rotate each head of q and k, write k and v to the cache
+ *     norm (Qwen3) and rotate each head of q and k, write k and v to the cache
  *     x += Wo attention(q, cache)
  *     n = norm(x)
  *     dense:    x += Wdown (silu(Wgate n) * Wup n)
@@ -13,8 +13,11 @@
  *   logits = Whead norm(x), for the rows that are wanted
  *
  * Layer i has experts where (i + 1) % sparse_step == 0 and it is not among
- * mlp_only_layers. Sources: modeling_qwen3.py and modeling_qwen3_moe.py of Hugging
- * Face Transformers.
+ * mlp_only_layers. Layers may see a window of the last tokens only; q, k, v and o may
+ * have a bias. Sources: modeling_llama.py, modeling_mistral.py, modeling_qwen2.py,
+ * modeling_qwen3.py, modeling_qwen3_moe.py and modeling_qwen3_omni_moe.py (the
+ * thinker: of text alone, its three rows of positions are one) of Hugging Face
+ * Transformers.
  *
  * All memory is taken in create. What changes from step to step is uploaded in one
  * block of int32 (struct step_ids), so that the launches of a step are the same for
@@ -26,6 +29,7 @@
 
 #include "base/alloc.h"
 #include "engine/arch.h"
+#include "engine/rope.h"
 
 /* Logits come off the device in pieces of this many rows. */
 enum { LOGIT_ROWS = 64 };
@@ -34,6 +38,7 @@ struct layer {
 	const float *attn_norm, *ffn_norm, *q_norm, *k_norm;
 	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
 	struct weight q, k, v, o;
+	int32_t window; /* tokens it sees; 0: all */
 	bool has_experts;
 	struct weight gate, up, down; /* dense */
 	struct weight router;
@@ -54,6 +59,7 @@ struct qwen3 {
 	struct arch_limits limits;
 	struct weight embed, head;
 	const float *out_norm;
+	float scale;               /* of q . k */
 	struct layer *layers;      /* (L) */
 	struct weight *expert_weights; /* host, all layers' */
 	void **blocks;             /* device memory, for destroy */
@@ -115,22 +121,12 @@ static enum status load_vector(struct qwen3 *g, const char *name, int32_t n,
 	return st;
 }
 
-static enum status load_bias(struct qwen3 *g, const char *name, int32_t n,
-			     const float **out, struct fail *fail)
-{
-	/* attention_bias also gives o_proj a bias, but not in every conversion. */
-	if (!g->c->qkv_bias || !model_has(g->m, name))
-		return OK;
-	return load_vector(g, name, n, out, fail);
-}
-
 /* The tensors of a layer by their names below model.layers.<i>; a row is a weight
  * (rows, cols), or a vector of `rows` where cols is 0. */
 struct part {
 	const char *name;
 	int32_t rows, cols;
 	void *out;
-	bool is_bias;
 };
 
 static enum status load_parts(struct qwen3 *g, int i_layer, const struct part *parts,
@@ -139,11 +135,11 @@ static enum status load_parts(struct qwen3 *g, int i_layer, const struct part *p
 	for (size_t i = 0; i < n; i++) {
 		char name[160];
 		const struct part *p = &parts[i];
-		snprintf(name, sizeof name, "model.layers.%d.%s", i_layer, p->name);
+		snprintf(name, sizeof name, "%smodel.layers.%d.%s", g->c->prefix,
+			 i_layer, p->name);
 		enum status st =
-			p->cols      ? load(g, name, p->rows, p->cols, p->out, fail)
-			: p->is_bias ? load_bias(g, name, p->rows, p->out, fail)
-				     : load_vector(g, name, p->rows, p->out, fail);
+			p->cols ? load(g, name, p->rows, p->cols, p->out, fail)
+				: load_vector(g, name, p->rows, p->out, fail);
 		if (st != OK)
 			return st;
 	}
@@ -156,20 +152,29 @@ static enum status load_attention(struct qwen3 *g, int i, struct layer *l,
 	int32_t d = g->c->d_model, k = g->c->head_dim;
 	int32_t nq = g->c->n_heads * k, nkv = g->c->n_kv_heads * k;
 	const struct part parts[] = {
-		{"input_layernorm.weight", d, 0, &l->attn_norm, false},
-		{"post_attention_layernorm.weight", d, 0, &l->ffn_norm, false},
-		{"self_attn.q_norm.weight", k, 0, &l->q_norm, false},
-		{"self_attn.k_norm.weight", k, 0, &l->k_norm, false},
-		{"self_attn.q_proj", nq, d, &l->q, false},
-		{"self_attn.k_proj", nkv, d, &l->k, false},
-		{"self_attn.v_proj", nkv, d, &l->v, false},
-		{"self_attn.o_proj", d, nq, &l->o, false},
-		{"self_attn.q_proj.bias", nq, 0, &l->q_bias, true},
-		{"self_attn.k_proj.bias", nkv, 0, &l->k_bias, true},
-		{"self_attn.v_proj.bias", nkv, 0, &l->v_bias, true},
-		{"self_attn.o_proj.bias", d, 0, &l->o_bias, true},
+		{"input_layernorm.weight", d, 0, &l->attn_norm},
+		{"post_attention_layernorm.weight", d, 0, &l->ffn_norm},
+		{"self_attn.q_proj", nq, d, &l->q},
+		{"self_attn.k_proj", nkv, d, &l->k},
+		{"self_attn.v_proj", nkv, d, &l->v},
+		{"self_attn.o_proj", d, nq, &l->o},
 	};
-	return load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	const struct part norms[] = {
+		{"self_attn.q_norm.weight", k, 0, &l->q_norm},
+		{"self_attn.k_norm.weight", k, 0, &l->k_norm},
+	};
+	const struct part biases[] = {
+		{"self_attn.q_proj.bias", nq, 0, &l->q_bias},
+		{"self_attn.k_proj.bias", nkv, 0, &l->k_bias},
+		{"self_attn.v_proj.bias", nkv, 0, &l->v_bias},
+		{"self_attn.o_proj.bias", d, 0, &l->o_bias},
+	};
+	enum status st = load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	if (st == OK && g->c->qk_norm)
+		st = load_parts(g, i, norms, ARRAY_LEN(norms), fail);
+	if (st == OK && g->c->qkv_bias)
+		st = load_parts(g, i, biases, g->c->o_bias ? 4 : 3, fail);
+	return st;
 }
 
 static enum status load_dense(struct qwen3 *g, int i, struct layer *l,
@@ -177,9 +182,9 @@ static enum status load_dense(struct qwen3 *g, int i, struct layer *l,
 {
 	int32_t d = g->c->d_model, f = g->c->ffn_dim;
 	const struct part parts[] = {
-		{"mlp.gate_proj", f, d, &l->gate, false},
-		{"mlp.up_proj", f, d, &l->up, false},
-		{"mlp.down_proj", d, f, &l->down, false},
+		{"mlp.gate_proj", f, d, &l->gate},
+		{"mlp.up_proj", f, d, &l->up},
+		{"mlp.down_proj", d, f, &l->down},
 	};
 	return load_parts(g, i, parts, ARRAY_LEN(parts), fail);
 }
@@ -189,7 +194,7 @@ static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
 {
 	int32_t d = g->c->d_model, f = g->c->expert_dim, n = g->c->n_experts;
 	struct weight *w = g->expert_weights + (size_t)i * 3 * (size_t)n;
-	const struct part router = {"mlp.gate", n, d, &l->router, false};
+	const struct part router = {"mlp.gate", n, d, &l->router};
 	enum status st = load_parts(g, i, &router, 1, fail);
 	for (int32_t e = 0; e < n && st == OK; e++) {
 		char names[3][80];
@@ -198,9 +203,9 @@ static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
 			snprintf(names[j], sizeof names[j], "mlp.experts.%d.%s_proj", e,
 				 kinds[j]);
 		const struct part parts[] = {
-			{names[0], f, d, &w[e], false},
-			{names[1], f, d, &w[n + e], false},
-			{names[2], d, f, &w[2 * n + e], false},
+			{names[0], f, d, &w[e]},
+			{names[1], f, d, &w[n + e]},
+			{names[2], d, f, &w[2 * n + e]},
 		};
 		st = load_parts(g, i, parts, ARRAY_LEN(parts), fail);
 	}
@@ -223,17 +228,20 @@ static bool has_experts(const struct model_config *c, int i_layer)
 static enum status load_all(struct qwen3 *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
-	enum status st = load(g, "model.embed_tokens", c->n_vocab, c->d_model,
-			      &g->embed, fail);
+	char embed[64], head[64], norm[64];
+	snprintf(embed, sizeof embed, "%smodel.embed_tokens", c->prefix);
+	snprintf(head, sizeof head, "%slm_head", c->prefix);
+	snprintf(norm, sizeof norm, "%smodel.norm.weight", c->prefix);
+	enum status st = load(g, embed, c->n_vocab, c->d_model, &g->embed, fail);
 	g->head = g->embed;
 	if (st == OK && !c->tied_embeddings)
-		st = load(g, "lm_head", c->n_vocab, c->d_model, &g->head, fail);
+		st = load(g, head, c->n_vocab, c->d_model, &g->head, fail);
 	if (st == OK)
-		st = load_vector(g, "model.norm.weight", c->d_model, &g->out_norm,
-				 fail);
+		st = load_vector(g, norm, c->d_model, &g->out_norm, fail);
 	for (int i = 0; i < c->n_layers && st == OK; i++) {
 		struct layer *l = &g->layers[i];
 		l->has_experts = has_experts(c, i);
+		l->window = c->is_windowed && c->is_windowed[i] ? c->window : 0;
 		st = load_attention(g, i, l, fail);
 		if (st == OK)
 			st = l->has_experts ? load_experts(g, i, l, fail)
@@ -305,13 +313,13 @@ static enum status take_scratch(struct qwen3 *g, struct fail *fail)
 	return st;
 }
 
-/* theta^(-2i/K) */
 static enum status upload_frequencies(struct qwen3 *g)
 {
 	int n = g->c->head_dim / 2;
 	double *freq = xmalloc((size_t)n * sizeof *freq);
-	for (int i = 0; i < n; i++)
-		freq[i] = pow((double)g->c->rope_theta, -2.0 * i / g->c->head_dim);
+	double factor = rope_frequencies(&g->c->rope, n, freq);
+	/* What cos and sin are to be multiplied by, on both sides of q . k. */
+	g->scale = (float)(factor * factor / sqrt(g->c->head_dim));
 	enum status st = g->b->ops->upload(g->b, g->inv_freq, freq,
 					   (size_t)n * sizeof *freq);
 	free(freq);
@@ -369,13 +377,13 @@ static enum status run_attention(struct qwen3 *g, const struct layer *l,
 		    {.w = &l->v, .bias = l->v_bias, .y = g->v}});
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim,
-	    .n_freq = c->rope == ROPE_NONE ? 0 : c->head_dim / 2, .eps = c->norm_eps,
+	    .n_freq = c->head_dim / 2, .eps = c->norm_eps,
 	    .q = g->q, .k = g->k, .v = g->v, .q_norm = l->q_norm, .k_norm = l->k_norm,
 	    .rope = g->rope, .slot = ids->slot, .kv = kv);
 	RUN(attention, .n_tok = t, .n_seq = b->n_seq, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim,
 	    .max_pages_per_seq = b->max_pages_per_seq, .n_ctx_max = n_ctx_max,
-	    .scale = (float)(1 / sqrt(c->head_dim)), .q = g->q, .kv = kv,
+	    .window = l->window, .scale = g->scale, .q = g->q, .kv = kv,
 	    .seq_of = ids->seq_of, .position = ids->position,
 	    .first_tok = ids->first_tok, .page_table = ids->page_table, .y = g->attn);
 	RUN(linear, .n_tok = t, .x = g->attn, .n_out = 1,

@@ -4,20 +4,26 @@
  * thread: JSON goes at 40 MB/s and the tokenizer at 5 MB/s, and streams must not
  * stutter meanwhile), submit, pass events on.
  *
+ * What needs the tokenizer only goes the same way and is answered after the parse.
+ *
  * References: api_call_create gives a request with two, one of the call's and one to
  * be submitted; sched_submit takes the latter on OK only.
  */
-#include "base/alloc.h"
 #include "http/conn.h"
 
 #define OFFLOAD_BYTES (16u << 10)
 
-/* --- parse ------------------------------------------------------------------------ */
+/* --- parse -------------------------------------------------------------------- */
 
 /* Worker thread, or io. */
 static void parse(void *arg)
 {
 	struct conn *c = arg;
+	if (c->text_fn) {
+		c->parsed = c->text_fn(c->api, buf_str(&c->body.buf),
+				       &c->stream.buf, &c->fail);
+		return;
+	}
 	struct api_input in = {
 		.kind = (enum api_kind)c->kind,
 		.body = buf_str(&c->body.buf),
@@ -41,10 +47,9 @@ static void on_parsed(void *arg)
 	}
 }
 
-static void start(struct conn *c, enum api_kind kind)
+static void start_parse(struct conn *c)
 {
 	const struct http_opts *o = &c->http->opts;
-	c->kind = kind;
 	c->api = c->http->api;
 	conn_set_state(c, CONN_PARSING);
 	if (!o->offload || c->body.buf.n <= OFFLOAD_BYTES) {
@@ -56,16 +61,38 @@ static void start(struct conn *c, enum api_kind kind)
 	o->offload(o->offload_ctx, parse, on_parsed, c);
 }
 
+static void start(struct conn *c, enum api_kind kind)
+{
+	c->kind = kind;
+	start_parse(c);
+}
+
+static void start_text(struct conn *c, api_text_fn fn)
+{
+	c->text_fn = fn;
+	start_parse(c);
+}
+
 void call_chat(struct conn *c) { start(c, API_CHAT); }
 void call_completion(struct conn *c) { start(c, API_COMPLETION); }
+void call_responses(struct conn *c) { start(c, API_RESPONSES); }
+void call_messages(struct conn *c) { start(c, API_ANTHROPIC); }
+void call_count_tokens(struct conn *c) { start_text(c, api_count_tokens); }
+void call_tokenize(struct conn *c) { start_text(c, api_tokenize); }
+void call_detokenize(struct conn *c) { start_text(c, api_detokenize); }
+void call_apply_template(struct conn *c) { start_text(c, api_apply_template); }
 
-/* --- submit ------------------------------------------------------------------------ */
+/* --- submit -------------------------------------------------------------------- */
 
 void call_submit(struct conn *c)
 {
 	body_deinit(&c->body);
 	if (c->parsed != OK) {
 		answer_fail(c, &c->fail);
+		return;
+	}
+	if (c->text_fn) {
+		answer_set(c, 200, "application/json", &c->stream.buf);
 		return;
 	}
 	struct request *r = api_call_request(c->call);
@@ -85,7 +112,7 @@ void call_submit(struct conn *c)
 	conn_set_state(c, CONN_QUEUED);
 }
 
-/* --- events ------------------------------------------------------------------------ */
+/* --- events -------------------------------------------------------------------- */
 
 static void on_event(struct conn *c, const struct event *e)
 {
@@ -143,7 +170,7 @@ void call_drain(struct conn *c)
 		conn_resume(c);
 }
 
-/* --- end ----------------------------------------------------------------------------- */
+/* --- end ------------------------------------------------------------------------- */
 
 void call_cancel(struct conn *c)
 {

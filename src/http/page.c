@@ -15,6 +15,11 @@
 
 #define JSON "application/json"
 
+/* conf/openapi.json, whole. */
+static const unsigned char openapi[] = {
+#include "http/openapi.inc"
+};
+
 static const char *health_word(enum health_state s, bool is_stalled)
 {
 	if (s != HEALTH_FAILED && is_stalled)
@@ -89,4 +94,36 @@ void page_model(struct conn *c)
 	else
 		answer_fail(c, &c->fail);
 	buf_deinit(&b);
+}
+
+void page_props(struct conn *c)
+{
+	struct buf b = {0};
+	api_props_format(c->http->api, &b);
+	answer_set(c, 200, JSON, &b);
+}
+
+void page_slots(struct conn *c)
+{
+	struct sched_counts n;
+	struct buf b = {0};
+	sched_counts(c->http->sched, &n);
+	api_slots_format(c->http->api, n.n_running, &b);
+	answer_set(c, 200, JSON, &b);
+}
+
+/* Said in words: clients that find a 404 ask for the next spelling of the address. */
+void page_embeddings(struct conn *c)
+{
+	fail_set(&c->fail, E_UNSUPPORTED,
+		 "this model writes text and has no embeddings to give: ask a server "
+		 "of an embedding model");
+	answer_fail(c, &c->fail);
+}
+
+void page_openapi(struct conn *c)
+{
+	struct buf b = {0};
+	buf_add(&b, openapi, sizeof openapi);
+	answer_set(c, 200, JSON, &b);
 }

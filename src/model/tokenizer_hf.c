@@ -491,17 +491,13 @@ static enum status read_pipeline(struct reader *r, const json_t *top)
 	return st;
 }
 
-static enum status load_tokenizer(const char *dir, struct tokenizer **out,
-				  struct fail *fail)
+static enum status build(json_t *top, struct tokenizer **out,
+			 struct fail *fail)
 {
-	json_t *top = NULL;
 	struct reader *r = xcalloc(1, sizeof *r);
 	r->fail = fail;
 	arena_init(&r->arena, 0);
-	enum status st = jsonfile_load(dir, "tokenizer.json", MAX_FILE_BYTES,
-				       &top, fail);
-	if (st == OK)
-		st = read_model(r, top);
+	enum status st = read_model(r, top);
 	if (st == OK)
 		st = read_added(r, top);
 	if (st == OK)
@@ -516,6 +512,16 @@ static enum status load_tokenizer(const char *dir, struct tokenizer **out,
 	strmap_deinit(&r->vocab);
 	arena_deinit(&r->arena);
 	free(r);
+	return st;
+}
+
+enum status tokenizer_hf_parse(struct str json, const char *name,
+			       struct tokenizer **out, struct fail *fail)
+{
+	json_t *top = NULL;
+	enum status st = jsonfile_parse(json, name, &top, fail);
+	if (st == OK)
+		st = build(top, out, fail);
 	json_decref(top);
 	return st;
 }
@@ -585,8 +591,11 @@ enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 			      struct fail *fail)
 {
 	struct tokenizer_files f = {0};
-	json_t *config = NULL;
-	enum status st = load_tokenizer(dir, &f.tokenizer, fail);
+	json_t *top = NULL, *config = NULL;
+	enum status st = jsonfile_load(dir, "tokenizer.json", MAX_FILE_BYTES,
+				       &top, fail);
+	if (st == OK)
+		st = build(top, &f.tokenizer, fail);
 	if (st == OK) {
 		st = jsonfile_load(dir, "tokenizer_config.json", MAX_FILE_BYTES,
 				   &config, fail);
@@ -602,6 +611,7 @@ enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 	} else {
 		tokenizer_files_deinit(&f);
 	}
+	json_decref(top);
 	json_decref(config);
 	return st;
 }

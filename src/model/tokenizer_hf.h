@@ -16,4 +16,8 @@ struct tokenizer_files {
  * refused by name (E_UNSUPPORTED), never guessed. */
 enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 			      struct fail *fail) MUST_USE;
+/* The tokenizer alone, from the text of a tokenizer.json; `name` is for messages. */
+enum status tokenizer_hf_parse(struct str json, const char *name,
+			       struct tokenizer **out,
+			       struct fail *fail) MUST_USE;
 void tokenizer_files_deinit(struct tokenizer_files *f);

@@ -200,7 +200,8 @@ static bool start(struct sched *s, struct sched_choice *c, int n_promised,
 	if (!c->r->is_scheduled)
 		sched_schedule(s, c->r, now_us);
 	if (!c->sampler)
-		choice_begin(c, s->o.tokenizer, engine_n_vocab(s->o.engine));
+		choice_begin(c, s->o.tokenizer, s->vocab,
+			     engine_n_vocab(s->o.engine));
 	choice_set_state(c, CHOICE_PREFILL);
 	return true;
 }
@@ -329,6 +330,16 @@ static void note_token(struct sched_choice *c, int64_t now_us)
 	c->last_token_us = st->last_token_us = now_us;
 }
 
+static const char *why_no_token(const struct sched_choice *c, enum status st)
+{
+	if (st == E_BACKEND)
+		return "the model's output is not a number";
+	if (st == E_LIMIT)
+		return "the grammar is too ambiguous to be followed";
+	return c->grammar ? "the grammar leaves no token to choose here"
+			  : "bias, penalties and bans leave no token to choose";
+}
+
 static void draw(struct sched *s, struct sched_choice *c, const float *logits,
 		 int64_t now_us)
 {
@@ -338,9 +349,9 @@ static void draw(struct sched *s, struct sched_choice *c, const float *logits,
 		/* Only the model's fault speaks against the backend: a client must
 		 * not be able to bring the health down. */
 		s->is_bad_step |= st == E_BACKEND;
-		fail_set(&f, st, st == E_BACKEND
-			 ? "the model's output is not a number"
-			 : "bias, penalties and bans leave no token to choose");
+		fail_set(&f, st, "%s", why_no_token(c, st));
+		if (c->grammar && st != E_BACKEND)
+			metric_add(METRIC_GRAMMAR_FAILURES, 1);
 		sched_end_failed(s, c->r, &f);
 		return;
 	}
@@ -367,7 +378,8 @@ static int fork_siblings(struct sched *s, struct sched_choice *lead)
 		    engine_seq_fork(s->o.engine, lead->seq, &c->seq) != OK)
 			break;
 		s->n_run++;
-		choice_begin(c, s->o.tokenizer, engine_n_vocab(s->o.engine));
+		choice_begin(c, s->o.tokenizer, s->vocab,
+			     engine_n_vocab(s->o.engine));
 		choice_set_state(c, CHOICE_PREFILL);
 	}
 	return n;

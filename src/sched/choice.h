@@ -42,6 +42,9 @@ struct sched_choice {
 	enum finish finish; /* once DONE */
 
 	struct sampler *sampler;
+	struct grammar_state *grammar; /* NULL: none; kept over a preemption */
+	uint64_t *allowed;             /* (V) bits, with a grammar */
+	size_t n_allowed;              /* words */
 	struct outparse *parse;
 	struct detok detok;
 	struct buf text; /* of one token, between the two */
@@ -63,9 +66,9 @@ static inline bool choice_is_over(const struct sched_choice *c)
 struct sched_choice *choices_create(struct request *r, int32_t n_ctx);
 void choices_destroy(struct request *r); /* their seq must be gone */
 
-/* The sampler and parser, when it first leaves the queue. */
+/* The sampler, parser and grammar, when it first leaves the queue. */
 void choice_begin(struct sched_choice *c, const struct tokenizer *t,
-		  int32_t n_vocab);
+		  const struct grammar_vocab *vocab, int32_t n_vocab);
 
 /* Frees what only a choice that still draws needs, its output included. */
 void choice_release(struct sched_choice *c);
@@ -80,7 +83,7 @@ struct engine_slice choice_slice(const struct sched_choice *c, int n_max);
 
 /* Draw the next token from logits (V), emit it with its text, and its end if it
  * is the last: finish is set then, the state is the caller's. As sampler_next:
- * E_BACKEND, E_INVAL. */
+ * E_BACKEND, E_INVAL; with a grammar E_LIMIT, too. */
 enum status choice_draw(struct sched_choice *c, const float *logits,
 			struct emit *em) MUST_USE;
 /* No next token: emit what is held back; finish is FINISH_LENGTH. */

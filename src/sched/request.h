@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
+#include "text/grammar.h"
 #include "text/outparse.h"
 #include "text/sampler.h"
 #include "text/tokenizer.h"
@@ -80,7 +81,7 @@ struct event {
 	int n_spans;
 	struct event_token *tokens; /* DELTA: always; logprobs when asked for */
 	int n_tokens;
-	struct request_stats stats; /* DONE, FAILED */
+	struct request_stats stats; /* STARTED, DONE, FAILED */
 	struct fail fail;           /* FAILED */
 	struct event *next;         /* owned by the queue */
 	struct arena arena;         /* holds all of the above; event_destroy */
@@ -106,6 +107,8 @@ struct request {
 	int32_t max_reasoning;
 	const int32_t *close_ids;
 	int n_close_ids;
+	struct grammar *grammar; /* of the content; NULL: anything. A reference */
+	int32_t reasoning_id; /* token that may open reasoning ahead of it; 0: none */
 	int64_t arrival_us;
 	int64_t deadline_us; /* 0: none */
 	void *user;          /* http's connection; io thread only */

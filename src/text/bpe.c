@@ -3,16 +3,17 @@
  * A word starts as one symbol per byte. While any two neighbours have a merge,
  * the pair of lowest rank becomes one symbol, the leftmost of equals first.
  *
- * Most words of a text are short and many come again, so four ways lead to
- * the same ids, the cheapest first:
- *   1. the word is one piece and merging is known to end there (bpe_add_word);
- *   2. the word is in the cache, a direct-mapped table of recent short words;
- *   3. up to SHORT symbols: the ranks lie in an array, each merge looks for the
+ * Three ways lead to the same ids, the cheapest first:
+ *   1. the word is one piece and merging is known to end there (bpe_add_word):
+ *      most words of a text;
+ *   2. up to SHORT symbols: the ranks lie in an array, each merge looks for the
  *      least and closes the gap. Quadratic, but in a few cache lines;
- *   4. longer: symbols in a linked list and a heap of (rank, position). A merge
+ *   3. longer: symbols in a linked list and a heap of (rank, position). A merge
  *      leaves stale entries behind; one is stale when the pair at its place has
  *      another rank now. Each merge removes a symbol and adds two entries, so all
  *      is O(n log n), also for a megabyte of one character.
+ *
+ * A cache of recent words on top of these was tried: it gained nothing.
  */
 #include "text/bpe.h"
 
@@ -22,28 +23,12 @@
 
 #define NO_RANK UINT32_MAX
 #define SHORT 48
-#define CACHE_SLOTS 2048
-#define CACHE_WORD 23 /* longest cached word; a slot is one cache line */
-#define CACHE_IDS 9
 
-struct slot {
-	unsigned char n_word, n_ids; /* n_word 0: free */
-	char word[CACHE_WORD];
-	int32_t ids[CACHE_IDS];
-};
-
-struct symbol {
+struct bpe_symbol {
 	int32_t id; /* -1: merged into the one before */
 	uint32_t prev, next;
 };
 #define NONE UINT32_MAX
-
-struct bpe_work {
-	struct symbol *symbols;
-	uint64_t *heap; /* rank << 32 | position of the left symbol */
-	size_t cap, n_heap;
-	struct slot *cache; /* NULL: none */
-};
 
 void bpe_init(struct bpe *b, size_t n_merges)
 {
@@ -81,22 +66,11 @@ void bpe_add_word(struct bpe *b, struct str word, int32_t id)
 	b->max_word = MAX(b->max_word, word.n);
 }
 
-struct bpe_work *bpe_work_create(bool with_cache)
+void bpe_work_deinit(struct bpe_work *w)
 {
-	struct bpe_work *w = xcalloc(1, sizeof *w);
-	if (with_cache)
-		w->cache = xcalloc(CACHE_SLOTS, sizeof *w->cache);
-	return w;
-}
-
-void bpe_work_destroy(struct bpe_work *w)
-{
-	if (!w)
-		return;
 	free(w->symbols);
 	free(w->heap);
-	free(w->cache);
-	free(w);
+	*w = (struct bpe_work){0};
 }
 
 static uint32_t pair_rank(const struct bpe *b, int32_t left, int32_t right,
@@ -207,7 +181,7 @@ static uint64_t heap_pop(struct bpe_work *w)
 }
 
 /* Entry for the pair that begins at i, if it has a merge. */
-static bool pair_entry(const struct bpe *b, const struct symbol *s, uint32_t i,
+static bool pair_entry(const struct bpe *b, const struct bpe_symbol *s, uint32_t i,
 		       uint64_t *out_key, int32_t *out_merged)
 {
 	if (s[i].id < 0 || s[i].next == NONE)
@@ -223,7 +197,7 @@ static enum status reserve(struct bpe_work *w, size_t n)
 		return OK;
 	/* n - 1 entries at first, and each of n - 1 merges pops one and pushes at
 	 * most two. */
-	struct symbol *s = realloc(w->symbols, n * sizeof *s);
+	struct bpe_symbol *s = realloc(w->symbols, n * sizeof *s);
 	if (s)
 		w->symbols = s;
 	uint64_t *heap = realloc(w->heap, 2 * n * sizeof *heap);
@@ -235,7 +209,7 @@ static enum status reserve(struct bpe_work *w, size_t n)
 	return OK;
 }
 
-static size_t link_symbols(const struct bpe *b, struct symbol *s,
+static size_t link_symbols(const struct bpe *b, struct bpe_symbol *s,
 			   struct str word)
 {
 	size_t n = 0;
@@ -243,7 +217,7 @@ static size_t link_symbols(const struct bpe *b, struct symbol *s,
 		int32_t ids[SHORT];
 		size_t k = first_ids(b, word, &at, ids, SHORT);
 		for (size_t i = 0; i < k; i++, n++)
-			s[n] = (struct symbol){ids[i], (uint32_t)n - 1,
+			s[n] = (struct bpe_symbol){ids[i], (uint32_t)n - 1,
 					       (uint32_t)n + 1};
 	}
 	if (n > 0) {
@@ -259,7 +233,7 @@ static enum status merge_long(const struct bpe *b, struct bpe_work *w,
 	enum status st = reserve(w, word.n);
 	if (st != OK)
 		return st;
-	struct symbol *s = w->symbols;
+	struct bpe_symbol *s = w->symbols;
 	size_t n = link_symbols(b, s, word);
 	uint64_t key;
 	int32_t merged;
@@ -292,15 +266,6 @@ static enum status merge_long(const struct bpe *b, struct bpe_work *w,
 	return OK;
 }
 
-static enum status merge(const struct bpe *b, struct bpe_work *w,
-			 struct str word, struct ids *out)
-{
-	if (word.n > SHORT)
-		return merge_long(b, w, word, out);
-	merge_short(b, word, out);
-	return OK;
-}
-
 enum status bpe_encode(const struct bpe *b, struct bpe_work *w, struct str word,
 		       struct ids *out)
 {
@@ -309,25 +274,8 @@ enum status bpe_encode(const struct bpe *b, struct bpe_work *w, struct str word,
 		ids_add(out, (int32_t)id);
 		return OK;
 	}
-	if (!w->cache || word.n > CACHE_WORD)
-		return merge(b, w, word, out);
-	struct slot *slot = &w->cache[hash_bytes(0, word.p, word.n) &
-				      (CACHE_SLOTS - 1)];
-	if (slot->n_word == word.n &&
-	    memcmp(slot->word, word.p, word.n) == 0) {
-		for (int i = 0; i < slot->n_ids; i++)
-			ids_add(out, slot->ids[i]);
-		return OK;
-	}
-	size_t before = out->n;
-	enum status st = merge(b, w, word, out);
-	if (st == OK && out->n - before <= CACHE_IDS) {
-		slot->n_word = (unsigned char)word.n;
-		slot->n_ids = (unsigned char)(out->n - before);
-		memcpy(slot->word, word.p, word.n);
-		if (slot->n_ids)
-			memcpy(slot->ids, out->p + before,
-			       slot->n_ids * sizeof *slot->ids);
-	}
-	return st;
+	if (word.n > SHORT)
+		return merge_long(b, w, word, out);
+	merge_short(b, word, out);
+	return OK;
 }

@@ -28,10 +28,13 @@ void bpe_add_merge(struct bpe *b, int32_t left, int32_t right, int32_t merged,
  * outlive b. */
 void bpe_add_word(struct bpe *b, struct str word, int32_t id);
 
-struct bpe_work; /* scratch and a cache of recent words */
-/* A cache pays from some kilobytes of text on. */
-struct bpe_work *bpe_work_create(bool with_cache);
-void bpe_work_destroy(struct bpe_work *w);
+/* Scratch of the calls below; starts zeroed. */
+struct bpe_work {
+	struct bpe_symbol *symbols;
+	uint64_t *heap; /* rank << 32 | position of the left symbol */
+	size_t cap, n_heap;
+};
+void bpe_work_deinit(struct bpe_work *w);
 
 /* Append the ids of word (n > 0). O(n log n). E_NOMEM. */
 enum status bpe_encode(const struct bpe *b, struct bpe_work *w, struct str word,

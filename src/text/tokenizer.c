@@ -10,9 +10,10 @@
  * merges see the text as if one had written all of it.
  *
  * Control tokens come out of those searches only. Merging cannot make one, even
- * where the vocabulary could spell it (see bpe_add_merge), with one exception: a
- * special token that is a single byte of the alphabet (some models pad with "!")
- * is that byte.
+ * where the vocabulary could spell it (see bpe_add_merge), with two exceptions that
+ * no known model has harm from: a special token that is a single byte of the
+ * alphabet (some pad with "!") is that byte, and a model whose alphabet has gaps says
+ * its unknown token there.
  */
 #include "text/tokenizer.h"
 
@@ -27,8 +28,6 @@
 #include "text/vocab.h"
 
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
-/* From here on a text is worth a cache of words. */
-#define CACHE_FROM_BYTES 4096
 
 struct tokenizer {
 	struct vocab vocab;
@@ -129,7 +128,7 @@ static enum status add_merges(struct tokenizer *t,
 static enum status add_words(struct tokenizer *t,
 			     const struct tokenizer_def *def)
 {
-	struct bpe_work *w = bpe_work_create(false);
+	struct bpe_work w = {0};
 	struct ids ids = {0};
 	enum status st = OK;
 	for (int32_t id = 0; id < def->n_pieces && st == OK; id++) {
@@ -139,12 +138,12 @@ static enum status add_words(struct tokenizer *t,
 			continue;
 		ids.n = 0;
 		if (!def->ignore_merges)
-			st = bpe_encode(&t->bpe, w, e->bytes, &ids);
+			st = bpe_encode(&t->bpe, &w, e->bytes, &ids);
 		if (def->ignore_merges || (ids.n == 1 && ids.p[0] == id))
 			bpe_add_word(&t->bpe, e->bytes, id);
 	}
 	ids_deinit(&ids);
-	bpe_work_destroy(w);
+	bpe_work_deinit(&w);
 	return st;
 }
 
@@ -223,7 +222,7 @@ void tokenizer_destroy(struct tokenizer *t)
 struct encoding {
 	const struct tokenizer *t;
 	struct pretok_work *pretok;
-	struct bpe_work *bpe;
+	struct bpe_work bpe;
 	struct ids *out;
 	struct fail *fail;
 };
@@ -231,7 +230,7 @@ struct encoding {
 static enum status on_word(void *ctx, struct str word)
 {
 	struct encoding *e = ctx;
-	return bpe_encode(&e->t->bpe, e->bpe, word, e->out);
+	return bpe_encode(&e->t->bpe, &e->bpe, word, e->out);
 }
 
 /* What becomes of the text between added tokens. */
@@ -299,7 +298,6 @@ static enum status encode(const struct tokenizer *t, struct markview v,
 	struct encoding e = {
 		.t = t, .out = out, .fail = fail,
 		.pretok = pretok_work_create(t->pretok),
-		.bpe = bpe_work_create(v.text.n >= CACHE_FROM_BYTES),
 	};
 	struct marked cleaned = {0};
 	size_t before = out->n;
@@ -317,7 +315,7 @@ static enum status encode(const struct tokenizer *t, struct markview v,
 	}
 	marked_deinit(&cleaned);
 	pretok_work_destroy(e.pretok);
-	bpe_work_destroy(e.bpe);
+	bpe_work_deinit(&e.bpe);
 	return st;
 }
 

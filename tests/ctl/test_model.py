@@ -83,8 +83,22 @@ def inspect():
     eq(v["bytes_per_decoded_token"], v["kv_read_bytes"]
        + sum(p["bytes_per_token"] for p in v["parts"].values()), "a token's reads")
     ok(4 < v["bits_per_weight"] < 6, "bits per weight", v["bits_per_weight"])
+    eq(sorted(v["formats"]), ["bf16", "int4"], "its formats")
+    eq(sum(f["bytes"] for f in v["formats"].values()), v["weight_bytes"],
+       "formats add up")
     code, out, err = haloctl("inspect", "--model", TINY)
     ok(code == 0 and b"experts" in out, "as text", out)
+    for folder, fmt, bits in (("qwen3-awq", "awq4", 4.625),
+                              ("qwen3-gptq", "gptq4", 4.625),
+                              ("qwen3-nvfp4", "nvfp4", 4.5)):
+        folder = os.path.join(GOLDEN, folder)
+        code, out, err = haloctl("inspect", "--model", folder, "--json")
+        f = json.loads(out)["formats"][fmt]
+        ok(f["weights"] == 2 * (128 * 256 * 2 + 128 * 128 * 2 + 3 * 128 * 384),
+           fmt + ": its weights", out)
+        got = 8 * f["bytes"] / f["weights"]
+        # gptq also has the groups of the inputs, nvfp4 a scale for all.
+        ok(abs(got - bits) < 0.25, fmt + ": bits of a weight", got)
 
 
 def verify():
@@ -102,15 +116,16 @@ def verify():
         good = json.load(f)
     good["cases"] = good["cases"][:3]
 
-    def doctored(name, change):
+    def doctored(name, change, want=1, *args):
         bad = json.loads(json.dumps(good))
         change(bad["cases"][2])
         with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
             json.dump(bad, f)
             f.flush()
             code, out, err = haloctl("verify", "--model", TINY, "--json",
-                                     "--reference", f.name)
-        return ok(code == 1 and not json.loads(out)["pass"], name, out + err.encode())
+                                     "--reference", f.name, *args)
+        ok(code == want and json.loads(out)["pass"] == (not want), name,
+           out + err.encode())
 
     def logprob(case):
         case["prompt_logprobs"][5] -= 0.05
@@ -119,7 +134,14 @@ def verify():
         case["steps"][1]["top"][3][1] += 0.05
 
     def greedy(case):
-        case["continuation_ids"][1] = case["steps"][1]["top"][1][0]
+        # The last token: no later step is led astray. No text to give it away.
+        case["continuation_ids"][-1] = case["steps"][-1]["top"][1][0]
+        del case["text"]
+
+    def near_tie(case):
+        greedy(case)
+        best = case["steps"][-1]["top"]
+        best[0][1] = best[1][1]
 
     def prompt(case):
         case["prompt"] += " "
@@ -130,6 +152,9 @@ def verify():
     doctored("a changed log-probability of the prompt fails", logprob)
     doctored("one of the best five fails", top)
     doctored("another continuation fails", greedy)
+    doctored("at any tolerance", greedy, 1, "--max-delta", "100")
+    doctored("but not where the best two are closer than the error", near_tie, 0,
+             "--max-delta", "100")
     doctored("another prompt text fails", prompt)
     doctored("another answer text fails", text)
     code, out, err = haloctl("verify", "--model", TINY, "--max-delta", "1e-9")
@@ -223,11 +248,11 @@ def broken_model():
            "a missing tensor is named", err)
         with open(os.path.join(d, "config.json"), encoding="utf-8") as f:
             config = json.load(f)
-        config["rope_scaling"] = {"rope_type": "yarn", "factor": 4.0}
+        config["rope_scaling"] = {"rope_type": "longrope", "factor": 4.0}
         with open(os.path.join(d, "config.json"), "w", encoding="utf-8") as f:
             json.dump(config, f)
         code, out, err = haloctl("inspect", "--model", d)
-        ok(code == 2 and "rope_scaling" in err and "yarn" in err,
+        ok(code == 2 and "rope_scaling" in err and "longrope" in err,
            "rope scaling is refused by name", err)
 
 

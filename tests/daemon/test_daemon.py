@@ -86,8 +86,8 @@ def test_serving(t, tmp):
 
 
 def test_drain(t, tmp):
-    with Daemon() as d:
-        stream = d.stream(max_tokens=400, ignore_eos=True)
+    with Daemon(drain_timeout="10m") as d:
+        stream = d.stream(max_tokens=300, ignore_eos=True)
         events = stream.events()
         next(events)
         d.terminate()
@@ -154,7 +154,7 @@ def test_unix_socket(t, tmp):
         stream = d.long_stream()
         d.terminate()
         d.wait_log("draining")
-        d.terminate()
+        d.process.send_signal(signal.SIGTERM)
         t.equal(d.wait(), 6, "second signal")
         t.ok(not os.path.exists(path), "the socket is removed then, too")
         stream.close()

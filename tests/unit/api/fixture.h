@@ -30,6 +30,7 @@ __attribute__((unused)) static struct api *fixture_api_of(const struct model *m)
 		.aliases = aliases,
 		.n_aliases = 2,
 		.n_ctx = 512,
+		.n_slots = 2,
 		.version = "1.2.3",
 		.system_fingerprint = "fp_test",
 		.clock = &clock_monotonic,

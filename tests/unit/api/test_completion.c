@@ -2,6 +2,7 @@
 #include "api/completion.h"
 
 #include "base/alloc.h"
+#include "model/tokenizer_hf.h"
 #include "tests/unit/api/fixture.h"
 
 static struct api_call *completion(const char *body)
@@ -45,6 +46,39 @@ static void test_spellings(void)
 	api_call_log(c, &log);
 	is_int(log.n_choices, 6, "six choices in all");
 	fixture_drop(c);
+}
+
+/* halo-tiny, were it a llama: its tokenizer puts a token in front of a text. */
+static void test_bos(void)
+{
+	struct fail fail;
+	json_t *file = json_load_file(tap_src("models/halo-tiny/tokenizer.json"), 0, NULL);
+	json_object_set_new(file, "post_processor", json_pack(
+		"{s:s, s:[{s:{s:s}}, {s:{s:s}}], s:{s:{s:[i]}}}", "type",
+		"TemplateProcessing", "single", "SpecialToken", "id", "B", "Sequence", "id",
+		"A", "special_tokens", "B", "ids", 3063));
+	char *text = json_dumps(file, 0);
+	json_decref(file);
+	struct model m = *fixture_model();
+	if (!ok(tokenizer_hf_parse(str_of(text), "test", &m.tokenizer, &fail) == OK,
+		"a tokenizer with a bos"))
+		printf("# %s\n", fail.text);
+	free(text);
+	struct api *a = fixture_api_of(&m);
+	static const int32_t raw[] = {3063, 285, 198}, given[] = {285};
+	struct api_call *c = fixture_call(a, API_COMPLETION, "{\"prompt\":\"user\\n\"}");
+	is_prompt(api_call_request(c), 0, raw, 3, "a raw prompt gets it");
+	fixture_drop(c);
+	c = fixture_call(a, API_COMPLETION, "{\"prompt\":[285]}");
+	is_prompt(api_call_request(c), 0, given, 1, "ids are taken as they are");
+	fixture_drop(c);
+	c = fixture_call(a, API_CHAT,
+			 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}");
+	is_int(api_call_request(c)->prompts[0].p[0], 3064,
+	       "a chat template writes its own");
+	fixture_drop(c);
+	api_destroy(a);
+	tokenizer_destroy(m.tokenizer);
 }
 
 static void test_echo(void)
@@ -115,6 +149,7 @@ static void test_many(void)
 int main(void)
 {
 	test_spellings();
+	test_bos();
 	test_echo();
 	test_refused();
 	test_many();

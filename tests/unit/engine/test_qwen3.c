@@ -352,14 +352,10 @@ static void test_refusals(const char *dir)
 	struct backend *b = NULL;
 	struct engine *e = NULL;
 	struct fail fail = {0};
-	struct backend_opts none = {.name = "abacus"};
-	is_int(backend_create(&none, &b, &fail), E_CONFIG, "a backend that is none");
-	ok(strstr(fail.text, "abacus") != NULL, "is named: %s", fail.text);
 	if (model_open(dir, NULL, &m, &fail) != OK ||
 	    backend_create(&(struct backend_opts){.name = "cpu", .n_threads = 1}, &b,
 			   &fail) != OK)
 		abort();
-	ok(strstr(b->device, "1 thread") != NULL, "the device: %s", b->device);
 	struct engine_opts o = {.n_ctx = m->config.max_ctx + 1};
 	is_int(engine_create(m, b, &o, &e, &fail), E_CONFIG,
 	       "more context than the model has: %s", fail.text);
@@ -394,7 +390,7 @@ static void test_refusals(const char *dir)
 	is_int(engine_create(m, b, &o, &e, &fail), E_MISSING, "layers 3 and 7 dense");
 	ok(strstr(fail.text, "layers.3.mlp.gate_proj") != NULL, "layer 3: %s", fail.text);
 	m->config.n_dense_layers = 0;
-	snprintf(m->config.arch, sizeof m->config.arch, "llama");
+	snprintf(m->config.arch, sizeof m->config.arch, "gemma");
 	is_int(engine_create(m, b, &o, &e, &fail), E_UNSUPPORTED,
 	       "an architecture that is none here: %s", fail.text);
 	backend_destroy(b);

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * POST /tokenize, /detokenize and /apply-template, in llama.cpp's shapes and in
+ * vLLM's at once: the two have no field in common that means different things, so a
+ * request may be spelled either way and the answer has the members of both.
+ *
+ *   llama.cpp  {content, add_special: false, parse_special: true, with_pieces}
+ *   vLLM       {prompt, add_special_tokens: true, return_token_strs}
+ *              {messages, tools, …, add_special_tokens: false, …}
+ */
+#include "api/chat.h"
+#include "api/params.h"
+#include "base/utf8.h"
+
+/* More ids than a body of a megabyte or two can list are no text of anybody's. */
+#define MAX_IDS (1u << 20)
+
+struct tokenize_params {
+	bool adds_special, parses_special, with_pieces, with_strings;
+};
+
+static enum status read_flags(const struct json_node *body,
+			      struct tokenize_params *p, struct fail *fail)
+{
+	const struct {
+		const char *name;
+		bool *flag;
+	} flags[] = {
+		{"add_special", &p->adds_special},
+		{"add_special_tokens", &p->adds_special},
+		{"parse_special", &p->parses_special},
+		{"with_pieces", &p->with_pieces},
+		{"return_token_strs", &p->with_strings},
+	};
+	enum status st = OK;
+	for (size_t i = 0; i < sizeof flags / sizeof *flags && st == OK; i++) {
+		struct json_node at = json_read_get(body, flags[i].name);
+		st = json_read_bool(&at, flags[i].flag, fail);
+	}
+	return st;
+}
+
+/* The text that is asked about, marked: a chat by way of the template, else
+ * `content` or `prompt`. Also which special tokens each of them gets unasked. */
+static enum status read_text(const struct api *a, const struct json_node *body,
+			     struct tokenize_params *p, struct marked *out,
+			     struct fail *fail)
+{
+	struct json_node messages = json_read_get(body, "messages");
+	struct json_node content = json_read_get(body, "content");
+	struct json_node prompt = json_read_get(body, "prompt");
+	struct str text;
+	enum status st;
+	if (messages.v) {
+		struct arena scratch;
+		arena_init(&scratch, 0);
+		st = chat_render(a, body, &scratch, out, fail);
+		arena_deinit(&scratch);
+		return st == OK ? read_flags(body, p, fail) : st;
+	}
+	/* `content` is named where nothing is there: it is the older of the two. */
+	p->adds_special = !content.v && prompt.v;
+	p->parses_special = true;
+	st = json_read_need_str(prompt.v && !content.v ? &prompt : &content, &text,
+				fail);
+	if (st == OK)
+		st = read_flags(body, p, fail);
+	if (st == OK)
+		marked_add(out, text,
+			   p->parses_special ? TRUST_TEMPLATE : TRUST_USER);
+	return st;
+}
+
+/* As text where it is any, else as a list of bytes: a token may be a part of a
+ * character. */
+static void add_piece(struct buf *out, struct str bytes)
+{
+	if (utf8_check(bytes) < 0) {
+		buf_add_json(out, bytes);
+		return;
+	}
+	buf_add_c(out, '[');
+	for (size_t i = 0; i < bytes.n; i++)
+		buf_addf(out, "%s%d", i ? "," : "", (unsigned char)bytes.p[i]);
+	buf_add_c(out, ']');
+}
+
+static void add_answer(const struct api *a, const struct tokenize_params *p,
+		       const struct ids *ids, struct buf *out)
+{
+	const struct tokenizer *t = a->model->tokenizer;
+	buf_addf(out, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", ids->n,
+		 a->n_ctx);
+	for (size_t i = 0; i < ids->n; i++) {
+		if (i > 0)
+			buf_add_c(out, ',');
+		if (!p->with_pieces) {
+			buf_addf(out, "%d", ids->p[i]);
+			continue;
+		}
+		buf_addf(out, "{\"id\":%d,\"piece\":", ids->p[i]);
+		add_piece(out, tokenizer_bytes(t, ids->p[i]));
+		buf_add_c(out, '}');
+	}
+	buf_add_z(out, "],\"token_strs\":");
+	if (!p->with_strings) {
+		buf_add_z(out, "null}");
+		return;
+	}
+	for (size_t i = 0; i < ids->n; i++) {
+		buf_add_c(out, i ? ',' : '[');
+		buf_add_json(out, tokenizer_bytes(t, ids->p[i]));
+	}
+	buf_add_z(out, ids->n ? "]}" : "[]}");
+}
+
+enum status api_tokenize(const struct api *a, struct str body, struct buf *out,
+			 struct fail *fail)
+{
+	json_t *json;
+	enum status st = json_read_parse(body, &json, fail);
+	if (st != OK)
+		return st;
+	struct json_node root = json_read_root(json);
+	struct tokenize_params p = {0};
+	struct marked text = {0};
+	struct ids ids = {0};
+	st = read_text(a, &root, &p, &text, fail);
+	if (st == OK) {
+		const struct tokenizer *t = a->model->tokenizer;
+		if (p.adds_special)
+			tokenizer_add_prefix(t, &ids);
+		st = tokenizer_encode_marked(t, &text, &ids, fail);
+		if (p.adds_special)
+			tokenizer_add_suffix(t, &ids);
+	}
+	if (st == OK)
+		add_answer(a, &p, &ids, out);
+	ids_deinit(&ids);
+	marked_deinit(&text);
+	json_decref(json);
+	return st;
+}
+
+enum status api_detokenize(const struct api *a, struct str body,
+			   struct buf *out, struct fail *fail)
+{
+	json_t *json;
+	enum status st = json_read_parse(body, &json, fail);
+	if (st != OK)
+		return st;
+	struct json_node root = json_read_root(json);
+	struct json_node at = json_read_get(&root, "tokens");
+	struct arena arena;
+	int32_t *ids;
+	size_t n;
+	arena_init(&arena, 0);
+	st = json_read_need(&at, fail);
+	if (st == OK)
+		st = params_read_ids(&at, MAX_IDS, a->n_vocab, &arena, &ids, &n,
+				     fail);
+	if (st == OK) {
+		struct buf text = {0};
+		tokenizer_decode(a->model->tokenizer, ids, n, false, &text);
+		buf_add_z(out, "{\"content\":");
+		buf_add_json(out, buf_str(&text));
+		buf_add_z(out, ",\"prompt\":");
+		buf_add_json(out, buf_str(&text));
+		buf_add_c(out, '}');
+		buf_deinit(&text);
+	}
+	arena_deinit(&arena);
+	json_decref(json);
+	return st;
+}
+
+enum status api_apply_template(const struct api *a, struct str body,
+			       struct buf *out, struct fail *fail)
+{
+	json_t *json;
+	enum status st = json_read_parse(body, &json, fail);
+	if (st != OK)
+		return st;
+	struct json_node root = json_read_root(json);
+	struct arena scratch;
+	struct marked prompt = {0};
+	arena_init(&scratch, 0);
+	st = chat_render(a, &root, &scratch, &prompt, fail);
+	if (st == OK) {
+		buf_add_z(out, "{\"prompt\":");
+		buf_add_json(out, buf_str(&prompt.text));
+		buf_add_c(out, '}');
+	}
+	marked_deinit(&prompt);
+	arena_deinit(&scratch);
+	json_decref(json);
+	return st;
+}

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes tests/golden/tokenizer/: what Hugging Face `tokenizers` (pip install
+tokenizers; 0.23.3 was used) makes of awkward texts.
+
+  base.json      one tokenizer.json, trained on halo-tiny's texts without splitting
+                 into words, so that its merges cross every border that a
+                 pre-tokenizer may draw and a wrong border shows in the ids
+  variants.json  {"texts": [...], "variants": [{"name", "patch", "model", "ids",
+                 "decoded", "skipped"}]}: keys of `patch` replace those of
+                 base.json, keys of `model` those of its model. For texts[i]:
+                 ids[i] (null: as in the first variant), decoded[i] (null: the
+                 text itself), skipped[i] without special tokens (null: as
+                 decoded)
+
+Run from anywhere; texts and training are deterministic.
+"""
+import copy
+import json
+import pathlib
+import random
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+HERE = pathlib.Path(__file__).resolve().parent
+TINY = HERE.parent.parent / "models" / "halo-tiny" / "tokenizations.json"
+
+CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+WORDS = {
+    "llama3": CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*" + SPACES,
+    "qwen2": CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*" + SPACES,
+    "qwen35": CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + SPACES,
+    "o200k": rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+{CONTRACTIONS}?"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*{CONTRACTIONS}?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + SPACES,
+    "tekken": rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*"
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + SPACES,
+}
+DEEPSEEK = [
+    r"\p{N}{1,3}",
+    "[一-龥\u3040-ゟ゠-ヿ]+",
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"
+    r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*" + SPACES,
+]
+# Not from any model: what Oniguruma reads otherwise than PCRE2.
+DIALECT = {
+    "dialect-word": r"\w+|\W",
+    "dialect-boundary": r"\b.",
+    "dialect-hex": r"\h+\H?",
+    "dialect-interval": r"\p{L}{2}+|\p{N}{,2}x|o{1}?",
+    "dialect-options": r"a(?i)b|the|(?m:\n.)",
+    "dialect-classes": r"[[:punct:]]+|[a-c[x-z]]+|[\s\-]",
+    "dialect-empty": r"x*",
+    "dialect-lines": r"^.|.$|\Z",
+    "dialect-script": r"\p{Han}+|\p{Hiragana}|\p{^L}",
+}
+BEHAVIORS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
+             "Contiguous"]
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False,
+              "trim_offsets": True, "use_regex": False}
+
+
+def split(pattern, behavior="Isolated", invert=False, kind="Regex"):
+    return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior,
+            "invert": invert}
+
+
+def sequence(*steps):
+    return {"type": "Sequence", "pretokenizers": [*steps, BYTE_LEVEL]}
+
+
+def added(id_, content, special=False, lstrip=False, rstrip=False,
+          single_word=False, normalized=False):
+    return {"id": id_, "content": content, "single_word": single_word,
+            "lstrip": lstrip, "rstrip": rstrip, "normalized": normalized,
+            "special": special}
+
+
+def texts():
+    """About ninety texts; every kind of border and every added token below."""
+    own = [
+        "", " ", "a", "Hello world", " Hello  world ", "I'll they'RE it'S we've",
+        "don't 'tis 'S'T", "1234567 12 1 3.14", "x12y345z", "²³¼ ½a ⅷ ٣٤ 一二三",
+        "tab\there\n\nnew  line \r\n end\n", "   \n  \n", "  a   b    ", "\t\t\ta",
+        "\u00a0nbsp\u2003em\u3000ideo\u180emvs\u200bzw", "...!!!???--", "a.b,c;d:e",
+        "/* code */ if (x[1]) { return \"s\\n\"; }\n", "http://a.b/c?d=e&f#g",
+        "naïve café cafe\u0301 Å \u212b A\u030a", "e\u0301\u0323 e\u0323\u0301 \u1e69 s\u0323\u0307 s\u0307\u0323",
+        "한국어 \u1112\u1161\u11ab\u1100\u116e\u11a8 \uac00\u11a8", "日本語テスト ガ カ\u3099 漢字かな交じり文",
+        "中文，标点。！？一龥", "\uf900 \u2126 \ufb01 \u0344 \u0f73", "हिन्दी नमस्ते क़ \u0915\u093c",
+        "العربية مَرْحَبًا", "ไทย สวัสดี", "Привет МИР ЁЖ е\u0308", "Ǆ ǅ ǆ ßẞ ΣΑΣ ʰ", "ſ K KELVIN 'ſ",
+        "😀 👍🏽 👩‍👩‍👧 🇩🇪 ❤️ 1️⃣", "👨\u200d💻 \U0001f3f4\U000e0067\U000e007f",
+        "a\u0300\u0301\u0302\u0303b", "\u0301start \u0338", ">\u0338 <t>\u0338 =\u0338", "\ufeffbom \ufffd \U0010ffff",
+        "\u2028ls\u2029ps\x85nel\x0bvt\x0cff\x1cfs", "camelCaseWord HTTPServer iPhone XMLHttp", "ALLCAPS lower Title",
+        "_under_score-dash ABC_def", "the the  the\nthe", "a,b ,c , d", "ab aB AB Ab the THE", "abcxyz bcd yz",
+        "deadbeef DEADg 0x1F", "foo foooo oo", "1x 12x 123x x xx xxx", "a\nb\n\nc", "\n.", "no newline $",
+        "<s>x</s>", "<S> <s>", "a<s> b", "a <s>b", "a  <s>  b", "<s><s>", "\n<s>\n", "<s>1 1<s> _<s> -<s>-",
+        "<t>", "x <t> y", "  <t>  ", "<t><t>x", "<t>\u0301", "word words sword word_ word1 wordé word",
+        "e\u0301cole école ecole", "XécoleX  école  ", "<|a|><|a|b|><|a|", "<|a|b|> <|a|>", "  pad  pad", "pad",
+        "[X][XY][XYZ] [X", "a \n <w> \t b", "<w>\n\n<w>", "éü é<w>é ²<w>² \u200d<w> Ⓐ<w>", "\u00e0\u00e8 \u00ff\u0143", "Ġthe Ċ",
+    ]
+    # Words too long for the short way of merging
+    rnd = random.Random(1)
+    own += ["".join(rnd.choice("eeettaaooiinnsshhrrdlu") for _ in range(n))
+            for n in (48, 49, 90, 200)]
+    own += ["the" * 40, "ab" * 50 + "a", "aaab" * 30]
+    tiny = [c["text"] for c in json.loads(TINY.read_text())]
+    return own + [t for t in tiny if len(t) < 90][5::61]
+
+
+def train():
+    # Without the added tokens: these shall not be pieces
+    own = [t for t in texts()
+           if not any(a in t for a in ("<", "word", "cole", "pad", "[X"))]
+    corpus = [c["text"] for c in json.loads(TINY.read_text())] + own * 2
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False,
+                                                 use_regex=False)
+    tok.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=700, show_progress=False, max_token_length=8,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
+    tok.train_from_iterator(corpus, trainer)
+    base = json.loads(tok.to_str())
+    base["pre_tokenizer"] = sequence(split(WORDS["qwen2"]))
+    return base
+
+
+def variants(base):
+    """(name, patch, model patch)"""
+    n = len(base["model"]["vocab"])
+    out = []
+
+    def add(name, model=None, **patch):
+        out.append((name, patch, model or {}))
+
+    add("base")
+    add("gpt2", pre_tokenizer={**BYTE_LEVEL, "use_regex": True})
+    add("gpt2-prefix-space", pre_tokenizer={
+        **BYTE_LEVEL, "use_regex": True, "add_prefix_space": True})
+    for name, regex in WORDS.items():
+        add(name, pre_tokenizer=sequence(split(regex)),
+            normalizer={"type": "NFC"} if name.startswith("qwen") else None)
+    add("qwen2-removed-inverted",
+        pre_tokenizer=sequence(split(WORDS["qwen2"], "Removed", True)))
+    add("deepseek-v3", pre_tokenizer=sequence(*[split(r) for r in DEEPSEEK]))
+    for name, regex in DIALECT.items():
+        add(name, pre_tokenizer=sequence(split(regex)))
+    for b in BEHAVIORS:
+        for invert in False, True:
+            add(f"split-{b}-{invert}",
+                pre_tokenizer=sequence(split(r"\s|a", b, invert)))
+    add("split-string", pre_tokenizer=sequence(split("a.b", kind="String"),
+                                               split(" ", kind="String")))
+    for individual in False, True:
+        add(f"digits-{individual}", pre_tokenizer={
+            "type": "Sequence", "pretokenizers": [
+                {"type": "Digits", "individual_digits": individual},
+                {**BYTE_LEVEL, "use_regex": True}]})
+    add("prefix-space-each", pre_tokenizer={
+        "type": "Sequence", "pretokenizers": [
+            split(r"\p{N}+|\s"), {**BYTE_LEVEL, "add_prefix_space": True}]})
+    add("nfc-nested", normalizer={"type": "Sequence", "normalizers": [
+        {"type": "NFC"}, {"type": "Sequence", "normalizers": []}]})
+    add("merges-as-text", model={"merges": [
+        " ".join(m) for m in base["model"]["merges"]]})
+    # Words of the vocabulary that merging cannot reach
+    few = {"merges": base["model"]["merges"][::2]}
+    reach = set(base["model"]["vocab"])
+    few["merges"] = [m for m in few["merges"]
+                     if m[0] in reach and m[1] in reach and "".join(m) in reach]
+    add("few-merges", model=few)
+    add("ignore-merges", model={**few, "ignore_merges": True})
+    # An alphabet with gaps: every fourth letter has no piece
+    vocab = base["model"]["vocab"]
+    gone = [p for p in sorted(vocab) if len(p) == 1][::4]
+    kept = [p for p in sorted(vocab, key=vocab.get)
+            if not any(g in p for g in gone)] + ["<unk>"]
+    gaps = {"vocab": {p: i for i, p in enumerate(kept)},
+            "merges": [m for m in base["model"]["merges"]
+                       if not any(g in "".join(m) for g in gone)]}
+    add("gaps", model=gaps)
+    add("gaps-unk", model={**gaps, "unk_token": "<unk>"})
+    add("gaps-fuse", model={**gaps, "unk_token": "<unk>", "fuse_unk": True})
+
+    for bits in range(32):
+        flags = dict(zip(("special", "lstrip", "rstrip", "single_word",
+                          "normalized"), (bool(bits >> i & 1) for i in range(5))))
+        add(f"added-{bits}", normalizer={"type": "NFC"}, added_tokens=[
+            added(n, "<s>", **flags), added(n + 1, "word", **flags),
+            added(n + 2, "école", **flags)])
+    add("added-mixed", normalizer={"type": "NFC"}, added_tokens=[
+        added(n, "<s>", special=True, rstrip=True),
+        added(n + 1, "<t>", normalized=True),
+        added(n + 2, "e\u0301cole", normalized=True),
+        added(n + 3, "<|a|>", special=True), added(n + 4, "<|a|b|>"),
+        added(n + 5, "  "), added(n + 6, "\n", rstrip=True),
+        added(n + 7, "[X", single_word=True), added(n + 8, "[XY]"),
+        added(n + 9, "pad", lstrip=True, normalized=True),
+        added(n + 10, "<w>", lstrip=True, rstrip=True, single_word=True),
+        added(n + 11, "éü"), added(n + 12, "Ġthe", normalized=True)])
+    the = base["model"]["vocab"]["the"]
+    add("added-piece", added_tokens=[added(the, "the", single_word=True),
+                                     added(n, "AB", special=True)])
+    return out
+
+
+def overlay(base, patch, model):
+    top = copy.deepcopy(base)
+    top.update(patch)
+    top["model"].update(model)
+    return top
+
+
+def main():
+    base = train()
+    samples = texts()
+    found = []
+    for name, patch, model in variants(base):
+        tok = Tokenizer.from_str(json.dumps(overlay(base, patch, model)))
+        ids = [tok.encode(t, add_special_tokens=False).ids for t in samples]
+        decoded = [tok.decode(i, skip_special_tokens=False) for i in ids]
+        skipped = [tok.decode(i, skip_special_tokens=True) for i in ids]
+        found.append({
+            "name": name, "patch": patch, "model": model,
+            "ids": ids if not found else [
+                None if a == b else a for a, b in zip(ids, found[0]["ids"])],
+            "decoded": [None if d == t else d
+                        for d, t in zip(decoded, samples)],
+            "skipped": [None if s == d else s
+                        for s, d in zip(skipped, decoded)]})
+    out = HERE / "tokenizer"
+    out.mkdir(exist_ok=True)
+
+    def dump(value):
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+    (out / "base.json").write_text(dump(base) + "\n")
+    rows = ",\n".join(dump(v) for v in found)
+    (out / "variants.json").write_text(
+        '{"texts":' + dump(samples) + ',\n"variants":[\n' + rows + "]}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The official OpenAI client for Python. test.sh installs it below build/clients;
+without it this test is skipped."""
+import os
+import sys
+
+from halod import BUILDDIR, run
+
+CLIENTS = os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients"))
+try:
+    import openai
+except ImportError:
+    python = os.path.join(CLIENTS, "venv", "bin", "python")
+    if os.path.exists(python) and not os.environ.get("HALOD_IN_VENV"):
+        os.environ["HALOD_IN_VENV"] = "1"
+        os.execv(python, [python, *sys.argv])
+    print("1..0 # SKIP the openai package for Python is not there; test.sh installs it")
+    sys.exit(0)
+
+USER = [{"role": "user", "content": "What is 2+2?"}]
+GREEDY = {"temperature": 0, "max_tokens": 16, "model": "halo-tiny"}
+
+
+def client(d, **more):
+    return openai.OpenAI(base_url="http://127.0.0.1:%d/v1" % d.port, api_key="any",
+                         timeout=60, max_retries=0, **more)
+
+
+def text_of(m):
+    return (getattr(m, "reasoning_content", None) or "") + (m.content or "")
+
+
+def test_chat(t, d):
+    c = client(d).chat.completions.create(messages=USER, **GREEDY)
+    t.ok(c.object == "chat.completion" and text_of(c.choices[0].message), "whole", c)
+    t.ok(c.usage.total_tokens == c.usage.prompt_tokens + c.usage.completion_tokens and
+         c.usage.prompt_tokens_details.cached_tokens >= 0, "usage", c.usage)
+    chunks = list(client(d).chat.completions.create(
+        messages=USER, stream=True, stream_options={"include_usage": True}, **GREEDY))
+    t.equal("".join(text_of(x.choices[0].delta) for x in chunks if x.choices),
+            text_of(c.choices[0].message), "streamed: the same text")
+    t.equal(chunks[-1].usage.completion_tokens, c.usage.completion_tokens,
+            "streamed: the same usage")
+    t.equal([x.choices[0].finish_reason for x in chunks if x.choices][-1],
+            c.choices[0].finish_reason, "streamed: the same end")
+    c = client(d).chat.completions.create(messages=USER, logprobs=True, top_logprobs=3,
+                                          n=2, seed=1, **GREEDY)
+    first = c.choices[1].logprobs.content[0]
+    t.ok(first.logprob <= 0 and len(first.top_logprobs) == 3, "logprobs", first)
+    raw = client(d).chat.completions.with_raw_response.create(
+        messages=USER, extra_headers={"X-Request-Id": "py-1"}, **GREEDY)
+    t.equal(raw.headers["x-request-id"], "py-1", "the request's id")
+
+
+def test_helper(t, d):
+    """The client's own accumulator is strict about the order of chunks."""
+    with client(d).chat.completions.stream(
+            messages=USER, model="halo-tiny", temperature=0) as stream:
+        deltas = [e.delta for e in stream if e.type == "content.delta"]
+        done = stream.get_final_completion()
+    t.ok(done.choices[0].finish_reason == "stop" and
+         done.choices[0].message.content == "".join(deltas), "stream helper", done)
+
+
+def test_rest(t, d):
+    c = client(d)
+    t.equal([m.id for m in c.models.list()], ["halo-tiny"], "models.list")
+    t.equal(c.models.retrieve("halo-tiny").id, "halo-tiny", "models.retrieve")
+    whole = c.completions.create(prompt="Once upon a time", **GREEDY)
+    parts = c.completions.create(prompt="Once upon a time", stream=True, **GREEDY)
+    t.equal("".join(p.choices[0].text for p in parts), whole.choices[0].text,
+            "completions, whole and streamed")
+
+
+def test_responses(t, d):
+    c = client(d)
+    ask = {"model": "halo-tiny", "input": "What is 2+2?", "temperature": 0,
+           "max_output_tokens": 16}
+    whole = c.responses.create(instructions="You help.", **ask)
+    t.ok(whole.status in ("completed", "incomplete") and
+         whole.usage.output_tokens > 0, "responses.create", whole)
+    text = "".join(p.text for i in whole.output for p in i.content)
+    events = list(c.responses.create(instructions="You help.", stream=True, **ask))
+    t.equal("".join(e.delta for e in events if e.type.endswith("_text.delta")), text,
+            "streamed: the same text")
+    t.equal([e.sequence_number for e in events], list(range(len(events))),
+            "every event is numbered")
+    with c.responses.stream(instructions="You help.", **ask) as stream:
+        kinds = [e.type for e in stream]
+    t.ok(kinds[0] == "response.created" and
+         kinds[-1] == "response." + whole.status, "stream helper", kinds)
+    more = c.responses.create(**{**ask, "input": "And 3+3?"},
+                              previous_response_id=whole.id)
+    t.ok(more.usage.input_tokens > whole.usage.input_tokens, "goes on by id", more)
+    t.ok(isinstance(whole.output_text, str), "output_text")
+
+
+def test_errors(t, d):
+    c = client(d)
+    for what, call, kind, code in (
+            ("unknown model", lambda: c.chat.completions.create(
+                messages=USER, model="gpt-5"), openai.NotFoundError,
+             "model_not_found"),
+            ("too long", lambda: c.chat.completions.create(
+                messages=[{"role": "user", "content": "word " * 9000}], stream=True,
+                model="halo-tiny"), openai.BadRequestError,
+             "context_length_exceeded"),
+            ("wrong type", lambda: c.chat.completions.create(
+                messages=[{"role": 7, "content": "x"}], model="halo-tiny"),
+             openai.BadRequestError, None)):
+        try:
+            call()
+            t.ok(False, "%s: an error" % what)
+        except openai.APIStatusError as caught:
+            e = caught
+            t.ok(isinstance(e, kind) and e.code == code and e.request_id,
+                 "%s: %s" % (what, kind.__name__), repr(e))
+    t.equal(e.param, "messages[0].role", "the place of the fault")
+
+
+def test_left(t, d):
+    stream = client(d).chat.completions.create(
+        messages=USER, model="halo-tiny", stream=True, max_tokens=3000,
+        extra_body={"ignore_eos": True})
+    next(iter(stream))
+    stream.close()
+    d.wait_metrics(num_requests_running=0)
+    t.ok(True, "a stream that is closed early ends")
+
+
+run([test_chat, test_helper, test_rest, test_responses, test_errors, test_left])

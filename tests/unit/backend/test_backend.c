@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/backend.h"
+
+#include "tests/tap.h"
+
+static void test_create(void)
+{
+	struct backend *b = NULL;
+	struct fail fail = {0};
+	struct backend_opts o = {.name = "abacus"};
+	is_int(backend_create(&o, &b, &fail), E_CONFIG, "a backend that is none");
+	is_str(fail.param, "backend", "the key is named");
+	ok(strstr(fail.text, "abacus") != NULL, "and what it said: %s", fail.text);
+	o = (struct backend_opts){.name = "cpu", .n_threads = -1};
+	is_int(backend_create(&o, &b, &fail), E_CONFIG, "fewer than no threads");
+	o.n_threads = 1 << 20;
+	is_int(backend_create(&o, &b, &fail), E_CONFIG, "very many threads");
+	ok(b == NULL, "nothing was made");
+	o.n_threads = 2;
+	is_int(backend_create(&o, &b, &fail), OK, "two threads");
+	is_str(b->name, "cpu", "its name");
+	ok(strstr(b->device, ", 2 threads") != NULL, "its device: %s", b->device);
+	is_int(b->act_type, DTYPE_F32, "its activations");
+	is_int(b->kv_type, DTYPE_F32, "its cache");
+	backend_destroy(b);
+	backend_destroy(NULL);
+}
+
+static void test_memory(void)
+{
+	struct backend *b = NULL;
+	struct backend_opts o = {.name = "cpu", .n_threads = 1};
+	if (backend_create(&o, &b, NULL) != OK)
+		abort();
+	static const size_t sizes[] = {0, 1, 255, 256, 4096, 1000003};
+	bool aligned = true, zero = true;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		void *p = NULL;
+		is_int(b->ops->alloc(b, sizes[i], &p), OK, "%zu bytes", sizes[i]);
+		aligned &= (uintptr_t)p % 256 == 0;
+		char *copy = malloc(sizes[i] + 1);
+		if (b->ops->download(b, copy, p, sizes[i]) != OK)
+			abort();
+		for (size_t j = 0; j < sizes[i]; j++)
+			zero &= copy[j] == 0;
+		memset(copy, 7, sizes[i]);
+		if (b->ops->upload(b, p, copy, sizes[i]) != OK ||
+		    b->ops->sync(b, NULL) != OK)
+			abort();
+		free(copy);
+		b->ops->free(b, p);
+	}
+	ok(aligned, "memory is aligned to 256 bytes");
+	ok(zero, "and zero");
+	void *p = NULL;
+	is_int(b->ops->alloc(b, SIZE_MAX, &p), E_NOMEM, "all memory there could be");
+	ok(p == NULL, "nothing was handed out");
+	b->ops->free(b, NULL);
+	backend_destroy(b);
+}
+
+int main(void)
+{
+	test_create();
+	test_memory();
+	return tap_done();
+}
