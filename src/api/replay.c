@@ -36,7 +36,8 @@ bool replay_begin(struct replay *r, struct str id, struct str name, struct str a
 		  struct str *out_name)
 {
 	struct callstore_call call;
-	if (!r->store || r->n_calls == MAX_CALLS || !r->format || !r->format->open || !r->format->close ||
+	if (!r->store || r->n_calls == MAX_CALLS || !r->format ||
+	    !r->format->open || !r->format->close ||
 	    !callstore_get(r->store, id, r->arena, &call) ||
 	    !str_eq(name, call.name) || !is_same(args, call.args))
 		return false;
