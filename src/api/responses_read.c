@@ -369,7 +369,11 @@ static enum status read_options(const struct json_node *body, json_t *chat,
 	for (size_t i = 0; i < ARRAY_LEN(same); i++)
 		dialect_copy(chat, same[i], body, same[i]);
 	dialect_copy(chat, "max_tokens", body, "max_output_tokens");
+	struct json_node parallel = json_read_get(body, "parallel_tool_calls");
+	bool is_parallel;
 	enum status st = check_refusals(body, fail);
+	if (st == OK)
+		st = json_read_bool(&parallel, &is_parallel, fail);
 	if (st == OK)
 		st = read_tools(body, chat, fail);
 	if (st == OK)

@@ -145,6 +145,7 @@ void page_metrics(struct conn *c);
 void page_version(struct conn *c);
 void page_models(struct conn *c);
 void page_model(struct conn *c);
+void page_openapi(struct conn *c);
 void page_props(struct conn *c);
 void page_slots(struct conn *c);
 void page_embeddings(struct conn *c);

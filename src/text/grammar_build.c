@@ -2,13 +2,14 @@
  *
  * Parts to grammar. Parts are kept as they are written: repetition counts stay
  * numbers and rules stay rules, so a grammar is as large as its text and compiling it
- * is three linear passes over it:
+ * is a few linear passes over it:
  *
  *   nullable   which parts can be empty
  *   need       how deep rules must nest to write a part. Least first (Knuth's
  *              generalisation of Dijkstra), so each part is settled once. What can
  *              never be written needs NEED_NEVER and is never entered, so no text
  *              leads into a dead end.
+ *   flat       which rules are no more than some characters
  *   left       a rule that begins with itself would never read a byte
  */
 #include <assert.h>
@@ -20,6 +21,7 @@
 
 #define MAX_PART_DEPTH 1000 /* parts in parts: frames on top of each other */
 #define MAX_EMPTY_REPEAT 64 /* of what may be empty: each is one more alternative */
+#define FLAT_MAX 16         /* parts, or rounds, of what is written in place */
 #define MAX_SHARED 48       /* branchings of choices that share their beginning */
 
 struct rule {
@@ -468,6 +470,37 @@ static void find_need(struct grammar_build *b, struct analysis *a)
 	}
 }
 
+static void settle_flat(struct grammar_build *b, struct analysis *a, uint32_t i)
+{
+	if (b->nodes[i].is_flat)
+		return;
+	b->nodes[i].is_flat = true;
+	a->queue[a->n_queue++] = i;
+}
+
+static void tell_flat(struct grammar_build *b, struct analysis *a, uint32_t user,
+		      uint32_t kid)
+{
+	const struct node *x = &b->nodes[user];
+	(void)kid;
+	if (x->kind == NODE_REPEAT ? x->max <= FLAT_MAX
+	    : x->kind == NODE_REF ? true
+	    : x->n <= FLAT_MAX && --a->left[user] == 0)
+		settle_flat(b, a, user);
+}
+
+static void find_flat(struct grammar_build *b, struct analysis *a)
+{
+	for (uint32_t i = 0; i < b->n; i++)
+		a->left[i] = b->nodes[i].n;
+	a->n_queue = 0;
+	for (uint32_t i = 0; i < b->n; i++)
+		if (b->nodes[i].kind == NODE_LIT || b->nodes[i].kind == NODE_CLASS)
+			settle_flat(b, a, i);
+	for (uint32_t at = 0; at < a->n_queue; at++)
+		tell_users(b, a, a->queue[at], tell_flat);
+}
+
 /* --- left recursion ------------------------------------------------------ */
 
 enum { WHITE, GREY, BLACK };
@@ -560,6 +593,7 @@ static void analyse(struct grammar_build *b)
 	};
 	find_nullable(b, &a);
 	find_need(b, &a);
+	find_flat(b, &a);
 	free(a.uses.at);
 	free(a.uses.by);
 	free(a.heads.first);

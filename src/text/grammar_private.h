@@ -14,6 +14,7 @@ enum node_kind { NODE_LIT, NODE_CLASS, NODE_SEQ, NODE_ALT, NODE_REPEAT, NODE_REF
 struct node {
 	uint8_t kind;
 	bool is_nullable;
+	bool is_flat;      /* no more than some characters: as a rule, written in place */
 	uint16_t need;     /* rules within rules that it takes to write it; NEED_NEVER */
 	uint32_t at;       /* LIT: in text; CLASS: first row; SEQ, ALT: in kids;
 	                      REPEAT: the body; REF: the rule */

@@ -181,6 +181,18 @@ static void leave(struct grammar_state *s, uint32_t parent, uint32_t outer)
 	}
 }
 
+/* A flat rule ("character") is written in place: with a CALL, masks would be known no
+ * further than to its end. */
+static void enter_rule(struct grammar_state *s, uint32_t part, uint32_t parent,
+		       uint32_t outer)
+{
+	if (parent && !s->g->nodes[part].is_flat) {
+		outer = grammar_frame(s, FRAME_CALL, parent, outer);
+		parent = 0;
+	}
+	push(s, part, parent, outer);
+}
+
 static void enter(struct grammar_state *s, uint32_t node, uint32_t parent,
 		  uint32_t outer)
 {
@@ -211,9 +223,7 @@ static void enter(struct grammar_state *s, uint32_t node, uint32_t parent,
 		repeat(s, node, 0, parent, outer);
 		break;
 	case NODE_REF:
-		if (parent)
-			outer = grammar_frame(s, FRAME_CALL, parent, outer);
-		push(s, s->g->rules[x->at], 0, outer);
+		enter_rule(s, s->g->rules[x->at], parent, outer);
 		break;
 	}
 }

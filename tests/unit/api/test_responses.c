@@ -265,6 +265,8 @@ static const struct refused rows[] = {
 	{"{\"input\":\"x\",\"instructions\":[]}", E_INVAL, "instructions", ""},
 	{"{\"input\":\"x\",\"previous_response_id\":\"resp_0\"}", E_INVAL,
 	 "previous_response_id", "not known"},
+	{"{\"input\":\"x\",\"parallel_tool_calls\":7}", E_INVAL,
+	 "parallel_tool_calls", ""},
 	{"{\"input\":\"x\",\"store\":7}", E_INVAL, "store", ""},
 	{"{\"input\":\"x\",\"model\":\"gpt-5\"}", E_MODEL, "model", ""},
 };

@@ -3,6 +3,8 @@
  * The grammar engine: what each notation accepts, and that a mask allows exactly the
  * tokens whose bytes could be accepted.
  */
+#include <pthread.h>
+
 #include "text/grammar.h"
 
 #include "tests/tap.h"
@@ -353,6 +355,39 @@ static void test_long(void)
 	buf_deinit(&text);
 }
 
+/* One grammar, several sequences at once: the same masks for all. */
+static void *run_thread(void *arg)
+{
+	struct grammar_state *s = grammar_state_create(arg, vocab);
+	uint64_t sum = 0, mask[(N_WORDS + 63) / 64];
+	for (int i = 0; i < 200; i++) {
+		if (grammar_state_mask(s, mask, (N_WORDS + 63) / 64) != OK ||
+		    grammar_state_accept(s, STR("[a")) != OK)
+			break;
+		sum = sum * 31 + mask[0] + i;
+	}
+	grammar_state_destroy(s);
+	return (void *)(uintptr_t)sum;
+}
+
+static void test_threads(void)
+{
+	struct grammar *g = NULL;
+	struct fail f = {0};
+	pthread_t threads[4];
+	void *sums[4];
+	is_int(grammar_create_gbnf(
+		       STR("root ::= (\"[\" [a-c]{1,9} (\"x\" [0-9]{1,3})?)*"), &g, &f),
+	       OK, "%s", f.text);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, run_thread, g);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], &sums[i]);
+	ok(sums[0] && sums[0] == sums[1] && sums[0] == sums[2] && sums[0] == sums[3],
+	   "four threads see the same");
+	grammar_unref(g);
+}
+
 int main(void)
 {
 	struct str bytes[N_WORDS];
@@ -366,6 +401,7 @@ int main(void)
 	test_choice();
 	test_forced();
 	test_long();
+	test_threads();
 	grammar_vocab_destroy(vocab);
 	return tap_done();
 }
