@@ -4,7 +4,8 @@
 # Everything that must hold, from a fresh clone on a fresh Debian: installs what the
 # tests need, then
 #   1. builds and runs `make check`: lint, unit, kernel, simulation, golden, HTTP,
-#      with the official OpenAI clients for Python and Node installed below build/
+#      with the official clients of OpenAI (Python, Node) and Anthropic (Python),
+#      installed below build/
 #   2. the same under AddressSanitizer and UndefinedBehaviorSanitizer
 #   3. threads under ThreadSanitizer: pool, scheduler, and a daemon with 8 clients
 #   4. `make distcheck` in small (unpack, build, install, uninstall) and quickstart.sh
@@ -84,17 +85,17 @@ else
 	ok "the build has no warning"
 fi
 
-say "the official OpenAI clients, below build/"
+say "the official OpenAI and Anthropic clients, below build/"
 clients=ok
 [ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || clients=
-build/clients/venv/bin/pip install -q openai >build/test-clients.log 2>&1 || clients=
+build/clients/venv/bin/pip install -q openai anthropic >build/test-clients.log 2>&1 || clients=
 npm install --silent --no-audit --no-fund --prefix build/clients/node openai \
 	>>build/test-clients.log 2>&1 || clients=
 if [ -n "$clients" ]; then
-	ok "openai for Python and Node are installed"
+	ok "the clients are installed"
 else
 	tail -n 5 build/test-clients.log
-	not_ok "openai for Python and Node could not be installed"
+	not_ok "the clients could not be installed"
 fi
 
 say "make check"
