@@ -169,7 +169,7 @@ static void add_whole(const struct api_call *c, struct buf *out)
 			continue;
 		if (n++ > 0)
 			buf_add_c(out, ',');
-		add_block(c, p, buf_str(&p->text), out);
+		add_block(c, p, dialect_text(c, p), out);
 	}
 	buf_add_z(out, "],");
 	add_stop(c, out);

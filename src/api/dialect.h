@@ -36,6 +36,8 @@ enum status anthropic_to_chat(const struct json_node *body,
 
 /* The tool call that a part is; NULL: it is none. */
 const struct call *dialect_call(const struct api_call *c, const struct part *p);
+/* Its text, or the arguments of its call. */
+struct str dialect_text(const struct api_call *c, const struct part *p);
 /* A call of which the end never came: nobody is to act on it. */
 bool dialect_is_broken(const struct api_call *c, const struct part *p);
 

@@ -9,7 +9,8 @@ bool parts_add(struct parts *ps, enum out_channel channel, struct str text,
 	       int i_call)
 {
 	bool is_name = channel == OUT_CALL_NAME;
-	if (channel == OUT_CALL_ARGS)
+	bool is_call = is_name || channel == OUT_CALL_ARGS;
+	if (is_call)
 		channel = OUT_CALL_NAME;
 	bool is_new = is_name || ps->n == 0 || ps->p[ps->n - 1].channel != channel;
 	if (is_new) {
@@ -20,7 +21,7 @@ bool parts_add(struct parts *ps, enum out_channel channel, struct str text,
 		ps->p[ps->n++] = (struct part){.channel = channel,
 					       .i_call = i_call};
 	}
-	if (!is_name)
+	if (!is_call)
 		buf_add_str(&ps->p[ps->n - 1].text, text);
 	return is_new;
 }

@@ -8,7 +8,7 @@
 
 struct part {
 	enum out_channel channel; /* REASONING, CONTENT, or CALL_NAME for a call */
-	struct buf text;          /* of a call: its arguments */
+	struct buf text;          /* a call has its arguments elsewhere */
 	int i_call;               /* which of the choice's calls */
 };
 

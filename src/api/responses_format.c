@@ -54,7 +54,7 @@ static void add_call_members(const struct api_call *c, const struct part *p,
 	buf_addf(out, "\"call_id\":\"%s\",\"name\":", call->id);
 	buf_add_json(out, buf_str(&call->name));
 	buf_add_z(out, ",\"arguments\":");
-	buf_add_json(out, is_whole ? buf_str(&p->text) : STR(""));
+	buf_add_json(out, is_whole ? buf_str(&call->args) : STR(""));
 	buf_add_c(out, '}');
 }
 
@@ -240,7 +240,7 @@ static void end_item(struct api_call *c, int i, const char *status,
 {
 	if (i < 0 || dialect_is_broken(c, &c->parts.p[i]))
 		return;
-	struct str text = buf_str(&c->parts.p[i].text);
+	struct str text = dialect_text(c, &c->parts.p[i]);
 	if (dialect_call(c, &c->parts.p[i])) {
 		add_arguments_event(c, true, i, text, out);
 		add_item_event(c, "output_item.done", i, status, true, out);
@@ -284,7 +284,7 @@ static void add_stored_calls(const struct api_call *c, struct buf *out)
 			 n++ ? "," : ",\"tool_calls\":[", call->id);
 		buf_add_json(out, buf_str(&call->name));
 		buf_add_z(out, ",\"arguments\":");
-		buf_add_json(out, buf_str(&p->text));
+		buf_add_json(out, buf_str(&call->args));
 		buf_add_z(out, "}}");
 	}
 	if (n > 0)
@@ -306,7 +306,11 @@ static void store(struct api_call *c)
 	}
 	h->n--; /* the bracket; an input has at least one message before it */
 	buf_add_z(h, ",{\"role\":\"assistant\",\"content\":");
-	buf_add_json(h, buf_str(&text));
+	/* Beside calls null is how a chat spells "no text". */
+	if (text.n == 0 && c->choices[0].n_whole > 0)
+		buf_add_z(h, "null");
+	else
+		buf_add_json(h, buf_str(&text));
 	if (thoughts.n) {
 		buf_add_z(h, ",\"reasoning_content\":");
 		buf_add_json(h, buf_str(&thoughts));
