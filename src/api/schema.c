@@ -18,7 +18,11 @@
 
 #include "base/alloc.h"
 
-#define MAX_JOBS 50000 /* a product of anyOfs must not grow without end */
+/* Steps of some ten nanoseconds: products of anyOfs, or of enums, must not grow without
+ * end. A schema of 100 KB takes a hundredth of them. */
+#define MAX_WORK 20000000
+#define ITEM_WORK 40 /* with its memory: at most 500,000 of them */
+#define JOB_WORK 400
 #define MAX_REFS 200   /* references one behind the other, to one place */
 #define MAX_LIST 2000
 
@@ -40,6 +44,14 @@ void schema_refuse(struct schema_reader *x, const struct json_node *at,
 	va_end(ap);
 	if (x->st == OK)
 		x->st = json_read_fail(at, x->fail, "%s", text);
+}
+
+static void work(struct schema_reader *x, size_t n)
+{
+	x->n_work += n;
+	if (x->n_work > MAX_WORK && x->st == OK)
+		x->st = fail_set(x->fail, E_LIMIT,
+				 "the schema has too many combinations");
 }
 
 static const struct json_node *keep(struct schema_reader *x, struct json_node n)
@@ -225,6 +237,7 @@ static void add_item(struct schema_reader *x, struct schema_list *to,
 			      "hold at one place");
 		return;
 	}
+	work(x, ITEM_WORK + to->n / 8); /* it has been compared with each */
 	if (to->n == to->cap) {
 		struct schema_item *old = to->p;
 		to->cap = to->cap ? 2 * to->cap : 4;
@@ -311,10 +324,7 @@ grammar_part schema_part(struct schema_reader *x, struct schema_list *list)
 		*job = (struct schema_job){.rule = rule, .list = *list};
 		*x->last_job = job;
 		x->last_job = &job->next;
-		if (++x->n_jobs > MAX_JOBS)
-			schema_check(x, fail_set(x->fail, E_LIMIT,
-						 "the schema has too many "
-						 "combinations"));
+		work(x, JOB_WORK);
 	}
 	return grammar_build_ref(x->b, rule);
 }
@@ -370,12 +380,14 @@ static int type_of(const json_t *v)
 }
 
 /* Does every enum and const of the list allow v? */
-static bool is_allowed(const struct schema_list *l, const json_t *v)
+static bool is_allowed(struct schema_reader *x, const struct schema_list *l,
+		       const json_t *v)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		const json_t *c = json_object_get(l->p[i].at->v, "const");
 		const json_t *e = json_object_get(l->p[i].at->v, "enum");
 		bool is_in = !e;
+		work(x, 1 + json_array_size(e));
 		for (size_t k = 0; e && k < json_array_size(e) && !is_in; k++)
 			is_in = json_equal(json_array_get(e, k), v);
 		if (!is_in || (c && !json_equal(c, v)))
@@ -419,9 +431,9 @@ static bool read_values(struct schema_reader *x, const struct schema_list *l,
 	size_t n = one ? 1 : json_array_size(values), kept = 0;
 	struct str *texts = xcalloc(n + 1, sizeof *texts);
 	struct buf text = {0};
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && x->st == OK; i++) {
 		const json_t *v = one ? one : json_array_get(values, i);
-		if (!(type_of(v) & types) || !is_allowed(l, v))
+		if (!(type_of(v) & types) || !is_allowed(x, l, v))
 			continue;
 		buf_clear(&text);
 		write_json(v, &text);
@@ -591,6 +603,17 @@ static bool have_tag(const json_t *a, const json_t *b)
 	return false;
 }
 
+/* How much the two functions above may have to do. */
+static size_t compare_work(const json_t *a, const json_t *b)
+{
+	size_t n_enum = json_array_size(json_object_get(a, "enum"));
+	size_t n_other = json_array_size(json_object_get(b, "enum"));
+	size_t n_names = json_object_size(json_object_get(a, "properties"));
+	size_t n_required = json_array_size(json_object_get(a, "required")) +
+			    json_array_size(json_object_get(b, "required"));
+	return 10 + n_enum * n_other + n_names * (n_required + 10);
+}
+
 static bool are_disjoint(struct schema_reader *x, const struct schema_list *a,
 			 const struct schema_list *b)
 {
@@ -598,8 +621,9 @@ static bool are_disjoint(struct schema_reader *x, const struct schema_list *a,
 	    !(branch_types(x, a) & branch_types(x, b)))
 		return true;
 	for (size_t i = 0; i < a->n; i++)
-		for (size_t k = 0; k < b->n; k++)
-			if (are_apart(a->p[i].at->v, b->p[k].at->v) ||
+		for (size_t k = 0; k < b->n && x->st == OK; k++)
+			if (work(x, compare_work(a->p[i].at->v, b->p[k].at->v)),
+			    are_apart(a->p[i].at->v, b->p[k].at->v) ||
 			    have_tag(a->p[i].at->v, b->p[k].at->v))
 				return true;
 	return false;

@@ -41,7 +41,7 @@ struct schema_reader {
 	struct json_node root;
 	struct strmap rules; /* by list, or by name for the common ones */
 	struct schema_job *jobs, **last_job;
-	size_t n_jobs;
+	size_t n_work; /* against MAX_WORK, so that no schema takes long */
 	grammar_part comma, colon; /* with their space */
 	struct fail *fail;
 	enum status st; /* of the first fault; nothing is read behind it */

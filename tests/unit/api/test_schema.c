@@ -300,6 +300,20 @@ static void test_hostile(void)
 			 i ? "," : "", i, i);
 	buf_add_z(&b, "]}");
 	is_int(compile(b.p, &g, &f), E_LIMIT, "2^30 alternatives: %s", f.text);
+	buf_clear(&b);
+	buf_add_z(&b, "{\"allOf\":[{\"type\":\"object\"}");
+	for (int i = 0; i < 900; i++)
+		buf_addf(&b, ",{\"anyOf\":[{\"minLength\":%d},{\"maxLength\":%d}]}", i, i);
+	buf_add_z(&b, "]}");
+	is_int(compile(b.p, &g, &f), E_LIMIT, "2^900 alternatives: %s", f.text);
+	buf_clear(&b);
+	for (int k = 0; k < 2; k++) {
+		buf_add_z(&b, k ? "]},{\"enum\":[0" : "{\"allOf\":[{\"enum\":[0");
+		for (int i = 1; i < 9000; i++)
+			buf_addf(&b, ",%d", k ? -i : i);
+	}
+	buf_add_z(&b, "]}]}");
+	is_int(compile(b.p, &g, &f), E_LIMIT, "enums times enums: %s", f.text);
 	buf_deinit(&b);
 }
 
