@@ -21,6 +21,7 @@ struct api_opts {
 	int32_t n_ctx;
 	int64_t max_output_tok;    /* cap on max_tokens; 0: the context */
 	int32_t max_choices;       /* bound on n; 0: 8 */
+	const char *tool_format;   /* how it writes tool calls; NULL: see the template */
 	int32_t n_slots;           /* sequences computed together, for /slots */
 	const char *version;
 	const char *system_fingerprint;

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "api/api.h"
+#include "api/callstore.h"
 #include "api/chat_template.h"
 #include "api/parts.h"
 #include "api/response_store.h"
@@ -22,7 +23,9 @@ struct api {
 	const struct clock *clock;
 	int64_t created;             /* seconds since 1970, said of the model */
 	struct chat_template *chat;  /* NULL: the model has none */
-	struct response_store *responses; /* all that ever changes; has a lock */
+	const struct tool_format *tool_format; /* NULL: none is known */
+	struct callstore *calls;     /* these two change, and have locks */
+	struct response_store *responses;
 };
 
 /* The name or one of the aliases. */
@@ -39,11 +42,21 @@ enum status api_fail_name(const struct api *a, struct str name,
  * uses the first only; completions one for each of their four lists. */
 enum { LOGPROB_LISTS = 4 };
 
+/* A tool call of an answer. */
+struct call {
+	char id[32];
+	struct buf name, args;
+	bool is_broken; /* it never ends: its text has become content */
+};
+
 struct choice {
 	bool is_begun, is_done;
 	enum finish finish;
 	struct buf text, reasoning; /* not a stream: gathered until the end */
 	struct buf logprobs[LOGPROB_LISTS];
+	struct call *calls;         /* as they come */
+	int n_calls, n_whole;       /* begun; complete */
+	bool is_calling;            /* the last one goes on */
 	int64_t n_chars;            /* completions: where the next token's text starts */
 };
 

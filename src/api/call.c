@@ -15,6 +15,7 @@
 #include "api/params.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/metrics.h"
 
 /* --- in ------------------------------------------------------------------ */
 
@@ -68,13 +69,13 @@ static const struct dialect *dialect_of(enum api_kind kind)
 	}
 }
 
-/* What an id is made of where the client's request brought none. */
-static void random_id(char out[33])
+/* n random bytes in hex, 16 at most. */
+static void random_id(size_t n, char *out)
 {
 	unsigned char bytes[16] = {0};
-	if (getrandom(bytes, sizeof bytes, 0) < 0)
+	if (getrandom(bytes, n, 0) < 0)
 		assert(!"getrandom");
-	for (size_t i = 0; i < sizeof bytes; i++)
+	for (size_t i = 0; i < n; i++)
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
@@ -88,7 +89,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	char made[33];
 	const char *id = in->request_id;
 	if (!id || !id[0]) {
-		random_id(made);
+		random_id(16, made);
 		id = made;
 	}
 	struct api_call *c = xcalloc(1, sizeof *c);
@@ -125,6 +126,11 @@ void api_call_destroy(struct api_call *c)
 		buf_deinit(&c->choices[i].reasoning);
 		for (int k = 0; k < LOGPROB_LISTS; k++)
 			buf_deinit(&c->choices[i].logprobs[k]);
+		for (int k = 0; k < c->choices[i].n_calls; k++) {
+			buf_deinit(&c->choices[i].calls[k].name);
+			buf_deinit(&c->choices[i].calls[k].args);
+		}
+		free(c->choices[i].calls);
 	}
 	free(c->choices);
 	if (c->dialect && c->dialect->deinit)
@@ -154,10 +160,56 @@ void api_call_log(const struct api_call *c, struct api_log *out)
 
 /* --- out ----------------------------------------------------------------- */
 
-static void gather(struct choice *ch, const struct event_span *span)
+static void begin_call(struct choice *ch, struct str name)
 {
-	buf_add_str(span->channel == OUT_REASONING ? &ch->reasoning : &ch->text,
-		    span->text);
+	/* Few: calls are dozens of tokens long. */
+	ch->calls = xrealloc(ch->calls, (size_t)(ch->n_calls + 1) * sizeof *ch->calls);
+	struct call *call = &ch->calls[ch->n_calls++];
+	*call = (struct call){.id = "call_"};
+	random_id(12, call->id + strlen(call->id));
+	buf_add_str(&call->name, name);
+	ch->is_calling = true;
+}
+
+static void end_call(struct api_call *c, struct choice *ch, struct str text)
+{
+	const struct call *call = &ch->calls[ch->n_calls - 1];
+	metric_add_by(METRIC_TOOL_CALLS, "complete", 1);
+	callstore_put(c->api->calls, str_of(call->id),
+		      &(struct callstore_call){buf_str(&call->name),
+					       buf_str(&call->args), text});
+	ch->n_whole++;
+	ch->is_calling = false;
+}
+
+static void break_call(struct choice *ch)
+{
+	metric_add_by(METRIC_TOOL_CALLS, "broken", 1);
+	if (ch->is_calling)
+		ch->calls[ch->n_calls - 1].is_broken = true;
+	ch->is_calling = false;
+}
+
+/* Keep what the end of the answer needs. False: there is nothing to be sent of it. */
+static bool gather(struct api_call *c, struct choice *ch, struct event_span *span)
+{
+	struct buf *text = &ch->text;
+	switch (span->channel) {
+	case OUT_CALL_NAME: begin_call(ch, span->text); return true;
+	case OUT_CALL_ARGS:
+		buf_add_str(&ch->calls[ch->n_calls - 1].args, span->text);
+		return true;
+	case OUT_CALL_END: end_call(c, ch, span->text); return false;
+	case OUT_CALL_BROKEN:
+		break_call(ch);
+		span->channel = OUT_CONTENT;
+		break;
+	case OUT_REASONING: text = &ch->reasoning; break;
+	case OUT_CONTENT: break;
+	}
+	if (!c->is_stream)
+		buf_add_str(text, span->text);
+	return true;
 }
 
 static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
@@ -171,12 +223,11 @@ static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
 	if (c->is_stream && !ch->is_begun)
 		format_begin(c, e->choice, out);
 	for (int i = 0; i < e->n_spans; i++) {
-		if (e->spans[i].text.n == 0)
+		struct event_span span = e->spans[i];
+		if (span.text.n == 0)
 			continue;
-		if (c->is_stream)
-			format_delta(c, e->choice, &e->spans[i], out);
-		else
-			gather(ch, &e->spans[i]);
+		if (gather(c, ch, &span) && c->is_stream)
+			format_delta(c, e->choice, &span, out);
 	}
 }
 
@@ -185,8 +236,10 @@ static void on_choice_done(struct api_call *c, const struct event *e,
 {
 	struct choice *ch = &c->choices[e->choice];
 	ch->finish = e->finish;
+	if (e->finish == FINISH_STOP && ch->n_whole > 0)
+		ch->finish = FINISH_TOOL_CALLS;
 	ch->is_done = true;
-	c->last_finish = e->finish;
+	c->last_finish = ch->finish;
 	c->n_open--;
 	if (!c->is_stream)
 		return;

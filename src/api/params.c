@@ -311,7 +311,6 @@ static const struct refusal {
 	{"functions", "is not supported: use `tools`"},
 	{"function_call", "is not supported: use `tool_choice`"},
 	{"prompt_logprobs", "is not supported yet"},
-	{"continue_final_message", "is not supported yet"},
 	{"suffix", "is not supported: this model does not fill in the middle"},
 	{"use_beam_search", "is not supported"},
 };

@@ -8,6 +8,8 @@
  */
 #include "ctl/survey.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
 
 static const struct {
@@ -42,6 +44,17 @@ enum part survey_part(const char *name)
 	return PART_OTHER;
 }
 
+/* Not another model's in the same files, nor a layer's after the last, which would
+ * guess at further tokens. */
+static bool is_read(const struct model *m, const char *name)
+{
+	if (!str_starts(str_of(name), str_of(m->config.prefix)))
+		return false;
+	const char *layer = strstr(name, "model.layers.");
+	return !layer || strtol(layer + strlen("model.layers."), NULL, 10) <
+				 m->config.n_layers;
+}
+
 static int64_t token_bytes(const struct model_config *c, enum part p,
 			   int64_t n_bytes)
 {
@@ -57,9 +70,7 @@ void survey_model(const struct model *m, struct survey *out)
 	struct survey s = {0};
 	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
 		const struct tensor *t = tensors_at(m->tensors, i);
-		enum part p = PART_OTHER; /* another model's in the same files */
-		if (str_starts(str_of(t->name), str_of(m->config.prefix)))
-			p = survey_part(t->name);
+		enum part p = is_read(m, t->name) ? survey_part(t->name) : PART_OTHER;
 		int64_t n_weights;
 		enum quant q = model_tensor_quant(m, t, &n_weights);
 		s.format[q].n_weights += n_weights;

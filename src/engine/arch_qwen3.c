@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Qwen3, dense and with experts, and what it comes from: Llama, Mistral, Qwen2.
+ * Qwen3, dense and with experts, and what it comes from: Llama, Mistral, Qwen2;
+ * and GLM-4-MoE, which is close.
  *
  *   x = embed[token]
  *   each layer:
@@ -10,14 +11,15 @@
  *     n = norm(x)
  *     dense:    x += Wdown (silu(Wgate n) * Wup n)
  *     experts:  x += the same of the chosen experts, weighted by the router
+ *               x += dense of the shared experts (GLM), of all their width at once
  *   logits = Whead norm(x), for the rows that are wanted
  *
  * Layer i has experts where (i + 1) % sparse_step == 0 and it is not among
  * mlp_only_layers. Layers may see a window of the last tokens only; q, k, v and o may
  * have a bias. Sources: modeling_llama.py, modeling_mistral.py, modeling_qwen2.py,
  * modeling_qwen3.py, modeling_qwen3_moe.py and modeling_qwen3_omni_moe.py (the
- * thinker: of text alone, its three rows of positions are one) of Hugging Face
- * Transformers.
+ * thinker: of text alone, its three rows of positions are one), modeling_glm4_moe.py
+ * of Hugging Face Transformers.
  *
  * All memory is taken in create. What changes from step to step is uploaded in one
  * block of int32 (struct step_ids), so that the launches of a step are the same for
@@ -40,8 +42,9 @@ struct layer {
 	struct weight q, k, v, o;
 	int32_t window; /* tokens it sees; 0: all */
 	bool has_experts;
-	struct weight gate, up, down; /* dense */
+	struct weight gate, up, down; /* dense, or the shared experts */
 	struct weight router;
+	const float *router_bias; /* (E), or NULL */
 	struct experts experts;
 	void *k_pages, *v_pages; /* (n_pages, G, P, K) kv */
 };
@@ -177,16 +180,27 @@ static enum status load_attention(struct qwen3 *g, int i, struct layer *l,
 	return st;
 }
 
+/* Width of the dense part of a layer; 0: it has none. */
+static int32_t dense_dim(const struct model_config *c, const struct layer *l)
+{
+	return l->has_experts ? c->n_shared * c->expert_dim : c->ffn_dim;
+}
+
 static enum status load_dense(struct qwen3 *g, int i, struct layer *l,
 			      struct fail *fail)
 {
-	int32_t d = g->c->d_model, f = g->c->ffn_dim;
-	const struct part parts[] = {
+	int32_t d = g->c->d_model, f = dense_dim(g->c, l);
+	const struct part dense[] = {
 		{"mlp.gate_proj", f, d, &l->gate},
 		{"mlp.up_proj", f, d, &l->up},
 		{"mlp.down_proj", d, f, &l->down},
 	};
-	return load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	const struct part shared[] = {
+		{"mlp.shared_experts.gate_proj", f, d, &l->gate},
+		{"mlp.shared_experts.up_proj", f, d, &l->up},
+		{"mlp.shared_experts.down_proj", d, f, &l->down},
+	};
+	return load_parts(g, i, l->has_experts ? shared : dense, 3, fail);
 }
 
 static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
@@ -195,7 +209,11 @@ static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
 	int32_t d = g->c->d_model, f = g->c->expert_dim, n = g->c->n_experts;
 	struct weight *w = g->expert_weights + (size_t)i * 3 * (size_t)n;
 	const struct part router = {"mlp.gate", n, d, &l->router};
+	const struct part bias = {"mlp.gate.e_score_correction_bias", n, 0,
+				  &l->router_bias};
 	enum status st = load_parts(g, i, &router, 1, fail);
+	if (st == OK && g->c->n_groups)
+		st = load_parts(g, i, &bias, 1, fail);
 	for (int32_t e = 0; e < n && st == OK; e++) {
 		char names[3][80];
 		static const char *const kinds[] = {"gate", "up", "down"};
@@ -243,9 +261,10 @@ static enum status load_all(struct qwen3 *g, struct fail *fail)
 		l->has_experts = has_experts(c, i);
 		l->window = c->is_windowed && c->is_windowed[i] ? c->window : 0;
 		st = load_attention(g, i, l, fail);
-		if (st == OK)
-			st = l->has_experts ? load_experts(g, i, l, fail)
-					    : load_dense(g, i, l, fail);
+		if (st == OK && l->has_experts)
+			st = load_experts(g, i, l, fail);
+		if (st == OK && dense_dim(c, l))
+			st = load_dense(g, i, l, fail);
 	}
 	return st;
 }
@@ -269,13 +288,13 @@ static enum status take_scratch(struct qwen3 *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
-	size_t d = (size_t)c->d_model, half = (size_t)c->head_dim / 2;
+	size_t d = (size_t)c->d_model, half = (size_t)c->n_rot / 2;
 	size_t nq = (size_t)c->n_heads * (size_t)c->head_dim;
 	size_t nkv = (size_t)c->n_kv_heads * (size_t)c->head_dim;
 	size_t e = (size_t)c->n_experts, u = (size_t)c->n_experts_used;
 	size_t f = 0, rows = MIN(t, LOGIT_ROWS);
 	for (int i = 0; i < c->n_layers; i++)
-		f = g->layers[i].has_experts ? f : (size_t)c->ffn_dim;
+		f = MAX(f, (size_t)dense_dim(c, &g->layers[i]));
 	const struct {
 		void *out;
 		size_t n_bytes;
@@ -315,7 +334,7 @@ static enum status take_scratch(struct qwen3 *g, struct fail *fail)
 
 static enum status upload_frequencies(struct qwen3 *g)
 {
-	int n = g->c->head_dim / 2;
+	int n = g->c->n_rot / 2;
 	double *freq = xmalloc((size_t)n * sizeof *freq);
 	double factor = rope_frequencies(&g->c->rope, n, freq);
 	/* What cos and sin are to be multiplied by, on both sides of q . k. */
@@ -377,7 +396,7 @@ static enum status run_attention(struct qwen3 *g, const struct layer *l,
 		    {.w = &l->v, .bias = l->v_bias, .y = g->v}});
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim,
-	    .n_freq = c->head_dim / 2, .eps = c->norm_eps,
+	    .n_freq = c->n_rot / 2, .eps = c->norm_eps,
 	    .q = g->q, .k = g->k, .v = g->v, .q_norm = l->q_norm, .k_norm = l->k_norm,
 	    .rope = g->rope, .slot = ids->slot, .kv = kv);
 	RUN(attention, .n_tok = t, .n_seq = b->n_seq, .n_heads = c->n_heads,
@@ -397,22 +416,26 @@ static enum status run_ffn(struct qwen3 *g, const struct layer *l, int32_t t,
 	const struct model_config *c = g->c;
 	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
 	    .weight = l->ffn_norm, .y = g->n);
-	if (!l->has_experts) {
+	if (l->has_experts) {
+		RUN(moe_router, .n_tok = t, .n_used = c->n_experts_used,
+		    .norm_topk = c->norm_topk, .x = g->n, .router = &l->router,
+		    .logits = g->router_logits, .id = g->expert_id,
+		    .weight = g->expert_weight, .is_sigmoid = c->n_groups > 0,
+		    .n_groups = c->n_groups, .n_groups_used = c->n_groups_used,
+		    .scale = c->routed_scale, .bias = l->router_bias);
+		RUN(moe_experts, .n_tok = t, .n_used = c->n_experts_used, .x = g->n,
+		    .id = g->expert_id, .weight = g->expert_weight,
+		    .experts = &l->experts, .h = g->expert_h, .work = g->expert_work,
+		    .y = g->x);
+	}
+	if (dense_dim(c, l)) {
 		RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
 		    .out = {{.w = &l->gate, .y = g->gate}, {.w = &l->up, .y = g->up}});
-		RUN(silu_mul, .n_tok = t, .dim = c->ffn_dim, .gate = g->gate,
+		RUN(silu_mul, .n_tok = t, .dim = dense_dim(c, l), .gate = g->gate,
 		    .up = g->up, .y = g->gate);
 		RUN(linear, .n_tok = t, .x = g->gate, .n_out = 1,
 		    .out = {{.w = &l->down, .y = g->x, .adds = true}});
-		return OK;
 	}
-	RUN(moe_router, .n_tok = t, .n_used = c->n_experts_used,
-	    .norm_topk = c->norm_topk, .x = g->n, .router = &l->router,
-	    .logits = g->router_logits, .id = g->expert_id,
-	    .weight = g->expert_weight);
-	RUN(moe_experts, .n_tok = t, .n_used = c->n_experts_used, .x = g->n,
-	    .id = g->expert_id, .weight = g->expert_weight, .experts = &l->experts,
-	    .h = g->expert_h, .work = g->expert_work, .y = g->x);
 	return OK;
 }
 
@@ -449,7 +472,7 @@ static enum status qwen3_forward(void *ctx, const struct engine_batch *b,
 	if (st != OK)
 		return st;
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = ids.token, .x = g->x);
-	RUN(rope_table, .n_tok = t, .n_freq = g->c->head_dim / 2,
+	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
 	    .position = ids.position, .inv_freq = g->inv_freq, .table = g->rope);
 	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
 		st = run_attention(g, &g->layers[i], b, &ids, fail);

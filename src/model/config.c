@@ -31,12 +31,15 @@ enum {
 	KEYS_BIAS = 4,         /* attention_bias: of q, k, v and o */
 	KEYS_WINDOW = 8,       /* sliding_window, all layers */
 	KEYS_WINDOW_SOME = 16, /* where use_sliding_window, from max_window_layers on */
+	KEYS_GROUPED = 32,     /* experts in groups, sigmoid routing, shared experts */
+	KEYS_PARTIAL = 64,     /* partial_rotary_factor */
 };
 
 static const struct arch {
 	const char *model_type, *class;
 	unsigned keys;
-	bool qk_norm, qkv_bias;
+	bool qk_norm; /* where use_qk_norm is not given */
+	bool qkv_bias;
 	double theta; /* where rope_theta is not given; 0: it must be */
 	/* A model within a model: where its config is, and its tensors. */
 	const char *within, *text_type, *prefix;
@@ -52,6 +55,9 @@ static const struct arch {
 	 NULL, ""},
 	{"llama", "LlamaForCausalLM", KEYS_ALL | KEYS_BIAS, false, false, 10000, NULL,
 	 NULL, ""},
+	{"glm4_moe", "Glm4MoeForCausalLM",
+	 KEYS_ALL | KEYS_BIAS | KEYS_GROUPED | KEYS_PARTIAL, false, false, 0, NULL, NULL,
+	 ""},
 	{"mistral", "MistralForCausalLM", KEYS_ALL | KEYS_WINDOW, false, false, 0, NULL,
 	 NULL, ""},
 };
@@ -85,11 +91,19 @@ static const struct setting {
 	{"bos_token_id", NULL, KEYS_ALL, INT, AT(bos_id), 0, 1 << 24, -1},
 	{"num_experts", "num_local_experts", KEYS_EXPERTS, INT, AT(n_experts), 1, 4096,
 	 REQUIRED},
-	{"num_experts_per_tok", NULL, KEYS_EXPERTS, INT, AT(n_experts_used), 1, 256,
+	{"n_routed_experts", NULL, KEYS_GROUPED, INT, AT(n_experts), 1, 4096, REQUIRED},
+	{"n_shared_experts", NULL, KEYS_GROUPED, INT, AT(n_shared), 0, 64, REQUIRED},
+	{"n_group", NULL, KEYS_GROUPED, INT, AT(n_groups), 1, 4096, REQUIRED},
+	{"topk_group", NULL, KEYS_GROUPED, INT, AT(n_groups_used), 1, 4096, REQUIRED},
+	{"routed_scaling_factor", NULL, KEYS_GROUPED, FLOAT, AT(routed_scale), 1e-3, 1e3,
 	 REQUIRED},
-	{"moe_intermediate_size", NULL, KEYS_EXPERTS, INT, AT(expert_dim), 8, 1 << 20,
-	 REQUIRED},
+	{"use_qk_norm", NULL, KEYS_GROUPED, BOOL, AT(qk_norm), 0, 1, 0},
+	{"num_experts_per_tok", NULL, KEYS_EXPERTS | KEYS_GROUPED, INT, AT(n_experts_used),
+	 1, 256, REQUIRED},
+	{"moe_intermediate_size", NULL, KEYS_EXPERTS | KEYS_GROUPED, INT, AT(expert_dim),
+	 8, 1 << 20, REQUIRED},
 	{"norm_topk_prob", NULL, KEYS_EXPERTS, BOOL, AT(norm_topk), 0, 1, 0},
+	{"norm_topk_prob", NULL, KEYS_GROUPED, BOOL, AT(norm_topk), 0, 1, 1},
 	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
 };
 
@@ -103,8 +117,11 @@ static const struct {
 	{"attention_bias", "false", KEYS_BIAS},
 	{"mlp_bias", "false", 0},
 	{"use_sliding_window", "false", KEYS_WINDOW_SOME},
-	{"use_qk_norm", "true", 0},
-	{"partial_rotary_factor", "1 1.0", 0},
+	{"use_qk_norm", "true", KEYS_GROUPED},
+	{"partial_rotary_factor", "1 1.0", KEYS_PARTIAL},
+	{"scoring_func", "\"softmax\"", KEYS_GROUPED},
+	{"scoring_func", "\"sigmoid\"", KEYS_EXPERTS},
+	{"topk_method", "\"noaux_tc\"", 0},
 	{"attn_logit_softcapping", "", 0},
 	{"final_logit_softcapping", "", 0},
 	{"logit_scale", "1 1.0", 0},
@@ -114,7 +131,7 @@ static const struct {
 	{"attention_multiplier", "", 0},
 	{"query_pre_attn_scalar", "", 0},
 	{"shared_expert_intermediate_size", "0", 0},
-	{"n_shared_experts", "0", 0},
+	{"n_shared_experts", "0", KEYS_GROUPED},
 	{"pruned_heads", "{}", 0},
 	{"is_encoder_decoder", "false", 0},
 	{"add_cross_attention", "false", 0},
@@ -284,6 +301,32 @@ static enum status read_dense_layers(const json_t *root, struct arena *a,
 	return OK;
 }
 
+/* The first layers are dense. */
+static enum status read_first_dense(const json_t *root, struct arena *a,
+				    struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "first_k_dense_replace";
+	const json_t *v = jsonfile_get(root, key);
+	json_int_t n = json_integer_value(v);
+	if (!v)
+		return missing(fail, key);
+	if (!json_is_integer(v) || n < 0)
+		return wrong(fail, key, v, "a number of layers");
+	c->n_dense_layers = n < c->n_layers ? (int32_t)n : c->n_layers;
+	c->dense_layers = arena_alloc(a, (size_t)c->n_dense_layers *
+						 sizeof *c->dense_layers);
+	for (int32_t i = 0; i < c->n_dense_layers; i++)
+		c->dense_layers[i] = i;
+	c->sparse_step = 1;
+	if (c->n_experts % c->n_groups || c->n_groups_used > c->n_groups ||
+	    c->n_experts_used > c->n_experts / c->n_groups * c->n_groups_used)
+		return fail_at(fail, E_FORMAT, "n_group", FILE_NAME
+			       ": %d of %d experts cannot be chosen from %d of %d groups",
+			       c->n_experts_used, c->n_experts, c->n_groups_used,
+			       c->n_groups);
+	return OK;
+}
+
 static enum status read_dtype(const json_t *root, struct model_config *c,
 			      struct fail *fail)
 {
@@ -384,8 +427,7 @@ static enum status read_rope_object(const json_t *v, const char *key, struct rop
 	if (!type)
 		type = jsonfile_get(v, "type");
 	const char *name = json_string_value(type);
-	const json_t *partial = jsonfile_get(v, "partial_rotary_factor");
-	if (!name || (partial && json_number_value(partial) != 1))
+	if (!name)
 		return unsupported(fail, key, v);
 	for (size_t i = 0; i < ARRAY_LEN(rope_kinds); i++)
 		if (strcmp(rope_kinds[i].name, name) == 0)
@@ -443,6 +485,44 @@ static enum status read_rope(const json_t *root, const struct arch *arch,
 	double stretched = c->rope.original_ctx * c->rope.factor;
 	if (stretched > c->max_ctx)
 		c->max_ctx = (int32_t)fmin(stretched, 1 << 27);
+	return OK;
+}
+
+/* partial_rotary_factor, beside or within the rope's object. */
+static enum status read_partial(const json_t *root, const struct arch *arch,
+				struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "partial_rotary_factor";
+	const json_t *params = jsonfile_get(root, "rope_parameters");
+	const json_t *scaling = jsonfile_get(root, "rope_scaling");
+	const json_t *found[] = {
+		jsonfile_get(root, key), params ? jsonfile_get(params, key) : NULL,
+		scaling ? jsonfile_get(scaling, key) : NULL};
+	double factor = 0;
+	for (size_t i = 0; i < ARRAY_LEN(found); i++) {
+		double v = json_number_value(found[i]);
+		if (!found[i])
+			continue;
+		if (!json_is_number(found[i]) || !(v > 0 && v <= 1))
+			return wrong(fail, key, found[i], "a number of 0 to 1");
+		if (factor != 0 && v != factor)
+			return fail_at(fail, E_FORMAT, key,
+				       FILE_NAME ": %s is both %g and %g", key, factor,
+				       v);
+		factor = v;
+		if (v != 1 && !(arch->keys & KEYS_PARTIAL))
+			return unsupported(fail, key, found[i]);
+	}
+	if (factor == 0 && arch->keys & KEYS_PARTIAL)
+		return missing(fail, key);
+	c->n_rot = factor == 0 ? c->head_dim : (int32_t)(c->head_dim * factor);
+	if (c->n_rot < 2 || c->n_rot % 2)
+		return fail_at(fail, E_FORMAT, key, FILE_NAME
+			       ": %s rotates %d of %d elements, not an even number", key,
+			       c->n_rot, c->head_dim);
+	/* yarn's sharpness would have to leave out the rest of the head. */
+	if (c->n_rot != c->head_dim && c->rope.kind == ROPE_YARN)
+		return unsupported(fail, key, found[0]);
 	return OK;
 }
 
@@ -569,6 +649,8 @@ enum status model_config_read(const json_t *root, struct arena *a,
 			st = read_setting(text, &settings[i], &c, fail);
 	if (st == OK && arch->keys & KEYS_EXPERTS)
 		st = read_dense_layers(text, a, &c, fail);
+	if (st == OK && arch->keys & KEYS_GROUPED)
+		st = read_first_dense(text, a, &c, fail);
 	if (st == OK)
 		st = read_dtype(text, &c, fail);
 	if (st == OK)
@@ -578,6 +660,8 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	if (st == OK)
 		st = check_sizes(&c, fail);
 	if (st == OK)
+		st = read_partial(text, arch, &c, fail);
+	if (st == OK)
 		st = model_ids_read(jsonfile_get(text, "eos_token_id"), FILE_NAME,
 				    "eos_token_id", c.n_vocab, c.eos_ids, &c.n_eos,
 				    fail);
@@ -585,8 +669,10 @@ enum status model_config_read(const json_t *root, struct arena *a,
 		return st;
 	snprintf(c.arch, sizeof c.arch, "%s", arch->model_type);
 	c.prefix = arch->prefix;
-	c.qk_norm = arch->qk_norm;
+	c.qk_norm |= arch->qk_norm;
 	c.qkv_bias = arch->qkv_bias || c.o_bias;
+	if (arch->keys & KEYS_GROUPED) /* attention_bias is not of o */
+		c.o_bias = false;
 	*out = c;
 	return OK;
 }

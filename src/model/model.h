@@ -35,12 +35,17 @@ struct model_config {
 	int32_t ffn_dim;      /* dense layers */
 	int32_t n_experts, n_experts_used, expert_dim; /* 0: no experts */
 	bool norm_topk;       /* router weights renormalised over the chosen */
+	/* n_groups > 0: sigmoid routing in groups with a bias (kernels/moe_router.h). */
+	int32_t n_groups, n_groups_used;
+	float routed_scale;
+	int32_t n_shared;     /* experts that see every token, as one wide layer */
 	int32_t sparse_step;  /* layer i has experts iff (i+1) % sparse_step == 0 … */
 	int32_t *dense_layers; /* … and i is not in mlp_only_layers */
 	int32_t n_dense_layers;
 	int32_t n_vocab, max_ctx;
 	float norm_eps;
 	struct rope rope;
+	int32_t n_rot;        /* elements of a head that are rotated, the first */
 	bool qk_norm;         /* of each head of q and k */
 	bool qkv_bias, o_bias, tied_embeddings;
 	/* A layer that is_windowed sees the last `window` tokens, itself included. */

@@ -196,25 +196,48 @@ static enum status follow(struct sched_choice *c, int32_t id)
 	return grammar_state_accept(c->grammar, tokenizer_bytes(c->detok.t, id));
 }
 
+/* Has the reasoning taken all it may? Once begun, its close is written to the end. */
+static bool must_close(const struct sched_choice *c)
+{
+	const struct request *r = c->r;
+	if (r->n_close_ids == 0)
+		return false;
+	return c->n_forced % r->n_close_ids > 0 || (c->n_reasoning >= r->max_reasoning &&
+						    outparse_in_reasoning(c->parse));
+}
+
+static enum status next_token(struct sched_choice *c, const float *logits,
+			      struct sampled *out)
+{
+	const struct request *r = c->r;
+	const uint64_t *allowed;
+	bool too_early = c->output.n < (size_t)MAX(r->min_tokens, 0);
+	if (must_close(c))
+		return sampler_force(c->sampler, logits,
+				     r->close_ids[c->n_forced++ % r->n_close_ids], out);
+	enum status st = make_mask(c, &allowed);
+	if (st == OK)
+		st = sampler_next_allowed(c->sampler, logits, allowed, r->stop_ids,
+					  too_early ? r->n_stop_ids : 0, out);
+	if (st == OK && allowed && (r->ignore_eos || !is_stop_id(r, out->id)))
+		st = follow(c, out->id);
+	return st;
+}
+
 enum status choice_draw(struct sched_choice *c, const float *logits,
 			struct emit *em)
 {
 	struct request *r = c->r;
 	struct sampled token;
-	const uint64_t *allowed;
-	bool too_early = c->output.n < (size_t)MAX(r->min_tokens, 0);
-	enum status st = make_mask(c, &allowed);
-	if (st == OK)
-		st = sampler_next_allowed(c->sampler, logits, allowed, r->stop_ids,
-					  too_early ? r->n_stop_ids : 0, &token);
-	if (st == OK && allowed && (r->ignore_eos || !is_stop_id(r, token.id)))
-		st = follow(c, token.id);
+	enum status st = next_token(c, logits, &token);
 	if (st != OK)
 		return st;
 
 	ids_add(&c->output, token.id);
 	r->stats.n_output++;
-	r->stats.n_reasoning += outparse_in_reasoning(c->parse);
+	bool is_reasoning = outparse_in_reasoning(c->parse);
+	c->n_reasoning += is_reasoning;
+	r->stats.n_reasoning += is_reasoning;
 	bool is_stop = !r->ignore_eos && is_stop_id(r, token.id);
 	if (is_stop)
 		c->finish = FINISH_STOP;

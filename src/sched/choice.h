@@ -36,6 +36,8 @@ struct sched_choice {
 	struct engine_seq *seq; /* PREFILL and DECODE only */
 	struct ids output;
 	int32_t max_output;
+	int32_t n_reasoning; /* tokens inside it so far */
+	int n_forced;        /* of the request's close_ids, each time around */
 	int64_t last_token_us;
 	enum finish finish; /* once DONE */
 

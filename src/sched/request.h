@@ -30,7 +30,8 @@
 #include "text/sampler.h"
 #include "text/tokenizer.h"
 
-enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR };
+enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR,
+	      FINISH_TOOL_CALLS /* said by api: a STOP behind tool calls */ };
 const char *finish_name(enum finish f); /* "stop", as the API spells it */
 
 enum event_kind {
@@ -101,6 +102,11 @@ struct request {
 	bool ignore_eos;     /* stop_ids do not end a choice */
 	bool skip_special;   /* special tokens have no text */
 	struct outparse_opts parse;
+	/* After so many tokens inside reasoning these ids come next, whatever the model
+	 * says: what closes it. n_close_ids 0: it may go on. */
+	int32_t max_reasoning;
+	const int32_t *close_ids;
+	int n_close_ids;
 	struct grammar *grammar; /* of the content; NULL: anything. A reference */
 	int32_t reasoning_id; /* token that may open reasoning ahead of it; 0: none */
 	int64_t arrival_us;

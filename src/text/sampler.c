@@ -493,6 +493,19 @@ enum status sampler_next_allowed(struct sampler *s, const float *logits,
 	return OK;
 }
 
+enum status sampler_force(struct sampler *s, const float *logits, int32_t id,
+			  struct sampled *out)
+{
+	float max;
+	if (!softmax_max(logits, s->n_vocab, &max))
+		return E_BACKEND;
+	*out = (struct sampled){.id = id};
+	if (s->p.n_top_logprobs >= 0)
+		add_logprobs(s, logits, max, out);
+	sampler_add_output(s, id);
+	return OK;
+}
+
 double sampler_logprob(const float *logits, int32_t n_vocab, int32_t id)
 {
 	double max = -INFINITY, sum = 0;

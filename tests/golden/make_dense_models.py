@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Small random checkpoints with sliding windows and stretched rotary positions, and
-their reference.json from a plain evaluation in float64 below, written from the papers
-and independent of the engine. Needs numpy; run from the top of the tree:
+"""Small random checkpoints with sliding windows, stretched rotary positions, and
+grouped sigmoid routing with shared experts; and their reference.json from a plain
+evaluation in float64 below, written from the papers and independent of the engine.
+Needs numpy; run from the top of the tree:
 
     python3 tests/golden/make_dense_models.py            make the models in MODELS
     python3 tests/golden/make_dense_models.py --check D  compare with D/reference.json,
@@ -36,6 +37,13 @@ MODELS = {
                           "rope_parameters": {
                               "rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6,
                               "original_max_position_embeddings": 64}},
+    "glm4moe-groups": {**BASE, "model_type": "glm4_moe", "attention_bias": True,
+                       "architectures": ["Glm4MoeForCausalLM"], "rope_theta": 1e4,
+                       "partial_rotary_factor": 0.5, "first_k_dense_replace": 1,
+                       "n_routed_experts": 8, "n_shared_experts": 2, "n_group": 4,
+                       "topk_group": 2, "num_experts_per_tok": 3,
+                       "moe_intermediate_size": 24, "norm_topk_prob": True,
+                       "routed_scaling_factor": 1.5, "use_qk_norm": True},
 }
 
 
@@ -44,6 +52,7 @@ def frequencies(c):
     p = c.get("rope_parameters") or c.get("rope_scaling") or {}
     theta = p.get("rope_theta", c.get("rope_theta", 10000.0))
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    dim = int(dim * c.get("partial_rotary_factor", 1))
     f = theta ** (-np.arange(0, dim, 2) / dim)
     kind = p.get("rope_type", p.get("type", "default"))
     if kind == "default":
@@ -87,6 +96,20 @@ def window_of(c, layer):
     return None
 
 
+def route(c, w, n, name):
+    """Ids and weights of the experts of one token, n."""
+    p = 1 / (1 + np.exp(-(w[name + ".weight"] @ n)))
+    choice = p + w[name + ".e_score_correction_bias"]
+    groups = choice.reshape(c["n_group"], -1)
+    best = np.argsort(-np.sort(groups, 1)[:, -2:].sum(1), kind="stable")
+    closed = np.full(groups.shape, -np.inf)
+    closed[best[:c["topk_group"]]] = 0
+    ids = np.argsort(-(choice + closed.reshape(-1)), kind="stable")
+    ids = ids[:c["num_experts_per_tok"]]
+    scale = c["routed_scaling_factor"]
+    return ids, p[ids] / (p[ids].sum() if c["norm_topk_prob"] else 1) * scale
+
+
 def forward(c, w, ids):
     """Log-probabilities after each token, (T, V)."""
     t, heads, groups = len(ids), c["num_attention_heads"], c["num_key_value_heads"]
@@ -94,6 +117,7 @@ def forward(c, w, ids):
     angle = np.arange(t)[:, None] * freq
     cos, sin = np.cos(angle) * factor, np.sin(angle) * factor
     half = len(freq)
+    dim = c.get("head_dim") or c["hidden_size"] // heads
 
     def norm(x, name):
         rms = np.sqrt((x * x).mean(-1, keepdims=True) + c["rms_norm_eps"])
@@ -104,18 +128,32 @@ def forward(c, w, ids):
         return y + w[name + ".bias"] if name + ".bias" in w else y
 
     def rotate(x):
-        a, b = x[..., :half], x[..., half:]
-        return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+        a, b, rest = x[..., :half], x[..., half:2 * half], x[..., 2 * half:]
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin, rest], -1)
+
+    def mlp(x, name):
+        g = linear(x, name + "gate_proj")
+        return linear(g / (1 + np.exp(-g)) * linear(x, name + "up_proj"),
+                      name + "down_proj")
+
+    def experts(x, name):
+        y = mlp(x, name + "shared_experts.")
+        for i, one in enumerate(x):
+            for e, p in zip(*route(c, w, one, name + "gate")):
+                y[i] += p * mlp(one, name + "experts.%d." % e)
+        return y
 
     x = w["model.embed_tokens.weight"][ids]
     for layer in range(c["num_hidden_layers"]):
         p = "model.layers.%d." % layer
         n = norm(x, p + "input_layernorm")
-        q, k, v = (linear(n, p + "self_attn.%s_proj" % i).reshape(t, -1, 2 * half)
+        q, k, v = (linear(n, p + "self_attn.%s_proj" % i).reshape(t, -1, dim)
                    .transpose(1, 0, 2) for i in "qkv")
+        if p + "self_attn.q_norm.weight" in w:
+            q, k = norm(q, p + "self_attn.q_norm"), norm(k, p + "self_attn.k_norm")
         q, k = rotate(q), rotate(k)
         k, v = (np.repeat(i, heads // groups, 0) for i in (k, v))
-        score = q @ k.transpose(0, 2, 1) / math.sqrt(2 * half)
+        score = q @ k.transpose(0, 2, 1) / math.sqrt(dim)
         back = np.arange(t)[:, None] - np.arange(t)
         hidden = back < 0
         if window_of(c, layer):
@@ -125,9 +163,8 @@ def forward(c, w, ids):
         y = (e / e.sum(-1, keepdims=True)) @ v
         x = x + linear(y.transpose(1, 0, 2).reshape(t, -1), p + "self_attn.o_proj")
         n = norm(x, p + "post_attention_layernorm")
-        g = linear(n, p + "mlp.gate_proj")
-        x = x + linear(g / (1 + np.exp(-g)) * linear(n, p + "mlp.up_proj"),
-                       p + "mlp.down_proj")
+        is_sparse = layer >= c.get("first_k_dense_replace", c["num_hidden_layers"])
+        x = x + (experts if is_sparse else mlp)(n, p + "mlp.")
     head = "model.embed_tokens" if c.get("tie_word_embeddings") else "lm_head"
     y = norm(x, "model.norm") @ w[head + ".weight"].T
     y -= y.max(-1, keepdims=True)
@@ -157,13 +194,26 @@ def random_weights(c, rng):
               "model.norm.weight": (d,)}
     for i in range(c["num_hidden_layers"]):
         p = "model.layers.%d." % i
-        for name, rows, cols in (("self_attn.q", nq, d), ("self_attn.k", nkv, d),
-                                 ("self_attn.v", nkv, d), ("self_attn.o", d, nq),
-                                 ("mlp.gate", f, d), ("mlp.up", f, d),
-                                 ("mlp.down", d, f)):
-            shapes[p + name + "_proj.weight"] = (rows, cols)
-            if c["model_type"] == "qwen2" and name[-1] in "qkv":
-                shapes[p + name + "_proj.bias"] = (rows,)
+        biased = c["model_type"] == "qwen2" or c.get("attention_bias")
+        for name, rows, cols in (("q", nq, d), ("k", nkv, d), ("v", nkv, d),
+                                 ("o", d, nq)):
+            shapes[p + "self_attn." + name + "_proj.weight"] = (rows, cols)
+            if biased and name != "o":
+                shapes[p + "self_attn." + name + "_proj.bias"] = (rows,)
+        if c.get("use_qk_norm"):
+            shapes[p + "self_attn.q_norm.weight"] = (k,)
+            shapes[p + "self_attn.k_norm.weight"] = (k,)
+        wide = {"mlp.": f}
+        if i >= c.get("first_k_dense_replace", i + 1):
+            n, e = c["n_routed_experts"], c["moe_intermediate_size"]
+            wide = {"mlp.experts.%d." % j: e for j in range(n)}
+            wide["mlp.shared_experts."] = e * c["n_shared_experts"]
+            shapes[p + "mlp.gate.weight"] = (n, d)
+            shapes[p + "mlp.gate.e_score_correction_bias"] = (n,)
+        for name, width in wide.items():
+            shapes[p + name + "gate_proj.weight"] = (width, d)
+            shapes[p + name + "up_proj.weight"] = (width, d)
+            shapes[p + name + "down_proj.weight"] = (d, width)
         shapes[p + "input_layernorm.weight"] = (d,)
         shapes[p + "post_attention_layernorm.weight"] = (d,)
     out = {}
@@ -171,7 +221,7 @@ def random_weights(c, rng):
         a = rng.standard_normal(shape)
         # Large enough for attention to choose, and for the window to matter.
         a = 1 + 0.1 * a if "norm" in name else \
-            0.5 * a if name.endswith("bias") or "embed" in name else \
+            0.5 * a if name.endswith("_proj.bias") or "embed" in name else \
             a * (2 if "q_proj" in name or "k_proj" in name else 1) / shape[-1] ** 0.5
         out[name] = (a.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return out

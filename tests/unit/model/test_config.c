@@ -120,6 +120,25 @@ static void test_rope(void)
 	   "is plain within max_position_embeddings");
 }
 
+#define GROUPED "\"n_routed_experts\":8,\"n_shared_experts\":1," \
+	"\"first_k_dense_replace\":2,\"routed_scaling_factor\":2.5,"
+#define GLM "\"model_type\":\"glm4_moe\"," THINKER ROPE "," GROUPED
+
+static void test_grouped(void)
+{
+	is_int(read_config("{" GLM "\"n_group\":4,\"topk_group\":2,\"use_qk_norm\":false,"
+			   "\"attention_bias\":true,\"partial_rotary_factor\":0.5,"
+			   "\"scoring_func\":\"sigmoid\"}"), OK, "glm4_moe: %s",
+	       fail.text);
+	ok(c.n_experts == 8 && c.n_shared == 1 && c.n_groups == 4 &&
+		   c.n_groups_used == 2 && c.routed_scale == 2.5f && c.norm_topk,
+	   "its experts");
+	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 1 && c.sparse_step == 1,
+	   "its dense layers");
+	ok(c.qkv_bias && !c.o_bias && !c.qk_norm, "bias of q, k, v; no norms of heads");
+	is_int(c.n_rot, c.head_dim / 2, "half a head is rotated");
+}
+
 static void test_thinker(void)
 {
 	is_int(read_config("{\"model_type\":\"qwen3_omni_moe\",\"num_hidden_layers\":9,"
@@ -184,7 +203,20 @@ static const struct {
 	 "\"rope_type\":\"default\"}}}", E_UNSUPPORTED, "rope_parameters"},
 	{"{" DENSE "\"rope_parameters\":{\"rope_theta\":1e4,\"rope_type\":"
 	 "\"default\",\"partial_rotary_factor\":0.5}}", E_UNSUPPORTED,
-	 "rope_parameters"},
+	 "partial_rotary_factor"},
+	{"{" GLM "\"n_group\":1,\"topk_group\":1}", E_MISSING, "partial_rotary_factor"},
+	{"{" GLM "\"n_group\":1,\"topk_group\":1,\"partial_rotary_factor\":2}", E_FORMAT,
+	 "partial_rotary_factor"},
+	{"{" GLM "\"n_group\":1,\"topk_group\":1,\"partial_rotary_factor\":0.1}",
+	 E_FORMAT, "partial_rotary_factor"},
+	{"{" GLM "\"n_group\":3,\"topk_group\":1}", E_FORMAT, "n_group"},
+	{"{" GLM "\"n_group\":2,\"topk_group\":3}", E_FORMAT, "n_group"},
+	{"{" GLM "\"n_group\":8,\"topk_group\":1}", E_FORMAT, "n_group"},
+	{"{" GLM "\"n_group\":1,\"topk_group\":1,\"scoring_func\":\"softmax\"}",
+	 E_UNSUPPORTED, "scoring_func"},
+	{"{" GLM "\"topk_group\":1}", E_MISSING, "n_group"},
+	{"{" MOE ROPE ",\"num_experts\":8,\"scoring_func\":\"sigmoid\"}", E_UNSUPPORTED,
+	 "scoring_func"},
 	{"{" DENSE "\"rope_parameters\":7}", E_FORMAT, "rope_parameters"},
 	{"{" DENSE ROPE ",\"rope_parameters\":{\"rope_theta\":1e4,\"rope_type\":"
 	 "\"default\"}}", E_FORMAT, "rope_theta"},
@@ -285,6 +317,7 @@ int main(void)
 	test_dense();
 	test_rope();
 	test_thinker();
+	test_grouped();
 	test_faults();
 	test_defaults();
 	arena_deinit(&arena);
