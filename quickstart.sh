@@ -34,7 +34,8 @@ say "1. What halod needs to build"
 install_packages $BUILD_PACKAGES curl
 
 say "2. Build (in ./build)"
-[ -x configure ] || autoreconf -fi >/dev/null 2>&1
+# autoreconf chats on stderr; what it says is news only when it fails.
+[ -x configure ] || said=$(autoreconf -fi 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
 mkdir -p build
 [ -f build/Makefile ] || (cd build && ../configure -q)
 make -s -C build -j"$(nproc)"

@@ -18,6 +18,7 @@
 #define INT_DIGITS 15          /* of the integer part of a number */
 #define INTEGER_MAX 999999999999999999 /* of an integer that has no maximum */
 #define FRACTION_MAX 1e15
+#define FREE_DIGITS 10         /* behind the point, far from all bounds */
 
 static grammar_part digit(struct schema_reader *x, int lo, int hi)
 {
@@ -29,6 +30,11 @@ static grammar_part digits(struct schema_reader *x, int min, int max)
 {
 	return grammar_build_repeat(x->b, digit(x, 0, 9), (uint32_t)min,
 				    (uint32_t)MAX(min, max));
+}
+
+static grammar_part zeros(struct schema_reader *x, int max)
+{
+	return grammar_build_repeat(x->b, digit(x, 0, 0), 1, (uint32_t)max);
 }
 
 static grammar_part then(struct schema_reader *x, grammar_part a, grammar_part b)
@@ -153,8 +159,6 @@ static grammar_part fraction_from(struct schema_reader *x, struct fraction f, in
 /* From digit i on, if any. */
 static grammar_part fraction_rest(struct schema_reader *x, struct fraction f, int i)
 {
-	if (i >= f.n_max || (f.hi && i >= f.hi->n))
-		return may_end(&f, i) ? lit(x, "") : grammar_build_alt(x->b, NULL, 0);
 	grammar_part some = fraction_from(x, f, i);
 	return may_end(&f, i) ? grammar_build_opt(x->b, some) : some;
 }
@@ -165,9 +169,11 @@ static grammar_part fraction_from(struct schema_reader *x, struct fraction f, in
 	const struct decimal *lo = f.lo, *hi = f.hi;
 	if (!lo && !hi)
 		return digits(x, 1, f.n_max - i);
-	/* At the end of the upper bound only zeros could follow: none are written. */
-	if (i >= f.n_max || (hi && i >= hi->n))
+	if (i >= f.n_max)
 		return grammar_build_alt(x->b, NULL, 0);
+	if (hi && i >= hi->n) /* at the end of the upper bound only zeros can follow */
+		return may_end(&f, i) ? zeros(x, f.n_max - i)
+				      : grammar_build_alt(x->b, NULL, 0);
 	int a = lo && i < lo->n ? lo->frac[i] - '0' : 0;
 	int b = hi ? hi->frac[i] - '0' : 9;
 	struct grammar_parts alts = {0};
@@ -198,27 +204,36 @@ static grammar_part fraction(struct schema_reader *x, const struct decimal *lo,
 	return may_end(&f, 0) ? grammar_build_opt(x->b, some) : some;
 }
 
+/* Digits behind the point that a double still tells apart near the bound. */
+static int fraction_digits(const struct decimal *d)
+{
+	int n = 1;
+	for (uint64_t w = d->whole; w >= 10; w /= 10)
+		n++;
+	return MAX(d->n + 1, INT_DIGITS - n);
+}
+
 /* lo <= number <= hi, both without sign. */
 static grammar_part positive(struct schema_reader *x, const struct decimal *lo,
 			     const struct decimal *hi)
 {
-	char text[24];
-	int n = snprintf(text, sizeof text, "%llu", (unsigned long long)hi->whole);
-	int n_max = MAX(MAX(lo->n, hi->n) + 1, INT_DIGITS - n);
-	grammar_part free_fraction = fraction(x, NULL, NULL, MAX(INT_DIGITS - n, 2));
+	int n_lo = fraction_digits(lo), n_hi = fraction_digits(hi);
+	bool is_free = hi->whole == (uint64_t)FRACTION_MAX - 1;
+	grammar_part free_fraction =
+		fraction(x, NULL, NULL, is_free ? FREE_DIGITS : MAX(n_hi, 2));
 	struct grammar_parts alts = {0};
 	if (lo->whole == hi->whole) {
 		grammar_parts_add(&alts, then(x, natural(x, lo->whole, lo->whole),
-					      fraction(x, lo, hi, n_max)));
+					      fraction(x, lo, hi, MAX(n_lo, n_hi))));
 	} else if (lo->whole < hi->whole) {
 		grammar_parts_add(&alts, then(x, natural(x, lo->whole, lo->whole),
-					      fraction(x, lo, NULL, n_max)));
+					      fraction(x, lo, NULL, n_lo)));
 		if (lo->whole + 1 < hi->whole)
 			grammar_parts_add(&alts, then(x, natural(x, lo->whole + 1,
 								 hi->whole - 1),
 						      free_fraction));
 		grammar_parts_add(&alts, then(x, natural(x, hi->whole, hi->whole),
-					      fraction(x, NULL, hi, n_max)));
+					      fraction(x, NULL, hi, n_hi)));
 	}
 	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
 	free(alts.p);

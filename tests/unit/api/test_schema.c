@@ -192,7 +192,9 @@ static const struct {
 	 {"100.51", "101", "99999", "100.6"}, {"100.5", "100", "100.4999", "100.50", "9"}},
 	{"{\"type\":\"number\",\"maximum\":-0.25}", {"-0.25", "-0.3", "-1", "-17.5"},
 	 {"-0.2", "0", "1", "-0"}},
-	{"{\"type\":\"number\",\"minimum\":3,\"maximum\":3}", {"3"}, {"2.9", "3.1"}},
+	{"{\"type\":\"number\",\"minimum\":3,\"maximum\":3}", {"3", "3.0", "3.00"}, {"2.9", "3.1", "3.", "3.01"}},
+	{"{\"type\":\"number\",\"minimum\":-9}", {"-9.0", "-8.995", "1000.12345"},
+	 {"-9.005", "-9.01"}},
 };
 
 static void test_cases(void)
@@ -300,6 +302,48 @@ static void test_hostile(void)
 	buf_deinit(&b);
 }
 
+/* tests/golden/schemas.tsv: what must be accepted is, and what is not valid never. */
+static void test_goldens(void)
+{
+	struct buf map = {0};
+	struct fail f = {0};
+	struct grammar *g = NULL;
+	int n_schemas = 0, n_docs = 0, n_wide = 0, n_narrow = 0, n_failed = 0;
+	if (file_read(tap_src("tests/golden/schemas.tsv"), 1 << 20, &map, &f) != OK) {
+		ok(false, "%s", f.text);
+		return;
+	}
+	for (size_t at = 0, end; at < map.n; at = end + 1) {
+		ptrdiff_t nl = str_find(buf_str(&map), STR("\n"), at);
+		end = nl < 0 ? map.n : (size_t)nl;
+		char line[8192];
+		snprintf(line, sizeof line, "%.*s", (int)(end - at), map.p + at);
+		if (line[0] == 'S') {
+			grammar_unref(g);
+			g = NULL;
+			n_schemas++;
+			if (compile(line + 2, &g, &f) != OK && ++n_failed)
+				printf("# %s: %s\n", line + 2, f.text);
+			continue;
+		}
+		n_docs++;
+		bool is_in = g && accepts(g, line + 3);
+		bool is_narrow = g && line[0] == '1' && !is_in;
+		bool is_wide = line[1] == '0' && is_in;
+		n_narrow += is_narrow;
+		n_wide += is_wide;
+		if (is_narrow || is_wide)
+			printf("# %s %s\n", is_wide ? "wide" : "narrow", line + 3);
+	}
+	grammar_unref(g);
+	buf_deinit(&map);
+	ok(n_schemas >= 100 && n_docs > 1000, "%d schemas, %d documents", n_schemas,
+	   n_docs);
+	is_int(n_failed, 0, "all schemas compile");
+	is_int(n_wide, 0, "nothing invalid is allowed");
+	is_int(n_narrow, 0, "nothing that can be written is refused");
+}
+
 int main(void)
 {
 	static const struct str none = {"a", 1};
@@ -307,6 +351,7 @@ int main(void)
 	test_cases();
 	test_errors();
 	test_hostile();
+	test_goldens();
 	grammar_vocab_destroy(vocab);
 	return tap_done();
 }
