@@ -6,7 +6,7 @@
  *     content_block_start   index 0     thinking, where there is any
  *     content_block_delta   …
  *     content_block_stop
- *     content_block_start   index 1     text
+ *     content_block_start   index 1     text, then tool_use
  *     …
  *   message_delta                       stop_reason, usage of all
  *   message_stop
@@ -37,9 +37,13 @@ static void add_usage(const struct request_stats *s, struct buf *out)
 
 static void add_stop(const struct api_call *c, struct buf *out)
 {
-	const char *reason = c->stop_string                   ? "stop_sequence"
-			     : c->last_finish == FINISH_LENGTH ? "max_tokens"
-							       : "end_turn";
+	const char *reason = "end_turn";
+	if (c->last_finish == FINISH_TOOL_CALLS)
+		reason = "tool_use";
+	else if (c->last_finish == FINISH_LENGTH)
+		reason = "max_tokens";
+	else if (c->stop_string)
+		reason = "stop_sequence";
 	buf_addf(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reason);
 	if (c->stop_string)
 		buf_add_json(out, str_of(c->stop_string));
@@ -60,8 +64,25 @@ static void init(struct api_call *c, const char *request_id)
 	buf_deinit(&id);
 }
 
-static void add_block(const struct part *p, struct str text, struct buf *out)
+/* input: JSON, as the model wrote it. */
+static void add_tool_use(const struct call *call, struct str input,
+			 struct buf *out)
 {
+	buf_addf(out, "{\"type\":\"tool_use\",\"id\":\"%s\",\"name\":", call->id);
+	buf_add_json(out, buf_str(&call->name));
+	buf_add_z(out, ",\"input\":");
+	buf_add_str(out, input.n ? input : STR("{}"));
+	buf_add_c(out, '}');
+}
+
+static void add_block(const struct api_call *c, const struct part *p,
+		      struct str text, struct buf *out)
+{
+	const struct call *call = dialect_call(c, p);
+	if (call) {
+		add_tool_use(call, text, out);
+		return;
+	}
 	bool is_thinking = p->channel == OUT_REASONING;
 	const char *kind = is_thinking ? "thinking" : "text";
 	buf_addf(out, "{\"type\":\"%s\",\"%s\":", kind, kind);
@@ -74,9 +95,6 @@ static void add_block(const struct part *p, struct str text, struct buf *out)
 static void start_message(struct api_call *c, const struct request_stats *s,
 			  struct buf *out)
 {
-	if (c->has_started)
-		return;
-	c->has_started = true;
 	add_event(out, "message_start");
 	buf_add_z(out, ",\"message\":");
 	buf_add_str(out, buf_str(&c->head));
@@ -95,28 +113,32 @@ static void stop_block(int i, struct buf *out)
 	end_event(out);
 }
 
-static void add_span(struct api_call *c, const struct event_span *span,
-		     struct buf *out)
+/* The names of a delta and of its text. */
+static const struct delta_name {
+	const char *type, *key;
+} delta_names[] = {
+	[OUT_CONTENT] = {"text_delta", "text"},
+	[OUT_REASONING] = {"thinking_delta", "thinking"},
+	[OUT_CALL_ARGS] = {"input_json_delta", "partial_json"},
+};
+
+static void on_part(struct api_call *c, const struct event_span *span,
+		    bool is_new, struct buf *out)
 {
-	bool is_thinking = span->channel == OUT_REASONING;
-	int last = c->parts.n - 1;
-	if (span->text.n == 0)
-		return;
-	bool is_new = parts_add(&c->parts, span->channel, span->text);
-	if (!c->is_stream)
-		return;
 	int i = c->parts.n - 1;
 	if (is_new) {
-		stop_block(last, out);
+		stop_block(i - 1, out);
 		add_event(out, "content_block_start");
 		buf_addf(out, ",\"index\":%d,\"content_block\":", i);
-		add_block(&c->parts.p[i], STR(""), out);
+		add_block(c, &c->parts.p[i], STR(""), out);
 		end_event(out);
 	}
+	if (span->channel == OUT_CALL_NAME)
+		return;
+	const struct delta_name *name = &delta_names[span->channel];
 	add_event(out, "content_block_delta");
 	buf_addf(out, ",\"index\":%d,\"delta\":{\"type\":\"%s\",\"%s\":", i,
-		 is_thinking ? "thinking_delta" : "text_delta",
-		 is_thinking ? "thinking" : "text");
+		 name->type, name->key);
 	buf_add_json(out, span->text);
 	buf_add_c(out, '}');
 	end_event(out);
@@ -139,11 +161,15 @@ static void end_message(struct api_call *c, struct buf *out)
 
 static void add_whole(const struct api_call *c, struct buf *out)
 {
+	int n = 0;
 	buf_add_str(out, buf_str(&c->head));
 	for (int i = 0; i < c->parts.n; i++) {
-		if (i > 0)
+		const struct part *p = &c->parts.p[i];
+		if (dialect_is_broken(c, p))
+			continue;
+		if (n++ > 0)
 			buf_add_c(out, ',');
-		add_block(&c->parts.p[i], buf_str(&c->parts.p[i].text), out);
+		add_block(c, p, dialect_text(c, p), out);
 	}
 	buf_add_z(out, "],");
 	add_stop(c, out);
@@ -154,16 +180,14 @@ static void add_whole(const struct api_call *c, struct buf *out)
 
 static void on_event(struct api_call *c, const struct event *e, struct buf *out)
 {
-	if (c->is_stream && e->kind != EVENT_FAILED)
-		start_message(c, &e->stats, out);
 	switch (e->kind) {
 	case EVENT_STARTED:
-	case EVENT_PROGRESS:
-	case EVENT_CHOICE_DONE: break;
-	case EVENT_DELTA:
-		for (int i = 0; i < e->n_spans; i++)
-			add_span(c, &e->spans[i], out);
+		if (c->is_stream)
+			start_message(c, &e->stats, out);
 		break;
+	case EVENT_PROGRESS:
+	case EVENT_DELTA:
+	case EVENT_CHOICE_DONE: break;
 	case EVENT_DONE:
 		if (c->is_stream)
 			end_message(c, out);
@@ -190,7 +214,8 @@ static enum status to_chat(const struct json_node *body, struct api_call *c,
 }
 
 const struct dialect dialect_anthropic = {
-	.messages = "messages", .to_chat = to_chat, .init = init, .on_event = on_event};
+	.messages = "messages", .to_chat = to_chat, .init = init, .on_part = on_part,
+	.on_event = on_event};
 
 /* --- errors ------------------------------------------------------------------------- */
 

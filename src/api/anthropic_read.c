@@ -343,10 +343,11 @@ static enum status read_thinking(const struct json_node *body, json_t *chat,
 	if (!at.v)
 		return OK;
 	enum status st = read_type(&at, &kind, fail);
-	if (st == OK)
-		dialect_set(chat, "enable_thinking",
-			    json_boolean(!str_is(kind, "disabled")));
-	return st;
+	if (st != OK)
+		return st;
+	dialect_set(chat, "enable_thinking", json_boolean(!str_is(kind, "disabled")));
+	dialect_copy(chat, "thinking_budget", &at, "budget_tokens");
+	return OK;
 }
 
 static enum status read_output_format(const struct json_node *body,

@@ -85,6 +85,5 @@ struct api_call {
 	void *state;             /* the dialect's own */
 	struct parts parts;      /* the answer so far */
 	const char *stop_string; /* that ended it, or NULL */
-	bool has_started;        /* the first event of a stream is out */
 	bool cuts_max_tokens;    /* to what the context leaves, and is not refused */
 };

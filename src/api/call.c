@@ -207,7 +207,7 @@ static bool gather(struct api_call *c, struct choice *ch, struct event_span *spa
 	case OUT_REASONING: text = &ch->reasoning; break;
 	case OUT_CONTENT: break;
 	}
-	if (!c->is_stream)
+	if (!c->is_stream && !c->dialect) /* a dialect has its parts */
 		buf_add_str(text, span->text);
 	return true;
 }
@@ -231,13 +231,17 @@ static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
 	}
 }
 
+static enum finish finish_of(const struct choice *ch, const struct event *e)
+{
+	return e->finish == FINISH_STOP && ch->n_whole > 0 ? FINISH_TOOL_CALLS
+							   : e->finish;
+}
+
 static void on_choice_done(struct api_call *c, const struct event *e,
 			   struct buf *out)
 {
 	struct choice *ch = &c->choices[e->choice];
-	ch->finish = e->finish;
-	if (e->finish == FINISH_STOP && ch->n_whole > 0)
-		ch->finish = FINISH_TOOL_CALLS;
+	ch->finish = finish_of(ch, e);
 	ch->is_done = true;
 	c->last_finish = ch->finish;
 	c->n_open--;
@@ -282,11 +286,28 @@ static void on_failed(struct api_call *c, const struct event *e,
 		buf_add_z(out, "\n\n");
 }
 
+static void on_dialect_delta(struct api_call *c, const struct event *e,
+			     struct buf *out)
+{
+	struct choice *ch = &c->choices[0];
+	for (int i = 0; i < e->n_spans; i++) {
+		struct event_span span = e->spans[i];
+		if (span.text.n == 0 || !gather(c, ch, &span))
+			continue;
+		bool is_new = parts_add(&c->parts, span.channel, span.text,
+					ch->n_calls - 1);
+		if (c->is_stream)
+			c->dialect->on_part(c, &span, is_new, out);
+	}
+}
+
 static void on_dialect_event(struct api_call *c, const struct event *e,
 			     struct buf *out)
 {
+	if (e->kind == EVENT_DELTA)
+		on_dialect_delta(c, e, out);
 	if (e->kind == EVENT_CHOICE_DONE) {
-		c->last_finish = e->finish;
+		c->last_finish = finish_of(&c->choices[0], e);
 		if (e->stop_string)
 			c->stop_string = arena_strdup(&c->arena, e->stop_string);
 	}

@@ -342,8 +342,6 @@ enum status chat_read(const struct json_node *body, struct api_call *c,
 			    .arena = &c->request->arena, .in.arena = &scratch};
 	st = render(body, &chat, &prompt, fail);
 	arena_deinit(&scratch);
-	if (st == OK && c->dialect)
-		st = tools_hide_calls(&chat.tools, chat.parse, fail);
 	if (st == OK)
 		st = set_request(body, c, &chat, &prompt, fail);
 	marked_deinit(&prompt);

@@ -17,7 +17,11 @@ struct dialect {
 			       json_t **out, struct fail *fail);
 	/* The request is filled; NULL: nothing to do. */
 	void (*init)(struct api_call *c, const char *request_id);
-	/* Every event; stats, status and the like are in the call already. */
+	/* Text or a piece of a call, which is in the call's parts already; is_new: it
+	 * began one. For a stream. */
+	void (*on_part)(struct api_call *c, const struct event_span *span,
+			bool is_new, struct buf *out);
+	/* Every event, after its parts; stats, status and the like are in the call. */
 	void (*on_event)(struct api_call *c, const struct event *e,
 			 struct buf *out);
 	/* Free c->state, which may be NULL; NULL: there is none. */
@@ -29,6 +33,13 @@ extern const struct dialect dialect_anthropic, dialect_responses;
 enum status anthropic_to_chat(const struct json_node *body,
 			      bool needs_max_tokens, json_t **out,
 			      struct fail *fail) MUST_USE;
+
+/* The tool call that a part is; NULL: it is none. */
+const struct call *dialect_call(const struct api_call *c, const struct part *p);
+/* Its text, or the arguments of its call. */
+struct str dialect_text(const struct api_call *c, const struct part *p);
+/* A call of which the end never came: nobody is to act on it. */
+bool dialect_is_broken(const struct api_call *c, const struct part *p);
 
 /* --- building JSON; what is set is taken over ----------------------------------- */
 void dialect_set(json_t *object, const char *key, json_t *v);

@@ -9,6 +9,8 @@
  *     response.content_part.done
  *     response.output_item.done
  *     … the same for the message, with response.output_text.delta …, .done
+ *     … and for calls, with response.function_call_arguments.delta …, .done and
+ *       without content parts
  *   response.completed, or .incomplete when max_output_tokens ended it, or .failed
  *
  * Every event is numbered. There is no [DONE]: the last event says the end.
@@ -30,8 +32,11 @@ static bool is_reasoning(const struct part *p)
 static void add_item_id(const struct api_call *c, int i, struct buf *out)
 {
 	const struct responses *r = c->state;
-	buf_addf(out, "\"%s_%s_%d\"", is_reasoning(&c->parts.p[i]) ? "rs" : "msg",
-		 r->id + 5, i);
+	const struct part *p = &c->parts.p[i];
+	const char *kind = is_reasoning(p)      ? "rs"
+			   : dialect_call(c, p) ? "fc"
+						: "msg";
+	buf_addf(out, "\"%s_%s_%d\"", kind, r->id + 5, i);
 }
 
 static void add_content(const struct part *p, struct str text, struct buf *out)
@@ -42,6 +47,17 @@ static void add_content(const struct part *p, struct str text, struct buf *out)
 	buf_add_z(out, is_reasoning(p) ? "}" : ",\"annotations\":[],\"logprobs\":[]}");
 }
 
+static void add_call_members(const struct api_call *c, const struct part *p,
+			     bool is_whole, struct buf *out)
+{
+	const struct call *call = dialect_call(c, p);
+	buf_addf(out, "\"call_id\":\"%s\",\"name\":", call->id);
+	buf_add_json(out, buf_str(&call->name));
+	buf_add_z(out, ",\"arguments\":");
+	buf_add_json(out, is_whole ? buf_str(&call->args) : STR(""));
+	buf_add_c(out, '}');
+}
+
 /* Without its content while it is in progress. */
 static void add_item(const struct api_call *c, int i, const char *status,
 		     bool is_whole, struct buf *out)
@@ -49,8 +65,14 @@ static void add_item(const struct api_call *c, int i, const char *status,
 	const struct part *p = &c->parts.p[i];
 	buf_add_z(out, "{\"id\":");
 	add_item_id(c, i, out);
-	buf_addf(out, ",\"type\":\"%s\",\"status\":\"%s\",",
-		 is_reasoning(p) ? "reasoning" : "message", status);
+	const char *kind = is_reasoning(p)      ? "reasoning"
+			   : dialect_call(c, p) ? "function_call"
+						: "message";
+	buf_addf(out, ",\"type\":\"%s\",\"status\":\"%s\",", kind, status);
+	if (dialect_call(c, p)) {
+		add_call_members(c, p, is_whole, out);
+		return;
+	}
 	buf_add_z(out, is_reasoning(p) ? "\"summary\":[],"
 				       : "\"role\":\"assistant\",");
 	buf_add_z(out, "\"content\":[");
@@ -106,8 +128,11 @@ static void add_response(const struct api_call *c, const struct fail *fail,
 	buf_add_json(out, str_of(c->api->model_name));
 	buf_add_str(out, buf_str(&r->echo));
 	buf_add_z(out, ",\"output\":[");
+	int n = 0;
 	for (int i = 0; c->is_done && i < c->parts.n; i++) {
-		if (i > 0)
+		if (dialect_is_broken(c, &c->parts.p[i]))
+			continue;
+		if (n++ > 0)
 			buf_add_c(out, ',');
 		add_item(c, i, is_cut && i == c->parts.n - 1 ? status : "completed",
 			 true, out);
@@ -143,9 +168,6 @@ static void add_response_event(struct api_call *c, const char *name,
 
 static void start_response(struct api_call *c, struct buf *out)
 {
-	if (c->has_started)
-		return;
-	c->has_started = true;
 	add_response_event(c, "created", NULL, out);
 	add_response_event(c, "in_progress", NULL, out);
 }
@@ -194,36 +216,80 @@ static void add_text_event(struct api_call *c, bool is_done, int i,
 	end_event(out);
 }
 
+/* A piece of a call's arguments, or at its end all of them. */
+static void add_arguments_event(struct api_call *c, bool is_done, int i,
+				struct str text, struct buf *out)
+{
+	add_event(c, is_done ? "function_call_arguments.done"
+			     : "function_call_arguments.delta", out);
+	buf_add_z(out, ",\"item_id\":");
+	add_item_id(c, i, out);
+	buf_addf(out, ",\"output_index\":%d,\"%s\":", i,
+		 is_done ? "arguments" : "delta");
+	buf_add_json(out, text);
+	if (is_done) {
+		buf_add_z(out, ",\"name\":");
+		buf_add_json(out, buf_str(&dialect_call(c, &c->parts.p[i])->name));
+	}
+	end_event(out);
+}
+
+/* A broken call has no end: clients act on what is done. */
 static void end_item(struct api_call *c, int i, const char *status,
 		     struct buf *out)
 {
-	if (i < 0)
+	if (i < 0 || dialect_is_broken(c, &c->parts.p[i]))
 		return;
-	struct str text = buf_str(&c->parts.p[i].text);
+	struct str text = dialect_text(c, &c->parts.p[i]);
+	if (dialect_call(c, &c->parts.p[i])) {
+		add_arguments_event(c, true, i, text, out);
+		add_item_event(c, "output_item.done", i, status, true, out);
+		return;
+	}
 	add_text_event(c, true, i, text, out);
 	add_part_event(c, "content_part.done", i, text, out);
 	add_item_event(c, "output_item.done", i, status, true, out);
 }
 
-static void add_span(struct api_call *c, const struct event_span *span,
-		     struct buf *out)
+static void on_part(struct api_call *c, const struct event_span *span,
+		    bool is_new, struct buf *out)
 {
-	int last = c->parts.n - 1;
-	if (span->text.n == 0)
-		return;
-	bool is_new = parts_add(&c->parts, span->channel, span->text);
-	if (!c->is_stream)
-		return;
 	int i = c->parts.n - 1;
+	bool is_call = dialect_call(c, &c->parts.p[i]);
 	if (is_new) {
-		end_item(c, last, "completed", out);
+		end_item(c, i - 1, "completed", out);
 		add_item_event(c, "output_item.added", i, "in_progress", false, out);
-		add_part_event(c, "content_part.added", i, STR(""), out);
 	}
-	add_text_event(c, false, i, span->text, out);
+	if (is_new && !is_call)
+		add_part_event(c, "content_part.added", i, STR(""), out);
+	if (!is_call)
+		add_text_event(c, false, i, span->text, out);
+	else if (span->channel == OUT_CALL_ARGS)
+		add_arguments_event(c, false, i, span->text, out);
 }
 
 /* --- the end -------------------------------------------------------------------------- */
+
+/* As a chat has them. */
+static void add_stored_calls(const struct api_call *c, struct buf *out)
+{
+	int n = 0;
+	for (int i = 0; i < c->parts.n; i++) {
+		const struct part *p = &c->parts.p[i];
+		const struct call *call = dialect_call(c, p);
+		if (!call || dialect_is_broken(c, p))
+			continue;
+		buf_addf(out, "%s{\"id\":\"%s\",\"type\":\"function\","
+			 "\"function\":{\"name\":",
+			 n++ ? "," : ",\"tool_calls\":[", call->id);
+		buf_add_json(out, buf_str(&call->name));
+		buf_add_z(out, ",\"arguments\":");
+		buf_add_json(out, buf_str(&call->args));
+		buf_add_z(out, "}}");
+	}
+	if (n > 0)
+		buf_add_c(out, ']');
+}
 
 /* The conversation with this answer, for whoever goes on with it. */
 static void store(struct api_call *c)
@@ -232,16 +298,24 @@ static void store(struct api_call *c)
 	struct buf *h = &r->history, text = {0}, thoughts = {0};
 	if (!r->stores)
 		return;
-	for (int i = 0; i < c->parts.n; i++)
-		buf_add_str(is_reasoning(&c->parts.p[i]) ? &thoughts : &text,
-			    buf_str(&c->parts.p[i].text));
+	for (int i = 0; i < c->parts.n; i++) {
+		const struct part *p = &c->parts.p[i];
+		if (!dialect_call(c, p))
+			buf_add_str(is_reasoning(p) ? &thoughts : &text,
+				    buf_str(&p->text));
+	}
 	h->n--; /* the bracket; an input has at least one message before it */
 	buf_add_z(h, ",{\"role\":\"assistant\",\"content\":");
-	buf_add_json(h, buf_str(&text));
+	/* Beside calls null is how a chat spells "no text". */
+	if (text.n == 0 && c->choices[0].n_whole > 0)
+		buf_add_z(h, "null");
+	else
+		buf_add_json(h, buf_str(&text));
 	if (thoughts.n) {
 		buf_add_z(h, ",\"reasoning_content\":");
 		buf_add_json(h, buf_str(&thoughts));
 	}
+	add_stored_calls(c, h);
 	buf_add_z(h, "}]");
 	response_store_put(c->api->responses, str_of(r->id), buf_str(h));
 	buf_deinit(&text);
@@ -262,16 +336,14 @@ static void on_done(struct api_call *c, struct buf *out)
 
 static void on_event(struct api_call *c, const struct event *e, struct buf *out)
 {
-	if (c->is_stream && !c->is_done)
-		start_response(c, out);
 	switch (e->kind) {
 	case EVENT_STARTED:
-	case EVENT_PROGRESS:
-	case EVENT_CHOICE_DONE: break;
-	case EVENT_DELTA:
-		for (int i = 0; i < e->n_spans; i++)
-			add_span(c, &e->spans[i], out);
+		if (c->is_stream)
+			start_response(c, out);
 		break;
+	case EVENT_PROGRESS:
+	case EVENT_DELTA:
+	case EVENT_CHOICE_DONE: break;
 	case EVENT_DONE: on_done(c, out); break;
 	case EVENT_FAILED:
 		if (c->is_stream)
@@ -293,5 +365,5 @@ static void deinit(struct api_call *c)
 }
 
 const struct dialect dialect_responses = {
-	.messages = "input", .to_chat = responses_to_chat, .on_event = on_event,
-	.deinit = deinit};
+	.messages = "input", .to_chat = responses_to_chat, .on_part = on_part,
+	.on_event = on_event, .deinit = deinit};

@@ -221,18 +221,6 @@ enum status tools_read(const struct json_node *body, const struct api *api,
 	return OK;
 }
 
-enum status tools_hide_calls(const struct tools *t, struct outparse_opts *o,
-			     struct fail *fail)
-{
-	if (t->is_forced)
-		return fail_at(fail, E_INVAL, "tool_choice",
-			       "`tool_choice` must be \"auto\" or \"none\": others are "
-			       "not supported here yet");
-	if (o->tools.format && !o->tools.format->end_reasoning)
-		o->tools.format = NULL;
-	return OK;
-}
-
 enum status tools_choose_format(const char *name, const char *chat_template,
 				const struct tool_format **out, struct fail *fail)
 {

@@ -19,11 +19,6 @@ enum status tools_read(const struct json_node *body, const struct api *api,
 		       struct arena *a, struct tools *out,
 		       struct fail *fail) MUST_USE;
 
-/* For answers in a shape that has no calls yet: they stay text, and none may be
- * demanded. */
-enum status tools_hide_calls(const struct tools *t, struct outparse_opts *o,
-			     struct fail *fail) MUST_USE;
-
 /* The format a model writes calls in. name: as in the configuration, "auto" (or NULL)
  * looks at the template; NULL comes of "none", and of a template that has none.
  * E_CONFIG for a name that is not known. */

@@ -315,10 +315,11 @@ static void fail_step(struct sched *s, int n, struct fail *f)
 
 /* --- what comes of it ---------------------------------------------------- */
 
-static void note_token(struct sched_choice *c, int64_t now_us)
+/* n tokens of one draw; the gap to the last is one. */
+static void note_tokens(struct sched_choice *c, int n, int64_t now_us)
 {
 	struct request_stats *st = &c->r->stats;
-	metric_add(METRIC_GENERATION_TOKENS, 1);
+	metric_add(METRIC_GENERATION_TOKENS, n);
 	if (c->last_token_us)
 		metric_observe(METRIC_ITL, (double)(now_us - c->last_token_us) * 1e-6);
 	if (!st->first_token_us) {
@@ -344,6 +345,7 @@ static void draw(struct sched *s, struct sched_choice *c, const float *logits,
 		 int64_t now_us)
 {
 	struct fail f = {0};
+	size_t n_before = c->output.n;
 	enum status st = choice_draw(c, logits, &s->emit);
 	if (st != OK) {
 		/* Only the model's fault speaks against the backend: a client must
@@ -355,7 +357,7 @@ static void draw(struct sched *s, struct sched_choice *c, const float *logits,
 		sched_end_failed(s, c->r, &f);
 		return;
 	}
-	note_token(c, now_us);
+	note_tokens(c, (int)(c->output.n - n_before), now_us);
 	if (c->state == CHOICE_PREFILL)
 		choice_set_state(c, CHOICE_DECODE);
 	if (c->finish != FINISH_NONE)

@@ -6,6 +6,8 @@
 
 #include "base/alloc.h"
 
+#define JUMP_MAX_BYTES 256 /* of forced text at once: some 60 tokens of prefill */
+
 #define TO(name) (1u << CHOICE_##name)
 #define TO_END (TO(FAILED) | TO(CANCELLED))
 
@@ -224,26 +226,23 @@ static enum status next_token(struct sched_choice *c, const float *logits,
 	return st;
 }
 
-enum status choice_draw(struct sched_choice *c, const float *logits,
+/* The next token is known: into the history and out to the client. */
+static enum status take(struct sched_choice *c, const struct sampled *token,
 			struct emit *em)
 {
 	struct request *r = c->r;
-	struct sampled token;
-	enum status st = next_token(c, logits, &token);
-	if (st != OK)
-		return st;
-
-	ids_add(&c->output, token.id);
+	enum status st = OK;
+	ids_add(&c->output, token->id);
 	r->stats.n_output++;
 	bool is_reasoning = outparse_in_reasoning(c->parse);
 	c->n_reasoning += is_reasoning;
 	r->stats.n_reasoning += is_reasoning;
-	bool is_stop = !r->ignore_eos && is_stop_id(r, token.id);
+	bool is_stop = !r->ignore_eos && is_stop_id(r, token->id);
 	if (is_stop)
 		c->finish = FINISH_STOP;
 	/* The token that ends the answer is not part of its text. */
 	if (!is_stop || r->parse.include_stop)
-		st = add_text(c, token.id, em);
+		st = add_text(c, token->id, em);
 	if (!is_stop && outparse_stopped(c->parse))
 		c->finish = FINISH_STOP;
 	else if (c->grammar && !outparse_in_reasoning(c->parse) &&
@@ -253,7 +252,58 @@ enum status choice_draw(struct sched_choice *c, const float *logits,
 		c->finish = FINISH_LENGTH;
 	if (c->finish != FINISH_NONE)
 		add_rest(c, em);
-	emit_delta(em, r, c->index, &token);
+	emit_delta(em, r, c->index, token);
+	return st;
+}
+
+/* May tokens be taken that were not drawn? They have no log-probability. */
+static bool may_jump(const struct sched_choice *c)
+{
+	return c->grammar && c->finish == FINISH_NONE &&
+	       c->r->sampling.n_top_logprobs < 0 && !must_close(c) &&
+	       !outparse_in_reasoning(c->parse);
+}
+
+/* The tokens of what the grammar alone decides, up to the last: that one the model may
+ * want to write as the beginning of a longer one. They become pending at once, so
+ * that one step feeds them all. */
+static enum status jump(struct sched_choice *c, struct emit *em)
+{
+	struct buf text = {0};
+	struct ids ids = {0};
+	enum status st = OK;
+	grammar_state_forced(c->grammar, JUMP_MAX_BYTES, &text);
+	if (text.n > 1 && tokenizer_encode(c->detok.t, buf_str(&text), TRUST_USER, &ids,
+					   NULL) != OK)
+		ids.n = 0;
+	for (size_t i = 0, at = 0; i + 1 < ids.n && c->finish == FINISH_NONE; i++) {
+		struct sampled token = {.id = ids.p[i]};
+		struct str bytes = tokenizer_bytes(c->detok.t, token.id);
+		/* A tokenizer that normalizes has not kept the text as it was. */
+		if (bytes.n == 0 || is_stop_id(c->r, token.id) ||
+		    !str_starts((struct str){text.p + at, text.n - at}, bytes))
+			break;
+		at += bytes.n;
+		st = grammar_state_accept(c->grammar, bytes);
+		if (st != OK)
+			break;
+		sampler_add_output(c->sampler, token.id);
+		st = take(c, &token, em);
+	}
+	ids_deinit(&ids);
+	buf_deinit(&text);
+	return st;
+}
+
+enum status choice_draw(struct sched_choice *c, const float *logits,
+			struct emit *em)
+{
+	struct sampled token;
+	enum status st = next_token(c, logits, &token);
+	if (st == OK)
+		st = take(c, &token, em);
+	if (st == OK && may_jump(c))
+		st = jump(c, em);
 	return st;
 }
 

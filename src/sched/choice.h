@@ -81,7 +81,8 @@ void choice_history(const struct sched_choice *c, struct ids *out);
  * n_logits (1 when they are the last pending ones). */
 struct engine_slice choice_slice(const struct sched_choice *c, int n_max);
 
-/* Draw the next token from logits (V), emit it with its text, and its end if it
+/* Draw the next token from logits (V), and take those behind it that a grammar leaves
+ * no choice about; emit each with its text, and its end if it
  * is the last: finish is set then, the state is the caller's. As sampler_next:
  * E_BACKEND, E_INVAL; with a grammar E_LIMIT, too. */
 enum status choice_draw(struct sched_choice *c, const float *logits,

@@ -89,6 +89,46 @@ def test_cache(t, d):
             "input_tokens are those that were not")
 
 
+def tool(name, about, key):
+    return {"name": name, "description": about, "input_schema": {
+        "type": "object", "properties": {key: {"type": "string"}}, "required": [key]}}
+
+
+TOOLS = {"tools": [tool("get_current_weather", "Look up the weather", "city"),
+                   tool("calculate", "Evaluate an arithmetic expression", "expr")],
+         "messages": [{"role": "user", "content": "weather in Tunis?"}],
+         "max_tokens": 120}
+
+
+def test_tools(t, d):
+    for choice in ({"type": "auto"}, {"type": "any"},
+                   {"type": "tool", "name": "get_current_weather"}):
+        m = post(d, tool_choice=choice, thinking={"type": "disabled"}, **TOOLS).json
+        t.equal(m["stop_reason"], "tool_use", "%s: a call" % choice["type"])
+        use = m["content"][-1]
+        t.ok(use["type"] == "tool_use" and use["name"] == "get_current_weather" and
+             list(use["input"]) == ["city"], "%s: its block" % choice["type"], use)
+    data = list(stream(d, thinking={"type": "disabled"}, **TOOLS).events())
+    starts = [x["content_block"] for x in data if x["type"] == "content_block_start"]
+    args = "".join(x["delta"].get("partial_json", "") for x in data
+                   if x["type"] == "content_block_delta")
+    t.ok(starts[-1]["type"] == "tool_use" and starts[-1]["input"] == {} and
+         list(json.loads(args)) == ["city"], "streamed in pieces", data)
+    m = post(d, **{**TOOLS, "messages": TOOLS["messages"] + [
+        {"role": "assistant", "content": m["content"]},
+        {"role": "user", "content": [{"type": "tool_result", "content": "sunny",
+                                      "tool_use_id": use["id"]}]}]})
+    t.ok(m.status == 200 and m.json["content"], "the result goes back", m.body)
+
+
+def test_format(t, d):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}},
+              "required": ["n"], "additionalProperties": False}
+    m = post(d, thinking={"type": "disabled"}, max_tokens=60,
+             output_config={"format": {"type": "json_schema", "schema": schema}}).json
+    t.ok(isinstance(json.loads(text_of(m))["n"], int), "output_config.format", m)
+
+
 def test_errors(t, d):
     for what, more, status, kind in (
             ("no max_tokens", {"max_tokens": None}, 400, "invalid_request_error"),
@@ -114,4 +154,4 @@ def test_left(t, d):
     t.ok(True, "a client that leaves ends its request")
 
 
-run([test_whole, test_stream, test_cache, test_errors, test_left])
+run([test_whole, test_stream, test_cache, test_tools, test_format, test_errors, test_left])

@@ -71,6 +71,29 @@ def test_stream(t, d):
     t.ok(turn.usage.output_tokens > 0, "an answer's blocks are taken back", turn)
 
 
+def test_tools(t, d):
+    ask = {"model": "halo-tiny", "max_tokens": 120, "extra_body": GREEDY,
+           "thinking": {"type": "disabled"},
+           "messages": [{"role": "user", "content": "weather in Tunis?"}],
+           "tools": [{"name": "get_current_weather",
+                      "description": "Look up the weather", "input_schema": {
+                          "type": "object", "properties": {"city": {"type": "string"}},
+                          "required": ["city"]}}]}
+    whole = client(d).messages.create(**ask)
+    use = whole.content[-1]
+    t.ok(whole.stop_reason == "tool_use" and use.type == "tool_use" and
+         list(use.input) == ["city"], "a tool is called", whole)
+    with client(d).messages.stream(**ask) as s:
+        m = s.get_final_message()
+    t.equal((m.stop_reason, m.content[-1].name, m.content[-1].input),
+            (whole.stop_reason, use.name, use.input), "streamed: the same call")
+    ask["messages"] += [{"role": "assistant", "content": m.content}, {
+        "role": "user", "content": [{"type": "tool_result", "content": "sunny",
+                                     "tool_use_id": m.content[-1].id}]}]
+    t.ok(client(d).messages.create(**ask).usage.output_tokens > 0,
+         "the result goes back")
+
+
 def test_errors(t, d):
     c = client(d)
     for what, more, kind in (
@@ -88,4 +111,4 @@ def test_errors(t, d):
                  "%s: %s" % (what, kind.__name__), repr(e))
 
 
-run([test_messages, test_stream, test_errors])
+run([test_messages, test_stream, test_tools, test_errors])

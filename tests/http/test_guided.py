@@ -92,6 +92,30 @@ def test_others(t, d):
              a.json["choices"]), "each of n choices by itself", a.json)
 
 
+def test_jump(t, d):
+    """What the schema leaves no choice about is not drawn token by token."""
+    names = ["a_rather_long_property_name_%d" % i for i in range(4)]
+    body = {"seed": 1, "enable_thinking": False, "response_format": schema(
+        {"type": "object", "properties": {n: {"type": "boolean"} for n in names},
+         "required": names})}
+    before = d.metrics()
+    a = d.chat("Say something.", **WILD, **body)
+    n = a.json["usage"]["completion_tokens"]
+    after = d.metrics()
+    gaps = after["inter_token_latency_seconds_count"] - before[
+        "inter_token_latency_seconds_count"]
+    t.ok(list(json.loads(a.json["choices"][0]["message"]["content"])) == names,
+         "all properties are there", a.json)
+    t.ok(0 < gaps < n / 2, f"{n} tokens by {gaps:.0f} draws")
+    t.equal(after["generation_tokens_total"] - before["generation_tokens_total"], n,
+            "all of them are counted")
+    a = d.chat("Say something.", logprobs=True, **WILD, **body)
+    c = a.json["choices"][0]
+    t.ok(len(c["logprobs"]["content"]) == a.json["usage"]["completion_tokens"] and
+         any(p["logprob"] < -1 for p in c["logprobs"]["content"]),
+         "with log-probabilities each is drawn", c["logprobs"])
+
+
 def test_completion(t, d):
     a = d.request("POST", "/v1/completions", {
         "prompt": "Once upon a time", "guided_json": PERSON, "seed": 5, **WILD})
@@ -108,4 +132,4 @@ def test_refused(t, d):
 
 
 
-run([test_schema, test_stream, test_reasoning, test_others, test_completion, test_refused])
+run([test_schema, test_stream, test_reasoning, test_others, test_jump, test_completion, test_refused])

@@ -81,6 +81,52 @@ def test_previous(t, d):
             "an unknown id")
 
 
+def tool(name, about, key):
+    return {"type": "function", "name": name, "description": about, "parameters": {
+        "type": "object", "properties": {key: {"type": "string"}}, "required": [key]}}
+
+
+TOOLS = {"tools": [tool("get_current_weather", "Look up the weather", "city"),
+                   tool("calculate", "Evaluate an arithmetic expression", "expr"),
+                   {"type": "web_search"}],
+         "input": "weather in Tunis?", "max_output_tokens": 120,
+         "reasoning": {"effort": "none"}}
+
+
+def test_tools(t, d):
+    r = post(d, **TOOLS).json
+    call = r["output"][-1]
+    t.ok(r["status"] == "completed" and call["type"] == "function_call" and
+         call["name"] == "get_current_weather" and
+         list(json.loads(call["arguments"])) == ["city"], "a call", r)
+    for choice in ("required", {"type": "function", "name": "get_current_weather"}):
+        forced = post(d, tool_choice=choice, **TOOLS).json
+        t.equal(forced["output"][-1]["name"], call["name"], "forced: %r" % choice)
+    data = list(stream(d, **TOOLS).events())
+    last = data[-1]["response"]["output"][-1]
+    t.equal(("".join(x["delta"] for x in data
+                     if x["type"] == "response.function_call_arguments.delta"),
+             [x["item"] for x in data if x["type"] == "response.output_item.done"][-1]),
+            (last["arguments"], last), "streamed in pieces")
+    t.equal((last["name"], last["arguments"]), (call["name"], call["arguments"]),
+            "the same call")
+    answer = {"type": "function_call_output", "call_id": call["call_id"],
+              "output": "sunny"}
+    by_id = post(d, **{**TOOLS, "input": [answer]}, previous_response_id=r["id"]).json
+    sent = post(d, **{**TOOLS, "input": [{"role": "user", "content": TOOLS["input"]}] +
+                      r["output"] + [answer]}).json
+    t.equal(by_id["usage"]["input_tokens"], sent["usage"]["input_tokens"],
+            "the result goes back, by id as with the whole history")
+
+
+def test_format(t, d):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}},
+              "required": ["n"], "additionalProperties": False}
+    r = post(d, reasoning={"effort": "none"}, max_output_tokens=60, text={"format": {
+        "type": "json_schema", "name": "x", "schema": schema, "strict": True}}).json
+    t.ok(isinstance(json.loads(text_of(r))["n"], int), "text.format", r)
+
+
 def test_errors(t, d):
     for what, more, status, param in (
             ("no input", {"input": None}, 400, "input"),
@@ -97,4 +143,4 @@ def test_errors(t, d):
     t.ok(True, "a client that leaves ends its request")
 
 
-run([test_whole, test_stream, test_previous, test_errors])
+run([test_whole, test_stream, test_previous, test_tools, test_format, test_errors])

@@ -111,6 +111,79 @@ static void test_whole(void)
 	fixture_drop(c);
 }
 
+/* The random part of a call's id becomes C. */
+static void expect_calls(struct api_call *c, const struct event *e,
+			 const char *want, const char *fact)
+{
+	char *got = fixture_event(c, e);
+	struct buf clean = {0};
+	for (char *p = got; *p;) {
+		bool is_id = strncmp(p, "\"call_", 6) == 0;
+		buf_add(&clean, p, is_id ? 6 : 1);
+		p += is_id ? 6 : 1;
+		if (is_id) {
+			buf_add_c(&clean, 'C');
+			p += 24;
+		}
+	}
+	buf_add_c(&clean, '\0');
+	is_str(clean.p, want, "%s", fact);
+	buf_deinit(&clean);
+	free(got);
+}
+
+#define TOOLS \
+	"\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\"}}],"
+
+static struct event_span call_spans[] = {
+	{OUT_CONTENT, {"A", 1}},
+	{OUT_CALL_NAME, {"f", 1}},
+	{OUT_CALL_ARGS, {"{\"x\":", 5}},
+	{OUT_CALL_ARGS, {"1}", 2}},
+	{OUT_CALL_END, {"<tool_call>", 11}},
+	{OUT_CALL_NAME, {"g", 1}},
+	{OUT_CALL_ARGS, {"{", 1}},
+	{OUT_CALL_BROKEN, {"<g", 2}},
+};
+
+static void test_calls(void)
+{
+	struct event delta = {.kind = EVENT_DELTA, .spans = call_spans, .n_spans = 8};
+	struct api_call *c = fixture_call(fixture_api(), API_ANTHROPIC,
+					  "{" TOOLS USER "}");
+	expect(c, &delta, "", "not a stream: nothing yet");
+	expect_end(c, FINISH_STOP, NULL);
+	expect_calls(c, &done,
+		     HEAD "{\"type\":\"text\",\"text\":\"A\"},{\"type\":\"tool_use\","
+		     "\"id\":\"call_C\",\"name\":\"f\",\"input\":{\"x\":1}},"
+		     "{\"type\":\"text\",\"text\":\"<g\"}],"
+		     "\"stop_reason\":\"tool_use\",\"stop_sequence\":null,"
+		     USAGE("11") "}",
+		     "a call is a block, a broken one is text");
+	fixture_drop(c);
+	c = fixture_call(fixture_api(), API_ANTHROPIC,
+			 "{" TOOLS USER ",\"stream\":true}");
+	free(fixture_event(c, &started));
+	delta.n_spans = 5;
+	expect_calls(c, &delta,
+		     EVENT("content_block_start") ",\"index\":0,\"content_block\":"
+		     "{\"type\":\"text\",\"text\":\"\"}}\n\n"
+		     DELTA("0", "text_delta", "text", "A") STOP("0")
+		     EVENT("content_block_start") ",\"index\":1,\"content_block\":"
+		     "{\"type\":\"tool_use\",\"id\":\"call_C\",\"name\":\"f\","
+		     "\"input\":{}}}\n\n"
+		     DELTA("1", "input_json_delta", "partial_json", "{\\\"x\\\":")
+		     DELTA("1", "input_json_delta", "partial_json", "1}"),
+		     "a stream of one");
+	expect_end(c, FINISH_STOP, NULL);
+	expect(c, &done,
+	       STOP("1") EVENT("message_delta")
+	       ",\"delta\":{\"stop_reason\":\"tool_use\",\"stop_sequence\":null},"
+	       USAGE("11") "}\n\n" EVENT("message_stop") "}\n\n",
+	       "its end");
+	fixture_drop(c);
+}
+
 static void test_failed(void)
 {
 	struct event failed = {.kind = EVENT_FAILED};
@@ -299,6 +372,7 @@ int main(void)
 	test_stream();
 	test_empty_stream();
 	test_whole();
+	test_calls();
 	test_failed();
 	test_errors();
 	test_prompts();

@@ -56,6 +56,9 @@ static char *clean(char *got)
 			buf_addf(&out, "%s0", key);
 			p += sizeof key - 1;
 			p += strspn(p, "0123456789");
+		} else if (strncmp(p, ":\"call_", 7) == 0) {
+			buf_add_z(&out, ":\"call_C");
+			p += 7 + 24;
 		} else {
 			buf_add_c(&out, *p++);
 		}
@@ -161,6 +164,54 @@ static void test_whole(void)
 	       RESPONSE("incomplete", "null", "{\"reason\":\"max_output_tokens\"}",
 			MESSAGE("0", "incomplete", TEXT("A")), USAGE),
 	       "cut by max_output_tokens");
+	fixture_drop(c);
+}
+
+#define CALL(status, args) \
+	"{\"id\":\"fc_R_0\",\"type\":\"function_call\",\"status\":\"" status "\"," \
+	"\"call_id\":\"call_C\",\"name\":\"f\",\"arguments\":\"" args "\"}"
+#define AT "\"item_id\":\"fc_R_0\",\"output_index\":0,"
+#define TOOLS \
+	"\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}],"
+
+static struct event_span call_spans[] = {
+	{OUT_CALL_NAME, {"f", 1}},
+	{OUT_CALL_ARGS, {"{\"x\":", 5}},
+	{OUT_CALL_ARGS, {"1}", 2}},
+	{OUT_CALL_END, {"<tool_call>", 11}},
+	{OUT_CALL_NAME, {"g", 1}},
+	{OUT_CALL_ARGS, {"{", 1}},
+	{OUT_CALL_BROKEN, {"<g", 2}},
+};
+
+static void test_calls(void)
+{
+	struct event delta = {.kind = EVENT_DELTA, .spans = call_spans, .n_spans = 4};
+	struct api_call *c = make("{" TOOLS "\"input\":\"hello\",\"stream\":true}");
+	free(clean(fixture_event(c, &started)));
+	expect(c, &delta,
+	       EVENT("output_item.added", "2") "\"output_index\":0,\"item\":"
+	       CALL("in_progress", "") END
+	       EVENT("function_call_arguments.delta", "3") AT
+	       "\"delta\":\"{\\\"x\\\":\"" END
+	       EVENT("function_call_arguments.delta", "4") AT "\"delta\":\"1}\"" END,
+	       "a call begins");
+	delta.spans += 4;
+	delta.n_spans = 3;
+	char *got = clean(fixture_event(c, &delta));
+	ok(strstr(got, EVENT("function_call_arguments.done", "5") AT
+		  "\"arguments\":\"{\\\"x\\\":1}\",\"name\":\"f\"" END
+		  EVENT("output_item.done", "6") "\"output_index\":0,\"item\":"
+		  CALL("completed", "{\\\"x\\\":1}") END) == got,
+	   "and ends where the next begins");
+	ok(!strstr(strstr(got, "fc_R_1"), ".done\""), "a broken call is never done");
+	free(got);
+	expect_end(c, FINISH_STOP);
+	got = clean(fixture_event(c, &done));
+	ok(strstr(got, "\"output\":[" CALL("completed", "{\\\"x\\\":1}") ","
+		  MESSAGE("2", "completed", TEXT("<g")) "]"),
+	   "the whole has no broken call");
+	free(got);
 	fixture_drop(c);
 }
 
@@ -353,6 +404,7 @@ int main(void)
 {
 	test_stream();
 	test_whole();
+	test_calls();
 	test_failed();
 	test_prompts();
 	test_params();
