@@ -284,14 +284,12 @@ static enum status read_tools(const struct json_node *body, json_t *chat,
 			st = json_read_object(&schema, fail);
 		if (st != OK || !schema.v)
 			continue;
-		json_t *fn = json_object(), *t = json_object();
+		json_t *fn = json_object();
 		dialect_set_str(fn, "name", name);
 		dialect_copy(fn, "description", &tool, "description");
 		dialect_copy(fn, "parameters", &tool, "input_schema");
 		dialect_copy(fn, "strict", &tool, "strict");
-		dialect_set_str(t, "type", STR("function"));
-		dialect_set(t, "function", fn);
-		json_array_append_new(tools, t);
+		dialect_add_tool(tools, fn);
 	}
 	if (json_array_size(tools))
 		json_object_set(chat, "tools", tools);
@@ -322,9 +320,7 @@ static enum status read_tool_choice(const struct json_node *body, json_t *chat,
 	} else if (str_is(kind, "tool")) {
 		st = read_text(&at, "name", &name, fail);
 		if (st == OK)
-			dialect_set(chat, "tool_choice",
-				    json_pack("{s:s,s:{s:s%}}", "type", "function",
-					      "function", "name", name.p, name.n));
+			dialect_demand_tool(chat, name);
 	} else {
 		struct json_node type = json_read_get(&at, "type");
 		st = json_read_fail(&type, fail,

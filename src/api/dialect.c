@@ -23,6 +23,26 @@ void dialect_copy(json_t *object, const char *key, const struct json_node *from,
 		json_object_set_nocheck(object, key, (json_t *)at.v);
 }
 
+static json_t *function_of(json_t *fn)
+{
+	json_t *t = json_object();
+	dialect_set_str(t, "type", STR("function"));
+	dialect_set(t, "function", fn);
+	return t;
+}
+
+void dialect_add_tool(json_t *tools, json_t *fn)
+{
+	json_array_append_new(tools, function_of(fn));
+}
+
+void dialect_demand_tool(json_t *chat, struct str name)
+{
+	json_t *fn = json_object();
+	dialect_set_str(fn, "name", name);
+	dialect_set(chat, "tool_choice", function_of(fn));
+}
+
 json_t *dialect_message(const char *role, struct str text)
 {
 	json_t *m = json_object();

@@ -47,6 +47,10 @@ void dialect_set_str(json_t *object, const char *key, struct str s);
 /* The same value, shared, under another name; nothing where it is absent. */
 void dialect_copy(json_t *object, const char *key, const struct json_node *from,
 		  const char *from_key);
+/* To a chat's tools: one of type function. */
+void dialect_add_tool(json_t *tools, json_t *fn);
+/* The chat's tool_choice: the function of that name. */
+void dialect_demand_tool(json_t *chat, struct str name);
 /* {"role": role, "content": text} */
 json_t *dialect_message(const char *role, struct str text);
 

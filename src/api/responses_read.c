@@ -269,12 +269,10 @@ static enum status read_tools(const struct json_node *body, json_t *chat,
 		if (st != OK || !str_is(kind, "function"))
 			continue;
 		st = need_text(&tool, "name", &name, fail);
-		json_t *fn = json_object(), *t = json_object();
+		json_t *fn = json_object();
 		for (size_t k = 0; k < ARRAY_LEN(same); k++)
 			dialect_copy(fn, same[k], &tool, same[k]);
-		dialect_set_str(t, "type", STR("function"));
-		dialect_set(t, "function", fn);
-		json_array_append_new(tools, t);
+		dialect_add_tool(tools, fn);
 	}
 	if (json_array_size(tools))
 		json_object_set(chat, "tools", tools);
@@ -299,9 +297,7 @@ static enum status read_tool_choice(const struct json_node *body, json_t *chat,
 		return st;
 	st = need_text(&at, "name", &name, fail);
 	if (st == OK)
-		dialect_set(chat, "tool_choice",
-			    json_pack("{s:s,s:{s:s%}}", "type", "function",
-				      "function", "name", name.p, name.n));
+		dialect_demand_tool(chat, name);
 	return st;
 }
 

@@ -210,6 +210,38 @@ size_t grammar_build_n_rules(const struct grammar_build *b)
 	return b->n_rules;
 }
 
+/* --- numbers of the notations -------------------------------------------- */
+
+bool grammar_read_hex(struct str s, size_t *at, int n, uint32_t *out)
+{
+	uint32_t v = 0;
+	for (int i = 0; i < n; i++) {
+		char c = *at + (size_t)i < s.n ? s.p[*at + (size_t)i] : '\0';
+		int d = c >= '0' && c <= '9' ? c - '0'
+			: c >= 'a' && c <= 'f' ? c - 'a' + 10
+			: c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+		if (d < 0)
+			return false;
+		v = v << 4 | (uint32_t)d;
+	}
+	*at += (size_t)n;
+	*out = v;
+	return true;
+}
+
+bool grammar_read_count(struct str s, size_t *at, uint32_t *out)
+{
+	size_t i = *at;
+	uint32_t v = 0;
+	for (; i < s.n && s.p[i] >= '0' && s.p[i] <= '9'; i++)
+		v = MIN(v * 10 + (uint32_t)(s.p[i] - '0'), 10u * GRAMMAR_MAX_REPEAT);
+	if (i == *at)
+		return false;
+	*at = i;
+	*out = v;
+	return true;
+}
+
 /* --- choices ------------------------------------------------------------- */
 
 static int by_bytes(const void *a, const void *b)

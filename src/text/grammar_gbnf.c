@@ -103,18 +103,8 @@ static uint32_t rule_of(struct gbnf *x, struct str name)
 static uint32_t read_hex(struct gbnf *x, int n)
 {
 	uint32_t v = 0;
-	for (int i = 0; i < n; i++) {
-		char c = peek(x);
-		int d = c >= '0' && c <= '9' ? c - '0'
-			: c >= 'a' && c <= 'f' ? c - 'a' + 10
-			: c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-		if (d < 0) {
-			refuse(x, "a hexadecimal digit is missing");
-			return 0;
-		}
-		v = v << 4 | (uint32_t)d;
-		x->at++;
-	}
+	if (!grammar_read_hex(x->s, &x->at, n, &v))
+		refuse(x, "a hexadecimal digit is missing");
 	if (v > 0x10FFFF || (v >= 0xD800 && v < 0xE000))
 		refuse(x, "a code point that is none");
 	return v;
@@ -218,13 +208,8 @@ static bool read_item(struct gbnf *x, grammar_part *out)
 
 static bool read_count(struct gbnf *x, uint32_t *out)
 {
-	uint32_t v = 0;
 	skip_space(x, false);
-	size_t begin = x->at;
-	for (; peek(x) >= '0' && peek(x) <= '9'; x->at++)
-		v = MIN(v * 10 + (uint32_t)(peek(x) - '0'), 10u * GRAMMAR_MAX_REPEAT);
-	*out = v;
-	bool is_there = x->at > begin;
+	bool is_there = grammar_read_count(x->s, &x->at, out);
 	skip_space(x, false);
 	return is_there;
 }

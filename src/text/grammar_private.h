@@ -69,6 +69,11 @@ size_t range_negate(const struct grammar_range *r, size_t n,
 /* First row of the class of n normalized ranges. */
 uint32_t row_pool_class(struct row_pool *p, const struct grammar_range *r, size_t n);
 
+/* --- grammar_build.c, for the notations: n hexadecimal digits; a repetition count, cut
+ * off above all bounds. False where they are not there, and *at is as it was. */
+bool grammar_read_hex(struct str s, size_t *at, int n, uint32_t *out);
+bool grammar_read_count(struct str s, size_t *at, uint32_t *out);
+
 /* --- grammar_vocab.c: a trie in preorder; node 0 is the root --- */
 struct trie_node {
 	uint32_t end;  /* behind its last descendant */

@@ -165,18 +165,8 @@ static struct piece class_piece(struct regex *x, struct ranges *r, bool is_negat
 static uint32_t read_hex(struct regex *x, int n)
 {
 	uint32_t v = 0;
-	for (int i = 0; i < n; i++) {
-		char c = peek(x);
-		int d = c >= '0' && c <= '9' ? c - '0'
-			: c >= 'a' && c <= 'f' ? c - 'a' + 10
-			: c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-		if (d < 0) {
-			refuse(x, "a hexadecimal digit is missing");
-			return 0;
-		}
-		v = v * 16 + (uint32_t)d;
-		x->at++;
-	}
+	if (!grammar_read_hex(x->s, &x->at, n, &v))
+		refuse(x, "a hexadecimal digit is missing");
 	return v;
 }
 
@@ -382,24 +372,14 @@ static struct piece read_atom(struct regex *x)
 	return class_piece(x, &r, false);
 }
 
-static bool read_count(struct regex *x, uint32_t *out)
-{
-	uint32_t v = 0;
-	size_t begin = x->at;
-	for (; peek(x) >= '0' && peek(x) <= '9'; x->at++)
-		v = MIN(v * 10 + (uint32_t)(peek(x) - '0'), 10u * GRAMMAR_MAX_REPEAT);
-	*out = v;
-	return x->at > begin;
-}
-
 /* {m}, {m,}, {m,n}; "{" that is no count is a character, as in ECMA's old grammar,
  * but rather a mistake: refused. */
 static void read_counts(struct regex *x, uint32_t *min, uint32_t *max)
 {
-	if (!read_count(x, min))
+	if (!grammar_read_count(x->s, &x->at, min))
 		refuse(x, "a repetition count is missing");
 	*max = *min;
-	if (eat(x, ",") && !read_count(x, max))
+	if (eat(x, ",") && !grammar_read_count(x->s, &x->at, max))
 		*max = GRAMMAR_NO_MAX;
 	if (!eat(x, "}") || *min > *max)
 		refuse(x, "a repetition count that is none");

@@ -5,7 +5,7 @@ of choices or a grammar is always valid, however wildly it is sampled."""
 import json
 import re
 
-from halod import run
+from halod import run, Halod
 
 WILD = {"temperature": 1.5, "max_tokens": 200}
 
@@ -116,6 +116,24 @@ def test_jump(t, d):
          "with log-probabilities each is drawn", c["logprobs"])
 
 
+def test_preempted(t, _):
+    """Where pages run out, sequences are thrown out and recomputed; their place in the
+    grammar is kept."""
+    numbers = {"type": "array", "items": {"type": "integer", "maximum": 99, "minimum": 10},
+               "minItems": 60, "maxItems": 60}
+    d = Halod(ctx=512, max_seqs=4, kv_cache="2M", page_size=16)
+    try:
+        a = d.chat("Count.", n=4, seed=2, temperature=1.5, max_tokens=400,
+                   enable_thinking=False, response_format=schema(numbers))
+        n_preempted = d.metrics()["num_preemptions_total"]
+        t.ok(n_preempted > 0, f"{n_preempted:.0f} preemptions")
+        t.ok(a.status == 200 and all(
+            c["finish_reason"] == "stop" and len(json.loads(c["message"]["content"])) == 60
+            for c in a.json["choices"]), "and each document is whole", a.body)
+    finally:
+        d.stop()
+
+
 def test_completion(t, d):
     a = d.request("POST", "/v1/completions", {
         "prompt": "Once upon a time", "guided_json": PERSON, "seed": 5, **WILD})
@@ -132,4 +150,5 @@ def test_refused(t, d):
 
 
 
-run([test_schema, test_stream, test_reasoning, test_others, test_jump, test_completion, test_refused])
+run([test_schema, test_stream, test_reasoning, test_others, test_jump, test_preempted,
+     test_completion, test_refused])
