@@ -21,7 +21,9 @@ ok() { passed=$((passed + 1)); echo "ok: $1"; }
 not_ok() { failed=$((failed + 1)); echo "FAILED: $1"; }
 finish() {
 	echo
-	echo "$passed passed, $failed failed, $skipped skipped"
+	local also=
+	[ "$skipped" = 0 ] || also=", $skipped skipped"
+	echo "$passed passed, $failed failed$also"
 	[ "$failed" = 0 ]
 	exit
 }
