@@ -90,7 +90,7 @@ fi
 say "the official OpenAI and Anthropic clients, below build/"
 clients=ok
 [ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || clients=
-build/clients/venv/bin/pip install -q openai anthropic >build/test-clients.log 2>&1 || clients=
+build/clients/venv/bin/pip install -q openai anthropic jsonschema >build/test-clients.log 2>&1 || clients=
 npm install --silent --no-audit --no-fund --prefix build/clients/node openai \
 	>>build/test-clients.log 2>&1 || clients=
 if [ -n "$clients" ]; then

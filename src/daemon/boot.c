@@ -171,6 +171,7 @@ static struct sched *create_sched(const struct boot_opts *o, const struct boot *
 		.max_queue = (int)c->max_queue,
 		.max_queue_tok = c->max_queue_tokens,
 		.max_wait_us = c->max_wait,
+		.step_target_us = c->step_target,
 		.prefill_chunk = (int)MIN(c->prefill_chunk, c->max_batch_tokens),
 		.on_ready = o->on_ready,
 		.ctx = o->ctx,

@@ -238,7 +238,9 @@ static void plan(struct sched *s)
 {
 	struct policy_limits limits = {
 		.max_batch_tok = engine_max_batch_tok(s->o.engine),
-		.prefill_chunk = s->o.prefill_chunk,
+		.prefill_chunk = policy_chunk(s->o.prefill_chunk,
+					      s->o.step_target_us,
+					      s->us_per_prefill_tok),
 	};
 	for (int i = 0; i < s->n_run; i++) {
 		const struct sched_choice *c = s->run[i];
@@ -311,6 +313,20 @@ static void fail_step(struct sched *s, int n, struct fail *f)
 	for (int i = 0; i < n; i++)
 		if (!s->sliced[i]->r->is_over)
 			sched_end_failed(s, s->sliced[i]->r, f);
+}
+
+/* What a prompt token costs now, all that the step carries beside it included: so
+ * the plan aims at the whole step, decoding too. */
+static void note_cost(struct sched *s, int n, int64_t us)
+{
+	int n_prefill = 0;
+	for (int i = 0; i < n; i++)
+		if (s->sliced[i]->state == CHOICE_PREFILL)
+			n_prefill += s->slices[i].n;
+	if (n_prefill == 0)
+		return;
+	double cost = (double)us / n_prefill, old = s->us_per_prefill_tok;
+	s->us_per_prefill_tok = old > 0 ? (old + cost) / 2 : cost;
 }
 
 /* --- what comes of it ---------------------------------------------------- */
@@ -418,12 +434,14 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	/* STARTED must not wait for the step: it lets the client's headers go. */
 	emit_flush(&s->emit);
 
+	int64_t begin_us = clock_now_us(s->o.clock);
 	if (engine_step(s->o.engine, s->slices, n, &f) != OK) {
 		fail_step(s, n, &f);
 		return true;
 	}
 	s->is_bad_step = false;
 	now_us = clock_now_us(s->o.clock);
+	note_cost(s, n, now_us - begin_us);
 	for (int i = 0; i < n; i++)
 		if (!s->sliced[i]->r->is_over)
 			finish_slice(s, i, now_us);

@@ -5,7 +5,9 @@
  * Pace. Every stream decodes in every step, so the time between its tokens is
  * the time of a step. A step's time grows with the prompt tokens it carries;
  * beside running streams these are held to prefill_chunk, whatever the number
- * and length of the waiting prompts. Alone, prefill may fill the step.
+ * and length of the waiting prompts, and to what fits into step_target at the
+ * cost of late: a token deep in a long prompt costs many times the first, and a
+ * CPU's token a hundred times a GPU's. Alone, prefill may fill the step.
  *
  * Order. First come, first served, for slots, pages and prefill tokens alike. The
  * first in line that does not fit holds up those behind it: a long prompt that
@@ -25,6 +27,11 @@
 /* Output tokens a newcomer must have room for beside others. More wastes pages,
  * fewer lets it come and go; a few seconds of stream is neither. */
 #define GROWTH_TOK 64
+
+/* Prompt tokens of a step before their cost is known, and at the least: the weights
+ * are read for one as for sixteen, so fewer would waste the step. */
+#define CHUNK_FIRST 32
+#define CHUNK_MIN 16
 
 static int min(int a, int b)
 {
@@ -57,6 +64,16 @@ void policy_plan(const struct policy_limits *l, const struct policy_seq *seqs,
 		out_n_tok[i] = min(seqs[i].n_pending, left);
 		left -= out_n_tok[i];
 	}
+}
+
+int policy_chunk(int max, int64_t target_us, double us_per_tok)
+{
+	if (target_us <= 0)
+		return max;
+	if (us_per_tok <= 0)
+		return min(max, CHUNK_FIRST);
+	double n = (double)target_us / us_per_tok;
+	return n >= max ? max : n <= CHUNK_MIN ? min(max, CHUNK_MIN) : (int)n;
 }
 
 int policy_slots(int max_seqs, int max_batch_tok)

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include <stdbool.h>
+#include <stdint.h>
 
 struct policy_limits {
 	int max_batch_tok; /* tokens in one step */
@@ -20,6 +21,10 @@ struct policy_seq {
 /* Tokens each sequence may feed to the next step, into out_n_tok (n). */
 void policy_plan(const struct policy_limits *l, const struct policy_seq *seqs,
 		 int n, int *out_n_tok);
+
+/* Prompt tokens for a step beside running streams that is to last target_us, where one
+ * has lately cost us_per_tok (0: not known yet). At most max; target_us 0: max. */
+int policy_chunk(int max, int64_t target_us, double us_per_tok);
 
 /* Sequences that may hold pages at once: each can decode in every step, and a
  * token of room is left for prefill. */

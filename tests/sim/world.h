@@ -13,7 +13,7 @@
 struct world_opts {
 	int page, pages, ctx, seqs, batch, prefix; /* engine */
 	int queue, queue_tok, chunk;               /* sched */
-	int64_t max_wait_us;
+	int64_t max_wait_us, target_us;
 	int64_t step_us, token_us;                 /* cost of a step */
 };
 

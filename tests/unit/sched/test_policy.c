@@ -47,6 +47,13 @@ static void test_plan(void)
 	/* One token left of a prompt is still prefill: it is not yet a stream. */
 	plan("1 1000", "1 99");
 
+	is_int(policy_chunk(256, 0, 1e6), 256, "no target: the whole chunk");
+	is_int(policy_chunk(256, 50000, 0), 32, "a careful first one");
+	is_int(policy_chunk(8, 50000, 0), 8, "within the bound");
+	is_int(policy_chunk(256, 50000, 1000), 50, "what fits into the target");
+	is_int(policy_chunk(256, 50000, 1), 256, "at most the bound");
+	is_int(policy_chunk(256, 50000, 1e9), 16, "never so few that prefill stands still");
+
 	struct policy_limits tight = {.max_batch_tok = 3, .prefill_chunk = 20};
 	struct policy_seq s[4] = {{1, true}, {1, true}, {9, false}, {1, true}};
 	int n_tok[4];
