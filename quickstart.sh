@@ -34,17 +34,18 @@ say "1. What halod needs to build"
 install_packages $BUILD_PACKAGES curl
 
 say "2. Build (in ./build)"
-[ -x configure ] || autoreconf -fi >/dev/null
+# autoreconf chats on stderr; what it says is news only when it fails.
+[ -x configure ] || said=$(autoreconf -fi 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
 mkdir -p build
 [ -f build/Makefile ] || (cd build && ../configure -q)
 make -s -C build -j"$(nproc)"
 
-say "3. Start: build/halod --model $model --port $port"
+say "3. Start: build/halod --model $model --port $port --no-access-log"
 if curl -s -o /dev/null --max-time 2 "$url/"; then
 	echo "quickstart.sh: something answers on port $port already; try --port 9000" >&2
 	exit 1
 fi
-build/halod --model "$model" --port "$port" &
+build/halod --model "$model" --port "$port" --no-access-log &
 daemon=$!
 trap 'kill "$daemon" 2>/dev/null' INT TERM
 trap 'kill "$daemon" 2>/dev/null || :' EXIT
@@ -94,7 +95,7 @@ The API      $url/v1            (any OpenAI client; the API key may be anything)
 Metrics      curl $url/metrics  | grep time_per_output_token
 Health       curl $url/health
 Another model   ./quickstart.sh --model DIR   (a Hugging Face folder)
-Install      sudo make -C build install && sudo systemctl enable --now halod
+Install      see "Operations" in README.md: make install, systemd-sysusers, systemctl enable
 Read         README.md, build/halod --help, man/halod.8
 EOF
 if [ -n "$once" ]; then

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Causal attention over the paged cache, prefill and decode alike. Token t of
- * sequence b sees positions 0 .. position[t] of b, whose keys and values are in the
- * cache already, its own included. Query head h reads key and value head
- * h / (H / G):
+ * sequence b sees positions 0 .. position[t] of b, or the last `window` of them, whose
+ * keys and values are in the cache already, its own included. Query head h reads key
+ * and value head h / (H / G):
  *   y[t][h] = sum_s p[s] v[s],  p = softmax_s(scale * q[t][h] . k[s])
  * Vaswani et al., Attention Is All You Need, 2017, eq. 1; Ainslie et al., GQA, 2023.
  */
@@ -14,6 +14,7 @@ struct attention_args {
 	int32_t n_tok, n_seq, n_heads, n_kv_heads, head_dim;
 	int32_t max_pages_per_seq;
 	int32_t n_ctx_max;         /* host: no position reaches it; for geometry */
+	int32_t window;            /* 0: all */
 	float scale;
 	const void *q;             /* (T, H, K) act */
 	struct kv_pages kv;
@@ -23,5 +24,11 @@ struct attention_args {
 	const int32_t *page_table; /* (B, max_pages_per_seq) */
 	void *y;                   /* (T, H, K) act */
 };
+
+/* First position that is seen from `position`. */
+static inline int32_t attention_first(const struct attention_args *a, int32_t position)
+{
+	return a->window && position >= a->window ? position - a->window + 1 : 0;
+}
 
 void attention_ref(const struct attention_args *a);

@@ -19,11 +19,12 @@ static size_t row_of(const struct attention_args *a, int32_t t, int32_t s, int32
 static void one_head(const struct attention_args *a, int32_t t, int32_t h, double *p)
 {
 	int32_t g = h / (a->n_heads / a->n_kv_heads), n_seen = a->position[t] + 1;
+	int32_t first = attention_first(a, a->position[t]);
 	size_t at = (size_t)(t * a->n_heads + h) * (size_t)a->head_dim;
 	const float *q = (const float *)a->q + at;
 	float *y = (float *)a->y + at;
 	double max = -INFINITY, sum = 0;
-	for (int32_t s = 0; s < n_seen; s++) {
+	for (int32_t s = first; s < n_seen; s++) {
 		const float *k = (const float *)a->kv.k + row_of(a, t, s, g);
 		p[s] = 0;
 		for (int i = 0; i < a->head_dim; i++)
@@ -31,13 +32,13 @@ static void one_head(const struct attention_args *a, int32_t t, int32_t h, doubl
 		p[s] *= (double)a->scale;
 		max = fmax(max, p[s]);
 	}
-	for (int32_t s = 0; s < n_seen; s++) {
+	for (int32_t s = first; s < n_seen; s++) {
 		p[s] = exp(p[s] - max);
 		sum += p[s];
 	}
 	for (int i = 0; i < a->head_dim; i++) {
 		double acc = 0;
-		for (int32_t s = 0; s < n_seen; s++)
+		for (int32_t s = first; s < n_seen; s++)
 			acc += p[s] * ((const float *)a->kv.v)[row_of(a, t, s, g) +
 							       (size_t)i];
 		y[i] = (float)(acc / sum);

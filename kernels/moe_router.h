@@ -6,6 +6,12 @@
  * whatever the logits. Source: modeling_qwen3_moe.py of Hugging Face Transformers,
  * Qwen3MoeTopKRouter, which takes the U largest p and divides them by their sum:
  * the same where p does not underflow.
+ *
+ * is_sigmoid: instead p = sigmoid(logits), and what is largest is p + bias. Experts
+ * are in n_groups equal groups by id; only those in the n_groups_used best groups are
+ * chosen from, a group being as good as the sum of its two largest p + bias. Weights
+ * are p, where norm_topk over their sum, times scale. Source: DeepSeek-V3 Technical
+ * Report, 2024, section 2.1.2.
  */
 #pragma once
 #include <stdbool.h>
@@ -22,6 +28,10 @@ struct moe_router_args {
 	float *logits;               /* (T, E) f32, work memory */
 	int32_t *id;                 /* (T, U) */
 	float *weight;               /* (T, U) f32 */
+	bool is_sigmoid;             /* what follows is read only then */
+	int32_t n_groups, n_groups_used; /* U <= n_groups_used * E / n_groups */
+	float scale;
+	const float *bias;           /* (E) f32 */
 };
 
 void moe_router_ref(const struct moe_router_args *a);

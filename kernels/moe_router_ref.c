@@ -28,6 +28,54 @@ static void one_token(const struct moe_router_args *a, const float *logit,
 				    (a->norm_topk ? chosen : all));
 }
 
+/* Sum of the two largest. */
+static double best_two(const double *v, int32_t n)
+{
+	double first = -INFINITY, second = -INFINITY;
+	for (int32_t i = 0; i < n; i++) {
+		if (v[i] > first) {
+			second = first;
+			first = v[i];
+		} else if (v[i] > second) {
+			second = v[i];
+		}
+	}
+	return n > 1 ? first + second : first;
+}
+
+static int32_t best_of(const double *v, int32_t n, bool *taken)
+{
+	int32_t best = -1;
+	for (int32_t i = 0; i < n; i++)
+		if (!taken[i] && (best < 0 || v[i] > v[best]))
+			best = i;
+	taken[best] = true;
+	return best;
+}
+
+static void one_sigmoid(const struct moe_router_args *a, const float *logit,
+			int32_t *id, float *weight)
+{
+	int32_t n = a->router->n, size = n / a->n_groups;
+	double choice[MOE_ROUTER_MAX_EXPERTS], group[MOE_ROUTER_MAX_EXPERTS], sum = 0;
+	bool taken[MOE_ROUTER_MAX_EXPERTS], open[MOE_ROUTER_MAX_EXPERTS] = {false};
+	for (int32_t e = 0; e < n; e++)
+		choice[e] = 1 / (1 + exp(-(double)logit[e])) + a->bias[e];
+	for (int32_t g = 0; g < a->n_groups; g++)
+		group[g] = best_two(choice + g * size, size);
+	for (int32_t i = 0; i < a->n_groups_used; i++)
+		best_of(group, a->n_groups, open);
+	for (int32_t e = 0; e < n; e++)
+		taken[e] = !open[e / size];
+	for (int32_t u = 0; u < a->n_used; u++) {
+		id[u] = best_of(choice, n, taken);
+		sum += 1 / (1 + exp(-(double)logit[id[u]]));
+	}
+	for (int32_t u = 0; u < a->n_used; u++)
+		weight[u] = (float)(1 / (1 + exp(-(double)logit[id[u]])) /
+				    (a->norm_topk ? sum + 1e-20 : 1) * a->scale);
+}
+
 void moe_router_ref(const struct moe_router_args *a)
 {
 	assert(a->router->n <= MOE_ROUTER_MAX_EXPERTS && a->n_used <= a->router->n);
@@ -35,7 +83,8 @@ void moe_router_ref(const struct moe_router_args *a)
 		.n_tok = a->n_tok, .x = a->x, .n_out = 1,
 		.out = {{.w = a->router, .y = a->logits, .is_f32 = true}}});
 	for (int32_t t = 0; t < a->n_tok; t++)
-		one_token(a, a->logits + (size_t)t * (size_t)a->router->n,
+		(a->is_sigmoid ? one_sigmoid : one_token)(
+			  a, a->logits + (size_t)t * (size_t)a->router->n,
 			  a->id + (size_t)t * (size_t)a->n_used,
 			  a->weight + (size_t)t * (size_t)a->n_used);
 }

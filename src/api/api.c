@@ -6,8 +6,12 @@
  *   params           what all endpoints share
  *   chat             messages (messages.c), tools and variables through the model's
  *                    template (chat_template.c, value.c)
+ *   tools            what may, must or must not be called, and in which format
+ *   callstore, replay  calls of the history in the model's own words
  *   completion       raw prompts
  *   prompt           text to ids
+ *   anthropic_read, _format   Messages as a dialect of chat (dialect.h, parts.h)
+ *   responses_read, _format   Responses as another, with response_store
  *   call             the above in order, then events to bytes by way of
  *   format           what streams and answers share,
  *   format_<kind>    and where their shapes differ
@@ -23,11 +27,15 @@
 #include <stdlib.h>
 
 #include "api/json_read.h"
+#include "api/tools.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 
 /* Each choice is a sequence that holds pages of the cache from start to end. */
 #define DEFAULT_MAX_CHOICES 8
+/* Conversations that can be gone on with by id. */
+#define STORED_RESPONSES 1000
+#define STORED_BYTES (64u << 20)
 
 static void copy_names(struct api *a, const struct api_opts *o)
 {
@@ -60,9 +68,12 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->n_slots = o->n_slots;
 	a->clock = o->clock;
 	a->created = clock_wall_s();
+	a->responses = response_store_create(STORED_RESPONSES, STORED_BYTES);
+	a->calls = callstore_create();
+	enum status st = tools_choose_format(o->tool_format, m->chat_template,
+					     &a->tool_format, fail);
 	/* A model without a template still completes raw prompts. */
-	enum status st = OK;
-	if (m->chat_template && m->chat_template[0]) {
+	if (st == OK && m->chat_template && m->chat_template[0]) {
 		const struct chat_template_opts t = {
 			.source = str_of(m->chat_template),
 			.bos_text = m->bos_text,
@@ -82,6 +93,8 @@ void api_destroy(struct api *a)
 	if (!a)
 		return;
 	chat_template_destroy(a->chat);
+	callstore_destroy(a->calls);
+	response_store_destroy(a->responses);
 	arena_deinit(&a->arena);
 	free(a);
 }

@@ -21,6 +21,7 @@ struct api_opts {
 	int32_t n_ctx;
 	int64_t max_output_tok;    /* cap on max_tokens; 0: the context */
 	int32_t max_choices;       /* bound on n; 0: 8 */
+	const char *tool_format;   /* how it writes tool calls; NULL: see the template */
 	int32_t n_slots;           /* sequences computed together, for /slots */
 	const char *version;
 	const char *system_fingerprint;
@@ -32,7 +33,12 @@ enum status api_create(const struct api_opts *o, struct api **out,
 		       struct fail *fail) MUST_USE;
 void api_destroy(struct api *a);
 
-enum api_kind { API_CHAT, API_COMPLETION };
+enum api_kind {
+	API_CHAT,
+	API_COMPLETION,
+	API_ANTHROPIC, /* POST /v1/messages */
+	API_RESPONSES, /* POST /v1/responses */
+};
 
 struct api_input {
 	enum api_kind kind;
@@ -75,6 +81,7 @@ void api_call_log(const struct api_call *c, struct api_log *out);
 
 /* Bodies without a request. */
 void api_error_format(const struct fail *f, struct buf *out);
+void api_error_format_anthropic(const struct fail *f, struct buf *out);
 void api_models_format(const struct api *a, struct buf *out);
 enum status api_model_format(const struct api *a, struct str id,
 			     struct buf *out, struct fail *fail) MUST_USE;
@@ -93,3 +100,6 @@ enum status api_detokenize(const struct api *a, struct str body,
 			   struct buf *out, struct fail *fail) MUST_USE;
 enum status api_apply_template(const struct api *a, struct str body,
 			       struct buf *out, struct fail *fail) MUST_USE;
+/* POST /v1/messages/count_tokens */
+enum status api_count_tokens(const struct api *a, struct str body,
+			     struct buf *out, struct fail *fail) MUST_USE;

@@ -5,7 +5,10 @@
  */
 #pragma once
 #include "api/api.h"
+#include "api/callstore.h"
 #include "api/chat_template.h"
+#include "api/parts.h"
+#include "api/response_store.h"
 
 struct api {
 	const struct model *model;
@@ -20,6 +23,9 @@ struct api {
 	const struct clock *clock;
 	int64_t created;             /* seconds since 1970, said of the model */
 	struct chat_template *chat;  /* NULL: the model has none */
+	const struct tool_format *tool_format; /* NULL: none is known */
+	struct callstore *calls;     /* these two change, and have locks */
+	struct response_store *responses;
 };
 
 /* The name or one of the aliases. */
@@ -36,22 +42,34 @@ enum status api_fail_name(const struct api *a, struct str name,
  * uses the first only; completions one for each of their four lists. */
 enum { LOGPROB_LISTS = 4 };
 
+/* A tool call of an answer. */
+struct call {
+	char id[32];
+	struct buf name, args;
+	bool is_broken; /* it never ends: its text has become content */
+};
+
 struct choice {
 	bool is_begun, is_done;
 	enum finish finish;
 	struct buf text, reasoning; /* not a stream: gathered until the end */
 	struct buf logprobs[LOGPROB_LISTS];
+	struct call *calls;         /* as they come */
+	int n_calls, n_whole;       /* begun; complete */
+	bool is_calling;            /* the last one goes on */
 	int64_t n_chars;            /* completions: where the next token's text starts */
 };
 
 struct format;
+struct dialect;
 
 struct api_call {
 	const struct api *api;
 	struct request *request;
 	enum api_kind kind;
 	const struct format *format;
-	struct arena arena;   /* echo, user */
+	const struct dialect *dialect; /* NULL: kind's own shapes, by way of format */
+	struct arena arena;   /* echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
 	enum status status;
 	const char *user;
@@ -62,4 +80,10 @@ struct api_call {
 	int i_held; /* the choice whose finish waits for the timings */
 	enum finish last_finish;
 	struct request_stats stats;
+
+	/* of a dialect, which has one choice */
+	void *state;             /* the dialect's own */
+	struct parts parts;      /* the answer so far */
+	const char *stop_string; /* that ended it, or NULL */
+	bool cuts_max_tokens;    /* to what the context leaves, and is not refused */
 };

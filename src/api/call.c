@@ -10,10 +10,12 @@
 
 #include "api/chat.h"
 #include "api/completion.h"
+#include "api/dialect.h"
 #include "api/format.h"
 #include "api/params.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/metrics.h"
 
 /* --- in ------------------------------------------------------------------ */
 
@@ -36,7 +38,12 @@ static enum status read_body(struct api_call *c, const json_t *json,
 			     struct fail *fail)
 {
 	struct json_node body = json_read_root(json);
+	json_t *chat = NULL;
 	enum status st = check_model(&body, c->api, fail);
+	if (st == OK && c->dialect) {
+		st = c->dialect->to_chat(&body, c, &chat, fail);
+		body = json_read_root(chat);
+	}
 	if (st == OK)
 		st = params_read(&body, c, fail);
 	if (st == OK)
@@ -44,16 +51,31 @@ static enum status read_body(struct api_call *c, const json_t *json,
 					 : completion_read(&body, c, fail);
 	if (st == OK)
 		st = params_fit(c, fail);
+	/* A fault that only chat could see is named as the client knows its place. */
+	if (st != OK && chat && fail && strcmp(fail->param, "messages") == 0)
+		snprintf(fail->param, sizeof fail->param, "%s",
+			 c->dialect->messages);
+	json_decref(chat);
 	return st;
 }
 
-/* What an id is made of where the client's request brought none. */
-static void random_id(char out[33])
+/* What speaks this kind instead of kind itself; NULL: itself. */
+static const struct dialect *dialect_of(enum api_kind kind)
+{
+	switch (kind) {
+	case API_ANTHROPIC: return &dialect_anthropic;
+	case API_RESPONSES: return &dialect_responses;
+	default: return NULL;
+	}
+}
+
+/* n random bytes in hex, 16 at most. */
+static void random_id(size_t n, char *out)
 {
 	unsigned char bytes[16] = {0};
-	if (getrandom(bytes, sizeof bytes, 0) < 0)
+	if (getrandom(bytes, n, 0) < 0)
 		assert(!"getrandom");
-	for (size_t i = 0; i < sizeof bytes; i++)
+	for (size_t i = 0; i < n; i++)
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
@@ -67,12 +89,13 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	char made[33];
 	const char *id = in->request_id;
 	if (!id || !id[0]) {
-		random_id(made);
+		random_id(16, made);
 		id = made;
 	}
 	struct api_call *c = xcalloc(1, sizeof *c);
 	c->api = a;
-	c->kind = in->kind;
+	c->dialect = dialect_of(in->kind);
+	c->kind = c->dialect ? API_CHAT : in->kind;
 	arena_init(&c->arena, 0);
 	c->request = request_create(id);
 	c->stats.arrival_us = c->request->arrival_us =
@@ -86,7 +109,10 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	}
 	c->n_choices = c->n_open = c->request->n_prompts * c->request->n;
 	c->choices = xcalloc((size_t)c->n_choices, sizeof *c->choices);
-	format_init(c, id);
+	if (c->dialect && c->dialect->init)
+		c->dialect->init(c, id);
+	else if (!c->dialect)
+		format_init(c, id);
 	*out = c;
 	return OK;
 }
@@ -100,8 +126,16 @@ void api_call_destroy(struct api_call *c)
 		buf_deinit(&c->choices[i].reasoning);
 		for (int k = 0; k < LOGPROB_LISTS; k++)
 			buf_deinit(&c->choices[i].logprobs[k]);
+		for (int k = 0; k < c->choices[i].n_calls; k++) {
+			buf_deinit(&c->choices[i].calls[k].name);
+			buf_deinit(&c->choices[i].calls[k].args);
+		}
+		free(c->choices[i].calls);
 	}
 	free(c->choices);
+	if (c->dialect && c->dialect->deinit)
+		c->dialect->deinit(c);
+	parts_deinit(&c->parts);
 	buf_deinit(&c->head);
 	arena_deinit(&c->arena);
 	request_unref(c->request);
@@ -126,10 +160,56 @@ void api_call_log(const struct api_call *c, struct api_log *out)
 
 /* --- out ----------------------------------------------------------------- */
 
-static void gather(struct choice *ch, const struct event_span *span)
+static void begin_call(struct choice *ch, struct str name)
 {
-	buf_add_str(span->channel == OUT_REASONING ? &ch->reasoning : &ch->text,
-		    span->text);
+	/* Few: calls are dozens of tokens long. */
+	ch->calls = xrealloc(ch->calls, (size_t)(ch->n_calls + 1) * sizeof *ch->calls);
+	struct call *call = &ch->calls[ch->n_calls++];
+	*call = (struct call){.id = "call_"};
+	random_id(12, call->id + strlen(call->id));
+	buf_add_str(&call->name, name);
+	ch->is_calling = true;
+}
+
+static void end_call(struct api_call *c, struct choice *ch, struct str text)
+{
+	const struct call *call = &ch->calls[ch->n_calls - 1];
+	metric_add_by(METRIC_TOOL_CALLS, "complete", 1);
+	callstore_put(c->api->calls, str_of(call->id),
+		      &(struct callstore_call){buf_str(&call->name),
+					       buf_str(&call->args), text});
+	ch->n_whole++;
+	ch->is_calling = false;
+}
+
+static void break_call(struct choice *ch)
+{
+	metric_add_by(METRIC_TOOL_CALLS, "broken", 1);
+	if (ch->is_calling)
+		ch->calls[ch->n_calls - 1].is_broken = true;
+	ch->is_calling = false;
+}
+
+/* Keep what the end of the answer needs. False: there is nothing to be sent of it. */
+static bool gather(struct api_call *c, struct choice *ch, struct event_span *span)
+{
+	struct buf *text = &ch->text;
+	switch (span->channel) {
+	case OUT_CALL_NAME: begin_call(ch, span->text); return true;
+	case OUT_CALL_ARGS:
+		buf_add_str(&ch->calls[ch->n_calls - 1].args, span->text);
+		return true;
+	case OUT_CALL_END: end_call(c, ch, span->text); return false;
+	case OUT_CALL_BROKEN:
+		break_call(ch);
+		span->channel = OUT_CONTENT;
+		break;
+	case OUT_REASONING: text = &ch->reasoning; break;
+	case OUT_CONTENT: break;
+	}
+	if (!c->is_stream && !c->dialect) /* a dialect has its parts */
+		buf_add_str(text, span->text);
+	return true;
 }
 
 static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
@@ -143,22 +223,27 @@ static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
 	if (c->is_stream && !ch->is_begun)
 		format_begin(c, e->choice, out);
 	for (int i = 0; i < e->n_spans; i++) {
-		if (e->spans[i].text.n == 0)
+		struct event_span span = e->spans[i];
+		if (span.text.n == 0)
 			continue;
-		if (c->is_stream)
-			format_delta(c, e->choice, &e->spans[i], out);
-		else
-			gather(ch, &e->spans[i]);
+		if (gather(c, ch, &span) && c->is_stream)
+			format_delta(c, e->choice, &span, out);
 	}
+}
+
+static enum finish finish_of(const struct choice *ch, const struct event *e)
+{
+	return e->finish == FINISH_STOP && ch->n_whole > 0 ? FINISH_TOOL_CALLS
+							   : e->finish;
 }
 
 static void on_choice_done(struct api_call *c, const struct event *e,
 			   struct buf *out)
 {
 	struct choice *ch = &c->choices[e->choice];
-	ch->finish = e->finish;
+	ch->finish = finish_of(ch, e);
 	ch->is_done = true;
-	c->last_finish = e->finish;
+	c->last_finish = ch->finish;
 	c->n_open--;
 	if (!c->is_stream)
 		return;
@@ -201,12 +286,51 @@ static void on_failed(struct api_call *c, const struct event *e,
 		buf_add_z(out, "\n\n");
 }
 
+static void on_dialect_delta(struct api_call *c, const struct event *e,
+			     struct buf *out)
+{
+	struct choice *ch = &c->choices[0];
+	for (int i = 0; i < e->n_spans; i++) {
+		struct event_span span = e->spans[i];
+		if (span.text.n == 0 || !gather(c, ch, &span))
+			continue;
+		bool is_new = parts_add(&c->parts, span.channel, span.text,
+					ch->n_calls - 1);
+		if (c->is_stream)
+			c->dialect->on_part(c, &span, is_new, out);
+	}
+}
+
+static void on_dialect_event(struct api_call *c, const struct event *e,
+			     struct buf *out)
+{
+	if (e->kind == EVENT_DELTA)
+		on_dialect_delta(c, e, out);
+	if (e->kind == EVENT_CHOICE_DONE) {
+		c->last_finish = finish_of(&c->choices[0], e);
+		if (e->stop_string)
+			c->stop_string = arena_strdup(&c->arena, e->stop_string);
+	}
+	c->is_done = e->kind == EVENT_DONE || e->kind == EVENT_FAILED;
+	if (c->is_done)
+		c->stats = e->stats;
+	if (e->kind == EVENT_FAILED) {
+		c->status = e->fail.code == OK ? E_INTERNAL : e->fail.code;
+		c->last_finish = FINISH_ERROR;
+	}
+	c->dialect->on_event(c, e, out);
+}
+
 void api_call_on_event(struct api_call *c, const struct event *e,
 		       struct buf *out)
 {
 	/* What the scheduler owes us. */
 	assert(!c->is_done);
 	assert(e->choice >= 0 && e->choice < c->n_choices);
+	if (c->dialect) {
+		on_dialect_event(c, e, out);
+		return;
+	}
 	switch (e->kind) {
 	case EVENT_STARTED:
 	case EVENT_PROGRESS: break;

@@ -6,44 +6,45 @@
  */
 #include "api/chat.h"
 
+#include <sys/random.h>
+
 #include "api/messages.h"
 #include "api/prompt.h"
+#include "api/tools.h"
 #include "api/value.h"
 #include "base/alloc.h"
 
-#define MAX_TOOLS 1024
-
-/* Tools go to the template as they came. Calls are not parsed out of the answer
- * yet, so a client may offer tools or forbid them, but not demand one. */
-static enum status read_tools(const struct json_node *body, struct arena *a,
-			      struct jinja_value **out, struct fail *fail)
+/* How much to think: OpenAI's word goes to the template, and "none" is also the
+ * switch that most templates have. An effort does not promise a length, so any of the
+ * words in use is taken. */
+static enum status read_effort(const struct json_node *body, struct arena *a,
+			       struct jinja_value *globals, struct fail *fail)
 {
-	struct json_node choice = json_read_get(body, "tool_choice");
-	struct json_node at = json_read_get(body, "tools");
-	struct str how = STR("auto");
-	if (json_is_string(choice.v))
-		how = json_read_view(choice.v);
-	if ((choice.v && !json_is_string(choice.v)) ||
-	    !(str_is(how, "auto") || str_is(how, "none")))
-		return json_read_fail(&choice, fail,
-				      "must be \"auto\" or \"none\": others are "
-				      "not supported yet");
-	size_t n;
-	enum status st = json_read_list(&at, MAX_TOOLS, &n, fail);
-	for (size_t i = 0; i < n && st == OK; i++) {
-		struct json_node tool = json_read_item(&at, i);
-		st = messages_check_function(&tool, fail);
+	static const char *const efforts[] = {"none", "minimal", "low", "medium",
+					      "high", "xhigh", "max"};
+	struct json_node at = json_read_get(body, "reasoning_effort");
+	struct str effort = {0};
+	enum status st = json_read_str(&at, &effort, fail);
+	if (st != OK || !at.v)
+		return st;
+	for (size_t i = 0; i < ARRAY_LEN(efforts); i++) {
+		if (!str_is(effort, efforts[i]))
+			continue;
+		if (i == 0)
+			value_set(a, globals, "enable_thinking", jinja_bool(a, false));
+		value_set_str(a, globals, "reasoning_effort", str_of(efforts[i]),
+			      TRUST_TEMPLATE);
+		return OK;
 	}
-	/* What may not be called is better not shown. */
-	if (st == OK && n > 0 && str_is(how, "auto"))
-		*out = value_of_json(a, at.v);
-	return st;
+	return json_read_fail(&at, fail, "must be one of none, minimal, low, medium, "
+					 "high, xhigh, max");
 }
 
-/* Template variables: chat_template_kwargs, and enable_thinking, which many send at
- * the top. */
+/* Template variables: chat_template_kwargs, and what many send at the top. A call that
+ * is forced comes at once, so there is nothing to think. */
 static enum status read_globals(const struct json_node *body, struct arena *a,
-				struct jinja_value **out, struct fail *fail)
+				bool is_forced, struct jinja_value **out,
+				struct fail *fail)
 {
 	static const char *const reserved[] = {
 		"messages", "tools", "add_generation_prompt", "bos_token",
@@ -59,11 +60,15 @@ static enum status read_globals(const struct json_node *body, struct arena *a,
 			return json_read_fail(&own, fail, "cannot be set");
 	}
 	*out = at.v ? value_of_json(a, at.v) : jinja_dict(a);
+	st = read_effort(body, a, *out, fail);
+	if (st != OK)
+		return st;
 	struct json_node thinking = json_read_get(body, "enable_thinking");
 	bool think = true;
 	st = json_read_bool(&thinking, &think, fail);
-	if (st == OK && thinking.v)
-		value_set(a, *out, "enable_thinking", jinja_bool(a, think));
+	if (st == OK && (thinking.v || is_forced))
+		value_set(a, *out, "enable_thinking",
+			  jinja_bool(a, think && !is_forced));
 	return st;
 }
 
@@ -94,6 +99,8 @@ static void set_outparse(const struct api *a, const struct marked *prompt,
 {
 	o->think_open = STR("<think>");
 	o->think_close = STR("</think>");
+	if (o->tools.format && o->tools.format->end_reasoning)
+		return;
 	o->split_reasoning =
 		tokenizer_find(a->model->tokenizer, o->think_open) >= 0 ||
 		str_find(str_of(a->model->chat_template), o->think_close, 0) >= 0;
@@ -102,29 +109,223 @@ static void set_outparse(const struct api *a, const struct marked *prompt,
 		chat_template_opens(prompt, o->think_open, o->think_close);
 }
 
+/* --- the thinking budget -------------------------------------------------- */
+
+/* -1, and no word of it: no bound. */
+static enum status read_budget(const struct json_node *body, int64_t *out,
+			       struct fail *fail)
+{
+	struct json_node kwargs = json_read_get(body, "chat_template_kwargs");
+	struct json_node at = json_read_get(&kwargs, "thinking_budget");
+	*out = -1;
+	enum status st = json_read_int(&at, -1, INT32_MAX, out, fail);
+	static const char *const names[] = {"thinking_budget", "max_reasoning_tokens"};
+	for (size_t i = 0; i < ARRAY_LEN(names) && st == OK; i++) {
+		at = json_read_get(body, names[i]);
+		st = json_read_int(&at, -1, INT32_MAX, out, fail);
+	}
+	return st;
+}
+
+/* The ids that close the reasoning, as the model would have written them. */
+static enum status set_budget(const struct json_node *body, struct api_call *c,
+			      struct fail *fail)
+{
+	struct request *r = c->request;
+	const struct outparse_opts *o = &r->parse;
+	int64_t budget;
+	enum status st = read_budget(body, &budget, fail);
+	bool has_channels = o->tools.format && o->tools.format->end_reasoning;
+	if (st != OK || budget < 0 || !(o->split_reasoning || has_channels))
+		return st;
+	struct buf text = {0};
+	struct ids ids = {0};
+	if (has_channels)
+		buf_add_z(&text, o->tools.format->end_reasoning);
+	else
+		buf_addf(&text, "\n%.*s\n\n", (int)o->think_close.n, o->think_close.p);
+	st = tokenizer_encode(c->api->model->tokenizer, buf_str(&text), TRUST_TEMPLATE,
+			      &ids, fail);
+	if (st == OK) {
+		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);
+		memcpy(copy, ids.p, ids.n * sizeof *copy);
+		r->max_reasoning = (int32_t)budget;
+		r->close_ids = copy;
+		r->n_close_ids = (int)ids.n;
+	}
+	ids_deinit(&ids);
+	buf_deinit(&text);
+	return st;
+}
+
+/* --- the last message goes on --------------------------------------------- */
+
+/* What marks the end of the last message's text in the prompt: nobody else writes
+ * it. */
+static struct str draw_mark(struct arena *a)
+{
+	uint64_t bits[2] = {0};
+	char mark[40];
+	if (getrandom(bits, sizeof bits, 0) < 0)
+		return (struct str){0};
+	snprintf(mark, sizeof mark, "%016llx%016llx", (unsigned long long)bits[0],
+		 (unsigned long long)bits[1]);
+	return arena_str(a, str_of(mark));
+}
+
+static enum status read_continue(const struct json_node *body, struct arena *a,
+				 struct str *out_mark, bool *out_whole,
+				 struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "continue_final_message");
+	struct json_node opens = json_read_get(body, "add_generation_prompt");
+	bool goes_on = false, is_opened = true;
+	enum status st = json_read_bool(&at, &goes_on, fail);
+	if (st == OK)
+		st = json_read_bool(&opens, &is_opened, fail);
+	if (st != OK)
+		return st;
+	if (goes_on && opens.v && is_opened)
+		return json_read_fail(&at, fail, "and `add_generation_prompt` cannot "
+						 "both be true");
+	*out_whole = goes_on || !is_opened;
+	if (!goes_on)
+		return OK;
+	*out_mark = draw_mark(a);
+	if (!out_mark->p)
+		return fail_set(fail, E_INTERNAL, "no random numbers to be had");
+	return OK;
+}
+
+/* The prompt ends where the mark stands. */
+static enum status cut_at(struct marked *m, struct str mark, struct fail *fail)
+{
+	ptrdiff_t at = str_find(buf_str(&m->text), mark, 0);
+	if (at < 0)
+		return fail_at(fail, E_INVAL, "continue_final_message",
+			       "`continue_final_message`: this model's template does not "
+			       "show the last message's text");
+	m->text.n = (size_t)at;
+	while (m->n_marks > 1 && m->marks[m->n_marks - 2].end >= m->text.n)
+		m->n_marks--;
+	m->marks[m->n_marks - 1].end = m->text.n;
+	return OK;
+}
+
+/* An answer with a grammar may begin by reasoning, if the model's own habit is to
+ * open it: the prompt has not, and the client has not turned it off. */
+static void set_reasoning(const struct json_node *body, struct request *r,
+			  const struct tokenizer *t)
+{
+	struct json_node kwargs = json_read_get(body, "chat_template_kwargs");
+	struct json_node own = json_read_get(body, "enable_thinking");
+	struct json_node passed = json_read_get(&kwargs, "enable_thinking");
+	int32_t id = tokenizer_find(t, r->parse.think_open);
+	bool is_off = json_is_false(own.v) || (!own.v && json_is_false(passed.v));
+	/* A special token has no text, so nobody could tell that it was written. */
+	if (r->grammar && r->parse.split_reasoning && !r->parse.starts_in_reasoning &&
+	    !is_off && id > 0 && !tokenizer_is_special(t, id))
+		r->reasoning_id = id;
+}
+
+/* --- the whole ------------------------------------------------------------ */
+
+/* What the template gets, and what is done to what comes out. */
+struct chat {
+	const struct api *api;
+	struct outparse_opts *parse; /* filled, but for the stop strings */
+	struct arena *arena;         /* holds what it points to */
+	struct chat_template_input in;
+	struct replay replay;
+	struct tools tools;
+	struct str mark; /* p NULL: a new turn begins */
+};
+
+static enum status read_chat(const struct json_node *body, struct chat *chat,
+			     struct fail *fail)
+{
+	const struct api *a = chat->api;
+	struct chat_template_input *in = &chat->in;
+	struct json_node at = json_read_get(body, "messages");
+	enum status st = read_continue(body, in->arena, &chat->mark, &in->is_whole, fail);
+	chat->replay = (struct replay){.arena = in->arena, .store = a->calls,
+				       .format = a->tool_format};
+	const struct messages_opts o = {a->chat, in->arena, &chat->replay, chat->mark};
+	if (st == OK)
+		st = messages_read(&at, &o, &in->messages, fail);
+	if (st == OK)
+		st = tools_read(body, a, chat->arena, &chat->tools, fail);
+	if (st == OK && chat->tools.is_forced && chat->mark.p)
+		st = fail_at(fail, E_INVAL, "continue_final_message",
+			     "`continue_final_message` does not go with a "
+			     "`tool_choice` that demands a call");
+	if (st == OK)
+		st = read_globals(body, in->arena, chat->tools.is_forced, &in->globals,
+				  fail);
+	at = json_read_get(body, "tools");
+	if (st == OK && chat->tools.are_shown)
+		in->tools = value_of_json(in->arena, at.v);
+	return st;
+}
+
+/* The prompt, appended to *out, and how what comes behind it is split. */
+static enum status render(const struct json_node *body, struct chat *chat,
+			  struct marked *out, struct fail *fail)
+{
+	const struct api *a = chat->api;
+	if (!a->chat)
+		return fail_at(fail, E_INVAL, "messages",
+			       "this model has no chat template: use "
+			       "/v1/completions");
+	enum status st = read_chat(body, chat, fail);
+	if (st != OK)
+		return st;
+	st = chat_template_render(a->chat, &chat->in, out, fail);
+	if (st == OK) {
+		replay_apply(&chat->replay, out);
+		if (chat->mark.p)
+			st = cut_at(out, chat->mark, fail);
+	}
+	if (st == OK) {
+		chat->parse->tools = chat->tools.parse;
+		set_outparse(a, out, chat->parse);
+		if (chat->tools.is_forced)
+			tools_add_opening(&chat->tools, a->tool_format, chat->arena,
+					  chat->parse, out);
+	}
+	if ((st == E_TEMPLATE || st == E_LIMIT) && fail && !fail->param[0])
+		snprintf(fail->param, sizeof fail->param, "messages");
+	return st;
+}
+
 enum status chat_render(const struct api *a, const struct json_node *body,
 			struct arena *scratch, struct marked *out,
 			struct fail *fail)
 {
-	const struct chat_template *t = a->chat;
-	struct chat_template_input in = {.arena = scratch};
-	struct json_node at = json_read_get(body, "messages");
-	if (!t)
-		return fail_at(fail, E_INVAL, "messages",
-			       "this model has no chat template: use "
-			       "/v1/completions");
-	enum status st = messages_read(&at, chat_template_wants_one_system(t),
-				       scratch, &in.messages, fail);
-	if (st == OK)
-		st = read_tools(body, scratch, &in.tools, fail);
-	if (st == OK)
-		st = read_globals(body, scratch, &in.globals, fail);
-	if (st != OK)
-		return st;
-	st = chat_template_render(t, &in, out, fail);
-	if ((st == E_TEMPLATE || st == E_LIMIT) && fail && !fail->param[0])
+	struct outparse_opts parse = {0};
+	struct chat chat = {
+		.api = a, .parse = &parse, .arena = scratch, .in.arena = scratch};
+	return render(body, &chat, out, fail);
+}
+
+/* What the request needs besides its prompt. */
+static enum status set_request(const struct json_node *body, struct api_call *c,
+			       const struct chat *chat, const struct marked *prompt,
+			       struct fail *fail)
+{
+	struct request *r = c->request;
+	if (chat->tools.is_forced && r->grammar)
+		return fail_at(fail, E_INVAL, "tool_choice",
+			       "`tool_choice` that demands a call does not go with a "
+			       "format of the answer");
+	if (chat->tools.has_special_tags)
+		r->skip_special = false;
+	set_reasoning(body, r, c->api->model->tokenizer);
+	prompt_alloc(r, 1);
+	enum status st = prompt_encode(c, 0, prompt, false, fail);
+	if (st == E_LIMIT && fail && !fail->param[0])
 		snprintf(fail->param, sizeof fail->param, "messages");
-	return st;
+	return st == OK ? set_budget(body, c, fail) : st;
 }
 
 enum status chat_read(const struct json_node *body, struct api_call *c,
@@ -137,15 +338,12 @@ enum status chat_read(const struct json_node *body, struct api_call *c,
 	struct arena scratch;
 	struct marked prompt = {0};
 	arena_init(&scratch, 0);
-	st = chat_render(c->api, body, &scratch, &prompt, fail);
+	struct chat chat = {.api = c->api, .parse = &c->request->parse,
+			    .arena = &c->request->arena, .in.arena = &scratch};
+	st = render(body, &chat, &prompt, fail);
 	arena_deinit(&scratch);
-	if (st == OK) {
-		set_outparse(c->api, &prompt, &c->request->parse);
-		prompt_alloc(c->request, 1);
-		st = prompt_encode(c, 0, &prompt, false, fail);
-		if (st == E_LIMIT && fail && !fail->param[0])
-			snprintf(fail->param, sizeof fail->param, "messages");
-	}
+	if (st == OK)
+		st = set_request(body, c, &chat, &prompt, fail);
 	marked_deinit(&prompt);
 	return st;
 }

@@ -4,7 +4,8 @@
  * them where they stand, some raise an exception, some drop them without a word,
  * and agents do send them. Reading the source would not tell, so the template is
  * asked once: a conversation with a marked system message late in it is rendered,
- * and where the mark does not come out the caller merges system messages.
+ * and where the mark does not come out the caller merges system messages. In the same
+ * way it is found out how calls in the history must look.
  */
 #include "api/chat_template.h"
 
@@ -19,6 +20,7 @@ struct chat_template {
 	struct arena arena;
 	struct str bos, eos;
 	bool wants_one_system;
+	bool takes_objects, takes_strings, wants_short_ids;
 };
 
 static struct jinja_value *probe_message(struct arena *a, const char *role,
@@ -45,13 +47,72 @@ static bool loses_late_system(const struct chat_template *t)
 	for (size_t i = 0; i < ARRAY_LEN(turns); i++)
 		jinja_list_add(&a, messages,
 			       probe_message(&a, turns[i][0], turns[i][1]));
-	const struct chat_template_input in = {&a, messages, NULL, jinja_dict(&a)};
+	const struct chat_template_input in = {&a, messages, NULL, jinja_dict(&a),
+					       false};
 	struct marked out = {0};
 	bool lost = chat_template_render(t, &in, &out, NULL) != OK ||
 		    str_find(buf_str(&out.text), STR("late-system-probe"), 0) < 0;
 	marked_deinit(&out);
 	arena_deinit(&a);
 	return lost;
+}
+
+#define PROBE_ARGS "{\"probe-key\": \"probe-value\"}"
+
+static struct jinja_value *probe_call(struct arena *a, const char *id, bool as_object)
+{
+	struct jinja_value *call = jinja_dict(a), *fn = jinja_dict(a);
+	struct jinja_value *args = jinja_dict(a);
+	value_set_str(a, args, "probe-key", STR("probe-value"), TRUST_USER);
+	if (!as_object)
+		args = jinja_string(a, STR(PROBE_ARGS), TRUST_USER);
+	value_set_str(a, fn, "name", STR("f"), TRUST_USER);
+	value_set(a, fn, "arguments", args);
+	value_set_str(a, call, "id", str_of(id), TRUST_USER);
+	value_set_str(a, call, "type", STR("function"), TRUST_USER);
+	value_set(a, call, "function", fn);
+	return call;
+}
+
+/* A conversation with a call. An object that a template prints in Python's way, or
+ * a string that it quotes once more, is not what the model was trained on. */
+static bool shows_call(const struct chat_template *t, const char *id, bool as_object)
+{
+	struct arena a;
+	arena_init(&a, 0);
+	struct jinja_value *messages = jinja_list(&a), *calls = jinja_list(&a);
+	struct jinja_value *asks = probe_message(&a, "assistant", "");
+	struct jinja_value *result = probe_message(&a, "tool", "r");
+	jinja_list_add(&a, calls, probe_call(&a, id, as_object));
+	value_set(&a, asks, "tool_calls", calls);
+	value_set_str(&a, result, "tool_call_id", str_of(id), TRUST_USER);
+	value_set_str(&a, result, "name", STR("f"), TRUST_USER);
+	jinja_list_add(&a, messages, probe_message(&a, "user", "b"));
+	jinja_list_add(&a, messages, asks);
+	jinja_list_add(&a, messages, result);
+	const struct chat_template_input in = {&a, messages, NULL, jinja_dict(&a),
+					       false};
+	struct marked out = {0};
+	bool shown = chat_template_render(t, &in, &out, NULL) == OK;
+	struct str text = buf_str(&out.text);
+	if (as_object)
+		shown = shown && str_find(text, STR("probe-value"), 0) >= 0 &&
+			str_find(text, STR("'probe-key'"), 0) < 0;
+	else
+		shown = shown && str_find(text, STR(PROBE_ARGS), 0) >= 0;
+	marked_deinit(&out);
+	arena_deinit(&a);
+	return shown;
+}
+
+static void probe_calls(struct chat_template *t)
+{
+	static const char *const ids[] = {"call_0123456789", "abcdefghi"};
+	for (int i = 0; i < 2 && !t->takes_objects && !t->takes_strings; i++) {
+		t->takes_objects = shows_call(t, ids[i], true);
+		t->takes_strings = shows_call(t, ids[i], false);
+		t->wants_short_ids = i == 1 && (t->takes_objects || t->takes_strings);
+	}
 }
 
 enum status chat_template_create(const struct chat_template_opts *o,
@@ -67,6 +128,7 @@ enum status chat_template_create(const struct chat_template_opts *o,
 	t->bos = str_of(arena_strdup(&t->arena, o->bos_text ? o->bos_text : ""));
 	t->eos = str_of(arena_strdup(&t->arena, o->eos_text ? o->eos_text : ""));
 	t->wants_one_system = loses_late_system(t);
+	probe_calls(t);
 	*out = t;
 	return OK;
 }
@@ -85,6 +147,21 @@ bool chat_template_wants_one_system(const struct chat_template *t)
 	return t->wants_one_system;
 }
 
+bool chat_template_takes_objects(const struct chat_template *t)
+{
+	return t->takes_objects;
+}
+
+bool chat_template_takes_strings(const struct chat_template *t)
+{
+	return t->takes_strings;
+}
+
+bool chat_template_wants_short_ids(const struct chat_template *t)
+{
+	return t->wants_short_ids;
+}
+
 enum status chat_template_render(const struct chat_template *t,
 				 const struct chat_template_input *in,
 				 struct marked *out, struct fail *fail)
@@ -94,7 +171,7 @@ enum status chat_template_render(const struct chat_template *t,
 	value_set(a, g, "messages", in->messages);
 	/* Hugging Face passes None where there are no tools; templates test that. */
 	value_set(a, g, "tools", in->tools ? in->tools : jinja_none(a));
-	value_set(a, g, "add_generation_prompt", jinja_bool(a, true));
+	value_set(a, g, "add_generation_prompt", jinja_bool(a, !in->is_whole));
 	if (t->bos.n)
 		value_set_str(a, g, "bos_token", t->bos, TRUST_TEMPLATE);
 	if (t->eos.n)
@@ -118,9 +195,10 @@ bool chat_template_opens(const struct marked *prompt, struct str open,
 			 struct str close)
 {
 	/* The generation prompt is the template's own last words, so the last stretch
-	 * of its text is all that can have opened a block that is still open. */
+	 * of its text is all that can have opened a block that is still open; or the
+	 * assistant's, where its message is to be continued. */
 	size_t n = prompt->n_marks;
-	if (n == 0 || prompt->marks[n - 1].trust != TRUST_TEMPLATE)
+	if (n == 0 || prompt->marks[n - 1].trust == TRUST_USER)
 		return false;
 	size_t from = n > 1 ? prompt->marks[n - 2].end : 0;
 	struct str tail = {prompt->text.p + from, prompt->text.n - from};

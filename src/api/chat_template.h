@@ -24,11 +24,19 @@ void chat_template_destroy(struct chat_template *t);
  * all of them into the first. */
 bool chat_template_wants_one_system(const struct chat_template *t);
 
+/* How it wants the arguments of calls in the history. Both: either will do; none:
+ * it shows no calls. */
+bool chat_template_takes_objects(const struct chat_template *t);
+bool chat_template_takes_strings(const struct chat_template *t);
+/* It accepts ids of calls of nine letters and digits only. */
+bool chat_template_wants_short_ids(const struct chat_template *t);
+
 struct chat_template_input {
 	struct arena *arena; /* holds the values, and what rendering makes */
 	struct jinja_value *messages;
 	struct jinja_value *tools;  /* NULL: none */
 	struct jinja_value *globals; /* a dict of further variables */
+	bool is_whole; /* the last message is to go on: no new turn is opened */
 };
 
 /* Append the prompt, up to where the assistant begins to write. E_TEMPLATE with

@@ -176,7 +176,11 @@ void format_delta(struct api_call *c, int i, const struct event_span *span,
 {
 	open_chunk(c, out);
 	buf_addf(out, "{\"index\":%d,", i);
-	c->format->add_delta(span, out);
+	bool is_call = span->channel == OUT_CALL_NAME || span->channel == OUT_CALL_ARGS;
+	if (is_call)
+		c->format->add_call(c, i, span, out);
+	else
+		c->format->add_delta(span, out);
 	add_gathered_logprobs(c, &c->choices[i], out);
 	close_choice(c, FINISH_NONE, out);
 	close_chunk(c, false, out);

@@ -14,6 +14,10 @@ struct format {
 	bool (*add_begin)(const struct api_call *c, int i, struct buf *out);
 	/* A piece of text; NULL: none, for the chunk that says why it ended. */
 	void (*add_delta)(const struct event_span *span, struct buf *out);
+	/* A piece of choice i's last call: its name (once) or arguments. NULL: answers of
+	 * this kind have no calls. */
+	void (*add_call)(const struct api_call *c, int i,
+			 const struct event_span *span, struct buf *out);
 	/* All of the text gathered. */
 	void (*add_whole)(const struct api_call *c, int i, struct buf *out);
 	/* One token to the lists of ch. */

@@ -33,16 +33,62 @@ static void add_delta(const struct event_span *span, struct buf *out)
 	buf_add_c(out, '}');
 }
 
-/* content is never null here: clients call string functions on it. */
+static void add_call_head(const struct call *call, struct buf *out)
+{
+	buf_addf(out, "\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":",
+		 call->id);
+	buf_add_json(out, buf_str(&call->name));
+}
+
+/* The index always; id, type and name once. */
+static void add_call(const struct api_call *c, int i, const struct event_span *span,
+		     struct buf *out)
+{
+	const struct choice *ch = &c->choices[i];
+	buf_addf(out, "\"delta\":{\"tool_calls\":[{\"index\":%d,", ch->n_calls - 1);
+	if (span->channel == OUT_CALL_NAME) {
+		add_call_head(&ch->calls[ch->n_calls - 1], out);
+		buf_add_z(out, ",\"arguments\":\"\"");
+	} else {
+		buf_add_z(out, "\"function\":{\"arguments\":");
+		buf_add_json(out, span->text);
+	}
+	buf_add_z(out, "}}]}");
+}
+
+static void add_calls(const struct choice *ch, struct buf *out)
+{
+	int n = 0;
+	buf_add_z(out, ",\"tool_calls\":[");
+	for (int i = 0; i < ch->n_calls; i++) {
+		const struct call *call = &ch->calls[i];
+		if (call->is_broken)
+			continue;
+		buf_add_z(out, n++ ? ",{" : "{");
+		add_call_head(call, out);
+		buf_add_z(out, ",\"arguments\":");
+		buf_add_json(out, buf_str(&call->args));
+		buf_add_z(out, "}}");
+	}
+	buf_add_c(out, ']');
+}
+
+/* content is null only beside calls, as everywhere: clients call string functions on
+ * it. */
 static void add_whole(const struct api_call *c, int i, struct buf *out)
 {
 	const struct choice *ch = &c->choices[i];
 	buf_add_z(out, "\"message\":{\"role\":\"assistant\",\"content\":");
-	buf_add_json(out, buf_str(&ch->text));
+	if (ch->n_whole > 0 && ch->text.n == 0)
+		buf_add_z(out, "null");
+	else
+		buf_add_json(out, buf_str(&ch->text));
 	if (ch->reasoning.n) {
 		buf_add_c(out, ',');
 		add_reasoning(out, buf_str(&ch->reasoning));
 	}
+	if (ch->n_whole > 0)
+		add_calls(ch, out);
 	buf_add_z(out, ",\"refusal\":null}");
 }
 
@@ -92,6 +138,7 @@ const struct format format_chat = {
 	.chunk_object = "chat.completion.chunk",
 	.add_begin = add_begin,
 	.add_delta = add_delta,
+	.add_call = add_call,
 	.add_whole = add_whole,
 	.gather_token = gather_token,
 	.add_logprobs = add_logprobs,

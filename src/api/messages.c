@@ -12,8 +12,11 @@
  */
 #include "api/messages.h"
 
+#include <stdlib.h>
+
 #include "api/value.h"
 #include "base/alloc.h"
+#include "base/map.h"
 #include "model/jsonfile.h"
 
 #define MAX_MESSAGES 10000
@@ -91,7 +94,7 @@ static const struct role_name {
 };
 
 struct conversation {
-	struct arena *arena;
+	const struct messages_opts *o;
 	bool one_system;    /* every system message goes into the first */
 	bool has_system;
 	struct buf system;  /* the first system message */
@@ -121,28 +124,106 @@ static enum status read_role(const struct json_node *message,
 			      (int)name.n, name.p);
 }
 
-/* Arguments are a string in the API and an object in some clients' history; both go
- * to the template as they are. */
+/* Arguments come as a string or, in some clients' history, as an object, and go to
+ * the template as it takes them: an object where it can, which it spells as the model
+ * was trained. A string that is no JSON object stays one where that is possible. */
+static enum status read_args(const struct json_node *at, const struct messages_opts *o,
+			     struct jinja_value **out, struct fail *fail)
+{
+	struct arena *a = o->arena;
+	bool objects = chat_template_takes_objects(o->chat);
+	bool strings = chat_template_takes_strings(o->chat) || !objects;
+	if (!json_is_string(at->v)) {
+		enum status st = json_read_object(at, fail);
+		if (st != OK)
+			return st;
+		char *text = at->v ? json_dumps(at->v, 0) : NULL;
+		if (objects)
+			*out = at->v ? value_of_json(a, at->v) : jinja_dict(a);
+		else
+			*out = jinja_string(a, str_of(text ? text : "{}"), TRUST_USER);
+		free(text);
+		return OK;
+	}
+	json_t *v = NULL;
+	struct str text = json_read_view(at->v);
+	if (objects && json_read_parse(text, &v, NULL) == OK)
+		*out = value_of_json(a, v);
+	else if (strings)
+		*out = jinja_string(a, text, TRUST_USER);
+	else if (text.n == 0)
+		*out = jinja_dict(a);
+	else
+		return json_read_fail(at, fail, "must be a JSON object in a string");
+	json_decref(v);
+	return OK;
+}
+
+/* An id as the template takes it; always the same for the same one. */
+static void set_id(const struct messages_opts *o, struct jinja_value *dict,
+		   const char *key, struct str id)
+{
+	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+	char made[9];
+	if (chat_template_wants_short_ids(o->chat)) {
+		uint64_t h = hash_bytes(1, id.p, id.n);
+		for (size_t i = 0; i < sizeof made; i++, h /= 36)
+			made[i] = digits[h % 36];
+		id = (struct str){made, sizeof made};
+	}
+	value_set_str(o->arena, dict, key, id, TRUST_USER);
+}
+
+static enum status read_call(const struct json_node *call,
+			     const struct messages_opts *o, struct jinja_value *list,
+			     struct fail *fail)
+{
+	struct arena *a = o->arena;
+	struct json_node fn = json_read_get(call, "function");
+	struct json_node args = json_read_get(&fn, "arguments");
+	struct json_node at = json_read_get(call, "id");
+	struct str name, id = {0};
+	struct jinja_value *dict = jinja_dict(a), *function = jinja_dict(a);
+	struct jinja_value *value = NULL;
+	enum status st = messages_check_function(call, fail);
+	if (st == OK)
+		st = json_read_str(&at, &id, fail);
+	if (st == OK)
+		st = read_args(&args, o, &value, fail);
+	if (st != OK)
+		return st;
+	name = json_read_view(json_object_get(fn.v, "name"));
+	if (id.p && json_is_string(args.v) &&
+	    replay_begin(o->replay, id, name, json_read_view(args.v), &name))
+		value = chat_template_takes_objects(o->chat)
+				? jinja_dict(a)
+				: jinja_string(a, STR("{}"), TRUST_USER);
+	value_set_str(a, function, "name", name, TRUST_USER);
+	value_set(a, function, "arguments", value);
+	if (id.p)
+		set_id(o, dict, "id", id);
+	value_set_str(a, dict, "type", STR("function"), TRUST_TEMPLATE);
+	value_set(a, dict, "function", function);
+	jinja_list_add(a, list, dict);
+	return OK;
+}
+
 static enum status read_tool_calls(const struct json_node *message,
-				   struct arena *a, struct jinja_value *dict,
-				   bool *out_has, struct fail *fail)
+				   const struct messages_opts *o,
+				   struct jinja_value *dict, bool *out_has,
+				   struct fail *fail)
 {
 	struct json_node at = json_read_get(message, "tool_calls");
+	struct jinja_value *list = jinja_list(o->arena);
 	size_t n;
 	enum status st = json_read_list(&at, MAX_TOOL_CALLS, &n, fail);
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node call = json_read_item(&at, i);
-		st = messages_check_function(&call, fail);
-		if (st != OK)
-			return st;
-		struct json_node fn = json_read_get(&call, "function");
-		struct json_node args = json_read_get(&fn, "arguments");
-		if (!json_is_string(args.v))
-			st = json_read_object(&args, fail);
+		st = read_call(&call, o, list, fail);
 	}
 	*out_has = n > 0;
 	if (st == OK && n > 0)
-		value_set(a, dict, "tool_calls", value_of_json(a, at.v));
+		value_set(o->arena, dict, "tool_calls", list);
 	return st;
 }
 
@@ -165,20 +246,22 @@ static enum status read_reasoning(const struct json_node *message,
 }
 
 static enum status read_assistant(const struct json_node *message,
-				  struct conversation *c,
+				  struct conversation *c, bool is_last,
 				  struct jinja_value *dict, struct fail *fail)
 {
-	struct arena *a = c->arena;
+	struct arena *a = c->o->arena;
 	struct json_node content = json_read_get(message, "content");
 	bool has_calls = false;
 	enum status st = read_content(&content, &c->content, fail);
 	if (st == OK)
 		st = read_reasoning(message, a, dict, fail);
 	if (st == OK)
-		st = read_tool_calls(message, a, dict, &has_calls, fail);
+		st = read_tool_calls(message, c->o, dict, &has_calls, fail);
+	if (is_last)
+		buf_add_str(&c->content, c->o->final_mark);
 	/* Beside calls null is how the API spells "no text", and templates look for
 	 * it; an answer that came out empty is sent back as null as well. */
-	if (!content.v && has_calls)
+	if (c->content.n == 0 && !content.v && has_calls)
 		value_set(a, dict, "content", jinja_none(a));
 	else
 		value_set_str(a, dict, "content", buf_str(&c->content), TRUST_MODEL);
@@ -197,6 +280,18 @@ static enum status read_optional(const struct json_node *message,
 	return st;
 }
 
+static enum status read_call_id(const struct json_node *message,
+				const struct messages_opts *o,
+				struct jinja_value *dict, struct fail *fail)
+{
+	struct json_node at = json_read_get(message, "tool_call_id");
+	struct str id = {0};
+	enum status st = json_read_str(&at, &id, fail);
+	if (st == OK && id.p)
+		set_id(o, dict, "tool_call_id", id);
+	return st;
+}
+
 /* A blank line between them, as between paragraphs. */
 static void add_system(struct conversation *c)
 {
@@ -207,8 +302,8 @@ static void add_system(struct conversation *c)
 }
 
 /* To the end of c, or into its system message. */
-static enum status read_message(const struct json_node *at,
-				struct conversation *c, struct fail *fail)
+static enum status read_message(const struct json_node *at, struct conversation *c,
+				bool is_last, struct fail *fail)
 {
 	const struct role_name *role = NULL;
 	enum status st = json_read_need_object(at, fail);
@@ -216,12 +311,15 @@ static enum status read_message(const struct json_node *at,
 		st = read_role(at, &role, fail);
 	if (st != OK)
 		return st;
-	struct arena *a = c->arena;
+	struct arena *a = c->o->arena;
 	struct jinja_value *dict = jinja_dict(a);
 	value_set_str(a, dict, "role", str_of(role->in_template), TRUST_TEMPLATE);
 	buf_clear(&c->content);
 	if (role->role == ROLE_ASSISTANT) {
-		st = read_assistant(at, c, dict, fail);
+		st = read_assistant(at, c, is_last, dict, fail);
+	} else if (is_last && c->o->final_mark.p) {
+		return json_read_fail(at, fail, "must be of the assistant, to be "
+						"continued");
 	} else {
 		struct json_node content = json_read_get(at, "content");
 		st = json_read_need(&content, fail);
@@ -232,7 +330,7 @@ static enum status read_message(const struct json_node *at,
 	if (st == OK)
 		st = read_optional(at, "name", a, dict, fail);
 	if (st == OK)
-		st = read_optional(at, "tool_call_id", a, dict, fail);
+		st = read_call_id(at, c->o, dict, fail);
 	if (st != OK)
 		return st;
 	if (role->role == ROLE_SYSTEM && (c->n_rest == 0 || c->one_system)) {
@@ -245,7 +343,7 @@ static enum status read_message(const struct json_node *at,
 
 static struct jinja_value *to_list(struct conversation *c)
 {
-	struct arena *a = c->arena;
+	struct arena *a = c->o->arena;
 	struct jinja_value *list = jinja_list(a);
 	if (c->has_system) {
 		struct jinja_value *dict = jinja_dict(a);
@@ -258,9 +356,8 @@ static struct jinja_value *to_list(struct conversation *c)
 	return list;
 }
 
-enum status messages_read(const struct json_node *at, bool one_system,
-			  struct arena *a, struct jinja_value **out,
-			  struct fail *fail)
+enum status messages_read(const struct json_node *at, const struct messages_opts *o,
+			  struct jinja_value **out, struct fail *fail)
 {
 	size_t n;
 	enum status st = json_read_need(at, fail);
@@ -272,11 +369,12 @@ enum status messages_read(const struct json_node *at, bool one_system,
 		return json_read_fail(at, fail, "must have at least one message");
 	/* The first system message may grow until the last message is read, so the
 	 * list is made at the end. */
-	struct conversation c = {.arena = a, .one_system = one_system};
-	c.rest = arena_alloc(a, n * sizeof *c.rest);
+	struct conversation c = {
+		.o = o, .one_system = chat_template_wants_one_system(o->chat)};
+	c.rest = arena_alloc(o->arena, n * sizeof *c.rest);
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node item = json_read_item(at, i);
-		st = read_message(&item, &c, fail);
+		st = read_message(&item, &c, i == n - 1, fail);
 	}
 	if (st == OK)
 		*out = to_list(&c);

@@ -4,13 +4,21 @@
  */
 #pragma once
 #include "api/json_read.h"
-#include "text/jinja.h"
+#include "api/chat_template.h"
+#include "api/replay.h"
 
-/* A list of dicts in arena a. one_system: all system messages become the first;
- * otherwise only leading ones do. */
-enum status messages_read(const struct json_node *at, bool one_system,
-			  struct arena *a, struct jinja_value **out,
-			  struct fail *fail) MUST_USE;
+struct messages_opts {
+	const struct chat_template *chat;
+	struct arena *arena;   /* holds the result */
+	struct replay *replay; /* calls whose exact text is known are noted there */
+	/* Behind the text of the last message, which must be the assistant's; p NULL: it
+	 * may be anyone's. */
+	struct str final_mark;
+};
+
+/* A list of dicts. */
+enum status messages_read(const struct json_node *at, const struct messages_opts *o,
+			  struct jinja_value **out, struct fail *fail) MUST_USE;
 
 /* A tool or a call of one: must be an object with a `function` that has a `name`. */
 enum status messages_check_function(const struct json_node *holder,

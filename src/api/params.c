@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <sys/random.h>
 
+#include "api/guide.h"
 #include "base/alloc.h"
 
 #define MAX_STOPS 16
@@ -309,15 +310,7 @@ static const struct refusal {
 } refusals[] = {
 	{"functions", "is not supported: use `tools`"},
 	{"function_call", "is not supported: use `tool_choice`"},
-	{"grammar", "is not supported yet"},
-	{"json_schema", "is not supported yet"},
-	{"guided_json", "is not supported yet"},
-	{"guided_regex", "is not supported yet"},
-	{"guided_choice", "is not supported yet"},
-	{"guided_grammar", "is not supported yet"},
-	{"structured_outputs", "is not supported yet"},
 	{"prompt_logprobs", "is not supported yet"},
-	{"continue_final_message", "is not supported yet"},
 	{"suffix", "is not supported: this model does not fill in the middle"},
 	{"use_beam_search", "is not supported"},
 };
@@ -342,23 +335,6 @@ static enum status check_refusals(const struct json_node *body, int n,
 }
 
 /* Free text is all there is so far. */
-static enum status check_response_format(const struct json_node *body,
-					 struct fail *fail)
-{
-	struct json_node at = json_read_get(body, "response_format");
-	enum status st = json_read_object(&at, fail);
-	if (st != OK)
-		return st;
-	struct json_node type = json_read_get(&at, "type");
-	struct str s = STR("text");
-	st = json_read_str(&type, &s, fail);
-	if (st == OK && !str_is(s, "text"))
-		return json_read_fail(&type, fail,
-				      "must be \"text\": others are not supported yet");
-	return st;
-}
-
-/* The order is that of the messages a client sees when several things are wrong. */
 enum status params_read(const struct json_node *body, struct api_call *c,
 			struct fail *fail)
 {
@@ -386,7 +362,7 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 	if (st == OK)
 		st = check_refusals(body, r->n, fail);
 	if (st == OK)
-		st = check_response_format(body, fail);
+		st = guide_read(body, &r->grammar, fail);
 	return st;
 }
 
@@ -422,6 +398,8 @@ enum status params_fit(struct api_call *c, struct fail *fail)
 		size_t n = r->prompts[i].n;
 		if (n >= (size_t)n_ctx)
 			return fail_context(n, 0, n_ctx, param, fail);
+		if (c->cuts_max_tokens)
+			r->max_tokens = MIN(r->max_tokens, n_ctx - (int32_t)n);
 		if (r->max_tokens > n_ctx - (int32_t)n)
 			return fail_context(n, r->max_tokens, n_ctx, param, fail);
 	}

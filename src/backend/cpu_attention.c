@@ -3,7 +3,7 @@
  * Attention in one pass over the cache (online softmax: Milakov and Gimelshein,
  * 2018): positions come in blocks of at most BLOCK within a page; after each the
  * running maximum, sum and weighted values are of all positions so far. Blocks
- * begin at fixed positions, so a token's result depends only on what it sees.
+ * begin at positions fixed by the token's, so its result depends only on what it sees.
  *
  * The unit of work is one query head of one token. Heads of one group follow each
  * other on a thread and find the keys and values in its cache.
@@ -91,7 +91,7 @@ static void attend(const struct attention_args *a, int t, int h)
 	s.max = -INFINITY;
 	s.sum = 0;
 	memset(s.acc, 0, (size_t)dim * sizeof *s.acc);
-	for (int s0 = 0, n; s0 < n_seen; s0 += n) {
+	for (int s0 = attention_first(a, n_seen - 1), n; s0 < n_seen; s0 += n) {
 		int offset = s0 % size;
 		n = MIN(MIN(BLOCK, size - offset), n_seen - s0);
 		size_t row = kv_pages_at(&a->kv, a->n_kv_heads, dim,

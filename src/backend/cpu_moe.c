@@ -76,18 +76,69 @@ static void choose(const struct moe_router_args *a, const float *logit, int32_t 
 		weight[u] /= sum;
 }
 
+static float sigmoid(float x)
+{
+	return 1 / (1 + expf(-x));
+}
+
+static float best_two(const float *v, int32_t n)
+{
+	int32_t first = next_best(v, n, -1);
+	int32_t second = first < 0 ? -1 : next_best(v, n, first);
+	return first < 0 ? NAN : second < 0 ? v[first] : v[first] + v[second];
+}
+
+/* NaN for experts of groups that are not among the best. */
+static void close_groups(const struct moe_router_args *a, float *choice)
+{
+	int32_t n = a->router->n, size = n / a->n_groups, last = -1;
+	float group[MOE_ROUTER_MAX_EXPERTS];
+	bool is_open[MOE_ROUTER_MAX_EXPERTS] = {false};
+	for (int32_t g = 0; g < a->n_groups; g++)
+		group[g] = best_two(choice + g * size, size);
+	for (int32_t i = 0; i < a->n_groups_used; i++) {
+		last = next_best(group, a->n_groups, last);
+		if (last < 0)
+			break;
+		is_open[last] = true;
+	}
+	for (int32_t e = 0; e < n; e++)
+		if (!is_open[e / size])
+			choice[e] = NAN;
+}
+
+static void choose_sigmoid(const struct moe_router_args *a, const float *logit,
+			   int32_t *id, float *weight)
+{
+	int32_t n = a->router->n;
+	float choice[MOE_ROUTER_MAX_EXPERTS], sum = 0;
+	for (int32_t e = 0; e < n; e++)
+		choice[e] = sigmoid(logit[e]) + a->bias[e];
+	if (a->n_groups_used < a->n_groups)
+		close_groups(a, choice);
+	for (int32_t u = 0, last = -1; u < a->n_used; u++) {
+		last = u && last < 0 ? -1 : next_best(choice, n, last);
+		id[u] = last < 0 ? first_not_in(id, u) : last;
+		weight[u] = sigmoid(logit[id[u]]);
+		sum += weight[u];
+	}
+	for (int32_t u = 0; u < a->n_used; u++)
+		weight[u] = weight[u] / (a->norm_topk ? sum + 1e-20f : 1) * a->scale;
+}
+
 static void choose_tokens(void *arg, int begin, int end)
 {
 	const struct moe_router_args *a = arg;
 	for (int t = begin; t < end; t++)
-		choose(a, a->logits + (size_t)t * (size_t)a->router->n,
+		(a->is_sigmoid ? choose_sigmoid : choose)(
+		       a, a->logits + (size_t)t * (size_t)a->router->n,
 		       a->id + (size_t)t * (size_t)a->n_used,
 		       a->weight + (size_t)t * (size_t)a->n_used);
 }
 
 enum status cpu_moe_router(struct backend *b, const struct moe_router_args *a)
 {
-	assert(a->n_used <= a->router->n);
+	assert(a->n_used <= a->router->n && a->router->n <= MOE_ROUTER_MAX_EXPERTS);
 	enum status st = cpu_linear(b, &(struct linear_args){
 		.n_tok = a->n_tok, .x = a->x, .n_out = 1,
 		.out = {{.w = a->router, .y = a->logits, .is_f32 = true}}});

@@ -98,7 +98,7 @@ static void format_text(struct buf *line, enum log_level level, struct str msg)
 	add_printable(line, msg);
 }
 
-static void format_json(struct buf *line, enum log_level level, struct str msg)
+void log_add_time(struct buf *b)
 {
 	struct timespec t;
 	struct tm tm;
@@ -106,8 +106,14 @@ static void format_json(struct buf *line, enum log_level level, struct str msg)
 	clock_gettime(CLOCK_REALTIME, &t);
 	gmtime_r(&t.tv_sec, &tm);
 	strftime(ts, sizeof ts, "%Y-%m-%dT%H:%M:%S", &tm);
-	buf_addf(line, "{\"ts\":\"%s.%03ldZ\",\"level\":\"%s\",\"msg\":", ts,
-		 t.tv_nsec / 1000000, level_name(level));
+	buf_addf(b, "%s.%03ldZ", ts, t.tv_nsec / 1000000);
+}
+
+static void format_json(struct buf *line, enum log_level level, struct str msg)
+{
+	buf_add_z(line, "{\"ts\":\"");
+	log_add_time(line);
+	buf_addf(line, "\",\"level\":\"%s\",\"msg\":", level_name(level));
 	buf_add_json(line, msg);
 	buf_add_c(line, '}');
 }

@@ -17,6 +17,8 @@ enum log_format { LOG_TEXT, LOG_JSON };
 void log_init(enum log_level max, enum log_format format);
 bool log_enabled(enum log_level level);
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Append the time as logs spell it: UTC, "2026-11-21T06:38:27.784Z". */
+void log_add_time(struct buf *b);
 /* A finished JSON object of the access log; written as it is, plus newline. */
 void log_json(struct str object);
 

@@ -59,6 +59,25 @@ static void add_tensors(struct buf *b, const struct model *m, bool json)
 	}
 }
 
+static void add_formats(struct buf *b, const struct survey *s, bool json)
+{
+	bool is_first = true;
+	for (enum quant q = 0; q < QUANT_COUNT; q++) {
+		int64_t n = s->format[q].n_weights, n_bytes = s->format[q].n_bytes;
+		if (n_bytes == 0)
+			continue;
+		if (json)
+			buf_addf(b, "%s\"%s\":{\"weights\":%lld,\"bytes\":%lld}",
+				 is_first ? "" : ",", quant_name(q), (long long)n,
+				 (long long)n_bytes);
+		else
+			buf_addf(b, "%-10s %8s %14lld %10.2f %6.2f\n", quant_name(q), "",
+				 (long long)n, mib(n_bytes),
+				 bits_per_weight(n_bytes, n));
+		is_first = false;
+	}
+}
+
 static void add_text(struct buf *b, const struct report *r)
 {
 	const struct model_config *c = &r->model->config;
@@ -87,6 +106,8 @@ static void add_text(struct buf *b, const struct report *r)
 		 mib(s->n_bytes + r->kv_bytes),
 		 bits_per_weight(s->n_bytes, s->n_weights),
 		 mib(s->token_bytes + r->kv_read_bytes));
+	buf_addf(b, "\n%-10s\n", "format");
+	add_formats(b, s, false);
 	buf_addf(b, "\nKV: %s, %lld bytes a token, for %lld sequences of %lld; "
 		 "read at depth %lld\n", dtype_name(r->kv_type),
 		 (long long)r->kv_token_bytes, (long long)r->args->seqs,
@@ -131,6 +152,8 @@ static void add_json(struct buf *b, const struct report *r)
 		add_key(b, "bytes_per_token", s->part[p].token_bytes);
 		buf_add_c(b, '}');
 	}
+	buf_add_z(b, "},\"formats\":{");
+	add_formats(b, s, true);
 	buf_addf(b, "},\"tensors\":%lld", (long long)s->n_tensors);
 	add_key(b, "weights", s->n_weights);
 	add_key(b, "weight_bytes", s->n_bytes);

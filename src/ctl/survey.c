@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Counted from the tensors there are, by name, so that a checkpoint can be looked
- * at whose architecture nobody runs yet. What a decoded token reads of a part is all
- * of it, except: the experts it is routed to, one row of the embedding, and the whole
- * embedding once more where that is the lm_head too.
+ * at before it is loaded. What a decoded token reads of a part is all of it, except:
+ * the experts it is routed to, one row of the embedding, the whole embedding once more
+ * where that is the lm_head too, and of "other", which is no part of the text model,
+ * nothing.
  */
 #include "ctl/survey.h"
+
+#include <stdlib.h>
 
 #include "base/alloc.h"
 
@@ -41,16 +44,15 @@ enum part survey_part(const char *name)
 	return PART_OTHER;
 }
 
-/* Weights a tensor holds: scales, zero points and shapes hold none. */
-static int64_t weights_of(const struct tensor *t)
+/* Not another model's in the same files, nor a layer's after the last, which would
+ * guess at further tokens. */
+static bool is_read(const struct model *m, const char *name)
 {
-	static const char *const beside[] = {"_scale", "_zero_point", "_shape"};
-	struct str name = str_of(t->name);
-	for (size_t i = 0; i < ARRAY_LEN(beside); i++)
-		if (str_ends(name, str_of(beside[i])))
-			return 0;
-	int64_t n = (int64_t)(t->n_bytes / dtype_bytes(t->dtype));
-	return str_ends(name, STR("weight_packed")) ? 8 * n : n;
+	if (!str_starts(str_of(name), str_of(m->config.prefix)))
+		return false;
+	const char *layer = strstr(name, "model.layers.");
+	return !layer || strtol(layer + strlen("model.layers."), NULL, 10) <
+				 m->config.n_layers;
 }
 
 static int64_t token_bytes(const struct model_config *c, enum part p,
@@ -60,7 +62,7 @@ static int64_t token_bytes(const struct model_config *c, enum part p,
 		return n_bytes / c->n_experts * c->n_experts_used;
 	if (p == PART_EMBEDDING)
 		return n_bytes / c->n_vocab;
-	return n_bytes;
+	return p == PART_OTHER ? 0 : n_bytes;
 }
 
 void survey_model(const struct model *m, struct survey *out)
@@ -68,9 +70,13 @@ void survey_model(const struct model *m, struct survey *out)
 	struct survey s = {0};
 	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
 		const struct tensor *t = tensors_at(m->tensors, i);
-		enum part p = survey_part(t->name);
+		enum part p = is_read(m, t->name) ? survey_part(t->name) : PART_OTHER;
+		int64_t n_weights;
+		enum quant q = model_tensor_quant(m, t, &n_weights);
+		s.format[q].n_weights += n_weights;
+		s.format[q].n_bytes += (int64_t)t->n_bytes;
 		s.part[p].n_tensors++;
-		s.part[p].n_weights += weights_of(t);
+		s.part[p].n_weights += n_weights;
 		s.part[p].n_bytes += (int64_t)t->n_bytes;
 	}
 	for (enum part p = 0; p < PART_COUNT; p++) {

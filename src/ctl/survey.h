@@ -19,6 +19,9 @@ struct survey {
 		int64_t n_bytes;       /* scales and zero points included */
 		int64_t token_bytes;   /* read for one decoded token */
 	} part[PART_COUNT];
+	struct {
+		int64_t n_weights, n_bytes; /* as above */
+	} format[QUANT_COUNT];
 	int64_t n_tensors, n_weights, n_bytes, token_bytes;
 };
 

@@ -25,19 +25,26 @@ static char *program_dir(void)
 	return slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
 }
 
-/* halo-tiny: beside the program where it was built, else where it is installed; NULL
- * when it is at neither place. Beside first, so that a fresh build never meets an
- * older install's model. */
+/* halo-tiny: beside the program where it was built, in the share/ of the tree that
+ * the program lies in (an install that was moved, or one below a DESTDIR), or where it
+ * was configured to go; NULL when it is at none. Beside first, so that a fresh build
+ * never meets an older install's model. */
 static char *find_default_model(void)
 {
+	static const char *const places[] = {
+		"models/halo-tiny", "../share/" PACKAGE "/models/halo-tiny"};
 	static const char installed[] = HALOD_MODELS "/halo-tiny";
 	char *dir = program_dir();
-	char *beside = file_join(dir, "models/halo-tiny");
+	char *found = NULL;
+	for (size_t i = 0; !found && i < ARRAY_LEN(places); i++) {
+		char *path = file_join(dir, places[i]);
+		if (file_exists(path))
+			found = path;
+		else
+			free(path);
+	}
 	free(dir);
-	if (file_exists(beside))
-		return beside;
-	free(beside);
-	return file_exists(installed) ? xstrdup(installed) : NULL;
+	return found || !file_exists(installed) ? found : xstrdup(installed);
 }
 
 /* The last part of the folder's real name: "." and links are resolved. */
@@ -66,7 +73,7 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 	out->model_dir = *c->model ? xstrdup(c->model) : find_default_model();
 	if (!out->model_dir)
 		return fail_set(fail, E_MISSING, "no model is named (--model DIR), "
-				"and halo-tiny is neither beside the program nor at "
+				"and halo-tiny is neither near the program nor at "
 				HALOD_MODELS "/halo-tiny");
 	out->model_name = *c->model_name ? xstrdup(c->model_name)
 					 : name_of_dir(out->model_dir);
@@ -182,6 +189,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		.n_ctx = engine_n_ctx(b->engine),
 		.max_output_tok = c->max_output_tokens,
 		.max_choices = (int32_t)c->max_choices,
+		.tool_format = c->tool_format,
 		.n_slots = (int32_t)c->max_seqs,
 		.version = PACKAGE_VERSION,
 		.system_fingerprint = "halod-" PACKAGE_VERSION,

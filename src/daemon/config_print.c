@@ -89,11 +89,11 @@ static const char *placeholder(enum config_type type)
 	return " TEXT";
 }
 
-/* "--no-mmap" for what is on by default, "--exact" for what is off. */
+/* "--[no-]mmap" for what is on by default, "--exact" for what is off. */
 static void add_flag(struct buf *out, const struct config_row *r)
 {
 	bool is_on = r->type == BOOL && strcmp(r->dflt, "yes") == 0;
-	buf_addf(out, "  --%s", is_on ? "no-" : "");
+	buf_addf(out, "  --%s", is_on ? "[no-]" : "");
 	for (const char *p = r->name; *p; p++)
 		buf_add_c(out, *p == '_' ? '-' : *p);
 	buf_addf(out, "%s\n", placeholder(r->type));

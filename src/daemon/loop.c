@@ -36,6 +36,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "daemon/boot.h"
@@ -56,6 +57,7 @@ enum news { NEWS_NONE, NEWS_LOADED, NEWS_LOAD_FAILED, NEWS_ENGINE_OVER };
 struct loop {
 	const struct config *config;
 	struct boot_plan plan;
+	char *key_file; /* of API keys; NULL: none */
 	enum phase phase;
 	enum exit_code code;
 	int64_t start_us;
@@ -307,11 +309,24 @@ static void on_wake(uv_async_t *a)
 	run_http(l);
 }
 
+/* Keys are the one setting that changes while it runs. */
+static void reload(struct loop *l)
+{
+	struct fail f;
+	int n;
+	if (!l->key_file)
+		log_info("SIGHUP: settings are read at start only; ignored");
+	else if (http_reload_keys(l->http, &n, &f) == OK)
+		log_info("SIGHUP: %d API keys", n);
+	else
+		log_error("SIGHUP: the API keys stay as they were: %s", f.text);
+}
+
 static void on_signal(uv_signal_t *s, int number)
 {
 	struct loop *l = s->data;
 	if (number == SIGHUP) {
-		log_info("SIGHUP: settings are read at start only; ignored");
+		reload(l);
 	} else if (l->phase == LOADING) {
 		log_info("stopped while loading");
 		notify_sendf("STOPPING=1");
@@ -399,6 +414,21 @@ static void name_address(struct loop *l, bool is_inherited)
 			 http_port(l->http));
 }
 
+/* The file that is configured, else the credential that systemd hands over; NULL:
+ * neither. */
+static char *find_key_file(const struct config *c)
+{
+	const char *dir = getenv("CREDENTIALS_DIRECTORY");
+	if (*c->api_key_file)
+		return xstrdup(c->api_key_file);
+	char *path = dir ? file_join(dir, "api_keys") : NULL;
+	if (path && !file_exists(path)) {
+		free(path);
+		path = NULL;
+	}
+	return path;
+}
+
 static enum status listen_early(struct loop *l, struct fail *fail)
 {
 	const struct config *c = l->config;
@@ -422,6 +452,11 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.heartbeat_stall_us =
 			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
 		.access_log = c->access_log,
+		.api_key_file = l->key_file,
+		.max_requests_per_key = (int)c->max_requests_per_key,
+		.metrics_need_key = c->metrics_need_key,
+		.cors_origins = c->cors_origins.items,
+		.n_cors_origins = c->cors_origins.n,
 		.clock = &clock_monotonic,
 		.health = &l->health,
 		.model_name = l->plan.model_name,
@@ -506,6 +541,7 @@ enum exit_code loop_run(const struct config *c)
 	l->config = c;
 	l->start_us = now_us();
 	l->watchdog_us = notify_watchdog_us();
+	l->key_file = find_key_file(c);
 	l->tick_ms = TICK_MS;
 	if (l->watchdog_us > 0) /* systemd wants half of its interval */
 		l->tick_ms = MIN(l->tick_ms, (uint64_t)l->watchdog_us / 2000 + 1);
@@ -516,6 +552,7 @@ enum exit_code loop_run(const struct config *c)
 	else
 		log_error("%s", l->fail.text);
 	boot_plan_deinit(&l->plan);
+	free(l->key_file);
 	free(l);
 	return code;
 }

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Qwen3, dense and with experts.
+ * Qwen3, dense and with experts, and what it comes from: Llama, Mistral, Qwen2;
+ * and GLM-4-MoE, which is close.
  *
  *   x = embed[token]
  *   each layer:
  *     n = norm(x);  q, k, v = W n
- *     norm and rotate each head of q and k, write k and v to the cache
+ *     norm (Qwen3) and rotate each head of q and k, write k and v to the cache
  *     x += Wo attention(q, cache)
  *     n = norm(x)
  *     dense:    x += Wdown (silu(Wgate n) * Wup n)
  *     experts:  x += the same of the chosen experts, weighted by the router
+ *               x += dense of the shared experts (GLM), of all their width at once
  *   logits = Whead norm(x), for the rows that are wanted
  *
  * Layer i has experts where (i + 1) % sparse_step == 0 and it is not among
- * mlp_only_layers. Sources: modeling_qwen3.py and modeling_qwen3_moe.py of Hugging
- * Face Transformers.
+ * mlp_only_layers. Layers may see a window of the last tokens only; q, k, v and o may
+ * have a bias. Sources: modeling_llama.py, modeling_mistral.py, modeling_qwen2.py,
+ * modeling_qwen3.py, modeling_qwen3_moe.py and modeling_qwen3_omni_moe.py (the
+ * thinker: of text alone, its three rows of positions are one), modeling_glm4_moe.py
+ * of Hugging Face Transformers.
  *
  * All memory is taken in create. What changes from step to step is uploaded in one
  * block of int32 (struct step_ids), so that the launches of a step are the same for
@@ -26,6 +31,7 @@
 
 #include "base/alloc.h"
 #include "engine/arch.h"
+#include "engine/rope.h"
 
 /* Logits come off the device in pieces of this many rows. */
 enum { LOGIT_ROWS = 64 };
@@ -34,9 +40,11 @@ struct layer {
 	const float *attn_norm, *ffn_norm, *q_norm, *k_norm;
 	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
 	struct weight q, k, v, o;
+	int32_t window; /* tokens it sees; 0: all */
 	bool has_experts;
-	struct weight gate, up, down; /* dense */
+	struct weight gate, up, down; /* dense, or the shared experts */
 	struct weight router;
+	const float *router_bias; /* (E), or NULL */
 	struct experts experts;
 	void *k_pages, *v_pages; /* (n_pages, G, P, K) kv */
 };
@@ -54,6 +62,7 @@ struct qwen3 {
 	struct arch_limits limits;
 	struct weight embed, head;
 	const float *out_norm;
+	float scale;               /* of q . k */
 	struct layer *layers;      /* (L) */
 	struct weight *expert_weights; /* host, all layers' */
 	void **blocks;             /* device memory, for destroy */
@@ -115,22 +124,12 @@ static enum status load_vector(struct qwen3 *g, const char *name, int32_t n,
 	return st;
 }
 
-static enum status load_bias(struct qwen3 *g, const char *name, int32_t n,
-			     const float **out, struct fail *fail)
-{
-	/* attention_bias also gives o_proj a bias, but not in every conversion. */
-	if (!g->c->qkv_bias || !model_has(g->m, name))
-		return OK;
-	return load_vector(g, name, n, out, fail);
-}
-
 /* The tensors of a layer by their names below model.layers.<i>; a row is a weight
  * (rows, cols), or a vector of `rows` where cols is 0. */
 struct part {
 	const char *name;
 	int32_t rows, cols;
 	void *out;
-	bool is_bias;
 };
 
 static enum status load_parts(struct qwen3 *g, int i_layer, const struct part *parts,
@@ -139,11 +138,11 @@ static enum status load_parts(struct qwen3 *g, int i_layer, const struct part *p
 	for (size_t i = 0; i < n; i++) {
 		char name[160];
 		const struct part *p = &parts[i];
-		snprintf(name, sizeof name, "model.layers.%d.%s", i_layer, p->name);
+		snprintf(name, sizeof name, "%smodel.layers.%d.%s", g->c->prefix,
+			 i_layer, p->name);
 		enum status st =
-			p->cols      ? load(g, name, p->rows, p->cols, p->out, fail)
-			: p->is_bias ? load_bias(g, name, p->rows, p->out, fail)
-				     : load_vector(g, name, p->rows, p->out, fail);
+			p->cols ? load(g, name, p->rows, p->cols, p->out, fail)
+				: load_vector(g, name, p->rows, p->out, fail);
 		if (st != OK)
 			return st;
 	}
@@ -156,32 +155,52 @@ static enum status load_attention(struct qwen3 *g, int i, struct layer *l,
 	int32_t d = g->c->d_model, k = g->c->head_dim;
 	int32_t nq = g->c->n_heads * k, nkv = g->c->n_kv_heads * k;
 	const struct part parts[] = {
-		{"input_layernorm.weight", d, 0, &l->attn_norm, false},
-		{"post_attention_layernorm.weight", d, 0, &l->ffn_norm, false},
-		{"self_attn.q_norm.weight", k, 0, &l->q_norm, false},
-		{"self_attn.k_norm.weight", k, 0, &l->k_norm, false},
-		{"self_attn.q_proj", nq, d, &l->q, false},
-		{"self_attn.k_proj", nkv, d, &l->k, false},
-		{"self_attn.v_proj", nkv, d, &l->v, false},
-		{"self_attn.o_proj", d, nq, &l->o, false},
-		{"self_attn.q_proj.bias", nq, 0, &l->q_bias, true},
-		{"self_attn.k_proj.bias", nkv, 0, &l->k_bias, true},
-		{"self_attn.v_proj.bias", nkv, 0, &l->v_bias, true},
-		{"self_attn.o_proj.bias", d, 0, &l->o_bias, true},
+		{"input_layernorm.weight", d, 0, &l->attn_norm},
+		{"post_attention_layernorm.weight", d, 0, &l->ffn_norm},
+		{"self_attn.q_proj", nq, d, &l->q},
+		{"self_attn.k_proj", nkv, d, &l->k},
+		{"self_attn.v_proj", nkv, d, &l->v},
+		{"self_attn.o_proj", d, nq, &l->o},
 	};
-	return load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	const struct part norms[] = {
+		{"self_attn.q_norm.weight", k, 0, &l->q_norm},
+		{"self_attn.k_norm.weight", k, 0, &l->k_norm},
+	};
+	const struct part biases[] = {
+		{"self_attn.q_proj.bias", nq, 0, &l->q_bias},
+		{"self_attn.k_proj.bias", nkv, 0, &l->k_bias},
+		{"self_attn.v_proj.bias", nkv, 0, &l->v_bias},
+		{"self_attn.o_proj.bias", d, 0, &l->o_bias},
+	};
+	enum status st = load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	if (st == OK && g->c->qk_norm)
+		st = load_parts(g, i, norms, ARRAY_LEN(norms), fail);
+	if (st == OK && g->c->qkv_bias)
+		st = load_parts(g, i, biases, g->c->o_bias ? 4 : 3, fail);
+	return st;
+}
+
+/* Width of the dense part of a layer; 0: it has none. */
+static int32_t dense_dim(const struct model_config *c, const struct layer *l)
+{
+	return l->has_experts ? c->n_shared * c->expert_dim : c->ffn_dim;
 }
 
 static enum status load_dense(struct qwen3 *g, int i, struct layer *l,
 			      struct fail *fail)
 {
-	int32_t d = g->c->d_model, f = g->c->ffn_dim;
-	const struct part parts[] = {
-		{"mlp.gate_proj", f, d, &l->gate, false},
-		{"mlp.up_proj", f, d, &l->up, false},
-		{"mlp.down_proj", d, f, &l->down, false},
+	int32_t d = g->c->d_model, f = dense_dim(g->c, l);
+	const struct part dense[] = {
+		{"mlp.gate_proj", f, d, &l->gate},
+		{"mlp.up_proj", f, d, &l->up},
+		{"mlp.down_proj", d, f, &l->down},
 	};
-	return load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	const struct part shared[] = {
+		{"mlp.shared_experts.gate_proj", f, d, &l->gate},
+		{"mlp.shared_experts.up_proj", f, d, &l->up},
+		{"mlp.shared_experts.down_proj", d, f, &l->down},
+	};
+	return load_parts(g, i, l->has_experts ? shared : dense, 3, fail);
 }
 
 static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
@@ -189,8 +208,12 @@ static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
 {
 	int32_t d = g->c->d_model, f = g->c->expert_dim, n = g->c->n_experts;
 	struct weight *w = g->expert_weights + (size_t)i * 3 * (size_t)n;
-	const struct part router = {"mlp.gate", n, d, &l->router, false};
+	const struct part router = {"mlp.gate", n, d, &l->router};
+	const struct part bias = {"mlp.gate.e_score_correction_bias", n, 0,
+				  &l->router_bias};
 	enum status st = load_parts(g, i, &router, 1, fail);
+	if (st == OK && g->c->n_groups)
+		st = load_parts(g, i, &bias, 1, fail);
 	for (int32_t e = 0; e < n && st == OK; e++) {
 		char names[3][80];
 		static const char *const kinds[] = {"gate", "up", "down"};
@@ -198,9 +221,9 @@ static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
 			snprintf(names[j], sizeof names[j], "mlp.experts.%d.%s_proj", e,
 				 kinds[j]);
 		const struct part parts[] = {
-			{names[0], f, d, &w[e], false},
-			{names[1], f, d, &w[n + e], false},
-			{names[2], d, f, &w[2 * n + e], false},
+			{names[0], f, d, &w[e]},
+			{names[1], f, d, &w[n + e]},
+			{names[2], d, f, &w[2 * n + e]},
 		};
 		st = load_parts(g, i, parts, ARRAY_LEN(parts), fail);
 	}
@@ -223,21 +246,25 @@ static bool has_experts(const struct model_config *c, int i_layer)
 static enum status load_all(struct qwen3 *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
-	enum status st = load(g, "model.embed_tokens", c->n_vocab, c->d_model,
-			      &g->embed, fail);
+	char embed[64], head[64], norm[64];
+	snprintf(embed, sizeof embed, "%smodel.embed_tokens", c->prefix);
+	snprintf(head, sizeof head, "%slm_head", c->prefix);
+	snprintf(norm, sizeof norm, "%smodel.norm.weight", c->prefix);
+	enum status st = load(g, embed, c->n_vocab, c->d_model, &g->embed, fail);
 	g->head = g->embed;
 	if (st == OK && !c->tied_embeddings)
-		st = load(g, "lm_head", c->n_vocab, c->d_model, &g->head, fail);
+		st = load(g, head, c->n_vocab, c->d_model, &g->head, fail);
 	if (st == OK)
-		st = load_vector(g, "model.norm.weight", c->d_model, &g->out_norm,
-				 fail);
+		st = load_vector(g, norm, c->d_model, &g->out_norm, fail);
 	for (int i = 0; i < c->n_layers && st == OK; i++) {
 		struct layer *l = &g->layers[i];
 		l->has_experts = has_experts(c, i);
+		l->window = c->is_windowed && c->is_windowed[i] ? c->window : 0;
 		st = load_attention(g, i, l, fail);
-		if (st == OK)
-			st = l->has_experts ? load_experts(g, i, l, fail)
-					    : load_dense(g, i, l, fail);
+		if (st == OK && l->has_experts)
+			st = load_experts(g, i, l, fail);
+		if (st == OK && dense_dim(c, l))
+			st = load_dense(g, i, l, fail);
 	}
 	return st;
 }
@@ -261,13 +288,13 @@ static enum status take_scratch(struct qwen3 *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
-	size_t d = (size_t)c->d_model, half = (size_t)c->head_dim / 2;
+	size_t d = (size_t)c->d_model, half = (size_t)c->n_rot / 2;
 	size_t nq = (size_t)c->n_heads * (size_t)c->head_dim;
 	size_t nkv = (size_t)c->n_kv_heads * (size_t)c->head_dim;
 	size_t e = (size_t)c->n_experts, u = (size_t)c->n_experts_used;
 	size_t f = 0, rows = MIN(t, LOGIT_ROWS);
 	for (int i = 0; i < c->n_layers; i++)
-		f = g->layers[i].has_experts ? f : (size_t)c->ffn_dim;
+		f = MAX(f, (size_t)dense_dim(c, &g->layers[i]));
 	const struct {
 		void *out;
 		size_t n_bytes;
@@ -305,13 +332,13 @@ static enum status take_scratch(struct qwen3 *g, struct fail *fail)
 	return st;
 }
 
-/* theta^(-2i/K) */
 static enum status upload_frequencies(struct qwen3 *g)
 {
-	int n = g->c->head_dim / 2;
+	int n = g->c->n_rot / 2;
 	double *freq = xmalloc((size_t)n * sizeof *freq);
-	for (int i = 0; i < n; i++)
-		freq[i] = pow((double)g->c->rope_theta, -2.0 * i / g->c->head_dim);
+	double factor = rope_frequencies(&g->c->rope, n, freq);
+	/* What cos and sin are to be multiplied by, on both sides of q . k. */
+	g->scale = (float)(factor * factor / sqrt(g->c->head_dim));
 	enum status st = g->b->ops->upload(g->b, g->inv_freq, freq,
 					   (size_t)n * sizeof *freq);
 	free(freq);
@@ -369,13 +396,13 @@ static enum status run_attention(struct qwen3 *g, const struct layer *l,
 		    {.w = &l->v, .bias = l->v_bias, .y = g->v}});
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim,
-	    .n_freq = c->rope == ROPE_NONE ? 0 : c->head_dim / 2, .eps = c->norm_eps,
+	    .n_freq = c->n_rot / 2, .eps = c->norm_eps,
 	    .q = g->q, .k = g->k, .v = g->v, .q_norm = l->q_norm, .k_norm = l->k_norm,
 	    .rope = g->rope, .slot = ids->slot, .kv = kv);
 	RUN(attention, .n_tok = t, .n_seq = b->n_seq, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim,
 	    .max_pages_per_seq = b->max_pages_per_seq, .n_ctx_max = n_ctx_max,
-	    .scale = (float)(1 / sqrt(c->head_dim)), .q = g->q, .kv = kv,
+	    .window = l->window, .scale = g->scale, .q = g->q, .kv = kv,
 	    .seq_of = ids->seq_of, .position = ids->position,
 	    .first_tok = ids->first_tok, .page_table = ids->page_table, .y = g->attn);
 	RUN(linear, .n_tok = t, .x = g->attn, .n_out = 1,
@@ -389,22 +416,26 @@ static enum status run_ffn(struct qwen3 *g, const struct layer *l, int32_t t,
 	const struct model_config *c = g->c;
 	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
 	    .weight = l->ffn_norm, .y = g->n);
-	if (!l->has_experts) {
+	if (l->has_experts) {
+		RUN(moe_router, .n_tok = t, .n_used = c->n_experts_used,
+		    .norm_topk = c->norm_topk, .x = g->n, .router = &l->router,
+		    .logits = g->router_logits, .id = g->expert_id,
+		    .weight = g->expert_weight, .is_sigmoid = c->n_groups > 0,
+		    .n_groups = c->n_groups, .n_groups_used = c->n_groups_used,
+		    .scale = c->routed_scale, .bias = l->router_bias);
+		RUN(moe_experts, .n_tok = t, .n_used = c->n_experts_used, .x = g->n,
+		    .id = g->expert_id, .weight = g->expert_weight,
+		    .experts = &l->experts, .h = g->expert_h, .work = g->expert_work,
+		    .y = g->x);
+	}
+	if (dense_dim(c, l)) {
 		RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
 		    .out = {{.w = &l->gate, .y = g->gate}, {.w = &l->up, .y = g->up}});
-		RUN(silu_mul, .n_tok = t, .dim = c->ffn_dim, .gate = g->gate,
+		RUN(silu_mul, .n_tok = t, .dim = dense_dim(c, l), .gate = g->gate,
 		    .up = g->up, .y = g->gate);
 		RUN(linear, .n_tok = t, .x = g->gate, .n_out = 1,
 		    .out = {{.w = &l->down, .y = g->x, .adds = true}});
-		return OK;
 	}
-	RUN(moe_router, .n_tok = t, .n_used = c->n_experts_used,
-	    .norm_topk = c->norm_topk, .x = g->n, .router = &l->router,
-	    .logits = g->router_logits, .id = g->expert_id,
-	    .weight = g->expert_weight);
-	RUN(moe_experts, .n_tok = t, .n_used = c->n_experts_used, .x = g->n,
-	    .id = g->expert_id, .weight = g->expert_weight, .experts = &l->experts,
-	    .h = g->expert_h, .work = g->expert_work, .y = g->x);
 	return OK;
 }
 
@@ -441,7 +472,7 @@ static enum status qwen3_forward(void *ctx, const struct engine_batch *b,
 	if (st != OK)
 		return st;
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = ids.token, .x = g->x);
-	RUN(rope_table, .n_tok = t, .n_freq = g->c->head_dim / 2,
+	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
 	    .position = ids.position, .inv_freq = g->inv_freq, .table = g->rope);
 	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
 		st = run_attention(g, &g->layers[i], b, &ids, fail);

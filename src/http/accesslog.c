@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "base/metrics.h"
@@ -60,14 +59,9 @@ static void add_call(struct buf *b, const struct conn *c)
 static void write_line(const struct conn *c, int status)
 {
 	struct buf b = {0};
-	struct timespec t;
-	struct tm tm;
-	char ts[32];
-	clock_gettime(CLOCK_REALTIME, &t);
-	gmtime_r(&t.tv_sec, &tm);
-	strftime(ts, sizeof ts, "%Y-%m-%dT%H:%M:%S", &tm);
-	buf_addf(&b, "{\"ts\":\"%s.%03ldZ\",\"event\":\"request\",\"id\":", ts,
-		 t.tv_nsec / 1000000);
+	buf_add_z(&b, "{\"ts\":\"");
+	log_add_time(&b);
+	buf_add_z(&b, "\",\"event\":\"request\",\"id\":");
 	buf_add_json(&b, str_of(c->id));
 	buf_addf(&b, ",\"client\":\"%s\",\"method\":", c->client);
 	buf_add_json(&b, str_of(c->method));
@@ -77,6 +71,8 @@ static void write_line(const struct conn *c, int status)
 		 (unsigned long long)c->stream.n_sent);
 	add_ms(&b, "duration_ms",
 	       (double)(server_now(c->http) - c->arrival_us) / 1000);
+	if (c->key)
+		buf_addf(&b, ",\"key_line\":%d", keys_line(c->key));
 	if (c->end != END_NONE)
 		buf_addf(&b, ",\"end\":\"%s\"", end_names[c->end]);
 	if (c->route && (c->route->flags & ROUTE_WORK)) {

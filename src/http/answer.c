@@ -2,7 +2,6 @@
 #include <microhttpd.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "base/metrics.h"
 #include "http/conn.h"
 
@@ -31,6 +30,7 @@ static const char *reason_of(enum status s)
 	case E_DRAINING: return "draining";
 	case E_LOADING: return "loading";
 	case E_AUTH: return "auth";
+	case E_KEY_LIMIT: return "key_limit";
 	case E_TIMEOUT: return "timeout";
 	default: return status_http(s) == 400 ? "bad_request" : "other";
 	}
@@ -46,24 +46,35 @@ static int retry_after_s(enum status s)
 	}
 }
 
+static bool is_anthropic(const struct conn *c)
+{
+	return c->route && (c->route->flags & ROUTE_ANTHROPIC);
+}
+
 void answer_fail(struct conn *c, const struct fail *f)
 {
 	struct buf body = {0};
-	api_error_format(f, &body);
+	if (is_anthropic(c))
+		api_error_format_anthropic(f, &body);
+	else
+		api_error_format(f, &body);
 	if (f->code == E_METHOD)
 		route_allow(route_path(c->target), &c->answer.allow);
 	if (f->code == E_FRAMING || (c->route && (c->route->flags & ROUTE_WORK)))
 		metric_add_by(METRIC_REQUESTS_REJECTED, reason_of(f->code), 1);
 	c->answer.retry_after_s = retry_after_s(f->code);
-	c->answer.must_close = f->code == E_FRAMING || f->code == E_DRAINING;
 	answer_set(c, status_http(f->code), JSON, &body);
 }
 
 void answer_add_headers(struct conn *c, struct MHD_Response *r)
 {
 	MHD_add_response_header(r, "X-Request-Id", c->id);
-	/* While draining no connection is kept for a next request. */
-	if (c->answer.must_close || server_health(c->http) == HEALTH_DRAINING)
+	if (is_anthropic(c))
+		MHD_add_response_header(r, "Request-Id", c->id);
+	access_add_headers(c, r);
+	/* At the end no connection is kept for a next request. Where the answer comes
+	 * before the body libmicrohttpd closes by itself. */
+	if (server_health(c->http) >= HEALTH_DRAINING)
 		MHD_add_response_header(r, "Connection", "close");
 }
 

@@ -9,12 +9,11 @@
  * References: api_call_create gives a request with two, one of the call's and one to
  * be submitted; sched_submit takes the latter on OK only.
  */
-#include "base/alloc.h"
 #include "http/conn.h"
 
 #define OFFLOAD_BYTES (16u << 10)
 
-/* --- parse ------------------------------------------------------------------------ */
+/* --- parse -------------------------------------------------------------------- */
 
 /* Worker thread, or io. */
 static void parse(void *arg)
@@ -76,11 +75,14 @@ static void start_text(struct conn *c, api_text_fn fn)
 
 void call_chat(struct conn *c) { start(c, API_CHAT); }
 void call_completion(struct conn *c) { start(c, API_COMPLETION); }
+void call_responses(struct conn *c) { start(c, API_RESPONSES); }
+void call_messages(struct conn *c) { start(c, API_ANTHROPIC); }
+void call_count_tokens(struct conn *c) { start_text(c, api_count_tokens); }
 void call_tokenize(struct conn *c) { start_text(c, api_tokenize); }
 void call_detokenize(struct conn *c) { start_text(c, api_detokenize); }
 void call_apply_template(struct conn *c) { start_text(c, api_apply_template); }
 
-/* --- submit ------------------------------------------------------------------------ */
+/* --- submit -------------------------------------------------------------------- */
 
 void call_submit(struct conn *c)
 {
@@ -110,7 +112,7 @@ void call_submit(struct conn *c)
 	conn_set_state(c, CONN_QUEUED);
 }
 
-/* --- events ------------------------------------------------------------------------ */
+/* --- events -------------------------------------------------------------------- */
 
 static void on_event(struct conn *c, const struct event *e)
 {
@@ -168,7 +170,7 @@ void call_drain(struct conn *c)
 		conn_resume(c);
 }
 
-/* --- end ----------------------------------------------------------------------------- */
+/* --- end ------------------------------------------------------------------------- */
 
 void call_cancel(struct conn *c)
 {

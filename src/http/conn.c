@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/metrics.h"
 
 /* All bodies together may hold this many times the largest one. */
 #define BODIES_MAX 8
@@ -130,6 +129,8 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 				(int)MIN(path.n, 200), path.p);
 	if (status == E_METHOD)
 		return fail_set(f, status, "%s is not allowed here", c->method);
+	if (access_check(c, f) != OK)
+		return f->code;
 	enum health_state state = server_health(h);
 	if ((c->route->flags & ROUTE_READY) && !h->api)
 		return fail_set(f, E_LOADING, "%s", status_text(E_LOADING));
@@ -181,7 +182,6 @@ void conn_begin(struct conn *c, const char *target, const char *method,
 	if (c->fail.code != OK && (framing.expects_continue ||
 				   framing.length > BODY_SWALLOW_MAX)) {
 		answer_fail(c, &c->fail);
-		c->answer.must_close = true;
 		return;
 	}
 	if (!c->body.is_discarded && framing.length > 0)
@@ -294,6 +294,8 @@ void conn_reap(struct conn *c)
 		LIST_REMOVE(c, link);
 		c->http->n_active -= c->is_begun;
 	}
+	if (c->key && c->http)
+		keys_release(c->key);
 	call_deinit(c);
 	body_deinit(&c->body);
 	buf_deinit(&c->answer.body);

@@ -54,7 +54,6 @@ struct answer {
 	struct buf body;
 	struct buf allow;    /* "": no Allow header */
 	int retry_after_s;   /* 0: no Retry-After header */
-	bool must_close;
 };
 
 /* An answer in pieces (sse.c). */
@@ -85,6 +84,7 @@ struct conn {
 	char *target;             /* as sent, at most 512 bytes of it */
 	struct str tail;          /* of the path; into libmicrohttpd's memory */
 	const struct route *route; /* NULL: none */
+	struct key *key;           /* NULL: none is counted */
 	int64_t arrival_us;
 	struct body body;
 	struct fail fail;
@@ -125,13 +125,18 @@ void conn_release(struct conn *c, bool is_complete, bool is_timeout);
 void conn_reap(struct conn *c);
 void conn_tick(struct conn *c, int64_t now_us); /* timeouts */
 
+/* --- access.c ----------------------------------------------------------------- */
+/* May it be asked? Then c->key is taken where it counts. E_AUTH, E_KEY_LIMIT. */
+enum status access_check(struct conn *c, struct fail *fail) MUST_USE;
+struct MHD_Response;
+void access_add_headers(const struct conn *c, struct MHD_Response *r);
+
 /* --- answer.c ----------------------------------------------------------------- */
 /* Fill c->answer and move to ANSWERING. The body is taken from *body. */
 void answer_set(struct conn *c, int status, const char *type, struct buf *body);
 void answer_fail(struct conn *c, const struct fail *f);
 bool answer_queue(struct conn *c) MUST_USE;
 /* Headers of every response. */
-struct MHD_Response;
 void answer_add_headers(struct conn *c, struct MHD_Response *r);
 
 /* --- page.c: handlers that answer at once -------------------------------------- */
@@ -140,6 +145,7 @@ void page_metrics(struct conn *c);
 void page_version(struct conn *c);
 void page_models(struct conn *c);
 void page_model(struct conn *c);
+void page_openapi(struct conn *c);
 void page_props(struct conn *c);
 void page_slots(struct conn *c);
 void page_embeddings(struct conn *c);
@@ -147,6 +153,9 @@ void page_embeddings(struct conn *c);
 /* --- call.c: handlers that parse a body, and most make the engine work ------------ */
 void call_chat(struct conn *c);
 void call_completion(struct conn *c);
+void call_responses(struct conn *c);
+void call_messages(struct conn *c);
+void call_count_tokens(struct conn *c);
 void call_tokenize(struct conn *c);
 void call_detokenize(struct conn *c);
 void call_apply_template(struct conn *c);

@@ -22,7 +22,7 @@
 
 struct seen {
 	int n_length, n_encoding, n_host;
-	struct str length, encoding, host;
+	struct str length, encoding;
 	bool is_bad_name, is_bad_value, expects_continue;
 };
 
@@ -75,7 +75,6 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind,
 		s->encoding = trimmed(v);
 	} else if (is_name(k, "Host")) {
 		s->n_host++;
-		s->host = v;
 	} else if (is_name(k, "Expect")) {
 		s->expects_continue |= is_name(trimmed(v), "100-continue");
 	}

@@ -32,7 +32,7 @@
 #define SEND_BUFFER_BYTES (128 << 10)
 #define TICK_US INT64_C(250000)
 
-/* --- callbacks --------------------------------------------------------------------- */
+/* --- callbacks ----------------------------------------------------------------- */
 
 static void on_log(void *cls, const char *fmt, va_list ap)
 {
@@ -151,7 +151,7 @@ static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 	return (size_t)(to - s);
 }
 
-/* --- life -------------------------------------------------------------------------- */
+/* --- life ---------------------------------------------------------------------- */
 
 static struct MHD_Daemon *start(struct http *h)
 {
@@ -182,7 +182,11 @@ enum status http_create(const struct http_opts *o, struct http **out,
 	h->listen_fd = h->watch_fd = -1;
 	LIST_INIT(&h->socks);
 	LIST_INIT(&h->conns);
-	enum status status = listen_open(o, &h->listen_fd, &h->port, fail);
+	enum status status = OK;
+	if (o->api_key_file)
+		status = keys_create(o->api_key_file, &h->keys, fail);
+	if (status == OK)
+		status = listen_open(o, &h->listen_fd, &h->port, fail);
 	if (status == OK)
 		status = watch_open(h, fail);
 	if (status == OK && !(h->mhd = start(h)))
@@ -199,6 +203,14 @@ void http_set_ready(struct http *h, const struct api *api, struct sched *sched)
 {
 	h->api = api;
 	h->sched = sched;
+}
+
+enum status http_reload_keys(struct http *h, int *out_n, struct fail *fail)
+{
+	enum status st = h->keys ? keys_reload(h->keys, fail) : OK;
+	if (st == OK)
+		*out_n = h->keys ? keys_count(h->keys) : 0;
+	return st;
 }
 
 int http_port(const struct http *h) { return h->port; }
@@ -248,10 +260,11 @@ void http_destroy(struct http *h)
 	reap_rest(h);
 	watch_close(h);
 	listen_close(&h->opts, h->listen_fd);
+	keys_destroy(h->keys);
 	free(h);
 }
 
-/* --- the loop ------------------------------------------------------------------------ */
+/* --- the loop -------------------------------------------------------------------- */
 
 void http_fds(const struct http *h, int out_fds[2])
 {
@@ -332,5 +345,6 @@ void http_wake(struct http *h)
 	struct request *r;
 	while ((r = sched_next_ready(h->sched)))
 		call_drain(r->user);
-	server_pump(h);
+	if (h->needs_run)
+		server_pump(h);
 }

@@ -4,7 +4,8 @@
  *
  * The owner of the loop watches two descriptors for input (http_fds) and a timer
  * (http_timeout_ms), and calls http_run when either is due; on_ready of the
- * scheduler must make the owner call http_wake on the io thread.
+ * scheduler must make the owner call http_wake on the io thread. The owner ignores
+ * SIGPIPE.
  */
 #pragma once
 #include "api/api.h"
@@ -28,20 +29,29 @@ struct http_opts {
 	int stall_s;           /* a reader that takes nothing for so long is dropped */
 	int64_t heartbeat_stall_us; /* older: /health says so */
 	bool access_log;
+	const char *api_key_file; /* NULL: everybody may ask. See keys.h */
+	int max_requests_per_key; /* that make the engine work; 0: any */
+	bool metrics_need_key;
+	const char *const *cors_origins; /* pages that may ask; "*": all */
+	int n_cors_origins;
 	const struct clock *clock;
 	struct health *health;
 	const char *model_name, *version, *backend; /* for /metrics */
-	/* Run fn(arg) on another thread, then done(arg) on this one; NULL: run both
-	 * here. */
+	/* Run fn(arg) on another thread, then done(arg) on this one, from the loop and
+	 * never inside this call; NULL: everything is done here. */
 	void (*offload)(void *ctx, void (*fn)(void *), void (*done)(void *),
 			void *arg);
 	void *offload_ctx;
 };
 
+/* The strings of *o must outlive it. E_CONFIG, E_IO: the address cannot be had. */
 enum status http_create(const struct http_opts *o, struct http **out,
 			struct fail *fail) MUST_USE;
 /* Until this is called every API route answers 503 "Loading model". */
 void http_set_ready(struct http *h, const struct api *api, struct sched *sched);
+/* Read the file of API keys again; on failure the old ones stay. */
+enum status http_reload_keys(struct http *h, int *out_n,
+			     struct fail *fail) MUST_USE;
 int http_port(const struct http *h);
 /* [0]: libmicrohttpd's epoll; [1]: clients that go away. */
 void http_fds(const struct http *h, int out_fds[2]);
@@ -50,5 +60,8 @@ void http_run(struct http *h);
 void http_wake(struct http *h); /* drain events of the scheduler */
 /* Stop accepting; running streams go on. */
 void http_quiesce(struct http *h);
-int http_active(const struct http *h); /* requests in flight */
-void http_destroy(struct http *h); /* ends every connection */
+/* Requests whose headers are here and whose answer is not all sent. */
+int http_active(const struct http *h);
+/* Ends every connection. The scheduler must have stopped, but not be destroyed yet; a
+ * job that is still with offload's thread may end later. */
+void http_destroy(struct http *h);

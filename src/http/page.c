@@ -15,6 +15,11 @@
 
 #define JSON "application/json"
 
+/* conf/openapi.json, whole. */
+static const unsigned char openapi[] = {
+#include "http/openapi.inc"
+};
+
 static const char *health_word(enum health_state s, bool is_stalled)
 {
 	if (s != HEALTH_FAILED && is_stalled)
@@ -114,4 +119,11 @@ void page_embeddings(struct conn *c)
 		 "this model writes text and has no embeddings to give: ask a server "
 		 "of an embedding model");
 	answer_fail(c, &c->fail);
+}
+
+void page_openapi(struct conn *c)
+{
+	struct buf b = {0};
+	buf_add(&b, openapi, sizeof openapi);
+	answer_set(c, 200, JSON, &b);
 }

@@ -10,6 +10,9 @@ struct conn;
 enum route_flags {
 	ROUTE_READY = 1, /* needs the model */
 	ROUTE_WORK = 2,  /* takes a body and makes the engine work */
+	ROUTE_OPEN = 4,  /* needs no API key */
+	ROUTE_SCRAPED = 8, /* needs one where metrics_need_key is set */
+	ROUTE_ANTHROPIC = 16, /* errors and the id's header as Anthropic has them */
 };
 
 struct route {

@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "http/http.h"
+#include "http/keys.h"
 
 struct MHD_Daemon;
 struct MHD_Connection;
@@ -26,6 +27,7 @@ struct http {
 	int listen_fd; /* -1 after http_quiesce */
 	int watch_fd;
 	int port;
+	struct keys *keys;     /* NULL: everybody may ask */
 	const struct api *api; /* NULL until http_set_ready */
 	struct sched *sched;
 	LIST_HEAD(, sock) socks;

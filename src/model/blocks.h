@@ -35,28 +35,49 @@ const char *quant_name(enum quant q); /* "int4" */
 int quant_bits(enum quant q);         /* of one weight, without scales */
 
 /* One linear layer's weight W (N, K), y = W x, in its checkpoint format. Views
- * into the mapped file: nothing is owned, nothing copied.
+ * into the mapped file: nothing is owned, nothing copied. G = ceil(K/group); where
+ * not said otherwise group divides K, scales are (N, G) of scale_type, and zero
+ * points stay as they are in the file.
+ *   F32/F16/BF16: q is (N, K).
  *   INT4: q is (N, K/8) uint32, nibble i of word j = element 8j+i, value
  *         nibble - zero; zero is 8 (zero_points NULL) or per group.
- *         scales (N, K/group) of scale_type; group K means one per row.
- *         zero_points: (ceil(N/8), K/group) uint32 packed along N: nibble n%8 of
+ *         zero_points: (ceil(N/8), G) uint32 packed along N: nibble n%8 of
  *         word (n/8, g) belongs to row n (compressed-tensors).
- *         K and group are multiples of 8, group divides K.
- *   F32/F16/BF16: q is (N, K).  */
+ *         K and group are multiples of 8.
+ *   INT8: the same with bytes: q (N, K), byte - zero, zero 128 or byte n%4 of
+ *         zero_points (ceil(N/4), G).
+ *   AWQ4: q is (K, N/8) uint32: row n is nibble blocks_awq_order(n%8) of word n/8.
+ *         scales (G, N), zero_points (G, N/8) in the order of q. N multiple of 8.
+ *   GPTQ4, GPTQ8: q is (K/p, N) uint32 of p = 8 or 4 integers, element k the k%p-th
+ *         lowest of word k/p. scales (G, N); zero_points (G, N/p), row n the n%p-th
+ *         lowest; zero_step is added to each, without a carry out of its bits.
+ *         group_of: group of each input (K), NULL: k / group. N, K multiples of p.
+ *   NVFP4: q is (N, K/2) bytes of two e2m1, the even element in the low nibble; value
+ *         e2m1 * (scale * global_scale), scales e4m3, group 16.
+ *   FP8:  q is (N, K) e4m3; scales (ceil(N/group_n), G) each for group_n rows; the
+ *         last block of rows or columns may be smaller.  */
 struct weight {
 	enum quant quant;
 	int32_t n, k, group;
 	const void *q;
 	const void *scales;
-	enum dtype scale_type; /* F32, F16 or BF16 */
+	enum dtype scale_type; /* F32, F16 or BF16; NVFP4: F8_E4M3 */
 	const void *zero_points;
 	const char *name; /* tensor name, for messages */
+	int32_t group_n;         /* FP8 */
+	int32_t zero_step;       /* GPTQ: 1 in the older format, 0 in the newer */
+	const int32_t *group_of; /* GPTQ */
+	double global_scale;     /* NVFP4 */
 };
 
 /* Decode rows [n0, n1) of w to float32 (n1-n0, K): the definition of the
  * format. */
 void weight_decode(const struct weight *w, int32_t n0, int32_t n1, float *out);
-size_t weight_bytes(const struct weight *w); /* of q, scales and zero points */
+/* Elements [k0, k1) of a row; k0 is even. */
+void weight_decode_part(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
+			float *out);
+/* Of q, scales, zero points and groups. */
+size_t weight_bytes(const struct weight *w);
 
 static inline float blocks_bf16(uint16_t h)
 {
@@ -93,8 +114,42 @@ static inline float blocks_float(const void *p, enum dtype t, size_t i)
 	return t == DTYPE_F16 ? blocks_f16(h) : blocks_bf16(h);
 }
 
-/* Nibble i of packed 32-bit words, lowest bits first. */
+/* Integer i of packed 32-bit words, lowest bits first; bits: 4 or 8 each. */
+static inline int blocks_integer(const uint32_t *words, int bits, size_t i)
+{
+	size_t per_word = 32 / (size_t)bits;
+	return (int)(words[i / per_word] >> i % per_word * (size_t)bits &
+		     ((1u << bits) - 1));
+}
+
 static inline int blocks_nibble(const uint32_t *words, size_t i)
 {
-	return (int)(words[i / 8] >> i % 8 * 4 & 15);
+	return blocks_integer(words, 4, i);
+}
+
+/* Sign, 4 bits of exponent (bias 7), 3 of fraction; no infinity, NaN is 0x7F. */
+static inline float blocks_e4m3(uint8_t b)
+{
+	if ((b & 0x7F) == 0x7F)
+		return blocks_bf16(0x7FC0);
+	/* In a float's place the exponent reads 2^120 too small, subnormals too. */
+	uint32_t bits = (uint32_t)(b & 0x7F) << 20;
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	f *= 0x1p120f;
+	return b & 0x80 ? -f : f;
+}
+
+/* Sign, 2 bits of exponent, 1 of fraction: 0 .5 1 1.5 2 3 4 6. */
+static inline float blocks_e2m1(int nibble)
+{
+	static const float values[16] = {0, .5f, 1, 1.5f, 2, 3, 4, 6,
+					 -0.f, -.5f, -1, -1.5f, -2, -3, -4, -6};
+	return values[nibble];
+}
+
+/* AWQ stores the rows 0 2 4 6 1 3 5 7 of eight: row i is which nibble of the word? */
+static inline int blocks_awq_order(int i)
+{
+	return i / 2 + i % 2 * 4;
 }

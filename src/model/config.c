@@ -25,14 +25,41 @@
 
 #define FILE_NAME "config.json"
 
-enum { KEYS_ALL = 1, KEYS_EXPERTS = 2 };
+enum {
+	KEYS_ALL = 1,
+	KEYS_EXPERTS = 2,
+	KEYS_BIAS = 4,         /* attention_bias: of q, k, v and o */
+	KEYS_WINDOW = 8,       /* sliding_window, all layers */
+	KEYS_WINDOW_SOME = 16, /* where use_sliding_window, from max_window_layers on */
+	KEYS_GROUPED = 32,     /* experts in groups, sigmoid routing, shared experts */
+	KEYS_PARTIAL = 64,     /* partial_rotary_factor */
+};
 
 static const struct arch {
 	const char *model_type, *class;
 	unsigned keys;
+	bool qk_norm; /* where use_qk_norm is not given */
+	bool qkv_bias;
+	double theta; /* where rope_theta is not given; 0: it must be */
+	/* A model within a model: where its config is, and its tensors. */
+	const char *within, *text_type, *prefix;
 } archs[] = {
-	{"qwen3", "Qwen3ForCausalLM", KEYS_ALL},
-	{"qwen3_moe", "Qwen3MoeForCausalLM", KEYS_ALL | KEYS_EXPERTS},
+	{"qwen3", "Qwen3ForCausalLM", KEYS_ALL | KEYS_BIAS | KEYS_WINDOW_SOME, true, false,
+	 0, NULL, NULL, ""},
+	{"qwen3_moe", "Qwen3MoeForCausalLM", KEYS_ALL | KEYS_EXPERTS | KEYS_BIAS, true,
+	 false, 0, NULL, NULL, ""},
+	{"qwen3_omni_moe", "Qwen3OmniMoeForConditionalGeneration",
+	 KEYS_ALL | KEYS_EXPERTS | KEYS_BIAS, true, false, 0, "thinker_config",
+	 "qwen3_omni_moe_text", "thinker."},
+	{"qwen2", "Qwen2ForCausalLM", KEYS_ALL | KEYS_WINDOW_SOME, false, true, 0, NULL,
+	 NULL, ""},
+	{"llama", "LlamaForCausalLM", KEYS_ALL | KEYS_BIAS, false, false, 10000, NULL,
+	 NULL, ""},
+	{"glm4_moe", "Glm4MoeForCausalLM",
+	 KEYS_ALL | KEYS_BIAS | KEYS_GROUPED | KEYS_PARTIAL, false, false, 0, NULL, NULL,
+	 ""},
+	{"mistral", "MistralForCausalLM", KEYS_ALL | KEYS_WINDOW, false, false, 0, NULL,
+	 NULL, ""},
 };
 
 enum kind { INT, FLOAT, BOOL };
@@ -60,14 +87,23 @@ static const struct setting {
 	 REQUIRED},
 	{"rms_norm_eps", NULL, KEYS_ALL, FLOAT, AT(norm_eps), 1e-12, 1e-2, 1e-6},
 	{"tie_word_embeddings", NULL, KEYS_ALL, BOOL, AT(tied_embeddings), 0, 1, 0},
+	{"attention_bias", NULL, KEYS_BIAS, BOOL, AT(o_bias), 0, 1, 0},
 	{"bos_token_id", NULL, KEYS_ALL, INT, AT(bos_id), 0, 1 << 24, -1},
 	{"num_experts", "num_local_experts", KEYS_EXPERTS, INT, AT(n_experts), 1, 4096,
 	 REQUIRED},
-	{"num_experts_per_tok", NULL, KEYS_EXPERTS, INT, AT(n_experts_used), 1, 256,
+	{"n_routed_experts", NULL, KEYS_GROUPED, INT, AT(n_experts), 1, 4096, REQUIRED},
+	{"n_shared_experts", NULL, KEYS_GROUPED, INT, AT(n_shared), 0, 64, REQUIRED},
+	{"n_group", NULL, KEYS_GROUPED, INT, AT(n_groups), 1, 4096, REQUIRED},
+	{"topk_group", NULL, KEYS_GROUPED, INT, AT(n_groups_used), 1, 4096, REQUIRED},
+	{"routed_scaling_factor", NULL, KEYS_GROUPED, FLOAT, AT(routed_scale), 1e-3, 1e3,
 	 REQUIRED},
-	{"moe_intermediate_size", NULL, KEYS_EXPERTS, INT, AT(expert_dim), 8, 1 << 20,
-	 REQUIRED},
+	{"use_qk_norm", NULL, KEYS_GROUPED, BOOL, AT(qk_norm), 0, 1, 0},
+	{"num_experts_per_tok", NULL, KEYS_EXPERTS | KEYS_GROUPED, INT, AT(n_experts_used),
+	 1, 256, REQUIRED},
+	{"moe_intermediate_size", NULL, KEYS_EXPERTS | KEYS_GROUPED, INT, AT(expert_dim),
+	 8, 1 << 20, REQUIRED},
 	{"norm_topk_prob", NULL, KEYS_EXPERTS, BOOL, AT(norm_topk), 0, 1, 0},
+	{"norm_topk_prob", NULL, KEYS_GROUPED, BOOL, AT(norm_topk), 0, 1, 1},
 	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
 };
 
@@ -75,26 +111,30 @@ static const struct setting {
  * null and absence always do. */
 static const struct {
 	const char *key, *allowed;
+	unsigned unless; /* architectures that know the key */
 } neutral[] = {
-	{"hidden_act", "\"silu\" \"swish\""},
-	{"attention_bias", "false"},
-	{"mlp_bias", "false"},
-	{"use_sliding_window", "false"},
-	{"use_qk_norm", "true"},
-	{"partial_rotary_factor", "1 1.0"},
-	{"attn_logit_softcapping", ""},
-	{"final_logit_softcapping", ""},
-	{"logit_scale", "1 1.0"},
-	{"logits_scaling", "1 1.0"},
-	{"embedding_multiplier", "1 1.0"},
-	{"residual_multiplier", "1 1.0"},
-	{"attention_multiplier", ""},
-	{"query_pre_attn_scalar", ""},
-	{"shared_expert_intermediate_size", "0"},
-	{"n_shared_experts", "0"},
-	{"pruned_heads", "{}"},
-	{"is_encoder_decoder", "false"},
-	{"add_cross_attention", "false"},
+	{"hidden_act", "\"silu\" \"swish\"", 0},
+	{"attention_bias", "false", KEYS_BIAS},
+	{"mlp_bias", "false", 0},
+	{"use_sliding_window", "false", KEYS_WINDOW_SOME},
+	{"use_qk_norm", "true", KEYS_GROUPED},
+	{"partial_rotary_factor", "1 1.0", KEYS_PARTIAL},
+	{"scoring_func", "\"softmax\"", KEYS_GROUPED},
+	{"scoring_func", "\"sigmoid\"", KEYS_EXPERTS},
+	{"topk_method", "\"noaux_tc\"", 0},
+	{"attn_logit_softcapping", "", 0},
+	{"final_logit_softcapping", "", 0},
+	{"logit_scale", "1 1.0", 0},
+	{"logits_scaling", "1 1.0", 0},
+	{"embedding_multiplier", "1 1.0", 0},
+	{"residual_multiplier", "1 1.0", 0},
+	{"attention_multiplier", "", 0},
+	{"query_pre_attn_scalar", "", 0},
+	{"shared_expert_intermediate_size", "0", 0},
+	{"n_shared_experts", "0", KEYS_GROUPED},
+	{"pruned_heads", "{}", 0},
+	{"is_encoder_decoder", "false", 0},
+	{"add_cross_attention", "false", 0},
 };
 
 static enum status missing(struct fail *fail, const char *key)
@@ -173,6 +213,29 @@ static enum status read_arch(const json_t *root, const struct arch **out,
 	return OK;
 }
 
+/* The config of the text model within the model. */
+static enum status find_text(const json_t *root, const struct arch *arch,
+			     const json_t **out, struct fail *fail)
+{
+	*out = root;
+	if (!arch->within)
+		return OK;
+	const json_t *outer = jsonfile_get(root, arch->within);
+	if (!outer)
+		return missing(fail, arch->within);
+	const json_t *text = jsonfile_get(outer, "text_config");
+	if (!text)
+		return missing(fail, "text_config");
+	if (!json_is_object(text))
+		return wrong(fail, "text_config", text, "an object");
+	const json_t *type = jsonfile_get(text, "model_type");
+	if (type && (!json_is_string(type) ||
+		     strcmp(json_string_value(type), arch->text_type) != 0))
+		return unsupported(fail, "model_type", type);
+	*out = text;
+	return OK;
+}
+
 /* --- kept values ---------------------------------------------------------- */
 
 static void store(struct model_config *c, const struct setting *s, double v)
@@ -238,6 +301,32 @@ static enum status read_dense_layers(const json_t *root, struct arena *a,
 	return OK;
 }
 
+/* The first layers are dense. */
+static enum status read_first_dense(const json_t *root, struct arena *a,
+				    struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "first_k_dense_replace";
+	const json_t *v = jsonfile_get(root, key);
+	json_int_t n = json_integer_value(v);
+	if (!v)
+		return missing(fail, key);
+	if (!json_is_integer(v) || n < 0)
+		return wrong(fail, key, v, "a number of layers");
+	c->n_dense_layers = n < c->n_layers ? (int32_t)n : c->n_layers;
+	c->dense_layers = arena_alloc(a, (size_t)c->n_dense_layers *
+						 sizeof *c->dense_layers);
+	for (int32_t i = 0; i < c->n_dense_layers; i++)
+		c->dense_layers[i] = i;
+	c->sparse_step = 1;
+	if (c->n_experts % c->n_groups || c->n_groups_used > c->n_groups ||
+	    c->n_experts_used > c->n_experts / c->n_groups * c->n_groups_used)
+		return fail_at(fail, E_FORMAT, "n_group", FILE_NAME
+			       ": %d of %d experts cannot be chosen from %d of %d groups",
+			       c->n_experts_used, c->n_experts, c->n_groups_used,
+			       c->n_groups);
+	return OK;
+}
+
 static enum status read_dtype(const json_t *root, struct model_config *c,
 			      struct fail *fail)
 {
@@ -263,41 +352,99 @@ static enum status read_dtype(const json_t *root, struct model_config *c,
 
 /* --- rope ----------------------------------------------------------------- */
 
-/* rope_scaling, or rope_parameters: only the kind that scales nothing. */
-static enum status check_rope(const json_t *rope, const char *key,
-			      struct fail *fail)
+/* "dynamic" stretches only beyond max_position_embeddings, where no sequence gets. */
+static const struct {
+	const char *name;
+	enum rope_kind kind;
+} rope_kinds[] = {
+	{"default", ROPE_DEFAULT}, {"dynamic", ROPE_DEFAULT}, {"linear", ROPE_LINEAR},
+	{"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},
+};
+
+#define KIND(k) (1u << ROPE_##k)
+#define ROPE_AT(field) offsetof(struct rope, field)
+static const struct {
+	const char *key;
+	unsigned kinds;
+	size_t at;
+	double min, max, fallback;
+} rope_keys[] = {
+	{"factor", KIND(LINEAR) | KIND(LLAMA3) | KIND(YARN), ROPE_AT(factor), 1, 1e4,
+	 REQUIRED},
+	{"original_max_position_embeddings", KIND(LLAMA3), ROPE_AT(original_ctx), 1,
+	 1 << 27, REQUIRED},
+	/* 0: max_position_embeddings */
+	{"original_max_position_embeddings", KIND(YARN), ROPE_AT(original_ctx), 1,
+	 1 << 27, 0},
+	{"low_freq_factor", KIND(LLAMA3), ROPE_AT(low_freq), 1e-6, 1e6, REQUIRED},
+	{"high_freq_factor", KIND(LLAMA3), ROPE_AT(high_freq), 1e-6, 1e6, REQUIRED},
+	{"beta_fast", KIND(YARN), ROPE_AT(beta_fast), 1e-6, 1e6, 32},
+	{"beta_slow", KIND(YARN), ROPE_AT(beta_slow), 1e-6, 1e6, 1},
+	{"attention_factor", KIND(YARN), ROPE_AT(attention_factor), 1e-3, 1e3, 0},
+	{"mscale", KIND(YARN), ROPE_AT(mscale), 0, 1e3, 0},
+	{"mscale_all_dim", KIND(YARN), ROPE_AT(mscale_all), 0, 1e3, 0},
+};
+
+static enum status read_rope_keys(const json_t *v, struct rope *r, struct fail *fail)
 {
-	if (!json_is_object(rope))
-		return wrong(fail, key, rope, "an object");
-	const json_t *type = jsonfile_get(rope, "rope_type");
-	if (!type)
-		type = jsonfile_get(rope, "type");
-	const json_t *partial = jsonfile_get(rope, "partial_rotary_factor");
-	if (!type || !json_is_string(type) ||
-	    strcmp(json_string_value(type), "default") != 0 ||
-	    (partial && json_number_value(partial) != 1))
-		return unsupported(fail, key, rope);
+	for (size_t i = 0; i < ARRAY_LEN(rope_keys); i++) {
+		const json_t *n = jsonfile_get(v, rope_keys[i].key);
+		double d = rope_keys[i].fallback;
+		if (!(rope_keys[i].kinds & 1u << r->kind))
+			continue;
+		if (!n && isnan(d))
+			return missing(fail, rope_keys[i].key);
+		if (n && !json_is_number(n))
+			return wrong(fail, rope_keys[i].key, n, "a number");
+		if (n)
+			d = json_number_value(n);
+		if (n && !(d >= rope_keys[i].min && d <= rope_keys[i].max))
+			return fail_at(fail, E_FORMAT, rope_keys[i].key,
+				       FILE_NAME ": %s is %g, outside %g to %g",
+				       rope_keys[i].key, d, rope_keys[i].min,
+				       rope_keys[i].max);
+		memcpy((char *)r + rope_keys[i].at, &d, sizeof d);
+	}
+	const json_t *truncate = jsonfile_get(v, "truncate");
+	r->is_exact = r->kind == ROPE_YARN && json_is_false(truncate);
+	if (r->kind == ROPE_LLAMA3 && r->low_freq >= r->high_freq)
+		return fail_at(fail, E_FORMAT, "low_freq_factor",
+			       FILE_NAME ": low_freq_factor is not below "
+			       "high_freq_factor");
+	if (r->kind == ROPE_YARN && r->beta_slow > r->beta_fast)
+		return fail_at(fail, E_FORMAT, "beta_slow",
+			       FILE_NAME ": beta_slow is above beta_fast");
 	return OK;
 }
 
-static enum status read_rope(const json_t *root, struct model_config *c,
-			     struct fail *fail)
+/* rope_scaling, or rope_parameters. */
+static enum status read_rope_object(const json_t *v, const char *key, struct rope *out,
+				    struct fail *fail)
 {
-	const json_t *scaling = jsonfile_get(root, "rope_scaling");
-	const json_t *params = jsonfile_get(root, "rope_parameters");
+	if (!json_is_object(v))
+		return wrong(fail, key, v, "an object");
+	const json_t *type = jsonfile_get(v, "rope_type");
+	if (!type)
+		type = jsonfile_get(v, "type");
+	const char *name = json_string_value(type);
+	if (!name)
+		return unsupported(fail, key, v);
+	for (size_t i = 0; i < ARRAY_LEN(rope_kinds); i++)
+		if (strcmp(rope_kinds[i].name, name) == 0)
+			out->kind = rope_kinds[i].kind;
+	return out->kind == ROPE_NONE ? unsupported(fail, key, v)
+				      : read_rope_keys(v, out, fail);
+}
+
+static enum status read_theta(const json_t *root, const json_t *params, double fallback,
+			      double *out, struct fail *fail)
+{
 	const json_t *outer = jsonfile_get(root, "rope_theta");
-	enum status st = OK;
-	if (scaling)
-		st = check_rope(scaling, "rope_scaling", fail);
-	if (st == OK && params)
-		st = check_rope(params, "rope_parameters", fail);
-	if (st != OK)
-		return st;
 	const json_t *inner = params ? jsonfile_get(params, "rope_theta") : NULL;
 	const json_t *v = inner ? inner : outer;
-	if (!v)
+	if (!v && fallback == 0)
 		return missing(fail, "rope_theta");
-	double theta = json_number_value(v);
+	double theta = v ? json_number_value(v) : fallback;
 	if (!(theta > 1 && theta <= 1e12))
 		return fail_at(fail, E_FORMAT, "rope_theta",
 			       FILE_NAME ": rope_theta must be a number above 1");
@@ -305,8 +452,138 @@ static enum status read_rope(const json_t *root, struct model_config *c,
 		return fail_at(fail, E_FORMAT, "rope_theta",
 			       FILE_NAME ": rope_theta and "
 			       "rope_parameters.rope_theta disagree");
-	c->rope = ROPE_DEFAULT;
-	c->rope_theta = (float)theta;
+	*out = theta;
+	return OK;
+}
+
+static enum status read_rope(const json_t *root, const struct arch *arch,
+			     struct model_config *c, struct fail *fail)
+{
+	const json_t *scaling = jsonfile_get(root, "rope_scaling");
+	const json_t *params = jsonfile_get(root, "rope_parameters");
+	struct rope old, new;
+	memset(&old, 0, sizeof old); /* to be compared */
+	memset(&new, 0, sizeof new);
+	enum status st = OK;
+	if (scaling)
+		st = read_rope_object(scaling, "rope_scaling", &old, fail);
+	if (st == OK && params)
+		st = read_rope_object(params, "rope_parameters", &new, fail);
+	if (st == OK && scaling && params && memcmp(&old, &new, sizeof old) != 0)
+		st = fail_at(fail, E_FORMAT, "rope_scaling", FILE_NAME
+			     ": rope_scaling and rope_parameters disagree");
+	c->rope = params ? new : old;
+	if (c->rope.kind == ROPE_NONE)
+		c->rope.kind = ROPE_DEFAULT;
+	if (st == OK)
+		st = read_theta(root, params, arch->theta, &c->rope.theta, fail);
+	if (st != OK || c->rope.kind != ROPE_YARN)
+		return st;
+	/* Of the others, max_position_embeddings is the stretched length already. */
+	if (c->rope.original_ctx == 0)
+		c->rope.original_ctx = c->max_ctx;
+	double stretched = c->rope.original_ctx * c->rope.factor;
+	if (stretched > c->max_ctx)
+		c->max_ctx = (int32_t)fmin(stretched, 1 << 27);
+	return OK;
+}
+
+/* partial_rotary_factor, beside or within the rope's object. */
+static enum status read_partial(const json_t *root, const struct arch *arch,
+				struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "partial_rotary_factor";
+	const json_t *params = jsonfile_get(root, "rope_parameters");
+	const json_t *scaling = jsonfile_get(root, "rope_scaling");
+	const json_t *found[] = {
+		jsonfile_get(root, key), params ? jsonfile_get(params, key) : NULL,
+		scaling ? jsonfile_get(scaling, key) : NULL};
+	double factor = 0;
+	for (size_t i = 0; i < ARRAY_LEN(found); i++) {
+		double v = json_number_value(found[i]);
+		if (!found[i])
+			continue;
+		if (!json_is_number(found[i]) || !(v > 0 && v <= 1))
+			return wrong(fail, key, found[i], "a number of 0 to 1");
+		if (factor != 0 && v != factor)
+			return fail_at(fail, E_FORMAT, key,
+				       FILE_NAME ": %s is both %g and %g", key, factor,
+				       v);
+		factor = v;
+		if (v != 1 && !(arch->keys & KEYS_PARTIAL))
+			return unsupported(fail, key, found[i]);
+	}
+	if (factor == 0 && arch->keys & KEYS_PARTIAL)
+		return missing(fail, key);
+	c->n_rot = factor == 0 ? c->head_dim : (int32_t)(c->head_dim * factor);
+	if (c->n_rot < 2 || c->n_rot % 2)
+		return fail_at(fail, E_FORMAT, key, FILE_NAME
+			       ": %s rotates %d of %d elements, not an even number", key,
+			       c->n_rot, c->head_dim);
+	/* yarn's sharpness would have to leave out the rest of the head. */
+	if (c->n_rot != c->head_dim && c->rope.kind == ROPE_YARN)
+		return unsupported(fail, key, found[0]);
+	return OK;
+}
+
+/* --- sliding windows ------------------------------------------------------ */
+
+/* Layers from max_window_layers on, or as layer_types lists them. */
+static enum status read_some_windows(const json_t *root, struct model_config *c,
+				     struct fail *fail)
+{
+	const json_t *first = jsonfile_get(root, "max_window_layers");
+	const json_t *types = jsonfile_get(root, "layer_types");
+	if (first && !json_is_integer(first))
+		return wrong(fail, "max_window_layers", first, "an integer");
+	json_int_t from = first ? json_integer_value(first) : 28;
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->is_windowed[i] = i >= from;
+	if (!types)
+		return OK;
+	if (json_array_size(types) != (size_t)c->n_layers)
+		return wrong(fail, "layer_types", types, "a list of a type a layer");
+	for (int32_t i = 0; i < c->n_layers; i++) {
+		const json_t *type = json_array_get(types, (size_t)i);
+		const char *name = json_string_value(type);
+		c->is_windowed[i] = name && strcmp(name, "sliding_attention") == 0;
+		if (!c->is_windowed[i] &&
+		    (!name || strcmp(name, "full_attention") != 0))
+			return unsupported(fail, "layer_types", type);
+	}
+	return OK;
+}
+
+static enum status read_windows(const json_t *root, const struct arch *arch,
+				struct arena *a, struct model_config *c,
+				struct fail *fail)
+{
+	const json_t *v = jsonfile_get(root, "sliding_window");
+	const json_t *use = jsonfile_get(root, "use_sliding_window");
+	if (use && !json_is_boolean(use))
+		return wrong(fail, "use_sliding_window", use, "true or false");
+	bool has = arch->keys & KEYS_WINDOW ||
+		   (arch->keys & KEYS_WINDOW_SOME && json_is_true(use));
+	if (has && v) {
+		json_int_t n = json_integer_value(v);
+		if (!json_is_integer(v) || n < 1 || n > 1 << 27)
+			return wrong(fail, "sliding_window", v,
+				     "a number of tokens above 0");
+		c->window = (int32_t)n;
+		c->is_windowed = arena_alloc(a, (size_t)c->n_layers *
+							sizeof *c->is_windowed);
+		if (arch->keys & KEYS_WINDOW_SOME)
+			return read_some_windows(root, c, fail);
+		memset(c->is_windowed, true, (size_t)c->n_layers);
+	}
+	/* Nothing to choose: layer_types can only say the same. */
+	const char *same = c->window ? "sliding_attention" : "full_attention";
+	const json_t *types = jsonfile_get(root, "layer_types");
+	const json_t *type;
+	size_t i;
+	json_array_foreach((json_t *)types, i, type)
+		if (!json_is_string(type) || strcmp(json_string_value(type), same) != 0)
+			return unsupported(fail, "layer_types", type);
 	return OK;
 }
 
@@ -323,20 +600,15 @@ static bool is_allowed(const json_t *v, const char *allowed)
 	return false;
 }
 
-static enum status check_neutral(const json_t *root, struct fail *fail)
+static enum status check_neutral(const json_t *root, const struct arch *arch,
+				 struct fail *fail)
 {
 	for (size_t i = 0; i < ARRAY_LEN(neutral); i++) {
 		const json_t *v = jsonfile_get(root, neutral[i].key);
-		if (v && !is_allowed(v, neutral[i].allowed))
+		if (v && !(arch->keys & neutral[i].unless) &&
+		    !is_allowed(v, neutral[i].allowed))
 			return unsupported(fail, neutral[i].key, v);
 	}
-	const json_t *types = jsonfile_get(root, "layer_types");
-	const json_t *type;
-	size_t i;
-	json_array_foreach((json_t *)types, i, type)
-		if (!json_is_string(type) ||
-		    strcmp(json_string_value(type), "full_attention") != 0)
-			return unsupported(fail, "layer_types", type);
 	return OK;
 }
 
@@ -366,27 +638,41 @@ enum status model_config_read(const json_t *root, struct arena *a,
 {
 	struct model_config c = {0};
 	const struct arch *arch = NULL;
+	const json_t *text = root;
 	enum status st = read_arch(root, &arch, fail);
 	if (st == OK)
-		st = check_neutral(root, fail);
+		st = find_text(root, arch, &text, fail);
+	if (st == OK)
+		st = check_neutral(text, arch, fail);
 	for (size_t i = 0; st == OK && i < ARRAY_LEN(settings); i++)
 		if (settings[i].keys & arch->keys)
-			st = read_setting(root, &settings[i], &c, fail);
+			st = read_setting(text, &settings[i], &c, fail);
 	if (st == OK && arch->keys & KEYS_EXPERTS)
-		st = read_dense_layers(root, a, &c, fail);
+		st = read_dense_layers(text, a, &c, fail);
+	if (st == OK && arch->keys & KEYS_GROUPED)
+		st = read_first_dense(text, a, &c, fail);
 	if (st == OK)
-		st = read_dtype(root, &c, fail);
+		st = read_dtype(text, &c, fail);
 	if (st == OK)
-		st = read_rope(root, &c, fail);
+		st = read_rope(text, arch, &c, fail);
+	if (st == OK)
+		st = read_windows(text, arch, a, &c, fail);
 	if (st == OK)
 		st = check_sizes(&c, fail);
 	if (st == OK)
-		st = model_ids_read(jsonfile_get(root, "eos_token_id"), FILE_NAME,
+		st = read_partial(text, arch, &c, fail);
+	if (st == OK)
+		st = model_ids_read(jsonfile_get(text, "eos_token_id"), FILE_NAME,
 				    "eos_token_id", c.n_vocab, c.eos_ids, &c.n_eos,
 				    fail);
 	if (st != OK)
 		return st;
 	snprintf(c.arch, sizeof c.arch, "%s", arch->model_type);
+	c.prefix = arch->prefix;
+	c.qk_norm |= arch->qk_norm;
+	c.qkv_bias = arch->qkv_bias || c.o_bias;
+	if (arch->keys & KEYS_GROUPED) /* attention_bias is not of o */
+		c.o_bias = false;
 	*out = c;
 	return OK;
 }

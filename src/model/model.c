@@ -16,6 +16,32 @@
 
 #define MAX_CONFIG_BYTES ((size_t)16 << 20)
 
+/* Older checkpoints of ModelOpt have their quantization beside config.json. */
+static enum status read_modelopt(struct model *m, struct fail *fail)
+{
+	static const char name[] = "hf_quant_config.json";
+	json_t *root = NULL;
+	char *path = file_join(m->dir, name);
+	enum status st = OK;
+	if (file_exists(path))
+		st = jsonfile_load(m->dir, name, MAX_CONFIG_BYTES, &root, fail);
+	free(path);
+	json_t *q = NULL;
+	if (st == OK && root) {
+		q = json_copy(json_object_get(root, "quantization"));
+		if (!json_is_object(q))
+			st = fail_at(fail, E_FORMAT, "quantization",
+				     "%s: quantization is not an object", name);
+		else
+			json_object_set_new(q, "quant_method", json_string("modelopt"));
+	}
+	if (st == OK)
+		st = quant_scheme_parse(q, &m->scheme, fail);
+	json_decref(q);
+	json_decref(root);
+	return st;
+}
+
 static enum status read_config(struct model *m, struct fail *fail)
 {
 	json_t *root = NULL;
@@ -27,7 +53,8 @@ static enum status read_config(struct model *m, struct fail *fail)
 		const json_t *q = jsonfile_get(root, "quantization_config");
 		if (!q) /* its name before 2024 */
 			q = jsonfile_get(root, "compression_config");
-		st = quant_scheme_parse(q, &m->scheme, fail);
+		st = q ? quant_scheme_parse(q, &m->scheme, fail)
+		       : read_modelopt(m, fail);
 	}
 	json_decref(root);
 	return st;
@@ -102,18 +129,9 @@ void model_close(struct model *m)
 	free(m);
 }
 
-static bool has_tensor(const struct model *m, const char *name,
-		       const char *suffix)
-{
-	char full[256];
-	snprintf(full, sizeof full, "%s%s", name, suffix);
-	return tensors_find(m->tensors, full);
-}
-
 bool model_has(const struct model *m, const char *name)
 {
-	return has_tensor(m, name, "") || has_tensor(m, name, ".weight") ||
-	       has_tensor(m, name, ".weight_packed");
+	return tensors_find(m->tensors, name) || quant_is_weight(m->tensors, name);
 }
 
 enum status model_weight(const struct model *m, const char *name, int32_t n,
@@ -121,14 +139,7 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 {
 	struct quant_want w = {m->tensors, name, n, k, {0}};
 	enum status st = quant_scheme_find(m->scheme, name, &w.choice, fail);
-	if (st != OK)
-		return st;
-	/* The scheme goes by classes, which a checkpoint does not hold: where only
-	 * the plain tensor is there, that is what the layer is. */
-	if (w.choice.is_packed && !(has_tensor(m, name, ".weight") &&
-				    !has_tensor(m, name, ".weight_packed")))
-		return quant_ct_open(&w, out, fail);
-	return quant_plain_open(&w, out, fail);
+	return st == OK ? quant_open(&w, out, fail) : st;
 }
 
 enum status model_vector(struct model *m, const char *name, int32_t n,
@@ -152,25 +163,28 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 	return OK;
 }
 
+enum quant model_tensor_quant(const struct model *m, const struct tensor *t,
+			      int64_t *out_n_weights)
+{
+	struct quant_choice c;
+	char name[256];
+	const char *dot = strrchr(t->name, '.');
+	snprintf(name, sizeof name, "%.*s", (int)(dot ? dot - t->name : 0), t->name);
+	/* A pattern too slow for this one was so when the layer was opened. */
+	if (quant_scheme_find(m->scheme, name, &c, NULL) != OK)
+		c = (struct quant_choice){0};
+	return quant_of_tensor(t, &c, out_n_weights);
+}
+
 int64_t model_n_params(const struct model *m)
 {
-	static const char *const helpers[] = {
-		".weight_scale", ".weight_zero_point", ".weight_shape",
-		".weight_g_idx",
-	};
-	int64_t n = 0;
+	int64_t n = 0, holds;
 	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
 		const struct tensor *t = tensors_at(m->tensors, i);
-		struct str name = str_of(t->name);
-		bool counts = true;
-		for (size_t k = 0; k < ARRAY_LEN(helpers); k++)
-			counts &= !str_ends(name, str_of(helpers[k]));
-		if (!counts)
+		if (!str_starts(str_of(t->name), str_of(m->config.prefix)))
 			continue;
-		size_t bits = str_ends(name, STR(".weight_packed"))
-				      ? (size_t)quant_bits(QUANT_INT4)
-				      : 8 * dtype_bytes(t->dtype);
-		n += (int64_t)(8 * t->n_bytes / bits);
+		model_tensor_quant(m, t, &holds);
+		n += holds;
 	}
 	return n;
 }

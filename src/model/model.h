@@ -11,22 +11,46 @@
 
 #define MODEL_MAX_EOS 8
 
-enum rope_kind { ROPE_NONE, ROPE_DEFAULT };
+/* How the angles of the rotation are stretched (engine/rope.c). */
+enum rope_kind { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN };
+
+struct rope {
+	enum rope_kind kind;
+	double theta;
+	/* What follows is 0 where the kind does not have it. */
+	double factor;
+	double original_ctx;     /* tokens the model was first trained on */
+	double low_freq, high_freq;   /* ROPE_LLAMA3: low_freq_factor, … */
+	double beta_fast, beta_slow;  /* ROPE_YARN: turns in original_ctx */
+	double attention_factor; /* of cos and sin both; 0: by factor */
+	double mscale, mscale_all;
+	bool is_exact;           /* ROPE_YARN: bounds not rounded to whole pairs */
+};
 
 /* The settings of config.json that this version understands. */
 struct model_config {
 	char arch[48]; /* model_type */
+	const char *prefix; /* of the names of its tensors; "" or "thinker." */
 	int32_t n_layers, d_model, n_heads, n_kv_heads, head_dim;
 	int32_t ffn_dim;      /* dense layers */
 	int32_t n_experts, n_experts_used, expert_dim; /* 0: no experts */
 	bool norm_topk;       /* router weights renormalised over the chosen */
+	/* n_groups > 0: sigmoid routing in groups with a bias (kernels/moe_router.h). */
+	int32_t n_groups, n_groups_used;
+	float routed_scale;
+	int32_t n_shared;     /* experts that see every token, as one wide layer */
 	int32_t sparse_step;  /* layer i has experts iff (i+1) % sparse_step == 0 … */
 	int32_t *dense_layers; /* … and i is not in mlp_only_layers */
 	int32_t n_dense_layers;
 	int32_t n_vocab, max_ctx;
-	float norm_eps, rope_theta;
-	enum rope_kind rope;
-	bool qkv_bias, tied_embeddings;
+	float norm_eps;
+	struct rope rope;
+	int32_t n_rot;        /* elements of a head that are rotated, the first */
+	bool qk_norm;         /* of each head of q and k */
+	bool qkv_bias, o_bias, tied_embeddings;
+	/* A layer that is_windowed sees the last `window` tokens, itself included. */
+	int32_t window;       /* 0: no layer is */
+	bool *is_windowed;    /* (L); NULL: none */
 	int32_t bos_id; /* -1: none */
 	int32_t eos_ids[MODEL_MAX_EOS]; /* of config.json; see generation_defaults */
 	int n_eos;
@@ -78,6 +102,9 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 			 const float **out, struct fail *fail) MUST_USE;
 /* Is there a tensor of this name, or a weight called so in any format? */
 bool model_has(const struct model *m, const char *name);
+/* The format t is part of, and how many weights it holds (0: scales or the like). */
+enum quant model_tensor_quant(const struct model *m, const struct tensor *t,
+			      int64_t *out_n_weights);
 /* Numbers the model was trained to: the elements of its weights as they were before
  * quantization, without scales and other helpers of the formats. */
 int64_t model_n_params(const struct model *m);

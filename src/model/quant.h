@@ -11,9 +11,12 @@
 
 /* How the checkpoint says a layer is quantized. */
 struct quant_choice {
-	bool is_packed;     /* false: a plain tensor */
-	bool is_asymmetric; /* has zero points */
+	bool is_packed;     /* false: a plain tensor, and no more is said */
+	enum quant quant;
+	bool is_asymmetric; /* INT4, INT8: has zero points */
 	int32_t group;      /* inputs per scale; 0: one scale per row */
+	int32_t group_n;    /* FP8 in blocks: outputs per scale; 0: by the tensor */
+	int32_t zero_step;  /* GPTQ: as in struct weight */
 };
 
 struct quant_scheme;
@@ -26,6 +29,18 @@ void quant_scheme_destroy(struct quant_scheme *s);
 enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
 			      struct quant_choice *out,
 			      struct fail *fail) MUST_USE;
+/* The methods that say one thing for all layers. is_known false: none of them. */
+enum status quant_method_read(const json_t *config, const char *method,
+			      struct quant_choice *out, bool *is_known,
+			      struct fail *fail) MUST_USE;
+/* A block [outputs, inputs] of FP8. */
+enum status quant_block_read(const json_t *v, const char *key,
+			     struct quant_choice *out, struct fail *fail) MUST_USE;
+/* For both: E_UNSUPPORTED, naming key and value. */
+enum status quant_refuse(struct fail *fail, const char *key, const json_t *v);
+/* Refuses a key that is there and not null, false, {} or []. */
+enum status quant_need_nothing(const json_t *object, const char *key,
+			       struct fail *fail) MUST_USE;
 
 /* A weight that must be there, for its shape and types to be checked. */
 struct quant_want {
@@ -35,16 +50,39 @@ struct quant_want {
 	struct quant_choice choice;
 };
 
-/* <name><suffix> of the given shape. E_MISSING, E_FORMAT; types: a list that ends
- * with DTYPE_COUNT. */
+/* In the format of w->choice, or plain where the numbers are. */
+enum status quant_open(const struct quant_want *w, struct weight *out,
+		       struct fail *fail) MUST_USE;
+/* Is there a weight of this name in any format? */
+bool quant_is_weight(const struct tensors *ts, const char *name);
+/* The format that a tensor is part of, where c is the choice for its layer, and how
+ * many weights it holds (none: it is scales or the like). */
+enum quant quant_of_tensor(const struct tensor *t, const struct quant_choice *c,
+			   int64_t *out_n_weights);
+
+/* For the formats. Types: a list that ends with DTYPE_COUNT. */
+extern const enum dtype quant_floats[];
+bool quant_has(const struct tensors *ts, const char *name, const char *suffix);
+/* <name>.<suffix>, of any shape. E_MISSING, E_FORMAT. */
+enum status quant_tensor_typed(const struct quant_want *w, const char *suffix,
+			       const enum dtype *types, const struct tensor **out,
+			       struct fail *fail) MUST_USE;
+/* The same, of the given shape. */
 enum status quant_tensor(const struct quant_want *w, const char *suffix,
 			 int64_t rows, int64_t cols, const enum dtype *types,
 			 const struct tensor **out, struct fail *fail) MUST_USE;
+enum quant quant_plain(enum dtype t); /* of F32, F16, BF16 */
 
-enum status quant_plain_open(const struct quant_want *w, struct weight *out,
-			     struct fail *fail) MUST_USE;
-void quant_plain_decode(const struct weight *w, int32_t row, float *out);
-
-enum status quant_ct_open(const struct quant_want *w, struct weight *out,
-			  struct fail *fail) MUST_USE;
-void quant_ct_decode(const struct weight *w, int32_t row, float *out);
+/* Open a weight in the format; decode elements [k0, k1) of a row of it. */
+#define FORMAT(name) \
+	enum status quant_##name##_open(const struct quant_want *w, struct weight *out, \
+					struct fail *fail) MUST_USE; \
+	void quant_##name##_decode(const struct weight *w, int32_t row, int32_t k0, \
+				   int32_t k1, float *out);
+FORMAT(plain)
+FORMAT(ct)
+FORMAT(awq)
+FORMAT(gptq)
+FORMAT(nvfp4)
+FORMAT(fp8)
+#undef FORMAT

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compressed-tensors "pack-quantized", four bits. Of a layer X of N outputs and K
- * inputs, in groups of G inputs:
+ * compressed-tensors "pack-quantized", four bits (p = 8 to a word) or eight (p = 4).
+ * Of a layer X of N outputs and K inputs, in groups of G inputs:
  *
- *   X.weight_packed      I32 (N, K/8)          eight nibbles of a row a word
+ *   X.weight_packed      I32 (N, K/p)          p integers of a row a word
  *   X.weight_scale       float (N, K/G)
- *   X.weight_zero_point  I32 (ceil(N/8), K/G)  eight rows a word; asymmetric only
+ *   X.weight_zero_point  I32 (ceil(N/p), K/G)  p rows a word; asymmetric only
  *   X.weight_shape       I64 (2)               N, K
  *
- * Nibbles and zero points are both stored plus 8, so that a signed value v of
+ * Integers and zero points are both stored plus 8 (128), so that a signed value v of
  * -8..7 is nibble v+8, and the weight is (nibble - zero) * scale with zero = 8 where
  * it is symmetric.
  */
@@ -23,11 +23,9 @@ static enum status check_groups(const struct quant_want *w, int32_t group,
 		return fail_set(fail, E_UNSUPPORTED, "%s: %d inputs in groups of %d: "
 				"both must be multiples of 8, and divide", w->name,
 				w->k, group);
-	char name[256];
-	snprintf(name, sizeof name, "%s.weight_g_idx", w->name);
-	if (tensors_find(w->tensors, name))
-		return fail_set(fail, E_UNSUPPORTED,
-				"%s: permuted groups are not supported", name);
+	if (quant_has(w->tensors, w->name, "weight_g_idx"))
+		return fail_set(fail, E_UNSUPPORTED, "%s.weight_g_idx: permuted groups "
+				"are not supported", w->name);
 	return OK;
 }
 
@@ -54,25 +52,25 @@ enum status quant_ct_open(const struct quant_want *w, struct weight *out,
 			  struct fail *fail)
 {
 	static const enum dtype words[] = {DTYPE_I32, DTYPE_COUNT};
-	static const enum dtype floats[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32,
-					    DTYPE_COUNT};
 	int32_t group = w->choice.group ? w->choice.group : w->k;
+	int32_t per_word = 32 / quant_bits(w->choice.quant);
 	const struct tensor *q, *scale, *zero = NULL;
 	enum status st = check_groups(w, group, fail);
 	if (st == OK)
 		st = check_shape(w, fail);
 	if (st == OK)
-		st = quant_tensor(w, ".weight_packed", w->n, w->k / 8, words, &q,
-				  fail);
+		st = quant_tensor(w, "weight_packed", w->n, w->k / per_word, words,
+				  &q, fail);
 	if (st == OK)
-		st = quant_tensor(w, ".weight_scale", w->n, w->k / group, floats,
-				  &scale, fail);
+		st = quant_tensor(w, "weight_scale", w->n, w->k / group,
+				  quant_floats, &scale, fail);
 	if (st == OK && w->choice.is_asymmetric)
-		st = quant_tensor(w, ".weight_zero_point", (w->n + 7) / 8,
-				  w->k / group, words, &zero, fail);
+		st = quant_tensor(w, "weight_zero_point",
+				  (w->n + per_word - 1) / per_word, w->k / group,
+				  words, &zero, fail);
 	if (st != OK)
 		return st;
-	*out = (struct weight){.quant = QUANT_INT4, .n = w->n, .k = w->k,
+	*out = (struct weight){.quant = w->choice.quant, .n = w->n, .k = w->k,
 			       .group = group, .q = q->data,
 			       .scales = scale->data, .scale_type = scale->dtype,
 			       .zero_points = zero ? zero->data : NULL,
@@ -80,19 +78,26 @@ enum status quant_ct_open(const struct quant_want *w, struct weight *out,
 	return OK;
 }
 
-void quant_ct_decode(const struct weight *w, int32_t row, float *out)
+void quant_ct_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
+		     float *out)
 {
 	size_t n_groups = (size_t)(w->k / w->group);
-	const uint32_t *q = (const uint32_t *)w->q + (size_t)row * (size_t)w->k / 8;
-	const uint32_t *zeros = w->zero_points;
-	for (int32_t i = 0; i < w->k; i++) {
-		size_t g = (size_t)(i / w->group);
+	int bits = quant_bits(w->quant);
+	size_t per_word = 32 / (size_t)bits;
+	const uint32_t *q = w->q, *zeros = w->zero_points;
+	for (int32_t k = k0, end; k < k1; k = end) {
+		size_t g = (size_t)(k / w->group);
+		end = (int32_t)(g + 1) * w->group;
+		end = end < k1 ? end : k1;
 		float scale = blocks_float(w->scales, w->scale_type,
 					   (size_t)row * n_groups + g);
-		int zero = 8;
+		int zero = 1 << (bits - 1);
 		if (zeros)
-			zero = blocks_nibble(&zeros[(size_t)row / 8 * n_groups + g],
-					     (size_t)row % 8);
-		out[i] = (float)(blocks_nibble(q, (size_t)i) - zero) * scale;
+			zero = blocks_integer(&zeros[(size_t)row / per_word * n_groups + g],
+					      bits, (size_t)row % per_word);
+		size_t at = (size_t)row * (size_t)w->k;
+		for (int32_t i = k; i < end; i++)
+			*out++ = (float)(blocks_integer(q, bits, at + (size_t)i) - zero) *
+				 scale;
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * quantization_config, as far as it is read: compressed-tensors with
- * pack-quantized groups. A layer's format is found as the writer of the format
- * does it:
+ * quantization_config: the methods of quant_method.c, which say one thing for all
+ * layers, and compressed-tensors with groups of layers. There a layer's format is
+ * found as the writer of the format does it:
  *
  *   1. a name that `ignore` lists, or one of its patterns matches: plain
  *   2. the first group that targets the layer by name or pattern
@@ -11,7 +11,7 @@
  *
  * A layer that is Linear by rule 3 and yet has its numbers unpacked (embeddings are
  * asked for by name like any layer, and a router may have lost its class) is plain:
- * model_weight looks which tensor there is.
+ * quant_open looks which tensor there is.
  */
 #include <stdlib.h>
 
@@ -42,9 +42,10 @@ struct quant_scheme {
 	struct name_set ignore;
 	struct group *groups;
 	size_t n_groups;
+	struct quant_choice all; /* of a layer in no group */
 };
 
-static enum status refuse(struct fail *fail, const char *key, const json_t *v)
+enum status quant_refuse(struct fail *fail, const char *key, const json_t *v)
 {
 	char *text = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
 	enum status st = fail_at(fail, E_UNSUPPORTED, key,
@@ -91,11 +92,11 @@ static enum status name_set_read(struct name_set *s, const json_t *list,
 				 const char *key, struct fail *fail)
 {
 	if (list && !json_is_array(list))
-		return refuse(fail, key, list);
+		return quant_refuse(fail, key, list);
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const char *name = json_string_value(json_array_get(list, i));
 		if (!name)
-			return refuse(fail, key, list);
+			return quant_refuse(fail, key, list);
 		enum status st = name_set_add(s, name, fail);
 		if (st != OK)
 			return st;
@@ -132,51 +133,98 @@ static bool is_nothing(const json_t *v)
 	       (json_is_array(v) && json_array_size(v) == 0);
 }
 
-static enum status need_nothing(const json_t *object, const char *key,
-				struct fail *fail)
+enum status quant_need_nothing(const json_t *object, const char *key,
+			       struct fail *fail)
 {
 	const json_t *v = jsonfile_get(object, key);
-	return is_nothing(v) ? OK : refuse(fail, key, v);
+	return is_nothing(v) ? OK : quant_refuse(fail, key, v);
 }
 
-static enum status read_weights(const json_t *w, struct quant_choice *out,
-				struct fail *fail)
+/* Integers by group or row, packed into words. */
+static enum status read_integers(const json_t *w, struct quant_choice *out,
+				 struct fail *fail)
 {
 	const json_t *bits = jsonfile_get(w, "num_bits");
 	const json_t *symmetric = jsonfile_get(w, "symmetric");
 	const json_t *strategy = jsonfile_get(w, "strategy");
 	const json_t *size = jsonfile_get(w, "group_size");
 	const json_t *order = jsonfile_get(w, "actorder");
-	if (!json_is_integer(bits) || json_integer_value(bits) != 4)
-		return refuse(fail, "num_bits", bits);
+	json_int_t n_bits = json_integer_value(bits);
+	if (!json_is_integer(bits) || (n_bits != 4 && n_bits != 8))
+		return quant_refuse(fail, "num_bits", bits);
 	if (!is_string(jsonfile_get(w, "type"), "int"))
-		return refuse(fail, "type", jsonfile_get(w, "type"));
+		return quant_refuse(fail, "type", jsonfile_get(w, "type"));
 	if (symmetric && !json_is_boolean(symmetric))
-		return refuse(fail, "symmetric", symmetric);
+		return quant_refuse(fail, "symmetric", symmetric);
 	/* "weight" and its older name "static" leave the order of the file alone;
 	 * the others need an index of groups. */
 	if (order && !json_is_false(order) && !is_string(order, "weight") &&
 	    !is_string(order, "static"))
-		return refuse(fail, "actorder", order);
-	*out = (struct quant_choice){.is_packed = true,
-				     .is_asymmetric = json_is_false(symmetric)};
+		return quant_refuse(fail, "actorder", order);
+	out->quant = n_bits == 4 ? QUANT_INT4 : QUANT_INT8;
+	out->is_asymmetric = json_is_false(symmetric);
 	if (is_string(strategy, "group")) {
 		json_int_t g = json_integer_value(size);
 		if (!json_is_integer(size) || g < 8 || g > 1 << 20)
-			return refuse(fail, "group_size", size);
+			return quant_refuse(fail, "group_size", size);
 		out->group = (int32_t)g;
 	} else if (!is_string(strategy, "channel")) {
-		return refuse(fail, "strategy", strategy);
+		return quant_refuse(fail, "strategy", strategy);
 	}
-	enum status st = need_nothing(w, "dynamic", fail);
-	return st == OK ? need_nothing(w, "block_structure", fail) : st;
+	return quant_need_nothing(w, "block_structure", fail);
+}
+
+/* What both kinds of floating point have to say. */
+static enum status need_float(const json_t *w, int n_bits, struct fail *fail)
+{
+	const json_t *bits = jsonfile_get(w, "num_bits");
+	const json_t *symmetric = jsonfile_get(w, "symmetric");
+	if (!json_is_integer(bits) || json_integer_value(bits) != n_bits)
+		return quant_refuse(fail, "num_bits", bits);
+	if (!is_string(jsonfile_get(w, "type"), "float"))
+		return quant_refuse(fail, "type", jsonfile_get(w, "type"));
+	if (symmetric && !json_is_true(symmetric))
+		return quant_refuse(fail, "symmetric", symmetric);
+	return quant_need_nothing(w, "actorder", fail);
+}
+
+static enum status read_nvfp4(const json_t *w, struct quant_choice *out,
+			      struct fail *fail)
+{
+	const json_t *strategy = jsonfile_get(w, "strategy");
+	const json_t *size = jsonfile_get(w, "group_size");
+	enum status st = need_float(w, 4, fail);
+	if (st != OK)
+		return st;
+	if (!is_string(strategy, "tensor_group"))
+		return quant_refuse(fail, "strategy", strategy);
+	if (!json_is_integer(size) || json_integer_value(size) != 16)
+		return quant_refuse(fail, "group_size", size);
+	out->quant = QUANT_NVFP4;
+	return OK;
+}
+
+static enum status read_fp8(const json_t *w, struct quant_choice *out,
+			    struct fail *fail)
+{
+	const json_t *strategy = jsonfile_get(w, "strategy");
+	enum status st = need_float(w, 8, fail);
+	if (st != OK)
+		return st;
+	out->quant = QUANT_FP8;
+	if (is_string(strategy, "block"))
+		return quant_block_read(jsonfile_get(w, "block_structure"),
+					"block_structure", out, fail);
+	if (!is_string(strategy, "tensor") && !is_string(strategy, "channel"))
+		return quant_refuse(fail, "strategy", strategy);
+	return OK;
 }
 
 static enum status read_targets(const json_t *targets, struct group *g,
 				struct fail *fail)
 {
 	if (!json_is_array(targets) || json_array_size(targets) == 0)
-		return refuse(fail, "targets", targets);
+		return quant_refuse(fail, "targets", targets);
 	enum status st = name_set_read(&g->targets, targets, "targets", fail);
 	if (st != OK)
 		return st;
@@ -185,51 +233,70 @@ static enum status read_targets(const json_t *targets, struct group *g,
 		if (strcmp(name, "Linear") == 0)
 			g->takes_linear = true;
 		else if (!strchr(name, '.') && strcmp(name, "lm_head") != 0)
-			return refuse(fail, "targets", targets); /* a class */
+			return quant_refuse(fail, "targets", targets); /* a class */
 	}
 	return OK;
 }
+
+/* `rounds_inputs`: the writer's kernels round the inputs too. Ours do not, which is
+ * nearer to the model; integer inputs are refused, as nobody has written such a
+ * checkpoint in this format to compare with. */
+static const struct {
+	const char *name;
+	bool rounds_inputs;
+	enum status (*read)(const json_t *weights, struct quant_choice *out,
+			    struct fail *fail);
+} formats[] = {
+	{"pack-quantized", false, read_integers},
+	{"nvfp4-pack-quantized", true, read_nvfp4},
+	{"float-quantized", true, read_fp8},
+};
 
 static enum status read_group(const json_t *config, const json_t *group,
 			      struct group *g, struct fail *fail)
 {
 	const json_t *format = jsonfile_get(group, "format");
 	const json_t *weights = jsonfile_get(group, "weights");
+	size_t i = 0;
 	if (!format)
 		format = jsonfile_get(config, "format");
-	if (!is_string(format, "pack-quantized"))
-		return refuse(fail, "format", format);
+	while (i < ARRAY_LEN(formats) && !is_string(format, formats[i].name))
+		i++;
+	if (i == ARRAY_LEN(formats))
+		return quant_refuse(fail, "format", format);
 	if (!json_is_object(weights))
-		return refuse(fail, "weights", weights);
-	enum status st = need_nothing(group, "input_activations", fail);
+		return quant_refuse(fail, "weights", weights);
+	enum status st = OK;
+	if (!formats[i].rounds_inputs)
+		st = quant_need_nothing(group, "input_activations", fail);
 	if (st == OK)
-		st = need_nothing(group, "output_activations", fail);
+		st = quant_need_nothing(group, "output_activations", fail);
+	g->choice = (struct quant_choice){.is_packed = true};
 	if (st == OK)
-		st = read_weights(weights, &g->choice, fail);
+		st = formats[i].read(weights, &g->choice, fail);
+	if (st == OK)
+		st = quant_need_nothing(weights, "dynamic", fail);
 	if (st == OK)
 		st = read_targets(jsonfile_get(group, "targets"), g, fail);
 	return st;
 }
 
-static enum status read_all(const json_t *config, struct quant_scheme *s,
+static enum status read_groups(const json_t *config, struct quant_scheme *s,
 			    struct fail *fail)
 {
-	const json_t *method = jsonfile_get(config, "quant_method");
 	const json_t *state = jsonfile_get(config, "quantization_status");
 	const json_t *groups = jsonfile_get(config, "config_groups");
-	if (!is_string(method, "compressed-tensors"))
-		return refuse(fail, "quant_method", method);
 	if (state && !is_string(state, "compressed"))
-		return refuse(fail, "quantization_status", state);
+		return quant_refuse(fail, "quantization_status", state);
 	if (!json_is_object(groups))
-		return refuse(fail, "config_groups", groups);
-	enum status st = need_nothing(config, "kv_cache_scheme", fail);
+		return quant_refuse(fail, "config_groups", groups);
+	enum status st = quant_need_nothing(config, "kv_cache_scheme", fail);
 	if (st == OK)
-		st = need_nothing(config, "transform_config", fail);
+		st = quant_need_nothing(config, "transform_config", fail);
 	const json_t *sparsity = jsonfile_get(config, "sparsity_config");
 	if (st == OK && !is_nothing(sparsity) &&
 	    !is_string(jsonfile_get(sparsity, "format"), "dense"))
-		st = refuse(fail, "sparsity_config", sparsity);
+		st = quant_refuse(fail, "sparsity_config", sparsity);
 	if (st == OK)
 		st = name_set_read(&s->ignore, jsonfile_get(config, "ignore"),
 				   "ignore", fail);
@@ -242,6 +309,20 @@ static enum status read_all(const json_t *config, struct quant_scheme *s,
 					fail);
 	}
 	return st;
+}
+
+static enum status read_all(const json_t *config, struct quant_scheme *s,
+			    struct fail *fail)
+{
+	const json_t *v = jsonfile_get(config, "quant_method");
+	const char *method = json_string_value(v);
+	bool is_known;
+	if (method && strcmp(method, "compressed-tensors") == 0)
+		return read_groups(config, s, fail);
+	if (!method)
+		return quant_refuse(fail, "quant_method", v);
+	enum status st = quant_method_read(config, method, &s->all, &is_known, fail);
+	return st == OK && !is_known ? quant_refuse(fail, "quant_method", v) : st;
 }
 
 enum status quant_scheme_parse(const json_t *config, struct quant_scheme **out,
@@ -291,7 +372,6 @@ enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
 		if (g->takes_linear && !linear)
 			linear = g;
 	}
-	if (linear)
-		*out = linear->choice;
+	*out = linear ? linear->choice : s->all;
 	return OK;
 }

@@ -1,32 +1,71 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of formats: how each is opened and decoded. A layer is in the format its
+ * quantization_config says if the tensor is there that only this format has; where
+ * instead there are plain numbers, that is what it is: schemes go by classes of
+ * layers, which a checkpoint does not hold, and lists of exceptions are spelled in as
+ * many ways as there are writers.
+ */
 #include <assert.h>
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "model/quant.h"
+
+static const struct {
+	/* Suffix of the tensor that holds the numbers; alias: another spelling. */
+	const char *packed, *alias;
+	enum status (*open)(const struct quant_want *w, struct weight *out,
+			    struct fail *fail);
+	void (*decode)(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
+		       float *out);
+} formats[QUANT_COUNT] = {
+	[QUANT_F32] = {"weight", NULL, quant_plain_open, quant_plain_decode},
+	[QUANT_F16] = {"weight", NULL, quant_plain_open, quant_plain_decode},
+	[QUANT_BF16] = {"weight", NULL, quant_plain_open, quant_plain_decode},
+	[QUANT_INT4] = {"weight_packed", NULL, quant_ct_open, quant_ct_decode},
+	[QUANT_INT8] = {"weight_packed", NULL, quant_ct_open, quant_ct_decode},
+	[QUANT_AWQ4] = {"qweight", NULL, quant_awq_open, quant_awq_decode},
+	[QUANT_GPTQ4] = {"qweight", NULL, quant_gptq_open, quant_gptq_decode},
+	[QUANT_GPTQ8] = {"qweight", NULL, quant_gptq_open, quant_gptq_decode},
+	[QUANT_NVFP4] = {"weight_packed", "weight", quant_nvfp4_open,
+			 quant_nvfp4_decode},
+	[QUANT_FP8] = {"weight", NULL, quant_fp8_open, quant_fp8_decode},
+};
+
+/* --- decoding ------------------------------------------------------------- */
+
+void weight_decode_part(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
+			float *out)
+{
+	formats[w->quant].decode(w, row, k0, k1, out);
+}
 
 void weight_decode(const struct weight *w, int32_t n0, int32_t n1, float *out)
 {
 	assert(0 <= n0 && n0 <= n1 && n1 <= w->n);
-	for (int32_t row = n0; row < n1; row++, out += w->k) {
-		if (w->quant == QUANT_INT4)
-			quant_ct_decode(w, row, out);
-		else
-			quant_plain_decode(w, row, out);
-	}
+	for (int32_t row = n0; row < n1; row++, out += w->k)
+		weight_decode_part(w, row, 0, w->k, out);
 }
 
 size_t weight_bytes(const struct weight *w)
 {
-	size_t n = (size_t)w->n, k = (size_t)w->k;
-	size_t total = n * k * (size_t)quant_bits(w->quant) / 8;
+	size_t n = (size_t)w->n, k = (size_t)w->k, bits = (size_t)quant_bits(w->quant);
+	size_t total = n * k * bits / 8;
 	if (!w->scales)
 		return total;
-	size_t n_groups = k / (size_t)w->group;
-	total += n * n_groups * dtype_bytes(w->scale_type);
+	size_t n_groups = (k + (size_t)w->group - 1) / (size_t)w->group;
+	size_t rows = w->group_n ? (n + (size_t)w->group_n - 1) / (size_t)w->group_n : n;
+	size_t per_word = 32 / bits;
+	total += rows * n_groups * dtype_bytes(w->scale_type);
 	if (w->zero_points)
-		total += (n + 7) / 8 * n_groups * sizeof(uint32_t);
+		total += (n + per_word - 1) / per_word * n_groups * sizeof(uint32_t);
+	if (w->group_of)
+		total += k * sizeof *w->group_of;
 	return total;
 }
+
+/* --- opening -------------------------------------------------------------- */
 
 static bool is_one_of(enum dtype t, const enum dtype *types)
 {
@@ -35,12 +74,14 @@ static bool is_one_of(enum dtype t, const enum dtype *types)
 	return *types == t;
 }
 
-enum status quant_tensor(const struct quant_want *w, const char *suffix,
-			 int64_t rows, int64_t cols, const enum dtype *types,
-			 const struct tensor **out, struct fail *fail)
+const enum dtype quant_floats[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_COUNT};
+
+enum status quant_tensor_typed(const struct quant_want *w, const char *suffix,
+			       const enum dtype *types, const struct tensor **out,
+			       struct fail *fail)
 {
 	char name[256];
-	snprintf(name, sizeof name, "%s%s", w->name, suffix);
+	snprintf(name, sizeof name, "%s.%s", w->name, suffix);
 	const struct tensor *t = tensors_find(w->tensors, name);
 	if (!t)
 		return fail_set(fail, E_MISSING, "%s: tensor %s is missing",
@@ -49,14 +90,81 @@ enum status quant_tensor(const struct quant_want *w, const char *suffix,
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is %s, not %s",
 				t->file, name, dtype_name(t->dtype),
 				dtype_name(types[0]));
+	*out = t;
+	return OK;
+}
+
+enum status quant_tensor(const struct quant_want *w, const char *suffix,
+			 int64_t rows, int64_t cols, const enum dtype *types,
+			 const struct tensor **out, struct fail *fail)
+{
+	const struct tensor *t;
+	enum status st = quant_tensor_typed(w, suffix, types, &t, fail);
+	if (st != OK)
+		return st;
 	if (t->n_dims != 2 || t->dim[0] != rows || t->dim[1] != cols) {
 		long long a = t->n_dims > 0 ? t->dim[0] : 0;
 		long long b = t->n_dims > 1 ? t->dim[1] : 0;
 		return fail_set(fail, E_FORMAT, "%s: tensor %s has %d dimensions "
 				"(%lld, %lld…), the model needs (%lld, %lld)", t->file,
-				name, t->n_dims, a, b, (long long)rows,
+				t->name, t->n_dims, a, b, (long long)rows,
 				(long long)cols);
 	}
 	*out = t;
 	return OK;
+}
+
+bool quant_has(const struct tensors *ts, const char *name, const char *suffix)
+{
+	char full[256];
+	snprintf(full, sizeof full, "%s.%s", name, suffix);
+	return tensors_find(ts, full);
+}
+
+static bool is_plain(const struct quant_want *w)
+{
+	const char *packed = formats[w->choice.quant].packed;
+	char name[256];
+	snprintf(name, sizeof name, "%s.weight", w->name);
+	const struct tensor *t = tensors_find(w->tensors, name);
+	return !w->choice.is_packed ||
+	       (t && is_one_of(t->dtype, quant_floats) &&
+		(strcmp(packed, "weight") == 0 ||
+		 !quant_has(w->tensors, w->name, packed)));
+}
+
+enum status quant_open(const struct quant_want *w, struct weight *out,
+		       struct fail *fail)
+{
+	if (is_plain(w))
+		return quant_plain_open(w, out, fail);
+	return formats[w->choice.quant].open(w, out, fail);
+}
+
+bool quant_is_weight(const struct tensors *ts, const char *name)
+{
+	for (enum quant q = 0; q < QUANT_COUNT; q++)
+		if (quant_has(ts, name, formats[q].packed))
+			return true;
+	return false;
+}
+
+enum quant quant_of_tensor(const struct tensor *t, const struct quant_choice *c,
+			   int64_t *out_n_weights)
+{
+	const char *dot = strrchr(t->name, '.');
+	const char *suffix = dot ? dot + 1 : t->name;
+	enum quant q = c->quant;
+	bool holds = c->is_packed && (strcmp(suffix, formats[q].packed) == 0 ||
+				      (formats[q].alias &&
+				       strcmp(suffix, formats[q].alias) == 0));
+	bool is_named = strcmp(suffix, "weight") == 0 || strcmp(suffix, "bias") == 0;
+	if (is_one_of(t->dtype, quant_floats) && (is_named || !c->is_packed)) {
+		q = quant_plain(t->dtype);
+		holds = true;
+	}
+	*out_n_weights = 0;
+	if (holds)
+		*out_n_weights = (int64_t)t->n_bytes * 8 / quant_bits(q);
+	return q;
 }

@@ -200,7 +200,8 @@ static bool start(struct sched *s, struct sched_choice *c, int n_promised,
 	if (!c->r->is_scheduled)
 		sched_schedule(s, c->r, now_us);
 	if (!c->sampler)
-		choice_begin(c, s->o.tokenizer, engine_n_vocab(s->o.engine));
+		choice_begin(c, s->o.tokenizer, s->vocab,
+			     engine_n_vocab(s->o.engine));
 	choice_set_state(c, CHOICE_PREFILL);
 	return true;
 }
@@ -314,10 +315,11 @@ static void fail_step(struct sched *s, int n, struct fail *f)
 
 /* --- what comes of it ---------------------------------------------------- */
 
-static void note_token(struct sched_choice *c, int64_t now_us)
+/* n tokens of one draw; the gap to the last is one. */
+static void note_tokens(struct sched_choice *c, int n, int64_t now_us)
 {
 	struct request_stats *st = &c->r->stats;
-	metric_add(METRIC_GENERATION_TOKENS, 1);
+	metric_add(METRIC_GENERATION_TOKENS, n);
 	if (c->last_token_us)
 		metric_observe(METRIC_ITL, (double)(now_us - c->last_token_us) * 1e-6);
 	if (!st->first_token_us) {
@@ -329,22 +331,33 @@ static void note_token(struct sched_choice *c, int64_t now_us)
 	c->last_token_us = st->last_token_us = now_us;
 }
 
+static const char *why_no_token(const struct sched_choice *c, enum status st)
+{
+	if (st == E_BACKEND)
+		return "the model's output is not a number";
+	if (st == E_LIMIT)
+		return "the grammar is too ambiguous to be followed";
+	return c->grammar ? "the grammar leaves no token to choose here"
+			  : "bias, penalties and bans leave no token to choose";
+}
+
 static void draw(struct sched *s, struct sched_choice *c, const float *logits,
 		 int64_t now_us)
 {
 	struct fail f = {0};
+	size_t n_before = c->output.n;
 	enum status st = choice_draw(c, logits, &s->emit);
 	if (st != OK) {
 		/* Only the model's fault speaks against the backend: a client must
 		 * not be able to bring the health down. */
 		s->is_bad_step |= st == E_BACKEND;
-		fail_set(&f, st, st == E_BACKEND
-			 ? "the model's output is not a number"
-			 : "bias, penalties and bans leave no token to choose");
+		fail_set(&f, st, "%s", why_no_token(c, st));
+		if (c->grammar && st != E_BACKEND)
+			metric_add(METRIC_GRAMMAR_FAILURES, 1);
 		sched_end_failed(s, c->r, &f);
 		return;
 	}
-	note_token(c, now_us);
+	note_tokens(c, (int)(c->output.n - n_before), now_us);
 	if (c->state == CHOICE_PREFILL)
 		choice_set_state(c, CHOICE_DECODE);
 	if (c->finish != FINISH_NONE)
@@ -367,7 +380,8 @@ static int fork_siblings(struct sched *s, struct sched_choice *lead)
 		    engine_seq_fork(s->o.engine, lead->seq, &c->seq) != OK)
 			break;
 		s->n_run++;
-		choice_begin(c, s->o.tokenizer, engine_n_vocab(s->o.engine));
+		choice_begin(c, s->o.tokenizer, s->vocab,
+			     engine_n_vocab(s->o.engine));
 		choice_set_state(c, CHOICE_PREFILL);
 	}
 	return n;

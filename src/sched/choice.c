@@ -6,6 +6,8 @@
 
 #include "base/alloc.h"
 
+#define JUMP_MAX_BYTES 256 /* of forced text at once: some 60 tokens of prefill */
+
 #define TO(name) (1u << CHOICE_##name)
 #define TO_END (TO(FAILED) | TO(CANCELLED))
 
@@ -47,10 +49,14 @@ struct sched_choice *choices_create(struct request *r, int32_t n_ctx)
 void choice_release(struct sched_choice *c)
 {
 	sampler_destroy(c->sampler);
+	grammar_state_destroy(c->grammar);
+	free(c->allowed);
 	outparse_destroy(c->parse);
 	ids_deinit(&c->output);
 	buf_deinit(&c->text);
 	c->sampler = NULL;
+	c->grammar = NULL;
+	c->allowed = NULL;
 	c->parse = NULL;
 }
 
@@ -65,7 +71,7 @@ void choices_destroy(struct request *r)
 }
 
 void choice_begin(struct sched_choice *c, const struct tokenizer *t,
-		  int32_t n_vocab)
+		  const struct grammar_vocab *vocab, int32_t n_vocab)
 {
 	struct sampler_params p = c->r->sampling;
 	const struct ids *prompt = choice_prompt(c);
@@ -74,6 +80,11 @@ void choice_begin(struct sched_choice *c, const struct tokenizer *t,
 	p.seed = sampler_seed_of_choice(p.seed, c->index % c->r->n);
 	c->sampler = sampler_create(&p, n_vocab);
 	sampler_add_prompt(c->sampler, prompt->p, prompt->n);
+	if (c->r->grammar) {
+		c->grammar = grammar_state_create(c->r->grammar, vocab);
+		c->n_allowed = ((size_t)n_vocab + 63) / 64;
+		c->allowed = xcalloc(c->n_allowed, sizeof *c->allowed);
+	}
 	c->parse = outparse_create(&c->r->parse);
 	detok_init(&c->detok, t, c->r->skip_special);
 }
@@ -119,14 +130,22 @@ static bool is_stop_id(const struct request *r, int32_t id)
 	return false;
 }
 
-/* The token's text through the parser. */
-static void add_text(struct sched_choice *c, int32_t id, struct emit *em)
+/* The token's text through the parser. Content that begins in the token which closed
+ * the reasoning has not been under the grammar's mask: E_INVAL where it does not
+ * fit. */
+static enum status add_text(struct sched_choice *c, int32_t id, struct emit *em)
 {
 	const struct out_span *spans;
+	enum status st = OK;
+	bool was_reasoning = outparse_in_reasoning(c->parse);
 	buf_clear(&c->text);
 	detok_push(&c->detok, id, &c->text);
 	int n = outparse_push(c->parse, buf_str(&c->text), &spans);
+	for (int i = 0; c->grammar && was_reasoning && i < n && st == OK; i++)
+		if (spans[i].channel == OUT_CONTENT)
+			st = grammar_state_accept(c->grammar, spans[i].text);
 	emit_add_spans(em, spans, n);
+	return st;
 }
 
 /* What detokenizer and parser still hold. */
@@ -141,34 +160,151 @@ static void add_rest(struct sched_choice *c, struct emit *em)
 	emit_add_spans(em, spans, n);
 }
 
-enum status choice_draw(struct sched_choice *c, const float *logits,
+static void allow(struct sched_choice *c, int32_t id)
+{
+	if (id >= 0 && (size_t)id / 64 < c->n_allowed)
+		c->allowed[id / 64] |= (uint64_t)1 << (id % 64);
+}
+
+/* May the model open its reasoning here? Only at the very beginning. */
+static bool may_reason(const struct sched_choice *c)
+{
+	return c->output.n == 0 && c->r->reasoning_id > 0;
+}
+
+/* The grammar's mask for the next token; *out NULL where there is none or it does not
+ * hold: not for reasoning, which comes first. */
+static enum status make_mask(struct sched_choice *c, const uint64_t **out)
+{
+	const struct request *r = c->r;
+	*out = NULL;
+	if (!c->grammar || outparse_in_reasoning(c->parse))
+		return OK;
+	enum status st = grammar_state_mask(c->grammar, c->allowed, c->n_allowed);
+	if (grammar_state_may_end(c->grammar) && !r->ignore_eos)
+		for (int i = 0; i < r->n_stop_ids; i++)
+			allow(c, r->stop_ids[i]);
+	if (may_reason(c))
+		allow(c, r->reasoning_id);
+	*out = c->allowed;
+	return st;
+}
+
+/* A token that was drawn under the mask moves the grammar on. */
+static enum status follow(struct sched_choice *c, int32_t id)
+{
+	if (may_reason(c) && id == c->r->reasoning_id)
+		return OK;
+	return grammar_state_accept(c->grammar, tokenizer_bytes(c->detok.t, id));
+}
+
+/* Has the reasoning taken all it may? Once begun, its close is written to the end. */
+static bool must_close(const struct sched_choice *c)
+{
+	const struct request *r = c->r;
+	if (r->n_close_ids == 0)
+		return false;
+	return c->n_forced % r->n_close_ids > 0 || (c->n_reasoning >= r->max_reasoning &&
+						    outparse_in_reasoning(c->parse));
+}
+
+static enum status next_token(struct sched_choice *c, const float *logits,
+			      struct sampled *out)
+{
+	const struct request *r = c->r;
+	const uint64_t *allowed;
+	bool too_early = c->output.n < (size_t)MAX(r->min_tokens, 0);
+	if (must_close(c))
+		return sampler_force(c->sampler, logits,
+				     r->close_ids[c->n_forced++ % r->n_close_ids], out);
+	enum status st = make_mask(c, &allowed);
+	if (st == OK)
+		st = sampler_next_allowed(c->sampler, logits, allowed, r->stop_ids,
+					  too_early ? r->n_stop_ids : 0, out);
+	if (st == OK && allowed && (r->ignore_eos || !is_stop_id(r, out->id)))
+		st = follow(c, out->id);
+	return st;
+}
+
+/* The next token is known: into the history and out to the client. */
+static enum status take(struct sched_choice *c, const struct sampled *token,
 			struct emit *em)
 {
 	struct request *r = c->r;
-	struct sampled token;
-	bool too_early = c->output.n < (size_t)MAX(r->min_tokens, 0);
-	enum status st = sampler_next(c->sampler, logits, r->stop_ids,
-				      too_early ? r->n_stop_ids : 0, &token);
-	if (st != OK)
-		return st;
-
-	ids_add(&c->output, token.id);
+	enum status st = OK;
+	ids_add(&c->output, token->id);
 	r->stats.n_output++;
-	r->stats.n_reasoning += outparse_in_reasoning(c->parse);
-	bool is_stop = !r->ignore_eos && is_stop_id(r, token.id);
+	bool is_reasoning = outparse_in_reasoning(c->parse);
+	c->n_reasoning += is_reasoning;
+	r->stats.n_reasoning += is_reasoning;
+	bool is_stop = !r->ignore_eos && is_stop_id(r, token->id);
 	if (is_stop)
 		c->finish = FINISH_STOP;
 	/* The token that ends the answer is not part of its text. */
 	if (!is_stop || r->parse.include_stop)
-		add_text(c, token.id, em);
+		st = add_text(c, token->id, em);
 	if (!is_stop && outparse_stopped(c->parse))
+		c->finish = FINISH_STOP;
+	else if (c->grammar && !outparse_in_reasoning(c->parse) &&
+		 grammar_state_must_end(c->grammar))
 		c->finish = FINISH_STOP;
 	else if (!is_stop && c->output.n >= (size_t)c->max_output)
 		c->finish = FINISH_LENGTH;
 	if (c->finish != FINISH_NONE)
 		add_rest(c, em);
-	emit_delta(em, r, c->index, &token);
-	return OK;
+	emit_delta(em, r, c->index, token);
+	return st;
+}
+
+/* May tokens be taken that were not drawn? They have no log-probability. */
+static bool may_jump(const struct sched_choice *c)
+{
+	return c->grammar && c->finish == FINISH_NONE &&
+	       c->r->sampling.n_top_logprobs < 0 && !must_close(c) &&
+	       !outparse_in_reasoning(c->parse);
+}
+
+/* The tokens of what the grammar alone decides, up to the last: that one the model may
+ * want to write as the beginning of a longer one. They become pending at once, so
+ * that one step feeds them all. */
+static enum status jump(struct sched_choice *c, struct emit *em)
+{
+	struct buf text = {0};
+	struct ids ids = {0};
+	enum status st = OK;
+	grammar_state_forced(c->grammar, JUMP_MAX_BYTES, &text);
+	if (text.n > 1 && tokenizer_encode(c->detok.t, buf_str(&text), TRUST_USER, &ids,
+					   NULL) != OK)
+		ids.n = 0;
+	for (size_t i = 0, at = 0; i + 1 < ids.n && c->finish == FINISH_NONE; i++) {
+		struct sampled token = {.id = ids.p[i]};
+		struct str bytes = tokenizer_bytes(c->detok.t, token.id);
+		/* A tokenizer that normalizes has not kept the text as it was. */
+		if (bytes.n == 0 || is_stop_id(c->r, token.id) ||
+		    !str_starts((struct str){text.p + at, text.n - at}, bytes))
+			break;
+		at += bytes.n;
+		st = grammar_state_accept(c->grammar, bytes);
+		if (st != OK)
+			break;
+		sampler_add_output(c->sampler, token.id);
+		st = take(c, &token, em);
+	}
+	ids_deinit(&ids);
+	buf_deinit(&text);
+	return st;
+}
+
+enum status choice_draw(struct sched_choice *c, const float *logits,
+			struct emit *em)
+{
+	struct sampled token;
+	enum status st = next_token(c, logits, &token);
+	if (st == OK)
+		st = take(c, &token, em);
+	if (st == OK && may_jump(c))
+		st = jump(c, em);
+	return st;
 }
 
 void choice_cut(struct sched_choice *c, struct emit *em)

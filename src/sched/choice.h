@@ -36,10 +36,15 @@ struct sched_choice {
 	struct engine_seq *seq; /* PREFILL and DECODE only */
 	struct ids output;
 	int32_t max_output;
+	int32_t n_reasoning; /* tokens inside it so far */
+	int n_forced;        /* of the request's close_ids, each time around */
 	int64_t last_token_us;
 	enum finish finish; /* once DONE */
 
 	struct sampler *sampler;
+	struct grammar_state *grammar; /* NULL: none; kept over a preemption */
+	uint64_t *allowed;             /* (V) bits, with a grammar */
+	size_t n_allowed;              /* words */
 	struct outparse *parse;
 	struct detok detok;
 	struct buf text; /* of one token, between the two */
@@ -61,9 +66,9 @@ static inline bool choice_is_over(const struct sched_choice *c)
 struct sched_choice *choices_create(struct request *r, int32_t n_ctx);
 void choices_destroy(struct request *r); /* their seq must be gone */
 
-/* The sampler and parser, when it first leaves the queue. */
+/* The sampler, parser and grammar, when it first leaves the queue. */
 void choice_begin(struct sched_choice *c, const struct tokenizer *t,
-		  int32_t n_vocab);
+		  const struct grammar_vocab *vocab, int32_t n_vocab);
 
 /* Frees what only a choice that still draws needs, its output included. */
 void choice_release(struct sched_choice *c);
@@ -76,9 +81,10 @@ void choice_history(const struct sched_choice *c, struct ids *out);
  * n_logits (1 when they are the last pending ones). */
 struct engine_slice choice_slice(const struct sched_choice *c, int n_max);
 
-/* Draw the next token from logits (V), emit it with its text, and its end if it
+/* Draw the next token from logits (V), and take those behind it that a grammar leaves
+ * no choice about; emit each with its text, and its end if it
  * is the last: finish is set then, the state is the caller's. As sampler_next:
- * E_BACKEND, E_INVAL. */
+ * E_BACKEND, E_INVAL; with a grammar E_LIMIT, too. */
 enum status choice_draw(struct sched_choice *c, const float *logits,
 			struct emit *em) MUST_USE;
 /* No next token: emit what is held back; finish is FINISH_LENGTH. */

@@ -17,6 +17,7 @@ struct sched {
 	struct sched_opts o;
 	struct queue *inbox; /* submitted, not yet seen by the engine thread */
 	struct emit emit;
+	struct grammar_vocab *vocab; /* of o.tokenizer */
 
 	/* any thread */
 	_Atomic int n_queued;         /* submitted and not yet scheduled */

@@ -80,7 +80,9 @@ static struct event *make(enum event_kind kind, int i_choice, size_t n_extra)
 
 void emit_started(struct emit *em, struct request *r)
 {
-	push(em, r, make(EVENT_STARTED, 0, 0));
+	struct event *e = make(EVENT_STARTED, 0, 0);
+	e->stats = r->stats; /* n_cached is known by now */
+	push(em, r, e);
 }
 
 void emit_progress(struct emit *em, struct request *r, int i_choice,

@@ -41,6 +41,14 @@ void policy_plan(const struct policy_limits *l, const struct policy_seq *seqs,
 		out_n_tok[i] = seqs[i].is_decoding && left > 0;
 		left -= out_n_tok[i];
 	}
+	/* What a grammar has decided ahead: some tokens, so at once. */
+	for (int i = 0; i < n; i++) {
+		if (out_n_tok[i] == 0 || !seqs[i].is_decoding)
+			continue;
+		int more = min(seqs[i].n_pending - 1, left);
+		out_n_tok[i] += more;
+		left -= more;
+	}
 	if (n_decoding > 0)
 		left = min(left, l->prefill_chunk);
 	for (int i = 0; i < n; i++) {

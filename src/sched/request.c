@@ -24,6 +24,7 @@ const char *finish_name(enum finish f)
 	case FINISH_LENGTH: return "length";
 	case FINISH_ABORT: return "abort";
 	case FINISH_ERROR: return "error";
+	case FINISH_TOOL_CALLS: return "tool_calls";
 	}
 	return "";
 }
@@ -83,6 +84,7 @@ void request_unref(struct request *r)
 	}
 	pthread_mutex_destroy(&r->events->lock);
 	free(r->events);
+	grammar_unref(r->grammar);
 	arena_deinit(&r->arena);
 	free(r);
 }

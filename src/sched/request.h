@@ -25,11 +25,13 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
+#include "text/grammar.h"
 #include "text/outparse.h"
 #include "text/sampler.h"
 #include "text/tokenizer.h"
 
-enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR };
+enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR,
+	      FINISH_TOOL_CALLS /* said by api: a STOP behind tool calls */ };
 const char *finish_name(enum finish f); /* "stop", as the API spells it */
 
 enum event_kind {
@@ -79,7 +81,7 @@ struct event {
 	int n_spans;
 	struct event_token *tokens; /* DELTA: always; logprobs when asked for */
 	int n_tokens;
-	struct request_stats stats; /* DONE, FAILED */
+	struct request_stats stats; /* STARTED, DONE, FAILED */
 	struct fail fail;           /* FAILED */
 	struct event *next;         /* owned by the queue */
 	struct arena arena;         /* holds all of the above; event_destroy */
@@ -100,6 +102,13 @@ struct request {
 	bool ignore_eos;     /* stop_ids do not end a choice */
 	bool skip_special;   /* special tokens have no text */
 	struct outparse_opts parse;
+	/* After so many tokens inside reasoning these ids come next, whatever the model
+	 * says: what closes it. n_close_ids 0: it may go on. */
+	int32_t max_reasoning;
+	const int32_t *close_ids;
+	int n_close_ids;
+	struct grammar *grammar; /* of the content; NULL: anything. A reference */
+	int32_t reasoning_id; /* token that may open reasoning ahead of it; 0: none */
 	int64_t arrival_us;
 	int64_t deadline_us; /* 0: none */
 	void *user;          /* http's connection; io thread only */

@@ -69,6 +69,10 @@ struct sched *sched_create(const struct sched_opts *o)
 	list_init(&s->waiting);
 	list_init(&s->active);
 	batch_init(s);
+	/* Now, not with the first request that has a grammar: it takes a tenth of a
+	 * second, for which no stream should wait. */
+	if (o->tokenizer)
+		s->vocab = grammar_vocab_of(o->tokenizer);
 	return s;
 }
 
@@ -82,6 +86,7 @@ void sched_destroy(struct sched *s)
 		sched_turn(s);
 	emit_deinit(&s->emit);
 	batch_deinit(s);
+	grammar_vocab_destroy(s->vocab);
 	queue_destroy(s->inbox);
 	free(s);
 }

@@ -5,7 +5,8 @@
  * by any thread; a struct arena and the values in it belong to one.
  *
  * Values are immutable for their makers here; templates may change namespaces,
- * lists and dicts they hold.
+ * lists and dicts they hold. Values nested deeper than 300 levels can be rendered
+ * from, but not printed or compared whole (E_LIMIT).
  */
 #pragma once
 #include "base/arena.h"
@@ -15,7 +16,8 @@ struct jinja;
 struct jinja_value;
 
 /* trim_blocks and lstrip_blocks on, keep_trailing_newline off: Hugging Face's
- * settings. E_FORMAT with line and column. */
+ * settings. E_FORMAT with line and column; E_LIMIT above 1 MiB. `source` is not
+ * needed afterwards. */
 enum status jinja_compile(struct str source, struct jinja **out,
 			  struct fail *fail) MUST_USE;
 void jinja_destroy(struct jinja *j);

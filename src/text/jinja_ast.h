@@ -42,7 +42,7 @@ struct argexprs {
 
 struct expr {
 	enum expr_kind kind;
-	int line;
+	int line, column;
 	struct expr *a, *b, *c;
 	struct expr **items;
 	int n;
@@ -140,7 +140,7 @@ struct jframe {
 	struct jinja_value *slots[]; /* NULL: not assigned */
 };
 
-/* --- between the passes ---------------------------------------------------------- */
+/* --- between the passes -------------------------------------------------- */
 
 enum tok {
 	T_EOF, T_DATA, T_VAR_BEGIN, T_VAR_END, T_BLOCK_BEGIN, T_BLOCK_END,
@@ -185,7 +185,9 @@ bool jparse_expect(struct jparser *p, enum tok type);
 bool jparse_skip(struct jparser *p, enum tok type);
 bool jparse_is_name(const struct jparser *p, const char *name);
 bool jparse_skip_name(struct jparser *p, const char *name);
-/* A pointer list that grows in the arena. */
+/* An array of n items, with room for one more: it doubles in the arena. */
+void *jparse_grow(struct arena *a, void *items, int n, size_t size);
+/* Append to an array of pointers that grows so. */
 void jparse_push(struct jparser *p, void *list, int *n, void *item);
 
 struct expr *jexpr_new(struct jparser *p, enum expr_kind kind, const struct token *at);

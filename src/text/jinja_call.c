@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls. Builtins say their parameters as a string, "old new count?", and get them
+ * bound in that order, so that `replace('a', new='b')` needs no code of its own.
+ * A keyword that was used is marked by taking its value away; what then is left
+ * was not asked for. Macros bind theirs in jinja_stmt.c, after Jinja's own rules.
+ */
 #include "text/jinja_ast.h"
 
 struct jinja_value *jcall_take_kw(const struct jargs *args, const char *name)
@@ -18,8 +24,8 @@ void jcall_put_kws(struct jrt *rt, const struct jargs *args, struct jdict *d)
 	for (int i = 0; i < args->n_kw; i++) {
 		const struct jkw *kw = &args->kw[i];
 		if (kw->value && kw->key)
-			jdict_put(rt->arena, d, kw->key,
-				  hash_bytes(0, kw->name.p, kw->name.n), kw->value);
+			jdict_put(rt->arena, d, kw->key, jdict_hash_str(kw->name),
+				  kw->value);
 		else if (kw->value)
 			jdict_put_str(rt->arena, d, kw->name, kw->value);
 	}
@@ -104,7 +110,7 @@ struct jinja_value *jcall_value(struct jrt *rt, struct jinja_value *callee,
 		if (args->n_pos != 1)
 			return jrt_fail(rt, "loop() takes one iterable");
 		return jstmt_recurse(rt, callee->loop, args->pos[0]);
-	case J_JOINER:
+	case J_JOINER: /* nothing the first time, the separator from then on */
 		if (callee->joiner.used)
 			return callee->joiner.sep;
 		callee->joiner.used = true;

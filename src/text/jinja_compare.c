@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "text/jinja_op.h"
 
-/* --- equality ---------------------------------------------------------------------- */
+/* --- equality ------------------------------------------------------------ */
 
 struct eq {
 	struct jrt *rt;
@@ -101,7 +101,7 @@ bool jop_equal(const struct jinja_value *a, const struct jinja_value *b,
 	return equal_deep(&q, a, b);
 }
 
-/* --- order ------------------------------------------------------------------------- */
+/* --- order --------------------------------------------------------------- */
 
 static int order_numbers(const struct jinja_value *a, const struct jinja_value *b)
 {
@@ -117,6 +117,8 @@ static int order_strings(const struct jstr *a, const struct jstr *b)
 	return c ? (c < 0 ? -1 : 1) : a->n < b->n ? -1 : a->n > b->n;
 }
 
+/* Sequences: the first pair that is not equal decides; equal ones need no order, so
+ * [none] sorts among [none]. */
 bool jop_order(struct jrt *rt, const struct jinja_value *a,
 	       const struct jinja_value *b, const char *op, int *out_order)
 {
@@ -146,8 +148,9 @@ bool jop_order(struct jrt *rt, const struct jinja_value *a,
 	return !jrt_failed(rt);
 }
 
-/* --- membership --------------------------------------------------------------------- */
+/* --- membership ---------------------------------------------------------- */
 
+/* item in in: 0, 1, or -1 where it failed. A generator is read up to the item. */
 static int contains(struct jrt *rt, struct jinja_value *item, struct jinja_value *in)
 {
 	uint64_t hash;
@@ -209,7 +212,7 @@ int jop_compare(struct jrt *rt, enum jcmp op, struct jinja_value *a,
 	}
 }
 
-/* --- sorting ------------------------------------------------------------------------ */
+/* --- sorting ------------------------------------------------------------- */
 
 struct sorted {
 	struct jinja_value *item, *key;
@@ -237,6 +240,7 @@ static bool merge(struct jrt *rt, struct sorted *from, struct sorted *to, size_t
 	return true;
 }
 
+/* Bottom up, between two arrays: no recursion, and a failure just stops. */
 bool jsort_by_keys(struct jrt *rt, struct jinja_value **items,
 		   struct jinja_value **keys, size_t n, bool reverse)
 {

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Expressions to values, by walking the tree.
+ *
+ * The order of evaluation is Python's, for a template can see it (a namespace
+ * that a macro changes): operands from left to right, `a if b else c` its
+ * condition first, arguments before the call, and nothing that need not be.
+ *
+ * Attributes: x.name is Python's attribute first and the item second, x['name'] the
+ * other way round. For a dict the attributes are its methods, so m.items is the
+ * method even where m has a key "items". The parser has noted which names
+ * are methods of anything; for all others (m.role, m.content) no method table is
+ * searched.
  */
 #include "text/jinja_ast.h"
 
@@ -20,8 +30,8 @@ static struct jinja_value *eval_name(struct jrt *rt, struct jframe *f,
 static struct jinja_value *eval_items(struct jrt *rt, struct jframe *f,
 				      const struct expr *e)
 {
-	struct jinja_value *out = jval_seq(rt->arena, e->kind == EX_LIST ? J_LIST : J_TUPLE,
-					   (size_t)e->n);
+	enum jkind kind = e->kind == EX_LIST ? J_LIST : J_TUPLE;
+	struct jinja_value *out = jval_seq(rt->arena, kind, (size_t)e->n);
 	for (int i = 0; i < e->n; i++) {
 		struct jinja_value *v = jeval(rt, f, e->items[i]);
 		if (!v)
@@ -61,6 +71,7 @@ static struct jinja_value *eval_cond(struct jrt *rt, struct jframe *f,
 			      "else section was defined");
 }
 
+/* The value that decided, not its truth: `x or 'default'`. */
 static struct jinja_value *eval_logic(struct jrt *rt, struct jframe *f,
 				      const struct expr *e)
 {
@@ -89,6 +100,7 @@ static struct jinja_value *eval_concat(struct jrt *rt, struct jframe *f,
 	return all;
 }
 
+/* a < b < c: each operand once, and no further than the first that is false. */
 static struct jinja_value *eval_compare(struct jrt *rt, struct jframe *f,
 					const struct expr *e)
 {
@@ -114,7 +126,7 @@ static struct jinja_value *eval_arith(struct jrt *rt, struct jframe *f,
 	return a;
 }
 
-/* --- attributes and items ------------------------------------------------------------ */
+/* --- attributes and items ------------------------------------------------ */
 
 /* What Python's getattr finds: methods, and fields of our own types. NULL where
  * there is nothing (not failed). */
@@ -150,6 +162,8 @@ static struct jinja_value *find_attr(struct jrt *rt, struct jinja_value *v,
 	return bound;
 }
 
+/* Python's internals (__class__ and its kind) are no way out of the sandbox, and asking
+ * for them says so. */
 static struct jinja_value *missing_attr(struct jrt *rt, struct jinja_value *v,
 					struct str name)
 {
@@ -211,8 +225,9 @@ static struct jinja_value *eval_slice(struct jrt *rt, struct jframe *f,
 	return v ? jop_slice(rt, v, part[0], part[1], part[2]) : NULL;
 }
 
-/* --- calls ------------------------------------------------------------------------------ */
+/* --- calls --------------------------------------------------------------- */
 
+/* f(*list): the items behind the arguments so far, in a new array. */
 static bool add_star(struct jrt *rt, struct jargs *args, struct jinja_value *list)
 {
 	struct jinja_value *more = jiter_list(rt, list);
@@ -230,6 +245,7 @@ static bool add_star(struct jrt *rt, struct jargs *args, struct jinja_value *lis
 	return true;
 }
 
+/* f(**dict): keys keep their marks, a macro may print its kwargs. */
 static bool add_star_star(struct jrt *rt, struct jargs *args, struct jinja_value *dict)
 {
 	if (dict->kind != J_DICT)
@@ -247,16 +263,19 @@ static bool add_star_star(struct jrt *rt, struct jargs *args, struct jinja_value
 			continue;
 		if (e->key->kind != J_STRING)
 			return jrt_fail(rt, "keywords must be strings");
+		if (!jrt_work(rt, (size_t)args->n_kw))
+			return false;
 		for (int k = 0; k < args->n_kw; k++)
 			if (str_eq(kw[k].name, jval_str(e->key)))
-				return jrt_fail(rt, "multiple values for keyword argument "
-						"'%.*s'", (int)e->key->s.n, e->key->s.p);
+				return jrt_fail(rt, "multiple values for '%.*s'",
+						(int)e->key->s.n, e->key->s.p);
 		kw[args->n_kw++] = (struct jkw){jval_str(e->key), e->value, e->key};
 	}
 	return true;
 }
 
-/* args->pos and ->kw have room for what the expressions name, and a caller. */
+/* Python evaluates *args before the keywords, wherever it stands.
+ * args->pos and ->kw have room for what the expressions name, and a caller. */
 static bool eval_args(struct jrt *rt, struct jframe *f, const struct argexprs *x,
 		      struct jargs *args)
 {
@@ -319,6 +338,7 @@ struct jinja_value *jeval_call(struct jrt *rt, struct jframe *f,
 	return callee ? call_with(rt, f, e, NULL, callee, caller) : NULL;
 }
 
+/* x | filter, x is test; without x, the text of the block around. */
 static struct jinja_value *eval_applied(struct jrt *rt, struct jframe *f,
 					const struct expr *e)
 {

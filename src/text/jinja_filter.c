@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Filters on any value and on numbers; the table of all filters.
+ *
+ * A filter is a function with the value as `self`. Which ones take str() of it first,
+ * which refuse undefined and which let it pass follows jinja2 one by one:
+ * undefined | upper is '', undefined | int fails. tojson is the one that transformers
+ * puts in the place of Jinja's: json.dumps, without escapes for HTML. Of Jinja's filters
+ * those that no chat template can have a use for are not here (filesizeformat, pprint,
+ * random, striptags, urlize, wordwrap, xmlattr); a template that names one does not
+ * compile. There is no Markup: `safe` and `escape` give plain strings.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,10 +17,7 @@
 #include "base/alloc.h"
 #include "text/jinja_op.h"
 
-#define FILTER(name) \
-	static struct jinja_value *filter_##name(struct jrt *rt, \
-		struct jinja_value *self, struct jinja_value **v, \
-		const struct jargs *args)
+#define FILTER(name) JNATIVE(filter_##name)
 
 FILTER(default)
 {
@@ -59,6 +64,7 @@ static int float_to_int(struct jrt *rt, double f, int64_t *out)
 	return 1;
 }
 
+/* "42.9" is 42, by way of float; what is no number at all is the default. */
 FILTER(int)
 {
 	int64_t base = 10, n = 0;
@@ -165,7 +171,7 @@ FILTER(round)
 	return jinja_float(rt->arena, f / unit);
 }
 
-/* indent: a number of blanks, or the text itself. */
+/* For tojson. indent: a number of blanks, or the text itself. */
 static bool indent_of(struct jrt *rt, struct jinja_value *v, struct jjson_style *style)
 {
 	if (!v || v->kind == J_NONE)

@@ -7,12 +7,9 @@
 #include "base/utf8.h"
 #include "text/jinja_op.h"
 
-#define FILTER(name) \
-	static struct jinja_value *filter_##name(struct jrt *rt, \
-		struct jinja_value *self, struct jinja_value **v, \
-		const struct jargs *args)
+#define FILTER(name) JNATIVE(filter_##name)
 
-/* --- attribute paths: "a.b.0", 3, None ----------------------------------------------- */
+/* --- attribute paths: "a.b.0", 3, None ----------------------------------- */
 
 static bool all_digits(struct str s)
 {
@@ -69,7 +66,7 @@ static struct jinja_value *fold(struct jrt *rt, struct jinja_value *key,
 	return jcase_change(rt, &key->s, CASE_LOWER);
 }
 
-/* --- one from many ---------------------------------------------------------------------- */
+/* --- one from many ------------------------------------------------------- */
 
 FILTER(first)
 {
@@ -81,6 +78,7 @@ FILTER(first)
 	       jrt_undef_hint(rt, "No first item, sequence was empty.");
 }
 
+/* reversed() cannot begin with a generator. */
 FILTER(last)
 {
 	if (self->kind == J_GENERATOR)
@@ -92,6 +90,7 @@ FILTER(last)
 	       jrt_undef_hint(rt, "No last item, sequence was empty.");
 }
 
+/* The first of the least (want -1) or greatest (want 1). */
 static struct jinja_value *extreme(struct jrt *rt, struct jinja_value *self,
 				   struct jinja_value **v, const char *op, int want)
 {
@@ -100,7 +99,8 @@ static struct jinja_value *extreme(struct jrt *rt, struct jinja_value *self,
 		return NULL;
 	struct jinja_value *best = NULL, *best_key = NULL, *item;
 	while ((item = jiter_next(rt, &it))) {
-		struct jinja_value *key = fold(rt, get_attribute(rt, item, v[1], NULL), v[0]);
+		struct jinja_value *key = get_attribute(rt, item, v[1], NULL);
+		key = fold(rt, key, v[0]);
 		int order = want;
 		if (!key || !jrt_work(rt, 16) ||
 		    (best && !jop_order(rt, key, best_key, op, &order)))
@@ -157,7 +157,7 @@ FILTER(join)
 	return jtext_finish(t);
 }
 
-/* --- the same items, otherwise ------------------------------------------------------------- */
+/* --- the same items, otherwise ------------------------------------------- */
 
 FILTER(list)
 {
@@ -189,11 +189,7 @@ FILTER(reverse)
 	struct jinja_value *list = jiter_list(rt, self);
 	if (!list)
 		return NULL;
-	for (size_t i = 0, n = list->l.n; i < n / 2; i++) {
-		struct jinja_value *x = list->l.items[i];
-		list->l.items[i] = list->l.items[n - 1 - i];
-		list->l.items[n - 1 - i] = x;
-	}
+	jval_reverse(list);
 	return self->kind == J_GENERATOR ? list : as_generator(list);
 }
 
@@ -209,9 +205,9 @@ static struct jinja_value *sort_key(struct jrt *rt, struct jinja_value *item,
 		ptrdiff_t comma = str_find(all, STR(","), at);
 		size_t end = comma < 0 ? all.n : (size_t)comma;
 		struct str path = {all.p + at, end - at};
-		struct jinja_value *part = fold(rt, many ? get_path(rt, item, path, NULL) :
-				get_attribute(rt, item, attribute, NULL), case_sensitive);
-		if (!part)
+		struct jinja_value *part = many ? get_path(rt, item, path, NULL) :
+					   get_attribute(rt, item, attribute, NULL);
+		if (!(part = fold(rt, part, case_sensitive)))
 			return NULL;
 		jval_seq_add(rt->arena, key, part);
 		at = end + 1;
@@ -239,11 +235,14 @@ FILTER(dictsort)
 	if (self->kind == J_UNDEFINED)
 		return jrt_undefined(rt, self);
 	if (self->kind != J_DICT)
-		return jrt_fail(rt, "'%s' object has no attribute 'items'", jval_type(self));
+		return jrt_fail(rt, "dictsort needs a mapping, not '%s'",
+				jval_type(self));
 	bool by_value = false;
 	if (v[1]) {
-		by_value = v[1]->kind == J_STRING && str_is(jval_str(v[1]), "value");
-		if (!by_value && !(v[1]->kind == J_STRING && str_is(jval_str(v[1]), "key")))
+		if (!jcall_str(rt, v[1]))
+			return NULL;
+		by_value = str_is(jval_str(v[1]), "value");
+		if (!by_value && !str_is(jval_str(v[1]), "key"))
 			return jrt_fail(rt, "You can only sort by either \"key\" or "
 					"\"value\"");
 	}
@@ -268,7 +267,8 @@ FILTER(unique)
 	if (!jiter_init(rt, &it, self))
 		return NULL;
 	while ((item = jiter_next(rt, &it))) {
-		struct jinja_value *key = fold(rt, get_attribute(rt, item, v[1], NULL), v[0]);
+		struct jinja_value *key = get_attribute(rt, item, v[1], NULL);
+		key = fold(rt, key, v[0]);
 		uint64_t hash;
 		if (!key || !jrt_work(rt, 16) || !jrt_room(rt, 0))
 			return NULL;
@@ -282,6 +282,8 @@ FILTER(unique)
 	return jrt_failed(rt) ? NULL : out;
 }
 
+/* A tuple (key, items) for each key, keys in order; the key said is the first item's,
+ * whatever case it was compared in. */
 FILTER(groupby)
 {
 	struct jinja_value *list = jiter_list(rt, self), *out = jinja_list(rt->arena);
@@ -291,7 +293,8 @@ FILTER(groupby)
 	struct jinja_value **keys = arena_alloc(rt->arena, n * sizeof *keys);
 	struct jinja_value *fallback = v[1] && v[1]->kind != J_NONE ? v[1] : NULL;
 	for (size_t i = 0; i < n; i++) {
-		struct jinja_value *key = get_attribute(rt, list->l.items[i], v[0], fallback);
+		struct jinja_value *item = list->l.items[i];
+		struct jinja_value *key = get_attribute(rt, item, v[0], fallback);
 		if (!(keys[i] = fold(rt, key, v[2])))
 			return NULL;
 	}
@@ -322,7 +325,7 @@ FILTER(groupby)
 	return out;
 }
 
-/* --- pieces -------------------------------------------------------------------------------- */
+/* --- pieces -------------------------------------------------------------- */
 
 static bool is_fill(const struct jinja_value *v)
 {
@@ -339,6 +342,7 @@ static bool piece_count(struct jrt *rt, struct jinja_value *v, int64_t *out)
 	return jrt_room(rt, *out > 0 ? (size_t)*out * 64 : 0);
 }
 
+/* Pieces of n, the last one filled up. */
 FILTER(batch)
 {
 	int64_t size;
@@ -356,6 +360,7 @@ FILTER(batch)
 	return out;
 }
 
+/* n pieces, the longer ones first. */
 FILTER(slice)
 {
 	int64_t n;
@@ -379,7 +384,7 @@ FILTER(slice)
 	return out;
 }
 
-/* --- map and select -------------------------------------------------------------------------- */
+/* --- map and select ------------------------------------------------------ */
 
 /* Call fn on item with the arguments from `skip` on. Bound keywords are marked as
  * taken, so each call gets a copy. */
@@ -411,6 +416,7 @@ static const struct jbuiltin *named(struct jrt *rt, const struct jinja_value *na
 				  (int)MIN(name->s.n, 60), name->s.p);
 }
 
+/* map(attribute='a.b', default=x), or map('filter', arguments). */
 FILTER(map)
 {
 	struct jinja_value *out = jval_seq(rt->arena, J_GENERATOR, 0), *item;
@@ -443,6 +449,7 @@ FILTER(map)
 	return jrt_failed(rt) ? NULL : out;
 }
 
+/* select and its kin: without a test, by truth. */
 static struct jinja_value *pick(struct jrt *rt, struct jinja_value *self,
 				const struct jargs *args, bool by_attr, bool want)
 {

@@ -6,10 +6,7 @@
 #include "base/utf8.h"
 #include "text/jinja_op.h"
 
-#define FILTER(name) \
-	static struct jinja_value *filter_##name(struct jrt *rt, \
-		struct jinja_value *self, struct jinja_value **v, \
-		const struct jargs *args)
+#define FILTER(name) JNATIVE(filter_##name)
 
 /* The body sees s, the value's text. */
 #define TEXT_FILTER(name) \
@@ -108,8 +105,8 @@ TEXT_FILTER(center)
 TEXT_FILTER(format)
 {
 	if (args->n_pos && args->n_kw)
-		return jrt_fail(rt, "can't handle positional and keyword arguments at the "
-				"same time");
+		return jrt_fail(rt, "can't handle positional and keyword arguments "
+				"at the same time");
 	struct jinja_value *values = args->n_kw ? jinja_dict(rt->arena) :
 				     jval_seq(rt->arena, J_TUPLE, (size_t)args->n_pos);
 	jcall_put_kws(rt, args, &values->d);
@@ -118,6 +115,7 @@ TEXT_FILTER(format)
 	return jformat_percent(rt, s, values);
 }
 
+/* Empty lines stay empty unless `blank`; the first is left alone unless `first`. */
 FILTER(indent)
 {
 	const struct jstr *s = jcall_str(rt, self); /* no str() here, in Jinja too */
@@ -164,6 +162,8 @@ static size_t offset_of(const struct jstr *s, int64_t i)
 	return at;
 }
 
+/* Shorter by whole words, unless `killwords`; what is too long by no more than
+ * `leeway` stays. */
 FILTER(truncate)
 {
 	int64_t length = 255, leeway = 5;
@@ -233,15 +233,16 @@ TEXT_FILTER(safe)
 	return self;
 }
 
-/* --- urlencode --------------------------------------------------------------------------- */
+/* --- urlencode ----------------------------------------------------------- */
 
+/* urllib's quote, and quote_plus for the parts of a query. */
 static void add_quoted(struct jtext *t, const struct jstr *s, bool is_query)
 {
 	static const char hex[] = "0123456789ABCDEF";
 	for (size_t at = 0; at < s->n; at++) {
 		unsigned char c = (unsigned char)s->p[at];
-		bool plain = (c < 0x80 && jcase_is_alnum(c)) || (c && strchr("_.-~", c)) ||
-			     (c == '/' && !is_query);
+		bool plain = (c < 0x80 && jcase_is_alnum(c)) ||
+			     (c && strchr("_.-~", c)) || (c == '/' && !is_query);
 		if (plain) {
 			jtext_add_part(t, s, at, at + 1);
 		} else if (c == ' ' && is_query) {

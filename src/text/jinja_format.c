@@ -28,7 +28,7 @@ struct spec {
 	enum trust trust;  /* of fill */
 };
 
-/* --- numbers in text ------------------------------------------------------------------ */
+/* --- numbers in text ----------------------------------------------------- */
 
 static struct str trimmed(struct str s)
 {
@@ -94,11 +94,13 @@ bool jformat_parse_float(struct str s, double *out)
 	s = trimmed(s);
 	for (size_t i = 0; i < s.n; i++) {
 		char c = s.p[i];
-		if (c == '_' && i > 0 && i + 1 < s.n && isdigit((unsigned char)s.p[i - 1]) &&
+		if (c == '_' && i > 0 && i + 1 < s.n &&
+		    isdigit((unsigned char)s.p[i - 1]) &&
 		    isdigit((unsigned char)s.p[i + 1]))
 			continue;
 		/* what strtod takes and Python does not */
-		if (n + 1 == sizeof text || c == '\0' || !strchr("0123456789+-.eEinftyaINFTYA", c))
+		if (n + 1 == sizeof text || c == '\0' ||
+		    !strchr("0123456789+-.eEinftyaINFTYA", c))
 			return false;
 		text[n++] = c;
 	}
@@ -107,15 +109,15 @@ bool jformat_parse_float(struct str s, double *out)
 	return n > 0 && *end == '\0';
 }
 
-/* --- one value in a field ----------------------------------------------------------------- */
+/* --- one value in a field ------------------------------------------------ */
 
 static void add_aligned(struct jtext *t, const struct spec *sp, const struct jstr *s,
 			char align)
 {
 	struct str fill = sp->fill.n ? sp->fill : STR(" ");
 	uint64_t len = utf8_count((struct str){s->p, s->n});
-	uint64_t missing = sp->width > 0 && (uint64_t)sp->width > len ? (uint64_t)sp->width - len
-								      : 0;
+	uint64_t width = sp->width > 0 ? (uint64_t)sp->width : 0;
+	uint64_t missing = width > len ? width - len : 0;
 	uint64_t left = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
 	jtext_fill(t, fill, sp->trust, left);
 	jtext_add_jstr(t, s);
@@ -137,7 +139,8 @@ static void add_number(struct jtext *t, const struct spec *sp, const char *prefi
 		return;
 	}
 	snprintf(text, sizeof text, "%s%s", prefix, digits);
-	add_aligned(t, sp, &(struct jstr){.p = text, .n = len}, sp->align ? sp->align : '>');
+	add_aligned(t, sp, &(struct jstr){.p = text, .n = len},
+		    sp->align ? sp->align : '>');
 }
 
 static const char *sign_of(const struct spec *sp, bool negative)
@@ -161,6 +164,7 @@ static void group_digits(char *digits, char with, int every)
 	memcpy(digits, out, n + 1);
 }
 
+/* Digits from the right; INT64_MIN has no positive. */
 static void add_int(struct jtext *t, const struct spec *sp, int64_t v)
 {
 	static const char lower[] = "0123456789abcdef", upper[] = "0123456789ABCDEF";
@@ -178,8 +182,9 @@ static void add_int(struct jtext *t, const struct spec *sp, int64_t v)
 	memmove(digits, digits + n, sizeof digits - n);
 	if (sp->group)
 		group_digits(digits, sp->group, base == 10 ? 3 : 4);
+	bool with_base = sp->alt && base != 10;
 	snprintf(prefix, sizeof prefix, "%s%s%.1s", sign_of(sp, v < 0),
-		 sp->alt && base != 10 ? "0" : "", sp->alt && base != 10 ? &sp->type : "");
+		 with_base ? "0" : "", with_base ? &sp->type : "");
 	add_number(t, sp, prefix, digits);
 }
 
@@ -241,13 +246,14 @@ static bool check_precision(struct jrt *rt, const struct spec *sp,
 	return true;
 }
 
-static struct jinja_value *bad_type(struct jrt *rt, char type, const struct jinja_value *v)
+static struct jinja_value *bad_type(struct jrt *rt, char type,
+				    const struct jinja_value *v)
 {
 	return jrt_fail(rt, "format '%c' does not fit a value of type '%s'", type,
 			jval_type(v));
 }
 
-/* --- % ------------------------------------------------------------------------- */
+/* --- % ------------------------------------------------------------------- */
 
 struct percent {
 	struct jrt *rt;
@@ -311,6 +317,8 @@ static struct jinja_value *named_arg(struct percent *p)
 				(int)MIN(name.n, 60), name.p);
 }
 
+/* Everything between % (or its key) and the letter. A negative width from * is the flag
+ * `-` and the width. */
 static bool read_flags(struct percent *p, struct spec *sp)
 {
 	bool zero = false;
@@ -357,7 +365,8 @@ static bool add_percent_int(struct percent *p, struct spec *sp, struct jinja_val
 	return true;
 }
 
-static bool add_percent_text(struct percent *p, const struct spec *sp, struct jinja_value *v)
+static bool add_percent_text(struct percent *p, const struct spec *sp,
+			     struct jinja_value *v)
 {
 	struct jtext *text = jtext_new(p->rt, 0);
 	if (sp->type == 's') {
@@ -430,11 +439,12 @@ struct jinja_value *jformat_percent(struct jrt *rt, const struct jstr *fmt,
 	if (!all && (args->kind == J_TUPLE || args->kind == J_STRING ||
 		     (args->kind != J_UNDEFINED && args->kind < J_LIST) ||
 		     args->kind > J_NAMESPACE))
-		return jrt_fail(rt, "not all arguments converted during string formatting");
+		return jrt_fail(rt, "not all arguments converted during string "
+				"formatting");
 	return jtext_finish(p.t);
 }
 
-/* --- {} -------------------------------------------------------------------------- */
+/* --- {} ------------------------------------------------------------------ */
 
 struct braces {
 	struct jrt *rt;
@@ -443,7 +453,8 @@ struct braces {
 	bool is_auto, is_manual;
 };
 
-static bool add_fields(struct braces *b, struct jtext *t, const struct jstr *fmt, int depth);
+static bool add_fields(struct braces *b, struct jtext *t, const struct jstr *fmt,
+		       int depth);
 
 static struct jinja_value *find_arg(struct braces *b, struct str name)
 {
@@ -462,7 +473,7 @@ static struct jinja_value *find_arg(struct braces *b, struct str name)
 	}
 	*(name.n ? &b->is_manual : &b->is_auto) = true;
 	if (b->is_manual && b->is_auto)
-		return jrt_fail(b->rt, "a format cannot number some fields and not others");
+		return jrt_fail(b->rt, "a format numbers all fields or none");
 	if (!name.n)
 		i = b->next++;
 	return i < b->args->n_pos ? b->args->pos[i] :
@@ -547,6 +558,7 @@ static bool parse_spec(struct jrt *rt, struct str s, bool is_number, struct spec
 	return at == s.n || jrt_fail(rt, "Invalid format specifier");
 }
 
+/* Which types a specification fits is the value's affair. */
 static bool add_value(struct jrt *rt, struct jtext *t, struct spec *sp, struct str spec,
 		      struct jinja_value *v)
 {
@@ -560,7 +572,7 @@ static bool add_value(struct jrt *rt, struct jtext *t, struct spec *sp, struct s
 		add_string(t, sp, &v->s);
 	} else if (jval_is_int(v) && (!sp->type || strchr("dbxXon", sp->type))) {
 		if (sp->precision >= 0)
-			return jrt_fail(rt, "Precision not allowed in integer format specifier");
+			return jrt_fail(rt, "Precision not allowed in integer format");
 		add_int(t, sp, jval_int(v));
 	} else if (jval_is_int(v) && sp->type == 'c') {
 		return bad_type(rt, 'c', v);
@@ -612,7 +624,8 @@ static bool add_field(struct braces *b, struct jtext *t, const struct jstr *fmt,
 	       add_value(b->rt, t, &sp, spec, v);
 }
 
-static bool add_fields(struct braces *b, struct jtext *t, const struct jstr *fmt, int depth)
+static bool add_fields(struct braces *b, struct jtext *t, const struct jstr *fmt,
+		       int depth)
 {
 	size_t at = 0;
 	if (depth == 0)

@@ -7,10 +7,7 @@
 #include "base/alloc.h"
 #include "text/jinja_op.h"
 
-#define GLOBAL(name) \
-	static struct jinja_value *global_##name(struct jrt *rt, \
-		struct jinja_value *self, struct jinja_value **v, \
-		const struct jargs *args)
+#define GLOBAL(name) JNATIVE(global_##name)
 
 #define RANGE_MAX 100000 /* the sandbox's bound */
 
@@ -36,7 +33,8 @@ GLOBAL(range)
 static bool fill_dict(struct jrt *rt, struct jdict *d, const struct jargs *args)
 {
 	if (args->n_pos > 1)
-		return jrt_fail(rt, "dict expected at most 1 argument, got %d", args->n_pos);
+		return jrt_fail(rt, "dict expected at most 1 argument, got %d",
+				args->n_pos);
 	struct jinja_value *from = args->n_pos ? args->pos[0] : NULL;
 	struct jinja_value view = {.kind = J_VIEW, .view = {from, VIEW_ITEMS}};
 	struct jinja_value *pairs = !from ? jinja_list(rt->arena) :
@@ -47,8 +45,8 @@ static bool fill_dict(struct jrt *rt, struct jdict *d, const struct jargs *args)
 		if (!pair)
 			return false;
 		if (pair->l.n != 2)
-			return jrt_fail(rt, "dictionary update sequence element has length "
-					"%zu; 2 is required", pair->l.n);
+			return jrt_fail(rt, "dictionary update sequence element has "
+					"length %zu; 2 is required", pair->l.n);
 		if (!jdict_hash(pair->l.items[0], &hash))
 			return jrt_fail(rt, "unhashable type: '%s'",
 					jval_type(pair->l.items[0]));

@@ -40,7 +40,8 @@ static void add_unicode(struct jtext *t, uint32_t c, enum trust trust)
 static void add_escape(struct jtext *t, uint32_t c, enum trust trust)
 {
 	static const char from[] = "\"\\\n\r\t\b\f";
-	static const char *const to[] = {"\\\"", "\\\\", "\\n", "\\r", "\\t", "\\b", "\\f"};
+	static const char *const to[] = {"\\\"", "\\\\", "\\n", "\\r", "\\t",
+					 "\\b", "\\f"};
 	const char *simple = c && c < 0x80 ? strchr(from, (int)c) : NULL;
 	if (simple)
 		jtext_add(t, str_of(to[simple - from]), trust);
@@ -48,6 +49,7 @@ static void add_escape(struct jtext *t, uint32_t c, enum trust trust)
 		add_unicode(t, c == UTF8_BAD ? 0xFFFD : c, trust);
 }
 
+/* Runs that stand for themselves are copied whole, marks and all. */
 static void add_string(struct dump *d, const struct jstr *s)
 {
 	bool ascii = d->style->ensure_ascii;
@@ -113,6 +115,7 @@ static void add_list(struct dump *d, const struct jlist *l)
 	jtext_add_z(d->t, "]");
 }
 
+/* Numbers, booleans and none become strings, as in Python. */
 static void add_key(struct dump *d, const struct jinja_value *key)
 {
 	if (key->kind == J_STRING) {

@@ -120,7 +120,9 @@ static size_t tag_end(const struct lexer *lx, size_t at, const char *close)
 	return at + (!is_variable && char_at(lx, at) == '\n');
 }
 
-/* The text before a tag, as much of it as the tag leaves. */
+/* Only blanks between the line's start and the tag: those a tag without `+` takes,
+ * provided the text before it begins a line.
+ * The text before a tag, as much of it as the tag leaves. */
 static struct str strip_before(const struct lexer *lx, struct str text, char sign,
 			       bool is_variable)
 {
@@ -159,6 +161,7 @@ static char sign_at(const struct lexer *lx, size_t at)
 	return c == '-' || c == '+' ? c : '\0';
 }
 
+/* Move behind a tag, and remember whether a line starts there. */
 static void tag_done(struct lexer *lx, size_t end)
 {
 	advance(lx, end);
@@ -213,7 +216,7 @@ static enum status lex_comment(struct lexer *lx, size_t body)
 	return fail_here(lx, "missing end of comment");
 }
 
-/* --- inside tags ------------------------------------------------------------------- */
+/* --- inside tags --------------------------------------------------------- */
 
 static size_t skip_digits(const struct lexer *lx, size_t at, const char *digits)
 {
@@ -229,6 +232,8 @@ static size_t skip_digits(const struct lexer *lx, size_t at, const char *digits)
 
 #define DECIMALS "0123456789"
 
+/* End of the float at `at`, 0 where it is none: 1.5, 1e3, 1_0.5E-7, but not the
+ * numbers of users.0.1. */
 static size_t float_end(const struct lexer *lx, size_t at)
 {
 	if (lx->pos > 0 && lx->s.p[lx->pos - 1] == '.')

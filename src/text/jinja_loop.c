@@ -96,8 +96,9 @@ struct jinja_value *jiter_list(struct jrt *rt, struct jinja_value *src)
 	return collect(rt, &it);
 }
 
-/* --- loop --------------------------------------------------------------------------- */
+/* --- loop ---------------------------------------------------------------- */
 
+/* One item ahead, fetched once. */
 static struct jinja_value *peek(struct jrt *rt, struct jloop *loop)
 {
 	if (!loop->after_known) {
@@ -177,16 +178,15 @@ struct jinja_value *jloop_attr(struct jrt *rt, struct jinja_value *v, struct str
 	return NULL;
 }
 
-static struct jinja_value *loop_cycle(struct jrt *rt, struct jinja_value *self,
-				      struct jinja_value **v, const struct jargs *args)
+JNATIVE(loop_cycle)
 {
 	if (args->n_pos == 0)
 		return jrt_fail(rt, "no items for cycling given");
 	return args->pos[self->loop->index0 % args->n_pos];
 }
 
-static struct jinja_value *loop_changed(struct jrt *rt, struct jinja_value *self,
-					struct jinja_value **v, const struct jargs *args)
+/* Compared with the arguments of the call before, all of them. */
+JNATIVE(loop_changed)
 {
 	struct jinja_value *now = jval_seq(rt->arena, J_TUPLE, (size_t)args->n_pos);
 	for (int i = 0; i < args->n_pos; i++)

@@ -10,11 +10,9 @@
 #include "base/alloc.h"
 #include "text/jinja_op.h"
 
-#define METHOD(name) \
-	static struct jinja_value *do_##name(struct jrt *rt, struct jinja_value *self, \
-		struct jinja_value **v, const struct jargs *args)
+#define METHOD(name) JNATIVE(do_##name)
 
-/* --- list and tuple ------------------------------------------------------------------- */
+/* --- list, tuple, range -------------------------------------------------- */
 
 METHOD(append)
 {
@@ -84,21 +82,23 @@ METHOD(remove)
 	return &jval_none;
 }
 
-METHOD(list_index)
+METHOD(seq_index)
 {
-	size_t i = position(rt, self, v[0]);
+	struct jinja_value *list = jiter_list(rt, self);
+	size_t i = list ? position(rt, list, v[0]) : 0;
 	if (jrt_failed(rt))
 		return NULL;
-	if (i == self->l.n)
+	if (i == list->l.n)
 		return jrt_fail(rt, "the value is not in the list");
 	return jinja_int(rt->arena, (int64_t)i);
 }
 
-METHOD(list_count)
+METHOD(seq_count)
 {
 	int64_t n = 0;
-	for (size_t i = 0; i < self->l.n && jrt_work(rt, 8); i++)
-		n += jop_equal(self->l.items[i], v[0], rt);
+	struct jinja_value *list = jiter_list(rt, self);
+	for (size_t i = 0; list && i < list->l.n && jrt_work(rt, 8); i++)
+		n += jop_equal(list->l.items[i], v[0], rt);
 	return jrt_failed(rt) ? NULL : jinja_int(rt->arena, n);
 }
 
@@ -106,7 +106,8 @@ METHOD(list_count)
 static struct jinja_value *replace_items(struct jrt *rt, struct jinja_value *self,
 					 const char *filter, const struct jargs *args)
 {
-	struct jinja_value *r = jcall_native(rt, jfilter_find(str_of(filter)), self, args);
+	const struct jbuiltin *fn = jfilter_find(str_of(filter));
+	struct jinja_value *r = jcall_native(rt, fn, self, args);
 	if (!r)
 		return NULL;
 	self->l.items = r->l.items;
@@ -142,19 +143,20 @@ METHOD(list_clear)
 
 static const struct jbuiltin list_methods[] = {
 	{"append", "object", do_append}, {"clear", "", do_list_clear},
-	{"copy", "", do_list_copy}, {"count", "value", do_list_count},
-	{"extend", "iterable", do_extend}, {"index", "value", do_list_index},
+	{"copy", "", do_list_copy}, {"count", "value", do_seq_count},
+	{"extend", "iterable", do_extend}, {"index", "value", do_seq_index},
 	{"insert", "index object", do_insert}, {"pop", "index?", do_list_pop},
 	{"remove", "value", do_remove}, {"reverse", "", do_reverse},
 	{"sort", "reverse? key?", do_sort}, {NULL, NULL, NULL},
 };
 
-static const struct jbuiltin tuple_methods[] = {
-	{"count", "value", do_list_count}, {"index", "value", do_list_index},
+/* tuple and range */
+static const struct jbuiltin fixed_methods[] = {
+	{"count", "value", do_seq_count}, {"index", "value", do_seq_index},
 	{NULL, NULL, NULL},
 };
 
-/* --- dict ------------------------------------------------------------------------------- */
+/* --- dict ---------------------------------------------------------------- */
 
 static struct jinja_value *view_of(struct jrt *rt, struct jinja_value *dict,
 				   enum jview_what what)
@@ -227,7 +229,8 @@ METHOD(setdefault)
 
 METHOD(update)
 {
-	struct jinja_value *more = jcall_native(rt, jglobal_find(STR("dict")), NULL, args);
+	const struct jbuiltin *dict = jglobal_find(STR("dict"));
+	struct jinja_value *more = jcall_native(rt, dict, NULL, args);
 	for (size_t i = 0; more && i < more->d.n; i++) {
 		const struct jentry *e = &more->d.entries[i];
 		jdict_put(rt->arena, &self->d, e->key, e->hash, e->value);
@@ -256,7 +259,7 @@ static const struct jbuiltin dict_methods[] = {
 	{"values", "", do_values}, {NULL, NULL, NULL},
 };
 
-/* --- cycler ------------------------------------------------------------------------------- */
+/* --- cycler -------------------------------------------------------------- */
 
 METHOD(next)
 {
@@ -275,10 +278,11 @@ static const struct jbuiltin cycler_methods[] = {
 	{"next", "", do_next}, {"reset", "", do_reset}, {NULL, NULL, NULL},
 };
 
-/* --- lookup -------------------------------------------------------------------------------- */
+/* --- lookup -------------------------------------------------------------- */
 
 static const struct jbuiltin *const tables[] = {
-	[J_STRING] = jmethod_strs, [J_LIST] = list_methods, [J_TUPLE] = tuple_methods,
+	[J_STRING] = jmethod_strs, [J_LIST] = list_methods, [J_TUPLE] = fixed_methods,
+	[J_RANGE] = fixed_methods,
 	[J_DICT] = dict_methods, [J_CYCLER] = cycler_methods, [J_LOOP] = jloop_methods,
 	[J_JOINER] = NULL,
 };

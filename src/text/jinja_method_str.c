@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Methods of str. Every piece of a string keeps its marks.
+ * Methods of str. Every piece of a string keeps its marks, and shares its bytes with
+ * the string where it can. Positions are characters outside and bytes inside; the
+ * searches run on bytes, which in UTF-8 finds the same.
+ *
+ * What a method costs is taken as steps before it runs (jrt_work), so that no
+ * template keeps a thread busy with a few nodes over a long text.
  */
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "text/jinja_op.h"
 
-#define METHOD(name) \
-	static struct jinja_value *do_##name(struct jrt *rt, struct jinja_value *self, \
-		struct jinja_value **v, const struct jargs *args)
+#define METHOD(name) JNATIVE(do_##name)
 
 /* An argument that must be a string, or absent (none): *out NULL. */
-static bool maybe_str(struct jrt *rt, const struct jinja_value *v, const struct jstr **out)
+static bool maybe_str(struct jrt *rt, const struct jinja_value *v,
+		      const struct jstr **out)
 {
 	*out = NULL;
 	return !v || v->kind == J_NONE || (*out = jcall_str(rt, v));
@@ -22,7 +26,7 @@ static struct str view(const struct jstr *s)
 	return (struct str){s->p, s->n};
 }
 
-/* --- case and white space -------------------------------------------------------------- */
+/* --- case and white space ------------------------------------------------ */
 
 METHOD(upper)
 {
@@ -92,7 +96,7 @@ METHOD(removesuffix)
 	return jstr_slice(rt, s, 0, s->n - (str_ends(view(s), view(fix)) ? fix->n : 0));
 }
 
-/* --- splitting ---------------------------------------------------------------------------- */
+/* --- splitting ----------------------------------------------------------- */
 
 static bool add_piece(struct jrt *rt, struct jinja_value *list, const struct jstr *s,
 		      size_t from, size_t to)
@@ -154,30 +158,20 @@ static bool last_word(const struct jstr *s, size_t end, size_t *out_from, size_t
 	return *out_to > *out_from;
 }
 
-static struct jinja_value *reverse_list(struct jinja_value *list)
-{
-	for (size_t i = 0, n = list->l.n; i < n / 2; i++) {
-		struct jinja_value *x = list->l.items[i];
-		list->l.items[i] = list->l.items[n - 1 - i];
-		list->l.items[n - 1 - i] = x;
-	}
-	return list;
-}
-
 static struct jinja_value *rsplit_words(struct jrt *rt, const struct jstr *s, int64_t max)
 {
 	struct jinja_value *out = jinja_list(rt->arena);
 	size_t end = s->n, from, to;
 	while (last_word(s, end, &from, &to)) {
 		if (max-- == 0)
-			from = 0; /* the rest, its white space at the beginning included */
+			from = 0; /* the rest, white space at the beginning included */
 		if (!add_piece(rt, out, s, from, to))
 			return NULL;
 		if (from == 0)
 			break;
 		end = from;
 	}
-	return reverse_list(out);
+	return jval_reverse(out);
 }
 
 static struct jinja_value *split_by(struct jrt *rt, const struct jstr *s,
@@ -216,9 +210,10 @@ static struct jinja_value *rsplit_by(struct jrt *rt, const struct jstr *s,
 			return NULL;
 		end = (size_t)at;
 	}
-	return add_piece(rt, out, s, 0, end) ? reverse_list(out) : NULL;
+	return add_piece(rt, out, s, 0, end) ? jval_reverse(out) : NULL;
 }
 
+/* Without a separator runs of white space part, and none is at the ends. */
 static struct jinja_value *split(struct jrt *rt, struct jinja_value *self,
 				 struct jinja_value **v, bool from_right)
 {
@@ -254,6 +249,7 @@ static bool ends_line(uint32_t c)
 	       c == 0x2028 || c == 0x2029;
 }
 
+/* At every line end Unicode knows, and no empty line behind the last. */
 METHOD(splitlines)
 {
 	const struct jstr *s = &self->s;
@@ -306,7 +302,7 @@ METHOD(rpartition)
 	return partition(rt, self, v[0], true);
 }
 
-/* --- searching ------------------------------------------------------------------------------ */
+/* --- searching ----------------------------------------------------------- */
 
 /* Bytes that characters start..stop of s take, Python's way with negative and
  * large numbers. false: start lies behind the end, where nothing is found. */
@@ -407,7 +403,8 @@ METHOD(count)
 
 /* Does s begin (or end) with one of the strings in v[0]? */
 static struct jinja_value *has_end(struct jrt *rt, struct jinja_value *self,
-				   struct jinja_value **v, bool (*is)(struct str, struct str))
+				   struct jinja_value **v,
+				   bool (*is)(struct str, struct str))
 {
 	size_t from, to;
 	if (!part_of(rt, &self->s, v[1], v[2], &from, &to))
@@ -435,7 +432,7 @@ METHOD(endswith)
 	return has_end(rt, self, v, str_ends);
 }
 
-/* --- building ----------------------------------------------------------------- */
+/* --- building ------------------------------------------------------------ */
 
 METHOD(replace)
 {
@@ -478,8 +475,8 @@ METHOD(join)
 		return NULL;
 	for (int64_t i = 0; (item = jiter_next(rt, &it)); i++) {
 		if (item->kind != J_STRING)
-			return jrt_fail(rt, "sequence item %lld: expected str instance, %s "
-					"found", (long long)i, jval_type(item));
+			return jrt_fail(rt, "sequence item %lld: expected str instance, "
+					"%s found", (long long)i, jval_type(item));
 		if (i)
 			jtext_add_jstr(t, &self->s);
 		jtext_add_jstr(t, &item->s);
@@ -507,7 +504,7 @@ static struct jinja_value *pad(struct jrt *rt, struct jinja_value *self,
 	if (!fill)
 		fill = &blank;
 	if (utf8_count(view(fill)) != 1)
-		return jrt_fail(rt, "The fill character must be exactly one character long");
+		return jrt_fail(rt, "The fill character must be one character");
 	if (width <= len)
 		return self;
 	uint64_t missing = (uint64_t)(width - len);
@@ -536,6 +533,7 @@ METHOD(rjust)
 	return pad(rt, self, v, 1);
 }
 
+/* Zeros behind the sign. */
 METHOD(zfill)
 {
 	const struct jstr *s = &self->s;
@@ -552,8 +550,9 @@ METHOD(zfill)
 	return jtext_finish(t);
 }
 
-/* --- kinds of characters ------------------------------------------------------- */
+/* --- kinds of characters ------------------------------------------------- */
 
+/* Are there characters, and are all of this kind? */
 static struct jinja_value *all_are(struct jrt *rt, const struct jstr *s,
 				   bool (*is)(uint32_t), bool when_empty)
 {
@@ -570,6 +569,7 @@ static struct jinja_value *all_are(struct jrt *rt, const struct jstr *s,
 
 static bool is_ascii(uint32_t c) { return c < 0x80; }
 
+/* Digits without super- and subscripts and circled ones. */
 static bool is_decimal(uint32_t c)
 {
 	return jcase_is_digit(c) && jcase_is_printable(c) && (c < 0x80 || c > 0x24FF ||

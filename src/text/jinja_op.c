@@ -97,7 +97,7 @@ static struct jinja_value *float_arith(struct jrt *rt, enum jop op, double a, do
 		if (isinf(r) && isfinite(a) && isfinite(b))
 			return jrt_fail(rt, "a power is too large");
 		break;
-	default: {
+	default: { /* divmod as CPython does it, signs of zero included */
 		double mod = fmod(a, b);
 		double div = (a - mod) / b;
 		if (mod != 0 && (b < 0) != (mod < 0)) {
@@ -115,6 +115,7 @@ static struct jinja_value *float_arith(struct jrt *rt, enum jop op, double a, do
 	return jinja_float(rt->arena, r);
 }
 
+/* seq * times. What it will take is known before, so it is asked for before. */
 static struct jinja_value *repeat(struct jrt *rt, struct jinja_value *seq, int64_t times)
 {
 	if (times < 0)
@@ -220,7 +221,7 @@ struct jinja_value *jop_plus(struct jrt *rt, struct jinja_value *v)
 	return v->kind == J_BOOL ? jinja_int(rt->arena, v->b) : v;
 }
 
-/* --- subscripts and slices ----------------------------------------------------- */
+/* --- subscripts and slices ----------------------------------------------- */
 
 /* Byte offset of character i, or of the end. */
 static size_t char_offset(const struct jstr *s, size_t i)
@@ -245,6 +246,8 @@ static struct jinja_value *char_at(struct jrt *rt, const struct jstr *s, int64_t
 	return jstr_slice(rt, s, at, at + len);
 }
 
+/* An unhashable key is in no dict; a string has no item 'x'. The caller goes on
+ * with attributes. */
 struct jinja_value *jop_subscript(struct jrt *rt, struct jinja_value *v,
 				  struct jinja_value *key)
 {
@@ -330,6 +333,7 @@ static bool slice_of(struct jrt *rt, int64_t len, struct jinja_value *start,
 	return true;
 }
 
+/* Without a step the characters are one piece, shared with s. */
 static struct jinja_value *slice_string(struct jrt *rt, const struct jstr *s,
 					size_t len, const struct slice *sl)
 {
@@ -344,9 +348,10 @@ static struct jinja_value *slice_string(struct jrt *rt, const struct jstr *s,
 		return NULL;
 	size_t *offsets = arena_alloc(rt->arena, (len + 1) * sizeof *offsets);
 	uint32_t c;
-	for (size_t i = 0; i < len; i++)
-		offsets[i + 1] = offsets[i] +
-			utf8_decode((struct str){s->p + offsets[i], s->n - offsets[i]}, &c);
+	for (size_t i = 0, at = 0; i < len; i++) {
+		at += utf8_decode((struct str){s->p + at, s->n - at}, &c);
+		offsets[i + 1] = at;
+	}
 	struct jtext *t = jtext_new(rt, sl->n);
 	for (size_t i = 0; i < sl->n; i++) {
 		int64_t at = sl->start + (int64_t)i * sl->step;

@@ -2,6 +2,9 @@
  *
  * Statements, and the way from source to a template.
  *
+ * Recursive descent; a function that fails returns NULL or false after jparse_fail,
+ * and the first failure is kept. Tokens are an array, so looking ahead is an index.
+ *
  * Nesting of any kind (parentheses, blocks, chains of filters) is bounded by
  * one counter: what is parsed is later walked by functions that call themselves.
  */
@@ -79,21 +82,26 @@ bool jparse_skip_name(struct jparser *p, const char *name)
 	return true;
 }
 
+void *jparse_grow(struct arena *a, void *items, int n, size_t size)
+{
+	if ((n & (n - 1)) != 0) /* full at 0 and at every power of two */
+		return items;
+	void *grown = arena_alloc(a, size * (n ? 2 * (size_t)n : 1));
+	if (n)
+		memcpy(grown, items, size * (size_t)n);
+	return grown;
+}
+
 void jparse_push(struct jparser *p, void *list, int *n, void *item)
 {
 	void **items;
 	memcpy(&items, list, sizeof items);
-	if ((*n & (*n - 1)) == 0) { /* full at 0 and every power of two */
-		void **grown = arena_alloc(p->a, sizeof *grown * (*n ? 2 * (size_t)*n : 1));
-		if (*n)
-			memcpy(grown, items, sizeof *grown * (size_t)*n);
-		items = grown;
-		memcpy(list, &items, sizeof items);
-	}
+	items = jparse_grow(p->a, items, *n, sizeof *items);
 	items[(*n)++] = item;
+	memcpy(list, &items, sizeof items);
 }
 
-/* --- statements ------------------------------------------------------------------------ */
+/* --- statements ---------------------------------------------------------- */
 
 static bool expect_name(struct jparser *p, const char *name)
 {
@@ -138,15 +146,8 @@ static bool parse_if(struct jparser *p, struct stmt *s)
 			return false;
 		if (!parse_body(p, is_else ? ends + 2 : ends, &b.body))
 			return false;
-		int n = s->n_branches++;
-		if ((n & (n - 1)) == 0) {
-			struct branch *grown = arena_alloc(p->a, sizeof *grown *
-							   (n ? 2 * (size_t)n : 1));
-			if (n)
-				memcpy(grown, s->branches, sizeof *grown * (size_t)n);
-			s->branches = grown;
-		}
-		s->branches[n] = b;
+		s->branches = jparse_grow(p->a, s->branches, s->n_branches, sizeof b);
+		s->branches[s->n_branches++] = b;
 		if (jparse_skip_name(p, "endif"))
 			return true;
 		is_else = jparse_is_name(p, "else");
@@ -164,6 +165,7 @@ static bool parse_for(struct jparser *p, struct stmt *s)
 		return false;
 	s->is_recursive = jparse_skip_name(p, "recursive");
 	int loops = p->loops;
+	/* a recursive loop's body is a function: no way out to the loops around */
 	p->loops = s->is_recursive ? 1 : loops + 1;
 	bool ok = parse_body(p, ends, &s->body);
 	p->loops = s->is_recursive ? 0 : loops; /* `else` runs behind the loop */
@@ -317,6 +319,7 @@ static struct stmt *parse_statement(struct jparser *p)
 			   at->text.p);
 }
 
+/* Text and {{ }} in a row are one statement. */
 static void add_output(struct jparser *p, struct block *b, struct expr *e)
 {
 	struct stmt *last = b->n ? b->p[b->n - 1] : NULL;

@@ -27,6 +27,7 @@ struct expr *jexpr_new(struct jparser *p, enum expr_kind kind, const struct toke
 	struct expr *e = arena_alloc(p->a, sizeof *e);
 	e->kind = kind;
 	e->line = at->line;
+	e->column = at->column;
 	return e;
 }
 
@@ -43,20 +44,15 @@ static void push_item(struct jparser *p, struct expr *e, struct expr *item)
 	jparse_push(p, &e->items, &e->n, item);
 }
 
-/* Append an operator; capacities follow the items'. */
+/* Append the operator behind the last item. */
 static void push_op(struct jparser *p, struct expr *e, int op)
 {
 	int n = e->n - 1; /* operators before it */
-	if ((n & (n + 1)) == 0) {
-		uint8_t *ops = arena_alloc(p->a, (size_t)(n + 1) * 2);
-		if (n)
-			memcpy(ops, e->ops, (size_t)n);
-		e->ops = ops;
-	}
+	e->ops = jparse_grow(p->a, e->ops, n, sizeof *e->ops);
 	e->ops[n] = (uint8_t)op;
 }
 
-/* --- operators ---------------------------------------------------------------------- */
+/* --- operators ----------------------------------------------------------- */
 
 static const struct {
 	enum expr_kind kind;
@@ -208,7 +204,7 @@ static struct expr *parse_expression(struct jparser *p, bool with_cond)
 
 struct expr *jexpr_parse(struct jparser *p) { return parse_expression(p, true); }
 
-/* --- what follows a value -------------------------------------------------------------- */
+/* --- what follows a value ------------------------------------------------ */
 
 static bool parse_argument(struct jparser *p, struct argexprs *args)
 {
@@ -226,12 +222,10 @@ static bool parse_argument(struct jparser *p, struct argexprs *args)
 		if (args->star_star)
 			return jparse_fail(p, at, "this argument cannot stand here");
 		p->t += 2;
-		struct kwexpr *kw = arena_alloc(p->a, sizeof *kw * (size_t)(args->n_kw + 1));
-		if (args->n_kw)
-			memcpy(kw, args->kw, sizeof *kw * (size_t)args->n_kw);
-		args->kw = kw;
-		kw[args->n_kw].name = at->text;
-		return (kw[args->n_kw++].value = jexpr_parse(p)) != NULL;
+		args->kw = jparse_grow(p->a, args->kw, args->n_kw, sizeof *args->kw);
+		struct kwexpr *kw = &args->kw[args->n_kw++];
+		kw->name = at->text;
+		return (kw->value = jexpr_parse(p)) != NULL;
 	}
 	if (args->star || args->star_star || args->n_kw)
 		return jparse_fail(p, at, "a plain argument behind a named one");
@@ -240,13 +234,9 @@ static bool parse_argument(struct jparser *p, struct argexprs *args)
 	return e != NULL;
 }
 
-/* Named arguments are copied one by one above, so their number is bounded. */
-#define KW_MAX 256
-
 static struct argexprs *parse_args(struct jparser *p)
 {
 	struct argexprs *args = arena_alloc(p->a, sizeof *args);
-	const struct token *open = p->t;
 	if (!jparse_expect(p, T_LPAREN))
 		return NULL;
 	bool first = true;
@@ -257,8 +247,6 @@ static struct argexprs *parse_args(struct jparser *p)
 			break;
 		if (!parse_argument(p, args))
 			return NULL;
-		if (args->n_kw > KW_MAX)
-			return jparse_fail(p, open, "too many named arguments");
 		first = false;
 	}
 	p->t++;
@@ -482,7 +470,7 @@ static struct expr *parse_unary(struct jparser *p, bool with_filters)
 	return e && with_filters ? parse_steps(p, e, true) : e;
 }
 
-/* --- values ------------------------------------------------------------------------------ */
+/* --- values -------------------------------------------------------------- */
 
 const char *const jparse_special_names[3] = {"caller", "kwargs", "varargs"};
 
@@ -619,7 +607,7 @@ static struct expr *parse_primary(struct jparser *p, bool with_namespace)
 	}
 }
 
-/* --- targets of assignments ----------------------------------------------------------------- */
+/* --- targets of assignments ---------------------------------------------- */
 
 static bool can_assign(const struct expr *e)
 {

@@ -45,6 +45,7 @@ static void add_escaped(struct jtext *t, uint32_t c, enum trust trust)
 	jtext_add(t, str_of(esc), trust);
 }
 
+/* Double quotes only where that saves escaping single ones. */
 static void add_quoted(struct jtext *t, const struct jstr *s)
 {
 	bool has_single = memchr(s->p, '\'', s->n), has_double = memchr(s->p, '"', s->n);
@@ -80,6 +81,7 @@ static void add_items(struct jtext *t, const struct jinja_value *v, int depth)
 	jtext_add_z(t, v->kind == J_LIST ? "]" : ")");
 }
 
+/* What a dict or a view of one shows between its brackets. */
 static void add_entries(struct jtext *t, const struct jdict *d, int depth,
 			enum jview_what what, bool is_dict)
 {
@@ -141,6 +143,8 @@ static void add_container(struct jtext *t, const struct jinja_value *v, int dept
 	}
 }
 
+/* Each value costs steps: a list that holds another twice, which holds another twice,
+ * is short to make and endless to print. */
 void jrepr_add_repr(struct jtext *t, const struct jinja_value *v, int depth)
 {
 	if (!jrt_work(t->rt, 16)) {

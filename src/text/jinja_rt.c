@@ -1,4 +1,21 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Failures and bounds of a rendering, and text with marks.
+ *
+ * A prompt of a megabyte is put together from small pieces, often by a template
+ * that says `ns.text = ns.text + piece`. Copied each time that would be quadratic,
+ * and so the bytes of a finished string stay open at their end: while nobody has put
+ * something behind them, the next addition goes there, and both strings, the old
+ * and the longer one, are views of the same bytes.
+ *
+ *   bytes   <|im_start|>user\nhello<|im_end|>\n........
+ *   marks   T..................U....T...........
+ *   old     |------------------------|
+ *   new     |------------------------------------|
+ *
+ * The last mark may grow along; therefore marks are read up to the string's own
+ * length only, never to their end.
+ */
 #include "text/jinja_rt.h"
 
 #include <stdarg.h>
@@ -30,6 +47,8 @@ void *jrt_limit(struct jrt *rt, const char *what)
 	return NULL;
 }
 
+/* The words are put together only here: most undefined values are asked whether
+ * they are defined, and no more. */
 void *jrt_undefined(struct jrt *rt, const struct jinja_value *v)
 {
 	int n = (int)MIN(v->u.name.n, 200);
@@ -101,7 +120,7 @@ struct jinja_value *jrt_undef_hint(struct jrt *rt, const char *hint)
 	return jrt_undef(rt, UNDEF_HINT, NULL, str_of(hint));
 }
 
-/* --- text ---------------------------------------------------------------------- */
+/* --- text ---------------------------------------------------------------- */
 
 struct jtext *jtext_new(struct jrt *rt, size_t cap)
 {
@@ -115,7 +134,8 @@ struct jtext *jtext_new(struct jrt *rt, size_t cap)
 	return t;
 }
 
-/* Room for n more bytes. */
+/* Room for n more bytes. Doubling wastes the old half, which nothing frees before
+ * the rendering ends: the sum over all is still no more than the final size. */
 static bool text_reserve(struct jtext *t, size_t n)
 {
 	if (t->failed)
@@ -241,6 +261,7 @@ void jtext_fill(struct jtext *t, struct str s, enum trust trust, size_t times)
 	text_mark(t, s.n * times, trust);
 }
 
+/* One mark needs no array: most strings are of one author. */
 struct jinja_value *jtext_finish(struct jtext *t)
 {
 	if (t->failed || jrt_failed(t->rt))

@@ -60,7 +60,7 @@ struct jinja_value *jrt_undef(struct jrt *rt, int why, const char *type,
 			      struct str name);
 struct jinja_value *jrt_undef_hint(struct jrt *rt, const char *hint);
 
-/* --- text under construction -------------------------------------------------- */
+/* --- text under construction --------------------------------------------- */
 
 /* Grows in the arena. A finished string keeps it as its tail, so that
  * `s = s + x` in a loop extends the bytes in place instead of copying them. */
@@ -95,7 +95,7 @@ struct jinja_value *jstr_slice(struct jrt *rt, const struct jstr *s, size_t from
 struct jinja_value *jstr_concat(struct jrt *rt, const struct jstr *a,
 				const struct jstr *b);
 
-/* --- calls ---------------------------------------------------------------------- */
+/* --- calls --------------------------------------------------------------- */
 
 struct jkw {
 	struct str name;
@@ -115,6 +115,9 @@ struct jargs {
 typedef struct jinja_value *(*jnative)(struct jrt *rt, struct jinja_value *self,
 				       struct jinja_value **v,
 				       const struct jargs *args);
+#define JNATIVE(name) \
+	static struct jinja_value *name(struct jrt *rt, struct jinja_value *self, \
+		struct jinja_value **v, const struct jargs *args)
 /* params: names in order, "?" behind those that may be left out; "*": the
  * function looks at args itself. */
 struct jbuiltin {
@@ -147,7 +150,7 @@ bool jcall_int(struct jrt *rt, struct jinja_value *v, int64_t *out);
 /* An argument that must be a string: NULL (failed) otherwise. */
 const struct jstr *jcall_str(struct jrt *rt, const struct jinja_value *v);
 
-/* --- the parts of the evaluator -------------------------------------------------- */
+/* --- the parts of the evaluator ------------------------------------------ */
 
 /* jinja_eval.c */
 struct jinja_value *jeval(struct jrt *rt, struct jframe *f, const struct expr *e);

@@ -38,24 +38,26 @@ static void scan_block(struct binder *b, struct scope *sc, const struct block *b
 		       bool in_branch);
 static void bind_block(struct binder *b, struct scope *sc, const struct block *body);
 
-static void bind_fail(struct binder *b, int line, const char *what, struct str name)
+/* What is wrong with the name in e. */
+static void bind_fail(struct binder *b, const struct expr *e, const char *what)
 {
-	if (b->failed)
-		return;
+	if (!b->failed)
+		(void)jlex_fail(b->fail, e->line, e->column, "%s '%.*s'", what,
+				(int)(e->name.n < 60 ? e->name.n : 60), e->name.p);
 	b->failed = true;
-	fail_set(b->fail, E_FORMAT, "chat template, line %d: %s '%.*s'", line, what,
-		 (int)(name.n < 60 ? name.n : 60), name.p);
 }
 
 static bool enter(struct binder *b, int line)
 {
 	if (b->depth-- > 0)
 		return !b->failed;
-	bind_fail(b, line, "nested too deeply", STR(""));
+	if (!b->failed)
+		(void)jlex_fail(b->fail, line, 1, "nested too deeply");
+	b->failed = true;
 	return false;
 }
 
-/* --- tables ------------------------------------------------------------------------- */
+/* --- tables -------------------------------------------------------------- */
 
 static struct scope *new_scope(struct binder *b, struct scope *parent)
 {
@@ -67,13 +69,7 @@ static struct scope *new_scope(struct binder *b, struct scope *parent)
 static int add_slot(struct binder *b, struct scope *sc, struct str name, struct load load)
 {
 	int n = sc->n_slots++;
-	if ((n & (n - 1)) == 0) {
-		struct load *grown = arena_alloc(b->a, sizeof *grown *
-						 (n ? 2 * (size_t)n : 1));
-		if (n)
-			memcpy(grown, sc->loads, sizeof *grown * (size_t)n);
-		sc->loads = grown;
-	}
+	sc->loads = jparse_grow(b->a, sc->loads, n, sizeof load);
 	sc->loads[n] = load;
 	strmap_put(&sc->names, name, (uint32_t)n);
 	return n;
@@ -99,13 +95,7 @@ static struct load global_load(struct binder *b, struct str name)
 	uint32_t i;
 	if (!strmap_get(&b->globals, name, &i)) {
 		i = (uint32_t)j->n_globals++;
-		if ((i & (i - 1)) == 0) {
-			struct str *grown = arena_alloc(b->a, sizeof *grown *
-							(i ? 2 * (size_t)i : 1));
-			if (i)
-				memcpy(grown, j->global_names, sizeof *grown * i);
-			j->global_names = grown;
-		}
+		j->global_names = jparse_grow(b->a, j->global_names, (int)i, sizeof name);
 		j->global_names[i] = name;
 		strmap_put(&b->globals, name, i);
 	}
@@ -144,12 +134,13 @@ static int note_param(struct binder *b, struct scope *sc, struct str name)
 	return (int)slot;
 }
 
-/* --- expressions ---------------------------------------------------------------------- */
+/* --- expressions --------------------------------------------------------- */
 
 /* Scan (note what is read) or bind (and check) e. */
 static void walk(struct binder *b, struct scope *sc, struct expr *e, bool bind);
 
-static void walk_args(struct binder *b, struct scope *sc, struct argexprs *args, bool bind)
+static void walk_args(struct binder *b, struct scope *sc, struct argexprs *args,
+		      bool bind)
 {
 	for (int i = 0; i < args->n_pos; i++)
 		walk(b, sc, args->pos[i], bind);
@@ -174,9 +165,9 @@ static void walk(struct binder *b, struct scope *sc, struct expr *e, bool bind)
 	}
 	if (bind && !e->fn && !b->is_soft) {
 		if (e->kind == EX_FILTER)
-			bind_fail(b, e->line, "there is no filter", e->name);
+			bind_fail(b, e, "there is no filter");
 		if (e->kind == EX_TEST)
-			bind_fail(b, e->line, "there is no test", e->name);
+			bind_fail(b, e, "there is no test");
 	}
 	walk(b, sc, e->a, bind);
 	walk(b, sc, e->b, bind);
@@ -210,15 +201,14 @@ static void bind_target(struct binder *b, struct scope *sc, struct expr *e)
 	if (name->kind == EX_NAME) {
 		find(sc, name->name, &name->up, &name->slot);
 		if (b->for_depth && e == name && str_is(name->name, "loop"))
-			bind_fail(b, e->line, "inside of a loop nothing can be assigned to",
-				  name->name);
+			bind_fail(b, e, "a loop body cannot assign to");
 	} else {
 		for (int i = 0; i < e->n; i++)
 			bind_target(b, sc, e->items[i]);
 	}
 }
 
-/* --- what a statement does to the scope it stands in ------------------------------------- */
+/* --- what a statement does to the scope it stands in --------------------- */
 
 static void scan_stmt(struct binder *b, struct scope *sc, const struct stmt *s,
 		      bool in_branch)
@@ -260,7 +250,7 @@ static void scan_block(struct binder *b, struct scope *sc, const struct block *b
 		scan_stmt(b, sc, body->p[i], in_branch);
 }
 
-/* --- binding ------------------------------------------------------------------------------ */
+/* --- binding ------------------------------------------------------------- */
 
 /* Scan and bind a body in its own scope, and forget the names. */
 static void bind_scope(struct binder *b, struct scope *sc, const struct block *body)

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Statements, macros, and the rendering as a whole.
+ *
+ * Output goes to the caller's text, or into a string while a macro, a block set, a
+ * filter block or a loop() is running (`capture`). Each statement says how the
+ * flow goes on; break and continue travel up as such, dropping the captured text of
+ * the blocks they leave.
+ *
+ * A scope runs with a frame: an array of slots, as jinja_scope.c numbered them,
+ * and the frame around. A loop uses one frame for all its passes, filled anew
+ * each time; where a macro is defined inside, each pass gets its own, for the macro
+ * keeps the frame it was born in.
  */
 #include <stdlib.h>
 
@@ -15,12 +25,13 @@ static enum jflow run_block(struct jrt *rt, struct jframe *f, const struct block
 	return flow;
 }
 
-/* --- output ------------------------------------------------------------------------- */
+/* --- output -------------------------------------------------------------- */
 
 static bool emit_out(struct jrt *rt, const struct jstr *s)
 {
 	size_t used = rt->out->text.n - rt->out_base;
-	if (s->n > rt->out_max - used)
+	if (s->n > rt->out_max - used ||
+	    rt->out->n_marks > rt->mem_max / sizeof *rt->out->marks)
 		return jrt_limit(rt, "writes too much");
 	if (!s->n_marks) {
 		marked_add(rt->out, (struct str){s->p, s->n}, s->trust);
@@ -36,6 +47,7 @@ static bool emit_out(struct jrt *rt, const struct jstr *s)
 	return true;
 }
 
+/* str(v); undefined is nothing. */
 static bool emit(struct jrt *rt, struct jinja_value *v)
 {
 	if (v->kind == J_UNDEFINED)
@@ -51,8 +63,8 @@ static bool emit(struct jrt *rt, struct jinja_value *v)
 }
 
 /* Run body with its output going to a string. *out is set where the flow is NEXT. */
-static enum jflow capture_block(struct jrt *rt, struct jframe *f, const struct block *body,
-				struct jinja_value **out)
+static enum jflow capture_block(struct jrt *rt, struct jframe *f,
+				const struct block *body, struct jinja_value **out)
 {
 	struct jtext *outer = rt->capture;
 	struct jtext *text = rt->capture = jtext_new(rt, 0);
@@ -63,8 +75,9 @@ static enum jflow capture_block(struct jrt *rt, struct jframe *f, const struct b
 	return flow;
 }
 
-/* --- frames and assignment -------------------------------------------------------------- */
+/* --- frames and assignment ----------------------------------------------- */
 
+/* What each slot holds before the scope's first statement. */
 static void fill_frame(struct jrt *rt, const struct scope *sc, struct jframe *frame)
 {
 	for (int i = 0; i < sc->n_slots; i++) {
@@ -114,8 +127,8 @@ static bool assign_tuple(struct jrt *rt, struct jframe *f, const struct expr *ta
 	for (int i = 0; i < target->n; i++) {
 		struct jinja_value *item = jiter_next(rt, &it);
 		if (!item)
-			return jrt_fail(rt, "not enough values to unpack (expected %d, got "
-					"%d)", target->n, i);
+			return jrt_fail(rt, "not enough values to unpack (expected %d, "
+					"got %d)", target->n, i);
 		if (!assign(rt, f, target->items[i], item))
 			return false;
 	}
@@ -140,7 +153,7 @@ static bool assign(struct jrt *rt, struct jframe *f, const struct expr *target,
 	return true;
 }
 
-/* --- statements -------------------------------------------------------------------------- */
+/* --- statements ---------------------------------------------------------- */
 
 static enum jflow run_output(struct jrt *rt, struct jframe *f, const struct stmt *s)
 {
@@ -165,6 +178,7 @@ static enum jflow run_if(struct jrt *rt, struct jframe *f, const struct stmt *s)
 	return FLOW_NEXT;
 }
 
+/* A frame for each item: the test's names hide nothing of the body's. */
 bool jstmt_for_test(struct jrt *rt, const struct stmt *s, struct jframe *f,
 		    struct jinja_value *item)
 {
@@ -254,6 +268,7 @@ static enum jflow run_filtered(struct jrt *rt, struct jframe *f, const struct st
 	return *out ? FLOW_NEXT : FLOW_FAIL;
 }
 
+/* The values are those of the scope around: `with a=1, b=a` is no chain. */
 static enum jflow run_with(struct jrt *rt, struct jframe *f, const struct stmt *s)
 {
 	struct jframe *frame = enter_scope(rt, s->scope, f);
@@ -273,7 +288,8 @@ static enum jflow emit_text(struct jrt *rt, struct jinja_value *v)
 	return !jrt_failed(rt) && emit(rt, v) ? FLOW_NEXT : FLOW_FAIL;
 }
 
-static struct jinja_value *new_macro(struct jrt *rt, struct jframe *f, const struct stmt *s)
+static struct jinja_value *new_macro(struct jrt *rt, struct jframe *f,
+				     const struct stmt *s)
 {
 	struct jinja_value *v = jval_new(rt->arena, J_MACRO);
 	v->macro.def = s;
@@ -321,7 +337,7 @@ enum jflow jstmt_run(struct jrt *rt, struct jframe *f, const struct stmt *s)
 	return flow;
 }
 
-/* --- macros --------------------------------------------------------------------------------- */
+/* --- macros -------------------------------------------------------------- */
 
 /* What is left of args after the parameters, to `kwargs` and `varargs`. */
 static bool bind_rest(struct jrt *rt, const struct stmt *def, struct jframe *frame,
@@ -336,8 +352,9 @@ static bool bind_rest(struct jrt *rt, const struct stmt *def, struct jframe *fra
 	} else {
 		for (int i = 0; i < args->n_kw; i++)
 			if (args->kw[i].value)
-				return jrt_fail(rt, "macro '%.*s' takes no keyword argument "
-						"'%.*s'", n, p, (int)args->kw[i].name.n,
+				return jrt_fail(rt, "macro '%.*s' takes no keyword "
+						"argument '%.*s'", n, p,
+						(int)args->kw[i].name.n,
 						args->kw[i].name.p);
 	}
 	if (def->special_slot[SPECIAL_VARARGS] >= 0) {
@@ -346,17 +363,21 @@ static bool bind_rest(struct jrt *rt, const struct stmt *def, struct jframe *fra
 			jval_seq_add(rt->arena, varargs, args->pos[i]);
 		frame->slots[def->special_slot[SPECIAL_VARARGS]] = varargs;
 	} else if (args->n_pos > def->n_params) {
-		return jrt_fail(rt, "macro '%.*s' takes not more than %d argument(s)", n, p,
-				def->n_params);
+		return jrt_fail(rt, "macro '%.*s' takes not more than %d argument(s)",
+				n, p, def->n_params);
 	}
 	return true;
 }
 
+/* Positional, then by name; then what the body asked for; then defaults, which may
+ * name the parameters before them. */
 static bool bind_macro(struct jrt *rt, const struct stmt *def, struct jframe *frame,
 		       const struct jargs *args)
 {
 	for (int i = 0; i < def->n_params; i++) {
 		const struct expr *p = def->params[i];
+		if (!jrt_work(rt, (size_t)args->n_kw))
+			return false;
 		struct jinja_value *v = i < args->n_pos ? args->pos[i] : NULL;
 		for (int k = 0; !v && k < args->n_kw; k++) {
 			if (!args->kw[k].value || !str_eq(args->kw[k].name, p->name))
@@ -397,12 +418,15 @@ struct jinja_value *jstmt_call_macro(struct jrt *rt, struct jinja_value *macro,
 	return out;
 }
 
-/* --- rendering ---------------------------------------------------------------- */
+/* --- rendering ----------------------------------------------------------- */
 
+/* The context cannot change while a template runs, so each name is asked for once.
+ * What the caller gave hides functions of the same name. */
 static void look_up_globals(struct jrt *rt)
 {
 	const struct jinja *j = rt->j;
-	rt->globals = arena_alloc(rt->arena, sizeof *rt->globals * (size_t)(j->n_globals + 1));
+	size_t n = (size_t)j->n_globals + 1;
+	rt->globals = arena_alloc(rt->arena, sizeof *rt->globals * n);
 	for (int i = 0; i < j->n_globals; i++) {
 		struct str name = j->global_names[i];
 		rt->globals[i] = rt->env->globals ?

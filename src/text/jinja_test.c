@@ -5,10 +5,7 @@
 #include "base/utf8.h"
 #include "text/jinja_op.h"
 
-#define TEST(name) \
-	static struct jinja_value *test_##name(struct jrt *rt, \
-		struct jinja_value *self, struct jinja_value **v, \
-		const struct jargs *args)
+#define TEST(name) JNATIVE(test_##name)
 
 #define KIND_TEST(name, condition) \
 	TEST(name) \
@@ -29,8 +26,8 @@ KIND_TEST(number, jval_is_num(self))
 KIND_TEST(mapping, self->kind == J_DICT)
 KIND_TEST(escaped, false)
 /* What has a length and can be asked for items: undefined has both. */
-KIND_TEST(sequence, self->kind == J_UNDEFINED || self->kind == J_STRING || jval_is_seq(self) ||
-	  self->kind == J_RANGE || self->kind == J_DICT)
+KIND_TEST(sequence, self->kind == J_UNDEFINED || self->kind == J_STRING ||
+	  jval_is_seq(self) || self->kind == J_RANGE || self->kind == J_DICT)
 KIND_TEST(iterable, self->kind == J_STRING || jval_is_seq(self) ||
 	  self->kind == J_RANGE || self->kind == J_GENERATOR || self->kind == J_VIEW ||
 	  self->kind == J_DICT || self->kind == J_UNDEFINED || self->kind == J_LOOP)

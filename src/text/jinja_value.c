@@ -1,4 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Values and dicts.
+ *
+ * Dicts keep the order in which keys came, as Python's do: entries stand in an
+ * array, and an index of open addressing holds their numbers. A removed entry
+ * leaves a hole in the array and its number in the index, where it matches
+ * nothing; templates remove so little that holes are never closed.
+ */
 #include "text/jinja_value.h"
 
 #include <math.h>
@@ -57,6 +65,17 @@ void jval_seq_add(struct arena *a, struct jinja_value *seq,
 	l->items[l->n++] = item;
 }
 
+struct jinja_value *jval_reverse(struct jinja_value *list)
+{
+	struct jinja_value **items = list->l.items;
+	for (size_t i = 0, n = list->l.n; i < n / 2; i++) {
+		struct jinja_value *x = items[i];
+		items[i] = items[n - 1 - i];
+		items[n - 1 - i] = x;
+	}
+	return list;
+}
+
 struct jinja_value *jval_pair(struct arena *a, struct jinja_value *x,
 			      struct jinja_value *y)
 {
@@ -67,6 +86,7 @@ struct jinja_value *jval_pair(struct arena *a, struct jinja_value *x,
 	return t;
 }
 
+/* Unsigned on the way: start and stop may be as far apart as integers go. */
 struct jinja_value *jval_range(struct arena *a, int64_t start, int64_t stop,
 			       int64_t step)
 {
@@ -134,30 +154,41 @@ struct jinja_value *jval_at(struct arena *a, const struct jinja_value *v, size_t
 	return v->l.items[i];
 }
 
-/* --- dicts ------------------------------------------------------------------ */
+/* --- dicts --------------------------------------------------------------- */
 
 /* Below this many entries a scan is as fast as an index and needs no memory. */
 #define SCAN_MAX 8
 
+uint64_t jdict_hash_str(struct str s)
+{
+	/* Clients choose keys. Where the program was loaded is random enough to
+	 * keep them from choosing keys that all meet in one place. */
+	return hash_bytes((uintptr_t)&jval_none, s.p, s.n);
+}
+
 /* Equal numbers must hash alike whatever their type. */
 static uint64_t hash_number(const struct jinja_value *v)
 {
+	/* above 2^62 an integer and the float equal to it are two keys */
 	if (v->kind == J_FLOAT && (v->f != floor(v->f) || fabs(v->f) >= 0x1p62))
 		return hash_bytes(1, &v->f, sizeof v->f);
 	int64_t i = v->kind == J_FLOAT ? (int64_t)v->f : jval_int(v);
 	return hash_bytes(2, &i, sizeof i);
 }
 
-/* Depth is bounded: tuples are made by the template, one level a step, and the
- * bound on depth of a value is checked where it is compared. */
-static bool hash_deep(const struct jinja_value *v, int depth, uint64_t *out_hash)
+/* A tuple can hold a tuple twice, which holds one twice, …: what takes more than this
+ * many values to hash (or compare, as a key) counts as not hashable. */
+#define HASH_MAX 10000
+
+static bool hash_deep(const struct jinja_value *v, int depth, int *left,
+		      uint64_t *out_hash)
 {
 	switch (v->kind) {
 	case J_LIST:
 	case J_DICT:
 		return false;
 	case J_STRING:
-		*out_hash = hash_bytes(0, v->s.p, v->s.n);
+		*out_hash = jdict_hash_str(jval_str(v));
 		return true;
 	case J_BOOL:
 	case J_INT:
@@ -168,7 +199,8 @@ static bool hash_deep(const struct jinja_value *v, int depth, uint64_t *out_hash
 		*out_hash = 3;
 		for (size_t i = 0; i < v->l.n; i++) {
 			uint64_t h;
-			if (depth == 0 || !hash_deep(v->l.items[i], depth - 1, &h))
+			if (depth == 0 || --*left < 0 ||
+			    !hash_deep(v->l.items[i], depth - 1, left, &h))
 				return false;
 			*out_hash = hash_bytes(*out_hash, &h, sizeof h);
 		}
@@ -185,7 +217,8 @@ static bool hash_deep(const struct jinja_value *v, int depth, uint64_t *out_hash
 
 bool jdict_hash(const struct jinja_value *v, uint64_t *out_hash)
 {
-	return hash_deep(v, JOP_DEPTH, out_hash);
+	int left = HASH_MAX;
+	return hash_deep(v, JOP_DEPTH, &left, out_hash);
 }
 
 static bool key_equal(const struct jentry *e, const struct jinja_value *key,
@@ -226,7 +259,7 @@ struct jinja_value *jdict_get_str(const struct jdict *d, struct str key)
 		return NULL;
 	}
 	struct jinja_value k = {.kind = J_STRING, .s = {.p = key.p, .n = key.n}};
-	struct jentry *e = jdict_find(d, &k, hash_bytes(0, key.p, key.n));
+	struct jentry *e = jdict_find(d, &k, jdict_hash_str(key));
 	return e ? e->value : NULL;
 }
 
@@ -279,10 +312,10 @@ void jdict_remove(struct jdict *d, struct jentry *e)
 void jdict_put_str(struct arena *a, struct jdict *d, struct str key,
 		   struct jinja_value *value)
 {
-	jdict_put(a, d, jval_text(a, key), hash_bytes(0, key.p, key.n), value);
+	jdict_put(a, d, jval_text(a, key), jdict_hash_str(key), value);
 }
 
-/* --- the public makers (jinja.h) --------------------------------------------- */
+/* --- the public makers (jinja.h) ----------------------------------------- */
 
 struct jinja_value *jinja_none(struct arena *a) { return &jval_none; }
 struct jinja_value *jinja_bool(struct arena *a, bool v) { return jval_bool(v); }
@@ -320,6 +353,6 @@ struct jinja_value *jinja_dict(struct arena *a) { return jval_new(a, J_DICT); }
 void jinja_dict_set(struct arena *a, struct jinja_value *dict, struct str key,
 		    enum trust key_trust, struct jinja_value *value)
 {
-	jdict_put(a, &dict->d, jinja_string(a, key, key_trust),
-		  hash_bytes(0, key.p, key.n), value);
+	jdict_put(a, &dict->d, jinja_string(a, key, key_trust), jdict_hash_str(key),
+		  value);
 }

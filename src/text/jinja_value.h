@@ -144,6 +144,8 @@ struct jinja_value *jval_text(struct arena *a, struct str s);
 struct jinja_value *jval_seq(struct arena *a, enum jkind kind, size_t cap);
 void jval_seq_add(struct arena *a, struct jinja_value *seq,
 		  struct jinja_value *item);
+/* In place. Returns list. */
+struct jinja_value *jval_reverse(struct jinja_value *list);
 struct jinja_value *jval_pair(struct arena *a, struct jinja_value *x,
 			      struct jinja_value *y);
 struct jinja_value *jval_range(struct arena *a, int64_t start, int64_t stop,
@@ -157,7 +159,8 @@ int64_t jval_len(const struct jinja_value *v);
 /* Item i of a list, tuple or range (0 <= i < len). */
 struct jinja_value *jval_at(struct arena *a, const struct jinja_value *v, size_t i);
 
-/* Dicts. Hashes: false where v is not hashable. */
+/* Dicts. jdict_hash gives false where v is not hashable. */
+uint64_t jdict_hash_str(struct str s);
 bool jdict_hash(const struct jinja_value *v, uint64_t *out_hash);
 struct jentry *jdict_find(const struct jdict *d, const struct jinja_value *key,
 			  uint64_t hash);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two stages, a byte at a time, each linear in the text whatever a client
+ * Three stages, a byte at a time, each linear in the text whatever a client
  * chose as stop strings.
  *
  * Stage 1, stops: every stop string runs its own Knuth-Morris-Pratt automaton over
@@ -24,8 +24,8 @@
  * template opened, close at the start of content) is dropped: models
  * repeat what the template has already written.
  *
- * Tool calls will be one more channel of stage 2, entered from CONTENT by their own
- * open tag.
+ * Stage 3, tool calls: toolparse.c, over what stage 2 calls content. Where the format
+ * has channels of its own for reasoning, stage 2 is off.
  */
 #include "text/outparse.h"
 
@@ -59,6 +59,9 @@ struct outparse {
 	bool trim;      /* and that stands behind a tag */
 	struct buf hold;
 	size_t n_space; /* of a blank block's hold, at its front */
+
+	struct toolparse *tools; /* NULL: no calls */
+	struct str begun;        /* not yet read */
 
 	struct buf out;
 	struct span_mark *marks;
@@ -108,11 +111,10 @@ static bool matcher_push(struct matcher *m, char c)
 
 /* --- spans --------------------------------------------------------------- */
 
-static void emit(struct outparse *p, const char *text, size_t n)
+static void add_span(void *ctx, enum out_channel channel, struct str text)
 {
-	if (n == 0)
-		return;
-	if (p->n_spans == 0 || p->marks[p->n_spans - 1].channel != p->channel) {
+	struct outparse *p = ctx;
+	if (p->n_spans == 0 || p->marks[p->n_spans - 1].channel != channel) {
 		if (p->n_spans == p->cap_spans) {
 			p->cap_spans = p->cap_spans ? 2 * p->cap_spans : 4;
 			p->marks = xrealloc(p->marks, (size_t)p->cap_spans *
@@ -121,16 +123,30 @@ static void emit(struct outparse *p, const char *text, size_t n)
 							      sizeof *p->spans);
 		}
 		p->marks[p->n_spans++] =
-			(struct span_mark){p->channel, p->out.n, p->out.n};
+			(struct span_mark){channel, p->out.n, p->out.n};
 	}
-	buf_add(&p->out, text, n);
+	buf_add_str(&p->out, text);
 	p->marks[p->n_spans - 1].end = p->out.n;
+}
+
+/* Out of stage 2. */
+static void emit(struct outparse *p, const char *text, size_t n)
+{
+	if (n == 0)
+		return;
+	if (p->tools && p->channel == OUT_CONTENT)
+		toolparse_push(p->tools, (struct str){text, n});
+	else
+		add_span(p, p->channel, (struct str){text, n});
 }
 
 static void begin_spans(struct outparse *p)
 {
 	buf_clear(&p->out);
 	p->n_spans = 0;
+	if (p->begun.n)
+		emit(p, p->begun.p, p->begun.n);
+	p->begun.n = 0;
 }
 
 static int end_spans(struct outparse *p, const struct out_span **out_spans)
@@ -303,6 +319,11 @@ struct outparse *outparse_create(const struct outparse_opts *o)
 		p->trim = o->starts_in_reasoning;
 		p->channel = o->starts_in_reasoning ? OUT_REASONING : OUT_CONTENT;
 	}
+	if (o->tools.format) {
+		p->tools = toolparse_create(&o->tools, add_span, p);
+		p->begun = o->tools.begun;
+		p->is_blank &= p->begun.n == 0;
+	}
 	return p;
 }
 
@@ -313,6 +334,7 @@ void outparse_destroy(struct outparse *p)
 	for (int i = 0; i < p->n_stops; i++)
 		matcher_deinit(&p->stops[i]);
 	free(p->stops);
+	toolparse_destroy(p->tools);
 	matcher_deinit(&p->open);
 	matcher_deinit(&p->close);
 	buf_deinit(&p->maybe_stop);
@@ -329,14 +351,21 @@ int outparse_finish(struct outparse *p, const struct out_span **out_spans)
 	push_tags(p, p->maybe_stop.p, p->maybe_stop.n);
 	buf_clear(&p->maybe_stop);
 	release(p, p->hold.n);
+	if (p->tools)
+		toolparse_finish(p->tools);
 	return end_spans(p, out_spans);
 }
 
-bool outparse_stopped(const struct outparse *p) { return p->i_stop >= 0; }
+bool outparse_stopped(const struct outparse *p)
+{
+	return p->i_stop >= 0 || (p->tools && toolparse_is_over(p->tools));
+}
 
 int outparse_stop_index(const struct outparse *p) { return p->i_stop; }
 
 bool outparse_in_reasoning(const struct outparse *p)
 {
+	if (p->tools && toolparse_in_reasoning(p->tools))
+		return true;
 	return p->split && p->channel == OUT_REASONING;
 }

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model's text, split for the client while it streams: reasoning, content
- * (tool calls later), and an end at the first stop string. What may still turn
+ * The model's text, split for the client while it streams: reasoning, content,
+ * tool calls, and an end at the first stop string. What may still turn
  * out to be the beginning of a tag or a stop string is held back, nothing else
  * is. Thread: one at a time.
  *
  * Stop strings are looked for in all of the model's text, reasoning and tags
  * included (as vLLM does). A tag counts where a block can begin or end: the open
  * tag as the first text of a block, the close tag anywhere in reasoning; elsewhere
- * they are words the model writes about, and stay text.
+ * they are words the model writes about, and stay text. Tool calls are looked for in
+ * content only.
  */
 #pragma once
-#include "base/buf.h"
-
-enum out_channel { OUT_CONTENT, OUT_REASONING };
+#include "text/toolparse.h"
 
 struct outparse_opts {
 	const struct str *stops; /* copied */
@@ -22,6 +21,7 @@ struct outparse_opts {
 	bool split_reasoning;   /* false: everything is content, tags stay */
 	bool starts_in_reasoning; /* the prompt already opened the tag */
 	struct str think_open, think_close; /* "<think>", "</think>"; copied */
+	struct toolparse_opts tools; /* where no calls are looked for: all 0 */
 };
 
 struct out_span {
@@ -38,7 +38,8 @@ int outparse_push(struct outparse *p, struct str text,
 		  const struct out_span **out_spans);
 /* No more text: what was held back comes out. */
 int outparse_finish(struct outparse *p, const struct out_span **out_spans);
-/* A stop string was met; further text is ignored. */
+/* A stop string was met, or the only call wanted is complete; further text is
+ * ignored. */
 bool outparse_stopped(const struct outparse *p);
 /* Which: its index in opts.stops (the longest of those that end there), or -1. */
 int outparse_stop_index(const struct outparse *p);

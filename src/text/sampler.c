@@ -12,7 +12,7 @@
  *
  * The passes, for V entries:
  *   softmax_max         NaN check and the maximum
- *   adjust              only with bias, penalties or bans: a copy
+ *   adjust              only with bias, penalties, bans or a grammar: a copy
  *   argmax | heap of k | softmax_weights over all, then gather
  *
  * The gather keeps what can be in the nucleus: tokens lighter than
@@ -183,9 +183,10 @@ static void add_penalties(const struct sampler *s, float *x)
 
 /* The logits to choose from: the model's own where nothing touches them. */
 static const float *adjust(struct sampler *s, const float *logits,
-			   const int32_t *banned, int n_banned)
+			   const uint64_t *allowed, const int32_t *banned,
+			   int n_banned)
 {
-	if (s->p.n_bias == 0 && n_banned == 0 && s->n_seen == 0)
+	if (s->p.n_bias == 0 && n_banned == 0 && s->n_seen == 0 && !allowed)
 		return logits;
 	float *x = s->scratch;
 	memcpy(x, logits, (size_t)s->n_vocab * sizeof *x);
@@ -196,6 +197,8 @@ static const float *adjust(struct sampler *s, const float *logits,
 	for (int i = 0; i < n_banned; i++)
 		if (in_range(s, banned[i]))
 			x[banned[i]] = -INFINITY;
+	for (int32_t i = 0; allowed && i < s->n_vocab; i++)
+		x[i] = allowed[i / 64] >> (i % 64) & 1 ? x[i] : -INFINITY;
 	return x;
 }
 
@@ -460,12 +463,19 @@ enum status sampler_next(struct sampler *s, const float *logits,
 			 const int32_t *banned, int n_banned,
 			 struct sampled *out)
 {
+	return sampler_next_allowed(s, logits, NULL, banned, n_banned, out);
+}
+
+enum status sampler_next_allowed(struct sampler *s, const float *logits,
+				 const uint64_t *allowed, const int32_t *banned,
+				 int n_banned, struct sampled *out)
+{
 	float raw_max, max;
 	if (!softmax_max(logits, s->n_vocab, &raw_max))
 		return E_BACKEND;
 	if (!s->scratch)
 		s->scratch = xmalloc((size_t)s->n_vocab * sizeof *s->scratch);
-	const float *x = adjust(s, logits, banned, n_banned);
+	const float *x = adjust(s, logits, allowed, banned, n_banned);
 	if (x == logits)
 		max = raw_max;
 	else if (!softmax_max(x, s->n_vocab, &max))
@@ -480,6 +490,19 @@ enum status sampler_next(struct sampler *s, const float *logits,
 	if (s->p.n_top_logprobs >= 0)
 		add_logprobs(s, logits, raw_max, out);
 	sampler_add_output(s, out->id);
+	return OK;
+}
+
+enum status sampler_force(struct sampler *s, const float *logits, int32_t id,
+			  struct sampled *out)
+{
+	float max;
+	if (!softmax_max(logits, s->n_vocab, &max))
+		return E_BACKEND;
+	*out = (struct sampled){.id = id};
+	if (s->p.n_top_logprobs >= 0)
+		add_logprobs(s, logits, max, out);
+	sampler_add_output(s, id);
 	return OK;
 }
 

@@ -58,6 +58,14 @@ void sampler_add_output(struct sampler *s, int32_t id);
 enum status sampler_next(struct sampler *s, const float *logits /* (V) */,
 			 const int32_t *banned, int n_banned,
 			 struct sampled *out) MUST_USE;
+/* Take id as the next token whatever the logits say; its log-probabilities are told
+ * as of any other. E_BACKEND as above. */
+enum status sampler_force(struct sampler *s, const float *logits, int32_t id,
+			  struct sampled *out) MUST_USE;
+/* The same among the ids whose bits are set in allowed, (V) bits; NULL: all. */
+enum status sampler_next_allowed(struct sampler *s, const float *logits /* (V) */,
+				 const uint64_t *allowed, const int32_t *banned,
+				 int n_banned, struct sampled *out) MUST_USE;
 /* Log-softmax of one id over (V) logits, in double. */
 double sampler_logprob(const float *logits, int32_t n_vocab, int32_t id);
 /* The seed of choice i of a request: choice 0 keeps the seed as it is, so that

@@ -83,8 +83,22 @@ def inspect():
     eq(v["bytes_per_decoded_token"], v["kv_read_bytes"]
        + sum(p["bytes_per_token"] for p in v["parts"].values()), "a token's reads")
     ok(4 < v["bits_per_weight"] < 6, "bits per weight", v["bits_per_weight"])
+    eq(sorted(v["formats"]), ["bf16", "int4"], "its formats")
+    eq(sum(f["bytes"] for f in v["formats"].values()), v["weight_bytes"],
+       "formats add up")
     code, out, err = haloctl("inspect", "--model", TINY)
     ok(code == 0 and b"experts" in out, "as text", out)
+    for folder, fmt, bits in (("qwen3-awq", "awq4", 4.625),
+                              ("qwen3-gptq", "gptq4", 4.625),
+                              ("qwen3-nvfp4", "nvfp4", 4.5)):
+        folder = os.path.join(GOLDEN, folder)
+        code, out, err = haloctl("inspect", "--model", folder, "--json")
+        f = json.loads(out)["formats"][fmt]
+        ok(f["weights"] == 2 * (128 * 256 * 2 + 128 * 128 * 2 + 3 * 128 * 384),
+           fmt + ": its weights", out)
+        got = 8 * f["bytes"] / f["weights"]
+        # gptq also has the groups of the inputs, nvfp4 a scale for all.
+        ok(abs(got - bits) < 0.25, fmt + ": bits of a weight", got)
 
 
 def verify():
@@ -234,11 +248,11 @@ def broken_model():
            "a missing tensor is named", err)
         with open(os.path.join(d, "config.json"), encoding="utf-8") as f:
             config = json.load(f)
-        config["rope_scaling"] = {"rope_type": "yarn", "factor": 4.0}
+        config["rope_scaling"] = {"rope_type": "longrope", "factor": 4.0}
         with open(os.path.join(d, "config.json"), "w", encoding="utf-8") as f:
             json.dump(config, f)
         code, out, err = haloctl("inspect", "--model", d)
-        ok(code == 2 and "rope_scaling" in err and "yarn" in err,
+        ok(code == 2 and "rope_scaling" in err and "longrope" in err,
            "rope scaling is refused by name", err)
 
 

@@ -12,9 +12,9 @@ sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "h
 from halod import MODEL, PATIENCE, PROGRAM, SRCDIR, Halod, Tap
 
 
-def run(*argv, **more):
+def run(*argv, program=PROGRAM, **more):
     """(exit status, stdout, stderr) of halod with these arguments."""
-    p = subprocess.run([PROGRAM, *argv], stdin=subprocess.DEVNULL, text=True,
+    p = subprocess.run([program, *argv], stdin=subprocess.DEVNULL, text=True,
                        timeout=PATIENCE, **{"capture_output": True, **more})
     return p.returncode, p.stdout, p.stderr
 

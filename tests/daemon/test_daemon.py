@@ -3,12 +3,13 @@
 """The daemon as a process: settings, exit codes, signals, systemd."""
 import json
 import os
+import shutil
 import signal
 import socket
 import tempfile
 import traceback
 
-from daemon import MODEL, SRCDIR, Daemon, Tap, run
+from daemon import MODEL, PROGRAM, SRCDIR, Daemon, Tap, run
 
 
 def test_command_line(t, tmp):
@@ -41,6 +42,14 @@ def test_failed_starts(t, tmp):
     t.ok(code == 3 and tmp in err, "a folder without a model exits 3 and is named", err)
     code, _, err = run(*base, "--model", "/nonexistent")
     t.ok(code == 3 and "/nonexistent" in err, "so does no folder", err)
+    moved = os.path.join(tmp, "moved")
+    share = os.path.join(moved, "share/halod/models/halo-tiny")
+    os.makedirs(os.path.join(moved, "bin"))
+    os.makedirs(share)
+    program = shutil.copy(PROGRAM, os.path.join(moved, "bin/halod"))
+    code, _, err = run(*base, program=program)
+    t.ok(code == 3 and os.path.join(moved, "bin/../share/halod/models/halo-tiny") in err,
+         "an install that was moved looks for its model in its own share/", err)
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = str(s.getsockname()[1])
         code, _, err = run("-c", "/dev/null", "--port", port, "--model", MODEL)

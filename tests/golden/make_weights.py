@@ -14,7 +14,7 @@ import struct
 import numpy as np
 
 TYPES = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32,
-         "I32": np.int32, "I64": np.int64}
+         "I32": np.int32, "I64": np.int64, "U8": np.uint8, "F8_E4M3": np.uint8}
 
 
 def bf16(a):
@@ -45,7 +45,39 @@ def unpack(words, axis):
     return n.reshape(shape).astype(np.int32)
 
 
+def decode_awq(t, name):
+    order = [0, 4, 1, 5, 2, 6, 3, 7]
+    q, z = (w.reshape(-1, w.shape[1] // 8, 8)[:, :, order].reshape(w.shape)
+            for w in (unpack(t[name + ".qweight"], 1), unpack(t[name + ".qzeros"], 1)))
+    s = t[name + ".scales"].astype(np.float32)
+    group = q.shape[0] // z.shape[0]
+    return ((q - np.repeat(z, group, 0)) * np.repeat(s, group, 0)).T
+
+
+def decode_gptq(t, name):
+    q = unpack(t[name + ".qweight"], 0)
+    z = (unpack(t[name + ".qzeros"], 1) + 1) % 16
+    g = t[name + ".g_idx"]
+    return ((q - z[g]) * t[name + ".scales"].astype(np.float32)[g]).T
+
+
+def decode_nvfp4(t, name):
+    packed = t[name + ".weight_packed"]
+    b = t[name + ".weight_scale"].astype(int)
+    s = np.where(b >> 3 == 0, b * 2.0 ** -9, (8 + b % 8) * 2.0 ** ((b >> 3) - 10.0))
+    s = (s / t[name + ".weight_global_scale"][0]).astype(np.float32)
+    magnitude = np.array([0, .5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    q = np.stack([packed & 15, packed >> 4], 2).reshape(packed.shape[0], -1)
+    return magnitude[q & 7] * np.where(q & 8, np.float32(-1), 1) * np.repeat(s, 16, 1)
+
+
 def decode(t, name):
+    if name + ".g_idx" in t:
+        return decode_gptq(t, name)
+    if name + ".qweight" in t:
+        return decode_awq(t, name)
+    if name + ".weight_global_scale" in t:
+        return decode_nvfp4(t, name)
     if name + ".weight" in t:
         return t[name + ".weight"].astype(np.float32)
     q = unpack(t[name + ".weight_packed"], 1)
@@ -70,6 +102,12 @@ WEIGHTS = {
         "lm_head", "model.layers.0.self_attn.v_proj",
         "model.layers.1.self_attn.o_proj", "model.layers.1.mlp.experts.3.gate_proj",
         "model.layers.0.mlp.experts.7.down_proj"],
+    "tests/golden/models/qwen3-awq": [
+        "model.layers.0.self_attn.q_proj", "model.layers.1.mlp.down_proj"],
+    "tests/golden/models/qwen3-gptq": [
+        "model.layers.0.self_attn.o_proj", "model.layers.1.mlp.up_proj"],
+    "tests/golden/models/qwen3-nvfp4": [
+        "model.layers.0.self_attn.v_proj", "model.layers.1.mlp.down_proj"],
 }
 
 

@@ -191,6 +191,21 @@ class Halod:
         next(s.events())
         return s
 
+    def slow_stream(self, n, request_id):
+        """A socket that does not read its stream of n tokens; the twenty logprobs of
+        each fill whatever the kernel holds."""
+        body = json.dumps({"messages": [{"role": "user", "content": "Hi"}],
+                           "stream": True, "logprobs": True, "top_logprobs": 20,
+                           "ignore_eos": True, "max_tokens": n})
+        s = socket.socket()
+        s.settimeout(PATIENCE)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.connect(("127.0.0.1", self.port))
+        s.sendall(("POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n"
+                   "X-Request-Id: %s\r\nContent-Length: %d\r\n\r\n%s"
+                   % (request_id, len(body), body)).encode())
+        return s
+
     def raw(self, data):
         """A socket to which `data` was sent."""
         s = socket.create_connection(("127.0.0.1", self.port), PATIENCE)

@@ -73,6 +73,29 @@ def test_rest(t, d):
             "completions, whole and streamed")
 
 
+def test_responses(t, d):
+    c = client(d)
+    ask = {"model": "halo-tiny", "input": "What is 2+2?", "temperature": 0,
+           "max_output_tokens": 16}
+    whole = c.responses.create(instructions="You help.", **ask)
+    t.ok(whole.status in ("completed", "incomplete") and
+         whole.usage.output_tokens > 0, "responses.create", whole)
+    text = "".join(p.text for i in whole.output for p in i.content)
+    events = list(c.responses.create(instructions="You help.", stream=True, **ask))
+    t.equal("".join(e.delta for e in events if e.type.endswith("_text.delta")), text,
+            "streamed: the same text")
+    t.equal([e.sequence_number for e in events], list(range(len(events))),
+            "every event is numbered")
+    with c.responses.stream(instructions="You help.", **ask) as stream:
+        kinds = [e.type for e in stream]
+    t.ok(kinds[0] == "response.created" and
+         kinds[-1] == "response." + whole.status, "stream helper", kinds)
+    more = c.responses.create(**{**ask, "input": "And 3+3?"},
+                              previous_response_id=whole.id)
+    t.ok(more.usage.input_tokens > whole.usage.input_tokens, "goes on by id", more)
+    t.ok(isinstance(whole.output_text, str), "output_text")
+
+
 def test_errors(t, d):
     c = client(d)
     for what, call, kind, code in (
@@ -96,6 +119,39 @@ def test_errors(t, d):
     t.equal(e.param, "messages[0].role", "the place of the fault")
 
 
+WEATHER = {"type": "function", "function": {
+    "name": "get_current_weather", "description": "Look up the weather",
+    "strict": True, "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}},
+        "required": ["city"], "additionalProperties": False}}}
+
+
+def test_tools(t, d):
+    """An agent's loop, with the client's own messages sent back."""
+    chat = client(d).chat.completions
+    ask = {"model": "halo-tiny", "temperature": 0, "max_tokens": 200,
+           "tools": [WEATHER]}
+    messages = [{"role": "user", "content": "weather in Tunis?"}]
+    first = chat.create(messages=messages, **ask)
+    call = first.choices[0].message.tool_calls[0]
+    t.ok(first.choices[0].finish_reason == "tool_calls" and
+         call.function.name == "get_current_weather" and
+         call.function.arguments == '{"city": "Tunis"}', "a call", call)
+    with chat.stream(messages=messages, **ask) as stream:
+        done = [e for e in stream if e.type == "tool_calls.function.arguments.done"]
+        last = stream.get_final_completion().choices[0].message.tool_calls[0]
+    t.ok(len(done) == 1 and done[0].arguments == call.function.arguments and
+         last.id.startswith("call_") and last.function.parsed_arguments ==
+         {"city": "Tunis"}, "streamed, put together by the client", (done, last))
+    messages += [first.choices[0].message,
+                 {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
+    second = chat.create(messages=messages, **ask)
+    t.ok(second.choices[0].finish_reason in ("stop", "tool_calls") and
+         second.usage.prompt_tokens_details.cached_tokens >=
+         first.usage.total_tokens - 32, "its result goes back, the prefix is cached",
+         second)
+
+
 def test_left(t, d):
     stream = client(d).chat.completions.create(
         messages=USER, model="halo-tiny", stream=True, max_tokens=3000,
@@ -106,4 +162,5 @@ def test_left(t, d):
     t.ok(True, "a stream that is closed early ends")
 
 
-run([test_chat, test_helper, test_rest, test_errors, test_left])
+run([test_chat, test_helper, test_rest, test_responses, test_errors, test_tools,
+     test_left])

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 
 from halod import Halod, MODEL, PATIENCE, Tap, traceback
 
@@ -123,12 +124,15 @@ def test_drain(t, d):
 
 def test_abort(t):
     """What does not finish in time gets an error and no [DONE]."""
+    answers = []
     d = Halod(drain_timeout="0s", max_seqs=1)
     s = d.long_stream()
     conn = d.connect()
     conn.request("POST", "/v1/chat/completions",
                  json.dumps({"messages": [{"role": "user", "content": "Hi"}]}))
-    d.wait_metrics(num_requests_waiting=1)
+    waiting = threading.Thread(target=lambda: answers.append(d.chat("Hi", stream=True)))
+    waiting.start()
+    d.wait_metrics(num_requests_waiting=2)
     d.terminate()
     events = list(s.events())
     t.ok(events[-1] != "[DONE]" and events[-1]["error"]["code"] == "shutting_down",
@@ -136,7 +140,23 @@ def test_abort(t):
     r = conn.getresponse()
     t.equal((r.status, json.loads(r.read())["error"]["code"]),
             (503, "shutting_down"), "a waiting request gets a 503")
+    t.ok(int(r.headers["Retry-After"]) > 0, "with Retry-After")
+    waiting.join()
+    t.equal((answers[0].status, answers[0].error["code"]), (503, "shutting_down"),
+            "so does a waiting stream")
     t.equal(d.stop(), 0, "and halod ends")
+
+
+def test_full_buffer(t):
+    """Without a limit in time the one in bytes still ends a stream nobody reads."""
+    d = Halod(stall_timeout="1h", idle_timeout="1h")
+    s = d.slow_stream(3500, "full")
+    d.wait_metrics(sse_clients_stalled_total=1, num_requests_running=0)
+    log = d.access("full")
+    t.ok(log["end"] == "stalled" and log["output_tokens"] < 3500,
+         "a stream that outgrows its buffer is dropped", log)
+    s.close()
+    t.equal(d.stop(), 0, "halod ends")
 
 
 def test_unix(t):
@@ -167,6 +187,7 @@ def main():
         test_health(t, d)
         test_drain(t, d)
         test_abort(t)
+        test_full_buffer(t)
         test_unix(t)
     except Exception:
         t.ok(False, "no exception", traceback.format_exc())

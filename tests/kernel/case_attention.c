@@ -19,16 +19,21 @@ struct shape {
 		int32_t from, to; /* positions of the step's tokens; to 0: no more */
 	} seq[MAX_SEQS];
 	float sharpness; /* of q: large makes one position win */
+	int32_t window;
 };
 
 static const struct shape cases[] = {
-	{8, 2, 64, 16, {{99, 100}}, 1},
-	{8, 2, 64, 16, {{0, 1}}, 1},
-	{4, 4, 128, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1},
-	{6, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1},
-	{2, 1, 256, 32, {{0, 3}, {700, 701}}, 1},
-	{4, 2, 64, 16, {{60, 70}, {511, 512}}, 30},
-	{1, 1, 7, 1, {{0, 9}}, 1},
+	{8, 2, 64, 16, {{99, 100}}, 1, 0},
+	{8, 2, 64, 16, {{0, 1}}, 1, 0},
+	{4, 4, 128, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 0},
+	{6, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 0},
+	{2, 1, 256, 32, {{0, 3}, {700, 701}}, 1, 0},
+	{4, 2, 64, 16, {{60, 70}, {511, 512}}, 30, 0},
+	{1, 1, 7, 1, {{0, 9}}, 1, 0},
+	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 16},
+	{4, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 7},
+	{2, 1, 128, 32, {{0, 3}, {700, 701}}, 1, 511},
+	{2, 2, 64, 16, {{0, 20}}, 1, 1}, /* itself alone */
 };
 
 struct input {
@@ -73,7 +78,7 @@ static struct attention_args args(const struct shape *s, const struct input *in)
 		.n_tok = in->n_tok, .n_seq = in->n_seq, .n_heads = s->h,
 		.n_kv_heads = s->g, .head_dim = s->k,
 		.max_pages_per_seq = in->max_pages, .n_ctx_max = in->n_ctx_max,
-		.scale = (float)(1 / sqrt(s->k)), .q = in->q,
+		.window = s->window, .scale = (float)(1 / sqrt(s->k)), .q = in->q,
 		.kv = {in->k, in->v, DTYPE_F32, s->p}, .seq_of = in->seq_of,
 		.position = in->position, .first_tok = in->first_tok,
 		.page_table = in->table};
@@ -110,8 +115,8 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	kernel_ran(kt, kt->b->ops->attention(kt->b, &on), "attention");
 	float *got = kernel_download(kt, on.y, n);
 	char what[120];
-	snprintf(what, sizeof what, "attention T=%d B=%d S=%d H=%d G=%d K=%d P=%d",
-		 in.n_tok, in.n_seq, in.n_ctx_max, s->h, s->g, s->k, s->p);
+	snprintf(what, sizeof what, "attention T=%d B=%d S=%d H=%d G=%d K=%d P=%d W=%d",
+		 in.n_tok, in.n_seq, in.n_ctx_max, s->h, s->g, s->k, s->p, s->window);
 	kernel_compare(kt, got, ref, plain, (size_t)(in.n_tok * s->h), (size_t)s->k,
 		       1e-11, what);
 

@@ -130,8 +130,25 @@ static void one_case(struct kernel_test *kt, const struct linear_case *c)
 	kernel_ok(wrong == 0, "%s: %s: rows alone have the same bits", kt->name, what);
 }
 
+/* Every format after INT4, in two variants each: see kernel_weight. */
+static void packed_cases(struct kernel_test *kt)
+{
+	for (enum quant q = 0; q < QUANT_COUNT; q++) {
+		if (q <= QUANT_INT4)
+			continue;
+		for (int i = 0; i < 2; i++) {
+			struct linear_case c = {
+				{q, q == QUANT_FP8 ? 48 : 32, i, DTYPE_F16, i},
+				i ? 65 : 3, i ? 96 : 2080, {40, 8}, false, i};
+			one_case(kt, &c);
+			kernel_test_reset(kt);
+		}
+	}
+}
+
 void case_linear(struct kernel_test *kt)
 {
+	packed_cases(kt);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		one_case(kt, &cases[i]);
 		kernel_test_reset(kt);

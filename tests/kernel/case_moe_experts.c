@@ -115,4 +115,10 @@ void case_moe_experts(struct kernel_test *kt)
 		one_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}
+	for (enum quant q = 0; q < QUANT_COUNT; q++) {
+		struct shape s = {{q, 16, false, DTYPE_F16, false}, 9, 64, 32, 4, 2};
+		if (q > QUANT_INT4)
+			one_case(kt, &s);
+		kernel_test_reset(kt);
+	}
 }

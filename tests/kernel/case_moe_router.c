@@ -4,11 +4,15 @@
 struct shape {
 	int32_t t, d, e, u;
 	bool norm_topk;
+	int32_t groups, groups_used; /* sigmoid; 0: softmax */
 };
 
 static const struct shape cases[] = {
-	{1, 256, 16, 4, true}, {7, 130, 128, 8, true}, {5, 64, 5, 5, false},
-	{70, 96, 64, 1, false}, {3, 32, 512, 10, true},
+	{1, 256, 16, 4, true, 0, 0},   {7, 130, 128, 8, true, 0, 0},
+	{5, 64, 5, 5, false, 0, 0},    {70, 96, 64, 1, false, 0, 0},
+	{3, 32, 512, 10, true, 0, 0},  {9, 64, 128, 8, true, 1, 1},
+	{33, 96, 256, 8, true, 8, 4},  {5, 64, 12, 2, false, 3, 1},
+	{4, 32, 6, 6, true, 6, 6},
 };
 
 /* The router of a token is compared by its choice. Where two logits are closer than
@@ -23,12 +27,17 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	int32_t *id = kernel_ints(kt, nu), *none = kernel_ints(kt, nu);
 	float *weight = kernel_zeros(kt, nu), *logits = kernel_zeros(kt, ne);
 	struct moe_router_args a = {s->t,   s->u, s->norm_topk, x, &w,
-				    logits, id,   weight};
+				    logits, id,   weight, s->groups > 0,
+				    s->groups, s->groups_used, 2.5f, NULL};
+	float *bias = kernel_rows(kt, 1, (size_t)s->e, 0.05f);
+	if (a.is_sigmoid)
+		a.bias = bias;
 	moe_router_ref(&a);
 	w_on = kernel_upload_weight(kt, &w);
 	struct moe_router_args on = a;
 	on.x = kernel_act_upload(kt, x, t * (size_t)s->d);
 	on.router = &w_on;
+	on.bias = UPLOAD(kt, bias, (size_t)s->e);
 	on.logits = UPLOAD(kt, logits, ne);
 	on.id = UPLOAD(kt, none, nu);
 	on.weight = UPLOAD(kt, kernel_zeros(kt, nu), nu);
@@ -41,8 +50,8 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 		wrong += got_id[i] != id[i];
 		worst = fmax(worst, fabs((double)got[i] - weight[i]));
 	}
-	kernel_ok(wrong == 0, "%s: moe_router T=%d E=%d U=%d: the choice", kt->name, s->t,
-	       s->e, s->u);
+	kernel_ok(wrong == 0, "%s: moe_router T=%d E=%d U=%d groups %d: the choice",
+		  kt->name, s->t, s->e, s->u, s->groups);
 	kernel_ok(worst < 1e-5, "%s: moe_router T=%d E=%d U=%d: weights within %.1e", kt->name,
 	   s->t, s->e, s->u, worst);
 }
@@ -61,7 +70,8 @@ static void given_logits(struct kernel_test *kt, const float *x, int32_t e, int3
 	struct moe_router_args on = {1, u, norm_topk, kernel_act_upload(kt, x, (size_t)e), &w_on,
 				     UPLOAD(kt, zeros, (size_t)e),
 				     UPLOAD(kt, zeros, (size_t)u),
-				     UPLOAD(kt, zeros, (size_t)u)};
+				     UPLOAD(kt, zeros, (size_t)u), false, 0, 0, 0,
+				     NULL};
 	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router");
 	size_t n = (size_t)u;
 	memcpy(out_id, kernel_download(kt, on.id, n), n * sizeof *out_id);
@@ -89,6 +99,34 @@ static void test_rules(struct kernel_test *kt)
 	       "%s: moe_router: NaN chooses four different experts", kt->name);
 }
 
+/* Experts 0 1 | 2 3 | 4 5. The best expert is in a group that is not chosen; the bias
+ * chooses and does not weigh. */
+static void test_groups(struct kernel_test *kt)
+{
+	enum { E = 6, U = 2 };
+	float x[E] = {2, -9, 1, 1, -9, 0}, *identity = kernel_zeros(kt, E * E);
+	float *bias = kernel_zeros(kt, E), *zeros = kernel_zeros(kt, E);
+	for (int i = 0; i < E; i++)
+		identity[i * E + i] = 1;
+	bias[3] = 0.25f;
+	struct weight w = {.quant = QUANT_F32, .n = E, .k = E, .group = E,
+			   .q = identity, .scale_type = DTYPE_F32, .name = "identity"};
+	struct weight w_on = kernel_upload_weight(kt, &w);
+	struct moe_router_args on = {
+		.n_tok = 1, .n_used = U, .x = UPLOAD(kt, x, E), .router = &w_on,
+		.logits = UPLOAD(kt, zeros, E), .id = UPLOAD(kt, zeros, U),
+		.weight = UPLOAD(kt, zeros, U), .is_sigmoid = true, .n_groups = 3,
+		.n_groups_used = 1, .scale = 2, .bias = UPLOAD(kt, bias, E)};
+	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router");
+	const int32_t *id = (int32_t *)kernel_download(kt, on.id, U);
+	const float *weight = kernel_download(kt, on.weight, U);
+	kernel_ok(id[0] == 3 && id[1] == 2, "%s: moe_router: the best group, by bias",
+		  kt->name);
+	double want = 2 / (1 + exp(-1.0));
+	kernel_ok(fabs(weight[0] - want) < 1e-6 && fabs(weight[1] - want) < 1e-6,
+		  "%s: moe_router: weights without bias, scaled", kt->name);
+}
+
 void case_moe_router(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -96,4 +134,5 @@ void case_moe_router(struct kernel_test *kt)
 		kernel_test_reset(kt);
 	}
 	test_rules(kt);
+	test_groups(kt);
 }

@@ -55,7 +55,9 @@ void case_rows(struct kernel_test *kt)
 		{.quant = QUANT_F16, .has_extremes = true},
 		{.quant = QUANT_BF16, .has_extremes = true},
 		{QUANT_INT4, 8, true, DTYPE_F16, true},
-		{QUANT_INT4, 88, false, DTYPE_BF16, true}};
+		{QUANT_INT4, 88, false, DTYPE_BF16, true},
+		{QUANT_INT8, 88, true, DTYPE_BF16, false},
+		{QUANT_FP8, 40, false, DTYPE_BF16, false}};
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		test_embed(kt, kinds[i]);
 	test_gather(kt);

@@ -113,11 +113,61 @@ static struct weight int4_weight(struct kernel_test *kt, struct weight_kind kind
 		.zero_points = kind.is_asymmetric ? zero : NULL, .name = "int4"};
 }
 
+/* The other packed formats: any bits, e4m3 without NaN; row 1 of FP8 is zero. FP8 is
+ * in blocks of 24 rows, the last one smaller. */
+static struct weight packed_weight(struct kernel_test *kt, struct weight_kind kind,
+				   int32_t n, int32_t k)
+{
+	int32_t group = kind.quant == QUANT_NVFP4 ? 16 : kind.group ? kind.group : k;
+	size_t bits = (size_t)quant_bits(kind.quant);
+	size_t n_q = (size_t)n * (size_t)k * bits / 8;
+	size_t groups = (size_t)(k + group - 1) / (size_t)group;
+	size_t n_zero = ((size_t)n * bits + 31) / 32 * groups;
+	uint8_t *q = arena_alloc(&kt->arena, n_q);
+	uint32_t *zero = arena_alloc(&kt->arena, n_zero * sizeof *zero);
+	int32_t *group_of = kernel_ints(kt, (size_t)k);
+	struct weight w = {.quant = kind.quant, .n = n, .k = k, .group = group, .q = q,
+			   .name = quant_name(kind.quant)};
+	for (size_t i = 0; i < n_q; i++) {
+		q[i] = (uint8_t)kernel_random(kt);
+		if (kind.quant == QUANT_FP8)
+			q[i] = i / (size_t)k == 1    ? 0
+			       : (q[i] & 127) == 127 ? 0x7E
+						     : q[i];
+	}
+	for (size_t i = 0; i < n_zero; i++)
+		zero[i] = kernel_random(kt) ^ kernel_random(kt) << 16;
+	for (int32_t i = 0; i < k; i++) /* each group as often, in another order */
+		group_of[i] = i % (int32_t)groups;
+	if (kind.quant == QUANT_NVFP4) {
+		uint8_t *scales = arena_alloc(&kt->arena, (size_t)n * groups);
+		for (size_t i = 0; i < (size_t)n * groups; i++)
+			scales[i] = (uint8_t)(kernel_random(kt) % 0x7F);
+		w.scales = scales;
+		w.scale_type = DTYPE_F8_E4M3;
+		w.global_scale = 1.0 / 3000;
+		return w;
+	}
+	w.scales = numbers(kt, kind.scale_type, (size_t)n * groups, 0.01f, 0, 0, true);
+	w.scale_type = kind.scale_type;
+	if (kind.quant == QUANT_FP8)
+		w.group_n = 24;
+	else if (kind.is_asymmetric || kind.quant != QUANT_INT8)
+		w.zero_points = zero;
+	if (kind.quant == QUANT_GPTQ4 || kind.quant == QUANT_GPTQ8) {
+		w.zero_step = kind.is_asymmetric;
+		w.group_of = kind.has_extremes ? group_of : NULL;
+	}
+	return w;
+}
+
 struct weight kernel_weight(struct kernel_test *kt, struct weight_kind kind, int32_t n,
 			    int32_t k)
 {
 	if (kind.quant == QUANT_INT4)
 		return int4_weight(kt, kind, n, k);
+	if (quant_bits(kind.quant) <= 8)
+		return packed_weight(kt, kind, n, k);
 	enum dtype t = kind.quant == QUANT_F32   ? DTYPE_F32
 		       : kind.quant == QUANT_F16 ? DTYPE_F16
 						 : DTYPE_BF16;
@@ -136,8 +186,9 @@ const char *kernel_kind_name(struct weight_kind kind)
 	static char name[80];
 	const char *extremes = kind.has_extremes ? ", extremes" : "";
 	snprintf(name, sizeof name, "%s%s", quant_name(kind.quant), extremes);
-	if (kind.quant == QUANT_INT4)
-		snprintf(name, sizeof name, "int4 group %d%s, %s scales%s", kind.group,
+	if (quant_bits(kind.quant) <= 8)
+		snprintf(name, sizeof name, "%s group %d%s, %s scales%s",
+			 quant_name(kind.quant), kind.group,
 			 kind.is_asymmetric ? " asymmetric" : "",
 			 dtype_name(kind.scale_type), extremes);
 	return name;

@@ -47,7 +47,9 @@ int32_t *kernel_ints(struct kernel_test *kt, size_t n);
 
 /* A weight on the host; group 0: one scale a row. Row 1 is zero; row 2, where asked
  * for, holds the least and the greatest numbers of the format (what comes out of it
- * is so large that it hides the errors of the others). */
+ * is so large that it hides the errors of the others). Formats after INT4 hold any
+ * bits; GPTQ with extremes has its groups out of order, is_asymmetric the older zero
+ * points. */
 struct weight_kind {
 	enum quant quant;
 	int32_t group;

@@ -155,6 +155,8 @@ static void submit(struct scenario *sc, char **words, int n)
 			sp.temp = atof(v);
 		else if ((v = value_of(word, "seed")))
 			sp.seed = atoll(v);
+		else if ((v = value_of(word, "budget")))
+			sp.budget = atoi(v);
 		else if ((v = value_of(word, "say")))
 			sp.say = xstrdup(v);
 		else if ((v = value_of(word, "deadline")))

@@ -144,6 +144,15 @@ static struct request *make_request(const struct client *c)
 		.stops = stops, .n_stops = sp->n_stops,
 		.include_stop = sp->keep_stop, .split_reasoning = sp->think,
 		.think_open = STR("<think>"), .think_close = STR("</think>")};
+	if (sp->budget > 0) {
+		static const char close[] = "\n</think>\n\n";
+		int32_t *ids = arena_alloc(&r->arena, sizeof close * sizeof *ids);
+		for (size_t i = 0; i < sizeof close - 1; i++)
+			ids[i] = (unsigned char)close[i];
+		r->close_ids = ids;
+		r->n_close_ids = sizeof close - 1;
+		r->max_reasoning = sp->budget;
+	}
 	return r;
 }
 

@@ -29,6 +29,7 @@ struct spec {
 	char *stops[STOPS_MAX];
 	int n_stops;
 	bool keep_stop, think, ignore_eos;
+	int budget; /* of tokens to think in; 0: none */
 	int64_t deadline_us; /* after submission; 0: none */
 	bool may_be_cut;     /* the KV cache may end it early */
 	int bad_token;       /* the first token of the prompt; 0: a good one */

@@ -33,7 +33,24 @@ static const char *const seeds[] = {
 	"\"chat_template_kwargs\":{\"enable_thinking\":false}}",
 	"{\"prompt\":[\"a\",[1,2,3]],\"echo\":true,\"max_tokens\":3,\"n\":2}",
 	"{\"prompt\":\"Once upon\",\"logprobs\":3,\"stream\":true}",
+	"{\"max_tokens\":9,\"system\":[{\"type\":\"text\",\"text\":\"a\"}],\"messages\":["
+	"{\"role\":\"user\",\"content\":\"b\"},{\"role\":\"assistant\",\"content\":["
+	"{\"type\":\"thinking\",\"thinking\":\"c\"},{\"type\":\"tool_use\",\"id\":\"1\","
+	"\"name\":\"f\",\"input\":{}}]},{\"role\":\"user\",\"content\":["
+	"{\"type\":\"tool_result\",\"tool_use_id\":\"1\",\"content\":\"d\"}]}],"
+	"\"tools\":[{\"name\":\"f\",\"input_schema\":{}}],\"stop_sequences\":[\"e\"],"
+	"\"tool_choice\":{\"type\":\"auto\"},\"stream\":true}",
+	"{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\","
+	"\"text\":\"a\"}]},{\"type\":\"reasoning\",\"content\":[]},"
+	"{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":\"f\","
+	"\"arguments\":\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"1\","
+	"\"output\":\"b\"}],\"instructions\":\"c\",\"tools\":[{\"type\":\"function\","
+	"\"name\":\"f\"}],\"reasoning\":{\"effort\":\"low\"},\"stream\":true}",
 };
+
+static const enum api_kind kinds[ARRAY_LEN(seeds)] = {
+	API_CHAT, API_CHAT, API_COMPLETION, API_COMPLETION, API_ANTHROPIC,
+	API_RESPONSES};
 
 static const char *const pieces[] = {
 	"null", "-1", "1e999", "\"\"", "[]", "{}", "[[", "\\ud83d", "\\u0000",
@@ -77,9 +94,14 @@ static bool is_answer(const struct api_call *c, struct str s)
 		return is_json(s);
 	while (s.n) {
 		ptrdiff_t end = str_find(s, STR("\n\n"), 0);
-		if (end < 6 || !str_starts(s, STR("data: ")))
+		struct str line = {s.p, end < 0 ? 0 : (size_t)end};
+		ptrdiff_t name = str_find(line, STR("\n"), 0);
+		if (str_starts(line, STR("event: ")) && name > 0)
+			line = (struct str){line.p + name + 1,
+					    line.n - (size_t)name - 1};
+		if (!str_starts(line, STR("data: ")))
 			return false;
-		struct str line = {s.p + 6, (size_t)end - 6};
+		line = (struct str){line.p + 6, line.n - 6};
 		if (!str_is(line, "[DONE]") && !is_json(line))
 			return false;
 		s = (struct str){s.p + end + 2, s.n - (size_t)end - 2};
@@ -120,7 +142,7 @@ int main(void)
 			mutate(&body);
 		struct api_call *c;
 		struct fail fail;
-		enum api_kind kind = seed < 2 ? API_CHAT : API_COMPLETION;
+		enum api_kind kind = kinds[seed];
 		bool good;
 		if (fixture_try(fixture_api(), kind, buf_str(&body), &c, &fail) ==
 		    OK) {

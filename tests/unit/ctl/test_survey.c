@@ -19,16 +19,13 @@ int main(void)
 	       "experts", "part");
 	is_str(part_name(survey_part("code2wav.x")), "other", "part");
 
-	struct model_opts o = {.use_mmap = true};
 	struct fail fail = {0};
-	struct model m = {.config = {.n_layers = 8, .n_kv_heads = 2, .head_dim = 64,
-				     .n_experts = 16, .n_experts_used = 4,
-				     .n_vocab = 3200, .tied_embeddings = true}};
-	if (!ok(tensors_open(tap_src("models/halo-tiny"), &o, &m.tensors, &fail) == OK,
+	struct model *m;
+	if (!ok(model_open(tap_src("models/halo-tiny"), NULL, &m, &fail) == OK,
 		"halo-tiny: %s", fail.text))
 		return tap_done();
 	struct survey s;
-	survey_model(&m, &s);
+	survey_model(m, &s);
 	/* 8 layers: q 512x256, k and v 128x256, o 256x512; 16 experts of three
 	 * 128x256; router 16x256; embedding 3200x256. */
 	int64_t attention = 8 * (512 * 256 + 2 * 128 * 256 + 256 * 512);
@@ -43,9 +40,12 @@ int main(void)
 	is_int(s.part[PART_EMBEDDING].token_bytes, 512, "one row");
 	is_int(s.part[PART_LM_HEAD].token_bytes, 3200 * 256 * 2,
 	       "tied: all of the embedding again");
+	is_int(s.format[QUANT_INT4].n_weights, attention + experts, "weights in int4");
+	is_int(s.format[QUANT_INT4].n_bytes + s.format[QUANT_BF16].n_bytes, s.n_bytes,
+	       "formats add up");
 	is_int(s.n_tensors, 1290, "all tensors");
-	is_int(survey_kv_bytes(&m.config, DTYPE_F16), 2 * 8 * 2 * 64 * 2,
+	is_int(survey_kv_bytes(&m->config, DTYPE_F16), 2 * 8 * 2 * 64 * 2,
 	       "a token of context");
-	tensors_close(m.tensors);
+	model_close(m);
 	return tap_done();
 }

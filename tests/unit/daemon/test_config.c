@@ -187,7 +187,7 @@ static void test_print(void)
 	buf_deinit(&again);
 	buf_clear(&printed);
 	config_help_format(&printed);
-	ok(strstr(printed.p, "\n  --no-mmap\n") && strstr(printed.p, "\n  --max-body SIZE\n"),
+	ok(strstr(printed.p, "\n  --[no-]mmap\n") && strstr(printed.p, "\n  --max-body SIZE\n"),
 	   "help names the flags");
 	buf_deinit(&printed);
 }

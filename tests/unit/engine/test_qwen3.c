@@ -390,7 +390,7 @@ static void test_refusals(const char *dir)
 	is_int(engine_create(m, b, &o, &e, &fail), E_MISSING, "layers 3 and 7 dense");
 	ok(strstr(fail.text, "layers.3.mlp.gate_proj") != NULL, "layer 3: %s", fail.text);
 	m->config.n_dense_layers = 0;
-	snprintf(m->config.arch, sizeof m->config.arch, "llama");
+	snprintf(m->config.arch, sizeof m->config.arch, "gemma");
 	is_int(engine_create(m, b, &o, &e, &fail), E_UNSUPPORTED,
 	       "an architecture that is none here: %s", fail.text);
 	backend_destroy(b);

@@ -7,11 +7,16 @@
 #include "tests/tap.h"
 
 #define ROPE "\"rope_theta\":1e6"
-#define DENSE "\"model_type\":\"qwen3\",\"num_hidden_layers\":2," \
+#define DENSE "\"model_type\":\"qwen3\"," SIZES
+#define QWEN2 "\"model_type\":\"qwen2\"," SIZES
+#define LLAMA "\"model_type\":\"llama\"," SIZES
+#define MISTRAL "\"model_type\":\"mistral\"," SIZES
+#define SIZES "\"num_hidden_layers\":2," \
 	"\"hidden_size\":128,\"num_attention_heads\":4," \
 	"\"num_key_value_heads\":2,\"head_dim\":64,\"intermediate_size\":384," \
 	"\"vocab_size\":512,\"max_position_embeddings\":4096,"
-#define MOE "\"model_type\":\"qwen3_moe\",\"num_hidden_layers\":4," \
+#define MOE "\"model_type\":\"qwen3_moe\"," THINKER
+#define THINKER "\"num_hidden_layers\":4," \
 	"\"hidden_size\":128,\"num_attention_heads\":4," \
 	"\"num_key_value_heads\":2,\"intermediate_size\":384," \
 	"\"vocab_size\":512,\"max_position_embeddings\":4096," \
@@ -44,7 +49,7 @@ static void test_good(void)
 		   c.n_kv_heads == 2 && c.head_dim == 64 && c.ffn_dim == 384 &&
 		   c.n_vocab == 512 && c.max_ctx == 4096, "its sizes");
 	ok(c.tied_embeddings && c.n_experts == 0 && c.bos_id == -1, "its switches");
-	is_near(c.rope_theta, 1e6, 0, "rope_theta");
+	is_near(c.rope.theta, 1e6, 0, "rope_theta");
 	is_near(c.norm_eps, 1e-6, 1e-12, "the default of rms_norm_eps");
 	ok(c.n_eos == 1 && c.eos_ids[0] == 500, "one eos");
 	is_int(c.dtype, DTYPE_F16, "torch_dtype");
@@ -60,7 +65,7 @@ static void test_good(void)
 		   c.norm_topk && c.sparse_step == 2, "experts");
 	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 3, "dense layers");
 	is_int(c.head_dim, 32, "head_dim follows from the width");
-	is_near(c.rope_theta, 5e5, 0, "rope_parameters.rope_theta");
+	is_near(c.rope.theta, 5e5, 0, "rope_parameters.rope_theta");
 	ok(c.n_eos == 2 && c.eos_ids[1] == 2, "a list of eos, each once");
 	ok(c.dtype == DTYPE_F32 && c.bos_id == 7, "dtype, bos");
 	is_int(read_config("{" DENSE ROPE ",\"rope_parameters\":{\"rope_theta\":"
@@ -70,6 +75,83 @@ static void test_good(void)
 			   "\"Qwen3ForCausalLM\"]}"), OK, "one of the classes");
 }
 
+static void test_dense(void)
+{
+	is_int(read_config("{" QWEN2 ROPE ",\"use_sliding_window\":true,"
+			   "\"sliding_window\":99,\"max_window_layers\":1}"), OK,
+	       "qwen2: %s", fail.text);
+	ok(c.qkv_bias && !c.o_bias && !c.qk_norm, "biases, no norms of heads");
+	ok(c.window == 99 && !c.is_windowed[0] && c.is_windowed[1], "its windows");
+	is_int(read_config("{" QWEN2 ROPE ",\"use_sliding_window\":true,"
+			   "\"sliding_window\":99,\"layer_types\":"
+			   "[\"sliding_attention\",\"full_attention\"]}"), OK,
+	       "a list of types: %s", fail.text);
+	ok(c.is_windowed[0] && !c.is_windowed[1], "decides");
+	is_int(read_config("{" QWEN2 ROPE ",\"sliding_window\":99,\"layer_types\":"
+			   "[\"full_attention\",\"full_attention\"]}"), OK,
+	       "not used: %s", fail.text);
+	ok(c.window == 0 && !c.is_windowed, "no window");
+	is_int(read_config("{" MISTRAL ROPE ",\"sliding_window\":7}"), OK, "mistral");
+	ok(c.window == 7 && c.is_windowed[0] && c.is_windowed[1] && !c.qkv_bias,
+	   "all layers");
+	is_int(read_config("{" MISTRAL ROPE ",\"sliding_window\":null}"), OK, "null");
+	ok(c.window == 0, "none");
+	is_int(read_config("{" LLAMA "\"attention_bias\":true,\"sliding_window\":7}"),
+	       OK, "llama: %s", fail.text);
+	ok(c.qkv_bias && c.o_bias && !c.qk_norm && c.window == 0, "biases, no window");
+	is_near(c.rope.theta, 10000, 0, "its theta where none is given");
+	is_str(c.prefix, "", "no prefix");
+}
+
+static void test_rope(void)
+{
+	is_int(read_config("{" DENSE ROPE ",\"rope_scaling\":{\"rope_type\":\"yarn\","
+			   "\"factor\":4,\"original_max_position_embeddings\":2048}}"),
+	       OK, "yarn: %s", fail.text);
+	ok(c.rope.kind == ROPE_YARN && c.rope.factor == 4 && c.rope.beta_fast == 32 &&
+		   c.rope.original_ctx == 2048, "its values and defaults");
+	is_int(c.max_ctx, 8192, "reaches further than max_position_embeddings");
+	is_int(read_config("{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"yarn\","
+			   "\"factor\":2}}"), OK, "without the original context");
+	ok(c.rope.original_ctx == 4096 && c.max_ctx == 8192, "it is the config's");
+	is_int(read_config("{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"dynamic\","
+			   "\"factor\":2}}"), OK, "dynamic: %s", fail.text);
+	ok(c.rope.kind == ROPE_DEFAULT && c.max_ctx == 4096,
+	   "is plain within max_position_embeddings");
+}
+
+#define GROUPED "\"n_routed_experts\":8,\"n_shared_experts\":1," \
+	"\"first_k_dense_replace\":2,\"routed_scaling_factor\":2.5,"
+#define GLM "\"model_type\":\"glm4_moe\"," THINKER ROPE "," GROUPED
+
+static void test_grouped(void)
+{
+	is_int(read_config("{" GLM "\"n_group\":4,\"topk_group\":2,\"use_qk_norm\":false,"
+			   "\"attention_bias\":true,\"partial_rotary_factor\":0.5,"
+			   "\"scoring_func\":\"sigmoid\"}"), OK, "glm4_moe: %s",
+	       fail.text);
+	ok(c.n_experts == 8 && c.n_shared == 1 && c.n_groups == 4 &&
+		   c.n_groups_used == 2 && c.routed_scale == 2.5f && c.norm_topk,
+	   "its experts");
+	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 1 && c.sparse_step == 1,
+	   "its dense layers");
+	ok(c.qkv_bias && !c.o_bias && !c.qk_norm, "bias of q, k, v; no norms of heads");
+	is_int(c.n_rot, c.head_dim / 2, "half a head is rotated");
+}
+
+static void test_thinker(void)
+{
+	is_int(read_config("{\"model_type\":\"qwen3_omni_moe\",\"num_hidden_layers\":9,"
+			   "\"thinker_config\":{\"hidden_size\":9,\"text_config\":{"
+			   "\"model_type\":\"qwen3_omni_moe_text\"," THINKER ROPE
+			   ",\"num_experts\":8,\"rope_scaling\":{\"type\":\"default\","
+			   "\"mrope_section\":[24,20,20],\"interleaved\":true}}}}"),
+	       OK, "a thinker: %s", fail.text);
+	ok(c.n_layers == 4 && c.n_experts == 8 && c.qk_norm, "has the text's settings");
+	is_str(c.prefix, "thinker.", "and names");
+	is_str(c.arch, "qwen3_omni_moe", "is called as the whole");
+}
+
 static const struct {
 	const char *text;
 	enum status want;
@@ -77,7 +159,7 @@ static const struct {
 } faults[] = {
 	{"{}", E_MISSING, "model_type"},
 	{"{\"model_type\":3}", E_FORMAT, "model_type"},
-	{"{\"model_type\":\"llama\"}", E_UNSUPPORTED, "model_type"},
+	{"{\"model_type\":\"gemma\"}", E_UNSUPPORTED, "model_type"},
 	{"{" DENSE ROPE ",\"architectures\":[\"Qwen3ForSequenceClassification\"]}",
 	 E_UNSUPPORTED, "architectures"},
 	{"{" DENSE "\"rope_scaling\":null}", E_MISSING, "rope_theta"},
@@ -97,26 +179,73 @@ static const struct {
 	{"{" MOE ROPE ",\"num_experts\":1e9}", E_FORMAT, "num_experts"},
 	{"{" MOE ROPE ",\"num_experts\":99999}", E_FORMAT, "num_experts"},
 	{"{" DENSE "\"rope_theta\":\"x\"}", E_FORMAT, "rope_theta"},
-	{"{" DENSE ROPE ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}",
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":4}}",
 	 E_UNSUPPORTED, "rope_scaling"},
-	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
-	 E_UNSUPPORTED, "rope_scaling"},
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\"}}", E_MISSING, "factor"},
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"2\"}}",
+	 E_FORMAT, "factor"},
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":0.5}}",
+	 E_FORMAT, "factor"},
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+	 "\"beta_fast\":1,\"beta_slow\":2}}", E_FORMAT, "beta_slow"},
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
+	 "\"low_freq_factor\":1,\"high_freq_factor\":4}}", E_MISSING,
+	 "original_max_position_embeddings"},
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
+	 "\"low_freq_factor\":4,\"high_freq_factor\":4,"
+	 "\"original_max_position_embeddings\":64}}", E_FORMAT, "low_freq_factor"},
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2},"
+	 "\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":3}}", E_FORMAT,
+	 "rope_scaling"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"factor\":2}}", E_UNSUPPORTED,
 	 "rope_scaling"},
 	{"{" DENSE "\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1e4,"
 	 "\"rope_type\":\"default\"}}}", E_UNSUPPORTED, "rope_parameters"},
 	{"{" DENSE "\"rope_parameters\":{\"rope_theta\":1e4,\"rope_type\":"
 	 "\"default\",\"partial_rotary_factor\":0.5}}", E_UNSUPPORTED,
-	 "rope_parameters"},
+	 "partial_rotary_factor"},
+	{"{" GLM "\"n_group\":1,\"topk_group\":1}", E_MISSING, "partial_rotary_factor"},
+	{"{" GLM "\"n_group\":1,\"topk_group\":1,\"partial_rotary_factor\":2}", E_FORMAT,
+	 "partial_rotary_factor"},
+	{"{" GLM "\"n_group\":1,\"topk_group\":1,\"partial_rotary_factor\":0.1}",
+	 E_FORMAT, "partial_rotary_factor"},
+	{"{" GLM "\"n_group\":3,\"topk_group\":1}", E_FORMAT, "n_group"},
+	{"{" GLM "\"n_group\":2,\"topk_group\":3}", E_FORMAT, "n_group"},
+	{"{" GLM "\"n_group\":8,\"topk_group\":1}", E_FORMAT, "n_group"},
+	{"{" GLM "\"n_group\":1,\"topk_group\":1,\"scoring_func\":\"softmax\"}",
+	 E_UNSUPPORTED, "scoring_func"},
+	{"{" GLM "\"topk_group\":1}", E_MISSING, "n_group"},
+	{"{" MOE ROPE ",\"num_experts\":8,\"scoring_func\":\"sigmoid\"}", E_UNSUPPORTED,
+	 "scoring_func"},
 	{"{" DENSE "\"rope_parameters\":7}", E_FORMAT, "rope_parameters"},
 	{"{" DENSE ROPE ",\"rope_parameters\":{\"rope_theta\":1e4,\"rope_type\":"
 	 "\"default\"}}", E_FORMAT, "rope_theta"},
 	{"{" DENSE ROPE ",\"hidden_act\":\"gelu\"}", E_UNSUPPORTED, "hidden_act"},
 	{"{" DENSE ROPE ",\"hidden_act\":\"sil\"}", E_UNSUPPORTED, "hidden_act"},
-	{"{" DENSE ROPE ",\"attention_bias\":true}", E_UNSUPPORTED,
+	{"{" QWEN2 ROPE ",\"attention_bias\":true}", E_UNSUPPORTED,
 	 "attention_bias"},
-	{"{" DENSE ROPE ",\"use_sliding_window\":true}", E_UNSUPPORTED,
+	{"{" DENSE ROPE ",\"attention_bias\":1}", E_FORMAT, "attention_bias"},
+	{"{" MOE ROPE ",\"num_experts\":8,\"use_sliding_window\":true}",
+	 E_UNSUPPORTED, "use_sliding_window"},
+	{"{" DENSE ROPE ",\"use_sliding_window\":1}", E_FORMAT,
 	 "use_sliding_window"},
+	{"{" DENSE ROPE ",\"use_sliding_window\":true,\"sliding_window\":0}", E_FORMAT,
+	 "sliding_window"},
+	{"{" DENSE ROPE ",\"use_sliding_window\":true,\"sliding_window\":4,"
+	 "\"layer_types\":[\"full_attention\"]}", E_FORMAT, "layer_types"},
+	{"{" DENSE ROPE ",\"use_sliding_window\":true,\"sliding_window\":4,"
+	 "\"layer_types\":[\"full_attention\",\"chunked_attention\"]}",
+	 E_UNSUPPORTED, "layer_types"},
+	{"{" MISTRAL ROPE ",\"sliding_window\":4,\"layer_types\":[\"full_attention\"]}",
+	 E_UNSUPPORTED, "layer_types"},
+	{"{" MISTRAL "\"x\":1}", E_MISSING, "rope_theta"},
+	{"{\"model_type\":\"qwen3_omni_moe\"}", E_MISSING, "thinker_config"},
+	{"{\"model_type\":\"qwen3_omni_moe\",\"thinker_config\":{}}", E_MISSING,
+	 "text_config"},
+	{"{\"model_type\":\"qwen3_omni_moe\",\"thinker_config\":{\"text_config\":7}}",
+	 E_FORMAT, "text_config"},
+	{"{\"model_type\":\"qwen3_omni_moe\",\"thinker_config\":{\"text_config\":"
+	 "{\"model_type\":\"qwen3\"}}}", E_UNSUPPORTED, "model_type"},
 	{"{" DENSE ROPE ",\"partial_rotary_factor\":0.25}", E_UNSUPPORTED,
 	 "partial_rotary_factor"},
 	{"{" DENSE ROPE ",\"final_logit_softcapping\":30.0}", E_UNSUPPORTED,
@@ -185,6 +314,10 @@ int main(void)
 {
 	arena_init(&arena, 0);
 	test_good();
+	test_dense();
+	test_rope();
+	test_thinker();
+	test_grouped();
 	test_faults();
 	test_defaults();
 	arena_deinit(&arena);

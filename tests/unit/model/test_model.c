@@ -185,8 +185,23 @@ static void test_broken(void)
 	ok(strstr(fail.text, "/nonexistent/config.json"), "says so: %s", fail.text);
 }
 
+/* ModelOpt's own file, beside a config.json that says nothing. */
+static void test_modelopt(void)
+{
+	static const char file[] = "hf_quant_config.json";
+	is_int(open_with(file, STR("{\"producer\":{},\"quantization\":{\"quant_algo\":"
+				   "\"NVFP4\",\"group_size\":16}}")), OK,
+	       "hf_quant_config.json: %s", fail.text);
+	is_int(open_with(file, STR("{\"quantization\":{\"quant_algo\":\"NVFP8\"}}")),
+	       E_UNSUPPORTED, "is read");
+	is_str(fail.param, "quant_algo", "names the key");
+	is_int(open_with(file, STR("{}")), E_FORMAT, "without quantization");
+	ok(strstr(fail.text, file), "says so: %s", fail.text);
+}
+
 int main(void)
 {
+	test_modelopt();
 	test_golden_rows();
 	test_tiny();
 	test_pread();

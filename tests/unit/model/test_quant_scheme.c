@@ -11,6 +11,12 @@
 #define ONE(weights) "\"config_groups\":{\"group_0\":{\"targets\":[\"Linear\"]," \
 	"\"weights\":{" weights "}}}"
 
+#define CT(format) "\"quant_method\":\"compressed-tensors\",\"format\":\"" format "\","
+#define E4M3 "\"num_bits\":8,\"type\":\"float\""
+#define AWQ "{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":32"
+#define GPTQ "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32"
+#define MODELOPT "{\"quant_method\":\"modelopt\",\"quant_algo\":"
+
 static struct fail fail;
 
 static enum status parse(const char *text, struct quant_scheme **out)
@@ -26,7 +32,8 @@ static enum status parse(const char *text, struct quant_scheme **out)
 	return st;
 }
 
-/* "plain", "32", "32a" for asymmetric, "row". */
+/* "plain", "32", "32a" for asymmetric, "row"; other formats than int4 by name first:
+ * "awq4 32", "fp8 128x64", "gptq4 32+1" where zero points are stored less one. */
 static const char *kind(const struct quant_scheme *s, const char *name)
 {
 	static char buf[32];
@@ -35,9 +42,15 @@ static const char *kind(const struct quant_scheme *s, const char *name)
 		return fail.text;
 	if (!c.is_packed)
 		return "plain";
-	if (!c.group)
-		return "row";
-	snprintf(buf, sizeof buf, "%d%s", c.group, c.is_asymmetric ? "a" : "");
+	char group[16] = "row", rows[16] = "";
+	if (c.group)
+		snprintf(group, sizeof group, "%d", c.group);
+	if (c.group_n)
+		snprintf(rows, sizeof rows, "%dx", c.group_n);
+	snprintf(buf, sizeof buf, "%s%s%s%s%s%s",
+		 c.quant == QUANT_INT4 ? "" : quant_name(c.quant),
+		 c.quant == QUANT_INT4 ? "" : " ", rows, group,
+		 c.is_asymmetric ? "a" : "", c.zero_step ? "+1" : "");
 	return buf;
 }
 
@@ -86,16 +99,98 @@ static void test_finding(void)
 }
 
 static const struct {
+	const char *text, *kind;
+} methods[] = {
+	{AWQ ",\"version\":\"GEMM\",\"zero_point\":true,\"modules_to_not_convert\":null}",
+	 "awq4 32"},
+	{"{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":-1}", "awq4 row"},
+	{GPTQ ",\"desc_act\":true,\"sym\":false}", "gptq4 32+1"},
+	{GPTQ ",\"checkpoint_format\":\"gptq\",\"dynamic\":{\"-:gate\":{}}}",
+	 "gptq4 32+1"},
+	{GPTQ ",\"checkpoint_format\":\"gptq_v2\"}", "gptq4 32"},
+	{"{\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":-1,\"format\":"
+	 "\"gptq_v2\"}", "gptq8 row"},
+	{"{\"quant_method\":\"fp8\",\"fmt\":\"e4m3\",\"activation_scheme\":\"dynamic\","
+	 "\"weight_block_size\":[128,64]}", "fp8 128x64"},
+	{"{\"quant_method\":\"fp8\",\"activation_scheme\":\"static\"}", "fp8 row"},
+	{"{\"quant_method\":\"fbgemm_fp8\"}", "fp8 row"},
+	{MODELOPT "\"NVFP4\",\"group_size\":16,\"kv_cache_quant_algo\":\"FP8\"}",
+	 "nvfp4 16"},
+	{MODELOPT "\"FP8\"}", "fp8 row"},
+	{"{" HEAD ONE("\"num_bits\":8,\"type\":\"int\",\"symmetric\":false,"
+		      "\"strategy\":\"group\",\"group_size\":64") "}", "int8 64a"},
+	{"{" CT("nvfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\","
+	 "\"strategy\":\"tensor_group\",\"group_size\":16") "}", "nvfp4 row"},
+	{"{" CT("float-quantized") ONE(E4M3 ",\"strategy\":\"channel\"") "}", "fp8 row"},
+	{"{" CT("float-quantized") ONE(E4M3 ",\"strategy\":\"block\","
+	 "\"block_structure\":[64,128]") "}", "fp8 64x128"},
+	{"{" CT("float-quantized") "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],"
+	 "\"input_activations\":{\"num_bits\":8},\"weights\":{" E4M3
+	 ",\"strategy\":\"tensor\"}}}}", "fp8 row"},
+};
+
+static void test_methods(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+		struct quant_scheme *s = NULL;
+		if (!ok(parse(methods[i].text, &s) == OK, "%s: %s", methods[i].text,
+			fail.text))
+			continue;
+		is_str(kind(s, "model.layers.0.q_proj"), methods[i].kind, "is %s",
+		       methods[i].kind);
+		quant_scheme_destroy(s);
+	}
+}
+
+static const struct {
 	const char *text, *param;
 } refused[] = {
 	{"{}", "quant_method"},
-	{"{\"quant_method\":\"awq\",\"bits\":4}", "quant_method"},
-	{"{\"quant_method\":\"gptq\",\"bits\":4}", "quant_method"},
-	{"{\"quant_method\":\"fp8\"}", "quant_method"},
+	{"{\"quant_method\":7}", "quant_method"},
 	{"{\"quant_method\":\"mxfp4\"}", "quant_method"},
-	{"{\"quant_method\":\"modelopt\"}", "quant_method"},
+	{"{\"quant_method\":\"bitsandbytes\"}", "quant_method"},
+	{"{\"quant_method\":\"awq\",\"group_size\":32}", "bits"},
+	{"{\"quant_method\":\"awq\",\"bits\":8}", "bits"},
+	{"{\"quant_method\":\"awq\",\"bits\":4}", "group_size"},
+	{"{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":4}", "group_size"},
+	{AWQ ",\"version\":\"gemv\"}", "version"},
+	{AWQ ",\"version\":\"gem\"}", "version"},
+	{AWQ ",\"version\":4}", "version"},
+	{AWQ ",\"zero_point\":false}", "zero_point"},
+	{"{\"quant_method\":\"gptq\",\"bits\":3,\"group_size\":32}", "bits"},
+	{"{\"quant_method\":\"gptq\",\"bits\":5,\"group_size\":32}", "bits"},
+	{"{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-2}", "group_size"},
+	{GPTQ ",\"checkpoint_format\":\"marlin\"}", "checkpoint_format"},
+	{GPTQ ",\"format\":\"bitblas\"}", "format"},
+	{GPTQ ",\"pack_dtype\":\"int16\"}", "pack_dtype"},
+	{GPTQ ",\"dynamic\":{\"-:gate\":{},\"+:up\":{\"bits\":8}}}", "dynamic"},
+	{"{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\"}", "fmt"},
+	{"{\"quant_method\":\"fp8\",\"activation_scheme\":\"odd\"}",
+	 "activation_scheme"},
+	{"{\"quant_method\":\"fp8\",\"weight_block_size\":[128]}",
+	 "weight_block_size"},
+	{"{\"quant_method\":\"fp8\",\"weight_block_size\":[0,128]}",
+	 "weight_block_size"},
+	{"{\"quant_method\":\"modelopt\"}", "quant_algo"},
+	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"}", "quant_algo"},
+	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\","
+	 "\"group_size\":32}", "group_size"},
+	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\","
+	 "\"kv_cache_quant_algo\":\"INT8\"}", "kv_cache_quant_algo"},
 	{"{\"quant_method\":\"compressed-tensors\",\"format\":"
-	 "\"nvfp4-pack-quantized\"," ONE(GROUP32) "}", "format"},
+	 "\"mxfp4-pack-quantized\"," ONE(GROUP32) "}", "format"},
+	{"{" CT("nvfp4-pack-quantized") ONE(GROUP32) "}", "type"},
+	{"{" CT("nvfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\"") "}",
+	 "strategy"},
+	{"{" CT("nvfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\","
+	 "\"strategy\":\"tensor_group\",\"group_size\":32") "}", "group_size"},
+	{"{" CT("float-quantized") ONE("\"num_bits\":4,\"type\":\"float\"") "}",
+	 "num_bits"},
+	{"{" CT("float-quantized") ONE(E4M3 ",\"symmetric\":false") "}", "symmetric"},
+	{"{" CT("float-quantized") ONE(E4M3 ",\"strategy\":\"group\"") "}", "strategy"},
+	{"{" CT("float-quantized") ONE(E4M3 ",\"strategy\":\"block\"") "}",
+	 "block_structure"},
+	{"{" CT("float-quantized") ONE(E4M3 ",\"actorder\":\"group\"") "}", "actorder"},
 	{"{\"quant_method\":\"compressed-tensors\"," ONE(GROUP32) "}", "format"},
 	{"{" HEAD "\"config_groups\":{\"g\":{\"format\":\"int-quantized\",\"targets\":"
 	 "[\"Linear\"],\"weights\":{" GROUP32 "}}}}", "format"},
@@ -110,7 +205,7 @@ static const struct {
 	{"{" HEAD ONE(GROUP32) ",\"transform_config\":{\"x\":1}}", "transform_config"},
 	{"{" HEAD ONE(GROUP32) ",\"sparsity_config\":{\"format\":"
 	 "\"sparse-24-bitmask\"}}", "sparsity_config"},
-	{"{" HEAD ONE("\"num_bits\":8,\"type\":\"int\"") "}", "num_bits"},
+	{"{" HEAD ONE("\"num_bits\":2,\"type\":\"int\"") "}", "num_bits"},
 	{"{" HEAD ONE("\"num_bits\":4,\"type\":\"float\"") "}", "type"},
 	{"{" HEAD ONE(INT4 ",\"strategy\":\"block\"") "}", "strategy"},
 	{"{" HEAD ONE(INT4 ",\"strategy\":\"group\"") "}", "group_size"},
@@ -148,6 +243,7 @@ static void test_refused(void)
 int main(void)
 {
 	test_finding();
+	test_methods();
 	test_refused();
 	return tap_done();
 }

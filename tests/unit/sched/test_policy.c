@@ -7,7 +7,8 @@
 static const struct policy_limits limits = {.max_batch_tok = 100,
 					    .prefill_chunk = 20};
 
-/* Sequences as text: d a stream, a number a prefill with so many tokens left. */
+/* Sequences as text: d a stream, d5 one with five tokens pending, a number a prefill
+ * with so many left. */
 static void plan(const char *seqs, const char *want)
 {
 	struct policy_seq s[16];
@@ -17,7 +18,8 @@ static void plan(const char *seqs, const char *want)
 	for (char *save, *w = strtok_r(copy, " ", &save); w;
 	     w = strtok_r(NULL, " ", &save)) {
 		bool is_decoding = *w == 'd';
-		s[n++] = (struct policy_seq){is_decoding ? 1 : atoi(w), is_decoding};
+		int n_pending = atoi(w + is_decoding);
+		s[n++] = (struct policy_seq){n_pending > 0 ? n_pending : 1, is_decoding};
 	}
 	policy_plan(&limits, s, n, n_tok);
 	for (int i = 0; i < n; i++)
@@ -39,6 +41,9 @@ static void test_plan(void)
 	plan("1000 d", "20 1");
 	plan("d 5 1000 7", "1 5 15 0");
 	plan("d d d d d d d d d d 3", "1 1 1 1 1 1 1 1 1 1 3");
+	/* Tokens that a stream has ahead go in one step, if they fit. */
+	plan("d d7 1000", "1 7 20");
+	plan("d90 d90 d", "90 9 1");
 	/* One token left of a prompt is still prefill: it is not yet a stream. */
 	plan("1 1000", "1 99");
 

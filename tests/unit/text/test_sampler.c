@@ -316,6 +316,13 @@ static void test_banned(void)
 	const int32_t all[] = {0, 1, 2, 3};
 	is_int(sampler_next(s, x, all, 4, &out), E_INVAL, "nothing left to draw");
 	is_int(next_of(s, x), 0, "which is not the model's fault");
+	const uint64_t allowed = 1 << 1 | 1 << 3, none = 0;
+	is_int(sampler_next_allowed(s, x, &allowed, NULL, 0, &out), OK, "a mask");
+	is_int(out.id, 1, "the best that is allowed");
+	is_int(sampler_next_allowed(s, x, &allowed, banned, 4, &out), OK, "and bans");
+	is_int(out.id, 3, "the best that is allowed and not banned");
+	is_int(sampler_next_allowed(s, x, &none, NULL, 0, &out), E_INVAL,
+	       "an empty mask leaves nothing");
 	sampler_destroy(s);
 	p.repetition_penalty = 1e-38f;
 	s = sampler_create(&p, 4);

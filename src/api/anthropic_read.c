@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * POST /v1/messages, the body: Anthropic's Messages as a chat.
+ *
+ *   system                     the first message, of role system
+ *   user: text                 user
+ *   user: tool_result          tool
+ *   assistant: text, thinking, tool_use   one message with content,
+ *                              reasoning_content, tool_calls
+ *   stop_sequences, thinking, tools, tool_choice, metadata.user_id, output_config
+ *                              their chat names
+ *
+ * cache_control and signatures are for servers that need them and are left out.
+ * Tools without a schema (web_search_…, bash_…) are Anthropic's own and are not shown
+ * to the model. Images and documents are refused by name.
+ *
+ * Claude Code begins its system prompt with a line that differs with every request
+ * ("x-anthropic-billing-header: …"). In a prompt it would be the end of all prefix
+ * caching, so it is taken out.
+ */
+#include "api/chat.h"
+#include "api/dialect.h"
+#include "base/alloc.h"
+
+#define MAX_MESSAGES 10000
+#define MAX_BLOCKS 10000
+#define MAX_TOOLS 1024
+#define BILLING "x-anthropic-billing-header:"
+
+/* --- blocks --------------------------------------------------------------------- */
+
+/* The kind of a content block. */
+static enum status read_type(const struct json_node *at, struct str *out,
+			     struct fail *fail)
+{
+	struct json_node type = json_read_get(at, "type");
+	enum status st = json_read_need_object(at, fail);
+	return st == OK ? json_read_need_str(&type, out, fail) : st;
+}
+
+static enum status read_text(const struct json_node *at, const char *key,
+			     struct str *out, struct fail *fail)
+{
+	struct json_node text = json_read_get(at, key);
+	return json_read_need_str(&text, out, fail);
+}
+
+static enum status fail_block(const struct json_node *at, struct str kind,
+			      struct fail *fail)
+{
+	struct json_node type = json_read_get(at, "type");
+	return dialect_fail_type(&type, kind, fail);
+}
+
+/* --- system ------------------------------------------------------------------- */
+
+static enum status read_system(const struct json_node *body, json_t *messages,
+			       struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "system");
+	struct buf b = {0};
+	if (!at.v)
+		return OK;
+	enum status st = dialect_read_texts(&at, &b, fail);
+	struct str s = buf_str(&b);
+	if (st == OK && str_starts(s, STR(BILLING))) {
+		ptrdiff_t end = str_find(s, STR("\n"), 0);
+		size_t n = end < 0 ? s.n : (size_t)end + 1;
+		s = (struct str){s.p + n, s.n - n};
+	}
+	if (st == OK && s.n)
+		json_array_append_new(messages, dialect_message("system", s));
+	buf_deinit(&b);
+	return st;
+}
+
+/* --- messages ------------------------------------------------------------------- */
+
+static void add_text(struct buf *b, struct str s)
+{
+	if (b->n)
+		buf_add_c(b, '\n');
+	buf_add_str(b, s);
+}
+
+/* What the user has said so far becomes a message. */
+static void flush_user(struct buf *text, json_t *messages)
+{
+	if (text->n)
+		json_array_append_new(messages,
+				      dialect_message("user", buf_str(text)));
+	buf_clear(text);
+}
+
+static enum status read_tool_result(const struct json_node *block,
+				    json_t *messages, struct fail *fail)
+{
+	struct json_node content = json_read_get(block, "content");
+	struct buf b = {0};
+	struct str id;
+	enum status st = read_text(block, "tool_use_id", &id, fail);
+	if (st == OK)
+		st = dialect_read_texts(&content, &b, fail);
+	if (st == OK) {
+		json_t *m = dialect_message("tool", buf_str(&b));
+		dialect_set_str(m, "tool_call_id", id);
+		json_array_append_new(messages, m);
+	}
+	buf_deinit(&b);
+	return st;
+}
+
+static enum status read_user(const struct json_node *content, json_t *messages,
+			     struct fail *fail)
+{
+	struct buf text = {0};
+	size_t n, n_before = json_array_size(messages);
+	enum status st = json_read_list(content, MAX_BLOCKS, &n, fail);
+	for (size_t i = 0; i < n && st == OK; i++) {
+		struct json_node block = json_read_item(content, i);
+		struct str kind, s;
+		st = read_type(&block, &kind, fail);
+		if (st != OK)
+			break;
+		if (str_is(kind, "tool_result")) {
+			flush_user(&text, messages);
+			st = read_tool_result(&block, messages, fail);
+		} else if (str_is(kind, "text")) {
+			st = read_text(&block, "text", &s, fail);
+			if (st == OK)
+				add_text(&text, s);
+		} else {
+			st = fail_block(&block, kind, fail);
+		}
+	}
+	flush_user(&text, messages);
+	/* A turn of nothing is a turn all the same. */
+	if (json_array_size(messages) == n_before)
+		json_array_append_new(messages, dialect_message("user", STR("")));
+	buf_deinit(&text);
+	return st;
+}
+
+static enum status read_tool_use(const struct json_node *block, json_t *calls,
+				 struct fail *fail)
+{
+	struct json_node input = json_read_get(block, "input");
+	struct str id, name;
+	enum status st = read_text(block, "id", &id, fail);
+	if (st == OK)
+		st = read_text(block, "name", &name, fail);
+	if (st == OK)
+		st = json_read_object(&input, fail);
+	if (st != OK)
+		return st;
+	json_t *call = json_object(), *fn = json_object();
+	dialect_set_str(call, "id", id);
+	dialect_set_str(call, "type", STR("function"));
+	dialect_set_str(fn, "name", name);
+	dialect_set(fn, "arguments", json_object());
+	dialect_copy(fn, "arguments", block, "input");
+	dialect_set(call, "function", fn);
+	json_array_append_new(calls, call);
+	return OK;
+}
+
+struct turn {
+	struct buf text, thinking;
+	json_t *calls;
+};
+
+static enum status read_assistant_block(const struct json_node *block,
+					struct turn *t, struct fail *fail)
+{
+	struct str kind, s;
+	enum status st = read_type(block, &kind, fail);
+	if (st != OK)
+		return st;
+	if (str_is(kind, "tool_use"))
+		return read_tool_use(block, t->calls, fail);
+	if (str_is(kind, "redacted_thinking"))
+		return OK; /* nobody here can read it */
+	bool is_thinking = str_is(kind, "thinking");
+	if (!is_thinking && !str_is(kind, "text"))
+		return fail_block(block, kind, fail);
+	st = read_text(block, is_thinking ? "thinking" : "text", &s, fail);
+	if (st == OK)
+		add_text(is_thinking ? &t->thinking : &t->text, s);
+	return st;
+}
+
+static enum status read_assistant(const struct json_node *content,
+				  json_t *messages, struct fail *fail)
+{
+	struct turn t = {.calls = json_array()};
+	size_t n;
+	enum status st = json_read_list(content, MAX_BLOCKS, &n, fail);
+	for (size_t i = 0; i < n && st == OK; i++) {
+		struct json_node block = json_read_item(content, i);
+		st = read_assistant_block(&block, &t, fail);
+	}
+	bool has_calls = json_array_size(t.calls) > 0;
+	json_t *m = dialect_message("assistant", buf_str(&t.text));
+	if (has_calls && t.text.n == 0)
+		dialect_set(m, "content", json_null());
+	if (t.thinking.n)
+		dialect_set_str(m, "reasoning_content", buf_str(&t.thinking));
+	if (has_calls)
+		json_object_set(m, "tool_calls", t.calls);
+	json_array_append_new(messages, m);
+	json_decref(t.calls);
+	buf_deinit(&t.text);
+	buf_deinit(&t.thinking);
+	return st;
+}
+
+static enum status read_message(const struct json_node *at, json_t *messages,
+				struct fail *fail)
+{
+	struct json_node role_at = json_read_get(at, "role");
+	struct json_node content = json_read_get(at, "content");
+	struct str role;
+	enum status st = json_read_need_object(at, fail);
+	if (st == OK)
+		st = json_read_need_str(&role_at, &role, fail);
+	if (st != OK)
+		return st;
+	bool is_user = str_is(role, "user");
+	if (!is_user && !str_is(role, "assistant"))
+		return json_read_fail(&role_at, fail,
+				      "must be user or assistant: a system prompt "
+				      "goes in `system`");
+	st = json_read_need(&content, fail);
+	if (st != OK)
+		return st;
+	if (json_is_string(content.v)) {
+		json_array_append_new(
+			messages, dialect_message(is_user ? "user" : "assistant",
+						  json_read_view(content.v)));
+		return OK;
+	}
+	return is_user ? read_user(&content, messages, fail)
+		       : read_assistant(&content, messages, fail);
+}
+
+static enum status read_messages(const struct json_node *body, json_t *chat,
+				 struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "messages");
+	json_t *messages = json_array();
+	size_t n;
+	dialect_set(chat, "messages", messages);
+	enum status st = read_system(body, messages, fail);
+	if (st == OK)
+		st = json_read_need(&at, fail);
+	if (st == OK)
+		st = json_read_list(&at, MAX_MESSAGES, &n, fail);
+	if (st == OK && n == 0)
+		st = json_read_fail(&at, fail, "must have at least one message");
+	for (size_t i = 0; st == OK && i < n; i++) {
+		struct json_node item = json_read_item(&at, i);
+		st = read_message(&item, messages, fail);
+	}
+	return st;
+}
+
+/* --- tools ---------------------------------------------------------------------- */
+
+static enum status read_tools(const struct json_node *body, json_t *chat,
+			      struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "tools");
+	size_t n;
+	enum status st = json_read_list(&at, MAX_TOOLS, &n, fail);
+	json_t *tools = json_array();
+	for (size_t i = 0; i < n && st == OK; i++) {
+		struct json_node tool = json_read_item(&at, i);
+		struct json_node schema = json_read_get(&tool, "input_schema");
+		struct str name;
+		st = json_read_need_object(&tool, fail);
+		if (st == OK)
+			st = read_text(&tool, "name", &name, fail);
+		if (st == OK)
+			st = json_read_object(&schema, fail);
+		if (st != OK || !schema.v)
+			continue;
+		json_t *fn = json_object();
+		dialect_set_str(fn, "name", name);
+		dialect_copy(fn, "description", &tool, "description");
+		dialect_copy(fn, "parameters", &tool, "input_schema");
+		dialect_copy(fn, "strict", &tool, "strict");
+		dialect_add_tool(tools, fn);
+	}
+	if (json_array_size(tools))
+		json_object_set(chat, "tools", tools);
+	json_decref(tools);
+	return st;
+}
+
+static enum status read_tool_choice(const struct json_node *body, json_t *chat,
+				    struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "tool_choice");
+	struct json_node one = json_read_get(&at, "disable_parallel_tool_use");
+	struct str kind, name;
+	bool is_one = false;
+	if (!at.v)
+		return OK;
+	enum status st = read_type(&at, &kind, fail);
+	if (st == OK)
+		st = json_read_bool(&one, &is_one, fail);
+	if (st != OK)
+		return st;
+	if (is_one)
+		dialect_set(chat, "parallel_tool_calls", json_false());
+	if (str_is(kind, "auto") || str_is(kind, "none")) {
+		dialect_set_str(chat, "tool_choice", kind);
+	} else if (str_is(kind, "any")) {
+		dialect_set_str(chat, "tool_choice", STR("required"));
+	} else if (str_is(kind, "tool")) {
+		st = read_text(&at, "name", &name, fail);
+		if (st == OK)
+			dialect_demand_tool(chat, name);
+	} else {
+		struct json_node type = json_read_get(&at, "type");
+		st = json_read_fail(&type, fail,
+				    "must be auto, any, tool or none");
+	}
+	return st;
+}
+
+/* --- the rest ------------------------------------------------------------------- */
+
+static enum status read_thinking(const struct json_node *body, json_t *chat,
+				 struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "thinking");
+	struct str kind;
+	if (!at.v)
+		return OK;
+	enum status st = read_type(&at, &kind, fail);
+	if (st != OK)
+		return st;
+	dialect_set(chat, "enable_thinking", json_boolean(!str_is(kind, "disabled")));
+	dialect_copy(chat, "thinking_budget", &at, "budget_tokens");
+	return OK;
+}
+
+static enum status read_output_format(const struct json_node *body,
+				      json_t *chat, struct fail *fail)
+{
+	struct json_node config = json_read_get(body, "output_config");
+	struct json_node newer = json_read_get(&config, "format");
+	struct json_node older = json_read_get(body, "output_format");
+	struct json_node at = newer.v ? newer : older;
+	struct str kind;
+	enum status st = json_read_object(&config, fail);
+	if (st != OK || !at.v)
+		return st;
+	st = read_type(&at, &kind, fail);
+	if (st != OK)
+		return st;
+	json_t *schema = json_object(), *format = json_object();
+	dialect_set_str(schema, "name", STR("output"));
+	dialect_set(schema, "strict", json_true());
+	dialect_copy(schema, "schema", &at, "schema");
+	dialect_set_str(format, "type", kind);
+	dialect_set(format, "json_schema", schema);
+	dialect_set(chat, "response_format", format);
+	return OK;
+}
+
+static enum status read_options(const struct json_node *body, json_t *chat,
+				struct fail *fail)
+{
+	static const char *const same[] = {"model", "max_tokens", "temperature",
+					   "top_p", "top_k", "stream", "seed",
+					   "chat_template_kwargs"};
+	struct json_node metadata = json_read_get(body, "metadata");
+	for (size_t i = 0; i < ARRAY_LEN(same); i++)
+		dialect_copy(chat, same[i], body, same[i]);
+	dialect_copy(chat, "stop", body, "stop_sequences");
+	dialect_copy(chat, "user", &metadata, "user_id");
+	enum status st = read_thinking(body, chat, fail);
+	if (st == OK)
+		st = read_tools(body, chat, fail);
+	if (st == OK)
+		st = read_tool_choice(body, chat, fail);
+	if (st == OK)
+		st = read_output_format(body, chat, fail);
+	return st;
+}
+
+enum status anthropic_to_chat(const struct json_node *body,
+			      bool needs_max_tokens, json_t **out,
+			      struct fail *fail)
+{
+	struct json_node max = json_read_get(body, "max_tokens");
+	json_t *chat = json_object();
+	enum status st = needs_max_tokens ? json_read_need(&max, fail) : OK;
+	if (st == OK)
+		st = read_messages(body, chat, fail);
+	if (st == OK)
+		st = read_options(body, chat, fail);
+	if (st == OK)
+		*out = chat;
+	else
+		json_decref(chat);
+	return st;
+}
+
+/* --- count_tokens ---------------------------------------------------------------- */
+
+enum status api_count_tokens(const struct api *a, struct str body,
+			     struct buf *out, struct fail *fail)
+{
+	json_t *json, *chat = NULL;
+	enum status st = json_read_parse(body, &json, fail);
+	if (st != OK)
+		return st;
+	struct json_node root = json_read_root(json);
+	struct marked prompt = {0};
+	struct ids ids = {0};
+	struct arena scratch;
+	arena_init(&scratch, 0);
+	st = anthropic_to_chat(&root, false, &chat, fail);
+	if (st == OK) {
+		root = json_read_root(chat);
+		st = chat_render(a, &root, &scratch, &prompt, fail);
+	}
+	if (st == OK)
+		st = tokenizer_encode_marked(a->model->tokenizer, &prompt, &ids,
+					     fail);
+	if (st == OK)
+		buf_addf(out, "{\"input_tokens\":%zu}", ids.n);
+	ids_deinit(&ids);
+	marked_deinit(&prompt);
+	arena_deinit(&scratch);
+	json_decref(chat);
+	json_decref(json);
+	return st;
+}

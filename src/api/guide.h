@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a request says its answer must look like, in every spelling that clients
+ * have for it:
+ *
+ *   response_format        {type: text | json_object | json_schema}    OpenAI
+ *   guided_json, guided_regex, guided_choice, guided_grammar           older vLLM
+ *   structured_outputs     {json | regex | choice | grammar | json_object}    vLLM
+ *   grammar, json_schema                                               llama.cpp
+ *
+ * Thread: any.
+ */
+#pragma once
+#include "api/json_read.h"
+#include "text/grammar.h"
+
+/* *out: a reference, or NULL where nothing is asked for. E_INVAL, E_LIMIT with the
+ * parameter's path; E_INVAL for two of them. */
+enum status guide_read(const struct json_node *body, struct grammar **out,
+		       struct fail *fail) MUST_USE;

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/replay.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "api/json_read.h"
+#include "base/alloc.h"
+
+/* Names are this, 16 hex digits, x, 8 hex digits. */
+#define MARK "call"
+/* In one prompt: each costs a pass over the prompt's marks. */
+#define MAX_CALLS 256
+enum { SECRET_END = sizeof MARK - 1 + 16 + 1, MARK_BYTES = SECRET_END + 8 };
+
+struct replay_call {
+	struct str mark; /* the name it is rendered under */
+	struct str name, text;
+	struct replay_call *before;
+	bool is_done;
+};
+
+static bool is_same(struct str a, struct str b)
+{
+	if (str_eq(a, b))
+		return true;
+	json_t *x = NULL, *y = NULL;
+	bool same = json_read_parse(a, &x, NULL) == OK &&
+		    json_read_parse(b, &y, NULL) == OK && json_equal(x, y);
+	json_decref(x);
+	json_decref(y);
+	return same;
+}
+
+bool replay_begin(struct replay *r, struct str id, struct str name, struct str args,
+		  struct str *out_name)
+{
+	struct callstore_call call;
+	if (!r->store || r->n_calls == MAX_CALLS || !r->format ||
+	    !r->format->open || !r->format->close ||
+	    !callstore_get(r->store, id, r->arena, &call) ||
+	    !str_eq(name, call.name) || !is_same(args, call.args))
+		return false;
+	/* Nobody can have written this name before it is drawn. */
+	if (r->n_calls == 0 &&
+	    getrandom(&r->secret, sizeof r->secret, 0) != sizeof r->secret)
+		return false;
+	char mark[MARK_BYTES + 1];
+	snprintf(mark, sizeof mark, MARK "%016llxx%08x", (unsigned long long)r->secret,
+		 (unsigned)r->n_calls++);
+	struct replay_call *new = arena_alloc(r->arena, sizeof *new);
+	*new = (struct replay_call){arena_str(r->arena, str_of(mark)),
+				    call.name, call.text, r->calls,
+				    false};
+	r->calls = new;
+	*out_name = new->mark;
+	return true;
+}
+
+/* --- the prompt ---------------------------------------------------------- */
+
+/* Bytes from..to of a marked text, with their marks. */
+static void add_range(struct marked *out, const struct marked *m, size_t from,
+		      size_t to)
+{
+	size_t begin = 0;
+	for (size_t i = 0; i < m->n_marks && begin < to; i++) {
+		size_t a = MAX(begin, from), b = MIN(m->marks[i].end, to);
+		if (a < b)
+			marked_add(out, (struct str){m->text.p + a, b - a},
+				   m->marks[i].trust);
+		begin = m->marks[i].end;
+	}
+}
+
+static ptrdiff_t find_last(struct str s, struct str needle)
+{
+	ptrdiff_t last = -1, at = str_find(s, needle, 0);
+	for (; at >= 0; at = str_find(s, needle, (size_t)at + needle.n))
+		last = at;
+	return last;
+}
+
+/* The model's words, its format's tags as the tokens they were. */
+static void add_call(struct marked *out, const struct replay_call *c,
+		     const struct tool_format *f)
+{
+	struct str text = c->text, open = str_of(f->open), close = str_of(f->close);
+	if (str_starts(text, open)) {
+		marked_add(out, open, TRUST_TEMPLATE);
+		text = (struct str){text.p + open.n, text.n - open.n};
+	}
+	bool is_closed = str_ends(text, close);
+	text.n -= is_closed ? close.n : 0;
+	marked_add(out, text, TRUST_MODEL);
+	if (is_closed)
+		marked_add(out, close, TRUST_TEMPLATE);
+}
+
+/* The call around the mark at `at` in place of the template's version of it, from
+ * *io_from on. */
+static bool replace_call(const struct replay *r, const struct replay_call *c,
+			 const struct marked *m, size_t at, size_t *io_from,
+			 struct marked *out)
+{
+	struct str text = buf_str(&m->text);
+	struct str front = {text.p + *io_from, at - *io_from};
+	ptrdiff_t open = find_last(front, str_of(r->format->open));
+	ptrdiff_t close = str_find(text, str_of(r->format->close), at);
+	if (open < 0 || close < 0)
+		return false;
+	add_range(out, m, *io_from, *io_from + (size_t)open);
+	add_call(out, c, r->format);
+	*io_from = (size_t)close + strlen(r->format->close);
+	return true;
+}
+
+/* One pass over the marks: the first of a call stands in the call itself; a template
+ * may tell the name again elsewhere, as in front of the call's result. */
+void replay_apply(const struct replay *r, struct marked *prompt)
+{
+	if (r->n_calls == 0)
+		return;
+	struct replay_call **calls =
+		arena_alloc(r->arena, (size_t)r->n_calls * sizeof *calls);
+	int i = r->n_calls;
+	for (struct replay_call *c = r->calls; c; c = c->before)
+		calls[--i] = c;
+	struct str text = buf_str(&prompt->text);
+	struct str secret = {calls[0]->mark.p, SECRET_END};
+	struct marked out = {0};
+	size_t from = 0;
+	ptrdiff_t at;
+	while ((at = str_find(text, secret, from)) >= 0) {
+		size_t k = strtoul(text.p + at + SECRET_END, NULL, 16);
+		struct replay_call *c = calls[MIN(k, (size_t)r->n_calls - 1)];
+		if (!c->is_done &&
+		    replace_call(r, c, prompt, (size_t)at, &from, &out)) {
+			c->is_done = true;
+			continue;
+		}
+		add_range(&out, prompt, from, (size_t)at);
+		marked_add(&out, c->name, TRUST_USER);
+		from = MIN((size_t)at + MARK_BYTES, text.n);
+	}
+	add_range(&out, prompt, from, text.n);
+	marked_deinit(prompt);
+	*prompt = out;
+}

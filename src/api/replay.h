@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls of the history in the model's own words. A call whose exact text is known is
+ * rendered under a name that occurs nowhere else; around that name the call's text in
+ * the prompt is found and replaced. Thread: one at a time.
+ */
+#pragma once
+#include "api/callstore.h"
+#include "text/marked.h"
+#include "text/toolformat.h"
+
+struct replay {
+	struct arena *arena;
+	struct callstore *store;          /* NULL: nothing is known */
+	const struct tool_format *format; /* NULL, or without open and close: nothing is */
+	struct replay_call *calls;        /* the last one first */
+	int n_calls;
+	uint64_t secret; /* what makes the names unique; set with the first */
+};
+
+/* Is the call with this id one of ours, and unchanged (same name, equal arguments)?
+ * Then the name to render it under, and its arguments are to be left out. */
+bool replay_begin(struct replay *r, struct str id, struct str name, struct str args,
+		  struct str *out_name);
+/* Put the exact texts, and elsewhere the names, into the rendered prompt. */
+void replay_apply(const struct replay *r, struct marked *prompt);

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * POST /v1/responses, the answer: a response object of output items, stream and not.
+ *
+ *   response.created, response.in_progress      the object without output
+ *     response.output_item.added                reasoning, where there is any
+ *     response.content_part.added
+ *     response.reasoning_text.delta …, .done
+ *     response.content_part.done
+ *     response.output_item.done
+ *     … the same for the message, with response.output_text.delta …, .done
+ *     … and for calls, with response.function_call_arguments.delta …, .done and
+ *       without content parts
+ *   response.completed, or .incomplete when max_output_tokens ended it, or .failed
+ *
+ * Every event is numbered. There is no [DONE]: the last event says the end.
+ */
+#include "api/responses.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+/* --- items ------------------------------------------------------------------------ */
+
+static bool is_reasoning(const struct part *p)
+{
+	return p->channel == OUT_REASONING;
+}
+
+/* Ids of items: the response's, with the item's kind and place. */
+static void add_item_id(const struct api_call *c, int i, struct buf *out)
+{
+	const struct responses *r = c->state;
+	const struct part *p = &c->parts.p[i];
+	const char *kind = is_reasoning(p)      ? "rs"
+			   : dialect_call(c, p) ? "fc"
+						: "msg";
+	buf_addf(out, "\"%s_%s_%d\"", kind, r->id + 5, i);
+}
+
+static void add_content(const struct part *p, struct str text, struct buf *out)
+{
+	buf_addf(out, "{\"type\":\"%s\",\"text\":",
+		 is_reasoning(p) ? "reasoning_text" : "output_text");
+	buf_add_json(out, text);
+	buf_add_z(out, is_reasoning(p) ? "}" : ",\"annotations\":[],\"logprobs\":[]}");
+}
+
+static void add_call_members(const struct api_call *c, const struct part *p,
+			     bool is_whole, struct buf *out)
+{
+	const struct call *call = dialect_call(c, p);
+	buf_addf(out, "\"call_id\":\"%s\",\"name\":", call->id);
+	buf_add_json(out, buf_str(&call->name));
+	buf_add_z(out, ",\"arguments\":");
+	buf_add_json(out, is_whole ? buf_str(&call->args) : STR(""));
+	buf_add_c(out, '}');
+}
+
+/* Without its content while it is in progress. */
+static void add_item(const struct api_call *c, int i, const char *status,
+		     bool is_whole, struct buf *out)
+{
+	const struct part *p = &c->parts.p[i];
+	buf_add_z(out, "{\"id\":");
+	add_item_id(c, i, out);
+	const char *kind = is_reasoning(p)      ? "reasoning"
+			   : dialect_call(c, p) ? "function_call"
+						: "message";
+	buf_addf(out, ",\"type\":\"%s\",\"status\":\"%s\",", kind, status);
+	if (dialect_call(c, p)) {
+		add_call_members(c, p, is_whole, out);
+		return;
+	}
+	buf_add_z(out, is_reasoning(p) ? "\"summary\":[],"
+				       : "\"role\":\"assistant\",");
+	buf_add_z(out, "\"content\":[");
+	if (is_whole)
+		add_content(p, buf_str(&p->text), out);
+	buf_add_z(out, "]}");
+}
+
+/* --- the response object ------------------------------------------------------------ */
+
+static void add_usage(const struct request_stats *s, struct buf *out)
+{
+	buf_addf(out,
+		 "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d},"
+		 "\"output_tokens\":%d,"
+		 "\"output_tokens_details\":{\"reasoning_tokens\":%d},"
+		 "\"total_tokens\":%d}",
+		 s->n_prompt, s->n_cached, s->n_output, s->n_reasoning,
+		 s->n_prompt + s->n_output);
+}
+
+/* What ended it; "in_progress" before that. */
+static const char *status_of_call(const struct api_call *c)
+{
+	if (!c->is_done)
+		return "in_progress";
+	if (c->last_finish == FINISH_ERROR)
+		return "failed";
+	return c->last_finish == FINISH_LENGTH ? "incomplete" : "completed";
+}
+
+static void add_response(const struct api_call *c, const struct fail *fail,
+			 struct buf *out)
+{
+	const struct responses *r = c->state;
+	const char *status = status_of_call(c);
+	bool is_cut = strcmp(status, "incomplete") == 0;
+	buf_addf(out,
+		 "{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%lld,"
+		 "\"status\":\"%s\",\"error\":",
+		 r->id, (long long)r->created, status);
+	if (fail) {
+		const char *code = status_code(fail->code);
+		buf_addf(out, "{\"code\":\"%s\",\"message\":",
+			 *code ? code : "server_error");
+		buf_add_json(out, str_of(fail->text));
+		buf_add_c(out, '}');
+	} else {
+		buf_add_z(out, "null");
+	}
+	buf_addf(out, ",\"incomplete_details\":%s,\"model\":",
+		 is_cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
+	buf_add_json(out, str_of(c->api->model_name));
+	buf_add_str(out, buf_str(&r->echo));
+	buf_add_z(out, ",\"output\":[");
+	int n = 0;
+	for (int i = 0; c->is_done && i < c->parts.n; i++) {
+		if (dialect_is_broken(c, &c->parts.p[i]))
+			continue;
+		if (n++ > 0)
+			buf_add_c(out, ',');
+		add_item(c, i, is_cut && i == c->parts.n - 1 ? status : "completed",
+			 true, out);
+	}
+	buf_add_z(out, "],\"usage\":");
+	if (c->is_done)
+		add_usage(&c->stats, out);
+	else
+		buf_add_z(out, "null");
+	buf_add_c(out, '}');
+}
+
+/* --- stream ------------------------------------------------------------------------- */
+
+static void add_event(struct api_call *c, const char *name, struct buf *out)
+{
+	struct responses *r = c->state;
+	buf_addf(out, "event: response.%s\ndata: {\"type\":\"response.%s\","
+		 "\"sequence_number\":%lld",
+		 name, name, (long long)r->n_events++);
+}
+
+static void end_event(struct buf *out) { buf_add_z(out, "}\n\n"); }
+
+static void add_response_event(struct api_call *c, const char *name,
+			       const struct fail *fail, struct buf *out)
+{
+	add_event(c, name, out);
+	buf_add_z(out, ",\"response\":");
+	add_response(c, fail, out);
+	end_event(out);
+}
+
+static void start_response(struct api_call *c, struct buf *out)
+{
+	add_response_event(c, "created", NULL, out);
+	add_response_event(c, "in_progress", NULL, out);
+}
+
+static void add_item_event(struct api_call *c, const char *name, int i,
+			   const char *status, bool is_whole, struct buf *out)
+{
+	add_event(c, name, out);
+	buf_addf(out, ",\"output_index\":%d,\"item\":", i);
+	add_item(c, i, status, is_whole, out);
+	end_event(out);
+}
+
+/* The members of all events about the content of item i. */
+static void add_place(struct api_call *c, const char *name, int i,
+		      struct buf *out)
+{
+	add_event(c, name, out);
+	buf_add_z(out, ",\"item_id\":");
+	add_item_id(c, i, out);
+	buf_addf(out, ",\"output_index\":%d,\"content_index\":0", i);
+}
+
+static void add_part_event(struct api_call *c, const char *name, int i,
+			   struct str text, struct buf *out)
+{
+	add_place(c, name, i, out);
+	buf_add_z(out, ",\"part\":");
+	add_content(&c->parts.p[i], text, out);
+	end_event(out);
+}
+
+/* A piece of item i's text, or at its end all of it. */
+static void add_text_event(struct api_call *c, bool is_done, int i,
+			   struct str text, struct buf *out)
+{
+	bool thinks = is_reasoning(&c->parts.p[i]);
+	char name[40];
+	snprintf(name, sizeof name, "%s.%s", thinks ? "reasoning_text" : "output_text",
+		 is_done ? "done" : "delta");
+	add_place(c, name, i, out);
+	buf_addf(out, ",\"%s\":", is_done ? "text" : "delta");
+	buf_add_json(out, text);
+	if (!thinks)
+		buf_add_z(out, ",\"logprobs\":[]");
+	end_event(out);
+}
+
+/* A piece of a call's arguments, or at its end all of them. */
+static void add_arguments_event(struct api_call *c, bool is_done, int i,
+				struct str text, struct buf *out)
+{
+	add_event(c, is_done ? "function_call_arguments.done"
+			     : "function_call_arguments.delta", out);
+	buf_add_z(out, ",\"item_id\":");
+	add_item_id(c, i, out);
+	buf_addf(out, ",\"output_index\":%d,\"%s\":", i,
+		 is_done ? "arguments" : "delta");
+	buf_add_json(out, text);
+	if (is_done) {
+		buf_add_z(out, ",\"name\":");
+		buf_add_json(out, buf_str(&dialect_call(c, &c->parts.p[i])->name));
+	}
+	end_event(out);
+}
+
+/* A broken call has no end: clients act on what is done. */
+static void end_item(struct api_call *c, int i, const char *status,
+		     struct buf *out)
+{
+	if (i < 0 || dialect_is_broken(c, &c->parts.p[i]))
+		return;
+	struct str text = dialect_text(c, &c->parts.p[i]);
+	if (dialect_call(c, &c->parts.p[i])) {
+		add_arguments_event(c, true, i, text, out);
+		add_item_event(c, "output_item.done", i, status, true, out);
+		return;
+	}
+	add_text_event(c, true, i, text, out);
+	add_part_event(c, "content_part.done", i, text, out);
+	add_item_event(c, "output_item.done", i, status, true, out);
+}
+
+static void on_part(struct api_call *c, const struct event_span *span,
+		    bool is_new, struct buf *out)
+{
+	int i = c->parts.n - 1;
+	bool is_call = dialect_call(c, &c->parts.p[i]);
+	if (is_new) {
+		end_item(c, i - 1, "completed", out);
+		add_item_event(c, "output_item.added", i, "in_progress", false, out);
+	}
+	if (is_new && !is_call)
+		add_part_event(c, "content_part.added", i, STR(""), out);
+	if (!is_call)
+		add_text_event(c, false, i, span->text, out);
+	else if (span->channel == OUT_CALL_ARGS)
+		add_arguments_event(c, false, i, span->text, out);
+}
+
+/* --- the end -------------------------------------------------------------------------- */
+
+/* As a chat has them. */
+static void add_stored_calls(const struct api_call *c, struct buf *out)
+{
+	int n = 0;
+	for (int i = 0; i < c->parts.n; i++) {
+		const struct part *p = &c->parts.p[i];
+		const struct call *call = dialect_call(c, p);
+		if (!call || dialect_is_broken(c, p))
+			continue;
+		buf_addf(out, "%s{\"id\":\"%s\",\"type\":\"function\","
+			 "\"function\":{\"name\":",
+			 n++ ? "," : ",\"tool_calls\":[", call->id);
+		buf_add_json(out, buf_str(&call->name));
+		buf_add_z(out, ",\"arguments\":");
+		buf_add_json(out, buf_str(&call->args));
+		buf_add_z(out, "}}");
+	}
+	if (n > 0)
+		buf_add_c(out, ']');
+}
+
+/* The conversation with this answer, for whoever goes on with it. */
+static void store(struct api_call *c)
+{
+	struct responses *r = c->state;
+	struct buf *h = &r->history, text = {0}, thoughts = {0};
+	if (!r->stores)
+		return;
+	for (int i = 0; i < c->parts.n; i++) {
+		const struct part *p = &c->parts.p[i];
+		if (!dialect_call(c, p))
+			buf_add_str(is_reasoning(p) ? &thoughts : &text,
+				    buf_str(&p->text));
+	}
+	h->n--; /* the bracket; an input has at least one message before it */
+	buf_add_z(h, ",{\"role\":\"assistant\",\"content\":");
+	/* Beside calls null is how a chat spells "no text". */
+	if (text.n == 0 && c->choices[0].n_whole > 0)
+		buf_add_z(h, "null");
+	else
+		buf_add_json(h, buf_str(&text));
+	if (thoughts.n) {
+		buf_add_z(h, ",\"reasoning_content\":");
+		buf_add_json(h, buf_str(&thoughts));
+	}
+	add_stored_calls(c, h);
+	buf_add_z(h, "}]");
+	response_store_put(c->api->responses, str_of(r->id), buf_str(h));
+	buf_deinit(&text);
+	buf_deinit(&thoughts);
+}
+
+static void on_done(struct api_call *c, struct buf *out)
+{
+	const char *status = status_of_call(c);
+	store(c);
+	if (!c->is_stream) {
+		add_response(c, NULL, out);
+		return;
+	}
+	end_item(c, c->parts.n - 1, status, out);
+	add_response_event(c, status, NULL, out);
+}
+
+static void on_event(struct api_call *c, const struct event *e, struct buf *out)
+{
+	switch (e->kind) {
+	case EVENT_STARTED:
+		if (c->is_stream)
+			start_response(c, out);
+		break;
+	case EVENT_PROGRESS:
+	case EVENT_DELTA:
+	case EVENT_CHOICE_DONE: break;
+	case EVENT_DONE: on_done(c, out); break;
+	case EVENT_FAILED:
+		if (c->is_stream)
+			add_response_event(c, "failed", &e->fail, out);
+		else
+			api_error_format(&e->fail, out);
+		break;
+	}
+}
+
+static void deinit(struct api_call *c)
+{
+	struct responses *r = c->state;
+	if (!r)
+		return;
+	buf_deinit(&r->echo);
+	buf_deinit(&r->history);
+	free(r);
+}
+
+const struct dialect dialect_responses = {
+	.messages = "input", .to_chat = responses_to_chat, .on_part = on_part,
+	.on_event = on_event, .deinit = deinit};

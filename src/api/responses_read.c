@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * POST /v1/responses, the body: input items as a chat.
+ *
+ *   previous_response_id    the messages of that conversation, see response_store.h
+ *   instructions            the system message; not kept for the next response
+ *   message                 its role; developer is system
+ *   reasoning, assistant's message, function_call
+ *                           one assistant message, as long as no other comes between
+ *   function_call_output    tool
+ *
+ * Tools of other types than function run at OpenAI (web_search, …) or are made for
+ * its models; they are left out and not refused, since agents send them always.
+ */
+#include "api/responses.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#define MAX_ITEMS 10000
+#define MAX_TOOLS 1024
+
+/* --- items ------------------------------------------------------------------------ */
+
+struct reader {
+	json_t *messages;
+	json_t *turn; /* the assistant's message to which more may come; borrowed */
+};
+
+static void add_message(struct reader *r, json_t *m)
+{
+	json_array_append_new(r->messages, m);
+	r->turn = NULL;
+}
+
+/* The assistant's message that is being put together. */
+static json_t *turn_of(struct reader *r)
+{
+	if (!r->turn) {
+		json_t *m = dialect_message("assistant", STR(""));
+		add_message(r, m);
+		r->turn = m;
+	}
+	return r->turn;
+}
+
+static enum status need_text(const struct json_node *at, const char *key,
+			     struct str *out, struct fail *fail)
+{
+	struct json_node text = json_read_get(at, key);
+	return json_read_need_str(&text, out, fail);
+}
+
+static enum status read_message(const struct json_node *item, struct reader *r,
+				struct fail *fail)
+{
+	static const char *const roles[] = {"user", "assistant", "system",
+					    "developer"};
+	struct json_node role_at = json_read_get(item, "role");
+	struct json_node content = json_read_get(item, "content");
+	struct buf text = {0};
+	struct str role;
+	const char *known = NULL;
+	enum status st = json_read_need_str(&role_at, &role, fail);
+	if (st != OK)
+		return st;
+	for (size_t i = 0; i < ARRAY_LEN(roles); i++)
+		if (str_is(role, roles[i]))
+			known = roles[i];
+	if (!known)
+		return json_read_fail(&role_at, fail,
+				      "must be user, assistant, system or developer");
+	st = json_read_need(&content, fail);
+	if (st == OK)
+		st = dialect_read_texts(&content, &text, fail);
+	if (st == OK && strcmp(known, "assistant") != 0) {
+		add_message(r, dialect_message(known, buf_str(&text)));
+	} else if (st == OK) {
+		/* Two texts are two messages; reasoning before a text belongs to it. */
+		json_t *has = r->turn ? json_object_get(r->turn, "content") : NULL;
+		if (json_string_length(has) || json_object_get(r->turn, "tool_calls"))
+			r->turn = NULL;
+		dialect_set_str(turn_of(r), "content", buf_str(&text));
+	}
+	buf_deinit(&text);
+	return st;
+}
+
+static enum status read_call(const struct json_node *item, struct reader *r,
+			     struct fail *fail)
+{
+	struct str id, name, arguments;
+	enum status st = need_text(item, "call_id", &id, fail);
+	if (st == OK)
+		st = need_text(item, "name", &name, fail);
+	if (st == OK)
+		st = need_text(item, "arguments", &arguments, fail);
+	if (st != OK)
+		return st;
+	json_t *m = turn_of(r), *calls = json_object_get(m, "tool_calls");
+	json_t *call = json_object(), *fn = json_object();
+	if (!calls) {
+		calls = json_array();
+		dialect_set(m, "tool_calls", calls);
+	}
+	dialect_set_str(call, "id", id);
+	dialect_set_str(call, "type", STR("function"));
+	dialect_set_str(fn, "name", name);
+	dialect_set_str(fn, "arguments", arguments);
+	dialect_set(call, "function", fn);
+	json_array_append_new(calls, call);
+	return OK;
+}
+
+static enum status read_call_output(const struct json_node *item,
+				    struct reader *r, struct fail *fail)
+{
+	struct json_node output = json_read_get(item, "output");
+	struct buf text = {0};
+	struct str id;
+	enum status st = need_text(item, "call_id", &id, fail);
+	if (st == OK)
+		st = json_read_need(&output, fail);
+	if (st == OK)
+		st = dialect_read_texts(&output, &text, fail);
+	if (st == OK) {
+		json_t *m = dialect_message("tool", buf_str(&text));
+		dialect_set_str(m, "tool_call_id", id);
+		add_message(r, m);
+	}
+	buf_deinit(&text);
+	return st;
+}
+
+/* Only what was said in clear; encrypted_content is for who made it. */
+static enum status read_reasoning(const struct json_node *item, struct reader *r,
+				  struct fail *fail)
+{
+	struct json_node content = json_read_get(item, "content");
+	struct buf text = {0};
+	enum status st = dialect_read_texts(&content, &text, fail);
+	if (st == OK && text.n) {
+		r->turn = NULL; /* thoughts come first in a turn */
+		dialect_set_str(turn_of(r), "reasoning_content", buf_str(&text));
+	}
+	buf_deinit(&text);
+	return st;
+}
+
+static enum status read_item(const struct json_node *item, struct reader *r,
+			     struct fail *fail)
+{
+	struct json_node type = json_read_get(item, "type");
+	struct str kind = STR("message");
+	enum status st = json_read_need_object(item, fail);
+	if (st == OK)
+		st = json_read_str(&type, &kind, fail);
+	if (st != OK)
+		return st;
+	if (str_is(kind, "message"))
+		return read_message(item, r, fail);
+	if (str_is(kind, "function_call"))
+		return read_call(item, r, fail);
+	if (str_is(kind, "function_call_output"))
+		return read_call_output(item, r, fail);
+	if (str_is(kind, "reasoning"))
+		return read_reasoning(item, r, fail);
+	kind = json_read_clip(kind, 40);
+	return json_read_fail(&type, fail,
+			      "is \"%.*s\": items here are message, reasoning, "
+			      "function_call or function_call_output",
+			      (int)kind.n, kind.p);
+}
+
+static enum status read_input(const struct json_node *body, json_t *messages,
+			      struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "input");
+	struct reader r = {.messages = messages};
+	size_t n;
+	if (json_is_string(at.v)) {
+		add_message(&r, dialect_message("user", json_read_view(at.v)));
+		return OK;
+	}
+	enum status st = json_read_need(&at, fail);
+	if (st == OK)
+		st = json_read_list(&at, MAX_ITEMS, &n, fail);
+	for (size_t i = 0; st == OK && i < n; i++) {
+		struct json_node item = json_read_item(&at, i);
+		st = read_item(&item, &r, fail);
+	}
+	if (st == OK && json_array_size(messages) == 0)
+		st = json_read_fail(&at, fail, "must have at least one item");
+	return st;
+}
+
+/* --- the conversation --------------------------------------------------------------- */
+
+/* *out: the messages before this call's, a list. */
+static enum status read_previous(const struct json_node *body,
+				 const struct api *a, json_t **out,
+				 struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "previous_response_id");
+	struct buf text = {0};
+	struct str id = STR("");
+	enum status st = json_read_str(&at, &id, fail);
+	if (st == OK && at.v && !response_store_get(a->responses, id, &text)) {
+		id = json_read_clip(id, 60);
+		st = json_read_fail(&at, fail,
+				    "is \"%.*s\", which is not known (any more): send "
+				    "the whole conversation as `input`",
+				    (int)id.n, id.p);
+	}
+	if (st == OK)
+		*out = text.n ? json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL)
+			      : json_array();
+	buf_deinit(&text);
+	return st;
+}
+
+static enum status read_messages(const struct json_node *body,
+				 struct api_call *c, json_t *chat,
+				 struct fail *fail)
+{
+	struct responses *r = c->state;
+	struct json_node at = json_read_get(body, "instructions");
+	struct str system = STR("");
+	json_t *messages = NULL;
+	enum status st = json_read_str(&at, &system, fail);
+	if (st == OK)
+		st = read_previous(body, c->api, &messages, fail);
+	if (st != OK)
+		return st;
+	dialect_set(chat, "messages", messages);
+	st = read_input(body, messages, fail);
+	if (st != OK)
+		return st;
+	if (r->stores) {
+		char *text = json_dumps(messages, JSON_COMPACT);
+		buf_add_z(&r->history, text ? text : "[]");
+		free(text);
+	}
+	if (system.n)
+		json_array_insert_new(messages, 0, dialect_message("system", system));
+	return OK;
+}
+
+/* --- parameters ----------------------------------------------------------------------- */
+
+static enum status read_tools(const struct json_node *body, json_t *chat,
+			      struct fail *fail)
+{
+	static const char *const same[] = {"name", "description", "parameters",
+					   "strict"};
+	struct json_node at = json_read_get(body, "tools");
+	size_t n;
+	enum status st = json_read_list(&at, MAX_TOOLS, &n, fail);
+	json_t *tools = json_array();
+	for (size_t i = 0; i < n && st == OK; i++) {
+		struct json_node tool = json_read_item(&at, i);
+		struct str kind, name;
+		st = json_read_need_object(&tool, fail);
+		if (st == OK)
+			st = need_text(&tool, "type", &kind, fail);
+		if (st != OK || !str_is(kind, "function"))
+			continue;
+		st = need_text(&tool, "name", &name, fail);
+		json_t *fn = json_object();
+		for (size_t k = 0; k < ARRAY_LEN(same); k++)
+			dialect_copy(fn, same[k], &tool, same[k]);
+		dialect_add_tool(tools, fn);
+	}
+	if (json_array_size(tools))
+		json_object_set(chat, "tools", tools);
+	json_decref(tools);
+	return st;
+}
+
+/* A choice of tools that were left out is none. */
+static enum status read_tool_choice(const struct json_node *body, json_t *chat,
+				    struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "tool_choice");
+	struct str kind, name;
+	if (!at.v || json_is_string(at.v)) {
+		dialect_copy(chat, "tool_choice", body, "tool_choice");
+		return OK;
+	}
+	enum status st = json_read_object(&at, fail);
+	if (st == OK)
+		st = need_text(&at, "type", &kind, fail);
+	if (st != OK || !str_is(kind, "function"))
+		return st;
+	st = need_text(&at, "name", &name, fail);
+	if (st == OK)
+		dialect_demand_tool(chat, name);
+	return st;
+}
+
+static enum status read_format(const struct json_node *body, json_t *chat,
+			       struct fail *fail)
+{
+	static const char *const same[] = {"name", "schema", "strict",
+					   "description"};
+	struct json_node text = json_read_get(body, "text");
+	struct json_node at = json_read_get(&text, "format");
+	struct str kind;
+	enum status st = json_read_object(&text, fail);
+	if (st == OK)
+		st = json_read_object(&at, fail);
+	if (st != OK || !at.v)
+		return st;
+	st = need_text(&at, "type", &kind, fail);
+	if (st != OK)
+		return st;
+	json_t *format = json_object(), *schema = json_object();
+	for (size_t i = 0; i < ARRAY_LEN(same); i++)
+		dialect_copy(schema, same[i], &at, same[i]);
+	dialect_set_str(format, "type", kind);
+	dialect_set(format, "json_schema", schema);
+	dialect_set(chat, "response_format", format);
+	return OK;
+}
+
+static enum status read_reasoning_effort(const struct json_node *body,
+					 json_t *chat, struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "reasoning");
+	struct json_node effort = json_read_get(&at, "effort");
+	struct str s = STR("");
+	enum status st = json_read_object(&at, fail);
+	if (st == OK)
+		st = json_read_str(&effort, &s, fail);
+	if (st != OK || !effort.v)
+		return st;
+	dialect_set_str(chat, "reasoning_effort", s);
+	if (str_is(s, "none"))
+		dialect_set(chat, "enable_thinking", json_false());
+	return OK;
+}
+
+/* What would change the meaning of the call and is not there. */
+static enum status check_refusals(const struct json_node *body,
+				  struct fail *fail)
+{
+	static const char *const names[] = {"background", "conversation", "prompt"};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct json_node at = json_read_get(body, names[i]);
+		if (at.v && !json_is_false(at.v))
+			return json_read_fail(&at, fail, "is not supported");
+	}
+	return OK;
+}
+
+static enum status read_options(const struct json_node *body, json_t *chat,
+				struct fail *fail)
+{
+	static const char *const same[] = {"model", "temperature", "top_p", "stream",
+					   "user", "seed", "parallel_tool_calls",
+					   "chat_template_kwargs"};
+	for (size_t i = 0; i < ARRAY_LEN(same); i++)
+		dialect_copy(chat, same[i], body, same[i]);
+	dialect_copy(chat, "max_tokens", body, "max_output_tokens");
+	struct json_node parallel = json_read_get(body, "parallel_tool_calls");
+	bool is_parallel;
+	enum status st = check_refusals(body, fail);
+	if (st == OK)
+		st = json_read_bool(&parallel, &is_parallel, fail);
+	if (st == OK)
+		st = read_tools(body, chat, fail);
+	if (st == OK)
+		st = read_tool_choice(body, chat, fail);
+	if (st == OK)
+		st = read_format(body, chat, fail);
+	if (st == OK)
+		st = read_reasoning_effort(body, chat, fail);
+	return st;
+}
+
+/* --- what the answer repeats ------------------------------------------------------------ */
+
+/* Each as the client sent it, else as OpenAI fills it in. */
+static void make_echo(const struct json_node *body, struct buf *out)
+{
+	static const struct {
+		const char *name, *dflt;
+	} members[] = {
+		{"instructions", "null"}, {"max_output_tokens", "null"},
+		{"metadata", "{}"}, {"parallel_tool_calls", "true"},
+		{"previous_response_id", "null"},
+		{"reasoning", "{\"effort\":null,\"summary\":null}"},
+		{"store", "true"}, {"temperature", "null"},
+		{"text", "{\"format\":{\"type\":\"text\"}}"},
+		{"tool_choice", "\"auto\""}, {"tools", "[]"}, {"top_p", "null"},
+		{"truncation", "\"disabled\""}, {"user", "null"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+		struct json_node at = json_read_get(body, members[i].name);
+		char *text = at.v ? json_dumps(at.v, JSON_COMPACT | JSON_ENCODE_ANY)
+				  : NULL;
+		buf_addf(out, ",\"%s\":%s", members[i].name,
+			 text ? text : members[i].dflt);
+		free(text);
+	}
+}
+
+static enum status make_id(struct responses *r, struct fail *fail)
+{
+	unsigned char bytes[16];
+	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+		return fail_set(fail, E_INTERNAL, "no random numbers to be had");
+	memcpy(r->id, "resp_", 5);
+	for (size_t i = 0; i < sizeof bytes; i++)
+		snprintf(r->id + 5 + 2 * i, 3, "%02x", bytes[i]);
+	return OK;
+}
+
+enum status responses_to_chat(const struct json_node *body, struct api_call *c,
+			      json_t **out, struct fail *fail)
+{
+	struct responses *r = c->state = xcalloc(1, sizeof *r);
+	struct json_node store = json_read_get(body, "store");
+	json_t *chat = json_object();
+	r->stores = true;
+	r->created = clock_wall_s();
+	enum status st = make_id(r, fail);
+	if (st == OK)
+		st = json_read_bool(&store, &r->stores, fail);
+	if (st == OK)
+		st = read_messages(body, c, chat, fail);
+	if (st == OK)
+		st = read_options(body, chat, fail);
+	if (st == OK) {
+		make_echo(body, &r->echo);
+		*out = chat;
+	} else {
+		json_decref(chat);
+	}
+	return st;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers between bounds, digit by digit. A number is read from its most significant
+ * digit on; as long as its digits are those of a bound it is tight against it, and
+ * once one differs the rest is free. So a range is as many parts as its
+ * bounds have digits.
+ *
+ * Numbers are written without exponent where they have bounds, and with few enough
+ * digits that a reader's double does not round them onto an exclusive bound.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/schema_private.h"
+#include "base/alloc.h"
+
+#define INT_DIGITS 15          /* of the integer part of a number */
+#define INTEGER_MAX 999999999999999999 /* of an integer that has no maximum */
+#define FRACTION_MAX 1e15
+#define FREE_DIGITS 10         /* behind the point, far from all bounds */
+
+static grammar_part digit(struct schema_reader *x, int lo, int hi)
+{
+	struct grammar_range r = {(uint32_t)('0' + lo), (uint32_t)('0' + hi)};
+	return grammar_build_class(x->b, &r, lo <= hi, false);
+}
+
+static grammar_part digits(struct schema_reader *x, int min, int max)
+{
+	return grammar_build_repeat(x->b, digit(x, 0, 9), (uint32_t)min,
+				    (uint32_t)MAX(min, max));
+}
+
+static grammar_part zeros(struct schema_reader *x, int max)
+{
+	return grammar_build_repeat(x->b, digit(x, 0, 0), 1, (uint32_t)max);
+}
+
+static grammar_part then(struct schema_reader *x, grammar_part a, grammar_part b)
+{
+	grammar_part seq[2] = {a, b};
+	return grammar_build_seq(x->b, seq, 2);
+}
+
+static grammar_part either(struct schema_reader *x, grammar_part a, grammar_part b)
+{
+	grammar_part alts[2] = {a, b};
+	return grammar_build_alt(x->b, alts, 2);
+}
+
+static grammar_part lit(struct schema_reader *x, const char *s)
+{
+	return grammar_build_lit(x->b, str_of(s));
+}
+
+/* --- integers ------------------------------------------------------------ */
+
+/* n digits from lo to hi, of which the first are written; tight against which. */
+static grammar_part same_length(struct schema_reader *x, const char *lo,
+				const char *hi, int n, bool is_lo, bool is_hi)
+{
+	if (n == 0)
+		return lit(x, "");
+	if (!is_lo && !is_hi)
+		return digits(x, n, n);
+	int a = is_lo ? *lo - '0' : 0, b = is_hi ? *hi - '0' : 9;
+	if (a == b && is_lo && is_hi)
+		return then(x, digit(x, a, a),
+			    same_length(x, lo + 1, hi + 1, n - 1, true, true));
+	struct grammar_parts alts = {0};
+	if (is_lo)
+		grammar_parts_add(&alts, then(x, digit(x, a, a),
+					      same_length(x, lo + 1, hi + 1, n - 1,
+							  true, false)));
+	int mid_a = a + is_lo, mid_b = b - is_hi;
+	if (mid_a <= mid_b)
+		grammar_parts_add(&alts, then(x, digit(x, mid_a, mid_b),
+					      digits(x, n - 1, n - 1)));
+	if (is_hi)
+		grammar_parts_add(&alts, then(x, digit(x, b, b),
+					      same_length(x, lo + 1, hi + 1, n - 1,
+							  false, true)));
+	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
+	free(alts.p);
+	return out;
+}
+
+/* 0 <= lo <= hi, without leading zeros. */
+static grammar_part natural(struct schema_reader *x, uint64_t lo, uint64_t hi)
+{
+	struct grammar_parts alts = {0};
+	uint64_t low = 0; /* the least number of n digits */
+	for (int n = 1; n <= 20; n++) {
+		uint64_t high = n == 20 ? UINT64_MAX : (low ? low : 1) * 10 - 1;
+		uint64_t a = MAX(lo, low), b = MIN(hi, high);
+		char text_a[24], text_b[24];
+		snprintf(text_a, sizeof text_a, "%llu", (unsigned long long)a);
+		snprintf(text_b, sizeof text_b, "%llu", (unsigned long long)b);
+		if (a <= b)
+			grammar_parts_add(&alts, same_length(x, text_a, text_b, n,
+							     true, true));
+		if (high >= hi)
+			break;
+		low = high + 1;
+	}
+	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
+	free(alts.p);
+	return out;
+}
+
+static uint64_t magnitude(int64_t v)
+{
+	return v < 0 ? -(uint64_t)v : (uint64_t)v;
+}
+
+static grammar_part integer(struct schema_reader *x, int64_t lo, int64_t hi)
+{
+	struct grammar_parts alts = {0};
+	if (lo < 0 && lo <= hi)
+		grammar_parts_add(&alts, then(x, lit(x, "-"),
+					      natural(x, hi < 0 ? magnitude(hi) : 1,
+						      magnitude(lo))));
+	if (hi >= 0 && lo <= hi)
+		grammar_parts_add(&alts, natural(x, (uint64_t)MAX(lo, 0),
+						 (uint64_t)hi));
+	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
+	free(alts.p);
+	return out;
+}
+
+/* --- fractions ----------------------------------------------------------- */
+
+/* A bound without its sign: integer part and digits behind the point, no zero at
+ * their end. */
+struct decimal {
+	uint64_t whole;
+	char frac[32];
+	int n;
+	bool is_excluded;
+};
+
+struct fraction {
+	const struct decimal *lo, *hi; /* NULL: not tight */
+	int n_max;                     /* digits at most */
+};
+
+/* May it end before digit i? */
+static bool may_end(const struct fraction *f, int i)
+{
+	const struct decimal *lo = f->lo, *hi = f->hi;
+	if (lo && (i < lo->n || lo->is_excluded))
+		return false;
+	return !hi || i < hi->n || !hi->is_excluded;
+}
+
+static grammar_part fraction_from(struct schema_reader *x, struct fraction f, int i);
+
+/* From digit i on, if any. */
+static grammar_part fraction_rest(struct schema_reader *x, struct fraction f, int i)
+{
+	grammar_part some = fraction_from(x, f, i);
+	return may_end(&f, i) ? grammar_build_opt(x->b, some) : some;
+}
+
+/* From digit i on, at least one: the part behind the point. */
+static grammar_part fraction_from(struct schema_reader *x, struct fraction f, int i)
+{
+	const struct decimal *lo = f.lo, *hi = f.hi;
+	if (!lo && !hi)
+		return digits(x, 1, f.n_max - i);
+	if (i >= f.n_max)
+		return grammar_build_alt(x->b, NULL, 0);
+	if (hi && i >= hi->n) /* at the end of the upper bound only zeros can follow */
+		return may_end(&f, i) ? zeros(x, f.n_max - i)
+				      : grammar_build_alt(x->b, NULL, 0);
+	int a = lo && i < lo->n ? lo->frac[i] - '0' : 0;
+	int b = hi ? hi->frac[i] - '0' : 9;
+	struct grammar_parts alts = {0};
+	for (int way = 0; way < 3; way++) {
+		struct fraction g = f;
+		bool is_a = way == 0, is_b = way == 2;
+		int from = is_b ? b : a + (way == 1 && lo);
+		int to = is_a ? a : b - (way == 1 && hi);
+		if ((is_a && !lo) || (is_b && !hi) || from > to ||
+		    (lo && hi && a == b && way > 0) || (lo && hi && a > b))
+			continue;
+		g.lo = is_a ? lo : NULL;
+		g.hi = is_b || (is_a && hi && a == b) ? hi : NULL;
+		grammar_part rest = fraction_rest(x, g, i + 1);
+		grammar_parts_add(&alts, then(x, digit(x, from, to), rest));
+	}
+	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
+	free(alts.p);
+	return out;
+}
+
+/* What may follow an integer part that is tight against lo, hi, both or none. */
+static grammar_part fraction(struct schema_reader *x, const struct decimal *lo,
+			     const struct decimal *hi, int n_max)
+{
+	struct fraction f = {lo, hi, n_max};
+	grammar_part some = then(x, lit(x, "."), fraction_from(x, f, 0));
+	return may_end(&f, 0) ? grammar_build_opt(x->b, some) : some;
+}
+
+/* Digits behind the point that a double still tells apart near the bound. */
+static int fraction_digits(const struct decimal *d)
+{
+	int n = 1;
+	for (uint64_t w = d->whole; w >= 10; w /= 10)
+		n++;
+	return MAX(d->n + 1, INT_DIGITS - n);
+}
+
+/* lo <= number <= hi, both without sign. */
+static grammar_part positive(struct schema_reader *x, const struct decimal *lo,
+			     const struct decimal *hi)
+{
+	int n_lo = fraction_digits(lo), n_hi = fraction_digits(hi);
+	bool is_free = hi->whole == (uint64_t)FRACTION_MAX - 1;
+	grammar_part free_fraction =
+		fraction(x, NULL, NULL, is_free ? FREE_DIGITS : MAX(n_hi, 2));
+	struct grammar_parts alts = {0};
+	if (lo->whole == hi->whole) {
+		grammar_parts_add(&alts, then(x, natural(x, lo->whole, lo->whole),
+					      fraction(x, lo, hi, MAX(n_lo, n_hi))));
+	} else if (lo->whole < hi->whole) {
+		grammar_parts_add(&alts, then(x, natural(x, lo->whole, lo->whole),
+					      fraction(x, lo, NULL, n_lo)));
+		if (lo->whole + 1 < hi->whole)
+			grammar_parts_add(&alts, then(x, natural(x, lo->whole + 1,
+								 hi->whole - 1),
+						      free_fraction));
+		grammar_parts_add(&alts, then(x, natural(x, hi->whole, hi->whole),
+					      fraction(x, NULL, hi, n_hi)));
+	}
+	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
+	free(alts.p);
+	return out;
+}
+
+/* --- bounds -------------------------------------------------------------- */
+
+struct bounds {
+	double lo, hi; /* infinite where there is none */
+	bool lo_excluded, hi_excluded;
+	int64_t int_lo, int_hi; /* the same for integers, both included */
+	const struct json_node *where;
+};
+
+/* The first or last integer within a bound. */
+static int64_t round_in(const json_t *v, bool is_lo, bool is_excluded)
+{
+	int64_t i;
+	if (json_is_integer(v)) {
+		i = json_integer_value(v);
+	} else {
+		double d = json_real_value(v);
+		double r = is_lo ? ceil(d) : floor(d);
+		if (r >= 9.2e18 || r <= -9.2e18)
+			return r > 0 ? INT64_MAX : INT64_MIN + 1;
+		i = (int64_t)r;
+		is_excluded = is_excluded && r == d;
+	}
+	i = MAX(i, INT64_MIN + 2);
+	if (is_excluded && is_lo && i < INT64_MAX)
+		i++;
+	else if (is_excluded && !is_lo)
+		i--;
+	return i;
+}
+
+static void read_bound(struct schema_reader *x, const struct json_node *schema,
+		       const char *key, struct bounds *b)
+{
+	bool is_lo = strstr(key, "in") != NULL && strstr(key, "ax") == NULL;
+	bool is_excluded = key[0] == 'e';
+	const struct json_node *at = schema_get(x, schema, key);
+	double v = 0;
+	schema_check(x, json_read_num(at, -INFINITY, INFINITY, &v, x->fail));
+	if (!at->v || x->st != OK)
+		return;
+	b->where = at;
+	int64_t i = round_in(at->v, is_lo, is_excluded);
+	if (is_lo) {
+		b->int_lo = MAX(b->int_lo, i);
+		if (v > b->lo || (v == b->lo && is_excluded)) {
+			b->lo = v;
+			b->lo_excluded = is_excluded;
+		}
+	} else {
+		b->int_hi = MIN(b->int_hi, i);
+		if (v < b->hi || (v == b->hi && is_excluded)) {
+			b->hi = v;
+			b->hi_excluded = is_excluded;
+		}
+	}
+}
+
+static struct bounds read_bounds(struct schema_reader *x, const struct schema_list *l)
+{
+	static const char *const keys[] = {"minimum", "exclusiveMinimum", "maximum",
+					   "exclusiveMaximum"};
+	struct bounds b = {.lo = -INFINITY, .hi = INFINITY,
+			   .int_lo = INT64_MIN + 1, .int_hi = INT64_MAX};
+	for (size_t i = 0; i < l->n && x->st == OK; i++) {
+		struct str format = STR("");
+		const struct json_node *at = schema_get(x, l->p[i].at, "format");
+		for (size_t k = 0; k < ARRAY_LEN(keys); k++)
+			read_bound(x, l->p[i].at, keys[k], &b);
+		schema_check(x, json_read_str(at, &format, x->fail));
+		if (str_is(format, "int32")) {
+			b.int_lo = MAX(b.int_lo, INT32_MIN);
+			b.int_hi = MIN(b.int_hi, INT32_MAX);
+		}
+	}
+	return b;
+}
+
+grammar_part schema_integer(struct schema_reader *x, const struct schema_list *l)
+{
+	struct bounds b = read_bounds(x, l);
+	/* Without a bound a number is as long as others can read back. */
+	if (b.int_hi == INT64_MAX && b.int_lo < INTEGER_MAX)
+		b.int_hi = INTEGER_MAX;
+	if (b.int_lo == INT64_MIN + 1 && b.int_hi > -INTEGER_MAX)
+		b.int_lo = -INTEGER_MAX;
+	char name[80];
+	uint32_t rule;
+	snprintf(name, sizeof name, "integer from %lld to %lld", (long long)b.int_lo,
+		 (long long)b.int_hi);
+	if (schema_rule(x, name, &rule))
+		grammar_build_set_rule(x->b, rule, integer(x, b.int_lo, b.int_hi));
+	return grammar_build_ref(x->b, rule);
+}
+
+/* v >= 0 in digits. False where it has too many. */
+static bool to_decimal(double v, bool is_excluded, struct decimal *out)
+{
+	char text[64];
+	int precision = 0;
+	/* The shortest that reads back equal. */
+	do
+		snprintf(text, sizeof text, "%.*f", precision, v);
+	while (strtod(text, NULL) != v && ++precision < 30);
+	*out = (struct decimal){.is_excluded = is_excluded};
+	if (strtod(text, NULL) != v)
+		return false;
+	out->whole = strtoull(text, NULL, 10);
+	const char *point = strchr(text, '.');
+	out->n = point ? (int)strlen(point + 1) : 0;
+	if (point)
+		memcpy(out->frac, point + 1, (size_t)out->n);
+	while (out->n > 0 && out->frac[out->n - 1] == '0')
+		out->n--;
+	return true;
+}
+
+/* lo..hi >= 0; hi may be infinite. */
+static grammar_part positive_range(struct schema_reader *x, double lo, bool lo_excluded,
+				   double hi, bool hi_excluded, const struct bounds *b)
+{
+	struct decimal from, to = {.whole = (uint64_t)FRACTION_MAX - 1, .frac = "9",
+				   .n = 1};
+	if (lo > hi || (lo == hi && (lo_excluded || hi_excluded)))
+		return grammar_build_alt(x->b, NULL, 0);
+	if (lo >= FRACTION_MAX || !to_decimal(lo, lo_excluded, &from) ||
+	    (hi < FRACTION_MAX && !to_decimal(hi, hi_excluded, &to))) {
+		schema_refuse(x, b->where, "has too many digits to be held to");
+		return 0;
+	}
+	return positive(x, &from, &to);
+}
+
+static grammar_part any_number(struct schema_reader *x)
+{
+	static const char regex[] =
+		"-?(?:0|[1-9]\\d{0,15})(?:\\.\\d{1,16})?(?:[eE][+-]?\\d{1,2})?";
+	static const struct grammar_regex_opts o = {0};
+	struct grammar_regex re = {0};
+	schema_check(x, grammar_build_regex(x->b, STR(regex), &o, &re, x->fail));
+	return re.part;
+}
+
+static grammar_part bounded(struct schema_reader *x, const struct bounds *b)
+{
+	grammar_part out = grammar_build_alt(x->b, NULL, 0);
+	if (b->lo < 0) {
+		bool below = b->hi < 0;
+		/* "-0" is not written: from above zero, zero itself is the other's. */
+		grammar_part minus = positive_range(
+			x, below ? -b->hi : 0, below ? b->hi_excluded : true, -b->lo,
+			b->lo_excluded, b);
+		out = either(x, out, then(x, lit(x, "-"), minus));
+	}
+	if (b->hi >= 0) {
+		bool above = b->lo >= 0;
+		grammar_part plus = positive_range(x, above ? b->lo : 0,
+						   above && b->lo_excluded, b->hi,
+						   b->hi_excluded, b);
+		out = either(x, out, plus);
+	}
+	return out;
+}
+
+grammar_part schema_number(struct schema_reader *x, const struct schema_list *l)
+{
+	struct bounds b = read_bounds(x, l);
+	char name[100];
+	uint32_t rule;
+	snprintf(name, sizeof name, "number from %a %d to %a %d", b.lo, b.lo_excluded,
+		 b.hi, b.hi_excluded);
+	if (schema_rule(x, name, &rule)) {
+		bool is_free = isinf(b.lo) && isinf(b.hi);
+		grammar_build_set_rule(x->b, rule,
+				       is_free ? any_number(x) : bounded(x, &b));
+	}
+	return grammar_build_ref(x->b, rule);
+}

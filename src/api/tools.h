@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tools, tool_choice and parallel_tool_calls of a chat call. Thread: any.
+ */
+#pragma once
+#include "api/api_private.h"
+#include "api/json_read.h"
+
+struct tools {
+	bool are_shown;        /* to the template */
+	bool has_special_tags; /* calls are told by tokens that are special */
+	struct toolparse_opts parse;
+	bool is_forced;            /* the answer must be a call */
+	struct str forced;         /* of this tool; p NULL: of any */
+};
+
+/* Into arena a. E_INVAL with the path. */
+enum status tools_read(const struct json_node *body, const struct api *api,
+		       struct arena *a, struct tools *out,
+		       struct fail *fail) MUST_USE;
+
+/* The format a model writes calls in. name: as in the configuration, "auto" (or NULL)
+ * looks at the template; NULL comes of "none", and of a template that has none.
+ * E_CONFIG for a name that is not known. */
+enum status tools_choose_format(const char *name, const char *chat_template,
+				const struct tool_format **out,
+				struct fail *fail) MUST_USE;
+
+/* Append the opening of the forced call: the model goes on from there, and the parser
+ * learns of it. A grammar over the tool's schema is to start behind it. */
+void tools_add_opening(const struct tools *t, const struct tool_format *f,
+		       struct arena *a, struct outparse_opts *o,
+		       struct marked *prompt);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plain rotary positions turn pair i by theta^(-i/n) a position (Su et al., RoFormer,
+ * 2021). A model stretched to a context longer than it was first trained on turns
+ * slower:
+ *
+ *   linear  every pair, by the factor (Chen et al., Position Interpolation, 2023)
+ *   llama3  pairs that turn less than low_freq times in the original context by the
+ *           factor, more than high_freq times not at all, between them by parts of
+ *           both (Llama 3.1)
+ *   yarn    the same between beta_slow and beta_fast turns, but by parts that are
+ *           linear in i; and attention is sharpened (Peng et al., YaRN, 2023, 3.2-3.4)
+ *
+ * Where papers leave a choice (rounding of the bounds, the default sharpness) it is
+ * made as modeling_rope_utils.py of Hugging Face Transformers does.
+ */
+#include "engine/rope.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+
+static double clamp(double x, double low, double high)
+{
+	return fmin(fmax(x, low), high);
+}
+
+/* Which pair turns so many times in the original context? */
+static double pair_of(const struct rope *r, int n, double turns)
+{
+	return n * log(r->original_ctx / (turns * 2 * M_PI)) / log(r->theta);
+}
+
+/* How much of pair i keeps its speed. */
+static double yarn_kept(const struct rope *r, int n, int i)
+{
+	double low = pair_of(r, n, r->beta_fast), high = pair_of(r, n, r->beta_slow);
+	if (!r->is_exact) {
+		low = floor(low);
+		high = ceil(high);
+	}
+	low = fmax(low, 0);
+	high = fmin(high, 2 * n - 1);
+	if (low == high)
+		high += 0.001;
+	return 1 - clamp((i - low) / (high - low), 0, 1);
+}
+
+static double llama3_kept(const struct rope *r, double freq)
+{
+	double turns = r->original_ctx * freq / (2 * M_PI);
+	return clamp((turns - r->low_freq) / (r->high_freq - r->low_freq), 0, 1);
+}
+
+static double yarn_sharpness(double factor, double mscale)
+{
+	return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
+
+static double attention_factor(const struct rope *r)
+{
+	if (r->kind != ROPE_YARN)
+		return 1;
+	if (r->attention_factor != 0)
+		return r->attention_factor;
+	if (r->mscale != 0 && r->mscale_all != 0)
+		return yarn_sharpness(r->factor, r->mscale) /
+		       yarn_sharpness(r->factor, r->mscale_all);
+	return yarn_sharpness(r->factor, 1);
+}
+
+double rope_frequencies(const struct rope *r, int n, double *out)
+{
+	for (int i = 0; i < n; i++) {
+		double freq = pow(r->theta, -(double)i / n), kept = 1;
+		if (r->kind == ROPE_LINEAR)
+			kept = 0;
+		else if (r->kind == ROPE_LLAMA3)
+			kept = llama3_kept(r, freq);
+		else if (r->kind == ROPE_YARN)
+			kept = yarn_kept(r, n, i);
+		out[i] = kept == 1 ? freq : freq * (kept + (1 - kept) / r->factor);
+	}
+	return attention_factor(r);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The frequencies of rotary positions, stretched as a model's config says.
+ * Thread: any.
+ */
+#pragma once
+#include "model/model.h"
+
+/* The n frequencies of heads of 2n, radians a position. Returns what cos and sin are
+ * to be multiplied by. */
+double rope_frequencies(const struct rope *r, int n, double *out);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who may ask, and from which web pages. A browser sends the page's Origin; without a
+ * header from us that names it, the page's script does not see the answer, and before
+ * anything but the plainest request it asks with OPTIONS first (a preflight). OPTIONS
+ * therefore needs no key: browsers send none with it.
+ */
+#include <microhttpd.h>
+#include <stdio.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "http/conn.h"
+
+#define MAX_ECHO_BYTES 2048
+#define PREFLIGHT_AGE_S "600"
+
+static const char *header(const struct conn *c, const char *name)
+{
+	return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
+}
+
+/* --- keys ----------------------------------------------------------------------- */
+
+/* "Authorization: Bearer …" as OpenAI's clients send it, or Anthropic's x-api-key. Some
+ * send both, one of them a placeholder, so either may be the right one. */
+static struct key *find_key(const struct conn *c, bool *out_was_sent)
+{
+	struct keys *keys = c->http->keys;
+	const char *sent[] = {header(c, "Authorization"), header(c, "X-Api-Key")};
+	struct key *key = NULL;
+	if (sent[0] && strncasecmp(sent[0], "Bearer ", 7) == 0)
+		sent[0] += 7 + strspn(sent[0] + 7, " ");
+	else
+		sent[0] = NULL;
+	*out_was_sent = sent[0] || sent[1];
+	for (int i = 0; i < 2; i++)
+		if (sent[i] && !key)
+			key = keys_find(keys, str_of(sent[i]));
+	return key;
+}
+
+enum status access_check(struct conn *c, struct fail *fail)
+{
+	const struct http_opts *o = &c->http->opts;
+	unsigned flags = c->route->flags;
+	bool was_sent;
+	if (!c->http->keys || (flags & ROUTE_OPEN) ||
+	    ((flags & ROUTE_SCRAPED) && !o->metrics_need_key))
+		return OK;
+	struct key *key = find_key(c, &was_sent);
+	if (!key)
+		return fail_set(fail, E_AUTH, "%s",
+				was_sent ? "this API key is not known here"
+					 : "no API key was sent: it goes in the "
+					   "header Authorization: Bearer, or x-api-key");
+	if (!(flags & ROUTE_WORK))
+		return OK;
+	if (!keys_take(key, o->max_requests_per_key))
+		return fail_set(fail, E_KEY_LIMIT,
+				"%d requests with this API key are running, which is "
+				"the limit", o->max_requests_per_key);
+	c->key = key;
+	return OK;
+}
+
+/* --- origins -------------------------------------------------------------------- */
+
+/* What Access-Control-Allow-Origin is to say; NULL: nothing. */
+static const char *allowed_origin(const struct conn *c)
+{
+	const struct http_opts *o = &c->http->opts;
+	const char *origin = header(c, "Origin");
+	for (int i = 0; origin && i < o->n_cors_origins; i++) {
+		if (strcmp(o->cors_origins[i], "*") == 0)
+			return "*";
+		if (strcmp(o->cors_origins[i], origin) == 0)
+			return origin;
+	}
+	return NULL;
+}
+
+/* The names of headers a page wants to send are a list of tokens; they are sent back
+ * as they came, since clients invent new ones with every version. */
+static bool is_token_list(const char *s)
+{
+	size_t n = strlen(s);
+	for (size_t i = 0; i < n; i++)
+		if (s[i] < ' ' || s[i] >= 0x7F || strchr("\"()/:;<=>?@[\\]{}", s[i]))
+			return false;
+	return n > 0 && n <= MAX_ECHO_BYTES;
+}
+
+static void add_preflight(const struct conn *c, struct MHD_Response *r)
+{
+	const char *wanted = header(c, "Access-Control-Request-Headers");
+	MHD_add_response_header(r, "Access-Control-Allow-Methods",
+				c->answer.allow.p);
+	if (wanted && is_token_list(wanted))
+		MHD_add_response_header(r, "Access-Control-Allow-Headers", wanted);
+	MHD_add_response_header(r, "Access-Control-Max-Age", PREFLIGHT_AGE_S);
+}
+
+void access_add_headers(const struct conn *c, struct MHD_Response *r)
+{
+	if (c->fail.code == E_AUTH)
+		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+	if (c->http->opts.n_cors_origins == 0)
+		return;
+	const char *origin = allowed_origin(c);
+	MHD_add_response_header(r, "Vary", "Origin");
+	if (!origin)
+		return;
+	MHD_add_response_header(r, "Access-Control-Allow-Origin", origin);
+	if (strcmp(c->method, "OPTIONS") == 0 && c->answer.allow.n)
+		add_preflight(c, r);
+	else
+		MHD_add_response_header(r, "Access-Control-Expose-Headers",
+					"X-Request-Id, Retry-After");
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+#define KEY_BYTES 256
+#define MAX_KEYS 4096
+#define MAX_FILE_BYTES (2u << 20)
+
+struct key {
+	LIST_ENTRY(key) link;
+	unsigned char secret[KEY_BYTES]; /* padded with zeros, which no key has */
+	int line;
+	int n_active;
+	bool is_listed; /* stands in the file */
+};
+
+struct keys {
+	char *path;
+	LIST_HEAD(key_list, key) list;
+	int n;
+};
+
+static void set_secret(unsigned char to[KEY_BYTES], struct str s)
+{
+	memset(to, 0, KEY_BYTES);
+	memcpy(to, s.p, s.n);
+}
+
+/* No branch and no index depends on the bytes. */
+static bool is_same(const unsigned char *a, const unsigned char *b)
+{
+	volatile unsigned char diff = 0;
+	for (size_t i = 0; i < KEY_BYTES; i++)
+		diff |= a[i] ^ b[i];
+	return diff == 0;
+}
+
+static struct key *find(const struct key_list *list, const unsigned char *secret)
+{
+	struct key *key, *found = NULL;
+	LIST_FOREACH(key, list, link)
+		if (is_same(key->secret, secret))
+			found = key; /* and go on: the place must not tell */
+	return found;
+}
+
+static void free_key(struct key *key)
+{
+	LIST_REMOVE(key, link);
+	explicit_bzero(key, sizeof *key);
+	free(key);
+}
+
+static void free_list(struct key_list *list)
+{
+	while (!LIST_EMPTY(list))
+		free_key(LIST_FIRST(list));
+}
+
+/* --- the file ------------------------------------------------------------------- */
+
+static bool is_visible(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] <= ' ' || s.p[i] >= 0x7F)
+			return false;
+	return true;
+}
+
+static struct str trim(struct str s)
+{
+	while (s.n && strchr(" \t\r", s.p[0]))
+		s.p++, s.n--;
+	while (s.n && strchr(" \t\r", s.p[s.n - 1]))
+		s.n--;
+	return s;
+}
+
+static enum status add_line(struct key_list *list, int *n, struct str s, int line,
+			    const char *path, struct fail *fail)
+{
+	unsigned char secret[KEY_BYTES];
+	s = trim(s);
+	if (s.n == 0 || s.p[0] == '#')
+		return OK;
+	if (s.n > KEY_BYTES || !is_visible(s))
+		return fail_set(fail, E_CONFIG,
+				"%s:%d: a key has 1 to %d visible ASCII characters",
+				path, line, KEY_BYTES);
+	set_secret(secret, s);
+	if (!find(list, secret)) {
+		if (*n == MAX_KEYS)
+			return fail_set(fail, E_CONFIG, "%s:%d: more than %d keys",
+					path, line, MAX_KEYS);
+		struct key *key = xcalloc(1, sizeof *key);
+		memcpy(key->secret, secret, KEY_BYTES);
+		key->line = line;
+		key->is_listed = true;
+		LIST_INSERT_HEAD(list, key, link);
+		++*n;
+	}
+	explicit_bzero(secret, sizeof secret);
+	return OK;
+}
+
+static enum status read_list(const char *path, struct key_list *list, int *out_n,
+			     struct fail *fail)
+{
+	struct buf b = {0};
+	int n = 0, line = 1;
+	enum status st = file_read(path, MAX_FILE_BYTES, &b, fail);
+	/* A file that is not there is a wrong setting like one that is no good. */
+	if (st != OK && fail)
+		fail->code = E_CONFIG;
+	if (st != OK)
+		st = E_CONFIG;
+	for (size_t i = 0; i < b.n && st == OK; line++) {
+		const char *end = memchr(b.p + i, '\n', b.n - i);
+		size_t len = end ? (size_t)(end - b.p) - i : b.n - i;
+		st = add_line(list, &n, (struct str){b.p + i, len}, line, path, fail);
+		i += len + 1;
+	}
+	if (st == OK && n == 0)
+		st = fail_set(fail, E_CONFIG, "%s: holds no API key", path);
+	if (b.p)
+		explicit_bzero(b.p, b.n);
+	buf_deinit(&b);
+	if (st == OK)
+		*out_n = n;
+	return st;
+}
+
+/* --- life ----------------------------------------------------------------------- */
+
+enum status keys_reload(struct keys *k, struct fail *fail)
+{
+	struct key_list fresh = LIST_HEAD_INITIALIZER(fresh);
+	struct key *key, *next, *old;
+	enum status st = read_list(k->path, &fresh, &k->n, fail);
+	if (st != OK) {
+		free_list(&fresh);
+		return st;
+	}
+	/* A key that stays keeps its count; one that goes waits for its last request. */
+	LIST_FOREACH(key, &k->list, link)
+		key->is_listed = false;
+	for (key = LIST_FIRST(&fresh); key; key = next) {
+		next = LIST_NEXT(key, link);
+		old = find(&k->list, key->secret);
+		if (old) {
+			old->is_listed = true;
+			old->line = key->line;
+			free_key(key);
+		} else {
+			LIST_REMOVE(key, link);
+			LIST_INSERT_HEAD(&k->list, key, link);
+		}
+	}
+	for (key = LIST_FIRST(&k->list); key; key = next) {
+		next = LIST_NEXT(key, link);
+		if (!key->is_listed && key->n_active == 0)
+			free_key(key);
+	}
+	return OK;
+}
+
+enum status keys_create(const char *path, struct keys **out, struct fail *fail)
+{
+	struct keys *k = xcalloc(1, sizeof *k);
+	k->path = xstrdup(path);
+	LIST_INIT(&k->list);
+	enum status st = keys_reload(k, fail);
+	if (st == OK)
+		*out = k;
+	else
+		keys_destroy(k);
+	return st;
+}
+
+void keys_destroy(struct keys *k)
+{
+	if (!k)
+		return;
+	free_list(&k->list);
+	free(k->path);
+	free(k);
+}
+
+int keys_count(const struct keys *k) { return k->n; }
+int keys_line(const struct key *key) { return key->line; }
+
+/* --- use ------------------------------------------------------------------------ */
+
+struct key *keys_find(struct keys *k, struct str secret)
+{
+	unsigned char padded[KEY_BYTES];
+	if (secret.n == 0 || secret.n > KEY_BYTES || !is_visible(secret))
+		return NULL;
+	set_secret(padded, secret);
+	struct key *key = find(&k->list, padded);
+	explicit_bzero(padded, sizeof padded);
+	return key && key->is_listed ? key : NULL;
+}
+
+bool keys_take(struct key *key, int max)
+{
+	if (max > 0 && key->n_active >= max)
+		return false;
+	key->n_active++;
+	return true;
+}
+
+void keys_release(struct key *key)
+{
+	key->n_active--;
+	if (!key->is_listed && key->n_active == 0)
+		free_key(key);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * FP8 (e4m3). Of a layer X of N outputs and K inputs:
+ *
+ *   X.weight            F8_E4M3 (N, K)
+ *   X.weight_scale_inv  float (ceil(N/R), ceil(K/C))  blocks of R by C, or
+ *   X.weight_scale      float: the same, one for each output, or one for all
+ *
+ * Either scale multiplies; "inv" is from the view of who made it. Scales of the inputs
+ * are how to round them; they are not rounded here.
+ */
+#include "model/quant.h"
+
+/* The scale that is for whole rows, whatever shape its one or N numbers have. */
+static enum status open_rows(const struct quant_want *w, const char *suffix,
+			     const struct tensor **out, int32_t *group_n,
+			     struct fail *fail)
+{
+	const struct tensor *t;
+	enum status st = quant_tensor_typed(w, suffix, quant_floats, &t, fail);
+	if (st != OK)
+		return st;
+	size_t n = t->n_bytes / dtype_bytes(t->dtype);
+	bool is_row = t->n_dims > 1 && t->dim[0] != w->n; /* a scale an input? */
+	if (n != 1 && (n != (size_t)w->n || is_row))
+		return fail_set(fail, E_FORMAT, "%s: tensor %s has %zu numbers, the "
+				"model needs 1 or one for each of %d outputs", t->file,
+				t->name, n, w->n);
+	*group_n = n == 1 ? w->n : 1;
+	*out = t;
+	return OK;
+}
+
+static int64_t blocks_of(int32_t n, int32_t size)
+{
+	return ((int64_t)n + size - 1) / size;
+}
+
+enum status quant_fp8_open(const struct quant_want *w, struct weight *out,
+			   struct fail *fail)
+{
+	static const enum dtype e4m3[] = {DTYPE_F8_E4M3, DTYPE_COUNT};
+	const char *suffix = quant_has(w->tensors, w->name, "weight_scale_inv")
+				     ? "weight_scale_inv"
+				     : "weight_scale";
+	int32_t group_n = w->choice.group_n;
+	int32_t group = group_n ? w->choice.group : w->k;
+	const struct tensor *q, *scale;
+	enum status st = quant_tensor(w, "weight", w->n, w->k, e4m3, &q, fail);
+	if (st == OK && group_n)
+		st = quant_tensor(w, suffix, blocks_of(w->n, group_n),
+				  blocks_of(w->k, group), quant_floats, &scale, fail);
+	else if (st == OK)
+		st = open_rows(w, suffix, &scale, &group_n, fail);
+	if (st != OK)
+		return st;
+	*out = (struct weight){.quant = QUANT_FP8, .n = w->n, .k = w->k,
+			       .group = group, .group_n = group_n, .q = q->data,
+			       .scales = scale->data, .scale_type = scale->dtype,
+			       .name = q->name};
+	return OK;
+}
+
+void quant_fp8_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
+		      float *out)
+{
+	const uint8_t *q = (const uint8_t *)w->q + (size_t)row * (size_t)w->k;
+	size_t first = (size_t)(row / w->group_n) * (size_t)blocks_of(w->k, w->group);
+	for (int32_t k = k0, end; k < k1; k = end) {
+		float scale = blocks_float(w->scales, w->scale_type,
+					   first + (size_t)(k / w->group));
+		end = k1 - k < w->group - k % w->group ? k1
+						       : k + w->group - k % w->group;
+		for (int32_t i = k; i < end; i++)
+			*out++ = blocks_e4m3(q[i]) * scale;
+	}
+}

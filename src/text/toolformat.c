@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A format more is a row here and its states; a test of its own goes into
+ * test_toolparse.c, and its name into config.def.
+ *
+ *   hermes        <tool_call>\n{"name": "f", "arguments": {…}}\n</tool_call>
+ *   qwen3-coder   <tool_call>\n<function=f>\n<parameter=p>\nv\n</parameter>\n
+ *                 </function>\n</tool_call>; the outer tags may be missing
+ *   llama3        {"name": "f", "parameters": {…}}, perhaps behind <|python_tag|>,
+ *                 several with ; between
+ *   mistral       [TOOL_CALLS][{"name": "f", "arguments": {…}}, …]
+ *   mistral-args  [TOOL_CALLS]f[ARGS]{…}, an id perhaps between them
+ *   harmony       <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}
+ *                 with reasoning on the channel "analysis"
+ *   glm           <tool_call>f\n<arg_key>p</arg_key>\n<arg_value>v</arg_value>…
+ */
+#include "text/toolformat.h"
+
+enum {
+	NONE,
+	HERMES, HERMES_CALL, HERMES_CLOSE,
+	CODER, CODER_CALL, CODER_NAME, CODER_BODY, CODER_KEY, CODER_VALUE, CODER_CLOSE,
+	LLAMA, LLAMA_TEXT, LLAMA_CALL, LLAMA_GUESS, LLAMA_NEXT,
+	MISTRAL, MISTRAL_FORM, MISTRAL_ITEM, MISTRAL_NEXT, MISTRAL_NAME, MISTRAL_ID,
+	MISTRAL_ARGS, MISTRAL_CLOSE,
+	HARMONY, HARMONY_REASON, HARMONY_TEXT, HARMONY_NEXT, HARMONY_ARGS,
+	HARMONY_CLOSE,
+	GLM, GLM_NAME, GLM_KEY, GLM_OPEN, GLM_VALUE, GLM_BODY,
+};
+
+#define TEXT(ch) .kind = TOOL_TEXT, .channel = (ch), .is_outside = true
+
+const struct tool_state tool_states[] = {
+	[HERMES] = {TEXT(OUT_CONTENT), .literals = {"<tool_call>"},
+		    .next = {HERMES_CALL}},
+	[HERMES_CALL] = {.kind = TOOL_CALL, .next = {HERMES_CLOSE}},
+	[HERMES_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"</tool_call>"},
+			  .next = {HERMES | TOOL_END}, .other = HERMES | TOOL_END},
+
+	[CODER] = {TEXT(OUT_CONTENT), .literals = {"<tool_call>", "<function="},
+		   .next = {CODER_CALL, CODER_NAME}},
+	[CODER_CALL] = {.kind = TOOL_EXPECT, .literals = {"<function="},
+			.next = {CODER_NAME}},
+	[CODER_NAME] = {.kind = TOOL_UNTIL, .literals = {">"}, .next = {CODER_BODY},
+			.take = TAKE_NAME},
+	[CODER_BODY] = {.kind = TOOL_EXPECT, .literals = {"<parameter=", "</function>"},
+			.next = {CODER_KEY, CODER_CLOSE}},
+	[CODER_KEY] = {.kind = TOOL_UNTIL, .literals = {">"}, .next = {CODER_VALUE},
+		       .take = TAKE_KEY},
+	[CODER_VALUE] = {.kind = TOOL_VALUE, .literals = {"</parameter>"},
+			 .next = {CODER_BODY}, .strips_newlines = true},
+	[CODER_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"</tool_call>"},
+			 .next = {CODER | TOOL_END}, .other = CODER | TOOL_END},
+
+	[LLAMA] = {.kind = TOOL_EXPECT, .is_outside = true,
+		   .literals = {"<|python_tag|>", "{"},
+		   .next = {LLAMA_CALL, LLAMA_GUESS | TOOL_AGAIN}, .other = LLAMA_TEXT},
+	[LLAMA_TEXT] = {TEXT(OUT_CONTENT), .literals = {"<|python_tag|>"},
+			.next = {LLAMA_CALL}},
+	[LLAMA_CALL] = {.kind = TOOL_CALL, .next = {LLAMA_NEXT}},
+	[LLAMA_GUESS] = {.kind = TOOL_CALL, .next = {LLAMA_NEXT}, .is_guess = true},
+	[LLAMA_NEXT] = {.kind = TOOL_EXPECT, .literals = {";"},
+			.next = {LLAMA_CALL | TOOL_END}, .other = LLAMA | TOOL_END},
+
+	[MISTRAL] = {TEXT(OUT_CONTENT), .literals = {"[TOOL_CALLS]"},
+		     .next = {MISTRAL_FORM}},
+	[MISTRAL_FORM] = {.kind = TOOL_EXPECT, .literals = {"["},
+			  .next = {MISTRAL_ITEM}, .other = MISTRAL_NAME},
+	[MISTRAL_ITEM] = {.kind = TOOL_CALL, .next = {MISTRAL_NEXT}},
+	[MISTRAL_NEXT] = {.kind = TOOL_EXPECT, .literals = {",", "]"},
+			  .next = {MISTRAL_ITEM | TOOL_END, MISTRAL | TOOL_END},
+			  .other = MISTRAL | TOOL_END},
+	[MISTRAL_NAME] = {.kind = TOOL_UNTIL, .take = TAKE_NAME,
+			  .literals = {"[ARGS]", "[CALL_ID]", "{"},
+			  .next = {MISTRAL_ARGS, MISTRAL_ID,
+				   MISTRAL_ARGS | TOOL_AGAIN}},
+	[MISTRAL_ID] = {.kind = TOOL_UNTIL, .literals = {"[ARGS]"},
+			.next = {MISTRAL_ARGS}},
+	[MISTRAL_ARGS] = {.kind = TOOL_ARGS, .next = {MISTRAL_CLOSE}},
+	[MISTRAL_CLOSE] = {.kind = TOOL_EXPECT, .other = MISTRAL | TOOL_END},
+
+	[HARMONY] = {.kind = TOOL_UNTIL, .literals = {"<|message|>"},
+		     .next = {HARMONY_TEXT, HARMONY_REASON, HARMONY_ARGS},
+		     .take = TAKE_HEADER, .is_outside = true},
+	[HARMONY_REASON] = {TEXT(OUT_REASONING),
+			    .literals = {"<|end|>", "<|start|>", "<|channel|>"},
+			    .next = {HARMONY_NEXT, HARMONY, HARMONY | TOOL_AGAIN}},
+	[HARMONY_TEXT] = {TEXT(OUT_CONTENT),
+			  .literals = {"<|end|>", "<|start|>", "<|channel|>"},
+			  .next = {HARMONY_NEXT, HARMONY, HARMONY | TOOL_AGAIN}},
+	[HARMONY_NEXT] = {.kind = TOOL_EXPECT, .is_outside = true,
+			  .literals = {"<|start|>", "<|channel|>"},
+			  .next = {HARMONY, HARMONY | TOOL_AGAIN},
+			  .other = HARMONY_TEXT},
+	[HARMONY_ARGS] = {.kind = TOOL_ARGS, .next = {HARMONY_CLOSE}},
+	[HARMONY_CLOSE] = {.kind = TOOL_EXPECT,
+			   .literals = {"<|call|>", "<|end|>", "<|start|>"},
+			   .next = {HARMONY_NEXT | TOOL_END, HARMONY_NEXT | TOOL_END,
+				    HARMONY | TOOL_END},
+			   .other = HARMONY_TEXT | TOOL_END},
+
+	[GLM] = {TEXT(OUT_CONTENT), .literals = {"<tool_call>"}, .next = {GLM_NAME}},
+	[GLM_NAME] = {.kind = TOOL_UNTIL, .take = TAKE_NAME,
+		      .literals = {"<arg_key>", "</tool_call>"},
+		      .next = {GLM_KEY, GLM | TOOL_END}},
+	[GLM_KEY] = {.kind = TOOL_UNTIL, .literals = {"</arg_key>"},
+		     .next = {GLM_OPEN}, .take = TAKE_KEY},
+	[GLM_OPEN] = {.kind = TOOL_EXPECT, .literals = {"<arg_value>"},
+		      .next = {GLM_VALUE}},
+	[GLM_VALUE] = {.kind = TOOL_VALUE, .literals = {"</arg_value>"},
+		       .next = {GLM_BODY}},
+	[GLM_BODY] = {.kind = TOOL_EXPECT, .literals = {"<arg_key>", "</tool_call>"},
+		      .next = {GLM_KEY, GLM | TOOL_END}},
+};
+const int n_tool_states = sizeof tool_states / sizeof tool_states[0];
+
+/* By how telling their marks are: "<tool_call>" alone comes last but one. */
+const struct tool_format tool_formats[] = {
+	{.name = "harmony", .marks = {"<|channel|>", "<|message|>"},
+	 .tags = {"<|channel|>", "<|message|>"}, .start = HARMONY,
+	 .any = "<|channel|>commentary to=functions.",
+	 .before_name = "<|channel|>commentary to=functions.",
+	 .after_name = " <|constrain|>json<|message|>",
+	 .end_reasoning = "<|end|><|start|>assistant<|channel|>final<|message|>"},
+	{.name = "glm", .marks = {"<arg_key>"}, .tags = {"<tool_call>", "<arg_key>"},
+	 .start = GLM, .any = "<tool_call>", .before_name = "<tool_call>",
+	 .after_name = "\n", .open = "<tool_call>", .close = "</tool_call>"},
+	{.name = "qwen3-coder", .marks = {"<function=", "<parameter="},
+	 .tags = {"<tool_call>"}, .start = CODER,
+	 .any = "<tool_call>\n<function=", .before_name = "<tool_call>\n<function=",
+	 .after_name = ">\n", .open = "<tool_call>", .close = "</tool_call>"},
+	{.name = "mistral-args", .marks = {"[TOOL_CALLS]", "[ARGS]"},
+	 .tags = {"[TOOL_CALLS]", "[ARGS]"}, .start = MISTRAL, .any = "[TOOL_CALLS]",
+	 .before_name = "[TOOL_CALLS]", .after_name = "[ARGS]"},
+	{.name = "mistral", .marks = {"[TOOL_CALLS]"}, .tags = {"[TOOL_CALLS]"},
+	 .start = MISTRAL, .any = "[TOOL_CALLS][{\"name\":",
+	 .before_name = "[TOOL_CALLS][{\"name\": \"",
+	 .after_name = "\", \"arguments\":"},
+	{.name = "hermes", .marks = {"<tool_call>"}, .tags = {"<tool_call>"},
+	 .start = HERMES, .any = "<tool_call>\n{\"name\":",
+	 .before_name = "<tool_call>\n{\"name\": \"",
+	 .after_name = "\", \"arguments\":", .open = "<tool_call>",
+	 .close = "</tool_call>"},
+	{.name = "llama3", .marks = {"<|start_header_id|>", "\"parameters\""},
+	 .tags = {"<|python_tag|>"}, .start = LLAMA, .any = "{\"name\":",
+	 .before_name = "{\"name\": \"", .after_name = "\", \"parameters\":"},
+};
+const int n_tool_formats = sizeof tool_formats / sizeof tool_formats[0];
+
+const struct tool_format *toolformat_find(struct str name)
+{
+	for (int i = 0; i < n_tool_formats; i++)
+		if (str_is(name, tool_formats[i].name))
+			return &tool_formats[i];
+	return NULL;
+}
+
+static bool has_marks(struct str text, const struct tool_format *f)
+{
+	for (int i = 0; i < 2 && f->marks[i]; i++)
+		if (str_find(text, str_of(f->marks[i]), 0) < 0)
+			return false;
+	return true;
+}
+
+const struct tool_format *toolformat_detect(struct str chat_template)
+{
+	for (int i = 0; i < n_tool_formats; i++)
+		if (has_marks(chat_template, &tool_formats[i]))
+			return &tool_formats[i];
+	return NULL;
+}

@@ -1,0 +1,729 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A byte at a time, linear in the text whatever it is. Outside of calls text goes
+ * to its channel, but for white space and beginnings of literals, which wait for
+ * what follows. Inside, all of it is kept (`raw`): a byte that does not fit makes
+ * the call broken, and its text is handed back whole, then the machine goes on
+ * outside. Text is never lost: without calls, what comes out is what went in.
+ *
+ *            literal                      literal | TOOL_END
+ *   TEXT ──────────────► EXPECT, UNTIL, … ──────────────────► TEXT
+ *     ▲                        │
+ *     └──── OUT_CALL_BROKEN ───┘
+ *
+ * Arguments come out as JSON whatever the format: JSON ones byte for byte as the
+ * model spells them, checked while they pass; parameters between tags as strings or,
+ * where the tool's schema does not say string and they are JSON, as they are.
+ */
+#include "text/toolparse.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "text/jsonscan.h"
+
+#define MAX_NAME 256 /* bytes of a name, key or header */
+
+/* In the object of a TOOL_CALL: what is being read. */
+enum field { FIELD_NONE, FIELD_KEY, FIELD_BEFORE, FIELD_NAME, FIELD_ARGS,
+	     FIELD_TEXT_ARGS, FIELD_OTHER };
+
+struct toolparse {
+	struct toolparse_opts o;
+	toolparse_sink sink;
+	void *ctx;
+	const struct tool_state *state;
+	size_t at[TOOL_LITERALS]; /* bytes of each literal at the text's end */
+	struct buf hold;          /* of this state, not yet decided */
+	size_t n_space;           /* of it: white space at its front */
+	int n_calls;
+	bool is_over;             /* one_call: it has come */
+
+	/* the call */
+	bool in_call, is_named, has_args;
+	struct buf lead;  /* white space before it */
+	struct buf raw;   /* all of its text */
+	struct buf name;
+	struct buf args;  /* not yet given out */
+	struct buf key;   /* of a parameter */
+	int n_params;
+	bool is_string, is_first; /* VALUE: as such; no byte of it yet */
+
+	/* JSON */
+	struct jsonscan scan, inner; /* inner: arguments spelled as a string */
+	enum field field, next_field;
+	struct buf word;
+	uint32_t half; /* of a surrogate pair; 0: none */
+};
+
+static void step(struct toolparse *p, char c);
+static void push_byte(struct toolparse *p, char c);
+
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+static struct str trim(struct str s)
+{
+	while (s.n && is_space(s.p[0]))
+		s.p++, s.n--;
+	while (s.n && is_space(s.p[s.n - 1]))
+		s.n--;
+	return s;
+}
+
+static void emit(struct toolparse *p, enum out_channel channel, struct str text)
+{
+	if (text.n)
+		p->sink(p->ctx, channel, text);
+}
+
+/* --- calls --------------------------------------------------------------- */
+
+static const struct toolparse_tool *find_tool(const struct toolparse *p,
+					      struct str name)
+{
+	for (int i = 0; i < p->o.n_tools; i++)
+		if (str_eq(p->o.tools[i].name, name))
+			return &p->o.tools[i];
+	return NULL;
+}
+
+static void enter(struct toolparse *p, unsigned char next)
+{
+	p->state = &tool_states[next & TOOL_STATE];
+	memset(p->at, 0, sizeof p->at);
+	buf_clear(&p->hold);
+	buf_clear(&p->word);
+	p->n_space = 0;
+	p->field = FIELD_NONE;
+	jsonscan_init(&p->scan);
+	p->is_first = true;
+}
+
+static void leave_call(struct toolparse *p)
+{
+	p->in_call = p->is_named = p->has_args = false;
+	p->n_params = 0;
+	buf_clear(&p->lead);
+	buf_clear(&p->raw);
+	buf_clear(&p->name);
+	buf_clear(&p->args);
+}
+
+static void begin_call(struct toolparse *p, struct str text)
+{
+	p->in_call = true;
+	buf_add_str(&p->raw, text);
+}
+
+/* It is none. Text behind a call's name is told apart, so that whoever has shown
+ * the name knows. A guess that came to nothing was never a call. */
+static void break_call(struct toolparse *p)
+{
+	bool is_guess = p->state->is_guess && !p->is_named;
+	buf_add_str(&p->lead, buf_str(&p->raw));
+	emit(p, is_guess ? OUT_CONTENT : OUT_CALL_BROKEN, buf_str(&p->lead));
+	leave_call(p);
+	enter(p, p->o.format->start);
+	/* What comes next stands inside a text, not at the start of an answer. */
+	if (p->state->kind == TOOL_EXPECT)
+		enter(p, p->state->other);
+	else if (p->state->kind == TOOL_UNTIL)
+		enter(p, p->state->next[0]);
+}
+
+static void flush_args(struct toolparse *p)
+{
+	if (!p->is_named)
+		return;
+	emit(p, OUT_CALL_ARGS, buf_str(&p->args));
+	buf_clear(&p->args);
+}
+
+static void end_call(struct toolparse *p)
+{
+	if (p->n_params > 0)
+		buf_add_c(&p->args, '}');
+	else if (!p->has_args)
+		buf_add_z(&p->args, "{}");
+	flush_args(p);
+	emit(p, OUT_CALL_END, buf_str(&p->raw));
+	leave_call(p);
+	p->n_calls++;
+	p->is_over = p->o.one_call;
+}
+
+/* The name is whole: false where it cannot be one. */
+static bool set_name(struct toolparse *p, struct str name)
+{
+	if (name.n == 0 || name.n > MAX_NAME || p->is_named)
+		return false;
+	for (size_t i = 0; i < name.n; i++)
+		if ((unsigned char)name.p[i] <= ' ' || strchr("\"<>{}", name.p[i]))
+			return false;
+	if (p->state->is_guess && !find_tool(p, name))
+		return false;
+	p->is_named = true;
+	buf_add_str(&p->name, name);
+	emit(p, OUT_CALL_NAME, name);
+	flush_args(p);
+	return true;
+}
+
+/* --- literals ------------------------------------------------------------ */
+
+/* The literal that c completes, or -1; *out_held: bytes that may become one. */
+static int match(struct toolparse *p, char c, size_t *out_held)
+{
+	*out_held = 0;
+	for (int i = 0; i < TOOL_LITERALS && p->state->literals[i]; i++) {
+		const char *lit = p->state->literals[i];
+		if (lit[p->at[i]] == c)
+			p->at[i]++;
+		else
+			p->at[i] = lit[0] == c;
+		if (!lit[p->at[i]])
+			return i;
+		*out_held = MAX(*out_held, p->at[i]);
+	}
+	return -1;
+}
+
+/* text was read and is to be read again in the state that has been entered. */
+static void again(struct toolparse *p, struct str text, bool is_new)
+{
+	struct buf copy = {0};
+	buf_add_str(&copy, text);
+	for (size_t i = 0; i < copy.n; i++) {
+		if (is_new)
+			push_byte(p, copy.p[i]);
+		else
+			step(p, copy.p[i]);
+	}
+	buf_deinit(&copy);
+}
+
+/* Into the next state by the literal of n bytes at the end of hold. */
+static void follow(struct toolparse *p, unsigned char next, size_t n_literal)
+{
+	struct buf read = p->hold;
+	p->hold = (struct buf){0};
+	struct str lit = {n_literal ? read.p + read.n - n_literal : NULL, n_literal};
+	bool was_outside = p->state->is_outside;
+	if (next & TOOL_END)
+		end_call(p);
+	enter(p, next);
+	if (!p->state->is_outside && (was_outside || next & TOOL_END)) {
+		begin_call(p, lit);
+		if (was_outside)
+			buf_add(&p->lead, read.p, read.n - n_literal);
+	}
+	if (next & TOOL_AGAIN)
+		again(p, lit, p->state->is_outside);
+	buf_deinit(&read);
+}
+
+/* By way of `other`: all that was read here belongs there. */
+static void follow_other(struct toolparse *p)
+{
+	unsigned char next = p->state->other;
+	if (!next) {
+		break_call(p);
+		return;
+	}
+	struct buf read = p->hold;
+	p->hold = (struct buf){0};
+	if (next & TOOL_END) {
+		p->raw.n -= MIN(read.n, p->raw.n);
+		end_call(p);
+	}
+	enter(p, next);
+	again(p, buf_str(&read), p->state->is_outside);
+	buf_deinit(&read);
+}
+
+/* --- text and words ------------------------------------------------------ */
+
+static void release(struct toolparse *p, size_t n)
+{
+	emit(p, p->state->channel, (struct str){p->hold.p, n});
+	buf_drop(&p->hold, n);
+}
+
+/* hold is white space, then the beginning of a literal. */
+static void step_text(struct toolparse *p, char c)
+{
+	size_t held;
+	int i = match(p, c, &held);
+	buf_add_c(&p->hold, c);
+	if (i < 0 && held == 0 && is_space(c) && p->hold.n == p->n_space + 1) {
+		p->n_space++;
+		return;
+	}
+	if (i < 0 && held > 0 && p->hold.n == p->n_space + held)
+		return;
+	size_t n_literal = i < 0 ? held : strlen(p->state->literals[i]);
+	size_t n = p->hold.n - n_literal;
+	if (n > p->n_space) {
+		while (n > 0 && is_space(p->hold.p[n - 1]))
+			n--;
+		release(p, n);
+	}
+	p->n_space = p->hold.n - n_literal;
+	if (i >= 0)
+		follow(p, p->state->next[i], n_literal);
+}
+
+/* hold is white space, then what must become a literal. */
+static void step_expect(struct toolparse *p, char c)
+{
+	buf_add_c(&p->hold, c);
+	if (is_space(c) && p->hold.n == p->n_space + 1) {
+		p->n_space++;
+		return;
+	}
+	struct str word = {p->hold.p + p->n_space, p->hold.n - p->n_space};
+	bool may_become = false;
+	for (int i = 0; i < TOOL_LITERALS && p->state->literals[i]; i++) {
+		struct str lit = str_of(p->state->literals[i]);
+		if (str_eq(lit, word)) {
+			follow(p, p->state->next[i], lit.n);
+			return;
+		}
+		may_become |= str_starts(lit, word);
+	}
+	if (!may_become)
+		follow_other(p);
+}
+
+/* "<|channel|>commentary to=functions.f <|constrain|>json", in either order. */
+static void take_header(struct toolparse *p, struct str header, size_t n_literal)
+{
+	const struct tool_state *s = p->state;
+	static const char to[] = "to=functions.";
+	ptrdiff_t at = str_find(header, STR("to=functions."), 0);
+	if (at < 0) {
+		bool thinks = str_find(header, STR("analysis"), 0) >= 0;
+		enter(p, s->next[thinks]);
+		return;
+	}
+	struct str name = {header.p + at + sizeof to - 1,
+			   header.n - (size_t)at - (sizeof to - 1)};
+	size_t n = 0;
+	while (n < name.n && !is_space(name.p[n]) && name.p[n] != '<')
+		n++;
+	char copy[MAX_NAME];
+	n = MIN(n, sizeof copy);
+	memcpy(copy, name.p, n);
+	begin_call(p, (struct str){header.p, header.n + n_literal});
+	enter(p, s->next[2]);
+	if (!set_name(p, (struct str){copy, n}))
+		break_call(p);
+}
+
+static bool may_be_header(struct str text)
+{
+	text = trim(text);
+	return text.n == 0 || text.p[0] == '<' || text.p[0] == 't' ||
+	       text.p[0] == 'a';
+}
+
+static void step_until(struct toolparse *p, char c)
+{
+	size_t held;
+	int i = match(p, c, &held);
+	buf_add_c(&p->hold, c);
+	bool is_header = p->state->take == TAKE_HEADER;
+	if (i < 0) {
+		bool fits = p->hold.n <= MAX_NAME &&
+			    (!is_header || may_be_header(buf_str(&p->hold)));
+		if (fits)
+			return;
+		if (!is_header) {
+			break_call(p);
+			return;
+		}
+		/* Not read again: what looked like a header would do so for ever. */
+		emit(p, OUT_CONTENT, buf_str(&p->hold));
+		enter(p, p->state->next[0]);
+		return;
+	}
+	size_t n = strlen(p->state->literals[i]);
+	struct str text = {p->hold.p, p->hold.n - n};
+	if (is_header) {
+		take_header(p, text, n);
+		return;
+	}
+	text = trim(text);
+	if (p->state->take == TAKE_NAME && !set_name(p, text)) {
+		break_call(p);
+		return;
+	}
+	if (p->state->take == TAKE_KEY) {
+		buf_clear(&p->key);
+		buf_add_str(&p->key, text);
+	}
+	follow(p, p->state->next[i], n);
+}
+
+/* --- parameters between tags --------------------------------------------- */
+
+static bool is_string_param(const struct toolparse *p)
+{
+	const struct toolparse_tool *tool = find_tool(p, buf_str(&p->name));
+	for (int i = 0; tool && i < tool->n_params; i++)
+		if (str_eq(tool->params[i].name, buf_str(&p->key)))
+			return tool->params[i].is_string;
+	return false;
+}
+
+/* Byte by byte, as a character may be cut: the text's UTF-8 is taken as it is. */
+static void add_escaped(struct buf *out, const char *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)text[i];
+		if (c == '"' || c == '\\')
+			buf_addf(out, "\\%c", c);
+		else if (c == '\n')
+			buf_add_z(out, "\\n");
+		else if (c < 0x20 || c == 0x7f)
+			buf_addf(out, "\\u%04x", c);
+		else
+			buf_add_c(out, (char)c);
+	}
+}
+
+/* The value of a parameter whose type is not known. */
+static void add_guessed(struct buf *out, struct str text)
+{
+	static const char *const python[][2] = {
+		{"True", "true"}, {"False", "false"}, {"None", "null"}};
+	struct str word = trim(text);
+	for (int i = 0; i < 3; i++)
+		if (str_is(word, python[i][0]))
+			word = str_of(python[i][1]);
+	if (jsonscan_is_value(word)) {
+		buf_add_str(out, word);
+		return;
+	}
+	buf_add_c(out, '"');
+	add_escaped(out, text.p, text.n);
+	buf_add_c(out, '"');
+}
+
+static void begin_value(struct toolparse *p)
+{
+	p->is_first = false;
+	p->is_string = is_string_param(p);
+	p->has_args = true;
+	buf_add_z(&p->args, p->n_params++ ? ", " : "{");
+	buf_add_json(&p->args, buf_str(&p->key));
+	buf_add_z(&p->args, ": ");
+	if (p->is_string)
+		buf_add_c(&p->args, '"');
+}
+
+static void step_value(struct toolparse *p, char c)
+{
+	bool strips = p->state->strips_newlines;
+	if (p->is_first) {
+		begin_value(p);
+		if (strips && c == '\n')
+			return;
+	}
+	size_t held;
+	int i = match(p, c, &held);
+	buf_add_c(&p->hold, c);
+	if (i < 0 && !p->is_string)
+		return;
+	size_t n_literal = i < 0 ? held : strlen(p->state->literals[i]);
+	size_t n = p->hold.n - n_literal;
+	if (n > 0 && strips && p->hold.p[n - 1] == '\n')
+		n--;
+	if (p->is_string)
+		add_escaped(&p->args, p->hold.p, n);
+	else
+		add_guessed(&p->args, (struct str){p->hold.p, n});
+	if (i < 0) {
+		buf_drop(&p->hold, n);
+	} else {
+		if (p->is_string)
+			buf_add_c(&p->args, '"');
+		follow(p, p->state->next[i], n_literal);
+	}
+	flush_args(p);
+}
+
+/* --- JSON ---------------------------------------------------------------- */
+
+static void add_cp(struct buf *out, uint32_t cp)
+{
+	char bytes[4];
+	buf_add(out, bytes, utf8_encode(cp, bytes));
+}
+
+/* One half of a surrogate pair alone stands for no character. */
+static void drop_half(struct toolparse *p, struct buf *out)
+{
+	if (p->half)
+		add_cp(out, 0xFFFD);
+	p->half = 0;
+}
+
+/* A \u escape is whole. */
+static void add_unicode(struct toolparse *p, uint32_t cp, struct buf *out)
+{
+	if (p->half && cp >= 0xDC00 && cp < 0xE000) {
+		add_cp(out, 0x10000 + ((p->half - 0xD800) << 10) + (cp - 0xDC00));
+		p->half = 0;
+		return;
+	}
+	drop_half(p, out);
+	if (cp >= 0xD800 && cp < 0xDC00)
+		p->half = cp;
+	else
+		add_cp(out, cp >= 0xDC00 && cp < 0xE000 ? 0xFFFD : cp);
+}
+
+/* Byte c of a string, which the scanner in `scan` has accepted, to what it stands
+ * for. before: the scanner's state in front of it. */
+static void unescape(struct toolparse *p, enum jsonscan_state before, char c,
+		     struct buf *out)
+{
+	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	bool is_end = before == JSON_STRING && c == '"';
+	if (before == JSON_ESCAPE && c != 'u') {
+		drop_half(p, out);
+		buf_add_c(out, to[strchr(from, c) - from]);
+	} else if (before == JSON_HEX && p->scan.state == JSON_STRING) {
+		add_unicode(p, p->scan.hex, out);
+	} else if (is_end || (before == JSON_STRING && c != '\\')) {
+		drop_half(p, out);
+		if (!is_end)
+			buf_add_c(out, c);
+	}
+}
+
+static void begin_args(struct toolparse *p)
+{
+	p->has_args = true;
+	jsonscan_init(&p->inner);
+}
+
+/* A key at the top of the call's object: what will its value be? */
+static bool choose_field(struct toolparse *p)
+{
+	struct str key = buf_str(&p->word);
+	p->field = FIELD_BEFORE;
+	if (str_is(key, "name"))
+		p->next_field = FIELD_NAME;
+	else if (str_is(key, "arguments") || str_is(key, "parameters"))
+		p->next_field = FIELD_ARGS;
+	else
+		p->next_field = FIELD_OTHER;
+	buf_clear(&p->word);
+	return !(p->next_field == FIELD_NAME && p->is_named) &&
+	       !(p->next_field == FIELD_ARGS && p->has_args);
+}
+
+/* The first byte of a field's value. */
+static bool begin_field(struct toolparse *p, char c)
+{
+	p->field = p->next_field;
+	if (p->field == FIELD_NAME)
+		return c == '"';
+	if (p->field != FIELD_ARGS)
+		return true;
+	begin_args(p);
+	if (c == '{')
+		buf_add_c(&p->args, c);
+	else
+		p->field = FIELD_TEXT_ARGS;
+	return c == '{' || c == '"';
+}
+
+/* Bytes of arguments that were spelled as a string. */
+static bool push_inner(struct toolparse *p)
+{
+	for (size_t i = 0; i < p->word.n; i++) {
+		char c = p->word.p[i];
+		if (p->inner.state == JSON_VALUE && p->inner.depth == 0 &&
+		    !is_space(c) && c != '{')
+			return false;
+		if (jsonscan_push(&p->inner, c) == JSONSCAN_BAD)
+			return false;
+	}
+	buf_add_str(&p->args, buf_str(&p->word));
+	buf_clear(&p->word);
+	return true;
+}
+
+/* c inside a field whose value goes on. is_end: it was its last. */
+static bool push_field(struct toolparse *p, enum jsonscan_state before, char c)
+{
+	bool is_end = p->scan.depth <= 1 &&
+		      (p->scan.state == JSON_AFTER || p->scan.state == JSON_KEY ||
+		       p->scan.state == JSON_DONE);
+	bool good = true;
+	if (p->field == FIELD_NAME || p->field == FIELD_TEXT_ARGS)
+		unescape(p, before, c, &p->word);
+	if (p->field == FIELD_TEXT_ARGS)
+		good = push_inner(p) && (!is_end || jsonscan_finish(&p->inner));
+	else if (p->field == FIELD_ARGS)
+		buf_add_c(&p->args, c);
+	else if (p->field == FIELD_NAME && is_end)
+		good = set_name(p, buf_str(&p->word));
+	if (p->field == FIELD_NAME && p->word.n > MAX_NAME)
+		good = false;
+	if (is_end) {
+		p->field = FIELD_NONE;
+		buf_clear(&p->word);
+	}
+	return good;
+}
+
+/* Cut arguments only between characters and escapes. */
+static void offer_args(struct toolparse *p)
+{
+	bool in_string = p->field == FIELD_TEXT_ARGS;
+	const struct jsonscan *s = in_string ? &p->inner : &p->scan;
+	if (p->args.n && !jsonscan_in_escape(s))
+		flush_args(p);
+}
+
+static bool push_call(struct toolparse *p, enum jsonscan_state before, char c)
+{
+	switch (p->field) {
+	case FIELD_NONE:
+		if (p->scan.depth == 1 && p->scan.state == JSON_STRING) {
+			p->field = FIELD_KEY;
+			p->half = 0;
+		}
+		return true;
+	case FIELD_KEY:
+		if (p->scan.state == JSON_COLON)
+			return choose_field(p);
+		unescape(p, before, c, &p->word);
+		return p->word.n <= MAX_NAME;
+	case FIELD_BEFORE:
+		if (is_space(c) || c == ':')
+			return true;
+		p->half = 0;
+		return begin_field(p, c);
+	default: return push_field(p, before, c);
+	}
+}
+
+static void step_json(struct toolparse *p, char c)
+{
+	bool is_args = p->state->kind == TOOL_ARGS;
+	enum jsonscan_state before = p->scan.state;
+	if (before == JSON_VALUE && p->scan.depth == 0 && !is_space(c) && c != '{') {
+		break_call(p);
+		return;
+	}
+	enum jsonscan_result r = jsonscan_push(&p->scan, c);
+	bool good = r != JSONSCAN_BAD;
+	if (good && is_args) {
+		p->has_args = true;
+		if (before != JSON_VALUE || !is_space(c) || p->scan.depth > 0)
+			buf_add_c(&p->args, c);
+	} else if (good) {
+		good = push_call(p, before, c);
+	}
+	if (good && r == JSONSCAN_DONE)
+		good = p->is_named;
+	if (!good) {
+		break_call(p);
+		return;
+	}
+	offer_args(p);
+	if (r == JSONSCAN_DONE)
+		follow(p, p->state->next[0], 0);
+}
+
+/* --- the whole ----------------------------------------------------------- */
+
+static void step(struct toolparse *p, char c)
+{
+	switch (p->state->kind) {
+	case TOOL_TEXT: step_text(p, c); break;
+	case TOOL_EXPECT: step_expect(p, c); break;
+	case TOOL_UNTIL: step_until(p, c); break;
+	case TOOL_VALUE: step_value(p, c); break;
+	case TOOL_CALL:
+	case TOOL_ARGS: step_json(p, c); break;
+	}
+}
+
+static void push_byte(struct toolparse *p, char c)
+{
+	if (p->is_over)
+		return;
+	if (p->in_call)
+		buf_add_c(&p->raw, c);
+	step(p, c);
+}
+
+struct toolparse *toolparse_create(const struct toolparse_opts *o,
+				   toolparse_sink sink, void *ctx)
+{
+	struct toolparse *p = xcalloc(1, sizeof *p);
+	p->o = *o;
+	p->sink = sink;
+	p->ctx = ctx;
+	enter(p, o->format->start);
+	return p;
+}
+
+void toolparse_destroy(struct toolparse *p)
+{
+	if (!p)
+		return;
+	buf_deinit(&p->hold);
+	buf_deinit(&p->lead);
+	buf_deinit(&p->raw);
+	buf_deinit(&p->name);
+	buf_deinit(&p->args);
+	buf_deinit(&p->key);
+	buf_deinit(&p->word);
+	free(p);
+}
+
+void toolparse_push(struct toolparse *p, struct str text)
+{
+	for (size_t i = 0; i < text.n; i++)
+		push_byte(p, text.p[i]);
+}
+
+void toolparse_finish(struct toolparse *p)
+{
+	if (p->is_over)
+		return;
+	if (p->in_call && p->state->kind == TOOL_EXPECT &&
+	    p->state->other & TOOL_END) {
+		p->raw.n -= MIN(p->hold.n, p->raw.n);
+		end_call(p);
+		return;
+	}
+	if (p->in_call) {
+		break_call(p);
+		return;
+	}
+	/* White space behind the last call belongs to nothing. */
+	bool is_blank = trim(buf_str(&p->hold)).n == 0;
+	if (!(is_blank && p->n_calls > 0))
+		emit(p, p->state->kind == TOOL_TEXT ? p->state->channel : OUT_CONTENT,
+		     buf_str(&p->hold));
+	buf_clear(&p->hold);
+}
+
+bool toolparse_in_reasoning(const struct toolparse *p)
+{
+	return p->state->kind == TOOL_TEXT && p->state->channel == OUT_REASONING;
+}
+
+bool toolparse_is_over(const struct toolparse *p) { return p->is_over; }

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One random layer of each weight format, and its numbers decoded with numpy
+straight from the description of the format, as tests/golden/formats/
+model.safetensors: for layer X its tensors and X.expected (N, K) in float32.
+tests/unit/model/test_formats.c compares. Needs numpy; run from the top of the tree."""
+import json
+import struct
+import numpy as np
+
+rng = np.random.default_rng(5)
+out = {}
+NAMES = {"int32": "I32", "uint8": "U8", "float16": "F16", "float32": "F32",
+         "int64": "I64"}
+
+
+def put(name, a, dtype=None):
+    out[name] = (dtype or NAMES[a.dtype.name], np.ascontiguousarray(a))
+
+
+def bf16(a):
+    """float32 to bfloat16 bits (cut off) and what they stand for."""
+    bits = (a.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return bits, (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def pack(a, axis, bits, order=None):
+    """Integers to int32 words along an axis, the first in the lowest bits, or in
+    the bits that order says."""
+    per = 32 // bits
+    a = np.moveaxis(a, axis, -1).astype(np.uint64)
+    pad = -a.shape[-1] % per
+    a = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, pad)])
+    a = a.reshape(*a.shape[:-1], -1, per)
+    word = np.zeros(a.shape[:-1], np.uint64)
+    for i in range(per):
+        word |= a[..., order[i] if order else i] << np.uint64(bits * i)
+    return np.moveaxis(word.astype(np.uint32).view(np.int32), -1, axis)
+
+
+def e4m3(b):
+    s = np.where(b & 128, -1.0, 1.0)
+    e, m = (b >> 3 & 15).astype(int), (b & 7).astype(float)
+    v = np.where(e == 0, m / 8 * 2.0 ** -6, (1 + m / 8) * 2.0 ** (e - 7.0))
+    return np.where((b & 127) == 127, np.nan, s * v)
+
+
+def bytes_e4m3(shape):
+    b = rng.integers(0, 256, shape, dtype=np.uint8)
+    return np.where((b & 127) == 127, 126, b).astype(np.uint8)
+
+
+def scales(*shape):
+    return (rng.random(shape) * 0.02 + 1e-3).astype(np.float32)
+
+
+def integers(name, n, k, group, bits, asym):
+    q = rng.integers(0, 1 << bits, (n, k))
+    z = rng.integers(0, 1 << bits, (n, k // group)) if asym else \
+        np.full((n, k // group), 1 << (bits - 1))
+    s_bits, s = bf16(scales(n, k // group))
+    put(name + ".weight_packed", pack(q, 1, bits))
+    put(name + ".weight_scale", s_bits, "BF16")
+    put(name + ".weight_shape", np.array([n, k], np.int64))
+    if asym:
+        put(name + ".weight_zero_point", pack(z, 0, bits))
+    w = (q - np.repeat(z, group, 1)).astype(np.float32) * np.repeat(s, group, 1)
+    put(name + ".expected", w.astype(np.float32))
+
+
+def awq(name, n, k, group):
+    q = rng.integers(0, 16, (k, n))
+    z = rng.integers(0, 16, (k // group, n))
+    s = scales(k // group, n).astype(np.float16)
+    order = [0, 2, 4, 6, 1, 3, 5, 7]
+    put(name + ".qweight", pack(q, 1, 4, order))
+    put(name + ".qzeros", pack(z, 1, 4, order))
+    put(name + ".scales", s)
+    w = (q - np.repeat(z, group, 0)) * np.repeat(s.astype(np.float32), group, 0)
+    put(name + ".expected", w.T.astype(np.float32))
+
+
+def gptq(name, n, k, group, bits, version, desc_act):
+    q = rng.integers(0, 1 << bits, (k, n))
+    z = rng.integers(0, 1 << bits, (k // group, n))
+    s = scales(k // group, n).astype(np.float16)
+    g = np.arange(k) // group
+    if desc_act:
+        g = rng.permutation(g)
+    stored = (z - 1) % (1 << bits) if version == 1 else z
+    put(name + ".qweight", pack(q, 0, bits))
+    put(name + ".qzeros", pack(stored, 1, bits))
+    put(name + ".scales", s)
+    put(name + ".g_idx", g.astype(np.int32))
+    w = (q - z[g]) * s.astype(np.float32)[g]
+    put(name + ".expected", w.T.astype(np.float32))
+
+
+def nvfp4(name, n, k, spelling):
+    values = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, -0., -.5, -1, -1.5, -2, -3, -4, -6],
+                      np.float32)
+    q = rng.integers(0, 16, (n, k)).astype(np.uint8)
+    s = bytes_e4m3((n, k // 16)) & 127
+    packed = q[:, 0::2] | q[:, 1::2] << 4
+    scale = e4m3(s).astype(np.float32)
+    if spelling == "ct":
+        put(name + ".weight_packed", packed)
+        put(name + ".weight_global_scale", np.array([1234.5], np.float32))
+        scale = scale / np.float32(1234.5)
+    else:
+        put(name + ".weight", packed)
+        put(name + ".weight_scale_2", np.array(0.00071, np.float32))
+        scale = scale * np.float32(0.00071)
+    put(name + ".weight_scale", s, "F8_E4M3")
+    put(name + ".expected", values[q] * np.repeat(scale, 16, 1))
+
+
+def fp8(name, n, k, rows, cols, suffix, shape=None):
+    q = bytes_e4m3((n, k))
+    s = scales(-(-n // rows), -(-k // cols))
+    put(name + ".weight", q, "F8_E4M3")
+    put(name + suffix, s.reshape(shape) if shape is not None else s)
+    big = np.repeat(np.repeat(s, rows, 0)[:n], cols, 1)[:, :k]
+    put(name + ".expected", e4m3(q).astype(np.float32) * big)
+
+
+integers("int4", 20, 48, 16, 4, False)
+integers("int4_asym", 20, 48, 16, 4, True)
+integers("int8", 18, 48, 16, 8, False)
+integers("int8_asym", 18, 48, 24, 8, True)
+integers("int8_row", 5, 40, 40, 8, False)
+awq("awq", 24, 40, 8)
+awq("awq_row", 8, 16, 16)
+gptq("gptq", 16, 48, 16, 4, 1, False)
+gptq("gptq_act", 16, 48, 16, 4, 1, True)
+gptq("gptq_v2", 24, 32, 8, 4, 2, True)
+gptq("gptq8", 12, 48, 24, 8, 1, True)
+nvfp4("nvfp4_ct", 10, 48, "ct")
+nvfp4("nvfp4_modelopt", 10, 48, "modelopt")
+fp8("fp8_block", 24, 40, 16, 32, ".weight_scale_inv")
+fp8("fp8_tensor", 9, 24, 9, 24, ".weight_scale", ())
+fp8("fp8_one", 9, 24, 9, 24, ".weight_scale", (1,))
+fp8("fp8_channel", 9, 24, 1, 24, ".weight_scale")
+fp8("fp8_vector", 9, 24, 1, 24, ".weight_scale", (9,))
+plain = rng.standard_normal((20, 48)).astype(np.float32)
+put("plain_int4.weight", plain)
+put("plain_int4.expected", plain)
+
+header, at, data = {}, 0, b""
+for name in sorted(out, key=lambda n: -out[n][1].itemsize):
+    dtype, a = out[name]
+    raw = a.tobytes()
+    header[name] = {"dtype": dtype, "shape": list(a.shape),
+                    "data_offsets": [at, at + len(raw)]}
+    at += len(raw)
+    data += raw
+text = json.dumps(header, separators=(",", ":")).encode()
+text += b" " * (-len(text) % 8)
+with open("tests/golden/formats/model.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text + data)

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Structured output with a real model: what it writes under a schema, a regex, a list
+of choices or a grammar is always valid, however wildly it is sampled."""
+import json
+import re
+
+from halod import run, Halod
+
+WILD = {"temperature": 1.5, "max_tokens": 200}
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "age": {"type": "integer", "minimum": 0, "maximum": 130},
+        "kind": {"enum": ["cat", "dog", None]},
+        "tags": {"type": "array", "items": {"type": "string", "maxLength": 5},
+                 "minItems": 1, "maxItems": 3},
+        "at": {"type": "string", "format": "date"},
+    },
+    "required": ["name", "age", "kind", "tags"],
+    "additionalProperties": False,
+}
+
+
+def is_person(v):
+    return (list(v) == [k for k in PERSON["properties"] if k in v] and
+            set(PERSON["required"]) <= set(v) and
+            isinstance(v["name"], str) and len(v["name"]) <= 12 and
+            type(v["age"]) is int and 0 <= v["age"] <= 130 and
+            v["kind"] in ("cat", "dog", None) and 1 <= len(v["tags"]) <= 3 and
+            all(isinstance(s, str) and len(s) <= 5 for s in v["tags"]) and
+            ("at" not in v or re.fullmatch(r"\d{4}-\d\d-\d\d", v["at"]) is not None))
+
+
+def answer(d, **more):
+    a = d.chat("Say something.", **{**WILD, **more})
+    return a.json["choices"][0] if a.status == 200 else a.json
+
+
+def schema(s):
+    return {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": s}}
+
+
+def test_schema(t, d):
+    for seed in range(8):
+        c = answer(d, seed=seed, enable_thinking=False, response_format=schema(PERSON))
+        text = c["message"]["content"]
+        t.ok(c["finish_reason"] == "stop" and is_person(json.loads(text)),
+             f"seed {seed}: a document of the schema, to its end", c)
+
+
+def test_stream(t, d):
+    s = d.stream("Say something.", seed=3, enable_thinking=False,
+                 response_format=schema(PERSON), **WILD)
+    chunks = [json.loads(l[6:]) for l in s.lines() if l and l != "data: [DONE]"]
+    text = "".join(c["delta"].get("content") or "" for e in chunks for c in e["choices"])
+    t.ok(is_person(json.loads(text)), "the same as a stream", text)
+
+
+def test_reasoning(t, d):
+    c = answer(d, seed=1, enable_thinking=True, max_tokens=400,
+               response_format=schema({"type": "object", "properties":
+                                       {"ok": {"type": "boolean"}}, "required": ["ok"]}))
+    m = c["message"]
+    if c["finish_reason"] == "stop":
+        t.ok(json.loads(m["content"]) in ({"ok": True}, {"ok": False}),
+             "the content is the schema's, whatever was thought before", m)
+    else:
+        t.ok(not (m["content"] or "").strip().startswith("<"),
+             "it thought until its tokens ran out", m)
+
+
+def test_others(t, d):
+    off = {"enable_thinking": False}
+    for seed in range(4):
+        c = answer(d, seed=seed, guided_choice=["yes", "no", "perhaps"], **off)
+        t.ok(c["message"]["content"] in ("yes", "no", "perhaps") and
+             c["finish_reason"] == "stop", "one of the choices", c)
+        c = answer(d, seed=seed, structured_outputs={"regex": r"[A-F]{3}-\d{2,4}"}, **off)
+        t.ok(re.fullmatch(r"[A-F]{3}-\d{2,4}", c["message"]["content"]) is not None,
+             "a text of the regex", c)
+        c = answer(d, seed=seed, grammar='root ::= "(" root ")" | [0-9]{2}', **off)
+        t.ok(re.fullmatch(r"\(*\d\d\)*", c["message"]["content"]) is not None or
+             c["finish_reason"] == "length", "a text of the grammar", c)
+    c = answer(d, seed=1, response_format={"type": "json_object"}, **off)
+    t.ok(c["finish_reason"] == "length" or
+         isinstance(json.loads(c["message"]["content"]), dict), "any JSON object", c)
+    a = d.chat("Two at once.", n=3, enable_thinking=False, guided_regex="[ab]{4}c", **WILD)
+    t.ok(all(re.fullmatch("[ab]{4}c", c["message"]["content"]) for c in
+             a.json["choices"]), "each of n choices by itself", a.json)
+
+
+def test_jump(t, d):
+    """What the schema leaves no choice about is not drawn token by token."""
+    names = ["a_rather_long_property_name_%d" % i for i in range(4)]
+    body = {"seed": 1, "enable_thinking": False, "response_format": schema(
+        {"type": "object", "properties": {n: {"type": "boolean"} for n in names},
+         "required": names})}
+    before = d.metrics()
+    a = d.chat("Say something.", **WILD, **body)
+    n = a.json["usage"]["completion_tokens"]
+    after = d.metrics()
+    gaps = after["inter_token_latency_seconds_count"] - before[
+        "inter_token_latency_seconds_count"]
+    t.ok(list(json.loads(a.json["choices"][0]["message"]["content"])) == names,
+         "all properties are there", a.json)
+    t.ok(0 < gaps < n / 2, f"{n} tokens by {gaps:.0f} draws")
+    t.equal(after["generation_tokens_total"] - before["generation_tokens_total"], n,
+            "all of them are counted")
+    a = d.chat("Say something.", logprobs=True, **WILD, **body)
+    c = a.json["choices"][0]
+    t.ok(len(c["logprobs"]["content"]) == a.json["usage"]["completion_tokens"] and
+         any(p["logprob"] < -1 for p in c["logprobs"]["content"]),
+         "with log-probabilities each is drawn", c["logprobs"])
+
+
+def test_preempted(t, _):
+    """Where pages run out, sequences are thrown out and recomputed; their place in the
+    grammar is kept."""
+    numbers = {"type": "array", "items": {"type": "integer", "maximum": 99, "minimum": 10},
+               "minItems": 60, "maxItems": 60}
+    d = Halod(ctx=512, max_seqs=4, kv_cache="2M", page_size=16)
+    try:
+        a = d.chat("Count.", n=4, seed=2, temperature=1.5, max_tokens=400,
+                   enable_thinking=False, response_format=schema(numbers))
+        n_preempted = d.metrics()["num_preemptions_total"]
+        t.ok(n_preempted > 0, f"{n_preempted:.0f} preemptions")
+        t.ok(a.status == 200 and all(
+            c["finish_reason"] == "stop" and len(json.loads(c["message"]["content"])) == 60
+            for c in a.json["choices"]), "and each document is whole", a.body)
+    finally:
+        d.stop()
+
+
+def test_completion(t, d):
+    a = d.request("POST", "/v1/completions", {
+        "prompt": "Once upon a time", "guided_json": PERSON, "seed": 5, **WILD})
+    t.ok(is_person(json.loads(a.json["choices"][0]["text"])),
+         "a raw completion has a schema, too", a.json)
+
+
+def test_refused(t, d):
+    a = d.chat("x", response_format=schema({"properties": {"a": {"not": {}}}}))
+    e = a.json["error"]
+    t.ok(a.status == 400 and
+         e["param"] == "response_format.json_schema.schema.properties.a" and
+         '"not"' in e["message"], "an unsupported keyword is named, with its path", e)
+
+
+
+run([test_schema, test_stream, test_reasoning, test_others, test_jump, test_preempted,
+     test_completion, test_refused])

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""API keys, their limits, and pages of other origins."""
+import os
+import signal
+import subprocess
+import tempfile
+
+from halod import MODEL, PROGRAM, Halod, Tap
+
+CHAT = "/v1/chat/completions"
+BODY = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+ONE, TWO = {"Authorization": "Bearer sk-one"}, {"X-Api-Key": "sk-two"}
+PAGE = "http://localhost:3000"
+
+
+def write_keys(path, *keys):
+    with open(path, "w") as f:
+        f.write("".join(k + "\n" for k in keys))
+
+
+def test_keys(t, d, path):
+    for what, headers, want in (
+            ("no key", {}, 401), ("a wrong one", {"Authorization": "Bearer sk-on"}, 401),
+            ("Basic", {"Authorization": "Basic sk-one"}, 401),
+            ("an empty one", {"Authorization": "Bearer "}, 401),
+            ("a key", ONE, 200), ("x-api-key", TWO, 200),
+            ("bearer in small letters", {"authorization": "bearer sk-two"}, 200),
+            ("a placeholder beside it", {"Authorization": "Bearer none", **TWO}, 200)):
+        for method, p, body in (("POST", CHAT, BODY), ("GET", "/v1/models", None)):
+            a = d.request(method, p, body, headers)
+            t.equal(a.status, want, "%s: %s %d" % (what, p, want))
+    a = d.request("POST", CHAT, BODY)
+    t.equal((a.error["type"], a.error["code"], a.headers["WWW-Authenticate"]),
+            ("authentication_error", "invalid_api_key", "Bearer"), "401 in words")
+    t.ok("sk-" not in "\n".join(l for l in d.lines if l), "no key is logged")
+    t.equal((d.get("/health").status, d.get("/metrics").status), (200, 401),
+            "/health is open, /metrics as configured")
+    t.equal(d.get("/metrics", ONE).status, 200, "/metrics with a key")
+    t.equal(d.get("/nothing").status, 404, "an unknown address")
+    d.request("POST", CHAT, BODY, {**TWO, "X-Request-Id": "keyed-1"})
+    t.equal(d.access("keyed-1")["key_line"], 2, "the log says which key")
+
+
+def stream(d, headers):
+    return d.stream("Tell me a story.", headers, ignore_eos=True, max_tokens=3500)
+
+
+def test_limit(t, d, path):
+    s = stream(d, ONE)
+    next(s.events())
+    a = d.request("POST", CHAT, BODY, ONE)
+    t.equal((a.status, a.error["code"], a.headers["Retry-After"]),
+            (429, "key_limit", "1"), "a second request with the same key")
+    t.equal(d.get("/v1/models", ONE).status, 200, "which may look around")
+    t.equal(d.request("POST", CHAT, BODY, TWO).status, 200, "another key")
+    s.close()
+    while d.request("POST", CHAT, BODY, ONE).status != 200:
+        pass  # until the server has seen it; a test that hangs is killed
+    t.ok(True, "a request that ended makes room")
+
+
+def test_reload(t, d, path):
+    def hup(pattern):
+        n = len(d.lines)
+        d.process.send_signal(signal.SIGHUP)
+        d.wait_log(pattern, n)
+
+    s = stream(d, ONE)
+    events = s.events()
+    next(events)
+    write_keys(path, "sk-three", "sk-two")
+    hup("SIGHUP: 2 API keys")
+    t.equal([d.get("/v1/models", {"X-Api-Key": "sk-" + k}).status
+             for k in ("one", "two", "three")], [401, 200, 200], "SIGHUP: new keys")
+    t.ok(next(events)["choices"], "a request of the old key goes on")
+    s.close()
+    write_keys(path, "not a key")
+    hup("stay as they were: .*:1: a key has")
+    t.equal(d.get("/v1/models", TWO).status, 200, "a bad file changes nothing")
+
+
+def test_cors(t, d, path):
+    ask = {"Origin": PAGE, "Access-Control-Request-Method": "POST",
+           "Access-Control-Request-Headers": "authorization,x-stainless-lang"}
+    h = d.request("OPTIONS", CHAT, None, ask).headers
+    t.equal([h["Access-Control-Allow-" + k] for k in ("Origin", "Methods", "Headers")],
+            [PAGE, "POST, OPTIONS", "authorization,x-stainless-lang"],
+            "a preflight, without a key")
+    t.equal(h["Vary"], "Origin", "depends on the origin")
+    for what, method, body, headers in (
+            ("an answer", "GET", None, TWO), ("an error", "POST", {}, {})):
+        a = d.request(method, "/v1/models", body, {"Origin": PAGE, **headers})
+        t.equal(a.headers["Access-Control-Allow-Origin"], PAGE, "%s to it" % what)
+    s = d.stream("Hi", {"Origin": PAGE, **TWO}, max_tokens=1)
+    t.equal(s.headers["Access-Control-Allow-Origin"], PAGE, "a stream to it")
+    list(s.lines())
+    for origin in ("http://localhost:3001", "null", "http://localhost:3000.evil.org",
+                   "HTTP://LOCALHOST:3000"):
+        for method in ("OPTIONS", "GET"):
+            h = d.request(method, "/v1/models", None, {**ask, **TWO, "Origin": origin})
+            t.ok(not [k for k in h.headers if k.lower().startswith("access-control")],
+                 "%s from %s: no word" % (method, origin))
+    h = d.request("OPTIONS", CHAT, None, {
+        **ask, "Access-Control-Request-Headers": "a: b"}).headers
+    t.equal(h["Access-Control-Allow-Headers"], None, "names that are none")
+
+
+def test_start(t):
+    """Files that would let nobody in, or everybody, end the start."""
+    with tempfile.TemporaryDirectory() as tmp:
+        path = os.path.join(tmp, "api_keys")
+        write_keys(path)
+        for what, name in (("empty", path), ("missing", path + "x")):
+            p = subprocess.run([PROGRAM, "-c", "/dev/null", "--model", MODEL, "--port",
+                                "0", "--api-key-file", name],
+                               stderr=subprocess.PIPE, timeout=60)
+            t.ok(p.returncode == 2 and b"api_keys" in p.stderr,
+                 "%s: halod does not start" % what, (p.returncode, p.stderr))
+        write_keys(path, "sk-one")
+        d = Halod(popen={"env": {**os.environ, "CREDENTIALS_DIRECTORY": tmp}},
+                  cors_origins="*")
+        t.equal((d.get("/v1/models").status, d.get("/v1/models", ONE).status),
+                (401, 200), "the credential of systemd")
+        t.equal(d.get("/metrics").status, 200, "/metrics is open by default")
+        t.equal(d.get("/health", {"Origin": "null"}).headers[
+            "Access-Control-Allow-Origin"], "*", "any origin")
+        t.equal(d.stop(), 0, "halod ends well")
+
+
+t = Tap()
+with tempfile.TemporaryDirectory() as tmp:
+    path = os.path.join(tmp, "keys")
+    write_keys(path, "sk-one", "sk-two")
+    d = Halod(api_key_file=path, metrics_need_key="yes", max_requests_per_key=1,
+              cors_origins="http://a.example, " + PAGE)
+    for test in (test_keys, test_limit, test_reload, test_cors):
+        print("# ---", test.__name__)
+        test(t, d, path)
+    t.equal(d.stop(), 0, "halod ends well")
+test_start(t)
+t.done()

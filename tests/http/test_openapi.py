@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What /openapi.json says of halod is so: every route is in it and no other, and what
+each answers is documented and has the shape that is said."""
+import json
+import os
+import re
+
+from halod import SRCDIR, run
+
+MODEL = "halo-tiny"
+
+
+def faults(doc, schema, v, at="answer"):
+    """Where v departs from the schema, in words: the part of JSON Schema that the
+    description uses, and an error for any other part."""
+    known = {"$ref", "type", "properties", "required", "items", "enum", "const", "anyOf",
+             "oneOf", "minItems", "maxItems", "minimum", "maximum", "minLength",
+             "additionalProperties", "description"}
+    out = ["%s: %s is not checked" % (at, k) for k in set(schema) - known]
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/components/schemas/")
+        return out + faults(doc, doc["components"]["schemas"][name], v, at)
+    for key, good in (("anyOf", lambda n: n >= 1), ("oneOf", lambda n: n == 1)):
+        if key in schema and not good(sum(not faults(doc, s, v, at)
+                                          for s in schema[key])):
+            out.append("%s: %r is not %s" % (at, v, key))
+    types = {"object": dict, "array": list, "string": str, "boolean": bool,
+             "integer": int, "number": (int, float), "null": type(None)}
+    want = schema.get("type")
+    if want and (not isinstance(v, types[want]) or
+                 (isinstance(v, bool) and want != "boolean")):
+        return out + ["%s: %r is no %s" % (at, v, want)]
+    if v not in schema.get("enum", [v]) or v != schema.get("const", v):
+        out.append("%s: %r is none of the values" % (at, v))
+    if isinstance(v, (int, float)) and not isinstance(v, bool) and not (
+            schema.get("minimum", v) <= v <= schema.get("maximum", v)):
+        out.append("%s: %r is out of range" % (at, v))
+    if isinstance(v, list):
+        if len(v) < schema.get("minItems", 0):
+            out.append("%s: too few" % at)
+        for i, x in enumerate(v):
+            out += faults(doc, schema.get("items", {}), x, "%s[%d]" % (at, i))
+    if isinstance(v, dict):
+        out += ["%s: no %s" % (at, k) for k in schema.get("required", []) if k not in v]
+        for k, x in v.items():
+            sub = schema.get("properties", {}).get(k)
+            out += faults(doc, sub, x, at + "." + k) if sub else []
+    return out
+
+
+def operations(doc):
+    for path, methods in doc["paths"].items():
+        for method, op in methods.items():
+            yield path, method.upper(), op
+
+
+def check(t, doc, op, a, want, what):
+    """Is the answer one that is documented?"""
+    documented = op["responses"].get(str(a.status))
+    if not t.ok(a.status == want and documented, "%s: %d, documented" % (what, want),
+                (a.status, a.body)):
+        return
+    kind = a.headers["Content-Type"].split(";")[0]
+    if not t.ok(kind in documented["content"], "%s: its type" % what, kind):
+        return
+    if kind == "application/json":
+        wrong = faults(doc, documented["content"][kind]["schema"], a.json)
+        t.ok(not wrong, "%s: its shape" % what, "\n".join(wrong))
+
+
+def test_routes(t, d):
+    a = d.get("/openapi.json")
+    with open(os.path.join(SRCDIR, "conf", "openapi.json"), "rb") as f:
+        t.equal((a.status, a.body), (200, f.read()), "is served as it is in conf/")
+    with open(os.path.join(SRCDIR, "src", "http", "route.def")) as f:
+        rows = re.findall(r'^ROUTE\((\w+), *"([^"]+)", \w+, ([^)]*)\)', f.read(), re.M)
+    t.ok(len(rows) > 10, "routes are found")
+    t.equal(sorted((m, p) for p, m, _ in operations(a.json)),
+            sorted((m, p.replace("*", "{id}")) for m, p, _ in rows),
+            "every route is described, and no other")
+    is_open = {(m, p): "ROUTE_OPEN" in flags for m, p, flags in rows}
+    t.equal([(m, p) for p, m, op in operations(a.json) if op.get("security") == []],
+            [k for k in is_open if is_open[k]], "those that need no key")
+    ids = [op["operationId"] for _, _, op in operations(a.json)]
+    t.equal(len(set(ids)), len(ids), "every operation has its own id")
+    refs = set(re.findall(r'"#/components/schemas/(\w+)"', a.body.decode()))
+    t.equal(refs, set(a.json["components"]["schemas"]), "every schema is used and there")
+
+
+def test_answers(t, d):
+    doc = d.get("/openapi.json").json
+    for path, method, op in operations(doc):
+        what = method + " " + path
+        if method == "GET":
+            check(t, doc, op, d.get(path.replace("{id}", MODEL)), 200, what)
+            if "{id}" in path:
+                check(t, doc, op, d.get(path.replace("{id}", "x")), 404, what)
+            continue
+        body = op["requestBody"]["content"]["application/json"]
+        wrong = faults(doc, body["schema"], body["example"], "example")
+        t.ok(not wrong, "%s: its example" % what, "\n".join(wrong))
+        good = 501 if path == "/v1/embeddings" else 200
+        check(t, doc, op, d.request("POST", path, body["example"]), good, what)
+        big = b" " * ((16 << 20) + 1)
+        check(t, doc, op, d.request("POST", path, big), 413, what + " too large")
+        if good != 200:
+            continue
+        check(t, doc, op, d.request("POST", path, "{"), 400, what + " no JSON")
+        check(t, doc, op, d.request("POST", path, {}), 400, what + " nothing")
+        if "text/event-stream" in op["responses"]["200"]["content"]:
+            a = d.request("POST", path, {**body["example"], "stream": True})
+            check(t, doc, op, a, 200, what + " stream")
+            t.equal(a.headers["Content-Type"].split(";")[0], "text/event-stream",
+                    what + ": is a stream")
+            a = d.request("POST", path, {**body["example"], "model": "x"})
+            check(t, doc, op, a, 404, what + " another model")
+
+
+def test_fields(t, d):
+    """A field of a wrong type is refused wherever its type is documented."""
+    doc = d.get("/openapi.json").json
+    for path, method, op in operations(doc):
+        if method == "GET" or path == "/v1/embeddings":
+            continue
+        body = op["requestBody"]["content"]["application/json"]
+        name = body["schema"]["$ref"].rsplit("/", 1)[1]
+        for field, schema in doc["components"]["schemas"][name]["properties"].items():
+            if schema.get("type") not in ("integer", "number", "boolean"):
+                continue
+            for bad in ("no", [1], {}):
+                a = d.request("POST", path, {**body["example"], field: bad})
+                if a.status != 400:
+                    t.ok(False, "%s: %s: %r is refused" % (path, field, bad),
+                         (a.status, a.body[:200]))
+            if "minimum" in schema:
+                a = d.request("POST", path, {**body["example"],
+                                             field: schema["minimum"] - 1})
+                t.equal(a.status, 400, "%s: %s below its minimum" % (path, field))
+    t.ok(True, "wrong types are refused")
+
+
+run([test_routes, test_answers, test_fields])

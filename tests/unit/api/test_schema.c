@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JSON Schema to grammar: each keyword with documents that it allows and that it does
+ * not, each one that is not supported by its name and path, and a table of random
+ * schemas and documents judged by another validator (tests/golden/make_schemas.py).
+ */
+#include "api/schema.h"
+
+#include "base/file.h"
+#include "tests/tap.h"
+
+static struct grammar_vocab *vocab;
+
+static enum status compile(const char *schema, struct grammar **out, struct fail *f)
+{
+	json_t *v = json_loads(schema, JSON_DECODE_ANY, NULL);
+	if (!v) {
+		printf("Bail out! not JSON: %s\n", schema);
+		exit(1);
+	}
+	struct json_node at = {.v = v};
+	enum status st = schema_grammar(&at, out, f);
+	json_decref(v);
+	return st;
+}
+
+static bool accepts(struct grammar *g, const char *text)
+{
+	struct grammar_state *s = grammar_state_create(g, vocab);
+	bool is_in = grammar_state_accept(s, str_of(text)) == OK &&
+		     grammar_state_may_end(s);
+	grammar_state_destroy(s);
+	return is_in;
+}
+
+static const struct {
+	const char *schema;
+	const char *yes[10], *no[10];
+} cases[] = {
+	/* types */
+	{"{\"type\":\"null\"}", {"null"}, {"0", "\"\"", " null"}},
+	{"{\"type\":\"boolean\"}", {"true", "false"}, {"null", "True"}},
+	{"{\"type\":\"integer\"}", {"0", "-1", "123456789012345678"},
+	 {"01", "1.5", "-", "+1", "-0", "1e3", "1234567890123456789"}},
+	{"{\"type\":\"number\"}", {"0", "-1.5", "1e-7", "3.25E+10"},
+	 {".5", "1.", "01", "1e999", "NaN"}},
+	{"{\"type\":\"string\"}",
+	 {"\"\"", "\"a\\n\\u00e9\\\"\"", "\"\xe2\x82\xac\"", "\"\\ud83d\\ude00\""},
+	 {"\"\n\"", "\"\\x\"", "\"\\ud83d\"", "\"\\ude00\"", "\"\xff\"", "\"a"}},
+	{"{\"type\":[\"string\",\"null\"]}", {"\"x\"", "null"}, {"1", "true"}},
+	{"{\"type\":\"string\",\"nullable\":true}", {"\"x\"", "null"}, {"1"}},
+	{"{}", {"1", "\"x\"", "[1, {\"a\": [null]}]", "{}"}, {"", "x", "[1,]", "{a:1}"}},
+	{"true", {"1", "[]"}, {""}},
+	{"{\"type\":\"object\"}", {"{}", "{\"a\": 1}", "{\"a\":{\"b\":[]}, \"c\":2}"},
+	 {"[]", "{\"a\"}", "{\"a\":1,}", "{ \"a\":1}", "{\"a\":  1}"}},
+	{"{\"type\":\"array\"}", {"[]", "[1]", "[1, \"a\",[]]"}, {"{}", "[,]", "[1,]"}},
+	/* objects */
+	{"{\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":\"null\"}},"
+	 "\"required\":[\"a\"]}",
+	 {"{\"a\": 1}", "{\"a\":1,\"b\":null}"},
+	 {"{}", "{\"b\":null}", "{\"a\":null}", "{\"b\":null,\"a\":1}",
+	  "{\"a\":1,\"c\":2}", "{\"a\":1,\"a\":2}", "1"}},
+	{"{\"properties\":{\"a\":true,\"b\":true,\"c\":true},\"required\":[\"b\"]}",
+	 {"{\"b\":1}", "{\"a\":1,\"b\":1,\"c\":1}", "{\"b\":1,\"c\":1}"},
+	 {"{}", "{\"a\":1}", "{\"a\":1,\"c\":1}", "{\"c\":1}", "{,\"b\":1}"}},
+	{"{\"properties\":{\"a\":true,\"b\":true}}",
+	 {"{}", "{\"a\":1}", "{\"b\":1}", "{\"a\":1,\"b\":1}"},
+	 {"{\"b\":1,\"a\":1}", "{\"x\":1}"}},
+	{"{\"properties\":{\"a\":{\"type\":\"null\"},\"ab\":{\"type\":\"null\"}},"
+	 "\"additionalProperties\":{\"type\":\"integer\"}}",
+	 {"{}", "{\"a\":null}", "{\"b\":1}", "{\"a\":null,\"abc\":1,\"\":2}",
+	  "{\"ab\":null, \"b\":3}", "{\"\xc3\xa9\":1}"},
+	 {"{\"a\":1}", "{\"b\":null}", "{\"c\":1,\"ab\":2}", "{\"\\u0061\":1}",
+	  "{\"x\":1,\"a\":1}"}},
+	{"{\"properties\":{\"a\":true},\"additionalProperties\":true}",
+	 {"{\"a\":1}", "{\"z\":1}"}, {"{\"z\":1,\"a\":2}"}},
+	{"{\"properties\":{\"a\":true},\"additionalProperties\":false,"
+	 "\"unevaluatedProperties\":false}", {"{}", "{\"a\":1}"}, {"{\"z\":1}"}},
+	{"{\"required\":[\"a\"],\"type\":\"object\",\"additionalProperties\":"
+	 "{\"type\":\"integer\"}}", {"{\"a\":1}", "{\"a\":1,\"b\":2}"},
+	 {"{}", "{\"b\":2}", "{\"a\":null}"}},
+	{"{\"type\":\"object\",\"minProperties\":1,\"maxProperties\":2}",
+	 {"{\"a\":1}", "{\"a\":1,\"b\":1}"}, {"{}", "{\"a\":1,\"b\":1,\"c\":1}"}},
+	{"{\"properties\":{\"a\":true,\"b\":true},\"minProperties\":1}",
+	 {"{\"a\":1}", "{\"b\":1}"}, {"{}"}},
+	{"{\"properties\":{\"a\":false,\"b\":true}}", {"{}", "{\"b\":1}"},
+	 {"{\"a\":1}"}},
+	{"{\"properties\":{\"a\\\"\\n\":{\"type\":\"null\"}},\"required\":[\"a\\\"\\n\"]}",
+	 {"{\"a\\\"\\n\":null}"}, {"{}"}},
+	/* arrays */
+	{"{\"items\":{\"type\":\"integer\"}}", {"[]", "[1]", "[1, 2]"},
+	 {"[null]", "{}", "[1 ,2]"}},
+	{"{\"type\":\"array\",\"items\":{\"type\":\"null\"},\"minItems\":2,\"maxItems\":3}",
+	 {"[null,null]", "[null,null,null]"},
+	 {"[]", "[null]", "[null,null,null,null]"}},
+	{"{\"type\":\"array\",\"maxItems\":0}", {"[]"}, {"[1]"}},
+	{"{\"prefixItems\":[{\"type\":\"integer\"},{\"type\":\"null\"}]}",
+	 {"[]", "[1]", "[1,null]"}, {"[null]", "[1,1]", "[1,null,1]"}},
+	{"{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":{\"type\":\"null\"},"
+	 "\"minItems\":2}", {"[1,null]", "[1,null,null]"}, {"[1]", "[1,1]", "[]"}},
+	{"{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":false}", {"[]", "[1]"},
+	 {"[1,1]"}},
+	{"{\"prefixItems\":[true,true,true],\"maxItems\":2}", {"[]", "[1,1]"},
+	 {"[1,1,1]"}},
+	{"{\"type\":\"array\",\"uniqueItems\":false}", {"[1,1]"}, {"1"}},
+	/* enum and const */
+	{"{\"enum\":[\"a\",1,null,{\"b\":[1,2.5]}]}",
+	 {"\"a\"", "1", "null", "{\"b\": [1, 2.5]}"}, {"\"b\"", "2", "{\"b\":[1]}"}},
+	{"{\"const\":null}", {"null"}, {"0"}},
+	{"{\"type\":\"string\",\"enum\":[\"x\\n\\\"\",2,\"xy\"]}",
+	 {"\"x\\n\\\"\"", "\"xy\""}, {"2", "\"x\""}},
+	{"{\"const\":0.1}", {"0.1"}, {"0", "0.10"}},
+	/* combinations */
+	{"{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"string\",\"maxLength\":1}]}",
+	 {"1", "\"a\""}, {"\"ab\"", "null"}},
+	{"{\"type\":\"object\",\"properties\":{\"a\":true},\"anyOf\":[{\"required\":[\"a\"]},"
+	 "{\"properties\":{\"b\":{\"type\":\"null\"}},\"required\":[\"b\"]}]}",
+	 {"{\"a\":1}", "{\"a\":1,\"b\":null}", "{\"b\":null}"}, {"{}", "{\"b\":1}"}},
+	{"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}]}", {"1", "null"},
+	 {"\"x\""}},
+	{"{\"oneOf\":[{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]},"
+	 "{\"properties\":{\"k\":{\"const\":2},\"v\":{\"type\":\"null\"}},\"required\":"
+	 "[\"k\",\"v\"]}]}", {"{\"k\":1}", "{\"k\":2,\"v\":null}"},
+	 {"{\"k\":2}", "{\"k\":3}"}},
+	{"{\"allOf\":[{\"type\":\"integer\",\"minimum\":3},{\"maximum\":5}]}",
+	 {"3", "4", "5"}, {"2", "6"}},
+	{"{\"allOf\":[{\"properties\":{\"a\":{\"type\":[\"integer\",\"null\"]}}},"
+	 "{\"properties\":{\"a\":{\"type\":[\"integer\",\"string\"]}},\"required\":[\"a\"]}]}",
+	 {"{\"a\":1}"}, {"{\"a\":null}", "{\"a\":\"x\"}", "{}"}},
+	{"{\"allOf\":[{\"properties\":{\"a\":true},\"additionalProperties\":false},"
+	 "{\"properties\":{\"b\":true}}]}", {"{}", "{\"a\":1}"}, {"{\"b\":1}"}},
+	/* references */
+	{"{\"$ref\":\"#/$defs/n\",\"$defs\":{\"n\":{\"properties\":{\"v\":{\"type\":"
+	 "\"integer\"},\"next\":{\"$ref\":\"#/$defs/n\"}},\"required\":[\"v\"]}}}",
+	 {"{\"v\":1}", "{\"v\":1,\"next\":{\"v\":2,\"next\":{\"v\":3}}}"},
+	 {"{\"next\":{\"v\":1}}", "{\"v\":1,\"next\":{}}"}},
+	{"{\"items\":{\"$ref\":\"#\"},\"type\":\"array\"}", {"[]", "[[],[[]]]"}, {"[1]"}},
+	{"{\"properties\":{\"a/b\":{\"type\":\"null\"},\"c%~\":{\"$ref\":"
+	 "\"#/properties/a~1b\"},\"d\":{\"$ref\":\"#/properties/c%25~0\"}}}",
+	 {"{\"c%~\":null}", "{\"d\":null}"}, {"{\"c%~\":1}", "{\"d\":1}"}},
+	{"{\"$ref\":\"#/$defs/a\",\"minimum\":2,\"$defs\":{\"a\":{\"type\":\"integer\"}}}",
+	 {"2"}, {"1"}},
+	{"{\"anyOf\":[{\"$ref\":\"#/anyOf/1\"},{\"type\":\"null\"}]}", {"null"}, {"1"}},
+	/* strings */
+	{"{\"minLength\":2,\"maxLength\":3}", {"\"ab\"", "\"a\\u00e9b\"", "\"\xf0\x9f\x98\x80x\""},
+	 {"\"a\"", "\"abcd\"", "\"\xc3\xa9\"", "1"}},
+	{"{\"pattern\":\"^[a-z]+$\"}", {"\"abc\""}, {"\"\"", "\"A\"", "\"ab1\""}},
+	{"{\"pattern\":\"b+\"}", {"\"b\"", "\"abba\"", "\"\\\"b\\n\""}, {"\"a\"", "\"\""}},
+	{"{\"pattern\":\"^a|b$\"}", {"\"a1\"", "\"1b\""}, {"\"ba\""}},
+	{"{\"pattern\":\"^[\\\"\\\\\\\\\\n]$\"}", {"\"\\\"\"", "\"\\\\\"", "\"\\n\""},
+	 {"\"a\"", "\"\n\""}},
+	{"{\"pattern\":\"^\\\\w{1,9}$\",\"minLength\":3,\"maxLength\":4}",
+	 {"\"abc\"", "\"abcd\""}, {"\"ab\"", "\"abcde\""}},
+	{"{\"pattern\":\"^(ab){1,2}$\",\"maxLength\":4}", {"\"ab\"", "\"abab\""},
+	 {"\"a\""}},
+	{"{\"format\":\"date\"}",
+	 {"\"2024-02-29\"", "\"1999-12-31\"", "\"2000-02-29\"", "\"2023-04-30\""},
+	 {"\"2023-02-29\"", "\"1900-02-29\"", "\"2023-04-31\"", "\"2023-13-01\"",
+	  "\"2023-00-01\"", "\"2023-1-1\"", "\"0000-01-01\""}},
+	{"{\"format\":\"time\"}", {"\"23:59:59Z\"", "\"00:00:00.5+02:00\""},
+	 {"\"24:00:00Z\"", "\"12:60:00Z\"", "\"12:00:00\"", "\"12:00Z\""}},
+	{"{\"format\":\"date-time\"}", {"\"2024-02-29T12:30:00Z\""},
+	 {"\"2024-02-30T12:30:00Z\"", "\"2024-02-29 12:30:00Z\""}},
+	{"{\"format\":\"uuid\"}", {"\"123e4567-e89b-12d3-A456-426614174000\""},
+	 {"\"123e4567e89b12d3a456426614174000\"", "\"g23e4567-e89b-12d3-a456-426614174000\""}},
+	{"{\"format\":\"email\"}", {"\"a.b@example.com\""},
+	 {"\"a@b\"", "\"@b.c\"", "\"a b@c.de\"", "\"a@-b.de\""}},
+	{"{\"format\":\"ipv4\"}", {"\"127.0.0.1\"", "\"255.250.199.9\""},
+	 {"\"256.0.0.1\"", "\"1.2.3\"", "\"01.2.3.4\""}},
+	/* numbers */
+	{"{\"type\":\"integer\",\"minimum\":8,\"maximum\":123}",
+	 {"8", "9", "10", "99", "100", "119", "123"}, {"7", "124", "130", "0", "200", "-8"}},
+	{"{\"type\":\"integer\",\"minimum\":-12,\"exclusiveMaximum\":3}",
+	 {"-12", "-1", "0", "2", "-10"}, {"-13", "3", "-0", "-20"}},
+	{"{\"type\":\"integer\",\"exclusiveMinimum\":1.5,\"maximum\":3.9}", {"2", "3"},
+	 {"1", "4"}},
+	{"{\"type\":\"integer\",\"minimum\":9000000000000000000}",
+	 {"9000000000000000000", "9223372036854775807"},
+	 {"9223372036854775808", "8999999999999999999"}},
+	{"{\"type\":\"integer\",\"maximum\":-5}", {"-5", "-6", "-100"}, {"-4", "0", "5"}},
+	{"{\"type\":\"integer\",\"format\":\"int32\"}", {"2147483647", "-2147483648"},
+	 {"2147483648", "-2147483649"}},
+	{"{\"type\":\"number\",\"minimum\":0.5,\"maximum\":1.25}",
+	 {"0.5", "0.51", "0.9", "1", "1.0", "1.2", "1.25", "1.249"},
+	 {"0.49", "0", "1.26", "1.3", "2", "-1", "0.4999"}},
+	{"{\"type\":\"number\",\"exclusiveMinimum\":0,\"exclusiveMaximum\":1}",
+	 {"0.1", "0.001", "0.99"}, {"0", "1", "0.0", "1.0", "-0.5"}},
+	{"{\"type\":\"number\",\"minimum\":-1.5,\"maximum\":2}",
+	 {"-1.5", "-1.49", "-0.3", "0", "0.5", "1.99", "2"},
+	 {"-1.51", "-2", "2.1", "3", "-0"}},
+	{"{\"type\":\"number\",\"exclusiveMinimum\":100.5}",
+	 {"100.51", "101", "99999", "100.6"}, {"100.5", "100", "100.4999", "100.50", "9"}},
+	{"{\"type\":\"number\",\"maximum\":-0.25}", {"-0.25", "-0.3", "-1", "-17.5"},
+	 {"-0.2", "0", "1", "-0"}},
+	{"{\"type\":\"number\",\"minimum\":3,\"maximum\":3}", {"3", "3.0",
+	 "3.00"}, {"2.9", "3.1", "3.", "3.01"}},
+	{"{\"type\":\"number\",\"minimum\":-9}", {"-9.0", "-8.995", "1000.12345"},
+	 {"-9.005", "-9.01"}},
+};
+
+static void test_cases(void)
+{
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct grammar *g = NULL;
+		struct fail f = {0};
+		if (!ok(compile(cases[i].schema, &g, &f) == OK, "%s %s", cases[i].schema,
+			f.text))
+			continue;
+		for (int k = 0; k < 10 && cases[i].yes[k]; k++)
+			ok(accepts(g, cases[i].yes[k]), "allows item %d", k);
+		for (int k = 0; k < 10 && cases[i].no[k]; k++)
+			ok(!accepts(g, cases[i].no[k]), "not item %d", k);
+		grammar_unref(g);
+	}
+}
+
+static const struct {
+	const char *schema, *param, *says;
+} errors[] = {
+	{"{\"properties\":{\"a\":{\"not\":{}}}}", "properties.a", "\"not\""},
+	{"{\"items\":{\"if\":true}}", "items", "\"if\""},
+	{"{\"multipleOf\":2}", "", "\"multipleOf\""},
+	{"{\"uniqueItems\":true}", "", "\"uniqueItems\""},
+	{"{\"patternProperties\":{}}", "", "\"patternProperties\""},
+	{"{\"propertyNames\":{}}", "", "\"propertyNames\""},
+	{"{\"contains\":{}}", "", "\"contains\""},
+	{"{\"dependentRequired\":{}}", "", "\"dependentRequired\""},
+	{"{\"dependentSchemas\":{}}", "", "\"dependentSchemas\""},
+	{"{\"unevaluatedItems\":false}", "", "\"unevaluatedItems\""},
+	{"{\"type\":\"object\",\"unevaluatedProperties\":{}}", "unevaluatedProperties",
+	 "unless it is false"},
+	{"{\"$dynamicRef\":\"#x\"}", "", "\"$dynamicRef\""},
+	{"{\"$anchor\":\"x\"}", "", "\"$anchor\""},
+	{"{\"properties\":{\"a\":{\"$id\":\"x\"}}}", "properties.a", "\"$id\""},
+	{"{\"requird\":[]}", "", "\"requird\""},
+	{"{\"format\":\"hostname\"}", "format", "hostname"},
+	{"{\"pattern\":\"(\"}", "pattern", "not closed"},
+	{"{\"pattern\":\"\\\\bx\"}", "pattern", "word boundaries"},
+	{"{\"pattern\":\"ab*\",\"maxLength\":3}", "pattern", "maxLength"},
+	{"{\"pattern\":\"a\",\"format\":\"date\"}", "format", "second"},
+	{"{\"enum\":[1],\"minimum\":1}", "", "\"minimum\""},
+	{"{\"enum\":3}", "enum", "must be a list"},
+	{"{\"type\":\"strin\"}", "type", "name of a JSON type"},
+	{"{\"type\":[\"string\",3]}", "type[1]", "must be"},
+	{"{\"properties\":{\"a\":3}}", "properties.a", "must be a schema"},
+	{"{\"properties\":[]}", "properties", "must be"},
+	{"{\"items\":[{}]}", "items", "prefixItems"},
+	{"{\"anyOf\":[]}", "anyOf", "at least one"},
+	{"{\"anyOf\":{}}", "anyOf", "must be"},
+	{"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "oneOf",
+	 "at once"},
+	{"{\"$ref\":\"#/nope\"}", "$ref", "not there"},
+	{"{\"$ref\":\"http://x/y\"}", "$ref", "others are not supported"},
+	{"{\"$ref\":\"#\"}", "", "refers to itself"},
+	{"{\"anyOf\":[{\"$ref\":\"#\"}]}", "", ""},
+	{"{\"minLength\":-1}", "minLength", "must be"},
+	{"{\"minLength\":2000000}", "", "above"},
+	{"{\"type\":\"array\",\"minItems\":2000000}", "", "above"},
+	{"{\"type\":\"object\",\"minProperties\":3}", "", "minProperties"},
+	{"{\"properties\":{\"a\":true,\"b\":true},\"maxProperties\":1}", "",
+	 "maxProperties"},
+	{"false", "", "no value"},
+	{"{\"type\":\"integer\",\"minimum\":2,\"maximum\":1}", "", "no value"},
+	{"{\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}", "", "no value"},
+	{"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", "", "no value"},
+	{"3", "", "must be a schema"},
+	{"{\"type\":\"number\",\"minimum\":1e-30}", "minimum", "too many digits"},
+};
+
+static void test_errors(void)
+{
+	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+		struct grammar *g = NULL;
+		struct fail f = {0};
+		enum status st = compile(errors[i].schema, &g, &f);
+		ok(st == E_INVAL, "%s is refused", errors[i].schema);
+		is_str(f.param, errors[i].param, "at its place");
+		ok(strstr(f.text, errors[i].says), "in words: %s", f.text);
+		if (st == OK)
+			grammar_unref(g);
+	}
+}
+
+/* allOf of twice itself, over and over: a clear end, soon. */
+static void test_hostile(void)
+{
+	struct buf b = {0};
+	struct grammar *g = NULL;
+	struct fail f = {0};
+	buf_add_z(&b, "{\"$ref\":\"#/$defs/a0\",\"$defs\":{");
+	for (int i = 0; i < 60; i++)
+		buf_addf(&b, "\"a%d\":{\"allOf\":[{\"$ref\":\"#/$defs/a%d\"},"
+			 "{\"$ref\":\"#/$defs/a%d\"}]},", i, i + 1, i + 1);
+	buf_add_z(&b, "\"a60\":{\"type\":\"null\"}}}");
+	is_int(compile(b.p, &g, &f), E_INVAL, "2^60 schemas at one place: %s", f.text);
+	buf_clear(&b);
+	buf_add_z(&b, "{\"allOf\":[");
+	for (int i = 0; i < 30; i++)
+		buf_addf(&b, "%s{\"anyOf\":[{\"minimum\":%d},{\"maximum\":%d}]}",
+			 i ? "," : "", i, i);
+	buf_add_z(&b, "]}");
+	is_int(compile(b.p, &g, &f), E_LIMIT, "2^30 alternatives: %s", f.text);
+	buf_clear(&b);
+	buf_add_z(&b, "{\"allOf\":[{\"type\":\"object\"}");
+	for (int i = 0; i < 900; i++)
+		buf_addf(&b, ",{\"anyOf\":[{\"minLength\":%d},{\"maxLength\":%d}]}", i, i);
+	buf_add_z(&b, "]}");
+	is_int(compile(b.p, &g, &f), E_LIMIT, "2^900 alternatives: %s", f.text);
+	buf_clear(&b);
+	for (int k = 0; k < 2; k++) {
+		buf_add_z(&b, k ? "]},{\"enum\":[0" : "{\"allOf\":[{\"enum\":[0");
+		for (int i = 1; i < 9000; i++)
+			buf_addf(&b, ",%d", k ? -i : i);
+	}
+	buf_add_z(&b, "]}]}");
+	is_int(compile(b.p, &g, &f), E_LIMIT, "enums times enums: %s", f.text);
+	buf_deinit(&b);
+}
+
+/* tests/golden/schemas.tsv: what must be accepted is, and what is not valid never. */
+static void test_goldens(void)
+{
+	struct buf map = {0};
+	struct fail f = {0};
+	struct grammar *g = NULL;
+	int n_schemas = 0, n_docs = 0, n_wide = 0, n_narrow = 0, n_failed = 0;
+	if (file_read(tap_src("tests/golden/schemas.tsv"), 1 << 20, &map, &f) != OK) {
+		ok(false, "%s", f.text);
+		return;
+	}
+	for (size_t at = 0, end; at < map.n; at = end + 1) {
+		ptrdiff_t nl = str_find(buf_str(&map), STR("\n"), at);
+		end = nl < 0 ? map.n : (size_t)nl;
+		char line[8192];
+		snprintf(line, sizeof line, "%.*s", (int)(end - at), map.p + at);
+		if (line[0] == 'S') {
+			grammar_unref(g);
+			g = NULL;
+			n_schemas++;
+			if (compile(line + 2, &g, &f) != OK && ++n_failed)
+				printf("# %s: %s\n", line + 2, f.text);
+			continue;
+		}
+		n_docs++;
+		bool is_in = g && accepts(g, line + 3);
+		bool is_narrow = g && line[0] == '1' && !is_in;
+		bool is_wide = line[1] == '0' && is_in;
+		n_narrow += is_narrow;
+		n_wide += is_wide;
+		if (is_narrow || is_wide)
+			printf("# %s %s\n", is_wide ? "wide" : "narrow", line + 3);
+	}
+	grammar_unref(g);
+	buf_deinit(&map);
+	ok(n_schemas >= 100 && n_docs > 1000, "%d schemas, %d documents", n_schemas,
+	   n_docs);
+	is_int(n_failed, 0, "all schemas compile");
+	is_int(n_wide, 0, "nothing invalid is allowed");
+	is_int(n_narrow, 0, "nothing that can be written is refused");
+}
+
+int main(void)
+{
+	static const struct str none = {"a", 1};
+	vocab = grammar_vocab_create(&none, 1);
+	test_cases();
+	test_errors();
+	test_hostile();
+	test_goldens();
+	grammar_vocab_destroy(vocab);
+	return tap_done();
+}

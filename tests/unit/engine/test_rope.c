@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Frequencies of every kind of rope, against tests/golden/make_dense_models.py.
+ */
+#include "engine/rope.h"
+
+#include <math.h>
+
+#include "model/config.h"
+#include "tests/tap.h"
+
+static void check(struct arena *arena, const json_t *one)
+{
+	const json_t *config = json_object_get(one, "config");
+	const json_t *want = json_object_get(one, "freq");
+	struct model_config c;
+	struct fail fail = {0};
+	char *text = json_dumps(json_object_get(config, "rope_scaling"),
+				JSON_COMPACT | JSON_ENCODE_ANY);
+	if (!ok(model_config_read(config, arena, &c, &fail) == OK, "%s: %s", text,
+		fail.text))
+		abort();
+	double freq[512], worst = 0;
+	int n = c.head_dim / 2;
+	double factor = rope_frequencies(&c.rope, n, freq);
+	is_int(n, (long long)json_array_size(want), "pairs");
+	for (int i = 0; i < n; i++)
+		worst = fmax(worst, fabs(freq[i] / json_number_value(json_array_get(
+							   want, (size_t)i)) - 1));
+	ok(worst < 1e-12, "frequencies, within %.1e", worst);
+	is_near(factor, json_number_value(json_object_get(one, "factor")), 1e-12,
+		"factor");
+	free(text);
+}
+
+int main(void)
+{
+	struct arena arena;
+	arena_init(&arena, 0);
+	json_t *root = json_load_file(tap_src("tests/golden/rope.json"), 0, NULL);
+	size_t i;
+	json_t *one;
+	ok(json_array_size(root) > 0, "tests/golden/rope.json");
+	json_array_foreach(root, i, one)
+		check(&arena, one);
+	json_decref(root);
+	arena_deinit(&arena);
+	return tap_done();
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/keys.h"
+
+#include <unistd.h>
+
+#include "tests/tap.h"
+
+static char path[] = "/tmp/halod-keys-XXXXXX";
+
+static void write_file(const char *text)
+{
+	FILE *f = fopen(path, "w");
+	fputs(text, f);
+	fclose(f);
+}
+
+static bool finds(struct keys *k, const char *secret)
+{
+	return keys_find(k, str_of(secret)) != NULL;
+}
+
+static void test_find(void)
+{
+	struct keys *k;
+	struct fail fail;
+	char longest[258];
+	memset(longest, 'k', 257);
+	longest[257] = '\0';
+	FILE *f = fopen(path, "w");
+	fprintf(f, "# two users\n\n  sk-one \r\nsk-two\nsk-one\n%.256s", longest);
+	fclose(f);
+	is_int(keys_create(path, &k, &fail), OK, "a file of keys");
+	is_int(keys_count(k), 3, "comments, blank lines and doubles do not count");
+	ok(finds(k, "sk-one") && finds(k, "sk-two"), "its keys are found");
+	is_int(keys_line(keys_find(k, STR("sk-two"))), 4, "with their line");
+	ok(!finds(k, "sk-on") && !finds(k, "sk-one ") && !finds(k, "sk-onf") &&
+		   !finds(k, "") && !finds(k, "# two users") && !finds(k, "SK-ONE"),
+	   "others are not");
+	ok(!finds(k, longest), "nor what is longer than any key");
+	longest[256] = '\0';
+	ok(finds(k, longest), "the longest there can be");
+	ok(!keys_find(k, (struct str){"sk-one\0", 7}), "zeros are no padding");
+	keys_destroy(k);
+}
+
+static void test_refused(void)
+{
+	static const struct {
+		const char *text, *says;
+	} rows[] = {
+		{"", "holds no API key"},
+		{"# nothing\n\n", "holds no API key"},
+		{"good\nnot good\n", ":2: a key has"},
+		{"s\xc3\xa9same\n", ":1: a key has"},
+	};
+	struct keys *k = NULL;
+	struct fail fail;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		write_file(rows[i].text);
+		ok(keys_create(path, &k, &fail) == E_CONFIG &&
+			   strstr(fail.text, rows[i].says) &&
+			   !strstr(fail.text, "good") && !k,
+		   "refused: %s", rows[i].says);
+	}
+	is_int(keys_create("/nonexistent/keys", &k, &fail), E_CONFIG, "no file");
+}
+
+static void test_reload(void)
+{
+	struct keys *k;
+	struct fail fail;
+	write_file("stays\ngoes\n");
+	is_int(keys_create(path, &k, &fail), OK, "two keys");
+	struct key *stays = keys_find(k, STR("stays"));
+	struct key *goes = keys_find(k, STR("goes"));
+	ok(keys_take(stays, 2) && keys_take(stays, 2) && !keys_take(stays, 2),
+	   "two requests at a time, not three");
+	ok(keys_take(goes, 0) && keys_take(goes, 0), "0 is no bound");
+	keys_release(goes);
+	write_file("new\nstays\n");
+	is_int(keys_reload(k, &fail), OK, "the file has changed");
+	ok(!finds(k, "goes") && finds(k, "new"), "the new keys hold");
+	ok(keys_find(k, STR("stays")) == stays && !keys_take(stays, 2),
+	   "one that stays keeps its count");
+	is_int(keys_line(stays), 2, "and has its new line");
+	keys_release(goes); /* frees it: a leak checker would tell */
+	write_file("bad key\n");
+	ok(keys_reload(k, &fail) == E_CONFIG && finds(k, "new") &&
+		   keys_count(k) == 2,
+	   "a bad file changes nothing");
+	keys_release(stays);
+	ok(keys_take(stays, 2), "a request that is over makes room");
+	keys_release(stays);
+	keys_release(stays);
+	keys_destroy(k);
+}
+
+int main(void)
+{
+	close(mkstemp(path));
+	test_find();
+	test_refused();
+	test_reload();
+	unlink(path);
+	return tap_done();
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each row is fed whole, cut in two at every byte, and byte by byte: what comes
+ * out must not depend on the cuts. It is written down as
+ *   content  (r:reasoning)  [name args]  and  !text! for a call that is none
+ */
+#include "base/alloc.h"
+#include "text/jsonscan.h"
+#include "text/outparse.h"
+#include "tests/tap.h"
+
+struct row {
+	const char *format, *name, *text, *want;
+	bool thinks, one_call;
+	const char *begun;
+	int n_broken;
+};
+
+static const struct toolparse_param params[] = {
+	{STR("city"), true}, {STR("days"), false}, {STR("code"), true}};
+static const struct toolparse_tool tools[] = {
+	{STR("weather"), params, 3}, {STR("f"), NULL, 0}, {STR("get.time"), NULL, 0}};
+
+#define DEEP10 "[[[[[[[[[["
+#define DEEP70 DEEP10 DEEP10 DEEP10 DEEP10 DEEP10 DEEP10 DEEP10
+
+static const struct row rows[] = {
+	/* --- hermes --- */
+	{.format = "hermes",
+	 .name = "no call", "Just text.\n", "Just text.\n"},
+	{.format = "hermes",
+	 .name = "one call",
+	 "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}}\n"
+	 "</tool_call>", "[weather {\"city\": \"Oslo\"}]"},
+	{.format = "hermes",
+	 .name = "text, then two calls, white space around",
+	 "Let me look.\n\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n"
+	 "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, {\"b\": null}]}}\n"
+	 "</tool_call>\n",
+	 "Let me look.[f {}][f {\"a\": [1, {\"b\": null}]}]"},
+	{.format = "hermes",
+	 .name = "one call only", .one_call = true,
+	 .text = "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n<tool_call>"
+		 "{\"name\":\"f\",\"arguments\":{}}</tool_call> and more",
+	 .want = "[f {}]"},
+	{.format = "hermes",
+	 .name = "text behind a call",
+	 "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\nDone.",
+	 "[f {}]\nDone."},
+	{.format = "hermes",
+	 .name = "a call inside reasoning is text", .thinks = true,
+	 .text = "<think>\nI could <tool_call>{\"name\":\"f\"}</tool_call>\n</think>\n\n"
+		 "<tool_call>\n{\"name\":\"f\"}\n</tool_call>",
+	 .want = "(r:I could <tool_call>{\"name\":\"f\"}</tool_call>)[f {}]"},
+	{.format = "hermes",
+	 .name = "no end tag",
+	 "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}",
+	 "[f {\"a\": 1}]"},
+	{.format = "hermes",
+	 .name = "half an end tag",
+	 "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_",
+	 "[f {\"a\": 1}]"},
+	{.format = "hermes",
+	 .name = "a brace too many",
+	 "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}}\n</tool_call>",
+	 "[f {\"a\": 1}]}\n</tool_call>"},
+	{.format = "hermes",
+	 .name = "arguments first",
+	 "<tool_call>{\"arguments\": {\"a\": \"b\"}, \"id\": -1.5e3, \"name\": \"f\"}"
+	 "</tool_call>", "[f {\"a\": \"b\"}]"},
+	{.format = "hermes",
+	 .name = "arguments in a string, not JSON",
+	 "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1 \\n2}\"}",
+	 "[f {\"a\": 1 \n!<tool_call>{\"name\": \"f\", \"arguments\": "
+	 "\"{\\\"a\\\": 1 \\n2!}\"}", .n_broken = 1},
+	{.format = "hermes",
+	 .name = "arguments in a string, good ones",
+	 "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": \\\"\\\\u00e9\\\"}"
+	 "\"}</tool_call>", "[f {\"a\": \"\\u00e9\"}]"},
+	{.format = "hermes",
+	 .name = "parameters instead", "<tool_call>{\"name\":\"f\",\"parameters\":{}}",
+	 "[f {}]"},
+	{.format = "hermes",
+	 .name = "escapes and characters",
+	 "<tool_call>{\"name\": \"f\", \"arguments\": {\"\\u0061\\ud83d\\ude00\": "
+	 "\"é日😀 \\\" \\\\ </tool_call> \\n\"}}</tool_call>",
+	 "[f {\"\\u0061\\ud83d\\ude00\": \"é日😀 \\\" \\\\ </tool_call> \\n\"}]"},
+	{.format = "hermes",
+	 .name = "escaped key and name",
+	 "<tool_call>{\"\\u006eame\": \"\\u0066\", \"arguments\": {}}</tool_call>",
+	 "[f {}]"},
+	{.format = "hermes",
+	 .name = "near misses", "a <tool_cal> <<tool_call <tool", "a <tool_cal> "
+	 "<<tool_call <tool"},
+	{.format = "hermes",
+	 .name = "not JSON", "<tool_call>call f now</tool_call>",
+	 "!<tool_call>c!all f now</tool_call>", .n_broken = 1},
+	{.format = "hermes",
+	 .name = "white space before what is no call is kept",
+	 "so \n<tool_call> no", "so! \n<tool_call> n!o", .n_broken = 1},
+	{.format = "hermes",
+	 .name = "a list", "<tool_call>[1]</tool_call>",
+	 "!<tool_call>[!1]</tool_call>", .n_broken = 1},
+	{.format = "hermes",
+	 .name = "no name", "<tool_call>{\"arguments\": {}}</tool_call>",
+	 "!<tool_call>{\"arguments\": {}}!</tool_call>", .n_broken = 1},
+	{.format = "hermes",
+	 .name = "empty name", "<tool_call>{\"name\": \"\"}",
+	 "!<tool_call>{\"name\": \"\"!}", .n_broken = 1},
+	{.format = "hermes",
+	 .name = "a name that is no string", "<tool_call>{\"name\": 5}",
+	 "!<tool_call>{\"name\": 5!}", .n_broken = 1},
+	{.format = "hermes",
+	 .name = "a name with a quote", "<tool_call>{\"name\": \"a\\\"b\"}",
+	 "!<tool_call>{\"name\": \"a\\\"b\"!}", .n_broken = 1},
+	{.format = "hermes",
+	 .name = "two names", "<tool_call>{\"name\": \"f\", \"name\": \"f\"}",
+	 "[f !<tool_call>{\"name\": \"f\", \"name\"!: \"f\"}", .n_broken = 1},
+	{.format = "hermes",
+	 .name = "arguments that are a number",
+	 "<tool_call>{\"name\": \"f\", \"arguments\": 7}",
+	 "[f !<tool_call>{\"name\": \"f\", \"arguments\": 7!}", .n_broken = 1},
+	{.format = "hermes",
+	 .name = "cut in the arguments",
+	 "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"b",
+	 "[f {\"a\": \"b!<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"b!",
+	 .n_broken = 1},
+	{.format = "hermes",
+	 .name = "bad JSON in the arguments, then a good call",
+	 "<tool_call>{\"name\": \"f\", \"arguments\": {a: 1}}</tool_call>\n"
+	 "<tool_call>{\"name\": \"f\"}</tool_call>",
+	 "[f {!<tool_call>{\"name\": \"f\", \"arguments\": {a!: 1}}</tool_call>[f {}]",
+	 .n_broken = 1},
+	{.format = "hermes",
+	 .name = "a line break inside a string",
+	 "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"\n\"}}",
+	 "[f {\"a\": \"!<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"\n!\"}}",
+	 .n_broken = 1},
+	{.format = "hermes",
+	 .name = "the prompt holds its opening", .one_call = true,
+	 .begun = "<tool_call>\n{\"name\": \"weather\", \"arguments\":",
+	 .text = " {\"city\": \"Bergen\"}}\n</tool_call> x",
+	 .want = "[weather {\"city\": \"Bergen\"}]"},
+
+	/* --- qwen3-coder --- */
+	{.format = "qwen3-coder",
+	 .name = "one call",
+	 "Hm.\n<tool_call>\n<function=weather>\n<parameter=city>\nSão \"Paulo\"\n"
+	 "</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>",
+	 "Hm.[weather {\"city\": \"São \\\"Paulo\\\"\", \"days\": 3}]"},
+	{.format = "qwen3-coder",
+	 .name = "lines and tags in a value",
+	 "<tool_call>\n<function=weather>\n<parameter=code>\n\nif a < b:\n\tx = '</p>'\n"
+	 "\n</parameter>\n</function>\n</tool_call>",
+	 "[weather {\"code\": \"\\nif a < b:\\n\\u0009x = '</p>'\\n\"}]"},
+	{.format = "qwen3-coder",
+	 .name = "values whose type nobody says",
+	 "<tool_call><function=g><parameter=a>{\"x\": [1]}</parameter><parameter=b>True"
+	 "</parameter><parameter=c>two words</parameter><parameter=d></parameter>"
+	 "</function></tool_call>",
+	 "[g {\"a\": {\"x\": [1]}, \"b\": true, \"c\": \"two words\", \"d\": \"\"}]"},
+	{.format = "qwen3-coder",
+	 .name = "without the outer tags, and without parameters",
+	 "<function=f>\n</function>", "[f {}]"},
+	{.format = "qwen3-coder",
+	 .name = "a number for a string",
+	 "<function=weather><parameter=city>12</parameter></function>",
+	 "[weather {\"city\": \"12\"}]"},
+	{.format = "qwen3-coder",
+	 .name = "cut in a value",
+	 "<function=weather><parameter=city>Os",
+	 "[weather {\"city\": \"Os!<function=weather><parameter=city>Os!",
+	 .n_broken = 1},
+	{.format = "qwen3-coder",
+	 .name = "JSON where tags belong", "<tool_call>\n{\"name\": \"f\"}",
+	 "!<tool_call>\n{!\"name\": \"f\"}", .n_broken = 1},
+	{.format = "qwen3-coder",
+	 .name = "a name of two words", "<function=a b>", "!<function=a b>!",
+	 .n_broken = 1},
+
+	/* --- llama3 --- */
+	{.format = "llama3",
+	 .name = "a bare call",
+	 "{\"name\": \"f\", \"parameters\": {\"a\": \"b\"}}", "[f {\"a\": \"b\"}]"},
+	{.format = "llama3",
+	 .name = "behind its tag",
+	 "<|python_tag|>{\"name\": \"zz\", \"parameters\": {}}", "[zz {}]"},
+	{.format = "llama3",
+	 .name = "two, with a semicolon",
+	 "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"f\", \"parameters\": "
+	 "{\"a\": 1}}", "[f {}][f {\"a\": 1}]"},
+	{.format = "llama3",
+	 .name = "JSON that is no call", "{\"name\": \"Bob\", \"age\": 5}",
+	 "{\"name\": \"Bob\", \"age\": 5}"},
+	{.format = "llama3",
+	 .name = "JSON in text", "See {\"name\": \"f\", \"parameters\": {}}",
+	 "See {\"name\": \"f\", \"parameters\": {}}"},
+	{.format = "llama3",
+	 .name = "text", "  Hello {there}", "  Hello {there}"},
+	{.format = "llama3",
+	 .name = "code", "<|python_tag|>print(1)", "!<|python_tag|>p!rint(1)",
+	 .n_broken = 1},
+
+	/* --- mistral --- */
+	{.format = "mistral",
+	 .name = "a list of two",
+	 "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"a\": \"[\"}}, {\"name\": "
+	 "\"get.time\", \"arguments\": {}}]", "[f {\"a\": \"[\"}][get.time {}]"},
+	{.format = "mistral",
+	 .name = "text first, no end", "Sure. [TOOL_CALLS] [{\"name\": \"f\", "
+	 "\"arguments\": {}, \"id\": \"abcdefghi\"}", "Sure.[f {}]"},
+	{.format = "mistral-args",
+	 .name = "name and arguments",
+	 "[TOOL_CALLS]weather[ARGS]{\"city\": \"Rome\"}[TOOL_CALLS]f[CALL_ID]123456789"
+	 "[ARGS]{}", "[weather {\"city\": \"Rome\"}][f {}]"},
+	{.format = "mistral-args",
+	 .name = "without a tag between", "[TOOL_CALLS]f{\"a\": 1}",
+	 "[f {\"a\": 1}]"},
+	{.format = "mistral-args",
+	 .name = "no name", "[TOOL_CALLS]{}", "![TOOL_CALLS]{!}", .n_broken = 1},
+	{.format = "mistral-args",
+	 .name = "arguments that are none", "[TOOL_CALLS]f[ARGS]5",
+	 "[f ![TOOL_CALLS]f[ARGS]5!", .n_broken = 1},
+
+	/* --- harmony --- */
+	{.format = "harmony",
+	 .name = "reasoning and an answer",
+	 "<|channel|>analysis<|message|>Hm < 3.<|end|><|start|>assistant<|channel|>final"
+	 "<|message|>Three.", "(r:Hm < 3.)Three."},
+	{.format = "harmony",
+	 .name = "reasoning, preamble and a call",
+	 "<|channel|>analysis<|message|>so<|end|><|start|>assistant<|channel|>commentary"
+	 "<|message|>Looking.<|end|><|start|>assistant<|channel|>commentary "
+	 "to=functions.weather <|constrain|>json<|message|>{\"city\":\"Rome\"}<|call|>",
+	 "(r:so)Looking.[weather {\"city\":\"Rome\"}]"},
+	{.format = "harmony",
+	 .name = "the recipient with the role, no end",
+	 " to=functions.f<|channel|>commentary json<|message|>{}", "[f {}]"},
+	{.format = "harmony",
+	 .name = "plain text", "Hello <|there|>.", "Hello <|there|>."},
+	{.format = "harmony",
+	 .name = "arguments that are none",
+	 "<|channel|>commentary to=functions.f<|message|>go<|end|>",
+	 "[f !<|channel|>commentary to=functions.f<|message|>g!o", .n_broken = 1},
+
+	/* --- glm --- */
+	{.format = "glm",
+	 .name = "one call",
+	 "Ok.\n<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Rome\n</arg_value>"
+	 "\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>",
+	 "Ok.[weather {\"city\": \"Rome\\n\", \"days\": 2}]"},
+	{.format = "glm",
+	 .name = "without arguments", "<tool_call>f\n</tool_call>", "[f {}]"},
+	{.format = "glm",
+	 .name = "cut", "<tool_call>f\n<arg_key>a", "[f !<tool_call>f\n<arg_key>a!",
+	 .n_broken = 1},
+	{.format = "glm",
+	 .name = "a key where a value belongs", "<tool_call>f<arg_key>a</arg_key><x>",
+	 "[f !<tool_call>f<arg_key>a</arg_key><x!>", .n_broken = 1},
+};
+
+struct record {
+	struct buf out, ends;
+	int last, n_broken;
+};
+
+static void close_last(struct record *r)
+{
+	if (r->last == OUT_REASONING)
+		buf_add_c(&r->out, ')');
+	if (r->last == OUT_CALL_BROKEN)
+		buf_add_c(&r->out, '!');
+}
+
+static void record(struct record *r, const struct out_span *s, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if ((int)s[i].channel != r->last) {
+			close_last(r);
+			r->last = (int)s[i].channel;
+			r->n_broken += r->last == OUT_CALL_BROKEN;
+			const char *begin[] = {"", "(r:", "[", "", "]", "!"};
+			buf_add_z(&r->out, begin[r->last]);
+		}
+		struct buf *to = s[i].channel == OUT_CALL_END ? &r->ends : &r->out;
+		buf_add_str(to, s[i].text);
+		if (s[i].channel == OUT_CALL_NAME)
+			buf_add_c(&r->out, ' ');
+	}
+}
+
+static struct outparse *open_row(const struct row *r)
+{
+	return outparse_create(&(struct outparse_opts){
+		.split_reasoning = r->thinks, .think_open = STR("<think>"),
+		.think_close = STR("</think>"),
+		.tools = {.format = toolformat_find(str_of(r->format)),
+			  .tools = tools, .n_tools = ARRAY_LEN(tools),
+			  .one_call = r->one_call,
+			  .begun = str_of(r->begun ? r->begun : "")}});
+}
+
+static bool feed(const struct row *r, size_t cut, size_t step)
+{
+	struct outparse *p = open_row(r);
+	const struct out_span *s;
+	struct record rec = {.last = -1};
+	size_t n = strlen(r->text);
+	for (size_t at = 0; at < n;) {
+		size_t end = at < cut ? cut : MIN(n, at + step);
+		int k = outparse_push(p, (struct str){r->text + at, end - at}, &s);
+		record(&rec, s, k);
+		at = end;
+	}
+	int k = outparse_finish(p, &s);
+	record(&rec, s, k);
+	close_last(&rec);
+	bool same = str_is(buf_str(&rec.out), r->want) && rec.n_broken == r->n_broken;
+	same = same && outparse_stopped(p) == r->one_call;
+	if (!same)
+		printf("# cut %zu step %zu, %d broken\n# got  %s\n# want %s\n", cut, step,
+		       rec.n_broken, buf_str(&rec.out).p, r->want);
+	buf_deinit(&rec.out);
+	buf_deinit(&rec.ends);
+	outparse_destroy(p);
+	return same;
+}
+
+static void test_rows(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct row *r = &rows[i];
+		size_t n = strlen(r->text);
+		bool same = feed(r, n, n) && feed(r, 0, 1);
+		for (size_t cut = 1; same && cut < n; cut++)
+			same = feed(r, cut, n);
+		ok(same, "%s: %s", r->format, r->name);
+	}
+}
+
+/* Arguments may be shown at any moment: no piece ends inside an escape, a surrogate
+ * pair, and, where the text comes in whole characters, a character. */
+static void test_pieces(void)
+{
+	const struct row r = {.format = "hermes"};
+	const char *const text[] = {
+		"<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"x", "\\", "u", "d",
+		"8", "3", "d", "\\", "u", "d", "e", "0", "0", "é", "\\", "n", "\"}", "}"};
+	const char *const want[] = {"{\"a\": \"x", "", "", "", "", "", "", "", "", "", "",
+				    "", "\\ud83d\\ude00", "é", "", "\\n", "\"}", ""};
+	struct outparse *p = open_row(&r);
+	for (size_t i = 0; i < ARRAY_LEN(text); i++) {
+		const struct out_span *s;
+		struct buf got = {0};
+		int n = outparse_push(p, str_of(text[i]), &s);
+		for (int k = 0; k < n; k++)
+			if (s[k].channel == OUT_CALL_ARGS)
+				buf_add_str(&got, s[k].text);
+		is_str(buf_str(&got).p, want[i], "piece %zu", i);
+		buf_deinit(&got);
+	}
+	outparse_destroy(p);
+}
+
+static void test_exact(void)
+{
+	const struct row r = {.format = "hermes"};
+	static const char call[] = "<tool_call>{ \"name\":\"f\",\t\"arguments\" : {}}\n\n"
+				   "</tool_call>";
+	struct outparse *p = open_row(&r);
+	struct record rec = {.last = -1};
+	const struct out_span *s;
+	struct buf text = {0};
+	buf_addf(&text, "a \n%s \n", call);
+	int n = outparse_push(p, buf_str(&text), &s);
+	record(&rec, s, n);
+	is_str(buf_str(&rec.ends).p, call, "a call's end has the exact text");
+	buf_deinit(&rec.out);
+	buf_deinit(&rec.ends);
+	buf_deinit(&text);
+	outparse_destroy(p);
+}
+
+/* Time and text: long runs of what is always held back stay linear and whole. */
+static void test_long(void)
+{
+	static const char *const parts[] = {
+		"  ", "<tool", "<tool_call>", "<tool_call>{\"name\":", DEEP70, "[TOOL_CALLS]",
+		"<|channel|>", "{\"a\":\""};
+	int n_bad = 0;
+	for (int f = 0; f < n_tool_formats; f++) {
+		for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+			const struct row r = {.format = tool_formats[f].name};
+			struct outparse *p = open_row(&r);
+			const struct out_span *s;
+			struct buf in = {0}, out = {0};
+			while (in.n < 100000)
+				buf_add_z(&in, parts[i]);
+			for (int pass = 0; pass < 2; pass++) {
+				int n = pass ? outparse_finish(p, &s)
+					     : outparse_push(p, buf_str(&in), &s);
+				for (int k = 0; k < n; k++)
+					if (s[k].channel == OUT_CONTENT ||
+					    s[k].channel == OUT_CALL_BROKEN)
+						buf_add_str(&out, s[k].text);
+			}
+			n_bad += !str_eq(buf_str(&in), buf_str(&out));
+			buf_deinit(&in);
+			buf_deinit(&out);
+			outparse_destroy(p);
+		}
+	}
+	is_int(n_bad, 0, "text that never becomes a call comes out whole");
+}
+
+static void test_tables(void)
+{
+	for (int i = 0; i < n_tool_states; i++)
+		for (int k = 0; k < TOOL_LITERALS && tool_states[i].literals[k]; k++) {
+			const char *lit = tool_states[i].literals[k];
+			if (strchr(lit + 1, lit[0]))
+				ok(false, "%s holds its first byte twice", lit);
+		}
+	static const char *const found[][2] = {
+		{"… <tool_call>\n{\"name\": …", "hermes"},
+		{"<tool_call>\n<function=x>\n<parameter=y>", "qwen3-coder"},
+		{"<tool_call>{name}\n<arg_key>", "glm"},
+		{"[TOOL_CALLS] [", "mistral"},
+		{"[TOOL_CALLS]' + name + '[ARGS]", "mistral-args"},
+		{"<|start_header_id|> … {\"name\": n, \"parameters\": p}", "llama3"},
+		{"<|start|>assistant<|channel|>final<|message|>", "harmony"}};
+	for (size_t i = 0; i < ARRAY_LEN(found); i++) {
+		const struct tool_format *f = toolformat_detect(str_of(found[i][0]));
+		is_str(f ? f->name : NULL, found[i][1], "template of %s", found[i][1]);
+		is_int(toolformat_find(str_of(found[i][1])) == f, 1, "and by its name");
+	}
+	ok(!toolformat_detect(STR("{{ messages[0].content }}")), "no calls, no format");
+	ok(!toolformat_find(STR("xyz")), "an unknown name");
+}
+
+int main(void)
+{
+	test_rows();
+	test_pieces();
+	test_exact();
+	test_long();
+	test_tables();
+	return tap_done();
+}
