@@ -567,15 +567,18 @@ static json_t *values_of(const json_t *v)
 	return json_is_array(many) ? json_incref(many) : NULL;
 }
 
-static bool are_apart(const json_t *a, const json_t *b)
+static bool are_apart(struct schema_reader *x, const json_t *a, const json_t *b)
 {
-	json_t *x = values_of(a), *y = values_of(b);
-	bool are = x && y;
-	for (size_t i = 0; are && i < json_array_size(x); i++)
-		for (size_t k = 0; are && k < json_array_size(y); k++)
-			are = !json_equal(json_array_get(x, i), json_array_get(y, k));
-	json_decref(x);
-	json_decref(y);
+	json_t *of_a = values_of(a), *of_b = values_of(b);
+	size_t n = json_array_size(of_a), m = json_array_size(of_b);
+	work(x, n * m);
+	bool are = of_a && of_b && x->st == OK;
+	for (size_t i = 0; are && i < n; i++)
+		for (size_t k = 0; are && k < m; k++)
+			are = !json_equal(json_array_get(of_a, i),
+					  json_array_get(of_b, k));
+	json_decref(of_a);
+	json_decref(of_b);
 	return are;
 }
 
@@ -591,27 +594,20 @@ static bool requires(const json_t *v, const char *name)
 }
 
 /* A property that both require and for which they have no value in common. */
-static bool have_tag(const json_t *a, const json_t *b)
+static bool have_tag(struct schema_reader *x, const json_t *a, const json_t *b)
 {
 	const char *key;
 	json_t *v;
+	size_t n_required = json_array_size(json_object_get(a, "required")) +
+			    json_array_size(json_object_get(b, "required"));
+	work(x, 10 + json_object_size(json_object_get(a, "properties")) *
+			     (n_required + 10));
 	const json_t *others = json_object_get(b, "properties");
 	json_object_foreach(json_object_get(a, "properties"), key, v)
 		if (requires(a, key) && requires(b, key) &&
-		    are_apart(v, json_object_get(others, key)))
+		    are_apart(x, v, json_object_get(others, key)))
 			return true;
 	return false;
-}
-
-/* How much the two functions above may have to do. */
-static size_t compare_work(const json_t *a, const json_t *b)
-{
-	size_t n_enum = json_array_size(json_object_get(a, "enum"));
-	size_t n_other = json_array_size(json_object_get(b, "enum"));
-	size_t n_names = json_object_size(json_object_get(a, "properties"));
-	size_t n_required = json_array_size(json_object_get(a, "required")) +
-			    json_array_size(json_object_get(b, "required"));
-	return 10 + n_enum * n_other + n_names * (n_required + 10);
 }
 
 static bool are_disjoint(struct schema_reader *x, const struct schema_list *a,
@@ -622,9 +618,8 @@ static bool are_disjoint(struct schema_reader *x, const struct schema_list *a,
 		return true;
 	for (size_t i = 0; i < a->n; i++)
 		for (size_t k = 0; k < b->n && x->st == OK; k++)
-			if (work(x, compare_work(a->p[i].at->v, b->p[k].at->v)),
-			    are_apart(a->p[i].at->v, b->p[k].at->v) ||
-			    have_tag(a->p[i].at->v, b->p[k].at->v))
+			if (are_apart(x, a->p[i].at->v, b->p[k].at->v) ||
+			    have_tag(x, a->p[i].at->v, b->p[k].at->v))
 				return true;
 	return false;
 }

@@ -13,27 +13,35 @@ struct linear_case {
 	struct weight_kind kind;
 	int32_t t, k, n[MAX_OUT]; /* n 0: fewer outputs */
 	bool has_bias, adds;
+	bool to_act; /* the result is an activation */
 };
 
 #define INT4(group, is_asym, scale) {QUANT_INT4, group, is_asym, scale, false}
 static const struct linear_case cases[] = {
-	{INT4(32, false, DTYPE_BF16), 1, 256, {512, 128, 128}, false, false},
-	{INT4(32, false, DTYPE_F16), 5, 256, {64, 7}, true, false},
-	{INT4(32, true, DTYPE_F32), 3, 4096, {13}, false, true},
-	{INT4(128, false, DTYPE_BF16), 67, 128, {9}, false, false},
-	{INT4(64, true, DTYPE_BF16), 2, 1088, {6, 5}, true, true},
-	{INT4(8, false, DTYPE_F16), 4, 72, {10}, false, false},
-	{INT4(0, true, DTYPE_BF16), 130, 40, {5}, false, false},
-	{{.quant = QUANT_BF16}, 1, 2048, {33}, false, false},
-	{{.quant = QUANT_BF16}, 7, 1030, {11, 4, 3}, true, false},
-	{{.quant = QUANT_F16}, 6, 300, {14}, false, true},
-	{{.quant = QUANT_F16}, 1, 7, {3}, false, false},
-	{{.quant = QUANT_F32}, 65, 2050, {6}, true, true},
-	{{.quant = QUANT_F32}, 3, 12288, {4}, false, false},
-	{{QUANT_INT4, 32, false, DTYPE_F16, true}, 5, 256, {18}, false, false},
-	{{QUANT_INT4, 128, true, DTYPE_BF16, true}, 1, 2048, {9}, false, false},
-	{{.quant = QUANT_BF16, .has_extremes = true}, 4, 512, {7}, false, false},
-	{{.quant = QUANT_F16, .has_extremes = true}, 4, 512, {7}, false, false},
+	{INT4(32, false, DTYPE_BF16), 1, 256, {512, 128, 128}, false, false, false},
+	{INT4(32, false, DTYPE_F16), 5, 256, {64, 7}, true, false, false},
+	{INT4(32, true, DTYPE_F32), 3, 4096, {13}, false, true, false},
+	{INT4(128, false, DTYPE_BF16), 67, 128, {9}, false, false, false},
+	{INT4(64, true, DTYPE_BF16), 2, 1088, {6, 5}, true, true, false},
+	{INT4(8, false, DTYPE_F16), 4, 72, {10}, false, false, false},
+	{INT4(0, true, DTYPE_BF16), 130, 40, {5}, false, false, false},
+	{{.quant = QUANT_BF16}, 1, 2048, {33}, false, false, false},
+	{{.quant = QUANT_BF16}, 7, 1030, {11, 4, 3}, true, false, false},
+	{{.quant = QUANT_F16}, 6, 300, {14}, false, true, false},
+	{{.quant = QUANT_F16}, 1, 7, {3}, false, false, false},
+	{{.quant = QUANT_F32}, 65, 2050, {6}, true, true, false},
+	{{.quant = QUANT_F32}, 3, 12288, {4}, false, false, false},
+	{{QUANT_INT4, 32, false, DTYPE_F16, true}, 5, 256, {18}, false, false, false},
+	{{QUANT_INT4, 128, true, DTYPE_BF16, true}, 1, 2048, {9}, false, false, false},
+	/* rests of K after whole strides, shapes of layers, one group a row */
+	{INT4(32, true, DTYPE_F16), 5, 2080, {37, 1}, true, false, true},
+	{INT4(32, false, DTYPE_BF16), 2, 768, {130, 64, 3}, false, true, false},
+	{INT4(128, true, DTYPE_F16), 4, 12288, {5}, false, false, false},
+	{INT4(0, false, DTYPE_F16), 3, 96, {21}, true, false, true},
+	{INT4(32, false, DTYPE_F16), 1, 32, {9}, false, false, false},
+	{{.quant = QUANT_BF16}, 3, 1024, {19}, true, false, true},
+	{{.quant = QUANT_BF16, .has_extremes = true}, 4, 512, {7}, false, false, false},
+	{{.quant = QUANT_F16, .has_extremes = true}, 4, 512, {7}, false, false, false},
 };
 
 struct run {
@@ -47,7 +55,8 @@ static struct linear_args host_args(const struct run *r, float *const *y)
 {
 	struct linear_args a = {.n_tok = r->c->t, .x = r->x, .n_out = r->n_out};
 	for (int i = 0; i < r->n_out; i++)
-		a.out[i] = (struct linear_out){.w = &r->w[i], .y = y[i], .is_f32 = true,
+		a.out[i] = (struct linear_out){.w = &r->w[i], .y = y[i],
+					       .is_f32 = !r->c->to_act,
 					       .bias = r->bias[i], .adds = r->c->adds};
 	return a;
 }
@@ -57,27 +66,32 @@ static void on_device(struct kernel_test *kt, const struct run *r, int t0, int n
 		      float **out)
 {
 	size_t k = (size_t)r->c->k, t = (size_t)n_tok;
+	bool to_act = r->c->to_act;
 	struct weight w[MAX_OUT];
 	struct linear_args a = {
 		.n_tok = n_tok, .n_out = r->n_out,
-		.x = UPLOAD(kt, r->x + (size_t)t0 * k, t * k)};
+		.x = kernel_act_upload(kt, r->x + (size_t)t0 * k, t * k)};
 	for (int i = 0; i < r->n_out; i++) {
 		size_t n = (size_t)r->w[i].n;
+		const float *before = r->before[i] + (size_t)t0 * n;
 		w[i] = kernel_upload_weight(kt, &r->w[i]);
 		a.out[i] = (struct linear_out){
-			.w = &w[i], .is_f32 = true, .adds = r->c->adds,
+			.w = &w[i], .is_f32 = !to_act, .adds = r->c->adds,
 			.bias = r->bias[i] ? UPLOAD(kt, r->bias[i], n) : NULL,
-			.y = UPLOAD(kt, r->before[i] + (size_t)t0 * n, t * n)};
+			.y = to_act ? kernel_act_upload(kt, before, t * n)
+				    : UPLOAD(kt, before, t * n)};
 	}
 	kernel_ran(kt, kt->b->ops->linear(kt->b, &a), "linear");
 	for (int i = 0; i < r->n_out; i++)
-		out[i] = kernel_download(kt, a.out[i].y, t * (size_t)r->w[i].n);
+		out[i] = (to_act ? kernel_act_download : kernel_download)(
+			kt, a.out[i].y, t * (size_t)r->w[i].n);
 }
 
 static void one_case(struct kernel_test *kt, const struct linear_case *c)
 {
 	size_t t = (size_t)c->t;
 	struct run r = {.c = c, .x = kernel_rows(kt, t, (size_t)c->k, 1)};
+	kernel_act_round(kt, r.x, t * (size_t)c->k, c->to_act ? 200 : 6e4f);
 	float *ref[MAX_OUT], *plain[MAX_OUT], *got[MAX_OUT];
 	for (; r.n_out < MAX_OUT && c->n[r.n_out]; r.n_out++) {
 		int i = r.n_out;
@@ -98,8 +112,12 @@ static void one_case(struct kernel_test *kt, const struct linear_case *c)
 	for (int i = 0; i < r.n_out; i++) {
 		snprintf(what, sizeof what, "linear T=%d K=%d N=%d %s", c->t, c->k,
 			 c->n[i], kernel_kind_name(c->kind));
-		kernel_compare(kt, got[i], ref[i], plain[i], t, (size_t)c->n[i], 1e-11,
-			       what);
+		if (c->to_act)
+			kernel_act_compare(kt, got[i], ref[i], plain[i], t,
+					   (size_t)c->n[i], 1e-11, what);
+		else
+			kernel_compare(kt, got[i], ref[i], plain[i], t, (size_t)c->n[i],
+				       1e-11, what);
 	}
 	int wrong = 0;
 	for (int row = 0; row < c->t; row += 1 + c->t / 8) {

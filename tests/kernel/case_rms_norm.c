@@ -25,6 +25,8 @@ static void one_case(struct kernel_test *kt, int32_t t, int32_t d, bool adds)
 	float *x = kernel_rows(kt, (size_t)t, dim, 1);
 	float *weight = kernel_rows(kt, 1, dim, 1);
 	float *add = adds ? kernel_rows(kt, (size_t)t, dim, 1) : NULL;
+	if (add)
+		kernel_act_round(kt, add, n, 6e4f);
 	float *x_ref = kernel_zeros(kt, n), *x_plain = kernel_zeros(kt, n);
 	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);
 	memcpy(x_ref, x, n * sizeof *x);
@@ -36,13 +38,13 @@ static void one_case(struct kernel_test *kt, int32_t t, int32_t d, bool adds)
 
 	float *weight_on = UPLOAD(kt, weight, dim);
 	struct rms_norm_args on = args(t, d, UPLOAD(kt, x, n),
-				       add ? UPLOAD(kt, add, n) : NULL, weight_on,
-				       UPLOAD(kt, ref, n));
+				       add ? kernel_act_upload(kt, add, n) : NULL, weight_on,
+				       kernel_act_upload(kt, ref, n));
 	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &on), "rms_norm");
-	float *got = kernel_download(kt, on.y, n);
+	float *got = kernel_act_download(kt, on.y, n);
 	char what[80];
 	snprintf(what, sizeof what, "rms_norm T=%d D=%d%s", t, d, adds ? " add" : "");
-	kernel_compare(kt, got, ref, plain, (size_t)t, dim, 1e-12, what);
+	kernel_act_compare(kt, got, ref, plain, (size_t)t, dim, 1e-12, what);
 	kernel_ok(memcmp(kernel_download(kt, on.x, n), x_ref, n * sizeof *x) == 0,
 	   "%s: %s: the residual is right", kt->name, what);
 	int wrong = 0;
@@ -50,10 +52,10 @@ static void one_case(struct kernel_test *kt, int32_t t, int32_t d, bool adds)
 		size_t at = (size_t)row * dim;
 		struct rms_norm_args one = args(
 			1, d, UPLOAD(kt, x + at, dim),
-			add ? UPLOAD(kt, add + at, dim) : NULL, weight_on,
-			UPLOAD(kt, ref, dim));
+			add ? kernel_act_upload(kt, add + at, dim) : NULL, weight_on,
+			kernel_act_upload(kt, ref, dim));
 		kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &one), what);
-		kernel_same(kt, kernel_download(kt, one.y, dim), got + at, dim, &wrong);
+		kernel_same(kt, kernel_act_download(kt, one.y, dim), got + at, dim, &wrong);
 	}
 	kernel_ok(wrong == 0, "%s: %s: rows alone have the same bits", kt->name, what);
 }

@@ -61,5 +61,6 @@ void case_rows(struct kernel_test *kt)
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		test_embed(kt, kinds[i]);
 	test_gather(kt);
-	test_kv_copy(kt);
+	if (kt->b->ops->kv_copy)
+		test_kv_copy(kt);
 }

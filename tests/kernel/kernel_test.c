@@ -229,6 +229,38 @@ float *kernel_download(struct kernel_test *kt, const void *device, size_t n)
 	return p;
 }
 
+/* --- activations --------------------------------------------------------------- */
+
+void kernel_act_round(struct kernel_test *kt, float *x, size_t n, float most)
+{
+	for (size_t i = 0; kt->b->act_type == DTYPE_F16 && i < n; i++)
+		x[i] = (float)(_Float16)(isnan(x[i]) ? x[i]
+						     : fmaxf(-most, fminf(x[i], most)));
+}
+
+void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n)
+{
+	if (kt->b->act_type == DTYPE_F32)
+		return UPLOAD(kt, x, n);
+	_Float16 *half = arena_alloc(&kt->arena, n * sizeof *half);
+	for (size_t i = 0; i < n; i++)
+		half[i] = (_Float16)x[i];
+	return UPLOAD(kt, half, n);
+}
+
+float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n)
+{
+	if (kt->b->act_type == DTYPE_F32)
+		return kernel_download(kt, device, n);
+	_Float16 *half = arena_alloc(&kt->arena, n * sizeof *half);
+	must(kt->b->ops->download(kt->b, half, device, n * sizeof *half));
+	must(kt->b->ops->sync(kt->b, NULL));
+	float *p = kernel_zeros(kt, n);
+	for (size_t i = 0; i < n; i++)
+		p[i] = (float)half[i];
+	return p;
+}
+
 /* --- comparison -------------------------------------------------------------------- */
 
 struct error {
@@ -283,6 +315,17 @@ void kernel_compare(struct kernel_test *kt, const float *got, const float *ref,
 	   e.mean_square, e.worst_row, row_limit);
 	ok(e.largest <= allowed, "%s: %s: largest error %.1e of %.1e", kt->name, what,
 	   e.largest, allowed);
+}
+
+void kernel_act_compare(struct kernel_test *kt, const float *got, const float *ref,
+			float *plain, size_t rows, size_t cols, double limit,
+			const char *what)
+{
+	if (kt->b->act_type == DTYPE_F16) {
+		kernel_act_round(kt, plain, rows * cols, INFINITY);
+		limit += 2 * error_of(plain, ref, rows, cols).mean_square;
+	}
+	kernel_compare(kt, got, ref, plain, rows, cols, limit, what);
 }
 
 bool kernel_ok(bool pass, const char *fmt, ...)

@@ -69,10 +69,20 @@ float *kernel_download(struct kernel_test *kt, const void *device, size_t n);
 
 #define UPLOAD(kt, p, n) kernel_upload(kt, p, (n) * sizeof *(p))
 
-/* Compare (rows, cols); states facts under `what`. */
+/* Activations, in the backend's act_type. round: in place, to what that type can say
+ * (the reference must see what the kernel sees), and to at most `most`. */
+void kernel_act_round(struct kernel_test *kt, float *x, size_t n, float most);
+void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n);
+float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n);
+
+/* Compare (rows, cols); states facts under `what`. Where the result is an activation
+ * kernel_act_compare also rounds plain, which alone may exceed the limit then. */
 void kernel_compare(struct kernel_test *kt, const float *got, const float *ref,
 		    const float *plain, size_t rows, size_t cols, double limit,
 		    const char *what);
+void kernel_act_compare(struct kernel_test *kt, const float *got, const float *ref,
+			float *plain, size_t rows, size_t cols, double limit,
+			const char *what);
 /* TAP; kernel_test.c keeps the count. */
 bool kernel_ok(bool pass, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int kernel_done(void); /* exit status */

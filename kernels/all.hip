@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every kernel: the source of a code object, and of the fibers' table of kernels.
+ */
+#include "kernels/embed_rows.hip"
+#include "kernels/gather_rows.hip"
+#include "kernels/linear_any.hip"
+#include "kernels/linear_int4.hip"
+#include "kernels/moe_router.hip"
+#include "kernels/rms_norm.hip"
+#include "kernels/rope_table.hip"
+#include "kernels/silu_mul.hip"

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights on the device, one element or one row at a time, any shape: what the
+ * kernels use that are not the fast path of a format. The layout of each format is
+ * told in model/blocks.h.
+ */
+#pragma once
+#include "kernels/dialect.h"
+#include "kernels/weight_view.h"
+
+DEVICE float scale_at(const void *p, int32_t format, size_t i)
+{
+	if (format == SCALE_F32)
+		return ((const float *)p)[i];
+	uint16_t h = ((const uint16_t *)p)[i];
+	return format == SCALE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+}
+
+/* Element (row, i). format is w->format as a constant. */
+template <int format> DEVICE float weight_at(const weight_view *w, size_t row, int32_t i)
+{
+	size_t at = row * (size_t)w->k + (size_t)i;
+	if constexpr (format == WEIGHT_F32)
+		return ((const float *)w->q)[at];
+	else if constexpr (format == WEIGHT_F16)
+		return f16_to_f32(((const uint16_t *)w->q)[at]);
+	else if constexpr (format == WEIGHT_BF16)
+		return bf16_to_f32(((const uint16_t *)w->q)[at]);
+	int32_t n_groups = w->k / w->group, g = i / w->group;
+	int32_t nibble = ((const uint32_t *)w->q)[at / 8] >> at % 8 * 4 & 15, zero = 8;
+	if (w->zero_points)
+		zero = w->zero_points[row / 8 * (size_t)n_groups + (size_t)g] >>
+			       row % 8 * 4 & 15;
+	return (float)(nibble - zero) *
+	       scale_at(w->scales, w->scale_format, row * (size_t)n_groups + (size_t)g);
+}
+
+/* Sum over eight elements at p (f32, f16 or bf16) and x (f16), both 16-byte aligned. */
+template <int format> DEVICE float dot8(const void *p, const uint16_t *x, float sum)
+{
+	u32x4 xs = *(const u32x4 *)x;
+	if constexpr (format == WEIGHT_F32) {
+		const u32x4 *w = (const u32x4 *)p;
+		u32x4 part[2] = {w[0], w[1]};
+		UNROLL
+		for (int i = 0; i < 8; i++)
+			sum += bits_cast<float>((uint32_t)part[i / 4][i % 4]) *
+			       f16_to_f32((uint16_t)(xs[i / 2] >> i % 2 * 16));
+	} else {
+		u32x4 w = *(const u32x4 *)p;
+		UNROLL
+		for (int i = 0; i < 8; i++) {
+			uint16_t h = (uint16_t)(w[i / 2] >> i % 2 * 16);
+			float f = format == WEIGHT_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+			sum += f * f16_to_f32((uint16_t)(xs[i / 2] >> i % 2 * 16));
+		}
+	}
+	return sum;
+}
+
+/* The whole wave: row `row` of w times x (K, f16). Every lane has the sum. */
+template <int format>
+DEVICE float row_dot(const weight_view *w, size_t row, const uint16_t *x)
+{
+	constexpr size_t size = format == WEIGHT_F32 ? 4 : 2;
+	float sum = 0;
+	int32_t lane = (int32_t)lane_index(), k = w->k;
+	if (format != WEIGHT_INT4 && k % 8 == 0) {
+		const char *p = (const char *)w->q + row * (size_t)k * size;
+		for (int32_t i = lane * 8; i < k; i += WAVE * 8)
+			sum = dot8<format>(p + (size_t)i * size, x + i, sum);
+	} else {
+		for (int32_t i = lane; i < k; i += WAVE)
+			sum += weight_at<format>(w, row, i) * f16_to_f32(x[i]);
+	}
+	return wave_sum(sum);
+}

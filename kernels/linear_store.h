@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What becomes of an output of a linear layer. C for the host, C++ for the kernel.
+ */
+#pragma once
+
+enum linear_store {
+	LINEAR_TO_F16,
+	LINEAR_TO_F32,
+	LINEAR_ADD_F32 /* y += */
+};
+
+#ifdef DEVICE
+DEVICE void linear_store(void *y, size_t at, float x, uint32_t how)
+{
+	if (how == LINEAR_TO_F16)
+		((uint16_t *)y)[at] = f32_to_f16(x);
+	else if (how == LINEAR_TO_F32)
+		((float *)y)[at] = x;
+	else
+		((float *)y)[at] += x;
+}
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/moe_router.h
+ * LAYOUT    x (T, D) f16; router (E, D) f32, f16 or bf16; logits (T, E) f32; id,
+ *           weight (T, U); arrived (T), zero before and after
+ * GEOMETRY  workgroups of four waves: (E over 4, T), an expert a wave. The workgroup
+ *           that ends last has all logits: one wave of it chooses. LDS: 4 E bytes.
+ * PRECISION logits in f32; softmax by exp2 of differences to the largest
+ * ROOFLINE  at E = 128, D = 2048, bf16: 512 KiB, 32 workgroups; the choice is U rounds
+ *           of ten exchanges, a lane looks again only where its own was taken
+ * TRIED     a thread that chooses alone, others waiting: 5.7 times slower where others
+ *           measured it; a second launch: the budget has no place for it
+ * SEE       kernels/moe_router_ref.c
+ */
+#include "kernels/dequant.h"
+
+enum {
+	MOE_ROUTER_WAVES = 4,
+	MOE_ROUTER_THREADS = MOE_ROUTER_WAVES * WAVE,
+	KEY_TAKEN = 0,
+	KEY_NAN = 1 /* chosen when no number is left */
+};
+
+/* The best of this lane's experts, every 32nd. */
+DEVICE void moe_router_scan(const uint32_t *keys, uint32_t n, uint32_t *key, uint32_t *id)
+{
+	*key = KEY_TAKEN;
+	*id = ~0u;
+	for (uint32_t e = lane_index(); e < n; e += WAVE)
+		if (keys[e] > *key) {
+			*key = keys[e];
+			*id = e;
+		}
+}
+
+DEVICE float moe_router_logit(uint32_t key)
+{
+	return bits_cast<float>(key >> 31 ? key & 0x7FFFFFFFu : ~key);
+}
+
+DEVICE float moe_router_exp(float x)
+{
+	return fast_exp2(x * 1.44269504f);
+}
+
+/* One wave; keys: LDS of this wave alone, each lane touches only its own. */
+DEVICE void moe_router_choose(const float *logits, uint32_t n_experts, int32_t n_used,
+			      bool norm_topk, uint32_t *keys, int32_t *id, float *weight)
+{
+	uint32_t lane = lane_index(), key, best;
+	for (uint32_t e = lane; e < n_experts; e += WAVE) {
+		uint32_t k = order_key(logits[e]);
+		keys[e] = k > KEY_NAN ? k : KEY_NAN;
+	}
+	moe_router_scan(keys, n_experts, &key, &best);
+	float top = 0, chosen = 0, all = 0;
+	for (int32_t u = 0; u < n_used; u++) {
+		uint32_t k = key, e = best;
+		wave_best(&k, &e);
+		float logit = moe_router_logit(k);
+		top = u ? top : logit;
+		float p = moe_router_exp(logit - top);
+		chosen += p;
+		if ((uint32_t)u % WAVE == lane) {
+			id[u] = (int32_t)e;
+			weight[u] = p;
+		}
+		if (e == best) { /* mine */
+			keys[e] = KEY_TAKEN;
+			moe_router_scan(keys, n_experts, &key, &best);
+		}
+	}
+	for (uint32_t e = lane; e < n_experts; e += WAVE)
+		all += moe_router_exp(logits[e] - top);
+	float scale = fast_rcp(norm_topk ? chosen : wave_sum(all));
+	for (int32_t u = (int32_t)lane; u < n_used; u += WAVE) /* which it wrote */
+		weight[u] *= scale;
+}
+
+template <int format>
+DEVICE void moe_router(weight_view router, int32_t n_used, uint32_t norm_topk,
+		       const uint16_t *x, float *logits, int32_t *id, float *weight,
+		       uint32_t *arrived)
+{
+	LDS_DYNAMIC(uint32_t, keys);
+	LDS(uint32_t, before, 1);
+	size_t t = group_index_y(), n = (size_t)router.n;
+	size_t e = group_index_x() * MOE_ROUTER_WAVES + wave_index();
+	if (e < n) {
+		float logit = row_dot<format>(&router, e, x + t * (size_t)router.k);
+		if (lane_index() == 0)
+			logits[t * n + e] = logit;
+	}
+	device_fence();
+	group_barrier();
+	if (thread_index() == 0)
+		before[0] = atomic_add(&arrived[t], 1u);
+	group_barrier();
+	if (before[0] + 1 != (n + MOE_ROUTER_WAVES - 1) / MOE_ROUTER_WAVES ||
+	    thread_index() >= WAVE)
+		return;
+	device_fence();
+	if (thread_index() == 0)
+		arrived[t] = 0;
+	moe_router_choose(logits + t * n, (uint32_t)router.n, n_used, norm_topk, keys,
+			  id + t * (size_t)n_used, weight + t * (size_t)n_used);
+}
+
+#define MOE_ROUTER(name, format) \
+	KERNEL(MOE_ROUTER_THREADS) \
+	void moe_router_##name##_kernel(weight_view router, int32_t n_used, \
+					uint32_t norm_topk, const uint16_t *x, \
+					float *logits, int32_t *id, float *weight, \
+					uint32_t *arrived) \
+	{ \
+		moe_router<format>(router, n_used, norm_topk, x, logits, id, weight, \
+				   arrived); \
+	}
+MOE_ROUTER(f32, WEIGHT_F32)
+MOE_ROUTER(f16, WEIGHT_F16)
+MOE_ROUTER(bf16, WEIGHT_BF16)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A weight as kernels take it, by value: what struct weight (model/blocks.h) says,
+ * with device addresses. C for the host that fills it, C++ for the kernel.
+ */
+#pragma once
+#if !defined(__HIP__)
+#include <stdint.h>
+#endif
+
+/* The numbers of enum quant and enum dtype, which a kernel does not include;
+ * tests/kernel/fiber_backend.c holds them equal. */
+enum weight_format { WEIGHT_F32, WEIGHT_F16, WEIGHT_BF16, WEIGHT_INT4 };
+enum scale_format { SCALE_F32, SCALE_F16, SCALE_BF16 };
+
+struct weight_view {
+	const void *q;               /* (N, K) or (N, K/8) words */
+	const void *scales;          /* (N, K/group) */
+	const uint32_t *zero_points; /* (N/8, K/group), or NULL: 8 */
+	int32_t n, k, group, format, scale_format;
+};

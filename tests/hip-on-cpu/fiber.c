@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fibers are switched where a thread waits: at a barrier, or until its wave has met.
+ * So a wave's lanes are NOT in lockstep; a kernel that relies on it through LDS gets
+ * 0xCD or old values here, as it might from a compiler that reorders.
+ *
+ * The switch is seven pushes on x86-64 and ucontext elsewhere. ASan is told of every
+ * switch. Stacks stay mapped between launches; a page below each is not accessible.
+ */
+#include "tests/hip-on-cpu/fiber.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "kernels/fiber.h"
+
+#if !defined(__x86_64__) || defined(FIBER_UCONTEXT)
+#define WITH_UCONTEXT 1
+#include <ucontext.h>
+#endif
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define WITH_ASAN 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define WITH_ASAN 1
+#endif
+#ifdef WITH_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+enum {
+	MAX_THREADS = 1024,
+	MAX_WAVES = MAX_THREADS / FIBER_WAVE,
+	MAX_LDS = 16,
+	STACK = 128 << 10,
+	GUARD = 4 << 10,
+	LDS_ALIGN = 128,
+};
+
+enum state { READY, IN_WAVE, IN_BARRIER, DONE };
+
+struct fiber {
+#ifdef WITH_UCONTEXT
+	ucontext_t context;
+#else
+	void *sp;
+#endif
+	char *stack;
+	enum state state;
+	int site;
+	uint32_t phase;   /* which of the wave's two buffers comes next */
+	void *fake_stack; /* ASan's */
+};
+
+/* Two buffers, because a lane may come to the next exchange while another has not yet
+ * read the last one; it cannot come to the one after that. */
+struct wave {
+	uint32_t live, arrived;
+	uint8_t slots[2][FIBER_WAVE][FIBER_SLOT];
+};
+
+static struct {
+	const struct fiber_launch *launch;
+	struct fiber main, fiber[MAX_THREADS];
+	struct wave wave[MAX_WAVES];
+	uint32_t group_x, group_y, live, arrived, current;
+	int barrier_site;
+	struct {
+		const void *key;
+		void *p;
+	} lds[MAX_LDS];
+	int n_lds;
+	void *dynamic;
+	const void *main_stack; /* ASan's */
+	size_t main_size;
+} B;
+
+static _Noreturn void die(const char *what)
+{
+	static const char names[] = "RWBD";
+	uint32_t n = B.launch->n_threads;
+	fprintf(stderr, "fiber: %s: workgroup (%u, %u), thread %u, line %d\n", what,
+		B.group_x, B.group_y, B.current, B.fiber[B.current].site);
+	for (uint32_t i = 0; i < n; i++)
+		fprintf(stderr, "%s%u:%c%d", i % 8 ? " " : "\n ", i,
+			names[B.fiber[i].state], B.fiber[i].site);
+	fputc('\n', stderr);
+	abort();
+}
+
+/* --- switching ------------------------------------------------------------------- */
+
+#ifndef WITH_UCONTEXT
+void fiber_switch_stack(void **save, void *to);
+__asm__(".text\n.p2align 4\n.type fiber_switch_stack,@function\nfiber_switch_stack:\n"
+	"push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+	"mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
+	"pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
+	".size fiber_switch_stack,.-fiber_switch_stack\n");
+#endif
+
+static void switch_to(struct fiber *from, struct fiber *to, bool is_last)
+{
+#ifdef WITH_ASAN
+	bool is_main = to == &B.main;
+	__sanitizer_start_switch_fiber(is_last ? NULL : &from->fake_stack,
+				       is_main ? B.main_stack : to->stack,
+				       is_main ? B.main_size : STACK);
+#endif
+#ifdef WITH_UCONTEXT
+	swapcontext(&from->context, &to->context);
+#else
+	fiber_switch_stack(&from->sp, to->sp);
+#endif
+#ifdef WITH_ASAN
+	__sanitizer_finish_switch_fiber(from->fake_stack, NULL, NULL);
+#endif
+}
+
+/* Leave the current fiber for the next that can run. */
+static void run_next(bool is_last)
+{
+	uint32_t n = B.launch->n_threads, from = B.current, i = from;
+	for (uint32_t tried = 0; tried < n; tried++) {
+		i = B.launch->is_reversed ? (i ? i - 1 : n - 1) : (i + 1) % n;
+		if (B.fiber[i].state != READY)
+			continue;
+		if (i == from)
+			return;
+		B.current = i;
+		switch_to(&B.fiber[from], &B.fiber[i], is_last);
+		return;
+	}
+	if (B.live)
+		die("threads wait for others that never come");
+	switch_to(&B.fiber[from], &B.main, true);
+}
+
+static void wake(enum state waiting, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to && i < B.launch->n_threads; i++)
+		if (B.fiber[i].state == waiting)
+			B.fiber[i].state = READY;
+}
+
+static void wake_wave(uint32_t w)
+{
+	B.wave[w].arrived = 0;
+	wake(IN_WAVE, w * FIBER_WAVE, (w + 1) * FIBER_WAVE);
+}
+
+static void wake_group(void)
+{
+	B.arrived = 0;
+	wake(IN_BARRIER, 0, MAX_THREADS);
+}
+
+static void fiber_main(void)
+{
+#ifdef WITH_ASAN
+	const void *stack;
+	size_t size;
+	__sanitizer_finish_switch_fiber(NULL, &stack, &size);
+	if (!B.main_stack) { /* the first to run came from there */
+		B.main_stack = stack;
+		B.main_size = size;
+	}
+#endif
+	B.launch->entry(B.launch->arg);
+	uint32_t w = B.current / FIBER_WAVE;
+	B.fiber[B.current].state = DONE;
+	B.live--;
+	B.wave[w].live--;
+	if (B.wave[w].live && B.wave[w].arrived == B.wave[w].live)
+		wake_wave(w);
+	if (B.live && B.arrived == B.live)
+		wake_group();
+	run_next(true);
+	abort(); /* a fiber that is done is never resumed */
+}
+
+/* --- what kernels call ------------------------------------------------------------ */
+
+uint32_t fiber_thread(void)
+{
+	return B.current;
+}
+
+uint32_t fiber_group(int axis)
+{
+	return axis ? B.group_y : B.group_x;
+}
+
+void fiber_barrier(int site)
+{
+	struct fiber *f = &B.fiber[B.current];
+	f->site = site;
+	if (B.arrived && B.barrier_site != site)
+		die("a barrier reached from two places");
+	B.barrier_site = site;
+	if (++B.arrived == B.live) {
+		wake_group();
+		return;
+	}
+	f->state = IN_BARRIER;
+	run_next(false);
+}
+
+const uint8_t *fiber_exchange(const void *value, size_t n_bytes, int site)
+{
+	uint32_t w = B.current / FIBER_WAVE, first = w * FIBER_WAVE;
+	struct fiber *f = &B.fiber[B.current];
+	struct wave *wave = &B.wave[w];
+	uint8_t (*slots)[FIBER_SLOT] = wave->slots[f->phase++ & 1];
+	f->site = site;
+	if (n_bytes > FIBER_SLOT)
+		die("more than a slot holds");
+	if (!wave->arrived)
+		memset(slots, 0xEE, sizeof wave->slots[0]);
+	for (uint32_t i = first; wave->arrived && i < first + FIBER_WAVE; i++)
+		if (B.fiber[i].state == IN_WAVE && B.fiber[i].site != site)
+			die("a wave's lanes meet at two places");
+	memcpy(slots[B.current - first], value, n_bytes);
+	if (++wave->arrived == wave->live) {
+		wake_wave(w);
+	} else {
+		f->state = IN_WAVE;
+		run_next(false);
+	}
+	return &slots[0][0];
+}
+
+static void *lds_alloc(size_t n_bytes)
+{
+	void *p;
+	if (posix_memalign(&p, LDS_ALIGN, n_bytes ? n_bytes : 1) != 0)
+		die("no memory for LDS");
+	return memset(p, 0xCD, n_bytes);
+}
+
+void *fiber_lds(const void *key, size_t n_bytes)
+{
+	for (int i = 0; i < B.n_lds; i++)
+		if (B.lds[i].key == key)
+			return B.lds[i].p;
+	if (B.n_lds == MAX_LDS)
+		die("too many arrays in LDS");
+	B.lds[B.n_lds].key = key;
+	B.lds[B.n_lds].p = lds_alloc(n_bytes);
+	return B.lds[B.n_lds++].p;
+}
+
+void *fiber_lds_dynamic(void)
+{
+	return B.dynamic;
+}
+
+/* --- launching -------------------------------------------------------------------- */
+
+static void fiber_prepare(struct fiber *f)
+{
+	if (!f->stack) {
+		char *p = mmap(NULL, STACK + GUARD, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED || mprotect(p, GUARD, PROT_NONE) != 0) {
+			perror("fiber: stack");
+			abort();
+		}
+		f->stack = p + GUARD;
+	}
+	f->state = READY;
+	f->phase = 0;
+	f->site = 0;
+#ifdef WITH_ASAN
+	__asan_unpoison_memory_region(f->stack, STACK);
+#endif
+#ifdef WITH_UCONTEXT
+	getcontext(&f->context);
+	f->context.uc_stack.ss_sp = f->stack;
+	f->context.uc_stack.ss_size = STACK;
+	f->context.uc_link = NULL;
+	makecontext(&f->context, fiber_main, 0);
+#else
+	/* As if fiber_main had been called: a return address, then six registers. */
+	void **sp = (void **)(f->stack + STACK) - 3;
+	*sp = NULL;
+	*--sp = (void *)fiber_main;
+	sp -= 6;
+	memset(sp, 0, 6 * sizeof *sp);
+	f->sp = sp;
+#endif
+}
+
+static void run_group(const struct fiber_launch *l)
+{
+	B.live = l->n_threads;
+	B.arrived = 0;
+	B.dynamic = lds_alloc(l->lds_bytes);
+	for (uint32_t i = 0; i < l->n_threads; i++)
+		fiber_prepare(&B.fiber[i]);
+	for (uint32_t w = 0; w * FIBER_WAVE < l->n_threads; w++) {
+		uint32_t left = l->n_threads - w * FIBER_WAVE;
+		B.wave[w].live = left < FIBER_WAVE ? left : FIBER_WAVE;
+		B.wave[w].arrived = 0;
+	}
+	B.current = l->is_reversed ? l->n_threads - 1 : 0;
+	switch_to(&B.main, &B.fiber[B.current], false);
+	free(B.dynamic);
+	for (int i = 0; i < B.n_lds; i++)
+		free(B.lds[i].p);
+	B.n_lds = 0;
+}
+
+void fiber_run(const struct fiber_launch *l)
+{
+	B.launch = l;
+	B.main_stack = NULL;
+	if (l->n_threads < 1 || l->n_threads > MAX_THREADS) {
+		fprintf(stderr, "fiber: a workgroup of %u threads\n", l->n_threads);
+		abort();
+	}
+	for (B.group_y = 0; B.group_y < l->grid_y; B.group_y++)
+		for (B.group_x = 0; B.group_x < l->grid_x; B.group_x++)
+			run_group(l);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/hip-on-cpu/kernels.h"
+
+#include <utility>
+
+#include "kernels/all.hip"
+
+/* A kernel's arguments, taken from an array of their addresses by its type. */
+template <auto kernel> struct call;
+template <class... A, void (*kernel)(A...)> struct call<kernel> {
+	template <size_t... i> static void with(void **args, std::index_sequence<i...>)
+	{
+		kernel(*(A *)args[i]...);
+	}
+	static void run(void **args)
+	{
+		with(args, std::index_sequence_for<A...>());
+	}
+};
+
+#define ENTRY(name) {#name "_kernel", call<name##_kernel>::run},
+#define LINEAR(name, m) \
+	ENTRY(linear_int4_##name##_m##m) ENTRY(linear_int4_##name##_m##m##_zero)
+static const struct {
+	const char *name;
+	kernels_entry run;
+} kernels[] = {
+	ENTRY(embed_rows_f32) ENTRY(embed_rows_f16) ENTRY(embed_rows_bf16)
+	ENTRY(embed_rows_int4) ENTRY(gather_rows)
+	ENTRY(linear_any_f32) ENTRY(linear_any_f16) ENTRY(linear_any_bf16)
+	ENTRY(linear_any_int4)
+#define AXES(name, thrds, ytile, waves, chunk, unr) \
+	LINEAR(name, 1) LINEAR(name, 2) LINEAR(name, 3) LINEAR(name, 4) LINEAR(name, 5)
+#include "kernels/linear_int4.def"
+#undef AXES
+	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
+	ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
+};
+
+kernels_entry kernels_find(const char *name)
+{
+	for (const auto &k : kernels)
+		if (strcmp(k.name, name) == 0)
+			return k.run;
+	return NULL;
+}
