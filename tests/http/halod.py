@@ -9,6 +9,7 @@ Standard library only. Waiting is always for an event (a log line, a metric, a b
 with a deadline that is a failure, not a measure.
 """
 import http.client
+import importlib
 import json
 import os
 import re
@@ -283,6 +284,21 @@ def read_all(s):
             data += piece
     except ConnectionResetError:
         return data
+
+
+def need(module):
+    """The module that test.sh installs below build/clients, else the end of this test:
+    skipped. Goes on in that folder's Python where this one does not have it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        clients = os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients"))
+        python = os.path.join(clients, "venv", "bin", "python")
+        if os.path.exists(python) and not os.environ.get("HALOD_IN_VENV"):
+            os.environ["HALOD_IN_VENV"] = "1"
+            os.execv(python, [python, *sys.argv])
+        print("1..0 # SKIP %s for Python is not there; test.sh installs it" % module)
+        sys.exit(0)
 
 
 def run(tests, **settings):

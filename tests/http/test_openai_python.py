@@ -2,21 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The official OpenAI client for Python. test.sh installs it below build/clients;
 without it this test is skipped."""
-import os
-import sys
 
-from halod import BUILDDIR, run
+from halod import need, run
 
-CLIENTS = os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients"))
-try:
-    import openai
-except ImportError:
-    python = os.path.join(CLIENTS, "venv", "bin", "python")
-    if os.path.exists(python) and not os.environ.get("HALOD_IN_VENV"):
-        os.environ["HALOD_IN_VENV"] = "1"
-        os.execv(python, [python, *sys.argv])
-    print("1..0 # SKIP the openai package for Python is not there; test.sh installs it")
-    sys.exit(0)
+openai = need("openai")
 
 USER = [{"role": "user", "content": "What is 2+2?"}]
 GREEDY = {"temperature": 0, "max_tokens": 16, "model": "halo-tiny"}
