@@ -10,7 +10,7 @@
 static void run(const char *name, int i_axes, bool is_reversed,
 		void (*const *cases)(struct kernel_test *))
 {
-	struct kernel_test kt = {.name = name};
+	struct kernel_test kt = {.name = name, .is_partial = true};
 	fiber_backend_create(i_axes, is_reversed, &kt.b);
 	for (; *cases; cases++) {
 		kernel_test_reset(&kt);
