@@ -50,7 +50,7 @@ DEVICE void moe_router_choose(const float *logits, uint32_t n_experts, int32_t n
 	uint32_t lane = lane_index(), key, best;
 	for (uint32_t e = lane; e < n_experts; e += WAVE) {
 		uint32_t k = order_key(logits[e]);
-		keys[e] = k > KEY_NAN ? k : KEY_NAN;
+		keys[e] = k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
 	}
 	moe_router_scan(keys, n_experts, &key, &best);
 	float top = 0, chosen = 0, all = 0;
