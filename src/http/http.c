@@ -80,6 +80,10 @@ static void on_socket(void *cls, struct MHD_Connection *mhd, void **context,
 	} else if (s) {
 		LIST_REMOVE(s, link);
 		h->n_socks--;
+		/* At the connection limit libmicrohttpd stops listening, and begins again
+		 * in the round after this one; without sockets nothing else would call
+		 * for that round, and who waits in the backlog would wait for ever. */
+		h->needs_run = true;
 		free(s);
 		*context = NULL;
 	}
