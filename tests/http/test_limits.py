@@ -6,7 +6,7 @@ that do not read."""
 import json
 import socket
 
-from halod import run, read_all
+from halod import Halod, run, read_all
 
 PROMPT = "tell me more about it " * 500  # at a token a step, seconds of prefill
 
@@ -203,8 +203,23 @@ def test_many(t, d):
          "connections beyond the limit are served later")
 
 
+def test_listens_again(t, d):
+    """All connections there may be, and all gone at once: who waits in the backlog is
+    let in, though no socket is left that could wake the loop."""
+    small = Halod(max_connections=2)
+    try:
+        for i in range(5):
+            first, second, third = [small.raw(b"") for _ in range(3)]
+            first.close()
+            second.close()
+            third.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            t.ok(b"200 OK" in read_all(third), "listens again, round %d" % (i + 1))
+    finally:
+        small.stop()
+
+
 run([test_queue_full, test_gone_in_queue, test_gone_in_prefill, test_gone_in_stream,
      test_gone_in_upload, test_keepalive, test_slow_reader, test_slow_request,
-     test_many],
+     test_many, test_listens_again],
     max_seqs=1, max_queue=2, max_batch_tokens=1, prefill_chunk=1, keepalive="1s",
     stall_timeout="1s", idle_timeout="6s", prefix_cache="no", max_connections=50)
