@@ -17,7 +17,7 @@ struct shape {
 static const struct shape cases[] = {
 	{1, 8, 2, 64, 32, 16, true},   {9, 4, 4, 128, 64, 16, true},
 	{7, 6, 1, 30, 9, 3, true},     {13, 2, 2, 256, 128, 4, false},
-	{3, 4, 2, 64, 0, 8, false},
+	{3, 4, 2, 64, 0, 8, false},   {5, 3, 1, 128, 32, 4, true},
 };
 
 struct kv {
@@ -39,6 +39,9 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	float *q = kernel_rows(kt, (size_t)(s->t * s->h), dim, 1);
 	float *k = kernel_rows(kt, (size_t)(s->t * s->g), dim, 1);
 	float *v = kernel_rows(kt, (size_t)(s->t * s->g), dim, 1);
+	kernel_act_round(kt, q, nq, 4e4f); /* turned, it stays below 65504 */
+	kernel_act_round(kt, k, nkv, 4e4f);
+	kernel_act_round(kt, v, nkv, 6e4f);
 	float *norms = kernel_rows(kt, 1, 2 * dim, 1);
 	size_t n_rope = (size_t)(s->t * s->n_freq * 2);
 	float *rope = kernel_zeros(kt, n_rope + 1);
@@ -63,10 +66,11 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 		i == 0 ? qk_norm_rope_kv_ref(&a) : qk_norm_rope_kv_plain(&a);
 	}
 	float *zeros = kernel_zeros(kt, n_pages);
-	struct kv on = {UPLOAD(kt, q, nq), UPLOAD(kt, zeros, n_pages),
-			UPLOAD(kt, zeros, n_pages)};
+	struct kv on = {kernel_act_upload(kt, q, nq), kernel_kv_upload(kt, zeros, n_pages),
+			kernel_kv_upload(kt, zeros, n_pages)};
 	struct qk_norm_rope_kv_args a = args(s, on);
-	a.k = UPLOAD(kt, k, nkv), a.v = UPLOAD(kt, v, nkv);
+	a.kv.type = kt->b->kv_type;
+	a.k = kernel_act_upload(kt, k, nkv), a.v = kernel_act_upload(kt, v, nkv);
 	a.rope = UPLOAD(kt, rope, n_rope + 1), a.slot = UPLOAD(kt, slot, (size_t)s->t);
 	a.q_norm = s->has_norms ? UPLOAD(kt, norms, dim) : NULL;
 	a.k_norm = s->has_norms ? UPLOAD(kt, norms + dim, dim) : NULL;
@@ -74,13 +78,13 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	char what[100];
 	snprintf(what, sizeof what, "qk_norm_rope_kv T=%d H=%d G=%d K=%d q", s->t, s->h,
 		 s->g, s->k);
-	kernel_compare(kt, kernel_download(kt, on.q, nq), sets[0].q, sets[1].q,
+	kernel_act_compare(kt, kernel_act_download(kt, on.q, nq), sets[0].q, sets[1].q,
 		       (size_t)(s->t * s->h), dim, 1e-12, what);
 	what[strlen(what) - 1] = 'k';
-	kernel_compare(kt, kernel_download(kt, on.k_pages, n_pages), sets[0].k_pages,
+	kernel_kv_compare(kt, kernel_kv_download(kt, on.k_pages, n_pages), sets[0].k_pages,
 		       sets[1].k_pages, (size_t)(N_PAGES * s->p * s->g), dim, 1e-12,
 		       what);
-	kernel_ok(memcmp(kernel_download(kt, on.v_pages, n_pages), sets[0].v_pages,
+	kernel_ok(memcmp(kernel_kv_download(kt, on.v_pages, n_pages), sets[0].v_pages,
 		  n_pages * sizeof *v) == 0,
 	   "%s: %s: values are where they belong", kt->name, what);
 }
