@@ -118,7 +118,10 @@ static struct weight int4_weight(struct kernel_test *kt, struct weight_kind kind
 static struct weight packed_weight(struct kernel_test *kt, struct weight_kind kind,
 				   int32_t n, int32_t k)
 {
-	int32_t group = kind.quant == QUANT_NVFP4 ? 16 : kind.group ? kind.group : k;
+	int32_t group = kind.quant == QUANT_NVFP4   ? 16
+			: kind.quant == QUANT_MXFP4 ? 32
+			: kind.group		    ? kind.group
+						    : k;
 	size_t bits = (size_t)quant_bits(kind.quant);
 	size_t n_q = (size_t)n * (size_t)k * bits / 8;
 	size_t groups = (size_t)(k + group - 1) / (size_t)group;
@@ -139,12 +142,14 @@ static struct weight packed_weight(struct kernel_test *kt, struct weight_kind ki
 		zero[i] = kernel_random(kt) ^ kernel_random(kt) << 16;
 	for (int32_t i = 0; i < k; i++) /* each group as often, in another order */
 		group_of[i] = i % (int32_t)groups;
-	if (kind.quant == QUANT_NVFP4) {
+	if (kind.quant == QUANT_NVFP4 || kind.quant == QUANT_MXFP4) {
 		uint8_t *scales = arena_alloc(&kt->arena, (size_t)n * groups);
+		bool is_mx = kind.quant == QUANT_MXFP4;
 		for (size_t i = 0; i < (size_t)n * groups; i++)
-			scales[i] = (uint8_t)(kernel_random(kt) % 0x7F);
+			scales[i] = (uint8_t)(is_mx ? 112 + kernel_random(kt) % 12
+						    : kernel_random(kt) % 0x7F);
 		w.scales = scales;
-		w.scale_type = DTYPE_F8_E4M3;
+		w.scale_type = is_mx ? DTYPE_F8_E8M0 : DTYPE_F8_E4M3;
 		w.global_scale = 1.0 / 3000;
 		return w;
 	}
