@@ -75,10 +75,8 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	struct kv on = {kernel_act_upload(kt, q, nq), kernel_kv_upload(kt, zeros, n_pages),
 			kernel_kv_upload(kt, zeros, n_pages)};
 	struct qk_norm_rope_kv_args a = args(s, on);
-	if (s->q_pitch) {
-		a.q = kernel_act_upload(kt, kernel_zeros(kt, nq), nq);
+	if (s->q_pitch)
 		a.q_from = kernel_act_upload(kt, q, n_from);
-	}
 	a.kv.type = kt->b->kv_type;
 	a.k = kernel_act_upload(kt, k, nkv), a.v = kernel_act_upload(kt, v, nkv);
 	a.rope = UPLOAD(kt, rope, n_rope + 1), a.slot = UPLOAD(kt, slot, (size_t)s->t);
