@@ -111,6 +111,7 @@ DEVICE float f16_to_f32(uint16_t h) { return (float)bits_cast<_Float16>(h); }
 DEVICE uint16_t f32_to_f16(float x) { return bits_cast<uint16_t>((_Float16)x); }
 DEVICE float bf16_to_f32(uint16_t h) { return bits_cast<float>((uint32_t)h << 16); }
 
+DEVICE float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 DEVICE float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 DEVICE float fast_rcp(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float fast_rsqrt(float x) { return __builtin_amdgcn_rsqf(x); }
