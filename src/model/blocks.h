@@ -68,6 +68,8 @@ struct weight {
 	int32_t zero_step;       /* GPTQ: 1 in the older format, 0 in the newer */
 	const int32_t *group_of; /* GPTQ */
 	double global_scale;     /* NVFP4 */
+	int32_t pitch; /* bytes from row to row of q, where a backend keeps them further
+			* apart than they are long; 0: packed, as in every file */
 };
 
 /* Decode rows [n0, n1) of w to float32 (n1-n0, K): the definition of the
