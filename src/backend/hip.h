@@ -127,10 +127,15 @@ void hip_memory_destroy(struct hip *h);
 enum status hip_arena_take(struct hip *h, struct hip_arena *a, size_t n_bytes,
 			   void **out) MUST_USE;
 void hip_arena_free(struct hip *h, struct hip_arena *a);
-/* Queue a copy of n_rows rows of row_bytes to rows that lie `pitch` apart; what lies
- * between is zero. src may be changed when it returns. */
-enum status hip_upload_rows(struct hip *h, void *dst, size_t pitch, const void *src,
-			    size_t row_bytes, size_t n_rows) MUST_USE;
+/* n rows of row_bytes, `step` bytes apart in src, to rows `pitch` apart; what lies
+ * between those is zero. */
+struct hip_rows {
+	const void *src;
+	void *dst;
+	size_t row_bytes, step, pitch, n;
+};
+/* Queue the copy; src may be changed when it returns. */
+enum status hip_upload_rows(struct hip *h, const struct hip_rows *r) MUST_USE;
 
 enum status hip_alloc(struct backend *b, size_t n_bytes, void **out);
 void hip_free(struct backend *b, void *p);

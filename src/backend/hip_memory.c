@@ -151,47 +151,42 @@ static enum status stage_send(struct hip *h, void *dst, const char *staged, size
 
 enum status hip_upload(struct backend *b, void *dst, const void *src, size_t n_bytes)
 {
-	return hip_upload_rows(hip_of(b), dst, n_bytes, src, n_bytes, 1);
-}
-
-/* One row that is longer than a piece of the stage. */
-static enum status upload_long(struct hip *h, char *dst, const char *src, size_t n_bytes)
-{
+	struct hip *h = hip_of(b);
 	const size_t piece = HIP_STAGE_BYTES / 4;
-	enum status st = OK;
+	enum status st = h->has_failed ? E_BACKEND : OK;
 	for (size_t at = 0; at < n_bytes && st == OK; at += piece) {
 		size_t n = MIN(piece, n_bytes - at);
 		char *p;
 		st = stage_take(h, n, &p);
 		if (st != OK)
 			break;
-		memcpy(p, src + at, n);
-		st = stage_send(h, dst + at, p, n);
+		memcpy(p, (const char *)src + at, n);
+		st = stage_send(h, (char *)dst + at, p, n);
 	}
 	return st;
 }
 
-enum status hip_upload_rows(struct hip *h, void *dst, size_t pitch, const void *src,
-			    size_t row_bytes, size_t n_rows)
+enum status hip_upload_rows(struct hip *h, const struct hip_rows *r)
 {
-	const size_t piece = HIP_STAGE_BYTES / 4;
-	const char *from = src;
-	char *to = dst;
+	const size_t each = HIP_STAGE_BYTES / 4 / r->pitch;
 	enum status st = h->has_failed ? E_BACKEND : OK;
-	if (pitch == row_bytes)
-		return st == OK ? upload_long(h, to, from, row_bytes * n_rows) : st;
-	size_t each = MAX(piece / pitch, (size_t)1);
-	for (size_t row = 0; row < n_rows && st == OK; row += each) {
-		size_t n = MIN(each, n_rows - row);
+	if (r->pitch == r->row_bytes && r->step == r->row_bytes)
+		return hip_upload(&h->base, r->dst, r->src, r->row_bytes * r->n);
+	if (each == 0)
+		return hip_refuse(h, "rows of %zu bytes", r->row_bytes);
+	for (size_t row = 0; row < r->n && st == OK; row += each) {
+		size_t n = MIN(each, r->n - row);
 		char *p;
-		st = stage_take(h, n * pitch, &p);
+		st = stage_take(h, n * r->pitch, &p);
 		if (st != OK)
 			break;
 		for (size_t i = 0; i < n; i++) {
-			memcpy(p + i * pitch, from + (row + i) * row_bytes, row_bytes);
-			memset(p + i * pitch + row_bytes, 0, pitch - row_bytes);
+			char *to = p + i * r->pitch;
+			memcpy(to, (const char *)r->src + (row + i) * r->step,
+			       r->row_bytes);
+			memset(to + r->row_bytes, 0, r->pitch - r->row_bytes);
 		}
-		st = stage_send(h, to + row * pitch, p, n * pitch);
+		st = stage_send(h, (char *)r->dst + row * r->pitch, p, n * r->pitch);
 	}
 	return st;
 }

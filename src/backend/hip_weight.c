@@ -5,6 +5,9 @@
  * and workgroups that start at the same place of different rows would all wait for
  * the same ones (measured by others on gfx1151: 142 GB/s where 195 were had).
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "backend/hip.h"
 #include "base/alloc.h"
 #include "kernels/weight_view.h"
@@ -21,18 +24,32 @@ static bool has_kernels(enum quant q)
 	return q == QUANT_F32 || q == QUANT_F16 || q == QUANT_BF16 || q == QUANT_INT4;
 }
 
-static enum status keep(struct hip *h, const void *host, size_t pitch, size_t row_bytes,
-			size_t n_rows, const void **out)
+/* A copy on the device of n rows; NULL where there are none. */
+static enum status keep(struct hip *h, struct hip_rows r, const void **out)
 {
-	void *p;
 	*out = NULL;
-	if (!host)
+	if (!r.src)
 		return OK;
-	enum status st = hip_arena_take(h, &h->weights, pitch * n_rows, &p);
+	enum status st = hip_arena_take(h, &h->weights, r.pitch * r.n, &r.dst);
 	if (st == OK)
-		st = hip_upload_rows(h, p, pitch, host, row_bytes, n_rows);
-	*out = p;
+		st = hip_upload_rows(h, &r);
+	*out = r.dst;
 	return st;
+}
+
+/* Elements of a weight that lies across, or in between others, in order: malloc'ed,
+ * NULL when there is no memory. size: bytes of one. */
+static char *in_order(const struct weight *w, size_t size)
+{
+	size_t n = (size_t)w->n, k = (size_t)w->k;
+	char *out = malloc(n * k * size);
+	for (size_t i = 0; out && i < n; i++)
+		for (size_t j = 0; j < k; j++)
+			memcpy(out + (i * k + j) * size,
+			       (const char *)w->q + (j * (size_t)w->k_step +
+						     i * (size_t)w->row_step) * size,
+			       size);
+	return out;
 }
 
 static enum status load_parts(struct hip *h, const struct weight *host, struct weight *out)
@@ -40,15 +57,31 @@ static enum status load_parts(struct hip *h, const struct weight *host, struct w
 	size_t n = (size_t)host->n, groups = (size_t)(host->k / host->group);
 	size_t row = (size_t)host->k * (size_t)quant_bits(host->quant) / 8;
 	size_t pitch = row % BAD_PITCH == 0 ? row + PAD : row;
+	struct hip_rows q = {.src = host->q, .row_bytes = row, .step = row,
+			     .pitch = pitch, .n = n};
+	char *ordered = NULL;
 	*out = *host;
 	out->pitch = pitch == row ? 0 : (int32_t)pitch;
-	enum status st = keep(h, host->q, pitch, row, n, &out->q);
+	out->row_step = out->k_step = 0;
+	if (host->k_step) {
+		q.src = ordered = in_order(host, (size_t)quant_bits(host->quant) / 8);
+		if (!ordered)
+			return E_NOMEM;
+	} else if (host->row_step) {
+		q.step = row * (size_t)host->row_step;
+	}
+	enum status st = keep(h, q, &out->q);
+	free(ordered);
 	if (st != OK || host->quant != QUANT_INT4)
 		return st;
-	size_t scales = groups * dtype_bytes(host->scale_type);
-	st = keep(h, host->scales, scales, scales, n, &out->scales);
+	size_t scales = groups * dtype_bytes(host->scale_type), zeros = groups * 4;
+	st = keep(h, (struct hip_rows){.src = host->scales, .row_bytes = scales,
+				       .step = scales, .pitch = scales, .n = n},
+		  &out->scales);
 	if (st == OK)
-		st = keep(h, host->zero_points, groups * 4, groups * 4, (n + 7) / 8,
+		st = keep(h, (struct hip_rows){.src = host->zero_points,
+					       .row_bytes = zeros, .step = zeros,
+					       .pitch = zeros, .n = (n + 7) / 8},
 			  &out->zero_points);
 	return st;
 }

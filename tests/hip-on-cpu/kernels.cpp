@@ -28,6 +28,7 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 static const kernel_entry kernels[] = {
 	ENTRY(embed_rows_f32) ENTRY(embed_rows_f16) ENTRY(embed_rows_bf16)
 	ENTRY(embed_rows_int4) ENTRY(gather_rows)
+	ENTRY(kv_copy)
 	ENTRY(linear_any_f32) ENTRY(linear_any_f16) ENTRY(linear_any_bf16)
 	ENTRY(linear_any_int4)
 #define AXES(name, thrds, ytile, waves, chunk, unr) \
@@ -35,7 +36,7 @@ static const kernel_entry kernels[] = {
 #include "kernels/linear_int4.def"
 #undef AXES
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
-	ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
+	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
 };
 
 const kernel_entry *kernels_find(const char *name)
