@@ -269,11 +269,11 @@ DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<
 			x[i] = ATTENTION_HIDDEN;
 		most = x[i] > most ? x[i] : most;
 	}
-	most = attention_max8(most) - ATTENTION_SHIFT;
+	most = attention_max8(most);
 	most = most > *max ? most : *max;
 	UNROLL
 	for (int i = 0; i < S::EACH; i++) {
-		uint16_t h = f32_to_f16(fast_exp2(x[i] - most));
+		uint16_t h = f32_to_f16(fast_exp2(x[i] - most + ATTENTION_SHIFT));
 		all += f16_to_f32(h);
 		pairs[i / 2] = i % 2 ? pairs[i / 2] | (uint32_t)h << 16 : h;
 	}
@@ -441,10 +441,9 @@ DEVICE float attention_scale(const attention_launch &a, int32_t head, float max,
 {
 	if (!a.sinks)
 		return fast_rcp(sum);
-	float sink = a.sinks[head] * ATTENTION_LOG2E, most = sink - ATTENTION_SHIFT;
-	most = most > max ? most : max;
+	float sink = a.sinks[head] * ATTENTION_LOG2E, most = sink > max ? sink : max;
 	float f = fast_exp2(max - most);
-	return f * fast_rcp(fma_f32(sum, f, fast_exp2(sink - most)));
+	return f * fast_rcp(fma_f32(sum, f, fast_exp2(sink - most + ATTENTION_SHIFT)));
 }
 
 DEVICE size_t attention_out(const attention_launch &a, const attention_job &j,
