@@ -51,7 +51,6 @@ struct attention_of {
 		KEY = KEY_, VALUE = VALUE_, BLOCK = BLOCK_, PARTS = PARTS_, TILES = TILES_,
 		WAVES = ATTENTION_WAVES, THREADS = WAVES * WAVE, ROWS = TILES * 16,
 		PASS = THREADS / 8,     /* rows whose weights are made at once */
-		PASSES = ROWS / PASS,
 		EACH = BLOCK / 8,       /* positions of a lane there */
 		KEY_PITCH = KEY + 8,
 		VALUE_PITCH = SHARED_ ? KEY_PITCH : VALUE + 8,
@@ -66,7 +65,10 @@ struct attention_of {
 		PER_SEGMENT = ATTENTION_SEGMENT / BLOCK /* blocks */
 	};
 	static constexpr bool SHARED = SHARED_;
-	static_assert(KEY_LOADS * THREADS * 8 == BLOCK * KEY && PASSES * PASS == ROWS &&
+	/* Fetched well before they are needed, where there are registers for that; the
+	 * others when their place in LDS is free. */
+	static constexpr bool EARLY_KEYS = KEY <= 128, EARLY_VALUES = VALUE <= 256 && !SHARED;
+	static_assert(KEY_LOADS * THREADS * 8 == BLOCK * KEY && ROWS % PASS == 0 &&
 		      VALUE_TILES * WAVES * 16 == VALUE &&
 		      (PARTS == 1 || (TILES == 1 && KEY_TILES == 1 && PARTS == WAVES)), "");
 };
@@ -80,19 +82,22 @@ struct attention_job {
 	int32_t segment;      /* blocks of a segment */
 };
 
+/* A row: maximum and sum of weights of the segment and of the segments before it, and
+ * which positions it sees. Its eight lanes have it in turns with the rows of the other
+ * passes, so it is kept in LDS. */
+struct attention_state {
+	float max, sum, total_max, total_sum;
+	int32_t first, last;
+};
+
 /* LDS of a workgroup. */
 template <class S> struct attention_lds {
 	uint16_t *q, *k, *v;  /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) (BLOCK, VALUE_PITCH) */
 	float *score;         /* (PARTS, ROWS, SCORE_PITCH), then weights */
 	float *factor;        /* (3, ROWS): of the sums so far; at the end of a segment, of
 			       * the total and of the segment */
+	attention_state *row; /* (ROWS) */
 	uint32_t *place;      /* (2, BLOCK): rows of the pages */
-};
-
-/* What the eight lanes of a row know of it; a lane has a row in each pass. */
-template <class S> struct attention_rows {
-	float max[S::PASSES], sum[S::PASSES], total_max[S::PASSES], total_sum[S::PASSES];
-	int32_t first[S::PASSES], last[S::PASSES]; /* positions that it sees */
 };
 
 template <class S> struct attention_sums {
@@ -107,22 +112,34 @@ template <class S> DEVICE attention_lds<S> attention_lds_of(u32x4 *lds)
 	l.v = S::SHARED ? l.k : l.k + S::BLOCK * S::KEY_PITCH;
 	l.score = (float *)(l.v + S::BLOCK * S::VALUE_PITCH);
 	l.factor = l.score + S::PARTS * S::ROWS * S::SCORE_PITCH;
-	l.place = (uint32_t *)(l.factor + 3 * S::ROWS);
+	l.row = (attention_state *)(l.factor + 3 * S::ROWS);
+	l.place = (uint32_t *)(l.row + S::ROWS);
 	return l;
 }
 
 /* --- memory ----------------------------------------------------------------------- */
 
-/* Elements [at, at + 8) of a row of dim; those past its end are 0. */
-DEVICE u32x4 attention_load8(const uint16_t *row, int32_t at, int32_t dim)
+/* Elements [at, at + 8) of row `row` of dim; 0 beyond its end and where it is nowhere. */
+DEVICE u32x4 attention_load8(const uint16_t *rows, size_t row, bool is_there, int32_t at,
+			     int32_t dim)
 {
-	if (dim % 8 == 0 && at < dim)
-		return *(const u32x4 *)(row + at);
+	is_there = is_there && at < dim;
+	const uint16_t *p = rows + (is_there ? row * (size_t)dim + (size_t)at : 0);
 	u32x4 out = {};
-	UNROLL
-	for (int i = 0; i < 8; i++)
-		if (at + i < dim)
-			out[i / 2] = out[i / 2] | (uint32_t)row[at + i] << i % 2 * 16;
+	if (dim % 8 == 0) { /* the same for all */
+		out = *(const u32x4 *)p;
+		UNROLL
+		for (int i = 0; i < 4; i++)
+			out[i] = is_there ? out[i] : 0;
+		return out;
+	}
+	ONE_BY_ONE
+	for (int i = 0; i < 8; i++) {
+		uint32_t h = is_there && at + i < dim ? p[i] : 0;
+		UNROLL
+		for (int w = 0; w < 4; w++)
+			out[w] = out[w] >> 16 | (w < 3 ? out[w < 3 ? w + 1 : 3] : h) << 16;
+	}
 	return out;
 }
 
@@ -148,29 +165,43 @@ DEVICE void attention_place(const attention_launch &a, const attention_job &j,
 	place[i] = (uint32_t)((page * a.n_kv_heads + j.g) * a.page_size + offset);
 }
 
-/* A thread's part of a block; what is seen by nobody is 0, for 0 times it must be. */
+/* A thread's pieces of a block, from `first`; what is seen by nobody is 0, for 0 times it
+ * must be. */
 template <class S, int DIM, int LOADS>
 DEVICE void attention_fetch(const uint16_t *pages, int32_t dim, const uint32_t *place,
-			    u32x4 *out)
+			    int32_t first, u32x4 *out)
 {
 	UNROLL
 	for (int i = 0; i < LOADS; i++) {
-		int32_t c = (int32_t)thread_index() + i * S::THREADS;
+		int32_t c = first + (int32_t)thread_index() + i * S::THREADS;
 		uint32_t row = place[c / (DIM / 8)];
-		out[i] = u32x4{};
-		if (row != ATTENTION_NOWHERE)
-			out[i] = attention_load8(pages + (size_t)row * (size_t)dim,
-						 c % (DIM / 8) * 8, dim);
+		out[i] = attention_load8(pages, row, row != ATTENTION_NOWHERE,
+					 c % (DIM / 8) * 8, dim);
 	}
 }
 
 template <class S, int DIM, int LOADS, int PITCH>
-DEVICE void attention_put(const u32x4 *in, uint16_t *lds)
+DEVICE void attention_put(const u32x4 *in, int32_t first, uint16_t *lds)
 {
 	UNROLL
 	for (int i = 0; i < LOADS; i++) {
-		int32_t c = (int32_t)thread_index() + i * S::THREADS;
+		int32_t c = first + (int32_t)thread_index() + i * S::THREADS;
 		*(u32x4 *)(lds + c / (DIM / 8) * PITCH + c % (DIM / 8) * 8) = in[i];
+	}
+}
+
+/* A block at once from memory to LDS, in three parts where it is large. */
+template <class S, int DIM, int LOADS, int PITCH>
+DEVICE void attention_copy(const uint16_t *pages, int32_t dim, const uint32_t *place,
+			   uint16_t *lds)
+{
+	constexpr int PARTS = LOADS % 3 == 0 ? 3 : 1;
+	ONE_BY_ONE
+	for (int32_t i = 0; i < PARTS; i++) {
+		u32x4 rows[LOADS / PARTS];
+		int32_t first = i * (LOADS / PARTS) * S::THREADS;
+		attention_fetch<S, DIM, LOADS / PARTS>(pages, dim, place, first, rows);
+		attention_put<S, DIM, LOADS / PARTS, PITCH>(rows, first, lds);
 	}
 }
 
@@ -187,13 +218,10 @@ DEVICE void attention_queries(const attention_launch &a, const attention_job &j,
 {
 	for (int32_t c = (int32_t)thread_index(); c < S::ROWS * S::KEY / 8; c += S::THREADS) {
 		int32_t r = c / (S::KEY / 8), at = c % (S::KEY / 8) * 8, token, head;
-		u32x4 v = {};
-		if (attention_row(j, r, &token, &head))
-			v = attention_load8(a.q + ((size_t)(j.token + token) *
-							   (size_t)a.n_heads +
-						   (size_t)head) * (size_t)a.head_dim,
-					    at, a.head_dim);
-		*(u32x4 *)(q + r * S::KEY_PITCH + at) = v;
+		bool is_row = attention_row(j, r, &token, &head);
+		size_t row = (size_t)(j.token + token) * (size_t)a.n_heads + (size_t)head;
+		*(u32x4 *)(q + r * S::KEY_PITCH + at) =
+			attention_load8(a.q, row, is_row, at, a.head_dim);
 	}
 }
 
@@ -210,7 +238,7 @@ template <class S> DEVICE void attention_scores(const attention_lds<S> &l)
 	if (row >= S::TILES)
 		return;
 	tile_c c[N] = {};
-	UNROLL
+	ONE_BY_ONE
 	for (int i = 0; i < STEPS; i++) {
 		int32_t at = (step + i) * 16;
 		tile_b<TILE_F16> k = tile_load_b<TILE_F16>(
@@ -252,8 +280,7 @@ DEVICE float attention_sum8(float x)
  * scores, before one of them writes. Returns the factor of the sums before. */
 template <class S>
 DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<S> &l,
-				 int32_t r, int32_t first, int32_t at, int32_t last,
-				 float *max, float *sum)
+				 int32_t r, int32_t at, attention_state *row)
 {
 	float x[S::EACH], most = ATTENTION_HIDDEN, all = 0, c = a.scale * ATTENTION_LOG2E;
 	uint32_t pairs[S::EACH / 2];
@@ -265,21 +292,21 @@ DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<
 		for (int p = 1; p < S::PARTS; p++)
 			x[i] += l.score[(p * S::ROWS + r) * S::SCORE_PITCH + from + i];
 		x[i] *= c;
-		if (at + from + i < first || at + from + i > last)
+		if (at + from + i < row->first || at + from + i > row->last)
 			x[i] = ATTENTION_HIDDEN;
 		most = x[i] > most ? x[i] : most;
 	}
 	most = attention_max8(most);
-	most = most > *max ? most : *max;
+	most = most > row->max ? most : row->max;
 	UNROLL
 	for (int i = 0; i < S::EACH; i++) {
 		uint16_t h = f32_to_f16(fast_exp2(x[i] - most + ATTENTION_SHIFT));
 		all += f16_to_f32(h);
 		pairs[i / 2] = i % 2 ? pairs[i / 2] | (uint32_t)h << 16 : h;
 	}
-	float before = fast_exp2(*max - most);
-	*sum = fma_f32(*sum, before, attention_sum8(all));
-	*max = most;
+	float before = fast_exp2(row->max - most);
+	row->sum = fma_f32(row->sum, before, attention_sum8(all));
+	row->max = most;
 	uint32_t *to = (uint32_t *)l.score + (r * S::WEIGHT_PITCH + from) / 2;
 	UNROLL
 	for (int i = 0; i < S::EACH / 2; i++)
@@ -300,49 +327,47 @@ DEVICE void attention_join(float *max, float *sum, float m, float s, float *old_
 
 template <class S>
 DEVICE void attention_weigh(const attention_launch &a, const attention_lds<S> &l,
-			    int32_t block, bool ends, attention_rows<S> *rows)
+			    int32_t block, bool ends)
 {
-	bool writes = lane_index() % 8 == 0;
-	UNROLL
-	for (int p = 0; p < S::PASSES; p++) {
-		int32_t r = p * S::PASS + (int32_t)thread_index() / 8;
-		float before = attention_weigh_row<S>(a, l, r, rows->first[p],
-						      block * S::BLOCK, rows->last[p],
-						      &rows->max[p], &rows->sum[p]);
-		if (writes)
-			l.factor[r] = before;
-		if (!ends)
-			continue;
-		float total, part;
-		attention_join(&rows->total_max[p], &rows->total_sum[p], rows->max[p],
-			       rows->sum[p], &total, &part);
-		rows->max[p] = ATTENTION_NOTHING;
-		rows->sum[p] = 0;
-		if (writes) {
-			l.factor[S::ROWS + r] = total;
-			l.factor[2 * S::ROWS + r] = part;
+	ONE_BY_ONE
+	for (int32_t r = (int32_t)thread_index() / 8; r < S::ROWS; r += S::PASS) {
+		attention_state row = l.row[r];
+		float before = attention_weigh_row<S>(a, l, r, block * S::BLOCK, &row);
+		float total = 1, part = 0;
+		if (ends) {
+			attention_join(&row.total_max, &row.total_sum, row.max, row.sum,
+				       &total, &part);
+			row.max = ATTENTION_NOTHING;
+			row.sum = 0;
 		}
+		if (lane_index() % 8 != 0)
+			continue;
+		l.row[r] = row;
+		l.factor[r] = before;
+		l.factor[S::ROWS + r] = total;
+		l.factor[2 * S::ROWS + r] = part;
 	}
 }
 
-/* part = factor part + weights values; is_first: part is 0. */
+/* part = factor part + weights values. The factor of what was left by the segment
+ * before is 0, once the row has seen a position. */
 template <class S>
-DEVICE void attention_values(const attention_lds<S> &l, bool is_first,
-			     attention_sums<S> *sums)
+DEVICE void attention_values(const attention_lds<S> &l, attention_sums<S> *sums)
 {
 	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
 	const uint16_t *weights = (const uint16_t *)l.score;
 	UNROLL
-	for (int t = 0; t < S::TILES; t++)
+	for (int t = 0; t < S::TILES; t++) {
+		schedule_barrier();
 		UNROLL
 		for (int i = 0; i < TILE_C; i++) {
 			float f = l.factor[t * 16 + tile_row(i)];
 			UNROLL
 			for (int n = 0; n < S::VALUE_TILES; n++)
-				sums->part[t][n].v[i] =
-					is_first ? 0 : sums->part[t][n].v[i] * f;
+				sums->part[t][n].v[i] *= f;
 		}
-	UNROLL
+	}
+	ONE_BY_ONE
 	for (int k = 0; k < S::BLOCK; k += 16) {
 		tile_a<TILE_F16> w[S::TILES];
 		UNROLL
@@ -351,6 +376,8 @@ DEVICE void attention_values(const attention_lds<S> &l, bool is_first,
 						     S::WEIGHT_PITCH);
 		UNROLL
 		for (int n = 0; n < S::VALUE_TILES; n++) {
+			if constexpr (S::VALUE_TILES > 4)
+				schedule_barrier();
 			tile_b<TILE_F16> v = tile_load_b_rows<TILE_F16>(
 				l.v + k * S::VALUE_PITCH + column + n * 16, S::VALUE_PITCH);
 			UNROLL
@@ -365,7 +392,8 @@ template <class S>
 DEVICE void attention_fold(const attention_lds<S> &l, attention_sums<S> *sums)
 {
 	UNROLL
-	for (int t = 0; t < S::TILES; t++)
+	for (int t = 0; t < S::TILES; t++) {
+		schedule_barrier();
 		UNROLL
 		for (int i = 0; i < TILE_C; i++) {
 			float total = l.factor[S::ROWS + t * 16 + tile_row(i)];
@@ -376,63 +404,68 @@ DEVICE void attention_fold(const attention_lds<S> &l, attention_sums<S> *sums)
 					fma_f32(sums->total[t][n].v[i], total,
 						sums->part[t][n].v[i] * part);
 		}
+	}
 }
 
 /* --- a job ------------------------------------------------------------------------ */
 
 template <class S>
 DEVICE void attention_begin(const attention_launch &a, const attention_job &j,
-			    attention_rows<S> *rows)
+			    const attention_lds<S> &l)
 {
-	UNROLL
-	for (int p = 0; p < S::PASSES; p++) {
-		int32_t r = p * S::PASS + (int32_t)thread_index() / 8, token, head;
-		bool is_row = attention_row(j, r, &token, &head);
-		int32_t last = j.position + token;
-		rows->max[p] = rows->total_max[p] = ATTENTION_NOTHING;
-		rows->sum[p] = rows->total_sum[p] = 0;
-		rows->first[p] = a.window && last >= a.window ? last - a.window + 1 : 0;
-		rows->last[p] = is_row ? last : -1;
-	}
+	int32_t r = (int32_t)thread_index(), token, head;
+	if (r >= S::ROWS)
+		return;
+	bool is_row = attention_row(j, r, &token, &head);
+	int32_t last = j.position + token;
+	l.row[r] = attention_state{
+		ATTENTION_NOTHING, 0, ATTENTION_NOTHING, 0,
+		a.window && last >= a.window ? last - a.window + 1 : 0, is_row ? last : -1};
 }
 
 /* All blocks of a job; FOLDS: into the total, at the end of each segment. */
 template <class S, bool FOLDS>
 DEVICE void attention_blocks(const attention_launch &a, const attention_job &j,
-			     const attention_lds<S> &l, attention_rows<S> *rows,
-			     attention_sums<S> *sums)
+			     const attention_lds<S> &l, attention_sums<S> *sums)
 {
 	u32x4 keys[S::KEY_LOADS], values[S::VALUE_LOADS];
+	attention_begin<S>(a, j, l);
 	attention_place<S>(a, j, j.from, l.place);
 	attention_queries<S>(a, j, l.q);
 	group_barrier();
-	attention_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, l.place, keys);
-	attention_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(keys, l.k);
-	bool is_first = true;
+	attention_copy<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(a.k, a.head_dim, l.place, l.k);
 	for (int32_t block = j.from; block <= j.to; block++) {
 		uint32_t *place = l.place + ((block - j.from) & 1) * S::BLOCK;
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
 		bool ends = FOLDS && (block == j.to || (block + 1) % j.segment == 0);
 		group_barrier(); /* keys are there; the last values have been used */
-		if constexpr (!S::SHARED)
-			attention_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.v_dim, place,
+		if constexpr (S::EARLY_VALUES)
+			attention_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.v_dim, place, 0,
 								     values);
 		attention_place<S>(a, j, block + 1, next);
 		attention_scores<S>(l);
 		group_barrier(); /* scores are there, keys have been used */
-		attention_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, next, keys);
-		if constexpr (!S::SHARED)
-			attention_put<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(values,
+		if constexpr (S::EARLY_KEYS)
+			attention_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, next, 0,
+								 keys);
+		if constexpr (S::EARLY_VALUES)
+			attention_put<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(values, 0,
 										   l.v);
-		attention_weigh<S>(a, l, block, ends, rows);
+		else if constexpr (!S::SHARED)
+			attention_copy<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
+				a.v, a.v_dim, place, l.v);
+		attention_weigh<S>(a, l, block, ends);
 		group_barrier(); /* weights and values are there */
-		attention_values<S>(l, is_first, sums);
-		is_first = ends;
+		attention_values<S>(l, sums);
 		if (ends)
 			attention_fold<S>(l, sums);
 		if constexpr (S::SHARED)
 			group_barrier(); /* the values were the keys */
-		attention_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(keys, l.k);
+		if constexpr (S::EARLY_KEYS)
+			attention_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(keys, 0, l.k);
+		else
+			attention_copy<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
+				a.k, a.head_dim, next, l.k);
 	}
 }
 
@@ -446,38 +479,37 @@ DEVICE float attention_scale(const attention_launch &a, int32_t head, float max,
 	return f * fast_rcp(fma_f32(sum, f, fast_exp2(sink - most + ATTENTION_SHIFT)));
 }
 
-DEVICE size_t attention_out(const attention_launch &a, const attention_job &j,
-			    int32_t token, int32_t head)
-{
-	return ((size_t)(j.token + token) * (size_t)a.n_heads + (size_t)head) *
-	       (size_t)a.v_dim;
-}
-
-/* y of all rows, from max and sum of each and the sums of values. + 0: no -0, which
+/* y of all rows; IS_TOTAL: from the totals, else of the one segment. + 0: no -0, which
  * depends on how often a 0 was added. */
-template <class S>
+template <class S, bool IS_TOTAL>
 DEVICE void attention_finish(const attention_launch &a, const attention_job &j,
-			     const attention_lds<S> &l, const float *max, const float *sum,
+			     const attention_lds<S> &l,
 			     const tile_c (*values)[S::VALUE_TILES])
 {
-	group_barrier(); /* factors and weights have been used */
-	UNROLL
-	for (int p = 0; p < S::PASSES; p++) {
-		int32_t r = p * S::PASS + (int32_t)thread_index() / 8, token, head;
-		bool is_row = attention_row(j, r, &token, &head);
-		if (lane_index() % 8 == 0 && is_row)
-			l.factor[r] = attention_scale(a, head, max[p], sum[p]);
+	uint32_t *where = (uint32_t *)l.score; /* (ROWS): heads of y */
+	group_barrier();                       /* factors and weights have been used */
+	int32_t of = (int32_t)thread_index(), token, head;
+	if (of < S::ROWS) {
+		bool is_row = attention_row(j, of, &token, &head);
+		attention_state row = l.row[of];
+		where[of] = is_row ? (uint32_t)((j.token + token) * a.n_heads + head)
+				   : ATTENTION_NOWHERE;
+		l.factor[of] = !is_row ? 0
+			       : attention_scale(a, head,
+						 IS_TOTAL ? row.total_max : row.max,
+						 IS_TOTAL ? row.total_sum : row.sum);
 	}
 	group_barrier();
 	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
 	UNROLL
-	for (int t = 0; t < S::TILES; t++)
+	for (int t = 0; t < S::TILES; t++) {
+		schedule_barrier();
 		UNROLL
 		for (int i = 0; i < TILE_C; i++) {
-			int32_t r = t * 16 + tile_row(i), token, head;
-			if (!attention_row(j, r, &token, &head))
+			int32_t r = t * 16 + tile_row(i);
+			if (where[r] == ATTENTION_NOWHERE)
 				continue;
-			uint16_t *y = a.y + attention_out(a, j, token, head);
+			uint16_t *y = a.y + (size_t)where[r] * (size_t)a.v_dim;
 			UNROLL
 			for (int n = 0; n < S::VALUE_TILES; n++) {
 				int32_t d = column + n * 16 + tile_column(i);
@@ -486,6 +518,7 @@ DEVICE void attention_finish(const attention_launch &a, const attention_job &j,
 							  0.0f);
 			}
 		}
+	}
 }
 
 /* Heads and sequence of a workgroup; what remains of grid x. */
@@ -537,11 +570,9 @@ template <class S> DEVICE void attention_whole(const attention_launch &a)
 	attention_range<S>(a, &j);
 
 	attention_lds<S> l = attention_lds_of<S>(lds);
-	attention_rows<S> rows;
 	attention_sums<S> sums = {};
-	attention_begin<S>(a, j, &rows);
-	attention_blocks<S, true>(a, j, l, &rows, &sums);
-	attention_finish<S>(a, j, l, rows.total_max, rows.total_sum, sums.total);
+	attention_blocks<S, true>(a, j, l, &sums);
+	attention_finish<S, true>(a, j, l, sums.total);
 }
 
 /* --- split ------------------------------------------------------------------------ */
@@ -549,15 +580,15 @@ template <class S> DEVICE void attention_whole(const attention_launch &a)
 /* A segment's rows to work: maximum, sum, values of each head. */
 template <class S>
 DEVICE void attention_leave(const attention_launch &a, const attention_job &j,
-			    const attention_rows<S> &rows, const attention_sums<S> &sums,
+			    const attention_lds<S> &l, const attention_sums<S> &sums,
 			    float *work)
 {
 	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
-	int32_t r = (int32_t)thread_index() / 8;
+	int32_t r = (int32_t)thread_index() / 8; /* of the lanes that wrote it */
 	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
 	if (lane_index() % 8 == 0 && r < j.n_heads) {
-		work[r * pitch] = rows.max[0];
-		work[r * pitch + 1] = rows.sum[0];
+		work[r * pitch] = l.row[r].max;
+		work[r * pitch + 1] = l.row[r].sum;
 	}
 	UNROLL
 	for (int i = 0; i < TILE_C; i++)
@@ -637,7 +668,8 @@ DEVICE void attention_merge(const attention_launch &a, const attention_job &j,
 					total = fma_f32(total, f[at], v[u] * g[at]);
 			}
 		}
-		a.y[attention_out(a, j, 0, j.head + r) + (size_t)d] =
+		a.y[((size_t)j.token * (size_t)a.n_heads + (size_t)(j.head + r)) *
+			    (size_t)a.v_dim + (size_t)d] =
 			f32_to_f16(total * scale[r] + 0.0f);
 	}
 }
@@ -662,12 +694,10 @@ template <class S> DEVICE void attention_split(const attention_launch &a)
 	j.to = to < j.to ? to : j.to;
 
 	attention_lds<S> l = attention_lds_of<S>(lds);
-	attention_rows<S> rows;
 	attention_sums<S> sums = {};
-	attention_begin<S>(a, j, &rows);
-	attention_blocks<S, false>(a, j, l, &rows, &sums);
+	attention_blocks<S, false>(a, j, l, &sums);
 	if (n == 1) {
-		attention_finish<S>(a, j, l, rows.max, rows.sum, sums.part);
+		attention_finish<S, false>(a, j, l, sums.part);
 		return;
 	}
 	int32_t group = a.n_heads / a.n_kv_heads, subs = ATTENTION_SUBS(group);
@@ -675,7 +705,7 @@ template <class S> DEVICE void attention_split(const attention_launch &a)
 	int32_t at = (int32_t)group_index_y() * a.n_kv_heads * subs + of;
 	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
 	float *work = a.work + (size_t)at * (size_t)ATTENTION_WORK(j.heads, a.v_dim);
-	attention_leave<S>(a, j, rows, sums, work + i * j.heads * pitch);
+	attention_leave<S>(a, j, l, sums, work + i * j.heads * pitch);
 	if (attention_is_last(&a.arrived[at], n, before))
 		attention_merge(a, j, work, n, (float *)lds, l.factor);
 }

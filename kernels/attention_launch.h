@@ -64,9 +64,9 @@ enum { ATTENTION_WAVES = 4 }; /* of a workgroup */
 #define ATTENTION_WORK(heads, v_dim) \
 	(ATTENTION_SEGMENTS * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
 
-/* Dynamic LDS: queries, keys, values in halves; scores, three factors a row, where the
+/* Dynamic LDS: queries, keys, values in halves; scores, nine numbers a row, where the
  * positions of two blocks lie. */
 #define ATTENTION_LDS(key, value, block, parts, is_shared, tiles) \
 	(((tiles) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
 	  ((is_shared) ? 0 : (block) * ((value) + 8))) * 2 + \
-	 ((parts) * (tiles) * 16 * ((block) + 4) + 3 * (tiles) * 16 + 2 * (block)) * 4)
+	 ((parts) * (tiles) * 16 * ((block) + 4) + 9 * (tiles) * 16 + 2 * (block)) * 4)
