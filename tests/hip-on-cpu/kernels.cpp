@@ -27,6 +27,7 @@ static const struct {
 } kernels[] = {
 	ENTRY(embed_rows_f32) ENTRY(embed_rows_f16) ENTRY(embed_rows_bf16)
 	ENTRY(embed_rows_int4) ENTRY(gather_rows)
+	ENTRY(kv_copy)
 	ENTRY(linear_any_f32) ENTRY(linear_any_f16) ENTRY(linear_any_bf16)
 	ENTRY(linear_any_int4)
 #define AXES(name, thrds, ytile, waves, chunk, unr) \
@@ -34,7 +35,7 @@ static const struct {
 #include "kernels/linear_int4.def"
 #undef AXES
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
-	ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
+	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
 };
 
 kernels_entry kernels_find(const char *name)

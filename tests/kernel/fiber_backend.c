@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "kernels/linear_int4.h"
+#include "kernels/qk_norm_rope_kv_launch.h"
 #include "kernels/weight_view.h"
 #include "tests/hip-on-cpu/fiber.h"
 #include "tests/hip-on-cpu/kernels.h"
@@ -125,6 +126,35 @@ static enum status rms_norm(struct backend *b, const struct rms_norm_args *a)
 	struct rms_norm_args v = *a;
 	launch(b, "rms_norm_kernel", (struct grid){v.n_tok, 1, 512, 0},
 	       ARGS(&v.dim, &v.eps, &v.x, &v.add, &v.weight, &v.y));
+	return OK;
+}
+
+static enum status qk_norm_rope_kv(struct backend *b,
+				   const struct qk_norm_rope_kv_args *a)
+{
+	struct qk_norm_rope_kv_launch l = {
+		.q = a->q, .k = a->k, .v = a->v, .q_norm = a->q_norm,
+		.k_norm = a->k_norm, .rope = a->rope, .slot = a->slot,
+		.k_pages = a->kv.k, .v_pages = a->kv.v, .n_heads = a->n_heads,
+		.n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim,
+		.n_freq = a->n_freq, .page_size = a->kv.page_size, .eps = a->eps,
+		.q_from = a->q_from, .q_pitch = a->q_pitch};
+	launch(b, "qk_norm_rope_kv_kernel",
+	       (struct grid){over(a->n_heads + 2 * a->n_kv_heads, QK_NORM_ROPE_KV_WAVES),
+			     a->n_tok, QK_NORM_ROPE_KV_WAVES * 32, 0},
+	       ARGS(&l));
+	return OK;
+}
+
+static enum status kv_copy(struct backend *b, const struct kv_copy_args *a)
+{
+	struct kv_pages kv = a->kv;
+	uint64_t n = (uint64_t)a->n_kv_heads * (uint64_t)kv.page_size *
+		     (uint64_t)a->head_dim * dtype_bytes(kv.type);
+	uint64_t dst = (uint64_t)a->dst * n, src = (uint64_t)a->src * n;
+	launch(b, "kv_copy_kernel",
+	       (struct grid){over((int32_t)over((int32_t)n, 16), 256), kv.v ? 2 : 1, 256, 0},
+	       ARGS(&kv.k, &kv.v, &dst, &src, &n));
 	return OK;
 }
 
@@ -318,7 +348,8 @@ static void destroy(struct backend *b)
 static const struct backend_ops ops = {
 	.embed_rows = embed_rows, .gather_rows = gather_rows, .rope_table = rope_table,
 	.rms_norm = rms_norm, .silu_mul = silu_mul, .moe_router = moe_router,
-	.linear = linear, .alloc = mem_alloc, .free = mem_free, .upload = mem_copy,
+	.linear = linear, .qk_norm_rope_kv = qk_norm_rope_kv, .kv_copy = kv_copy,
+	.alloc = mem_alloc, .free = mem_free, .upload = mem_copy,
 	.download = mem_copy, .load_weight = load_weight, .sync = done,
 	.destroy = destroy,
 };

@@ -24,8 +24,8 @@ static void run(const char *name, int i_axes, bool is_reversed,
 int main(void)
 {
 	static void (*const all[])(struct kernel_test *) = {
-		case_linear, case_moe_router, case_rms_norm, case_rope_table, case_rows,
-		case_silu_mul, NULL};
+		case_linear, case_moe_router, case_qk_norm_rope_kv, case_rms_norm,
+		case_rope_table, case_rows, case_silu_mul, NULL};
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
 	run("fibers", 0, false, all);
 	run("fibers, reversed", 1, true, all);
