@@ -56,9 +56,9 @@ static void print_kernel_json(const struct report *r, size_t i)
 		buf_addf(&b, ",\"loops\":%d,\"loop_divides\":%d", s->n_loops,
 			 s->loop_divides);
 		enum chip_limit limit;
-		if (r->chip && s->hot.n)
-			buf_addf(&b, ",\"issue_gbs\":%.4g,\"limit\":\"%s\"",
-				 chip_issue_gbs(r->chip, &s->hot, &limit),
+		double gbs = r->chip ? chip_issue_gbs(r->chip, &s->hot, &limit) : 0;
+		if (gbs > 0)
+			buf_addf(&b, ",\"issue_gbs\":%.4g,\"limit\":\"%s\"", gbs,
 				 chip_limit_name(limit));
 	}
 	buf_add_z(&b, "}\n");

@@ -23,6 +23,13 @@
 #include "backend/hip_api.h"
 #include "base/alloc.h"
 
+/* Every row of the list, with its very type. */
+#define HIP(type, name, arguments) type name arguments;
+#define HIP_MAY HIP
+#include "backend/hip_api.def"
+#undef HIP_MAY
+#undef HIP
+
 /* --- the driver ------------------------------------------------------------------- */
 
 /* cuda.h spells some names with a version behind (cuMemAlloc_v2): SPELL sees it. */
@@ -493,9 +500,3 @@ const void *halodHipImage(size_t *bytes)
 	*bytes = (size_t)(hip_cuda_image_end - hip_cuda_image);
 	return hip_cuda_image;
 }
-
-/* Every row of the list is here, with its very type. */
-#define HIP(type, name, arguments) \
-	static type(*const check_##name) arguments __attribute__((unused)) = name;
-#define HIP_MAY(type, name, arguments)
-#include "backend/hip_api.def"
