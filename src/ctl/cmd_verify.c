@@ -202,10 +202,10 @@ static void print_json(const struct session *s, const struct tally *t,
 static void set_tolerance(const struct session *s, struct args *a)
 {
 	bool is_half = s->backend->act_type != DTYPE_F32;
+	if (isnan(a->max_mean)) /* --max-delta alone is the only bound */
+		a->max_mean = isnan(a->max_delta) ? 0.02 : a->max_delta;
 	if (isnan(a->max_delta))
 		a->max_delta = is_half ? 0.15 : 0.02;
-	if (isnan(a->max_mean))
-		a->max_mean = 0.02;
 }
 
 static int verify(struct session *s, const struct reference *ref, struct args *a)
@@ -259,7 +259,7 @@ int cmd_verify(int argc, char **argv)
 		 "largest difference of a log-probability (0.02; 0.15 where the "
 		 "backend computes in halves)"},
 		{"max-mean", 0, OPTION_NUMBER, &a.max_mean, 0, 100, "X",
-		 "largest mean difference (0.02)"},
+		 "largest mean difference (0.02; with --max-delta: the same)"},
 		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL, "print an object"},
 	};
 	struct option_set set = {"verify",
