@@ -13,7 +13,7 @@
  *           values. Three barriers a block; the next keys and this block's values are on
  *           their way meanwhile. split: one token and a segment of its positions a
  *           workgroup; the one that ends last adds up. whole: a tile of tokens. LDS: see
- *           ATTENTION_LDS, 24 KiB (split) and 44 KiB (whole) at K = 128.
+ *           ATTENTION_LDS, 25 KiB (split) and 46 KiB (whole) at K = 128.
  *           What comes out of a row is a function of that row alone, the same in both
  *           kernels: blocks and segments begin at multiples of their size, a segment is
  *           64 positions or, beyond 2048, what makes 32 of them, and segments are added
