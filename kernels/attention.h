@@ -6,6 +6,12 @@
  * and value head h / (H / G):
  *   y[t][h] = sum_s p[s] v[s],  p = softmax_s(scale * q[t][h] . k[s])
  * Vaswani et al., Attention Is All You Need, 2017, eq. 1; Ainslie et al., GQA, 2023.
+ *
+ * sinks: each query head has one more logit, sinks[h] (not scaled), which takes its
+ * share of the softmax and gives no value. OpenAI, gpt-oss model card, 2025.
+ * v_dim: values are narrower (or wider) than keys. kv.v == NULL: there are no values,
+ * the value of a position is the first v_dim elements of its key (the compressed cache
+ * of MLA: DeepSeek-V2, 2024, section 2.1, with the products of the heads absorbed).
  */
 #pragma once
 #include "kernels/kv_pages.h"
@@ -22,8 +28,15 @@ struct attention_args {
 	const int32_t *position;   /* (T) */
 	const int32_t *first_tok;  /* (B+1): b's tokens, of rising position */
 	const int32_t *page_table; /* (B, max_pages_per_seq) */
-	void *y;                   /* (T, H, K) act */
+	void *y;                   /* (T, H, v_dim) act */
+	const float *sinks;        /* (H) f32, or NULL */
+	int32_t v_dim;             /* elements of a value; 0: head_dim */
 };
+
+static inline int32_t attention_v_dim(const struct attention_args *a)
+{
+	return a->v_dim ? a->v_dim : a->head_dim;
+}
 
 /* First position that is seen from `position`. */
 static inline int32_t attention_first(const struct attention_args *a, int32_t position)

@@ -9,7 +9,8 @@
 #include "model/blocks.h"
 
 struct kv_pages {
-	void *k, *v;       /* (n_pages, G, P, K) kv */
+	void *k, *v;       /* (n_pages, G, P, K) kv; v may be of another K, or NULL:
+			    * see attention.h */
 	enum dtype type;   /* F32 or F16 */
 	int32_t page_size; /* P */
 };

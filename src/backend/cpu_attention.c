@@ -55,15 +55,17 @@ static void weigh_block(struct head_state *s, float *p, int n, int dim)
 		s->sum += p[i];
 }
 
-/* acc += sum of p[i] v[i]; four vectors of acc at a time stay in registers. */
-static void add_values(float *acc, const float *p, const float *v, int dim, int n)
+/* acc (dim) += sum of p[i] v[i], rows of v `pitch` apart; four vectors of acc at a time
+ * stay in registers. */
+static void add_values(float *acc, const float *p, const float *v, int dim, int pitch,
+		       int n)
 {
 	int d = 0;
 	for (; d + 16 <= dim; d += 16) {
 		vec4 a0 = vec4_load(acc + d), a1 = vec4_load(acc + d + 4);
 		vec4 a2 = vec4_load(acc + d + 8), a3 = vec4_load(acc + d + 12);
 		for (int i = 0; i < n; i++) {
-			const float *row = v + (size_t)i * (size_t)dim + d;
+			const float *row = v + (size_t)i * (size_t)pitch + d;
 			a0 += vec4_all(p[i]) * vec4_load(row);
 			a1 += vec4_all(p[i]) * vec4_load(row + 4);
 			a2 += vec4_all(p[i]) * vec4_load(row + 8);
@@ -76,33 +78,37 @@ static void add_values(float *acc, const float *p, const float *v, int dim, int 
 	}
 	for (; d < dim; d++)
 		for (int i = 0; i < n; i++)
-			acc[d] += p[i] * v[(size_t)i * (size_t)dim + d];
+			acc[d] += p[i] * v[(size_t)i * (size_t)pitch + d];
 }
 
 static void attend(const struct attention_args *a, int t, int h)
 {
 	int dim = a->head_dim, size = a->kv.page_size;
 	int g = h / (a->n_heads / a->n_kv_heads), n_seen = a->position[t] + 1;
-	size_t at = ((size_t)t * (size_t)a->n_heads + (size_t)h) * (size_t)dim;
+	int v_dim = attention_v_dim(a), v_pitch = a->kv.v ? v_dim : dim;
+	const float *values = a->kv.v ? a->kv.v : a->kv.k;
+	size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
+	const float *q = (const float *)a->q + head * (size_t)dim;
+	float *y = (float *)a->y + head * (size_t)v_dim;
 	const int32_t *table = a->page_table +
 			       (size_t)a->seq_of[t] * (size_t)a->max_pages_per_seq;
 	struct head_state s;
 	float p[BLOCK];
-	s.max = -INFINITY;
-	s.sum = 0;
-	memset(s.acc, 0, (size_t)dim * sizeof *s.acc);
+	s.max = a->sinks ? a->sinks[h] : -INFINITY;
+	s.sum = a->sinks ? 1 : 0;
+	memset(s.acc, 0, (size_t)v_dim * sizeof *s.acc);
 	for (int s0 = attention_first(a, n_seen - 1), n; s0 < n_seen; s0 += n) {
 		int offset = s0 % size;
 		n = MIN(MIN(BLOCK, size - offset), n_seen - s0);
-		size_t row = kv_pages_at(&a->kv, a->n_kv_heads, dim,
-					 table[s0 / size] * size + offset, g);
-		score_block((const float *)a->q + at, (const float *)a->kv.k + row,
-			    dim, n, a->scale, p);
-		weigh_block(&s, p, n, dim);
-		add_values(s.acc, p, (const float *)a->kv.v + row, dim, n);
+		int32_t slot = table[s0 / size] * size + offset;
+		size_t k = kv_pages_at(&a->kv, a->n_kv_heads, dim, slot, g);
+		size_t v = kv_pages_at(&a->kv, a->n_kv_heads, v_pitch, slot, g);
+		score_block(q, (const float *)a->kv.k + k, dim, n, a->scale, p);
+		weigh_block(&s, p, n, v_dim);
+		add_values(s.acc, p, values + v, v_dim, v_pitch, n);
 	}
-	for (int d = 0; d < dim; d++)
-		((float *)a->y)[at + (size_t)d] = s.acc[d] / s.sum;
+	for (int d = 0; d < v_dim; d++)
+		y[d] = s.acc[d] / s.sum;
 }
 
 static void run_heads(void *arg, int begin, int end)
@@ -114,7 +120,7 @@ static void run_heads(void *arg, int begin, int end)
 
 enum status cpu_attention(struct backend *b, const struct attention_args *a)
 {
-	if (a->head_dim > MAX_HEAD_DIM)
+	if (a->head_dim > MAX_HEAD_DIM || attention_v_dim(a) > MAX_HEAD_DIM)
 		return E_UNSUPPORTED;
 	assert(a->kv.type == DTYPE_F32);
 	size_t work = 2 * (size_t)a->n_ctx_max * (size_t)a->head_dim;

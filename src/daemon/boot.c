@@ -5,25 +5,12 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
 
 /* --- plan --------------------------------------------------------------------- */
-
-/* The folder this program lies in, malloc'ed; "." when the system does not say. */
-static char *program_dir(void)
-{
-	char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-	if (n <= 0)
-		return xstrdup(".");
-	path[n] = '\0';
-	char *slash = strrchr(path, '/');
-	return slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
-}
 
 /* halo-tiny: beside the program where it was built, in the share/ of the tree that
  * the program lies in (an install that was moved, or one below a DESTDIR), or where it
@@ -34,16 +21,7 @@ static char *find_default_model(void)
 	static const char *const places[] = {
 		"models/halo-tiny", "../share/" PACKAGE "/models/halo-tiny"};
 	static const char installed[] = HALOD_MODELS "/halo-tiny";
-	char *dir = program_dir();
-	char *found = NULL;
-	for (size_t i = 0; !found && i < ARRAY_LEN(places); i++) {
-		char *path = file_join(dir, places[i]);
-		if (file_exists(path))
-			found = path;
-		else
-			free(path);
-	}
-	free(dir);
+	char *found = file_beside_program(places, ARRAY_LEN(places));
 	return found || !file_exists(installed) ? found : xstrdup(installed);
 }
 
@@ -63,13 +41,22 @@ static char *name_of_dir(const char *dir)
 	return name;
 }
 
+static struct backend_opts backend_opts(const struct config *c, const char *name)
+{
+	return (struct backend_opts){.name = name, .n_threads = (int)c->threads,
+				     .exact = c->exact, .hip_library = c->hip_library,
+				     .kernel_dir = c->hip_kernels};
+}
+
 enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail)
 {
-	*out = (struct boot_plan){.backend = "cpu"};
-	bool is_auto = strcmp(c->backend, "auto") == 0;
-	out->backend_reason = is_auto ?
-		"auto: this build has no other backend" : "as configured";
+	*out = (struct boot_plan){0};
+	struct backend_opts bo = backend_opts(c, c->backend);
+	enum status s = backend_choose(&bo, &out->backend, out->backend_reason,
+				       sizeof out->backend_reason, fail);
+	if (s != OK)
+		return s;
 	out->model_dir = *c->model ? xstrdup(c->model) : find_default_model();
 	if (!out->model_dir)
 		return fail_set(fail, E_MISSING, "no model is named (--model DIR), "
@@ -116,9 +103,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 			       struct fail *fail)
 {
 	const struct config *c = o->config;
-	struct backend_opts bo = {.name = o->plan->backend,
-				  .n_threads = (int)c->threads,
-				  .exact = c->exact};
+	struct backend_opts bo = backend_opts(c, o->plan->backend);
 	enum status s = backend_create(&bo, &b->backend, fail);
 	if (s != OK)
 		return s;

@@ -229,7 +229,7 @@ static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
 	}
 	if (st != OK)
 		return st;
-	l->experts = (struct experts){n, w, w + n, w + 2 * n, NULL};
+	l->experts = (struct experts){.n = n, .gate = w, .up = w + n, .down = w + 2 * n};
 	return g->b->ops->load_experts(g->b, &l->experts, fail);
 }
 
@@ -352,7 +352,7 @@ static enum status upload_frequencies(struct qwen3 *g)
 	enum status st_ = g->b->ops->op(g->b, &(struct op##_args){__VA_ARGS__}); \
 	if (st_ != OK) \
 		return fail_set(fail, st_, "%s: " #op " of %d tokens failed: %s", \
-				g->b->device, t, status_text(st_)); \
+				g->b->device, t, backend_why(g->b, st_)); \
 } while (0)
 
 /* Append n ids to the block; returns where they will be on the device. */

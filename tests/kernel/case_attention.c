@@ -18,27 +18,39 @@ struct shape {
 	struct {
 		int32_t from, to; /* positions of the step's tokens; to 0: no more */
 	} seq[MAX_SEQS];
-	float sharpness; /* of q: large makes one position win */
+	/* Of q: large makes one position win, small lets the sinks (no weight that they
+	 * leave may be below e^-87, where kernels may stop). */
+	float sharpness;
 	int32_t window;
+	bool has_sinks;
+	int32_t v_dim;   /* 0: k */
+	bool v_is_k;     /* no values: the first v_dim of the keys */
 };
 
 static const struct shape cases[] = {
-	{8, 2, 64, 16, {{99, 100}}, 1, 0},
-	{8, 2, 64, 16, {{0, 1}}, 1, 0},
-	{4, 4, 128, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 0},
-	{6, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 0},
-	{2, 1, 256, 32, {{0, 3}, {700, 701}}, 1, 0},
-	{4, 2, 64, 16, {{60, 70}, {511, 512}}, 30, 0},
-	{1, 1, 7, 1, {{0, 9}}, 1, 0},
-	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 16},
-	{4, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 7},
-	{2, 1, 128, 32, {{0, 3}, {700, 701}}, 1, 511},
-	{2, 2, 64, 16, {{0, 20}}, 1, 1}, /* itself alone */
+	{8, 2, 64, 16, {{99, 100}}, 1, 0, false, 0, false},
+	{8, 2, 64, 16, {{0, 1}}, 1, 0, false, 0, false},
+	{4, 4, 128, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 0, false, 0, false},
+	{6, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 0, false, 0, false},
+	{2, 1, 256, 32, {{0, 3}, {700, 701}}, 1, 0, false, 0, false},
+	{4, 2, 64, 16, {{60, 70}, {511, 512}}, 30, 0, false, 0, false},
+	{1, 1, 7, 1, {{0, 9}}, 1, 0, false, 0, false},
+	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 16, false, 0, false},
+	{4, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 7, false, 0, false},
+	{2, 1, 128, 32, {{0, 3}, {700, 701}}, 1, 511, false, 0, false},
+	{2, 2, 64, 16, {{0, 20}}, 1, 1, false, 0, false}, /* itself alone */
+	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1e-4f, 0, true, 0, false},
+	{8, 2, 64, 16, {{0, 37}, {300, 301}}, 1e-4f, 16, true, 0, false},
+	{2, 2, 64, 16, {{0, 5}}, 1, 1, true, 0, false},
+	{4, 2, 96, 16, {{0, 37}, {50, 51}}, 1, 0, false, 64, false},
+	{2, 1, 32, 16, {{0, 3}, {90, 91}}, 1, 0, false, 64, false},
+	{4, 1, 96, 16, {{0, 37}, {50, 51}, {15, 17}}, 1, 0, false, 64, true},
+	{16, 1, 576, 16, {{0, 3}, {200, 201}}, 1, 0, false, 512, true},
 };
 
 struct input {
 	int32_t n_tok, n_seq, n_ctx_max, max_pages, n_pages;
-	float *q, *k, *v;
+	float *q, *k, *v, *sinks; /* v, sinks: NULL where there are none */
 	int32_t *seq_of, *position, *first_tok, *table;
 };
 
@@ -55,7 +67,12 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 	size_t n_rows = (size_t)in.n_pages * (size_t)(s->g * s->p);
 	in.q = kernel_rows(kt, t * (size_t)s->h, (size_t)s->k, s->sharpness);
 	in.k = kernel_rows(kt, n_rows, (size_t)s->k, 1);
-	in.v = kernel_rows(kt, n_rows, (size_t)s->k, 1);
+	if (!s->v_is_k)
+		in.v = kernel_rows(kt, n_rows, (size_t)(s->v_dim ? s->v_dim : s->k), 1);
+	if (s->has_sinks)
+		in.sinks = kernel_zeros(kt, (size_t)s->h);
+	for (int32_t h = 0; in.sinks && h < s->h; h++)
+		in.sinks[h] = kernel_noise(kt) * 3;
 	in.seq_of = kernel_ints(kt, t);
 	in.position = kernel_ints(kt, t);
 	in.first_tok = kernel_ints(kt, (size_t)in.n_seq + 1);
@@ -81,7 +98,7 @@ static struct attention_args args(const struct shape *s, const struct input *in)
 		.window = s->window, .scale = (float)(1 / sqrt(s->k)), .q = in->q,
 		.kv = {in->k, in->v, DTYPE_F32, s->p}, .seq_of = in->seq_of,
 		.position = in->position, .first_tok = in->first_tok,
-		.page_table = in->table};
+		.page_table = in->table, .sinks = in->sinks, .v_dim = s->v_dim};
 }
 
 static struct attention_args upload(struct kernel_test *kt, const struct shape *s,
@@ -92,21 +109,26 @@ static struct attention_args upload(struct kernel_test *kt, const struct shape *
 	size_t n = (size_t)in->n_pages * (size_t)(s->g * s->p * s->k);
 	a.q = UPLOAD(kt, in->q, nq);
 	a.kv.k = UPLOAD(kt, in->k, n);
-	a.kv.v = UPLOAD(kt, in->v, n);
+	if (in->v)
+		a.kv.v = UPLOAD(kt, in->v, n / (size_t)s->k * (size_t)attention_v_dim(&a));
+	if (in->sinks)
+		a.sinks = UPLOAD(kt, in->sinks, (size_t)s->h);
 	a.seq_of = UPLOAD(kt, in->seq_of, t);
 	a.position = UPLOAD(kt, in->position, t);
 	a.first_tok = UPLOAD(kt, in->first_tok, (size_t)in->n_seq + 1);
 	a.page_table = UPLOAD(kt, in->table, (size_t)in->n_pages);
-	a.y = UPLOAD(kt, in->q, nq);
+	nq = t * (size_t)(s->h * attention_v_dim(&a));
+	a.y = UPLOAD(kt, kernel_zeros(kt, nq), nq);
 	return a;
 }
 
 static void one_case(struct kernel_test *kt, const struct shape *s)
 {
 	struct input in = make(kt, s);
-	size_t row = (size_t)(s->h * s->k), n = (size_t)in.n_tok * row;
-	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);
 	struct attention_args a = args(s, &in);
+	int32_t v_dim = attention_v_dim(&a);
+	size_t row = (size_t)(s->h * v_dim), n = (size_t)in.n_tok * row;
+	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);
 	a.y = ref;
 	attention_ref(&a);
 	a.y = plain;
@@ -115,9 +137,11 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	kernel_ran(kt, kt->b->ops->attention(kt->b, &on), "attention");
 	float *got = kernel_download(kt, on.y, n);
 	char what[120];
-	snprintf(what, sizeof what, "attention T=%d B=%d S=%d H=%d G=%d K=%d P=%d W=%d",
-		 in.n_tok, in.n_seq, in.n_ctx_max, s->h, s->g, s->k, s->p, s->window);
-	kernel_compare(kt, got, ref, plain, (size_t)(in.n_tok * s->h), (size_t)s->k,
+	snprintf(what, sizeof what,
+		 "attention T=%d B=%d S=%d H=%d G=%d K=%d V=%d%s P=%d W=%d%s", in.n_tok,
+		 in.n_seq, in.n_ctx_max, s->h, s->g, s->k, v_dim,
+		 s->v_is_k ? " of K" : "", s->p, s->window, s->has_sinks ? " sinks" : "");
+	kernel_compare(kt, got, ref, plain, (size_t)(in.n_tok * s->h), (size_t)v_dim,
 		       1e-11, what);
 
 	int wrong = 0;
@@ -126,7 +150,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 		int32_t first[2] = {0, 1}, zero = 0;
 		one.n_tok = one.n_seq = 1;
 		one.n_ctx_max = in.position[t] + 1;
-		one.q = in.q + (size_t)t * row;
+		one.q = in.q + (size_t)t * (size_t)(s->h * s->k);
 		one.position = in.position + t;
 		one.seq_of = &zero;
 		one.first_tok = first;

@@ -118,7 +118,10 @@ static struct weight int4_weight(struct kernel_test *kt, struct weight_kind kind
 static struct weight packed_weight(struct kernel_test *kt, struct weight_kind kind,
 				   int32_t n, int32_t k)
 {
-	int32_t group = kind.quant == QUANT_NVFP4 ? 16 : kind.group ? kind.group : k;
+	int32_t group = kind.quant == QUANT_NVFP4   ? 16
+			: kind.quant == QUANT_MXFP4 ? 32
+			: kind.group		    ? kind.group
+						    : k;
 	size_t bits = (size_t)quant_bits(kind.quant);
 	size_t n_q = (size_t)n * (size_t)k * bits / 8;
 	size_t groups = (size_t)(k + group - 1) / (size_t)group;
@@ -139,12 +142,14 @@ static struct weight packed_weight(struct kernel_test *kt, struct weight_kind ki
 		zero[i] = kernel_random(kt) ^ kernel_random(kt) << 16;
 	for (int32_t i = 0; i < k; i++) /* each group as often, in another order */
 		group_of[i] = i % (int32_t)groups;
-	if (kind.quant == QUANT_NVFP4) {
+	if (kind.quant == QUANT_NVFP4 || kind.quant == QUANT_MXFP4) {
 		uint8_t *scales = arena_alloc(&kt->arena, (size_t)n * groups);
+		bool is_mx = kind.quant == QUANT_MXFP4;
 		for (size_t i = 0; i < (size_t)n * groups; i++)
-			scales[i] = (uint8_t)(kernel_random(kt) % 0x7F);
+			scales[i] = (uint8_t)(is_mx ? 112 + kernel_random(kt) % 12
+						    : kernel_random(kt) % 0x7F);
 		w.scales = scales;
-		w.scale_type = DTYPE_F8_E4M3;
+		w.scale_type = is_mx ? DTYPE_F8_E8M0 : DTYPE_F8_E4M3;
 		w.global_scale = 1.0 / 3000;
 		return w;
 	}
@@ -161,9 +166,45 @@ static struct weight packed_weight(struct kernel_test *kt, struct weight_kind ki
 	return w;
 }
 
+/* Blocks of any bits, with scales of about 0.01 where the format has float16. */
+static struct weight block_weight(struct kernel_test *kt, struct weight_kind kind,
+				  int32_t n, int32_t k)
+{
+	static const struct {
+		int d, m; /* where they stand in a block; -1: nowhere */
+	} halves[QUANT_COUNT] = {
+		[QUANT_Q4_0] = {0, -1},    [QUANT_Q4_1] = {0, 2},
+		[QUANT_Q5_0] = {0, -1},    [QUANT_Q5_1] = {0, 2},
+		[QUANT_Q8_0] = {0, -1},    [QUANT_Q2_K] = {80, 82},
+		[QUANT_Q3_K] = {108, -1},  [QUANT_Q4_K] = {0, 2},
+		[QUANT_Q5_K] = {0, 2},     [QUANT_Q6_K] = {208, -1},
+		[QUANT_IQ2_XXS] = {0, -1}, [QUANT_IQ4_NL] = {0, -1},
+		[QUANT_IQ4_XS] = {0, -1},  [QUANT_MXFP4_BLOCK] = {-1, -1},
+	};
+	size_t size = quant_block_bytes(kind.quant);
+	size_t n_blocks = (size_t)n * (size_t)k / (size_t)quant_block(kind.quant);
+	uint8_t *q = arena_alloc(&kt->arena, n_blocks * size);
+	for (size_t i = 0; i < n_blocks * size; i++)
+		q[i] = (uint8_t)kernel_random(kt);
+	for (size_t i = 0; i < n_blocks; i++) {
+		uint8_t *block = q + i * size;
+		if (kind.quant == QUANT_MXFP4_BLOCK)
+			block[0] = (uint8_t)(112 + block[0] % 12);
+		if (halves[kind.quant].d >= 0) /* 2^-7 to 2^-6, either sign */
+			block[halves[kind.quant].d + 1] = block[1] % 2 ? 0x20 : 0xA1;
+		if (halves[kind.quant].m >= 0)
+			block[halves[kind.quant].m + 1] = 0x20;
+	}
+	return (struct weight){.quant = kind.quant, .n = n, .k = k, .q = q,
+			       .group = quant_block(kind.quant),
+			       .name = quant_name(kind.quant)};
+}
+
 struct weight kernel_weight(struct kernel_test *kt, struct weight_kind kind, int32_t n,
 			    int32_t k)
 {
+	if (quant_block(kind.quant))
+		return block_weight(kt, kind, n, k);
 	if (kind.quant == QUANT_INT4)
 		return int4_weight(kt, kind, n, k);
 	if (quant_bits(kind.quant) <= 8)
@@ -229,18 +270,18 @@ float *kernel_download(struct kernel_test *kt, const void *device, size_t n)
 	return p;
 }
 
-/* --- activations --------------------------------------------------------------- */
+/* --- activations and the cache ------------------------------------------------- */
 
-void kernel_act_round(struct kernel_test *kt, float *x, size_t n, float most)
+static void round_to(enum dtype type, float *x, size_t n, float most)
 {
-	for (size_t i = 0; kt->b->act_type == DTYPE_F16 && i < n; i++)
+	for (size_t i = 0; type == DTYPE_F16 && i < n; i++)
 		x[i] = (float)(_Float16)(isnan(x[i]) ? x[i]
 						     : fmaxf(-most, fminf(x[i], most)));
 }
 
-void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n)
+static void *upload_as(struct kernel_test *kt, enum dtype type, const float *x, size_t n)
 {
-	if (kt->b->act_type == DTYPE_F32)
+	if (type == DTYPE_F32)
 		return UPLOAD(kt, x, n);
 	_Float16 *half = arena_alloc(&kt->arena, n * sizeof *half);
 	for (size_t i = 0; i < n; i++)
@@ -248,9 +289,10 @@ void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n)
 	return UPLOAD(kt, half, n);
 }
 
-float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n)
+static float *download_as(struct kernel_test *kt, enum dtype type, const void *device,
+			  size_t n)
 {
-	if (kt->b->act_type == DTYPE_F32)
+	if (type == DTYPE_F32)
 		return kernel_download(kt, device, n);
 	_Float16 *half = arena_alloc(&kt->arena, n * sizeof *half);
 	must(kt->b->ops->download(kt->b, half, device, n * sizeof *half));
@@ -259,6 +301,36 @@ float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n)
 	for (size_t i = 0; i < n; i++)
 		p[i] = (float)half[i];
 	return p;
+}
+
+void kernel_act_round(struct kernel_test *kt, float *x, size_t n, float most)
+{
+	round_to(kt->b->act_type, x, n, most);
+}
+
+void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n)
+{
+	return upload_as(kt, kt->b->act_type, x, n);
+}
+
+float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n)
+{
+	return download_as(kt, kt->b->act_type, device, n);
+}
+
+void kernel_kv_round(struct kernel_test *kt, float *x, size_t n, float most)
+{
+	round_to(kt->b->kv_type, x, n, most);
+}
+
+void *kernel_kv_upload(struct kernel_test *kt, const float *x, size_t n)
+{
+	return upload_as(kt, kt->b->kv_type, x, n);
+}
+
+float *kernel_kv_download(struct kernel_test *kt, const void *device, size_t n)
+{
+	return download_as(kt, kt->b->kv_type, device, n);
 }
 
 /* --- comparison -------------------------------------------------------------------- */
@@ -317,15 +389,29 @@ void kernel_compare(struct kernel_test *kt, const float *got, const float *ref,
 	   e.largest, allowed);
 }
 
+static void compare_as(struct kernel_test *kt, enum dtype type, const float *got,
+		       const float *ref, float *plain, size_t rows, size_t cols,
+		       double limit, const char *what)
+{
+	if (type == DTYPE_F16) {
+		round_to(type, plain, rows * cols, INFINITY);
+		limit += 2 * error_of(plain, ref, rows, cols).mean_square;
+	}
+	kernel_compare(kt, got, ref, plain, rows, cols, limit, what);
+}
+
 void kernel_act_compare(struct kernel_test *kt, const float *got, const float *ref,
 			float *plain, size_t rows, size_t cols, double limit,
 			const char *what)
 {
-	if (kt->b->act_type == DTYPE_F16) {
-		kernel_act_round(kt, plain, rows * cols, INFINITY);
-		limit += 2 * error_of(plain, ref, rows, cols).mean_square;
-	}
-	kernel_compare(kt, got, ref, plain, rows, cols, limit, what);
+	compare_as(kt, kt->b->act_type, got, ref, plain, rows, cols, limit, what);
+}
+
+void kernel_kv_compare(struct kernel_test *kt, const float *got, const float *ref,
+		       float *plain, size_t rows, size_t cols, double limit,
+		       const char *what)
+{
+	compare_as(kt, kt->b->kv_type, got, ref, plain, rows, cols, limit, what);
 }
 
 bool kernel_ok(bool pass, const char *fmt, ...)
