@@ -100,8 +100,10 @@ DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_
 	size_t dim = (size_t)a.head_dim;
 	const float *rope = a.rope + t * (size_t)a.n_freq * 2;
 	if (head < a.n_heads) {
-		uint16_t *q = a.q + (t * (size_t)a.n_heads + (size_t)head) * dim;
-		head_turn<W>(a, q, a.q_norm, rope, q);
+		size_t at = t * (size_t)a.n_heads + (size_t)head;
+		uint16_t *q = a.q + at * dim;
+		head_turn<W>(a, a.q_from ? a.q_from + at * (size_t)a.q_pitch : q, a.q_norm,
+			     rope, q);
 		return;
 	}
 	bool is_key = head < a.n_heads + a.n_kv_heads;
@@ -126,7 +128,7 @@ void qk_norm_rope_kv_kernel(qk_norm_rope_kv_launch a)
 	int32_t head = (int32_t)(group_index_x() * QK_NORM_ROPE_KV_WAVES + wave_index());
 	if (head >= a.n_heads + 2 * a.n_kv_heads)
 		return;
-	if (a.head_dim % 2 == 0 && a.n_freq % 2 == 0)
+	if (a.head_dim % 2 == 0 && a.n_freq % 2 == 0 && a.q_pitch % 2 == 0)
 		qk_norm_rope_kv<2>(a, head, group_index_y());
 	else
 		qk_norm_rope_kv<1>(a, head, group_index_y());

@@ -22,4 +22,6 @@ struct qk_norm_rope_kv_launch {
 	uint16_t *v_pages;
 	int32_t n_heads, n_kv_heads, head_dim, n_freq, page_size;
 	float eps;
+	int32_t q_pitch;        /* elements of q_from between heads */
+	const uint16_t *q_from; /* (T, H, q_pitch) f16, or NULL: q */
 };

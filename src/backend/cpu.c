@@ -65,6 +65,17 @@ static enum status cpu_sync(struct backend *b, struct fail *fail)
 	return OK;
 }
 
+static enum status cpu_step_begin(struct backend *b, uint64_t key, bool *out_run)
+{
+	*out_run = true;
+	return OK;
+}
+
+static enum status cpu_step_end(struct backend *b)
+{
+	return OK;
+}
+
 static void cpu_destroy(struct backend *b)
 {
 	pool_destroy(((struct cpu *)b)->pool);
@@ -82,6 +93,8 @@ static const struct backend_ops cpu_ops = {
 	.upload = cpu_copy,
 	.download = cpu_copy,
 	.sync = cpu_sync,
+	.step_begin = cpu_step_begin,
+	.step_end = cpu_step_end,
 	.destroy = cpu_destroy,
 };
 

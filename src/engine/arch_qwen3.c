@@ -229,7 +229,7 @@ static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
 	}
 	if (st != OK)
 		return st;
-	l->experts = (struct experts){n, w, w + n, w + 2 * n, NULL};
+	l->experts = (struct experts){.n = n, .gate = w, .up = w + n, .down = w + 2 * n};
 	return g->b->ops->load_experts(g->b, &l->experts, fail);
 }
 

@@ -75,6 +75,8 @@ struct weight {
 	double global_scale;     /* NVFP4 */
 	int32_t row_step;        /* 0: 1 */
 	int32_t k_step;          /* 0: 1, and row_step counts rows of K */
+	int32_t pitch; /* bytes from row to row of q, where a backend keeps them further
+			* apart than they are long; 0: packed, as in every file */
 };
 
 static inline int weight_is_dense(const struct weight *w)

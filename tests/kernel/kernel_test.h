@@ -31,8 +31,8 @@ struct kernel_test {
 	void **device;
 	size_t n_device;
 	uint64_t random;
-	bool is_partial;     /* .hip kernels: no format after INT4 and no sigmoid
-			      * router yet; cases leave those out */
+	bool is_partial;     /* .hip kernels: no format after INT4, no sigmoid
+			      * router nor its bias yet; cases leave those out */
 };
 
 /* Between cases: give memory back, restart the noise. */
