@@ -92,11 +92,11 @@ template <class G> DEVICE void linear_tile(const linear_tile_args &a)
 	{ \
 		linear_tile<gemm_tile<format, bm, bn, bk, wm, wn>>(a); \
 	}
-#define TILE(tile, ...) \
-	LINEAR_TILE(tile, int4g32, GEMM_INT4_G32, __VA_ARGS__) \
-	LINEAR_TILE(tile, int4, GEMM_INT4, __VA_ARGS__) \
-	LINEAR_TILE(tile, f16, GEMM_F16, __VA_ARGS__) \
-	LINEAR_TILE(tile, bf16, GEMM_BF16, __VA_ARGS__)
+#define TILE(tile, bm, bn, bk, wm, wn, rate) \
+	LINEAR_TILE(tile, int4g32, GEMM_INT4_G32, bm, bn, bk, wm, wn) \
+	LINEAR_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn) \
+	LINEAR_TILE(tile, f16, GEMM_F16, bm, bn, bk, wm, wn) \
+	LINEAR_TILE(tile, bf16, GEMM_BF16, bm, bn, bk, wm, wn)
 #include "kernels/linear_tile.def"
 #undef TILE
 #undef LINEAR_TILE

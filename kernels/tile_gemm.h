@@ -23,24 +23,20 @@
 #include "kernels/tile_gemm_host.h"
 
 template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_tile {
-	enum {
-		FORMAT = FORMAT_, BM = BM_, BN = BN_, BK = BK_, WAVES_N = WN_,
-		THREADS = WM_ * WN_ * WAVE,
-		IS_INT4 = FORMAT == GEMM_INT4 || FORMAT == GEMM_INT4_G32,
-		IS_SPLIT = FORMAT == GEMM_BF16,
-		STAGES = IS_SPLIT ? 1 : 2,
-		TILES = FORMAT == GEMM_BF16 ? TILE_BF16 : TILE_F16,
-		MT = BM / 16 / WM_, /* tiles of a wave */
-		NT = BN / 16 / WN_,
-		PITCH = BK + 8,
-		PIECES = BK / 8, /* of a row: eight numbers */
-		A_EACH = BM * PIECES / THREADS, /* pieces of a thread */
-		B_EACH = BN * PIECES / THREADS,
-		FOLDS = FORMAT == GEMM_INT4_G32 ? BK / 32 : 1, /* scales of a step */
-		A_HALVES = BM * PITCH, /* of one stage */
-		B_HALVES = BN * PITCH,
-		SCALES = IS_INT4 ? FOLDS * BN : 1,
-	};
+	static constexpr int FORMAT = FORMAT_, BM = BM_, BN = BN_, BK = BK_, WAVES_N = WN_;
+	static constexpr int THREADS = WM_ * WN_ * WAVE;
+	static constexpr bool IS_INT4 = FORMAT == GEMM_INT4 || FORMAT == GEMM_INT4_G32;
+	static constexpr bool IS_SPLIT = FORMAT == GEMM_BF16;
+	static constexpr int STAGES = IS_SPLIT ? 1 : 2;
+	static constexpr int TILES = IS_SPLIT ? TILE_BF16 : TILE_F16;
+	static constexpr int MT = BM / 16 / WM_, NT = BN / 16 / WN_; /* of a wave */
+	static constexpr int PITCH = BK + 8;
+	static constexpr int PIECES = BK / 8; /* of a row: eight numbers */
+	static constexpr int A_EACH = BM * PIECES / THREADS; /* pieces of a thread */
+	static constexpr int B_EACH = BN * PIECES / THREADS;
+	static constexpr int FOLDS = FORMAT == GEMM_INT4_G32 ? BK / 32 : 1; /* a step */
+	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* a stage */
+	static constexpr int SCALES = IS_INT4 ? FOLDS * BN : 1;
 	static_assert(A_EACH * THREADS == BM * PIECES && B_EACH * THREADS == BN * PIECES,
 		      "pieces divide evenly");
 	static_assert(!IS_INT4 || B_EACH == 2 || B_EACH == 4, "words of one load");
