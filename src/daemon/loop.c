@@ -375,8 +375,10 @@ static void on_tick(uv_timer_t *t)
 		leave(l, EXIT_CODE_STALLED);
 	}
 	if (atomic_load(&l->health.state) == HEALTH_FAILED) {
-		log_error("the engine reported that it cannot go on");
-		leave(l, EXIT_CODE_RUNTIME);
+		bool is_lost = atomic_load(&l->health.is_device_lost);
+		log_error("the engine reported that %s", is_lost ?
+			  "its device has failed" : "it cannot go on");
+		leave(l, is_lost ? EXIT_CODE_STALLED : EXIT_CODE_RUNTIME);
 	}
 	/* Where heartbeat_stall is off, systemd alone judges the heartbeat. */
 	if (l->watchdog_us > 0 &&
@@ -462,6 +464,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.model_name = l->plan.model_name,
 		.version = PACKAGE_VERSION,
 		.backend = l->plan.backend,
+		.backend_reason = l->plan.backend_reason,
 		.offload = offload,
 		.offload_ctx = l,
 	};
@@ -547,10 +550,13 @@ enum exit_code loop_run(const struct config *c)
 		l->tick_ms = MIN(l->tick_ms, (uint64_t)l->watchdog_us / 2000 + 1);
 	l->is_tty = isatty(STDERR_FILENO) && strcmp(c->log_format, "text") == 0;
 	enum exit_code code = EXIT_CODE_MODEL;
-	if (boot_plan(c, &l->plan, &l->fail) == OK)
+	enum status s = boot_plan(c, &l->plan, &l->fail);
+	if (s == OK)
 		code = serve(l);
 	else
 		log_error("%s", l->fail.text);
+	if (s == E_CONFIG)
+		code = EXIT_CODE_CONFIG;
 	boot_plan_deinit(&l->plan);
 	free(l->key_file);
 	free(l);

@@ -306,13 +306,19 @@ static void note_step(struct sched *s, bool is_bad, const char *why)
 		atomic_store(&s->o.health->state, HEALTH_FAILED);
 }
 
-static void fail_step(struct sched *s, int n, struct fail *f)
+static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 {
-	fail_default(f, E_BACKEND);
+	fail_default(f, st);
 	note_step(s, true, f->text);
 	for (int i = 0; i < n; i++)
 		if (!s->sliced[i]->r->is_over)
 			sched_end_failed(s, s->sliced[i]->r, f);
+	/* A device that has failed does so in every step to come. */
+	if (st == E_DEVICE && s->o.health) {
+		emit_flush(&s->emit);
+		atomic_store(&s->o.health->is_device_lost, true);
+		atomic_store(&s->o.health->state, HEALTH_FAILED);
+	}
 }
 
 /* What a prompt token costs now, all that the step carries beside it included: so
@@ -353,7 +359,7 @@ static const char *why_no_token(const struct sched_choice *c, enum status st)
 		return "the model's output is not a number";
 	if (st == E_LIMIT)
 		return "the grammar is too ambiguous to be followed";
-	return c->grammar ? "the grammar leaves no token to choose here"
+	return guard_is_set(&c->guard) ? "the grammar leaves no token to choose here"
 			  : "bias, penalties and bans leave no token to choose";
 }
 
@@ -368,7 +374,7 @@ static void draw(struct sched *s, struct sched_choice *c, const float *logits,
 		 * not be able to bring the health down. */
 		s->is_bad_step |= st == E_BACKEND;
 		fail_set(&f, st, "%s", why_no_token(c, st));
-		if (c->grammar && st != E_BACKEND)
+		if (guard_is_set(&c->guard) && st != E_BACKEND)
 			metric_add(METRIC_GRAMMAR_FAILURES, 1);
 		sched_end_failed(s, c->r, &f);
 		return;
@@ -435,8 +441,9 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	emit_flush(&s->emit);
 
 	int64_t begin_us = clock_now_us(s->o.clock);
-	if (engine_step(s->o.engine, s->slices, n, &f) != OK) {
-		fail_step(s, n, &f);
+	enum status st = engine_step(s->o.engine, s->slices, n, &f);
+	if (st != OK) {
+		fail_step(s, n, &f, st);
 		return true;
 	}
 	s->is_bad_step = false;
