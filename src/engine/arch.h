@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An architecture turns a model's settings and tensors into a graph that runs on a
- * backend. Thread: as engine_create.
+ * An architecture says what a layer has and how it runs; graph.c does the rest.
+ * Thread: as engine_create.
  */
 #pragma once
-#include "engine/engine.h"
-
-/* What the graph must hold memory for. */
-struct arch_limits {
-	int32_t n_ctx, page_size, n_pages, max_seqs, max_batch_tok;
-};
+#include "engine/graph.h"
 
 struct arch {
-	/* Bytes of cache a token takes, in all layers. */
-	size_t (*kv_token_bytes)(const struct model *m, const struct backend *b);
-	/* Loads every weight and takes all memory of the device. The graph uses m and
-	 * b until it is destroyed. */
-	enum status (*create)(struct model *m, struct backend *b,
-			      const struct arch_limits *limits,
-			      struct engine_graph *out, struct fail *fail);
+	/* Loads the weights of layer i. */
+	enum status (*load_layer)(struct graph *g, int i, struct fail *fail);
+	/* Queues what layer i does to the residual stream g->x. */
+	enum status (*run_layer)(struct graph *g, int i, const struct graph_step *s,
+				 struct fail *fail);
 };
 
 #define ARCH(model_type, ident) extern const struct arch arch_##ident;
