@@ -13,9 +13,6 @@
 #include "engine/arch.h"
 #include "engine/rope.h"
 
-/* Logits come off the device in pieces of this many rows. */
-enum { LOGIT_ROWS = 64 };
-
 enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok,
 			    enum status st, struct fail *fail)
 {
@@ -64,7 +61,7 @@ static enum status take_scratch(struct graph *g, struct fail *fail)
 	const struct model_config *c = g->c;
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t d = (size_t)c->d_model, half = (size_t)c->n_rot / 2;
-	size_t rows = MIN(t, LOGIT_ROWS);
+	size_t rows = MIN(t, ARCH_LOGIT_ROWS);
 	const struct graph_want wanted[] = {
 		{&g->ids, ids_count(g) * sizeof *g->ids},
 		{&g->inv_freq, half * sizeof *g->inv_freq},
@@ -125,26 +122,34 @@ static enum status upload_ids(struct graph *g, const struct engine_batch *b,
 	return g->b->ops->upload(g->b, g->ids, g->ids_host, at * sizeof *g->ids);
 }
 
-static enum status run_logits(struct graph *g, const struct graph_step *s, float *logits,
-			      struct fail *fail)
+/* Logits of rows [r, r + t) into g->logits. */
+static enum status run_logits(struct graph *g, const struct graph_ids *ids, int32_t r,
+			      int32_t t, struct fail *fail)
 {
-	size_t n_vocab = (size_t)g->c->n_vocab;
-	for (int32_t r = 0, t; r < s->b->n_logit_rows; r += t) {
-		t = MIN(LOGIT_ROWS, s->b->n_logit_rows - r);
-		RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
-		    .row = s->ids.logit_rows + r, .y = g->rows);
-		RUN(rms_norm, .n_tok = t, .dim = g->c->d_model,
-		    .eps = g->c->norm_eps, .x = g->rows, .weight = g->out_norm,
-		    .y = g->rows_n);
-		RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
-		    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
-		enum status st = g->b->ops->download(
-			g->b, logits + (size_t)r * n_vocab, g->logits,
-			(size_t)t * n_vocab * sizeof *logits);
-		if (st != OK)
-			return st;
-	}
-	return g->b->ops->sync(g->b, fail);
+	RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
+	    .row = ids->logit_rows + r, .y = g->rows);
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
+	    .x = g->rows, .weight = g->out_norm, .y = g->rows_n);
+	RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
+	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	return OK;
+}
+
+/* All that a step queues up to its first piece of logits: what may be recorded. */
+static enum status run_step(struct graph *g, const struct graph_step *s,
+			    struct fail *fail)
+{
+	int32_t t = s->b->n_tok;
+	enum status st = OK;
+	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x);
+	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
+	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope);
+	for (int i = 0; i < g->c->n_layers && st == OK; i++)
+		st = g->arch->run_layer(g, i, s, fail);
+	if (st == OK && s->b->n_logit_rows)
+		st = run_logits(g, &s->ids, 0, MIN(ARCH_LOGIT_ROWS, s->b->n_logit_rows),
+				fail);
+	return st;
 }
 
 static enum status forward(void *ctx, const struct engine_batch *b, float *logits,
@@ -152,18 +157,27 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 {
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
-	int32_t t = b->n_tok;
+	size_t n_vocab = (size_t)g->c->n_vocab;
+	bool is_new;
+	uint64_t key = arch_step_key(g->id, &g->limits, b, &s.n_ctx_max);
 	enum status st = upload_ids(g, b, &s.ids);
-	if (st != OK)
-		return st;
-	for (int i = 0; i < b->n_seq; i++)
-		s.n_ctx_max = MAX(s.n_ctx_max, b->n_ctx[i]);
-	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s.ids.token, .x = g->x);
-	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
-	    .position = s.ids.position, .inv_freq = g->inv_freq, .table = g->rope);
-	for (int i = 0; i < g->c->n_layers && st == OK; i++)
-		st = g->arch->run_layer(g, i, &s, fail);
-	return st == OK ? run_logits(g, &s, logits, fail) : st;
+	if (st == OK)
+		st = g->b->ops->step_begin(g->b, key, &is_new);
+	if (st == OK && is_new)
+		st = run_step(g, &s, fail);
+	enum status end = g->b->ops->step_end(g->b);
+	st = st == OK ? end : st;
+	for (int32_t r = 0, n; r < b->n_logit_rows && st == OK; r += n) {
+		n = MIN(ARCH_LOGIT_ROWS, b->n_logit_rows - r);
+		if (r > 0)
+			st = run_logits(g, &s.ids, r, n, fail);
+		if (st == OK)
+			st = g->b->ops->download(g->b, logits + (size_t)r * n_vocab,
+						 g->logits,
+						 (size_t)n * n_vocab * sizeof *logits);
+	}
+	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
+	return st == OK ? synced : st;
 }
 
 static enum status copy_page(void *ctx, int32_t dst, int32_t src)
@@ -209,6 +223,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	g->b = b;
 	g->arch = arch;
 	g->limits = *limits;
+	g->id = arch_graph_id();
 	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
 	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
 					   (size_t)g->c->n_experts + 1,

@@ -27,6 +27,20 @@ struct arch_limits {
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 };
 
+/* Logits come off the device in pieces of this many rows. */
+enum { ARCH_LOGIT_ROWS = 64 };
+
+/* The key of backend.step_begin for this batch. A step is recorded where each sequence
+ * has one token and all logits come in one piece: then its launches depend on the
+ * number of tokens, that of logit rows, and *out_n_ctx_max (for geometry), which no
+ * n_ctx exceeds and which is one of few numbers: powers of two, up to limits->n_ctx.
+ * 0, and the largest n_ctx itself, for other batches. graph_id: arch_graph_id() of
+ * this graph, since others may share its backend. */
+uint64_t arch_step_key(uint16_t graph_id, const struct arch_limits *limits,
+		       const struct engine_batch *b, int32_t *out_n_ctx_max);
+/* Another for each graph, not 0. Thread: any. */
+uint16_t arch_graph_id(void);
+
 /* On the device: one step's ids. */
 struct graph_ids {
 	const int32_t *token, *position, *seq_of, *slot, *first_tok, *page_table,
@@ -37,7 +51,7 @@ struct graph_ids {
 struct graph_step {
 	const struct engine_batch *b;
 	struct graph_ids ids;
-	int32_t n_ctx_max; /* of the batch's n_ctx */
+	int32_t n_ctx_max; /* arch_step_key */
 };
 
 struct attention {
@@ -119,6 +133,7 @@ struct graph {
 	struct backend *b;
 	const struct arch *arch;
 	struct arch_limits limits;
+	uint16_t id;                   /* arch_graph_id */
 	struct weight embed, head;
 	const float *out_norm;
 	struct layer *layers;          /* (L) */
@@ -132,9 +147,9 @@ struct graph {
 	float *rope;                   /* (T, n_rot/2, 2) */
 	float *x;                      /* (T, D) */
 	void *n;                       /* (T, D) act */
-	float *rows;                   /* (LOGIT_ROWS, D) */
-	void *rows_n;                  /* (LOGIT_ROWS, D) act */
-	float *logits;                 /* (LOGIT_ROWS, V) */
+	float *rows;                   /* (ARCH_LOGIT_ROWS, D) */
+	void *rows_n;                  /* (ARCH_LOGIT_ROWS, D) act */
+	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
 	struct attention_room attention;
 	struct mla_room mla;
 	struct delta_room delta;

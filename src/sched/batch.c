@@ -306,13 +306,19 @@ static void note_step(struct sched *s, bool is_bad, const char *why)
 		atomic_store(&s->o.health->state, HEALTH_FAILED);
 }
 
-static void fail_step(struct sched *s, int n, struct fail *f)
+static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 {
-	fail_default(f, E_BACKEND);
+	fail_default(f, st);
 	note_step(s, true, f->text);
 	for (int i = 0; i < n; i++)
 		if (!s->sliced[i]->r->is_over)
 			sched_end_failed(s, s->sliced[i]->r, f);
+	/* A device that has failed does so in every step to come. */
+	if (st == E_DEVICE && s->o.health) {
+		emit_flush(&s->emit);
+		atomic_store(&s->o.health->is_device_lost, true);
+		atomic_store(&s->o.health->state, HEALTH_FAILED);
+	}
 }
 
 /* What a prompt token costs now, all that the step carries beside it included: so
@@ -435,8 +441,9 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	emit_flush(&s->emit);
 
 	int64_t begin_us = clock_now_us(s->o.clock);
-	if (engine_step(s->o.engine, s->slices, n, &f) != OK) {
-		fail_step(s, n, &f);
+	enum status st = engine_step(s->o.engine, s->slices, n, &f);
+	if (st != OK) {
+		fail_step(s, n, &f, st);
 		return true;
 	}
 	s->is_bad_step = false;
