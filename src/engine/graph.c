@@ -17,7 +17,7 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 			    enum status st, struct fail *fail)
 {
 	return fail_set(fail, st, "%s: %s of %d tokens failed: %s", g->b->device, op,
-			n_tok, status_text(st));
+			n_tok, backend_why(g->b, st));
 }
 
 /* --- loading and memory ----------------------------------------------------------- */
