@@ -15,9 +15,9 @@
  * until it is written; while a stream is being captured, what would wait or take
  * memory fails with hipErrorStreamCaptureUnsupported, and the capture with it.
  *
- * From the environment, when a module is loaded: HIP_CPU_REVERSED=1 runs a workgroup's threads in the other
- * order; HIP_CPU_FAULT=launch:N makes the N-th launch end in hipErrorLaunchFailure,
- * hang:N never end (tests of what halod does then).
+ * From the environment, when a module is loaded: HIP_CPU_REVERSED=1 runs a workgroup's
+ * threads in the other order; HIP_CPU_FAULT=launch:N makes the N-th launch end in
+ * hipErrorLaunchFailure, hang:N never end (tests of what halod does then).
  */
 #include <pthread.h>
 #include <stdbool.h>
