@@ -15,6 +15,7 @@
 
 #include "backend/cpu.h"
 #include "backend/cpu_math.h"
+#include "backend/cpu_moe_fast.h"
 #include "backend/cpu_tile.h"
 #include "base/alloc.h"
 
@@ -139,9 +140,9 @@ static void choose_tokens(void *arg, int begin, int end)
 enum status cpu_moe_router(struct backend *b, const struct moe_router_args *a)
 {
 	assert(a->n_used <= a->router->n && a->router->n <= MOE_ROUTER_MAX_EXPERTS);
-	enum status st = cpu_linear(b, &(struct linear_args){
+	enum status st = cpu_linear_with(b, &(struct linear_args){
 		.n_tok = a->n_tok, .x = a->x, .n_out = 1,
-		.out = {{.w = a->router, .y = a->logits, .is_f32 = true}}});
+		.out = {{.w = a->router, .y = a->logits, .is_f32 = true}}}, true);
 	if (st != OK)
 		return st;
 	cpu_for(b, a->n_tok,
@@ -230,6 +231,8 @@ static void run_down(void *arg, int begin, int end)
 
 enum status cpu_moe_experts(struct backend *b, const struct moe_experts_args *a)
 {
+	if (cpu_moe_fast_can(b, a->experts))
+		return cpu_moe_fast(b, a);
 	struct moe_job job = {.a = a};
 	const struct weight *gate = &a->experts->gate[0];
 	sort_pairs(&job);
