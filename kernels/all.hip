@@ -4,9 +4,11 @@
  */
 #include "kernels/embed_rows.hip"
 #include "kernels/gather_rows.hip"
+#include "kernels/kv_copy.hip"
 #include "kernels/linear_any.hip"
 #include "kernels/linear_int4.hip"
 #include "kernels/moe_router.hip"
+#include "kernels/qk_norm_rope_kv.hip"
 #include "kernels/rms_norm.hip"
 #include "kernels/rope_table.hip"
 #include "kernels/silu_mul.hip"

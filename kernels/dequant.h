@@ -19,15 +19,15 @@ DEVICE float scale_at(const void *p, int32_t format, size_t i)
 /* Element (row, i). format is w->format as a constant. */
 template <int format> DEVICE float weight_at(const weight_view *w, size_t row, int32_t i)
 {
-	size_t at = row * (size_t)w->k + (size_t)i;
+	const char *q = (const char *)w->q + row * (size_t)w->pitch;
 	if constexpr (format == WEIGHT_F32)
-		return ((const float *)w->q)[at];
+		return ((const float *)q)[i];
 	else if constexpr (format == WEIGHT_F16)
-		return f16_to_f32(((const uint16_t *)w->q)[at]);
+		return f16_to_f32(((const uint16_t *)q)[i]);
 	else if constexpr (format == WEIGHT_BF16)
-		return bf16_to_f32(((const uint16_t *)w->q)[at]);
+		return bf16_to_f32(((const uint16_t *)q)[i]);
 	int32_t n_groups = w->k / w->group, g = i / w->group;
-	int32_t nibble = ((const uint32_t *)w->q)[at / 8] >> at % 8 * 4 & 15, zero = 8;
+	int32_t nibble = ((const uint32_t *)q)[i / 8] >> i % 8 * 4 & 15, zero = 8;
 	if (w->zero_points)
 		zero = w->zero_points[row / 8 * (size_t)n_groups + (size_t)g] >>
 			       row % 8 * 4 & 15;
@@ -66,7 +66,7 @@ DEVICE float row_dot(const weight_view *w, size_t row, const uint16_t *x)
 	float sum = 0;
 	int32_t lane = (int32_t)lane_index(), k = w->k;
 	if (format != WEIGHT_INT4 && k % 8 == 0) {
-		const char *p = (const char *)w->q + row * (size_t)k * size;
+		const char *p = (const char *)w->q + row * (size_t)w->pitch;
 		for (int32_t i = lane * 8; i < k; i += WAVE * 8)
 			sum = dot8<format>(p + (size_t)i * size, x + i, sum);
 	} else {

@@ -8,10 +8,10 @@
  *   KERNEL(max_threads) void name(...)   an entry point, C linkage
  *   DEVICE                               a function, always inlined
  *   UNROLL                               before a loop whose arrays must be registers
- *   LDS(T, name, n)                      n elements of the workgroup's memory
+ *   LDS(T, name, n)                      n elements of the workgroup's memory, 16-byte
+ *                                        aligned
  *   LDS_DYNAMIC(T, name)                 as much as the launch gives; one a kernel
  *   u32x2, u32x4                         vectors, elements by []
- *   f32x8, h16x16                        a lane's part of a 16x16 tile: see mma_*
  *   bits_cast<T>(x)                      the same bits as another type
  *   thread_index(), group_index_x/y()
  *   wave_uniform(x)                      x, told that all lanes of the wave have the same
@@ -23,21 +23,44 @@
  *   dot2_f16(a, b, c), dot2_bf16         c + a.lo * b.lo + a.hi * b.hi, a and b pairs
  *                                        of 16-bit numbers in a uint32_t
  *   sub2_f16(a, b), fma2_f16(a, b, c)    pairs, each result rounded to f16
- *   f16_to_f32, f32_to_f16 (nearest even), bf16_to_f32
+ *   f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16 (nearest even)
  *   fast_exp2, fast_rcp, fast_rsqrt      one instruction, 1 unit in the last place
- *   mma_f16, mma_bf16(a, b, c)           c + a b, 16x16x16
  *   atomic_add(p, x)                     at the device, relaxed; the old value
+ *   wave_barrier()                       LDS visible among the lanes of a wave
  *
- * Wave operations must be reached by all lanes of a wave that have not returned.
+ * Matrix tiles, C (16, 16) += A (16, 16) B (16, 16), f16 or bf16 in, f32 sums:
+ *   tile_a<F>, tile_b<F>                 a lane's part of A, B; F: enum tile_format.
+ *                                        Opaque: the machine's own order
+ *   tile_c                               c.v[i], i < TILE_C: elements of C
+ *   tile_load_a<F>(p, stride)            element (row, k) at p[row * stride + k]
+ *   tile_load_b<F>(p, stride)            element (k, column) at p[column * stride + k]
+ *   tile_load_b_rows<F>(p, stride)       element (k, column) at p[k * stride + column];
+ *                                        gfx11 has no instruction for it: sixteen
+ *                                        2-byte loads. Better to transpose once.
+ *   tile_mma(a, b, c)                    c + a b
+ *   tile_row(i), tile_column(i)          which element of C c.v[i] of this lane is
+ *   tile_slot(i)                         0..TILE_ROWS-1: which of this lane's rows;
+ *                                        equal slots are equal rows
+ *   tile_row_sum(x), tile_row_max(x)     over the lanes that share this lane's rows
+ *   tile_a_of_c<F>(c, scratch)           C as the next product's A, rounded to F;
+ *                                        scratch: TILE_SCRATCH numbers of this wave's
+ *                                        LDS
+ * Loads are from LDS, p 16-byte aligned, stride a multiple of 8; rows lie in different
+ * banks where stride / 8 is odd. A loop over i must be unrolled: registers have no
+ * index. On gfx11 (wave32), with l = lane & 15: A and B are row and column l in eight
+ * registers, lanes 16-31 as 0-15; c.v[i] is row 2i + (lane >> 4), column l.
  *
- * The 16x16 tile, as gfx11 has it in wave32: with l = lane & 15, a holds row l of A
- * and b column l of B (lanes 16-31 repeat lanes 0-15); element i of c is row
- * 2i + (lane >> 4), column l of C.
+ * Wave operations, the tiles' among them, must be reached by all lanes of a wave that
+ * have not returned.
  *
  * Half numbers travel as their bits, uint16_t: memory is read as it is typed on every
  * machine, and no compiler's own half type is needed.
  */
 #pragma once
+enum tile_format { TILE_F16, TILE_BF16 };
+/* Elements of C that a lane has; 16 rows of 16 halves, 48 bytes from row to row. */
+enum { TILE_C = 8, TILE_SCRATCH = 16 * 24 };
+
 #if defined(__HIP__)
 #include "kernels/dialect_amd.h"
 #elif defined(__CUDACC__)

@@ -18,7 +18,8 @@ typedef unsigned long size_t;
 #define KERNEL(max_threads) \
 	extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads)))
 #define UNROLL _Pragma("unroll")
-#define LDS(T, name, n) static __attribute__((shared)) T name[n]
+#define LDS(T, name, n) \
+	static __attribute__((shared)) __attribute__((aligned(16))) T name[n]
 #define LDS_DYNAMIC(T, name) \
 	extern __attribute__((shared)) __attribute__((aligned(16))) T name[]
 
@@ -114,15 +115,20 @@ DEVICE float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 DEVICE float fast_rcp(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float fast_rsqrt(float x) { return __builtin_amdgcn_rsqf(x); }
 
-DEVICE f32x8 mma_f16(h16x16 a, h16x16 b, f32x8 c, int = 0)
+/* Of LDS: what a lane wrote before, the others of its wave read after. */
+DEVICE void wave_barrier(int = 0)
 {
-	return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, c);
+	__builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+	__builtin_amdgcn_wave_barrier();
+	__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
-DEVICE f32x8 mma_bf16(h16x16 a, h16x16 b, f32x8 c, int = 0)
+/* bf16, nearest even; gfx11 has no instruction. A NaN stays one. */
+DEVICE uint16_t f32_to_bf16(float x)
 {
-	return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(bits_cast<dialect_s16>(a),
-							   bits_cast<dialect_s16>(b), c);
+	uint32_t bits = bits_cast<uint32_t>(x);
+	uint32_t up = bits + 0x7FFF + (bits >> 16 & 1);
+	return (uint16_t)((x != x ? bits | 0x400000 : up) >> 16);
 }
 
 DEVICE float atomic_add(float *p, float x)
@@ -133,4 +139,94 @@ DEVICE float atomic_add(float *p, float x)
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t x)
 {
 	return __hip_atomic_fetch_add(p, x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+/* --- matrix tiles ----------------------------------------------------------------- */
+
+template <int format> struct tile_a {
+	h16x16 v;
+};
+template <int format> struct tile_b {
+	h16x16 v;
+};
+struct tile_c {
+	f32x8 v;
+};
+enum { TILE_ROWS = 8 };
+
+DEVICE int32_t tile_row(int32_t i)
+{
+	return 2 * i + (int32_t)(thread_index() >> 4 & 1);
+}
+
+DEVICE int32_t tile_column(int32_t) { return (int32_t)(thread_index() & 15); }
+DEVICE int32_t tile_slot(int32_t i) { return i; }
+
+DEVICE float tile_row_sum(float x, int = 0)
+{
+	x += wave_xor<8>(x);
+	x += wave_xor<4>(x);
+	x += wave_xor<2>(x);
+	return x + wave_xor<1>(x);
+}
+
+DEVICE float tile_row_max(float x, int = 0)
+{
+	x = __builtin_fmaxf(x, wave_xor<8>(x));
+	x = __builtin_fmaxf(x, wave_xor<4>(x));
+	x = __builtin_fmaxf(x, wave_xor<2>(x));
+	return __builtin_fmaxf(x, wave_xor<1>(x));
+}
+
+DEVICE h16x16 dialect_tile_line(const uint16_t *p, int32_t stride)
+{
+	struct pair {
+		u32x4 lo, hi;
+	};
+	const u32x4 *line = (const u32x4 *)(p + (int32_t)(thread_index() & 15) * stride);
+	return bits_cast<h16x16>(pair{line[0], line[1]});
+}
+
+template <int format>
+DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
+{
+	return {dialect_tile_line(p, stride)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
+{
+	return {dialect_tile_line(p, stride)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b_rows(const uint16_t *p, int32_t stride, int = 0)
+{
+	tile_b<format> b;
+	UNROLL
+	for (int k = 0; k < 16; k++)
+		b.v[k] = bits_cast<_Float16>(p[k * stride + tile_column(0)]);
+	return b;
+}
+
+template <int format>
+DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
+{
+	if constexpr (format == TILE_F16)
+		return {__builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a.v, b.v, c.v)};
+	else
+		return {__builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(
+			bits_cast<dialect_s16>(a.v), bits_cast<dialect_s16>(b.v), c.v)};
+}
+
+template <int format>
+DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch, int = 0)
+{
+	wave_barrier(); /* the last use of scratch is over */
+	UNROLL
+	for (int i = 0; i < TILE_C; i++)
+		scratch[tile_row(i) * 24 + tile_column(i)] =
+			format == TILE_F16 ? f32_to_f16(c.v[i]) : f32_to_bf16(c.v[i]);
+	wave_barrier();
+	return {dialect_tile_line(scratch, 24)};
 }

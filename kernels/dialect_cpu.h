@@ -30,7 +30,6 @@ template <class T, int n> struct __attribute__((may_alias, aligned(sizeof(T) * n
 typedef dialect_vec<uint32_t, 2> u32x2;
 typedef dialect_vec<uint32_t, 4> u32x4;
 typedef dialect_vec<float, 8> f32x8;
-typedef dialect_vec<uint16_t, 16> h16x16;
 
 template <class T, class F> DEVICE T bits_cast(F x)
 {
@@ -151,33 +150,17 @@ DEVICE float fast_exp2(float x) { return exp2f(x); }
 DEVICE float fast_rcp(float x) { return (float)(1 / (double)x); }
 DEVICE float fast_rsqrt(float x) { return (float)(1 / sqrt((double)x)); }
 
-template <float (*to_f32)(uint16_t)>
-DEVICE f32x8 dialect_mma(h16x16 a, h16x16 b, f32x8 c, int site)
+DEVICE void wave_barrier(int site = __builtin_LINE())
 {
-	struct {
-		h16x16 a, b;
-	} mine = {a, b}, row, column;
-	const uint8_t *slots = fiber_exchange(&mine, sizeof mine, site);
-	uint32_t lane = fiber_thread() % 32;
-	memcpy(&column, slots + lane % 16 * FIBER_SLOT, sizeof column);
-	for (uint32_t i = 0; i < 8; i++) {
-		/* Lanes 16 to 31 are taken from themselves: they must repeat. */
-		uint32_t r = 2 * i + lane / 16;
-		memcpy(&row, slots + (lane / 16 * 16 + r) * FIBER_SLOT, sizeof row);
-		for (int k = 0; k < 16; k++)
-			c[(int)i] += to_f32(row.a[k]) * to_f32(column.b[k]);
-	}
-	return c;
+	uint8_t nothing = 0;
+	fiber_exchange(&nothing, 1, site);
 }
 
-DEVICE f32x8 mma_f16(h16x16 a, h16x16 b, f32x8 c, int site = __builtin_LINE())
+DEVICE uint16_t f32_to_bf16(float x)
 {
-	return dialect_mma<f16_to_f32>(a, b, c, site);
-}
-
-DEVICE f32x8 mma_bf16(h16x16 a, h16x16 b, f32x8 c, int site = __builtin_LINE())
-{
-	return dialect_mma<bf16_to_f32>(a, b, c, site);
+	uint32_t bits = bits_cast<uint32_t>(x);
+	uint32_t up = bits + 0x7FFF + (bits >> 16 & 1);
+	return (uint16_t)((x != x ? bits | 0x400000 : up) >> 16);
 }
 
 /* Fibers share a thread: nothing comes between. */
@@ -186,4 +169,110 @@ template <class T> DEVICE T atomic_add(T *p, T x)
 	T old = *p;
 	*p = old + x;
 	return old;
+}
+
+/* --- matrix tiles ----------------------------------------------------------------- */
+
+/* As gfx11 has them, but in float: a row of A or a column of B fills a fiber's slot. */
+struct dialect_line {
+	float v[16];
+};
+template <int format> struct tile_a {
+	dialect_line line;
+};
+template <int format> struct tile_b {
+	dialect_line line;
+};
+struct tile_c {
+	f32x8 v;
+};
+enum { TILE_ROWS = 8 };
+
+DEVICE int32_t tile_row(int32_t i)
+{
+	return 2 * i + (int32_t)(fiber_thread() >> 4 & 1);
+}
+
+DEVICE int32_t tile_column(int32_t) { return (int32_t)(fiber_thread() & 15); }
+DEVICE int32_t tile_slot(int32_t i) { return i; }
+
+DEVICE float tile_row_sum(float x, int site = __builtin_LINE())
+{
+	x += wave_xor<8>(x, site);
+	x += wave_xor<4>(x, site);
+	x += wave_xor<2>(x, site);
+	return x + wave_xor<1>(x, site);
+}
+
+DEVICE float tile_row_max(float x, int site = __builtin_LINE())
+{
+	x = fmaxf(x, wave_xor<8>(x, site));
+	x = fmaxf(x, wave_xor<4>(x, site));
+	x = fmaxf(x, wave_xor<2>(x, site));
+	return fmaxf(x, wave_xor<1>(x, site));
+}
+
+template <int format> DEVICE float dialect_to_f32(uint16_t h)
+{
+	return format == TILE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+}
+
+/* u32x4, so that UBSan sees an address that the GPU would not take. */
+template <int format>
+DEVICE dialect_line dialect_tile_line(const uint16_t *p, int32_t stride)
+{
+	dialect_line out;
+	const u32x4 *line = (const u32x4 *)(p + tile_column(0) * stride);
+	for (int k = 0; k < 16; k++)
+		out.v[k] = dialect_to_f32<format>(
+			(uint16_t)(line[k / 8][k % 8 / 2] >> k % 2 * 16));
+	return out;
+}
+
+template <int format>
+DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
+{
+	return {dialect_tile_line<format>(p, stride)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
+{
+	return {dialect_tile_line<format>(p, stride)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b_rows(const uint16_t *p, int32_t stride, int = 0)
+{
+	tile_b<format> b;
+	for (int k = 0; k < 16; k++)
+		b.line.v[k] = dialect_to_f32<format>(p[k * stride + tile_column(0)]);
+	return b;
+}
+
+template <int format>
+DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c,
+		       int site = __builtin_LINE())
+{
+	const uint8_t *slots = fiber_exchange(&a, sizeof a, site);
+	for (int i = 0; i < TILE_C; i++) {
+		const float *row = (const float *)(slots + tile_row(i) * FIBER_SLOT);
+		float sum = c.v[i];
+		for (int k = 0; k < 16; k++)
+			sum += row[k] * b.line.v[k];
+		c.v[i] = sum;
+	}
+	return c;
+}
+
+template <int format>
+DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch,
+				  int site = __builtin_LINE())
+{
+	wave_barrier(site);
+	for (int i = 0; i < TILE_C; i++)
+		scratch[tile_row(i) * 24 + tile_column(i)] =
+			format == TILE_F16 ? f32_to_f16(c.v[i]) : f32_to_bf16(c.v[i]);
+	wave_barrier(site + 1000000);
+	return {dialect_tile_line<format>(scratch, 24)};
 }

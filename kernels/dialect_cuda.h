@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The dialect (dialect.h) for NVIDIA GPUs by nvcc -x cu: to run the kernels on a GPU
- * where there is no AMD one. The matrix tile keeps gfx11's layout by shuffles: right,
- * not fast.
+ * where there is no AMD one. Matrix tiles are ldmatrix and mma.sync (sm_80 and later;
+ * PTX ISA, "Matrix multiply-accumulate"): with g = lane / 4 and q = lane % 4, A holds
+ * rows g and g + 8 at k = 2q, 2q + 1 and eight on, C the same rows at columns 2q and
+ * 2q + 1 of each half of eight.
  */
 #pragma once
 #include <cuda_bf16.h>
@@ -12,7 +14,7 @@
 #define DEVICE static __device__ __forceinline__
 #define KERNEL(max_threads) extern "C" __global__ __launch_bounds__(max_threads)
 #define UNROLL _Pragma("unroll")
-#define LDS(T, name, n) __shared__ T name[n]
+#define LDS(T, name, n) __shared__ __align__(16) T name[n]
 #define LDS_DYNAMIC(T, name) extern __shared__ __align__(16) T name[]
 
 template <class T, int n> struct __align__(sizeof(T) * n) dialect_vec {
@@ -23,7 +25,6 @@ template <class T, int n> struct __align__(sizeof(T) * n) dialect_vec {
 typedef dialect_vec<uint32_t, 2> u32x2;
 typedef dialect_vec<uint32_t, 4> u32x4;
 typedef dialect_vec<float, 8> f32x8;
-typedef dialect_vec<uint16_t, 16> h16x16;
 
 template <class T, class F> DEVICE T bits_cast(F x)
 {
@@ -103,30 +104,131 @@ DEVICE float fast_exp2(float x) { return exp2f(x); }
 DEVICE float fast_rcp(float x) { return __frcp_rn(x); }
 DEVICE float fast_rsqrt(float x) { return __frsqrt_rn(x); }
 
-template <bool is_bf16> DEVICE f32x8 dialect_mma(h16x16 a, h16x16 b, f32x8 c)
+DEVICE void wave_barrier(int = 0) { __syncwarp(); }
+DEVICE uint16_t f32_to_bf16(float x)
 {
-	uint32_t half_wave = threadIdx.x / 16 % 2;
-	for (int i = 0; i < 8; i++)
-		for (int k = 0; k < 16; k++) {
-			uint16_t x = (uint16_t)__shfl_sync(0xFFFFFFFFu, (uint32_t)a[k],
-							   2 * i + half_wave);
-			c[i] = is_bf16 ? fmaf(bf16_to_f32(x), bf16_to_f32(b[k]), c[i])
-				       : fmaf(f16_to_f32(x), f16_to_f32(b[k]), c[i]);
-		}
-	return c;
-}
-
-DEVICE f32x8 mma_f16(h16x16 a, h16x16 b, f32x8 c, int = 0)
-{
-	return dialect_mma<false>(a, b, c);
-}
-
-DEVICE f32x8 mma_bf16(h16x16 a, h16x16 b, f32x8 c, int = 0)
-{
-	return dialect_mma<true>(a, b, c);
+	return __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
 
 template <class T> DEVICE T atomic_add(T *p, T x)
 {
 	return atomicAdd(p, x);
+}
+
+/* --- matrix tiles ----------------------------------------------------------------- */
+
+struct dialect_tile {
+	uint32_t v[4]; /* of 8x8 halves each: see the loads */
+};
+template <int format> struct tile_a {
+	dialect_tile t;
+};
+template <int format> struct tile_b {
+	dialect_tile t;
+};
+struct tile_c {
+	f32x8 v; /* 0..3: columns 0..7, 4..7: columns 8..15 */
+};
+enum { TILE_ROWS = 2 };
+
+DEVICE int32_t tile_row(int32_t i)
+{
+	return (int32_t)(threadIdx.x % 32 / 4) + i / 2 % 2 * 8;
+}
+
+DEVICE int32_t tile_column(int32_t i)
+{
+	return i / 4 * 8 + (int32_t)(threadIdx.x % 4) * 2 + i % 2;
+}
+
+DEVICE int32_t tile_slot(int32_t i) { return i / 2 % 2; }
+
+DEVICE float tile_row_sum(float x, int = 0)
+{
+	x += wave_xor<2>(x);
+	return x + wave_xor<1>(x);
+}
+
+DEVICE float tile_row_max(float x, int = 0)
+{
+	x = fmaxf(x, wave_xor<2>(x));
+	return fmaxf(x, wave_xor<1>(x));
+}
+
+/* Four 8x8 matrices; lanes 8m..8m+7 say where the rows of matrix m are. */
+template <bool is_transposed> DEVICE dialect_tile dialect_ldmatrix(const uint16_t *p)
+{
+	dialect_tile t;
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(p);
+	if constexpr (is_transposed)
+		asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
+			     "{%0,%1,%2,%3}, [%4];"
+			     : "=r"(t.v[0]), "=r"(t.v[1]), "=r"(t.v[2]), "=r"(t.v[3])
+			     : "r"(at) : "memory");
+	else
+		asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
+			     "{%0,%1,%2,%3}, [%4];"
+			     : "=r"(t.v[0]), "=r"(t.v[1]), "=r"(t.v[2]), "=r"(t.v[3])
+			     : "r"(at) : "memory");
+	return t;
+}
+
+/* Matrices in order: rows 0-7, rows 8-15, then the same at k = 8. */
+template <int format>
+DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	return {dialect_ldmatrix<false>(p + lane % 16 * stride + lane / 16 * 8)};
+}
+
+/* Columns 0-7 at k = 0 and k = 8, then columns 8-15. */
+template <int format>
+DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	return {dialect_ldmatrix<false>(p + (lane % 8 + lane / 16 * 8) * stride +
+					lane / 8 % 2 * 8)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b_rows(const uint16_t *p, int32_t stride, int = 0)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	return {dialect_ldmatrix<true>(p + lane % 16 * stride + lane / 16 * 8)};
+}
+
+#define DIALECT_MMA(type, c, i, a, b0, b1) \
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 " \
+		     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+		     : "+f"(c.v[i]), "+f"(c.v[i + 1]), "+f"(c.v[i + 2]), \
+		       "+f"(c.v[i + 3]) \
+		     : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), \
+		       "r"(b1))
+
+template <int format>
+DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
+{
+	if constexpr (format == TILE_F16) {
+		DIALECT_MMA("f16", c.v, 0, a.t, b.t.v[0], b.t.v[1]);
+		DIALECT_MMA("f16", c.v, 4, a.t, b.t.v[2], b.t.v[3]);
+	} else {
+		DIALECT_MMA("bf16", c.v, 0, a.t, b.t.v[0], b.t.v[1]);
+		DIALECT_MMA("bf16", c.v, 4, a.t, b.t.v[2], b.t.v[3]);
+	}
+	return c;
+}
+#undef DIALECT_MMA
+
+/* C lies as A does. */
+template <int format> DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *, int = 0)
+{
+	tile_a<format> a;
+	for (int i = 0; i < 4; i++) {
+		float lo = c.v[i * 2], hi = c.v[i * 2 + 1];
+		if constexpr (format == TILE_F16)
+			a.t.v[i] = f32_to_f16(lo) | (uint32_t)f32_to_f16(hi) << 16;
+		else
+			a.t.v[i] = f32_to_bf16(lo) | (uint32_t)f32_to_bf16(hi) << 16;
+	}
+	return a;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copy one page of keys and values to another, when a fork is to write its own.
+ * Copy one page of keys and values to another, when a fork is to write its own. Where
+ * kv.v is NULL there are keys only.
  */
 #pragma once
 #include "kernels/kv_pages.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which experts see a token: logits = W x; the U largest are chosen, the largest
+ * Which experts see a token: logits = W x (+ logit_bias); the U largest are chosen, the largest
  * first, the lower id of equals. Their weights are p = softmax(logits) over all E
  * experts, or over the chosen U where norm_topk. Always U different ids in 0..E-1,
  * whatever the logits. Source: modeling_qwen3_moe.py of Hugging Face Transformers,
@@ -32,6 +32,7 @@ struct moe_router_args {
 	int32_t n_groups, n_groups_used; /* U <= n_groups_used * E / n_groups */
 	float scale;
 	const float *bias;           /* (E) f32 */
+	const float *logit_bias;     /* (E) f32, or NULL; both kinds */
 };
 
 void moe_router_ref(const struct moe_router_args *a);

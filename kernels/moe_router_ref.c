@@ -81,7 +81,8 @@ void moe_router_ref(const struct moe_router_args *a)
 	assert(a->router->n <= MOE_ROUTER_MAX_EXPERTS && a->n_used <= a->router->n);
 	linear_ref(&(struct linear_args){
 		.n_tok = a->n_tok, .x = a->x, .n_out = 1,
-		.out = {{.w = a->router, .y = a->logits, .is_f32 = true}}});
+		.out = {{.w = a->router, .bias = a->logit_bias, .y = a->logits,
+			 .is_f32 = true}}});
 	for (int32_t t = 0; t < a->n_tok; t++)
 		(a->is_sigmoid ? one_sigmoid : one_token)(
 			  a, a->logits + (size_t)t * (size_t)a->router->n,

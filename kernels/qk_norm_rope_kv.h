@@ -23,6 +23,10 @@ struct qk_norm_rope_kv_args {
 	const float *rope;   /* (T, n_freq, 2) f32, of rope_table */
 	const int32_t *slot; /* (T) page * P + offset; no two alike */
 	struct kv_pages kv;
+	/* Queries that come with more beside them: head h of token t is read at (t * H +
+	 * h) * q_pitch of q_from and q is only written. NULL: they are in q. */
+	const void *q_from;  /* (T, H, q_pitch) act, or NULL */
+	int32_t q_pitch;     /* >= K */
 };
 
 void qk_norm_rope_kv_ref(const struct qk_norm_rope_kv_args *a);

@@ -37,8 +37,13 @@ void qk_norm_rope_kv_ref(const struct qk_norm_rope_kv_args *a)
 		size_t kv_row = (size_t)(t * a->n_kv_heads) * dim;
 		const float *k = (const float *)a->k + kv_row;
 		const float *v = (const float *)a->v + kv_row;
-		for (int32_t h = 0; h < a->n_heads; h++, q += dim)
-			one_head(a, q, a->q_norm, rope, q);
+		for (int32_t h = 0; h < a->n_heads; h++, q += dim) {
+			const float *from = q;
+			if (a->q_from)
+				from = (const float *)a->q_from +
+				       (size_t)(t * a->n_heads + h) * (size_t)a->q_pitch;
+			one_head(a, from, a->q_norm, rope, q);
+		}
 		for (int32_t g = 0; g < a->n_kv_heads; g++, k += dim, v += dim) {
 			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
 						a->slot[t], g);

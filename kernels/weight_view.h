@@ -9,13 +9,15 @@
 #endif
 
 /* The numbers of enum quant and enum dtype, which a kernel does not include;
- * tests/kernel/fiber_backend.c holds them equal. */
+ * src/backend/hip_weight.c holds them equal. */
 enum weight_format { WEIGHT_F32, WEIGHT_F16, WEIGHT_BF16, WEIGHT_INT4 };
 enum scale_format { SCALE_F32, SCALE_F16, SCALE_BF16 };
 
 struct weight_view {
-	const void *q;               /* (N, K) or (N, K/8) words */
+	const void *q;               /* (N, K) or (N, K/8) words, rows pitch apart */
 	const void *scales;          /* (N, K/group) */
 	const uint32_t *zero_points; /* (N/8, K/group), or NULL: 8 */
 	int32_t n, k, group, format, scale_format;
+	int32_t pitch;               /* bytes from row to row of q; a multiple of 4 where
+				      * they are words, of 16 where k is one of 8 */
 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/backend.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu.h"
+#include "backend/hip.h"
 #include "base/alloc.h"
 
 static const struct {
@@ -12,17 +14,52 @@ static const struct {
 			      struct fail *fail);
 } kinds[] = {
 	{"cpu", cpu_create},
+	{"hip", hip_create},
 };
+
+static enum status unknown(const char *name, struct fail *fail)
+{
+	return fail_at(fail, E_CONFIG, "backend",
+		       "there is no backend called %.60s; known: auto, cpu, hip", name);
+}
+
+enum status backend_choose(const struct backend_opts *o, const char **out_name,
+			   char *reason, size_t reason_size, struct fail *fail)
+{
+	const char *name = o->name ? o->name : "cpu";
+	bool is_auto = strcmp(name, "auto") == 0, is_hip = strcmp(name, "hip") == 0;
+	*out_name = name;
+	snprintf(reason, reason_size, "as configured");
+	if (!is_auto && !is_hip)
+		return strcmp(name, "cpu") == 0 ? OK : unknown(name, fail);
+	struct hip_device d;
+	struct fail why = {0};
+	enum status st = hip_probe(o, &d, &why);
+	if (is_hip && st != OK)
+		return fail_at(fail, E_CONFIG, "backend", "backend = hip: %s", why.text);
+	if (is_auto)
+		*out_name = st == OK ? "hip" : "cpu";
+	if (is_auto && st == OK)
+		snprintf(reason, reason_size, "auto: %s (%s)", d.name, d.arch);
+	else if (is_auto)
+		snprintf(reason, reason_size, "auto: %s", why.text);
+	return OK;
+}
 
 enum status backend_create(const struct backend_opts *o, struct backend **out,
 			   struct fail *fail)
 {
 	const char *name = o->name ? o->name : "cpu";
+	char reason[BACKEND_REASON];
+	enum status st = OK;
+	if (strcmp(name, "auto") == 0)
+		st = backend_choose(o, &name, reason, sizeof reason, fail);
+	if (st != OK)
+		return st;
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		if (strcmp(kinds[i].name, name) == 0)
 			return kinds[i].create(o, out, fail);
-	return fail_at(fail, E_CONFIG, "backend",
-		       "there is no backend called %.60s; known: cpu", name);
+	return unknown(name, fail);
 }
 
 void backend_destroy(struct backend *b)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where the arithmetic happens: one table of operations (ops.def), filled by
- * cpu_*.c (and hip_*.c). Thread: engine, except backend_create.
+ * cpu_*.c and by hip_*.c. Thread: engine, except backend_create.
  *
  * Device addresses are plain pointers; pointer arithmetic on the host is
  * allowed, reading through them is not (on the CPU they happen to be host
@@ -16,10 +16,15 @@
 struct backend;
 
 struct backend_opts {
-	const char *name; /* "cpu" */
+	const char *name; /* "cpu", "hip" */
 	int n_threads;    /* CPU: 0 = one per CPU */
 	bool exact;       /* weights and activations as they are, no fast path */
 	const char *cpu_isa; /* CPU: "auto" or NULL, "avx512", "avx2", "portable" */
+	const char *hip_library; /* HIP: path of the runtime; NULL or "": the system's */
+	const char *kernel_dir;  /* HIP: where code objects are; NULL or "": where they
+				  * were built or installed */
+	bool own_blocks;  /* HIP, for tests: each allocation is one of the runtime's, so
+			   * that a runtime that checks them sees their ends */
 };
 
 struct backend_ops {
@@ -43,6 +48,13 @@ struct backend_ops {
 	enum status (*download)(struct backend *b, void *dst, const void *src,
 				size_t n_bytes);
 	enum status (*sync)(struct backend *b, struct fail *fail);
+	/* A step whose operations have the same arguments whenever its key is the same
+	 * (what changes being in device memory) may be recorded once and then be replayed
+	 * as a whole. *out_run: queue the operations now; else they are queued already.
+	 * Key 0 is never recorded. step_end follows in every case, also where an operation
+	 * failed. */
+	enum status (*step_begin)(struct backend *b, uint64_t key, bool *out_run);
+	enum status (*step_end)(struct backend *b);
 	void (*destroy)(struct backend *b);
 };
 
@@ -52,7 +64,9 @@ struct backend_ops {
  * A backend embeds this as its first member. */
 struct backend {
 	const struct backend_ops *ops;
-	const char *name;        /* "cpu" */
+	const char *name;        /* "cpu", "hip" */
+	/* Why the last operation that returned E_UNSUPPORTED did; "" where none says. */
+	char refusal[200];
 	char device[120];        /* "AMD EPYC, 2 threads" */
 	enum dtype act_type;     /* of activations beside the residual stream */
 	enum dtype kv_type;      /* element type of the KV cache */
@@ -61,3 +75,11 @@ struct backend {
 enum status backend_create(const struct backend_opts *o, struct backend **out,
 			   struct fail *fail) MUST_USE;
 void backend_destroy(struct backend *b);
+
+enum { BACKEND_REASON = 560 }; /* bytes, for backend_choose */
+
+/* "auto": "hip" where it can be used, else "cpu"; any other name is itself. Why goes
+ * to reason. Failure: the name is "hip" and it cannot be used, or there is none so
+ * called. Thread: any. */
+enum status backend_choose(const struct backend_opts *o, const char **out_name,
+			   char *reason, size_t reason_size, struct fail *fail) MUST_USE;

@@ -140,6 +140,17 @@ void *cpu_scratch(struct backend *b, size_t n_bytes)
 	return c->scratch;
 }
 
+static enum status cpu_step_begin(struct backend *b, uint64_t key, bool *out_run)
+{
+	*out_run = true;
+	return OK;
+}
+
+static enum status cpu_step_end(struct backend *b)
+{
+	return OK;
+}
+
 static void cpu_destroy(struct backend *b)
 {
 	struct cpu *c = (struct cpu *)b;
@@ -165,6 +176,8 @@ static const struct backend_ops cpu_ops = {
 	.upload = cpu_copy,
 	.download = cpu_copy,
 	.sync = cpu_sync,
+	.step_begin = cpu_step_begin,
+	.step_end = cpu_step_end,
 	.destroy = cpu_destroy,
 };
 

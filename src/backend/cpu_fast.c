@@ -3,6 +3,10 @@
 
 #include "base/alloc.h"
 
+/* Up to so many columns activations are rounded to 14 bits, in two planes: models that
+ * narrow are upset by 8, and have the time. */
+enum { FINE_K = 512 };
+
 static const struct cpu_isa *isa_of(const struct backend *b)
 {
 	return ((const struct cpu *)b)->isa;
@@ -13,17 +17,20 @@ struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
 {
 	const struct cpu_isa *isa = isa_of(b);
 	if (!isa)
-		return (struct cpu_way){CPU_PATH_TILE, CPU_F32};
+		return (struct cpu_way){CPU_PATH_TILE, CPU_F32, 1};
 	if (w->packed)
-		return (struct cpu_way){CPU_PATH_PANEL, CPU_F32};
+		return (struct cpu_way){CPU_PATH_PANEL, CPU_F32,
+					w->k <= FINE_K ? 2 : 1};
+	if (!weight_is_dense(w) || w->pitch)
+		return (struct cpu_way){CPU_PATH_TILE, CPU_F32, 1};
 	switch (w->quant) {
-	case QUANT_F32: return (struct cpu_way){CPU_PATH_DOT, CPU_F32};
-	case QUANT_F16: return (struct cpu_way){CPU_PATH_DOT, CPU_F16};
+	case QUANT_F32: return (struct cpu_way){CPU_PATH_DOT, CPU_F32, 1};
+	case QUANT_F16: return (struct cpu_way){CPU_PATH_DOT, CPU_F16, 1};
 	case QUANT_BF16:
 		if (isa->has_bf16_pairs && !is_precise)
-			return (struct cpu_way){CPU_PATH_DOT, CPU_BF16_PAIRS};
-		return (struct cpu_way){CPU_PATH_DOT, CPU_BF16};
-	default: return (struct cpu_way){CPU_PATH_TILE, CPU_F32};
+			return (struct cpu_way){CPU_PATH_DOT, CPU_BF16_PAIRS, 1};
+		return (struct cpu_way){CPU_PATH_DOT, CPU_BF16, 1};
+	default: return (struct cpu_way){CPU_PATH_TILE, CPU_F32, 1};
 	}
 }
 
@@ -31,7 +38,8 @@ size_t cpu_fast_input_bytes(const struct backend *b, struct cpu_way way, int32_t
 {
 	const struct cpu_isa *isa = isa_of(b);
 	if (way.path == CPU_PATH_PANEL)
-		return (size_t)(k / CPU_BLOCK) * (size_t)isa->tile_words * 4;
+		return (size_t)(k / CPU_BLOCK) * (size_t)isa->tile_words * 4 *
+		       (size_t)way.planes;
 	return isa->input_bytes(way.number, k);
 }
 
@@ -40,7 +48,7 @@ void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
 {
 	const struct cpu_isa *isa = isa_of(b);
 	if (way.path == CPU_PATH_PANEL) {
-		isa->quantize(x, n_x, k, tile);
+		isa->quantize(x, n_x, k, way.planes, tile);
 		return;
 	}
 	size_t pitch = isa->input_bytes(way.number, k);
@@ -76,8 +84,15 @@ void cpu_fast_block(const struct backend *b, struct cpu_way way,
 		    float (*out)[CPU_PANEL_ROWS])
 {
 	const struct cpu_isa *isa = isa_of(b);
-	if (way.path == CPU_PATH_PANEL)
+	if (way.path == CPU_PATH_PANEL && way.planes == 1) {
 		isa->panel(w->packed, i, tile, n_x, out);
-	else
+	} else if (way.path == CPU_PATH_PANEL) {
+		float planes[CPU_TOK][CPU_PANEL_ROWS];
+		isa->panel(w->packed, i, tile, 2 * n_x, planes);
+		for (int j = 0; j < n_x; j++)
+			for (int r = 0; r < CPU_PANEL_ROWS; r++)
+				out[j][r] = planes[2 * j][r] + planes[2 * j + 1][r];
+	} else {
 		dot_block(isa, way.number, w, i * CPU_PANEL_ROWS, tile, n_x, out);
+	}
 }

@@ -17,6 +17,8 @@ enum cpu_path {
 struct cpu_way {
 	enum cpu_path path;
 	enum cpu_number number; /* of CPU_PATH_DOT */
+	int planes;             /* of CPU_PATH_PANEL: inputs are 8 bits, or twice that
+				 * and take two places of a tile */
 };
 
 /* Which way w goes in this backend; is_precise: with inputs as floats where it lies as
@@ -25,16 +27,16 @@ struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
 			  bool is_precise);
 static inline bool cpu_way_is_same(struct cpu_way v, struct cpu_way w)
 {
-	return v.path == w.path && v.number == w.number;
+	return v.path == w.path && v.number == w.number && v.planes == w.planes;
 }
 
 /* n inputs in tiles of nearly the same size. */
 struct cpu_split {
 	int n, n_tiles, per; /* `per` in each tile but the last */
 };
-static inline struct cpu_split cpu_split_of(int n)
+static inline struct cpu_split cpu_split_of(struct cpu_way way, int n)
 {
-	int n_tiles = (n + CPU_TOK - 1) / CPU_TOK;
+	int most = CPU_TOK / way.planes, n_tiles = (n + most - 1) / most;
 	int per = n_tiles ? (n + n_tiles - 1) / n_tiles : 0;
 	return (struct cpu_split){n, per ? (n + per - 1) / per : 0, per};
 }

@@ -34,10 +34,12 @@ struct cpu_isa {
 	/* int32 words that a tile has for a block of a token. */
 	int tile_words;
 	/* Rounds K elements each of x[0 .. n_x) to whole multiples of the block's
-	 * largest / 127, into the tile (K / 32, tile_words, n_x) of words. n_x is at
-	 * most CPU_TOK, K a multiple of 32. A block with an infinity or NaN gives
-	 * NaN. */
-	void (*quantize)(const float *const *x, int n_x, int32_t k, int32_t *tile);
+	 * largest / 127, into the tile (K / 32, tile_words, n_x) of words. With two
+	 * planes: of the largest / 16256, the integer q = 128 high + low in the places
+	 * 2 j and 2 j + 1 of a tile of 2 n_x. n_x * planes is at most CPU_TOK, K a
+	 * multiple of 32. A block with an infinity or NaN gives NaN. */
+	void (*quantize)(const float *const *x, int n_x, int32_t k, int planes,
+			 int32_t *tile);
 	/* out[j][r] = row r of the panel times input j of the tile. */
 	void (*panel)(const struct cpu_panels *w, int32_t i_panel, const int32_t *tile,
 		      int n_x, float (*out)[CPU_PANEL_ROWS]);

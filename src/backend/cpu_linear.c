@@ -132,7 +132,7 @@ static enum status run_fast(struct backend *b, const struct linear_args *a,
 			    struct cpu_way way)
 {
 	const struct weight *w = a->out[0].w;
-	struct job j = {.b = b, .a = a, .way = way, .split = cpu_split_of(a->n_tok),
+	struct job j = {.b = b, .a = a, .way = way, .split = cpu_split_of(way, a->n_tok),
 			.input_bytes = cpu_fast_input_bytes(b, way, w->k)};
 	j.tiles = cpu_scratch(b, (size_t)a->n_tok * j.input_bytes);
 	if (!j.tiles)

@@ -15,7 +15,7 @@
 
 #include "backend/cpu.h"
 #include "backend/cpu_math.h"
-#include "backend/cpu_moe_fast.h"
+#include "backend/cpu_moe.h"
 #include "backend/cpu_tile.h"
 #include "base/alloc.h"
 
@@ -142,7 +142,8 @@ enum status cpu_moe_router(struct backend *b, const struct moe_router_args *a)
 	assert(a->n_used <= a->router->n && a->router->n <= MOE_ROUTER_MAX_EXPERTS);
 	enum status st = cpu_linear_with(b, &(struct linear_args){
 		.n_tok = a->n_tok, .x = a->x, .n_out = 1,
-		.out = {{.w = a->router, .y = a->logits, .is_f32 = true}}}, true);
+		.out = {{.w = a->router, .bias = a->logit_bias, .y = a->logits,
+			 .is_f32 = true}}}, true);
 	if (st != OK)
 		return st;
 	cpu_for(b, a->n_tok,
@@ -175,7 +176,8 @@ static void sort_pairs(struct moe_job *job)
 static void gate_up(const struct moe_job *job, const struct block *b, int32_t f0)
 {
 	const struct moe_experts_args *a = job->a;
-	const struct weight *gate = &a->experts->gate[b->expert];
+	const struct experts *ex = a->experts;
+	const struct weight *gate = &ex->gate[b->expert];
 	float g[TILE_TOK][TILE_ROWS], u[TILE_TOK][TILE_ROWS];
 	const float *x[TILE_TOK];
 	for (int j = 0; j < b->n; j++)
@@ -183,12 +185,16 @@ static void gate_up(const struct moe_job *job, const struct block *b, int32_t f0
 		       (size_t)(job->pair[b->first + j] / a->n_used) *
 			       (size_t)gate->k;
 	cpu_tile(gate, f0, x, b->n, g);
-	cpu_tile(&a->experts->up[b->expert], f0, x, b->n, u);
+	cpu_tile(&ex->up[b->expert], f0, x, b->n, u);
 	int n_rows = MIN(TILE_ROWS, gate->n - f0);
+	size_t at = (size_t)b->expert * (size_t)gate->n + (size_t)f0;
+	vec4 g_bias = bias4(ex->gate_bias, at, n_rows);
+	vec4 u_bias = bias4(ex->up_bias, at, n_rows);
 	for (int j = 0; j < b->n; j++) {
 		float *h = (float *)a->h +
 			   (size_t)job->pair[b->first + j] * (size_t)gate->n + f0;
-		vec4 v = silu_mul4(vec4_load(g[j]), vec4_load(u[j]));
+		vec4 v = activate4(ex, vec4_load(g[j]) + g_bias,
+				   vec4_load(u[j]) + u_bias);
 		for (int r = 0; r < n_rows; r++)
 			h[r] = v[r];
 	}
@@ -213,11 +219,13 @@ static void down(const struct moe_job *job, const struct block *b, int32_t d0)
 		       (size_t)job->pair[b->first + j] * (size_t)w->k;
 	cpu_tile(w, d0, h, b->n, sums);
 	int n_rows = MIN(TILE_ROWS, w->n - d0);
+	vec4 bias = bias4(a->experts->down_bias,
+			  (size_t)b->expert * (size_t)w->n + (size_t)d0, n_rows);
 	for (int j = 0; j < b->n; j++) {
 		int32_t pair = job->pair[b->first + j];
 		float *y = a->y + (size_t)(pair / a->n_used) * (size_t)w->n + d0;
 		for (int r = 0; r < n_rows; r++)
-			y[r] += a->weight[pair] * sums[j][r];
+			y[r] += a->weight[pair] * (sums[j][r] + bias[r]);
 	}
 }
 
@@ -229,20 +237,54 @@ static void run_down(void *arg, int begin, int end)
 			down(job, &job->blocks[j], i * TILE_ROWS);
 }
 
+/* h (T, S), gate first: scaled by the router's sigmoid before it goes through down. */
+static void run_shared(void *arg, int begin, int end)
+{
+	const struct moe_experts_args *a = arg;
+	size_t n = (size_t)a->experts->shared_gate->n;
+	for (int t = begin; t < end; t++) {
+		float *h = (float *)a->shared_h + (size_t)t * n;
+		float scale = a->experts->shared_router ? sigmoid(a->shared_scale[t]) : 1;
+		const float *up = (float *)a->shared_h + ((size_t)a->n_tok + (size_t)t) * n;
+		for (size_t i = 0; i < n; i++)
+			h[i] = silu_mul_one(h[i], up[i]) * scale;
+	}
+}
+
+static enum status shared_expert(struct backend *b, const struct moe_experts_args *a)
+{
+	const struct experts *ex = a->experts;
+	size_t n = (size_t)ex->shared_gate->n;
+	float *h = a->shared_h;
+	enum status st = cpu_linear(b, &(struct linear_args){
+		.n_tok = a->n_tok, .x = a->x, .n_out = ex->shared_router ? 3 : 2,
+		.out = {{.w = ex->shared_gate, .y = h},
+			{.w = ex->shared_up, .y = h + (size_t)a->n_tok * n},
+			{.w = ex->shared_router, .y = a->shared_scale}}});
+	if (st != OK)
+		return st;
+	cpu_for(b, a->n_tok, n * 8, run_shared, a);
+	return cpu_linear(b, &(struct linear_args){
+		.n_tok = a->n_tok, .x = h, .n_out = 1,
+		.out = {{.w = ex->shared_down, .y = a->y, .adds = true}}});
+}
+
 enum status cpu_moe_experts(struct backend *b, const struct moe_experts_args *a)
 {
-	if (cpu_moe_fast_can(b, a->experts))
-		return cpu_moe_fast(b, a);
+	if (cpu_moe_fast_can(b, a->experts)) {
+		enum status st = cpu_moe_fast(b, a);
+		return st == OK && a->experts->shared_gate ? shared_expert(b, a) : st;
+	}
 	struct moe_job job = {.a = a};
 	const struct weight *gate = &a->experts->gate[0];
 	sort_pairs(&job);
-	if (job.n_blocks == 0)
-		return OK;
 	size_t n_pairs = (size_t)a->n_tok * (size_t)a->n_used;
 	size_t work = TILE_ROWS * n_pairs * (size_t)gate->k * 2;
-	cpu_for(b, job.n_blocks * cpu_tiles(gate->n),
-		 work / (size_t)job.n_blocks, run_gate_up, &job);
-	cpu_for(b, cpu_tiles(gate->k),
-		 TILE_ROWS * n_pairs * (size_t)gate->n, run_down, &job);
-	return OK;
+	if (job.n_blocks > 0) {
+		cpu_for(b, job.n_blocks * cpu_tiles(gate->n),
+			work / (size_t)job.n_blocks, run_gate_up, &job);
+		cpu_for(b, cpu_tiles(gate->k), TILE_ROWS * n_pairs * (size_t)gate->n,
+			run_down, &job);
+	}
+	return a->experts->shared_gate ? shared_expert(b, a) : OK;
 }

@@ -11,10 +11,9 @@
  * tiles in order: a token's experts are added to y by rising id, whatever the others
  * chose, and no two threads touch one y.
  */
-#include "backend/cpu_moe_fast.h"
+#include "backend/cpu_moe.h"
 
 #include "backend/cpu_fast.h"
-#include "backend/cpu_math.h"
 #include "base/alloc.h"
 
 enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = 8, UNIT_BLOCKS = 4 };
@@ -70,15 +69,16 @@ static void sort_pairs(struct job *j)
 		j->pair[offset[a->id[i]]++] = i; /* leaves offset[e] at e's end */
 }
 
-/* At most E + T U / CPU_TOK tiles and as many runs: five numbers each, which fit
- * behind the pairs (moe_experts_work). */
+/* At most E + T U / 6 tiles and as many runs: five numbers each, which fit behind the
+ * pairs (moe_experts_work). Both products go over the same tiles. */
 static void cut(struct job *j)
 {
 	const int32_t *end = j->a->work; /* of each expert's pairs */
 	int32_t n_pairs = j->a->n_tok * j->a->n_used, n_experts = j->a->experts->n;
+	struct cpu_way widest = j->in.planes > j->out.planes ? j->in : j->out;
 	j->tiles = (struct tile *)(j->pair + n_pairs);
 	for (int32_t e = 0, first = 0; e < n_experts; first = end[e++]) {
-		struct cpu_split s = cpu_split_of(end[e] - first);
+		struct cpu_split s = cpu_split_of(widest, end[e] - first);
 		for (int i = 0; i < s.n_tiles; i++)
 			j->tiles[j->n_tiles++] = (struct tile){
 				e, first + i * s.per, cpu_split_count(&s, i)};
@@ -132,14 +132,20 @@ static void gate_up(const struct job *j, const struct tile *t, int32_t block)
 	const char *x = j->x_tiles + (size_t)t->first * j->x_bytes;
 	float g[CPU_TOK][ROWS], u[CPU_TOK][ROWS];
 	int n_rows = MIN(ROWS, gate->n - block * ROWS);
+	size_t at = (size_t)t->expert * (size_t)gate->n + (size_t)(block * ROWS);
 	cpu_fast_block(j->b, j->in, gate, block, x, t->n, g);
 	cpu_fast_block(j->b, j->in, up, block, x, t->n, u);
-	for (int p = 0; p < t->n; p++) {
-		float *h = (float *)j->a->h +
-			   (size_t)(t->first + p) * (size_t)gate->n + block * ROWS;
-		for (int r = 0; r < n_rows; r += 4) {
-			vec4 v = silu_mul4(vec4_load(g[p] + r), vec4_load(u[p] + r));
-			memcpy(h + r, &v, sizeof(float) * (size_t)MIN(4, n_rows - r));
+	for (int r = 0; r < n_rows; r += 4) {
+		int n = MIN(4, n_rows - r);
+		vec4 g_bias = bias4(e->gate_bias, at + (size_t)r, n);
+		vec4 u_bias = bias4(e->up_bias, at + (size_t)r, n);
+		for (int p = 0; p < t->n; p++) {
+			float *h = (float *)j->a->h +
+				   (size_t)(t->first + p) * (size_t)gate->n +
+				   block * ROWS + r;
+			vec4 v = activate4(e, vec4_load(g[p] + r) + g_bias,
+					   vec4_load(u[p] + r) + u_bias);
+			memcpy(h, &v, sizeof(float) * (size_t)n);
 		}
 	}
 }
@@ -162,6 +168,8 @@ static void run_gate_up(void *arg, int begin, int end)
 static void down(const struct job *j, const struct tile *t, int32_t block)
 {
 	const struct weight *w = &j->a->experts->down[t->expert];
+	const float *bias = j->a->experts->down_bias;
+	size_t at = (size_t)t->expert * (size_t)w->n + (size_t)(block * ROWS);
 	float sums[CPU_TOK][ROWS];
 	int n_rows = MIN(ROWS, w->n - block * ROWS);
 	cpu_fast_block(j->b, j->out, w, block,
@@ -171,7 +179,8 @@ static void down(const struct job *j, const struct tile *t, int32_t block)
 		float *y = j->a->y + (size_t)(pair / j->a->n_used) * (size_t)w->n +
 			   block * ROWS;
 		for (int r = 0; r < n_rows; r++)
-			y[r] += j->a->weight[pair] * sums[p][r];
+			y[r] += j->a->weight[pair] *
+				(sums[p][r] + (bias ? bias[at + (size_t)r] : 0));
 	}
 }
 

@@ -14,8 +14,8 @@ bool cpu_panels_can(const struct weight *w)
 	bool is_integer = w->quant == QUANT_INT4 || w->quant == QUANT_INT8 ||
 			  w->quant == QUANT_AWQ4 || w->quant == QUANT_GPTQ4 ||
 			  w->quant == QUANT_GPTQ8;
-	return is_integer && w->k % 32 == 0 && w->group % 32 == 0 &&
-	       w->k % w->group == 0 && !w->group_of;
+	return is_integer && weight_is_dense(w) && !w->pitch && w->k % 32 == 0 &&
+	       w->group % 32 == 0 && w->k % w->group == 0 && !w->group_of;
 }
 
 static size_t aligned(size_t n)

@@ -103,8 +103,13 @@ static void run_prepare(void *arg, int begin, int end)
 		size_t row = (size_t)t * (size_t)a->n_kv_heads * dim;
 		const float *k = (const float *)a->k + row;
 		const float *v = (const float *)a->v + row;
-		for (int h = 0; h < a->n_heads; h++, q += dim)
-			prepare_head(a, q, a->q_norm, rope, q);
+		for (int h = 0; h < a->n_heads; h++, q += dim) {
+			size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
+			const float *from = q;
+			if (a->q_from)
+				from = (const float *)a->q_from + head * (size_t)a->q_pitch;
+			prepare_head(a, from, a->q_norm, rope, q);
+		}
 		for (int g = 0; g < a->n_kv_heads; g++, k += dim, v += dim) {
 			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
 						a->slot[t], g);
@@ -149,7 +154,7 @@ enum status cpu_kv_copy(struct backend *b, const struct kv_copy_args *a)
 	size_t n = (size_t)a->n_kv_heads * (size_t)a->kv.page_size *
 		   (size_t)a->head_dim * dtype_bytes(a->kv.type);
 	char *pages[] = {a->kv.k, a->kv.v};
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 && pages[i]; i++)
 		memcpy(pages[i] + (size_t)a->dst * n, pages[i] + (size_t)a->src * n,
 		       n);
 	return OK;

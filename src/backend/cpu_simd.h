@@ -15,6 +15,7 @@ enum {
 	CPU_TILE_WORDS = CPU_Q_WORDS + 2, /* integers, - sum, scale */
 };
 
-void ISA(cpu_quantize)(const float *const *x, int n_x, int32_t k, int32_t *tile);
+void ISA(cpu_quantize)(const float *const *x, int n_x, int32_t k, int planes,
+		       int32_t *tile);
 void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel, const int32_t *tile,
 		    int n_x, float (*out)[CPU_PANEL_ROWS]);

@@ -42,25 +42,44 @@ VINLINE int32_t largest(const float *x)
 	return m;
 }
 
-/* x * inverse to the nearest integer, and their sum. */
-VINLINE int32_t round_block(const float *x, float inverse, int8_t *q)
+VINLINE int32_t sum_of(vi v)
+{
+	int32_t lane[VL], sum = 0;
+	memcpy(lane, &v, sizeof lane);
+	for (int i = 0; i < VL; i++)
+		sum += lane[i];
+	return sum;
+}
+
+VINLINE void store_bytes(int8_t *out, vi v)
+{
+#if CPU_AVX512
+	_mm_storeu_si128((void *)out, _mm512_cvtepi32_epi8((__m512i)v));
+#else
+	for (int j = 0; j < VL; j++)
+		out[j] = (int8_t)v[j];
+#endif
+}
+
+/* x * inverse to the nearest integers, of one plane or cut into two; sum: theirs. */
+VINLINE void round_block(const float *x, float inverse, int planes,
+			 int8_t (*q)[CPU_BLOCK], int32_t *sum)
 {
 	const vf magic = vf_all(0x1.8p23f);
-	vi sum = {0};
+	vi sum0 = {0}, sum1 = {0};
 	for (int i = 0; i < CPU_BLOCK; i += VL) {
 		vi v = (vi)(vf_load(x + i) * vf_all(inverse) + magic) - (vi)magic;
-		sum += v;
-#if CPU_AVX512
-		_mm_storeu_si128((void *)(q + i), _mm512_cvtepi32_epi8((__m512i)v));
-#else
-		for (int j = 0; j < VL; j++)
-			q[i + j] = (int8_t)v[j];
-#endif
+		if (planes == 2) {
+			vi high = (v + 64) >> 7, low = v - (high << 7);
+			store_bytes(q[1] + i, low);
+			sum1 += low;
+			v = high;
+		}
+		store_bytes(q[0] + i, v);
+		sum0 += v;
 	}
-	int32_t total = 0;
-	for (int j = 0; j < VL; j++)
-		total += sum[j];
-	return total;
+	sum[0] = sum_of(sum0);
+	sum[1] = sum_of(sum1);
 }
 
 /* out: Q_WORDS words, n_x apart. */
@@ -86,38 +105,40 @@ VINLINE void place(const int8_t *q, int n_x, int32_t *out)
 		out[i * n_x] = word[i];
 }
 
-static void quantize_row(const float *x, int32_t k, int n_x, int32_t *out)
+/* n_x: places of the tile; a second plane is in the place behind. */
+VINLINE void quantize_row(const float *x, int32_t k, int planes, int n_x, int32_t *out)
 {
+	const float steps = planes == 2 ? 127 * 128 : 127;
 	for (int32_t b = 0; b < k / CPU_BLOCK; b++) {
-		int8_t q[CPU_BLOCK];
-		int32_t bits = largest(x), sum;
-		float most, scale, inverse = 0;
+		int8_t q[2][CPU_BLOCK] = {{0}};
+		int32_t bits = largest(x), sum[2] = {0};
+		float most, scale = 0;
 		memcpy(&most, &bits, sizeof most);
-		scale = most * (1.0f / 127);
-		if (bits >= 0x7F800000)
+		if (bits >= 0x7F800000) {
 			scale = blocks_bf16(0x7FC0); /* NaN */
-		else if (most > 0x1p-119f) /* or the inverse would be infinite */
-			inverse = 127 / most;
-		else
-			scale = 0;
-		if (inverse > 0) {
-			sum = -round_block(x, inverse, q);
-		} else {
-			memset(q, 0, sizeof q);
-			sum = 0;
+		} else if (most > 0x1p-110f) { /* or the inverse would be infinite */
+			scale = most * (1 / steps);
+			round_block(x, steps / most, planes, q, sum);
 		}
-		place(q, n_x, out);
-		out[Q_WORDS * n_x] = sum;
-		memcpy(out + (Q_WORDS + 1) * n_x, &scale, sizeof scale);
+		for (int p = 0; p < planes; p++) {
+			float its = planes == 2 && p == 0 ? 128 * scale : scale;
+			place(q[p], n_x, out + p);
+			out[Q_WORDS * n_x + p] = -sum[p];
+			memcpy(out + (Q_WORDS + 1) * n_x + p, &its, sizeof its);
+		}
 		out += TILE_WORDS * n_x;
 		x += CPU_BLOCK;
 	}
 }
 
-void ISA(cpu_quantize)(const float *const *x, int n_x, int32_t k, int32_t *tile)
+void ISA(cpu_quantize)(const float *const *x, int n_x, int32_t k, int planes,
+		       int32_t *tile)
 {
 	for (int j = 0; j < n_x; j++)
-		quantize_row(x[j], k, n_x, tile + j);
+		if (planes == 2)
+			quantize_row(x[j], k, 2, 2 * n_x, tile + 2 * j);
+		else
+			quantize_row(x[j], k, 1, n_x, tile + j);
 }
 
 /* --- panels ------------------------------------------------------------------- */

@@ -149,3 +149,30 @@ char *file_join(const char *dir, const char *name)
 	const char *slash = n > 0 && dir[n - 1] != '/' ? "/" : "";
 	return xasprintf("%s%s%s", dir, slash, name);
 }
+
+/* The folder this program lies in, malloc'ed; "." when the system does not say. */
+static char *program_dir(void)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+	if (n <= 0)
+		return xstrdup(".");
+	path[n] = '\0';
+	char *slash = strrchr(path, '/');
+	return slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
+}
+
+char *file_beside_program(const char *const *places, size_t n_places)
+{
+	char *dir = program_dir();
+	char *found = NULL;
+	for (size_t i = 0; !found && i < n_places; i++) {
+		char *path = file_join(dir, places[i]);
+		if (file_exists(path))
+			found = path;
+		else
+			free(path);
+	}
+	free(dir);
+	return found;
+}

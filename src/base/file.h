@@ -24,3 +24,6 @@ enum status file_read(const char *path, size_t max_bytes, struct buf *out,
 bool file_exists(const char *path);
 /* "dir/name", malloc'ed. */
 char *file_join(const char *dir, const char *name);
+/* The first of these paths that exists, each below the folder that this program lies
+ * in; malloc'ed. NULL when none does. */
+char *file_beside_program(const char *const *places, size_t n_places);

@@ -13,3 +13,4 @@ int cmd_detokenize(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_bench_model(int argc, char **argv);
 int cmd_bench_serve(int argc, char **argv);
+int cmd_synth(int argc, char **argv);

@@ -5,25 +5,12 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
 
 /* --- plan --------------------------------------------------------------------- */
-
-/* The folder this program lies in, malloc'ed; "." when the system does not say. */
-static char *program_dir(void)
-{
-	char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-	if (n <= 0)
-		return xstrdup(".");
-	path[n] = '\0';
-	char *slash = strrchr(path, '/');
-	return slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
-}
 
 /* halo-tiny: beside the program where it was built, in the share/ of the tree that
  * the program lies in (an install that was moved, or one below a DESTDIR), or where it
@@ -34,16 +21,7 @@ static char *find_default_model(void)
 	static const char *const places[] = {
 		"models/halo-tiny", "../share/" PACKAGE "/models/halo-tiny"};
 	static const char installed[] = HALOD_MODELS "/halo-tiny";
-	char *dir = program_dir();
-	char *found = NULL;
-	for (size_t i = 0; !found && i < ARRAY_LEN(places); i++) {
-		char *path = file_join(dir, places[i]);
-		if (file_exists(path))
-			found = path;
-		else
-			free(path);
-	}
-	free(dir);
+	char *found = file_beside_program(places, ARRAY_LEN(places));
 	return found || !file_exists(installed) ? found : xstrdup(installed);
 }
 
@@ -118,7 +96,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 	const struct config *c = o->config;
 	struct backend_opts bo = {.name = o->plan->backend,
 				  .n_threads = (int)c->threads,
-				  .exact = c->exact};
+				  .exact = c->exact, .cpu_isa = c->cpu_isa};
 	enum status s = backend_create(&bo, &b->backend, fail);
 	if (s != OK)
 		return s;

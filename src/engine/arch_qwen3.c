@@ -108,6 +108,15 @@ static enum status load(struct qwen3 *g, const char *name, int32_t n, int32_t k,
 	return st == OK ? g->b->ops->load_weight(g->b, &host, out, fail) : st;
 }
 
+static enum status load_embed(struct qwen3 *g, const char *name, struct fail *fail)
+{
+	struct weight host;
+	enum status st = model_weight(g->m, name, g->c->n_vocab, g->c->d_model, &host,
+				      fail);
+	host.is_table = !g->c->tied_embeddings;
+	return st == OK ? g->b->ops->load_weight(g->b, &host, &g->embed, fail) : st;
+}
+
 static enum status load_vector(struct qwen3 *g, const char *name, int32_t n,
 			       const float **out, struct fail *fail)
 {
@@ -229,7 +238,7 @@ static enum status load_experts(struct qwen3 *g, int i, struct layer *l,
 	}
 	if (st != OK)
 		return st;
-	l->experts = (struct experts){n, w, w + n, w + 2 * n, NULL};
+	l->experts = (struct experts){.n = n, .gate = w, .up = w + n, .down = w + 2 * n};
 	return g->b->ops->load_experts(g->b, &l->experts, fail);
 }
 
@@ -250,7 +259,7 @@ static enum status load_all(struct qwen3 *g, struct fail *fail)
 	snprintf(embed, sizeof embed, "%smodel.embed_tokens", c->prefix);
 	snprintf(head, sizeof head, "%slm_head", c->prefix);
 	snprintf(norm, sizeof norm, "%smodel.norm.weight", c->prefix);
-	enum status st = load(g, embed, c->n_vocab, c->d_model, &g->embed, fail);
+	enum status st = load_embed(g, embed, fail);
 	g->head = g->embed;
 	if (st == OK && !c->tied_embeddings)
 		st = load(g, head, c->n_vocab, c->d_model, &g->head, fail);

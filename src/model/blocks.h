@@ -56,13 +56,18 @@ int quant_bits(enum quant q);         /* of one weight, without scales */
  *   NVFP4: q is (N, K/2) bytes of two e2m1, the even element in the low nibble; value
  *         e2m1 * (scale * global_scale), scales e4m3, group 16.
  *   FP8:  q is (N, K) e4m3; scales (ceil(N/group_n), G) each for group_n rows; the
- *         last block of rows or columns may be smaller.  */
+ *         last block of rows or columns may be smaller.
+ *   MXFP4: as NVFP4 with group 32 and scales e8m0, without a global scale.
+ * F32/F16/BF16 and MXFP4 may also be a part of a tensor that holds several weights:
+ * row n is row n * row_step of q and of scales, and with k_step the element (n, k) of
+ * F32/F16/BF16 is element k * k_step + n * row_step of q. Code that reads memory in
+ * order asks weight_is_dense first. */
 struct weight {
 	enum quant quant;
 	int32_t n, k, group;
 	const void *q;
 	const void *scales;
-	enum dtype scale_type; /* F32, F16 or BF16; NVFP4: F8_E4M3 */
+	enum dtype scale_type; /* F32, F16 or BF16; NVFP4: F8_E4M3; MXFP4: F8_E8M0 */
 	const void *zero_points;
 	const char *name; /* tensor name, for messages */
 	bool is_mapped;   /* lies in a mapped file: pages may be given back */
@@ -72,7 +77,16 @@ struct weight {
 	int32_t zero_step;       /* GPTQ: 1 in the older format, 0 in the newer */
 	const int32_t *group_of; /* GPTQ */
 	double global_scale;     /* NVFP4 */
+	int32_t row_step;        /* 0: 1 */
+	int32_t k_step;          /* 0: 1, and row_step counts rows of K */
+	int32_t pitch; /* bytes from row to row of q, where a backend keeps them further
+			* apart than they are long; 0: packed, as in every file */
 };
+
+static inline int weight_is_dense(const struct weight *w)
+{
+	return w->row_step <= 1 && w->k_step == 0;
+}
 
 /* Decode rows [n0, n1) of w to float32 (n1-n0, K): the definition of the
  * format. */
@@ -142,6 +156,15 @@ static inline float blocks_e4m3(uint8_t b)
 	memcpy(&f, &bits, sizeof f);
 	f *= 0x1p120f;
 	return b & 0x80 ? -f : f;
+}
+
+/* A power of two, 2^-127 to 2^127; 255 is NaN. */
+static inline float blocks_e8m0(uint8_t b)
+{
+	uint32_t bits = b == 255 ? 0x7FC00000u : b ? (uint32_t)b << 23 : 0x00400000u;
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
 }
 
 /* Sign, 2 bits of exponent, 1 of fraction: 0 .5 1 1.5 2 3 4 6. */

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "model/config.h"
+#include "model/experts.h"
 #include "model/jsonfile.h"
 #include "model/quant.h"
 #include "model/tokenizer_hf.h"
@@ -99,6 +100,7 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 	struct model *m = xcalloc(1, sizeof *m);
 	m->dir = xstrdup(dir);
 	arena_init(&m->arena, 0);
+	m->is_mapped = !opts || opts->use_mmap;
 	enum status st = read_config(m, fail);
 	if (st == OK)
 		st = read_defaults(m, fail);
@@ -131,15 +133,29 @@ void model_close(struct model *m)
 
 bool model_has(const struct model *m, const char *name)
 {
-	return tensors_find(m->tensors, name) || quant_is_weight(m->tensors, name);
+	struct expert_place place;
+	return tensors_find(m->tensors, name) || quant_is_weight(m->tensors, name) ||
+	       experts_find(m, name, 0, &place);
 }
 
 enum status model_weight(const struct model *m, const char *name, int32_t n,
 			 int32_t k, struct weight *out, struct fail *fail)
 {
-	struct quant_want w = {m->tensors, name, n, k, {0}};
+	struct quant_want w = {m->tensors, name, n, k, {0}, NULL, NULL};
+	struct expert_place place;
+	struct quant_views views = {.n = 0};
 	enum status st = quant_scheme_find(m->scheme, name, &w.choice, fail);
-	return st == OK ? quant_open(&w, out, fail) : st;
+	if (st != OK)
+		return st;
+	if (experts_find(m, name, n, &place)) {
+		w.name = place.name;
+		w.part = &place.part;
+		w.views = &views;
+	}
+	st = quant_open(&w, out, fail);
+	if (st == OK)
+		out->is_mapped = m->is_mapped;
+	return st;
 }
 
 enum status model_vector(struct model *m, const char *name, int32_t n,

@@ -42,12 +42,26 @@ enum status quant_refuse(struct fail *fail, const char *key, const json_t *v);
 enum status quant_need_nothing(const json_t *object, const char *key,
 			       struct fail *fail) MUST_USE;
 
+/* Which part of a tensor that holds the weights of all experts: (E, n_rows, K), or
+ * (E, K, n_rows) where is_transposed. */
+struct quant_part {
+	int32_t expert, n_experts;
+	int32_t n_rows, first, step; /* rows first, first + step, ... of n_rows */
+	bool is_transposed;
+};
+
 /* A weight that must be there, for its shape and types to be checked. */
 struct quant_want {
 	const struct tensors *tensors;
 	const char *name; /* "model.layers.0.self_attn.q_proj" */
 	int32_t n, k;
 	struct quant_choice choice;
+	const struct quant_part *part; /* NULL: the tensors are this weight's alone */
+	struct quant_views *views;     /* with part: room for what is found */
+};
+struct quant_views {
+	struct tensor at[6];
+	int n;
 };
 
 /* In the format of w->choice, or plain where the numbers are. */
@@ -62,8 +76,13 @@ enum quant quant_of_tensor(const struct tensor *t, const struct quant_choice *c,
 
 /* For the formats. Types: a list that ends with DTYPE_COUNT. */
 extern const enum dtype quant_floats[];
+bool dtype_is_one_of(enum dtype t, const enum dtype *types);
 bool quant_has(const struct tensors *ts, const char *name, const char *suffix);
-/* <name>.<suffix>, of any shape. E_MISSING, E_FORMAT. */
+/* <name>.<suffix>, or NULL. With a part also the spellings of tensors of all experts:
+ * <name> for "weight", <name>_blocks for "weight_blocks". */
+const struct tensor *quant_find(const struct quant_want *w, const char *suffix);
+/* quant_find, of any shape; with a part, a view of what is this expert's and in the
+ * part's rows. E_MISSING, E_FORMAT. */
 enum status quant_tensor_typed(const struct quant_want *w, const char *suffix,
 			       const enum dtype *types, const struct tensor **out,
 			       struct fail *fail) MUST_USE;
@@ -85,4 +104,5 @@ FORMAT(awq)
 FORMAT(gptq)
 FORMAT(nvfp4)
 FORMAT(fp8)
+FORMAT(mxfp4)
 #undef FORMAT

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * quantization_config of the methods that say one thing for all layers: awq, gptq,
- * fp8, fbgemm_fp8, modelopt. Their lists of exceptions are not read: an exception is
+ * fp8, fbgemm_fp8, modelopt, mxfp4. Their lists of exceptions are not read: an exception is
  * a layer whose tensor is plain (quant_open). How inputs and the KV cache would be
  * rounded is not followed either: both are kept as they are, which is nearer to the
  * model than what is asked for.
@@ -128,6 +128,15 @@ static enum status read_modelopt(const json_t *config, struct quant_choice *out,
 	return st;
 }
 
+static enum status read_mxfp4(const json_t *config, struct quant_choice *out,
+			      struct fail *fail)
+{
+	(void)config;
+	(void)fail;
+	out->quant = QUANT_MXFP4;
+	return OK;
+}
+
 enum status quant_block_read(const json_t *v, const char *key,
 			     struct quant_choice *out, struct fail *fail)
 {
@@ -158,6 +167,7 @@ enum status quant_method_read(const json_t *config, const char *method,
 		{"awq", read_awq},       {"gptq", read_gptq},
 		{"fp8", read_fp8},       {"fbgemm_fp8", read_fp8},
 		{"modelopt", read_modelopt}, {"modelopt_fp4", read_modelopt},
+		{"mxfp4", read_mxfp4},
 	};
 	struct quant_choice c = {.is_packed = true};
 	*is_known = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights as numbers: <name>.weight (N, K) in F32, F16 or BF16.
+ * Weights as numbers: <name>.weight (N, K) in F32, F16 or BF16. Within a tensor of all
+ * experts' also (K, N).
  */
 #include "model/quant.h"
 
@@ -25,6 +26,12 @@ enum status quant_plain_open(const struct quant_want *w, struct weight *out,
 	*out = (struct weight){.quant = quant_plain(t->dtype), .n = w->n, .k = w->k,
 			       .group = w->k, .q = t->data, .name = t->name,
 			       .scale_type = t->dtype};
+	if (w->part && w->part->is_transposed) {
+		out->row_step = w->part->step;
+		out->k_step = w->part->n_rows;
+	} else if (w->part && w->part->step > 1) {
+		out->row_step = w->part->step;
+	}
 	return OK;
 }
 
@@ -32,7 +39,11 @@ void quant_plain_decode(const struct weight *w, int32_t row, int32_t k0, int32_t
 			float *out)
 {
 	enum dtype t = dtype_of(w->quant);
-	size_t at = (size_t)row * (size_t)w->k;
+	size_t at = (size_t)row * (size_t)(w->row_step ? w->row_step : 1), step = 1;
+	if (w->k_step)
+		step = (size_t)w->k_step;
+	else
+		at *= (size_t)w->k;
 	for (int32_t k = k0; k < k1; k++)
-		*out++ = blocks_float(w->q, t, at + (size_t)k);
+		*out++ = blocks_float(w->q, t, at + (size_t)k * step);
 }

@@ -204,6 +204,22 @@ static enum status read_nvfp4(const json_t *w, struct quant_choice *out,
 	return OK;
 }
 
+static enum status read_mxfp4(const json_t *w, struct quant_choice *out,
+			      struct fail *fail)
+{
+	const json_t *size = jsonfile_get(w, "group_size");
+	const json_t *strategy = jsonfile_get(w, "strategy");
+	enum status st = need_float(w, 4, fail);
+	if (st != OK)
+		return st;
+	if (!is_string(strategy, "group"))
+		return quant_refuse(fail, "strategy", strategy);
+	if (!json_is_integer(size) || json_integer_value(size) != 32)
+		return quant_refuse(fail, "group_size", size);
+	out->quant = QUANT_MXFP4;
+	return OK;
+}
+
 static enum status read_fp8(const json_t *w, struct quant_choice *out,
 			    struct fail *fail)
 {
@@ -249,6 +265,7 @@ static const struct {
 } formats[] = {
 	{"pack-quantized", false, read_integers},
 	{"nvfp4-pack-quantized", true, read_nvfp4},
+	{"mxfp4-pack-quantized", true, read_mxfp4},
 	{"float-quantized", true, read_fp8},
 };
 

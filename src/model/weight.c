@@ -30,6 +30,8 @@ static const struct {
 	[QUANT_GPTQ8] = {"qweight", NULL, quant_gptq_open, quant_gptq_decode},
 	[QUANT_NVFP4] = {"weight_packed", "weight", quant_nvfp4_open,
 			 quant_nvfp4_decode},
+	[QUANT_MXFP4] = {"weight_packed", "weight", quant_mxfp4_open,
+			 quant_mxfp4_decode},
 	[QUANT_FP8] = {"weight", NULL, quant_fp8_open, quant_fp8_decode},
 };
 
@@ -67,70 +69,13 @@ size_t weight_bytes(const struct weight *w)
 
 /* --- opening -------------------------------------------------------------- */
 
-static bool is_one_of(enum dtype t, const enum dtype *types)
-{
-	while (*types != DTYPE_COUNT && *types != t)
-		types++;
-	return *types == t;
-}
-
-const enum dtype quant_floats[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_COUNT};
-
-enum status quant_tensor_typed(const struct quant_want *w, const char *suffix,
-			       const enum dtype *types, const struct tensor **out,
-			       struct fail *fail)
-{
-	char name[256];
-	snprintf(name, sizeof name, "%s.%s", w->name, suffix);
-	const struct tensor *t = tensors_find(w->tensors, name);
-	if (!t)
-		return fail_set(fail, E_MISSING, "%s: tensor %s is missing",
-				tensors_dir(w->tensors), name);
-	if (!is_one_of(t->dtype, types))
-		return fail_set(fail, E_FORMAT, "%s: tensor %s is %s, not %s",
-				t->file, name, dtype_name(t->dtype),
-				dtype_name(types[0]));
-	*out = t;
-	return OK;
-}
-
-enum status quant_tensor(const struct quant_want *w, const char *suffix,
-			 int64_t rows, int64_t cols, const enum dtype *types,
-			 const struct tensor **out, struct fail *fail)
-{
-	const struct tensor *t;
-	enum status st = quant_tensor_typed(w, suffix, types, &t, fail);
-	if (st != OK)
-		return st;
-	if (t->n_dims != 2 || t->dim[0] != rows || t->dim[1] != cols) {
-		long long a = t->n_dims > 0 ? t->dim[0] : 0;
-		long long b = t->n_dims > 1 ? t->dim[1] : 0;
-		return fail_set(fail, E_FORMAT, "%s: tensor %s has %d dimensions "
-				"(%lld, %lld…), the model needs (%lld, %lld)", t->file,
-				t->name, t->n_dims, a, b, (long long)rows,
-				(long long)cols);
-	}
-	*out = t;
-	return OK;
-}
-
-bool quant_has(const struct tensors *ts, const char *name, const char *suffix)
-{
-	char full[256];
-	snprintf(full, sizeof full, "%s.%s", name, suffix);
-	return tensors_find(ts, full);
-}
-
 static bool is_plain(const struct quant_want *w)
 {
 	const char *packed = formats[w->choice.quant].packed;
-	char name[256];
-	snprintf(name, sizeof name, "%s.weight", w->name);
-	const struct tensor *t = tensors_find(w->tensors, name);
+	const struct tensor *t = quant_find(w, "weight");
 	return !w->choice.is_packed ||
-	       (t && is_one_of(t->dtype, quant_floats) &&
-		(strcmp(packed, "weight") == 0 ||
-		 !quant_has(w->tensors, w->name, packed)));
+	       (t && dtype_is_one_of(t->dtype, quant_floats) &&
+		(strcmp(packed, "weight") == 0 || !quant_find(w, packed)));
 }
 
 enum status quant_open(const struct quant_want *w, struct weight *out,
@@ -138,6 +83,10 @@ enum status quant_open(const struct quant_want *w, struct weight *out,
 {
 	if (is_plain(w))
 		return quant_plain_open(w, out, fail);
+	if (w->part && w->part->step > 1 && w->choice.quant != QUANT_MXFP4)
+		return fail_set(fail, E_UNSUPPORTED, "%s: rows of two weights in turn in "
+				"%s are not supported", w->name,
+				quant_name(w->choice.quant));
 	return formats[w->choice.quant].open(w, out, fail);
 }
 
@@ -158,8 +107,11 @@ enum quant quant_of_tensor(const struct tensor *t, const struct quant_choice *c,
 	bool holds = c->is_packed && (strcmp(suffix, formats[q].packed) == 0 ||
 				      (formats[q].alias &&
 				       strcmp(suffix, formats[q].alias) == 0));
-	bool is_named = strcmp(suffix, "weight") == 0 || strcmp(suffix, "bias") == 0;
-	if (is_one_of(t->dtype, quant_floats) && (is_named || !c->is_packed)) {
+	size_t n = strlen(suffix), tail = strlen("_blocks");
+	holds |= c->is_packed && q == QUANT_MXFP4 && n > tail &&
+		 strcmp(suffix + n - tail, "_blocks") == 0;
+	bool is_plain = !c->is_packed || !strstr(suffix, "scale");
+	if (dtype_is_one_of(t->dtype, quant_floats) && is_plain) {
 		q = quant_plain(t->dtype);
 		holds = true;
 	}

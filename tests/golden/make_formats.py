@@ -146,6 +146,56 @@ plain = rng.standard_normal((20, 48)).astype(np.float32)
 put("plain_int4.weight", plain)
 put("plain_int4.expected", plain)
 
+
+
+def mxfp4(shape):
+    """Bytes of e2m1, scales and the numbers, for shape (..., N, K)."""
+    q = rng.integers(0, 16, shape).astype(np.uint8)
+    s = rng.integers(110, 140, (*shape[:-1], shape[-1] // 32)).astype(np.uint8)
+    s.flat[0], s.flat[1] = 0, 251
+    w = E2M1[q] * np.repeat(2.0 ** (s.astype(float) - 127), 32, -1)
+    return q[..., 0::2] | q[..., 1::2] << 4, s, w.astype(np.float32)
+
+
+E2M1 = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, -0., -.5, -1, -1.5, -2, -3, -4, -6])
+for name, packed, dtype in (("mxfp4_ct", ".weight_packed", "U8"),
+                            ("mxfp4_modelopt", ".weight", "F8_E8M0")):
+    q, s, w = mxfp4((6, 96))
+    put(name + packed, q)
+    put(name + ".weight_scale", s, dtype)
+    put(name + ".expected", w)
+
+# Of all experts (E) in one tensor: X.experts.PROJ..., and what each of them is as
+# X.expected.PROJ (E, N, K).
+E, F, D = 3, 8, 64
+q, s, w = mxfp4((E, 2 * F, D))  # gpt-oss: rows of gate and up in turn
+put("turn.experts.gate_up_proj_blocks", q.reshape(E, 2 * F, D // 32, 16))
+put("turn.experts.gate_up_proj_scales", s)
+put("turn.expected.gate_proj", w[:, 0::2])
+put("turn.expected.up_proj", w[:, 1::2])
+bits, w = bf16(rng.standard_normal((E, D, 2 * F)))  # the same in bfloat16
+put("wide.experts.gate_up_proj", bits, "BF16")
+put("wide.expected.gate_proj", w[:, :, 0::2].transpose(0, 2, 1))
+put("wide.expected.up_proj", w[:, :, 1::2].transpose(0, 2, 1))
+bits, w = bf16(rng.standard_normal((E, F, D)))
+put("wide.experts.down_proj", bits, "BF16")
+put("wide.expected.down_proj", w.transpose(0, 2, 1))
+w = rng.standard_normal((E, 2 * F, D)).astype(np.float16)  # Qwen3.5: gate, then up
+put("half.experts.gate_up_proj", w)
+put("half.expected.gate_proj", w[:, :F].astype(np.float32))
+put("half.expected.up_proj", w[:, F:].astype(np.float32))
+w = rng.standard_normal((E, D, F)).astype(np.float16)
+put("half.experts.down_proj.weight", w)
+put("half.expected.down_proj", w.astype(np.float32))
+q, z = rng.integers(0, 16, (E, 2 * F, D)), rng.integers(0, 16, (E, 2 * F, D // 32))
+s_bits, s = bf16(scales(E, 2 * F, D // 32))
+put("pack.experts.gate_up_proj.weight_packed", pack(q, 2, 4))
+put("pack.experts.gate_up_proj.weight_scale", s_bits, "BF16")
+put("pack.experts.gate_up_proj.weight_zero_point", pack(z, 1, 4))
+w = ((q - np.repeat(z, 32, 2)) * np.repeat(s, 32, 2)).astype(np.float32)
+put("pack.expected.gate_proj", w[:, :F])
+put("pack.expected.up_proj", w[:, F:])
+
 header, at, data = {}, 0, b""
 for name in sorted(out, key=lambda n: -out[n][1].itemsize):
     dtype, a = out[name]

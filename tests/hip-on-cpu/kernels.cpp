@@ -16,17 +16,19 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 	{
 		with(args, std::index_sequence_for<A...>());
 	}
+	static constexpr int n_args = sizeof...(A);
+	static constexpr size_t arg_bytes[] = {sizeof(A)...};
 };
 
-#define ENTRY(name) {#name "_kernel", call<name##_kernel>::run},
+#define ENTRY(name) \
+	{#name "_kernel", call<name##_kernel>::run, call<name##_kernel>::n_args, \
+	 call<name##_kernel>::arg_bytes},
 #define LINEAR(name, m) \
 	ENTRY(linear_int4_##name##_m##m) ENTRY(linear_int4_##name##_m##m##_zero)
-static const struct {
-	const char *name;
-	kernels_entry run;
-} kernels[] = {
+static const kernel_entry kernels[] = {
 	ENTRY(embed_rows_f32) ENTRY(embed_rows_f16) ENTRY(embed_rows_bf16)
 	ENTRY(embed_rows_int4) ENTRY(gather_rows)
+	ENTRY(kv_copy)
 	ENTRY(linear_any_f32) ENTRY(linear_any_f16) ENTRY(linear_any_bf16)
 	ENTRY(linear_any_int4)
 #define AXES(name, thrds, ytile, waves, chunk, unr) \
@@ -34,13 +36,13 @@ static const struct {
 #include "kernels/linear_int4.def"
 #undef AXES
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
-	ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
+	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
 };
 
-kernels_entry kernels_find(const char *name)
+const kernel_entry *kernels_find(const char *name)
 {
 	for (const auto &k : kernels)
 		if (strcmp(k.name, name) == 0)
-			return k.run;
+			return &k;
 	return NULL;
 }

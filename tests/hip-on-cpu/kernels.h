@@ -3,14 +3,22 @@
  * The kernels by name, as a code object would have them, for fiber_run.
  */
 #pragma once
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Runs the thread that calls it; args: the address of each argument, in order. */
-typedef void (*kernels_entry)(void **args);
+struct kernel_entry {
+	const char *name;
+	/* Runs the thread that calls it; args: the address of each argument, in order. */
+	void (*run)(void **args);
+	int n_args;
+	const size_t *arg_bytes; /* (n_args) */
+};
+
 /* NULL where there is no such kernel. */
-kernels_entry kernels_find(const char *name);
+const struct kernel_entry *kernels_find(const char *name);
 
 #ifdef __cplusplus
 }

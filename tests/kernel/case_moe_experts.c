@@ -10,21 +10,30 @@
 struct shape {
 	struct weight_kind kind;
 	int32_t t, d, f, e, u;
+	bool is_clamped;  /* with biases */
+	int32_t shared;   /* width of the shared expert; 0: none */
+	bool has_shared_router;
 };
 
 #define INT4(group, is_asym) {QUANT_INT4, group, is_asym, DTYPE_BF16, false}
 static const struct shape cases[] = {
-	{INT4(32, false), 1, 256, 128, 16, 4},
-	{INT4(32, true), 3, 96, 32, 8, 8},
-	{INT4(64, false), 150, 64, 64, 2, 1}, /* more than a tile an expert */
-	{{.quant = QUANT_BF16}, 11, 50, 22, 7, 2},
-	{{.quant = QUANT_F16}, 5, 33, 9, 64, 3},
+	{INT4(32, false), 1, 256, 128, 16, 4, false, 0, false},
+	{INT4(32, true), 3, 96, 32, 8, 8, false, 0, false},
+	{INT4(64, false), 150, 64, 64, 2, 1, false, 0, false}, /* more than a tile each */
+	{{.quant = QUANT_BF16}, 11, 50, 22, 7, 2, false, 0, false},
+	{{.quant = QUANT_F16}, 5, 33, 9, 64, 3, false, 0, false},
+	{INT4(32, false), 9, 64, 32, 8, 2, true, 0, false},
+	{{.quant = QUANT_BF16}, 70, 50, 22, 7, 2, true, 0, false},
+	{INT4(32, false), 1, 64, 32, 8, 2, false, 32, true},
+	{INT4(32, false), 70, 64, 32, 8, 2, false, 96, true},
+	{{.quant = QUANT_BF16}, 5, 50, 22, 7, 2, false, 30, false},
 };
 
 struct input {
 	struct experts ex;
 	float *x, *weight, *y;
 	int32_t *id;
+	struct weight shared[4]; /* gate, up, down, router */
 };
 
 static struct input make(struct kernel_test *kt, const struct shape *s)
@@ -38,10 +47,26 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 			w[i][e] = i < 2 ? kernel_weight(kt, s->kind, s->f, s->d)
 					: kernel_weight(kt, s->kind, s->d, s->f);
 	}
-	struct input in = {.ex = {s->e, w[0], w[1], w[2], NULL},
+	struct input in = {.ex = {.n = s->e, .gate = w[0], .up = w[1], .down = w[2]},
 			   .x = kernel_rows(kt, t, (size_t)s->d, 1),
 			   .y = kernel_rows(kt, 1, t * (size_t)s->d, 1),
 			   .weight = kernel_zeros(kt, nu), .id = kernel_ints(kt, nu)};
+	if (s->is_clamped) {
+		size_t rows = (size_t)s->e;
+		in.ex.act = EXPERTS_CLAMPED;
+		in.ex.alpha = 1.702f;
+		in.ex.limit = 7;
+		in.ex.gate_bias = kernel_rows(kt, rows, (size_t)s->f, 1);
+		in.ex.up_bias = kernel_rows(kt, rows, (size_t)s->f, 1);
+		in.ex.down_bias = kernel_rows(kt, rows, (size_t)s->d, 1);
+	}
+	if (s->shared) {
+		struct weight_kind plain = {.quant = QUANT_BF16};
+		in.shared[0] = kernel_weight(kt, s->kind, s->shared, s->d);
+		in.shared[1] = kernel_weight(kt, s->kind, s->shared, s->d);
+		in.shared[2] = kernel_weight(kt, s->kind, s->d, s->shared);
+		in.shared[3] = kernel_weight(kt, plain, 1, s->d);
+	}
 	for (size_t i = 0; i < t; i++) {
 		/* Different ids, most tokens at the first expert they can have. */
 		uint32_t first = i % 3 ? 0 : kernel_random(kt) % (uint32_t)s->e;
@@ -57,6 +82,40 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 }
 
 /* Tokens [t0, t0 + n_tok) on the device. */
+static const struct weight *shared_of(struct kernel_test *kt, const struct input *in,
+				      int i)
+{
+	struct weight *w = arena_alloc(&kt->arena, sizeof *w);
+	*w = kernel_upload_weight(kt, &in->shared[i]);
+	return w;
+}
+
+static void upload_extras(struct kernel_test *kt, const struct shape *s,
+			  const struct input *in, struct moe_experts_args *a,
+			  struct experts *ex)
+{
+	size_t t = (size_t)a->n_tok, e = (size_t)s->e, f = (size_t)s->f;
+	if (s->is_clamped) {
+		ex->gate_bias = UPLOAD(kt, in->ex.gate_bias, e * f);
+		ex->up_bias = UPLOAD(kt, in->ex.up_bias, e * f);
+		ex->down_bias = UPLOAD(kt, in->ex.down_bias, e * (size_t)s->d);
+		ex->act = in->ex.act;
+		ex->alpha = in->ex.alpha;
+		ex->limit = in->ex.limit;
+	}
+	if (s->shared) {
+		size_t n = t * 2 * (size_t)s->shared;
+		ex->shared_gate = shared_of(kt, in, 0);
+		ex->shared_up = shared_of(kt, in, 1);
+		ex->shared_down = shared_of(kt, in, 2);
+		a->shared_h = UPLOAD(kt, kernel_zeros(kt, n), n);
+	}
+	if (s->has_shared_router) {
+		ex->shared_router = shared_of(kt, in, 3);
+		a->shared_scale = UPLOAD(kt, kernel_zeros(kt, t), t);
+	}
+}
+
 static float *on_device(struct kernel_test *kt, const struct shape *s,
 			const struct input *in, int32_t t0, int32_t n_tok)
 {
@@ -69,8 +128,7 @@ static float *on_device(struct kernel_test *kt, const struct shape *s,
 		for (int32_t e = 0; e < s->e; e++)
 			w[i][e] = kernel_upload_weight(kt, &host[i][e]);
 	}
-	struct experts ex = {s->e, w[0], w[1], w[2], NULL};
-	kernel_ran(kt, kt->b->ops->load_experts(kt->b, &ex, NULL), "load_experts");
+	struct experts ex = {.n = s->e, .gate = w[0], .up = w[1], .down = w[2]};
 	size_t n_work = moe_experts_work(n_tok, s->u, s->e), nh = nu * (size_t)s->f;
 	struct moe_experts_args a = {
 		.n_tok = n_tok, .n_used = s->u,
@@ -80,8 +138,25 @@ static float *on_device(struct kernel_test *kt, const struct shape *s,
 		.h = UPLOAD(kt, kernel_zeros(kt, nh), nh),
 		.work = UPLOAD(kt, kernel_ints(kt, n_work), n_work),
 		.y = UPLOAD(kt, in->y + (size_t)t0 * d, t * d)};
+	upload_extras(kt, s, in, &a, &ex);
+	kernel_ran(kt, kt->b->ops->load_experts(kt->b, &ex, NULL), "load_experts");
 	kernel_ran(kt, kt->b->ops->moe_experts(kt->b, &a), "moe_experts");
 	return kernel_download(kt, a.y, t * d);
+}
+
+/* Inputs of 8 significant bits (bf16) are wrong by 2^-9 at most, of 14 by 2^-14. */
+static void compare_rounded(struct kernel_test *kt, const struct shape *s,
+			    const float *got, const float *ref, size_t n,
+			    const char *what)
+{
+	double limit = s->kind.quant == QUANT_BF16 ? 1e-4 : 1e-7;
+	double square = 0, size = 0;
+	for (size_t i = 0; i < n; i++) {
+		square += pow((double)got[i] - ref[i], 2);
+		size += pow(ref[i], 2);
+	}
+	kernel_ok(square <= limit * size, "%s: %s: mean square error %.1e of %.0e",
+		  kt->name, what, square / size, limit);
 }
 
 static void one_case(struct kernel_test *kt, const struct shape *s)
@@ -92,6 +167,12 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	struct moe_experts_args a = {.n_tok = s->t, .n_used = s->u, .x = in.x,
 				     .id = in.id, .weight = in.weight,
 				     .experts = &in.ex, .y = ref};
+	if (s->shared) {
+		in.ex.shared_gate = &in.shared[0];
+		in.ex.shared_up = &in.shared[1];
+		in.ex.shared_down = &in.shared[2];
+		in.ex.shared_router = s->has_shared_router ? &in.shared[3] : NULL;
+	}
 	memcpy(ref, in.y, n * sizeof *ref);
 	memcpy(plain, in.y, n * sizeof *ref);
 	moe_experts_ref(&a);
@@ -99,9 +180,14 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	moe_experts_plain(&a);
 	float *got = on_device(kt, s, &in, 0, s->t);
 	char what[140];
-	snprintf(what, sizeof what, "moe_experts T=%d D=%d F=%d E=%d U=%d %s", s->t, s->d,
-		 s->f, s->e, s->u, kernel_kind_name(s->kind));
-	kernel_compare(kt, got, ref, plain, (size_t)s->t, d, 1e-11, what);
+	snprintf(what, sizeof what, "moe_experts T=%d D=%d F=%d E=%d U=%d%s S=%d%s %s", s->t,
+		 s->d, s->f, s->e, s->u, s->is_clamped ? " clamped" : "", s->shared,
+		 s->has_shared_router ? " routed" : "", kernel_kind_name(s->kind));
+	if (kt->is_fast)
+		/* It rounds what it has between the products, too. */
+		compare_rounded(kt, s, got, ref, n, what);
+	else
+		kernel_compare(kt, got, ref, plain, (size_t)s->t, d, 1e-11, what);
 	int wrong = 0;
 	for (int32_t t = 0; t < s->t; t += 1 + s->t / 8)
 		kernel_same(kt, on_device(kt, s, &in, t, 1), got + (size_t)t * d, d,
@@ -112,11 +198,14 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 void case_moe_experts(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		one_case(kt, &cases[i]);
+		bool is_plain = !cases[i].is_clamped && !cases[i].shared;
+		if (!kt->is_partial || is_plain)
+			one_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
-		struct shape s = {{q, 16, false, DTYPE_F16, false}, 9, 64, 32, 4, 2};
+		struct shape s = {{q, 16, false, DTYPE_F16, false}, 9, 64, 32, 4, 2,
+				  false, 0, false};
 		if (q > QUANT_INT4)
 			one_case(kt, &s);
 		kernel_test_reset(kt);

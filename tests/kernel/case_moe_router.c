@@ -5,14 +5,15 @@ struct shape {
 	int32_t t, d, e, u;
 	bool norm_topk;
 	int32_t groups, groups_used; /* sigmoid; 0: softmax */
+	bool has_logit_bias;
 };
 
 static const struct shape cases[] = {
-	{1, 256, 16, 4, true, 0, 0},   {7, 130, 128, 8, true, 0, 0},
-	{5, 64, 5, 5, false, 0, 0},    {70, 96, 64, 1, false, 0, 0},
-	{3, 32, 512, 10, true, 0, 0},  {9, 64, 128, 8, true, 1, 1},
-	{33, 96, 256, 8, true, 8, 4},  {5, 64, 12, 2, false, 3, 1},
-	{4, 32, 6, 6, true, 6, 6},
+	{1, 256, 16, 4, true, 0, 0, false},  {7, 130, 128, 8, true, 0, 0, false},
+	{5, 64, 5, 5, false, 0, 0, false},   {70, 96, 64, 1, false, 0, 0, false},
+	{3, 32, 512, 10, true, 0, 0, false}, {9, 64, 128, 8, true, 1, 1, false},
+	{33, 96, 256, 8, true, 8, 4, false}, {5, 64, 12, 2, false, 3, 1, false},
+	{4, 32, 6, 6, true, 6, 6, false},    {9, 128, 32, 4, true, 0, 0, true},
 };
 
 /* The router of a token is compared by its choice. Where two logits are closer than
@@ -28,16 +29,19 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	float *weight = kernel_zeros(kt, nu), *logits = kernel_zeros(kt, ne);
 	struct moe_router_args a = {s->t,   s->u, s->norm_topk, x, &w,
 				    logits, id,   weight, s->groups > 0,
-				    s->groups, s->groups_used, 2.5f, NULL};
+				    s->groups, s->groups_used, 2.5f, NULL, NULL};
 	float *bias = kernel_rows(kt, 1, (size_t)s->e, 0.05f);
 	if (a.is_sigmoid)
 		a.bias = bias;
+	if (s->has_logit_bias)
+		a.logit_bias = bias;
 	moe_router_ref(&a);
 	w_on = kernel_upload_weight(kt, &w);
 	struct moe_router_args on = a;
 	on.x = kernel_act_upload(kt, x, t * (size_t)s->d);
 	on.router = &w_on;
 	on.bias = UPLOAD(kt, bias, (size_t)s->e);
+	on.logit_bias = s->has_logit_bias ? on.bias : NULL;
 	on.logits = UPLOAD(kt, logits, ne);
 	on.id = UPLOAD(kt, none, nu);
 	on.weight = UPLOAD(kt, kernel_zeros(kt, nu), nu);
@@ -71,7 +75,7 @@ static void given_logits(struct kernel_test *kt, const float *x, int32_t e, int3
 				     UPLOAD(kt, zeros, (size_t)e),
 				     UPLOAD(kt, zeros, (size_t)u),
 				     UPLOAD(kt, zeros, (size_t)u), false, 0, 0, 0,
-				     NULL};
+				     NULL, NULL};
 	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router");
 	size_t n = (size_t)u;
 	memcpy(out_id, kernel_download(kt, on.id, n), n * sizeof *out_id);
@@ -130,7 +134,7 @@ static void test_groups(struct kernel_test *kt)
 void case_moe_router(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		if (!kt->is_partial || !cases[i].groups)
+		if (!kt->is_partial || !(cases[i].groups || cases[i].has_logit_bias))
 			one_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}

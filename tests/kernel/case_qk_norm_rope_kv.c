@@ -12,12 +12,14 @@ enum { N_PAGES = 5 };
 struct shape {
 	int32_t t, h, g, k, n_freq, p;
 	bool has_norms;
+	int32_t q_pitch; /* 0: queries in place */
 };
 
 static const struct shape cases[] = {
-	{1, 8, 2, 64, 32, 16, true},   {9, 4, 4, 128, 64, 16, true},
-	{7, 6, 1, 30, 9, 3, true},     {13, 2, 2, 256, 128, 4, false},
-	{3, 4, 2, 64, 0, 8, false},
+	{1, 8, 2, 64, 32, 16, true, 0}, {9, 4, 4, 128, 64, 16, true, 0},
+	{7, 6, 1, 30, 9, 3, true, 0},   {13, 2, 2, 256, 128, 4, false, 0},
+	{3, 4, 2, 64, 0, 8, false, 0},  {5, 3, 1, 128, 32, 4, true, 0},
+	{9, 4, 2, 64, 8, 16, true, 128}, {1, 2, 1, 256, 32, 16, false, 512},
 };
 
 struct kv {
@@ -28,17 +30,22 @@ static struct qk_norm_rope_kv_args args(const struct shape *s, struct kv kv)
 {
 	return (struct qk_norm_rope_kv_args){
 		.n_tok = s->t, .n_heads = s->h, .n_kv_heads = s->g, .head_dim = s->k,
-		.n_freq = s->n_freq, .eps = 1e-6f, .q = kv.q,
+		.n_freq = s->n_freq, .eps = 1e-6f, .q = kv.q, .q_pitch = s->q_pitch,
 		.kv = {kv.k_pages, kv.v_pages, DTYPE_F32, s->p}};
 }
 
 static void one_case(struct kernel_test *kt, const struct shape *s)
 {
-	size_t nq = (size_t)(s->t * s->h * s->k), nkv = (size_t)(s->t * s->g * s->k);
+	size_t q_pitch = (size_t)(s->q_pitch ? s->q_pitch : s->k);
+	size_t nq = (size_t)(s->t * s->h * s->k), n_from = (size_t)(s->t * s->h) * q_pitch;
+	size_t nkv = (size_t)(s->t * s->g * s->k);
 	size_t n_pages = (size_t)(N_PAGES * s->p * s->g * s->k), dim = (size_t)s->k;
-	float *q = kernel_rows(kt, (size_t)(s->t * s->h), dim, 1);
+	float *q = kernel_rows(kt, (size_t)(s->t * s->h), q_pitch, 1);
 	float *k = kernel_rows(kt, (size_t)(s->t * s->g), dim, 1);
 	float *v = kernel_rows(kt, (size_t)(s->t * s->g), dim, 1);
+	kernel_act_round(kt, q, n_from, 4e4f); /* turned, it stays below 65504 */
+	kernel_act_round(kt, k, nkv, 4e4f);
+	kernel_act_round(kt, v, nkv, 6e4f);
 	float *norms = kernel_rows(kt, 1, 2 * dim, 1);
 	size_t n_rope = (size_t)(s->t * s->n_freq * 2);
 	float *rope = kernel_zeros(kt, n_rope + 1);
@@ -55,32 +62,37 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	for (int i = 0; i < 2; i++) {
 		sets[i] = (struct kv){kernel_zeros(kt, nq), kernel_zeros(kt, n_pages),
 				      kernel_zeros(kt, n_pages)};
-		memcpy(sets[i].q, q, nq * sizeof *q);
+		if (!s->q_pitch)
+			memcpy(sets[i].q, q, nq * sizeof *q);
 		struct qk_norm_rope_kv_args a = args(s, sets[i]);
+		a.q_from = s->q_pitch ? q : NULL;
 		a.k = k, a.v = v, a.rope = rope, a.slot = slot;
 		a.q_norm = s->has_norms ? norms : NULL;
 		a.k_norm = s->has_norms ? norms + dim : NULL;
 		i == 0 ? qk_norm_rope_kv_ref(&a) : qk_norm_rope_kv_plain(&a);
 	}
 	float *zeros = kernel_zeros(kt, n_pages);
-	struct kv on = {UPLOAD(kt, q, nq), UPLOAD(kt, zeros, n_pages),
-			UPLOAD(kt, zeros, n_pages)};
+	struct kv on = {kernel_act_upload(kt, q, nq), kernel_kv_upload(kt, zeros, n_pages),
+			kernel_kv_upload(kt, zeros, n_pages)};
 	struct qk_norm_rope_kv_args a = args(s, on);
-	a.k = UPLOAD(kt, k, nkv), a.v = UPLOAD(kt, v, nkv);
+	if (s->q_pitch)
+		a.q_from = kernel_act_upload(kt, q, n_from);
+	a.kv.type = kt->b->kv_type;
+	a.k = kernel_act_upload(kt, k, nkv), a.v = kernel_act_upload(kt, v, nkv);
 	a.rope = UPLOAD(kt, rope, n_rope + 1), a.slot = UPLOAD(kt, slot, (size_t)s->t);
 	a.q_norm = s->has_norms ? UPLOAD(kt, norms, dim) : NULL;
 	a.k_norm = s->has_norms ? UPLOAD(kt, norms + dim, dim) : NULL;
 	kernel_ran(kt, kt->b->ops->qk_norm_rope_kv(kt->b, &a), "qk_norm_rope_kv");
 	char what[100];
-	snprintf(what, sizeof what, "qk_norm_rope_kv T=%d H=%d G=%d K=%d q", s->t, s->h,
-		 s->g, s->k);
-	kernel_compare(kt, kernel_download(kt, on.q, nq), sets[0].q, sets[1].q,
+	snprintf(what, sizeof what, "qk_norm_rope_kv T=%d H=%d G=%d K=%d pitch %d q",
+		 s->t, s->h, s->g, s->k, s->q_pitch);
+	kernel_act_compare(kt, kernel_act_download(kt, on.q, nq), sets[0].q, sets[1].q,
 		       (size_t)(s->t * s->h), dim, 1e-12, what);
 	what[strlen(what) - 1] = 'k';
-	kernel_compare(kt, kernel_download(kt, on.k_pages, n_pages), sets[0].k_pages,
+	kernel_kv_compare(kt, kernel_kv_download(kt, on.k_pages, n_pages), sets[0].k_pages,
 		       sets[1].k_pages, (size_t)(N_PAGES * s->p * s->g), dim, 1e-12,
 		       what);
-	kernel_ok(memcmp(kernel_download(kt, on.v_pages, n_pages), sets[0].v_pages,
+	kernel_ok(memcmp(kernel_kv_download(kt, on.v_pages, n_pages), sets[0].v_pages,
 		  n_pages * sizeof *v) == 0,
 	   "%s: %s: values are where they belong", kt->name, what);
 }

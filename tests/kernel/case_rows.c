@@ -32,19 +32,23 @@ static void test_gather(struct kernel_test *kt)
 	   "%s: gather_rows", kt->name);
 }
 
-static void test_kv_copy(struct kernel_test *kt)
+static void test_kv_copy(struct kernel_test *kt, int32_t K)
 {
-	enum { PAGES = 4, G = 2, P = 3, K = 10, N = PAGES * G * P * K };
+	enum { PAGES = 4, G = 2, P = 3 };
+	size_t N = (size_t)(PAGES * G * P * K);
 	float *k = kernel_rows(kt, 1, N, 1), *v = kernel_rows(kt, 1, N, 1);
 	struct kv_copy_args a = {G, K, 3, 1, {k, v, DTYPE_F32, P}}, on = a;
-	on.kv.k = UPLOAD(kt, k, N);
-	on.kv.v = UPLOAD(kt, v, N);
+	kernel_kv_round(kt, k, N, 6e4f);
+	kernel_kv_round(kt, v, N, 6e4f);
+	on.kv.type = kt->b->kv_type;
+	on.kv.k = kernel_kv_upload(kt, k, N);
+	on.kv.v = kernel_kv_upload(kt, v, N);
 	kernel_ran(kt, kt->b->ops->kv_copy(kt->b, &on), "kv_copy");
 	kv_copy_ref(&a);
-	kernel_ok(memcmp(kernel_download(kt, on.kv.k, N), k, N * sizeof *k) == 0 &&
-	   memcmp(kernel_download(kt, on.kv.v, N), v, N * sizeof *v) == 0,
-	   "%s: kv_copy", kt->name);
-	kernel_ok(memcmp(k + 3 * G * P * K, k + G * P * K, G * P * K * sizeof *k) == 0,
+	kernel_ok(memcmp(kernel_kv_download(kt, on.kv.k, N), k, N * sizeof *k) == 0 &&
+	   memcmp(kernel_kv_download(kt, on.kv.v, N), v, N * sizeof *v) == 0,
+	   "%s: kv_copy K=%d", kt->name, K);
+	kernel_ok(memcmp(k + 3 * G * P * K, k + G * P * K, N / PAGES * sizeof *k) == 0,
 	   "the reference copies page 1 to page 3");
 }
 
@@ -62,6 +66,6 @@ void case_rows(struct kernel_test *kt)
 		if (!kt->is_partial || kinds[i].quant <= QUANT_INT4)
 			test_embed(kt, kinds[i]);
 	test_gather(kt);
-	if (kt->b->ops->kv_copy)
-		test_kv_copy(kt);
+	test_kv_copy(kt, 10);
+	test_kv_copy(kt, 64);
 }

@@ -118,7 +118,10 @@ static struct weight int4_weight(struct kernel_test *kt, struct weight_kind kind
 static struct weight packed_weight(struct kernel_test *kt, struct weight_kind kind,
 				   int32_t n, int32_t k)
 {
-	int32_t group = kind.quant == QUANT_NVFP4 ? 16 : kind.group ? kind.group : k;
+	int32_t group = kind.quant == QUANT_NVFP4   ? 16
+			: kind.quant == QUANT_MXFP4 ? 32
+			: kind.group		    ? kind.group
+						    : k;
 	size_t bits = (size_t)quant_bits(kind.quant);
 	size_t n_q = (size_t)n * (size_t)k * bits / 8;
 	size_t groups = (size_t)(k + group - 1) / (size_t)group;
@@ -139,12 +142,14 @@ static struct weight packed_weight(struct kernel_test *kt, struct weight_kind ki
 		zero[i] = kernel_random(kt) ^ kernel_random(kt) << 16;
 	for (int32_t i = 0; i < k; i++) /* each group as often, in another order */
 		group_of[i] = i % (int32_t)groups;
-	if (kind.quant == QUANT_NVFP4) {
+	if (kind.quant == QUANT_NVFP4 || kind.quant == QUANT_MXFP4) {
 		uint8_t *scales = arena_alloc(&kt->arena, (size_t)n * groups);
+		bool is_mx = kind.quant == QUANT_MXFP4;
 		for (size_t i = 0; i < (size_t)n * groups; i++)
-			scales[i] = (uint8_t)(kernel_random(kt) % 0x7F);
+			scales[i] = (uint8_t)(is_mx ? 112 + kernel_random(kt) % 12
+						    : kernel_random(kt) % 0x7F);
 		w.scales = scales;
-		w.scale_type = DTYPE_F8_E4M3;
+		w.scale_type = is_mx ? DTYPE_F8_E8M0 : DTYPE_F8_E4M3;
 		w.global_scale = 1.0 / 3000;
 		return w;
 	}
@@ -229,18 +234,18 @@ float *kernel_download(struct kernel_test *kt, const void *device, size_t n)
 	return p;
 }
 
-/* --- activations --------------------------------------------------------------- */
+/* --- activations and the cache ------------------------------------------------- */
 
-void kernel_act_round(struct kernel_test *kt, float *x, size_t n, float most)
+static void round_to(enum dtype type, float *x, size_t n, float most)
 {
-	for (size_t i = 0; kt->b->act_type == DTYPE_F16 && i < n; i++)
+	for (size_t i = 0; type == DTYPE_F16 && i < n; i++)
 		x[i] = (float)(_Float16)(isnan(x[i]) ? x[i]
 						     : fmaxf(-most, fminf(x[i], most)));
 }
 
-void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n)
+static void *upload_as(struct kernel_test *kt, enum dtype type, const float *x, size_t n)
 {
-	if (kt->b->act_type == DTYPE_F32)
+	if (type == DTYPE_F32)
 		return UPLOAD(kt, x, n);
 	_Float16 *half = arena_alloc(&kt->arena, n * sizeof *half);
 	for (size_t i = 0; i < n; i++)
@@ -248,9 +253,10 @@ void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n)
 	return UPLOAD(kt, half, n);
 }
 
-float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n)
+static float *download_as(struct kernel_test *kt, enum dtype type, const void *device,
+			  size_t n)
 {
-	if (kt->b->act_type == DTYPE_F32)
+	if (type == DTYPE_F32)
 		return kernel_download(kt, device, n);
 	_Float16 *half = arena_alloc(&kt->arena, n * sizeof *half);
 	must(kt->b->ops->download(kt->b, half, device, n * sizeof *half));
@@ -259,6 +265,88 @@ float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n)
 	for (size_t i = 0; i < n; i++)
 		p[i] = (float)half[i];
 	return p;
+}
+
+void kernel_act_round(struct kernel_test *kt, float *x, size_t n, float most)
+{
+	round_to(kt->b->act_type, x, n, most);
+}
+
+void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n)
+{
+	return upload_as(kt, kt->b->act_type, x, n);
+}
+
+float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n)
+{
+	return download_as(kt, kt->b->act_type, device, n);
+}
+
+void kernel_kv_round(struct kernel_test *kt, float *x, size_t n, float most)
+{
+	round_to(kt->b->kv_type, x, n, most);
+}
+
+void *kernel_kv_upload(struct kernel_test *kt, const float *x, size_t n)
+{
+	return upload_as(kt, kt->b->kv_type, x, n);
+}
+
+float *kernel_kv_download(struct kernel_test *kt, const void *device, size_t n)
+{
+	return download_as(kt, kt->b->kv_type, device, n);
+}
+
+/* --- the CPU's rounding --------------------------------------------------------- */
+
+static bool is_integers(const struct weight *w)
+{
+	bool is_integer = w->quant == QUANT_INT4 || w->quant == QUANT_INT8 ||
+			  w->quant == QUANT_AWQ4 || w->quant == QUANT_GPTQ4 ||
+			  w->quant == QUANT_GPTQ8;
+	return is_integer && w->k % 32 == 0 && w->group % 32 == 0 && !w->group_of;
+}
+
+static void round_blocks(float *x, size_t n, float steps)
+{
+	for (size_t i = 0; i < n; i += 32) {
+		float most = 0;
+		for (size_t j = i; j < i + 32; j++)
+			most = fmaxf(most, fabsf(x[j]));
+		for (size_t j = i; j < i + 32; j++)
+			x[j] = most ? rintf(x[j] * (steps / most)) *
+					      (most * (1 / steps))
+				    : 0;
+	}
+}
+
+static void round_bf16(float *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint32_t bits;
+		memcpy(&bits, &x[i], sizeof bits);
+		bits += 0x7FFF + (bits >> 16 & 1); /* to the nearest, ties to even */
+		bits &= 0xFFFF0000u;
+		memcpy(&x[i], &bits, sizeof bits);
+		if (fabsf(x[i]) < 0x1p-126f) /* the processor's products have none */
+			x[i] = 0;
+	}
+}
+
+const float *kernel_linear_round(struct kernel_test *kt, const struct weight *w,
+				 const float *x, size_t rows)
+{
+	size_t n = rows * (size_t)w->k;
+	bool is_bf16 = w->quant == QUANT_BF16 && kt->has_bf16_pairs;
+	if (!kt->is_fast || (!is_integers(w) && !is_bf16))
+		return x;
+	float *out = kernel_zeros(kt, n);
+	memcpy(out, x, n * sizeof *out);
+	if (is_bf16)
+		round_bf16(out, n);
+	else
+		round_blocks(out, n, w->k <= 512 ? 127 * 128 : 127);
+	return out;
 }
 
 /* --- comparison -------------------------------------------------------------------- */
@@ -317,15 +405,29 @@ void kernel_compare(struct kernel_test *kt, const float *got, const float *ref,
 	   e.largest, allowed);
 }
 
+static void compare_as(struct kernel_test *kt, enum dtype type, const float *got,
+		       const float *ref, float *plain, size_t rows, size_t cols,
+		       double limit, const char *what)
+{
+	if (type == DTYPE_F16) {
+		round_to(type, plain, rows * cols, INFINITY);
+		limit += 2 * error_of(plain, ref, rows, cols).mean_square;
+	}
+	kernel_compare(kt, got, ref, plain, rows, cols, limit, what);
+}
+
 void kernel_act_compare(struct kernel_test *kt, const float *got, const float *ref,
 			float *plain, size_t rows, size_t cols, double limit,
 			const char *what)
 {
-	if (kt->b->act_type == DTYPE_F16) {
-		kernel_act_round(kt, plain, rows * cols, INFINITY);
-		limit += 2 * error_of(plain, ref, rows, cols).mean_square;
-	}
-	kernel_compare(kt, got, ref, plain, rows, cols, limit, what);
+	compare_as(kt, kt->b->act_type, got, ref, plain, rows, cols, limit, what);
+}
+
+void kernel_kv_compare(struct kernel_test *kt, const float *got, const float *ref,
+		       float *plain, size_t rows, size_t cols, double limit,
+		       const char *what)
+{
+	compare_as(kt, kt->b->kv_type, got, ref, plain, rows, cols, limit, what);
 }
 
 bool kernel_ok(bool pass, const char *fmt, ...)

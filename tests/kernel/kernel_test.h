@@ -31,8 +31,10 @@ struct kernel_test {
 	void **device;
 	size_t n_device;
 	uint64_t random;
-	bool is_partial;     /* .hip kernels: no format after INT4 and no sigmoid
-			      * router yet; cases leave those out */
+	bool is_fast;        /* the CPU's fast path, which rounds inputs of linear */
+	bool has_bf16_pairs; /* … and to bf16 where the weights are that */
+	bool is_partial;     /* .hip kernels: no format after INT4, no sigmoid
+			      * router nor its bias yet; cases leave those out */
 };
 
 /* Between cases: give memory back, restart the noise. */
@@ -76,6 +78,15 @@ float *kernel_download(struct kernel_test *kt, const void *device, size_t n);
 void kernel_act_round(struct kernel_test *kt, float *x, size_t n, float most);
 void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n);
 float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n);
+/* x (rows, K) as linear of weight w sees it, where the backend rounds that: blocks of
+ * 32 to whole multiples of their largest / 127, of its largest / 16256 for K up to
+ * 512, before integers; bf16 before bf16. A copy, or x itself. */
+const float *kernel_linear_round(struct kernel_test *kt, const struct weight *w,
+				 const float *x, size_t rows);
+/* The same in the backend's kv_type. */
+void kernel_kv_round(struct kernel_test *kt, float *x, size_t n, float most);
+void *kernel_kv_upload(struct kernel_test *kt, const float *x, size_t n);
+float *kernel_kv_download(struct kernel_test *kt, const void *device, size_t n);
 
 /* Compare (rows, cols); states facts under `what`. Where the result is an activation
  * kernel_act_compare also rounds plain, which alone may exceed the limit then. */
@@ -85,6 +96,9 @@ void kernel_compare(struct kernel_test *kt, const float *got, const float *ref,
 void kernel_act_compare(struct kernel_test *kt, const float *got, const float *ref,
 			float *plain, size_t rows, size_t cols, double limit,
 			const char *what);
+void kernel_kv_compare(struct kernel_test *kt, const float *got, const float *ref,
+		       float *plain, size_t rows, size_t cols, double limit,
+		       const char *what);
 /* TAP; kernel_test.c keeps the count. */
 bool kernel_ok(bool pass, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int kernel_done(void); /* exit status */

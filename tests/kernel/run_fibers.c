@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The .hip kernels on fibers against the references: every case there is a kernel
- * for, linear in each of its shapes, and all once more with the threads of a
+ * The HIP backend on the runtime of tests/hip-on-cpu against the references: every
+ * case there is a kernel for, linear in each of its shapes. Every allocation is one of
+ * the runtime's, so that its ends are seen. `run_fibers reversed`: the threads of a
  * workgroup in the other order.
  */
-#include "tests/kernel/fiber_backend.h"
+#include "backend/hip.h"
+#include "backend/hip_linear.h"
 #include "tests/kernel/kernel_test.h"
 
-static void run(const char *name, int i_axes, bool is_reversed,
-		void (*const *cases)(struct kernel_test *))
+static void run(const char *name, int int4_axes, void (*const *cases)(struct kernel_test *))
 {
 	struct kernel_test kt = {.name = name, .is_partial = true};
-	fiber_backend_create(i_axes, is_reversed, &kt.b);
+	struct fail fail = {0};
+	const char *dir = getenv("HALOD_BUILDDIR");
+	char library[4096];
+	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so",
+		 dir ? dir : ".");
+	struct backend_opts o = {.name = "hip", .hip_library = library, .own_blocks = true};
+	if (backend_create(&o, &kt.b, &fail) != OK) {
+		kernel_ok(false, "%s: %s", name, fail.text);
+		return;
+	}
+	hip_of(kt.b)->int4_axes = int4_axes;
 	for (; *cases; cases++) {
 		kernel_test_reset(&kt);
 		(*cases)(&kt);
@@ -24,12 +35,13 @@ static void run(const char *name, int i_axes, bool is_reversed,
 int main(void)
 {
 	static void (*const all[])(struct kernel_test *) = {
-		case_linear, case_moe_router, case_rms_norm, case_rope_table, case_rows,
-		case_silu_mul, NULL};
+		case_linear, case_moe_router, case_qk_norm_rope_kv, case_rms_norm,
+		case_rope_table, case_rows, case_silu_mul, NULL};
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
-	run("fibers", 0, false, all);
-	run("fibers, reversed", 1, true, all);
-	for (int i = 2; i < FIBER_BACKEND_AXES; i++)
-		run(fiber_backend_axes_name(i), i, false, linear);
+	run("hip", -1, all);
+	for (int i = 0; i < hip_linear_int4_count(); i++)
+		run(hip_linear_int4_name(i), i, linear);
+	setenv("HIP_CPU_REVERSED", "1", 1);
+	run("hip, reversed", -1, all);
 	return kernel_done();
 }

@@ -34,6 +34,8 @@ static const struct {
 	{"fp8_one", 9, 24, {true, QUANT_FP8, false, 0, 0, 0}},
 	{"fp8_channel", 9, 24, {true, QUANT_FP8, false, 0, 0, 0}},
 	{"fp8_vector", 9, 24, {true, QUANT_FP8, false, 0, 0, 0}},
+	{"mxfp4_ct", 6, 96, {true, QUANT_MXFP4, false, 32, 0, 0}},
+	{"mxfp4_modelopt", 6, 96, {true, QUANT_MXFP4, false, 0, 0, 0}},
 	/* Whatever the scheme says, plain numbers are plain. */
 	{"plain_int4", 20, 48, {true, QUANT_INT4, false, 16, 0, 0}},
 };
@@ -65,7 +67,7 @@ static void check(const struct tensors *ts, size_t i)
 {
 	const char *name = cases[i].name;
 	int32_t n = cases[i].n, k = cases[i].k;
-	struct quant_want want = {ts, name, n, k, cases[i].choice};
+	struct quant_want want = {ts, name, n, k, cases[i].choice, NULL, NULL};
 	struct weight w;
 	struct fail fail = {0};
 	char full[64];
@@ -102,6 +104,76 @@ static void test_e4m3(void)
 	ok(isnan(blocks_e4m3(0xFF)) && isnan(blocks_e4m3(0x7F)), "NaN");
 }
 
+/* --- experts that share a tensor ------------------------------------------ */
+
+enum { E = 3, F = 8, D = 64 };
+
+static const struct {
+	const char *name, *arch, *scheme;
+	bool has_down;
+} shared[] = {
+	{"turn", "gpt_oss", "{\"quant_method\":\"mxfp4\"}", false},
+	{"wide", "gpt_oss", "{\"quant_method\":\"mxfp4\"}", true},
+	{"half", "qwen3_5_moe", NULL, true},
+	{"pack", "qwen3_5_moe", "{\"quant_method\":\"compressed-tensors\",\"format\":"
+	 "\"pack-quantized\",\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],"
+	 "\"weights\":{\"num_bits\":4,\"type\":\"int\",\"symmetric\":false,"
+	 "\"strategy\":\"group\",\"group_size\":32}}}}", false},
+};
+
+static void check_shared(const struct model *m, const char *name, const char *proj,
+			 int32_t n, int32_t k)
+{
+	float *got = xcalloc((size_t)n * (size_t)k, sizeof *got);
+	char full[64];
+	snprintf(full, sizeof full, "%s.expected.%s", name, proj);
+	const struct tensor *t = tensors_find(m->tensors, full);
+	for (int e = 0; e < E; e++) {
+		struct weight w;
+		struct fail fail = {0};
+		snprintf(full, sizeof full, "%s.experts.%d.%s", name, e, proj);
+		if (!ok(t && model_has(m, full) &&
+			model_weight(m, full, n, k, &w, &fail) == OK,
+			"%s opens: %s", full, fail.text))
+			continue;
+		const float *right = (const float *)t->data + e * n * k;
+		int wrong = 0;
+		weight_decode(&w, 0, n, got);
+		for (int32_t j = 0; j < n * k; j++)
+			wrong += !same(got[j], right[j]);
+		is_int(wrong, 0, "%s is right", full);
+	}
+	free(got);
+}
+
+static void test_shared(struct tensors *ts)
+{
+	struct fail fail = {0};
+	for (size_t i = 0; i < ARRAY_LEN(shared); i++) {
+		struct model m = {.tensors = ts, .config = {.n_experts = E}};
+		json_t *scheme = shared[i].scheme ? json_loads(shared[i].scheme, 0, NULL)
+						  : NULL;
+		snprintf(m.config.arch, sizeof m.config.arch, "%s", shared[i].arch);
+		is_int(quant_scheme_parse(scheme, &m.scheme, &fail), OK, "a scheme");
+		check_shared(&m, shared[i].name, "gate_proj", F, D);
+		check_shared(&m, shared[i].name, "up_proj", F, D);
+		if (shared[i].has_down)
+			check_shared(&m, shared[i].name, "down_proj", D, F);
+		char name[64];
+		snprintf(name, sizeof name, "%s.experts.3.gate_proj", shared[i].name);
+		ok(!model_has(&m, name), "there is no fourth");
+		snprintf(name, sizeof name, "%s.experts.1.gate_proj", shared[i].name);
+		struct weight w;
+		ok(model_weight(&m, name, F + 8, D, &w, &fail) == E_FORMAT &&
+		   strstr(fail.text, "gate_up_proj"), "wrong rows: %s", fail.text);
+		m.config.n_experts = E + 1;
+		ok(model_weight(&m, name, F, D, &w, &fail) == E_FORMAT &&
+		   strstr(fail.text, "experts"), "wrong experts: %s", fail.text);
+		quant_scheme_destroy(m.scheme);
+		json_decref(scheme);
+	}
+}
+
 int main(void)
 {
 	struct model_opts o = {.use_mmap = true};
@@ -114,6 +186,7 @@ int main(void)
 	test_e4m3();
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		check(ts, i);
+	test_shared(ts);
 	tensors_close(ts);
 	return tap_done();
 }

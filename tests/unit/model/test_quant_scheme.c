@@ -117,6 +117,10 @@ static const struct {
 	{MODELOPT "\"NVFP4\",\"group_size\":16,\"kv_cache_quant_algo\":\"FP8\"}",
 	 "nvfp4 16"},
 	{MODELOPT "\"FP8\"}", "fp8 row"},
+	{"{\"quant_method\":\"mxfp4\",\"modules_to_not_convert\":[\"lm_head\"]}",
+	 "mxfp4 row"},
+	{"{" CT("mxfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\","
+	 "\"strategy\":\"group\",\"group_size\":32") "}", "mxfp4 row"},
 	{"{" HEAD ONE("\"num_bits\":8,\"type\":\"int\",\"symmetric\":false,"
 		      "\"strategy\":\"group\",\"group_size\":64") "}", "int8 64a"},
 	{"{" CT("nvfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\","
@@ -147,7 +151,7 @@ static const struct {
 } refused[] = {
 	{"{}", "quant_method"},
 	{"{\"quant_method\":7}", "quant_method"},
-	{"{\"quant_method\":\"mxfp4\"}", "quant_method"},
+	{"{\"quant_method\":\"quark\"}", "quant_method"},
 	{"{\"quant_method\":\"bitsandbytes\"}", "quant_method"},
 	{"{\"quant_method\":\"awq\",\"group_size\":32}", "bits"},
 	{"{\"quant_method\":\"awq\",\"bits\":8}", "bits"},
@@ -178,7 +182,12 @@ static const struct {
 	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\","
 	 "\"kv_cache_quant_algo\":\"INT8\"}", "kv_cache_quant_algo"},
 	{"{\"quant_method\":\"compressed-tensors\",\"format\":"
-	 "\"mxfp4-pack-quantized\"," ONE(GROUP32) "}", "format"},
+	 "\"int-quantized\"," ONE(GROUP32) "}", "format"},
+	{"{" CT("mxfp4-pack-quantized") ONE(GROUP32) "}", "type"},
+	{"{" CT("mxfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\","
+	 "\"strategy\":\"group\",\"group_size\":16") "}", "group_size"},
+	{"{" CT("mxfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\","
+	 "\"strategy\":\"tensor_group\",\"group_size\":32") "}", "strategy"},
 	{"{" CT("nvfp4-pack-quantized") ONE(GROUP32) "}", "type"},
 	{"{" CT("nvfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\"") "}",
 	 "strategy"},

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/hip.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+/* --- errors ----------------------------------------------------------------------- */
+
+enum status hip_check(struct hip *h, int error, const char *what)
+{
+	if (error == HIP_SUCCESS)
+		return OK;
+	/* The first says why; those after it follow from it. */
+	if (!h->has_failed)
+		snprintf(h->failure, sizeof h->failure, "%s: %s", what,
+			 h->api.hipGetErrorName(error));
+	if (error == HIP_ERROR_OUT_OF_MEMORY)
+		return E_NOMEM;
+	h->has_failed = true;
+	return E_BACKEND;
+}
+
+enum status hip_refuse(struct hip *h, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	int n = snprintf(h->base.refusal, sizeof h->base.refusal, "hip: ");
+	vsnprintf(h->base.refusal + n, sizeof h->base.refusal - (size_t)n, fmt, ap);
+	va_end(ap);
+	return E_UNSUPPORTED;
+}
+
+/* --- the table -------------------------------------------------------------------- */
+
+static enum status step_begin(struct backend *b, uint64_t key, bool *out_run)
+{
+	*out_run = true;
+	return OK;
+}
+
+static enum status step_end(struct backend *b)
+{
+	return OK;
+}
+
+static void destroy(struct backend *b)
+{
+	struct hip *h = hip_of(b);
+	if (h->stream)
+		h->api.hipStreamSynchronize(h->stream);
+	if (h->api.library)
+		hip_memory_destroy(h);
+	if (h->module)
+		h->api.hipModuleUnload(h->module);
+	if (h->stream)
+		h->api.hipStreamDestroy(h->stream);
+	for (size_t i = 0; i < h->n_functions; i++)
+		free(h->function_names[i]);
+	free(h->function_names);
+	free(h->functions);
+	strmap_deinit(&h->names);
+	free(h);
+}
+
+static const struct backend_ops hip_ops = {
+#define OP(name, contract) .name = hip_##name,
+#include "backend/ops.def"
+#undef OP
+	.alloc = hip_alloc,
+	.free = hip_free,
+	.load_weight = hip_load_weight,
+	.load_experts = hip_load_experts,
+	.upload = hip_upload,
+	.download = hip_download,
+	.sync = hip_sync,
+	.step_begin = step_begin,
+	.step_end = step_end,
+	.destroy = destroy,
+};
+
+/* --- life ------------------------------------------------------------------------- */
+
+static enum status load_module(struct hip *h, const struct backend_opts *o,
+			       struct fail *fail)
+{
+	struct buf file = {0};
+	const void *image;
+	enum status st = hip_device_image(&h->api, &h->device, o, &file, &image, fail);
+	if (st == OK && hip_check(h, h->api.hipModuleLoadData(&h->module, image),
+				  "loading the kernels") != OK)
+		st = fail_set(fail, E_BACKEND, "%s (%s): %s", h->device.name,
+			      h->device.arch, h->failure);
+	buf_deinit(&file);
+	return st;
+}
+
+static enum status open_all(struct hip *h, const struct backend_opts *o,
+			    struct fail *fail)
+{
+	enum status st = hip_api_open(o->hip_library, &h->api, fail);
+	if (st == OK)
+		st = hip_device_open(&h->api, o, &h->device, fail);
+	if (st == OK)
+		st = load_module(h, o, fail);
+	if (st != OK)
+		return st;
+	snprintf(h->base.device, sizeof h->base.device, "%s (%s), %d compute units",
+		 h->device.name, h->device.arch, h->device.n_cu);
+	st = hip_check(h, h->api.hipStreamCreateWithFlags(&h->stream,
+							  HIP_STREAM_NON_BLOCKING),
+		       "a stream");
+	if (st == OK)
+		st = hip_memory_create(h);
+	if (st == OK)
+		return hip_sync(&h->base, fail);
+	return fail_set(fail, st, "%.100s: %s", h->base.device, h->failure);
+}
+
+enum status hip_create(const struct backend_opts *o, struct backend **out,
+		       struct fail *fail)
+{
+	struct hip *h = xcalloc(1, sizeof *h);
+	h->base = (struct backend){.ops = &hip_ops, .name = "hip",
+				   .act_type = DTYPE_F16, .kv_type = DTYPE_F16};
+	h->own_blocks = o->own_blocks;
+	h->int4_axes = -1;
+	strmap_init(&h->names, 64);
+	enum status st = open_all(h, o, fail);
+	if (st != OK) {
+		destroy(&h->base);
+		return st;
+	}
+	*out = &h->base;
+	return OK;
+}

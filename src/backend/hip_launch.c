@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/hip_launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { MAX_ARGS = 32 };
+
+/* NULL where there is none; asked for once per name. */
+static hip_function find(struct hip *h, const char *kernel)
+{
+	uint32_t i;
+	if (strmap_get(&h->names, str_of(kernel), &i))
+		return h->functions[i];
+	hip_function f = NULL;
+	if (h->api.hipModuleGetFunction(&f, h->module, kernel) != HIP_SUCCESS)
+		f = NULL;
+	size_t n = h->n_functions + 1;
+	h->functions = xrealloc(h->functions, n * sizeof(hip_function));
+	h->function_names = xrealloc(h->function_names, n * sizeof(char *));
+	h->functions[n - 1] = f;
+	h->function_names[n - 1] = xstrdup(kernel);
+	strmap_put(&h->names, str_of(h->function_names[n - 1]), (uint32_t)(n - 1));
+	h->n_functions = n;
+	return f;
+}
+
+bool hip_has_kernel(struct hip *h, const char *kernel)
+{
+	return find(h, kernel) != NULL;
+}
+
+enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
+		       const struct hip_arg *args, int n_args)
+{
+	void *at[MAX_ARGS];
+	struct hip_launch_info info = {h, kernel, g, args, n_args};
+	if (h->has_failed)
+		return E_BACKEND;
+	if (g.x <= 0 || g.y <= 0)
+		return OK;
+	hip_function f = find(h, kernel);
+	if (!f)
+		return hip_refuse(h, "there is no kernel %s", kernel);
+	if (n_args > MAX_ARGS || g.lds_bytes > h->device.lds_bytes)
+		return hip_refuse(h, "%s needs %d bytes of LDS", kernel, (int)g.lds_bytes);
+	for (int i = 0; i < n_args; i++)
+		at[i] = (void *)(uintptr_t)args[i].p;
+	if (h->on_launch)
+		h->on_launch(h->on_launch_ctx, &info, false);
+	int error = h->api.hipModuleLaunchKernel(
+		f, (unsigned)g.x, (unsigned)g.y, 1, (unsigned)g.n_threads, 1, 1,
+		(unsigned)g.lds_bytes, h->stream, at, NULL);
+	if (error != HIP_SUCCESS)
+		return hip_check(h, error, kernel);
+	h->n_launches++;
+	if (h->on_launch)
+		h->on_launch(h->on_launch_ctx, &info, true);
+	return OK;
+}
+
+size_t hip_pitch(const struct weight *w)
+{
+	if (w->pitch)
+		return (size_t)w->pitch;
+	return (size_t)w->k * (size_t)quant_bits(w->quant) / 8;
+}
+
+bool hip_is_packed(const struct weight *w)
+{
+	return w->pitch == 0;
+}
+
+struct weight_view hip_view(const struct weight *w)
+{
+	return (struct weight_view){
+		.q = w->q, .scales = w->scales, .zero_points = w->zero_points,
+		.n = w->n, .k = w->k, .group = w->group,
+		.format = (int32_t)w->quant, .scale_format = (int32_t)w->scale_type,
+		.pitch = (int32_t)hip_pitch(w)};
+}
+
+const char *hip_kernel_for(char *out, const char *op, const struct weight *w)
+{
+	snprintf(out, 80, "%s_%s_kernel", op, quant_name(w->quant));
+	return out;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A kernel by its name:
+ *
+ *   LAUNCH(h, "rms_norm_kernel", ((struct hip_grid){n_tok, 1, 512, 0}),
+ *          ARG(dim), ARG(eps), ARG(x), ARG(add), ARG(weight), ARG(y));
+ *
+ * Arguments are variables of the kernel's very types: their bytes are what the kernel
+ * gets. Thread: engine.
+ */
+#pragma once
+#include "backend/hip.h"
+#include "kernels/weight_view.h"
+
+struct hip_grid {
+	int32_t x, y;      /* workgroups */
+	int32_t n_threads; /* of a workgroup */
+	int32_t lds_bytes; /* dynamic */
+};
+
+struct hip_arg {
+	const void *p;
+	size_t n_bytes;
+};
+
+/* What a recorder sees. */
+struct hip_launch_info {
+	struct hip *h;
+	const char *kernel;
+	struct hip_grid grid;
+	const struct hip_arg *args;
+	int n_args;
+};
+
+#define ARG(variable) {&(variable), sizeof(variable)}
+#define LAUNCH(h, kernel, grid, ...) \
+	hip_launch(h, kernel, grid, (const struct hip_arg[]){__VA_ARGS__}, \
+		   (int)(sizeof((const struct hip_arg[]){__VA_ARGS__}) / \
+			 sizeof(struct hip_arg)))
+
+/* Queues it. An empty grid is no launch. E_UNSUPPORTED where the code object has no
+ * such kernel. */
+enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
+		       const struct hip_arg *args, int n_args) MUST_USE;
+/* Has the code object this kernel? */
+bool hip_has_kernel(struct hip *h, const char *kernel);
+
+/* n / each, rounded up. */
+static inline int32_t hip_over(int32_t n, int32_t each)
+{
+	return (n + each - 1) / each;
+}
+
+/* A weight as kernels take it. */
+struct weight_view hip_view(const struct weight *w);
+/* Bytes from row to row of w->q. */
+size_t hip_pitch(const struct weight *w);
+/* "op_format_kernel" in out (80 bytes); returns out. */
+const char *hip_kernel_for(char *out, const char *op, const struct weight *w);
+/* Are the rows of w one after the other, as kernels without a pitch need them? */
+bool hip_is_packed(const struct weight *w);

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear: which kernel serves which weight. linear_int4 is the fast path for int4 of
+ * a few tokens; linear_any takes what is left, one launch a weight.
+ */
+#include "backend/hip_linear.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "kernels/linear_int4.h"
+
+static const struct linear_int4_axes axes[] = {
+#define AXES(name, ...) {#name, __VA_ARGS__},
+#include "kernels/linear_int4.def"
+#undef AXES
+};
+
+int hip_linear_int4_count(void)
+{
+	return (int)ARRAY_LEN(axes);
+}
+
+const char *hip_linear_int4_name(int i)
+{
+	return axes[i].name;
+}
+
+static uint32_t store_of(const struct linear_out *o)
+{
+	return o->adds ? LINEAR_ADD_F32 : o->is_f32 ? LINEAR_TO_F32 : LINEAR_TO_F16;
+}
+
+static enum status linear_any(struct hip *h, const struct linear_args *a,
+			      const struct linear_out *out)
+{
+	enum { WAVES = 4 };
+	struct linear_out o = *out;
+	struct weight_view w = hip_view(o.w);
+	const void *x = a->x;
+	uint32_t store = store_of(&o);
+	struct hip_grid g = {hip_over(w.n, WAVES), a->n_tok, 32 * WAVES, 0};
+	char name[80];
+	return LAUNCH(h, hip_kernel_for(name, "linear_any", o.w), g, ARG(w), ARG(x),
+		      ARG(o.bias), ARG(o.y), ARG(store));
+}
+
+/* --- int4 ------------------------------------------------------------------------- */
+
+static bool is_power_of_two(int32_t n)
+{
+	return (n & (n - 1)) == 0;
+}
+
+static bool takes_int4(const struct linear_int4_axes *x, const struct linear_args *a)
+{
+	const struct weight *first = a->out[0].w;
+	for (int i = 0; i < a->n_out; i++) {
+		const struct weight *w = a->out[i].w;
+		if (w->quant != QUANT_INT4 || w->scale_type == DTYPE_F32 ||
+		    w->group != first->group || !w->zero_points != !first->zero_points)
+			return false;
+	}
+	return first->k % x->chunk == 0 && first->group % x->chunk == 0 &&
+	       (is_power_of_two(first->group) || first->group == first->k) &&
+	       LINEAR_INT4_LDS_BYTES(1, first->k, x->thrds, x->chunk) <= LINEAR_INT4_LDS;
+}
+
+/* What a shape without a measured row takes; -1: none. */
+static int choose(const struct hip *h, const struct linear_args *a)
+{
+	int32_t n = 0, k = a->out[0].w->k;
+	if (h->int4_axes >= 0)
+		return takes_int4(&axes[h->int4_axes], a) ? h->int4_axes : -1;
+	for (int i = 0; i < a->n_out; i++)
+		n += a->out[i].w->n;
+	/* Rows of linear_int4.def by the elements of K that a row's lanes take at once:
+	 * no more than K has. */
+	static const char *const by_step[] = {"dense", "wide", "short", "half", "tiny"};
+	for (size_t s = n >= 8192 ? 0 : 1; s < ARRAY_LEN(by_step); s++)
+		for (size_t i = 0; i < ARRAY_LEN(axes); i++)
+			if (strcmp(axes[i].name, by_step[s]) == 0 &&
+			    takes_int4(&axes[i], a) &&
+			    (LINEAR_INT4_STEP(axes[i].thrds, axes[i].chunk) <= k ||
+			     s + 1 == ARRAY_LEN(by_step)))
+				return (int)i;
+	return -1;
+}
+
+static struct linear_int4_args int4_args(const struct hip *h,
+					 const struct linear_int4_axes *x,
+					 const struct linear_args *a)
+{
+	const struct weight *first = a->out[0].w;
+	struct linear_int4_args r = {.x = a->x, .k = first->k,
+				     .n_groups = first->k / first->group,
+				     .group_shift = 31};
+	if (first->group != first->k)
+		r.group_shift = __builtin_ctz((unsigned)first->group);
+	int32_t rows = LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves);
+	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++) {
+		struct linear_int4_part *p = &r.part[i];
+		p->first_group = i < a->n_out ? r.grid : INT32_MAX;
+		if (i >= a->n_out)
+			continue;
+		const struct linear_out *o = &a->out[i];
+		*p = (struct linear_int4_part){
+			.q = o->w->q, .scales = o->w->scales,
+			.zero_points = o->w->zero_points, .bias = o->bias, .y = o->y,
+			.n = o->w->n, .pitch = (int32_t)(hip_pitch(o->w) / 4),
+			.first_group = r.grid, .store = store_of(o),
+			.is_bf16 = o->w->scale_type == DTYPE_BF16};
+		int32_t groups = MAX(1, hip_over(p->n, rows));
+		/* Tests: so few that some go on to further rows. */
+		r.grid += h->own_blocks ? MAX(1, groups * 2 / 3) : groups;
+	}
+	return r;
+}
+
+static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
+			       const struct linear_args *a)
+{
+	struct linear_int4_args r = int4_args(h, x, a);
+	const char *zero = a->out[0].w->zero_points ? "_zero" : "";
+	enum status st = OK;
+	for (int32_t t = 0; t < a->n_tok && st == OK;) {
+		int32_t m = MIN(a->n_tok - t, LINEAR_INT4_MAX_TOK), lds;
+		while ((lds = LINEAR_INT4_LDS_BYTES(m, r.k, x->thrds, x->chunk)) >
+		       LINEAR_INT4_LDS)
+			m--;
+		char name[80];
+		snprintf(name, sizeof name, "linear_int4_%s_m%d%s_kernel", x->name, m, zero);
+		st = LAUNCH(h, name, ((struct hip_grid){r.grid, 1, 32 * x->waves, lds}),
+			    ARG(r));
+		t += m;
+		r.x += m * r.k;
+		for (int i = 0; i < a->n_out; i++) {
+			struct linear_int4_part *p = &r.part[i];
+			size_t size = p->store == LINEAR_TO_F16 ? 2 : 4;
+			p->y = (char *)p->y + (size_t)m * (size_t)p->n * size;
+		}
+	}
+	return st;
+}
+
+/* --- the operation ---------------------------------------------------------------- */
+
+enum status hip_linear(struct backend *b, const struct linear_args *a)
+{
+	struct hip *h = hip_of(b);
+	int i_axes = choose(h, a);
+	if (i_axes >= 0)
+		return linear_int4(h, &axes[i_axes], a);
+	enum status st = OK;
+	for (int i = 0; i < a->n_out && st == OK; i++)
+		st = linear_any(h, a, &a->out[i]);
+	return st;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights on the device, in the checkpoint's own words. Rows are padded where they
+ * would lie a multiple of 2,048 bytes apart: the channels of memory repeat with that,
+ * and workgroups that start at the same place of different rows would all wait for
+ * the same ones (measured by others on gfx1151: 142 GB/s where 195 were had).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/hip.h"
+#include "base/alloc.h"
+#include "kernels/weight_view.h"
+
+enum { BAD_PITCH = 2048, PAD = 128 };
+
+_Static_assert((int)WEIGHT_F32 == QUANT_F32 && (int)WEIGHT_F16 == QUANT_F16 &&
+	       (int)WEIGHT_BF16 == QUANT_BF16 && (int)WEIGHT_INT4 == QUANT_INT4 &&
+	       (int)SCALE_F32 == DTYPE_F32 && (int)SCALE_F16 == DTYPE_F16 &&
+	       (int)SCALE_BF16 == DTYPE_BF16, "kernels count them as the model does");
+
+static bool has_kernels(enum quant q)
+{
+	return q == QUANT_F32 || q == QUANT_F16 || q == QUANT_BF16 || q == QUANT_INT4;
+}
+
+/* A copy on the device of n rows; NULL where there are none. */
+static enum status keep(struct hip *h, struct hip_rows r, const void **out)
+{
+	*out = NULL;
+	if (!r.src)
+		return OK;
+	enum status st = hip_arena_take(h, &h->weights, r.pitch * r.n, &r.dst);
+	if (st == OK)
+		st = hip_upload_rows(h, &r);
+	*out = r.dst;
+	return st;
+}
+
+/* Elements of a weight that lies across, or in between others, in order: malloc'ed,
+ * NULL when there is no memory. size: bytes of one. */
+static char *in_order(const struct weight *w, size_t size)
+{
+	size_t n = (size_t)w->n, k = (size_t)w->k;
+	char *out = malloc(n * k * size);
+	for (size_t i = 0; out && i < n; i++)
+		for (size_t j = 0; j < k; j++)
+			memcpy(out + (i * k + j) * size,
+			       (const char *)w->q + (j * (size_t)w->k_step +
+						     i * (size_t)w->row_step) * size,
+			       size);
+	return out;
+}
+
+static enum status load_parts(struct hip *h, const struct weight *host, struct weight *out)
+{
+	size_t n = (size_t)host->n, groups = (size_t)(host->k / host->group);
+	size_t row = (size_t)host->k * (size_t)quant_bits(host->quant) / 8;
+	size_t pitch = row % BAD_PITCH == 0 ? row + PAD : row;
+	struct hip_rows q = {.src = host->q, .row_bytes = row, .step = row,
+			     .pitch = pitch, .n = n};
+	char *ordered = NULL;
+	*out = *host;
+	out->pitch = pitch == row ? 0 : (int32_t)pitch;
+	out->row_step = out->k_step = 0;
+	if (host->k_step) {
+		q.src = ordered = in_order(host, (size_t)quant_bits(host->quant) / 8);
+		if (!ordered)
+			return E_NOMEM;
+	} else if (host->row_step) {
+		q.step = row * (size_t)host->row_step;
+	}
+	enum status st = keep(h, q, &out->q);
+	free(ordered);
+	if (st != OK || host->quant != QUANT_INT4)
+		return st;
+	size_t scales = groups * dtype_bytes(host->scale_type), zeros = groups * 4;
+	st = keep(h, (struct hip_rows){.src = host->scales, .row_bytes = scales,
+				       .step = scales, .pitch = scales, .n = n},
+		  &out->scales);
+	if (st == OK)
+		st = keep(h, (struct hip_rows){.src = host->zero_points,
+					       .row_bytes = zeros, .step = zeros,
+					       .pitch = zeros, .n = (n + 7) / 8},
+			  &out->zero_points);
+	return st;
+}
+
+enum status hip_load_weight(struct backend *b, const struct weight *host,
+			    struct weight *out, struct fail *fail)
+{
+	struct hip *h = hip_of(b);
+	if (!has_kernels(host->quant))
+		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
+			       "%s: the HIP backend has no kernels for weights in %s",
+			       host->name ? host->name : "a weight",
+			       quant_name(host->quant));
+	enum status st = load_parts(h, host, out);
+	if (st == OK)
+		return OK;
+	return fail_set(fail, st, "%.100s: %.200s: %s", h->base.device,
+			host->name ? host->name : "a weight", h->failure);
+}
+
+enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
+{
+	out->device = NULL;
+	return OK;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A folder that every other command and halod open as they open any model.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "ctl/command.h"
+#include "ctl/options.h"
+#include "ctl/synth.h"
+
+struct args {
+	const char *shape, *format, *out, *tokenizer;
+	int64_t layers, experts, vocab, seed;
+};
+
+static enum status write_text(const char *path, const struct buf *b, struct fail *fail)
+{
+	FILE *f = fopen(path, "w");
+	bool good = f && fwrite(b->p, 1, b->n, f) == b->n;
+	if (f)
+		good = fclose(f) == 0 && good;
+	return good ? OK : fail_set(fail, E_IO, "%s: %s", path, strerror(errno));
+}
+
+/* As it is, where the other model has it. */
+static enum status copy_file(const char *from, const char *to, struct fail *fail)
+{
+	struct buf b = {0};
+	if (!file_exists(from))
+		return OK;
+	enum status st = file_read(from, (size_t)64 << 20, &b, fail);
+	if (st == OK)
+		st = write_text(to, &b, fail);
+	buf_deinit(&b);
+	return st;
+}
+
+static char *default_tokenizer(void)
+{
+	static const char *const places[] = {
+		"models/halo-tiny", "../share/" PACKAGE "/models/halo-tiny"};
+	return file_beside_program(places, ARRAY_LEN(places));
+}
+
+static enum status write_tokenizer(const char *from, const char *to, int32_t n_vocab,
+				   struct fail *fail)
+{
+	static const char *const others[] = {"tokenizer_config.json",
+					     "generation_config.json"};
+	char *src = file_join(from, "tokenizer.json");
+	char *dst = file_join(to, "tokenizer.json");
+	enum status st = synth_tokenizer(src, n_vocab, dst, fail);
+	free(src);
+	free(dst);
+	for (size_t i = 0; i < ARRAY_LEN(others) && st == OK; i++) {
+		src = file_join(from, others[i]);
+		dst = file_join(to, others[i]);
+		st = copy_file(src, dst, fail);
+		free(src);
+		free(dst);
+	}
+	return st;
+}
+
+static enum status write_model(const struct args *a, const struct synth_shape *s,
+			       struct synth_format f, struct fail *fail)
+{
+	struct buf config = {0};
+	struct synth_plan plan;
+	char *path = file_join(a->out, "config.json");
+	synth_config(s, f, &config);
+	enum status st = write_text(path, &config, fail);
+	free(path);
+	buf_deinit(&config);
+	if (st != OK)
+		return st;
+	path = file_join(a->out, "model.safetensors");
+	synth_plan_make(s, f, &plan);
+	int64_t t0 = clock_now_us(&clock_monotonic);
+	st = synth_write(&plan, (uint64_t)a->seed, path, fail);
+	double seconds = (double)(clock_now_us(&clock_monotonic) - t0) * 1e-6;
+	if (st == OK)
+		printf("%s: %zu tensors, %.3f GB in %.1f s (%.2f GB/s)\n", path, plan.n,
+		       (double)plan.n_bytes * 1e-9, seconds,
+		       (double)plan.n_bytes * 1e-9 / seconds);
+	synth_plan_deinit(&plan);
+	free(path);
+	return st;
+}
+
+static int run(const struct option_set *set, const struct args *a,
+	       const struct synth_shape *s, struct synth_format f)
+{
+	struct fail fail = {0};
+	char *tokenizer = a->tokenizer ? xstrdup(a->tokenizer) : default_tokenizer();
+	if (!tokenizer)
+		return options_fault(set, "--tokenizer is needed: halo-tiny is not where "
+				     "it should be");
+	enum status st = OK;
+	if (mkdir(a->out, 0777) < 0 && errno != EEXIST)
+		st = fail_set(&fail, E_IO, "%s: %s", a->out, strerror(errno));
+	if (st == OK)
+		st = write_tokenizer(tokenizer, a->out, s->n_vocab, &fail);
+	free(tokenizer);
+	if (st == OK)
+		st = write_model(a, s, f, &fail);
+	return st == OK ? EXIT_OK : options_fault(set, "%s", fail.text);
+}
+
+static int fault_of_shape(const struct option_set *set, const char *name)
+{
+	struct buf names = {0};
+	const struct synth_shape *s;
+	for (size_t i = 0; (s = synth_shape_at(i)); i++)
+		buf_addf(&names, " %s", s->name);
+	int rc = options_fault(set, "--shape: \"%s\" is none of%s", name, names.p);
+	buf_deinit(&names);
+	return rc;
+}
+
+int cmd_synth(int argc, char **argv)
+{
+	struct args a = {.format = "w4a16-g32", .seed = 1};
+	const struct option_row rows[] = {
+		{"shape", 's', OPTION_TEXT, &a.shape, 0, 0, "NAME",
+		 "qwen3-30b-a3b, qwen3-8b, … (needed)"},
+		{"format", 'f', OPTION_TEXT, &a.format, 0, 0, "NAME",
+		 "bf16, or w4a16-g32, -g64, -g128, each also with -asym (w4a16-g32)"},
+		{"layers", 'l', OPTION_INT, &a.layers, 1, 1000, "N",
+		 "layers (as many as the shape has)"},
+		{"experts", 'e', OPTION_INT, &a.experts, 1, 100000, "N",
+		 "experts, at least those a token uses (as many as the shape has)"},
+		{"vocab", 'v', OPTION_INT, &a.vocab, 64, 1 << 20, "N",
+		 "tokens (as many as the shape has)"},
+		{"tokenizer", 0, OPTION_TEXT, &a.tokenizer, 0, 0, "DIR",
+		 "model whose tokenizer to borrow (halo-tiny)"},
+		{"seed", 0, OPTION_INT, &a.seed, 0, 9007199254740992.0, "N",
+		 "of the random numbers (1)"},
+		{"out", 'o', OPTION_TEXT, &a.out, 0, 0, "DIR", "folder to make (needed)"},
+	};
+	struct option_set set = {"synth", "Write a checkpoint of a real model's shape "
+				 "with random weights, to measure speed with.", rows,
+				 ARRAY_LEN(rows)};
+	int rc;
+	struct synth_format f;
+	if (!options_parse(&set, argc, argv, &rc))
+		return rc;
+	if (!a.shape || !a.out)
+		return options_fault(&set, "--%s is needed", a.shape ? "out" : "shape");
+	const struct synth_shape *found = synth_shape_find(a.shape);
+	if (!found)
+		return fault_of_shape(&set, a.shape);
+	if (!synth_format_parse(a.format, &f))
+		return options_fault(&set, "--format: \"%s\" is unknown", a.format);
+	struct synth_shape s = *found;
+	s.n_layers = a.layers ? (int32_t)a.layers : s.n_layers;
+	s.n_vocab = a.vocab ? (int32_t)a.vocab : s.n_vocab;
+	if (a.experts && a.experts < s.n_used)
+		return options_fault(&set, "--experts: a token uses %d", s.n_used);
+	if (a.experts && !s.n_experts)
+		return options_fault(&set, "--experts: %s has none", s.name);
+	s.n_experts = a.experts ? (int32_t)a.experts : s.n_experts;
+	return run(&set, &a, &s, f);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints of the shapes of real models with random weights, to measure speed where
+ * no weights can be had. Weights are such that activations stay of order one and logits
+ * are not flat, so that no kernel meets numbers that a trained model would not give
+ * it. What such a model says means nothing. Thread: any.
+ */
+#pragma once
+#include "base/buf.h"
+#include "model/blocks.h"
+
+/* Sizes of a model, with the letters of kernels/README.md. */
+struct synth_shape {
+	const char *name;
+	const char *model_type; /* of config.json */
+	int32_t n_layers, d_model, n_heads, n_kv_heads, head_dim;
+	int32_t ffn_dim;                 /* 0: experts only */
+	int32_t n_experts, n_used, expert_dim;
+	int32_t n_vocab;
+	bool is_tied;                    /* no lm_head of its own */
+	double theta;
+};
+
+/* The shape of this name, with its sizes from the model's published config.json; NULL
+ * where there is none. */
+const struct synth_shape *synth_shape_find(const char *name);
+const struct synth_shape *synth_shape_at(size_t i); /* NULL past the last */
+
+/* How the Linear layers but router and lm_head are stored. group 0: bf16. Else
+ * compressed-tensors, int4, groups of so many inputs. */
+struct synth_format {
+	int32_t group;
+	bool is_asymmetric; /* with zero points */
+};
+
+/* "bf16", "w4a16-g32", "w4a16-g128-asym". */
+bool synth_format_parse(const char *text, struct synth_format *out);
+
+/* What a tensor is filled with. */
+enum synth_fill {
+	SYNTH_NORMAL,  /* bf16, mean 0, deviation `scale` */
+	SYNTH_NEAR,    /* bf16, `scale` times 0.75 to 1.25 */
+	SYNTH_NIBBLES, /* I32: eight of 1..15, mean 8, deviation SYNTH_NIBBLE_DEV */
+	SYNTH_ZEROS,   /* I32: eight of 7..9 */
+	SYNTH_SIZES,   /* I64: sizes */
+};
+#define SYNTH_NIBBLE_DEV 2.5
+
+struct synth_tensor {
+	char *name;
+	enum dtype dtype;
+	enum synth_fill fill;
+	float scale;
+	int n_dims;
+	int64_t dim[3];
+	int64_t sizes[2];
+};
+
+struct synth_plan {
+	struct synth_tensor *tensor;
+	size_t n, cap;
+	int64_t n_bytes;
+};
+
+void synth_plan_make(const struct synth_shape *s, struct synth_format f,
+		     struct synth_plan *out);
+void synth_plan_deinit(struct synth_plan *p);
+int64_t synth_tensor_bytes(const struct synth_tensor *t);
+
+/* config.json of it. */
+void synth_config(const struct synth_shape *s, struct synth_format f,
+		  struct buf *out);
+/* tokenizer.json: that of the file `from`, with made-up words up to n_vocab ids, none
+ * of which text is encoded to. E_LIMIT where from has more than n_vocab. */
+enum status synth_tokenizer(const char *from, int32_t n_vocab, const char *to,
+			    struct fail *fail) MUST_USE;
+
+/* The tensors into one safetensors file. The same seed gives the same bytes. */
+enum status synth_write(const struct synth_plan *p, uint64_t seed, const char *path,
+			struct fail *fail) MUST_USE;

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which tensors a model of a shape has, and how large their numbers must be.
+ *
+ * With inputs of mean square one, a weight of deviation 1/sqrt(K) gives outputs of mean
+ * square one. What is added to the residual stream is smaller by sqrt(2 L), so that the
+ * stream grows by no more than a factor over all layers. The head's logits have
+ * deviation LOGIT_DEV: over 150,000 words the first choice then takes a few percent, as
+ * in a model that is neither sure nor lost.
+ */
+#include "ctl/synth.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#define LOGIT_DEV 3.0
+/* Where the embedding is the head, a token's own row is still in the stream that meets
+ * it: larger rows would make every token repeat itself. */
+#define LOGIT_DEV_TIED 2.0
+#define ROUTER_DEV 1.5 /* of the router's logits: experts are chosen unevenly */
+
+/* Sizes: config.json of the models on Hugging Face. */
+static const struct synth_shape shapes[] = {
+	{"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 0, 0, 0, 151936, true, 1e6},
+	{"qwen3-1.7b", "qwen3", 28, 2048, 16, 8, 128, 6144, 0, 0, 0, 151936, true, 1e6},
+	{"qwen3-4b", "qwen3", 36, 2560, 32, 8, 128, 9728, 0, 0, 0, 151936, true, 1e6},
+	{"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 0, 0, 0, 151936, false, 1e6},
+	{"qwen3-14b", "qwen3", 40, 5120, 40, 8, 128, 17408, 0, 0, 0, 151936, false, 1e6},
+	{"qwen3-32b", "qwen3", 64, 5120, 64, 8, 128, 25600, 0, 0, 0, 151936, false, 1e6},
+	{"qwen3-30b-a3b", "qwen3_moe", 48, 2048, 32, 4, 128, 0, 128, 8, 768, 151936,
+	 false, 1e6},
+};
+
+const struct synth_shape *synth_shape_at(size_t i)
+{
+	return i < ARRAY_LEN(shapes) ? &shapes[i] : NULL;
+}
+
+const struct synth_shape *synth_shape_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
+		if (strcmp(shapes[i].name, name) == 0)
+			return &shapes[i];
+	return NULL;
+}
+
+bool synth_format_parse(const char *text, struct synth_format *out)
+{
+	static const struct {
+		const char *name;
+		struct synth_format f;
+	} formats[] = {
+		{"bf16", {0, false}},
+		{"w4a16-g32", {32, false}}, {"w4a16-g32-asym", {32, true}},
+		{"w4a16-g64", {64, false}}, {"w4a16-g64-asym", {64, true}},
+		{"w4a16-g128", {128, false}}, {"w4a16-g128-asym", {128, true}},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+		if (strcmp(formats[i].name, text) == 0) {
+			*out = formats[i].f;
+			return true;
+		}
+	return false;
+}
+
+/* --- plan --------------------------------------------------------------------- */
+
+int64_t synth_tensor_bytes(const struct synth_tensor *t)
+{
+	int64_t n = (int64_t)dtype_bytes(t->dtype);
+	for (int i = 0; i < t->n_dims; i++)
+		n *= t->dim[i];
+	return n;
+}
+
+/* What all of a model's weights are added with. */
+struct adder {
+	struct synth_plan *p;
+	struct synth_format f;
+	char prefix[96]; /* "model.layers.3." */
+};
+
+static struct synth_tensor *add(struct adder *a, const char *name, const char *suffix,
+				enum dtype dtype, enum synth_fill fill, double scale)
+{
+	struct synth_plan *p = a->p;
+	if (p->n == p->cap) {
+		p->cap = p->cap ? p->cap * 2 : 64;
+		p->tensor = xrealloc(p->tensor, p->cap * sizeof *p->tensor);
+	}
+	struct synth_tensor *t = &p->tensor[p->n++];
+	*t = (struct synth_tensor){xasprintf("%s%s%s", a->prefix, name, suffix), dtype,
+				   fill, (float)scale, 0, {0}, {0}};
+	return t;
+}
+
+static void set_dims(struct adder *a, struct synth_tensor *t, int64_t rows, int64_t cols)
+{
+	t->dim[t->n_dims++] = rows;
+	if (cols)
+		t->dim[t->n_dims++] = cols;
+	a->p->n_bytes += synth_tensor_bytes(t);
+}
+
+static void add_plain(struct adder *a, const char *name, int64_t n, int64_t k, double dev)
+{
+	set_dims(a, add(a, name, ".weight", DTYPE_BF16, SYNTH_NORMAL, dev), n, k);
+}
+
+static void add_norm(struct adder *a, const char *name, int64_t n)
+{
+	set_dims(a, add(a, name, ".weight", DTYPE_BF16, SYNTH_NEAR, 1), n, 0);
+}
+
+/* A Linear (n, k) whose outputs have deviation `out` for inputs of 1. */
+static void add_linear(struct adder *a, const char *name, int64_t n, int64_t k, double out)
+{
+	double dev = out / sqrt((double)k);
+	int64_t group = a->f.group;
+	if (!group) {
+		add_plain(a, name, n, k, dev);
+		return;
+	}
+	set_dims(a, add(a, name, ".weight_packed", DTYPE_I32, SYNTH_NIBBLES, 1), n, k / 8);
+	set_dims(a, add(a, name, ".weight_scale", DTYPE_BF16, SYNTH_NEAR,
+			dev / SYNTH_NIBBLE_DEV), n, k / group);
+	if (a->f.is_asymmetric)
+		set_dims(a, add(a, name, ".weight_zero_point", DTYPE_I32, SYNTH_ZEROS, 1),
+			 (n + 7) / 8, k / group);
+	struct synth_tensor *t = add(a, name, ".weight_shape", DTYPE_I64, SYNTH_SIZES, 1);
+	t->sizes[0] = n;
+	t->sizes[1] = k;
+	set_dims(a, t, 2, 0);
+}
+
+static void add_mlp(struct adder *a, const char *prefix, int64_t d, int64_t f,
+		    double out)
+{
+	static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
+	for (int i = 0; i < 3; i++) {
+		char name[64];
+		snprintf(name, sizeof name, "%s.%s", prefix, names[i]);
+		add_linear(a, name, i < 2 ? f : d, i < 2 ? d : f, i < 2 ? 1 : out);
+	}
+}
+
+static void add_layer(struct adder *a, const struct synth_shape *s)
+{
+	int64_t d = s->d_model, k = s->head_dim;
+	int64_t nq = s->n_heads * k, nkv = s->n_kv_heads * k;
+	double out = 1 / sqrt(2.0 * s->n_layers);
+	add_norm(a, "input_layernorm", d);
+	add_norm(a, "post_attention_layernorm", d);
+	add_norm(a, "self_attn.q_norm", k);
+	add_norm(a, "self_attn.k_norm", k);
+	add_linear(a, "self_attn.q_proj", nq, d, 1);
+	add_linear(a, "self_attn.k_proj", nkv, d, 1);
+	add_linear(a, "self_attn.v_proj", nkv, d, 1);
+	add_linear(a, "self_attn.o_proj", d, nq, out);
+	if (!s->n_experts) {
+		add_mlp(a, "mlp", d, s->ffn_dim, out);
+		return;
+	}
+	add_plain(a, "mlp.gate", s->n_experts, d, ROUTER_DEV / sqrt((double)d));
+	for (int32_t e = 0; e < s->n_experts; e++) {
+		char name[32];
+		snprintf(name, sizeof name, "mlp.experts.%d", e);
+		/* The chosen ones' weights add to one, so their sum is smaller. */
+		add_mlp(a, name, d, s->expert_dim, out * sqrt(s->n_used));
+	}
+}
+
+void synth_plan_make(const struct synth_shape *s, struct synth_format f,
+		     struct synth_plan *out)
+{
+	*out = (struct synth_plan){0};
+	struct adder a = {.p = out, .f = f};
+	double head_dev = (s->is_tied ? LOGIT_DEV_TIED : LOGIT_DEV) /
+			  sqrt((double)s->d_model);
+	add_plain(&a, "model.embed_tokens", s->n_vocab, s->d_model,
+		  s->is_tied ? head_dev : 1);
+	for (int i = 0; i < s->n_layers; i++) {
+		snprintf(a.prefix, sizeof a.prefix, "model.layers.%d.", i);
+		add_layer(&a, s);
+	}
+	a.prefix[0] = '\0';
+	add_norm(&a, "model.norm", s->d_model);
+	if (!s->is_tied)
+		add_plain(&a, "lm_head", s->n_vocab, s->d_model, head_dev);
+}
+
+void synth_plan_deinit(struct synth_plan *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		free(p->tensor[i].name);
+	free(p->tensor);
+	*p = (struct synth_plan){0};
+}
+
+/* --- config.json -------------------------------------------------------------- */
+
+static void add_quantization(struct synth_format f, struct buf *b)
+{
+	buf_addf(b, ",\n  \"quantization_config\": {\n"
+		    "    \"quant_method\": \"compressed-tensors\",\n"
+		    "    \"format\": \"pack-quantized\",\n"
+		    "    \"quantization_status\": \"compressed\",\n"
+		    "    \"ignore\": [\"lm_head\", \"re:.*mlp.gate$\"],\n"
+		    "    \"config_groups\": {\"group_0\": {\n"
+		    "      \"targets\": [\"Linear\"],\n"
+		    "      \"weights\": {\"num_bits\": 4, \"type\": \"int\", "
+		    "\"symmetric\": %s,\n"
+		    "        \"strategy\": \"group\", \"group_size\": %d, "
+		    "\"dynamic\": false},\n"
+		    "      \"input_activations\": null}}\n"
+		    "  }", f.is_asymmetric ? "false" : "true", f.group);
+}
+
+void synth_config(const struct synth_shape *s, struct synth_format f, struct buf *b)
+{
+	bool has_experts = s->n_experts > 0;
+	buf_addf(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
+		 has_experts ? "Qwen3MoeForCausalLM" : "Qwen3ForCausalLM",
+		 s->model_type);
+	buf_addf(b, "  \"hidden_size\": %d,\n  \"num_hidden_layers\": %d,\n"
+		    "  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n"
+		    "  \"head_dim\": %d,\n  \"intermediate_size\": %d,\n",
+		 s->d_model, s->n_layers, s->n_heads, s->n_kv_heads, s->head_dim,
+		 has_experts ? 3 * s->d_model : s->ffn_dim);
+	if (has_experts)
+		buf_addf(b, "  \"num_experts\": %d,\n  \"num_experts_per_tok\": %d,\n"
+			    "  \"moe_intermediate_size\": %d,\n"
+			    "  \"norm_topk_prob\": true,\n"
+			    "  \"decoder_sparse_step\": 1,\n"
+			    "  \"mlp_only_layers\": [],\n",
+			 s->n_experts, s->n_used, s->expert_dim);
+	buf_addf(b, "  \"vocab_size\": %d,\n  \"tie_word_embeddings\": %s,\n"
+		    "  \"rope_theta\": %.1f,\n  \"rope_scaling\": null,\n"
+		    "  \"max_position_embeddings\": 40960,\n"
+		    "  \"rms_norm_eps\": 1e-06,\n  \"hidden_act\": \"silu\",\n"
+		    "  \"attention_bias\": false,\n  \"attention_dropout\": 0.0,\n"
+		    "  \"sliding_window\": null,\n  \"use_sliding_window\": false,\n"
+		    "  \"torch_dtype\": \"bfloat16\"",
+		 s->n_vocab, s->is_tied ? "true" : "false", s->theta);
+	if (f.group)
+		add_quantization(f, b);
+	buf_add_z(b, "\n}\n");
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random tensors as fast as the disk takes them: numbers are made once, into pools of
+ * a prime count, and a tensor is one pool over and over from a place of its own. With a
+ * prime period no two rows of a matrix are the same (rows that were would give equal
+ * logits), and making numbers costs nothing beside writing them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "ctl/synth.h"
+
+enum {
+	POOL = 4194301,     /* elements; the largest prime below 2^22 */
+	MAX_POOLS = 64,
+	DIRECT = 1 << 18,   /* bytes from which nothing is gathered first */
+	GATHER = 1 << 20,
+};
+
+struct pool {
+	enum synth_fill fill;
+	float scale;
+	size_t size; /* of an element */
+	void *p;     /* (POOL) */
+};
+
+struct writer {
+	uint64_t state; /* of the random numbers */
+	struct pool pool[MAX_POOLS];
+	int n_pools;
+	const char *path;
+	int fd;
+	char *gather;
+	size_t n_gather;
+};
+
+/* splitmix64: Steele, Lea, Flood 2014. */
+static uint64_t draw(struct writer *w)
+{
+	uint64_t z = w->state += 0x9E3779B97F4A7C15u;
+	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+	return z ^ z >> 31;
+}
+
+/* 0 to 1, both without. */
+static double draw_unit(struct writer *w)
+{
+	return ((double)(draw(w) >> 11) + 0.5) * 0x1p-53;
+}
+
+static uint16_t bf16_of(double x)
+{
+	float f = (float)x;
+	uint32_t bits;
+	memcpy(&bits, &f, sizeof bits);
+	return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+/* --- pools ---------------------------------------------------------------------- */
+
+static void fill_normal(struct writer *w, float dev, uint16_t *out)
+{
+	for (size_t i = 0; i < POOL; i++) {
+		double r = sqrt(-2 * log(draw_unit(w)));
+		out[i] = bf16_of(dev * r * cos(2 * M_PI * draw_unit(w)));
+	}
+}
+
+static void fill_near(struct writer *w, float scale, uint16_t *out)
+{
+	for (size_t i = 0; i < POOL; i++)
+		out[i] = bf16_of(scale * (0.75 + 0.5 * draw_unit(w)));
+}
+
+/* A byte to a nibble: 8 + 2.5 n, n normal, within 1 to 15. */
+static void nibble_table(uint8_t *out)
+{
+	double sum = 0, part[16];
+	for (int v = 1; v < 16; v++)
+		sum += part[v] = exp(-0.5 * pow((v - 8) / SYNTH_NIBBLE_DEV, 2));
+	double upto = 0;
+	for (int v = 1, at = 0; v < 16; v++) {
+		upto += part[v] / sum * 256;
+		while (at < 256 && at + 0.5 < upto)
+			out[at++] = (uint8_t)v;
+		if (v == 15)
+			while (at < 256)
+				out[at++] = 8;
+	}
+}
+
+static void fill_nibbles(struct writer *w, uint32_t *out)
+{
+	uint8_t table[256];
+	nibble_table(table);
+	for (size_t i = 0; i < POOL; i++) {
+		uint64_t r = draw(w);
+		uint32_t word = 0;
+		for (int j = 0; j < 8; j++)
+			word |= (uint32_t)table[r >> 8 * j & 0xFF] << 4 * j;
+		out[i] = word;
+	}
+}
+
+static void fill_zeros(struct writer *w, uint32_t *out)
+{
+	for (size_t i = 0; i < POOL; i++) {
+		uint64_t r = draw(w);
+		uint32_t word = 0;
+		for (int j = 0; j < 8; j++)
+			word |= (uint32_t)(7 + (r >> 8 * j & 0xFF) % 3) << 4 * j;
+		out[i] = word;
+	}
+}
+
+static const struct pool *pool_of(struct writer *w, const struct synth_tensor *t)
+{
+	for (int i = 0; i < w->n_pools; i++)
+		if (w->pool[i].fill == t->fill && w->pool[i].scale == t->scale)
+			return &w->pool[i];
+	if (w->n_pools == MAX_POOLS) /* the shapes of synth_shape.c have ten */
+		abort();
+	struct pool *p = &w->pool[w->n_pools++];
+	*p = (struct pool){t->fill, t->scale, dtype_bytes(t->dtype), NULL};
+	p->p = xmalloc(POOL * p->size);
+	switch (t->fill) {
+	case SYNTH_NORMAL:
+		fill_normal(w, t->scale, p->p);
+		break;
+	case SYNTH_NEAR:
+		fill_near(w, t->scale, p->p);
+		break;
+	case SYNTH_NIBBLES:
+		fill_nibbles(w, p->p);
+		break;
+	default:
+		fill_zeros(w, p->p);
+		break;
+	}
+	return p;
+}
+
+/* --- the file ------------------------------------------------------------------- */
+
+static enum status write_all(struct writer *w, const char *p, size_t n,
+			     struct fail *fail)
+{
+	while (n > 0) {
+		ssize_t did = write(w->fd, p, n);
+		if (did < 0 && errno == EINTR)
+			continue;
+		if (did < 0)
+			return fail_set(fail, E_IO, "%s: cannot write: %s", w->path,
+					strerror(errno));
+		p += did;
+		n -= (size_t)did;
+	}
+	return OK;
+}
+
+static enum status flush(struct writer *w, struct fail *fail)
+{
+	size_t n = w->n_gather;
+	w->n_gather = 0;
+	return write_all(w, w->gather, n, fail);
+}
+
+static enum status put(struct writer *w, const void *p, size_t n, struct fail *fail)
+{
+	enum status st = OK;
+	if (w->n_gather + n > GATHER || n >= DIRECT)
+		st = flush(w, fail);
+	if (st != OK || n >= DIRECT)
+		return st == OK ? write_all(w, p, n, fail) : st;
+	memcpy(w->gather + w->n_gather, p, n);
+	w->n_gather += n;
+	return OK;
+}
+
+static enum status put_tensor(struct writer *w, const struct synth_tensor *t,
+			      struct fail *fail)
+{
+	if (t->fill == SYNTH_SIZES)
+		return put(w, t->sizes, sizeof t->sizes, fail);
+	const struct pool *p = pool_of(w, t);
+	size_t left = (size_t)synth_tensor_bytes(t) / p->size;
+	size_t at = draw(w) % POOL;
+	enum status st = OK;
+	for (size_t n; left > 0 && st == OK; left -= n, at = 0) {
+		n = MIN(left, POOL - at);
+		st = put(w, (const char *)p->p + at * p->size, n * p->size, fail);
+	}
+	return st;
+}
+
+static void make_header(const struct synth_plan *p, struct buf *b)
+{
+	int64_t at = 0;
+	uint64_t n = 0;
+	buf_add(b, &n, sizeof n);
+	buf_add_z(b, "{\"__metadata__\":{\"format\":\"pt\"}");
+	for (size_t i = 0; i < p->n; i++) {
+		const struct synth_tensor *t = &p->tensor[i];
+		buf_addf(b, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name,
+			 dtype_name(t->dtype));
+		for (int d = 0; d < t->n_dims; d++)
+			buf_addf(b, "%s%lld", d ? "," : "", (long long)t->dim[d]);
+		buf_addf(b, "],\"data_offsets\":[%lld,%lld]}", (long long)at,
+			 (long long)(at + synth_tensor_bytes(t)));
+		at += synth_tensor_bytes(t);
+	}
+	buf_add_c(b, '}');
+	/* Data begins at a multiple of 64 bytes. */
+	while (b->n % 64)
+		buf_add_c(b, ' ');
+	n = b->n - sizeof n;
+	memcpy(b->p, &n, sizeof n); /* little-endian, as this machine is */
+}
+
+static enum status put_everything(struct writer *w, const struct synth_plan *p,
+				  struct fail *fail)
+{
+	struct buf header = {0};
+	make_header(p, &header);
+	/* All the room at once where the file system can: a full disk is known now. */
+	if (fallocate(w->fd, 0, 0, (off_t)header.n + p->n_bytes) < 0 && errno == ENOSPC) {
+		buf_deinit(&header);
+		return fail_set(fail, E_IO, "%s: the disk has no room for %lld bytes",
+				w->path, (long long)p->n_bytes);
+	}
+	enum status st = put(w, header.p, header.n, fail);
+	buf_deinit(&header);
+	for (size_t i = 0; i < p->n && st == OK; i++)
+		st = put_tensor(w, &p->tensor[i], fail);
+	return st == OK ? flush(w, fail) : st;
+}
+
+enum status synth_write(const struct synth_plan *p, uint64_t seed, const char *path,
+			struct fail *fail)
+{
+	struct writer w = {.state = seed, .path = path};
+	w.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (w.fd < 0)
+		return fail_set(fail, E_IO, "%s: %s", path, strerror(errno));
+	w.gather = xmalloc(GATHER);
+	enum status st = put_everything(&w, p, fail);
+	if (close(w.fd) < 0 && st == OK)
+		st = fail_set(fail, E_IO, "%s: %s", path, strerror(errno));
+	for (int i = 0; i < w.n_pools; i++)
+		free(w.pool[i].p);
+	free(w.gather);
+	return st;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine asks for X.experts.7.gate_proj in any checkpoint. Where all experts are in
+ * one tensor, it is X.experts.gate_proj (E, F, D), or the gate and up together are
+ * X.experts.gate_up_proj (E, 2F, D): gate first, then up. gpt-oss has their rows in
+ * turn, and (E, D, 2F) where they are plain numbers (its down_proj is (E, F, D) then).
+ * Which it is shapes do not always tell, so the architecture does.
+ */
+#include "model/experts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool is_there(const struct model *m, const char *name)
+{
+	struct quant_want w = {.tensors = m->tensors, .name = name,
+			       .part = &(struct quant_part){.n_rows = 0}};
+	static const char *const suffixes[] = {"weight", "weight_packed",
+					       "weight_blocks"};
+	for (int i = 0; i < 3; i++)
+		if (quant_find(&w, suffixes[i]))
+			return true;
+	return false;
+}
+
+bool experts_find(const struct model *m, const char *name, int32_t n,
+		  struct expert_place *out)
+{
+	static const char infix[] = ".experts.";
+	const char *at = strstr(name, infix);
+	if (!at || quant_is_weight(m->tensors, name))
+		return false;
+	size_t head = (size_t)(at - name) + strlen(infix);
+	char *end;
+	long e = strtol(name + head, &end, 10);
+	if (end == name + head || *end != '.' || e < 0 || e >= m->config.n_experts)
+		return false;
+	const char *proj = end + 1;
+	bool is_gpt_oss = strcmp(m->config.arch, "gpt_oss") == 0;
+	out->part = (struct quant_part){.expert = (int32_t)e, .n_rows = n, .step = 1,
+					.n_experts = m->config.n_experts,
+					.is_transposed = is_gpt_oss};
+	int fits = snprintf(out->name, sizeof out->name, "%.*s%s", (int)head, name, proj);
+	if ((size_t)fits >= sizeof out->name)
+		return false;
+	if (is_there(m, out->name))
+		return true;
+	bool is_up = strcmp(proj, "up_proj") == 0;
+	if (!is_up && strcmp(proj, "gate_proj") != 0)
+		return false;
+	snprintf(out->name, sizeof out->name, "%.*sgate_up_proj", (int)head, name);
+	out->part.n_rows = 2 * n;
+	out->part.step = is_gpt_oss ? 2 : 1;
+	out->part.first = is_up ? is_gpt_oss ? 1 : n : 0;
+	return is_there(m, out->name);
+}

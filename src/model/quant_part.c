@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding the tensors of a weight, checked. Some checkpoints have the weights of all
+ * experts of a layer in one tensor, and of those the two that share an input as the
+ * rows of one: one after the other, or in turn. Such a part is a view, made here for
+ * any format: the first dimension is the expert, the second is cut in the proportion
+ * that the weight has of all rows, which scales and zero points of groups of rows have
+ * too, and what remains is a row.
+ */
+#include <stdio.h>
+
+#include "model/quant.h"
+
+const enum dtype quant_floats[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_COUNT};
+
+bool dtype_is_one_of(enum dtype t, const enum dtype *types)
+{
+	while (*types != DTYPE_COUNT && *types != t)
+		types++;
+	return *types == t;
+}
+
+bool quant_has(const struct tensors *ts, const char *name, const char *suffix)
+{
+	char full[256];
+	snprintf(full, sizeof full, "%s.%s", name, suffix);
+	return tensors_find(ts, full);
+}
+
+const struct tensor *quant_find(const struct quant_want *w, const char *suffix)
+{
+	static const char weight[] = "weight";
+	char name[256];
+	snprintf(name, sizeof name, "%s.%s", w->name, suffix);
+	const struct tensor *t = tensors_find(w->tensors, name);
+	if (t || !w->part || strncmp(suffix, weight, strlen(weight)) != 0)
+		return t;
+	snprintf(name, sizeof name, "%s%s", w->name, suffix + strlen(weight));
+	return tensors_find(w->tensors, name);
+}
+
+/* The view of an expert's tensor (rows, ...), of all rows. */
+static enum status cut_expert(const struct quant_want *w, const struct tensor *t,
+			      struct tensor *out, struct fail *fail)
+{
+	const struct quant_part *p = w->part;
+	if (t->n_dims < 1 || t->dim[0] != p->n_experts)
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is not of %d experts",
+				t->file, t->name, p->n_experts);
+	*out = *t;
+	out->n_dims--;
+	memmove(out->dim, out->dim + 1, sizeof out->dim - sizeof *out->dim);
+	out->n_bytes /= (size_t)p->n_experts;
+	out->data = (const char *)t->data + out->n_bytes * (size_t)p->expert;
+	return OK;
+}
+
+static void cut_rows(const struct quant_want *w, bool is_numbers, struct tensor *t)
+{
+	const struct quant_part *p = w->part;
+	int64_t rows = t->n_dims ? t->dim[0] : 1;
+	if (is_numbers && p->is_transposed) {
+		if (t->n_dims != 2 || rows != w->k || t->dim[1] != p->n_rows)
+			return; /* what it is not, quant_tensor says */
+		t->data = (const char *)t->data +
+			  (size_t)p->first * dtype_bytes(t->dtype);
+		t->dim[0] = w->n;
+		t->dim[1] = w->k;
+		return;
+	}
+	if (rows == 0 || rows * w->n % p->n_rows || rows * p->first % p->n_rows)
+		return;
+	size_t row_bytes = t->n_bytes / (size_t)rows;
+	int64_t first = rows * p->first / p->n_rows;
+	t->dim[0] = rows * w->n / p->n_rows;
+	t->data = (const char *)t->data + row_bytes * (size_t)first;
+	t->n_bytes = row_bytes * (size_t)t->dim[0];
+	for (; t->n_dims > 2; t->n_dims--) /* (rows, groups, bytes of one) */
+		t->dim[1] *= t->dim[t->n_dims - 1];
+}
+
+enum status quant_tensor_typed(const struct quant_want *w, const char *suffix,
+			       const enum dtype *types, const struct tensor **out,
+			       struct fail *fail)
+{
+	const struct tensor *t = quant_find(w, suffix);
+	if (!t)
+		return fail_set(fail, E_MISSING, "%s: tensor %s.%s is missing",
+				tensors_dir(w->tensors), w->name, suffix);
+	if (!dtype_is_one_of(t->dtype, types))
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is %s, not %s",
+				t->file, t->name, dtype_name(t->dtype),
+				dtype_name(types[0]));
+	*out = t;
+	if (!w->part)
+		return OK;
+	struct tensor *view = &w->views->at[w->views->n++];
+	enum status st = cut_expert(w, t, view, fail);
+	if (st == OK)
+		cut_rows(w, strcmp(suffix, "weight") == 0, view);
+	*out = view;
+	return st;
+}
+
+enum status quant_tensor(const struct quant_want *w, const char *suffix,
+			 int64_t rows, int64_t cols, const enum dtype *types,
+			 const struct tensor **out, struct fail *fail)
+{
+	const struct tensor *t;
+	enum status st = quant_tensor_typed(w, suffix, types, &t, fail);
+	if (st != OK)
+		return st;
+	if (t->n_dims != 2 || t->dim[0] != rows || t->dim[1] != cols) {
+		long long a = t->n_dims > 0 ? t->dim[0] : 0;
+		long long b = t->n_dims > 1 ? t->dim[1] : 0;
+		return fail_set(fail, E_FORMAT, "%s: tensor %s has %d dimensions "
+				"(%lld, %lld…), the model needs (%lld, %lld)%s", t->file,
+				t->name, t->n_dims, a, b, (long long)rows,
+				(long long)cols, w->part ? " an expert" : "");
+	}
+	*out = t;
+	return OK;
+}

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""haloctl synth: what it writes is a model like any other."""
+import hashlib
+import json
+import os
+import struct
+import tempfile
+
+from tap import TINY, done, eq, haloctl, ok
+
+
+def tensors(path):
+    """Header of a safetensors file and where its data begin."""
+    with open(path, "rb") as f:
+        n = struct.unpack("<Q", f.read(8))[0]
+        return json.loads(f.read(n)), 8 + n
+
+
+def bf16(data):
+    return [struct.unpack("<f", b"\0\0" + data[i:i + 2])[0]
+            for i in range(0, len(data), 2)]
+
+
+def deviation(values):
+    mean = sum(values) / len(values)
+    return mean, (sum((v - mean) ** 2 for v in values) / len(values)) ** 0.5
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def make(out, *args):
+    code, text, err = haloctl("synth", "--out", out, *args)
+    eq(code, 0, "synth " + " ".join(args))
+    if code:
+        print("# " + err)
+
+
+def numbers(folder):
+    """Weights have the deviation that keeps activations of order one."""
+    path = os.path.join(folder, "model.safetensors")
+    header, begin = tensors(path)
+    name = "model.layers.0.mlp.gate_proj."
+    with open(path, "rb") as f:
+        def read(tensor, n):
+            f.seek(begin + header[tensor]["data_offsets"][0])
+            return f.read(n)
+        words = struct.unpack("<20000I", read(name + "weight_packed", 80000))
+        scales = bf16(read(name + "weight_scale", 20000))
+        head = bf16(read("model.embed_tokens.weight", 40000))
+        rows = {read("model.embed_tokens.weight", 2048 * 600)[i * 2048:][:2048]
+                for i in range(600)}
+    nibbles = [w >> 4 * i & 15 for w in words for i in range(8)]
+    mean, dev = deviation(nibbles)
+    ok(abs(mean - 8) < 0.05 and 2.3 < dev < 2.6 and min(nibbles) == 1
+       and max(nibbles) == 15, "integers spread around zero", (mean, dev))
+    ok(0.9 < dev * sum(scales) / len(scales) * 1024 ** 0.5 < 1.1,
+       "and their scales make outputs of one", sum(scales) / len(scales))
+    ok(min(scales) < 0.8 * max(scales), "scales differ")
+    mean, dev = deviation(head)
+    ok(1.8 < dev * 1024 ** 0.5 < 2.2, "a head of logits that are not flat", dev)
+    eq(len(rows), 600, "no two rows are the same")
+
+
+def same_again(tmp):
+    a, b, c = (os.path.join(tmp, x) for x in "abc")
+    small = ["--shape", "qwen3-0.6b", "--layers", "1", "--vocab", "3100"]
+    for out, seed in ((a, "7"), (b, "7"), (c, "8")):
+        make(out, *small, "--seed", seed)
+    a, b, c = (digest(os.path.join(x, "model.safetensors")) for x in (a, b, c))
+    ok(a == b and a != c, "the seed decides every byte")
+
+
+def runs(tmp, n_layers, *args):
+    out = os.path.join(tmp, "-".join(args).replace("/", ""))
+    make(out, "--layers", str(n_layers), *args)
+    code, text, err = haloctl("inspect", "--model", out, "--json")
+    eq(code, 0, "it can be inspected")
+    v = json.loads(text)
+    eq(v["config"]["layers"], n_layers, "the layers asked for")
+    code, text, err = haloctl("generate", "--model", out, "--raw", "-p",
+                              "Once upon a time", "-n", "8", "--temperature", "1",
+                              "--seed", "3")
+    ok(code == 0 and len(text) > 12, "and says something", (text, err))
+    return out, v
+
+
+def faults(tmp):
+    out = os.path.join(tmp, "none")
+    for args, word in ((["--out", out], "--shape"),
+                       (["--shape", "qwen3-8b"], "--out"),
+                       (["--shape", "qwen9", "--out", out], "qwen3-30b-a3b"),
+                       (["--shape", "qwen3-8b", "--out", out, "--format", "q9"], "q9"),
+                       (["--shape", "qwen3-8b", "--out", out, "--experts", "9"],
+                        "experts"),
+                       (["--shape", "qwen3-30b-a3b", "--out", out, "--experts", "4"],
+                        "experts"),
+                       (["--shape", "qwen3-8b", "--out", out, "--vocab", "100"], "100"),
+                       (["--shape", "qwen3-8b", "--out", "/nonexistent/x"],
+                        "/nonexistent")):
+        code, text, err = haloctl("synth", *args)
+        ok(code == 2 and word in err, "refused: " + " ".join(args), err)
+
+
+with tempfile.TemporaryDirectory() as tmp:
+    faults(tmp)
+    same_again(tmp)
+    dense = ["--shape", "qwen3-0.6b", "--vocab", "3200"]
+    folder, v = runs(tmp, 2, *dense, "--format", "w4a16-g32")
+    eq(v["parts"]["ffn"]["bytes"], 2 * 3 * 1024 * 3072 * 9 // 16 + 2 * 3 * 16,
+       "half a byte a weight, and scales")
+    numbers(folder)
+    runs(tmp, 1, *dense, "--format", "w4a16-g128-asym")
+    runs(tmp, 1, *dense, "--format", "bf16")
+    folder, v = runs(tmp, 1, "--shape", "qwen3-30b-a3b", "--vocab", "3200",
+                     "--experts", "12")
+    eq(v["config"]["experts"], 12, "the experts asked for")
+    code, text, err = haloctl("tokenize", "--model", folder, "-p", "What is 2+2?")
+    eq(text, haloctl("tokenize", "--model", TINY, "-p", "What is 2+2?")[1],
+       "text is encoded as by the tokenizer it comes from")
+    done()

@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libhip_cpu.so: the HIP runtime's C API (backend/hip_api.def) on the CPU, so that the
+ * whole HIP backend runs where there is no GPU, also under sanitizers. It looks like a
+ * gfx1151 with 40 compute units. Its kernels are those of kernels/all.hip, compiled as
+ * C++ (kernels.cpp) and run on fibers (fiber.c).
+ *
+ * What is queued on any stream runs on one worker thread in the order in which it was
+ * queued, which is an order that HIP allows; the caller goes on meanwhile, as with a
+ * GPU, so memory that is changed or read too early shows. Kernels' arguments are
+ * copied when they are launched or captured, as HIP has it; copies read and write the
+ * memory they name when they run.
+ *
+ * Stricter than HIP: device memory is filled with 0xFF (halves and floats are NaN)
+ * until it is written; while a stream is being captured, what would wait or take
+ * memory fails with hipErrorStreamCaptureUnsupported, and the capture with it.
+ *
+ * From the environment: HIP_CPU_REVERSED=1 runs a workgroup's threads in the other
+ * order; HIP_CPU_FAULT=launch:N makes the N-th launch end in hipErrorLaunchFailure,
+ * hang:N never end (tests of what halod does then).
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define WITH_ASAN 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define WITH_ASAN 1
+#endif
+#ifdef WITH_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define __asan_poison_memory_region(p, n) ((void)0)
+#define __asan_unpoison_memory_region(p, n) ((void)0)
+#endif
+
+#include "backend/hip_api.h"
+#include "tests/hip-on-cpu/fiber.h"
+#include "tests/hip-on-cpu/kernels.h"
+
+#define API __attribute__((visibility("default")))
+#define HIP(type, name, arguments) API type name arguments;
+#define HIP_MAY HIP
+#include "backend/hip_api.def"
+#undef HIP_MAY
+#undef HIP
+
+enum {
+	MAX_ARGS = 32,
+	TOTAL_BYTES_GIB = 16,
+	ALIGN = 256,
+	CANARY = 64, /* bytes behind a block that nobody may change */
+	LDS_BYTES = 65536,
+};
+
+static const char image[] = "halod kernels on the CPU";
+
+/* --- what is queued --------------------------------------------------------------- */
+
+enum kind { COPY, FILL, LAUNCH, EVENT, GRAPH };
+
+struct op {
+	struct op *next;
+	enum kind kind;
+	uint64_t ticket;
+	void *dst;               /* COPY, FILL */
+	const void *src;         /* COPY */
+	size_t n_bytes;
+	int value;               /* FILL */
+	const struct kernel_entry *kernel;
+	struct fiber_launch launch;
+	void *args[MAX_ARGS];    /* into arg_bytes */
+	_Alignas(16) char arg_bytes[4096];
+	hip_event event;
+	hip_graph_exec exec;
+};
+
+struct ihipGraph {
+	struct op *first, **last;
+};
+struct hipGraphExec {
+	struct op *first;
+};
+struct ihipStream_t {
+	uint64_t last;      /* ticket */
+	hip_graph capture;  /* or NULL */
+};
+struct ihipEvent_t {
+	uint64_t ticket;    /* of the last record */
+	double at_us;
+};
+struct ihipModuleSymbol_t {
+	struct kernel_entry entry;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t is_queued, is_done;
+	struct op *first, **last;
+	uint64_t n_queued, n_done;
+	bool has_worker;
+	bool is_reversed;
+	bool is_fault_hang;
+	uint64_t fault_at, n_launched; /* 0: no fault */
+	int error;           /* sticky, of the worker */
+	size_t used_bytes;
+	int n_capturing;
+} R = {.lock = PTHREAD_MUTEX_INITIALIZER, .is_queued = PTHREAD_COND_INITIALIZER,
+       .is_done = PTHREAD_COND_INITIALIZER};
+
+static void *take(size_t n_bytes)
+{
+	void *p = calloc(1, n_bytes);
+	if (!p) {
+		fputs("hip-on-cpu: no memory\n", stderr);
+		abort();
+	}
+	return p;
+}
+
+static void enter(void *arg)
+{
+	struct op *o = arg;
+	o->kernel->run(o->args);
+}
+
+static double now_us(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static void run_launch(struct op *o)
+{
+	if (R.fault_at && ++R.n_launched == R.fault_at) {
+		while (R.is_fault_hang)
+			pause();
+		R.error = HIP_ERROR_LAUNCH_FAILURE;
+	}
+	if (R.error != HIP_SUCCESS)
+		return;
+	o->launch.entry = enter;
+	o->launch.arg = o;
+	fiber_run(&o->launch);
+}
+
+static void run(struct op *o)
+{
+	switch (o->kind) {
+	case COPY:
+		memmove(o->dst, o->src, o->n_bytes);
+		break;
+	case FILL:
+		memset(o->dst, o->value, o->n_bytes);
+		break;
+	case LAUNCH:
+		run_launch(o);
+		break;
+	case EVENT:
+		o->event->at_us = now_us();
+		break;
+	case GRAPH:
+		for (struct op *each = o->exec->first; each; each = each->next)
+			run(each);
+		break;
+	}
+}
+
+static void *worker(void *arg)
+{
+	pthread_mutex_lock(&R.lock);
+	for (;;) {
+		while (!R.first)
+			pthread_cond_wait(&R.is_queued, &R.lock);
+		struct op *o = R.first;
+		pthread_mutex_unlock(&R.lock);
+		run(o);
+		pthread_mutex_lock(&R.lock);
+		R.first = o->next;
+		if (!R.first)
+			R.last = &R.first;
+		R.n_done = o->ticket;
+		free(o);
+		pthread_cond_broadcast(&R.is_done);
+	}
+	return NULL;
+}
+
+static void start_worker(void)
+{
+	pthread_t t;
+	const char *fault = getenv("HIP_CPU_FAULT");
+	unsigned long long n = 0;
+	if (fault && sscanf(fault, "launch:%llu", &n) != 1 &&
+	    sscanf(fault, "hang:%llu", &n) == 1)
+		R.is_fault_hang = true;
+	R.fault_at = n;
+	R.last = &R.first;
+	R.has_worker = true;
+	if (pthread_create(&t, NULL, worker, NULL) != 0) {
+		fputs("hip-on-cpu: no thread\n", stderr);
+		abort();
+	}
+	pthread_detach(t);
+}
+
+/* Into the stream's graph while it is captured, else into the queue. Takes o. */
+static int submit(hip_stream s, struct op *o)
+{
+	pthread_mutex_lock(&R.lock);
+	if (s && s->capture) {
+		*s->capture->last = o;
+		s->capture->last = &o->next;
+		pthread_mutex_unlock(&R.lock);
+		return HIP_SUCCESS;
+	}
+	if (!R.has_worker)
+		start_worker();
+	o->ticket = ++R.n_queued;
+	if (s)
+		s->last = o->ticket;
+	if (o->kind == EVENT)
+		o->event->ticket = o->ticket;
+	*R.last = o;
+	R.last = &o->next;
+	int error = R.error;
+	pthread_cond_signal(&R.is_queued);
+	pthread_mutex_unlock(&R.lock);
+	return error;
+}
+
+static struct op *op_create(enum kind kind)
+{
+	struct op *o = take(sizeof *o);
+	o->kind = kind;
+	return o;
+}
+
+/* A call that waits or takes memory ends every capture. */
+static int may_wait(void)
+{
+	return R.n_capturing ? HIP_ERROR_CAPTURE_UNSUPPORTED : HIP_SUCCESS;
+}
+
+static int wait_for(uint64_t ticket)
+{
+	pthread_mutex_lock(&R.lock);
+	while (R.n_done < ticket)
+		pthread_cond_wait(&R.is_done, &R.lock);
+	int error = R.error;
+	pthread_mutex_unlock(&R.lock);
+	return error;
+}
+
+/* --- the device ------------------------------------------------------------------- */
+
+int hipInit(unsigned flags)
+{
+	return HIP_SUCCESS;
+}
+
+int hipRuntimeGetVersion(int *version)
+{
+	*version = 70000000;
+	return HIP_SUCCESS;
+}
+
+int hipDriverGetVersion(int *version)
+{
+	return hipRuntimeGetVersion(version);
+}
+
+const char *hipGetErrorName(int error)
+{
+	switch (error) {
+	case HIP_SUCCESS: return "hipSuccess";
+	case HIP_ERROR_INVALID_VALUE: return "hipErrorInvalidValue";
+	case HIP_ERROR_OUT_OF_MEMORY: return "hipErrorOutOfMemory";
+	case HIP_ERROR_INVALID_DEVICE: return "hipErrorInvalidDevice";
+	case HIP_ERROR_INVALID_IMAGE: return "hipErrorInvalidImage";
+	case HIP_ERROR_NOT_FOUND: return "hipErrorNotFound";
+	case HIP_ERROR_NOT_READY: return "hipErrorNotReady";
+	case HIP_ERROR_LAUNCH_FAILURE: return "hipErrorLaunchFailure";
+	case HIP_ERROR_CAPTURE_UNSUPPORTED: return "hipErrorStreamCaptureUnsupported";
+	default: return "hipErrorUnknown";
+	}
+}
+
+const char *hipGetErrorString(int error)
+{
+	return hipGetErrorName(error);
+}
+
+int hipGetDeviceCount(int *count)
+{
+	*count = 1;
+	return HIP_SUCCESS;
+}
+
+int hipSetDevice(int device)
+{
+	return device ? HIP_ERROR_INVALID_DEVICE : HIP_SUCCESS;
+}
+
+int hipDeviceGetName(char *name, int size, int device)
+{
+	snprintf(name, (size_t)size, "fibers on the CPU");
+	return hipSetDevice(device);
+}
+
+/* As in ROCm 6: the name of 256 bytes first, and the architecture far behind. */
+int hipGetDevicePropertiesR0600(void *properties, int device)
+{
+	char *p = properties;
+	memset(p, 0, 1472);
+	hipDeviceGetName(p, 256, device);
+	memcpy(p + 1160, "gfx1151", 8);
+	return hipSetDevice(device);
+}
+
+int hipGetDeviceProperties(void *properties, int device)
+{
+	return hipGetDevicePropertiesR0600(properties, device);
+}
+
+int hipDeviceGetAttribute(int *value, int attribute, int device)
+{
+	switch (attribute) {
+	case HIP_ATTRIBUTE_PROCESSORS: *value = 20; break;
+	case HIP_ATTRIBUTE_LDS_BYTES: *value = LDS_BYTES; break;
+	case HIP_ATTRIBUTE_MAX_THREADS: *value = 1024; break;
+	case HIP_ATTRIBUTE_WAVE: *value = 32; break;
+	case HIP_ATTRIBUTE_INTEGRATED: *value = 1; break;
+	case HIP_ATTRIBUTE_CLOCK_KHZ: *value = 2900000; break;
+	case HIP_ATTRIBUTE_MEMORY_KHZ: *value = 1000000; break;
+	case HIP_ATTRIBUTE_BUS_BITS: *value = 256; break;
+	case HIP_ATTRIBUTE_L2_BYTES: *value = 2 << 20; break;
+	default: return HIP_ERROR_INVALID_VALUE;
+	}
+	return hipSetDevice(device);
+}
+
+int hipDeviceTotalMem(size_t *bytes, int device)
+{
+	*bytes = (size_t)TOTAL_BYTES_GIB << 30;
+	return hipSetDevice(device);
+}
+
+int hipMemGetInfo(size_t *left, size_t *total)
+{
+	hipDeviceTotalMem(total, 0);
+	pthread_mutex_lock(&R.lock);
+	*left = *total - R.used_bytes;
+	pthread_mutex_unlock(&R.lock);
+	return HIP_SUCCESS;
+}
+
+int hipDeviceSynchronize(void)
+{
+	int error = may_wait();
+	return error ? error : wait_for(R.n_queued);
+}
+
+/* --- memory ----------------------------------------------------------------------- */
+
+/* In front of each block, so that free knows its size. */
+struct header {
+	void *block;
+	size_t n_bytes;
+};
+
+static int block_create(void **out, size_t n_bytes)
+{
+	size_t total = (size_t)TOTAL_BYTES_GIB << 30;
+	pthread_mutex_lock(&R.lock);
+	bool fits = n_bytes <= total && R.used_bytes <= total - n_bytes;
+	R.used_bytes += fits ? n_bytes : 0;
+	pthread_mutex_unlock(&R.lock);
+	void *p;
+	if (!fits || posix_memalign(&p, ALIGN, ALIGN + n_bytes + CANARY) != 0)
+		return HIP_ERROR_OUT_OF_MEMORY;
+	char *block = p;
+	*(struct header *)block = (struct header){block, n_bytes};
+	memset(block + ALIGN, 0xFF, n_bytes);
+	memset(block + ALIGN + n_bytes, 0xA5, CANARY);
+	__asan_poison_memory_region(block, ALIGN);
+	__asan_poison_memory_region(block + ALIGN + n_bytes, CANARY);
+	*out = block + ALIGN;
+	return HIP_SUCCESS;
+}
+
+static void block_destroy(void *p)
+{
+	char *block = (char *)p - ALIGN;
+	__asan_unpoison_memory_region(block, ALIGN);
+	size_t n = ((struct header *)block)->n_bytes;
+	__asan_unpoison_memory_region(block + ALIGN + n, CANARY);
+	for (size_t i = 0; i < CANARY; i++)
+		if ((unsigned char)block[ALIGN + n + i] != 0xA5) {
+			fprintf(stderr, "hip-on-cpu: %zu bytes at %p: written %zu bytes "
+				"behind the end\n", n, p, i);
+			abort();
+		}
+	pthread_mutex_lock(&R.lock);
+	R.used_bytes -= n;
+	pthread_mutex_unlock(&R.lock);
+	free(block);
+}
+
+int hipMalloc(void **out, size_t bytes)
+{
+	int error = may_wait();
+	return error ? error : block_create(out, bytes);
+}
+
+int hipFree(void *p)
+{
+	int error = may_wait();
+	if (error)
+		return error;
+	error = wait_for(R.n_queued);
+	if (p)
+		block_destroy(p);
+	return error;
+}
+
+int hipHostMalloc(void **out, size_t bytes, unsigned flags)
+{
+	return hipMalloc(out, bytes);
+}
+
+int hipHostFree(void *p)
+{
+	return hipFree(p);
+}
+
+int hipMemcpy(void *dst, const void *src, size_t bytes, int kind)
+{
+	int error = hipDeviceSynchronize();
+	if (error == HIP_SUCCESS && bytes)
+		memmove(dst, src, bytes);
+	return error;
+}
+
+int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, hip_stream s)
+{
+	struct op *o = op_create(COPY);
+	o->dst = dst;
+	o->src = src;
+	o->n_bytes = bytes;
+	return submit(s, o);
+}
+
+int hipMemsetAsync(void *dst, int value, size_t bytes, hip_stream s)
+{
+	struct op *o = op_create(FILL);
+	o->dst = dst;
+	o->value = value;
+	o->n_bytes = bytes;
+	return submit(s, o);
+}
+
+/* --- streams and events ----------------------------------------------------------- */
+
+int hipStreamCreateWithFlags(hip_stream *out, unsigned flags)
+{
+	*out = take(sizeof **out);
+	return HIP_SUCCESS;
+}
+
+int hipStreamSynchronize(hip_stream s)
+{
+	int error = may_wait();
+	return error ? error : wait_for(s ? s->last : R.n_queued);
+}
+
+int hipStreamDestroy(hip_stream s)
+{
+	int error = hipStreamSynchronize(s);
+	free(s);
+	return error;
+}
+
+int hipStreamQuery(hip_stream s)
+{
+	pthread_mutex_lock(&R.lock);
+	int error = R.error ? R.error : R.n_done < s->last ? HIP_ERROR_NOT_READY : 0;
+	pthread_mutex_unlock(&R.lock);
+	return error;
+}
+
+/* One order for all streams: what was recorded before is done before. */
+int hipStreamWaitEvent(hip_stream s, hip_event e, unsigned flags)
+{
+	return HIP_SUCCESS;
+}
+
+int hipEventCreateWithFlags(hip_event *out, unsigned flags)
+{
+	*out = take(sizeof **out);
+	return HIP_SUCCESS;
+}
+
+int hipEventDestroy(hip_event e)
+{
+	wait_for(e->ticket);
+	free(e);
+	return HIP_SUCCESS;
+}
+
+int hipEventRecord(hip_event e, hip_stream s)
+{
+	struct op *o = op_create(EVENT);
+	o->event = e;
+	return submit(s, o);
+}
+
+int hipEventSynchronize(hip_event e)
+{
+	int error = may_wait();
+	return error ? error : wait_for(e->ticket);
+}
+
+int hipEventQuery(hip_event e)
+{
+	pthread_mutex_lock(&R.lock);
+	int error = R.error ? R.error : R.n_done < e->ticket ? HIP_ERROR_NOT_READY : 0;
+	pthread_mutex_unlock(&R.lock);
+	return error;
+}
+
+int hipEventElapsedTime(float *milliseconds, hip_event start, hip_event stop)
+{
+	int error = hipEventQuery(start);
+	if (error == HIP_SUCCESS)
+		error = hipEventQuery(stop);
+	if (error == HIP_SUCCESS)
+		*milliseconds = (float)((stop->at_us - start->at_us) * 1e-3);
+	return error;
+}
+
+/* --- graphs ----------------------------------------------------------------------- */
+
+int hipStreamBeginCapture(hip_stream s, int mode)
+{
+	if (!s || s->capture)
+		return HIP_ERROR_INVALID_VALUE;
+	hip_graph g = take(sizeof *g);
+	g->last = &g->first;
+	s->capture = g;
+	R.n_capturing++;
+	return HIP_SUCCESS;
+}
+
+int hipStreamEndCapture(hip_stream s, hip_graph *out)
+{
+	if (!s || !s->capture)
+		return HIP_ERROR_INVALID_VALUE;
+	*out = s->capture;
+	s->capture = NULL;
+	R.n_capturing--;
+	return HIP_SUCCESS;
+}
+
+static void ops_destroy(struct op *o)
+{
+	while (o) {
+		struct op *next = o->next;
+		free(o);
+		o = next;
+	}
+}
+
+int hipGraphDestroy(hip_graph g)
+{
+	ops_destroy(g->first);
+	free(g);
+	return HIP_SUCCESS;
+}
+
+static struct op *op_copy(const struct op *o)
+{
+	struct op *copy = op_create(o->kind);
+	*copy = *o;
+	copy->next = NULL;
+	for (int i = 0; o->kind == LAUNCH && i < o->kernel->n_args; i++)
+		copy->args[i] = copy->arg_bytes + ((char *)o->args[i] - o->arg_bytes);
+	return copy;
+}
+
+int hipGraphInstantiate(hip_graph_exec *out, hip_graph g, void *error_node, char *log,
+			size_t log_bytes)
+{
+	hip_graph_exec e = take(sizeof *e);
+	struct op **last = &e->first;
+	for (const struct op *o = g->first; o; o = o->next) {
+		*last = op_copy(o);
+		last = &(*last)->next;
+	}
+	*out = e;
+	return HIP_SUCCESS;
+}
+
+int hipGraphLaunch(hip_graph_exec e, hip_stream s)
+{
+	struct op *o = op_create(GRAPH);
+	o->exec = e;
+	return submit(s, o);
+}
+
+int hipGraphExecDestroy(hip_graph_exec e)
+{
+	int error = hipDeviceSynchronize();
+	ops_destroy(e->first);
+	free(e);
+	return error;
+}
+
+/* --- code ------------------------------------------------------------------------- */
+
+const void *halodHipImage(size_t *bytes)
+{
+	*bytes = sizeof image;
+	return image;
+}
+
+int hipModuleLoadData(hip_module *out, const void *data)
+{
+	if (strncmp(data, image, sizeof image) != 0)
+		return HIP_ERROR_NO_BINARY_FOR_GPU;
+	const char *reversed = getenv("HIP_CPU_REVERSED");
+	R.is_reversed = reversed && *reversed == '1';
+	*out = (hip_module)(uintptr_t)image;
+	return HIP_SUCCESS;
+}
+
+int hipModuleUnload(hip_module m)
+{
+	return m == (hip_module)(uintptr_t)image ? HIP_SUCCESS : HIP_ERROR_INVALID_HANDLE;
+}
+
+int hipModuleGetFunction(hip_function *out, hip_module m, const char *name)
+{
+	const struct kernel_entry *k = kernels_find(name);
+	*out = (hip_function)(uintptr_t)k;
+	return k ? HIP_SUCCESS : HIP_ERROR_NOT_FOUND;
+}
+
+int hipFuncGetAttribute(int *value, int attribute, hip_function f)
+{
+	*value = 0;
+	return HIP_SUCCESS;
+}
+
+int hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, hip_function f,
+						       int threads, size_t lds)
+{
+	*blocks = 1;
+	return HIP_SUCCESS;
+}
+
+int hipModuleLaunchKernel(hip_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+			  unsigned block_x, unsigned block_y, unsigned block_z,
+			  unsigned lds, hip_stream s, void **args, void **extra)
+{
+	const struct kernel_entry *k = (const struct kernel_entry *)(uintptr_t)f;
+	if (!k || extra || !grid_x || !grid_y || grid_z != 1 || !block_x ||
+	    block_x > 1024 || block_y != 1 || block_z != 1 || lds > LDS_BYTES ||
+	    k->n_args > MAX_ARGS)
+		return HIP_ERROR_INVALID_VALUE;
+	struct op *o = op_create(LAUNCH);
+	o->kernel = k;
+	o->launch = (struct fiber_launch){.grid_x = grid_x, .grid_y = grid_y,
+					  .n_threads = block_x, .lds_bytes = lds,
+					  .is_reversed = R.is_reversed};
+	size_t at = 0;
+	for (int i = 0; i < k->n_args; i++) {
+		at = (at + 15) / 16 * 16;
+		if (at + k->arg_bytes[i] > sizeof o->arg_bytes) {
+			free(o);
+			return HIP_ERROR_INVALID_VALUE;
+		}
+		o->args[i] = memcpy(o->arg_bytes + at, args[i], k->arg_bytes[i]);
+		at += k->arg_bytes[i];
+	}
+	return submit(s, o);
+}
