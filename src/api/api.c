@@ -7,6 +7,7 @@
  *   chat             messages (messages.c), tools and variables through the model's
  *                    template (chat_template.c, value.c)
  *   tools            what may, must or must not be called, and in which format
+ *   toolgrammar      what a call must look like
  *   callstore, replay  calls of the history in the model's own words
  *   completion       raw prompts
  *   prompt           text to ids
@@ -27,7 +28,7 @@
 #include <stdlib.h>
 
 #include "api/json_read.h"
-#include "api/tools.h"
+#include "api/toolgrammar.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 
@@ -72,6 +73,8 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->calls = callstore_create();
 	enum status st = tools_choose_format(o->tool_format, m->chat_template,
 					     &a->tool_format, fail);
+	a->strict_tools = o->strict_tools;
+	toolgrammar_find_specials(m->tokenizer, a->tool_format, &a->arena, &a->specials);
 	/* A model without a template still completes raw prompts. */
 	if (st == OK && m->chat_template && m->chat_template[0]) {
 		const struct chat_template_opts t = {

@@ -22,6 +22,7 @@ struct api_opts {
 	int64_t max_output_tok;    /* cap on max_tokens; 0: the context */
 	int32_t max_choices;       /* bound on n; 0: 8 */
 	const char *tool_format;   /* how it writes tool calls; NULL: see the template */
+	bool strict_tools; /* hold the arguments of every tool to its schema */
 	int32_t n_slots;           /* sequences computed together, for /slots */
 	const char *version;
 	const char *system_fingerprint;

@@ -24,6 +24,11 @@ struct api {
 	int64_t created;             /* seconds since 1970, said of the model */
 	struct chat_template *chat;  /* NULL: the model has none */
 	const struct tool_format *tool_format; /* NULL: none is known */
+	struct toolgrammar_specials {
+		struct str *p;
+		size_t n;
+	} specials; /* tokens that stand in its words */
+	bool strict_tools;
 	struct callstore *calls;     /* these two change, and have locks */
 	struct response_store *responses;
 };

@@ -10,7 +10,7 @@
 
 #include "api/messages.h"
 #include "api/prompt.h"
-#include "api/tools.h"
+#include "api/toolgrammar.h"
 #include "api/value.h"
 #include "base/alloc.h"
 
@@ -308,21 +308,42 @@ enum status chat_render(const struct api *a, const struct json_node *body,
 	return render(body, &chat, out, fail);
 }
 
+/* An answer that must be a call has no content, and so nothing that a format could be of:
+ * the format is for the turn in which the model answers, as it is with OpenAI. */
+static enum status set_grammar(const struct json_node *body, struct request *r,
+			       const struct chat *chat, struct fail *fail)
+{
+	const struct api *a = chat->api;
+	const struct tools *t = &chat->tools;
+	struct json_node tools = json_read_get(body, "tools");
+	r->grammar_waits = r->grammar && a->tool_format && a->tool_format->end_reasoning;
+	if (t->is_forced) {
+		grammar_unref(r->grammar);
+		r->grammar = NULL;
+		r->grammar_waits = false;
+		return toolgrammar_forced(a, &tools, t, r->parse.tools.begun, &r->arena,
+					  &r->grammar, &r->grammar_begun, fail);
+	}
+	if (!t->are_shown || !a->tool_format)
+		return OK;
+	return toolgrammar_call(a, &tools, t, r->grammar != NULL, &r->call_grammar, fail);
+}
+
 /* What the request needs besides its prompt. */
 static enum status set_request(const struct json_node *body, struct api_call *c,
 			       const struct chat *chat, const struct marked *prompt,
 			       struct fail *fail)
 {
 	struct request *r = c->request;
-	if (chat->tools.is_forced && r->grammar)
-		return fail_at(fail, E_INVAL, "tool_choice",
-			       "`tool_choice` that demands a call does not go with a "
-			       "format of the answer");
+	enum status st = set_grammar(body, r, chat, fail);
+	if (st != OK)
+		return st;
 	if (chat->tools.has_special_tags)
 		r->skip_special = false;
-	set_reasoning(body, r, c->api->model->tokenizer);
+	if (!chat->tools.is_forced)
+		set_reasoning(body, r, c->api->model->tokenizer);
 	prompt_alloc(r, 1);
-	enum status st = prompt_encode(c, 0, prompt, false, fail);
+	st = prompt_encode(c, 0, prompt, false, fail);
 	if (st == E_LIMIT && fail && !fail->param[0])
 		snprintf(fail->param, sizeof fail->param, "messages");
 	return st == OK ? set_budget(body, c, fail) : st;

@@ -37,7 +37,7 @@ bool replay_begin(struct replay *r, struct str id, struct str name, struct str a
 {
 	struct callstore_call call;
 	if (!r->store || r->n_calls == MAX_CALLS || !r->format ||
-	    !r->format->open || !r->format->close ||
+	    !r->format->open || !r->format->close_tag ||
 	    !callstore_get(r->store, id, r->arena, &call) ||
 	    !str_eq(name, call.name) || !is_same(args, call.args))
 		return false;
@@ -85,7 +85,7 @@ static ptrdiff_t find_last(struct str s, struct str needle)
 static void add_call(struct marked *out, const struct replay_call *c,
 		     const struct tool_format *f)
 {
-	struct str text = c->text, open = str_of(f->open), close = str_of(f->close);
+	struct str text = c->text, open = str_of(f->open), close = str_of(f->close_tag);
 	if (str_starts(text, open)) {
 		marked_add(out, open, TRUST_TEMPLATE);
 		text = (struct str){text.p + open.n, text.n - open.n};
@@ -106,12 +106,12 @@ static bool replace_call(const struct replay *r, const struct replay_call *c,
 	struct str text = buf_str(&m->text);
 	struct str front = {text.p + *io_from, at - *io_from};
 	ptrdiff_t open = find_last(front, str_of(r->format->open));
-	ptrdiff_t close = str_find(text, str_of(r->format->close), at);
+	ptrdiff_t close = str_find(text, str_of(r->format->close_tag), at);
 	if (open < 0 || close < 0)
 		return false;
 	add_range(out, m, *io_from, *io_from + (size_t)open);
 	add_call(out, c, r->format);
-	*io_from = (size_t)close + strlen(r->format->close);
+	*io_from = (size_t)close + strlen(r->format->close_tag);
 	return true;
 }
 

@@ -413,9 +413,10 @@ static void check_beside_enum(struct schema_reader *x, const struct schema_list 
 	}
 }
 
-/* The first enum or const of the list, as far as all agree. False: there is none. */
+/* The values of the first enum or const of the list, as far as all agree and they are
+ * of these types. False: there is none. */
 static bool read_values(struct schema_reader *x, const struct schema_list *l,
-			int types, grammar_part *out)
+			int types, const json_t ***out, size_t *out_n)
 {
 	const json_t *values = NULL, *one = NULL;
 	for (size_t i = 0; i < l->n && !values && !one; i++) {
@@ -428,20 +429,46 @@ static bool read_values(struct schema_reader *x, const struct schema_list *l,
 	if (!values && !one)
 		return false;
 	check_beside_enum(x, l);
-	size_t n = one ? 1 : json_array_size(values), kept = 0;
-	struct str *texts = xcalloc(n + 1, sizeof *texts);
-	struct buf text = {0};
+	size_t n = one ? 1 : json_array_size(values);
+	*out = arena_alloc(&x->arena, (n + 1) * sizeof **out);
+	*out_n = 0;
 	for (size_t i = 0; i < n && x->st == OK; i++) {
 		const json_t *v = one ? one : json_array_get(values, i);
-		if (!(type_of(v) & types) || !is_allowed(x, l, v))
-			continue;
-		buf_clear(&text);
-		write_json(v, &text);
-		texts[kept++] = arena_str(&x->arena, buf_str(&text));
+		if ((type_of(v) & types) && is_allowed(x, l, v))
+			(*out)[(*out_n)++] = v;
 	}
-	*out = grammar_build_choice(x->b, texts, kept);
+	return true;
+}
+
+static bool values_part(struct schema_reader *x, const struct schema_list *l, int types,
+			grammar_part *out)
+{
+	const json_t **values;
+	size_t n;
+	struct buf text = {0};
+	if (!read_values(x, l, types, &values, &n))
+		return false;
+	struct str *texts = xcalloc(n + 1, sizeof *texts);
+	for (size_t i = 0; i < n; i++) {
+		buf_clear(&text);
+		write_json(values[i], &text);
+		texts[i] = arena_str(&x->arena, buf_str(&text));
+	}
+	*out = grammar_build_choice(x->b, texts, n);
 	free(texts);
 	buf_deinit(&text);
+	return true;
+}
+
+bool schema_texts(struct schema_reader *x, const struct schema_list *l,
+		  struct str **out, size_t *out_n)
+{
+	const json_t **values;
+	if (!read_values(x, l, TYPE_STRING, &values, out_n))
+		return false;
+	*out = arena_alloc(&x->arena, (*out_n + 1) * sizeof **out);
+	for (size_t i = 0; i < *out_n; i++)
+		(*out)[i] = json_read_view(values[i]);
 	return true;
 }
 
@@ -505,7 +532,7 @@ static int implied_types(const struct schema_list *l)
 	return types ? types : TYPE_ALL;
 }
 
-static int read_types(struct schema_reader *x, const struct schema_list *l)
+int schema_types(struct schema_reader *x, const struct schema_list *l)
 {
 	int types = TYPE_ALL;
 	bool is_said = false;
@@ -522,8 +549,8 @@ static grammar_part read_list(struct schema_reader *x, const struct schema_list 
 {
 	struct grammar_parts alts = {0};
 	grammar_part out;
-	int types = read_types(x, l);
-	if (x->st != OK || read_values(x, l, types, &out))
+	int types = schema_types(x, l);
+	if (x->st != OK || values_part(x, l, types, &out))
 		return x->st == OK ? out : 0;
 	if (types & TYPE_OBJECT)
 		grammar_parts_add(&alts, schema_object(x, l));
@@ -685,12 +712,15 @@ static grammar_part read_job(struct schema_reader *x, const struct schema_list *
 
 /* --- the whole ----------------------------------------------------------- */
 
-static enum status finish(struct schema_reader *x, struct schema_list *list,
-			  struct grammar **out)
+static void reader_init(struct schema_reader *x, struct grammar_build *b,
+			const struct json_node *root, struct fail *fail)
 {
 	static const char *const marks[] = {",", ":"};
 	grammar_part with_space[2];
-	uint32_t root = grammar_build_rule(x->b, STR("schema"));
+	*x = (struct schema_reader){.b = b, .root = *root, .fail = fail};
+	x->last_job = &x->jobs;
+	arena_init(&x->arena, 0);
+	strmap_init(&x->rules, 64);
 	for (int i = 0; i < 2; i++) {
 		grammar_part seq[2] = {
 			grammar_build_lit(x->b, str_of(marks[i])),
@@ -699,51 +729,88 @@ static enum status finish(struct schema_reader *x, struct schema_list *list,
 	}
 	x->comma = with_space[0];
 	x->colon = with_space[1];
-	grammar_build_set_rule(x->b, root, schema_part(x, list));
+}
+
+/* Read all that is referred to. */
+static enum status reader_end(struct schema_reader *x)
+{
 	for (; x->jobs && x->st == OK; x->jobs = x->jobs->next) {
 		grammar_part part = read_job(x, &x->jobs->list);
 		grammar_build_set_rule(x->b, x->jobs->rule, part);
 	}
-	if (x->st == OK)
-		x->st = grammar_build_finish(x->b, root, out, x->fail);
+	strmap_deinit(&x->rules);
+	arena_deinit(&x->arena);
 	return x->st;
 }
 
-static void reader_init(struct schema_reader *x, struct fail *fail)
+/* The part that fn makes of the root's list. */
+typedef grammar_part (*make_fn)(struct schema_reader *x, struct schema_list *l,
+				const void *ctx);
+
+static enum status build(struct grammar_build *b, const struct json_node *at,
+			 bool is_object, make_fn make, const void *ctx,
+			 grammar_part *out, struct fail *fail)
 {
-	*x = (struct schema_reader){.b = grammar_build_create(), .fail = fail};
-	x->last_job = &x->jobs;
-	arena_init(&x->arena, 0);
-	strmap_init(&x->rules, 64);
+	struct schema_reader x;
+	struct schema_list list = {0};
+	json_t *object = json_pack("{ss}", "type", "object");
+	const struct json_node is = {.v = object};
+	reader_init(&x, b, at->v ? at : &is, fail);
+	schema_add(&x, &list, &x.root);
+	if (is_object && at->v)
+		schema_add(&x, &list, &is);
+	grammar_part part = x.st == OK ? make(&x, &list, ctx) : 0;
+	enum status st = reader_end(&x);
+	if (st == OK)
+		*out = part;
+	json_decref(object);
+	return st;
 }
 
-static void reader_deinit(struct schema_reader *x)
+static grammar_part make_json(struct schema_reader *x, struct schema_list *l,
+			      const void *ctx)
 {
-	strmap_deinit(&x->rules);
-	grammar_build_destroy(x->b);
-	arena_deinit(&x->arena);
+	return schema_part(x, l);
+}
+
+static grammar_part make_tagged(struct schema_reader *x, struct schema_list *l,
+				const void *ctx)
+{
+	return schema_tagged(x, l, ctx);
+}
+
+enum status schema_build(struct grammar_build *b, const struct json_node *at,
+			 bool is_object, grammar_part *out, struct fail *fail)
+{
+	return build(b, at, is_object, make_json, NULL, out, fail);
+}
+
+enum status schema_build_tagged(struct grammar_build *b, const struct json_node *at,
+				const struct schema_tags *tags, grammar_part *out,
+				struct fail *fail)
+{
+	return build(b, at, true, make_tagged, tags, out, fail);
 }
 
 enum status schema_grammar(const struct json_node *at, struct grammar **out,
 			   struct fail *fail)
 {
-	struct schema_reader x;
-	struct schema_list list = {0};
-	reader_init(&x, fail);
-	x.root = *at;
-	schema_add(&x, &list, &x.root);
-	enum status st = x.st == OK ? finish(&x, &list, out) : x.st;
+	struct grammar_build *b = grammar_build_create();
+	uint32_t root = grammar_build_rule(b, STR("schema"));
+	grammar_part part;
+	enum status st = schema_build(b, at, false, &part, fail);
+	if (st == OK) {
+		grammar_build_set_rule(b, root, part);
+		st = grammar_build_finish(b, root, out, fail);
+	}
 	if (st == E_INVAL && fail && strncmp(fail->text, "nothing", 7) == 0)
 		json_read_fail(at, fail, "allows no value that could be written");
-	reader_deinit(&x);
+	grammar_build_destroy(b);
 	return st;
 }
 
 enum status schema_grammar_object(struct grammar **out, struct fail *fail)
 {
-	json_t *v = json_pack("{ss}", "type", "object");
-	struct json_node at = {.v = v};
-	enum status st = schema_grammar(&at, out, fail);
-	json_decref(v);
-	return st;
+	const struct json_node any = {0};
+	return schema_grammar(&any, out, fail);
 }

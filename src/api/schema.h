@@ -11,9 +11,30 @@
  */
 #pragma once
 #include "api/json_read.h"
-#include "text/grammar.h"
+#include "text/grammar_build.h"
 
 enum status schema_grammar(const struct json_node *at, struct grammar **out,
 			   struct fail *fail) MUST_USE;
 /* Any JSON object. */
 enum status schema_grammar_object(struct grammar **out, struct fail *fail) MUST_USE;
+
+/* The same as a part of a larger grammar. at->v NULL: any JSON object. is_object: of what
+ * the schema allows, objects only. */
+enum status schema_build(struct grammar_build *b, const struct json_node *at,
+			 bool is_object, grammar_part *out, struct fail *fail) MUST_USE;
+
+/* An object whose properties are written one by one between tags, strings as their bare
+ * text: those that `is_text` says are read so. Further properties are not written. */
+struct schema_tags {
+	grammar_part before_key, before_value;
+	grammar_part value_end; /* what ends a value, spelled as `end` is */
+	const char *end;        /* 2 to 32 bytes; the first does not come again */
+	bool is_special;        /* value_end is a special token */
+	bool strips_newlines;   /* one at each end of a value is not part of it */
+	bool (*is_text)(const json_t *schema);
+};
+enum status schema_build_tagged(struct grammar_build *b, const struct json_node *at,
+				const struct schema_tags *tags, grammar_part *out,
+				struct fail *fail) MUST_USE;
+/* Any text up to and with value_end; end is spelled in value_end. */
+grammar_part schema_tagged_text(struct grammar_build *b, const struct schema_tags *tags);

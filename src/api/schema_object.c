@@ -399,6 +399,23 @@ static grammar_part members(struct schema_reader *x, const struct object *o)
 	return out;
 }
 
+void schema_each_property(struct schema_reader *x, const struct schema_list *l,
+			  schema_property_fn fn, void *ctx)
+{
+	struct object o = {0};
+	strmap_init(&o.index, 16);
+	read_names(x, l, &o);
+	if (x->st == OK)
+		read_counts(x, l, &o);
+	for (size_t i = 0; i < o.n && x->st == OK; i++) {
+		struct schema_list value = {0};
+		add_for_name(x, l, o.p[i].name, &value);
+		fn(ctx, o.p[i].name, o.p[i].is_required, &value);
+	}
+	strmap_deinit(&o.index);
+	free(o.p);
+}
+
 grammar_part schema_object(struct schema_reader *x, const struct schema_list *l)
 {
 	struct object o = {0};

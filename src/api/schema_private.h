@@ -71,6 +71,13 @@ void schema_read_max(struct schema_reader *x, const struct schema_list *l,
 void schema_read_min(struct schema_reader *x, const struct schema_list *l,
 		     const char *key, int64_t *out);
 
+/* The types that the list allows, TYPE_ bits. */
+int schema_types(struct schema_reader *x, const struct schema_list *l);
+/* The string values that enum and const of the list leave, into texts (in the arena);
+ * false: there is neither. */
+bool schema_texts(struct schema_reader *x, const struct schema_list *l,
+		  struct str **out, size_t *out_n);
+
 /* --- schema_string.c, schema_number.c, schema_object.c --- */
 grammar_part schema_any_string(struct schema_reader *x);
 grammar_part schema_string(struct schema_reader *x, const struct schema_list *l);
@@ -78,3 +85,16 @@ grammar_part schema_integer(struct schema_reader *x, const struct schema_list *l
 grammar_part schema_number(struct schema_reader *x, const struct schema_list *l);
 grammar_part schema_array(struct schema_reader *x, const struct schema_list *l);
 grammar_part schema_object(struct schema_reader *x, const struct schema_list *l);
+/* A string as its bare text without the character `avoid`. *out_free: nothing is said
+ * of it but that it is a string. */
+grammar_part schema_bare_string(struct schema_reader *x, const struct schema_list *l,
+				char avoid, bool *out_free);
+/* Calls fn for each property in the schema's order, with what must hold for it. */
+typedef void (*schema_property_fn)(void *ctx, const char *name, bool is_required,
+				   struct schema_list *value);
+void schema_each_property(struct schema_reader *x, const struct schema_list *l,
+			  schema_property_fn fn, void *ctx);
+
+/* --- schema_tagged.c --- */
+grammar_part schema_tagged(struct schema_reader *x, const struct schema_list *l,
+			   const struct schema_tags *tags);

@@ -121,43 +121,70 @@ static bool read_regex(struct schema_reader *x, const struct schema_list *l,
 /* Lengths beside a pattern are held to when the pattern implies them, or is one class
  * repeated so that they can be its count. */
 static grammar_part with_regex(struct schema_reader *x, struct str regex,
-			       bool is_search, const struct json_node *at,
-			       int64_t min, int64_t max)
+			       const struct grammar_regex_opts *o,
+			       const struct json_node *at, int64_t min, int64_t max)
 {
-	const struct grammar_regex_opts o = {.is_json = true, .is_search = is_search};
 	struct grammar_regex re;
 	struct fail f = {0};
-	if (grammar_build_regex(x->b, regex, &o, &re, &f) != OK) {
+	if (grammar_build_regex(x->b, regex, o, &re, &f) != OK) {
 		schema_refuse(x, at, "cannot be held to: %s", f.text);
 		return 0;
 	}
 	if (re.min >= min && re.max <= max)
-		return quoted(x, re.part);
+		return re.part;
 	if (!re.is_class) {
 		schema_refuse(x, at, "beside \"minLength\" or \"maxLength\" is not "
 			      "supported, unless it implies them");
 		return 0;
 	}
-	return quoted(x, grammar_build_repeat(x->b, re.body,
-					      (uint32_t)MAX(min, re.min),
-					      (uint32_t)MIN(max, re.max)));
+	return grammar_build_repeat(x->b, re.body, (uint32_t)MAX(min, re.min),
+				    (uint32_t)MIN(max, re.max));
+}
+
+/* False, with the fault said, where they are beyond what can be counted. */
+static bool read_lengths(struct schema_reader *x, const struct schema_list *l,
+			 int64_t *min, int64_t *max)
+{
+	*min = 0;
+	*max = GRAMMAR_NO_MAX;
+	schema_read_min(x, l, "minLength", min);
+	schema_read_max(x, l, "maxLength", max);
+	if (*min > GRAMMAR_MAX_REPEAT ||
+	    (*max > GRAMMAR_MAX_REPEAT && *max < GRAMMAR_NO_MAX))
+		schema_refuse(x, l->p[0].at, "has a \"minLength\" or \"maxLength\" "
+			      "above %d", GRAMMAR_MAX_REPEAT);
+	return x->st == OK;
 }
 
 grammar_part schema_string(struct schema_reader *x, const struct schema_list *l)
 {
-	int64_t min = 0, max = GRAMMAR_NO_MAX;
+	int64_t min, max;
 	struct str regex;
-	bool is_search;
+	struct grammar_regex_opts o = {.is_json = true};
 	const struct json_node *at;
-	schema_read_min(x, l, "minLength", &min);
-	schema_read_max(x, l, "maxLength", &max);
-	if (min > GRAMMAR_MAX_REPEAT ||
-	    (max > GRAMMAR_MAX_REPEAT && max < GRAMMAR_NO_MAX)) {
-		schema_refuse(x, l->p[0].at, "has a \"minLength\" or \"maxLength\" "
-			      "above %d", GRAMMAR_MAX_REPEAT);
+	if (!read_lengths(x, l, &min, &max))
 		return 0;
-	}
-	if (read_regex(x, l, &regex, &is_search, &at))
-		return with_regex(x, regex, is_search, at, min, max);
+	if (read_regex(x, l, &regex, &o.is_search, &at))
+		return quoted(x, with_regex(x, regex, &o, at, min, max));
 	return string_of_length(x, (uint32_t)min, (uint32_t)max);
+}
+
+grammar_part schema_bare_string(struct schema_reader *x, const struct schema_list *l,
+				char avoid, bool *out_free)
+{
+	int64_t min, max;
+	struct str regex;
+	struct grammar_regex_opts o = {.avoid = avoid};
+	const struct grammar_range not = {(uint8_t)avoid, (uint8_t)avoid};
+	const struct json_node *at;
+	*out_free = false;
+	if (!read_lengths(x, l, &min, &max))
+		return 0;
+	if (read_regex(x, l, &regex, &o.is_search, &at))
+		return with_regex(x, regex, &o, at, min, max);
+	*out_free = min == 0 && max == GRAMMAR_NO_MAX;
+	if (min > max)
+		return grammar_build_alt(x->b, NULL, 0);
+	return grammar_build_repeat(x->b, grammar_build_class(x->b, &not, 1, true),
+				    (uint32_t)min, (uint32_t)max);
 }

@@ -32,7 +32,7 @@ static enum status check_name(const struct json_node *at, struct fail *fail)
 }
 
 /* A string, or a string or null; nothing said, but strings to choose from. */
-static bool is_string_schema(const json_t *schema)
+bool tools_is_string(const json_t *schema)
 {
 	const json_t *type = json_object_get(schema, "type");
 	if (json_is_string(type))
@@ -65,12 +65,13 @@ static void read_params(const json_t *schema, struct arena *a,
 	tool->params = params;
 	json_object_foreach(properties, key, v) {
 		params[tool->n_params++] = (struct toolparse_param){
-			arena_str(a, str_of(key)), is_string_schema(v)};
+			arena_str(a, str_of(key)), tools_is_string(v)};
 	}
 }
 
 static enum status read_tool(const struct json_node *at, struct arena *a,
-			     struct toolparse_tool *out, struct fail *fail)
+			     struct toolparse_tool *out, enum tools_strict *out_strict,
+			     struct fail *fail)
 {
 	struct json_node type = json_read_get(at, "type");
 	struct json_node fn = json_read_get(at, "function");
@@ -79,7 +80,7 @@ static enum status read_tool(const struct json_node *at, struct arena *a,
 	struct json_node about = json_read_get(&fn, "description");
 	struct json_node strict = json_read_get(&fn, "strict");
 	struct str kind = STR("function"), text;
-	bool is_strict;
+	bool is_strict = false;
 	enum status st = json_read_need_object(at, fail);
 	if (st == OK)
 		st = json_read_str(&type, &kind, fail);
@@ -97,6 +98,7 @@ static enum status read_tool(const struct json_node *at, struct arena *a,
 		st = json_read_bool(&strict, &is_strict, fail);
 	if (st != OK)
 		return st;
+	*out_strict = !strict.v ? STRICT_UNSAID : is_strict ? STRICT_YES : STRICT_NO;
 	out->name = arena_str(a, json_read_view(name.v));
 	read_params(params.v, a, out);
 	return OK;
@@ -112,25 +114,27 @@ static const struct toolparse_tool *find(const struct toolparse_tool *tools, int
 }
 
 static enum status read_list(const struct json_node *at, struct arena *a,
-			     struct toolparse_opts *o, struct fail *fail)
+			     struct tools *out, struct fail *fail)
 {
 	size_t n;
 	enum status st = json_read_list(at, MAX_TOOLS, &n, fail);
 	if (st != OK)
 		return st;
 	struct toolparse_tool *tools = arena_alloc(a, n * sizeof *tools);
+	enum tools_strict *strict = arena_alloc(a, n * sizeof *strict);
 	for (size_t i = 0; i < n; i++) {
 		struct json_node tool = json_read_item(at, i);
 		struct json_node fn = json_read_get(&tool, "function");
 		struct json_node name = json_read_get(&fn, "name");
-		st = read_tool(&tool, a, &tools[i], fail);
+		st = read_tool(&tool, a, &tools[i], &strict[i], fail);
 		if (st != OK)
 			return st;
 		if (find(tools, (int)i, tools[i].name))
 			return json_read_fail(&name, fail, "is given twice");
 	}
-	o->tools = tools;
-	o->n_tools = (int)n;
+	out->strict = strict;
+	out->parse.tools = tools;
+	out->parse.n_tools = (int)n;
 	return OK;
 }
 
@@ -199,7 +203,7 @@ enum status tools_read(const struct json_node *body, const struct api *api,
 	struct toolparse_opts *o = &out->parse;
 	bool is_none = false, many = true;
 	*out = (struct tools){0};
-	enum status st = read_list(&at, a, o, fail);
+	enum status st = read_list(&at, a, out, fail);
 	if (st == OK)
 		st = read_choice(&choice, o, out, &is_none, fail);
 	if (st == OK)

@@ -6,10 +6,14 @@
 #include "api/api_private.h"
 #include "api/json_read.h"
 
+/* What a tool says of holding its arguments to its schema. */
+enum tools_strict { STRICT_UNSAID, STRICT_NO, STRICT_YES };
+
 struct tools {
 	bool are_shown;        /* to the template */
 	bool has_special_tags; /* calls are told by tokens that are special */
 	struct toolparse_opts parse;
+	const enum tools_strict *strict; /* (parse.n_tools) */
 	bool is_forced;            /* the answer must be a call */
 	struct str forced;         /* of this tool; p NULL: of any */
 };
@@ -26,8 +30,12 @@ enum status tools_choose_format(const char *name, const char *chat_template,
 				const struct tool_format **out,
 				struct fail *fail) MUST_USE;
 
+/* Is a parameter of this schema a string, whatever its value looks like? Where a format
+ * does not tell. */
+bool tools_is_string(const json_t *schema);
+
 /* Append the opening of the forced call: the model goes on from there, and the parser
- * learns of it. A grammar over the tool's schema is to start behind it. */
+ * learns of it. */
 void tools_add_opening(const struct tools *t, const struct tool_format *f,
 		       struct arena *a, struct outparse_opts *o,
 		       struct marked *prompt);

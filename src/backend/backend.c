@@ -37,11 +37,11 @@ enum status backend_choose(const struct backend_opts *o, const char **out_name,
 	enum status st = hip_probe(o, &d, &why);
 	if (is_hip && st != OK)
 		return fail_at(fail, E_CONFIG, "backend", "backend = hip: %s", why.text);
-	if (is_auto)
-		*out_name = st == OK ? "hip" : "cpu";
-	if (is_auto && st == OK)
-		snprintf(reason, reason_size, "auto: %s (%s)", d.name, d.arch);
-	else if (is_auto)
+	*out_name = st == OK ? "hip" : "cpu";
+	if (st == OK)
+		snprintf(reason, reason_size, "%s: %s (%s)",
+			 is_auto ? "auto" : "as configured", d.name, d.arch);
+	else
 		snprintf(reason, reason_size, "auto: %s", why.text);
 	return OK;
 }
@@ -60,6 +60,11 @@ enum status backend_create(const struct backend_opts *o, struct backend **out,
 		if (strcmp(kinds[i].name, name) == 0)
 			return kinds[i].create(o, out, fail);
 	return unknown(name, fail);
+}
+
+const char *backend_why(const struct backend *b, enum status st)
+{
+	return st == E_UNSUPPORTED && *b->refusal ? b->refusal : status_text(st);
 }
 
 void backend_destroy(struct backend *b)

@@ -76,6 +76,9 @@ enum status backend_create(const struct backend_opts *o, struct backend **out,
 			   struct fail *fail) MUST_USE;
 void backend_destroy(struct backend *b);
 
+/* What to say of an operation that returned st. */
+const char *backend_why(const struct backend *b, enum status st);
+
 enum { BACKEND_REASON = 560 }; /* bytes, for backend_choose */
 
 /* "auto": "hip" where it can be used, else "cpu"; any other name is itself. Why goes

@@ -100,7 +100,7 @@ static enum status load_module(struct hip *h, const struct backend_opts *o,
 static enum status open_all(struct hip *h, const struct backend_opts *o,
 			    struct fail *fail)
 {
-	enum status st = hip_api_open(o->hip_library, &h->api, fail);
+	enum status st = hip_open_api(o, &h->api, fail);
 	if (st == OK)
 		st = hip_device_open(&h->api, o, &h->device, fail);
 	if (st == OK)

@@ -97,6 +97,12 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 enum status hip_probe(const struct backend_opts *o, struct hip_device *out,
 		      struct fail *fail) MUST_USE;
 
+/* Each device there is, in order, whether there are kernels for it or not; what `on`
+ * gets is gone when it returns. *out_api: the runtime's functions. */
+enum status hip_list(const struct backend_opts *o, struct hip_api *out_api,
+		     void (*on)(void *ctx, const struct hip_device *d, bool has_kernels),
+		     void *ctx, struct fail *fail) MUST_USE;
+
 static inline struct hip *hip_of(struct backend *b)
 {
 	return (struct hip *)b;
@@ -112,6 +118,9 @@ enum status hip_refuse(struct hip *h, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* --- device ----------------------------------------------------------------------- */
 
+/* The runtime. A machine without a GPU need not load it to know that there is none. */
+enum status hip_open_api(const struct backend_opts *o, struct hip_api *out,
+			 struct fail *fail) MUST_USE;
 enum status hip_device_open(const struct hip_api *api, const struct backend_opts *o,
 			    struct hip_device *out, struct fail *fail) MUST_USE;
 /* The kernels for device d: a whole file, or what the library brings. */

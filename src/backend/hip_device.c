@@ -161,45 +161,75 @@ static bool has_code(const struct hip_api *api, const struct hip_device *d,
 	return path != NULL;
 }
 
+/* How many devices; none is a failure. */
+static enum status count(const struct hip_api *api, int *out, struct fail *fail)
+{
+	*out = 0;
+	int error = api->hipGetDeviceCount(out);
+	return error != HIP_SUCCESS || *out < 1 ? no_device(api, error, fail) : OK;
+}
+
 enum status hip_device_open(const struct hip_api *api, const struct backend_opts *o,
 			    struct hip_device *out, struct fail *fail)
 {
-	int n = 0, error = api->hipGetDeviceCount(&n);
-	struct hip_device d;
-	if (error != HIP_SUCCESS || n < 1)
-		return no_device(api, error, fail);
+	int n;
+	enum status st = count(api, &n, fail);
+	if (st != OK)
+		return st;
 	/* The first that there are kernels for; none: the first, which says so. */
 	for (int i = 0; i < n; i++) {
-		enum status st = describe(api, i, &d, fail);
+		struct hip_device d;
+		st = describe(api, i, &d, fail);
 		if (st != OK)
 			return st;
-		if (i == 0)
+		bool is_good = has_code(api, &d, o);
+		if (i == 0 || is_good)
 			*out = d;
-		if (has_code(api, &d, o)) {
-			*out = d;
+		if (is_good)
 			break;
-		}
 	}
-	error = api->hipSetDevice(out->index);
+	int error = api->hipSetDevice(out->index);
 	if (error != HIP_SUCCESS)
 		return fail_set(fail, E_BACKEND, "%s: %s", out->name,
 				api->hipGetErrorName(error));
 	return OK;
 }
 
+enum status hip_open_api(const struct backend_opts *o, struct hip_api *out,
+			 struct fail *fail)
+{
+	bool is_named = o->hip_library && *o->hip_library;
+	if (!is_named && access(KFD, F_OK) != 0)
+		return fail_set(fail, E_MISSING, NO_KFD);
+	return hip_api_open(o->hip_library, out, fail);
+}
+
+enum status hip_list(const struct backend_opts *o, struct hip_api *out_api,
+		     void (*on)(void *ctx, const struct hip_device *d, bool has_kernels),
+		     void *ctx, struct fail *fail)
+{
+	int n = 0;
+	enum status st = hip_open_api(o, out_api, fail);
+	if (st == OK)
+		st = count(out_api, &n, fail);
+	for (int i = 0; i < n && st == OK; i++) {
+		struct hip_device d;
+		st = describe(out_api, i, &d, fail);
+		if (st == OK)
+			on(ctx, &d, has_code(out_api, &d, o));
+	}
+	return st;
+}
+
 enum status hip_probe(const struct backend_opts *o, struct hip_device *out,
 		      struct fail *fail)
 {
 	struct hip_api api;
-	bool is_named = o->hip_library && *o->hip_library;
-	/* A machine without a GPU need not load the runtime to know it. */
-	if (!is_named && access(KFD, F_OK) != 0)
-		return fail_set(fail, E_MISSING, NO_KFD);
-	enum status st = hip_api_open(o->hip_library, &api, fail);
-	if (st == OK)
-		st = hip_device_open(&api, o, out, fail);
 	struct buf file = {0};
 	const void *image;
+	enum status st = hip_open_api(o, &api, fail);
+	if (st == OK)
+		st = hip_device_open(&api, o, out, fail);
 	if (st == OK)
 		st = hip_device_image(&api, out, o, &file, &image, fail);
 	buf_deinit(&file);

@@ -17,6 +17,8 @@ enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)
 	char name[80];
 	if (v.is_sigmoid)
 		return hip_refuse(h, "a sigmoid router is not supported");
+	if (v.logit_bias)
+		return hip_refuse(h, "a bias of the router's logits is not supported");
 	if (v.n_tok > HIP_MAX_TOK)
 		return hip_refuse(h, "moe_router of %d tokens", (int)v.n_tok);
 	return LAUNCH(h, hip_kernel_for(name, "moe_router", a->router), g, ARG(router),

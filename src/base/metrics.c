@@ -393,6 +393,13 @@ static void add_build_info(struct page *p, const struct metrics_info *info)
 	buf_add_z(p->out, "\",backend=\"");
 	add_escaped(p->out, info->backend);
 	buf_add_z(p->out, "\"} 1\n");
+	add_head(p, "halod_backend_info", "gauge",
+		 "What computes, and why it was chosen; always 1.");
+	buf_addf(p->out, "halod_backend_info{%s,backend=\"", p->labels);
+	add_escaped(p->out, info->backend);
+	buf_add_z(p->out, "\",reason=\"");
+	add_escaped(p->out, info->backend_reason);
+	buf_add_z(p->out, "\"} 1\n");
 }
 
 void metrics_format(const struct metrics_info *info, struct buf *out)

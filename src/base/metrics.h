@@ -34,7 +34,7 @@ void metrics_reset(void); /* tests only */
 struct metrics_info {
 	const char *model_name;
 	const char *version;
-	const char *backend;
+	const char *backend, *backend_reason;
 	const struct health *health;
 	const struct clock *clock;
 };

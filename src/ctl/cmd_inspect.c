@@ -8,7 +8,7 @@
 #include "ctl/survey.h"
 
 struct args {
-	const char *dir, *backend;
+	const char *dir, *backend, *hip_library;
 	int64_t ctx, seqs, depth;
 	bool json, tensors;
 };
@@ -175,10 +175,10 @@ static void add_json(struct buf *b, const struct report *r)
 }
 
 /* The type of the cache is the backend's choice. */
-static enum status kv_type_of(const char *backend, enum dtype *out,
-			      struct fail *fail)
+static enum status kv_type_of(const struct args *a, enum dtype *out, struct fail *fail)
 {
-	struct backend_opts o = {.name = backend, .n_threads = 1};
+	struct backend_opts o = {.name = a->backend, .n_threads = 1,
+				 .hip_library = a->hip_library};
 	struct backend *b;
 	enum status st = backend_create(&o, &b, fail);
 	if (st != OK)
@@ -219,6 +219,8 @@ int cmd_inspect(int argc, char **argv)
 		MODEL_OPTION(a.dir),
 		{"backend", 0, OPTION_TEXT, &a.backend, 0, 0, "NAME",
 		 "whose KV cache to count (cpu)"},
+		{"hip-library", 0, OPTION_TEXT, &a.hip_library, 0, 0, "FILE",
+		 "the HIP runtime (libamdhip64.so of the system)"},
 		{"ctx", 'c', OPTION_INT, &a.ctx, 0, 1 << 27, "N",
 		 "tokens a sequence (0: the model's context)"},
 		{"seqs", 's', OPTION_INT, &a.seqs, 1, 4096, "N",
@@ -242,7 +244,7 @@ int cmd_inspect(int argc, char **argv)
 	struct fail fail = {0};
 	enum status st = model_open(a.dir, NULL, &m, &fail);
 	if (st == OK)
-		st = kv_type_of(a.backend, &kv_type, &fail);
+		st = kv_type_of(&a, &kv_type, &fail);
 	if (st == OK) {
 		print_report(m, &a, kv_type);
 	} else {

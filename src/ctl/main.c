@@ -17,6 +17,7 @@ static const struct {
 	{"tokenize", NULL, cmd_tokenize, "text to token ids"},
 	{"detokenize", NULL, cmd_detokenize, "token ids to text"},
 	{"inspect", NULL, cmd_inspect, "what a checkpoint holds and needs"},
+	{"devices", NULL, cmd_devices, "which GPUs halod could use, or why none"},
 	{"synth", NULL, cmd_synth, "write a checkpoint of random weights"},
 	{"bench", "model", cmd_bench_model, "speed of a model, without a server"},
 	{"bench", "serve", cmd_bench_serve, "speed of a server, over HTTP"},

@@ -8,16 +8,20 @@
 #include "engine/engine.h"
 
 struct session_opts {
-	const char *dir, *backend, *cpu_isa;
+	const char *dir, *backend, *cpu_isa, *hip_library, *hip_kernels;
 	int64_t threads; /* 0: one per CPU */
 	bool exact, no_mmap;
 };
-#define SESSION_DEFAULTS {.backend = "cpu"}
+#define SESSION_DEFAULTS {.backend = "auto"}
 /* Rows for an option_set; `o` is a struct session_opts. */
 #define SESSION_OPTIONS(o) \
 	MODEL_OPTION((o).dir), \
 	{"backend", 0, OPTION_TEXT, &(o).backend, 0, 0, "NAME", \
-	 "where to compute (cpu)"}, \
+	 "where to compute: auto, cpu, hip (auto)"}, \
+	{"hip-library", 0, OPTION_TEXT, &(o).hip_library, 0, 0, "FILE", \
+	 "the HIP runtime (libamdhip64.so of the system)"}, \
+	{"hip-kernels", 0, OPTION_TEXT, &(o).hip_kernels, 0, 0, "DIR", \
+	 "where the GPU kernels are (where they were installed)"}, \
 	{"threads", 't', OPTION_INT, &(o).threads, 0, 1024, "N", \
 	 "threads of the CPU backend (0: one per CPU)"}, \
 	{"cpu-isa", 0, OPTION_TEXT, &(o).cpu_isa, 0, 0, "NAME", \

@@ -41,13 +41,23 @@ static char *name_of_dir(const char *dir)
 	return name;
 }
 
+static struct backend_opts backend_opts(const struct config *c, const char *name)
+{
+	return (struct backend_opts){.name = name, .n_threads = (int)c->threads,
+				     .exact = c->exact, .cpu_isa = c->cpu_isa,
+				     .hip_library = c->hip_library,
+				     .kernel_dir = c->hip_kernels};
+}
+
 enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail)
 {
-	*out = (struct boot_plan){.backend = "cpu"};
-	bool is_auto = strcmp(c->backend, "auto") == 0;
-	out->backend_reason = is_auto ?
-		"auto: this build has no other backend" : "as configured";
+	*out = (struct boot_plan){0};
+	struct backend_opts bo = backend_opts(c, c->backend);
+	enum status s = backend_choose(&bo, &out->backend, out->backend_reason,
+				       sizeof out->backend_reason, fail);
+	if (s != OK)
+		return s;
 	out->model_dir = *c->model ? xstrdup(c->model) : find_default_model();
 	if (!out->model_dir)
 		return fail_set(fail, E_MISSING, "no model is named (--model DIR), "
@@ -94,9 +104,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 			       struct fail *fail)
 {
 	const struct config *c = o->config;
-	struct backend_opts bo = {.name = o->plan->backend,
-				  .n_threads = (int)c->threads,
-				  .exact = c->exact, .cpu_isa = c->cpu_isa};
+	struct backend_opts bo = backend_opts(c, o->plan->backend);
 	enum status s = backend_create(&bo, &b->backend, fail);
 	if (s != OK)
 		return s;
@@ -169,6 +177,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		.max_output_tok = c->max_output_tokens,
 		.max_choices = (int32_t)c->max_choices,
 		.tool_format = c->tool_format,
+		.strict_tools = c->strict_tools,
 		.n_slots = (int32_t)c->max_seqs,
 		.version = PACKAGE_VERSION,
 		.system_fingerprint = "halod-" PACKAGE_VERSION,

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "api/api.h"
+#include "backend/backend.h"
 #include "daemon/config.h"
 #include "sched/sched.h"
 
@@ -13,7 +14,7 @@ struct boot_plan {
 	char *model_dir;
 	char *model_name;
 	const char *backend; /* "cpu" */
-	const char *backend_reason; /* why this one */
+	char backend_reason[BACKEND_REASON]; /* why this one */
 };
 
 struct boot_opts {
@@ -34,7 +35,7 @@ struct boot {
 };
 
 /* Choose model and backend. E_MISSING when no model is named and none came with the
- * program. */
+ * program; E_CONFIG where the backend that is configured cannot be used here. */
 enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail) MUST_USE;
 void boot_plan_deinit(struct boot_plan *p);

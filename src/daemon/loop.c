@@ -462,6 +462,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.model_name = l->plan.model_name,
 		.version = PACKAGE_VERSION,
 		.backend = l->plan.backend,
+		.backend_reason = l->plan.backend_reason,
 		.offload = offload,
 		.offload_ctx = l,
 	};
@@ -547,10 +548,13 @@ enum exit_code loop_run(const struct config *c)
 		l->tick_ms = MIN(l->tick_ms, (uint64_t)l->watchdog_us / 2000 + 1);
 	l->is_tty = isatty(STDERR_FILENO) && strcmp(c->log_format, "text") == 0;
 	enum exit_code code = EXIT_CODE_MODEL;
-	if (boot_plan(c, &l->plan, &l->fail) == OK)
+	enum status s = boot_plan(c, &l->plan, &l->fail);
+	if (s == OK)
 		code = serve(l);
 	else
 		log_error("%s", l->fail.text);
+	if (s == E_CONFIG)
+		code = EXIT_CODE_CONFIG;
 	boot_plan_deinit(&l->plan);
 	free(l->key_file);
 	free(l);

@@ -361,7 +361,7 @@ static enum status upload_frequencies(struct qwen3 *g)
 	enum status st_ = g->b->ops->op(g->b, &(struct op##_args){__VA_ARGS__}); \
 	if (st_ != OK) \
 		return fail_set(fail, st_, "%s: " #op " of %d tokens failed: %s", \
-				g->b->device, t, status_text(st_)); \
+				g->b->device, t, backend_why(g->b, st_)); \
 } while (0)
 
 /* Append n ids to the block; returns where they will be on the device. */

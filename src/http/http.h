@@ -36,7 +36,8 @@ struct http_opts {
 	int n_cors_origins;
 	const struct clock *clock;
 	struct health *health;
-	const char *model_name, *version, *backend; /* for /metrics */
+	/* for /metrics, the last two for /health, too */
+	const char *model_name, *version, *backend, *backend_reason;
 	/* Run fn(arg) on another thread, then done(arg) on this one, from the loop and
 	 * never inside this call; NULL: everything is done here. */
 	void (*offload)(void *ctx, void (*fn)(void *), void (*done)(void *),

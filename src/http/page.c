@@ -52,8 +52,13 @@ void page_health(struct conn *c)
 	buf_add_z(&b, ",\"heartbeat_age_s\":");
 	buf_add_json_num(&b, beat && now > beat ? (double)((now - beat) / 1000) / 1e3
 						: 0);
-	buf_addf(&b, ",\"running\":%d,\"waiting\":%d,\"waiting_tokens\":%lld}",
+	buf_addf(&b, ",\"running\":%d,\"waiting\":%d,\"waiting_tokens\":%lld",
 		 n.n_running, n.n_waiting, (long long)n.n_waiting_tok);
+	buf_add_z(&b, ",\"backend\":");
+	buf_add_json(&b, str_of(h->opts.backend));
+	buf_add_z(&b, ",\"backend_reason\":");
+	buf_add_json(&b, str_of(h->opts.backend_reason));
+	buf_add_c(&b, '}');
 	bool asks_ready = MHD_lookup_connection_value_n(
 		c->mhd, MHD_GET_ARGUMENT_KIND, "ready", 5, NULL, NULL);
 	answer_set(c, (asks_ready ? is_ready : is_alive) ? 200 : 503, JSON, &b);
@@ -66,6 +71,7 @@ void page_metrics(struct conn *c)
 	metrics_format(&(struct metrics_info){.model_name = o->model_name,
 					      .version = o->version,
 					      .backend = o->backend,
+					      .backend_reason = o->backend_reason,
 					      .health = o->health,
 					      .clock = o->clock},
 		       &b);

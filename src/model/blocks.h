@@ -19,6 +19,7 @@ enum dtype {
 	DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I8, DTYPE_U8, DTYPE_I16, DTYPE_I32,
 	DTYPE_I64, DTYPE_F8_E4M3, DTYPE_F8_E5M2, DTYPE_BOOL, DTYPE_F64, DTYPE_U16,
 	DTYPE_U32, DTYPE_U64, DTYPE_F8_E8M0,
+	DTYPE_BLOCKS, /* bytes of blocks of a quant; not in safetensors */
 	DTYPE_COUNT
 };
 size_t dtype_bytes(enum dtype t);
@@ -27,13 +28,16 @@ const char *dtype_name(enum dtype t); /* "BF16" */
 enum dtype dtype_find(const char *name);
 
 enum quant {
-#define QUANT(ident, name, bits) QUANT_##ident,
+#define QUANT(ident, name, bits, block, bytes) QUANT_##ident,
 #include "model/quant.def"
 #undef QUANT
 	QUANT_COUNT
 };
 const char *quant_name(enum quant q); /* "int4" */
 int quant_bits(enum quant q);         /* of one weight, without scales */
+/* Weights in a block with scales of its own, 0: the format has none; bytes of it. */
+int quant_block(enum quant q);
+size_t quant_block_bytes(enum quant q);
 
 /* One linear layer's weight W (N, K), y = W x, in its checkpoint format. Views
  * into the mapped file: nothing is owned, nothing copied. G = ceil(K/group); where
@@ -58,7 +62,9 @@ int quant_bits(enum quant q);         /* of one weight, without scales */
  *   FP8:  q is (N, K) e4m3; scales (ceil(N/group_n), G) each for group_n rows; the
  *         last block of rows or columns may be smaller.
  *   MXFP4: as NVFP4 with group 32 and scales e8m0, without a global scale.
- * F32/F16/BF16 and MXFP4 may also be a part of a tensor that holds several weights:
+ *   Formats in blocks (Q4_0 and all after it, of GGUF): q is (N, K/block) blocks, as
+ *         quant_blocks.c tells; K is a multiple of the block.
+ * F32/F16/BF16, MXFP4 and blocks may also be a part of a tensor that holds several weights:
  * row n is row n * row_step of q and of scales, and with k_step the element (n, k) of
  * F32/F16/BF16 is element k * k_step + n * row_step of q. Code that reads memory in
  * order asks weight_is_dense first. */
@@ -166,6 +172,16 @@ static inline float blocks_e8m0(uint8_t b)
 	memcpy(&f, &bits, sizeof f);
 	return f;
 }
+
+/* A block of any format that has them, taken apart: weight i is
+ * q[i] * scale[i / n_sub] - min[i / n_sub], in float32 without rounding between. What
+ * fast paths start from. */
+struct block_parts {
+	int n, n_sub; /* weights; those that share a scale, 16 or 32 */
+	int8_t q[256] __attribute__((aligned(32)));
+	float scale[16], min[16];
+};
+void blocks_split(enum quant q, const void *block, struct block_parts *out);
 
 /* Sign, 2 bits of exponent, 1 of fraction: 0 .5 1 1.5 2 3 4 6. */
 static inline float blocks_e2m1(int nibble)

@@ -13,6 +13,7 @@ static const struct {
 	[DTYPE_BOOL] = {"BOOL", 1},       [DTYPE_F64] = {"F64", 8},
 	[DTYPE_U16] = {"U16", 2},         [DTYPE_U32] = {"U32", 4},
 	[DTYPE_U64] = {"U64", 8},         [DTYPE_F8_E8M0] = {"F8_E8M0", 1},
+	[DTYPE_BLOCKS] = {"blocks", 1},
 };
 
 size_t dtype_bytes(enum dtype t)
@@ -35,9 +36,10 @@ enum dtype dtype_find(const char *name)
 
 static const struct {
 	const char *name;
-	int bits;
+	int bits, block, bytes;
 } quants[QUANT_COUNT] = {
-#define QUANT(ident, name, bits) [QUANT_##ident] = {name, bits},
+#define QUANT(ident, name, bits, block, bytes) \
+	[QUANT_##ident] = {name, bits, block, bytes},
 #include "model/quant.def"
 #undef QUANT
 };
@@ -50,4 +52,14 @@ const char *quant_name(enum quant q)
 int quant_bits(enum quant q)
 {
 	return quants[q].bits;
+}
+
+int quant_block(enum quant q)
+{
+	return quants[q].block;
+}
+
+size_t quant_block_bytes(enum quant q)
+{
+	return (size_t)quants[q].bytes;
 }

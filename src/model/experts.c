@@ -36,7 +36,8 @@ bool experts_find(const struct model *m, const char *name, int32_t n,
 	if (end == name + head || *end != '.' || e < 0 || e >= m->config.n_experts)
 		return false;
 	const char *proj = end + 1;
-	bool is_gpt_oss = strcmp(m->config.arch, "gpt_oss") == 0;
+	bool is_gpt_oss = strcmp(m->config.arch, "gpt_oss") == 0 &&
+			  !tensors_gguf(m->tensors);
 	out->part = (struct quant_part){.expert = (int32_t)e, .n_rows = n, .step = 1,
 					.n_experts = m->config.n_experts,
 					.is_transposed = is_gpt_oss};

@@ -105,4 +105,5 @@ FORMAT(gptq)
 FORMAT(nvfp4)
 FORMAT(fp8)
 FORMAT(mxfp4)
+FORMAT(blocks)
 #undef FORMAT

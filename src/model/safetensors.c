@@ -108,14 +108,17 @@ static int by_data(const void *a, const void *b)
 	return x->n_bytes < y->n_bytes ? -1 : x->n_bytes > y->n_bytes;
 }
 
-static enum status check_overlap(const struct reader *r, const struct tensor *t,
-				 size_t n)
+enum status safetensors_check_overlap(struct safetensors *s, const char *path,
+				      struct fail *fail)
 {
-	for (size_t i = 1; i < n; i++) {
+	const struct tensor *t = s->tensors;
+	if (s->n)
+		qsort(s->tensors, s->n, sizeof *s->tensors, by_data);
+	for (size_t i = 1; i < s->n; i++) {
 		const char *end = (const char *)t[i - 1].data + t[i - 1].n_bytes;
 		if ((const char *)t[i].data < end)
-			return fail_set(r->fail, E_FORMAT,
-					"%s: tensors %s and %s overlap", r->path,
+			return fail_set(fail, E_FORMAT,
+					"%s: tensors %s and %s overlap", path,
 					t[i - 1].name, t[i].name);
 	}
 	return OK;
@@ -200,10 +203,8 @@ enum status safetensors_parse(struct str file, const char *path, struct arena *a
 		st = jsonfile_parse(header, path, &root, fail);
 	if (st == OK)
 		st = read_entries(&r, root, &s);
-	if (st == OK && s.n)
-		qsort(s.tensors, s.n, sizeof *s.tensors, by_data);
 	if (st == OK)
-		st = check_overlap(&r, s.tensors, s.n);
+		st = safetensors_check_overlap(&s, path, fail);
 	if (st == OK)
 		st = align(&r, &s);
 	json_decref(root);

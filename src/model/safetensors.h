@@ -19,4 +19,7 @@ struct safetensors {
 enum status safetensors_parse(struct str file, const char *path, struct arena *a,
 			      struct safetensors *out,
 			      struct fail *fail) MUST_USE;
+/* Sorts the tensors by where their data lies; no two may share a byte. */
+enum status safetensors_check_overlap(struct safetensors *s, const char *path,
+				      struct fail *fail) MUST_USE;
 void safetensors_deinit(struct safetensors *s);

@@ -13,11 +13,13 @@
  */
 #include "model/tensors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "model/gguf.h"
 #include "model/jsonfile.h"
 #include "model/model.h"
 #include "model/safetensors.h"
@@ -32,6 +34,7 @@ struct shard {
 	char *path;
 	struct file_view view;
 	struct safetensors parsed;
+	struct gguf gguf; /* pairs == NULL: it is safetensors */
 	size_t n_bytes; /* of the file, before it is open */
 };
 
@@ -48,6 +51,7 @@ struct tensors {
 static void shard_deinit(struct shard *s)
 {
 	safetensors_deinit(&s->parsed);
+	gguf_deinit(&s->gguf);
 	file_view_close(&s->view);
 	free(s->name);
 	free(s->path);
@@ -67,6 +71,21 @@ void tensors_close(struct tensors *ts)
 	free(ts);
 }
 
+/* Takes path. */
+static enum status add_file(struct tensors *ts, char *path, const char *name,
+			    struct fail *fail)
+{
+	ts->shards = xrealloc(ts->shards,
+			      (ts->n_shards + 1) * sizeof *ts->shards);
+	struct shard *s = &ts->shards[ts->n_shards++];
+	*s = (struct shard){.name = xstrdup(name), .path = path};
+	struct stat sb;
+	if (stat(s->path, &sb) != 0)
+		return fail_set(fail, E_MISSING, "there is no %s", s->path);
+	s->n_bytes = (size_t)sb.st_size;
+	return OK;
+}
+
 static enum status add_shard(struct tensors *ts, const char *dir,
 			     const char *name, struct fail *fail)
 {
@@ -77,15 +96,7 @@ static enum status add_shard(struct tensors *ts, const char *dir,
 	if (ts->n_shards == MAX_SHARDS)
 		return fail_set(fail, E_FORMAT, "%s/" INDEX_NAME ": more than %d files",
 				dir, MAX_SHARDS);
-	ts->shards = xrealloc(ts->shards,
-			      (ts->n_shards + 1) * sizeof *ts->shards);
-	struct shard *s = &ts->shards[ts->n_shards++];
-	*s = (struct shard){.name = xstrdup(name), .path = file_join(dir, name)};
-	struct stat sb;
-	if (stat(s->path, &sb) != 0)
-		return fail_set(fail, E_MISSING, "there is no %s", s->path);
-	s->n_bytes = (size_t)sb.st_size;
-	return OK;
+	return add_file(ts, file_join(dir, name), name, fail);
 }
 
 /* Every file the index names, once, in the order they come up. */
@@ -117,8 +128,16 @@ static enum status add_indexed_shards(struct tensors *ts, const char *dir,
 	return st;
 }
 
+static enum status parse(struct tensors *ts, struct shard *s, bool is_gguf,
+			 struct fail *fail)
+{
+	struct str file = {s->view.p, s->view.n};
+	return is_gguf ? gguf_parse(file, s->path, &ts->names, &s->gguf, &s->parsed, fail)
+		       : safetensors_parse(file, s->path, &ts->names, &s->parsed, fail);
+}
+
 static enum status read_shards(struct tensors *ts, const struct model_opts *opts,
-			       struct fail *fail)
+			       bool is_gguf, struct fail *fail)
 {
 	size_t done = 0, total = 0;
 	for (size_t i = 0; i < ts->n_shards; i++)
@@ -128,9 +147,7 @@ static enum status read_shards(struct tensors *ts, const struct model_opts *opts
 		enum status st =
 			file_view_open(s->path, opts->use_mmap, &s->view, fail);
 		if (st == OK)
-			st = safetensors_parse(
-				(struct str){s->view.p, s->view.n}, s->path,
-				&ts->names, &s->parsed, fail);
+			st = parse(ts, s, is_gguf, fail);
 		if (st != OK)
 			return st;
 		done += s->n_bytes;
@@ -163,7 +180,7 @@ static enum status merge(struct tensors *ts, const json_t *weight_map,
 			if (strmap_put(&ts->by_name, str_of(t->name),
 				       (uint32_t)ts->n))
 				return fail_set(fail, E_FORMAT, "%s: tensor %s is "
-						"in another file too", s->path,
+						"there a second time", s->path,
 						t->name);
 			ts->n++;
 		}
@@ -219,7 +236,7 @@ enum status tensors_open(const char *dir, const struct model_opts *opts,
 	arena_init(&ts->names, 0);
 	enum status st = list_shards(ts, dir, &index, &weight_map, fail);
 	if (st == OK)
-		st = read_shards(ts, opts, fail);
+		st = read_shards(ts, opts, false, fail);
 	if (st == OK)
 		st = merge(ts, weight_map, fail);
 	if (st == OK && weight_map)
@@ -231,6 +248,111 @@ enum status tensors_open(const char *dir, const struct model_opts *opts,
 	}
 	*out = ts;
 	return OK;
+}
+
+/* --- GGUF ------------------------------------------------------------------- */
+
+/* "x-00002-of-00003.gguf": the length of "x"; 0: not of that form. */
+static size_t split_prefix(const char *name, int *out_n)
+{
+	static const char form[] = "-00000-of-00000.gguf";
+	size_t n = strlen(name), tail = strlen(form);
+	if (n <= tail)
+		return 0;
+	for (size_t i = 0; i < tail; i++) {
+		char c = name[n - tail + i];
+		if (form[i] == '0' ? c < '0' || c > '9' : c != form[i])
+			return 0;
+	}
+	*out_n = (int)strtol(name + n - tail + strlen("-00000-of-"), NULL, 10);
+	return n - tail;
+}
+
+static enum status add_parts(struct tensors *ts, const char *path, struct fail *fail)
+{
+	int n = 1;
+	size_t prefix = split_prefix(path, &n);
+	if (n < 1 || n > MAX_SHARDS)
+		return fail_set(fail, E_FORMAT, "%s: not a number of files", path);
+	for (int i = 1; i <= n; i++) {
+		struct buf part = {0};
+		if (prefix)
+			buf_addf(&part, "%.*s-%05d-of-%05d.gguf", (int)prefix, path, i,
+				 n);
+		else
+			buf_add_z(&part, path);
+		char *name = buf_take(&part);
+		enum status st = add_file(ts, name, name, fail);
+		if (st != OK)
+			return st;
+	}
+	return OK;
+}
+
+/* Each part says which it is. */
+static enum status check_parts(const struct tensors *ts, struct fail *fail)
+{
+	for (size_t i = 0; i < ts->n_shards; i++) {
+		const struct gguf_value *no, *count;
+		int64_t is = 0, of = 1;
+		no = gguf_find(&ts->shards[i].gguf, "split.no");
+		count = gguf_find(&ts->shards[i].gguf, "split.count");
+		if ((no && !gguf_integer(no, 0, &is)) ||
+		    (count && !gguf_integer(count, 0, &of)) ||
+		    (of > 1 || ts->n_shards > 1
+			     ? is != (int64_t)i || of != (int64_t)ts->n_shards
+			     : is != 0))
+			return fail_at(fail, E_FORMAT, "split.no", "%s: is part %lld of "
+				       "%lld by its split.no and split.count, not %zu "
+				       "of %zu as by its name", ts->shards[i].path,
+				       (long long)is + 1, (long long)of, i + 1,
+				       ts->n_shards);
+	}
+	return OK;
+}
+
+static void rename_all(struct tensors *ts, tensors_rename_fn rename)
+{
+	for (size_t i = 0; i < ts->n_shards; i++) {
+		struct safetensors *s = &ts->shards[i].parsed;
+		size_t kept = 0;
+		for (size_t j = 0; j < s->n; j++) {
+			s->tensors[kept] = s->tensors[j];
+			s->tensors[kept].name = rename(&ts->shards[0].gguf,
+						       s->tensors[j].name, &ts->names);
+			kept += s->tensors[kept].name != NULL;
+		}
+		s->n = kept;
+	}
+}
+
+enum status tensors_open_gguf(const char *path, const struct model_opts *opts,
+			      tensors_rename_fn rename, struct tensors **out,
+			      struct fail *fail)
+{
+	struct tensors *ts = xcalloc(1, sizeof *ts);
+	ts->dir = xstrdup(path);
+	arena_init(&ts->names, 0);
+	enum status st = add_parts(ts, path, fail);
+	if (st == OK)
+		st = read_shards(ts, opts, true, fail);
+	if (st == OK)
+		st = check_parts(ts, fail);
+	if (st == OK) {
+		rename_all(ts, rename);
+		st = merge(ts, NULL, fail);
+	}
+	if (st != OK) {
+		tensors_close(ts);
+		return st;
+	}
+	*out = ts;
+	return OK;
+}
+
+const struct gguf *tensors_gguf(const struct tensors *ts)
+{
+	return ts->n_shards && ts->shards[0].gguf.pairs ? &ts->shards[0].gguf : NULL;
 }
 
 const char *tensors_dir(const struct tensors *ts)

@@ -33,6 +33,12 @@ static const struct {
 	[QUANT_MXFP4] = {"weight_packed", "weight", quant_mxfp4_open,
 			 quant_mxfp4_decode},
 	[QUANT_FP8] = {"weight", NULL, quant_fp8_open, quant_fp8_decode},
+#define BLOCKS(ident) [QUANT_##ident] = {"weight", NULL, quant_blocks_open, \
+					  quant_blocks_decode}
+	BLOCKS(Q4_0), BLOCKS(Q4_1), BLOCKS(Q5_0), BLOCKS(Q5_1), BLOCKS(Q8_0),
+	BLOCKS(Q2_K), BLOCKS(Q3_K), BLOCKS(Q4_K), BLOCKS(Q5_K), BLOCKS(Q6_K),
+	BLOCKS(IQ2_XXS), BLOCKS(IQ4_NL), BLOCKS(IQ4_XS), BLOCKS(MXFP4_BLOCK),
+#undef BLOCKS
 };
 
 /* --- decoding ------------------------------------------------------------- */
@@ -53,6 +59,9 @@ void weight_decode(const struct weight *w, int32_t n0, int32_t n1, float *out)
 size_t weight_bytes(const struct weight *w)
 {
 	size_t n = (size_t)w->n, k = (size_t)w->k, bits = (size_t)quant_bits(w->quant);
+	size_t block = (size_t)quant_block(w->quant);
+	if (block)
+		return n * (k / block) * quant_block_bytes(w->quant);
 	size_t total = n * k * bits / 8;
 	if (!w->scales)
 		return total;
@@ -81,6 +90,9 @@ static bool is_plain(const struct quant_want *w)
 enum status quant_open(const struct quant_want *w, struct weight *out,
 		       struct fail *fail)
 {
+	const struct tensor *t = quant_find(w, "weight");
+	if (t && t->dtype == DTYPE_BLOCKS) /* says itself what it is */
+		return quant_blocks_open(w, out, fail);
 	if (is_plain(w))
 		return quant_plain_open(w, out, fail);
 	if (w->part && w->part->step > 1 && w->choice.quant != QUANT_MXFP4)
@@ -101,6 +113,11 @@ bool quant_is_weight(const struct tensors *ts, const char *name)
 enum quant quant_of_tensor(const struct tensor *t, const struct quant_choice *c,
 			   int64_t *out_n_weights)
 {
+	if (t->dtype == DTYPE_BLOCKS) {
+		*out_n_weights = (int64_t)(t->n_bytes / quant_block_bytes(t->quant)) *
+				 quant_block(t->quant);
+		return t->quant;
+	}
 	const char *dot = strrchr(t->name, '.');
 	const char *suffix = dot ? dot + 1 : t->name;
 	enum quant q = c->quant;

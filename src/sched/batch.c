@@ -353,7 +353,7 @@ static const char *why_no_token(const struct sched_choice *c, enum status st)
 		return "the model's output is not a number";
 	if (st == E_LIMIT)
 		return "the grammar is too ambiguous to be followed";
-	return c->grammar ? "the grammar leaves no token to choose here"
+	return guard_is_set(&c->guard) ? "the grammar leaves no token to choose here"
 			  : "bias, penalties and bans leave no token to choose";
 }
 
@@ -368,7 +368,7 @@ static void draw(struct sched *s, struct sched_choice *c, const float *logits,
 		 * not be able to bring the health down. */
 		s->is_bad_step |= st == E_BACKEND;
 		fail_set(&f, st, "%s", why_no_token(c, st));
-		if (c->grammar && st != E_BACKEND)
+		if (guard_is_set(&c->guard) && st != E_BACKEND)
 			metric_add(METRIC_GRAMMAR_FAILURES, 1);
 		sched_end_failed(s, c->r, &f);
 		return;

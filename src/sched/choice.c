@@ -49,14 +49,11 @@ struct sched_choice *choices_create(struct request *r, int32_t n_ctx)
 void choice_release(struct sched_choice *c)
 {
 	sampler_destroy(c->sampler);
-	grammar_state_destroy(c->grammar);
-	free(c->allowed);
+	guard_deinit(&c->guard);
 	outparse_destroy(c->parse);
 	ids_deinit(&c->output);
 	buf_deinit(&c->text);
 	c->sampler = NULL;
-	c->grammar = NULL;
-	c->allowed = NULL;
 	c->parse = NULL;
 }
 
@@ -80,11 +77,7 @@ void choice_begin(struct sched_choice *c, const struct tokenizer *t,
 	p.seed = sampler_seed_of_choice(p.seed, c->index % c->r->n);
 	c->sampler = sampler_create(&p, n_vocab);
 	sampler_add_prompt(c->sampler, prompt->p, prompt->n);
-	if (c->r->grammar) {
-		c->grammar = grammar_state_create(c->r->grammar, vocab);
-		c->n_allowed = ((size_t)n_vocab + 63) / 64;
-		c->allowed = xcalloc(c->n_allowed, sizeof *c->allowed);
-	}
+	guard_init(&c->guard, c->r, t, vocab, n_vocab);
 	c->parse = outparse_create(&c->r->parse);
 	detok_init(&c->detok, t, c->r->skip_special);
 }
@@ -141,9 +134,9 @@ static enum status add_text(struct sched_choice *c, int32_t id, struct emit *em)
 	buf_clear(&c->text);
 	detok_push(&c->detok, id, &c->text);
 	int n = outparse_push(c->parse, buf_str(&c->text), &spans);
-	for (int i = 0; c->grammar && was_reasoning && i < n && st == OK; i++)
-		if (spans[i].channel == OUT_CONTENT)
-			st = grammar_state_accept(c->grammar, spans[i].text);
+	for (int i = 0; was_reasoning && i < n && st == OK; i++)
+		if (spans[i].channel == OUT_CONTENT && !c->r->grammar_waits)
+			st = guard_add_text(&c->guard, spans[i].text);
 	emit_add_spans(em, spans, n);
 	return st;
 }
@@ -160,33 +153,25 @@ static void add_rest(struct sched_choice *c, struct emit *em)
 	emit_add_spans(em, spans, n);
 }
 
-static void allow(struct sched_choice *c, int32_t id)
-{
-	if (id >= 0 && (size_t)id / 64 < c->n_allowed)
-		c->allowed[id / 64] |= (uint64_t)1 << (id % 64);
-}
-
 /* May the model open its reasoning here? Only at the very beginning. */
 static bool may_reason(const struct sched_choice *c)
 {
 	return c->output.n == 0 && c->r->reasoning_id > 0;
 }
 
-/* The grammar's mask for the next token; *out NULL where there is none or it does not
- * hold: not for reasoning, which comes first. */
+/* The grammars' mask for the next token; *out NULL where none holds: not for reasoning,
+ * which comes first. */
 static enum status make_mask(struct sched_choice *c, const uint64_t **out)
 {
 	const struct request *r = c->r;
-	*out = NULL;
-	if (!c->grammar || outparse_in_reasoning(c->parse))
-		return OK;
-	enum status st = grammar_state_mask(c->grammar, c->allowed, c->n_allowed);
-	if (grammar_state_may_end(c->grammar) && !r->ignore_eos)
-		for (int i = 0; i < r->n_stop_ids; i++)
-			allow(c, r->stop_ids[i]);
+	bool may_end;
+	enum status st = guard_mask(&c->guard, c->parse, out, &may_end);
+	if (!*out)
+		return st;
+	for (int i = 0; may_end && !r->ignore_eos && i < r->n_stop_ids; i++)
+		guard_allow(&c->guard, r->stop_ids[i]);
 	if (may_reason(c))
-		allow(c, r->reasoning_id);
-	*out = c->allowed;
+		guard_allow(&c->guard, r->reasoning_id);
 	return st;
 }
 
@@ -195,7 +180,7 @@ static enum status follow(struct sched_choice *c, int32_t id)
 {
 	if (may_reason(c) && id == c->r->reasoning_id)
 		return OK;
-	return grammar_state_accept(c->grammar, tokenizer_bytes(c->detok.t, id));
+	return guard_follow(&c->guard, id);
 }
 
 /* Has the reasoning taken all it may? Once begun, its close is written to the end. */
@@ -245,8 +230,7 @@ static enum status take(struct sched_choice *c, const struct sampled *token,
 		st = add_text(c, token->id, em);
 	if (!is_stop && outparse_stopped(c->parse))
 		c->finish = FINISH_STOP;
-	else if (c->grammar && !outparse_in_reasoning(c->parse) &&
-		 grammar_state_must_end(c->grammar))
+	else if (!outparse_in_reasoning(c->parse) && guard_must_end(&c->guard))
 		c->finish = FINISH_STOP;
 	else if (!is_stop && c->output.n >= (size_t)c->max_output)
 		c->finish = FINISH_LENGTH;
@@ -259,7 +243,7 @@ static enum status take(struct sched_choice *c, const struct sampled *token,
 /* May tokens be taken that were not drawn? They have no log-probability. */
 static bool may_jump(const struct sched_choice *c)
 {
-	return c->grammar && c->finish == FINISH_NONE &&
+	return guard_is_set(&c->guard) && c->finish == FINISH_NONE &&
 	       c->r->sampling.n_top_logprobs < 0 && !must_close(c) &&
 	       !outparse_in_reasoning(c->parse);
 }
@@ -272,8 +256,8 @@ static enum status jump(struct sched_choice *c, struct emit *em)
 	struct buf text = {0};
 	struct ids ids = {0};
 	enum status st = OK;
-	grammar_state_forced(c->grammar, JUMP_MAX_BYTES, &text);
-	if (text.n > 1 && tokenizer_encode(c->detok.t, buf_str(&text), TRUST_USER, &ids,
+	guard_forced(&c->guard, c->parse, JUMP_MAX_BYTES, &text);
+	if (text.n > 1 && tokenizer_encode(c->detok.t, buf_str(&text), TRUST_MODEL, &ids,
 					   NULL) != OK)
 		ids.n = 0;
 	for (size_t i = 0, at = 0; i + 1 < ids.n && c->finish == FINISH_NONE; i++) {
@@ -284,7 +268,7 @@ static enum status jump(struct sched_choice *c, struct emit *em)
 		    !str_starts((struct str){text.p + at, text.n - at}, bytes))
 			break;
 		at += bytes.n;
-		st = grammar_state_accept(c->grammar, bytes);
+		st = guard_follow(&c->guard, token.id);
 		if (st != OK)
 			break;
 		sampler_add_output(c->sampler, token.id);

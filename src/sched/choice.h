@@ -11,6 +11,7 @@
 #pragma once
 #include "engine/engine.h"
 #include "sched/emit.h"
+#include "sched/guard.h"
 #include "sched/request.h"
 
 /* X(name, printed, states that may follow). The diagram is in request.h. */
@@ -42,9 +43,7 @@ struct sched_choice {
 	enum finish finish; /* once DONE */
 
 	struct sampler *sampler;
-	struct grammar_state *grammar; /* NULL: none; kept over a preemption */
-	uint64_t *allowed;             /* (V) bits, with a grammar */
-	size_t n_allowed;              /* words */
+	struct guard guard; /* kept over a preemption */
 	struct outparse *parse;
 	struct detok detok;
 	struct buf text; /* of one token, between the two */

@@ -85,6 +85,7 @@ void request_unref(struct request *r)
 	pthread_mutex_destroy(&r->events->lock);
 	free(r->events);
 	grammar_unref(r->grammar);
+	grammar_unref(r->call_grammar);
 	arena_deinit(&r->arena);
 	free(r);
 }

@@ -107,7 +107,11 @@ struct request {
 	int32_t max_reasoning;
 	const int32_t *close_ids;
 	int n_close_ids;
-	struct grammar *grammar; /* of the content; NULL: anything. A reference */
+	/* What may be written; references. guard.h says how they go together. */
+	struct grammar *grammar; /* of the content; NULL: anything */
+	struct str grammar_begun; /* what the prompt's end has already written of it */
+	bool grammar_waits;      /* until the parser says that content has begun */
+	struct grammar *call_grammar; /* of one tool call; NULL: anything */
 	int32_t reasoning_id; /* token that may open reasoning ahead of it; 0: none */
 	int64_t arrival_us;
 	int64_t deadline_us; /* 0: none */

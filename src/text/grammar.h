@@ -39,11 +39,19 @@ void grammar_unref(struct grammar *g);
 
 /* --- vocabulary ---------------------------------------------------------- */
 
+/* A special token is no text, even where it is spelled like one: in a grammar that calls
+ * for it, and in the vocabulary, it is this byte and its text. No notation of a client can
+ * write that byte, so nothing else leads to such a token. */
+#define GRAMMAR_SPECIAL '\xff'
+
+/* Append a token of t as it is spelled there. */
+void grammar_add_token(const struct tokenizer *t, int32_t id, struct buf *out);
+
 struct grammar_vocab;
 /* bytes[id] of n tokens; those with n == 0 are never allowed. Copies nothing but
  * the bytes it needs. */
 struct grammar_vocab *grammar_vocab_create(const struct str *bytes, int32_t n);
-/* Every token of t but the special ones, which have no text. */
+/* Every token of t, special ones behind GRAMMAR_SPECIAL. */
 struct grammar_vocab *grammar_vocab_of(const struct tokenizer *t);
 void grammar_vocab_destroy(struct grammar_vocab *v);
 

@@ -56,9 +56,11 @@ size_t grammar_build_n_rules(const struct grammar_build *b);
 
 /* Add a regex that matches a whole text. With is_json it is about a JSON string's
  * characters and writes them as they stand between the quotes. is_search: what is not
- * anchored may have anything around it. */
+ * anchored may have anything around it. avoid: a character that no text of it is to have;
+ * 0: none. */
 struct grammar_regex_opts {
 	bool is_json, is_search;
+	char avoid;
 };
 struct grammar_regex {
 	grammar_part part;

@@ -142,21 +142,33 @@ grammar_part grammar_build_json_class(struct grammar_build *b,
 
 static struct piece class_piece(struct regex *x, struct ranges *r, bool is_negated)
 {
-	struct grammar_range *neg = xmalloc((r->n + 2) * sizeof *neg);
 	struct piece out = {.min = 1, .max = 1, .is_class = true};
 	size_t n = r->r ? range_normalize(r->r, r->n) : 0;
-	const struct grammar_range *use = r->r;
+	/* The class is all but these. */
+	struct ranges not = {0};
 	if (is_negated) {
-		n = range_negate(r->r, n, neg);
-		use = neg;
+		for (size_t i = 0; i < n; i++)
+			add_range(&not, r->r[i].lo, r->r[i].hi);
+	} else {
+		struct grammar_range *neg = xmalloc((n + 2) * sizeof *neg);
+		size_t n_neg = range_negate(r->r, n, neg);
+		for (size_t i = 0; i < n_neg; i++)
+			add_range(&not, neg[i].lo, neg[i].hi);
+		free(neg);
 	}
+	if (x->o->avoid)
+		add_range(&not, (uint8_t)x->o->avoid, (uint8_t)x->o->avoid);
+	struct grammar_range *use = xmalloc((not.n + 2) * sizeof *use);
+	n = not.r ? range_normalize(not.r, not.n) : 0;
+	n = range_negate(not.r, n, use);
 	if (n == 0)
 		refuse(x, "a class without characters");
 	else if (x->o->is_json)
 		out.part = grammar_build_json_class(x->b, use, n);
 	else
 		out.part = grammar_build_class(x->b, use, n, false);
-	free(neg);
+	free(use);
+	free(not.r);
 	free(r->r);
 	return out;
 }

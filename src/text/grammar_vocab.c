@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "text/grammar_private.h"
 
 #define MAX_TOKEN_BYTES 1024 /* longer ones are never allowed */
@@ -85,15 +86,37 @@ struct grammar_vocab *grammar_vocab_create(const struct str *bytes, int32_t n)
 	return v;
 }
 
+void grammar_add_token(const struct tokenizer *t, int32_t id, struct buf *out)
+{
+	if (tokenizer_is_special(t, id))
+		buf_add_c(out, GRAMMAR_SPECIAL);
+	buf_add_str(out, tokenizer_bytes(t, id));
+}
+
 struct grammar_vocab *grammar_vocab_of(const struct tokenizer *t)
 {
 	int32_t n = tokenizer_n_ids(t);
 	struct str *bytes = xcalloc((size_t)n + 1, sizeof *bytes);
-	for (int32_t i = 0; i < n; i++)
-		if (!tokenizer_is_special(t, i))
-			bytes[i] = tokenizer_bytes(t, i);
+	struct arena marked;
+	struct buf b = {0};
+	arena_init(&marked, 0);
+	for (int32_t i = 0; i < n; i++) {
+		bool is_special = tokenizer_is_special(t, i);
+		bytes[i] = tokenizer_bytes(t, i);
+		/* The byte is in no text, but byte-level vocabularies have it. */
+		if (!is_special && bytes[i].n &&
+		    memchr(bytes[i].p, GRAMMAR_SPECIAL, bytes[i].n))
+			bytes[i].n = 0;
+		if (bytes[i].n == 0 || !is_special)
+			continue;
+		buf_clear(&b);
+		grammar_add_token(t, i, &b);
+		bytes[i] = arena_str(&marked, buf_str(&b));
+	}
 	struct grammar_vocab *v = grammar_vocab_create(bytes, n);
 	free(bytes);
+	buf_deinit(&b);
+	arena_deinit(&marked);
 	return v;
 }
 

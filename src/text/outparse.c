@@ -369,3 +369,22 @@ bool outparse_in_reasoning(const struct outparse *p)
 		return true;
 	return p->split && p->channel == OUT_REASONING;
 }
+
+int outparse_n_begun(const struct outparse *p)
+{
+	return p->tools ? toolparse_n_begun(p->tools) : 0;
+}
+
+bool outparse_call(const struct outparse *p, struct buf *out)
+{
+	if (!p->tools || !toolparse_call(p->tools, out))
+		return false;
+	if (out)
+		buf_add_str(out, buf_str(&p->maybe_stop));
+	return true;
+}
+
+bool outparse_in_content(const struct outparse *p)
+{
+	return p->tools ? toolparse_in_content(p->tools) : p->channel == OUT_CONTENT;
+}

@@ -43,5 +43,10 @@ int outparse_finish(struct outparse *p, const struct out_span **out_spans);
 bool outparse_stopped(const struct outparse *p);
 /* Which: its index in opts.stops (the longest of those that end there), or -1. */
 int outparse_stop_index(const struct outparse *p);
+/* As of toolparse.h; the call's text with what is held back as the beginning of a stop
+ * string. */
+int outparse_n_begun(const struct outparse *p);
+bool outparse_call(const struct outparse *p, struct buf *out);
+bool outparse_in_content(const struct outparse *p);
 /* Now inside reasoning (to count reasoning tokens). */
 bool outparse_in_reasoning(const struct outparse *p);

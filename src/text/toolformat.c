@@ -114,6 +114,12 @@ const struct tool_state tool_states[] = {
 };
 const int n_tool_states = sizeof tool_states / sizeof tool_states[0];
 
+#define ARGUMENTS "\", \"arguments\": "
+#define PARAMETERS "\", \"parameters\": "
+#define HERMES_WAY {"\n<tool_call>\n{ \"name\": \"", ARGUMENTS, " }\n</tool_call>"}
+#define CODER_WAY {"\n<tool_call>\n<function=", ">\n", "</function>\n</tool_call>"}
+#define GLM_WAY {"\n<tool_call>", "\n", "</tool_call>"}
+
 /* By how telling their marks are: "<tool_call>" alone comes last but one. */
 const struct tool_format tool_formats[] = {
 	{.name = "harmony", .marks = {"<|channel|>", "<|message|>"},
@@ -121,29 +127,45 @@ const struct tool_format tool_formats[] = {
 	 .any = "<|channel|>commentary to=functions.",
 	 .before_name = "<|channel|>commentary to=functions.",
 	 .after_name = " <|constrain|>json<|message|>",
-	 .end_reasoning = "<|end|><|start|>assistant<|channel|>final<|message|>"},
+	 .end_reasoning = "<|end|><|start|>assistant<|channel|>final<|message|>",
+	 .first = {"<|channel|>commentary to=functions.",
+		   " <|constrain|>json<|message|>", ""},
+	 .other = {"", "<|message|>", ""}},
 	{.name = "glm", .marks = {"<arg_key>"}, .tags = {"<tool_call>", "<arg_key>"},
 	 .start = GLM, .any = "<tool_call>", .before_name = "<tool_call>",
-	 .after_name = "\n", .open = "<tool_call>", .close = "</tool_call>"},
+	 .after_name = "\n", .open = "<tool_call>", .close_tag = "</tool_call>",
+	 .first = GLM_WAY, .again = GLM_WAY,
+	 .args = {"<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>", GLM_VALUE}},
 	{.name = "qwen3-coder", .marks = {"<function=", "<parameter="},
 	 .tags = {"<tool_call>"}, .start = CODER,
 	 .any = "<tool_call>\n<function=", .before_name = "<tool_call>\n<function=",
-	 .after_name = ">\n", .open = "<tool_call>", .close = "</tool_call>"},
+	 .after_name = ">\n", .open = "<tool_call>", .close_tag = "</tool_call>",
+	 .first = CODER_WAY, .other = {"<function=", ">\n", "</function>"},
+	 .again = CODER_WAY,
+	 .args = {"<parameter=", ">", "</parameter>", CODER_VALUE}},
 	{.name = "mistral-args", .marks = {"[TOOL_CALLS]", "[ARGS]"},
 	 .tags = {"[TOOL_CALLS]", "[ARGS]"}, .start = MISTRAL, .any = "[TOOL_CALLS]",
-	 .before_name = "[TOOL_CALLS]", .after_name = "[ARGS]"},
+	 .before_name = "[TOOL_CALLS]", .after_name = "[ARGS]",
+	 .first = {"[TOOL_CALLS]", "[ARGS]", ""},
+	 .other = {"[TOOL_CALLS]", "[CALL_ID]#########[ARGS]", ""},
+	 .again = {"[TOOL_CALLS]", "[ARGS]", ""}},
 	{.name = "mistral", .marks = {"[TOOL_CALLS]"}, .tags = {"[TOOL_CALLS]"},
 	 .start = MISTRAL, .any = "[TOOL_CALLS][{\"name\":",
 	 .before_name = "[TOOL_CALLS][{\"name\": \"",
-	 .after_name = "\", \"arguments\":"},
+	 .after_name = "\", \"arguments\":",
+	 .first = {"[TOOL_CALLS] [{ \"name\": \"", ARGUMENTS, " }"},
+	 .again = {", { \"name\": \"", ARGUMENTS, " }"}, .close = "]"},
 	{.name = "hermes", .marks = {"<tool_call>"}, .tags = {"<tool_call>"},
 	 .start = HERMES, .any = "<tool_call>\n{\"name\":",
 	 .before_name = "<tool_call>\n{\"name\": \"",
 	 .after_name = "\", \"arguments\":", .open = "<tool_call>",
-	 .close = "</tool_call>"},
+	 .close_tag = "</tool_call>", .first = HERMES_WAY, .again = HERMES_WAY},
 	{.name = "llama3", .marks = {"<|start_header_id|>", "\"parameters\""},
 	 .tags = {"<|python_tag|>"}, .start = LLAMA, .any = "{\"name\":",
-	 .before_name = "{\"name\": \"", .after_name = "\", \"parameters\":"},
+	 .before_name = "{\"name\": \"", .after_name = "\", \"parameters\":",
+	 .first = {"{ \"name\": \"", PARAMETERS, " }"},
+	 .other = {"<|python_tag|>{ \"name\": \"", PARAMETERS, " }"},
+	 .again = {"; { \"name\": \"", PARAMETERS, " }"}},
 };
 const int n_tool_formats = sizeof tool_formats / sizeof tool_formats[0];
 

@@ -50,6 +50,19 @@ struct tool_state {
 extern const struct tool_state tool_states[];
 extern const int n_tool_states;
 
+/* The words of one call in a grammar: up to its name, up to its arguments, and behind
+ * them. Where there is a space or a newline there may be one; # is a letter or digit. */
+struct tool_way {
+	const char *open, *mid, *end; /* open NULL: it is never written this way */
+};
+
+/* Around arguments that stand one by one between tags. */
+struct tool_tags {
+	const char *before_key, *before_value; /* as above; NULL: they are one JSON */
+	const char *end; /* of a value; its first byte does not come again in it */
+	unsigned char value; /* the state that reads one */
+};
+
 struct tool_format {
 	const char *name;     /* as tool_format of the configuration spells it */
 	const char *marks[2]; /* a template with all of these writes this format */
@@ -60,9 +73,14 @@ struct tool_format {
 	 * its name). */
 	const char *any, *before_name, *after_name;
 	/* A call's first and last words in a prompt; NULL: not told by them. */
-	const char *open, *close;
+	const char *open, *close_tag;
 	/* The format knows reasoning itself; what ends it, else NULL. */
 	const char *end_reasoning;
+	/* A turn's first call, the first as others write it, and a further one; what a
+	 * list of calls ends with, else NULL. */
+	struct tool_way first, other, again;
+	const char *close;
+	struct tool_tags args;
 };
 extern const struct tool_format tool_formats[];
 extern const int n_tool_formats;

@@ -37,13 +37,14 @@ struct toolparse {
 	size_t at[TOOL_LITERALS]; /* bytes of each literal at the text's end */
 	struct buf hold;          /* of this state, not yet decided */
 	size_t n_space;           /* of it: white space at its front */
-	int n_calls;
+	int n_calls, n_begun;
 	bool is_over;             /* one_call: it has come */
 
 	/* the call */
 	bool in_call, is_named, has_args;
 	struct buf lead;  /* white space before it */
 	struct buf raw;   /* all of its text */
+	size_t n_header;  /* of it: a header, which has been read as a whole */
 	struct buf name;
 	struct buf args;  /* not yet given out */
 	struct buf key;   /* of a parameter */
@@ -107,6 +108,7 @@ static void leave_call(struct toolparse *p)
 {
 	p->in_call = p->is_named = p->has_args = false;
 	p->n_params = 0;
+	p->n_header = 0;
 	buf_clear(&p->lead);
 	buf_clear(&p->raw);
 	buf_clear(&p->name);
@@ -116,6 +118,7 @@ static void leave_call(struct toolparse *p)
 static void begin_call(struct toolparse *p, struct str text)
 {
 	p->in_call = true;
+	p->n_begun++;
 	buf_add_str(&p->raw, text);
 }
 
@@ -319,6 +322,7 @@ static void take_header(struct toolparse *p, struct str header, size_t n_literal
 	n = MIN(n, sizeof copy);
 	memcpy(copy, name.p, n);
 	begin_call(p, (struct str){header.p, header.n + n_literal});
+	p->n_header = header.n;
 	enter(p, s->next[2]);
 	if (!set_name(p, (struct str){copy, n}))
 		break_call(p);
@@ -724,6 +728,23 @@ void toolparse_finish(struct toolparse *p)
 bool toolparse_in_reasoning(const struct toolparse *p)
 {
 	return p->state->kind == TOOL_TEXT && p->state->channel == OUT_REASONING;
+}
+
+int toolparse_n_begun(const struct toolparse *p) { return p->n_begun; }
+
+bool toolparse_call(const struct toolparse *p, struct buf *out)
+{
+	if (!p->in_call || !out)
+		return p->in_call;
+	if (p->n_header)
+		buf_add_str(out, buf_str(&p->name));
+	buf_add(out, p->raw.p + p->n_header, p->raw.n - p->n_header);
+	return true;
+}
+
+bool toolparse_in_content(const struct toolparse *p)
+{
+	return p->state->kind == TOOL_TEXT && p->state->channel == OUT_CONTENT;
 }
 
 bool toolparse_is_over(const struct toolparse *p) { return p->is_over; }

@@ -38,5 +38,12 @@ void toolparse_push(struct toolparse *p, struct str text);
 /* No more text: a call that lacks only its end is complete. */
 void toolparse_finish(struct toolparse *p);
 bool toolparse_in_reasoning(const struct toolparse *p);
+/* Calls begun so far, broken ones too. */
+int toolparse_n_begun(const struct toolparse *p);
+/* Append the text of the call that is being read, from its first word on (harmony: its
+ * name, then from the end of the header). False: none is. out NULL: only that. */
+bool toolparse_call(const struct toolparse *p, struct buf *out);
+/* Now inside text for the user. */
+bool toolparse_in_content(const struct toolparse *p);
 /* one_call: it is complete. */
 bool toolparse_is_over(const struct toolparse *p);

@@ -206,6 +206,8 @@ void case_moe_experts(struct kernel_test *kt)
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
 		struct shape s = {{q, 16, false, DTYPE_F16, false}, 9, 64, 32, 4, 2,
 				  false, 0, false};
+		if (quant_block(q))
+			s.d = s.f = quant_block(q);
 		if (q > QUANT_INT4)
 			one_case(kt, &s);
 		kernel_test_reset(kt);

@@ -166,9 +166,45 @@ static struct weight packed_weight(struct kernel_test *kt, struct weight_kind ki
 	return w;
 }
 
+/* Blocks of any bits, with scales of about 0.01 where the format has float16. */
+static struct weight block_weight(struct kernel_test *kt, struct weight_kind kind,
+				  int32_t n, int32_t k)
+{
+	static const struct {
+		int d, m; /* where they stand in a block; -1: nowhere */
+	} halves[QUANT_COUNT] = {
+		[QUANT_Q4_0] = {0, -1},    [QUANT_Q4_1] = {0, 2},
+		[QUANT_Q5_0] = {0, -1},    [QUANT_Q5_1] = {0, 2},
+		[QUANT_Q8_0] = {0, -1},    [QUANT_Q2_K] = {80, 82},
+		[QUANT_Q3_K] = {108, -1},  [QUANT_Q4_K] = {0, 2},
+		[QUANT_Q5_K] = {0, 2},     [QUANT_Q6_K] = {208, -1},
+		[QUANT_IQ2_XXS] = {0, -1}, [QUANT_IQ4_NL] = {0, -1},
+		[QUANT_IQ4_XS] = {0, -1},  [QUANT_MXFP4_BLOCK] = {-1, -1},
+	};
+	size_t size = quant_block_bytes(kind.quant);
+	size_t n_blocks = (size_t)n * (size_t)k / (size_t)quant_block(kind.quant);
+	uint8_t *q = arena_alloc(&kt->arena, n_blocks * size);
+	for (size_t i = 0; i < n_blocks * size; i++)
+		q[i] = (uint8_t)kernel_random(kt);
+	for (size_t i = 0; i < n_blocks; i++) {
+		uint8_t *block = q + i * size;
+		if (kind.quant == QUANT_MXFP4_BLOCK)
+			block[0] = (uint8_t)(112 + block[0] % 12);
+		if (halves[kind.quant].d >= 0) /* 2^-7 to 2^-6, either sign */
+			block[halves[kind.quant].d + 1] = block[1] % 2 ? 0x20 : 0xA1;
+		if (halves[kind.quant].m >= 0)
+			block[halves[kind.quant].m + 1] = 0x20;
+	}
+	return (struct weight){.quant = kind.quant, .n = n, .k = k, .q = q,
+			       .group = quant_block(kind.quant),
+			       .name = quant_name(kind.quant)};
+}
+
 struct weight kernel_weight(struct kernel_test *kt, struct weight_kind kind, int32_t n,
 			    int32_t k)
 {
+	if (quant_block(kind.quant))
+		return block_weight(kt, kind, n, k);
 	if (kind.quant == QUANT_INT4)
 		return int4_weight(kt, kind, n, k);
 	if (quant_bits(kind.quant) <= 8)

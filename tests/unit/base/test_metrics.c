@@ -15,7 +15,7 @@ static const struct clock clk = {fake_now, &now};
 static const char *page(const char *model_name)
 {
 	static struct buf b;
-	struct metrics_info info = {model_name, "1.2\"3", "cpu", &health, &clk};
+	struct metrics_info info = {model_name, "1.2\"3", "cpu", "as \"told\"", &health, &clk};
 	buf_clear(&b);
 	metrics_format(&info, &b);
 	return b.p;

@@ -102,7 +102,7 @@ static void test_file_faults(void)
 	       ":1: max_body: \"9999999999T\" is not a size such as 512K, 16M or 4G",
 	       "beyond 64 bits after the unit");
 	is_str(text_fault("backend = auto cpu\n"),
-	       ":1: backend: \"auto cpu\" is not one of: auto cpu", "choice");
+	       ":1: backend: \"auto cpu\" is not one of: auto cpu hip", "choice");
 	is_str(text_fault("mmap = maybe\n"), ":1: mmap: \"maybe\" is not yes or no",
 	       "bool");
 	is_str(text_fault("model = \"a\n"), ":1: model: the closing quote is missing",

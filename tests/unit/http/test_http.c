@@ -42,7 +42,7 @@ static struct http_opts opts(void)
 		.max_body_bytes = MAX_BODY, .keepalive_s = 5, .idle_s = 60,
 		.stall_s = 5, .heartbeat_stall_us = 10 * SECOND,
 		.clock = &hand_clock, .health = &health,
-		.model_name = "m", .version = "0", .backend = "none",
+		.model_name = "m", .version = "0", .backend = "none", .backend_reason = "a test",
 	};
 }
 

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The formats of GGUF (ggml): weights in blocks of 32 or 256 with their scales beside
+ * them. d, m: float16. A byte of two nibbles holds elements of two halves, i and
+ * i + 16 of 32 (i + 32 of 64 in the K formats). In bytes, from the start of a block:
+ *
+ *   Q4_0     d, 16 of nibbles                          d (q - 8)
+ *   Q4_1     d, m, 16 of nibbles                       d q + m
+ *   Q5_0     d, 4 of fifth bits, 16 of nibbles         d (q - 16)
+ *   Q5_1     d, m, 4 of fifth bits, 16 of nibbles      d q + m
+ *   Q8_0     d, 32 integers                            d q
+ *   IQ4_NL   d, 16 of nibbles, which are indices       d value[q]
+ *   MXFP4    e8m0, 16 of nibbles of e2m1               2^(e - 127) e2m1
+ *
+ * and of 256, in 8 parts of 32 or 16 of 16 with a scale s and perhaps a minimum n each:
+ *
+ *   Q2_K     16 of (n, s) in nibbles, 64 of 2 bits, d, m      d s q - m n
+ *   Q3_K     32 of third bits, 64 of 2 bits, 12 of s, d       d (s - 32) (q - 4)
+ *   Q4_K     d, m, 12 of s and n, 128 of nibbles              d s q - m n
+ *   Q5_K     d, m, 12 of s and n, 32 of fifth bits, 128 of nibbles
+ *   Q6_K     128 of nibbles, 64 of 2 upper bits, 16 of s, d   d s (q - 32)
+ *   IQ4_XS   d, 2 and 4 of s, 128 of nibbles, indices         d (s - 32) value[q]
+ *   IQ2_XXS  d, 8 of: four 8-bit indices of a grid of eight magnitudes; four 7-bit
+ *            signs, the eighth making their number even, and s   d (s + 1/2)/4 grid
+ *
+ * Source: the gguf package for Python (gguf/quants.py), which is also what
+ * tests/golden/make_blocks.py compares with. d s, m n and the value are each rounded
+ * to float32 as there.
+ */
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "model/iq2xxs_grid.h"
+#include "model/quant.h"
+
+static float half_at(const uint8_t *p)
+{
+	return blocks_f16((uint16_t)(p[0] | p[1] << 8));
+}
+
+static uint32_t word_at(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+	       (uint32_t)p[3] << 24;
+}
+
+/* --- blocks of 32 --------------------------------------------------------- */
+
+static void one_scale(struct block_parts *o, float d, float m)
+{
+	o->n = o->n_sub = 32;
+	o->scale[0] = d;
+	o->min[0] = m;
+}
+
+/* 16 bytes at p are q[0..15] in the low nibbles and q[16..31] in the high ones. */
+static void nibbles16(const uint8_t *p, int less, int8_t *q)
+{
+	for (int i = 0; i < 16; i++) {
+		q[i] = (int8_t)((p[i] & 15) - less);
+		q[i + 16] = (int8_t)((p[i] >> 4) - less);
+	}
+}
+
+static void fifth_bits(uint32_t bits, int less, int8_t *q)
+{
+	for (int i = 0; i < 32; i++)
+		q[i] = (int8_t)(q[i] + (int)(bits >> i & 1) * 16 - less);
+}
+
+static void split_q4_0(const uint8_t *p, struct block_parts *o)
+{
+	one_scale(o, half_at(p), 0);
+	nibbles16(p + 2, 8, o->q);
+}
+
+static void split_q4_1(const uint8_t *p, struct block_parts *o)
+{
+	one_scale(o, half_at(p), -half_at(p + 2));
+	nibbles16(p + 4, 0, o->q);
+}
+
+static void split_q5_0(const uint8_t *p, struct block_parts *o)
+{
+	one_scale(o, half_at(p), 0);
+	nibbles16(p + 6, 0, o->q);
+	fifth_bits(word_at(p + 2), 16, o->q);
+}
+
+static void split_q5_1(const uint8_t *p, struct block_parts *o)
+{
+	one_scale(o, half_at(p), -half_at(p + 2));
+	nibbles16(p + 8, 0, o->q);
+	fifth_bits(word_at(p + 4), 0, o->q);
+}
+
+static void split_q8_0(const uint8_t *p, struct block_parts *o)
+{
+	one_scale(o, half_at(p), 0);
+	memcpy(o->q, p + 2, 32);
+}
+
+static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+				      1, 13, 25, 38, 53, 69, 89, 113};
+
+static void look_up(const int8_t values[16], int8_t *q, int n)
+{
+	for (int i = 0; i < n; i++)
+		q[i] = values[q[i]];
+}
+
+static void split_iq4_nl(const uint8_t *p, struct block_parts *o)
+{
+	one_scale(o, half_at(p), 0);
+	nibbles16(p + 2, 0, o->q);
+	look_up(iq4_values, o->q, 32);
+}
+
+static void split_mxfp4(const uint8_t *p, struct block_parts *o)
+{
+	static const int8_t twice[16] = {0, 1, 2, 3, 4, 6, 8, 12,
+					 0, -1, -2, -3, -4, -6, -8, -12};
+	/* Half the scale; 255 is no NaN here. */
+	uint32_t bits = p[0] < 2 ? 0x00200000u << p[0] : (uint32_t)(p[0] - 1) << 23;
+	float half;
+	memcpy(&half, &bits, sizeof half);
+	one_scale(o, half, 0);
+	nibbles16(p + 1, 0, o->q);
+	look_up(twice, o->q, 32);
+}
+
+/* --- blocks of 256 -------------------------------------------------------- */
+
+static void parts_of(struct block_parts *o, int n_sub)
+{
+	o->n = 256;
+	o->n_sub = n_sub;
+	memset(o->min, 0, sizeof o->min);
+}
+
+/* 2 bits each: 32 bytes are four runs of 32, from the lowest bits up. */
+static void crumbs(const uint8_t *p, int8_t *q)
+{
+	for (int i = 0; i < 256; i++)
+		q[i] = (int8_t)(p[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3);
+}
+
+/* 32 bytes are two runs of 32. */
+static void nibbles32(const uint8_t *p, int8_t *q)
+{
+	for (int i = 0; i < 256; i++)
+		q[i] = (int8_t)(p[i / 64 * 32 + i % 32] >> i / 32 % 2 * 4 & 15);
+}
+
+static void split_q2_k(const uint8_t *p, struct block_parts *o)
+{
+	float d = half_at(p + 80), m = half_at(p + 82);
+	parts_of(o, 16);
+	for (int j = 0; j < 16; j++) {
+		o->scale[j] = d * (float)(p[j] & 15);
+		o->min[j] = m * (float)(p[j] >> 4);
+	}
+	crumbs(p + 16, o->q);
+}
+
+static void split_q3_k(const uint8_t *p, struct block_parts *o)
+{
+	const uint8_t *s = p + 96;
+	float d = half_at(p + 108);
+	parts_of(o, 16);
+	for (int j = 0; j < 16; j++) {
+		int low = s[j % 8] >> j / 8 * 4 & 15;
+		int high = s[8 + j % 4] >> j / 4 * 2 & 3;
+		o->scale[j] = d * (float)((low | high << 4) - 32);
+	}
+	crumbs(p + 32, o->q);
+	for (int i = 0; i < 256; i++) /* the third bit is there to be not taken off */
+		o->q[i] = (int8_t)(o->q[i] - (p[i % 32] >> i / 32 & 1 ? 0 : 4));
+}
+
+/* Scales and minima of Q4_K and Q5_K: six bits each; of the last four of both the two
+ * upper bits stand above those of the first four. */
+static void scales_k(const uint8_t *p, struct block_parts *o)
+{
+	float d = half_at(p), m = half_at(p + 2);
+	const uint8_t *s = p + 4;
+	parts_of(o, 32);
+	for (int j = 0; j < 4; j++) {
+		int upper = (s[8 + j] & 15) | (s[j] >> 6) << 4;
+		int upper_min = s[8 + j] >> 4 | (s[4 + j] >> 6) << 4;
+		o->scale[j] = d * (float)(s[j] & 63);
+		o->min[j] = m * (float)(s[4 + j] & 63);
+		o->scale[4 + j] = d * (float)upper;
+		o->min[4 + j] = m * (float)upper_min;
+	}
+}
+
+static void split_q4_k(const uint8_t *p, struct block_parts *o)
+{
+	scales_k(p, o);
+	nibbles32(p + 16, o->q);
+}
+
+static void split_q5_k(const uint8_t *p, struct block_parts *o)
+{
+	scales_k(p, o);
+	nibbles32(p + 48, o->q);
+	for (int i = 0; i < 256; i++)
+		o->q[i] = (int8_t)(o->q[i] + (p[16 + i % 32] >> i / 32 & 1) * 16);
+}
+
+static void split_q6_k(const uint8_t *p, struct block_parts *o)
+{
+	float d = half_at(p + 208);
+	parts_of(o, 16);
+	for (int j = 0; j < 16; j++)
+		o->scale[j] = d * (float)(int8_t)p[192 + j];
+	for (int i = 0; i < 256; i++) {
+		int low = p[i / 128 * 64 + i % 64] >> i / 64 % 2 * 4 & 15;
+		int high = p[128 + i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3;
+		o->q[i] = (int8_t)((low | high << 4) - 32);
+	}
+}
+
+static void split_iq4_xs(const uint8_t *p, struct block_parts *o)
+{
+	float d = half_at(p);
+	int upper = p[2] | p[3] << 8;
+	parts_of(o, 32);
+	for (int j = 0; j < 8; j++) {
+		int s = (p[4 + j / 2] >> j % 2 * 4 & 15) | (upper >> 2 * j & 3) << 4;
+		o->scale[j] = d * (float)(s - 32);
+		nibbles16(p + 8 + 16 * j, 0, o->q + 32 * j);
+	}
+	look_up(iq4_values, o->q, 256);
+}
+
+static void split_iq2_xxs(const uint8_t *p, struct block_parts *o)
+{
+	static const int8_t magnitude[4] = {8, 25, 43, 0};
+	float d = half_at(p);
+	parts_of(o, 32);
+	for (int j = 0; j < 8; j++) {
+		const uint8_t *group = p + 2 + 8 * j;
+		uint32_t signs = word_at(group + 4);
+		o->scale[j] = d * (0.5f + (float)(signs >> 28)) * 0.25f;
+		for (int i = 0; i < 32; i++) {
+			uint32_t s = signs >> i / 8 * 7 & 127;
+			s |= (uint32_t)__builtin_parity(s) << 7;
+			int v = magnitude[iq2xxs_grid[group[i / 8]] >> i % 8 * 2 & 3];
+			o->q[32 * j + i] = (int8_t)(s >> i % 8 & 1 ? -v : v);
+		}
+	}
+}
+
+/* --- together ------------------------------------------------------------- */
+
+void blocks_split(enum quant q, const void *block, struct block_parts *out)
+{
+	static void (*const split[QUANT_COUNT])(const uint8_t *p,
+						struct block_parts *o) = {
+		[QUANT_Q4_0] = split_q4_0,       [QUANT_Q4_1] = split_q4_1,
+		[QUANT_Q5_0] = split_q5_0,       [QUANT_Q5_1] = split_q5_1,
+		[QUANT_Q8_0] = split_q8_0,       [QUANT_Q2_K] = split_q2_k,
+		[QUANT_Q3_K] = split_q3_k,       [QUANT_Q4_K] = split_q4_k,
+		[QUANT_Q5_K] = split_q5_k,       [QUANT_Q6_K] = split_q6_k,
+		[QUANT_IQ2_XXS] = split_iq2_xxs, [QUANT_IQ4_NL] = split_iq4_nl,
+		[QUANT_IQ4_XS] = split_iq4_xs,   [QUANT_MXFP4_BLOCK] = split_mxfp4,
+	};
+	assert(split[q]);
+	split[q](block, out);
+}
+
+enum status quant_blocks_open(const struct quant_want *w, struct weight *out,
+			      struct fail *fail)
+{
+	static const enum dtype types[] = {DTYPE_BLOCKS, DTYPE_COUNT};
+	const struct tensor *t;
+	enum status st = quant_tensor(w, "weight", w->n, w->k, types, &t, fail);
+	if (st != OK)
+		return st;
+	*out = (struct weight){.quant = t->quant, .n = w->n, .k = w->k,
+			       .group = quant_block(t->quant), .q = t->data,
+			       .name = t->name,
+			       .row_step = w->part ? w->part->step : 0};
+	return OK;
+}
+
+void quant_blocks_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
+			 float *out)
+{
+	int32_t block = quant_block(w->quant);
+	size_t size = quant_block_bytes(w->quant), step = w->row_step ? w->row_step : 1;
+	const uint8_t *p = (const uint8_t *)w->q +
+			   (size_t)row * step * (size_t)(w->k / block) * size;
+	struct block_parts b;
+	for (int32_t k = k0, end; k < k1; k = end) {
+		int32_t first = k / block * block;
+		end = MIN(first + block, k1);
+		blocks_split(w->quant, p + (size_t)(k / block) * size, &b);
+		for (int32_t i = k - first; i < end - first; i++) {
+			float scaled = (float)b.q[i] * b.scale[i / b.n_sub];
+			*out++ = scaled - b.min[i / b.n_sub];
+		}
+	}
+}

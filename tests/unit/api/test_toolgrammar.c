@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The grammar of calls in every format, with tags that are special tokens where models
+ * have such: what it accepts and refuses, and that whatever is written under it is
+ * read as valid calls. The scripts below are what models write.
+ */
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "fixture.h"
+#include "model/tokenizer_hf.h"
+
+/* --- a model with the tags of all formats -------------------------------- */
+
+static const char *const specials[] = {
+	"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<|channel|>", "<|constrain|>",
+	"<|message|>", "<|python_tag|>", "<arg_key>", "</arg_key>", "<arg_value>",
+	"</arg_value>", "</parameter>"};
+
+static struct tokenizer *make_tokenizer(void)
+{
+	struct tokenizer *t;
+	struct fail fail;
+	json_t *j = json_load_file(tap_src("models/halo-tiny/tokenizer.json"), 0, NULL);
+	json_t *added = json_object_get(j, "added_tokens");
+	for (size_t i = 0; i < ARRAY_LEN(specials); i++)
+		json_array_append_new(
+			added, json_pack("{si, ss, sb, sb, sb, sb, sb}", "id",
+					 3072 + (int)i, "content", specials[i],
+					 "special", 1, "single_word", 0, "lstrip", 0,
+					 "rstrip", 0, "normalized", 0));
+	char *text = json_dumps(j, 0);
+	if (!text || tokenizer_hf_parse(str_of(text), "tokenizer.json", &t, &fail) != OK) {
+		printf("Bail out! %s\n", fail.text);
+		exit(1);
+	}
+	free(text);
+	json_decref(j);
+	return t;
+}
+
+static struct model model;
+static struct grammar_vocab *vocab;
+
+static struct api *api_of(const char *format)
+{
+	const struct api_opts o = {
+		.model = &model, .model_name = "m", .n_ctx = 512,
+		.tool_format = format, .clock = &clock_monotonic};
+	struct api *a;
+	struct fail fail;
+	if (api_create(&o, &a, &fail) != OK) {
+		printf("Bail out! %s\n", fail.text);
+		exit(1);
+	}
+	return a;
+}
+
+#define TOOLS \
+	"\"tools\":[{\"function\":{\"name\":\"f\",\"strict\":true,\"parameters\":{\"type\":" \
+	"\"object\",\"properties\":{\"s\":{\"type\":\"string\",\"maxLength\":3},\"n\":{" \
+	"\"type\":\"integer\",\"minimum\":1,\"maximum\":9},\"t\":{\"type\":\"string\"}}," \
+	"\"required\":[\"n\"]}}},{\"function\":{\"name\":\"go\",\"strict\":true}}]"
+#define Q "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}]," TOOLS
+#define AUTO Q "}"
+#define ONE Q ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}"
+#define ANY Q ",\"tool_choice\":\"required\"}"
+#define SINGLE Q ",\"tool_choice\":\"required\",\"parallel_tool_calls\":false}"
+
+/* ^ stands for GRAMMAR_SPECIAL. */
+static char *with_marks(const char *s)
+{
+	char *copy = xstrdup(s);
+	for (char *p = copy; *p; p++)
+		if (*p == '^')
+			*p = GRAMMAR_SPECIAL;
+	return copy;
+}
+
+/* --- what is accepted ---------------------------------------------------- */
+
+static const struct script {
+	const char *format, *body, *text;
+	bool good;
+} scripts[] = {
+	{"hermes", ONE, " {\"n\": 3}}\n</tool_call>", true},
+	{"hermes", ONE, "{\"s\":\"abc\",\"n\":9}}</tool_call>", true},
+	{"hermes", ONE, " {\"n\": 3}}\n</tool_call>\n<tool_call>", false},
+	{"hermes", ONE, " {}}\n</tool_call>", false},
+	{"hermes", ONE, " {\"n\": 30}}\n</tool_call>", false},
+	{"hermes", ANY, " \"go\", \"arguments\": {}}\n</tool_call>", true},
+	{"hermes", ANY, " \"go\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": "
+	 "\"f\", \"arguments\": {\"n\": 1}}\n</tool_call>", true},
+	{"hermes", SINGLE, " \"go\", \"arguments\": {}}\n</tool_call>\n<", false},
+	{"hermes", ANY, " \"gone\", ", false},
+	{"hermes", ANY, " \"go\", \"arguments\": {\"n\": 1}}\n</tool_call>", false},
+	{"hermes", AUTO, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": 2}}\n"
+	 "</tool_call>", true},
+	{"qwen3-coder", ONE, "<parameter=n>\n3\n^</parameter>\n</function>\n</tool_call>", true},
+	{"qwen3-coder", ONE, "<parameter=s>\na<b\n^</parameter>\n<parameter=n>\n3", false},
+	{"qwen3-coder", ONE, "<parameter=s>\nab\n^</parameter>\n<parameter=n>\n3\n"
+	 "^</parameter>\n<parameter=t>\nany <tex</t>\n</paramete\n^</parameter>\n"
+	 "</function>\n</tool_call>", true},
+	{"qwen3-coder", ONE, "<parameter=n>\n3\n^</parameter>\n<parameter=t>\n</parameter>",
+	 false},
+	{"qwen3-coder", ONE, "<parameter=n>\n3\n^</parameter>\n<parameter=s>", false},
+	{"qwen3-coder", ONE, "<parameter=n>\n33", false},
+	{"qwen3-coder", ANY, "go>\n</function>\n</tool_call>\n<tool_call>\n<function=f>\n"
+	 "<parameter=n>\n7\n^</parameter>\n</function>\n</tool_call>", true},
+	{"qwen3-coder", AUTO, "<function=go></function>", true},
+	{"glm", ONE, "^<arg_key>s^</arg_key>\n^<arg_value>ab^</arg_value>\n^<arg_key>n"
+	 "^</arg_key>\n^<arg_value>3^</arg_value>\n</tool_call>", true},
+	{"glm", ONE, "^<arg_key>n^</arg_key>\n^<arg_value>3^</arg_value>\n^<arg_key>t"
+	 "^</arg_key>\n^<arg_value>\n<x> </arg_valu ^</arg_value>\n</tool_call>", true},
+	{"glm", ONE, "<arg_key>", false},
+	{"glm", ANY, "go\n</tool_call>", true},
+	{"llama3", ONE, " {\"n\": 3}}", true},
+	{"llama3", ANY, " \"go\", \"parameters\": {}}; {\"name\": \"f\", \"parameters\": "
+	 "{\"n\": 3}}", true},
+	{"llama3", AUTO, "^<|python_tag|>{\"name\": \"go\", \"parameters\": {}}", true},
+	{"llama3", AUTO, "<|python_tag|>{\"name\": \"go\", \"parameters\": {}}", true},
+	{"mistral", ONE, " {\"n\": 3}}]", true},
+	{"mistral", ANY, " \"go\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": "
+	 "{\"n\": 3}}]", true},
+	{"mistral", SINGLE, " \"go\", \"arguments\": {}},", false},
+	{"mistral", AUTO, "[TOOL_CALLS][{\"name\": \"go\", \"arguments\": {}},", true},
+	{"mistral", AUTO, ", {\"name\": \"go\", \"arguments\": {}}]", true},
+	{"mistral-args", ONE, "{\"n\": 3}", true},
+	{"mistral-args", ANY, "go^[ARGS]{}^[TOOL_CALLS]f^[ARGS]{\"n\": 3}", true},
+	{"mistral-args", ANY, "f^[CALL_ID]abcDEF123^[ARGS]{\"n\": 3}", true},
+	{"mistral-args", ANY, "go[ARGS]", false},
+	{"mistral-args", AUTO, "[TOOL_CALLS]f^[ARGS]{\"n\": 4}", true},
+	{"harmony", ONE, "{\"n\": 3}", true},
+	{"harmony", ANY, "f ^<|constrain|>json^<|message|>{\"n\": 3}", true},
+	{"harmony", ANY, "g <|constrain", false},
+	{"harmony", AUTO, "f<|message|>{\"n\": 3}", true},
+	{"harmony", AUTO, "f<|message|>{\"n\": 0", false},
+};
+
+static struct grammar_state *state_of(struct api_call *c)
+{
+	const struct request *r = api_call_request(c);
+	struct grammar_state *s =
+		grammar_state_create(r->grammar ? r->grammar : r->call_grammar, vocab);
+	if (r->grammar && grammar_state_accept(s, r->grammar_begun) != OK)
+		ok(false, "what the prompt has begun is of the grammar");
+	return s;
+}
+
+static void test_scripts(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
+		const struct script *x = &scripts[i];
+		struct api *a = api_of(x->format);
+		struct api_call *c = fixture_call(a, API_CHAT, x->body);
+		struct grammar_state *s = state_of(c);
+		char *text = with_marks(x->text);
+		bool is_in = grammar_state_accept(s, str_of(text)) == OK &&
+			     grammar_state_may_end(s);
+		ok(is_in == x->good, "%s, script %zu: %.50s", x->format, i, x->text);
+		free(text);
+		grammar_state_destroy(s);
+		fixture_drop(c);
+		api_destroy(a);
+	}
+}
+
+/* --- whatever is written ------------------------------------------------- */
+
+static uint64_t seed = 1;
+static uint32_t draw(uint32_t n)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)((seed >> 33) % n);
+}
+
+/* A token that is allowed; what ends a text or a list more often than chance would. */
+static int32_t next_token(struct grammar_state *s)
+{
+	static uint64_t bits[50];
+	static int32_t ids[3200];
+	static const char *const ends[] = {"\"", "}", "</parameter>", "</arg_value>"};
+	uint32_t n = 0;
+	if (grammar_state_mask(s, bits, ARRAY_LEN(bits)) != OK)
+		return -1;
+	for (int32_t i = 0; i < 3200; i++)
+		if (bits[i / 64] >> (i % 64) & 1)
+			ids[n++] = i;
+	int32_t end = tokenizer_find(model.tokenizer, str_of(ends[draw(4)]));
+	if (draw(2) == 0 && end >= 0 && bits[end / 64] >> (end % 64) & 1)
+		return end;
+	return n ? ids[draw(n)] : -1;
+}
+
+struct seen {
+	int n_calls, n_bad;
+	struct buf name, args, rest;
+};
+
+static bool is_valid(struct seen *x)
+{
+	json_t *v = json_loadb(x->args.p, x->args.n, 0, NULL);
+	json_int_t n = json_integer_value(json_object_get(v, "n"));
+	json_t *s = json_object_get(v, "s"), *t = json_object_get(v, "t");
+	size_t n_s = s ? utf8_count(str_of(json_string_value(s) ?: "long")) : 0;
+	size_t n_known = (s != NULL) + (t != NULL) + (n != 0);
+	bool good = str_is(buf_str(&x->name), "go")
+			    ? json_is_object(v) && json_object_size(v) == 0
+			    : n >= 1 && n <= 9 && n_s <= 3 && (!t || json_is_string(t)) &&
+				      json_object_size(v) == n_known;
+	json_decref(v);
+	return good;
+}
+
+static void on_text(void *ctx, enum out_channel channel, struct str text)
+{
+	struct seen *x = ctx;
+	if (channel == OUT_CALL_NAME) {
+		buf_clear(&x->args);
+		buf_clear(&x->name);
+		buf_add_str(&x->name, text);
+	} else if (channel == OUT_CALL_ARGS) {
+		buf_add_str(&x->args, text);
+	} else if (channel == OUT_CALL_END) {
+		x->n_calls++;
+		x->n_bad += !is_valid(x);
+	} else {
+		buf_add_str(&x->rest, text);
+	}
+}
+
+/* One answer written at random: its calls, put together as the daemon does. */
+static void write_one(struct api_call *c, struct seen *x)
+{
+	const struct request *r = api_call_request(c);
+	struct grammar_state *s = state_of(c);
+	struct toolparse *p = toolparse_create(&r->parse.tools, on_text, x);
+	struct detok d;
+	struct buf bytes = {0};
+	detok_init(&d, model.tokenizer, false);
+	toolparse_push(p, r->parse.tools.begun);
+	int n = 0;
+	for (; n < 3000 && !toolparse_is_over(p); n++) {
+		if (grammar_state_must_end(s) ||
+		    (grammar_state_may_end(s) && (n > 300 || draw(2) == 0)))
+			break;
+		int32_t id = next_token(s);
+		buf_clear(&bytes);
+		grammar_add_token(model.tokenizer, id, &bytes);
+		if (id < 0 || grammar_state_accept(s, buf_str(&bytes)) != OK) {
+			x->n_bad++;
+			break;
+		}
+		buf_clear(&bytes);
+		detok_push(&d, id, &bytes);
+		toolparse_push(p, buf_str(&bytes));
+	}
+	x->n_bad += n == 3000;
+	toolparse_finish(p);
+	toolparse_destroy(p);
+	grammar_state_destroy(s);
+	buf_deinit(&bytes);
+}
+
+static void test_random(void)
+{
+	for (int i = 0; i < n_tool_formats; i++) {
+		struct api *a = api_of(tool_formats[i].name);
+		static const char *const bodies[] = {ONE, ANY, SINGLE};
+		for (size_t k = 0; k < ARRAY_LEN(bodies); k++) {
+			struct api_call *c = fixture_call(a, API_CHAT, bodies[k]);
+			struct seen x = {0};
+			for (int j = 0; j < 40; j++)
+				write_one(c, &x);
+			ok(x.n_calls >= 40 && x.n_bad == 0 && (k == 1 || x.n_calls == 40),
+			   "%s, body %zu: %d calls, all valid", tool_formats[i].name, k,
+			   x.n_calls);
+			if (x.n_bad)
+				printf("# %d bad, the last %s %s\n", x.n_bad,
+				       buf_str(&x.name).p, buf_str(&x.args).p);
+			is_str(x.rest.n ? x.rest.p : "", "", "and nothing else");
+			buf_deinit(&x.name);
+			buf_deinit(&x.args);
+			buf_deinit(&x.rest);
+			fixture_drop(c);
+		}
+		api_destroy(a);
+	}
+}
+
+/* --- who is held --------------------------------------------------------- */
+
+static void test_held(void)
+{
+	struct api *a = api_of("hermes");
+	static const struct {
+		const char *strict, *choice;
+		bool is_held;
+	} rows[] = {
+		{"true", "\"auto\"", true}, {"false", "\"auto\"", false},
+		{"null", "\"auto\"", false}, {"null", "\"none\"", false},
+		{"true", "\"none\"", false}, {"null", "\"required\"", true},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct buf body = {0};
+		buf_addf(&body, "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],"
+			 "\"tools\":[{\"function\":{\"name\":\"f\",\"strict\":%s}}],"
+			 "\"tool_choice\":%s}", rows[i].strict, rows[i].choice);
+		struct api_call *c = fixture_call(a, API_CHAT, buf_str(&body).p);
+		const struct request *r = api_call_request(c);
+		ok((r->grammar || r->call_grammar) == rows[i].is_held,
+		   "strict %s, choice %s", rows[i].strict, rows[i].choice);
+		fixture_drop(c);
+		buf_deinit(&body);
+	}
+	api_destroy(a);
+}
+
+int main(void)
+{
+	model = *fixture_model();
+	model.tokenizer = make_tokenizer();
+	vocab = grammar_vocab_of(model.tokenizer);
+	test_scripts();
+	test_random();
+	test_held();
+	grammar_vocab_destroy(vocab);
+	tokenizer_destroy(model.tokenizer);
+	return tap_done();
+}
