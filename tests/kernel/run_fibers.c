@@ -3,7 +3,8 @@
  * The HIP backend on the runtime of tests/hip-on-cpu against the references: every
  * case there is a kernel for, linear in each of its shapes. Every allocation is one of
  * the runtime's, so that its ends are seen. `run_fibers reversed`: the threads of a
- * workgroup in the other order.
+ * workgroup in the other order. HALOD_TEST_HIP_LIBRARY=FILE: on that runtime instead
+ * (tests/hip-on-cuda, or a real one).
  */
 #include "backend/hip.h"
 #include "backend/hip_linear.h"
@@ -14,9 +15,12 @@ static void run(const char *name, int int4_axes, void (*const *cases)(struct ker
 	struct kernel_test kt = {.name = name, .is_partial = true};
 	struct fail fail = {0};
 	const char *dir = getenv("HALOD_BUILDDIR");
+	const char *other = getenv("HALOD_TEST_HIP_LIBRARY");
 	char library[4096];
 	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so",
 		 dir ? dir : ".");
+	if (other)
+		snprintf(library, sizeof library, "%s", other);
 	struct backend_opts o = {.name = "hip", .hip_library = library, .own_blocks = true};
 	if (backend_create(&o, &kt.b, &fail) != OK) {
 		kernel_ok(false, "%s: %s", name, fail.text);

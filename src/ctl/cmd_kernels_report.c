@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What can be said of the kernels without the GPU they are for: from a code object's
+ * metadata and its disassembly.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "ctl/chip.h"
+#include "ctl/command.h"
+#include "ctl/options.h"
+
+struct args {
+	const char *code, *match, *objdump;
+	bool json;
+};
+
+struct report {
+	const char *path;
+	struct codeobject code;
+	const struct chip *chip; /* NULL: not known */
+	struct isa_kernel *isa;  /* (n); NULL: no disassembler */
+};
+
+static void add_count(struct buf *b, const char *name, const struct isa_count *c)
+{
+	buf_addf(b, ",\"%s\":{\"instructions\":%d,\"valu\":%d,\"trans\":%d,"
+		    "\"matrix\":%d,\"dot2\":%d,\"divide\":%d,\"salu\":%d,\"lds\":%d,"
+		    "\"lds_bytes\":%d,\"load\":%d,\"store\":%d,\"scratch\":%d,"
+		    "\"barrier\":%d,\"load_bytes\":%d,\"nt_bytes\":%d,\"nt_narrow\":%d}",
+		 name, c->n, c->valu, c->trans, c->matrix, c->dot2, c->divide, c->salu,
+		 c->lds, c->lds_bytes, c->load, c->store, c->scratch, c->barrier,
+		 c->load_bytes, c->nt_bytes, c->nt_narrow);
+}
+
+static void print_kernel_json(const struct report *r, size_t i)
+{
+	const struct code_kernel *k = &r->code.kernel[i];
+	struct buf b = {0};
+	buf_addf(&b, "{\"arch\":\"%s\",\"kernel\":", r->code.arch);
+	buf_add_json(&b, str_of(k->name));
+	buf_addf(&b, ",\"vgprs\":%d,\"sgprs\":%d,\"vgpr_spills\":%d,"
+		     "\"sgpr_spills\":%d,\"lds_bytes\":%d,\"scratch_bytes\":%d,"
+		     "\"max_threads\":%d,\"kernarg_bytes\":%d,\"wave\":%d,"
+		     "\"code_bytes\":%llu", k->vgprs, k->sgprs, k->vgpr_spills,
+		 k->sgpr_spills, k->lds_bytes, k->scratch_bytes, k->max_threads,
+		 k->kernarg_bytes, k->wave, (unsigned long long)(k->end - k->begin));
+	if (r->chip)
+		buf_addf(&b, ",\"waves\":%.4g", chip_waves(r->chip, k, k->max_threads, 0));
+	if (r->isa) {
+		const struct isa_kernel *s = &r->isa[i];
+		add_count(&b, "all", &s->all);
+		add_count(&b, "hot", &s->hot);
+		buf_addf(&b, ",\"loops\":%d,\"loop_divides\":%d", s->n_loops,
+			 s->loop_divides);
+		enum chip_limit limit;
+		double gbs = r->chip ? chip_issue_gbs(r->chip, &s->hot, &limit) : 0;
+		if (gbs > 0)
+			buf_addf(&b, ",\"issue_gbs\":%.4g,\"limit\":\"%s\"", gbs,
+				 chip_limit_name(limit));
+	}
+	buf_add_z(&b, "}\n");
+	fwrite(b.p, 1, b.n, stdout);
+	buf_deinit(&b);
+}
+
+static void print_head(const struct report *r)
+{
+	const struct chip *c = r->chip;
+	printf("%s: %s, %zu kernels\n", r->path, r->code.arch, r->code.n);
+	if (c)
+		printf("%s: %d compute units, %.3g GHz, %g GB/s, %g TFLOP/s (f16 matrix)\n",
+		       c->name, c->n_cu, c->clock_ghz, c->dram_gbs, c->matrix_tflops);
+	printf("\n%-40s %5s %5s %6s %7s %6s", "kernel", "VGPR", "SGPR", "LDS", "scratch",
+	       "waves");
+	if (r->isa)
+		printf(" | %6s %6s %7s %9s %6s  %s", "vector", "bytes", "per byte",
+		       "issue GB/s", "x DRAM", "limit");
+	putchar('\n');
+}
+
+/* The hot loop. Bytes are those of a lane that are read once; else all, in brackets. */
+static void print_loop(const struct report *r, const struct isa_count *hot)
+{
+	enum chip_limit limit = CHIP_VALU;
+	int bytes = hot->nt_bytes ? hot->nt_bytes : hot->load_bytes;
+	char text[24];
+	snprintf(text, sizeof text, hot->nt_bytes ? "%d" : "(%d)", bytes);
+	double gbs = r->chip ? chip_issue_gbs(r->chip, hot, &limit) : 0;
+	printf(" | %6d %6s", hot->valu, bytes ? text : "-");
+	if (bytes)
+		printf(" %8.3f", (double)hot->valu / bytes);
+	else
+		printf(" %8s", "-");
+	if (gbs > 0) {
+		const char *what = gbs > 1.5 * r->chip->dram_gbs ? "memory"
+							 : chip_limit_name(limit);
+		printf(" %10.0f %6.1f  %s", gbs, gbs / r->chip->dram_gbs, what);
+	} else if (hot->n) {
+		chip_cycles(hot, &limit);
+		printf(" %10s %6s  %s", "-", "-", chip_limit_name(limit));
+	}
+}
+
+static void print_kernel(const struct report *r, size_t i)
+{
+	const struct code_kernel *k = &r->code.kernel[i];
+	printf("%-40s %5d %5d %6d %7d", k->name, k->vgprs, k->sgprs, k->lds_bytes,
+	       k->scratch_bytes);
+	if (r->chip)
+		printf(" %6.1f", chip_waves(r->chip, k, k->max_threads, 0));
+	else
+		printf(" %6s", "-");
+	if (r->isa)
+		print_loop(r, &r->isa[i].hot);
+	if (k->vgpr_spills || k->sgpr_spills)
+		printf("  SPILLS %d/%d", k->vgpr_spills, k->sgpr_spills);
+	putchar('\n');
+}
+
+static int report_file(const struct option_set *set, const struct args *a,
+		       const char *path)
+{
+	struct report r = {.path = path};
+	struct fail fail = {0};
+	if (codeobject_open(path, &r.code, &fail) != OK)
+		return options_fault(set, "%s", fail.text);
+	r.chip = chip_find(r.code.arch);
+	enum status st = isa_read(path, &r.code, a->objdump, &r.isa, &fail);
+	if (st != OK) {
+		r.isa = NULL;
+		fprintf(stderr, "haloctl: no loops are told: %s\n", fail.text);
+	}
+	if (!a->json)
+		print_head(&r);
+	for (size_t i = 0; i < r.code.n; i++)
+		if (!a->match || strstr(r.code.kernel[i].name, a->match))
+			(a->json ? print_kernel_json : print_kernel)(&r, i);
+	free(r.isa);
+	codeobject_deinit(&r.code);
+	return st == OK || st == E_MISSING ? EXIT_OK : EXIT_FAILED;
+}
+
+static int run(const struct option_set *set, const struct args *a)
+{
+	int rc = EXIT_OK;
+	for (const char *p = a->code; *p && rc == EXIT_OK;) {
+		size_t n = strcspn(p, ",");
+		char *path = xstrndup(p, n);
+		rc = report_file(set, a, path);
+		free(path);
+		p += n + (p[n] == ',');
+	}
+	return rc;
+}
+
+int cmd_kernels_report(int argc, char **argv)
+{
+	struct args a = {0};
+	const struct option_row rows[] = {
+		{"code", 'c', OPTION_TEXT, &a.code, 0, 0, "FILE,…",
+		 "code objects (gfx1151.hsaco and gfx1100.hsaco of this build)"},
+		{"kernel", 'k', OPTION_TEXT, &a.match, 0, 0, "TEXT",
+		 "only kernels with this in their name"},
+		{"objdump", 0, OPTION_TEXT, &a.objdump, 0, 0, "FILE",
+		 "llvm-objdump to take (the first of PATH)"},
+		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL, "an object per kernel"},
+	};
+	struct option_set set = {"kernels report",
+				 "Registers, LDS, scratch and occupancy of each kernel, "
+				 "and of its innermost loop the\nvector instructions per "
+				 "byte loaded and the bandwidth that they allow.\nBytes "
+				 "in brackets are not marked as read once.", rows,
+				 ARRAY_LEN(rows)};
+	static const char *const beside[] = {"kernels/gfx1151.hsaco",
+					     "../lib/halod/gfx1151.hsaco"};
+	static const char *const second[] = {"kernels/gfx1100.hsaco",
+					     "../lib/halod/gfx1100.hsaco"};
+	int rc;
+	if (!options_parse(&set, argc, argv, &rc))
+		return rc;
+	if (a.code)
+		return run(&set, &a);
+	char *one = file_beside_program(beside, ARRAY_LEN(beside));
+	char *two = file_beside_program(second, ARRAY_LEN(second));
+	if (!one && !two)
+		return options_fault(&set, "--code is needed: this build has no code "
+				     "objects");
+	char *both = one && two ? xasprintf("%s,%s", one, two) : xstrdup(one ? one : two);
+	a.code = both;
+	rc = run(&set, &a);
+	free(both);
+	free(one);
+	free(two);
+	return rc;
+}

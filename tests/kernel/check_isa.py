@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels as compiled for AMD's chips keep the budgets of isa.tsv.
+
+Reads the code objects that the build made, or compiles them where it made none; skips
+where there is no clang that can. What is counted is told by `haloctl kernels report`.
+"""
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SRC = os.environ.get("HALOD_SRCDIR", ".")
+BUILD = os.environ.get("HALOD_BUILDDIR", ".")
+TARGETS = ("gfx1151", "gfx1100")
+FLAGS = ("-x hip --cuda-device-only -nogpuinc -nogpulib --no-gpu-bundle-output "
+         "-std=c++17 -O3 -munsafe-fp-atomics -ffp-contract=fast "
+         "-fno-strict-aliasing").split()
+count = 0
+failed = 0
+
+
+def ok(fact, name, detail=""):
+    global count, failed
+    count += 1
+    failed += not fact
+    print("%sok %d - %s" % ("" if fact else "not ", count, name))
+    for line in str(detail).splitlines()[:40] if not fact else ():
+        print("# " + line)
+    sys.stdout.flush()
+
+
+def find_clang():
+    for name in ("clang-19", "clang-20", "clang-21", "/opt/rocm/llvm/bin/clang"):
+        if shutil.which(name):
+            return name
+    return None
+
+
+def compiled(clang, source, target, out):
+    subprocess.run([clang, *FLAGS, "--offload-arch=" + target, "-I" + SRC,
+                    "-o", out, os.path.join(SRC, source)], check=True)
+    return out
+
+
+def report(path, *args):
+    p = subprocess.run([os.path.join(BUILD, "haloctl"), "kernels", "report", "--json",
+                        "--code", path, *args], stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, timeout=300)
+    return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+
+def budgets(path):
+    rows = []
+    with open(path) as f:
+        for line in f:
+            if line.strip() and not line.startswith("#"):
+                pattern, vgprs, lds, waves, must = line.rstrip("\n").split("\t")
+                rows.append((pattern, int(vgprs), int(lds), float(waves),
+                             [] if must == "-" else must.split(",")))
+    return rows
+
+
+def faults(k, rows):
+    """What is wrong with kernel k, in words."""
+    row = next((r for r in rows if fnmatch.fnmatchcase(k["kernel"], r[0])), None)
+    if not row:
+        return ["has no budget"]
+    pattern, vgprs, lds, waves, must = row
+    bad = []
+    if k["scratch_bytes"]:
+        bad.append("scratch: %d bytes a lane" % k["scratch_bytes"])
+    if k["vgpr_spills"] or k["sgpr_spills"]:
+        bad.append("spills %d/%d" % (k["vgpr_spills"], k["sgpr_spills"]))
+    if k["wave"] != 32:
+        bad.append("wave of %d" % k["wave"])
+    if k["vgprs"] > vgprs:
+        bad.append("VGPRs: %d, may have %d" % (k["vgprs"], vgprs))
+    if k["lds_bytes"] > lds:
+        bad.append("LDS: %d bytes, may have %d" % (k["lds_bytes"], lds))
+    if k["waves"] < waves:
+        bad.append("waves of a SIMD: %g, must have %g" % (k["waves"], waves))
+    if "hot" not in k:
+        return bad
+    hot = k["hot"]
+    if k["all"]["scratch"]:
+        bad.append("scratch: %d instructions" % k["all"]["scratch"])
+    if k["loop_divides"]:
+        bad.append("divide: %d exact divisions in loops" % k["loop_divides"])
+    if "dot2" in must and not hot["dot2"]:
+        bad.append("dot2: none in the hot loop")
+    if "matrix" in must and not k["all"]["matrix"]:
+        bad.append("matrix: no v_wmma")
+    if ("nt" in must or "nt16" in must) and not hot["nt_bytes"]:
+        bad.append("cached: the hot loop has no non-temporal load")
+    if "nt16" in must and hot["nt_narrow"]:
+        bad.append("narrow: %d non-temporal loads of less than 16 bytes"
+                   % hot["nt_narrow"])
+    return bad
+
+
+def check(path, target, rows):
+    code, out, err = report(path)
+    ok(code == 0, target + ": the code object can be read", err)
+    kernels = [json.loads(line) for line in out.splitlines()]
+    ok(kernels and all(k["arch"] == target for k in kernels), target + ": has kernels",
+       err)
+    if "no loops are told" in err:
+        print("# no disassembler: loops are not checked")
+    used = set()
+    for k in kernels:
+        used.update(r[0] for r in rows if fnmatch.fnmatchcase(k["kernel"], r[0]))
+        bad = faults(k, rows)
+        if bad:
+            ok(False, "%s: %s" % (target, k["kernel"]), "\n".join(bad))
+    ok(True, "%s: %d kernels were looked at" % (target, len(kernels)))
+    ok(used == {r[0] for r in rows}, target + ": every row of isa.tsv is of a kernel",
+       {r[0] for r in rows} - used)
+
+
+def check_refusals(clang, tmp):
+    """The gate shuts: on each kind of fault, and on files that are none."""
+    rows = [("*", 96, 1024, 12, ["nt16"])]
+    path = compiled(clang, "tests/kernel/isa_bad.hip", TARGETS[0],
+                    os.path.join(tmp, "bad.hsaco"))
+    code, out, err = report(path)
+    kernels = {k["kernel"]: k for k in map(json.loads, out.splitlines())}
+    for name in ("scratch", "divide", "narrow", "cached", "lds"):
+        bad = faults(kernels["bad_%s_kernel" % name], rows)
+        ok(any(b.lower().startswith(name) for b in bad), "refused: " + name, bad)
+    ok(not faults(kernels["good_kernel"], [("*", 96, 1024, 12, ["nt16", "dot2"])]),
+       "a good kernel is not refused", faults(kernels["good_kernel"], rows))
+    ok(faults(kernels["good_kernel"], [("*", 4, 0, 12, ["matrix"])]) != [],
+       "registers and v_wmma are looked at")
+    ok(kernels["good_kernel"]["kernarg_bytes"] == 28, "arguments are read",
+       kernels["good_kernel"])
+    with open(path, "rb") as f:
+        whole = f.read()
+    for n in list(range(0, 700, 13)) + list(range(700, len(whole), 997)):
+        with open(path, "wb") as f:
+            f.write(whole[:n])
+        code, out, err = report(path, "--objdump", "/bin/false")
+        if code not in (0, 1, 2) or (code == 0 and not out):
+            ok(False, "a file cut after %d bytes" % n, (code, err))
+    for at in range(64, len(whole), 211):
+        with open(path, "wb") as f:
+            f.write(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1:])
+        code, out, err = report(path, "--objdump", "/bin/false")
+        if code not in (0, 1, 2):
+            ok(False, "a file damaged at %d" % at, (code, err))
+    ok(report("/dev/null")[0] == 2, "an empty file is refused")
+
+
+def main():
+    clang = find_clang()
+    rows = budgets(os.path.join(SRC, "tests/kernel/isa.tsv"))
+    with tempfile.TemporaryDirectory() as tmp:
+        for target in TARGETS:
+            path = os.path.join(BUILD, "kernels", target + ".hsaco")
+            if not os.path.exists(path):
+                if not clang:
+                    print("1..0 # SKIP there is no clang for AMD GPUs")
+                    return 0
+                path = compiled(clang, "kernels/all.hip", target,
+                                os.path.join(tmp, target + ".hsaco"))
+            check(path, target, rows)
+        if clang:
+            check_refusals(clang, tmp)
+    print("1..%d" % count)
+    return 1 if failed else 0
+
+
+sys.exit(main())
