@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 
-/* Up to so many columns activations are rounded to 14 bits, in two planes: models that
- * narrow are upset by 8, and have the time. */
+/* Up to so many columns activations are rounded to twice the bits, in two planes: models
+ * that narrow are upset by one, and have the time. */
 enum { FINE_K = 512 };
 
 static const struct cpu_isa *isa_of(const struct backend *b)
@@ -28,7 +28,8 @@ struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
 	case QUANT_F16: return (struct cpu_way){CPU_PATH_DOT, CPU_F16, 1};
 	case QUANT_BF16:
 		if (isa->has_bf16_pairs && !is_precise)
-			return (struct cpu_way){CPU_PATH_DOT, CPU_BF16_PAIRS, 1};
+			return (struct cpu_way){CPU_PATH_DOT, CPU_BF16_PAIRS,
+						w->k <= FINE_K ? 2 : 1};
 		return (struct cpu_way){CPU_PATH_DOT, CPU_BF16, 1};
 	default: return (struct cpu_way){CPU_PATH_TILE, CPU_F32, 1};
 	}
@@ -40,7 +41,7 @@ size_t cpu_fast_input_bytes(const struct backend *b, struct cpu_way way, int32_t
 	if (way.path == CPU_PATH_PANEL)
 		return (size_t)(k / CPU_BLOCK) * (size_t)isa->tile_words * 4 *
 		       (size_t)way.planes;
-	return isa->input_bytes(way.number, k);
+	return isa->input_bytes(way.number, k) * (size_t)way.planes;
 }
 
 void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
@@ -52,8 +53,10 @@ void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
 		return;
 	}
 	size_t pitch = isa->input_bytes(way.number, k);
+	char *out = tile;
 	for (int j = 0; j < n_x; j++)
-		isa->input(way.number, x[j], k, (char *)tile + pitch * (size_t)j);
+		for (int plane = 0; plane < way.planes; plane++, out += pitch)
+			isa->input(way.number, plane, x[j], k, out);
 }
 
 static void dot_block(const struct cpu_isa *isa, enum cpu_number number,
@@ -79,20 +82,27 @@ static void dot_block(const struct cpu_isa *isa, enum cpu_number number,
 	}
 }
 
+static void run_block(const struct cpu_isa *isa, struct cpu_way way,
+		      const struct weight *w, int32_t i, const void *tile, int n_x,
+		      float (*out)[CPU_PANEL_ROWS])
+{
+	if (way.path == CPU_PATH_PANEL)
+		isa->panel(w->packed, i, tile, n_x, out);
+	else
+		dot_block(isa, way.number, w, i * CPU_PANEL_ROWS, tile, n_x, out);
+}
+
 void cpu_fast_block(const struct backend *b, struct cpu_way way,
 		    const struct weight *w, int32_t i, const void *tile, int n_x,
 		    float (*out)[CPU_PANEL_ROWS])
 {
-	const struct cpu_isa *isa = isa_of(b);
-	if (way.path == CPU_PATH_PANEL && way.planes == 1) {
-		isa->panel(w->packed, i, tile, n_x, out);
-	} else if (way.path == CPU_PATH_PANEL) {
-		float planes[CPU_TOK][CPU_PANEL_ROWS];
-		isa->panel(w->packed, i, tile, 2 * n_x, planes);
-		for (int j = 0; j < n_x; j++)
-			for (int r = 0; r < CPU_PANEL_ROWS; r++)
-				out[j][r] = planes[2 * j][r] + planes[2 * j + 1][r];
-	} else {
-		dot_block(isa, way.number, w, i * CPU_PANEL_ROWS, tile, n_x, out);
+	if (way.planes == 1) {
+		run_block(isa_of(b), way, w, i, tile, n_x, out);
+		return;
 	}
+	float planes[CPU_TOK][CPU_PANEL_ROWS];
+	run_block(isa_of(b), way, w, i, tile, 2 * n_x, planes);
+	for (int j = 0; j < n_x; j++)
+		for (int r = 0; r < CPU_PANEL_ROWS; r++)
+			out[j][r] = planes[2 * j][r] + planes[2 * j + 1][r];
 }

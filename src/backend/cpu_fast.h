@@ -17,8 +17,8 @@ enum cpu_path {
 struct cpu_way {
 	enum cpu_path path;
 	enum cpu_number number; /* of CPU_PATH_DOT */
-	int planes;             /* of CPU_PATH_PANEL: inputs are 8 bits, or twice that
-				 * and take two places of a tile */
+	int planes;             /* inputs that are rounded are so once, or as a sum of
+				 * two, which take two places of a tile */
 };
 
 /* Which way w goes in this backend; is_precise: with inputs as floats where it lies as

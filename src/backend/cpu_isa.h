@@ -46,9 +46,10 @@ struct cpu_isa {
 
 	/* --- floats: F32, F16, BF16 weights as they lie in the file ---------- */
 
-	/* Bytes of one input of K as `dots` takes it, and K floats to it. */
+	/* Bytes of one input of K as `dots` takes it, and K floats to it; plane 1: what
+	 * rounding to plane 0 leaves (CPU_BF16_PAIRS only). */
 	size_t (*input_bytes)(enum cpu_number m, int32_t k);
-	void (*input)(enum cpu_number m, const float *x, int32_t k, void *out);
+	void (*input)(enum cpu_number m, int plane, const float *x, int32_t k, void *out);
 	/* out[j][r] = w[r] . x[j] over K elements; w: rows of numbers m, as
 	 * many as n_w <= CPU_DOT_ROWS; x: n_x <= CPU_DOT_TOK inputs, `pitch` bytes
 	 * apart. */

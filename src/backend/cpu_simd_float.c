@@ -42,7 +42,7 @@ static size_t input_bytes(enum cpu_number m, int32_t k)
 	return padded(m, k) * (step_of(m) == VL ? 4 : 2);
 }
 
-static void input(enum cpu_number m, const float *x, int32_t k, void *out)
+static void input(enum cpu_number m, int plane, const float *x, int32_t k, void *out)
 {
 #if CPU_AVX512
 	if (m == CPU_BF16_PAIRS) {
@@ -52,6 +52,10 @@ static void input(enum cpu_number m, const float *x, int32_t k, void *out)
 			__mmask16 mask = (__mmask16)((1u << n) - 1);
 			__m512 v = _mm512_maskz_loadu_ps(mask, x + i);
 			__m256i h = (__m256i)_mm512_cvtneps_pbh(v);
+			if (plane == 1) {
+				v = (__m512)((vf)v - vf_of_bf16((vhalf)h));
+				h = (__m256i)_mm512_cvtneps_pbh(v);
+			}
 			_mm256_storeu_si256((void *)(half + i), h);
 		}
 		if ((k + VL - 1) / VL % 2)

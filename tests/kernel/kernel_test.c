@@ -356,16 +356,21 @@ static void round_blocks(float *x, size_t n, float steps)
 	}
 }
 
-static void round_bf16(float *x, size_t n)
+static float bf16_of(float x)
+{
+	uint32_t bits;
+	memcpy(&bits, &x, sizeof bits);
+	bits += 0x7FFF + (bits >> 16 & 1); /* to the nearest, ties to even */
+	bits &= 0xFFFF0000u;
+	memcpy(&x, &bits, sizeof bits);
+	return fabsf(x) < 0x1p-126f ? 0 : x; /* the processor's products have none */
+}
+
+static void round_bf16(float *x, size_t n, bool is_fine)
 {
 	for (size_t i = 0; i < n; i++) {
-		uint32_t bits;
-		memcpy(&bits, &x[i], sizeof bits);
-		bits += 0x7FFF + (bits >> 16 & 1); /* to the nearest, ties to even */
-		bits &= 0xFFFF0000u;
-		memcpy(&x[i], &bits, sizeof bits);
-		if (fabsf(x[i]) < 0x1p-126f) /* the processor's products have none */
-			x[i] = 0;
+		float high = bf16_of(x[i]);
+		x[i] = high + (is_fine ? bf16_of(x[i] - high) : 0);
 	}
 }
 
@@ -379,7 +384,7 @@ const float *kernel_linear_round(struct kernel_test *kt, const struct weight *w,
 	float *out = kernel_zeros(kt, n);
 	memcpy(out, x, n * sizeof *out);
 	if (is_bf16)
-		round_bf16(out, n);
+		round_bf16(out, n, w->k <= 512);
 	else
 		round_blocks(out, n, w->k <= 512 ? 127 * 128 : 127);
 	return out;
