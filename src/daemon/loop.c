@@ -411,8 +411,8 @@ static void name_address(struct loop *l, bool is_inherited)
 	else if (*c->unix_socket)
 		snprintf(l->address, sizeof l->address, "%s", c->unix_socket);
 	else
-		snprintf(l->address, sizeof l->address, "http://%s%s%s:%d",
-			 is_v6 ? "[" : "", c->host, is_v6 ? "]" : "",
+		snprintf(l->address, sizeof l->address, "http%s://%s%s%s:%d",
+			 *c->tls_cert ? "s" : "", is_v6 ? "[" : "", c->host, is_v6 ? "]" : "",
 			 http_port(l->http));
 }
 
@@ -454,6 +454,8 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.heartbeat_stall_us =
 			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
 		.access_log = c->access_log,
+		.tls_cert = *c->tls_cert ? c->tls_cert : NULL,
+		.tls_key = *c->tls_key ? c->tls_key : NULL,
 		.api_key_file = l->key_file,
 		.max_requests_per_key = (int)c->max_requests_per_key,
 		.metrics_need_key = c->metrics_need_key,
