@@ -46,6 +46,10 @@ static const struct shape cases[] = {
 	{2, 1, 32, 16, {{0, 3}, {90, 91}}, 1, 0, false, 64, false},
 	{4, 1, 96, 16, {{0, 37}, {50, 51}, {15, 17}}, 1, 0, false, 64, true},
 	{16, 1, 576, 16, {{0, 3}, {200, 201}}, 1, 0, false, 512, true},
+	/* across the ranges that the CPU cuts positions into, in few tiles and many */
+	{.h = 4, .g = 1, .k = 64, .p = 16, .seq = {{1090, 1100}}, .sharpness = 1},
+	{.h = 32, .g = 1, .k = 40, .p = 16, .seq = {{500, 540}, {1200, 1201}},
+	 .sharpness = 4, .window = 600},
 };
 
 struct input {
@@ -69,6 +73,10 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 	in.k = kernel_rows(kt, n_rows, (size_t)s->k, 1);
 	if (!s->v_is_k)
 		in.v = kernel_rows(kt, n_rows, (size_t)(s->v_dim ? s->v_dim : s->k), 1);
+	kernel_kv_round(kt, in.k, n_rows * (size_t)s->k, 6e4f);
+	if (in.v)
+		kernel_kv_round(kt, in.v, n_rows * (size_t)(s->v_dim ? s->v_dim : s->k),
+				6e4f);
 	if (s->has_sinks)
 		in.sinks = kernel_zeros(kt, (size_t)s->h);
 	for (int32_t h = 0; in.sinks && h < s->h; h++)
@@ -108,9 +116,11 @@ static struct attention_args upload(struct kernel_test *kt, const struct shape *
 	size_t t = (size_t)in->n_tok, nq = t * (size_t)(s->h * s->k);
 	size_t n = (size_t)in->n_pages * (size_t)(s->g * s->p * s->k);
 	a.q = UPLOAD(kt, in->q, nq);
-	a.kv.k = UPLOAD(kt, in->k, n);
+	a.kv.type = kt->b->kv_type;
+	a.kv.k = kernel_kv_upload(kt, in->k, n);
 	if (in->v)
-		a.kv.v = UPLOAD(kt, in->v, n / (size_t)s->k * (size_t)attention_v_dim(&a));
+		a.kv.v = kernel_kv_upload(kt, in->v, n / (size_t)s->k *
+							     (size_t)attention_v_dim(&a));
 	if (in->sinks)
 		a.sinks = UPLOAD(kt, in->sinks, (size_t)s->h);
 	a.seq_of = UPLOAD(kt, in->seq_of, t);
