@@ -48,7 +48,7 @@ size_t quant_block_bytes(enum quant q);
  *         nibble - zero; zero is 8 (zero_points NULL) or per group.
  *         zero_points: (ceil(N/8), G) uint32 packed along N: nibble n%8 of
  *         word (n/8, g) belongs to row n (compressed-tensors).
- *         K and group are multiples of 8.
+ *         K and group are multiples of 8. group_of: as of GPTQ.
  *   INT8: the same with bytes: q (N, K), byte - zero, zero 128 or byte n%4 of
  *         zero_points (ceil(N/4), G).
  *   AWQ4: q is (K, N/8) uint32: row n is nibble blocks_awq_order(n%8) of word n/8.
@@ -81,7 +81,7 @@ struct weight {
 	const void *packed; /* a backend's own form of it beside this one, or NULL */
 	int32_t group_n;         /* FP8 */
 	int32_t zero_step;       /* GPTQ: 1 in the older format, 0 in the newer */
-	const int32_t *group_of; /* GPTQ */
+	const int32_t *group_of; /* GPTQ, INT4, INT8 */
 	double global_scale;     /* NVFP4 */
 	int32_t row_step;        /* 0: 1 */
 	int32_t k_step;          /* 0: 1, and row_step counts rows of K */

@@ -392,7 +392,9 @@ static void test_refusals(const char *dir)
 	       "a cache of less than a page: %s", fail.text);
 	o = (struct engine_opts){.max_seqs = -1};
 	is_int(engine_create(m, b, &o, &e, &fail), E_CONFIG, "fewer than no sequences");
-	o = (struct engine_opts){.n_ctx = 64, .kv_bytes = 10 * 16 * (b->kv_type == DTYPE_F16 ? 4096 : 8192)};
+	o = (struct engine_opts){.n_ctx = 64,
+				 .kv_bytes = 10 * 16 * 2048 *
+					     (int64_t)dtype_bytes(b->kv_type)};
 	is_int(engine_create(m, b, &o, &e, &fail), OK, "a small cache");
 	is_int(engine_pages_total(e), 10, "has the pages its bytes are");
 	engine_destroy(e);
