@@ -19,7 +19,7 @@
 
 /* --- in ------------------------------------------------------------------ */
 
-/* Absent is fine: there is one model. Another name is not, even so: its user would
+/* Absent (or "", as editors send it) is fine: there is one model. Another name is not, even so: its user would
  * believe to talk to that model. */
 static enum status check_model(const struct json_node *body,
 			       const struct api *a, struct fail *fail)
@@ -27,7 +27,7 @@ static enum status check_model(const struct json_node *body,
 	struct json_node at = json_read_get(body, "model");
 	struct str name = {0};
 	enum status st = json_read_str(&at, &name, fail);
-	if (st == OK && at.v && !api_has_name(a, name))
+	if (st == OK && name.n && !api_has_name(a, name))
 		return api_fail_name(a, name, fail);
 	return st;
 }
