@@ -19,8 +19,8 @@
 
 /* --- in ------------------------------------------------------------------ */
 
-/* Absent (or "", as editors send it) is fine: there is one model. Another name is not, even so: its user would
- * believe to talk to that model. */
+/* Absent (or "", as editors send it) is fine: there is one model. Another name is not,
+ * even so: its user would believe to talk to that model. */
 static enum status check_model(const struct json_node *body,
 			       const struct api *a, struct fail *fail)
 {
