@@ -8,6 +8,7 @@
  * too. Every pointer is aligned to its element (tensors_open sees to it).
  */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -75,6 +76,9 @@ struct weight {
 	enum dtype scale_type; /* F32, F16 or BF16; NVFP4: F8_E4M3; MXFP4: F8_E8M0 */
 	const void *zero_points;
 	const char *name; /* tensor name, for messages */
+	bool is_mapped;   /* lies in a mapped file: pages may be given back */
+	bool is_table;    /* read by rows only (embed_rows), never multiplied */
+	const void *packed; /* a backend's own form of it beside this one, or NULL */
 	int32_t group_n;         /* FP8 */
 	int32_t zero_step;       /* GPTQ: 1 in the older format, 0 in the newer */
 	const int32_t *group_of; /* GPTQ, INT4, INT8 */
