@@ -52,6 +52,7 @@ static void destroy(struct backend *b)
 	struct hip *h = hip_of(b);
 	if (h->stream)
 		h->api.hipStreamSynchronize(h->stream);
+	hip_experts_destroy(h);
 	if (h->api.library)
 		hip_memory_destroy(h);
 	if (h->module)

@@ -61,6 +61,16 @@ struct hip_landing {
 	size_t at, n_bytes;
 };
 
+struct weight_view;
+
+/* A layer's experts (hip_experts.c). table holds device addresses: each row the q,
+ * scales and zero_points of struct weight_view. */
+struct hip_experts {
+	struct hip_experts *next;
+	const struct weight_view *table; /* device */
+	size_t n_rows;
+};
+
 struct hip_launch_info;
 
 struct hip {
@@ -78,6 +88,7 @@ struct hip {
 	int tile;                 /* of linear_tile.def, the same */
 	int32_t tile_from;        /* tokens from which tiles are used, where they can */
 	struct hip_arena weights;
+	struct hip_experts *experts;
 	struct hip_stage stage;
 	char *land;
 	size_t land_at;
@@ -157,6 +168,7 @@ enum status hip_sync(struct backend *b, struct fail *fail);
 enum status hip_load_weight(struct backend *b, const struct weight *host,
 			    struct weight *out, struct fail *fail);
 enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail);
+void hip_experts_destroy(struct hip *h);
 
 /* --- operations ------------------------------------------------------------------- */
 

@@ -40,6 +40,9 @@ static const kernel_entry kernels[] = {
 	ENTRY(linear_tile_##name##_f16) ENTRY(linear_tile_##name##_bf16)
 #include "kernels/linear_tile.def"
 #undef TILE
+#define MOE_ANY(format) \
+	ENTRY(moe_any_up_##format) ENTRY(moe_any_down_##format) ENTRY(moe_scale_##format)
+	MOE_ANY(f32) MOE_ANY(f16) MOE_ANY(bf16) MOE_ANY(int4)
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
 	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
 };
