@@ -9,6 +9,7 @@
 #include "kernels/linear_int4.hip"
 #include "kernels/linear_tile.hip"
 #include "kernels/moe_any.hip"
+#include "kernels/moe_int4.hip"
 #include "kernels/moe_router.hip"
 #include "kernels/qk_norm_rope_kv.hip"
 #include "kernels/rms_norm.hip"

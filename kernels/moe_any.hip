@@ -17,20 +17,16 @@ enum { MOE_ANY_WAVES = 4, MOE_ANY_THREADS = MOE_ANY_WAVES * WAVE };
 
 template <int format> DEVICE void moe_any_up(const moe_launch &a)
 {
-	size_t f = group_index_x() * MOE_ANY_WAVES + wave_index(), p = group_index_y();
+	size_t f = group_index_x() * MOE_ANY_WAVES + wave_index();
 	if (f >= (size_t)a.ffn)
 		return;
-	size_t e = (size_t)moe_expert(a, p);
-	const weight_view *w = a.table + e * MOE_PARTS;
-	const uint16_t *x = a.x + p / (size_t)a.n_used * (size_t)a.dim;
+	moe_pair p = moe_pair_at(a, group_index_y());
+	const weight_view *w = a.table + p.expert * MOE_PARTS;
+	const uint16_t *x = a.x + p.token * (size_t)a.dim;
 	weight_view gate = w[MOE_GATE], up = w[MOE_UP];
 	float g = row_dot<format>(&gate, f, x), u = row_dot<format>(&up, f, x);
-	if (a.gate_bias) {
-		g += a.gate_bias[e * (size_t)a.ffn + f];
-		u += a.up_bias[e * (size_t)a.ffn + f];
-	}
 	if (lane_index() == 0)
-		a.h[p * (size_t)a.ffn + f] = moe_act(a, g, u);
+		p.h[f] = moe_act(a, p, f, g, u);
 }
 
 template <int format> DEVICE void moe_any_down(const moe_launch &a)
@@ -39,13 +35,14 @@ template <int format> DEVICE void moe_any_down(const moe_launch &a)
 	if (d >= (size_t)a.dim)
 		return;
 	float *y = a.y + t * (size_t)a.dim + d, sum = *y;
-	for (int32_t u = 0; u < a.n_used; u++) {
-		size_t p = t * (size_t)a.n_used + (size_t)u, e = (size_t)moe_expert(a, p);
-		weight_view w = a.table[e * MOE_PARTS + MOE_DOWN];
-		float part = row_dot<format>(&w, d, a.h + p * (size_t)a.ffn);
-		if (a.down_bias)
-			part += a.down_bias[e * (size_t)a.dim + d];
-		sum += a.weight ? part * a.weight[p] : part;
+	for (int32_t s = 0; s < a.n_slots; s++) {
+		size_t i = t * (size_t)a.n_slots + (size_t)s;
+		moe_pair p = moe_pair_at(a, i);
+		weight_view w = a.table[p.expert * MOE_PARTS + MOE_DOWN];
+		float part = row_dot<format>(&w, d, p.h);
+		if (a.down_bias && !p.is_shared)
+			part += a.down_bias[p.expert * (size_t)a.dim + d];
+		sum += part * moe_pair_weight(a, i);
 	}
 	if (lane_index() == 0)
 		*y = sum;
@@ -60,7 +57,7 @@ DEVICE void moe_scale(weight_view router, const uint16_t *x, int32_t n_tok, floa
 		return;
 	float dot = row_dot<format>(&router, 0, x + t * (size_t)router.k);
 	if (lane_index() == 0)
-		scale[t] = fast_rcp(1 + fast_exp2(dot * -1.44269504f));
+		scale[t] = moe_sigmoid(dot);
 }
 
 #define MOE_ANY(name, format) \

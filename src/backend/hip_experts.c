@@ -5,10 +5,12 @@
  * Everything the backend knows of a layer's experts hangs on struct experts.device: a
  * block on the host, whose `table` is on the device.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/hip_launch.h"
 #include "base/alloc.h"
+#include "kernels/linear_int4.h"
 #include "kernels/moe_launch.h"
 
 _Static_assert((int)MOE_SILU == EXPERTS_SILU && (int)MOE_CLAMPED == EXPERTS_CLAMPED,
@@ -41,6 +43,31 @@ static enum status upload_table(struct hip *h, const struct experts *ex,
 	return st;
 }
 
+/* int4 of the kind of `like`, K fit for 8 lanes of 8. */
+static bool is_int4_like(const struct weight *w, const struct weight *like)
+{
+	bool is_power = (w->group & (w->group - 1)) == 0;
+	return w->quant == QUANT_INT4 && w->scale_type == like->scale_type &&
+	       w->scale_type != DTYPE_F32 && !w->zero_points == !like->zero_points &&
+	       w->k % 8 == 0 && w->group == (like->group == like->k ? w->k : like->group) &&
+	       (w->group == w->k || is_power) && hip_pitch(w) % 16 == 0;
+}
+
+static void look_at(struct hip_experts *x, const struct experts *ex)
+{
+	const struct weight *like = &ex->gate[0];
+	x->is_int4 = true;
+	x->has_zero = like->zero_points;
+	for (int32_t e = 0; e < ex->n; e++)
+		x->is_int4 &= is_int4_like(&ex->gate[e], like) &&
+			      is_int4_like(&ex->up[e], like) &&
+			      is_int4_like(&ex->down[e], like);
+	x->has_slot = x->is_int4 && ex->shared_gate && ex->shared_gate->n == like->n &&
+		      is_int4_like(ex->shared_gate, like) &&
+		      is_int4_like(ex->shared_up, like) &&
+		      is_int4_like(ex->shared_down, like);
+}
+
 enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
 {
 	struct hip *h = hip_of(b);
@@ -55,6 +82,7 @@ enum status hip_load_experts(struct backend *b, struct experts *out, struct fail
 			return fail_at(fail, E_UNSUPPORTED, out->gate[e].name,
 				       "%s: the HIP backend wants experts of one format",
 				       out->gate[e].name ? out->gate[e].name : "experts");
+	look_at(x, out);
 	enum status st = upload_table(h, out, x);
 	return st == OK ? OK : fail_set(fail, st, "%.100s: experts: %s", h->base.device,
 					h->failure);
@@ -108,20 +136,80 @@ static enum status shared_scale(struct hip *h, const struct moe_experts_args *a)
 		      ARG(router), ARG(v.x), ARG(v.n_tok), ARG(v.shared_scale));
 }
 
+/* In launches of its own. */
 static enum status run_shared(struct hip *h, const struct moe_experts_args *a,
 			      struct moe_launch l)
 {
 	const struct experts *ex = a->experts;
 	l.id = NULL;
-	l.n_used = 1;
-	l.only = ex->n;
+	l.n_used = l.n_slots = 1;
 	l.ffn = ex->shared_gate->n;
 	l.h = a->shared_h;
-	l.act = MOE_SILU;
-	l.gate_bias = l.up_bias = l.down_bias = NULL;
 	l.weight = ex->shared_router ? a->shared_scale : NULL;
 	enum status st = ex->shared_router ? shared_scale(h, a) : OK;
 	return st == OK ? run_any(h, ex->shared_gate, ex->shared_down, l) : st;
+}
+
+/* --- int4, few tokens --------------------------------------------------------------- */
+
+static const struct moe_int4_axes ups[] = {
+#define UP(name, ...) {#name, __VA_ARGS__},
+#define DOWN(name, ...)
+#include "kernels/moe_int4.def"
+#undef UP
+#undef DOWN
+}, downs[] = {
+#define UP(name, ...)
+#define DOWN(name, ...) {#name, __VA_ARGS__},
+#include "kernels/moe_int4.def"
+#undef UP
+#undef DOWN
+};
+
+static const struct moe_int4_axes *fit(const struct moe_int4_axes *rows, size_t n,
+				       const struct weight *w)
+{
+	for (size_t i = 0; i < n; i++)
+		if (w->k % rows[i].chunk == 0 && w->group % rows[i].chunk == 0 &&
+		    (rows[i].thrds * rows[i].chunk <= w->k || i + 1 == n))
+			return &rows[i];
+	return NULL;
+}
+
+/* E_UNSUPPORTED, without a word: the shape has no kernel here. */
+static enum status run_int4(struct hip *h, const struct hip_experts *x,
+			    const struct experts *ex, struct moe_launch l)
+{
+	const struct moe_int4_axes *up = fit(ups, ARRAY_LEN(ups), &ex->gate[0]);
+	const struct moe_int4_axes *down = fit(downs, ARRAY_LEN(downs), &ex->down[0]);
+	if (!up || !down)
+		return E_UNSUPPORTED;
+	int32_t up_lds = LINEAR_INT4_LDS_BYTES(1, l.dim, up->thrds, up->chunk);
+	int32_t down_lds = MOE_INT4_DOWN_LDS(l.n_slots, l.ffn, down->thrds, down->ytile,
+					     down->chunk);
+	if (up_lds > LINEAR_INT4_LDS || down_lds > LINEAR_INT4_LDS)
+		return E_UNSUPPORTED;
+	const char *zero = x->has_zero ? "_zero" : "";
+	char name[80];
+	snprintf(name, sizeof name, "moe_int4_up_%s%s_kernel", up->name, zero);
+	int32_t rows = LINEAR_INT4_ROWS(up->thrds, up->ytile, up->waves) / 2;
+	enum status st = LAUNCH(h, name, ((struct hip_grid){
+					hip_over(l.ffn, rows), l.n_tok * l.n_slots,
+					32 * up->waves, up_lds}), ARG(l));
+	if (st != OK)
+		return st;
+	l.shared_router.q = NULL;
+	snprintf(name, sizeof name, "moe_int4_down_%s%s_kernel", down->name, zero);
+	rows = MOE_INT4_DOWN_ROWS(down->thrds, down->ytile);
+	return LAUNCH(h, name, ((struct hip_grid){hip_over(l.dim, rows), l.n_tok,
+						  32 * down->waves, down_lds}), ARG(l));
+}
+
+/* --- the operation ------------------------------------------------------------------ */
+
+static int32_t group_shift(const struct weight *w)
+{
+	return w->group == w->k ? 31 : __builtin_ctz((unsigned)w->group);
 }
 
 enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
@@ -133,9 +221,27 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		.table = x->table, .id = a->id, .weight = a->weight,
 		.gate_bias = ex->gate_bias, .up_bias = ex->up_bias,
 		.down_bias = ex->down_bias, .x = a->x, .h = a->h, .y = a->y,
-		.n_tok = a->n_tok, .n_used = a->n_used, .dim = ex->gate[0].k,
-		.ffn = ex->gate[0].n, .act = ex->act, .alpha = ex->alpha,
-		.limit = ex->limit};
-	enum status st = run_any(h, &ex->gate[0], &ex->down[0], l);
+		.n_tok = a->n_tok, .n_used = a->n_used, .n_slots = a->n_used,
+		.dim = ex->gate[0].k, .ffn = ex->gate[0].n, .shared = ex->n,
+		.act = ex->act, .alpha = ex->alpha, .limit = ex->limit};
+	enum status st = E_UNSUPPORTED;
+	if (x->is_int4 && a->n_tok <= MOE_INT4_MAX_TOK) {
+		struct moe_launch fast = l;
+		fast.up_shift = group_shift(&ex->gate[0]);
+		fast.down_shift = group_shift(&ex->down[0]);
+		fast.is_bf16 = ex->gate[0].scale_type == DTYPE_BF16;
+		if (x->has_slot) {
+			fast.n_slots++;
+			fast.shared_h = a->shared_h;
+			fast.shared_scale = ex->shared_router ? a->shared_scale : NULL;
+			if (ex->shared_router)
+				fast.shared_router = hip_view(ex->shared_router);
+		}
+		st = run_int4(h, x, ex, fast);
+		if (st != E_UNSUPPORTED && x->has_slot)
+			return st;
+	}
+	if (st == E_UNSUPPORTED)
+		st = run_any(h, &ex->gate[0], &ex->down[0], l);
 	return st == OK && ex->shared_gate ? run_shared(h, a, l) : st;
 }

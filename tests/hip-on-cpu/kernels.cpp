@@ -42,6 +42,11 @@ static const kernel_entry kernels[] = {
 #undef TILE
 #define MOE_ANY(format) \
 	ENTRY(moe_any_up_##format) ENTRY(moe_any_down_##format) ENTRY(moe_scale_##format)
+#define UP(name, ...) ENTRY(moe_int4_up_##name) ENTRY(moe_int4_up_##name##_zero)
+#define DOWN(name, ...) ENTRY(moe_int4_down_##name) ENTRY(moe_int4_down_##name##_zero)
+#include "kernels/moe_int4.def"
+#undef UP
+#undef DOWN
 	MOE_ANY(f32) MOE_ANY(f16) MOE_ANY(bf16) MOE_ANY(int4)
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
 	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)

@@ -35,6 +35,9 @@ static const struct shape cases[] = {
 	{{.quant = QUANT_BF16}, 70, 50, 22, 7, 2, true, 0, false},
 	{INT4(32, false), 1, 64, 32, 8, 2, false, 32, true},
 	{INT4(32, false), 70, 64, 32, 8, 2, false, 96, true},
+	{INT4(32, true), 2, 1056, 768, 3, 2, false, 768, true},  /* a step and a rest */
+	{INT4(128, false), 2, 512, 256, 4, 3, true, 256, false},
+	{INT4(0, true), 1, 40, 72, 5, 5, false, 0, false},       /* one group a row */
 	{{.quant = QUANT_BF16}, 5, 50, 22, 7, 2, false, 30, false},
 };
 
