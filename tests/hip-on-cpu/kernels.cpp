@@ -32,7 +32,8 @@ static const kernel_entry kernels[] = {
 	ENTRY(linear_any_f32) ENTRY(linear_any_f16) ENTRY(linear_any_bf16)
 	ENTRY(linear_any_int4)
 #define AXES(name, thrds, ytile, waves, chunk, unr) \
-	LINEAR(name, 1) LINEAR(name, 2) LINEAR(name, 3) LINEAR(name, 4) LINEAR(name, 5)
+	LINEAR(name, 1) LINEAR(name, 2) LINEAR(name, 3) LINEAR(name, 4) \
+	LINEAR(name, 5) LINEAR(name, 6) LINEAR(name, 7) LINEAR(name, 8)
 #include "kernels/linear_int4.def"
 #undef AXES
 #define TILE(name, ...) \

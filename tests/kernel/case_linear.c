@@ -42,6 +42,9 @@ static const struct linear_case cases[] = {
 	{{.quant = QUANT_BF16}, 3, 1024, {19}, true, false, true},
 	{{.quant = QUANT_BF16, .has_extremes = true}, 4, 512, {7}, false, false, false},
 	{{.quant = QUANT_F16, .has_extremes = true}, 4, 512, {7}, false, false, false},
+	{INT4(32, true, DTYPE_BF16), 8, 2080, {21, 9}, true, false, false},
+	{INT4(32, false, DTYPE_F16), 7, 256, {50}, false, true, false},
+	{INT4(128, false, DTYPE_F16), 6, 12288, {6}, false, false, true},
 	/* many tokens: tiles, each with a rest of tokens, outputs and K */
 	{INT4(32, false, DTYPE_BF16), 150, 160, {131, 64, 3}, true, false, false},
 	{INT4(32, true, DTYPE_F16), 37, 96, {70, 33}, false, true, false},
