@@ -2,15 +2,18 @@
  *
  * Every kernel: the source of a code object, and of the fibers' table of kernels.
  */
+#include "kernels/attention.hip"
 #include "kernels/embed_rows.hip"
 #include "kernels/gather_rows.hip"
 #include "kernels/kv_copy.hip"
 #include "kernels/linear_any.hip"
 #include "kernels/linear_int4.hip"
 #include "kernels/linear_tile.hip"
+#include "kernels/moe_align.hip"
 #include "kernels/moe_any.hip"
 #include "kernels/moe_int4.hip"
 #include "kernels/moe_router.hip"
+#include "kernels/moe_tile.hip"
 #include "kernels/qk_norm_rope_kv.hip"
 #include "kernels/rms_norm.hip"
 #include "kernels/rope_table.hip"

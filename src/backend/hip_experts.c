@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/hip_launch.h"
+#include "backend/hip_experts.h"
 #include "base/alloc.h"
 #include "kernels/linear_int4.h"
-#include "kernels/moe_launch.h"
+#include "kernels/moe_tile.h"
 
 _Static_assert((int)MOE_SILU == EXPERTS_SILU && (int)MOE_CLAMPED == EXPERTS_CLAMPED,
 	       "kernels count them as the contract does");
@@ -43,29 +43,47 @@ static enum status upload_table(struct hip *h, const struct experts *ex,
 	return st;
 }
 
-/* int4 of the kind of `like`, K fit for 8 lanes of 8. */
-static bool is_int4_like(const struct weight *w, const struct weight *like)
+/* Of the kind of `like`; int4: with groups that kernels know. */
+static bool is_like(const struct weight *w, const struct weight *like)
 {
 	bool is_power = (w->group & (w->group - 1)) == 0;
-	return w->quant == QUANT_INT4 && w->scale_type == like->scale_type &&
-	       w->scale_type != DTYPE_F32 && !w->zero_points == !like->zero_points &&
-	       w->k % 8 == 0 && w->group == (like->group == like->k ? w->k : like->group) &&
-	       (w->group == w->k || is_power) && hip_pitch(w) % 16 == 0;
+	if (w->quant != like->quant || w->k % 8 != 0 || hip_pitch(w) % 16 != 0)
+		return false;
+	if (w->quant != QUANT_INT4)
+		return w->quant == QUANT_F16 || w->quant == QUANT_BF16;
+	return w->scale_type == like->scale_type && w->scale_type != DTYPE_F32 &&
+	       !w->zero_points == !like->zero_points &&
+	       w->group == (like->group == like->k ? w->k : like->group) &&
+	       (w->group == w->k || is_power);
+}
+
+/* The name of their tiles' format, as gemm_tile wants them; NULL: none. */
+static const char *tile_format(const struct experts *ex)
+{
+	const struct weight *up = &ex->gate[0], *down = &ex->down[0];
+	if (ex->n + 1 > MOE_ALIGN_MAX_EXPERTS)
+		return NULL;
+	if (up->quant != QUANT_INT4)
+		return up->quant == QUANT_F16 ? "f16" : "bf16";
+	if (up->k % 32 != 0 || down->k % 32 != 0 || up->group % 32 != 0 ||
+	    down->group % 32 != 0)
+		return NULL;
+	return up->group == 32 && up->k != 32 && down->k != 32 ? "int4g32" : "int4";
 }
 
 static void look_at(struct hip_experts *x, const struct experts *ex)
 {
 	const struct weight *like = &ex->gate[0];
-	x->is_int4 = true;
-	x->has_zero = like->zero_points;
+	bool is_alike = true;
 	for (int32_t e = 0; e < ex->n; e++)
-		x->is_int4 &= is_int4_like(&ex->gate[e], like) &&
-			      is_int4_like(&ex->up[e], like) &&
-			      is_int4_like(&ex->down[e], like);
-	x->has_slot = x->is_int4 && ex->shared_gate && ex->shared_gate->n == like->n &&
-		      is_int4_like(ex->shared_gate, like) &&
-		      is_int4_like(ex->shared_up, like) &&
-		      is_int4_like(ex->shared_down, like);
+		is_alike &= is_like(&ex->gate[e], like) && is_like(&ex->up[e], like) &&
+			    is_like(&ex->down[e], like);
+	x->is_int4 = is_alike && like->quant == QUANT_INT4;
+	x->has_zero = x->is_int4 && like->zero_points;
+	x->tile_format = is_alike ? tile_format(ex) : NULL;
+	x->has_slot = is_alike && ex->shared_gate && ex->shared_gate->n == like->n &&
+		      is_like(ex->shared_gate, like) && is_like(ex->shared_up, like) &&
+		      is_like(ex->shared_down, like);
 }
 
 enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
@@ -205,11 +223,100 @@ static enum status run_int4(struct hip *h, const struct hip_experts *x,
 						  32 * down->waves, down_lds}), ARG(l));
 }
 
+/* --- many tokens ---------------------------------------------------------------------- */
+
+static const struct tile_shape tiles[] = {
+#define TILE(name, ...) {#name, __VA_ARGS__},
+#include "kernels/moe_tile.def"
+#undef TILE
+};
+
+int hip_experts_tile_count(void)
+{
+	return (int)ARRAY_LEN(tiles);
+}
+
+const char *hip_experts_tile_name(int i)
+{
+	return tiles[i].name;
+}
+
+/* For n_pairs pairs of n experts. */
+static const struct tile_shape *choose_tile(const struct hip *h, int32_t n_pairs, int32_t n)
+{
+	if (h->moe_tile >= 0)
+		return &tiles[h->moe_tile];
+	const struct tile_shape *best = NULL;
+	double least = 0, rows = (double)n_pairs / n;
+	for (size_t i = 0; i < ARRAY_LEN(tiles); i++) {
+		double cost = (rows + tiles[i].block_m / 2.) / tiles[i].rate;
+		if (!best || cost < least) {
+			best = &tiles[i];
+			least = cost;
+		}
+	}
+	return best;
+}
+
+static enum status launch_tiles(struct hip *h, const struct hip_experts *x,
+				const struct tile_shape *s, struct moe_tile_launch l)
+{
+	struct hip_grid one = {1, 1, MOE_ALIGN_THREADS, MOE_ALIGN_LDS(l.n_experts)};
+	enum status st = LAUNCH(h, "moe_align_kernel", one, ARG(l));
+	struct hip_grid g = {0, 1, 32 * s->waves_m * s->waves_n, 0};
+	char name[80];
+	for (int is_down = 0; is_down < 2 && st == OK; is_down++) {
+		snprintf(name, sizeof name, "moe_tile_%s_%s_%s_kernel",
+			 is_down ? "down" : "up", s->name, x->tile_format);
+		l.n_blocks = hip_over(is_down ? l.m.dim : 2 * l.m.ffn, s->block_n);
+		g.x = l.max_blocks * l.n_blocks;
+		st = LAUNCH(h, name, g, ARG(l));
+	}
+	if (st != OK)
+		return st;
+	return LAUNCH(h, "moe_combine_kernel",
+		      ((struct hip_grid){hip_over(l.m.dim, MOE_COMBINE_THREADS), l.m.n_tok,
+					 MOE_COMBINE_THREADS, 0}), ARG(l));
+}
+
+/* As many tokens at a time as there is work memory for. */
+static enum status run_tiles(struct hip *h, const struct hip_experts *x,
+			     struct moe_launch m)
+{
+	struct moe_tile_launch l = {.n_experts = m.shared + (m.n_slots > m.n_used)};
+	size_t row = (size_t)m.dim * 4, lists = (size_t)l.n_experts * (64 + 1) * 4;
+	size_t most = (HIP_WORK_BYTES - lists - 1024) / (size_t)m.n_slots / (row + 8);
+	enum status st = OK;
+	int32_t left = m.n_tok;
+	for (; left > 0 && st == OK; left -= m.n_tok) {
+		m.n_tok = MIN(left, (int32_t)MIN(most, (size_t)65535));
+		int32_t n_pairs = m.n_tok * m.n_slots;
+		const struct tile_shape *s = choose_tile(h, n_pairs, l.n_experts);
+		l.m = m;
+		l.block_m = s->block_m;
+		l.max_blocks = MOE_TILE_BLOCKS(n_pairs, l.n_experts, s->block_m);
+		l.out = h->work;
+		l.pairs = (int32_t *)(l.out + (size_t)n_pairs * (size_t)m.dim);
+		l.block_expert = l.pairs + (size_t)l.max_blocks * (size_t)l.block_m;
+		st = launch_tiles(h, x, s, l);
+		size_t t = (size_t)m.n_tok, pairs = t * (size_t)m.n_used;
+		m.id += pairs;
+		m.weight += pairs;
+		m.x += t * (size_t)m.dim;
+		m.y += t * (size_t)m.dim;
+		m.h += pairs * (size_t)m.ffn;
+		m.shared_h = m.shared_h ? m.shared_h + t * (size_t)m.ffn : NULL;
+		m.shared_scale = m.shared_scale ? m.shared_scale + t : NULL;
+	}
+	return st;
+}
+
 /* --- the operation ------------------------------------------------------------------ */
 
 static int32_t group_shift(const struct weight *w)
 {
-	return w->group == w->k ? 31 : __builtin_ctz((unsigned)w->group);
+	return w->quant != QUANT_INT4 || w->group == w->k
+		       ? 31 : __builtin_ctz((unsigned)w->group);
 }
 
 enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
@@ -217,31 +324,38 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	struct hip *h = hip_of(b);
 	const struct experts *ex = a->experts;
 	const struct hip_experts *x = ex->device;
+	bool is_few = a->n_tok < h->moe_tile_from, has_slot = x->has_slot;
 	struct moe_launch l = {
 		.table = x->table, .id = a->id, .weight = a->weight,
 		.gate_bias = ex->gate_bias, .up_bias = ex->up_bias,
 		.down_bias = ex->down_bias, .x = a->x, .h = a->h, .y = a->y,
 		.n_tok = a->n_tok, .n_used = a->n_used, .n_slots = a->n_used,
 		.dim = ex->gate[0].k, .ffn = ex->gate[0].n, .shared = ex->n,
-		.act = ex->act, .alpha = ex->alpha, .limit = ex->limit};
+		.act = ex->act, .alpha = ex->alpha, .limit = ex->limit,
+		.up_shift = group_shift(&ex->gate[0]),
+		.down_shift = group_shift(&ex->down[0]),
+		.is_bf16 = ex->gate[0].scale_type == DTYPE_BF16};
 	enum status st = E_UNSUPPORTED;
-	if (x->is_int4 && a->n_tok <= MOE_INT4_MAX_TOK) {
-		struct moe_launch fast = l;
-		fast.up_shift = group_shift(&ex->gate[0]);
-		fast.down_shift = group_shift(&ex->down[0]);
-		fast.is_bf16 = ex->gate[0].scale_type == DTYPE_BF16;
-		if (x->has_slot) {
-			fast.n_slots++;
-			fast.shared_h = a->shared_h;
-			fast.shared_scale = ex->shared_router ? a->shared_scale : NULL;
-			if (ex->shared_router)
-				fast.shared_router = hip_view(ex->shared_router);
-		}
-		st = run_int4(h, x, ex, fast);
-		if (st != E_UNSUPPORTED && x->has_slot)
-			return st;
+	if (!x->is_int4 && (is_few || !x->tile_format))
+		has_slot = false;
+	if (has_slot) {
+		l.n_slots++;
+		l.shared_h = a->shared_h;
+		l.shared_scale = ex->shared_router ? a->shared_scale : NULL;
 	}
-	if (st == E_UNSUPPORTED)
-		st = run_any(h, &ex->gate[0], &ex->down[0], l);
+	if (is_few && x->is_int4) {
+		struct moe_launch fast = l;
+		if (has_slot && ex->shared_router)
+			fast.shared_router = hip_view(ex->shared_router);
+		st = run_int4(h, x, ex, fast);
+	} else if (!is_few && x->tile_format) {
+		st = has_slot && ex->shared_router ? shared_scale(h, a) : OK;
+		if (st == OK)
+			st = run_tiles(h, x, l);
+	}
+	if (st != E_UNSUPPORTED)
+		return st == OK && ex->shared_gate && !has_slot ? run_shared(h, a, l) : st;
+	l.n_slots = l.n_used;
+	st = run_any(h, &ex->gate[0], &ex->down[0], l);
 	return st == OK && ex->shared_gate ? run_shared(h, a, l) : st;
 }

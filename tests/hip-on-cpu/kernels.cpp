@@ -26,6 +26,9 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 #define LINEAR(name, m) \
 	ENTRY(linear_int4_##name##_m##m) ENTRY(linear_int4_##name##_m##m##_zero)
 static const kernel_entry kernels[] = {
+#define SHAPE(name, ...) ENTRY(attention_##name##_whole) ENTRY(attention_##name##_split)
+#include "kernels/attention.def"
+#undef SHAPE
 	ENTRY(embed_rows_f32) ENTRY(embed_rows_f16) ENTRY(embed_rows_bf16)
 	ENTRY(embed_rows_int4) ENTRY(gather_rows)
 	ENTRY(kv_copy)
@@ -48,6 +51,14 @@ static const kernel_entry kernels[] = {
 #include "kernels/moe_int4.def"
 #undef UP
 #undef DOWN
+#define MOE_TILE(name, format) \
+	ENTRY(moe_tile_up_##name##_##format) ENTRY(moe_tile_down_##name##_##format)
+#define TILE(name, ...) \
+	MOE_TILE(name, int4g32) MOE_TILE(name, int4) MOE_TILE(name, f16) \
+	MOE_TILE(name, bf16)
+#include "kernels/moe_tile.def"
+#undef TILE
+	ENTRY(moe_align) ENTRY(moe_combine)
 	MOE_ANY(f32) MOE_ANY(f16) MOE_ANY(bf16) MOE_ANY(int4)
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
 	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)

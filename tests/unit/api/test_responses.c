@@ -377,10 +377,16 @@ static void test_previous(void)
 	fixture_check_refused(fixture_api(), API_RESPONSES, &row, 1);
 }
 
+static void put(struct response_store *s, const char *id, const char *messages)
+{
+	const struct str parts[RESPONSE_PARTS] = {str_of(messages)};
+	response_store_put(s, str_of(id), parts);
+}
+
 static bool has(struct response_store *s, const char *id)
 {
 	struct buf b = {0};
-	bool found = response_store_get(s, str_of(id), &b);
+	bool found = response_store_get(s, str_of(id), RESPONSE_MESSAGES, &b);
 	buf_deinit(&b);
 	return found;
 }
@@ -388,14 +394,14 @@ static bool has(struct response_store *s, const char *id)
 static void test_store(void)
 {
 	struct response_store *s = response_store_create(2, 20);
-	response_store_put(s, STR("a"), STR("1"));
-	response_store_put(s, STR("b"), STR("2"));
+	put(s, "a", "1");
+	put(s, "b", "2");
 	ok(has(s, "a") && has(s, "b") && !has(s, "c") && !has(s, ""), "two are kept");
-	response_store_put(s, STR("c"), STR("3"));
+	put(s, "c", "3");
 	ok(!has(s, "a") && has(s, "b") && has(s, "c"), "a third takes the oldest's place");
-	response_store_put(s, STR("d"), STR("123456789012345678"));
+	put(s, "d", "123456789012345678");
 	ok(!has(s, "b") && !has(s, "c") && has(s, "d"), "so do many bytes");
-	response_store_put(s, STR("e"), STR("12345678901234567890"));
+	put(s, "e", "12345678901234567890");
 	ok(has(s, "d") && !has(s, "e"), "what is too large takes no place");
 	response_store_destroy(s);
 }
