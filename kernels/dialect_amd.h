@@ -37,6 +37,7 @@ template <class T, class F> DEVICE T bits_cast(F x)
 	return __builtin_bit_cast(T, x);
 }
 
+DEVICE uint32_t bit_count(uint32_t x) { return (uint32_t)__builtin_popcount(x); }
 /* So that what follows from it is computed once a wave, in scalar registers. */
 DEVICE uint32_t wave_uniform(uint32_t x) { return __builtin_amdgcn_readfirstlane(x); }
 DEVICE uint32_t thread_index() { return __builtin_amdgcn_workitem_id_x(); }

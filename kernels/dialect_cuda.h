@@ -35,6 +35,7 @@ template <class T, class F> DEVICE T bits_cast(F x)
 	return out;
 }
 
+DEVICE uint32_t bit_count(uint32_t x) { return (uint32_t)__popc(x); }
 DEVICE uint32_t wave_uniform(uint32_t x) { return x; }
 DEVICE uint32_t thread_index() { return threadIdx.x; }
 DEVICE uint32_t group_index_x() { return blockIdx.x; }

@@ -262,7 +262,10 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	LINEAR_INT4(name, 2, thrds, ytile, waves, chunk, unr) \
 	LINEAR_INT4(name, 3, thrds, ytile, waves, chunk, unr) \
 	LINEAR_INT4(name, 4, thrds, ytile, waves, chunk, unr) \
-	LINEAR_INT4(name, 5, thrds, ytile, waves, chunk, unr)
+	LINEAR_INT4(name, 5, thrds, ytile, waves, chunk, unr) \
+	LINEAR_INT4(name, 6, thrds, ytile, waves, chunk, unr) \
+	LINEAR_INT4(name, 7, thrds, ytile, waves, chunk, unr) \
+	LINEAR_INT4(name, 8, thrds, ytile, waves, chunk, unr)
 #include "kernels/linear_int4.def"
 #undef AXES
 #undef LINEAR_INT4

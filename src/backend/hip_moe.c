@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mixture of experts: moe_router, moe_experts.
+ * Mixture of experts: moe_router. hip_experts.c has the experts.
  */
 #include "backend/hip_launch.h"
 
@@ -24,9 +24,4 @@ enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)
 	return LAUNCH(h, hip_kernel_for(name, "moe_router", a->router), g, ARG(router),
 		      ARG(v.n_used), ARG(norm), ARG(v.x), ARG(v.logits), ARG(v.id),
 		      ARG(v.weight), ARG(h->counters));
-}
-
-enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
-{
-	return hip_refuse(hip_of(b), "moe_experts has no kernel yet");
 }

@@ -123,9 +123,3 @@ enum status hip_load_weight(struct backend *b, const struct weight *host,
 	return fail_set(fail, st, "%.100s: %.200s: %s", h->base.device,
 			host->name ? host->name : "a weight", h->failure);
 }
-
-enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
-{
-	out->device = NULL;
-	return OK;
-}
