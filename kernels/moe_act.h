@@ -48,7 +48,8 @@ DEVICE float moe_pair_weight(const moe_launch &a, size_t p)
 
 /* As f16, nearest; what is beyond its range as the largest: an infinity would reach
  * every output of the token, and turn to NaN where a weight is zero. */
-DEVICE uint16_t moe_act(const moe_launch &a, const moe_pair &p, size_t f, float g, float u)
+DEVICE uint16_t moe_act(const moe_launch &a, const moe_pair &p, size_t f, float g,
+			float u)
 {
 	if (a.gate_bias && !p.is_shared) {
 		g += a.gate_bias[p.expert * (size_t)a.ffn + f];

@@ -168,7 +168,7 @@ static enum status run_shared(struct hip *h, const struct moe_experts_args *a,
 	return st == OK ? run_any(h, ex->shared_gate, ex->shared_down, l) : st;
 }
 
-/* --- int4, few tokens --------------------------------------------------------------- */
+/* --- int4, few tokens ------------------------------------------------------------- */
 
 static const struct moe_int4_axes ups[] = {
 #define UP(name, ...) {#name, __VA_ARGS__},
@@ -223,7 +223,7 @@ static enum status run_int4(struct hip *h, const struct hip_experts *x,
 						  32 * down->waves, down_lds}), ARG(l));
 }
 
-/* --- many tokens ---------------------------------------------------------------------- */
+/* --- many tokens ------------------------------------------------------------------ */
 
 static const struct tile_shape tiles[] = {
 #define TILE(name, ...) {#name, __VA_ARGS__},
@@ -242,7 +242,8 @@ const char *hip_experts_tile_name(int i)
 }
 
 /* For n_pairs pairs of n experts. */
-static const struct tile_shape *choose_tile(const struct hip *h, int32_t n_pairs, int32_t n)
+static const struct tile_shape *choose_tile(const struct hip *h, int32_t n_pairs,
+					    int32_t n)
 {
 	if (h->moe_tile >= 0)
 		return &tiles[h->moe_tile];
@@ -311,7 +312,7 @@ static enum status run_tiles(struct hip *h, const struct hip_experts *x,
 	return st;
 }
 
-/* --- the operation ------------------------------------------------------------------ */
+/* --- the operation ---------------------------------------------------------------- */
 
 static int32_t group_shift(const struct weight *w)
 {

@@ -38,6 +38,9 @@ static const struct shape cases[] = {
 	{INT4(32, true), 2, 1056, 768, 3, 2, false, 768, true},  /* a step and a rest */
 	{INT4(128, false), 2, 512, 256, 4, 3, true, 256, false},
 	{INT4(0, true), 1, 40, 72, 5, 5, false, 0, false},       /* one group a row */
+	{INT4(0, true), 40, 96, 64, 3, 2, false, 0, false},
+	{{.quant = QUANT_BF16}, 41, 72, 40, 5, 2, false, 40, true},
+	{{.quant = QUANT_F16}, 20, 64, 152, 9, 4, true, 0, false},
 	{{.quant = QUANT_BF16}, 5, 50, 22, 7, 2, false, 30, false},
 };
 
