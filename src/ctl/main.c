@@ -19,6 +19,7 @@ static const struct {
 	{"inspect", NULL, cmd_inspect, "what a checkpoint holds and needs"},
 	{"devices", NULL, cmd_devices, "which GPUs halod could use, or why none"},
 	{"synth", NULL, cmd_synth, "write a checkpoint of random weights"},
+	{"kernels", "bench", cmd_kernels_bench, "speed of the GPU's operations"},
 	{"kernels", "report", cmd_kernels_report, "what the GPU's code objects need"},
 	{"bench", "model", cmd_bench_model, "speed of a model, without a server"},
 	{"bench", "serve", cmd_bench_serve, "speed of a server, over HTTP"},
