@@ -8,6 +8,7 @@
 #include "kernels/kv_copy.hip"
 #include "kernels/linear_any.hip"
 #include "kernels/linear_int4.hip"
+#include "kernels/linear_tile.hip"
 #include "kernels/moe_router.hip"
 #include "kernels/qk_norm_rope_kv.hip"
 #include "kernels/rms_norm.hip"

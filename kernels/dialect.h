@@ -42,6 +42,8 @@
  *   tile_slot(i)                         0..TILE_ROWS-1: which of this lane's rows;
  *                                        equal slots are equal rows
  *   tile_row_sum(x), tile_row_max(x)     over the lanes that share this lane's rows
+ *   tile_pin(c)                          to the compiler: c is known here, and what is
+ *                                        loaded after this is loaded after it
  *   tile_a_of_c<F>(c, scratch)           C as the next product's A, rounded to F;
  *                                        scratch: TILE_SCRATCH numbers of this wave's
  *                                        LDS

@@ -219,6 +219,11 @@ DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
 			bits_cast<dialect_s16>(a.v), bits_cast<dialect_s16>(b.v), c.v)};
 }
 
+DEVICE void tile_pin(tile_c *c)
+{
+	asm volatile("" : "+v"(c->v) : : "memory");
+}
+
 template <int format>
 DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch, int = 0)
 {

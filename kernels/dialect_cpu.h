@@ -194,6 +194,7 @@ DEVICE int32_t tile_row(int32_t i)
 }
 
 DEVICE int32_t tile_column(int32_t) { return (int32_t)(fiber_thread() & 15); }
+DEVICE void tile_pin(tile_c *) {}
 DEVICE int32_t tile_slot(int32_t i) { return i; }
 
 DEVICE float tile_row_sum(float x, int site = __builtin_LINE())

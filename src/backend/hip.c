@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "kernels/linear_int4.h"
 
 /* --- errors ----------------------------------------------------------------------- */
 
@@ -127,6 +128,8 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 				   .act_type = DTYPE_F16, .kv_type = DTYPE_F16};
 	h->own_blocks = o->own_blocks;
 	h->int4_axes = -1;
+	h->tile = -1;
+	h->tile_from = LINEAR_INT4_MAX_TOK + 1;
 	strmap_init(&h->names, 64);
 	enum status st = open_all(h, o, fail);
 	if (st != OK) {

@@ -75,6 +75,8 @@ struct hip {
 	size_t n_functions;
 	bool own_blocks;
 	int int4_axes;            /* row of linear_int4.def for all shapes; -1: by shape */
+	int tile;                 /* of linear_tile.def, the same */
+	int32_t tile_from;        /* tokens from which tiles are used, where they can */
 	struct hip_arena weights;
 	struct hip_stage stage;
 	char *land;

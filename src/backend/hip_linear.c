@@ -26,7 +26,7 @@ const char *hip_linear_int4_name(int i)
 	return axes[i].name;
 }
 
-static uint32_t store_of(const struct linear_out *o)
+uint32_t hip_linear_store(const struct linear_out *o)
 {
 	return o->adds ? LINEAR_ADD_F32 : o->is_f32 ? LINEAR_TO_F32 : LINEAR_TO_F16;
 }
@@ -38,7 +38,7 @@ static enum status linear_any(struct hip *h, const struct linear_args *a,
 	struct linear_out o = *out;
 	struct weight_view w = hip_view(o.w);
 	const void *x = a->x;
-	uint32_t store = store_of(&o);
+	uint32_t store = hip_linear_store(&o);
 	struct hip_grid g = {hip_over(w.n, WAVES), a->n_tok, 32 * WAVES, 0};
 	char name[80];
 	return LAUNCH(h, hip_kernel_for(name, "linear_any", o.w), g, ARG(w), ARG(x),
@@ -108,7 +108,7 @@ static struct linear_int4_args int4_args(const struct hip *h,
 			.q = o->w->q, .scales = o->w->scales,
 			.zero_points = o->w->zero_points, .bias = o->bias, .y = o->y,
 			.n = o->w->n, .pitch = (int32_t)(hip_pitch(o->w) / 4),
-			.first_group = r.grid, .store = store_of(o),
+			.first_group = r.grid, .store = hip_linear_store(o),
 			.is_bf16 = o->w->scale_type == DTYPE_BF16};
 		int32_t groups = MAX(1, hip_over(p->n, rows));
 		/* Tests: so few that some go on to further rows. */
@@ -148,6 +148,8 @@ static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
 enum status hip_linear(struct backend *b, const struct linear_args *a)
 {
 	struct hip *h = hip_of(b);
+	if (a->n_tok >= h->tile_from && hip_linear_tile_takes(a))
+		return hip_linear_tile(h, a);
 	int i_axes = choose(h, a);
 	if (i_axes >= 0)
 		return linear_int4(h, &axes[i_axes], a);

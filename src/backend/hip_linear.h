@@ -8,3 +8,12 @@
 
 int hip_linear_int4_count(void); /* rows of linear_int4.def */
 const char *hip_linear_int4_name(int i);
+
+/* Tokens in tiles (hip_linear_tile.c): can linear_tile do this? Its weights are of one
+ * format that it has, K and rows are aligned as it needs. */
+bool hip_linear_tile_takes(const struct linear_args *a);
+enum status hip_linear_tile(struct hip *h, const struct linear_args *a);
+int hip_linear_tile_count(void); /* rows of linear_tile.def */
+const char *hip_linear_tile_name(int i);
+/* What becomes of an output: enum linear_store. */
+uint32_t hip_linear_store(const struct linear_out *o);

@@ -36,6 +36,11 @@ static const kernel_entry kernels[] = {
 	LINEAR(name, 1) LINEAR(name, 2) LINEAR(name, 3) LINEAR(name, 4) LINEAR(name, 5)
 #include "kernels/linear_int4.def"
 #undef AXES
+#define TILE(name, ...) \
+	ENTRY(linear_tile_##name##_int4g32) ENTRY(linear_tile_##name##_int4) \
+	ENTRY(linear_tile_##name##_f16) ENTRY(linear_tile_##name##_bf16)
+#include "kernels/linear_tile.def"
+#undef TILE
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
 	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
 };

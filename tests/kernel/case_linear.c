@@ -42,6 +42,16 @@ static const struct linear_case cases[] = {
 	{{.quant = QUANT_BF16}, 3, 1024, {19}, true, false, true},
 	{{.quant = QUANT_BF16, .has_extremes = true}, 4, 512, {7}, false, false, false},
 	{{.quant = QUANT_F16, .has_extremes = true}, 4, 512, {7}, false, false, false},
+	/* many tokens: tiles, each with a rest of tokens, outputs and K */
+	{INT4(32, false, DTYPE_BF16), 150, 160, {131, 64, 3}, true, false, false},
+	{INT4(32, true, DTYPE_F16), 37, 96, {70, 33}, false, true, false},
+	{INT4(64, true, DTYPE_F16), 19, 320, {65}, true, false, true},
+	{INT4(128, false, DTYPE_BF16), 70, 256, {150}, false, false, true},
+	{INT4(0, true, DTYPE_F16), 9, 96, {17}, false, true, false},
+	{{QUANT_INT4, 32, false, DTYPE_BF16, true}, 21, 128, {66}, false, false, false},
+	{{.quant = QUANT_F16}, 140, 72, {131, 5}, true, false, true},
+	{{.quant = QUANT_BF16}, 130, 104, {66, 9}, false, true, false},
+	{{.quant = QUANT_BF16, .has_extremes = true}, 12, 512, {7}, true, false, false},
 };
 
 struct run {
@@ -122,9 +132,11 @@ static void one_case(struct kernel_test *kt, const struct linear_case *c)
 	int wrong = 0;
 	for (int row = 0; row < c->t; row += 1 + c->t / 8) {
 		float *alone[MAX_OUT];
-		on_device(kt, &r, row, 1, alone);
+		int32_t first, n = kernel_company(kt, row, c->t, &first);
+		on_device(kt, &r, first, n, alone);
 		for (int i = 0; i < r.n_out; i++)
-			kernel_same(kt, alone[i], got[i] + row * c->n[i],
+			kernel_same(kt, alone[i] + (row - first) * c->n[i],
+				    got[i] + row * c->n[i],
 				    (size_t)c->n[i], &wrong);
 	}
 	kernel_ok(wrong == 0, "%s: %s: rows alone have the same bits", kt->name, what);

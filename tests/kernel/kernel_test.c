@@ -437,6 +437,14 @@ void kernel_ran(struct kernel_test *kt, enum status st, const char *what)
 		ok(false, "%s: %s: %s", kt->name, what, status_name(st));
 }
 
+int32_t kernel_company(const struct kernel_test *kt, int32_t row, int32_t t,
+		       int32_t *first)
+{
+	int32_t n = kt->tile_from && t >= kt->tile_from ? kt->tile_from : 1;
+	*first = MIN(row, t - n);
+	return n;
+}
+
 void kernel_same(struct kernel_test *kt, const float *row_alone, const float *row,
 		 size_t n, int *n_wrong)
 {

@@ -9,7 +9,8 @@
  *   (b) the largest error, relative to the largest number of its row, is at most
  *       twice that of plain and eight units in the last place (few numbers may
  *       leave plain a lucky maximum)
- * and, for what works row by row, when each row computed alone has the same bits.
+ * and, for what works row by row, when each row computed alone (or, where many tokens
+ * have a kernel of their own, among as few as that takes) has the same bits.
  * plain is the reference's own source, included with `double` meaning float.
  *
  * Inputs are noise with outliers, a row of zeros and a row at the format's
@@ -31,6 +32,8 @@ struct kernel_test {
 	void **device;
 	size_t n_device;
 	uint64_t random;
+	int32_t tile_from;   /* from so many tokens on another kernel works, whose sums
+			      * have another order; 0: never */
 	bool is_partial;     /* .hip kernels: no format after INT4, no sigmoid
 			      * router nor its bias yet; cases leave those out */
 };
@@ -98,6 +101,10 @@ int kernel_done(void); /* exit status */
 /* State it where the operation did not return OK. */
 void kernel_ran(struct kernel_test *kt, enum status st, const char *what);
 /* Counts in *n_wrong where the n floats differ in any bit. */
+/* How many rows `row` of t is to be computed among to compare bits; the first of them
+ * goes to *first. */
+int32_t kernel_company(const struct kernel_test *kt, int32_t row, int32_t t,
+		       int32_t *first);
 void kernel_same(struct kernel_test *kt, const float *row_alone, const float *row,
 		 size_t n, int *n_wrong);
 

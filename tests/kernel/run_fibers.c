@@ -10,7 +10,9 @@
 #include "backend/hip_linear.h"
 #include "tests/kernel/kernel_test.h"
 
-static void run(const char *name, int int4_axes, void (*const *cases)(struct kernel_test *))
+/* tile, int4_axes: see struct hip. With a tile all tokens go there, with axes none. */
+static void run(const char *name, int int4_axes, int tile,
+		void (*const *cases)(struct kernel_test *))
 {
 	struct kernel_test kt = {.name = name, .is_partial = true};
 	struct fail fail = {0};
@@ -26,7 +28,11 @@ static void run(const char *name, int int4_axes, void (*const *cases)(struct ker
 		kernel_ok(false, "%s: %s", name, fail.text);
 		return;
 	}
-	hip_of(kt.b)->int4_axes = int4_axes;
+	struct hip *h = hip_of(kt.b);
+	h->int4_axes = int4_axes;
+	h->tile = tile;
+	h->tile_from = tile >= 0 ? 1 : int4_axes >= 0 ? INT32_MAX : h->tile_from;
+	kt.tile_from = h->tile_from;
 	for (; *cases; cases++) {
 		kernel_test_reset(&kt);
 		(*cases)(&kt);
@@ -42,10 +48,12 @@ int main(void)
 		case_linear, case_moe_router, case_qk_norm_rope_kv, case_rms_norm,
 		case_rope_table, case_rows, case_silu_mul, NULL};
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
-	run("hip", -1, all);
+	run("hip", -1, -1, all);
 	for (int i = 0; i < hip_linear_int4_count(); i++)
-		run(hip_linear_int4_name(i), i, linear);
+		run(hip_linear_int4_name(i), i, -1, linear);
+	for (int i = 0; i < hip_linear_tile_count(); i++)
+		run(hip_linear_tile_name(i), -1, i, linear);
 	setenv("HIP_CPU_REVERSED", "1", 1);
-	run("hip, reversed", -1, all);
+	run("hip, reversed", -1, -1, all);
 	return kernel_done();
 }

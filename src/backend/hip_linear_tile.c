@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear at many tokens: linear_tile.hip. Which tile is a guess from the number of
+ * workgroups and compute units, or what `h->tile` says; it changes no result.
+ */
+#include <stdio.h>
+
+#include "backend/hip_linear.h"
+#include "base/alloc.h"
+#include "kernels/linear_tile.h"
+
+static const struct tile_shape tiles[] = {
+#define TILE(name, ...) {#name, __VA_ARGS__},
+#include "kernels/linear_tile.def"
+#undef TILE
+};
+
+int hip_linear_tile_count(void)
+{
+	return (int)ARRAY_LEN(tiles);
+}
+
+const char *hip_linear_tile_name(int i)
+{
+	return tiles[i].name;
+}
+
+static const char *format_of(const struct weight *w)
+{
+	if (w->quant == QUANT_INT4)
+		return w->group == 32 && w->k != 32 ? "int4g32" : "int4";
+	return w->quant == QUANT_F16 ? "f16" : "bf16";
+}
+
+static bool takes_weight(const struct weight *w)
+{
+	if (w->quant == QUANT_F16 || w->quant == QUANT_BF16)
+		return w->k % 8 == 0;
+	bool is_power = (w->group & (w->group - 1)) == 0;
+	return w->quant == QUANT_INT4 && w->scale_type != DTYPE_F32 && w->k % 32 == 0 &&
+	       (w->group == w->k || (w->group >= 32 && is_power));
+}
+
+bool hip_linear_tile_takes(const struct linear_args *a)
+{
+	const struct weight *first = a->out[0].w;
+	for (int i = 0; i < a->n_out; i++) {
+		const struct weight *w = a->out[i].w;
+		if (!takes_weight(w) || w->quant != first->quant ||
+		    w->group != first->group || hip_pitch(w) % 16 != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Rounds of workgroups over the compute units, times what one takes. */
+static double cost(const struct hip *h, const struct tile_shape *s,
+		   const struct linear_args *a)
+{
+	int32_t blocks = 0;
+	for (int i = 0; i < a->n_out; i++)
+		blocks += hip_over(a->out[i].w->n, s->block_n);
+	double groups = (double)blocks * hip_over(a->n_tok, s->block_m);
+	double rounds = groups / h->device.n_cu;
+	if (rounds < 8) /* beyond that the last round matters little */
+		rounds = (double)(int64_t)(rounds + 0.999999);
+	return rounds * s->block_m * s->block_n / s->rate;
+}
+
+static const struct tile_shape *choose(const struct hip *h, const struct linear_args *a)
+{
+	if (h->tile >= 0)
+		return &tiles[h->tile];
+	const struct tile_shape *best = &tiles[0];
+	for (size_t i = 1; i < ARRAY_LEN(tiles); i++)
+		if (cost(h, &tiles[i], a) < cost(h, best, a))
+			best = &tiles[i];
+	return best;
+}
+
+enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
+{
+	const struct tile_shape *s = choose(h, a);
+	const struct weight *first = a->out[0].w;
+	struct linear_tile_args r = {.x = a->x, .m = a->n_tok, .k = first->k,
+				     .n_groups = first->k / first->group,
+				     .group_shift = 31};
+	if (first->group != first->k)
+		r.group_shift = __builtin_ctz((unsigned)first->group);
+	for (int i = 0; i < a->n_out; i++) {
+		const struct linear_out *o = &a->out[i];
+		r.part[i] = (struct linear_int4_part){
+			.q = o->w->q, .scales = o->w->scales,
+			.zero_points = o->w->zero_points, .bias = o->bias, .y = o->y,
+			.n = o->w->n, .pitch = (int32_t)(hip_pitch(o->w) / 4),
+			.first_group = r.n_blocks, .store = hip_linear_store(o),
+			.is_bf16 = o->w->scale_type == DTYPE_BF16};
+		r.n_blocks += hip_over(o->w->n, s->block_n);
+	}
+	for (int i = a->n_out; i < LINEAR_INT4_MAX_PART; i++)
+		r.part[i].first_group = r.n_blocks;
+	char name[80];
+	snprintf(name, sizeof name, "linear_tile_%s_%s_kernel", s->name, format_of(first));
+	struct hip_grid g = {LINEAR_TILE_BLOCKS(r.m, s->block_m) * r.n_blocks, 1,
+			     32 * s->waves_m * s->waves_n, 0};
+	return LAUNCH(h, name, g, ARG(r));
+}
