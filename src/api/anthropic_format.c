@@ -186,6 +186,7 @@ static void on_event(struct api_call *c, const struct event *e, struct buf *out)
 			start_message(c, &e->stats, out);
 		break;
 	case EVENT_PROGRESS:
+	case EVENT_SCORES:
 	case EVENT_DELTA:
 	case EVENT_CHOICE_DONE: break;
 	case EVENT_DONE:

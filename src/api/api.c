@@ -13,6 +13,7 @@
  *   prompt           text to ids
  *   anthropic_read, _format   Messages as a dialect of chat (dialect.h, parts.h)
  *   responses_read, _format   Responses as another, with response_store
+ *   infill           a completion between two texts, as another dialect
  *   call             the above in order, then events to bytes by way of
  *   format           what streams and answers share,
  *   format_<kind>    and where their shapes differ
@@ -73,6 +74,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->calls = callstore_create();
 	enum status st = tools_choose_format(o->tool_format, m->chat_template,
 					     &a->tool_format, fail);
+	infill_find_tokens(m->tokenizer, &a->fim);
 	a->strict_tools = o->strict_tools;
 	toolgrammar_find_specials(m->tokenizer, a->tool_format, &a->arena, &a->specials);
 	/* A model without a template still completes raw prompts. */

@@ -39,6 +39,7 @@ enum api_kind {
 	API_COMPLETION,
 	API_ANTHROPIC, /* POST /v1/messages */
 	API_RESPONSES, /* POST /v1/responses */
+	API_INFILL,    /* POST /infill */
 };
 
 struct api_input {

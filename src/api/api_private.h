@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "api/callstore.h"
 #include "api/chat_template.h"
+#include "api/infill.h"
 #include "api/parts.h"
 #include "api/response_store.h"
 
@@ -29,6 +30,7 @@ struct api {
 		size_t n;
 	} specials; /* tokens that stand in its words */
 	bool strict_tools;
+	struct fim fim;
 	struct callstore *calls;     /* these two change, and have locks */
 	struct response_store *responses;
 };
@@ -62,6 +64,8 @@ struct choice {
 	struct call *calls;         /* as they come */
 	int n_calls, n_whole;       /* begun; complete */
 	bool is_calling;            /* the last one goes on */
+	struct buf prompt_logprobs; /* items of vLLM's list, of the first choice that
+	                             * answers a prompt */
 	int64_t n_chars;            /* completions: where the next token's text starts */
 };
 
@@ -79,6 +83,8 @@ struct api_call {
 	enum status status;
 	const char *user;
 	const struct str *echo; /* (n_prompts) text put before each answer, or NULL */
+	bool echoes_logprobs;   /* of its tokens, too */
+	int n_prompt_logprobs;  /* vLLM's prompt_logprobs; -1: not asked */
 	struct buf head;        /* what every object of this call begins with */
 	struct choice *choices;
 	int n_choices, n_open;

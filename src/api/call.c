@@ -65,6 +65,7 @@ static const struct dialect *dialect_of(enum api_kind kind)
 	switch (kind) {
 	case API_ANTHROPIC: return &dialect_anthropic;
 	case API_RESPONSES: return &dialect_responses;
+	case API_INFILL: return &dialect_infill;
 	default: return NULL;
 	}
 }
@@ -95,7 +96,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	struct api_call *c = xcalloc(1, sizeof *c);
 	c->api = a;
 	c->dialect = dialect_of(in->kind);
-	c->kind = c->dialect ? API_CHAT : in->kind;
+	c->kind = c->dialect ? c->dialect->base : in->kind;
 	arena_init(&c->arena, 0);
 	c->request = request_create(id);
 	c->stats.arrival_us = c->request->arrival_us =
@@ -113,6 +114,8 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 		c->dialect->init(c, id);
 	else if (!c->dialect)
 		format_init(c, id);
+	if (c->request->prompt_logprobs >= 0)
+		format_scores_begin(c);
 	*out = c;
 	return OK;
 }
@@ -124,6 +127,7 @@ void api_call_destroy(struct api_call *c)
 	for (int i = 0; c->choices && i < c->n_choices; i++) {
 		buf_deinit(&c->choices[i].text);
 		buf_deinit(&c->choices[i].reasoning);
+		buf_deinit(&c->choices[i].prompt_logprobs);
 		for (int k = 0; k < LOGPROB_LISTS; k++)
 			buf_deinit(&c->choices[i].logprobs[k]);
 		for (int k = 0; k < c->choices[i].n_calls; k++) {
@@ -215,13 +219,13 @@ static bool gather(struct api_call *c, struct choice *ch, struct event_span *spa
 static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
 {
 	struct choice *ch = &c->choices[e->choice];
-	if (c->request->sampling.n_top_logprobs >= 0)
-		for (int i = 0; i < e->n_tokens; i++)
-			c->format->gather_token(c, ch, &e->tokens[i]);
 	/* The first token opens the choice even where its text is held back: what
 	 * clients measure to the first chunk is then the time to the first token. */
 	if (c->is_stream && !ch->is_begun)
 		format_begin(c, e->choice, out);
+	if (c->request->sampling.n_top_logprobs >= 0)
+		for (int i = 0; i < e->n_tokens; i++)
+			c->format->gather_token(c, ch, &e->tokens[i]);
 	for (int i = 0; i < e->n_spans; i++) {
 		struct event_span span = e->spans[i];
 		if (span.text.n == 0)
@@ -334,6 +338,7 @@ void api_call_on_event(struct api_call *c, const struct event *e,
 	switch (e->kind) {
 	case EVENT_STARTED:
 	case EVENT_PROGRESS: break;
+	case EVENT_SCORES: format_scores(c, e->choice, e->tokens, e->n_tokens); break;
 	case EVENT_DELTA: on_delta(c, e, out); break;
 	case EVENT_CHOICE_DONE: on_choice_done(c, e, out); break;
 	case EVENT_DONE: on_done(c, e, out); break;

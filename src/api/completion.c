@@ -7,6 +7,7 @@
 
 #include "api/params.h"
 #include "api/prompt.h"
+#include "base/alloc.h"
 
 /* More than any context; the body's size bounds it anyhow. */
 #define MAX_PROMPT_TOKENS 16777216
@@ -81,20 +82,26 @@ static enum status read_logprobs(const struct json_node *body,
 	return st;
 }
 
-/* The prompt's text before the answer. Its log-probabilities would take a pass over
- * the prompt with logits for every token. */
+/* The prompt's text before the answer, with log-probabilities where those are asked for.
+ * Only with an echo is there something to send when nothing is to be written. */
 static enum status read_echo(const struct json_node *body, struct api_call *c,
 			     struct fail *fail)
 {
-	const struct request *r = c->request;
+	struct request *r = c->request;
 	struct json_node at = json_read_get(body, "echo");
 	bool echo = false;
 	enum status st = json_read_bool(&at, &echo, fail);
+	if (st == OK && r->no_output && !echo && r->prompt_logprobs < 0 &&
+	    !c->dialect)
+		return fail_at(fail, E_INVAL, "max_tokens",
+			       "`max_tokens` must be at least 1, unless the prompt is "
+			       "echoed");
 	if (st != OK || !echo)
 		return st;
-	if (r->sampling.n_top_logprobs >= 0)
-		return json_read_fail(&at, fail,
-				      "with `logprobs` is not supported yet");
+	c->echoes_logprobs = r->sampling.n_top_logprobs >= 0;
+	if (c->echoes_logprobs)
+		r->prompt_logprobs =
+			MAX(r->prompt_logprobs, r->sampling.n_top_logprobs);
 	struct str *texts =
 		arena_alloc(&c->arena, (size_t)r->n_prompts * sizeof *texts);
 	struct buf text = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chat under other names: Anthropic's Messages, OpenAI's Responses. A dialect turns
+ * Chat under other names: Anthropic's Messages, OpenAI's Responses; and completions under
+ * another, llama.cpp's /infill. A dialect turns
  * its body into one of a chat call, so that parameters, tools and templates are read
  * in one place, and writes the events in its own shapes. Thread: one at a time.
  */
@@ -11,6 +12,7 @@
 #include "api/json_read.h"
 
 struct dialect {
+	enum api_kind base; /* what to_chat makes of it: a chat, or a raw completion */
 	const char *messages; /* what `messages` of a chat are called here */
 	/* *out is freed with json_decref. Faults carry the path in this dialect. */
 	enum status (*to_chat)(const struct json_node *body, struct api_call *c,
@@ -27,7 +29,7 @@ struct dialect {
 	/* Free c->state, which may be NULL; NULL: there is none. */
 	void (*deinit)(struct api_call *c);
 };
-extern const struct dialect dialect_anthropic, dialect_responses;
+extern const struct dialect dialect_anthropic, dialect_responses, dialect_infill;
 
 /* A body of the Messages API as one of a chat call, max_tokens wanted or not. */
 enum status anthropic_to_chat(const struct json_node *body,

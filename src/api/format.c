@@ -79,7 +79,7 @@ static double ratio(double a, double b)
 /* ttft_ms and tpot_ms as /metrics has them; the others under llama.cpp's names.
  * prompt_n counts what was computed, without cached tokens. predicted_ms runs from
  * first to last token, so n tokens make n - 1 steps in each choice. */
-static void add_timings(const struct api_call *c, struct buf *out)
+void format_add_timings(const struct api_call *c, struct buf *out)
 {
 	const struct request_stats *s = &c->stats;
 	int n_prompt = s->n_prompt - s->n_cached;
@@ -151,7 +151,7 @@ static void close_chunk(const struct api_call *c, bool with_timings,
 		buf_add_z(out, ",\"usage\":null");
 	if (with_timings) {
 		buf_add_c(out, ',');
-		add_timings(c, out);
+		format_add_timings(c, out);
 	}
 	buf_add_z(out, "}\n\n");
 }
@@ -166,7 +166,7 @@ void format_begin(struct api_call *c, int i, struct buf *out)
 		out->n = before;
 		return;
 	}
-	buf_add_z(out, ",\"logprobs\":null");
+	add_gathered_logprobs(c, &c->choices[i], out);
 	close_choice(c, FINISH_NONE, out);
 	close_chunk(c, false, out);
 }
@@ -203,8 +203,71 @@ void format_usage(struct api_call *c, struct buf *out)
 	buf_add_z(out, "],");
 	add_usage(&c->stats, out);
 	buf_add_c(out, ',');
-	add_timings(c, out);
+	format_add_timings(c, out);
 	buf_add_z(out, "}\n\n");
+}
+
+/* --- the prompt ---------------------------------------------------------- */
+
+static void add_candidate(struct buf *out, const struct tokenizer *t, int32_t id,
+			  float logprob, int rank)
+{
+	buf_addf(out, "%s\"%d\":{\"logprob\":", out->p[out->n - 1] == '{' ? "" : ",",
+		 id);
+	format_add_logprob(out, logprob);
+	buf_addf(out, ",\"rank\":%d,\"decoded_token\":", rank);
+	buf_add_json(out, tokenizer_bytes(t, id));
+	buf_add_c(out, '}');
+}
+
+/* By id, as vLLM has it: the best ones, and the token itself. */
+static void add_scored(const struct api_call *c, const struct event_token *t,
+		       struct buf *out)
+{
+	const struct tokenizer *tok = c->api->model->tokenizer;
+	bool has_own = false;
+	format_add_comma(out);
+	buf_add_c(out, '{');
+	for (int i = 0; i < MIN(t->n_top, c->n_prompt_logprobs); i++) {
+		add_candidate(out, tok, t->top[i].id, t->top[i].logprob, i + 1);
+		has_own |= t->top[i].id == t->id;
+	}
+	if (!has_own)
+		add_candidate(out, tok, t->id, t->logprob, t->rank);
+	buf_add_c(out, '}');
+}
+
+void format_scores_begin(struct api_call *c)
+{
+	const struct request *r = c->request;
+	for (int i = 0; i < c->n_choices; i++) {
+		const struct event_token first = {.id = r->prompts[i / r->n].p[0],
+						  .logprob = NAN};
+		if (c->echoes_logprobs)
+			c->format->gather_prompt(c, &c->choices[i], &first);
+		if (c->n_prompt_logprobs >= 0)
+			buf_add_z(&c->choices[i].prompt_logprobs, "null");
+	}
+}
+
+void format_scores(struct api_call *c, int i, const struct event_token *tokens, int n)
+{
+	for (int k = 0; k < n && c->n_prompt_logprobs >= 0; k++)
+		add_scored(c, &tokens[k], &c->choices[i].prompt_logprobs);
+	/* Each choice echoes the prompt. */
+	for (int k = 0; k < c->request->n && c->echoes_logprobs; k++)
+		for (int j = 0; j < n; j++)
+			c->format->gather_prompt(c, &c->choices[i + k], &tokens[j]);
+}
+
+static void add_prompt_logprobs(const struct api_call *c, int i, struct buf *out)
+{
+	if (c->n_prompt_logprobs < 0)
+		return;
+	buf_add_z(out, ",\"prompt_logprobs\":[");
+	i -= i % c->request->n; /* who has gathered them */
+	buf_add_str(out, buf_str(&c->choices[i].prompt_logprobs));
+	buf_add_c(out, ']');
 }
 
 /* --- the whole ----------------------------------------------------------- */
@@ -217,11 +280,16 @@ void format_answer(struct api_call *c, struct buf *out)
 		buf_addf(out, "%s{\"index\":%d,", i ? "," : "", i);
 		c->format->add_whole(c, i, out);
 		add_gathered_logprobs(c, ch, out);
+		if (c->format->has_own_prompt)
+			add_prompt_logprobs(c, i, out);
 		close_choice(c, ch->finish, out);
 	}
-	buf_add_z(out, "],");
+	buf_add_c(out, ']');
+	if (!c->format->has_own_prompt)
+		add_prompt_logprobs(c, 0, out);
+	buf_add_c(out, ',');
 	add_usage(&c->stats, out);
 	buf_add_c(out, ',');
-	add_timings(c, out);
+	format_add_timings(c, out);
 	buf_add_c(out, '}');
 }

@@ -20,6 +20,13 @@ struct format {
 			 const struct event_span *span, struct buf *out);
 	/* All of the text gathered. */
 	void (*add_whole)(const struct api_call *c, int i, struct buf *out);
+	/* A token of the prompt to the lists of ch, for an echo; t->logprob is NAN for
+	 * the first. NULL: answers of this kind have none. */
+	void (*gather_prompt)(const struct api_call *c, struct choice *ch,
+			      const struct event_token *t);
+	/* vLLM's prompt_logprobs stands beside the text of each choice; else once at the
+	 * end. */
+	bool has_own_prompt;
 	/* One token to the lists of ch. */
 	void (*gather_token)(const struct api_call *c, struct choice *ch,
 			     const struct event_token *t);
@@ -40,9 +47,16 @@ void format_finish(struct api_call *c, int i, bool with_timings,
 		   struct buf *out);
 void format_usage(struct api_call *c, struct buf *out);
 
+/* Tokens of the prompt that choice i answers; the first one of all by
+ * format_scores_begin. */
+void format_scores_begin(struct api_call *c);
+void format_scores(struct api_call *c, int i, const struct event_token *tokens, int n);
+
 /* Not a stream: the whole answer. */
 void format_answer(struct api_call *c, struct buf *out);
 
+/* "timings": {…}, as a member. */
+void format_add_timings(const struct api_call *c, struct buf *out);
 /* A log-probability as JSON, which has no infinity. */
 void format_add_logprob(struct buf *out, float v);
 /* "," before every item of a list but the first. */

@@ -6,6 +6,9 @@
  */
 #include "api/format.h"
 
+#include <math.h>
+
+#include "base/alloc.h"
 #include "base/utf8.h"
 
 enum { TOKENS, TOKEN_LOGPROBS, TOP_LOGPROBS, TEXT_OFFSETS };
@@ -63,40 +66,58 @@ static void add_top(const struct tokenizer *tok, int32_t id, float logprob,
 	format_add_logprob(out, logprob);
 }
 
-/* Characters begun by a token: a continuation byte belongs to one begun before.
- * Special tokens have no text. */
+/* Characters begun by a token: a continuation byte belongs to one begun before. */
 static int64_t n_chars_of(const struct tokenizer *tok, int32_t id)
 {
 	struct str bytes = tokenizer_bytes(tok, id);
 	int64_t n = 0;
-	if (tokenizer_is_special(tok, id))
-		return 0;
 	for (size_t i = 0; i < bytes.n; i++)
 		n += ((unsigned char)bytes.p[i] & 0xC0) != 0x80;
 	return n;
 }
 
-static void gather_token(const struct api_call *c, struct choice *ch,
-			 const struct event_token *t)
+static void gather(const struct api_call *c, struct choice *ch,
+		   const struct event_token *t, int64_t n_chars)
 {
 	const struct tokenizer *tok = c->api->model->tokenizer;
 	struct buf *top = &ch->logprobs[TOP_LOGPROBS];
 	for (int i = 0; i < LOGPROB_LISTS; i++)
 		format_add_comma(&ch->logprobs[i]);
 	add_spelling(&ch->logprobs[TOKENS], tokenizer_bytes(tok, t->id));
+	buf_addf(&ch->logprobs[TEXT_OFFSETS], "%lld", (long long)ch->n_chars);
+	ch->n_chars += n_chars;
+	if (isnan(t->logprob)) { /* of the first token there is nothing to be said */
+		buf_add_z(&ch->logprobs[TOKEN_LOGPROBS], "null");
+		buf_add_z(top, "null");
+		return;
+	}
 	format_add_logprob(&ch->logprobs[TOKEN_LOGPROBS], t->logprob);
 	/* The best n, and the one that was drawn if it is not among them. */
 	bool has_own = false;
 	buf_add_c(top, '{');
-	for (int i = 0; i < t->n_top; i++) {
+	for (int i = 0; i < MIN(t->n_top, c->request->sampling.n_top_logprobs); i++) {
 		add_top(tok, t->top[i].id, t->top[i].logprob, top);
 		has_own |= t->top[i].id == t->id;
 	}
 	if (!has_own)
 		add_top(tok, t->id, t->logprob, top);
 	buf_add_c(top, '}');
-	buf_addf(&ch->logprobs[TEXT_OFFSETS], "%lld", (long long)ch->n_chars);
-	ch->n_chars += n_chars_of(tok, t->id);
+}
+
+/* A special token has no text, unless it was asked for. */
+static void gather_token(const struct api_call *c, struct choice *ch,
+			 const struct event_token *t)
+{
+	const struct tokenizer *tok = c->api->model->tokenizer;
+	bool has_text = !c->request->skip_special || !tokenizer_is_special(tok, t->id);
+	gather(c, ch, t, has_text ? n_chars_of(tok, t->id) : 0);
+}
+
+/* In an echo they have. */
+static void gather_prompt(const struct api_call *c, struct choice *ch,
+			  const struct event_token *t)
+{
+	gather(c, ch, t, n_chars_of(c->api->model->tokenizer, t->id));
 }
 
 static void add_logprobs(const struct choice *ch, struct buf *out)
@@ -122,6 +143,8 @@ const struct format format_completion = {
 	.add_begin = add_begin,
 	.add_delta = add_delta,
 	.add_whole = add_whole,
+	.gather_prompt = gather_prompt,
+	.has_own_prompt = true,
 	.gather_token = gather_token,
 	.add_logprobs = add_logprobs,
 };

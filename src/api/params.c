@@ -250,14 +250,18 @@ static enum status read_limits(const struct json_node *body, struct api_call *c,
 {
 	struct request *r = c->request;
 	int64_t n = 1, max = 0, min = 0;
+	bool is_given = false;
 	struct json_node at = json_read_get(body, "n");
 	enum status st = json_read_int(&at, 1, c->api->max_choices, &n, fail);
 	/* max_completion_tokens is the newer name and wins. */
 	static const char *const names[] = {"max_tokens", "max_completion_tokens"};
 	for (int i = 0; i < 2 && st == OK; i++) {
 		at = json_read_get(body, names[i]);
-		st = json_read_int(&at, 1, INT32_MAX, &max, fail);
+		st = json_read_int(&at, c->kind == API_COMPLETION ? 0 : 1, INT32_MAX,
+				   &max, fail);
+		is_given |= at.v != NULL;
 	}
+	r->no_output = is_given && max == 0;
 	if (st != OK)
 		return st;
 	if (c->api->max_output_tok > 0 && max > c->api->max_output_tok)
@@ -291,6 +295,20 @@ static enum status read_stream(const struct json_node *body, struct api_call *c,
 	return json_read_bool(&usage, &c->include_usage, fail);
 }
 
+/* vLLM's: how likely each token of the prompt was. It has no place in a stream. */
+static enum status read_prompt_logprobs(const struct json_node *body, struct api_call *c,
+					struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "prompt_logprobs");
+	int64_t n = -1;
+	enum status st = json_read_int(&at, 0, SAMPLER_TOP_MAX, &n, fail);
+	if (st == OK && n >= 0 && c->is_stream)
+		st = json_read_fail(&at, fail, "does not go with `stream`: true");
+	c->n_prompt_logprobs = (int)n;
+	c->request->prompt_logprobs = (int)n;
+	return st;
+}
+
 /* Only for the log, so an overlong one is cut and not refused. */
 static enum status read_user(const struct json_node *body, struct api_call *c,
 			     struct fail *fail)
@@ -310,8 +328,7 @@ static const struct refusal {
 } refusals[] = {
 	{"functions", "is not supported: use `tools`"},
 	{"function_call", "is not supported: use `tool_choice`"},
-	{"prompt_logprobs", "is not supported yet"},
-	{"suffix", "is not supported: this model does not fill in the middle"},
+	{"suffix", "is not supported: ask /infill"},
 	{"use_beam_search", "is not supported"},
 };
 
@@ -357,6 +374,8 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 		st = read_limits(body, c, fail);
 	if (st == OK)
 		st = read_stream(body, c, fail);
+	if (st == OK)
+		st = read_prompt_logprobs(body, c, fail);
 	if (st == OK)
 		st = read_user(body, c, fail);
 	if (st == OK)
@@ -405,7 +424,8 @@ enum status params_fit(struct api_call *c, struct fail *fail)
 	}
 	if (r->max_tokens == 0) {
 		int32_t cap = c->api->max_output_tok;
-		int32_t usual = c->kind == API_COMPLETION ? COMPLETION_TOKENS : cap;
+		bool is_raw = c->kind == API_COMPLETION && !c->dialect;
+		int32_t usual = is_raw ? COMPLETION_TOKENS : cap;
 		r->max_tokens = cap ? MIN(usual, cap) : usual;
 	}
 	return OK;

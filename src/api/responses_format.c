@@ -342,6 +342,7 @@ static void on_event(struct api_call *c, const struct event *e, struct buf *out)
 			start_response(c, out);
 		break;
 	case EVENT_PROGRESS:
+	case EVENT_SCORES:
 	case EVENT_DELTA:
 	case EVENT_CHOICE_DONE: break;
 	case EVENT_DONE: on_done(c, out); break;

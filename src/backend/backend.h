@@ -21,6 +21,7 @@ struct backend_opts {
 	bool exact;       /* weights and activations as they are, no fast path; the
 			   * CPU has no other path yet */
 	const char *hip_library; /* HIP: path of the runtime; NULL or "": the system's */
+	bool no_graphs;          /* HIP: launch each step's operations one by one */
 	const char *kernel_dir;  /* HIP: where code objects are; NULL or "": where they
 				  * were built or installed */
 	bool own_blocks;  /* HIP, for tests: each allocation is one of the runtime's, so
@@ -67,6 +68,8 @@ struct backend {
 	const char *name;        /* "cpu", "hip" */
 	/* Why the last operation that returned E_UNSUPPORTED did; "" where none says. */
 	char refusal[200];
+	uint64_t n_captures, n_replays; /* of steps, see step_begin */
+	int n_step_launches;     /* kernels of the last step; 0: not counted */
 	char device[120];        /* "AMD EPYC, 2 threads" */
 	enum dtype act_type;     /* of activations beside the residual stream */
 	enum dtype kv_type;      /* element type of the KV cache */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend/hip_graph.h"
 #include "base/alloc.h"
 #include "kernels/linear_int4.h"
 
@@ -21,7 +22,7 @@ enum status hip_check(struct hip *h, int error, const char *what)
 	if (error == HIP_ERROR_OUT_OF_MEMORY)
 		return E_NOMEM;
 	h->has_failed = true;
-	return E_BACKEND;
+	return E_DEVICE;
 }
 
 enum status hip_refuse(struct hip *h, const char *fmt, ...)
@@ -31,29 +32,21 @@ enum status hip_refuse(struct hip *h, const char *fmt, ...)
 	int n = snprintf(h->base.refusal, sizeof h->base.refusal, "hip: ");
 	vsnprintf(h->base.refusal + n, sizeof h->base.refusal - (size_t)n, fmt, ap);
 	va_end(ap);
+	h->step_is_broken = true;
 	return E_UNSUPPORTED;
 }
 
 /* --- the table -------------------------------------------------------------------- */
-
-static enum status step_begin(struct backend *b, uint64_t key, bool *out_run)
-{
-	*out_run = true;
-	return OK;
-}
-
-static enum status step_end(struct backend *b)
-{
-	return OK;
-}
 
 static void destroy(struct backend *b)
 {
 	struct hip *h = hip_of(b);
 	if (h->stream)
 		h->api.hipStreamSynchronize(h->stream);
-	if (h->api.library)
+	if (h->api.library) {
+		hip_graph_clear(h);
 		hip_memory_destroy(h);
+	}
 	if (h->module)
 		h->api.hipModuleUnload(h->module);
 	if (h->stream)
@@ -77,8 +70,8 @@ static const struct backend_ops hip_ops = {
 	.upload = hip_upload,
 	.download = hip_download,
 	.sync = hip_sync,
-	.step_begin = step_begin,
-	.step_end = step_end,
+	.step_begin = hip_step_begin,
+	.step_end = hip_step_end,
 	.destroy = destroy,
 };
 
@@ -92,7 +85,7 @@ static enum status load_module(struct hip *h, const struct backend_opts *o,
 	enum status st = hip_device_image(&h->api, &h->device, o, &file, &image, fail);
 	if (st == OK && hip_check(h, h->api.hipModuleLoadData(&h->module, image),
 				  "loading the kernels") != OK)
-		st = fail_set(fail, E_BACKEND, "%s (%s): %s", h->device.name,
+		st = fail_set(fail, E_DEVICE, "%s (%s): %s", h->device.name,
 			      h->device.arch, h->failure);
 	buf_deinit(&file);
 	return st;
@@ -127,6 +120,7 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 	h->base = (struct backend){.ops = &hip_ops, .name = "hip",
 				   .act_type = DTYPE_F16, .kv_type = DTYPE_F16};
 	h->own_blocks = o->own_blocks;
+	h->no_graphs = o->no_graphs;
 	h->int4_axes = -1;
 	h->tile = -1;
 	h->tile_from = LINEAR_INT4_MAX_TOK + 1;

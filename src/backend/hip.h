@@ -7,11 +7,12 @@
  *   hip_memory    device memory, copies through pinned memory
  *   hip_weight    weights on the device
  *   hip_launch    a kernel by its name
+ *   hip_graph     a step's launches, recorded and replayed
  *   hip_<family>  an operation: which kernel, how many workgroups
  *
  * An operation honours every argument of its contract or refuses with hip_refuse,
  * which names what it cannot do. After the first failure of the runtime every
- * operation returns E_BACKEND, and `sync` says what failed.
+ * operation returns E_DEVICE, and `sync` says what failed.
  */
 #pragma once
 #include <stdbool.h>
@@ -25,6 +26,7 @@ enum {
 	HIP_WORK_BYTES = 64 << 20,
 	HIP_STAGE_BYTES = 16 << 20,  /* of each half */
 	HIP_LAND_BYTES = 8 << 20,
+	HIP_GRAPHS = 48,
 };
 
 struct hip_device {
@@ -61,6 +63,14 @@ struct hip_landing {
 	size_t at, n_bytes;
 };
 
+/* A step that was, or may be, recorded: see hip_graph.c. */
+struct hip_graph_slot {
+	uint64_t key, used;
+	bool is_seen;
+	hip_graph_exec exec;
+	int n_launches;
+};
+
 struct hip_launch_info;
 
 struct hip {
@@ -85,7 +95,10 @@ struct hip {
 	int n_landings;
 	uint32_t *counters;       /* device, (HIP_MAX_TOK) zero between launches */
 	void *work;               /* device, HIP_WORK_BYTES of one operation */
-	uint64_t n_launches;
+	struct hip_graph_slot graphs[HIP_GRAPHS], *step; /* step: being captured */
+	bool no_graphs, step_is_broken;
+	int step_launches;        /* since step_begin */
+	uint64_t n_steps;
 	bool has_failed;
 	char failure[240];
 	/* Where set, sees each launch before (is_done false) and after it. */
@@ -113,7 +126,7 @@ static inline struct hip *hip_of(struct backend *b)
 /* --- errors ----------------------------------------------------------------------- */
 
 /* error is HIP_SUCCESS: OK. Else notes "what: name of the error", E_NOMEM or
- * E_BACKEND. */
+ * E_DEVICE. */
 enum status hip_check(struct hip *h, int error, const char *what);
 /* E_UNSUPPORTED; the words go to base.refusal. */
 enum status hip_refuse(struct hip *h, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -71,7 +71,7 @@ static enum status describe(const struct hip_api *api, int i, struct hip_device 
 {
 	*d = (struct hip_device){.index = i};
 	if (!arch_of(api, i, d->arch, sizeof d->arch))
-		return fail_set(fail, E_BACKEND, "%.200s does not tell the architecture "
+		return fail_set(fail, E_DEVICE, "%.200s does not tell the architecture "
 				"of device %d", api->library, i);
 	if (api->hipDeviceGetName(d->name, sizeof d->name, i) != HIP_SUCCESS || !*d->name)
 		memcpy(d->name, d->arch, sizeof d->arch);
@@ -190,7 +190,7 @@ enum status hip_device_open(const struct hip_api *api, const struct backend_opts
 	}
 	int error = api->hipSetDevice(out->index);
 	if (error != HIP_SUCCESS)
-		return fail_set(fail, E_BACKEND, "%s: %s", out->name,
+		return fail_set(fail, E_DEVICE, "%s: %s", out->name,
 				api->hipGetErrorName(error));
 	return OK;
 }

@@ -39,7 +39,7 @@ enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 	void *at[MAX_ARGS];
 	struct hip_launch_info info = {h, kernel, g, args, n_args};
 	if (h->has_failed)
-		return E_BACKEND;
+		return E_DEVICE;
 	if (g.x <= 0 || g.y <= 0)
 		return OK;
 	hip_function f = find(h, kernel);
@@ -56,7 +56,7 @@ enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 		(unsigned)g.lds_bytes, h->stream, at, NULL);
 	if (error != HIP_SUCCESS)
 		return hip_check(h, error, kernel);
-	h->n_launches++;
+	h->step_launches++;
 	if (h->on_launch)
 		h->on_launch(h->on_launch_ctx, &info, true);
 	return OK;

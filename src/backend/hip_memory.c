@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/hip.h"
+#include "backend/hip_graph.h"
 #include "base/alloc.h"
 
 enum {
@@ -65,6 +65,8 @@ enum status hip_alloc(struct backend *b, size_t n_bytes, void **out)
 {
 	struct hip *h = hip_of(b);
 	size_t n = MAX(n_bytes, (size_t)1);
+	if (hip_graph_is_open(h, "taking memory"))
+		return E_UNSUPPORTED;
 	enum status st = hip_check(h, h->api.hipMalloc(out, n), "device memory");
 	if (st == OK)
 		st = hip_check(h, h->api.hipMemsetAsync(*out, 0, n, h->stream), "clearing");
@@ -73,8 +75,10 @@ enum status hip_alloc(struct backend *b, size_t n_bytes, void **out)
 
 void hip_free(struct backend *b, void *p)
 {
-	if (p)
-		hip_of(b)->api.hipFree(p);
+	if (!p)
+		return;
+	hip_graph_clear(hip_of(b));
+	hip_of(b)->api.hipFree(p);
 }
 
 static enum status arena_block(struct hip *h, struct hip_arena *a, size_t n_bytes,
@@ -153,7 +157,9 @@ enum status hip_upload(struct backend *b, void *dst, const void *src, size_t n_b
 {
 	struct hip *h = hip_of(b);
 	const size_t piece = HIP_STAGE_BYTES / 4;
-	enum status st = h->has_failed ? E_BACKEND : OK;
+	enum status st = h->has_failed ? E_DEVICE : OK;
+	if (hip_graph_is_open(h, "an upload"))
+		return E_UNSUPPORTED;
 	for (size_t at = 0; at < n_bytes && st == OK; at += piece) {
 		size_t n = MIN(piece, n_bytes - at);
 		char *p;
@@ -169,7 +175,7 @@ enum status hip_upload(struct backend *b, void *dst, const void *src, size_t n_b
 enum status hip_upload_rows(struct hip *h, const struct hip_rows *r)
 {
 	const size_t each = HIP_STAGE_BYTES / 4 / r->pitch;
-	enum status st = h->has_failed ? E_BACKEND : OK;
+	enum status st = h->has_failed ? E_DEVICE : OK;
 	if (r->pitch == r->row_bytes && r->step == r->row_bytes)
 		return hip_upload(&h->base, r->dst, r->src, r->row_bytes * r->n);
 	if (each == 0)
@@ -196,7 +202,7 @@ enum status hip_upload_rows(struct hip *h, const struct hip_rows *r)
 /* Wait for the device, and give what has landed to those who wanted it. */
 static enum status land_all(struct hip *h)
 {
-	enum status st = h->has_failed ? E_BACKEND
+	enum status st = h->has_failed ? E_DEVICE
 				       : hip_check(h, h->api.hipStreamSynchronize(h->stream),
 						   "waiting for the device");
 	for (int i = 0; i < h->n_landings && st == OK; i++)
@@ -210,7 +216,9 @@ static enum status land_all(struct hip *h)
 enum status hip_download(struct backend *b, void *dst, const void *src, size_t n_bytes)
 {
 	struct hip *h = hip_of(b);
-	enum status st = h->has_failed ? E_BACKEND : OK;
+	enum status st = h->has_failed ? E_DEVICE : OK;
+	if (hip_graph_is_open(h, "a download"))
+		return E_UNSUPPORTED;
 	for (size_t at = 0; at < n_bytes && st == OK;) {
 		if (h->land_at == HIP_LAND_BYTES ||
 		    h->n_landings == (int)ARRAY_LEN(h->landings))

@@ -16,6 +16,7 @@ struct health {
 	_Atomic int state;            /* enum health_state */
 	_Atomic int64_t heartbeat_us; /* clock_monotonic, by the engine thread */
 	_Atomic int load_permille;    /* of the weights, while LOADING */
+	_Atomic bool is_device_lost;  /* why FAILED: a restart may find it again */
 };
 
 static inline void health_beat(struct health *h, int64_t now_us)

@@ -136,6 +136,11 @@ static void print_json(const struct session *s, const struct args *a,
 		buf_add_json_num(&b, r->decode);
 		buf_add_z(&b, ",\"tpot_ms\":");
 		buf_add_json_num(&b, 1e3 / r->decode);
+		if (s->backend->n_step_launches)
+			buf_addf(&b, ",\"launches_per_step\":%d,\"graph_captures\":%llu,"
+				 "\"graph_replays\":%llu", s->backend->n_step_launches,
+				 (unsigned long long)s->backend->n_captures,
+				 (unsigned long long)s->backend->n_replays);
 	}
 	buf_addf(&b, ",\"repeat\":%lld,\"threads\":%lld,\"load_s\":",
 		 (long long)a->repeat, (long long)a->session.threads);
@@ -158,6 +163,10 @@ static void print_text(const struct session *s, const struct args *a,
 		printf("decode  %5lld %10.1f tokens/s  %.3f ms each, at depth %lld\n",
 		       (long long)a->n_decode, r->decode, 1e3 / r->decode,
 		       (long long)a->depth);
+	if (a->n_decode && s->backend->n_step_launches)
+		printf("launches      %10d a step of %d layers; %llu steps replayed\n",
+		       s->backend->n_step_launches, s->model->config.n_layers,
+		       (unsigned long long)s->backend->n_replays);
 	printf("memory        %10.1f MiB resident at most\n",
 	       (double)rss_bytes() / (1 << 20));
 }

@@ -108,6 +108,9 @@ static void add_text(struct buf *b, const struct report *r)
 		 mib(s->token_bytes + r->kv_read_bytes));
 	buf_addf(b, "\n%-10s\n", "format");
 	add_formats(b, s, false);
+	if (model_repack_bytes(r->model))
+		buf_addf(b, "repacked at load: %.2f MiB\n",
+			 mib((int64_t)model_repack_bytes(r->model)));
 	buf_addf(b, "\nKV: %s, %lld bytes a token, for %lld sequences of %lld; "
 		 "read at depth %lld\n", dtype_name(r->kv_type),
 		 (long long)r->kv_token_bytes, (long long)r->args->seqs,
@@ -157,6 +160,7 @@ static void add_json(struct buf *b, const struct report *r)
 	buf_addf(b, "},\"tensors\":%lld", (long long)s->n_tensors);
 	add_key(b, "weights", s->n_weights);
 	add_key(b, "weight_bytes", s->n_bytes);
+	add_key(b, "repack_bytes", (int64_t)model_repack_bytes(r->model));
 	buf_add_z(b, ",\"bits_per_weight\":");
 	buf_add_json_num(b, bits_per_weight(s->n_bytes, s->n_weights));
 	buf_addf(b, ",\"kv_type\":\"%s\"", dtype_name(r->kv_type));

@@ -49,7 +49,7 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 	struct fail fail = {0};
 	struct backend_opts bo = {.name = o->backend, .n_threads = (int)o->threads,
 				  .exact = o->exact, .hip_library = o->hip_library,
-				  .kernel_dir = o->hip_kernels};
+				  .kernel_dir = o->hip_kernels, .no_graphs = o->no_graphs};
 	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
 				 .max_seqs = 1};
 	int64_t begin = clock_now_us(&clock_monotonic);

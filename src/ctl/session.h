@@ -10,7 +10,7 @@
 struct session_opts {
 	const char *dir, *backend, *hip_library, *hip_kernels;
 	int64_t threads; /* 0: one per CPU */
-	bool exact, no_mmap;
+	bool exact, no_mmap, no_graphs;
 };
 #define SESSION_DEFAULTS {.backend = "auto"}
 /* Rows for an option_set; `o` is a struct session_opts. */
@@ -22,6 +22,8 @@ struct session_opts {
 	 "the HIP runtime (libamdhip64.so of the system)"}, \
 	{"hip-kernels", 0, OPTION_TEXT, &(o).hip_kernels, 0, 0, "DIR", \
 	 "where the GPU kernels are (where they were installed)"}, \
+	{"no-graphs", 0, OPTION_FLAG, &(o).no_graphs, 0, 0, NULL, \
+	 "HIP: launch each kernel by itself"}, \
 	{"threads", 't', OPTION_INT, &(o).threads, 0, 1024, "N", \
 	 "threads of the CPU backend (0: one per CPU)"}, \
 	{"exact", 0, OPTION_FLAG, &(o).exact, 0, 0, NULL, \

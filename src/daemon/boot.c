@@ -45,7 +45,8 @@ static struct backend_opts backend_opts(const struct config *c, const char *name
 {
 	return (struct backend_opts){.name = name, .n_threads = (int)c->threads,
 				     .exact = c->exact, .hip_library = c->hip_library,
-				     .kernel_dir = c->hip_kernels};
+				     .kernel_dir = c->hip_kernels,
+				     .no_graphs = !c->hip_graphs};
 }
 
 enum status boot_plan(const struct config *c, struct boot_plan *out,

@@ -11,6 +11,6 @@ enum exit_code {
 	EXIT_CODE_CONFIG = 2,  /* wrong flag or setting: a restart will not help */
 	EXIT_CODE_MODEL = 3,   /* the model cannot be loaded */
 	EXIT_CODE_LISTEN = 4,  /* the address is in use or cannot be had */
-	EXIT_CODE_STALLED = 5, /* the engine showed no sign of life */
+	EXIT_CODE_STALLED = 5, /* the engine or its device does not answer */
 	EXIT_CODE_ABORTED = 6, /* a second signal cut the drain short */
 };

@@ -375,8 +375,10 @@ static void on_tick(uv_timer_t *t)
 		leave(l, EXIT_CODE_STALLED);
 	}
 	if (atomic_load(&l->health.state) == HEALTH_FAILED) {
-		log_error("the engine reported that it cannot go on");
-		leave(l, EXIT_CODE_RUNTIME);
+		bool is_lost = atomic_load(&l->health.is_device_lost);
+		log_error("the engine reported that %s", is_lost ?
+			  "its device has failed" : "it cannot go on");
+		leave(l, is_lost ? EXIT_CODE_STALLED : EXIT_CODE_RUNTIME);
 	}
 	/* Where heartbeat_stall is off, systemd alone judges the heartbeat. */
 	if (l->watchdog_us > 0 &&

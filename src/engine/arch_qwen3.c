@@ -33,9 +33,6 @@
 #include "engine/arch.h"
 #include "engine/rope.h"
 
-/* Logits come off the device in pieces of this many rows. */
-enum { LOGIT_ROWS = 64 };
-
 struct layer {
 	const float *attn_norm, *ffn_norm, *q_norm, *k_norm;
 	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
@@ -53,6 +50,7 @@ struct layer {
 struct step_ids {
 	const int32_t *token, *position, *seq_of, *slot, *first_tok, *page_table,
 		*logit_rows;
+	int32_t n_ctx_max; /* host; arch_step_key */
 };
 
 struct qwen3 {
@@ -63,6 +61,7 @@ struct qwen3 {
 	struct weight embed, head;
 	const float *out_norm;
 	float scale;               /* of q . k */
+	uint16_t id;               /* arch_graph_id */
 	struct layer *layers;      /* (L) */
 	struct weight *expert_weights; /* host, all layers' */
 	void **blocks;             /* device memory, for destroy */
@@ -79,9 +78,9 @@ struct qwen3 {
 	float *router_logits, *expert_weight; /* (T, E), (T, U) */
 	int32_t *expert_id, *expert_work;
 	void *expert_h;            /* (T, U, expert F) act */
-	float *rows;               /* (LOGIT_ROWS, D) */
-	void *rows_n;              /* (LOGIT_ROWS, D) act */
-	float *logits;             /* (LOGIT_ROWS, V) */
+	float *rows;               /* (ARCH_LOGIT_ROWS, D) */
+	void *rows_n;              /* (ARCH_LOGIT_ROWS, D) act */
+	float *logits;             /* (ARCH_LOGIT_ROWS, V) */
 };
 
 /* --- loading ---------------------------------------------------------------- */
@@ -292,7 +291,7 @@ static enum status take_scratch(struct qwen3 *g, struct fail *fail)
 	size_t nq = (size_t)c->n_heads * (size_t)c->head_dim;
 	size_t nkv = (size_t)c->n_kv_heads * (size_t)c->head_dim;
 	size_t e = (size_t)c->n_experts, u = (size_t)c->n_experts_used;
-	size_t f = 0, rows = MIN(t, LOGIT_ROWS);
+	size_t f = 0, rows = MIN(t, ARCH_LOGIT_ROWS);
 	for (int i = 0; i < c->n_layers; i++)
 		f = MAX(f, (size_t)dense_dim(c, &g->layers[i]));
 	const struct {
@@ -383,11 +382,9 @@ static enum status run_attention(struct qwen3 *g, const struct layer *l,
 				 const struct step_ids *ids, struct fail *fail)
 {
 	const struct model_config *c = g->c;
-	int32_t t = b->n_tok, n_ctx_max = 0;
+	int32_t t = b->n_tok;
 	struct kv_pages kv = {l->k_pages, l->v_pages, g->b->kv_type,
 			      g->limits.page_size};
-	for (int i = 0; i < b->n_seq; i++)
-		n_ctx_max = MAX(n_ctx_max, b->n_ctx[i]);
 	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
 	    .weight = l->attn_norm, .y = g->n);
 	RUN(linear, .n_tok = t, .x = g->n, .n_out = 3,
@@ -401,7 +398,7 @@ static enum status run_attention(struct qwen3 *g, const struct layer *l,
 	    .rope = g->rope, .slot = ids->slot, .kv = kv);
 	RUN(attention, .n_tok = t, .n_seq = b->n_seq, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim,
-	    .max_pages_per_seq = b->max_pages_per_seq, .n_ctx_max = n_ctx_max,
+	    .max_pages_per_seq = b->max_pages_per_seq, .n_ctx_max = ids->n_ctx_max,
 	    .window = l->window, .scale = g->scale, .q = g->q, .kv = kv,
 	    .seq_of = ids->seq_of, .position = ids->position,
 	    .first_tok = ids->first_tok, .page_table = ids->page_table, .y = g->attn);
@@ -439,27 +436,36 @@ static enum status run_ffn(struct qwen3 *g, const struct layer *l, int32_t t,
 	return OK;
 }
 
-static enum status run_logits(struct qwen3 *g, const struct engine_batch *b,
-			      const struct step_ids *ids, float *logits,
-			      struct fail *fail)
+/* Logits of rows [r, r + t) into g->logits. */
+static enum status run_logits(struct qwen3 *g, const struct step_ids *ids, int32_t r,
+			      int32_t t, struct fail *fail)
 {
-	size_t n_vocab = (size_t)g->c->n_vocab;
-	for (int32_t r = 0, t; r < b->n_logit_rows; r += t) {
-		t = MIN(LOGIT_ROWS, b->n_logit_rows - r);
-		RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
-		    .row = ids->logit_rows + r, .y = g->rows);
-		RUN(rms_norm, .n_tok = t, .dim = g->c->d_model,
-		    .eps = g->c->norm_eps, .x = g->rows, .weight = g->out_norm,
-		    .y = g->rows_n);
-		RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
-		    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
-		enum status st = g->b->ops->download(
-			g->b, logits + (size_t)r * n_vocab, g->logits,
-			(size_t)t * n_vocab * sizeof *logits);
-		if (st != OK)
-			return st;
+	RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
+	    .row = ids->logit_rows + r, .y = g->rows);
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
+	    .x = g->rows, .weight = g->out_norm, .y = g->rows_n);
+	RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
+	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	return OK;
+}
+
+/* All that a step queues up to its first piece of logits: what may be recorded. */
+static enum status run_step(struct qwen3 *g, const struct engine_batch *b,
+			    const struct step_ids *ids, struct fail *fail)
+{
+	int32_t t = b->n_tok;
+	enum status st = OK;
+	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = ids->token, .x = g->x);
+	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
+	    .position = ids->position, .inv_freq = g->inv_freq, .table = g->rope);
+	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
+		st = run_attention(g, &g->layers[i], b, ids, fail);
+		if (st == OK)
+			st = run_ffn(g, &g->layers[i], t, fail);
 	}
-	return g->b->ops->sync(g->b, fail);
+	if (st == OK && b->n_logit_rows)
+		st = run_logits(g, ids, 0, MIN(ARCH_LOGIT_ROWS, b->n_logit_rows), fail);
+	return st;
 }
 
 static enum status qwen3_forward(void *ctx, const struct engine_batch *b,
@@ -467,19 +473,27 @@ static enum status qwen3_forward(void *ctx, const struct engine_batch *b,
 {
 	struct qwen3 *g = ctx;
 	struct step_ids ids;
-	int32_t t = b->n_tok;
+	size_t n_vocab = (size_t)g->c->n_vocab;
+	bool is_new;
+	uint64_t key = arch_step_key(g->id, &g->limits, b, &ids.n_ctx_max);
 	enum status st = upload_ids(g, b, &ids);
-	if (st != OK)
-		return st;
-	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = ids.token, .x = g->x);
-	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
-	    .position = ids.position, .inv_freq = g->inv_freq, .table = g->rope);
-	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
-		st = run_attention(g, &g->layers[i], b, &ids, fail);
+	if (st == OK)
+		st = g->b->ops->step_begin(g->b, key, &is_new);
+	if (st == OK && is_new)
+		st = run_step(g, b, &ids, fail);
+	enum status end = g->b->ops->step_end(g->b);
+	st = st == OK ? end : st;
+	for (int32_t r = 0, n; r < b->n_logit_rows && st == OK; r += n) {
+		n = MIN(ARCH_LOGIT_ROWS, b->n_logit_rows - r);
+		if (r > 0)
+			st = run_logits(g, &ids, r, n, fail);
 		if (st == OK)
-			st = run_ffn(g, &g->layers[i], t, fail);
+			st = g->b->ops->download(g->b, logits + (size_t)r * n_vocab,
+						 g->logits,
+						 (size_t)n * n_vocab * sizeof *logits);
 	}
-	return st == OK ? run_logits(g, b, &ids, logits, fail) : st;
+	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
+	return st == OK ? synced : st;
 }
 
 static enum status qwen3_copy_page(void *ctx, int32_t dst, int32_t src)
@@ -521,6 +535,7 @@ static enum status qwen3_create(struct model *m, struct backend *b,
 	g->m = m;
 	g->b = b;
 	g->limits = *limits;
+	g->id = arch_graph_id();
 	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
 	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
 					   (size_t)g->c->n_experts + 1,

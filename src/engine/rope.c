@@ -8,6 +8,7 @@
  *   llama3  pairs that turn less than low_freq times in the original context by the
  *           factor, more than high_freq times not at all, between them by parts of
  *           both (Llama 3.1)
+ *   factors each pair by one of its own, that came with the weights
  *   yarn    the same between beta_slow and beta_fast turns, but by parts that are
  *           linear in i; and attention is sharpened (Peng et al., YaRN, 2023, 3.2-3.4)
  *
@@ -79,6 +80,8 @@ double rope_frequencies(const struct rope *r, int n, double *out)
 			kept = llama3_kept(r, freq);
 		else if (r->kind == ROPE_YARN)
 			kept = yarn_kept(r, n, i);
+		else if (r->kind == ROPE_FACTORS)
+			freq /= (double)r->factors[i];
 		out[i] = kept == 1 ? freq : freq * (kept + (1 - kept) / r->factor);
 	}
 	return attention_factor(r);

@@ -77,6 +77,7 @@ void call_chat(struct conn *c) { start(c, API_CHAT); }
 void call_completion(struct conn *c) { start(c, API_COMPLETION); }
 void call_responses(struct conn *c) { start(c, API_RESPONSES); }
 void call_messages(struct conn *c) { start(c, API_ANTHROPIC); }
+void call_infill(struct conn *c) { start(c, API_INFILL); }
 void call_count_tokens(struct conn *c) { start_text(c, api_count_tokens); }
 void call_tokenize(struct conn *c) { start_text(c, api_tokenize); }
 void call_detokenize(struct conn *c) { start_text(c, api_detokenize); }

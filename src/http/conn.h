@@ -154,6 +154,7 @@ void page_embeddings(struct conn *c);
 void call_chat(struct conn *c);
 void call_completion(struct conn *c);
 void call_responses(struct conn *c);
+void call_infill(struct conn *c);
 void call_messages(struct conn *c);
 void call_count_tokens(struct conn *c);
 void call_tokenize(struct conn *c);

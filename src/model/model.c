@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Order of opening: what is small and may be refused comes first, so that a
+ * Order of opening of a folder: what is small and may be refused comes first, so that a
  * checkpoint of a kind we cannot run says so before its gigabytes are read.
  */
 #include "model/model.h"
@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "model/config.h"
 #include "model/experts.h"
+#include "model/gguf_model.h"
 #include "model/jsonfile.h"
 #include "model/quant.h"
 #include "model/tokenizer_hf.h"
@@ -76,37 +77,147 @@ static enum status read_defaults(struct model *m, struct fail *fail)
 	return st;
 }
 
-static enum status read_tokenizer(struct model *m, struct fail *fail)
+/* Takes what is in f. */
+static enum status keep_tokenizer(struct model *m, const struct tokenizer_files *f,
+				  struct fail *fail)
 {
-	struct tokenizer_files f = {0};
-	enum status st = tokenizer_hf_load(m->dir, &f, fail);
-	if (st != OK)
-		return st;
-	m->tokenizer = f.tokenizer;
-	m->chat_template = f.chat_template;
-	m->bos_text = f.bos_text;
-	m->eos_text = f.eos_text;
+	m->tokenizer = f->tokenizer;
+	m->chat_template = f->chat_template;
+	m->bos_text = f->bos_text;
+	m->eos_text = f->eos_text;
 	if (tokenizer_n_ids(m->tokenizer) > m->config.n_vocab)
-		return fail_set(fail, E_FORMAT, "%s: tokenizer.json has %d ids, the "
+		return fail_set(fail, E_FORMAT, "%s: the tokenizer has %d ids, the "
 				"model's vocabulary %d", m->dir,
 				tokenizer_n_ids(m->tokenizer), m->config.n_vocab);
 	return OK;
 }
+
+static enum status open_folder(struct model *m, const struct model_opts *opts,
+			       struct fail *fail)
+{
+	struct tokenizer_files f = {0};
+	enum status st = read_config(m, fail);
+	if (st == OK)
+		st = read_defaults(m, fail);
+	if (st == OK)
+		st = tokenizer_hf_load(m->dir, &f, fail);
+	if (st == OK)
+		st = keep_tokenizer(m, &f, fail);
+	return st == OK ? tensors_open(m->dir, opts, &m->tensors, fail) : st;
+}
+
+/* --- GGUF ----------------------------------------------------------------- */
+
+/* What config.c says of the keys is said of the file. */
+static enum status of_file(const char *path, enum status st, struct fail *fail)
+{
+	static const char file[] = "config.json: ";
+	struct fail f;
+	if (st == OK || !fail || strncmp(fail->text, file, strlen(file)) != 0)
+		return st;
+	f = *fail;
+	return fail_at(fail, st, f.param, "%s: its keys, as those of config.json: %s",
+		       path, f.text + strlen(file));
+}
+
+/* Of each pair of a head, what its speed is divided by. */
+static enum status read_factors(struct model *m, struct fail *fail)
+{
+	static const char name[] = "rope_freqs.weight";
+	if (!tensors_find(m->tensors, name))
+		return OK;
+	enum status st = model_vector(m, name, m->config.n_rot / 2,
+				      &m->config.rope.factors, fail);
+	for (int32_t i = 0; st == OK && i < m->config.n_rot / 2; i++)
+		if (!(m->config.rope.factors[i] > 0))
+			st = fail_set(fail, E_FORMAT, "%s: tensor %s has a factor that is "
+				      "not above 0", m->dir, name);
+	m->config.rope.kind = ROPE_FACTORS;
+	return st;
+}
+
+static enum status open_gguf(struct model *m, const char *path,
+			     const struct model_opts *opts, struct fail *fail)
+{
+	json_t *config = NULL, *generation = NULL;
+	struct tokenizer_files f = {0};
+	enum status st =
+		tensors_open_gguf(path, opts, gguf_model_rename, &m->tensors, fail);
+	if (st == OK)
+		st = gguf_model_config(m->tensors, &config, &generation, fail);
+	if (st == OK)
+		st = model_config_read(config, &m->arena, &m->config, fail);
+	if (st == OK)
+		st = model_defaults_read(generation, &m->config, &m->defaults, fail);
+	if (st == OK)
+		st = quant_scheme_parse(NULL, &m->scheme, fail);
+	st = of_file(path, st, fail);
+	if (st == OK)
+		st = read_factors(m, fail);
+	if (st == OK)
+		st = gguf_tokenizer_load(tensors_gguf(m->tensors), path, &f, fail);
+	if (st == OK)
+		st = keep_tokenizer(m, &f, fail);
+	if (st == OK && gguf_model_is_paired(tensors_gguf(m->tensors))) {
+		m->is_paired = true;
+		m->repacked = xcalloc(1, sizeof *m->repacked);
+		arena_init(m->repacked, 0);
+	}
+	json_decref(config);
+	json_decref(generation);
+	return st;
+}
+
+static bool is_in_pairs(const struct model *m, const char *name)
+{
+	return m->is_paired && (strstr(name, ".self_attn.q_proj") ||
+				strstr(name, ".self_attn.k_proj"));
+}
+
+/* Row i of a head: of its first half 2 i, of its second 2 (i - K/2) + 1. */
+static int32_t stored_row(int32_t row, int32_t head_dim)
+{
+	int32_t i = row % head_dim, half = head_dim / 2;
+	return row - i + i % half * 2 + i / half;
+}
+
+/* Rows of one format are all of one size, so they are moved as they are. */
+static void repack(const struct model *m, struct weight *w)
+{
+	size_t row_bytes = weight_bytes(w) / (size_t)w->n;
+	char *to = arena_alloc(m->repacked, weight_bytes(w));
+	for (int32_t i = 0; i < w->n; i++)
+		memcpy(to + (size_t)i * row_bytes,
+		       (const char *)w->q +
+			       (size_t)stored_row(i, m->config.head_dim) * row_bytes,
+		       row_bytes);
+	w->q = to;
+}
+
+size_t model_repack_bytes(const struct model *m)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < tensors_count(m->tensors); i++)
+		if (is_in_pairs(m, tensors_at(m->tensors, i)->name))
+			n += tensors_at(m->tensors, i)->n_bytes;
+	return n;
+}
+
+/* --- both ------------------------------------------------------------------- */
 
 enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail)
 {
 	static const struct model_opts plain = {.use_mmap = true};
 	struct model *m = xcalloc(1, sizeof *m);
+	char *gguf = NULL;
 	m->dir = xstrdup(dir);
 	arena_init(&m->arena, 0);
-	enum status st = read_config(m, fail);
+	opts = opts ? opts : &plain;
+	enum status st = gguf_model_find(dir, &gguf, fail);
 	if (st == OK)
-		st = read_defaults(m, fail);
-	if (st == OK)
-		st = read_tokenizer(m, fail);
-	if (st == OK)
-		st = tensors_open(dir, opts ? opts : &plain, &m->tensors, fail);
+		st = gguf ? open_gguf(m, gguf, opts, fail) : open_folder(m, opts, fail);
+	free(gguf);
 	if (st != OK) {
 		model_close(m);
 		return st;
@@ -126,6 +237,9 @@ void model_close(struct model *m)
 	free(m->bos_text);
 	free(m->eos_text);
 	free(m->dir);
+	if (m->repacked)
+		arena_deinit(m->repacked);
+	free(m->repacked);
 	arena_deinit(&m->arena);
 	free(m);
 }
@@ -151,7 +265,10 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 		w.part = &place.part;
 		w.views = &views;
 	}
-	return quant_open(&w, out, fail);
+	st = quant_open(&w, out, fail);
+	if (st == OK && is_in_pairs(m, name))
+		repack(m, out);
+	return st;
 }
 
 enum status model_vector(struct model *m, const char *name, int32_t n,
@@ -169,8 +286,11 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is not a vector of %d",
 				t->file, name, n);
 	float *v = arena_alloc(&m->arena, (size_t)n * sizeof *v);
+	bool in_pairs = is_in_pairs(m, name); /* a bias */
 	for (int32_t i = 0; i < n; i++)
-		v[i] = blocks_float(t->data, t->dtype, (size_t)i);
+		v[i] = blocks_float(t->data, t->dtype,
+				    (size_t)(in_pairs ? stored_row(i, m->config.head_dim)
+						      : i));
 	*out = v;
 	return OK;
 }

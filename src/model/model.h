@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model directory, opened: settings, tensors, tokenizer. Knows formats, no
+ * A model directory or GGUF file, opened: settings, tensors, tokenizer. Knows formats, no
  * arithmetic. Thread: any once open (immutable); opened by one.
  */
 #pragma once
@@ -12,7 +12,9 @@
 #define MODEL_MAX_EOS 8
 
 /* How the angles of the rotation are stretched (engine/rope.c). */
-enum rope_kind { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN };
+enum rope_kind {
+	ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS
+};
 
 struct rope {
 	enum rope_kind kind;
@@ -25,6 +27,7 @@ struct rope {
 	double attention_factor; /* of cos and sin both; 0: by factor */
 	double mscale, mscale_all;
 	bool is_exact;           /* ROPE_YARN: bounds not rounded to whole pairs */
+	const float *factors;    /* ROPE_FACTORS: (n_rot/2), of each pair */
 };
 
 /* The settings of config.json that this version understands. */
@@ -82,10 +85,14 @@ struct model {
 	struct tokenizer *tokenizer;
 	char *chat_template; /* "" if none */
 	char *bos_text, *eos_text; /* spelled, "" if none: template variables */
+	bool is_paired;  /* rows of q and k are put in order when they are opened … */
+	struct arena *repacked; /* … and are here */
 	struct arena arena;
 };
 
-/* Open everything: E_IO, E_FORMAT, E_MISSING, E_UNSUPPORTED with the file and
+/* `dir` is a folder of Hugging Face, or a GGUF file, any part of a split one, or a folder
+ * with one of those. Tensors of GGUF are called as Hugging Face calls them. Open
+ * everything: E_IO, E_FORMAT, E_MISSING, E_UNSUPPORTED with the file and
  * key or tensor at fault. opts NULL: mmap, no progress. */
 enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail) MUST_USE;
@@ -97,6 +104,8 @@ void model_close(struct model *m);
 enum status model_weight(const struct model *m, const char *name, int32_t n,
 			 int32_t k, struct weight *out,
 			 struct fail *fail) MUST_USE;
+/* Bytes of weights that opening puts into another order, in memory of their own. */
+size_t model_repack_bytes(const struct model *m);
 /* A plain vector such as a norm: `n` values as float32, in the model's arena. */
 enum status model_vector(struct model *m, const char *name, int32_t n,
 			 const float **out, struct fail *fail) MUST_USE;

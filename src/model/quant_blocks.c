@@ -298,9 +298,14 @@ void quant_blocks_decode(const struct weight *w, int32_t row, int32_t k0, int32_
 		int32_t first = k / block * block;
 		end = MIN(first + block, k1);
 		blocks_split(w->quant, p + (size_t)(k / block) * size, &b);
-		for (int32_t i = k - first; i < end - first; i++) {
-			float scaled = (float)b.q[i] * b.scale[i / b.n_sub];
-			*out++ = scaled - b.min[i / b.n_sub];
+		for (int32_t i = k - first, stop; i < end - first; i = stop) {
+			int32_t sub = i / b.n_sub;
+			stop = MIN((sub + 1) * b.n_sub, end - first);
+			const float scale = b.scale[sub], min = b.min[sub];
+			for (int32_t j = i; j < stop; j++) {
+				float scaled = (float)b.q[j] * scale;
+				*out++ = scaled - min;
+			}
 		}
 	}
 }

@@ -150,7 +150,8 @@ static bool take_pages(struct sched *s, struct sched_choice *c, int n_promised)
 		choice_history(c, &history);
 		tokens = history.p;
 	}
-	struct engine_seq *seq = engine_seq_create(e, tokens, n, &n_cached);
+	int n_known = choice_scores(c) ? 1 : n;
+	struct engine_seq *seq = engine_seq_create(e, tokens, n_known, &n_cached);
 	ids_deinit(&history);
 
 	/* What it shares is no longer free, so this is asked afterwards. */
@@ -306,13 +307,19 @@ static void note_step(struct sched *s, bool is_bad, const char *why)
 		atomic_store(&s->o.health->state, HEALTH_FAILED);
 }
 
-static void fail_step(struct sched *s, int n, struct fail *f)
+static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 {
-	fail_default(f, E_BACKEND);
+	fail_default(f, st);
 	note_step(s, true, f->text);
 	for (int i = 0; i < n; i++)
 		if (!s->sliced[i]->r->is_over)
 			sched_end_failed(s, s->sliced[i]->r, f);
+	/* A device that has failed does so in every step to come. */
+	if (st == E_DEVICE && s->o.health) {
+		emit_flush(&s->emit);
+		atomic_store(&s->o.health->is_device_lost, true);
+		atomic_store(&s->o.health->state, HEALTH_FAILED);
+	}
 }
 
 /* What a prompt token costs now, all that the step carries beside it included: so
@@ -357,23 +364,40 @@ static const char *why_no_token(const struct sched_choice *c, enum status st)
 			  : "bias, penalties and bans leave no token to choose";
 }
 
+static void end_without_token(struct sched *s, struct sched_choice *c, enum status st)
+{
+	struct fail f = {0};
+	/* Only the model's fault speaks against the backend: a client must not be able to
+	 * bring the health down. */
+	s->is_bad_step |= st == E_BACKEND;
+	fail_set(&f, st, "%s", why_no_token(c, st));
+	if (guard_is_set(&c->guard) && st != E_BACKEND)
+		metric_add(METRIC_GRAMMAR_FAILURES, 1);
+	sched_end_failed(s, c->r, &f);
+}
+
+static bool is_out_of_time(const struct request *r, int64_t now_us)
+{
+	return r->max_decode_us > 0 &&
+	       now_us - r->stats.first_token_us > r->max_decode_us;
+}
+
 static void draw(struct sched *s, struct sched_choice *c, const float *logits,
 		 int64_t now_us)
 {
-	struct fail f = {0};
 	size_t n_before = c->output.n;
-	enum status st = choice_draw(c, logits, &s->emit);
-	if (st != OK) {
-		/* Only the model's fault speaks against the backend: a client must
-		 * not be able to bring the health down. */
-		s->is_bad_step |= st == E_BACKEND;
-		fail_set(&f, st, "%s", why_no_token(c, st));
-		if (guard_is_set(&c->guard) && st != E_BACKEND)
-			metric_add(METRIC_GRAMMAR_FAILURES, 1);
-		sched_end_failed(s, c->r, &f);
-		return;
+	if (c->r->no_output) {
+		choice_cut(c, &s->emit);
+	} else {
+		enum status st = choice_draw(c, logits, &s->emit);
+		if (st != OK) {
+			end_without_token(s, c, st);
+			return;
+		}
+		note_tokens(c, (int)(c->output.n - n_before), now_us);
+		if (c->finish == FINISH_NONE && is_out_of_time(c->r, now_us))
+			choice_cut(c, &s->emit);
 	}
-	note_tokens(c, (int)(c->output.n - n_before), now_us);
 	if (c->state == CHOICE_PREFILL)
 		choice_set_state(c, CHOICE_DECODE);
 	if (c->finish != FINISH_NONE)
@@ -411,9 +435,19 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 	if (c->state == CHOICE_PREFILL && c->output.n == 0 && c == lead_of(c))
 		emit_progress(&s->emit, r, c->index,
 			      MIN(engine_seq_length(c->seq), n_prompt));
-	if (s->slices[i].n_logits == 0)
+	int n_rows = s->slices[i].n_logits;
+	if (n_rows == 0)
 		return;
 	const float *logits = engine_logits(s->o.engine, i);
+	int32_t n_vocab = engine_n_vocab(s->o.engine);
+	if (c->state == CHOICE_PREFILL && choice_scores(c) &&
+	    choice_score(c, logits, n_rows, n_vocab, &s->emit) != OK) {
+		end_without_token(s, c, E_BACKEND);
+		return;
+	}
+	if (engine_seq_length(c->seq) < choice_length(c))
+		return;
+	logits += (size_t)(n_rows - 1) * (size_t)n_vocab;
 	/* Fork before the lead draws: its first token may be its last. */
 	int n_forks = 0;
 	if (c->output.n == 0 && c == lead_of(c))
@@ -435,8 +469,9 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	emit_flush(&s->emit);
 
 	int64_t begin_us = clock_now_us(s->o.clock);
-	if (engine_step(s->o.engine, s->slices, n, &f) != OK) {
-		fail_step(s, n, &f);
+	enum status st = engine_step(s->o.engine, s->slices, n, &f);
+	if (st != OK) {
+		fail_step(s, n, &f, st);
 		return true;
 	}
 	s->is_bad_step = false;

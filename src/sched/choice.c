@@ -112,7 +112,40 @@ struct engine_slice choice_slice(const struct sched_choice *c, int n_max)
 				: prompt->n + c->output.n - at;
 	int n = (int)MIN(left, (size_t)n_max);
 	bool is_last = (int)at + n == choice_length(c);
-	return (struct engine_slice){c->seq, p, n, is_last};
+	return (struct engine_slice){c->seq, p, n,
+				     in_prompt && choice_scores(c) ? n : is_last};
+}
+
+/* One that answers for all choices of its prompt. */
+bool choice_scores(const struct sched_choice *c)
+{
+	return c->r->prompt_logprobs >= 0 && c->index % c->r->n == 0 &&
+	       c->n_scored + 1 < (int32_t)choice_prompt(c)->n;
+}
+
+enum status choice_score(struct sched_choice *c, const float *logits, int n,
+			 int32_t n_vocab, struct emit *em)
+{
+	const struct ids *prompt = choice_prompt(c);
+	int32_t at = engine_seq_length(c->seq) - n;
+	struct sampled *tokens = xcalloc((size_t)n, sizeof *tokens);
+	enum status st = OK;
+	int k = 0;
+	/* Row i speaks of token i + 1. Those of a prefill that was cut short have been
+	 * told already. */
+	for (int32_t i = 0; i < n && st == OK; i++) {
+		size_t next = (size_t)(at + i + 1);
+		if (at + i < c->n_scored || next >= prompt->n)
+			continue;
+		tokens[k].id = prompt->p[next];
+		st = sampler_score(logits + (size_t)i * (size_t)n_vocab, n_vocab,
+				   c->r->prompt_logprobs, &tokens[k++]);
+	}
+	if (st == OK && k > 0)
+		emit_scores(em, c->r, c->index, tokens, k);
+	c->n_scored += k;
+	free(tokens);
+	return st;
 }
 
 static bool is_stop_id(const struct request *r, int32_t id)

@@ -37,6 +37,7 @@ struct sched_choice {
 	struct engine_seq *seq; /* PREFILL and DECODE only */
 	struct ids output;
 	int32_t max_output;
+	int32_t n_scored;    /* tokens of the prompt whose likelihood has been told */
 	int32_t n_reasoning; /* tokens inside it so far */
 	int n_forced;        /* of the request's close_ids, each time around */
 	int64_t last_token_us;
@@ -72,12 +73,20 @@ void choice_begin(struct sched_choice *c, const struct tokenizer *t,
 /* Frees what only a choice that still draws needs, its output included. */
 void choice_release(struct sched_choice *c);
 
+/* Does it owe the likelihood of prompt tokens? Then logits of all of them are needed, so
+ * none may come out of the cache. */
+bool choice_scores(const struct sched_choice *c);
+/* Tell those that the rows of a slice (n tokens of the prompt, which are now in the cache)
+ * speak of. E_BACKEND. */
+enum status choice_score(struct sched_choice *c, const float *logits, int n,
+			 int32_t n_vocab, struct emit *em) MUST_USE;
+
 const struct ids *choice_prompt(const struct sched_choice *c);
 int choice_length(const struct sched_choice *c); /* tokens of its history */
 /* The whole history in one piece, appended to out. */
 void choice_history(const struct sched_choice *c, struct ids *out);
 /* The next pending tokens in one piece: at most n_max of them. Sets n and
- * n_logits (1 when they are the last pending ones). */
+ * n_logits: 1 when they are the last pending ones, n where choice_scores. */
 struct engine_slice choice_slice(const struct sched_choice *c, int n_max);
 
 /* Draw the next token from logits (V), and take those behind it that a grammar leaves

@@ -93,6 +93,29 @@ void emit_progress(struct emit *em, struct request *r, int i_choice,
 	push(em, r, e);
 }
 
+void emit_scores(struct emit *em, struct request *r, int i_choice,
+		 const struct sampled *tokens, int n)
+{
+	size_t n_top = 0;
+	for (int i = 0; i < n; i++)
+		n_top += (size_t)tokens[i].n_top;
+	size_t top_at = (size_t)n * sizeof(struct event_token);
+	struct event *e = make(EVENT_SCORES, i_choice,
+			       top_at + n_top * sizeof(struct token_logprob));
+	struct token_logprob *top =
+		(struct token_logprob *)(void *)((char *)(e + 1) + top_at);
+	e->tokens = (struct event_token *)(e + 1);
+	e->n_tokens = n;
+	for (int i = 0; i < n; i++) {
+		const struct sampled *t = &tokens[i];
+		e->tokens[i] = (struct event_token){t->id, t->logprob, t->rank, t->n_top,
+						    top};
+		memcpy(top, t->top, (size_t)t->n_top * sizeof *top);
+		top += t->n_top;
+	}
+	push(em, r, e);
+}
+
 void emit_add_spans(struct emit *em, const struct out_span *spans, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -130,8 +153,8 @@ void emit_delta(struct emit *em, struct request *r, int i_choice,
 	e->tokens = (struct event_token *)extra;
 	if (token) {
 		e->n_tokens = 1;
-		e->tokens[0] = (struct event_token){token->id, token->logprob,
-						    token->n_top, top};
+		e->tokens[0] = (struct event_token){
+			token->id, token->logprob, 0, token->n_top, top};
 		memcpy(top, token->top, n_top * sizeof *top);
 	}
 	e->spans = (struct event_span *)(extra + spans_at);

@@ -39,6 +39,9 @@ struct request *emit_next_ready(struct emit *em);
 void emit_started(struct emit *em, struct request *r);
 void emit_progress(struct emit *em, struct request *r, int i_choice,
 		   int32_t n_prefilled);
+/* n tokens of the prompt. */
+void emit_scores(struct emit *em, struct request *r, int i_choice,
+		 const struct sampled *tokens, int n);
 /* Text for the next delta; copied. */
 void emit_add_spans(struct emit *em, const struct out_span *spans, int n);
 /* The text added so far and its token; NULL: text alone. */

@@ -58,6 +58,7 @@ struct request *request_create(const char *id)
 	struct request *r = xcalloc(1, sizeof *r);
 	arena_init(&r->arena, 0);
 	r->id = arena_strdup(&r->arena, id);
+	r->prompt_logprobs = -1;
 	atomic_init(&r->refs, 2);
 	r->events = xcalloc(1, sizeof *r->events);
 	pthread_mutex_init(&r->events->lock, NULL);

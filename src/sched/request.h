@@ -37,6 +37,8 @@ const char *finish_name(enum finish f); /* "stop", as the API spells it */
 enum event_kind {
 	EVENT_STARTED,     /* left the queue, prefill begins */
 	EVENT_PROGRESS,    /* n_prefilled of the prompt's tokens are done */
+	EVENT_SCORES,      /* further tokens of the prompt, the second one first, of
+	                    * the first choice that answers it */
 	EVENT_DELTA,       /* text and tokens of one choice */
 	EVENT_CHOICE_DONE, /* finish, after the choice's last delta */
 	EVENT_DONE,        /* all choices are done; stats */
@@ -46,6 +48,7 @@ enum event_kind {
 struct event_token {
 	int32_t id;
 	float logprob;
+	int32_t rank; /* SCORES: 1 is the likeliest */
 	int n_top;
 	const struct token_logprob *top; /* in the event */
 };
@@ -79,7 +82,7 @@ struct event {
 	int32_t n_prefilled;       /* PROGRESS */
 	struct event_span *spans;  /* DELTA: n_spans may be 0 with tokens > 0 */
 	int n_spans;
-	struct event_token *tokens; /* DELTA: always; logprobs when asked for */
+	struct event_token *tokens; /* DELTA: always; logprobs when asked for. SCORES */
 	int n_tokens;
 	struct request_stats stats; /* STARTED, DONE, FAILED */
 	struct fail fail;           /* FAILED */
@@ -96,6 +99,9 @@ struct request {
 	int n_prompts, n; /* choices = n_prompts * n */
 	struct sampler_params sampling;
 	int32_t max_tokens; /* output tokens a choice; 0: what the context leaves */
+	bool no_output;     /* only the prompt is looked at */
+	int prompt_logprobs; /* how likely each token of a prompt is, with so many of the
+	                      * likeliest; -1: not asked */
 	int32_t min_tokens; /* no stop id before; a stop string ends it all the same */
 	const int32_t *stop_ids; /* eos and stop_token_ids */
 	int n_stop_ids;
@@ -115,6 +121,7 @@ struct request {
 	int32_t reasoning_id; /* token that may open reasoning ahead of it; 0: none */
 	int64_t arrival_us;
 	int64_t deadline_us; /* 0: none */
+	int64_t max_decode_us; /* from the first token on: then the answer ends; 0: any */
 	void *user;          /* http's connection; io thread only */
 
 	/* shared */

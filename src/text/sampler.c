@@ -441,17 +441,17 @@ static int32_t argmax(const float *x, float max)
 	return i;
 }
 
-static void add_logprobs(const struct sampler *s, const float *logits, float max,
+static void add_logprobs(const float *logits, int32_t n_vocab, int n_top, float max,
 			 struct sampled *out)
 {
-	double log_sum = max + log(softmax_sum(logits, s->n_vocab, max));
-	int k = MIN(MIN(s->p.n_top_logprobs, SAMPLER_TOP_MAX), s->n_vocab);
+	double log_sum = max + log(softmax_sum(logits, n_vocab, max));
+	int k = MIN(MIN(n_top, SAMPLER_TOP_MAX), n_vocab);
 	struct cand top[SAMPLER_TOP_MAX];
 
 	out->logprob = (float)(logits[out->id] - log_sum);
 	if (k <= 0)
 		return;
-	heap_select(logits, s->n_vocab, k, top);
+	heap_select(logits, n_vocab, k, top);
 	qsort(top, (size_t)k, sizeof *top, by_rank);
 	for (int i = 0; i < k; i++)
 		out->top[i] = (struct token_logprob){top[i].id,
@@ -488,7 +488,7 @@ enum status sampler_next_allowed(struct sampler *s, const float *logits,
 	else
 		out->id = argmax(x, max);
 	if (s->p.n_top_logprobs >= 0)
-		add_logprobs(s, logits, raw_max, out);
+		add_logprobs(logits, s->n_vocab, s->p.n_top_logprobs, raw_max, out);
 	sampler_add_output(s, out->id);
 	return OK;
 }
@@ -501,8 +501,22 @@ enum status sampler_force(struct sampler *s, const float *logits, int32_t id,
 		return E_BACKEND;
 	*out = (struct sampled){.id = id};
 	if (s->p.n_top_logprobs >= 0)
-		add_logprobs(s, logits, max, out);
+		add_logprobs(logits, s->n_vocab, s->p.n_top_logprobs, max, out);
 	sampler_add_output(s, id);
+	return OK;
+}
+
+enum status sampler_score(const float *logits, int32_t n_vocab, int n_top,
+			  struct sampled *out)
+{
+	float max;
+	if (!softmax_max(logits, n_vocab, &max))
+		return E_BACKEND;
+	out->n_top = 0;
+	out->rank = 1;
+	for (int32_t i = 0; i < n_vocab; i++)
+		out->rank += logits[i] > logits[out->id];
+	add_logprobs(logits, n_vocab, n_top, max, out);
 	return OK;
 }
 

@@ -41,6 +41,7 @@ struct sampled {
 	float logprob; /* valid when n_top_logprobs >= 0 */
 	int n_top;     /* sorted, best first */
 	struct token_logprob top[SAMPLER_TOP_MAX];
+	int32_t rank;  /* of sampler_score: 1 is the best */
 };
 
 struct sampler;
@@ -66,6 +67,10 @@ enum status sampler_force(struct sampler *s, const float *logits, int32_t id,
 enum status sampler_next_allowed(struct sampler *s, const float *logits /* (V) */,
 				 const uint64_t *allowed, const int32_t *banned,
 				 int n_banned, struct sampled *out) MUST_USE;
+/* What these logits say of out->id: its log-probability, its rank, and the best n_top. Draws
+ * nothing. E_BACKEND as above. */
+enum status sampler_score(const float *logits, int32_t n_vocab, int n_top,
+			  struct sampled *out) MUST_USE;
 /* Log-softmax of one id over (V) logits, in double. */
 double sampler_logprob(const float *logits, int32_t n_vocab, int32_t id);
 /* The seed of choice i of a request: choice 0 keeps the seed as it is, so that

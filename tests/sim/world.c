@@ -134,6 +134,7 @@ static struct request *make_request(const struct client *c)
 		.temperature = (float)sp->temp, .top_p = 1, .repetition_penalty = 1,
 		.seed = (uint64_t)sp->seed, .n_top_logprobs = -1};
 	r->max_tokens = sp->max;
+	r->prompt_logprobs = sp->scores ? 2 : -1;
 	r->min_tokens = sp->min;
 	r->stop_ids = eos;
 	r->n_stop_ids = 1;
@@ -212,6 +213,22 @@ static void note_done(struct client *c, const struct event *e)
 		c->fault = "stats.n_output is not the tokens seen";
 	if (e->stats.n_prompt != c->spec.prompt * c->spec.prompts)
 		c->fault = "stats.n_prompt is wrong";
+	if (c->spec.scores && c->n_scored != (c->spec.prompt - 1) * c->spec.prompts)
+		c->fault = "not every token of the prompts was scored once";
+}
+
+/* Tokens of a prompt come in order, each with its likelihood. */
+static void note_scores(struct client *c, const struct event *e)
+{
+	const struct ids *p = &c->r->prompts[e->choice / c->r->n];
+	for (int i = 0; i < e->n_tokens; i++) {
+		int at = c->n_scored++ % (c->spec.prompt - 1) + 1;
+		if (c->spec.prompts == 1 && e->tokens[i].id != p->p[at])
+			c->fault = "the score of another token";
+		if (!(e->tokens[i].logprob < 0) || e->tokens[i].rank < 1 ||
+		    e->tokens[i].n_top != 2)
+			c->fault = "a score that says nothing";
+	}
 }
 
 static void note(struct client *c, const struct event *e)
@@ -237,6 +254,9 @@ static void note(struct client *c, const struct event *e)
 		    e->n_prefilled <= c->n_prefilled)
 			c->fault = "progress that does not grow";
 		c->n_prefilled = e->n_prefilled;
+		return;
+	case EVENT_SCORES:
+		note_scores(c, e);
 		return;
 	case EVENT_DELTA:
 		note_delta(c, ch, e);

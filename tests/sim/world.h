@@ -29,6 +29,7 @@ struct spec {
 	char *stops[STOPS_MAX];
 	int n_stops;
 	bool keep_stop, think, ignore_eos;
+	int scores; /* the likelihood of the prompt's tokens is wanted */
 	int budget; /* of tokens to think in; 0: none */
 	int64_t deadline_us; /* after submission; 0: none */
 	bool may_be_cut;     /* the KV cache may end it early */
@@ -51,7 +52,7 @@ struct client {
 	struct fail refused, failed; /* code OK: was not */
 	int i_script;
 	int i_started; /* 1.. in the order of EVENT_STARTED; 0: not */
-	int n_prefilled, n_last;
+	int n_prefilled, n_last, n_scored;
 	struct client_choice *choices;
 	struct request_stats stats;
 	const char *fault; /* an event that must not come, or NULL */

@@ -125,10 +125,10 @@ static void test_refused(void)
 		 "an integer"},
 		{"{\"prompt\":\"a\",\"echo\":1}", E_INVAL, "echo",
 		 "true or false"},
-		{"{\"prompt\":\"a\",\"echo\":true,\"logprobs\":1}", E_INVAL, "echo",
-		 "with `logprobs`"},
-		{"{\"prompt\":\"a\",\"prompt_logprobs\":1}", E_INVAL,
-		 "prompt_logprobs", "not supported"},
+		{"{\"prompt\":\"a\",\"max_tokens\":0}", E_INVAL, "max_tokens",
+		 "echoed"},
+		{"{\"prompt\":\"a\",\"stream\":true,\"prompt_logprobs\":1}", E_INVAL,
+		 "prompt_logprobs", "`stream`"},
 	};
 	fixture_check_refused(fixture_api(), API_COMPLETION, rows,
 			      ARRAY_LEN(rows));

@@ -333,7 +333,7 @@ static struct event logprob_event(int32_t id, float logprob, const char *text)
 	struct event e = text_event(0, OUT_CONTENT, text);
 	top[0] = (struct token_logprob){id_of("b"), -0.5f};
 	top[1] = (struct token_logprob){id_of("c"), -INFINITY};
-	e.tokens[0] = (struct event_token){id, logprob, 2, top};
+	e.tokens[0] = (struct event_token){.id = id, .logprob = logprob, .n_top = 2, .top = top};
 	return e;
 }
 

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A prompt of ids for a raw completion:
+ *
+ *   [repo "context\n"] [file name "\n" text]…  prefix input_prefix prompt
+ *   suffix input_suffix middle
+ *
+ * where `prompt` is what stands left of the cursor in its line. What does not fit the
+ * context is cut: other files first, then the text that is farthest from the cursor.
+ *
+ * Answers are llama.cpp's: content, timings, and of all that only response_fields where
+ * those are given ("timings/prompt_n" picks a member). n_predict: 0 reads the prompt
+ * into the cache and writes nothing; t_max_predict_ms bounds the time of writing.
+ * What else editors send (samplers, n_indent, cache_prompt) changes nothing.
+ */
+#include "api/infill.h"
+
+#include <stdlib.h>
+
+#include "api/dialect.h"
+#include "api/format.h"
+#include "base/alloc.h"
+
+#define MAX_FILES 1000
+#define MAX_FIELDS 100
+#define DEFAULT_TOKENS 256 /* room for the answer where the client does not say */
+
+/* --- tokens -------------------------------------------------------------- */
+
+static const char *const names_of_prefix[] = {
+	"<|fim_prefix|>", "<fim_prefix>", "<fim-prefix>", "▁<PRE>", "<PRE>", "[PREFIX]",
+	"<｜fim▁begin｜>", "<|code_prefix|>"};
+static const char *const names_of_suffix[] = {
+	"<|fim_suffix|>", "<fim_suffix>", "<fim-suffix>", "▁<SUF>", "<SUF>", "[SUFFIX]",
+	"<｜fim▁hole｜>", "<|code_suffix|>"};
+static const char *const names_of_middle[] = {
+	"<|fim_middle|>", "<fim_middle>", "<fim-middle>", "▁<MID>", "<MID>", "[MIDDLE]",
+	"<｜fim▁end｜>", "<|code_middle|>"};
+static const char *const names_of_repo[] = {
+	"<|repo_name|>", "<|fim_repo|>", "<repo_name>", "<reponame>"};
+static const char *const names_of_file[] = {
+	"<|file_sep|>", "<|file_separator|>", "<file_sep>", "<filename>"};
+static const char *const names_of_ends[] = {
+	"<|fim_pad|>", "<fim_pad>", "▁<EOT>", "<EOT>", "<|endoftext|>"};
+
+static int32_t find(const struct tokenizer *t, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int32_t id = tokenizer_find(t, str_of(names[i]));
+		if (id >= 0)
+			return id;
+	}
+	return -1;
+}
+#define FIND(names) find(t, names, ARRAY_LEN(names))
+
+void infill_find_tokens(const struct tokenizer *t, struct fim *f)
+{
+	*f = (struct fim){FIND(names_of_prefix), FIND(names_of_suffix),
+			  FIND(names_of_middle), FIND(names_of_repo),
+			  FIND(names_of_file), {0}, 0};
+	const int32_t own[] = {f->prefix, f->suffix, f->middle, f->repo, f->file,
+			       FIND(names_of_ends)};
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		if (own[i] >= 0)
+			f->stops[f->n_stops++] = own[i];
+}
+
+/* --- in ------------------------------------------------------------------ */
+
+struct infill {
+	bool is_cut;
+	json_t *fields; /* a list of strings, or NULL */
+};
+
+static enum status encode(const struct api_call *c, struct str s, struct ids *out,
+			  struct fail *fail)
+{
+	return tokenizer_encode(c->api->model->tokenizer, s, TRUST_USER, out, fail);
+}
+
+static void add_ids(struct ids *out, const struct ids *from, size_t begin, size_t end)
+{
+	for (size_t i = begin; i < end; i++)
+		ids_add(out, from->p[i]);
+}
+
+static enum status read_file(const struct json_node *at, const struct api_call *c,
+			     struct ids *out, struct fail *fail)
+{
+	const struct fim *f = &c->api->fim;
+	struct json_node name_at = json_read_get(at, "filename");
+	struct json_node text_at = json_read_get(at, "text");
+	struct str name = STR("file"), text;
+	struct buf b = {0};
+	enum status st = json_read_need_object(at, fail);
+	if (st == OK)
+		st = json_read_str(&name_at, &name, fail);
+	if (st == OK)
+		st = json_read_need_str(&text_at, &text, fail);
+	if (st != OK)
+		return st;
+	if (f->file >= 0)
+		ids_add(out, f->file);
+	buf_addf(&b, "%.*s\n%.*s\n", (int)name.n, name.p, (int)text.n, text.p);
+	st = encode(c, buf_str(&b), out, fail);
+	buf_deinit(&b);
+	return st;
+}
+
+static enum status read_extra(const struct json_node *body, const struct api_call *c,
+			      struct ids *out, struct fail *fail)
+{
+	const struct fim *f = &c->api->fim;
+	struct json_node at = json_read_get(body, "input_extra");
+	size_t n;
+	enum status st = json_read_list(&at, MAX_FILES, &n, fail);
+	if (st != OK || n == 0)
+		return st;
+	if (f->repo >= 0) {
+		ids_add(out, f->repo);
+		st = encode(c, STR("context\n"), out, fail);
+	}
+	for (size_t i = 0; i < n && st == OK; i++) {
+		struct json_node item = json_read_item(&at, i);
+		st = read_file(&item, c, out, fail);
+	}
+	if (st == OK && f->file >= 0) {
+		ids_add(out, f->file);
+		st = encode(c, STR("filename\n"), out, fail);
+	}
+	return st;
+}
+
+/* Three quarters of the room are for what stands before the cursor, where there is so much
+ * of it. */
+static void put_together(const struct api_call *c, size_t room, const struct ids *extra,
+			 const struct ids *prefix, const struct ids *suffix,
+			 struct ids *out)
+{
+	const struct fim *f = &c->api->fim;
+	struct infill *x = c->state;
+	room = room > 4 ? room - 4 : 0;
+	size_t n_suffix = MIN(suffix->n, MAX(room / 4, room - MIN(prefix->n, room)));
+	size_t n_prefix = MIN(prefix->n, room - n_suffix);
+	bool has_extra = extra->n + n_prefix + n_suffix <= room;
+	x->is_cut = n_suffix < suffix->n || n_prefix < prefix->n || !has_extra;
+	tokenizer_add_prefix(c->api->model->tokenizer, out);
+	if (has_extra)
+		add_ids(out, extra, 0, extra->n);
+	ids_add(out, f->prefix);
+	add_ids(out, prefix, prefix->n - n_prefix, prefix->n);
+	ids_add(out, f->suffix);
+	add_ids(out, suffix, 0, n_suffix);
+	ids_add(out, f->middle);
+}
+
+static json_t *list_of(const int32_t *ids, size_t n)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_integer(ids[i]));
+	return list;
+}
+
+static enum status read_prompt(const struct json_node *body, struct api_call *c,
+			       int64_t n_predict, json_t *to, struct fail *fail)
+{
+	struct json_node before = json_read_get(body, "input_prefix");
+	struct json_node behind = json_read_get(body, "input_suffix");
+	struct json_node line = json_read_get(body, "prompt");
+	struct str parts[3] = {STR(""), STR(""), STR("")};
+	struct ids extra = {0}, prefix = {0}, suffix = {0}, all = {0};
+	struct buf text = {0};
+	enum status st = json_read_need_str(&before, &parts[0], fail);
+	if (st == OK)
+		st = json_read_str(&line, &parts[1], fail);
+	if (st == OK)
+		st = json_read_need_str(&behind, &parts[2], fail);
+	if (st == OK)
+		st = read_extra(body, c, &extra, fail);
+	buf_add_str(&text, parts[0]);
+	buf_add_str(&text, parts[1]);
+	if (st == OK)
+		st = encode(c, buf_str(&text), &prefix, fail);
+	if (st == OK)
+		st = encode(c, parts[2], &suffix, fail);
+	if (st == OK) {
+		int64_t room = c->api->n_ctx - MIN(n_predict, c->api->n_ctx / 2) - 1;
+		put_together(c, (size_t)MAX(room, 0), &extra, &prefix, &suffix, &all);
+		dialect_set(to, "prompt", list_of(all.p, all.n));
+	}
+	buf_deinit(&text);
+	ids_deinit(&extra);
+	ids_deinit(&prefix);
+	ids_deinit(&suffix);
+	ids_deinit(&all);
+	return st;
+}
+
+static enum status read_options(const struct json_node *body, struct api_call *c,
+				int64_t *n_predict, json_t *to, struct fail *fail)
+{
+	static const char *const same[] = {
+		"model", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "stream",
+		"logit_bias", "presence_penalty", "frequency_penalty", "grammar",
+		"json_schema", "min_tokens"};
+	struct infill *x = c->state;
+	struct json_node at = json_read_get(body, "n_predict");
+	struct json_node time = json_read_get(body, "t_max_predict_ms");
+	struct json_node fields = json_read_get(body, "response_fields");
+	int64_t n = -1, ms = 0;
+	size_t n_fields;
+	enum status st = json_read_int(&at, -1, INT32_MAX, &n, fail);
+	if (st == OK)
+		st = json_read_int(&time, 0, INT32_MAX, &ms, fail);
+	if (st == OK)
+		st = json_read_list(&fields, MAX_FIELDS, &n_fields, fail);
+	for (size_t i = 0; st == OK && i < n_fields; i++) {
+		struct json_node item = json_read_item(&fields, i);
+		struct str s;
+		st = json_read_need_str(&item, &s, fail);
+	}
+	if (st != OK)
+		return st;
+	if (n_fields > 0)
+		x->fields = json_incref((json_t *)fields.v);
+	for (size_t i = 0; i < ARRAY_LEN(same); i++)
+		dialect_copy(to, same[i], body, same[i]);
+	if (n >= 0)
+		dialect_set(to, "max_tokens", json_integer(n));
+	dialect_set(to, "stop_token_ids",
+		    list_of(c->api->fim.stops, (size_t)c->api->fim.n_stops));
+	c->request->max_decode_us = ms * 1000;
+	*n_predict = n >= 0 ? n : DEFAULT_TOKENS;
+	return OK;
+}
+
+static enum status to_completion(const struct json_node *body, struct api_call *c,
+				 json_t **out, struct fail *fail)
+{
+	const struct fim *f = &c->api->fim;
+	json_t *to = json_object();
+	int64_t n_predict;
+	c->state = xcalloc(1, sizeof(struct infill));
+	c->cuts_max_tokens = true;
+	enum status st = OK;
+	if (f->prefix < 0 || f->suffix < 0 || f->middle < 0)
+		st = fail_set(fail, E_UNSUPPORTED, "this model cannot fill in the middle: "
+			      "it has no tokens for it");
+	if (st == OK)
+		st = read_options(body, c, &n_predict, to, fail);
+	if (st == OK)
+		st = read_prompt(body, c, n_predict, to, fail);
+	if (st == OK)
+		*out = to;
+	else
+		json_decref(to);
+	return st;
+}
+
+/* --- out ----------------------------------------------------------------- */
+
+static const char *stop_type(const struct api_call *c)
+{
+	if (c->last_finish == FINISH_LENGTH)
+		return "limit";
+	return c->stop_string ? "word" : "eos";
+}
+
+/* All but the content. */
+static void add_end(const struct api_call *c, struct buf *out)
+{
+	const struct request_stats *s = &c->stats;
+	const struct infill *x = c->state;
+	buf_addf(out, "\"stop\":true,\"index\":0,\"stop_type\":\"%s\",\"stopping_word\":",
+		 stop_type(c));
+	buf_add_json(out, str_of(c->stop_string ? c->stop_string : ""));
+	buf_add_z(out, ",\"model\":");
+	buf_add_json(out, str_of(c->api->model_name));
+	buf_addf(out, ",\"truncated\":%s,\"tokens_predicted\":%d,\"tokens_evaluated\":%d,"
+		 "\"tokens_cached\":%d,", x->is_cut ? "true" : "false", s->n_output,
+		 s->n_prompt, s->n_cached);
+	format_add_timings(c, out);
+	buf_add_c(out, '}');
+}
+
+static void add_picked(const json_t *all, const json_t *fields, struct buf *out)
+{
+	json_t *picked = json_object();
+	for (size_t i = 0; i < json_array_size(fields); i++) {
+		const char *path = json_string_value(json_array_get(fields, i));
+		const json_t *at = all;
+		for (const char *p = path; at && p;) {
+			size_t n = strcspn(p, "/");
+			char *key = xstrndup(p, n);
+			at = json_object_get(at, key);
+			free(key);
+			p = p[n] ? p + n + 1 : NULL;
+		}
+		if (at)
+			json_object_set_nocheck(picked, path, (json_t *)at);
+	}
+	char *text = json_dumps(picked, JSON_COMPACT);
+	buf_add_z(out, text ? text : "{}");
+	free(text);
+	json_decref(picked);
+}
+
+static void add_answer(const struct api_call *c, struct buf *out)
+{
+	const struct infill *x = c->state;
+	struct buf b = {0};
+	buf_add_z(&b, "{\"content\":");
+	buf_add_json(&b, c->parts.n ? buf_str(&c->parts.p[0].text) : STR(""));
+	buf_add_c(&b, ',');
+	add_end(c, &b);
+	json_t *all = x->fields ? json_loadb(b.p, b.n, 0, NULL) : NULL;
+	if (all)
+		add_picked(all, x->fields, out);
+	else
+		buf_add_str(out, buf_str(&b));
+	json_decref(all);
+	buf_deinit(&b);
+}
+
+static void on_part(struct api_call *c, const struct event_span *span, bool is_new,
+		    struct buf *out)
+{
+	buf_add_z(out, "data: {\"index\":0,\"content\":");
+	buf_add_json(out, span->text);
+	buf_add_z(out, ",\"stop\":false}\n\n");
+}
+
+static void on_event(struct api_call *c, const struct event *e, struct buf *out)
+{
+	if (e->kind == EVENT_DONE && c->is_stream) {
+		buf_add_z(out, "data: {\"content\":\"\",");
+		add_end(c, out);
+		buf_add_z(out, "\n\n");
+	} else if (e->kind == EVENT_DONE) {
+		add_answer(c, out);
+	} else if (e->kind == EVENT_FAILED) {
+		if (c->is_stream)
+			buf_add_z(out, "data: ");
+		api_error_format(&e->fail, out);
+		if (c->is_stream)
+			buf_add_z(out, "\n\n");
+	}
+}
+
+static void deinit(struct api_call *c)
+{
+	struct infill *x = c->state;
+	if (x)
+		json_decref(x->fields);
+	free(x);
+}
+
+const struct dialect dialect_infill = {
+	.base = API_COMPLETION, .messages = "input_prefix", .to_chat = to_completion,
+	.on_part = on_part, .on_event = on_event, .deinit = deinit};

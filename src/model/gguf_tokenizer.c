@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tokenizer of a GGUF file. Its pre-tokenizer is one word ("qwen2"), which stands
+ * for the steps that the model's tokenizer.json had; a word that is not in the table
+ * is refused, as a guess would give other ids. Control and user-defined tokens are
+ * the added tokens; unused ones are holes.
+ */
+#include "base/alloc.h"
+#include "model/gguf_model.h"
+
+#define KEY(name) "tokenizer.ggml." name
+
+/* Types of tokens, by their numbers in the format. */
+enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
+#define QWEN2 CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+" \
+	      "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define QWEN35 CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| " \
+	       "?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define LLAMA3 CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}" \
+	       "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define O200K "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|" \
+	      "[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|" \
+	      "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+static const struct pre {
+	const char *name, *regex; /* NULL: that of GPT-2 */
+	bool nfc, ignore_merges, adds_bos;
+} pres[] = {
+	{"gpt-2", NULL, false, false, false},
+	{"qwen2", QWEN2, true, false, false},
+	{"deepseek-r1-qwen", QWEN2, true, false, true},
+	{"qwen35", QWEN35, true, false, false},
+	{"llama-bpe", LLAMA3, false, true, true},
+	{"llama3", LLAMA3, false, true, true},
+	{"llama-v3", LLAMA3, false, true, true},
+	{"gpt-4o", O200K, false, true, false},
+};
+
+struct reader {
+	const struct gguf *g;
+	const char *path;
+	struct arena arena;
+	struct fail *fail;
+	struct tokenizer_def def;
+	struct pretok_step steps[2];
+	const struct pre *pre;
+};
+
+static enum status bad(const struct reader *r, const char *key, const char *what)
+{
+	return fail_at(r->fail, E_FORMAT, key, "%s: %s %s", r->path, key, what);
+}
+
+/* A string that must be there and be a row's name; fills in what it is. */
+static enum status need_string(const struct reader *r, const char *key, struct str *out)
+{
+	const struct gguf_value *v = gguf_find(r->g, key);
+	if (!v)
+		return fail_at(r->fail, E_MISSING, key, "%s: %s is missing", r->path, key);
+	return gguf_string(v, out) ? OK : bad(r, key, "is not a string");
+}
+
+static enum status unknown(const struct reader *r, const char *key, struct str s)
+{
+	return fail_at(r->fail, E_UNSUPPORTED, key, "%s: %s \"%.*s\" is not supported",
+		       r->path, key, (int)MIN(s.n, 60), s.p);
+}
+
+static enum status read_kind(struct reader *r)
+{
+	struct str model, pre;
+	enum status st = need_string(r, KEY("model"), &model);
+	if (st == OK && !str_is(model, "gpt2")) /* "llama": SentencePiece */
+		st = unknown(r, KEY("model"), model);
+	if (st == OK)
+		st = need_string(r, KEY("pre"), &pre);
+	if (st != OK)
+		return st;
+	for (size_t i = 0; i < ARRAY_LEN(pres) && !r->pre; i++)
+		if (str_is(pre, pres[i].name))
+			r->pre = &pres[i];
+	if (!r->pre)
+		return unknown(r, KEY("pre"), pre);
+	r->def.nfc = r->pre->nfc;
+	r->def.ignore_merges = r->pre->ignore_merges;
+	struct pretok_step *step = r->steps;
+	if (r->pre->regex)
+		*step++ = (struct pretok_step){.kind = PRETOK_SPLIT,
+					       .regex = str_of(r->pre->regex),
+					       .behavior = SPLIT_ISOLATED};
+	*step++ = (struct pretok_step){.kind = PRETOK_BYTE_LEVEL,
+				       .use_regex = !r->pre->regex};
+	r->def.steps = r->steps;
+	r->def.n_steps = (int)(step - r->steps);
+	return OK;
+}
+
+static const struct gguf_value *find_array(const struct reader *r, const char *key,
+					   bool of_strings)
+{
+	const struct gguf_value *v = gguf_find(r->g, key);
+	bool is = v && v->is_array && v->n < INT32_MAX &&
+		  (v->type == GGUF_STRING) == of_strings;
+	return is ? v : NULL;
+}
+
+static enum status read_tokens(struct reader *r)
+{
+	const struct gguf_value *tokens = find_array(r, KEY("tokens"), true);
+	const struct gguf_value *types = find_array(r, KEY("token_type"), false);
+	if (!tokens)
+		return bad(r, KEY("tokens"), "is missing, or no array of strings");
+	if (!types || types->n != tokens->n)
+		return bad(r, KEY("token_type"), "is missing, or not one for each token");
+	size_t n = tokens->n;
+	struct str *pieces = arena_alloc(&r->arena, n * sizeof *pieces);
+	struct added_token *added = arena_alloc(&r->arena, n * sizeof *added);
+	const char *at = tokens->p;
+	for (size_t i = 0; i < n; i++) {
+		struct str s = gguf_next_string(&at);
+		int64_t type;
+		if (!gguf_integer(types, i, &type) || type < NORMAL || type > BYTE)
+			return bad(r, KEY("token_type"), "has a type that is none");
+		if (type == CONTROL || type == USER_DEFINED) {
+			added[r->def.n_added++] = (struct added_token){
+				.text = s, .id = (int32_t)i, .special = type == CONTROL};
+		} else if (type != UNUSED) {
+			pieces[i] = s;
+		}
+	}
+	r->def.pieces = pieces;
+	r->def.n_pieces = (int32_t)n;
+	r->def.added = added;
+	return OK;
+}
+
+static enum status read_merges(struct reader *r)
+{
+	const struct gguf_value *v = find_array(r, KEY("merges"), true);
+	if (!v)
+		return bad(r, KEY("merges"), "is missing, or no array of strings");
+	struct merge *merges = arena_alloc(&r->arena, v->n * sizeof *merges);
+	const char *at = v->p;
+	for (size_t i = 0; i < v->n; i++) {
+		struct str s = gguf_next_string(&at);
+		ptrdiff_t space = str_find(s, STR(" "), 1);
+		if (space < 0 || (size_t)space + 1 == s.n)
+			return bad(r, KEY("merges"), "has one that is no pair of pieces");
+		merges[i].left = (struct str){s.p, (size_t)space};
+		merges[i].right = (struct str){s.p + space + 1, s.n - (size_t)space - 1};
+	}
+	r->def.merges = merges;
+	r->def.n_merges = (int32_t)v->n;
+	return OK;
+}
+
+/* A token's id of a key, -1 where there is none. */
+static enum status read_id(const struct reader *r, const char *key, int32_t *out)
+{
+	const struct gguf_value *v = gguf_find(r->g, key);
+	int64_t id = -1;
+	*out = -1;
+	if (!v)
+		return OK;
+	if (v->is_array || !gguf_integer(v, 0, &id) || id < 0 || id >= r->def.n_pieces)
+		return bad(r, key, "is no token's id");
+	*out = (int32_t)id;
+	return OK;
+}
+
+/* Tokens that go around a text that stands alone. */
+static enum status read_ends(struct reader *r, const char *switch_key, bool absent,
+			     int32_t id, const int32_t **out, int *n)
+{
+	const struct gguf_value *v = gguf_find(r->g, switch_key);
+	int64_t is = absent;
+	if (v && (v->is_array || !gguf_integer(v, 0, &is)))
+		return bad(r, switch_key, "is not true or false");
+	if (!is || id < 0)
+		return OK;
+	int32_t *p = arena_alloc(&r->arena, sizeof *p);
+	*p = id;
+	*out = p;
+	*n = 1;
+	return OK;
+}
+
+static char *token_text(const struct reader *r, int32_t id)
+{
+	struct str s = {0};
+	for (int i = 0; id >= 0 && i < r->def.n_added; i++)
+		if (r->def.added[i].id == id)
+			s = r->def.added[i].text;
+	if (id >= 0 && !s.p)
+		s = r->def.pieces[id];
+	return s.p ? xstrndup(s.p, s.n) : xstrdup("");
+}
+
+static enum status read_files(struct reader *r, struct tokenizer_files *out)
+{
+	int32_t bos = -1, eos = -1;
+	struct str template = STR("");
+	enum status st = read_kind(r);
+	if (st == OK)
+		st = read_tokens(r);
+	if (st == OK)
+		st = read_merges(r);
+	if (st == OK)
+		st = read_id(r, KEY("bos_token_id"), &bos);
+	if (st == OK)
+		st = read_id(r, KEY("eos_token_id"), &eos);
+	if (st == OK)
+		st = read_ends(r, KEY("add_bos_token"), r->pre->adds_bos, bos,
+			       &r->def.prefix, &r->def.n_prefix);
+	if (st == OK)
+		st = read_ends(r, KEY("add_eos_token"), false, eos, &r->def.suffix,
+			       &r->def.n_suffix);
+	const struct gguf_value *v = gguf_find(r->g, "tokenizer.chat_template");
+	if (st == OK && v && !gguf_string(v, &template))
+		st = bad(r, "tokenizer.chat_template", "is not a string");
+	if (st != OK)
+		return st;
+	struct fail why = {0};
+	st = tokenizer_create(&r->def, &out->tokenizer, &why);
+	if (st != OK)
+		return fail_at(r->fail, st, why.param, "%s: its tokenizer: %s", r->path,
+			       why.text);
+	out->chat_template = xstrndup(template.p, template.n);
+	out->bos_text = token_text(r, bos);
+	out->eos_text = token_text(r, eos);
+	return OK;
+}
+
+enum status gguf_tokenizer_load(const struct gguf *g, const char *path,
+				struct tokenizer_files *out, struct fail *fail)
+{
+	struct reader *r = xcalloc(1, sizeof *r);
+	r->g = g;
+	r->path = path;
+	r->fail = fail;
+	arena_init(&r->arena, 0);
+	enum status st = read_files(r, out);
+	arena_deinit(&r->arena);
+	free(r);
+	return st;
+}

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GGUF files made from folders of Hugging Face, with nothing but Python: what their
+keys are, and a writer. Tensors are given as (type, shape, bytes), outermost dimension
+first, as halod sees them."""
+import json
+import os
+import struct
+
+U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "BF16": 30}
+ARCHS = {"qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "llama": "llama",
+         "mistral": "llama"}
+KEYS = {
+    "num_hidden_layers": ("block_count", U32),
+    "hidden_size": ("embedding_length", U32),
+    "num_attention_heads": ("attention.head_count", U32),
+    "num_key_value_heads": ("attention.head_count_kv", U32),
+    "head_dim": ("attention.key_length", U32),
+    "intermediate_size": ("feed_forward_length", U32),
+    "max_position_embeddings": ("context_length", U32),
+    "rms_norm_eps": ("attention.layer_norm_rms_epsilon", F32),
+    "rope_theta": ("rope.freq_base", F32),
+    "num_experts": ("expert_count", U32),
+    "num_experts_per_tok": ("expert_used_count", U32),
+    "moe_intermediate_size": ("expert_feed_forward_length", U32),
+    "sliding_window": ("attention.sliding_window", U32),
+}
+NAMES = {
+    "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm", "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+    "mlp.gate": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps",
+    "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
+}
+
+
+def tensor_name(name):
+    """model.layers.3.self_attn.q_proj.weight -> blk.3.attn_q.weight"""
+    base, kind = name.rsplit(".", 1)
+    top = {"model.embed_tokens": "token_embd", "model.norm": "output_norm",
+           "lm_head": "output"}
+    if base in top:
+        return top[base] + "." + kind
+    layer, part = base[len("model.layers."):].split(".", 1)
+    return "blk.%s.%s.%s" % (layer, NAMES[part], kind)
+
+
+def read_json(folder, name):
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def model_keys(config):
+    arch = ARCHS[config["model_type"]]
+    out = [("general.architecture", STRING, arch)]
+    rope = config.get("rope_parameters") or {}
+    flat = dict(config, rope_theta=rope.get("rope_theta", config.get("rope_theta")))
+    for key, (name, kind) in KEYS.items():
+        if flat.get(key) is not None:
+            out.append(("%s.%s" % (arch, name), kind, flat[key]))
+    scaling = config.get("rope_scaling") or rope
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    if kind in ("linear", "yarn"):
+        head = arch + ".rope.scaling."
+        out.append((head + "type", STRING, kind))
+        out.append((head + "factor", F32, scaling["factor"]))
+        if "original_max_position_embeddings" in scaling:
+            out.append((head + "original_context_length", U32,
+                        scaling["original_max_position_embeddings"]))
+    return out
+
+
+def tokenizer_keys(folder, n_vocab, pre="qwen2"):
+    t = read_json(folder, "tokenizer.json")
+    config = read_json(folder, "tokenizer_config.json")
+    tokens, types = ["[PAD%d]" % i for i in range(n_vocab)], [5] * n_vocab
+    for text, i in t["model"]["vocab"].items():
+        tokens[i], types[i] = text, 1
+    for a in t["added_tokens"]:
+        tokens[a["id"]], types[a["id"]] = a["content"], 3 if a["special"] else 4
+    merges = [m if isinstance(m, str) else " ".join(m) for m in t["model"]["merges"]]
+    head = "tokenizer.ggml."
+    out = [(head + "model", STRING, "gpt2"), (head + "pre", STRING, pre),
+           (head + "tokens", (ARRAY, STRING), tokens),
+           (head + "token_type", (ARRAY, I32), types),
+           (head + "merges", (ARRAY, STRING), merges)]
+    eos = config.get("eos_token")
+    eos = eos["content"] if isinstance(eos, dict) else eos
+    if eos in tokens:
+        out.append((head + "eos_token_id", U32, tokens.index(eos)))
+    if config.get("chat_template"):
+        out.append(("tokenizer.chat_template", STRING, config["chat_template"]))
+    names = {"temperature": "temp", "top_p": "top_p", "top_k": "top_k"}
+    for key, value in read_json(folder, "generation_config.json").items():
+        if key in names:
+            out.append(("general.sampling." + names[key],
+                        U32 if key == "top_k" else F32, value))
+    return out
+
+
+def value_bytes(kind, v):
+    if kind == STRING:
+        raw = v.encode()
+        return struct.pack("<Q", len(raw)) + raw
+    return struct.pack({U32: "<I", I32: "<i", F32: "<f", BOOL: "<?"}[kind], v)
+
+
+def write(path, keys, tensors):
+    """keys: (name, kind, value); tensors: {name: (type, shape, bytes)}."""
+    out = [struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(keys))]
+    for name, kind, value in keys:
+        out.append(value_bytes(STRING, name))
+        if isinstance(kind, tuple):
+            out.append(struct.pack("<IIQ", ARRAY, kind[1], len(value)))
+            out.extend(value_bytes(kind[1], v) for v in value)
+        else:
+            out.append(struct.pack("<I", kind) + value_bytes(kind, value))
+    at = 0
+    for name, (kind, shape, raw) in tensors.items():
+        out.append(value_bytes(STRING, name) + struct.pack("<I", len(shape)))
+        out.append(struct.pack("<%dQ" % len(shape), *reversed(shape)))
+        out.append(struct.pack("<IQ", TYPES[kind], at))
+        at += (len(raw) + 31) // 32 * 32
+    head = b"".join(out)
+    with open(path, "wb") as f:
+        f.write(head + bytes(-len(head) % 32))
+        for kind, shape, raw in tensors.values():
+            f.write(raw + bytes(-len(raw) % 32))
+
+
+# --- safetensors, and what their numbers are in other formats ----------------------
+
+
+def load(folder):
+    """{name: (dtype, shape, bytes)} of all safetensors files of a folder."""
+    out = {}
+    for file in sorted(os.listdir(folder)):
+        if not file.endswith(".safetensors"):
+            continue
+        with open(os.path.join(folder, file), "rb") as f:
+            raw = f.read()
+        (n,) = struct.unpack("<Q", raw[:8])
+        for name, e in json.loads(raw[8:8 + n]).items():
+            if name != "__metadata__":
+                begin, end = e["data_offsets"]
+                out[name] = (e["dtype"], e["shape"], raw[8 + n + begin:8 + n + end])
+    return out
+
+
+def bf16_to_f32(raw):
+    out = bytearray(2 * len(raw))
+    out[2::4], out[3::4] = raw[0::2], raw[1::2]
+    return bytes(out)
+
+
+def f32_to_f16(raw):
+    n = len(raw) // 4
+    return struct.pack("<%de" % n, *struct.unpack("<%df" % n, raw))
+
+
+EVEN = bytes(i & 15 for i in range(256))
+ODD = bytes(i >> 4 for i in range(256))
+MINUS8 = bytes((i - 8) & 255 for i in range(256))
+
+
+def int4_blocks(packed, scales, kind):
+    """compressed-tensors int4, symmetric in groups of 32, in blocks: the scale as
+    float16, and the same integers."""
+    q = bytearray(2 * len(packed))
+    q[0::2], q[1::2] = packed.translate(EVEN), packed.translate(ODD)
+    q = bytes(q)
+    halves = f32_to_f16(bf16_to_f32(scales))
+    out = []
+    if kind == "Q8_0":
+        q = q.translate(MINUS8)
+        for g in range(len(q) // 32):
+            out += [halves[2 * g:2 * g + 2], q[32 * g:32 * g + 32]]
+        return b"".join(out)
+    high = int.from_bytes(q, "little") >> 128 << 4  # q[i + 16] above q[i]
+    both = (int.from_bytes(q, "little") | high).to_bytes(len(q) + 1, "little")
+    for g in range(len(q) // 32):
+        out += [halves[2 * g:2 * g + 2], both[32 * g:32 * g + 16]]
+    return b"".join(out)
+
+
+def pair_rows(raw, n_rows, head_dim):
+    """Rows of q or k as llama's files have them: the halves of a head in turn."""
+    size, half = len(raw) // n_rows, head_dim // 2
+    rows = []
+    for r in range(n_rows):
+        i = r % head_dim
+        source = r - i + i // 2 + i % 2 * half
+        rows.append(raw[source * size:(source + 1) * size])
+    return b"".join(rows)

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints rewritten as GGUF answer as they did: halo-tiny, whose int4 in groups of
+32 is exactly Q4_0 or Q8_0, and small dense ones."""
+import json
+import os
+import shutil
+import tempfile
+
+import gguf_file as g
+from tap import SRC, TINY, done, eq, haloctl, ok
+
+GOLDEN = os.path.join(SRC, "tests/golden/models")
+
+
+def tiny_tensors():
+    """halo-tiny in all formats that it is exact in."""
+    t = g.load(TINY)
+    config = g.read_json(TINY, "config.json")
+    out = {}
+    for name, (dtype, shape, raw) in t.items():
+        if name.endswith(".weight"):
+            kind = "BF16" if "embed" in name else "F32"
+            out[g.tensor_name(name)] = (kind, shape, raw if kind == "BF16"
+                                        else g.bf16_to_f32(raw))
+        if not name.endswith(".weight_packed") or ".experts." in name:
+            continue
+        base = name[:-len(".weight_packed")]
+        out[g.tensor_name(base + ".weight")] = (
+            "Q8_0", [shape[0], shape[1] * 8],
+            g.int4_blocks(raw, t[base + ".weight_scale"][2], "Q8_0"))
+    for layer in range(config["num_hidden_layers"]):
+        for proj in ("gate_proj", "up_proj", "down_proj"):
+            head = "model.layers.%d.mlp.experts." % layer
+            parts = []
+            for e in range(config["num_experts"]):
+                base = "%s%d.%s" % (head, e, proj)
+                _, shape, raw = t[base + ".weight_packed"]
+                parts.append(g.int4_blocks(raw, t[base + ".weight_scale"][2], "Q4_0"))
+            out[g.tensor_name(head + proj + ".weight")] = (
+                "Q4_0", [len(parts), shape[0], shape[1] * 8], b"".join(parts))
+    return config, out
+
+
+def dense_tensors(name, kind):
+    folder = os.path.join(GOLDEN, name)
+    config = g.read_json(folder, "config.json")
+    dim = config["head_dim"] if config.get("head_dim") else \
+        config["hidden_size"] // config["num_attention_heads"]
+    out = {}
+    for name, (dtype, shape, raw) in g.load(folder).items():
+        assert dtype == "BF16", (name, dtype)
+        if g.ARCHS[config["model_type"]] == "llama" and ("q_proj" in name or
+                                                         "k_proj" in name):
+            raw = g.pair_rows(raw, shape[0], dim)
+        if kind == "F32" or len(shape) == 1:
+            out[g.tensor_name(name)] = ("F32", shape, g.bf16_to_f32(raw))
+        else:
+            out[g.tensor_name(name)] = (kind, shape, raw if kind == "BF16" else
+                                        g.f32_to_f16(g.bf16_to_f32(raw)))
+    return folder, config, out
+
+
+def verify(path, reference, name):
+    if os.path.isdir(reference):
+        reference = os.path.join(reference, "reference.json")
+    code, out, err = haloctl("verify", "--model", path, "--json", "--reference",
+                             reference)
+    v = json.loads(out or b"{}")
+    ok(code == 0 and v.get("pass") and v["max_delta"] <= 0.02,
+       name + " answers as its reference", out + err.encode())
+
+
+def keys_of(folder, config, tensors):
+    n_vocab = tensors["token_embd.weight"][1][0]
+    return g.model_keys(config) + g.tokenizer_keys(folder, n_vocab)
+
+
+def split(tmp, keys, tensors):
+    """In two files, the second without the keys of the model."""
+    names = sorted(tensors)
+    for i in range(2):
+        part = [("split.no", g.U32, i), ("split.count", g.U32, 2)]
+        g.write(os.path.join(tmp, "m-%05d-of-00002.gguf" % (i + 1)),
+                part + (keys if i == 0 else []),
+                {n: tensors[n] for n in names[i::2]})
+
+
+def tiny(tmp):
+    config, tensors = tiny_tensors()
+    keys = keys_of(TINY, config, tensors)
+    path = os.path.join(tmp, "tiny.gguf")
+    g.write(path, keys, tensors)
+    some = g.read_json(TINY, "reference.json")
+    some["cases"] = some["cases"][:4]
+    short = os.path.join(tmp, "some.json")
+    with open(short, "w", encoding="utf-8") as f:
+        json.dump(some, f)
+    verify(path, short, "halo-tiny in Q4_0, Q8_0, BF16 and F32")
+    args = ("-p", "What is 2+2?", "-n", "12", "--temperature", "0", "--chat")
+    want = haloctl("generate", "--model", TINY, *args)
+    got = haloctl("generate", "--model", path, *args)
+    ok(want[0] == got[0] and want[1] == got[1], "the chat template is the same",
+       (want, got))
+    code, out, err = haloctl("inspect", "--model", path, "--json")
+    v = json.loads(out)
+    eq(sorted(v["formats"]), ["bf16", "f32", "q4_0", "q8_0"], "its formats")
+    eq(v["formats"]["q4_0"]["bytes"] * 32, v["formats"]["q4_0"]["weights"] * 18,
+       "bytes of Q4_0")
+    eq(v["parts"]["experts"]["bytes_per_token"] * 4, v["parts"]["experts"]["bytes"],
+       "4 of 16 experts are read")
+    eq(v["parts"]["other"]["tensors"], 0, "every tensor is of a part")
+    shutil.copy(path, os.path.join(tmp, "other.gguf"))
+    code, out, err = haloctl("inspect", "--model", tmp)
+    ok(code == 2 and "say which" in err, "two files in a folder", err)
+    os.remove(os.path.join(tmp, "other.gguf"))
+    os.remove(path)
+    split(tmp, keys, tensors)
+    some["cases"] = some["cases"][:1]
+    with open(short, "w", encoding="utf-8") as f:
+        json.dump(some, f)
+    verify(tmp, short, "the folder of a split one")
+    return keys, tensors
+
+
+def refusals(tmp, keys, tensors):
+    """Each names the file and the key."""
+    def without(name):
+        return [k for k in keys if k[0] != name]
+
+    def changed(name, kind, value):
+        return without(name) + [(name, kind, value)]
+
+    small = {n: t for n, t in tensors.items() if "exps" not in n}
+    path = os.path.join(tmp, "bad.gguf")
+    arch = "qwen3moe."
+    for bad, words in (
+            (changed("general.architecture", g.STRING, "mamba"), '"mamba"'),
+            (without("general.architecture"), "general.architecture"),
+            (without(arch + "block_count"), arch + "block_count is missing"),
+            (changed(arch + "block_count", g.STRING, "8"), arch + "block_count is"),
+            (changed(arch + "attention.head_count", g.U32, 0), "num_attention_heads"),
+            (changed(arch + "attention.head_count_kv", (g.ARRAY, g.I32), [2, 2]),
+             arch + "attention.head_count_kv"),
+            (changed(arch + "attention.value_length", g.U32, 32),
+             arch + "attention.value_length"),
+            (changed(arch + "final_logit_softcapping", g.F32, 30.0),
+             arch + "final_logit_softcapping"),
+            (changed(arch + "expert_gating_func", g.U32, 2), arch + "expert_gating"),
+            (changed(arch + "rope.scaling.type", g.STRING, "longrope"), '"longrope"'),
+            (changed("tokenizer.ggml.pre", g.STRING, "bloom"), '"bloom"'),
+            (without("tokenizer.ggml.pre"), "tokenizer.ggml.pre is missing"),
+            (changed("tokenizer.ggml.model", g.STRING, "llama"), '"llama"'),
+            (changed("tokenizer.ggml.tokens", g.STRING, "a"), "tokenizer.ggml.tokens"),
+            (changed("tokenizer.ggml.token_type", (g.ARRAY, g.I32), [1]),
+             "tokenizer.ggml.token_type"),
+            (changed("tokenizer.ggml.merges", (g.ARRAY, g.STRING), ["ab"]),
+             "tokenizer.ggml.merges"),
+            (changed("tokenizer.ggml.eos_token_id", g.U32, 1 << 30), "eos_token_id"),
+            (changed("tokenizer.ggml.bos_token_id", g.U32, 1 << 30), "bos_token_id")):
+        g.write(path, bad, small)
+        code, out, err = haloctl("inspect", "--model", path)
+        ok(code == 2 and words in err and "bad.gguf" in err, "refused: " + words, err)
+    g.write(path, keys, small)
+    code, out, err = haloctl("verify", "--model", path, "--reference",
+                             os.path.join(TINY, "reference.json"))
+    ok(code == 2 and "experts" in err and "bad.gguf" in err, "no experts", err)
+    os.remove(path)
+
+
+def dense(tmp):
+    path = os.path.join(tmp, "dense.gguf")
+    for name, kind in (("qwen3-bf16", "F16"), ("qwen3-bf16", "BF16"),
+                       ("mistral-window", "F32")):
+        folder, config, tensors = dense_tensors(name, kind)
+        g.write(path, keys_of(folder, config, tensors), tensors)
+        verify(path, folder, "%s in %s" % (name, kind))
+    code, out, err = haloctl("inspect", "--model", path)
+    ok(b"repacked" in out, "rows of q and k are put in order", out)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    made = tiny(folder)
+    refusals(folder, *made)
+    dense(folder)
+done()
