@@ -28,7 +28,7 @@ struct args {
 
 struct measured {
 	double us, bytes, flops;
-	uint64_t launches; /* of one run */
+	int launches; /* of one run */
 };
 
 struct queued {
@@ -58,9 +58,9 @@ static enum status measure(const struct args *a, const struct case_shape *s,
 	st = kernel_case_create(b, s, &o, &q.c, fail);
 	if (st == OK) {
 		struct hip *h = hip_of(b);
-		uint64_t before = h->n_launches;
+		int before = h->step_launches;
 		st = kernel_case_queue(q.c, 0);
-		out->launches = h->n_launches - before;
+		out->launches = h->step_launches - before;
 		out->bytes = kernel_case_bytes(q.c);
 		out->flops = kernel_case_flops(q.c);
 		if (st == OK)
@@ -80,14 +80,14 @@ static void print_row(const struct args *a, const struct case_shape *s, int32_t 
 {
 	double gbs = m->bytes / m->us * 1e-3;
 	if (a->csv)
-		printf("%s,%s,%d,%d,%.3f,%.1f,%.1f,%.2f,%llu\n", s->model, s->part, n_tok,
+		printf("%s,%s,%d,%d,%.3f,%.1f,%.1f,%.2f,%d\n", s->model, s->part, n_tok,
 		       s->quant == QUANT_INT4 ? (int)a->group : 0, m->us, gbs,
 		       100 * gbs / a->read_gbs, m->flops / m->us * 1e-6,
-		       (unsigned long long)m->launches);
+		       m->launches);
 	else
-		printf("%-16s %-12s %6d %10.2f %9.1f %7.1f %9.2f %8llu\n", s->model,
+		printf("%-16s %-12s %6d %10.2f %9.1f %7.1f %9.2f %8d\n", s->model,
 		       s->part, n_tok, m->us, gbs, 100 * gbs / a->read_gbs,
-		       m->flops / m->us * 1e-6, (unsigned long long)m->launches);
+		       m->flops / m->us * 1e-6, m->launches);
 	fflush(stdout);
 }
 
