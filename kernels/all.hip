@@ -2,6 +2,7 @@
  *
  * Every kernel: the source of a code object, and of the fibers' table of kernels.
  */
+#include "kernels/attention.hip"
 #include "kernels/bandwidth.hip"
 #include "kernels/embed_rows.hip"
 #include "kernels/gather_rows.hip"

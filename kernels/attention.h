@@ -26,7 +26,7 @@ struct attention_args {
 	struct kv_pages kv;
 	const int32_t *seq_of;     /* (T) */
 	const int32_t *position;   /* (T) */
-	const int32_t *first_tok;  /* (B+1): b's tokens, of rising position */
+	const int32_t *first_tok;  /* (B+1): b's tokens, at positions in a row */
 	const int32_t *page_table; /* (B, max_pages_per_seq) */
 	void *y;                   /* (T, H, v_dim) act */
 	const float *sinks;        /* (H) f32, or NULL */

@@ -8,6 +8,8 @@
  *   KERNEL(max_threads) void name(...)   an entry point, C linkage
  *   DEVICE                               a function, always inlined
  *   UNROLL                               before a loop whose arrays must be registers
+ *   ONE_BY_ONE                           before one that is not to be unrolled, so that
+ *                                        the loads of its turns do not pile up there
  *   LDS(T, name, n)                      n elements of the workgroup's memory, 16-byte
  *                                        aligned
  *   LDS_DYNAMIC(T, name)                 as much as the launch gives; one a kernel
@@ -17,12 +19,16 @@
  *   wave_uniform(x)                      x, told that all lanes of the wave have the same
  *   group_barrier()                      all threads of the workgroup, LDS visible
  *   device_fence()                       memory visible to other workgroups, both ways
+ *   schedule_barrier()                   the compiler moves nothing across: loads of
+ *                                        many turns of an unrolled loop would otherwise
+ *                                        come first and take all registers
  *   load_nt<T>(p)                        T = u32x4, u32x2, uint32_t, read once: not to
  *                                        be kept in the caches
  *   wave_xor<M>(x), wave_shuffle(x, lane), wave_ballot(bool)
  *   dot2_f16(a, b, c), dot2_bf16         c + a.lo * b.lo + a.hi * b.hi, a and b pairs
  *                                        of 16-bit numbers in a uint32_t
  *   sub2_f16(a, b), fma2_f16(a, b, c)    pairs, each result rounded to f16
+ *   fma_f32(a, b, c)                     a b + c, rounded once, in every build
  *   f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16 (nearest even)
  *   fast_exp2, fast_rcp, fast_rsqrt      one instruction, 1 unit in the last place
  *   QUAD_DOTS                            a macro, where there is quad_dot

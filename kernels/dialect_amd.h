@@ -18,6 +18,7 @@ typedef unsigned long size_t;
 #define KERNEL(max_threads) \
 	extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads)))
 #define UNROLL _Pragma("unroll")
+#define ONE_BY_ONE _Pragma("clang loop unroll(disable)")
 #define LDS(T, name, n) \
 	static __attribute__((shared)) __attribute__((aligned(16))) T name[n]
 #define LDS_DYNAMIC(T, name) \
@@ -49,6 +50,7 @@ DEVICE void group_barrier(int = 0)
 	__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
+DEVICE void schedule_barrier() { __builtin_amdgcn_sched_barrier(0); }
 DEVICE void device_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); }
 
 template <class T> DEVICE T load_nt(const void *p)
@@ -111,6 +113,7 @@ DEVICE float f16_to_f32(uint16_t h) { return (float)bits_cast<_Float16>(h); }
 DEVICE uint16_t f32_to_f16(float x) { return bits_cast<uint16_t>((_Float16)x); }
 DEVICE float bf16_to_f32(uint16_t h) { return bits_cast<float>((uint32_t)h << 16); }
 
+DEVICE float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 DEVICE float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 DEVICE float fast_rcp(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float fast_rsqrt(float x) { return __builtin_amdgcn_rsqf(x); }

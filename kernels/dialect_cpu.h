@@ -16,6 +16,7 @@
 #define DEVICE static inline __attribute__((unused))
 #define KERNEL(max_threads) extern "C"
 #define UNROLL
+#define ONE_BY_ONE
 #define LDS(T, name, n) \
 	static const char name##_key = 0; \
 	T *name = (T *)fiber_lds(&name##_key, sizeof(T) * (n))
@@ -44,6 +45,7 @@ DEVICE uint32_t thread_index() { return fiber_thread(); }
 DEVICE uint32_t group_index_x() { return fiber_group(0); }
 DEVICE uint32_t group_index_y() { return fiber_group(1); }
 DEVICE void group_barrier(int site = __builtin_LINE()) { fiber_barrier(site); }
+DEVICE void schedule_barrier() {}
 DEVICE void device_fence() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 
 template <class T> DEVICE T load_nt(const void *p)
@@ -146,6 +148,7 @@ DEVICE uint32_t fma2_f16(uint32_t a, uint32_t b, uint32_t c)
 	return out;
 }
 
+DEVICE float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
 DEVICE float fast_exp2(float x) { return exp2f(x); }
 DEVICE float fast_rcp(float x) { return (float)(1 / (double)x); }
 DEVICE float fast_rsqrt(float x) { return (float)(1 / sqrt((double)x)); }

@@ -3,6 +3,11 @@
  * Operations on the KV cache: qk_norm_rope_kv, attention, kv_copy.
  */
 #include "backend/hip_launch.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "kernels/attention_launch.h"
 #include "kernels/qk_norm_rope_kv_launch.h"
 
 enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_args *a)
@@ -20,9 +25,106 @@ enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_
 	return LAUNCH(hip_of(b), "qk_norm_rope_kv_kernel", g, ARG(l));
 }
 
+/* --- attention: attention_launch.h tells how ---------------------------------------- */
+
+static const struct attention_shape shapes[] = {
+#define SHAPE(name, ...) {#name, __VA_ARGS__},
+#include "kernels/attention.def"
+#undef SHAPE
+};
+
+/* The first that holds the head; NULL: none. */
+static const struct attention_shape *shape_of(const struct attention_args *a)
+{
+	for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
+		if (a->head_dim <= shapes[i].key && attention_v_dim(a) <= shapes[i].value &&
+		    (a->kv.v == NULL) == shapes[i].is_shared)
+			return &shapes[i];
+	return NULL;
+}
+
+/* The greatest power of two up to n. */
+static int32_t power_below(int32_t n)
+{
+	int32_t p = 1;
+	while (p * 2 <= n)
+		p *= 2;
+	return p;
+}
+
+static struct attention_launch launch_of(const struct hip *h, const struct attention_args *a,
+					 const struct attention_shape *s)
+{
+	int32_t page = a->kv.page_size, heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);
+	return (struct attention_launch){
+		.q = a->q, .k = a->kv.k, .v = a->kv.v ? a->kv.v : a->kv.k,
+		.position = a->position, .first_tok = a->first_tok,
+		.page_table = a->page_table, .sinks = a->sinks, .y = a->y,
+		.work = h->work, .arrived = h->counters, .n_heads = a->n_heads,
+		.n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim,
+		.v_dim = attention_v_dim(a), .page_size = page,
+		.max_pages_per_seq = a->max_pages_per_seq,
+		.page_shift = (page & (page - 1)) == 0 ? __builtin_ctz((unsigned)page) : -1,
+		.window = a->window, .tile_tok = power_below(s->whole_tiles * 16 / heads),
+		.scale = a->scale};
+}
+
+static int32_t lds_of(const struct attention_shape *s, int32_t tiles)
+{
+	return ATTENTION_LDS(s->key, s->value, s->block, s->parts, s->is_shared, tiles);
+}
+
+/* Sequences of more than one token; of all, where skips_single is 0. */
+static enum status whole(struct hip *h, const struct attention_args *a,
+			 const struct attention_shape *s, int32_t subs)
+{
+	struct attention_launch l = launch_of(h, a, s);
+	char name[80];
+	/* Of each sequence as many tiles as one of all tokens could have. */
+	int32_t tiles = a->n_tok / l.tile_tok + 2;
+	struct hip_grid g = {tiles * subs, a->n_seq, ATTENTION_WAVES * 32,
+			     lds_of(s, s->whole_tiles)};
+	l.skips_single = 1;
+	snprintf(name, sizeof name, "attention_%s_whole_kernel", s->name);
+	return LAUNCH(h, name, g, ARG(l));
+}
+
+/* Sequences of one token, as many at a time as there is work memory for. */
+static enum status split(struct hip *h, const struct attention_args *a,
+			 const struct attention_shape *s, int32_t subs)
+{
+	struct attention_launch l = launch_of(h, a, s);
+	size_t each = (size_t)subs * sizeof(float) *
+		      (size_t)ATTENTION_WORK(ATTENTION_HEADS(a->n_heads / a->n_kv_heads),
+					     l.v_dim);
+	int32_t at_once = (int32_t)MIN(HIP_WORK_BYTES / each, (size_t)(HIP_MAX_TOK / subs));
+	enum status st = OK;
+	char name[80];
+	snprintf(name, sizeof name, "attention_%s_split_kernel", s->name);
+	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
+		struct hip_grid g = {ATTENTION_SEGMENTS * subs, MIN(at_once, a->n_seq - b),
+				     ATTENTION_WAVES * 32, lds_of(s, 1)};
+		l.first_seq = b;
+		st = LAUNCH(h, name, g, ARG(l));
+	}
+	return st;
+}
+
 enum status hip_attention(struct backend *b, const struct attention_args *a)
 {
-	return hip_refuse(hip_of(b), "attention has no kernel yet");
+	struct hip *h = hip_of(b);
+	const struct attention_shape *s = shape_of(a);
+	int32_t subs = a->n_kv_heads * ATTENTION_SUBS(a->n_heads / a->n_kv_heads);
+	if (a->kv.type != DTYPE_F16)
+		return hip_refuse(h, "attention: a cache of %s is not supported",
+				  dtype_name(a->kv.type));
+	if (!s)
+		return hip_refuse(h, "attention: heads of %d with values of %d are not "
+				  "supported", (int)a->head_dim, (int)attention_v_dim(a));
+	enum status st = a->n_tok > a->n_seq ? whole(h, a, s, subs) : OK;
+	/* One sequence of several tokens is not single; of more, who knows. */
+	bool has_single = a->n_seq > 1 || a->n_tok == 1;
+	return st == OK && has_single ? split(h, a, s, subs) : st;
 }
 
 enum status hip_kv_copy(struct backend *b, const struct kv_copy_args *a)

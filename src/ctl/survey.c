@@ -94,6 +94,5 @@ void survey_model(const struct model *m, struct survey *out)
 
 int64_t survey_kv_bytes(const struct model_config *c, enum dtype kv_type)
 {
-	return (int64_t)2 * c->n_layers * c->n_kv_heads * c->head_dim *
-	       (int64_t)dtype_bytes(kv_type);
+	return model_kv_numbers(c) * (int64_t)dtype_bytes(kv_type);
 }

@@ -24,7 +24,7 @@ static enum status batch_alloc(struct engine *e)
 {
 	size_t t = (size_t)e->max_batch_tok, b = (size_t)e->max_seqs;
 	size_t table = b * (size_t)e->max_pages_per_seq;
-	int32_t *p = calloc(5 * t + table + b + (b + 1), sizeof *p);
+	int32_t *p = calloc(5 * t + table + 5 * b + (b + 1), sizeof *p);
 	if (!p)
 		return E_NOMEM;
 	e->room = (struct batch_room){
@@ -36,6 +36,10 @@ static enum status batch_alloc(struct engine *e)
 		.page_table = p + 5 * t,
 		.n_ctx = p + 5 * t + table,
 		.first_tok = p + 5 * t + table + b,
+		.from = p + 5 * t + table + 2 * b + 1,
+		.to = p + 5 * t + table + 3 * b + 1,
+		.save = p + 5 * t + table + 4 * b + 1,
+		.save_at = p + 5 * t + table + 5 * b + 1,
 	};
 	e->batch = (struct engine_batch){
 		.token = e->room.token,
@@ -47,6 +51,7 @@ static enum status batch_alloc(struct engine *e)
 		.n_ctx = e->room.n_ctx,
 		.first_tok = e->room.first_tok,
 		.max_pages_per_seq = e->max_pages_per_seq,
+		.states = {e->room.from, e->room.to, e->room.save, e->room.save_at},
 	};
 	return OK;
 }
@@ -59,7 +64,7 @@ enum status engine_create_with(const struct engine_graph *g,
 	int n_ctx = o->n_ctx ? o->n_ctx : g->max_ctx;
 	if (page_size < 1 || n_ctx < 1 || n_ctx > g->max_ctx || n_pages < 1 ||
 	    n_pages > INT32_MAX / page_size || o->max_seqs < 0 ||
-	    o->max_batch_tok < 0)
+	    o->max_batch_tok < 0 || g->n_states < 0)
 		return E_INVAL;
 	struct engine *e = xcalloc(1, sizeof *e);
 	e->n_ctx = n_ctx;
@@ -68,6 +73,9 @@ enum status engine_create_with(const struct engine_graph *g,
 	e->max_pages_per_seq = n_ctx / page_size + (n_ctx % page_size != 0);
 	e->logits_before = xcalloc((size_t)e->max_seqs, sizeof *e->logits_before);
 	enum status st = kvcache_create(n_pages, page_size, o->prefix_cache, &e->kv);
+	e->checkpoint_every = o->checkpoint_every ? o->checkpoint_every : 512;
+	if (st == OK && g->n_states)
+		st = states_create(g->n_states, &e->states);
 	if (st == OK)
 		st = batch_alloc(e);
 	if (st == OK) {
@@ -92,6 +100,7 @@ void engine_destroy(struct engine *e)
 	if (e->graph.destroy)
 		e->graph.destroy(e->graph.ctx);
 	kvcache_destroy(e->kv);
+	states_destroy(e->states);
 	free(e->room.token);
 	free(e->logits_before);
 	free(e->logits);
@@ -138,6 +147,7 @@ void engine_stats(const struct engine *e, struct engine_stats *out)
 	*out = e->stats;
 	out->pages_total = kvcache_total(e->kv);
 	out->pages_free = kvcache_available(e->kv);
+	out->checkpoints = e->states ? states_n_kept(e->states) : 0;
 }
 
 static enum status check_slice(struct engine *e, const struct engine_slice *s,
@@ -149,12 +159,17 @@ static enum status check_slice(struct engine *e, const struct engine_slice *s,
 	if (s->seq->step_no == e->step_no)
 		return fail_set(fail, E_INVAL, "a sequence is twice in one step");
 	s->seq->step_no = e->step_no;
+	if (s->seq->is_lost)
+		return fail_set(fail, E_BACKEND, "a step that failed lost the sequence's "
+				"state");
 	if (s->n > e->n_ctx - s->seq->length)
 		return fail_set(fail, E_CTX_LEN,
 				"%d more tokens after %d pass the context of %d",
 				s->n, s->seq->length, e->n_ctx);
 	if (s->seq->length + s->n > engine_seq_capacity(e, s->seq))
 		return fail_set(fail, E_NO_PAGES, "no room was reserved");
+	if (!engine_seq_has_slot(e, s->seq))
+		return fail_set(fail, E_NO_PAGES, "no slot for its state");
 	for (int i = 0; i < s->n; i++)
 		if (s->tokens[i] < 0 || s->tokens[i] >= e->graph.n_vocab)
 			return fail_set(fail, E_INVAL,
@@ -198,6 +213,14 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		if (i >= s->n - s->n_logits)
 			room->logit_rows[b->n_logit_rows++] = t;
 	}
+	if (e->states) {
+		struct engine_seq *seq = s->seq;
+		engine_seq_plan_states(e, seq, s->n);
+		room->from[i_seq] = seq->state;
+		room->to[i_seq] = seq->next;
+		room->save[i_seq] = seq->save;
+		room->save_at[i_seq] = b->n_tok + seq->save_length - seq->length - 1;
+	}
 	room->first_tok[i_seq] = b->n_tok;
 	room->first_tok[i_seq + 1] = b->n_tok + s->n;
 	room->n_ctx[i_seq] = n_ctx;
@@ -220,6 +243,8 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 		build_slice(e, &slices[i]);
 	}
 	st = e->graph.forward(e->graph.ctx, &e->batch, e->logits, fail);
+	for (int i = 0; e->states && i < n_slices; i++)
+		engine_seq_end_states(e, slices[i].seq, st == OK);
 	if (st != OK)
 		return fail_default(fail, st);
 	for (int i = 0; i < n_slices; i++)

@@ -8,6 +8,11 @@
  * decode (1 token) and prefill (many) mixed, and runs the model once over all of
  * them. Pages are shared by prefix: full pages are found again by the hash of all
  * tokens up to their end, and what others see of a shared page is never written.
+ *
+ * Models with recurrent layers also have a state a sequence, in a slot (states.h). It
+ * is saved at ends of pages now and then (checkpoints, in a bounded store); a known
+ * prefix is shared up to its last checkpoint, and computed again from there. A state is
+ * written in place, so after a step that failed (E_BACKEND) its sequences are lost.
  */
 #pragma once
 #include "backend/backend.h"
@@ -30,6 +35,7 @@ struct engine_batch {
 	int max_pages_per_seq;
 	const int32_t *logit_rows; /* (R) token indices whose logits are wanted */
 	int n_logit_rows;
+	struct seq_states states; /* (B) each; only where the graph has n_states */
 };
 
 /* The model as a sequence of operations: made by an architecture (arch.def), or by
@@ -37,6 +43,7 @@ struct engine_batch {
 struct engine_graph {
 	void *ctx;
 	int32_t n_vocab, max_ctx;
+	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 	/* logits: host memory (R, V), written before return. */
 	enum status (*forward)(void *ctx, const struct engine_batch *b,
 			       float *logits, struct fail *fail);
@@ -53,6 +60,9 @@ struct engine_opts {
 	int max_seqs;        /* in one step; 0: 8 */
 	int max_batch_tok;   /* tokens in one step; 0: 512 */
 	bool prefix_cache;   /* keep the pages of finished sequences for reuse */
+	/* Recurrent models: checkpoints beside the states of max_seqs sequences (0: twice
+	 * as many as those), and the tokens after which one is kept (0: 512). */
+	int n_checkpoints, checkpoint_every;
 };
 
 /* Checks every tensor the architecture needs and takes all memory. */
@@ -113,5 +123,6 @@ const float *engine_logits(const struct engine *e, int i_slice);
 struct engine_stats {
 	int64_t prefix_query_tok, prefix_hit_tok; /* totals */
 	int pages_total, pages_free;
+	int checkpoints; /* of recurrent state, now */
 };
 void engine_stats(const struct engine *e, struct engine_stats *out);

@@ -43,11 +43,23 @@ static enum status check_opts(const struct engine_opts *o, int max_ctx,
 		return fail_at(fail, E_CONFIG, "max_batch_tok",
 			       "%d tokens a step: 1 to 65536 are possible",
 			       o->max_batch_tok);
+	if (o->n_checkpoints < 0 || o->n_checkpoints > 1 << 16)
+		return fail_at(fail, E_CONFIG, "state_checkpoints",
+			       "%d checkpoints of recurrent state: 0 to 65536 are "
+			       "possible", o->n_checkpoints);
 	return OK;
 }
 
+/* Without a prefix cache only the slots that forks and steps need in passing. */
+static int32_t n_checkpoints(const struct engine_opts *o)
+{
+	if (!o->prefix_cache)
+		return o->max_seqs;
+	return o->n_checkpoints ? o->n_checkpoints : 2 * o->max_seqs;
+}
+
 /* Fills in the defaults of o, and the pages that kv_bytes are. */
-static enum status set_limits(struct engine_opts *o, size_t token_bytes,
+static enum status set_limits(struct engine_opts *o, size_t token_bytes, bool has_states,
 			      struct arch_limits *out, struct fail *fail)
 {
 	o->page_size = o->page_size ? o->page_size : 16;
@@ -65,7 +77,8 @@ static enum status set_limits(struct engine_opts *o, size_t token_bytes,
 	*out = (struct arch_limits){
 		.n_ctx = o->n_ctx, .page_size = o->page_size,
 		.n_pages = (int32_t)n_pages, .max_seqs = o->max_seqs,
-		.max_batch_tok = o->max_batch_tok};
+		.max_batch_tok = o->max_batch_tok,
+		.n_states = has_states ? o->max_seqs + n_checkpoints(o) : 0};
 	return OK;
 }
 
@@ -85,9 +98,11 @@ enum status engine_create(struct model *m, struct backend *b,
 	if (st != OK)
 		return st;
 	o.n_ctx = o.n_ctx ? o.n_ctx : m->config.max_ctx;
-	st = set_limits(&o, arch->kv_token_bytes(m, b), &limits, fail);
+	size_t token_bytes = (size_t)model_kv_numbers(&m->config) *
+			     dtype_bytes(b->kv_type);
+	st = set_limits(&o, token_bytes, m->config.n_linear > 0, &limits, fail);
 	if (st == OK)
-		st = arch->create(m, b, &limits, &graph, fail);
+		st = graph_create(m, b, arch, &limits, &graph, fail);
 	if (st != OK)
 		return st;
 	st = engine_create_with(&graph, &o, limits.n_pages, out);

@@ -4,18 +4,21 @@
  */
 #pragma once
 #include "engine/engine.h"
-#include "engine/kvcache.h"
+#include "engine/states.h"
 
 /* The arrays of struct engine_batch, for their one writer. */
 struct batch_room {
 	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
 	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
 	int32_t *n_ctx, *first_tok; /* (max_seqs), (max_seqs + 1) */
+	int32_t *from, *to, *save, *save_at; /* (max_seqs) */
 };
 
 struct engine {
 	struct engine_graph graph;
 	struct kvcache *kv;
+	struct states *states;  /* NULL: the model has no recurrent state */
+	int checkpoint_every;
 	int n_ctx, max_seqs, max_batch_tok, max_pages_per_seq;
 	/* One step's batch; the arrays are taken once, for the largest, in one block
 	 * that begins at room.token. */
@@ -34,12 +37,29 @@ struct engine_seq {
 	 * writer: room must be reserved (and the page copied) before a step. */
 	bool tail_is_borrowed;
 	kvcache_prefix prefix;  /* of the full pages */
+	/* Recurrent state after `length` tokens; -1: zeros. Shared with forks and
+	 * checkpoints until a step; where room is reserved and it is shared, `next` is the
+	 * slot that the step leaves it in. */
+	int32_t state, next;
+	bool is_lost;           /* a step failed after it began to change the state */
+	int32_t save;           /* slot that this step saves to, -1: none … */
+	int save_length;        /* … when the sequence has so many tokens */
+	/* The checkpoints it made last, and where the last one is that stays. */
+	kvcache_prefix checkpoint;
+	int checkpoint_length, kept_length;
 	uint64_t step_no;       /* last step it was in */
 	int32_t pages[];        /* (max_pages_per_seq) */
 };
 
 /* Tokens it can hold without another page. */
 int engine_seq_capacity(const struct engine *e, const struct engine_seq *s);
+/* Is there a slot to leave its state in? Takes it, where the one it has became shared
+ * since room was reserved. */
+bool engine_seq_has_slot(struct engine *e, struct engine_seq *s);
+/* Decides where the states of a slice of n tokens are read, left and saved. */
+void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n);
+/* After the step; has_run: it succeeded. Before engine_seq_append. */
+void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run);
 /* tokens (n) are in the cache now: note them, publish the pages they filled. */
 void engine_seq_append(struct engine *e, struct engine_seq *s,
 		       const int32_t *tokens, int n);

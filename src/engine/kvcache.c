@@ -101,6 +101,11 @@ int kvcache_page_size(const struct kvcache *kv)
 	return kv->page_size;
 }
 
+bool kvcache_keeps(const struct kvcache *kv)
+{
+	return kv->keep;
+}
+
 int kvcache_total(const struct kvcache *kv)
 {
 	return kv->n_pages;

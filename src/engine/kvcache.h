@@ -26,6 +26,7 @@ enum status kvcache_create(int n_pages, int page_size, bool keep,
 			   struct kvcache **out) MUST_USE;
 void kvcache_destroy(struct kvcache *kv); /* NULL is fine */
 int kvcache_page_size(const struct kvcache *kv);
+bool kvcache_keeps(const struct kvcache *kv); /* as it was created */
 int kvcache_total(const struct kvcache *kv);
 /* Pages that kvcache_take can give: free ones and kept ones. */
 int kvcache_available(const struct kvcache *kv);

@@ -53,21 +53,21 @@ static double llama3_kept(const struct rope *r, double freq)
 	return clamp((turns - r->low_freq) / (r->high_freq - r->low_freq), 0, 1);
 }
 
-static double yarn_sharpness(double factor, double mscale)
+double rope_mscale(double factor, double mscale)
 {
 	return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-static double attention_factor(const struct rope *r)
+double rope_sharpness(const struct rope *r)
 {
 	if (r->kind != ROPE_YARN)
 		return 1;
 	if (r->attention_factor != 0)
 		return r->attention_factor;
 	if (r->mscale != 0 && r->mscale_all != 0)
-		return yarn_sharpness(r->factor, r->mscale) /
-		       yarn_sharpness(r->factor, r->mscale_all);
-	return yarn_sharpness(r->factor, 1);
+		return rope_mscale(r->factor, r->mscale) /
+		       rope_mscale(r->factor, r->mscale_all);
+	return rope_mscale(r->factor, 1);
 }
 
 double rope_frequencies(const struct rope *r, int n, double *out)
@@ -84,5 +84,5 @@ double rope_frequencies(const struct rope *r, int n, double *out)
 			freq /= (double)r->factors[i];
 		out[i] = kept == 1 ? freq : freq * (kept + (1 - kept) / r->factor);
 	}
-	return attention_factor(r);
+	return rope_sharpness(r);
 }

@@ -9,3 +9,6 @@
 /* The n frequencies of heads of 2n, radians a position. Returns what cos and sin are
  * to be multiplied by. */
 double rope_frequencies(const struct rope *r, int n, double *out);
+double rope_sharpness(const struct rope *r); /* what that returns */
+/* YaRN, 2023, eq. 22, as DeepSeek scales it: 0.1 mscale ln(factor) + 1. */
+double rope_mscale(double factor, double mscale);

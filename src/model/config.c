@@ -33,6 +33,13 @@ enum {
 	KEYS_WINDOW_SOME = 16, /* where use_sliding_window, from max_window_layers on */
 	KEYS_GROUPED = 32,     /* experts in groups, sigmoid routing, shared experts */
 	KEYS_PARTIAL = 64,     /* partial_rotary_factor */
+	KEYS_FFN = 128,        /* layers without experts */
+	KEYS_DELTA = 256,      /* gated delta nets among the layers */
+	KEYS_SHARED = 512,     /* one shared expert with a width of its own */
+	KEYS_OSS = 1024,       /* gpt-oss: intermediate_size is the experts' */
+	KEYS_WINDOW_LIST = 2048, /* sliding_window where layer_types says so */
+	KEYS_MLA = 4096,
+	KEYS_HEADS = 8192,     /* all heads of one size, head_dim */
 };
 
 static const struct arch {
@@ -42,24 +49,38 @@ static const struct arch {
 	bool qkv_bias;
 	double theta; /* where rope_theta is not given; 0: it must be */
 	/* A model within a model: where its config is, and its tensors. */
-	const char *within, *text_type, *prefix;
+	const char *within, *text_type, *prefix, *body;
 } archs[] = {
-	{"qwen3", "Qwen3ForCausalLM", KEYS_ALL | KEYS_BIAS | KEYS_WINDOW_SOME, true, false,
-	 0, NULL, NULL, ""},
-	{"qwen3_moe", "Qwen3MoeForCausalLM", KEYS_ALL | KEYS_EXPERTS | KEYS_BIAS, true,
-	 false, 0, NULL, NULL, ""},
+#define DENSE (KEYS_ALL | KEYS_HEADS | KEYS_FFN)
+#define HYBRID (KEYS_ALL | KEYS_HEADS | KEYS_PARTIAL | KEYS_DELTA)
+#define PLAIN NULL, NULL, "", "model."
+#define VL "", "model.language_model."
+	{"qwen3", "Qwen3ForCausalLM", DENSE | KEYS_BIAS | KEYS_WINDOW_SOME, true, false, 0,
+	 PLAIN},
+	{"qwen3_moe", "Qwen3MoeForCausalLM", DENSE | KEYS_EXPERTS | KEYS_BIAS, true, false,
+	 0, PLAIN},
 	{"qwen3_omni_moe", "Qwen3OmniMoeForConditionalGeneration",
-	 KEYS_ALL | KEYS_EXPERTS | KEYS_BIAS, true, false, 0, "thinker_config",
-	 "qwen3_omni_moe_text", "thinker."},
-	{"qwen2", "Qwen2ForCausalLM", KEYS_ALL | KEYS_WINDOW_SOME, false, true, 0, NULL,
-	 NULL, ""},
-	{"llama", "LlamaForCausalLM", KEYS_ALL | KEYS_BIAS, false, false, 10000, NULL,
-	 NULL, ""},
-	{"glm4_moe", "Glm4MoeForCausalLM",
-	 KEYS_ALL | KEYS_BIAS | KEYS_GROUPED | KEYS_PARTIAL, false, false, 0, NULL, NULL,
-	 ""},
-	{"mistral", "MistralForCausalLM", KEYS_ALL | KEYS_WINDOW, false, false, 0, NULL,
-	 NULL, ""},
+	 DENSE | KEYS_EXPERTS | KEYS_BIAS, true, false, 0, "thinker_config",
+	 "qwen3_omni_moe_text", "thinker.", "model."},
+	{"qwen2", "Qwen2ForCausalLM", DENSE | KEYS_WINDOW_SOME, false, true, 0, PLAIN},
+	{"llama", "LlamaForCausalLM", DENSE | KEYS_BIAS, false, false, 10000, PLAIN},
+	{"glm4_moe", "Glm4MoeForCausalLM", DENSE | KEYS_BIAS | KEYS_GROUPED | KEYS_PARTIAL,
+	 false, false, 0, PLAIN},
+	{"mistral", "MistralForCausalLM", DENSE | KEYS_WINDOW, false, false, 0, PLAIN},
+	{"qwen3_next", "Qwen3NextForCausalLM",
+	 HYBRID | KEYS_FFN | KEYS_EXPERTS | KEYS_SHARED, true, false, 0, PLAIN},
+	{"qwen3_5", "Qwen3_5ForConditionalGeneration", HYBRID | KEYS_FFN, true, false, 0,
+	 "", "qwen3_5_text", VL},
+	{"qwen3_5_text", "Qwen3_5ForCausalLM", HYBRID | KEYS_FFN, true, false, 0, PLAIN},
+	{"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration",
+	 HYBRID | KEYS_EXPERTS | KEYS_SHARED, true, false, 0, "", "qwen3_5_moe_text", VL},
+	{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", HYBRID | KEYS_EXPERTS | KEYS_SHARED,
+	 true, false, 0, PLAIN},
+	{"gpt_oss", "GptOssForCausalLM",
+	 KEYS_ALL | KEYS_HEADS | KEYS_BIAS | KEYS_OSS | KEYS_WINDOW_LIST, false, false, 0,
+	 PLAIN},
+	{"deepseek_v3", "DeepseekV3ForCausalLM",
+	 KEYS_ALL | KEYS_FFN | KEYS_GROUPED | KEYS_MLA, false, false, 0, PLAIN},
 };
 
 enum kind { INT, FLOAT, BOOL };
@@ -80,8 +101,9 @@ static const struct setting {
 	{"num_key_value_heads", NULL, KEYS_ALL, INT, AT(n_kv_heads), 1, 1024,
 	 REQUIRED},
 	/* 0: hidden_size / num_attention_heads, below */
-	{"head_dim", NULL, KEYS_ALL, INT, AT(head_dim), 2, 1024, 0},
-	{"intermediate_size", NULL, KEYS_ALL, INT, AT(ffn_dim), 8, 1 << 20, REQUIRED},
+	{"head_dim", NULL, KEYS_HEADS, INT, AT(head_dim), 2, 1024, 0},
+	{"intermediate_size", NULL, KEYS_FFN, INT, AT(ffn_dim), 8, 1 << 20, REQUIRED},
+	{"intermediate_size", NULL, KEYS_OSS, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
 	{"vocab_size", NULL, KEYS_ALL, INT, AT(n_vocab), 2, 1 << 24, REQUIRED},
 	{"max_position_embeddings", NULL, KEYS_ALL, INT, AT(max_ctx), 1, 1 << 27,
 	 REQUIRED},
@@ -89,20 +111,39 @@ static const struct setting {
 	{"tie_word_embeddings", NULL, KEYS_ALL, BOOL, AT(tied_embeddings), 0, 1, 0},
 	{"attention_bias", NULL, KEYS_BIAS, BOOL, AT(o_bias), 0, 1, 0},
 	{"bos_token_id", NULL, KEYS_ALL, INT, AT(bos_id), 0, 1 << 24, -1},
-	{"num_experts", "num_local_experts", KEYS_EXPERTS, INT, AT(n_experts), 1, 4096,
-	 REQUIRED},
+	{"num_experts", "num_local_experts", KEYS_EXPERTS | KEYS_OSS, INT, AT(n_experts),
+	 1, 4096, REQUIRED},
 	{"n_routed_experts", NULL, KEYS_GROUPED, INT, AT(n_experts), 1, 4096, REQUIRED},
-	{"n_shared_experts", NULL, KEYS_GROUPED, INT, AT(n_shared), 0, 64, REQUIRED},
+	/* in experts' widths, below */
+	{"n_shared_experts", NULL, KEYS_GROUPED, INT, AT(shared_dim), 0, 64, REQUIRED},
+	{"shared_expert_intermediate_size", NULL, KEYS_SHARED, INT, AT(shared_dim), 8,
+	 1 << 20, REQUIRED},
 	{"n_group", NULL, KEYS_GROUPED, INT, AT(n_groups), 1, 4096, REQUIRED},
 	{"topk_group", NULL, KEYS_GROUPED, INT, AT(n_groups_used), 1, 4096, REQUIRED},
 	{"routed_scaling_factor", NULL, KEYS_GROUPED, FLOAT, AT(routed_scale), 1e-3, 1e3,
 	 REQUIRED},
 	{"use_qk_norm", NULL, KEYS_GROUPED, BOOL, AT(qk_norm), 0, 1, 0},
-	{"num_experts_per_tok", NULL, KEYS_EXPERTS | KEYS_GROUPED, INT, AT(n_experts_used),
-	 1, 256, REQUIRED},
+	{"num_experts_per_tok", "experts_per_token", KEYS_EXPERTS | KEYS_GROUPED | KEYS_OSS,
+	 INT, AT(n_experts_used), 1, 256, REQUIRED},
 	{"moe_intermediate_size", NULL, KEYS_EXPERTS | KEYS_GROUPED, INT, AT(expert_dim),
 	 8, 1 << 20, REQUIRED},
 	{"norm_topk_prob", NULL, KEYS_EXPERTS, BOOL, AT(norm_topk), 0, 1, 0},
+	{"norm_topk_prob", NULL, KEYS_SHARED, BOOL, AT(norm_topk), 0, 1, 1},
+	{"swiglu_alpha", NULL, KEYS_OSS, FLOAT, AT(act_alpha), 0.1, 10, 1.702},
+	{"swiglu_limit", NULL, KEYS_OSS, FLOAT, AT(act_limit), 0.1, 1000, 7},
+	{"linear_num_key_heads", NULL, KEYS_DELTA, INT, AT(delta_k_heads), 1, 1024,
+	 REQUIRED},
+	{"linear_num_value_heads", NULL, KEYS_DELTA, INT, AT(delta_v_heads), 1, 1024,
+	 REQUIRED},
+	{"linear_key_head_dim", NULL, KEYS_DELTA, INT, AT(delta_k_dim), 4, 256, REQUIRED},
+	{"linear_value_head_dim", NULL, KEYS_DELTA, INT, AT(delta_v_dim), 4, 256, REQUIRED},
+	{"linear_conv_kernel_dim", NULL, KEYS_DELTA, INT, AT(conv_width), 2, 8, REQUIRED},
+	{"q_lora_rank", NULL, KEYS_MLA, INT, AT(q_lora), 8, 1 << 14, 0},
+	{"kv_lora_rank", NULL, KEYS_MLA, INT, AT(kv_lora), 8, 1024, REQUIRED},
+	{"qk_nope_head_dim", NULL, KEYS_MLA, INT, AT(nope_dim), 1, 1024, REQUIRED},
+	{"qk_rope_head_dim", NULL, KEYS_MLA, INT, AT(rope_dim), 2, 1024, REQUIRED},
+	{"v_head_dim", NULL, KEYS_MLA, INT, AT(v_dim), 1, 1024, REQUIRED},
+	{"rope_interleave", NULL, KEYS_MLA, BOOL, AT(rope_interleaved), 0, 1, 1},
 	{"norm_topk_prob", NULL, KEYS_GROUPED, BOOL, AT(norm_topk), 0, 1, 1},
 	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
 };
@@ -115,6 +156,8 @@ static const struct {
 } neutral[] = {
 	{"hidden_act", "\"silu\" \"swish\"", 0},
 	{"attention_bias", "false", KEYS_BIAS},
+	{"attn_output_gate", "true", 0},
+	{"moe_layer_freq", "1", 0},
 	{"mlp_bias", "false", 0},
 	{"use_sliding_window", "false", KEYS_WINDOW_SOME},
 	{"use_qk_norm", "true", KEYS_GROUPED},
@@ -130,7 +173,7 @@ static const struct {
 	{"residual_multiplier", "1 1.0", 0},
 	{"attention_multiplier", "", 0},
 	{"query_pre_attn_scalar", "", 0},
-	{"shared_expert_intermediate_size", "0", 0},
+	{"shared_expert_intermediate_size", "0", KEYS_SHARED},
 	{"n_shared_experts", "0", KEYS_GROUPED},
 	{"pruned_heads", "{}", 0},
 	{"is_encoder_decoder", "false", 0},
@@ -178,7 +221,7 @@ static const struct arch *arch_find(const char *model_type)
 
 static enum status unknown_arch(struct fail *fail, const json_t *type)
 {
-	char known[160] = "";
+	char known[300] = "";
 	for (size_t i = 0, n = 0; i < ARRAY_LEN(archs) && n < sizeof known; i++)
 		n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
 				      i ? ", " : "", archs[i].model_type);
@@ -220,8 +263,8 @@ static enum status find_text(const json_t *root, const struct arch *arch,
 	*out = root;
 	if (!arch->within)
 		return OK;
-	const json_t *outer = jsonfile_get(root, arch->within);
-	if (!outer)
+	const json_t *outer = root;
+	if (*arch->within && !(outer = jsonfile_get(root, arch->within)))
 		return missing(fail, arch->within);
 	const json_t *text = jsonfile_get(outer, "text_config");
 	if (!text)
@@ -318,6 +361,7 @@ static enum status read_first_dense(const json_t *root, struct arena *a,
 	for (int32_t i = 0; i < c->n_dense_layers; i++)
 		c->dense_layers[i] = i;
 	c->sparse_step = 1;
+	c->shared_dim *= c->expert_dim;
 	if (c->n_experts % c->n_groups || c->n_groups_used > c->n_groups ||
 	    c->n_experts_used > c->n_experts / c->n_groups * c->n_groups_used)
 		return fail_at(fail, E_FORMAT, "n_group", FILE_NAME
@@ -516,42 +560,76 @@ static enum status read_partial(const json_t *root, const struct arch *arch,
 	if (factor == 0 && arch->keys & KEYS_PARTIAL)
 		return missing(fail, key);
 	c->n_rot = factor == 0 ? c->head_dim : (int32_t)(c->head_dim * factor);
+	if (c->kv_lora > 0)
+		c->n_rot = c->rope_dim;
 	if (c->n_rot < 2 || c->n_rot % 2)
 		return fail_at(fail, E_FORMAT, key, FILE_NAME
 			       ": %s rotates %d of %d elements, not an even number", key,
 			       c->n_rot, c->head_dim);
 	/* yarn's sharpness would have to leave out the rest of the head. */
-	if (c->n_rot != c->head_dim && c->rope.kind == ROPE_YARN)
+	if (c->n_rot != c->head_dim && c->rope.kind == ROPE_YARN && c->kv_lora == 0)
 		return unsupported(fail, key, found[0]);
 	return OK;
 }
 
 /* --- sliding windows ------------------------------------------------------ */
 
+/* layer_types, where it is given: out[i] where layer i is `name`; the others are full
+ * attention. */
+static enum status read_layer_types(const json_t *root, const char *name, bool *out,
+				    const struct model_config *c, struct fail *fail)
+{
+	const json_t *types = jsonfile_get(root, "layer_types");
+	if (types && json_array_size(types) != (size_t)c->n_layers)
+		return wrong(fail, "layer_types", types, "a list of a type a layer");
+	for (int32_t i = 0; types && i < c->n_layers; i++) {
+		const json_t *type = json_array_get(types, (size_t)i);
+		const char *s = json_string_value(type);
+		out[i] = s && strcmp(s, name) == 0;
+		if (!out[i] && (!s || strcmp(s, "full_attention") != 0))
+			return unsupported(fail, "layer_types", type);
+	}
+	return OK;
+}
+
+/* Layers that keep a state: all but every full_attention_interval'th, or as
+ * layer_types lists them. */
+static enum status read_delta_layers(const json_t *root, struct arena *a,
+				     struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "full_attention_interval";
+	const json_t *v = jsonfile_get(root, key);
+	json_int_t interval = v ? json_integer_value(v) : 4;
+	if ((v && !json_is_integer(v)) || interval < 1)
+		return wrong(fail, key, v, "a number of layers");
+	if (c->delta_v_heads % c->delta_k_heads)
+		return fail_at(fail, E_FORMAT, "linear_num_value_heads",
+			       FILE_NAME ": %d value heads cannot share %d key heads",
+			       c->delta_v_heads, c->delta_k_heads);
+	if (c->delta_k_dim % 4 || c->delta_v_dim % 4)
+		return fail_at(fail, E_UNSUPPORTED, "linear_key_head_dim",
+			       FILE_NAME ": heads of %d and %d are no multiples of 4",
+			       c->delta_k_dim, c->delta_v_dim);
+	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->is_linear[i] = (i + 1) % interval != 0;
+	enum status st = read_layer_types(root, "linear_attention", c->is_linear, c, fail);
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->n_linear += c->is_linear[i];
+	return st;
+}
+
 /* Layers from max_window_layers on, or as layer_types lists them. */
 static enum status read_some_windows(const json_t *root, struct model_config *c,
 				     struct fail *fail)
 {
 	const json_t *first = jsonfile_get(root, "max_window_layers");
-	const json_t *types = jsonfile_get(root, "layer_types");
 	if (first && !json_is_integer(first))
 		return wrong(fail, "max_window_layers", first, "an integer");
 	json_int_t from = first ? json_integer_value(first) : 28;
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->is_windowed[i] = i >= from;
-	if (!types)
-		return OK;
-	if (json_array_size(types) != (size_t)c->n_layers)
-		return wrong(fail, "layer_types", types, "a list of a type a layer");
-	for (int32_t i = 0; i < c->n_layers; i++) {
-		const json_t *type = json_array_get(types, (size_t)i);
-		const char *name = json_string_value(type);
-		c->is_windowed[i] = name && strcmp(name, "sliding_attention") == 0;
-		if (!c->is_windowed[i] &&
-		    (!name || strcmp(name, "full_attention") != 0))
-			return unsupported(fail, "layer_types", type);
-	}
-	return OK;
+	return read_layer_types(root, "sliding_attention", c->is_windowed, c, fail);
 }
 
 static enum status read_windows(const json_t *root, const struct arch *arch,
@@ -562,7 +640,9 @@ static enum status read_windows(const json_t *root, const struct arch *arch,
 	const json_t *use = jsonfile_get(root, "use_sliding_window");
 	if (use && !json_is_boolean(use))
 		return wrong(fail, "use_sliding_window", use, "true or false");
-	bool has = arch->keys & KEYS_WINDOW ||
+	if (arch->keys & KEYS_DELTA)
+		return read_delta_layers(root, a, c, fail);
+	bool has = arch->keys & (KEYS_WINDOW | KEYS_WINDOW_LIST) ||
 		   (arch->keys & KEYS_WINDOW_SOME && json_is_true(use));
 	if (has && v) {
 		json_int_t n = json_integer_value(v);
@@ -574,6 +654,11 @@ static enum status read_windows(const json_t *root, const struct arch *arch,
 							sizeof *c->is_windowed);
 		if (arch->keys & KEYS_WINDOW_SOME)
 			return read_some_windows(root, c, fail);
+		for (int32_t i = 0; arch->keys & KEYS_WINDOW_LIST && i < c->n_layers; i++)
+			c->is_windowed[i] = i % 2 == 0; /* unless layer_types is given */
+		if (arch->keys & KEYS_WINDOW_LIST)
+			return read_layer_types(root, "sliding_attention", c->is_windowed,
+						c, fail);
 		memset(c->is_windowed, true, (size_t)c->n_layers);
 	}
 	/* Nothing to choose: layer_types can only say the same. */
@@ -616,8 +701,14 @@ static enum status check_neutral(const json_t *root, const struct arch *arch,
 
 static enum status check_sizes(struct model_config *c, struct fail *fail)
 {
+	if (c->kv_lora > 0)
+		c->head_dim = c->nope_dim + c->rope_dim;
 	if (c->head_dim == 0)
 		c->head_dim = c->d_model / c->n_heads;
+	if (c->kv_lora > 0 && (c->rope_dim % 2 || c->kv_lora + c->rope_dim > 1024))
+		return fail_at(fail, E_UNSUPPORTED, "qk_rope_head_dim", FILE_NAME
+			       ": keys of %d elements, %d of them rotated", c->kv_lora +
+			       c->rope_dim, c->rope_dim);
 	if (c->head_dim < 2 || c->head_dim % 2)
 		return fail_at(fail, E_FORMAT, "head_dim",
 			       FILE_NAME ": head_dim is %d, not an even number",
@@ -669,10 +760,18 @@ enum status model_config_read(const json_t *root, struct arena *a,
 		return st;
 	snprintf(c.arch, sizeof c.arch, "%s", arch->model_type);
 	c.prefix = arch->prefix;
+	c.body = arch->body;
 	c.qk_norm |= arch->qk_norm;
 	c.qkv_bias = arch->qkv_bias || c.o_bias;
 	if (arch->keys & KEYS_GROUPED) /* attention_bias is not of o */
 		c.o_bias = false;
+	c.gated_attention = c.centred_norms = arch->keys & KEYS_DELTA;
+	c.shared_router = arch->keys & KEYS_SHARED;
+	c.router_bias = c.expert_bias = c.has_sinks = arch->keys & KEYS_OSS;
+	if (arch->keys & KEYS_OSS) {
+		c.sparse_step = 1;
+		c.norm_topk = true;
+	}
 	*out = c;
 	return OK;
 }

@@ -295,6 +295,45 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 	return OK;
 }
 
+/* Is t (rows, cols), apart from dimensions of 1? */
+static bool is_matrix(const struct tensor *t, int64_t rows, int64_t cols)
+{
+	int64_t want[2] = {rows, cols}, dims[2] = {1, 1};
+	int n = 0;
+	for (int i = 0; i < t->n_dims; i++) {
+		if (t->dim[i] == 1)
+			continue;
+		if (n == 2)
+			return false;
+		dims[n++] = t->dim[i];
+	}
+	if (rows == 1 || cols == 1)
+		return dims[0] * dims[1] == rows * cols && n < 2;
+	return dims[0] == want[0] && dims[1] == want[1];
+}
+
+enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_t cols,
+			 const float **out, struct fail *fail)
+{
+	const struct tensor *t = tensors_find(m->tensors, name);
+	if (!t)
+		return fail_set(fail, E_MISSING, "%s: tensor %s is missing", m->dir,
+				name);
+	if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 &&
+	    t->dtype != DTYPE_BF16)
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is %s, not a number "
+				"that fits", t->file, name, dtype_name(t->dtype));
+	if (!is_matrix(t, rows, cols))
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is not (%d, %d)",
+				t->file, name, rows, cols);
+	size_t n = (size_t)rows * (size_t)cols;
+	float *v = arena_alloc(&m->arena, n * sizeof *v);
+	for (size_t i = 0; i < n; i++)
+		v[i] = blocks_float(t->data, t->dtype, i);
+	*out = v;
+	return OK;
+}
+
 enum quant model_tensor_quant(const struct model *m, const struct tensor *t,
 			      int64_t *out_n_weights)
 {

@@ -34,6 +34,7 @@ struct rope {
 struct model_config {
 	char arch[48]; /* model_type */
 	const char *prefix; /* of the names of its tensors; "" or "thinker." */
+	const char *body;   /* after that, of all but lm_head: "model." */
 	int32_t n_layers, d_model, n_heads, n_kv_heads, head_dim;
 	int32_t ffn_dim;      /* dense layers */
 	int32_t n_experts, n_experts_used, expert_dim; /* 0: no experts */
@@ -41,7 +42,11 @@ struct model_config {
 	/* n_groups > 0: sigmoid routing in groups with a bias (kernels/moe_router.h). */
 	int32_t n_groups, n_groups_used;
 	float routed_scale;
-	int32_t n_shared;     /* experts that see every token, as one wide layer */
+	int32_t shared_dim;   /* width of the expert that every token sees; 0: none */
+	bool shared_router;   /* which a sigmoid weighs */
+	bool router_bias;     /* of the logits */
+	bool expert_bias;
+	float act_alpha, act_limit; /* of experts' clamped activation; 0: silu */
 	int32_t sparse_step;  /* layer i has experts iff (i+1) % sparse_step == 0 … */
 	int32_t *dense_layers; /* … and i is not in mlp_only_layers */
 	int32_t n_dense_layers;
@@ -49,16 +54,50 @@ struct model_config {
 	float norm_eps;
 	struct rope rope;
 	int32_t n_rot;        /* elements of a head that are rotated, the first */
+	bool rope_interleaved; /* MLA: neighbours are rotated together, not halves */
+	bool centred_norms;   /* weights of norms are stored less 1 */
 	bool qk_norm;         /* of each head of q and k */
+	bool gated_attention; /* beside each head of q is a gate of the output */
+	bool has_sinks;       /* a logit a head that gives no value */
 	bool qkv_bias, o_bias, tied_embeddings;
 	/* A layer that is_windowed sees the last `window` tokens, itself included. */
 	int32_t window;       /* 0: no layer is */
 	bool *is_windowed;    /* (L); NULL: none */
+	/* A layer that is_linear keeps a state, not keys and values: a gated delta net. */
+	bool *is_linear;      /* (L); NULL: none */
+	int32_t n_linear;     /* how many are */
+	int32_t delta_k_heads, delta_v_heads, delta_k_dim, delta_v_dim, conv_width;
+	/* kv_lora > 0: MLA. A head's query and key are nope_dim elements and rope_dim that
+	 * turn, head_dim together. */
+	int32_t q_lora;       /* 0: q is one projection */
+	int32_t kv_lora, nope_dim, rope_dim, v_dim;
 	int32_t bos_id; /* -1: none */
 	int32_t eos_ids[MODEL_MAX_EOS]; /* of config.json; see generation_defaults */
 	int n_eos;
 	enum dtype dtype; /* the model was made in; tensors say their own */
 };
+
+/* Numbers in the cache a token takes, in all layers. */
+static inline int64_t model_kv_numbers(const struct model_config *c)
+{
+	int64_t n = c->kv_lora > 0 ? c->kv_lora + c->rope_dim
+				   : (int64_t)2 * c->n_kv_heads * c->head_dim;
+	return (c->n_layers - c->n_linear) * n;
+}
+
+/* Channels of a gated delta net's convolution: queries, keys and values. */
+static inline int64_t model_delta_channels(const struct model_config *c)
+{
+	return (int64_t)2 * c->delta_k_heads * c->delta_k_dim +
+	       (int64_t)c->delta_v_heads * c->delta_v_dim;
+}
+
+/* Numbers (f32) of a sequence's recurrent state, in all layers. */
+static inline int64_t model_state_numbers(const struct model_config *c)
+{
+	return c->n_linear * ((int64_t)c->delta_v_heads * c->delta_v_dim * c->delta_k_dim +
+			      model_delta_channels(c) * (c->conv_width - 1));
+}
 
 /* generation_config.json. The end of text is any of eos_ids: those given there
  * and those of config.json. */
@@ -108,6 +147,9 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 size_t model_repack_bytes(const struct model *m);
 /* A plain vector such as a norm: `n` values as float32, in the model's arena. */
 enum status model_vector(struct model *m, const char *name, int32_t n,
+			 const float **out, struct fail *fail) MUST_USE;
+/* The same of (rows, cols); dimensions of 1 between and around them are allowed. */
+enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_t cols,
 			 const float **out, struct fail *fail) MUST_USE;
 /* Is there a tensor of this name, or a weight called so in any format? */
 bool model_has(const struct model *m, const char *name);

@@ -5,7 +5,7 @@
  * 0xCD or old values here, as it might from a compiler that reorders.
  *
  * The switch is seven pushes on x86-64 and ucontext elsewhere. ASan is told of every
- * switch. Stacks stay mapped between launches; a page below each is not accessible.
+ * switch, TSan too. Stacks stay mapped between launches; a page below each is not accessible.
  */
 #include "tests/hip-on-cpu/fiber.h"
 
@@ -28,6 +28,17 @@
 #endif
 #ifdef __SANITIZE_ADDRESS__
 #define WITH_ASAN 1
+#endif
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define WITH_TSAN 1
+#endif
+#endif
+#ifdef __SANITIZE_THREAD__
+#define WITH_TSAN 1
+#endif
+#ifdef WITH_TSAN
+#include <sanitizer/tsan_interface.h>
 #endif
 #ifdef WITH_ASAN
 #include <sanitizer/asan_interface.h>
@@ -56,6 +67,7 @@ struct fiber {
 	int site;
 	uint32_t phase;   /* which of the wave's two buffers comes next */
 	void *fake_stack; /* ASan's */
+	void *tsan;
 };
 
 /* Two buffers, because a lane may come to the next exchange while another has not yet
@@ -112,6 +124,11 @@ static void switch_to(struct fiber *from, struct fiber *to, bool is_last)
 	__sanitizer_start_switch_fiber(is_last ? NULL : &from->fake_stack,
 				       is_main ? B.main_stack : to->stack,
 				       is_main ? B.main_size : STACK);
+#endif
+#ifdef WITH_TSAN
+	/* A switch orders what was before it and what comes after: they are steps of one
+	 * thread. So races between lanes do not show, those between threads do. */
+	__tsan_switch_to_fiber(to->tsan, 0);
 #endif
 #ifdef WITH_UCONTEXT
 	swapcontext(&from->context, &to->context);
@@ -280,6 +297,10 @@ static void fiber_prepare(struct fiber *f)
 #ifdef WITH_ASAN
 	__asan_unpoison_memory_region(f->stack, STACK);
 #endif
+#ifdef WITH_TSAN
+	if (!f->tsan)
+		f->tsan = __tsan_create_fiber(0);
+#endif
 #ifdef WITH_UCONTEXT
 	getcontext(&f->context);
 	f->context.uc_stack.ss_sp = f->stack;
@@ -321,6 +342,9 @@ void fiber_run(const struct fiber_launch *l)
 {
 	B.launch = l;
 	B.main_stack = NULL;
+#ifdef WITH_TSAN
+	B.main.tsan = __tsan_get_current_fiber();
+#endif
 	if (l->n_threads < 1 || l->n_threads > MAX_THREADS) {
 		fprintf(stderr, "fiber: a workgroup of %u threads\n", l->n_threads);
 		abort();

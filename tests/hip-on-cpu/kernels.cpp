@@ -26,6 +26,9 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 #define LINEAR(name, m) \
 	ENTRY(linear_int4_##name##_m##m) ENTRY(linear_int4_##name##_m##m##_zero)
 static const kernel_entry kernels[] = {
+#define SHAPE(name, ...) ENTRY(attention_##name##_whole) ENTRY(attention_##name##_split)
+#include "kernels/attention.def"
+#undef SHAPE
 	ENTRY(bandwidth_read)
 	ENTRY(embed_rows_f32) ENTRY(embed_rows_f16) ENTRY(embed_rows_bf16)
 	ENTRY(embed_rows_int4) ENTRY(gather_rows)

@@ -15,9 +15,9 @@
  * until it is written; while a stream is being captured, what would wait or take
  * memory fails with hipErrorStreamCaptureUnsupported, and the capture with it.
  *
- * From the environment: HIP_CPU_REVERSED=1 runs a workgroup's threads in the other
- * order; HIP_CPU_FAULT=launch:N makes the N-th launch end in hipErrorLaunchFailure,
- * hang:N never end (tests of what halod does then).
+ * From the environment, when a module is loaded: HIP_CPU_REVERSED=1 runs a workgroup's
+ * threads in the other order; HIP_CPU_FAULT=launch:N makes the N-th launch end in
+ * hipErrorLaunchFailure, hang:N never end (tests of what halod does then).
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -45,6 +45,8 @@
 #include "backend/hip_api.h"
 #include "tests/hip-on-cpu/fiber.h"
 #include "tests/hip-on-cpu/kernels.h"
+
+#include "tests/hip-on-cpu/runtime.h"
 
 #define API __attribute__((visibility("default")))
 #define HIP(type, name, arguments) API type name arguments;
@@ -113,6 +115,7 @@ static struct {
 	int error;           /* sticky, of the worker */
 	size_t used_bytes;
 	int n_capturing;
+	struct hip_cpu_counts counts;
 } R = {.lock = PTHREAD_MUTEX_INITIALIZER, .is_queued = PTHREAD_COND_INITIALIZER,
        .is_done = PTHREAD_COND_INITIALIZER};
 
@@ -198,12 +201,6 @@ static void *worker(void *arg)
 static void start_worker(void)
 {
 	pthread_t t;
-	const char *fault = getenv("HIP_CPU_FAULT");
-	unsigned long long n = 0;
-	if (fault && sscanf(fault, "launch:%llu", &n) != 1 &&
-	    sscanf(fault, "hang:%llu", &n) == 1)
-		R.is_fault_hang = true;
-	R.fault_at = n;
 	R.last = &R.first;
 	R.has_worker = true;
 	if (pthread_create(&t, NULL, worker, NULL) != 0) {
@@ -259,6 +256,11 @@ static int wait_for(uint64_t ticket)
 	int error = R.error;
 	pthread_mutex_unlock(&R.lock);
 	return error;
+}
+
+API struct hip_cpu_counts hip_cpu_counts(void)
+{
+	return R.counts;
 }
 
 /* --- the device ------------------------------------------------------------------- */
@@ -390,6 +392,7 @@ static int block_create(void **out, size_t n_bytes)
 		return HIP_ERROR_OUT_OF_MEMORY;
 	char *block = p;
 	*(struct header *)block = (struct header){block, n_bytes};
+	R.counts.n_allocs++;
 	memset(block + ALIGN, 0xFF, n_bytes);
 	memset(block + ALIGN + n_bytes, 0xA5, CANARY);
 	__asan_poison_memory_region(block, ALIGN);
@@ -454,6 +457,8 @@ int hipMemcpy(void *dst, const void *src, size_t bytes, int kind)
 int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, hip_stream s)
 {
 	struct op *o = op_create(COPY);
+	R.counts.n_copies[kind & 3]++;
+	R.counts.copied_bytes[kind & 3] += bytes;
 	o->dst = dst;
 	o->src = src;
 	o->n_bytes = bytes;
@@ -613,6 +618,7 @@ int hipGraphInstantiate(hip_graph_exec *out, hip_graph g, void *error_node, char
 int hipGraphLaunch(hip_graph_exec e, hip_stream s)
 {
 	struct op *o = op_create(GRAPH);
+	R.counts.n_graphs++;
 	o->exec = e;
 	return submit(s, o);
 }
@@ -637,8 +643,16 @@ int hipModuleLoadData(hip_module *out, const void *data)
 {
 	if (strncmp(data, image, sizeof image) != 0)
 		return HIP_ERROR_NO_BINARY_FOR_GPU;
-	const char *reversed = getenv("HIP_CPU_REVERSED");
+	const char *reversed = getenv("HIP_CPU_REVERSED"), *fault = getenv("HIP_CPU_FAULT");
+	unsigned long long n = 0;
+	pthread_mutex_lock(&R.lock);
 	R.is_reversed = reversed && *reversed == '1';
+	R.is_fault_hang = fault && sscanf(fault, "launch:%llu", &n) != 1 &&
+			  sscanf(fault, "hang:%llu", &n) == 1;
+	R.fault_at = n;
+	R.n_launched = 0;
+	R.error = HIP_SUCCESS;
+	pthread_mutex_unlock(&R.lock);
 	*out = (hip_module)(uintptr_t)image;
 	return HIP_SUCCESS;
 }
@@ -678,6 +692,7 @@ int hipModuleLaunchKernel(hip_function f, unsigned grid_x, unsigned grid_y, unsi
 	    k->n_args > MAX_ARGS)
 		return HIP_ERROR_INVALID_VALUE;
 	struct op *o = op_create(LAUNCH);
+	R.counts.n_launches++;
 	o->kernel = k;
 	o->launch = (struct fiber_launch){.grid_x = grid_x, .grid_y = grid_y,
 					  .n_threads = block_x, .lds_bytes = lds,

@@ -46,6 +46,13 @@ static const struct shape cases[] = {
 	{2, 1, 32, 16, {{0, 3}, {90, 91}}, 1, 0, false, 64, false},
 	{4, 1, 96, 16, {{0, 37}, {50, 51}, {15, 17}}, 1, 0, false, 64, true},
 	{16, 1, 576, 16, {{0, 3}, {200, 201}}, 1, 0, false, 512, true},
+	/* long: several segments of several blocks, a tile before and after that begins */
+	{4, 1, 64, 16, {{2036, 2052}, {4099, 4100}}, 1, 0, false, 0, false},
+	{2, 1, 128, 64, {{2500, 2501}, {2299, 2303}}, 1, 333, true, 0, false},
+	/* groups that are no power of two, or beyond what shares a reading */
+	{10, 2, 64, 16, {{3, 30}, {70, 71}}, 1, 0, false, 0, false},
+	{24, 1, 32, 16, {{3, 8}, {70, 71}}, 1, 0, true, 0, false},
+	{2, 1, 512, 16, {{0, 3}, {130, 131}}, 1, 0, false, 0, false},
 };
 
 struct input {
@@ -69,6 +76,11 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 	in.k = kernel_rows(kt, n_rows, (size_t)s->k, 1);
 	if (!s->v_is_k)
 		in.v = kernel_rows(kt, n_rows, (size_t)(s->v_dim ? s->v_dim : s->k), 1);
+	kernel_act_round(kt, in.q, t * (size_t)(s->h * s->k), 6e4f);
+	kernel_kv_round(kt, in.k, n_rows * (size_t)s->k, 6e4f);
+	if (in.v)
+		kernel_kv_round(kt, in.v, n_rows * (size_t)(s->v_dim ? s->v_dim : s->k),
+				6e4f);
 	if (s->has_sinks)
 		in.sinks = kernel_zeros(kt, (size_t)s->h);
 	for (int32_t h = 0; in.sinks && h < s->h; h++)
@@ -107,10 +119,12 @@ static struct attention_args upload(struct kernel_test *kt, const struct shape *
 	struct attention_args a = args(s, in);
 	size_t t = (size_t)in->n_tok, nq = t * (size_t)(s->h * s->k);
 	size_t n = (size_t)in->n_pages * (size_t)(s->g * s->p * s->k);
-	a.q = UPLOAD(kt, in->q, nq);
-	a.kv.k = UPLOAD(kt, in->k, n);
+	a.q = kernel_act_upload(kt, in->q, nq);
+	a.kv.type = kt->b->kv_type;
+	a.kv.k = kernel_kv_upload(kt, in->k, n);
 	if (in->v)
-		a.kv.v = UPLOAD(kt, in->v, n / (size_t)s->k * (size_t)attention_v_dim(&a));
+		a.kv.v = kernel_kv_upload(kt, in->v, n / (size_t)s->k *
+						     (size_t)attention_v_dim(&a));
 	if (in->sinks)
 		a.sinks = UPLOAD(kt, in->sinks, (size_t)s->h);
 	a.seq_of = UPLOAD(kt, in->seq_of, t);
@@ -118,7 +132,7 @@ static struct attention_args upload(struct kernel_test *kt, const struct shape *
 	a.first_tok = UPLOAD(kt, in->first_tok, (size_t)in->n_seq + 1);
 	a.page_table = UPLOAD(kt, in->table, (size_t)in->n_pages);
 	nq = t * (size_t)(s->h * attention_v_dim(&a));
-	a.y = UPLOAD(kt, kernel_zeros(kt, nq), nq);
+	a.y = kernel_act_upload(kt, kernel_zeros(kt, nq), nq);
 	return a;
 }
 
@@ -135,14 +149,14 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	attention_plain(&a);
 	struct attention_args on = upload(kt, s, &in);
 	kernel_ran(kt, kt->b->ops->attention(kt->b, &on), "attention");
-	float *got = kernel_download(kt, on.y, n);
+	float *got = kernel_act_download(kt, on.y, n);
 	char what[120];
 	snprintf(what, sizeof what,
 		 "attention T=%d B=%d S=%d H=%d G=%d K=%d V=%d%s P=%d W=%d%s", in.n_tok,
 		 in.n_seq, in.n_ctx_max, s->h, s->g, s->k, v_dim,
 		 s->v_is_k ? " of K" : "", s->p, s->window, s->has_sinks ? " sinks" : "");
-	kernel_compare(kt, got, ref, plain, (size_t)(in.n_tok * s->h), (size_t)v_dim,
-		       1e-11, what);
+	kernel_act_compare(kt, got, ref, plain, (size_t)(in.n_tok * s->h), (size_t)v_dim,
+			   1e-11, what);
 
 	int wrong = 0;
 	for (int32_t t = 0; t < in.n_tok; t += 1 + in.n_tok / 8) {
@@ -159,7 +173,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 		/* The table is only that sequence's; do not upload beyond it. */
 		alone.page_table = UPLOAD(kt, one.table, (size_t)in.max_pages);
 		kernel_ran(kt, kt->b->ops->attention(kt->b, &alone), what);
-		kernel_same(kt, kernel_download(kt, alone.y, row), got + (size_t)t * row,
+		kernel_same(kt, kernel_act_download(kt, alone.y, row), got + (size_t)t * row,
 			    row, &wrong);
 	}
 	kernel_ok(wrong == 0, "%s: %s: tokens alone have the same bits", kt->name, what);

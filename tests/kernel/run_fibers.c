@@ -45,7 +45,7 @@ static void run(const char *name, int int4_axes, int tile,
 int main(void)
 {
 	static void (*const all[])(struct kernel_test *) = {
-		case_linear, case_moe_router, case_qk_norm_rope_kv, case_rms_norm,
+		case_attention, case_linear, case_moe_router, case_qk_norm_rope_kv, case_rms_norm,
 		case_rope_table, case_rows, case_silu_mul, NULL};
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
 	run("hip", -1, -1, all);

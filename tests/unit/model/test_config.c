@@ -130,7 +130,7 @@ static void test_grouped(void)
 			   "\"attention_bias\":true,\"partial_rotary_factor\":0.5,"
 			   "\"scoring_func\":\"sigmoid\"}"), OK, "glm4_moe: %s",
 	       fail.text);
-	ok(c.n_experts == 8 && c.n_shared == 1 && c.n_groups == 4 &&
+	ok(c.n_experts == 8 && c.shared_dim == c.expert_dim && c.n_groups == 4 &&
 		   c.n_groups_used == 2 && c.routed_scale == 2.5f && c.norm_topk,
 	   "its experts");
 	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 1 && c.sparse_step == 1,

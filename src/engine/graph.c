@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   x = embed[token]
+ *   each layer, as its architecture says:  x += part(norm(x)), twice
+ *   logits = Whead norm(x), for the rows that are wanted
+ */
+#include "engine/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/arch.h"
+#include "engine/rope.h"
+
+enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok,
+			    enum status st, struct fail *fail)
+{
+	return fail_set(fail, st, "%s: %s of %d tokens failed: %s", g->b->device, op,
+			n_tok, backend_why(g->b, st));
+}
+
+/* --- loading and memory ----------------------------------------------------------- */
+
+static enum status load_all(struct graph *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	char head[200];
+	const struct graph_part body[] = {
+		{"embed_tokens", GRAPH_WEIGHT, c->n_vocab, c->d_model, &g->embed},
+		{"norm.weight", GRAPH_NORM, c->d_model, 0, &g->out_norm},
+	};
+	enum status st = graph_load_parts(g, -1, body, ARRAY_LEN(body), fail);
+	g->head = g->embed;
+	snprintf(head, sizeof head, "%slm_head", c->prefix);
+	if (st == OK && !c->tied_embeddings)
+		st = graph_load(g, head, c->n_vocab, c->d_model, &g->head, fail);
+	for (int i = 0; i < c->n_layers && st == OK; i++) {
+		const struct graph_part norms[] = {
+			{"input_layernorm.weight", GRAPH_NORM, c->d_model, 0,
+			 &g->layers[i].norm},
+			{"post_attention_layernorm.weight", GRAPH_NORM, c->d_model, 0,
+			 &g->layers[i].ffn_norm},
+		};
+		st = graph_load_parts(g, i, norms, ARRAY_LEN(norms), fail);
+		if (st == OK)
+			st = g->arch->load_layer(g, i, fail);
+	}
+	return st;
+}
+
+static size_t ids_count(const struct graph *g)
+{
+	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
+	size_t size = (size_t)g->limits.page_size;
+	return 5 * t + (b + 1) + b * (((size_t)g->limits.n_ctx + size - 1) / size) + 4 * b;
+}
+
+static enum status take_scratch(struct graph *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
+	size_t d = (size_t)c->d_model, half = (size_t)c->n_rot / 2;
+	size_t rows = MIN(t, ARCH_LOGIT_ROWS);
+	const struct graph_want wanted[] = {
+		{&g->ids, ids_count(g) * sizeof *g->ids},
+		{&g->inv_freq, half * sizeof *g->inv_freq},
+		{&g->rope, t * half * 2 * sizeof *g->rope},
+		{&g->x, t * d * sizeof *g->x},
+		{&g->n, t * d * act},
+		{&g->rows, rows * d * sizeof *g->rows},
+		{&g->rows_n, rows * d * act},
+		{&g->logits, rows * (size_t)c->n_vocab * sizeof *g->logits},
+	};
+	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	if (st == OK)
+		st = c->kv_lora ? mla_take(g, fail) : attention_take(g, fail);
+	if (st == OK && c->n_linear)
+		st = delta_take(g, fail);
+	return st == OK ? mlp_take(g, fail) : st;
+}
+
+static enum status upload_frequencies(struct graph *g)
+{
+	int n = g->c->n_rot / 2;
+	double *freq = xmalloc((size_t)n * sizeof *freq);
+	rope_frequencies(&g->c->rope, n, freq);
+	enum status st = g->b->ops->upload(g->b, g->inv_freq, freq,
+					   (size_t)n * sizeof *freq);
+	free(freq);
+	return st;
+}
+
+/* --- a step ------------------------------------------------------------------------ */
+
+/* Append n ids to the block; returns where they will be on the device. */
+static const int32_t *put(struct graph *g, size_t *at, const int32_t *p, size_t n)
+{
+	memcpy(g->ids_host + *at, p, n * sizeof *p);
+	*at += n;
+	return g->ids + (*at - n);
+}
+
+static enum status upload_ids(struct graph *g, const struct engine_batch *b,
+			      struct graph_ids *out)
+{
+	size_t at = 0, t = (size_t)b->n_tok, n_seq = (size_t)b->n_seq;
+	out->token = put(g, &at, b->token, t);
+	out->position = put(g, &at, b->position, t);
+	out->seq_of = put(g, &at, b->seq_of, t);
+	out->slot = put(g, &at, b->slot, t);
+	out->first_tok = put(g, &at, b->first_tok, n_seq + 1);
+	out->page_table = put(g, &at, b->page_table,
+			      n_seq * (size_t)b->max_pages_per_seq);
+	out->logit_rows = put(g, &at, b->logit_rows, (size_t)b->n_logit_rows);
+	if (g->limits.n_states) {
+		out->states.from = put(g, &at, b->states.from, n_seq);
+		out->states.to = put(g, &at, b->states.to, n_seq);
+		out->states.save = put(g, &at, b->states.save, n_seq);
+		out->states.save_at = put(g, &at, b->states.save_at, n_seq);
+	}
+	return g->b->ops->upload(g->b, g->ids, g->ids_host, at * sizeof *g->ids);
+}
+
+/* Logits of rows [r, r + t) into g->logits. */
+static enum status run_logits(struct graph *g, const struct graph_ids *ids, int32_t r,
+			      int32_t t, struct fail *fail)
+{
+	RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
+	    .row = ids->logit_rows + r, .y = g->rows);
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
+	    .x = g->rows, .weight = g->out_norm, .y = g->rows_n);
+	RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
+	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	return OK;
+}
+
+/* All that a step queues up to its first piece of logits: what may be recorded. */
+static enum status run_step(struct graph *g, const struct graph_step *s,
+			    struct fail *fail)
+{
+	int32_t t = s->b->n_tok;
+	enum status st = OK;
+	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x);
+	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
+	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope);
+	for (int i = 0; i < g->c->n_layers && st == OK; i++)
+		st = g->arch->run_layer(g, i, s, fail);
+	if (st == OK && s->b->n_logit_rows)
+		st = run_logits(g, &s->ids, 0, MIN(ARCH_LOGIT_ROWS, s->b->n_logit_rows),
+				fail);
+	return st;
+}
+
+static enum status forward(void *ctx, const struct engine_batch *b, float *logits,
+			   struct fail *fail)
+{
+	struct graph *g = ctx;
+	struct graph_step s = {.b = b};
+	size_t n_vocab = (size_t)g->c->n_vocab;
+	bool is_new;
+	uint64_t key = arch_step_key(g->id, &g->limits, b, &s.n_ctx_max);
+	enum status st = upload_ids(g, b, &s.ids);
+	if (st == OK)
+		st = g->b->ops->step_begin(g->b, key, &is_new);
+	if (st == OK && is_new)
+		st = run_step(g, &s, fail);
+	enum status end = g->b->ops->step_end(g->b);
+	st = st == OK ? end : st;
+	for (int32_t r = 0, n; r < b->n_logit_rows && st == OK; r += n) {
+		n = MIN(ARCH_LOGIT_ROWS, b->n_logit_rows - r);
+		if (r > 0)
+			st = run_logits(g, &s.ids, r, n, fail);
+		if (st == OK)
+			st = g->b->ops->download(g->b, logits + (size_t)r * n_vocab,
+						 g->logits,
+						 (size_t)n * n_vocab * sizeof *logits);
+	}
+	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
+	return st == OK ? synced : st;
+}
+
+static enum status copy_page(void *ctx, int32_t dst, int32_t src)
+{
+	struct graph *g = ctx;
+	const struct model_config *c = g->c;
+	enum status st = OK;
+	for (int i = 0; i < c->n_layers && st == OK; i++) {
+		const struct layer *l = &g->layers[i];
+		struct kv_copy_args a = {
+			.n_kv_heads = c->kv_lora ? 1 : c->n_kv_heads,
+			.head_dim = c->kv_lora ? c->kv_lora + c->rope_dim : c->head_dim,
+			.dst = dst, .src = src,
+			.kv = {l->k_pages, l->v_pages, g->b->kv_type,
+			       g->limits.page_size}};
+		if (l->k_pages)
+			st = g->b->ops->kv_copy(g->b, &a);
+	}
+	return st;
+}
+
+/* --- life -------------------------------------------------------------------------- */
+
+static void destroy(void *ctx)
+{
+	struct graph *g = ctx;
+	for (size_t i = 0; i < g->n_blocks; i++)
+		g->b->ops->free(g->b, g->blocks[i]);
+	free(g->blocks);
+	free(g->expert_weights);
+	free(g->ids_host);
+	free(g->layers);
+	free(g);
+}
+
+enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
+			 const struct arch_limits *limits, struct engine_graph *out,
+			 struct fail *fail)
+{
+	struct graph *g = xcalloc(1, sizeof *g);
+	g->c = &m->config;
+	g->m = m;
+	g->b = b;
+	g->arch = arch;
+	g->limits = *limits;
+	g->id = arch_graph_id();
+	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
+	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
+					   (size_t)g->c->n_experts + 1,
+				   sizeof *g->expert_weights);
+	g->ids_host = calloc(ids_count(g), sizeof *g->ids_host);
+	enum status st = g->expert_weights && g->ids_host ? OK : E_NOMEM;
+	if (st == OK)
+		st = load_all(g, fail);
+	if (st == OK)
+		st = take_scratch(g, fail);
+	if (st == OK)
+		st = upload_frequencies(g);
+	if (st == OK)
+		st = b->ops->sync(b, fail);
+	if (st != OK) {
+		destroy(g);
+		return fail_default(fail, st);
+	}
+	*out = (struct engine_graph){
+		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
+		.n_states = limits->n_states, .forward = forward, .destroy = destroy,
+		.copy_page = copy_page};
+	return OK;
+}

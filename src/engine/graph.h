@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the graphs of all architectures have in common, and the parts of which their
+ * layers are made. Thread: engine.
+ *
+ *   graph.c         creation, memory, a step from tokens to logits
+ *   graph_load.c    weights by their names
+ *   part_attention  attention over keys and values of heads
+ *   part_mla        attention over a compressed key (DeepSeek)
+ *   part_delta      a gated delta net, with a state instead of a cache
+ *   part_mlp        dense, or experts chosen by a router, or both
+ *   arch_<name>     which parts a layer has
+ *
+ * A part has a struct with its weights in a layer, a struct with work memory that all
+ * layers share (room), and functions: load, take (the room), run.
+ *
+ * All memory is taken in create. What changes from step to step is uploaded in one
+ * block of int32 (struct graph_ids), so that the launches of a step are the same for
+ * every step of the same shape.
+ */
+#pragma once
+#include "engine/engine.h"
+
+/* What the graph must hold memory for. */
+struct arch_limits {
+	int32_t n_ctx, page_size, n_pages, max_seqs, max_batch_tok;
+	int32_t n_states; /* slots of recurrent state; 0: the model has none */
+};
+
+/* Logits come off the device in pieces of this many rows. */
+enum { ARCH_LOGIT_ROWS = 64 };
+
+/* The key of backend.step_begin for this batch. A step is recorded where each sequence
+ * has one token and all logits come in one piece: then its launches depend on the
+ * number of tokens, that of logit rows, and *out_n_ctx_max (for geometry), which no
+ * n_ctx exceeds and which is one of few numbers: powers of two, up to limits->n_ctx.
+ * 0, and the largest n_ctx itself, for other batches. graph_id: arch_graph_id() of
+ * this graph, since others may share its backend. */
+uint64_t arch_step_key(uint16_t graph_id, const struct arch_limits *limits,
+		       const struct engine_batch *b, int32_t *out_n_ctx_max);
+/* Another for each graph, not 0. Thread: any. */
+uint16_t arch_graph_id(void);
+
+/* On the device: one step's ids. */
+struct graph_ids {
+	const int32_t *token, *position, *seq_of, *slot, *first_tok, *page_table,
+		*logit_rows;
+	struct seq_states states;
+};
+
+struct graph_step {
+	const struct engine_batch *b;
+	struct graph_ids ids;
+	int32_t n_ctx_max; /* arch_step_key */
+};
+
+struct attention {
+	const float *q_norm, *k_norm;
+	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
+	const float *sinks;
+	struct weight q, k, v, o; /* q: with the gate, where there is one */
+	int32_t window;           /* tokens it sees; 0: all */
+};
+
+struct attention_room {
+	float scale;                        /* of q . k */
+	void *q, *k, *v, *y;                /* (T, H or G, K) act */
+	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
+};
+
+struct mla {
+	struct weight q_a, q_b, q; /* q alone where q_lora is 0 */
+	struct weight kv_a, kv_b, o;
+	const float *q_a_norm, *kv_a_norm;
+};
+
+struct mla_room {
+	float scale, rope_scale; /* of q . k; of its rotated part beside that */
+	float *q_a;              /* (T, q_lora) f32, for its norm */
+	void *q_a_n;             /* (T, q_lora) act */
+	void *q, *q_wide;        /* (T, H, K), (T, H, kv_lora + rope_dim) act */
+	void *kv;                /* (T, kv_lora + rope_dim) act */
+	void *y_wide, *y;        /* (T, H, kv_lora), (T, H, v_dim) act */
+};
+
+struct delta {
+	bool is_fused;              /* in_proj_qkvz and in_proj_ba */
+	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
+	struct weight out;
+	const float *conv;          /* (C, W) */
+	const float *decay, *dt_bias, *norm;
+	float *conv_state, *state;  /* (n_states, ...) */
+};
+
+struct delta_room {
+	void *qkvz;  /* (T, C + Hv V) act; split: qkv (T, C), then z (T, Hv V) */
+	float *ba;   /* (T, 2 Hv) f32; split: b (T, Hv), then a */
+	void *mixed; /* (T, C) act */
+	void *y;     /* (T, Hv, V) act */
+};
+
+struct mlp {
+	bool has_experts;
+	struct weight gate, up, down; /* dense, or the shared expert */
+	struct weight router, shared_router;
+	const float *router_bias;     /* (E) of the choice (sigmoid), or NULL */
+	const float *logit_bias;      /* (E), or NULL */
+	struct experts experts;
+};
+
+struct mlp_room {
+	void *gate, *up;                /* (T, F) act, dense */
+	float *logits, *weight;         /* (T, E), (T, U) */
+	int32_t *id, *work;
+	void *h;                        /* (T, U, expert F) act */
+	void *shared_h;                 /* (T, 2 S) act */
+	float *shared_scale;            /* (T) */
+};
+
+struct layer {
+	const float *norm, *ffn_norm; /* before the two parts */
+	struct attention attention;
+	struct mla mla;
+	struct delta delta;
+	struct mlp mlp;
+	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
+};
+
+struct arch;
+struct graph {
+	const struct model_config *c;
+	struct model *m;
+	struct backend *b;
+	const struct arch *arch;
+	struct arch_limits limits;
+	uint16_t id;                   /* arch_graph_id */
+	struct weight embed, head;
+	const float *out_norm;
+	struct layer *layers;          /* (L) */
+	struct weight *expert_weights; /* host, all layers' */
+	void **blocks;                 /* device memory, for destroy */
+	size_t n_blocks;
+
+	/* On the device, T = max_batch_tok. */
+	int32_t *ids, *ids_host;       /* room for one graph_ids */
+	double *inv_freq;              /* (n_rot/2) */
+	float *rope;                   /* (T, n_rot/2, 2) */
+	float *x;                      /* (T, D) */
+	void *n;                       /* (T, D) act */
+	float *rows;                   /* (ARCH_LOGIT_ROWS, D) */
+	void *rows_n;                  /* (ARCH_LOGIT_ROWS, D) act */
+	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
+	struct attention_room attention;
+	struct mla_room mla;
+	struct delta_room delta;
+	struct mlp_room mlp;
+};
+
+/* The graph of m by `arch`: loads every weight and takes all memory of the device. It
+ * uses m and b until it is destroyed. */
+enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
+			 const struct arch_limits *limits, struct engine_graph *out,
+			 struct fail *fail) MUST_USE;
+
+/* --- for parts and architectures -------------------------------------------------- */
+
+/* Queue an operation of graph g, or return from the caller with its failure. */
+#define RUN(op, ...) do { \
+	enum status st_ = g->b->ops->op(g->b, &(struct op##_args){__VA_ARGS__}); \
+	if (st_ != OK) \
+		return graph_op_failed(g, #op, t, st_, fail); \
+} while (0)
+enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok,
+			    enum status st, struct fail *fail);
+
+/* Zeroed memory of the device; out: where the pointer goes. */
+enum status graph_take(struct graph *g, size_t n_bytes, void *out,
+		       struct fail *fail) MUST_USE;
+struct graph_want {
+	void *out;
+	size_t n_bytes;
+};
+enum status graph_take_all(struct graph *g, const struct graph_want *w, size_t n,
+			   struct fail *fail) MUST_USE;
+/* n floats of the host, on the device. */
+enum status graph_put_floats(struct graph *g, const float *host, size_t n,
+			     const float **out, struct fail *fail) MUST_USE;
+
+enum status graph_load(struct graph *g, const char *name, int32_t n, int32_t k,
+		       struct weight *out, struct fail *fail) MUST_USE;
+/* The tensors of a layer by their names below <body>layers.<i>. */
+enum graph_kind {
+	GRAPH_WEIGHT, /* (rows, cols) to a struct weight */
+	GRAPH_VECTOR, /* rows floats to a const float * */
+	GRAPH_NORM,   /* the same; 1 is added where norms are stored less 1 */
+	GRAPH_MATRIX, /* (rows, cols) floats */
+};
+struct graph_part {
+	const char *name;
+	enum graph_kind kind;
+	int32_t rows, cols;
+	void *out;
+};
+enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_part *parts,
+			     size_t n, struct fail *fail) MUST_USE;
+/* "model.layers.<i>.<name>" in out (200 bytes); returns out. */
+const char *graph_layer_name(const struct graph *g, int i_layer, const char *name,
+			     char out[200]);
+bool graph_layer_has(const struct graph *g, int i_layer, const char *name);
+/* The cache of a layer: pages of n_k and n_v numbers a token (n_v 0: keys only). */
+enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int32_t n_v,
+			     struct fail *fail) MUST_USE;
+
+enum status attention_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+enum status attention_take(struct graph *g, struct fail *fail) MUST_USE;
+/* x += attention(norm(x)), and so on. */
+enum status attention_run(struct graph *g, const struct layer *l,
+			  const struct graph_step *s, struct fail *fail) MUST_USE;
+enum status mla_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+enum status mla_take(struct graph *g, struct fail *fail) MUST_USE;
+enum status mla_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		    struct fail *fail) MUST_USE;
+enum status delta_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+enum status delta_take(struct graph *g, struct fail *fail) MUST_USE;
+enum status delta_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		      struct fail *fail) MUST_USE;
+/* Names of tensors differ: "mlp.gate" or "mlp.router"; "mlp.shared_expert(s)". */
+struct mlp_names {
+	const char *router, *shared;
+};
+enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
+		     struct fail *fail) MUST_USE;
+enum status mlp_take(struct graph *g, struct fail *fail) MUST_USE;
+enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		    struct fail *fail) MUST_USE;

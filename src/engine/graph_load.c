@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/graph.h"
+
+enum status graph_take(struct graph *g, size_t n_bytes, void *out, struct fail *fail)
+{
+	void *p;
+	enum status st = g->b->ops->alloc(g->b, n_bytes, &p);
+	if (st != OK)
+		return fail_set(fail, st, "%s has no %zu bytes for the model's memory",
+				g->b->device, n_bytes);
+	g->blocks = xrealloc(g->blocks, (g->n_blocks + 1) * sizeof *g->blocks);
+	g->blocks[g->n_blocks++] = p;
+	memcpy(out, &p, sizeof p);
+	return OK;
+}
+
+enum status graph_take_all(struct graph *g, const struct graph_want *w, size_t n,
+			   struct fail *fail)
+{
+	enum status st = OK;
+	for (size_t i = 0; i < n && st == OK; i++)
+		st = graph_take(g, w[i].n_bytes, w[i].out, fail);
+	return st;
+}
+
+enum status graph_put_floats(struct graph *g, const float *host, size_t n,
+			     const float **out, struct fail *fail)
+{
+	void *p;
+	enum status st = graph_take(g, n * sizeof *host, &p, fail);
+	if (st == OK)
+		st = g->b->ops->upload(g->b, p, host, n * sizeof *host);
+	if (st == OK)
+		*out = p;
+	return st;
+}
+
+enum status graph_load(struct graph *g, const char *name, int32_t n, int32_t k,
+		       struct weight *out, struct fail *fail)
+{
+	struct weight host;
+	enum status st = model_weight(g->m, name, n, k, &host, fail);
+	return st == OK ? g->b->ops->load_weight(g->b, &host, out, fail) : st;
+}
+
+static enum status load_floats(struct graph *g, const char *name,
+			       const struct graph_part *p, struct fail *fail)
+{
+	const float *host;
+	size_t n = (size_t)p->rows;
+	enum status st;
+	if (p->kind == GRAPH_MATRIX) {
+		st = model_matrix(g->m, name, p->rows, p->cols, &host, fail);
+		n *= (size_t)p->cols;
+	} else {
+		st = model_vector(g->m, name, p->rows, &host, fail);
+	}
+	if (st != OK)
+		return st;
+	if (p->kind != GRAPH_NORM || !g->c->centred_norms)
+		return graph_put_floats(g, host, n, p->out, fail);
+	float *whole = xmalloc(n * sizeof *whole);
+	for (size_t i = 0; i < n; i++)
+		whole[i] = 1 + host[i];
+	st = graph_put_floats(g, whole, n, p->out, fail);
+	if (st == OK) /* an upload may still be reading it */
+		st = g->b->ops->sync(g->b, fail);
+	free(whole);
+	return st;
+}
+
+const char *graph_layer_name(const struct graph *g, int i_layer, const char *name,
+			     char out[200])
+{
+	if (i_layer < 0)
+		snprintf(out, 200, "%s%s%s", g->c->prefix, g->c->body, name);
+	else
+		snprintf(out, 200, "%s%slayers.%d.%s", g->c->prefix, g->c->body, i_layer,
+			 name);
+	return out;
+}
+
+bool graph_layer_has(const struct graph *g, int i_layer, const char *name)
+{
+	char full[200];
+	return model_has(g->m, graph_layer_name(g, i_layer, name, full));
+}
+
+enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_part *parts,
+			     size_t n, struct fail *fail)
+{
+	enum status st = OK;
+	for (size_t i = 0; i < n && st == OK; i++) {
+		char name[200];
+		const struct graph_part *p = &parts[i];
+		graph_layer_name(g, i_layer, p->name, name);
+		if (p->kind == GRAPH_WEIGHT)
+			st = graph_load(g, name, p->rows, p->cols, p->out, fail);
+		else
+			st = load_floats(g, name, p, fail);
+	}
+	return st;
+}
+
+enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int32_t n_v,
+			     struct fail *fail)
+{
+	size_t n_tok = (size_t)g->limits.page_size * (size_t)g->limits.n_pages;
+	size_t size = dtype_bytes(g->b->kv_type);
+	enum status st = graph_take(g, n_tok * (size_t)n_k * size, &l->k_pages, fail);
+	if (st == OK && n_v)
+		st = graph_take(g, n_tok * (size_t)n_v * size, &l->v_pages, fail);
+	return st;
+}

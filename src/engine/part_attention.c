@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   n = norm(x);  q, k, v = W n (+ bias)
+ *   norm (where the model has it) and rotate each head of q and k; k, v to the cache
+ *   y = attention(q, cache) (* sigmoid(gate), where q came with one)
+ *   x += Wo y
+ */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "engine/graph.h"
+#include "engine/rope.h"
+
+enum status attention_load(struct graph *g, int i, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct layer *l = &g->layers[i];
+	struct attention *a = &l->attention;
+	int32_t d = c->d_model, k = c->head_dim;
+	int32_t nq = c->n_heads * k, nkv = c->n_kv_heads * k;
+	const struct graph_part parts[] = {
+		{"self_attn.q_proj", GRAPH_WEIGHT, c->gated_attention ? 2 * nq : nq, d,
+		 &a->q},
+		{"self_attn.k_proj", GRAPH_WEIGHT, nkv, d, &a->k},
+		{"self_attn.v_proj", GRAPH_WEIGHT, nkv, d, &a->v},
+		{"self_attn.o_proj", GRAPH_WEIGHT, d, nq, &a->o},
+	};
+	const struct graph_part norms[] = {
+		{"self_attn.q_norm.weight", GRAPH_NORM, k, 0, &a->q_norm},
+		{"self_attn.k_norm.weight", GRAPH_NORM, k, 0, &a->k_norm},
+	};
+	const struct graph_part biases[] = {
+		{"self_attn.q_proj.bias", GRAPH_VECTOR, nq, 0, &a->q_bias},
+		{"self_attn.k_proj.bias", GRAPH_VECTOR, nkv, 0, &a->k_bias},
+		{"self_attn.v_proj.bias", GRAPH_VECTOR, nkv, 0, &a->v_bias},
+		{"self_attn.o_proj.bias", GRAPH_VECTOR, d, 0, &a->o_bias},
+	};
+	const struct graph_part sinks = {"self_attn.sinks", GRAPH_VECTOR, c->n_heads, 0,
+					 &a->sinks};
+	a->window = c->is_windowed && c->is_windowed[i] ? c->window : 0;
+	enum status st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	if (st == OK && c->qk_norm)
+		st = graph_load_parts(g, i, norms, ARRAY_LEN(norms), fail);
+	if (st == OK && c->qkv_bias)
+		st = graph_load_parts(g, i, biases, c->o_bias ? 4 : 3, fail);
+	if (st == OK && c->has_sinks)
+		st = graph_load_parts(g, i, &sinks, 1, fail);
+	return st;
+}
+
+enum status attention_take(struct graph *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct attention_room *r = &g->attention;
+	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
+	size_t nq = (size_t)c->n_heads * (size_t)c->head_dim;
+	size_t nkv = (size_t)c->n_kv_heads * (size_t)c->head_dim;
+	const struct graph_want wanted[] = {
+		{&r->q, t * nq * act},
+		{&r->k, t * nkv * act},
+		{&r->v, t * nkv * act},
+		{&r->y, t * nq * act},
+		{&r->q_gate, c->gated_attention ? t * 2 * nq * act : 1},
+	};
+	/* What cos and sin are to be multiplied by, on both sides of q . k. */
+	double factor = rope_sharpness(&c->rope);
+	r->scale = (float)(factor * factor / sqrt(c->head_dim));
+	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	for (int i = 0; i < c->n_layers && st == OK; i++)
+		if (!c->is_linear || !c->is_linear[i])
+			st = graph_take_pages(g, &g->layers[i], (int32_t)nkv,
+					      (int32_t)nkv, fail);
+	return st;
+}
+
+enum status attention_run(struct graph *g, const struct layer *l,
+			  const struct graph_step *s, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct attention *a = &l->attention;
+	const struct attention_room *r = &g->attention;
+	int32_t t = s->b->n_tok, dim = c->head_dim;
+	void *q = c->gated_attention ? r->q_gate : r->q;
+	struct kv_pages kv = {l->k_pages, l->v_pages, g->b->kv_type, g->limits.page_size};
+	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
+	    .weight = l->norm, .y = g->n);
+	RUN(linear, .n_tok = t, .x = g->n, .n_out = 3,
+	    .out = {{.w = &a->q, .bias = a->q_bias, .y = q},
+		    {.w = &a->k, .bias = a->k_bias, .y = r->k},
+		    {.w = &a->v, .bias = a->v_bias, .y = r->v}});
+	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = c->n_heads,
+	    .n_kv_heads = c->n_kv_heads, .head_dim = dim, .n_freq = c->n_rot / 2,
+	    .eps = c->norm_eps, .q = r->q, .k = r->k, .v = r->v, .q_norm = a->q_norm,
+	    .k_norm = a->k_norm, .rope = g->rope, .slot = s->ids.slot, .kv = kv,
+	    .q_from = c->gated_attention ? q : NULL,
+	    .q_pitch = c->gated_attention ? 2 * dim : 0);
+	RUN(attention, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,
+	    .n_kv_heads = c->n_kv_heads, .head_dim = dim,
+	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
+	    .window = a->window, .scale = r->scale, .q = r->q, .kv = kv,
+	    .seq_of = s->ids.seq_of, .position = s->ids.position,
+	    .first_tok = s->ids.first_tok, .page_table = s->ids.page_table, .y = r->y,
+	    .sinks = a->sinks);
+	if (c->gated_attention)
+		RUN(sigmoid_gate, .n_tok = t, .dim = c->n_heads * dim, .y = r->y,
+		    .gate = {(char *)q + (size_t)dim * dtype_bytes(g->b->act_type),
+			     c->n_heads * 2 * dim, c->n_heads, dim, 2 * dim});
+	RUN(linear, .n_tok = t, .x = r->y, .n_out = 1,
+	    .out = {{.w = &a->o, .bias = a->o_bias, .y = g->x, .adds = true}});
+	return OK;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A gated delta net in the place of attention:
+ *
+ *   n = norm(x);  q, k, v, z, b, a = W n
+ *   q, k, v = silu(a short convolution of q, k, v along the sequence)
+ *   y = gated delta rule (q, k, v; decay of a, strength of b)
+ *   x += Wout (norm(y) * silu(z))
+ *
+ * Checkpoints have the projections in one of two ways:
+ *   split   in_proj_qkv (C), in_proj_z (Hv V), in_proj_b, in_proj_a (Hv)
+ *   fused   in_proj_qkvz: for each key head its q, its k, then v and z of its value
+ *           heads; in_proj_ba: for each key head b, then a of its value heads
+ * Rows stay as they are; where an operation finds them is said by a head_view. Source:
+ * modeling_qwen3_next.py and modeling_qwen3_5.py of Hugging Face Transformers.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/graph.h"
+
+static enum status load_projections(struct graph *g, int i, struct delta *a,
+				    struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	int32_t d = c->d_model, hv = c->delta_v_heads, n_v = hv * c->delta_v_dim;
+	int32_t n_channels = (int32_t)model_delta_channels(c);
+	const struct graph_part fused[] = {
+		{"linear_attn.in_proj_qkvz", GRAPH_WEIGHT, n_channels + n_v, d, &a->qkv},
+		{"linear_attn.in_proj_ba", GRAPH_WEIGHT, 2 * hv, d, &a->b},
+	};
+	const struct graph_part split[] = {
+		{"linear_attn.in_proj_qkv", GRAPH_WEIGHT, n_channels, d, &a->qkv},
+		{"linear_attn.in_proj_z", GRAPH_WEIGHT, n_v, d, &a->z},
+		{"linear_attn.in_proj_b", GRAPH_WEIGHT, hv, d, &a->b},
+		{"linear_attn.in_proj_a", GRAPH_WEIGHT, hv, d, &a->a},
+	};
+	a->is_fused = graph_layer_has(g, i, "linear_attn.in_proj_qkvz");
+	return graph_load_parts(g, i, a->is_fused ? fused : split, a->is_fused ? 2 : 4,
+				fail);
+}
+
+/* -exp(A_log), in double: a float16 A_log may be so large that a narrower exp is not
+ * finite. */
+static enum status load_decay(struct graph *g, int i, struct delta *a, struct fail *fail)
+{
+	char name[200];
+	const float *host;
+	int32_t n = g->c->delta_v_heads;
+	enum status st = model_vector(
+		g->m, graph_layer_name(g, i, "linear_attn.A_log", name), n, &host, fail);
+	if (st != OK)
+		return st;
+	float *decay = xmalloc((size_t)n * sizeof *decay);
+	for (int32_t h = 0; h < n; h++)
+		decay[h] = (float)-exp((double)host[h]);
+	st = graph_put_floats(g, decay, (size_t)n, &a->decay, fail);
+	if (st == OK) /* an upload may still be reading it */
+		st = g->b->ops->sync(g->b, fail);
+	free(decay);
+	return st;
+}
+
+enum status delta_load(struct graph *g, int i, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct delta *a = &g->layers[i].delta;
+	int32_t hv = c->delta_v_heads;
+	const struct graph_part parts[] = {
+		{"linear_attn.conv1d.weight", GRAPH_MATRIX,
+		 (int32_t)model_delta_channels(c), c->conv_width, &a->conv},
+		{"linear_attn.dt_bias", GRAPH_VECTOR, hv, 0, &a->dt_bias},
+		{"linear_attn.norm.weight", GRAPH_VECTOR, c->delta_v_dim, 0, &a->norm},
+		{"linear_attn.out_proj", GRAPH_WEIGHT, c->d_model, hv * c->delta_v_dim,
+		 &a->out},
+	};
+	enum status st = load_projections(g, i, a, fail);
+	if (st == OK)
+		st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	return st == OK ? load_decay(g, i, a, fail) : st;
+}
+
+enum status delta_take(struct graph *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct delta_room *r = &g->delta;
+	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
+	size_t slots = (size_t)g->limits.n_states * sizeof(float);
+	size_t n_channels = (size_t)model_delta_channels(c), hv = (size_t)c->delta_v_heads;
+	size_t n_v = hv * (size_t)c->delta_v_dim;
+	const struct graph_want wanted[] = {
+		{&r->qkvz, t * (n_channels + n_v) * act},
+		{&r->ba, t * 2 * hv * sizeof *r->ba},
+		{&r->mixed, t * n_channels * act},
+		{&r->y, t * n_v * act},
+	};
+	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	for (int i = 0; i < c->n_layers && st == OK; i++) {
+		struct delta *a = &g->layers[i].delta;
+		const struct graph_want states[] = {
+			{&a->conv_state, slots * n_channels * (size_t)(c->conv_width - 1)},
+			{&a->state, slots * n_v * (size_t)c->delta_k_dim},
+		};
+		if (c->is_linear[i])
+			st = graph_take_all(g, states, ARRAY_LEN(states), fail);
+	}
+	return st;
+}
+
+/* Where the operations find what the projections left. */
+struct found {
+	struct head_view qkv[3], z, b, a;
+	int n_parts;
+};
+
+static struct found find_split(const struct graph *g, int32_t t)
+{
+	const struct model_config *c = g->c;
+	int32_t n_channels = (int32_t)model_delta_channels(c), hv = c->delta_v_heads;
+	int32_t n_v = hv * c->delta_v_dim;
+	const char *z = (const char *)g->delta.qkvz +
+			(size_t)t * (size_t)n_channels * dtype_bytes(g->b->act_type);
+	const float *b = g->delta.ba, *a = b + (size_t)t * (size_t)hv;
+	return (struct found){
+		.qkv = {{g->delta.qkvz, n_channels, 1, n_channels, n_channels}},
+		.n_parts = 1, .z = {z, n_v, 1, n_v, n_v},
+		.b = {b, hv, 1, hv, hv}, .a = {a, hv, 1, hv, hv}};
+}
+
+static struct found find_fused(const struct graph *g)
+{
+	const struct model_config *c = g->c;
+	int32_t hk = c->delta_k_heads, k = c->delta_k_dim, each = c->delta_v_heads / hk;
+	int32_t v = each * c->delta_v_dim, pitch = 2 * k + 2 * v, row = hk * pitch;
+	size_t act = dtype_bytes(g->b->act_type);
+	const char *p = g->delta.qkvz;
+	const float *b = g->delta.ba;
+	return (struct found){
+		.qkv = {{p, row, hk, k, pitch},
+			{p + (size_t)k * act, row, hk, k, pitch},
+			{p + (size_t)(2 * k) * act, row, hk, v, pitch}},
+		.n_parts = 3, .z = {p + (size_t)(2 * k + v) * act, row, hk, v, pitch},
+		.b = {b, 2 * c->delta_v_heads, hk, each, 2 * each},
+		.a = {b + each, 2 * c->delta_v_heads, hk, each, 2 * each}};
+}
+
+static enum status project(struct graph *g, const struct layer *l, int32_t t,
+			   const struct found *f, struct fail *fail)
+{
+	const struct delta *a = &l->delta;
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = g->x,
+	    .weight = l->norm, .y = g->n);
+	if (a->is_fused)
+		RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
+		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
+			    {.w = &a->b, .y = g->delta.ba, .is_f32 = true}});
+	else
+		RUN(linear, .n_tok = t, .x = g->n, .n_out = 4,
+		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
+			    {.w = &a->z, .y = (void *)(uintptr_t)f->z.p},
+			    {.w = &a->b, .y = (void *)(uintptr_t)f->b.p, .is_f32 = true},
+			    {.w = &a->a, .y = (void *)(uintptr_t)f->a.p, .is_f32 = true}});
+	return OK;
+}
+
+enum status delta_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		      struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct delta *a = &l->delta;
+	const struct delta_room *r = &g->delta;
+	int32_t t = s->b->n_tok;
+	struct found f = a->is_fused ? find_fused(g) : find_split(g, t);
+	enum status st = project(g, l, t, &f, fail);
+	if (st != OK)
+		return st;
+	RUN(causal_conv, .n_tok = t, .n_seq = s->b->n_seq, .width = c->conv_width,
+	    .n_parts = f.n_parts, .part = {f.qkv[0], f.qkv[1], f.qkv[2]},
+	    .weight = a->conv, .first_tok = s->ids.first_tok, .states = s->ids.states,
+	    .state = a->conv_state, .y = r->mixed);
+	RUN(delta_rule, .n_tok = t, .n_seq = s->b->n_seq, .n_k_heads = c->delta_k_heads,
+	    .n_v_heads = c->delta_v_heads, .k_dim = c->delta_k_dim,
+	    .v_dim = c->delta_v_dim, .qkv = r->mixed, .a = f.a, .b = f.b,
+	    .decay = a->decay, .dt_bias = a->dt_bias, .first_tok = s->ids.first_tok,
+	    .states = s->ids.states, .state = a->state, .y = r->y);
+	RUN(gated_norm, .n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,
+	    .eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y);
+	RUN(linear, .n_tok = t, .x = r->y, .n_out = 1,
+	    .out = {{.w = &a->out, .y = g->x, .adds = true}});
+	return OK;
+}

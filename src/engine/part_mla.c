@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Multi-head latent attention. The cache has of each token c (kv_lora elements, of which
+ * kv_b makes keys and values of all heads) and a rotated key that the heads share:
+ *
+ *   q = W n, or Wqb norm(Wqa n);  c, k_rope = Wkva n
+ *   score of head h = q_nope . (Wk_h c) + q_rope . k_rope
+ *                   = (Wk_h^T q_nope) . c + q_rope . k_rope
+ *   y_h = sum p (Wv_h c) = Wv_h (sum p c)
+ *
+ * So nothing of the size of the heads' keys and values is ever made: attention has one
+ * key of kv_lora + rope_dim a token, and its value is the key's first part. Source:
+ * DeepSeek-V2, 2024, section 2.1 and appendix B; modeling_deepseek_v3.py of Hugging
+ * Face Transformers.
+ */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "engine/graph.h"
+#include "engine/rope.h"
+
+enum status mla_load(struct graph *g, int i, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct mla *a = &g->layers[i].mla;
+	int32_t d = c->d_model, nq = c->n_heads * c->head_dim;
+	const struct graph_part parts[] = {
+		{"self_attn.kv_a_proj_with_mqa", GRAPH_WEIGHT, c->kv_lora + c->rope_dim, d,
+		 &a->kv_a},
+		{"self_attn.kv_a_layernorm.weight", GRAPH_NORM, c->kv_lora, 0,
+		 &a->kv_a_norm},
+		{"self_attn.kv_b_proj", GRAPH_WEIGHT,
+		 c->n_heads * (c->nope_dim + c->v_dim), c->kv_lora, &a->kv_b},
+		{"self_attn.o_proj", GRAPH_WEIGHT, d, c->n_heads * c->v_dim, &a->o},
+	};
+	const struct graph_part low[] = {
+		{"self_attn.q_a_proj", GRAPH_WEIGHT, c->q_lora, d, &a->q_a},
+		{"self_attn.q_a_layernorm.weight", GRAPH_NORM, c->q_lora, 0, &a->q_a_norm},
+		{"self_attn.q_b_proj", GRAPH_WEIGHT, nq, c->q_lora, &a->q_b},
+	};
+	const struct graph_part whole = {"self_attn.q_proj", GRAPH_WEIGHT, nq, d, &a->q};
+	enum status st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	if (st == OK)
+		st = graph_load_parts(g, i, c->q_lora ? low : &whole,
+				      c->q_lora ? ARRAY_LEN(low) : 1, fail);
+	return st;
+}
+
+/* Two ways to sharpen attention: rope's, which is of the rotated part alone, and that
+ * of all by mscale_all_dim. */
+static void set_scales(struct graph *g)
+{
+	const struct rope *rope = &g->c->rope;
+	double factor = rope_sharpness(rope), all = 1;
+	if (rope->kind == ROPE_YARN && rope->mscale_all != 0)
+		all = rope_mscale(rope->factor, rope->mscale_all);
+	g->mla.scale = (float)(all * all / sqrt(g->c->head_dim));
+	g->mla.rope_scale = (float)(factor * factor);
+}
+
+enum status mla_take(struct graph *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct mla_room *r = &g->mla;
+	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
+	size_t h = t * (size_t)c->n_heads, wide = (size_t)(c->kv_lora + c->rope_dim);
+	const struct graph_want wanted[] = {
+		{&r->q_a, t * (size_t)c->q_lora * sizeof *r->q_a + 1},
+		{&r->q_a_n, t * (size_t)c->q_lora * act + 1},
+		{&r->q, h * (size_t)c->head_dim * act},
+		{&r->q_wide, h * wide * act},
+		{&r->kv, t * wide * act},
+		{&r->y_wide, h * (size_t)c->kv_lora * act},
+		{&r->y, h * (size_t)c->v_dim * act},
+	};
+	set_scales(g);
+	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	for (int i = 0; i < c->n_layers && st == OK; i++)
+		st = graph_take_pages(g, &g->layers[i], (int32_t)wide, 0, fail);
+	return st;
+}
+
+/* r->q and r->kv from norm(x). */
+static enum status project(struct graph *g, const struct layer *l, int32_t t,
+			   struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct mla *a = &l->mla;
+	const struct mla_room *r = &g->mla;
+	struct linear_out kv = {.w = &a->kv_a, .y = r->kv};
+	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
+	    .weight = l->norm, .y = g->n);
+	if (!c->q_lora) {
+		RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
+		    .out = {{.w = &a->q, .y = r->q}, kv});
+		return OK;
+	}
+	RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
+	    .out = {{.w = &a->q_a, .y = r->q_a, .is_f32 = true}, kv});
+	RUN(rms_norm, .n_tok = t, .dim = c->q_lora, .eps = c->norm_eps, .x = r->q_a,
+	    .weight = a->q_a_norm, .y = r->q_a_n);
+	RUN(linear, .n_tok = t, .x = r->q_a_n, .n_out = 1,
+	    .out = {{.w = &a->q_b, .y = r->q}});
+	return OK;
+}
+
+enum status mla_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		    struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct mla *a = &l->mla;
+	const struct mla_room *r = &g->mla;
+	int32_t t = s->b->n_tok, wide = c->kv_lora + c->rope_dim;
+	int32_t pitch = c->nope_dim + c->v_dim;
+	struct kv_pages kv = {l->k_pages, NULL, g->b->kv_type, g->limits.page_size};
+	enum status st = project(g, l, t, fail);
+	if (st != OK)
+		return st;
+	RUN(mla_rope_kv, .n_tok = t, .n_heads = c->n_heads, .c_dim = c->kv_lora,
+	    .rope_dim = c->rope_dim, .is_interleaved = c->rope_interleaved,
+	    .eps = c->norm_eps, .q_scale = r->rope_scale, .q_from = r->q,
+	    .q_pitch = c->head_dim, .q = r->q_wide, .kv_from = r->kv,
+	    .norm = a->kv_a_norm, .rope = g->rope, .slot = s->ids.slot, .kv = kv);
+	RUN(head_linear, .n_tok = t, .n_heads = c->n_heads, .w = &a->kv_b, .pitch = pitch,
+	    .first = 0, .n = c->nope_dim, .is_transposed = true, .x = r->q,
+	    .x_pitch = c->head_dim, .y = r->q_wide, .y_pitch = wide);
+	RUN(attention, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,
+	    .n_kv_heads = 1, .head_dim = wide, .v_dim = c->kv_lora,
+	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
+	    .scale = r->scale, .q = r->q_wide, .kv = kv, .seq_of = s->ids.seq_of,
+	    .position = s->ids.position, .first_tok = s->ids.first_tok,
+	    .page_table = s->ids.page_table, .y = r->y_wide);
+	RUN(head_linear, .n_tok = t, .n_heads = c->n_heads, .w = &a->kv_b, .pitch = pitch,
+	    .first = c->nope_dim, .n = c->v_dim, .x = r->y_wide, .x_pitch = c->kv_lora,
+	    .y = r->y, .y_pitch = c->v_dim);
+	RUN(linear, .n_tok = t, .x = r->y, .n_out = 1,
+	    .out = {{.w = &a->o, .y = g->x, .adds = true}});
+	return OK;
+}

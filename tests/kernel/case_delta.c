@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a gated delta net is made of. Sequences of several lengths in one step, some with
+ * a state to begin with, some left where they were found, some saved on the way; and the
+ * same sequences cut into two steps, which must change no bit.
+ */
+#include "tests/kernel/kernel_test.h"
+
+#include "tests/kernel/plain_begin.h"
+#define causal_conv_ref causal_conv_plain
+#define delta_rule_ref delta_rule_plain
+#define gated_norm_ref gated_norm_plain
+#define sigmoid_gate_ref sigmoid_gate_plain
+#include "kernels/causal_conv_ref.c"
+#include "kernels/delta_rule_ref.c"
+#include "kernels/gated_norm_ref.c"
+#include "kernels/sigmoid_gate_ref.c"
+#undef causal_conv_ref
+#undef delta_rule_ref
+#undef gated_norm_ref
+#undef sigmoid_gate_ref
+#include "tests/kernel/plain_end.h"
+
+enum { MAX_SEQS = 4, SLOTS_EACH = 3 };
+
+/* The sequences of a step: n tokens each (0: no more), whether they have a state to
+ * begin with, the token after which it is saved (-1: none). */
+struct lives {
+	struct {
+		int32_t n;
+		bool has_state;
+		int32_t save;
+	} seq[MAX_SEQS];
+};
+
+static const struct lives one_token_each = {{{1, true, 0}, {1, false, -1}, {1, true, -1}}};
+static const struct lives mixed = {{{37, false, 31}, {1, true, -1}, {2, true, 1},
+				    {70, true, 15}}};
+static const struct lives alone = {{{1, false, -1}}};
+static const struct lives longer = {{{300, true, 255}}};
+
+/* On the host: first_tok (B+1), then from, to, save, save_at, (B) each. */
+struct schedule {
+	int32_t n_seq, n_tok, n_slots;
+	int32_t *first, *from, *to, *save, *save_at;
+};
+
+/* Sequence b has the slots 3b (found), 3b + 1 (left) and 3b + 2 (saved); every other
+ * one is left where it was found. */
+static struct schedule plan(struct kernel_test *kt, const struct lives *l)
+{
+	struct schedule s = {0};
+	while (s.n_seq < MAX_SEQS && l->seq[s.n_seq].n)
+		s.n_seq++;
+	s.n_slots = SLOTS_EACH * s.n_seq;
+	s.first = kernel_ints(kt, (size_t)s.n_seq + 1);
+	int32_t *all = kernel_ints(kt, 4 * (size_t)s.n_seq);
+	s.from = all;
+	s.to = all + s.n_seq;
+	s.save = all + 2 * s.n_seq;
+	s.save_at = all + 3 * s.n_seq;
+	for (int32_t b = 0; b < s.n_seq; b++) {
+		s.from[b] = l->seq[b].has_state ? SLOTS_EACH * b : -1;
+		s.to[b] = SLOTS_EACH * b + (b % 2 ? 0 : 1);
+		s.save[b] = l->seq[b].save < 0 ? -1 : SLOTS_EACH * b + 2;
+		s.save_at[b] = s.n_tok + l->seq[b].save;
+		s.n_tok += l->seq[b].n;
+		s.first[b + 1] = s.n_tok;
+	}
+	return s;
+}
+
+static struct seq_states states_of(const struct schedule *s)
+{
+	return (struct seq_states){s->from, s->to, s->save, s->save_at};
+}
+
+static struct seq_states states_on(struct kernel_test *kt, const struct schedule *s)
+{
+	size_t n = (size_t)s->n_seq;
+	return (struct seq_states){UPLOAD(kt, s->from, n), UPLOAD(kt, s->to, n),
+				   UPLOAD(kt, s->save, n), UPLOAD(kt, s->save_at, n)};
+}
+
+/* Sequence b's tokens [from, to) of it alone, from where `found` says. */
+static struct schedule cut(struct kernel_test *kt, const struct schedule *s, int32_t b,
+			   int32_t n_tok, int32_t found)
+{
+	struct schedule c = *s;
+	c.n_seq = 1;
+	c.n_tok = n_tok;
+	c.first = kernel_ints(kt, 2);
+	c.first[1] = n_tok;
+	int32_t *all = kernel_ints(kt, 4);
+	c.from = all, c.to = all + 1, c.save = all + 2, c.save_at = all + 3;
+	c.from[0] = found;
+	c.to[0] = s->to[b];
+	c.save[0] = -1;
+	return c;
+}
+
+/* --- convolution ------------------------------------------------------------------- */
+
+struct conv_shape {
+	int32_t width, groups, dims[3]; /* groups of the three dims, side by side */
+	const struct lives *lives;
+};
+
+static const struct conv_shape convs[] = {
+	{4, 1, {70, 0, 0}, &one_token_each},
+	{4, 2, {16, 16, 48}, &mixed},
+	{2, 3, {5, 7, 1}, &mixed},
+	{4, 1, {32, 32, 64}, &alone},
+	{8, 1, {65, 0, 0}, &longer},
+};
+
+static struct causal_conv_args conv_args(const struct conv_shape *c,
+					 const struct schedule *s, const void *x,
+					 size_t act_bytes)
+{
+	struct causal_conv_args a = {.n_tok = s->n_tok, .n_seq = s->n_seq,
+				     .width = c->width, .first_tok = s->first,
+				     .states = states_of(s)};
+	int32_t pitch = c->dims[0] + c->dims[1] + c->dims[2] + 3; /* and three not read */
+	for (int32_t at = 0; a.n_parts < 3 && c->dims[a.n_parts]; a.n_parts++) {
+		a.part[a.n_parts] = (struct head_view){
+			(const char *)x + (size_t)at * act_bytes, c->groups * pitch,
+			c->groups, c->dims[a.n_parts], pitch};
+		at += c->dims[a.n_parts];
+	}
+	return a;
+}
+
+static void conv_case(struct kernel_test *kt, const struct conv_shape *c)
+{
+	struct schedule s = plan(kt, c->lives);
+	struct causal_conv_args a = conv_args(c, &s, NULL, 0);
+	size_t n_channels = (size_t)causal_conv_channels(&a), row = (size_t)a.part[0].row;
+	size_t n = (size_t)s.n_tok * n_channels, n_x = (size_t)s.n_tok * row;
+	size_t n_state = (size_t)s.n_slots * n_channels * (size_t)(c->width - 1);
+	size_t act = dtype_bytes(kt->b->act_type);
+	float *x = kernel_rows(kt, (size_t)s.n_tok, row, 1), *state[2], *y[2];
+	float *weight = kernel_rows(kt, n_channels, (size_t)c->width, 0.5f);
+	float *found = kernel_rows(kt, (size_t)s.n_slots, n_state / (size_t)s.n_slots, 1);
+	kernel_act_round(kt, x, n_x, 100);
+	kernel_act_round(kt, found, n_state, 100);
+	for (size_t i = 0; i < n_channels * (size_t)c->width; i++)
+		weight[i] = fmaxf(-100, fminf(weight[i], 100));
+	for (int i = 0; i < 2; i++) {
+		a = conv_args(c, &s, x, sizeof *x);
+		y[i] = kernel_zeros(kt, n);
+		state[i] = memcpy(kernel_zeros(kt, n_state), found, n_state * sizeof *found);
+		a.weight = weight, a.state = state[i], a.y = y[i];
+		i == 0 ? causal_conv_ref(&a) : causal_conv_plain(&a);
+	}
+	const void *x_on = kernel_act_upload(kt, x, n_x);
+	struct causal_conv_args on = conv_args(c, &s, x_on, act);
+	on.weight = UPLOAD(kt, weight, n_channels * (size_t)c->width);
+	on.first_tok = UPLOAD(kt, s.first, (size_t)s.n_seq + 1);
+	on.states = states_on(kt, &s);
+	on.state = UPLOAD(kt, found, n_state);
+	on.y = kernel_act_upload(kt, kernel_zeros(kt, n), n);
+	char what[100];
+	snprintf(what, sizeof what, "causal_conv T=%d B=%d C=%zu W=%d", s.n_tok, s.n_seq,
+		 n_channels, c->width);
+	kernel_ran(kt, kt->b->ops->causal_conv(kt->b, &on), what);
+	float *got = kernel_act_download(kt, on.y, n);
+	float *left = kernel_download(kt, on.state, n_state);
+	kernel_act_compare(kt, got, y[0], y[1], (size_t)s.n_tok, n_channels, 1e-12, what);
+	kernel_ok(memcmp(left, state[0], n_state * sizeof *left) == 0,
+		  "%s: %s: states are the last inputs", kt->name, what);
+
+	/* The last sequence again: its first third, then the rest. */
+	int32_t b = s.n_seq - 1, first = s.first[b], n_tok = s.first[b + 1] - first;
+	int32_t sizes[2] = {(n_tok + 2) / 3, n_tok - (n_tok + 2) / 3}, found_at = s.from[b];
+	int wrong = 0;
+	on.state = UPLOAD(kt, found, n_state);
+	for (int i = 0; i < 2 && sizes[i]; i++) {
+		struct schedule part = cut(kt, &s, b, sizes[i], found_at);
+		struct causal_conv_args p = conv_args(
+			c, &part, (const char *)x_on + (size_t)first * row * act, act);
+		p.weight = on.weight, p.state = on.state;
+		p.first_tok = UPLOAD(kt, part.first, 2);
+		p.states = states_on(kt, &part);
+		size_t n_part = (size_t)sizes[i] * n_channels;
+		p.y = kernel_act_upload(kt, kernel_zeros(kt, n_part), n_part);
+		kernel_ran(kt, kt->b->ops->causal_conv(kt->b, &p), what);
+		kernel_same(kt, kernel_act_download(kt, p.y, n_part),
+			    got + (size_t)first * n_channels, n_part, &wrong);
+		first += sizes[i];
+		found_at = s.to[b];
+	}
+	size_t slot = n_state / (size_t)s.n_slots;
+	kernel_same(kt, kernel_download(kt, on.state, n_state) + (size_t)s.to[b] * slot,
+		    left + (size_t)s.to[b] * slot, slot, &wrong);
+	kernel_ok(wrong == 0, "%s: %s: cut in two the same bits", kt->name, what);
+}
+
+/* --- delta rule -------------------------------------------------------------------- */
+
+struct delta_shape {
+	int32_t hk, hv, k, v;
+	bool is_grouped; /* b and a of a key head's value heads side by side */
+	const struct lives *lives;
+};
+
+static const struct delta_shape deltas[] = {
+	{2, 4, 32, 32, false, &mixed},
+	{16, 32, 128, 128, true, &alone},
+	{2, 6, 64, 16, true, &one_token_each},
+	{1, 2, 128, 128, false, &longer},
+	{2, 2, 16, 72, false, &mixed},
+};
+
+struct delta_input {
+	float *qkv, *ba, *decay, *dt_bias, *found;
+	size_t n_qkv, n_ba, n_state, n_y;
+};
+
+static struct delta_rule_args delta_args(const struct delta_shape *d,
+					 const struct schedule *s, const float *ba)
+{
+	int32_t r = d->is_grouped ? d->hv / d->hk : d->hv, n = d->hv / r;
+	return (struct delta_rule_args){
+		.n_tok = s->n_tok, .n_seq = s->n_seq, .n_k_heads = d->hk,
+		.n_v_heads = d->hv, .k_dim = d->k, .v_dim = d->v,
+		.b = {ba, 2 * d->hv, n, r, 2 * r}, .a = {ba + r, 2 * d->hv, n, r, 2 * r},
+		.first_tok = s->first, .states = states_of(s)};
+}
+
+static struct delta_input delta_make(struct kernel_test *kt, const struct delta_shape *d,
+				     const struct schedule *s)
+{
+	size_t t = (size_t)s->n_tok, hv = (size_t)d->hv;
+	size_t row = (size_t)(2 * d->hk * d->k + d->hv * d->v);
+	struct delta_input in = {
+		.n_qkv = t * row, .n_ba = t * 2 * hv,
+		.n_state = (size_t)s->n_slots * hv * (size_t)(d->v * d->k),
+		.n_y = t * hv * (size_t)d->v};
+	in.qkv = kernel_rows(kt, t, row, 1);
+	kernel_act_round(kt, in.qkv, in.n_qkv, 1000);
+	in.ba = kernel_zeros(kt, in.n_ba);
+	in.decay = kernel_zeros(kt, hv);
+	in.dt_bias = kernel_zeros(kt, hv);
+	in.found = kernel_rows(kt, (size_t)s->n_slots * hv, (size_t)(d->v * d->k), 1);
+	for (size_t i = 0; i < in.n_ba; i++)
+		in.ba[i] = kernel_noise(kt) * (i % 31 == 7 ? 30 : 2);
+	for (size_t i = 0; i < hv; i++) { /* as models have it: -16 .. -0.01 */
+		in.decay[i] = -expf(kernel_noise(kt));
+		in.dt_bias[i] = kernel_noise(kt) - 3;
+	}
+	return in;
+}
+
+static void delta_cut(struct kernel_test *kt, const struct delta_shape *d,
+		      const struct schedule *s, const struct delta_rule_args *on,
+		      const struct delta_input *in, const float *got, const float *left,
+		      const char *what)
+{
+	int32_t b = s->n_seq - 1, first = s->first[b], n_tok = s->first[b + 1] - first;
+	int32_t sizes[2] = {(n_tok + 2) / 3, n_tok - (n_tok + 2) / 3}, found = s->from[b];
+	size_t row = in->n_y / (size_t)s->n_tok, act = dtype_bytes(kt->b->act_type);
+	size_t slot = in->n_state / (size_t)s->n_slots;
+	float *state = UPLOAD(kt, in->found, in->n_state);
+	int wrong = 0;
+	for (int i = 0; i < 2 && sizes[i]; i++) {
+		struct schedule part = cut(kt, s, b, sizes[i], found);
+		struct delta_rule_args p = delta_args(
+			d, &part, (const float *)on->b.p + (size_t)(first * 2 * d->hv));
+		p.qkv = (const char *)on->qkv +
+			(size_t)first * (in->n_qkv / (size_t)s->n_tok) * act;
+		p.decay = on->decay, p.dt_bias = on->dt_bias, p.state = state;
+		p.first_tok = UPLOAD(kt, part.first, 2);
+		p.states = states_on(kt, &part);
+		size_t n = (size_t)sizes[i] * row;
+		p.y = kernel_act_upload(kt, kernel_zeros(kt, n), n);
+		kernel_ran(kt, kt->b->ops->delta_rule(kt->b, &p), what);
+		kernel_same(kt, kernel_act_download(kt, p.y, n), got + (size_t)first * row,
+			    n, &wrong);
+		first += sizes[i];
+		found = s->to[b];
+	}
+	kernel_same(kt, kernel_download(kt, state, in->n_state) + (size_t)s->to[b] * slot,
+		    left + (size_t)s->to[b] * slot, slot, &wrong);
+	kernel_ok(wrong == 0, "%s: %s: cut in two the same bits", kt->name, what);
+}
+
+static void delta_case(struct kernel_test *kt, const struct delta_shape *d)
+{
+	struct schedule s = plan(kt, d->lives);
+	struct delta_input in = delta_make(kt, d, &s);
+	float *state[2], *y[2];
+	for (int i = 0; i < 2; i++) {
+		struct delta_rule_args a = delta_args(d, &s, in.ba);
+		y[i] = kernel_zeros(kt, in.n_y);
+		state[i] = memcpy(kernel_zeros(kt, in.n_state), in.found,
+				  in.n_state * sizeof *in.found);
+		a.qkv = in.qkv, a.decay = in.decay, a.dt_bias = in.dt_bias;
+		a.state = state[i], a.y = y[i];
+		i == 0 ? delta_rule_ref(&a) : delta_rule_plain(&a);
+	}
+	struct delta_rule_args on = delta_args(d, &s, UPLOAD(kt, in.ba, in.n_ba));
+	on.qkv = kernel_act_upload(kt, in.qkv, in.n_qkv);
+	on.decay = UPLOAD(kt, in.decay, (size_t)d->hv);
+	on.dt_bias = UPLOAD(kt, in.dt_bias, (size_t)d->hv);
+	on.state = UPLOAD(kt, in.found, in.n_state);
+	on.first_tok = UPLOAD(kt, s.first, (size_t)s.n_seq + 1);
+	on.states = states_on(kt, &s);
+	on.y = kernel_act_upload(kt, kernel_zeros(kt, in.n_y), in.n_y);
+	char what[100];
+	snprintf(what, sizeof what, "delta_rule T=%d B=%d Hk=%d Hv=%d K=%d V=%d", s.n_tok,
+		 s.n_seq, d->hk, d->hv, d->k, d->v);
+	kernel_ran(kt, kt->b->ops->delta_rule(kt->b, &on), what);
+	float *got = kernel_act_download(kt, on.y, in.n_y);
+	float *left = kernel_download(kt, on.state, in.n_state);
+	kernel_act_compare(kt, got, y[0], y[1], (size_t)(s.n_tok * d->hv), (size_t)d->v,
+			   1e-10, what);
+	char of_state[120];
+	snprintf(of_state, sizeof of_state, "%s, states", what);
+	kernel_compare(kt, left, state[0], state[1], (size_t)(s.n_slots * d->hv),
+		       (size_t)(d->v * d->k), 1e-10, of_state);
+	delta_cut(kt, d, &s, &on, &in, got, left, what);
+}
+
+/* --- norm and gate ----------------------------------------------------------------- */
+
+static void norm_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t v,
+		      int32_t groups)
+{
+	size_t n = (size_t)(t * h * v);
+	int32_t dim = h / groups * v, pitch = 2 * dim + 1;
+	float *x = kernel_rows(kt, (size_t)(t * h), (size_t)v, 1);
+	float *z = kernel_rows(kt, (size_t)t, (size_t)(groups * pitch), 1);
+	float *weight = kernel_rows(kt, 1, (size_t)v, 1), *out[2];
+	kernel_act_round(kt, x, n, 1000);
+	kernel_act_round(kt, z, (size_t)(t * groups * pitch), 30);
+	struct gated_norm_args a = {t, h, v, 1e-6f, x,
+				    {z + 1, groups * pitch, groups, dim, pitch}, weight,
+				    NULL};
+	for (int i = 0; i < 2; i++) {
+		a.y = out[i] = kernel_zeros(kt, n);
+		i == 0 ? gated_norm_ref(&a) : gated_norm_plain(&a);
+	}
+	const char *z_on = kernel_act_upload(kt, z, (size_t)(t * groups * pitch));
+	a.x = a.y = kernel_act_upload(kt, x, n);
+	a.z.p = z_on + dtype_bytes(kt->b->act_type);
+	a.weight = UPLOAD(kt, weight, (size_t)v);
+	char what[100];
+	snprintf(what, sizeof what, "gated_norm T=%d H=%d V=%d, z in %d", t, h, v, groups);
+	kernel_ran(kt, kt->b->ops->gated_norm(kt->b, &a), what);
+	kernel_act_compare(kt, kernel_act_download(kt, a.y, n), out[0], out[1],
+			   (size_t)(t * h), (size_t)v, 1e-12, what);
+}
+
+static void gate_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t k)
+{
+	size_t n = (size_t)(t * h * k);
+	float *y = kernel_rows(kt, (size_t)t, (size_t)(h * k), 1), *out[2];
+	float *gate = kernel_rows(kt, (size_t)t, (size_t)(h * 2 * k), 1);
+	kernel_act_round(kt, y, n, 1000);
+	kernel_act_round(kt, gate, 2 * n, 30);
+	struct sigmoid_gate_args a = {t, h * k, {gate + k, h * 2 * k, h, k, 2 * k}, NULL};
+	for (int i = 0; i < 2; i++) {
+		a.y = out[i] = memcpy(kernel_zeros(kt, n), y, n * sizeof *y);
+		i == 0 ? sigmoid_gate_ref(&a) : sigmoid_gate_plain(&a);
+	}
+	const char *gate_on = kernel_act_upload(kt, gate, 2 * n);
+	a.gate.p = gate_on + (size_t)k * dtype_bytes(kt->b->act_type);
+	a.y = kernel_act_upload(kt, y, n);
+	char what[100];
+	snprintf(what, sizeof what, "sigmoid_gate T=%d H=%d K=%d", t, h, k);
+	kernel_ran(kt, kt->b->ops->sigmoid_gate(kt->b, &a), what);
+	kernel_act_compare(kt, kernel_act_download(kt, a.y, n), out[0], out[1], (size_t)t,
+			   (size_t)(h * k), 1e-12, what);
+}
+
+void case_delta(struct kernel_test *kt)
+{
+	for (size_t i = 0; i < ARRAY_LEN(convs); i++) {
+		conv_case(kt, &convs[i]);
+		kernel_test_reset(kt);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(deltas); i++) {
+		delta_case(kt, &deltas[i]);
+		kernel_test_reset(kt);
+	}
+	norm_case(kt, 1, 32, 128, 16);
+	norm_case(kt, 5, 4, 30, 1);
+	norm_case(kt, 70, 6, 64, 3);
+	gate_case(kt, 1, 16, 256);
+	gate_case(kt, 7, 3, 30);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The HIP backend's runtime layer on tests/hip-on-cpu: memory, copies, weights, steps
+ * recorded as graphs, and what is said when something fails.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/hip.h"
+#include "base/alloc.h"
+#include "tests/hip-on-cpu/runtime.h"
+#include "tests/tap.h"
+
+static char library[4096];
+
+static struct backend *create(const struct backend_opts *extra)
+{
+	struct backend_opts o = extra ? *extra : (struct backend_opts){0};
+	struct backend *b = NULL;
+	struct fail fail = {0};
+	o.name = "hip";
+	o.hip_library = library;
+	if (backend_create(&o, &b, &fail) != OK) {
+		printf("Bail out! %s\n", fail.text);
+		exit(1);
+	}
+	return b;
+}
+
+static struct hip_cpu_counts counts(void)
+{
+	struct hip_cpu_counts (*f)(void);
+	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+	void *p = handle ? dlsym(handle, "hip_cpu_counts") : NULL;
+	if (!p) {
+		printf("Bail out! %s\n", dlerror());
+		exit(1);
+	}
+	memcpy(&f, &p, sizeof f);
+	return f();
+}
+
+static void must(enum status st)
+{
+	if (st != OK) {
+		printf("Bail out! %s\n", status_name(st));
+		exit(1);
+	}
+}
+
+/* --- memory ----------------------------------------------------------------------- */
+
+static void test_memory(void)
+{
+	struct backend *b = create(NULL);
+	const size_t n = ((size_t)HIP_STAGE_BYTES * 2 + HIP_LAND_BYTES) / 4 + 12345;
+	uint32_t *host = malloc(n * 4), *back = calloc(n, 4), *p;
+	must(b->ops->alloc(b, n * 4, (void **)&p));
+	is_int((uintptr_t)p % 256, 0, "device memory is aligned");
+	must(b->ops->download(b, back, p, n * 4));
+	must(b->ops->sync(b, NULL));
+	bool is_zero = true;
+	for (size_t i = 0; i < n; i++)
+		is_zero &= back[i] == 0;
+	ok(is_zero, "and zero");
+	for (size_t i = 0; i < n; i++)
+		host[i] = (uint32_t)(i * 2654435761u);
+	must(b->ops->upload(b, p, host, n * 4));
+	memset(host, 7, n * 4); /* the caller's again */
+	must(b->ops->download(b, back, p, n * 4));
+	must(b->ops->sync(b, NULL));
+	bool is_same = true;
+	for (size_t i = 0; i < n; i++)
+		is_same &= back[i] == (uint32_t)(i * 2654435761u);
+	ok(is_same, "%zu bytes up and down, through the stage", n * 4);
+	/* Many small ones, of both kinds, before one sync. */
+	is_same = true;
+	for (uint32_t i = 0; i < 1000; i++) {
+		must(b->ops->upload(b, p + i, &i, 4));
+		must(b->ops->download(b, back + i, p + i, 4));
+	}
+	must(b->ops->sync(b, NULL));
+	for (uint32_t i = 0; i < 1000; i++)
+		is_same &= back[i] == i;
+	ok(is_same, "a thousand small copies");
+	void *huge = NULL;
+	is_int(b->ops->alloc(b, (size_t)1 << 44, &huge), E_NOMEM, "more than there is");
+	is_int(b->ops->sync(b, NULL), OK, "which is no failure of the device");
+	b->ops->free(b, p);
+	free(host);
+	free(back);
+	backend_destroy(b);
+}
+
+/* --- weights ---------------------------------------------------------------------- */
+
+static bool same_rows(struct backend *b, const struct weight *w, const uint16_t *want,
+		      size_t pitch)
+{
+	size_t row = (size_t)w->k * 2;
+	char *back = malloc(pitch * (size_t)w->n);
+	must(b->ops->download(b, back, w->q, pitch * (size_t)w->n));
+	must(b->ops->sync(b, NULL));
+	bool is_same = true;
+	for (size_t i = 0; i < (size_t)w->n; i++)
+		is_same &= memcmp(back + i * pitch, (const char *)want + i * row, row) == 0;
+	free(back);
+	return is_same;
+}
+
+static void test_weights(void)
+{
+	enum { N = 7, K = 2048 };
+	struct backend *b = create(NULL);
+	uint16_t *q = malloc(2 * N * K * sizeof *q), *want = malloc(2 * N * K * sizeof *q);
+	for (int i = 0; i < 2 * N * K; i++)
+		q[i] = (uint16_t)(i * 40503u);
+	struct fail fail = {0};
+	struct weight w, host = {.quant = QUANT_F16, .n = N, .k = K, .group = K, .q = q,
+				 .name = "a.weight"};
+	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "rows of 4096 bytes");
+	is_int(w.pitch, 4096 + 128, "are padded");
+	ok(same_rows(b, &w, q, 4096 + 128), "and hold what they held");
+	host.k = host.group = K - 8;
+	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "rows of 4080 bytes");
+	is_int(w.pitch, 0, "are not");
+	ok(same_rows(b, &w, q, 4080), "and hold what they held");
+	host.row_step = 2;
+	for (int n = 0; n < N; n++)
+		memcpy(want + n * host.k, q + 2 * n * host.k, (size_t)host.k * 2);
+	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "every other row");
+	ok(w.row_step == 0 && same_rows(b, &w, want, 4080), "is packed");
+	host.k_step = N;
+	host.row_step = 1;
+	for (int n = 0; n < N; n++)
+		for (int k = 0; k < host.k; k++)
+			want[n * host.k + k] = q[k * N + n];
+	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "a transposed weight");
+	ok(w.k_step == 0 && same_rows(b, &w, want, 4080), "is turned");
+	host = (struct weight){.quant = QUANT_NVFP4, .n = N, .k = K, .group = 16, .q = q,
+			       .name = "layer.3.weight"};
+	is_int(b->ops->load_weight(b, &host, &w, &fail), E_UNSUPPORTED, "NVFP4");
+	ok(strstr(fail.text, "layer.3.weight") && strstr(fail.text, "nvfp4"),
+	   "is refused by name: %s", fail.text);
+	free(q);
+	free(want);
+	backend_destroy(b);
+}
+
+/* --- steps ------------------------------------------------------------------------ */
+
+enum { DIM = 64 };
+
+/* y = silu(x) * x of what is in x now, as a step under `key`; with_upload: an upload
+ * inside of the step, which cannot be. */
+static enum status step(struct backend *b, uint64_t key, uint16_t *x, uint16_t *y,
+			bool with_upload)
+{
+	bool is_new;
+	enum status st = b->ops->step_begin(b, key, &is_new);
+	if (st == OK && is_new)
+		st = b->ops->silu_mul(b, &(struct silu_mul_args){
+				.n_tok = 1, .dim = DIM, .gate = x, .up = x, .y = y});
+	if (st == OK && is_new && with_upload)
+		st = b->ops->upload(b, x, y, 2);
+	enum status end = b->ops->step_end(b);
+	return st == OK ? end : st;
+}
+
+/* The halves 0, 1, 2, 3 by turns. */
+static void fill(uint16_t *x, int from)
+{
+	static const uint16_t halves[] = {0, 0x3C00, 0x4000, 0x4200};
+	for (int i = 0; i < DIM; i++)
+		x[i] = halves[(i + from) % 4];
+}
+
+static void test_steps(void)
+{
+	struct backend *b = create(NULL);
+	uint16_t *x, *y, host[DIM], want[4][DIM], got[DIM];
+	must(b->ops->alloc(b, sizeof host, (void **)&x));
+	must(b->ops->alloc(b, sizeof host, (void **)&y));
+	bool is_same = true;
+	struct hip_cpu_counts before = {0};
+	for (int i = 0; i < 40; i++) {
+		fill(host, i);
+		if (i == 8)
+			before = counts();
+		must(b->ops->upload(b, x, host, sizeof host));
+		must(step(b, i < 4 ? 0 : 77, x, y, false));
+		must(b->ops->download(b, got, y, sizeof got));
+		must(b->ops->sync(b, NULL));
+		if (i < 4) /* as they come */
+			memcpy(want[i], got, sizeof got);
+		is_same &= memcmp(got, want[i % 4], sizeof got) == 0;
+	}
+	struct hip_cpu_counts after = counts();
+	ok(is_same, "replayed steps compute what single launches do");
+	is_int(b->n_captures, 1, "one recording");
+	is_int(b->n_replays, 35, "the rest are replays");
+	is_int(b->n_step_launches, 1, "of one launch");
+	is_int(after.n_allocs - before.n_allocs, 0, "a steady step takes no memory");
+	is_int(after.n_launches - before.n_launches, 0, "launches nothing by itself");
+	is_int(after.n_graphs - before.n_graphs, 32, "but one graph");
+	is_int(after.n_copies[HIP_HOST_TO_DEVICE] - before.n_copies[HIP_HOST_TO_DEVICE], 32,
+	       "one copy up");
+	is_int(after.n_copies[HIP_DEVICE_TO_HOST] - before.n_copies[HIP_DEVICE_TO_HOST], 32,
+	       "one copy down");
+	is_int(step(b, 78, x, y, true), OK, "an upload in a step that is not recorded");
+	is_int(step(b, 78, x, y, true), E_UNSUPPORTED, "in one that is");
+	ok(strstr(b->refusal, "upload") != NULL, "is refused: %s", b->refusal);
+	is_int(step(b, 78, x, y, false), OK, "and nothing of it is kept");
+	is_int(b->n_captures, 2, "but the next recording");
+	for (uint64_t key = 100; key < 100 + 2 * HIP_GRAPHS; key++) {
+		must(step(b, key, x, y, false));
+		must(step(b, key, x, y, false));
+	}
+	is_int(b->n_captures, 2 + 2 * HIP_GRAPHS, "more keys than are kept");
+	b->ops->free(b, x);
+	must(b->ops->alloc(b, sizeof host, (void **)&x));
+	fill(host, 1);
+	must(b->ops->upload(b, x, host, sizeof host));
+	uint64_t n_replays = b->n_replays;
+	must(step(b, 99 + 2 * HIP_GRAPHS, x, y, false));
+	must(b->ops->download(b, got, y, sizeof got));
+	must(b->ops->sync(b, NULL));
+	ok(b->n_replays == n_replays && memcmp(got, want[1], sizeof got) == 0,
+	   "memory that was freed ends the recordings");
+	b->ops->free(b, x);
+	b->ops->free(b, y);
+	backend_destroy(b);
+	b = create(&(struct backend_opts){.no_graphs = true});
+	must(b->ops->alloc(b, sizeof host, (void **)&x));
+	for (int i = 0; i < 3; i++)
+		must(step(b, 5, x, x, false));
+	is_int(b->n_captures, 0, "no graphs where none are wanted");
+	b->ops->free(b, x);
+	backend_destroy(b);
+}
+
+/* --- failures --------------------------------------------------------------------- */
+
+static void test_failure(void)
+{
+	struct fail fail = {0};
+	uint16_t *x;
+	setenv("HIP_CPU_FAULT", "launch:3", 1);
+	struct backend *b = create(NULL);
+	unsetenv("HIP_CPU_FAULT");
+	must(b->ops->alloc(b, DIM * 2, (void **)&x));
+	must(step(b, 0, x, x, false));
+	must(step(b, 0, x, x, false));
+	is_int(b->ops->sync(b, &fail), OK, "two launches");
+	(void)!step(b, 0, x, x, false);
+	is_int(b->ops->sync(b, &fail), E_DEVICE, "the third fails");
+	ok(strstr(fail.text, "hipErrorLaunchFailure") && strstr(fail.text, "gfx1151"),
+	   "in words: %s", fail.text);
+	is_int(step(b, 1, x, x, false), E_DEVICE, "so does all that follows");
+	is_int(b->ops->upload(b, x, &fail, 2), E_DEVICE, "copies");
+	is_int(b->ops->sync(b, &fail), E_DEVICE, "and waiting");
+	b->ops->free(b, x);
+	backend_destroy(b);
+}
+
+static void test_choice(void)
+{
+	const char *name = NULL;
+	char reason[BACKEND_REASON];
+	struct fail fail = {0};
+	struct backend_opts o = {.name = "auto", .hip_library = library};
+	is_int(backend_choose(&o, &name, reason, sizeof reason, &fail), OK, "auto");
+	is_str(name, "hip", "is the GPU where there is one");
+	ok(strstr(reason, "gfx1151") != NULL, "because: %s", reason);
+	o.hip_library = "/nonexistent.so";
+	is_int(backend_choose(&o, &name, reason, sizeof reason, &fail), OK, "auto");
+	is_str(name, "cpu", "is the CPU where there is none");
+	ok(strstr(reason, "tried /nonexistent.so") != NULL, "because: %s", reason);
+	o.name = "hip";
+	is_int(backend_choose(&o, &name, reason, sizeof reason, &fail), E_CONFIG,
+	       "hip is hip or nothing");
+	ok(strstr(fail.text, "tried /nonexistent.so") != NULL, "because: %s", fail.text);
+	o.name = "abacus";
+	is_int(backend_choose(&o, &name, reason, sizeof reason, &fail), E_CONFIG, "abacus");
+}
+
+int main(void)
+{
+	const char *dir = getenv("HALOD_BUILDDIR");
+	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so",
+		 dir ? dir : ".");
+	test_memory();
+	test_weights();
+	test_steps();
+	test_failure();
+	test_choice();
+	return tap_done();
+}
