@@ -171,31 +171,28 @@ DEVICE void linear_int4_load_all(const linear_int4_args *a,
 			rows, base + u * THRDS * CHUNK + at * CHUNK, a->group_shift, &c[u]);
 }
 
-/* The sums of a lane over all of K; c has the first chunks, if K has that many. */
+/* The sums of a lane over all of K. */
 template <int M, int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
 DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YTILE> *rows,
-			    const u32x4 *lds, int32_t n_pieces,
-			    linear_int4_chunk<YTILE, CHUNK / 8> *c, float (*sum)[M])
+			    const u32x4 *lds, int32_t n_pieces, float (*sum)[M])
 {
 	constexpr int32_t STEP = THRDS * CHUNK;
 	int32_t at = (int32_t)thread_index() % THRDS, base = 0;
-	while (base + STEP * UNR <= a->k) {
+	for (; base + STEP * UNR <= a->k; base += STEP * UNR) {
+		linear_int4_chunk<YTILE, CHUNK / 8> c[UNR];
+		linear_int4_load_all<THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(a, rows, base, c);
 		UNROLL
 		for (int u = 0; u < UNR; u++)
 			linear_int4_use<M, THRDS, YTILE, CHUNK, HAS_ZERO>(
 				&c[u], rows->is_bf16, lds + (base + u * STEP) / 8 + at,
 				n_pieces, sum);
-		base += STEP * UNR;
-		if (base + STEP * UNR <= a->k)
-			linear_int4_load_all<THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(a, rows,
-										 base, c);
 	}
 	for (; base + at * CHUNK < a->k; base += STEP) {
-		linear_int4_chunk<YTILE, CHUNK / 8> last;
+		linear_int4_chunk<YTILE, CHUNK / 8> c;
 		linear_int4_load<YTILE, CHUNK, HAS_ZERO>(rows, base + at * CHUNK,
-							 a->group_shift, &last);
+							 a->group_shift, &c);
 		linear_int4_use<M, THRDS, YTILE, CHUNK, HAS_ZERO>(
-			&last, rows->is_bf16, lds + base / 8 + at, n_pieces, sum);
+			&c, rows->is_bf16, lds + base / 8 + at, n_pieces, sum);
 	}
 }
 
@@ -264,29 +261,26 @@ DEVICE void linear_int4_use_quads(const linear_int4_chunk<YTILE, CHUNK / 8> *c,
 template <int M, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
 DEVICE void linear_int4_sum_quads(const linear_int4_args *a,
 				  const linear_int4_rows<YTILE> *rows, const u32x4 *lds,
-				  int32_t n_pieces,
-				  linear_int4_chunk<YTILE, CHUNK / 8> *c,
-				  linear_int4_quads<M> *sum)
+				  int32_t n_pieces, linear_int4_quads<M> *sum)
 {
 	constexpr int32_t STEP = LINEAR_INT4_QUAD * CHUNK;
 	int32_t base = 0;
-	while (base + STEP * UNR <= a->k) {
+	for (; base + STEP * UNR <= a->k; base += STEP * UNR) {
+		linear_int4_chunk<YTILE, CHUNK / 8> c[UNR];
+		linear_int4_load_all<LINEAR_INT4_QUAD, YTILE, CHUNK, UNR, HAS_ZERO>(
+			a, rows, base, c);
 		UNROLL
 		for (int u = 0; u < UNR; u++)
 			linear_int4_use_quads<M, YTILE, CHUNK, HAS_ZERO>(
 				&c[u], rows->is_bf16, lds, (base + u * STEP) / 8, n_pieces,
 				sum);
-		base += STEP * UNR;
-		if (base + STEP * UNR <= a->k)
-			linear_int4_load_all<LINEAR_INT4_QUAD, YTILE, CHUNK, UNR, HAS_ZERO>(
-				a, rows, base, c);
 	}
 	for (; base < a->k; base += STEP) {
-		linear_int4_chunk<YTILE, CHUNK / 8> last;
+		linear_int4_chunk<YTILE, CHUNK / 8> c;
 		linear_int4_load_all<LINEAR_INT4_QUAD, YTILE, CHUNK, 1, HAS_ZERO>(
-			a, rows, base, &last);
+			a, rows, base, &c);
 		linear_int4_use_quads<M, YTILE, CHUNK, HAS_ZERO>(
-			&last, rows->is_bf16, lds, base / 8, n_pieces, sum);
+			&c, rows->is_bf16, lds, base / 8, n_pieces, sum);
 	}
 }
 #endif
@@ -382,53 +376,24 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	linear_int4_part p = linear_int4_find(&a, &end);
 	int32_t row = ((int32_t)group_index_x() - p.first_group) * ROWS +
 		      (int32_t)wave_index() * WAVE_ROWS;
-	int32_t part_rows = (end - p.first_group) * ROWS;
-	/* The first weights are on their way while the activations are staged, the next
-	 * row's while this one's sums are added up. */
-	bool has_whole = STEP * UNR <= a.k;
-	linear_int4_chunk<YTILE, CHUNK / 8> c[UNR];
-	linear_int4_rows<YTILE> rows;
-	int32_t mine = THRDS == WAVE ? row : row + (int32_t)lane_index() / THRDS * YTILE;
-	if (row < p.n) {
-		rows = linear_int4_at<YTILE, HAS_ZERO>(&a, &p, mine);
-		if (has_whole)
-			linear_int4_load_all<THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(&a, &rows, 0, c);
-	}
 	linear_int4_stage<M, THRDS, CHUNK>(a.x, a.k, WAVES * WAVE, n_pieces, lds);
 	group_barrier();
-	while (row < p.n) {
+	for (; row < p.n; row += (end - p.first_group) * ROWS) {
+		int32_t mine = THRDS == WAVE ? row : row + (int32_t)lane_index() / THRDS * YTILE;
+		linear_int4_rows<YTILE> rows = linear_int4_at<YTILE, HAS_ZERO>(&a, &p, mine);
 #ifdef QUAD_DOTS
-		constexpr bool IS_QUAD = THRDS == LINEAR_INT4_QUAD;
-#else
-		constexpr bool IS_QUAD = false;
+		if constexpr (THRDS == LINEAR_INT4_QUAD) {
+			linear_int4_quads<M> sum[YTILE] = {};
+			linear_int4_sum_quads<M, YTILE, CHUNK, UNR, HAS_ZERO>(
+				&a, &rows, lds, n_pieces, sum);
+			linear_int4_store_quads<M, YTILE>(&p, row, sum);
+			continue;
+		}
 #endif
 		float sum[YTILE][M] = {};
-#ifdef QUAD_DOTS
-		linear_int4_quads<M> quads[YTILE] = {};
-		if constexpr (IS_QUAD)
-			linear_int4_sum_quads<M, YTILE, CHUNK, UNR, HAS_ZERO>(
-				&a, &rows, lds, n_pieces, c, quads);
-#endif
-		if constexpr (!IS_QUAD)
-			linear_int4_sum<M, THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(
-				&a, &rows, lds, n_pieces, c, sum);
-		int32_t done = row, mine_done = mine;
-		row += part_rows;
-		mine += part_rows;
-		if (row < p.n) {
-			rows = linear_int4_at<YTILE, HAS_ZERO>(&a, &p, mine);
-			if (has_whole)
-				linear_int4_load_all<THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(
-					&a, &rows, 0, c);
-		}
-#ifdef QUAD_DOTS
-		if constexpr (IS_QUAD)
-			linear_int4_store_quads<M, YTILE>(&p, done, quads);
-#endif
-		if constexpr (!IS_QUAD)
-			linear_int4_store<M, THRDS, YTILE>(&p, mine_done, sum);
-		(void)done;
-		(void)mine_done;
+		linear_int4_sum<M, THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(&a, &rows, lds,
+								       n_pieces, sum);
+		linear_int4_store<M, THRDS, YTILE>(&p, mine, sum);
 	}
 }
 
