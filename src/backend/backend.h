@@ -18,8 +18,8 @@ struct backend;
 struct backend_opts {
 	const char *name; /* "cpu", "hip" */
 	int n_threads;    /* CPU: 0 = one per CPU */
-	bool exact;       /* weights and activations as they are, no fast path; the
-			   * CPU has no other path yet */
+	bool exact;       /* weights and activations as they are, no fast path */
+	const char *cpu_isa; /* CPU: "auto" or NULL, "avx512", "avx2", "portable" */
 	const char *hip_library; /* HIP: path of the runtime; NULL or "": the system's */
 	bool no_graphs;          /* HIP: launch each step's operations one by one */
 	const char *kernel_dir;  /* HIP: where code objects are; NULL or "": where they

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 
@@ -38,10 +40,70 @@ static void cpu_free(struct backend *b, void *p)
 	free(block);
 }
 
+/* --- panels -------------------------------------------------------------------- */
+
+/* Memory for panels comes in large pieces, in huge pages where the kernel has them:
+ * a token reads all of it. */
+struct cpu_room {
+	struct cpu_room *next;
+	char *p;
+	size_t n, n_used;
+};
+
+enum { HUGE_PAGE = 2 << 20, ROOM = 64 << 20 };
+
+static char *room_take(struct cpu *c, size_t n_bytes)
+{
+	n_bytes = (n_bytes + 63) & ~(size_t)63;
+	struct cpu_room *r = c->rooms;
+	if (!r || r->n - r->n_used < n_bytes) {
+		size_t n = MAX(ROOM, (n_bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+		/* Aligned to a huge page; the ends are never touched. */
+		char *p = mmap(NULL, n + HUGE_PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED)
+			return NULL;
+		r = xcalloc(1, sizeof *r);
+		*r = (struct cpu_room){.next = c->rooms, .p = p, .n = n + HUGE_PAGE};
+		r->n_used = (size_t)(-(uintptr_t)p % HUGE_PAGE);
+		madvise(p + r->n_used, n, MADV_HUGEPAGE); /* only advice */
+		c->rooms = r;
+	}
+	char *p = r->p + r->n_used;
+	r->n_used += n_bytes;
+	return p;
+}
+
+/* The file's pages have been read for the last time: the kernel keeps them in its
+ * cache, but they no longer count as ours. */
+static void give_back(const void *p, size_t n_bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t first = ((uintptr_t)p + page - 1) / page * page;
+	uintptr_t last = ((uintptr_t)p + n_bytes) / page * page;
+	if (first < last)
+		madvise((char *)p + (first - (uintptr_t)p), last - first, MADV_DONTNEED);
+}
+
 static enum status cpu_load_weight(struct backend *b, const struct weight *host,
 				   struct weight *out, struct fail *fail)
 {
+	struct cpu *c = (struct cpu *)b;
 	*out = *host;
+	if (!c->isa || host->is_table || !cpu_panels_can(host))
+		return OK;
+	struct cpu_panels plan, *p;
+	cpu_panels_plan(host, &plan);
+	p = (void *)room_take(c, sizeof *p);
+	plan.data = p ? (void *)room_take(c, cpu_panels_bytes(&plan)) : NULL;
+	if (!plan.data)
+		return fail_set(fail, E_NOMEM, "no memory for %s", host->name);
+	*p = plan;
+	cpu_panels_fill(c->pool, host, p);
+	out->packed = p;
+	if (host->is_mapped)
+		give_back(host->q, (size_t)host->n * (size_t)host->k *
+					   (size_t)plan.bits / 8);
 	return OK;
 }
 
@@ -65,6 +127,19 @@ static enum status cpu_sync(struct backend *b, struct fail *fail)
 	return OK;
 }
 
+void *cpu_scratch(struct backend *b, size_t n_bytes)
+{
+	struct cpu *c = (struct cpu *)b;
+	if (n_bytes <= c->scratch_bytes)
+		return c->scratch;
+	free(c->scratch);
+	c->scratch_bytes = (n_bytes + n_bytes / 4 + 4095) & ~(size_t)4095;
+	c->scratch = aligned_alloc(64, c->scratch_bytes);
+	if (!c->scratch)
+		c->scratch_bytes = 0;
+	return c->scratch;
+}
+
 static enum status cpu_step_begin(struct backend *b, uint64_t key, bool *out_run)
 {
 	*out_run = true;
@@ -78,8 +153,16 @@ static enum status cpu_step_end(struct backend *b)
 
 static void cpu_destroy(struct backend *b)
 {
-	pool_destroy(((struct cpu *)b)->pool);
-	free(b);
+	struct cpu *c = (struct cpu *)b;
+	pool_destroy(c->pool);
+	free(c->scratch);
+	while (c->rooms) {
+		struct cpu_room *r = c->rooms;
+		c->rooms = r->next;
+		munmap(r->p, r->n);
+		free(r);
+	}
+	free(c);
 }
 
 static const struct backend_ops cpu_ops = {
@@ -122,15 +205,20 @@ enum status cpu_create(const struct backend_opts *o, struct backend **out,
 	if (o->n_threads < 0 || o->n_threads > 1024)
 		return fail_at(fail, E_CONFIG, "threads",
 			       "%d threads: 0 to 1024 are possible", o->n_threads);
+	const struct cpu_isa *isa;
+	enum status st = cpu_isa_find(o->cpu_isa, &isa, fail);
+	if (st != OK)
+		return st;
 	struct cpu *c = xcalloc(1, sizeof *c);
+	c->isa = o->exact ? NULL : isa;
 	c->pool = pool_create(o->n_threads);
 	c->base = (struct backend){.ops = &cpu_ops, .name = "cpu",
 				   .act_type = DTYPE_F32, .kv_type = DTYPE_F32};
 	char processor[80];
 	name_processor(processor, sizeof processor);
 	int n = pool_threads(c->pool);
-	snprintf(c->base.device, sizeof c->base.device, "%s, %d thread%s", processor,
-		 n, n == 1 ? "" : "s");
+	snprintf(c->base.device, sizeof c->base.device, "%s, %d thread%s, %s", processor,
+		 n, n == 1 ? "" : "s", c->isa ? c->isa->name : "exact");
 	*out = &c->base;
 	return OK;
 }

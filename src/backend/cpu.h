@@ -3,18 +3,28 @@
  * The CPU backend. Device memory is host memory; operations run at once, spread
  * over a pool of threads, and are done when they return.
  *
+ * There are two ways to compute. Exact: weights and activations as they are, in
+ * vectors of four floats (cpu_tile.h). Fast, the default: loops made for the
+ * instruction set (cpu_isa.h), with activations rounded to 8 bits where weights are
+ * integers, and to bf16 where weights are that and the processor multiplies it.
+ *
  * Rule 3 of kernels/README.md (a row's bits do not depend on its company) holds
- * because every sum of products goes through cpu_math.h's dots, whose order depends
- * on the length only, and because work is split between threads by output element,
- * never inside a sum. The library is compiled without contraction of a * b + c: it
- * could differ between two inlined copies of a dot.
+ * because the order of every sum of products depends on the row's own data only, and
+ * because work is split between threads by output element, never inside a sum. The
+ * library is compiled without contraction of a * b + c: it could differ between two
+ * inlined copies of a dot.
  */
 #pragma once
 #include "backend/backend.h"
+#include "backend/cpu_isa.h"
 
 struct cpu {
 	struct backend base;
 	struct pool *pool;
+	const struct cpu_isa *isa; /* NULL: exact */
+	char *scratch;             /* cpu_scratch */
+	size_t scratch_bytes;
+	struct cpu_room *rooms;    /* of panels; see cpu.c */
 };
 
 enum status cpu_create(const struct backend_opts *o, struct backend **out,
@@ -29,6 +39,14 @@ static inline void cpu_for(struct backend *b, int n, size_t work,
 	int grain = work < ENOUGH ? (int)(ENOUGH / (work + 1)) : 1;
 	pool_for(((struct cpu *)b)->pool, n, grain, fn, (void *)(uintptr_t)arg);
 }
+
+/* Memory for the time of one operation, aligned to 64 bytes. It grows to what the
+ * largest step so far has needed and is then kept. NULL: there is none. */
+void *cpu_scratch(struct backend *b, size_t n_bytes);
+
+/* linear; is_precise: with activations as they are wherever weights lie as floats. */
+enum status cpu_linear_with(struct backend *b, const struct linear_args *a,
+			    bool is_precise) MUST_USE;
 
 #define OP(name, contract) \
 	enum status cpu_##name(struct backend *b, const struct name##_args *a) MUST_USE;

@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear: tiles of all the weights in one row of units, so that q, k and v share a
- * loop over the pool.
+ * linear: the blocks of all the weights in one row of units, so that q, k and v share
+ * a loop over the pool. Weights of one call may go different ways (cpu_fast.h); those
+ * of one way go together.
+ *
+ * Fast: the inputs are prepared once, in tiles. A unit is a few blocks of rows times a
+ * few tiles: the tiles stay in a core's second-level cache while the rows pass, and
+ * units that follow each other read the same rows.
  */
-#include "backend/cpu.h"
+#include <stdlib.h>
+
+#include "backend/cpu_fast.h"
 #include "backend/cpu_tile.h"
 #include "base/alloc.h"
 
-static void store(const struct linear_out *o, int32_t n0, int t0, int n_tok,
-		  const float (*sums)[TILE_ROWS])
+/* --- as it is -------------------------------------------------------------------- */
+
+static void store(const struct linear_out *o, int32_t n0, int n_rows, int tok,
+		  const float *sums)
 {
-	int n_rows = MIN(TILE_ROWS, o->w->n - n0);
-	for (int j = 0; j < n_tok; j++) {
-		float *y = (float *)o->y + (size_t)(t0 + j) * (size_t)o->w->n + n0;
-		for (int r = 0; r < n_rows; r++) {
-			float sum = sums[j][r] + (o->bias ? o->bias[n0 + r] : 0);
-			y[r] = o->adds ? y[r] + sum : sum;
-		}
+	float *y = (float *)o->y + (size_t)tok * (size_t)o->w->n + n0;
+	for (int r = 0; r < n_rows; r++) {
+		float sum = sums[r] + (o->bias ? o->bias[n0 + r] : 0);
+		y[r] = o->adds ? y[r] + sum : sum;
 	}
 }
 
@@ -37,17 +43,138 @@ static void run_tiles(void *arg, int begin, int end)
 				first += cpu_tiles(o++->w->n);
 			int32_t n0 = (i - first) * TILE_ROWS;
 			cpu_tile(o->w, n0, x, n_tok, sums);
-			store(o, n0, t0, n_tok, sums);
+			for (int j = 0; j < n_tok; j++)
+				store(o, n0, MIN(TILE_ROWS, o->w->n - n0), t0 + j,
+				      sums[j]);
 		}
 	}
 }
 
-enum status cpu_linear(struct backend *b, const struct linear_args *a)
+static void run_plain(struct backend *b, const struct linear_args *a)
 {
 	int n_tiles = 0;
 	for (int i = 0; i < a->n_out; i++)
 		n_tiles += cpu_tiles(a->out[i].w->n);
 	size_t work = (size_t)a->n_tok * (size_t)a->out[0].w->k * TILE_ROWS;
 	cpu_for(b, n_tiles, work, run_tiles, a);
+}
+
+/* --- fast -------------------------------------------------------------------------- */
+
+enum { UNIT_BLOCKS = 4, UNIT_TILES = 8 };
+
+struct job {
+	struct backend *b;
+	const struct linear_args *a;
+	struct cpu_way way;
+	struct cpu_split split;
+	size_t input_bytes;
+	char *tiles;
+	int n_token_units, blocks; /* of a row of units; blocks of a unit */
+};
+
+static const char *tile_at(const struct job *j, int i)
+{
+	return j->tiles + (size_t)i * (size_t)j->split.per * j->input_bytes;
+}
+
+static void run_prepare(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	const struct weight *w = j->a->out[0].w;
+	for (int i = begin; i < end; i++) {
+		const float *x[CPU_TOK];
+		int n = cpu_split_count(&j->split, i);
+		for (int t = 0; t < n; t++)
+			x[t] = (const float *)j->a->x +
+			       ((size_t)i * (size_t)j->split.per + (size_t)t) *
+				       (size_t)w->k;
+		cpu_fast_prepare(j->b, j->way, w->k, x, n, (char *)tile_at(j, i));
+	}
+}
+
+static void run_block(const struct job *j, const struct linear_out *o, int32_t block,
+		      int tile)
+{
+	float sums[CPU_TOK][CPU_PANEL_ROWS];
+	int n = cpu_split_count(&j->split, tile);
+	int32_t n0 = block * CPU_PANEL_ROWS;
+	cpu_fast_block(j->b, j->way, o->w, block, tile_at(j, tile), n, sums);
+	for (int t = 0; t < n; t++)
+		store(o, n0, MIN(CPU_PANEL_ROWS, o->w->n - n0),
+		      tile * j->split.per + t, sums[t]);
+}
+
+static int units_of(const struct job *j, const struct linear_out *o)
+{
+	return (cpu_fast_blocks(o->w) + j->blocks - 1) / j->blocks * j->n_token_units;
+}
+
+static void run_units(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	const struct linear_out *o = j->a->out;
+	int first = 0; /* unit of o's first block */
+	for (int i = begin; i < end; i++) {
+		while (i - first >= units_of(j, o))
+			first += units_of(j, o++);
+		int32_t block = (i - first) / j->n_token_units * j->blocks;
+		int32_t last = MIN(block + j->blocks, cpu_fast_blocks(o->w));
+		int tile = (i - first) % j->n_token_units * UNIT_TILES;
+		int last_tile = MIN(tile + UNIT_TILES, j->split.n_tiles);
+		for (; block < last; block++)
+			for (int t = tile; t < last_tile; t++)
+				run_block(j, o, block, t);
+	}
+}
+
+static enum status run_fast(struct backend *b, const struct linear_args *a,
+			    struct cpu_way way)
+{
+	const struct weight *w = a->out[0].w;
+	struct job j = {.b = b, .a = a, .way = way, .split = cpu_split_of(way, a->n_tok),
+			.input_bytes = cpu_fast_input_bytes(b, way, w->k)};
+	j.tiles = cpu_scratch(b, (size_t)a->n_tok * j.input_bytes);
+	if (!j.tiles)
+		return E_NOMEM;
+	j.n_token_units = (j.split.n_tiles + UNIT_TILES - 1) / UNIT_TILES;
+	j.blocks = j.split.n_tiles == 1 ? 1 : UNIT_BLOCKS;
+	cpu_for(b, j.split.n_tiles, (size_t)j.split.per * (size_t)w->k / 8, run_prepare,
+		&j);
+	int n = 0;
+	for (int i = 0; i < a->n_out; i++)
+		n += units_of(&j, &a->out[i]);
+	size_t tokens = (size_t)MIN(a->n_tok, UNIT_TILES * j.split.per);
+	cpu_for(b, n, tokens * (size_t)w->k * (size_t)(2 * j.blocks), run_units, &j);
 	return OK;
+}
+
+enum status cpu_linear_with(struct backend *b, const struct linear_args *a,
+			    bool is_precise)
+{
+	bool is_done[LINEAR_MAX_OUT] = {false};
+	enum status st = OK;
+	for (int i = 0; i < a->n_out && st == OK; i++) {
+		struct linear_args part = {.n_tok = a->n_tok, .x = a->x};
+		struct cpu_way way = cpu_way_of(b, a->out[i].w, is_precise);
+		for (int o = i; o < a->n_out; o++) {
+			struct cpu_way its = cpu_way_of(b, a->out[o].w, is_precise);
+			if (is_done[o] || !cpu_way_is_same(way, its))
+				continue;
+			part.out[part.n_out++] = a->out[o];
+			is_done[o] = true;
+		}
+		if (part.n_out == 0)
+			continue;
+		if (way.path == CPU_PATH_TILE)
+			run_plain(b, &part);
+		else
+			st = run_fast(b, &part, way);
+	}
+	return st;
+}
+
+enum status cpu_linear(struct backend *b, const struct linear_args *a)
+{
+	return cpu_linear_with(b, a, false);
 }

@@ -15,6 +15,7 @@
 
 #include "backend/cpu.h"
 #include "backend/cpu_math.h"
+#include "backend/cpu_moe.h"
 #include "backend/cpu_tile.h"
 #include "base/alloc.h"
 
@@ -139,10 +140,10 @@ static void choose_tokens(void *arg, int begin, int end)
 enum status cpu_moe_router(struct backend *b, const struct moe_router_args *a)
 {
 	assert(a->n_used <= a->router->n && a->router->n <= MOE_ROUTER_MAX_EXPERTS);
-	enum status st = cpu_linear(b, &(struct linear_args){
+	enum status st = cpu_linear_with(b, &(struct linear_args){
 		.n_tok = a->n_tok, .x = a->x, .n_out = 1,
 		.out = {{.w = a->router, .bias = a->logit_bias, .y = a->logits,
-			 .is_f32 = true}}});
+			 .is_f32 = true}}}, true);
 	if (st != OK)
 		return st;
 	cpu_for(b, a->n_tok,
@@ -170,27 +171,6 @@ static void sort_pairs(struct moe_job *job)
 		for (int32_t i = first; i < offset[e]; i += TILE_TOK)
 			job->blocks[job->n_blocks++] = (struct block){
 				e, i, MIN(TILE_TOK, offset[e] - i)};
-}
-
-/* n_rows of a bias from `at` on; zeros where there is none. */
-static vec4 bias4(const float *bias, size_t at, int n_rows)
-{
-	vec4 v = {0};
-	for (int r = 0; bias && r < n_rows; r++)
-		v[r] = bias[at + (size_t)r];
-	return v;
-}
-
-/* As in kernels/moe_experts.h. */
-static vec4 activate4(const struct experts *ex, vec4 g, vec4 u)
-{
-	if (ex->act == EXPERTS_SILU)
-		return silu_mul4(g, u);
-	vec4 limit = vec4_all(ex->limit), alpha = vec4_all(ex->alpha);
-	g = vec4_select(g > limit, limit, g);
-	u = vec4_select(u > limit, limit, u);
-	u = vec4_select(u < -limit, -limit, u);
-	return silu_mul4(alpha * g, (u + vec4_all(1)) / alpha);
 }
 
 static void gate_up(const struct moe_job *job, const struct block *b, int32_t f0)
@@ -291,6 +271,10 @@ static enum status shared_expert(struct backend *b, const struct moe_experts_arg
 
 enum status cpu_moe_experts(struct backend *b, const struct moe_experts_args *a)
 {
+	if (cpu_moe_fast_can(b, a->experts)) {
+		enum status st = cpu_moe_fast(b, a);
+		return st == OK && a->experts->shared_gate ? shared_expert(b, a) : st;
+	}
 	struct moe_job job = {.a = a};
 	const struct weight *gate = &a->experts->gate[0];
 	sort_pairs(&job);

@@ -150,7 +150,8 @@ static void (*const fast[QUANT_COUNT])(const struct weight *w, int32_t row, int3
 void cpu_tile_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
 		     float *out)
 {
-	if (fast[w->quant] && weight_is_dense(w))
+	int has_order = w->quant == QUANT_INT4 && w->group_of;
+	if (fast[w->quant] && weight_is_dense(w) && !has_order)
 		fast[w->quant](w, row, k0, k1, out);
 	else
 		weight_decode_part(w, row, k0, k1, out);

@@ -95,6 +95,11 @@ enum status hip_load_weight(struct backend *b, const struct weight *host,
 			       "%s: the HIP backend has no kernels for weights in %s",
 			       host->name ? host->name : "a weight",
 			       quant_name(host->quant));
+	if (host->group_of)
+		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
+			       "%s: the HIP backend has no kernels for groups of inputs "
+			       "in another order (desc_act, actorder)",
+			       host->name ? host->name : "a weight");
 	enum status st = load_parts(h, host, out);
 	if (st == OK)
 		return OK;

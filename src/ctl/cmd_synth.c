@@ -133,7 +133,8 @@ int cmd_synth(int argc, char **argv)
 		{"shape", 's', OPTION_TEXT, &a.shape, 0, 0, "NAME",
 		 "qwen3-30b-a3b, qwen3-8b, … (needed)"},
 		{"format", 'f', OPTION_TEXT, &a.format, 0, 0, "NAME",
-		 "bf16, or w4a16-g32, -g64, -g128, each also with -asym (w4a16-g32)"},
+		 "bf16, or w4a16-g32, -g64, -g128, each also with -asym; "
+		 "w4a16-g32-all: embedding and head too (w4a16-g32)"},
 		{"layers", 'l', OPTION_INT, &a.layers, 1, 1000, "N",
 		 "layers (as many as the shape has)"},
 		{"experts", 'e', OPTION_INT, &a.experts, 1, 100000, "N",

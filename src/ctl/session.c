@@ -48,7 +48,8 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 {
 	struct fail fail = {0};
 	struct backend_opts bo = {.name = o->backend, .n_threads = (int)o->threads,
-				  .exact = o->exact, .hip_library = o->hip_library,
+				  .exact = o->exact, .cpu_isa = o->cpu_isa,
+				  .hip_library = o->hip_library,
 				  .kernel_dir = o->hip_kernels, .no_graphs = o->no_graphs};
 	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
 				 .max_seqs = 1};

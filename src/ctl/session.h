@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 
 struct session_opts {
-	const char *dir, *backend, *hip_library, *hip_kernels;
+	const char *dir, *backend, *cpu_isa, *hip_library, *hip_kernels;
 	int64_t threads; /* 0: one per CPU */
 	bool exact, no_mmap, no_graphs;
 };
@@ -26,6 +26,8 @@ struct session_opts {
 	 "HIP: launch each kernel by itself"}, \
 	{"threads", 't', OPTION_INT, &(o).threads, 0, 1024, "N", \
 	 "threads of the CPU backend (0: one per CPU)"}, \
+	{"cpu-isa", 0, OPTION_TEXT, &(o).cpu_isa, 0, 0, "NAME", \
+	 "of the CPU backend: avx512, avx2, portable (the best there is)"}, \
 	{"exact", 0, OPTION_FLAG, &(o).exact, 0, 0, NULL, \
 	 "no approximate fast path"}, \
 	{"no-mmap", 0, OPTION_FLAG, &(o).no_mmap, 0, 0, NULL, \

@@ -31,9 +31,10 @@ const struct synth_shape *synth_shape_at(size_t i); /* NULL past the last */
 struct synth_format {
 	int32_t group;
 	bool is_asymmetric; /* with zero points */
+	bool is_all;        /* the embedding and lm_head, too */
 };
 
-/* "bf16", "w4a16-g32", "w4a16-g128-asym". */
+/* "bf16", "w4a16-g32", "w4a16-g128-asym", "w4a16-g32-all". */
 bool synth_format_parse(const char *text, struct synth_format *out);
 
 /* What a tensor is filled with. */

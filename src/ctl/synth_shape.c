@@ -53,10 +53,11 @@ bool synth_format_parse(const char *text, struct synth_format *out)
 		const char *name;
 		struct synth_format f;
 	} formats[] = {
-		{"bf16", {0, false}},
-		{"w4a16-g32", {32, false}}, {"w4a16-g32-asym", {32, true}},
-		{"w4a16-g64", {64, false}}, {"w4a16-g64-asym", {64, true}},
-		{"w4a16-g128", {128, false}}, {"w4a16-g128-asym", {128, true}},
+		{"bf16", {0, false, false}},
+		{"w4a16-g32", {32, false, false}}, {"w4a16-g32-asym", {32, true, false}},
+		{"w4a16-g32-all", {32, false, true}},
+		{"w4a16-g64", {64, false, false}}, {"w4a16-g64-asym", {64, true, false}},
+		{"w4a16-g128", {128, false, false}}, {"w4a16-g128-asym", {128, true, false}},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
 		if (strcmp(formats[i].name, text) == 0) {
@@ -173,6 +174,17 @@ static void add_layer(struct adder *a, const struct synth_shape *s)
 	}
 }
 
+/* A row for each token; dev: of its numbers. */
+static void add_table(struct adder *a, const char *name, const struct synth_shape *s,
+		      double dev)
+{
+	if (a->f.is_all)
+		add_linear(a, name, s->n_vocab, s->d_model,
+			   dev * sqrt((double)s->d_model));
+	else
+		add_plain(a, name, s->n_vocab, s->d_model, dev);
+}
+
 void synth_plan_make(const struct synth_shape *s, struct synth_format f,
 		     struct synth_plan *out)
 {
@@ -180,8 +192,7 @@ void synth_plan_make(const struct synth_shape *s, struct synth_format f,
 	struct adder a = {.p = out, .f = f};
 	double head_dev = (s->is_tied ? LOGIT_DEV_TIED : LOGIT_DEV) /
 			  sqrt((double)s->d_model);
-	add_plain(&a, "model.embed_tokens", s->n_vocab, s->d_model,
-		  s->is_tied ? head_dev : 1);
+	add_table(&a, "model.embed_tokens", s, s->is_tied ? head_dev : 1);
 	for (int i = 0; i < s->n_layers; i++) {
 		snprintf(a.prefix, sizeof a.prefix, "model.layers.%d.", i);
 		add_layer(&a, s);
@@ -189,7 +200,7 @@ void synth_plan_make(const struct synth_shape *s, struct synth_format f,
 	a.prefix[0] = '\0';
 	add_norm(&a, "model.norm", s->d_model);
 	if (!s->is_tied)
-		add_plain(&a, "lm_head", s->n_vocab, s->d_model, head_dev);
+		add_table(&a, "lm_head", s, head_dev);
 }
 
 void synth_plan_deinit(struct synth_plan *p)
@@ -208,7 +219,7 @@ static void add_quantization(struct synth_format f, struct buf *b)
 		    "    \"quant_method\": \"compressed-tensors\",\n"
 		    "    \"format\": \"pack-quantized\",\n"
 		    "    \"quantization_status\": \"compressed\",\n"
-		    "    \"ignore\": [\"lm_head\", \"re:.*mlp.gate$\"],\n"
+		    "    \"ignore\": [%s\"re:.*mlp.gate$\"],\n"
 		    "    \"config_groups\": {\"group_0\": {\n"
 		    "      \"targets\": [\"Linear\"],\n"
 		    "      \"weights\": {\"num_bits\": 4, \"type\": \"int\", "
@@ -216,7 +227,8 @@ static void add_quantization(struct synth_format f, struct buf *b)
 		    "        \"strategy\": \"group\", \"group_size\": %d, "
 		    "\"dynamic\": false},\n"
 		    "      \"input_activations\": null}}\n"
-		    "  }", f.is_asymmetric ? "false" : "true", f.group);
+		    "  }", f.is_all ? "" : "\"lm_head\", ",
+		 f.is_asymmetric ? "false" : "true", f.group);
 }
 
 void synth_config(const struct synth_shape *s, struct synth_format f, struct buf *b)

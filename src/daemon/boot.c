@@ -44,7 +44,8 @@ static char *name_of_dir(const char *dir)
 static struct backend_opts backend_opts(const struct config *c, const char *name)
 {
 	return (struct backend_opts){.name = name, .n_threads = (int)c->threads,
-				     .exact = c->exact, .hip_library = c->hip_library,
+				     .exact = c->exact, .cpu_isa = c->cpu_isa,
+				     .hip_library = c->hip_library,
 				     .kernel_dir = c->hip_kernels,
 				     .no_graphs = !c->hip_graphs};
 }

@@ -44,6 +44,7 @@ enum status graph_load(struct graph *g, const char *name, int32_t n, int32_t k,
 {
 	struct weight host;
 	enum status st = model_weight(g->m, name, n, k, &host, fail);
+	host.is_table = out == &g->embed && !g->c->tied_embeddings;
 	return st == OK ? g->b->ops->load_weight(g->b, &host, out, fail) : st;
 }
 

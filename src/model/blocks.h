@@ -8,6 +8,7 @@
  * too. Every pointer is aligned to its element (tensors_open sees to it).
  */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -47,7 +48,7 @@ size_t quant_block_bytes(enum quant q);
  *         nibble - zero; zero is 8 (zero_points NULL) or per group.
  *         zero_points: (ceil(N/8), G) uint32 packed along N: nibble n%8 of
  *         word (n/8, g) belongs to row n (compressed-tensors).
- *         K and group are multiples of 8.
+ *         K and group are multiples of 8. group_of: as of GPTQ.
  *   INT8: the same with bytes: q (N, K), byte - zero, zero 128 or byte n%4 of
  *         zero_points (ceil(N/4), G).
  *   AWQ4: q is (K, N/8) uint32: row n is nibble blocks_awq_order(n%8) of word n/8.
@@ -75,9 +76,12 @@ struct weight {
 	enum dtype scale_type; /* F32, F16 or BF16; NVFP4: F8_E4M3; MXFP4: F8_E8M0 */
 	const void *zero_points;
 	const char *name; /* tensor name, for messages */
+	bool is_mapped;   /* lies in a mapped file: pages may be given back */
+	bool is_table;    /* read by rows only (embed_rows), never multiplied */
+	const void *packed; /* a backend's own form of it beside this one, or NULL */
 	int32_t group_n;         /* FP8 */
 	int32_t zero_step;       /* GPTQ: 1 in the older format, 0 in the newer */
-	const int32_t *group_of; /* GPTQ */
+	const int32_t *group_of; /* GPTQ, INT4, INT8 */
 	double global_scale;     /* NVFP4 */
 	int32_t row_step;        /* 0: 1 */
 	int32_t k_step;          /* 0: 1, and row_step counts rows of K */

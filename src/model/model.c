@@ -192,6 +192,7 @@ static void repack(const struct model *m, struct weight *w)
 			       (size_t)stored_row(i, m->config.head_dim) * row_bytes,
 		       row_bytes);
 	w->q = to;
+	w->is_mapped = false;
 }
 
 size_t model_repack_bytes(const struct model *m)
@@ -214,6 +215,7 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 	m->dir = xstrdup(dir);
 	arena_init(&m->arena, 0);
 	opts = opts ? opts : &plain;
+	m->is_mapped = opts->use_mmap;
 	enum status st = gguf_model_find(dir, &gguf, fail);
 	if (st == OK)
 		st = gguf ? open_gguf(m, gguf, opts, fail) : open_folder(m, opts, fail);
@@ -266,6 +268,8 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 		w.views = &views;
 	}
 	st = quant_open(&w, out, fail);
+	if (st == OK)
+		out->is_mapped = m->is_mapped;
 	if (st == OK && is_in_pairs(m, name))
 		repack(m, out);
 	return st;

@@ -120,6 +120,7 @@ struct model {
 	struct model_config config;
 	struct generation_defaults defaults;
 	struct tensors *tensors;
+	bool is_mapped; /* the tensors are mapped files */
 	struct quant_scheme *scheme; /* quantization_config; opaque */
 	struct tokenizer *tokenizer;
 	char *chat_template; /* "" if none */

@@ -90,6 +90,10 @@ enum status quant_tensor_typed(const struct quant_want *w, const char *suffix,
 enum status quant_tensor(const struct quant_want *w, const char *suffix,
 			 int64_t rows, int64_t cols, const enum dtype *types,
 			 const struct tensor **out, struct fail *fail) MUST_USE;
+/* <name>.<suffix>, I32 (K): the group of each input. NULL where it is absent or they lie
+ * in order. */
+enum status quant_groups(const struct quant_want *w, const char *suffix, int32_t group,
+			 const int32_t **out, struct fail *fail) MUST_USE;
 enum quant quant_plain(enum dtype t); /* of F32, F16, BF16 */
 
 /* Open a weight in the format; decode elements [k0, k1) of a row of it. */

@@ -7,6 +7,7 @@
  *   X.weight_scale       float (N, K/G)
  *   X.weight_zero_point  I32 (ceil(N/p), K/G)  p rows a word; asymmetric only
  *   X.weight_shape       I64 (2)               N, K
+ *   X.weight_g_idx       I32 (K)               group of each input; absent: k / G
  *
  * Integers and zero points are both stored plus 8 (128), so that a signed value v of
  * -8..7 is nibble v+8, and the weight is (nibble - zero) * scale with zero = 8 where
@@ -23,9 +24,6 @@ static enum status check_groups(const struct quant_want *w, int32_t group,
 		return fail_set(fail, E_UNSUPPORTED, "%s: %d inputs in groups of %d: "
 				"both must be multiples of 8, and divide", w->name,
 				w->k, group);
-	if (quant_has(w->tensors, w->name, "weight_g_idx"))
-		return fail_set(fail, E_UNSUPPORTED, "%s.weight_g_idx: permuted groups "
-				"are not supported", w->name);
 	return OK;
 }
 
@@ -55,6 +53,7 @@ enum status quant_ct_open(const struct quant_want *w, struct weight *out,
 	int32_t group = w->choice.group ? w->choice.group : w->k;
 	int32_t per_word = 32 / quant_bits(w->choice.quant);
 	const struct tensor *q, *scale, *zero = NULL;
+	const int32_t *group_of = NULL;
 	enum status st = check_groups(w, group, fail);
 	if (st == OK)
 		st = check_shape(w, fail);
@@ -68,13 +67,15 @@ enum status quant_ct_open(const struct quant_want *w, struct weight *out,
 		st = quant_tensor(w, "weight_zero_point",
 				  (w->n + per_word - 1) / per_word, w->k / group,
 				  words, &zero, fail);
+	if (st == OK)
+		st = quant_groups(w, "weight_g_idx", group, &group_of, fail);
 	if (st != OK)
 		return st;
 	*out = (struct weight){.quant = w->choice.quant, .n = w->n, .k = w->k,
 			       .group = group, .q = q->data,
 			       .scales = scale->data, .scale_type = scale->dtype,
 			       .zero_points = zero ? zero->data : NULL,
-			       .name = q->name};
+			       .group_of = group_of, .name = q->name};
 	return OK;
 }
 
@@ -86,8 +87,8 @@ void quant_ct_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1
 	size_t per_word = 32 / (size_t)bits;
 	const uint32_t *q = w->q, *zeros = w->zero_points;
 	for (int32_t k = k0, end; k < k1; k = end) {
-		size_t g = (size_t)(k / w->group);
-		end = (int32_t)(g + 1) * w->group;
+		size_t g = (size_t)(w->group_of ? w->group_of[k] : k / w->group);
+		end = w->group_of ? k + 1 : (int32_t)(g + 1) * w->group;
 		end = end < k1 ? end : k1;
 		float scale = blocks_float(w->scales, w->scale_type,
 					   (size_t)row * n_groups + g);

@@ -14,33 +14,6 @@
  */
 #include "model/quant.h"
 
-/* out: NULL where the groups lie in order. */
-static enum status open_groups(const struct quant_want *w, int32_t group,
-			       const int32_t **out, struct fail *fail)
-{
-	static const enum dtype words[] = {DTYPE_I32, DTYPE_COUNT};
-	const struct tensor *t;
-	*out = NULL;
-	if (!quant_has(w->tensors, w->name, "g_idx"))
-		return OK;
-	enum status st = quant_tensor_typed(w, "g_idx", words, &t, fail);
-	if (st != OK)
-		return st;
-	if (t->n_dims != 1 || t->dim[0] != w->k)
-		return fail_set(fail, E_FORMAT, "%s: tensor %s is not a vector of %d",
-				t->file, t->name, w->k);
-	const int32_t *groups = t->data;
-	for (int32_t k = 0; k < w->k; k++) {
-		if (groups[k] < 0 || groups[k] >= w->k / group)
-			return fail_set(fail, E_FORMAT, "%s: tensor %s has group %d at "
-					"%d, of %d", t->file, t->name, groups[k], k,
-					w->k / group);
-		if (groups[k] != k / group)
-			*out = groups;
-	}
-	return OK;
-}
-
 enum status quant_gptq_open(const struct quant_want *w, struct weight *out,
 			    struct fail *fail)
 {
@@ -61,7 +34,7 @@ enum status quant_gptq_open(const struct quant_want *w, struct weight *out,
 		st = quant_tensor(w, "scales", w->k / group, w->n, quant_floats,
 				  &scale, fail);
 	if (st == OK)
-		st = open_groups(w, group, &group_of, fail);
+		st = quant_groups(w, "g_idx", group, &group_of, fail);
 	if (st != OK)
 		return st;
 	*out = (struct weight){.quant = w->choice.quant, .n = w->n, .k = w->k,

@@ -121,3 +121,29 @@ enum status quant_tensor(const struct quant_want *w, const char *suffix,
 	*out = t;
 	return OK;
 }
+
+enum status quant_groups(const struct quant_want *w, const char *suffix, int32_t group,
+			 const int32_t **out, struct fail *fail)
+{
+	static const enum dtype words[] = {DTYPE_I32, DTYPE_COUNT};
+	const struct tensor *t;
+	*out = NULL;
+	if (!quant_has(w->tensors, w->name, suffix))
+		return OK;
+	enum status st = quant_tensor_typed(w, suffix, words, &t, fail);
+	if (st != OK)
+		return st;
+	if (t->n_dims != 1 || t->dim[0] != w->k)
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is not a vector of %d",
+				t->file, t->name, w->k);
+	const int32_t *groups = t->data;
+	for (int32_t k = 0; k < w->k; k++) {
+		if (groups[k] < 0 || groups[k] >= w->k / group)
+			return fail_set(fail, E_FORMAT, "%s: tensor %s has group %d at "
+					"%d, of %d", t->file, t->name, groups[k], k,
+					w->k / group);
+		if (groups[k] != k / group)
+			*out = groups;
+	}
+	return OK;
+}

@@ -156,10 +156,11 @@ static enum status read_integers(const json_t *w, struct quant_choice *out,
 		return quant_refuse(fail, "type", jsonfile_get(w, "type"));
 	if (symmetric && !json_is_boolean(symmetric))
 		return quant_refuse(fail, "symmetric", symmetric);
-	/* "weight" and its older name "static" leave the order of the file alone;
-	 * the others need an index of groups. */
-	if (order && !json_is_false(order) && !is_string(order, "weight") &&
-	    !is_string(order, "static"))
+	/* "weight" and its older name "static" leave the order alone; the others come
+	 * with an index of groups (weight_g_idx), which says where it is. */
+	if (order && !json_is_boolean(order) && !is_string(order, "weight") &&
+	    !is_string(order, "static") && !is_string(order, "group") &&
+	    !is_string(order, "dynamic"))
 		return quant_refuse(fail, "actorder", order);
 	out->quant = n_bits == 4 ? QUANT_INT4 : QUANT_INT8;
 	out->is_asymmetric = json_is_false(symmetric);

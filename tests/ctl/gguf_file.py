@@ -3,6 +3,7 @@
 keys are, and a writer. Tensors are given as (type, shape, bytes), outermost dimension
 first, as halod sees them."""
 import json
+import math
 import os
 import struct
 
@@ -60,6 +61,7 @@ def model_keys(config):
     out = [("general.architecture", STRING, arch)]
     rope = config.get("rope_parameters") or {}
     flat = dict(config, rope_theta=rope.get("rope_theta", config.get("rope_theta")))
+    flat.setdefault("num_experts", config.get("num_local_experts"))
     for key, (name, kind) in KEYS.items():
         if flat.get(key) is not None:
             out.append(("%s.%s" % (arch, name), kind, flat[key]))
@@ -197,3 +199,18 @@ def pair_rows(raw, n_rows, head_dim):
         source = r - i + i // 2 + i % 2 * half
         rows.append(raw[source * size:(source + 1) * size])
     return b"".join(rows)
+
+
+def rope_factors(config):
+    """What llama3's scaling divides the speed of each pair by; None for other kinds."""
+    s = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    if s.get("rope_type", s.get("type")) != "llama3":
+        return None
+    theta = s.get("rope_theta", config.get("rope_theta"))
+    dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    low, high, out = s["low_freq_factor"], s["high_freq_factor"], []
+    for i in range(0, dim, 2):
+        turns = s["original_max_position_embeddings"] / (2 * math.pi * theta ** (i / dim))
+        kept = min(max((turns - low) / (high - low), 0), 1)
+        out.append(1 / (kept + (1 - kept) / s["factor"]))
+    return struct.pack("<%df" % len(out), *out)

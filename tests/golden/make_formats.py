@@ -196,6 +196,22 @@ w = ((q - np.repeat(z, 32, 2)) * np.repeat(s, 32, 2)).astype(np.float32)
 put("pack.expected.gate_proj", w[:, :F])
 put("pack.expected.up_proj", w[:, F:])
 
+
+def ordered(name, n, k, group, bits):
+    """actorder of compressed-tensors: groups of inputs anywhere, with zero points."""
+    g = rng.permutation(np.arange(k) // group)
+    q, z = rng.integers(0, 1 << bits, (n, k)), rng.integers(0, 1 << bits, (n, k // group))
+    s_bits, s = bf16(scales(n, k // group))
+    put(name + ".weight_packed", pack(q, 1, bits))
+    put(name + ".weight_scale", s_bits, "BF16")
+    put(name + ".weight_zero_point", pack(z, 0, bits))
+    put(name + ".weight_g_idx", g.astype(np.int32))
+    put(name + ".expected", ((q - z[:, g]) * s[:, g]).astype(np.float32))
+
+
+ordered("int4_order", 10, 48, 16, 4)
+ordered("int8_order", 10, 48, 8, 8)
+
 header, at, data = {}, 0, b""
 for name in sorted(out, key=lambda n: -out[n][1].itemsize):
     dtype, a = out[name]

@@ -33,6 +33,10 @@ static const struct linear_case cases[] = {
 	{{.quant = QUANT_F32}, 3, 12288, {4}, false, false, false},
 	{{QUANT_INT4, 32, false, DTYPE_F16, true}, 5, 256, {18}, false, false, false},
 	{{QUANT_INT4, 128, true, DTYPE_BF16, true}, 1, 2048, {9}, false, false, false},
+	/* more inputs than fit two tiles of the CPU, of one plane and of two */
+	{INT4(32, true, DTYPE_BF16), 27, 1024, {35, 16}, true, true, false},
+	{INT4(64, false, DTYPE_F16), 14, 512, {33}, false, false, false},
+	{{.quant = QUANT_BF16}, 29, 1056, {37}, true, true, false},
 	/* rests of K after whole strides, shapes of layers, one group a row */
 	{INT4(32, true, DTYPE_F16), 5, 2080, {37, 1}, true, false, true},
 	{INT4(32, false, DTYPE_BF16), 2, 768, {130, 64, 3}, false, true, false},
@@ -115,6 +119,7 @@ static void one_case(struct kernel_test *kt, const struct linear_case *c)
 		memcpy(plain[i], r.before[i], t * n * sizeof(float));
 	}
 	struct linear_args a = host_args(&r, ref), p = host_args(&r, plain);
+	a.x = p.x = kernel_linear_round(kt, &r.w[0], r.x, t);
 	linear_ref(&a);
 	linear_plain(&p);
 	on_device(kt, &r, 0, c->t, got);

@@ -144,6 +144,21 @@ static float *on_device(struct kernel_test *kt, const struct shape *s,
 	return kernel_download(kt, a.y, t * d);
 }
 
+/* Inputs of 14 bits (two of 8, for K up to 512) are wrong by 2^-14 at most. */
+static void compare_rounded(struct kernel_test *kt, const float *got,
+			    const float *ref, size_t n,
+			    const char *what)
+{
+	double limit = 1e-7;
+	double square = 0, size = 0;
+	for (size_t i = 0; i < n; i++) {
+		square += pow((double)got[i] - ref[i], 2);
+		size += pow(ref[i], 2);
+	}
+	kernel_ok(square <= limit * size, "%s: %s: mean square error %.1e of %.0e",
+		  kt->name, what, square / size, limit);
+}
+
 static void one_case(struct kernel_test *kt, const struct shape *s)
 {
 	struct input in = make(kt, s);
@@ -168,7 +183,11 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	snprintf(what, sizeof what, "moe_experts T=%d D=%d F=%d E=%d U=%d%s S=%d%s %s", s->t,
 		 s->d, s->f, s->e, s->u, s->is_clamped ? " clamped" : "", s->shared,
 		 s->has_shared_router ? " routed" : "", kernel_kind_name(s->kind));
-	kernel_compare(kt, got, ref, plain, (size_t)s->t, d, 1e-11, what);
+	if (kt->is_fast)
+		/* It rounds what it has between the products, too. */
+		compare_rounded(kt, got, ref, n, what);
+	else
+		kernel_compare(kt, got, ref, plain, (size_t)s->t, d, 1e-11, what);
 	int wrong = 0;
 	for (int32_t t = 0; t < s->t; t += 1 + s->t / 8)
 		kernel_same(kt, on_device(kt, s, &in, t, 1), got + (size_t)t * d, d,

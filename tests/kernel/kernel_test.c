@@ -333,6 +333,63 @@ float *kernel_kv_download(struct kernel_test *kt, const void *device, size_t n)
 	return download_as(kt, kt->b->kv_type, device, n);
 }
 
+/* --- the CPU's rounding --------------------------------------------------------- */
+
+static bool is_integers(const struct weight *w)
+{
+	bool is_integer = w->quant == QUANT_INT4 || w->quant == QUANT_INT8 ||
+			  w->quant == QUANT_AWQ4 || w->quant == QUANT_GPTQ4 ||
+			  w->quant == QUANT_GPTQ8;
+	return is_integer && w->k % 32 == 0 && w->group % 32 == 0 && !w->group_of;
+}
+
+static void round_blocks(float *x, size_t n, float steps)
+{
+	for (size_t i = 0; i < n; i += 32) {
+		float most = 0;
+		for (size_t j = i; j < i + 32; j++)
+			most = fmaxf(most, fabsf(x[j]));
+		for (size_t j = i; j < i + 32; j++)
+			x[j] = most ? rintf(x[j] * (steps / most)) *
+					      (most * (1 / steps))
+				    : 0;
+	}
+}
+
+static float bf16_of(float x)
+{
+	uint32_t bits;
+	memcpy(&bits, &x, sizeof bits);
+	bits += 0x7FFF + (bits >> 16 & 1); /* to the nearest, ties to even */
+	bits &= 0xFFFF0000u;
+	memcpy(&x, &bits, sizeof bits);
+	return fabsf(x) < 0x1p-126f ? 0 : x; /* the processor's products have none */
+}
+
+static void round_bf16(float *x, size_t n, bool is_fine)
+{
+	for (size_t i = 0; i < n; i++) {
+		float high = bf16_of(x[i]);
+		x[i] = high + (is_fine ? bf16_of(x[i] - high) : 0);
+	}
+}
+
+const float *kernel_linear_round(struct kernel_test *kt, const struct weight *w,
+				 const float *x, size_t rows)
+{
+	size_t n = rows * (size_t)w->k;
+	bool is_bf16 = w->quant == QUANT_BF16 && kt->has_bf16_pairs;
+	if (!kt->is_fast || (!is_integers(w) && !is_bf16))
+		return x;
+	float *out = kernel_zeros(kt, n);
+	memcpy(out, x, n * sizeof *out);
+	if (is_bf16)
+		round_bf16(out, n, w->k <= 512);
+	else
+		round_blocks(out, n, w->k <= 512 ? 127 * 128 : 127);
+	return out;
+}
+
 /* --- comparison -------------------------------------------------------------------- */
 
 struct error {

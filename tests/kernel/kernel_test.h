@@ -32,6 +32,8 @@ struct kernel_test {
 	void **device;
 	size_t n_device;
 	uint64_t random;
+	bool is_fast;        /* the CPU's fast path, which rounds inputs of linear */
+	bool has_bf16_pairs; /* … and to bf16 where the weights are that */
 	int32_t tile_from;   /* from so many tokens on another kernel works, whose sums
 			      * have another order; 0: never */
 	bool is_partial;     /* .hip kernels: no format after INT4, no sigmoid
@@ -79,6 +81,12 @@ float *kernel_download(struct kernel_test *kt, const void *device, size_t n);
 void kernel_act_round(struct kernel_test *kt, float *x, size_t n, float most);
 void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n);
 float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n);
+/* x (rows, K) as linear of weight w sees it, where the backend rounds that: blocks of
+ * 32 to whole multiples of their largest / 127, of its largest / 16256 for K up to
+ * 512, before integers; before bf16 to bf16, for K up to 512 to a sum of two.
+ * A copy, or x itself. */
+const float *kernel_linear_round(struct kernel_test *kt, const struct weight *w,
+				 const float *x, size_t rows);
 /* The same in the backend's kv_type. */
 void kernel_kv_round(struct kernel_test *kt, float *x, size_t n, float most);
 void *kernel_kv_upload(struct kernel_test *kt, const float *x, size_t n);

@@ -25,16 +25,29 @@ int main(void)
 		const char *name;
 		struct backend_opts opts;
 	} backends[] = {
-		{"cpu, 1 thread", {.name = "cpu", .n_threads = 1}},
-		{"cpu, 3 threads", {.name = "cpu", .n_threads = 3}},
+		{"cpu exact, 1 thread", {"cpu", .n_threads = 1, .exact = true}},
+		{"cpu exact, 3 threads", {"cpu", .n_threads = 3, .exact = true}},
+		{"cpu avx512, 1 thread", {"cpu", .n_threads = 1, .cpu_isa = "avx512"}},
+		{"cpu avx512, 3 threads", {"cpu", .n_threads = 3, .cpu_isa = "avx512"}},
+		{"cpu avx2, 2 threads", {"cpu", .n_threads = 2, .cpu_isa = "avx2"}},
+		{"cpu portable, 2 threads",
+		 {"cpu", .n_threads = 2, .cpu_isa = "portable"}},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(backends); i++) {
-		struct kernel_test kt = {.name = backends[i].name};
+		const struct backend_opts *o = &backends[i].opts;
+		struct kernel_test kt = {.name = backends[i].name,
+					 .is_fast = !o->exact};
 		struct fail fail = {0};
-		if (backend_create(&backends[i].opts, &kt.b, &fail) != OK) {
+		enum status st = backend_create(o, &kt.b, &fail);
+		if (st == E_UNSUPPORTED && o->cpu_isa) {
+			printf("# %s: %s\n", kt.name, fail.text);
+			continue;
+		}
+		if (st != OK) {
 			kernel_ok(false, "%s: %s", kt.name, fail.text);
 			continue;
 		}
+		kt.has_bf16_pairs = kt.is_fast && strcmp(o->cpu_isa, "avx512") == 0;
 		run_all(&kt);
 		backend_destroy(kt.b);
 	}

@@ -14,7 +14,25 @@
 #include "engine/engine.h"
 #include "tests/tap.h"
 
+/* Of log-probabilities. Exact, and rounding activations as the fast path does. */
 #define TOLERANCE 0.02
+#define ROUGH 0.15
+#define ROUGH_MEAN 0.02
+
+static const char *const sets[] = {"exact", "avx512", "avx2", "portable"};
+
+/* An instruction set that this processor has; "exact" is always there. */
+static bool has_set(const char *isa)
+{
+	struct backend *b;
+	if (strcmp(isa, "exact") == 0)
+		return true;
+	struct backend_opts o = {.name = "cpu", .n_threads = 1, .cpu_isa = isa};
+	if (backend_create(&o, &b, NULL) != OK)
+		return false;
+	backend_destroy(b);
+	return true;
+}
 
 struct rig {
 	struct model *m;
@@ -22,11 +40,15 @@ struct rig {
 	struct engine *e;
 };
 
-static struct rig rig_open(const char *dir, int n_threads, struct engine_opts o)
+/* isa: of the fast path, NULL for any; or "exact". */
+static struct rig rig_open(const char *dir, const char *isa, int n_threads,
+			   struct engine_opts o)
 {
 	struct rig r = {0};
 	struct fail fail = {0};
 	struct backend_opts bo = {.name = "cpu", .n_threads = n_threads};
+	bo.exact = isa && strcmp(isa, "exact") == 0;
+	bo.cpu_isa = bo.exact ? NULL : isa;
 	if (model_open(dir, NULL, &r.m, &fail) != OK ||
 	    backend_create(&bo, &r.b, &fail) != OK ||
 	    engine_create(r.m, r.b, &o, &r.e, &fail) != OK) {
@@ -94,13 +116,14 @@ static double number(const json_t *list, int i)
 /* --- the reference ------------------------------------------------------------- */
 
 struct tally {
-	double max_delta;
+	double max_delta, sum_delta;
 	int n_logprobs, n_greedy, n_wrong;
 };
 
 static void compare(struct tally *t, double got, double want)
 {
 	t->max_delta = fmax(t->max_delta, fabs(got - want));
+	t->sum_delta += fabs(got - want);
 	t->n_logprobs++;
 }
 
@@ -182,9 +205,11 @@ static json_t *read_cases(const char *dir)
 	return cases;
 }
 
-static void test_reference(const char *dir, bool is_trained)
+static void test_reference(const char *dir, const char *isa, bool is_trained)
 {
-	struct rig r = rig_open(dir, 2, (struct engine_opts){.max_batch_tok = 100});
+	struct rig r = rig_open(dir, isa, 2,
+				(struct engine_opts){.max_batch_tok = 100});
+	bool is_exact = strcmp(isa, "exact") == 0;
 	json_t *cases = read_cases(dir);
 	struct tally t = {0};
 	int same = 0, n = (int)json_array_size(cases);
@@ -193,11 +218,13 @@ static void test_reference(const char *dir, bool is_trained)
 		same += is_trained &&
 			is_greedy_same(r.e, json_array_get(cases, (size_t)i));
 	}
-	ok(t.max_delta <= TOLERANCE,
-	   "%d log-probabilities of %d cases: largest difference %.5f",
-	   t.n_logprobs, n, t.max_delta);
-	is_int(t.n_wrong, 0, "best token right in %d of %d steps",
-	       t.n_greedy - t.n_wrong, t.n_greedy);
+	double mean = t.sum_delta / t.n_logprobs;
+	ok(t.max_delta <= (is_exact ? TOLERANCE : ROUGH) && mean <= ROUGH_MEAN,
+	   "%s: %d log-probabilities of %d cases: difference at most %.5f, mean %.5f",
+	   isa, t.n_logprobs, n, t.max_delta, mean);
+	if (is_exact || is_trained) /* untrained, the best are hardly better */
+		is_int(t.n_wrong, 0, "best token right in %d of %d steps",
+		       t.n_greedy - t.n_wrong, t.n_greedy);
 	if (is_trained)
 		is_int(same, n, "greedy continuations are identical");
 	json_decref(cases);
@@ -286,15 +313,15 @@ static int wrong_rows_batched(struct engine *e, float *const *want)
 	return wrong;
 }
 
-static void test_batches(const char *dir)
+static void test_batches(const char *dir, const char *isa)
 {
 	struct engine_opts o = {.max_batch_tok = 128, .n_ctx = 256};
-	struct rig one = rig_open(dir, 1, o), three = rig_open(dir, 3, o);
+	struct rig one = rig_open(dir, isa, 1, o), three = rig_open(dir, isa, 3, o);
 	float *want[N_SEQS];
 	for (int s = 0; s < N_SEQS; s++)
 		want[s] = one_by_one(one.e, s);
 	is_int(wrong_rows_batched(one.e, want), 0,
-	       "rows in batches are bit for bit those of single tokens");
+	       "%s: rows in batches are bit for bit those of single tokens", isa);
 	is_int(wrong_rows_batched(three.e, want), 0, "also on three threads");
 	for (int s = 0; s < N_SEQS; s++)
 		free(want[s]);
@@ -305,7 +332,7 @@ static void test_batches(const char *dir)
 static void test_prefix_and_fork(const char *dir)
 {
 	struct engine_opts o = {.n_ctx = 256, .prefix_cache = true};
-	struct rig r = rig_open(dir, 2, o);
+	struct rig r = rig_open(dir, NULL, 2, o);
 	float *want[2] = {one_by_one(r.e, 0), one_by_one(r.e, 1)};
 	int cached;
 	struct engine_seq *s = engine_seq_create(r.e, texts[0], N_TOK, &cached);
@@ -333,7 +360,7 @@ static void test_prefix_and_fork(const char *dir)
 	memcpy(forked, logits, (size_t)engine_n_vocab(r.e) * sizeof *forked);
 	engine_seq_destroy(r.e, s);
 	engine_seq_destroy(r.e, fork);
-	struct rig fresh = rig_open(dir, 2, o);
+	struct rig fresh = rig_open(dir, NULL, 2, o);
 	alone = engine_seq_create(fresh.e, mixed, N_TOK, &cached);
 	logits = run(fresh.e, alone, mixed, N_TOK, 1);
 	ok(is_row_same(fresh.e, logits, forked, 0),
@@ -400,17 +427,24 @@ static void test_refusals(const char *dir)
 int main(int argc, char **argv)
 {
 	if (argc > 1) {
-		test_reference(argv[1], false);
+		for (size_t i = 0; i < ARRAY_LEN(sets); i++)
+			if (has_set(sets[i]))
+				test_reference(argv[1], sets[i], false);
 		return tap_done();
 	}
 	char dir[1024];
 	snprintf(dir, sizeof dir, "%s", tap_src("models/halo-tiny"));
-	test_reference(dir, true);
-	/* Untrained, but of other kinds: dense in bf16; int4 with zero points. */
-	test_reference(tap_src("tests/golden/models/qwen3-bf16"), false);
-	test_reference(tap_src("tests/golden/models/qwen3moe-ct-asym"), false);
 	read_texts(dir);
-	test_batches(dir);
+	for (size_t i = 0; i < ARRAY_LEN(sets); i++) {
+		if (!has_set(sets[i]))
+			continue;
+		test_reference(dir, sets[i], true);
+		/* Untrained, but of other kinds: dense in bf16; int4 with zeros. */
+		test_reference(tap_src("tests/golden/models/qwen3-bf16"), sets[i], false);
+		test_reference(tap_src("tests/golden/models/qwen3moe-ct-asym"), sets[i],
+			       false);
+		test_batches(dir, sets[i]);
+	}
 	test_prefix_and_fork(dir);
 	test_refusals(dir);
 	return tap_done();

@@ -33,6 +33,18 @@ static void check(struct arena *arena, const json_t *one)
 	free(text);
 }
 
+/* GGUF writes llama3's frequencies as a factor a pair. */
+static void test_factors(void)
+{
+	static const float factors[3] = {1, 2.5f, 8};
+	struct rope r = {.kind = ROPE_FACTORS, .theta = 1e6, .factors = factors};
+	double freq[3];
+	is_near(rope_frequencies(&r, 3, freq), 1, 0, "factors: nothing sharper");
+	is_near(freq[0], 1, 1e-15, "the first pair");
+	is_near(freq[1], 0.01 / 2.5, 1e-15, "the second");
+	is_near(freq[2], 1e-4 / 8, 1e-15, "the last");
+}
+
 int main(void)
 {
 	struct arena arena;
@@ -44,6 +56,7 @@ int main(void)
 	json_array_foreach(root, i, one)
 		check(&arena, one);
 	json_decref(root);
+	test_factors();
 	arena_deinit(&arena);
 	return tap_done();
 }

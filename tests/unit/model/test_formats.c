@@ -21,6 +21,8 @@ static const struct {
 	{"int8", 18, 48, {true, QUANT_INT8, false, 16, 0, 0}},
 	{"int8_asym", 18, 48, {true, QUANT_INT8, true, 24, 0, 0}},
 	{"int8_row", 5, 40, {true, QUANT_INT8, false, 0, 0, 0}},
+	{"int4_order", 10, 48, {true, QUANT_INT4, true, 16, 0, 0}},
+	{"int8_order", 10, 48, {true, QUANT_INT8, true, 8, 0, 0}},
 	{"awq", 24, 40, {true, QUANT_AWQ4, false, 8, 0, 0}},
 	{"awq_row", 8, 16, {true, QUANT_AWQ4, false, 0, 0, 0}},
 	{"gptq", 16, 48, {true, QUANT_GPTQ4, false, 16, 0, 1}},

@@ -86,7 +86,7 @@ static const struct {
 	{{{"weight_packed", "I64", 12, 4, 8}, SCALE, ZERO}, 3, 12, 32, E_FORMAT,
 	 "x.weight_packed is I64, not I32"},
 	{{PACKED, SCALE, ZERO, {"weight_g_idx", "I32", 32, 0, 4}}, 4, 12, 32,
-	 E_UNSUPPORTED, "x.weight_g_idx"},
+	 E_FORMAT, "x.weight_g_idx"},
 	{{PACKED, SCALE, ZERO, {"weight_shape", "I64", 2, 0, 8}}, 4, 12, 32, E_FORMAT,
 	 "x.weight_shape says"},
 	{{PACKED, SCALE, ZERO, {"weight_shape", "I64", 3, 0, 8}}, 4, 12, 32, E_FORMAT,

@@ -220,7 +220,7 @@ static const struct {
 	{"{" HEAD ONE(INT4 ",\"strategy\":\"group\"") "}", "group_size"},
 	{"{" HEAD ONE(INT4 ",\"strategy\":\"group\",\"group_size\":-1") "}",
 	 "group_size"},
-	{"{" HEAD ONE(GROUP32 ",\"actorder\":\"group\"") "}", "actorder"},
+	{"{" HEAD ONE(GROUP32 ",\"actorder\":\"odd\"") "}", "actorder"},
 	{"{" HEAD ONE(GROUP32 ",\"dynamic\":true") "}", "dynamic"},
 	{"{" HEAD ONE(GROUP32 ",\"block_structure\":[128,128]") "}",
 	 "block_structure"},

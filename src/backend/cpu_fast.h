@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The matrix product of the fast path: 16 rows of a weight times a tile of up to
+ * CPU_TOK inputs, in one of two ways. Integers of 4 and 8 bits are panels
+ * (cpu_panels.h) times inputs rounded to 8 bits; floats lie as in the file, times
+ * inputs as floats or rounded to bf16 (cpu_isa.h). Thread: engine and the pool's.
+ */
+#pragma once
+#include "backend/cpu.h"
+
+enum cpu_path {
+	CPU_PATH_TILE,  /* cpu_tile.h, with activations as they are */
+	CPU_PATH_PANEL,
+	CPU_PATH_DOT,
+};
+
+struct cpu_way {
+	enum cpu_path path;
+	enum cpu_number number; /* of CPU_PATH_DOT */
+	int planes;             /* inputs that are rounded are so once, or as a sum of
+				 * two, which take two places of a tile */
+};
+
+/* Which way w goes in this backend; is_precise: with inputs as floats where it lies as
+ * floats. Weights that go the same way share prepared inputs. */
+struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
+			  bool is_precise);
+static inline bool cpu_way_is_same(struct cpu_way v, struct cpu_way w)
+{
+	return v.path == w.path && v.number == w.number && v.planes == w.planes;
+}
+
+/* n inputs in tiles of nearly the same size. */
+struct cpu_split {
+	int n, n_tiles, per; /* `per` in each tile but the last */
+};
+static inline struct cpu_split cpu_split_of(struct cpu_way way, int n)
+{
+	int most = CPU_TOK / way.planes, n_tiles = (n + most - 1) / most;
+	int per = n_tiles ? (n + n_tiles - 1) / n_tiles : 0;
+	return (struct cpu_split){n, per ? (n + per - 1) / per : 0, per};
+}
+
+static inline int cpu_split_count(const struct cpu_split *s, int i)
+{
+	return i + 1 < s->n_tiles ? s->per : s->n - i * s->per;
+}
+
+/* Bytes that an input of K takes in a tile; a multiple of 4. */
+size_t cpu_fast_input_bytes(const struct backend *b, struct cpu_way way, int32_t k);
+/* x[0 .. n_x) of K into a tile. */
+void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
+		      const float *const *x, int n_x, void *tile);
+/* out[j][r] = row 16 i + r of w, which goes that way, times input j of the tile. */
+void cpu_fast_block(const struct backend *b, struct cpu_way way,
+		    const struct weight *w, int32_t i, const void *tile, int n_x,
+		    float (*out)[CPU_PANEL_ROWS]);
+
+static inline int32_t cpu_fast_blocks(const struct weight *w)
+{
+	return (w->n + CPU_PANEL_ROWS - 1) / CPU_PANEL_ROWS;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inner loops of the fast path. The sources cpu_simd_*.c are compiled once for
+ * each instruction set, with its flags, and fill one of these tables; cpu_create
+ * takes the best that the processor has. Thread: any.
+ *
+ * Every loop computes a row's numbers in an order that depends on the row alone, so
+ * that rule 3 of kernels/README.md holds within one table. Between two tables the
+ * sums of integers agree exactly, those of floats within rounding.
+ */
+#pragma once
+#include "backend/cpu_panels.h"
+#include "model/blocks.h"
+
+#define CPU_TOK 12      /* tokens of a tile of quantized activations */
+#define CPU_BLOCK 32    /* activations of one scale */
+#define CPU_DOT_ROWS 4  /* rows of a weight that dots go along together */
+#define CPU_DOT_TOK 6   /* inputs, likewise */
+
+/* How the numbers of a weight are read by dots. */
+enum cpu_number {
+	CPU_F32, CPU_F16, CPU_BF16,
+	CPU_BF16_PAIRS, /* inputs are rounded to bf16, too */
+	CPU_NUMBER_COUNT
+};
+
+struct cpu_isa {
+	const char *name; /* "avx512" */
+	enum dtype kv_type;
+	bool has_bf16_pairs; /* multiplies pairs of bf16 in one instruction */
+
+	/* --- integers: panels times activations rounded to 8 bits ------------- */
+
+	/* int32 words that a tile has for a block of a token. */
+	int tile_words;
+	/* Rounds K elements each of x[0 .. n_x) to whole multiples of the block's
+	 * largest / 127, into the tile (K / 32, tile_words, n_x) of words. With two
+	 * planes: of the largest / 16256, the integer q = 128 high + low in the places
+	 * 2 j and 2 j + 1 of a tile of 2 n_x. n_x * planes is at most CPU_TOK, K a
+	 * multiple of 32. A block with an infinity or NaN gives NaN. */
+	void (*quantize)(const float *const *x, int n_x, int32_t k, int planes,
+			 int32_t *tile);
+	/* out[j][r] = row r of the panel times input j of the tile. */
+	void (*panel)(const struct cpu_panels *w, int32_t i_panel, const int32_t *tile,
+		      int n_x, float (*out)[CPU_PANEL_ROWS]);
+
+	/* --- floats: F32, F16, BF16 weights as they lie in the file ---------- */
+
+	/* Bytes of one input of K as `dots` takes it, and K floats to it; plane 1: what
+	 * rounding to plane 0 leaves (CPU_BF16_PAIRS only). */
+	size_t (*input_bytes)(enum cpu_number m, int32_t k);
+	void (*input)(enum cpu_number m, int plane, const float *x, int32_t k, void *out);
+	/* out[j][r] = w[r] . x[j] over K elements; w: rows of numbers m, as
+	 * many as n_w <= CPU_DOT_ROWS; x: n_x <= CPU_DOT_TOK inputs, `pitch` bytes
+	 * apart. */
+	void (*dots)(enum cpu_number m, const void *const *w, int n_w, const void *x,
+		     size_t pitch, int n_x, int32_t k, float (*out)[CPU_DOT_ROWS]);
+};
+
+extern const struct cpu_isa cpu_isa_portable;
+#ifdef CPU_HAS_X86
+extern const struct cpu_isa cpu_isa_avx2, cpu_isa_avx512;
+#endif
+
+/* "auto", or one by name. E_UNSUPPORTED where the processor or this build lacks it,
+ * E_CONFIG where there is no such name. */
+enum status cpu_isa_find(const char *name, const struct cpu_isa **out,
+			 struct fail *fail) MUST_USE;

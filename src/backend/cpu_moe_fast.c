@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pairs of token and expert are sorted by expert, and each expert's are cut into
+ * tiles; consecutive tiles of an expert are a run, whose weights stay in a core's
+ * cache while the tiles pass:
+ *
+ *   work   offset (E+1) | pair (T*U): t*U+u, by expert | tiles | runs
+ *   h      (T*U, F) in the order of `pair`
+ *
+ * Gate and up go over runs x blocks of F, down over blocks of D and within one over the
+ * tiles in order: a token's experts are added to y by rising id, whatever the others
+ * chose, and no two threads touch one y.
+ */
+#include "backend/cpu_moe.h"
+
+#include "backend/cpu_fast.h"
+#include "base/alloc.h"
+
+enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = 8, UNIT_BLOCKS = 4 };
+
+struct tile {
+	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
+};
+
+struct run {
+	int32_t tile, n;
+};
+
+struct job {
+	struct backend *b;
+	const struct moe_experts_args *a;
+	int32_t *pair;
+	struct tile *tiles;
+	struct run *runs;
+	int n_tiles, n_runs;
+	int blocks; /* of rows, in a unit */
+	struct cpu_way in, out;      /* of gate and up, of down */
+	size_t x_bytes, h_bytes;     /* of an input */
+	char *x_tiles, *h_tiles;
+};
+
+bool cpu_moe_fast_can(const struct backend *b, const struct experts *e)
+{
+	for (int32_t i = 0; i < e->n; i++) {
+		struct cpu_way gate = cpu_way_of(b, &e->gate[i], false);
+		if (gate.path == CPU_PATH_TILE ||
+		    !cpu_way_is_same(gate, cpu_way_of(b, &e->gate[0], false)) ||
+		    !cpu_way_is_same(gate, cpu_way_of(b, &e->up[i], false)) ||
+		    cpu_way_of(b, &e->down[i], false).path == CPU_PATH_TILE ||
+		    !cpu_way_is_same(cpu_way_of(b, &e->down[i], false),
+				     cpu_way_of(b, &e->down[0], false)))
+			return false;
+	}
+	return e->n > 0;
+}
+
+static void sort_pairs(struct job *j)
+{
+	const struct moe_experts_args *a = j->a;
+	int32_t n_pairs = a->n_tok * a->n_used, n_experts = a->experts->n;
+	int32_t *offset = a->work;
+	j->pair = offset + n_experts + 1;
+	memset(offset, 0, ((size_t)n_experts + 1) * sizeof *offset);
+	for (int32_t i = 0; i < n_pairs; i++)
+		offset[a->id[i] + 1]++;
+	for (int32_t e = 0; e < n_experts; e++)
+		offset[e + 1] += offset[e];
+	for (int32_t i = 0; i < n_pairs; i++)
+		j->pair[offset[a->id[i]]++] = i; /* leaves offset[e] at e's end */
+}
+
+/* At most E + T U / 6 tiles and as many runs: five numbers each, which fit behind the
+ * pairs (moe_experts_work). Both products go over the same tiles. */
+static void cut(struct job *j)
+{
+	const int32_t *end = j->a->work; /* of each expert's pairs */
+	int32_t n_pairs = j->a->n_tok * j->a->n_used, n_experts = j->a->experts->n;
+	struct cpu_way widest = j->in.planes > j->out.planes ? j->in : j->out;
+	j->tiles = (struct tile *)(j->pair + n_pairs);
+	for (int32_t e = 0, first = 0; e < n_experts; first = end[e++]) {
+		struct cpu_split s = cpu_split_of(widest, end[e] - first);
+		for (int i = 0; i < s.n_tiles; i++)
+			j->tiles[j->n_tiles++] = (struct tile){
+				e, first + i * s.per, cpu_split_count(&s, i)};
+	}
+	j->runs = (struct run *)(j->tiles + j->n_tiles);
+	for (int t = 0; t < j->n_tiles; t++) {
+		struct run *last = j->n_runs ? &j->runs[j->n_runs - 1] : NULL;
+		if (last && last->n < RUN_TILES &&
+		    j->tiles[last->tile].expert == j->tiles[t].expert)
+			last->n++;
+		else
+			j->runs[j->n_runs++] = (struct run){t, 1};
+	}
+}
+
+static void prepare_inputs(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	int32_t k = j->a->experts->gate[0].k;
+	for (int i = begin; i < end; i++) {
+		const struct tile *t = &j->tiles[i];
+		const float *x[CPU_TOK];
+		for (int p = 0; p < t->n; p++)
+			x[p] = (const float *)j->a->x +
+			       (size_t)(j->pair[t->first + p] / j->a->n_used) *
+				       (size_t)k;
+		cpu_fast_prepare(j->b, j->in, k, x, t->n,
+				 j->x_tiles + (size_t)t->first * j->x_bytes);
+	}
+}
+
+static void prepare_hidden(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	int32_t k = j->a->experts->down[0].k;
+	for (int i = begin; i < end; i++) {
+		const struct tile *t = &j->tiles[i];
+		const float *h[CPU_TOK];
+		for (int p = 0; p < t->n; p++)
+			h[p] = (const float *)j->a->h +
+			       (size_t)(t->first + p) * (size_t)k;
+		cpu_fast_prepare(j->b, j->out, k, h, t->n,
+				 j->h_tiles + (size_t)t->first * j->h_bytes);
+	}
+}
+
+static void gate_up(const struct job *j, const struct tile *t, int32_t block)
+{
+	const struct experts *e = j->a->experts;
+	const struct weight *gate = &e->gate[t->expert], *up = &e->up[t->expert];
+	const char *x = j->x_tiles + (size_t)t->first * j->x_bytes;
+	float g[CPU_TOK][ROWS], u[CPU_TOK][ROWS];
+	int n_rows = MIN(ROWS, gate->n - block * ROWS);
+	size_t at = (size_t)t->expert * (size_t)gate->n + (size_t)(block * ROWS);
+	cpu_fast_block(j->b, j->in, gate, block, x, t->n, g);
+	cpu_fast_block(j->b, j->in, up, block, x, t->n, u);
+	for (int r = 0; r < n_rows; r += 4) {
+		int n = MIN(4, n_rows - r);
+		vec4 g_bias = bias4(e->gate_bias, at + (size_t)r, n);
+		vec4 u_bias = bias4(e->up_bias, at + (size_t)r, n);
+		for (int p = 0; p < t->n; p++) {
+			float *h = (float *)j->a->h +
+				   (size_t)(t->first + p) * (size_t)gate->n +
+				   block * ROWS + r;
+			vec4 v = activate4(e, vec4_load(g[p] + r) + g_bias,
+					   vec4_load(u[p] + r) + u_bias);
+			memcpy(h, &v, sizeof(float) * (size_t)n);
+		}
+	}
+}
+
+static void run_gate_up(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->gate[0]);
+	int per_run = (n_blocks + j->blocks - 1) / j->blocks;
+	for (int i = begin; i < end; i++) {
+		const struct run *run = &j->runs[i / per_run];
+		int32_t block = i % per_run * j->blocks;
+		int32_t last = MIN(block + j->blocks, n_blocks);
+		for (; block < last; block++)
+			for (int t = 0; t < run->n; t++)
+				gate_up(j, &j->tiles[run->tile + t], block);
+	}
+}
+
+static void down(const struct job *j, const struct tile *t, int32_t block)
+{
+	const struct weight *w = &j->a->experts->down[t->expert];
+	const float *bias = j->a->experts->down_bias;
+	size_t at = (size_t)t->expert * (size_t)w->n + (size_t)(block * ROWS);
+	float sums[CPU_TOK][ROWS];
+	int n_rows = MIN(ROWS, w->n - block * ROWS);
+	cpu_fast_block(j->b, j->out, w, block,
+		       j->h_tiles + (size_t)t->first * j->h_bytes, t->n, sums);
+	for (int p = 0; p < t->n; p++) {
+		int32_t pair = j->pair[t->first + p];
+		float *y = j->a->y + (size_t)(pair / j->a->n_used) * (size_t)w->n +
+			   block * ROWS;
+		for (int r = 0; r < n_rows; r++)
+			y[r] += j->a->weight[pair] *
+				(sums[p][r] + (bias ? bias[at + (size_t)r] : 0));
+	}
+}
+
+static void run_down(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->down[0]);
+	for (int i = begin; i < end; i++) {
+		int32_t first = i * j->blocks, last = MIN(first + j->blocks, n_blocks);
+		for (int t = 0; t < j->n_tiles; t++)
+			for (int32_t block = first; block < last; block++)
+				down(j, &j->tiles[t], block);
+	}
+}
+
+static int units(int32_t n_blocks, int blocks)
+{
+	return (n_blocks + blocks - 1) / blocks;
+}
+
+enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
+{
+	const struct weight *gate = &a->experts->gate[0], *w = &a->experts->down[0];
+	size_t n_pairs = (size_t)a->n_tok * (size_t)a->n_used;
+	struct job j = {.b = b, .a = a, .in = cpu_way_of(b, gate, false),
+			.out = cpu_way_of(b, w, false)};
+	j.x_bytes = cpu_fast_input_bytes(b, j.in, gate->k);
+	j.h_bytes = cpu_fast_input_bytes(b, j.out, w->k);
+	if (n_pairs == 0)
+		return OK;
+	j.x_tiles = cpu_scratch(b, n_pairs * (j.x_bytes + j.h_bytes));
+	if (!j.x_tiles)
+		return E_NOMEM;
+	j.h_tiles = j.x_tiles + n_pairs * j.x_bytes;
+	sort_pairs(&j);
+	cut(&j);
+	j.blocks = j.n_tiles == j.n_runs ? 1 : UNIT_BLOCKS;
+	size_t a_tile = n_pairs / (size_t)j.n_tiles;
+	cpu_for(b, j.n_tiles, a_tile * (size_t)gate->k / 8, prepare_inputs, &j);
+	size_t a_run = n_pairs / (size_t)j.n_runs, rows = (size_t)(ROWS * j.blocks);
+	cpu_for(b, j.n_runs * units(cpu_fast_blocks(gate), j.blocks),
+		2 * a_run * rows * (size_t)gate->k / 8, run_gate_up, &j);
+	cpu_for(b, j.n_tiles, a_tile * (size_t)w->k / 8, prepare_hidden, &j);
+	cpu_for(b, units(cpu_fast_blocks(w), j.blocks),
+		n_pairs * rows * (size_t)w->k / 8, run_down, &j);
+	return OK;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Dots of rows that lie in the file as F32, F16 or BF16 with inputs of floats, or,
+ * where the processor multiplies pairs of bf16, of inputs rounded to that.
+ *
+ * A dot has one vector of sums; lane l adds elements l, l + VL … (pairs of them with
+ * bf16), then the lanes are added, halves first: an order that depends on K alone.
+ * Four rows go along with up to six inputs, so that 24 sums stay in registers.
+ */
+#include "backend/cpu_simd.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/vec4.h"
+
+enum { ROWS = CPU_DOT_ROWS, TOK = CPU_DOT_TOK };
+
+/* Elements that one step takes: inputs are padded to whole steps. */
+VINLINE int step_of(enum cpu_number m)
+{
+#if CPU_AVX512
+	return m == CPU_BF16_PAIRS ? 32 : VL;
+#else
+	return VL;
+#endif
+}
+
+VINLINE size_t weight_size(enum cpu_number m)
+{
+	return m == CPU_F32 ? 4 : 2;
+}
+
+static size_t padded(enum cpu_number m, int32_t k)
+{
+	size_t step = (size_t)step_of(m);
+	return ((size_t)k + step - 1) / step * step;
+}
+
+static size_t input_bytes(enum cpu_number m, int32_t k)
+{
+	return padded(m, k) * (step_of(m) == VL ? 4 : 2);
+}
+
+static void input(enum cpu_number m, int plane, const float *x, int32_t k, void *out)
+{
+#if CPU_AVX512
+	if (m == CPU_BF16_PAIRS) {
+		uint16_t *half = out;
+		for (int32_t i = 0; i < k; i += VL) {
+			unsigned n = (unsigned)MIN(VL, k - i);
+			__mmask16 mask = (__mmask16)((1u << n) - 1);
+			__m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+			__m256i h = (__m256i)_mm512_cvtneps_pbh(v);
+			if (plane == 1) {
+				v = (__m512)((vf)v - vf_of_bf16((vhalf)h));
+				h = (__m256i)_mm512_cvtneps_pbh(v);
+			}
+			_mm256_storeu_si256((void *)(half + i), h);
+		}
+		if ((k + VL - 1) / VL % 2)
+			memset(half + (k + VL - 1) / VL * VL, 0, 2 * VL);
+		return;
+	}
+#endif
+	memcpy(out, x, (size_t)k * sizeof *x);
+	memset((float *)out + k, 0, (padded(m, k) - (size_t)k) * sizeof *x);
+}
+
+VINLINE vf widen(enum cpu_number m, const char *w)
+{
+	if (m == CPU_F32)
+		return vf_load((const void *)w);
+	vhalf h = vhalf_load((const void *)w);
+	return m == CPU_F16 ? vf_of_f16(h) : vf_of_bf16(h);
+}
+
+/* acc += the products of one step. */
+VINLINE void step(enum cpu_number m, const char *const *w, const char *x, size_t pitch,
+		  int n_x, vf (*acc)[ROWS])
+{
+#if CPU_AVX512
+	if (m == CPU_BF16_PAIRS) {
+		__m512bh rows[ROWS];
+#pragma GCC unroll 4
+		for (int r = 0; r < ROWS; r++)
+			rows[r] = (__m512bh)_mm512_loadu_si512(w[r]);
+#pragma GCC unroll 6
+		for (int j = 0; j < n_x; j++) {
+			__m512bh v = (__m512bh)_mm512_loadu_si512(x + pitch * (size_t)j);
+#pragma GCC unroll 4
+			for (int r = 0; r < ROWS; r++)
+				acc[j][r] = (vf)_mm512_dpbf16_ps((__m512)acc[j][r],
+								 rows[r], v);
+		}
+		return;
+	}
+#endif
+	vf rows[ROWS];
+#pragma GCC unroll 4
+	for (int r = 0; r < ROWS; r++)
+		rows[r] = widen(m, w[r]);
+#pragma GCC unroll 6
+	for (int j = 0; j < n_x; j++) {
+		vf v = vf_load((const void *)(x + pitch * (size_t)j));
+#pragma GCC unroll 4
+		for (int r = 0; r < ROWS; r++)
+			acc[j][r] = vf_fma(rows[r], v, acc[j][r]);
+	}
+}
+
+/* Halves added until four lanes are left. */
+VINLINE vec4 fold(vf v)
+{
+#if CPU_AVX512
+	__m256 half = _mm256_add_ps(_mm512_castps512_ps256((__m512)v),
+				    _mm512_extractf32x8_ps((__m512)v, 1));
+	return (vec4)_mm_add_ps(_mm256_castps256_ps128(half),
+				_mm256_extractf128_ps(half, 1));
+#elif CPU_AVX2
+	return (vec4)_mm_add_ps(_mm256_castps256_ps128((__m256)v),
+				_mm256_extractf128_ps((__m256)v, 1));
+#else
+	return v;
+#endif
+}
+
+/* A row is a multiple of its length from the next: fetch what comes after these. */
+VINLINE void fetch(const char *const *row, size_t at)
+{
+	ptrdiff_t ahead = (row[1] - row[0]) * ROWS;
+#pragma GCC unroll 4
+	for (int r = 0; r < ROWS; r++)
+		__builtin_prefetch(row[r] + ahead + at);
+}
+
+VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, size_t pitch,
+		    int n_x, int32_t k, float (*out)[ROWS])
+{
+	const int n_step = step_of(m);
+	const size_t size = weight_size(m), x_size = n_step == VL ? 4 : 2;
+	vf acc[TOK][ROWS] = {{{0}}};
+	const char *w[ROWS];
+	int32_t i = 0;
+	for (; i + n_step <= k; i += n_step) {
+		size_t at = (size_t)i * size;
+#pragma GCC unroll 4
+		for (int r = 0; r < ROWS; r++)
+			w[r] = row[r] + at;
+		if (n_x == 1)
+			fetch(row, at);
+		step(m, w, x + (size_t)i * x_size, pitch, n_x, acc);
+	}
+	if (i < k) {
+		char rest[ROWS][4 * 32] = {{0}};
+		for (int r = 0; r < ROWS; r++) {
+			memcpy(rest[r], row[r] + (size_t)i * size,
+			       (size_t)(k - i) * size);
+			w[r] = rest[r];
+		}
+		step(m, w, x + (size_t)i * x_size, pitch, n_x, acc);
+	}
+#pragma GCC unroll 6
+	for (int j = 0; j < n_x; j++) {
+		vec4 a = fold(acc[j][0]), b = fold(acc[j][1]);
+		vec4 c = fold(acc[j][2]), d = fold(acc[j][3]);
+		/* (lane 0 + lane 2) + (lane 1 + lane 3) of each */
+		vec4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) +
+			  __builtin_shufflevector(a, b, 2, 6, 3, 7);
+		vec4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) +
+			  __builtin_shufflevector(c, d, 2, 6, 3, 7);
+		vec4_store(out[j], __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
+					   __builtin_shufflevector(ab, cd, 2, 3, 6, 7));
+	}
+}
+
+#define EACH_COUNT(X, q) X(1, q) X(2, q) X(3, q) X(4, q) X(5, q) X(6, q)
+#define DEFINE(n, q) \
+	static void dots_##q##_##n(const char *const *row, const char *x, size_t pitch, \
+				   int32_t k, float (*out)[ROWS]) \
+	{ \
+		dots_n(CPU_##q, row, x, pitch, n, k, out); \
+	}
+EACH_COUNT(DEFINE, F32)
+EACH_COUNT(DEFINE, F16)
+EACH_COUNT(DEFINE, BF16)
+EACH_COUNT(DEFINE, BF16_PAIRS)
+
+static void dots(enum cpu_number m, const void *const *w, int n_w, const void *x,
+		 size_t pitch, int n_x, int32_t k, float (*out)[ROWS])
+{
+	typedef void one(const char *const *row, const char *x, size_t pitch, int32_t k,
+			 float (*out)[ROWS]);
+#define NAME(n, q) dots_##q##_##n,
+	static one *const all[][TOK] = {
+		[CPU_F32] = {EACH_COUNT(NAME, F32)},
+		[CPU_F16] = {EACH_COUNT(NAME, F16)},
+		[CPU_BF16] = {EACH_COUNT(NAME, BF16)},
+		[CPU_BF16_PAIRS] = {EACH_COUNT(NAME, BF16_PAIRS)},
+	};
+	const char *row[ROWS];
+	for (int r = 0; r < ROWS; r++)
+		row[r] = w[MIN(r, n_w - 1)];
+	all[m][n_x - 1](row, x, pitch, k, out);
+}
+
+_Static_assert(CPU_DOT_TOK == 6 && CPU_DOT_ROWS == 4, "EACH_COUNT, dots_n");
+
+const struct cpu_isa ISA(cpu_isa) = {
+	.name = ISA_NAME,
+	.kv_type = DTYPE_F32,
+	.tile_words = CPU_TILE_WORDS,
+	.quantize = ISA(cpu_quantize),
+	.panel = ISA(cpu_panel),
+	.input_bytes = input_bytes,
+	.input = input,
+	.dots = dots,
+#if CPU_AVX512
+	.has_bf16_pairs = true,
+#endif
+};

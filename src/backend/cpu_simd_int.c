@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Panels of 4 and 8 bit integers times activations of 8 bits.
+ *
+ * A block is 32 columns: the integers of weight (unsigned) and activation (signed) are
+ * multiplied and summed exactly in int32, the zero point taken off by the block's sum
+ * of activations, and the whole scaled once:
+ *
+ *   y[r] = sum over blocks b of scale[r][g] x_scale[b] (q[r] . x[b] - zero[r][g] xsum[b])
+ *
+ * with one float accumulator a row and input, blocks in order.
+ *
+ * A tile of activations, for each block: words of integers, then - xsum, then x_scale,
+ * each (n_x). With byte products (AVX2, VNNI) a word is four bytes, the columns
+ * 0 2 4 6 and 1 3 5 7 of eight, as the lower and upper nibbles of a panel's bytes are.
+ * Without them it is two of 16 bits: columns 0 4, 2 6, 1 5, 3 7.
+ */
+#include "backend/cpu_simd.h"
+
+enum {
+	ROWS = CPU_ROWS,
+	N_VEC = ROWS / VL, /* vectors of a word of each row */
+	Q_WORDS = CPU_Q_WORDS,
+	TILE_WORDS = CPU_TILE_WORDS,
+};
+
+/* --- activations -------------------------------------------------------------- */
+
+/* Largest magnitude, as the bits of a float: NaN is above all else. */
+VINLINE int32_t largest(const float *x)
+{
+	vi most = {0};
+	for (int i = 0; i < CPU_BLOCK; i += VL) {
+		vi v = vi_load(x + i) & 0x7FFFFFFF;
+		vi more = v > most;
+		most = (more & v) | (~more & most);
+	}
+	int32_t lane[VL], m = 0;
+	memcpy(lane, &most, sizeof lane);
+	for (int i = 0; i < VL; i++)
+		m = lane[i] > m ? lane[i] : m;
+	return m;
+}
+
+VINLINE int32_t sum_of(vi v)
+{
+	int32_t lane[VL], sum = 0;
+	memcpy(lane, &v, sizeof lane);
+	for (int i = 0; i < VL; i++)
+		sum += lane[i];
+	return sum;
+}
+
+VINLINE void store_bytes(int8_t *out, vi v)
+{
+#if CPU_AVX512
+	_mm_storeu_si128((void *)out, _mm512_cvtepi32_epi8((__m512i)v));
+#else
+	for (int j = 0; j < VL; j++)
+		out[j] = (int8_t)v[j];
+#endif
+}
+
+/* x * inverse to the nearest integers, of one plane or cut into two; sum: theirs. */
+VINLINE void round_block(const float *x, float inverse, int planes,
+			 int8_t (*q)[CPU_BLOCK], int32_t *sum)
+{
+	const vf magic = vf_all(0x1.8p23f);
+	vi sum0 = {0}, sum1 = {0};
+	for (int i = 0; i < CPU_BLOCK; i += VL) {
+		vi v = (vi)(vf_load(x + i) * vf_all(inverse) + magic) - (vi)magic;
+		if (planes == 2) {
+			vi high = (v + 64) >> 7, low = v - (high << 7);
+			store_bytes(q[1] + i, low);
+			sum1 += low;
+			v = high;
+		}
+		store_bytes(q[0] + i, v);
+		sum0 += v;
+	}
+	sum[0] = sum_of(sum0);
+	sum[1] = sum_of(sum1);
+}
+
+/* out: Q_WORDS words, n_x apart. */
+VINLINE void place(const int8_t *q, int n_x, int32_t *out)
+{
+#if CPU_AVX512 || CPU_AVX2
+	const __m256i order = _mm256_setr_epi8(
+		0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15,
+		0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+	__m256i v = _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)q), order);
+	int32_t word[Q_WORDS];
+	memcpy(word, &v, sizeof word);
+#else
+	static const uint8_t first[4] = {0, 2, 1, 3};
+	int32_t word[Q_WORDS];
+	for (int i = 0; i < Q_WORDS; i++) {
+		const int8_t *two = q + i / 4 * 8 + first[i % 4];
+		word[i] = (int32_t)((uint32_t)(uint16_t)two[0] |
+				    (uint32_t)(uint16_t)two[4] << 16);
+	}
+#endif
+	for (int i = 0; i < Q_WORDS; i++)
+		out[i * n_x] = word[i];
+}
+
+/* n_x: places of the tile; a second plane is in the place behind. */
+VINLINE void quantize_row(const float *x, int32_t k, int planes, int n_x, int32_t *out)
+{
+	const float steps = planes == 2 ? 127 * 128 : 127;
+	for (int32_t b = 0; b < k / CPU_BLOCK; b++) {
+		int8_t q[2][CPU_BLOCK] = {{0}};
+		int32_t bits = largest(x), sum[2] = {0};
+		float most, scale = 0;
+		memcpy(&most, &bits, sizeof most);
+		if (bits >= 0x7F800000) {
+			scale = blocks_bf16(0x7FC0); /* NaN */
+		} else if (most > 0x1p-110f) { /* or the inverse would be infinite */
+			scale = most * (1 / steps);
+			round_block(x, steps / most, planes, q, sum);
+		}
+		for (int p = 0; p < planes; p++) {
+			float its = planes == 2 && p == 0 ? 128 * scale : scale;
+			place(q[p], n_x, out + p);
+			out[Q_WORDS * n_x + p] = -sum[p];
+			memcpy(out + (Q_WORDS + 1) * n_x + p, &its, sizeof its);
+		}
+		out += TILE_WORDS * n_x;
+		x += CPU_BLOCK;
+	}
+}
+
+void ISA(cpu_quantize)(const float *const *x, int n_x, int32_t k, int planes,
+		       int32_t *tile)
+{
+	for (int j = 0; j < n_x; j++)
+		if (planes == 2)
+			quantize_row(x[j], k, 2, 2 * n_x, tile + 2 * j);
+		else
+			quantize_row(x[j], k, 1, n_x, tile + j);
+}
+
+/* --- panels ------------------------------------------------------------------- */
+
+VINLINE vf load_scale(const uint8_t *p, enum dtype type)
+{
+	if (type == DTYPE_BF16)
+		return vf_of_bf16(vhalf_load((const void *)p));
+	if (type == DTYPE_F16)
+		return vf_of_f16(vhalf_load((const void *)p));
+	return vf_load((const void *)p);
+}
+
+VINLINE vi load_zero(const uint8_t *p)
+{
+#if CPU_AVX512
+	return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
+#elif CPU_AVX2
+	return (vi)_mm256_cvtepu8_epi32(_mm_loadu_si64(p));
+#else
+	return (vi){p[0], p[1], p[2], p[3]};
+#endif
+}
+
+#if CPU_AVX512
+VINLINE vi bytes_dot(vi sum, vi w, int32_t x)
+{
+	return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)w, _mm512_set1_epi32(x));
+}
+
+/* sum[j] += the block's products: q has 16 rows of each eight columns. */
+VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_VEC])
+{
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++) {
+		vi raw = vi_load(q + 64 * i);
+		vi low = raw & 0x0F0F0F0F, high = (vi)((vu)raw >> 4) & 0x0F0F0F0F;
+#pragma GCC unroll 12
+		for (int j = 0; j < n_x; j++)
+			sum[j][0] = bytes_dot(sum[j][0], low, tile[2 * i * n_x + j]);
+#pragma GCC unroll 12
+		for (int j = 0; j < n_x; j++)
+			sum[j][0] = bytes_dot(sum[j][0], high,
+					      tile[(2 * i + 1) * n_x + j]);
+	}
+}
+
+VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_VEC])
+{
+#pragma GCC unroll 8
+	for (int i = 0; i < 8; i++) {
+		vi w = vi_load(q + 64 * i);
+#pragma GCC unroll 12
+		for (int j = 0; j < n_x; j++)
+			sum[j][0] = bytes_dot(sum[j][0], w, tile[i * n_x + j]);
+	}
+}
+#else
+/* Pairs of 16 bits to their sum. */
+VINLINE vi add_pairs(vh v)
+{
+	return ((vi)v >> 16) + (((vi)((vu)(vi)v << 16)) >> 16);
+}
+
+/* Sums of four products w x (w below 16) a word; eight of them stay in 16 bits. */
+VINLINE vh nibbles_dot(vi w, const int32_t *x, int n_x)
+{
+#if CPU_AVX2
+	return (vh)_mm256_maddubs_epi16((__m256i)w, _mm256_set1_epi32(*x));
+#else
+	vh even = (vh)(w & 0x00FF00FF), odd = (vh)((vi)((vu)w >> 8) & 0x00FF00FF);
+	return even * (vh)vi_all(x[0]) + odd * (vh)vi_all(x[n_x]);
+#endif
+}
+enum { STEP = Q_WORDS / 8 }; /* words of the tile for a word of the panel */
+
+VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_VEC])
+{
+	for (int v = 0; v < N_VEC; v++) {
+		vi low[4], high[4];
+		for (int i = 0; i < 4; i++) {
+			vi raw = vi_load(q + 64 * i + 4 * VL * v);
+			low[i] = raw & 0x0F0F0F0F;
+			high[i] = (vi)((vu)raw >> 4) & 0x0F0F0F0F;
+		}
+		for (int j = 0; j < n_x; j++) {
+			vh acc = {0};
+			for (int i = 0; i < 4; i++) {
+				const int32_t *x = tile + 2 * i * STEP * n_x + j;
+				acc += nibbles_dot(low[i], x, n_x);
+				acc += nibbles_dot(high[i], x + STEP * n_x, n_x);
+			}
+			sum[j][v] += add_pairs(acc);
+		}
+	}
+}
+
+/* A byte is two nibbles: low + 16 high. */
+VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_VEC])
+{
+	for (int v = 0; v < N_VEC; v++)
+		for (int j = 0; j < n_x; j++) {
+			vh low = {0}, high = {0};
+			for (int i = 0; i < 8; i++) {
+				vi raw = vi_load(q + 64 * i + 4 * VL * v);
+				const int32_t *x = tile + i * STEP * n_x + j;
+				low += nibbles_dot(raw & 0x0F0F0F0F, x, n_x);
+				high += nibbles_dot((vi)((vu)raw >> 4) & 0x0F0F0F0F,
+						    x, n_x);
+			}
+			sum[j][v] += add_pairs(low) + add_pairs(high) * 16;
+		}
+}
+#endif
+
+enum { AHEAD = 1024 }; /* bytes that a lone input's stream is fetched ahead */
+
+VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
+		     const int32_t *tile, int n_x, int bits,
+		     float (*out)[CPU_PANEL_ROWS])
+{
+	const uint8_t *q = panel + w->at_q;
+	const int32_t n_groups = w->k / w->group, n_blocks = w->group / CPU_BLOCK;
+	const size_t scale_bytes = dtype_bytes(w->scale_type);
+	vf acc[CPU_TOK][N_VEC] = {{{0}}};
+	for (int32_t g = 0; g < n_groups; g++) {
+		vf scale[N_VEC];
+		vi zero[N_VEC];
+#pragma GCC unroll 4
+		for (int v = 0; v < N_VEC; v++) {
+			size_t at = (size_t)g * ROWS + (size_t)(VL * v);
+			scale[v] = load_scale(panel + at * scale_bytes, w->scale_type);
+			zero[v] = w->has_zero ? load_zero(panel + w->at_zero + at)
+					      : vi_all(1 << (bits - 1));
+		}
+		for (int32_t b = 0; b < n_blocks; b++) {
+			vi sum[CPU_TOK][N_VEC];
+			if (n_x <= 2)
+#pragma GCC unroll 8
+				for (int i = 0; i < 4 * bits; i += 4)
+					__builtin_prefetch(q + AHEAD + 16 * i);
+#pragma GCC unroll 12
+			for (int j = 0; j < n_x; j++)
+#pragma GCC unroll 4
+				for (int v = 0; v < N_VEC; v++)
+					sum[j][v] = zero[v] *
+						    vi_all(tile[Q_WORDS * n_x + j]);
+			if (bits == 4)
+				block4(q, tile, n_x, sum);
+			else
+				block8(q, tile, n_x, sum);
+			const float *x_scale =
+				(const void *)(tile + (Q_WORDS + 1) * n_x);
+#pragma GCC unroll 12
+			for (int j = 0; j < n_x; j++)
+#pragma GCC unroll 4
+				for (int v = 0; v < N_VEC; v++)
+					acc[j][v] = vf_fma(
+						__builtin_convertvector(sum[j][v], vf) *
+							scale[v],
+						vf_all(x_scale[j]), acc[j][v]);
+			q += CPU_BLOCK * ROWS * bits / 8;
+			tile += TILE_WORDS * n_x;
+		}
+	}
+#pragma GCC unroll 12
+	for (int j = 0; j < n_x; j++)
+#pragma GCC unroll 4
+		for (int v = 0; v < N_VEC; v++)
+			vf_store(out[j] + VL * v, acc[j][v]);
+}
+
+#define EACH_COUNT(X, b) \
+	X(1, b) X(2, b) X(3, b) X(4, b) X(5, b) X(6, b) \
+	X(7, b) X(8, b) X(9, b) X(10, b) X(11, b) X(12, b)
+#define DEFINE(n, b) \
+	static void panel_##b##_##n(const struct cpu_panels *w, const uint8_t *p, \
+				    const int32_t *tile, float (*out)[CPU_PANEL_ROWS]) \
+	{ \
+		panel_n(w, p, tile, n, b, out); \
+	}
+EACH_COUNT(DEFINE, 4)
+EACH_COUNT(DEFINE, 8)
+
+void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel, const int32_t *tile,
+		    int n_x, float (*out)[CPU_PANEL_ROWS])
+{
+	typedef void one(const struct cpu_panels *w, const uint8_t *p,
+			 const int32_t *tile, float (*out)[CPU_PANEL_ROWS]);
+#define NAME(n, b) panel_##b##_##n,
+	static one *const four[] = {EACH_COUNT(NAME, 4)};
+	static one *const eight[] = {EACH_COUNT(NAME, 8)};
+	(w->bits == 4 ? four : eight)[n_x - 1](w, cpu_panels_at(w, i_panel), tile, out);
+}
+
+_Static_assert(CPU_TOK == 12, "EACH_COUNT");

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One source, three instruction sets: the vectors of what is being compiled for, and
+ * the few operations that GCC's vector types do not spell. ISA(name) is the name with
+ * the instruction set behind it.
+ */
+#pragma once
+#include "backend/cpu_isa.h"
+
+#include <string.h>
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BF16__)
+#define CPU_AVX512 1
+#define ISA(name) name##_avx512
+#define ISA_NAME "avx512"
+#define VL 16
+#include <immintrin.h>
+#elif defined(__AVX2__)
+#define CPU_AVX2 1
+#define ISA(name) name##_avx2
+#define ISA_NAME "avx2"
+#define VL 8
+#include <immintrin.h>
+#else
+#define ISA(name) name##_portable
+#define ISA_NAME "portable"
+#define VL 4
+#endif
+
+#define VINLINE static inline __attribute__((always_inline))
+
+typedef float vf __attribute__((vector_size(4 * VL)));
+typedef int32_t vi __attribute__((vector_size(4 * VL)));
+typedef uint32_t vu __attribute__((vector_size(4 * VL)));
+typedef int16_t vh __attribute__((vector_size(4 * VL)));
+typedef uint16_t vhalf __attribute__((vector_size(2 * VL)));
+
+VINLINE vf vf_load(const float *p)
+{
+	vf v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+VINLINE void vf_store(float *p, vf v)
+{
+	memcpy(p, &v, sizeof v);
+}
+
+VINLINE vi vi_load(const void *p)
+{
+	vi v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+VINLINE vhalf vhalf_load(const uint16_t *p)
+{
+	vhalf v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+VINLINE vf vf_all(float f)
+{
+	return f - (vf){0};
+}
+
+VINLINE vi vi_all(int32_t i)
+{
+	return i - (vi){0};
+}
+
+/* a * b + c, rounded once where the instruction set has that. */
+VINLINE vf vf_fma(vf a, vf b, vf c)
+{
+#if CPU_AVX512
+	return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif CPU_AVX2
+	return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+	return a * b + c;
+#endif
+}
+
+VINLINE vf vf_select(vi mask, vf a, vf b)
+{
+	return (vf)((mask & (vi)a) | (~mask & (vi)b));
+}
+
+/* 16 bits each to 32, by zeros. */
+VINLINE vu vu_of_half(vhalf h)
+{
+#if CPU_AVX512
+	return (vu)_mm512_cvtepu16_epi32((__m256i)h);
+#elif CPU_AVX2
+	return (vu)_mm256_cvtepu16_epi32((__m128i)h);
+#else
+	return (vu){h[0], h[1], h[2], h[3]};
+#endif
+}
+
+VINLINE vf vf_of_bf16(vhalf h)
+{
+	return (vf)(vu_of_half(h) << 16);
+}
+
+/* IEEE binary16, all of it: see widen_half in cpu_tile.c. */
+VINLINE vf vf_of_f16(vhalf h)
+{
+#if CPU_AVX512
+	return (vf)_mm512_cvtph_ps((__m256i)h);
+#elif CPU_AVX2
+	return (vf)_mm256_cvtph_ps((__m128i)h);
+#else
+	vu bits = vu_of_half(h);
+	vu magnitude = (bits & 0x7FFF) << 13;
+	vu is_special = (vu)(magnitude >= (0x7C00u << 13));
+	vf f = (vf)magnitude * vf_all(0x1p112f);
+	return (vf)((vu)f | (is_special & 0x7F800000u) | (bits & 0x8000) << 16);
+#endif
+}
+
+/* The sum of a vector, halves added until one is left. */
+VINLINE float vf_sum(vf v)
+{
+	float lane[VL];
+	memcpy(lane, &v, sizeof lane);
+	for (int n = VL / 2; n; n /= 2)
+		for (int i = 0; i < n; i++)
+			lane[i] += lane[i + n];
+	return lane[0];
+}
