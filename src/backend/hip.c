@@ -58,6 +58,7 @@ static void destroy(struct backend *b)
 	free(h->functions);
 	strmap_deinit(&h->names);
 	free(h->tune);
+	free(h->ranges);
 	free(h);
 }
 

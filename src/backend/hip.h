@@ -71,6 +71,12 @@ struct hip_graph_slot {
 	int n_launches;
 };
 
+/* What the runtime gave in one piece. */
+struct hip_range {
+	char *p;
+	size_t n;
+};
+
 struct hip_launch_info;
 struct hip_tune_row;
 
@@ -85,6 +91,9 @@ struct hip {
 	char **function_names;
 	size_t n_functions;
 	bool own_blocks;
+	bool few_groups;          /* tests: launches so small that workgroups go on */
+	struct hip_range *ranges; /* (n_ranges) all device memory there is */
+	size_t n_ranges;
 	int int4_axes;            /* row of linear_int4.def for all shapes; -1: by shape */
 	struct hip_tune_row *tune; /* (n_tune): hip_tune.h */
 	int n_tune;

@@ -145,7 +145,7 @@ static struct linear_int4_args int4_args(const struct hip *h,
 			.is_bf16 = o->w->scale_type == DTYPE_BF16};
 		int32_t groups = MAX(1, hip_over(p->n, rows));
 		/* Tests: so few that some go on to further rows. */
-		r.grid += h->own_blocks ? MAX(1, groups * 2 / 3) : groups;
+		r.grid += h->few_groups ? MAX(1, groups * 2 / 3) : groups;
 	}
 	return r;
 }

@@ -29,6 +29,7 @@ static void run(const char *name, int int4_axes, int tile,
 		return;
 	}
 	struct hip *h = hip_of(kt.b);
+	h->few_groups = true;
 	h->int4_axes = int4_axes;
 	h->tile = tile;
 	h->tile_from = tile >= 0 ? 1 : int4_axes >= 0 ? INT32_MAX : h->tile_from;
