@@ -131,7 +131,7 @@ DEVICE void quad_dot(const uint32_t *w, u32x4 x, u32x4 y, quad_sum *c)
 {
 	UNROLL
 	for (int i = 0; i < 4; i += 2)
-		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+		asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
 			     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
 			     "{%0, %1, %2, %3};"
 			     : "+f"(c->v[0]), "+f"(c->v[1]), "+f"(c->v[2]), "+f"(c->v[3])

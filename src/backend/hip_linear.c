@@ -90,12 +90,8 @@ static int guess(const struct hip *h, const struct linear_args *a, int32_t n)
 {
 	static const char *const smaller[] = {"short", "half", "tiny"};
 	int wide = find_axes("wide"), deep = find_axes("deep"), dense = find_axes("dense");
-	int quad = find_axes("quad");
-	bool is_amd = strncmp(h->device.arch, "gfx", 3) == 0;
 	int32_t wide_groups = n / LINEAR_INT4_ROWS(axes[wide].thrds, axes[wide].ytile,
 						   axes[wide].waves);
-	if (n >= 8192 && !is_amd && fits(quad, a))
-		return quad;
 	if (n >= 8192 && fits(dense, a))
 		return dense;
 	/* Where rows are few, fewer of them a workgroup: each unit should have one. */
