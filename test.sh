@@ -4,8 +4,8 @@
 # Everything that must hold, from a fresh clone on a fresh Debian: installs what the
 # tests need, then
 #   1. builds and runs `make check`: lint, unit, kernel, simulation, golden, HTTP,
-#      with the official clients of OpenAI (Python, Node) and Anthropic (Python),
-#      installed below build/
+#      with clients installed below build/: OpenAI's and Anthropic's for Python and
+#      Node, the Vercel AI SDK, LangChain, Codex CLI, Claude Code; and schemathesis
 #   2. the same under AddressSanitizer and UndefinedBehaviorSanitizer
 #   3. threads under ThreadSanitizer: pool, scheduler, and a daemon with 8 clients
 #   4. `make distcheck` in small (unpack, build, install, uninstall) and quickstart.sh
@@ -87,12 +87,16 @@ else
 	ok "the build has no warning"
 fi
 
-say "the official OpenAI and Anthropic clients, below build/"
+say "clients, below build/"
 clients=ok
 [ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || clients=
-build/clients/venv/bin/pip install -q openai anthropic jsonschema >build/test-clients.log 2>&1 || clients=
+build/clients/venv/bin/pip install -q openai anthropic jsonschema schemathesis \
+	>build/test-clients.log 2>&1 || clients=
 npm install --silent --no-audit --no-fund --prefix build/clients/node openai \
-	>>build/test-clients.log 2>&1 || clients=
+	@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
+	@langchain/core >>build/test-clients.log 2>&1 || clients=
+npm install --silent --no-audit --no-fund --prefix build/clients/agents @openai/codex \
+	@anthropic-ai/claude-code >>build/test-clients.log 2>&1 || clients=
 if [ -n "$clients" ]; then
 	ok "the clients are installed"
 else
@@ -110,7 +114,7 @@ say "make check under ASan and UBSan"
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:intercept_memmem=0
 export UBSAN_OPTIONS=print_stacktrace=1
 build build-asan --enable-sanitizers=address,undefined CFLAGS="-O1 -g" &&
-	check build-asan HALOD_CLIENTS="$PWD/build/clients"
+	HALOD_AGENTS=no check build-asan HALOD_CLIENTS="$PWD/build/clients"
 
 say "ThreadSanitizer"
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1

@@ -38,6 +38,9 @@
 /* Conversations that can be gone on with by id. */
 #define STORED_RESPONSES 1000
 #define STORED_BYTES (64u << 20)
+/* Compiled grammars, with their masks. */
+#define GRAMMARS 64
+#define GRAMMAR_BYTES (64u << 20)
 
 static void copy_names(struct api *a, const struct api_opts *o)
 {
@@ -72,6 +75,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->created = clock_wall_s();
 	a->responses = response_store_create(STORED_RESPONSES, STORED_BYTES);
 	a->calls = callstore_create();
+	a->grammars = grammarcache_create(GRAMMARS, GRAMMAR_BYTES);
 	enum status st = tools_choose_format(o->tool_format, m->chat_template,
 					     &a->tool_format, fail);
 	infill_find_tokens(m->tokenizer, &a->fim);
@@ -99,6 +103,7 @@ void api_destroy(struct api *a)
 		return;
 	chat_template_destroy(a->chat);
 	callstore_destroy(a->calls);
+	grammarcache_destroy(a->grammars);
 	response_store_destroy(a->responses);
 	arena_deinit(&a->arena);
 	free(a);

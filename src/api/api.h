@@ -91,6 +91,15 @@ void api_props_format(const struct api *a, struct buf *out);
 void api_slots_format(const struct api *a, int n_running, struct buf *out);
 void api_version_format(const struct api *a, struct buf *out);
 
+/* A response of /v1/responses that is kept; its input items, newest first unless is_rising;
+ * and away with it. E_NOT_FOUND. */
+enum status api_response_format(const struct api *a, struct str id, struct buf *out,
+				struct fail *fail) MUST_USE;
+enum status api_response_items_format(const struct api *a, struct str id, bool is_rising,
+				      struct buf *out, struct fail *fail) MUST_USE;
+enum status api_response_delete(const struct api *a, struct str id, struct buf *out,
+				struct fail *fail) MUST_USE;
+
 /* Answers that need the tokenizer or the template and no engine: body in, JSON
  * appended. Slow for large bodies: may run on a worker thread. Errors as those of
  * api_call_create. */

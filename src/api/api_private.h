@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "api/callstore.h"
 #include "api/chat_template.h"
+#include "api/grammarcache.h"
 #include "api/infill.h"
 #include "api/parts.h"
 #include "api/response_store.h"
@@ -31,6 +32,7 @@ struct api {
 	} specials; /* tokens that stand in its words */
 	bool strict_tools;
 	struct fim fim;
+	struct grammarcache *grammars; /* has a lock */
 	struct callstore *calls;     /* these two change, and have locks */
 	struct response_store *responses;
 };

@@ -161,8 +161,38 @@ static enum status check_group(const struct json_node *group, struct fail *fail)
 	return OK;
 }
 
-enum status guide_read(const struct json_node *body, struct grammar **out,
-		       struct fail *fail)
+/* The way and the text of it: what is spelled alike means the same. NULL: it cannot be
+ * spelled. */
+static char *key_of(const struct way *way, const struct json_node *at)
+{
+	char *text = json_dumps(at->v, JSON_COMPACT | JSON_ENCODE_ANY);
+	struct buf key = {0};
+	if (!text)
+		return NULL;
+	buf_addf(&key, "%s.%s ", way->group ? way->group : "", way->name);
+	buf_add_z(&key, text);
+	free(text);
+	return buf_take(&key);
+}
+
+static enum status read_way(const struct way *way, const struct json_node *at,
+			    struct grammarcache *cache, struct grammar **out,
+			    struct fail *fail)
+{
+	char *key = key_of(way, at);
+	enum status st = OK;
+	*out = key ? grammarcache_get(cache, str_of(key)) : NULL;
+	if (!*out) {
+		st = way->read(at, out, fail);
+		if (st == OK && *out && key)
+			grammarcache_put(cache, str_of(key), *out);
+	}
+	free(key);
+	return st;
+}
+
+enum status guide_read(const struct json_node *body, struct grammarcache *cache,
+		       struct grammar **out, struct fail *fail)
 {
 	struct grammar *found = NULL;
 	struct json_node outer = json_read_get(body, "structured_outputs");
@@ -173,7 +203,7 @@ enum status guide_read(const struct json_node *body, struct grammar **out,
 		struct grammar *g = NULL;
 		if (!asks(&at))
 			continue;
-		st = ways[i].read(&at, &g, fail);
+		st = read_way(&ways[i], &at, cache, &g, fail);
 		if (st == OK && g && found) {
 			grammar_unref(g);
 			st = json_read_fail(&at, fail, "is a second way to say what the "

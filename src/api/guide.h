@@ -12,9 +12,9 @@
  */
 #pragma once
 #include "api/json_read.h"
-#include "text/grammar.h"
+#include "api/grammarcache.h"
 
 /* *out: a reference, or NULL where nothing is asked for. E_INVAL, E_LIMIT with the
  * parameter's path; E_INVAL for two of them. */
-enum status guide_read(const struct json_node *body, struct grammar **out,
-		       struct fail *fail) MUST_USE;
+enum status guide_read(const struct json_node *body, struct grammarcache *cache,
+		       struct grammar **out, struct fail *fail) MUST_USE;

@@ -381,7 +381,7 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 	if (st == OK)
 		st = check_refusals(body, r->n, fail);
 	if (st == OK)
-		st = guide_read(body, &r->grammar, fail);
+		st = guide_read(body, c->api->grammars, &r->grammar, fail);
 	return st;
 }
 

@@ -10,7 +10,8 @@
 struct entry {
 	TAILQ_ENTRY(entry) link;
 	size_t n_id, n; /* bytes of id, and of all */
-	char bytes[];   /* id, then messages */
+	size_t n_part[RESPONSE_PARTS];
+	char bytes[]; /* id, then the parts */
 };
 
 struct response_store {
@@ -30,9 +31,8 @@ struct response_store *response_store_create(int max_entries, size_t max_bytes)
 	return s;
 }
 
-static void drop_oldest(struct response_store *s)
+static void drop(struct response_store *s, struct entry *e)
 {
-	struct entry *e = TAILQ_FIRST(&s->entries);
 	TAILQ_REMOVE(&s->entries, e, link);
 	s->n--;
 	s->n_bytes -= e->n;
@@ -44,41 +44,71 @@ void response_store_destroy(struct response_store *s)
 	if (!s)
 		return;
 	while (s->n > 0)
-		drop_oldest(s);
+		drop(s, TAILQ_FIRST(&s->entries));
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 
 void response_store_put(struct response_store *s, struct str id,
-			struct str messages)
+			const struct str parts[RESPONSE_PARTS])
 {
-	size_t n = id.n + messages.n;
+	size_t n = id.n;
+	for (int i = 0; i < RESPONSE_PARTS; i++)
+		n += parts[i].n;
 	if (n > s->max_bytes || s->max_entries == 0)
 		return;
 	struct entry *e = xcalloc(1, sizeof *e + n);
+	char *to = e->bytes;
 	e->n_id = id.n;
 	e->n = n;
-	memcpy(e->bytes, id.p, id.n);
-	memcpy(e->bytes + id.n, messages.p, messages.n);
+	memcpy(to, id.p, id.n);
+	to += id.n;
+	for (int i = 0; i < RESPONSE_PARTS; i++) {
+		e->n_part[i] = parts[i].n;
+		if (parts[i].n)
+			memcpy(to, parts[i].p, parts[i].n);
+		to += parts[i].n;
+	}
 	pthread_mutex_lock(&s->lock);
 	while (s->n == s->max_entries || s->n_bytes + n > s->max_bytes)
-		drop_oldest(s);
+		drop(s, TAILQ_FIRST(&s->entries));
 	TAILQ_INSERT_TAIL(&s->entries, e, link);
 	s->n++;
 	s->n_bytes += n;
 	pthread_mutex_unlock(&s->lock);
 }
 
-bool response_store_get(struct response_store *s, struct str id, struct buf *out)
+/* Under the lock. The newest is the likely one. */
+static struct entry *find(struct response_store *s, struct str id)
 {
 	struct entry *e;
-	pthread_mutex_lock(&s->lock);
-	/* The newest is the likely one. */
 	TAILQ_FOREACH_REVERSE(e, &s->entries, entries, link)
 		if (str_eq((struct str){e->bytes, e->n_id}, id))
-			break;
+			return e;
+	return NULL;
+}
+
+bool response_store_get(struct response_store *s, struct str id, enum response_part part,
+			struct buf *out)
+{
+	pthread_mutex_lock(&s->lock);
+	const struct entry *e = find(s, id);
+	if (e) {
+		const char *at = e->bytes + e->n_id;
+		for (int i = 0; i < (int)part; i++)
+			at += e->n_part[i];
+		buf_add(out, at, e->n_part[part]);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return e != NULL;
+}
+
+bool response_store_delete(struct response_store *s, struct str id)
+{
+	pthread_mutex_lock(&s->lock);
+	struct entry *e = find(s, id);
 	if (e)
-		buf_add(out, e->bytes + e->n_id, e->n - e->n_id);
+		drop(s, e);
 	pthread_mutex_unlock(&s->lock);
 	return e != NULL;
 }

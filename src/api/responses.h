@@ -10,6 +10,7 @@ struct responses {
 	char id[40];        /* "resp_…": random, for whoever knows it may go on with it */
 	struct buf echo;    /* members of the body that every response object repeats */
 	struct buf history; /* messages of the chat without instructions, as JSON */
+	struct buf input;   /* the body's own items, as JSON, each with an id */
 	bool stores;
 	int64_t created;
 	int64_t n_events; /* of the stream so far */

@@ -295,7 +295,7 @@ static void add_stored_calls(const struct api_call *c, struct buf *out)
 static void store(struct api_call *c)
 {
 	struct responses *r = c->state;
-	struct buf *h = &r->history, text = {0}, thoughts = {0};
+	struct buf *h = &r->history, text = {0}, thoughts = {0}, body = {0};
 	if (!r->stores)
 		return;
 	for (int i = 0; i < c->parts.n; i++) {
@@ -317,7 +317,14 @@ static void store(struct api_call *c)
 	}
 	add_stored_calls(c, h);
 	buf_add_z(h, "}]");
-	response_store_put(c->api->responses, str_of(r->id), buf_str(h));
+	add_response(c, NULL, &body);
+	const struct str kept[RESPONSE_PARTS] = {
+		[RESPONSE_MESSAGES] = buf_str(h),
+		[RESPONSE_BODY] = buf_str(&body),
+		[RESPONSE_INPUT] = buf_str(&r->input),
+	};
+	response_store_put(c->api->responses, str_of(r->id), kept);
+	buf_deinit(&body);
 	buf_deinit(&text);
 	buf_deinit(&thoughts);
 }
@@ -362,9 +369,77 @@ static void deinit(struct api_call *c)
 		return;
 	buf_deinit(&r->echo);
 	buf_deinit(&r->history);
+	buf_deinit(&r->input);
 	free(r);
 }
 
+static const struct dialect_name names[] = {
+	{"response_format.json_schema", "text.format"},
+	{"response_format.type", "text.format.type"},
+	{".function.", "."},
+	{"max_tokens", "max_output_tokens"},
+	{"reasoning_effort", "reasoning.effort"},
+	{NULL, NULL}};
+
 const struct dialect dialect_responses = {
+	.names = names,
 	.messages = "input", .to_chat = responses_to_chat, .on_part = on_part,
 	.on_event = on_event, .deinit = deinit};
+
+/* --- asked for later ------------------------------------------------------------------ */
+
+static enum status get(const struct api *a, struct str id, enum response_part part,
+		       struct buf *out, struct fail *fail)
+{
+	if (response_store_get(a->responses, id, part, out))
+		return OK;
+	id = json_read_clip(id, 60);
+	return fail_set(fail, E_NOT_FOUND, "there is no response of the id `%.*s` (any more)",
+			(int)id.n, id.p);
+}
+
+enum status api_response_format(const struct api *a, struct str id, struct buf *out,
+				struct fail *fail)
+{
+	return get(a, id, RESPONSE_BODY, out, fail);
+}
+
+static const char *id_of(const json_t *list, size_t i)
+{
+	return json_string_value(json_object_get(json_array_get(list, i), "id"));
+}
+
+enum status api_response_items_format(const struct api *a, struct str id, bool is_rising,
+				      struct buf *out, struct fail *fail)
+{
+	struct buf text = {0};
+	enum status st = get(a, id, RESPONSE_INPUT, &text, fail);
+	if (st != OK)
+		return st;
+	json_t *list = json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL), *data = json_array();
+	size_t n = json_array_size(list);
+	for (size_t i = 0; i < n; i++)
+		json_array_append(data, json_array_get(list, is_rising ? i : n - 1 - i));
+	json_t *page = json_pack("{ss, sO, ss?, ss?, sb}", "object", "list", "data", data,
+				 "first_id", id_of(data, 0), "last_id",
+				 n ? id_of(data, n - 1) : NULL, "has_more", 0);
+	char *made = json_dumps(page, JSON_COMPACT);
+	buf_add_z(out, made ? made : "{}");
+	free(made);
+	json_decref(page);
+	json_decref(data);
+	json_decref(list);
+	buf_deinit(&text);
+	return OK;
+}
+
+enum status api_response_delete(const struct api *a, struct str id, struct buf *out,
+				struct fail *fail)
+{
+	if (!response_store_delete(a->responses, id))
+		return get(a, id, RESPONSE_BODY, out, fail); /* in words */
+	buf_add_z(out, "{\"id\":");
+	buf_add_json(out, id);
+	buf_add_z(out, ",\"object\":\"response\",\"deleted\":true}");
+	return OK;
+}

@@ -208,7 +208,8 @@ static enum status read_previous(const struct json_node *body,
 	struct buf text = {0};
 	struct str id = STR("");
 	enum status st = json_read_str(&at, &id, fail);
-	if (st == OK && at.v && !response_store_get(a->responses, id, &text)) {
+	if (st == OK && at.v && !response_store_get(a->responses, id, RESPONSE_MESSAGES,
+							 &text)) {
 		id = json_read_clip(id, 60);
 		st = json_read_fail(&at, fail,
 				    "is \"%.*s\", which is not known (any more): send "
@@ -220,6 +221,32 @@ static enum status read_previous(const struct json_node *body,
 			      : json_array();
 	buf_deinit(&text);
 	return st;
+}
+
+/* The items as they came, spelled out and with ids, for whoever asks for them. */
+static void keep_input(const struct json_node *body, struct responses *r)
+{
+	struct json_node at = json_read_get(body, "input");
+	json_t *items = json_array();
+	size_t n = json_is_array(at.v) ? json_array_size(at.v) : 1;
+	for (size_t i = 0; i < n; i++) {
+		char id[64];
+		json_t *item = json_is_array(at.v)
+				       ? json_copy(json_array_get(at.v, i))
+				       : json_pack("{ss, s[{ss, sO}]}", "role", "user",
+						   "content", "type", "input_text",
+						   "text", at.v);
+		snprintf(id, sizeof id, "msg_%s_%zu", r->id + 5, i);
+		if (!json_object_get(item, "id"))
+			json_object_set_new(item, "id", json_string(id));
+		if (!json_object_get(item, "type"))
+			json_object_set_new(item, "type", json_string("message"));
+		json_array_append_new(items, item);
+	}
+	char *text = json_dumps(items, JSON_COMPACT);
+	buf_add_z(&r->input, text ? text : "[]");
+	free(text);
+	json_decref(items);
 }
 
 static enum status read_messages(const struct json_node *body,
@@ -243,6 +270,7 @@ static enum status read_messages(const struct json_node *body,
 		char *text = json_dumps(messages, JSON_COMPACT);
 		buf_add_z(&r->history, text ? text : "[]");
 		free(text);
+		keep_input(body, r);
 	}
 	if (system.n)
 		json_array_insert_new(messages, 0, dialect_message("system", system));
@@ -274,9 +302,7 @@ static enum status read_tools(const struct json_node *body, json_t *chat,
 			dialect_copy(fn, same[k], &tool, same[k]);
 		dialect_add_tool(tools, fn);
 	}
-	if (json_array_size(tools))
-		json_object_set(chat, "tools", tools);
-	json_decref(tools);
+	dialect_take_tools(chat, tools);
 	return st;
 }
 

@@ -265,6 +265,35 @@ static enum status make(struct maker *m, struct grammar **out)
 	return st;
 }
 
+/* All that the grammar depends on. NULL: it cannot be spelled. */
+static char *key_of(const struct maker *m)
+{
+	const struct toolparse_opts *o = &m->t->parse;
+	char *text = json_dumps(m->list.v, JSON_COMPACT);
+	struct buf key = {0};
+	if (!text)
+		return NULL;
+	buf_addf(&key, "tools %d %d %d %.*s ", m->is_forced, m->holds_all, o->one_call,
+		 (int)m->t->forced.n, m->t->forced.p ? m->t->forced.p : "");
+	buf_add_z(&key, text);
+	free(text);
+	return buf_take(&key);
+}
+
+static enum status get(const struct api *api, struct maker *m, struct grammar **out)
+{
+	char *key = key_of(m);
+	enum status st = OK;
+	*out = key ? grammarcache_get(api->grammars, str_of(key)) : NULL;
+	if (!*out) {
+		st = make(m, out);
+		if (st == OK && key)
+			grammarcache_put(api->grammars, str_of(key), *out);
+	}
+	free(key);
+	return st;
+}
+
 enum status toolgrammar_forced(const struct api *api, const struct json_node *tools,
 			       const struct tools *t, struct str begun, struct arena *a,
 			       struct grammar **out, struct str *out_begun,
@@ -276,7 +305,7 @@ enum status toolgrammar_forced(const struct api *api, const struct json_node *to
 	mark(m.specials, begun, &b);
 	*out_begun = arena_str(a, buf_str(&b));
 	buf_deinit(&b);
-	return make(&m, out);
+	return get(api, &m, out);
 }
 
 enum status toolgrammar_call(const struct api *api, const struct json_node *tools,
@@ -289,7 +318,7 @@ enum status toolgrammar_call(const struct api *api, const struct json_node *tool
 		is_needed |= t->strict[i] == STRICT_YES ||
 			     (m.holds_all && t->strict[i] != STRICT_NO);
 	*out = NULL;
-	return is_needed ? make(&m, out) : OK;
+	return is_needed ? get(api, &m, out) : OK;
 }
 
 /* --- special tokens ------------------------------------------------------ */

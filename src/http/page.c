@@ -92,14 +92,41 @@ void page_models(struct conn *c)
 	answer_set(c, 200, JSON, &b);
 }
 
+static void answer_text(struct conn *c, enum status st, struct buf *b)
+{
+	if (st == OK)
+		answer_set(c, 200, JSON, b);
+	else
+		answer_fail(c, &c->fail);
+	buf_deinit(b);
+}
+
 void page_model(struct conn *c)
 {
 	struct buf b = {0};
-	if (api_model_format(c->http->api, c->tail, &b, &c->fail) == OK)
-		answer_set(c, 200, JSON, &b);
-	else
-		answer_fail(c, &c->fail);
-	buf_deinit(&b);
+	answer_text(c, api_model_format(c->http->api, c->tail, &b, &c->fail), &b);
+}
+
+void page_response(struct conn *c)
+{
+	struct buf b = {0};
+	answer_text(c, api_response_format(c->http->api, c->tail, &b, &c->fail), &b);
+}
+
+void page_response_items(struct conn *c)
+{
+	struct buf b = {0};
+	const char *order = MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND,
+							"order");
+	bool is_rising = order && strcmp(order, "asc") == 0;
+	answer_text(c, api_response_items_format(c->http->api, c->tail, is_rising, &b,
+						 &c->fail), &b);
+}
+
+void page_response_delete(struct conn *c)
+{
+	struct buf b = {0};
+	answer_text(c, api_response_delete(c->http->api, c->tail, &b, &c->fail), &b);
 }
 
 void page_props(struct conn *c)

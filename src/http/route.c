@@ -25,13 +25,15 @@ struct str route_path(const char *target)
 static bool path_matches(const struct route *r, struct str path, struct str *tail)
 {
 	struct str want = str_of(r->path);
+	ptrdiff_t star = str_find(want, STR("/*"), 0);
 	*tail = (struct str){"", 0};
-	if (!str_ends(want, STR("/*")))
+	if (star < 0)
 		return str_eq(path, want);
-	want.n--; /* up to and with the slash */
-	if (!str_starts(path, want))
+	struct str front = {want.p, (size_t)star + 1};
+	struct str end = {want.p + star + 2, want.n - (size_t)star - 2};
+	if (path.n < front.n + end.n || !str_starts(path, front) || !str_ends(path, end))
 		return false;
-	*tail = (struct str){path.p + want.n, path.n - want.n};
+	*tail = (struct str){path.p + front.n, path.n - front.n - end.n};
 	return true;
 }
 
@@ -61,18 +63,21 @@ enum status route_find(struct str method, struct str path,
 
 void route_allow(struct str path, struct buf *out)
 {
-	bool has_get = false, has_post = false;
+	bool has_get = false, has_post = false, has_delete = false;
 	struct str tail;
 	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
 		if (!str_is(path, "*") && !path_matches(&routes[i], path, &tail))
 			continue;
 		has_get |= strcmp(routes[i].method, "GET") == 0;
 		has_post |= strcmp(routes[i].method, "POST") == 0;
+		has_delete |= strcmp(routes[i].method, "DELETE") == 0;
 	}
 	if (has_get)
 		buf_add_z(out, "GET, HEAD, ");
 	if (has_post)
 		buf_add_z(out, "POST, ");
+	if (has_delete)
+		buf_add_z(out, "DELETE, ");
 	if (has_get || has_post)
 		buf_add_z(out, "OPTIONS");
 }

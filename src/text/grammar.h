@@ -36,6 +36,8 @@ enum status grammar_create_choice(const struct str *texts, size_t n,
 				  struct grammar **out, struct fail *fail) MUST_USE;
 struct grammar *grammar_ref(struct grammar *g); /* returns g */
 void grammar_unref(struct grammar *g);
+/* Bytes of memory, the masks that it keeps included. */
+size_t grammar_size(struct grammar *g);
 
 /* --- vocabulary ---------------------------------------------------------- */
 

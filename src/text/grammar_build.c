@@ -656,6 +656,7 @@ static struct grammar *take(struct grammar_build *b, uint32_t root)
 	g->nodes = b->nodes;
 	g->n_nodes = b->n;
 	g->kids = b->kids;
+	size_t n_text = b->text.n;
 	g->text = buf_take(&b->text);
 	g->rows = b->rows.rows;
 	g->row_only = xmalloc(b->rows.n * sizeof *g->row_only);
@@ -665,6 +666,9 @@ static struct grammar *take(struct grammar_build *b, uint32_t root)
 	for (uint32_t r = 0; r < b->n_rules; r++)
 		g->rules[r] = b->rules[r].part;
 	g->root = g->rules[root];
+	g->n_bytes = sizeof *g + b->n * sizeof *g->nodes + b->n_kids * sizeof *g->kids +
+		     n_text + b->rows.n * (sizeof *g->rows + sizeof *g->row_only) +
+		     b->n_rules * sizeof *g->rules;
 	b->nodes = NULL;
 	b->kids = NULL;
 	b->rows.rows = NULL;

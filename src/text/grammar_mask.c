@@ -77,6 +77,14 @@ void mask_cache_destroy(struct mask_cache *c)
 	free(c);
 }
 
+size_t grammar_size(struct grammar *g)
+{
+	pthread_mutex_lock(&g->lock);
+	size_t n = g->n_bytes + (g->cache ? sizeof *g->cache + g->cache->n_bytes : 0);
+	pthread_mutex_unlock(&g->lock);
+	return n;
+}
+
 static void unlink_age(struct mask_cache *c, struct entry *e)
 {
 	*(e->newer ? &e->newer->older : &c->newest) = e->older;

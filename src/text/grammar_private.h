@@ -44,6 +44,7 @@ struct grammar {
 	int16_t *row_only; /* the only byte a row goes on by, or -1 */
 	uint32_t *rules;   /* their parts */
 	uint32_t root;
+	size_t n_bytes;    /* of all of the above */
 
 	pthread_mutex_t lock; /* of the cache */
 	struct mask_cache *cache;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The official OpenAI client for Node: starts halod and lets test_openai_node.mjs talk
-to it. test.sh installs the client below build/clients; without it this is skipped."""
+"""Clients for Node: starts halod and lets test_openai_node.mjs (the official OpenAI client)
+and test_clients_node.mjs (others) talk to it. test.sh installs them below build/clients;
+without them this is skipped."""
 import json
 import os
 import shutil
@@ -14,21 +15,37 @@ CLIENTS = os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients"))
 MODULES = os.path.abspath(os.path.join(CLIENTS, "node", "node_modules"))
 NODE = shutil.which("node")
 
-if not NODE or not os.path.isdir(os.path.join(MODULES, "openai")):
-    print("1..0 # SKIP Node or its openai package is not there; test.sh installs them")
+PACKAGES = ("openai", "@anthropic-ai/sdk", "ai", "@ai-sdk/openai-compatible",
+            "@langchain/openai")
+
+if not NODE or not all(os.path.isdir(os.path.join(MODULES, p)) for p in PACKAGES):
+    print("1..0 # SKIP Node or one of %s is not there; test.sh installs them"
+          % ", ".join(PACKAGES))
     sys.exit(0)
 
 
-def test_node(t, d):
-    """It prints one JSON object a fact: name, pass, note."""
-    script = os.path.join(SRCDIR, "tests", "http", "test_openai_node.mjs")
-    p = subprocess.run([NODE, script, MODULES, "http://127.0.0.1:%d/v1" % d.port],
-                       stdout=subprocess.PIPE, text=True, timeout=2 * PATIENCE)
+def execute(t, d, name, path):
+    """A script prints one JSON object a fact: name, pass, note."""
+    script = os.path.join(SRCDIR, "tests", "http", name)
+    env = {**os.environ, "LANGCHAIN_TRACING_V2": "false", "LANGSMITH_TRACING": "false",
+           "AI_SDK_LOG_WARNINGS": "false"}
+    p = subprocess.run([NODE, script, MODULES, "http://127.0.0.1:%d%s" % (d.port, path)],
+                       stdout=subprocess.PIPE, text=True, timeout=4 * PATIENCE, env=env)
     for line in p.stdout.splitlines():
+        if not line.startswith("{"):
+            continue  # words of a client
         fact = json.loads(line)
         t.ok(fact["pass"], fact["name"], fact["note"])
     t.equal(p.returncode, 0, "the script ends well")
     d.wait_metrics(num_requests_running=0)
 
 
-run([test_node])
+def test_openai(t, d):
+    execute(t, d, "test_openai_node.mjs", "/v1")
+
+
+def test_others(t, d):
+    execute(t, d, "test_clients_node.mjs", "")
+
+
+run([test_openai, test_others])

@@ -143,4 +143,45 @@ def test_errors(t, d):
     t.ok(True, "a client that leaves ends its request")
 
 
-run([test_whole, test_stream, test_previous, test_tools, test_format, test_errors])
+def test_kept(t, d):
+    """What is kept of a response can be asked for, and deleted."""
+    asked = {"input": [{"role": "user", "content": "Hello"},
+                       {"type": "message", "role": "assistant", "content": "Hi"},
+                       {"role": "user", "content": [{"type": "input_text",
+                                                     "text": "2+2? \u0000"}]}],
+             "max_output_tokens": 8, "temperature": 0, "metadata": {"a": "b"}}
+    a = d.request("POST", "/v1/responses", asked).json
+    path = "/v1/responses/" + a["id"]
+    t.equal(d.get(path).json, a, "the response itself")
+    items = d.get(path + "/input_items?order=asc").json
+    t.ok([i["role"] for i in items["data"]] == ["user", "assistant", "user"] and
+         all(i["id"] and i["type"] == "message" for i in items["data"]) and
+         items["data"][2]["content"] == asked["input"][2]["content"] and
+         items["first_id"] == items["data"][0]["id"] and not items["has_more"],
+         "its input items", items)
+    t.equal(d.get(path + "/input_items").json["data"], items["data"][::-1],
+            "newest first by default")
+    more = d.request("POST", "/v1/responses", {
+        "previous_response_id": a["id"], "input": "More", "max_output_tokens": 2}).json
+    t.equal([i["content"] for i in d.get("/v1/responses/%s/input_items" % more["id"]).json[
+        "data"]], [[{"type": "input_text", "text": "More"}]], "of that request only")
+    gone = d.request("DELETE", path)
+    t.equal((gone.status, gone.json), (200, {"id": a["id"], "object": "response",
+                                             "deleted": True}), "deleted")
+    for method, where in (("GET", path), ("DELETE", path), ("GET", path + "/input_items"),
+                          ("GET", "/v1/responses/"), ("GET", "/v1/responses/x/y")):
+        r = d.request(method, where)
+        t.equal((r.status, r.error["code"] is not None or r.error["type"] is not None),
+                (404, True), "then %s %s is a 404" % (method, where))
+    r = d.request("PUT", path)
+    t.equal((r.status, r.headers["Allow"]), (405, "GET, HEAD, DELETE, OPTIONS"),
+            "another method")
+    a = d.request("POST", "/v1/responses", {**asked, "store": False}).json
+    t.equal(d.get("/v1/responses/" + a["id"]).status, 404, "store: false keeps nothing")
+    s = d.request("POST", "/v1/responses", {**asked, "stream": True}).body.decode()
+    last = [json.loads(l[6:]) for l in s.split("\n") if l.startswith("data: {")][-1]
+    t.equal(d.get("/v1/responses/" + last["response"]["id"]).json, last["response"],
+            "a streamed one is kept, too")
+
+
+run([test_kept, test_whole, test_stream, test_previous, test_tools, test_format, test_errors])

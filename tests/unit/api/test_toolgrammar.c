@@ -5,7 +5,9 @@
  * read as valid calls. The scripts below are what models write.
  */
 #include "base/alloc.h"
+#include "base/metrics.h"
 #include "base/utf8.h"
+#include "api/grammarcache.h"
 #include "fixture.h"
 #include "model/tokenizer_hf.h"
 
@@ -315,6 +317,47 @@ static void test_held(void)
 	api_destroy(a);
 }
 
+/* The same again is not compiled again. */
+static void test_cache(void)
+{
+	static const char *const bodies[] = {
+		ONE, ANY, SINGLE, AUTO,
+		"{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],\"guided_json\":"
+		"{\"type\":\"integer\"}}"};
+	struct api *a = api_of("hermes");
+	metrics_reset();
+	for (size_t i = 0; i < 2 * ARRAY_LEN(bodies); i++)
+		fixture_drop(fixture_call(a, API_CHAT, bodies[i % ARRAY_LEN(bodies)]));
+	is_int(metric_get(METRIC_GRAMMARS_COMPILED), ARRAY_LEN(bodies),
+	       "each grammar is compiled once");
+	api_destroy(a);
+
+	struct grammarcache *c = grammarcache_create(2, 1u << 20);
+	struct grammar *g[4];
+	static const char keys[][2] = {"a", "b", "c"};
+	for (size_t i = 0; i < 3; i++) {
+		if (grammar_create_regex(str_of(keys[i]), &g[i], NULL) != OK)
+			ok(false, "compiles");
+		if (i == 2) /* now b is the oldest */
+			grammar_unref(grammarcache_get(c, STR("a")));
+		grammarcache_put(c, str_of(keys[i]), g[i]);
+		grammar_unref(g[i]);
+	}
+	g[3] = grammarcache_get(c, STR("a"));
+	ok(g[3] == g[0] && !grammarcache_get(c, STR("b")),
+	   "the one that was not used goes");
+	grammar_unref(g[3]);
+	grammarcache_destroy(c);
+	c = grammarcache_create(100, 1000);
+	if (grammar_create_regex(STR("[a-z]{3}"), &g[0], NULL) != OK)
+		ok(false, "compiles");
+	ok(grammar_size(g[0]) > 1000, "a grammar has a size");
+	grammarcache_put(c, STR("x"), g[0]);
+	ok(!grammarcache_get(c, STR("x")), "and is not kept where it is too large");
+	grammar_unref(g[0]);
+	grammarcache_destroy(c);
+}
+
 int main(void)
 {
 	model = *fixture_model();
@@ -323,6 +366,7 @@ int main(void)
 	test_scripts();
 	test_random();
 	test_held();
+	test_cache();
 	grammar_vocab_destroy(vocab);
 	tokenizer_destroy(model.tokenizer);
 	return tap_done();

@@ -227,7 +227,7 @@ static void test_methods(void)
 	ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: h\r\n\r\n");
 	ok(starts("HTTP/1.1 204 ") && has("Allow: POST, OPTIONS\r\n"), "OPTIONS");
 	ask("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
-	ok(starts("HTTP/1.1 204 ") && has("Allow: GET, HEAD, POST, OPTIONS\r\n"),
+	ok(starts("HTTP/1.1 204 ") && has("Allow: GET, HEAD, POST, DELETE, OPTIONS\r\n"),
 	   "OPTIONS *");
 	ask("GET /no%41where?x=%zz HTTP/1.1\r\nHost: h\r\n\r\n");
 	ok(starts("HTTP/1.1 404 ") && has("nothing at /noAwhere"), "404 as JSON");

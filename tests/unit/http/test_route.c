@@ -61,7 +61,7 @@ int main(void)
 	is_allow("/health", "GET, HEAD, OPTIONS");
 	is_allow("/v1/completions", "POST, OPTIONS");
 	is_allow("/v1/models/x", "GET, HEAD, OPTIONS");
-	is_allow("*", "GET, HEAD, POST, OPTIONS");
+	is_allow("*", "GET, HEAD, POST, DELETE, OPTIONS");
 	is_allow("/nothing", "");
 	return tap_done();
 }
