@@ -5,6 +5,7 @@
 #include "kernels/attention.hip"
 #include "kernels/causal_conv.hip"
 #include "kernels/delta_rule.hip"
+#include "kernels/bandwidth.hip"
 #include "kernels/embed_rows.hip"
 #include "kernels/gated_norm.hip"
 #include "kernels/gather_rows.hip"

@@ -43,18 +43,26 @@ DEVICE void linear_int4_stage(const uint16_t *x, int32_t k, int32_t n_threads,
 			      int32_t n_pieces, u32x4 *lds)
 {
 	constexpr int32_t EACH = CHUNK / 8, STEP = THRDS * EACH;
+	/* By the place in LDS, so that a wave's stores lie side by side. */
 	for (int t = 0; t < M; t++) {
 		const u32x4 *from = (const u32x4 *)(x + (size_t)t * (size_t)k);
 		u32x4 *to = lds + t * n_pieces;
-		for (int32_t p = (int32_t)thread_index(); p < k / 8; p += n_threads) {
+		for (int32_t d = (int32_t)thread_index(); d < n_pieces; d += n_threads) {
+			int32_t in = d % STEP;
+			int32_t p = d - in + in % THRDS * EACH + in / THRDS;
+			if (p >= k / 8)
+				continue;
 			u32x4 v = from[p], out;
 			out[0] = pair_lo(v[0], v[2]);
 			out[1] = pair_hi(v[0], v[2]);
 			out[2] = pair_lo(v[1], v[3]);
 			out[3] = pair_hi(v[1], v[3]);
-			to[p / STEP * STEP + p % EACH * THRDS + p % STEP / EACH] = out;
+			to[d] = out;
 		}
 	}
+	if constexpr (THRDS == LINEAR_INT4_QUAD)
+		if (thread_index() == 0)
+			lds[M * n_pieces] = u32x4{};
 }
 
 template <int WORDS> DEVICE void load_words(const uint32_t *p, uint32_t *out)
@@ -150,6 +158,19 @@ DEVICE void linear_int4_use(const linear_int4_chunk<YTILE, CHUNK / 8> *c, bool i
 	}
 }
 
+/* UNR chunks of a lane, all loads before any use. */
+template <int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
+DEVICE void linear_int4_load_all(const linear_int4_args *a,
+				 const linear_int4_rows<YTILE> *rows, int32_t base,
+				 linear_int4_chunk<YTILE, CHUNK / 8> *c)
+{
+	int32_t at = (int32_t)thread_index() % THRDS;
+	UNROLL
+	for (int u = 0; u < UNR; u++)
+		linear_int4_load<YTILE, CHUNK, HAS_ZERO>(
+			rows, base + u * THRDS * CHUNK + at * CHUNK, a->group_shift, &c[u]);
+}
+
 /* The sums of a lane over all of K. */
 template <int M, int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
 DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YTILE> *rows,
@@ -159,10 +180,7 @@ DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YT
 	int32_t at = (int32_t)thread_index() % THRDS, base = 0;
 	for (; base + STEP * UNR <= a->k; base += STEP * UNR) {
 		linear_int4_chunk<YTILE, CHUNK / 8> c[UNR];
-		UNROLL
-		for (int u = 0; u < UNR; u++)
-			linear_int4_load<YTILE, CHUNK, HAS_ZERO>(
-				rows, base + u * STEP + at * CHUNK, a->group_shift, &c[u]);
+		linear_int4_load_all<THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(a, rows, base, c);
 		UNROLL
 		for (int u = 0; u < UNR; u++)
 			linear_int4_use<M, THRDS, YTILE, CHUNK, HAS_ZERO>(
@@ -177,6 +195,95 @@ DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YT
 			&c, rows->is_bf16, lds + base / 8 + at, n_pieces, sum);
 	}
 }
+
+#ifdef QUAD_DOTS
+/* --- four lanes a row, by quad_dot -------------------------------------------------- */
+
+/* Tokens in sets of four; of a lane: the sums that quad_dot leaves with it. */
+template <int M> struct linear_int4_quads {
+	static constexpr int SETS = (M + 3) / 4;
+	quad_sum set[SETS];
+};
+
+/* As linear_int4_use. lds: of all tokens; step: pieces before this step's; zero: the
+ * place of a piece of zeros. */
+template <int M, int YTILE, int CHUNK, bool HAS_ZERO>
+DEVICE void linear_int4_use_quads(const linear_int4_chunk<YTILE, CHUNK / 8> *c,
+				  bool is_bf16, const u32x4 *lds, int32_t step,
+				  int32_t n_pieces, linear_int4_quads<M> *sum)
+{
+	constexpr int SETS = linear_int4_quads<M>::SETS;
+	uint32_t lane = lane_index(), quad = lane / 4, at = lane % 4;
+	linear_int4_quads<M> part[YTILE] = {};
+	UNROLL
+	for (int j = 0; j < CHUNK / 8; j++) {
+		u32x4 x[SETS][2];
+		UNROLL
+		for (int s = 0; s < SETS; s++)
+			UNROLL
+			for (int i = 0; i < 2; i++) {
+				int32_t t = s * 4 + i * 2 + (int32_t)quad / 4;
+				bool is_mine = quad % 4 == at && t < M;
+				if (s * 4 + i * 2 < M)
+					x[s][i] = lds[is_mine ? t * n_pieces + step + j * 4 +
+									(int32_t)at
+							      : M * n_pieces];
+				else
+					x[s][i] = u32x4{};
+			}
+		UNROLL
+		for (int y = 0; y < YTILE; y++) {
+			uint32_t w[4], zero = HAS_ZERO ? c->zero[y] * 0x00010001u : 0x00080008u;
+			linear_int4_pairs(c->q[y][j], 0x64006400u | zero,
+					  0xD400D400u | zero << 4, w);
+			UNROLL
+			for (int s = 0; s < SETS; s++)
+				quad_dot(w, x[s][0], x[s][1], &part[y].set[s]);
+		}
+	}
+	UNROLL
+	for (int y = 0; y < YTILE; y++) {
+		float mine = is_bf16 ? bf16_to_f32(c->scale[y]) : f16_to_f32(c->scale[y]);
+		float scale[2];
+		UNROLL
+		for (int i = 0; i < 2; i++)
+			scale[i] = wave_shuffle(mine, (2 * at + (uint32_t)i) * 4 + quad % 4,
+						CALL_SITE + i + y * 1000);
+		UNROLL
+		for (int s = 0; s < SETS; s++)
+			UNROLL
+			for (int i = 0; i < 4; i++)
+				sum[y].set[s].v[i] += part[y].set[s].v[i] * scale[i % 2];
+	}
+}
+
+/* K is whole steps. */
+template <int M, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
+DEVICE void linear_int4_sum_quads(const linear_int4_args *a,
+				  const linear_int4_rows<YTILE> *rows, const u32x4 *lds,
+				  int32_t n_pieces, linear_int4_quads<M> *sum)
+{
+	constexpr int32_t STEP = LINEAR_INT4_QUAD * CHUNK;
+	int32_t base = 0;
+	for (; base + STEP * UNR <= a->k; base += STEP * UNR) {
+		linear_int4_chunk<YTILE, CHUNK / 8> c[UNR];
+		linear_int4_load_all<LINEAR_INT4_QUAD, YTILE, CHUNK, UNR, HAS_ZERO>(
+			a, rows, base, c);
+		UNROLL
+		for (int u = 0; u < UNR; u++)
+			linear_int4_use_quads<M, YTILE, CHUNK, HAS_ZERO>(
+				&c[u], rows->is_bf16, lds, (base + u * STEP) / 8, n_pieces,
+				sum);
+	}
+	for (; base < a->k; base += STEP) {
+		linear_int4_chunk<YTILE, CHUNK / 8> c;
+		linear_int4_load_all<LINEAR_INT4_QUAD, YTILE, CHUNK, 1, HAS_ZERO>(
+			a, rows, base, &c);
+		linear_int4_use_quads<M, YTILE, CHUNK, HAS_ZERO>(
+			&c, rows->is_bf16, lds, base / 8, n_pieces, sum);
+	}
+}
+#endif
 
 /* Rows [row, row + YTILE) of a part; those past its end are its last one, again. */
 template <int YTILE, bool HAS_ZERO>
@@ -198,6 +305,13 @@ DEVICE linear_int4_rows<YTILE> linear_int4_at(const linear_int4_args *a,
 	return out;
 }
 
+DEVICE void linear_int4_put(const linear_int4_part *p, int32_t t, int32_t row, float x)
+{
+	if (p->bias)
+		x += p->bias[row];
+	linear_store(p->y, (size_t)t * (size_t)p->n + (size_t)row, x, p->store);
+}
+
 /* Adds up the lanes of each row; lane 0 of them stores. */
 template <int M, int THRDS, int YTILE>
 DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*sum)[M])
@@ -207,13 +321,49 @@ DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*su
 		UNROLL
 		for (int t = 0; t < M; t++) {
 			float x = lanes_sum<THRDS>(sum[y][t]);
-			if (thread_index() % THRDS != 0 || row + y >= p->n)
-				continue;
-			if (p->bias)
-				x += p->bias[row + y];
-			linear_store(p->y, (size_t)t * (size_t)p->n + (size_t)(row + y), x,
-				     p->store);
+			if (thread_index() % THRDS == 0 && row + y < p->n)
+				linear_int4_put(p, t, row + y, x);
 		}
+}
+
+#ifdef QUAD_DOTS
+/* Adds up the chunks, which are in the lanes of every fourth quad. */
+template <int M, int YTILE>
+DEVICE void linear_int4_store_quads(const linear_int4_part *p, int32_t row,
+				    const linear_int4_quads<M> *sum)
+{
+	int32_t lane = (int32_t)lane_index();
+	UNROLL
+	for (int y = 0; y < YTILE; y++)
+		UNROLL
+		for (int s = 0; s < linear_int4_quads<M>::SETS; s++)
+			UNROLL
+			for (int i = 0; i < 4; i++) {
+				float x = sum[y].set[s].v[i];
+				x += wave_xor<4>(x);
+				x += wave_xor<8>(x);
+				int32_t t = s * 4 + i / 2 * 2 + lane / 16;
+				int32_t n = row + (lane % 4 * 2 + i % 2) * YTILE + y;
+				if (lane % 16 < 4 && t < M && n < p->n)
+					linear_int4_put(p, t, n, x);
+			}
+}
+#endif
+
+/* The part that this workgroup works on, and the group behind its last. */
+DEVICE linear_int4_part linear_int4_find(const linear_int4_args *a, int32_t *end)
+{
+	int32_t group = (int32_t)group_index_x();
+	linear_int4_part p = a->part[LINEAR_INT4_MAX_PART - 1];
+	*end = a->grid;
+	UNROLL
+	for (int i = LINEAR_INT4_MAX_PART - 2; i >= 0; i--)
+		if (group < a->part[i + 1].first_group) {
+			p = a->part[i];
+			*end = a->part[i + 1].first_group;
+		}
+	*end = *end < a->grid ? *end : a->grid;
+	return p;
 }
 
 template <int M, int THRDS, int YTILE, int WAVES, int CHUNK, int UNR, bool HAS_ZERO>
@@ -222,23 +372,24 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	constexpr int32_t STEP = LINEAR_INT4_STEP(THRDS, CHUNK);
 	constexpr int32_t WAVE_ROWS = WAVE / THRDS * YTILE, ROWS = WAVE_ROWS * WAVES;
 	LDS_DYNAMIC(u32x4, lds);
-	int32_t n_pieces = (a.k + STEP - 1) / STEP * STEP / 8;
+	int32_t n_pieces = (a.k + STEP - 1) / STEP * STEP / 8, end;
+	linear_int4_part p = linear_int4_find(&a, &end);
+	int32_t row = ((int32_t)group_index_x() - p.first_group) * ROWS +
+		      (int32_t)wave_index() * WAVE_ROWS;
 	linear_int4_stage<M, THRDS, CHUNK>(a.x, a.k, WAVES * WAVE, n_pieces, lds);
 	group_barrier();
-
-	int32_t group = (int32_t)group_index_x(), end = a.grid;
-	linear_int4_part p = a.part[LINEAR_INT4_MAX_PART - 1];
-	UNROLL
-	for (int i = LINEAR_INT4_MAX_PART - 2; i >= 0; i--)
-		if (group < a.part[i + 1].first_group) {
-			p = a.part[i];
-			end = a.part[i + 1].first_group;
-		}
-	end = end < a.grid ? end : a.grid;
-	int32_t row = (group - p.first_group) * ROWS + (int32_t)wave_index() * WAVE_ROWS;
 	for (; row < p.n; row += (end - p.first_group) * ROWS) {
 		int32_t mine = THRDS == WAVE ? row : row + (int32_t)lane_index() / THRDS * YTILE;
 		linear_int4_rows<YTILE> rows = linear_int4_at<YTILE, HAS_ZERO>(&a, &p, mine);
+#ifdef QUAD_DOTS
+		if constexpr (THRDS == LINEAR_INT4_QUAD) {
+			linear_int4_quads<M> sum[YTILE] = {};
+			linear_int4_sum_quads<M, YTILE, CHUNK, UNR, HAS_ZERO>(
+				&a, &rows, lds, n_pieces, sum);
+			linear_int4_store_quads<M, YTILE>(&p, row, sum);
+			continue;
+		}
+#endif
 		float sum[YTILE][M] = {};
 		linear_int4_sum<M, THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(&a, &rows, lds,
 								       n_pieces, sum);

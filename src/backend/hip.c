@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "backend/hip_graph.h"
+#include "backend/hip_tune.h"
 #include "base/alloc.h"
 #include "kernels/linear_int4.h"
 #include "kernels/moe_launch.h"
@@ -59,6 +60,8 @@ static void destroy(struct backend *b)
 	free(h->functions);
 	strmap_deinit(&h->names);
 	pool_destroy(h->pool);
+	free(h->tune);
+	free(h->ranges);
 	free(h);
 }
 
@@ -100,6 +103,8 @@ static enum status open_all(struct hip *h, const struct backend_opts *o,
 	enum status st = hip_open_api(o, &h->api, fail);
 	if (st == OK)
 		st = hip_device_open(&h->api, o, &h->device, fail);
+	if (st == OK)
+		hip_tune_open(h, o);
 	if (st == OK)
 		st = load_module(h, o, fail);
 	if (st != OK)

@@ -86,7 +86,14 @@ struct hip_graph_slot {
 	int n_launches;
 };
 
+/* What the runtime gave in one piece. */
+struct hip_range {
+	char *p;
+	size_t n;
+};
+
 struct hip_launch_info;
+struct hip_tune_row;
 
 struct hip {
 	struct backend base;
@@ -99,7 +106,12 @@ struct hip {
 	char **function_names;
 	size_t n_functions;
 	bool own_blocks;
+	bool few_groups;          /* tests: launches so small that workgroups go on */
+	struct hip_range *ranges; /* (n_ranges) all device memory there is */
+	size_t n_ranges;
 	int int4_axes;            /* row of linear_int4.def for all shapes; -1: by shape */
+	struct hip_tune_row *tune; /* (n_tune): hip_tune.h */
+	int n_tune;
 	int tile;                 /* of linear_tile.def, the same */
 	int32_t tile_from;        /* tokens from which tiles are used, where they can */
 	int moe_tile;             /* of moe_tile.def; -1: by shape */
@@ -155,6 +167,8 @@ enum status hip_refuse(struct hip *h, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The runtime. A machine without a GPU need not load it to know that there is none. */
 enum status hip_open_api(const struct backend_opts *o, struct hip_api *out,
 			 struct fail *fail) MUST_USE;
+/* Where <arch>.<kind> is among the code objects, malloc'ed; NULL: nowhere. */
+char *hip_device_file(const char *arch, const char *kind, const struct backend_opts *o);
 enum status hip_device_open(const struct hip_api *api, const struct backend_opts *o,
 			    struct hip_device *out, struct fail *fail) MUST_USE;
 /* The kernels for device d: a whole file, or what the library brings. */

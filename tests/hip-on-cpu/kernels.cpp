@@ -32,6 +32,7 @@ static const kernel_entry kernels[] = {
 #define SHAPE(name, ...) ENTRY(attention_##name##_whole) ENTRY(attention_##name##_split)
 #include "kernels/attention.def"
 #undef SHAPE
+	ENTRY(bandwidth_read)
 	ENTRY(embed_rows_f32) ENTRY(embed_rows_f16) ENTRY(embed_rows_bf16)
 	ENTRY(embed_rows_int4) ENTRY(embed_rows_int8) ENTRY(embed_rows_fp8)
 	ENTRY(embed_rows_nvfp4) ENTRY(embed_rows_mxfp4) ENTRY(gather_rows)

@@ -31,6 +31,7 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 		return;
 	}
 	struct hip *h = hip_of(kt.b);
+	h->few_groups = true;
 	h->int4_axes = int4_axes;
 	h->tile = tile;
 	h->moe_tile = moe_tile;
