@@ -3,9 +3,9 @@
  * Every kernel: the source of a code object, and of the fibers' table of kernels.
  */
 #include "kernels/attention.hip"
+#include "kernels/bandwidth.hip"
 #include "kernels/causal_conv.hip"
 #include "kernels/delta_rule.hip"
-#include "kernels/bandwidth.hip"
 #include "kernels/embed_rows.hip"
 #include "kernels/gated_norm.hip"
 #include "kernels/gather_rows.hip"
