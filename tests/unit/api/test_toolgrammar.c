@@ -318,6 +318,35 @@ static void test_held(void)
 	api_destroy(a);
 }
 
+/* What tools cost is bounded for all of them together. */
+static void test_costly(void)
+{
+	struct api *a = api_of("hermes");
+	struct buf body = {0};
+	struct api_call *c = NULL;
+	struct fail fail;
+	buf_add_z(&body, "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],\"tools\":[");
+	for (int i = 0; i < 300; i++) {
+		buf_addf(&body, "%s{\"function\":{\"name\":\"f%d\",\"strict\":true,"
+			 "\"parameters\":{\"properties\":{\"x\":{\"oneOf\":[", i ? "," : "", i);
+		for (int k = 0; k < 20; k++) {
+			buf_addf(&body, "%s{\"enum\":[", k ? "," : "");
+			for (int j = 0; j < 20; j++)
+				buf_addf(&body, "%s%d", j ? "," : "", 1000 * k + j);
+			buf_add_z(&body, "]}");
+		}
+		buf_add_z(&body, "]}}}}}");
+	}
+	buf_add_z(&body, "]}");
+	enum status st = fixture_try(a, API_CHAT, buf_str(&body), &c, &fail);
+	is_int(st, E_LIMIT, "too much work for one request");
+	is_str(fail.param, "tools", "and where");
+	if (st == OK)
+		fixture_drop(c);
+	buf_deinit(&body);
+	api_destroy(a);
+}
+
 /* --- while it is written -------------------------------------------------- */
 
 /* An answer of which the tokens are scripted. */
@@ -522,6 +551,7 @@ int main(void)
 	test_scripts();
 	test_random();
 	test_held();
+	test_costly();
 	test_guard();
 	test_cache();
 	grammar_vocab_destroy(vocab);
