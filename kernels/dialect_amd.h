@@ -18,6 +18,7 @@ typedef unsigned long size_t;
 #define KERNEL(max_threads) \
 	extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads)))
 #define UNROLL _Pragma("unroll")
+#define TABLE static __attribute__((constant)) const
 #define ONE_BY_ONE _Pragma("clang loop unroll(disable)")
 #define LDS(T, name, n) \
 	static __attribute__((shared)) __attribute__((aligned(16))) T name[n]
@@ -123,6 +124,7 @@ DEVICE float bf16_to_f32(uint16_t h) { return bits_cast<float>((uint32_t)h << 16
 
 DEVICE float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 DEVICE float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
+DEVICE float fast_log2(float x) { return __builtin_amdgcn_logf(x); }
 DEVICE float fast_rcp(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float fast_rsqrt(float x) { return __builtin_amdgcn_rsqf(x); }
 

@@ -14,6 +14,7 @@
 #define DEVICE static __device__ __forceinline__
 #define KERNEL(max_threads) extern "C" __global__ __launch_bounds__(max_threads)
 #define UNROLL _Pragma("unroll")
+#define TABLE static __constant__ const
 #define ONE_BY_ONE _Pragma("unroll 1")
 #define LDS(T, name, n) __shared__ __align__(16) T name[n]
 #define LDS_DYNAMIC(T, name) extern __shared__ __align__(16) T name[]
@@ -109,6 +110,7 @@ DEVICE uint32_t fma2_f16(uint32_t a, uint32_t b, uint32_t c)
 
 DEVICE float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
 DEVICE float fast_exp2(float x) { return exp2f(x); }
+DEVICE float fast_log2(float x) { return log2f(x); }
 DEVICE float fast_rcp(float x) { return __frcp_rn(x); }
 DEVICE float fast_rsqrt(float x) { return __frsqrt_rn(x); }
 

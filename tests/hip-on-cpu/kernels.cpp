@@ -29,6 +29,15 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 	ENTRY(linear_rows_##name##_m1) ENTRY(linear_rows_##name##_m2) \
 	ENTRY(linear_rows_##name##_m4)
 static const kernel_entry kernels[] = {
+#define BLOCKS(name) ENTRY(embed_rows_##name) ENTRY(linear_any_##name)
+	BLOCKS(q4_0) BLOCKS(q4_1)
+	BLOCKS(q5_0) BLOCKS(q5_1)
+	BLOCKS(q8_0) BLOCKS(q2_k)
+	BLOCKS(q3_k) BLOCKS(q4_k)
+	BLOCKS(q5_k) BLOCKS(q6_k)
+	BLOCKS(iq2_xxs) BLOCKS(iq4_nl)
+	BLOCKS(iq4_xs) BLOCKS(mxfp4_block)
+#undef BLOCKS
 #define SHAPE(name, ...) ENTRY(attention_##name##_whole) ENTRY(attention_##name##_split)
 #include "kernels/attention.def"
 #undef SHAPE
@@ -52,6 +61,12 @@ static const kernel_entry kernels[] = {
 #undef TILE
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
 	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
+	ENTRY(causal_conv) ENTRY(gated_norm) ENTRY(sigmoid_gate)
+	ENTRY(delta_rule_n4) ENTRY(delta_rule_n8) ENTRY(delta_rule_n16)
+	ENTRY(delta_rule_n32)
+	ENTRY(head_linear_f32) ENTRY(head_linear_f16) ENTRY(head_linear_bf16)
+	ENTRY(head_linear_int4) ENTRY(head_linear_t_f32) ENTRY(head_linear_t_f16)
+	ENTRY(head_linear_t_bf16) ENTRY(head_linear_t_int4) ENTRY(mla_rope_kv)
 };
 
 const kernel_entry *kernels_find(const char *name)
