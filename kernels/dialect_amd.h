@@ -18,6 +18,7 @@ typedef unsigned long size_t;
 #define KERNEL(max_threads) \
 	extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads)))
 #define UNROLL _Pragma("unroll")
+#define TABLE static __attribute__((constant)) const
 #define ONE_BY_ONE _Pragma("clang loop unroll(disable)")
 #define LDS(T, name, n) \
 	static __attribute__((shared)) __attribute__((aligned(16))) T name[n]

@@ -16,6 +16,7 @@
 #define DEVICE static inline __attribute__((unused))
 #define KERNEL(max_threads) extern "C"
 #define UNROLL
+#define TABLE static const
 #define ONE_BY_ONE
 #define LDS(T, name, n) \
 	static const char name##_key = 0; \

@@ -14,6 +14,7 @@
 #define DEVICE static __device__ __forceinline__
 #define KERNEL(max_threads) extern "C" __global__ __launch_bounds__(max_threads)
 #define UNROLL _Pragma("unroll")
+#define TABLE static __constant__ const
 #define ONE_BY_ONE _Pragma("unroll 1")
 #define LDS(T, name, n) __shared__ __align__(16) T name[n]
 #define LDS_DYNAMIC(T, name) extern __shared__ __align__(16) T name[]

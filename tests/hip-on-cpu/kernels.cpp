@@ -29,6 +29,15 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 	ENTRY(linear_rows_##name##_m1) ENTRY(linear_rows_##name##_m2) \
 	ENTRY(linear_rows_##name##_m4)
 static const kernel_entry kernels[] = {
+#define BLOCKS(name) ENTRY(embed_rows_##name) ENTRY(linear_any_##name)
+	BLOCKS(q4_0) BLOCKS(q4_1)
+	BLOCKS(q5_0) BLOCKS(q5_1)
+	BLOCKS(q8_0) BLOCKS(q2_k)
+	BLOCKS(q3_k) BLOCKS(q4_k)
+	BLOCKS(q5_k) BLOCKS(q6_k)
+	BLOCKS(iq2_xxs) BLOCKS(iq4_nl)
+	BLOCKS(iq4_xs) BLOCKS(mxfp4_block)
+#undef BLOCKS
 #define SHAPE(name, ...) ENTRY(attention_##name##_whole) ENTRY(attention_##name##_split)
 #include "kernels/attention.def"
 #undef SHAPE

@@ -166,7 +166,7 @@ static void one_case(struct kernel_test *kt, const struct linear_case *c)
 static void packed_cases(struct kernel_test *kt)
 {
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
-		if (q <= QUANT_INT4 || (kt->is_partial && quant_block(q)))
+		if (q <= QUANT_INT4)
 			continue;
 		for (int i = 0; i < 2; i++) {
 			struct linear_case c = {
