@@ -29,7 +29,8 @@ static void one_token(const struct delta_rule_args *a, int32_t t, int32_t h, dou
 	int32_t n = a->k_dim, n_keys = a->n_k_heads * n;
 	const float *row = (const float *)a->qkv +
 			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
-	int32_t hk = h / (a->n_v_heads / a->n_k_heads);
+	int32_t hk = a->heads_in_turn ? h % a->n_k_heads
+				      : h / (a->n_v_heads / a->n_k_heads);
 	unit(row + hk * n, n, q);
 	unit(row + n_keys + hk * n, n, k);
 	double step = number(&a->a, t, h) + a->dt_bias[h];

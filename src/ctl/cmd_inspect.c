@@ -262,7 +262,7 @@ int cmd_inspect(int argc, char **argv)
 		print_report(m, &a, kv_type);
 	} else {
 		fail_default(&fail, st);
-		options_fault(&set, "%s", fail.text);
+		options_failure("%s", fail.text);
 	}
 	model_close(m);
 	return st == OK ? EXIT_OK : EXIT_USAGE;

@@ -84,7 +84,8 @@ struct mla_room {
 };
 
 struct delta {
-	bool is_fused;              /* in_proj_qkvz and in_proj_ba */
+	bool is_fused;              /* in_proj_qkvz */
+	bool ba_fused;              /* in_proj_ba, in b */
 	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
 	struct weight out;
 	const float *conv;          /* (C, W) */

@@ -11,6 +11,7 @@
  *   split   in_proj_qkv (C), in_proj_z (Hv V), in_proj_b, in_proj_a (Hv)
  *   fused   in_proj_qkvz: for each key head its q, its k, then v and z of its value
  *           heads; in_proj_ba: for each key head b, then a of its value heads
+ *           (GGUF of Qwen3-Next: the first two of split, and in_proj_ba)
  * Rows stay as they are; where an operation finds them is said by a head_view. Source:
  * modeling_qwen3_next.py and modeling_qwen3_5.py of Hugging Face Transformers.
  */
@@ -36,9 +37,13 @@ static enum status load_projections(struct graph *g, int i, struct delta *a,
 		{"linear_attn.in_proj_b", GRAPH_WEIGHT, hv, d, &a->b},
 		{"linear_attn.in_proj_a", GRAPH_WEIGHT, hv, d, &a->a},
 	};
+	const struct graph_part mixed[] = {split[0], split[1], fused[1]};
 	a->is_fused = graph_layer_has(g, i, "linear_attn.in_proj_qkvz");
-	return graph_load_parts(g, i, a->is_fused ? fused : split, a->is_fused ? 2 : 4,
-				fail);
+	a->ba_fused = graph_layer_has(g, i, "linear_attn.in_proj_ba");
+	if (a->is_fused)
+		return graph_load_parts(g, i, fused, 2, fail);
+	return a->ba_fused ? graph_load_parts(g, i, mixed, 3, fail)
+			   : graph_load_parts(g, i, split, 4, fail);
 }
 
 /* -exp(A_log), in double: a float16 A_log may be so large that a narrower exp is not
@@ -114,6 +119,14 @@ struct found {
 	int n_parts;
 };
 
+static void find_fused_ba(const struct graph *g, struct found *out)
+{
+	int32_t hk = g->c->delta_k_heads, hv = g->c->delta_v_heads, each = hv / hk;
+	const float *b = g->delta.ba;
+	out->b = (struct head_view){b, 2 * hv, hk, each, 2 * each};
+	out->a = (struct head_view){b + each, 2 * hv, hk, each, 2 * each};
+}
+
 static struct found find_split(const struct graph *g, int32_t t)
 {
 	const struct model_config *c = g->c;
@@ -135,14 +148,11 @@ static struct found find_fused(const struct graph *g)
 	int32_t v = each * c->delta_v_dim, pitch = 2 * k + 2 * v, row = hk * pitch;
 	size_t act = dtype_bytes(g->b->act_type);
 	const char *p = g->delta.qkvz;
-	const float *b = g->delta.ba;
 	return (struct found){
 		.qkv = {{p, row, hk, k, pitch},
 			{p + (size_t)k * act, row, hk, k, pitch},
 			{p + (size_t)(2 * k) * act, row, hk, v, pitch}},
-		.n_parts = 3, .z = {p + (size_t)(2 * k + v) * act, row, hk, v, pitch},
-		.b = {b, 2 * c->delta_v_heads, hk, each, 2 * each},
-		.a = {b + each, 2 * c->delta_v_heads, hk, each, 2 * each}};
+		.n_parts = 3, .z = {p + (size_t)(2 * k + v) * act, row, hk, v, pitch}};
 }
 
 static enum status project(struct graph *g, const struct layer *l, int32_t t,
@@ -154,6 +164,11 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	if (a->is_fused)
 		RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
 		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
+			    {.w = &a->b, .y = g->delta.ba, .is_f32 = true}});
+	else if (a->ba_fused)
+		RUN(linear, .n_tok = t, .x = g->n, .n_out = 3,
+		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
+			    {.w = &a->z, .y = (void *)(uintptr_t)f->z.p},
 			    {.w = &a->b, .y = g->delta.ba, .is_f32 = true}});
 	else
 		RUN(linear, .n_tok = t, .x = g->n, .n_out = 4,
@@ -172,6 +187,8 @@ enum status delta_run(struct graph *g, const struct layer *l, const struct graph
 	const struct delta_room *r = &g->delta;
 	int32_t t = s->b->n_tok;
 	struct found f = a->is_fused ? find_fused(g) : find_split(g, t);
+	if (a->ba_fused)
+		find_fused_ba(g, &f);
 	enum status st = project(g, l, t, &f, fail);
 	if (st != OK)
 		return st;
@@ -181,7 +198,8 @@ enum status delta_run(struct graph *g, const struct layer *l, const struct graph
 	    .state = a->conv_state, .y = r->mixed);
 	RUN(delta_rule, .n_tok = t, .n_seq = s->b->n_seq, .n_k_heads = c->delta_k_heads,
 	    .n_v_heads = c->delta_v_heads, .k_dim = c->delta_k_dim,
-	    .v_dim = c->delta_v_dim, .qkv = r->mixed, .a = f.a, .b = f.b,
+	    .v_dim = c->delta_v_dim, .heads_in_turn = c->delta_in_turn, .qkv = r->mixed,
+	    .a = f.a, .b = f.b,
 	    .decay = a->decay, .dt_bias = a->dt_bias, .first_tok = s->ids.first_tok,
 	    .states = s->ids.states, .state = a->state, .y = r->y);
 	RUN(gated_norm, .n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,

@@ -51,6 +51,15 @@ static enum status load_expert_biases(struct graph *g, int i, struct experts *ex
 	char name[200];
 	const struct graph_part down = {"mlp.experts.down_proj_bias", GRAPH_MATRIX,
 					c->n_experts, c->d_model, &ex->down_bias};
+	const struct graph_part apart[] = {
+		{"mlp.experts.gate_proj_bias", GRAPH_MATRIX, c->n_experts, c->expert_dim,
+		 &ex->gate_bias},
+		{"mlp.experts.up_proj_bias", GRAPH_MATRIX, c->n_experts, c->expert_dim,
+		 &ex->up_bias},
+		down,
+	};
+	if (graph_layer_has(g, i, apart[0].name)) /* GGUF */
+		return graph_load_parts(g, i, apart, 3, fail);
 	graph_layer_name(g, i, "mlp.experts.gate_up_proj_bias", name);
 	enum status st = model_matrix(g->m, name, c->n_experts, 2 * c->expert_dim, &both,
 				      fail);

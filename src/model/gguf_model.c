@@ -78,15 +78,27 @@ enum status gguf_model_find(const char *path, char **out, struct fail *fail)
 
 /* --- architectures ------------------------------------------------------------- */
 
+enum {
+	PAIRED = 1,     /* see gguf_model_is_paired */
+	EXPERTS = 2,
+	HYBRID = 4,     /* gated delta nets; norms are stored whole, not less 1 */
+	IN_TURN = 8,    /* their value heads: h is of key head h % Hk */
+	OSS = 16,
+};
+
 static const struct arch {
 	const char *name, *model_type, *class;
-	bool is_paired;  /* see gguf_model_is_paired */
-	bool has_experts;
+	unsigned flags;
 } archs[] = {
-	{"llama", "llama", "LlamaForCausalLM", true, false},
-	{"qwen2", "qwen2", "Qwen2ForCausalLM", false, false},
-	{"qwen3", "qwen3", "Qwen3ForCausalLM", false, false},
-	{"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", false, true},
+	{"llama", "llama", "LlamaForCausalLM", PAIRED},
+	{"qwen2", "qwen2", "Qwen2ForCausalLM", 0},
+	{"qwen3", "qwen3", "Qwen3ForCausalLM", 0},
+	{"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", EXPERTS},
+	{"qwen3next", "qwen3_next", "Qwen3NextForCausalLM", EXPERTS | HYBRID},
+	{"qwen35", "qwen3_5_text", "Qwen3_5ForCausalLM", HYBRID | IN_TURN},
+	{"qwen35moe", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM",
+	 EXPERTS | HYBRID | IN_TURN},
+	{"gpt-oss", "gpt_oss", "GptOssForCausalLM", EXPERTS | OSS},
 };
 
 static const struct arch *find_arch(const struct gguf *g, struct str *out_name)
@@ -105,12 +117,22 @@ bool gguf_model_is_paired(const struct gguf *g)
 {
 	struct str name;
 	const struct arch *arch = find_arch(g, &name);
-	return arch && arch->is_paired;
+	return arch && arch->flags & PAIRED;
+}
+
+void gguf_model_fix_config(const struct gguf *g, struct model_config *c)
+{
+	struct str name;
+	const struct arch *arch = find_arch(g, &name);
+	if (arch->flags & HYBRID)
+		c->centred_norms = false;
+	c->delta_in_turn = arch->flags & IN_TURN;
 }
 
 /* --- names of tensors ------------------------------------------------------------ */
 
-static const struct {
+/* Of layers, with what follows the dot where that differs too. */
+static const struct name {
 	const char *gguf, *hf;
 } parts[] = {
 	{"attn_norm", "input_layernorm"},
@@ -120,47 +142,75 @@ static const struct {
 	{"attn_output", "self_attn.o_proj"},
 	{"attn_q_norm", "self_attn.q_norm"},
 	{"attn_k_norm", "self_attn.k_norm"},
+	{"attn_sinks.weight", "self_attn.sinks"},
 	{"ffn_norm", "post_attention_layernorm"},
+	{"post_attention_norm", "post_attention_layernorm"},
 	{"ffn_gate", "mlp.gate_proj"},
 	{"ffn_up", "mlp.up_proj"},
 	{"ffn_down", "mlp.down_proj"},
-	{"ffn_gate_inp", "mlp.gate"},
+	{"ffn_gate_exps.bias", "mlp.experts.gate_proj_bias"},
+	{"ffn_up_exps.bias", "mlp.experts.up_proj_bias"},
+	{"ffn_down_exps.bias", "mlp.experts.down_proj_bias"},
 	{"ffn_gate_exps", "mlp.experts.gate_proj"},
 	{"ffn_up_exps", "mlp.experts.up_proj"},
 	{"ffn_down_exps", "mlp.experts.down_proj"},
+	{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+	{"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+	{"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+	{"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+	{"attn_qkv", "linear_attn.in_proj_qkv"},
+	{"attn_gate", "linear_attn.in_proj_z"},
+	{"ssm_in", "linear_attn.in_proj_qkvz"},
+	{"ssm_ba", "linear_attn.in_proj_ba"},
+	{"ssm_beta", "linear_attn.in_proj_b"},
+	{"ssm_alpha", "linear_attn.in_proj_a"},
+	{"ssm_conv1d", "linear_attn.conv1d"},
+	{"ssm_dt.bias", "linear_attn.dt_bias"},
+	{"ssm_a", "linear_attn.A_log"},
+	{"ssm_norm", "linear_attn.norm"},
+	{"ssm_out", "linear_attn.out_proj"},
 }, tops[] = {
 	{"token_embd", "model.embed_tokens"},
 	{"output_norm", "model.norm"},
 	{"output", "lm_head"},
 };
 
+/* name is a row's, or it and a dot and something else; what is behind the row's. */
+static const char *match(const struct name *row, const char *name, const char **out_rest)
+{
+	size_t n = strlen(row->gguf);
+	if (strncmp(name, row->gguf, n) != 0 || (name[n] != '.' && name[n]))
+		return NULL;
+	*out_rest = name + n;
+	return row->hf;
+}
+
 const char *gguf_model_rename(const struct gguf *g, const char *name, struct arena *a)
 {
-	char full[200];
-	(void)g;
-	const char *dot = strrchr(name, '.');
-	if (!dot)
-		return name;
-	size_t n = (size_t)(dot - name);
+	char full[260];
+	const char *rest, *hf = NULL;
+	char *part;
+	struct str arch_name;
+	const struct arch *arch = find_arch(g, &arch_name);
 	for (size_t i = 0; i < ARRAY_LEN(tops); i++)
-		if (strlen(tops[i].gguf) == n && strncmp(name, tops[i].gguf, n) == 0) {
-			snprintf(full, sizeof full, "%s%s", tops[i].hf, dot);
+		if ((hf = match(&tops[i], name, &rest))) {
+			snprintf(full, sizeof full, "%s%s", hf, rest);
 			return arena_strdup(a, full);
 		}
-	char *end;
 	if (strncmp(name, "blk.", 4) != 0)
 		return name;
-	long layer = strtol(name + 4, &end, 10);
-	if (end == name + 4 || *end != '.' || layer < 0 || layer > INT32_MAX || end >= dot)
+	long layer = strtol(name + 4, &part, 10);
+	if (part == name + 4 || *part != '.' || layer < 0 || layer > INT32_MAX)
 		return name;
-	n = (size_t)(dot - end) - 1;
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-		if (strlen(parts[i].gguf) == n && strncmp(end + 1, parts[i].gguf, n) == 0) {
-			snprintf(full, sizeof full, "model.layers.%ld.%s%s", layer,
-				 parts[i].hf, dot);
-			return arena_strdup(a, full);
-		}
-	return name;
+	const struct name router = {
+		"ffn_gate_inp", arch && arch->flags & OSS ? "mlp.router" : "mlp.gate"};
+	hf = match(&router, part + 1, &rest);
+	for (size_t i = 0; i < ARRAY_LEN(parts) && !hf; i++)
+		hf = match(&parts[i], part + 1, &rest);
+	if (!hf)
+		return name;
+	snprintf(full, sizeof full, "model.layers.%ld.%s%s", layer, hf, rest);
+	return arena_strdup(a, full);
 }
 
 /* --- keys -------------------------------------------------------------------------- */
@@ -221,6 +271,13 @@ static const struct {
 	{"expert_count", "num_experts", false, false},
 	{"expert_used_count", "num_experts_per_tok", false, false},
 	{"expert_feed_forward_length", "moe_intermediate_size", false, false},
+	{"expert_shared_feed_forward_length", "shared_expert_intermediate_size", false,
+	 false},
+	{"full_attention_interval", "full_attention_interval", false, false},
+	{"ssm.conv_kernel", "linear_conv_kernel_dim", false, false},
+	{"ssm.state_size", "linear_key_head_dim", false, false},
+	{"ssm.group_count", "linear_num_key_heads", false, false},
+	{"ssm.time_step_rank", "linear_num_value_heads", false, false},
 };
 
 static enum status copy_keys(struct reader *r)
@@ -261,9 +318,9 @@ static enum status check_neutral(struct reader *r)
 		{"attention.clamp_kqv", 0},        {"attention.causal", 1},
 		{"use_parallel_residual", 0},      {"expert_shared_count", 0},
 		{"expert_group_count", 1},         {"expert_weights_scale", 1},
-		{"expert_gating_func", 1},         {"leading_dense_block_count", 0},
-		{"attention.temperature_length", 0}, {"expert_shared_feed_forward_length", 0},
-		{"swin_norm", 0},                  {"pooling_type", 0},
+		{"leading_dense_block_count", 0},
+		{"attention.temperature_length", 0}, {"swin_norm", 0},
+		{"pooling_type", 0},
 	};
 	char name[96];
 	for (size_t i = 0; i < ARRAY_LEN(neutral); i++) {
@@ -273,6 +330,12 @@ static enum status check_neutral(struct reader *r)
 			  (d != neutral[i].allowed && d != 0)))
 			return refuse(r, name, v);
 	}
+	/* 1: softmax, then the best; 3: the best, then softmax, which gpt-oss does. */
+	const struct gguf_value *v = find(r, "expert_gating_func", name);
+	int64_t n = 0;
+	if (v && (v->is_array || !gguf_integer(v, 0, &n) ||
+		  (n != 0 && n != (r->arch->flags & OSS ? 3 : 1))))
+		return refuse(r, name, v);
 	return OK;
 }
 
@@ -281,31 +344,67 @@ static int64_t known(const struct reader *r, const char *hf)
 	return json_integer_value(json_object_get(r->config, hf));
 }
 
-/* Values of the same must agree: keys and values of heads, what of a head rotates. */
+static void set_default(const struct reader *r, const char *hf, int64_t n)
+{
+	if (!json_object_get(r->config, hf))
+		json_object_set_new(r->config, hf, json_integer(n));
+}
+
+/* Values of the same must agree: keys and values of heads. */
 static enum status check_heads(struct reader *r)
 {
-	static const char *const same[] = {"attention.value_length",
-					   "rope.dimension_count"};
 	char name[96];
 	int64_t heads = known(r, "num_attention_heads"), n = 0;
-	if (!json_object_get(r->config, "num_key_value_heads"))
-		json_object_set_new(r->config, "num_key_value_heads",
-				    json_integer(heads));
-	if (!json_object_get(r->config, "head_dim") && heads > 0)
-		json_object_set_new(r->config, "head_dim",
-				    json_integer(known(r, "hidden_size") / heads));
-	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
-		const struct gguf_value *v = find(r, same[i], name);
-		if (v && (v->is_array || !gguf_integer(v, 0, &n) ||
-			  n != known(r, "head_dim")))
-			return refuse(r, name, v);
-	}
-	const struct gguf_value *v = find(r, "expert_count", name);
-	if (v && !r->arch->has_experts && (!gguf_integer(v, 0, &n) || n != 0))
+	set_default(r, "num_key_value_heads", heads);
+	set_default(r, "head_dim", heads > 0 ? known(r, "hidden_size") / heads : 0);
+	const struct gguf_value *v = find(r, "attention.value_length", name);
+	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n != known(r, "head_dim")))
 		return refuse(r, name, v);
-	if (r->arch->has_experts && !json_object_get(r->config, "intermediate_size"))
-		json_object_set(r->config, "intermediate_size",
-				json_object_get(r->config, "moe_intermediate_size"));
+	v = find(r, "rope.dimension_count", name);
+	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 1 ||
+		  n > known(r, "head_dim") ||
+		  (n != known(r, "head_dim") && !(r->arch->flags & HYBRID))))
+		return refuse(r, name, v);
+	if (v && r->arch->flags & HYBRID)
+		json_object_set_new(r->config, "partial_rotary_factor",
+				    json_real((double)n / (double)known(r, "head_dim")));
+	v = find(r, "expert_count", name);
+	if (v && !(r->arch->flags & EXPERTS) && (!gguf_integer(v, 0, &n) || n != 0))
+		return refuse(r, name, v);
+	if (r->arch->flags & EXPERTS)
+		set_default(r, "intermediate_size", known(r, "moe_intermediate_size"));
+	return OK;
+}
+
+/* What the files of one family do not say. */
+static enum status read_family(struct reader *r)
+{
+	char name[96];
+	int64_t n = 0, layers = known(r, "num_hidden_layers");
+	const struct gguf_value *v = find(r, "nextn_predict_layers", name);
+	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 0 || n >= layers))
+		return refuse(r, name, v);
+	json_object_set_new(r->config, "num_hidden_layers", json_integer(layers - n));
+	if (r->arch->flags & HYBRID) {
+		int64_t v_heads = known(r, "linear_num_value_heads");
+		v = find(r, "ssm.inner_size", name);
+		if (!v || v->is_array || !gguf_integer(v, 0, &n) || v_heads < 1 ||
+		    n % v_heads)
+			return fail_at(r->fail, E_FORMAT, name, "%s: %s is missing, or no "
+				       "multiple of ssm.time_step_rank", r->path, name);
+		set_default(r, "linear_value_head_dim", n / v_heads);
+		set_default(r, "full_attention_interval", 4);
+	}
+	if (!(r->arch->flags & OSS))
+		return OK;
+	json_t *types = json_array();
+	for (int64_t i = 0; i < layers && i < 1024; i++)
+		json_array_append_new(types, json_string(i % 2 ? "full_attention"
+							       : "sliding_attention"));
+	json_object_set_new(r->config, "layer_types", types);
+	json_object_set_new(r->config, "attention_bias", json_true());
+	json_object_set(r->config, "intermediate_size",
+			json_object_get(r->config, "moe_intermediate_size"));
 	return OK;
 }
 
@@ -342,6 +441,8 @@ static enum status read_rope(struct reader *r)
 	    tensors_find(r->tensors, "rope_freqs.weight"))
 		return refuse(r, name, v);
 	json_t *rope = json_pack("{s:s%}", "rope_type", type.p, type.n);
+	if (r->arch->flags & OSS) /* as the model was trained */
+		json_object_set_new(rope, "truncate", json_false());
 	json_object_set_new(r->config, "rope_scaling", rope);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
 		v = find(r, numbers[i].gguf, name);
@@ -422,7 +523,7 @@ static enum status read_all(struct reader *r)
 	json_object_set_new(r->config, "model_type", json_string(type));
 	json_object_set_new(r->config, "architectures", json_pack("[s]", class));
 	/* The routers of these are renormalised; the files do not say. */
-	if (r->arch->has_experts)
+	if (r->arch->flags & EXPERTS)
 		json_object_set_new(r->config, "norm_topk_prob", json_true());
 	const struct tensor *embed =
 		tensors_find(r->tensors, "model.embed_tokens.weight");
@@ -438,6 +539,8 @@ static enum status read_all(struct reader *r)
 		st = check_neutral(r);
 	if (st == OK)
 		st = check_heads(r);
+	if (st == OK)
+		st = read_family(r);
 	return st == OK ? read_rope(r) : st;
 }
 

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "model/gguf.h"
+#include "model/model.h"
 #include "model/tokenizer_hf.h"
 
 /* The GGUF file that `path` means: itself, or the one model in a folder that has no
@@ -22,6 +23,8 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 /* Llama's q and k have the two halves of a head that are rotated together in turn; 0
  * where they are as in Hugging Face, else the size of a head. */
 bool gguf_model_is_paired(const struct gguf *g);
+/* What differs in the tensors from those of Hugging Face, where c can say it. */
+void gguf_model_fix_config(const struct gguf *g, struct model_config *c);
 /* Vocabulary, merges, pre-tokenizer, added tokens, chat template. */
 enum status gguf_tokenizer_load(const struct gguf *g, const char *path,
 				struct tokenizer_files *out, struct fail *fail) MUST_USE;

@@ -5,6 +5,7 @@
  */
 #include "model/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -153,6 +154,8 @@ static enum status open_gguf(struct model *m, const char *path,
 		st = quant_scheme_parse(NULL, &m->scheme, fail);
 	st = of_file(path, st, fail);
 	if (st == OK)
+		gguf_model_fix_config(tensors_gguf(m->tensors), &m->config);
+	if (st == OK)
 		st = read_factors(m, fail);
 	if (st == OK)
 		st = gguf_tokenizer_load(tensors_gguf(m->tensors), path, &f, fail);
@@ -275,6 +278,21 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 	return st;
 }
 
+/* Its files have -exp(A_log) in the place of A_log. */
+static enum status of_gguf(const struct model *m, const struct tensor *t, float *v,
+			   int32_t n, struct fail *fail)
+{
+	if (!tensors_gguf(m->tensors) || !str_ends(str_of(t->name), STR(".A_log")))
+		return OK;
+	for (int32_t i = 0; i < n; i++) {
+		if (!(v[i] < 0))
+			return fail_set(fail, E_FORMAT, "%s: tensor %s (ssm_a) is not below "
+					"0", t->file, t->name);
+		v[i] = (float)log(-(double)v[i]);
+	}
+	return OK;
+}
+
 enum status model_vector(struct model *m, const char *name, int32_t n,
 			 const float **out, struct fail *fail)
 {
@@ -296,7 +314,7 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 				    (size_t)(in_pairs ? stored_row(i, m->config.head_dim)
 						      : i));
 	*out = v;
-	return OK;
+	return of_gguf(m, t, v, n, fail);
 }
 
 /* Is t (rows, cols), apart from dimensions of 1? */

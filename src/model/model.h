@@ -67,6 +67,7 @@ struct model_config {
 	bool *is_linear;      /* (L); NULL: none */
 	int32_t n_linear;     /* how many are */
 	int32_t delta_k_heads, delta_v_heads, delta_k_dim, delta_v_dim, conv_width;
+	bool delta_in_turn;   /* value head h is of key head h % delta_k_heads */
 	/* kv_lora > 0: MLA. A head's query and key are nope_dim elements and rope_dim that
 	 * turn, head_dim together. */
 	int32_t q_lora;       /* 0: q is one projection */

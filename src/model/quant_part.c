@@ -110,7 +110,8 @@ enum status quant_tensor(const struct quant_want *w, const char *suffix,
 	enum status st = quant_tensor_typed(w, suffix, types, &t, fail);
 	if (st != OK)
 		return st;
-	if (t->n_dims != 2 || t->dim[0] != rows || t->dim[1] != cols) {
+	bool is_row = t->n_dims == 1 && rows == 1 && t->dim[0] == cols;
+	if (!is_row && (t->n_dims != 2 || t->dim[0] != rows || t->dim[1] != cols)) {
 		long long a = t->n_dims > 0 ? t->dim[0] : 0;
 		long long b = t->n_dims > 1 ? t->dim[1] : 0;
 		return fail_set(fail, E_FORMAT, "%s: tensor %s has %d dimensions "

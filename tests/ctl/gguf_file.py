@@ -8,9 +8,10 @@ import os
 import struct
 
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
-TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "BF16": 30}
+TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "BF16": 30, "MXFP4": 39}
 ARCHS = {"qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "llama": "llama",
-         "mistral": "llama"}
+         "mistral": "llama", "qwen3_next": "qwen3next", "qwen3_5_text": "qwen35",
+         "qwen3_5_moe_text": "qwen35moe", "gpt_oss": "gpt-oss"}
 KEYS = {
     "num_hidden_layers": ("block_count", U32),
     "hidden_size": ("embedding_length", U32),
@@ -25,6 +26,12 @@ KEYS = {
     "num_experts_per_tok": ("expert_used_count", U32),
     "moe_intermediate_size": ("expert_feed_forward_length", U32),
     "sliding_window": ("attention.sliding_window", U32),
+    "shared_expert_intermediate_size": ("expert_shared_feed_forward_length", U32),
+    "full_attention_interval": ("full_attention_interval", U32),
+    "linear_conv_kernel_dim": ("ssm.conv_kernel", U32),
+    "linear_key_head_dim": ("ssm.state_size", U32),
+    "linear_num_key_heads": ("ssm.group_count", U32),
+    "linear_num_value_heads": ("ssm.time_step_rank", U32),
 }
 NAMES = {
     "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q",
@@ -34,12 +41,25 @@ NAMES = {
     "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
     "mlp.gate": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps",
     "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
+    "mlp.router": "ffn_gate_inp", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.in_proj_z": "attn_gate",
+    "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.in_proj_b": "ssm_beta",
+    "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.conv1d": "ssm_conv1d",
+    "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out",
 }
 
 
 def tensor_name(name):
     """model.layers.3.self_attn.q_proj.weight -> blk.3.attn_q.weight"""
     base, kind = name.rsplit(".", 1)
+    odd = {"self_attn.sinks": "attn_sinks.weight", "linear_attn.dt_bias": "ssm_dt.bias",
+           "linear_attn.A_log": "ssm_a"}
+    layer, _, part = name[len("model.layers."):].partition(".")
+    if part in odd:
+        return "blk.%s.%s" % (layer, odd[part])
     top = {"model.embed_tokens": "token_embd", "model.norm": "output_norm",
            "lm_head": "output"}
     if base in top:
@@ -65,6 +85,15 @@ def model_keys(config):
     for key, (name, kind) in KEYS.items():
         if flat.get(key) is not None:
             out.append(("%s.%s" % (arch, name), kind, flat[key]))
+    if "linear_value_head_dim" in config:
+        out.append((arch + ".ssm.inner_size", U32, config["linear_value_head_dim"]
+                    * config["linear_num_value_heads"]))
+        part = config.get("partial_rotary_factor", rope.get("partial_rotary_factor"))
+        out.append((arch + ".rope.dimension_count", U32,
+                    int(config["head_dim"] * part)))
+    if arch == "gpt-oss":
+        out.append((arch + ".expert_feed_forward_length", U32,
+                    config["intermediate_size"]))
     scaling = config.get("rope_scaling") or rope
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind in ("linear", "yarn"):
@@ -214,3 +243,153 @@ def rope_factors(config):
         kept = min(max((turns - low) / (high - low), 0), 1)
         out.append(1 / (kept + (1 - kept) / s["factor"]))
     return struct.pack("<%df" % len(out), *out)
+
+
+# --- hybrid models and gpt-oss -------------------------------------------------------
+
+
+def rows(raw, n):
+    size = len(raw) // n
+    return [raw[size * i:size * i + size] for i in range(n)]
+
+
+def floats(raw, dtype):
+    raw = bf16_to_f32(raw) if dtype == "BF16" else raw
+    return struct.unpack("<%df" % (len(raw) // 4), raw)
+
+
+def as_f32(raw, dtype, change=lambda x: x):
+    v = [change(x) for x in floats(raw, dtype)]
+    return struct.pack("<%df" % len(v), *v)
+
+
+def weights(t):
+    """Weights by their names in Hugging Face: numbers as they are (vectors in float32),
+    int4 as Q8_0."""
+    for name, (dtype, shape, raw) in t.items():
+        if name.endswith(".weight_packed"):
+            base = name[:-len(".weight_packed")]
+            yield base + ".weight", ("Q8_0", [shape[0], shape[1] * 8], int4_blocks(
+                raw, t[base + ".weight_scale"][2], "Q8_0"))
+        elif not name.endswith((".weight_scale", ".weight_shape", "_blocks", "_scales")):
+            yield name, ((dtype, shape, raw) if len(shape) > 1 else
+                         ("F32", shape, as_f32(raw, dtype)))
+
+
+def tiled(parts, n_k):
+    """Value heads by key head, to one of each key head in turn."""
+    each = len(parts) // n_k
+    return [parts[k * each + v] for v in range(each) for k in range(n_k)]
+
+
+def tile_rows(raw, n_heads, n_k):
+    return b"".join(tiled(rows(raw, n_heads), n_k))
+
+
+def split_qkvz(c, w):
+    """Rows by key head of q, k, v and z: into those of q, k and v, and of z."""
+    kind, shape, raw = w
+    k, hk = c["linear_key_head_dim"], c["linear_num_key_heads"]
+    v = c["linear_value_head_dim"] * c["linear_num_value_heads"] // hk
+    r, pitch = rows(raw, shape[0]), 2 * k + 2 * v
+
+    def of(first, n):
+        return [x for h in range(hk) for x in r[h * pitch + first:][:n]]
+    qkv, z = of(0, k) + of(k, k) + of(2 * k, v), of(2 * k + v, v)
+    return ((kind, [len(qkv), shape[1]], b"".join(qkv)),
+            (kind, [len(z), shape[1]], b"".join(z)))
+
+
+def hybrid_tensors(c, t, prefix):
+    """As the converter writes Qwen3-Next, and (in_proj_qkv) Qwen3.5."""
+    out, hk, hv = {}, c["linear_num_key_heads"], c["linear_num_value_heads"]
+    n_qk = 2 * hk * c["linear_key_head_dim"]
+    experts = {}
+    for name, w in weights(t):
+        name = name.replace(prefix, "model.", 1) if prefix in name else name
+        kind, shape, raw = w
+        part = name.split(".", 3)[-1]
+        if ".experts." in name:
+            head, e, proj, _ = name.rsplit(".", 3)
+            experts.setdefault(head + "." + proj + ".weight", {})[int(e)] = w
+            continue
+        if "visual" in name or name.startswith("mtp"):
+            continue
+        if name.endswith("norm.weight") and part != "linear_attn.norm.weight":
+            w = ("F32", shape, as_f32(raw, "F32", lambda x: x + 1))
+        if part == "linear_attn.A_log":
+            w = ("F32", shape, as_f32(raw, "F32", lambda x: -math.exp(x)))
+        if part == "linear_attn.conv1d.weight":
+            w = ("F32", [shape[0], shape[2]], as_f32(raw, kind))
+        if part == "linear_attn.in_proj_qkvz.weight":
+            w, z = split_qkvz(c, w)
+            out[tensor_name(name.replace("qkvz", "z"))] = z
+            name = name.replace("qkvz", "qkv")
+        elif part.startswith("linear_attn.") and c["model_type"] != "qwen3_next":
+            kind, shape, raw = w
+            r = rows(raw, shape[0])
+            if "qkv" in part or "conv1d" in part:
+                w = (kind, shape, b"".join(r[:n_qk]) + tile_rows(
+                    b"".join(r[n_qk:]), hv, hk))
+            elif "out_proj" in part:
+                w = (kind, shape, b"".join(tile_rows(x, hv, hk) for x in r))
+            elif part != "linear_attn.norm.weight":
+                w = (kind, shape, tile_rows(raw, hv, hk))
+        out[tensor_name(name)] = w
+    for name, parts in experts.items():
+        kind, shape, _ = parts[0]
+        out[tensor_name(name)] = (kind, [len(parts)] + shape, b"".join(
+            parts[e][2] for e in range(len(parts))))
+    return out
+
+
+def mxfp4_blocks(blocks, scales):
+    """16 bytes of pairs (2i, 2i + 1) to a scale and pairs (i, i + 16)."""
+    q = bytearray(2 * len(blocks))
+    q[0::2], q[1::2] = blocks.translate(EVEN), blocks.translate(ODD)
+    q, out = bytes(q), []
+    high = int.from_bytes(q, "little") >> 128 << 4
+    both = (int.from_bytes(q, "little") | high).to_bytes(len(q) + 1, "little")
+    for g in range(len(q) // 32):
+        out += [scales[g:g + 1], both[32 * g:32 * g + 16]]
+    return b"".join(out)
+
+
+def turned(raw, n_cols):
+    """Rows of the transpose of a matrix of two-byte numbers."""
+    low, high = raw[0::2], raw[1::2]
+    for c in range(n_cols):
+        out = bytearray(len(raw) // n_cols)
+        out[0::2], out[1::2] = low[c::n_cols], high[c::n_cols]
+        yield bytes(out)
+
+
+def oss_tensors(t):
+    """Rows of gate and up apart, MXFP4 in blocks; plain experts (E, K, N) turned."""
+    out = {tensor_name(n): w for n, w in weights(t) if ".experts." not in n}
+    for name, (dtype, shape, raw) in t.items():
+        if name.endswith("_bias") and ".experts." in name:
+            parts = {name.replace("gate_up", p): rows(as_f32(raw, dtype),
+                                                      shape[0] * shape[1])[i::2]
+                     for i, p in enumerate(("gate", "up"))}
+            if "down" in name:
+                parts = {name: rows(as_f32(raw, dtype), shape[0] * shape[1])}
+            for n, r in parts.items():
+                out[tensor_name(n.replace("_bias", ".bias"))] = (
+                    "F32", [shape[0], len(r) // shape[0]], b"".join(r))
+        if name.endswith("_proj"):
+            kind, (e, k, n) = dtype, shape
+            r = [x for part in rows(raw, e) for x in turned(part, n)]
+            name += "_blocks"
+        elif name.endswith("_blocks"):
+            kind, (e, n, groups, _) = "MXFP4", shape
+            k = 32 * groups
+            r = rows(mxfp4_blocks(raw, t[name.replace("_blocks", "_scales")][2]), e * n)
+        else:
+            continue
+        parts = {name: r} if "down" in name else {
+            name.replace("gate_up", p): r[i::2] for i, p in enumerate(("gate", "up"))}
+        for part, of in parts.items():
+            out[tensor_name(part.replace("_blocks", ".weight"))] = (
+                kind, [e, len(of) // e, k], b"".join(of))
+    return out

@@ -179,8 +179,27 @@ def dense(tmp):
     ok(b"repacked" in out, "rows of q and k are put in order", out)
 
 
+def families(tmp):
+    """Hybrid models and gpt-oss, whose files differ in more than names."""
+    path = os.path.join(tmp, "family.gguf")
+    for name in sorted(os.listdir(GOLDEN)):
+        folder = os.path.join(GOLDEN, name)
+        config = g.read_json(folder, "config.json")
+        config = config.get("text_config") or config
+        kind = config["model_type"]
+        if kind == "gpt_oss":
+            tensors = g.oss_tensors(g.load(folder))
+        elif kind.startswith(("qwen3_next", "qwen3_5")):
+            tensors = g.hybrid_tensors(config, g.load(folder), "model.language_model.")
+        else:
+            continue
+        g.write(path, keys_of(folder, config, tensors), tensors)
+        verify(path, folder, name + " as GGUF")
+
+
 with tempfile.TemporaryDirectory() as folder:
     made = tiny(folder)
     refusals(folder, *made)
     dense(folder)
+    families(folder)
 done()

@@ -202,14 +202,16 @@ struct delta_shape {
 	int32_t hk, hv, k, v;
 	bool is_grouped; /* b and a of a key head's value heads side by side */
 	const struct lives *lives;
+	bool heads_in_turn;
 };
 
 static const struct delta_shape deltas[] = {
-	{2, 4, 32, 32, false, &mixed},
-	{16, 32, 128, 128, true, &alone},
-	{2, 6, 64, 16, true, &one_token_each},
-	{1, 2, 128, 128, false, &longer},
-	{2, 2, 16, 72, false, &mixed},
+	{2, 4, 32, 32, false, &mixed, false},
+	{16, 32, 128, 128, true, &alone, false},
+	{2, 6, 64, 16, true, &one_token_each, false},
+	{1, 2, 128, 128, false, &longer, false},
+	{2, 2, 16, 72, false, &mixed, false},
+	{2, 6, 32, 16, false, &mixed, true},
 };
 
 struct delta_input {
@@ -224,6 +226,7 @@ static struct delta_rule_args delta_args(const struct delta_shape *d,
 	return (struct delta_rule_args){
 		.n_tok = s->n_tok, .n_seq = s->n_seq, .n_k_heads = d->hk,
 		.n_v_heads = d->hv, .k_dim = d->k, .v_dim = d->v,
+		.heads_in_turn = d->heads_in_turn,
 		.b = {ba, 2 * d->hv, n, r, 2 * r}, .a = {ba + r, 2 * d->hv, n, r, 2 * r},
 		.first_tok = s->first, .states = states_of(s)};
 }
