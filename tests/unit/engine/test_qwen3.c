@@ -14,10 +14,11 @@
 #include "engine/engine.h"
 #include "tests/tap.h"
 
-/* Of log-probabilities. Exact, and rounding activations as the fast path does. */
+/* Of log-probabilities. Exact, and rounding activations and the cache as the fast path
+ * does: a router may then choose another expert where two are close. */
 #define TOLERANCE 0.02
-#define ROUGH 0.15
-#define ROUGH_MEAN 0.02
+#define ROUGH 0.4
+#define ROUGH_MEAN 0.003
 
 static const char *const sets[] = {"exact", "avx512", "avx2", "portable"};
 
@@ -461,7 +462,9 @@ static void test_refusals(const char *dir)
 	       "a cache of less than a page: %s", fail.text);
 	o = (struct engine_opts){.max_seqs = -1};
 	is_int(engine_create(m, b, &o, &e, &fail), E_CONFIG, "fewer than no sequences");
-	o = (struct engine_opts){.n_ctx = 64, .kv_bytes = 10 * 16 * 8192};
+	o = (struct engine_opts){.n_ctx = 64,
+				 .kv_bytes = 10 * 16 * 2048 *
+					     (int64_t)dtype_bytes(b->kv_type)};
 	is_int(engine_create(m, b, &o, &e, &fail), OK, "a small cache");
 	is_int(engine_pages_total(e), 10, "has the pages its bytes are");
 	engine_destroy(e);
