@@ -91,6 +91,11 @@ DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
 		    lo);
 }
 
+template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
+{
+	return __byte_perm(a, b, sel);
+}
+
 DEVICE uint32_t sub2_f16(uint32_t a, uint32_t b)
 {
 	return bits_cast<uint32_t>(__hsub2(bits_cast<__half2>(a), bits_cast<__half2>(b)));

@@ -56,6 +56,7 @@ static void destroy(struct backend *b)
 	free(h->function_names);
 	free(h->functions);
 	strmap_deinit(&h->names);
+	pool_destroy(h->pool);
 	free(h);
 }
 

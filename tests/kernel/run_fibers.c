@@ -14,7 +14,8 @@
 static void run(const char *name, int int4_axes, int tile,
 		void (*const *cases)(struct kernel_test *))
 {
-	struct kernel_test kt = {.name = name, .is_partial = true};
+	struct kernel_test kt = {.name = name, .is_partial = true,
+				 .is_variant = int4_axes >= 0 || tile >= 0};
 	struct fail fail = {0};
 	const char *dir = getenv("HALOD_BUILDDIR");
 	const char *other = getenv("HALOD_TEST_HIP_LIBRARY");
