@@ -220,9 +220,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 void case_moe_experts(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		bool is_plain = !cases[i].is_clamped && !cases[i].shared;
-		if (!kt->is_partial || is_plain)
-			one_case(kt, &cases[i]);
+		one_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}
 	for (enum quant q = 0; q < QUANT_COUNT && !kt->is_partial; q++) {
