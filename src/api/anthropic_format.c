@@ -214,7 +214,17 @@ static enum status to_chat(const struct json_node *body, struct api_call *c,
 	return anthropic_to_chat(body, true, out, fail);
 }
 
+static const struct dialect_name names[] = {
+	{"response_format.json_schema", "output_config.format"},
+	{"response_format.type", "output_config.format.type"},
+	{".function.parameters", ".input_schema"},
+	{".function.", "."},
+	{"stop[", "stop_sequences["},
+	{"thinking_budget", "thinking.budget_tokens"},
+	{NULL, NULL}};
+
 const struct dialect dialect_anthropic = {
+	.names = names,
 	.messages = "messages", .to_chat = to_chat, .init = init, .on_part = on_part,
 	.on_event = on_event};
 

@@ -291,9 +291,7 @@ static enum status read_tools(const struct json_node *body, json_t *chat,
 		dialect_copy(fn, "strict", &tool, "strict");
 		dialect_add_tool(tools, fn);
 	}
-	if (json_array_size(tools))
-		json_object_set(chat, "tools", tools);
-	json_decref(tools);
+	dialect_take_tools(chat, tools);
 	return st;
 }
 

@@ -32,6 +32,20 @@ static enum status check_model(const struct json_node *body,
 	return st;
 }
 
+/* The first of the names that is in a fault's words, as the client knows it. */
+static void rename_part(char *text, size_t size, const struct dialect_name *names)
+{
+	for (; names && names->chat; names++) {
+		char *at = strstr(text, names->chat);
+		if (!at)
+			continue;
+		char *rest = xstrdup(at + strlen(names->chat));
+		snprintf(at, size - (size_t)(at - text), "%s%s", names->here, rest);
+		free(rest);
+		return;
+	}
+}
+
 /* The context is checked last, when prompts and max_tokens are known, and before the
  * request exists for anyone else: a stream must not begin only to fail of it. */
 static enum status read_body(struct api_call *c, const json_t *json,
@@ -55,6 +69,10 @@ static enum status read_body(struct api_call *c, const json_t *json,
 	if (st != OK && chat && fail && strcmp(fail->param, "messages") == 0)
 		snprintf(fail->param, sizeof fail->param, "%s",
 			 c->dialect->messages);
+	if (st != OK && chat && fail) {
+		rename_part(fail->param, sizeof fail->param, c->dialect->names);
+		rename_part(fail->text, sizeof fail->text, c->dialect->names);
+	}
 	json_decref(chat);
 	return st;
 }

@@ -36,6 +36,14 @@ void dialect_add_tool(json_t *tools, json_t *fn)
 	json_array_append_new(tools, function_of(fn));
 }
 
+void dialect_take_tools(json_t *chat, json_t *tools)
+{
+	if (json_array_size(tools) > 0)
+		dialect_set(chat, "tools", tools);
+	else
+		json_decref(tools);
+}
+
 void dialect_demand_tool(json_t *chat, struct str name)
 {
 	json_t *fn = json_object();

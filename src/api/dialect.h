@@ -14,6 +14,11 @@
 struct dialect {
 	enum api_kind base; /* what to_chat makes of it: a chat, or a raw completion */
 	const char *messages; /* what `messages` of a chat are called here */
+	/* Parts of paths in a chat's body, and what they are called here; the first that
+	 * fits. Ends with NULL; NULL: none. */
+	const struct dialect_name {
+		const char *chat, *here;
+	} *names;
 	/* *out is freed with json_decref. Faults carry the path in this dialect. */
 	enum status (*to_chat)(const struct json_node *body, struct api_call *c,
 			       json_t **out, struct fail *fail);
@@ -51,6 +56,8 @@ void dialect_copy(json_t *object, const char *key, const struct json_node *from,
 		  const char *from_key);
 /* To a chat's tools: one of type function. */
 void dialect_add_tool(json_t *tools, json_t *fn);
+/* A chat's tools, if there are any; taken over. */
+void dialect_take_tools(json_t *chat, json_t *tools);
 /* The chat's tool_choice: the function of that name. */
 void dialect_demand_tool(json_t *chat, struct str name);
 /* {"role": role, "content": text} */

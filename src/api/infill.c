@@ -357,6 +357,9 @@ static void deinit(struct api_call *c)
 	free(x);
 }
 
+static const struct dialect_name names[] = {
+	{"max_tokens", "n_predict"}, {NULL, NULL}};
+
 const struct dialect dialect_infill = {
-	.base = API_COMPLETION, .messages = "input_prefix", .to_chat = to_completion,
-	.on_part = on_part, .on_event = on_event, .deinit = deinit};
+	.base = API_COMPLETION, .messages = "input_prefix", .names = names,
+	.to_chat = to_completion, .on_part = on_part, .on_event = on_event, .deinit = deinit};

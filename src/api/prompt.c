@@ -13,11 +13,8 @@ enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
 	struct request *r = c->request;
 	const struct tokenizer *t = c->api->model->tokenizer;
 	struct ids ids = {0};
-	if (stands_alone)
-		tokenizer_add_prefix(t, &ids);
-	enum status st = tokenizer_encode_marked(t, text, &ids, fail);
-	if (stands_alone)
-		tokenizer_add_suffix(t, &ids);
+	enum status st = stands_alone ? tokenizer_encode_alone(t, text, &ids, fail)
+				      : tokenizer_encode_marked(t, text, &ids, fail);
 	if (st == OK) {
 		/* Everything of a request lives and dies in its arena. */
 		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);

@@ -373,7 +373,16 @@ static void deinit(struct api_call *c)
 	free(r);
 }
 
+static const struct dialect_name names[] = {
+	{"response_format.json_schema", "text.format"},
+	{"response_format.type", "text.format.type"},
+	{".function.", "."},
+	{"max_tokens", "max_output_tokens"},
+	{"reasoning_effort", "reasoning.effort"},
+	{NULL, NULL}};
+
 const struct dialect dialect_responses = {
+	.names = names,
 	.messages = "input", .to_chat = responses_to_chat, .on_part = on_part,
 	.on_event = on_event, .deinit = deinit};
 

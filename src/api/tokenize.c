@@ -128,11 +128,8 @@ enum status api_tokenize(const struct api *a, struct str body, struct buf *out,
 	st = read_text(a, &root, &p, &text, fail);
 	if (st == OK) {
 		const struct tokenizer *t = a->model->tokenizer;
-		if (p.adds_special)
-			tokenizer_add_prefix(t, &ids);
-		st = tokenizer_encode_marked(t, &text, &ids, fail);
-		if (p.adds_special)
-			tokenizer_add_suffix(t, &ids);
+		st = p.adds_special ? tokenizer_encode_alone(t, &text, &ids, fail)
+				    : tokenizer_encode_marked(t, &text, &ids, fail);
 	}
 	if (st == OK)
 		add_answer(a, &p, &ids, out);

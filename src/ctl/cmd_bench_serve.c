@@ -99,7 +99,7 @@ static int run(const struct option_set *set, const struct args *a,
 	struct load_result r;
 	struct fail fail = {0};
 	if (load_run(&o, &r, &fail) != OK)
-		return options_fault(set, "%s", fail.text);
+		return options_failure("%s", fail.text);
 	(a->json ? print_json : print_text)(&o, &r);
 	int rc = r.n_failed ? EXIT_FAILED : EXIT_OK;
 	load_result_deinit(&r);
@@ -147,7 +147,7 @@ int cmd_bench_serve(int argc, char **argv)
 	a.url = url;
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	if (!a.model && load_model_name(a.url, &listed, &fail) != OK)
-		rc = options_fault(&set, "%s", fail.text);
+		rc = options_failure("%s", fail.text);
 	else
 		rc = run(&set, &a, a.model ? a.model : listed);
 	free(listed);

@@ -252,7 +252,7 @@ static int run(const struct option_set *set, const struct args *a,
 		enum status st = make_call(s.model, a, prompt, &api, &call, &fail);
 		if (st != OK) {
 			fail_default(&fail, st);
-			options_fault(set, "%s", fail.text);
+			options_failure("%s", fail.text);
 		} else {
 			struct request *r = api_call_request(call);
 			rc = generate(&s, a, r);

@@ -126,7 +126,7 @@ static int report_file(const struct option_set *set, const struct args *a,
 	struct report r = {.path = path};
 	struct fail fail = {0};
 	if (codeobject_open(path, &r.code, &fail) != OK)
-		return options_fault(set, "%s", fail.text);
+		return options_failure("%s", fail.text);
 	r.chip = chip_find(r.code.arch);
 	enum status st = isa_read(path, &r.code, a->objdump, &r.isa, &fail);
 	if (st != OK) {

@@ -112,7 +112,7 @@ static int run(const struct option_set *set, const struct args *a,
 	free(tokenizer);
 	if (st == OK)
 		st = write_model(a, s, f, &fail);
-	return st == OK ? EXIT_OK : options_fault(set, "%s", fail.text);
+	return st == OK ? EXIT_OK : options_failure("%s", fail.text);
 }
 
 static int fault_of_shape(const struct option_set *set, const char *name)

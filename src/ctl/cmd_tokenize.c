@@ -57,7 +57,7 @@ static int encode(const struct option_set *set, const struct tokenizer *t,
 	if (st == OK)
 		print_ids(t, &ids, a->json);
 	else
-		options_fault(set, "%s", fail.text);
+		options_failure("%s", fail.text);
 	ids_deinit(&ids);
 	return st == OK ? EXIT_OK : EXIT_USAGE;
 }
@@ -109,7 +109,7 @@ static int run(const struct option_set *set, struct args *a, int argc,
 	enum status st = tokenizer_hf_load(a->dir, &files, &fail);
 	if (st != OK) {
 		fail_default(&fail, st);
-		return options_fault(set, "%s", fail.text);
+		return options_failure("%s", fail.text);
 	}
 	rc = EXIT_USAGE;
 	if (a->text)

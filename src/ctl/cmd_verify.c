@@ -231,7 +231,7 @@ static int run(const struct option_set *set, struct args *a,
 	struct reference ref;
 	struct fail fail = {0};
 	if (reference_load(path, &ref, &fail) != OK)
-		return options_fault(set, "%s", fail.text);
+		return options_failure("%s", fail.text);
 	int rc = EXIT_USAGE;
 	if (session_open(&a->session, ref.max_tok, &s)) {
 		if (ref.max_tok > engine_n_ctx(s.engine))

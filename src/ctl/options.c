@@ -23,6 +23,17 @@ int options_fault(const struct option_set *set, const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
+int options_failure(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	fputs("haloctl: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return EXIT_USAGE;
+}
+
 static void print_help(const struct option_set *set)
 {
 	printf("Usage: haloctl %s [OPTION]...\n\n%s\n\n", set->command, set->about);

@@ -29,7 +29,7 @@ struct option_set {
 /* The row that nearly every command has; `dir` is a const char *. */
 #define MODEL_OPTION(dir) \
 	{"model", 'm', OPTION_TEXT, &(dir), 0, 0, "DIR", \
-	 "the model's folder (needed)"}
+	 "the model's folder or GGUF file (needed)"}
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -41,5 +41,7 @@ bool options_parse(const struct option_set *set, int argc, char **argv,
 /* "haloctl: …" and where to find help, on stderr. Returns EXIT_USAGE. */
 int options_fault(const struct option_set *set, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* "haloctl: …" alone: help would be of no help. Returns EXIT_USAGE. */
+int options_failure(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* "128,512": up to max numbers of at least 1. Returns how many, 0 if malformed. */
 int options_list(const char *text, int64_t *out, int max);

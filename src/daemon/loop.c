@@ -139,6 +139,11 @@ static void start_engine(struct loop *l)
 
 /* --- ending ---------------------------------------------------------------------- */
 
+static const char *plural(int n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static void on_deadline(uv_timer_t *t);
 
 static void start_stopping(struct loop *l)
@@ -172,8 +177,8 @@ static void on_deadline(uv_timer_t *t)
 {
 	struct loop *l = t->data;
 	if (l->phase == DRAINING) {
-		log_warn("drain_timeout is over, ending %d requests",
-			 http_active(l->http));
+		int n = http_active(l->http);
+		log_warn("drain_timeout is over, ending %d request%s", n, plural(n));
 		start_stopping(l);
 	} else if (can_end(l)) {
 		uv_stop(&l->uv); /* clients that do not read are left behind */
@@ -189,13 +194,13 @@ static void on_deadline(uv_timer_t *t)
 static void start_draining(struct loop *l)
 {
 	int n = http_active(l->http);
-	log_info("draining: %d requests, at most %.1f s", n,
+	log_info("draining: %d request%s, at most %.1f s", n, plural(n),
 		 (double)l->config->drain_timeout * 1e-6);
 	l->phase = DRAINING;
 	atomic_store(&l->health.state, HEALTH_DRAINING);
 	/* drain_timeout may be longer than the unit's TimeoutStopSec. */
-	notify_sendf("STOPPING=1\nSTATUS=Draining %d requests\n"
-		     "EXTEND_TIMEOUT_USEC=%lld", n,
+	notify_sendf("STOPPING=1\nSTATUS=Draining %d request%s\n"
+		     "EXTEND_TIMEOUT_USEC=%lld", n, plural(n),
 		     (long long)(l->config->drain_timeout +
 				 1000 * (LAST_BYTES_MS + ENGINE_END_MS)));
 	sched_drain(l->boot.sched);
@@ -317,7 +322,7 @@ static void reload(struct loop *l)
 	if (!l->key_file)
 		log_info("SIGHUP: settings are read at start only; ignored");
 	else if (http_reload_keys(l->http, &n, &f) == OK)
-		log_info("SIGHUP: %d API keys", n);
+		log_info("SIGHUP: %d API key%s", n, plural(n));
 	else
 		log_error("SIGHUP: the API keys stay as they were: %s", f.text);
 }
@@ -335,8 +340,9 @@ static void on_signal(uv_signal_t *s, int number)
 		start_draining(l);
 		run_http(l);
 	} else {
-		log_warn("second signal: leaving at once, %d requests are cut off",
-			 http_active(l->http));
+		int n = http_active(l->http);
+		log_warn("second signal: leaving at once, %d request%s cut off", n,
+			 plural(n));
 		leave(l, EXIT_CODE_ABORTED);
 	}
 }
@@ -411,8 +417,8 @@ static void name_address(struct loop *l, bool is_inherited)
 	else if (*c->unix_socket)
 		snprintf(l->address, sizeof l->address, "%s", c->unix_socket);
 	else
-		snprintf(l->address, sizeof l->address, "http://%s%s%s:%d",
-			 is_v6 ? "[" : "", c->host, is_v6 ? "]" : "",
+		snprintf(l->address, sizeof l->address, "http%s://%s%s%s:%d",
+			 *c->tls_cert ? "s" : "", is_v6 ? "[" : "", c->host, is_v6 ? "]" : "",
 			 http_port(l->http));
 }
 
@@ -454,6 +460,8 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.heartbeat_stall_us =
 			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
 		.access_log = c->access_log,
+		.tls_cert = *c->tls_cert ? c->tls_cert : NULL,
+		.tls_key = *c->tls_key ? c->tls_key : NULL,
 		.api_key_file = l->key_file,
 		.max_requests_per_key = (int)c->max_requests_per_key,
 		.metrics_need_key = c->metrics_need_key,

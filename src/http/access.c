@@ -58,8 +58,8 @@ enum status access_check(struct conn *c, struct fail *fail)
 		return OK;
 	if (!keys_take(key, o->max_requests_per_key))
 		return fail_set(fail, E_KEY_LIMIT,
-				"%d requests with this API key are running, which is "
-				"the limit", o->max_requests_per_key);
+				"as many requests as may run with this API key at a "
+				"time: %d", o->max_requests_per_key);
 	c->key = key;
 	return OK;
 }

@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "http/conn.h"
 
@@ -30,6 +31,7 @@
 #define CONNECTION_BYTES (64u << 10)
 /* What the kernel may hold for a client that does not read. */
 #define SEND_BUFFER_BYTES (128 << 10)
+#define PEM_BYTES (1u << 20)
 #define TICK_US INT64_C(250000)
 
 /* --- callbacks ----------------------------------------------------------------- */
@@ -157,13 +159,45 @@ static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 
 /* --- life ---------------------------------------------------------------------- */
 
-static struct MHD_Daemon *start(struct http *h)
+static enum status read_pem(const char *path, const char *what, const char *mark,
+			    struct buf *out, struct fail *fail)
+{
+	enum status st = path ? file_read(path, PEM_BYTES, out, fail)
+			      : fail_set(fail, E_CONFIG, "%s is not set", what);
+	if (st == OK && str_find(buf_str(out), str_of(mark), 0) < 0)
+		st = fail_set(fail, E_CONFIG, "%s: %s is not in PEM: there is no \"%s\"",
+			      what, path, mark);
+	buf_add_c(out, '\0');
+	return st;
+}
+
+/* What TLS needs, into h. */
+static enum status read_tls(struct http *h, struct fail *fail)
 {
 	const struct http_opts *o = &h->opts;
+	if (MHD_is_feature_supported(MHD_FEATURE_SSL) != MHD_YES)
+		return fail_set(fail, E_CONFIG, "tls_cert: this machine's libmicrohttpd was "
+				"built without TLS");
+	enum status st = read_pem(o->tls_cert, "tls_cert", "-----BEGIN CERTIFICATE-----",
+				  &h->tls_cert, fail);
+	return st == OK ? read_pem(o->tls_key, "tls_key", "PRIVATE KEY-----", &h->tls_key,
+				   fail)
+			: st;
+}
+
+static enum status start(struct http *h, struct fail *fail)
+{
+	const struct http_opts *o = &h->opts;
+	bool has_tls = h->tls_cert.n > 0;
+	const struct MHD_OptionItem tls[] = {
+		{MHD_OPTION_HTTPS_MEM_CERT, 0, h->tls_cert.p},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, h->tls_key.p},
+		{MHD_OPTION_END, 0, NULL}};
 	/* Strictness 0: what it would refuse without an answer, or with HTML, is
 	 * refused by framing.c in our own words. */
-	return MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
+	h->mhd = MHD_start_daemon(
+		MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
+			(has_tls ? MHD_USE_TLS : 0), 0,
 		NULL, NULL, on_request, h,
 		MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
 		MHD_OPTION_LISTEN_SOCKET, h->listen_fd,
@@ -175,7 +209,14 @@ static struct MHD_Daemon *start(struct http *h)
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
 		MHD_OPTION_URI_LOG_CALLBACK, on_target, h,
 		MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
+		MHD_OPTION_ARRAY, has_tls ? tls : tls + 2,
 		MHD_OPTION_END);
+	if (h->mhd)
+		return OK;
+	return has_tls ? fail_set(fail, E_CONFIG, "tls_cert and tls_key (%s, %s) cannot be "
+				  "used: damaged, or not of each other", o->tls_cert,
+				  o->tls_key)
+		       : fail_set(fail, E_IO, "libmicrohttpd does not start");
 }
 
 enum status http_create(const struct http_opts *o, struct http **out,
@@ -187,14 +228,16 @@ enum status http_create(const struct http_opts *o, struct http **out,
 	LIST_INIT(&h->socks);
 	LIST_INIT(&h->conns);
 	enum status status = OK;
-	if (o->api_key_file)
+	if (o->tls_cert || o->tls_key)
+		status = read_tls(h, fail);
+	if (status == OK && o->api_key_file)
 		status = keys_create(o->api_key_file, &h->keys, fail);
 	if (status == OK)
 		status = listen_open(o, &h->listen_fd, &h->port, fail);
 	if (status == OK)
 		status = watch_open(h, fail);
-	if (status == OK && !(h->mhd = start(h)))
-		status = fail_set(fail, E_IO, "libmicrohttpd does not start");
+	if (status == OK)
+		status = start(h, fail);
 	if (status != OK) {
 		http_destroy(h);
 		return status;
@@ -265,6 +308,8 @@ void http_destroy(struct http *h)
 	watch_close(h);
 	listen_close(&h->opts, h->listen_fd);
 	keys_destroy(h->keys);
+	buf_deinit(&h->tls_cert);
+	buf_deinit(&h->tls_key);
 	free(h);
 }
 

@@ -20,6 +20,7 @@ struct http_opts {
 	const char *unix_path; /* NULL: none */
 	int listen_fd;         /* -1: none; else a bound socket (socket activation),
 				* taken over */
+	const char *tls_cert, *tls_key; /* files in PEM; NULL: no TLS */
 	int max_connections;
 	size_t max_body_bytes;
 	int max_queue;         /* /health?ready is 503 with so many waiting; 0: any */
@@ -45,7 +46,7 @@ struct http_opts {
 	void *offload_ctx;
 };
 
-/* The strings of *o must outlive it. E_CONFIG, E_IO: the address cannot be had. */
+/* The strings of *o must outlive it. E_CONFIG, E_IO: the address cannot be had, or TLS. */
 enum status http_create(const struct http_opts *o, struct http **out,
 			struct fail *fail) MUST_USE;
 /* Until this is called every API route answers 503 "Loading model". */

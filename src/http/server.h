@@ -27,6 +27,7 @@ struct http {
 	int listen_fd; /* -1 after http_quiesce */
 	int watch_fd;
 	int port;
+	struct buf tls_cert, tls_key; /* empty without TLS */
 	struct keys *keys;     /* NULL: everybody may ask */
 	const struct api *api; /* NULL until http_set_ready */
 	struct sched *sched;

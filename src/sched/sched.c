@@ -150,7 +150,7 @@ static enum status claim_place(struct sched *s, int64_t n_tok, struct fail *f)
 	int64_t tok = atomic_fetch_add(&s->n_queued_tok, n_tok);
 	enum status st = OK;
 	if (n >= s->o.max_queue)
-		st = fail_set(f, E_QUEUE_FULL, "%d requests are waiting", n);
+		st = fail_set(f, E_QUEUE_FULL, "the queue is full: %d waiting", n);
 	else if (s->o.max_queue_tok > 0 && n > 0 &&
 		 tok + n_tok > s->o.max_queue_tok)
 		st = fail_set(f, E_QUEUE_FULL,

@@ -335,6 +335,19 @@ enum status tokenizer_encode_marked(const struct tokenizer *t,
 	return encode(t, markview_of(m), out, fail);
 }
 
+enum status tokenizer_encode_alone(const struct tokenizer *t, const struct marked *m,
+				   struct ids *out, struct fail *fail)
+{
+	size_t before = out->n;
+	tokenizer_add_prefix(t, out);
+	enum status st = tokenizer_encode_marked(t, m, out, fail);
+	if (st == OK)
+		tokenizer_add_suffix(t, out);
+	else
+		out->n = before;
+	return st;
+}
+
 void tokenizer_add_prefix(const struct tokenizer *t, struct ids *out)
 {
 	add_all(out, t->prefix.p, t->prefix.n);

@@ -81,6 +81,10 @@ enum status tokenizer_encode_marked(const struct tokenizer *t,
 				    const struct marked *m, struct ids *out,
 				    struct fail *fail) MUST_USE;
 
+/* The same of a text that is a prompt of its own, with what goes around such a one. */
+enum status tokenizer_encode_alone(const struct tokenizer *t, const struct marked *m,
+				   struct ids *out, struct fail *fail) MUST_USE;
+
 /* Append the ids that go before and behind a text that is a prompt of its own (a
  * llama's bos). Text that came out of a chat template has its own. */
 void tokenizer_add_prefix(const struct tokenizer *t, struct ids *out);

@@ -100,7 +100,7 @@ def test_drain(t, tmp):
         events = stream.events()
         next(events)
         d.terminate()
-        d.wait_log("draining: 1 requests")
+        d.wait_log("draining: 1 request,")
         t.equal(d.get("/health?ready").status, 503, "a draining daemon is not ready")
         a = d.chat()
         t.ok(a.status == 503 and a.headers["Retry-After"],
@@ -116,7 +116,7 @@ def test_drain_timeout(t, tmp):
         last = list(stream.events())[-1]
         t.ok("error" in last, "after drain_timeout a stream ends with an error", last)
         t.equal(d.wait(), 0, "and the daemon exits 0")
-        d.wait_log("drain_timeout is over, ending 1 requests")
+        d.wait_log("drain_timeout is over, ending 1 request$")
 
 
 def test_request_timeout(t, tmp):

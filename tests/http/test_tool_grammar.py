@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that must come are valid, and so are those of strict tools, however wildly
 halo-tiny is sampled: in every format that calls are written in, judged by another
-validator (`jsonschema`). HALOD_SCHEMAS=120 takes all schemas of the goldens."""
+validator (`jsonschema`). HALOD_SCHEMAS=200 takes all schemas of the goldens."""
 import json
 import os
 

@@ -92,6 +92,36 @@ __attribute__((unused)) static char *fixture_prompt(struct api_call *c)
 	return buf_take(&text);
 }
 
+/* One span of text with one token. */
+struct fixture_text {
+	struct event_span span;
+	struct event_token token;
+	struct event event;
+};
+__attribute__((unused)) static struct event *
+fixture_text(struct fixture_text *t, enum out_channel channel, const char *text)
+{
+	*t = (struct fixture_text){.span = {channel, str_of(text)}};
+	t->event = (struct event){.kind = EVENT_DELTA, .spans = &t->span, .n_spans = 1,
+				  .tokens = &t->token, .n_tokens = 1};
+	return &t->event;
+}
+
+/* A body of another kind makes the prompt that a chat's body makes. */
+__attribute__((unused)) static void
+fixture_check_same(enum api_kind kind, const char *body, const char *chat,
+		   const char *fact)
+{
+	struct api_call *a = fixture_call(fixture_api(), kind, body);
+	struct api_call *b = fixture_call(fixture_api(), API_CHAT, chat);
+	char *got = fixture_prompt(a), *want = fixture_prompt(b);
+	is_str(got, want, "%s", fact);
+	free(got);
+	free(want);
+	fixture_drop(a);
+	fixture_drop(b);
+}
+
 /* A row of a table of bodies that are refused. */
 struct refused {
 	const char *body;

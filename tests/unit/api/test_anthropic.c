@@ -31,11 +31,8 @@ static void expect(struct api_call *c, const struct event *e, const char *want,
 static void expect_text(struct api_call *c, enum out_channel channel,
 			const char *text, const char *want, const char *fact)
 {
-	struct event_span span = {channel, str_of(text)};
-	struct event_token token = {0};
-	struct event e = {.kind = EVENT_DELTA, .spans = &span, .n_spans = 1,
-			  .tokens = &token, .n_tokens = 1};
-	expect(c, &e, want, fact);
+	struct fixture_text t;
+	expect(c, fixture_text(&t, channel, text), want, fact);
 }
 
 static const struct event started = {.kind = EVENT_STARTED, .stats = at_start};
@@ -223,23 +220,9 @@ static void test_errors(void)
 
 /* --- bodies ------------------------------------------------------------------------- */
 
-static void check_prompt(const char *body, const char *want, const char *fact)
-{
-	struct api_call *c = fixture_call(fixture_api(), API_ANTHROPIC, body);
-	char *got = fixture_prompt(c);
-	is_str(got, want, "%s", fact);
-	free(got);
-	fixture_drop(c);
-}
-
-/* The same prompt as that of a chat call. */
 static void check_same(const char *body, const char *chat, const char *fact)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT, chat);
-	char *want = fixture_prompt(c);
-	check_prompt(body, want, fact);
-	free(want);
-	fixture_drop(c);
+	fixture_check_same(API_ANTHROPIC, body, chat, fact);
 }
 
 static void test_prompts(void)
@@ -327,6 +310,16 @@ static const struct refused rows[] = {
 	 E_INVAL, "messages[0].role", "`system`"},
 	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"user\"}]}", E_INVAL,
 	 "messages[0].content", ""},
+	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],"
+	 "\"tools\":[{\"name\":\"f\",\"strict\":true,\"input_schema\":{\"properties\":"
+	 "{\"a\":{\"not\":{}}}}}]}", E_INVAL, "tools[0].input_schema.properties.a",
+	 "`tools[0].input_schema.properties.a`"},
+	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],"
+	 "\"tools\":[{\"name\":\"a b\",\"input_schema\":{}}]}", E_INVAL,
+	 "tools[0].name", "letters"},
+	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],"
+	 "\"output_config\":{\"format\":{\"type\":\"json_schema\",\"schema\":{\"not\":{}}"
+	 "}}}", E_INVAL, "output_config.format.schema", "\"not\""},
 	{M("7"), E_INVAL, "messages[0].content", ""},
 	{M("[{\"type\":\"image\",\"source\":{}}]"), E_INVAL,
 	 "messages[0].content[0].type", "\"image\": this model reads text only"},

@@ -78,11 +78,8 @@ static void expect(struct api_call *c, const struct event *e, const char *want,
 static void expect_text(struct api_call *c, enum out_channel channel,
 			const char *text, const char *want, const char *fact)
 {
-	struct event_span span = {channel, str_of(text)};
-	struct event_token token = {0};
-	struct event e = {.kind = EVENT_DELTA, .spans = &span, .n_spans = 1,
-			  .tokens = &token, .n_tokens = 1};
-	expect(c, &e, want, fact);
+	struct fixture_text t;
+	expect(c, fixture_text(&t, channel, text), want, fact);
 }
 
 static void expect_end(struct api_call *c, enum finish finish)
@@ -235,14 +232,7 @@ static void test_failed(void)
 
 static void check_same(const char *body, const char *chat, const char *fact)
 {
-	struct api_call *a = make(body);
-	struct api_call *b = fixture_call(fixture_api(), API_CHAT, chat);
-	char *got = fixture_prompt(a), *want = fixture_prompt(b);
-	is_str(got, want, "%s", fact);
-	free(got);
-	free(want);
-	fixture_drop(a);
-	fixture_drop(b);
+	fixture_check_same(API_RESPONSES, body, chat, fact);
 }
 
 static void test_prompts(void)
@@ -298,6 +288,15 @@ static const struct refused rows[] = {
 	{"{}", E_INVAL, "input", "required"},
 	{"{\"input\":7}", E_INVAL, "input", ""},
 	{"{\"input\":[]}", E_INVAL, "input", "at least one"},
+	{"{\"input\":\"q\",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":true,"
+	 "\"parameters\":{\"properties\":{\"a\":{\"not\":{}}}}}]}", E_INVAL,
+	 "tools[0].parameters.properties.a", "\"not\""},
+	{"{\"input\":\"q\",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"x\","
+	 "\"schema\":{\"properties\":{\"a\":{\"not\":{}}}}}}}", E_INVAL,
+	 "text.format.schema.properties.a", "`text.format.schema.properties.a`"},
+	{"{\"input\":\"q\",\"max_output_tokens\":0}", E_INVAL, "max_output_tokens", ""},
+	{"{\"input\":\"q\",\"reasoning\":{\"effort\":\"vast\"}}", E_INVAL,
+	 "reasoning.effort", ""},
 	{ITEM("7"), E_INVAL, "input[0]", ""},
 	{ITEM("{\"type\":\"item_reference\",\"id\":\"x\"}"), E_INVAL, "input[0].type",
 	 "item_reference"},
