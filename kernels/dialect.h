@@ -95,19 +95,13 @@ DEVICE uint32_t wave_index()
 	return wave_uniform(thread_index() / WAVE);
 }
 
-/* Butterflies: every lane ends with the same bits. */
-DEVICE float wave_sum(float x, int site = CALL_SITE)
-{
-	x += wave_xor<16>(x, site);
-	x += wave_xor<8>(x, site);
-	x += wave_xor<4>(x, site);
-	x += wave_xor<2>(x, site);
-	return x + wave_xor<1>(x, site);
-}
-
-/* Over the n = 8, 16 or 32 lanes that differ in the low bits. */
+/* Over the n = 8, 16 or 32 lanes that differ in the low bits. A butterfly: every lane
+ * ends with the same bits. */
 template <int n> DEVICE float lanes_sum(float x, int site = CALL_SITE)
 {
+#ifdef DIALECT_LANES_SUM /* the same in one meeting of the lanes */
+	return DIALECT_LANES_SUM<n>(x, site);
+#endif
 	if constexpr (n > 16)
 		x += wave_xor<16>(x, site);
 	if constexpr (n > 8)
@@ -115,6 +109,11 @@ template <int n> DEVICE float lanes_sum(float x, int site = CALL_SITE)
 	x += wave_xor<4>(x, site);
 	x += wave_xor<2>(x, site);
 	return x + wave_xor<1>(x, site);
+}
+
+DEVICE float wave_sum(float x, int site = CALL_SITE)
+{
+	return lanes_sum<WAVE>(x, site);
 }
 
 /* The greater key and, of equals, the lower id. */

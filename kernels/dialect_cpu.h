@@ -66,6 +66,23 @@ template <int M> DEVICE float wave_xor(float x, int site = __builtin_LINE())
 	return dialect_shuffle(x, fiber_thread() ^ M, site);
 }
 
+/* The steps of dialect.h's lanes_sum, all of them by each lane: what takes time here is
+ * that lanes meet. */
+template <int n> DEVICE float dialect_lanes_sum(float x, int site)
+{
+	const uint8_t *slots = fiber_exchange(&x, sizeof x, site);
+	float sums[FIBER_WAVE], next[FIBER_WAVE];
+	for (int i = 0; i < FIBER_WAVE; i++)
+		memcpy(&sums[i], slots + i * FIBER_SLOT, sizeof x);
+	for (int m = n / 2; m; m /= 2) {
+		for (int i = 0; i < FIBER_WAVE; i++)
+			next[i] = sums[i] + sums[i ^ m];
+		memcpy(sums, next, sizeof sums);
+	}
+	return sums[fiber_thread() % FIBER_WAVE];
+}
+#define DIALECT_LANES_SUM dialect_lanes_sum
+
 DEVICE uint32_t wave_shuffle(uint32_t x, uint32_t lane, int site = __builtin_LINE())
 {
 	return dialect_shuffle(x, lane, site);

@@ -74,6 +74,7 @@ struct fiber {
  * read the last one; it cannot come to the one after that. */
 struct wave {
 	uint32_t live, arrived;
+	int site; /* of those that have arrived */
 	uint8_t slots[2][FIBER_WAVE][FIBER_SLOT];
 };
 
@@ -238,11 +239,11 @@ const uint8_t *fiber_exchange(const void *value, size_t n_bytes, int site)
 	f->site = site;
 	if (n_bytes > FIBER_SLOT)
 		die("more than a slot holds");
-	if (!wave->arrived)
+	if (wave->arrived && wave->site != site)
+		die("a wave's lanes meet at two places");
+	if (!wave->arrived && wave->live < FIBER_WAVE)
 		memset(slots, 0xEE, sizeof wave->slots[0]);
-	for (uint32_t i = first; wave->arrived && i < first + FIBER_WAVE; i++)
-		if (B.fiber[i].state == IN_WAVE && B.fiber[i].site != site)
-			die("a wave's lanes meet at two places");
+	wave->site = site;
 	memcpy(slots[B.current - first], value, n_bytes);
 	if (++wave->arrived == wave->live) {
 		wake_wave(w);
