@@ -4,11 +4,13 @@
 where there is no GPU."""
 import json
 import os
+import tempfile
 
-from tap import BUILD, TINY, done, eq, haloctl, ok
+from tap import BUILD, SRC, TINY, done, eq, haloctl, ok
 
 LIBRARY = os.path.join(BUILD, "tests/hip-on-cpu/libhip_cpu.so")
 HIP = ["--backend", "hip", "--hip-library", LIBRARY]
+GOLDEN = os.path.join(SRC, "tests/golden/models")
 
 
 def devices():
@@ -37,6 +39,54 @@ def errors():
         ok(code == 2 and "/dev/kfd is missing" in err, "never the CPU instead", err)
 
 
+def shorten(model, wanted, folder):
+    """A reference of some of the model's cases: {number: tokens to continue}. What runs
+    a thread of a GPU as a fiber is slow."""
+    with open(os.path.join(model, "reference.json")) as f:
+        ref = json.load(f)
+    cases = []
+    for i, n in wanted.items():
+        case = ref["cases"][i]
+        if len(case["continuation_ids"]) > n:
+            case.pop("text", None)
+            case["continuation_ids"] = case["continuation_ids"][:n]
+            case["steps"] = case["steps"][:n]
+        cases.append(case)
+    path = os.path.join(folder, "reference.json")
+    with open(path, "w") as f:
+        json.dump({**ref, "cases": cases}, f)
+    return path
+
+
+def verify(model, wanted, *more):
+    name = os.path.basename(model)
+    with tempfile.TemporaryDirectory() as folder:
+        code, out, err = haloctl("verify", "--model", model, *HIP, *more, "--json",
+                                 "--reference", shorten(model, wanted, folder))
+    v = json.loads(out) if out else {}
+    ok(code == 0 and v["pass"] and v["max_delta"] <= 0.15 and v["mean_delta"] <= 0.02,
+       "verify " + " ".join([name, *more]), (out, err))
+    ok(v.get("backend") == "hip" and v["tokens"] >= sum(wanted.values()),
+       "compares all of it", v)
+
+
+def speed():
+    code, out, err = haloctl("bench", "model", "--model", TINY, *HIP, "-p", "5", "-n", "4",
+                             "--repeat", "1", "--json")
+    v = json.loads(out) if out else {}
+    ok(code == 0 and v["backend"] == "hip", "bench model", err)
+    # Nine a layer; embedding, angles, rows, norm and head once.
+    ok(8 <= v.get("launches_per_step", 0) <= 8 * 9 + 5, "launches a step", v)
+    ok(v.get("graph_captures", 0) == 1 and v["graph_replays"] >= 3, "replayed", v)
+
+
 devices()
 errors()
+verify(TINY, {0: 2, 19: 5, 9: 3})
+verify(TINY, {19: 3}, "--no-graphs")
+verify(os.path.join(GOLDEN, "qwen3-bf16"), {0: 6, 2: 3})
+verify(os.path.join(GOLDEN, "mistral-window"), {0: 4, 2: 2})
+verify(os.path.join(GOLDEN, "qwen2-yarn-window"), {1: 4})
+verify(os.path.join(GOLDEN, "qwen3moe-ct-asym"), {1: 4, 2: 2})
+speed()
 done()
