@@ -82,7 +82,9 @@ def speed():
 
 devices()
 errors()
-verify(TINY, {0: 2, 19: 5, 9: 3})
+# Not any case will do: in case 9 the fourth and the fifth expert of a layer are 0.0004
+# apart, and halves may take the other, for 0.2 of a log-probability.
+verify(TINY, {0: 2, 17: 3, 19: 5, 20: 2})
 verify(TINY, {19: 3}, "--no-graphs")
 verify(os.path.join(GOLDEN, "qwen3-bf16"), {0: 6, 2: 3})
 verify(os.path.join(GOLDEN, "mistral-window"), {0: 4, 2: 2})
