@@ -20,7 +20,7 @@ struct args {
 	struct backend_opts backend;
 };
 
-enum { FEW = 30 /* percent of the compute units: below it there is nothing to hide with */ };
+enum { FEW = 30 /* percent: fewer workgroups than that for the compute units */ };
 
 struct report {
 	const char *path;

@@ -87,7 +87,7 @@ static uint64_t draw(struct kernel_case *c)
 	return x * 0xFF51AFD7ED558CCDu ^ x;
 }
 
-/* --- memory ------------------------------------------------------------------------ */
+/* --- memory -------------------------------------------------------------------- */
 
 static enum status take(struct kernel_case *c, size_t n_bytes, void *out)
 {
@@ -145,7 +145,7 @@ static enum status take_floats(struct kernel_case *c, size_t n, void *out)
 	return st;
 }
 
-/* --- weights ------------------------------------------------------------------------ */
+/* --- weights ------------------------------------------------------------------- */
 
 /* Host memory for one weight, reused for each of its copies. */
 struct host_weight {
@@ -204,7 +204,8 @@ static enum status load(struct kernel_case *c, const struct weight *host,
 	return c->o.is_null ? OK : c->b->ops->load_weight(c->b, host, out, fail);
 }
 
-static double weight_cost(const struct kernel_case *c, enum quant quant, double n, double k)
+static double weight_cost(const struct kernel_case *c, enum quant quant, double n,
+			  double k)
 {
 	if (quant != QUANT_INT4)
 		return n * k * 2;
@@ -228,7 +229,7 @@ static int copies_for(const struct kernel_case *c, double bytes)
 	return n < 2 ? 2 : n > MAX_COPIES ? MAX_COPIES : (int)n;
 }
 
-/* --- linear, router ------------------------------------------------------------------ */
+/* --- linear, router ------------------------------------------------------------ */
 
 static enum status make_linear(struct kernel_case *c, struct fail *fail)
 {
@@ -272,7 +273,7 @@ static enum status make_router(struct kernel_case *c, struct fail *fail)
 	return st;
 }
 
-/* --- experts -------------------------------------------------------------------------- */
+/* --- experts ------------------------------------------------------------------- */
 
 /* Which experts the tokens take: others for each copy. */
 static enum status choose_experts(struct kernel_case *c)
@@ -344,7 +345,7 @@ static enum status make_experts(struct kernel_case *c, struct fail *fail)
 	return st;
 }
 
-/* --- attention ------------------------------------------------------------------------ */
+/* --- attention ----------------------------------------------------------------- */
 
 static enum status make_ids(struct kernel_case *c, int32_t n_pages)
 {
@@ -390,7 +391,7 @@ static enum status make_attention(struct kernel_case *c)
 	return st;
 }
 
-/* --- life ------------------------------------------------------------------------------ */
+/* --- life ---------------------------------------------------------------------- */
 
 static enum status make(struct kernel_case *c, struct fail *fail)
 {
@@ -424,7 +425,7 @@ enum status kernel_case_create(struct backend *b, const struct case_shape *s,
 			       struct fail *fail)
 {
 	struct kernel_case *c = xcalloc(1, sizeof *c);
-	*c = (struct kernel_case){.b = b, .shape = *s, .o = *o, .random = 88172645463325252u};
+	*c = (struct kernel_case){.b = b, .shape = *s, .o = *o, .random = 1};
 	enum status st = make(c, fail);
 	if (st == OK)
 		st = b->ops->sync(b, fail);
@@ -444,7 +445,7 @@ void kernel_case_destroy(struct kernel_case *c)
 	free(c);
 }
 
-/* --- queueing --------------------------------------------------------------------------- */
+/* --- queueing ------------------------------------------------------------------ */
 
 static enum status queue_linear(struct kernel_case *c, const struct copy *w)
 {

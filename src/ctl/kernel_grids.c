@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 
-/* --- a runtime that does nothing ------------------------------------------------------ */
+#include "base/alloc.h"
+
+/* --- a runtime that does nothing ----------------------------------------------- */
 
 static int fake_malloc(void **out, size_t bytes)
 {
@@ -35,7 +37,7 @@ static int fake_launch(hip_function f, unsigned gx, unsigned gy, unsigned gz, un
 	return HIP_SUCCESS;
 }
 
-/* --- launches --------------------------------------------------------------------------- */
+/* --- launches ------------------------------------------------------------------ */
 
 struct listener {
 	kernel_grids_on on;
@@ -53,8 +55,8 @@ static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 static enum status run(struct hip *h, int32_t n_tok, int32_t depth, struct listener *k,
 		       struct fail *fail)
 {
-	struct case_opts o = {.group = 32, .n_tok = n_tok, .depth = depth > n_tok ? depth : n_tok,
-			      .is_null = true};
+	struct case_opts o = {.group = 32, .n_tok = n_tok,
+			      .depth = MAX(depth, n_tok), .is_null = true};
 	enum status st = OK;
 	for (size_t i = 0; (k->shape = case_shape_at(i)) && st == OK; i++) {
 		struct kernel_case *c;
