@@ -16,6 +16,44 @@ DEVICE float scale_at(const void *p, int32_t format, size_t i)
 	return format == SCALE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
+/* A half has more exponent: the bits in its place read 2^-8, subnormals too. */
+DEVICE float e4m3_to_f32(uint8_t b)
+{
+	return f16_to_f32((uint16_t)((b & 0x80) << 8 | (b & 0x7F) << 7)) * 256;
+}
+
+DEVICE float e8m0_to_f32(uint8_t b)
+{
+	return bits_cast<float>(b ? (uint32_t)b << 23 : 0x00400000u);
+}
+
+DEVICE float e2m1_to_f32(uint32_t nibble)
+{
+	return f16_to_f32((uint16_t)((nibble & 8) << 12 | (nibble & 7) << 9)) * 16384;
+}
+
+/* Formats of a byte or small floats. */
+template <int format>
+DEVICE float weight_small_at(const weight_view *w, const uint8_t *q, size_t row, int32_t i)
+{
+	int32_t n_groups = (w->k + w->group - 1) / w->group, g = i / w->group;
+	size_t at = row / (size_t)w->group_n * (size_t)n_groups + (size_t)g;
+	if constexpr (format == WEIGHT_INT8) {
+		int32_t zero = 128;
+		if (w->zero_points)
+			zero = w->zero_points[row / 4 * (size_t)n_groups + (size_t)g] >>
+				       row % 4 * 8 & 255;
+		return (float)(q[i] - zero) * scale_at(w->scales, w->scale_format, at);
+	} else if constexpr (format == WEIGHT_FP8) {
+		return e4m3_to_f32(q[i]) * scale_at(w->scales, w->scale_format, at);
+	} else {
+		uint8_t s = ((const uint8_t *)w->scales)[at];
+		float scale = format == WEIGHT_NVFP4 ? e4m3_to_f32(s) * w->factor
+						     : e8m0_to_f32(s);
+		return e2m1_to_f32(q[i / 2] >> i % 2 * 4 & 15) * scale;
+	}
+}
+
 /* Element (row, i). format is w->format as a constant. */
 template <int format> DEVICE float weight_at(const weight_view *w, size_t row, int32_t i)
 {
@@ -26,6 +64,8 @@ template <int format> DEVICE float weight_at(const weight_view *w, size_t row, i
 		return f16_to_f32(((const uint16_t *)q)[i]);
 	else if constexpr (format == WEIGHT_BF16)
 		return bf16_to_f32(((const uint16_t *)q)[i]);
+	else if constexpr (format != WEIGHT_INT4)
+		return weight_small_at<format>(w, (const uint8_t *)q, row, i);
 	int32_t n_groups = w->k / w->group, g = i / w->group;
 	int32_t nibble = ((const uint32_t *)q)[i / 8] >> i % 8 * 4 & 15, zero = 8;
 	if (w->zero_points)
@@ -65,7 +105,7 @@ DEVICE float row_dot(const weight_view *w, size_t row, const uint16_t *x)
 	constexpr size_t size = format == WEIGHT_F32 ? 4 : 2;
 	float sum = 0;
 	int32_t lane = (int32_t)lane_index(), k = w->k;
-	if (format != WEIGHT_INT4 && k % 8 == 0) {
+	if (format < WEIGHT_INT4 && k % 8 == 0) {
 		const char *p = (const char *)w->q + row * (size_t)w->pitch;
 		for (int32_t i = lane * 8; i < k; i += WAVE * 8)
 			sum = dot8<format>(p + (size_t)i * size, x + i, sum);

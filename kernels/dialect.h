@@ -27,10 +27,13 @@
  *   wave_xor<M>(x), wave_shuffle(x, lane), wave_ballot(bool)
  *   dot2_f16(a, b, c), dot2_bf16         c + a.lo * b.lo + a.hi * b.hi, a and b pairs
  *                                        of 16-bit numbers in a uint32_t
+ *   permute_bytes<sel>(a, b)             byte i of the result: nibble i of sel says which,
+ *                                        0..3 of a, 4..7 of b
  *   sub2_f16(a, b), fma2_f16(a, b, c)    pairs, each result rounded to f16
  *   fma_f32(a, b, c)                     a b + c, rounded once, in every build
  *   f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16 (nearest even)
- *   fast_exp2, fast_rcp, fast_rsqrt      one instruction, 1 unit in the last place
+ *   fast_exp2, fast_log2, fast_rcp,
+ *   fast_rsqrt                           one instruction, 1 unit in the last place
  *   atomic_add(p, x)                     at the device, relaxed; the old value
  *   wave_barrier()                       LDS visible among the lanes of a wave
  *

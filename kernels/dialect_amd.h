@@ -97,6 +97,14 @@ DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
 					       bits_cast<dialect_b2>(b), c, false);
 }
 
+/* v_perm_b32 counts the bytes of its second operand first. */
+template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
+{
+	constexpr uint32_t s = (sel & 15) | (sel >> 4 & 15) << 8 | (sel >> 8 & 15) << 16 |
+			       (sel >> 12 & 15) << 24;
+	return __builtin_amdgcn_perm(b, a, s);
+}
+
 DEVICE uint32_t sub2_f16(uint32_t a, uint32_t b)
 {
 	return bits_cast<uint32_t>(bits_cast<dialect_h2>(a) - bits_cast<dialect_h2>(b));
@@ -115,6 +123,7 @@ DEVICE float bf16_to_f32(uint16_t h) { return bits_cast<float>((uint32_t)h << 16
 
 DEVICE float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 DEVICE float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
+DEVICE float fast_log2(float x) { return __builtin_amdgcn_logf(x); }
 DEVICE float fast_rcp(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float fast_rsqrt(float x) { return __builtin_amdgcn_rsqf(x); }
 

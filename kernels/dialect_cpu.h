@@ -126,6 +126,15 @@ DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
 	       (lo + c);
 }
 
+template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
+{
+	uint64_t both = (uint64_t)b << 32 | a;
+	uint32_t out = 0;
+	for (int i = 0; i < 4; i++)
+		out |= (uint32_t)(both >> (sel >> i * 4 & 7) * 8 & 255) << i * 8;
+	return out;
+}
+
 DEVICE uint32_t sub2_f16(uint32_t a, uint32_t b)
 {
 	uint32_t out = 0;
@@ -150,6 +159,7 @@ DEVICE uint32_t fma2_f16(uint32_t a, uint32_t b, uint32_t c)
 
 DEVICE float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
 DEVICE float fast_exp2(float x) { return exp2f(x); }
+DEVICE float fast_log2(float x) { return log2f(x); }
 DEVICE float fast_rcp(float x) { return (float)(1 / (double)x); }
 DEVICE float fast_rsqrt(float x) { return (float)(1 / sqrt((double)x)); }
 

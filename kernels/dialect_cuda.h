@@ -91,6 +91,11 @@ DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
 		    lo);
 }
 
+template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
+{
+	return __byte_perm(a, b, sel);
+}
+
 DEVICE uint32_t sub2_f16(uint32_t a, uint32_t b)
 {
 	return bits_cast<uint32_t>(__hsub2(bits_cast<__half2>(a), bits_cast<__half2>(b)));
@@ -104,6 +109,7 @@ DEVICE uint32_t fma2_f16(uint32_t a, uint32_t b, uint32_t c)
 
 DEVICE float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
 DEVICE float fast_exp2(float x) { return exp2f(x); }
+DEVICE float fast_log2(float x) { return log2f(x); }
 DEVICE float fast_rcp(float x) { return __frcp_rn(x); }
 DEVICE float fast_rsqrt(float x) { return __frsqrt_rn(x); }
 

@@ -59,6 +59,7 @@ static void destroy(struct backend *b)
 	strmap_deinit(&h->names);
 	free(h->tune);
 	free(h->ranges);
+	pool_destroy(h->pool);
 	free(h);
 }
 

@@ -105,6 +105,7 @@ struct hip {
 	size_t land_at;
 	struct hip_landing landings[64];
 	int n_landings;
+	struct pool *pool;        /* for repacking weights; NULL until one needs it */
 	uint32_t *counters;       /* device, (HIP_MAX_TOK) zero between launches */
 	void *work;               /* device, HIP_WORK_BYTES of one operation */
 	struct hip_graph_slot graphs[HIP_GRAPHS], *step; /* step: being captured */
@@ -183,6 +184,11 @@ enum status hip_sync(struct backend *b, struct fail *fail);
 
 enum status hip_load_weight(struct backend *b, const struct weight *host,
 			    struct weight *out, struct fail *fail);
+/* Is w of a format that hip_repack turns into another before it is loaded? *out then
+ * points into *memory (malloc). */
+bool hip_repacks(const struct weight *w);
+enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out,
+		       void **memory) MUST_USE;
 enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail);
 
 /* --- operations ------------------------------------------------------------------- */

@@ -80,7 +80,9 @@ struct weight_view hip_view(const struct weight *w)
 		.q = w->q, .scales = w->scales, .zero_points = w->zero_points,
 		.n = w->n, .k = w->k, .group = w->group,
 		.format = (int32_t)w->quant, .scale_format = (int32_t)w->scale_type,
-		.pitch = (int32_t)hip_pitch(w)};
+		.pitch = (int32_t)hip_pitch(w),
+		.group_n = w->quant == QUANT_FP8 ? w->group_n : 1,
+		.factor = w->quant == QUANT_NVFP4 ? (float)w->global_scale : 1};
 }
 
 const char *hip_kernel_for(char *out, const char *op, const struct weight *w)

@@ -180,6 +180,8 @@ enum status hip_linear(struct backend *b, const struct linear_args *a)
 	int i_axes = choose(h, a);
 	if (i_axes >= 0)
 		return linear_int4(h, &axes[i_axes], a);
+	if (hip_linear_rows_takes(a))
+		return hip_linear_rows(h, a);
 	enum status st = OK;
 	for (int i = 0; i < a->n_out && st == OK; i++)
 		st = linear_any(h, a, &a->out[i]);

@@ -16,12 +16,14 @@ enum { BAD_PITCH = 2048, PAD = 128 };
 
 _Static_assert((int)WEIGHT_F32 == QUANT_F32 && (int)WEIGHT_F16 == QUANT_F16 &&
 	       (int)WEIGHT_BF16 == QUANT_BF16 && (int)WEIGHT_INT4 == QUANT_INT4 &&
+	       (int)WEIGHT_INT8 == QUANT_INT8 && (int)WEIGHT_NVFP4 == QUANT_NVFP4 &&
+	       (int)WEIGHT_FP8 == QUANT_FP8 && (int)WEIGHT_MXFP4 == QUANT_MXFP4 &&
 	       (int)SCALE_F32 == DTYPE_F32 && (int)SCALE_F16 == DTYPE_F16 &&
 	       (int)SCALE_BF16 == DTYPE_BF16, "kernels count them as the model does");
 
 static bool has_kernels(enum quant q)
 {
-	return q == QUANT_F32 || q == QUANT_F16 || q == QUANT_BF16 || q == QUANT_INT4;
+	return q <= QUANT_INT8 || q == QUANT_NVFP4 || q == QUANT_FP8 || q == QUANT_MXFP4;
 }
 
 /* A copy on the device of n rows; NULL where there are none. */
@@ -54,7 +56,8 @@ static char *in_order(const struct weight *w, size_t size)
 
 static enum status load_parts(struct hip *h, const struct weight *host, struct weight *out)
 {
-	size_t n = (size_t)host->n, groups = (size_t)(host->k / host->group);
+	size_t n = (size_t)host->n, group = (size_t)host->group;
+	size_t groups = ((size_t)host->k + group - 1) / group;
 	size_t row = (size_t)host->k * (size_t)quant_bits(host->quant) / 8;
 	size_t pitch = row % BAD_PITCH == 0 ? row + PAD : row;
 	struct hip_rows q = {.src = host->q, .row_bytes = row, .step = row,
@@ -72,16 +75,21 @@ static enum status load_parts(struct hip *h, const struct weight *host, struct w
 	}
 	enum status st = keep(h, q, &out->q);
 	free(ordered);
-	if (st != OK || host->quant != QUANT_INT4)
+	if (st != OK || !host->scales)
 		return st;
 	size_t scales = groups * dtype_bytes(host->scale_type), zeros = groups * 4;
+	size_t each = host->quant == QUANT_FP8 ? (size_t)host->group_n : 1;
+	size_t step = host->row_step ? scales * (size_t)host->row_step : scales;
 	st = keep(h, (struct hip_rows){.src = host->scales, .row_bytes = scales,
-				       .step = scales, .pitch = scales, .n = n},
+				       .step = step, .pitch = scales,
+				       .n = (n + each - 1) / each},
 		  &out->scales);
+	size_t per_word = 32 / (size_t)quant_bits(host->quant);
 	if (st == OK)
 		st = keep(h, (struct hip_rows){.src = host->zero_points,
 					       .row_bytes = zeros, .step = zeros,
-					       .pitch = zeros, .n = (n + 7) / 8},
+					       .pitch = zeros,
+					       .n = (n + per_word - 1) / per_word},
 			  &out->zero_points);
 	return st;
 }
@@ -90,7 +98,9 @@ enum status hip_load_weight(struct backend *b, const struct weight *host,
 			    struct weight *out, struct fail *fail)
 {
 	struct hip *h = hip_of(b);
-	if (!has_kernels(host->quant))
+	struct weight turned;
+	void *memory = NULL;
+	if (!has_kernels(host->quant) && !hip_repacks(host))
 		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
 			       "%s: the HIP backend has no kernels for weights in %s",
 			       host->name ? host->name : "a weight",
@@ -100,7 +110,14 @@ enum status hip_load_weight(struct backend *b, const struct weight *host,
 			       "%s: the HIP backend has no kernels for groups of inputs "
 			       "in another order (desc_act, actorder)",
 			       host->name ? host->name : "a weight");
-	enum status st = load_parts(h, host, out);
+	enum status st = OK;
+	if (hip_repacks(host)) {
+		st = hip_repack(h, host, &turned, &memory);
+		host = &turned;
+	}
+	if (st == OK)
+		st = load_parts(h, host, out);
+	free(memory);
 	if (st == OK)
 		return OK;
 	return fail_set(fail, st, "%.100s: %.200s: %s", h->base.device,

@@ -25,16 +25,23 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 	 call<name##_kernel>::arg_bytes},
 #define LINEAR(name, m) \
 	ENTRY(linear_int4_##name##_m##m) ENTRY(linear_int4_##name##_m##m##_zero)
+#define ROWS(name) \
+	ENTRY(linear_rows_##name##_m1) ENTRY(linear_rows_##name##_m2) \
+	ENTRY(linear_rows_##name##_m4)
 static const kernel_entry kernels[] = {
 #define SHAPE(name, ...) ENTRY(attention_##name##_whole) ENTRY(attention_##name##_split)
 #include "kernels/attention.def"
 #undef SHAPE
 	ENTRY(bandwidth_read)
 	ENTRY(embed_rows_f32) ENTRY(embed_rows_f16) ENTRY(embed_rows_bf16)
-	ENTRY(embed_rows_int4) ENTRY(gather_rows)
+	ENTRY(embed_rows_int4) ENTRY(embed_rows_int8) ENTRY(embed_rows_fp8)
+	ENTRY(embed_rows_nvfp4) ENTRY(embed_rows_mxfp4) ENTRY(gather_rows)
 	ENTRY(kv_copy)
 	ENTRY(linear_any_f32) ENTRY(linear_any_f16) ENTRY(linear_any_bf16)
-	ENTRY(linear_any_int4)
+	ENTRY(linear_any_int4) ENTRY(linear_any_int8) ENTRY(linear_any_fp8)
+	ENTRY(linear_any_nvfp4) ENTRY(linear_any_mxfp4)
+	ROWS(f16) ENTRY(linear_rows_f16_m8) ROWS(bf16) ENTRY(linear_rows_bf16_m8)
+	ROWS(int8) ENTRY(linear_rows_int8_m8) ROWS(fp8) ROWS(nvfp4) ROWS(mxfp4)
 #define AXES(name, thrds, ytile, waves, chunk, unr) \
 	LINEAR(name, 1) LINEAR(name, 2) LINEAR(name, 3) LINEAR(name, 4) LINEAR(name, 5)
 #include "kernels/linear_int4.def"
@@ -46,6 +53,12 @@ static const kernel_entry kernels[] = {
 #undef TILE
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
 	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
+	ENTRY(causal_conv) ENTRY(gated_norm) ENTRY(sigmoid_gate)
+	ENTRY(delta_rule_n4) ENTRY(delta_rule_n8) ENTRY(delta_rule_n16)
+	ENTRY(delta_rule_n32)
+	ENTRY(head_linear_f32) ENTRY(head_linear_f16) ENTRY(head_linear_bf16)
+	ENTRY(head_linear_int4) ENTRY(head_linear_t_f32) ENTRY(head_linear_t_f16)
+	ENTRY(head_linear_t_bf16) ENTRY(head_linear_t_int4) ENTRY(mla_rope_kv)
 };
 
 const kernel_entry *kernels_find(const char *name)

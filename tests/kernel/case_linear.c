@@ -46,6 +46,16 @@ static const struct linear_case cases[] = {
 	{{.quant = QUANT_BF16}, 3, 1024, {19}, true, false, true},
 	{{.quant = QUANT_BF16, .has_extremes = true}, 4, 512, {7}, false, false, false},
 	{{.quant = QUANT_F16, .has_extremes = true}, 4, 512, {7}, false, false, false},
+	/* rows read in one run: steps, what is left of them, rows beyond the first */
+	{{.quant = QUANT_F16}, 7, 1304, {67, 5}, true, true, false},
+	{{.quant = QUANT_BF16}, 2, 2048, {130}, false, false, true},
+	{{.quant = QUANT_INT8, .scale_type = DTYPE_F32}, 5, 2608, {67, 16}, false, false, false},
+	{{.quant = QUANT_INT8, .scale_type = DTYPE_F16, .is_asymmetric = true}, 9, 512, {35},
+	 true, false, true},
+	{{QUANT_INT8, 128, false, DTYPE_BF16, false}, 1, 1536, {70}, false, true, false},
+	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 3, 1536, {50}, false, false, false},
+	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 2, 3104, {50}, false, false, false},
+	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 8, 1056, {50}, true, false, false},
 	/* many tokens: tiles, each with a rest of tokens, outputs and K */
 	{INT4(32, false, DTYPE_BF16), 150, 160, {131, 64, 3}, true, false, false},
 	{INT4(32, true, DTYPE_F16), 37, 96, {70, 33}, false, true, false},
@@ -151,12 +161,14 @@ static void one_case(struct kernel_test *kt, const struct linear_case *c)
 static void packed_cases(struct kernel_test *kt)
 {
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
-		if (q <= QUANT_INT4)
+		if (q <= QUANT_INT4 || (kt->is_partial && quant_block(q)))
 			continue;
 		for (int i = 0; i < 2; i++) {
 			struct linear_case c = {
 				{q, q == QUANT_FP8 ? 48 : 32, i, DTYPE_F16, i},
 				i ? 65 : 3, i ? 96 : 2080, {40, 8}, false, i, false};
+			if (kt->is_partial) /* GPTQ's groups in order */
+				c.kind.has_extremes = false;
 			if (quant_block(q)) /* whole blocks only */
 				c.k = i ? 256 : 2048;
 			one_case(kt, &c);
@@ -167,7 +179,7 @@ static void packed_cases(struct kernel_test *kt)
 
 void case_linear(struct kernel_test *kt)
 {
-	if (!kt->is_partial)
+	if (!kt->is_variant)
 		packed_cases(kt);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		one_case(kt, &cases[i]);

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear by linear_rows: weights whose rows are read in one run, at a few tokens; more
+ * than it takes at once are done one batch after the other.
+ */
+#include <stdio.h>
+
+#include "backend/hip_linear.h"
+#include "base/alloc.h"
+#include "kernels/linear_rows.h"
+
+static int32_t max_tok(enum quant q)
+{
+	return q == QUANT_F16 || q == QUANT_BF16 || q == QUANT_INT8 ? LINEAR_ROWS_MAX_TOK
+								    : LINEAR_ROWS_MAX_TOK / 2;
+}
+
+static bool takes_weight(const struct weight *w)
+{
+	int32_t bits = quant_bits(w->quant), each = LINEAR_ROWS_EACH(bits);
+	bool in_powers = w->group >= w->k || ((w->group & (w->group - 1)) == 0 &&
+					      w->group >= (w->quant == QUANT_NVFP4 ? 16 : each));
+	switch (w->quant) {
+	case QUANT_F16:
+	case QUANT_BF16:
+		in_powers = true;
+		break;
+	case QUANT_INT8:
+	case QUANT_FP8:
+		break;
+	case QUANT_NVFP4:
+	case QUANT_MXFP4: /* a scale of 16 or 32 elements, also where K is one group */
+		in_powers = in_powers && w->group <= 32;
+		break;
+	default:
+		return false;
+	}
+	return in_powers && w->k % each == 0 && hip_pitch(w) % 16 == 0 &&
+	       LINEAR_ROWS_LDS_BYTES(1, w->k) <= LINEAR_ROWS_LDS;
+}
+
+bool hip_linear_rows_takes(const struct linear_args *a)
+{
+	const struct weight *first = a->out[0].w;
+	for (int i = 0; i < a->n_out; i++)
+		if (a->out[i].w->quant != first->quant || a->out[i].w->group != first->group ||
+		    !takes_weight(a->out[i].w))
+			return false;
+	return true;
+}
+
+static struct linear_rows_part part_of(const struct linear_out *o)
+{
+	const struct weight *w = o->w;
+	struct weight_view v = hip_view(w);
+	return (struct linear_rows_part){
+		.q = v.q, .scales = v.scales, .zero_points = v.zero_points, .bias = o->bias,
+		.y = o->y, .n = v.n, .pitch = v.pitch, .group_n = v.group_n,
+		.scale_format = v.scale_format, .store = hip_linear_store(o),
+		.factor = v.factor};
+}
+
+static struct linear_rows_args args_of(const struct hip *h, const struct linear_args *a)
+{
+	const struct weight *first = a->out[0].w;
+	bool is_small = quant_bits(first->quant) == 4;
+	struct linear_rows_args r = {.x = a->x, .k = first->k, .n_groups = 1,
+				     .group_shift = 31};
+	if (quant_bits(first->quant) < 16 && (first->group < first->k || is_small)) {
+		r.n_groups = hip_over(first->k, first->group);
+		r.group_shift = __builtin_ctz((unsigned)first->group);
+	}
+	int32_t rows = LINEAR_ROWS_WAVES * LINEAR_ROWS_TILE;
+	/* As many as a device holds at a time: each stages the activations once. */
+	int32_t most = h->own_blocks ? 3 : h->device.n_cu * 4;
+	for (int i = 0; i < LINEAR_ROWS_MAX_PART; i++) {
+		r.part[i].first_group = INT32_MAX;
+		if (i >= a->n_out)
+			continue;
+		r.part[i] = part_of(&a->out[i]);
+		r.part[i].first_group = r.grid;
+		r.grid += MIN(hip_over(r.part[i].n, rows), most);
+	}
+	return r;
+}
+
+enum status hip_linear_rows(struct hip *h, const struct linear_args *a)
+{
+	struct linear_rows_args r = args_of(h, a);
+	const struct weight *first = a->out[0].w;
+	enum status st = OK;
+	for (int32_t t = 0, m; t < a->n_tok && st == OK; t += r.n_tok) {
+		r.n_tok = MIN(a->n_tok - t, max_tok(first->quant));
+		while (LINEAR_ROWS_LDS_BYTES(r.n_tok, r.k) > LINEAR_ROWS_LDS)
+			r.n_tok--;
+		for (m = 1; m < r.n_tok; m *= 2)
+			;
+		char name[80];
+		snprintf(name, sizeof name, "linear_rows_%s_m%d_kernel",
+			 quant_name(first->quant), (int)m);
+		st = LAUNCH(h, name,
+			    ((struct hip_grid){r.grid, 1, 32 * LINEAR_ROWS_WAVES,
+					       LINEAR_ROWS_LDS_BYTES(r.n_tok, r.k)}),
+			    ARG(r));
+		r.x += (size_t)r.n_tok * (size_t)r.k;
+		for (int i = 0; i < a->n_out; i++) {
+			struct linear_rows_part *p = &r.part[i];
+			size_t size = p->store == LINEAR_TO_F16 ? 2 : 4;
+			p->y = (char *)p->y + (size_t)r.n_tok * (size_t)p->n * size;
+		}
+	}
+	return st;
+}
