@@ -35,8 +35,6 @@
  *   f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16 (nearest even)
  *   fast_exp2, fast_log2, fast_rcp,
  *   fast_rsqrt                           one instruction, 1 unit in the last place
- *   QUAD_DOTS                            a macro, where there is quad_dot
- *   quad_dot(w, x, y, c)                 see below
  *   atomic_add(p, x)                     at the device, relaxed; the old value
  *   wave_barrier()                       LDS visible among the lanes of a wave
  *
@@ -66,13 +64,6 @@
  *
  * Wave operations, the tiles' among them, must be reached by all lanes of a wave that
  * have not returned.
- *
- * quad_dot: lane 4 n + j has eight weights of row n, as pairs w[4]. Where n % 4 == j, x
- * has the activations beside them of token n / 4, and y those of token 2 + n / 4; else
- * zeros. It adds to v[i] of lane 4 n + j, for j' = n % 4, the product of what lane
- * 4 (2 j + i % 2) + j' has as w with token n / 4 + (i / 2) 2. So sixteen lanes' products
- * (rows 2 j and 2 j + 1, four tokens) come by one matrix instruction where there is one
- * that wants them so.
  *
  * Half numbers travel as their bits, uint16_t: memory is read as it is typed on every
  * machine, and no compiler's own half type is needed.

@@ -196,37 +196,6 @@ DEVICE uint16_t f32_to_bf16(float x)
 }
 
 /* Fibers share a thread: nothing comes between. */
-#define QUAD_DOTS
-struct quad_sum {
-	float v[4];
-};
-
-DEVICE float dialect_dot4(const uint32_t *a, const uint32_t *b)
-{
-	float sum = 0;
-	for (int i = 0; i < 4; i++)
-		sum = dot2_f16(a[i], b[i], sum);
-	return sum;
-}
-
-DEVICE void quad_dot(const uint32_t *w, u32x4 x, u32x4 y, quad_sum *c,
-		     int site = __builtin_LINE())
-{
-	uint32_t mine[12], lane = fiber_thread() % 32, other[12];
-	memcpy(mine, w, 16);
-	memcpy(mine + 4, &x, 16);
-	memcpy(mine + 8, &y, 16);
-	const uint8_t *slots = fiber_exchange(mine, sizeof mine, site);
-	for (int i = 0; i < 4; i++)
-		for (uint32_t j = 0; j < 4; j++) {
-			uint32_t row = 4 * (2 * (lane % 4) + i % 2) + j;
-			uint32_t token = lane / 4 * 4 + j;
-			memcpy(other, slots + row * FIBER_SLOT, 16);
-			memcpy(other + 4, slots + token * FIBER_SLOT + 16 + i / 2 * 16, 16);
-			c->v[i] += dialect_dot4(other, other + 4);
-		}
-}
-
 template <class T> DEVICE T atomic_add(T *p, T x)
 {
 	T old = *p;

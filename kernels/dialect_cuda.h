@@ -126,27 +126,6 @@ template <class T> DEVICE T atomic_add(T *p, T x)
 	return atomicAdd(p, x);
 }
 
-/* --- dot products of four lanes a row ------------------------------------------------ */
-
-#define QUAD_DOTS
-struct quad_sum {
-	float v[4];
-};
-
-/* mma.m16n8k16: row n of A is the chunk n % 4 of token n / 4, so that its products with
- * the other lanes' weights are by zeros; column n of B is the weights of quad n. */
-DEVICE void quad_dot(const uint32_t *w, u32x4 x, u32x4 y, quad_sum *c)
-{
-	UNROLL
-	for (int i = 0; i < 4; i += 2)
-		asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-			     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-			     "{%0, %1, %2, %3};"
-			     : "+f"(c->v[0]), "+f"(c->v[1]), "+f"(c->v[2]), "+f"(c->v[3])
-			     : "r"(x[i]), "r"(y[i]), "r"(x[i + 1]), "r"(y[i + 1]),
-			       "r"(w[i]), "r"(w[i + 1]));
-}
-
 /* --- matrix tiles ----------------------------------------------------------------- */
 
 struct dialect_tile {

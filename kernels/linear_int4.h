@@ -21,10 +21,7 @@
 enum {
 	LINEAR_INT4_MAX_TOK = 8,
 	LINEAR_INT4_MAX_PART = 4,
-	LINEAR_INT4_LDS = 65536, /* bytes a workgroup may have */
-	/* THRDS with which the lanes of a row are a quad (quad_dot of the dialect, where
-	 * there is one); K must be whole steps then. */
-	LINEAR_INT4_QUAD = 4
+	LINEAR_INT4_LDS = 65536 /* bytes a workgroup may have */
 };
 
 struct linear_int4_part {
@@ -51,7 +48,7 @@ struct linear_int4_args {
  * linear_int4_<name>_m<M>_kernel, with _zero before _kernel for zero points. */
 struct linear_int4_axes {
 	const char *name;
-	int32_t thrds;  /* lanes that share a row: 4, 8, 16 or 32 */
+	int32_t thrds;  /* lanes that share a row: 8, 16 or 32 */
 	int32_t ytile;  /* rows of a lane */
 	int32_t waves;  /* of a workgroup: WvPrGrp */
 	int32_t chunk;  /* elements of K a lane takes at once: 8, 16 or 32 */
@@ -62,7 +59,6 @@ struct linear_int4_axes {
 #define LINEAR_INT4_STEP(thrds, chunk) ((thrds) * (chunk))
 #define LINEAR_INT4_LDS_BYTES(m, k, thrds, chunk) \
 	((m) * (((k) + LINEAR_INT4_STEP(thrds, chunk) - 1) / \
-		LINEAR_INT4_STEP(thrds, chunk) * LINEAR_INT4_STEP(thrds, chunk)) * 2 + \
-	 ((thrds) == LINEAR_INT4_QUAD ? 16 : 0)) /* a piece of zeros */
+		LINEAR_INT4_STEP(thrds, chunk) * LINEAR_INT4_STEP(thrds, chunk)) * 2)
 /* Rows that a workgroup takes at once. */
 #define LINEAR_INT4_ROWS(thrds, ytile, waves) (32 / (thrds) * (ytile) * (waves))

@@ -20,7 +20,11 @@
  * TRIED     (elsewhere, on gfx1151) bit field extracts: 3.4 times the instructions;
  *           1024 + n straight into dot2 and a correction by the activations' sum: saves
  *           four of 13, costs seven bits of the sum; staging activations in bf16: no
- *           packed subtraction there
+ *           packed subtraction there. (here, on an NVIDIA H200) activations staged in the
+ *           order of memory: 16-way bank conflicts of LDS, 22.5 us where 18.0 are now (K
+ *           12288, N 4096); four lanes a row and their products by mma.sync: 28.4 us where
+ *           24.1 are (K 4096, N 24576), though the same for one token and four; the next
+ *           weights loaded before the barrier: twice the registers on gfx11
  * SEE       kernels/linear_ref.c, kernels/linear_int4.def
  */
 #include "kernels/dialect.h"
@@ -60,9 +64,6 @@ DEVICE void linear_int4_stage(const uint16_t *x, int32_t k, int32_t n_threads,
 			to[d] = out;
 		}
 	}
-	if constexpr (THRDS == LINEAR_INT4_QUAD)
-		if (thread_index() == 0)
-			lds[M * n_pieces] = u32x4{};
 }
 
 template <int WORDS> DEVICE void load_words(const uint32_t *p, uint32_t *out)
@@ -196,95 +197,6 @@ DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YT
 	}
 }
 
-#ifdef QUAD_DOTS
-/* --- four lanes a row, by quad_dot -------------------------------------------------- */
-
-/* Tokens in sets of four; of a lane: the sums that quad_dot leaves with it. */
-template <int M> struct linear_int4_quads {
-	static constexpr int SETS = (M + 3) / 4;
-	quad_sum set[SETS];
-};
-
-/* As linear_int4_use. lds: of all tokens; step: pieces before this step's; zero: the
- * place of a piece of zeros. */
-template <int M, int YTILE, int CHUNK, bool HAS_ZERO>
-DEVICE void linear_int4_use_quads(const linear_int4_chunk<YTILE, CHUNK / 8> *c,
-				  bool is_bf16, const u32x4 *lds, int32_t step,
-				  int32_t n_pieces, linear_int4_quads<M> *sum)
-{
-	constexpr int SETS = linear_int4_quads<M>::SETS;
-	uint32_t lane = lane_index(), quad = lane / 4, at = lane % 4;
-	linear_int4_quads<M> part[YTILE] = {};
-	UNROLL
-	for (int j = 0; j < CHUNK / 8; j++) {
-		u32x4 x[SETS][2];
-		UNROLL
-		for (int s = 0; s < SETS; s++)
-			UNROLL
-			for (int i = 0; i < 2; i++) {
-				int32_t t = s * 4 + i * 2 + (int32_t)quad / 4;
-				bool is_mine = quad % 4 == at && t < M;
-				if (s * 4 + i * 2 < M)
-					x[s][i] = lds[is_mine ? t * n_pieces + step + j * 4 +
-									(int32_t)at
-							      : M * n_pieces];
-				else
-					x[s][i] = u32x4{};
-			}
-		UNROLL
-		for (int y = 0; y < YTILE; y++) {
-			uint32_t w[4], zero = HAS_ZERO ? c->zero[y] * 0x00010001u : 0x00080008u;
-			linear_int4_pairs(c->q[y][j], 0x64006400u | zero,
-					  0xD400D400u | zero << 4, w);
-			UNROLL
-			for (int s = 0; s < SETS; s++)
-				quad_dot(w, x[s][0], x[s][1], &part[y].set[s]);
-		}
-	}
-	UNROLL
-	for (int y = 0; y < YTILE; y++) {
-		float mine = is_bf16 ? bf16_to_f32(c->scale[y]) : f16_to_f32(c->scale[y]);
-		float scale[2];
-		UNROLL
-		for (int i = 0; i < 2; i++)
-			scale[i] = wave_shuffle(mine, (2 * at + (uint32_t)i) * 4 + quad % 4,
-						CALL_SITE + i + y * 1000);
-		UNROLL
-		for (int s = 0; s < SETS; s++)
-			UNROLL
-			for (int i = 0; i < 4; i++)
-				sum[y].set[s].v[i] += part[y].set[s].v[i] * scale[i % 2];
-	}
-}
-
-/* K is whole steps. */
-template <int M, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
-DEVICE void linear_int4_sum_quads(const linear_int4_args *a,
-				  const linear_int4_rows<YTILE> *rows, const u32x4 *lds,
-				  int32_t n_pieces, linear_int4_quads<M> *sum)
-{
-	constexpr int32_t STEP = LINEAR_INT4_QUAD * CHUNK;
-	int32_t base = 0;
-	for (; base + STEP * UNR <= a->k; base += STEP * UNR) {
-		linear_int4_chunk<YTILE, CHUNK / 8> c[UNR];
-		linear_int4_load_all<LINEAR_INT4_QUAD, YTILE, CHUNK, UNR, HAS_ZERO>(
-			a, rows, base, c);
-		UNROLL
-		for (int u = 0; u < UNR; u++)
-			linear_int4_use_quads<M, YTILE, CHUNK, HAS_ZERO>(
-				&c[u], rows->is_bf16, lds, (base + u * STEP) / 8, n_pieces,
-				sum);
-	}
-	for (; base < a->k; base += STEP) {
-		linear_int4_chunk<YTILE, CHUNK / 8> c;
-		linear_int4_load_all<LINEAR_INT4_QUAD, YTILE, CHUNK, 1, HAS_ZERO>(
-			a, rows, base, &c);
-		linear_int4_use_quads<M, YTILE, CHUNK, HAS_ZERO>(
-			&c, rows->is_bf16, lds, base / 8, n_pieces, sum);
-	}
-}
-#endif
-
 /* Rows [row, row + YTILE) of a part; those past its end are its last one, again. */
 template <int YTILE, bool HAS_ZERO>
 DEVICE linear_int4_rows<YTILE> linear_int4_at(const linear_int4_args *a,
@@ -326,30 +238,6 @@ DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*su
 		}
 }
 
-#ifdef QUAD_DOTS
-/* Adds up the chunks, which are in the lanes of every fourth quad. */
-template <int M, int YTILE>
-DEVICE void linear_int4_store_quads(const linear_int4_part *p, int32_t row,
-				    const linear_int4_quads<M> *sum)
-{
-	int32_t lane = (int32_t)lane_index();
-	UNROLL
-	for (int y = 0; y < YTILE; y++)
-		UNROLL
-		for (int s = 0; s < linear_int4_quads<M>::SETS; s++)
-			UNROLL
-			for (int i = 0; i < 4; i++) {
-				float x = sum[y].set[s].v[i];
-				x += wave_xor<4>(x);
-				x += wave_xor<8>(x);
-				int32_t t = s * 4 + i / 2 * 2 + lane / 16;
-				int32_t n = row + (lane % 4 * 2 + i % 2) * YTILE + y;
-				if (lane % 16 < 4 && t < M && n < p->n)
-					linear_int4_put(p, t, n, x);
-			}
-}
-#endif
-
 /* The part that this workgroup works on, and the group behind its last. */
 DEVICE linear_int4_part linear_int4_find(const linear_int4_args *a, int32_t *end)
 {
@@ -381,15 +269,6 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	for (; row < p.n; row += (end - p.first_group) * ROWS) {
 		int32_t mine = THRDS == WAVE ? row : row + (int32_t)lane_index() / THRDS * YTILE;
 		linear_int4_rows<YTILE> rows = linear_int4_at<YTILE, HAS_ZERO>(&a, &p, mine);
-#ifdef QUAD_DOTS
-		if constexpr (THRDS == LINEAR_INT4_QUAD) {
-			linear_int4_quads<M> sum[YTILE] = {};
-			linear_int4_sum_quads<M, YTILE, CHUNK, UNR, HAS_ZERO>(
-				&a, &rows, lds, n_pieces, sum);
-			linear_int4_store_quads<M, YTILE>(&p, row, sum);
-			continue;
-		}
-#endif
 		float sum[YTILE][M] = {};
 		linear_int4_sum<M, THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(&a, &rows, lds,
 								       n_pieces, sum);

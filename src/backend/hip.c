@@ -59,9 +59,9 @@ static void destroy(struct backend *b)
 	free(h->function_names);
 	free(h->functions);
 	strmap_deinit(&h->names);
-	pool_destroy(h->pool);
 	free(h->tune);
 	free(h->ranges);
+	pool_destroy(h->pool);
 	free(h);
 }
 

@@ -63,8 +63,6 @@ static bool takes_int4(const struct linear_int4_axes *x, const struct linear_arg
 			return false;
 	}
 	return first->k % x->chunk == 0 && first->group % x->chunk == 0 &&
-	       (x->thrds != LINEAR_INT4_QUAD ||
-		first->k % LINEAR_INT4_STEP(x->thrds, x->chunk) == 0) &&
 	       (is_power_of_two(first->group) || first->group == first->k) &&
 	       LINEAR_INT4_LDS_BYTES(1, first->k, x->thrds, x->chunk) <= LINEAR_INT4_LDS;
 }

@@ -107,7 +107,7 @@ enum status hip_time_graph(struct hip *h, hip_time_queue queue, void *ctx, int n
 	return say(h, st, fail);
 }
 
-/* --- memory ----------------------------------------------------------------------------- */
+/* --- memory -------------------------------------------------------------------- */
 
 enum { READ_THREADS = 256, READ_GROUPS = 16 /* a compute unit */, READ_RUNS = 4 };
 
@@ -140,8 +140,8 @@ static enum status queue_copy(void *ctx, int i)
 							s->h->stream), "copying");
 }
 
-static enum status time_stream(struct hip *h, size_t n_bytes, bool copies, double *out_gbs,
-			       struct fail *fail)
+static enum status time_stream(struct hip *h, size_t n_bytes, bool copies,
+			       double *out_gbs, struct fail *fail)
 {
 	struct stream s = {.h = h, .n_bytes = n_bytes};
 	double us = 0;

@@ -30,7 +30,7 @@ struct record {
 	struct buf json;
 };
 
-/* --- files -------------------------------------------------------------------------- */
+/* --- files --------------------------------------------------------------------- */
 
 static bool write_file(struct record *r, const char *name, const void *p, size_t n)
 {
@@ -76,7 +76,7 @@ static void write_blob(struct record *r, const char *p, size_t n, char *out_name
 	free(full);
 }
 
-/* --- memory ------------------------------------------------------------------------- */
+/* --- memory -------------------------------------------------------------------- */
 
 static const struct hip_range *range_of(const struct hip *h, uint64_t address)
 {
@@ -141,7 +141,7 @@ static char *fetch(struct record *r, const struct hip_range *g)
 	return NULL;
 }
 
-/* --- a launch ------------------------------------------------------------------------ */
+/* --- a launch ------------------------------------------------------------------ */
 
 static bool begin_args(struct record *r, const struct hip_launch_info *l)
 {
@@ -252,7 +252,7 @@ static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 		on_before(r, l);
 }
 
-/* --- life ---------------------------------------------------------------------------- */
+/* --- life ---------------------------------------------------------------------- */
 
 static enum status copy_code(struct record *r, const char *path, struct fail *fail)
 {

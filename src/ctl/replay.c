@@ -34,7 +34,7 @@ static enum status bad(struct replay *r, const char *what)
 			r->file, what);
 }
 
-/* --- reading ---------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------- */
 
 /* The blob called `name` in buffer's JSON, into b->host, the rest being zeros. */
 static enum status read_blob(struct replay *r, struct buffer *b, const char *name)
@@ -114,7 +114,7 @@ static void free_buffers(struct replay *r)
 	r->n_buffers = 0;
 }
 
-/* --- the launch ------------------------------------------------------------------- */
+/* --- the launch ---------------------------------------------------------------- */
 
 static bool from_hex(const char *text, unsigned char *out, size_t n)
 {
@@ -167,7 +167,7 @@ static enum status launch(struct replay *r, const json_t *root)
 	return st;
 }
 
-/* --- what came of it ---------------------------------------------------------------- */
+/* --- what came of it ----------------------------------------------------------- */
 
 static double difference(double a, double b)
 {

@@ -42,6 +42,18 @@ def tune(tmp):
     ok(code == 2 and "--out" in err, "tune wants --out", err)
 
 
+def grids():
+    code, out, err = haloctl("kernels", "report", "--code", CODE, "-k", "no such", "-g",
+                             *LIB)
+    text = out.decode()
+    ok(code == 0 and "40 compute units" in text, "report of grids", err)
+    rows = [line.split() for line in text.splitlines() if line.startswith("qwen3-8b")]
+    parts = {r[1] for r in rows}
+    ok({"qkv", "o", "gate-up", "down", "head"} <= parts, "the launches of a step", parts)
+    down = next(r for r in rows if r[1] == "down")
+    ok(float(down[6]) == int(down[3]) / 40, "workgroups beside compute units", down)
+
+
 def prefix(tmp, step):
     out = os.path.join(tmp, "rec-" + step)
     code, text, err = haloctl("kernels", "record", "--model", os.path.join(tmp, "model"),
@@ -117,6 +129,7 @@ with tempfile.TemporaryDirectory() as tmp:
     bench()
     tune(tmp)
     if os.path.exists(CODE):
+        grids()
         record(tmp)
     else:
         print("# no code objects in this build: recording is not tried")
