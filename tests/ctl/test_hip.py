@@ -11,7 +11,6 @@ from tap import BUILD, SRC, TINY, done, eq, haloctl, ok
 LIBRARY = os.path.join(BUILD, "tests/hip-on-cpu/libhip_cpu.so")
 HIP = ["--backend", "hip", "--hip-library", LIBRARY]
 GOLDEN = os.path.join(SRC, "tests/golden/models")
-SMALL = os.path.join(GOLDEN, "mistral-window")
 
 
 def devices():
@@ -72,20 +71,24 @@ def verify(model, wanted, *more):
 
 
 def speed():
-    code, out, err = haloctl("bench", "model", "--model", SMALL, *HIP, "-p", "5", "-n", "4",
+    code, out, err = haloctl("bench", "model", "--model", TINY, *HIP, "-p", "5", "-n", "4",
                              "--repeat", "1", "--json")
     v = json.loads(out) if out else {}
     ok(code == 0 and v["backend"] == "hip", "bench model", err)
     # Nine a layer; embedding, angles, rows, norm and head once.
-    ok(3 <= v.get("launches_per_step", 0) <= 3 * 9 + 5, "launches a step", v)
+    ok(8 <= v.get("launches_per_step", 0) <= 8 * 9 + 5, "launches a step", v)
     ok(v.get("graph_captures", 0) == 1 and v["graph_replays"] >= 3, "replayed", v)
 
 
 devices()
 errors()
+# Not any case will do: in case 9 the fourth and the fifth expert of a layer are 0.0004
+# apart, and halves may take the other, for 0.2 of a log-probability.
+verify(TINY, {0: 2, 17: 3, 19: 5, 20: 2})
+verify(TINY, {19: 3}, "--no-graphs")
 verify(os.path.join(GOLDEN, "qwen3-bf16"), {0: 6, 2: 3})
 verify(os.path.join(GOLDEN, "mistral-window"), {0: 4, 2: 2})
-verify(os.path.join(GOLDEN, "mistral-window"), {0: 4}, "--no-graphs")
 verify(os.path.join(GOLDEN, "qwen2-yarn-window"), {1: 4})
+verify(os.path.join(GOLDEN, "qwen3moe-ct-asym"), {1: 4, 2: 2})
 speed()
 done()

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""halod through the HIP backend, on the runtime of tests/hip-on-cpu; what it does when
+the device fails, hangs, or is not there."""
+import os
+import subprocess
+
+from halod import BUILDDIR, Halod, MODEL, PATIENCE, PROGRAM, Tap, traceback
+
+LIBRARY = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
+HIP = {"backend": "hip", "hip_library": LIBRARY, "ctx": 256, "max_seqs": 2}
+
+
+def test_serve(t):
+    d = Halod(**{**HIP, "backend": "auto"})
+    events = list(d.stream("What is 2+2?", temperature=0, max_tokens=6,
+                           ignore_eos=True,
+                           stream_options={"include_usage": True}).events())
+    t.equal(events[-1], "[DONE]", "a stream through HIP")
+    t.equal(events[-2]["usage"]["completion_tokens"], 6, "of six tokens")
+    health = d.get("/health").json
+    t.equal(health["backend"], "hip", "/health: the backend")
+    t.ok(health["backend_reason"].startswith("auto: ") and
+         "gfx1151" in health["backend_reason"], "/health: and why", health)
+    m = d.metrics()
+    t.ok(any(k.startswith('backend_info{backend="hip",reason="auto: ') for k in m),
+         "/metrics: backend_info", list(m))
+    t.equal(m["graph_captures_total"], 1, "a step was recorded")
+    t.ok(m["graph_replays_total"] >= 3, "and replayed", m["graph_replays_total"])
+    d.wait_log(r"backend hip \(auto: .*gfx1151")
+    t.equal(d.stop(), 0, "halod ends well")
+
+
+def broken(t, fault, what, **settings):
+    d = Halod(popen={"env": {**os.environ, "HIP_CPU_FAULT": fault}}, **HIP, **settings)
+    s = d.stream("Hello", temperature=0, max_tokens=200, ignore_eos=True)
+    events = []
+    try:
+        events = list(s.events())
+    except (ConnectionError, ValueError):
+        pass
+    t.equal(d.wait(), 5, what + ": exit status 5")
+    d.stop()
+    return events, "\n".join(line for line in d.lines if line)
+
+
+def test_device_fails(t):
+    events, log = broken(t, "launch:300", "a launch that fails")
+    t.ok(events and "hipErrorLaunchFailure" in str(events[-1]) + str(events[-2:]),
+         "the client is told", events[-2:])
+    t.ok("its device has failed" in log, "and the log", log)
+
+
+def test_device_hangs(t):
+    _, log = broken(t, "hang:300", "a launch that never ends", heartbeat_stall="2s")
+    t.ok("no sign of life for 2 s" in log, "and why", log)
+
+
+def test_no_device(t):
+    for setting, code, word in (
+            (["--backend", "hip", "--hip-library", "/nonexistent.so"], 2,
+             "tried /nonexistent.so"),
+            (["--backend", "abacus"], 2, "abacus")):
+        p = subprocess.run([PROGRAM, "-c", os.devnull, "--model", MODEL, "--port", "0",
+                            *setting], stderr=subprocess.PIPE, timeout=PATIENCE)
+        t.ok(p.returncode == code and word in p.stderr.decode(),
+             "halod %s: exit status %d" % (" ".join(setting), code), p.stderr)
+    d = Halod(backend="auto", hip_library="/nonexistent.so")
+    health = d.get("/health").json
+    t.equal(health["backend"], "cpu", "auto without a runtime: the CPU")
+    t.ok("tried /nonexistent.so" in health["backend_reason"], "and it says why", health)
+    t.equal(d.stop(), 0, "halod ends well")
+
+
+t = Tap()
+for test in (test_serve, test_device_fails, test_device_hangs, test_no_device):
+    print("# ---", test.__name__)
+    try:
+        test(t)
+    except Exception:
+        t.ok(False, test.__name__, traceback.format_exc())
+t.done()
