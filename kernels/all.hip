@@ -3,6 +3,7 @@
  * Every kernel: the source of a code object, and of the fibers' table of kernels.
  */
 #include "kernels/attention.hip"
+#include "kernels/bandwidth.hip"
 #include "kernels/causal_conv.hip"
 #include "kernels/delta_rule.hip"
 #include "kernels/embed_rows.hip"
@@ -15,7 +16,11 @@
 #include "kernels/linear_rows.hip"
 #include "kernels/linear_tile.hip"
 #include "kernels/mla_rope_kv.hip"
+#include "kernels/moe_align.hip"
+#include "kernels/moe_any.hip"
+#include "kernels/moe_int4.hip"
 #include "kernels/moe_router.hip"
+#include "kernels/moe_tile.hip"
 #include "kernels/qk_norm_rope_kv.hip"
 #include "kernels/rms_norm.hip"
 #include "kernels/rope_table.hip"

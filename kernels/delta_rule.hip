@@ -50,7 +50,8 @@ DEVICE void delta_stage(const delta_rule_launch &a, int32_t h, int32_t t, int32_
 			float *k, float *q, float *gates)
 {
 	int32_t n_keys = a.n_k_heads * a.k_dim;
-	int32_t key = h / (a.n_v_heads / a.n_k_heads) * a.k_dim;
+	int32_t key = (a.heads_in_turn ? h % a.n_k_heads
+				       : h / (a.n_v_heads / a.n_k_heads)) * a.k_dim;
 	size_t row = (size_t)(2 * n_keys + a.n_v_heads * a.v_dim);
 	for (int32_t i = (int32_t)wave_index(); i < n; i += DELTA_WAVES) {
 		const uint16_t *x = a.qkv + (size_t)(t + i) * row + (size_t)key;

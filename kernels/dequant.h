@@ -5,6 +5,7 @@
  * told in model/blocks.h.
  */
 #pragma once
+#include "kernels/dequant_blocks.h"
 #include "kernels/dialect.h"
 #include "kernels/weight_view.h"
 
@@ -64,6 +65,8 @@ template <int format> DEVICE float weight_at(const weight_view *w, size_t row, i
 		return f16_to_f32(((const uint16_t *)q)[i]);
 	else if constexpr (format == WEIGHT_BF16)
 		return bf16_to_f32(((const uint16_t *)q)[i]);
+	else if constexpr (is_block(format))
+		return block_at<format>((const uint8_t *)q, i);
 	else if constexpr (format != WEIGHT_INT4)
 		return weight_small_at<format>(w, (const uint8_t *)q, row, i);
 	int32_t n_groups = w->k / w->group, g = i / w->group;
@@ -105,7 +108,11 @@ DEVICE float row_dot(const weight_view *w, size_t row, const uint16_t *x)
 	constexpr size_t size = format == WEIGHT_F32 ? 4 : 2;
 	float sum = 0;
 	int32_t lane = (int32_t)lane_index(), k = w->k;
-	if (format < WEIGHT_INT4 && k % 8 == 0) {
+	if constexpr (is_block(format)) {
+		const uint8_t *q = (const uint8_t *)w->q + row * (size_t)w->pitch;
+		for (int32_t i = lane * 8; i < k; i += WAVE * 8)
+			sum = block_dot8<format>(q, i, x + i, sum);
+	} else if (format < WEIGHT_INT4 && k % 8 == 0) {
 		const char *p = (const char *)w->q + row * (size_t)w->pitch;
 		for (int32_t i = lane * 8; i < k; i += WAVE * 8)
 			sum = dot8<format>(p + (size_t)i * size, x + i, sum);

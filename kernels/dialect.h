@@ -15,6 +15,7 @@
  *   LDS_DYNAMIC(T, name)                 as much as the launch gives; one a kernel
  *   u32x2, u32x4                         vectors, elements by []
  *   bits_cast<T>(x)                      the same bits as another type
+ *   bit_count(x)                         ones of a uint32_t
  *   thread_index(), group_index_x/y()
  *   wave_uniform(x)                      x, told that all lanes of the wave have the same
  *   group_barrier()                      all threads of the workgroup, LDS visible

@@ -18,6 +18,7 @@ typedef unsigned long size_t;
 #define KERNEL(max_threads) \
 	extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads)))
 #define UNROLL _Pragma("unroll")
+#define TABLE static __attribute__((constant)) const
 #define ONE_BY_ONE _Pragma("clang loop unroll(disable)")
 #define LDS(T, name, n) \
 	static __attribute__((shared)) __attribute__((aligned(16))) T name[n]
@@ -37,6 +38,7 @@ template <class T, class F> DEVICE T bits_cast(F x)
 	return __builtin_bit_cast(T, x);
 }
 
+DEVICE uint32_t bit_count(uint32_t x) { return (uint32_t)__builtin_popcount(x); }
 /* So that what follows from it is computed once a wave, in scalar registers. */
 DEVICE uint32_t wave_uniform(uint32_t x) { return __builtin_amdgcn_readfirstlane(x); }
 DEVICE uint32_t thread_index() { return __builtin_amdgcn_workitem_id_x(); }

@@ -16,6 +16,7 @@
 #define DEVICE static inline __attribute__((unused))
 #define KERNEL(max_threads) extern "C"
 #define UNROLL
+#define TABLE static const
 #define ONE_BY_ONE
 #define LDS(T, name, n) \
 	static const char name##_key = 0; \
@@ -40,6 +41,7 @@ template <class T, class F> DEVICE T bits_cast(F x)
 	return out;
 }
 
+DEVICE uint32_t bit_count(uint32_t x) { return (uint32_t)__builtin_popcount(x); }
 DEVICE uint32_t wave_uniform(uint32_t x) { return x; }
 DEVICE uint32_t thread_index() { return fiber_thread(); }
 DEVICE uint32_t group_index_x() { return fiber_group(0); }

@@ -14,6 +14,7 @@
 #define DEVICE static __device__ __forceinline__
 #define KERNEL(max_threads) extern "C" __global__ __launch_bounds__(max_threads)
 #define UNROLL _Pragma("unroll")
+#define TABLE static __constant__ const
 #define ONE_BY_ONE _Pragma("unroll 1")
 #define LDS(T, name, n) __shared__ __align__(16) T name[n]
 #define LDS_DYNAMIC(T, name) extern __shared__ __align__(16) T name[]
@@ -35,6 +36,7 @@ template <class T, class F> DEVICE T bits_cast(F x)
 	return out;
 }
 
+DEVICE uint32_t bit_count(uint32_t x) { return (uint32_t)__popc(x); }
 DEVICE uint32_t wave_uniform(uint32_t x) { return x; }
 DEVICE uint32_t thread_index() { return threadIdx.x; }
 DEVICE uint32_t group_index_x() { return blockIdx.x; }

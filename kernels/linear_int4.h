@@ -3,7 +3,7 @@
  * How linear_int4.hip is launched: arguments, limits, names, LDS. C for the host, C++
  * for the kernel.
  *
- * A launch takes up to four weights of one K at 1..5 tokens. Each weight (part) has
+ * A launch takes up to four weights of one K at 1..8 tokens. Each weight (part) has
  * workgroups of its own, first_group..., as many as the host likes: a wave goes on to
  * further rows until the part is done.
  *
@@ -19,7 +19,7 @@
 #include "kernels/linear_store.h"
 
 enum {
-	LINEAR_INT4_MAX_TOK = 5,
+	LINEAR_INT4_MAX_TOK = 8,
 	LINEAR_INT4_MAX_PART = 4,
 	LINEAR_INT4_LDS = 65536 /* bytes a workgroup may have */
 };

@@ -20,7 +20,11 @@
  * TRIED     (elsewhere, on gfx1151) bit field extracts: 3.4 times the instructions;
  *           1024 + n straight into dot2 and a correction by the activations' sum: saves
  *           four of 13, costs seven bits of the sum; staging activations in bf16: no
- *           packed subtraction there
+ *           packed subtraction there. (here, on an NVIDIA H200) activations staged in the
+ *           order of memory: 16-way bank conflicts of LDS, 22.5 us where 18.0 are now (K
+ *           12288, N 4096); four lanes a row and their products by mma.sync: 28.4 us where
+ *           24.1 are (K 4096, N 24576), though the same for one token and four; the next
+ *           weights loaded before the barrier: twice the registers on gfx11
  * SEE       kernels/linear_ref.c, kernels/linear_int4.def
  */
 #include "kernels/dialect.h"
@@ -43,16 +47,21 @@ DEVICE void linear_int4_stage(const uint16_t *x, int32_t k, int32_t n_threads,
 			      int32_t n_pieces, u32x4 *lds)
 {
 	constexpr int32_t EACH = CHUNK / 8, STEP = THRDS * EACH;
+	/* By the place in LDS, so that a wave's stores lie side by side. */
 	for (int t = 0; t < M; t++) {
 		const u32x4 *from = (const u32x4 *)(x + (size_t)t * (size_t)k);
 		u32x4 *to = lds + t * n_pieces;
-		for (int32_t p = (int32_t)thread_index(); p < k / 8; p += n_threads) {
+		for (int32_t d = (int32_t)thread_index(); d < n_pieces; d += n_threads) {
+			int32_t in = d % STEP;
+			int32_t p = d - in + in % THRDS * EACH + in / THRDS;
+			if (p >= k / 8)
+				continue;
 			u32x4 v = from[p], out;
 			out[0] = pair_lo(v[0], v[2]);
 			out[1] = pair_hi(v[0], v[2]);
 			out[2] = pair_lo(v[1], v[3]);
 			out[3] = pair_hi(v[1], v[3]);
-			to[p / STEP * STEP + p % EACH * THRDS + p % STEP / EACH] = out;
+			to[d] = out;
 		}
 	}
 }
@@ -150,6 +159,19 @@ DEVICE void linear_int4_use(const linear_int4_chunk<YTILE, CHUNK / 8> *c, bool i
 	}
 }
 
+/* UNR chunks of a lane, all loads before any use. */
+template <int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
+DEVICE void linear_int4_load_all(const linear_int4_args *a,
+				 const linear_int4_rows<YTILE> *rows, int32_t base,
+				 linear_int4_chunk<YTILE, CHUNK / 8> *c)
+{
+	int32_t at = (int32_t)thread_index() % THRDS;
+	UNROLL
+	for (int u = 0; u < UNR; u++)
+		linear_int4_load<YTILE, CHUNK, HAS_ZERO>(
+			rows, base + u * THRDS * CHUNK + at * CHUNK, a->group_shift, &c[u]);
+}
+
 /* The sums of a lane over all of K. */
 template <int M, int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
 DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YTILE> *rows,
@@ -159,10 +181,7 @@ DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YT
 	int32_t at = (int32_t)thread_index() % THRDS, base = 0;
 	for (; base + STEP * UNR <= a->k; base += STEP * UNR) {
 		linear_int4_chunk<YTILE, CHUNK / 8> c[UNR];
-		UNROLL
-		for (int u = 0; u < UNR; u++)
-			linear_int4_load<YTILE, CHUNK, HAS_ZERO>(
-				rows, base + u * STEP + at * CHUNK, a->group_shift, &c[u]);
+		linear_int4_load_all<THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(a, rows, base, c);
 		UNROLL
 		for (int u = 0; u < UNR; u++)
 			linear_int4_use<M, THRDS, YTILE, CHUNK, HAS_ZERO>(
@@ -198,6 +217,13 @@ DEVICE linear_int4_rows<YTILE> linear_int4_at(const linear_int4_args *a,
 	return out;
 }
 
+DEVICE void linear_int4_put(const linear_int4_part *p, int32_t t, int32_t row, float x)
+{
+	if (p->bias)
+		x += p->bias[row];
+	linear_store(p->y, (size_t)t * (size_t)p->n + (size_t)row, x, p->store);
+}
+
 /* Adds up the lanes of each row; lane 0 of them stores. */
 template <int M, int THRDS, int YTILE>
 DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*sum)[M])
@@ -207,13 +233,25 @@ DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*su
 		UNROLL
 		for (int t = 0; t < M; t++) {
 			float x = lanes_sum<THRDS>(sum[y][t]);
-			if (thread_index() % THRDS != 0 || row + y >= p->n)
-				continue;
-			if (p->bias)
-				x += p->bias[row + y];
-			linear_store(p->y, (size_t)t * (size_t)p->n + (size_t)(row + y), x,
-				     p->store);
+			if (thread_index() % THRDS == 0 && row + y < p->n)
+				linear_int4_put(p, t, row + y, x);
 		}
+}
+
+/* The part that this workgroup works on, and the group behind its last. */
+DEVICE linear_int4_part linear_int4_find(const linear_int4_args *a, int32_t *end)
+{
+	int32_t group = (int32_t)group_index_x();
+	linear_int4_part p = a->part[LINEAR_INT4_MAX_PART - 1];
+	*end = a->grid;
+	UNROLL
+	for (int i = LINEAR_INT4_MAX_PART - 2; i >= 0; i--)
+		if (group < a->part[i + 1].first_group) {
+			p = a->part[i];
+			*end = a->part[i + 1].first_group;
+		}
+	*end = *end < a->grid ? *end : a->grid;
+	return p;
 }
 
 template <int M, int THRDS, int YTILE, int WAVES, int CHUNK, int UNR, bool HAS_ZERO>
@@ -222,20 +260,12 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	constexpr int32_t STEP = LINEAR_INT4_STEP(THRDS, CHUNK);
 	constexpr int32_t WAVE_ROWS = WAVE / THRDS * YTILE, ROWS = WAVE_ROWS * WAVES;
 	LDS_DYNAMIC(u32x4, lds);
-	int32_t n_pieces = (a.k + STEP - 1) / STEP * STEP / 8;
+	int32_t n_pieces = (a.k + STEP - 1) / STEP * STEP / 8, end;
+	linear_int4_part p = linear_int4_find(&a, &end);
+	int32_t row = ((int32_t)group_index_x() - p.first_group) * ROWS +
+		      (int32_t)wave_index() * WAVE_ROWS;
 	linear_int4_stage<M, THRDS, CHUNK>(a.x, a.k, WAVES * WAVE, n_pieces, lds);
 	group_barrier();
-
-	int32_t group = (int32_t)group_index_x(), end = a.grid;
-	linear_int4_part p = a.part[LINEAR_INT4_MAX_PART - 1];
-	UNROLL
-	for (int i = LINEAR_INT4_MAX_PART - 2; i >= 0; i--)
-		if (group < a.part[i + 1].first_group) {
-			p = a.part[i];
-			end = a.part[i + 1].first_group;
-		}
-	end = end < a.grid ? end : a.grid;
-	int32_t row = (group - p.first_group) * ROWS + (int32_t)wave_index() * WAVE_ROWS;
 	for (; row < p.n; row += (end - p.first_group) * ROWS) {
 		int32_t mine = THRDS == WAVE ? row : row + (int32_t)lane_index() / THRDS * YTILE;
 		linear_int4_rows<YTILE> rows = linear_int4_at<YTILE, HAS_ZERO>(&a, &p, mine);
@@ -262,7 +292,10 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	LINEAR_INT4(name, 2, thrds, ytile, waves, chunk, unr) \
 	LINEAR_INT4(name, 3, thrds, ytile, waves, chunk, unr) \
 	LINEAR_INT4(name, 4, thrds, ytile, waves, chunk, unr) \
-	LINEAR_INT4(name, 5, thrds, ytile, waves, chunk, unr)
+	LINEAR_INT4(name, 5, thrds, ytile, waves, chunk, unr) \
+	LINEAR_INT4(name, 6, thrds, ytile, waves, chunk, unr) \
+	LINEAR_INT4(name, 7, thrds, ytile, waves, chunk, unr) \
+	LINEAR_INT4(name, 8, thrds, ytile, waves, chunk, unr)
 #include "kernels/linear_int4.def"
 #undef AXES
 #undef LINEAR_INT4

@@ -6,6 +6,11 @@
 
 #include "base/alloc.h"
 
+/* What h is rounded to between the layers: not at all here. */
+#ifndef MOE_ACT
+#define MOE_ACT(h) (h)
+#endif
+
 static double *decode(const struct weight *w)
 {
 	size_t n = (size_t)w->n * (size_t)w->k;
@@ -48,7 +53,7 @@ static void add_expert(const struct mlp *m, double weight, const float *x, doubl
 			g += gate[f * dim + d] * x[d];
 			u += up[f * dim + d] * x[d];
 		}
-		h[f] = activate(m, g, u);
+		h[f] = MOE_ACT(activate(m, g, u));
 	}
 	for (size_t d = 0; d < dim; d++) {
 		sum[d] += m->down_bias ? weight * m->down_bias[d] : 0;

@@ -4,7 +4,7 @@
  * LAYOUT    x (T, D) f16; router (E, D) f32, f16 or bf16; logits (T, E) f32; id,
  *           weight (T, U); arrived (T), zero before and after
  * GEOMETRY  workgroups of four waves: (E over 4, T), an expert a wave. The workgroup
- *           that ends last has all logits: one wave of it chooses. LDS: 4 E bytes.
+ *           that ends last has all logits: one wave of it chooses. LDS: 8 E bytes.
  * PRECISION logits in f32; softmax by exp2 of differences to the largest
  * ROOFLINE  at E = 128, D = 2048, bf16: 512 KiB, 32 workgroups; the choice is U rounds
  *           of ten exchanges, a lane looks again only where its own was taken
@@ -13,6 +13,7 @@
  * SEE       kernels/moe_router_ref.c
  */
 #include "kernels/dequant.h"
+#include "kernels/moe_router_launch.h"
 
 enum {
 	MOE_ROUTER_WAVES = 4,
@@ -77,10 +78,80 @@ DEVICE void moe_router_choose(const float *logits, uint32_t n_experts, int32_t n
 		weight[u] *= scale;
 }
 
+DEVICE float moe_router_sigmoid(float x)
+{
+	return fast_rcp(1 + moe_router_exp(-x));
+}
+
+/* Takes the experts of all but the best groups out of keys. groups: LDS of one number a
+ * group. */
+DEVICE void moe_router_close(const moe_router_rule &rule, uint32_t n_experts,
+			     uint32_t *keys, uint32_t *groups)
+{
+	uint32_t n = (uint32_t)rule.n_groups, size = n_experts / n, key, best;
+	for (uint32_t g = lane_index(); g < n; g += WAVE) {
+		float first = -3e38f, second = -3e38f;
+		for (uint32_t i = 0; i < size; i++) {
+			float v = moe_router_logit(keys[g * size + i]);
+			second = v > first ? first : v > second ? v : second;
+			first = v > first ? v : first;
+		}
+		uint32_t k = order_key(size > 1 ? first + second : first);
+		groups[g] = k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
+	}
+	moe_router_scan(groups, n, &key, &best);
+	for (int32_t i = 0; i < rule.n_groups_used; i++) {
+		uint32_t k = key, g = best;
+		wave_best(&k, &g);
+		if (g == best) { /* mine */
+			groups[g] = KEY_TAKEN;
+			moe_router_scan(groups, n, &key, &best);
+		}
+	}
+	wave_barrier();
+	for (uint32_t e = lane_index(); e < n_experts; e += WAVE)
+		if (groups[e / size] != KEY_TAKEN)
+			keys[e] = KEY_TAKEN;
+}
+
+/* As moe_router_choose, by sigmoids and a bias of the choice. keys: 2 E numbers. */
+DEVICE void moe_router_choose_sigmoid(const moe_router_rule &rule, const float *logits,
+				      uint32_t n_experts, int32_t n_used, bool norm_topk,
+				      uint32_t *keys, int32_t *id, float *weight)
+{
+	uint32_t lane = lane_index(), key, best;
+	for (uint32_t e = lane; e < n_experts; e += WAVE) {
+		uint32_t k = order_key(moe_router_sigmoid(logits[e]) + rule.bias[e]);
+		keys[e] = k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
+	}
+	wave_barrier();
+	if (rule.n_groups_used < rule.n_groups)
+		moe_router_close(rule, n_experts, keys, keys + n_experts);
+	moe_router_scan(keys, n_experts, &key, &best);
+	float chosen = 1e-20f;
+	for (int32_t u = 0; u < n_used; u++) {
+		uint32_t k = key, e = best;
+		wave_best(&k, &e);
+		float p = moe_router_sigmoid(logits[e]);
+		chosen += p;
+		if ((uint32_t)u % WAVE == lane) {
+			id[u] = (int32_t)e;
+			weight[u] = p;
+		}
+		if (e == best) { /* mine */
+			keys[e] = KEY_TAKEN;
+			moe_router_scan(keys, n_experts, &key, &best);
+		}
+	}
+	float scale = rule.scale * (norm_topk ? fast_rcp(chosen) : 1);
+	for (int32_t u = (int32_t)lane; u < n_used; u += WAVE) /* which it wrote */
+		weight[u] *= scale;
+}
+
 template <int format>
 DEVICE void moe_router(weight_view router, int32_t n_used, uint32_t norm_topk,
 		       const uint16_t *x, float *logits, int32_t *id, float *weight,
-		       uint32_t *arrived)
+		       uint32_t *arrived, const moe_router_rule &rule)
 {
 	LDS_DYNAMIC(uint32_t, keys);
 	LDS(uint32_t, before, 1);
@@ -89,7 +160,8 @@ DEVICE void moe_router(weight_view router, int32_t n_used, uint32_t norm_topk,
 	if (e < n) {
 		float logit = row_dot<format>(&router, e, x + t * (size_t)router.k);
 		if (lane_index() == 0)
-			logits[t * n + e] = logit;
+			logits[t * n + e] =
+				rule.logit_bias ? logit + rule.logit_bias[e] : logit;
 	}
 	device_fence();
 	group_barrier();
@@ -102,6 +174,12 @@ DEVICE void moe_router(weight_view router, int32_t n_used, uint32_t norm_topk,
 	device_fence();
 	if (thread_index() == 0)
 		arrived[t] = 0;
+	if (rule.is_sigmoid) {
+		moe_router_choose_sigmoid(rule, logits + t * n, (uint32_t)router.n, n_used,
+					  norm_topk, keys, id + t * (size_t)n_used,
+					  weight + t * (size_t)n_used);
+		return;
+	}
 	moe_router_choose(logits + t * n, (uint32_t)router.n, n_used, norm_topk, keys,
 			  id + t * (size_t)n_used, weight + t * (size_t)n_used);
 }
@@ -111,10 +189,10 @@ DEVICE void moe_router(weight_view router, int32_t n_used, uint32_t norm_topk,
 	void moe_router_##name##_kernel(weight_view router, int32_t n_used, \
 					uint32_t norm_topk, const uint16_t *x, \
 					float *logits, int32_t *id, float *weight, \
-					uint32_t *arrived) \
+					uint32_t *arrived, moe_router_rule rule) \
 	{ \
 		moe_router<format>(router, n_used, norm_topk, x, logits, id, weight, \
-				   arrived); \
+				   arrived, rule); \
 	}
 MOE_ROUTER(f32, WEIGHT_F32)
 MOE_ROUTER(f16, WEIGHT_F16)

@@ -331,7 +331,9 @@ void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel, const int32_t *
 #define NAME(n, b) panel_##b##_##n,
 	static one *const four[] = {EACH_COUNT(NAME, 4)};
 	static one *const eight[] = {EACH_COUNT(NAME, 8)};
-	(w->bits == 4 ? four : eight)[n_x - 1](w, cpu_panels_at(w, i_panel), tile, out);
+	/* Not (bits == 4 ? four : eight)[…]: gcc's sanitizer takes the one for the other. */
+	one *f = w->bits == 4 ? four[n_x - 1] : eight[n_x - 1];
+	f(w, cpu_panels_at(w, i_panel), tile, out);
 }
 
 _Static_assert(CPU_TOK == 12, "EACH_COUNT");

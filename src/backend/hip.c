@@ -6,8 +6,10 @@
 #include <stdlib.h>
 
 #include "backend/hip_graph.h"
+#include "backend/hip_tune.h"
 #include "base/alloc.h"
 #include "kernels/linear_int4.h"
+#include "kernels/moe_launch.h"
 
 /* --- errors ----------------------------------------------------------------------- */
 
@@ -43,6 +45,7 @@ static void destroy(struct backend *b)
 	struct hip *h = hip_of(b);
 	if (h->stream)
 		h->api.hipStreamSynchronize(h->stream);
+	hip_experts_destroy(h);
 	if (h->api.library) {
 		hip_graph_clear(h);
 		hip_memory_destroy(h);
@@ -56,6 +59,8 @@ static void destroy(struct backend *b)
 	free(h->function_names);
 	free(h->functions);
 	strmap_deinit(&h->names);
+	free(h->tune);
+	free(h->ranges);
 	pool_destroy(h->pool);
 	free(h);
 }
@@ -99,6 +104,8 @@ static enum status open_all(struct hip *h, const struct backend_opts *o,
 	if (st == OK)
 		st = hip_device_open(&h->api, o, &h->device, fail);
 	if (st == OK)
+		hip_tune_open(h, o);
+	if (st == OK)
 		st = load_module(h, o, fail);
 	if (st != OK)
 		return st;
@@ -123,7 +130,8 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 	h->own_blocks = o->own_blocks;
 	h->no_graphs = o->no_graphs;
 	h->int4_axes = -1;
-	h->tile = -1;
+	h->tile = h->moe_tile = -1;
+	h->moe_tile_from = MOE_INT4_MAX_TOK + 1;
 	h->tile_from = LINEAR_INT4_MAX_TOK + 1;
 	strmap_init(&h->names, 64);
 	enum status st = open_all(h, o, fail);

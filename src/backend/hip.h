@@ -23,7 +23,7 @@
 
 enum {
 	HIP_MAX_TOK = 1 << 16,       /* of a step */
-	HIP_WORK_BYTES = 64 << 20,
+	HIP_WORK_BYTES = 128 << 20,
 	HIP_STAGE_BYTES = 16 << 20,  /* of each half */
 	HIP_LAND_BYTES = 8 << 20,
 	HIP_GRAPHS = 48,
@@ -63,6 +63,21 @@ struct hip_landing {
 	size_t at, n_bytes;
 };
 
+struct weight_view;
+
+/* A layer's experts (hip_experts.c). table holds device addresses: each row the q,
+ * scales and zero_points of struct weight_view. */
+struct hip_experts {
+	struct hip_experts *next;
+	const struct weight_view *table; /* device */
+	size_t n_rows;
+	/* All alike and as the kernels need them: */
+	bool is_int4;            /* moe_int4.hip */
+	bool has_zero;
+	const char *tile_format; /* moe_tile.hip, the name; NULL: not */
+	bool has_slot;           /* the shared expert is like the others: one more slot */
+};
+
 /* A step that was, or may be, recorded: see hip_graph.c. */
 struct hip_graph_slot {
 	uint64_t key, used;
@@ -71,7 +86,14 @@ struct hip_graph_slot {
 	int n_launches;
 };
 
+/* What the runtime gave in one piece. */
+struct hip_range {
+	char *p;
+	size_t n;
+};
+
 struct hip_launch_info;
+struct hip_tune_row;
 
 struct hip {
 	struct backend base;
@@ -84,10 +106,18 @@ struct hip {
 	char **function_names;
 	size_t n_functions;
 	bool own_blocks;
+	bool few_groups;          /* tests: launches so small that workgroups go on */
+	struct hip_range *ranges; /* (n_ranges) all device memory there is */
+	size_t n_ranges;
 	int int4_axes;            /* row of linear_int4.def for all shapes; -1: by shape */
+	struct hip_tune_row *tune; /* (n_tune): hip_tune.h */
+	int n_tune;
 	int tile;                 /* of linear_tile.def, the same */
 	int32_t tile_from;        /* tokens from which tiles are used, where they can */
+	int moe_tile;             /* of moe_tile.def; -1: by shape */
+	int32_t moe_tile_from;    /* as tile_from */
 	struct hip_arena weights;
+	struct hip_experts *experts;
 	struct hip_stage stage;
 	char *land;
 	size_t land_at;
@@ -137,6 +167,8 @@ enum status hip_refuse(struct hip *h, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The runtime. A machine without a GPU need not load it to know that there is none. */
 enum status hip_open_api(const struct backend_opts *o, struct hip_api *out,
 			 struct fail *fail) MUST_USE;
+/* Where <arch>.<kind> is among the code objects, malloc'ed; NULL: nowhere. */
+char *hip_device_file(const char *arch, const char *kind, const struct backend_opts *o);
 enum status hip_device_open(const struct hip_api *api, const struct backend_opts *o,
 			    struct hip_device *out, struct fail *fail) MUST_USE;
 /* The kernels for device d: a whole file, or what the library brings. */
@@ -176,6 +208,7 @@ bool hip_repacks(const struct weight *w);
 enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out,
 		       void **memory) MUST_USE;
 enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail);
+void hip_experts_destroy(struct hip *h);
 
 /* --- operations ------------------------------------------------------------------- */
 

@@ -40,7 +40,8 @@ enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
 {
 	struct delta_rule_launch l = {
 		.n_k_heads = a->n_k_heads, .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
-		.v_dim = a->v_dim, .q_scale = (float)(1 / sqrt(a->k_dim)), .qkv = a->qkv,
+		.v_dim = a->v_dim, .heads_in_turn = a->heads_in_turn,
+		.q_scale = (float)(1 / sqrt(a->k_dim)), .qkv = a->qkv,
 		.a = floats(&a->a), .b = floats(&a->b), .decay = a->decay,
 		.dt_bias = a->dt_bias, .first_tok = a->first_tok,
 		.states = slots(&a->states), .state = a->state, .y = a->y};

@@ -101,8 +101,7 @@ static enum status no_device(const struct hip_api *api, int error, struct fail *
 
 /* --- the code object -------------------------------------------------------------- */
 
-/* Where <arch>.hsaco is, malloc'ed; NULL: nowhere. */
-static char *find_code(const char *arch, const struct backend_opts *o)
+char *hip_device_file(const char *arch, const char *kind, const struct backend_opts *o)
 {
 	char exe[4096];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
@@ -116,7 +115,7 @@ static char *find_code(const char *arch, const struct backend_opts *o)
 	const char *const named[] = {o->kernel_dir};
 	bool is_named = o->kernel_dir && *o->kernel_dir;
 	const char *const *list = is_named ? named : dirs;
-	char *file = xasprintf("%s.hsaco", arch), *found = NULL;
+	char *file = xasprintf("%s.%s", arch, kind), *found = NULL;
 	for (size_t i = 0; !found && i < (is_named ? 1 : ARRAY_LEN(dirs)); i++) {
 		char *path = file_join(list[i], file);
 		if (file_exists(path))
@@ -139,7 +138,7 @@ enum status hip_device_image(const struct hip_api *api, const struct hip_device 
 		*out = api->halodHipImage(&n_bytes);
 		return OK;
 	}
-	char *path = find_code(d->arch, o);
+	char *path = hip_device_file(d->arch, "hsaco", o);
 	if (!path)
 		return fail_set(fail, E_MISSING, "code object for %s is not installed "
 				"(%s.hsaco in " HALOD_LIBDIR "; see --with-gpu-targets "
@@ -156,7 +155,7 @@ static bool has_code(const struct hip_api *api, const struct hip_device *d,
 {
 	if (api->halodHipImage)
 		return true;
-	char *path = find_code(d->arch, o);
+	char *path = hip_device_file(d->arch, "hsaco", o);
 	free(path);
 	return path != NULL;
 }

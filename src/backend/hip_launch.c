@@ -66,7 +66,7 @@ size_t hip_pitch(const struct weight *w)
 {
 	if (w->pitch)
 		return (size_t)w->pitch;
-	return (size_t)w->k * (size_t)quant_bits(w->quant) / 8;
+	return weight_row_bytes(w);
 }
 
 bool hip_is_packed(const struct weight *w)

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "backend/hip_tune.h"
 #include "base/alloc.h"
 #include "kernels/linear_int4.h"
 
@@ -66,25 +67,51 @@ static bool takes_int4(const struct linear_int4_axes *x, const struct linear_arg
 	       LINEAR_INT4_LDS_BYTES(1, first->k, x->thrds, x->chunk) <= LINEAR_INT4_LDS;
 }
 
-/* What a shape without a measured row takes; -1: none. */
+static int find_axes(const char *name)
+{
+	int i = 0;
+	while (strcmp(axes[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+/* Can these axes serve, without lanes that have nothing to do? */
+static bool fits(int i, const struct linear_args *a)
+{
+	return takes_int4(&axes[i], a) &&
+	       LINEAR_INT4_STEP(axes[i].thrds, axes[i].chunk) <= a->out[0].w->k;
+}
+
+/* What a shape without a measured row takes; -1: none. By N and K alone: the order of a
+ * row's sum must not depend on the tokens beside it. */
+static int guess(const struct hip *h, const struct linear_args *a, int32_t n)
+{
+	static const char *const smaller[] = {"short", "half", "tiny"};
+	int wide = find_axes("wide"), deep = find_axes("deep"), dense = find_axes("dense");
+	int32_t wide_groups = n / LINEAR_INT4_ROWS(axes[wide].thrds, axes[wide].ytile,
+						   axes[wide].waves);
+	if (n >= 8192 && fits(dense, a))
+		return dense;
+	/* Where rows are few, fewer of them a workgroup: each unit should have one. */
+	if (wide_groups < h->device.n_cu && fits(deep, a))
+		return deep;
+	if (fits(wide, a))
+		return wide;
+	for (size_t s = 0; s < ARRAY_LEN(smaller); s++)
+		if (fits(find_axes(smaller[s]), a))
+			return find_axes(smaller[s]);
+	return takes_int4(&axes[find_axes("tiny")], a) ? find_axes("tiny") : -1;
+}
+
 static int choose(const struct hip *h, const struct linear_args *a)
 {
-	int32_t n = 0, k = a->out[0].w->k;
+	int32_t n = 0;
 	if (h->int4_axes >= 0)
 		return takes_int4(&axes[h->int4_axes], a) ? h->int4_axes : -1;
 	for (int i = 0; i < a->n_out; i++)
 		n += a->out[i].w->n;
-	/* Rows of linear_int4.def by the elements of K that a row's lanes take at once:
-	 * no more than K has. */
-	static const char *const by_step[] = {"dense", "wide", "short", "half", "tiny"};
-	for (size_t s = n >= 8192 ? 0 : 1; s < ARRAY_LEN(by_step); s++)
-		for (size_t i = 0; i < ARRAY_LEN(axes); i++)
-			if (strcmp(axes[i].name, by_step[s]) == 0 &&
-			    takes_int4(&axes[i], a) &&
-			    (LINEAR_INT4_STEP(axes[i].thrds, axes[i].chunk) <= k ||
-			     s + 1 == ARRAY_LEN(by_step)))
-				return (int)i;
-	return -1;
+	int i = hip_tune_find(h, HIP_TUNE_INT4, n, a->out[0].w->k);
+	return i >= 0 && takes_int4(&axes[i], a) ? i : guess(h, a, n);
 }
 
 static struct linear_int4_args int4_args(const struct hip *h,
@@ -112,7 +139,7 @@ static struct linear_int4_args int4_args(const struct hip *h,
 			.is_bf16 = o->w->scale_type == DTYPE_BF16};
 		int32_t groups = MAX(1, hip_over(p->n, rows));
 		/* Tests: so few that some go on to further rows. */
-		r.grid += h->own_blocks ? MAX(1, groups * 2 / 3) : groups;
+		r.grid += h->few_groups ? MAX(1, groups * 2 / 3) : groups;
 	}
 	return r;
 }

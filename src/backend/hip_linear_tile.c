@@ -7,6 +7,7 @@
 
 #include "backend/hip_linear.h"
 #include "base/alloc.h"
+#include "backend/hip_tune.h"
 #include "kernels/linear_tile.h"
 
 static const struct tile_shape tiles[] = {
@@ -71,6 +72,12 @@ static const struct tile_shape *choose(const struct hip *h, const struct linear_
 {
 	if (h->tile >= 0)
 		return &tiles[h->tile];
+	int32_t n = 0;
+	for (int i = 0; i < a->n_out; i++)
+		n += a->out[i].w->n;
+	int tuned = hip_tune_find(h, HIP_TUNE_TILE, n, a->out[0].w->k);
+	if (tuned >= 0)
+		return &tiles[tuned];
 	const struct tile_shape *best = &tiles[0];
 	for (size_t i = 1; i < ARRAY_LEN(tiles); i++)
 		if (cost(h, &tiles[i], a) < cost(h, best, a))

@@ -61,13 +61,34 @@ void hip_memory_destroy(struct hip *h)
 
 /* --- blocks ----------------------------------------------------------------------- */
 
+/* All device memory comes from here: recorders want to know what there is. */
+static enum status take_range(struct hip *h, size_t n, void **out)
+{
+	enum status st = hip_check(h, h->api.hipMalloc(out, n), "device memory");
+	if (st != OK)
+		return st;
+	h->ranges = xrealloc(h->ranges, (h->n_ranges + 1) * sizeof *h->ranges);
+	h->ranges[h->n_ranges++] = (struct hip_range){*out, n};
+	return OK;
+}
+
+static void give_range(struct hip *h, void *p)
+{
+	for (size_t i = h->n_ranges; i-- > 0;)
+		if (h->ranges[i].p == p) {
+			h->ranges[i] = h->ranges[--h->n_ranges];
+			break;
+		}
+	h->api.hipFree(p);
+}
+
 enum status hip_alloc(struct backend *b, size_t n_bytes, void **out)
 {
 	struct hip *h = hip_of(b);
 	size_t n = MAX(n_bytes, (size_t)1);
 	if (hip_graph_is_open(h, "taking memory"))
 		return E_UNSUPPORTED;
-	enum status st = hip_check(h, h->api.hipMalloc(out, n), "device memory");
+	enum status st = take_range(h, n, out);
 	if (st == OK)
 		st = hip_check(h, h->api.hipMemsetAsync(*out, 0, n, h->stream), "clearing");
 	return st;
@@ -78,14 +99,14 @@ void hip_free(struct backend *b, void *p)
 	if (!p)
 		return;
 	hip_graph_clear(hip_of(b));
-	hip_of(b)->api.hipFree(p);
+	give_range(hip_of(b), p);
 }
 
 static enum status arena_block(struct hip *h, struct hip_arena *a, size_t n_bytes,
 			       char **out)
 {
 	void *p;
-	enum status st = hip_check(h, h->api.hipMalloc(&p, n_bytes), "device memory");
+	enum status st = take_range(h, n_bytes, &p);
 	if (st != OK)
 		return st;
 	a->blocks = xrealloc(a->blocks, (a->n_blocks + 1) * sizeof *a->blocks);
@@ -120,7 +141,7 @@ enum status hip_arena_take(struct hip *h, struct hip_arena *a, size_t n_bytes, v
 void hip_arena_free(struct hip *h, struct hip_arena *a)
 {
 	for (size_t i = 0; i < a->n_blocks; i++)
-		h->api.hipFree(a->blocks[i]);
+		give_range(h, a->blocks[i]);
 	free(a->blocks);
 	*a = (struct hip_arena){0};
 }

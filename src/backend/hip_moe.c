@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mixture of experts: moe_router, moe_experts.
+ * Mixture of experts: moe_router. hip_experts.c has the experts.
  */
 #include "backend/hip_launch.h"
+#include "kernels/moe_router_launch.h"
 
 enum { ROUTER_WAVES = 4 };
 
@@ -13,20 +14,15 @@ enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)
 	struct weight_view router = hip_view(a->router);
 	uint32_t norm = a->norm_topk;
 	struct hip_grid g = {hip_over(router.n, ROUTER_WAVES), v.n_tok,
-			     32 * ROUTER_WAVES, router.n * 4};
+			     32 * ROUTER_WAVES, 2 * router.n * 4};
+	struct moe_router_rule rule = {
+		.logit_bias = a->logit_bias, .bias = a->bias, .n_groups = a->n_groups,
+		.n_groups_used = a->n_groups_used, .scale = a->scale,
+		.is_sigmoid = a->is_sigmoid};
 	char name[80];
-	if (v.is_sigmoid)
-		return hip_refuse(h, "a sigmoid router is not supported");
-	if (v.logit_bias)
-		return hip_refuse(h, "a bias of the router's logits is not supported");
 	if (v.n_tok > HIP_MAX_TOK)
 		return hip_refuse(h, "moe_router of %d tokens", (int)v.n_tok);
 	return LAUNCH(h, hip_kernel_for(name, "moe_router", a->router), g, ARG(router),
 		      ARG(v.n_used), ARG(norm), ARG(v.x), ARG(v.logits), ARG(v.id),
-		      ARG(v.weight), ARG(h->counters));
-}
-
-enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
-{
-	return hip_refuse(hip_of(b), "moe_experts has no kernel yet");
+		      ARG(v.weight), ARG(h->counters), ARG(rule));
 }

@@ -18,12 +18,15 @@ _Static_assert((int)WEIGHT_F32 == QUANT_F32 && (int)WEIGHT_F16 == QUANT_F16 &&
 	       (int)WEIGHT_BF16 == QUANT_BF16 && (int)WEIGHT_INT4 == QUANT_INT4 &&
 	       (int)WEIGHT_INT8 == QUANT_INT8 && (int)WEIGHT_NVFP4 == QUANT_NVFP4 &&
 	       (int)WEIGHT_FP8 == QUANT_FP8 && (int)WEIGHT_MXFP4 == QUANT_MXFP4 &&
+	       (int)WEIGHT_Q4_0 == QUANT_Q4_0 && (int)WEIGHT_Q8_0 == QUANT_Q8_0 &&
+	       (int)WEIGHT_Q6_K == QUANT_Q6_K &&
+	       (int)WEIGHT_MXFP4_BLOCK == QUANT_MXFP4_BLOCK &&
 	       (int)SCALE_F32 == DTYPE_F32 && (int)SCALE_F16 == DTYPE_F16 &&
 	       (int)SCALE_BF16 == DTYPE_BF16, "kernels count them as the model does");
 
 static bool has_kernels(enum quant q)
 {
-	return q <= QUANT_INT8 || q == QUANT_NVFP4 || q == QUANT_FP8 || q == QUANT_MXFP4;
+	return q <= QUANT_INT8 || q == QUANT_NVFP4 || q == QUANT_FP8 || q >= QUANT_MXFP4;
 }
 
 /* A copy on the device of n rows; NULL where there are none. */
@@ -58,7 +61,7 @@ static enum status load_parts(struct hip *h, const struct weight *host, struct w
 {
 	size_t n = (size_t)host->n, group = (size_t)host->group;
 	size_t groups = ((size_t)host->k + group - 1) / group;
-	size_t row = (size_t)host->k * (size_t)quant_bits(host->quant) / 8;
+	size_t row = weight_row_bytes(host);
 	size_t pitch = row % BAD_PITCH == 0 ? row + PAD : row;
 	struct hip_rows q = {.src = host->q, .row_bytes = row, .step = row,
 			     .pitch = pitch, .n = n};
@@ -122,10 +125,4 @@ enum status hip_load_weight(struct backend *b, const struct weight *host,
 		return OK;
 	return fail_set(fail, st, "%.100s: %.200s: %s", h->base.device,
 			host->name ? host->name : "a weight", h->failure);
-}
-
-enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
-{
-	out->device = NULL;
-	return OK;
 }

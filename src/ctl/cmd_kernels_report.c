@@ -10,12 +10,17 @@
 #include "base/file.h"
 #include "ctl/chip.h"
 #include "ctl/command.h"
+#include "ctl/kernel_grids.h"
 #include "ctl/options.h"
 
 struct args {
 	const char *code, *match, *objdump;
-	bool json;
+	bool json, grids;
+	int64_t n_tok, depth;
+	struct backend_opts backend;
 };
+
+enum { FEW = 30 /* percent: fewer workgroups than that for the compute units */ };
 
 struct report {
 	const char *path;
@@ -120,6 +125,37 @@ static void print_kernel(const struct report *r, size_t i)
 	putchar('\n');
 }
 
+/* --- grids ------------------------------------------------------------------------ */
+
+static void print_grid(void *ctx, const struct case_shape *s,
+		       const struct hip_launch_info *l)
+{
+	const struct report *r = ctx;
+	const struct code_kernel *k = codeobject_find(&r->code, l->kernel);
+	int64_t groups = (int64_t)l->grid.x * l->grid.y;
+	double each = (double)groups / r->chip->n_cu;
+	printf("%-16s %-12s %-36s %8lld %7d %6d %9.2f", s->model, s->part, l->kernel,
+	       (long long)groups, l->grid.n_threads, l->grid.lds_bytes, each);
+	if (k)
+		printf(" %6.1f", chip_waves(r->chip, k, l->grid.n_threads, l->grid.lds_bytes));
+	puts(100 * each < FEW ? "  FEW" : "");
+}
+
+static int report_grids(const struct option_set *set, const struct args *a,
+			struct report *r)
+{
+	struct fail fail = {0};
+	printf("\n%s: launches of %lld token%s, %lld positions, %d compute units\n"
+	       "%-16s %-12s %-36s %8s %7s %6s %9s %6s\n", r->code.arch,
+	       (long long)a->n_tok, a->n_tok == 1 ? "" : "s", (long long)a->depth,
+	       r->chip->n_cu, "model", "part", "kernel", "groups", "threads", "LDS",
+	       "groups/CU", "waves");
+	if (kernel_grids(&a->backend, r->chip, (int32_t)a->n_tok, (int32_t)a->depth,
+			 print_grid, r, &fail) != OK)
+		return options_fault(set, "%s", fail.text);
+	return EXIT_OK;
+}
+
 static int report_file(const struct option_set *set, const struct args *a,
 		       const char *path)
 {
@@ -138,8 +174,13 @@ static int report_file(const struct option_set *set, const struct args *a,
 	for (size_t i = 0; i < r.code.n; i++)
 		if (!a->match || strstr(r.code.kernel[i].name, a->match))
 			(a->json ? print_kernel_json : print_kernel)(&r, i);
+	int rc = EXIT_OK;
+	if (a->grids && r.chip)
+		rc = report_grids(set, a, &r);
 	free(r.isa);
 	codeobject_deinit(&r.code);
+	if (rc != EXIT_OK)
+		return rc;
 	return st == OK || st == E_MISSING ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -158,7 +199,7 @@ static int run(const struct option_set *set, const struct args *a)
 
 int cmd_kernels_report(int argc, char **argv)
 {
-	struct args a = {0};
+	struct args a = {.n_tok = 1, .depth = 1024, .backend = {.name = "hip"}};
 	const struct option_row rows[] = {
 		{"code", 'c', OPTION_TEXT, &a.code, 0, 0, "FILE,…",
 		 "code objects (gfx1151.hsaco and gfx1100.hsaco of this build)"},
@@ -167,6 +208,14 @@ int cmd_kernels_report(int argc, char **argv)
 		{"objdump", 0, OPTION_TEXT, &a.objdump, 0, 0, "FILE",
 		 "llvm-objdump to take (the first of PATH)"},
 		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL, "an object per kernel"},
+		{"grids", 'g', OPTION_FLAG, &a.grids, 0, 0, NULL,
+		 "also the launches of real models (needs a HIP runtime, not the GPU)"},
+		{"tokens", 't', OPTION_INT, &a.n_tok, 1, 8192, "N",
+		 "grids: tokens in the step (1)"},
+		{"depth", 'd', OPTION_INT, &a.depth, 1, 1 << 20, "N",
+		 "grids: positions that attention sees (1024)"},
+		{"hip-library", 0, OPTION_TEXT, &a.backend.hip_library, 0, 0, "FILE",
+		 "grids: the HIP runtime (libamdhip64.so of the system)"},
 	};
 	struct option_set set = {"kernels report",
 				 "Registers, LDS, scratch and occupancy of each kernel, "

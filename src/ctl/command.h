@@ -16,3 +16,7 @@ int cmd_bench_model(int argc, char **argv);
 int cmd_bench_serve(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
 int cmd_kernels_report(int argc, char **argv);
+int cmd_kernels_bench(int argc, char **argv);
+int cmd_kernels_record(int argc, char **argv);
+int cmd_kernels_replay(int argc, char **argv);
+int cmd_kernels_tune(int argc, char **argv);

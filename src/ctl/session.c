@@ -50,7 +50,8 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 	struct backend_opts bo = {.name = o->backend, .n_threads = (int)o->threads,
 				  .exact = o->exact, .cpu_isa = o->cpu_isa,
 				  .hip_library = o->hip_library,
-				  .kernel_dir = o->hip_kernels, .no_graphs = o->no_graphs};
+				  .kernel_dir = o->hip_kernels, .no_graphs = o->no_graphs,
+				  .own_blocks = o->own_blocks};
 	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
 				 .max_seqs = 1};
 	int64_t begin = clock_now_us(&clock_monotonic);

@@ -11,6 +11,7 @@ struct session_opts {
 	const char *dir, *backend, *cpu_isa, *hip_library, *hip_kernels;
 	int64_t threads; /* 0: one per CPU */
 	bool exact, no_mmap, no_graphs;
+	bool own_blocks; /* HIP: see struct backend_opts */
 };
 #define SESSION_DEFAULTS {.backend = "auto"}
 /* Rows for an option_set; `o` is a struct session_opts. */

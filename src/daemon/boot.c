@@ -119,7 +119,8 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .n_ctx = (int)c->ctx,
 				 .max_seqs = (int)c->max_seqs,
 				 .max_batch_tok = (int)c->max_batch_tokens,
-				 .prefix_cache = c->prefix_cache};
+				 .prefix_cache = c->prefix_cache,
+				 .n_checkpoints = (int)c->state_checkpoints};
 	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
 	if (s == OK)
 		log_info("KV cache: %d pages of %d tokens; context %d",

@@ -100,6 +100,8 @@ void weight_decode(const struct weight *w, int32_t n0, int32_t n1, float *out);
 /* Elements [k0, k1) of a row; k0 is even. */
 void weight_decode_part(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
 			float *out);
+/* Of a row of q, where its rows are in order. */
+size_t weight_row_bytes(const struct weight *w);
 /* Of q, scales, zero points and groups. */
 size_t weight_bytes(const struct weight *w);
 

@@ -128,9 +128,12 @@ enum status safetensors_check_overlap(struct safetensors *s, const char *path,
  * numbers cannot be read in place. */
 static enum status align(const struct reader *r, struct safetensors *s)
 {
+	static const uint64_t nothing; /* where tensors of no bytes lie */
 	size_t n_bytes = 0;
 	for (size_t i = 0; i < s->n; i++)
-		if ((uintptr_t)s->tensors[i].data % ALIGNMENT)
+		if (s->tensors[i].n_bytes == 0)
+			s->tensors[i].data = &nothing;
+		else if ((uintptr_t)s->tensors[i].data % ALIGNMENT)
 			n_bytes += (s->tensors[i].n_bytes + ALIGNMENT - 1) /
 				   ALIGNMENT * ALIGNMENT;
 	if (n_bytes == 0)

@@ -56,12 +56,18 @@ void weight_decode(const struct weight *w, int32_t n0, int32_t n1, float *out)
 		weight_decode_part(w, row, 0, w->k, out);
 }
 
+size_t weight_row_bytes(const struct weight *w)
+{
+	size_t k = (size_t)w->k, block = (size_t)quant_block(w->quant);
+	return block ? k / block * quant_block_bytes(w->quant)
+		     : k * (size_t)quant_bits(w->quant) / 8;
+}
+
 size_t weight_bytes(const struct weight *w)
 {
 	size_t n = (size_t)w->n, k = (size_t)w->k, bits = (size_t)quant_bits(w->quant);
-	size_t block = (size_t)quant_block(w->quant);
-	if (block)
-		return n * (k / block) * quant_block_bytes(w->quant);
+	if (quant_block(w->quant))
+		return n * weight_row_bytes(w);
 	size_t total = n * k * bits / 8;
 	if (!w->scales)
 		return total;

@@ -17,7 +17,10 @@ with open("src/model/iq2xxs_grid.h", "w") as f:
  * (tests/golden/make_iq2_grid.py).
  */
 #pragma once
-static const unsigned short iq2xxs_grid[256] = {
+#ifndef TABLE /* how device code has constants */
+#define TABLE static const
+#endif
+TABLE unsigned short iq2xxs_grid[256] = {
 """)
     for i in range(0, 256, 8):
         f.write("\t" + " ".join("0x%04X," % w for w in words[i:i + 8]) + "\n")

@@ -29,9 +29,19 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 	ENTRY(linear_rows_##name##_m1) ENTRY(linear_rows_##name##_m2) \
 	ENTRY(linear_rows_##name##_m4)
 static const kernel_entry kernels[] = {
+#define BLOCKS(name) ENTRY(embed_rows_##name) ENTRY(linear_any_##name)
+	BLOCKS(q4_0) BLOCKS(q4_1)
+	BLOCKS(q5_0) BLOCKS(q5_1)
+	BLOCKS(q8_0) BLOCKS(q2_k)
+	BLOCKS(q3_k) BLOCKS(q4_k)
+	BLOCKS(q5_k) BLOCKS(q6_k)
+	BLOCKS(iq2_xxs) BLOCKS(iq4_nl)
+	BLOCKS(iq4_xs) BLOCKS(mxfp4_block)
+#undef BLOCKS
 #define SHAPE(name, ...) ENTRY(attention_##name##_whole) ENTRY(attention_##name##_split)
 #include "kernels/attention.def"
 #undef SHAPE
+	ENTRY(bandwidth_read)
 	ENTRY(embed_rows_f32) ENTRY(embed_rows_f16) ENTRY(embed_rows_bf16)
 	ENTRY(embed_rows_int4) ENTRY(embed_rows_int8) ENTRY(embed_rows_fp8)
 	ENTRY(embed_rows_nvfp4) ENTRY(embed_rows_mxfp4) ENTRY(gather_rows)
@@ -42,7 +52,8 @@ static const kernel_entry kernels[] = {
 	ROWS(f16) ENTRY(linear_rows_f16_m8) ROWS(bf16) ENTRY(linear_rows_bf16_m8)
 	ROWS(int8) ENTRY(linear_rows_int8_m8) ROWS(fp8) ROWS(nvfp4) ROWS(mxfp4)
 #define AXES(name, thrds, ytile, waves, chunk, unr) \
-	LINEAR(name, 1) LINEAR(name, 2) LINEAR(name, 3) LINEAR(name, 4) LINEAR(name, 5)
+	LINEAR(name, 1) LINEAR(name, 2) LINEAR(name, 3) LINEAR(name, 4) \
+	LINEAR(name, 5) LINEAR(name, 6) LINEAR(name, 7) LINEAR(name, 8)
 #include "kernels/linear_int4.def"
 #undef AXES
 #define TILE(name, ...) \
@@ -50,6 +61,22 @@ static const kernel_entry kernels[] = {
 	ENTRY(linear_tile_##name##_f16) ENTRY(linear_tile_##name##_bf16)
 #include "kernels/linear_tile.def"
 #undef TILE
+#define MOE_ANY(format) \
+	ENTRY(moe_any_up_##format) ENTRY(moe_any_down_##format) ENTRY(moe_scale_##format)
+#define UP(name, ...) ENTRY(moe_int4_up_##name) ENTRY(moe_int4_up_##name##_zero)
+#define DOWN(name, ...) ENTRY(moe_int4_down_##name) ENTRY(moe_int4_down_##name##_zero)
+#include "kernels/moe_int4.def"
+#undef UP
+#undef DOWN
+#define MOE_TILE(name, format) \
+	ENTRY(moe_tile_up_##name##_##format) ENTRY(moe_tile_down_##name##_##format)
+#define TILE(name, ...) \
+	MOE_TILE(name, int4g32) MOE_TILE(name, int4) MOE_TILE(name, f16) \
+	MOE_TILE(name, bf16)
+#include "kernels/moe_tile.def"
+#undef TILE
+	ENTRY(moe_align) ENTRY(moe_combine)
+	MOE_ANY(f32) MOE_ANY(f16) MOE_ANY(bf16) MOE_ANY(int4)
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
 	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
 	ENTRY(causal_conv) ENTRY(gated_norm) ENTRY(sigmoid_gate)

@@ -36,8 +36,8 @@ struct kernel_test {
 	bool has_bf16_pairs; /* … and to bf16 where the weights are that */
 	int32_t tile_from;   /* from so many tokens on another kernel works, whose sums
 			      * have another order; 0: never */
-	bool is_partial;     /* .hip kernels: no formats in blocks, no order of groups, no
-			      * sigmoid router nor its bias yet; cases leave those out */
+	bool is_partial;     /* .hip kernels: no formats in blocks, no order of groups
+			      * yet; cases leave those out */
 	bool is_variant;     /* int4 or tiles in another shape: formats that neither has
 			      * are left out */
 };

@@ -7,11 +7,12 @@
  * (tests/hip-on-cuda, or a real one).
  */
 #include "backend/hip.h"
+#include "backend/hip_experts.h"
 #include "backend/hip_linear.h"
 #include "tests/kernel/kernel_test.h"
 
 /* tile, int4_axes: see struct hip. With a tile all tokens go there, with axes none. */
-static void run(const char *name, int int4_axes, int tile,
+static void run(const char *name, int int4_axes, int tile, int moe_tile,
 		void (*const *cases)(struct kernel_test *))
 {
 	struct kernel_test kt = {.name = name, .is_partial = true,
@@ -30,10 +31,13 @@ static void run(const char *name, int int4_axes, int tile,
 		return;
 	}
 	struct hip *h = hip_of(kt.b);
+	h->few_groups = true;
 	h->int4_axes = int4_axes;
 	h->tile = tile;
+	h->moe_tile = moe_tile;
+	h->moe_tile_from = moe_tile >= 0 ? 1 : h->moe_tile_from;
 	h->tile_from = tile >= 0 ? 1 : int4_axes >= 0 ? INT32_MAX : h->tile_from;
-	kt.tile_from = h->tile_from;
+	kt.tile_from = moe_tile >= 0 ? 1 : h->tile_from;
 	for (; *cases; cases++) {
 		kernel_test_reset(&kt);
 		(*cases)(&kt);
@@ -46,15 +50,19 @@ static void run(const char *name, int int4_axes, int tile,
 int main(void)
 {
 	static void (*const all[])(struct kernel_test *) = {
-		case_attention, case_linear, case_moe_router, case_qk_norm_rope_kv, case_rms_norm,
-		case_rope_table, case_delta, case_mla, case_rows, case_silu_mul, NULL};
+		case_attention, case_linear, case_moe_experts, case_moe_router,
+		case_qk_norm_rope_kv, case_rms_norm, case_rope_table, case_delta, case_mla,
+		case_rows, case_silu_mul, NULL};
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
-	run("hip", -1, -1, all);
+	static void (*const experts[])(struct kernel_test *) = {case_moe_experts, NULL};
+	run("hip", -1, -1, -1, all);
 	for (int i = 0; i < hip_linear_int4_count(); i++)
-		run(hip_linear_int4_name(i), i, -1, linear);
+		run(hip_linear_int4_name(i), i, -1, -1, linear);
 	for (int i = 0; i < hip_linear_tile_count(); i++)
-		run(hip_linear_tile_name(i), -1, i, linear);
+		run(hip_linear_tile_name(i), -1, i, -1, linear);
+	for (int i = 0; i < hip_experts_tile_count(); i++)
+		run(hip_experts_tile_name(i), -1, -1, i, experts);
 	setenv("HIP_CPU_REVERSED", "1", 1);
-	run("hip, reversed", -1, -1, all);
+	run("hip, reversed", -1, -1, -1, all);
 	return kernel_done();
 }

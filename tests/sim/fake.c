@@ -62,6 +62,30 @@ static void row_of(const struct fake *f, const struct engine_batch *b, int t,
 		logits[c] = (float)(hash_bytes(h, &c, sizeof c) % 1000) * 0.005f;
 }
 
+/* Runs the states, against the pages. */
+static void run_states(struct fake *f, const struct engine_batch *b)
+{
+	for (int s = 0; s < b->n_seq; s++) {
+		const struct seq_states *st = &b->states;
+		uint64_t h = st->from[s] < 0 ? 0 : f->state[st->from[s]], want = 0;
+		f->n_resumed += st->from[s] >= 0 && st->from[s] != st->to[s];
+		for (int t = b->first_tok[s]; t < b->first_tok[s + 1]; t++) {
+			h = hash_bytes(h, &b->token[t], sizeof *b->token);
+			if (st->save[s] >= 0 && st->save_at[s] == t)
+				f->state[st->save[s]] = h;
+		}
+		for (int pos = 0; pos < b->n_ctx[s]; pos++) {
+			int32_t id = context_at(f, b, s, pos);
+			want = hash_bytes(want, &id, sizeof id);
+		}
+		f->state[st->to[s]] = h;
+		if (h != want) {
+			printf("Bail out! a sequence's state is not of its tokens\n");
+			abort();
+		}
+	}
+}
+
 static enum status forward(void *ctx, const struct engine_batch *b, float *logits,
 			   struct fail *fail)
 {
@@ -77,6 +101,8 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	}
 	for (int t = 0; t < b->n_tok; t++)
 		f->kv[b->slot[t]] = b->token[t];
+	if (f->n_states)
+		run_states(f, b);
 	for (int r = 0; r < b->n_logit_rows; r++) {
 		float *row = logits + (size_t)r * FAKE_VOCAB;
 		row_of(f, b, b->logit_rows[r], row);
@@ -100,6 +126,7 @@ struct engine_graph fake_graph(struct fake *f, int max_ctx)
 {
 	return (struct engine_graph){.ctx = f, .n_vocab = FAKE_VOCAB,
 				     .max_ctx = max_ctx, .forward = forward,
+				     .n_states = f->n_states,
 				     .copy_page = copy_page};
 }
 

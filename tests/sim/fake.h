@@ -6,6 +6,10 @@
  * context back through the page table, so a page that is shared, freed or copied
  * wrongly changes what it says. Its logits are a hash of that context: the same
  * tokens give the same answer in whatever batch, chunk or page they come.
+ *
+ * With slots of recurrent state it also keeps a hash of a sequence's tokens there, as the
+ * engine names them, and stops the test where a hash is not that of the tokens in the
+ * pages.
  */
 #pragma once
 #include "base/clock.h"
@@ -32,6 +36,10 @@ struct fake {
 	void (*on_step)(void *ctx); /* called inside the step, may be NULL */
 	void *ctx;
 	int64_t n_steps, n_tok;
+
+	int n_states;
+	uint64_t state[64];
+	int64_t n_resumed;     /* slices that began in another's checkpoint */
 
 	int page_size;
 	int32_t *kv; /* (pages * page_size) the token in each slot */

@@ -106,7 +106,7 @@ static void config(struct scenario *sc, char *word)
 		{"ctx", &sc->opts.ctx}, {"seqs", &sc->opts.seqs},
 		{"batch", &sc->opts.batch}, {"prefix", &sc->opts.prefix},
 		{"queue", &sc->opts.queue}, {"queue_tok", &sc->opts.queue_tok},
-		{"chunk", &sc->opts.chunk}};
+		{"chunk", &sc->opts.chunk}, {"states", &sc->opts.states}};
 	const struct {
 		const char *key;
 		int64_t *to;
@@ -205,7 +205,8 @@ static bool world_number(const struct scenario *sc, const char *key, double *out
 		{"failed", atomic_load(&w->health.state) == HEALTH_FAILED},
 		{"idle", sched_is_idle(w->sched)},
 		{"beat_age", (double)(w->fake.now_us - w->health.heartbeat_us)},
-		{"preemptions", metric_get(METRIC_PREEMPTIONS)}};
+		{"preemptions", metric_get(METRIC_PREEMPTIONS)},
+		{"resumed", (double)w->fake.n_resumed}};
 	for (size_t i = 0; i < ARRAY_LEN(world_values); i++)
 		if (!strcmp(world_values[i].key, key)) {
 			*out = world_values[i].v;

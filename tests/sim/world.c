@@ -27,6 +27,7 @@ void world_init(struct world *w, const struct world_opts *o)
 	fake_init(&w->fake, o->pages, o->page);
 	w->fake.cost_step_us = o->step_us;
 	w->fake.cost_token_us = o->token_us;
+	w->fake.n_states = o->states;
 	w->fake.now_us = 1000; /* 0 means "did not happen" */
 	w->clock = fake_clock(&w->fake);
 	w->tokenizer = fake_tokenizer();
@@ -34,7 +35,7 @@ void world_init(struct world *w, const struct world_opts *o)
 	struct engine_graph g = fake_graph(&w->fake, o->ctx);
 	struct engine_opts eo = {.page_size = o->page, .max_seqs = o->seqs,
 				 .max_batch_tok = o->batch,
-				 .prefix_cache = o->prefix};
+				 .prefix_cache = o->prefix, .checkpoint_every = 16};
 	if (engine_create_with(&g, &eo, o->pages, &w->engine) != OK)
 		abort();
 	struct sched_opts so = {

@@ -124,6 +124,17 @@ static void test_rope(void)
 	"\"first_k_dense_replace\":2,\"routed_scaling_factor\":2.5,"
 #define GLM "\"model_type\":\"glm4_moe\"," THINKER ROPE "," GROUPED
 
+#define DELTA "\"linear_num_key_heads\":2,\"linear_num_value_heads\":4," \
+	"\"linear_key_head_dim\":32,\"linear_value_head_dim\":32," \
+	"\"linear_conv_kernel_dim\":4,\"partial_rotary_factor\":0.25,"
+#define NEXT "\"model_type\":\"qwen3_next\"," THINKER "\"num_experts\":8," \
+	"\"shared_expert_intermediate_size\":64," ROPE "," DELTA
+#define OSS "\"model_type\":\"gpt_oss\"," SIZES "\"num_local_experts\":8," \
+	"\"num_experts_per_tok\":2," ROPE ","
+#define MLA "\"model_type\":\"deepseek_v3\"," THINKER ROPE "," GROUPED \
+	"\"n_group\":4,\"topk_group\":2,\"kv_lora_rank\":64,\"v_head_dim\":24," \
+	"\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":16,"
+
 static void test_grouped(void)
 {
 	is_int(read_config("{" GLM "\"n_group\":4,\"topk_group\":2,\"use_qk_norm\":false,"
@@ -160,6 +171,18 @@ static const struct {
 	{"{}", E_MISSING, "model_type"},
 	{"{\"model_type\":3}", E_FORMAT, "model_type"},
 	{"{\"model_type\":\"gemma\"}", E_UNSUPPORTED, "model_type"},
+	{"{" NEXT "\"attn_output_gate\":false}", E_UNSUPPORTED, "attn_output_gate"},
+	{"{" NEXT "\"full_attention_interval\":0}", E_FORMAT, "full_attention_interval"},
+	{"{" NEXT "\"layer_types\":[\"full_attention\",\"linear_attention\","
+	 "\"full_attention\",\"sliding_attention\"]}", E_UNSUPPORTED, "layer_types"},
+	{"{" NEXT "\"layer_types\":[\"full_attention\"]}", E_FORMAT, "layer_types"},
+	{"{" NEXT "\"linear_num_key_heads\":3}", E_FORMAT, "linear_num_value_heads"},
+	{"{" OSS "\"hidden_act\":\"gelu\"}", E_UNSUPPORTED, "hidden_act"},
+	{"{" OSS "\"swiglu_limit\":0}", E_FORMAT, "swiglu_limit"},
+	{"{" MLA "\"scoring_func\":\"softmax\"}", E_UNSUPPORTED, "scoring_func"},
+	{"{" MLA "\"topk_method\":\"greedy\"}", E_UNSUPPORTED, "topk_method"},
+	{"{" MLA "\"attention_bias\":true}", E_UNSUPPORTED, "attention_bias"},
+	{"{" MLA "\"qk_rope_head_dim\":17}", E_UNSUPPORTED, "qk_rope_head_dim"},
 	{"{" DENSE ROPE ",\"architectures\":[\"Qwen3ForSequenceClassification\"]}",
 	 E_UNSUPPORTED, "architectures"},
 	{"{" DENSE "\"rope_scaling\":null}", E_MISSING, "rope_theta"},
@@ -262,6 +285,48 @@ static const struct {
 	 "num_key_value_heads"},
 };
 
+static void test_hybrid(void)
+{
+	is_int(read_config("{" NEXT "\"head_dim\":64}"), OK, "qwen3_next: %s", fail.text);
+	ok(c.is_linear && c.n_linear == 3 && c.is_linear[0] && !c.is_linear[3],
+	   "every fourth layer is attention");
+	ok(c.gated_attention && c.centred_norms && c.qk_norm && c.norm_topk &&
+		   c.shared_dim == 64 && c.shared_router && c.n_rot == 16, "its switches");
+	is_int((int)model_delta_channels(&c), 2 * 64 + 128, "channels");
+	is_int((int)model_kv_numbers(&c), 2 * 2 * 64, "one layer has a cache");
+	is_int((int)model_state_numbers(&c), 3 * (4 * 32 * 32 + 256 * 3), "a state's size");
+	is_int(read_config("{" NEXT "\"layer_types\":[\"full_attention\","
+			   "\"linear_attention\",\"full_attention\","
+			   "\"linear_attention\"]}"), OK, "layer_types: %s", fail.text);
+	ok(c.n_linear == 2 && !c.is_linear[0] && c.is_linear[1], "say which");
+	is_int(read_config("{\"model_type\":\"qwen3_5\",\"text_config\":{"
+			   "\"model_type\":\"qwen3_5_text\"," SIZES ROPE "," DELTA
+			   "\"full_attention_interval\":2}}"), OK,
+	       "the text within qwen3_5: %s", fail.text);
+	is_str(c.body, "model.language_model.", "where its tensors are");
+	is_int(c.n_linear, 1, "full_attention_interval");
+}
+
+static void test_oss_and_mla(void)
+{
+	is_int(read_config("{" OSS "\"attention_bias\":true,\"sliding_window\":128}"), OK,
+	       "gpt_oss: %s", fail.text);
+	ok(c.has_sinks && c.router_bias && c.expert_bias && c.qkv_bias && c.o_bias &&
+		   c.norm_topk && c.expert_dim == 384 && c.act_limit == 7,
+	   "its switches");
+	ok(c.is_windowed && c.is_windowed[0] && !c.is_windowed[1],
+	   "every other layer has a window");
+	is_int(read_config("{" MLA "\"q_lora_rank\":48}"), OK, "deepseek_v3: %s",
+	       fail.text);
+	ok(c.kv_lora == 64 && c.q_lora == 48 && c.head_dim == 48 && c.n_rot == 16 &&
+		   c.v_dim == 24 && c.rope_interleaved && c.shared_dim == c.expert_dim,
+	   "its sizes");
+	is_int((int)model_kv_numbers(&c), 4 * (64 + 16), "one key a layer");
+	is_int(read_config("{" MLA "\"q_lora_rank\":null,\"rope_interleave\":false}"), OK,
+	       "without q_lora_rank: %s", fail.text);
+	ok(c.q_lora == 0 && !c.rope_interleaved, "q is one projection");
+}
+
 static void test_faults(void)
 {
 	for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
@@ -318,6 +383,8 @@ int main(void)
 	test_rope();
 	test_thinker();
 	test_grouped();
+	test_hybrid();
+	test_oss_and_mla();
 	test_faults();
 	test_defaults();
 	arena_deinit(&arena);

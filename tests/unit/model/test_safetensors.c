@@ -167,6 +167,23 @@ static void test_lengths(void)
 	buf_deinit(&b);
 }
 
+/* Of no bytes, at a place that is aligned to nothing. */
+static void test_nothing(void)
+{
+	struct buf b = image_make("{\"t\":{\"dtype\":\"F32\",\"shape\":[0],"
+				  "\"data_offsets\":[3,3]}}  ", 3);
+	struct arena a;
+	struct safetensors s;
+	arena_init(&a, 0);
+	if (ok(safetensors_parse(buf_str(&b), "x", &a, &s, &fail) == OK,
+	       "a tensor of nothing: %s", fail.text)) {
+		ok((uintptr_t)s.tensors[0].data % 4 == 0, "is aligned");
+		safetensors_deinit(&s);
+	}
+	arena_deinit(&a);
+	buf_deinit(&b);
+}
+
 int main(void)
 {
 	arena_init(&arena, 0);
@@ -175,5 +192,6 @@ int main(void)
 	test_alignment();
 	test_lengths();
 	arena_deinit(&arena);
+	test_nothing();
 	return tap_done();
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the kernels of moe_experts are launched. C for the host, C++ for the kernels.
+ *
+ * Ids stay on the device: kernels look their expert up in a table of weights. A shared
+ * expert is row E of the table; it sees every token, as one more slot after the U of
+ * the token (n_slots = U + 1) where it is as wide and of the format as the others are,
+ * else in launches of its own (id NULL).
+ *
+ * Slot s of token t is pair t * n_slots + s.
+ */
+#pragma once
+#include "kernels/weight_view.h"
+
+enum { MOE_INT4_MAX_TOK = 8 };
+enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
+enum moe_act { MOE_SILU, MOE_CLAMPED }; /* of enum experts_act the numbers */
+
+struct moe_launch {
+	const struct weight_view *table; /* (E + 1, MOE_PARTS) */
+	const int32_t *id;     /* (T, U); NULL: all are `shared`, U = 1 */
+	const float *weight;   /* (T, U) f32; NULL: 1 */
+	const float *gate_bias, *up_bias; /* (E, F) f32, or NULL */
+	const float *down_bias;           /* (E, D) f32, or NULL */
+	const uint16_t *x;     /* (T, D) f16 */
+	uint16_t *h;           /* (T, U, F) f16 */
+	float *y;              /* (T, D) f32, added to */
+	int32_t n_tok, n_used, n_slots, dim, ffn;
+	int32_t shared;        /* E */
+	uint32_t act;          /* enum moe_act; the shared expert: MOE_SILU */
+	float alpha, limit;    /* MOE_CLAMPED */
+	uint16_t *shared_h;    /* (T, F) f16: of the slot U */
+	float *shared_scale;   /* (T) f32: its weight; NULL: 1 */
+	struct weight_view shared_router; /* (1, D); q NULL: shared_scale is known */
+	/* int4: of all weights */
+	int32_t up_shift, down_shift; /* log2(group), or 31: one group a row */
+	uint32_t is_bf16;             /* scales */
+};
+
+struct moe_int4_axes {
+	const char *name;
+	int32_t thrds, ytile, waves, chunk, unroll; /* as in struct linear_int4_axes */
+};
+
+/* LDS of moe_int4_down: h of all slots, and the rows' sums of each. */
+#define MOE_INT4_DOWN_ROWS(thrds, ytile) (32 / (thrds) * (ytile))
+#define MOE_INT4_DOWN_LDS(n_slots, f, thrds, ytile, chunk) \
+	(LINEAR_INT4_LDS_BYTES(n_slots, f, thrds, chunk) + \
+	 (n_slots) * MOE_INT4_DOWN_ROWS(thrds, ytile) * 4)

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operations of real models' steps, each by itself, at the speed they have when
+ * their weights are in no cache.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/hip_linear.h"
+#include "base/alloc.h"
+#include "ctl/command.h"
+#include "ctl/hip_time.h"
+#include "ctl/kernel_case.h"
+#include "ctl/options.h"
+
+#define MAX_TOKENS 16
+
+struct args {
+	struct backend_opts backend;
+	const char *model, *part, *tokens, *axes;
+	int64_t group, depth, cold_mb, repeat;
+	bool is_asymmetric, csv;
+	int64_t n_tok[MAX_TOKENS];
+	int n_n_tok, i_axes;
+	double read_gbs;
+};
+
+struct measured {
+	double us, bytes, flops;
+	int launches; /* of one run */
+};
+
+struct queued {
+	struct kernel_case *c;
+};
+
+static enum status queue_case(void *ctx, int i)
+{
+	const struct queued *q = ctx;
+	return kernel_case_queue(q->c, i);
+}
+
+/* A backend for each case: what weights took is free again. */
+static enum status measure(const struct args *a, const struct case_shape *s,
+			   int32_t n_tok, struct measured *out, struct fail *fail)
+{
+	struct backend *b;
+	struct queued q = {0};
+	struct case_opts o = {.group = (int32_t)a->group, .n_tok = n_tok,
+			      .is_asymmetric = a->is_asymmetric,
+			      .depth = MAX((int32_t)a->depth, n_tok),
+			      .cold_bytes = (size_t)a->cold_mb << 20};
+	enum status st = hip_create(&a->backend, &b, fail);
+	if (st != OK)
+		return st;
+	hip_of(b)->int4_axes = a->i_axes;
+	st = kernel_case_create(b, s, &o, &q.c, fail);
+	if (st == OK) {
+		struct hip *h = hip_of(b);
+		int before = h->step_launches;
+		st = kernel_case_queue(q.c, 0);
+		out->launches = h->step_launches - before;
+		out->bytes = kernel_case_bytes(q.c);
+		out->flops = kernel_case_flops(q.c);
+		if (st == OK)
+			st = hip_time_graph(h, queue_case, &q,
+					    MAX(kernel_case_copies(q.c), 8),
+					    (int)a->repeat, &out->us, fail);
+		else
+			fail_set(fail, st, "%s", backend_why(b, st));
+		kernel_case_destroy(q.c);
+	}
+	backend_destroy(b);
+	return st;
+}
+
+static void print_row(const struct args *a, const struct case_shape *s, int32_t n_tok,
+		      const struct measured *m)
+{
+	double gbs = m->bytes / m->us * 1e-3;
+	if (a->csv)
+		printf("%s,%s,%d,%d,%.3f,%.1f,%.1f,%.2f,%d\n", s->model, s->part, n_tok,
+		       s->quant == QUANT_INT4 ? (int)a->group : 0, m->us, gbs,
+		       100 * gbs / a->read_gbs, m->flops / m->us * 1e-6,
+		       m->launches);
+	else
+		printf("%-16s %-12s %6d %10.2f %9.1f %7.1f %9.2f %8d\n", s->model,
+		       s->part, n_tok, m->us, gbs, 100 * gbs / a->read_gbs,
+		       m->flops / m->us * 1e-6, m->launches);
+	fflush(stdout);
+}
+
+static bool is_wanted(const struct args *a, const struct case_shape *s)
+{
+	return (!a->model || strcmp(a->model, s->model) == 0) &&
+	       (!a->part || strcmp(a->part, s->part) == 0);
+}
+
+static int run_cases(const struct args *a)
+{
+	const struct case_shape *s;
+	int n_good = 0;
+	for (size_t i = 0; (s = case_shape_at(i)); i++)
+		for (int t = 0; t < a->n_n_tok && is_wanted(a, s); t++) {
+			struct fail fail = {0};
+			struct measured m;
+			int32_t n_tok = (int32_t)a->n_tok[t];
+			enum status st = measure(a, s, n_tok, &m, &fail);
+			if (st == OK)
+				print_row(a, s, n_tok, &m);
+			else
+				fprintf(stderr, "haloctl: %s %s, %d tokens: %s\n",
+					s->model, s->part, n_tok, fail.text);
+			n_good += st == OK;
+		}
+	return n_good ? EXIT_OK : EXIT_FAILED;
+}
+
+/* What the memory does, by the same clock. */
+static bool measure_memory(struct args *a, struct fail *fail)
+{
+	struct backend *b;
+	double copy = 0;
+	if (hip_create(&a->backend, &b, fail) != OK)
+		return false;
+	struct hip *h = hip_of(b);
+	size_t n = (size_t)a->cold_mb << 20;
+	bool good = hip_time_read(h, n, &a->read_gbs, fail) == OK &&
+		    hip_time_copy(h, n, &copy, fail) == OK;
+	if (good && a->csv)
+		printf("# %s; read %.1f GB/s, copy %.1f GB/s (both ways)\n"
+		       "model,part,tokens,group,us,gb_s,percent_of_read,tflop_s,launches\n",
+		       b->device, a->read_gbs, copy);
+	else if (good)
+		printf("%s; read %.1f GB/s, copy %.1f GB/s (both ways)\n\n%-16s %-12s %6s "
+		       "%10s %9s %7s %9s %8s\n", b->device, a->read_gbs, copy, "model",
+		       "part", "tokens", "us", "GB/s", "% read", "TFLOP/s", "launches");
+	backend_destroy(b);
+	return good;
+}
+
+int cmd_kernels_bench(int argc, char **argv)
+{
+	struct args a = {.backend = {.name = "hip"}, .tokens = "1", .group = 32,
+			 .depth = 256, .cold_mb = 512, .repeat = 7};
+	const struct option_row rows[] = {
+		{"model", 'm', OPTION_TEXT, &a.model, 0, 0, "NAME",
+		 "only shapes of this model (qwen3-30b-a3b, …)"},
+		{"part", 'p', OPTION_TEXT, &a.part, 0, 0, "NAME",
+		 "only this part (qkv, experts, …)"},
+		{"tokens", 't', OPTION_TEXT, &a.tokens, 0, 0, "N,N,…",
+		 "tokens in the step (1)"},
+		{"group", 'g', OPTION_INT, &a.group, 32, 128, "N",
+		 "group of the int4 weights: 32, 64, 128 (32)"},
+		{"asymmetric", 0, OPTION_FLAG, &a.is_asymmetric, 0, 0, NULL,
+		 "int4 with zero points"},
+		{"depth", 'd', OPTION_INT, &a.depth, 1, 1 << 20, "N",
+		 "attention: positions the last token sees (256)"},
+		{"cold-mb", 0, OPTION_INT, &a.cold_mb, 1, 65536, "N",
+		 "MiB of weights to go through (512): more than caches hold"},
+		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "N",
+		 "runs of which the median is told (7)"},
+		{"axes", 'a', OPTION_TEXT, &a.axes, 0, 0, "NAME",
+		 "row of linear_int4.def for all int4 (by the shape)"},
+		{"hip-library", 0, OPTION_TEXT, &a.backend.hip_library, 0, 0, "FILE",
+		 "the HIP runtime (libamdhip64.so of the system)"},
+		{"hip-kernels", 0, OPTION_TEXT, &a.backend.kernel_dir, 0, 0, "DIR",
+		 "where the code objects are"},
+		{"csv", 0, OPTION_FLAG, &a.csv, 0, 0, NULL, "print a table for programs"},
+	};
+	struct option_set set = {"kernels bench",
+				 "Time the operations of real models on the GPU, weights "
+				 "in no cache: microseconds, and\nbytes a second beside "
+				 "what reading alone comes to in the same run.", rows,
+				 ARRAY_LEN(rows)};
+	struct fail fail = {0};
+	int rc;
+	if (!options_parse(&set, argc, argv, &rc))
+		return rc;
+	a.n_n_tok = options_list(a.tokens, a.n_tok, MAX_TOKENS);
+	if (!a.n_n_tok)
+		return options_fault(&set, "--tokens: \"%s\" is no list of numbers",
+				     a.tokens);
+	if (a.group & (a.group - 1))
+		return options_fault(&set, "--group: 32, 64 or 128");
+	a.i_axes = -1;
+	for (int i = 0; a.axes && i < hip_linear_int4_count(); i++)
+		if (strcmp(hip_linear_int4_name(i), a.axes) == 0)
+			a.i_axes = i;
+	if (a.axes && a.i_axes < 0)
+		return options_fault(&set, "--axes: there is no \"%s\"", a.axes);
+	if (!measure_memory(&a, &fail))
+		return options_fault(&set, "%s", fail.text);
+	return run_cases(&a);
+}

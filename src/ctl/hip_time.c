@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/hip_time.h"
+
+#include "backend/hip_launch.h"
+#include "ctl/samples.h"
+
+/* What went wrong at the runtime, or an operation's refusal. */
+static enum status say(struct hip *h, enum status st, struct fail *fail)
+{
+	if (st == OK)
+		return OK;
+	return fail_set(fail, st, "%s: %s", h->base.device,
+			h->has_failed ? h->failure : backend_why(&h->base, st));
+}
+
+struct events {
+	hip_event begin, end;
+};
+
+static enum status events_create(struct hip *h, struct events *e)
+{
+	*e = (struct events){0};
+	enum status st = hip_check(h, h->api.hipEventCreateWithFlags(&e->begin, 0), "event");
+	return st == OK ? hip_check(h, h->api.hipEventCreateWithFlags(&e->end, 0), "event")
+			: st;
+}
+
+static void events_destroy(struct hip *h, struct events *e)
+{
+	if (e->begin)
+		h->api.hipEventDestroy(e->begin);
+	if (e->end)
+		h->api.hipEventDestroy(e->end);
+}
+
+/* Milliseconds from begin to end, both having been recorded. */
+static enum status events_wait(struct hip *h, struct events *e, double *out_ms)
+{
+	float ms = 0;
+	enum status st = hip_check(h, h->api.hipEventSynchronize(e->end), "waiting");
+	if (st == OK)
+		st = hip_check(h, h->api.hipEventElapsedTime(&ms, e->begin, e->end), "time");
+	*out_ms = ms;
+	return st;
+}
+
+static enum status record(struct hip *h, hip_event e)
+{
+	return hip_check(h, h->api.hipEventRecord(e, h->stream), "event");
+}
+
+static enum status capture(struct hip *h, hip_time_queue queue, void *ctx, int n_runs,
+			   hip_graph_exec *out)
+{
+	hip_graph graph = NULL;
+	enum status st = hip_check(h, h->api.hipStreamBeginCapture(
+			h->stream, HIP_CAPTURE_THREAD_LOCAL), "recording a graph");
+	if (st != OK)
+		return st;
+	for (int i = 0; i < n_runs && st == OK; i++)
+		st = queue(ctx, i);
+	int error = h->api.hipStreamEndCapture(h->stream, &graph);
+	if (st == OK)
+		st = hip_check(h, error, "recording a graph");
+	if (st == OK)
+		st = hip_check(h, h->api.hipGraphInstantiate(out, graph, NULL, NULL, 0),
+			       "a graph");
+	if (graph)
+		h->api.hipGraphDestroy(graph);
+	return st;
+}
+
+enum status hip_time_graph(struct hip *h, hip_time_queue queue, void *ctx, int n_runs,
+			   int n_graphs, double *out_us, struct fail *fail)
+{
+	struct events e;
+	struct samples ms = {0};
+	hip_graph_exec graph = NULL;
+	/* Once outside of a graph: kernels are found and faults are seen. */
+	enum status st = queue(ctx, 0);
+	if (st == OK)
+		st = hip_sync(&h->base, NULL);
+	if (st == OK)
+		st = capture(h, queue, ctx, n_runs, &graph);
+	if (st == OK)
+		st = events_create(h, &e);
+	else
+		e = (struct events){0};
+	for (int i = -1; i < n_graphs && st == OK; i++) {
+		double t;
+		st = record(h, e.begin);
+		if (st == OK)
+			st = hip_check(h, h->api.hipGraphLaunch(graph, h->stream), "graph");
+		if (st == OK)
+			st = record(h, e.end);
+		if (st == OK)
+			st = events_wait(h, &e, &t);
+		if (st == OK && i >= 0)
+			samples_add(&ms, t);
+	}
+	if (st == OK)
+		*out_us = samples_quantile(&ms, 0.5) * 1e3 / n_runs;
+	if (graph)
+		h->api.hipGraphExecDestroy(graph);
+	events_destroy(h, &e);
+	samples_deinit(&ms);
+	return say(h, st, fail);
+}
+
+/* --- memory -------------------------------------------------------------------- */
+
+enum { READ_THREADS = 256, READ_GROUPS = 16 /* a compute unit */, READ_RUNS = 4 };
+
+struct stream {
+	struct hip *h;
+	char *from, *to; /* device */
+	size_t n_bytes;
+};
+
+static enum status queue_read(void *ctx, int i)
+{
+	struct stream *s = ctx;
+	int32_t n_groups = s->h->device.n_cu * READ_GROUPS;
+	const void *p = s->from;
+	size_t n = s->n_bytes / 16;
+	uint32_t width = (uint32_t)n_groups * READ_THREADS;
+	uint32_t *out = s->h->counters;
+	(void)i;
+	return LAUNCH(s->h, "bandwidth_read_kernel",
+		      ((struct hip_grid){n_groups, 1, READ_THREADS, 0}), ARG(p), ARG(n),
+		      ARG(width), ARG(out));
+}
+
+static enum status queue_copy(void *ctx, int i)
+{
+	struct stream *s = ctx;
+	(void)i;
+	return hip_check(s->h, s->h->api.hipMemcpyAsync(s->to, s->from, s->n_bytes,
+							HIP_DEVICE_TO_DEVICE,
+							s->h->stream), "copying");
+}
+
+static enum status time_stream(struct hip *h, size_t n_bytes, bool copies,
+			       double *out_gbs, struct fail *fail)
+{
+	struct stream s = {.h = h, .n_bytes = n_bytes};
+	double us = 0;
+	enum status st = hip_alloc(&h->base, n_bytes, (void **)&s.from);
+	if (st == OK && copies)
+		st = hip_alloc(&h->base, n_bytes, (void **)&s.to);
+	/* Not zeros: they are said to move faster. */
+	if (st == OK)
+		st = hip_check(h, h->api.hipMemsetAsync(s.from, 0xA5, n_bytes, h->stream),
+			       "clearing");
+	if (st == OK)
+		st = hip_time_graph(h, copies ? queue_copy : queue_read, &s, READ_RUNS, 7,
+				    &us, fail);
+	hip_free(&h->base, s.from);
+	hip_free(&h->base, s.to);
+	if (st == OK)
+		*out_gbs = (double)n_bytes * (copies ? 2 : 1) / us * 1e-3;
+	return say(h, st, fail);
+}
+
+enum status hip_time_read(struct hip *h, size_t n_bytes, double *out_gbs,
+			  struct fail *fail)
+{
+	return time_stream(h, n_bytes, false, out_gbs, fail);
+}
+
+enum status hip_time_copy(struct hip *h, size_t n_bytes, double *out_gbs,
+			  struct fail *fail)
+{
+	return time_stream(h, n_bytes, true, out_gbs, fail);
+}

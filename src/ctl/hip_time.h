@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Time on the GPU. Thread: the backend's.
+ */
+#pragma once
+#include "backend/hip.h"
+
+/* What is measured: queue run i of it. */
+typedef enum status (*hip_time_queue)(void *ctx, int i);
+
+/* Microseconds of one run: n_runs are recorded as one graph, the graph runs n_graphs
+ * times (and once before that), each between two events; the median, divided. */
+enum status hip_time_graph(struct hip *h, hip_time_queue queue, void *ctx, int n_runs,
+			   int n_graphs, double *out_us, struct fail *fail) MUST_USE;
+
+/* Rates of the memory, GB/s: reading n_bytes by a kernel that does nothing else, and
+ * copying (bytes read and bytes written). n_bytes should be several times what caches
+ * hold. */
+enum status hip_time_read(struct hip *h, size_t n_bytes, double *out_gbs,
+			  struct fail *fail) MUST_USE;
+enum status hip_time_copy(struct hip *h, size_t n_bytes, double *out_gbs,
+			  struct fail *fail) MUST_USE;

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/kernel_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+enum { MAX_COPIES = 64, PAGE = 16, MAX_TOK = 8192 };
+
+/* Sizes: config.json of the models on Hugging Face. What a decode step reads. */
+#define LINEAR(model_, part_, quant_, k_, adds_, ...) \
+	{.model = model_, .part = part_, .op = CASE_LINEAR, .quant = QUANT_##quant_, \
+	 .k = k_, .adds = adds_, .n = {__VA_ARGS__}}
+#define EXPERTS(model_, k_, experts_, used_, f_) \
+	{.model = model_, .part = "router", .op = CASE_ROUTER, .quant = QUANT_BF16, \
+	 .k = k_, .experts = experts_, .used = used_}, \
+	{.model = model_, .part = "experts", .op = CASE_EXPERTS, .quant = QUANT_INT4, \
+	 .k = k_, .experts = experts_, .used = used_, .f = f_}
+#define ATTENTION(model_, k_, heads_, kv_heads_) \
+	{.model = model_, .part = "attention", .op = CASE_ATTENTION, .quant = QUANT_F16, \
+	 .k = k_, .heads = heads_, .kv_heads = kv_heads_}
+#define NORM(model_, k_) \
+	{.model = model_, .part = "norm", .op = CASE_NORM, .quant = QUANT_F32, .k = k_}
+static const struct case_shape shapes[] = {
+	LINEAR("qwen3-30b-a3b", "qkv", INT4, 2048, false, 4096, 512, 512),
+	LINEAR("qwen3-30b-a3b", "o", INT4, 4096, true, 2048),
+	EXPERTS("qwen3-30b-a3b", 2048, 128, 8, 768),
+	ATTENTION("qwen3-30b-a3b", 128, 32, 4),
+	NORM("qwen3-30b-a3b", 2048),
+	LINEAR("qwen3-30b-a3b", "head", BF16, 2048, false, 151936),
+	LINEAR("qwen3-30b-a3b", "head-int4", INT4, 2048, false, 151936),
+	LINEAR("qwen3.5-35b-a3b", "linear-qkvz", INT4, 2048, false, 8192, 4096),
+	LINEAR("qwen3.5-35b-a3b", "linear-out", INT4, 4096, true, 2048),
+	LINEAR("qwen3.5-35b-a3b", "qkv", INT4, 2048, false, 8192, 512, 512),
+	EXPERTS("qwen3.5-35b-a3b", 2048, 256, 8, 512),
+	ATTENTION("qwen3.5-35b-a3b", 256, 16, 2),
+	LINEAR("qwen3.5-35b-a3b", "head", BF16, 2048, false, 248320),
+	LINEAR("qwen3-4b", "qkv", INT4, 2560, false, 4096, 1024, 1024),
+	LINEAR("qwen3-4b", "o", INT4, 4096, true, 2560),
+	LINEAR("qwen3-4b", "gate-up", INT4, 2560, false, 9728, 9728),
+	LINEAR("qwen3-4b", "down", INT4, 9728, true, 2560),
+	LINEAR("qwen3-4b", "head", BF16, 2560, false, 151936),
+	LINEAR("qwen3-8b", "qkv", INT4, 4096, false, 4096, 1024, 1024),
+	LINEAR("qwen3-8b", "o", INT4, 4096, true, 4096),
+	LINEAR("qwen3-8b", "gate-up", INT4, 4096, false, 12288, 12288),
+	LINEAR("qwen3-8b", "down", INT4, 12288, true, 4096),
+	ATTENTION("qwen3-8b", 128, 32, 8),
+	LINEAR("qwen3-8b", "head", BF16, 4096, false, 151936),
+	LINEAR("qwen3-8b", "head-int4", INT4, 4096, false, 151936),
+};
+
+const struct case_shape *case_shape_at(size_t i)
+{
+	return i < ARRAY_LEN(shapes) ? &shapes[i] : NULL;
+}
+
+struct copy {
+	struct weight w[LINEAR_MAX_OUT];
+	struct experts experts;
+	void *k_pages, *v_pages;
+	int32_t *id; /* device (T, U) */
+};
+
+struct kernel_case {
+	struct backend *b;
+	struct case_shape shape;
+	struct case_opts o;
+	int n_weights; /* of shape.n */
+	struct copy copy[MAX_COPIES];
+	int n_copies;
+	struct weight *expert_weights; /* (copies, 3, E) */
+	void *blocks[512];
+	size_t n_blocks;
+	uint64_t random;
+	double bytes, flops;
+	/* on the device */
+	void *x, *y[LINEAR_MAX_OUT], *h;
+	float *stream, *norm, *logits, *expert_weight;
+	int32_t *work, *id, *seq_of, *position, *first_tok, *page_table;
+};
+
+static uint64_t draw(struct kernel_case *c)
+{
+	c->random = c->random * 6364136223846793005u + 1442695040888963407u; /* Knuth */
+	uint64_t x = c->random ^ c->random >> 33;
+	return x * 0xFF51AFD7ED558CCDu ^ x;
+}
+
+/* --- memory -------------------------------------------------------------------- */
+
+static enum status take(struct kernel_case *c, size_t n_bytes, void *out)
+{
+	void *p;
+	if (c->n_blocks == ARRAY_LEN(c->blocks))
+		return E_NOMEM;
+	enum status st = c->b->ops->alloc(c->b, n_bytes, &p);
+	if (st == OK) {
+		c->blocks[c->n_blocks++] = p;
+		memcpy(out, &p, sizeof p);
+	}
+	return st;
+}
+
+static enum status take_with(struct kernel_case *c, const void *host, size_t n_bytes,
+			     void *out)
+{
+	enum status st = take(c, n_bytes, out);
+	void *p;
+	memcpy(&p, out, sizeof p);
+	if (st == OK && !c->o.is_null)
+		st = c->b->ops->upload(c->b, p, host, n_bytes);
+	return st;
+}
+
+/* n f16 or bf16 bits of about +-0.5 to 1, so that every sum is finite. */
+static uint16_t small_half(struct kernel_case *c, bool is_bf16)
+{
+	uint64_t r = draw(c);
+	uint16_t sign = (uint16_t)(r >> 20 & 0x8000);
+	return (uint16_t)(sign | (is_bf16 ? 0x3F00 | (r & 0x7F) : 0x3800 | (r & 0x3FF)));
+}
+
+static enum status take_halves(struct kernel_case *c, size_t n, bool is_bf16, void *out)
+{
+	uint16_t *host = calloc(n, sizeof *host);
+	if (!host)
+		return E_NOMEM;
+	for (size_t i = 0; i < n && !c->o.is_null; i++)
+		host[i] = small_half(c, is_bf16);
+	enum status st = take_with(c, host, n * sizeof *host, out);
+	free(host);
+	return st;
+}
+
+static enum status take_floats(struct kernel_case *c, size_t n, void *out)
+{
+	float *host = calloc(n, sizeof *host);
+	if (!host)
+		return E_NOMEM;
+	for (size_t i = 0; i < n; i++)
+		host[i] = (float)(draw(c) >> 40) * 0x1p-24f;
+	enum status st = take_with(c, host, n * sizeof *host, out);
+	free(host);
+	return st;
+}
+
+/* --- weights ------------------------------------------------------------------- */
+
+/* Host memory for one weight, reused for each of its copies. */
+struct host_weight {
+	struct weight w;
+	void *q;
+	uint16_t *scales;
+	uint32_t *zeros;
+};
+
+static void host_deinit(struct host_weight *h)
+{
+	free(h->q);
+	free(h->scales);
+	free(h->zeros);
+}
+
+static bool host_make(struct kernel_case *c, enum quant quant, int32_t n, int32_t k,
+		      struct host_weight *h)
+{
+	bool is_int4 = quant == QUANT_INT4;
+	int32_t group = is_int4 ? c->o.group : k;
+	size_t words = (size_t)n * (size_t)k / (is_int4 ? 8 : 2);
+	size_t n_scales = is_int4 ? (size_t)n * (size_t)(k / group) : 0;
+	*h = (struct host_weight){0};
+	if (c->o.is_null) { /* none is read: any address does */
+		h->w = (struct weight){.quant = quant, .n = n, .k = k, .group = group,
+				       .q = h, .scales = h, .scale_type = DTYPE_BF16};
+		return true;
+	}
+	h->q = calloc(words + 4, 4);
+	h->scales = calloc(n_scales + 1, sizeof *h->scales);
+	h->zeros = c->o.is_asymmetric && is_int4
+			   ? calloc((size_t)(n + 7) / 8 * (size_t)(k / group), 4) : NULL;
+	if (!h->q || !h->scales)
+		return false;
+	uint32_t *q = h->q;
+	for (size_t i = 0; i < words; i++)
+		q[i] = is_int4 ? (uint32_t)draw(c)
+			       : (uint32_t)small_half(c, true) << 16 |
+					 small_half(c, true);
+	for (size_t i = 0; i < n_scales; i++)
+		h->scales[i] = (uint16_t)(0x3C00 | (draw(c) & 0x7F)); /* 1/128 to 1/64 */
+	for (size_t i = 0; h->zeros && i < (size_t)(n + 7) / 8 * (size_t)(k / group); i++)
+		h->zeros[i] = (uint32_t)draw(c);
+	h->w = (struct weight){.quant = quant, .n = n, .k = k, .group = group, .q = h->q,
+			       .scales = is_int4 ? h->scales : NULL,
+			       .scale_type = DTYPE_BF16, .zero_points = h->zeros,
+			       .name = "bench"};
+	return true;
+}
+
+static enum status load(struct kernel_case *c, const struct weight *host,
+			struct weight *out, struct fail *fail)
+{
+	*out = *host;
+	return c->o.is_null ? OK : c->b->ops->load_weight(c->b, host, out, fail);
+}
+
+static double weight_cost(const struct kernel_case *c, enum quant quant, double n,
+			  double k)
+{
+	if (quant != QUANT_INT4)
+		return n * k * 2;
+	return n * k * (0.5 + (2 + (c->o.is_asymmetric ? 0.5 : 0)) / c->o.group);
+}
+
+static enum status load_copies(struct kernel_case *c, const struct host_weight *h,
+			       int i_weight, struct fail *fail)
+{
+	enum status st = OK;
+	for (int i = 0; i < c->n_copies && st == OK; i++)
+		st = load(c, &h->w, &c->copy[i].w[i_weight], fail);
+	return st;
+}
+
+static int copies_for(const struct kernel_case *c, double bytes)
+{
+	if (c->o.is_null)
+		return 1;
+	double n = ceil((double)c->o.cold_bytes / bytes);
+	return n < 2 ? 2 : n > MAX_COPIES ? MAX_COPIES : (int)n;
+}
+
+/* --- linear, router ------------------------------------------------------------ */
+
+static enum status make_linear(struct kernel_case *c, struct fail *fail)
+{
+	const struct case_shape *s = &c->shape;
+	size_t t = (size_t)c->o.n_tok;
+	enum status st = OK;
+	while (c->n_weights < LINEAR_MAX_OUT && s->n[c->n_weights]) {
+		int32_t n = s->n[c->n_weights++];
+		c->bytes += weight_cost(c, s->quant, n, s->k);
+		c->flops += 2.0 * n * s->k * (double)t;
+	}
+	c->n_copies = copies_for(c, c->bytes);
+	for (int i = 0; i < c->n_weights && st == OK; i++) {
+		struct host_weight h;
+		st = host_make(c, s->quant, s->n[i], s->k, &h)
+			     ? load_copies(c, &h, i, fail) : E_NOMEM;
+		host_deinit(&h);
+		if (st == OK)
+			st = take(c, t * (size_t)s->n[i] * sizeof(float), &c->y[i]);
+	}
+	return st;
+}
+
+static enum status make_router(struct kernel_case *c, struct fail *fail)
+{
+	const struct case_shape *s = &c->shape;
+	size_t t = (size_t)c->o.n_tok;
+	struct host_weight h;
+	c->bytes = weight_cost(c, s->quant, s->experts, s->k);
+	c->flops = 2.0 * s->experts * s->k * (double)t;
+	c->n_copies = copies_for(c, c->bytes);
+	enum status st = host_make(c, s->quant, s->experts, s->k, &h)
+				 ? load_copies(c, &h, 0, fail) : E_NOMEM;
+	host_deinit(&h);
+	if (st == OK)
+		st = take(c, t * (size_t)s->experts * sizeof(float), &c->logits);
+	if (st == OK)
+		st = take(c, t * (size_t)s->used * sizeof(int32_t), &c->id);
+	if (st == OK)
+		st = take(c, t * (size_t)s->used * sizeof(float), &c->expert_weight);
+	return st;
+}
+
+/* --- experts ------------------------------------------------------------------- */
+
+/* Which experts the tokens take: others for each copy. */
+static enum status choose_experts(struct kernel_case *c)
+{
+	const struct case_shape *s = &c->shape;
+	size_t n = (size_t)c->o.n_tok * (size_t)s->used;
+	int32_t *host = xcalloc(n, sizeof *host);
+	enum status st = OK;
+	for (int i = 0; i < c->n_copies && st == OK; i++) {
+		for (size_t t = 0; t < n; t += (size_t)s->used)
+			for (int32_t u = 0; u < s->used;) {
+				int32_t e = (int32_t)(draw(c) >> 20) & 0x7FFFFFFF, v = 0;
+				host[t + (size_t)u] = e %= s->experts;
+				while (host[t + (size_t)v] != e)
+					v++;
+				u += v == u; /* none before it is the same */
+			}
+		st = take_with(c, host, n * sizeof *host, &c->copy[i].id);
+	}
+	free(host);
+	return st;
+}
+
+static enum status load_layer(struct kernel_case *c, struct fail *fail)
+{
+	const struct case_shape *s = &c->shape;
+	int32_t e_count = s->experts;
+	struct weight *w = c->expert_weights = xcalloc((size_t)e_count * 3, sizeof *w);
+	enum status st = OK;
+	for (int part = 0; part < 3 && st == OK; part++) {
+		struct host_weight h;
+		int32_t n = part < 2 ? s->f : s->k, k = part < 2 ? s->k : s->f;
+		if (!host_make(c, s->quant, n, k, &h))
+			st = E_NOMEM;
+		for (int32_t e = 0; e < e_count && st == OK; e++)
+			st = load(c, &h.w, &w[part * e_count + e], fail);
+		host_deinit(&h);
+	}
+	c->copy[0].experts = (struct experts){.n = e_count, .gate = w, .up = w + e_count,
+					      .down = w + 2 * e_count};
+	if (st == OK)
+		st = c->b->ops->load_experts(c->b, &c->copy[0].experts, fail);
+	for (int i = 1; i < c->n_copies; i++)
+		c->copy[i].experts = c->copy[0].experts;
+	return st;
+}
+
+static enum status make_experts(struct kernel_case *c, struct fail *fail)
+{
+	const struct case_shape *s = &c->shape;
+	size_t t = (size_t)c->o.n_tok, pairs = t * (size_t)s->used;
+	double one = 3 * weight_cost(c, s->quant, s->f, s->k);
+	/* Of E experts, each token taking U at random, so many are read. */
+	double read = s->experts *
+		      (1 - pow(1 - (double)s->used / s->experts, (double)t));
+	c->bytes = one * read;
+	c->flops = 6.0 * s->f * s->k * (double)pairs;
+	c->n_copies = copies_for(c, c->bytes);
+	enum status st = load_layer(c, fail);
+	if (st == OK)
+		st = choose_experts(c);
+	if (st == OK)
+		st = take_floats(c, pairs, &c->expert_weight);
+	if (st == OK)
+		st = take(c, pairs * (size_t)s->f * 4, &c->h);
+	if (st == OK)
+		st = take(c, moe_experts_work(c->o.n_tok, s->used, s->experts) * 4,
+			  &c->work);
+	return st;
+}
+
+/* --- attention ----------------------------------------------------------------- */
+
+static enum status make_ids(struct kernel_case *c, int32_t n_pages)
+{
+	size_t t = (size_t)c->o.n_tok;
+	int32_t *ids = xcalloc(t + (size_t)n_pages + 2, sizeof *ids);
+	enum status st = take_with(c, ids, t * sizeof *ids, &c->seq_of);
+	for (size_t i = 0; i < t; i++)
+		ids[i] = c->o.depth - c->o.n_tok + (int32_t)i;
+	if (st == OK)
+		st = take_with(c, ids, t * sizeof *ids, &c->position);
+	for (int32_t i = 0; i < n_pages; i++)
+		ids[i] = n_pages - 1 - i;
+	if (st == OK)
+		st = take_with(c, ids, (size_t)n_pages * sizeof *ids, &c->page_table);
+	ids[0] = 0;
+	ids[1] = c->o.n_tok;
+	if (st == OK)
+		st = take_with(c, ids, 2 * sizeof *ids, &c->first_tok);
+	free(ids);
+	return st;
+}
+
+static enum status make_attention(struct kernel_case *c)
+{
+	const struct case_shape *s = &c->shape;
+	int32_t n_pages = (c->o.depth + PAGE - 1) / PAGE;
+	size_t row = (size_t)s->heads * (size_t)s->k * (size_t)c->o.n_tok;
+	size_t n = (size_t)n_pages * PAGE * (size_t)s->kv_heads * (size_t)s->k;
+	c->bytes = 4.0 * (double)c->o.depth * s->kv_heads * s->k;
+	c->flops = 4.0 * (double)c->o.n_tok * s->heads * s->k *
+		   (c->o.depth - (c->o.n_tok - 1) / 2.0);
+	c->n_copies = MIN(copies_for(c, c->bytes), 16);
+	enum status st = make_ids(c, n_pages);
+	for (int i = 0; i < c->n_copies && st == OK; i++) {
+		st = take_halves(c, n, false, &c->copy[i].k_pages);
+		if (st == OK)
+			st = take_halves(c, n, false, &c->copy[i].v_pages);
+	}
+	if (st == OK)
+		st = take_halves(c, row, false, &c->x);
+	if (st == OK)
+		st = take(c, row * 4, &c->y[0]);
+	return st;
+}
+
+/* --- life ---------------------------------------------------------------------- */
+
+static enum status make(struct kernel_case *c, struct fail *fail)
+{
+	size_t n = (size_t)c->o.n_tok * (size_t)c->shape.k;
+	enum status st = OK;
+	if (c->shape.op == CASE_ATTENTION)
+		return make_attention(c);
+	st = take_halves(c, n, false, &c->x);
+	if (st == OK)
+		st = take_floats(c, n, &c->stream);
+	if (st != OK)
+		return st;
+	switch (c->shape.op) {
+	case CASE_LINEAR:
+		return make_linear(c, fail);
+	case CASE_ROUTER:
+		return make_router(c, fail);
+	case CASE_EXPERTS:
+		return make_experts(c, fail);
+	default:
+		c->n_copies = 1;
+		c->bytes = 6.0 * (double)n;
+		c->flops = 4.0 * (double)n;
+		st = take_floats(c, (size_t)c->shape.k, &c->norm);
+		return st == OK ? take(c, n * 4, &c->y[0]) : st;
+	}
+}
+
+enum status kernel_case_create(struct backend *b, const struct case_shape *s,
+			       const struct case_opts *o, struct kernel_case **out,
+			       struct fail *fail)
+{
+	struct kernel_case *c = xcalloc(1, sizeof *c);
+	*c = (struct kernel_case){.b = b, .shape = *s, .o = *o, .random = 1};
+	enum status st = make(c, fail);
+	if (st == OK)
+		st = b->ops->sync(b, fail);
+	if (st != OK) {
+		kernel_case_destroy(c);
+		return fail_default(fail, st);
+	}
+	*out = c;
+	return OK;
+}
+
+void kernel_case_destroy(struct kernel_case *c)
+{
+	for (size_t i = 0; i < c->n_blocks; i++)
+		c->b->ops->free(c->b, c->blocks[i]);
+	free(c->expert_weights);
+	free(c);
+}
+
+/* --- queueing ------------------------------------------------------------------ */
+
+static enum status queue_linear(struct kernel_case *c, const struct copy *w)
+{
+	struct linear_args a = {.n_tok = c->o.n_tok, .x = c->x, .n_out = c->n_weights};
+	for (int i = 0; i < c->n_weights; i++)
+		a.out[i] = (struct linear_out){
+			.w = &w->w[i], .y = c->y[i], .adds = c->shape.adds,
+			.is_f32 = c->shape.n[i] > 100000};
+	return c->b->ops->linear(c->b, &a);
+}
+
+static enum status queue_experts(struct kernel_case *c, const struct copy *w)
+{
+	struct moe_experts_args a = {
+		.n_tok = c->o.n_tok, .n_used = c->shape.used, .x = c->x, .id = w->id,
+		.weight = c->expert_weight, .experts = &w->experts, .h = c->h,
+		.work = c->work, .y = c->stream};
+	return c->b->ops->moe_experts(c->b, &a);
+}
+
+static enum status queue_router(struct kernel_case *c, const struct copy *w)
+{
+	struct moe_router_args a = {
+		.n_tok = c->o.n_tok, .n_used = c->shape.used, .norm_topk = true,
+		.x = c->x, .router = &w->w[0], .logits = c->logits, .id = c->id,
+		.weight = c->expert_weight, .scale = 1};
+	return c->b->ops->moe_router(c->b, &a);
+}
+
+static enum status queue_attention(struct kernel_case *c, const struct copy *w)
+{
+	const struct case_shape *s = &c->shape;
+	int32_t n_pages = (c->o.depth + PAGE - 1) / PAGE;
+	struct attention_args a = {
+		.n_tok = c->o.n_tok, .n_seq = 1, .n_heads = s->heads,
+		.n_kv_heads = s->kv_heads, .head_dim = s->k,
+		.max_pages_per_seq = n_pages, .n_ctx_max = n_pages * PAGE,
+		.scale = 1 / sqrtf((float)s->k), .q = c->x,
+		.kv = {w->k_pages, w->v_pages, c->b->kv_type, PAGE},
+		.seq_of = c->seq_of, .position = c->position, .first_tok = c->first_tok,
+		.page_table = c->page_table, .y = c->y[0]};
+	return c->b->ops->attention(c->b, &a);
+}
+
+enum status kernel_case_queue(struct kernel_case *c, int i)
+{
+	const struct copy *w = &c->copy[i % c->n_copies];
+	switch (c->shape.op) {
+	case CASE_LINEAR:
+		return queue_linear(c, w);
+	case CASE_EXPERTS:
+		return queue_experts(c, w);
+	case CASE_ROUTER:
+		return queue_router(c, w);
+	case CASE_ATTENTION:
+		return queue_attention(c, w);
+	default:
+		break;
+	}
+	struct rms_norm_args a = {.n_tok = c->o.n_tok, .dim = c->shape.k, .eps = 1e-6f,
+				  .x = c->stream, .weight = c->norm, .y = c->y[0]};
+	return c->b->ops->rms_norm(c->b, &a);
+}
+
+int kernel_case_copies(const struct kernel_case *c)
+{
+	return c->n_copies;
+}
+
+double kernel_case_bytes(const struct kernel_case *c)
+{
+	return c->bytes;
+}
+
+double kernel_case_flops(const struct kernel_case *c)
+{
+	return c->flops;
+}

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""llama.cpp's side of peers.py, run in its own environment (llama-cpp-python, gguf).
+
+    peers_llama.py make SHAPE FORMAT FILE      a GGUF file of random weights
+    peers_llama.py run FILE THREADS CASES      measures; prints one JSON object
+
+SHAPE is JSON: layers, d, heads, kv_heads, head_dim, ffn, experts, used, vocab, tied.
+FORMAT is q4_0 or bf16. CASES: load, prefill512, decode, decode4096, batch8."""
+import ctypes
+import json
+import resource
+import sys
+import time
+
+
+def make(shape, fmt, path):
+    import gguf
+    import numpy
+    rng = numpy.random.default_rng(1)
+    moe = shape["experts"] > 0
+    w = gguf.GGUFWriter(path, "qwen3moe" if moe else "qwen3")
+    w.add_context_length(40960)
+    w.add_embedding_length(shape["d"])
+    w.add_block_count(shape["layers"])
+    w.add_feed_forward_length(shape["ffn"])
+    w.add_head_count(shape["heads"])
+    w.add_head_count_kv(shape["kv_heads"])
+    w.add_key_length(shape["head_dim"])
+    w.add_value_length(shape["head_dim"])
+    w.add_rope_freq_base(1e6)
+    w.add_layer_norm_rms_eps(1e-6)
+    if moe:
+        w.add_expert_count(shape["experts"])
+        w.add_expert_used_count(shape["used"])
+        w.add_expert_feed_forward_length(shape["ffn"])
+    w.add_tokenizer_model("no_vocab")
+    w.add_vocab_size(shape["vocab"])
+
+    def norm(name, n):
+        w.add_tensor(name, numpy.ones(n, dtype=numpy.float32))
+
+    def weight(name, *dims):
+        k = dims[-1]
+        dev = k ** -0.5
+        rows = int(numpy.prod(dims[:-1]))
+        if fmt == "bf16":
+            f = rng.standard_normal((rows, k), dtype=numpy.float32) * dev
+            raw = (f.view(numpy.uint32) >> 16).astype(numpy.uint16)
+            w.add_tensor(name, raw.reshape(dims).view(numpy.uint8),
+                         raw_dtype=gguf.GGMLQuantizationType.BF16)
+            return
+        blocks = rng.integers(0, 256, (rows, k // 32, 18), dtype=numpy.uint8)
+        blocks[:, :, :2] = numpy.frombuffer(numpy.float16(dev / 4.6).tobytes(),
+                                            dtype=numpy.uint8)
+        w.add_tensor(name, blocks.reshape(*dims[:-1], k // 32 * 18),
+                     raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+
+    d, nq = shape["d"], shape["heads"] * shape["head_dim"]
+    nkv, f, e = shape["kv_heads"] * shape["head_dim"], shape["ffn"], shape["experts"]
+    weight("token_embd.weight", shape["vocab"], d)
+    norm("output_norm.weight", d)
+    if not shape["tied"]:
+        weight("output.weight", shape["vocab"], d)
+    for i in range(shape["layers"]):
+        b = "blk.%d." % i
+        for name in ("attn_norm", "ffn_norm"):
+            norm(b + name + ".weight", d)
+        for name in ("attn_q_norm", "attn_k_norm"):
+            norm(b + name + ".weight", shape["head_dim"])
+        weight(b + "attn_q.weight", nq, d)
+        weight(b + "attn_k.weight", nkv, d)
+        weight(b + "attn_v.weight", nkv, d)
+        weight(b + "attn_output.weight", d, nq)
+        if moe:
+            w.add_tensor(b + "ffn_gate_inp.weight",
+                         rng.standard_normal((e, d), dtype=numpy.float32) * d ** -0.5)
+        tail, lead = ("_exps.weight", (e,)) if moe else (".weight", ())
+        weight(b + "ffn_gate" + tail, *lead, f, d)
+        weight(b + "ffn_up" + tail, *lead, f, d)
+        weight(b + "ffn_down" + tail, *lead, d, f)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+def run(path, threads, cases):
+    import llama_cpp as l
+    l.llama_log_set(SILENT(l), ctypes.c_void_p(0))
+    out = {}
+    begin = time.monotonic()
+    mp = l.llama_model_default_params()
+    model = l.llama_model_load_from_file(path.encode(), mp)
+    cp = l.llama_context_default_params()
+    cp.n_ctx, cp.n_batch, cp.n_ubatch, cp.n_seq_max = 8192, 512, 512, 8
+    cp.n_threads = cp.n_threads_batch = threads
+    ctx = l.llama_init_from_model(model, cp)
+    out["load_s"] = time.monotonic() - begin
+    mem = l.llama_get_memory(ctx)
+    n_vocab = l.llama_vocab_n_tokens(l.llama_model_get_vocab(model))
+    batch = l.llama_batch_init(512, 0, 1)
+
+    def feed(tokens, seqs, positions, all_logits=False):
+        batch.n_tokens = len(tokens)
+        for i, t in enumerate(tokens):
+            batch.token[i] = t
+            batch.pos[i] = positions[i]
+            batch.n_seq_id[i] = 1
+            batch.seq_id[i][0] = seqs[i]
+            batch.logits[i] = all_logits or i == len(tokens) - 1
+        if l.llama_decode(ctx, batch) != 0:
+            raise SystemExit("llama_decode failed")
+        l.llama_synchronize(ctx)
+
+    def prefill(n, seq=0):
+        for at in range(0, n, 512):
+            m = min(512, n - at)
+            feed([(at + i) * 7919 % n_vocab for i in range(m)], [seq] * m,
+                 list(range(at, at + m)))
+
+    def decode(n, depth):
+        l.llama_memory_clear(mem, True)
+        prefill(depth)
+        begin = time.monotonic()
+        for i in range(n):
+            feed([i * 104729 % n_vocab], [0], [depth + i])
+        return n / (time.monotonic() - begin)
+
+    prefill(16)
+    if "prefill512" in cases:
+        l.llama_memory_clear(mem, True)
+        begin = time.monotonic()
+        prefill(512)
+        out["prefill512"] = 512 / (time.monotonic() - begin)
+    if "decode" in cases:
+        out["decode"] = decode(32, 16)
+    if "decode4096" in cases:
+        out["decode4096"] = decode(24, 4096)
+    if "batch8" in cases:
+        l.llama_memory_clear(mem, True)
+        for s in range(8):
+            prefill(16, s)
+        begin = time.monotonic()
+        for i in range(24):
+            feed([(i * 8 + s) * 104729 % n_vocab for s in range(8)], list(range(8)),
+                 [16 + i] * 8, True)
+        out["batch8"] = 8 * 24 / (time.monotonic() - begin)
+    out["rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps(out))
+
+
+def SILENT(l):
+    global keep
+    keep = l.llama_log_callback(lambda level, text, user: None)
+    return keep
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "make":
+        make(json.loads(sys.argv[2]), sys.argv[3], sys.argv[4])
+    else:
+        run(sys.argv[2], int(sys.argv[3]), sys.argv[4].split(","))

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""haloctl kernels: bench, tune, record, replay, on the HIP runtime of tests/hip-on-cpu."""
+import glob
+import json
+import os
+import shutil
+import tempfile
+
+from tap import BUILD, TINY, done, eq, haloctl, ok
+
+LIB = ["--hip-library", os.path.join(BUILD, "tests/hip-on-cpu/libhip_cpu.so")]
+CODE = os.path.join(BUILD, "kernels/gfx1151.hsaco")
+
+
+def bench():
+    code, out, err = haloctl("kernels", "bench", "--csv", "--cold-mb", "1", "-r", "1",
+                             "-m", "qwen3-30b-a3b", "-p", "norm", "-t", "1,3", *LIB)
+    rows = [line.split(",") for line in out.decode().splitlines()]
+    ok(code == 0 and [r[:3] for r in rows[2:]] ==
+       [["qwen3-30b-a3b", "norm", "1"], ["qwen3-30b-a3b", "norm", "3"]], "bench", (out, err))
+    ok(all(float(r[4]) > 0 and r[8] == "1" for r in rows[2:]), "times, and one launch", out)
+    for args, word in ((["-t", "0"], "--tokens"), (["-g", "48"], "--group"),
+                       (["-a", "none"], "none"), (["--hip-library", "/nonexistent.so"],
+                                                  "nonexistent")):
+        code, out, err = haloctl("kernels", "bench", *LIB, *args)
+        ok(code == 2 and word in err, "bench refuses " + " ".join(args), err)
+
+
+def tune(tmp):
+    """A table names what is fastest; the backend takes it, and leaves out what is wrong."""
+    table = os.path.join(tmp, "gfx1151.tune")
+    with open(table, "w") as f:
+        f.write("# a comment\nint4 1024 1024 deep\nint4 5 5 nothing\nnonsense\n")
+    model = os.path.join(tmp, "model")
+    haloctl("synth", "-s", "qwen3-0.6b", "-l", "1", "-v", "3200", "-o", model)
+    code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
+                             "--hip-kernels", tmp, "--raw", "-p", "Once", "-n", "2")
+    ok(code == 0 and err.count("left out") == 2 and "gfx1151.tune:3" in err,
+       "wrong lines of a table are left out with a word", err)
+    code, out, err = haloctl("kernels", "tune", *LIB)
+    ok(code == 2 and "--out" in err, "tune wants --out", err)
+
+
+def grids():
+    code, out, err = haloctl("kernels", "report", "--code", CODE, "-k", "no such", "-g",
+                             *LIB)
+    text = out.decode()
+    ok(code == 0 and "40 compute units" in text, "report of grids", err)
+    rows = [line.split() for line in text.splitlines() if line.startswith("qwen3-8b")]
+    parts = {r[1] for r in rows}
+    ok({"qkv", "o", "gate-up", "down", "head"} <= parts, "the launches of a step", parts)
+    down = next(r for r in rows if r[1] == "down")
+    ok(float(down[6]) == int(down[3]) / 40, "workgroups beside compute units", down)
+
+
+def prefix(tmp, step):
+    out = os.path.join(tmp, "rec-" + step)
+    code, text, err = haloctl("kernels", "record", "--model", os.path.join(tmp, "model"),
+                              "--step", step, "-p", "9", "--out", out, *LIB)
+    ok(code == 0 and "launches" in text.decode(), "record " + step, err)
+    return out
+
+
+def launches(folder):
+    files = sorted(glob.glob(os.path.join(folder, "launch-*.json")))
+    return files, [json.load(open(f)) for f in files]
+
+
+def record(tmp):
+    decode, prefill = prefix(tmp, "decode"), prefix(tmp, "prefill")
+    with open(os.path.join(decode, "recording.json")) as f:
+        about = json.load(f)
+    files, all_of = launches(decode)
+    eq(about["launches"], len(all_of), "as many files as launches")
+    ok(os.path.exists(os.path.join(decode, about["code_object"])), "the code object")
+    names = [v["kernel"] for v in all_of]
+    ok(any(n.startswith("linear_int4_") for n in names) and "rms_norm_kernel" in names,
+       "the kernels of a step", names)
+    for v in all_of:
+        args = bytearray.fromhex(v["kernarg"])
+        whole = all(a + n <= len(args) for a, n in v["args"])
+        places = all(args[p["at"]:p["at"] + 8] == bytes(8) and
+                     p["offset"] < v["buffers"][p["buffer"]]["bytes"]
+                     for p in v["pointers"])
+        sizes = all(os.path.getsize(os.path.join(decode, b[x])) <= b["bytes"]
+                    for b in v["buffers"] for x in ("before", "after"))
+        if not (whole and places and sizes and v["pointers"] and v["buffers"]):
+            ok(False, "launch %d is whole" % v["index"], v)
+    ok(all(any(b["before"] != b["after"] for b in v["buffers"]) for v in all_of),
+       "every launch changed something")
+    # Memory goes on from launch to launch: what one left, the next one that reads finds.
+    after = {b["after"] for v in all_of for b in v["buffers"]}
+    ok(sum(b["before"] in after for b in all_of[-1]["buffers"]) > 1, "and the next finds it")
+
+    for folder in (decode, prefill):
+        code, out, err = haloctl("kernels", "replay", "--in", folder, *LIB)
+        n = len(launches(folder)[0])
+        ok(code == 0 and out.decode().startswith("%d launches: %d the same" % (n, n)),
+           "replay of %s is the same, bit for bit" % os.path.basename(folder), (out, err))
+
+    # Another input must give another output, or nothing was compared.
+    i = names.index("rms_norm_kernel")
+    v = all_of[i]
+    changed = next(b for b in v["buffers"] if b["before"] == b["after"])
+    path = os.path.join(decode, "blobs", "changed.bin")
+    shutil.copy(os.path.join(decode, changed["before"]), path)
+    with open(path, "r+b") as f:
+        data = bytearray(f.read())
+        data[3] ^= 0x7F
+        f.seek(0)
+        f.write(data)
+    changed["before"] = "blobs/changed.bin"
+    with open(files[i], "w") as f:
+        json.dump(v, f)
+    code, out, err = haloctl("kernels", "replay", "--in", decode, *LIB)
+    ok(code == 1 and b"rms_norm_kernel" in out, "a changed input is seen", (out, err))
+    v["pointers"][0]["buffer"] = 999
+    with open(files[i], "w") as f:
+        json.dump(v, f)
+    code, out, err = haloctl("kernels", "replay", "--in", decode, *LIB)
+    ok(code == 2 and "pointers" in err, "a damaged file is refused", err)
+    code, out, err = haloctl("kernels", "record", "--model", TINY, "--step", "walk",
+                             "--out", decode, *LIB)
+    ok(code == 2 and "--step" in err, "an unknown step", err)
+
+
+with tempfile.TemporaryDirectory() as tmp:
+    bench()
+    tune(tmp)
+    if os.path.exists(CODE):
+        grids()
+        record(tmp)
+    else:
+        print("# no code objects in this build: recording is not tried")
+    done()
