@@ -6,8 +6,9 @@
  * GEOMETRY  workgroups of four waves: (E over 4, T), an expert a wave. The workgroup
  *           that ends last has all logits: one wave of it chooses. LDS: 8 E bytes.
  * PRECISION logits in f32; softmax by exp2 of differences to the largest
- * ROOFLINE  at E = 128, D = 2048, bf16: 512 KiB, 32 workgroups; the choice is U rounds
- *           of ten exchanges, a lane looks again only where its own was taken
+ * ROOFLINE  at E = 128, D = 2048, bf16: 512 KiB, 32 workgroups. So few waves wait for
+ *           each load, so all of a row are in flight at once; the choice is U rounds of
+ *           ten exchanges, a lane looks again only where its own was taken
  * TRIED     a thread that chooses alone, others waiting: 5.7 times slower where others
  *           measured it; a second launch: the budget has no place for it
  * SEE       kernels/moe_router_ref.c
@@ -21,6 +22,50 @@ enum {
 	KEY_TAKEN = 0,
 	KEY_NAN = 1 /* chosen when no number is left */
 };
+
+/* row_dot with `ahead` pieces of 8 a lane in flight; K a multiple of 256 ahead. */
+template <int format, int ahead>
+DEVICE float moe_router_dot(const weight_view *w, size_t row, const uint16_t *x)
+{
+	constexpr int SIZE = format == WEIGHT_F32 ? 2 : 1, STEP = WAVE * 8;
+	const char *q = (const char *)w->q + row * (size_t)w->pitch;
+	float sum = 0;
+	for (int32_t at = (int32_t)lane_index() * 8; at < w->k; at += STEP * ahead) {
+		u32x4 part[ahead][SIZE], xs[ahead];
+		UNROLL
+		for (int j = 0; j < ahead; j++) {
+			size_t i = (size_t)(at + j * STEP);
+			UNROLL
+			for (int s = 0; s < SIZE; s++)
+				part[j][s] = ((const u32x4 *)(q + i * 2 * SIZE))[s];
+			xs[j] = *(const u32x4 *)(x + i);
+		}
+		UNROLL
+		for (int j = 0; j < ahead; j++)
+			UNROLL
+			for (int i = 0; i < 8; i++) {
+				uint32_t word = SIZE == 2 ? part[j][i / 4 % SIZE][i % 4]
+							  : part[j][0][i / 2];
+				uint16_t half = (uint16_t)(word >> i % 2 * 16);
+				float f = format == WEIGHT_F32 ? bits_cast<float>(word)
+					  : format == WEIGHT_F16 ? f16_to_f32(half)
+								 : bf16_to_f32(half);
+				sum += f * f16_to_f32((uint16_t)(xs[j][i / 2] >>
+								 i % 2 * 16));
+			}
+	}
+	return wave_sum(sum);
+}
+
+template <int format>
+DEVICE float moe_router_row(const weight_view *w, size_t row, const uint16_t *x)
+{
+	if (w->k % 2048 == 0 && format != WEIGHT_F32)
+		return moe_router_dot<format, 8>(w, row, x);
+	if (w->k % 512 == 0)
+		return moe_router_dot<format, 2>(w, row, x);
+	return row_dot<format>(w, row, x);
+}
 
 /* The best of this lane's experts, every 32nd. */
 DEVICE void moe_router_scan(const uint32_t *keys, uint32_t n, uint32_t *key, uint32_t *id)
@@ -158,7 +203,8 @@ DEVICE void moe_router(weight_view router, int32_t n_used, uint32_t norm_topk,
 	size_t t = group_index_y(), n = (size_t)router.n;
 	size_t e = group_index_x() * MOE_ROUTER_WAVES + wave_index();
 	if (e < n) {
-		float logit = row_dot<format>(&router, e, x + t * (size_t)router.k);
+		float logit = moe_router_row<format>(&router, e,
+						     x + t * (size_t)router.k);
 		if (lane_index() == 0)
 			logits[t * n + e] =
 				rule.logit_bias ? logit + rule.logit_bias[e] : logit;

@@ -6,6 +6,7 @@ struct shape {
 	bool norm_topk;
 	int32_t groups, groups_used; /* sigmoid; 0: softmax */
 	bool has_logit_bias;
+	enum quant quant; /* of the router */
 };
 
 static const struct shape cases[] = {
@@ -14,6 +15,10 @@ static const struct shape cases[] = {
 	{3, 32, 512, 10, true, 0, 0, false}, {9, 64, 128, 8, true, 1, 1, false},
 	{33, 96, 256, 8, true, 8, 4, false}, {5, 64, 12, 2, false, 3, 1, false},
 	{4, 32, 6, 6, true, 6, 6, false},    {9, 128, 32, 4, true, 0, 0, true},
+	/* rows long enough to be read in one go */
+	{3, 2048, 20, 4, true, 0, 0, false, QUANT_BF16},
+	{2, 4096, 9, 2, false, 0, 0, false, QUANT_F16},
+	{2, 1536, 10, 3, true, 0, 0, true},
 };
 
 /* The router of a token is compared by its choice. Where two logits are closer than
@@ -21,7 +26,7 @@ static const struct shape cases[] = {
 static void one_case(struct kernel_test *kt, const struct shape *s)
 {
 	size_t t = (size_t)s->t, nu = t * (size_t)s->u, ne = t * (size_t)s->e;
-	struct weight_kind kind = {.quant = QUANT_F32};
+	struct weight_kind kind = {.quant = s->quant};
 	struct weight w = kernel_weight(kt, kind, s->e, s->d), w_on;
 	float *x = kernel_rows(kt, t, (size_t)s->d, 0.1f);
 	kernel_act_round(kt, x, t * (size_t)s->d, 6e4f);
