@@ -254,7 +254,7 @@ VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_
 }
 #endif
 
-enum { AHEAD = 8192 }; /* bytes that a lone input's stream is fetched ahead */
+enum { AHEAD = 6144 }; /* bytes that a lone input's stream is fetched ahead */
 
 VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 		     const int32_t *tile, int n_x, int bits,
@@ -279,7 +279,7 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 			if (n_x <= 2)
 #pragma GCC unroll 8
 				for (int i = 0; i < 4 * bits; i += 4)
-					__builtin_prefetch(q + AHEAD + 16 * i);
+					__builtin_prefetch(q + AHEAD + 16 * i, 0, 2);
 #pragma GCC unroll 12
 			for (int j = 0; j < n_x; j++)
 #pragma GCC unroll 4
