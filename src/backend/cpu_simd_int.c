@@ -254,7 +254,7 @@ VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_
 }
 #endif
 
-enum { AHEAD = 1024 }; /* bytes that a lone input's stream is fetched ahead */
+enum { AHEAD = 6144 }; /* bytes that a lone input's stream is fetched ahead */
 
 VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 		     const int32_t *tile, int n_x, int bits,
@@ -279,7 +279,7 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 			if (n_x <= 2)
 #pragma GCC unroll 8
 				for (int i = 0; i < 4 * bits; i += 4)
-					__builtin_prefetch(q + AHEAD + 16 * i);
+					__builtin_prefetch(q + AHEAD + 16 * i, 0, 2);
 #pragma GCC unroll 12
 			for (int j = 0; j < n_x; j++)
 #pragma GCC unroll 4
@@ -329,11 +329,8 @@ void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel, const int32_t *
 	typedef void one(const struct cpu_panels *w, const uint8_t *p,
 			 const int32_t *tile, float (*out)[CPU_PANEL_ROWS]);
 #define NAME(n, b) panel_##b##_##n,
-	static one *const four[] = {EACH_COUNT(NAME, 4)};
-	static one *const eight[] = {EACH_COUNT(NAME, 8)};
-	/* Not (bits == 4 ? four : eight)[…]: gcc's sanitizer takes the one for the other. */
-	one *f = w->bits == 4 ? four[n_x - 1] : eight[n_x - 1];
-	f(w, cpu_panels_at(w, i_panel), tile, out);
+	static one *const all[2][CPU_TOK] = {{EACH_COUNT(NAME, 4)}, {EACH_COUNT(NAME, 8)}};
+	all[w->bits == 8][n_x - 1](w, cpu_panels_at(w, i_panel), tile, out);
 }
 
 _Static_assert(CPU_TOK == 12, "EACH_COUNT");
