@@ -32,7 +32,8 @@
  *   sub2_f16(a, b), fma2_f16(a, b, c)    pairs, each result rounded to f16
  *   fma_f32(a, b, c)                     a b + c, rounded once, in every build
  *   f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16 (nearest even)
- *   fast_exp2, fast_rcp, fast_rsqrt      one instruction, 1 unit in the last place
+ *   fast_exp2, fast_log2, fast_rcp,
+ *   fast_rsqrt                           one instruction, 1 unit in the last place
  *   atomic_add(p, x)                     at the device, relaxed; the old value
  *   wave_barrier()                       LDS visible among the lanes of a wave
  *

@@ -123,6 +123,7 @@ DEVICE float bf16_to_f32(uint16_t h) { return bits_cast<float>((uint32_t)h << 16
 
 DEVICE float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 DEVICE float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
+DEVICE float fast_log2(float x) { return __builtin_amdgcn_logf(x); }
 DEVICE float fast_rcp(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float fast_rsqrt(float x) { return __builtin_amdgcn_rsqf(x); }
 

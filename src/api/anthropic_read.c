@@ -272,7 +272,6 @@ static enum status read_tools(const struct json_node *body, json_t *chat,
 	struct json_node at = json_read_get(body, "tools");
 	size_t n;
 	enum status st = json_read_list(&at, MAX_TOOLS, &n, fail);
-	json_t *tools = json_array();
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node tool = json_read_item(&at, i);
 		struct json_node schema = json_read_get(&tool, "input_schema");
@@ -289,9 +288,8 @@ static enum status read_tools(const struct json_node *body, json_t *chat,
 		dialect_copy(fn, "description", &tool, "description");
 		dialect_copy(fn, "parameters", &tool, "input_schema");
 		dialect_copy(fn, "strict", &tool, "strict");
-		dialect_add_tool(tools, fn);
+		dialect_add_tool(chat, fn, i);
 	}
-	dialect_take_tools(chat, tools);
 	return st;
 }
 

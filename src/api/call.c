@@ -19,15 +19,15 @@
 
 /* --- in ------------------------------------------------------------------ */
 
-/* Absent is fine: there is one model. Another name is not, even so: its user would
- * believe to talk to that model. */
+/* Absent (or "", as editors send it) is fine: there is one model. Another name is not,
+ * even so: its user would believe to talk to that model. */
 static enum status check_model(const struct json_node *body,
 			       const struct api *a, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "model");
 	struct str name = {0};
 	enum status st = json_read_str(&at, &name, fail);
-	if (st == OK && at.v && !api_has_name(a, name))
+	if (st == OK && name.n && !api_has_name(a, name))
 		return api_fail_name(a, name, fail);
 	return st;
 }
@@ -44,6 +44,23 @@ static void rename_part(char *text, size_t size, const struct dialect_name *name
 		free(rest);
 		return;
 	}
+}
+
+/* "tools[1]" of a chat is another one of the client's where some were left out. */
+static void renumber_tool(char *text, size_t size, const json_t *tools_at)
+{
+	static const char before[] = "tools[";
+	char *at = strstr(text, before), *end;
+	if (!at)
+		return;
+	at += sizeof before - 1;
+	const json_t *i = json_array_get(tools_at, strtoul(at, &end, 10));
+	if (end == at || *end != ']' || !i)
+		return;
+	char *rest = xstrdup(end);
+	snprintf(at, size - (size_t)(at - text), "%lld%s",
+		 (long long)json_integer_value(i), rest);
+	free(rest);
 }
 
 /* The context is checked last, when prompts and max_tokens are known, and before the
@@ -70,8 +87,11 @@ static enum status read_body(struct api_call *c, const json_t *json,
 		snprintf(fail->param, sizeof fail->param, "%s",
 			 c->dialect->messages);
 	if (st != OK && chat && fail) {
+		const json_t *tools_at = json_object_get(chat, DIALECT_TOOLS_AT);
 		rename_part(fail->param, sizeof fail->param, c->dialect->names);
 		rename_part(fail->text, sizeof fail->text, c->dialect->names);
+		renumber_tool(fail->param, sizeof fail->param, tools_at);
+		renumber_tool(fail->text, sizeof fail->text, tools_at);
 	}
 	json_decref(chat);
 	return st;

@@ -241,15 +241,18 @@ struct chat {
 	struct str mark; /* p NULL: a new turn begins */
 };
 
+/* store: of the calls that are shown in the model's own words; NULL: none are. */
 static enum status read_chat(const struct json_node *body, struct chat *chat,
-			     struct fail *fail)
+			     struct callstore *store, struct fail *fail)
 {
 	const struct api *a = chat->api;
 	struct chat_template_input *in = &chat->in;
 	struct json_node at = json_read_get(body, "messages");
 	enum status st = read_continue(body, in->arena, &chat->mark, &in->is_whole, fail);
-	chat->replay = (struct replay){.arena = in->arena, .store = a->calls,
-				       .format = a->tool_format};
+	chat->replay = (struct replay){.arena = in->arena, .store = store,
+				       .format = a->tool_format,
+				       .takes_objects =
+					       chat_template_takes_objects(a->chat)};
 	const struct messages_opts o = {a->chat, in->arena, &chat->replay, chat->mark};
 	if (st == OK)
 		st = messages_read(&at, &o, &in->messages, fail);
@@ -277,15 +280,19 @@ static enum status render(const struct json_node *body, struct chat *chat,
 		return fail_at(fail, E_INVAL, "messages",
 			       "this model has no chat template: use "
 			       "/v1/completions");
-	enum status st = read_chat(body, chat, fail);
+	enum status st = read_chat(body, chat, a->calls, fail);
 	if (st != OK)
 		return st;
 	st = chat_template_render(a->chat, &chat->in, out, fail);
-	if (st == OK) {
-		replay_apply(&chat->replay, out);
-		if (chat->mark.p)
-			st = cut_at(out, chat->mark, fail);
+	if (st == OK && !replay_apply(&chat->replay, out)) {
+		marked_deinit(out);
+		*out = (struct marked){0};
+		st = read_chat(body, chat, NULL, fail);
+		if (st == OK)
+			st = chat_template_render(a->chat, &chat->in, out, fail);
 	}
+	if (st == OK && chat->mark.p)
+		st = cut_at(out, chat->mark, fail);
 	if (st == OK) {
 		chat->parse->tools = chat->tools.parse;
 		set_outparse(a, out, chat->parse);

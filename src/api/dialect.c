@@ -31,17 +31,17 @@ static json_t *function_of(json_t *fn)
 	return t;
 }
 
-void dialect_add_tool(json_t *tools, json_t *fn)
+static void append(json_t *chat, const char *key, json_t *v)
 {
-	json_array_append_new(tools, function_of(fn));
+	if (!json_object_get(chat, key))
+		dialect_set(chat, key, json_array());
+	json_array_append_new(json_object_get(chat, key), v);
 }
 
-void dialect_take_tools(json_t *chat, json_t *tools)
+void dialect_add_tool(json_t *chat, json_t *fn, size_t i)
 {
-	if (json_array_size(tools) > 0)
-		dialect_set(chat, "tools", tools);
-	else
-		json_decref(tools);
+	append(chat, "tools", function_of(fn));
+	append(chat, DIALECT_TOOLS_AT, json_integer((json_int_t)i));
 }
 
 void dialect_demand_tool(json_t *chat, struct str name)

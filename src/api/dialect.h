@@ -54,10 +54,10 @@ void dialect_set_str(json_t *object, const char *key, struct str s);
 /* The same value, shared, under another name; nothing where it is absent. */
 void dialect_copy(json_t *object, const char *key, const struct json_node *from,
 		  const char *from_key);
-/* To a chat's tools: one of type function. */
-void dialect_add_tool(json_t *tools, json_t *fn);
-/* A chat's tools, if there are any; taken over. */
-void dialect_take_tools(json_t *chat, json_t *tools);
+/* To a chat's tools: one of type function, which is the client's i-th. That is kept beside
+ * them, for words about faults. */
+void dialect_add_tool(json_t *chat, json_t *fn, size_t i);
+#define DIALECT_TOOLS_AT "tools_at"
 /* The chat's tool_choice: the function of that name. */
 void dialect_demand_tool(json_t *chat, struct str name);
 /* {"role": role, "content": text} */

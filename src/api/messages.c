@@ -174,6 +174,19 @@ static void set_id(const struct messages_opts *o, struct jinja_value *dict,
 	value_set_str(o->arena, dict, key, id, TRUST_USER);
 }
 
+/* In place of a call's arguments: an object, with one key, or without. */
+static struct jinja_value *stand_in(const struct messages_opts *o, struct str key)
+{
+	bool is_object = chat_template_takes_objects(o->chat);
+	if (!is_object)
+		return jinja_string(o->arena, key.p ? key : STR("{}"), TRUST_USER);
+	struct jinja_value *dict = jinja_dict(o->arena);
+	if (key.p)
+		value_set_str(o->arena, dict, arena_strdup(o->arena, key.p), STR(""),
+			      TRUST_USER);
+	return dict;
+}
+
 static enum status read_call(const struct json_node *call,
 			     const struct messages_opts *o, struct jinja_value *list,
 			     struct fail *fail)
@@ -193,11 +206,10 @@ static enum status read_call(const struct json_node *call,
 	if (st != OK)
 		return st;
 	name = json_read_view(json_object_get(fn.v, "name"));
+	struct str key = {0};
 	if (id.p && json_is_string(args.v) &&
-	    replay_begin(o->replay, id, name, json_read_view(args.v), &name))
-		value = chat_template_takes_objects(o->chat)
-				? jinja_dict(a)
-				: jinja_string(a, STR("{}"), TRUST_USER);
+	    replay_begin(o->replay, id, name, json_read_view(args.v), &name, &key))
+		value = stand_in(o, key);
 	value_set_str(a, function, "name", name, TRUST_USER);
 	value_set(a, function, "arguments", value);
 	if (id.p)

@@ -14,8 +14,8 @@
 enum { SECRET_END = sizeof MARK - 1 + 16 + 1, MARK_BYTES = SECRET_END + 8 };
 
 struct replay_call {
-	struct str mark; /* the name it is rendered under */
-	struct str name, text;
+	struct str mark; /* the name, or the key, it is rendered under */
+	struct str name, text, args;
 	struct replay_call *before;
 	bool is_done;
 };
@@ -32,12 +32,18 @@ static bool is_same(struct str a, struct str b)
 	return same;
 }
 
+/* Parameters between tags are JSON to the client only. */
+static bool replays_args(const struct tool_format *f)
+{
+	return !f->open && !f->args.before_key;
+}
+
 bool replay_begin(struct replay *r, struct str id, struct str name, struct str args,
-		  struct str *out_name)
+		  struct str *out_name, struct str *out_key)
 {
 	struct callstore_call call;
 	if (!r->store || r->n_calls == MAX_CALLS || !r->format ||
-	    !r->format->open || !r->format->close_tag ||
+	    !(r->format->open || replays_args(r->format)) ||
 	    !callstore_get(r->store, id, r->arena, &call) ||
 	    !str_eq(name, call.name) || !is_same(args, call.args))
 		return false;
@@ -50,10 +56,13 @@ bool replay_begin(struct replay *r, struct str id, struct str name, struct str a
 		 (unsigned)r->n_calls++);
 	struct replay_call *new = arena_alloc(r->arena, sizeof *new);
 	*new = (struct replay_call){arena_str(r->arena, str_of(mark)),
-				    call.name, call.text, r->calls,
-				    false};
+				    call.name, call.text, call.args, r->calls, false};
 	r->calls = new;
-	*out_name = new->mark;
+	*out_key = (struct str){0};
+	if (replays_args(r->format))
+		*out_key = new->mark;
+	else
+		*out_name = new->mark;
 	return true;
 }
 
@@ -115,12 +124,56 @@ static bool replace_call(const struct replay *r, const struct replay_call *c,
 	return true;
 }
 
+/* The object around a key at `at`; or the key alone, where the template takes strings. False:
+ * that is not what stands there. */
+static bool find_object(const struct replay *r, struct str text, size_t at, size_t from,
+			size_t *out_begin, size_t *out_end)
+{
+	size_t begin = at, end = at + MARK_BYTES;
+	*out_begin = begin;
+	*out_end = end;
+	bool is_quoted = begin > from && text.p[begin - 1] == '"' && end < text.n &&
+			 text.p[end] == '"';
+	if (!is_quoted || !r->takes_objects)
+		return !is_quoted && !r->takes_objects;
+	static const char behind[] = ":\"\"}";
+	size_t k = 0;
+	for (end++; end < text.n && behind[k]; end++) {
+		if (text.p[end] == behind[k])
+			k++;
+		else if (text.p[end] != ' ' && text.p[end] != '\n')
+			return false;
+	}
+	begin--;
+	while (begin > from && (text.p[begin - 1] == ' ' || text.p[begin - 1] == '\n'))
+		begin--;
+	if (behind[k] || begin == from || text.p[begin - 1] != '{')
+		return false;
+	*out_begin = begin - 1;
+	*out_end = end;
+	return true;
+}
+
+static bool replace_args(const struct replay *r, const struct replay_call *c,
+			 const struct marked *m, size_t at, size_t *io_from,
+			 struct marked *out)
+{
+	size_t begin, end;
+	if (!find_object(r, buf_str(&m->text), at, *io_from, &begin, &end))
+		return false;
+	add_range(out, m, *io_from, begin);
+	marked_add(out, c->args, TRUST_MODEL);
+	*io_from = end;
+	return true;
+}
+
 /* One pass over the marks: the first of a call stands in the call itself; a template
  * may tell the name again elsewhere, as in front of the call's result. */
-void replay_apply(const struct replay *r, struct marked *prompt)
+bool replay_apply(const struct replay *r, struct marked *prompt)
 {
 	if (r->n_calls == 0)
-		return;
+		return true;
+	bool by_args = replays_args(r->format), good = true;
 	struct replay_call **calls =
 		arena_alloc(r->arena, (size_t)r->n_calls * sizeof *calls);
 	int i = r->n_calls;
@@ -131,9 +184,13 @@ void replay_apply(const struct replay *r, struct marked *prompt)
 	struct marked out = {0};
 	size_t from = 0;
 	ptrdiff_t at;
-	while ((at = str_find(text, secret, from)) >= 0) {
+	while (good && (at = str_find(text, secret, from)) >= 0) {
 		size_t k = strtoul(text.p + at + SECRET_END, NULL, 16);
 		struct replay_call *c = calls[MIN(k, (size_t)r->n_calls - 1)];
+		if (by_args) {
+			good = replace_args(r, c, prompt, (size_t)at, &from, &out);
+			continue;
+		}
 		if (!c->is_done &&
 		    replace_call(r, c, prompt, (size_t)at, &from, &out)) {
 			c->is_done = true;
@@ -146,4 +203,5 @@ void replay_apply(const struct replay *r, struct marked *prompt)
 	add_range(&out, prompt, from, text.n);
 	marked_deinit(prompt);
 	*prompt = out;
+	return good;
 }

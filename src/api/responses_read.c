@@ -287,7 +287,6 @@ static enum status read_tools(const struct json_node *body, json_t *chat,
 	struct json_node at = json_read_get(body, "tools");
 	size_t n;
 	enum status st = json_read_list(&at, MAX_TOOLS, &n, fail);
-	json_t *tools = json_array();
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node tool = json_read_item(&at, i);
 		struct str kind, name;
@@ -300,9 +299,8 @@ static enum status read_tools(const struct json_node *body, json_t *chat,
 		json_t *fn = json_object();
 		for (size_t k = 0; k < ARRAY_LEN(same); k++)
 			dialect_copy(fn, same[k], &tool, same[k]);
-		dialect_add_tool(tools, fn);
+		dialect_add_tool(chat, fn, i);
 	}
-	dialect_take_tools(chat, tools);
 	return st;
 }
 

@@ -748,7 +748,7 @@ typedef grammar_part (*make_fn)(struct schema_reader *x, struct schema_list *l,
 				const void *ctx);
 
 static enum status build(struct grammar_build *b, const struct json_node *at,
-			 bool is_object, make_fn make, const void *ctx,
+			 bool is_object, make_fn make, const void *ctx, size_t *io_work,
 			 grammar_part *out, struct fail *fail)
 {
 	struct schema_reader x;
@@ -756,11 +756,13 @@ static enum status build(struct grammar_build *b, const struct json_node *at,
 	json_t *object = json_pack("{ss}", "type", "object");
 	const struct json_node is = {.v = object};
 	reader_init(&x, b, at->v ? at : &is, fail);
+	x.n_work = *io_work;
 	schema_add(&x, &list, &x.root);
 	if (is_object && at->v)
 		schema_add(&x, &list, &is);
 	grammar_part part = x.st == OK ? make(&x, &list, ctx) : 0;
 	enum status st = reader_end(&x);
+	*io_work = x.n_work;
 	if (st == OK)
 		*out = part;
 	json_decref(object);
@@ -780,16 +782,17 @@ static grammar_part make_tagged(struct schema_reader *x, struct schema_list *l,
 }
 
 enum status schema_build(struct grammar_build *b, const struct json_node *at,
-			 bool is_object, grammar_part *out, struct fail *fail)
+			 bool is_object, size_t *io_work, grammar_part *out,
+			 struct fail *fail)
 {
-	return build(b, at, is_object, make_json, NULL, out, fail);
+	return build(b, at, is_object, make_json, NULL, io_work, out, fail);
 }
 
 enum status schema_build_tagged(struct grammar_build *b, const struct json_node *at,
-				const struct schema_tags *tags, grammar_part *out,
-				struct fail *fail)
+				const struct schema_tags *tags, size_t *io_work,
+				grammar_part *out, struct fail *fail)
 {
-	return build(b, at, true, make_tagged, tags, out, fail);
+	return build(b, at, true, make_tagged, tags, io_work, out, fail);
 }
 
 enum status schema_grammar(const struct json_node *at, struct grammar **out,
@@ -798,7 +801,8 @@ enum status schema_grammar(const struct json_node *at, struct grammar **out,
 	struct grammar_build *b = grammar_build_create();
 	uint32_t root = grammar_build_rule(b, STR("schema"));
 	grammar_part part;
-	enum status st = schema_build(b, at, false, &part, fail);
+	size_t work = 0;
+	enum status st = schema_build(b, at, false, &work, &part, fail);
 	if (st == OK) {
 		grammar_build_set_rule(b, root, part);
 		st = grammar_build_finish(b, root, out, fail);

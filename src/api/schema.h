@@ -19,9 +19,11 @@ enum status schema_grammar(const struct json_node *at, struct grammar **out,
 enum status schema_grammar_object(struct grammar **out, struct fail *fail) MUST_USE;
 
 /* The same as a part of a larger grammar. at->v NULL: any JSON object. is_object: of what
- * the schema allows, objects only. */
+ * the schema allows, objects only. *io_work: what the schemas of one request have cost, from
+ * 0; it is bounded for all of them together (E_LIMIT). */
 enum status schema_build(struct grammar_build *b, const struct json_node *at,
-			 bool is_object, grammar_part *out, struct fail *fail) MUST_USE;
+			 bool is_object, size_t *io_work, grammar_part *out,
+			 struct fail *fail) MUST_USE;
 
 /* An object whose properties are written one by one between tags, strings as their bare
  * text: those that `is_text` says are read so. Further properties are not written. */
@@ -34,7 +36,7 @@ struct schema_tags {
 	bool (*is_text)(const json_t *schema);
 };
 enum status schema_build_tagged(struct grammar_build *b, const struct json_node *at,
-				const struct schema_tags *tags, grammar_part *out,
-				struct fail *fail) MUST_USE;
+				const struct schema_tags *tags, size_t *io_work,
+				grammar_part *out, struct fail *fail) MUST_USE;
 /* Any text up to and with value_end; end is spelled in value_end. */
 grammar_part schema_tagged_text(struct grammar_build *b, const struct schema_tags *tags);

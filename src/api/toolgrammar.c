@@ -21,6 +21,7 @@ struct maker {
 	const struct tools *t;
 	struct json_node list;
 	bool is_forced, holds_all;
+	size_t n_work;      /* of all schemas */
 	grammar_part *args; /* by tool, once for all ways */
 	struct fail *fail;
 };
@@ -143,16 +144,17 @@ static enum status make_args(struct maker *m, struct grammar_build *b,
 		return OK;
 	}
 	if (!is_tagged)
-		return schema_build(b, is_held ? schema : &any, true, out, fail);
+		return schema_build(b, is_held ? schema : &any, true, &m->n_work, out,
+				    fail);
 	if (is_held)
-		return schema_build_tagged(b, schema, &tags, out, fail);
+		return schema_build_tagged(b, schema, &tags, &m->n_work, out, fail);
 	*out = any_tagged(m, &tags);
 	return OK;
 }
 
 /* Is it possible at all? Tried apart, since a part that fails leaves half of it in the
  * grammar. */
-static bool can_hold(const struct maker *m, const struct json_node *schema)
+static bool can_hold(struct maker *m, const struct json_node *schema)
 {
 	struct maker alone = *m;
 	struct grammar *g = NULL;
@@ -164,6 +166,7 @@ static bool can_hold(const struct maker *m, const struct json_node *schema)
 		grammar_build_set_rule(alone.b, root, part);
 		st = grammar_build_finish(alone.b, root, &g, NULL);
 	}
+	m->n_work = alone.n_work;
 	grammar_unref(g);
 	grammar_build_destroy(alone.b);
 	return st == OK;
@@ -256,10 +259,12 @@ static enum status make(struct maker *m, struct grammar **out)
 		grammar_build_set_rule(m->b, root, m->is_forced ? forced_part(m)
 								: any_part(m));
 		st = grammar_build_finish(m->b, root, out, m->fail);
-		if (st != OK)
+		if (st == E_INVAL)
 			json_read_fail(&m->list, m->fail, "cannot be called: a schema "
 				       "allows no arguments that could be written");
 	}
+	if (st == E_LIMIT && m->fail && !m->fail->param[0])
+		snprintf(m->fail->param, sizeof m->fail->param, "tools");
 	grammar_build_destroy(m->b);
 	free(m->args);
 	return st;

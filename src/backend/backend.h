@@ -61,8 +61,8 @@ struct backend_ops {
 };
 
 /* What a backend has and which types it works in (kernels/README.md). The CPU: all
- * float32; without vector conversions in the instruction set (x86-64 has none until
- * F16C) a float16 cache would cost more time than its memory is worth.
+ * float32, but the cache is float16 on the fast path where the instruction set converts
+ * vectors of it (AVX2 with F16C, AVX-512).
  * A backend embeds this as its first member. */
 struct backend {
 	const struct backend_ops *ops;

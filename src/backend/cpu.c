@@ -214,6 +214,8 @@ enum status cpu_create(const struct backend_opts *o, struct backend **out,
 	c->pool = pool_create(o->n_threads);
 	c->base = (struct backend){.ops = &cpu_ops, .name = "cpu",
 				   .act_type = DTYPE_F32, .kv_type = DTYPE_F32};
+	if (c->isa)
+		c->base.kv_type = c->isa->kv_type;
 	char processor[80];
 	name_processor(processor, sizeof processor);
 	int n = pool_threads(c->pool);

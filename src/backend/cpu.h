@@ -48,6 +48,11 @@ void *cpu_scratch(struct backend *b, size_t n_bytes);
 enum status cpu_linear_with(struct backend *b, const struct linear_args *a,
 			    bool is_precise) MUST_USE;
 
+enum status cpu_attention_fast(struct backend *b,
+			       const struct attention_args *a) MUST_USE;
+/* n floats to the element `at` of a cache of the backend's kv_type. */
+void cpu_kv_store(struct backend *b, void *cache, size_t at, const float *x, int32_t n);
+
 #define OP(name, contract) \
 	enum status cpu_##name(struct backend *b, const struct name##_args *a) MUST_USE;
 #include "backend/ops.def"

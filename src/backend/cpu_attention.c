@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention in one pass over the cache (online softmax: Milakov and Gimelshein,
+ * The exact path's attention in one pass over the cache (online softmax: Milakov and Gimelshein,
  * 2018): positions come in blocks of at most BLOCK within a page; after each the
  * running maximum, sum and weighted values are of all positions so far. Blocks
  * begin at positions fixed by the token's, so its result depends only on what it sees.
@@ -120,6 +120,8 @@ static void run_heads(void *arg, int begin, int end)
 
 enum status cpu_attention(struct backend *b, const struct attention_args *a)
 {
+	if (((struct cpu *)b)->isa)
+		return cpu_attention_fast(b, a);
 	if (a->head_dim > MAX_HEAD_DIM || attention_v_dim(a) > MAX_HEAD_DIM)
 		return E_UNSUPPORTED;
 	assert(a->kv.type == DTYPE_F32);

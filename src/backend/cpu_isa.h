@@ -10,6 +10,7 @@
  */
 #pragma once
 #include "backend/cpu_panels.h"
+#include "kernels/kv_pages.h"
 #include "model/blocks.h"
 
 #define CPU_TOK 12      /* tokens of a tile of quantized activations */
@@ -22,6 +23,31 @@ enum cpu_number {
 	CPU_F32, CPU_F16, CPU_BF16,
 	CPU_BF16_PAIRS, /* inputs are rounded to bf16, too */
 	CPU_NUMBER_COUNT
+};
+
+enum { CPU_MAX_HEAD = 1024, CPU_QUERIES = 16 };
+
+/* What a query has seen: its largest score, the sum of the weights relative to it, and
+ * the weighted values. */
+struct cpu_state {
+	float max, sum;
+	float *acc; /* (v_dim, padded to 16) */
+};
+
+struct cpu_query {
+	const float *q;          /* (K, padded by zeros to 16) */
+	int32_t first, position; /* what it sees, both included */
+	struct cpu_state state;
+};
+
+/* Queries of one sequence with a head of keys and values in common. */
+struct cpu_attend {
+	const struct kv_pages *kv;
+	const int32_t *table; /* the sequence's pages */
+	int32_t n_kv_heads, dim, v_dim, g;
+	float scale;
+	int n; /* queries */
+	struct cpu_query *query;
 };
 
 struct cpu_isa {
@@ -55,6 +81,16 @@ struct cpu_isa {
 	 * apart. */
 	void (*dots)(enum cpu_number m, const void *const *w, int n_w, const void *x,
 		     size_t pitch, int n_x, int32_t k, float (*out)[CPU_DOT_ROWS]);
+
+	/* --- attention -------------------------------------------------------- */
+
+	/* Adds the positions [from, to) to the states. */
+	void (*attend)(const struct cpu_attend *u, int32_t from, int32_t to);
+	/* Adds what another state of the same query has seen. */
+	void (*attend_join)(struct cpu_state *s, const struct cpu_state *other,
+			    int v_dim);
+	/* Floats to binary16, held within +-65504; NULL where the cache is F32. */
+	void (*to_half)(const float *x, int32_t n, uint16_t *out);
 };
 
 extern const struct cpu_isa cpu_isa_portable;

@@ -13,6 +13,7 @@
 #include "backend/cpu_fast.h"
 #include "backend/cpu_tile.h"
 #include "base/alloc.h"
+#include "base/vec4.h"
 
 /* --- as it is -------------------------------------------------------------------- */
 
@@ -20,7 +21,14 @@ static void store(const struct linear_out *o, int32_t n0, int n_rows, int tok,
 		  const float *sums)
 {
 	float *y = (float *)o->y + (size_t)tok * (size_t)o->w->n + n0;
-	for (int r = 0; r < n_rows; r++) {
+	int r = 0;
+	for (; r + 4 <= n_rows; r += 4) {
+		vec4 sum = vec4_load(sums + r);
+		if (o->bias)
+			sum += vec4_load(o->bias + n0 + r);
+		vec4_store(y + r, o->adds ? vec4_load(y + r) + sum : sum);
+	}
+	for (; r < n_rows; r++) {
 		float sum = sums[r] + (o->bias ? o->bias[n0 + r] : 0);
 		y[r] = o->adds ? y[r] + sum : sum;
 	}

@@ -91,18 +91,26 @@ static void turn(const struct mla_rope_kv_args *a, const float *in, const float 
 	}
 }
 
+struct prepare {
+	struct backend *b;
+	const struct mla_rope_kv_args *a;
+};
+
 static void run_prepare(void *arg, int begin, int end)
 {
-	const struct mla_rope_kv_args *a = arg;
+	const struct prepare *job = arg;
+	const struct mla_rope_kv_args *a = job->a;
+	float key[CPU_MAX_HEAD];
 	int n_c = a->c_dim, n = a->c_dim + a->rope_dim;
 	for (int t = begin; t < end; t++) {
 		const float *rope = a->rope + (size_t)t * (size_t)a->rope_dim;
 		const float *from = (const float *)a->kv_from + (size_t)t * (size_t)n;
-		float *key = (float *)a->kv.k + kv_pages_at(&a->kv, 1, n, a->slot[t], 0);
 		float scale = 1 / sqrtf(squares_of(from, n_c) / (float)n_c + a->eps);
 		for (int i = 0; i < n_c; i++)
 			key[i] = from[i] * scale * a->norm[i];
 		turn(a, from + n_c, rope, 1, key + n_c);
+		cpu_kv_store(job->b, a->kv.k, kv_pages_at(&a->kv, 1, n, a->slot[t], 0),
+			     key, n);
 		for (int h = 0; h < a->n_heads; h++) {
 			size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
 			turn(a, (const float *)a->q_from + head * (size_t)a->q_pitch +
@@ -114,8 +122,11 @@ static void run_prepare(void *arg, int begin, int end)
 
 enum status cpu_mla_rope_kv(struct backend *b, const struct mla_rope_kv_args *a)
 {
-	assert(a->kv.type == DTYPE_F32);
+	assert(a->kv.type == b->kv_type);
+	if (a->c_dim + a->rope_dim > CPU_MAX_HEAD)
+		return E_UNSUPPORTED;
+	struct prepare job = {b, a};
 	cpu_for(b, a->n_tok, (size_t)(a->n_heads + 4) * (size_t)a->rope_dim * 4,
-		run_prepare, a);
+		run_prepare, &job);
 	return OK;
 }

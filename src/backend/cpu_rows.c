@@ -93,10 +93,25 @@ static void prepare_head(const struct qk_norm_rope_kv_args *a, const float *in,
 	}
 }
 
+void cpu_kv_store(struct backend *b, void *cache, size_t at, const float *x, int32_t n)
+{
+	if (b->kv_type == DTYPE_F16)
+		((struct cpu *)b)->isa->to_half(x, n, (uint16_t *)cache + at);
+	else
+		memcpy((float *)cache + at, x, (size_t)n * sizeof *x);
+}
+
+struct prepare {
+	struct backend *b;
+	const struct qk_norm_rope_kv_args *a;
+};
+
 static void run_prepare(void *arg, int begin, int end)
 {
-	const struct qk_norm_rope_kv_args *a = arg;
+	const struct prepare *job = arg;
+	const struct qk_norm_rope_kv_args *a = job->a;
 	size_t dim = (size_t)a->head_dim;
+	float key[CPU_MAX_HEAD];
 	for (int t = begin; t < end; t++) {
 		const float *rope = a->rope + (size_t)t * (size_t)a->n_freq * 2;
 		float *q = (float *)a->q + (size_t)t * (size_t)a->n_heads * dim;
@@ -113,8 +128,9 @@ static void run_prepare(void *arg, int begin, int end)
 		for (int g = 0; g < a->n_kv_heads; g++, k += dim, v += dim) {
 			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
 						a->slot[t], g);
-			prepare_head(a, k, a->k_norm, rope, (float *)a->kv.k + at);
-			memcpy((float *)a->kv.v + at, v, dim * sizeof *v);
+			prepare_head(a, k, a->k_norm, rope, key);
+			cpu_kv_store(job->b, a->kv.k, at, key, a->head_dim);
+			cpu_kv_store(job->b, a->kv.v, at, v, a->head_dim);
 		}
 	}
 }
@@ -122,9 +138,12 @@ static void run_prepare(void *arg, int begin, int end)
 enum status cpu_qk_norm_rope_kv(struct backend *b,
 				const struct qk_norm_rope_kv_args *a)
 {
-	assert(a->kv.type == DTYPE_F32);
+	assert(a->kv.type == b->kv_type);
+	if (a->head_dim > CPU_MAX_HEAD)
+		return E_UNSUPPORTED;
 	size_t work = (size_t)(a->n_heads + a->n_kv_heads) * (size_t)a->head_dim * 4;
-	cpu_for(b, a->n_tok, work, run_prepare, a);
+	struct prepare job = {b, a};
+	cpu_for(b, a->n_tok, work, run_prepare, &job);
 	return OK;
 }
 

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/vec4.h"
 
 enum { ROWS = CPU_DOT_ROWS, TOK = CPU_DOT_TOK };
 
@@ -109,22 +108,6 @@ VINLINE void step(enum cpu_number m, const char *const *w, const char *x, size_t
 	}
 }
 
-/* Halves added until four lanes are left. */
-VINLINE vec4 fold(vf v)
-{
-#if CPU_AVX512
-	__m256 half = _mm256_add_ps(_mm512_castps512_ps256((__m512)v),
-				    _mm512_extractf32x8_ps((__m512)v, 1));
-	return (vec4)_mm_add_ps(_mm256_castps256_ps128(half),
-				_mm256_extractf128_ps(half, 1));
-#elif CPU_AVX2
-	return (vec4)_mm_add_ps(_mm256_castps256_ps128((__m256)v),
-				_mm256_extractf128_ps((__m256)v, 1));
-#else
-	return v;
-#endif
-}
-
 /* A row is a multiple of its length from the next: fetch what comes after these. */
 VINLINE void fetch(const char *const *row, size_t at)
 {
@@ -161,17 +144,8 @@ VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, si
 		step(m, w, x + (size_t)i * x_size, pitch, n_x, acc);
 	}
 #pragma GCC unroll 6
-	for (int j = 0; j < n_x; j++) {
-		vec4 a = fold(acc[j][0]), b = fold(acc[j][1]);
-		vec4 c = fold(acc[j][2]), d = fold(acc[j][3]);
-		/* (lane 0 + lane 2) + (lane 1 + lane 3) of each */
-		vec4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) +
-			  __builtin_shufflevector(a, b, 2, 6, 3, 7);
-		vec4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) +
-			  __builtin_shufflevector(c, d, 2, 6, 3, 7);
-		vec4_store(out[j], __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
-					   __builtin_shufflevector(ab, cd, 2, 3, 6, 7));
-	}
+	for (int j = 0; j < n_x; j++)
+		vec4_store(out[j], vf_sums(acc[j]));
 }
 
 #define EACH_COUNT(X, q) X(1, q) X(2, q) X(3, q) X(4, q) X(5, q) X(6, q)
@@ -208,13 +182,20 @@ _Static_assert(CPU_DOT_TOK == 6 && CPU_DOT_ROWS == 4, "EACH_COUNT, dots_n");
 
 const struct cpu_isa ISA(cpu_isa) = {
 	.name = ISA_NAME,
+#if CPU_AVX512 || CPU_AVX2
+	.kv_type = DTYPE_F16,
+	.to_half = ISA(cpu_to_half),
+#else
 	.kv_type = DTYPE_F32,
+#endif
 	.tile_words = CPU_TILE_WORDS,
 	.quantize = ISA(cpu_quantize),
 	.panel = ISA(cpu_panel),
 	.input_bytes = input_bytes,
 	.input = input,
 	.dots = dots,
+	.attend = ISA(cpu_attend),
+	.attend_join = ISA(cpu_attend_join),
 #if CPU_AVX512
 	.has_bf16_pairs = true,
 #endif

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "base/vec4.h"
+
 #if defined(__AVX512VNNI__) && defined(__AVX512BF16__)
 #define CPU_AVX512 1
 #define ISA(name) name##_avx512
@@ -130,4 +132,32 @@ VINLINE float vf_sum(vf v)
 		for (int i = 0; i < n; i++)
 			lane[i] += lane[i + n];
 	return lane[0];
+}
+
+/* Halves added until four lanes are left. */
+VINLINE vec4 vf_fold(vf v)
+{
+#if CPU_AVX512
+	__m256 half = _mm256_add_ps(_mm512_castps512_ps256((__m512)v),
+				    _mm512_extractf32x8_ps((__m512)v, 1));
+	return (vec4)_mm_add_ps(_mm256_castps256_ps128(half),
+				_mm256_extractf128_ps(half, 1));
+#elif CPU_AVX2
+	return (vec4)_mm_add_ps(_mm256_castps256_ps128((__m256)v),
+				_mm256_extractf128_ps((__m256)v, 1));
+#else
+	return v;
+#endif
+}
+
+/* The sums of four vectors: halves are added, then (lane 0 + 2) + (lane 1 + 3). */
+VINLINE vec4 vf_sums(const vf *v)
+{
+	vec4 a = vf_fold(v[0]), b = vf_fold(v[1]), c = vf_fold(v[2]), d = vf_fold(v[3]);
+	vec4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) +
+		  __builtin_shufflevector(a, b, 2, 6, 3, 7);
+	vec4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) +
+		  __builtin_shufflevector(c, d, 2, 6, 3, 7);
+	return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
+	       __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 }

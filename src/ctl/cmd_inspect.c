@@ -20,6 +20,7 @@ struct report {
 	enum dtype kv_type;
 	int64_t kv_token_bytes, kv_bytes; /* of a token; of seqs * ctx tokens */
 	int64_t kv_read_bytes;            /* for one token at depth */
+	int64_t state_bytes;              /* recurrent, of a sequence */
 };
 
 static double mib(int64_t n)
@@ -101,11 +102,15 @@ static void add_text(struct buf *b, const struct report *r)
 				 mib(s->part[p].token_bytes));
 	buf_addf(b, "%-10s %8s %14s %10.2f %6s %14.3f\n", "KV", "", "",
 		 mib(r->kv_bytes), "", mib(r->kv_read_bytes));
+	if (r->state_bytes) /* read and written */
+		buf_addf(b, "%-10s %8s %14s %10.2f %6s %14.3f\n", "state", "", "",
+			 mib(r->state_bytes * r->args->seqs), "",
+			 mib(2 * r->state_bytes));
 	buf_addf(b, "%-10s %8lld %14lld %10.2f %6.2f %14.3f\n", "all",
 		 (long long)s->n_tensors, (long long)s->n_weights,
-		 mib(s->n_bytes + r->kv_bytes),
+		 mib(s->n_bytes + r->kv_bytes + r->state_bytes * r->args->seqs),
 		 bits_per_weight(s->n_bytes, s->n_weights),
-		 mib(s->token_bytes + r->kv_read_bytes));
+		 mib(s->token_bytes + r->kv_read_bytes + 2 * r->state_bytes));
 	buf_addf(b, "\n%-10s\n", "format");
 	add_formats(b, s, false);
 	if (model_repack_bytes(r->model))
@@ -166,10 +171,13 @@ static void add_json(struct buf *b, const struct report *r)
 	buf_addf(b, ",\"kv_type\":\"%s\"", dtype_name(r->kv_type));
 	add_key(b, "kv_bytes_per_token", r->kv_token_bytes);
 	add_key(b, "kv_bytes", r->kv_bytes);
-	add_key(b, "memory_bytes", s->n_bytes + r->kv_bytes);
+	add_key(b, "state_bytes", r->state_bytes);
+	add_key(b, "memory_bytes",
+		s->n_bytes + r->kv_bytes + r->state_bytes * r->args->seqs);
 	add_key(b, "depth", r->args->depth);
 	add_key(b, "kv_read_bytes", r->kv_read_bytes);
-	add_key(b, "bytes_per_decoded_token", s->token_bytes + r->kv_read_bytes);
+	add_key(b, "bytes_per_decoded_token",
+		s->token_bytes + r->kv_read_bytes + 2 * r->state_bytes);
 	if (r->args->tensors) {
 		buf_add_z(b, ",\"list\":[");
 		add_tensors(b, r->model, true);
@@ -202,7 +210,8 @@ static void print_report(const struct model *m, struct args *a,
 	survey_model(m, &r.survey);
 	r.kv_token_bytes = survey_kv_bytes(&m->config, kv_type);
 	r.kv_bytes = r.kv_token_bytes * a->ctx * a->seqs;
-	r.kv_read_bytes = r.kv_token_bytes * a->depth;
+	r.kv_read_bytes = survey_kv_read(&m->config, kv_type, a->depth);
+	r.state_bytes = model_state_numbers(&m->config) * (int64_t)sizeof(float);
 	if (a->json) {
 		add_json(&out, &r);
 	} else {

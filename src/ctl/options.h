@@ -29,7 +29,7 @@ struct option_set {
 /* The row that nearly every command has; `dir` is a const char *. */
 #define MODEL_OPTION(dir) \
 	{"model", 'm', OPTION_TEXT, &(dir), 0, 0, "DIR", \
-	 "the model's folder (needed)"}
+	 "the model's folder or GGUF file (needed)"}
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 

@@ -8,6 +8,7 @@
  */
 #include "ctl/survey.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -20,6 +21,7 @@ static const struct {
 	{"lm_head", PART_LM_HEAD},
 	{"norm", PART_NORMS}, /* q_norm is in self_attn: before it */
 	{".mlp.gate.", PART_ROUTER},
+	{".mlp.router.", PART_ROUTER},
 	{".experts.", PART_EXPERTS},
 	{"attn", PART_ATTENTION},
 	{".mlp.", PART_FFN},
@@ -48,11 +50,17 @@ enum part survey_part(const char *name)
  * guess at further tokens. */
 static bool is_read(const struct model *m, const char *name)
 {
-	if (!str_starts(str_of(name), str_of(m->config.prefix)))
-		return false;
-	const char *layer = strstr(name, "model.layers.");
-	return !layer || strtol(layer + strlen("model.layers."), NULL, 10) <
-				 m->config.n_layers;
+	char body[200];
+	size_t n = (size_t)snprintf(body, sizeof body, "%s%s", m->config.prefix,
+				    m->config.body);
+	struct str s = str_of(name), layers = STR("layers.");
+	if (!str_starts(s, str_of(body))) {
+		n = strlen(m->config.prefix);
+		return str_starts(s, str_of(m->config.prefix)) &&
+		       str_starts(str_of(name + n), STR("lm_head"));
+	}
+	return !str_starts(str_of(name + n), layers) ||
+	       strtol(name + n + layers.n, NULL, 10) < m->config.n_layers;
 }
 
 static int64_t token_bytes(const struct model_config *c, enum part p,
@@ -95,4 +103,16 @@ void survey_model(const struct model *m, struct survey *out)
 int64_t survey_kv_bytes(const struct model_config *c, enum dtype kv_type)
 {
 	return model_kv_numbers(c) * (int64_t)dtype_bytes(kv_type);
+}
+
+int64_t survey_kv_read(const struct model_config *c, enum dtype kv_type, int64_t depth)
+{
+	int64_t layers = c->n_layers - c->n_linear, n = 0;
+	int64_t each = layers ? survey_kv_bytes(c, kv_type) / layers : 0;
+	for (int32_t i = 0; i < c->n_layers; i++) {
+		bool is_windowed = c->is_windowed && c->is_windowed[i];
+		if (!c->is_linear || !c->is_linear[i])
+			n += each * (is_windowed ? MIN(depth, c->window) : depth);
+	}
+	return n;
 }

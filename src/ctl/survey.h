@@ -30,3 +30,5 @@ enum part survey_part(const char *name);
 void survey_model(const struct model *m, struct survey *out);
 /* Of keys and values, a token of context, in elements of kv_type. */
 int64_t survey_kv_bytes(const struct model_config *c, enum dtype kv_type);
+/* What a token at `depth` reads of it: of layers with a window no more than that. */
+int64_t survey_kv_read(const struct model_config *c, enum dtype kv_type, int64_t depth);

@@ -25,7 +25,8 @@ static char *find_default_model(void)
 	return found || !file_exists(installed) ? found : xstrdup(installed);
 }
 
-/* The last part of the folder's real name: "." and links are resolved. */
+/* The last part of the folder's real name: "." and links are resolved. Of a file,
+ * without .gguf. */
 static char *name_of_dir(const char *dir)
 {
 	char *real = realpath(dir, NULL);
@@ -36,6 +37,8 @@ static char *name_of_dir(const char *dir)
 	size_t start = n;
 	while (start > 0 && path[start - 1] != '/')
 		start--;
+	if (n > start + 5 && strncmp(path + n - 5, ".gguf", 5) == 0)
+		n -= 5;
 	char *name = start < n ? xstrndup(path + start, n - start) : xstrdup("model");
 	free(real);
 	return name;

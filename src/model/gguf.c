@@ -312,7 +312,7 @@ static enum status find_data(struct reader *r, const struct gguf *g, size_t *ali
 	*alignment = (size_t)a;
 	size_t at = ((size_t)(r->p - r->begin) + *alignment - 1) & ~(*alignment - 1);
 	size_t n = (size_t)(r->end - r->begin);
-	*out = (struct str){r->begin + MIN(at, n), n - MIN(at, n)};
+	*out = at < n ? (struct str){r->begin + at, n - at} : (struct str){r->begin, 0};
 	return OK;
 }
 

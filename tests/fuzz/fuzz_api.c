@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (n == 0)
 		return 0;
 	const struct api_input in = {
-		.kind = (enum api_kind)(data[0] % (API_RESPONSES + 1)),
+		.kind = (enum api_kind)(data[0] % (API_INFILL + 1)),
 		.body = {(const char *)data + 1, n - 1},
 	};
 	struct api_call *c;

@@ -52,6 +52,12 @@ static const kernel_entry kernels[] = {
 #undef TILE
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
 	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
+	ENTRY(causal_conv) ENTRY(gated_norm) ENTRY(sigmoid_gate)
+	ENTRY(delta_rule_n4) ENTRY(delta_rule_n8) ENTRY(delta_rule_n16)
+	ENTRY(delta_rule_n32)
+	ENTRY(head_linear_f32) ENTRY(head_linear_f16) ENTRY(head_linear_bf16)
+	ENTRY(head_linear_int4) ENTRY(head_linear_t_f32) ENTRY(head_linear_t_f16)
+	ENTRY(head_linear_t_bf16) ENTRY(head_linear_t_int4) ENTRY(mla_rope_kv)
 };
 
 const kernel_entry *kernels_find(const char *name)

@@ -14,7 +14,7 @@ NAMES = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|repo_name|>",
 
 # The body that llama.vim sends for a completion, and the one that warms the cache up.
 VIM = {
-    "id_slot": -1, "input_prefix": "def add(a, b):\n", "input_suffix": "\nprint(add(1, 2))\n",
+    "model": "", "id_slot": -1, "input_prefix": "def add(a, b):\n", "input_suffix": "\nprint(add(1, 2))\n",
     "input_extra": [{"filename": "a.py", "text": "x = 1\n"},
                     {"filename": "b.py", "text": "y = 2\n", "time": 1700000000}],
     "prompt": "    return ", "n_predict": 12, "n_indent": 4, "top_k": 40, "top_p": 0.9,

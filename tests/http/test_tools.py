@@ -123,7 +123,11 @@ def test_broken(t, d):
     t.ok(c["finish_reason"] == "length" and "tool_calls" not in c["message"] and
          c["message"]["content"].startswith("<tool_call>"),
          "a call that was cut is text", c)
-    t.equal(d.metrics()['tool_calls_total{outcome="broken"}'], before + 1,
+    s = d.stream(QUESTION["content"], **{**ASK, "max_tokens": 12}, enable_thinking=False)
+    message, finish = gather(t, s.events())
+    t.ok(finish == "length" and message["content"] == c["message"]["content"],
+         "in a stream it is handed over as text, too, whatever was shown of it", message)
+    t.equal(d.metrics()['tool_calls_total{outcome="broken"}'], before + 2,
             "and counted")
 
 

@@ -46,6 +46,10 @@ static const struct shape cases[] = {
 	{2, 1, 32, 16, {{0, 3}, {90, 91}}, 1, 0, false, 64, false},
 	{4, 1, 96, 16, {{0, 37}, {50, 51}, {15, 17}}, 1, 0, false, 64, true},
 	{16, 1, 576, 16, {{0, 3}, {200, 201}}, 1, 0, false, 512, true},
+	/* across the ranges that the CPU cuts positions into, in few tiles and many */
+	{.h = 4, .g = 1, .k = 64, .p = 16, .seq = {{1090, 1100}}, .sharpness = 1},
+	{.h = 32, .g = 1, .k = 40, .p = 16, .seq = {{500, 540}, {1200, 1201}},
+	 .sharpness = 4, .window = 600},
 	/* long: several segments of several blocks, a tile before and after that begins */
 	{4, 1, 64, 16, {{2036, 2052}, {4099, 4100}}, 1, 0, false, 0, false},
 	{2, 1, 128, 64, {{2500, 2501}, {2299, 2303}}, 1, 333, true, 0, false},

@@ -47,7 +47,7 @@ int main(void)
 {
 	static void (*const all[])(struct kernel_test *) = {
 		case_attention, case_linear, case_moe_router, case_qk_norm_rope_kv, case_rms_norm,
-		case_rope_table, case_rows, case_silu_mul, NULL};
+		case_rope_table, case_delta, case_mla, case_rows, case_silu_mul, NULL};
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
 	run("hip", -1, -1, all);
 	for (int i = 0; i < hip_linear_int4_count(); i++)

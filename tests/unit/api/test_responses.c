@@ -291,6 +291,9 @@ static const struct refused rows[] = {
 	{"{\"input\":\"q\",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":true,"
 	 "\"parameters\":{\"properties\":{\"a\":{\"not\":{}}}}}]}", E_INVAL,
 	 "tools[0].parameters.properties.a", "\"not\""},
+	{"{\"input\":\"q\",\"tools\":[{\"type\":\"web_search\"},{\"type\":\"function\","
+	 "\"name\":\"f\",\"parameters\":7}]}", E_INVAL, "tools[1].parameters",
+	 "`tools[1].parameters`"},
 	{"{\"input\":\"q\",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"x\","
 	 "\"schema\":{\"properties\":{\"a\":{\"not\":{}}}}}}}", E_INVAL,
 	 "text.format.schema.properties.a", "`text.format.schema.properties.a`"},

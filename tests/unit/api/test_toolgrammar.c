@@ -10,6 +10,7 @@
 #include "api/grammarcache.h"
 #include "fixture.h"
 #include "model/tokenizer_hf.h"
+#include "sched/guard.h"
 
 /* --- a model with the tags of all formats -------------------------------- */
 
@@ -317,6 +318,190 @@ static void test_held(void)
 	api_destroy(a);
 }
 
+/* What tools cost is bounded for all of them together. */
+static void test_costly(void)
+{
+	struct api *a = api_of("hermes");
+	struct buf body = {0};
+	struct api_call *c = NULL;
+	struct fail fail;
+	buf_add_z(&body, "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],\"tools\":[");
+	for (int i = 0; i < 300; i++) {
+		buf_addf(&body, "%s{\"function\":{\"name\":\"f%d\",\"strict\":true,"
+			 "\"parameters\":{\"properties\":{\"x\":{\"oneOf\":[", i ? "," : "", i);
+		for (int k = 0; k < 20; k++) {
+			buf_addf(&body, "%s{\"enum\":[", k ? "," : "");
+			for (int j = 0; j < 20; j++)
+				buf_addf(&body, "%s%d", j ? "," : "", 1000 * k + j);
+			buf_add_z(&body, "]}");
+		}
+		buf_add_z(&body, "]}}}}}");
+	}
+	buf_add_z(&body, "]}");
+	enum status st = fixture_try(a, API_CHAT, buf_str(&body), &c, &fail);
+	is_int(st, E_LIMIT, "too much work for one request");
+	is_str(fail.param, "tools", "and where");
+	if (st == OK)
+		fixture_drop(c);
+	buf_deinit(&body);
+	api_destroy(a);
+}
+
+/* --- while it is written -------------------------------------------------- */
+
+/* An answer of which the tokens are scripted. */
+struct script_run {
+	struct api *a;
+	struct api_call *c;
+	struct guard g;
+	struct outparse *parse;
+	struct detok d;
+	bool may_end;
+};
+
+static void begin_run(struct script_run *x, const char *format, const char *body)
+{
+	x->a = api_of(format);
+	x->c = fixture_call(x->a, API_CHAT, body);
+	const struct request *r = api_call_request(x->c);
+	guard_init(&x->g, r, model.tokenizer, vocab, 3200);
+	x->parse = outparse_create(&r->parse);
+	detok_init(&x->d, model.tokenizer, false);
+}
+
+static void end_run(struct script_run *x)
+{
+	guard_deinit(&x->g);
+	outparse_destroy(x->parse);
+	fixture_drop(x->c);
+	api_destroy(x->a);
+}
+
+/* May this token come now? -1: any may. */
+static int may_come(struct script_run *x, int32_t id)
+{
+	const uint64_t *mask;
+	if (guard_mask(&x->g, x->parse, &mask, &x->may_end) != OK)
+		return 0;
+	return mask ? (int)(mask[id / 64] >> (id % 64) & 1) : -1;
+}
+
+static int32_t token_of(const char *text)
+{
+	int32_t id = tokenizer_find(model.tokenizer, str_of(text));
+	for (int32_t i = 0; id < 0 && i < 3200; i++) /* not spelled as in its text */
+		if (str_is(tokenizer_bytes(model.tokenizer, i), text))
+			id = i;
+	return id;
+}
+
+/* Write a text as the model would: false where a token is not allowed. */
+static bool write_text(struct script_run *x, const char *text)
+{
+	struct ids ids = {0};
+	struct buf out = {0};
+	const struct out_span *spans;
+	bool good = tokenizer_encode(model.tokenizer, str_of(text), TRUST_TEMPLATE, &ids,
+				     NULL) == OK;
+	for (size_t i = 0; i < ids.n && good; i++) {
+		int may = may_come(x, ids.p[i]);
+		good = may != 0 && (may < 0 || guard_follow(&x->g, ids.p[i]) == OK);
+		buf_clear(&out);
+		detok_push(&x->d, ids.p[i], &out);
+		outparse_push(x->parse, buf_str(&out), &spans);
+	}
+	ids_deinit(&ids);
+	buf_deinit(&out);
+	return good;
+}
+
+/* Steps of a script: text that must be allowed, and then whether the tokens may come
+ * (1, 0; -1: anything may). */
+struct step {
+	const char *text;
+	const char *token[3];
+	int may[3];
+	bool may_end;
+};
+
+static void run_steps(const char *format, const char *body, const struct step *s, size_t n,
+		      const char *fact)
+{
+	struct script_run x;
+	begin_run(&x, format, body);
+	for (size_t i = 0; i < n; i++) {
+		ok(write_text(&x, s[i].text), "%s: step %zu is allowed", fact, i);
+		for (int k = 0; k < 3 && s[i].token[k]; k++)
+			is_int(may_come(&x, token_of(s[i].token[k])), s[i].may[k],
+			       "%s: then %s", fact, s[i].token[k]);
+		is_int(x.may_end, s[i].may_end, "%s: the end after step %zu", fact, i);
+	}
+	end_run(&x);
+}
+#define RUN(format, body, steps, fact) \
+	run_steps(format, body, steps, ARRAY_LEN(steps), fact)
+
+#define FORMAT \
+	",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\"," \
+	"\"schema\":{\"enum\":[[1],[2]]}}},\"enable_thinking\":false}"
+
+static void test_guard(void)
+{
+	static const struct step lazy[] = {
+		{"Hi ", {"a", "<tool_call>"}, {-1, -1}, true},
+		{"<tool_call>", {"a", "{", "\n"}, {0, 1, 1}, false},
+		{"\n{\"name\": \"f\", \"arguments\": {\"n\": ", {"3", "0", "a"}, {1, 0, 0},
+		 false},
+		{"3}}\n", {"</tool_call>", "a"}, {1, 0}, false},
+		{"</tool_call>", {"a", "<tool_call>"}, {-1, -1}, true},
+		{"\n<tool_call>\n", {"{", "a"}, {1, 0}, false},
+	};
+	RUN("hermes", AUTO, lazy, "strict");
+	static const struct step both[] = {
+		{"", {"[", "<tool_call>", "a"}, {1, 1, 0}, false},
+		{"[", {"1", "<tool_call>", "a"}, {1, 0, 0}, false},
+		{"1]", {"a", "["}, {0, 0}, true},
+	};
+	RUN("hermes", Q FORMAT, both, "a document");
+	static const struct step call[] = {
+		{"<tool_call>\n{\"name\": \"go\", \"arguments\": {}}\n", {"["}, {0}, false},
+		{"</tool_call>", {"\n", "<tool_call>", "["}, {1, 1, 0}, true},
+		{"\n<tool_call>\n{\"name\": \"", {"f", "["}, {1, 0}, false},
+	};
+	RUN("hermes", Q FORMAT, call, "calls in its place");
+	static const struct step list[] = {
+		{"[TOOL_CALLS][{\"name\": \"go\", \"arguments\": {}}", {",", "]", "a"}, {1, 1, 0},
+		 false},
+		{",", {"{", "a"}, {1, 0}, false},
+		{" {\"name\": \"f\", \"arguments\": {\"n\": 1}}]", {"a"}, {-1}, true},
+	};
+	RUN("mistral", AUTO, list, "a list of calls");
+	static const struct step special[] = {
+		{"[TOOL_CALLS]", {"f", "[ARGS]", "a"}, {1, 0, 0}, false},
+		{"f", {"[ARGS]", "[", "<|message|>"}, {1, 0, 0}, false},
+		{"[ARGS]{\"n\": 1}", {"a"}, {-1}, true},
+	};
+	RUN("mistral-args", AUTO, special, "tags that are tokens");
+	static const struct step channels[] = {
+		{"<|channel|>analysis<|message|>Hm", {"a"}, {-1}, true},
+		{"<|start|>assistant<|channel|>final<|message|>", {"[", "a"}, {1, 0}, false},
+		{"[2]", {"a"}, {0}, true},
+	};
+	RUN("harmony", Q FORMAT, channels, "a format, in its channel");
+	static const struct step commentary[] = {
+		{"<|channel|>commentary to=functions.f <|constrain|>json<|message|>",
+		 {"{", "a"}, {1, 0}, false},
+		{"{\"n\": 1", {"}", "1"}, {1, 0}, false},
+		{"}", {"a"}, {-1}, true},
+	};
+	RUN("harmony", AUTO, commentary, "a call in its channel");
+	struct script_run x;
+	begin_run(&x, "hermes", AUTO);
+	ok(write_text(&x, "<tool_call>") && !write_text(&x, "{\"name\": \"other"),
+	   "no tool of another name");
+	end_run(&x);
+}
+
 /* The same again is not compiled again. */
 static void test_cache(void)
 {
@@ -366,6 +551,8 @@ int main(void)
 	test_scripts();
 	test_random();
 	test_held();
+	test_costly();
+	test_guard();
 	test_cache();
 	grammar_vocab_destroy(vocab);
 	tokenizer_destroy(model.tokenizer);

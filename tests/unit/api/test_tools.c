@@ -297,6 +297,54 @@ static void test_exact_text(void)
 	fixture_drop(c);
 }
 
+/* Formats without words around a call: the arguments alone are the model's. */
+static void test_exact_args(void)
+{
+	static const struct event_span call[] = {
+		{OUT_CALL_NAME, STR("f")},
+		{OUT_CALL_ARGS, STR("{ \"x\":\"\\u00e9\" }")},
+		{OUT_CALL_END, STR("text")},
+	};
+	static const struct {
+		const char *format, *source, *want, *fact;
+	} rows[] = {
+		{"mistral", "{{ messages[1].tool_calls | tojson }}",
+		 "\"arguments\": { \"x\":\"\\u00e9\" }", "a template that dumps the call"},
+		{"llama3", "{% set c = messages[1].tool_calls[0].function %}{\"parameters\": "
+			   "{{ c.arguments | tojson }}}",
+		 "{\"parameters\": { \"x\":\"\\u00e9\" }}", "one that dumps the arguments"},
+		{"harmony", "{% set c = messages[1].tool_calls[0].function %}<{{ c.name }}"
+			    "{{ '<' + c.arguments + '>' }}",
+		 "<f<{ \"x\":\"\\u00e9\" }>", "one that prints strings"},
+		{"mistral-args", "{% for k, v in messages[1].tool_calls[0].function.arguments"
+				 " | items %}{{ k }}={{ v }}{% endfor %}",
+		 "x=\xc3\xa9", "one that walks them has its own way"},
+		{"llama3", "{{ messages[1].tool_calls[0].function.arguments | string | tojson "
+			   "}}", "\"{\\\"x\\\":\\\"\xc3\xa9\\\"}\"", "so has one that quotes"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct model copy = *fixture_model();
+		copy.chat_template = (char *)rows[i].source;
+		const struct api_opts o = {
+			.model = &copy, .model_name = "m", .n_ctx = 512,
+			.tool_format = rows[i].format, .clock = &clock_monotonic};
+		struct api *a;
+		char id[64];
+		if (api_create(&o, &a, NULL) != OK)
+			exit(1);
+		char *asked = history("x", "\"{}\"");
+		struct api_call *c = fixture_call(a, API_CHAT, asked);
+		char *got = answer(c, call, ARRAY_LEN(call), FINISH_STOP);
+		snprintf(id, sizeof id, "%s", id_in(got, 0));
+		expect_in(a, id, "\"{\\\"x\\\":\\\"\xc3\xa9\\\"}\"", rows[i].want,
+			  rows[i].fact);
+		free(got);
+		free(asked);
+		fixture_drop(c);
+		api_destroy(a);
+	}
+}
+
 #define TURNS(call) \
 	"{% for m in messages %}{% if m.tool_calls is defined and m.tool_calls %}" \
 	"{% for c in m.tool_calls %}" call "{% endfor %}" \
@@ -351,6 +399,7 @@ int main(void)
 	test_budget();
 	test_continue();
 	test_exact_text();
+	test_exact_args();
 	test_templates();
 	return tap_done();
 }

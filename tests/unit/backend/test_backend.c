@@ -21,7 +21,14 @@ static void test_create(void)
 	is_str(b->name, "cpu", "its name");
 	ok(strstr(b->device, ", 2 threads") != NULL, "its device: %s", b->device);
 	is_int(b->act_type, DTYPE_F32, "its activations");
+	ok(b->kv_type == DTYPE_F32 || b->kv_type == DTYPE_F16, "its cache");
+	backend_destroy(b);
+	o.exact = true;
+	is_int(backend_create(&o, &b, &fail), OK, "exact");
 	is_int(b->kv_type, DTYPE_F32, "its cache");
+	o.cpu_isa = "mmx";
+	is_int(backend_create(&o, &b, &fail), E_CONFIG, "an instruction set that is none");
+	is_str(fail.param, "cpu_isa", "the key is named");
 	backend_destroy(b);
 	backend_destroy(NULL);
 }

@@ -2,7 +2,8 @@
  *
  * Sequences, pages and steps around a graph whose "keys and values" are the
  * tokens themselves: its logits are a digest of everything a token can see through
- * the page table, so any page mixed up, overwritten or not copied shows.
+ * the page table, so any page mixed up, overwritten or not copied shows. A recurrent
+ * graph has its digests in slots of state instead.
  */
 #include "engine/engine.h"
 
@@ -14,6 +15,8 @@ enum { V = 50, N_CTX = 64, P = 4, MAX_SEQS = 4, MAX_TOK = 32 };
 
 struct fake {
 	int32_t kv[1024]; /* by slot */
+	float state[32];
+	bool is_recurrent;
 	bool fails, copy_fails;
 	int n_destroyed, n_copied;
 	struct engine_batch last; /* counts only */
@@ -24,6 +27,23 @@ static float digest(float h, int32_t token)
 	return fmodf(h * 31 + (float)token + 7, 65521);
 }
 
+static void run_states(struct fake *f, const struct engine_batch *b, float *logits)
+{
+	float after[MAX_TOK];
+	for (int s = 0; s < b->n_seq; s++) {
+		const struct seq_states *st = &b->states;
+		float h = st->from[s] < 0 ? 0 : f->state[st->from[s]];
+		for (int t = b->first_tok[s]; t < b->first_tok[s + 1]; t++) {
+			after[t] = h = digest(h, b->token[t]);
+			if (st->save[s] >= 0 && st->save_at[s] == t)
+				f->state[st->save[s]] = h;
+		}
+		f->state[st->to[s]] = h;
+	}
+	for (int r = 0; r < b->n_logit_rows; r++)
+		logits[r * V] = after[b->logit_rows[r]];
+}
+
 static enum status fake_forward(void *ctx, const struct engine_batch *b,
 				float *logits, struct fail *fail)
 {
@@ -31,9 +51,11 @@ static enum status fake_forward(void *ctx, const struct engine_batch *b,
 	f->last = *b;
 	for (int t = 0; t < b->n_tok; t++)
 		f->kv[b->slot[t]] = b->token[t];
+	if (f->is_recurrent)
+		run_states(f, b, logits);
 	if (f->fails) /* after it wrote: that must not show either */
 		return fail_set(fail, E_BACKEND, "the fake fails");
-	for (int r = 0; r < b->n_logit_rows; r++) {
+	for (int r = 0; r < b->n_logit_rows && !f->is_recurrent; r++) {
 		int t = b->logit_rows[r], seq = b->seq_of[t];
 		const int32_t *table = b->page_table + seq * b->max_pages_per_seq;
 		float h = 0;
@@ -59,19 +81,26 @@ static enum status fake_copy_page(void *ctx, int32_t dst, int32_t src)
 	return OK;
 }
 
-static struct engine *make(struct fake *f, int n_pages, bool prefix_cache)
+/* n_states 0: not recurrent. */
+static struct engine *make_recurrent(struct fake *f, int n_pages, bool prefix_cache,
+				     int n_states)
 {
-	*f = (struct fake){0};
+	*f = (struct fake){.is_recurrent = n_states > 0};
 	struct engine_graph g = {.ctx = f, .n_vocab = V, .max_ctx = N_CTX,
 				 .forward = fake_forward, .destroy = fake_destroy,
-				 .copy_page = fake_copy_page};
+				 .copy_page = fake_copy_page, .n_states = n_states};
 	struct engine_opts o = {.page_size = P, .max_seqs = MAX_SEQS,
 				.max_batch_tok = MAX_TOK,
-				.prefix_cache = prefix_cache};
+				.prefix_cache = prefix_cache, .checkpoint_every = 8};
 	struct engine *e = NULL;
 	if (engine_create_with(&g, &o, n_pages, &e) != OK)
 		abort();
 	return e;
+}
+
+static struct engine *make(struct fake *f, int n_pages, bool prefix_cache)
+{
+	return make_recurrent(f, n_pages, prefix_cache, 0);
 }
 
 static float digest_of(const int32_t *tokens, int n)
@@ -385,15 +414,103 @@ static void test_fork_of_published(void)
 	engine_destroy(e);
 }
 
-/* Many random lives on few pages, each checked by digest at every step. */
-static void test_random(void)
+static int checkpoints(const struct engine *e)
+{
+	struct engine_stats s;
+	engine_stats(e, &s);
+	return s.checkpoints;
+}
+
+/* A known prefix is of use up to a checkpoint of the state. */
+static void test_checkpoints(void)
 {
 	struct fake f;
-	struct engine *e = make(&f, 24, true);
+	struct engine *e = make_recurrent(&f, 40, true, 8);
+	int32_t a[40];
+	int cached;
+	fill(a, 40, 1);
+	struct engine_seq *s = engine_seq_create(e, a, 30, &cached), *t;
+	run(e, s, a, 0, 14, "a chunk");
+	is_int(checkpoints(e), 1, "its last page's end is a checkpoint");
+	t = engine_seq_create(e, a, 30, &cached);
+	is_int(cached, 12, "up to which the prefix is known");
+	run(e, t, a, 12, 30, "on from the checkpoint");
+	engine_seq_destroy(e, t);
+	run(e, s, a, 14, 30, "the first goes on, undisturbed");
+	for (int i = 30; i < 40; i++)
+		run(e, s, a, i, i + 1, "token after token");
+	engine_seq_destroy(e, s);
+	t = engine_seq_create(e, a, 40, &cached);
+	is_int(cached, 36, "decoding leaves a checkpoint now and then");
+	engine_seq_destroy(e, t);
+	t = engine_seq_create(e, a, 35, &cached);
+	is_int(cached, 28, "the end of the prompt is one that stays");
+	run(e, t, a, 28, 35, "on from there");
+	engine_seq_destroy(e, t);
+	a[13] = (a[13] + 1) % V;
+	t = engine_seq_create(e, a, 30, &cached);
+	is_int(cached, 12, "other tokens share what came before them");
+	run(e, t, a, 12, 30, "and go their own way");
+	engine_seq_destroy(e, t);
+	ok(checkpoints(e) <= 8, "the store is bounded");
+	engine_destroy(e);
+
+	e = make_recurrent(&f, 40, false, 8);
+	s = engine_seq_create(e, a, 30, &cached);
+	run(e, s, a, 0, 30, "without a prefix cache");
+	is_int(checkpoints(e), 0, "there are no checkpoints");
+	engine_seq_destroy(e, s);
+	engine_destroy(e);
+}
+
+/* Slots: forks share until they step; a step in place that fails loses the state. */
+static void test_states(void)
+{
+	struct fake f;
+	struct engine *e = make_recurrent(&f, 40, true, 3);
+	int32_t a[20], b[20], c[20];
+	int cached;
+	fill(a, 20, 1), fill(b, 20, 1), fill(c, 20, 1);
+	b[7] = 3, c[7] = 4;
+	struct engine_seq *sa = engine_seq_create(e, a, 20, &cached), *sb, *sc, *sd;
+	run(e, sa, a, 0, 7, "one");
+	is_int(engine_seq_fork(e, sa, &sb), OK, "fork");
+	is_int(engine_seq_fork(e, sb, &sc), OK, "fork of a fork");
+	is_int(engine_seq_fork(e, sc, &sd), OK, "and another");
+	run(e, sb, b, 7, 9, "a fork takes a slot");
+	run(e, sa, a, 7, 20, "so does the original");
+	is_int(engine_seq_reserve(e, sc, 1), E_NO_PAGES, "of two that share one has none");
+	ok(engine_pages_free(e) > 10, "though there are pages");
+	engine_seq_destroy(e, sd);
+	run(e, sc, c, 7, 9, "the last of them writes in place");
+	engine_seq_destroy(e, sc);
+	sc = engine_seq_create(e, c, 20, &cached);
+	run(e, sc, c, cached, 20, "a slot given back is another's");
+	is_int(engine_seq_fork(e, sa, &sd), OK, "a fourth");
+	is_int(engine_seq_reserve(e, sd, 1), E_NO_PAGES, "finds no slot");
+	f.fails = true;
+	struct engine_slice slice = {sb, b + 9, 1, 1};
+	is_int(engine_seq_reserve(e, sb, 2), OK, "room");
+	is_int(engine_step(e, &slice, 1, NULL), E_BACKEND, "a step fails");
+	f.fails = false;
+	is_int(engine_step(e, &slice, 1, NULL), E_BACKEND, "and its state is lost");
+	engine_seq_destroy(e, sa);
+	engine_seq_destroy(e, sb);
+	engine_seq_destroy(e, sc);
+	engine_seq_destroy(e, sd);
+	engine_destroy(e);
+}
+
+/* Many random lives on few pages, each checked by digest at every step. n_states 0: by
+ * the cache; else by states in so many slots. */
+static void test_random(int n_states)
+{
+	struct fake f;
+	struct engine *e = make_recurrent(&f, 24, true, n_states);
 	struct life {
 		struct engine_seq *seq;
 		int32_t tokens[N_CTX];
-		int n;
+		int n, n_prompt;
 	} lives[MAX_SEQS] = {0};
 	uint32_t x = 12345;
 	int wrong = 0, steps = 0, refused = 0, forks = 0;
@@ -410,13 +527,15 @@ static void test_random(void)
 			int n = 1 + (int)(r / 16 % 30);
 			fill(l->tokens, n, (int)(r / 512 % 3)); /* often the same */
 			l->seq = engine_seq_create(e, l->tokens, n, &l->n);
+			l->n_prompt = n;
 		} else if (r % 11 == 0 || l->n == N_CTX) {
 			engine_seq_destroy(e, l->seq);
 			*l = (struct life){0};
 		} else {
 			int n = MIN(1 + (int)(r / 16 % 9), N_CTX - l->n);
-			for (int i = 0; i < n; i++)
-				l->tokens[l->n + i] = (int32_t)((r >> i) % 3);
+			for (int i = l->n; i < l->n + n; i++)
+				if (i >= l->n_prompt)
+					l->tokens[i] = (int32_t)((r >> (i - l->n)) % 3);
 			if (engine_seq_reserve(e, l->seq, n) != OK) {
 				refused++;
 				continue;
@@ -425,6 +544,10 @@ static void test_random(void)
 			f.fails = r % 13 == 0;
 			bool passed = engine_step(e, &slice, 1, NULL) == OK;
 			wrong += passed == f.fails;
+			if (!passed && n_states) { /* its state may be lost */
+				engine_seq_destroy(e, l->seq);
+				*l = (struct life){0};
+			}
 			if (!passed)
 				continue;
 			l->n += n;
@@ -436,8 +559,12 @@ static void test_random(void)
 	}
 	is_int(wrong, 0, "%d steps, %d forks, %d refused: every digest is right",
 	       steps, forks, refused);
-	ok(steps > 1000 && forks > 20 && refused > 20 && f.n_copied > 10,
-	   "and all of it happened (%d copies)", f.n_copied);
+	struct engine_stats stats;
+	engine_stats(e, &stats);
+	ok(steps > 1000 && forks > 20 && refused > 20 && f.n_copied > 5 &&
+		   stats.prefix_hit_tok > 100,
+	   "and all of it happened (%d copies, %d tokens found again)", f.n_copied,
+	   (int)stats.prefix_hit_tok);
 	for (int i = 0; i < MAX_SEQS; i++)
 		engine_seq_destroy(e, lives[i].seq);
 	is_int(engine_pages_free(e), 24, "no page is lost");
@@ -453,6 +580,10 @@ int main(void)
 	test_prefix();
 	test_fork();
 	test_fork_of_published();
-	test_random();
+	test_random(0);
+	test_checkpoints();
+	test_states();
+	test_random(12);
+	test_random(5);
 	return tap_done();
 }

@@ -299,6 +299,30 @@ static void test_truncated(void)
 	buf_deinit(&b);
 }
 
+/* The file ends before the data would begin: a tensor of nothing still has an address
+ * that is aligned. */
+static void test_no_data(void)
+{
+	struct buf b = {0};
+	struct arena a;
+	struct gguf g;
+	struct safetensors s;
+	put_head(&b, 1, 0);
+	put_tensor(&b, "t", 2, 0, 3, 0, 0);
+	ok(b.n % 32 != 0, "no padding");
+	arena_init(&a, 0);
+	char *file = xmalloc(b.n);
+	memcpy(file, b.p, b.n);
+	is_int(gguf_parse((struct str){file, b.n}, "x", &a, &g, &s, &fail), OK,
+	       "a tensor of nothing");
+	ok((uintptr_t)s.tensors[0].data % 8 == 0, "is aligned");
+	gguf_deinit(&g);
+	safetensors_deinit(&s);
+	arena_deinit(&a);
+	free(file);
+	buf_deinit(&b);
+}
+
 /* --- split files ----------------------------------------------------------------- */
 
 static void put_part(const char *dir, const char *file, int no, int of, const char *name)
@@ -363,6 +387,7 @@ int main(void)
 	test_bad_tensors();
 	test_bad_pairs();
 	test_truncated();
+	test_no_data();
 	test_split();
 	return tap_done();
 }

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How causal_conv.hip, delta_rule.hip, gated_norm.hip and sigmoid_gate.hip are
+ * launched: their arguments with device addresses. C for the host, C++ for the kernels.
+ */
+#pragma once
+#if !defined(__HIP__)
+#include <stdint.h>
+#endif
+
+enum {
+	CONV_THREADS = 256, CONV_PARTS = 3, CONV_MAX_WIDTH = 8,
+	DELTA_WAVES = 8,
+	DELTA_LANES = 8,   /* of a row of the state */
+	DELTA_ROWS = DELTA_WAVES * 32 / DELTA_LANES, /* of a workgroup */
+	DELTA_TOK = 16,    /* keys and queries in LDS at once */
+	NORM_WAVES = 4,
+	GATE_THREADS = 256,
+};
+
+/* As struct head_view, of halves or floats. */
+struct half_heads {
+	const uint16_t *p;
+	int32_t row, n_heads, dim, pitch;
+};
+struct float_heads {
+	const float *p;
+	int32_t row, n_heads, dim, pitch;
+};
+
+struct state_slots { /* as struct seq_states */
+	const int32_t *from, *to, *save, *save_at;
+};
+
+struct causal_conv_launch {
+	int32_t width, n_channels, n_parts;
+	struct half_heads part[CONV_PARTS];
+	const float *weight;      /* (C, W) */
+	const int32_t *first_tok; /* (B+1) */
+	struct state_slots states;
+	float *state;             /* (n_slots, C, W-1) */
+	uint16_t *y;              /* (T, C) f16 */
+};
+
+struct delta_rule_launch {
+	int32_t n_k_heads, n_v_heads, k_dim, v_dim;
+	float q_scale;            /* 1 / sqrt(K) */
+	const uint16_t *qkv;      /* (T, 2 Hk K + Hv V) f16 */
+	struct float_heads a, b;
+	const float *decay, *dt_bias; /* (Hv) */
+	const int32_t *first_tok; /* (B+1) */
+	struct state_slots states;
+	float *state;             /* (n_slots, Hv, V, K) */
+	uint16_t *y;              /* (T, Hv, V) f16 */
+};
+/* LDS of delta_rule: keys and queries of DELTA_TOK tokens, their gates. */
+#define DELTA_LDS_BYTES(k) (DELTA_TOK * (2 * (k) + 2) * 4)
+
+struct gated_norm_launch {
+	int32_t n_rows, n_heads, dim; /* n_rows: T * H */
+	float eps;
+	const uint16_t *x;   /* (T, H, V) f16 */
+	struct half_heads z;
+	const float *weight; /* (V) */
+	uint16_t *y;         /* (T, H, V) f16 */
+};

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tiny random checkpoints of architectures with more parts than make_dense_models.py can
+compute by itself, and what Hugging Face Transformers makes of them in float32 on the CPU.
+
+    pip install torch transformers safetensors       (in a venv outside the repository)
+    make_hf_models.py [--all DIR]
+
+Writes tests/golden/models/NAME; with --all also larger and odder ones to DIR, each of
+which `haloctl verify --exact` must pass."""
+
+import json
+import os
+import shutil
+import sys
+
+import torch
+import transformers as hf
+
+GOLDEN = "tests/golden/models"
+BASE = {"vocab_size": 512, "hidden_size": 32, "num_hidden_layers": 4,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+        "intermediate_size": 32, "max_position_embeddings": 4096,
+        "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": 500,
+        "pad_token_id": 501}
+DELTA = {"linear_conv_kernel_dim": 4, "linear_key_head_dim": 16,
+         "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+         "linear_value_head_dim": 16,
+         "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+         "rope_parameters": {"rope_type": "default", "rope_theta": 1e7,
+                             "partial_rotary_factor": 0.25}}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+           "shared_expert_intermediate_size": 28}
+OSS = {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16,
+       "layer_types": ["sliding_attention", "full_attention"] * 2,
+       "rope_parameters": {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0,
+                           "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+                           "original_max_position_embeddings": 128}}
+MLA = {"q_lora_rank": 24, "kv_lora_rank": 32, "qk_nope_head_dim": 16,
+       "qk_rope_head_dim": 8, "v_head_dim": 12, "head_dim": 8, "num_key_value_heads": 4,
+       "num_hidden_layers": 3, "n_routed_experts": 4, "num_experts_per_tok": 2,
+       "moe_intermediate_size": 24, "n_shared_experts": 1, "n_group": 2,
+       "topk_group": 1, "first_k_dense_replace": 1, "routed_scaling_factor": 2.5,
+       "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0,
+                           "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0,
+                           "mscale_all_dim": 0.7,
+                           "original_max_position_embeddings": 128}}
+MROPE = {"rope_parameters": {**DELTA["rope_parameters"], "mrope_interleaved": True,
+                             "mrope_section": [1, 1, 0]}}
+
+# name: (class of the config, class of the model, settings, goes into the repository)
+MODELS = {
+    "qwen3next": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
+                  {**DELTA, **EXPERTS}, True),
+    "gptoss": (hf.GptOssConfig, hf.GptOssForCausalLM, OSS, True),
+    "deepseekv3-yarn": (hf.DeepseekV3Config, hf.DeepseekV3ForCausalLM, MLA, True),
+    "qwen35": (hf.Qwen3_5TextConfig, hf.Qwen3_5ForCausalLM, {**DELTA, **MROPE}, False),
+    "qwen35moe": (hf.Qwen3_5MoeTextConfig, hf.Qwen3_5MoeForCausalLM,
+                  {**DELTA, **MROPE, **EXPERTS}, False),
+    "qwen35moe-tied": (hf.Qwen3_5MoeTextConfig, hf.Qwen3_5MoeForCausalLM,
+                       {**DELTA, **MROPE, **EXPERTS, "tie_word_embeddings": True}, False),
+    "qwen3next-wide": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
+                       {**DELTA, **EXPERTS, "linear_num_value_heads": 8,
+                        "linear_key_head_dim": 32, "linear_value_head_dim": 24,
+                        "linear_conv_kernel_dim": 3, "num_hidden_layers": 6,
+                        "layer_types": ["full_attention", "linear_attention"] * 3,
+                        "mlp_only_layers": [1], "norm_topk_prob": False}, False),
+    "deepseekv3-plain": (hf.DeepseekV3Config, hf.DeepseekV3ForCausalLM,
+                         {**MLA, "q_lora_rank": None, "rope_interleave": False,
+                          "n_group": 1, "n_shared_experts": 2,
+                          "rope_parameters": {"rope_type": "default",
+                                              "rope_theta": 10000.0}}, False),
+}
+
+
+def randomize(model, rng):
+    """Large enough for attention, gates and routers to choose."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.randn(p.shape, generator=rng)
+            if "norm" in name:  # near 1, or near 0 where 1 is added
+                p.copy_(p + 0.1 * noise)
+            elif name.endswith("A_log"):
+                p.copy_(noise)
+            elif p.dim() == 1 or "bias" in name:
+                p.copy_(0.5 * noise)
+            elif "conv1d" in name:
+                p.copy_(0.5 * noise)
+            elif "embed" in name:
+                p.copy_(0.5 * noise)
+            else:
+                # Of experts in one tensor either dimension may be the input.
+                p.copy_(1.5 * noise / min(p.shape[-1], 64) ** 0.5)
+        for name, b in model.named_buffers():
+            if "e_score_correction_bias" in name:
+                b.copy_(0.2 * torch.randn(b.shape, generator=rng))
+
+
+def case(model, prompt, n):
+    ids = list(prompt)
+    with torch.no_grad():
+        for _ in range(n):
+            row = model(torch.tensor([ids])).logits[0, -1]
+            ids.append(int(row.argmax()))
+        rows = torch.log_softmax(model(torch.tensor([ids])).logits[0].double(), -1)
+    first, steps = len(prompt) - 1, []
+    for i in range(n):
+        top = rows[first + i].topk(5)
+        steps.append({"token": ids[len(prompt) + i],
+                      "top": [[int(t), round(float(p), 5)]
+                              for p, t in zip(top.values, top.indices)]})
+    return {"prompt_ids": ids[:len(prompt)],
+            "prompt_logprobs": [round(float(rows[i, ids[i + 1]]), 5)
+                                for i in range(first)],
+            "continuation_ids": ids[len(prompt):], "steps": steps}
+
+
+def make(i, name, into):
+    config_class, model_class, settings, _ = MODELS[name]
+    rng = torch.Generator().manual_seed(7 + i)
+    config = config_class(**{**BASE, **settings})
+    folder = os.path.join(into, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    model = model_class(config).eval()
+    randomize(model, rng)
+    model = model.to(torch.bfloat16)
+    model.save_pretrained(folder)
+    for extra in ("generation_config.json",):
+        if os.path.exists(os.path.join(folder, extra)):
+            os.remove(os.path.join(folder, extra))
+    # As it is on disk: to(bfloat16) has also rounded the frequencies of rope.
+    model = model_class.from_pretrained(folder, dtype=torch.float32,
+                                        attn_implementation="eager",
+                                        experts_implementation="eager").eval()
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(os.path.join(GOLDEN, "qwen3-bf16", file), folder)
+    cases = [case(model, torch.randint(0, 500, (n,), generator=rng).tolist(), 12)
+             for n in (1, 23, 150)]
+    with open(os.path.join(folder, "reference.json"), "w") as f:
+        json.dump({"model": name, "reference": "tests/golden/make_hf_models.py",
+                   "cases": cases}, f)
+    size = sum(os.path.getsize(os.path.join(folder, x)) for x in os.listdir(folder))
+    print("%s: %d KB, transformers %s" % (folder, size // 1024, hf.__version__))
+
+
+def main():
+    more = sys.argv[2] if sys.argv[1:2] == ["--all"] else None
+    torch.set_num_threads(2)
+    for i, name in enumerate(MODELS):
+        if MODELS[name][3]:
+            make(i, name, GOLDEN)
+        elif more:
+            make(i, name, more)
+
+
+if __name__ == "__main__":
+    main()
