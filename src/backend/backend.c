@@ -56,9 +56,14 @@ enum status backend_create(const struct backend_opts *o, struct backend **out,
 		st = backend_choose(o, &name, reason, sizeof reason, fail);
 	if (st != OK)
 		return st;
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (strcmp(kinds[i].name, name) == 0)
-			return kinds[i].create(o, out, fail);
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		if (strcmp(kinds[i].name, name) != 0)
+			continue;
+		st = kinds[i].create(o, out, fail);
+		if (st == OK)
+			(*out)->int8_head = o->int8_head;
+		return st;
+	}
 	return unknown(name, fail);
 }
 

@@ -21,6 +21,7 @@ struct backend_opts {
 	bool exact;       /* weights and activations as they are, no fast path */
 	const char *cpu_isa; /* CPU: "auto" or NULL, "avx512", "avx2", "portable" */
 	const char *hip_library; /* HIP: path of the runtime; NULL or "": the system's */
+	bool int8_head;          /* engine: the output head in int8 with a scale a row */
 	bool no_graphs;          /* HIP: launch each step's operations one by one */
 	const char *kernel_dir;  /* HIP: where code objects are; NULL or "": where they
 				  * were built or installed */
@@ -71,6 +72,7 @@ struct backend {
 	uint64_t n_captures, n_replays; /* of steps, see step_begin */
 	int n_step_launches;     /* kernels of the last step; 0: not counted */
 	char device[120];        /* "AMD EPYC, 2 threads" */
+	bool int8_head;          /* opts.int8_head */
 	enum dtype act_type;     /* of activations beside the residual stream */
 	enum dtype kv_type;      /* element type of the KV cache */
 };

@@ -52,6 +52,12 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 				  .hip_library = o->hip_library,
 				  .kernel_dir = o->hip_kernels, .no_graphs = o->no_graphs,
 				  .own_blocks = o->own_blocks};
+	if (o->lm_head && strcmp(o->lm_head, "int8") != 0 &&
+	    strcmp(o->lm_head, "native") != 0) {
+		fprintf(stderr, "haloctl: --lm-head is native or int8, not %s\n", o->lm_head);
+		return false;
+	}
+	bo.int8_head = o->lm_head && strcmp(o->lm_head, "int8") == 0;
 	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
 				 .max_seqs = 1};
 	int64_t begin = clock_now_us(&clock_monotonic);

@@ -10,6 +10,7 @@
 struct session_opts {
 	const char *dir, *backend, *cpu_isa, *hip_library, *hip_kernels;
 	int64_t threads; /* 0: one per CPU */
+	const char *lm_head; /* NULL, "native" or "int8" */
 	bool exact, no_mmap, no_graphs;
 	bool own_blocks; /* HIP: see struct backend_opts */
 };
@@ -23,6 +24,8 @@ struct session_opts {
 	 "the HIP runtime (libamdhip64.so of the system)"}, \
 	{"hip-kernels", 0, OPTION_TEXT, &(o).hip_kernels, 0, 0, "DIR", \
 	 "where the GPU kernels are (where they were installed)"}, \
+	{"lm-head", 0, OPTION_TEXT, &(o).lm_head, 0, 0, "FORMAT", \
+	 "the output head: native, or int8 with a scale a row (native)"}, \
 	{"no-graphs", 0, OPTION_FLAG, &(o).no_graphs, 0, 0, NULL, \
 	 "HIP: launch each kernel by itself"}, \
 	{"threads", 't', OPTION_INT, &(o).threads, 0, 1024, "N", \

@@ -33,8 +33,10 @@ static enum status load_all(struct graph *g, struct fail *fail)
 	enum status st = graph_load_parts(g, -1, body, ARRAY_LEN(body), fail);
 	g->head = g->embed;
 	snprintf(head, sizeof head, "%slm_head", c->prefix);
-	if (st == OK && !c->tied_embeddings)
-		st = graph_load(g, head, c->n_vocab, c->d_model, &g->head, fail);
+	if (c->tied_embeddings)
+		graph_layer_name(g, -1, "embed_tokens", head);
+	if (st == OK && (!c->tied_embeddings || g->b->int8_head))
+		st = graph_load_head(g, head, fail);
 	for (int i = 0; i < c->n_layers && st == OK; i++) {
 		const struct graph_part norms[] = {
 			{"input_layernorm.weight", GRAPH_NORM, c->d_model, 0,
@@ -208,6 +210,7 @@ static void destroy(void *ctx)
 		g->b->ops->free(g->b, g->blocks[i]);
 	free(g->blocks);
 	free(g->expert_weights);
+	free(g->head_memory);
 	free(g->ids_host);
 	free(g->layers);
 	free(g);

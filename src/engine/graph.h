@@ -136,6 +136,7 @@ struct graph {
 	struct arch_limits limits;
 	uint16_t id;                   /* arch_graph_id */
 	struct weight embed, head;
+	void *head_memory; /* what head points into, where it is not the model's */
 	const float *out_norm;
 	struct layer *layers;          /* (L) */
 	struct weight *expert_weights; /* host, all layers' */
@@ -183,6 +184,10 @@ struct graph_want {
 };
 enum status graph_take_all(struct graph *g, const struct graph_want *w, size_t n,
 			   struct fail *fail) MUST_USE;
+/* g->head, of the tensor `name`: in int8 where the backend was asked for it and the
+ * model has it in 16 or more bits. A tied head stays the embeddings otherwise. */
+enum status graph_load_head(struct graph *g, const char *name,
+			    struct fail *fail) MUST_USE;
 /* n floats of the host, on the device. */
 enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 			     const float **out, struct fail *fail) MUST_USE;

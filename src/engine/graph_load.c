@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/graph.h"
+#include "model/weight_int8.h"
 
 enum status graph_take(struct graph *g, size_t n_bytes, void *out, struct fail *fail)
 {
@@ -46,6 +47,29 @@ enum status graph_load(struct graph *g, const char *name, int32_t n, int32_t k,
 	enum status st = model_weight(g->m, name, n, k, &host, fail);
 	host.is_table = out == &g->embed && !g->c->tied_embeddings;
 	return st == OK ? g->b->ops->load_weight(g->b, &host, out, fail) : st;
+}
+
+enum status graph_load_head(struct graph *g, const char *name, struct fail *fail)
+{
+	struct weight host, small;
+	const struct model_config *c = g->c;
+	enum status st = model_weight(g->m, name, c->n_vocab, c->d_model, &host, fail);
+	if (st != OK)
+		return st;
+	if (!g->b->int8_head || quant_bits(host.quant) < 16)
+		return c->tied_embeddings
+			       ? OK
+			       : g->b->ops->load_weight(g->b, &host, &g->head, fail);
+	st = weight_to_int8(&host, &small, &g->head_memory);
+	if (st != OK)
+		return fail_set(fail, st, "%s: no memory for it in int8", name);
+	st = g->b->ops->load_weight(g->b, &small, &g->head, fail);
+	/* A copy on the device? */
+	if (st == OK && g->head.q != small.q && g->head.scales != small.scales) {
+		free(g->head_memory);
+		g->head_memory = NULL;
+	}
+	return st;
 }
 
 static enum status load_floats(struct graph *g, const char *name,

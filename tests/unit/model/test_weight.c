@@ -2,7 +2,9 @@
 #include "model/blocks.h"
 
 #include <math.h>
+#include <stdlib.h>
 
+#include "model/weight_int8.h"
 #include "tests/tap.h"
 
 static void test_numbers(void)
@@ -100,8 +102,36 @@ static void test_int4(void)
 	is_near(out[15], 14, 0, "f16 scales");
 }
 
+/* Each row to its own scale: nothing further off than half a step of it. */
+static void test_to_int8(void)
+{
+	enum { N = 70, K = 33 };
+	static float f32[N * K], out[N * K];
+	struct weight w = {.quant = QUANT_F32, .n = N, .k = K, .group = K, .q = f32}, small;
+	void *memory;
+	int wrong = 0;
+	for (int i = 0; i < N * K; i++)
+		f32[i] = i / K == 3 ? 0 : sinf((float)i) * powf(10, (float)(i / K % 7 - 3));
+	f32[5 * K] = 1000;
+	is_int(weight_to_int8(&w, &small, &memory), 0, "to int8");
+	is_int(small.quant, QUANT_INT8, "it says so");
+	is_int(weight_bytes(&small), N * (K + 4), "a byte each, and a scale a row");
+	weight_decode(&small, 0, N, out);
+	for (int n = 0; n < N; n++) {
+		float most = 0;
+		for (int k = 0; k < K; k++)
+			most = fmaxf(most, fabsf(f32[n * K + k]));
+		for (int k = 0; k < K; k++)
+			wrong += fabsf(out[n * K + k] - f32[n * K + k]) > most / 127 * 0.501f;
+	}
+	is_int(wrong, 0, "each within half a step");
+	is_near(out[5 * K], 1000, 1e-3, "the greatest of a row stays");
+	free(memory);
+}
+
 int main(void)
 {
+	test_to_int8();
 	test_numbers();
 	test_plain();
 	test_int4();
