@@ -10,11 +10,16 @@ struct shape {
 };
 
 static const struct shape cases[] = {
-	{1, 256, 16, 4, true, 0, 0, false, QUANT_F32},  {7, 130, 128, 8, true, 0, 0, false, QUANT_F32},
-	{5, 64, 5, 5, false, 0, 0, false, QUANT_F32},   {70, 96, 64, 1, false, 0, 0, false, QUANT_F32},
-	{3, 32, 512, 10, true, 0, 0, false, QUANT_F32}, {9, 64, 128, 8, true, 1, 1, false, QUANT_F32},
-	{33, 96, 256, 8, true, 8, 4, false, QUANT_F32}, {5, 64, 12, 2, false, 3, 1, false, QUANT_F32},
-	{4, 32, 6, 6, true, 6, 6, false, QUANT_F32},    {9, 128, 32, 4, true, 0, 0, true, QUANT_F32},
+	{1, 256, 16, 4, true, 0, 0, false, QUANT_F32},
+	{7, 130, 128, 8, true, 0, 0, false, QUANT_F32},
+	{5, 64, 5, 5, false, 0, 0, false, QUANT_F32},
+	{70, 96, 64, 1, false, 0, 0, false, QUANT_F32},
+	{3, 32, 512, 10, true, 0, 0, false, QUANT_F32},
+	{9, 64, 128, 8, true, 1, 1, false, QUANT_F32},
+	{33, 96, 256, 8, true, 8, 4, false, QUANT_F32},
+	{5, 64, 12, 2, false, 3, 1, false, QUANT_F32},
+	{4, 32, 6, 6, true, 6, 6, false, QUANT_F32},
+	{9, 128, 32, 4, true, 0, 0, true, QUANT_F32},
 	/* rows long enough to be read in one go */
 	{3, 2048, 20, 4, true, 0, 0, false, QUANT_BF16},
 	{2, 4096, 9, 2, false, 0, 0, false, QUANT_F16},
