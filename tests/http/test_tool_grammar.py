@@ -10,8 +10,8 @@ from halod import SRCDIR, Halod, need, run
 
 jsonschema = need("jsonschema")
 
-N = int(os.environ.get("HALOD_SCHEMAS", "8"))
-WILD = {"temperature": 1.5, "max_tokens": 300}
+N = int(os.environ.get("HALOD_SCHEMAS", "6"))
+WILD = {"temperature": 1.5, "max_tokens": 200}
 
 BOOK = {
     "type": "object",
