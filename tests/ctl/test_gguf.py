@@ -64,8 +64,8 @@ def dense_tensors(name, kind):
 def verify(path, reference, name):
     if os.path.isdir(reference):
         reference = os.path.join(reference, "reference.json")
-    code, out, err = haloctl("verify", "--model", path, "--json", "--reference",
-                             reference)
+    code, out, err = haloctl("verify", "--exact", "--model", path, "--json",
+                             "--reference", reference)
     v = json.loads(out or b"{}")
     ok(code == 0 and v.get("pass") and v["max_delta"] <= 0.02,
        name + " answers as its reference", out + err.encode())

@@ -14,10 +14,12 @@ static void test_embed(struct kernel_test *kt, struct weight_kind kind)
 	embed_rows_ref(&(struct embed_rows_args){T, &table, tokens, ref});
 	struct weight table_on = kernel_upload_weight(kt, &table);
 	struct embed_rows_args on = {T, &table_on, UPLOAD(kt, tokens, T),
-				     UPLOAD(kt, kernel_zeros(kt, (size_t)(T * D)), (size_t)(T * D))};
+				     UPLOAD(kt, kernel_zeros(kt, (size_t)(T * D)),
+					    (size_t)(T * D))};
 	kernel_ran(kt, kt->b->ops->embed_rows(kt->b, &on), "embed_rows");
-	kernel_ok(memcmp(kernel_download(kt, on.x, (size_t)(T * D)), ref, (size_t)(T * D) * sizeof *ref) == 0,
-	   "%s: embed_rows %s", kt->name, kernel_kind_name(kind));
+	kernel_ok(memcmp(kernel_download(kt, on.x, (size_t)(T * D)), ref,
+			 (size_t)(T * D) * sizeof *ref) == 0,
+		  "%s: embed_rows %s", kt->name, kernel_kind_name(kind));
 }
 
 static void test_gather(struct kernel_test *kt)

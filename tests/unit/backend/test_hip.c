@@ -138,11 +138,13 @@ static void test_weights(void)
 			want[n * host.k + k] = q[k * N + n];
 	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "a transposed weight");
 	ok(w.k_step == 0 && same_rows(b, &w, want, 4080), "is turned");
-	host = (struct weight){.quant = QUANT_Q4_K, .n = N, .k = K, .group = 256, .q = q,
-			       .name = "layer.3.weight"};
-	is_int(b->ops->load_weight(b, &host, &w, &fail), E_UNSUPPORTED, "Q4_K");
-	ok(strstr(fail.text, "layer.3.weight") && strstr(fail.text, "q4_k"),
-	   "is refused by name: %s", fail.text);
+	static const int32_t group_of[K];
+	host = (struct weight){.quant = QUANT_INT4, .n = N, .k = K, .group = 256, .q = q,
+			       .group_of = group_of, .name = "layer.3.weight"};
+	is_int(b->ops->load_weight(b, &host, &w, &fail), E_UNSUPPORTED,
+	       "groups in another order");
+	ok(strstr(fail.text, "layer.3.weight") && strstr(fail.text, "desc_act"),
+	   "are refused by name: %s", fail.text);
 	free(q);
 	free(want);
 	backend_destroy(b);
