@@ -21,9 +21,8 @@ enum {
 	ATTENTION_GROUP = 16,    /* query heads that share a workgroup's reading */
 	ATTENTION_SEGMENTS = 32, /* of a sequence, at most */
 	ATTENTION_SEGMENT = 64,  /* positions of the smallest segment */
-	/* Work memory of the split kernel: floats of a row of a segment before its values,
-	 * so many that those are aligned to 16 bytes. */
-	ATTENTION_ROW_EXTRA = 4
+	/* Work memory of the split kernel: floats of a row of a segment beside v_dim. */
+	ATTENTION_ROW_EXTRA = 2
 };
 
 struct attention_launch {
@@ -43,7 +42,6 @@ struct attention_launch {
 	int32_t tile_tok;          /* whole: tokens of a tile, a power of two */
 	int32_t first_seq;         /* of grid y 0 */
 	uint32_t skips_single;     /* whole: leaves sequences of one token */
-	uint32_t is_decode;        /* split: token b is sequence b's */
 	float scale;
 };
 
@@ -62,10 +60,9 @@ enum { ATTENTION_WAVES = 4 }; /* of a workgroup */
 /* Query heads of a workgroup, and how many workgroups share a key head. */
 #define ATTENTION_HEADS(group) ((group) < ATTENTION_GROUP ? (group) : ATTENTION_GROUP)
 #define ATTENTION_SUBS(group) (((group) + ATTENTION_GROUP - 1) / ATTENTION_GROUP)
-/* Floats of a row of work, and of one (sequence, S): (segments, heads, row). */
-#define ATTENTION_ROW(v_dim) (((v_dim) + 3) / 4 * 4 + ATTENTION_ROW_EXTRA)
+/* Floats of one (sequence, S): (segments, heads, value + 2) */
 #define ATTENTION_WORK(heads, v_dim) \
-	(ATTENTION_SEGMENTS * (heads) * ATTENTION_ROW(v_dim))
+	(ATTENTION_SEGMENTS * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
 
 /* Dynamic LDS: queries, keys, values in halves; scores, nine numbers a row, where the
  * positions of two blocks lie. */

@@ -105,7 +105,6 @@ static enum status split(struct hip *h, const struct attention_args *a,
 		struct hip_grid g = {ATTENTION_SEGMENTS * subs, MIN(at_once, a->n_seq - b),
 				     ATTENTION_WAVES * 32, lds_of(s, 1)};
 		l.first_seq = b;
-		l.is_decode = a->n_tok == a->n_seq;
 		st = LAUNCH(h, name, g, ARG(l));
 	}
 	return st;

@@ -221,5 +221,7 @@ def test_listens_again(t, d):
 run([test_queue_full, test_gone_in_queue, test_gone_in_prefill, test_gone_in_stream,
      test_gone_in_upload, test_keepalive, test_slow_reader, test_slow_request,
      test_many, test_listens_again],
+    # exact: the fast way would be done before two comments were due
+    exact="yes",
     max_seqs=1, max_queue=2, max_batch_tokens=1, prefill_chunk=1, keepalive="1s",
     stall_timeout="1s", idle_timeout="6s", prefix_cache="no", max_connections=50)
