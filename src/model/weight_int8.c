@@ -38,7 +38,9 @@ static void rows(void *arg, int begin, int end)
 
 enum status weight_to_int8(const struct weight *w, struct weight *out, void **memory)
 {
-	size_t n_q = (size_t)w->n * (size_t)w->k, n_scales = (size_t)w->n * sizeof(float);
+	/* Whole words, in which bytes are read. */
+	size_t n_q = ((size_t)w->n * (size_t)w->k + 3) / 4 * 4;
+	size_t n_scales = (size_t)w->n * sizeof(float);
 	/* Scales first: they are aligned then. */
 	char *p = malloc(n_scales + n_q);
 	if (!p)

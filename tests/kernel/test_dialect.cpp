@@ -28,6 +28,7 @@ static void *take(size_t n_bytes)
 static const char *const where = "GPU";
 #else
 #include "tests/hip-on-cpu/fiber.h"
+#include <vector>
 
 template <class F> static void enter(void *f)
 {
@@ -42,9 +43,11 @@ template <class F> static void run(uint32_t grid, uint32_t threads, F f)
 	fiber_run(&l);
 }
 #define RUN(grid, threads, kernel, ...) run(grid, threads, [&] { kernel(__VA_ARGS__); })
+static std::vector<void *> taken;
 static void *take(size_t n_bytes)
 {
-	return calloc(1, n_bytes);
+	taken.push_back(calloc(1, n_bytes));
+	return taken.back();
 }
 static const char *const where = "fibers";
 #endif
@@ -284,6 +287,10 @@ int main()
 		test_waves();
 		test_group();
 	}
+#ifndef __CUDACC__
+	for (void *p : taken)
+		free(p);
+#endif
 	printf("1..%d\n", n_done);
 	return n_bad > 0;
 }
