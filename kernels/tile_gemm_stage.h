@@ -136,13 +136,15 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 		UNROLL
 		for (int j = 0; j < G::B_EACH; j++) {
 			bool is_in = is_whole || k0 + t->b_at[j] < w->k;
-			t->b_piece[j] = gemm_only_if(is_in, t->b[j][(is_in ? k0 : -t->b_at[j]) / 8]);
+			int32_t at = (is_in ? k0 : -t->b_at[j]) / 8;
+			t->b_piece[j] = gemm_only_if(is_in, t->b[j][at]);
 		}
 	}
 	UNROLL
 	for (int j = 0; j < G::A_EACH; j++) {
 		bool is_in = is_whole || k0 + t->a_at[j] < w->k;
-		t->a_piece[j] = gemm_only_if(is_in, t->a[j][(is_in ? k0 : -t->a_at[j]) / 8]);
+		int32_t at = (is_in ? k0 : -t->a_at[j]) / 8;
+		t->a_piece[j] = gemm_only_if(is_in, t->a[j][at]);
 	}
 }
 

@@ -86,6 +86,12 @@ static void look_at(struct hip_experts *x, const struct experts *ex)
 		      is_like(ex->shared_down, like);
 }
 
+/* What moe_any.hip has, and so every shape. */
+static bool has_kernels(const struct weight *w)
+{
+	return w->quant <= QUANT_INT4;
+}
+
 enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
 {
 	struct hip *h = hip_of(b);
@@ -100,6 +106,13 @@ enum status hip_load_experts(struct backend *b, struct experts *out, struct fail
 			return fail_at(fail, E_UNSUPPORTED, out->gate[e].name,
 				       "%s: the HIP backend wants experts of one format",
 				       out->gate[e].name ? out->gate[e].name : "experts");
+	const struct weight *shared = out->shared_gate;
+	if (!has_kernels(&out->gate[0]) || !has_kernels(&out->down[0]) ||
+	    (shared && (!has_kernels(shared) || !has_kernels(out->shared_down))))
+		return fail_at(fail, E_UNSUPPORTED, out->gate[0].name,
+			       "%s: the HIP backend has no kernels for experts in %s",
+			       out->gate[0].name ? out->gate[0].name : "experts",
+			       quant_name(out->gate[0].quant));
 	look_at(x, out);
 	enum status st = upload_table(h, out, x);
 	return st == OK ? OK : fail_set(fail, st, "%.100s: experts: %s", h->base.device,

@@ -145,6 +145,11 @@ static void test_weights(void)
 	       "groups in another order");
 	ok(strstr(fail.text, "layer.3.weight") && strstr(fail.text, "desc_act"),
 	   "are refused by name: %s", fail.text);
+	struct weight one = {.quant = QUANT_INT8, .n = N, .k = K, .name = "experts.0"};
+	struct experts experts = {.n = 1, .gate = &one, .up = &one, .down = &one};
+	is_int(b->ops->load_experts(b, &experts, &fail), E_UNSUPPORTED, "experts in int8");
+	ok(strstr(fail.text, "experts.0") && strstr(fail.text, "int8"),
+	   "are refused by name: %s", fail.text);
 	free(q);
 	free(want);
 	backend_destroy(b);
