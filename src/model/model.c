@@ -293,10 +293,11 @@ static enum status of_gguf(const struct model *m, const struct tensor *t, float 
 	return OK;
 }
 
-enum status model_vector(struct model *m, const char *name, int32_t n,
-			 const float **out, struct fail *fail)
+/* A tensor of F32, F16 or BF16. E_MISSING, E_FORMAT. */
+static enum status find_floats(const struct model *m, const char *name,
+			       const struct tensor **out, struct fail *fail)
 {
-	const struct tensor *t = tensors_find(m->tensors, name);
+	const struct tensor *t = *out = tensors_find(m->tensors, name);
 	if (!t)
 		return fail_set(fail, E_MISSING, "%s: tensor %s is missing", m->dir,
 				name);
@@ -304,6 +305,16 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 	    t->dtype != DTYPE_BF16)
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is %s, not a number "
 				"that fits", t->file, name, dtype_name(t->dtype));
+	return OK;
+}
+
+enum status model_vector(struct model *m, const char *name, int32_t n,
+			 const float **out, struct fail *fail)
+{
+	const struct tensor *t;
+	enum status st = find_floats(m, name, &t, fail);
+	if (st != OK)
+		return st;
 	if (t->n_dims != 1 || t->dim[0] != n)
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is not a vector of %d",
 				t->file, name, n);
@@ -337,14 +348,10 @@ static bool is_matrix(const struct tensor *t, int64_t rows, int64_t cols)
 enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_t cols,
 			 const float **out, struct fail *fail)
 {
-	const struct tensor *t = tensors_find(m->tensors, name);
-	if (!t)
-		return fail_set(fail, E_MISSING, "%s: tensor %s is missing", m->dir,
-				name);
-	if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 &&
-	    t->dtype != DTYPE_BF16)
-		return fail_set(fail, E_FORMAT, "%s: tensor %s is %s, not a number "
-				"that fits", t->file, name, dtype_name(t->dtype));
+	const struct tensor *t;
+	enum status st = find_floats(m, name, &t, fail);
+	if (st != OK)
+		return st;
 	if (!is_matrix(t, rows, cols))
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is not (%d, %d)",
 				t->file, name, rows, cols);
