@@ -13,6 +13,7 @@
 #include "kernels/kv_copy.hip"
 #include "kernels/linear_any.hip"
 #include "kernels/linear_int4.hip"
+#include "kernels/linear_quad.hip"
 #include "kernels/linear_rows.hip"
 #include "kernels/linear_tile.hip"
 #include "kernels/mla_rope_kv.hip"

@@ -29,17 +29,7 @@
  */
 #include "kernels/dialect.h"
 #include "kernels/linear_int4.h"
-
-/* Two bytes pairs of a word of activations: (lo of a, lo of b), (hi of a, hi of b). */
-DEVICE uint32_t pair_lo(uint32_t a, uint32_t b)
-{
-	return (a & 0xFFFFu) | b << 16;
-}
-
-DEVICE uint32_t pair_hi(uint32_t a, uint32_t b)
-{
-	return a >> 16 | (b & 0xFFFF0000u);
-}
+#include "kernels/linear_int4_words.h"
 
 /* Activations into LDS: piece p (eight of K) of the lane that will read it. */
 template <int M, int THRDS, int CHUNK>
@@ -111,18 +101,6 @@ DEVICE void linear_int4_load(const linear_int4_rows<YTILE> *rows, int32_t i, int
 		if constexpr (HAS_ZERO)
 			c->zero[y] = rows->zeros[y][i >> shift] >> rows->zero_shift[y] & 15;
 	}
-}
-
-/* The eight weights of a word, less zero, as pairs (0 4) (1 5) (2 6) (3 7). minus is
- * 1024 + zero twice; plus is -(64 + zero) twice, for nibbles that stand four bits up
- * and so are 1024 + 16 n. */
-DEVICE void linear_int4_pairs(uint32_t q, uint32_t minus, uint32_t plus, uint32_t *out)
-{
-	uint32_t high = q >> 8;
-	out[0] = sub2_f16((q & 0x000F000Fu) | 0x64006400u, minus);
-	out[1] = fma2_f16((q & 0x00F000F0u) | 0x64006400u, 0x2C002C00u, plus);
-	out[2] = sub2_f16((high & 0x000F000Fu) | 0x64006400u, minus);
-	out[3] = fma2_f16((high & 0x00F000F0u) | 0x64006400u, 0x2C002C00u, plus);
 }
 
 /* sum[y][t] += the chunk's part; x: this lane's first piece of token 0. */
@@ -217,13 +195,6 @@ DEVICE linear_int4_rows<YTILE> linear_int4_at(const linear_int4_args *a,
 	return out;
 }
 
-DEVICE void linear_int4_put(const linear_int4_part *p, int32_t t, int32_t row, float x)
-{
-	if (p->bias)
-		x += p->bias[row];
-	linear_store(p->y, (size_t)t * (size_t)p->n + (size_t)row, x, p->store);
-}
-
 /* Adds up the lanes of each row; lane 0 of them stores. */
 template <int M, int THRDS, int YTILE>
 DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*sum)[M])
@@ -236,22 +207,6 @@ DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*su
 			if (thread_index() % THRDS == 0 && row + y < p->n)
 				linear_int4_put(p, t, row + y, x);
 		}
-}
-
-/* The part that this workgroup works on, and the group behind its last. */
-DEVICE linear_int4_part linear_int4_find(const linear_int4_args *a, int32_t *end)
-{
-	int32_t group = (int32_t)group_index_x();
-	linear_int4_part p = a->part[LINEAR_INT4_MAX_PART - 1];
-	*end = a->grid;
-	UNROLL
-	for (int i = LINEAR_INT4_MAX_PART - 2; i >= 0; i--)
-		if (group < a->part[i + 1].first_group) {
-			p = a->part[i];
-			*end = a->part[i + 1].first_group;
-		}
-	*end = *end < a->grid ? *end : a->grid;
-	return p;
 }
 
 template <int M, int THRDS, int YTILE, int WAVES, int CHUNK, int UNR, bool HAS_ZERO>

@@ -8,16 +8,9 @@
  * TRIED     a division in place of rcp: nine instructions for one
  * SEE       kernels/silu_mul_ref.c
  */
-#include "kernels/dialect.h"
+#include "kernels/silu.h"
 
 enum { SILU_MUL_THREADS = 256, SILU_MUL_EACH = 8 };
-
-DEVICE uint32_t silu_mul_one(uint32_t gate, uint32_t up)
-{
-	float g = f16_to_f32((uint16_t)gate), u = f16_to_f32((uint16_t)up);
-	float e = fast_exp2(g * -1.44269504f); /* infinite below -88: rcp makes it 0 */
-	return f32_to_f16(g * fast_rcp(1 + e) * u);
-}
 
 KERNEL(SILU_MUL_THREADS)
 void silu_mul_kernel(uint64_t n, const uint16_t *gate, const uint16_t *up, uint16_t *y)

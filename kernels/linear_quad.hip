@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/linear.h for int4 weights, with the norm before and silu(gate) up
+ *           behind them where asked for
+ * LAYOUT    kernels/linear_int4.h, kernels/quad.h
+ * GEOMETRY  a wave takes 16 rows, SPLIT waves share the elements of K, ROWS such sets are
+ *           a workgroup. A wave's first weights are on their way before the activations
+ *           are staged (and normalised: each workgroup does that for itself, with the
+ *           bits of rms_norm.hip; the first one writes them). gate and up: row g of a
+ *           lane is of gate, row g + 8 the same of up. LDS: see QUAD_LDS
+ * PRECISION as linear_int4.hip; the waves' sums are added in order. The matrix unit
+ *           sums 16 products at once where there is one.
+ * ROOFLINE  a step of a lane is 32 bytes, its loads and scales beside 72 instructions of
+ *           conversion and 64 dot2 (8 products of the matrix unit): on gfx11 as
+ *           linear_int4.hip; an H200 could issue 7 TB/s and reads 4.6
+ * TRIED     (measured on an NVIDIA H200, us; linear_int4.hip in brackets) N 151936, K
+ *           2048: 45.3 (65.4), 82 % of the bandwidth read; N 24576, K 4096: 17.1 (24.1);
+ *           N 4096, K 12288: 11.4 (14.1); N 2048, K 4096: 4.2 (5.2). Activations from
+ *           memory to registers as they are needed: 48.8, 18.8, 12.0, 4.1; the next
+ *           loads one by one behind each use: a third slower; without the next steps on
+ *           their way: 50.7
+ * SEE       kernels/linear_ref.c, kernels/linear_quad.def
+ */
+#include "kernels/linear_int4.h"
+#include "kernels/linear_int4_words.h"
+#include "kernels/quad.h"
+#include "kernels/rms_norm_row.h"
+#include "kernels/silu.h"
+
+/* Tokens beyond the last are zero. */
+template <int M, int THREADS>
+DEVICE void linear_quad_stage(const linear_int4_args &a, u32x4 *lds)
+{
+	LDS(float, part, RMS_NORM_WAVES);
+	int32_t n_pieces = a.k / 8;
+	if (thread_index() == 0)
+		lds[0] = u32x4{};
+	for (int t = 0; t < M; t++) {
+		u32x4 *to = lds + 1 + t * n_pieces;
+		bool is_there = t < a.n_tok;
+		const float *from = a.norm_x + (size_t)t * (size_t)a.k;
+		float scale = 0;
+		if (a.norm_x && is_there) {
+			scale = rms_norm_scale<THREADS>(from, a.k, a.norm_eps, part);
+			if (M > 1) /* part is free again */
+				group_barrier();
+		}
+		for (int32_t p = (int32_t)thread_index(); p < n_pieces; p += THREADS) {
+			u32x4 v = {};
+			size_t at = (size_t)t * (size_t)a.k + (size_t)p * 8;
+			if (is_there && a.norm_x) {
+				v = rms_norm_piece(from, a.norm_weight, p * 8, scale);
+				if (group_index_x() == 0)
+					*(u32x4 *)(a.norm_y + at) = v;
+			} else if (is_there) {
+				v = *(const u32x4 *)(a.x + at);
+			}
+			to[quad_place(p)] = quad_piece(v);
+		}
+	}
+}
+
+/* Row `row` of p, or its last, as row y of a lane. */
+template <int KIND>
+DEVICE void linear_quad_row(const linear_int4_args &a, const linear_int4_part &p, int32_t row,
+			    int y, quad_rows *out)
+{
+	size_t n = (size_t)(row < p.n ? row : p.n - 1);
+	out->q[y] = p.q + n * (size_t)p.pitch + lane_index() % 4 * 4;
+	out->scales[y] = (const uint16_t *)p.scales + n * (size_t)a.n_groups;
+	if constexpr (KIND == QUAD_ZERO) {
+		out->zeros[y] = p.zero_points + n / 8 * (size_t)a.n_groups;
+		out->zero_shift[y] = (uint32_t)n % 8 * 4;
+	}
+}
+
+/* Row i of token t: the waves' sums of it, in order. */
+template <int SPLIT> DEVICE float linear_quad_total(const float *sums, int32_t pitch)
+{
+	float x = sums[0];
+	UNROLL
+	for (int s = 1; s < SPLIT; s++)
+		x += sums[s * pitch];
+	return x;
+}
+
+/* The workgroup's rows, from the sums of its waves: (SPLIT, M, ROWS * 16). */
+template <int M, int SPLIT, int ROWS>
+DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part &p,
+			      int32_t tile, const float *sums)
+{
+	constexpr int32_t N = ROWS * QUAD_ROWS, PITCH = M * N, THREADS = SPLIT * ROWS * WAVE;
+	int32_t each = a.is_pair ? 8 : 16;
+	for (int32_t i = (int32_t)thread_index(); i < M * ROWS * each; i += THREADS) {
+		int32_t t = i / (ROWS * each), r = i % (ROWS * each);
+		int32_t row = tile * each + r;
+		const float *from = sums + t * N + r / each * QUAD_ROWS + r % each;
+		if (t >= a.n_tok || row >= p.n)
+			continue;
+		float x = linear_quad_total<SPLIT>(from, PITCH);
+		if (!a.is_pair) {
+			linear_int4_put(&p, t, row, x);
+			continue;
+		}
+		float up = linear_quad_total<SPLIT>(from + 8, PITCH);
+		uint16_t g = f32_to_f16(p.bias ? x + p.bias[row] : x);
+		uint16_t u = f32_to_f16(a.part[1].bias ? up + a.part[1].bias[row] : up);
+		((uint16_t *)p.y)[(size_t)t * (size_t)p.n + (size_t)row] =
+			(uint16_t)silu_mul_one(g, u);
+	}
+}
+
+template <int M, int SPLIT, int ROWS, int UNR, int KIND>
+DEVICE void linear_quad(const linear_int4_args &a)
+{
+	constexpr int32_t THREADS = SPLIT * ROWS * WAVE;
+	LDS_DYNAMIC(u32x4, lds);
+	float *sums = (float *)(lds + 1 + M * (a.k / 8));
+	int32_t none, wave = (int32_t)wave_index(), g = (int32_t)lane_index() / 4;
+	linear_int4_part p = linear_int4_find(&a, &none);
+	int32_t tile = ((int32_t)group_index_x() - p.first_group) * ROWS;
+	int32_t mine = tile + wave / SPLIT;
+	quad_rows rows;
+	rows.shift = a.group_shift;
+	rows.is_bf16 = p.is_bf16;
+	linear_quad_row<KIND>(a, p, a.is_pair ? mine * 8 + g : mine * 16 + g, 0, &rows);
+	if (a.is_pair)
+		linear_quad_row<KIND>(a, a.part[1], mine * 8 + g, 1, &rows);
+	else
+		linear_quad_row<KIND>(a, p, mine * 16 + g + 8, 1, &rows);
+
+	int32_t each = (a.k / QUAD_STEP + SPLIT - 1) / SPLIT * QUAD_STEP;
+	int32_t from = wave % SPLIT * each, end = from + each < a.k ? from + each : a.k;
+	quad_step<KIND> first[UNR];
+	if (from < end)
+		quad_load_all<UNR, KIND>(rows, from, end, first);
+	linear_quad_stage<M, THREADS>(a, lds);
+	group_barrier();
+	quad_sums<M> sum = {};
+	if (from < end)
+		quad_run<M, UNR, KIND>(rows, from, end, first, quad_inputs_of<M>(lds, a.k / 8),
+				       &sum);
+	quad_put<M>(sum, ROWS * QUAD_ROWS,
+		    sums + wave % SPLIT * (M * ROWS * QUAD_ROWS) + wave / SPLIT * QUAD_ROWS);
+	group_barrier();
+	linear_quad_store<M, SPLIT, ROWS>(a, p, tile, sums);
+}
+
+#define LINEAR_QUAD(name, m, split, rows, unr) \
+	KERNEL(split * rows * WAVE) \
+	void linear_quad_##name##_m##m##_kernel(linear_int4_args a) \
+	{ \
+		linear_quad<m, split, rows, unr, QUAD_G32>(a); \
+	} \
+	KERNEL(split * rows * WAVE) \
+	void linear_quad_##name##_m##m##_any_kernel(linear_int4_args a) \
+	{ \
+		linear_quad<m, split, rows, unr, QUAD_ANY>(a); \
+	} \
+	KERNEL(split * rows * WAVE) \
+	void linear_quad_##name##_m##m##_zero_kernel(linear_int4_args a) \
+	{ \
+		linear_quad<m, split, rows, unr, QUAD_ZERO>(a); \
+	}
+#define QUAD(name, split, rows, unr) \
+	LINEAR_QUAD(name, 1, split, rows, unr) \
+	LINEAR_QUAD(name, 2, split, rows, unr) \
+	LINEAR_QUAD(name, 4, split, rows, unr) \
+	LINEAR_QUAD(name, 8, split, rows, unr)
+#include "kernels/linear_quad.def"
+#undef QUAD
+#undef LINEAR_QUAD
