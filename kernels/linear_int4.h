@@ -42,7 +42,7 @@ struct linear_int4_args {
 	int32_t k, n_groups;   /* n_groups = K / group */
 	int32_t group_shift;   /* log2(group), or 31: one group a row */
 	int32_t grid;
-	/* linear_quad.hip alone: */
+	/* linear_quad_sum.h alone: */
 	int32_t n_tok;
 	uint32_t is_pair;      /* parts 0 and 1 are gate and up; y of 0 = silu(gate) up */
 	const float *norm_x;   /* (M, K) f32: x is its norm; NULL: x is there */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "kernels/silu_mul.h"
 
 static void one_out(const struct linear_args *a, const struct linear_out *o)
 {
@@ -25,6 +26,13 @@ static void one_out(const struct linear_args *a, const struct linear_out *o)
 
 void linear_ref(const struct linear_args *a)
 {
+	if (a->norm)
+		rms_norm_ref(a->norm);
 	for (int i = 0; i < a->n_out; i++)
 		one_out(a, &a->out[i]);
+	if (!a->silu)
+		return;
+	void *y = a->out[0].y;
+	silu_mul_ref(&(struct silu_mul_args){.n_tok = a->n_tok, .dim = a->out[0].w->n,
+					     .gate = y, .up = a->out[1].y, .y = y});
 }

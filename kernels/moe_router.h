@@ -16,6 +16,7 @@
 #pragma once
 #include <stdbool.h>
 
+#include "kernels/rms_norm.h"
 #include "model/blocks.h"
 
 #define MOE_ROUTER_MAX_EXPERTS 4096
@@ -33,6 +34,7 @@ struct moe_router_args {
 	float scale;
 	const float *bias;           /* (E) f32 */
 	const float *logit_bias;     /* (E) f32, or NULL; both kinds */
+	const struct rms_norm_args *norm; /* host: first this, whose y is x; or NULL */
 };
 
 void moe_router_ref(const struct moe_router_args *a);

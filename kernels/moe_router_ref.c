@@ -110,6 +110,8 @@ void moe_router_ref_weigh(const struct moe_router_args *a)
 
 void moe_router_ref(const struct moe_router_args *a)
 {
+	if (a->norm)
+		rms_norm_ref(a->norm);
 	assert(a->router->n <= MOE_ROUTER_MAX_EXPERTS && a->n_used <= a->router->n);
 	linear_ref(&(struct linear_args){
 		.n_tok = a->n_tok, .x = a->x, .n_out = 1,

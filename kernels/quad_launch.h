@@ -4,6 +4,9 @@
  * kind of int4 a kernel is for stands at the end of its name.
  */
 #pragma once
+#if !defined(__HIP__)
+#include <stdint.h>
+#endif
 
 enum {
 	QUAD_STEP = 128, /* elements of K that four lanes take at once; K is a multiple */

@@ -7,7 +7,7 @@
  * PRECISION squares summed in f32 as rms_norm_row.h tells; y rounded once, to infinity
  *           where beyond 65504. A thread reads back only what it wrote.
  * ROOFLINE  bound by its launch: 8 KB read and 12 KB written at D = 2048. Decode has it
- *           done by the linear layer behind it (linear_quad.hip)
+ *           done by the linear layer behind it (linear_quad_sum.h)
  * TRIED     one element a thread and turn: 3.5 us in place of 2.9 on an NVIDIA H200; the
  *           second reading of x comes from the cache
  * SEE       kernels/rms_norm_ref.c

@@ -184,5 +184,13 @@ enum status cpu_linear_with(struct backend *b, const struct linear_args *a,
 
 enum status cpu_linear(struct backend *b, const struct linear_args *a)
 {
-	return cpu_linear_with(b, a, false);
+	enum status st = a->norm ? cpu_rms_norm(b, a->norm) : OK;
+	if (st == OK)
+		st = cpu_linear_with(b, a, false);
+	if (st != OK || !a->silu)
+		return st;
+	void *y = a->out[0].y;
+	return cpu_silu_mul(b, &(struct silu_mul_args){
+				       .n_tok = a->n_tok, .dim = a->out[0].w->n,
+				       .gate = y, .up = a->out[1].y, .y = y});
 }

@@ -103,6 +103,8 @@ static enum status open_all(struct hip *h, const struct backend_opts *o,
 	enum status st = hip_open_api(o, &h->api, fail);
 	if (st == OK)
 		st = hip_device_open(&h->api, o, &h->device, fail);
+	/* A matrix unit of 16 rows and eight columns, and no dot2. */
+	h->prefers_quads = strncmp(h->device.arch, "sm_", 3) == 0;
 	if (st == OK)
 		hip_tune_open(h, o);
 	if (st == OK)

@@ -109,7 +109,8 @@ struct hip {
 	bool few_groups;          /* tests: launches so small that workgroups go on */
 	struct hip_range *ranges; /* (n_ranges) all device memory there is */
 	size_t n_ranges;
-	int int4_axes;            /* row of linear_int4.def for all shapes; -1: by shape */
+	int int4_axes;            /* of hip_linear_int4_count() for all shapes; -1: by shape */
+	bool prefers_quads;       /* kernels of quad.h where nothing was measured */
 	struct hip_tune_row *tune; /* (n_tune): hip_tune.h */
 	int n_tune;
 	int tile;                 /* of linear_tile.def, the same */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear: which kernel serves which weight. linear_int4 is the fast path for int4 of
- * a few tokens; linear_any takes what is left, one launch a weight.
+ * linear: which kernel serves which weight. linear_int4 and linear_quad are the fast
+ * paths for int4 of a few tokens; linear_any takes what is left, one launch a weight.
  */
 #include "backend/hip_linear.h"
 
@@ -17,14 +17,16 @@ static const struct linear_int4_axes axes[] = {
 #undef AXES
 };
 
+/* Rows of linear_int4.def, then those of linear_quad.def. */
 int hip_linear_int4_count(void)
 {
-	return (int)ARRAY_LEN(axes);
+	return (int)ARRAY_LEN(axes) + hip_linear_quad_count();
 }
 
 const char *hip_linear_int4_name(int i)
 {
-	return axes[i].name;
+	int n = (int)ARRAY_LEN(axes);
+	return i < n ? axes[i].name : hip_linear_quad_axes(i - n)->name;
 }
 
 uint32_t hip_linear_store(const struct linear_out *o)
@@ -53,7 +55,7 @@ static bool is_power_of_two(int32_t n)
 	return (n & (n - 1)) == 0;
 }
 
-static bool takes_int4(const struct linear_int4_axes *x, const struct linear_args *a)
+bool hip_linear_is_int4(const struct linear_args *a)
 {
 	const struct weight *first = a->out[0].w;
 	for (int i = 0; i < a->n_out; i++) {
@@ -62,8 +64,14 @@ static bool takes_int4(const struct linear_int4_axes *x, const struct linear_arg
 		    w->group != first->group || !w->zero_points != !first->zero_points)
 			return false;
 	}
-	return first->k % x->chunk == 0 && first->group % x->chunk == 0 &&
-	       (is_power_of_two(first->group) || first->group == first->k) &&
+	return is_power_of_two(first->group) || first->group == first->k;
+}
+
+static bool takes_int4(const struct linear_int4_axes *x, const struct linear_args *a)
+{
+	const struct weight *first = a->out[0].w;
+	return hip_linear_is_int4(a) && first->k % x->chunk == 0 &&
+	       first->group % x->chunk == 0 &&
 	       LINEAR_INT4_LDS_BYTES(1, first->k, x->thrds, x->chunk) <= LINEAR_INT4_LDS;
 }
 
@@ -103,15 +111,26 @@ static int guess(const struct hip *h, const struct linear_args *a, int32_t n)
 	return takes_int4(&axes[find_axes("tiny")], a) ? find_axes("tiny") : -1;
 }
 
+/* Can row i of hip_linear_int4_count() serve? */
+static bool takes(int i, const struct linear_args *a)
+{
+	int n = (int)ARRAY_LEN(axes);
+	return i < n ? takes_int4(&axes[i], a)
+		     : hip_linear_quad_takes(hip_linear_quad_axes(i - n), a);
+}
+
 static int choose(const struct hip *h, const struct linear_args *a)
 {
 	int32_t n = 0;
 	if (h->int4_axes >= 0)
-		return takes_int4(&axes[h->int4_axes], a) ? h->int4_axes : -1;
+		return takes(h->int4_axes, a) ? h->int4_axes : -1;
 	for (int i = 0; i < a->n_out; i++)
 		n += a->out[i].w->n;
 	int i = hip_tune_find(h, HIP_TUNE_INT4, n, a->out[0].w->k);
-	return i >= 0 && takes_int4(&axes[i], a) ? i : guess(h, a, n);
+	if (i >= 0 && takes(i, a))
+		return i;
+	i = h->prefers_quads ? hip_linear_quad_guess(a, n) : -1;
+	return i >= 0 ? i + (int)ARRAY_LEN(axes) : guess(h, a, n);
 }
 
 static struct linear_int4_args int4_args(const struct hip *h,
@@ -172,12 +191,11 @@ static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
 
 /* --- the operation ---------------------------------------------------------------- */
 
-enum status hip_linear(struct backend *b, const struct linear_args *a)
+/* The products alone. */
+static enum status products(struct hip *h, const struct linear_args *a, int i_axes)
 {
-	struct hip *h = hip_of(b);
 	if (a->n_tok >= h->tile_from && hip_linear_tile_takes(a))
 		return hip_linear_tile(h, a);
-	int i_axes = choose(h, a);
 	if (i_axes >= 0)
 		return linear_int4(h, &axes[i_axes], a);
 	if (hip_linear_rows_takes(a))
@@ -186,4 +204,22 @@ enum status hip_linear(struct backend *b, const struct linear_args *a)
 	for (int i = 0; i < a->n_out && st == OK; i++)
 		st = linear_any(h, a, &a->out[i]);
 	return st;
+}
+
+enum status hip_linear(struct backend *b, const struct linear_args *a)
+{
+	struct hip *h = hip_of(b);
+	int i = choose(h, a), n = (int)ARRAY_LEN(axes);
+	bool is_tiled = a->n_tok >= h->tile_from && hip_linear_tile_takes(a);
+	if (i >= n && !is_tiled)
+		return hip_linear_quad(h, hip_linear_quad_axes(i - n), a);
+	enum status st = a->norm ? hip_rms_norm(b, a->norm) : OK;
+	if (st == OK)
+		st = products(h, a, i);
+	if (st != OK || !a->silu)
+		return st;
+	void *y = a->out[0].y;
+	return hip_silu_mul(b, &(struct silu_mul_args){
+				       .n_tok = a->n_tok, .dim = a->out[0].w->n,
+				       .gate = y, .up = a->out[1].y, .y = y});
 }

@@ -5,9 +5,21 @@
  */
 #pragma once
 #include "backend/hip_launch.h"
+#include "kernels/quad_launch.h"
 
-int hip_linear_int4_count(void); /* rows of linear_int4.def */
+int hip_linear_int4_count(void); /* rows of linear_int4.def and linear_quad.def */
 const char *hip_linear_int4_name(int i);
+/* Are all weights int4 of one kind, with groups of 2^n or one a row? */
+bool hip_linear_is_int4(const struct linear_args *a);
+
+/* Four lanes a row (hip_linear_quad.c), rows of linear_quad.def. */
+int hip_linear_quad_count(void);
+const struct quad_axes *hip_linear_quad_axes(int i);
+bool hip_linear_quad_takes(const struct quad_axes *x, const struct linear_args *a);
+/* For n outputs, where nothing was measured; -1: none can. By N and K alone. */
+int hip_linear_quad_guess(const struct linear_args *a, int32_t n);
+enum status hip_linear_quad(struct hip *h, const struct quad_axes *x,
+			    const struct linear_args *a);
 
 /* Tokens in tiles (hip_linear_tile.c): can linear_tile do this? Its weights are of one
  * format that it has, K and rows are aligned as it needs. */

@@ -22,7 +22,8 @@ enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)
 	char name[80];
 	if (v.n_tok > HIP_MAX_TOK)
 		return hip_refuse(h, "moe_router of %d tokens", (int)v.n_tok);
-	return LAUNCH(h, hip_kernel_for(name, "moe_router", a->router), g, ARG(router),
+	enum status st = a->norm ? hip_rms_norm(b, a->norm) : OK;
+	return st != OK ? st : LAUNCH(h, hip_kernel_for(name, "moe_router", a->router), g, ARG(router),
 		      ARG(v.n_used), ARG(norm), ARG(v.x), ARG(v.logits), ARG(v.id),
 		      ARG(v.weight), ARG(h->counters), ARG(rule));
 }

@@ -82,9 +82,9 @@ enum status attention_run(struct graph *g, const struct layer *l,
 	int32_t t = s->b->n_tok, dim = c->head_dim;
 	void *q = c->gated_attention ? r->q_gate : r->q;
 	struct kv_pages kv = {l->k_pages, l->v_pages, g->b->kv_type, g->limits.page_size};
-	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
-	    .weight = l->norm, .y = g->n);
-	RUN(linear, .n_tok = t, .x = g->n, .n_out = 3,
+	struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model, .eps = c->norm_eps,
+				     .x = g->x, .weight = l->norm, .y = g->n};
+	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 3,
 	    .out = {{.w = &a->q, .bias = a->q_bias, .y = q},
 		    {.w = &a->k, .bias = a->k_bias, .y = r->k},
 		    {.w = &a->v, .bias = a->v_bias, .y = r->v}});

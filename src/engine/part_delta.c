@@ -159,19 +159,20 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 			   const struct found *f, struct fail *fail)
 {
 	const struct delta *a = &l->delta;
-	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = g->x,
-	    .weight = l->norm, .y = g->n);
+	const struct rms_norm_args norm = {.n_tok = t, .dim = g->c->d_model,
+					   .eps = g->c->norm_eps, .x = g->x,
+					   .weight = l->norm, .y = g->n};
 	if (a->is_fused)
-		RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
+		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2,
 		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
 			    {.w = &a->b, .y = g->delta.ba, .is_f32 = true}});
 	else if (a->ba_fused)
-		RUN(linear, .n_tok = t, .x = g->n, .n_out = 3,
+		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 3,
 		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
 			    {.w = &a->z, .y = (void *)(uintptr_t)f->z.p},
 			    {.w = &a->b, .y = g->delta.ba, .is_f32 = true}});
 	else
-		RUN(linear, .n_tok = t, .x = g->n, .n_out = 4,
+		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 4,
 		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
 			    {.w = &a->z, .y = (void *)(uintptr_t)f->z.p},
 			    {.w = &a->b, .y = (void *)(uintptr_t)f->b.p, .is_f32 = true},

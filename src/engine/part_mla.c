@@ -88,14 +88,15 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	const struct mla *a = &l->mla;
 	const struct mla_room *r = &g->mla;
 	struct linear_out kv = {.w = &a->kv_a, .y = r->kv};
-	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
-	    .weight = l->norm, .y = g->n);
+	const struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model,
+					   .eps = c->norm_eps, .x = g->x,
+					   .weight = l->norm, .y = g->n};
 	if (!c->q_lora) {
-		RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
+		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2,
 		    .out = {{.w = &a->q, .y = r->q}, kv});
 		return OK;
 	}
-	RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
+	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2,
 	    .out = {{.w = &a->q_a, .y = r->q_a, .is_f32 = true}, kv});
 	RUN(rms_norm, .n_tok = t, .dim = c->q_lora, .eps = c->norm_eps, .x = r->q_a,
 	    .weight = a->q_a_norm, .y = r->q_a_n);

@@ -182,14 +182,14 @@ enum status mlp_take(struct graph *g, struct fail *fail)
 }
 
 static enum status run_experts(struct graph *g, const struct layer *l, int32_t t,
-			       struct fail *fail)
+			       const struct rms_norm_args *norm, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	const struct mlp *m = &l->mlp;
 	const struct mlp_room *r = &g->mlp;
 	const struct moe_router_args router = {
-		.n_tok = t, .n_used = c->n_experts_used, .norm_topk = c->norm_topk,
-		.x = g->n, .router = &m->router, .logits = r->logits, .id = r->id,
+		.norm = norm, .n_tok = t, .n_used = c->n_experts_used,
+		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router, .logits = r->logits, .id = r->id,
 		.weight = r->weight, .is_sigmoid = c->n_groups > 0,
 		.n_groups = c->n_groups, .n_groups_used = c->n_groups_used,
 		.scale = c->routed_scale, .bias = m->router_bias,
@@ -215,14 +215,13 @@ enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_s
 	const struct mlp *m = &l->mlp;
 	const struct mlp_room *r = &g->mlp;
 	int32_t t = s->b->n_tok;
-	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
-	    .weight = l->ffn_norm, .y = g->n);
+	const struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model,
+					   .eps = c->norm_eps, .x = g->x,
+					   .weight = l->ffn_norm, .y = g->n};
 	if (m->has_experts)
-		return run_experts(g, l, t, fail);
-	RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
+		return run_experts(g, l, t, &norm, fail);
+	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2, .silu = true,
 	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
-	RUN(silu_mul, .n_tok = t, .dim = c->ffn_dim, .gate = r->gate, .up = r->up,
-	    .y = r->gate);
 	RUN(linear, .n_tok = t, .x = r->gate, .n_out = 1,
 	    .out = {{.w = &m->down, .y = g->x, .adds = true}});
 	return OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/kernel/kernel_test.h"
 
+#include "kernels/silu_mul.h"
 #include "tests/kernel/plain_begin.h"
 #define linear_ref linear_plain
 #include "kernels/linear_ref.c"
@@ -182,10 +183,95 @@ static void packed_cases(struct kernel_test *kt)
 	}
 }
 
+/* --- with a norm before and silu behind ---------------------------------------------- */
+
+struct fused_case {
+	struct weight_kind kind;
+	int32_t t, k, n[MAX_OUT];
+	bool has_bias, silu;
+};
+
+static const struct fused_case fused[] = {
+	{INT4(32, false, DTYPE_BF16), 1, 2048, {130, 64, 3}, false, false},
+	{INT4(32, false, DTYPE_F16), 2, 256, {70}, true, false},
+	{INT4(64, true, DTYPE_BF16), 5, 1152, {37, 16}, true, false},
+	{INT4(0, false, DTYPE_F16), 1, 384, {21, 9}, false, false},
+	{INT4(32, true, DTYPE_BF16), 1, 4224, {45, 45}, false, true},
+	{INT4(128, false, DTYPE_F16), 2, 256, {67, 67}, true, true},
+	{INT4(32, false, DTYPE_F16), 8, 640, {40, 40}, false, true},
+	{INT4(8, false, DTYPE_F16), 3, 72, {10, 10}, false, true},
+	{{.quant = QUANT_BF16}, 3, 1024, {19, 19}, false, true},
+};
+
+/* A device copy of what the case begins with. */
+struct fused_run {
+	struct linear_args a;
+	struct rms_norm_args norm;
+	struct weight w[MAX_OUT];
+};
+
+static void fused_begin(struct kernel_test *kt, const struct fused_case *c,
+			const struct weight *w, float *const *data, struct fused_run *r)
+{
+	size_t t = (size_t)c->t, k = (size_t)c->k;
+	*r = (struct fused_run){
+		.norm = {.n_tok = c->t, .dim = c->k, .eps = 1e-6f,
+			 .x = UPLOAD(kt, data[0], t * k), .weight = UPLOAD(kt, data[1], k),
+			 .y = kernel_act_upload(kt, kernel_zeros(kt, t * k), t * k)},
+		.a = {.n_tok = c->t, .silu = c->silu}};
+	r->a.x = r->norm.y;
+	for (int i = 0; i < MAX_OUT && c->n[i]; i++) {
+		size_t n = (size_t)c->n[i];
+		r->w[i] = kernel_upload_weight(kt, &w[i]);
+		r->a.out[r->a.n_out++] = (struct linear_out){
+			.w = &r->w[i], .bias = c->has_bias ? UPLOAD(kt, data[2], n) : NULL,
+			.y = kernel_act_upload(kt, kernel_zeros(kt, t * n), t * n)};
+	}
+}
+
+/* One operation has the bits of the three, and writes what rms_norm writes. */
+static void fused_case(struct kernel_test *kt, const struct fused_case *c)
+{
+	size_t t = (size_t)c->t, k = (size_t)c->k;
+	struct weight w[MAX_OUT];
+	float *data[] = {kernel_rows(kt, t, k, 1), kernel_rows(kt, 1, k, 1),
+			 kernel_rows(kt, 1, 256, 1)};
+	for (int i = 0; i < MAX_OUT && c->n[i]; i++)
+		w[i] = kernel_weight(kt, c->kind, c->n[i], c->k);
+	struct fused_run one, apart;
+	fused_begin(kt, c, w, data, &one);
+	fused_begin(kt, c, w, data, &apart);
+	one.a.norm = &one.norm;
+	apart.a.silu = false;
+	kernel_ran(kt, kt->b->ops->linear(kt->b, &one.a), "linear with a norm");
+	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &apart.norm), "rms_norm");
+	kernel_ran(kt, kt->b->ops->linear(kt->b, &apart.a), "linear");
+	void *y = apart.a.out[0].y;
+	struct silu_mul_args silu = {.n_tok = c->t, .dim = c->n[0], .gate = y,
+				     .up = apart.a.out[1].y, .y = y};
+	if (c->silu)
+		kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &silu), "silu_mul");
+	int wrong = 0, n_out = c->silu ? 1 : one.a.n_out;
+	kernel_same(kt, kernel_act_download(kt, one.norm.y, t * k),
+		    kernel_act_download(kt, apart.norm.y, t * k), t * k, &wrong);
+	for (int i = 0; i < n_out; i++) {
+		size_t n = t * (size_t)c->n[i];
+		kernel_same(kt, kernel_act_download(kt, one.a.out[i].y, n),
+			    kernel_act_download(kt, apart.a.out[i].y, n), n, &wrong);
+	}
+	kernel_ok(wrong == 0, "%s: linear T=%d K=%d %s with a norm%s: the bits of one after "
+		  "the other", kt->name, c->t, c->k, kernel_kind_name(c->kind),
+		  c->silu ? " and silu" : "");
+}
+
 void case_linear(struct kernel_test *kt)
 {
 	if (!kt->is_variant)
 		packed_cases(kt);
+	for (size_t i = 0; i < ARRAY_LEN(fused); i++) {
+		fused_case(kt, &fused[i]);
+		kernel_test_reset(kt);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		one_case(kt, &cases[i]);
 		kernel_test_reset(kt);

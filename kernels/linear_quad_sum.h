@@ -21,7 +21,7 @@
  *           their way: 50.7
  * SEE       kernels/linear_ref.c, kernels/linear_quad.def
  */
-#include "kernels/linear_int4.h"
+#pragma once
 #include "kernels/linear_int4_words.h"
 #include "kernels/quad.h"
 #include "kernels/rms_norm_row.h"
@@ -146,6 +146,7 @@ DEVICE void linear_quad(const linear_int4_args &a)
 	linear_quad_store<M, SPLIT, ROWS>(a, p, tile, sums);
 }
 
+/* The kernels of one shape (linear_quad.def) and up to M tokens: linear_quad_m*.hip. */
 #define LINEAR_QUAD(name, m, split, rows, unr) \
 	KERNEL(split * rows * WAVE) \
 	void linear_quad_##name##_m##m##_kernel(linear_int4_args a) \
@@ -162,11 +163,3 @@ DEVICE void linear_quad(const linear_int4_args &a)
 	{ \
 		linear_quad<m, split, rows, unr, QUAD_ZERO>(a); \
 	}
-#define QUAD(name, split, rows, unr) \
-	LINEAR_QUAD(name, 1, split, rows, unr) \
-	LINEAR_QUAD(name, 2, split, rows, unr) \
-	LINEAR_QUAD(name, 4, split, rows, unr) \
-	LINEAR_QUAD(name, 8, split, rows, unr)
-#include "kernels/linear_quad.def"
-#undef QUAD
-#undef LINEAR_QUAD

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear_quad_sum.h for up to four and eight tokens: a compile unit.
+ */
+#include "kernels/linear_quad_sum.h"
+
+#define QUAD(...) \
+	SHAPE(4, __VA_ARGS__) \
+	SHAPE(8, __VA_ARGS__)
+#define SHAPE(m, name, ...) LINEAR_QUAD(name, m, __VA_ARGS__)
+#include "kernels/linear_quad.def"
+#undef SHAPE
+#undef QUAD
