@@ -18,6 +18,7 @@
 #pragma once
 #include <stddef.h>
 
+#include "kernels/moe_router.h"
 #include "model/blocks.h"
 
 enum experts_act { EXPERTS_SILU, EXPERTS_CLAMPED };
@@ -52,6 +53,8 @@ struct moe_experts_args {
 	float *y;              /* (T, D) f32, added to */
 	void *shared_h;        /* (T, 2 S) act, work memory; NULL: no shared expert */
 	float *shared_scale;   /* (T) f32, work memory; NULL: no shared router */
+	/* Host; not NULL: first this moe_router, whose id and weight these are. */
+	const struct moe_router_args *router;
 };
 
 /* Room to sort the T * U pairs of token and expert by expert: the pairs, each

@@ -97,6 +97,8 @@ static void shared_expert(const struct experts *ex, const float *x, double *sum)
 
 void moe_experts_ref(const struct moe_experts_args *a)
 {
+	if (a->router)
+		moe_router_ref(a->router);
 	size_t dim = (size_t)a->experts->gate[0].k;
 	double *sum = xmalloc(dim * sizeof *sum);
 	for (int32_t t = 0; t < a->n_tok; t++) {

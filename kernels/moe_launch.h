@@ -10,6 +10,8 @@
  * Slot s of token t is pair t * n_slots + s.
  */
 #pragma once
+#include "kernels/moe_router_launch.h"
+#include "kernels/quad_launch.h"
 #include "kernels/weight_view.h"
 
 enum { MOE_INT4_MAX_TOK = 8 };
@@ -35,12 +37,30 @@ struct moe_launch {
 	/* int4: of all weights */
 	int32_t up_shift, down_shift; /* log2(group), or 31: one group a row */
 	uint32_t is_bf16;             /* scales */
+	/* moe_quad.hip: (T, E) f32, of which up makes id and weight; NULL: they are there */
+	const float *logits;
+	struct moe_router_rule rule;
 };
 
 struct moe_int4_axes {
 	const char *name;
 	int32_t thrds, ytile, waves, chunk, unroll; /* as in struct linear_int4_axes */
 };
+
+/* One row of moe_quad.def. */
+struct moe_quad_axes {
+	const char *name;
+	int32_t split;  /* waves that share the elements of K */
+	int32_t waves;  /* up: sets of these, 8 rows each; down: all */
+	int32_t unroll;
+};
+
+/* LDS of moe_quad: up is QUAD_LDS and a choice; down has h of all slots and the sums of
+ * their waves. */
+#define MOE_QUAD_UP_LDS(k, split, rows, n_experts, n_used) \
+	(QUAD_LDS(1, k, split, rows) + MOE_CHOICE_LDS(n_experts, n_used))
+#define MOE_QUAD_DOWN_LDS(n_slots, f, split) \
+	(16 + (n_slots) * ((f) * 2 + (split) * QUAD_ROWS * 4))
 
 /* LDS of moe_int4_down: h of all slots, and the rows' sums of each. */
 #define MOE_INT4_DOWN_ROWS(thrds, ytile) (32 / (thrds) * (ytile))

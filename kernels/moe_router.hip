@@ -3,242 +3,150 @@
  * MATH      kernels/moe_router.h
  * LAYOUT    x (T, D) f16; router (E, D) f32, f16 or bf16; logits (T, E) f32; id,
  *           weight (T, U); arrived (T), zero before and after
- * GEOMETRY  workgroups of four waves: (E over 4, T), an expert a wave. The workgroup
- *           that ends last has all logits: one wave of it chooses. LDS: 8 E bytes.
+ * GEOMETRY  workgroups of four waves: (E over 4, T), an expert a wave, x through LDS,
+ *           normalised on the way where asked for. The workgroup that ends last has all
+ *           logits and chooses (moe_choose.h); where the experts' own kernel does that
+ *           (moe_quad.hip), none waits for the others. LDS: MOE_ROUTER_LDS
  * PRECISION logits in f32; softmax by exp2 of differences to the largest
  * ROOFLINE  at E = 128, D = 2048, bf16: 512 KiB, 32 workgroups. So few waves wait for
- *           each load, so all of a row are in flight at once; the choice is U rounds of
- *           ten exchanges, a lane looks again only where its own was taken
+ *           each load, so all of a row are in flight at once, before x is there
  * TRIED     a thread that chooses alone, others waiting: 5.7 times slower where others
- *           measured it; a second launch: the budget has no place for it
+ *           measured it; one wave that takes the best U times: 9.3 us where the count of
+ *           those before takes 7 (E = 128, U = 8, an NVIDIA H200); a second launch: the
+ *           budget has no place for it
  * SEE       kernels/moe_router_ref.c
  */
 #include "kernels/dequant.h"
-#include "kernels/moe_router_launch.h"
+#include "kernels/moe_choose.h"
+#include "kernels/rms_norm_row.h"
 
 enum {
 	MOE_ROUTER_WAVES = 4,
 	MOE_ROUTER_THREADS = MOE_ROUTER_WAVES * WAVE,
-	KEY_TAKEN = 0,
-	KEY_NAN = 1 /* chosen when no number is left */
+	MOE_ROUTER_AHEAD = 8 /* pieces of 8 a lane has in flight */
 };
 
-/* row_dot with `ahead` pieces of 8 a lane in flight; K a multiple of 256 ahead. */
-template <int format, int ahead>
-DEVICE float moe_router_dot(const weight_view *w, size_t row, const uint16_t *x)
+/* Eight of a row of 16-bit numbers times eight of x. */
+template <int format> DEVICE float moe_router_dot8(u32x4 w, u32x4 x, float sum)
 {
-	constexpr int SIZE = format == WEIGHT_F32 ? 2 : 1, STEP = WAVE * 8;
-	const char *q = (const char *)w->q + row * (size_t)w->pitch;
+	UNROLL
+	for (int i = 0; i < 8; i++) {
+		uint16_t half = (uint16_t)(w[i / 2] >> i % 2 * 16);
+		float f = format == WEIGHT_F16 ? f16_to_f32(half) : bf16_to_f32(half);
+		sum = fma_f32(f, f16_to_f32((uint16_t)(x[i / 2] >> i % 2 * 16)), sum);
+	}
+	return sum;
+}
+
+struct moe_router_pieces {
+	u32x4 v[MOE_ROUTER_AHEAD];
+};
+
+/* Pieces lane, lane + 32, … of a row from element `at` on; beyond K: the last. */
+DEVICE void moe_router_load(const weight_view &w, size_t row, int32_t at,
+			    moe_router_pieces *out)
+{
+	const char *q = (const char *)w.q + row * (size_t)w.pitch;
+	UNROLL
+	for (int j = 0; j < MOE_ROUTER_AHEAD; j++) {
+		int32_t i = at + (j * WAVE + (int32_t)lane_index()) * 8;
+		out->v[j] = *(const u32x4 *)(q + (size_t)(i < w.k ? i : w.k - 8) * 2);
+	}
+}
+
+/* A logit of x (in LDS); `first`: the row's first pieces. K a multiple of 8. */
+template <int format>
+DEVICE float moe_router_dot(const weight_view &w, size_t row, const moe_router_pieces &first,
+			    const uint16_t *x)
+{
+	constexpr int32_t STEP = MOE_ROUTER_AHEAD * WAVE * 8;
+	moe_router_pieces now = first;
 	float sum = 0;
-	for (int32_t at = (int32_t)lane_index() * 8; at < w->k; at += STEP * ahead) {
-		u32x4 part[ahead][SIZE], xs[ahead];
+	for (int32_t at = 0; at < w.k; at += STEP) {
+		if (at)
+			moe_router_load(w, row, at, &now);
 		UNROLL
-		for (int j = 0; j < ahead; j++) {
-			size_t i = (size_t)(at + j * STEP);
-			UNROLL
-			for (int s = 0; s < SIZE; s++)
-				part[j][s] = ((const u32x4 *)(q + i * 2 * SIZE))[s];
-			xs[j] = *(const u32x4 *)(x + i);
+		for (int j = 0; j < MOE_ROUTER_AHEAD; j++) {
+			int32_t i = at + (j * WAVE + (int32_t)lane_index()) * 8;
+			if (i < w.k)
+				sum = moe_router_dot8<format>(now.v[j], *(const u32x4 *)(x + i),
+							      sum);
 		}
-		UNROLL
-		for (int j = 0; j < ahead; j++)
-			UNROLL
-			for (int i = 0; i < 8; i++) {
-				uint32_t word = SIZE == 2 ? part[j][i / 4 % SIZE][i % 4]
-							  : part[j][0][i / 2];
-				uint16_t half = (uint16_t)(word >> i % 2 * 16);
-				float f = format == WEIGHT_F32 ? bits_cast<float>(word)
-					  : format == WEIGHT_F16 ? f16_to_f32(half)
-								 : bf16_to_f32(half);
-				sum += f * f16_to_f32((uint16_t)(xs[j][i / 2] >>
-								 i % 2 * 16));
-			}
 	}
 	return wave_sum(sum);
 }
 
-template <int format>
-DEVICE float moe_router_row(const weight_view *w, size_t row, const uint16_t *x)
+/* x of token t to LDS. */
+DEVICE void moe_router_stage(const moe_router_launch &a, size_t t, int32_t dim, uint16_t *to)
 {
-	if (w->k % 2048 == 0 && format != WEIGHT_F32)
-		return moe_router_dot<format, 8>(w, row, x);
-	if (w->k % 512 == 0)
-		return moe_router_dot<format, 2>(w, row, x);
-	return row_dot<format>(w, row, x);
-}
-
-/* The best of this lane's experts, every 32nd. */
-DEVICE void moe_router_scan(const uint32_t *keys, uint32_t n, uint32_t *key, uint32_t *id)
-{
-	*key = KEY_TAKEN;
-	*id = ~0u;
-	for (uint32_t e = lane_index(); e < n; e += WAVE)
-		if (keys[e] > *key) {
-			*key = keys[e];
-			*id = e;
-		}
-}
-
-DEVICE float moe_router_logit(uint32_t key)
-{
-	return bits_cast<float>(key >> 31 ? key & 0x7FFFFFFFu : ~key);
-}
-
-DEVICE float moe_router_exp(float x)
-{
-	return fast_exp2(x * 1.44269504f);
-}
-
-/* One wave; keys: LDS of this wave alone, each lane touches only its own. */
-DEVICE void moe_router_choose(const float *logits, uint32_t n_experts, int32_t n_used,
-			      bool norm_topk, uint32_t *keys, int32_t *id, float *weight)
-{
-	uint32_t lane = lane_index(), key, best;
-	for (uint32_t e = lane; e < n_experts; e += WAVE) {
-		uint32_t k = order_key(logits[e]);
-		keys[e] = k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
+	LDS(float, part, RMS_NORM_WAVES);
+	const uint16_t *x = a.x + t * (size_t)dim;
+	const float *from = a.norm_x + t * (size_t)dim;
+	float scale = 0;
+	if (a.norm_x)
+		scale = rms_norm_scale<MOE_ROUTER_THREADS>(from, dim, a.norm_eps, part);
+	int32_t i = (int32_t)thread_index() * 8;
+	for (; i + 8 <= dim && dim % 8 == 0; i += MOE_ROUTER_THREADS * 8) {
+		u32x4 v = a.norm_x ? rms_norm_piece(from, a.norm_weight, i, scale)
+				   : *(const u32x4 *)(x + i);
+		*(u32x4 *)(to + i) = v;
+		if (a.norm_x && group_index_x() == 0)
+			*(u32x4 *)(a.norm_y + t * (size_t)dim + i) = v;
 	}
-	moe_router_scan(keys, n_experts, &key, &best);
-	float top = 0, chosen = 0, all = 0;
-	for (int32_t u = 0; u < n_used; u++) {
-		uint32_t k = key, e = best;
-		wave_best(&k, &e);
-		float logit = moe_router_logit(k);
-		top = u ? top : logit;
-		float p = moe_router_exp(logit - top);
-		chosen += p;
-		if ((uint32_t)u % WAVE == lane) {
-			id[u] = (int32_t)e;
-			weight[u] = p;
-		}
-		if (e == best) { /* mine */
-			keys[e] = KEY_TAKEN;
-			moe_router_scan(keys, n_experts, &key, &best);
-		}
-	}
-	for (uint32_t e = lane; e < n_experts; e += WAVE)
-		all += moe_router_exp(logits[e] - top);
-	float scale = fast_rcp(norm_topk ? chosen : wave_sum(all));
-	for (int32_t u = (int32_t)lane; u < n_used; u += WAVE) /* which it wrote */
-		weight[u] *= scale;
-}
-
-DEVICE float moe_router_sigmoid(float x)
-{
-	return fast_rcp(1 + moe_router_exp(-x));
-}
-
-/* Takes the experts of all but the best groups out of keys. groups: LDS of one number a
- * group. */
-DEVICE void moe_router_close(const moe_router_rule &rule, uint32_t n_experts,
-			     uint32_t *keys, uint32_t *groups)
-{
-	uint32_t n = (uint32_t)rule.n_groups, size = n_experts / n, key, best;
-	for (uint32_t g = lane_index(); g < n; g += WAVE) {
-		float first = -3e38f, second = -3e38f;
-		for (uint32_t i = 0; i < size; i++) {
-			float v = moe_router_logit(keys[g * size + i]);
-			second = v > first ? first : v > second ? v : second;
-			first = v > first ? v : first;
-		}
-		uint32_t k = order_key(size > 1 ? first + second : first);
-		groups[g] = k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
-	}
-	moe_router_scan(groups, n, &key, &best);
-	for (int32_t i = 0; i < rule.n_groups_used; i++) {
-		uint32_t k = key, g = best;
-		wave_best(&k, &g);
-		if (g == best) { /* mine */
-			groups[g] = KEY_TAKEN;
-			moe_router_scan(groups, n, &key, &best);
-		}
-	}
-	wave_barrier();
-	for (uint32_t e = lane_index(); e < n_experts; e += WAVE)
-		if (groups[e / size] != KEY_TAKEN)
-			keys[e] = KEY_TAKEN;
-}
-
-/* As moe_router_choose, by sigmoids and a bias of the choice. keys: 2 E numbers. */
-DEVICE void moe_router_choose_sigmoid(const moe_router_rule &rule, const float *logits,
-				      uint32_t n_experts, int32_t n_used, bool norm_topk,
-				      uint32_t *keys, int32_t *id, float *weight)
-{
-	uint32_t lane = lane_index(), key, best;
-	for (uint32_t e = lane; e < n_experts; e += WAVE) {
-		uint32_t k = order_key(moe_router_sigmoid(logits[e]) + rule.bias[e]);
-		keys[e] = k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
-	}
-	wave_barrier();
-	if (rule.n_groups_used < rule.n_groups)
-		moe_router_close(rule, n_experts, keys, keys + n_experts);
-	moe_router_scan(keys, n_experts, &key, &best);
-	float chosen = 1e-20f;
-	for (int32_t u = 0; u < n_used; u++) {
-		uint32_t k = key, e = best;
-		wave_best(&k, &e);
-		float p = moe_router_sigmoid(logits[e]);
-		chosen += p;
-		if ((uint32_t)u % WAVE == lane) {
-			id[u] = (int32_t)e;
-			weight[u] = p;
-		}
-		if (e == best) { /* mine */
-			keys[e] = KEY_TAKEN;
-			moe_router_scan(keys, n_experts, &key, &best);
-		}
-	}
-	float scale = rule.scale * (norm_topk ? fast_rcp(chosen) : 1);
-	for (int32_t u = (int32_t)lane; u < n_used; u += WAVE) /* which it wrote */
-		weight[u] *= scale;
+	for (i = (int32_t)thread_index(); i < dim && dim % 8 != 0; i += MOE_ROUTER_THREADS)
+		to[i] = x[i];
 }
 
 template <int format>
-DEVICE void moe_router(weight_view router, int32_t n_used, uint32_t norm_topk,
-		       const uint16_t *x, float *logits, int32_t *id, float *weight,
-		       uint32_t *arrived, const moe_router_rule &rule)
+DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 {
-	LDS_DYNAMIC(uint32_t, keys);
+	LDS_DYNAMIC(u32x4, lds);
 	LDS(uint32_t, before, 1);
+	constexpr bool IS_HALF = format != WEIGHT_F32;
+	uint16_t *x = (uint16_t *)lds;
 	size_t t = group_index_y(), n = (size_t)router.n;
 	size_t e = group_index_x() * MOE_ROUTER_WAVES + wave_index();
-	if (e < n) {
-		float logit = moe_router_row<format>(&router, e,
-						     x + t * (size_t)router.k);
-		if (lane_index() == 0)
-			logits[t * n + e] =
-				rule.logit_bias ? logit + rule.logit_bias[e] : logit;
-	}
+	size_t row = e < n ? e : n - 1;
+	bool is_fast = IS_HALF && router.k % 8 == 0;
+	moe_router_pieces first = {};
+	if (is_fast)
+		moe_router_load(router, row, 0, &first);
+	moe_router_stage(a, t, router.k, x);
+	group_barrier();
+	float logit = 0;
+	if (is_fast)
+		logit = moe_router_dot<format>(router, row, first, x);
+	else
+		logit = row_dot<format>(&router, row, x);
+	if (lane_index() == 0 && e < n)
+		a.logits[t * n + e] = a.rule.logit_bias ? logit + a.rule.logit_bias[e] : logit;
+	if (a.leaves_choice)
+		return;
 	device_fence();
 	group_barrier();
 	if (thread_index() == 0)
-		before[0] = atomic_add(&arrived[t], 1u);
+		before[0] = atomic_add(&a.arrived[t], 1u);
 	group_barrier();
-	if (before[0] + 1 != (n + MOE_ROUTER_WAVES - 1) / MOE_ROUTER_WAVES ||
-	    thread_index() >= WAVE)
+	if (before[0] + 1 != (n + MOE_ROUTER_WAVES - 1) / MOE_ROUTER_WAVES)
 		return;
 	device_fence();
+	group_barrier(); /* all have read `before` */
 	if (thread_index() == 0)
-		arrived[t] = 0;
-	if (rule.is_sigmoid) {
-		moe_router_choose_sigmoid(rule, logits + t * n, (uint32_t)router.n, n_used,
-					  norm_topk, keys, id + t * (size_t)n_used,
-					  weight + t * (size_t)n_used);
-		return;
-	}
-	moe_router_choose(logits + t * n, (uint32_t)router.n, n_used, norm_topk, keys,
-			  id + t * (size_t)n_used, weight + t * (size_t)n_used);
+		a.arrived[t] = 0;
+	moe_choice c = moe_choice_of((uint32_t *)(lds + (router.k * 2 + 15) / 16),
+				     router.n, a.n_used);
+	moe_choose<MOE_ROUTER_THREADS>(a.rule, a.logits + t * n, (uint32_t)n,
+				       (uint32_t)a.n_used, c, before);
+	if (wave_index() == 0)
+		moe_choose_weigh(a.rule, a.logits + t * n, (uint32_t)n, (uint32_t)a.n_used, c,
+				 a.id + t * (size_t)a.n_used, a.weight + t * (size_t)a.n_used);
 }
 
 #define MOE_ROUTER(name, format) \
 	KERNEL(MOE_ROUTER_THREADS) \
-	void moe_router_##name##_kernel(weight_view router, int32_t n_used, \
-					uint32_t norm_topk, const uint16_t *x, \
-					float *logits, int32_t *id, float *weight, \
-					uint32_t *arrived, moe_router_rule rule) \
+	void moe_router_##name##_kernel(weight_view router, moe_router_launch a) \
 	{ \
-		moe_router<format>(router, n_used, norm_topk, x, logits, id, weight, \
-				   arrived, rule); \
+		moe_router<format>(router, a); \
 	}
 MOE_ROUTER(f32, WEIGHT_F32)
 MOE_ROUTER(f16, WEIGHT_F16)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What moe_router.hip is told beside its weight and tensors. C for the host, C++ for the
- * kernel.
+ * What moe_router.hip is told beside its weight and tensors, and the choice in it (or in
+ * moe_quad.hip). C for the host, C++ for the kernel.
  */
 #pragma once
 #if !defined(__HIP__)
@@ -14,5 +14,28 @@ struct moe_router_rule {
 	const float *bias;               /* (E); this and what follows: is_sigmoid */
 	int32_t n_groups, n_groups_used;
 	float scale;
-	uint32_t is_sigmoid;
+	uint32_t is_sigmoid, norm_topk;
 };
+
+struct moe_router_launch {
+	const uint16_t *x;        /* (T, D) f16 */
+	float *logits;            /* (T, E) */
+	int32_t *id;              /* (T, U) */
+	float *weight;            /* (T, U) */
+	uint32_t *arrived;        /* (T), zero before and after */
+	const float *norm_x;      /* (T, D) f32: x is its norm; NULL: x is there */
+	const float *norm_weight; /* (D) f32 */
+	uint16_t *norm_y;         /* (T, D) f16, written */
+	float norm_eps;
+	int32_t n_used;
+	uint32_t leaves_choice;   /* to the kernel that comes: only the logits are made */
+	struct moe_router_rule rule;
+};
+
+/* LDS of a choice of U of E experts; a kernel's of so many threads. */
+#define MOE_CHOICE_KEYS(n_experts) (((n_experts) + 3) / 4 * 4) /* 16-byte aligned */
+#define MOE_CHOICE_LDS(n_experts, n_used) \
+	((2 * MOE_CHOICE_KEYS(n_experts) + 2 * (n_used)) * 4)
+/* LDS of moe_router.hip: x, then the choice. */
+#define MOE_ROUTER_LDS(dim, n_experts, n_used) \
+	(((dim) * 2 + 15) / 16 * 16 + MOE_CHOICE_LDS(n_experts, n_used))

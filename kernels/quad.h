@@ -100,6 +100,12 @@ template <int KIND> struct quad_step {
 	uint32_t scale[2], zero[2]; /* scale: QUAD_SCALES halves */
 };
 
+/* The group of the elements of lane q (of four) of the step at k. */
+DEVICE int32_t quad_group(const quad_rows &r, int32_t k, int32_t q)
+{
+	return (k + q * 32) >> r.shift;
+}
+
 /* The step at element k, or nothing, as a step with scales of zero, from `end` on. */
 template <int KIND>
 DEVICE void quad_load(const quad_rows &r, int32_t k, int32_t end, quad_step<KIND> *out)
@@ -118,13 +124,13 @@ DEVICE void quad_load(const quad_rows &r, int32_t k, int32_t end, quad_step<KIND
 			out->scale[y] = 0;
 			UNROLL
 			for (int i = 0; i < QUAD_SCALES; i++)
-				out->scale[y] |= (uint32_t)r.scales[y][(k + quad_scale_lane(i) * 32) >>
-								       r.shift] << 16 * i;
+				out->scale[y] |= (uint32_t)r.scales[y][quad_group(r, k, quad_scale_lane(i))]
+						 << 16 * i;
 		}
 		out->scale[y] = is_there ? out->scale[y] : 0;
 		if constexpr (KIND == QUAD_ZERO)
-			out->zero[y] = r.zeros[y][(k + (int32_t)lane_index() % 4 * 32) >> r.shift] >>
-				       r.zero_shift[y] & 15;
+			out->zero[y] = r.zeros[y][quad_group(r, k, (int32_t)lane_index() % 4)] >>
+					       r.zero_shift[y] & 15;
 	}
 }
 

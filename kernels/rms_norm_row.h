@@ -37,9 +37,9 @@ DEVICE float rms_norm_scale(const float *x, int32_t dim, float eps, float *part)
 	for (int32_t at = 0; at < dim; at += RMS_NORM_THREADS * 4)
 		UNROLL
 		for (int v = 0; v < EACH; v++)
-			sum[v] = rms_norm_add4(sum[v], x,
-					       at + ((int32_t)thread_index() + v * WAVES * WAVE) * 4,
-					       dim);
+			sum[v] = rms_norm_add4(
+				sum[v], x,
+				at + ((int32_t)thread_index() + v * WAVES * WAVE) * 4, dim);
 	UNROLL
 	for (int v = 0; v < EACH; v++) {
 		float all = wave_sum(sum[v]);

@@ -273,8 +273,11 @@ static enum status shared_expert(struct backend *b, const struct moe_experts_arg
 
 enum status cpu_moe_experts(struct backend *b, const struct moe_experts_args *a)
 {
+	enum status st = a->router ? cpu_moe_router(b, a->router) : OK;
+	if (st != OK)
+		return st;
 	if (cpu_moe_fast_can(b, a->experts)) {
-		enum status st = cpu_moe_fast(b, a);
+		st = cpu_moe_fast(b, a);
 		return st == OK && a->experts->shared_gate ? shared_expert(b, a) : st;
 	}
 	struct moe_job job = {.a = a};

@@ -350,6 +350,7 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		.down_shift = group_shift(&ex->down[0]),
 		.is_bf16 = ex->gate[0].scale_type == DTYPE_BF16};
 	enum status st = E_UNSUPPORTED;
+	bool is_quad = is_few && x->is_int4 && h->prefers_quads;
 	if (!x->is_int4 && (is_few || !x->tile_format))
 		has_slot = false;
 	if (has_slot) {
@@ -357,10 +358,16 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		l.shared_h = a->shared_h;
 		l.shared_scale = ex->shared_router ? a->shared_scale : NULL;
 	}
-	if (is_few && x->is_int4) {
-		struct moe_launch fast = l;
-		if (has_slot && ex->shared_router)
-			fast.shared_router = hip_view(ex->shared_router);
+	struct moe_launch fast = l;
+	if (has_slot && ex->shared_router)
+		fast.shared_router = hip_view(ex->shared_router);
+	is_quad = is_quad && hip_moe_quad_takes(a, &fast);
+	if (a->router && !is_quad && (st = hip_moe_router(b, a->router)) != OK)
+		return st;
+	st = E_UNSUPPORTED;
+	if (is_quad) {
+		st = hip_moe_quad(h, a, fast);
+	} else if (is_few && x->is_int4) {
 		st = run_int4(h, x, ex, fast);
 	} else if (!is_few && x->tile_format) {
 		st = has_slot && ex->shared_router ? shared_scale(h, a) : OK;

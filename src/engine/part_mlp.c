@@ -189,19 +189,20 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 	const struct mlp_room *r = &g->mlp;
 	const struct moe_router_args router = {
 		.norm = norm, .n_tok = t, .n_used = c->n_experts_used,
-		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router, .logits = r->logits, .id = r->id,
-		.weight = r->weight, .is_sigmoid = c->n_groups > 0,
+		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router,
+		.logits = r->logits, .id = r->id, .weight = r->weight, .is_sigmoid = c->n_groups > 0,
 		.n_groups = c->n_groups, .n_groups_used = c->n_groups_used,
 		.scale = c->routed_scale, .bias = m->router_bias,
 		.logit_bias = m->logit_bias};
-	enum status st = g->b->ops->moe_router(g->b, &router);
-	if (st != OK)
-		return graph_op_failed(g, "moe_router", t, st, fail);
-	if (g->watch)
+	if (g->watch) { /* who watches sees, and may change, the choice */
+		enum status st = g->b->ops->moe_router(g->b, &router);
+		if (st != OK)
+			return graph_op_failed(g, "moe_router", t, st, fail);
 		st = graph_watch_router(g, (int)(l - g->layers), &router, fail);
-	if (st != OK)
-		return st;
-	RUN(moe_experts, .n_tok = t, .n_used = c->n_experts_used, .x = g->n, .id = r->id,
+		if (st != OK)
+			return st;
+	}
+	RUN(moe_experts, .router = g->watch ? NULL : &router, .n_tok = t, .n_used = c->n_experts_used, .x = g->n, .id = r->id,
 	    .weight = r->weight, .experts = &m->experts, .h = r->h, .work = r->work,
 	    .y = g->x, .shared_h = c->shared_dim ? r->shared_h : NULL,
 	    .shared_scale = c->shared_router ? r->shared_scale : NULL);

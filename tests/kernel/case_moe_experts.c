@@ -39,6 +39,8 @@ static const struct shape cases[] = {
 	{INT4(128, false), 2, 512, 256, 4, 3, true, 256, false},
 	{INT4(0, true), 1, 40, 72, 5, 5, false, 0, false},       /* one group a row */
 	{INT4(0, true), 40, 96, 64, 3, 2, false, 0, false},
+	{INT4(0, true), 2, 1152, 384, 5, 5, true, 0, false},
+	{INT4(64, false), 8, 384, 1280, 9, 8, false, 1280, true}, /* more slots than waves */
 	{{.quant = QUANT_BF16}, 41, 72, 40, 5, 2, false, 40, true},
 	{{.quant = QUANT_F16}, 20, 64, 152, 9, 4, true, 0, false},
 	{{.quant = QUANT_BF16}, 5, 50, 22, 7, 2, false, 30, false},
@@ -131,8 +133,41 @@ static void upload_extras(struct kernel_test *kt, const struct shape *s,
 	}
 }
 
+/* Tokens that are normalised and routed first, in one operation or in three. */
+struct routing {
+	bool is_one, is_sigmoid;
+	struct weight router;   /* (E, D), host */
+	const float *x, *norm, *bias;
+};
+
+static void run_routed(struct kernel_test *kt, const struct shape *s,
+		       const struct routing *r, struct moe_experts_args *a)
+{
+	size_t t = (size_t)a->n_tok, d = (size_t)s->d, e = (size_t)s->e;
+	struct weight router = kernel_upload_weight(kt, &r->router);
+	struct rms_norm_args norm = {.n_tok = a->n_tok, .dim = s->d, .eps = 1e-6f,
+				     .x = UPLOAD(kt, r->x, t * d),
+				     .weight = UPLOAD(kt, r->norm, d),
+				     .y = (void *)(uintptr_t)a->x};
+	struct moe_router_args route = {
+		.n_tok = a->n_tok, .n_used = s->u, .norm_topk = true, .x = a->x,
+		.router = &router, .logits = UPLOAD(kt, kernel_zeros(kt, t * e), t * e),
+		.id = (int32_t *)(uintptr_t)a->id, .weight = (float *)(uintptr_t)a->weight,
+		.is_sigmoid = r->is_sigmoid, .n_groups = 1, .n_groups_used = 1,
+		.scale = 2.5f, .bias = UPLOAD(kt, r->bias, e)};
+	if (r->is_one) {
+		route.norm = &norm;
+		a->router = &route;
+	} else {
+		kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &norm), "rms_norm");
+		kernel_ran(kt, kt->b->ops->moe_router(kt->b, &route), "moe_router");
+	}
+	kernel_ran(kt, kt->b->ops->moe_experts(kt->b, a), "moe_experts, routed");
+}
+
 static float *on_device(struct kernel_test *kt, const struct shape *s,
-			const struct input *in, int32_t t0, int32_t n_tok)
+			const struct input *in, int32_t t0, int32_t n_tok,
+			const struct routing *routing)
 {
 	size_t t = (size_t)n_tok, nu = t * (size_t)s->u, d = (size_t)s->d;
 	size_t at = (size_t)t0 * (size_t)s->u;
@@ -155,7 +190,10 @@ static float *on_device(struct kernel_test *kt, const struct shape *s,
 		.y = UPLOAD(kt, in->y + (size_t)t0 * d, t * d)};
 	upload_extras(kt, s, in, &a, &ex);
 	kernel_ran(kt, kt->b->ops->load_experts(kt->b, &ex, NULL), "load_experts");
-	kernel_ran(kt, kt->b->ops->moe_experts(kt->b, &a), "moe_experts");
+	if (routing)
+		run_routed(kt, s, routing, &a);
+	else
+		kernel_ran(kt, kt->b->ops->moe_experts(kt->b, &a), "moe_experts");
 	return kernel_download(kt, a.y, t * d);
 }
 
@@ -195,7 +233,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	a.y = plain;
 	is_h_f16 = kt->b->act_type == DTYPE_F16;
 	moe_experts_plain(&a);
-	float *got = on_device(kt, s, &in, 0, s->t);
+	float *got = on_device(kt, s, &in, 0, s->t, NULL);
 	char what[140];
 	snprintf(what, sizeof what, "moe_experts T=%d D=%d F=%d E=%d U=%d%s S=%d%s %s", s->t,
 		 s->d, s->f, s->e, s->u, s->is_clamped ? " clamped" : "", s->shared,
@@ -210,15 +248,45 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	int wrong = 0;
 	for (int32_t t = 0; t < s->t; t += 1 + s->t / 8) {
 		int32_t first, company = kernel_company(kt, t, s->t, &first);
-		kernel_same(kt, on_device(kt, s, &in, first, company) +
+		kernel_same(kt, on_device(kt, s, &in, first, company, NULL) +
 					(size_t)(t - first) * d,
 			    got + (size_t)t * d, d, &wrong);
 	}
 	kernel_ok(wrong == 0, "%s: %s: tokens alone have the same bits", kt->name, what);
 }
 
+/* One operation has the bits of the three. */
+static void routed_case(struct kernel_test *kt, const struct shape *s, bool is_sigmoid)
+{
+	struct input in = make(kt, s);
+	size_t n = (size_t)s->t * (size_t)s->d;
+	struct weight_kind plain = {.quant = QUANT_BF16};
+	struct routing r = {.is_sigmoid = is_sigmoid,
+			    .router = kernel_weight(kt, plain, s->e, s->d),
+			    .x = kernel_rows(kt, (size_t)s->t, (size_t)s->d, 1),
+			    .norm = kernel_rows(kt, 1, (size_t)s->d, 1),
+			    .bias = kernel_rows(kt, 1, (size_t)s->e, 0.05f)};
+	int wrong = 0;
+	float *apart = on_device(kt, s, &in, 0, s->t, &r);
+	r.is_one = true;
+	kernel_same(kt, on_device(kt, s, &in, 0, s->t, &r), apart, n, &wrong);
+	kernel_ok(wrong == 0, "%s: moe_experts T=%d E=%d U=%d %s routed by %s: the bits of "
+		  "one after the other", kt->name, s->t, s->e, s->u,
+		  kernel_kind_name(s->kind), is_sigmoid ? "sigmoids" : "a softmax");
+}
+
 void case_moe_experts(struct kernel_test *kt)
 {
+	static const struct shape routed[] = {
+		{INT4(32, false), 1, 256, 128, 16, 4, false, 0, false},
+		{INT4(32, true), 3, 128, 256, 300, 8, false, 0, false},
+		{INT4(64, false), 2, 640, 384, 530, 9, false, 0, false},
+		{{.quant = QUANT_BF16}, 11, 56, 24, 7, 2, false, 0, false},
+	};
+	for (size_t i = 0; i < 2 * ARRAY_LEN(routed); i++) {
+		routed_case(kt, &routed[i / 2], i % 2);
+		kernel_test_reset(kt);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		one_case(kt, &cases[i]);
 		kernel_test_reset(kt);

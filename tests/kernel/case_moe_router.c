@@ -39,7 +39,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	float *weight = kernel_zeros(kt, nu), *logits = kernel_zeros(kt, ne);
 	struct moe_router_args a = {s->t,   s->u, s->norm_topk, x, &w,
 				    logits, id,   weight, s->groups > 0,
-				    s->groups, s->groups_used, 2.5f, NULL, NULL};
+				    s->groups, s->groups_used, 2.5f, NULL, NULL, NULL};
 	float *bias = kernel_rows(kt, 1, (size_t)s->e, 0.05f);
 	if (a.is_sigmoid)
 		a.bias = bias;
@@ -85,7 +85,7 @@ static void given_logits(struct kernel_test *kt, const float *x, int32_t e, int3
 				     UPLOAD(kt, zeros, (size_t)e),
 				     UPLOAD(kt, zeros, (size_t)u),
 				     UPLOAD(kt, zeros, (size_t)u), false, 0, 0, 0,
-				     NULL, NULL};
+				     NULL, NULL, NULL};
 	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router");
 	size_t n = (size_t)u;
 	memcpy(out_id, kernel_download(kt, on.id, n), n * sizeof *out_id);

@@ -12,7 +12,7 @@
 #include "tests/kernel/kernel_test.h"
 
 /* tile, int4_axes: see struct hip. With a tile all tokens go there, with axes none. */
-static void run(const char *name, int int4_axes, int tile, int moe_tile,
+static void run(const char *name, int int4_axes, int tile, int moe_tile, bool quads,
 		void (*const *cases)(struct kernel_test *))
 {
 	struct kernel_test kt = {.name = name, .is_partial = true,
@@ -32,6 +32,7 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 	}
 	struct hip *h = hip_of(kt.b);
 	h->few_groups = true;
+	h->prefers_quads = quads || h->prefers_quads;
 	h->int4_axes = int4_axes;
 	h->tile = tile;
 	h->moe_tile = moe_tile;
@@ -54,15 +55,19 @@ int main(void)
 		case_qk_norm_rope_kv, case_rms_norm, case_rope_table, case_delta, case_mla,
 		case_rows, case_silu_mul, NULL};
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
+	static void (*const quads[])(struct kernel_test *) = {
+		case_linear, case_moe_experts, NULL};
 	static void (*const experts[])(struct kernel_test *) = {case_moe_experts, NULL};
-	run("hip", -1, -1, -1, all);
+	run("hip", -1, -1, -1, false, all);
+	run("hip, four lanes a row", -1, -1, -1, true, quads);
 	for (int i = 0; i < hip_linear_int4_count(); i++)
-		run(hip_linear_int4_name(i), i, -1, -1, linear);
+		run(hip_linear_int4_name(i), i, -1, -1, false, linear);
 	for (int i = 0; i < hip_linear_tile_count(); i++)
-		run(hip_linear_tile_name(i), -1, i, -1, linear);
+		run(hip_linear_tile_name(i), -1, i, -1, false, linear);
 	for (int i = 0; i < hip_experts_tile_count(); i++)
-		run(hip_experts_tile_name(i), -1, -1, i, experts);
+		run(hip_experts_tile_name(i), -1, -1, i, false, experts);
 	setenv("HIP_CPU_REVERSED", "1", 1);
-	run("hip, reversed", -1, -1, -1, all);
+	run("hip, reversed", -1, -1, -1, false, all);
+	run("hip, four lanes a row, reversed", -1, -1, -1, true, quads);
 	return kernel_done();
 }

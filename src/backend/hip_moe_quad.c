@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moe_experts for a few tokens at int4 experts by four lanes a row: moe_quad.hip.
+ */
+#include <stdio.h>
+
+#include "backend/hip_experts.h"
+#include "base/alloc.h"
+#include "kernels/linear_int4.h"
+
+static const struct moe_quad_axes ups[] = {
+#define UP(name, ...) {#name, __VA_ARGS__},
+#define DOWN(name, ...)
+#include "kernels/moe_quad.def"
+#undef UP
+#undef DOWN
+}, downs[] = {
+#define UP(name, ...)
+#define DOWN(name, ...) {#name, __VA_ARGS__},
+#include "kernels/moe_quad.def"
+#undef UP
+#undef DOWN
+};
+
+static int32_t up_lds(const struct moe_launch *l)
+{
+	return MOE_QUAD_UP_LDS(l->dim, ups[0].split, ups[0].waves, l->shared, l->n_used);
+}
+
+static int32_t down_lds(const struct moe_launch *l)
+{
+	return MOE_QUAD_DOWN_LDS(l->n_slots, l->ffn, downs[0].split);
+}
+
+static bool has_groups(const struct weight *w)
+{
+	return w->k % QUAD_STEP == 0 && w->group % 32 == 0;
+}
+
+bool hip_moe_quad_takes(const struct moe_experts_args *a, const struct moe_launch *l)
+{
+	const struct experts *ex = a->experts;
+	return has_groups(&ex->gate[0]) && has_groups(&ex->down[0]) &&
+	       up_lds(l) <= LINEAR_INT4_LDS && down_lds(l) <= LINEAR_INT4_LDS;
+}
+
+static enum status launch(struct hip *h, const struct moe_quad_axes *x, const char *op,
+			  const struct weight *w, struct hip_grid g, struct moe_launch *l)
+{
+	const char *kind = w->zero_points ? "_zero" : w->group == 32 ? "" : "_any";
+	char name[80];
+	snprintf(name, sizeof name, "moe_quad_%s_%s%s_kernel", op, x->name, kind);
+	return LAUNCH(h, name, g, ARG(*l));
+}
+
+enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
+			 struct moe_launch l)
+{
+	const struct experts *ex = a->experts;
+	const struct moe_router_args *router = a->router;
+	enum status st = router ? hip_moe_logits(h, router, true) : OK;
+	if (st != OK)
+		return st;
+	if (router) {
+		l.logits = router->logits;
+		l.rule = hip_moe_rule(router);
+	}
+	const struct moe_quad_axes *up = &ups[0], *down = &downs[0];
+	st = launch(h, up, "up", &ex->gate[0],
+		    (struct hip_grid){hip_over(l.ffn, up->waves * QUAD_ROWS / 2),
+				      l.n_tok * l.n_slots, 32 * up->split * up->waves,
+				      up_lds(&l)}, &l);
+	l.shared_router.q = NULL;
+	l.logits = NULL;
+	return st != OK ? st : launch(h, down, "down", &ex->down[0],
+				      (struct hip_grid){hip_over(l.dim, QUAD_ROWS), l.n_tok,
+							32 * down->waves, down_lds(&l)}, &l);
+}
