@@ -254,7 +254,20 @@ VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_
 }
 #endif
 
-enum { AHEAD = 6144 }; /* bytes that a lone input's stream is fetched ahead */
+/* Few inputs pass faster than memory gives their panels: those are fetched ahead, line
+ * by line as they lie, scales included. Whatever the order of reading, a gap in that of
+ * fetching costs: it is where the processor's own prefetching begins anew. */
+enum { FETCH_INPUTS = 8, AHEAD = 8192 /* bytes */, LINE = 64 };
+
+/* The lines that a block's step through the panel reaches, with room for its share of
+ * scales and zeros. */
+VINLINE const uint8_t *fetch_ahead(const uint8_t *at, size_t step, int bits)
+{
+#pragma GCC unroll 9
+	for (int i = 0; i <= bits; i++)
+		__builtin_prefetch(at + LINE * i, 0, 0);
+	return at + step;
+}
 
 VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 		     const int32_t *tile, int n_x, int bits,
@@ -263,6 +276,8 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 	const uint8_t *q = panel + w->at_q;
 	const int32_t n_groups = w->k / w->group, n_blocks = w->group / CPU_BLOCK;
 	const size_t scale_bytes = dtype_bytes(w->scale_type);
+	const size_t step = w->panel_bytes / (size_t)(w->k / CPU_BLOCK);
+	const uint8_t *fetch = panel + AHEAD;
 	vf acc[CPU_TOK][N_VEC] = {{{0}}};
 	for (int32_t g = 0; g < n_groups; g++) {
 		vf scale[N_VEC];
@@ -276,10 +291,8 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 		}
 		for (int32_t b = 0; b < n_blocks; b++) {
 			vi sum[CPU_TOK][N_VEC];
-			if (n_x <= 2)
-#pragma GCC unroll 8
-				for (int i = 0; i < 4 * bits; i += 4)
-					__builtin_prefetch(q + AHEAD + 16 * i, 0, 2);
+			if (n_x <= FETCH_INPUTS)
+				fetch = fetch_ahead(fetch, step, bits);
 #pragma GCC unroll 12
 			for (int j = 0; j < n_x; j++)
 #pragma GCC unroll 4
