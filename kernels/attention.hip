@@ -16,7 +16,8 @@
  *           ATTENTION_LDS, 25 KiB (split) and 46 KiB (whole) at K = 128.
  *           What comes out of a row is a function of that row alone, the same in both
  *           kernels: blocks and segments begin at multiples of their size, a segment is
- *           64 positions or, beyond 2048, what makes 32 of them, and segments are added
+ *           256 positions in a sequence of no more, then 128 or, beyond 4096, what makes
+ *           32 of them, and segments are added
  *           in order, each from its own maximum. Blocks that a row does not see change
  *           no bit of it.
  * PRECISION scores in f32; weights exp2(score - maximum + 12) rounded to f16, where the
@@ -36,7 +37,8 @@
  *           a missing one returned old results
  *           (measured on an H200, 30B-A3B's heads at 128..256 tokens) the first values
  *           fetched with the first keys and the merge by four elements a thread: 15.5
- *           us where this takes 14.3, and prefill of 4,096 tokens 11 % slower
+ *           us where this takes 14.3, and prefill of 4,096 tokens 11 % slower; segments of
+ *           64 from the second on: 12.8 us at 100 tokens, 4.6 before there are two
  * SEE       kernels/attention_ref.c, kernels/attention.def
  */
 #include "kernels/dialect.h"
@@ -541,9 +543,10 @@ DEVICE int32_t attention_heads(const attention_launch &a, attention_job *j)
 /* Blocks that n tokens see, and the segments that those at such positions have. */
 template <class S> DEVICE void attention_range(const attention_launch &a, attention_job *j)
 {
-	int32_t p = j->position, n = p / ATTENTION_SEGMENT + 1, size = 1;
+	int32_t p = j->position, n = p / ATTENTION_SEGMENT + 1, size = 2;
 	while (n > ATTENTION_SEGMENTS * size)
 		size *= 2;
+	size = n <= ATTENTION_ALONE ? ATTENTION_ALONE : size;
 	j->segment = size * S::PER_SEGMENT;
 	j->seen = a.window && p >= a.window ? p - a.window + 1 : 0;
 	j->from = j->seen / S::BLOCK;
@@ -607,17 +610,10 @@ DEVICE void attention_leave(const attention_launch &a, const attention_job &j,
 /* Is this the last workgroup of n that comes here? If so, it sees what all have left. */
 DEVICE bool attention_is_last(uint32_t *arrived, int32_t n, uint32_t *before)
 {
-	device_fence();
-	group_barrier();
-	if (thread_index() == 0)
-		*before = atomic_add(arrived, 1u);
-	group_barrier();
-	if (*before + 1 != (uint32_t)n)
-		return false;
-	device_fence();
-	if (thread_index() == 0)
+	bool is_last = group_arrive(arrived, before) + 1 == (uint32_t)n;
+	if (is_last && thread_index() == 0)
 		*arrived = 0;
-	return true;
+	return is_last;
 }
 
 /* The factors of n segments for each row, in order; LDS f (2, segments, rows). */

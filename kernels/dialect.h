@@ -36,6 +36,10 @@
  *   fast_exp2, fast_log2, fast_rcp,
  *   fast_rsqrt                           one instruction, 1 unit in the last place
  *   atomic_add(p, x)                     at the device, relaxed; the old value
+ *   group_arrive(p, lds)                 by all threads of a workgroup: *p += 1, and its
+ *                                        old value, known to all of them by way of a
+ *                                        number of LDS. What other workgroups wrote
+ *                                        before they came here is visible to this one
  *   wave_barrier()                       LDS visible among the lanes of a wave
  *
  * Matrix tiles, C (16, 16) += A (16, 16) B (16, 16), f16 or bf16 in, f32 sums:

@@ -155,6 +155,17 @@ DEVICE uint32_t atomic_add(uint32_t *p, uint32_t x)
 	return __hip_atomic_fetch_add(p, x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 
+DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
+{
+	device_fence();
+	group_barrier();
+	if (thread_index() == 0)
+		*lds = atomic_add(p, 1u);
+	group_barrier();
+	device_fence();
+	return *lds;
+}
+
 /* --- matrix tiles ----------------------------------------------------------------- */
 
 template <int format> struct tile_a {

@@ -203,6 +203,17 @@ template <class T> DEVICE T atomic_add(T *p, T x)
 	return old;
 }
 
+DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds, int site = __builtin_LINE())
+{
+	device_fence();
+	group_barrier(site);
+	if (thread_index() == 0)
+		*lds = atomic_add(p, 1u);
+	group_barrier(site + 1000000);
+	device_fence();
+	return *lds;
+}
+
 /* --- matrix tiles ----------------------------------------------------------------- */
 
 /* As gfx11 has them, but in float: a row of A or a column of B fills a fiber's slot. */

@@ -126,6 +126,19 @@ template <class T> DEVICE T atomic_add(T *p, T x)
 	return atomicAdd(p, x);
 }
 
+/* A fence counts for what a barrier has made visible to its thread. */
+DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
+{
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		__threadfence();
+		*lds = atomicAdd(p, 1u);
+		__threadfence();
+	}
+	__syncthreads();
+	return *lds;
+}
+
 /* --- matrix tiles ----------------------------------------------------------------- */
 
 struct dialect_tile {
@@ -239,15 +252,18 @@ enum { QUAD_TOKENS = 2, QUAD_SCALES = 2 };
 struct quad_acc {
 	float v[2][QUAD_SCALES];
 };
+struct dialect_sums {
+	float v[4];
+};
 
 DEVICE void quad_dot(quad_acc *acc, const uint32_t *w0, const uint32_t *w1, u32x4 x)
 {
-	float c[4] = {acc->v[0][0], acc->v[0][1], acc->v[1][0], acc->v[1][1]};
+	dialect_sums c = {{acc->v[0][0], acc->v[0][1], acc->v[1][0], acc->v[1][1]}};
 	dialect_tile lo = {{w0[0], w1[0], w0[1], w1[1]}};
 	dialect_tile hi = {{w0[2], w1[2], w0[3], w1[3]}};
 	DIALECT_MMA("f16", c, 0, lo, x.v[0], x.v[1]);
 	DIALECT_MMA("f16", c, 0, hi, x.v[2], x.v[3]);
-	*acc = {{{c[0], c[1]}, {c[2], c[3]}}};
+	*acc = {{{c.v[0], c.v[1]}, {c.v[2], c.v[3]}}};
 }
 
 DEVICE int32_t quad_scale_lane(int32_t i) { return (int32_t)(threadIdx.x % 2) * 2 + i; }

@@ -89,10 +89,12 @@ DEVICE void moe_choose_groups(const moe_router_rule &rule, uint32_t n_experts,
 			keys[e] = KEY_TAKEN;
 }
 
-/* How many of n keys are before number e, of key k: greater, or equal and earlier. */
-DEVICE uint32_t moe_choose_before(const uint32_t *keys, uint32_t n, uint32_t e, uint32_t k)
+/* How many of keys [i, n) are before number e, of key k: greater, or equal and earlier.
+ * i is a multiple of 4. */
+DEVICE uint32_t moe_choose_before(const uint32_t *keys, uint32_t i, uint32_t n, uint32_t e,
+				  uint32_t k)
 {
-	uint32_t count = 0, i = 0;
+	uint32_t count = 0;
 	for (; i + 4 <= n; i += 4) {
 		u32x4 v = *(const u32x4 *)(keys + i);
 		UNROLL
@@ -117,19 +119,45 @@ DEVICE uint32_t moe_choose_least(const uint32_t *keys, uint32_t n, uint32_t n_us
 		mine = keys[e] > mine ? keys[e] : mine;
 	best[at] = mine;
 	group_barrier();
-	if (moe_choose_before(best, THREADS, at, mine) == n_used - 1)
+	if (moe_choose_before(best, 0, THREADS, at, mine) == n_used - 1)
 		*least = mine;
 	group_barrier();
 	return *least;
 }
 
-/* Of logits (E) to c.id. `least`: a number of LDS. */
+/* The logit of this thread's first expert, to be asked for early. */
+DEVICE float moe_choose_first(const float *logits, uint32_t n_experts)
+{
+	return thread_index() < n_experts ? logits[thread_index()] : 0;
+}
+
+/* Experts that are half of the threads or fewer: several of these count for each. */
 template <int THREADS>
-DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, uint32_t n_experts,
-		       uint32_t n_used, const moe_choice &c, uint32_t *least)
+DEVICE void moe_choose_few(uint32_t n_experts, uint32_t n_used, const moe_choice &c)
+{
+	uint32_t parts = n_experts * 4 <= THREADS ? 4 : 2, e = thread_index() / parts;
+	uint32_t each = (n_experts / parts + 3) / 4 * 4, from = thread_index() % parts * each;
+	uint32_t k = e < n_experts ? c.keys[e] : 0, count = 0;
+	if (e < n_experts)
+		count = moe_choose_before(c.keys, from, from + each < n_experts ? from + each
+									    : n_experts,
+					  e, k);
+	count += wave_shuffle(count, lane_index() ^ 1);
+	if (parts == 4)
+		count += wave_shuffle(count, lane_index() ^ 2);
+	if (e < n_experts && count < n_used)
+		c.id[count] = e;
+}
+
+/* Of logits (E), of which `first` is moe_choose_first, to c.id. `least`: a number of
+ * LDS. */
+template <int THREADS>
+DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, float first,
+		       uint32_t n_experts, uint32_t n_used, const moe_choice &c,
+		       uint32_t *least)
 {
 	for (uint32_t e = thread_index(); e < n_experts; e += THREADS) {
-		float v = logits[e];
+		float v = e == thread_index() ? first : logits[e];
 		if (rule.is_sigmoid)
 			v = moe_router_sigmoid(v) + rule.bias[e];
 		uint32_t k = order_key(v);
@@ -141,12 +169,17 @@ DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, uint32_
 			moe_choose_groups(rule, n_experts, c.keys, c.more);
 		group_barrier();
 	}
+	if (n_experts * 2 <= THREADS) {
+		moe_choose_few<THREADS>(n_experts, n_used, c);
+		group_barrier();
+		return;
+	}
 	uint32_t from = moe_choose_least<THREADS>(c.keys, n_experts, n_used, c.more, least);
 	for (uint32_t e = thread_index(); e < n_experts; e += THREADS) {
 		uint32_t k = c.keys[e];
 		if (k < from)
 			continue;
-		uint32_t place = moe_choose_before(c.keys, n_experts, e, k);
+		uint32_t place = moe_choose_before(c.keys, 0, n_experts, e, k);
 		if (place < n_used)
 			c.id[place] = e;
 	}

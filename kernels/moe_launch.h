@@ -18,6 +18,20 @@ enum { MOE_INT4_MAX_TOK = 8 };
 enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
 enum moe_act { MOE_SILU, MOE_CLAMPED }; /* of enum experts_act the numbers */
 
+/* Where something of each expert is: of e at p[e >= split] + e step. Memory comes in
+ * blocks, and in a layer one may end. */
+struct moe_run {
+	const char *p[2];
+	uint64_t step; /* bytes */
+	int32_t split;
+};
+
+/* The experts' weights of one part. */
+struct moe_span {
+	struct moe_run q, scales, zero_points; /* q.p[0] NULL: only the table tells */
+	int32_t pitch;                         /* as in weight_view */
+};
+
 struct moe_launch {
 	const struct weight_view *table; /* (E + 1, MOE_PARTS) */
 	const int32_t *id;     /* (T, U); NULL: all are `shared`, U = 1 */
@@ -40,6 +54,7 @@ struct moe_launch {
 	/* moe_quad.hip: (T, E) f32, of which up makes id and weight; NULL: they are there */
 	const float *logits;
 	struct moe_router_rule rule;
+	struct moe_span span[MOE_PARTS]; /* moe_quad.hip: of the experts but the shared one */
 };
 
 struct moe_int4_axes {

@@ -39,6 +39,27 @@ DEVICE int32_t moe_quad_groups(int32_t k, int32_t shift)
 	return shift == 31 ? 1 : k >> shift;
 }
 
+DEVICE const void *moe_quad_at(const moe_run &r, size_t e)
+{
+	return ((int32_t)e < r.split ? r.p[0] : r.p[1]) + e * r.step;
+}
+
+/* The expert's weight of one part: by the way from one to the next where that is the
+ * same, for a look into the table is a load that the weights wait for. */
+DEVICE weight_view moe_quad_view(const moe_launch &a, const moe_pair &p, int part)
+{
+	const moe_span *s = &a.span[part];
+	if (!s->q.p[0] || p.is_shared)
+		return a.table[p.expert * MOE_PARTS + (size_t)part];
+	weight_view w = {};
+	w.q = moe_quad_at(s->q, p.expert);
+	w.scales = moe_quad_at(s->scales, p.expert);
+	w.zero_points = (const uint32_t *)moe_quad_at(s->zero_points, p.expert);
+	w.pitch = s->pitch;
+	w.n = part == MOE_DOWN ? a.dim : a.ffn;
+	return w;
+}
+
 /* x (K) of a token to LDS, as the first. */
 template <int THREADS>
 DEVICE void moe_quad_stage(const uint16_t *x, int32_t k, u32x4 *to)
@@ -58,7 +79,7 @@ DEVICE float moe_quad_router_dot(const weight_view &router, const uint16_t *x)
 
 /* The pair, its expert chosen here where there are only logits. */
 template <int THREADS>
-DEVICE moe_pair moe_quad_pair(const moe_launch &a, uint32_t *lds)
+DEVICE moe_pair moe_quad_pair(const moe_launch &a, float first, uint32_t *lds)
 {
 	LDS(uint32_t, least, 1);
 	if (!a.logits)
@@ -67,7 +88,7 @@ DEVICE moe_pair moe_quad_pair(const moe_launch &a, uint32_t *lds)
 	size_t token = group_index_y() / n, slot = group_index_y() % n;
 	moe_choice c = moe_choice_of(lds, a.shared, a.n_used);
 	const float *logits = a.logits + token * e;
-	moe_choose<THREADS>(a.rule, logits, (uint32_t)e, (uint32_t)u, c, least);
+	moe_choose<THREADS>(a.rule, logits, first, (uint32_t)e, (uint32_t)u, c, least);
 	if (slot == 0 && group_index_x() == 0 && wave_index() == 0)
 		moe_choose_weigh(a.rule, logits, (uint32_t)e, (uint32_t)u, c,
 				 (int32_t *)a.id + token * u, (float *)a.weight + token * u);
@@ -87,19 +108,22 @@ template <int SPLIT, int ROWS, int UNR, int KIND> DEVICE void moe_quad_up(const 
 	float *sums = (float *)(lds + 1 + a.dim / 8);
 	size_t token = group_index_y() / (size_t)a.n_slots;
 	const uint16_t *x = a.x + token * (size_t)a.dim;
+	float logit = 0;
+	if (a.logits)
+		logit = moe_choose_first(a.logits + token * (size_t)a.shared,
+					 (uint32_t)a.shared);
 	if (thread_index() == 0)
 		lds[0] = u32x4{};
 	moe_quad_stage<THREADS>(x, a.dim, lds + 1);
-	moe_pair pair = moe_quad_pair<THREADS>(a, (uint32_t *)(sums + SPLIT * PITCH));
+	moe_pair pair = moe_quad_pair<THREADS>(a, logit, (uint32_t *)(sums + SPLIT * PITCH));
 
-	const weight_view *w = a.table + pair.expert * MOE_PARTS;
 	int32_t wave = (int32_t)wave_index(), set = wave / SPLIT, g = (int32_t)lane_index() / 4;
 	int32_t f0 = (int32_t)group_index_x() * ROWS * 8, groups = moe_quad_groups(a.dim, a.up_shift);
 	quad_rows rows;
 	rows.shift = a.up_shift;
 	rows.is_bf16 = a.is_bf16;
-	moe_quad_row<KIND>(w[MOE_GATE], f0 + set * 8 + g, groups, 0, &rows);
-	moe_quad_row<KIND>(w[MOE_UP], f0 + set * 8 + g, groups, 1, &rows);
+	moe_quad_row<KIND>(moe_quad_view(a, pair, MOE_GATE), f0 + set * 8 + g, groups, 0, &rows);
+	moe_quad_row<KIND>(moe_quad_view(a, pair, MOE_UP), f0 + set * 8 + g, groups, 1, &rows);
 	int32_t each = (a.dim / QUAD_STEP + SPLIT - 1) / SPLIT * QUAD_STEP;
 	int32_t from = wave % SPLIT * each, end = from + each < a.dim ? from + each : a.dim;
 	quad_step<KIND> first[UNR];
@@ -143,12 +167,12 @@ DEVICE void moe_quad_begin(const moe_launch &a, int32_t unit, int32_t d0,
 			   moe_quad_job<SPLIT, UNR, KIND> *j)
 {
 	size_t p = group_index_y() * (size_t)a.n_slots + (size_t)(unit / SPLIT);
-	const weight_view *w = a.table + moe_pair_at(a, p).expert * MOE_PARTS + MOE_DOWN;
+	weight_view w = moe_quad_view(a, moe_pair_at(a, p), MOE_DOWN);
 	int32_t g = (int32_t)lane_index() / 4, groups = moe_quad_groups(a.ffn, a.down_shift);
 	j->rows.shift = a.down_shift;
 	j->rows.is_bf16 = a.is_bf16;
-	moe_quad_row<KIND>(*w, d0 + g, groups, 0, &j->rows);
-	moe_quad_row<KIND>(*w, d0 + g + 8, groups, 1, &j->rows);
+	moe_quad_row<KIND>(w, d0 + g, groups, 0, &j->rows);
+	moe_quad_row<KIND>(w, d0 + g + 8, groups, 1, &j->rows);
 	int32_t each = (a.ffn / QUAD_STEP + SPLIT - 1) / SPLIT * QUAD_STEP;
 	j->from = unit % SPLIT * each;
 	j->end = j->from + each < a.ffn ? j->from + each : a.ffn;

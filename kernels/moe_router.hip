@@ -76,25 +76,30 @@ DEVICE float moe_router_dot(const weight_view &w, size_t row, const moe_router_p
 	return wave_sum(sum);
 }
 
-/* x of token t to LDS. */
-DEVICE void moe_router_stage(const moe_router_launch &a, size_t t, int32_t dim, uint16_t *to)
+/* x of token t to LDS; `held`: its first pieces, where it has yet to be normalised. */
+DEVICE void moe_router_stage(const moe_router_launch &a, size_t t, int32_t dim,
+			     const rms_norm_held<MOE_ROUTER_THREADS> &held, uint16_t *to)
 {
 	LDS(float, part, RMS_NORM_WAVES);
 	const uint16_t *x = a.x + t * (size_t)dim;
 	const float *from = a.norm_x + t * (size_t)dim;
-	float scale = 0;
-	if (a.norm_x)
-		scale = rms_norm_scale<MOE_ROUTER_THREADS>(from, dim, a.norm_eps, part);
+	if (!a.norm_x) {
+		int32_t i = (int32_t)thread_index();
+		for (; dim % 8 == 0 && i < dim / 8; i += MOE_ROUTER_THREADS)
+			((u32x4 *)to)[i] = ((const u32x4 *)x)[i];
+		for (; dim % 8 != 0 && i < dim; i += MOE_ROUTER_THREADS)
+			to[i] = x[i];
+		return;
+	}
+	float scale = rms_norm_scale<MOE_ROUTER_THREADS>(held, from, dim, a.norm_eps, part);
 	int32_t i = (int32_t)thread_index() * 8;
-	for (; i + 8 <= dim && dim % 8 == 0; i += MOE_ROUTER_THREADS * 8) {
-		u32x4 v = a.norm_x ? rms_norm_piece(from, a.norm_weight, i, scale)
-				   : *(const u32x4 *)(x + i);
+	for (; i < dim; i += MOE_ROUTER_THREADS * 8) {
+		u32x4 v = rms_norm_piece(rms_norm_load(from, i, dim),
+					 rms_norm_load(a.norm_weight, i, dim), scale);
 		*(u32x4 *)(to + i) = v;
-		if (a.norm_x && group_index_x() == 0)
+		if (group_index_x() == 0)
 			*(u32x4 *)(a.norm_y + t * (size_t)dim + i) = v;
 	}
-	for (i = (int32_t)thread_index(); i < dim && dim % 8 != 0; i += MOE_ROUTER_THREADS)
-		to[i] = x[i];
 }
 
 template <int format>
@@ -109,9 +114,13 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 	size_t row = e < n ? e : n - 1;
 	bool is_fast = IS_HALF && router.k % 8 == 0;
 	moe_router_pieces first = {};
+	rms_norm_held<MOE_ROUTER_THREADS> held = {};
+	if (a.norm_x)
+		rms_norm_hold<MOE_ROUTER_THREADS>(a.norm_x + t * (size_t)router.k, router.k,
+						  &held);
 	if (is_fast)
 		moe_router_load(router, row, 0, &first);
-	moe_router_stage(a, t, router.k, x);
+	moe_router_stage(a, t, router.k, held, x);
 	group_barrier();
 	float logit = 0;
 	if (is_fast)
@@ -122,21 +131,17 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 		a.logits[t * n + e] = a.rule.logit_bias ? logit + a.rule.logit_bias[e] : logit;
 	if (a.leaves_choice)
 		return;
-	device_fence();
-	group_barrier();
-	if (thread_index() == 0)
-		before[0] = atomic_add(&a.arrived[t], 1u);
-	group_barrier();
-	if (before[0] + 1 != (n + MOE_ROUTER_WAVES - 1) / MOE_ROUTER_WAVES)
+	uint32_t place = group_arrive(&a.arrived[t], before);
+	if (place + 1 != (n + MOE_ROUTER_WAVES - 1) / MOE_ROUTER_WAVES)
 		return;
-	device_fence();
 	group_barrier(); /* all have read `before` */
 	if (thread_index() == 0)
 		a.arrived[t] = 0;
 	moe_choice c = moe_choice_of((uint32_t *)(lds + (router.k * 2 + 15) / 16),
 				     router.n, a.n_used);
-	moe_choose<MOE_ROUTER_THREADS>(a.rule, a.logits + t * n, (uint32_t)n,
-				       (uint32_t)a.n_used, c, before);
+	moe_choose<MOE_ROUTER_THREADS>(a.rule, a.logits + t * n,
+				       moe_choose_first(a.logits + t * n, (uint32_t)n),
+				       (uint32_t)n, (uint32_t)a.n_used, c, before);
 	if (wave_index() == 0)
 		moe_choose_weigh(a.rule, a.logits + t * n, (uint32_t)n, (uint32_t)a.n_used, c,
 				 a.id + t * (size_t)a.n_used, a.weight + t * (size_t)a.n_used);

@@ -123,9 +123,10 @@ DEVICE void quad_load(const quad_rows &r, int32_t k, int32_t end, quad_step<KIND
 		} else {
 			out->scale[y] = 0;
 			UNROLL
-			for (int i = 0; i < QUAD_SCALES; i++)
-				out->scale[y] |= (uint32_t)r.scales[y][quad_group(r, k, quad_scale_lane(i))]
-						 << 16 * i;
+			for (int i = 0; i < QUAD_SCALES; i++) {
+				int32_t g = quad_group(r, k, quad_scale_lane(i));
+				out->scale[y] |= (uint32_t)r.scales[y][g] << 16 * i;
+			}
 		}
 		out->scale[y] = is_there ? out->scale[y] : 0;
 		if constexpr (KIND == QUAD_ZERO)

@@ -2,7 +2,7 @@
  *
  * MATH      kernels/rms_norm.h
  * LAYOUT    x (T, D) f32; add, y (T, D) f16; weight (D) f32
- * GEOMETRY  one workgroup of RMS_NORM_THREADS a token, four neighbours a thread; LDS 4
+ * GEOMETRY  one workgroup of RMS_NORM_THREADS a token, eight neighbours a thread; LDS 4
  *           bytes a wave
  * PRECISION squares summed in f32 as rms_norm_row.h tells; y rounded once, to infinity
  *           where beyond 65504. A thread reads back only what it wrote.
@@ -20,12 +20,22 @@ void rms_norm_kernel(int32_t dim, float eps, float *x, const uint16_t *add,
 {
 	LDS(float, part, RMS_NORM_WAVES);
 	size_t row = (size_t)group_index_x() * (size_t)dim;
-	int32_t first = (int32_t)thread_index() * 4;
-	for (int32_t at = first; add && at < dim; at += RMS_NORM_THREADS * 4)
-		for (int32_t i = at; i < at + 4 && i < dim; i++)
+	int32_t first = (int32_t)thread_index() * 8;
+	for (int32_t at = first; add && at < dim; at += RMS_NORM_THREADS * 8)
+		for (int32_t i = at; i < at + 8 && i < dim; i++)
 			x[row + (size_t)i] += f16_to_f32(add[row + (size_t)i]);
-	float scale = rms_norm_scale<RMS_NORM_THREADS>(x + row, dim, eps, part);
-	for (int32_t at = first; at < dim; at += RMS_NORM_THREADS * 4)
-		for (int32_t i = at; i < at + 4 && i < dim; i++)
-			y[row + (size_t)i] = f32_to_f16(x[row + (size_t)i] * scale * weight[i]);
+	rms_norm_held<RMS_NORM_THREADS> held;
+	rms_norm_hold<RMS_NORM_THREADS>(x + row, dim, &held);
+	float scale = rms_norm_scale<RMS_NORM_THREADS>(held, x + row, dim, eps, part);
+	for (int32_t at = first; at < dim; at += RMS_NORM_THREADS * 8) {
+		if (dim % 8 == 0) {
+			rms_norm_8 in = rms_norm_load(x + row, at, dim);
+			*(u32x4 *)(y + row + (size_t)at) = rms_norm_piece(
+				in, rms_norm_load(weight, at, dim), scale);
+			continue;
+		}
+		for (int32_t i = at; i < at + 8 && i < dim; i++)
+			y[row + (size_t)i] =
+				rms_norm_one(x[row + (size_t)i], scale, weight[i]);
+	}
 }

@@ -63,6 +63,7 @@ struct hip_landing {
 	size_t at, n_bytes;
 };
 
+struct moe_span;
 struct weight_view;
 
 /* A layer's experts (hip_experts.c). table holds device addresses: each row the q,
@@ -71,6 +72,7 @@ struct hip_experts {
 	struct hip_experts *next;
 	const struct weight_view *table; /* device */
 	size_t n_rows;
+	struct moe_span *span;           /* (MOE_PARTS) the experts one after the other */
 	/* All alike and as the kernels need them: */
 	bool is_int4;            /* moe_int4.hip */
 	bool has_zero;

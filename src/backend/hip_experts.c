@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/hip_experts.h"
 #include "base/alloc.h"
@@ -17,6 +18,44 @@ _Static_assert((int)MOE_SILU == EXPERTS_SILU && (int)MOE_CLAMPED == EXPERTS_CLAM
 	       "kernels count them as the contract does");
 
 enum { WAVES = 4 };
+
+enum which { Q, SCALES, ZERO_POINTS };
+
+static const char *address(const struct weight_view *w, enum which which)
+{
+	return which == Q ? w->q : which == SCALES ? w->scales : (const void *)w->zero_points;
+}
+
+/* Are they as far apart as the first two, but for one place? */
+static bool find_run(const struct weight_view *first, int32_t n, enum which which,
+		     struct moe_run *out)
+{
+	intptr_t at = (intptr_t)address(first, which);
+	intptr_t step = n > 1 ? (intptr_t)address(first + MOE_PARTS, which) - at : 0;
+	*out = (struct moe_run){.p = {(const char *)at, (const char *)at},
+				.step = (uint64_t)step, .split = n};
+	for (int32_t e = 1; e < n; e++) {
+		intptr_t is = (intptr_t)address(first + e * MOE_PARTS, which);
+		if (is == (intptr_t)out->p[out->split < n] + e * step)
+			continue;
+		if (out->split < n)
+			return false;
+		out->split = e;
+		out->p[1] = (const char *)(is - e * step);
+	}
+	return true;
+}
+
+static struct moe_span span_of(const struct weight_view *table, int32_t n, int part)
+{
+	const struct weight_view *first = &table[part];
+	struct moe_span s = {.pitch = first->pitch};
+	bool is_one = find_run(first, n, Q, &s.q) && find_run(first, n, SCALES, &s.scales) &&
+		      find_run(first, n, ZERO_POINTS, &s.zero_points);
+	for (int32_t e = 0; e < n; e++)
+		is_one &= first[e * MOE_PARTS].pitch == s.pitch;
+	return is_one ? s : (struct moe_span){0};
+}
 
 static enum status upload_table(struct hip *h, const struct experts *ex,
 				struct hip_experts *x)
@@ -33,6 +72,8 @@ static enum status upload_table(struct hip *h, const struct experts *ex,
 		host[n * MOE_PARTS + MOE_UP] = hip_view(ex->shared_up);
 		host[n * MOE_PARTS + MOE_DOWN] = hip_view(ex->shared_down);
 	}
+	for (int part = 0; part < MOE_PARTS; part++)
+		x->span[part] = span_of(host, ex->n, part);
 	void *table = NULL;
 	enum status st = hip_arena_take(h, &h->weights, n_rows * sizeof *host, &table);
 	if (st == OK)
@@ -96,6 +137,7 @@ enum status hip_load_experts(struct backend *b, struct experts *out, struct fail
 {
 	struct hip *h = hip_of(b);
 	struct hip_experts *x = xcalloc(1, sizeof *x);
+	x->span = xcalloc(MOE_PARTS, sizeof *x->span);
 	x->next = h->experts;
 	h->experts = x;
 	out->device = x;
@@ -124,6 +166,7 @@ void hip_experts_destroy(struct hip *h)
 	while (h->experts) {
 		struct hip_experts *x = h->experts;
 		h->experts = x->next;
+		free(x->span);
 		free(x);
 	}
 }
@@ -359,6 +402,7 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		l.shared_scale = ex->shared_router ? a->shared_scale : NULL;
 	}
 	struct moe_launch fast = l;
+	memcpy(fast.span, x->span, sizeof fast.span);
 	if (has_slot && ex->shared_router)
 		fast.shared_router = hip_view(ex->shared_router);
 	is_quad = is_quad && hip_moe_quad_takes(a, &fast);

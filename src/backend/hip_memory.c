@@ -17,7 +17,7 @@
 
 enum {
 	ALIGN = 256,
-	BLOCK_BYTES = 256 << 20,
+	BLOCK_BYTES = 512 << 20,
 	FIRST_BLOCK_BYTES = 8 << 20,
 };
 

@@ -202,9 +202,10 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 		if (st != OK)
 			return st;
 	}
-	RUN(moe_experts, .router = g->watch ? NULL : &router, .n_tok = t, .n_used = c->n_experts_used, .x = g->n, .id = r->id,
-	    .weight = r->weight, .experts = &m->experts, .h = r->h, .work = r->work,
-	    .y = g->x, .shared_h = c->shared_dim ? r->shared_h : NULL,
+	RUN(moe_experts, .router = g->watch ? NULL : &router, .n_tok = t,
+	    .n_used = c->n_experts_used, .x = g->n, .id = r->id, .weight = r->weight,
+	    .experts = &m->experts, .h = r->h, .work = r->work, .y = g->x,
+	    .shared_h = c->shared_dim ? r->shared_h : NULL,
 	    .shared_scale = c->shared_router ? r->shared_scale : NULL);
 	return OK;
 }
