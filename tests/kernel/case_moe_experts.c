@@ -282,6 +282,7 @@ void case_moe_experts(struct kernel_test *kt)
 		{INT4(32, true), 3, 128, 256, 300, 8, false, 0, false},
 		{INT4(64, false), 2, 640, 384, 530, 9, false, 0, false},
 		{{.quant = QUANT_BF16}, 11, 56, 24, 7, 2, false, 0, false},
+		{INT4(32, false), 2, 128, 128, 41, 8, false, 0, false},
 	};
 	for (size_t i = 0; i < 2 * ARRAY_LEN(routed); i++) {
 		routed_case(kt, &routed[i / 2], i % 2);
