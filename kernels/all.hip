@@ -15,6 +15,7 @@
 #include "kernels/linear_int4.hip"
 #include "kernels/linear_rows.hip"
 #include "kernels/linear_tile.hip"
+#include "kernels/logits_top.hip"
 #include "kernels/mla_rope_kv.hip"
 #include "kernels/moe_align.hip"
 #include "kernels/moe_any.hip"

@@ -75,7 +75,7 @@ static const kernel_entry kernels[] = {
 	MOE_TILE(name, bf16)
 #include "kernels/moe_tile.def"
 #undef TILE
-	ENTRY(moe_align) ENTRY(moe_combine)
+	ENTRY(logits_runs) ENTRY(logits_top) ENTRY(moe_align) ENTRY(moe_combine)
 	MOE_ANY(f32) MOE_ANY(f16) MOE_ANY(bf16) MOE_ANY(int4)
 	ENTRY(moe_router_f32) ENTRY(moe_router_f16) ENTRY(moe_router_bf16)
 	ENTRY(qk_norm_rope_kv) ENTRY(rms_norm) ENTRY(rope_table) ENTRY(silu_mul)
