@@ -106,8 +106,16 @@ static bool run_case(struct session *s, struct run *r)
 	for (int i = 0; good && i < c->n_next; i++) {
 		good = session_feed(s, seq, &c->ids[c->n_prompt - 1 + i], 1, NULL,
 				    NULL);
+		const float *logits = good ? session_logits(s) : NULL;
+		good = logits != NULL;
+		/* What the device says of its logits is true of them. */
+		if (good && session_best(s) != session_argmax(logits, r->n_vocab)) {
+			fputs("haloctl: logits_top has another best than the logits\n",
+			      stderr);
+			good = false;
+		}
 		if (good)
-			compare_step(r, i, session_logits(s));
+			compare_step(r, i, logits);
 	}
 	engine_seq_destroy(s->engine, seq);
 	r->t->cases++;
