@@ -36,3 +36,6 @@ struct moe_router_args {
 };
 
 void moe_router_ref(const struct moe_router_args *a);
+/* Parts of it: id by logits; weight by logits and id. x and logit_bias are not read. */
+void moe_router_ref_choose(const struct moe_router_args *a);
+void moe_router_ref_weigh(const struct moe_router_args *a);

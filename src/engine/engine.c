@@ -148,6 +148,12 @@ int engine_pages_free(const struct engine *e)
 	return kvcache_available(e->kv);
 }
 
+void engine_watch_routers(struct engine *e, engine_watch_fn fn, void *ctx)
+{
+	if (e->graph.watch_routers)
+		e->graph.watch_routers(e->graph.ctx, fn, ctx);
+}
+
 void engine_stats(const struct engine *e, struct engine_stats *out)
 {
 	*out = e->stats;

@@ -39,6 +39,11 @@ struct engine_batch {
 	struct seq_states states; /* (B) each; only where the graph has n_states */
 };
 
+/* Sees what the router of layer i_layer chose for the tokens of a step, all of it in host
+ * memory: logits (with their bias), id, weight, bias. x is NULL. True: it changed id and
+ * weight, and the experts are to run with these. */
+typedef bool (*engine_watch_fn)(void *ctx, int i_layer, const struct moe_router_args *a);
+
 /* The model as a sequence of operations: made by an architecture (arch.def), or by
  * a test. Owned by the engine after engine_create_with. */
 struct engine_graph {
@@ -57,6 +62,8 @@ struct engine_graph {
 	/* Copy a page's keys and values in every layer, after the forwards before it
 	 * and before those after it. NULL: the graph keeps none. */
 	enum status (*copy_page)(void *ctx, int32_t dst, int32_t src);
+	/* As engine_watch_routers. NULL: the graph has no routers. */
+	void (*watch_routers)(void *ctx, engine_watch_fn fn, void *fn_ctx);
 };
 
 struct engine_opts {
@@ -130,6 +137,11 @@ const float *engine_logits(struct engine *e, int i_slice);
 /* Of the last of them (there must be one), the best and the sums, which is all that
  * most choices need. NULL: nothing is known that engine_logits would not say as soon. */
 const struct logits_top *engine_top(const struct engine *e, int i_slice);
+
+/* Have fn called within engine_step, behind the router of each layer with experts, in
+ * their order; NULL: no more. For comparing backends: such a step waits for each of them
+ * and is not recorded. */
+void engine_watch_routers(struct engine *e, engine_watch_fn fn, void *ctx);
 
 struct engine_stats {
 	int64_t prefix_query_tok, prefix_hit_tok; /* totals */

@@ -209,6 +209,7 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	bool is_new;
 	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= ARCH_LOGIT_ROWS;
 	uint64_t key = arch_step_key(g->id, &g->limits, b, &s.n_ctx_max);
+	key = g->watch ? 0 : key; /* a watched step waits in its middle */
 	enum status st = upload_ids(g, b, &s.ids);
 	if (st == OK)
 		st = g->b->ops->step_begin(g->b, key, &is_new);
@@ -239,6 +240,13 @@ static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 			st = g->b->ops->kv_copy(g->b, &a);
 	}
 	return st;
+}
+
+static void watch_routers(void *ctx, engine_watch_fn fn, void *fn_ctx)
+{
+	struct graph *g = ctx;
+	g->watch = fn;
+	g->watch_ctx = fn_ctx;
 }
 
 /* --- life -------------------------------------------------------------------------- */
@@ -289,6 +297,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	*out = (struct engine_graph){
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
 		.n_states = limits->n_states, .forward = forward, .destroy = destroy,
-		.copy_page = copy_page, .top = top, .fetch = fetch};
+		.copy_page = copy_page, .top = top, .fetch = fetch,
+		.watch_routers = watch_routers};
 	return OK;
 }

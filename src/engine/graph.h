@@ -9,6 +9,7 @@
  *   part_mla        attention over a compressed key (DeepSeek)
  *   part_delta      a gated delta net, with a state instead of a cache
  *   part_mlp        dense, or experts chosen by a router, or both
+ *   watch           shows what routers chose to who asks
  *   arch_<name>     which parts a layer has
  *
  * A part has a struct with its weights in a layer, a struct with work memory that all
@@ -136,6 +137,8 @@ struct graph {
 	const struct arch *arch;
 	struct arch_limits limits;
 	uint16_t id;                   /* arch_graph_id */
+	engine_watch_fn watch;         /* of routers; NULL: none */
+	void *watch_ctx;
 	struct weight embed, head;
 	void *head_memory; /* what head points into, where it is not the model's */
 	const float *out_norm;
@@ -217,6 +220,11 @@ enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_pa
 const char *graph_layer_name(const struct graph *g, int i_layer, const char *name,
 			     char out[200]);
 bool graph_layer_has(const struct graph *g, int i_layer, const char *name);
+/* Shows g->watch what the router has queued with the arguments of a, and takes over what
+ * it changes. */
+enum status graph_watch_router(struct graph *g, int i_layer,
+			       const struct moe_router_args *a,
+			       struct fail *fail) MUST_USE;
 /* The cache of a layer: pages of n_k and n_v numbers a token (n_v 0: keys only). */
 enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int32_t n_v,
 			     struct fail *fail) MUST_USE;

@@ -181,16 +181,26 @@ enum status mlp_take(struct graph *g, struct fail *fail)
 	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 }
 
-static enum status run_experts(struct graph *g, const struct mlp *m, int32_t t,
+static enum status run_experts(struct graph *g, const struct layer *l, int32_t t,
 			       struct fail *fail)
 {
 	const struct model_config *c = g->c;
+	const struct mlp *m = &l->mlp;
 	const struct mlp_room *r = &g->mlp;
-	RUN(moe_router, .n_tok = t, .n_used = c->n_experts_used, .norm_topk = c->norm_topk,
-	    .x = g->n, .router = &m->router, .logits = r->logits, .id = r->id,
-	    .weight = r->weight, .is_sigmoid = c->n_groups > 0, .n_groups = c->n_groups,
-	    .n_groups_used = c->n_groups_used, .scale = c->routed_scale,
-	    .bias = m->router_bias, .logit_bias = m->logit_bias);
+	const struct moe_router_args router = {
+		.n_tok = t, .n_used = c->n_experts_used, .norm_topk = c->norm_topk,
+		.x = g->n, .router = &m->router, .logits = r->logits, .id = r->id,
+		.weight = r->weight, .is_sigmoid = c->n_groups > 0,
+		.n_groups = c->n_groups, .n_groups_used = c->n_groups_used,
+		.scale = c->routed_scale, .bias = m->router_bias,
+		.logit_bias = m->logit_bias};
+	enum status st = g->b->ops->moe_router(g->b, &router);
+	if (st != OK)
+		return graph_op_failed(g, "moe_router", t, st, fail);
+	if (g->watch)
+		st = graph_watch_router(g, (int)(l - g->layers), &router, fail);
+	if (st != OK)
+		return st;
 	RUN(moe_experts, .n_tok = t, .n_used = c->n_experts_used, .x = g->n, .id = r->id,
 	    .weight = r->weight, .experts = &m->experts, .h = r->h, .work = r->work,
 	    .y = g->x, .shared_h = c->shared_dim ? r->shared_h : NULL,
@@ -208,7 +218,7 @@ enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_s
 	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->x,
 	    .weight = l->ffn_norm, .y = g->n);
 	if (m->has_experts)
-		return run_experts(g, m, t, fail);
+		return run_experts(g, l, t, fail);
 	RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
 	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
 	RUN(silu_mul, .n_tok = t, .dim = c->ffn_dim, .gate = r->gate, .up = r->up,

@@ -80,10 +80,34 @@ def speed():
     ok(v.get("graph_captures", 0) == 1 and v["graph_replays"] >= 3, "replayed", v)
 
 
+def ties():
+    """In case 9 the fourth and the fifth expert of a layer are 0.0006 apart, and halves
+    take the other, for 0.2 of a log-probability."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = shorten(TINY, {9: 12}, folder)
+        args = ("verify", "--model", TINY, *HIP, "--json", "--reference", path)
+        code, out, err = haloctl(*args)
+        v = json.loads(out)
+        r = v.get("routing", {})
+        ok(code == 0 and v["pass"] and v["max_delta"] > 0.15 and r["ties"] == 1
+           and r["wrong_choices"] == 0 and r["along_max_delta"] < 0.02
+           and r["max_delta"] < 0.02 and r["exact_max_delta"] < 0.001,
+           "a tie of two experts is counted", (out, err))
+        ok(r["list"][0]["token"] == 11 and 0 < r["list"][0]["margin"] < 0.001,
+           "and listed", r)
+        with open(path, encoding="utf-8") as f:
+            bad = json.load(f)
+        bad["cases"][0]["prompt_logprobs"][3] += 0.2
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(bad, f)
+        code, out, err = haloctl(*args)
+        ok(code == 1 and not json.loads(out)["pass"],
+           "but not taken for the reason of another difference", (out, err))
+
+
 devices()
 errors()
-# Not any case will do: in case 9 the fourth and the fifth expert of a layer are 0.0004
-# apart, and halves may take the other, for 0.2 of a log-probability.
+ties()
 verify(TINY, {0: 2, 17: 3, 19: 5, 20: 2})
 verify(TINY, {19: 3}, "--no-graphs")
 verify(os.path.join(GOLDEN, "qwen3-bf16"), {0: 6, 2: 3})

@@ -2,8 +2,8 @@
  *
  * libhip_cpu.so: the HIP runtime's C API (backend/hip_api.def) on the CPU, so that the
  * whole HIP backend runs where there is no GPU, also under sanitizers. It looks like a
- * gfx1151 with 40 compute units. Its kernels are those of kernels/all.hip, compiled as
- * C++ (kernels.cpp) and run on fibers (fiber.c).
+ * gfx1151 with 40 compute units. Its kernels are those of kernels/, compiled as
+ * C++ (unit.cpp) and run on fibers (fiber.c).
  *
  * What is queued on any stream runs on one worker thread in the order in which it was
  * queued, which is an order that HIP allows; the caller goes on meanwhile, as with a
