@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   x = embed[token]
- *   each layer, as its architecture says:  x += part(norm(x)), twice
+ *   each layer:  x += mixer(norm(x)), as its architecture says;  x += mlp(norm(x))
  *   logits = Whead norm(x), for the rows that are wanted
  */
 #include "engine/graph.h"
@@ -18,6 +18,12 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 {
 	return fail_set(fail, st, "%s: %s of %d tokens failed: %s", g->b->device, op,
 			n_tok, backend_why(g->b, st));
+}
+
+static const struct part *mixer_of(const struct graph *g, int i_layer)
+{
+	return g->c->is_linear && g->c->is_linear[i_layer] ? g->arch->linear_mixer
+							   : g->arch->mixer;
 }
 
 /* --- loading and memory ----------------------------------------------------------- */
@@ -46,7 +52,9 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		};
 		st = graph_load_parts(g, i, norms, ARRAY_LEN(norms), fail);
 		if (st == OK)
-			st = g->arch->load_layer(g, i, fail);
+			st = mixer_of(g, i)->load(g, i, fail);
+		if (st == OK)
+			st = mlp_load(g, i, &g->arch->mlp, fail);
 	}
 	return st;
 }
@@ -76,9 +84,9 @@ static enum status take_scratch(struct graph *g, struct fail *fail)
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	if (st == OK)
-		st = c->kv_lora ? mla_take(g, fail) : attention_take(g, fail);
+		st = g->arch->mixer->take(g, fail);
 	if (st == OK && c->n_linear)
-		st = delta_take(g, fail);
+		st = g->arch->linear_mixer->take(g, fail);
 	return st == OK ? mlp_take(g, fail) : st;
 }
 
@@ -146,8 +154,12 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x);
 	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
 	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope);
-	for (int i = 0; i < g->c->n_layers && st == OK; i++)
-		st = g->arch->run_layer(g, i, s, fail);
+	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
+		const struct layer *l = &g->layers[i];
+		st = mixer_of(g, i)->run(g, l, s, fail);
+		if (st == OK)
+			st = mlp_run(g, l, s, fail);
+	}
 	if (st == OK && s->b->n_logit_rows)
 		st = run_logits(g, &s->ids, 0, MIN(ARCH_LOGIT_ROWS, s->b->n_logit_rows),
 				fail);

@@ -11,7 +11,7 @@
 #include "engine/graph.h"
 #include "engine/rope.h"
 
-enum status attention_load(struct graph *g, int i, struct fail *fail)
+static enum status load(struct graph *g, int i, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct layer *l = &g->layers[i];
@@ -48,7 +48,7 @@ enum status attention_load(struct graph *g, int i, struct fail *fail)
 	return st;
 }
 
-enum status attention_take(struct graph *g, struct fail *fail)
+static enum status take(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct attention_room *r = &g->attention;
@@ -73,8 +73,8 @@ enum status attention_take(struct graph *g, struct fail *fail)
 	return st;
 }
 
-enum status attention_run(struct graph *g, const struct layer *l,
-			  const struct graph_step *s, struct fail *fail)
+static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		       struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	const struct attention *a = &l->attention;
@@ -109,3 +109,5 @@ enum status attention_run(struct graph *g, const struct layer *l,
 	    .out = {{.w = &a->o, .bias = a->o_bias, .y = g->x, .adds = true}});
 	return OK;
 }
+
+const struct part part_attention = {load, take, run};
