@@ -153,7 +153,8 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	enum status st = OK;
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x);
 	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
-	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope);
+	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope,
+	    .scale = g->rope_factor);
 	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
 		const struct layer *l = &g->layers[i];
 		st = mixer_of(g, i)->run(g, l, s, fail);
@@ -247,6 +248,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	g->arch = arch;
 	g->limits = *limits;
 	g->id = arch_graph_id();
+	g->rope_factor = 1;
 	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
 	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
 					   (size_t)g->c->n_experts + 1,

@@ -149,6 +149,7 @@ struct graph {
 	/* On the device, T = max_batch_tok. */
 	int32_t *ids, *ids_host;       /* room for one graph_ids */
 	double *inv_freq;              /* (n_rot/2) */
+	double rope_factor;            /* of rope's cos and sin, where not in a scale */
 	float *rope;                   /* (T, n_rot/2, 2) */
 	float *x;                      /* (T, D) */
 	void *n;                       /* (T, D) act */

@@ -62,8 +62,13 @@ static enum status take(struct graph *g, struct fail *fail)
 		{&r->y, t * nq * act},
 		{&r->q_gate, c->gated_attention ? t * 2 * nq * act : 1},
 	};
-	/* What cos and sin are to be multiplied by, on both sides of q . k. */
+	/* What cos and sin are to be multiplied by, on both sides of q . k: once for both
+	 * where all of a head is rotated. */
 	double factor = rope_sharpness(&c->rope);
+	if (c->n_rot < c->head_dim) {
+		g->rope_factor = factor;
+		factor = 1;
+	}
 	r->scale = (float)(factor * factor / sqrt(c->head_dim));
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	for (int i = 0; i < c->n_layers && st == OK; i++)
