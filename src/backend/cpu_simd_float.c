@@ -188,9 +188,10 @@ const struct cpu_isa ISA(cpu_isa) = {
 #else
 	.kv_type = DTYPE_F32,
 #endif
-	.tile_words = CPU_TILE_WORDS,
+	.q_words = CPU_Q_WORDS,
 	.quantize = ISA(cpu_quantize),
 	.panel = ISA(cpu_panel),
+	.spread = ISA(cpu_spread),
 	.input_bytes = input_bytes,
 	.input = input,
 	.dots = dots,
