@@ -31,12 +31,14 @@ def tune(tmp):
     """A table names what is fastest; the backend takes it, and leaves out what is wrong."""
     table = os.path.join(tmp, "gfx1151.tune")
     with open(table, "w") as f:
-        f.write("# a comment\nint4 1024 1024 deep\nint4 5 5 nothing\nnonsense\n")
+        f.write("# a comment\nint4 1024 1024 deep\nint4 5 5 nothing\nnonsense\n"
+                "linear-tiles 3\nlinear-tiles 99\nexpert-tiles 1\nexpert-tiles few\n")
     model = os.path.join(tmp, "model")
     haloctl("synth", "-s", "qwen3-0.6b", "-l", "1", "-v", "3200", "-o", model)
     code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
                              "--hip-kernels", tmp, "--raw", "-p", "Once", "-n", "2")
-    ok(code == 0 and err.count("left out") == 2 and "gfx1151.tune:3" in err,
+    left_out = [n for n in range(1, 9) if "gfx1151.tune:%d: not" % n in err]
+    ok(code == 0 and left_out == [3, 4, 6, 7, 8],
        "wrong lines of a table are left out with a word", err)
     code, out, err = haloctl("kernels", "tune", *LIB)
     ok(code == 2 and "--out" in err, "tune wants --out", err)
@@ -54,10 +56,10 @@ def grids():
     ok(float(down[6]) == int(down[3]) / 40, "workgroups beside compute units", down)
 
 
-def recorded(tmp, model, step, again=""):
+def recorded(tmp, model, step, again="", n_tok=9, *more):
     out = os.path.join(tmp, "rec-%s-%s%s" % (os.path.basename(model), step, again))
     code, text, err = haloctl("kernels", "record", "--model", model, "--step", step,
-                              "-p", "9", "--out", out, *LIB)
+                              "-p", str(n_tok), "--out", out, *LIB, *more)
     ok(code == 0 and "launches" in text.decode(),
        "record %s %s" % (os.path.basename(model), step), err)
     return out
@@ -131,6 +133,16 @@ def record(tmp):
     ok(code == 2 and "--step" in err, "an unknown step", err)
 
 
+def tuned(tmp):
+    """From how many tokens on tiles are used is the table's to say."""
+    model = os.path.join(tmp, "model")
+    for table, n_tok, wanted in ((tmp, 2, False), (tmp, 3, True), ("", 3, False)):
+        folder = recorded(tmp, model, "prefill", "-tuned-%d%d" % (n_tok, wanted), n_tok,
+                          *(["--hip-kernels", table] if table else []))
+        eq(any(v["kernel"].startswith("linear_tile_") for v in launches(folder)[1]), wanted,
+           "tiles for %d tokens" % n_tok)
+
+
 def contents(folder):
     """What a recording holds; blobs have the names of their contents. Arguments without
     their bytes, some of which only fill up a struct."""
@@ -165,6 +177,7 @@ with tempfile.TemporaryDirectory() as tmp:
     if os.path.exists(CODE):
         grids()
         record(tmp)
+        tuned(tmp)
         record_kinds(tmp)
     else:
         print("# no code objects in this build: recording is not tried")
