@@ -129,7 +129,8 @@ int cmd_kernels_replay(int argc, char **argv)
 	const char *dir = NULL;
 	double tolerance = 0;
 	const struct option_row rows[] = {
-		{"in", 'i', OPTION_OPERAND, &dir, 0, 0, "DIR", "the recording (needed); --in may be left out"},
+		{"in", 'i', OPTION_OPERAND, &dir, 0, 0, "DIR",
+		 "the recording (needed); --in may be left out"},
 		{"tolerance", 0, OPTION_NUMBER, &tolerance, 0, 1, "X",
 		 "largest difference of a number, |a - b| / max(1, |b|) (0: same bits)"},
 		{"hip-library", 0, OPTION_TEXT, &o.hip_library, 0, 0, "FILE",
