@@ -197,6 +197,9 @@ const struct cpu_isa ISA(cpu_isa) = {
 	.input_bytes = input_bytes,
 	.input = input,
 	.dots = dots,
+	.norm = ISA(cpu_norm),
+	.rotate = ISA(cpu_rotate),
+	.silu_mul = ISA(cpu_silu_mul),
 	.attend = ISA(cpu_attend),
 	.attend_join = ISA(cpu_attend_join),
 #if CPU_AVX512
