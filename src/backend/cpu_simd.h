@@ -14,6 +14,19 @@ enum {
 #endif
 };
 
+enum { CPU_AHEAD = 8192 /* bytes */, CPU_LINE = 64 };
+
+/* Panels that are read from memory are fetched ahead, line by line as they lie, scales
+ * included: the lines of a block's share of the panel, codes of so many bits and with
+ * room for scales. Whatever the order of reading, a gap in that of fetching costs: it is
+ * where the processor's own prefetching begins anew. */
+VINLINE void cpu_fetch(const uint8_t *at, int bits)
+{
+#pragma GCC unroll 9
+	for (int i = 0; i <= bits; i++)
+		__builtin_prefetch(at + CPU_AHEAD + CPU_LINE * i, 0, 0);
+}
+
 #if CPU_AVX512
 VINLINE vi bytes_dot(vi sum, vi w, int32_t x)
 {

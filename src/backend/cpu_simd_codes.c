@@ -27,7 +27,6 @@ enum {
 	WORDS = 8,
 	CHUNK = 16,         /* blocks; whole blocks of 256 columns */
 	SUBS = 2 * CHUNK,   /* scales of a chunk at most */
-	AHEAD = 6144,       /* bytes that a lone input's stream is fetched ahead */
 };
 
 struct chunk {
@@ -315,9 +314,11 @@ VINLINE vf add_scaled(vf acc, vi sum, const float *scale, const float *low, bool
 	return vf_fma(f, vf_all(x_scale), acc);
 }
 
-/* Blocks of a panel times n_x inputs, added to acc; q: the first block. */
+/* Blocks of a panel times n_x inputs, added to acc; q: the first block; fetch: its share
+ * of the panel for cpu_fetch, or NULL: another product has seen to it. */
 struct product {
-	const uint8_t *q;
+	const uint8_t *q, *fetch;
+	size_t step; /* of fetch for a block */
 	int n_blocks, n_x;
 	const int32_t *tile;
 	const struct chunk *c;
@@ -336,9 +337,7 @@ VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 	for (int b = 0; b < p->n_blocks; b++) {
 		const int32_t *xsum = tile + Q_WORDS * n_x;
 		const float *x_scale = (const void *)(xsum + n_sub * n_x);
-		if (n_x <= 2)
-			for (size_t i = 0; i < block_bytes(f); i += 64)
-				__builtin_prefetch(q + AHEAD + i, 0, 2);
+		cpu_fetch(p->fetch + p->step * (size_t)b, cpu_form_bits(f));
 #pragma GCC unroll 4
 		for (int v = 0; v < N_VEC; v++) {
 			vi w[WORDS];
@@ -393,9 +392,10 @@ EACH_FORM(DEFINE)
 /* --- unpacked --------------------------------------------------------------------- */
 
 #define DEFINE(f) \
-	static void unpack_##f(const uint8_t *q, int n_blocks, uint8_t *out) \
+	static void unpack_##f(const struct product *p, uint8_t *out) \
 	{ \
-		for (int b = 0; b < n_blocks; b++) { \
+		const uint8_t *q = p->q; \
+		for (int b = 0; b < p->n_blocks; b++) { \
 			vi w[WORDS]; \
 			unpack(CPU_FORM_##f, q, 0, w); \
 			memcpy(out, w, sizeof w); \
@@ -406,10 +406,12 @@ EACH_FORM(DEFINE)
 EACH_FORM(DEFINE)
 #undef DEFINE
 
-/* As run_blocks, with blocks of bytes, n_x known to the compiler. */
-VINLINE void run_bytes(const struct product *p, int zero, int n_x, int n_sub,
+/* As run_blocks, with blocks of bytes, n_x known to the compiler. Fetching stands here:
+ * unpacking is over before memory has brought as much. */
+VINLINE void run_bytes(const struct product *p, enum cpu_form f, int n_x, int n_sub,
 		       bool has_min)
 {
+	const int zero = zero_of(f), bits = cpu_form_bits(f);
 	const uint8_t *q = p->q;
 	const int32_t *tile = p->tile;
 	vf acc[CPU_TOK];
@@ -419,6 +421,8 @@ VINLINE void run_bytes(const struct product *p, int zero, int n_x, int n_sub,
 	for (int b = 0; b < p->n_blocks; b++) {
 		const int32_t *xsum = tile + Q_WORDS * n_x;
 		const float *x_scale = (const void *)(xsum + n_sub * n_x);
+		if (p->fetch)
+			cpu_fetch(p->fetch + p->step * (size_t)b, bits);
 #pragma GCC unroll 2
 		for (int s = 0; s < n_sub; s++, xsum += n_x) {
 			vi sum[CPU_TOK];
@@ -451,9 +455,9 @@ VINLINE void run_bytes(const struct product *p, int zero, int n_x, int n_sub,
 	X(7, kind) X(8, kind) X(9, kind) X(10, kind) X(11, kind) X(12, kind)
 /* kind: sub-blocks of a block, 1 or 2; then whether there are minima */
 #define DEFINE(n, kind) \
-	static void bytes_##kind##_##n(const struct product *p, int zero) \
+	static void bytes_##kind##_##n(const struct product *p, enum cpu_form f) \
 	{ \
-		run_bytes(p, zero, n, kind / 10, kind % 10); \
+		run_bytes(p, f, n, kind / 10, kind % 10); \
 	}
 EACH_COUNT(DEFINE, 10)
 EACH_COUNT(DEFINE, 11)
@@ -464,13 +468,13 @@ _Static_assert(CPU_TOK == 12, "EACH_COUNT");
 
 static void multiply_bytes(const struct product *p, enum cpu_form f)
 {
-	typedef void one(const struct product *p, int zero);
+	typedef void one(const struct product *p, enum cpu_form f);
 #define NAME(n, kind) bytes_##kind##_##n,
 	static one *const all[2][2][CPU_TOK] = {
 		{{EACH_COUNT(NAME, 10)}, {EACH_COUNT(NAME, 11)}},
 		{{EACH_COUNT(NAME, 20)}, {EACH_COUNT(NAME, 21)}}};
 #undef NAME
-	all[cpu_form_sub(f) == 16][cpu_form_has_min(f)][p->n_x - 1](p, zero_of(f));
+	all[cpu_form_sub(f) == 16][cpu_form_has_min(f)][p->n_x - 1](p, f);
 }
 #endif
 
@@ -488,32 +492,37 @@ void ISA(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
 	const int n_sub = 32 / cpu_form_sub(w->form);
 	const int tile_words = Q_WORDS + n_sub + 1;
 	const uint8_t *panel = cpu_panels_at(w, i_panel);
+	const size_t step = w->panel_bytes / (size_t)(w->k / CPU_BLOCK);
 	struct chunk c;
 	memset(out, 0, (size_t)t->n * sizeof *out);
 	for (int32_t b = 0; b < w->k / CPU_BLOCK; b += CHUNK) {
 		const uint8_t *q = panel + w->at_q + (size_t)b * block_bytes(w->form);
 		int n_left = w->k / CPU_BLOCK - b, n = n_left < CHUNK ? n_left : CHUNK;
+		struct product p = {.q = q, .step = step, .n_blocks = n, .c = &c};
+		p.fetch = panel + (size_t)b * step;
 		load_scales(w, panel, b * n_sub, n * n_sub, &c);
 #if CPU_AVX512
-		static void (*const spread[CPU_FORM_COUNT])(const uint8_t *q, int n,
+		static void (*const spread[CPU_FORM_COUNT])(const struct product *p,
 							    uint8_t *out) = {
 #define NAME(f) [CPU_FORM_##f] = unpack_##f,
 			EACH_FORM(NAME)
 #undef NAME
 		};
-		bool is_spread = t->n > 1 || t->n_x[0] > 2;
+		bool is_spread = t->n > 1 || t->n_x[0] > 4;
 		if (is_spread)
-			spread[w->form](q, n, c.words);
+			spread[w->form](&p, c.words);
 #endif
 		const int32_t *tile = t->at;
 		for (int i = 0; i < t->n; i++) {
-			struct product p = {q, n, t->n_x[i], NULL, &c, out[i]};
+			p.n_x = t->n_x[i];
+			p.acc = out[i];
 			p.tile = tile + (size_t)b * (size_t)(tile_words * p.n_x);
 			tile += (size_t)(w->k / CPU_BLOCK) * (size_t)(tile_words * p.n_x);
 #if CPU_AVX512
 			if (is_spread) {
 				p.q = c.words;
 				multiply_bytes(&p, w->form);
+				p.fetch = NULL;
 				continue;
 			}
 #endif

@@ -10,7 +10,7 @@
  */
 #include "backend/cpu_simd.h"
 
-enum { ROWS = CPU_ROWS, N_VEC = ROWS / VL, SEGMENT = 256, AHEAD = 6144 };
+enum { ROWS = CPU_ROWS, N_VEC = ROWS / VL, SEGMENT = 256 };
 
 VINLINE vf load_scale(const uint8_t *p, enum dtype type, size_t at)
 {
@@ -22,7 +22,7 @@ VINLINE vf load_scale(const uint8_t *p, enum dtype type, size_t at)
 
 /* Columns of a segment of a group times n_x inputs, to acc. */
 struct part {
-	const uint8_t *q;
+	const uint8_t *q, *fetch; /* fetch: of unpacked columns, where they were, or NULL */
 	const void *tile;
 	int n_cols, n_x;
 	vf scale[N_VEC];
@@ -70,11 +70,13 @@ VINLINE void run(const struct part *p, bool is_wide, int n_x)
 	for (int i = 0; i < p->n_cols; i += 4, tile += 2 * n_x) {
 		__m512i w[2];
 		if (is_wide) {
+			if (p->fetch)
+				cpu_fetch(p->fetch + (size_t)i * ROWS, 0);
 			w[0] = _mm512_loadu_si512(q);
 			w[1] = _mm512_loadu_si512(q + 64);
 			q += 128;
 		} else {
-			__builtin_prefetch(q + AHEAD, 0, 2);
+			cpu_fetch(q, 0);
 			unpack(q, w);
 			q += 64;
 		}
@@ -121,7 +123,8 @@ static void run_part(const struct part *p, bool is_wide)
 	vf sum[CPU_TOK][N_VEC] = {{{0}}};
 	for (int i = 0; i < p->n_cols; i += 4, tile += 4 * p->n_x) {
 		const uint8_t *q = p->q + (size_t)i * ROWS;
-		__builtin_prefetch(q + AHEAD, 0, 2);
+		if (p->fetch)
+			cpu_fetch(q, 0);
 #pragma GCC unroll 4
 		for (int v = 0; v < N_VEC; v++) {
 			vi raw = vi_load(q + 4 * VL * v);
@@ -204,6 +207,7 @@ void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
 		bool is_wide = t->n > 1 || t->n_x[0] > 2;
 		for (int i = 0; is_wide && i < n; i += 4)
 			unpack(p.q + (size_t)i * ROWS, wide + i / 2);
+		p.fetch = p.q;
 		if (is_wide)
 			p.q = (const uint8_t *)wide;
 #else
@@ -216,6 +220,7 @@ void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
 			p.tile = tile + (size_t)k0 * WORD * (size_t)p.n_x;
 			p.acc = out[i];
 			run_part(&p, is_wide);
+			p.fetch = NULL;
 			tile += (size_t)w->k * WORD * (size_t)p.n_x;
 		}
 	}

@@ -249,20 +249,7 @@ VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_
 }
 #endif
 
-/* Few inputs pass faster than memory gives their panels: those are fetched ahead, line
- * by line as they lie, scales included. Whatever the order of reading, a gap in that of
- * fetching costs: it is where the processor's own prefetching begins anew. */
-enum { FETCH_INPUTS = 8, AHEAD = 8192 /* bytes */, LINE = 64 };
-
-/* The lines that a block's step through the panel reaches, with room for its share of
- * scales and zeros. */
-VINLINE const uint8_t *fetch_ahead(const uint8_t *at, size_t step, int bits)
-{
-#pragma GCC unroll 9
-	for (int i = 0; i <= bits; i++)
-		__builtin_prefetch(at + LINE * i, 0, 0);
-	return at + step;
-}
+enum { FETCH_INPUTS = 8 }; /* fewer pass faster than memory gives their panels */
 
 VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 		     const int32_t *tile, int n_x, int bits,
@@ -272,7 +259,7 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 	const int32_t n_groups = w->k / w->group, n_blocks = w->group / CPU_BLOCK;
 	const size_t scale_bytes = dtype_bytes(w->scale_type);
 	const size_t step = w->panel_bytes / (size_t)(w->k / CPU_BLOCK);
-	const uint8_t *fetch = panel + AHEAD;
+	const uint8_t *fetch = panel;
 	vf acc[CPU_TOK][N_VEC] = {{{0}}};
 	for (int32_t g = 0; g < n_groups; g++) {
 		vf scale[N_VEC];
@@ -287,7 +274,8 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 		for (int32_t b = 0; b < n_blocks; b++) {
 			vi sum[CPU_TOK][N_VEC];
 			if (n_x <= FETCH_INPUTS)
-				fetch = fetch_ahead(fetch, step, bits);
+				cpu_fetch(fetch, bits);
+			fetch += step;
 #pragma GCC unroll 12
 			for (int j = 0; j < n_x; j++)
 #pragma GCC unroll 4
