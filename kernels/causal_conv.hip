@@ -13,8 +13,8 @@
  *           the slot it was found in would be written while others still read it
  * SEE       kernels/causal_conv_ref.c
  */
-#include "kernels/delta_launch.h"
 #include "kernels/dialect.h"
+#include "kernels/delta_launch.h"
 
 /* The last n of the inputs; window: newest last. */
 DEVICE void conv_keep(const causal_conv_launch &a, int32_t slot, int32_t c,

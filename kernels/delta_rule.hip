@@ -17,8 +17,8 @@
  *           no trees, but 128 registers of state and a quarter of the waves
  * SEE       kernels/delta_rule_ref.c
  */
-#include "kernels/delta_launch.h"
 #include "kernels/dialect.h"
+#include "kernels/delta_launch.h"
 
 /* Where a row's number i of lane l lies: 4 together, DELTA_LANES * 4 apart. */
 DEVICE int32_t delta_column(int32_t lane, int32_t i)

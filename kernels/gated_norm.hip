@@ -9,8 +9,8 @@
  * TRIED     nothing else
  * SEE       kernels/gated_norm_ref.c, kernels/sigmoid_gate_ref.c
  */
-#include "kernels/delta_launch.h"
 #include "kernels/dialect.h"
+#include "kernels/delta_launch.h"
 
 DEVICE float gate_number(const half_heads &v, int32_t t, int32_t c)
 {

@@ -8,7 +8,7 @@
  * ROOFLINE  reads the weight once a token. What has no kernel of its own comes here:
  *           a missing table row or an odd shape costs speed, never correctness
  * TRIED     nothing else
- * SEE       kernels/dequant.h, kernels/linear_int4.hip, kernels/linear_ref.c
+ * SEE       kernels/dequant.h, kernels/linear_int4_dot.h, kernels/linear_ref.c
  */
 #include "kernels/dequant.h"
 #include "kernels/linear_store.h"

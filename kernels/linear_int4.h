@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How linear_int4.hip is launched: arguments, limits, names, LDS. C for the host, C++
+ * How linear_int4_dot.h is launched: arguments, limits, names, LDS. C for the host, C++
  * for the kernel.
  *
  * A launch takes up to four weights of one K at 1..8 tokens. Each weight (part) has

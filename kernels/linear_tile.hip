@@ -20,9 +20,10 @@
  *           weight, and scales above 65504 / 8 overflow; K padded per group in place of
  *           fold at its end: the same; two bf16 terms of X against rounding W to f16:
  *           twice the products, but right for any bf16
- * SEE       kernels/linear_ref.c, kernels/linear_tile.def, kernels/linear_int4.hip (few
+ * SEE       kernels/linear_ref.c, kernels/linear_tile.def, kernels/linear_int4_dot.h (few
  *           tokens)
  */
+#include "kernels/dialect.h"
 #include "kernels/linear_tile.h"
 #include "kernels/tile_gemm.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/moe_experts.h for int4 experts and few tokens, in two launches
- * LAYOUT    kernels/moe_launch.h; weights, and activations in LDS, as in linear_int4.hip
+ * LAYOUT    kernels/moe_launch.h; weights, and activations in LDS, as in linear_int4_dot.h
  * GEOMETRY  up: (F over WAVES x 32/THRDS x YTILE/2, pairs), a lane as many rows of gate
  *           as of up, the same ones, so that silu(g) u is made where both sums are. LDS:
  *           x of the token. down: (D over 32/THRDS x YTILE, T), a wave a slot of the
@@ -9,10 +9,10 @@
  *           order. LDS: h of all slots, 4 bytes a row and slot.
  *           Workgroups of one expert lie side by side in x, so that Strix Halo's 40
  *           compute units work at one or two experts at a time.
- * PRECISION as linear_int4.hip; h rounded to f16; the sum over slots in f32, in order
+ * PRECISION as linear_int4_dot.h; h rounded to f16; the sum over slots in f32, in order
  * ROOFLINE  Qwen3-30B-A3B, groups of 32: 14.2 MB of gate and up and 7.1 MB of down a
  *           token and layer; 13 vector instructions a word of 8 weights, as in
- *           linear_int4.hip, so memory decides: 55 and 28 us at 256 GB/s. 384 workgroups
+ *           linear_int4_dot.h, so memory decides: 55 and 28 us at 256 GB/s. 384 workgroups
  *           of 8 waves, 128 bytes of weights in flight a lane; down 128 of 8, 192 bytes.
  * TRIED     (elsewhere, on gfx1151) all experts in one persistent workgroup a compute
  *           unit: a quarter of the waves, 26 % slower; down with f32 atomics: the order
@@ -20,7 +20,7 @@
  * SEE       kernels/moe_experts_ref.c, kernels/moe_int4.def, kernels/moe_any.hip
  */
 #include "kernels/dequant.h"
-#include "kernels/linear_int4.h"
+#include "kernels/linear_int4_dot.h"
 #include "kernels/moe_act.h"
 
 /* Row `row` of w, or its last, as row y of a lane. */

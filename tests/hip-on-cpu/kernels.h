@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels by name, as a code object would have them, for fiber_run.
+ * The kernels by name, as a code object would have them, for fiber_run. Each compile
+ * unit (unit.cpp) adds its own when the library is loaded.
  */
 #pragma once
 #include <stddef.h>
@@ -17,7 +18,15 @@ struct kernel_entry {
 	const size_t *arg_bytes; /* (n_args) */
 };
 
-/* NULL where there is no such kernel. */
+struct kernel_unit {
+	const struct kernel_entry *kernel; /* (n_kernels) */
+	size_t n_kernels;
+	struct kernel_unit *next;
+};
+
+/* The unit must stay. Thread: the one that loads the library. */
+void kernels_add(struct kernel_unit *unit);
+/* NULL where there is no such kernel. Thread: any. */
 const struct kernel_entry *kernels_find(const char *name);
 
 #ifdef __cplusplus

@@ -415,23 +415,78 @@ int hipGraphDestroy(hip_graph g)
 
 /* --- code ------------------------------------------------------------------------- */
 
+/* What nvcc made of each compile unit of kernels/, a file that the build names:
+ * HIP_CUDA_UNITS is UNIT("FILE") for each. */
+#define UNIT(file) \
+	".balign 64\n" \
+	"1:\n" \
+	".incbin \"" file "\"\n" \
+	".pushsection .data.rel.ro, \"aw\"\n" \
+	".quad 1b\n" \
+	".popsection\n"
+__asm__(".pushsection .data.rel.ro, \"aw\"\n"
+	".balign 8\n"
+	"hip_cuda_units:\n"
+	".popsection\n"
+	".pushsection .rodata\n"
+	HIP_CUDA_UNITS
+	".popsection\n"
+	".pushsection .data.rel.ro, \"aw\"\n"
+	"hip_cuda_units_end:\n"
+	".quad 0\n"
+	".popsection\n");
+extern const void *const hip_cuda_units[], *const hip_cuda_units_end[];
+
+/* A module of HIP's is one of CUDA's for each unit. */
+struct ihipModule_t {
+	size_t n_units;
+	CUmodule unit[];
+};
+
+const void *halodHipImage(size_t *bytes)
+{
+	*bytes = (size_t)((const char *)hip_cuda_units_end - (const char *)hip_cuda_units);
+	return hip_cuda_units;
+}
+
+/* Only of halodHipImage's. */
 int hipModuleLoadData(hip_module *out, const void *image)
 {
+	size_t n = (size_t)(hip_cuda_units_end - hip_cuda_units);
 	ENTER;
-	return CALL(cuModuleLoadData)((CUmodule *)out, image);
+	if (image != hip_cuda_units)
+		return HIP_ERROR_NO_BINARY_FOR_GPU;
+	struct ihipModule_t *m = calloc(1, sizeof *m + n * sizeof m->unit[0]);
+	if (!m)
+		return HIP_ERROR_OUT_OF_MEMORY;
+	for (; m->n_units < n; m->n_units++) {
+		int error = CALL(cuModuleLoadData)(&m->unit[m->n_units],
+						   hip_cuda_units[m->n_units]);
+		if (error) {
+			hipModuleUnload(m);
+			return error;
+		}
+	}
+	*out = m;
+	return HIP_SUCCESS;
 }
 
 int hipModuleUnload(hip_module m)
 {
+	int error = HIP_SUCCESS;
 	ENTER;
-	return CALL(cuModuleUnload)((CUmodule)m);
+	for (size_t i = 0; i < m->n_units; i++)
+		error = error ? error : (int)CALL(cuModuleUnload)(m->unit[i]);
+	free(m);
+	return error;
 }
 
 int hipModuleGetFunction(hip_function *out, hip_module m, const char *name)
 {
-	int fixed = 0, most = 0;
+	int fixed = 0, most = 0, error = HIP_ERROR_NOT_FOUND;
 	ENTER;
-	int error = CALL(cuModuleGetFunction)((CUfunction *)out, (CUmodule)m, name);
+	for (size_t i = 0; i < m->n_units && error == HIP_ERROR_NOT_FOUND; i++)
+		error = CALL(cuModuleGetFunction)((CUfunction *)out, m->unit[i], name);
 	if (!error)
 		error = CALL(cuFuncGetAttribute)(&fixed,
 						 CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
@@ -483,20 +538,4 @@ int hipModuleLaunchKernel(hip_function f, unsigned grid_x, unsigned grid_y,
 	ENTER;
 	return CALL(cuLaunchKernel)((CUfunction)f, grid_x, grid_y, grid_z, block_x,
 				    block_y, block_z, lds, (CUstream)s, args, extra);
-}
-
-/* What nvcc made of kernels/all.hip, from the place that the build names. */
-__asm__(".section .rodata\n"
-	".balign 64\n"
-	"hip_cuda_image:\n"
-	".incbin \"" HIP_CUDA_IMAGE "\"\n"
-	"hip_cuda_image_end:\n"
-	".byte 0\n"
-	".previous\n");
-extern const char hip_cuda_image[], hip_cuda_image_end[];
-
-const void *halodHipImage(size_t *bytes)
-{
-	*bytes = (size_t)(hip_cuda_image_end - hip_cuda_image);
-	return hip_cuda_image;
 }

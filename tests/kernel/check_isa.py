@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels as compiled for AMD's chips keep the budgets of isa.tsv.
 
-Reads the code objects that the build made, or compiles them where it made none; skips
-where there is no clang that can. What is counted is told by `haloctl kernels report`.
+Reads the code objects that the build made; skips where it made none, as configure says.
+What is counted is told by `haloctl kernels report`.
 """
 import fnmatch
 import json
@@ -155,19 +155,17 @@ def check_refusals(clang, tmp):
 
 
 def main():
-    clang = find_clang()
     rows = budgets(os.path.join(SRC, "tests/kernel/isa.tsv"))
-    with tempfile.TemporaryDirectory() as tmp:
-        for target in TARGETS:
-            path = os.path.join(BUILD, "kernels", target + ".hsaco")
-            if not os.path.exists(path):
-                if not clang:
-                    print("1..0 # SKIP there is no clang for AMD GPUs")
-                    return 0
-                path = compiled(clang, "kernels/all.hip", target,
-                                os.path.join(tmp, target + ".hsaco"))
-            check(path, target, rows)
-        if clang:
+    made = {t: os.path.join(BUILD, "kernels", t + ".hsaco") for t in TARGETS}
+    made = {t: path for t, path in made.items() if os.path.exists(path)}
+    if not made:
+        print("1..0 # SKIP there are no code objects for AMD GPUs")
+        return 0
+    for target, path in made.items():
+        check(path, target, rows)
+    clang = find_clang()
+    if clang:
+        with tempfile.TemporaryDirectory() as tmp:
             check_refusals(clang, tmp)
     print("1..%d" % count)
     return 1 if failed else 0

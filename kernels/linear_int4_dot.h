@@ -27,6 +27,7 @@
  *           weights loaded before the barrier: twice the registers on gfx11
  * SEE       kernels/linear_ref.c, kernels/linear_int4.def
  */
+#pragma once
 #include "kernels/dialect.h"
 #include "kernels/linear_int4.h"
 
@@ -276,6 +277,7 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	}
 }
 
+/* The kernels of one shape (linear_int4.def) and M tokens: linear_int4_m*.hip. */
 #define LINEAR_INT4(name, m, thrds, ytile, waves, chunk, unr) \
 	KERNEL(waves * WAVE) \
 	void linear_int4_##name##_m##m##_kernel(linear_int4_args a) \
@@ -287,15 +289,3 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	{ \
 		linear_int4<m, thrds, ytile, waves, chunk, unr, true>(a); \
 	}
-#define AXES(name, thrds, ytile, waves, chunk, unr) \
-	LINEAR_INT4(name, 1, thrds, ytile, waves, chunk, unr) \
-	LINEAR_INT4(name, 2, thrds, ytile, waves, chunk, unr) \
-	LINEAR_INT4(name, 3, thrds, ytile, waves, chunk, unr) \
-	LINEAR_INT4(name, 4, thrds, ytile, waves, chunk, unr) \
-	LINEAR_INT4(name, 5, thrds, ytile, waves, chunk, unr) \
-	LINEAR_INT4(name, 6, thrds, ytile, waves, chunk, unr) \
-	LINEAR_INT4(name, 7, thrds, ytile, waves, chunk, unr) \
-	LINEAR_INT4(name, 8, thrds, ytile, waves, chunk, unr)
-#include "kernels/linear_int4.def"
-#undef AXES
-#undef LINEAR_INT4
