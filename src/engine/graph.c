@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   x = embed[token]
- *   each layer, as its architecture says:  x += part(norm(x)), twice
+ *   each layer:  x += mixer(norm(x)), as its architecture says;  x += mlp(norm(x))
  *   logits = Whead norm(x), for the rows that are wanted
  */
 #include "engine/graph.h"
@@ -19,6 +19,12 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 {
 	return fail_set(fail, st, "%s: %s of %d tokens failed: %s", g->b->device, op,
 			n_tok, backend_why(g->b, st));
+}
+
+static const struct part *mixer_of(const struct graph *g, int i_layer)
+{
+	return g->c->is_linear && g->c->is_linear[i_layer] ? g->arch->linear_mixer
+							   : g->arch->mixer;
 }
 
 /* --- loading and memory ----------------------------------------------------------- */
@@ -47,7 +53,9 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		};
 		st = graph_load_parts(g, i, norms, ARRAY_LEN(norms), fail);
 		if (st == OK)
-			st = g->arch->load_layer(g, i, fail);
+			st = mixer_of(g, i)->load(g, i, fail);
+		if (st == OK)
+			st = mlp_load(g, i, &g->arch->mlp, fail);
 	}
 	return st;
 }
@@ -93,9 +101,9 @@ static enum status take_scratch(struct graph *g, struct fail *fail)
 	if (st == OK)
 		st = take_shared(g, rows, fail);
 	if (st == OK)
-		st = c->kv_lora ? mla_take(g, fail) : attention_take(g, fail);
+		st = g->arch->mixer->take(g, fail);
 	if (st == OK && c->n_linear)
-		st = delta_take(g, fail);
+		st = g->arch->linear_mixer->take(g, fail);
 	return st == OK ? mlp_take(g, fail) : st;
 }
 
@@ -167,9 +175,14 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	RUN(copy_words, .n = g->n_ids, .x = g->ids_host, .y = g->ids);
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x);
 	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
-	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope);
-	for (int i = 0; i < g->c->n_layers && st == OK; i++)
-		st = g->arch->run_layer(g, i, s, fail);
+	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope,
+	    .scale = g->rope_factor);
+	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
+		const struct layer *l = &g->layers[i];
+		st = mixer_of(g, i)->run(g, l, s, fail);
+		if (st == OK)
+			st = mlp_run(g, l, s, fail);
+	}
 	if (st == OK && s->b->n_logit_rows)
 		st = run_logits(g, &s->ids, 0, MIN(ARCH_LOGIT_ROWS, s->b->n_logit_rows),
 				fail);
@@ -285,6 +298,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	g->arch = arch;
 	g->limits = *limits;
 	g->id = arch_graph_id();
+	g->rope_factor = 1;
 	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
 	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
 					   (size_t)g->c->n_experts + 1,
