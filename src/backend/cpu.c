@@ -85,6 +85,43 @@ static void give_back(const void *p, size_t n_bytes)
 		madvise((char *)p + (first - (uintptr_t)p), last - first, MADV_DONTNEED);
 }
 
+/* The order of w's columns, or the last weight's, where it is the same: those that share
+ * inputs often are of one order, and share prepared inputs then. NULL: groups of unequal
+ * sizes, which have no panels, or no memory. */
+static const int32_t *order_of(struct cpu *c, const struct weight *w)
+{
+	size_t n_bytes = (size_t)w->k * sizeof(int32_t);
+	int32_t *order = xmalloc(n_bytes);
+	const int32_t *found = NULL;
+	if (cpu_panels_order(w, order)) {
+		if (c->order_k == w->k && memcmp(c->order, order, n_bytes) == 0) {
+			found = c->order;
+		} else {
+			int32_t *kept = (void *)room_take(c, n_bytes);
+			if (kept)
+				memcpy(kept, order, n_bytes);
+			c->order = found = kept;
+			c->order_k = kept ? w->k : 0;
+		}
+	}
+	free(order);
+	return found;
+}
+
+/* What a weight was packed from. Blocks hold their scales, and those of a part of a
+ * tensor (row_step) lie among others': what is few is left. */
+static void give_back_source(const struct weight *w)
+{
+	give_back(w->q, (size_t)MAX(w->row_step, 1) * (size_t)w->n * weight_row_bytes(w));
+	if (quant_block(w->quant) || w->row_step > 1 || w->group == 0)
+		return;
+	size_t n_groups = (size_t)w->n * (size_t)(w->k / w->group);
+	if (w->scales && w->quant != QUANT_FP8)
+		give_back(w->scales, n_groups * dtype_bytes(w->scale_type));
+	if (w->zero_points)
+		give_back(w->zero_points, n_groups * (size_t)quant_bits(w->quant) / 8);
+}
+
 static enum status cpu_load_weight(struct backend *b, const struct weight *host,
 				   struct weight *out, struct fail *fail)
 {
@@ -94,16 +131,21 @@ static enum status cpu_load_weight(struct backend *b, const struct weight *host,
 		return OK;
 	struct cpu_panels plan, *p;
 	cpu_panels_plan(host, &plan);
+	if (host->group_of) {
+		plan.order = order_of(c, host);
+		if (!plan.order)
+			return OK;
+	}
 	p = (void *)room_take(c, sizeof *p);
 	plan.data = p ? (void *)room_take(c, cpu_panels_bytes(&plan)) : NULL;
 	if (!plan.data)
 		return fail_set(fail, E_NOMEM, "no memory for %s", host->name);
 	*p = plan;
-	cpu_panels_fill(c->pool, host, p);
+	if (!cpu_panels_fill(c->pool, host, p))
+		return OK; /* computed as it lies in the file */
 	out->packed = p;
 	if (host->is_mapped)
-		give_back(host->q, (size_t)host->n * (size_t)host->k *
-					   (size_t)plan.bits / 8);
+		give_back_source(host);
 	return OK;
 }
 
@@ -171,6 +213,8 @@ static const struct backend_ops cpu_ops = {
 #undef OP
 	.alloc = cpu_alloc,
 	.free = cpu_free,
+	.alloc_shared = cpu_alloc,
+	.free_shared = cpu_free,
 	.load_weight = cpu_load_weight,
 	.load_experts = cpu_load_experts,
 	.upload = cpu_copy,

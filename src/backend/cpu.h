@@ -6,7 +6,8 @@
  * There are two ways to compute. Exact: weights and activations as they are, in
  * vectors of four floats (cpu_tile.h). Fast, the default: loops made for the
  * instruction set (cpu_isa.h), with activations rounded to 8 bits where weights are
- * integers, and to bf16 where weights are that and the processor multiplies it.
+ * integers or codes of so many, and to bf16 where weights are that or FP8 and the
+ * processor multiplies it.
  *
  * Rule 3 of kernels/README.md (a row's bits do not depend on its company) holds
  * because the order of every sum of products depends on the row's own data only, and
@@ -25,6 +26,8 @@ struct cpu {
 	char *scratch;             /* cpu_scratch */
 	size_t scratch_bytes;
 	struct cpu_room *rooms;    /* of panels; see cpu.c */
+	const int32_t *order;      /* of the last weight that has one, of order_k */
+	int32_t order_k;
 };
 
 enum status cpu_create(const struct backend_opts *o, struct backend **out,

@@ -13,7 +13,8 @@
 #include "backend/cpu.h"
 #include "base/alloc.h"
 
-enum { RANGE = 512, QUERIES = CPU_QUERIES, MAX_HEAD = CPU_MAX_HEAD };
+enum { RANGE = 512, QUERIES = CPU_QUERIES, MAX_HEAD = CPU_MAX_HEAD,
+       PITCH = MAX_HEAD + 16 };
 
 struct job {
 	struct backend *b;
@@ -22,6 +23,7 @@ struct job {
 	int n_chunks, heads; /* a group in so many chunks of so many heads */
 	int n_tiles, n_ranges;
 	int v_dim, v_pad; /* values, and rounded up to a vector */
+	int pitch;        /* floats from one query, or its sums, to the next */
 	float *parts; /* (tile, G, chunk, range, query) states, or NULL */
 };
 
@@ -29,8 +31,8 @@ struct job {
 struct work {
 	struct cpu_attend u;
 	struct cpu_query query[QUERIES];
-	float q[QUERIES][MAX_HEAD] __attribute__((aligned(64)));
-	float acc[QUERIES][MAX_HEAD] __attribute__((aligned(64)));
+	float q[QUERIES * PITCH] __attribute__((aligned(64)));
+	float acc[QUERIES * PITCH] __attribute__((aligned(64)));
 	int tok[QUERIES], head[QUERIES];
 	int32_t first, last; /* positions that any of them sees */
 };
@@ -52,12 +54,13 @@ static void add_query(const struct job *j, struct work *w, int t, int h)
 	size_t row = (size_t)t * (size_t)a->n_heads + (size_t)h;
 	w->tok[i] = t;
 	w->head[i] = h;
-	memcpy(w->q[i], (const float *)a->q + row * (size_t)a->head_dim,
-	       (size_t)a->head_dim * sizeof(float));
+	float *q = w->q + (size_t)i * (size_t)j->pitch;
+	memcpy(q, (const float *)a->q + row * (size_t)a->head_dim,
+	       (size_t)a->head_dim * sizeof *q);
 	for (int d = a->head_dim; d < padded(a->head_dim); d++)
-		w->q[i][d] = 0;
+		q[d] = 0;
 	w->query[i] = (struct cpu_query){
-		.q = w->q[i], .position = a->position[t],
+		.q = q, .position = a->position[t],
 		.first = attention_first(a, a->position[t])};
 	w->first = i ? MIN(w->first, w->query[i].first) : w->query[i].first;
 	w->last = i ? MAX(w->last, a->position[t]) : a->position[t];
@@ -86,8 +89,9 @@ static void gather(const struct job *j, int i, int g, int c, struct work *w)
 static void run_range(const struct job *j, struct work *w, int range)
 {
 	for (int i = 0; i < w->u.n; i++) {
-		w->query[i].state = (struct cpu_state){-INFINITY, 0, w->acc[i]};
-		memset(w->acc[i], 0, (size_t)j->v_pad * sizeof(float));
+		float *acc = w->acc + (size_t)i * (size_t)j->pitch;
+		w->query[i].state = (struct cpu_state){-INFINITY, 0, acc};
+		memset(acc, 0, (size_t)j->v_pad * sizeof *acc);
 	}
 	int32_t from = MAX(range * RANGE, w->first);
 	int32_t to = MIN((range + 1) * RANGE, w->last + 1);
@@ -127,14 +131,14 @@ static void run_tiles(void *arg, int begin_unit, int end)
 	const struct job *j = arg;
 	const struct cpu_isa *isa = ((struct cpu *)j->b)->isa;
 	struct work w;
-	float acc[QUERIES][MAX_HEAD] __attribute__((aligned(64)));
+	float acc[QUERIES * PITCH] __attribute__((aligned(64)));
 	struct cpu_state total[QUERIES];
 	for (int unit = begin_unit; unit < end; unit++) {
 		int tile, g, chunk;
 		locate(j, unit, &tile, &g, &chunk);
 		gather(j, tile, g, chunk, &w);
 		for (int i = 0; i < w.u.n; i++) {
-			total[i].acc = acc[i];
+			total[i].acc = acc + (size_t)i * (size_t)j->pitch;
 			begin(j, &w, i, &total[i]);
 		}
 		for (int r = w.first / RANGE; r <= w.last / RANGE; r++) {
@@ -204,6 +208,7 @@ enum status cpu_attention_fast(struct backend *b, const struct attention_args *a
 	if (a->head_dim > MAX_HEAD || j.v_dim > MAX_HEAD)
 		return E_UNSUPPORTED;
 	j.v_pad = padded(j.v_dim);
+	j.pitch = MAX(padded(a->head_dim), j.v_pad) + 16; /* few share a cache's sets */
 	j.per = MAX(1, QUERIES / j.group);
 	j.heads = MIN(j.group, QUERIES);
 	j.n_chunks = (j.group + j.heads - 1) / j.heads;

@@ -12,26 +12,37 @@ static const struct cpu_isa *isa_of(const struct backend *b)
 	return ((const struct cpu *)b)->isa;
 }
 
+static struct cpu_way dot_way(enum cpu_number number, int planes)
+{
+	return (struct cpu_way){
+		.path = CPU_PATH_DOT, .number = number, .planes = planes};
+}
+
 struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
 			  bool is_precise)
 {
 	const struct cpu_isa *isa = isa_of(b);
 	if (!isa)
-		return (struct cpu_way){CPU_PATH_TILE, CPU_F32, 1};
-	if (w->packed)
-		return (struct cpu_way){CPU_PATH_PANEL, CPU_F32,
-					w->k <= FINE_K ? 2 : 1};
+		return (struct cpu_way){.planes = 1};
+	const struct cpu_panels *p = w->packed;
+	if (p && p->form == CPU_FORM_E4M3)
+		return (struct cpu_way){
+			.path = CPU_PATH_E4M3,
+			.planes = isa->has_bf16_pairs && w->k <= FINE_K ? 2 : 1};
+	if (p)
+		return (struct cpu_way){
+			.path = CPU_PATH_PANEL, .planes = w->k <= FINE_K ? 2 : 1,
+			.is_halved = cpu_form_sub(p->form) == 16, .order = p->order};
 	if (!weight_is_dense(w) || w->pitch)
-		return (struct cpu_way){CPU_PATH_TILE, CPU_F32, 1};
+		return (struct cpu_way){.planes = 1};
 	switch (w->quant) {
-	case QUANT_F32: return (struct cpu_way){CPU_PATH_DOT, CPU_F32, 1};
-	case QUANT_F16: return (struct cpu_way){CPU_PATH_DOT, CPU_F16, 1};
+	case QUANT_F32: return dot_way(CPU_F32, 1);
+	case QUANT_F16: return dot_way(CPU_F16, 1);
 	case QUANT_BF16:
 		if (isa->has_bf16_pairs && !is_precise)
-			return (struct cpu_way){CPU_PATH_DOT, CPU_BF16_PAIRS,
-						w->k <= FINE_K ? 2 : 1};
-		return (struct cpu_way){CPU_PATH_DOT, CPU_BF16, 1};
-	default: return (struct cpu_way){CPU_PATH_TILE, CPU_F32, 1};
+			return dot_way(CPU_BF16_PAIRS, w->k <= FINE_K ? 2 : 1);
+		return dot_way(CPU_BF16, 1);
+	default: return (struct cpu_way){.planes = 1};
 	}
 }
 
@@ -39,8 +50,10 @@ size_t cpu_fast_input_bytes(const struct backend *b, struct cpu_way way, int32_t
 {
 	const struct cpu_isa *isa = isa_of(b);
 	if (way.path == CPU_PATH_PANEL)
-		return (size_t)(k / CPU_BLOCK) * (size_t)isa->tile_words * 4 *
-		       (size_t)way.planes;
+		return (size_t)(k / CPU_BLOCK) * 4 * (size_t)way.planes *
+		       (size_t)(isa->q_words + (way.is_halved ? 3 : 2));
+	if (way.path == CPU_PATH_E4M3)
+		return (size_t)k * (isa->has_bf16_pairs ? 2 : 4) * (size_t)way.planes;
 	return isa->input_bytes(way.number, k) * (size_t)way.planes;
 }
 
@@ -49,7 +62,12 @@ void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
 {
 	const struct cpu_isa *isa = isa_of(b);
 	if (way.path == CPU_PATH_PANEL) {
-		isa->quantize(x, n_x, k, way.planes, tile);
+		struct cpu_rounding r = {k, way.planes, way.is_halved, way.order};
+		isa->quantize(&r, x, n_x, tile);
+		return;
+	}
+	if (way.path == CPU_PATH_E4M3) {
+		isa->spread(x, n_x, k, way.planes, tile);
 		return;
 	}
 	size_t pitch = isa->input_bytes(way.number, k);
@@ -82,27 +100,37 @@ static void dot_block(const struct cpu_isa *isa, enum cpu_number number,
 	}
 }
 
+/* tiles: of places. */
 static void run_block(const struct cpu_isa *isa, struct cpu_way way,
-		      const struct weight *w, int32_t i, const void *tile, int n_x,
-		      float (*out)[CPU_PANEL_ROWS])
+		      const struct weight *w, int32_t i, const struct cpu_tiles *tiles,
+		      float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
-	if (way.path == CPU_PATH_PANEL)
-		isa->panel(w->packed, i, tile, n_x, out);
-	else
-		dot_block(isa, way.number, w, i * CPU_PANEL_ROWS, tile, n_x, out);
+	if (way.path != CPU_PATH_DOT) {
+		isa->panel(w->packed, i, tiles, out);
+		return;
+	}
+	const char *at = tiles->at;
+	for (int t = 0; t < tiles->n; t++) {
+		dot_block(isa, way.number, w, i * CPU_PANEL_ROWS, at, tiles->n_x[t],
+			  out[t]);
+		at += (size_t)tiles->n_x[t] * isa->input_bytes(way.number, w->k);
+	}
 }
 
 void cpu_fast_block(const struct backend *b, struct cpu_way way,
-		    const struct weight *w, int32_t i, const void *tile, int n_x,
-		    float (*out)[CPU_PANEL_ROWS])
+		    const struct weight *w, int32_t i, const struct cpu_tiles *tiles,
+		    float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
 	if (way.planes == 1) {
-		run_block(isa_of(b), way, w, i, tile, n_x, out);
+		run_block(isa_of(b), way, w, i, tiles, out);
 		return;
 	}
-	float planes[CPU_TOK][CPU_PANEL_ROWS];
-	run_block(isa_of(b), way, w, i, tile, 2 * n_x, planes);
-	for (int j = 0; j < n_x; j++)
-		for (int r = 0; r < CPU_PANEL_ROWS; r++)
-			out[j][r] = planes[2 * j][r] + planes[2 * j + 1][r];
+	struct cpu_tiles both = *tiles;
+	for (int t = 0; t < tiles->n; t++)
+		both.n_x[t] *= 2;
+	run_block(isa_of(b), way, w, i, &both, out);
+	for (int t = 0; t < tiles->n; t++) /* sums move down, over what has been read */
+		for (int j = 0; j < tiles->n_x[t]; j++)
+			for (int r = 0; r < CPU_PANEL_ROWS; r++)
+				out[t][j][r] = out[t][2 * j][r] + out[t][2 * j + 1][r];
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The matrix product of the fast path: 16 rows of a weight times a tile of up to
- * CPU_TOK inputs, in one of two ways. Integers of 4 and 8 bits are panels
- * (cpu_panels.h) times inputs rounded to 8 bits; floats lie as in the file, times
- * inputs as floats or rounded to bf16 (cpu_isa.h). Thread: engine and the pool's.
+ * CPU_TOK inputs, in one of two ways. Weights of 8 bits and
+ * less are panels (cpu_panels.h) times inputs rounded to 8 bits, or, of FP8, as floats or
+ * bf16; wider floats lie as in the file, times inputs as floats or rounded to bf16
+ * (cpu_isa.h). Thread: engine and the pool's.
  */
 #pragma once
 #include "backend/cpu.h"
 
 enum cpu_path {
 	CPU_PATH_TILE,  /* cpu_tile.h, with activations as they are */
-	CPU_PATH_PANEL,
+	CPU_PATH_PANEL, /* inputs of 8 bits */
+	CPU_PATH_E4M3,  /* panels, too */
 	CPU_PATH_DOT,
 };
 
@@ -19,6 +21,8 @@ struct cpu_way {
 	enum cpu_number number; /* of CPU_PATH_DOT */
 	int planes;             /* inputs that are rounded are so once, or as a sum of
 				 * two, which take two places of a tile */
+	bool is_halved;         /* of CPU_PATH_PANEL: see struct cpu_rounding */
+	const int32_t *order;
 };
 
 /* Which way w goes in this backend; is_precise: with inputs as floats where it lies as
@@ -27,7 +31,8 @@ struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
 			  bool is_precise);
 static inline bool cpu_way_is_same(struct cpu_way v, struct cpu_way w)
 {
-	return v.path == w.path && v.number == w.number && v.planes == w.planes;
+	return v.path == w.path && v.number == w.number && v.planes == w.planes &&
+	       v.is_halved == w.is_halved && v.order == w.order;
 }
 
 /* n inputs in tiles of nearly the same size. */
@@ -51,10 +56,11 @@ size_t cpu_fast_input_bytes(const struct backend *b, struct cpu_way way, int32_t
 /* x[0 .. n_x) of K into a tile. */
 void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
 		      const float *const *x, int n_x, void *tile);
-/* out[j][r] = row 16 i + r of w, which goes that way, times input j of the tile. */
+/* out[t][j][r] = row 16 i + r of w, which goes that way, times input j of tile t; n_x
+ * counts inputs. */
 void cpu_fast_block(const struct backend *b, struct cpu_way way,
-		    const struct weight *w, int32_t i, const void *tile, int n_x,
-		    float (*out)[CPU_PANEL_ROWS]);
+		    const struct weight *w, int32_t i, const struct cpu_tiles *tiles,
+		    float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
 
 static inline int32_t cpu_fast_blocks(const struct weight *w)
 {

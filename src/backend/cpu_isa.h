@@ -17,6 +17,7 @@
 #define CPU_BLOCK 32    /* activations of one scale */
 #define CPU_DOT_ROWS 4  /* rows of a weight that dots go along together */
 #define CPU_DOT_TOK 6   /* inputs, likewise */
+#define CPU_TILES 8     /* tiles that a panel is multiplied with at once */
 
 /* How the numbers of a weight are read by dots. */
 enum cpu_number {
@@ -50,6 +51,20 @@ struct cpu_attend {
 	struct cpu_query *query;
 };
 
+/* How inputs of K are rounded to 8 bits. */
+struct cpu_rounding {
+	int32_t k; /* a multiple of CPU_BLOCK */
+	int planes; /* 1, or 2: see cpu_isa.quantize */
+	bool is_halved; /* a tile has the sums of 16 columns, not of 32 */
+	const int32_t *order; /* (K), as of struct cpu_panels, or NULL */
+};
+
+/* Tiles of inputs, one behind the other. */
+struct cpu_tiles {
+	const void *at;
+	int n, n_x[CPU_TILES]; /* inputs of each (places, where each takes two) */
+};
+
 struct cpu_isa {
 	const char *name; /* "avx512" */
 	enum dtype kv_type;
@@ -57,18 +72,27 @@ struct cpu_isa {
 
 	/* --- integers: panels times activations rounded to 8 bits ------------- */
 
-	/* int32 words that a tile has for a block of a token. */
-	int tile_words;
+	/* int32 words of integers that a tile has for a block of a token. Behind them
+	 * are one negative sum, or two if they are halved, and the scale. */
+	int q_words;
 	/* Rounds K elements each of x[0 .. n_x) to whole multiples of the block's
-	 * largest / 127, into the tile (K / 32, tile_words, n_x) of words. With two
-	 * planes: of the largest / 16256, the integer q = 128 high + low in the places
-	 * 2 j and 2 j + 1 of a tile of 2 n_x. n_x * planes is at most CPU_TOK, K a
-	 * multiple of 32. A block with an infinity or NaN gives NaN. */
-	void (*quantize)(const float *const *x, int n_x, int32_t k, int planes,
+	 * largest / 127, into the tile (K / 32, words, n_x). With two planes: of the
+	 * largest / 16256, the integer q = 128 high + low in the places 2 j and 2 j + 1
+	 * of a tile of 2 n_x. n_x * planes is at most CPU_TOK. A block with an infinity
+	 * or NaN gives NaN. */
+	void (*quantize)(const struct cpu_rounding *r, const float *const *x, int n_x,
 			 int32_t *tile);
-	/* out[j][r] = row r of the panel times input j of the tile. */
-	void (*panel)(const struct cpu_panels *w, int32_t i_panel, const int32_t *tile,
-		      int n_x, float (*out)[CPU_PANEL_ROWS]);
+	/* out[t][j][r] = row r of the panel times input j of tile t. */
+	void (*panel)(const struct cpu_panels *w, int32_t i_panel,
+		      const struct cpu_tiles *t, float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
+
+	/* --- e4m3: panels times activations as floats, or rounded to bf16 if
+	 * has_bf16_pairs --- */
+
+	/* x[0 .. n_x) of K (a multiple of 4) into a tile of words: (K, n_x) floats, or
+	 * (K / 4, 2, n_x) pairs of bf16, of the columns 0 2 and 1 3 of four. With two
+	 * planes (pairs only) what rounding leaves is in the place behind. */
+	void (*spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile);
 
 	/* --- floats: F32, F16, BF16 weights as they lie in the file ---------- */
 
@@ -89,6 +113,15 @@ struct cpu_isa {
 	/* Adds what another state of the same query has seen. */
 	void (*attend_join)(struct cpu_state *s, const struct cpu_state *other,
 			    int v_dim);
+
+	/* --- rows: as kernels/{rms_norm,qk_norm_rope_kv,silu_mul}.h say --------- */
+
+	/* y = x / sqrt(mean of x^2 + eps) * weight; y may be x. */
+	void (*norm)(const float *x, int n, float eps, const float *weight, float *y);
+	/* Turns the pairs x[i], x[n + i]; rope: (n, 2) cos and sin. */
+	void (*rotate)(float *x, int n, const float *rope);
+	/* y may be gate or up. */
+	void (*silu_mul)(const float *gate, const float *up, size_t n, float *y);
 	/* Floats to binary16, held within +-65504; NULL where the cache is F32. */
 	void (*to_half)(const float *x, int32_t n, uint16_t *out);
 };

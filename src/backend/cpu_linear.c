@@ -69,7 +69,7 @@ static void run_plain(struct backend *b, const struct linear_args *a)
 
 /* --- fast -------------------------------------------------------------------------- */
 
-enum { UNIT_BLOCKS = 4, UNIT_TILES = 8 };
+enum { UNIT_BLOCKS = 4, UNIT_TILES = CPU_TILES };
 
 struct job {
 	struct backend *b;
@@ -101,16 +101,20 @@ static void run_prepare(void *arg, int begin, int end)
 	}
 }
 
+/* Tiles [tile, tile + n). */
 static void run_block(const struct job *j, const struct linear_out *o, int32_t block,
-		      int tile)
+		      int tile, int n)
 {
-	float sums[CPU_TOK][CPU_PANEL_ROWS];
-	int n = cpu_split_count(&j->split, tile);
+	float sums[CPU_TILES][CPU_TOK][CPU_PANEL_ROWS];
+	struct cpu_tiles tiles = {.at = tile_at(j, tile), .n = n};
 	int32_t n0 = block * CPU_PANEL_ROWS;
-	cpu_fast_block(j->b, j->way, o->w, block, tile_at(j, tile), n, sums);
 	for (int t = 0; t < n; t++)
-		store(o, n0, MIN(CPU_PANEL_ROWS, o->w->n - n0),
-		      tile * j->split.per + t, sums[t]);
+		tiles.n_x[t] = cpu_split_count(&j->split, tile + t);
+	cpu_fast_block(j->b, j->way, o->w, block, &tiles, sums);
+	for (int t = 0; t < n; t++)
+		for (int i = 0; i < tiles.n_x[t]; i++)
+			store(o, n0, MIN(CPU_PANEL_ROWS, o->w->n - n0),
+			      (tile + t) * j->split.per + i, sums[t][i]);
 }
 
 static int units_of(const struct job *j, const struct linear_out *o)
@@ -129,10 +133,9 @@ static void run_units(void *arg, int begin, int end)
 		int32_t block = (i - first) / j->n_token_units * j->blocks;
 		int32_t last = MIN(block + j->blocks, cpu_fast_blocks(o->w));
 		int tile = (i - first) % j->n_token_units * UNIT_TILES;
-		int last_tile = MIN(tile + UNIT_TILES, j->split.n_tiles);
+		int n = MIN(UNIT_TILES, j->split.n_tiles - tile);
 		for (; block < last; block++)
-			for (int t = tile; t < last_tile; t++)
-				run_block(j, o, block, t);
+			run_block(j, o, block, tile, n);
 	}
 }
 

@@ -16,7 +16,7 @@
 #include "backend/cpu_fast.h"
 #include "base/alloc.h"
 
-enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = 8, UNIT_BLOCKS = 4 };
+enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = CPU_TILES, UNIT_BLOCKS = 4 };
 
 struct tile {
 	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
@@ -125,29 +125,49 @@ static void prepare_hidden(void *arg, int begin, int end)
 	}
 }
 
-static void gate_up(const struct job *j, const struct tile *t, int32_t block)
+/* The inputs of a run's tiles, each of `bytes`. */
+static struct cpu_tiles tiles_of(const struct job *j, const struct run *run,
+				 const char *inputs, size_t bytes)
+{
+	const struct tile *t = &j->tiles[run->tile];
+	struct cpu_tiles tiles = {.at = inputs + (size_t)t->first * bytes, .n = run->n};
+	for (int i = 0; i < run->n; i++)
+		tiles.n_x[i] = t[i].n;
+	return tiles;
+}
+
+/* Rows of gate g and up u to h, from row n0 on. */
+static void activate(const struct job *j, const struct tile *t, int32_t n0,
+		     float (*g)[ROWS], float (*u)[ROWS])
 {
 	const struct experts *e = j->a->experts;
-	const struct weight *gate = &e->gate[t->expert], *up = &e->up[t->expert];
-	const char *x = j->x_tiles + (size_t)t->first * j->x_bytes;
-	float g[CPU_TOK][ROWS], u[CPU_TOK][ROWS];
-	int n_rows = MIN(ROWS, gate->n - block * ROWS);
-	size_t at = (size_t)t->expert * (size_t)gate->n + (size_t)(block * ROWS);
-	cpu_fast_block(j->b, j->in, gate, block, x, t->n, g);
-	cpu_fast_block(j->b, j->in, up, block, x, t->n, u);
+	int32_t f = e->gate[t->expert].n;
+	int n_rows = MIN(ROWS, f - n0);
+	size_t at = (size_t)t->expert * (size_t)f + (size_t)n0;
 	for (int r = 0; r < n_rows; r += 4) {
 		int n = MIN(4, n_rows - r);
 		vec4 g_bias = bias4(e->gate_bias, at + (size_t)r, n);
 		vec4 u_bias = bias4(e->up_bias, at + (size_t)r, n);
 		for (int p = 0; p < t->n; p++) {
 			float *h = (float *)j->a->h +
-				   (size_t)(t->first + p) * (size_t)gate->n +
-				   block * ROWS + r;
+				   (size_t)(t->first + p) * (size_t)f + n0 + r;
 			vec4 v = activate4(e, vec4_load(g[p] + r) + g_bias,
 					   vec4_load(u[p] + r) + u_bias);
 			memcpy(h, &v, sizeof(float) * (size_t)n);
 		}
 	}
+}
+
+static void gate_up(const struct job *j, const struct run *run, int32_t block)
+{
+	const struct experts *e = j->a->experts;
+	const struct tile *t = &j->tiles[run->tile];
+	struct cpu_tiles x = tiles_of(j, run, j->x_tiles, j->x_bytes);
+	float g[CPU_TILES][CPU_TOK][ROWS], u[CPU_TILES][CPU_TOK][ROWS];
+	cpu_fast_block(j->b, j->in, &e->gate[t->expert], block, &x, g);
+	cpu_fast_block(j->b, j->in, &e->up[t->expert], block, &x, u);
+	for (int i = 0; i < run->n; i++)
+		activate(j, &t[i], block * ROWS, g[i], u[i]);
 }
 
 static void run_gate_up(void *arg, int begin, int end)
@@ -160,28 +180,34 @@ static void run_gate_up(void *arg, int begin, int end)
 		int32_t block = i % per_run * j->blocks;
 		int32_t last = MIN(block + j->blocks, n_blocks);
 		for (; block < last; block++)
-			for (int t = 0; t < run->n; t++)
-				gate_up(j, &j->tiles[run->tile + t], block);
+			gate_up(j, run, block);
 	}
 }
 
-static void down(const struct job *j, const struct tile *t, int32_t block)
+static void add_down(const struct job *j, const struct tile *t, int32_t n0,
+		     float (*sums)[ROWS])
 {
 	const struct weight *w = &j->a->experts->down[t->expert];
 	const float *bias = j->a->experts->down_bias;
-	size_t at = (size_t)t->expert * (size_t)w->n + (size_t)(block * ROWS);
-	float sums[CPU_TOK][ROWS];
-	int n_rows = MIN(ROWS, w->n - block * ROWS);
-	cpu_fast_block(j->b, j->out, w, block,
-		       j->h_tiles + (size_t)t->first * j->h_bytes, t->n, sums);
+	size_t at = (size_t)t->expert * (size_t)w->n + (size_t)n0;
+	int n_rows = MIN(ROWS, w->n - n0);
 	for (int p = 0; p < t->n; p++) {
 		int32_t pair = j->pair[t->first + p];
-		float *y = j->a->y + (size_t)(pair / j->a->n_used) * (size_t)w->n +
-			   block * ROWS;
+		float *y = j->a->y + (size_t)(pair / j->a->n_used) * (size_t)w->n + n0;
 		for (int r = 0; r < n_rows; r++)
 			y[r] += j->a->weight[pair] *
 				(sums[p][r] + (bias ? bias[at + (size_t)r] : 0));
 	}
+}
+
+static void down(const struct job *j, const struct run *run, int32_t block)
+{
+	const struct tile *t = &j->tiles[run->tile];
+	struct cpu_tiles h = tiles_of(j, run, j->h_tiles, j->h_bytes);
+	float sums[CPU_TILES][CPU_TOK][ROWS];
+	cpu_fast_block(j->b, j->out, &j->a->experts->down[t->expert], block, &h, sums);
+	for (int i = 0; i < run->n; i++)
+		add_down(j, &t[i], block * ROWS, sums[i]);
 }
 
 static void run_down(void *arg, int begin, int end)
@@ -190,9 +216,9 @@ static void run_down(void *arg, int begin, int end)
 	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->down[0]);
 	for (int i = begin; i < end; i++) {
 		int32_t first = i * j->blocks, last = MIN(first + j->blocks, n_blocks);
-		for (int t = 0; t < j->n_tiles; t++)
+		for (int r = 0; r < j->n_runs; r++)
 			for (int32_t block = first; block < last; block++)
-				down(j, &j->tiles[t], block);
+				down(j, &j->runs[r], block);
 	}
 }
 

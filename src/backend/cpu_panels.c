@@ -1,21 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the layouts of checkpoints to panels. Numbers stay what they are: integers,
- * zero points and scales move, nothing is rounded.
+ * From the layouts of checkpoints to panels: what becomes what, and the formats of plain
+ * integers. The others are in cpu_panels_codes.c.
  */
-#include "backend/cpu_panels.h"
+#include "backend/cpu_panels_fill.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
 enum { ROWS = CPU_PANEL_ROWS };
 
+/* --- what becomes what ----------------------------------------------------------- */
+
+/* Of formats with a scale type of their own, that of the file. */
+static const struct {
+	bool is_there;
+	enum cpu_form form;
+	enum cpu_scaling scaling;
+	int group; /* 0: the weight's */
+	float factor;
+} table[QUANT_COUNT] = {
+	[QUANT_INT4] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 0, 1},
+	[QUANT_AWQ4] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 0, 1},
+	[QUANT_GPTQ4] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 0, 1},
+	[QUANT_INT8] = {true, CPU_FORM_8, CPU_SCALING_FLOAT, 0, 1},
+	[QUANT_GPTQ8] = {true, CPU_FORM_8, CPU_SCALING_FLOAT, 0, 1},
+	[QUANT_FP8] = {true, CPU_FORM_E4M3, CPU_SCALING_FLOAT, 0, 1},
+	[QUANT_NVFP4] = {true, CPU_FORM_E2M1_16, CPU_SCALING_E4M3, 16, 0.5f},
+	[QUANT_MXFP4] = {true, CPU_FORM_E2M1, CPU_SCALING_E8M0, 32, 1},
+	[QUANT_MXFP4_BLOCK] = {true, CPU_FORM_E2M1, CPU_SCALING_E8M0, 32, 1},
+	[QUANT_Q4_0] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 32, 1},
+	[QUANT_Q4_1] = {true, CPU_FORM_4_MIN, CPU_SCALING_FLOAT, 32, 1},
+	[QUANT_Q5_0] = {true, CPU_FORM_5, CPU_SCALING_FLOAT, 32, 1},
+	[QUANT_Q5_1] = {true, CPU_FORM_5_MIN, CPU_SCALING_FLOAT, 32, 1},
+	[QUANT_Q8_0] = {true, CPU_FORM_8, CPU_SCALING_FLOAT, 32, 1},
+	[QUANT_IQ4_NL] = {true, CPU_FORM_IQ4, CPU_SCALING_FLOAT, 32, 1},
+	[QUANT_Q2_K] = {true, CPU_FORM_2_MIN, CPU_SCALING_PAIR, 16, 1},
+	[QUANT_Q3_K] = {true, CPU_FORM_3, CPU_SCALING_SUPER, 16, 1},
+	[QUANT_Q4_K] = {true, CPU_FORM_4_MIN, CPU_SCALING_SUPER, 32, 1},
+	[QUANT_Q5_K] = {true, CPU_FORM_5_MIN, CPU_SCALING_SUPER, 32, 1},
+	[QUANT_Q6_K] = {true, CPU_FORM_6, CPU_SCALING_SUPER, 16, 1},
+	[QUANT_IQ4_XS] = {true, CPU_FORM_IQ4, CPU_SCALING_SUPER, 32, 1},
+	[QUANT_IQ2_XXS] = {true, CPU_FORM_GRID, CPU_SCALING_GRID, 32, 0.125f},
+};
+
+int cpu_form_bits(enum cpu_form f)
+{
+	static const int bits[CPU_FORM_COUNT] = {
+		[CPU_FORM_4] = 4,     [CPU_FORM_8] = 8,       [CPU_FORM_4_MIN] = 4,
+		[CPU_FORM_5] = 5,     [CPU_FORM_5_MIN] = 5,   [CPU_FORM_6] = 6,
+		[CPU_FORM_3] = 3,     [CPU_FORM_2_MIN] = 2,   [CPU_FORM_E2M1] = 4,
+		[CPU_FORM_IQ4] = 4,   [CPU_FORM_E2M1_16] = 4, [CPU_FORM_GRID] = 2,
+		[CPU_FORM_E4M3] = 8,
+	};
+	return bits[f];
+}
+
 bool cpu_panels_can(const struct weight *w)
 {
-	bool is_integer = w->quant == QUANT_INT4 || w->quant == QUANT_INT8 ||
-			  w->quant == QUANT_AWQ4 || w->quant == QUANT_GPTQ4 ||
-			  w->quant == QUANT_GPTQ8;
-	return is_integer && weight_is_dense(w) && !w->pitch && w->k % 32 == 0 &&
-	       w->group % 32 == 0 && w->k % w->group == 0 && !w->group_of;
+	bool is_k_dense = w->k_step == 0 && !w->pitch;
+	if (!table[w->quant].is_there || !is_k_dense)
+		return false;
+	if (w->quant == QUANT_FP8)
+		return w->row_step <= 1 && w->k % 4 == 0 && w->group % 4 == 0;
+	if (table[w->quant].group)
+		return w->k % 32 == 0;
+	return w->row_step <= 1 && w->k % 32 == 0 && w->group % 32 == 0 &&
+	       w->k % w->group == 0;
+}
+
+bool cpu_panels_order(const struct weight *w, int32_t *out)
+{
+	int32_t groups = w->k / w->group;
+	int32_t *next = xcalloc((size_t)groups, sizeof *next);
+	bool is_even = true;
+	for (int32_t k = 0; k < w->k; k++) {
+		int32_t g = w->group_of[k], at = next[g]++;
+		is_even &= at < w->group;
+		if (is_even)
+			out[g * w->group + at] = k;
+	}
+	free(next);
+	return is_even; /* none has more than its share of K: all have it */
 }
 
 static size_t aligned(size_t n)
@@ -23,28 +91,46 @@ static size_t aligned(size_t n)
 	return (n + 63) & ~(size_t)63;
 }
 
+static bool has_supers(enum cpu_scaling s)
+{
+	return s == CPU_SCALING_SUPER || s == CPU_SCALING_PAIR || s == CPU_SCALING_GRID;
+}
+
+static size_t scale_bytes(const struct cpu_panels *p)
+{
+	if (p->scaling == CPU_SCALING_FLOAT)
+		return dtype_bytes(p->scale_type);
+	return p->scaling == CPU_SCALING_GRID ? 0 : 1;
+}
+
 void cpu_panels_plan(const struct weight *w, struct cpu_panels *out)
 {
-	size_t groups = (size_t)(w->k / w->group);
-	*out = (struct cpu_panels){.n = w->n, .k = w->k, .group = w->group,
-				   .bits = quant_bits(w->quant),
-				   .scale_type = w->scale_type,
-				   .has_zero = w->zero_points};
-	out->at_zero = aligned(groups * ROWS * dtype_bytes(w->scale_type));
-	out->at_q = out->at_zero + (out->has_zero ? aligned(groups * ROWS) : 0);
-	out->panel_bytes = out->at_q +
-			   (size_t)w->k * ROWS * (size_t)out->bits / 8;
+	bool is_block = quant_block(w->quant);
+	*out = (struct cpu_panels){
+		.n = w->n, .k = w->k, .form = table[w->quant].form,
+		.group = table[w->quant].group ? table[w->quant].group : w->group,
+		.scaling = table[w->quant].scaling,
+		.scale_type = is_block ? DTYPE_F16 : w->scale_type,
+		.has_zero = w->zero_points, .has_nan_scale = w->quant == QUANT_MXFP4,
+		.factor = table[w->quant].factor};
+	if (out->scaling == CPU_SCALING_E4M3)
+		out->factor *= (float)w->global_scale;
+	bool has_min = cpu_form_has_min(out->form) && out->scaling != CPU_SCALING_PAIR;
+	size_t groups = (size_t)((w->k + out->group - 1) / out->group);
+	size_t lows = out->has_zero ? 1 : has_min ? scale_bytes(out) : 0;
+	size_t supers = has_supers(out->scaling) ? (size_t)w->k / 256 : 0;
+	out->at_low = aligned(groups * ROWS * scale_bytes(out));
+	out->at_super = out->at_low + aligned(groups * ROWS * lows);
+	out->at_q = out->at_super +
+		    aligned(supers * ROWS * (cpu_form_has_min(out->form) ? 4 : 2));
+	out->panel_bytes = out->at_q + (size_t)w->k * ROWS / 8 *
+					       (size_t)cpu_form_bits(out->form);
 }
 
 size_t cpu_panels_bytes(const struct cpu_panels *p)
 {
 	return (size_t)cpu_panels_count(p) * p->panel_bytes;
 }
-
-struct fill {
-	const struct weight *w;
-	const struct cpu_panels *p;
-};
 
 /* --- scales and zero points ---------------------------------------------------- */
 
@@ -111,12 +197,12 @@ static void fill_rows4(const struct weight *w, int32_t n0, int n_rows, uint32_t 
 }
 
 /* Bytes 0 .. 7 to 0 2 4 6 and 1 3 5 7. */
-static void put_bytes(const uint8_t *in, uint32_t *even, uint32_t *odd)
+static void put_bytes(const void *in, uint32_t *even, uint32_t *odd)
 {
-	*even = in[0] | (uint32_t)in[2] << 8 | (uint32_t)in[4] << 16 |
-		(uint32_t)in[6] << 24;
-	*odd = in[1] | (uint32_t)in[3] << 8 | (uint32_t)in[5] << 16 |
-	       (uint32_t)in[7] << 24;
+	uint64_t v;
+	memcpy(&v, in, sizeof v);
+	*even = even_bytes(v);
+	*odd = even_bytes(v >> 8);
 }
 
 static void fill_rows8(const struct weight *w, int32_t n0, int n_rows, uint32_t *out)
@@ -161,42 +247,86 @@ static void fill_gptq8(const struct weight *w, int32_t n0, int n_rows, uint32_t 
 		for (size_t r = 0; r < (size_t)n_rows; r++) {
 			uint32_t two[2] = {q[2 * j * pitch + r],
 					   q[(2 * j + 1) * pitch + r]};
-			put_bytes((const uint8_t *)two, &out[2 * j * ROWS + r],
+			put_bytes(two, &out[2 * j * ROWS + r],
 				  &out[(2 * j + 1) * ROWS + r]);
 		}
 }
 
+/* Columns in another order: each is looked up where it is. */
+static void fill_ordered(const struct weight *w, const struct cpu_panels *p, int32_t n0,
+			 int n_rows, uint32_t *out)
+{
+	int bits = quant_bits(w->quant), per = 32 / bits;
+	size_t n = (size_t)w->n, words = (size_t)(w->k / per);
+	const uint32_t *q = w->q;
+	uint32_t mask = (1u << bits) - 1;
+	memset(out, 0, (size_t)p->k * ROWS * (size_t)bits / 8);
+	for (int32_t i = 0; i < p->k; i++) {
+		int32_t from = p->order[i];
+		int c = i % 8, shift = from % per * bits;
+		/* bytes: those of even columns in a word, then those of odd ones */
+		uint32_t *to = out + (bits == 4 ? i / 8 : i / 8 * 2 + c % 2) * ROWS;
+		int at = bits == 4 ? 4 * c : c / 2 * 8;
+		const uint32_t *in = is_k_major(w)
+					     ? q + (size_t)(from / per) * n + n0
+					     : q + (size_t)n0 * words + from / per;
+		size_t step = is_k_major(w) ? 1 : words;
+		for (size_t r = 0; r < (size_t)n_rows; r++)
+			to[r] |= (in[r * step] >> shift & mask) << at;
+	}
+}
+
+static void fill_integers(const struct fill *f, int32_t n0, int n_rows, uint8_t *panel)
+{
+	const struct weight *w = f->w;
+	uint32_t *q = (uint32_t *)(void *)(panel + f->p->at_q);
+	fill_scales(w, n0, n_rows, panel);
+	if (f->p->has_zero)
+		fill_zeros(w, n0, n_rows, panel + f->p->at_low);
+	if (f->p->order) {
+		fill_ordered(w, f->p, n0, n_rows, q);
+		return;
+	}
+	switch (w->quant) {
+	case QUANT_INT4: fill_rows4(w, n0, n_rows, q); break;
+	case QUANT_INT8: fill_rows8(w, n0, n_rows, q); break;
+	case QUANT_AWQ4:
+		memset(q, 0, (size_t)w->k * ROWS / 2);
+		fill_awq4(w, n0, n_rows, q);
+		break;
+	case QUANT_GPTQ4: fill_gptq4(w, n0, n_rows, q); break;
+	default: fill_gptq8(w, n0, n_rows, q); break;
+	}
+}
+
+/* --- together --------------------------------------------------------------------- */
+
 static void fill_panels(void *arg, int begin, int end)
 {
-	const struct fill *f = arg;
+	struct fill *f = arg;
 	const struct weight *w = f->w;
 	for (int i = begin; i < end; i++) {
 		uint8_t *panel = f->p->data + (size_t)i * f->p->panel_bytes;
 		int32_t n0 = i * ROWS;
 		int n_rows = MIN(ROWS, w->n - n0);
-		uint32_t *q = (uint32_t *)(void *)(panel + f->p->at_q);
 		if (n_rows < ROWS)
 			memset(panel, 0, f->p->panel_bytes);
-		fill_scales(w, n0, n_rows, panel);
-		if (f->p->has_zero)
-			fill_zeros(w, n0, n_rows, panel + f->p->at_zero);
-		switch (w->quant) {
-		case QUANT_INT4: fill_rows4(w, n0, n_rows, q); break;
-		case QUANT_INT8: fill_rows8(w, n0, n_rows, q); break;
-		case QUANT_AWQ4:
-			memset(q, 0, (size_t)w->k * ROWS / 2);
-			fill_awq4(w, n0, n_rows, q);
-			break;
-		case QUANT_GPTQ4: fill_gptq4(w, n0, n_rows, q); break;
-		default: fill_gptq8(w, n0, n_rows, q); break;
-		}
+		if (quant_block(w->quant))
+			cpu_panels_fill_blocks(f, n0, n_rows, panel);
+		else if (w->quant == QUANT_NVFP4 || w->quant == QUANT_MXFP4)
+			cpu_panels_fill_fp4(f, n0, n_rows, panel);
+		else if (w->quant == QUANT_FP8)
+			cpu_panels_fill_fp8(f, n0, n_rows, panel);
+		else
+			fill_integers(f, n0, n_rows, panel);
 	}
 }
 
-void cpu_panels_fill(struct pool *pool, const struct weight *w,
+bool cpu_panels_fill(struct pool *pool, const struct weight *w,
 		     const struct cpu_panels *p)
 {
-	struct fill f = {w, p};
+	struct fill f = {.w = w, .p = p};
 	int grain = 1 + (1 << 15) / (int)p->panel_bytes;
 	pool_for(pool, cpu_panels_count(p), grain, fill_panels, &f);
+	return !atomic_load(&f.has_nan);
 }

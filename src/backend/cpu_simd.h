@@ -12,13 +12,66 @@ enum {
 #else
 	CPU_Q_WORDS = CPU_BLOCK / 2,
 #endif
-	CPU_TILE_WORDS = CPU_Q_WORDS + 2, /* integers, - sum, scale */
 };
 
-void ISA(cpu_quantize)(const float *const *x, int n_x, int32_t k, int planes,
+enum { CPU_AHEAD = 8192 /* bytes */, CPU_LINE = 64 };
+
+/* Panels that are read from memory are fetched ahead, line by line as they lie, scales
+ * included: the lines of a block's share of the panel, codes of so many bits and with
+ * room for scales. Whatever the order of reading, a gap in that of fetching costs: it is
+ * where the processor's own prefetching begins anew. */
+VINLINE void cpu_fetch(const uint8_t *at, int bits)
+{
+#pragma GCC unroll 9
+	for (int i = 0; i <= bits; i++)
+		__builtin_prefetch(at + CPU_AHEAD + CPU_LINE * i, 0, 0);
+}
+
+#if CPU_AVX512
+VINLINE vi bytes_dot(vi sum, vi w, int32_t x)
+{
+	return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)w, _mm512_set1_epi32(x));
+}
+#else
+/* Pairs of 16 bits to their sum. */
+VINLINE vi add_pairs(vh v)
+{
+#if CPU_AVX2
+	return (vi)_mm256_madd_epi16((__m256i)v, _mm256_set1_epi16(1));
+#else
+	return ((vi)v >> 16) + (((vi)((vu)(vi)v << 16)) >> 16);
+#endif
+}
+
+/* Sums of two products w x in each 16 bits, four in a word: w up to 128 fits, eight sums
+ * of w below 16, four of w below 32. Without byte products a word of the tile is half
+ * of one here, and the other half n_x behind it. */
+VINLINE vh words_dot(vi w, const int32_t *x, int n_x)
+{
+#if CPU_AVX2
+	return (vh)_mm256_maddubs_epi16((__m256i)w, _mm256_set1_epi32(*x));
+#else
+	vh even = (vh)(w & 0x00FF00FF), odd = (vh)((vi)((vu)w >> 8) & 0x00FF00FF);
+	return even * (vh)vi_all(x[0]) + odd * (vh)vi_all(x[n_x]);
+#endif
+}
+#endif
+
+void ISA(cpu_quantize)(const struct cpu_rounding *r, const float *const *x, int n_x,
 		       int32_t *tile);
-void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel, const int32_t *tile,
-		    int n_x, float (*out)[CPU_PANEL_ROWS]);
+void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel,
+		    const struct cpu_tiles *t, float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
+/* … of the forms that cpu_simd_int.c has not. */
+void ISA(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
+			  const struct cpu_tiles *t,
+			  float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
+void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
+			 const struct cpu_tiles *t,
+			 float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
+void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile);
 void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to);
 void ISA(cpu_attend_join)(struct cpu_state *s, const struct cpu_state *other, int v_dim);
+void ISA(cpu_norm)(const float *x, int n, float eps, const float *weight, float *y);
+void ISA(cpu_rotate)(float *x, int n, const float *rope);
+void ISA(cpu_silu_mul)(const float *gate, const float *up, size_t n, float *y);
 void ISA(cpu_to_half)(const float *x, int32_t n, uint16_t *out);

@@ -72,27 +72,6 @@ VINLINE void score_four(const struct rows *r, const float *const *q, int n_q, in
 
 /* --- weights --------------------------------------------------------------------- */
 
-/* As vec4_exp. */
-VINLINE vf vf_exp(vf x)
-{
-	const vf magic = vf_all(0x1.8p23f);
-	x = vf_select(x > vf_all(88), vf_all(88), x);
-	x = vf_select(x < vf_all(-87), vf_all(-87), x);
-	vf t = vf_fma(x, vf_all(0x1.715476p0f), magic);
-	vf n = t - magic;
-	vf y = vf_fma(n, vf_all(-0x1.0bfbe8p-15f), vf_fma(n, vf_all(-0x1.62ep-1f), x));
-	vf p = vf_all(1.0f / 5040);
-	p = vf_fma(p, y, vf_all(1.0f / 720));
-	p = vf_fma(p, y, vf_all(1.0f / 120));
-	p = vf_fma(p, y, vf_all(1.0f / 24));
-	p = vf_fma(p, y, vf_all(1.0f / 6));
-	p = vf_fma(p, y, vf_all(0.5f));
-	p = vf_fma(p, y, vf_all(1));
-	p = vf_fma(p, y, vf_all(1));
-	vi exponent = ((vi)t - (vi)magic + 127) << 23;
-	return p * (vf)exponent;
-}
-
 static void scale_state(struct cpu_state *s, float factor, int v_dim)
 {
 	s->sum *= factor;
@@ -100,25 +79,40 @@ static void scale_state(struct cpu_state *s, float factor, int v_dim)
 		vf_store(s->acc + d, vf_load(s->acc + d) * vf_all(factor));
 }
 
-/* Scores [lo, hi) of p to weights, the others to 0. */
-static void weigh(struct cpu_state *s, float *p, int lo, int hi, int v_dim)
+/* -1 in the lanes [lo, hi), counted from the lane `first`. */
+VINLINE vi lanes_of(int first, int lo, int hi)
 {
-	float max = s->max, before = s->max;
-	for (int i = lo; i < hi; i++)
-		max = p[i] > max ? p[i] : max;
+	static const int32_t numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
+					    14, 15};
+	vi lane = vi_load(numbers) + first;
+	return (lane >= vi_all(lo)) & (lane < vi_all(hi));
+}
+
+/* Scores [lo, hi) of p to weights, the others to 0. */
+VINLINE void weigh(struct cpu_state *s, float *p, int lo, int hi, int v_dim)
+{
+	float before = s->max;
+	vf most = vf_all(before), score[N_VEC], sum = {0};
+	vi is_seen[N_VEC];
+#pragma GCC unroll 4
+	for (int v = 0; v < N_VEC; v++) {
+		is_seen[v] = lanes_of(VL * v, lo, hi);
+		score[v] = vf_load(p + VL * v);
+		most = vf_select(is_seen[v] & (score[v] > most), score[v], most);
+	}
+	float max = vf_largest(most);
 	if (max > before) {
 		if (s->sum > 0)
 			scale_state(s, vf_exp(vf_all(before - max))[0], v_dim);
 		s->max = max;
 	}
-	float lane[BLOCK] = {0};
-	for (int v = 0; v < N_VEC; v++)
-		vf_store(p + VL * v, vf_exp(vf_load(p + VL * v) - vf_all(s->max)));
-	memcpy(lane + lo, p + lo, (size_t)(hi - lo) * sizeof *p);
-	memcpy(p, lane, sizeof lane);
-	vf sum = {0};
-	for (int v = 0; v < N_VEC; v++)
-		sum += vf_load(lane + VL * v);
+#pragma GCC unroll 4
+	for (int v = 0; v < N_VEC; v++) {
+		vf weight = vf_exp(score[v] - vf_all(max));
+		weight = (vf)(is_seen[v] & (vi)weight);
+		vf_store(p + VL * v, weight);
+		sum += weight;
+	}
 	s->sum += vf_sum(sum);
 }
 
@@ -237,27 +231,67 @@ static void block(const struct cpu_attend *u, const struct rows *r, int32_t s0)
 		ones[r->is_half][n - 1](r, set, lo, hi, u->scale);
 }
 
+/* Where a sequence's keys and values lie. */
+struct place {
+	const struct cpu_attend *u;
+	const char *values;
+	int v_pitch;
+	size_t bytes; /* of a number */
+};
+
+/* The rows of the positions from s0 on to the end of its block, page and `to`. Returns
+ * how many the block has in the page. */
+static int32_t rows_at(const struct place *l, int32_t s0, int32_t to, struct rows *r)
+{
+	const struct cpu_attend *u = l->u;
+	int32_t size = u->kv->page_size, offset = s0 % size;
+	int32_t n = MIN(BLOCK - s0 % BLOCK, size - offset);
+	int32_t slot = u->table[s0 / size] * size + offset;
+	r->n = MIN(n, to - s0);
+	r->k = (const char *)u->kv->k +
+	       kv_pages_at(u->kv, u->n_kv_heads, u->dim, slot, u->g) * l->bytes;
+	r->v = l->values +
+	       kv_pages_at(u->kv, u->n_kv_heads, l->v_pitch, slot, u->g) * l->bytes;
+	return n;
+}
+
+VINLINE void fetch(const char *p, size_t n_bytes)
+{
+	for (size_t at = 0; at < n_bytes; at += 64)
+		__builtin_prefetch(p + at);
+}
+
+/* The same, and the rows on their way from memory: a head's of a page are one run, too
+ * short for the processor to foresee, and the next page's are elsewhere. */
+static int32_t rows_ahead(const struct place *l, int32_t s0, int32_t to, struct rows *r)
+{
+	int32_t n = rows_at(l, s0, to, r);
+	fetch(r->k, (size_t)r->n * r->k_pitch);
+	if (l->u->kv->v)
+		fetch(r->v, (size_t)r->n * r->v_pitch);
+	return n;
+}
+
 void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to)
 {
 	const struct kv_pages *kv = u->kv;
-	int32_t size = kv->page_size, n;
-	size_t bytes = dtype_bytes(kv->type);
-	int v_pitch = kv->v ? u->v_dim : u->dim;
-	const char *values = kv->v ? kv->v : kv->k;
-	struct rows r = {.k_pitch = (size_t)u->dim * bytes,
-			 .v_pitch = (size_t)v_pitch * bytes, .dim = u->dim,
-			 .v_dim = u->v_dim, .is_half = kv->type == DTYPE_F16};
-	for (int32_t s0 = from / BLOCK * BLOCK; s0 < to; s0 += n) {
-		int32_t offset = s0 % size;
-		n = MIN(BLOCK - s0 % BLOCK, size - offset);
-		r.n = MIN(n, to - s0);
-		if (s0 + r.n <= from)
-			continue;
-		int32_t slot = u->table[s0 / size] * size + offset;
-		r.k = (const char *)kv->k +
-		      kv_pages_at(kv, u->n_kv_heads, u->dim, slot, u->g) * bytes;
-		r.v = values + kv_pages_at(kv, u->n_kv_heads, v_pitch, slot, u->g) * bytes;
-		block(u, &r, s0);
+	const struct place l = {.u = u, .values = kv->v ? kv->v : kv->k,
+				.v_pitch = kv->v ? u->v_dim : u->dim,
+				.bytes = dtype_bytes(kv->type)};
+	struct rows next = {.k_pitch = (size_t)u->dim * l.bytes,
+			    .v_pitch = (size_t)l.v_pitch * l.bytes, .dim = u->dim,
+			    .v_dim = u->v_dim, .is_half = kv->type == DTYPE_F16};
+	int32_t s0 = from / BLOCK * BLOCK, n;
+	if (s0 < to)
+		n = rows_ahead(&l, s0, to, &next);
+	while (s0 < to) {
+		struct rows r = next;
+		int32_t s1 = s0 + n;
+		if (s1 < to)
+			n = rows_ahead(&l, s1, to, &next);
+		if (s0 + r.n > from)
+			block(u, &r, s0);
+		s0 = s1;
 	}
 }
 
@@ -275,22 +309,3 @@ void ISA(cpu_attend_join)(struct cpu_state *s, const struct cpu_state *other, in
 					     vf_load(other->acc + d) * vf_all(its));
 	s->max = max;
 }
-
-#if CPU_AVX512 || CPU_AVX2
-void ISA(cpu_to_half)(const float *x, int32_t n, uint16_t *out)
-{
-	for (int32_t i = 0; i < n; i += 16) {
-		float room[16] = {0};
-		uint16_t half[16];
-		int32_t m = MIN(16, n - i);
-		for (int j = 0; j < m; j++) /* what is beyond stays finite; NaN is NaN */
-			room[j] = x[i + j] > 65504    ? 65504
-				  : x[i + j] < -65504 ? -65504
-						      : x[i + j];
-		for (int j = 0; j < 16; j += 8)
-			_mm_storeu_si128((void *)(half + j),
-					 _mm256_cvtps_ph(_mm256_loadu_ps(room + j), 0));
-		memcpy(out + i, half, (size_t)m * sizeof *out);
-	}
-}
-#endif

@@ -21,7 +21,7 @@ enum {
 	ROWS = CPU_ROWS,
 	N_VEC = ROWS / VL, /* vectors of a word of each row */
 	Q_WORDS = CPU_Q_WORDS,
-	TILE_WORDS = CPU_TILE_WORDS,
+	TILE_WORDS = Q_WORDS + 2, /* integers, - sum, scale */
 };
 
 /* --- activations -------------------------------------------------------------- */
@@ -61,25 +61,31 @@ VINLINE void store_bytes(int8_t *out, vi v)
 #endif
 }
 
-/* x * inverse to the nearest integers, of one plane or cut into two; sum: theirs. */
-VINLINE void round_block(const float *x, float inverse, int planes,
-			 int8_t (*q)[CPU_BLOCK], int32_t *sum)
+/* x * inverse to the nearest integers, of one plane or cut into two; sum: theirs, of
+ * n_sub parts of the columns. */
+VINLINE void round_block(const float *x, float inverse, int planes, int n_sub,
+			 int8_t (*q)[CPU_BLOCK], int32_t (*sum)[2])
 {
 	const vf magic = vf_all(0x1.8p23f);
-	vi sum0 = {0}, sum1 = {0};
-	for (int i = 0; i < CPU_BLOCK; i += VL) {
-		vi v = (vi)(vf_load(x + i) * vf_all(inverse) + magic) - (vi)magic;
-		if (planes == 2) {
-			vi high = (v + 64) >> 7, low = v - (high << 7);
-			store_bytes(q[1] + i, low);
-			sum1 += low;
-			v = high;
+#pragma GCC unroll 2
+	for (int s = 0; s < n_sub; s++) {
+		vi sum0 = {0}, sum1 = {0};
+		for (int i = 0; i < CPU_BLOCK / n_sub; i += VL) {
+			int at = s * 16 + i;
+			vi v = (vi)(vf_load(x + at) * vf_all(inverse) + magic) -
+			       (vi)magic;
+			if (planes == 2) {
+				vi high = (v + 64) >> 7, low = v - (high << 7);
+				store_bytes(q[1] + at, low);
+				sum1 += low;
+				v = high;
+			}
+			store_bytes(q[0] + at, v);
+			sum0 += v;
 		}
-		store_bytes(q[0] + i, v);
-		sum0 += v;
+		sum[0][s] = sum_of(sum0);
+		sum[1][s] = sum_of(sum1);
 	}
-	sum[0] = sum_of(sum0);
-	sum[1] = sum_of(sum1);
 }
 
 /* out: Q_WORDS words, n_x apart. */
@@ -106,39 +112,49 @@ VINLINE void place(const int8_t *q, int n_x, int32_t *out)
 }
 
 /* n_x: places of the tile; a second plane is in the place behind. */
-VINLINE void quantize_row(const float *x, int32_t k, int planes, int n_x, int32_t *out)
+VINLINE void quantize_row(const struct cpu_rounding *r, const float *x, int planes,
+			  int n_sub, int n_x, int32_t *out)
 {
 	const float steps = planes == 2 ? 127 * 128 : 127;
-	for (int32_t b = 0; b < k / CPU_BLOCK; b++) {
+	for (int32_t b = 0; b < r->k / CPU_BLOCK; b++) {
+		const float *in = x + b * CPU_BLOCK;
+		float gathered[CPU_BLOCK];
+		for (int i = 0; r->order && i < CPU_BLOCK; i++)
+			gathered[i] = x[r->order[b * CPU_BLOCK + i]];
+		in = r->order ? gathered : in;
 		int8_t q[2][CPU_BLOCK] = {{0}};
-		int32_t bits = largest(x), sum[2] = {0};
+		int32_t bits = largest(in), sum[2][2] = {{0}};
 		float most, scale = 0;
 		memcpy(&most, &bits, sizeof most);
 		if (bits >= 0x7F800000) {
 			scale = blocks_bf16(0x7FC0); /* NaN */
 		} else if (most > 0x1p-110f) { /* or the inverse would be infinite */
 			scale = most * (1 / steps);
-			round_block(x, steps / most, planes, q, sum);
+			round_block(in, steps / most, planes, n_sub, q, sum);
 		}
 		for (int p = 0; p < planes; p++) {
 			float its = planes == 2 && p == 0 ? 128 * scale : scale;
 			place(q[p], n_x, out + p);
-			out[Q_WORDS * n_x + p] = -sum[p];
-			memcpy(out + (Q_WORDS + 1) * n_x + p, &its, sizeof its);
+			for (int s = 0; s < n_sub; s++)
+				out[(Q_WORDS + s) * n_x + p] = -sum[p][s];
+			memcpy(out + (Q_WORDS + n_sub) * n_x + p, &its, sizeof its);
 		}
-		out += TILE_WORDS * n_x;
-		x += CPU_BLOCK;
+		out += (Q_WORDS + n_sub + 1) * n_x;
 	}
 }
 
-void ISA(cpu_quantize)(const float *const *x, int n_x, int32_t k, int planes,
+void ISA(cpu_quantize)(const struct cpu_rounding *r, const float *const *x, int n_x,
 		       int32_t *tile)
 {
 	for (int j = 0; j < n_x; j++)
-		if (planes == 2)
-			quantize_row(x[j], k, 2, 2 * n_x, tile + 2 * j);
+		if (r->planes == 2 && r->is_halved)
+			quantize_row(r, x[j], 2, 2, 2 * n_x, tile + 2 * j);
+		else if (r->planes == 2)
+			quantize_row(r, x[j], 2, 1, 2 * n_x, tile + 2 * j);
+		else if (r->is_halved)
+			quantize_row(r, x[j], 1, 2, n_x, tile + j);
 		else
-			quantize_row(x[j], k, 1, n_x, tile + j);
+			quantize_row(r, x[j], 1, 1, n_x, tile + j);
 }
 
 /* --- panels ------------------------------------------------------------------- */
@@ -164,11 +180,6 @@ VINLINE vi load_zero(const uint8_t *p)
 }
 
 #if CPU_AVX512
-VINLINE vi bytes_dot(vi sum, vi w, int32_t x)
-{
-	return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)w, _mm512_set1_epi32(x));
-}
-
 /* sum[j] += the block's products: q has 16 rows of each eight columns. */
 VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_VEC])
 {
@@ -197,22 +208,6 @@ VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_
 	}
 }
 #else
-/* Pairs of 16 bits to their sum. */
-VINLINE vi add_pairs(vh v)
-{
-	return ((vi)v >> 16) + (((vi)((vu)(vi)v << 16)) >> 16);
-}
-
-/* Sums of four products w x (w below 16) a word; eight of them stay in 16 bits. */
-VINLINE vh nibbles_dot(vi w, const int32_t *x, int n_x)
-{
-#if CPU_AVX2
-	return (vh)_mm256_maddubs_epi16((__m256i)w, _mm256_set1_epi32(*x));
-#else
-	vh even = (vh)(w & 0x00FF00FF), odd = (vh)((vi)((vu)w >> 8) & 0x00FF00FF);
-	return even * (vh)vi_all(x[0]) + odd * (vh)vi_all(x[n_x]);
-#endif
-}
 enum { STEP = Q_WORDS / 8 }; /* words of the tile for a word of the panel */
 
 VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_VEC])
@@ -228,8 +223,8 @@ VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_
 			vh acc = {0};
 			for (int i = 0; i < 4; i++) {
 				const int32_t *x = tile + 2 * i * STEP * n_x + j;
-				acc += nibbles_dot(low[i], x, n_x);
-				acc += nibbles_dot(high[i], x + STEP * n_x, n_x);
+				acc += words_dot(low[i], x, n_x);
+				acc += words_dot(high[i], x + STEP * n_x, n_x);
 			}
 			sum[j][v] += add_pairs(acc);
 		}
@@ -245,8 +240,8 @@ VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_
 			for (int i = 0; i < 8; i++) {
 				vi raw = vi_load(q + 64 * i + 4 * VL * v);
 				const int32_t *x = tile + i * STEP * n_x + j;
-				low += nibbles_dot(raw & 0x0F0F0F0F, x, n_x);
-				high += nibbles_dot((vi)((vu)raw >> 4) & 0x0F0F0F0F,
+				low += words_dot(raw & 0x0F0F0F0F, x, n_x);
+				high += words_dot((vi)((vu)raw >> 4) & 0x0F0F0F0F,
 						    x, n_x);
 			}
 			sum[j][v] += add_pairs(low) + add_pairs(high) * 16;
@@ -254,7 +249,7 @@ VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_
 }
 #endif
 
-enum { AHEAD = 6144 }; /* bytes that a lone input's stream is fetched ahead */
+enum { FETCH_INPUTS = 8 }; /* fewer pass faster than memory gives their panels */
 
 VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 		     const int32_t *tile, int n_x, int bits,
@@ -263,6 +258,8 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 	const uint8_t *q = panel + w->at_q;
 	const int32_t n_groups = w->k / w->group, n_blocks = w->group / CPU_BLOCK;
 	const size_t scale_bytes = dtype_bytes(w->scale_type);
+	const size_t step = w->panel_bytes / (size_t)(w->k / CPU_BLOCK);
+	const uint8_t *fetch = panel;
 	vf acc[CPU_TOK][N_VEC] = {{{0}}};
 	for (int32_t g = 0; g < n_groups; g++) {
 		vf scale[N_VEC];
@@ -271,15 +268,14 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 		for (int v = 0; v < N_VEC; v++) {
 			size_t at = (size_t)g * ROWS + (size_t)(VL * v);
 			scale[v] = load_scale(panel + at * scale_bytes, w->scale_type);
-			zero[v] = w->has_zero ? load_zero(panel + w->at_zero + at)
+			zero[v] = w->has_zero ? load_zero(panel + w->at_low + at)
 					      : vi_all(1 << (bits - 1));
 		}
 		for (int32_t b = 0; b < n_blocks; b++) {
 			vi sum[CPU_TOK][N_VEC];
-			if (n_x <= 2)
-#pragma GCC unroll 8
-				for (int i = 0; i < 4 * bits; i += 4)
-					__builtin_prefetch(q + AHEAD + 16 * i, 0, 2);
+			if (n_x <= FETCH_INPUTS)
+				cpu_fetch(fetch, bits);
+			fetch += step;
 #pragma GCC unroll 12
 			for (int j = 0; j < n_x; j++)
 #pragma GCC unroll 4
@@ -323,14 +319,27 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 EACH_COUNT(DEFINE, 4)
 EACH_COUNT(DEFINE, 8)
 
-void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel, const int32_t *tile,
-		    int n_x, float (*out)[CPU_PANEL_ROWS])
+void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel,
+		    const struct cpu_tiles *t, float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
 	typedef void one(const struct cpu_panels *w, const uint8_t *p,
 			 const int32_t *tile, float (*out)[CPU_PANEL_ROWS]);
 #define NAME(n, b) panel_##b##_##n,
 	static one *const all[2][CPU_TOK] = {{EACH_COUNT(NAME, 4)}, {EACH_COUNT(NAME, 8)}};
-	all[w->bits == 8][n_x - 1](w, cpu_panels_at(w, i_panel), tile, out);
+	if (w->form == CPU_FORM_E4M3) {
+		ISA(cpu_panel_e4m3)(w, i_panel, t, out);
+		return;
+	}
+	if (w->form != CPU_FORM_4 && w->form != CPU_FORM_8) {
+		ISA(cpu_panel_codes)(w, i_panel, t, out);
+		return;
+	}
+	const int32_t *tile = t->at;
+	for (int i = 0; i < t->n; i++) {
+		all[w->form == CPU_FORM_8][t->n_x[i] - 1](
+			w, cpu_panels_at(w, i_panel), tile, out[i]);
+		tile += (size_t)(w->k / CPU_BLOCK) * (size_t)(TILE_WORDS * t->n_x[i]);
+	}
 }
 
 _Static_assert(CPU_TOK == 12, "EACH_COUNT");

@@ -123,15 +123,25 @@ VINLINE vf vf_of_f16(vhalf h)
 #endif
 }
 
-/* The sum of a vector, halves added until one is left. */
-VINLINE float vf_sum(vf v)
+/* As vec4_exp. */
+VINLINE vf vf_exp(vf x)
 {
-	float lane[VL];
-	memcpy(lane, &v, sizeof lane);
-	for (int n = VL / 2; n; n /= 2)
-		for (int i = 0; i < n; i++)
-			lane[i] += lane[i + n];
-	return lane[0];
+	const vf magic = vf_all(0x1.8p23f);
+	x = vf_select(x > vf_all(88), vf_all(88), x);
+	x = vf_select(x < vf_all(-87), vf_all(-87), x);
+	vf t = vf_fma(x, vf_all(0x1.715476p0f), magic);
+	vf n = t - magic;
+	vf y = vf_fma(n, vf_all(-0x1.0bfbe8p-15f), vf_fma(n, vf_all(-0x1.62ep-1f), x));
+	vf p = vf_all(1.0f / 5040);
+	p = vf_fma(p, y, vf_all(1.0f / 720));
+	p = vf_fma(p, y, vf_all(1.0f / 120));
+	p = vf_fma(p, y, vf_all(1.0f / 24));
+	p = vf_fma(p, y, vf_all(1.0f / 6));
+	p = vf_fma(p, y, vf_all(0.5f));
+	p = vf_fma(p, y, vf_all(1));
+	p = vf_fma(p, y, vf_all(1));
+	vi exponent = ((vi)t - (vi)magic + 127) << 23;
+	return p * (vf)exponent;
 }
 
 /* Halves added until four lanes are left. */
@@ -147,6 +157,31 @@ VINLINE vec4 vf_fold(vf v)
 				_mm256_extractf128_ps((__m256)v, 1));
 #else
 	return v;
+#endif
+}
+
+/* The sum of a vector, halves added until one is left. */
+VINLINE float vf_sum(vf v)
+{
+	vec4 f = vf_fold(v);
+	return (f[0] + f[2]) + (f[1] + f[3]);
+}
+
+/* The largest lane, where none is NaN. */
+VINLINE float vf_largest(vf v)
+{
+#if CPU_AVX512
+	return _mm512_reduce_max_ps((__m512)v);
+#elif CPU_AVX2
+	__m128 m = _mm_max_ps(_mm256_castps256_ps128((__m256)v),
+			      _mm256_extractf128_ps((__m256)v, 1));
+	m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+	return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+#else
+	float most = v[0];
+	for (int i = 1; i < VL; i++)
+		most = v[i] > most ? v[i] : most;
+	return most;
 #endif
 }
 

@@ -182,7 +182,15 @@ struct block_parts {
 	int n, n_sub; /* weights; those that share a scale, 16 or 32 */
 	int8_t q[256] __attribute__((aligned(32)));
 	float scale[16], min[16];
+	/* What the block has of that: float16 d and m (0 where it has none), and in blocks
+	 * of 256 integers, so that scale[i] is d times s[i], min[i] m times least[i].
+	 * IQ2_XXS: d times s[i] / 8. */
+	uint16_t d, m;
+	int8_t s[16];
+	uint8_t least[16];
 };
+/* IQ4_NL, IQ4_XS: what an index stands for. */
+extern const int8_t blocks_iq4[16];
 void blocks_split(enum quant q, const void *block, struct block_parts *out);
 
 /* Sign, 2 bits of exponent, 1 of fraction: 0 .5 1 1.5 2 3 4 6. */

@@ -33,9 +33,9 @@
 #include "model/iq2xxs_grid.h"
 #include "model/quant.h"
 
-static float half_at(const uint8_t *p)
+static uint16_t bits_at(const uint8_t *p)
 {
-	return blocks_f16((uint16_t)(p[0] | p[1] << 8));
+	return (uint16_t)(p[0] | p[1] << 8);
 }
 
 static uint32_t word_at(const uint8_t *p)
@@ -46,11 +46,13 @@ static uint32_t word_at(const uint8_t *p)
 
 /* --- blocks of 32 --------------------------------------------------------- */
 
-static void one_scale(struct block_parts *o, float d, float m)
+static void one_scale(struct block_parts *o, const uint8_t *d, const uint8_t *m)
 {
 	o->n = o->n_sub = 32;
-	o->scale[0] = d;
-	o->min[0] = m;
+	o->d = bits_at(d);
+	o->m = m ? bits_at(m) : 0;
+	o->scale[0] = blocks_f16(o->d);
+	o->min[0] = m ? -blocks_f16(o->m) : 0;
 }
 
 /* 16 bytes at p are q[0..15] in the low nibbles and q[16..31] in the high ones. */
@@ -70,38 +72,38 @@ static void fifth_bits(uint32_t bits, int less, int8_t *q)
 
 static void split_q4_0(const uint8_t *p, struct block_parts *o)
 {
-	one_scale(o, half_at(p), 0);
+	one_scale(o, p, NULL);
 	nibbles16(p + 2, 8, o->q);
 }
 
 static void split_q4_1(const uint8_t *p, struct block_parts *o)
 {
-	one_scale(o, half_at(p), -half_at(p + 2));
+	one_scale(o, p, p + 2);
 	nibbles16(p + 4, 0, o->q);
 }
 
 static void split_q5_0(const uint8_t *p, struct block_parts *o)
 {
-	one_scale(o, half_at(p), 0);
+	one_scale(o, p, NULL);
 	nibbles16(p + 6, 0, o->q);
 	fifth_bits(word_at(p + 2), 16, o->q);
 }
 
 static void split_q5_1(const uint8_t *p, struct block_parts *o)
 {
-	one_scale(o, half_at(p), -half_at(p + 2));
+	one_scale(o, p, p + 2);
 	nibbles16(p + 8, 0, o->q);
 	fifth_bits(word_at(p + 4), 0, o->q);
 }
 
 static void split_q8_0(const uint8_t *p, struct block_parts *o)
 {
-	one_scale(o, half_at(p), 0);
+	one_scale(o, p, NULL);
 	memcpy(o->q, p + 2, 32);
 }
 
-static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-				      1, 13, 25, 38, 53, 69, 89, 113};
+const int8_t blocks_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+			       1, 13, 25, 38, 53, 69, 89, 113};
 
 static void look_up(const int8_t values[16], int8_t *q, int n)
 {
@@ -111,9 +113,9 @@ static void look_up(const int8_t values[16], int8_t *q, int n)
 
 static void split_iq4_nl(const uint8_t *p, struct block_parts *o)
 {
-	one_scale(o, half_at(p), 0);
+	one_scale(o, p, NULL);
 	nibbles16(p + 2, 0, o->q);
-	look_up(iq4_values, o->q, 32);
+	look_up(blocks_iq4, o->q, 32);
 }
 
 static void split_mxfp4(const uint8_t *p, struct block_parts *o)
@@ -124,18 +126,32 @@ static void split_mxfp4(const uint8_t *p, struct block_parts *o)
 	uint32_t bits = p[0] < 2 ? 0x00200000u << p[0] : (uint32_t)(p[0] - 1) << 23;
 	float half;
 	memcpy(&half, &bits, sizeof half);
-	one_scale(o, half, 0);
+	*o = (struct block_parts){.n = 32, .n_sub = 32, .scale = {half}};
 	nibbles16(p + 1, 0, o->q);
 	look_up(twice, o->q, 32);
 }
 
 /* --- blocks of 256 -------------------------------------------------------- */
 
-static void parts_of(struct block_parts *o, int n_sub)
+static void parts_of(struct block_parts *o, int n_sub, const uint8_t *d,
+		     const uint8_t *m)
 {
 	o->n = 256;
 	o->n_sub = n_sub;
-	memset(o->min, 0, sizeof o->min);
+	o->d = bits_at(d);
+	o->m = m ? bits_at(m) : 0;
+	memset(o->s, 0, sizeof o->s);
+	memset(o->least, 0, sizeof o->least);
+}
+
+/* s and least to scale and min; unit: of s. */
+static void scales_of(struct block_parts *o, float unit)
+{
+	float d = blocks_f16(o->d), m = blocks_f16(o->m);
+	for (int j = 0; j < (int)sizeof o->s; j++) { /* zeros past the last */
+		o->scale[j] = d * ((float)o->s[j] * unit);
+		o->min[j] = m * (float)o->least[j];
+	}
 }
 
 /* 2 bits each: 32 bytes are four runs of 32, from the lowest bits up. */
@@ -154,25 +170,25 @@ static void nibbles32(const uint8_t *p, int8_t *q)
 
 static void split_q2_k(const uint8_t *p, struct block_parts *o)
 {
-	float d = half_at(p + 80), m = half_at(p + 82);
-	parts_of(o, 16);
+	parts_of(o, 16, p + 80, p + 82);
 	for (int j = 0; j < 16; j++) {
-		o->scale[j] = d * (float)(p[j] & 15);
-		o->min[j] = m * (float)(p[j] >> 4);
+		o->s[j] = p[j] & 15;
+		o->least[j] = p[j] >> 4;
 	}
+	scales_of(o, 1);
 	crumbs(p + 16, o->q);
 }
 
 static void split_q3_k(const uint8_t *p, struct block_parts *o)
 {
 	const uint8_t *s = p + 96;
-	float d = half_at(p + 108);
-	parts_of(o, 16);
+	parts_of(o, 16, p + 108, NULL);
 	for (int j = 0; j < 16; j++) {
 		int low = s[j % 8] >> j / 8 * 4 & 15;
 		int high = s[8 + j % 4] >> j / 4 * 2 & 3;
-		o->scale[j] = d * (float)((low | high << 4) - 32);
+		o->s[j] = (int8_t)((low | high << 4) - 32);
 	}
+	scales_of(o, 1);
 	crumbs(p + 32, o->q);
 	for (int i = 0; i < 256; i++) /* the third bit is there to be not taken off */
 		o->q[i] = (int8_t)(o->q[i] - (p[i % 32] >> i / 32 & 1 ? 0 : 4));
@@ -182,17 +198,17 @@ static void split_q3_k(const uint8_t *p, struct block_parts *o)
  * upper bits stand above those of the first four. */
 static void scales_k(const uint8_t *p, struct block_parts *o)
 {
-	float d = half_at(p), m = half_at(p + 2);
 	const uint8_t *s = p + 4;
-	parts_of(o, 32);
+	parts_of(o, 32, p, p + 2);
 	for (int j = 0; j < 4; j++) {
 		int upper = (s[8 + j] & 15) | (s[j] >> 6) << 4;
 		int upper_min = s[8 + j] >> 4 | (s[4 + j] >> 6) << 4;
-		o->scale[j] = d * (float)(s[j] & 63);
-		o->min[j] = m * (float)(s[4 + j] & 63);
-		o->scale[4 + j] = d * (float)upper;
-		o->min[4 + j] = m * (float)upper_min;
+		o->s[j] = s[j] & 63;
+		o->least[j] = s[4 + j] & 63;
+		o->s[4 + j] = (int8_t)upper;
+		o->least[4 + j] = (uint8_t)upper_min;
 	}
+	scales_of(o, 1);
 }
 
 static void split_q4_k(const uint8_t *p, struct block_parts *o)
@@ -211,10 +227,9 @@ static void split_q5_k(const uint8_t *p, struct block_parts *o)
 
 static void split_q6_k(const uint8_t *p, struct block_parts *o)
 {
-	float d = half_at(p + 208);
-	parts_of(o, 16);
-	for (int j = 0; j < 16; j++)
-		o->scale[j] = d * (float)(int8_t)p[192 + j];
+	parts_of(o, 16, p + 208, NULL);
+	memcpy(o->s, p + 192, 16);
+	scales_of(o, 1);
 	for (int i = 0; i < 256; i++) {
 		int low = p[i / 128 * 64 + i % 64] >> i / 64 % 2 * 4 & 15;
 		int high = p[128 + i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3;
@@ -224,26 +239,25 @@ static void split_q6_k(const uint8_t *p, struct block_parts *o)
 
 static void split_iq4_xs(const uint8_t *p, struct block_parts *o)
 {
-	float d = half_at(p);
 	int upper = p[2] | p[3] << 8;
-	parts_of(o, 32);
+	parts_of(o, 32, p, NULL);
 	for (int j = 0; j < 8; j++) {
 		int s = (p[4 + j / 2] >> j % 2 * 4 & 15) | (upper >> 2 * j & 3) << 4;
-		o->scale[j] = d * (float)(s - 32);
+		o->s[j] = (int8_t)(s - 32);
 		nibbles16(p + 8 + 16 * j, 0, o->q + 32 * j);
 	}
-	look_up(iq4_values, o->q, 256);
+	scales_of(o, 1);
+	look_up(blocks_iq4, o->q, 256);
 }
 
 static void split_iq2_xxs(const uint8_t *p, struct block_parts *o)
 {
 	static const int8_t magnitude[4] = {8, 25, 43, 0};
-	float d = half_at(p);
-	parts_of(o, 32);
+	parts_of(o, 32, p, NULL);
 	for (int j = 0; j < 8; j++) {
 		const uint8_t *group = p + 2 + 8 * j;
 		uint32_t signs = word_at(group + 4);
-		o->scale[j] = d * (0.5f + (float)(signs >> 28)) * 0.25f;
+		o->s[j] = (int8_t)(2 * (signs >> 28) + 1);
 		for (int i = 0; i < 32; i++) {
 			uint32_t s = signs >> i / 8 * 7 & 127;
 			s |= (uint32_t)__builtin_parity(s) << 7;
@@ -251,6 +265,7 @@ static void split_iq2_xxs(const uint8_t *p, struct block_parts *o)
 			o->q[32 * j + i] = (int8_t)(s >> i % 8 & 1 ? -v : v);
 		}
 	}
+	scales_of(o, 0.125f);
 }
 
 /* --- together ------------------------------------------------------------- */

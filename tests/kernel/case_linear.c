@@ -162,20 +162,23 @@ static void one_case(struct kernel_test *kt, const struct linear_case *c)
 	kernel_ok(wrong == 0, "%s: %s: rows alone have the same bits", kt->name, what);
 }
 
-/* Every format after INT4, in two variants each: see kernel_weight. */
+/* Every format after INT4, in three variants each: see kernel_weight. The last one has
+ * more inputs than fit two tiles of the CPU, and more columns than it unpacks at once. */
 static void packed_cases(struct kernel_test *kt)
 {
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
 		if (q <= QUANT_INT4)
 			continue;
-		for (int i = 0; i < 2; i++) {
+		static const int32_t tokens[] = {3, 65, 27}, k[] = {2080, 96, 1312};
+		static const int32_t k_blocks[] = {2048, 256, 1280}; /* whole ones */
+		for (int i = 0; i < 3; i++) {
 			struct linear_case c = {
-				{q, q == QUANT_FP8 ? 48 : 32, i, DTYPE_F16, i},
-				i ? 65 : 3, i ? 96 : 2080, {40, 8}, false, i, false};
+				{q, q == QUANT_FP8 ? (i == 2 ? 0 : 48) : 32, i == 1,
+				 DTYPE_F16, i > 0},
+				tokens[i], quant_block(q) ? k_blocks[i] : k[i],
+				{40, 8}, false, i, false};
 			if (kt->is_partial) /* GPTQ's groups in order */
 				c.kind.has_extremes = false;
-			if (quant_block(q)) /* whole blocks only */
-				c.k = i ? 256 : 2048;
 			one_case(kt, &c);
 			kernel_test_reset(kt);
 		}

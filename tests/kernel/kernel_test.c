@@ -340,20 +340,36 @@ static bool is_integers(const struct weight *w)
 	bool is_integer = w->quant == QUANT_INT4 || w->quant == QUANT_INT8 ||
 			  w->quant == QUANT_AWQ4 || w->quant == QUANT_GPTQ4 ||
 			  w->quant == QUANT_GPTQ8;
-	return is_integer && w->k % 32 == 0 && w->group % 32 == 0 && !w->group_of;
+	bool is_code = w->quant == QUANT_NVFP4 || w->quant == QUANT_MXFP4 ||
+		       quant_block(w->quant);
+	return w->k % 32 == 0 && (is_code || (is_integer && w->group % 32 == 0));
 }
 
-static void round_blocks(float *x, size_t n, float steps)
+/* Blocks of 32 of those that order names. */
+static void round_blocks(float *x, size_t n, float steps, const int32_t *order)
 {
 	for (size_t i = 0; i < n; i += 32) {
 		float most = 0;
 		for (size_t j = i; j < i + 32; j++)
-			most = fmaxf(most, fabsf(x[j]));
-		for (size_t j = i; j < i + 32; j++)
-			x[j] = most ? rintf(x[j] * (steps / most)) *
-					      (most * (1 / steps))
-				    : 0;
+			most = fmaxf(most, fabsf(x[order[j]]));
+		for (size_t j = i; j < i + 32; j++) {
+			float *v = &x[order[j]];
+			*v = most ? rintf(*v * (steps / most)) * (most * (1 / steps)) : 0;
+		}
 	}
+}
+
+/* Of K columns: by group, where w mixes them. */
+static const int32_t *order_of(struct kernel_test *kt, const struct weight *w)
+{
+	int32_t *order = kernel_ints(kt, (size_t)w->k), n = 0;
+	for (int32_t g = 0; w->group_of && g < w->k / w->group; g++)
+		for (int32_t i = 0; i < w->k; i++)
+			if (w->group_of[i] == g)
+				order[n++] = i;
+	for (int32_t i = 0; i < w->k && !w->group_of; i++)
+		order[i] = i;
+	return order;
 }
 
 static float bf16_of(float x)
@@ -378,15 +394,18 @@ const float *kernel_linear_round(struct kernel_test *kt, const struct weight *w,
 				 const float *x, size_t rows)
 {
 	size_t n = rows * (size_t)w->k;
-	bool is_bf16 = w->quant == QUANT_BF16 && kt->has_bf16_pairs;
+	bool is_bf16 = (w->quant == QUANT_BF16 || w->quant == QUANT_FP8) &&
+		       kt->has_bf16_pairs;
 	if (!kt->is_fast || (!is_integers(w) && !is_bf16))
 		return x;
 	float *out = kernel_zeros(kt, n);
 	memcpy(out, x, n * sizeof *out);
 	if (is_bf16)
 		round_bf16(out, n, w->k <= 512);
-	else
-		round_blocks(out, n, w->k <= 512 ? 127 * 128 : 127);
+	const int32_t *order = order_of(kt, w);
+	for (size_t r = 0; r < rows && !is_bf16; r++)
+		round_blocks(out + r * (size_t)w->k, (size_t)w->k,
+			     w->k <= 512 ? 127 * 128 : 127, order);
 	return out;
 }
 

@@ -84,8 +84,9 @@ void kernel_act_round(struct kernel_test *kt, float *x, size_t n, float most);
 void *kernel_act_upload(struct kernel_test *kt, const float *x, size_t n);
 float *kernel_act_download(struct kernel_test *kt, const void *device, size_t n);
 /* x (rows, K) as linear of weight w sees it, where the backend rounds that: blocks of
- * 32 to whole multiples of their largest / 127, of its largest / 16256 for K up to
- * 512, before integers; before bf16 to bf16, for K up to 512 to a sum of two.
+ * 32 (of columns by group) to whole multiples of their largest / 127, of its largest /
+ * 16256 for K up to 512, before integers and codes of up to 8 bits; before bf16 and FP8
+ * to bf16, for K up to 512 to a sum of two.
  * A copy, or x itself. */
 const float *kernel_linear_round(struct kernel_test *kt, const struct weight *w,
 				 const float *x, size_t rows);
@@ -121,6 +122,7 @@ void kernel_same(struct kernel_test *kt, const float *row_alone, const float *ro
 void case_attention(struct kernel_test *kt);
 void case_delta(struct kernel_test *kt); /* causal_conv, delta_rule, gated_norm, gates */
 void case_linear(struct kernel_test *kt);
+void case_logits_top(struct kernel_test *kt);
 void case_mla(struct kernel_test *kt); /* head_linear, mla_rope_kv */
 void case_moe_experts(struct kernel_test *kt);
 void case_moe_router(struct kernel_test *kt);

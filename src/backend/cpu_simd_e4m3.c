@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Panels of FP8 (e4m3) times inputs of floats, or of bf16 where the processor multiplies
+ * pairs of that: every e4m3 is a bf16. Weights have a scale for some columns, and sums of
+ * up to SEGMENT of these are made before they are scaled and added:
+ *
+ *   y[r] += scale[r][g] (sum over the segment of w[r] . x)
+ *
+ * with one order of additions for any number of inputs.
+ */
+#include "backend/cpu_simd.h"
+
+enum { ROWS = CPU_ROWS, N_VEC = ROWS / VL, SEGMENT = 256 };
+
+VINLINE vf load_scale(const uint8_t *p, enum dtype type, size_t at)
+{
+	if (type == DTYPE_F32)
+		return vf_load((const float *)(const void *)p + at);
+	vhalf h = vhalf_load((const uint16_t *)(const void *)p + at);
+	return type == DTYPE_BF16 ? vf_of_bf16(h) : vf_of_f16(h);
+}
+
+/* Columns of a segment of a group times n_x inputs, to acc. */
+struct part {
+	const uint8_t *q, *fetch; /* fetch: of unpacked columns, where they were, or NULL */
+	const void *tile;
+	int n_cols, n_x;
+	vf scale[N_VEC];
+	float (*acc)[ROWS];
+};
+
+#if CPU_AVX512
+/* The numbers in the low byte of each 16 bits, as bf16. */
+VINLINE __m512i widen(__m512i v)
+{
+	/* Exponent and fraction moved to their places read 2^120 too small, which is
+	 * added; not so numbers without an exponent: fraction times 2^-9. */
+	const __m512i small = _mm512_castsi128_si512(
+		_mm_setr_epi16(0, 0x3B00, 0x3B80, 0x3BC0, 0x3C00, 0x3C20, 0x3C40, 0x3C60));
+	__m512i magnitude = _mm512_and_si512(_mm512_slli_epi16(v, 4),
+					     _mm512_set1_epi16(0x07F0));
+	__mmask32 is_small = _mm512_cmplt_epu16_mask(magnitude, _mm512_set1_epi16(0x80));
+	__m512i wide = _mm512_add_epi16(magnitude, _mm512_set1_epi16(120 << 7));
+	wide = _mm512_mask_permutexvar_epi16(wide, is_small, v, small);
+	__m512i sign = _mm512_and_si512(_mm512_slli_epi16(v, 8),
+					_mm512_set1_epi16((short)0x8000));
+	return _mm512_or_si512(wide, sign);
+}
+
+/* Four columns of 16 rows to pairs: 0 and 2, 1 and 3. */
+VINLINE void unpack(const uint8_t *q, __m512i *pairs)
+{
+	__m512i v = _mm512_loadu_si512(q);
+	pairs[0] = widen(v);
+	pairs[1] = widen(_mm512_srli_epi16(v, 8));
+}
+
+VINLINE vf pair_dot(vf sum, __m512i w, const int32_t *x)
+{
+	return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)w,
+				    (__m512bh)_mm512_set1_epi32(*x));
+}
+
+/* is_wide: p->q has been unpacked. Two sums an input, so that they do not wait. */
+VINLINE void run(const struct part *p, bool is_wide, int n_x)
+{
+	const uint8_t *q = p->q;
+	const int32_t *tile = p->tile;
+	vf sum[2][CPU_TOK] = {{{0}}};
+	for (int i = 0; i < p->n_cols; i += 4, tile += 2 * n_x) {
+		__m512i w[2];
+		if (is_wide) {
+			if (p->fetch)
+				cpu_fetch(p->fetch + (size_t)i * ROWS, 0);
+			w[0] = _mm512_loadu_si512(q);
+			w[1] = _mm512_loadu_si512(q + 64);
+			q += 128;
+		} else {
+			cpu_fetch(q, 0);
+			unpack(q, w);
+			q += 64;
+		}
+#pragma GCC unroll 12
+		for (int j = 0; j < n_x; j++)
+			sum[0][j] = pair_dot(sum[0][j], w[0], tile + j);
+#pragma GCC unroll 12
+		for (int j = 0; j < n_x; j++)
+			sum[1][j] = pair_dot(sum[1][j], w[1], tile + n_x + j);
+	}
+#pragma GCC unroll 12
+	for (int j = 0; j < n_x; j++)
+		vf_store(p->acc[j], vf_fma(sum[0][j] + sum[1][j], p->scale[0],
+					   vf_load(p->acc[j])));
+}
+
+#define EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#define DEFINE(n) \
+	static void wide_##n(const struct part *p) \
+	{ \
+		run(p, true, n); \
+	}
+EACH_COUNT(DEFINE)
+#undef DEFINE
+_Static_assert(CPU_TOK == 12, "EACH_COUNT");
+
+static void run_part(const struct part *p, bool is_wide)
+{
+#define NAME(n) wide_##n,
+	static void (*const wide[CPU_TOK])(const struct part *p) = {EACH_COUNT(NAME)};
+#undef NAME
+	if (is_wide)
+		wide[p->n_x - 1](p);
+	else if (p->n_x == 1)
+		run(p, false, 1);
+	else
+		run(p, false, 2);
+}
+#else
+/* Four columns of VL rows, added up before they are added to what others wait for. */
+static void run_part(const struct part *p, bool is_wide)
+{
+	const float *tile = p->tile;
+	vf sum[CPU_TOK][N_VEC] = {{{0}}};
+	for (int i = 0; i < p->n_cols; i += 4, tile += 4 * p->n_x) {
+		const uint8_t *q = p->q + (size_t)i * ROWS;
+		if (p->fetch)
+			cpu_fetch(q, 0);
+#pragma GCC unroll 4
+		for (int v = 0; v < N_VEC; v++) {
+			vi raw = vi_load(q + 4 * VL * v);
+			vf w[4];
+#pragma GCC unroll 4
+			for (int c = 0; c < 4; c++) {
+				vi high = raw << (24 - 8 * c);
+				w[c] = (vf)(high >> 4 & (int32_t)0x87F00000) *
+				       vf_all(0x1p120f);
+			}
+			for (int j = 0; j < p->n_x; j++) {
+				const float *x = tile + j;
+				vf four = w[0] * vf_all(x[0]);
+				four = vf_fma(w[1], vf_all(x[p->n_x]), four);
+				four = vf_fma(w[2], vf_all(x[2 * p->n_x]), four);
+				four = vf_fma(w[3], vf_all(x[3 * p->n_x]), four);
+				sum[j][v] += four;
+			}
+		}
+	}
+	for (int j = 0; j < p->n_x; j++)
+		for (int v = 0; v < N_VEC; v++)
+			vf_store(p->acc[j] + VL * v,
+				 vf_fma(sum[j][v], p->scale[v],
+					vf_load(p->acc[j] + VL * v)));
+}
+#endif
+
+/* --- inputs ----------------------------------------------------------------------- */
+
+void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile)
+{
+#if CPU_AVX512
+	const size_t places = (size_t)(n_x * planes);
+	for (int j = 0; j < n_x; j++) {
+		uint16_t *out = (uint16_t *)tile + 2 * j * planes;
+		for (int32_t i = 0; i < k; i += 4) {
+			__m128 v = _mm_loadu_ps(x[j] + i);
+			for (int p = 0; p < planes; p++) {
+				__m128i h = (__m128i)_mm_cvtneps_pbh(v);
+				uint16_t four[8];
+				_mm_storeu_si128((void *)four, h);
+				out[2 * p] = four[0];
+				out[2 * p + 1] = four[2];
+				out[2 * (places + (size_t)p)] = four[1];
+				out[2 * (places + (size_t)p) + 1] = four[3];
+				v = _mm_sub_ps(v, _mm_castsi128_ps(_mm_slli_epi32(
+							  _mm_cvtepu16_epi32(h), 16)));
+			}
+			out += 4 * places;
+		}
+	}
+#else
+	float *out = tile;
+	for (int32_t i = 0; i < k; i++)
+		for (int j = 0; j < n_x; j++)
+			*out++ = x[j][i];
+#endif
+}
+
+/* --- a panel ---------------------------------------------------------------------- */
+
+void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
+			 const struct cpu_tiles *t,
+			 float (*out)[CPU_TOK][CPU_PANEL_ROWS])
+{
+	const uint8_t *panel = cpu_panels_at(w, i_panel);
+	memset(out, 0, (size_t)t->n * sizeof *out);
+	for (int32_t k0 = 0, n; k0 < w->k; k0 += n) {
+		int32_t end = (k0 / w->group + 1) * w->group;
+		end = end < w->k ? end : w->k;
+		n = end - k0 < SEGMENT ? end - k0 : SEGMENT;
+		struct part p = {.q = panel + w->at_q + (size_t)k0 * ROWS, .n_cols = n};
+		for (int v = 0; v < N_VEC; v++)
+			p.scale[v] = load_scale(panel, w->scale_type,
+						(size_t)(k0 / w->group * ROWS + VL * v));
+#if CPU_AVX512
+		enum { WORD = 2 }; /* bytes of a column in a tile */
+		__m512i wide[SEGMENT / 2];
+		bool is_wide = t->n > 1 || t->n_x[0] > 2;
+		for (int i = 0; is_wide && i < n; i += 4)
+			unpack(p.q + (size_t)i * ROWS, wide + i / 2);
+		p.fetch = p.q;
+		if (is_wide)
+			p.q = (const uint8_t *)wide;
+#else
+		enum { WORD = 4 };
+		bool is_wide = false;
+#endif
+		const char *tile = t->at;
+		for (int i = 0; i < t->n; i++) {
+			p.n_x = t->n_x[i];
+			p.tile = tile + (size_t)k0 * WORD * (size_t)p.n_x;
+			p.acc = out[i];
+			run_part(&p, is_wide);
+			p.fetch = NULL;
+			tile += (size_t)w->k * WORD * (size_t)p.n_x;
+		}
+	}
+}
