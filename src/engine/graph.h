@@ -148,7 +148,8 @@ struct graph {
 	size_t n_blocks;
 
 	/* On the device, T = max_batch_tok. */
-	int32_t *ids, *ids_host;       /* room for one graph_ids */
+	int32_t *ids, *ids_host;       /* room for one graph_ids; ids_host: shared … */
+	int32_t n_ids;                 /* … of which a step brings so many */
 	double *inv_freq;              /* (n_rot/2) */
 	double rope_factor;            /* of rope's cos and sin, where not in a scale */
 	float *rope;                   /* (T, n_rot/2, 2) */
@@ -157,9 +158,8 @@ struct graph {
 	float *rows;                   /* (ARCH_LOGIT_ROWS, D) */
 	void *rows_n;                  /* (ARCH_LOGIT_ROWS, D) act */
 	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
-	struct logits_top *top;        /* (ARCH_LOGIT_ROWS); NULL: b is not far */
-	struct logits_top *top_host;   /* the same on the host … */
-	bool has_top;                  /* … of the last step */
+	struct logits_top *top;        /* (ARCH_LOGIT_ROWS) shared; NULL: b is not far */
+	bool has_top;                  /* it is of the last step */
 	struct attention_room attention;
 	struct mla_room mla;
 	struct delta_room delta;
