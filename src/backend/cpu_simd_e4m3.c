@@ -117,11 +117,11 @@ static void run_part(const struct part *p, bool is_wide)
 }
 #else
 /* Four columns of VL rows, added up before they are added to what others wait for. */
-static void run_part(const struct part *p, bool is_wide)
+VINLINE void run(const struct part *p, int n_x)
 {
 	const float *tile = p->tile;
 	vf sum[CPU_TOK][N_VEC] = {{{0}}};
-	for (int i = 0; i < p->n_cols; i += 4, tile += 4 * p->n_x) {
+	for (int i = 0; i < p->n_cols; i += 4, tile += 4 * n_x) {
 		const uint8_t *q = p->q + (size_t)i * ROWS;
 		if (p->fetch)
 			cpu_fetch(q, 0);
@@ -135,21 +135,29 @@ static void run_part(const struct part *p, bool is_wide)
 				w[c] = (vf)(high >> 4 & (int32_t)0x87F00000) *
 				       vf_all(0x1p120f);
 			}
-			for (int j = 0; j < p->n_x; j++) {
+			for (int j = 0; j < n_x; j++) {
 				const float *x = tile + j;
 				vf four = w[0] * vf_all(x[0]);
-				four = vf_fma(w[1], vf_all(x[p->n_x]), four);
-				four = vf_fma(w[2], vf_all(x[2 * p->n_x]), four);
-				four = vf_fma(w[3], vf_all(x[3 * p->n_x]), four);
+				four = vf_fma(w[1], vf_all(x[n_x]), four);
+				four = vf_fma(w[2], vf_all(x[2 * n_x]), four);
+				four = vf_fma(w[3], vf_all(x[3 * n_x]), four);
 				sum[j][v] += four;
 			}
 		}
 	}
-	for (int j = 0; j < p->n_x; j++)
+	for (int j = 0; j < n_x; j++)
 		for (int v = 0; v < N_VEC; v++)
 			vf_store(p->acc[j] + VL * v,
 				 vf_fma(sum[j][v], p->scale[v],
 					vf_load(p->acc[j] + VL * v)));
+}
+
+static void run_part(const struct part *p, bool is_wide)
+{
+	if (p->n_x == 1) /* whose sums stay in registers */
+		run(p, 1);
+	else
+		run(p, p->n_x);
 }
 #endif
 
