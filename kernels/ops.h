@@ -13,6 +13,7 @@
 #include "kernels/head_linear.h"
 #include "kernels/kv_copy.h"
 #include "kernels/linear.h"
+#include "kernels/logits_top.h"
 #include "kernels/mla_rope_kv.h"
 #include "kernels/moe_experts.h"
 #include "kernels/moe_router.h"

@@ -73,6 +73,8 @@ struct backend {
 	int n_step_launches;     /* kernels of the last step; 0: not counted */
 	char device[120];        /* "AMD EPYC, 2 threads" */
 	bool int8_head;          /* opts.int8_head */
+	/* Its memory is far: logits stay there, and what logits_top says comes. */
+	bool is_far;
 	enum dtype act_type;     /* of activations beside the residual stream */
 	enum dtype kv_type;      /* element type of the KV cache */
 };

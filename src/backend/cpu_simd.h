@@ -71,4 +71,7 @@ void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
 void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile);
 void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to);
 void ISA(cpu_attend_join)(struct cpu_state *s, const struct cpu_state *other, int v_dim);
+void ISA(cpu_norm)(const float *x, int n, float eps, const float *weight, float *y);
+void ISA(cpu_rotate)(float *x, int n, const float *rope);
+void ISA(cpu_silu_mul)(const float *gate, const float *up, size_t n, float *y);
 void ISA(cpu_to_half)(const float *x, int32_t n, uint16_t *out);

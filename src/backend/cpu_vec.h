@@ -123,6 +123,27 @@ VINLINE vf vf_of_f16(vhalf h)
 #endif
 }
 
+/* As vec4_exp. */
+VINLINE vf vf_exp(vf x)
+{
+	const vf magic = vf_all(0x1.8p23f);
+	x = vf_select(x > vf_all(88), vf_all(88), x);
+	x = vf_select(x < vf_all(-87), vf_all(-87), x);
+	vf t = vf_fma(x, vf_all(0x1.715476p0f), magic);
+	vf n = t - magic;
+	vf y = vf_fma(n, vf_all(-0x1.0bfbe8p-15f), vf_fma(n, vf_all(-0x1.62ep-1f), x));
+	vf p = vf_all(1.0f / 5040);
+	p = vf_fma(p, y, vf_all(1.0f / 720));
+	p = vf_fma(p, y, vf_all(1.0f / 120));
+	p = vf_fma(p, y, vf_all(1.0f / 24));
+	p = vf_fma(p, y, vf_all(1.0f / 6));
+	p = vf_fma(p, y, vf_all(0.5f));
+	p = vf_fma(p, y, vf_all(1));
+	p = vf_fma(p, y, vf_all(1));
+	vi exponent = ((vi)t - (vi)magic + 127) << 23;
+	return p * (vf)exponent;
+}
+
 /* Halves added until four lanes are left. */
 VINLINE vec4 vf_fold(vf v)
 {

@@ -126,7 +126,8 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 {
 	struct hip *h = xcalloc(1, sizeof *h);
 	h->base = (struct backend){.ops = &hip_ops, .name = "hip",
-				   .act_type = DTYPE_F16, .kv_type = DTYPE_F16};
+				   .act_type = DTYPE_F16, .kv_type = DTYPE_F16,
+				   .is_far = true};
 	h->own_blocks = o->own_blocks;
 	h->no_graphs = o->no_graphs;
 	h->int4_axes = -1;

@@ -60,9 +60,8 @@ static double decode_once(struct session *s, const int32_t *ids, int depth, int 
 	bool good = session_feed(s, seq, ids, before, NULL, NULL);
 	int64_t begin = clock_now_us(&clock_monotonic);
 	for (int i = 0; good && i < n; i++) {
-		int32_t id = session_argmax(session_logits(s),
-					    engine_n_vocab(s->engine));
-		good = session_feed(s, seq, &id, 1, NULL, NULL);
+		int32_t id = session_best(s);
+		good = id >= 0 && session_feed(s, seq, &id, 1, NULL, NULL);
 	}
 	double rate = n / seconds_since(begin);
 	engine_seq_destroy(s->engine, seq);

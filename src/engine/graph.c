@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/metrics.h"
 #include "engine/arch.h"
 #include "engine/rope.h"
 
@@ -55,7 +56,7 @@ static size_t ids_count(const struct graph *g)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
 	size_t size = (size_t)g->limits.page_size;
-	return 5 * t + (b + 1) + b * (((size_t)g->limits.n_ctx + size - 1) / size) + 4 * b;
+	return 6 * t + (b + 1) + b * (((size_t)g->limits.n_ctx + size - 1) / size) + 4 * b;
 }
 
 static enum status take_scratch(struct graph *g, struct fail *fail)
@@ -74,7 +75,12 @@ static enum status take_scratch(struct graph *g, struct fail *fail)
 		{&g->rows_n, rows * d * act},
 		{&g->logits, rows * (size_t)c->n_vocab * sizeof *g->logits},
 	};
+	const struct graph_want top = {&g->top, rows * sizeof *g->top};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	if (st == OK && g->b->is_far && c->n_vocab <= LOGITS_TOP_MAX_VOCAB) {
+		g->top_host = xcalloc(rows, sizeof *g->top_host);
+		st = graph_take_all(g, &top, 1, fail);
+	}
 	if (st == OK)
 		st = c->kv_lora ? mla_take(g, fail) : attention_take(g, fail);
 	if (st == OK && c->n_linear)
@@ -95,10 +101,10 @@ static enum status upload_frequencies(struct graph *g)
 
 /* --- a step ------------------------------------------------------------------------ */
 
-/* Append n ids to the block; returns where they will be on the device. */
-static const int32_t *put(struct graph *g, size_t *at, const int32_t *p, size_t n)
+/* Append n ids (or floats) to the block; returns where they will be on the device. */
+static const void *put(struct graph *g, size_t *at, const void *p, size_t n)
 {
-	memcpy(g->ids_host + *at, p, n * sizeof *p);
+	memcpy(g->ids_host + *at, p, n * sizeof *g->ids_host);
 	*at += n;
 	return g->ids + (*at - n);
 }
@@ -115,6 +121,7 @@ static enum status upload_ids(struct graph *g, const struct engine_batch *b,
 	out->page_table = put(g, &at, b->page_table,
 			      n_seq * (size_t)b->max_pages_per_seq);
 	out->logit_rows = put(g, &at, b->logit_rows, (size_t)b->n_logit_rows);
+	out->inv_t = put(g, &at, b->inv_t, (size_t)b->n_logit_rows);
 	if (g->limits.n_states) {
 		out->states.from = put(g, &at, b->states.from, n_seq);
 		out->states.to = put(g, &at, b->states.to, n_seq);
@@ -124,7 +131,7 @@ static enum status upload_ids(struct graph *g, const struct engine_batch *b,
 	return g->b->ops->upload(g->b, g->ids, g->ids_host, at * sizeof *g->ids);
 }
 
-/* Logits of rows [r, r + t) into g->logits. */
+/* Logits of rows [r, r + t) into g->logits, what is to be known of them into g->top. */
 static enum status run_logits(struct graph *g, const struct graph_ids *ids, int32_t r,
 			      int32_t t, struct fail *fail)
 {
@@ -134,6 +141,9 @@ static enum status run_logits(struct graph *g, const struct graph_ids *ids, int3
 	    .x = g->rows, .weight = g->out_norm, .y = g->rows_n);
 	RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
 	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	if (g->has_top)
+		RUN(logits_top, .n_rows = t, .n_vocab = g->c->n_vocab,
+		    .logits = g->logits, .inv_t = ids->inv_t + r, .out = g->top);
 	return OK;
 }
 
@@ -154,13 +164,50 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	return st;
 }
 
+/* All logits to the host, or what is known of them. The first piece has been run. */
+static enum status bring_logits(struct graph *g, const struct graph_ids *ids, int32_t n_rows,
+				float *logits, struct fail *fail)
+{
+	size_t n_vocab = (size_t)g->c->n_vocab;
+	enum status st = OK;
+	if (g->has_top)
+		return g->b->ops->download(g->b, g->top_host, g->top,
+					   (size_t)n_rows * sizeof *g->top);
+	for (int32_t r = 0, n; r < n_rows && st == OK; r += n) {
+		n = MIN(ARCH_LOGIT_ROWS, n_rows - r);
+		if (r > 0)
+			st = run_logits(g, ids, r, n, fail);
+		if (st == OK)
+			st = g->b->ops->download(g->b, logits + (size_t)r * n_vocab,
+						 g->logits,
+						 (size_t)n * n_vocab * sizeof *logits);
+	}
+	return st;
+}
+
+static const struct logits_top *top(void *ctx)
+{
+	const struct graph *g = ctx;
+	return g->has_top ? g->top_host : NULL;
+}
+
+static enum status fetch(void *ctx, int32_t i, float *logits)
+{
+	struct graph *g = ctx;
+	size_t n_vocab = (size_t)g->c->n_vocab;
+	enum status st = g->b->ops->download(g->b, logits, g->logits + (size_t)i * n_vocab,
+					     n_vocab * sizeof *logits);
+	metric_add(METRIC_LOGIT_FETCHES, 1);
+	return st == OK ? g->b->ops->sync(g->b, NULL) : st;
+}
+
 static enum status forward(void *ctx, const struct engine_batch *b, float *logits,
 			   struct fail *fail)
 {
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
-	size_t n_vocab = (size_t)g->c->n_vocab;
 	bool is_new;
+	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= ARCH_LOGIT_ROWS;
 	uint64_t key = arch_step_key(g->id, &g->limits, b, &s.n_ctx_max);
 	key = g->watch ? 0 : key; /* a watched step waits in its middle */
 	enum status st = upload_ids(g, b, &s.ids);
@@ -170,15 +217,8 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 		st = run_step(g, &s, fail);
 	enum status end = g->b->ops->step_end(g->b);
 	st = st == OK ? end : st;
-	for (int32_t r = 0, n; r < b->n_logit_rows && st == OK; r += n) {
-		n = MIN(ARCH_LOGIT_ROWS, b->n_logit_rows - r);
-		if (r > 0)
-			st = run_logits(g, &s.ids, r, n, fail);
-		if (st == OK)
-			st = g->b->ops->download(g->b, logits + (size_t)r * n_vocab,
-						 g->logits,
-						 (size_t)n * n_vocab * sizeof *logits);
-	}
+	if (st == OK)
+		st = bring_logits(g, &s.ids, b->n_logit_rows, logits, fail);
 	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
 	return st == OK ? synced : st;
 }
@@ -220,6 +260,7 @@ static void destroy(void *ctx)
 	free(g->expert_weights);
 	free(g->head_memory);
 	free(g->ids_host);
+	free(g->top_host);
 	free(g->layers);
 	free(g);
 }
@@ -256,6 +297,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	*out = (struct engine_graph){
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
 		.n_states = limits->n_states, .forward = forward, .destroy = destroy,
-		.copy_page = copy_page, .watch_routers = watch_routers};
+		.copy_page = copy_page, .top = top, .fetch = fetch,
+		.watch_routers = watch_routers};
 	return OK;
 }

@@ -46,6 +46,7 @@ uint16_t arch_graph_id(void);
 struct graph_ids {
 	const int32_t *token, *position, *seq_of, *slot, *first_tok, *page_table,
 		*logit_rows;
+	const float *inv_t;
 	struct seq_states states;
 };
 
@@ -155,6 +156,9 @@ struct graph {
 	float *rows;                   /* (ARCH_LOGIT_ROWS, D) */
 	void *rows_n;                  /* (ARCH_LOGIT_ROWS, D) act */
 	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
+	struct logits_top *top;        /* (ARCH_LOGIT_ROWS); NULL: b is not far */
+	struct logits_top *top_host;   /* the same on the host … */
+	bool has_top;                  /* … of the last step */
 	struct attention_room attention;
 	struct mla_room mla;
 	struct delta_room delta;
