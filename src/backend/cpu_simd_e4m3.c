@@ -12,14 +12,6 @@
 
 enum { ROWS = CPU_ROWS, N_VEC = ROWS / VL, SEGMENT = 256 };
 
-VINLINE vf load_scale(const uint8_t *p, enum dtype type, size_t at)
-{
-	if (type == DTYPE_F32)
-		return vf_load((const float *)(const void *)p + at);
-	vhalf h = vhalf_load((const uint16_t *)(const void *)p + at);
-	return type == DTYPE_BF16 ? vf_of_bf16(h) : vf_of_f16(h);
-}
-
 /* Columns of a segment of a group times n_x inputs, to acc. */
 struct part {
 	const uint8_t *q, *fetch; /* fetch: of unpacked columns, where they were, or NULL */
@@ -207,7 +199,7 @@ void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
 		n = end - k0 < SEGMENT ? end - k0 : SEGMENT;
 		struct part p = {.q = panel + w->at_q + (size_t)k0 * ROWS, .n_cols = n};
 		for (int v = 0; v < N_VEC; v++)
-			p.scale[v] = load_scale(panel, w->scale_type,
+			p.scale[v] = cpu_floats(panel, w->scale_type,
 						(size_t)(k0 / w->group * ROWS + VL * v));
 #if CPU_AVX512
 		enum { WORD = 2 }; /* bytes of a column in a tile */
