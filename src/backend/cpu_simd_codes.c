@@ -42,7 +42,7 @@ struct chunk {
 
 /* --- codes to bytes --------------------------------------------------------------- */
 
-/* Taken off the bytes: a power of two. (CPU_FORM_4, 8: where there are no zero points.) */
+/* Taken off the bytes: a power of two; of integers, where they have no zero points. */
 VINLINE int zero_of(enum cpu_form f)
 {
 	switch (f) {
