@@ -59,7 +59,9 @@ VINLINE int zero_of(enum cpu_form f)
 /* The greatest byte is below this. */
 VINLINE int limit_of(enum cpu_form f)
 {
-	return f == CPU_FORM_IQ4 || f == CPU_FORM_8 ? 256 : f == CPU_FORM_6 || f == CPU_FORM_GRID ? 128 : 32;
+	if (f == CPU_FORM_IQ4 || f == CPU_FORM_8)
+		return 256;
+	return f == CPU_FORM_6 || f == CPU_FORM_GRID ? 128 : 32;
 }
 
 /* Each byte of v (0 to 15) to that of the table. */
