@@ -6,6 +6,7 @@
 #pragma once
 #include "kernels/attention.h"
 #include "kernels/causal_conv.h"
+#include "kernels/copy_words.h"
 #include "kernels/delta_rule.h"
 #include "kernels/embed_rows.h"
 #include "kernels/gated_norm.h"
@@ -13,6 +14,7 @@
 #include "kernels/head_linear.h"
 #include "kernels/kv_copy.h"
 #include "kernels/linear.h"
+#include "kernels/logits_top.h"
 #include "kernels/mla_rope_kv.h"
 #include "kernels/moe_experts.h"
 #include "kernels/moe_router.h"

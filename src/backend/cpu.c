@@ -108,6 +108,20 @@ static const int32_t *order_of(struct cpu *c, const struct weight *w)
 	return found;
 }
 
+/* What a weight was packed from. Blocks hold their scales, and those of a part of a
+ * tensor (row_step) lie among others': what is few is left. */
+static void give_back_source(const struct weight *w)
+{
+	give_back(w->q, (size_t)MAX(w->row_step, 1) * (size_t)w->n * weight_row_bytes(w));
+	if (quant_block(w->quant) || w->row_step > 1 || w->group == 0)
+		return;
+	size_t n_groups = (size_t)w->n * (size_t)(w->k / w->group);
+	if (w->scales && w->quant != QUANT_FP8)
+		give_back(w->scales, n_groups * dtype_bytes(w->scale_type));
+	if (w->zero_points)
+		give_back(w->zero_points, n_groups * (size_t)quant_bits(w->quant) / 8);
+}
+
 static enum status cpu_load_weight(struct backend *b, const struct weight *host,
 				   struct weight *out, struct fail *fail)
 {
@@ -131,8 +145,7 @@ static enum status cpu_load_weight(struct backend *b, const struct weight *host,
 		return OK; /* computed as it lies in the file */
 	out->packed = p;
 	if (host->is_mapped)
-		give_back(host->q, (size_t)MAX(host->row_step, 1) * (size_t)host->n *
-					   weight_row_bytes(host));
+		give_back_source(host);
 	return OK;
 }
 
@@ -200,6 +213,8 @@ static const struct backend_ops cpu_ops = {
 #undef OP
 	.alloc = cpu_alloc,
 	.free = cpu_free,
+	.alloc_shared = cpu_alloc,
+	.free_shared = cpu_free,
 	.load_weight = cpu_load_weight,
 	.load_experts = cpu_load_experts,
 	.upload = cpu_copy,

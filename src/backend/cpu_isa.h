@@ -113,6 +113,15 @@ struct cpu_isa {
 	/* Adds what another state of the same query has seen. */
 	void (*attend_join)(struct cpu_state *s, const struct cpu_state *other,
 			    int v_dim);
+
+	/* --- rows: as kernels/{rms_norm,qk_norm_rope_kv,silu_mul}.h say --------- */
+
+	/* y = x / sqrt(mean of x^2 + eps) * weight; y may be x. */
+	void (*norm)(const float *x, int n, float eps, const float *weight, float *y);
+	/* Turns the pairs x[i], x[n + i]; rope: (n, 2) cos and sin. */
+	void (*rotate)(float *x, int n, const float *rope);
+	/* y may be gate or up. */
+	void (*silu_mul)(const float *gate, const float *up, size_t n, float *y);
 	/* Floats to binary16, held within +-65504; NULL where the cache is F32. */
 	void (*to_half)(const float *x, int32_t n, uint16_t *out);
 };

@@ -33,8 +33,37 @@ enum status cpu_gather_rows(struct backend *b, const struct gather_rows_args *a)
 	return OK;
 }
 
-static void normalise(const float *x, int n, float eps, const float *weight, float *y)
+enum status cpu_copy_words(struct backend *b, const struct copy_words_args *a)
 {
+	memcpy(a->y, a->x, (size_t)a->n * sizeof *a->y);
+	return OK;
+}
+
+/* The engine does not ask for it: logits are in the host's memory already. */
+enum status cpu_logits_top(struct backend *b, const struct logits_top_args *a)
+{
+	logits_top_ref(a);
+	return OK;
+}
+
+static const struct cpu_isa *isa_of(const struct backend *b)
+{
+	return ((const struct cpu *)b)->isa;
+}
+
+/* The arguments of an operation, and where it runs. */
+struct job {
+	struct backend *b;
+	const void *a;
+};
+
+static void normalise(const struct backend *b, const float *x, int n, float eps,
+		      const float *weight, float *y)
+{
+	if (isa_of(b)) {
+		isa_of(b)->norm(x, n, eps, weight, y);
+		return;
+	}
 	float scale = 1 / sqrtf(squares_of(x, n) / (float)n + eps);
 	for (int i = 0; i < n; i++)
 		y[i] = x[i] * scale * weight[i];
@@ -42,19 +71,20 @@ static void normalise(const float *x, int n, float eps, const float *weight, flo
 
 static void run_norm(void *arg, int begin, int end)
 {
-	const struct rms_norm_args *a = arg;
+	const struct job *job = arg;
+	const struct rms_norm_args *a = job->a;
 	for (int t = begin; t < end; t++) {
 		size_t row = (size_t)t * (size_t)a->dim;
 		float *x = a->x + row;
 		for (int d = 0; a->add && d < a->dim; d++)
 			x[d] += ((const float *)a->add)[row + (size_t)d];
-		normalise(x, a->dim, a->eps, a->weight, (float *)a->y + row);
+		normalise(job->b, x, a->dim, a->eps, a->weight, (float *)a->y + row);
 	}
 }
 
 enum status cpu_rms_norm(struct backend *b, const struct rms_norm_args *a)
 {
-	cpu_for(b, a->n_tok, (size_t)a->dim * 3, run_norm, a);
+	cpu_for(b, a->n_tok, (size_t)a->dim * 3, run_norm, &(struct job){b, a});
 	return OK;
 }
 
@@ -65,8 +95,8 @@ static void run_angles(void *arg, int begin, int end)
 		float *row = a->table + (size_t)t * (size_t)a->n_freq * 2;
 		for (int i = 0; i < a->n_freq; i++) {
 			double angle = a->position[t] * a->inv_freq[i];
-			row[2 * i] = (float)cos(angle);
-			row[2 * i + 1] = (float)sin(angle);
+			row[2 * i] = (float)(a->scale * cos(angle));
+			row[2 * i + 1] = (float)(a->scale * sin(angle));
 		}
 	}
 }
@@ -78,13 +108,19 @@ enum status cpu_rope_table(struct backend *b, const struct rope_table_args *a)
 }
 
 /* in (K) to out (K), which may be the same. */
-static void prepare_head(const struct qk_norm_rope_kv_args *a, const float *in,
-			 const float *norm, const float *rope, float *out)
+static void prepare_head(const struct job *job, const float *in, const float *norm,
+			 const float *rope, float *out)
 {
+	const struct qk_norm_rope_kv_args *a = job->a;
+	const struct cpu_isa *isa = isa_of(job->b);
 	if (norm)
-		normalise(in, a->head_dim, a->eps, norm, out);
+		normalise(job->b, in, a->head_dim, a->eps, norm, out);
 	else if (in != out)
 		memcpy(out, in, (size_t)a->head_dim * sizeof *out);
+	if (isa) {
+		isa->rotate(out, a->n_freq, rope);
+		return;
+	}
 	for (int i = 0; i < a->n_freq; i++) {
 		float c = rope[2 * i], s = rope[2 * i + 1];
 		float x = out[i], y = out[i + a->n_freq];
@@ -101,14 +137,9 @@ void cpu_kv_store(struct backend *b, void *cache, size_t at, const float *x, int
 		memcpy((float *)cache + at, x, (size_t)n * sizeof *x);
 }
 
-struct prepare {
-	struct backend *b;
-	const struct qk_norm_rope_kv_args *a;
-};
-
 static void run_prepare(void *arg, int begin, int end)
 {
-	const struct prepare *job = arg;
+	const struct job *job = arg;
 	const struct qk_norm_rope_kv_args *a = job->a;
 	size_t dim = (size_t)a->head_dim;
 	float key[CPU_MAX_HEAD];
@@ -123,12 +154,12 @@ static void run_prepare(void *arg, int begin, int end)
 			const float *from = q;
 			if (a->q_from)
 				from = (const float *)a->q_from + head * (size_t)a->q_pitch;
-			prepare_head(a, from, a->q_norm, rope, q);
+			prepare_head(job, from, a->q_norm, rope, q);
 		}
 		for (int g = 0; g < a->n_kv_heads; g++, k += dim, v += dim) {
 			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
 						a->slot[t], g);
-			prepare_head(a, k, a->k_norm, rope, key);
+			prepare_head(job, k, a->k_norm, rope, key);
 			cpu_kv_store(job->b, a->kv.k, at, key, a->head_dim);
 			cpu_kv_store(job->b, a->kv.v, at, v, a->head_dim);
 		}
@@ -142,18 +173,22 @@ enum status cpu_qk_norm_rope_kv(struct backend *b,
 	if (a->head_dim > CPU_MAX_HEAD)
 		return E_UNSUPPORTED;
 	size_t work = (size_t)(a->n_heads + a->n_kv_heads) * (size_t)a->head_dim * 4;
-	struct prepare job = {b, a};
-	cpu_for(b, a->n_tok, work, run_prepare, &job);
+	cpu_for(b, a->n_tok, work, run_prepare, &(struct job){b, a});
 	return OK;
 }
 
 static void run_silu(void *arg, int begin, int end)
 {
-	const struct silu_mul_args *a = arg;
+	const struct job *job = arg;
+	const struct silu_mul_args *a = job->a;
 	const float *gate = a->gate, *up = a->up;
 	float *y = a->y;
 	for (size_t row = (size_t)begin; row < (size_t)end; row++) {
 		size_t i = row * (size_t)a->dim, last = i + (size_t)a->dim;
+		if (isa_of(job->b)) {
+			isa_of(job->b)->silu_mul(gate + i, up + i, last - i, y + i);
+			continue;
+		}
 		for (; i + 4 <= last; i += 4)
 			vec4_store(y + i, silu_mul4(vec4_load(gate + i),
 						    vec4_load(up + i)));
@@ -164,7 +199,7 @@ static void run_silu(void *arg, int begin, int end)
 
 enum status cpu_silu_mul(struct backend *b, const struct silu_mul_args *a)
 {
-	cpu_for(b, a->n_tok, (size_t)a->dim * 8, run_silu, a);
+	cpu_for(b, a->n_tok, (size_t)a->dim * 8, run_silu, &(struct job){b, a});
 	return OK;
 }
 

@@ -14,6 +14,28 @@ enum {
 #endif
 };
 
+/* VL floats of type t from element `at` of p on. */
+VINLINE vf cpu_floats(const void *p, enum dtype t, size_t at)
+{
+	if (t == DTYPE_F32)
+		return vf_load((const float *)p + at);
+	vhalf h = vhalf_load((const uint16_t *)p + at);
+	return t == DTYPE_BF16 ? vf_of_bf16(h) : vf_of_f16(h);
+}
+
+enum { CPU_AHEAD = 8192 /* bytes */, CPU_LINE = 64 };
+
+/* Panels that are read from memory are fetched ahead, line by line as they lie, scales
+ * included: the lines of a block's share of the panel, codes of so many bits and with
+ * room for scales. Whatever the order of reading, a gap in that of fetching costs: it is
+ * where the processor's own prefetching begins anew. */
+VINLINE void cpu_fetch(const uint8_t *at, int bits)
+{
+#pragma GCC unroll 9
+	for (int i = 0; i <= bits; i++)
+		__builtin_prefetch(at + CPU_AHEAD + CPU_LINE * i, 0, 0);
+}
+
 #if CPU_AVX512
 VINLINE vi bytes_dot(vi sum, vi w, int32_t x)
 {
@@ -58,4 +80,7 @@ void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
 void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile);
 void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to);
 void ISA(cpu_attend_join)(struct cpu_state *s, const struct cpu_state *other, int v_dim);
+void ISA(cpu_norm)(const float *x, int n, float eps, const float *weight, float *y);
+void ISA(cpu_rotate)(float *x, int n, const float *rope);
+void ISA(cpu_silu_mul)(const float *gate, const float *up, size_t n, float *y);
 void ISA(cpu_to_half)(const float *x, int32_t n, uint16_t *out);

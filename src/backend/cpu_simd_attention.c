@@ -72,27 +72,6 @@ VINLINE void score_four(const struct rows *r, const float *const *q, int n_q, in
 
 /* --- weights --------------------------------------------------------------------- */
 
-/* As vec4_exp. */
-VINLINE vf vf_exp(vf x)
-{
-	const vf magic = vf_all(0x1.8p23f);
-	x = vf_select(x > vf_all(88), vf_all(88), x);
-	x = vf_select(x < vf_all(-87), vf_all(-87), x);
-	vf t = vf_fma(x, vf_all(0x1.715476p0f), magic);
-	vf n = t - magic;
-	vf y = vf_fma(n, vf_all(-0x1.0bfbe8p-15f), vf_fma(n, vf_all(-0x1.62ep-1f), x));
-	vf p = vf_all(1.0f / 5040);
-	p = vf_fma(p, y, vf_all(1.0f / 720));
-	p = vf_fma(p, y, vf_all(1.0f / 120));
-	p = vf_fma(p, y, vf_all(1.0f / 24));
-	p = vf_fma(p, y, vf_all(1.0f / 6));
-	p = vf_fma(p, y, vf_all(0.5f));
-	p = vf_fma(p, y, vf_all(1));
-	p = vf_fma(p, y, vf_all(1));
-	vi exponent = ((vi)t - (vi)magic + 127) << 23;
-	return p * (vf)exponent;
-}
-
 static void scale_state(struct cpu_state *s, float factor, int v_dim)
 {
 	s->sum *= factor;
@@ -330,22 +309,3 @@ void ISA(cpu_attend_join)(struct cpu_state *s, const struct cpu_state *other, in
 					     vf_load(other->acc + d) * vf_all(its));
 	s->max = max;
 }
-
-#if CPU_AVX512 || CPU_AVX2
-void ISA(cpu_to_half)(const float *x, int32_t n, uint16_t *out)
-{
-	for (int32_t i = 0; i < n; i += 16) {
-		float room[16] = {0};
-		uint16_t half[16];
-		int32_t m = MIN(16, n - i);
-		for (int j = 0; j < m; j++) /* what is beyond stays finite; NaN is NaN */
-			room[j] = x[i + j] > 65504    ? 65504
-				  : x[i + j] < -65504 ? -65504
-						      : x[i + j];
-		for (int j = 0; j < 16; j += 8)
-			_mm_storeu_si128((void *)(half + j),
-					 _mm256_cvtps_ph(_mm256_loadu_ps(room + j), 0));
-		memcpy(out + i, half, (size_t)m * sizeof *out);
-	}
-}
-#endif

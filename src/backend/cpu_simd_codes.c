@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Panels of codes that are not plain integers of 4 or 8 bits, times activations of 8.
+ * Panels of codes times activations of 8 bits (but for integers of 4 and 8 bits in the
+ * AVX-512 build: cpu_simd_int.c).
  *
  * Whatever its form, a block of 32 columns of a row becomes eight words of four unsigned
  * bytes, the columns 0 2 4 6 and 1 3 5 7 of eight, by masks, shifts and a table of 16
@@ -27,7 +28,6 @@ enum {
 	WORDS = 8,
 	CHUNK = 16,         /* blocks; whole blocks of 256 columns */
 	SUBS = 2 * CHUNK,   /* scales of a chunk at most */
-	AHEAD = 6144,       /* bytes that a lone input's stream is fetched ahead */
 };
 
 struct chunk {
@@ -35,20 +35,23 @@ struct chunk {
 	float low[SUBS][ROWS]; /* minima */
 #if CPU_AVX512
 	uint8_t words[CHUNK * WORDS * ROWS * 4];
+#else
+	int32_t zero[SUBS][ROWS]; /* of CPU_FORM_4 and 8 */
 #endif
 };
 
 /* --- codes to bytes --------------------------------------------------------------- */
 
-/* Taken off the bytes: a power of two. */
+/* Taken off the bytes: a power of two; of integers, where they have no zero points. */
 VINLINE int zero_of(enum cpu_form f)
 {
 	switch (f) {
 	case CPU_FORM_3: return 4;
+	case CPU_FORM_4: return 8;
 	case CPU_FORM_5: case CPU_FORM_E2M1: case CPU_FORM_E2M1_16: return 16;
 	case CPU_FORM_6: return 32;
 	case CPU_FORM_GRID: return 64;
-	case CPU_FORM_IQ4: return 128;
+	case CPU_FORM_IQ4: case CPU_FORM_8: return 128;
 	default: return 0;
 	}
 }
@@ -56,7 +59,9 @@ VINLINE int zero_of(enum cpu_form f)
 /* The greatest byte is below this. */
 VINLINE int limit_of(enum cpu_form f)
 {
-	return f == CPU_FORM_IQ4 ? 256 : f == CPU_FORM_6 || f == CPU_FORM_GRID ? 128 : 32;
+	if (f == CPU_FORM_IQ4 || f == CPU_FORM_8)
+		return 256;
+	return f == CPU_FORM_6 || f == CPU_FORM_GRID ? 128 : 32;
 }
 
 /* Each byte of v (0 to 15) to that of the table. */
@@ -147,6 +152,11 @@ VINLINE void unpack(enum cpu_form f, const uint8_t *q, int v, vi *w)
 	if (f == CPU_FORM_GRID)
 		signs = vi_load(p + 4 * ROWS);
 #pragma GCC unroll 8
+	for (int i = 0; i < WORDS && f == CPU_FORM_8; i++)
+		w[i] = vi_load(p + i * 4 * ROWS);
+	if (f == CPU_FORM_8)
+		return;
+#pragma GCC unroll 8
 	for (int i = 0; i < WORDS; i++) {
 		vi raw = f == CPU_FORM_GRID ? grid_nibbles(indices, signs, i / 2)
 			 : has_nibbles      ? vi_load(p + i / 2 * 4 * ROWS)
@@ -175,17 +185,6 @@ VINLINE size_t block_bytes(enum cpu_form f)
 
 /* --- scales ----------------------------------------------------------------------- */
 
-VINLINE vi load_bytes(const uint8_t *p)
-{
-#if CPU_AVX512
-	return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
-#elif CPU_AVX2
-	return (vi)_mm256_cvtepu8_epi32(_mm_loadu_si64(p));
-#else
-	return (vi){p[0], p[1], p[2], p[3]};
-#endif
-}
-
 VINLINE vf floats_of(vi v)
 {
 	return __builtin_convertvector(v, vf);
@@ -207,49 +206,51 @@ VINLINE vf e4m3_of(vi b)
 	return (vf)((vi)f | (b & 0x80) << 24 | nan);
 }
 
-/* Scale i of the panel's rows from VL v on, and their minimum. */
+/* Scale i of the panel's rows from VL v on, and their minimum, where supers multiply
+ * integers. */
+VINLINE void super_at(const struct cpu_panels *w, const uint8_t *panel,
+		      enum cpu_scaling s, int32_t i, int v, vf *scale, vf *low)
+{
+	const size_t at = (size_t)i * ROWS + (size_t)(VL * v);
+	const size_t super = (size_t)(i / (256 / w->group) * ROWS + VL * v);
+	const size_t at_min = (size_t)(w->k / 256) * ROWS;
+	const uint8_t *supers = panel + w->at_super;
+	const uint8_t *signs = panel + w->at_q + (size_t)i * block_bytes(CPU_FORM_GRID) +
+			       4 * ROWS + 4 * VL * v;
+	vi b = s == CPU_SCALING_GRID ? 2 * (vi)((vu)vi_load(signs) >> 28) + 1
+				     : vi_of_bytes(panel + at);
+	vi least = {0};
+	if (s == CPU_SCALING_PAIR) {
+		least = b >> 4;
+		b &= 15;
+	} else if (s == CPU_SCALING_SUPER) {
+		b = (b ^ 128) - 128; /* signed */
+		if (cpu_form_has_min(w->form))
+			least = vi_of_bytes(panel + w->at_low + at);
+	}
+	*scale = cpu_floats(supers, DTYPE_F16, super) * (floats_of(b) * w->factor);
+	*low = (vf){0};
+	if (cpu_form_has_min(w->form))
+		*low = cpu_floats(supers, DTYPE_F16, at_min + super) * floats_of(least);
+}
+
+/* The same of any scaling. */
 VINLINE void scale_at(const struct cpu_panels *w, const uint8_t *panel,
 		      enum cpu_scaling s, int32_t i, int v, vf *scale, vf *low)
 {
 	const size_t at = (size_t)i * ROWS + (size_t)(VL * v);
-	const uint8_t *lows = panel + w->at_low + at;
-	const size_t super = (size_t)(i / (256 / w->group) * ROWS + VL * v);
-	const uint16_t *supers = (const void *)(panel + w->at_super);
-	const size_t at_min = (size_t)(w->k / 256) * ROWS;
-	bool has_min = cpu_form_has_min(w->form);
 	*low = (vf){0};
 	if (s == CPU_SCALING_E8M0) {
-		*scale = half_power(load_bytes(panel + at), w->has_nan_scale);
+		*scale = half_power(vi_of_bytes(panel + at), w->has_nan_scale);
 	} else if (s == CPU_SCALING_E4M3) {
-		*scale = e4m3_of(load_bytes(panel + at)) * w->factor;
+		*scale = e4m3_of(vi_of_bytes(panel + at)) * w->factor;
 	} else if (s == CPU_SCALING_FLOAT) {
-		*scale = vf_of_f16(vhalf_load((const uint16_t *)(const void *)panel + at));
-		if (has_min)
-			*low = vf_of_f16(vhalf_load(
-				(const uint16_t *)(const void *)(panel + w->at_low) +
-				at));
+		size_t of_group = (size_t)(i / (w->group / 32) * ROWS + VL * v);
+		*scale = cpu_floats(panel, w->scale_type, of_group);
+		if (cpu_form_has_min(w->form))
+			*low = cpu_floats(panel + w->at_low, w->scale_type, of_group);
 	} else {
-		vf d = vf_of_f16(vhalf_load(supers + super)), m = *low;
-		vi b, least = *(vi *)low;
-		if (has_min)
-			m = vf_of_f16(vhalf_load(supers + at_min + super));
-		if (s == CPU_SCALING_GRID) {
-			const uint8_t *signs = panel + w->at_q +
-					       (size_t)i * block_bytes(w->form) +
-					       4 * ROWS + 4 * VL * v;
-			b = 2 * (vi)((vu)vi_load(signs) >> 28) + 1;
-		} else if (s == CPU_SCALING_PAIR) {
-			b = load_bytes(panel + at);
-			least = b >> 4;
-			b &= 15;
-		} else {
-			b = load_bytes(panel + at);
-			b = (b ^ 128) - 128; /* signed */
-			if (has_min)
-				least = load_bytes(lows);
-		}
-		*scale = d * (floats_of(b) * w->factor);
-		*low = m * floats_of(least);
+		super_at(w, panel, s, i, v, scale, low);
 	}
 }
 
@@ -274,6 +275,16 @@ static void load_scales(const struct cpu_panels *w, const uint8_t *panel, int32_
 	EACH_SCALING(CASE)
 #undef CASE
 	}
+#if !CPU_AVX512
+	if (w->form != CPU_FORM_4 && w->form != CPU_FORM_8)
+		return;
+	for (int i = 0; i < n; i++) {
+		const uint8_t *zeros = panel + w->at_low +
+				       (size_t)((i0 + i) / (w->group / 32) * ROWS);
+		for (int r = 0; r < ROWS; r++)
+			c->zero[i][r] = w->has_zero ? zeros[r] : zero_of(w->form);
+	}
+#endif
 }
 
 /* --- products --------------------------------------------------------------------- */
@@ -315,14 +326,26 @@ VINLINE vf add_scaled(vf acc, vi sum, const float *scale, const float *low, bool
 	return vf_fma(f, vf_all(x_scale), acc);
 }
 
-/* Blocks of a panel times n_x inputs, added to acc; q: the first block. */
+/* Blocks of a panel times n_x inputs, added to acc; q: the first block; fetch: its share
+ * of the panel for cpu_fetch, or NULL: another product has seen to it. */
 struct product {
-	const uint8_t *q;
+	const uint8_t *q, *fetch;
+	size_t step; /* of fetch for a block */
 	int n_blocks, n_x;
 	const int32_t *tile;
 	const struct chunk *c;
 	float (*acc)[ROWS];
 };
+
+/* Of sub-block i, rows from VL v on. */
+VINLINE vi zero_at(const struct chunk *c, enum cpu_form f, int i, int v)
+{
+#if !CPU_AVX512
+	if (f == CPU_FORM_4 || f == CPU_FORM_8)
+		return vi_load(c->zero[i] + VL * v);
+#endif
+	return vi_all(zero_of(f));
+}
 
 VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 {
@@ -336,9 +359,7 @@ VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 	for (int b = 0; b < p->n_blocks; b++) {
 		const int32_t *xsum = tile + Q_WORDS * n_x;
 		const float *x_scale = (const void *)(xsum + n_sub * n_x);
-		if (n_x <= 2)
-			for (size_t i = 0; i < block_bytes(f); i += 64)
-				__builtin_prefetch(q + AHEAD + i, 0, 2);
+		cpu_fetch(p->fetch + p->step * (size_t)b, cpu_form_bits(f));
 #pragma GCC unroll 4
 		for (int v = 0; v < N_VEC; v++) {
 			vi w[WORDS];
@@ -349,7 +370,8 @@ VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 #pragma GCC unroll 2
 				for (int s = 0; s < n_sub; s++) {
 					int32_t minus = xsum[s * n_x + j];
-					vi sum = vi_all(minus) * zero_of(f);
+					vi sum = zero_at(p->c, f, b * n_sub + s, v) *
+						 vi_all(minus);
 #pragma GCC unroll 2
 					for (int i = 0; i < 2 / n_sub; i++) {
 						int at = 4 * (s + i);
@@ -376,8 +398,14 @@ VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 		vf_store(p->acc[0] + VL * v, lone[v]);
 }
 
+#if CPU_AVX512
+#define INTEGERS(X)
+#else
+#define INTEGERS(X) X(4) X(8)
+#endif
 #define EACH_FORM(X) \
-	X(4_MIN) X(5) X(5_MIN) X(6) X(3) X(2_MIN) X(E2M1) X(E2M1_16) X(IQ4) X(GRID)
+	INTEGERS(X) X(4_MIN) X(5) X(5_MIN) X(6) X(3) X(2_MIN) X(E2M1) X(E2M1_16) X(IQ4) \
+	X(GRID)
 #define DEFINE(f) \
 	static void blocks_##f(const struct product *p) \
 	{ \
@@ -393,9 +421,10 @@ EACH_FORM(DEFINE)
 /* --- unpacked --------------------------------------------------------------------- */
 
 #define DEFINE(f) \
-	static void unpack_##f(const uint8_t *q, int n_blocks, uint8_t *out) \
+	static void unpack_##f(const struct product *p, uint8_t *out) \
 	{ \
-		for (int b = 0; b < n_blocks; b++) { \
+		const uint8_t *q = p->q; \
+		for (int b = 0; b < p->n_blocks; b++) { \
 			vi w[WORDS]; \
 			unpack(CPU_FORM_##f, q, 0, w); \
 			memcpy(out, w, sizeof w); \
@@ -406,10 +435,12 @@ EACH_FORM(DEFINE)
 EACH_FORM(DEFINE)
 #undef DEFINE
 
-/* As run_blocks, with blocks of bytes, n_x known to the compiler. */
-VINLINE void run_bytes(const struct product *p, int zero, int n_x, int n_sub,
+/* As run_blocks, with blocks of bytes, n_x known to the compiler. Fetching stands here:
+ * unpacking is over before memory has brought as much. */
+VINLINE void run_bytes(const struct product *p, enum cpu_form f, int n_x, int n_sub,
 		       bool has_min)
 {
+	const int zero = zero_of(f), bits = cpu_form_bits(f);
 	const uint8_t *q = p->q;
 	const int32_t *tile = p->tile;
 	vf acc[CPU_TOK];
@@ -419,6 +450,8 @@ VINLINE void run_bytes(const struct product *p, int zero, int n_x, int n_sub,
 	for (int b = 0; b < p->n_blocks; b++) {
 		const int32_t *xsum = tile + Q_WORDS * n_x;
 		const float *x_scale = (const void *)(xsum + n_sub * n_x);
+		if (p->fetch)
+			cpu_fetch(p->fetch + p->step * (size_t)b, bits);
 #pragma GCC unroll 2
 		for (int s = 0; s < n_sub; s++, xsum += n_x) {
 			vi sum[CPU_TOK];
@@ -451,9 +484,9 @@ VINLINE void run_bytes(const struct product *p, int zero, int n_x, int n_sub,
 	X(7, kind) X(8, kind) X(9, kind) X(10, kind) X(11, kind) X(12, kind)
 /* kind: sub-blocks of a block, 1 or 2; then whether there are minima */
 #define DEFINE(n, kind) \
-	static void bytes_##kind##_##n(const struct product *p, int zero) \
+	static void bytes_##kind##_##n(const struct product *p, enum cpu_form f) \
 	{ \
-		run_bytes(p, zero, n, kind / 10, kind % 10); \
+		run_bytes(p, f, n, kind / 10, kind % 10); \
 	}
 EACH_COUNT(DEFINE, 10)
 EACH_COUNT(DEFINE, 11)
@@ -464,13 +497,13 @@ _Static_assert(CPU_TOK == 12, "EACH_COUNT");
 
 static void multiply_bytes(const struct product *p, enum cpu_form f)
 {
-	typedef void one(const struct product *p, int zero);
+	typedef void one(const struct product *p, enum cpu_form f);
 #define NAME(n, kind) bytes_##kind##_##n,
 	static one *const all[2][2][CPU_TOK] = {
 		{{EACH_COUNT(NAME, 10)}, {EACH_COUNT(NAME, 11)}},
 		{{EACH_COUNT(NAME, 20)}, {EACH_COUNT(NAME, 21)}}};
 #undef NAME
-	all[cpu_form_sub(f) == 16][cpu_form_has_min(f)][p->n_x - 1](p, zero_of(f));
+	all[cpu_form_sub(f) == 16][cpu_form_has_min(f)][p->n_x - 1](p, f);
 }
 #endif
 
@@ -488,32 +521,37 @@ void ISA(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
 	const int n_sub = 32 / cpu_form_sub(w->form);
 	const int tile_words = Q_WORDS + n_sub + 1;
 	const uint8_t *panel = cpu_panels_at(w, i_panel);
+	const size_t step = w->panel_bytes / (size_t)(w->k / CPU_BLOCK);
 	struct chunk c;
 	memset(out, 0, (size_t)t->n * sizeof *out);
 	for (int32_t b = 0; b < w->k / CPU_BLOCK; b += CHUNK) {
 		const uint8_t *q = panel + w->at_q + (size_t)b * block_bytes(w->form);
 		int n_left = w->k / CPU_BLOCK - b, n = n_left < CHUNK ? n_left : CHUNK;
+		struct product p = {.q = q, .step = step, .n_blocks = n, .c = &c};
+		p.fetch = panel + (size_t)b * step;
 		load_scales(w, panel, b * n_sub, n * n_sub, &c);
 #if CPU_AVX512
-		static void (*const spread[CPU_FORM_COUNT])(const uint8_t *q, int n,
+		static void (*const spread[CPU_FORM_COUNT])(const struct product *p,
 							    uint8_t *out) = {
 #define NAME(f) [CPU_FORM_##f] = unpack_##f,
 			EACH_FORM(NAME)
 #undef NAME
 		};
-		bool is_spread = t->n > 1 || t->n_x[0] > 2;
+		bool is_spread = t->n > 1 || t->n_x[0] > 4;
 		if (is_spread)
-			spread[w->form](q, n, c.words);
+			spread[w->form](&p, c.words);
 #endif
 		const int32_t *tile = t->at;
 		for (int i = 0; i < t->n; i++) {
-			struct product p = {q, n, t->n_x[i], NULL, &c, out[i]};
+			p.n_x = t->n_x[i];
+			p.acc = out[i];
 			p.tile = tile + (size_t)b * (size_t)(tile_words * p.n_x);
 			tile += (size_t)(w->k / CPU_BLOCK) * (size_t)(tile_words * p.n_x);
 #if CPU_AVX512
 			if (is_spread) {
 				p.q = c.words;
 				multiply_bytes(&p, w->form);
+				p.fetch = NULL;
 				continue;
 			}
 #endif

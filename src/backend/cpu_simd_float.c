@@ -108,13 +108,15 @@ VINLINE void step(enum cpu_number m, const char *const *w, const char *x, size_t
 	}
 }
 
-/* A row is a multiple of its length from the next: fetch what comes after these. */
-VINLINE void fetch(const char *const *row, size_t at)
+/* What comes after these rows, where a row is a multiple of its length from the next:
+ * line by line in the order of memory, which gives one run faster than four. `at`: bytes
+ * of each row that have passed, n_bytes of them in this step. */
+VINLINE void fetch(const char *const *row, size_t at, size_t n_bytes)
 {
-	ptrdiff_t ahead = (row[1] - row[0]) * ROWS;
+	const char *next = row[0] + (row[1] - row[0]) * ROWS + at * ROWS;
 #pragma GCC unroll 4
-	for (int r = 0; r < ROWS; r++)
-		__builtin_prefetch(row[r] + ahead + at);
+	for (size_t i = 0; i < n_bytes * ROWS; i += 64)
+		__builtin_prefetch(next + i);
 }
 
 VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, size_t pitch,
@@ -131,7 +133,7 @@ VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, si
 		for (int r = 0; r < ROWS; r++)
 			w[r] = row[r] + at;
 		if (n_x == 1)
-			fetch(row, at);
+			fetch(row, at, (size_t)n_step * size);
 		step(m, w, x + (size_t)i * x_size, pitch, n_x, acc);
 	}
 	if (i < k) {
@@ -195,6 +197,9 @@ const struct cpu_isa ISA(cpu_isa) = {
 	.input_bytes = input_bytes,
 	.input = input,
 	.dots = dots,
+	.norm = ISA(cpu_norm),
+	.rotate = ISA(cpu_rotate),
+	.silu_mul = ISA(cpu_silu_mul),
 	.attend = ISA(cpu_attend),
 	.attend_join = ISA(cpu_attend_join),
 #if CPU_AVX512

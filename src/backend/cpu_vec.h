@@ -102,6 +102,18 @@ VINLINE vu vu_of_half(vhalf h)
 #endif
 }
 
+/* VL bytes to 32 bits each, by zeros. */
+VINLINE vi vi_of_bytes(const uint8_t *p)
+{
+#if CPU_AVX512
+	return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
+#elif CPU_AVX2
+	return (vi)_mm256_cvtepu8_epi32(_mm_loadu_si64(p));
+#else
+	return (vi){p[0], p[1], p[2], p[3]};
+#endif
+}
+
 VINLINE vf vf_of_bf16(vhalf h)
 {
 	return (vf)(vu_of_half(h) << 16);
@@ -121,6 +133,27 @@ VINLINE vf vf_of_f16(vhalf h)
 	vf f = (vf)magnitude * vf_all(0x1p112f);
 	return (vf)((vu)f | (is_special & 0x7F800000u) | (bits & 0x8000) << 16);
 #endif
+}
+
+/* As vec4_exp. */
+VINLINE vf vf_exp(vf x)
+{
+	const vf magic = vf_all(0x1.8p23f);
+	x = vf_select(x > vf_all(88), vf_all(88), x);
+	x = vf_select(x < vf_all(-87), vf_all(-87), x);
+	vf t = vf_fma(x, vf_all(0x1.715476p0f), magic);
+	vf n = t - magic;
+	vf y = vf_fma(n, vf_all(-0x1.0bfbe8p-15f), vf_fma(n, vf_all(-0x1.62ep-1f), x));
+	vf p = vf_all(1.0f / 5040);
+	p = vf_fma(p, y, vf_all(1.0f / 720));
+	p = vf_fma(p, y, vf_all(1.0f / 120));
+	p = vf_fma(p, y, vf_all(1.0f / 24));
+	p = vf_fma(p, y, vf_all(1.0f / 6));
+	p = vf_fma(p, y, vf_all(0.5f));
+	p = vf_fma(p, y, vf_all(1));
+	p = vf_fma(p, y, vf_all(1));
+	vi exponent = ((vi)t - (vi)magic + 127) << 23;
+	return p * (vf)exponent;
 }
 
 /* Halves added until four lanes are left. */

@@ -71,6 +71,8 @@ static const struct backend_ops hip_ops = {
 #undef OP
 	.alloc = hip_alloc,
 	.free = hip_free,
+	.alloc_shared = hip_alloc_shared,
+	.free_shared = hip_free_shared,
 	.load_weight = hip_load_weight,
 	.load_experts = hip_load_experts,
 	.upload = hip_upload,
@@ -128,7 +130,8 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 {
 	struct hip *h = xcalloc(1, sizeof *h);
 	h->base = (struct backend){.ops = &hip_ops, .name = "hip",
-				   .act_type = DTYPE_F16, .kv_type = DTYPE_F16};
+				   .act_type = DTYPE_F16, .kv_type = DTYPE_F16,
+				   .is_far = true};
 	h->own_blocks = o->own_blocks;
 	h->no_graphs = o->no_graphs;
 	h->int4_axes = -1;

@@ -66,18 +66,31 @@ struct hip_landing {
 struct moe_span;
 struct weight_view;
 
+/* The kernels of few tokens: moe_any.hip takes everything. */
+enum hip_experts_kernel { HIP_EXPERTS_ANY, HIP_EXPERTS_INT4, HIP_EXPERTS_ROWS };
+
+/* One of the two products of an expert, all experts' weights of it being alike. */
+struct hip_experts_leg {
+	const struct weight *like; /* one of them */
+	enum hip_experts_kernel few;
+	const char *tile_format;   /* moe_tile.hip, the name; NULL: not */
+	bool has_zero;
+};
+
+/* up: gate and up. */
+struct hip_experts_legs {
+	struct hip_experts_leg up, down;
+};
+
 /* A layer's experts (hip_experts.c). table holds device addresses: each row the q,
  * scales and zero_points of struct weight_view. */
 struct hip_experts {
 	struct hip_experts *next;
 	const struct weight_view *table; /* device */
 	size_t n_rows;
-	struct moe_span *span;           /* (MOE_PARTS) the experts one after the other */
-	/* All alike and as the kernels need them: */
-	bool is_int4;            /* moe_int4.hip */
-	bool has_zero;
-	const char *tile_format; /* moe_tile.hip, the name; NULL: not */
-	bool has_slot;           /* the shared expert is like the others: one more slot */
+	struct moe_span *span; /* (MOE_PARTS) the experts one after the other */
+	struct hip_experts_legs routed, shared;
+	bool has_slot; /* the shared expert is like the others: one more slot */
 };
 
 /* A step that was, or may be, recorded: see hip_graph.c. */
@@ -109,7 +122,7 @@ struct hip {
 	size_t n_functions;
 	bool own_blocks;
 	bool few_groups;          /* tests: launches so small that workgroups go on */
-	struct hip_range *ranges; /* (n_ranges) all device memory there is */
+	struct hip_range *ranges; /* (n_ranges) all memory that launches reach */
 	size_t n_ranges;
 	int int4_axes;            /* of hip_linear_int4_count() for all shapes; -1: by shape */
 	bool prefers_quads;       /* kernels of quad.h where nothing was measured */
@@ -130,6 +143,7 @@ struct hip {
 	uint32_t *counters;       /* device, (HIP_MAX_TOK) zero between launches */
 	void *work;               /* device, HIP_WORK_BYTES of one operation */
 	struct hip_graph_slot graphs[HIP_GRAPHS], *step; /* step: being captured */
+	struct hip_graph_slot *replayed; /* last; NULL: none, or it is no more */
 	bool no_graphs, step_is_broken;
 	int step_launches;        /* since step_begin */
 	uint64_t n_steps;
@@ -199,6 +213,8 @@ enum status hip_upload_rows(struct hip *h, const struct hip_rows *r) MUST_USE;
 
 enum status hip_alloc(struct backend *b, size_t n_bytes, void **out);
 void hip_free(struct backend *b, void *p);
+enum status hip_alloc_shared(struct backend *b, size_t n_bytes, void **out);
+void hip_free_shared(struct backend *b, void *p);
 enum status hip_upload(struct backend *b, void *dst, const void *src, size_t n_bytes);
 enum status hip_download(struct backend *b, void *dst, const void *src, size_t n_bytes);
 enum status hip_sync(struct backend *b, struct fail *fail);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations that work row by row: embed_rows, gather_rows, rope_table, rms_norm,
- * silu_mul. Geometry as the .hip files tell.
+ * Operations that work row by row: embed_rows, gather_rows, copy_words, rope_table, rms_norm,
+ * silu_mul, logits_top. Geometry as the .hip files tell.
  */
 #include "backend/hip_launch.h"
 
@@ -25,6 +25,13 @@ enum status hip_gather_rows(struct backend *b, const struct gather_rows_args *a)
 		      ARG(v.row), ARG(v.y));
 }
 
+enum status hip_copy_words(struct backend *b, const struct copy_words_args *a)
+{
+	struct copy_words_args v = *a;
+	struct hip_grid g = {hip_over(v.n, ROW_THREADS), 1, ROW_THREADS, 0};
+	return LAUNCH(hip_of(b), "copy_words_kernel", g, ARG(v.n), ARG(v.x), ARG(v.y));
+}
+
 enum status hip_rope_table(struct backend *b, const struct rope_table_args *a)
 {
 	struct rope_table_args v = *a;
@@ -32,7 +39,7 @@ enum status hip_rope_table(struct backend *b, const struct rope_table_args *a)
 	if (v.n_freq == 0)
 		return OK;
 	return LAUNCH(hip_of(b), "rope_table_kernel", g, ARG(v.n_freq), ARG(v.position),
-		      ARG(v.inv_freq), ARG(v.table));
+		      ARG(v.inv_freq), ARG(v.table), ARG(v.scale));
 }
 
 enum status hip_rms_norm(struct backend *b, const struct rms_norm_args *a)
@@ -50,4 +57,24 @@ enum status hip_silu_mul(struct backend *b, const struct silu_mul_args *a)
 	struct hip_grid g = {(int32_t)((n + each - 1) / each), 1, ROW_THREADS, 0};
 	return LAUNCH(hip_of(b), "silu_mul_kernel", g, ARG(n), ARG(v.gate), ARG(v.up),
 		      ARG(v.y));
+}
+
+enum status hip_logits_top(struct backend *b, const struct logits_top_args *a)
+{
+	enum { RUN_WAVES = 8, TOP_THREADS = 1024 };
+	struct hip *h = hip_of(b);
+	struct logits_top_launch l = {
+		.logits = a->logits, .inv_t = a->inv_t, .runs = h->work, .out = a->out,
+		.n_vocab = a->n_vocab, .each = hip_over(a->n_vocab, 32 * LOGITS_TOP_RUNS)};
+	if (a->n_vocab > LOGITS_TOP_MAX_VOCAB)
+		return hip_refuse(h, "a vocabulary of %d", (int)a->n_vocab);
+	l.n_runs = hip_over(a->n_vocab, 32 * l.each);
+	if ((size_t)a->n_rows * (size_t)l.n_runs > HIP_WORK_BYTES / sizeof *l.runs)
+		return hip_refuse(h, "%d rows of logits", (int)a->n_rows);
+	enum status st = LAUNCH(h, "logits_runs_kernel",
+				((struct hip_grid){hip_over(l.n_runs, RUN_WAVES), a->n_rows,
+						   32 * RUN_WAVES, 0}), ARG(l));
+	return st == OK ? LAUNCH(h, "logits_top_kernel",
+				 ((struct hip_grid){a->n_rows, 1, TOP_THREADS, 0}), ARG(l))
+			: st;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * Each thread has a run of the loop for itself and goes through it in order, so that
+ * what it reads is one run of memory; one that is done goes on with the others' runs.
+ *
  * One word, `state`, decides who may touch the current job: its low half counts
  * the workers inside, OPEN lets more in, and the rest numbers the jobs.
  *
@@ -37,15 +40,27 @@
 #define SPIN_ROUNDS 2000     /* 15 to 80 us, by how long the CPU's pause is */
 #define PIECES_PER_THREAD 4  /* more even out unequal cores, fewer cost less */
 
+struct run {
+	_Atomic int64_t next; /* first index nobody has taken; beyond end: none is left */
+	int64_t end;
+	char apart[112]; /* no two share a cache line */
+};
+
+struct worker {
+	struct pool *p;
+	int i;
+};
+
 struct pool {
 	_Atomic uint64_t state;
-	_Atomic int next; /* first index nobody has taken */
-	int n, piece;
+	int piece;
+	struct run *runs; /* (n_threads) */
 	void (*fn)(void *arg, int begin, int end);
 	void *arg;
 
 	int n_threads, n_started, spin_rounds;
 	pthread_t *threads;
+	struct worker *workers; /* (n_threads), of which 0, the caller, is not used */
 	pthread_mutex_t lock;
 	pthread_cond_t work, idle;
 	_Atomic int n_asleep;
@@ -62,15 +77,31 @@ static inline void pause_cpu(void)
 #endif
 }
 
-static void take_pieces(struct pool *p)
+static void take_run(struct pool *p, struct run *r)
 {
-	int begin;
-	/* `next` cannot overflow: n + threads * piece stays below 2 n + piece *
-	 * threads, and pool_for keeps piece <= n / 2. */
-	while ((begin = atomic_fetch_add_explicit(&p->next, p->piece,
-						  memory_order_relaxed)) < p->n) {
-		int left = p->n - begin;
-		p->fn(p->arg, begin, begin + (left < p->piece ? left : p->piece));
+	int64_t begin;
+	while ((begin = atomic_fetch_add_explicit(&r->next, p->piece,
+						  memory_order_relaxed)) < r->end)
+		p->fn(p->arg, (int)begin, (int)MIN(begin + p->piece, r->end));
+}
+
+/* Thread i's own run first. */
+static void take_pieces(struct pool *p, int i)
+{
+	for (int k = 0; k < p->n_threads; k++)
+		take_run(p, &p->runs[(i + k) % p->n_threads]);
+}
+
+/* Cuts [0, n) into the threads' runs, each a whole number of pieces but the last. */
+static void cut_runs(struct pool *p, int n, int piece, int n_pieces)
+{
+	int64_t first = 0;
+	p->piece = piece;
+	for (int i = 0; i < p->n_threads; i++) {
+		int64_t last = (int64_t)n_pieces * (i + 1) / p->n_threads * piece;
+		p->runs[i].end = MIN(last, n);
+		atomic_store_explicit(&p->runs[i].next, first, memory_order_relaxed);
+		first = last;
 	}
 }
 
@@ -114,12 +145,13 @@ static void sleep_until_work(struct pool *p, uint64_t seen)
 
 static void *worker_main(void *arg)
 {
-	struct pool *p = arg;
+	struct worker *w = arg;
+	struct pool *p = w->p;
 	uint64_t seen = 0;
 	int idle_rounds = 0;
 	while (!atomic_load_explicit(&p->is_over, memory_order_relaxed)) {
 		if (enter(p, &seen)) {
-			take_pieces(p);
+			take_pieces(p, w->i);
 			leave(p);
 			idle_rounds = 0;
 		} else if (idle_rounds++ < p->spin_rounds) {
@@ -147,8 +179,9 @@ static void start_threads(struct pool *p)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (int i = 1; i < p->n_threads; i++) {
+		p->workers[i] = (struct worker){p, i};
 		if (pthread_create(&p->threads[p->n_started], NULL, worker_main,
-				   p) != 0)
+				   &p->workers[i]) != 0)
 			break; /* fewer threads give the same results */
 		char name[24]; /* the kernel keeps 15 */
 		snprintf(name, sizeof name, "pool-%d", i);
@@ -165,6 +198,8 @@ struct pool *pool_create(int n_threads)
 	/* With more threads than CPUs a spinning one keeps a working one out. */
 	p->spin_rounds = p->n_threads <= cpus ? SPIN_ROUNDS : 0;
 	p->threads = xcalloc((size_t)p->n_threads, sizeof *p->threads);
+	p->workers = xcalloc((size_t)p->n_threads, sizeof *p->workers);
+	p->runs = xcalloc((size_t)p->n_threads, sizeof *p->runs);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->idle, NULL);
@@ -185,6 +220,8 @@ void pool_destroy(struct pool *p)
 	pthread_cond_destroy(&p->work);
 	pthread_cond_destroy(&p->idle);
 	pthread_mutex_destroy(&p->lock);
+	free(p->runs);
+	free(p->workers);
 	free(p->threads);
 	free(p);
 }
@@ -238,12 +275,10 @@ void pool_for(struct pool *p, int n, int grain,
 	/* Nobody is inside and OPEN is clear: the job's fields are ours. */
 	p->fn = fn;
 	p->arg = arg;
-	p->n = n;
-	p->piece = piece;
-	atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+	cut_runs(p, n, piece, n_pieces);
 	atomic_fetch_add(&p->state, JOB + OPEN);
 	wake_workers(p, n_pieces);
-	take_pieces(p);
+	take_pieces(p, 0);
 	atomic_fetch_and(&p->state, ~OPEN);
 	wait_for_workers(p);
 }

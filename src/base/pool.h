@@ -2,8 +2,8 @@
  *
  * Threads that share one loop. Thread: pool_for from one thread at a time.
  *
- * pool_for cuts [0, n) into pieces of at least `grain`, and the caller and the
- * pool's threads take pieces until none is left, so unequal cores stay busy.
+ * pool_for cuts [0, n) into pieces of at least `grain`. Each thread takes those of its
+ * own part in order, then what the others have left, so unequal cores stay busy.
  * Threads sleep on a futex-backed condition when idle: an idle daemon uses no CPU.
  */
 #pragma once

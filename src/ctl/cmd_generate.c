@@ -179,8 +179,8 @@ static bool answer(struct session *s, struct engine_seq *seq,
 	bool good = true;
 	while (good && t->n < n_max) {
 		struct sampled token;
-		good = sampler_next(sampler, session_logits(s), NULL, 0, &token) ==
-		       OK;
+		const float *logits = session_logits(s);
+		good = logits && sampler_next(sampler, logits, NULL, 0, &token) == OK;
 		if (!good) {
 			fputs("haloctl: the logits are not numbers\n", stderr);
 			break;

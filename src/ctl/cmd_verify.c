@@ -107,6 +107,19 @@ static void compare_step(struct lane *r, int i, const float *logits)
 					s->logprob[0] - s->logprob[1]);
 }
 
+/* The step's logits, and that what the device says of them is true. */
+static bool compare_best(struct lane *l, int i)
+{
+	const float *logits = session_logits(l->s);
+	if (!logits)
+		return false;
+	compare_step(l, i, logits);
+	if (session_best(l->s) == session_argmax(logits, l->n_vocab))
+		return true;
+	fputs("haloctl: the device's best token is not the best of its logits\n", stderr);
+	return false;
+}
+
 /* What is run: the session, or the exact one and the session side by side. */
 struct way {
 	struct lane lanes[2];
@@ -130,8 +143,7 @@ static bool feed(struct way *w, int at, int n, bool is_prompt)
 			good = session_feed(l->s, l->seq, c->ids + at, count,
 					    is_prompt ? on_prompt_logits : NULL, l);
 			if (good && !is_prompt)
-				compare_step(l, at + 1 - c->n_prompt,
-					     session_logits(l->s));
+				good = compare_best(l, at + 1 - c->n_prompt);
 		}
 	}
 	return good;

@@ -110,16 +110,30 @@ bool session_feed(struct session *s, struct engine_seq *seq, const int32_t *ids,
 		struct fail fail = {0};
 		if (!check(engine_step(s->engine, &slice, 1, &fail), &fail))
 			return false;
+		const float *logits = on_logits ? session_logits(s) : NULL;
+		if (on_logits && !logits)
+			return false;
 		for (int i = 0; on_logits && i < count; i++)
-			on_logits(ctx, at + i, engine_logits(s->engine, 0) +
-						       (size_t)i * n_vocab);
+			on_logits(ctx, at + i, logits + (size_t)i * n_vocab);
 	}
 	return true;
 }
 
 const float *session_logits(const struct session *s)
 {
-	return engine_logits(s->engine, 0);
+	const float *logits = engine_logits(s->engine, 0);
+	if (!logits)
+		fputs("haloctl: the device failed, the logits are lost\n", stderr);
+	return logits;
+}
+
+int32_t session_best(const struct session *s)
+{
+	const struct logits_top *top = engine_top(s->engine, 0);
+	if (top && top->n > 0)
+		return top->id[0];
+	const float *logits = session_logits(s);
+	return logits ? session_argmax(logits, engine_n_vocab(s->engine)) : -1;
 }
 
 int32_t session_argmax(const float *logits, int32_t n_vocab)

@@ -62,7 +62,10 @@ struct engine_seq *session_start(struct session *s, int n_tok);
 bool session_feed(struct session *s, struct engine_seq *seq, const int32_t *ids,
 		  int n, void (*on_logits)(void *ctx, int i, const float *logits),
 		  void *ctx);
-/* (V), behind the last token fed; until the next feed. */
+/* (V), behind the last token fed; until the next feed. NULL, having said so on stderr,
+ * where the device lost them. */
 const float *session_logits(const struct session *s);
+/* The most likely after that token; -1: as above. */
+int32_t session_best(const struct session *s);
 /* Index of the largest; the lowest of equals. */
 int32_t session_argmax(const float *logits, int32_t n_vocab);

@@ -135,13 +135,15 @@ static enum status decode_one(struct engine *e, int32_t token, struct fail *fail
 {
 	int n_cached;
 	struct engine_seq *seq = engine_seq_create(e, &token, 1, &n_cached);
-	struct engine_slice slice = {seq, &token, 1, 1};
+	struct engine_slice slice = {.seq = seq, .tokens = &token, .n = 1, .n_logits = 1};
 	enum status s = engine_seq_reserve(e, seq, 1);
 	if (s == OK)
 		s = engine_step(e, &slice, 1, fail);
 	if (s == OK) {
 		const float *logits = engine_logits(e, 0);
-		for (int i = 0; i < engine_n_vocab(e) && s == OK; i++)
+		if (!logits)
+			s = fail_set(fail, E_DEVICE, "self test: the logits are lost");
+		for (int i = 0; s == OK && i < engine_n_vocab(e); i++)
 			if (!isfinite(logits[i]))
 				s = fail_set(fail, E_BACKEND, "self test: logit %d of "
 					     "the first token is not a number", i);

@@ -29,6 +29,7 @@ static enum status batch_alloc(struct engine *e)
 		return E_NOMEM;
 	e->room = (struct batch_room){
 		.token = p,
+		.inv_t = e->room.inv_t,
 		.position = p + t,
 		.seq_of = p + 2 * t,
 		.slot = p + 3 * t,
@@ -47,6 +48,7 @@ static enum status batch_alloc(struct engine *e)
 		.seq_of = e->room.seq_of,
 		.slot = e->room.slot,
 		.logit_rows = e->room.logit_rows,
+		.inv_t = e->room.inv_t,
 		.page_table = e->room.page_table,
 		.n_ctx = e->room.n_ctx,
 		.first_tok = e->room.first_tok,
@@ -72,6 +74,8 @@ enum status engine_create_with(const struct engine_graph *g,
 	e->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 512;
 	e->max_pages_per_seq = n_ctx / page_size + (n_ctx % page_size != 0);
 	e->logits_before = xcalloc((size_t)e->max_seqs, sizeof *e->logits_before);
+	e->is_fetched = xcalloc((size_t)e->max_batch_tok, sizeof *e->is_fetched);
+	e->room.inv_t = xcalloc((size_t)e->max_batch_tok, sizeof *e->room.inv_t);
 	enum status st = kvcache_create(n_pages, page_size, o->prefix_cache, &e->kv);
 	e->checkpoint_every = o->checkpoint_every ? o->checkpoint_every : 512;
 	if (st == OK && g->n_states)
@@ -102,6 +106,8 @@ void engine_destroy(struct engine *e)
 	kvcache_destroy(e->kv);
 	states_destroy(e->states);
 	free(e->room.token);
+	free(e->room.inv_t);
+	free(e->is_fetched);
 	free(e->logits_before);
 	free(e->logits);
 	free(e);
@@ -216,8 +222,10 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		room->position[t] = pos;
 		room->seq_of[t] = i_seq;
 		room->slot[t] = s->seq->pages[pos / size] * size + pos % size;
-		if (i >= s->n - s->n_logits)
-			room->logit_rows[b->n_logit_rows++] = t;
+		if (i < s->n - s->n_logits)
+			continue;
+		room->inv_t[b->n_logit_rows] = s->inv_t > 0 ? s->inv_t : 1;
+		room->logit_rows[b->n_logit_rows++] = t;
 	}
 	if (e->states) {
 		struct engine_seq *seq = s->seq;
@@ -248,7 +256,11 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 		e->logits_before[i] = e->batch.n_logit_rows;
 		build_slice(e, &slices[i]);
 	}
+	e->top = NULL;
 	st = e->graph.forward(e->graph.ctx, &e->batch, e->logits, fail);
+	if (st == OK && e->graph.top)
+		e->top = e->graph.top(e->graph.ctx);
+	memset(e->is_fetched, 0, (size_t)e->batch.n_logit_rows * sizeof *e->is_fetched);
 	for (int i = 0; e->states && i < n_slices; i++)
 		engine_seq_end_states(e, slices[i].seq, st == OK);
 	if (st != OK)
@@ -258,9 +270,31 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 	return OK;
 }
 
-const float *engine_logits(const struct engine *e, int i_slice)
+/* The logit rows behind those of slice i. */
+static int32_t rows_end(const struct engine *e, int i_slice)
 {
 	assert(i_slice >= 0 && i_slice < e->batch.n_seq);
-	return e->logits + (size_t)e->logits_before[i_slice] *
-				   (size_t)e->graph.n_vocab;
+	return i_slice + 1 < e->batch.n_seq ? e->logits_before[i_slice + 1]
+					    : e->batch.n_logit_rows;
+}
+
+const float *engine_logits(struct engine *e, int i_slice)
+{
+	size_t n_vocab = (size_t)e->graph.n_vocab;
+	int32_t end = rows_end(e, i_slice), first = e->logits_before[i_slice];
+	for (int32_t r = first; e->top && r < end; r++) {
+		if (e->is_fetched[r])
+			continue;
+		if (e->graph.fetch(e->graph.ctx, r, e->logits + (size_t)r * n_vocab) != OK)
+			return NULL;
+		e->is_fetched[r] = true;
+	}
+	return e->logits + (size_t)first * n_vocab;
+}
+
+const struct logits_top *engine_top(const struct engine *e, int i_slice)
+{
+	int32_t end = rows_end(e, i_slice);
+	assert(end > e->logits_before[i_slice]);
+	return e->top ? &e->top[end - 1] : NULL;
 }

@@ -34,6 +34,7 @@ struct engine_batch {
 	const int32_t *first_tok; /* (B+1) slice b is tokens first_tok[b].. */
 	int max_pages_per_seq;
 	const int32_t *logit_rows; /* (R) token indices whose logits are wanted */
+	const float *inv_t;        /* (R) 1 / temperature, for logits_top.sum_t */
 	int n_logit_rows;
 	struct seq_states states; /* (B) each; only where the graph has n_states */
 };
@@ -49,9 +50,14 @@ struct engine_graph {
 	void *ctx;
 	int32_t n_vocab, max_ctx;
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
-	/* logits: host memory (R, V), written before return. */
+	/* logits: host memory (R, V), written before return, unless top says where. */
 	enum status (*forward)(void *ctx, const struct engine_batch *b,
 			       float *logits, struct fail *fail);
+	/* Where the logits of the last forward are not in the host's memory: what is known
+	 * of them, (R), and a way to all of row i, (V). NULL, or returns NULL: forward has
+	 * written them. Valid until the next forward. */
+	const struct logits_top *(*top)(void *ctx);
+	enum status (*fetch)(void *ctx, int32_t i, float *logits);
 	void (*destroy)(void *ctx);
 	/* Copy a page's keys and values in every layer, after the forwards before it
 	 * and before those after it. NULL: the graph keeps none. */
@@ -115,6 +121,7 @@ struct engine_slice {
 	const int32_t *tokens;  /* the next n tokens of it */
 	int n;
 	int n_logits;           /* logits of the last n_logits tokens, 0..n */
+	float inv_t;            /* 1 / temperature, for engine_top; 0: 1 */
 };
 
 /* Run the model over the slices (reserved before). On OK the sequences are n
@@ -124,8 +131,12 @@ struct engine_slice {
 enum status engine_step(struct engine *e, const struct engine_slice *slices,
 			int n_slices, struct fail *fail) MUST_USE;
 /* Logits (n_logits, V) of slice i of the last step, oldest token first; valid until
- * the next step. */
-const float *engine_logits(const struct engine *e, int i_slice);
+ * the next step. They may have to come from the device: NULL when it failed, which the
+ * next step will say. */
+const float *engine_logits(struct engine *e, int i_slice);
+/* Of the last of them (there must be one), the best and the sums, which is all that
+ * most choices need. NULL: nothing is known that engine_logits would not say as soon. */
+const struct logits_top *engine_top(const struct engine *e, int i_slice);
 
 /* Have fn called within engine_step, behind the router of each layer with experts, in
  * their order; NULL: no more. For comparing backends: such a step waits for each of them

@@ -10,6 +10,7 @@
 struct batch_room {
 	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
 	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
+	float *inv_t;               /* (max_batch_tok) */
 	int32_t *n_ctx, *first_tok; /* (max_seqs), (max_seqs + 1) */
 	int32_t *from, *to, *save, *save_at; /* (max_seqs) */
 };
@@ -26,6 +27,8 @@ struct engine {
 	struct batch_room room;
 	int32_t *logits_before; /* (B) logit rows of the slices before this one */
 	float *logits;          /* (max_batch_tok, V) */
+	const struct logits_top *top; /* (R), the graph's; NULL: logits are written */
+	bool *is_fetched;       /* (max_batch_tok) rows of logits, where top is not NULL */
 	uint64_t step_no;
 	struct engine_stats stats;
 };

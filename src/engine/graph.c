@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   x = embed[token]
- *   each layer, as its architecture says:  x += part(norm(x)), twice
+ *   each layer:  x += mixer(norm(x)), as its architecture says;  x += mlp(norm(x))
  *   logits = Whead norm(x), for the rows that are wanted
  */
 #include "engine/graph.h"
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/metrics.h"
 #include "engine/arch.h"
 #include "engine/rope.h"
 
@@ -18,6 +19,12 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 {
 	return fail_set(fail, st, "%s: %s of %d tokens failed: %s", g->b->device, op,
 			n_tok, backend_why(g->b, st));
+}
+
+static const struct part *mixer_of(const struct graph *g, int i_layer)
+{
+	return g->c->is_linear && g->c->is_linear[i_layer] ? g->arch->linear_mixer
+							   : g->arch->mixer;
 }
 
 /* --- loading and memory ----------------------------------------------------------- */
@@ -46,7 +53,9 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		};
 		st = graph_load_parts(g, i, norms, ARRAY_LEN(norms), fail);
 		if (st == OK)
-			st = g->arch->load_layer(g, i, fail);
+			st = mixer_of(g, i)->load(g, i, fail);
+		if (st == OK)
+			st = mlp_load(g, i, &g->arch->mlp, fail);
 	}
 	return st;
 }
@@ -55,7 +64,21 @@ static size_t ids_count(const struct graph *g)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
 	size_t size = (size_t)g->limits.page_size;
-	return 5 * t + (b + 1) + b * (((size_t)g->limits.n_ctx + size - 1) / size) + 4 * b;
+	return 6 * t + (b + 1) + b * (((size_t)g->limits.n_ctx + size - 1) / size) + 4 * b;
+}
+
+/* What goes to the device with each step, and what comes back. */
+static enum status take_shared(struct graph *g, size_t n_rows, struct fail *fail)
+{
+	void *p;
+	enum status st = g->b->ops->alloc_shared(g->b, ids_count(g) * sizeof *g->ids, &p);
+	if (st == OK)
+		g->ids_host = p;
+	if (st == OK && g->b->is_far && g->c->n_vocab <= LOGITS_TOP_MAX_VOCAB) {
+		st = g->b->ops->alloc_shared(g->b, n_rows * sizeof *g->top, &p);
+		g->top = st == OK ? p : NULL;
+	}
+	return st == OK ? OK : fail_set(fail, st, "%s has no memory to share", g->b->device);
 }
 
 static enum status take_scratch(struct graph *g, struct fail *fail)
@@ -76,9 +99,11 @@ static enum status take_scratch(struct graph *g, struct fail *fail)
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	if (st == OK)
-		st = c->kv_lora ? mla_take(g, fail) : attention_take(g, fail);
+		st = take_shared(g, rows, fail);
+	if (st == OK)
+		st = g->arch->mixer->take(g, fail);
 	if (st == OK && c->n_linear)
-		st = delta_take(g, fail);
+		st = g->arch->linear_mixer->take(g, fail);
 	return st == OK ? mlp_take(g, fail) : st;
 }
 
@@ -95,16 +120,16 @@ static enum status upload_frequencies(struct graph *g)
 
 /* --- a step ------------------------------------------------------------------------ */
 
-/* Append n ids to the block; returns where they will be on the device. */
-static const int32_t *put(struct graph *g, size_t *at, const int32_t *p, size_t n)
+/* Append n ids (or floats) to the block; returns where they will be on the device. */
+static const void *put(struct graph *g, size_t *at, const void *p, size_t n)
 {
-	memcpy(g->ids_host + *at, p, n * sizeof *p);
+	memcpy(g->ids_host + *at, p, n * sizeof *g->ids_host);
 	*at += n;
 	return g->ids + (*at - n);
 }
 
-static enum status upload_ids(struct graph *g, const struct engine_batch *b,
-			      struct graph_ids *out)
+/* The ids, to be fetched as the step begins. */
+static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_ids *out)
 {
 	size_t at = 0, t = (size_t)b->n_tok, n_seq = (size_t)b->n_seq;
 	out->token = put(g, &at, b->token, t);
@@ -115,16 +140,17 @@ static enum status upload_ids(struct graph *g, const struct engine_batch *b,
 	out->page_table = put(g, &at, b->page_table,
 			      n_seq * (size_t)b->max_pages_per_seq);
 	out->logit_rows = put(g, &at, b->logit_rows, (size_t)b->n_logit_rows);
+	out->inv_t = put(g, &at, b->inv_t, (size_t)b->n_logit_rows);
 	if (g->limits.n_states) {
 		out->states.from = put(g, &at, b->states.from, n_seq);
 		out->states.to = put(g, &at, b->states.to, n_seq);
 		out->states.save = put(g, &at, b->states.save, n_seq);
 		out->states.save_at = put(g, &at, b->states.save_at, n_seq);
 	}
-	return g->b->ops->upload(g->b, g->ids, g->ids_host, at * sizeof *g->ids);
+	g->n_ids = (int32_t)at;
 }
 
-/* Logits of rows [r, r + t) into g->logits. */
+/* Logits of rows [r, r + t) into g->logits, what is to be known of them into g->top. */
 static enum status run_logits(struct graph *g, const struct graph_ids *ids, int32_t r,
 			      int32_t t, struct fail *fail)
 {
@@ -134,6 +160,9 @@ static enum status run_logits(struct graph *g, const struct graph_ids *ids, int3
 	    .x = g->rows, .weight = g->out_norm, .y = g->rows_n);
 	RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
 	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	if (g->has_top)
+		RUN(logits_top, .n_rows = t, .n_vocab = g->c->n_vocab,
+		    .logits = g->logits, .inv_t = ids->inv_t + r, .out = g->top);
 	return OK;
 }
 
@@ -143,15 +172,56 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 {
 	int32_t t = s->b->n_tok;
 	enum status st = OK;
+	RUN(copy_words, .n = g->n_ids, .x = g->ids_host, .y = g->ids);
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x);
 	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
-	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope);
-	for (int i = 0; i < g->c->n_layers && st == OK; i++)
-		st = g->arch->run_layer(g, i, s, fail);
+	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope,
+	    .scale = g->rope_factor);
+	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
+		const struct layer *l = &g->layers[i];
+		st = mixer_of(g, i)->run(g, l, s, fail);
+		if (st == OK)
+			st = mlp_run(g, l, s, fail);
+	}
 	if (st == OK && s->b->n_logit_rows)
 		st = run_logits(g, &s->ids, 0, MIN(ARCH_LOGIT_ROWS, s->b->n_logit_rows),
 				fail);
 	return st;
+}
+
+/* All logits to the host, where not what is known of them suffices (it has come by itself).
+ * The first piece has been run. */
+static enum status bring_logits(struct graph *g, const struct graph_ids *ids, int32_t n_rows,
+				float *logits, struct fail *fail)
+{
+	size_t n_vocab = (size_t)g->c->n_vocab;
+	enum status st = OK;
+	for (int32_t r = 0, n; r < n_rows && st == OK && !g->has_top; r += n) {
+		n = MIN(ARCH_LOGIT_ROWS, n_rows - r);
+		if (r > 0)
+			st = run_logits(g, ids, r, n, fail);
+		if (st == OK)
+			st = g->b->ops->download(g->b, logits + (size_t)r * n_vocab,
+						 g->logits,
+						 (size_t)n * n_vocab * sizeof *logits);
+	}
+	return st;
+}
+
+static const struct logits_top *top(void *ctx)
+{
+	const struct graph *g = ctx;
+	return g->has_top ? g->top : NULL;
+}
+
+static enum status fetch(void *ctx, int32_t i, float *logits)
+{
+	struct graph *g = ctx;
+	size_t n_vocab = (size_t)g->c->n_vocab;
+	enum status st = g->b->ops->download(g->b, logits, g->logits + (size_t)i * n_vocab,
+					     n_vocab * sizeof *logits);
+	metric_add(METRIC_LOGIT_FETCHES, 1);
+	return st == OK ? g->b->ops->sync(g->b, NULL) : st;
 }
 
 static enum status forward(void *ctx, const struct engine_batch *b, float *logits,
@@ -159,26 +229,18 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 {
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
-	size_t n_vocab = (size_t)g->c->n_vocab;
 	bool is_new;
+	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= ARCH_LOGIT_ROWS;
 	uint64_t key = arch_step_key(g->id, &g->limits, b, &s.n_ctx_max);
 	key = g->watch ? 0 : key; /* a watched step waits in its middle */
-	enum status st = upload_ids(g, b, &s.ids);
-	if (st == OK)
-		st = g->b->ops->step_begin(g->b, key, &is_new);
+	put_ids(g, b, &s.ids);
+	enum status st = g->b->ops->step_begin(g->b, key, &is_new);
 	if (st == OK && is_new)
 		st = run_step(g, &s, fail);
 	enum status end = g->b->ops->step_end(g->b);
 	st = st == OK ? end : st;
-	for (int32_t r = 0, n; r < b->n_logit_rows && st == OK; r += n) {
-		n = MIN(ARCH_LOGIT_ROWS, b->n_logit_rows - r);
-		if (r > 0)
-			st = run_logits(g, &s.ids, r, n, fail);
-		if (st == OK)
-			st = g->b->ops->download(g->b, logits + (size_t)r * n_vocab,
-						 g->logits,
-						 (size_t)n * n_vocab * sizeof *logits);
-	}
+	if (st == OK)
+		st = bring_logits(g, &s.ids, b->n_logit_rows, logits, fail);
 	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
 	return st == OK ? synced : st;
 }
@@ -219,7 +281,8 @@ static void destroy(void *ctx)
 	free(g->blocks);
 	free(g->expert_weights);
 	free(g->head_memory);
-	free(g->ids_host);
+	g->b->ops->free_shared(g->b, g->ids_host);
+	g->b->ops->free_shared(g->b, g->top);
 	free(g->layers);
 	free(g);
 }
@@ -235,12 +298,12 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	g->arch = arch;
 	g->limits = *limits;
 	g->id = arch_graph_id();
+	g->rope_factor = 1;
 	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
 	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
 					   (size_t)g->c->n_experts + 1,
 				   sizeof *g->expert_weights);
-	g->ids_host = calloc(ids_count(g), sizeof *g->ids_host);
-	enum status st = g->expert_weights && g->ids_host ? OK : E_NOMEM;
+	enum status st = g->expert_weights ? OK : E_NOMEM;
 	if (st == OK)
 		st = load_all(g, fail);
 	if (st == OK)
@@ -256,6 +319,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	*out = (struct engine_graph){
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
 		.n_states = limits->n_states, .forward = forward, .destroy = destroy,
-		.copy_page = copy_page, .watch_routers = watch_routers};
+		.copy_page = copy_page, .top = top, .fetch = fetch,
+		.watch_routers = watch_routers};
 	return OK;
 }

@@ -382,14 +382,14 @@ static bool is_out_of_time(const struct request *r, int64_t now_us)
 	       now_us - r->stats.first_token_us > r->max_decode_us;
 }
 
-static void draw(struct sched *s, struct sched_choice *c, const float *logits,
+static void draw(struct sched *s, struct sched_choice *c, const struct choice_row *row,
 		 int64_t now_us)
 {
 	size_t n_before = c->output.n;
 	if (c->r->no_output) {
 		choice_cut(c, &s->emit);
 	} else {
-		enum status st = choice_draw(c, logits, &s->emit);
+		enum status st = choice_draw(c, row, &s->emit);
 		if (st != OK) {
 			end_without_token(s, c, st);
 			return;
@@ -438,22 +438,23 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 	int n_rows = s->slices[i].n_logits;
 	if (n_rows == 0)
 		return;
-	const float *logits = engine_logits(s->o.engine, i);
-	int32_t n_vocab = engine_n_vocab(s->o.engine);
-	if (c->state == CHOICE_PREFILL && choice_scores(c) &&
-	    choice_score(c, logits, n_rows, n_vocab, &s->emit) != OK) {
-		end_without_token(s, c, E_BACKEND);
-		return;
+	if (c->state == CHOICE_PREFILL && choice_scores(c)) {
+		const float *logits = engine_logits(s->o.engine, i);
+		if (!logits || choice_score(c, logits, n_rows, engine_n_vocab(s->o.engine),
+					    &s->emit) != OK) {
+			end_without_token(s, c, E_BACKEND);
+			return;
+		}
 	}
 	if (engine_seq_length(c->seq) < choice_length(c))
 		return;
-	logits += (size_t)(n_rows - 1) * (size_t)n_vocab;
+	struct choice_row row = {s->o.engine, i, n_rows};
 	/* Fork before the lead draws: its first token may be its last. */
 	int n_forks = 0;
 	if (c->output.n == 0 && c == lead_of(c))
 		n_forks = fork_siblings(s, c);
 	for (int k = 0; k <= n_forks && !r->is_over; k++)
-		draw(s, c + k, logits, now_us);
+		draw(s, c + k, &row, now_us);
 }
 
 bool batch_turn(struct sched *s, int64_t now_us)

@@ -113,7 +113,8 @@ struct engine_slice choice_slice(const struct sched_choice *c, int n_max)
 	int n = (int)MIN(left, (size_t)n_max);
 	bool is_last = (int)at + n == choice_length(c);
 	return (struct engine_slice){c->seq, p, n,
-				     in_prompt && choice_scores(c) ? n : is_last};
+				     in_prompt && choice_scores(c) ? n : is_last,
+				     sampler_inv_t(&c->r->sampling)};
 }
 
 /* One that answers for all choices of its prompt. */
@@ -226,19 +227,62 @@ static bool must_close(const struct sched_choice *c)
 						    outparse_in_reasoning(c->parse));
 }
 
-static enum status next_token(struct sched_choice *c, const float *logits,
+/* What is known of a row; n 0: nothing. */
+static struct sampler_top top_of(const struct choice_row *row)
+{
+	const struct logits_top *t = engine_top(row->engine, row->i_slice);
+	if (!t)
+		return (struct sampler_top){0};
+	return (struct sampler_top){t->n, t->id, t->logit, t->max, t->sum, t->sum_t};
+}
+
+/* All of it; NULL: the device failed. */
+static const float *logits_of(const struct choice_row *row)
+{
+	const float *p = engine_logits(row->engine, row->i_slice);
+	return p ? p + (size_t)(row->n_rows - 1) * (size_t)engine_n_vocab(row->engine)
+		 : NULL;
+}
+
+static enum status force(struct sched_choice *c, const struct choice_row *row, int32_t id,
+			 struct sampled *out)
+{
+	struct sampler_top top = top_of(row);
+	const float *logits;
+	enum status st;
+	if (top.n > 0 && sampler_force_top(c->sampler, &top, id, out, &st))
+		return st;
+	logits = logits_of(row);
+	return logits ? sampler_force(c->sampler, logits, id, out) : E_BACKEND;
+}
+
+static enum status draw(struct sched_choice *c, const struct choice_row *row,
+			const struct sampler_bans *b, struct sampled *out)
+{
+	struct sampler_top top = top_of(row);
+	const float *logits;
+	enum status st;
+	if (top.n > 0 && sampler_next_top(c->sampler, &top, b, out, &st))
+		return st;
+	logits = logits_of(row);
+	return logits ? sampler_next_allowed(c->sampler, logits, b->allowed, b->banned,
+					     b->n_banned, out)
+		      : E_BACKEND;
+}
+
+static enum status next_token(struct sched_choice *c, const struct choice_row *row,
 			      struct sampled *out)
 {
 	const struct request *r = c->r;
 	const uint64_t *allowed;
 	bool too_early = c->output.n < (size_t)MAX(r->min_tokens, 0);
 	if (must_close(c))
-		return sampler_force(c->sampler, logits,
-				     r->close_ids[c->n_forced++ % r->n_close_ids], out);
+		return force(c, row, r->close_ids[c->n_forced++ % r->n_close_ids], out);
 	enum status st = make_mask(c, &allowed);
 	if (st == OK)
-		st = sampler_next_allowed(c->sampler, logits, allowed, r->stop_ids,
-					  too_early ? r->n_stop_ids : 0, out);
+		st = draw(c, row, &(struct sampler_bans){allowed, r->stop_ids,
+							 too_early ? r->n_stop_ids : 0},
+			  out);
 	if (st == OK && allowed && (r->ignore_eos || !is_stop_id(r, out->id)))
 		st = follow(c, out->id);
 	return st;
@@ -312,11 +356,11 @@ static enum status jump(struct sched_choice *c, struct emit *em)
 	return st;
 }
 
-enum status choice_draw(struct sched_choice *c, const float *logits,
+enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 			struct emit *em)
 {
 	struct sampled token;
-	enum status st = next_token(c, logits, &token);
+	enum status st = next_token(c, row, &token);
 	if (st == OK)
 		st = take(c, &token, em);
 	if (st == OK && may_jump(c))

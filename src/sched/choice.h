@@ -30,6 +30,12 @@ enum choice_state {
 #undef X
 };
 
+/* The logits behind a slice of the last step: its last row. */
+struct choice_row {
+	struct engine *engine;
+	int i_slice, n_rows; /* rows of the slice */
+};
+
 struct sched_choice {
 	struct request *r;
 	int index;
@@ -89,11 +95,11 @@ void choice_history(const struct sched_choice *c, struct ids *out);
  * n_logits: 1 when they are the last pending ones, n where choice_scores. */
 struct engine_slice choice_slice(const struct sched_choice *c, int n_max);
 
-/* Draw the next token from logits (V), and take those behind it that a grammar leaves
- * no choice about; emit each with its text, and its end if it
- * is the last: finish is set then, the state is the caller's. As sampler_next:
- * E_BACKEND, E_INVAL; with a grammar E_LIMIT, too. */
-enum status choice_draw(struct sched_choice *c, const float *logits,
+/* Draw the next token from its row (all of it is fetched only where what is known of it
+ * does not decide), and take those behind it that a grammar leaves no choice about; emit
+ * each with its text, and its end if it is the last: finish is set then, the state is the
+ * caller's. As sampler_next: E_BACKEND, E_INVAL; with a grammar E_LIMIT, too. */
+enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 			struct emit *em) MUST_USE;
 /* No next token: emit what is held back; finish is FINISH_LENGTH. */
 void choice_cut(struct sched_choice *c, struct emit *em);

@@ -19,42 +19,13 @@
  * (1 - top_p) Z / V weigh at most (1 - top_p) Z together, so the nucleus lies
  * above that, and what quickselect sees is usually a few hundred tokens.
  */
-#include "text/sampler.h"
+#include "text/sampler_private.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
 #include "text/softmax.h"
-
-#define GREEDY_BELOW 1e-5f
-#define HEAP_MAX 1024 /* above it a heap loses to quickselect */
-
-struct cand {
-	float w;
-	int32_t id;
-};
-
-/* A token the penalties know. */
-struct seen {
-	int32_t id;
-	int32_t n_output;
-};
-
-struct sampler {
-	struct sampler_params p;
-	int32_t n_vocab;
-	uint64_t rng[4];
-
-	struct u64map seen_of; /* id to index into seen */
-	struct seen *seen;
-	size_t n_seen, cap_seen;
-
-	float *scratch;            /* (V) adjusted logits, then weights */
-	struct cand *cands, *work; /* gathered by id; quickselect's copy */
-	int32_t cap_cands;
-};
 
 /* --- generator: xoshiro256**, seeded by splitmix64 ----------------------- */
 
@@ -140,11 +111,6 @@ static struct seen *seen_add(struct sampler *s, int32_t id)
 	return &s->seen[s->n_seen++];
 }
 
-static bool in_range(const struct sampler *s, int32_t id)
-{
-	return id >= 0 && id < s->n_vocab;
-}
-
 static bool has_penalties(const struct sampler_params *p)
 {
 	return p->repetition_penalty != 1 || p->presence_penalty != 0 ||
@@ -156,29 +122,22 @@ void sampler_add_prompt(struct sampler *s, const int32_t *ids, size_t n)
 	if (s->p.repetition_penalty == 1)
 		return;
 	for (size_t i = 0; i < n; i++)
-		if (in_range(s, ids[i]))
+		if (sampler_in_range(s, ids[i]))
 			seen_add(s, ids[i]);
 }
 
 void sampler_add_output(struct sampler *s, int32_t id)
 {
-	if (has_penalties(&s->p) && in_range(s, id))
+	if (has_penalties(&s->p) && sampler_in_range(s, id))
 		seen_add(s, id)->n_output++;
 }
 
-static void add_penalties(const struct sampler *s, float *x)
+float sampler_penalize(const struct sampler_params *p, const struct seen *t, float x)
 {
-	const struct sampler_params *p = &s->p;
-	for (size_t i = 0; i < s->n_seen; i++) {
-		const struct seen *t = &s->seen[i];
-		float *l = &x[t->id];
-		if (p->repetition_penalty != 1)
-			*l = *l > 0 ? *l / p->repetition_penalty
-				    : *l * p->repetition_penalty;
-		*l -= p->frequency_penalty * (float)t->n_output;
-		if (t->n_output > 0)
-			*l -= p->presence_penalty;
-	}
+	if (p->repetition_penalty != 1)
+		x = x > 0 ? x / p->repetition_penalty : x * p->repetition_penalty;
+	x -= p->frequency_penalty * (float)t->n_output;
+	return t->n_output > 0 ? x - p->presence_penalty : x;
 }
 
 /* The logits to choose from: the model's own where nothing touches them. */
@@ -191,11 +150,13 @@ static const float *adjust(struct sampler *s, const float *logits,
 	float *x = s->scratch;
 	memcpy(x, logits, (size_t)s->n_vocab * sizeof *x);
 	for (int i = 0; i < s->p.n_bias; i++)
-		if (in_range(s, s->p.bias[i].id))
+		if (sampler_in_range(s, s->p.bias[i].id))
 			x[s->p.bias[i].id] += s->p.bias[i].bias;
-	add_penalties(s, x);
+	for (size_t i = 0; i < s->n_seen; i++)
+		x[s->seen[i].id] = sampler_penalize(&s->p, &s->seen[i],
+						    x[s->seen[i].id]);
 	for (int i = 0; i < n_banned; i++)
-		if (in_range(s, banned[i]))
+		if (sampler_in_range(s, banned[i]))
 			x[banned[i]] = -INFINITY;
 	for (int32_t i = 0; allowed && i < s->n_vocab; i++)
 		x[i] = allowed[i / 64] >> (i % 64) & 1 ? x[i] : -INFINITY;
@@ -203,11 +164,6 @@ static const float *adjust(struct sampler *s, const float *logits,
 }
 
 /* --- selection ----------------------------------------------------------- */
-
-static bool is_better(struct cand a, struct cand b)
-{
-	return (a.w > b.w) | ((a.w == b.w) & (a.id < b.id));
-}
 
 static void swap(struct cand *a, struct cand *b)
 {
@@ -222,7 +178,7 @@ static void heap_sift(struct cand *h, int n, int at)
 	for (;;) {
 		int worst = at;
 		for (int c = 2 * at + 1; c <= 2 * at + 2 && c < n; c++)
-			if (is_better(h[worst], h[c]))
+			if (cand_is_better(h[worst], h[c]))
 				worst = c;
 		if (worst == at)
 			return;
@@ -247,12 +203,12 @@ static void heap_select(const float *x, int32_t n, int k, struct cand *h)
 	}
 }
 
-static int by_rank(const void *a, const void *b)
+int cand_by_rank(const void *a, const void *b)
 {
-	return is_better(*(const struct cand *)a, *(const struct cand *)b) ? -1 : 1;
+	return cand_is_better(*(const struct cand *)a, *(const struct cand *)b) ? -1 : 1;
 }
 
-static int by_id(const void *a, const void *b)
+int cand_by_id(const void *a, const void *b)
 {
 	return ((const struct cand *)a)->id < ((const struct cand *)b)->id ? -1 : 1;
 }
@@ -273,7 +229,7 @@ static struct cand select_cut(struct cand *c, int32_t n, double need,
 		double better = 0;
 		/* No branch on the comparison: it could not be predicted. */
 		for (int32_t i = lo; i < hi - 1; i++) {
-			bool is_in = is_better(c[i], pivot);
+			bool is_in = cand_is_better(c[i], pivot);
 			double m = is_mass ? c[i].w : 1;
 			better += is_in * m;
 			swap(&c[i], &c[mid]);
@@ -293,7 +249,7 @@ static struct cand select_cut(struct cand *c, int32_t n, double need,
 	return c[lo];
 }
 
-static void reserve_cands(struct sampler *s, int32_t n)
+void sampler_reserve_cands(struct sampler *s, int32_t n)
 {
 	if (n <= s->cap_cands)
 		return;
@@ -314,7 +270,7 @@ static int32_t keep_prefix(struct sampler *s, int32_t n, double need,
 	for (int32_t i = 0; i < n; i++) {
 		struct cand c = s->cands[i];
 		s->cands[kept] = c;
-		kept += !is_better(cut, c);
+		kept += !cand_is_better(cut, c);
 	}
 	return kept;
 }
@@ -333,7 +289,7 @@ static double mass_of(const struct cand *c, int32_t n)
 static void gather_top_k(struct sampler *s, const float *x, float max, int32_t k)
 {
 	heap_select(x, s->n_vocab, k, s->cands);
-	qsort(s->cands, (size_t)k, sizeof *s->cands, by_id);
+	qsort(s->cands, (size_t)k, sizeof *s->cands, cand_by_id);
 	for (int32_t i = 0; i < k; i++)
 		s->scratch[i] = s->cands[i].w;
 	softmax_weights(s->scratch, k, max, 1 / s->p.temperature, s->scratch);
@@ -389,7 +345,7 @@ static int32_t gather(struct sampler *s, double sum, bool has_k, bool has_p)
 		floor = (float)((1 - p->top_p) * sum * 0.999 / s->n_vocab);
 		floor = MIN(MAX(floor, p->min_p), 1);
 	}
-	reserve_cands(s, s->n_vocab);
+	sampler_reserve_cands(s, s->n_vocab);
 	int32_t n = gather_above(s, s->scratch, floor);
 	if (has_k && n > p->top_k)
 		n = keep_prefix(s, n, p->top_k, false);
@@ -408,6 +364,20 @@ static int32_t keep_min_p(struct sampler *s, int32_t n)
 	return kept;
 }
 
+double sampler_unit(struct sampler *s)
+{
+	return rng_unit(s->rng);
+}
+
+int32_t sampler_draw_cands(struct sampler *s, int32_t n, bool cuts_p)
+{
+	if (cuts_p)
+		n = keep_prefix(s, n, s->p.top_p * mass_of(s->cands, n), true);
+	if (s->p.min_p > 0)
+		n = keep_min_p(s, n);
+	return draw_cands(s, n);
+}
+
 static int32_t draw(struct sampler *s, const float *x, float max)
 {
 	const struct sampler_params *p = &s->p;
@@ -417,7 +387,7 @@ static int32_t draw(struct sampler *s, const float *x, float max)
 
 	if (has_k && p->top_k <= HEAP_MAX) {
 		n = p->top_k;
-		reserve_cands(s, n);
+		sampler_reserve_cands(s, n);
 		gather_top_k(s, x, max, n);
 	} else {
 		double sum = softmax_weights(x, s->n_vocab, max,
@@ -426,11 +396,7 @@ static int32_t draw(struct sampler *s, const float *x, float max)
 			return draw_all(s, s->scratch, sum);
 		n = gather(s, sum, has_k, has_p);
 	}
-	if (has_k && has_p)
-		n = keep_prefix(s, n, p->top_p * mass_of(s->cands, n), true);
-	if (p->min_p > 0)
-		n = keep_min_p(s, n);
-	return draw_cands(s, n);
+	return sampler_draw_cands(s, n, has_k && has_p);
 }
 
 static int32_t argmax(const float *x, float max)
@@ -452,7 +418,7 @@ static void add_logprobs(const float *logits, int32_t n_vocab, int n_top, float 
 	if (k <= 0)
 		return;
 	heap_select(logits, n_vocab, k, top);
-	qsort(top, (size_t)k, sizeof *top, by_rank);
+	qsort(top, (size_t)k, sizeof *top, cand_by_rank);
 	for (int i = 0; i < k; i++)
 		out->top[i] = (struct token_logprob){top[i].id,
 						     (float)(top[i].w - log_sum)};

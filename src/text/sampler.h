@@ -67,6 +67,43 @@ enum status sampler_force(struct sampler *s, const float *logits, int32_t id,
 enum status sampler_next_allowed(struct sampler *s, const float *logits /* (V) */,
 				 const uint64_t *allowed, const int32_t *banned,
 				 int n_banned, struct sampled *out) MUST_USE;
+
+/* --- from the best alone ---------------------------------------------------------- */
+
+#define SAMPLER_BEST_MAX 128
+#define SAMPLER_SUM_ERROR 1e-5 /* of sum and sum_t, relative */
+
+/* What is known of logits that lie elsewhere: the best n of them, best first (of equals
+ * the lower id), at most SAMPLER_BEST_MAX, and two sums over all V. */
+struct sampler_top {
+	int n;
+	const int32_t *id;
+	const float *logit;
+	float max;
+	float sum;   /* of exp(x - max); a NaN: there is a NaN among them, or no finite max */
+	float sum_t; /* of exp((x - max) * sampler_inv_t) */
+};
+
+/* What else is not to be drawn; see sampler_next and sampler_next_allowed. */
+struct sampler_bans {
+	const uint64_t *allowed;
+	const int32_t *banned;
+	int n_banned;
+};
+
+/* 1 / temperature; 1 where it is greedy. */
+float sampler_inv_t(const struct sampler_params *p);
+/* The next token where t proves which one sampler_next_allowed would draw from all
+ * logits: that token, its log-probabilities (theirs within SAMPLER_SUM_ERROR), the
+ * generator moved on; *out_st as that returns it. False: t does not prove it, and nothing
+ * has changed. */
+bool sampler_next_top(struct sampler *s, const struct sampler_top *t,
+		      const struct sampler_bans *b, struct sampled *out,
+		      enum status *out_st);
+/* As sampler_force, in the same way. */
+bool sampler_force_top(struct sampler *s, const struct sampler_top *t, int32_t id,
+		       struct sampled *out, enum status *out_st);
+
 /* What these logits say of out->id: its log-probability, its rank, and the best n_top. Draws
  * nothing. E_BACKEND as above. */
 enum status sampler_score(const float *logits, int32_t n_vocab, int n_top,

@@ -11,6 +11,22 @@ LIBRARY = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
 HIP = {"backend": "hip", "hip_library": LIBRARY, "ctx": 256, "max_seqs": 2}
 
 
+def test_sampled(t, d):
+    """What is drawn from the best alone is what is drawn from all logits."""
+    want = {"max_tokens": 5, "ignore_eos": True, "seed": 7, "temperature": 0.6}
+    for cut in ({"top_k": 20}, {"top_p": 0.8}, {"min_p": 0.2}):
+        before = d.metrics()["logit_fetches_total"]
+        some = d.chat("Tell me more", **want, **cut)
+        between = d.metrics()["logit_fetches_total"]
+        # A token that the device may know nothing of may not be raised.
+        every = d.chat("Tell me more", **want, **cut, logit_bias={"3001": 0.0001})
+        after = d.metrics()["logit_fetches_total"]
+        t.equal(some.json["choices"][0]["message"], every.json["choices"][0]["message"],
+                "drawn with %s" % cut)
+        t.ok(after - between == 5 and between - before < 5, "from little",
+             (before, between, after))
+
+
 def test_serve(t):
     d = Halod(**{**HIP, "backend": "auto"})
     events = list(d.stream("What is 2+2?", temperature=0, max_tokens=6,
@@ -27,6 +43,7 @@ def test_serve(t):
          "/metrics: backend_info", list(m))
     t.equal(m["graph_captures_total"], 1, "a step was recorded")
     t.ok(m["graph_replays_total"] >= 3, "and replayed", m["graph_replays_total"])
+    test_sampled(t, d)
     d.wait_log(r"backend hip \(auto: .*gfx1151")
     t.equal(d.stop(), 0, "halod ends well")
 

@@ -122,6 +122,7 @@ void kernel_same(struct kernel_test *kt, const float *row_alone, const float *ro
 void case_attention(struct kernel_test *kt);
 void case_delta(struct kernel_test *kt); /* causal_conv, delta_rule, gated_norm, gates */
 void case_linear(struct kernel_test *kt);
+void case_logits_top(struct kernel_test *kt);
 void case_mla(struct kernel_test *kt); /* head_linear, mla_rope_kv */
 void case_moe_experts(struct kernel_test *kt);
 void case_moe_router(struct kernel_test *kt);

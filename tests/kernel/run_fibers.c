@@ -53,7 +53,7 @@ int main(void)
 	static void (*const all[])(struct kernel_test *) = {
 		case_attention, case_linear, case_moe_experts, case_moe_router,
 		case_qk_norm_rope_kv, case_rms_norm, case_rope_table, case_delta, case_mla,
-		case_rows, case_silu_mul, NULL};
+		case_rows, case_silu_mul, case_logits_top, NULL};
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
 	static void (*const quads[])(struct kernel_test *) = {
 		case_linear, case_moe_experts, NULL};

@@ -71,7 +71,7 @@ static const float *run(struct engine *e, struct engine_seq *s, const int32_t *t
 			int n, int n_logits)
 {
 	struct fail fail = {0};
-	struct engine_slice slice = {s, tokens, n, n_logits};
+	struct engine_slice slice = {s, tokens, n, n_logits, 1};
 	if (engine_seq_reserve(e, s, n) != OK ||
 	    engine_step(e, &slice, 1, &fail) != OK) {
 		ok(false, "a step of %d tokens: %s", n, fail.text);
@@ -292,7 +292,7 @@ static int wrong_rows_batched(struct engine *e, float *const *want)
 				continue;
 			who[n_slices] = s;
 			slices[n_slices++] =
-				(struct engine_slice){seq[s], texts[s] + at[s], n, n};
+				(struct engine_slice){seq[s], texts[s] + at[s], n, n, 1};
 		}
 		if (n_slices && engine_step(e, slices, n_slices, NULL) != OK)
 			return -1;
@@ -392,8 +392,8 @@ static void last_row(struct engine *e, const int32_t *tokens, int n, int chunk,
 	other = engine_seq_create(e, texts[1], 1, &other_cached);
 	for (at = cached; at < n; at += chunk) {
 		struct engine_slice slices[] = {
-			{s, tokens + at, MIN(chunk, n - at), 1},
-			{other, texts[1] + at % N_TOK, 1, 1}};
+			{s, tokens + at, MIN(chunk, n - at), 1, 1},
+			{other, texts[1] + at % N_TOK, 1, 1, 1}};
 		struct fail fail = {0};
 		if (engine_seq_reserve(e, s, slices[0].n) != OK ||
 		    engine_seq_reserve(e, other, 1) != OK ||
@@ -520,7 +520,7 @@ int main(int argc, char **argv)
 	}
 	test_prefix(dir);
 	test_fork(dir);
-	static const char *const others[] = {"qwen3next", "gptoss", "deepseekv3-yarn"};
+	static const char *const others[] = {"qwen3next", "qwen35", "gptoss", "deepseekv3-yarn"};
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char name[200], other[1024];
 		snprintf(name, sizeof name, "tests/golden/models/%s", others[i]);
@@ -533,7 +533,7 @@ int main(int argc, char **argv)
 			test_batches(other, sets[j]);
 		}
 		test_fork(other);
-		if (i == 0) /* with a state instead of a cache */
+		if (i < 2) /* with a state instead of a cache */
 			test_long(other);
 	}
 	test_refusals(dir);

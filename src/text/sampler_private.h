@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What sampler.c and sampler_top.c share. Thread: one at a time.
+ */
+#pragma once
+#include "base/map.h"
+#include "text/sampler.h"
+
+#define GREEDY_BELOW 1e-5f
+#define HEAP_MAX 1024 /* above it a heap loses to quickselect */
+
+struct cand {
+	float w;
+	int32_t id;
+};
+
+/* A token the penalties know. */
+struct seen {
+	int32_t id;
+	int32_t n_output;
+};
+
+struct sampler {
+	struct sampler_params p;
+	int32_t n_vocab;
+	uint64_t rng[4];
+
+	struct u64map seen_of; /* id to index into seen */
+	struct seen *seen;
+	size_t n_seen, cap_seen;
+
+	float *scratch;            /* (V) adjusted logits, then weights */
+	struct cand *cands, *work; /* gathered by id; quickselect's copy */
+	int32_t cap_cands;
+};
+
+static inline bool cand_is_better(struct cand a, struct cand b)
+{
+	return (a.w > b.w) | ((a.w == b.w) & (a.id < b.id));
+}
+
+static inline bool sampler_in_range(const struct sampler *s, int32_t id)
+{
+	return id >= 0 && id < s->n_vocab;
+}
+
+int cand_by_rank(const void *a, const void *b); /* for qsort */
+int cand_by_id(const void *a, const void *b);
+
+/* Logit x of t after the penalties. */
+float sampler_penalize(const struct sampler_params *p, const struct seen *t, float x);
+/* Room for n of cands and work. */
+void sampler_reserve_cands(struct sampler *s, int32_t n);
+/* The next number of the generator, [0, 1). */
+double sampler_unit(struct sampler *s);
+/* One of cands[0..n), which are by id and have their weights; first cut at top_p of
+ * their own mass where asked, and at min_p. */
+int32_t sampler_draw_cands(struct sampler *s, int32_t n, bool cuts_p);

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One token out of a vocabulary of which only the best 128 are known.
+ *
+ * The full vector of logits is large and may be far away, and hardly ever is more than
+ * its best needed: greedy decoding and a top_k need no more by definition; a nucleus
+ * (top_p) or min_p ends among them nearly always; a plain draw falls outside as seldom
+ * as the model means it to. But the same request must have the same answer whichever
+ * way it took, so a token is taken only where it is proved:
+ *
+ *   order   Tokens that are not known are no better than the last known one. Bans, a
+ *           grammar and penalties only lower logits; where something could raise an
+ *           unknown one (a bias above 0, a penalty below 0) nothing is proved. So the
+ *           known tokens that are still as good as the last one was are, in order, the
+ *           best of all.
+ *   mass    The mass of the unknown is the sum over all less that of the known, up to
+ *           the sum's error; lowered, it is anything below. Where the cut of top_p is the
+ *           same token at both ends, it is that token.
+ *   draw    From a proved set the generator draws as ever. A plain draw walks all tokens
+ *           by id: it falls on a known one if it does so with all unknown mass before
+ *           that one, and with none.
+ *
+ * Weights are computed by the same function element by element (softmax.h), so they have
+ * the same bits.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "text/sampler_private.h"
+#include "text/softmax.h"
+
+/* What sums in another order may differ by, relative. */
+#define SLACK 1e-9
+
+/* The best, as bias, penalties and bans leave them. */
+struct best {
+	const struct sampler_top *t;
+	struct cand c[SAMPLER_BEST_MAX]; /* best first */
+	float w[SAMPLER_BEST_MAX];       /* their weights, c[0]'s being 1 */
+	int n;        /* the first n are the first of all tokens */
+	bool is_less; /* tokens that are not known may have been lowered */
+};
+
+struct range {
+	double lo, hi;
+};
+
+float sampler_inv_t(const struct sampler_params *p)
+{
+	return p->temperature < GREEDY_BELOW ? 1 : 1 / p->temperature;
+}
+
+static int find(const struct sampler_top *t, int32_t id)
+{
+	for (int i = 0; i < t->n; i++)
+		if (t->id[i] == id)
+			return i;
+	return -1;
+}
+
+/* --- order ------------------------------------------------------------------------- */
+
+static bool add_bias(const struct sampler *s, struct best *b)
+{
+	for (int i = 0; i < s->p.n_bias; i++) {
+		const struct logit_bias *bias = &s->p.bias[i];
+		int at = find(b->t, bias->id);
+		if (at >= 0)
+			b->c[at].w += bias->bias;
+		else if (bias->bias > 0 && sampler_in_range(s, bias->id))
+			return false;
+	}
+	return true;
+}
+
+static bool add_penalties(const struct sampler *s, struct best *b)
+{
+	const struct sampler_params *p = &s->p;
+	uint64_t at;
+	if (s->n_seen == 0)
+		return true;
+	if (p->repetition_penalty < 1 || p->presence_penalty < 0 ||
+	    p->frequency_penalty < 0)
+		return false;
+	for (int i = 0; i < b->t->n; i++)
+		if (u64map_get(&s->seen_of, (uint64_t)b->c[i].id, &at))
+			b->c[i].w = sampler_penalize(p, &s->seen[at], b->c[i].w);
+	return true;
+}
+
+static void add_bans(const struct sampler_bans *bans, struct best *b)
+{
+	for (int i = 0; i < bans->n_banned; i++) {
+		int at = find(b->t, bans->banned[i]);
+		if (at >= 0)
+			b->c[at].w = -INFINITY;
+	}
+	for (int i = 0; bans->allowed && i < b->t->n; i++)
+		if (!(bans->allowed[b->c[i].id / 64] >> (b->c[i].id % 64) & 1))
+			b->c[i].w = -INFINITY;
+}
+
+/* False: the best of all tokens are not known. */
+static bool order(const struct sampler *s, const struct sampler_bans *bans,
+		  struct best *b)
+{
+	const struct sampler_top *t = b->t;
+	struct cand last = {t->logit[t->n - 1], t->id[t->n - 1]};
+	for (int i = 0; i < t->n; i++)
+		b->c[i] = (struct cand){t->logit[i], t->id[i]};
+	b->is_less = s->p.n_bias > 0 || s->n_seen > 0 || bans->allowed ||
+		     bans->n_banned > 0;
+	if (b->is_less) {
+		/* As sampler.c's adjust, in its order. */
+		if (!add_bias(s, b) || !add_penalties(s, b))
+			return false;
+		add_bans(bans, b);
+		for (int i = 0; i < t->n; i++)
+			if (!(b->c[i].w < INFINITY))
+				return false;
+		qsort(b->c, (size_t)t->n, sizeof *b->c, cand_by_rank);
+	}
+	for (b->n = 0; b->n < t->n && !cand_is_better(last, b->c[b->n]); b->n++)
+		;
+	return b->n > 0 && b->c[0].w > -INFINITY;
+}
+
+/* --- mass -------------------------------------------------------------------------- */
+
+/* The weights of b->c; returns the mass of the tokens that are not known. */
+static struct range weigh(const struct sampler *s, struct best *b, double *out_known)
+{
+	const struct sampler_top *t = b->t;
+	float raw[SAMPLER_BEST_MAX], inv_t = 1 / s->p.temperature;
+	double before = softmax_weights(t->logit, t->n, t->max, inv_t, raw);
+	/* Sums are told beside the largest logit, which may have been lowered. */
+	double scale = exp(((double)t->max - b->c[0].w) * inv_t);
+	double lo = t->sum_t * (1 - SAMPLER_SUM_ERROR) - before;
+	double hi = t->sum_t * (1 + SAMPLER_SUM_ERROR) - before;
+	for (int i = 0; i < t->n; i++)
+		b->w[i] = b->c[i].w;
+	*out_known = softmax_weights(b->w, t->n, b->c[0].w, inv_t, b->w);
+	return (struct range){b->is_less ? 0 : fmax(0, lo) * scale, fmax(0, hi) * scale};
+}
+
+/* How many of b->c top_p and min_p leave; 0: that is not known. */
+static int cut(const struct sampler *s, const struct best *b, struct range sum)
+{
+	const struct sampler_params *p = &s->p;
+	struct range need = {p->top_p * sum.lo * (1 - SLACK), p->top_p * sum.hi * (1 + SLACK)};
+	double acc = 0;
+	int n = b->n, n_lo = 0;
+	bool is_end = false; /* is what follows b->c[n - 1] below min_p? */
+	for (int i = 0; i < n && !is_end && p->min_p > 0; i++) {
+		is_end = b->w[i] < MIN(p->min_p, 1) * (1 - 1e-6f);
+		if (b->w[i] < MIN(p->min_p, 1))
+			n = i;
+	}
+	if (p->top_p >= 1)
+		return is_end ? n : 0;
+	for (int i = 0; i < n; i++) {
+		acc += b->w[i];
+		if (n_lo == 0 && acc >= need.lo)
+			n_lo = i + 1;
+		if (acc >= need.hi)
+			return n_lo == i + 1 ? n_lo : 0;
+	}
+	return is_end && (n_lo == 0 || n_lo == n) ? n : 0;
+}
+
+/* --- draw -------------------------------------------------------------------------- */
+
+/* One of the first n of b->c. */
+static int32_t draw_first(struct sampler *s, struct best *b, int n, bool cuts_p)
+{
+	float w[SAMPLER_BEST_MAX], max = b->c[0].w;
+	sampler_reserve_cands(s, n);
+	memcpy(s->cands, b->c, (size_t)n * sizeof *s->cands);
+	qsort(s->cands, (size_t)n, sizeof *s->cands, cand_by_id);
+	for (int i = 0; i < n; i++)
+		w[i] = s->cands[i].w;
+	softmax_weights(w, n, max, 1 / s->p.temperature, w);
+	for (int i = 0; i < n; i++)
+		s->cands[i].w = w[i];
+	return sampler_draw_cands(s, n, cuts_p);
+}
+
+/* One of all tokens, where it is one of b->c; else the generator stays as it is. */
+static bool draw_any(struct sampler *s, struct best *b, struct range unknown,
+		     struct range sum, int32_t *out)
+{
+	uint64_t rng[4];
+	memcpy(rng, s->rng, sizeof rng);
+	double u = sampler_unit(s), acc = 0;
+	struct range target = {u * sum.lo * (1 - SLACK), u * sum.hi * (1 + SLACK)};
+	struct cand *c = b->c;
+	for (int i = 0; i < b->t->n; i++)
+		c[i].w = b->w[i];
+	qsort(c, (size_t)b->t->n, sizeof *c, cand_by_id);
+	for (int i = 0; i < b->t->n; i++) {
+		double after = acc + c[i].w;
+		if ((acc + unknown.hi) * (1 + SLACK) <= target.lo &&
+		    target.hi < after * (1 - SLACK)) {
+			*out = c[i].id;
+			return true;
+		}
+		acc = after;
+	}
+	memcpy(s->rng, rng, sizeof rng);
+	return false;
+}
+
+static bool draw(struct sampler *s, struct best *b, int32_t *out)
+{
+	const struct sampler_params *p = &s->p;
+	bool has_k = p->top_k > 0 && p->top_k < s->n_vocab, has_p = p->top_p < 1;
+	double known;
+	if (has_k) {
+		if (p->top_k > b->n)
+			return false;
+		*out = draw_first(s, b, p->top_k, has_p);
+		return true;
+	}
+	struct range unknown = weigh(s, b, &known);
+	struct range sum = {known + unknown.lo, known + unknown.hi};
+	if (!has_p && p->min_p <= 0)
+		return draw_any(s, b, unknown, sum, out);
+	int n = cut(s, b, sum);
+	if (n > 0)
+		*out = draw_first(s, b, n, false);
+	return n > 0;
+}
+
+/* --- the token --------------------------------------------------------------------- */
+
+/* at: of the token among the best. */
+static void add_logprobs(const struct sampler_top *t, int at, int n_top,
+			 struct sampled *out)
+{
+	double log_sum = t->max + log(t->sum);
+	out->logprob = (float)(t->logit[at] - log_sum);
+	out->n_top = MIN(MIN(n_top, SAMPLER_TOP_MAX), t->n);
+	for (int i = 0; i < out->n_top; i++)
+		out->top[i] = (struct token_logprob){t->id[i],
+						     (float)(t->logit[i] - log_sum)};
+}
+
+bool sampler_next_top(struct sampler *s, const struct sampler_top *t,
+		      const struct sampler_bans *bans, struct sampled *out,
+		      enum status *out_st)
+{
+	struct best b = {.t = t};
+	int32_t id;
+	*out_st = E_BACKEND;
+	if (isnan(t->sum))
+		return true;
+	/* Few tokens are not worth a proof. */
+	if (t->n < 1 || t->n > SAMPLER_BEST_MAX || t->n >= s->n_vocab || !order(s, bans, &b))
+		return false;
+	id = b.c[0].id;
+	if (s->p.temperature >= GREEDY_BELOW && !draw(s, &b, &id))
+		return false;
+	*out_st = OK;
+	out->id = id;
+	out->logprob = 0;
+	out->n_top = 0;
+	if (s->p.n_top_logprobs >= 0)
+		add_logprobs(t, find(t, id), s->p.n_top_logprobs, out);
+	sampler_add_output(s, id);
+	return true;
+}
+
+bool sampler_force_top(struct sampler *s, const struct sampler_top *t, int32_t id,
+		       struct sampled *out, enum status *out_st)
+{
+	int at = find(t, id);
+	*out_st = E_BACKEND;
+	if (isnan(t->sum))
+		return true;
+	if (s->p.n_top_logprobs >= 0 && at < 0)
+		return false;
+	*out_st = OK;
+	*out = (struct sampled){.id = id};
+	if (s->p.n_top_logprobs >= 0)
+		add_logprobs(t, at, s->p.n_top_logprobs, out);
+	sampler_add_output(s, id);
+	return true;
+}
