@@ -136,7 +136,8 @@ template <int THREADS>
 DEVICE void moe_choose_few(uint32_t n_experts, uint32_t n_used, const moe_choice &c)
 {
 	uint32_t parts = n_experts * 4 <= THREADS ? 4 : 2, e = thread_index() / parts;
-	uint32_t each = (n_experts + 4 * parts - 1) / (4 * parts) * 4, from = thread_index() % parts * each;
+	uint32_t each = (n_experts + 4 * parts - 1) / (4 * parts) * 4;
+	uint32_t from = thread_index() % parts * each;
 	uint32_t k = e < n_experts ? c.keys[e] : 0, count = 0;
 	if (e < n_experts)
 		count = moe_choose_before(c.keys, from, from + each < n_experts ? from + each
