@@ -191,7 +191,8 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 		.norm = norm, .n_tok = t, .n_used = c->n_experts_used,
 		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router,
 		.logits = r->logits, .id = r->id, .weight = r->weight,
-		.is_sigmoid = c->n_groups > 0, .n_groups = c->n_groups, .n_groups_used = c->n_groups_used,
+		.is_sigmoid = c->n_groups > 0, .n_groups = c->n_groups,
+		.n_groups_used = c->n_groups_used,
 		.scale = c->routed_scale, .bias = m->router_bias,
 		.logit_bias = m->logit_bias};
 	if (g->watch) { /* who watches sees, and may change, the choice */
