@@ -38,12 +38,17 @@ DEVICE moe_pair moe_pair_at(const moe_launch &a, size_t p)
 }
 
 /* What its output is multiplied by. */
-DEVICE float moe_pair_weight(const moe_launch &a, size_t p)
+DEVICE float moe_slot_weight(const moe_launch &a, size_t t, size_t slot)
 {
-	size_t n = (size_t)a.n_slots, u = (size_t)a.n_used, slot = p % n, t = p / n;
+	size_t u = (size_t)a.n_used;
 	if (slot == u)
 		return a.shared_scale ? a.shared_scale[t] : 1;
 	return a.weight ? a.weight[t * u + slot] : 1;
+}
+
+DEVICE float moe_pair_weight(const moe_launch &a, size_t p)
+{
+	return moe_slot_weight(a, p / (size_t)a.n_slots, p % (size_t)a.n_slots);
 }
 
 /* As f16, nearest; what is beyond its range as the largest: an infinity would reach

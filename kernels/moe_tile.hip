@@ -135,7 +135,7 @@ KERNEL(MOE_COMBINE_THREADS) void moe_combine_kernel(moe_tile_launch a)
 	float *y = a.m.y + t * dim + d, sum = *y;
 	const float *out = a.out + t * n * dim + d;
 	for (size_t s = 0; s < n; s++)
-		sum += out[s * dim] * moe_pair_weight(a.m, t * n + s);
+		sum += out[s * dim] * moe_slot_weight(a.m, t, s);
 	*y = sum;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 #include "kernels/attention.h"
 #include "kernels/causal_conv.h"
+#include "kernels/copy_words.h"
 #include "kernels/delta_rule.h"
 #include "kernels/embed_rows.h"
 #include "kernels/gated_norm.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The angles of a step, once for all layers: table[t][i] = cos and sin of
+ * The angles of a step, once for all layers: table[t][i] = scale times cos and sin of
  * position[t] * inv_freq[i], in double until the last rounding: at position
  * 100,000 a float32 angle is off by 0.004. Su et al., RoFormer, 2021, eq. 15;
  * plain RoPE has inv_freq[i] = theta^(-2i/K).
@@ -13,6 +13,7 @@ struct rope_table_args {
 	const int32_t *position; /* (T) */
 	const double *inv_freq;  /* (n_freq) f64, radians a position */
 	float *table;            /* (T, n_freq, 2) f32: cos, sin */
+	double scale;            /* f64; 1 but for yarn of a part of a head */
 };
 
 void rope_table_ref(const struct rope_table_args *a);

@@ -44,7 +44,7 @@ DEVICE double rope_cos(double r)
 
 KERNEL(ROPE_TABLE_THREADS)
 void rope_table_kernel(int32_t n_freq, const int32_t *position, const double *inv_freq,
-		       float *table)
+		       float *table, double scale)
 {
 	size_t t = group_index_x();
 	for (int32_t i = (int32_t)thread_index(); i < n_freq; i += ROPE_TABLE_THREADS) {
@@ -56,7 +56,7 @@ void rope_table_kernel(int32_t n_freq, const int32_t *position, const double *in
 		int32_t turn = (int32_t)n;
 		double c = turn & 1 ? sine : cosine, s = turn & 1 ? cosine : sine;
 		float *out = table + (t * (size_t)n_freq + (size_t)i) * 2;
-		out[0] = (float)((turn + 1) & 2 ? -c : c);
-		out[1] = (float)(turn & 2 ? -s : s);
+		out[0] = (float)(scale * ((turn + 1) & 2 ? -c : c));
+		out[1] = (float)(scale * (turn & 2 ? -s : s));
 	}
 }

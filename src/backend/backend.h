@@ -37,6 +37,10 @@ struct backend_ops {
 	/* Device memory: zeroed, 256-byte aligned; E_NOMEM. */
 	enum status (*alloc)(struct backend *b, size_t n_bytes, void **out);
 	void (*free)(struct backend *b, void *p);
+	/* Host memory that operations read and write too, over the bus; zeroed. What they
+	 * wrote is there after `sync`, until when the host leaves it alone. */
+	enum status (*alloc_shared)(struct backend *b, size_t n_bytes, void **out);
+	void (*free_shared)(struct backend *b, void *p);
 	/* Bring a checkpoint weight to the device in its own format; the CPU
 	 * returns views of the mapped file. Freed with the backend. */
 	enum status (*load_weight)(struct backend *b, const struct weight *host,

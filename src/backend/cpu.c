@@ -213,6 +213,8 @@ static const struct backend_ops cpu_ops = {
 #undef OP
 	.alloc = cpu_alloc,
 	.free = cpu_free,
+	.alloc_shared = cpu_alloc,
+	.free_shared = cpu_free,
 	.load_weight = cpu_load_weight,
 	.load_experts = cpu_load_experts,
 	.upload = cpu_copy,

@@ -33,6 +33,12 @@ enum status cpu_gather_rows(struct backend *b, const struct gather_rows_args *a)
 	return OK;
 }
 
+enum status cpu_copy_words(struct backend *b, const struct copy_words_args *a)
+{
+	memcpy(a->y, a->x, (size_t)a->n * sizeof *a->y);
+	return OK;
+}
+
 /* The engine does not ask for it: logits are in the host's memory already. */
 enum status cpu_logits_top(struct backend *b, const struct logits_top_args *a)
 {
@@ -89,8 +95,8 @@ static void run_angles(void *arg, int begin, int end)
 		float *row = a->table + (size_t)t * (size_t)a->n_freq * 2;
 		for (int i = 0; i < a->n_freq; i++) {
 			double angle = a->position[t] * a->inv_freq[i];
-			row[2 * i] = (float)cos(angle);
-			row[2 * i + 1] = (float)sin(angle);
+			row[2 * i] = (float)(a->scale * cos(angle));
+			row[2 * i + 1] = (float)(a->scale * sin(angle));
 		}
 	}
 }

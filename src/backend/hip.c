@@ -71,6 +71,8 @@ static const struct backend_ops hip_ops = {
 #undef OP
 	.alloc = hip_alloc,
 	.free = hip_free,
+	.alloc_shared = hip_alloc_shared,
+	.free_shared = hip_free_shared,
 	.load_weight = hip_load_weight,
 	.load_experts = hip_load_experts,
 	.upload = hip_upload,

@@ -107,7 +107,7 @@ struct hip {
 	size_t n_functions;
 	bool own_blocks;
 	bool few_groups;          /* tests: launches so small that workgroups go on */
-	struct hip_range *ranges; /* (n_ranges) all device memory there is */
+	struct hip_range *ranges; /* (n_ranges) all memory that launches reach */
 	size_t n_ranges;
 	int int4_axes;            /* row of linear_int4.def for all shapes; -1: by shape */
 	struct hip_tune_row *tune; /* (n_tune): hip_tune.h */
@@ -127,6 +127,7 @@ struct hip {
 	uint32_t *counters;       /* device, (HIP_MAX_TOK) zero between launches */
 	void *work;               /* device, HIP_WORK_BYTES of one operation */
 	struct hip_graph_slot graphs[HIP_GRAPHS], *step; /* step: being captured */
+	struct hip_graph_slot *replayed; /* last; NULL: none, or it is no more */
 	bool no_graphs, step_is_broken;
 	int step_launches;        /* since step_begin */
 	uint64_t n_steps;
@@ -196,6 +197,8 @@ enum status hip_upload_rows(struct hip *h, const struct hip_rows *r) MUST_USE;
 
 enum status hip_alloc(struct backend *b, size_t n_bytes, void **out);
 void hip_free(struct backend *b, void *p);
+enum status hip_alloc_shared(struct backend *b, size_t n_bytes, void **out);
+void hip_free_shared(struct backend *b, void *p);
 enum status hip_upload(struct backend *b, void *dst, const void *src, size_t n_bytes);
 enum status hip_download(struct backend *b, void *dst, const void *src, size_t n_bytes);
 enum status hip_sync(struct backend *b, struct fail *fail);

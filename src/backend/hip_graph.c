@@ -22,6 +22,8 @@ static void forget(struct hip *h, struct hip_graph_slot *s)
 {
 	if (s->exec)
 		h->api.hipGraphExecDestroy(s->exec);
+	if (h->replayed == s)
+		h->replayed = NULL;
 	*s = (struct hip_graph_slot){0};
 }
 
@@ -50,6 +52,7 @@ static enum status replay(struct hip *h, struct hip_graph_slot *s)
 {
 	metric_add(METRIC_GRAPH_REPLAYS, 1);
 	h->base.n_replays++;
+	h->replayed = s;
 	h->base.n_step_launches = s->n_launches;
 	return hip_check(h, h->api.hipGraphLaunch(s->exec, h->stream), "a step's graph");
 }

@@ -61,24 +61,33 @@ void hip_memory_destroy(struct hip *h)
 
 /* --- blocks ----------------------------------------------------------------------- */
 
-/* All device memory comes from here: recorders want to know what there is. */
-static enum status take_range(struct hip *h, size_t n, void **out)
+/* All that launches reach comes from here: recorders want to know what there is. */
+static void note_range(struct hip *h, void *p, size_t n)
 {
-	enum status st = hip_check(h, h->api.hipMalloc(out, n), "device memory");
-	if (st != OK)
-		return st;
 	h->ranges = xrealloc(h->ranges, (h->n_ranges + 1) * sizeof *h->ranges);
-	h->ranges[h->n_ranges++] = (struct hip_range){*out, n};
-	return OK;
+	h->ranges[h->n_ranges++] = (struct hip_range){p, n};
 }
 
-static void give_range(struct hip *h, void *p)
+static void forget_range(struct hip *h, const void *p)
 {
 	for (size_t i = h->n_ranges; i-- > 0;)
 		if (h->ranges[i].p == p) {
 			h->ranges[i] = h->ranges[--h->n_ranges];
 			break;
 		}
+}
+
+static enum status take_range(struct hip *h, size_t n, void **out)
+{
+	enum status st = hip_check(h, h->api.hipMalloc(out, n), "device memory");
+	if (st == OK)
+		note_range(h, *out, n);
+	return st;
+}
+
+static void give_range(struct hip *h, void *p)
+{
+	forget_range(h, p);
 	h->api.hipFree(p);
 }
 
@@ -100,6 +109,30 @@ void hip_free(struct backend *b, void *p)
 		return;
 	hip_graph_clear(hip_of(b));
 	give_range(hip_of(b), p);
+}
+
+enum status hip_alloc_shared(struct backend *b, size_t n_bytes, void **out)
+{
+	struct hip *h = hip_of(b);
+	size_t n = MAX(n_bytes, (size_t)1);
+	if (hip_graph_is_open(h, "taking memory"))
+		return E_UNSUPPORTED;
+	enum status st = hip_check(h, h->api.hipHostMalloc(out, n, 0), "pinned memory");
+	if (st != OK)
+		return st;
+	memset(*out, 0, n);
+	note_range(h, *out, n);
+	return OK;
+}
+
+void hip_free_shared(struct backend *b, void *p)
+{
+	struct hip *h = hip_of(b);
+	if (!p)
+		return;
+	hip_graph_clear(h);
+	forget_range(h, p);
+	h->api.hipHostFree(p);
 }
 
 static enum status arena_block(struct hip *h, struct hip_arena *a, size_t n_bytes,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations that work row by row: embed_rows, gather_rows, rope_table, rms_norm,
+ * Operations that work row by row: embed_rows, gather_rows, copy_words, rope_table, rms_norm,
  * silu_mul, logits_top. Geometry as the .hip files tell.
  */
 #include "backend/hip_launch.h"
@@ -25,6 +25,13 @@ enum status hip_gather_rows(struct backend *b, const struct gather_rows_args *a)
 		      ARG(v.row), ARG(v.y));
 }
 
+enum status hip_copy_words(struct backend *b, const struct copy_words_args *a)
+{
+	struct copy_words_args v = *a;
+	struct hip_grid g = {hip_over(v.n, ROW_THREADS), 1, ROW_THREADS, 0};
+	return LAUNCH(hip_of(b), "copy_words_kernel", g, ARG(v.n), ARG(v.x), ARG(v.y));
+}
+
 enum status hip_rope_table(struct backend *b, const struct rope_table_args *a)
 {
 	struct rope_table_args v = *a;
@@ -32,7 +39,7 @@ enum status hip_rope_table(struct backend *b, const struct rope_table_args *a)
 	if (v.n_freq == 0)
 		return OK;
 	return LAUNCH(hip_of(b), "rope_table_kernel", g, ARG(v.n_freq), ARG(v.position),
-		      ARG(v.inv_freq), ARG(v.table));
+		      ARG(v.inv_freq), ARG(v.table), ARG(v.scale));
 }
 
 enum status hip_rms_norm(struct backend *b, const struct rms_norm_args *a)

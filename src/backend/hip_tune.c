@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "kernels/linear_int4.h"
+#include "kernels/moe_launch.h"
 
 enum { MAX_FILE = 1 << 20 };
 
@@ -36,6 +38,24 @@ static bool read_row(const char *line, struct hip_tune_row *out)
 	return false;
 }
 
+/* "linear-tiles 5": where a few tokens end. One more than the kernels of few take is the
+ * most that says something. */
+static bool read_from(struct hip *h, const char *line)
+{
+	char what[16];
+	int m, end = 0;
+	if (sscanf(line, "%15s %d %n", what, &m, &end) != 2 || line[end] || m < 2)
+		return false;
+	bool is_linear = strcmp(what, "linear-tiles") == 0;
+	if (is_linear && m <= LINEAR_INT4_MAX_TOK + 1)
+		h->tile_from = m;
+	else if (strcmp(what, "expert-tiles") == 0 && m <= MOE_INT4_MAX_TOK + 1)
+		h->moe_tile_from = m;
+	else
+		return false;
+	return true;
+}
+
 void hip_tune_read(struct hip *h, struct str text, const char *what)
 {
 	int i_line = 0;
@@ -51,6 +71,8 @@ void hip_tune_read(struct hip *h, struct str text, const char *what)
 		if (line[strspn(line, " \t\r")] == '\0' || line[0] == '#')
 			continue;
 		struct hip_tune_row row;
+		if (read_from(h, line))
+			continue;
 		if (!read_row(line, &row)) {
 			log_write(LOG_WARN, "%s:%d: not understood, left out", what, i_line);
 			continue;

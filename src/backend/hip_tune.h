@@ -5,6 +5,8 @@
  *   int4 N K NAME   the row of linear_int4.def for weights of N outputs (all that one
  *                   launch takes) and K inputs
  *   tile N K NAME   the row of linear_tile.def for the same at many tokens
+ *   linear-tiles M  from so many tokens on linear works in tiles, where it can
+ *   expert-tiles M  the same of moe_experts
  *   # …             a comment
  * A line that names what is not there is left out with a word in the log: it can cost
  * speed and nothing else. Thread: engine.

@@ -3,8 +3,11 @@
  * Speed of the engine alone. Prefill: a prompt of random ids into an empty cache, to
  * its last logits. Decode: --depth random ids first, then tokens one by one, each the
  * most likely after the last (so that the experts are those a text would use), ends
- * of text ignored; with --batch, so many sequences in each step. One round is run before the clock starts; of the rest, medians.
+ * of text ignored; with --batch, so many sequences in each step. One round is run before
+ * the clock starts; of the rest, medians. On a GPU the last step is also repeated by
+ * itself, so that what the host adds to each token shows.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -12,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "ctl/command.h"
+#include "ctl/hip_time.h"
 #include "ctl/input.h"
 #include "ctl/samples.h"
 #include "ctl/session.h"
@@ -31,6 +35,7 @@ struct args {
 struct result {
 	double prefill[MAX_PROMPTS]; /* tokens per second */
 	double decode;               /* the same; NAN: not asked for */
+	double gpu_us;               /* of a decode step by itself; 0: not known */
 };
 
 static double seconds_since(int64_t begin_us)
@@ -129,6 +134,23 @@ static double median_of(struct session *s, const int32_t *ids, int n, int depth,
 	return median;
 }
 
+/* The step that was replayed last, over and over; what its sequence held is lost. False,
+ * having said so, where the device fails; 0 where steps are not replayed. */
+static bool time_gpu(struct session *s, double steps_per_s, double *out_us)
+{
+	enum { MOST = 8, SAMPLES = 5 };
+	struct fail fail = {0};
+	/* A twentieth of a second, where a GPU is a simulated one. */
+	int n_runs = (int)fmin(MOST, 1 + steps_per_s / 20);
+	*out_us = 0;
+	if (s->backend->n_replays == 0)
+		return true;
+	if (hip_time_step(hip_of(s->backend), n_runs, SAMPLES, out_us, &fail) == OK)
+		return true;
+	fprintf(stderr, "haloctl: %s\n", fail.text);
+	return false;
+}
+
 static bool measure(struct session *s, const struct args *a, int n_ids,
 		    struct result *out)
 {
@@ -142,7 +164,8 @@ static bool measure(struct session *s, const struct args *a, int n_ids,
 	}
 	if (good && a->n_decode) {
 		out->decode = median_of(s, ids, (int)a->n_decode, (int)a->depth, a);
-		good = out->decode >= 0;
+		good = out->decode >= 0 &&
+		       time_gpu(s, out->decode / (double)a->batch, &out->gpu_us);
 	}
 	free(ids);
 	return good;
@@ -178,6 +201,10 @@ static void print_json(const struct session *s, const struct args *a,
 		buf_add_json_num(&b, r->decode);
 		buf_add_z(&b, ",\"tpot_ms\":");
 		buf_add_json_num(&b, 1e3 * (double)a->batch / r->decode);
+		if (r->gpu_us > 0) {
+			buf_add_z(&b, ",\"step_gpu_ms\":");
+			buf_add_json_num(&b, r->gpu_us * 1e-3);
+		}
 		if (s->backend->n_step_launches)
 			buf_addf(&b, ",\"launches_per_step\":%d,\"graph_captures\":%llu,"
 				 "\"graph_replays\":%llu", s->backend->n_step_launches,
@@ -206,6 +233,10 @@ static void print_text(const struct session *s, const struct args *a,
 		       "%lld\n", (long long)a->n_decode, r->decode,
 		       1e3 * (double)a->batch / r->decode, (long long)a->batch,
 		       (long long)a->depth);
+	if (r->gpu_us > 0)
+		printf("GPU           %10.3f ms a step by itself, so the host adds %.3f ms\n",
+		       r->gpu_us * 1e-3,
+		       1e3 * (double)a->batch / r->decode - r->gpu_us * 1e-3);
 	if (a->n_decode && s->backend->n_step_launches)
 		printf("launches      %10d a step of %d layers; %llu steps replayed\n",
 		       s->backend->n_step_launches, s->model->config.n_layers,
@@ -220,7 +251,7 @@ static int run(const struct option_set *set, const struct args *a)
 	for (int i = 0; i < a->n_prompts; i++)
 		n_ids = MAX(n_ids, a->prompt[i]);
 	struct session s = {0};
-	struct result r = {{0}, 0};
+	struct result r = {{0}, 0, 0};
 	int rc = EXIT_FAILED;
 	if (!session_open(&a->session, (int)n_ids, &s))
 		rc = EXIT_USAGE;

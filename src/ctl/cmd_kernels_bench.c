@@ -12,14 +12,13 @@
 #include "ctl/command.h"
 #include "ctl/hip_time.h"
 #include "ctl/kernel_case.h"
-#include "ctl/options.h"
 
 #define MAX_TOKENS 16
 
 struct args {
-	struct backend_opts backend;
-	const char *model, *part, *tokens, *axes;
-	int64_t group, depth, cold_mb, repeat;
+	struct case_args of;
+	const char *part, *tokens, *axes;
+	int64_t depth;
 	bool is_asymmetric, csv;
 	int64_t n_tok[MAX_TOKENS];
 	int n_n_tok, i_axes;
@@ -31,14 +30,9 @@ struct measured {
 	int launches; /* of one run */
 };
 
-struct queued {
-	struct kernel_case *c;
-};
-
 static enum status queue_case(void *ctx, int i)
 {
-	const struct queued *q = ctx;
-	return kernel_case_queue(q->c, i);
+	return kernel_case_queue(ctx, i);
 }
 
 /* A backend for each case: what weights took is free again. */
@@ -46,30 +40,30 @@ static enum status measure(const struct args *a, const struct case_shape *s,
 			   int32_t n_tok, struct measured *out, struct fail *fail)
 {
 	struct backend *b;
-	struct queued q = {0};
-	struct case_opts o = {.group = (int32_t)a->group, .n_tok = n_tok,
+	struct kernel_case *c;
+	struct case_opts o = {.group = (int32_t)a->of.group, .n_tok = n_tok,
 			      .is_asymmetric = a->is_asymmetric,
 			      .depth = MAX((int32_t)a->depth, n_tok),
-			      .cold_bytes = (size_t)a->cold_mb << 20};
-	enum status st = hip_create(&a->backend, &b, fail);
+			      .cold_bytes = (size_t)a->of.cold_mb << 20};
+	enum status st = hip_create(&a->of.backend, &b, fail);
 	if (st != OK)
 		return st;
 	hip_of(b)->int4_axes = a->i_axes;
-	st = kernel_case_create(b, s, &o, &q.c, fail);
+	st = kernel_case_create(b, s, &o, &c, fail);
 	if (st == OK) {
 		struct hip *h = hip_of(b);
 		int before = h->step_launches;
-		st = kernel_case_queue(q.c, 0);
+		st = kernel_case_queue(c, 0);
 		out->launches = h->step_launches - before;
-		out->bytes = kernel_case_bytes(q.c);
-		out->flops = kernel_case_flops(q.c);
+		out->bytes = kernel_case_bytes(c);
+		out->flops = kernel_case_flops(c);
 		if (st == OK)
-			st = hip_time_graph(h, queue_case, &q,
-					    MAX(kernel_case_copies(q.c), 8),
-					    (int)a->repeat, &out->us, fail);
+			st = hip_time_graph(h, queue_case, c,
+					    MAX(kernel_case_copies(c), 8),
+					    (int)a->of.repeat, &out->us, fail);
 		else
 			fail_set(fail, st, "%s", backend_why(b, st));
-		kernel_case_destroy(q.c);
+		kernel_case_destroy(c);
 	}
 	backend_destroy(b);
 	return st;
@@ -81,7 +75,7 @@ static void print_row(const struct args *a, const struct case_shape *s, int32_t 
 	double gbs = m->bytes / m->us * 1e-3;
 	if (a->csv)
 		printf("%s,%s,%d,%d,%.3f,%.1f,%.1f,%.2f,%d\n", s->model, s->part, n_tok,
-		       s->quant == QUANT_INT4 ? (int)a->group : 0, m->us, gbs,
+		       s->quant == QUANT_INT4 ? (int)a->of.group : 0, m->us, gbs,
 		       100 * gbs / a->read_gbs, m->flops / m->us * 1e-6,
 		       m->launches);
 	else
@@ -93,8 +87,7 @@ static void print_row(const struct args *a, const struct case_shape *s, int32_t 
 
 static bool is_wanted(const struct args *a, const struct case_shape *s)
 {
-	return (!a->model || strcmp(a->model, s->model) == 0) &&
-	       (!a->part || strcmp(a->part, s->part) == 0);
+	return case_args_want(&a->of, s) && (!a->part || strcmp(a->part, s->part) == 0);
 }
 
 static int run_cases(const struct args *a)
@@ -122,10 +115,10 @@ static bool measure_memory(struct args *a, struct fail *fail)
 {
 	struct backend *b;
 	double copy = 0;
-	if (hip_create(&a->backend, &b, fail) != OK)
+	if (hip_create(&a->of.backend, &b, fail) != OK)
 		return false;
 	struct hip *h = hip_of(b);
-	size_t n = (size_t)a->cold_mb << 20;
+	size_t n = (size_t)a->of.cold_mb << 20;
 	bool good = hip_time_read(h, n, &a->read_gbs, fail) == OK &&
 		    hip_time_copy(h, n, &copy, fail) == OK;
 	if (good && a->csv)
@@ -142,31 +135,19 @@ static bool measure_memory(struct args *a, struct fail *fail)
 
 int cmd_kernels_bench(int argc, char **argv)
 {
-	struct args a = {.backend = {.name = "hip"}, .tokens = "1", .group = 32,
-			 .depth = 256, .cold_mb = 512, .repeat = 7};
+	struct args a = {.of = CASE_DEFAULTS, .tokens = "1", .depth = 256};
 	const struct option_row rows[] = {
-		{"model", 'm', OPTION_TEXT, &a.model, 0, 0, "NAME",
-		 "only shapes of this model (qwen3-30b-a3b, …)"},
+		CASE_OPTIONS(a.of),
 		{"part", 'p', OPTION_TEXT, &a.part, 0, 0, "NAME",
 		 "only this part (qkv, experts, …)"},
 		{"tokens", 't', OPTION_TEXT, &a.tokens, 0, 0, "N,N,…",
 		 "tokens in the step (1)"},
-		{"group", 'g', OPTION_INT, &a.group, 32, 128, "N",
-		 "group of the int4 weights: 32, 64, 128 (32)"},
 		{"asymmetric", 0, OPTION_FLAG, &a.is_asymmetric, 0, 0, NULL,
 		 "int4 with zero points"},
 		{"depth", 'd', OPTION_INT, &a.depth, 1, 1 << 20, "N",
 		 "attention: positions the last token sees (256)"},
-		{"cold-mb", 0, OPTION_INT, &a.cold_mb, 1, 65536, "N",
-		 "MiB of weights to go through (512): more than caches hold"},
-		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "N",
-		 "runs of which the median is told (7)"},
 		{"axes", 'a', OPTION_TEXT, &a.axes, 0, 0, "NAME",
 		 "row of linear_int4.def for all int4 (by the shape)"},
-		{"hip-library", 0, OPTION_TEXT, &a.backend.hip_library, 0, 0, "FILE",
-		 "the HIP runtime (libamdhip64.so of the system)"},
-		{"hip-kernels", 0, OPTION_TEXT, &a.backend.kernel_dir, 0, 0, "DIR",
-		 "where the code objects are"},
 		{"csv", 0, OPTION_FLAG, &a.csv, 0, 0, NULL, "print a table for programs"},
 	};
 	struct option_set set = {"kernels bench",
@@ -176,14 +157,12 @@ int cmd_kernels_bench(int argc, char **argv)
 				 ARRAY_LEN(rows)};
 	struct fail fail = {0};
 	int rc;
-	if (!options_parse(&set, argc, argv, &rc))
+	if (!case_args_parse(&set, &a.of, argc, argv, &rc))
 		return rc;
 	a.n_n_tok = options_list(a.tokens, a.n_tok, MAX_TOKENS);
 	if (!a.n_n_tok)
 		return options_fault(&set, "--tokens: \"%s\" is no list of numbers",
 				     a.tokens);
-	if (a.group & (a.group - 1))
-		return options_fault(&set, "--group: 32, 64 or 128");
 	a.i_axes = -1;
 	for (int i = 0; a.axes && i < hip_linear_int4_count(); i++)
 		if (strcmp(hip_linear_int4_name(i), a.axes) == 0)

@@ -129,7 +129,8 @@ int cmd_kernels_replay(int argc, char **argv)
 	const char *dir = NULL;
 	double tolerance = 0;
 	const struct option_row rows[] = {
-		{"in", 'i', OPTION_TEXT, &dir, 0, 0, "DIR", "the recording (needed)"},
+		{"in", 'i', OPTION_OPERAND, &dir, 0, 0, "DIR",
+		 "the recording (needed); --in may be left out"},
 		{"tolerance", 0, OPTION_NUMBER, &tolerance, 0, 1, "X",
 		 "largest difference of a number, |a - b| / max(1, |b|) (0: same bits)"},
 		{"hip-library", 0, OPTION_TEXT, &o.hip_library, 0, 0, "FILE",
@@ -148,7 +149,7 @@ int cmd_kernels_replay(int argc, char **argv)
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
 	if (!dir)
-		return options_fault(&set, "--in is needed");
+		return options_fault(&set, "the folder of a recording is needed");
 	if (hip_create(&o, &b, &fail) != OK)
 		return options_fault(&set, "%s", fail.text);
 	enum status st = replay_run(hip_of(b), dir, tolerance, &r, &fail);

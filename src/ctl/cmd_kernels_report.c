@@ -22,12 +22,25 @@ struct args {
 
 enum { FEW = 30 /* percent: fewer workgroups than that for the compute units */ };
 
+/* Times the memory's rate that a loop must be able to issue, so that memory decides: what
+ * is left is for waits, conflicts and what the model of chip.c does not see. */
+#define ENOUGH 1.5
+
 struct report {
 	const char *path;
 	struct codeobject code;
 	const struct chip *chip; /* NULL: not known */
 	struct isa_kernel *isa;  /* (n); NULL: no disassembler */
 };
+
+/* What stands for the kernel's work: its hot loop; or all of it, each instruction once,
+ * where there is no loop, or only ones that a decode step goes through once (the tokens
+ * of delta_rule, whose bytes are the state's, before and behind that loop). */
+static const struct isa_count *work_of(const char *name, const struct isa_kernel *k)
+{
+	bool is_once = strncmp(name, "delta_rule_", 11) == 0;
+	return k->n_loops == 0 || is_once ? &k->all : &k->hot;
+}
 
 static void add_count(struct buf *b, const char *name, const struct isa_count *c)
 {
@@ -61,10 +74,13 @@ static void print_kernel_json(const struct report *r, size_t i)
 		buf_addf(&b, ",\"loops\":%d,\"loop_divides\":%d", s->n_loops,
 			 s->loop_divides);
 		enum chip_limit limit;
-		double gbs = r->chip ? chip_issue_gbs(r->chip, &s->hot, &limit) : 0;
+		const struct isa_count *work = work_of(k->name, s);
+		double gbs = r->chip ? chip_issue_gbs(r->chip, work, &limit) : 0;
 		if (gbs > 0)
-			buf_addf(&b, ",\"issue_gbs\":%.4g,\"limit\":\"%s\"", gbs,
-				 chip_limit_name(limit));
+			buf_addf(&b, ",\"issue_gbs\":%.4g,\"issue_x\":%.4g,"
+				     "\"limit\":\"%s\",\"whole\":%s", gbs,
+				 gbs / r->chip->dram_gbs, chip_limit_name(limit),
+				 work == &s->all ? "true" : "false");
 	}
 	buf_add_z(&b, "}\n");
 	fwrite(b.p, 1, b.n, stdout);
@@ -86,8 +102,8 @@ static void print_head(const struct report *r)
 	putchar('\n');
 }
 
-/* The hot loop. Bytes are those of a lane that are read once; else all, in brackets. */
-static void print_loop(const struct report *r, const struct isa_count *hot)
+/* Bytes are those of a lane that are read once; else all, in brackets. */
+static void print_work(const struct report *r, const struct isa_count *hot, bool is_whole)
 {
 	enum chip_limit limit = CHIP_VALU;
 	int bytes = hot->nt_bytes ? hot->nt_bytes : hot->load_bytes;
@@ -100,9 +116,10 @@ static void print_loop(const struct report *r, const struct isa_count *hot)
 	else
 		printf(" %8s", "-");
 	if (gbs > 0) {
-		const char *what = gbs > 1.5 * r->chip->dram_gbs ? "memory"
-							 : chip_limit_name(limit);
-		printf(" %10.0f %6.1f  %s", gbs, gbs / r->chip->dram_gbs, what);
+		const char *what = gbs >= ENOUGH * r->chip->dram_gbs
+					   ? "memory" : chip_limit_name(limit);
+		printf(" %10.0f %6.1f  %s%s", gbs, gbs / r->chip->dram_gbs, what,
+		       is_whole ? ", whole" : "");
 	} else if (hot->n) {
 		chip_cycles(hot, &limit);
 		printf(" %10s %6s  %s", "-", "-", chip_limit_name(limit));
@@ -118,8 +135,10 @@ static void print_kernel(const struct report *r, size_t i)
 		printf(" %6.1f", chip_waves(r->chip, k, k->max_threads, 0));
 	else
 		printf(" %6s", "-");
-	if (r->isa)
-		print_loop(r, &r->isa[i].hot);
+	if (r->isa) {
+		const struct isa_count *work = work_of(k->name, &r->isa[i]);
+		print_work(r, work, work == &r->isa[i].all);
+	}
 	if (k->vgpr_spills || k->sgpr_spills)
 		printf("  SPILLS %d/%d", k->vgpr_spills, k->sgpr_spills);
 	putchar('\n');

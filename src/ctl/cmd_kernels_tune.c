@@ -15,15 +15,11 @@
 #include "ctl/command.h"
 #include "ctl/hip_time.h"
 #include "ctl/kernel_case.h"
-#include "ctl/options.h"
+#include "kernels/linear_int4.h"
+#include "kernels/moe_launch.h"
 
 enum { TILE_TOK = 512 };
 
-struct args {
-	struct backend_opts backend;
-	const char *model, *out;
-	int64_t group, cold_mb, repeat;
-};
 
 struct tuned {
 	enum hip_tune_op op;
@@ -35,26 +31,43 @@ static enum status queue(void *ctx, int i)
 	return kernel_case_queue(ctx, i);
 }
 
-/* Microseconds with row i of the table of op; a failure says that it cannot serve. */
-static enum status time_row(const struct args *a, const struct case_shape *s,
-			    enum hip_tune_op op, int i, double *out_us, struct fail *fail)
+/* What is tried of a backend: a row of a table, or tiles against the kernels of few. */
+struct trial {
+	enum { TRY_AXES, TRY_TILE, TRY_FEW, TRY_TILES } what;
+	int row;       /* TRY_AXES, TRY_TILE */
+	int32_t n_tok;
+};
+
+static void set_up(struct hip *h, const struct trial *t)
+{
+	if (t->what == TRY_AXES)
+		h->int4_axes = t->row;
+	else if (t->what == TRY_TILE)
+		h->tile = t->row;
+	h->tile_from = t->what == TRY_TILES ? 1 : t->what == TRY_FEW ? INT32_MAX
+								     : h->tile_from;
+	h->moe_tile_from = h->tile_from;
+}
+
+/* Microseconds; a failure says that it cannot serve. */
+static enum status time_case(const struct case_args *a, const struct case_shape *s,
+			     const struct trial *t, double *out_us, struct fail *fail)
 {
 	struct backend *b;
 	struct kernel_case *c;
-	struct case_opts o = {.group = (int32_t)a->group,
-			      .n_tok = op == HIP_TUNE_TILE ? TILE_TOK : 1,
+	struct case_opts o = {.group = (int32_t)a->group, .n_tok = t->n_tok,
 			      .cold_bytes = (size_t)a->cold_mb << 20};
 	enum status st = hip_create(&a->backend, &b, fail);
 	if (st != OK)
 		return st;
 	struct hip *h = hip_of(b);
-	*(op == HIP_TUNE_TILE ? &h->tile : &h->int4_axes) = i;
+	set_up(h, t);
 	st = kernel_case_create(b, s, &o, &c, fail);
 	if (st == OK) {
 		/* One launch: else another kernel took over. */
 		int before = h->step_launches;
 		st = kernel_case_queue(c, 0);
-		if (st == OK && h->step_launches - before != 1)
+		if (st == OK && s->op == CASE_LINEAR && h->step_launches - before != 1)
 			st = E_UNSUPPORTED;
 		if (st == OK)
 			st = hip_time_graph(h, queue, c, MAX(kernel_case_copies(c), 8),
@@ -73,7 +86,7 @@ static bool is_done(const struct tuned *list, int n, const struct tuned *t)
 	return false;
 }
 
-static void tune_shape(const struct args *a, const struct case_shape *s,
+static void tune_shape(const struct case_args *a, const struct case_shape *s,
 		       const struct tuned *t, struct buf *table)
 {
 	static const char *const names[] = {"int4", "tile"};
@@ -83,10 +96,13 @@ static void tune_shape(const struct args *a, const struct case_shape *s,
 	printf("%s N=%d K=%d (%s %s):", names[t->op], t->n, t->k, s->model, s->part);
 	for (int i = 0; i < n; i++) {
 		struct fail fail = {0};
+		struct trial trial = {TRY_AXES, i, 1};
 		double us = 0;
+		if (t->op == HIP_TUNE_TILE)
+			trial = (struct trial){TRY_TILE, i, TILE_TOK};
 		const char *name = t->op == HIP_TUNE_TILE ? hip_linear_tile_name(i)
 							  : hip_linear_int4_name(i);
-		if (time_row(a, s, t->op, i, &us, &fail) != OK)
+		if (time_case(a, s, &trial, &us, &fail) != OK)
 			continue;
 		printf(" %s %.2f", name, us);
 		fflush(stdout);
@@ -100,7 +116,7 @@ static void tune_shape(const struct args *a, const struct case_shape *s,
 		buf_addf(table, "%s %d %d %s\n", names[t->op], t->n, t->k, best_name);
 }
 
-static void tune_all(const struct args *a, struct buf *table)
+static void tune_all(const struct case_args *a, struct buf *table)
 {
 	struct tuned done[256];
 	const struct case_shape *s;
@@ -108,7 +124,7 @@ static void tune_all(const struct args *a, struct buf *table)
 	for (size_t i = 0; (s = case_shape_at(i)); i++) {
 		struct tuned t = {.k = s->k};
 		if (s->op != CASE_LINEAR || s->quant != QUANT_INT4 ||
-		    (a->model && strcmp(a->model, s->model) != 0))
+		    !case_args_want(a, s))
 			continue;
 		for (int j = 0; j < LINEAR_MAX_OUT; j++)
 			t.n += s->n[j];
@@ -120,6 +136,44 @@ static void tune_all(const struct args *a, struct buf *table)
 			done[n_done++] = t;
 		}
 	}
+}
+
+/* Of all int4 cases of op with so many tokens; 0: one of them failed, or there is none. */
+static double time_all(const struct case_args *a, enum case_op op, const struct trial *t)
+{
+	const struct case_shape *s;
+	double sum = 0;
+	for (size_t i = 0; (s = case_shape_at(i)); i++) {
+		struct fail fail = {0};
+		double us;
+		if (s->op != op || s->quant != QUANT_INT4 || !case_args_want(a, s))
+			continue;
+		if (time_case(a, s, t, &us, &fail) != OK)
+			return 0;
+		sum += us;
+	}
+	return sum;
+}
+
+/* From how many tokens on tiles are faster, as the sum over the cases: down from as many
+ * as the kernels of few take. */
+static void tune_from(const struct case_args *a, enum case_op op, int32_t most,
+		      struct buf *table)
+{
+	const char *name = op == CASE_LINEAR ? "linear-tiles" : "expert-tiles";
+	int32_t from = most + 1;
+	printf("%s:", name);
+	for (; from > 2; from--) {
+		double few = time_all(a, op, &(struct trial){TRY_FEW, 0, from - 1});
+		double tiles = time_all(a, op, &(struct trial){TRY_TILES, 0, from - 1});
+		if (few > 0 && tiles > 0)
+			printf(" %d tokens %.2f, in tiles %.2f;", from - 1, few, tiles);
+		fflush(stdout);
+		if (few <= 0 || tiles <= 0 || few < tiles)
+			break;
+	}
+	printf(" from %d\n", from);
+	buf_addf(table, "%s %d\n", name, from);
 }
 
 static int write_table(const struct option_set *set, const char *path, const char *device,
@@ -135,45 +189,37 @@ static int write_table(const struct option_set *set, const char *path, const cha
 
 int cmd_kernels_tune(int argc, char **argv)
 {
-	struct args a = {.backend = {.name = "hip"}, .group = 32, .cold_mb = 512,
-			 .repeat = 5};
+	struct case_args a = CASE_DEFAULTS;
+	const char *out = NULL;
 	const struct option_row rows[] = {
-		{"model", 'm', OPTION_TEXT, &a.model, 0, 0, "NAME",
-		 "only shapes of this model (qwen3-30b-a3b, …)"},
-		{"group", 'g', OPTION_INT, &a.group, 32, 128, "N",
-		 "group of the int4 weights: 32, 64, 128 (32)"},
-		{"cold-mb", 0, OPTION_INT, &a.cold_mb, 1, 65536, "N",
-		 "MiB of weights to go through (512)"},
-		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "N",
-		 "runs of which the median counts (5)"},
-		{"out", 'o', OPTION_TEXT, &a.out, 0, 0, "FILE",
+		CASE_OPTIONS(a),
+		{"out", 'o', OPTION_TEXT, &out, 0, 0, "FILE",
 		 "the table: ARCH.tune, to lie beside ARCH.hsaco (needed)"},
-		{"hip-library", 0, OPTION_TEXT, &a.backend.hip_library, 0, 0, "FILE",
-		 "the HIP runtime (libamdhip64.so of the system)"},
-		{"hip-kernels", 0, OPTION_TEXT, &a.backend.kernel_dir, 0, 0, "DIR",
-		 "where the code objects are"},
 	};
 	struct option_set set = {"kernels tune",
 				 "Time each shape that the int4 kernels are compiled in, "
-				 "and write down which is\nfastest for which weights.",
+				 "and write down which is\nfastest for which weights, and "
+				 "from how many tokens on tiles are.",
 				 rows, ARRAY_LEN(rows)};
 	struct backend *b;
 	struct fail fail = {0};
 	struct buf table = {0};
 	int rc;
-	if (!options_parse(&set, argc, argv, &rc))
+	if (!case_args_parse(&set, &a, argc, argv, &rc))
 		return rc;
-	if (!a.out)
+	if (!out)
 		return options_fault(&set, "--out is needed");
-	if (a.group & (a.group - 1))
-		return options_fault(&set, "--group: 32, 64 or 128");
 	if (hip_create(&a.backend, &b, &fail) != OK)
 		return options_fault(&set, "%s", fail.text);
 	char device[120];
 	snprintf(device, sizeof device, "%s", b->device);
 	backend_destroy(b);
 	tune_all(&a, &table);
-	rc = table.n ? write_table(&set, a.out, device, &table) : EXIT_FAILED;
+	if (table.n) {
+		tune_from(&a, CASE_LINEAR, LINEAR_INT4_MAX_TOK, &table);
+		tune_from(&a, CASE_EXPERTS, MOE_INT4_MAX_TOK, &table);
+	}
+	rc = table.n ? write_table(&set, out, device, &table) : EXIT_FAILED;
 	buf_deinit(&table);
 	return rc;
 }

@@ -107,6 +107,44 @@ enum status hip_time_graph(struct hip *h, hip_time_queue queue, void *ctx, int n
 	return say(h, st, fail);
 }
 
+/* One sample: the device is busy when the clock starts, so that it waits for no launch. */
+static enum status time_step(struct hip *h, hip_graph_exec step, struct events *e,
+			     int n_runs, double *out_ms)
+{
+	enum status st = OK;
+	for (int i = -1; i < n_runs && st == OK; i++) {
+		if (i == 0)
+			st = record(h, e->begin);
+		if (st == OK)
+			st = hip_check(h, h->api.hipGraphLaunch(step, h->stream), "a step");
+	}
+	if (st == OK)
+		st = record(h, e->end);
+	return st == OK ? events_wait(h, e, out_ms) : st;
+}
+
+enum status hip_time_step(struct hip *h, int n_runs, int n_samples, double *out_us,
+			  struct fail *fail)
+{
+	struct events e;
+	struct samples ms = {0};
+	if (!h->replayed)
+		return fail_set(fail, E_MISSING, "%s: no step has been replayed",
+				h->base.device);
+	enum status st = events_create(h, &e);
+	for (int i = 0; i < n_samples && st == OK; i++) {
+		double t;
+		st = time_step(h, h->replayed->exec, &e, n_runs, &t);
+		if (st == OK)
+			samples_add(&ms, t);
+	}
+	if (st == OK)
+		*out_us = samples_quantile(&ms, 0.5) * 1e3 / n_runs;
+	events_destroy(h, &e);
+	samples_deinit(&ms);
+	return say(h, st, fail);
+}
+
 /* --- memory -------------------------------------------------------------------- */
 
 enum { READ_THREADS = 256, READ_GROUPS = 16 /* a compute unit */, READ_RUNS = 4 };

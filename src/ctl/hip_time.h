@@ -13,6 +13,12 @@ typedef enum status (*hip_time_queue)(void *ctx, int i);
 enum status hip_time_graph(struct hip *h, hip_time_queue queue, void *ctx, int n_runs,
 			   int n_graphs, double *out_us, struct fail *fail) MUST_USE;
 
+/* Microseconds of the step that was replayed last: n_runs of it back to back, n_samples
+ * times; the median, divided. What the step writes is written again: its sequences are
+ * lost. E_MISSING: none was replayed. */
+enum status hip_time_step(struct hip *h, int n_runs, int n_samples, double *out_us,
+			  struct fail *fail) MUST_USE;
+
 /* Rates of the memory, GB/s: reading n_bytes by a kernel that does nothing else, and
  * copying (bytes read and bytes written). n_bytes should be several times what caches
  * hold. */

@@ -35,17 +35,21 @@ static const struct case_shape shapes[] = {
 	LINEAR("qwen3.5-35b-a3b", "qkv", INT4, 2048, false, 8192, 512, 512),
 	EXPERTS("qwen3.5-35b-a3b", 2048, 256, 8, 512),
 	ATTENTION("qwen3.5-35b-a3b", 256, 16, 2),
+	NORM("qwen3.5-35b-a3b", 2048),
 	LINEAR("qwen3.5-35b-a3b", "head", BF16, 2048, false, 248320),
 	LINEAR("qwen3-4b", "qkv", INT4, 2560, false, 4096, 1024, 1024),
 	LINEAR("qwen3-4b", "o", INT4, 4096, true, 2560),
 	LINEAR("qwen3-4b", "gate-up", INT4, 2560, false, 9728, 9728),
 	LINEAR("qwen3-4b", "down", INT4, 9728, true, 2560),
+	ATTENTION("qwen3-4b", 128, 32, 8),
+	NORM("qwen3-4b", 2560),
 	LINEAR("qwen3-4b", "head", BF16, 2560, false, 151936),
 	LINEAR("qwen3-8b", "qkv", INT4, 4096, false, 4096, 1024, 1024),
 	LINEAR("qwen3-8b", "o", INT4, 4096, true, 4096),
 	LINEAR("qwen3-8b", "gate-up", INT4, 4096, false, 12288, 12288),
 	LINEAR("qwen3-8b", "down", INT4, 12288, true, 4096),
 	ATTENTION("qwen3-8b", 128, 32, 8),
+	NORM("qwen3-8b", 4096),
 	LINEAR("qwen3-8b", "head", BF16, 4096, false, 151936),
 	LINEAR("qwen3-8b", "head-int4", INT4, 4096, false, 151936),
 };
@@ -53,6 +57,22 @@ static const struct case_shape shapes[] = {
 const struct case_shape *case_shape_at(size_t i)
 {
 	return i < ARRAY_LEN(shapes) ? &shapes[i] : NULL;
+}
+
+bool case_args_parse(const struct option_set *set, const struct case_args *a, int argc,
+		     char **argv, int *out_exit)
+{
+	if (!options_parse(set, argc, argv, out_exit))
+		return false;
+	if ((a->group & (a->group - 1)) == 0)
+		return true;
+	*out_exit = options_fault(set, "--group: 32, 64 or 128");
+	return false;
+}
+
+bool case_args_want(const struct case_args *a, const struct case_shape *s)
+{
+	return !a->model || strcmp(a->model, s->model) == 0;
 }
 
 struct copy {

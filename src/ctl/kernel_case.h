@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "backend/backend.h"
+#include "ctl/options.h"
 
 enum case_op { CASE_LINEAR, CASE_EXPERTS, CASE_ROUTER, CASE_ATTENTION, CASE_NORM };
 
@@ -45,3 +46,29 @@ int kernel_case_copies(const struct kernel_case *c);
 /* Bytes of weights or cache that one run must read, and operations it must do. */
 double kernel_case_bytes(const struct kernel_case *c);
 double kernel_case_flops(const struct kernel_case *c);
+
+/* What the commands that measure cases ask for. */
+struct case_args {
+	struct backend_opts backend;
+	const char *model; /* NULL: of all */
+	int64_t group, cold_mb, repeat;
+};
+#define CASE_DEFAULTS {.backend = {.name = "hip"}, .group = 32, .cold_mb = 512, .repeat = 7}
+#define CASE_OPTIONS(a) \
+	{"model", 'm', OPTION_TEXT, &(a).model, 0, 0, "NAME", \
+	 "only shapes of this model (qwen3-30b-a3b, …)"}, \
+	{"group", 'g', OPTION_INT, &(a).group, 32, 128, "N", \
+	 "group of the int4 weights: 32, 64, 128 (32)"}, \
+	{"cold-mb", 0, OPTION_INT, &(a).cold_mb, 1, 65536, "N", \
+	 "MiB of weights to go through (512): more than caches hold"}, \
+	{"repeat", 'r', OPTION_INT, &(a).repeat, 1, 1000, "N", \
+	 "runs of which the median counts (7)"}, \
+	{"hip-library", 0, OPTION_TEXT, &(a).backend.hip_library, 0, 0, "FILE", \
+	 "the HIP runtime (libamdhip64.so of the system)"}, \
+	{"hip-kernels", 0, OPTION_TEXT, &(a).backend.kernel_dir, 0, 0, "DIR", \
+	 "where the code objects are"}
+/* As options_parse, of a set with CASE_OPTIONS. */
+bool case_args_parse(const struct option_set *set, const struct case_args *a, int argc,
+		     char **argv, int *out_exit);
+/* Of the model that was asked for? */
+bool case_args_want(const struct case_args *a, const struct case_shape *s);

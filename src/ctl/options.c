@@ -34,9 +34,20 @@ int options_failure(const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
+/* NULL: there is none. */
+static const struct option_row *operand_of(const struct option_set *set)
+{
+	for (int i = 0; i < set->n_rows; i++)
+		if (set->rows[i].kind == OPTION_OPERAND)
+			return &set->rows[i];
+	return NULL;
+}
+
 static void print_help(const struct option_set *set)
 {
-	printf("Usage: haloctl %s [OPTION]...\n\n%s\n\n", set->command, set->about);
+	const struct option_row *operand = operand_of(set);
+	printf("Usage: haloctl %s%s%s [OPTION]...\n\n%s\n\n", set->command,
+	       operand ? " " : "", operand ? operand->arg : "", set->about);
 	for (int i = 0; i < set->n_rows; i++) {
 		const struct option_row *r = &set->rows[i];
 		char left[64];
@@ -60,6 +71,7 @@ static bool store(const struct option_set *set, const struct option_row *r,
 		*(bool *)r->at = true;
 		return true;
 	case OPTION_TEXT:
+	case OPTION_OPERAND:
 		*(const char **)r->at = text;
 		return true;
 	case OPTION_INT:
@@ -110,14 +122,12 @@ static int row_of(const struct option_set *set, int c)
 	return i;
 }
 
-bool options_parse(const struct option_set *set, int argc, char **argv,
-		   int *out_exit)
+/* Options up to the first argument that is none. False: *out_exit is set. */
+static bool parse_some(const struct option_set *set, int argc, char **argv, int *out_exit)
 {
 	struct option longs[MAX_ROWS + 2] = {{0}};
 	char letters[2 * MAX_ROWS + 3];
 	for_getopt(set, letters, longs);
-	opterr = 0;
-	optind = 0; /* glibc: begin anew */
 	*out_exit = EXIT_USAGE;
 	for (int c; (c = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
 		if (c == '?' || c == ':') {
@@ -135,6 +145,20 @@ bool options_parse(const struct option_set *set, int argc, char **argv,
 		if (!store(set, &set->rows[i], optarg))
 			return false;
 	}
+	return true;
+}
+
+bool options_parse(const struct option_set *set, int argc, char **argv,
+		   int *out_exit)
+{
+	opterr = 0;
+	optind = 0; /* glibc: begin anew */
+	if (!parse_some(set, argc, argv, out_exit))
+		return false;
+	if (optind < argc && operand_of(set) &&
+	    (!store(set, operand_of(set), argv[optind++]) ||
+	     !parse_some(set, argc, argv, out_exit)))
+		return false;
 	if (optind == argc)
 		return true;
 	options_fault(set, "\"%s\" is not expected", argv[optind]);

@@ -7,13 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_INT, OPTION_NUMBER };
+enum option_kind {
+	OPTION_FLAG, OPTION_TEXT, OPTION_INT, OPTION_NUMBER,
+	OPTION_OPERAND, /* a text that needs no name before it; one of a set */
+};
 
 struct option_row {
 	const char *name; /* long form, without dashes */
 	char letter;      /* short form, 0: none */
 	enum option_kind kind;
-	void *at;         /* bool *, const char **, int64_t *, double * */
+	void *at;         /* bool *, const char **, int64_t *, double *, const char ** */
 	double min, max;  /* INT and NUMBER */
 	const char *arg;  /* "DIR" in the help; NULL for FLAG */
 	const char *help;
@@ -35,7 +38,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 /* Fill what the rows point at. True: go on. False: *out_exit is the exit status,
  * help or a message having been printed. Arguments that are no options are
- * faults. */
+ * faults, but for one, where a row is an operand. */
 bool options_parse(const struct option_set *set, int argc, char **argv,
 		   int *out_exit);
 /* "haloctl: …" and where to find help, on stderr. Returns EXIT_USAGE. */

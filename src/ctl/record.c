@@ -12,7 +12,6 @@
 
 enum { MAX_BUFFERS = 4096 };
 
-
 /* An allocation that the launch reaches. */
 struct reached {
 	struct hip_range range;
@@ -28,6 +27,8 @@ struct record {
 	struct reached *reached; /* (n_reached) of the launch under way */
 	int n_reached;
 	struct buf json;
+	char *copy; /* (copy_size) of an allocation */
+	size_t copy_size;
 };
 
 /* --- files --------------------------------------------------------------------- */
@@ -66,6 +67,12 @@ static void name_blob(const char *p, size_t n, char *out, size_t size)
 static void write_blob(struct record *r, const char *p, size_t n, char *out_name)
 {
 	char path[64];
+	/* Work memory is large, and mostly zero. */
+	for (uint64_t v = 0; n >= 8; n -= 8) {
+		memcpy(&v, p + n - 8, 8);
+		if (v != 0)
+			break;
+	}
 	while (n > 0 && p[n - 1] == 0)
 		n--;
 	name_blob(p, n, out_name, 40);
@@ -78,6 +85,7 @@ static void write_blob(struct record *r, const char *p, size_t n, char *out_name
 
 /* --- memory -------------------------------------------------------------------- */
 
+/* NULL: the number is no address of device memory. */
 static const struct hip_range *range_of(const struct hip *h, uint64_t address)
 {
 	for (size_t i = 0; i < h->n_ranges; i++)
@@ -106,9 +114,10 @@ static int reach(struct record *r, uint64_t address, size_t *out_offset)
 	return r->n_reached++;
 }
 
-/* Take the addresses out of n bytes and append them to b. */
-static void cut_links(struct record *r, char *p, size_t n, size_t first_at, bool *is_first,
-		      struct buf *b)
+/* Take the addresses out of n bytes, which stand at `first_at` of what is told, and
+ * append them to `links`. */
+static void cut_links(struct record *r, char *p, size_t n, size_t first_at,
+		      struct buf *links)
 {
 	for (size_t i = 0; i + 8 <= n; i += 8) {
 		uint64_t v, zero = 0;
@@ -118,26 +127,40 @@ static void cut_links(struct record *r, char *p, size_t n, size_t first_at, bool
 		if (buffer < 0)
 			continue;
 		memcpy(p + i, &zero, 8);
-		if (b)
-			buf_addf(b, "%s{\"at\":%zu,\"buffer\":%d,\"offset\":%zu}",
-				 *is_first ? "" : ",", first_at + i, buffer, offset);
-		*is_first = false;
+		buf_addf(links, "%s{\"at\":%zu,\"buffer\":%d,\"offset\":%zu}",
+			 links->n ? "," : "", first_at + i, buffer, offset);
 	}
 }
 
+/* The same for what stands in allocation g, a copy of which is p: the backend knows
+ * where it put addresses. Numbers that look like one elsewhere stay what they are. */
+static void cut_tables(struct record *r, const struct hip_range *g, char *p,
+		       struct buf *links)
+{
+	for (const struct hip_experts *x = r->h->experts; x; x = x->next) {
+		size_t at = (size_t)((const char *)x->table - g->p);
+		if (x->table && (const char *)x->table >= g->p && at < g->n)
+			cut_links(r, p + at, x->n_rows * sizeof *x->table, at, links);
+	}
+}
+
+/* A copy of g, until the next one. */
 static char *fetch(struct record *r, const struct hip_range *g)
 {
-	char *p = malloc(g->n + 8);
-	if (!p) {
+	if (r->copy_size < g->n) {
+		free(r->copy);
+		r->copy = malloc(g->n);
+		r->copy_size = r->copy ? g->n : 0;
+	}
+	if (!r->copy) {
 		fail_set(&r->fail, E_NOMEM, "no memory for %zu bytes", g->n);
 		return NULL;
 	}
-	int error = r->h->api.hipMemcpy(p, g->p, g->n, HIP_DEVICE_TO_HOST);
+	int error = r->h->api.hipMemcpy(r->copy, g->p, g->n, HIP_DEVICE_TO_HOST);
 	if (error == HIP_SUCCESS)
-		return p;
+		return r->copy;
 	fail_set(&r->fail, E_BACKEND, "reading device memory: %s",
 		 r->h->api.hipGetErrorName(error));
-	free(p);
 	return NULL;
 }
 
@@ -159,7 +182,6 @@ static bool begin_args(struct record *r, const struct hip_launch_info *l)
 		n = MAX(n, (size_t)(k->args[i].offset + k->args[i].size));
 	char *kernarg = xcalloc(n + 8, 1);
 	struct buf links = {0}, args = {0};
-	bool is_first = true;
 	for (int i = 0; i < n_own; i++) {
 		const struct code_arg *a = &k->args[i];
 		char *at = kernarg + a->offset;
@@ -169,8 +191,7 @@ static bool begin_args(struct record *r, const struct hip_launch_info *l)
 				 l->args[i].n_bytes);
 		memcpy(at, l->args[i].p, MIN((size_t)a->size, l->args[i].n_bytes));
 		if (a->offset % 8 == 0)
-			cut_links(r, at, (size_t)a->size, (size_t)a->offset, &is_first,
-				  &links);
+			cut_links(r, at, (size_t)a->size, (size_t)a->offset, &links);
 		buf_addf(&args, "%s[%d,%d]", i ? "," : "", a->offset, a->size);
 	}
 	buf_add_z(&r->json, "\"kernarg\":\"");
@@ -197,12 +218,12 @@ static void on_before(struct record *r, const struct hip_launch_info *l)
 	for (int i = 0; i < r->n_reached && r->fail.code == OK; i++) {
 		struct reached *b = &r->reached[i];
 		char *p = fetch(r, &b->range);
-		bool is_first = true;
+		struct buf links = {0};
 		if (!p)
 			return;
-		cut_links(r, p, b->range.n, 0, &is_first, NULL);
+		cut_tables(r, &b->range, p, &links);
+		buf_deinit(&links);
 		write_blob(r, p, b->range.n, b->before);
-		free(p);
 	}
 }
 
@@ -214,18 +235,16 @@ static void on_after(struct record *r)
 		struct reached *b = &r->reached[i];
 		char after[40];
 		struct buf links = {0};
-		bool is_first = true;
 		char *p = fetch(r, &b->range);
 		if (!p)
 			return;
-		cut_links(r, p, b->range.n, 0, &is_first, &links);
+		cut_tables(r, &b->range, p, &links);
 		write_blob(r, p, b->range.n, after);
 		buf_addf(&r->json, "%s\n  {\"bytes\":%zu,\"before\":\"blobs/%s.bin\","
 			 "\"after\":\"blobs/%s.bin\",\"pointers\":[%.*s]}", i ? "," : "",
 			 b->range.n, b->before, after, (int)links.n,
 			 links.p ? links.p : "");
 		buf_deinit(&links);
-		free(p);
 		if (r->n_reached != n)
 			fail_set(&r->fail, E_FORMAT, "a kernel wrote an address");
 	}
@@ -281,6 +300,7 @@ static void destroy(struct record *r)
 {
 	codeobject_deinit(&r->code);
 	buf_deinit(&r->json);
+	free(r->copy);
 	free(r->reached);
 	free(r->dir);
 	free(r);

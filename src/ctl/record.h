@@ -21,12 +21,15 @@
  *                 "pointers": [{"at", "buffer", "offset"}, …]}, …]}
  *
  * Buffers are whole allocations of device memory, all that the arguments point to and
- * all that those point to. `at` is a place of eight bytes, little-endian, to be replaced
- * by the address of that buffer plus offset before the launch; in the files such places
- * are zero, before and after.
+ * all that those point to: the table of a layer's experts (struct weight_view of each,
+ * kernels/moe_launch.h) brings all its weights. `at` is a place of eight bytes,
+ * little-endian, to be replaced by the address of that buffer plus offset before the
+ * launch; in the files such places are zero, before and after. Nothing else in a folder
+ * depends on where memory was.
  *
- * Addresses are known by their values (a word that lies in an allocation), since
- * arguments are structs. Thread: the backend's.
+ * Addresses in arguments, which are structs, are known by their values (an aligned word
+ * that lies in an allocation); in memory they are looked for where the backend put some,
+ * in its tables of experts. Thread: the backend's.
  */
 #pragma once
 #include "backend/hip_launch.h"

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An architecture says what a layer has and how it runs; graph.c does the rest.
- * Thread: as engine_create.
+ * An architecture says which parts a layer has and how its tensors are called; graph.c does
+ * the rest. Rows of arch.def name one. Thread: as engine_create.
  */
 #pragma once
 #include "engine/graph.h"
 
 struct arch {
-	/* Loads the weights of layer i. */
-	enum status (*load_layer)(struct graph *g, int i, struct fail *fail);
-	/* Queues what layer i does to the residual stream g->x. */
-	enum status (*run_layer)(struct graph *g, int i, const struct graph_step *s,
-				 struct fail *fail);
+	const struct part *mixer;        /* of tokens with those before them */
+	const struct part *linear_mixer; /* of the layers that config.is_linear marks */
+	struct mlp_names mlp;
 };
 
 #define ARCH(model_type, ident) extern const struct arch arch_##ident;

@@ -9,18 +9,5 @@
  */
 #include "engine/arch.h"
 
-static enum status load_layer(struct graph *g, int i, struct fail *fail)
-{
-	static const struct mlp_names names = {"mlp.gate", "mlp.shared_experts"};
-	enum status st = attention_load(g, i, fail);
-	return st == OK ? mlp_load(g, i, &names, fail) : st;
-}
-
-static enum status run_layer(struct graph *g, int i, const struct graph_step *s,
-			     struct fail *fail)
-{
-	enum status st = attention_run(g, &g->layers[i], s, fail);
-	return st == OK ? mlp_run(g, &g->layers[i], s, fail) : st;
-}
-
-const struct arch arch_qwen3 = {load_layer, run_layer};
+const struct arch arch_qwen3 = {
+	.mixer = &part_attention, .mlp = {"mlp.gate", "mlp.shared_experts"}};

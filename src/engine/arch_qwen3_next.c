@@ -8,21 +8,6 @@
  */
 #include "engine/arch.h"
 
-static enum status load_layer(struct graph *g, int i, struct fail *fail)
-{
-	static const struct mlp_names names = {"mlp.gate", "mlp.shared_expert"};
-	enum status st = g->c->is_linear[i] ? delta_load(g, i, fail)
-					    : attention_load(g, i, fail);
-	return st == OK ? mlp_load(g, i, &names, fail) : st;
-}
-
-static enum status run_layer(struct graph *g, int i, const struct graph_step *s,
-			     struct fail *fail)
-{
-	const struct layer *l = &g->layers[i];
-	enum status st = g->c->is_linear[i] ? delta_run(g, l, s, fail)
-					    : attention_run(g, l, s, fail);
-	return st == OK ? mlp_run(g, l, s, fail) : st;
-}
-
-const struct arch arch_qwen3_next = {load_layer, run_layer};
+const struct arch arch_qwen3_next = {
+	.mixer = &part_attention, .linear_mixer = &part_delta,
+	.mlp = {"mlp.gate", "mlp.shared_expert"}};

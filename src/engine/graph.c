@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   x = embed[token]
- *   each layer, as its architecture says:  x += part(norm(x)), twice
+ *   each layer:  x += mixer(norm(x)), as its architecture says;  x += mlp(norm(x))
  *   logits = Whead norm(x), for the rows that are wanted
  */
 #include "engine/graph.h"
@@ -19,6 +19,12 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 {
 	return fail_set(fail, st, "%s: %s of %d tokens failed: %s", g->b->device, op,
 			n_tok, backend_why(g->b, st));
+}
+
+static const struct part *mixer_of(const struct graph *g, int i_layer)
+{
+	return g->c->is_linear && g->c->is_linear[i_layer] ? g->arch->linear_mixer
+							   : g->arch->mixer;
 }
 
 /* --- loading and memory ----------------------------------------------------------- */
@@ -47,7 +53,9 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		};
 		st = graph_load_parts(g, i, norms, ARRAY_LEN(norms), fail);
 		if (st == OK)
-			st = g->arch->load_layer(g, i, fail);
+			st = mixer_of(g, i)->load(g, i, fail);
+		if (st == OK)
+			st = mlp_load(g, i, &g->arch->mlp, fail);
 	}
 	return st;
 }
@@ -57,6 +65,20 @@ static size_t ids_count(const struct graph *g)
 	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
 	size_t size = (size_t)g->limits.page_size;
 	return 6 * t + (b + 1) + b * (((size_t)g->limits.n_ctx + size - 1) / size) + 4 * b;
+}
+
+/* What goes to the device with each step, and what comes back. */
+static enum status take_shared(struct graph *g, size_t n_rows, struct fail *fail)
+{
+	void *p;
+	enum status st = g->b->ops->alloc_shared(g->b, ids_count(g) * sizeof *g->ids, &p);
+	if (st == OK)
+		g->ids_host = p;
+	if (st == OK && g->b->is_far && g->c->n_vocab <= LOGITS_TOP_MAX_VOCAB) {
+		st = g->b->ops->alloc_shared(g->b, n_rows * sizeof *g->top, &p);
+		g->top = st == OK ? p : NULL;
+	}
+	return st == OK ? OK : fail_set(fail, st, "%s has no memory to share", g->b->device);
 }
 
 static enum status take_scratch(struct graph *g, struct fail *fail)
@@ -75,16 +97,13 @@ static enum status take_scratch(struct graph *g, struct fail *fail)
 		{&g->rows_n, rows * d * act},
 		{&g->logits, rows * (size_t)c->n_vocab * sizeof *g->logits},
 	};
-	const struct graph_want top = {&g->top, rows * sizeof *g->top};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
-	if (st == OK && g->b->is_far && c->n_vocab <= LOGITS_TOP_MAX_VOCAB) {
-		g->top_host = xcalloc(rows, sizeof *g->top_host);
-		st = graph_take_all(g, &top, 1, fail);
-	}
 	if (st == OK)
-		st = c->kv_lora ? mla_take(g, fail) : attention_take(g, fail);
+		st = take_shared(g, rows, fail);
+	if (st == OK)
+		st = g->arch->mixer->take(g, fail);
 	if (st == OK && c->n_linear)
-		st = delta_take(g, fail);
+		st = g->arch->linear_mixer->take(g, fail);
 	return st == OK ? mlp_take(g, fail) : st;
 }
 
@@ -109,8 +128,8 @@ static const void *put(struct graph *g, size_t *at, const void *p, size_t n)
 	return g->ids + (*at - n);
 }
 
-static enum status upload_ids(struct graph *g, const struct engine_batch *b,
-			      struct graph_ids *out)
+/* The ids, to be fetched as the step begins. */
+static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_ids *out)
 {
 	size_t at = 0, t = (size_t)b->n_tok, n_seq = (size_t)b->n_seq;
 	out->token = put(g, &at, b->token, t);
@@ -128,7 +147,7 @@ static enum status upload_ids(struct graph *g, const struct engine_batch *b,
 		out->states.save = put(g, &at, b->states.save, n_seq);
 		out->states.save_at = put(g, &at, b->states.save_at, n_seq);
 	}
-	return g->b->ops->upload(g->b, g->ids, g->ids_host, at * sizeof *g->ids);
+	g->n_ids = (int32_t)at;
 }
 
 /* Logits of rows [r, r + t) into g->logits, what is to be known of them into g->top. */
@@ -153,27 +172,31 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 {
 	int32_t t = s->b->n_tok;
 	enum status st = OK;
+	RUN(copy_words, .n = g->n_ids, .x = g->ids_host, .y = g->ids);
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x);
 	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
-	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope);
-	for (int i = 0; i < g->c->n_layers && st == OK; i++)
-		st = g->arch->run_layer(g, i, s, fail);
+	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope,
+	    .scale = g->rope_factor);
+	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
+		const struct layer *l = &g->layers[i];
+		st = mixer_of(g, i)->run(g, l, s, fail);
+		if (st == OK)
+			st = mlp_run(g, l, s, fail);
+	}
 	if (st == OK && s->b->n_logit_rows)
 		st = run_logits(g, &s->ids, 0, MIN(ARCH_LOGIT_ROWS, s->b->n_logit_rows),
 				fail);
 	return st;
 }
 
-/* All logits to the host, or what is known of them. The first piece has been run. */
+/* All logits to the host, where not what is known of them suffices (it has come by itself).
+ * The first piece has been run. */
 static enum status bring_logits(struct graph *g, const struct graph_ids *ids, int32_t n_rows,
 				float *logits, struct fail *fail)
 {
 	size_t n_vocab = (size_t)g->c->n_vocab;
 	enum status st = OK;
-	if (g->has_top)
-		return g->b->ops->download(g->b, g->top_host, g->top,
-					   (size_t)n_rows * sizeof *g->top);
-	for (int32_t r = 0, n; r < n_rows && st == OK; r += n) {
+	for (int32_t r = 0, n; r < n_rows && st == OK && !g->has_top; r += n) {
 		n = MIN(ARCH_LOGIT_ROWS, n_rows - r);
 		if (r > 0)
 			st = run_logits(g, ids, r, n, fail);
@@ -188,7 +211,7 @@ static enum status bring_logits(struct graph *g, const struct graph_ids *ids, in
 static const struct logits_top *top(void *ctx)
 {
 	const struct graph *g = ctx;
-	return g->has_top ? g->top_host : NULL;
+	return g->has_top ? g->top : NULL;
 }
 
 static enum status fetch(void *ctx, int32_t i, float *logits)
@@ -210,9 +233,8 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= ARCH_LOGIT_ROWS;
 	uint64_t key = arch_step_key(g->id, &g->limits, b, &s.n_ctx_max);
 	key = g->watch ? 0 : key; /* a watched step waits in its middle */
-	enum status st = upload_ids(g, b, &s.ids);
-	if (st == OK)
-		st = g->b->ops->step_begin(g->b, key, &is_new);
+	put_ids(g, b, &s.ids);
+	enum status st = g->b->ops->step_begin(g->b, key, &is_new);
 	if (st == OK && is_new)
 		st = run_step(g, &s, fail);
 	enum status end = g->b->ops->step_end(g->b);
@@ -259,8 +281,8 @@ static void destroy(void *ctx)
 	free(g->blocks);
 	free(g->expert_weights);
 	free(g->head_memory);
-	free(g->ids_host);
-	free(g->top_host);
+	g->b->ops->free_shared(g->b, g->ids_host);
+	g->b->ops->free_shared(g->b, g->top);
 	free(g->layers);
 	free(g);
 }
@@ -276,12 +298,12 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	g->arch = arch;
 	g->limits = *limits;
 	g->id = arch_graph_id();
+	g->rope_factor = 1;
 	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
 	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
 					   (size_t)g->c->n_experts + 1,
 				   sizeof *g->expert_weights);
-	g->ids_host = calloc(ids_count(g), sizeof *g->ids_host);
-	enum status st = g->expert_weights && g->ids_host ? OK : E_NOMEM;
+	enum status st = g->expert_weights ? OK : E_NOMEM;
 	if (st == OK)
 		st = load_all(g, fail);
 	if (st == OK)

@@ -13,7 +13,7 @@
  *   arch_<name>     which parts a layer has
  *
  * A part has a struct with its weights in a layer, a struct with work memory that all
- * layers share (room), and functions: load, take (the room), run.
+ * layers share (room), and functions: load, take (the room), run (struct part).
  *
  * All memory is taken in create. What changes from step to step is uploaded in one
  * block of int32 (struct graph_ids), so that the launches of a step are the same for
@@ -148,17 +148,18 @@ struct graph {
 	size_t n_blocks;
 
 	/* On the device, T = max_batch_tok. */
-	int32_t *ids, *ids_host;       /* room for one graph_ids */
+	int32_t *ids, *ids_host;       /* room for one graph_ids; ids_host: shared … */
+	int32_t n_ids;                 /* … of which a step brings so many */
 	double *inv_freq;              /* (n_rot/2) */
+	double rope_factor;            /* of rope's cos and sin, where not in a scale */
 	float *rope;                   /* (T, n_rot/2, 2) */
 	float *x;                      /* (T, D) */
 	void *n;                       /* (T, D) act */
 	float *rows;                   /* (ARCH_LOGIT_ROWS, D) */
 	void *rows_n;                  /* (ARCH_LOGIT_ROWS, D) act */
 	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
-	struct logits_top *top;        /* (ARCH_LOGIT_ROWS); NULL: b is not far */
-	struct logits_top *top_host;   /* the same on the host … */
-	bool has_top;                  /* … of the last step */
+	struct logits_top *top;        /* (ARCH_LOGIT_ROWS) shared; NULL: b is not far */
+	bool has_top;                  /* it is of the last step */
 	struct attention_room attention;
 	struct mla_room mla;
 	struct delta_room delta;
@@ -229,19 +230,16 @@ enum status graph_watch_router(struct graph *g, int i_layer,
 enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int32_t n_v,
 			     struct fail *fail) MUST_USE;
 
-enum status attention_load(struct graph *g, int i, struct fail *fail) MUST_USE;
-enum status attention_take(struct graph *g, struct fail *fail) MUST_USE;
-/* x += attention(norm(x)), and so on. */
-enum status attention_run(struct graph *g, const struct layer *l,
-			  const struct graph_step *s, struct fail *fail) MUST_USE;
-enum status mla_load(struct graph *g, int i, struct fail *fail) MUST_USE;
-enum status mla_take(struct graph *g, struct fail *fail) MUST_USE;
-enum status mla_run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		    struct fail *fail) MUST_USE;
-enum status delta_load(struct graph *g, int i, struct fail *fail) MUST_USE;
-enum status delta_take(struct graph *g, struct fail *fail) MUST_USE;
-enum status delta_run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		      struct fail *fail) MUST_USE;
+/* What a layer does before its mlp: weights of layer i; room that all layers share, and
+ * their caches or states; x += part(norm(x)). */
+struct part {
+	enum status (*load)(struct graph *g, int i, struct fail *fail);
+	enum status (*take)(struct graph *g, struct fail *fail);
+	enum status (*run)(struct graph *g, const struct layer *l,
+			   const struct graph_step *s, struct fail *fail);
+};
+extern const struct part part_attention, part_mla, part_delta;
+
 /* Names of tensors differ: "mlp.gate" or "mlp.router"; "mlp.shared_expert(s)". */
 struct mlp_names {
 	const char *router, *shared;

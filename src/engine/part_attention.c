@@ -11,7 +11,7 @@
 #include "engine/graph.h"
 #include "engine/rope.h"
 
-enum status attention_load(struct graph *g, int i, struct fail *fail)
+static enum status load(struct graph *g, int i, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct layer *l = &g->layers[i];
@@ -48,7 +48,7 @@ enum status attention_load(struct graph *g, int i, struct fail *fail)
 	return st;
 }
 
-enum status attention_take(struct graph *g, struct fail *fail)
+static enum status take(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct attention_room *r = &g->attention;
@@ -62,8 +62,13 @@ enum status attention_take(struct graph *g, struct fail *fail)
 		{&r->y, t * nq * act},
 		{&r->q_gate, c->gated_attention ? t * 2 * nq * act : 1},
 	};
-	/* What cos and sin are to be multiplied by, on both sides of q . k. */
+	/* What cos and sin are to be multiplied by, on both sides of q . k: once for both
+	 * where all of a head is rotated. */
 	double factor = rope_sharpness(&c->rope);
+	if (c->n_rot < c->head_dim) {
+		g->rope_factor = factor;
+		factor = 1;
+	}
 	r->scale = (float)(factor * factor / sqrt(c->head_dim));
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	for (int i = 0; i < c->n_layers && st == OK; i++)
@@ -73,8 +78,8 @@ enum status attention_take(struct graph *g, struct fail *fail)
 	return st;
 }
 
-enum status attention_run(struct graph *g, const struct layer *l,
-			  const struct graph_step *s, struct fail *fail)
+static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		       struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	const struct attention *a = &l->attention;
@@ -109,3 +114,5 @@ enum status attention_run(struct graph *g, const struct layer *l,
 	    .out = {{.w = &a->o, .bias = a->o_bias, .y = g->x, .adds = true}});
 	return OK;
 }
+
+const struct part part_attention = {load, take, run};

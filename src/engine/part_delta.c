@@ -67,7 +67,7 @@ static enum status load_decay(struct graph *g, int i, struct delta *a, struct fa
 	return st;
 }
 
-enum status delta_load(struct graph *g, int i, struct fail *fail)
+static enum status load(struct graph *g, int i, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct delta *a = &g->layers[i].delta;
@@ -86,7 +86,7 @@ enum status delta_load(struct graph *g, int i, struct fail *fail)
 	return st == OK ? load_decay(g, i, a, fail) : st;
 }
 
-enum status delta_take(struct graph *g, struct fail *fail)
+static enum status take(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct delta_room *r = &g->delta;
@@ -179,8 +179,8 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	return OK;
 }
 
-enum status delta_run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		      struct fail *fail)
+static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		       struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	const struct delta *a = &l->delta;
@@ -208,3 +208,5 @@ enum status delta_run(struct graph *g, const struct layer *l, const struct graph
 	    .out = {{.w = &a->out, .y = g->x, .adds = true}});
 	return OK;
 }
+
+const struct part part_delta = {load, take, run};

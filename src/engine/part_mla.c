@@ -19,7 +19,7 @@
 #include "engine/graph.h"
 #include "engine/rope.h"
 
-enum status mla_load(struct graph *g, int i, struct fail *fail)
+static enum status load(struct graph *g, int i, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct mla *a = &g->layers[i].mla;
@@ -58,7 +58,7 @@ static void set_scales(struct graph *g)
 	g->mla.rope_scale = (float)(factor * factor);
 }
 
-enum status mla_take(struct graph *g, struct fail *fail)
+static enum status take(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct mla_room *r = &g->mla;
@@ -104,8 +104,8 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	return OK;
 }
 
-enum status mla_run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		    struct fail *fail)
+static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		       struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	const struct mla *a = &l->mla;
@@ -137,3 +137,5 @@ enum status mla_run(struct graph *g, const struct layer *l, const struct graph_s
 	    .out = {{.w = &a->o, .y = g->x, .adds = true}});
 	return OK;
 }
+
+const struct part part_mla = {load, take, run};

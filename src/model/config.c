@@ -107,7 +107,7 @@ static const struct setting {
 	{"vocab_size", NULL, KEYS_ALL, INT, AT(n_vocab), 2, 1 << 24, REQUIRED},
 	{"max_position_embeddings", NULL, KEYS_ALL, INT, AT(max_ctx), 1, 1 << 27,
 	 REQUIRED},
-	{"rms_norm_eps", NULL, KEYS_ALL, FLOAT, AT(norm_eps), 1e-12, 1e-2, 1e-6},
+	{"rms_norm_eps", NULL, KEYS_ALL, FLOAT, AT(norm_eps), 1e-12, 1e-2, REQUIRED},
 	{"tie_word_embeddings", NULL, KEYS_ALL, BOOL, AT(tied_embeddings), 0, 1, 0},
 	{"attention_bias", NULL, KEYS_BIAS, BOOL, AT(o_bias), 0, 1, 0},
 	{"bos_token_id", NULL, KEYS_ALL, INT, AT(bos_id), 0, 1 << 24, -1},
@@ -175,6 +175,19 @@ static const struct {
 	{"query_pre_attn_scalar", "", 0},
 	{"shared_expert_intermediate_size", "0", KEYS_SHARED},
 	{"n_shared_experts", "0", KEYS_GROUPED},
+	{"n_group", "1", KEYS_GROUPED},
+	{"topk_group", "1", KEYS_GROUPED},
+	{"routed_scaling_factor", "1 1.0", KEYS_GROUPED},
+	{"output_gate_type", "\"swish\" \"silu\"", 0},
+	{"index_topk", "", 0},
+	{"clip_qkv", "", 0},
+	{"qk_layernorm", "false", 0},
+	{"attention_chunk_size", "", 0},
+	{"no_rope_layers", "[]", 0},
+	{"no_rope_layer_interval", "0", 0},
+	{"scale_emb", "1 1.0", 0},
+	{"parallel_attn", "false", 0},
+	{"use_parallel_residual", "false", 0},
 	{"pruned_heads", "{}", 0},
 	{"is_encoder_decoder", "false", 0},
 	{"add_cross_attention", "false", 0},
@@ -296,8 +309,11 @@ static enum status read_setting(const json_t *root, const struct setting *s,
 				struct model_config *c, struct fail *fail)
 {
 	const json_t *v = jsonfile_get(root, s->key);
-	if (!v && s->alias)
-		v = jsonfile_get(root, s->alias);
+	const json_t *other = s->alias ? jsonfile_get(root, s->alias) : NULL;
+	if (v && other && !json_equal(v, other))
+		return fail_at(fail, E_FORMAT, s->alias, FILE_NAME ": %s and %s disagree",
+			       s->key, s->alias);
+	v = v ? v : other;
 	if (!v && isnan(s->fallback))
 		return missing(fail, s->key);
 	if (!v) {
@@ -429,6 +445,27 @@ static const struct {
 	{"mscale_all_dim", KIND(YARN), ROPE_AT(mscale_all), 0, 1e3, 0},
 };
 
+/* Every key of the object would turn or sharpen something: one that is not known here is
+ * refused. mrope: of text alone its rows of positions are one. */
+static enum status check_rope_keys(const json_t *object, struct fail *fail)
+{
+	static const char *const others[] = {
+		"rope_type", "type", "rope_theta", "partial_rotary_factor", "truncate",
+		"mrope_section", "mrope_interleaved", "interleaved", "finetuned"};
+	const char *key;
+	json_t *v;
+	json_object_foreach((json_t *)object, key, v) {
+		bool is_known = json_is_null(v);
+		for (size_t i = 0; i < ARRAY_LEN(rope_keys); i++)
+			is_known |= strcmp(key, rope_keys[i].key) == 0;
+		for (size_t i = 0; i < ARRAY_LEN(others); i++)
+			is_known |= strcmp(key, others[i]) == 0;
+		if (!is_known)
+			return unsupported(fail, key, v);
+	}
+	return OK;
+}
+
 static enum status read_rope_keys(const json_t *v, struct rope *r, struct fail *fail)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rope_keys); i++) {
@@ -476,8 +513,10 @@ static enum status read_rope_object(const json_t *v, const char *key, struct rop
 	for (size_t i = 0; i < ARRAY_LEN(rope_kinds); i++)
 		if (strcmp(rope_kinds[i].name, name) == 0)
 			out->kind = rope_kinds[i].kind;
-	return out->kind == ROPE_NONE ? unsupported(fail, key, v)
-				      : read_rope_keys(v, out, fail);
+	if (out->kind == ROPE_NONE)
+		return unsupported(fail, key, v);
+	enum status st = check_rope_keys(v, fail);
+	return st == OK ? read_rope_keys(v, out, fail) : st;
 }
 
 static enum status read_theta(const json_t *root, const json_t *params, double fallback,
@@ -566,9 +605,6 @@ static enum status read_partial(const json_t *root, const struct arch *arch,
 		return fail_at(fail, E_FORMAT, key, FILE_NAME
 			       ": %s rotates %d of %d elements, not an even number", key,
 			       c->n_rot, c->head_dim);
-	/* yarn's sharpness would have to leave out the rest of the head. */
-	if (c->n_rot != c->head_dim && c->rope.kind == ROPE_YARN && c->kv_lora == 0)
-		return unsupported(fail, key, found[0]);
 	return OK;
 }
 
@@ -738,6 +774,10 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	for (size_t i = 0; st == OK && i < ARRAY_LEN(settings); i++)
 		if (settings[i].keys & arch->keys)
 			st = read_setting(text, &settings[i], &c, fail);
+	/* A wrapper's own word counts, whatever the text's config says. */
+	const json_t *tied = jsonfile_get(root, "tie_word_embeddings");
+	if (st == OK && text != root && json_is_boolean(tied))
+		c.tied_embeddings = json_is_true(tied);
 	if (st == OK && arch->keys & KEYS_EXPERTS)
 		st = read_dense_layers(text, a, &c, fail);
 	if (st == OK && arch->keys & KEYS_GROUPED)

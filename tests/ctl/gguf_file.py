@@ -82,6 +82,9 @@ def model_keys(config):
     rope = config.get("rope_parameters") or {}
     flat = dict(config, rope_theta=rope.get("rope_theta", config.get("rope_theta")))
     flat.setdefault("num_experts", config.get("num_local_experts"))
+    types = config.get("layer_types", [])
+    if "linear_attention" in types:
+        flat["full_attention_interval"] = types.index("full_attention") + 1
     for key, (name, kind) in KEYS.items():
         if flat.get(key) is not None:
             out.append(("%s.%s" % (arch, name), kind, flat[key]))
@@ -181,6 +184,21 @@ def load(folder):
                 begin, end = e["data_offsets"]
                 out[name] = (e["dtype"], e["shape"], raw[8 + n + begin:8 + n + end])
     return out
+
+
+def write_safetensors(path, tensors):
+    """tensors: {name: (dtype, shape, bytes)}."""
+    header, at = {}, 0
+    for name, (dtype, shape, raw) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape,
+                        "data_offsets": [at, at + len(raw)]}
+        at += len(raw)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as out:
+        out.write(struct.pack("<Q", len(text)) + text)
+        for _, _, raw in tensors.values():
+            out.write(raw)
 
 
 def bf16_to_f32(raw):

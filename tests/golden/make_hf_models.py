@@ -54,12 +54,12 @@ MODELS = {
                   {**DELTA, **EXPERTS}, True),
     "gptoss": (hf.GptOssConfig, hf.GptOssForCausalLM, OSS, True),
     "deepseekv3-yarn": (hf.DeepseekV3Config, hf.DeepseekV3ForCausalLM, MLA, True),
-    "qwen35": (hf.Qwen3_5TextConfig, hf.Qwen3_5ForCausalLM, {**DELTA, **MROPE}, False),
+    "qwen35": (hf.Qwen3_5TextConfig, hf.Qwen3_5ForCausalLM, {**DELTA, **MROPE}, True),
     "qwen35-heads64": (hf.Qwen3_5TextConfig, hf.Qwen3_5ForCausalLM,
                        {**DELTA, "head_dim": 64, "linear_key_head_dim": 64,
                         "linear_value_head_dim": 64}, False),
     "qwen35moe": (hf.Qwen3_5MoeTextConfig, hf.Qwen3_5MoeForCausalLM,
-                  {**DELTA, **MROPE, **EXPERTS}, False),
+                  {**DELTA, **MROPE, **EXPERTS}, True),
     "qwen35moe-tied": (hf.Qwen3_5MoeTextConfig, hf.Qwen3_5MoeForCausalLM,
                        {**DELTA, **MROPE, **EXPERTS, "tie_word_embeddings": True}, False),
     "qwen3next-wide": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
@@ -75,6 +75,12 @@ MODELS = {
                           "n_group": 1, "n_shared_experts": 2,
                           "rope_parameters": {"rope_type": "default",
                                               "rope_theta": 10000.0}}, False),
+    "qwen35-yarn": (hf.Qwen3_5TextConfig, hf.Qwen3_5ForCausalLM,
+                    {**DELTA, "head_dim": 32, "layer_types": [
+                        "linear_attention", "full_attention"] * 2,
+                     "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4,
+                                         "factor": 4.0, "partial_rotary_factor": 0.5,
+                                         "original_max_position_embeddings": 64}}, True),
 }
 
 

@@ -16,35 +16,12 @@
 
 #include "base/alloc.h"
 #include "kernels/fiber.h"
+#include "tests/hip-on-cpu/sanitizer.h"
 
 #if !defined(__x86_64__) || defined(FIBER_UCONTEXT)
 #define WITH_UCONTEXT 1
 #include <ucontext.h>
 #endif
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define WITH_ASAN 1
-#endif
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer)
-#define WITH_TSAN 1
-#endif
-#endif
-#ifdef __SANITIZE_THREAD__
-#define WITH_TSAN 1
-#endif
-#ifdef WITH_TSAN
-#include <sanitizer/tsan_interface.h>
-#endif
-#ifdef WITH_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
-
 enum {
 	MAX_THREADS = 1024,
 	MAX_WAVES = MAX_THREADS / FIBER_WAVE,
@@ -295,9 +272,7 @@ static void fiber_prepare(struct fiber *f)
 	f->state = READY;
 	f->phase = 0;
 	f->site = 0;
-#ifdef WITH_ASAN
 	__asan_unpoison_memory_region(f->stack, STACK);
-#endif
 #ifdef WITH_TSAN
 	if (!f->tsan)
 		f->tsan = __tsan_create_fiber(0);

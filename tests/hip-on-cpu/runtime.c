@@ -27,26 +27,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define WITH_ASAN 1
-#endif
-#ifdef WITH_ASAN
-#include <sanitizer/asan_interface.h>
-#else
-#define __asan_poison_memory_region(p, n) ((void)0)
-#define __asan_unpoison_memory_region(p, n) ((void)0)
-#endif
-
 #include "backend/hip_api.h"
 #include "tests/hip-on-cpu/fiber.h"
 #include "tests/hip-on-cpu/kernels.h"
-
 #include "tests/hip-on-cpu/runtime.h"
+#include "tests/hip-on-cpu/sanitizer.h"
 
 #define API __attribute__((visibility("default")))
 #define HIP(type, name, arguments) API type name arguments;

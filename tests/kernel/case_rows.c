@@ -35,6 +35,29 @@ static void test_gather(struct kernel_test *kt)
 	   "%s: gather_rows", kt->name);
 }
 
+static void test_copy_words(struct kernel_test *kt)
+{
+	enum { N = 1037 };
+	int32_t *x = kernel_ints(kt, N), *ref = kernel_ints(kt, N + 1), *shared;
+	for (int i = 0; i < N; i++)
+		x[i] = (int32_t)kernel_random(kt);
+	copy_words_ref(&(struct copy_words_args){N, x, ref});
+	kernel_ran(kt, kt->b->ops->alloc_shared(kt->b, (N + 1) * sizeof *x, (void **)&shared),
+		   "alloc_shared");
+	memcpy(shared, x, N * sizeof *x);
+	/* To the device, and from there to what the host reads. */
+	int32_t *on = UPLOAD(kt, kernel_ints(kt, N), N);
+	struct copy_words_args up = {N, shared, on}, down = {N, on, shared};
+	kernel_ran(kt, kt->b->ops->copy_words(kt->b, &up), "copy_words");
+	bool is_up = memcmp(kernel_download(kt, on, N), ref, N * sizeof *ref) == 0;
+	memset(shared, 0, N * sizeof *shared);
+	kernel_ran(kt, kt->b->ops->copy_words(kt->b, &down), "copy_words");
+	kernel_ran(kt, kt->b->ops->sync(kt->b, NULL), "sync");
+	kernel_ok(is_up && memcmp(shared, ref, (N + 1) * sizeof *ref) == 0,
+		  "%s: copy_words from shared memory and to it", kt->name);
+	kt->b->ops->free_shared(kt->b, shared);
+}
+
 static void test_kv_copy(struct kernel_test *kt, int32_t K)
 {
 	enum { PAGES = 4, G = 2, P = 3 };
@@ -71,6 +94,7 @@ void case_rows(struct kernel_test *kt)
 		if (quant_block(q))
 			test_embed(kt, (struct weight_kind){.quant = q});
 	test_gather(kt);
+	test_copy_words(kt);
 	test_kv_copy(kt, 10);
 	test_kv_copy(kt, 64);
 }

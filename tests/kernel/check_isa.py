@@ -94,6 +94,12 @@ def faults(k, rows):
         bad.append("dot2: none in the hot loop")
     if "matrix" in must and not k["all"]["matrix"]:
         bad.append("matrix: no v_wmma")
+    for word in must:
+        if word.split("=")[0] == "fast":
+            floor = float(word.partition("=")[2] or 1.5)
+            if k.get("issue_x", 0) < floor:
+                bad.append("slow: its instructions allow %.2f of the memory's rate, not %g"
+                           % (k.get("issue_x", 0), floor))
     if ("nt" in must or "nt16" in must) and not hot["nt_bytes"]:
         bad.append("cached: the hot loop has no non-temporal load")
     if "nt16" in must and hot["nt_narrow"]:
@@ -135,6 +141,9 @@ def check_refusals(clang, tmp):
        "a good kernel is not refused", faults(kernels["good_kernel"], rows))
     ok(faults(kernels["good_kernel"], [("*", 4, 0, 12, ["matrix"])]) != [],
        "registers and v_wmma are looked at")
+    ok(not faults(kernels["good_kernel"], [("*", 96, 1024, 12, ["fast"])]) and
+       faults(kernels["good_kernel"], [("*", 96, 1024, 12, ["fast=1000"])]) != [],
+       "rates are looked at", kernels["good_kernel"])
     ok(kernels["good_kernel"]["kernarg_bytes"] == 28, "arguments are read",
        kernels["good_kernel"])
     with open(path, "rb") as f:

@@ -9,6 +9,7 @@ static struct {
 	const char *text;
 	int64_t count;
 	double number;
+	const char *place;
 } v;
 static const struct option_row rows[] = {
 	{"flag", 'f', OPTION_FLAG, &v.flag, 0, 0, NULL, "a flag"},
@@ -17,9 +18,14 @@ static const struct option_row rows[] = {
 	{"number", 'x', OPTION_NUMBER, &v.number, -1, 1, "X", "a number"},
 };
 static const struct option_set set = {"try", "A test.", rows, ARRAY_LEN(rows)};
+static const struct option_row more[] = {
+	{"flag", 'f', OPTION_FLAG, &v.flag, 0, 0, NULL, "a flag"},
+	{"in", 'i', OPTION_OPERAND, &v.place, 0, 0, "DIR", "a place"},
+};
+static const struct option_set with_operand = {"try", "A test.", more, ARRAY_LEN(more)};
 
 /* -1: go on; else the exit status. Words are separated by blanks. */
-static int parse(const char *line)
+static int parse_by(const struct option_set *by, const char *line)
 {
 	static char copy[200];
 	char *argv[20] = {"try"};
@@ -31,7 +37,25 @@ static int parse(const char *line)
 	v.text = NULL;
 	v.count = 0;
 	v.number = 0;
-	return options_parse(&set, argc, argv, &rc) ? -1 : rc;
+	v.place = NULL;
+	return options_parse(by, argc, argv, &rc) ? -1 : rc;
+}
+
+static int parse(const char *line)
+{
+	return parse_by(&set, line);
+}
+
+static void operands(void)
+{
+	is_int(parse_by(&with_operand, "here -f"), -1, "an operand before options");
+	is_str(v.place, "here", "is known");
+	ok(v.flag, "and what is behind it");
+	is_int(parse_by(&with_operand, "-f here"), -1, "an operand behind options");
+	is_str(v.place, "here", "is known");
+	is_int(parse_by(&with_operand, "-i here"), -1, "an operand by its name");
+	is_str(v.place, "here", "is known");
+	is_int(parse_by(&with_operand, "here there"), EXIT_USAGE, "two of them");
 }
 
 int main(void)
@@ -57,5 +81,6 @@ int main(void)
 	is_int(options_list("1,,2", list, 3) + options_list("1,", list, 3) +
 		       options_list("0", list, 3) + options_list("", list, 3) +
 		       options_list("1;2", list, 3), 0, "malformed lists");
+	operands();
 	return tap_done();
 }

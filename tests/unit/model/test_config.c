@@ -14,12 +14,13 @@
 #define SIZES "\"num_hidden_layers\":2," \
 	"\"hidden_size\":128,\"num_attention_heads\":4," \
 	"\"num_key_value_heads\":2,\"head_dim\":64,\"intermediate_size\":384," \
-	"\"vocab_size\":512,\"max_position_embeddings\":4096,"
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS
+#define EPS "\"rms_norm_eps\":1e-6,"
 #define MOE "\"model_type\":\"qwen3_moe\"," THINKER
 #define THINKER "\"num_hidden_layers\":4," \
 	"\"hidden_size\":128,\"num_attention_heads\":4," \
 	"\"num_key_value_heads\":2,\"intermediate_size\":384," \
-	"\"vocab_size\":512,\"max_position_embeddings\":4096," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
 	"\"num_experts_per_tok\":2,\"moe_intermediate_size\":96,"
 
 static struct arena arena;
@@ -50,7 +51,7 @@ static void test_good(void)
 		   c.n_vocab == 512 && c.max_ctx == 4096, "its sizes");
 	ok(c.tied_embeddings && c.n_experts == 0 && c.bos_id == -1, "its switches");
 	is_near(c.rope.theta, 1e6, 0, "rope_theta");
-	is_near(c.norm_eps, 1e-6, 1e-12, "the default of rms_norm_eps");
+	is_near(c.norm_eps, 1e-6, 1e-12, "rms_norm_eps");
 	ok(c.n_eos == 1 && c.eos_ids[0] == 500, "one eos");
 	is_int(c.dtype, DTYPE_F16, "torch_dtype");
 
@@ -205,6 +206,17 @@ static const struct {
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":4}}",
 	 E_UNSUPPORTED, "rope_scaling"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\"}}", E_MISSING, "factor"},
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+	 "\"llama_4_scaling_beta\":0.1}}", E_UNSUPPORTED, "llama_4_scaling_beta"},
+	{"{" DENSE ROPE ",\"rms_norm_eps\":null}", E_MISSING, "rms_norm_eps"},
+	{"{" DENSE ROPE ",\"no_rope_layers\":[0,1]}", E_UNSUPPORTED, "no_rope_layers"},
+	{"{" DENSE ROPE ",\"clip_qkv\":8.0}", E_UNSUPPORTED, "clip_qkv"},
+	{"{" MOE ROPE ",\"num_experts\":8,\"routed_scaling_factor\":2.5}",
+	 E_UNSUPPORTED, "routed_scaling_factor"},
+	{"{" NEXT "\"output_gate_type\":\"sigmoid\"}", E_UNSUPPORTED,
+	 "output_gate_type"},
+	{"{" MLA "\"index_topk\":2048}", E_UNSUPPORTED, "index_topk"},
+	{"{" OSS "\"experts_per_token\":4}", E_FORMAT, "experts_per_token"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"2\"}}",
 	 E_FORMAT, "factor"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":0.5}}",
@@ -305,6 +317,15 @@ static void test_hybrid(void)
 	       "the text within qwen3_5: %s", fail.text);
 	is_str(c.body, "model.language_model.", "where its tensors are");
 	is_int(c.n_linear, 1, "full_attention_interval");
+	is_int(read_config("{\"model_type\":\"qwen3_5\",\"tie_word_embeddings\":true,"
+			   "\"text_config\":{" SIZES ROPE "," DELTA
+			   "\"tie_word_embeddings\":false}}"), OK, "a tied head: %s",
+	       fail.text);
+	ok(c.tied_embeddings, "by the wrapper's word");
+	is_int(read_config("{" NEXT "\"rope_scaling\":{\"rope_type\":\"yarn\","
+			   "\"factor\":4,\"original_max_position_embeddings\":4096}}"),
+	       OK, "yarn of a part of each head: %s", fail.text);
+	ok(c.rope.kind == ROPE_YARN && c.n_rot == 8 && c.max_ctx == 16384, "its sizes");
 }
 
 static void test_oss_and_mla(void)
