@@ -5,10 +5,12 @@ in one run on the same shapes with random weights.
 
     tests/bench/peers.py [--build DIR] [--work DIR] [--venv DIR] [--rounds N]
                          [--models D4,E4,D16,E16] [--cases prefill512,decode,…]
-                         [--serve] [--prefix CMD]        (from the top; prints CSV)
+                         [--pause SECONDS] [--serve] [--prefix CMD]
+                                                         (from the top; prints CSV)
 
 Shapes: D is Qwen3-1.7B, E eight layers of Qwen3-30B-A3B with 64 experts. 4: int4 in
-groups of 32 beside Q4_0, embedding and head too; 16: bf16. Models and the environment
+groups of 32 beside Q4_0, embedding and head too; 16: bf16; Dq4_k and so on: both read one
+file of GGUF in that format. Models and the environment
 (built from source for this processor: some minutes) are made once below --work and need
 10 GB. Each row is a median; the ratio is that of the medians; the read bandwidth is
 measured before every round. --serve adds eight streams over HTTP through halod.
@@ -21,6 +23,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+from peers_llama import BLOCKS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -47,7 +51,8 @@ def macs_per_token(s):
 def bytes_per_token(s, name):
     """Of weights read to decode one token, with their scales."""
     n = macs_per_token(s) + s["vocab"] * s["d"]
-    return n * (2 if name.endswith("16") else 0.5625)
+    weights, size, _ = BLOCKS.get(name[1:], (1, 2 if name.endswith("16") else 0.5625, 0))
+    return n * size / weights
 
 
 class Bench:
@@ -68,9 +73,15 @@ class Bench:
                  env={**os.environ, "CMAKE_ARGS": "-DGGML_NATIVE=ON"})
         for name in self.a.models:
             ours = os.path.join(self.a.work, name)
+            tiny = os.path.join(TOP, "models/halo-tiny")
+            if name[1:] in BLOCKS:
+                if not os.path.exists(ours + ".gguf"):
+                    call(self.python, self.peer, "make", json.dumps(self.shape(name)),
+                         name[1:], ours + ".gguf", tiny)
+                continue
             if not os.path.exists(os.path.join(ours, "config.json")):
                 call(self.haloctl, "synth", *SYNTH[name[0]], "-o", ours, "--tokenizer",
-                     os.path.join(TOP, "models/halo-tiny"), "-f",
+                     tiny, "-f",
                      "bf16" if name.endswith("16") else "w4a16-g32-all")
             if not os.path.exists(ours + ".gguf"):
                 call(self.python, self.peer, "make", json.dumps(self.shape(name)),
@@ -81,6 +92,9 @@ class Bench:
                           os.path.join(self.a.build, "tests/bench/bench_read"),
                           str(self.a.threads), stderr=subprocess.DEVNULL))
 
+    def ours_at(self, name):
+        return os.path.join(self.a.work, name + ".gguf" * (name[1:] in BLOCKS))
+
     def ours(self, name, case):
         """Tokens a second; or, of the case load, seconds and bytes."""
         argv = {"load": ["-p", "", "-n", "1"], "prefill512": ["-p", "512", "-n", "0"],
@@ -88,7 +102,7 @@ class Bench:
                 "decode4096": ["-p", "", "-n", "16", "-d", "4096"],
                 "batch8": ["-p", "", "-n", "24", "-d", "16", "-b", "8"]}[case]
         out = json.loads(call(*self.a.prefix, self.haloctl, "bench", "model", "--model",
-                              os.path.join(self.a.work, name), "--threads",
+                              self.ours_at(name), "--threads",
                               str(self.a.threads), "--json", "-r", "1", *argv))
         if case == "load":
             return {"load": out["load_s"], "rss": out["rss_bytes"]}
@@ -118,6 +132,7 @@ class Bench:
                                  (peer, self.theirs(name, case, process))):
                     for key, value in got.items():
                         who.setdefault(key, []).append(value)
+                time.sleep(self.a.pause)
             print(name, case, "read", bandwidth[case], mine, peer, file=sys.stderr)
         return mine, peer, bandwidth
 
@@ -150,7 +165,9 @@ class Bench:
                        a * macs_per_token(self.shape(name)) * 1e-9, "GMAC/s")
 
     def weight_bytes(self, name):
-        return os.path.getsize(os.path.join(self.a.work, name, "model.safetensors"))
+        at = self.ours_at(name)
+        return os.path.getsize(at if os.path.isfile(at)
+                               else os.path.join(at, "model.safetensors"))
 
     def serve(self, name):
         port = 18098
@@ -185,6 +202,8 @@ def main():
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--models", default="D4,E4,D16,E16")
     p.add_argument("--cases", default=CASES)
+    p.add_argument("--pause", type=float, default=0, help="seconds left to others "
+                   "between rounds")
     p.add_argument("--serve", action="store_true")
     p.add_argument("--prefix", default="")
     a = p.parse_args()
