@@ -132,6 +132,24 @@ size_t cpu_panels_bytes(const struct cpu_panels *p)
 	return (size_t)cpu_panels_count(p) * p->panel_bytes;
 }
 
+double cpu_panels_growth(enum quant q)
+{
+	static const uint32_t scales;
+	struct weight w = {.quant = q, .n = 128, .k = 8192, .group = 128, .group_n = 128,
+			   .scales = &scales, .scale_type = DTYPE_F16};
+	struct cpu_panels p;
+	if (!cpu_panels_can(&w))
+		return 0;
+	if (table[q].group)
+		w.group = table[q].group;
+	if (table[q].scaling == CPU_SCALING_E4M3 || table[q].scaling == CPU_SCALING_E8M0)
+		w.scale_type = DTYPE_F8_E8M0;
+	if (q != QUANT_FP8)
+		w.group_n = 0;
+	cpu_panels_plan(&w, &p);
+	return (double)cpu_panels_bytes(&p) / (double)weight_bytes(&w);
+}
+
 /* --- scales and zero points ---------------------------------------------------- */
 
 static bool is_k_major(const struct weight *w)

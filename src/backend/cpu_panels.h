@@ -90,6 +90,10 @@ bool cpu_panels_fill(struct pool *pool, const struct weight *w,
  * out (K). False where not all groups are of the same size. */
 bool cpu_panels_order(const struct weight *w, int32_t *out);
 
+/* How much larger panels are than weights of format q in the file, of common groups; 0:
+ * they are read where they lie. */
+double cpu_panels_growth(enum quant q);
+
 /* Bits of a code, without scales. */
 int cpu_form_bits(enum cpu_form f);
 /* Columns that share what is summed as integers: 16 or 32. */

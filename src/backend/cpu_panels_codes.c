@@ -79,21 +79,32 @@ static void put_codes(enum cpu_form f, const uint8_t *codes, uint32_t *out)
 
 /* --- blocks ----------------------------------------------------------------------- */
 
-/* Of each integer that blocks_split gives, as a byte: the code. */
+/* Of each number of a form with a table, as a byte: the code. */
 static void codes_of(enum cpu_form f, uint8_t out[256])
 {
 	static const int8_t twice[8] = {0, 1, 2, 3, 4, 6, 8, 12};
-	static const int zero[CPU_FORM_COUNT] = {
-		[CPU_FORM_4] = 8, [CPU_FORM_8] = 128, [CPU_FORM_5] = 16,
-		[CPU_FORM_6] = 32, [CPU_FORM_3] = 4};
-	for (int i = 0; i < 256; i++)
-		out[i] = (uint8_t)(i + zero[f]);
 	for (int i = 0; i < 16 && f == CPU_FORM_IQ4; i++)
 		out[(uint8_t)blocks_iq4[i]] = (uint8_t)i;
 	for (int i = 0; i < 8 && f == CPU_FORM_E2M1; i++) {
 		out[(uint8_t)-twice[i]] = (uint8_t)(8 + i);
 		out[(uint8_t)twice[i]] = (uint8_t)i;
 	}
+}
+
+/* What blocks_split gives for 32 columns to codes. */
+static void encode(enum cpu_form f, const uint8_t table[256], const int8_t *q,
+		   uint8_t *codes)
+{
+	static const uint8_t zeros[CPU_FORM_COUNT] = {
+		[CPU_FORM_4] = 8, [CPU_FORM_8] = 128, [CPU_FORM_5] = 16,
+		[CPU_FORM_6] = 32, [CPU_FORM_3] = 4};
+	uint8_t zero = zeros[f];
+	if (f == CPU_FORM_IQ4 || f == CPU_FORM_E2M1)
+		for (int i = 0; i < BLOCK; i++)
+			codes[i] = table[(uint8_t)q[i]];
+	else
+		for (int i = 0; i < BLOCK; i++)
+			codes[i] = (uint8_t)((uint8_t)q[i] + zero);
 }
 
 static void put_half(uint8_t *out, size_t i, uint16_t half)
@@ -141,9 +152,9 @@ void cpu_panels_fill_blocks(struct fill *f, int32_t n0, int n_rows, uint8_t *pan
 	size_t n = (size_t)quant_block(w->quant), size = quant_block_bytes(w->quant);
 	size_t step = weight_row_bytes(w) * (size_t)MAX(w->row_step, 1);
 	size_t words = (size_t)cpu_form_bits(p->form) * ROWS; /* of 32 columns */
-	uint8_t code[256], codes[256];
+	uint8_t table[256] = {0}, codes[BLOCK];
 	struct block_parts parts;
-	codes_of(p->form, code);
+	codes_of(p->form, table);
 	for (size_t r = 0; r < (size_t)n_rows; r++) {
 		const uint8_t *row = (const uint8_t *)w->q + ((size_t)n0 + r) * step;
 		uint32_t *q = (uint32_t *)(void *)(panel + p->at_q) + r;
@@ -157,8 +168,7 @@ void cpu_panels_fill_blocks(struct fill *f, int32_t n0, int n_rows, uint8_t *pan
 			if (p->form == CPU_FORM_GRID)
 				put_grid(block, q + b * (n / BLOCK) * words);
 			for (size_t i = 0; i < n && p->form != CPU_FORM_GRID; i += BLOCK) {
-				for (size_t c = 0; c < BLOCK; c++)
-					codes[c] = code[(uint8_t)parts.q[i + c]];
+				encode(p->form, table, parts.q + i, codes);
 				put_codes(p->form, codes, q + (b * n + i) / BLOCK * words);
 			}
 		}

@@ -14,6 +14,15 @@ enum {
 #endif
 };
 
+/* VL floats of type t from element `at` of p on. */
+VINLINE vf cpu_floats(const void *p, enum dtype t, size_t at)
+{
+	if (t == DTYPE_F32)
+		return vf_load((const float *)p + at);
+	vhalf h = vhalf_load((const uint16_t *)p + at);
+	return t == DTYPE_BF16 ? vf_of_bf16(h) : vf_of_f16(h);
+}
+
 enum { CPU_AHEAD = 8192 /* bytes */, CPU_LINE = 64 };
 
 /* Panels that are read from memory are fetched ahead, line by line as they lie, scales

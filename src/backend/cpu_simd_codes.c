@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Panels of codes that are not plain integers of 4 or 8 bits, times activations of 8.
+ * Panels of codes times activations of 8 bits (but for integers of 4 and 8 bits in the
+ * AVX-512 build: cpu_simd_int.c).
  *
  * Whatever its form, a block of 32 columns of a row becomes eight words of four unsigned
  * bytes, the columns 0 2 4 6 and 1 3 5 7 of eight, by masks, shifts and a table of 16
@@ -34,20 +35,23 @@ struct chunk {
 	float low[SUBS][ROWS]; /* minima */
 #if CPU_AVX512
 	uint8_t words[CHUNK * WORDS * ROWS * 4];
+#else
+	int32_t zero[SUBS][ROWS]; /* of CPU_FORM_4 and 8 */
 #endif
 };
 
 /* --- codes to bytes --------------------------------------------------------------- */
 
-/* Taken off the bytes: a power of two. */
+/* Taken off the bytes: a power of two; of integers, where they have no zero points. */
 VINLINE int zero_of(enum cpu_form f)
 {
 	switch (f) {
 	case CPU_FORM_3: return 4;
+	case CPU_FORM_4: return 8;
 	case CPU_FORM_5: case CPU_FORM_E2M1: case CPU_FORM_E2M1_16: return 16;
 	case CPU_FORM_6: return 32;
 	case CPU_FORM_GRID: return 64;
-	case CPU_FORM_IQ4: return 128;
+	case CPU_FORM_IQ4: case CPU_FORM_8: return 128;
 	default: return 0;
 	}
 }
@@ -55,7 +59,9 @@ VINLINE int zero_of(enum cpu_form f)
 /* The greatest byte is below this. */
 VINLINE int limit_of(enum cpu_form f)
 {
-	return f == CPU_FORM_IQ4 ? 256 : f == CPU_FORM_6 || f == CPU_FORM_GRID ? 128 : 32;
+	if (f == CPU_FORM_IQ4 || f == CPU_FORM_8)
+		return 256;
+	return f == CPU_FORM_6 || f == CPU_FORM_GRID ? 128 : 32;
 }
 
 /* Each byte of v (0 to 15) to that of the table. */
@@ -146,6 +152,11 @@ VINLINE void unpack(enum cpu_form f, const uint8_t *q, int v, vi *w)
 	if (f == CPU_FORM_GRID)
 		signs = vi_load(p + 4 * ROWS);
 #pragma GCC unroll 8
+	for (int i = 0; i < WORDS && f == CPU_FORM_8; i++)
+		w[i] = vi_load(p + i * 4 * ROWS);
+	if (f == CPU_FORM_8)
+		return;
+#pragma GCC unroll 8
 	for (int i = 0; i < WORDS; i++) {
 		vi raw = f == CPU_FORM_GRID ? grid_nibbles(indices, signs, i / 2)
 			 : has_nibbles      ? vi_load(p + i / 2 * 4 * ROWS)
@@ -174,17 +185,6 @@ VINLINE size_t block_bytes(enum cpu_form f)
 
 /* --- scales ----------------------------------------------------------------------- */
 
-VINLINE vi load_bytes(const uint8_t *p)
-{
-#if CPU_AVX512
-	return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
-#elif CPU_AVX2
-	return (vi)_mm256_cvtepu8_epi32(_mm_loadu_si64(p));
-#else
-	return (vi){p[0], p[1], p[2], p[3]};
-#endif
-}
-
 VINLINE vf floats_of(vi v)
 {
 	return __builtin_convertvector(v, vf);
@@ -206,49 +206,51 @@ VINLINE vf e4m3_of(vi b)
 	return (vf)((vi)f | (b & 0x80) << 24 | nan);
 }
 
-/* Scale i of the panel's rows from VL v on, and their minimum. */
+/* Scale i of the panel's rows from VL v on, and their minimum, where supers multiply
+ * integers. */
+VINLINE void super_at(const struct cpu_panels *w, const uint8_t *panel,
+		      enum cpu_scaling s, int32_t i, int v, vf *scale, vf *low)
+{
+	const size_t at = (size_t)i * ROWS + (size_t)(VL * v);
+	const size_t super = (size_t)(i / (256 / w->group) * ROWS + VL * v);
+	const size_t at_min = (size_t)(w->k / 256) * ROWS;
+	const uint8_t *supers = panel + w->at_super;
+	const uint8_t *signs = panel + w->at_q + (size_t)i * block_bytes(CPU_FORM_GRID) +
+			       4 * ROWS + 4 * VL * v;
+	vi b = s == CPU_SCALING_GRID ? 2 * (vi)((vu)vi_load(signs) >> 28) + 1
+				     : vi_of_bytes(panel + at);
+	vi least = {0};
+	if (s == CPU_SCALING_PAIR) {
+		least = b >> 4;
+		b &= 15;
+	} else if (s == CPU_SCALING_SUPER) {
+		b = (b ^ 128) - 128; /* signed */
+		if (cpu_form_has_min(w->form))
+			least = vi_of_bytes(panel + w->at_low + at);
+	}
+	*scale = cpu_floats(supers, DTYPE_F16, super) * (floats_of(b) * w->factor);
+	*low = (vf){0};
+	if (cpu_form_has_min(w->form))
+		*low = cpu_floats(supers, DTYPE_F16, at_min + super) * floats_of(least);
+}
+
+/* The same of any scaling. */
 VINLINE void scale_at(const struct cpu_panels *w, const uint8_t *panel,
 		      enum cpu_scaling s, int32_t i, int v, vf *scale, vf *low)
 {
 	const size_t at = (size_t)i * ROWS + (size_t)(VL * v);
-	const uint8_t *lows = panel + w->at_low + at;
-	const size_t super = (size_t)(i / (256 / w->group) * ROWS + VL * v);
-	const uint16_t *supers = (const void *)(panel + w->at_super);
-	const size_t at_min = (size_t)(w->k / 256) * ROWS;
-	bool has_min = cpu_form_has_min(w->form);
 	*low = (vf){0};
 	if (s == CPU_SCALING_E8M0) {
-		*scale = half_power(load_bytes(panel + at), w->has_nan_scale);
+		*scale = half_power(vi_of_bytes(panel + at), w->has_nan_scale);
 	} else if (s == CPU_SCALING_E4M3) {
-		*scale = e4m3_of(load_bytes(panel + at)) * w->factor;
+		*scale = e4m3_of(vi_of_bytes(panel + at)) * w->factor;
 	} else if (s == CPU_SCALING_FLOAT) {
-		*scale = vf_of_f16(vhalf_load((const uint16_t *)(const void *)panel + at));
-		if (has_min)
-			*low = vf_of_f16(vhalf_load(
-				(const uint16_t *)(const void *)(panel + w->at_low) +
-				at));
+		size_t of_group = (size_t)(i / (w->group / 32) * ROWS + VL * v);
+		*scale = cpu_floats(panel, w->scale_type, of_group);
+		if (cpu_form_has_min(w->form))
+			*low = cpu_floats(panel + w->at_low, w->scale_type, of_group);
 	} else {
-		vf d = vf_of_f16(vhalf_load(supers + super)), m = *low;
-		vi b, least = *(vi *)low;
-		if (has_min)
-			m = vf_of_f16(vhalf_load(supers + at_min + super));
-		if (s == CPU_SCALING_GRID) {
-			const uint8_t *signs = panel + w->at_q +
-					       (size_t)i * block_bytes(w->form) +
-					       4 * ROWS + 4 * VL * v;
-			b = 2 * (vi)((vu)vi_load(signs) >> 28) + 1;
-		} else if (s == CPU_SCALING_PAIR) {
-			b = load_bytes(panel + at);
-			least = b >> 4;
-			b &= 15;
-		} else {
-			b = load_bytes(panel + at);
-			b = (b ^ 128) - 128; /* signed */
-			if (has_min)
-				least = load_bytes(lows);
-		}
-		*scale = d * (floats_of(b) * w->factor);
-		*low = m * floats_of(least);
+		super_at(w, panel, s, i, v, scale, low);
 	}
 }
 
@@ -273,6 +275,16 @@ static void load_scales(const struct cpu_panels *w, const uint8_t *panel, int32_
 	EACH_SCALING(CASE)
 #undef CASE
 	}
+#if !CPU_AVX512
+	if (w->form != CPU_FORM_4 && w->form != CPU_FORM_8)
+		return;
+	for (int i = 0; i < n; i++) {
+		const uint8_t *zeros = panel + w->at_low +
+				       (size_t)((i0 + i) / (w->group / 32) * ROWS);
+		for (int r = 0; r < ROWS; r++)
+			c->zero[i][r] = w->has_zero ? zeros[r] : zero_of(w->form);
+	}
+#endif
 }
 
 /* --- products --------------------------------------------------------------------- */
@@ -325,6 +337,16 @@ struct product {
 	float (*acc)[ROWS];
 };
 
+/* Of sub-block i, rows from VL v on. */
+VINLINE vi zero_at(const struct chunk *c, enum cpu_form f, int i, int v)
+{
+#if !CPU_AVX512
+	if (f == CPU_FORM_4 || f == CPU_FORM_8)
+		return vi_load(c->zero[i] + VL * v);
+#endif
+	return vi_all(zero_of(f));
+}
+
 VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 {
 	const int n_sub = 32 / cpu_form_sub(f);
@@ -348,7 +370,8 @@ VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 #pragma GCC unroll 2
 				for (int s = 0; s < n_sub; s++) {
 					int32_t minus = xsum[s * n_x + j];
-					vi sum = vi_all(minus) * zero_of(f);
+					vi sum = zero_at(p->c, f, b * n_sub + s, v) *
+						 vi_all(minus);
 #pragma GCC unroll 2
 					for (int i = 0; i < 2 / n_sub; i++) {
 						int at = 4 * (s + i);
@@ -375,8 +398,14 @@ VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 		vf_store(p->acc[0] + VL * v, lone[v]);
 }
 
+#if CPU_AVX512
+#define INTEGERS(X)
+#else
+#define INTEGERS(X) X(4) X(8)
+#endif
 #define EACH_FORM(X) \
-	X(4_MIN) X(5) X(5_MIN) X(6) X(3) X(2_MIN) X(E2M1) X(E2M1_16) X(IQ4) X(GRID)
+	INTEGERS(X) X(4_MIN) X(5) X(5_MIN) X(6) X(3) X(2_MIN) X(E2M1) X(E2M1_16) X(IQ4) \
+	X(GRID)
 #define DEFINE(f) \
 	static void blocks_##f(const struct product *p) \
 	{ \

@@ -12,14 +12,6 @@
 
 enum { ROWS = CPU_ROWS, N_VEC = ROWS / VL, SEGMENT = 256 };
 
-VINLINE vf load_scale(const uint8_t *p, enum dtype type, size_t at)
-{
-	if (type == DTYPE_F32)
-		return vf_load((const float *)(const void *)p + at);
-	vhalf h = vhalf_load((const uint16_t *)(const void *)p + at);
-	return type == DTYPE_BF16 ? vf_of_bf16(h) : vf_of_f16(h);
-}
-
 /* Columns of a segment of a group times n_x inputs, to acc. */
 struct part {
 	const uint8_t *q, *fetch; /* fetch: of unpacked columns, where they were, or NULL */
@@ -117,11 +109,11 @@ static void run_part(const struct part *p, bool is_wide)
 }
 #else
 /* Four columns of VL rows, added up before they are added to what others wait for. */
-static void run_part(const struct part *p, bool is_wide)
+VINLINE void run(const struct part *p, int n_x)
 {
 	const float *tile = p->tile;
 	vf sum[CPU_TOK][N_VEC] = {{{0}}};
-	for (int i = 0; i < p->n_cols; i += 4, tile += 4 * p->n_x) {
+	for (int i = 0; i < p->n_cols; i += 4, tile += 4 * n_x) {
 		const uint8_t *q = p->q + (size_t)i * ROWS;
 		if (p->fetch)
 			cpu_fetch(q, 0);
@@ -135,21 +127,29 @@ static void run_part(const struct part *p, bool is_wide)
 				w[c] = (vf)(high >> 4 & (int32_t)0x87F00000) *
 				       vf_all(0x1p120f);
 			}
-			for (int j = 0; j < p->n_x; j++) {
+			for (int j = 0; j < n_x; j++) {
 				const float *x = tile + j;
 				vf four = w[0] * vf_all(x[0]);
-				four = vf_fma(w[1], vf_all(x[p->n_x]), four);
-				four = vf_fma(w[2], vf_all(x[2 * p->n_x]), four);
-				four = vf_fma(w[3], vf_all(x[3 * p->n_x]), four);
+				four = vf_fma(w[1], vf_all(x[n_x]), four);
+				four = vf_fma(w[2], vf_all(x[2 * n_x]), four);
+				four = vf_fma(w[3], vf_all(x[3 * n_x]), four);
 				sum[j][v] += four;
 			}
 		}
 	}
-	for (int j = 0; j < p->n_x; j++)
+	for (int j = 0; j < n_x; j++)
 		for (int v = 0; v < N_VEC; v++)
 			vf_store(p->acc[j] + VL * v,
 				 vf_fma(sum[j][v], p->scale[v],
 					vf_load(p->acc[j] + VL * v)));
+}
+
+static void run_part(const struct part *p, bool is_wide)
+{
+	if (p->n_x == 1) /* whose sums stay in registers */
+		run(p, 1);
+	else
+		run(p, p->n_x);
 }
 #endif
 
@@ -199,7 +199,7 @@ void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
 		n = end - k0 < SEGMENT ? end - k0 : SEGMENT;
 		struct part p = {.q = panel + w->at_q + (size_t)k0 * ROWS, .n_cols = n};
 		for (int v = 0; v < N_VEC; v++)
-			p.scale[v] = load_scale(panel, w->scale_type,
+			p.scale[v] = cpu_floats(panel, w->scale_type,
 						(size_t)(k0 / w->group * ROWS + VL * v));
 #if CPU_AVX512
 		enum { WORD = 2 }; /* bytes of a column in a tile */

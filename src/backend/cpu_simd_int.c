@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Panels of 4 and 8 bit integers times activations of 8 bits.
+ * Activations of 8 bits; and, of AVX-512, panels of 4 and 8 bit integers times them: the
+ * most common codes, with no step between their bits and the product, for which other
+ * instruction sets have no better way than that of all codes (cpu_simd_codes.c).
  *
  * A block is 32 columns: the integers of weight (unsigned) and activation (signed) are
  * multiplied and summed exactly in int32, the zero point taken off by the block's sum
@@ -19,7 +21,6 @@
 
 enum {
 	ROWS = CPU_ROWS,
-	N_VEC = ROWS / VL, /* vectors of a word of each row */
 	Q_WORDS = CPU_Q_WORDS,
 	TILE_WORDS = Q_WORDS + 2, /* integers, - sum, scale */
 };
@@ -159,29 +160,9 @@ void ISA(cpu_quantize)(const struct cpu_rounding *r, const float *const *x, int 
 
 /* --- panels ------------------------------------------------------------------- */
 
-VINLINE vf load_scale(const uint8_t *p, enum dtype type)
-{
-	if (type == DTYPE_BF16)
-		return vf_of_bf16(vhalf_load((const void *)p));
-	if (type == DTYPE_F16)
-		return vf_of_f16(vhalf_load((const void *)p));
-	return vf_load((const void *)p);
-}
-
-VINLINE vi load_zero(const uint8_t *p)
-{
-#if CPU_AVX512
-	return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
-#elif CPU_AVX2
-	return (vi)_mm256_cvtepu8_epi32(_mm_loadu_si64(p));
-#else
-	return (vi){p[0], p[1], p[2], p[3]};
-#endif
-}
-
 #if CPU_AVX512
 /* sum[j] += the block's products: q has 16 rows of each eight columns. */
-VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_VEC])
+VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi *sum)
 {
 #pragma GCC unroll 4
 	for (int i = 0; i < 4; i++) {
@@ -189,65 +170,23 @@ VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_
 		vi low = raw & 0x0F0F0F0F, high = (vi)((vu)raw >> 4) & 0x0F0F0F0F;
 #pragma GCC unroll 12
 		for (int j = 0; j < n_x; j++)
-			sum[j][0] = bytes_dot(sum[j][0], low, tile[2 * i * n_x + j]);
+			sum[j] = bytes_dot(sum[j], low, tile[2 * i * n_x + j]);
 #pragma GCC unroll 12
 		for (int j = 0; j < n_x; j++)
-			sum[j][0] = bytes_dot(sum[j][0], high,
-					      tile[(2 * i + 1) * n_x + j]);
+			sum[j] = bytes_dot(sum[j], high, tile[(2 * i + 1) * n_x + j]);
 	}
 }
 
-VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_VEC])
+VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi *sum)
 {
 #pragma GCC unroll 8
 	for (int i = 0; i < 8; i++) {
 		vi w = vi_load(q + 64 * i);
 #pragma GCC unroll 12
 		for (int j = 0; j < n_x; j++)
-			sum[j][0] = bytes_dot(sum[j][0], w, tile[i * n_x + j]);
+			sum[j] = bytes_dot(sum[j], w, tile[i * n_x + j]);
 	}
 }
-#else
-enum { STEP = Q_WORDS / 8 }; /* words of the tile for a word of the panel */
-
-VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_VEC])
-{
-	for (int v = 0; v < N_VEC; v++) {
-		vi low[4], high[4];
-		for (int i = 0; i < 4; i++) {
-			vi raw = vi_load(q + 64 * i + 4 * VL * v);
-			low[i] = raw & 0x0F0F0F0F;
-			high[i] = (vi)((vu)raw >> 4) & 0x0F0F0F0F;
-		}
-		for (int j = 0; j < n_x; j++) {
-			vh acc = {0};
-			for (int i = 0; i < 4; i++) {
-				const int32_t *x = tile + 2 * i * STEP * n_x + j;
-				acc += words_dot(low[i], x, n_x);
-				acc += words_dot(high[i], x + STEP * n_x, n_x);
-			}
-			sum[j][v] += add_pairs(acc);
-		}
-	}
-}
-
-/* A byte is two nibbles: low + 16 high. */
-VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi (*sum)[N_VEC])
-{
-	for (int v = 0; v < N_VEC; v++)
-		for (int j = 0; j < n_x; j++) {
-			vh low = {0}, high = {0};
-			for (int i = 0; i < 8; i++) {
-				vi raw = vi_load(q + 64 * i + 4 * VL * v);
-				const int32_t *x = tile + i * STEP * n_x + j;
-				low += words_dot(raw & 0x0F0F0F0F, x, n_x);
-				high += words_dot((vi)((vu)raw >> 4) & 0x0F0F0F0F,
-						    x, n_x);
-			}
-			sum[j][v] += add_pairs(low) + add_pairs(high) * 16;
-		}
-}
-#endif
 
 enum { FETCH_INPUTS = 8 }; /* fewer pass faster than memory gives their panels */
 
@@ -257,31 +196,22 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 {
 	const uint8_t *q = panel + w->at_q;
 	const int32_t n_groups = w->k / w->group, n_blocks = w->group / CPU_BLOCK;
-	const size_t scale_bytes = dtype_bytes(w->scale_type);
 	const size_t step = w->panel_bytes / (size_t)(w->k / CPU_BLOCK);
 	const uint8_t *fetch = panel;
-	vf acc[CPU_TOK][N_VEC] = {{{0}}};
+	vf acc[CPU_TOK] = {{0}};
 	for (int32_t g = 0; g < n_groups; g++) {
-		vf scale[N_VEC];
-		vi zero[N_VEC];
-#pragma GCC unroll 4
-		for (int v = 0; v < N_VEC; v++) {
-			size_t at = (size_t)g * ROWS + (size_t)(VL * v);
-			scale[v] = load_scale(panel + at * scale_bytes, w->scale_type);
-			zero[v] = w->has_zero ? load_zero(panel + w->at_low + at)
-					      : vi_all(1 << (bits - 1));
-		}
+		size_t at = (size_t)g * ROWS;
+		vf scale = cpu_floats(panel, w->scale_type, at);
+		vi zero = w->has_zero ? vi_of_bytes(panel + w->at_low + at)
+				      : vi_all(1 << (bits - 1));
 		for (int32_t b = 0; b < n_blocks; b++) {
-			vi sum[CPU_TOK][N_VEC];
+			vi sum[CPU_TOK];
 			if (n_x <= FETCH_INPUTS)
 				cpu_fetch(fetch, bits);
 			fetch += step;
 #pragma GCC unroll 12
 			for (int j = 0; j < n_x; j++)
-#pragma GCC unroll 4
-				for (int v = 0; v < N_VEC; v++)
-					sum[j][v] = zero[v] *
-						    vi_all(tile[Q_WORDS * n_x + j]);
+				sum[j] = zero * vi_all(tile[Q_WORDS * n_x + j]);
 			if (bits == 4)
 				block4(q, tile, n_x, sum);
 			else
@@ -290,21 +220,16 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 				(const void *)(tile + (Q_WORDS + 1) * n_x);
 #pragma GCC unroll 12
 			for (int j = 0; j < n_x; j++)
-#pragma GCC unroll 4
-				for (int v = 0; v < N_VEC; v++)
-					acc[j][v] = vf_fma(
-						__builtin_convertvector(sum[j][v], vf) *
-							scale[v],
-						vf_all(x_scale[j]), acc[j][v]);
+				acc[j] = vf_fma(
+					__builtin_convertvector(sum[j], vf) * scale,
+					vf_all(x_scale[j]), acc[j]);
 			q += CPU_BLOCK * ROWS * bits / 8;
 			tile += TILE_WORDS * n_x;
 		}
 	}
 #pragma GCC unroll 12
 	for (int j = 0; j < n_x; j++)
-#pragma GCC unroll 4
-		for (int v = 0; v < N_VEC; v++)
-			vf_store(out[j] + VL * v, acc[j][v]);
+		vf_store(out[j], acc[j]);
 }
 
 #define EACH_COUNT(X, b) \
@@ -319,27 +244,35 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 EACH_COUNT(DEFINE, 4)
 EACH_COUNT(DEFINE, 8)
 
-void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel,
-		    const struct cpu_tiles *t, float (*out)[CPU_TOK][CPU_PANEL_ROWS])
+_Static_assert(CPU_TOK == 12, "EACH_COUNT");
+
+static void panel_integers(const struct cpu_panels *w, const uint8_t *panel,
+			   const struct cpu_tiles *t,
+			   float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
 	typedef void one(const struct cpu_panels *w, const uint8_t *p,
 			 const int32_t *tile, float (*out)[CPU_PANEL_ROWS]);
 #define NAME(n, b) panel_##b##_##n,
 	static one *const all[2][CPU_TOK] = {{EACH_COUNT(NAME, 4)}, {EACH_COUNT(NAME, 8)}};
-	if (w->form == CPU_FORM_E4M3) {
-		ISA(cpu_panel_e4m3)(w, i_panel, t, out);
-		return;
-	}
-	if (w->form != CPU_FORM_4 && w->form != CPU_FORM_8) {
-		ISA(cpu_panel_codes)(w, i_panel, t, out);
-		return;
-	}
 	const int32_t *tile = t->at;
 	for (int i = 0; i < t->n; i++) {
-		all[w->form == CPU_FORM_8][t->n_x[i] - 1](
-			w, cpu_panels_at(w, i_panel), tile, out[i]);
+		all[w->form == CPU_FORM_8][t->n_x[i] - 1](w, panel, tile, out[i]);
 		tile += (size_t)(w->k / CPU_BLOCK) * (size_t)(TILE_WORDS * t->n_x[i]);
 	}
 }
+#endif
 
-_Static_assert(CPU_TOK == 12, "EACH_COUNT");
+void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel,
+		    const struct cpu_tiles *t, float (*out)[CPU_TOK][CPU_PANEL_ROWS])
+{
+#if CPU_AVX512
+	if (w->form == CPU_FORM_4 || w->form == CPU_FORM_8) {
+		panel_integers(w, cpu_panels_at(w, i_panel), t, out);
+		return;
+	}
+#endif
+	if (w->form == CPU_FORM_E4M3)
+		ISA(cpu_panel_e4m3)(w, i_panel, t, out);
+	else
+		ISA(cpu_panel_codes)(w, i_panel, t, out);
+}

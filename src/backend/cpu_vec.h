@@ -102,6 +102,18 @@ VINLINE vu vu_of_half(vhalf h)
 #endif
 }
 
+/* VL bytes to 32 bits each, by zeros. */
+VINLINE vi vi_of_bytes(const uint8_t *p)
+{
+#if CPU_AVX512
+	return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
+#elif CPU_AVX2
+	return (vi)_mm256_cvtepu8_epi32(_mm_loadu_si64(p));
+#else
+	return (vi){p[0], p[1], p[2], p[3]};
+#endif
+}
+
 VINLINE vf vf_of_bf16(vhalf h)
 {
 	return (vf)(vu_of_half(h) << 16);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "backend/backend.h"
+#include "backend/cpu_panels.h"
 #include "ctl/command.h"
 #include "ctl/options.h"
 #include "ctl/survey.h"
@@ -79,6 +80,15 @@ static void add_formats(struct buf *b, const struct survey *s, bool json)
 	}
 }
 
+/* What the CPU's fast path copies at load, of all weights that are multiplied. */
+static int64_t panel_bytes(const struct survey *s)
+{
+	double n = 0;
+	for (enum quant q = 0; q < QUANT_COUNT; q++)
+		n += (double)s->format[q].n_bytes * cpu_panels_growth(q);
+	return (int64_t)n;
+}
+
 static void add_text(struct buf *b, const struct report *r)
 {
 	const struct model_config *c = &r->model->config;
@@ -116,6 +126,9 @@ static void add_text(struct buf *b, const struct report *r)
 	if (model_repack_bytes(r->model))
 		buf_addf(b, "repacked at load: %.2f MiB\n",
 			 mib((int64_t)model_repack_bytes(r->model)));
+	if (panel_bytes(s))
+		buf_addf(b, "copied into panels by the CPU at load: up to %.2f MiB\n",
+			 mib(panel_bytes(s)));
 	buf_addf(b, "\nKV: %s, %lld bytes a token, for %lld sequences of %lld; "
 		 "read at depth %lld\n", dtype_name(r->kv_type),
 		 (long long)r->kv_token_bytes, (long long)r->args->seqs,
@@ -166,6 +179,7 @@ static void add_json(struct buf *b, const struct report *r)
 	add_key(b, "weights", s->n_weights);
 	add_key(b, "weight_bytes", s->n_bytes);
 	add_key(b, "repack_bytes", (int64_t)model_repack_bytes(r->model));
+	add_key(b, "cpu_panel_bytes", panel_bytes(s));
 	buf_add_z(b, ",\"bits_per_weight\":");
 	buf_add_json_num(b, bits_per_weight(s->n_bytes, s->n_weights));
 	buf_addf(b, ",\"kv_type\":\"%s\"", dtype_name(r->kv_type));

@@ -154,18 +154,26 @@ static void scales_of(struct block_parts *o, float unit)
 	}
 }
 
+/* 32 bytes, some bits of each. Loading a file is such loops, which compilers turn into
+ * vectors. */
+static inline void take_bits(const uint8_t *p, int shift, int mask, int8_t *q)
+{
+	for (int i = 0; i < 32; i++)
+		q[i] = (int8_t)(p[i] >> shift & mask);
+}
+
 /* 2 bits each: 32 bytes are four runs of 32, from the lowest bits up. */
 static void crumbs(const uint8_t *p, int8_t *q)
 {
-	for (int i = 0; i < 256; i++)
-		q[i] = (int8_t)(p[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3);
+	for (int i = 0; i < 8; i++)
+		take_bits(p + i / 4 * 32, i % 4 * 2, 3, q + 32 * i);
 }
 
 /* 32 bytes are two runs of 32. */
 static void nibbles32(const uint8_t *p, int8_t *q)
 {
-	for (int i = 0; i < 256; i++)
-		q[i] = (int8_t)(p[i / 64 * 32 + i % 32] >> i / 32 % 2 * 4 & 15);
+	for (int i = 0; i < 8; i++)
+		take_bits(p + i / 2 * 32, i % 2 * 4, 15, q + 32 * i);
 }
 
 static void split_q2_k(const uint8_t *p, struct block_parts *o)
@@ -190,8 +198,11 @@ static void split_q3_k(const uint8_t *p, struct block_parts *o)
 	}
 	scales_of(o, 1);
 	crumbs(p + 32, o->q);
-	for (int i = 0; i < 256; i++) /* the third bit is there to be not taken off */
-		o->q[i] = (int8_t)(o->q[i] - (p[i % 32] >> i / 32 & 1 ? 0 : 4));
+	for (int run = 0; run < 8; run++) { /* 4 is off where the third bit is not */
+		int8_t *q = o->q + 32 * run;
+		for (int i = 0; i < 32; i++)
+			q[i] = (int8_t)(q[i] + (p[i] >> run & 1) * 4 - 4);
+	}
 }
 
 /* Scales and minima of Q4_K and Q5_K: six bits each; of the last four of both the two
@@ -221,8 +232,11 @@ static void split_q5_k(const uint8_t *p, struct block_parts *o)
 {
 	scales_k(p, o);
 	nibbles32(p + 48, o->q);
-	for (int i = 0; i < 256; i++)
-		o->q[i] = (int8_t)(o->q[i] + (p[16 + i % 32] >> i / 32 & 1) * 16);
+	for (int run = 0; run < 8; run++) {
+		int8_t *q = o->q + 32 * run;
+		for (int i = 0; i < 32; i++)
+			q[i] = (int8_t)(q[i] + (p[16 + i] >> run & 1) * 16);
+	}
 }
 
 static void split_q6_k(const uint8_t *p, struct block_parts *o)
@@ -230,10 +244,14 @@ static void split_q6_k(const uint8_t *p, struct block_parts *o)
 	parts_of(o, 16, p + 208, NULL);
 	memcpy(o->s, p + 192, 16);
 	scales_of(o, 1);
-	for (int i = 0; i < 256; i++) {
-		int low = p[i / 128 * 64 + i % 64] >> i / 64 % 2 * 4 & 15;
-		int high = p[128 + i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3;
-		o->q[i] = (int8_t)((low | high << 4) - 32);
+	for (int run = 0; run < 8; run++) {
+		const uint8_t *low = p + run / 4 * 64 + run % 2 * 32;
+		const uint8_t *high = p + 128 + run / 4 * 32;
+		int low_at = run / 2 % 2 * 4, high_at = run % 4 * 2;
+		int8_t *q = o->q + 32 * run;
+		for (int i = 0; i < 32; i++)
+			q[i] = (int8_t)((low[i] >> low_at & 15) +
+					(high[i] >> high_at & 3) * 16 - 32);
 	}
 }
 

@@ -5,10 +5,12 @@ in one run on the same shapes with random weights.
 
     tests/bench/peers.py [--build DIR] [--work DIR] [--venv DIR] [--rounds N]
                          [--models D4,E4,D16,E16] [--cases prefill512,decode,…]
+                         [--pause SECONDS]
                          [--serve]                       (from the top; prints CSV)
 
 Shapes: D is Qwen3-1.7B, E eight layers of Qwen3-30B-A3B with 64 experts. 4: int4 in
-groups of 32 beside Q4_0, embedding and head too; 16: bf16. Models and the environment
+groups of 32 beside Q4_0, embedding and head too; 16: bf16; Dq4_k and so on: both read one
+file of GGUF in that format. Models and the environment
 (built from source for this processor: some minutes) are made once below --work and need
 10 GB. Each row is a median; the ratio is that of the medians; the read bandwidth is
 measured before every round. --serve adds eight streams over HTTP through halod."""
@@ -19,6 +21,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+from peers_llama import BLOCKS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -45,7 +49,8 @@ def macs_per_token(s):
 def bytes_per_token(s, name):
     """Of weights read to decode one token, with their scales."""
     n = macs_per_token(s) + s["vocab"] * s["d"]
-    return n * (2 if name.endswith("16") else 0.5625)
+    weights, size, _ = BLOCKS.get(name[1:], (1, 2 if name.endswith("16") else 0.5625, 0))
+    return n * size / weights
 
 
 class Bench:
@@ -66,9 +71,15 @@ class Bench:
                  env={**os.environ, "CMAKE_ARGS": "-DGGML_NATIVE=ON"})
         for name in self.a.models:
             ours = os.path.join(self.a.work, name)
+            tiny = os.path.join(TOP, "models/halo-tiny")
+            if name[1:] in BLOCKS:
+                if not os.path.exists(ours + ".gguf"):
+                    call(self.python, self.peer, "make", json.dumps(self.shape(name)),
+                         name[1:], ours + ".gguf", tiny)
+                continue
             if not os.path.exists(os.path.join(ours, "config.json")):
                 call(self.haloctl, "synth", *SYNTH[name[0]], "-o", ours, "--tokenizer",
-                     os.path.join(TOP, "models/halo-tiny"), "-f",
+                     tiny, "-f",
                      "bf16" if name.endswith("16") else "w4a16-g32-all")
             if not os.path.exists(ours + ".gguf"):
                 call(self.python, self.peer, "make", json.dumps(self.shape(name)),
@@ -79,7 +90,7 @@ class Bench:
                           str(self.a.threads), stderr=subprocess.DEVNULL))
 
     def ours(self, name, cases):
-        model = os.path.join(self.a.work, name)
+        model = os.path.join(self.a.work, name + ".gguf" * (name[1:] in BLOCKS))
         base = [self.haloctl, "bench", "model", "--model", model, "--threads",
                 str(self.a.threads), "--json", "-r", "1"]
         prompts = ["-p", "512" if "prefill512" in cases else ""]
@@ -107,9 +118,11 @@ class Bench:
         for i in range(self.a.rounds):
             bandwidth.append(self.read_bandwidth())
             mine.append(self.ours(name, self.a.cases))
+            time.sleep(self.a.pause)
             peer.append(self.theirs(name, self.a.cases))
             print(name, i, "read %.1f" % bandwidth[-1], mine[-1], peer[-1],
                   file=sys.stderr)
+            time.sleep(self.a.pause)
         read = statistics.median(bandwidth)
         yield "read-bandwidth", name, read, "GB/s"
         for key in ["load"] + [c for c in self.a.cases if c != "load"] + ["rss"]:
@@ -158,6 +171,8 @@ def main():
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--models", default="D4,E4,D16,E16")
     p.add_argument("--cases", default=CASES)
+    p.add_argument("--pause", type=float, default=0, help="seconds left to others "
+                   "between the parts of a round")
     p.add_argument("--serve", action="store_true")
     a = p.parse_args()
     a.models, a.cases = a.models.split(","), a.cases.split(",")

@@ -2,19 +2,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """llama.cpp's side of peers.py, run in its own environment (llama-cpp-python, gguf).
 
-    peers_llama.py make SHAPE FORMAT FILE      a GGUF file of random weights
+    peers_llama.py make SHAPE FORMAT FILE [TOKENIZER]
+                                               a GGUF file of random weights, with the
+                                               tokenizer of a folder of Hugging Face
     peers_llama.py run FILE THREADS CASES      measures; prints one JSON object
 
 SHAPE is JSON: layers, d, heads, kv_heads, head_dim, ffn, experts, used, vocab, tied.
-FORMAT is q4_0 or bf16. CASES: load, prefill512, decode, decode4096, batch8."""
+FORMAT is bf16 or one of BLOCKS. CASES: load, prefill512, decode, decode4096, batch8."""
 import ctypes
 import json
+import os
 import resource
 import sys
 import time
 
 
-def make(shape, fmt, path):
+# Of GGUF's formats: weights and bytes of a block, and where its float16 scales stand,
+# each with what makes random codes of deviation 1 (or takes their mean off).
+BLOCKS = {
+    "q4_0": (32, 18, {0: 1 / 4.6}),
+    "q5_0": (32, 22, {0: 1 / 9.2}),
+    "q8_0": (32, 34, {0: 1 / 74}),
+    "iq4_nl": (32, 18, {0: 1 / 73}),
+    "q2_k": (256, 84, {80: 1 / 14, 82: 1.5 / 14}),
+    "q3_k": (256, 110, {108: 1 / 42}),
+    "q4_k": (256, 144, {0: 1 / 240, 2: 7.5 / 240}),
+    "q5_k": (256, 176, {0: 1 / 490, 2: 15.5 / 490}),
+    "q6_k": (256, 210, {208: 1 / 1370}),
+    "iq4_xs": (256, 136, {0: 1 / 1350}),
+}
+
+
+def add_tokenizer(w, folder, n_vocab):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../ctl"))
+    import gguf_file as g
+    add = {g.U32: w.add_uint32, g.F32: w.add_float32, g.STRING: w.add_string}
+    for name, kind, value in g.tokenizer_keys(folder, n_vocab):
+        (w.add_array if isinstance(kind, tuple) else add[kind])(name, value)
+
+
+def make(shape, fmt, path, tokenizer=None):
     import gguf
     import numpy
     rng = numpy.random.default_rng(1)
@@ -34,8 +61,11 @@ def make(shape, fmt, path):
         w.add_expert_count(shape["experts"])
         w.add_expert_used_count(shape["used"])
         w.add_expert_feed_forward_length(shape["ffn"])
-    w.add_tokenizer_model("no_vocab")
     w.add_vocab_size(shape["vocab"])
+    if tokenizer:
+        add_tokenizer(w, tokenizer, shape["vocab"])
+    else:
+        w.add_tokenizer_model("no_vocab")
 
     def norm(name, n):
         w.add_tensor(name, numpy.ones(n, dtype=numpy.float32))
@@ -50,11 +80,13 @@ def make(shape, fmt, path):
             w.add_tensor(name, raw.reshape(dims).view(numpy.uint8),
                          raw_dtype=gguf.GGMLQuantizationType.BF16)
             return
-        blocks = rng.integers(0, 256, (rows, k // 32, 18), dtype=numpy.uint8)
-        blocks[:, :, :2] = numpy.frombuffer(numpy.float16(dev / 4.6).tobytes(),
-                                            dtype=numpy.uint8)
-        w.add_tensor(name, blocks.reshape(*dims[:-1], k // 32 * 18),
-                     raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+        n, size, scales = BLOCKS[fmt]
+        blocks = rng.integers(0, 256, (rows, k // n, size), dtype=numpy.uint8)
+        for at, factor in scales.items():
+            blocks[:, :, at:at + 2] = numpy.frombuffer(
+                numpy.float16(dev * factor).tobytes(), dtype=numpy.uint8)
+        w.add_tensor(name, blocks.reshape(*dims[:-1], k // n * size),
+                     raw_dtype=gguf.GGMLQuantizationType[fmt.upper()])
 
     d, nq = shape["d"], shape["heads"] * shape["head_dim"]
     nkv, f, e = shape["kv_heads"] * shape["head_dim"], shape["ffn"], shape["experts"]
@@ -158,6 +190,6 @@ def SILENT(l):
 
 if __name__ == "__main__":
     if sys.argv[1] == "make":
-        make(json.loads(sys.argv[2]), sys.argv[3], sys.argv[4])
+        make(json.loads(sys.argv[2]), *sys.argv[3:])
     else:
         run(sys.argv[2], int(sys.argv[3]), sys.argv[4].split(","))

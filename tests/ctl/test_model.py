@@ -87,6 +87,7 @@ def inspect():
     eq(sorted(v["formats"]), ["bf16", "int4"], "its formats")
     eq(sum(f["bytes"] for f in v["formats"].values()), v["weight_bytes"],
        "formats add up")
+    eq(v["cpu_panel_bytes"], v["formats"]["int4"]["bytes"], "int4 becomes panels")
     code, out, err = haloctl("inspect", "--model", TINY)
     ok(code == 0 and b"experts" in out, "as text", out)
     for folder, fmt, bits in (("qwen3-awq", "awq4", 4.625),

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What becomes panels, how large they are, and numbers that are none.
+ */
+#include "backend/cpu_panels.h"
+
+#include <math.h>
+
+#include "backend/backend.h"
+#include "base/alloc.h"
+#include "tests/tap.h"
+
+static void test_growth(void)
+{
+	for (enum quant q = 0; q < QUANT_COUNT; q++) {
+		double growth = cpu_panels_growth(q);
+		if (quant_bits(q) > 8)
+			is_near(growth, 0, 0, "%s is read where it lies", quant_name(q));
+		else
+			ok(growth >= 1 && growth < 1.05, "%s takes %.3f of its size",
+			   quant_name(q), growth);
+	}
+}
+
+static void test_order(void)
+{
+	enum { K = 64 };
+	int32_t group_of[K], order[K];
+	struct weight w = {.quant = QUANT_GPTQ4, .n = 16, .k = K, .group = 32,
+			   .group_of = group_of};
+	int wrong = 0;
+	for (int i = 0; i < K; i++)
+		group_of[i] = i % 2;
+	ok(cpu_panels_order(&w, order), "groups in turn have an order");
+	for (int i = 0; i < K; i++)
+		wrong += order[i] != i % 32 * 2 + i / 32;
+	is_int(wrong, 0, "the even columns, then the odd ones");
+	group_of[0] = 1;
+	ok(!cpu_panels_order(&w, order), "groups of 31 and 33 have none");
+}
+
+/* A row each: is y of `isa` NaN where y by the definition is? */
+static void check_nan(const struct weight *w, const char *isa, const char *what)
+{
+	struct backend_opts o = {"cpu", .n_threads = 1, .cpu_isa = isa};
+	struct backend *b;
+	struct fail fail = {0};
+	enum status st = backend_create(&o, &b, &fail);
+	if (st == E_UNSUPPORTED)
+		return;
+	is_int(st, OK, "%s", isa);
+	float x[256], row[256], y[16] = {0};
+	for (int i = 0; i < w->k; i++)
+		x[i] = (float)(i % 7 - 3);
+	struct weight loaded;
+	is_int(b->ops->load_weight(b, w, &loaded, &fail), OK, "%s: loads", what);
+	struct linear_args a = {.n_tok = 1, .x = x, .n_out = 1,
+				.out = {{.w = &loaded, .y = y, .is_f32 = true}}};
+	is_int(b->ops->linear(b, &a), OK, "%s: multiplies", what);
+	int wrong = 0, n_nan = 0;
+	for (int32_t n = 0; n < w->n; n++) {
+		float sum = 0;
+		weight_decode(w, n, n + 1, row);
+		for (int i = 0; i < w->k; i++)
+			sum += row[i] * x[i];
+		n_nan += isnan(sum) != 0;
+		wrong += (isnan(sum) != 0) != (isnan(y[n]) != 0);
+	}
+	is_int(wrong, 0, "%s, %s: %d of %d rows are NaN", what, isa, n_nan, w->n);
+	backend_destroy(b);
+}
+
+static void test_nan(const char *isa)
+{
+	enum { N = 3, K = 128 };
+	static uint8_t q[N * K], scales[N * K / 16];
+	float scale = 0.5f;
+	memset(q, 0x31, sizeof q);
+	memset(scales, 0x38, sizeof scales);
+	struct weight w = {.quant = QUANT_FP8, .n = N, .k = K, .group = K, .group_n = N,
+			   .q = q, .scales = &scale, .scale_type = DTYPE_F32};
+	check_nan(&w, isa, "fp8 of numbers");
+	q[K + 5] = 0xFF;
+	check_nan(&w, isa, "fp8 with a NaN");
+	memset(q, 0x31, sizeof q);
+	w = (struct weight){.quant = QUANT_NVFP4, .n = N, .k = K, .group = 16, .q = q,
+			    .scales = scales, .scale_type = DTYPE_F8_E4M3,
+			    .global_scale = 0.25};
+	scales[K / 16 + 2] = 0x7F;
+	check_nan(&w, isa, "nvfp4 with a scale of NaN");
+	w.quant = QUANT_MXFP4;
+	w.group = 32;
+	w.scale_type = DTYPE_F8_E8M0;
+	scales[2 * K / 32 + 1] = 0xFF;
+	check_nan(&w, isa, "mxfp4 with a scale of NaN");
+}
+
+int main(void)
+{
+	test_growth();
+	test_order();
+	test_nan("avx512");
+	test_nan("avx2");
+	test_nan("portable");
+	return tap_done();
+}
