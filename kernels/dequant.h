@@ -17,20 +17,46 @@ DEVICE float scale_at(const void *p, int32_t format, size_t i)
 	return format == SCALE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
-/* A half has more exponent: the bits in its place read 2^-8, subnormals too. */
+/* A half has more exponent: the bits in its place read 2^-8, subnormals too. NaN, all
+ * ones, carries into the half's highest bit of exponent when one is added. */
 DEVICE float e4m3_to_f32(uint8_t b)
 {
-	return f16_to_f32((uint16_t)((b & 0x80) << 8 | (b & 0x7F) << 7)) * 256;
+	uint32_t h = (b & 0x7Fu) << 7;
+	h |= (h + 0x80) & 0x4000;
+	return f16_to_f32((uint16_t)((b & 0x80u) << 8 | h)) * 256;
 }
 
+/* 255 is NaN. */
 DEVICE float e8m0_to_f32(uint8_t b)
 {
-	return bits_cast<float>(b ? (uint32_t)b << 23 : 0x00400000u);
+	uint32_t bits = b ? (uint32_t)b << 23 : 0x00400000u;
+	return bits_cast<float>(b == 255 ? 0x7FC00000u : bits);
 }
 
 DEVICE float e2m1_to_f32(uint32_t nibble)
 {
 	return f16_to_f32((uint16_t)((nibble & 8) << 12 | (nibble & 7) << 9)) * 16384;
+}
+
+/* Four small floats, a byte each, as halves in two registers: of an e4m3 2^-8, of an e2m1
+ * (the low nibble of the byte) 2^-14 of it. */
+template <int format> DEVICE void small_halves(uint32_t q, uint32_t *out)
+{
+	if constexpr (format == WEIGHT_FP8) {
+		/* s eeee mmm in a byte to s 0 eeee mmm 0000000 */
+		uint32_t pair[2] = {permute_bytes<0x1404>(q, 0), permute_bytes<0x3424>(q, 0)};
+		UNROLL
+		for (int i = 0; i < 2; i++) {
+			uint32_t h = pair[i] >> 1 & 0x3F803F80u;
+			h |= (h + 0x00800080u) & 0x40004000u; /* NaN */
+			out[i] = (pair[i] & 0x80008000u) | h;
+		}
+	} else {
+		/* 0000 s eem in a byte: the high bytes of halves s 0000ee m0 */
+		uint32_t high = (q & 0x08080808u) << 4 | (q & 0x07070707u) << 1;
+		out[0] = permute_bytes<0x1404>(high, 0);
+		out[1] = permute_bytes<0x3424>(high, 0);
+	}
 }
 
 /* Formats of a byte or small floats. */

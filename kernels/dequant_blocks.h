@@ -2,9 +2,10 @@
  *
  * The formats of GGUF on the device, eight weights at a time: what blocks lie like is
  * told in src/model/quant_blocks.c. Eight weights share a scale and a minimum in every
- * one of them, and lie in eight bytes of nibbles, crumbs or integers, so that a lane
- * takes eight and its neighbour the next eight. Indices are constants once loops are
- * unrolled: nothing goes to scratch.
+ * one of them, and lie in eight bytes of nibbles or crumbs, so that a lane takes eight
+ * and its neighbour the next eight. Indices are constants once loops are unrolled:
+ * nothing goes to scratch. Blocks of Q4_0, Q8_0 and MXFP4 are other formats by then
+ * (src/backend/hip_repack.c).
  */
 #pragma once
 #include "kernels/dialect.h"
@@ -19,19 +20,14 @@ constexpr bool is_block(int format)
 
 constexpr int32_t block_weights(int format)
 {
-	return format <= WEIGHT_Q8_0 || format == WEIGHT_IQ4_NL ||
-			       format == WEIGHT_MXFP4_BLOCK
-		       ? 32
-		       : 256;
+	return format < WEIGHT_Q2_K || format == WEIGHT_IQ4_NL ? 32 : 256;
 }
 
 constexpr int32_t block_bytes(int format)
 {
-	return format == WEIGHT_Q4_0	? 18
-	       : format == WEIGHT_Q4_1	? 20
-	       : format == WEIGHT_Q5_0	? 22
-	       : format == WEIGHT_Q5_1	? 24
-	       : format == WEIGHT_Q8_0	? 34
+	return format == WEIGHT_Q4_1   ? 20
+	       : format == WEIGHT_Q5_0 ? 22
+	       : format == WEIGHT_Q5_1 ? 24
 	       : format == WEIGHT_Q2_K	? 84
 	       : format == WEIGHT_Q3_K	? 110
 	       : format == WEIGHT_Q4_K	? 144
@@ -39,8 +35,7 @@ constexpr int32_t block_bytes(int format)
 	       : format == WEIGHT_Q6_K	? 210
 	       : format == WEIGHT_IQ2_XXS ? 66
 	       : format == WEIGHT_IQ4_NL  ? 18
-	       : format == WEIGHT_IQ4_XS  ? 136
-					  : 17;
+					  : 136;
 }
 
 struct eight {
@@ -48,10 +43,10 @@ struct eight {
 	float scale, min; /* of all: q * scale - min */
 };
 
-/* Blocks but MXFP4's have an even number of bytes, and so has every part of them. */
+/* Blocks have an even number of bytes, and so has every part of them. */
 DEVICE uint32_t bytes2(const uint8_t *p)
 {
-	return *(const uint16_t *)p;
+	return load_global<uint16_t>(p);
 }
 
 DEVICE uint32_t bytes4(const uint8_t *p)
@@ -106,42 +101,15 @@ DEVICE void iq4_values8(int32_t *q)
 	}
 }
 
-/* Twice the value of e2m1: 0 1 2 3 4 6 8 12, and negative. */
-DEVICE void twice_e2m1_8(int32_t *q)
-{
-	UNROLL
-	for (int i = 0; i < 8; i++) {
-		int32_t v = (int32_t)(0x0C08060403020100u >> q[i] % 8 * 8 & 15);
-		q[i] = q[i] < 8 ? v : -v;
-	}
-}
-
 /* Run j of a block of 32. */
 template <int format> DEVICE void split32(const uint8_t *p, int32_t j, eight *e)
 {
 	int32_t at = j % 2 * 8, shift = j / 2 * 4;
-	if constexpr (format == WEIGHT_MXFP4_BLOCK) {
-		e->scale = bits_cast<float>(p[0] < 2 ? 0x00200000u << p[0]
-						     : (uint32_t)(p[0] - 1) << 23);
-		e->min = 0;
-		UNROLL
-		for (int i = 0; i < 8; i++)
-			e->q[i] = p[1 + at + i] >> shift & 15;
-		twice_e2m1_8(e->q);
-		return;
-	}
 	constexpr bool has_min = format == WEIGHT_Q4_1 || format == WEIGHT_Q5_1;
 	constexpr bool has_fifth = format == WEIGHT_Q5_0 || format == WEIGHT_Q5_1;
 	constexpr int32_t head = has_min ? 4 : 2, numbers = head + (has_fifth ? 4 : 0);
 	e->scale = half_of(p);
 	e->min = has_min ? -half_of(p + 2) : 0;
-	if constexpr (format == WEIGHT_Q8_0) {
-		take8(p + 2 + 8 * j, 0, 255, e->q);
-		UNROLL
-		for (int i = 0; i < 8; i++)
-			e->q[i] = signed8((uint32_t)e->q[i]);
-		return;
-	}
 	take8(p + numbers + at, shift, 15, e->q);
 	if constexpr (has_fifth) {
 		uint32_t fifth = bytes4(p + head) >> 8 * j;
@@ -149,8 +117,8 @@ template <int format> DEVICE void split32(const uint8_t *p, int32_t j, eight *e)
 		for (int i = 0; i < 8; i++)
 			e->q[i] += (int32_t)(fifth >> i & 1) * 16;
 	}
-	if constexpr (format == WEIGHT_Q4_0 || format == WEIGHT_Q5_0)
-		less8(format == WEIGHT_Q4_0 ? 8 : 16, e->q);
+	if constexpr (format == WEIGHT_Q5_0)
+		less8(16, e->q);
 	else if constexpr (format == WEIGHT_IQ4_NL)
 		iq4_values8(e->q);
 }

@@ -23,13 +23,18 @@
  *   schedule_barrier()                   the compiler moves nothing across: loads of
  *                                        many turns of an unrolled loop would otherwise
  *                                        come first and take all registers
+ *   load_global<T>(p)                    told that p is no address of LDS: for pointers
+ *                                        that were themselves read from memory
  *   load_nt<T>(p)                        T = u32x4, u32x2, uint32_t, read once: not to
  *                                        be kept in the caches
+ *   load_nt_even(p)                      the same 16 bytes from any even address
  *   wave_xor<M>(x), wave_shuffle(x, lane), wave_ballot(bool)
  *   dot2_f16(a, b, c), dot2_bf16         c + a.lo * b.lo + a.hi * b.hi, a and b pairs
  *                                        of 16-bit numbers in a uint32_t
  *   permute_bytes<sel>(a, b)             byte i of the result: nibble i of sel says which,
  *                                        0..3 of a, 4..7 of b
+ *   lookup_bytes(at, low, high)          byte i of the result: byte number at's byte i,
+ *                                        0..3 of low, 4..7 of high
  *   sub2_f16(a, b), fma2_f16(a, b, c)    pairs, each result rounded to f16
  *   fma_f32(a, b, c)                     a b + c, rounded once, in every build
  *   f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16 (nearest even)

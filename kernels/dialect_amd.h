@@ -55,9 +55,24 @@ DEVICE void group_barrier(int = 0)
 DEVICE void schedule_barrier() { __builtin_amdgcn_sched_barrier(0); }
 DEVICE void device_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); }
 
+/* By a pointer that was itself read from memory a plain load asks whether it is LDS
+ * (flat_load), waits for LDS too, and is halved where it is not aligned. */
+template <class T> DEVICE T load_global(const void *p)
+{
+	return *(const __attribute__((address_space(1))) T *)p;
+}
+
 template <class T> DEVICE T load_nt(const void *p)
 {
-	return __builtin_nontemporal_load((const T *)p);
+	return __builtin_nontemporal_load((const __attribute__((address_space(1))) T *)p);
+}
+
+/* One load: gfx11 on Linux reads at any address. */
+typedef u32x4 dialect_even __attribute__((aligned(2)));
+DEVICE u32x4 load_nt_even(const void *p)
+{
+	return __builtin_nontemporal_load(
+		(const __attribute__((address_space(1))) dialect_even *)p);
 }
 
 /* Within 16 lanes a DPP row exchange costs nothing beside the addition it feeds. */
@@ -105,6 +120,11 @@ template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
 	constexpr uint32_t s = (sel & 15) | (sel >> 4 & 15) << 8 | (sel >> 8 & 15) << 16 |
 			       (sel >> 12 & 15) << 24;
 	return __builtin_amdgcn_perm(b, a, s);
+}
+
+DEVICE uint32_t lookup_bytes(uint32_t at, uint32_t low, uint32_t high)
+{
+	return __builtin_amdgcn_perm(high, low, at);
 }
 
 DEVICE uint32_t sub2_f16(uint32_t a, uint32_t b)

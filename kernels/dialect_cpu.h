@@ -49,10 +49,22 @@ DEVICE uint32_t group_index_y() { return fiber_group(1); }
 DEVICE void group_barrier(int site = __builtin_LINE()) { fiber_barrier(site); }
 DEVICE void schedule_barrier() {}
 DEVICE void device_fence() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
+template <class T> DEVICE T load_global(const void *p) { return *(const T *)p; }
 
 template <class T> DEVICE T load_nt(const void *p)
 {
 	return *(const T *)p;
+}
+
+/* By twos, so that UBSan sees an odd address. */
+DEVICE u32x4 load_nt_even(const void *p)
+{
+	typedef uint16_t __attribute__((may_alias)) two;
+	u32x4 out;
+	for (int i = 0; i < 4; i++)
+		out[i] = ((const two *)p)[2 * i] |
+			 (uint32_t)((const two *)p)[2 * i + 1] << 16;
+	return out;
 }
 
 template <class T> DEVICE T dialect_shuffle(T x, uint32_t lane, int site)
@@ -151,6 +163,15 @@ template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
 	uint32_t out = 0;
 	for (int i = 0; i < 4; i++)
 		out |= (uint32_t)(both >> (sel >> i * 4 & 7) * 8 & 255) << i * 8;
+	return out;
+}
+
+DEVICE uint32_t lookup_bytes(uint32_t at, uint32_t low, uint32_t high)
+{
+	uint64_t both = (uint64_t)high << 32 | low;
+	uint32_t out = 0;
+	for (int i = 0; i < 32; i += 8)
+		out |= (uint32_t)(both >> (at >> i & 7) * 8 & 255) << i;
 	return out;
 }
 

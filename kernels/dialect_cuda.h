@@ -44,6 +44,7 @@ DEVICE uint32_t group_index_y() { return blockIdx.y; }
 DEVICE void group_barrier(int = 0) { __syncthreads(); }
 DEVICE void schedule_barrier() {}
 DEVICE void device_fence() { __threadfence(); }
+template <class T> DEVICE T load_global(const void *p) { return *(const T *)p; }
 
 template <class T> struct dialect_native;
 template <> struct dialect_native<uint32_t> { typedef unsigned type; };
@@ -53,6 +54,21 @@ template <> struct dialect_native<u32x4> { typedef uint4 type; };
 template <class T> DEVICE T load_nt(const void *p)
 {
 	return bits_cast<T>(__ldcs((const typename dialect_native<T>::type *)p));
+}
+
+/* Words, and the fifth only where the sixteen bytes reach into it. */
+DEVICE u32x4 load_nt_even(const void *p)
+{
+	size_t at = (size_t)p;
+	const unsigned *q = (const unsigned *)(at & ~(size_t)3);
+	unsigned shift = (unsigned)(at & 2) * 8, word[5];
+	for (int i = 0; i < 4; i++)
+		word[i] = __ldcs(q + i);
+	word[4] = shift ? __ldcs(q + 4) : 0;
+	u32x4 out;
+	for (int i = 0; i < 4; i++)
+		out[i] = __funnelshift_r(word[i], word[i + 1], shift);
+	return out;
 }
 
 template <int M> DEVICE float wave_xor(float x, int = 0)
@@ -96,6 +112,13 @@ DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
 template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
 {
 	return __byte_perm(a, b, sel);
+}
+
+/* __byte_perm wants its numbers in nibbles. */
+DEVICE uint32_t lookup_bytes(uint32_t at, uint32_t low, uint32_t high)
+{
+	uint32_t two = at | at >> 4;
+	return __byte_perm(low, high, (two & 0xFF) | (two >> 8 & 0xFF00));
 }
 
 DEVICE uint32_t sub2_f16(uint32_t a, uint32_t b)

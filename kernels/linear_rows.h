@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How linear_rows.hip is launched: arguments, limits, LDS. C for the host, C++ for the
- * kernel.
+ * How linear_rows.hip and linear_blocks.hip are launched: arguments, limits, LDS. C for
+ * the host, C++ for the kernels.
  *
  * A launch takes up to four weights of one format and K at 1..8 tokens; each (part) has
  * workgroups of its own, first_group..., as many as the host likes. What comes out of a
  * row does not depend on M nor on the grid. Kernels are of 1, 2, 4 and 8 tokens.
  * Groups are powers of two of at least 16 elements (32 where weights are of four bits,
- * but nvfp4 has 16), or one a row.
+ * but nvfp4 has 16), or one a row. linear_blocks: scales are in q, K is whole blocks.
  */
 #pragma once
 #include "kernels/linear_store.h"
@@ -19,6 +19,7 @@ enum {
 	LINEAR_ROWS_WAVES = 8,   /* of a workgroup */
 	LINEAR_ROWS_TILE = 2,    /* rows of a wave at a time */
 	LINEAR_ROWS_LDS = 65536, /* bytes a workgroup may have */
+	LINEAR_BLOCKS_THRDS = 16, /* lanes that share a row */
 };
 
 struct linear_rows_part {
@@ -27,7 +28,7 @@ struct linear_rows_part {
 	const uint32_t *zero_points; /* int8: (N/4, G) or NULL: 128 */
 	const float *bias;     /* (N) f32, or NULL */
 	void *y;               /* (M, N), as `store` says */
-	int32_t n, pitch;      /* bytes from row to row, a multiple of 16 */
+	int32_t n, pitch;      /* bytes from row to row, a multiple of 16 (blocks: even) */
 	int32_t first_group;   /* ascending; of a part that is not: past the grid */
 	int32_t group_n;       /* rows that share scales */
 	int32_t scale_format;
@@ -48,3 +49,22 @@ struct linear_rows_args {
 /* Elements of K in 16 bytes of a row. */
 #define LINEAR_ROWS_EACH(bits) (128 / (bits))
 #define LINEAR_ROWS_LDS_BYTES(m, k) ((m) * (k) * 2)
+#define LINEAR_BLOCKS_LDS_BYTES(m, k) ((m) * (((k) + 63) / 64 * 64) * 2)
+
+#ifdef DEVICE
+/* The part that workgroup `group` is of; *end: the group after its last. */
+DEVICE linear_rows_part linear_rows_find(const linear_rows_args &a, int32_t group,
+					 int32_t *end)
+{
+	linear_rows_part p = a.part[LINEAR_ROWS_MAX_PART - 1];
+	*end = a.grid;
+	UNROLL
+	for (int i = LINEAR_ROWS_MAX_PART - 2; i >= 0; i--)
+		if (group < a.part[i + 1].first_group) {
+			p = a.part[i];
+			*end = a.part[i + 1].first_group;
+		}
+	*end = *end < a.grid ? *end : a.grid;
+	return p;
+}
+#endif

@@ -13,7 +13,7 @@
  *           that); products by v_dot2 in f32, bf16 by f32 fma; a partial sum for 16
  *           bytes, times its scale in f32
  * ROOFLINE  a step of 512 bytes at M = 1: int8 24 vector instructions (8 permutes, 8
- *           packed subtractions, 8 dot2), f16 4, bf16 32, fp8 about 40, nvfp4 72: on 40
+ *           packed subtractions, 8 dot2), f16 4, bf16 32, fp8 about 56, nvfp4 72: on 40
  *           compute units at 2.9 GHz 4.9 TB/s for int8, 1.6 TB/s for nvfp4. Memory
  *           (0.256) is what limits it; on gfx1100 0.864 of 9 and 3.
  * TRIED     (elsewhere, on gfx1151) 4 rows of a wave, 2 waves: lm_head 2829 us where this
@@ -59,22 +59,6 @@ DEVICE void linear_rows_stage(const uint16_t *x, int32_t k, u32x4 *to)
 	}
 }
 
-/* Four small floats, a byte each, as halves 2^-n of themselves, in two registers. */
-template <int format> DEVICE void linear_rows_halves(uint32_t q, uint32_t *out)
-{
-	if constexpr (format == WEIGHT_FP8) {
-		/* s eeee mmm in a byte to s 0 eeee mmm 0000000 */
-		uint32_t lo = permute_bytes<0x1404>(q, 0), hi = permute_bytes<0x3424>(q, 0);
-		out[0] = (lo & 0x80008000u) | (lo >> 1 & 0x3F803F80u);
-		out[1] = (hi & 0x80008000u) | (hi >> 1 & 0x3F803F80u);
-	} else {
-		/* 0000 s eem in a byte: the high bytes of halves s 0000ee m0 */
-		uint32_t high = (q & 0x08080808u) << 4 | (q & 0x07070707u) << 1;
-		out[0] = permute_bytes<0x1404>(high, 0);
-		out[1] = permute_bytes<0x3424>(high, 0);
-	}
-}
-
 /* Sum over words [FROM, TO) of 16 bytes q and the pieces of x, `pitch` apart. minus:
  * int8, 1024 and the zero point, twice. */
 template <int format, int FROM, int TO>
@@ -100,7 +84,7 @@ DEVICE float linear_rows_dot(u32x4 q, const u32x4 *x, int32_t pitch, uint32_t mi
 		} else if constexpr (format == WEIGHT_FP8) {
 			u32x4 v = x[i / 2 * pitch];
 			uint32_t h[2];
-			linear_rows_halves<format>(q[i], h);
+			small_halves<format>(q[i], h);
 			sum = dot2_f16(fma2_f16(h[0], 0x5C005C00u, 0), v[i % 2 * 2], sum);
 			sum = dot2_f16(fma2_f16(h[1], 0x5C005C00u, 0), v[i % 2 * 2 + 1], sum);
 		} else {
@@ -108,7 +92,7 @@ DEVICE float linear_rows_dot(u32x4 q, const u32x4 *x, int32_t pitch, uint32_t mi
 			UNROLL
 			for (int s = 0; s < 2; s++) {
 				uint32_t h[2];
-				linear_rows_halves<format>(q[i] >> s * 4, h);
+				small_halves<format>(q[i] >> s * 4, h);
 				sum = dot2_f16(fma2_f16(h[0], 0x74007400u, 0), v[s * 2], sum);
 				sum = dot2_f16(fma2_f16(h[1], 0x74007400u, 0), v[s * 2 + 1],
 					       sum);
@@ -247,14 +231,7 @@ template <int M, int format> DEVICE void linear_rows(const linear_rows_args &a)
 	group_barrier();
 
 	int32_t group = (int32_t)group_index_x(), end = a.grid;
-	linear_rows_part p = a.part[LINEAR_ROWS_MAX_PART - 1];
-	UNROLL
-	for (int i = LINEAR_ROWS_MAX_PART - 2; i >= 0; i--)
-		if (group < a.part[i + 1].first_group) {
-			p = a.part[i];
-			end = a.part[i + 1].first_group;
-		}
-	end = end < a.grid ? end : a.grid;
+	linear_rows_part p = linear_rows_find(a, group, &end);
 	int32_t n = (group - p.first_group) * ROWS + (int32_t)wave_index() * LINEAR_ROWS_TILE;
 	for (; n < p.n; n += (end - p.first_group) * ROWS) {
 		float sum[LINEAR_ROWS_TILE][M] = {};

@@ -79,4 +79,9 @@ MOE_ANY(f32, WEIGHT_F32)
 MOE_ANY(f16, WEIGHT_F16)
 MOE_ANY(bf16, WEIGHT_BF16)
 MOE_ANY(int4, WEIGHT_INT4)
+#define UNITS MOE_ANY
+#define UNIT_BLOCKS MOE_ANY
+#include "kernels/weight_units.def"
+#undef UNITS
+#undef UNIT_BLOCKS
 #undef MOE_ANY

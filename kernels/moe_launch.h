@@ -12,7 +12,16 @@
 #pragma once
 #include "kernels/weight_view.h"
 
-enum { MOE_INT4_MAX_TOK = 8 };
+enum {
+	MOE_INT4_MAX_TOK = 8,
+	/* moe_rows.hip: waves of a workgroup, lanes that share a row, rows */
+	MOE_ROWS_WAVES = 8,
+	MOE_ROWS_UP_THRDS = 16,
+	MOE_ROWS_UP = MOE_ROWS_WAVES * 32 / MOE_ROWS_UP_THRDS * 2,
+	MOE_ROWS_DOWN_THRDS = 8,
+	MOE_ROWS_DOWN = 32 / MOE_ROWS_DOWN_THRDS * 4,
+	MOE_ROWS_LDS = 65536 /* bytes a workgroup may have */
+};
 enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
 enum moe_act { MOE_SILU, MOE_CLAMPED }; /* of enum experts_act the numbers */
 
@@ -32,15 +41,19 @@ struct moe_launch {
 	uint16_t *shared_h;    /* (T, F) f16: of the slot U */
 	float *shared_scale;   /* (T) f32: its weight; NULL: 1 */
 	struct weight_view shared_router; /* (1, D); q NULL: shared_scale is known */
-	/* int4: of all weights */
 	int32_t up_shift, down_shift; /* log2(group), or 31: one group a row */
-	uint32_t is_bf16;             /* scales */
+	uint32_t is_bf16;             /* int4: scales */
 };
 
 struct moe_int4_axes {
 	const char *name;
 	int32_t thrds, ytile, waves, chunk, unroll; /* as in struct linear_int4_axes */
 };
+
+/* LDS of moe_rows; table: 16-byte pieces, unit_table of the format. */
+#define MOE_ROWS_UP_LDS(d, table) (((d) + 63) / 64 * 128 + (table) * 16)
+#define MOE_ROWS_DOWN_LDS(n_slots, f, table) \
+	((n_slots) * (((f) + 63) / 64 * 128 + MOE_ROWS_DOWN * 4) + (table) * 16)
 
 /* LDS of moe_int4_down: h of all slots, and the rows' sums of each. */
 #define MOE_INT4_DOWN_ROWS(thrds, ytile) (32 / (thrds) * (ytile))

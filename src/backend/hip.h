@@ -65,17 +65,30 @@ struct hip_landing {
 
 struct weight_view;
 
+/* The kernels of few tokens: moe_any.hip takes everything. */
+enum hip_experts_kernel { HIP_EXPERTS_ANY, HIP_EXPERTS_INT4, HIP_EXPERTS_ROWS };
+
+/* One of the two products of an expert, all experts' weights of it being alike. */
+struct hip_experts_leg {
+	const struct weight *like; /* one of them */
+	enum hip_experts_kernel few;
+	const char *tile_format;   /* moe_tile.hip, the name; NULL: not */
+	bool has_zero;
+};
+
+/* up: gate and up. */
+struct hip_experts_legs {
+	struct hip_experts_leg up, down;
+};
+
 /* A layer's experts (hip_experts.c). table holds device addresses: each row the q,
  * scales and zero_points of struct weight_view. */
 struct hip_experts {
 	struct hip_experts *next;
 	const struct weight_view *table; /* device */
 	size_t n_rows;
-	/* All alike and as the kernels need them: */
-	bool is_int4;            /* moe_int4.hip */
-	bool has_zero;
-	const char *tile_format; /* moe_tile.hip, the name; NULL: not */
-	bool has_slot;           /* the shared expert is like the others: one more slot */
+	struct hip_experts_legs routed, shared;
+	bool has_slot; /* the shared expert is like the others: one more slot */
 };
 
 /* A step that was, or may be, recorded: see hip_graph.c. */

@@ -43,146 +43,6 @@ static enum status upload_table(struct hip *h, const struct experts *ex,
 	return st;
 }
 
-/* Of the kind of `like`; int4: with groups that kernels know. */
-static bool is_like(const struct weight *w, const struct weight *like)
-{
-	bool is_power = (w->group & (w->group - 1)) == 0;
-	if (w->quant != like->quant || w->k % 8 != 0 || hip_pitch(w) % 16 != 0)
-		return false;
-	if (w->quant != QUANT_INT4)
-		return w->quant == QUANT_F16 || w->quant == QUANT_BF16;
-	return w->scale_type == like->scale_type && w->scale_type != DTYPE_F32 &&
-	       !w->zero_points == !like->zero_points &&
-	       w->group == (like->group == like->k ? w->k : like->group) &&
-	       (w->group == w->k || is_power);
-}
-
-/* The name of their tiles' format, as gemm_tile wants them; NULL: none. */
-static const char *tile_format(const struct experts *ex)
-{
-	const struct weight *up = &ex->gate[0], *down = &ex->down[0];
-	if (ex->n + 1 > MOE_ALIGN_MAX_EXPERTS)
-		return NULL;
-	if (up->quant != QUANT_INT4)
-		return up->quant == QUANT_F16 ? "f16" : "bf16";
-	if (up->k % 32 != 0 || down->k % 32 != 0 || up->group % 32 != 0 ||
-	    down->group % 32 != 0)
-		return NULL;
-	return up->group == 32 && up->k != 32 && down->k != 32 ? "int4g32" : "int4";
-}
-
-static void look_at(struct hip_experts *x, const struct experts *ex)
-{
-	const struct weight *like = &ex->gate[0];
-	bool is_alike = true;
-	for (int32_t e = 0; e < ex->n; e++)
-		is_alike &= is_like(&ex->gate[e], like) && is_like(&ex->up[e], like) &&
-			    is_like(&ex->down[e], like);
-	x->is_int4 = is_alike && like->quant == QUANT_INT4;
-	x->has_zero = x->is_int4 && like->zero_points;
-	x->tile_format = is_alike ? tile_format(ex) : NULL;
-	x->has_slot = is_alike && ex->shared_gate && ex->shared_gate->n == like->n &&
-		      is_like(ex->shared_gate, like) && is_like(ex->shared_up, like) &&
-		      is_like(ex->shared_down, like);
-}
-
-/* What moe_any.hip has, and so every shape. */
-static bool has_kernels(const struct weight *w)
-{
-	return w->quant <= QUANT_INT4;
-}
-
-enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
-{
-	struct hip *h = hip_of(b);
-	struct hip_experts *x = xcalloc(1, sizeof *x);
-	x->next = h->experts;
-	h->experts = x;
-	out->device = x;
-	for (int32_t e = 0; e < out->n; e++)
-		if (out->gate[e].quant != out->gate[0].quant ||
-		    out->up[e].quant != out->gate[0].quant ||
-		    out->down[e].quant != out->down[0].quant)
-			return fail_at(fail, E_UNSUPPORTED, out->gate[e].name,
-				       "%s: the HIP backend wants experts of one format",
-				       out->gate[e].name ? out->gate[e].name : "experts");
-	const struct weight *shared = out->shared_gate;
-	if (!has_kernels(&out->gate[0]) || !has_kernels(&out->down[0]) ||
-	    (shared && (!has_kernels(shared) || !has_kernels(out->shared_down))))
-		return fail_at(fail, E_UNSUPPORTED, out->gate[0].name,
-			       "%s: the HIP backend has no kernels for experts in %s",
-			       out->gate[0].name ? out->gate[0].name : "experts",
-			       quant_name(out->gate[0].quant));
-	look_at(x, out);
-	enum status st = upload_table(h, out, x);
-	return st == OK ? OK : fail_set(fail, st, "%.100s: experts: %s", h->base.device,
-					h->failure);
-}
-
-void hip_experts_destroy(struct hip *h)
-{
-	while (h->experts) {
-		struct hip_experts *x = h->experts;
-		h->experts = x->next;
-		free(x);
-	}
-}
-
-static enum status any(struct hip *h, const char *op, const struct weight *w,
-		       struct moe_launch l, int32_t n_x, int32_t n_y)
-{
-	char name[80];
-	struct hip_grid g = {hip_over(n_x, WAVES), n_y, 32 * WAVES, 0};
-	return LAUNCH(h, hip_kernel_for(name, op, w), g, ARG(l));
-}
-
-/* Any shape; as many tokens at a time as a grid may be high. */
-static enum status run_any(struct hip *h, const struct weight *up,
-			   const struct weight *down, struct moe_launch l)
-{
-	enum status st = OK;
-	int32_t left = l.n_tok, most = 65535 / l.n_used;
-	for (; left > 0 && st == OK; left -= l.n_tok) {
-		l.n_tok = MIN(left, most);
-		st = any(h, "moe_any_up", up, l, l.ffn, l.n_tok * l.n_used);
-		if (st == OK)
-			st = any(h, "moe_any_down", down, l, l.dim, l.n_tok);
-		size_t t = (size_t)l.n_tok, pairs = t * (size_t)l.n_used;
-		l.id = l.id ? l.id + pairs : NULL;
-		l.weight = l.weight ? l.weight + pairs : NULL;
-		l.x += t * (size_t)l.dim;
-		l.y += t * (size_t)l.dim;
-		l.h += pairs * (size_t)l.ffn;
-	}
-	return st;
-}
-
-static enum status shared_scale(struct hip *h, const struct moe_experts_args *a)
-{
-	struct weight_view router = hip_view(a->experts->shared_router);
-	struct moe_experts_args v = *a;
-	char name[80];
-	struct hip_grid g = {hip_over(v.n_tok, WAVES), 1, 32 * WAVES, 0};
-	return LAUNCH(h, hip_kernel_for(name, "moe_scale", a->experts->shared_router), g,
-		      ARG(router), ARG(v.x), ARG(v.n_tok), ARG(v.shared_scale));
-}
-
-/* In launches of its own. */
-static enum status run_shared(struct hip *h, const struct moe_experts_args *a,
-			      struct moe_launch l)
-{
-	const struct experts *ex = a->experts;
-	l.id = NULL;
-	l.n_used = l.n_slots = 1;
-	l.ffn = ex->shared_gate->n;
-	l.h = a->shared_h;
-	l.weight = ex->shared_router ? a->shared_scale : NULL;
-	enum status st = ex->shared_router ? shared_scale(h, a) : OK;
-	return st == OK ? run_any(h, ex->shared_gate, ex->shared_down, l) : st;
-}
-
-/* --- int4, few tokens ------------------------------------------------------------- */
-
 static const struct moe_int4_axes ups[] = {
 #define UP(name, ...) {#name, __VA_ARGS__},
 #define DOWN(name, ...)
@@ -207,33 +67,238 @@ static const struct moe_int4_axes *fit(const struct moe_int4_axes *rows, size_t 
 	return NULL;
 }
 
-/* E_UNSUPPORTED, without a word: the shape has no kernel here. */
-static enum status run_int4(struct hip *h, const struct hip_experts *x,
-			    const struct experts *ex, struct moe_launch l)
+/* The shape of moe_int4's kernel for w; NULL: none. */
+static const struct moe_int4_axes *fit_int4(const struct weight *w, bool is_down)
 {
-	const struct moe_int4_axes *up = fit(ups, ARRAY_LEN(ups), &ex->gate[0]);
-	const struct moe_int4_axes *down = fit(downs, ARRAY_LEN(downs), &ex->down[0]);
-	if (!up || !down)
-		return E_UNSUPPORTED;
-	int32_t up_lds = LINEAR_INT4_LDS_BYTES(1, l.dim, up->thrds, up->chunk);
-	int32_t down_lds = MOE_INT4_DOWN_LDS(l.n_slots, l.ffn, down->thrds, down->ytile,
-					     down->chunk);
-	if (up_lds > LINEAR_INT4_LDS || down_lds > LINEAR_INT4_LDS)
-		return E_UNSUPPORTED;
-	const char *zero = x->has_zero ? "_zero" : "";
+	const struct moe_int4_axes *x = is_down ? fit(downs, ARRAY_LEN(downs), w)
+						: fit(ups, ARRAY_LEN(ups), w);
+	bool has_room = x && LINEAR_INT4_LDS_BYTES(1, w->k, x->thrds, x->chunk) <=
+				     LINEAR_INT4_LDS;
+	return has_room ? x : NULL;
+}
+
+/* --- which kernels ---------------------------------------------------------------- */
+
+/* Of the kind of `like`, and rows as the kernels read them. */
+static bool is_like(const struct weight *w, const struct weight *like)
+{
+	return w->quant == like->quant && w->k == like->k && hip_pitch(w) == hip_pitch(like) &&
+	       w->scale_type == like->scale_type && !w->zero_points == !like->zero_points &&
+	       w->group == like->group;
+}
+
+static bool is_power_of_two(int32_t n)
+{
+	return n > 0 && (n & (n - 1)) == 0;
+}
+
+static bool is_int4(const struct weight *w)
+{
+	return w->quant == QUANT_INT4 && w->k % 8 == 0 && hip_pitch(w) % 16 == 0 &&
+	       w->scale_type != DTYPE_F32 && (w->group == w->k || is_power_of_two(w->group));
+}
+
+/* The name of their tiles' format, as gemm_tile wants them; NULL: none. */
+static const char *tile_format(const struct weight *w)
+{
+	bool is_aligned = w->k % 8 == 0 && hip_pitch(w) % 16 == 0;
+	if (w->quant == QUANT_F16 || w->quant == QUANT_BF16)
+		return is_aligned ? quant_name(w->quant) : NULL;
+	if (!is_int4(w) || w->k % 32 != 0 || w->group % 32 != 0)
+		return NULL;
+	return w->group == 32 && w->k != 32 ? "int4g32" : "int4";
+}
+
+static struct hip_experts_leg leg_of(const struct weight *like, bool is_down)
+{
+	struct hip_experts_leg leg = {.like = like, .tile_format = tile_format(like)};
+	int32_t table = HIP_UNIT_TABLE_BYTES(like->quant) / 16;
+	if (is_int4(like) && fit_int4(like, is_down))
+		leg.few = HIP_EXPERTS_INT4;
+	else if (hip_has_units(like) && MOE_ROWS_UP_LDS(like->k, table) <= MOE_ROWS_LDS)
+		leg.few = HIP_EXPERTS_ROWS;
+	leg.has_zero = like->zero_points;
+	return leg;
+}
+
+static struct hip_experts_leg any_leg(const struct weight *like)
+{
+	return (struct hip_experts_leg){.like = like};
+}
+
+static void look_at(struct hip_experts *x, const struct experts *ex)
+{
+	const struct weight *up = &ex->gate[0], *down = &ex->down[0];
+	bool is_up = true, is_down = true;
+	for (int32_t e = 0; e < ex->n; e++) {
+		is_up &= is_like(&ex->gate[e], up) && is_like(&ex->up[e], up);
+		is_down &= is_like(&ex->down[e], down);
+	}
+	x->routed.up = is_up ? leg_of(up, false) : any_leg(up);
+	x->routed.down = is_down ? leg_of(down, true) : any_leg(down);
+	if (ex->n + 1 > MOE_ALIGN_MAX_EXPERTS)
+		x->routed.up.tile_format = x->routed.down.tile_format = NULL;
+	if (!ex->shared_gate)
+		return;
+	bool is_alike = is_like(ex->shared_up, ex->shared_gate);
+	x->shared.up = is_alike ? leg_of(ex->shared_gate, false) : any_leg(ex->shared_gate);
+	x->shared.down = leg_of(ex->shared_down, true);
+	if (ex->n + 1 > MOE_ALIGN_MAX_EXPERTS)
+		x->shared.up.tile_format = NULL;
+	x->has_slot = is_up && is_down && is_like(ex->shared_gate, up) && is_alike &&
+		      is_like(ex->shared_down, down) && ex->shared_gate->n == up->n;
+}
+
+enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
+{
+	struct hip *h = hip_of(b);
+	struct hip_experts *x = xcalloc(1, sizeof *x);
+	x->next = h->experts;
+	h->experts = x;
+	out->device = x;
+	for (int32_t e = 0; e < out->n; e++)
+		if (out->gate[e].quant != out->gate[0].quant ||
+		    out->up[e].quant != out->gate[0].quant ||
+		    out->down[e].quant != out->down[0].quant)
+			return fail_at(fail, E_UNSUPPORTED, out->gate[e].name,
+				       "%s: the HIP backend wants experts of one format",
+				       out->gate[e].name ? out->gate[e].name : "experts");
+	look_at(x, out);
+	enum status st = upload_table(h, out, x);
+	return st == OK ? OK : fail_set(fail, st, "%.100s: experts: %s", h->base.device,
+					h->failure);
+}
+
+void hip_experts_destroy(struct hip *h)
+{
+	while (h->experts) {
+		struct hip_experts *x = h->experts;
+		h->experts = x->next;
+		free(x);
+	}
+}
+
+static int32_t group_shift(const struct weight *w)
+{
+	bool is_one = quant_block(w->quant) || quant_bits(w->quant) > 8 || w->group >= w->k;
+	return is_one ? 31 : __builtin_ctz((unsigned)w->group);
+}
+
+/* What kernels know of a leg beside the table. */
+static void tell(const struct hip_experts_leg *leg, struct moe_launch *l, int32_t *shift)
+{
+	*shift = group_shift(leg->like);
+	l->is_bf16 = leg->like->scale_type == DTYPE_BF16;
+}
+
+/* --- few tokens ------------------------------------------------------------------- */
+
+static enum status any(struct hip *h, const char *op, const struct hip_experts_leg *leg,
+		       struct moe_launch l, int32_t n_x, int32_t n_y)
+{
 	char name[80];
-	snprintf(name, sizeof name, "moe_int4_up_%s%s_kernel", up->name, zero);
-	int32_t rows = LINEAR_INT4_ROWS(up->thrds, up->ytile, up->waves) / 2;
-	enum status st = LAUNCH(h, name, ((struct hip_grid){
-					hip_over(l.ffn, rows), l.n_tok * l.n_slots,
-					32 * up->waves, up_lds}), ARG(l));
-	if (st != OK)
-		return st;
+	struct hip_grid g = {hip_over(n_x, WAVES), n_y, 32 * WAVES, 0};
+	return LAUNCH(h, hip_kernel_for(name, op, leg->like), g, ARG(l));
+}
+
+static enum status launch_up(struct hip *h, const struct hip_experts_leg *leg,
+			     struct moe_launch l)
+{
+	const char *format = quant_name(leg->like->quant);
+	int32_t n_pairs = l.n_tok * l.n_slots;
+	struct hip_grid g = {0, n_pairs, 32 * MOE_ROWS_WAVES, 0};
+	char name[80];
+	tell(leg, &l, &l.up_shift);
+	if (leg->few == HIP_EXPERTS_ANY)
+		return any(h, "moe_any_up", leg, l, l.ffn, n_pairs);
+	if (leg->few == HIP_EXPERTS_INT4) {
+		const struct moe_int4_axes *x = fit_int4(leg->like, false);
+		snprintf(name, sizeof name, "moe_int4_up_%s%s_kernel", x->name,
+			 leg->has_zero ? "_zero" : "");
+		g.x = hip_over(l.ffn, LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves) / 2);
+		g.n_threads = 32 * x->waves;
+		g.lds_bytes = LINEAR_INT4_LDS_BYTES(1, l.dim, x->thrds, x->chunk);
+	} else {
+		snprintf(name, sizeof name, "moe_rows_up_%s_kernel", format);
+		g.x = hip_over(l.ffn, MOE_ROWS_UP);
+		g.lds_bytes = MOE_ROWS_UP_LDS(l.dim, HIP_UNIT_TABLE_BYTES(leg->like->quant) / 16);
+	}
+	return LAUNCH(h, name, g, ARG(l));
+}
+
+/* LDS of the kernel of few tokens for down; more than there is: moe_any's turn. */
+static int32_t down_lds(const struct hip_experts_leg *leg, const struct moe_launch *l)
+{
+	const struct moe_int4_axes *x = fit_int4(leg->like, true);
+	if (leg->few == HIP_EXPERTS_INT4)
+		return MOE_INT4_DOWN_LDS(l->n_slots, l->ffn, x->thrds, x->ytile, x->chunk);
+	return MOE_ROWS_DOWN_LDS(l->n_slots, l->ffn,
+				 HIP_UNIT_TABLE_BYTES(leg->like->quant) / 16);
+}
+
+static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
+			       struct moe_launch l)
+{
+	const struct moe_int4_axes *x = fit_int4(leg->like, true);
+	struct hip_grid g = {hip_over(l.dim, MOE_ROWS_DOWN), l.n_tok, 32 * MOE_ROWS_WAVES,
+			     down_lds(leg, &l)};
+	char name[80];
+	tell(leg, &l, &l.down_shift);
 	l.shared_router.q = NULL;
-	snprintf(name, sizeof name, "moe_int4_down_%s%s_kernel", down->name, zero);
-	rows = MOE_INT4_DOWN_ROWS(down->thrds, down->ytile);
-	return LAUNCH(h, name, ((struct hip_grid){hip_over(l.dim, rows), l.n_tok,
-						  32 * down->waves, down_lds}), ARG(l));
+	if (leg->few == HIP_EXPERTS_ANY)
+		return any(h, "moe_any_down", leg, l, l.dim, l.n_tok);
+	if (leg->few == HIP_EXPERTS_INT4) {
+		snprintf(name, sizeof name, "moe_int4_down_%s%s_kernel", x->name,
+			 leg->has_zero ? "_zero" : "");
+		g.x = hip_over(l.dim, MOE_INT4_DOWN_ROWS(x->thrds, x->ytile));
+		g.n_threads = 32 * x->waves;
+	} else {
+		snprintf(name, sizeof name, "moe_rows_down_%s_kernel",
+			 quant_name(leg->like->quant));
+	}
+	return LAUNCH(h, name, g, ARG(l));
+}
+
+/* The token's pairs behind the first n_tok tokens. */
+static void step_over(struct moe_launch *l)
+{
+	size_t t = (size_t)l->n_tok, pairs = t * (size_t)l->n_used;
+	l->id = l->id ? l->id + pairs : NULL;
+	l->weight = l->weight ? l->weight + pairs : NULL;
+	l->x += t * (size_t)l->dim;
+	l->y += t * (size_t)l->dim;
+	l->h += pairs * (size_t)l->ffn;
+	l->shared_h = l->shared_h ? l->shared_h + t * (size_t)l->ffn : NULL;
+	l->shared_scale = l->shared_scale ? l->shared_scale + t : NULL;
+}
+
+static enum status shared_scale(struct hip *h, const struct moe_experts_args *a)
+{
+	struct weight_view router = hip_view(a->experts->shared_router);
+	struct moe_experts_args v = *a;
+	char name[80];
+	struct hip_grid g = {hip_over(v.n_tok, WAVES), 1, 32 * WAVES, 0};
+	return LAUNCH(h, hip_kernel_for(name, "moe_scale", a->experts->shared_router), g,
+		      ARG(router), ARG(v.x), ARG(v.n_tok), ARG(v.shared_scale));
+}
+
+/* Any number of tokens, as many at a time as a grid may be high. */
+static enum status run_few(struct hip *h, const struct hip_experts_legs *x,
+			   struct moe_launch l)
+{
+	enum status st = OK;
+	int32_t left = l.n_tok, most = 65535 / l.n_slots;
+	struct hip_experts_legs legs = *x;
+	if (legs.down.few != HIP_EXPERTS_ANY && down_lds(&legs.down, &l) > MOE_ROWS_LDS)
+		legs.down = any_leg(legs.down.like);
+	for (; left > 0 && st == OK; left -= l.n_tok) {
+		l.n_tok = MIN(left, most);
+		st = launch_up(h, &legs.up, l);
+		if (st == OK)
+			st = launch_down(h, &legs.down, l);
+		step_over(&l);
+	}
+	return st;
 }
 
 /* --- many tokens ------------------------------------------------------------------ */
@@ -272,7 +337,7 @@ static const struct tile_shape *choose_tile(const struct hip *h, int32_t n_pairs
 	return best;
 }
 
-static enum status launch_tiles(struct hip *h, const struct hip_experts *x,
+static enum status launch_tiles(struct hip *h, const struct hip_experts_legs *x,
 				const struct tile_shape *s, struct moe_tile_launch l)
 {
 	struct hip_grid one = {1, 1, MOE_ALIGN_THREADS, MOE_ALIGN_LDS(l.n_experts)};
@@ -280,8 +345,10 @@ static enum status launch_tiles(struct hip *h, const struct hip_experts *x,
 	struct hip_grid g = {0, 1, 32 * s->waves_m * s->waves_n, 0};
 	char name[80];
 	for (int is_down = 0; is_down < 2 && st == OK; is_down++) {
+		const struct hip_experts_leg *leg = is_down ? &x->down : &x->up;
+		tell(leg, &l.m, is_down ? &l.m.down_shift : &l.m.up_shift);
 		snprintf(name, sizeof name, "moe_tile_%s_%s_%s_kernel",
-			 is_down ? "down" : "up", s->name, x->tile_format);
+			 is_down ? "down" : "up", s->name, leg->tile_format);
 		l.n_blocks = hip_over(is_down ? l.m.dim : 2 * l.m.ffn, s->block_n);
 		g.x = l.max_blocks * l.n_blocks;
 		st = LAUNCH(h, name, g, ARG(l));
@@ -294,7 +361,7 @@ static enum status launch_tiles(struct hip *h, const struct hip_experts *x,
 }
 
 /* As many tokens at a time as there is work memory for. */
-static enum status run_tiles(struct hip *h, const struct hip_experts *x,
+static enum status run_tiles(struct hip *h, const struct hip_experts_legs *x,
 			     struct moe_launch m)
 {
 	struct moe_tile_launch l = {.n_experts = m.shared + (m.n_slots > m.n_used)};
@@ -305,7 +372,9 @@ static enum status run_tiles(struct hip *h, const struct hip_experts *x,
 	for (; left > 0 && st == OK; left -= m.n_tok) {
 		m.n_tok = MIN(left, (int32_t)MIN(most, (size_t)65535));
 		int32_t n_pairs = m.n_tok * m.n_slots;
-		const struct tile_shape *s = choose_tile(h, n_pairs, l.n_experts);
+		/* Where there is the shared expert alone it has all pairs. */
+		const struct tile_shape *s =
+			choose_tile(h, n_pairs, m.n_used ? l.n_experts : 1);
 		l.m = m;
 		l.block_m = s->block_m;
 		l.max_blocks = MOE_TILE_BLOCKS(n_pairs, l.n_experts, s->block_m);
@@ -313,24 +382,31 @@ static enum status run_tiles(struct hip *h, const struct hip_experts *x,
 		l.pairs = (int32_t *)(l.out + (size_t)n_pairs * (size_t)m.dim);
 		l.block_expert = l.pairs + (size_t)l.max_blocks * (size_t)l.block_m;
 		st = launch_tiles(h, x, s, l);
-		size_t t = (size_t)m.n_tok, pairs = t * (size_t)m.n_used;
-		m.id += pairs;
-		m.weight += pairs;
-		m.x += t * (size_t)m.dim;
-		m.y += t * (size_t)m.dim;
-		m.h += pairs * (size_t)m.ffn;
-		m.shared_h = m.shared_h ? m.shared_h + t * (size_t)m.ffn : NULL;
-		m.shared_scale = m.shared_scale ? m.shared_scale + t : NULL;
+		step_over(&m);
 	}
 	return st;
 }
 
 /* --- the operation ---------------------------------------------------------------- */
 
-static int32_t group_shift(const struct weight *w)
+/* One part of the experts; a: tokens of l. */
+static enum status run(struct hip *h, const struct moe_experts_args *a,
+		       const struct hip_experts_legs *x, struct moe_launch l)
 {
-	return w->quant != QUANT_INT4 || w->group == w->k
-		       ? 31 : __builtin_ctz((unsigned)w->group);
+	const struct weight *router = a->experts->shared_router;
+	bool is_tile = a->n_tok >= h->moe_tile_from && x->up.tile_format &&
+		       x->down.tile_format;
+	enum status st = OK;
+	if (!l.shared_scale || l.n_slots == l.n_used)
+		router = NULL;
+	/* moe_any_up leaves it out, and so does moe_tile_up. */
+	if (router && (is_tile || x->up.few == HIP_EXPERTS_ANY || router->quant > QUANT_BF16))
+		st = shared_scale(h, a);
+	else if (router)
+		l.shared_router = hip_view(router);
+	if (st != OK)
+		return st;
+	return is_tile ? run_tiles(h, x, l) : run_few(h, x, l);
 }
 
 enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
@@ -338,38 +414,22 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	struct hip *h = hip_of(b);
 	const struct experts *ex = a->experts;
 	const struct hip_experts *x = ex->device;
-	bool is_few = a->n_tok < h->moe_tile_from, has_slot = x->has_slot;
 	struct moe_launch l = {
 		.table = x->table, .id = a->id, .weight = a->weight,
 		.gate_bias = ex->gate_bias, .up_bias = ex->up_bias,
 		.down_bias = ex->down_bias, .x = a->x, .h = a->h, .y = a->y,
-		.n_tok = a->n_tok, .n_used = a->n_used, .n_slots = a->n_used,
+		.n_tok = a->n_tok, .n_used = a->n_used,
+		.n_slots = a->n_used + x->has_slot,
 		.dim = ex->gate[0].k, .ffn = ex->gate[0].n, .shared = ex->n,
 		.act = ex->act, .alpha = ex->alpha, .limit = ex->limit,
-		.up_shift = group_shift(&ex->gate[0]),
-		.down_shift = group_shift(&ex->down[0]),
-		.is_bf16 = ex->gate[0].scale_type == DTYPE_BF16};
-	enum status st = E_UNSUPPORTED;
-	if (!x->is_int4 && (is_few || !x->tile_format))
-		has_slot = false;
-	if (has_slot) {
-		l.n_slots++;
-		l.shared_h = a->shared_h;
-		l.shared_scale = ex->shared_router ? a->shared_scale : NULL;
-	}
-	if (is_few && x->is_int4) {
-		struct moe_launch fast = l;
-		if (has_slot && ex->shared_router)
-			fast.shared_router = hip_view(ex->shared_router);
-		st = run_int4(h, x, ex, fast);
-	} else if (!is_few && x->tile_format) {
-		st = has_slot && ex->shared_router ? shared_scale(h, a) : OK;
-		if (st == OK)
-			st = run_tiles(h, x, l);
-	}
-	if (st != E_UNSUPPORTED)
-		return st == OK && ex->shared_gate && !has_slot ? run_shared(h, a, l) : st;
-	l.n_slots = l.n_used;
-	st = run_any(h, &ex->gate[0], &ex->down[0], l);
-	return st == OK && ex->shared_gate ? run_shared(h, a, l) : st;
+		.shared_h = a->shared_h,
+		.shared_scale = ex->shared_router ? a->shared_scale : NULL};
+	enum status st = run(h, a, &x->routed, l);
+	if (st != OK || !ex->shared_gate || x->has_slot)
+		return st;
+	l.id = NULL;
+	l.n_used = 0;
+	l.n_slots = 1;
+	l.ffn = ex->shared_gate->n;
+	return run(h, a, &x->shared, l);
 }

@@ -90,3 +90,32 @@ const char *hip_kernel_for(char *out, const char *op, const struct weight *w)
 	snprintf(out, 80, "%s_%s_kernel", op, quant_name(w->quant));
 	return out;
 }
+
+static bool is_power_of_two(int32_t n)
+{
+	return n > 0 && (n & (n - 1)) == 0;
+}
+
+bool hip_has_units(const struct weight *w)
+{
+	bool is_aligned = hip_pitch(w) % 16 == 0;
+	switch (w->quant) {
+	case QUANT_F16:
+	case QUANT_BF16:
+		return is_aligned && w->k % 16 == 0;
+	case QUANT_INT8:
+	case QUANT_FP8:
+		return is_aligned && w->k % 16 == 0 &&
+		       (w->group >= w->k || (w->group >= 16 && is_power_of_two(w->group)));
+	case QUANT_NVFP4:
+		return is_aligned && w->k % 32 == 0 && w->group == 16;
+	case QUANT_MXFP4:
+		return is_aligned && w->k % 32 == 0 && w->group == 32;
+	case QUANT_Q4_0: /* never on the device: hip_repack.c */
+	case QUANT_Q8_0:
+	case QUANT_MXFP4_BLOCK:
+		return false;
+	default:
+		return quant_block(w->quant) != 0;
+	}
+}

@@ -59,3 +59,7 @@ size_t hip_pitch(const struct weight *w);
 const char *hip_kernel_for(char *out, const char *op, const struct weight *w);
 /* Are the rows of w one after the other, as kernels without a pitch need them? */
 bool hip_is_packed(const struct weight *w);
+/* Have kernels of units (kernels/weight_units.h) this format, and are w's rows, groups and
+ * pitch as these need them? Their LDS for a table of the format, bytes. */
+bool hip_has_units(const struct weight *w);
+#define HIP_UNIT_TABLE_BYTES(quant) ((quant) == QUANT_IQ2_XXS ? 256 * 16 : 0)

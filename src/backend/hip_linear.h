@@ -15,8 +15,9 @@ bool hip_linear_tile_takes(const struct linear_args *a);
 enum status hip_linear_tile(struct hip *h, const struct linear_args *a);
 int hip_linear_tile_count(void); /* rows of linear_tile.def */
 const char *hip_linear_tile_name(int i);
-/* The same of linear_rows (hip_linear_rows.c): a few tokens at weights in f16, bf16,
- * int8, fp8, nvfp4 or mxfp4, one group of formats as linear_rows.h tells. */
+/* The same of linear_rows and linear_blocks (hip_linear_rows.c): a few tokens at weights
+ * in f16, bf16, int8, fp8, nvfp4, mxfp4 or blocks, of one format and group as
+ * linear_rows.h tells. */
 bool hip_linear_rows_takes(const struct linear_args *a);
 enum status hip_linear_rows(struct hip *h, const struct linear_args *a);
 /* What becomes of an output: enum linear_store. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear by linear_rows: weights whose rows are read in one run, at a few tokens; more
- * than it takes at once are done one batch after the other.
+ * linear by linear_rows and linear_blocks: weights whose rows are read in one run, at a
+ * few tokens; more than a launch takes are done one batch after the other.
  */
 #include <stdio.h>
 
@@ -11,12 +11,21 @@
 
 static int32_t max_tok(enum quant q)
 {
-	return q == QUANT_F16 || q == QUANT_BF16 || q == QUANT_INT8 ? LINEAR_ROWS_MAX_TOK
-								    : LINEAR_ROWS_MAX_TOK / 2;
+	bool is_small = q == QUANT_FP8 || quant_bits(q) == 4;
+	return is_small && !quant_block(q) ? LINEAR_ROWS_MAX_TOK / 2 : LINEAR_ROWS_MAX_TOK;
+}
+
+static int32_t lds_bytes(enum quant q, int32_t n_tok, int32_t k)
+{
+	if (!quant_block(q))
+		return LINEAR_ROWS_LDS_BYTES(n_tok, k);
+	return LINEAR_BLOCKS_LDS_BYTES(n_tok, k) + HIP_UNIT_TABLE_BYTES(q);
 }
 
 static bool takes_weight(const struct weight *w)
 {
+	if (quant_block(w->quant))
+		return hip_has_units(w) && lds_bytes(w->quant, 1, w->k) <= LINEAR_ROWS_LDS;
 	int32_t bits = quant_bits(w->quant), each = LINEAR_ROWS_EACH(bits);
 	bool in_powers = w->group >= w->k || ((w->group & (w->group - 1)) == 0 &&
 					      w->group >= (w->quant == QUANT_NVFP4 ? 16 : each));
@@ -36,7 +45,7 @@ static bool takes_weight(const struct weight *w)
 		return false;
 	}
 	return in_powers && w->k % each == 0 && hip_pitch(w) % 16 == 0 &&
-	       LINEAR_ROWS_LDS_BYTES(1, w->k) <= LINEAR_ROWS_LDS;
+	       lds_bytes(w->quant, 1, w->k) <= LINEAR_ROWS_LDS;
 }
 
 bool hip_linear_rows_takes(const struct linear_args *a)
@@ -63,10 +72,11 @@ static struct linear_rows_part part_of(const struct linear_out *o)
 static struct linear_rows_args args_of(const struct hip *h, const struct linear_args *a)
 {
 	const struct weight *first = a->out[0].w;
-	bool is_small = quant_bits(first->quant) == 4;
+	bool is_small = quant_bits(first->quant) == 4, in_blocks = quant_block(first->quant);
 	struct linear_rows_args r = {.x = a->x, .k = first->k, .n_groups = 1,
 				     .group_shift = 31};
-	if (quant_bits(first->quant) < 16 && (first->group < first->k || is_small)) {
+	if (!in_blocks && quant_bits(first->quant) < 16 &&
+	    (first->group < first->k || is_small)) {
 		r.n_groups = hip_over(first->k, first->group);
 		r.group_shift = __builtin_ctz((unsigned)first->group);
 	}
@@ -87,20 +97,20 @@ static struct linear_rows_args args_of(const struct hip *h, const struct linear_
 enum status hip_linear_rows(struct hip *h, const struct linear_args *a)
 {
 	struct linear_rows_args r = args_of(h, a);
-	const struct weight *first = a->out[0].w;
+	enum quant q = a->out[0].w->quant;
 	enum status st = OK;
 	for (int32_t t = 0, m; t < a->n_tok && st == OK; t += r.n_tok) {
-		r.n_tok = MIN(a->n_tok - t, max_tok(first->quant));
-		while (LINEAR_ROWS_LDS_BYTES(r.n_tok, r.k) > LINEAR_ROWS_LDS)
+		r.n_tok = MIN(a->n_tok - t, max_tok(q));
+		while (lds_bytes(q, r.n_tok, r.k) > LINEAR_ROWS_LDS)
 			r.n_tok--;
 		for (m = 1; m < r.n_tok; m *= 2)
 			;
 		char name[80];
-		snprintf(name, sizeof name, "linear_rows_%s_m%d_kernel",
-			 quant_name(first->quant), (int)m);
+		snprintf(name, sizeof name, "linear_%s_%s_m%d_kernel",
+			 quant_block(q) ? "blocks" : "rows", quant_name(q), (int)m);
 		st = LAUNCH(h, name,
 			    ((struct hip_grid){r.grid, 1, 32 * LINEAR_ROWS_WAVES,
-					       LINEAR_ROWS_LDS_BYTES(r.n_tok, r.k)}),
+					       lds_bytes(q, r.n_tok, r.k)}),
 			    ARG(r));
 		r.x += (size_t)r.n_tok * (size_t)r.k;
 		for (int i = 0; i < a->n_out; i++) {

@@ -3,6 +3,12 @@
  * AWQ and GPTQ keep the outputs of a weight side by side; the kernels read an output's
  * row in one run. So such weights are turned at load, once and by all CPUs, into int4 or
  * int8 with the same integers, scales and zero points: nothing is rounded.
+ *
+ * So are GGUF's blocks that say no more than int4, int8 or mxfp4 do: Q4_0 (nibbles less 8,
+ * an f16 for 32), Q8_0 and MXFP4. What lies in between the numbers there, at 18, 34 and 17
+ * bytes, lies beside them then: every load is aligned, and the kernels are those of the
+ * other files. A row keeps its bytes. (An exponent of 255, which no file has, is NaN in
+ * mxfp4 and was 2^127 in the block.)
  */
 #include <stdlib.h>
 #include <string.h>
@@ -76,14 +82,91 @@ static bool is_symmetric(const struct repack *r, size_t n)
 	return true;
 }
 
+/* --- blocks ----------------------------------------------------------------------- */
+
+static bool is_plain_block(enum quant q)
+{
+	return q == QUANT_Q4_0 || q == QUANT_Q8_0 || q == QUANT_MXFP4_BLOCK;
+}
+
+/* Nibble i of a block whose low nibbles are the first sixteen. A block's e2m1 has one
+ * zero: its 8 is 0 too, and no -0. */
+static uint8_t nibble_at(const uint8_t *q, int i, bool is_mx)
+{
+	uint8_t n = q[i % 16] >> i / 16 * 4 & 15;
+	return is_mx && n == 8 ? 0 : n;
+}
+
+static uint8_t pair_at(const uint8_t *q, int i, bool is_mx)
+{
+	return (uint8_t)(nibble_at(q, i, is_mx) | nibble_at(q, i + 1, is_mx) << 4);
+}
+
+struct unblock {
+	const struct weight *from;
+	uint8_t *q, *scales;
+};
+
+/* Rows [begin, end). */
+static void unblock_part(void *arg, int begin, int end)
+{
+	const struct unblock *u = arg;
+	const struct weight *w = u->from;
+	enum quant quant = w->quant;
+	size_t blocks = (size_t)w->k / 32, bytes = quant_block_bytes(quant);
+	size_t head = quant == QUANT_MXFP4_BLOCK ? 1 : 2, n_q = bytes - head;
+	size_t row_step = w->row_step ? (size_t)w->row_step : 1;
+	for (size_t n = (size_t)begin; n < (size_t)end; n++) {
+		const uint8_t *from = (const uint8_t *)w->q + n * row_step * blocks * bytes;
+		for (size_t b = 0; b < blocks; b++, from += bytes) {
+			uint8_t *q = u->q + (n * blocks + b) * n_q;
+			memcpy(u->scales + (n * blocks + b) * head, from, head);
+			for (int i = 0; i < (int)n_q; i++)
+				q[i] = quant == QUANT_Q8_0
+					       ? from[head + (size_t)i] ^ 0x80
+					       : pair_at(from + head, 2 * i, head == 1);
+		}
+	}
+}
+
+/* *memory is one block: q, then scales. */
+static enum status unblock(struct hip *h, const struct weight *w, struct weight *out,
+			   void **memory)
+{
+	bool is_mx = w->quant == QUANT_MXFP4_BLOCK;
+	size_t blocks = (size_t)w->n * (size_t)w->k / 32;
+	size_t n_q = quant_block_bytes(w->quant) - (is_mx ? 1 : 2);
+	char *p = malloc(blocks * quant_block_bytes(w->quant));
+	if (!p)
+		return E_NOMEM;
+	struct unblock u = {w, (uint8_t *)p, (uint8_t *)p + blocks * n_q};
+	pool_for(h->pool, w->n, 16, unblock_part, &u);
+	*out = (struct weight){
+		.quant = is_mx			  ? QUANT_MXFP4
+			 : w->quant == QUANT_Q4_0 ? QUANT_INT4
+						  : QUANT_INT8,
+		.n = w->n, .k = w->k, .group = 32, .q = u.q, .scales = u.scales,
+		.scale_type = is_mx ? DTYPE_F8_E8M0 : DTYPE_F16, .name = w->name,
+		.is_table = w->is_table};
+	*memory = p;
+	return OK;
+}
+
+/* ---------------------------------------------------------------------------------- */
+
 bool hip_repacks(const struct weight *w)
 {
-	return w->quant == QUANT_AWQ4 || w->quant == QUANT_GPTQ4 || w->quant == QUANT_GPTQ8;
+	return w->quant == QUANT_AWQ4 || w->quant == QUANT_GPTQ4 ||
+	       w->quant == QUANT_GPTQ8 || is_plain_block(w->quant);
 }
 
 enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out,
 		       void **memory)
 {
+	if (!h->pool)
+		h->pool = pool_create(0);
+	if (is_plain_block(w->quant))
+		return unblock(h, w, out, memory);
 	struct repack r = {.from = w, .bits = quant_bits(w->quant),
 			   .groups = w->k / w->group};
 	size_t n = (size_t)w->n, groups = (size_t)r.groups;
@@ -97,8 +180,6 @@ enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out
 	r.zeros = (uint32_t *)(p + n_q);
 	r.scales = p + n_q + n_zero * 4;
 	memset(r.zeros, 0, n_zero * 4);
-	if (!h->pool)
-		h->pool = pool_create(0);
 	/* Pieces of outputs that share a word of zero points, and lines of the source. */
 	pool_for(h->pool, (w->n + 7) / 8, 8, repack_part, &r);
 	*out = (struct weight){

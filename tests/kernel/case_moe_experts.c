@@ -42,6 +42,14 @@ static const struct shape cases[] = {
 	{{.quant = QUANT_BF16}, 41, 72, 40, 5, 2, false, 40, true},
 	{{.quant = QUANT_F16}, 20, 64, 152, 9, 4, true, 0, false},
 	{{.quant = QUANT_BF16}, 5, 50, 22, 7, 2, false, 30, false},
+	/* formats apart, whole steps of their kernels and rests; blocks of rows */
+	{{.quant = QUANT_BF16}, 2, 1040, 784, 6, 3, true, 784, true},
+	{{.quant = QUANT_F16}, 1, 512, 96, 6, 3, false, 48, true},
+	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 2, 1536, 256, 3, 2, false, 256, true},
+	{{QUANT_FP8, 0, false, DTYPE_BF16, false}, 3, 272, 48, 3, 2, false, 0, false},
+	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 1, 2880, 96, 3, 2, true, 0, false},
+	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 4, 48, 80, 3, 2, false, 0, false},
+	{{QUANT_INT8, 32, true, DTYPE_BF16, false}, 2, 1056, 288, 3, 2, false, 288, true},
 };
 
 struct input {
@@ -50,6 +58,12 @@ struct input {
 	int32_t *id;
 	struct weight shared[4]; /* gate, up, down, router */
 };
+
+/* Of x. Weights of any bits are large: h is to be what f16 can say. */
+static float scale_of(const struct shape *s)
+{
+	return s->kind.quant > QUANT_INT4 ? 1.f / 256 : 1;
+}
 
 static struct input make(struct kernel_test *kt, const struct shape *s)
 {
@@ -63,7 +77,7 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 					: kernel_weight(kt, s->kind, s->d, s->f);
 	}
 	struct input in = {.ex = {.n = s->e, .gate = w[0], .up = w[1], .down = w[2]},
-			   .x = kernel_rows(kt, t, (size_t)s->d, 1),
+			   .x = kernel_rows(kt, t, (size_t)s->d, scale_of(s)),
 			   .y = kernel_rows(kt, 1, t * (size_t)s->d, 1),
 			   .weight = kernel_zeros(kt, nu), .id = kernel_ints(kt, nu)};
 	if (s->is_clamped) {
@@ -179,7 +193,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	struct input in = make(kt, s);
 	size_t d = (size_t)s->d, n = (size_t)s->t * d;
 	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);
-	kernel_act_round(kt, in.x, n, 10);
+	kernel_act_round(kt, in.x, n, 10 * scale_of(s));
 	struct moe_experts_args a = {.n_tok = s->t, .n_used = s->u, .x = in.x,
 				     .id = in.id, .weight = in.weight,
 				     .experts = &in.ex, .y = ref};
@@ -217,19 +231,40 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	kernel_ok(wrong == 0, "%s: %s: tokens alone have the same bits", kt->name, what);
 }
 
+/* A format after INT4 in the kernels' shapes: few tokens with biases, many with a shared
+ * expert like the others, few with one of another width. */
+static void packed_cases(struct kernel_test *kt, enum quant q)
+{
+	bool is_fp8 = q == QUANT_FP8;
+	for (int i = 0; i < 3; i++) {
+		struct shape s = {{q, i ? 16 : 32, i == 1, is_fp8 ? DTYPE_F32 : DTYPE_F16,
+				   false},
+				  i == 1 ? 37 : 3, i == 1 ? 96 : 544, i == 1 ? 64 : 288, 4, 2,
+				  i == 0, i == 0 ? 0 : i == 1 ? 64 : 96, i == 1};
+		if (quant_block(q) == 256) {
+			s.d = i ? 256 : 1024;
+			s.f = s.shared ? 256 : 512;
+			s.shared = s.shared == 96 ? 512 : s.shared ? 256 : 0;
+		}
+		one_case(kt, &s);
+		kernel_test_reset(kt);
+	}
+}
+
 void case_moe_experts(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		one_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}
-	for (enum quant q = 0; q < QUANT_COUNT && !kt->is_partial; q++) {
+	for (enum quant q = QUANT_INT4 + 1; q < QUANT_COUNT; q++) {
 		struct shape s = {{q, 16, false, DTYPE_F16, false}, 9, 64, 32, 4, 2,
 				  false, 0, false};
 		if (quant_block(q))
 			s.d = s.f = quant_block(q);
-		if (q > QUANT_INT4)
-			one_case(kt, &s);
+		one_case(kt, &s);
 		kernel_test_reset(kt);
+		if (kt->is_partial)
+			packed_cases(kt, q);
 	}
 }

@@ -145,13 +145,42 @@ static void test_weights(void)
 	       "groups in another order");
 	ok(strstr(fail.text, "layer.3.weight") && strstr(fail.text, "desc_act"),
 	   "are refused by name: %s", fail.text);
-	struct weight one = {.quant = QUANT_INT8, .n = N, .k = K, .name = "experts.0"};
-	struct experts experts = {.n = 1, .gate = &one, .up = &one, .down = &one};
-	is_int(b->ops->load_experts(b, &experts, &fail), E_UNSUPPORTED, "experts in int8");
-	ok(strstr(fail.text, "experts.0") && strstr(fail.text, "int8"),
-	   "are refused by name: %s", fail.text);
+	struct weight one[2] = {{.quant = QUANT_INT8, .n = N, .k = K, .name = "experts.0"},
+				{.quant = QUANT_FP8, .n = N, .k = K, .name = "experts.1"}};
+	struct experts experts = {.n = 2, .gate = one, .up = one, .down = one};
+	is_int(b->ops->load_experts(b, &experts, &fail), E_UNSUPPORTED,
+	       "experts in two formats");
+	ok(strstr(fail.text, "experts.1"), "are refused by name: %s", fail.text);
 	free(q);
 	free(want);
+	backend_destroy(b);
+}
+
+/* What is no number stays none: in the product of its row, and in no other. */
+static void test_nan(void)
+{
+	enum { N = 3, K = 64 };
+	struct backend *b = create(NULL);
+	uint8_t q[N * K];
+	float scale[N] = {1, 1, 1}, y[N];
+	uint16_t x[K];
+	memset(q, 0x38, sizeof q); /* 1 */
+	for (int i = 0; i < K; i++)
+		x[i] = 0x3C00;
+	q[K + 5] = 0x7F;
+	struct weight w, host = {.quant = QUANT_FP8, .n = N, .k = K, .group = K, .group_n = 1,
+				 .q = q, .scales = scale, .scale_type = DTYPE_F32};
+	struct fail fail;
+	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "fp8 with a NaN");
+	void *dx = NULL, *dy = NULL;
+	must(b->ops->alloc(b, sizeof x, &dx));
+	must(b->ops->alloc(b, sizeof y, &dy));
+	must(b->ops->upload(b, dx, x, sizeof x));
+	must(b->ops->linear(b, &(struct linear_args){
+		.n_tok = 1, .x = dx, .n_out = 1, .out = {{.w = &w, .y = dy, .is_f32 = true}}}));
+	must(b->ops->download(b, y, dy, sizeof y));
+	must(b->ops->sync(b, &fail));
+	ok(y[0] == K && y[1] != y[1] && y[2] == K, "is seen: %g %g %g", y[0], y[1], y[2]);
 	backend_destroy(b);
 }
 
@@ -299,6 +328,7 @@ int main(void)
 		 dir ? dir : ".");
 	test_memory();
 	test_weights();
+	test_nan();
 	test_steps();
 	test_failure();
 	test_choice();
