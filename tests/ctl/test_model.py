@@ -88,6 +88,8 @@ def inspect():
     eq(sum(f["bytes"] for f in v["formats"].values()), v["weight_bytes"],
        "formats add up")
     eq(v["cpu_panel_bytes"], v["formats"]["int4"]["bytes"], "int4 becomes panels")
+    eq(v["int8_head_bytes"], v["config"]["vocab"] * (v["config"]["d_model"] + 4),
+       "the head in int8")
     code, out, err = haloctl("inspect", "--model", TINY)
     ok(code == 0 and b"experts" in out, "as text", out)
     for folder, fmt, bits in (("qwen3-awq", "awq4", 4.625),
