@@ -54,24 +54,40 @@ build() {
 	return 1
 }
 
-# check DIR [make variables]: runs `make check` there.
-check() {
-	local dir=$1
-	shift
-	make -C "$dir" check "$@" >"$dir/test-check.log" 2>&1
+# run_check DIR LOG [make variables]: a `make check`, its totals counted. What the tests
+# need is built first, side by side.
+run_check() {
+	local dir=$1 log=$2
+	shift 2
+	if ! make -C "$dir" -j"$(nproc)" check "$@" TESTS= >"$dir/test-check-build.log" 2>&1; then
+		tail -n 30 "$dir/test-check-build.log"
+		not_ok "$dir: what the tests need does not build"
+		return
+	fi
+	make -C "$dir" check "$@" >"$dir/$log" 2>&1
 	local status=$?
-	if ! grep -q '^# TOTAL: *[1-9]' "$dir/test-check.log"; then
-		tail -n 30 "$dir/test-check.log"
+	if ! grep -q '^# TOTAL: *[1-9]' "$dir/$log"; then
+		tail -n 30 "$dir/$log"
 		not_ok "$dir: make check ran nothing (exit $status)"
 		return
 	fi
-	count "$dir/test-check.log"
+	count "$dir/$log"
 	# Automake's totals and its exit status must say the same.
 	if [ $status != 0 ] && [ "$failed" = 0 ]; then
-		tail -n 30 "$dir/test-check.log"
+		tail -n 30 "$dir/$log"
 		not_ok "$dir: make check ended with $status"
 	fi
 	[ $status = 0 ] || grep -hE '^(not ok|# got|# want|# failed)' "$dir"/test-suite.log | head -n 40
+}
+
+# check DIR [make variables]: all tests that there are. Those that start no daemon run
+# side by side; the others mind each other's load.
+check() {
+	local dir=$1
+	shift
+	run_check "$dir" test-check-fast.log -j"$(nproc)" "$@" \
+		TESTS="$(make -s -C "$dir" print-fast-tests)"
+	run_check "$dir" test-check.log "$@" TESTS="$(make -s -C "$dir" print-slow-tests)"
 }
 
 say "packages"
@@ -121,7 +137,7 @@ export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 build build-tsan --enable-sanitizers=thread CFLAGS="-O1 -g" --with-hip-clang=no && {
 	tests=$(make -s -C build-tsan print-tsan-tests)
 	# Without the second variable all test programs would be built.
-	check build-tsan TESTS="$tests" \
+	run_check build-tsan test-check.log TESTS="$tests" \
 		check_PROGRAMS="$(printf '%s\n' $tests | grep -v '\.py$' | tr '\n' ' ')"
 }
 

@@ -46,18 +46,6 @@ static const struct {
 	[QUANT_IQ2_XXS] = {true, CPU_FORM_GRID, CPU_SCALING_GRID, 32, 0.125f},
 };
 
-int cpu_form_bits(enum cpu_form f)
-{
-	static const int bits[CPU_FORM_COUNT] = {
-		[CPU_FORM_4] = 4,     [CPU_FORM_8] = 8,       [CPU_FORM_4_MIN] = 4,
-		[CPU_FORM_5] = 5,     [CPU_FORM_5_MIN] = 5,   [CPU_FORM_6] = 6,
-		[CPU_FORM_3] = 3,     [CPU_FORM_2_MIN] = 2,   [CPU_FORM_E2M1] = 4,
-		[CPU_FORM_IQ4] = 4,   [CPU_FORM_E2M1_16] = 4, [CPU_FORM_GRID] = 2,
-		[CPU_FORM_E4M3] = 8,
-	};
-	return bits[f];
-}
-
 bool cpu_panels_can(const struct weight *w)
 {
 	bool is_k_dense = w->k_step == 0 && !w->pitch;

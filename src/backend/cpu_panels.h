@@ -95,7 +95,18 @@ bool cpu_panels_order(const struct weight *w, int32_t *out);
 double cpu_panels_growth(enum quant q);
 
 /* Bits of a code, without scales. */
-int cpu_form_bits(enum cpu_form f);
+static inline int cpu_form_bits(enum cpu_form f)
+{
+	switch (f) {
+	case CPU_FORM_2_MIN: case CPU_FORM_GRID: return 2;
+	case CPU_FORM_3: return 3;
+	case CPU_FORM_5: case CPU_FORM_5_MIN: return 5;
+	case CPU_FORM_6: return 6;
+	case CPU_FORM_8: case CPU_FORM_E4M3: return 8;
+	default: return 4;
+	}
+}
+
 /* Columns that share what is summed as integers: 16 or 32. */
 static inline int cpu_form_sub(enum cpu_form f)
 {

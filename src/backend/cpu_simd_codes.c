@@ -322,7 +322,7 @@ VINLINE vf add_scaled(vf acc, vi sum, const float *scale, const float *low, bool
 {
 	vf f = floats_of(sum) * vf_load(scale);
 	if (has_min)
-		f = vf_fma(vf_load(low), vf_all((float)minus_xsum), f);
+		f = vf_fma(vf_load(low), floats_of(vi_all(minus_xsum)), f);
 	return vf_fma(f, vf_all(x_scale), acc);
 }
 

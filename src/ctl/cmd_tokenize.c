@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tokenize and detokenize: only the tokenizer's files are read.
+ * tokenize and detokenize: of a folder only the tokenizer's files are read.
  */
 #include <stdio.h>
 
@@ -8,7 +8,8 @@
 #include "ctl/command.h"
 #include "ctl/input.h"
 #include "ctl/options.h"
-#include "model/tokenizer_hf.h"
+#include "model/gguf_model.h"
+#include "model/model.h"
 
 struct args {
 	const char *dir, *text;
@@ -95,10 +96,25 @@ static int decode(const struct option_set *set, const struct tokenizer *t,
 	return rc;
 }
 
+/* The tokenizer of a folder, which may have nothing else, or of a GGUF file, which is
+ * opened whole. One of *files and *out_model holds it. */
+static enum status load(const char *dir, struct tokenizer_files *files,
+			struct model **out_model, struct fail *fail)
+{
+	char *gguf = NULL;
+	enum status st = gguf_model_find(dir, &gguf, fail);
+	if (st == OK)
+		st = gguf ? model_open(dir, NULL, out_model, fail)
+			  : tokenizer_hf_load(dir, files, fail);
+	free(gguf);
+	return st;
+}
+
 static int run(const struct option_set *set, struct args *a, int argc,
 	       char **argv, work_fn work)
 {
 	struct tokenizer_files files = {0};
+	struct model *m = NULL;
 	struct buf input = {0};
 	struct fail fail = {0};
 	int rc;
@@ -106,7 +122,7 @@ static int run(const struct option_set *set, struct args *a, int argc,
 		return rc;
 	if (!a->dir)
 		return options_fault(set, "--model is needed");
-	enum status st = tokenizer_hf_load(a->dir, &files, &fail);
+	enum status st = load(a->dir, &files, &m, &fail);
 	if (st != OK) {
 		fail_default(&fail, st);
 		return options_failure("%s", fail.text);
@@ -115,9 +131,10 @@ static int run(const struct option_set *set, struct args *a, int argc,
 	if (a->text)
 		buf_add_z(&input, a->text);
 	if (a->text || input_stdin(&input))
-		rc = work(set, files.tokenizer, buf_str(&input), a);
+		rc = work(set, m ? m->tokenizer : files.tokenizer, buf_str(&input), a);
 	buf_deinit(&input);
 	tokenizer_files_deinit(&files);
+	model_close(m);
 	return rc;
 }
 

@@ -19,6 +19,11 @@ struct synth_shape {
 	int32_t n_vocab;
 	bool is_tied;                    /* no lm_head of its own */
 	double theta;
+	int32_t shared_dim;              /* of a shared expert; 0: none */
+	/* Every full_every-th layer has attention, with gates, the others the gated delta
+	 * rule with so many heads of keys and of values, delta_dim wide. 0: all have
+	 * attention. */
+	int32_t full_every, n_key_heads, n_value_heads, delta_dim;
 };
 
 /* The shape of this name, with its sizes from the model's published config.json; NULL

@@ -21,17 +21,29 @@
  * it: larger rows would make every token repeat itself. */
 #define LOGIT_DEV_TIED 2.0
 #define ROUTER_DEV 1.5 /* of the router's logits: experts are chosen unevenly */
+#define DELTA_TAPS 4   /* of the convolution */
 
 /* Sizes: config.json of the models on Hugging Face. */
+#define DENSE(name_, layers_, d_, heads_, ffn_, tied_) \
+	{.name = name_, .model_type = "qwen3", .n_layers = layers_, .d_model = d_, \
+	 .n_heads = heads_, .n_kv_heads = 8, .head_dim = 128, .ffn_dim = ffn_, \
+	 .n_vocab = 151936, .is_tied = tied_, .theta = 1e6}
 static const struct synth_shape shapes[] = {
-	{"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 0, 0, 0, 151936, true, 1e6},
-	{"qwen3-1.7b", "qwen3", 28, 2048, 16, 8, 128, 6144, 0, 0, 0, 151936, true, 1e6},
-	{"qwen3-4b", "qwen3", 36, 2560, 32, 8, 128, 9728, 0, 0, 0, 151936, true, 1e6},
-	{"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 0, 0, 0, 151936, false, 1e6},
-	{"qwen3-14b", "qwen3", 40, 5120, 40, 8, 128, 17408, 0, 0, 0, 151936, false, 1e6},
-	{"qwen3-32b", "qwen3", 64, 5120, 64, 8, 128, 25600, 0, 0, 0, 151936, false, 1e6},
-	{"qwen3-30b-a3b", "qwen3_moe", 48, 2048, 32, 4, 128, 0, 128, 8, 768, 151936,
-	 false, 1e6},
+	DENSE("qwen3-0.6b", 28, 1024, 16, 3072, true),
+	DENSE("qwen3-1.7b", 28, 2048, 16, 6144, true),
+	DENSE("qwen3-4b", 36, 2560, 32, 9728, true),
+	DENSE("qwen3-8b", 36, 4096, 32, 12288, false),
+	DENSE("qwen3-14b", 40, 5120, 40, 17408, false),
+	DENSE("qwen3-32b", 64, 5120, 64, 25600, false),
+	{.name = "qwen3-30b-a3b", .model_type = "qwen3_moe", .n_layers = 48,
+	 .d_model = 2048, .n_heads = 32, .n_kv_heads = 4, .head_dim = 128,
+	 .n_experts = 128, .n_used = 8, .expert_dim = 768, .n_vocab = 151936,
+	 .theta = 1e6},
+	{.name = "qwen3.5-35b-a3b", .model_type = "qwen3_5_moe", .n_layers = 40,
+	 .d_model = 2048, .n_heads = 16, .n_kv_heads = 2, .head_dim = 256,
+	 .n_experts = 256, .n_used = 8, .expert_dim = 512, .shared_dim = 512,
+	 .n_vocab = 248320, .theta = 1e7, .full_every = 4, .n_key_heads = 16,
+	 .n_value_heads = 32, .delta_dim = 128},
 };
 
 const struct synth_shape *synth_shape_at(size_t i)
@@ -81,6 +93,7 @@ int64_t synth_tensor_bytes(const struct synth_tensor *t)
 struct adder {
 	struct synth_plan *p;
 	struct synth_format f;
+	bool is_centred; /* norms multiply by 1 + w */
 	char prefix[96]; /* "model.layers.3." */
 };
 
@@ -113,7 +126,10 @@ static void add_plain(struct adder *a, const char *name, int64_t n, int64_t k, d
 
 static void add_norm(struct adder *a, const char *name, int64_t n)
 {
-	set_dims(a, add(a, name, ".weight", DTYPE_BF16, SYNTH_NEAR, 1), n, 0);
+	if (a->is_centred)
+		set_dims(a, add(a, name, ".weight", DTYPE_BF16, SYNTH_NORMAL, 0.1), n, 0);
+	else
+		set_dims(a, add(a, name, ".weight", DTYPE_BF16, SYNTH_NEAR, 1), n, 0);
 }
 
 /* A Linear (n, k) whose outputs have deviation `out` for inputs of 1. */
@@ -148,19 +164,50 @@ static void add_mlp(struct adder *a, const char *prefix, int64_t d, int64_t f,
 	}
 }
 
-static void add_layer(struct adder *a, const struct synth_shape *s)
+static void add_attention(struct adder *a, const struct synth_shape *s, double out)
 {
 	int64_t d = s->d_model, k = s->head_dim;
 	int64_t nq = s->n_heads * k, nkv = s->n_kv_heads * k;
-	double out = 1 / sqrt(2.0 * s->n_layers);
-	add_norm(a, "input_layernorm", d);
-	add_norm(a, "post_attention_layernorm", d);
 	add_norm(a, "self_attn.q_norm", k);
 	add_norm(a, "self_attn.k_norm", k);
-	add_linear(a, "self_attn.q_proj", nq, d, 1);
+	/* A gate beside each query. */
+	add_linear(a, "self_attn.q_proj", s->full_every ? 2 * nq : nq, d, 1);
 	add_linear(a, "self_attn.k_proj", nkv, d, 1);
 	add_linear(a, "self_attn.v_proj", nkv, d, 1);
 	add_linear(a, "self_attn.o_proj", d, nq, out);
+}
+
+/* Decays of about exp(-exp(0) softplus(0)) a token, half; taps that keep the size. */
+static void add_delta(struct adder *a, const struct synth_shape *s, double out)
+{
+	int64_t d = s->d_model, hv = s->n_value_heads, nv = hv * s->delta_dim;
+	int64_t n_conv = 2 * (int64_t)s->n_key_heads * s->delta_dim + nv;
+	set_dims(a, add(a, "linear_attn.A_log", "", DTYPE_BF16, SYNTH_NORMAL, 0.5), hv, 0);
+	set_dims(a, add(a, "linear_attn.dt_bias", "", DTYPE_BF16, SYNTH_NORMAL, 0.5), hv,
+		 0);
+	struct synth_tensor *conv = add(a, "linear_attn.conv1d", ".weight", DTYPE_BF16,
+					SYNTH_NORMAL, 1 / sqrt(DELTA_TAPS));
+	conv->dim[conv->n_dims++] = n_conv;
+	set_dims(a, conv, 1, DELTA_TAPS);
+	add_plain(a, "linear_attn.in_proj_a", hv, d, 1 / sqrt((double)d));
+	add_plain(a, "linear_attn.in_proj_b", hv, d, 1 / sqrt((double)d));
+	add_linear(a, "linear_attn.in_proj_qkv", n_conv, d, 1);
+	add_linear(a, "linear_attn.in_proj_z", nv, d, 1);
+	set_dims(a, add(a, "linear_attn.norm", ".weight", DTYPE_BF16, SYNTH_NEAR, 1),
+		 s->delta_dim, 0);
+	add_linear(a, "linear_attn.out_proj", d, nv, out);
+}
+
+static void add_layer(struct adder *a, const struct synth_shape *s, int i)
+{
+	int64_t d = s->d_model;
+	double out = 1 / sqrt(2.0 * s->n_layers);
+	add_norm(a, "input_layernorm", d);
+	add_norm(a, "post_attention_layernorm", d);
+	if (s->full_every && (i + 1) % s->full_every != 0)
+		add_delta(a, s, out);
+	else
+		add_attention(a, s, out);
 	if (!s->n_experts) {
 		add_mlp(a, "mlp", d, s->ffn_dim, out);
 		return;
@@ -171,6 +218,10 @@ static void add_layer(struct adder *a, const struct synth_shape *s)
 		snprintf(name, sizeof name, "mlp.experts.%d", e);
 		/* The chosen ones' weights add to one, so their sum is smaller. */
 		add_mlp(a, name, d, s->expert_dim, out * sqrt(s->n_used));
+	}
+	if (s->shared_dim) {
+		add_plain(a, "mlp.shared_expert_gate", 1, d, 1 / sqrt((double)d));
+		add_mlp(a, "mlp.shared_expert", d, s->shared_dim, out);
 	}
 }
 
@@ -189,16 +240,19 @@ void synth_plan_make(const struct synth_shape *s, struct synth_format f,
 		     struct synth_plan *out)
 {
 	*out = (struct synth_plan){0};
-	struct adder a = {.p = out, .f = f};
+	const char *model = s->full_every ? "model.language_model." : "model.";
+	struct adder a = {.p = out, .f = f, .is_centred = s->full_every > 0};
 	double head_dev = (s->is_tied ? LOGIT_DEV_TIED : LOGIT_DEV) /
 			  sqrt((double)s->d_model);
-	add_table(&a, "model.embed_tokens", s, s->is_tied ? head_dev : 1);
+	snprintf(a.prefix, sizeof a.prefix, "%s", model);
+	add_table(&a, "embed_tokens", s, s->is_tied ? head_dev : 1);
 	for (int i = 0; i < s->n_layers; i++) {
-		snprintf(a.prefix, sizeof a.prefix, "model.layers.%d.", i);
-		add_layer(&a, s);
+		snprintf(a.prefix, sizeof a.prefix, "%slayers.%d.", model, i);
+		add_layer(&a, s, i);
 	}
+	snprintf(a.prefix, sizeof a.prefix, "%s", model);
+	add_norm(&a, "norm", s->d_model);
 	a.prefix[0] = '\0';
-	add_norm(&a, "model.norm", s->d_model);
 	if (!s->is_tied)
 		add_table(&a, "lm_head", s, head_dev);
 }
@@ -219,7 +273,8 @@ static void add_quantization(struct synth_format f, struct buf *b)
 		    "    \"quant_method\": \"compressed-tensors\",\n"
 		    "    \"format\": \"pack-quantized\",\n"
 		    "    \"quantization_status\": \"compressed\",\n"
-		    "    \"ignore\": [%s\"re:.*mlp.gate$\"],\n"
+		    "    \"ignore\": [%s\"re:.*mlp.gate$\", "
+		    "\"re:.*shared_expert_gate$\", \"re:.*in_proj_[ab]$\"],\n"
 		    "    \"config_groups\": {\"group_0\": {\n"
 		    "      \"targets\": [\"Linear\"],\n"
 		    "      \"weights\": {\"num_bits\": 4, \"type\": \"int\", "
@@ -231,32 +286,74 @@ static void add_quantization(struct synth_format f, struct buf *b)
 		 f.is_asymmetric ? "false" : "true", f.group);
 }
 
-void synth_config(const struct synth_shape *s, struct synth_format f, struct buf *b)
+static void add_experts(const struct synth_shape *s, struct buf *b)
 {
-	bool has_experts = s->n_experts > 0;
-	buf_addf(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
-		 has_experts ? "Qwen3MoeForCausalLM" : "Qwen3ForCausalLM",
-		 s->model_type);
+	buf_addf(b, "  \"num_experts\": %d,\n  \"num_experts_per_tok\": %d,\n"
+		    "  \"moe_intermediate_size\": %d,\n"
+		    "  \"norm_topk_prob\": true,\n"
+		    "  \"decoder_sparse_step\": 1,\n"
+		    "  \"mlp_only_layers\": [],\n",
+		 s->n_experts, s->n_used, s->expert_dim);
+	if (s->shared_dim)
+		buf_addf(b, "  \"shared_expert_intermediate_size\": %d,\n", s->shared_dim);
+}
+
+static void add_layers(const struct synth_shape *s, struct buf *b)
+{
+	buf_add_z(b, "  \"layer_types\": [");
+	for (int i = 0; i < s->n_layers; i++)
+		buf_addf(b, "%s\"%s\"", i ? ", " : "", (i + 1) % s->full_every
+			 ? "linear_attention" : "full_attention");
+	buf_addf(b, "],\n  \"full_attention_interval\": %d,\n"
+		    "  \"linear_conv_kernel_dim\": %d,\n"
+		    "  \"linear_key_head_dim\": %d,\n  \"linear_value_head_dim\": %d,\n"
+		    "  \"linear_num_key_heads\": %d,\n"
+		    "  \"linear_num_value_heads\": %d,\n"
+		    "  \"partial_rotary_factor\": 0.25,\n"
+		    "  \"rope_parameters\": {\"rope_type\": \"default\", "
+		    "\"rope_theta\": %.1f, \"partial_rotary_factor\": 0.25,\n"
+		    "    \"mrope_interleaved\": true, \"mrope_section\": [11, 11, 10]},\n",
+		 s->full_every, DELTA_TAPS, s->delta_dim, s->delta_dim, s->n_key_heads,
+		 s->n_value_heads, s->theta);
+}
+
+/* The keys of a language model, but for how it is stored. */
+static void add_text(const struct synth_shape *s, struct buf *b)
+{
 	buf_addf(b, "  \"hidden_size\": %d,\n  \"num_hidden_layers\": %d,\n"
 		    "  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n"
 		    "  \"head_dim\": %d,\n  \"intermediate_size\": %d,\n",
 		 s->d_model, s->n_layers, s->n_heads, s->n_kv_heads, s->head_dim,
-		 has_experts ? 3 * s->d_model : s->ffn_dim);
-	if (has_experts)
-		buf_addf(b, "  \"num_experts\": %d,\n  \"num_experts_per_tok\": %d,\n"
-			    "  \"moe_intermediate_size\": %d,\n"
-			    "  \"norm_topk_prob\": true,\n"
-			    "  \"decoder_sparse_step\": 1,\n"
-			    "  \"mlp_only_layers\": [],\n",
-			 s->n_experts, s->n_used, s->expert_dim);
+		 s->n_experts ? 3 * s->d_model : s->ffn_dim);
+	if (s->n_experts)
+		add_experts(s, b);
+	if (s->full_every)
+		add_layers(s, b);
+	else
+		buf_addf(b, "  \"rope_theta\": %.1f,\n  \"rope_scaling\": null,\n"
+			    "  \"sliding_window\": null,\n"
+			    "  \"use_sliding_window\": false,\n", s->theta);
 	buf_addf(b, "  \"vocab_size\": %d,\n  \"tie_word_embeddings\": %s,\n"
-		    "  \"rope_theta\": %.1f,\n  \"rope_scaling\": null,\n"
 		    "  \"max_position_embeddings\": 40960,\n"
 		    "  \"rms_norm_eps\": 1e-06,\n  \"hidden_act\": \"silu\",\n"
 		    "  \"attention_bias\": false,\n  \"attention_dropout\": 0.0,\n"
-		    "  \"sliding_window\": null,\n  \"use_sliding_window\": false,\n"
 		    "  \"torch_dtype\": \"bfloat16\"",
-		 s->n_vocab, s->is_tied ? "true" : "false", s->theta);
+		 s->n_vocab, s->is_tied ? "true" : "false");
+}
+
+void synth_config(const struct synth_shape *s, struct synth_format f, struct buf *b)
+{
+	const char *name = s->full_every ? "Qwen3_5MoeForConditionalGeneration"
+			   : s->n_experts ? "Qwen3MoeForCausalLM" : "Qwen3ForCausalLM";
+	buf_addf(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", name,
+		 s->model_type);
+	if (s->full_every)
+		buf_addf(b, "  \"tie_word_embeddings\": %s,\n  \"text_config\": {\n"
+			    "  \"model_type\": \"%s_text\",\n",
+			 s->is_tied ? "true" : "false", s->model_type);
+	add_text(s, b);
+	if (s->full_every)
+		buf_add_z(b, "\n  }");
 	if (f.group)
 		add_quantization(f, b);
 	buf_add_z(b, "\n}\n");

@@ -125,7 +125,7 @@ static const struct pool *pool_of(struct writer *w, const struct synth_tensor *t
 	for (int i = 0; i < w->n_pools; i++)
 		if (w->pool[i].fill == t->fill && w->pool[i].scale == t->scale)
 			return &w->pool[i];
-	if (w->n_pools == MAX_POOLS) /* the shapes of synth_shape.c have ten */
+	if (w->n_pools == MAX_POOLS) /* the shapes of synth_shape.c have fewer */
 		abort();
 	struct pool *p = &w->pool[w->n_pools++];
 	*p = (struct pool){t->fill, t->scale, dtype_bytes(t->dtype), NULL};

@@ -151,13 +151,18 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 }
 
 /* Logits of rows [r, r + t) into g->logits, what is to be known of them into g->top. */
-static enum status run_logits(struct graph *g, const struct graph_ids *ids, int32_t r,
+static enum status run_logits(struct graph *g, const struct graph_step *s, int32_t r,
 			      int32_t t, struct fail *fail)
 {
-	RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
-	    .row = ids->logit_rows + r, .y = g->rows);
+	const struct graph_ids *ids = &s->ids;
+	/* Of every token, as a decode step wants it: they lie there in order. */
+	bool is_all = s->b->n_logit_rows == s->b->n_tok;
+	if (!is_all)
+		RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
+		    .row = ids->logit_rows + r, .y = g->rows);
 	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
-	    .x = g->rows, .weight = g->out_norm, .y = g->rows_n);
+	    .x = is_all ? g->x + (size_t)r * (size_t)g->c->d_model : g->rows,
+	    .weight = g->out_norm, .y = g->rows_n);
 	RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
 	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
 	if (g->has_top)
@@ -184,22 +189,23 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 			st = mlp_run(g, l, s, fail);
 	}
 	if (st == OK && s->b->n_logit_rows)
-		st = run_logits(g, &s->ids, 0, MIN(ARCH_LOGIT_ROWS, s->b->n_logit_rows),
+		st = run_logits(g, s, 0, MIN(ARCH_LOGIT_ROWS, s->b->n_logit_rows),
 				fail);
 	return st;
 }
 
 /* All logits to the host, where not what is known of them suffices (it has come by itself).
  * The first piece has been run. */
-static enum status bring_logits(struct graph *g, const struct graph_ids *ids, int32_t n_rows,
+static enum status bring_logits(struct graph *g, const struct graph_step *s,
 				float *logits, struct fail *fail)
 {
 	size_t n_vocab = (size_t)g->c->n_vocab;
+	int32_t n_rows = s->b->n_logit_rows;
 	enum status st = OK;
 	for (int32_t r = 0, n; r < n_rows && st == OK && !g->has_top; r += n) {
 		n = MIN(ARCH_LOGIT_ROWS, n_rows - r);
 		if (r > 0)
-			st = run_logits(g, ids, r, n, fail);
+			st = run_logits(g, s, r, n, fail);
 		if (st == OK)
 			st = g->b->ops->download(g->b, logits + (size_t)r * n_vocab,
 						 g->logits,
@@ -240,7 +246,7 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	enum status end = g->b->ops->step_end(g->b);
 	st = st == OK ? end : st;
 	if (st == OK)
-		st = bring_logits(g, &s.ids, b->n_logit_rows, logits, fail);
+		st = bring_logits(g, &s, logits, fail);
 	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
 	return st == OK ? synced : st;
 }

@@ -2,7 +2,8 @@
  *
  * The tokenizer of a GGUF file. Its pre-tokenizer is one word ("qwen2"), which stands
  * for the steps that the model's tokenizer.json had; a word that is not in the table
- * is refused, as a guess would give other ids. Control and user-defined tokens are
+ * is refused, as a guess would give other ids. "llama" is SentencePiece: scores in the
+ * place of merges, and no words. Control and user-defined tokens are
  * the added tokens; unused ones are holes.
  */
 #include "base/alloc.h"
@@ -70,11 +71,46 @@ static enum status unknown(const struct reader *r, const char *key, struct str s
 		       r->path, key, (int)MIN(s.n, 60), s.p);
 }
 
+/* A boolean, `absent` where it is not there. */
+static enum status read_switch(const struct reader *r, const char *key, bool absent,
+			       bool *out)
+{
+	const struct gguf_value *v = gguf_find(r->g, key);
+	int64_t is = absent;
+	if (v && (v->is_array || !gguf_integer(v, 0, &is)))
+		return bad(r, key, "is not true or false");
+	*out = is != 0;
+	return OK;
+}
+
+/* SentencePiece. It has no pre-tokenizer; normal forms other than none are not known. */
+static enum status read_spm_kind(struct reader *r)
+{
+	static const struct pre none = {"default", NULL, false, false, true};
+	const struct gguf_value *pre = gguf_find(r->g, KEY("pre"));
+	struct str name;
+	bool has_spaces_removed = false;
+	r->pre = &none;
+	if (pre && (!gguf_string(pre, &name) || !str_is(name, none.name)))
+		return bad(r, KEY("pre"), "is not \"default\", as SentencePiece needs");
+	enum status st = read_switch(r, KEY("remove_extra_whitespaces"), false,
+				     &has_spaces_removed);
+	if (st == OK && has_spaces_removed)
+		st = unknown(r, KEY("remove_extra_whitespaces"), STR("true"));
+	if (st == OK && gguf_find(r->g, KEY("precompiled_charsmap")))
+		st = unknown(r, KEY("precompiled_charsmap"), STR("(a table)"));
+	return st == OK ? read_switch(r, KEY("add_space_prefix"), true,
+				      &r->def.space_prefix) : st;
+}
+
 static enum status read_kind(struct reader *r)
 {
 	struct str model, pre;
 	enum status st = need_string(r, KEY("model"), &model);
-	if (st == OK && !str_is(model, "gpt2")) /* "llama": SentencePiece */
+	r->def.is_spm = st == OK && str_is(model, "llama");
+	if (r->def.is_spm)
+		return read_spm_kind(r);
+	if (st == OK && !str_is(model, "gpt2"))
 		st = unknown(r, KEY("model"), model);
 	if (st == OK)
 		st = need_string(r, KEY("pre"), &pre);
@@ -125,9 +161,11 @@ static enum status read_tokens(struct reader *r)
 		int64_t type;
 		if (!gguf_integer(types, i, &type) || type < NORMAL || type > BYTE)
 			return bad(r, KEY("token_type"), "has a type that is none");
-		if (type == CONTROL || type == USER_DEFINED) {
+		/* SentencePiece's unknown token is spelled as no text is to be read. */
+		bool special = type == CONTROL || (type == UNKNOWN && r->def.is_spm);
+		if (special || type == USER_DEFINED) {
 			added[r->def.n_added++] = (struct added_token){
-				.text = s, .id = (int32_t)i, .special = type == CONTROL};
+				.text = s, .id = (int32_t)i, .special = special};
 		} else if (type != UNUSED) {
 			pieces[i] = s;
 		}
@@ -135,6 +173,22 @@ static enum status read_tokens(struct reader *r)
 	r->def.pieces = pieces;
 	r->def.n_pieces = (int32_t)n;
 	r->def.added = added;
+	return OK;
+}
+
+static enum status read_scores(struct reader *r)
+{
+	const struct gguf_value *v = find_array(r, KEY("scores"), false);
+	if (!v || v->n != (uint64_t)r->def.n_pieces)
+		return bad(r, KEY("scores"), "is missing, or not one for each token");
+	float *scores = arena_alloc(&r->arena, v->n * sizeof *scores);
+	for (uint64_t i = 0; i < v->n; i++) {
+		double d;
+		if (!gguf_number(v, i, &d))
+			return bad(r, KEY("scores"), "has one that is no number");
+		scores[i] = (float)d;
+	}
+	r->def.scores = scores;
 	return OK;
 }
 
@@ -176,12 +230,10 @@ static enum status read_id(const struct reader *r, const char *key, int32_t *out
 static enum status read_ends(struct reader *r, const char *switch_key, bool absent,
 			     int32_t id, const int32_t **out, int *n)
 {
-	const struct gguf_value *v = gguf_find(r->g, switch_key);
-	int64_t is = absent;
-	if (v && (v->is_array || !gguf_integer(v, 0, &is)))
-		return bad(r, switch_key, "is not true or false");
-	if (!is || id < 0)
-		return OK;
+	bool is;
+	enum status st = read_switch(r, switch_key, absent, &is);
+	if (st != OK || !is || id < 0)
+		return st;
 	int32_t *p = arena_alloc(&r->arena, sizeof *p);
 	*p = id;
 	*out = p;
@@ -208,7 +260,7 @@ static enum status read_files(struct reader *r, struct tokenizer_files *out)
 	if (st == OK)
 		st = read_tokens(r);
 	if (st == OK)
-		st = read_merges(r);
+		st = r->def.is_spm ? read_scores(r) : read_merges(r);
 	if (st == OK)
 		st = read_id(r, KEY("bos_token_id"), &bos);
 	if (st == OK)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A word starts as one symbol per byte. While any two neighbours have a merge,
- * the pair of lowest rank becomes one symbol, the leftmost of equals first.
+ * A word starts as one symbol per byte (by_char: per character). While any two neighbours
+ * have a merge, the pair of lowest rank becomes one symbol, the leftmost of equals first.
  *
  * Three ways lead to the same ids, the cheapest first:
  *   1. the word is one piece and merging is known to end there (bpe_add_word):
@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 #define NO_RANK UINT32_MAX
 #define SHORT 48
@@ -36,6 +37,7 @@ void bpe_init(struct bpe *b, size_t n_merges)
 	u64map_init(&b->merges, n_merges);
 	strmap_init(&b->words, 0);
 	u64map_init(&b->parts, 0);
+	u64map_init(&b->chars, 0);
 	memset(b->byte_id, 0xFF, sizeof b->byte_id);
 }
 
@@ -44,6 +46,7 @@ void bpe_deinit(struct bpe *b)
 	u64map_deinit(&b->merges);
 	strmap_deinit(&b->words);
 	u64map_deinit(&b->parts);
+	u64map_deinit(&b->chars);
 }
 
 static uint64_t pair_key(int32_t left, int32_t right)
@@ -97,12 +100,35 @@ static void add_id(const struct bpe *b, struct ids *out, int32_t id)
 	add_id(b, out, (int32_t)(uint32_t)pair);
 }
 
+/* Ids of the characters of word. One that is no piece is its bytes, which all are. */
+static size_t first_chars(const struct bpe *b, struct str word, size_t *i, int32_t *out,
+			  size_t max)
+{
+	size_t n = 0;
+	while (*i < word.n) {
+		uint32_t cp;
+		uint64_t id;
+		size_t len = utf8_decode((struct str){word.p + *i, word.n - *i}, &cp);
+		if (n + len > max)
+			break;
+		if (cp != UTF8_BAD && u64map_get(&b->chars, cp, &id))
+			out[n++] = (int32_t)id;
+		else
+			for (size_t k = 0; k < len; k++)
+				out[n++] = b->byte_id[(unsigned char)word.p[*i + k]];
+		*i += len;
+	}
+	return n;
+}
+
 /* Ids of the bytes of word, at most word.n. A byte without a piece is left out
  * where there is no unknown token, as Hugging Face does. */
 static size_t first_ids(const struct bpe *b, struct str word, size_t *i,
 			int32_t *out, size_t max)
 {
 	size_t n = 0;
+	if (b->by_char)
+		return first_chars(b, word, i, out, max);
 	for (; *i < word.n && n < max; (*i)++) {
 		int32_t id = b->byte_id[(unsigned char)word.p[*i]];
 		if (id < 0) {

@@ -12,6 +12,9 @@ struct bpe {
 	struct strmap words;  /* words that are one token as they stand -> id */
 	struct u64map parts;  /* special id -> the pair it would be merged from */
 	int32_t byte_id[256]; /* id of each one-byte piece, or -1 */
+	/* A word begins as its characters; those that are no piece as their bytes. */
+	bool by_char;
+	struct u64map chars;  /* code point -> id; of by_char */
 	int32_t unk_id;       /* for bytes without a piece; -1: left out */
 	bool fuse_unk;        /* neighbouring unknown bytes become one */
 	size_t max_word;      /* bytes of the longest key in `words` */

@@ -49,8 +49,14 @@ void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n,
 		      bool skip_special, struct buf *out)
 {
 	struct detok d;
+	struct buf text = {0};
 	detok_init(&d, t, skip_special);
 	for (size_t i = 0; i < n; i++)
-		detok_push(&d, ids[i], out);
-	detok_finish(&d, out);
+		detok_push(&d, ids[i], &text);
+	detok_finish(&d, &text);
+	struct str s = buf_str(&text);
+	if (tokenizer_has_space_prefix(t) && str_starts(s, STR(" ")))
+		s = (struct str){s.p + 1, s.n - 1};
+	buf_add_str(out, s);
+	buf_deinit(&text);
 }

@@ -5,6 +5,8 @@
  *   text ─ added tokens (not normalized) ─ NFC ─ added tokens (normalized)
  *        ─ words (pretok.c) ─ merges (bpe.c) ─ ids
  *
+ * (SentencePiece has no words and another normal form: spm.h.)
+ *
  * Each stage works on the pieces that the stage before left as plain text. Who wrote
  * a byte matters in the two searches for added tokens and nowhere else: words and
  * merges see the text as if one had written all of it.
@@ -25,6 +27,7 @@
 #include "text/bpe.h"
 #include "text/normalize.h"
 #include "text/pretok.h"
+#include "text/spm.h"
 #include "text/vocab.h"
 
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
@@ -35,6 +38,7 @@ struct tokenizer {
 	struct pretok *pretok;
 	struct added *raw, *normalized; /* searched before and after NFC */
 	bool nfc;
+	bool is_spm, space_prefix;
 	struct ids prefix, suffix;
 };
 
@@ -177,10 +181,13 @@ enum status tokenizer_create(const struct tokenizer_def *def,
 {
 	struct tokenizer *t = xcalloc(1, sizeof *t);
 	t->nfc = def->nfc;
+	t->is_spm = def->is_spm;
+	t->space_prefix = def->space_prefix;
 	bpe_init(&t->bpe, (size_t)def->n_merges);
 	enum status st = vocab_init(&t->vocab, def, fail);
 	if (st == OK)
-		st = set_alphabet(t, def, fail);
+		st = def->is_spm ? spm_build(&t->bpe, &t->vocab, def, fail)
+				 : set_alphabet(t, def, fail);
 	if (st == OK)
 		st = add_merges(t, def, fail);
 	if (st == OK)
@@ -189,7 +196,7 @@ enum status tokenizer_create(const struct tokenizer_def *def,
 		st = check_ids(t, def->prefix, def->n_prefix, fail);
 	if (st == OK)
 		st = check_ids(t, def->suffix, def->n_suffix, fail);
-	if (st == OK)
+	if (st == OK && !def->is_spm)
 		st = pretok_create(def->steps, def->n_steps, true, &t->pretok,
 				   fail);
 	if (st != OK) {
@@ -238,6 +245,8 @@ typedef enum status (*plain_fn)(struct encoding *e, struct markview plain);
 
 static enum status encode_words(struct encoding *e, struct markview plain)
 {
+	if (e->t->is_spm)
+		return on_word(e, plain.text);
 	return pretok_run(e->t->pretok, e->pretok, plain.text, on_word, e,
 			  e->fail);
 }
@@ -264,7 +273,9 @@ static enum status encode_around(struct encoding *e, const struct added *a,
 static enum status encode_plain(struct encoding *e, struct markview v)
 {
 	struct marked nfc = {0};
-	if (e->t->nfc && normalize_nfc(v, &nfc))
+	if (e->t->is_spm)
+		spm_normalize(v, e->t->space_prefix, &nfc);
+	if (e->t->is_spm || (e->t->nfc && normalize_nfc(v, &nfc)))
 		v = markview_of(&nfc);
 	enum status st = encode_around(e, e->t->normalized, v, encode_words);
 	marked_deinit(&nfc);
@@ -297,12 +308,12 @@ static enum status encode(const struct tokenizer *t, struct markview v,
 				v.text.n);
 	struct encoding e = {
 		.t = t, .out = out, .fail = fail,
-		.pretok = pretok_work_create(t->pretok),
+		.pretok = t->is_spm ? NULL : pretok_work_create(t->pretok),
 	};
 	struct marked cleaned = {0};
 	size_t before = out->n;
 	enum status st = E_NOMEM;
-	if (e.pretok) {
+	if (t->is_spm || e.pretok) {
 		if (utf8_check(v.text) >= 0) {
 			clean(v, &cleaned);
 			v = markview_of(&cleaned);
@@ -386,4 +397,9 @@ bool tokenizer_is_added(const struct tokenizer *t, int32_t id)
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
 {
 	return vocab_has(&t->vocab, id, VOCAB_SPECIAL);
+}
+
+bool tokenizer_has_space_prefix(const struct tokenizer *t)
+{
+	return t->space_prefix;
 }

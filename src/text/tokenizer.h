@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Byte-level BPE as Hugging Face `tokenizers` does it: text to ids and back.
+ * Byte-level BPE as Hugging Face `tokenizers` does it, and SentencePiece's (spm.h): text to
+ * ids and back.
  * Thread: any once created (immutable). The file format is read elsewhere
- * (model/tokenizer_hf.c, GGUF later) into struct tokenizer_def.
+ * (model/tokenizer_hf.c, model/gguf_tokenizer.c) into struct tokenizer_def.
  */
 #pragma once
 #include "base/buf.h"
@@ -47,6 +48,10 @@ struct tokenizer_def {
 	const struct pretok_step *steps;
 	int n_steps;
 	bool nfc, ignore_merges;
+	/* SentencePiece: pieces spelled with U+2581, bytes as "<0x0A>"; no steps. */
+	bool is_spm;
+	bool space_prefix;   /* before a text, and before what follows an added token */
+	const float *scores; /* (n_pieces): merges by these; NULL: by `merges` */
 	struct str unk;  /* piece for bytes without one; p NULL: they are left out */
 	bool fuse_unk;   /* one for a run of such bytes */
 	const int32_t *prefix, *suffix; /* ids around a text that stands alone */
@@ -100,8 +105,10 @@ struct str tokenizer_bytes(const struct tokenizer *t, int32_t id);
 int32_t tokenizer_find(const struct tokenizer *t, struct str text);
 bool tokenizer_is_added(const struct tokenizer *t, int32_t id);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
+bool tokenizer_has_space_prefix(const struct tokenizer *t);
 /* Append the text of ids; special tokens are left out when skip_special. Bytes
- * that are not UTF-8 become U+FFFD. */
+ * that are not UTF-8 become U+FFFD. The space that encoding puts before a text
+ * (space_prefix) is taken off; a struct detok leaves it, as ids may be a text's rest. */
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n,
 		      bool skip_special, struct buf *out);
 

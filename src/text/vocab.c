@@ -8,6 +8,7 @@
 #include "text/added.h"
 #include "text/bytelevel.h"
 #include "text/normalize.h"
+#include "text/spm.h"
 
 /* A spelling for a message: as much of it as fits in. */
 #define SHOWN(s) (int)MIN((s).n, 60), (s).p
@@ -28,11 +29,17 @@ struct str vocab_added_text(struct vocab *v, const struct tokenizer_def *def,
 }
 
 /* What Hugging Face's decoder makes of a spelling: bytes where all of it is in the
- * alphabet, else the characters as they are. True in the first case. */
-static bool set_bytes(struct vocab *v, int32_t id, struct str spelling,
+ * alphabet, else the characters as they are. True in the first case. SentencePiece: as
+ * spm_decode says. */
+static bool set_bytes(struct vocab *v, int32_t id, struct str spelling, bool is_spm,
 		      struct buf *scratch)
 {
 	buf_clear(scratch);
+	if (is_spm) {
+		bool is_reachable = spm_decode(spelling, scratch);
+		v->entries[id].bytes = arena_str(&v->arena, buf_str(scratch));
+		return is_reachable;
+	}
 	bool is_bytes = bytelevel_decode(spelling, scratch);
 	v->entries[id].bytes =
 		!is_bytes || str_eq(buf_str(scratch), spelling)
@@ -41,11 +48,11 @@ static bool set_bytes(struct vocab *v, int32_t id, struct str spelling,
 	return is_bytes;
 }
 
-static enum status add_piece(struct vocab *v, const struct str *pieces,
+static enum status add_piece(struct vocab *v, const struct tokenizer_def *def,
 			     int32_t id, struct buf *scratch,
 			     struct fail *fail)
 {
-	struct str s = pieces[id];
+	struct str s = def->pieces[id];
 	uint32_t other;
 	if (utf8_check(s) >= 0)
 		return fail_set(fail, E_FORMAT, "piece %d is not UTF-8", id);
@@ -56,7 +63,7 @@ static enum status add_piece(struct vocab *v, const struct str *pieces,
 	s = arena_str(&v->arena, s);
 	strmap_put(&v->by_spelling, s, (uint32_t)id);
 	v->entries[id].flags = VOCAB_PIECE;
-	if (set_bytes(v, id, s, scratch))
+	if (set_bytes(v, id, s, def->is_spm, scratch))
 		v->entries[id].flags |= VOCAB_BYTES;
 	return OK;
 }
@@ -102,7 +109,7 @@ static enum status add_added(struct vocab *v, const struct tokenizer_def *def,
 		return st;
 	strmap_put(&v->by_spelling, arena_str(&v->arena, a->text),
 		   (uint32_t)a->id);
-	set_bytes(v, a->id, vocab_added_text(v, def, a), scratch);
+	set_bytes(v, a->id, vocab_added_text(v, def, a), def->is_spm, scratch);
 	v->entries[a->id].flags |=
 		VOCAB_ADDED | (a->special ? VOCAB_SPECIAL : 0);
 	return OK;
@@ -139,7 +146,7 @@ enum status vocab_init(struct vocab *v, const struct tokenizer_def *def,
 	v->entries = xcalloc((size_t)v->n + 1, sizeof *v->entries);
 	for (int32_t id = 0; id < def->n_pieces && st == OK; id++)
 		if (def->pieces[id].p)
-			st = add_piece(v, def->pieces, id, &scratch, fail);
+			st = add_piece(v, def, id, &scratch, fail);
 	for (int i = 0; i < def->n_added && st == OK; i++)
 		st = add_added(v, def, i, &scratch, fail);
 	buf_deinit(&scratch);

@@ -150,7 +150,8 @@ def refusals(tmp, keys, tensors):
             (changed(arch + "rope.scaling.type", g.STRING, "longrope"), '"longrope"'),
             (changed("tokenizer.ggml.pre", g.STRING, "bloom"), '"bloom"'),
             (without("tokenizer.ggml.pre"), "tokenizer.ggml.pre is missing"),
-            (changed("tokenizer.ggml.model", g.STRING, "llama"), '"llama"'),
+            (changed("tokenizer.ggml.model", g.STRING, "bert"), '"bert"'),
+            (changed("tokenizer.ggml.model", g.STRING, "llama"), "tokenizer.ggml.pre"),
             (changed("tokenizer.ggml.tokens", g.STRING, "a"), "tokenizer.ggml.tokens"),
             (changed("tokenizer.ggml.token_type", (g.ARRAY, g.I32), [1]),
              "tokenizer.ggml.token_type"),
@@ -179,6 +180,57 @@ def dense(tmp):
     ok(b"repacked" in out, "rows of q and k are put in order", out)
 
 
+def sentencepiece(tmp):
+    """The tokenizer of Llama 2 and Mistral: pieces with scores, bytes, no merges."""
+    path = os.path.join(tmp, "spm.gguf")
+    folder, config, tensors = dense_tensors("mistral-window", "BF16")
+    with open(os.path.join(SRC, "tests/golden/tokenizer/spm.json"), encoding="utf-8") as f:
+        spm = json.load(f)
+    head = "tokenizer.ggml."
+    n_more = tensors["token_embd.weight"][1][0] - len(spm["pieces"])
+    tokens = spm["pieces"] + ["[PAD%d]" % i for i in range(n_more)]
+    types = spm["types"] + [5] * n_more
+    scores = spm["scores"] + [-10000.0] * n_more
+
+    def keys(**other):
+        made = {"model": (g.STRING, "llama"), "pre": (g.STRING, "default"),
+                "tokens": ((g.ARRAY, g.STRING), tokens),
+                "scores": ((g.ARRAY, g.F32), scores),
+                "token_type": ((g.ARRAY, g.I32), types),
+                "bos_token_id": (g.U32, 1), "eos_token_id": (g.U32, 2), **other}
+        return g.model_keys(config) + [(head + k, *v) for k, v in made.items() if v]
+
+    g.write(path, keys(), tensors)
+    for text, ids, back in spm["cases"]:
+        if not text:
+            continue
+        code, out, err = haloctl("tokenize", "--model", path, stdin=text.encode())
+        got = [int(x) for x in out.split()]
+        eq(got, ids, "SentencePiece: %r" % text[:30])
+        code, out, err = haloctl("detokenize", "--model", path, "-i",
+                                 " ".join(map(str, ids)))
+        eq(out.decode(), back, "and back")
+    code, out, err = haloctl("tokenize", "--model", path, "-s", stdin=b"<s>the</s>the")
+    the = tokens.index("\u2581the")
+    eq([int(x) for x in out.split()], [1, the, 2, the], "each text has its space")
+    g.write(path, keys(add_space_prefix=(g.BOOL, False)), tensors)
+    code, out, err = haloctl("tokenize", "--model", path, stdin=b" the")
+    eq([int(x) for x in out.split()], [the], "or none")
+    verify(path, folder, "mistral with such a one")
+    for other, words in (({"scores": None}, "scores is missing"),
+                         ({"scores": ((g.ARRAY, g.F32), [1.0])}, "scores is missing"),
+                         ({"pre": (g.STRING, "qwen2")}, 'is not "default"'),
+                         ({"tokens": ((g.ARRAY, g.STRING),
+                                      ["<0xFX>" if t == "<0xFE>" else t for t in tokens])},
+                          "without a piece <0xFE>"),
+                         ({"remove_extra_whitespaces": (g.BOOL, True)},
+                          "remove_extra_whitespaces")):
+        g.write(path, keys(**other), tensors)
+        code, out, err = haloctl("tokenize", "--model", path, "-p", "x")
+        ok(code == 2 and words in err and "spm.gguf" in err, "refused: " + words, err)
+    os.remove(path)
+
+
 def families(tmp):
     """Hybrid models and gpt-oss, whose files differ in more than names."""
     path = os.path.join(tmp, "family.gguf")
@@ -201,5 +253,6 @@ with tempfile.TemporaryDirectory() as folder:
     made = tiny(folder)
     refusals(folder, *made)
     dense(folder)
+    sentencepiece(folder)
     families(folder)
 done()

@@ -118,6 +118,16 @@ with tempfile.TemporaryDirectory() as tmp:
     folder, v = runs(tmp, 1, "--shape", "qwen3-30b-a3b", "--vocab", "3200",
                      "--experts", "12")
     eq(v["config"]["experts"], 12, "the experts asked for")
+    folder, v = runs(tmp, 4, "--shape", "qwen3.5-35b-a3b", "--vocab", "3200",
+                     "--experts", "8")
+    names, _ = tensors(os.path.join(folder, "model.safetensors"))
+    layer = "model.language_model.layers.%d."
+    ok(layer % 2 + "linear_attn.A_log" in names and
+       layer % 3 + "self_attn.q_norm.weight" in names and
+       layer % 2 + "self_attn.q_norm.weight" not in names, "every fourth layer attends")
+    eq(names[layer % 3 + "self_attn.q_proj.weight_shape"]["shape"] +
+       names[layer % 0 + "linear_attn.conv1d.weight"]["shape"], [2, 8192, 1, 4],
+       "the convolution's shape")
     code, text, err = haloctl("tokenize", "--model", folder, "-p", "What is 2+2?")
     eq(text, haloctl("tokenize", "--model", TINY, "-p", "What is 2+2?")[1],
        "text is encoded as by the tokenizer it comes from")
