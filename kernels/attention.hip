@@ -641,35 +641,87 @@ DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
 	group_barrier();
 }
 
-/* y of the one token, from n segments in work. */
+/* Elements [d, d + 8) of the values of a row of a segment; 0 where there are none. */
+DEVICE f32x8 attention_value8(const attention_launch &a, const float *row, bool is_there,
+			      int32_t d)
+{
+	f32x8 out = {};
+	const float *p = row + ATTENTION_ROW_EXTRA + d;
+	if (a.v_dim % 8 == 0 && is_there) {
+		u32x4 lo = *(const u32x4 *)p, hi = *(const u32x4 *)(p + 4);
+		UNROLL
+		for (int i = 0; i < 4; i++) {
+			out[i] = bits_cast<float>((uint32_t)lo[i]);
+			out[i + 4] = bits_cast<float>((uint32_t)hi[i]);
+		}
+		return out;
+	}
+	UNROLL
+	for (int i = 0; i < 8; i++)
+		out[i] = is_there && d + i < a.v_dim ? p[i] : 0;
+	return out;
+}
+
+/* What a thread adds up: eight elements of a row, AT_ONCE segments asked for at once. */
+struct attention_eight {
+	enum { AT_ONCE = 4 };
+	f32x8 v[AT_ONCE], total;
+	int32_t r, d;
+};
+
+DEVICE void attention_ask8(const attention_launch &a, const attention_job &j,
+			   const float *work, int32_t s, int32_t n, attention_eight *t)
+{
+	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
+	UNROLL
+	for (int u = 0; u < attention_eight::AT_ONCE; u++)
+		t->v[u] = attention_value8(
+			a, work + (size_t)((s + u) * j.heads + t->r) * (size_t)pitch,
+			s + u < n && t->r < j.n_heads, t->d);
+}
+
+DEVICE void attention_add8(const float *f, int32_t s, int32_t n, attention_eight *t)
+{
+	const float *g = f + ATTENTION_SEGMENTS * ATTENTION_GROUP;
+	UNROLL
+	for (int u = 0; u < attention_eight::AT_ONCE; u++) {
+		int32_t at = (s + u) * ATTENTION_GROUP + t->r;
+		if (s + u >= n)
+			continue;
+		UNROLL
+		for (int i = 0; i < 8; i++)
+			t->total[i] = fma_f32(t->total[i], f[at], t->v[u][i] * g[at]);
+	}
+}
+
+/* y of the one token, from n segments in work. The first values are on their way while
+ * the segments' factors are found. */
 DEVICE void attention_merge(const attention_launch &a, const attention_job &j,
 			    const float *work, int32_t n, float *f, float *scale)
 {
-	enum { AT_ONCE = 8 };
-	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
-	const float *g = f + ATTENTION_SEGMENTS * ATTENTION_GROUP;
+	int32_t each = (a.v_dim + 7) / 8, i = (int32_t)thread_index();
+	attention_eight t = {};
+	t.r = i / each;
+	t.d = i % each * 8;
+	attention_ask8(a, j, work, 0, n, &t);
 	attention_factors(a, j, work, n, f, scale);
-	for (int32_t i = (int32_t)thread_index(); i < j.n_heads * a.v_dim;
-	     i += ATTENTION_WAVES * WAVE) {
-		int32_t r = i / a.v_dim, d = i % a.v_dim;
-		const float *row = work + r * pitch + ATTENTION_ROW_EXTRA + d;
-		float total = 0;
-		for (int32_t s = 0; s < n; s += AT_ONCE) {
-			float v[AT_ONCE];
-			UNROLL
-			for (int u = 0; u < AT_ONCE; u++)
-				v[u] = s + u < n ? row[(size_t)(s + u) * (size_t)(j.heads * pitch)]
-						 : 0;
-			UNROLL
-			for (int u = 0; u < AT_ONCE; u++) {
-				int32_t at = (s + u) * ATTENTION_GROUP + r;
-				if (s + u < n)
-					total = fma_f32(total, f[at], v[u] * g[at]);
-			}
+	for (; t.r < j.n_heads; i += ATTENTION_WAVES * WAVE) {
+		if (i != (int32_t)thread_index())
+			attention_ask8(a, j, work, 0, n, &t);
+		t.total = f32x8{};
+		for (int32_t s = 0; s < n; s += attention_eight::AT_ONCE) {
+			if (s)
+				attention_ask8(a, j, work, s, n, &t);
+			attention_add8(f, s, n, &t);
 		}
-		a.y[((size_t)j.token * (size_t)a.n_heads + (size_t)(j.head + r)) *
-			    (size_t)a.v_dim + (size_t)d] =
-			f32_to_f16(total * scale[r] + 0.0f);
+		uint16_t *y = a.y + ((size_t)j.token * (size_t)a.n_heads +
+				     (size_t)(j.head + t.r)) * (size_t)a.v_dim;
+		UNROLL
+		for (int e = 0; e < 8; e++)
+			if (t.d + e < a.v_dim)
+				y[t.d + e] = f32_to_f16(t.total[e] * scale[t.r] + 0.0f);
+		t.r = (i + ATTENTION_WAVES * WAVE) / each;
+		t.d = (i + ATTENTION_WAVES * WAVE) % each * 8;
 	}
 }
 

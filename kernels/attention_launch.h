@@ -23,7 +23,7 @@ enum {
 	ATTENTION_SEGMENT = 64,  /* positions: half of the smallest segment */
 	ATTENTION_ALONE = 4,     /* so many of these are no segments yet, but one */
 	/* Work memory of the split kernel: floats of a row of a segment beside v_dim. */
-	ATTENTION_ROW_EXTRA = 2
+	ATTENTION_ROW_EXTRA = 4 /* two of them used: the others keep values aligned */
 };
 
 struct attention_launch {

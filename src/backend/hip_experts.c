@@ -461,7 +461,7 @@ static bool is_quad(const struct hip *h, const struct moe_experts_args *a,
 	if (!h->prefers_quads || a->n_tok >= h->moe_tile_from ||
 	    up->few != HIP_EXPERTS_INT4 || down->few != HIP_EXPERTS_INT4 ||
 	    up->like->scale_type != down->like->scale_type ||
-	    (router && router->quant > QUANT_BF16) || !hip_moe_quad_takes(a, l))
+	    (router && router->quant > QUANT_BF16) || !hip_moe_quad_takes(h, a, l))
 		return false;
 	tell(up, l, &l->up_shift);
 	tell(down, l, &l->down_shift);

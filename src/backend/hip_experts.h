@@ -17,6 +17,11 @@ enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
 
 /* Few tokens at int4 experts by four lanes a row (hip_moe_quad.c). l: all but what a
  * choice needs, which hip_moe_quad fills in. */
-bool hip_moe_quad_takes(const struct moe_experts_args *a, const struct moe_launch *l);
+int hip_moe_quad_up_count(void); /* rows of moe_quad.def */
+const char *hip_moe_quad_up_name(int i);
+int hip_moe_quad_down_count(void);
+const char *hip_moe_quad_down_name(int i);
+bool hip_moe_quad_takes(const struct hip *h, const struct moe_experts_args *a,
+			const struct moe_launch *l);
 enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 			 struct moe_launch l);

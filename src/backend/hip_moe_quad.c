@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "backend/hip_experts.h"
+#include "backend/hip_tune.h"
 #include "base/alloc.h"
 #include "kernels/linear_int4.h"
 
@@ -22,14 +23,45 @@ static const struct moe_quad_axes ups[] = {
 #undef DOWN
 };
 
-static int32_t up_lds(const struct moe_launch *l)
+int hip_moe_quad_up_count(void)
 {
-	return MOE_QUAD_UP_LDS(l->dim, ups[0].split, ups[0].waves, l->shared, l->n_used);
+	return (int)ARRAY_LEN(ups);
 }
 
-static int32_t down_lds(const struct moe_launch *l)
+const char *hip_moe_quad_up_name(int i)
 {
-	return MOE_QUAD_DOWN_LDS(l->n_slots, l->ffn, downs[0].split);
+	return ups[i].name;
+}
+
+int hip_moe_quad_down_count(void)
+{
+	return (int)ARRAY_LEN(downs);
+}
+
+const char *hip_moe_quad_down_name(int i)
+{
+	return downs[i].name;
+}
+
+/* The measured row, or the first. */
+static const struct moe_quad_axes *up_of(const struct hip *h, const struct moe_launch *l)
+{
+	return &ups[MAX(0, hip_tune_find(h, HIP_TUNE_MOE_UP, l->ffn, l->dim))];
+}
+
+static const struct moe_quad_axes *down_of(const struct hip *h, const struct moe_launch *l)
+{
+	return &downs[MAX(0, hip_tune_find(h, HIP_TUNE_MOE_DOWN, l->dim, l->ffn))];
+}
+
+static int32_t up_lds(const struct moe_quad_axes *x, const struct moe_launch *l)
+{
+	return MOE_QUAD_UP_LDS(l->dim, x->split, x->waves, l->shared, l->n_used);
+}
+
+static int32_t down_lds(const struct moe_quad_axes *x, const struct moe_launch *l)
+{
+	return MOE_QUAD_DOWN_LDS(l->n_slots, l->ffn, x->split);
 }
 
 static bool has_groups(const struct weight *w)
@@ -37,11 +69,13 @@ static bool has_groups(const struct weight *w)
 	return w->k % QUAD_STEP == 0 && w->group % 32 == 0;
 }
 
-bool hip_moe_quad_takes(const struct moe_experts_args *a, const struct moe_launch *l)
+bool hip_moe_quad_takes(const struct hip *h, const struct moe_experts_args *a,
+			const struct moe_launch *l)
 {
 	const struct experts *ex = a->experts;
 	return has_groups(&ex->gate[0]) && has_groups(&ex->down[0]) &&
-	       up_lds(l) <= LINEAR_INT4_LDS && down_lds(l) <= LINEAR_INT4_LDS;
+	       up_lds(up_of(h, l), l) <= LINEAR_INT4_LDS &&
+	       down_lds(down_of(h, l), l) <= LINEAR_INT4_LDS;
 }
 
 static enum status launch(struct hip *h, const struct moe_quad_axes *x, const char *op,
@@ -65,14 +99,14 @@ enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 		l.logits = router->logits;
 		l.rule = hip_moe_rule(router);
 	}
-	const struct moe_quad_axes *up = &ups[0], *down = &downs[0];
+	const struct moe_quad_axes *up = up_of(h, &l), *down = down_of(h, &l);
 	st = launch(h, up, "up", &ex->gate[0],
 		    (struct hip_grid){hip_over(l.ffn, up->waves * QUAD_ROWS / 2),
 				      l.n_tok * l.n_slots, 32 * up->split * up->waves,
-				      up_lds(&l)}, &l);
+				      up_lds(up, &l)}, &l);
 	l.shared_router.q = NULL;
 	l.logits = NULL;
 	return st != OK ? st : launch(h, down, "down", &ex->down[0],
 				      (struct hip_grid){hip_over(l.dim, QUAD_ROWS), l.n_tok,
-							32 * down->waves, down_lds(&l)}, &l);
+							32 * down->waves, down_lds(down, &l)}, &l);
 }

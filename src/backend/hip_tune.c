@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend/hip_experts.h"
 #include "backend/hip_linear.h"
 #include "base/alloc.h"
 #include "base/file.h"
@@ -20,6 +21,8 @@ static const struct {
 } ops[] = {
 	[HIP_TUNE_INT4] = {"int4", hip_linear_int4_count, hip_linear_int4_name},
 	[HIP_TUNE_TILE] = {"tile", hip_linear_tile_count, hip_linear_tile_name},
+	[HIP_TUNE_MOE_UP] = {"moe-up", hip_moe_quad_up_count, hip_moe_quad_up_name},
+	[HIP_TUNE_MOE_DOWN] = {"moe-down", hip_moe_quad_down_count, hip_moe_quad_down_name},
 };
 
 static bool read_row(const char *line, struct hip_tune_row *out)

@@ -5,6 +5,7 @@
  *   int4 N K NAME   the row of linear_int4.def for weights of N outputs (all that one
  *                   launch takes) and K inputs
  *   tile N K NAME   the row of linear_tile.def for the same at many tokens
+ *   moe-up F D NAME, moe-down D F NAME  the rows of moe_quad.def for experts of width F
  *   linear-tiles M  from so many tokens on linear works in tiles, where it can
  *   expert-tiles M  the same of moe_experts
  *   # …             a comment
@@ -14,7 +15,7 @@
 #pragma once
 #include "backend/hip.h"
 
-enum hip_tune_op { HIP_TUNE_INT4, HIP_TUNE_TILE };
+enum hip_tune_op { HIP_TUNE_INT4, HIP_TUNE_TILE, HIP_TUNE_MOE_UP, HIP_TUNE_MOE_DOWN };
 
 struct hip_tune_row {
 	enum hip_tune_op op;
