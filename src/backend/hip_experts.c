@@ -104,6 +104,8 @@ static const char *tile_format(const struct weight *w)
 	bool is_aligned = w->k % 8 == 0 && hip_pitch(w) % 16 == 0;
 	if (w->quant == QUANT_F16 || w->quant == QUANT_BF16)
 		return is_aligned ? quant_name(w->quant) : NULL;
+	if (w->quant > QUANT_INT4)
+		return hip_has_unit_tiles(w) ? quant_name(w->quant) : NULL;
 	if (!is_int4(w) || w->k % 32 != 0 || w->group % 32 != 0)
 		return NULL;
 	return w->group == 32 && w->k != 32 ? "int4g32" : "int4";
@@ -178,16 +180,10 @@ void hip_experts_destroy(struct hip *h)
 	}
 }
 
-static int32_t group_shift(const struct weight *w)
-{
-	bool is_one = quant_block(w->quant) || quant_bits(w->quant) > 8 || w->group >= w->k;
-	return is_one ? 31 : __builtin_ctz((unsigned)w->group);
-}
-
 /* What kernels know of a leg beside the table. */
 static void tell(const struct hip_experts_leg *leg, struct moe_launch *l, int32_t *shift)
 {
-	*shift = group_shift(leg->like);
+	*shift = hip_group_shift(leg->like);
 	l->is_bf16 = leg->like->scale_type == DTYPE_BF16;
 }
 
@@ -304,8 +300,10 @@ static enum status run_few(struct hip *h, const struct hip_experts_legs *x,
 /* --- many tokens ------------------------------------------------------------------ */
 
 static const struct tile_shape tiles[] = {
-#define TILE(name, ...) {#name, __VA_ARGS__},
+#define TILE(name, ...) {#name, __VA_ARGS__, false},
+#define UNIT_TILE(name, ...) {#name, __VA_ARGS__, true},
 #include "kernels/moe_tile.def"
+#undef UNIT_TILE
 #undef TILE
 };
 
@@ -319,17 +317,17 @@ const char *hip_experts_tile_name(int i)
 	return tiles[i].name;
 }
 
-/* For n_pairs pairs of n experts. */
+/* For n_pairs pairs of n experts; in_units: of the shapes that those are compiled in. */
 static const struct tile_shape *choose_tile(const struct hip *h, int32_t n_pairs,
-					    int32_t n)
+					    int32_t n, bool in_units)
 {
-	if (h->moe_tile >= 0)
+	if (h->moe_tile >= 0 && tiles[h->moe_tile].has_units >= in_units)
 		return &tiles[h->moe_tile];
 	const struct tile_shape *best = NULL;
 	double least = 0, rows = (double)n_pairs / n;
 	for (size_t i = 0; i < ARRAY_LEN(tiles); i++) {
 		double cost = (rows + tiles[i].block_m / 2.) / tiles[i].rate;
-		if (!best || cost < least) {
+		if (tiles[i].has_units >= in_units && (!best || cost < least)) {
 			best = &tiles[i];
 			least = cost;
 		}
@@ -365,6 +363,7 @@ static enum status run_tiles(struct hip *h, const struct hip_experts_legs *x,
 			     struct moe_launch m)
 {
 	struct moe_tile_launch l = {.n_experts = m.shared + (m.n_slots > m.n_used)};
+	bool in_units = x->up.like->quant > QUANT_INT4 || x->down.like->quant > QUANT_INT4;
 	size_t row = (size_t)m.dim * 4, lists = (size_t)l.n_experts * (64 + 1) * 4;
 	size_t most = (HIP_WORK_BYTES - lists - 1024) / (size_t)m.n_slots / (row + 8);
 	enum status st = OK;
@@ -374,7 +373,7 @@ static enum status run_tiles(struct hip *h, const struct hip_experts_legs *x,
 		int32_t n_pairs = m.n_tok * m.n_slots;
 		/* Where there is the shared expert alone it has all pairs. */
 		const struct tile_shape *s =
-			choose_tile(h, n_pairs, m.n_used ? l.n_experts : 1);
+			choose_tile(h, n_pairs, m.n_used ? l.n_experts : 1, in_units);
 		l.m = m;
 		l.block_m = s->block_m;
 		l.max_blocks = MOE_TILE_BLOCKS(n_pairs, l.n_experts, s->block_m);

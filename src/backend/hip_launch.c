@@ -119,3 +119,20 @@ bool hip_has_units(const struct weight *w)
 		return quant_block(w->quant) != 0;
 	}
 }
+
+bool hip_has_unit_tiles(const struct weight *w)
+{
+	bool is_small_group = w->group < 32 && w->quant != QUANT_NVFP4;
+	return w->quant > QUANT_INT4 && hip_has_units(w) && w->k % 32 == 0 && !is_small_group;
+}
+
+int32_t hip_groups(const struct weight *w)
+{
+	return w->group < w->k ? hip_over(w->k, w->group) : 1;
+}
+
+int32_t hip_group_shift(const struct weight *w)
+{
+	bool is_one = quant_block(w->quant) || quant_bits(w->quant) > 8 || w->group >= w->k;
+	return is_one ? 31 : __builtin_ctz((unsigned)w->group);
+}

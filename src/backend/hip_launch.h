@@ -63,3 +63,8 @@ bool hip_is_packed(const struct weight *w);
  * pitch as these need them? Their LDS for a table of the format, bytes. */
 bool hip_has_units(const struct weight *w);
 #define HIP_UNIT_TABLE_BYTES(quant) ((quant) == QUANT_IQ2_XXS ? 256 * 16 : 0)
+/* The same of the tiles of many tokens, compiled for the formats after int4. */
+bool hip_has_unit_tiles(const struct weight *w);
+/* Groups of a row whose scales lie apart, 1 where it has one; log2 of a group, or 31. */
+int32_t hip_groups(const struct weight *w);
+int32_t hip_group_shift(const struct weight *w);

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "backend/hip_launch.h"
+#include "kernels/linear_rows.h"
 
 int hip_linear_int4_count(void); /* rows of linear_int4.def */
 const char *hip_linear_int4_name(int i);
@@ -22,3 +23,5 @@ bool hip_linear_rows_takes(const struct linear_args *a);
 enum status hip_linear_rows(struct hip *h, const struct linear_args *a);
 /* What becomes of an output: enum linear_store. */
 uint32_t hip_linear_store(const struct linear_out *o);
+/* An output as kernels take it, but first_group. */
+struct linear_rows_part hip_linear_part(const struct linear_out *o);

@@ -58,7 +58,7 @@ bool hip_linear_rows_takes(const struct linear_args *a)
 	return true;
 }
 
-static struct linear_rows_part part_of(const struct linear_out *o)
+struct linear_rows_part hip_linear_part(const struct linear_out *o)
 {
 	const struct weight *w = o->w;
 	struct weight_view v = hip_view(w);
@@ -87,7 +87,7 @@ static struct linear_rows_args args_of(const struct hip *h, const struct linear_
 		r.part[i].first_group = INT32_MAX;
 		if (i >= a->n_out)
 			continue;
-		r.part[i] = part_of(&a->out[i]);
+		r.part[i] = hip_linear_part(&a->out[i]);
 		r.part[i].first_group = r.grid;
 		r.grid += MIN(hip_over(r.part[i].n, rows), most);
 	}

@@ -11,8 +11,10 @@
 #include "kernels/linear_tile.h"
 
 static const struct tile_shape tiles[] = {
-#define TILE(name, ...) {#name, __VA_ARGS__},
+#define TILE(name, ...) {#name, __VA_ARGS__, false},
+#define UNIT_TILE(name, ...) {#name, __VA_ARGS__, true},
 #include "kernels/linear_tile.def"
+#undef UNIT_TILE
 #undef TILE
 };
 
@@ -28,17 +30,26 @@ const char *hip_linear_tile_name(int i)
 
 static const char *format_of(const struct weight *w)
 {
-	if (w->quant == QUANT_INT4)
-		return w->group == 32 && w->k != 32 ? "int4g32" : "int4";
-	return w->quant == QUANT_F16 ? "f16" : "bf16";
+	if (w->quant != QUANT_INT4)
+		return quant_name(w->quant);
+	return w->group == 32 && w->k != 32 ? "int4g32" : "int4";
+}
+
+static bool is_in_units(const struct weight *w)
+{
+	return w->quant > QUANT_INT4;
 }
 
 static bool takes_weight(const struct weight *w)
 {
-	if (w->quant == QUANT_F16 || w->quant == QUANT_BF16)
-		return w->k % 8 == 0;
 	bool is_power = (w->group & (w->group - 1)) == 0;
-	return w->quant == QUANT_INT4 && w->scale_type != DTYPE_F32 && w->k % 32 == 0 &&
+	if (is_in_units(w))
+		return hip_has_unit_tiles(w);
+	if (hip_pitch(w) % 16 != 0)
+		return false;
+	if (w->quant != QUANT_INT4)
+		return w->quant != QUANT_F32 && w->k % 8 == 0;
+	return w->scale_type != DTYPE_F32 && w->k % 32 == 0 &&
 	       (w->group == w->k || (w->group >= 32 && is_power));
 }
 
@@ -47,8 +58,7 @@ bool hip_linear_tile_takes(const struct linear_args *a)
 	const struct weight *first = a->out[0].w;
 	for (int i = 0; i < a->n_out; i++) {
 		const struct weight *w = a->out[i].w;
-		if (!takes_weight(w) || w->quant != first->quant ||
-		    w->group != first->group || hip_pitch(w) % 16 != 0)
+		if (!takes_weight(w) || w->quant != first->quant || w->group != first->group)
 			return false;
 	}
 	return true;
@@ -70,17 +80,19 @@ static double cost(const struct hip *h, const struct tile_shape *s,
 
 static const struct tile_shape *choose(const struct hip *h, const struct linear_args *a)
 {
-	if (h->tile >= 0)
+	bool in_units = is_in_units(a->out[0].w);
+	if (h->tile >= 0 && tiles[h->tile].has_units >= in_units)
 		return &tiles[h->tile];
 	int32_t n = 0;
 	for (int i = 0; i < a->n_out; i++)
 		n += a->out[i].w->n;
 	int tuned = hip_tune_find(h, HIP_TUNE_TILE, n, a->out[0].w->k);
-	if (tuned >= 0)
+	if (tuned >= 0 && tiles[tuned].has_units >= in_units)
 		return &tiles[tuned];
-	const struct tile_shape *best = &tiles[0];
-	for (size_t i = 1; i < ARRAY_LEN(tiles); i++)
-		if (cost(h, &tiles[i], a) < cost(h, best, a))
+	const struct tile_shape *best = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(tiles); i++)
+		if (tiles[i].has_units >= in_units &&
+		    (!best || cost(h, &tiles[i], a) < cost(h, best, a)))
 			best = &tiles[i];
 	return best;
 }
@@ -90,21 +102,15 @@ enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 	const struct tile_shape *s = choose(h, a);
 	const struct weight *first = a->out[0].w;
 	struct linear_tile_args r = {.x = a->x, .m = a->n_tok, .k = first->k,
-				     .n_groups = first->k / first->group,
-				     .group_shift = 31};
-	if (first->group != first->k)
-		r.group_shift = __builtin_ctz((unsigned)first->group);
+				     .n_groups = hip_groups(first),
+				     .group_shift = hip_group_shift(first)};
 	for (int i = 0; i < a->n_out; i++) {
 		const struct linear_out *o = &a->out[i];
-		r.part[i] = (struct linear_int4_part){
-			.q = o->w->q, .scales = o->w->scales,
-			.zero_points = o->w->zero_points, .bias = o->bias, .y = o->y,
-			.n = o->w->n, .pitch = (int32_t)(hip_pitch(o->w) / 4),
-			.first_group = r.n_blocks, .store = hip_linear_store(o),
-			.is_bf16 = o->w->scale_type == DTYPE_BF16};
+		r.part[i] = hip_linear_part(o);
+		r.part[i].first_group = r.n_blocks;
 		r.n_blocks += hip_over(o->w->n, s->block_n);
 	}
-	for (int i = a->n_out; i < LINEAR_INT4_MAX_PART; i++)
+	for (int i = a->n_out; i < LINEAR_ROWS_MAX_PART; i++)
 		r.part[i].first_group = r.n_blocks;
 	char name[80];
 	snprintf(name, sizeof name, "linear_tile_%s_%s_kernel", s->name, format_of(first));

@@ -3,9 +3,9 @@
  * Speed of the engine alone. Prefill: a prompt of random ids into an empty cache, to
  * its last logits. Decode: --depth random ids first, then tokens one by one, each the
  * most likely after the last (so that the experts are those a text would use), ends
- * of text ignored. One round is run before the clock starts; of the rest, medians.
- * On a GPU the last step is also repeated by itself, so that what the host adds to each
- * token shows.
+ * of text ignored; with --batch, so many sequences in each step. One round is run before
+ * the clock starts; of the rest, medians. On a GPU the last step is also repeated by
+ * itself, so that what the host adds to each token shows.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,11 +21,12 @@
 #include "ctl/session.h"
 
 #define MAX_PROMPTS 16
+#define MAX_BATCH 64
 
 struct args {
 	struct session_opts session;
 	const char *prompts;
-	int64_t n_decode, depth, repeat;
+	int64_t n_decode, depth, repeat, batch;
 	bool json;
 	int64_t prompt[MAX_PROMPTS];
 	int n_prompts;
@@ -55,33 +56,76 @@ static double prefill_once(struct session *s, const int32_t *ids, int n)
 	return good ? rate : -1;
 }
 
-static double decode_once(struct session *s, const int32_t *ids, int depth, int n)
+/* A step of the batch's next tokens; id: those, and then the most likely after them. */
+static bool step_batch(struct session *s, struct engine_seq *const *seq, int n_seqs,
+		       int32_t *id)
 {
-	/* The first token needs something before it. */
-	int before = MAX(depth, 1);
-	struct engine_seq *seq = session_start(s, before + n);
-	if (!seq)
-		return -1;
-	bool good = session_feed(s, seq, ids, before, NULL, NULL);
+	struct engine_slice slice[MAX_BATCH];
+	struct fail fail = {0};
+	for (int i = 0; i < n_seqs; i++)
+		slice[i] = (struct engine_slice){.seq = seq[i], .tokens = &id[i], .n = 1,
+						 .n_logits = 1};
+	if (engine_step(s->engine, slice, n_seqs, &fail) != OK) {
+		fprintf(stderr, "haloctl: %s\n", fail.text);
+		return false;
+	}
+	for (int i = 0; i < n_seqs; i++) {
+		const float *logits = engine_logits(s->engine, i);
+		if (!logits)
+			return false;
+		id[i] = session_argmax(logits, engine_n_vocab(s->engine));
+	}
+	return true;
+}
+
+/* Fed `before` ids of its own each; id: the most likely after them. */
+static bool start_batch(struct session *s, const int32_t *ids, int before, int n,
+			struct engine_seq **seq, int n_seqs, int32_t *id)
+{
+	bool good = true;
+	for (int i = 0; i < n_seqs && good; i++) {
+		seq[i] = session_start(s, before + n);
+		good = seq[i] && session_feed(s, seq[i], ids + i * before, before, NULL,
+					      NULL);
+		id[i] = good ? session_best(s) : -1;
+		good = good && id[i] >= 0;
+	}
+	return good;
+}
+
+static double decode_once(struct session *s, const int32_t *ids, int depth, int n,
+			  int n_seqs)
+{
+	int before = MAX(depth, 1); /* the first token needs something before it */
+	struct engine_seq *seq[MAX_BATCH] = {NULL};
+	int32_t id[MAX_BATCH];
+	bool good = start_batch(s, ids, before, n, seq, n_seqs, id);
 	int64_t begin = clock_now_us(&clock_monotonic);
 	for (int i = 0; good && i < n; i++) {
-		int32_t id = session_best(s);
-		good = id >= 0 && session_feed(s, seq, &id, 1, NULL, NULL);
+		if (n_seqs > 1) {
+			good = step_batch(s, seq, n_seqs, id);
+			continue;
+		}
+		good = session_feed(s, seq[0], id, 1, NULL, NULL);
+		id[0] = good ? session_best(s) : -1;
+		good = good && id[0] >= 0;
 	}
-	double rate = n / seconds_since(begin);
-	engine_seq_destroy(s->engine, seq);
+	double rate = n * n_seqs / seconds_since(begin);
+	for (int i = 0; i < n_seqs; i++)
+		if (seq[i])
+			engine_seq_destroy(s->engine, seq[i]);
 	return good ? rate : -1;
 }
 
-/* Median of repeat runs of what `depth` < 0 makes prefill, else decode. */
+/* Median of a->repeat runs of what `depth` < 0 makes prefill, else decode. */
 static double median_of(struct session *s, const int32_t *ids, int n, int depth,
-			int repeat)
+			const struct args *a)
 {
 	struct samples rates = {0};
 	double rate = 0;
-	for (int i = 0; i <= repeat && rate >= 0; i++) {
+	for (int i = 0; i <= a->repeat && rate >= 0; i++) {
 		rate = depth < 0 ? prefill_once(s, ids, n)
-				 : decode_once(s, ids, depth, n);
+				 : decode_once(s, ids, depth, n, (int)a->batch);
 		if (i > 0) /* the first warms caches up */
 			samples_add(&rates, rate);
 	}
@@ -110,18 +154,18 @@ static bool time_gpu(struct session *s, double steps_per_s, double *out_us)
 static bool measure(struct session *s, const struct args *a, int n_ids,
 		    struct result *out)
 {
-	int32_t *ids = xmalloc((size_t)n_ids * sizeof *ids);
-	input_random_ids(0, engine_n_vocab(s->engine), ids, n_ids);
+	int n_all = (int)MAX(n_ids, a->batch * MAX(a->depth, 1));
+	int32_t *ids = xmalloc((size_t)n_all * sizeof *ids);
+	input_random_ids(0, engine_n_vocab(s->engine), ids, n_all);
 	bool good = true;
 	for (int i = 0; i < a->n_prompts && good; i++) {
-		out->prefill[i] = median_of(s, ids, (int)a->prompt[i], -1,
-					    (int)a->repeat);
+		out->prefill[i] = median_of(s, ids, (int)a->prompt[i], -1, a);
 		good = out->prefill[i] >= 0;
 	}
 	if (good && a->n_decode) {
-		out->decode = median_of(s, ids, (int)a->n_decode, (int)a->depth,
-					(int)a->repeat);
-		good = out->decode >= 0 && time_gpu(s, out->decode, &out->gpu_us);
+		out->decode = median_of(s, ids, (int)a->n_decode, (int)a->depth, a);
+		good = out->decode >= 0 &&
+		       time_gpu(s, out->decode / (double)a->batch, &out->gpu_us);
 	}
 	free(ids);
 	return good;
@@ -151,12 +195,12 @@ static void print_json(const struct session *s, const struct args *a,
 	}
 	buf_add_c(&b, '}');
 	if (a->n_decode) {
-		buf_addf(&b, ",\"decode_tokens\":%lld,\"depth\":%lld,"
+		buf_addf(&b, ",\"decode_tokens\":%lld,\"depth\":%lld,\"batch\":%lld,"
 			 "\"decode_tps\":", (long long)a->n_decode,
-			 (long long)a->depth);
+			 (long long)a->depth, (long long)a->batch);
 		buf_add_json_num(&b, r->decode);
 		buf_add_z(&b, ",\"tpot_ms\":");
-		buf_add_json_num(&b, 1e3 / r->decode);
+		buf_add_json_num(&b, 1e3 * (double)a->batch / r->decode);
 		if (r->gpu_us > 0) {
 			buf_add_z(&b, ",\"step_gpu_ms\":");
 			buf_add_json_num(&b, r->gpu_us * 1e-3);
@@ -185,12 +229,14 @@ static void print_text(const struct session *s, const struct args *a,
 		printf("prefill %5lld %10.1f tokens/s\n", (long long)a->prompt[i],
 		       r->prefill[i]);
 	if (a->n_decode)
-		printf("decode  %5lld %10.1f tokens/s  %.3f ms each, at depth %lld\n",
-		       (long long)a->n_decode, r->decode, 1e3 / r->decode,
+		printf("decode  %5lld %10.1f tokens/s  %.3f ms a step of %lld, at depth "
+		       "%lld\n", (long long)a->n_decode, r->decode,
+		       1e3 * (double)a->batch / r->decode, (long long)a->batch,
 		       (long long)a->depth);
 	if (r->gpu_us > 0)
 		printf("GPU           %10.3f ms a step by itself, so the host adds %.3f ms\n",
-		       r->gpu_us * 1e-3, 1e3 / r->decode - r->gpu_us * 1e-3);
+		       r->gpu_us * 1e-3,
+		       1e3 * (double)a->batch / r->decode - r->gpu_us * 1e-3);
 	if (a->n_decode && s->backend->n_step_launches)
 		printf("launches      %10d a step of %d layers; %llu steps replayed\n",
 		       s->backend->n_step_launches, s->model->config.n_layers,
@@ -223,7 +269,7 @@ static int run(const struct option_set *set, const struct args *a)
 int cmd_bench_model(int argc, char **argv)
 {
 	struct args a = {.session = SESSION_DEFAULTS, .prompts = "128,512",
-			 .n_decode = 128, .repeat = 3};
+			 .n_decode = 128, .repeat = 3, .batch = 1};
 	const struct option_row rows[] = {
 		SESSION_OPTIONS(a.session),
 		{"prompt", 'p', OPTION_TEXT, &a.prompts, 0, 0, "N,N",
@@ -232,6 +278,8 @@ int cmd_bench_model(int argc, char **argv)
 		 "tokens to decode (128)"},
 		{"depth", 'd', OPTION_INT, &a.depth, 0, 1 << 26, "N",
 		 "tokens in the cache before decoding (0)"},
+		{"batch", 'b', OPTION_INT, &a.batch, 1, MAX_BATCH, "B",
+		 "sequences to decode at the same time, each of N tokens (1)"},
 		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "R",
 		 "runs, of which the median counts (3)"},
 		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL, "print an object"},
@@ -253,5 +301,6 @@ int cmd_bench_model(int argc, char **argv)
 		if (a.prompt[i] > 1 << 26)
 			return options_fault(&set, "--prompt: %lld is too long",
 					     (long long)a.prompt[i]);
+	a.session.n_seqs = (int)a.batch;
 	return run(&set, &a);
 }

@@ -89,6 +89,17 @@ static int64_t panel_bytes(const struct survey *s)
 	return (int64_t)n;
 }
 
+/* What a token reads of the output head in int8 with a scale (f32) a row; 0: lm-head =
+ * int8 changes nothing. */
+static int64_t int8_head_bytes(const struct report *r)
+{
+	const struct model_config *c = &r->model->config;
+	enum part p = c->tied_embeddings ? PART_EMBEDDING : PART_LM_HEAD;
+	int64_t now = r->survey.part[p].n_bytes;
+	int64_t small = (int64_t)c->n_vocab * (c->d_model + (int64_t)sizeof(float));
+	return now >= (int64_t)c->n_vocab * c->d_model * 2 ? small : 0;
+}
+
 static void add_text(struct buf *b, const struct report *r)
 {
 	const struct model_config *c = &r->model->config;
@@ -129,6 +140,9 @@ static void add_text(struct buf *b, const struct report *r)
 	if (panel_bytes(s))
 		buf_addf(b, "copied into panels by the CPU at load: up to %.2f MiB\n",
 			 mib(panel_bytes(s)));
+	if (int8_head_bytes(r))
+		buf_addf(b, "output head where lm-head is int8: %.3f MiB/token, copied at "
+			 "load\n", mib(int8_head_bytes(r)));
 	buf_addf(b, "\nKV: %s, %lld bytes a token, for %lld sequences of %lld; "
 		 "read at depth %lld\n", dtype_name(r->kv_type),
 		 (long long)r->kv_token_bytes, (long long)r->args->seqs,
@@ -180,6 +194,7 @@ static void add_json(struct buf *b, const struct report *r)
 	add_key(b, "weight_bytes", s->n_bytes);
 	add_key(b, "repack_bytes", (int64_t)model_repack_bytes(r->model));
 	add_key(b, "cpu_panel_bytes", panel_bytes(s));
+	add_key(b, "int8_head_bytes", int8_head_bytes(r));
 	buf_add_z(b, ",\"bits_per_weight\":");
 	buf_add_json_num(b, bits_per_weight(s->n_bytes, s->n_weights));
 	buf_addf(b, ",\"kv_type\":\"%s\"", dtype_name(r->kv_type));

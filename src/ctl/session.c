@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/vec4.h"
 
 /* Returns whether st is OK. */
 static bool check(enum status st, struct fail *fail)
@@ -59,7 +60,7 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 	}
 	bo.int8_head = o->lm_head && strcmp(o->lm_head, "int8") == 0;
 	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
-				 .max_seqs = 1};
+				 .max_seqs = MAX(o->n_seqs, 1)};
 	int64_t begin = clock_now_us(&clock_monotonic);
 	bool good = check(backend_create(&bo, &s->backend, &fail), &fail) &&
 		    check(engine_create(s->model, s->backend, &eo, &s->engine,
@@ -136,11 +137,24 @@ int32_t session_best(const struct session *s)
 	return logits ? session_argmax(logits, engine_n_vocab(s->engine)) : -1;
 }
 
+static bool any(vec4i mask)
+{
+	int64_t half[2];
+	memcpy(half, &mask, sizeof half);
+	return half[0] | half[1];
+}
+
+/* Eight at a time as long as none is larger. */
 int32_t session_argmax(const float *logits, int32_t n_vocab)
 {
-	int32_t best = 0;
-	for (int32_t i = 1; i < n_vocab; i++)
-		if (logits[i] > logits[best])
+	int32_t best = 0, i = 0;
+	for (; i < n_vocab; i++) {
+		vec4 most = vec4_all(logits[best]);
+		while (i + 8 <= n_vocab && !any((vec4_load(logits + i) > most) |
+						(vec4_load(logits + i + 4) > most)))
+			i += 8;
+		if (i < n_vocab && logits[i] > logits[best])
 			best = i;
+	}
 	return best;
 }

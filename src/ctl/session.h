@@ -10,6 +10,7 @@
 struct session_opts {
 	const char *dir, *backend, *cpu_isa, *hip_library, *hip_kernels;
 	int64_t threads; /* 0: one per CPU */
+	int n_seqs;      /* at the same time, each with room for n_tok; 0: 1 */
 	const char *lm_head; /* NULL, "native" or "int8" */
 	bool exact, no_mmap, no_graphs;
 	bool own_blocks; /* HIP: see struct backend_opts */

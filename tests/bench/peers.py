@@ -5,15 +5,17 @@ in one run on the same shapes with random weights.
 
     tests/bench/peers.py [--build DIR] [--work DIR] [--venv DIR] [--rounds N]
                          [--models D4,E4,D16,E16] [--cases prefill512,decode,…]
-                         [--pause SECONDS]
-                         [--serve]                       (from the top; prints CSV)
+                         [--pause SECONDS] [--serve] [--prefix CMD]
+                                                         (from the top; prints CSV)
 
 Shapes: D is Qwen3-1.7B, E eight layers of Qwen3-30B-A3B with 64 experts. 4: int4 in
 groups of 32 beside Q4_0, embedding and head too; 16: bf16; Dq4_k and so on: both read one
 file of GGUF in that format. Models and the environment
 (built from source for this processor: some minutes) are made once below --work and need
 10 GB. Each row is a median; the ratio is that of the medians; the read bandwidth is
-measured before every round. --serve adds eight streams over HTTP through halod."""
+measured before every round. --serve adds eight streams over HTTP through halod.
+--prefix "chrt -f 20" keeps what else runs on the machine off the processors while either
+side is measured."""
 import argparse
 import json
 import os
@@ -31,7 +33,7 @@ D = {"layers": 28, "d": 2048, "heads": 16, "kv_heads": 8, "head_dim": 128, "ffn"
 E = {"layers": 8, "d": 2048, "heads": 32, "kv_heads": 4, "head_dim": 128, "ffn": 768,
      "experts": 64, "used": 8, "vocab": 151936, "tied": False}
 SYNTH = {"D": ["-s", "qwen3-1.7b"], "E": ["-s", "qwen3-30b-a3b", "-l", "8", "-e", "64"]}
-CASES = "load,prefill512,decode,decode4096"
+CASES = "load,prefill512,decode,decode4096,batch8"
 
 
 def call(*argv, **kw):
@@ -86,62 +88,91 @@ class Bench:
                      "bf16" if name.endswith("16") else "q4_0", ours + ".gguf")
 
     def read_bandwidth(self):
-        return float(call(os.path.join(self.a.build, "tests/bench/bench_read"),
+        return float(call(*self.a.prefix,
+                          os.path.join(self.a.build, "tests/bench/bench_read"),
                           str(self.a.threads), stderr=subprocess.DEVNULL))
 
-    def ours(self, name, cases):
-        model = os.path.join(self.a.work, name + ".gguf" * (name[1:] in BLOCKS))
-        base = [self.haloctl, "bench", "model", "--model", model, "--threads",
-                str(self.a.threads), "--json", "-r", "1"]
-        prompts = ["-p", "512" if "prefill512" in cases else ""]
-        out = json.loads(call(*base, *prompts, "-n", "32" if "decode" in cases else "0",
-                              "-d", "16"))
-        got = {"load": out["load_s"], "rss": out["rss_bytes"]}
-        if "prefill512" in cases:
-            got["prefill512"] = out["prefill"]["512"]
-        if "decode" in cases:
-            got["decode"] = out["decode_tps"]
-        if "decode4096" in cases:
-            deep = json.loads(call(*base, "-p", "", "-n", "24", "-d", "4096"))
-            got["decode4096"] = deep["decode_tps"]
-        return got
+    def ours_at(self, name):
+        return os.path.join(self.a.work, name + ".gguf" * (name[1:] in BLOCKS))
 
-    def theirs(self, name, cases):
-        out = json.loads(call(self.python, self.peer, "run",
-                              os.path.join(self.a.work, name + ".gguf"),
-                              str(self.a.threads), ",".join(cases)))
-        out["load"], out["rss"] = out.pop("load_s"), out.pop("rss_bytes")
-        return out
+    def ours(self, name, case):
+        """Tokens a second; or, of the case load, seconds and bytes."""
+        argv = {"load": ["-p", "", "-n", "1"], "prefill512": ["-p", "512", "-n", "0"],
+                "decode": ["-p", "", "-n", "32", "-d", "16"],
+                "decode4096": ["-p", "", "-n", "16", "-d", "4096"],
+                "batch8": ["-p", "", "-n", "24", "-d", "16", "-b", "8"]}[case]
+        out = json.loads(call(*self.a.prefix, self.haloctl, "bench", "model", "--model",
+                              self.ours_at(name), "--threads",
+                              str(self.a.threads), "--json", "-r", "1", *argv))
+        if case == "load":
+            return {"load": out["load_s"], "rss": out["rss_bytes"]}
+        return {case: out["prefill"]["512"] if case == "prefill512" else
+                out["decode_tps"]}
+
+    def peer_argv(self, how, name):
+        return [*self.a.prefix, self.python, self.peer, how,
+                os.path.join(self.a.work, name + ".gguf"), str(self.a.threads)]
+
+    def theirs(self, name, case, process):
+        if case == "load":
+            return json.loads(call(*self.peer_argv("load", name)))
+        process.stdin.write(case + "\n")
+        process.stdin.flush()
+        return {case: float(process.stdout.readline())}
+
+    def measure(self, name, process):
+        """Rounds of the read bandwidth, ours and theirs, by case."""
+        mine, peer, bandwidth = {}, {}, {}
+        for case in self.a.cases:
+            if case != "load":
+                self.theirs(name, case, process) # ours runs each once before the clock
+            for i in range(self.a.rounds):
+                bandwidth.setdefault(case, []).append(self.read_bandwidth())
+                for who, got in ((mine, self.ours(name, case)),
+                                 (peer, self.theirs(name, case, process))):
+                    for key, value in got.items():
+                        who.setdefault(key, []).append(value)
+                time.sleep(self.a.pause)
+            print(name, case, "read", bandwidth[case], mine, peer, file=sys.stderr)
+        return mine, peer, bandwidth
 
     def rounds(self, name):
-        mine, peer, bandwidth = [], [], []
-        for i in range(self.a.rounds):
-            bandwidth.append(self.read_bandwidth())
-            mine.append(self.ours(name, self.a.cases))
-            time.sleep(self.a.pause)
-            peer.append(self.theirs(name, self.a.cases))
-            print(name, i, "read %.1f" % bandwidth[-1], mine[-1], peer[-1],
-                  file=sys.stderr)
-            time.sleep(self.a.pause)
-        read = statistics.median(bandwidth)
-        yield "read-bandwidth", name, read, "GB/s"
-        for key in ["load"] + [c for c in self.a.cases if c != "load"] + ["rss"]:
-            a, b = (statistics.median(r[key] for r in who) for who in (mine, peer))
-            unit = {"load": "s", "rss": "bytes"}.get(key, "tokens/s")
-            yield key, name + " halod", a, unit
-            yield key, name + " llama.cpp", b, unit
-            yield key, name + " ratio", a / b, "1"
-            if key == "decode":
-                share = a * bytes_per_token(self.shape(name), name) * 1e-9 / read
-                yield "decode-share-of-read", name + " halod", share, "1"
-            if key == "prefill512":
+        process = None
+        if self.a.cases != ["load"]:
+            process = subprocess.Popen(self.peer_argv("run", name), stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True)
+        mine, peer, bandwidth = self.measure(name, process)
+        if process:
+            process.stdin.close()
+            process.wait()
+        for case in mine:
+            a, b = (statistics.median(who[case]) for who in (mine, peer))
+            unit = {"load": "s", "rss": "bytes"}.get(case, "tokens/s")
+            yield case, name + " halod", a, unit
+            yield case, name + " llama.cpp", b, unit
+            yield case, name + " ratio", a / b, "1"
+            if case == "rss":
+                yield "rss-over-weights", name + " halod", a / self.weight_bytes(name), "1"
+                continue
+            read = statistics.median(bandwidth[case])
+            yield "read-bandwidth", name + " at " + case, read, "GB/s"
+            if case == "decode":
+                each = bytes_per_token(self.shape(name), name) * 1e-9 / read
+                yield "decode-share-of-read", name + " halod", a * each, "1"
+                yield "decode-share-of-read", name + " llama.cpp", b * each, "1"
+            if case == "prefill512":
                 yield ("prefill-gmacs", name + " halod",
                        a * macs_per_token(self.shape(name)) * 1e-9, "GMAC/s")
+
+    def weight_bytes(self, name):
+        at = self.ours_at(name)
+        return os.path.getsize(at if os.path.isfile(at)
+                               else os.path.join(at, "model.safetensors"))
 
     def serve(self, name):
         port = 18098
         daemon = subprocess.Popen(
-            [os.path.join(self.a.build, "halod"), "-c", "/dev/null", "--model",
+            [*self.a.prefix, os.path.join(self.a.build, "halod"), "-c", "/dev/null", "--model",
              os.path.join(self.a.work, name), "--port", str(port), "--ctx", "2048",
              "--threads", str(self.a.threads), "--log-level", "error",
              "--no-access-log"])
@@ -172,9 +203,11 @@ def main():
     p.add_argument("--models", default="D4,E4,D16,E16")
     p.add_argument("--cases", default=CASES)
     p.add_argument("--pause", type=float, default=0, help="seconds left to others "
-                   "between the parts of a round")
+                   "between rounds")
     p.add_argument("--serve", action="store_true")
+    p.add_argument("--prefix", default="")
     a = p.parse_args()
+    a.prefix = a.prefix.split()
     a.models, a.cases = a.models.split(","), a.cases.split(",")
     b = Bench(a)
     b.prepare()

@@ -5,10 +5,12 @@
     peers_llama.py make SHAPE FORMAT FILE [TOKENIZER]
                                                a GGUF file of random weights, with the
                                                tokenizer of a folder of Hugging Face
-    peers_llama.py run FILE THREADS CASES      measures; prints one JSON object
+    peers_llama.py load FILE THREADS           prints seconds and bytes, as JSON
+    peers_llama.py run FILE THREADS            reads names of cases from stdin and prints
+                                               tokens a second for each, on lines
 
 SHAPE is JSON: layers, d, heads, kv_heads, head_dim, ffn, experts, used, vocab, tied.
-FORMAT is bf16 or one of BLOCKS. CASES: load, prefill512, decode, decode4096, batch8."""
+FORMAT is bf16 or one of BLOCKS. Cases: prefill512, decode, decode4096, batch8."""
 import ctypes
 import json
 import os
@@ -117,23 +119,32 @@ def make(shape, fmt, path, tokenizer=None):
     w.close()
 
 
-def run(path, threads, cases):
-    import llama_cpp as l
-    l.llama_log_set(SILENT(l), ctypes.c_void_p(0))
-    out = {}
-    begin = time.monotonic()
-    mp = l.llama_model_default_params()
-    model = l.llama_model_load_from_file(path.encode(), mp)
-    cp = l.llama_context_default_params()
-    cp.n_ctx, cp.n_batch, cp.n_ubatch, cp.n_seq_max = 8192, 512, 512, 8
-    cp.n_threads = cp.n_threads_batch = threads
-    ctx = l.llama_init_from_model(model, cp)
-    out["load_s"] = time.monotonic() - begin
-    mem = l.llama_get_memory(ctx)
-    n_vocab = l.llama_vocab_n_tokens(l.llama_model_get_vocab(model))
-    batch = l.llama_batch_init(512, 0, 1)
+class Peer:
+    def __init__(self, path, threads):
+        import llama_cpp
+        self.l = l = llama_cpp
+        self.silent = l.llama_log_callback(lambda level, text, user: None)
+        l.llama_log_set(self.silent, ctypes.c_void_p(0))
+        begin = time.monotonic()
+        self.model = l.llama_model_load_from_file(path.encode(),
+                                                  l.llama_model_default_params())
+        # One context for a sequence alone and one for eight: a context's cells are
+        # shared out evenly between its sequences.
+        self.one = self.context(threads, 1, 8192)
+        self.load_s = time.monotonic() - begin
+        self.eight = None
+        self.threads = threads
+        self.n_vocab = l.llama_vocab_n_tokens(l.llama_model_get_vocab(self.model))
+        self.batch = l.llama_batch_init(512, 0, 1)
 
-    def feed(tokens, seqs, positions, all_logits=False):
+    def context(self, threads, n_seqs, n_ctx):
+        p = self.l.llama_context_default_params()
+        p.n_ctx, p.n_batch, p.n_ubatch, p.n_seq_max = n_ctx, 512, 512, n_seqs
+        p.n_threads = p.n_threads_batch = threads
+        return self.l.llama_init_from_model(self.model, p)
+
+    def feed(self, ctx, tokens, seqs, positions, all_logits=False):
+        batch = self.batch
         batch.n_tokens = len(tokens)
         for i, t in enumerate(tokens):
             batch.token[i] = t
@@ -141,55 +152,62 @@ def run(path, threads, cases):
             batch.n_seq_id[i] = 1
             batch.seq_id[i][0] = seqs[i]
             batch.logits[i] = all_logits or i == len(tokens) - 1
-        if l.llama_decode(ctx, batch) != 0:
+        if self.l.llama_decode(ctx, batch) != 0:
             raise SystemExit("llama_decode failed")
-        l.llama_synchronize(ctx)
+        self.l.llama_synchronize(ctx)
 
-    def prefill(n, seq=0):
+    def prefill(self, ctx, n, seq=0):
         for at in range(0, n, 512):
             m = min(512, n - at)
-            feed([(at + i) * 7919 % n_vocab for i in range(m)], [seq] * m,
-                 list(range(at, at + m)))
+            self.feed(ctx, [(at + i) * 7919 % self.n_vocab for i in range(m)], [seq] * m,
+                      list(range(at, at + m)))
 
-    def decode(n, depth):
-        l.llama_memory_clear(mem, True)
-        prefill(depth)
+    def clear(self, ctx):
+        self.l.llama_memory_clear(self.l.llama_get_memory(ctx), True)
+
+    def prefill512(self):
+        self.clear(self.one)
+        begin = time.monotonic()
+        self.prefill(self.one, 512)
+        return 512 / (time.monotonic() - begin)
+
+    def decode(self, n=32, depth=16):
+        self.clear(self.one)
+        self.prefill(self.one, depth)
         begin = time.monotonic()
         for i in range(n):
-            feed([i * 104729 % n_vocab], [0], [depth + i])
+            self.feed(self.one, [i * 104729 % self.n_vocab], [0], [depth + i])
         return n / (time.monotonic() - begin)
 
-    prefill(16)
-    if "prefill512" in cases:
-        l.llama_memory_clear(mem, True)
-        begin = time.monotonic()
-        prefill(512)
-        out["prefill512"] = 512 / (time.monotonic() - begin)
-    if "decode" in cases:
-        out["decode"] = decode(32, 16)
-    if "decode4096" in cases:
-        out["decode4096"] = decode(24, 4096)
-    if "batch8" in cases:
-        l.llama_memory_clear(mem, True)
+    def decode4096(self):
+        return self.decode(16, 4096)
+
+    def batch8(self):
+        if not self.eight:
+            self.eight = self.context(self.threads, 8, 4096)
+        self.clear(self.eight)
         for s in range(8):
-            prefill(16, s)
+            self.prefill(self.eight, 16, s)
         begin = time.monotonic()
         for i in range(24):
-            feed([(i * 8 + s) * 104729 % n_vocab for s in range(8)], list(range(8)),
-                 [16 + i] * 8, True)
-        out["batch8"] = 8 * 24 / (time.monotonic() - begin)
-    out["rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps(out))
+            self.feed(self.eight, [(i * 8 + s) * 104729 % self.n_vocab for s in range(8)],
+                      list(range(8)), [16 + i] * 8, True)
+        return 8 * 24 / (time.monotonic() - begin)
 
 
-def SILENT(l):
-    global keep
-    keep = l.llama_log_callback(lambda level, text, user: None)
-    return keep
+def main():
+    if sys.argv[1] == "make":
+        make(json.loads(sys.argv[2]), *sys.argv[3:])
+        return
+    peer = Peer(sys.argv[2], int(sys.argv[3]))
+    if sys.argv[1] == "load":
+        peer.decode(1)
+        rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps({"load": peer.load_s, "rss": rss}))
+        return
+    for case in sys.stdin:
+        print(getattr(peer, case.strip())(), flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "make":
-        make(json.loads(sys.argv[2]), *sys.argv[3:])
-    else:
-        run(sys.argv[2], int(sys.argv[3]), sys.argv[4].split(","))
+    main()

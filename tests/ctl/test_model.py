@@ -88,6 +88,8 @@ def inspect():
     eq(sum(f["bytes"] for f in v["formats"].values()), v["weight_bytes"],
        "formats add up")
     eq(v["cpu_panel_bytes"], v["formats"]["int4"]["bytes"], "int4 becomes panels")
+    eq(v["int8_head_bytes"], v["config"]["vocab"] * (v["config"]["d_model"] + 4),
+       "the head in int8")
     code, out, err = haloctl("inspect", "--model", TINY)
     ok(code == 0 and b"experts" in out, "as text", out)
     for folder, fmt, bits in (("qwen3-awq", "awq4", 4.625),
@@ -270,6 +272,11 @@ def bench():
        out)
     ok(v["backend"] == "cpu" and v["depth"] == 20 and v["repeat"] == 2, "what was asked",
        out)
+    code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "", "-n", "4",
+                             "--batch", "3", "--repeat", "1", "--json")
+    v = json.loads(out) if code == 0 else {}
+    ok(v.get("batch") == 3 and abs(3e3 / v["decode_tps"] - v["tpot_ms"]) < 1e-3,
+       "three sequences in a step", out + err)
     code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "5000")
     ok(code == 2 and "4096" in err, "longer than the context", err)
     code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "5,x")

@@ -171,9 +171,10 @@ static void packed_cases(struct kernel_test *kt)
 			continue;
 		static const int32_t tokens[] = {3, 65, 27}, k[] = {2080, 96, 1312};
 		static const int32_t k_blocks[] = {2048, 256, 1280}; /* whole ones */
+		static const int32_t fp8_group[] = {48, 64, 0};
 		for (int i = 0; i < 3; i++) {
 			struct linear_case c = {
-				{q, q == QUANT_FP8 ? (i == 2 ? 0 : 48) : 32, i == 1,
+				{q, q == QUANT_FP8 ? fp8_group[i] : 32, i == 1,
 				 DTYPE_F16, i > 0},
 				tokens[i], quant_block(q) ? k_blocks[i] : k[i],
 				{40, 8}, false, i, false};

@@ -193,6 +193,59 @@ static void test_refusals(void)
 	free(x);
 }
 
+/* Does it decide where the first K tokens are known, at `known` less `step` each, and the
+ * others are all at `rest`? sum_t is wrong by a factor. */
+static bool decides(const struct sampler_params *p, double known, double step, double rest,
+		    int n_banned, double wrong)
+{
+	static const int32_t banned[] = {V - 1};
+	struct sampler *s = sampler_create(p, V);
+	float *x = xmalloc(V * sizeof *x);
+	struct best b;
+	struct sampled out;
+	enum status st;
+	double sum = 0;
+	for (int i = 0; i < V; i++) {
+		x[i] = (float)(i < K ? known - step * i : rest);
+		sum += exp((double)x[i] - known);
+	}
+	find_best(x, 1, &b);
+	b.t.sum_t = (float)(sum * wrong);
+	bool is_decided = sampler_next_top(s, &b.t, &(struct sampler_bans){
+						   .banned = banned, .n_banned = n_banned},
+					   &out, &st);
+	sampler_destroy(s);
+	free(x);
+	return is_decided;
+}
+
+/* Where the answer would hang on what is not known. */
+static void test_edges(void)
+{
+	struct logit_bias bias[K];
+	for (int i = 0; i < K; i++)
+		bias[i] = (struct logit_bias){i, -5};
+	struct sampler_params p = {.top_p = 1, .repetition_penalty = 1, .n_top_logprobs = -1,
+				   .bias = bias, .n_bias = K - 1};
+	ok(decides(&p, 10, 0.01, 8, 0, 1), "all but the last are lowered: that one");
+	p.n_bias = K;
+	ok(!decides(&p, 10, 0.01, 8, 0, 1), "all are lowered, below those not known");
+	p.n_bias = K - 1;
+	p.temperature = 1;
+	p.top_k = 5;
+	ok(!decides(&p, 10, 0.01, 8, 0, 1), "one is left, and five are wanted");
+	/* 128 tokens of weight 1 are known, the rest weighs 32. */
+	double rest = 10 + log(32.0 / (V - K));
+	p = (struct sampler_params){.temperature = 1, .top_p = 0.5f, .repetition_penalty = 1,
+				    .n_top_logprobs = -1};
+	ok(decides(&p, 10, 0, rest, 0, 1 - 1e-6) == false, "a cut between two tokens");
+	p.top_p = 0.503f;
+	ok(decides(&p, 10, 0, rest, 0, 1), "a cut in the middle of one");
+	ok(!decides(&p, 10, 0, rest, 1, 1), "but bans may have taken any of the rest");
+	p.top_p = 0.5000025f; /* 80 tokens reach it by the sum that is told, 81 by the true one */
+	ok(!decides(&p, 10, 0, rest, 0, 1 - 9e-6), "the sum's error is allowed for");
+}
+
 static void test_logprobs(void)
 {
 	struct sampler_params p = {.top_p = 1, .repetition_penalty = 1, .n_top_logprobs = 20};
@@ -239,6 +292,7 @@ int main(void)
 	for (size_t i = 0; i < ARRAY_LEN(penalty_kinds); i++)
 		check(&penalty_kinds[i]);
 	test_refusals();
+	test_edges();
 	test_logprobs();
 	return tap_done();
 }
