@@ -28,6 +28,7 @@ bool hip_linear_tile_takes(const struct linear_args *a);
 enum status hip_linear_tile(struct hip *h, const struct linear_args *a);
 int hip_linear_tile_count(void); /* rows of linear_tile.def */
 const char *hip_linear_tile_name(int i);
+bool hip_linear_tile_has_units(int i); /* is it compiled for the formats after int4? */
 /* The same of linear_rows and linear_blocks (hip_linear_rows.c): a few tokens at weights
  * in f16, bf16, int8, fp8, nvfp4, mxfp4 or blocks, of one format and group as
  * linear_rows.h tells. */

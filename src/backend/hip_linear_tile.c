@@ -28,6 +28,11 @@ const char *hip_linear_tile_name(int i)
 	return tiles[i].name;
 }
 
+bool hip_linear_tile_has_units(int i)
+{
+	return tiles[i].has_units;
+}
+
 static const char *format_of(const struct weight *w)
 {
 	if (w->quant != QUANT_INT4)
