@@ -16,8 +16,7 @@
  *           ATTENTION_LDS, 25 KiB (split) and 46 KiB (whole) at K = 128.
  *           What comes out of a row is a function of that row alone, the same in both
  *           kernels: blocks and segments begin at multiples of their size, a segment is
- *           256 positions in a sequence of no more, then 128 or, beyond 4096, what makes
- *           32 of them, and segments are added
+ *           64 positions or, beyond 2048, what makes 32 of them, and segments are added
  *           in order, each from its own maximum. Blocks that a row does not see change
  *           no bit of it.
  * PRECISION scores in f32; weights exp2(score - maximum + 12) rounded to f16, where the
@@ -37,8 +36,9 @@
  *           a missing one returned old results
  *           (measured on an H200, 30B-A3B's heads at 128..256 tokens) the first values
  *           fetched with the first keys and the merge by four elements a thread: 15.5
- *           us where this takes 14.3, and prefill of 4,096 tokens 11 % slower; segments of
- *           64 from the second on: 12.8 us at 100 tokens, 4.6 before there are two
+ *           us where this takes 14.3, and prefill of 4,096 tokens 11 % slower; (at 8 to
+ *           258 tokens) one segment up to 256 positions: 13.9 us where this takes 9.0,
+ *           segments of 128: 11.6; the merge an element a thread and turn: 12.8 at 100
  * SEE       kernels/attention_ref.c, kernels/attention.def
  */
 #include "kernels/dialect.h"
@@ -543,10 +543,9 @@ DEVICE int32_t attention_heads(const attention_launch &a, attention_job *j)
 /* Blocks that n tokens see, and the segments that those at such positions have. */
 template <class S> DEVICE void attention_range(const attention_launch &a, attention_job *j)
 {
-	int32_t p = j->position, n = p / ATTENTION_SEGMENT + 1, size = 2;
+	int32_t p = j->position, n = p / ATTENTION_SEGMENT + 1, size = 1;
 	while (n > ATTENTION_SEGMENTS * size)
 		size *= 2;
-	size = n <= ATTENTION_ALONE ? ATTENTION_ALONE : size;
 	j->segment = size * S::PER_SEGMENT;
 	j->seen = a.window && p >= a.window ? p - a.window + 1 : 0;
 	j->from = j->seen / S::BLOCK;

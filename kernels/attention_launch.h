@@ -20,8 +20,7 @@
 enum {
 	ATTENTION_GROUP = 16,    /* query heads that share a workgroup's reading */
 	ATTENTION_SEGMENTS = 32, /* of a sequence, at most */
-	ATTENTION_SEGMENT = 64,  /* positions: half of the smallest segment */
-	ATTENTION_ALONE = 4,     /* so many of these are no segments yet, but one */
+	ATTENTION_SEGMENT = 64,  /* positions of the smallest segment */
 	/* Work memory of the split kernel: floats of a row of a segment beside v_dim. */
 	ATTENTION_ROW_EXTRA = 4 /* two of them used: the others keep values aligned */
 };

@@ -21,6 +21,7 @@
 enum {
 	LINEAR_INT4_MAX_TOK = 8,
 	LINEAR_INT4_MAX_PART = 4,
+	LINEAR_QUAD_NORM_TOK = 2, /* linear_quad_sum.h normalises for so many at most */
 	LINEAR_INT4_LDS = 65536 /* bytes a workgroup may have */
 };
 

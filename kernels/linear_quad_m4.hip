@@ -7,9 +7,9 @@
 #define QUAD(...) \
 	SHAPE(4, __VA_ARGS__) \
 	SHAPE(8, __VA_ARGS__)
-/* Eight tokens have no registers for more than two steps. */
+/* There are no registers for more than two steps. */
 #define SHAPE(m, name, split, rows, unr) \
-	LINEAR_QUAD(name, m, split, rows, (m > 4 && unr > 2 ? 2 : unr))
+	LINEAR_QUAD(name, m, split, rows, (unr > 2 ? 2 : unr))
 #include "kernels/linear_quad.def"
 #undef SHAPE
 #undef QUAD

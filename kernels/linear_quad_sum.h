@@ -33,10 +33,10 @@ template <int THREADS> struct linear_quad_held {
 	rms_norm_held<THREADS> x, norm;
 };
 
-template <int THREADS>
+template <int THREADS, bool HAS_NORM>
 DEVICE void linear_quad_hold(const linear_int4_args &a, linear_quad_held<THREADS> *out)
 {
-	if (a.norm_x) {
+	if (HAS_NORM && a.norm_x) {
 		rms_norm_hold<THREADS>(a.norm_x, a.k, &out->x);
 		rms_norm_hold<THREADS>(a.norm_weight, a.k, &out->norm);
 		return;
@@ -51,13 +51,13 @@ DEVICE void linear_quad_hold(const linear_int4_args &a, linear_quad_held<THREADS
 }
 
 /* The first token, of which pieces are held already. */
-template <int THREADS>
+template <int THREADS, bool HAS_NORM>
 DEVICE void linear_quad_stage(const linear_int4_args &a, const linear_quad_held<THREADS> &held,
 			      u32x4 *to)
 {
 	LDS(float, part, RMS_NORM_WAVES);
 	float scale = 0;
-	if (a.norm_x)
+	if (HAS_NORM && a.norm_x)
 		scale = rms_norm_scale<THREADS>(held.x, a.norm_x, a.k, a.norm_eps, part);
 	UNROLL
 	for (int i = 0; i < RMS_NORM_HELD(THREADS); i++) {
@@ -65,28 +65,28 @@ DEVICE void linear_quad_stage(const linear_int4_args &a, const linear_quad_held<
 		if (p >= a.k / 8)
 			break;
 		u32x4 v = held.x.p[i].v[0];
-		if (a.norm_x)
+		if (HAS_NORM && a.norm_x)
 			v = rms_norm_piece(held.x.p[i], held.norm.p[i], scale);
-		if (a.norm_x && group_index_x() == 0)
+		if (HAS_NORM && a.norm_x && group_index_x() == 0)
 			*(u32x4 *)(a.norm_y + (size_t)p * 8) = v;
 		to[quad_place(p)] = quad_piece(v);
 	}
 	int32_t p = (int32_t)thread_index() + RMS_NORM_HELD(THREADS) * THREADS;
 	for (; p < a.k / 8; p += THREADS) {
 		u32x4 v;
-		if (a.norm_x)
+		if (HAS_NORM && a.norm_x)
 			v = rms_norm_piece(rms_norm_load(a.norm_x, p * 8, a.k),
 					   rms_norm_load(a.norm_weight, p * 8, a.k), scale);
 		else
 			v = *(const u32x4 *)(a.x + (size_t)p * 8);
-		if (a.norm_x && group_index_x() == 0)
+		if (HAS_NORM && a.norm_x && group_index_x() == 0)
 			*(u32x4 *)(a.norm_y + (size_t)p * 8) = v;
 		to[quad_place(p)] = quad_piece(v);
 	}
 }
 
 /* Token t > 0; zero beyond the last. */
-template <int THREADS>
+template <int THREADS, bool HAS_NORM>
 DEVICE void linear_quad_stage_next(linear_int4_args a, int32_t t, u32x4 *to)
 {
 	size_t at = (size_t)t * (size_t)a.k;
@@ -99,10 +99,10 @@ DEVICE void linear_quad_stage_next(linear_int4_args a, int32_t t, u32x4 *to)
 	a.norm_x = a.norm_x ? a.norm_x + at : nullptr;
 	a.norm_y += a.norm_x ? at : 0;
 	linear_quad_held<THREADS> held;
-	linear_quad_hold<THREADS>(a, &held);
-	if (a.norm_x)
+	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
+	if (HAS_NORM && a.norm_x)
 		group_barrier(); /* `part` is free again */
-	linear_quad_stage<THREADS>(a, held, to);
+	linear_quad_stage<THREADS, HAS_NORM>(a, held, to);
 }
 
 /* Row `row` of p, or its last, as row y of a lane. */
@@ -159,10 +159,11 @@ template <int M, int SPLIT, int ROWS, int UNR, int KIND>
 DEVICE void linear_quad(const linear_int4_args &a)
 {
 	constexpr int32_t THREADS = SPLIT * ROWS * WAVE;
+	constexpr bool HAS_NORM = M <= LINEAR_QUAD_NORM_TOK;
 	LDS_DYNAMIC(u32x4, lds);
 	float *sums = (float *)(lds + 1 + M * (a.k / 8));
 	linear_quad_held<THREADS> held;
-	linear_quad_hold<THREADS>(a, &held);
+	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
 	int32_t none, wave = (int32_t)wave_index(), g = (int32_t)lane_index() / 4;
 	linear_int4_part p = linear_int4_find(&a, &none);
 	int32_t tile = ((int32_t)group_index_x() - p.first_group) * ROWS;
@@ -183,9 +184,9 @@ DEVICE void linear_quad(const linear_int4_args &a)
 		quad_load_all<UNR, KIND>(rows, from, end, first);
 	if (thread_index() == 0)
 		lds[0] = u32x4{};
-	linear_quad_stage<THREADS>(a, held, lds + 1);
+	linear_quad_stage<THREADS, HAS_NORM>(a, held, lds + 1);
 	for (int t = 1; t < M; t++)
-		linear_quad_stage_next<THREADS>(a, t, lds + 1 + t * (a.k / 8));
+		linear_quad_stage_next<THREADS, HAS_NORM>(a, t, lds + 1 + t * (a.k / 8));
 	group_barrier();
 	quad_sums<M> sum = {};
 	if (from < end)

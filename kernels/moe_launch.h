@@ -35,10 +35,10 @@ struct moe_run {
 	int32_t split;
 };
 
-/* The experts' weights of one part. */
+/* The experts' weights of one part, without zero points. */
 struct moe_span {
-	struct moe_run q, scales, zero_points; /* q.p[0] NULL: only the table tells */
-	int32_t pitch;                         /* as in weight_view */
+	struct moe_run q, scales; /* q.p[0] NULL: only the table tells */
+	int32_t pitch;            /* as in weight_view */
 };
 
 struct moe_launch {

@@ -46,15 +46,15 @@ DEVICE const void *moe_quad_at(const moe_run &r, size_t e)
 
 /* The expert's weight of one part: by the way from one to the next where that is the
  * same, for a look into the table is a load that the weights wait for. */
+template <int KIND>
 DEVICE weight_view moe_quad_view(const moe_launch &a, const moe_pair &p, int part)
 {
 	const moe_span *s = &a.span[part];
-	if (!s->q.p[0] || p.is_shared)
+	if (KIND == QUAD_ZERO || !s->q.p[0] || p.is_shared)
 		return a.table[p.expert * MOE_PARTS + (size_t)part];
 	weight_view w = {};
 	w.q = moe_quad_at(s->q, p.expert);
 	w.scales = moe_quad_at(s->scales, p.expert);
-	w.zero_points = (const uint32_t *)moe_quad_at(s->zero_points, p.expert);
 	w.pitch = s->pitch;
 	w.n = part == MOE_DOWN ? a.dim : a.ffn;
 	return w;
@@ -122,8 +122,8 @@ template <int SPLIT, int ROWS, int UNR, int KIND> DEVICE void moe_quad_up(const 
 	quad_rows rows;
 	rows.shift = a.up_shift;
 	rows.is_bf16 = a.is_bf16;
-	moe_quad_row<KIND>(moe_quad_view(a, pair, MOE_GATE), f0 + set * 8 + g, groups, 0, &rows);
-	moe_quad_row<KIND>(moe_quad_view(a, pair, MOE_UP), f0 + set * 8 + g, groups, 1, &rows);
+	moe_quad_row<KIND>(moe_quad_view<KIND>(a, pair, MOE_GATE), f0 + set * 8 + g, groups, 0, &rows);
+	moe_quad_row<KIND>(moe_quad_view<KIND>(a, pair, MOE_UP), f0 + set * 8 + g, groups, 1, &rows);
 	int32_t each = (a.dim / QUAD_STEP + SPLIT - 1) / SPLIT * QUAD_STEP;
 	int32_t from = wave % SPLIT * each, end = from + each < a.dim ? from + each : a.dim;
 	quad_step<KIND> first[UNR];
@@ -167,7 +167,7 @@ DEVICE void moe_quad_begin(const moe_launch &a, int32_t unit, int32_t d0,
 			   moe_quad_job<SPLIT, UNR, KIND> *j)
 {
 	size_t p = group_index_y() * (size_t)a.n_slots + (size_t)(unit / SPLIT);
-	weight_view w = moe_quad_view(a, moe_pair_at(a, p), MOE_DOWN);
+	weight_view w = moe_quad_view<KIND>(a, moe_pair_at(a, p), MOE_DOWN);
 	int32_t g = (int32_t)lane_index() / 4, groups = moe_quad_groups(a.ffn, a.down_shift);
 	j->rows.shift = a.down_shift;
 	j->rows.is_bf16 = a.is_bf16;
@@ -238,7 +238,7 @@ template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(con
 #define MOE_QUADS(op, name, a1, a2, a3) \
 	MOE_QUAD(op, name, a1, a2, a3, QUAD_G32, ) \
 	MOE_QUAD(op, name, a1, a2, a3, QUAD_ANY, _any) \
-	MOE_QUAD(op, name, a1, a2, a3, QUAD_ZERO, _zero)
+	MOE_QUAD(op, name, a1, a2, (a3 > 2 ? 2 : a3), QUAD_ZERO, _zero)
 #define UP(name, split, rows, unr) MOE_QUADS(up, name, split, rows, unr)
 #define DOWN(name, split, waves, unr) MOE_QUADS(down, name, split, waves, unr)
 #include "kernels/moe_quad.def"

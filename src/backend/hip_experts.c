@@ -19,23 +19,21 @@ _Static_assert((int)MOE_SILU == EXPERTS_SILU && (int)MOE_CLAMPED == EXPERTS_CLAM
 
 enum { WAVES = 4 };
 
-enum which { Q, SCALES, ZERO_POINTS };
-
-static const char *address(const struct weight_view *w, enum which which)
+static intptr_t address(const struct weight_view *w, bool of_scales)
 {
-	return which == Q ? w->q : which == SCALES ? w->scales : (const void *)w->zero_points;
+	return (intptr_t)(of_scales ? w->scales : w->q);
 }
 
 /* Are they as far apart as the first two, but for one place? */
-static bool find_run(const struct weight_view *first, int32_t n, enum which which,
+static bool find_run(const struct weight_view *first, int32_t n, bool of_scales,
 		     struct moe_run *out)
 {
-	intptr_t at = (intptr_t)address(first, which);
-	intptr_t step = n > 1 ? (intptr_t)address(first + MOE_PARTS, which) - at : 0;
+	intptr_t at = address(first, of_scales);
+	intptr_t step = n > 1 ? address(first + MOE_PARTS, of_scales) - at : 0;
 	*out = (struct moe_run){.p = {(const char *)at, (const char *)at},
 				.step = (uint64_t)step, .split = n};
 	for (int32_t e = 1; e < n; e++) {
-		intptr_t is = (intptr_t)address(first + e * MOE_PARTS, which);
+		intptr_t is = address(first + e * MOE_PARTS, of_scales);
 		if (is == (intptr_t)out->p[out->split < n] + e * step)
 			continue;
 		if (out->split < n)
@@ -50,8 +48,8 @@ static struct moe_span span_of(const struct weight_view *table, int32_t n, int p
 {
 	const struct weight_view *first = &table[part];
 	struct moe_span s = {.pitch = first->pitch};
-	bool is_one = find_run(first, n, Q, &s.q) && find_run(first, n, SCALES, &s.scales) &&
-		      find_run(first, n, ZERO_POINTS, &s.zero_points);
+	bool is_one = !first->zero_points && find_run(first, n, false, &s.q) &&
+		      find_run(first, n, true, &s.scales);
 	for (int32_t e = 0; e < n; e++)
 		is_one &= first[e * MOE_PARTS].pitch == s.pitch;
 	return is_one ? s : (struct moe_span){0};

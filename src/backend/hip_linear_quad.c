@@ -90,7 +90,7 @@ enum status hip_linear_quad(struct hip *h, const struct quad_axes *x,
 	const char *kind = w->zero_points ? "_zero" : w->group == 32 ? "" : "_any";
 	const struct rms_norm_args *n = a->norm;
 	/* Each workgroup normalises for itself: what many tokens have in a launch. */
-	bool is_fused = n && !n->add && a->n_tok <= 2;
+	bool is_fused = n && !n->add && a->n_tok <= LINEAR_QUAD_NORM_TOK;
 	enum status st = n && !is_fused ? hip_rms_norm(&h->base, n) : OK;
 	if (is_fused) {
 		r.norm_x = n->x;
