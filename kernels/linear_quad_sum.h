@@ -13,12 +13,14 @@
  * ROOFLINE  a step of a lane is 32 bytes, its loads and scales beside 72 instructions of
  *           conversion and 64 dot2 (8 products of the matrix unit): on gfx11 as
  *           linear_int4.hip; an H200 could issue 7 TB/s and reads 4.6
- * TRIED     (measured on an NVIDIA H200, us; linear_int4.hip in brackets) N 151936, K
- *           2048: 45.3 (65.4), 82 % of the bandwidth read; N 24576, K 4096: 17.1 (24.1);
- *           N 4096, K 12288: 11.4 (14.1); N 2048, K 4096: 4.2 (5.2). Activations from
- *           memory to registers as they are needed: 48.8, 18.8, 12.0, 4.1; the next
- *           loads one by one behind each use: a third slower; without the next steps on
- *           their way: 50.7
+ * TRIED     (on an NVIDIA H200, us, the product alone in a program of its own;
+ *           linear_int4_dot.h there in brackets) N 151936, K 2048: 45.3 (65.4), 82 % of
+ *           the bandwidth read; N 24576, K 4096: 17.1 (24.1); N 4096, K 12288: 11.4
+ *           (14.1); N 2048, K 4096: 4.2 (5.2). Activations from memory to registers as
+ *           they are needed: 48.8, 18.8, 12.0, 4.1; the next loads one by one behind each
+ *           use: a third slower; without the next steps on their way: 50.7. Within a step
+ *           of a model, with norm and silu: 21.5 for N 24576, K 4096, and 23.4 where the
+ *           norm's input was asked for behind the weights
  * SEE       kernels/linear_ref.c, kernels/linear_quad.def
  */
 #pragma once
