@@ -274,9 +274,10 @@ def bench():
        out)
     code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "", "-n", "4",
                              "--batch", "3", "--repeat", "1", "--json")
-    v = json.loads(out) if code == 0 else {}
-    ok(v.get("batch") == 3 and abs(3e3 / v["decode_tps"] - v["tpot_ms"]) < 1e-3,
-       "three sequences in a step", out + err)
+    eq(code, 0, "bench model of three sequences: " + err)
+    v = json.loads(out)
+    ok(v["batch"] == 3 and abs(3e3 / v["decode_tps"] - v["tpot_ms"]) < 1e-3,
+       "three sequences in a step", out)
     code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "5000")
     ok(code == 2 and "4096" in err, "longer than the context", err)
     code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "5,x")
