@@ -112,7 +112,7 @@ template <class G> DEVICE bool gemm_is_folded(const gemm_weight *w, int32_t k0, 
 		return false;
 	if (!G::IS_UNITS || !IS_GROUPED)
 		return true;
-	return (next & ((1 << w->group_shift) - 1)) == 0 || next == w->k;
+	return ((uint32_t)next & ((1u << w->group_shift) - 1)) == 0 || next == w->k;
 }
 
 template <class G> DEVICE void gemm_pin(gemm_sums<G> *s)

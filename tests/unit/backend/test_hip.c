@@ -181,6 +181,8 @@ static void test_nan(void)
 	must(b->ops->download(b, y, dy, sizeof y));
 	must(b->ops->sync(b, &fail));
 	ok(y[0] == K && y[1] != y[1] && y[2] == K, "is seen: %g %g %g", y[0], y[1], y[2]);
+	b->ops->free(b, dx);
+	b->ops->free(b, dy);
 	backend_destroy(b);
 }
 
