@@ -16,7 +16,7 @@
 #include "backend/cpu_fast.h"
 #include "base/alloc.h"
 
-enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = CPU_TILES, UNIT_BLOCKS = 4 };
+enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = CPU_TILES, UNIT_BLOCKS = 4, DOWN_BLOCKS = 16 };
 
 struct tile {
 	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
@@ -33,7 +33,7 @@ struct job {
 	struct tile *tiles;
 	struct run *runs;
 	int n_tiles, n_runs;
-	int blocks; /* of rows, in a unit */
+	int blocks, down_blocks; /* of rows, in a unit of each product */
 	struct cpu_way in, out;      /* of gate and up, of down */
 	size_t x_bytes, h_bytes;     /* of an input */
 	char *x_tiles, *h_tiles;
@@ -215,11 +215,22 @@ static void run_down(void *arg, int begin, int end)
 	const struct job *j = arg;
 	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->down[0]);
 	for (int i = begin; i < end; i++) {
-		int32_t first = i * j->blocks, last = MIN(first + j->blocks, n_blocks);
+		int32_t first = i * j->down_blocks;
+		int32_t last = MIN(first + j->down_blocks, n_blocks);
 		for (int r = 0; r < j->n_runs; r++)
 			for (int32_t block = first; block < last; block++)
 				down(j, &j->runs[r], block);
 	}
+}
+
+/* A unit of down jumps from expert to expert: where each weight is read once, from
+ * memory, long runs of it. Yet every thread is to have some units. */
+static int down_blocks(const struct job *j, int32_t n_blocks)
+{
+	int share = n_blocks / (4 * pool_threads(((struct cpu *)j->b)->pool));
+	if (j->n_tiles > j->n_runs)
+		return UNIT_BLOCKS;
+	return MIN(MAX(share, 1), DOWN_BLOCKS);
 }
 
 static int units(int32_t n_blocks, int blocks)
@@ -246,11 +257,13 @@ enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
 	j.blocks = j.n_tiles == j.n_runs ? 1 : UNIT_BLOCKS;
 	size_t a_tile = n_pairs / (size_t)j.n_tiles;
 	cpu_for(b, j.n_tiles, a_tile * (size_t)gate->k / 8, prepare_inputs, &j);
-	size_t a_run = n_pairs / (size_t)j.n_runs, rows = (size_t)(ROWS * j.blocks);
+	j.down_blocks = down_blocks(&j, cpu_fast_blocks(w));
+	size_t a_run = n_pairs / (size_t)j.n_runs;
 	cpu_for(b, j.n_runs * units(cpu_fast_blocks(gate), j.blocks),
-		2 * a_run * rows * (size_t)gate->k / 8, run_gate_up, &j);
+		2 * a_run * (size_t)(ROWS * j.blocks) * (size_t)gate->k / 8, run_gate_up,
+		&j);
 	cpu_for(b, j.n_tiles, a_tile * (size_t)w->k / 8, prepare_hidden, &j);
-	cpu_for(b, units(cpu_fast_blocks(w), j.blocks),
-		n_pairs * rows * (size_t)w->k / 8, run_down, &j);
+	cpu_for(b, units(cpu_fast_blocks(w), j.down_blocks),
+		n_pairs * (size_t)(ROWS * j.down_blocks) * (size_t)w->k / 8, run_down, &j);
 	return OK;
 }
