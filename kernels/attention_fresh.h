@@ -20,134 +20,7 @@
 #pragma once
 #include "kernels/attention_block.h"
 #include "kernels/attention_result.h"
-#include "kernels/head_turn.h"
-
-/* Words (two elements) of a head that a lane has: slots of head_turn.h. */
-template <int SLOTS> struct fresh_head {
-	uint32_t lo[SLOTS], hi[SLOTS];
-};
-
-/* What it is multiplied by there. */
-template <int SLOTS> struct fresh_norm {
-	u32x2 lo[SLOTS], hi[SLOTS];
-};
-template <int SLOTS> struct fresh_rope {
-	u32x4 turn[SLOTS]; /* cos, sin, cos, sin */
-};
-
-/* The element that a lane's slot begins with. */
-DEVICE int32_t fresh_at(int slot)
-{
-	return 2 * (int32_t)lane_index() + slot * 2 * WAVE;
-}
-
-/* Has no lane anything in the slot? The same for all. */
-DEVICE bool fresh_is_empty(int slot, int32_t n, int32_t dim)
-{
-	return slot * 2 * WAVE + n >= dim;
-}
-
-/* Lanes that have nothing there ask for the first element: a load without a branch. */
-template <int SLOTS>
-DEVICE void fresh_ask_head(const uint16_t *p, int32_t n, int32_t dim, fresh_head<SLOTS> *out)
-{
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = fresh_at(s);
-		if (fresh_is_empty(s, n, dim))
-			continue;
-		out->lo[s] = *(const uint32_t *)(p + (i < n ? i : 0));
-		out->hi[s] = *(const uint32_t *)(p + (i + n < dim ? i + n : 0));
-	}
-}
-
-template <int SLOTS>
-DEVICE void fresh_ask_norm(const float *p, int32_t n, int32_t dim, fresh_norm<SLOTS> *out)
-{
-	if (!p)
-		return;
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = fresh_at(s);
-		if (fresh_is_empty(s, n, dim))
-			continue;
-		out->lo[s] = *(const u32x2 *)(p + (i < n ? i : 0));
-		out->hi[s] = *(const u32x2 *)(p + (i + n < dim ? i + n : 0));
-	}
-}
-
-template <int SLOTS>
-DEVICE void fresh_ask_rope(const float *p, int32_t n, fresh_rope<SLOTS> *out)
-{
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = fresh_at(s);
-		if (s * 2 * WAVE >= n)
-			continue;
-		out->turn[s] = *(const u32x4 *)(p + 2 * (i < n ? i : 0));
-	}
-}
-
-template <int N, class V> DEVICE void fresh_floats(const V &v, float *out)
-{
-	UNROLL
-	for (int i = 0; i < N; i++)
-		out[i] = bits_cast<float>((uint32_t)v[i]);
-}
-
-/* The head normalised, where has_norm, and rotated, in place. By all lanes of a wave. */
-template <int SLOTS>
-DEVICE void fresh_turn(const attention_fresh &f, int32_t dim, bool has_norm,
-		       const fresh_norm<SLOTS> &norm, const fresh_rope<SLOTS> &rope,
-		       fresh_head<SLOTS> *h)
-{
-	float lo[2], hi[2], factors[4], squares = 0, scale = 1;
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) { /* what is not there is 0, and adds nothing */
-		int32_t i = fresh_at(s);
-		if (fresh_is_empty(s, f.n_freq, dim))
-			continue;
-		head_unpack(i < f.n_freq ? h->lo[s] : 0, lo);
-		head_unpack(i + f.n_freq < dim ? h->hi[s] : 0, hi);
-		squares = head_squares<2>(hi, head_squares<2>(lo, squares));
-	}
-	if (has_norm)
-		scale = head_scale(squares, dim, f.eps);
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		if (fresh_is_empty(s, f.n_freq, dim))
-			continue;
-		head_unpack(h->lo[s], lo);
-		head_unpack(h->hi[s], hi);
-		if (has_norm) {
-			fresh_floats<2>(norm.lo[s], factors);
-			head_normalise<2>(factors, scale, lo);
-			fresh_floats<2>(norm.hi[s], factors);
-			head_normalise<2>(factors, scale, hi);
-		}
-		if (fresh_at(s) < f.n_freq) {
-			fresh_floats<4>(rope.turn[s], factors);
-			head_rotate<2>(factors, lo, hi);
-		}
-		h->lo[s] = head_pack(lo);
-		h->hi[s] = head_pack(hi);
-	}
-}
-
-template <int SLOTS>
-DEVICE void fresh_store(const fresh_head<SLOTS> &h, int32_t n, int32_t dim, uint16_t *to)
-{
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = fresh_at(s);
-		if (fresh_is_empty(s, n, dim))
-			continue;
-		if (i < n)
-			*(uint32_t *)(to + i) = h.lo[s];
-		if (i + n < dim)
-			*(uint32_t *)(to + i + n) = h.hi[s];
-	}
-}
+#include "kernels/head_words.h"
 
 /* 0 from element `from` (a multiple of 8) to the end of a row of LDS. By a wave. */
 template <class S> DEVICE void fresh_zero(int32_t from, uint16_t *row)
@@ -164,9 +37,9 @@ template <class S> struct fresh_raw {
 		SLOTS = S::KEY / (2 * WAVE), HEADS = ATTENTION_GROUP / ATTENTION_WAVES,
 		KEY_WAVE = ATTENTION_WAVES - 1, VALUE_WAVE = ATTENTION_WAVES - 2
 	};
-	fresh_head<SLOTS> q[HEADS], k;
-	fresh_norm<SLOTS> q_norm, k_norm;
-	fresh_rope<SLOTS> rope;
+	head_words<SLOTS> q[HEADS], k;
+	head_norm<SLOTS> q_norm, k_norm;
+	head_rope<SLOTS> rope;
 	u32x4 v;
 	int32_t slot;
 	bool has_key, has_value;
@@ -186,15 +59,15 @@ DEVICE void fresh_ask(const attention_launch &a, const attention_fresh &f,
 		int32_t r = w + h * ATTENTION_WAVES;
 		size_t head = b * (size_t)a.n_heads + (size_t)(j.head + r);
 		if (r < j.n_heads)
-			fresh_ask_head(f.q + head * (size_t)f.q_pitch, n, dim, &raw->q[h]);
+			head_ask(f.q + head * (size_t)f.q_pitch, n, dim, &raw->q[h]);
 	}
 	if (raw->has_key)
-		fresh_ask_head(f.k + kv, n, dim, &raw->k);
+		head_ask(f.k + kv, n, dim, &raw->k);
 	if (raw->has_value) {
 		int32_t at = 8 * (int32_t)lane_index();
 		raw->v = *(const u32x4 *)(f.v + kv + (at < dim ? at : 0));
 	}
-	fresh_ask_rope(f.rope + b * (size_t)n * 2, n, &raw->rope);
+	head_ask_rope(f.rope + b * (size_t)n * 2, n, &raw->rope);
 }
 
 template <class S>
@@ -202,9 +75,9 @@ DEVICE void fresh_ask_norms(const attention_launch &a, const attention_fresh &f,
 			    const attention_job &j, fresh_raw<S> *raw)
 {
 	if ((int32_t)wave_index() < j.n_heads)
-		fresh_ask_norm(f.q_norm, f.n_freq, a.head_dim, &raw->q_norm);
+		head_ask_norm(f.q_norm, f.n_freq, a.head_dim, &raw->q_norm);
 	if (raw->has_key)
-		fresh_ask_norm(f.k_norm, f.n_freq, a.head_dim, &raw->k_norm);
+		head_ask_norm(f.k_norm, f.n_freq, a.head_dim, &raw->k_norm);
 }
 
 /* Elements of the cache before the token's row. */
@@ -229,15 +102,15 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 			fresh_zero<S>(0, l.q + r * S::KEY_PITCH);
 			continue;
 		}
-		fresh_turn(f, dim, f.q_norm, raw->q_norm, raw->rope, &raw->q[h]);
-		fresh_store(raw->q[h], n, dim, l.q + r * S::KEY_PITCH);
+		head_turn_words(n, dim, f.eps, f.q_norm, raw->q_norm, raw->rope, &raw->q[h]);
+		head_store_words(raw->q[h], n, dim, l.q + r * S::KEY_PITCH);
 		fresh_zero<S>(dim, l.q + r * S::KEY_PITCH);
 	}
 	if (raw->has_key) {
-		fresh_turn(f, dim, f.k_norm, raw->k_norm, raw->rope, &raw->k);
-		fresh_store(raw->k, n, dim, l.fresh);
+		head_turn_words(n, dim, f.eps, f.k_norm, raw->k_norm, raw->rope, &raw->k);
+		head_store_words(raw->k, n, dim, l.fresh);
 		fresh_zero<S>(dim, l.fresh);
-		fresh_store(raw->k, n, dim, f.k_pages + fresh_row(a, j, raw->slot));
+		head_store_words(raw->k, n, dim, f.k_pages + fresh_row(a, j, raw->slot));
 	}
 	int32_t at = 8 * (int32_t)lane_index();
 	if (raw->has_value && at < S::VALUE)
