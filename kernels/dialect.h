@@ -6,6 +6,8 @@
  *
  * Each dialect defines
  *   KERNEL(max_threads) void name(...)   an entry point, C linkage
+ *   KERNEL_OF_MANY(max_threads, n)       the same; on an NVIDIA GPU its registers are to
+ *                                        leave room for n workgroups on a multiprocessor
  *   DEVICE                               a function, always inlined
  *   UNROLL                               before a loop whose arrays must be registers
  *   ONE_BY_ONE                           before one that is not to be unrolled, so that
@@ -91,6 +93,9 @@ enum { TILE_C = 8, TILE_SCRATCH = 16 * 24 };
 #endif
 
 enum { WAVE = 32 };
+#ifndef KERNEL_OF_MANY
+#define KERNEL_OF_MANY(max_threads, n) KERNEL(max_threads)
+#endif
 
 /* Where a call stands, for the CPU's check that lanes meet at one place. */
 #define CALL_SITE __builtin_LINE()

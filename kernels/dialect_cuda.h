@@ -13,6 +13,8 @@
 
 #define DEVICE static __device__ __forceinline__
 #define KERNEL(max_threads) extern "C" __global__ __launch_bounds__(max_threads)
+#define KERNEL_OF_MANY(max_threads, n) \
+	extern "C" __global__ __launch_bounds__(max_threads, n)
 #define UNROLL _Pragma("unroll")
 #define TABLE static __constant__ const
 #define ONE_BY_ONE _Pragma("unroll 1")
