@@ -11,135 +11,23 @@
  * and who else reads the page does not look at that row. The bits are those of one
  * launch after the other: head_turn.h, and q and k are rounded to f16 between.
  *
- * Loads are asked for in the order in which they are needed, and all of a kind at once:
- * the position, the page, what is raw; then the first block's keys and values, while
- * which are on their way the raw heads are turned. So the first block is there when it
- * would be without them. The values come a block ahead, with the keys: the wait for
- * memory is one a block.
+ * Memory answers in order, so loads are asked for in the order in which they are needed:
+ * the position, the page, what is raw and comes from the caches (the launch before wrote
+ * it); then the norms and the first block's keys and values, while which are on their way
+ * the heads are turned. So the first block is there when it would be without them. The
+ * values come a block ahead, with the keys: one wait for memory a block.
  */
 #pragma once
 #include "kernels/attention_block.h"
 #include "kernels/attention_result.h"
-#include "kernels/head_turn.h"
+#include "kernels/head_words.h"
 
-/* Words (two elements) of a head that a lane has: slots of head_turn.h. */
-template <int SLOTS> struct fresh_head {
-	uint32_t lo[SLOTS], hi[SLOTS];
-};
-
-/* What it is multiplied by there. */
-template <int SLOTS> struct fresh_norm {
-	u32x2 lo[SLOTS], hi[SLOTS];
-};
-template <int SLOTS> struct fresh_rope {
-	u32x4 turn[SLOTS]; /* cos, sin, cos, sin */
-};
-
-/* The element that a lane's slot begins with. */
-DEVICE int32_t fresh_at(int slot)
+/* 0 from element `from` (a multiple of 8) to the end of a row of LDS. By a wave. */
+template <class S> DEVICE void fresh_zero(int32_t from, uint16_t *row)
 {
-	return 2 * (int32_t)lane_index() + slot * 2 * WAVE;
-}
-
-/* Lanes that have nothing there ask for the first element: a load without a branch. */
-template <int SLOTS>
-DEVICE void fresh_ask_head(const uint16_t *p, int32_t n, int32_t dim, fresh_head<SLOTS> *out)
-{
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = fresh_at(s);
-		out->lo[s] = *(const uint32_t *)(p + (i < n ? i : 0));
-		out->hi[s] = *(const uint32_t *)(p + (i + n < dim ? i + n : 0));
-	}
-}
-
-template <int SLOTS>
-DEVICE void fresh_ask_norm(const float *p, int32_t n, int32_t dim, fresh_norm<SLOTS> *out)
-{
-	if (!p)
-		return;
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = fresh_at(s);
-		out->lo[s] = *(const u32x2 *)(p + (i < n ? i : 0));
-		out->hi[s] = *(const u32x2 *)(p + (i + n < dim ? i + n : 0));
-	}
-}
-
-template <int SLOTS>
-DEVICE void fresh_ask_rope(const float *p, int32_t n, fresh_rope<SLOTS> *out)
-{
-	if (n == 0)
-		return;
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = fresh_at(s);
-		out->turn[s] = *(const u32x4 *)(p + 2 * (i < n ? i : 0));
-	}
-}
-
-template <int N, class V> DEVICE void fresh_floats(const V &v, float *out)
-{
-	UNROLL
-	for (int i = 0; i < N; i++)
-		out[i] = bits_cast<float>((uint32_t)v[i]);
-}
-
-/* The head normalised, where has_norm, and rotated, in place. By all lanes of a wave. */
-template <int SLOTS>
-DEVICE void fresh_turn(const attention_fresh &f, int32_t dim, bool has_norm,
-		       const fresh_norm<SLOTS> &norm, const fresh_rope<SLOTS> &rope,
-		       fresh_head<SLOTS> *h)
-{
-	float lo[2], hi[2], factors[4], squares = 0, scale = 1;
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) { /* what is not there is 0, and adds nothing */
-		int32_t i = fresh_at(s);
-		head_unpack(i < f.n_freq ? h->lo[s] : 0, lo);
-		head_unpack(i + f.n_freq < dim ? h->hi[s] : 0, hi);
-		squares = head_squares<2>(hi, head_squares<2>(lo, squares));
-	}
-	if (has_norm)
-		scale = head_scale(squares, dim, f.eps);
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		head_unpack(h->lo[s], lo);
-		head_unpack(h->hi[s], hi);
-		if (has_norm) {
-			fresh_floats<2>(norm.lo[s], factors);
-			head_normalise<2>(factors, scale, lo);
-			fresh_floats<2>(norm.hi[s], factors);
-			head_normalise<2>(factors, scale, hi);
-		}
-		if (fresh_at(s) < f.n_freq) {
-			fresh_floats<4>(rope.turn[s], factors);
-			head_rotate<2>(factors, lo, hi);
-		}
-		h->lo[s] = head_pack(lo);
-		h->hi[s] = head_pack(hi);
-	}
-}
-
-template <int SLOTS>
-DEVICE void fresh_store(const fresh_head<SLOTS> &h, int32_t n, int32_t dim, uint16_t *to)
-{
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = fresh_at(s);
-		if (i < n)
-			*(uint32_t *)(to + i) = h.lo[s];
-		if (i + n < dim)
-			*(uint32_t *)(to + i + n) = h.hi[s];
-	}
-}
-
-/* A head to a row of LDS, 0 beyond its end. */
-template <class S, int SLOTS>
-DEVICE void fresh_put(const fresh_head<SLOTS> &h, int32_t n, int32_t dim, uint16_t *row)
-{
-	fresh_store(h, n, dim, row);
-	for (int32_t i = dim + 2 * (int32_t)lane_index(); i < S::KEY; i += 2 * WAVE)
-		*(uint32_t *)(row + i) = 0;
+	int32_t at = from + 8 * (int32_t)lane_index();
+	if (from < S::KEY && at < S::KEY)
+		*(u32x4 *)(row + at) = u32x4{};
 }
 
 /* What a wave has of what is raw: heads w, w + 4, ... of its workgroup's. Of the last
@@ -149,10 +37,11 @@ template <class S> struct fresh_raw {
 		SLOTS = S::KEY / (2 * WAVE), HEADS = ATTENTION_GROUP / ATTENTION_WAVES,
 		KEY_WAVE = ATTENTION_WAVES - 1, VALUE_WAVE = ATTENTION_WAVES - 2
 	};
-	fresh_head<SLOTS> q[HEADS], k;
-	fresh_norm<SLOTS> q_norm, k_norm;
-	fresh_rope<SLOTS> rope;
+	head_words<SLOTS> q[HEADS], k;
+	head_norm<SLOTS> q_norm, k_norm;
+	head_rope<SLOTS> rope;
 	u32x4 v;
+	int32_t slot;
 	bool has_key, has_value;
 };
 
@@ -162,6 +51,7 @@ DEVICE void fresh_ask(const attention_launch &a, const attention_fresh &f,
 {
 	int32_t w = (int32_t)wave_index(), n = f.n_freq, dim = a.head_dim;
 	size_t b = (size_t)j.b, kv = (b * (size_t)a.n_kv_heads + (size_t)j.g) * (size_t)dim;
+	raw->slot = f.slot[j.b];
 	raw->has_key = is_last && w == raw->KEY_WAVE;
 	raw->has_value = is_last && w == raw->VALUE_WAVE;
 	UNROLL
@@ -169,27 +59,32 @@ DEVICE void fresh_ask(const attention_launch &a, const attention_fresh &f,
 		int32_t r = w + h * ATTENTION_WAVES;
 		size_t head = b * (size_t)a.n_heads + (size_t)(j.head + r);
 		if (r < j.n_heads)
-			fresh_ask_head(f.q + head * (size_t)f.q_pitch, n, dim, &raw->q[h]);
+			head_ask(f.q + head * (size_t)f.q_pitch, n, dim, &raw->q[h]);
 	}
 	if (raw->has_key)
-		fresh_ask_head(f.k + kv, n, dim, &raw->k);
+		head_ask(f.k + kv, n, dim, &raw->k);
 	if (raw->has_value) {
 		int32_t at = 8 * (int32_t)lane_index();
 		raw->v = *(const u32x4 *)(f.v + kv + (at < dim ? at : 0));
 	}
-	fresh_ask_rope(f.rope + b * (size_t)n * 2, n, &raw->rope);
-	if (w < j.n_heads)
-		fresh_ask_norm(f.q_norm, n, dim, &raw->q_norm);
+	head_ask_rope(f.rope + b * (size_t)n * 2, n, &raw->rope);
+}
+
+template <class S>
+DEVICE void fresh_ask_norms(const attention_launch &a, const attention_fresh &f,
+			    const attention_job &j, fresh_raw<S> *raw)
+{
+	if ((int32_t)wave_index() < j.n_heads)
+		head_ask_norm(f.q_norm, f.n_freq, a.head_dim, &raw->q_norm);
 	if (raw->has_key)
-		fresh_ask_norm(f.k_norm, n, dim, &raw->k_norm);
+		head_ask_norm(f.k_norm, f.n_freq, a.head_dim, &raw->k_norm);
 }
 
 /* Elements of the cache before the token's row. */
-DEVICE size_t fresh_row(const attention_launch &a, const attention_fresh &f,
-			const attention_job &j)
+DEVICE size_t fresh_row(const attention_launch &a, const attention_job &j, int32_t slot)
 {
 	int32_t page, offset;
-	attention_page(a, f.slot[j.b], &page, &offset);
+	attention_page(a, slot, &page, &offset);
 	return ((size_t)(page * a.n_kv_heads + j.g) * (size_t)a.page_size + (size_t)offset) *
 	       (size_t)a.head_dim;
 }
@@ -203,33 +98,58 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 	UNROLL
 	for (int h = 0; h < raw->HEADS; h++) {
 		int32_t r = w + h * ATTENTION_WAVES;
-		if (r < j.n_heads)
-			fresh_turn(f, dim, f.q_norm, raw->q_norm, raw->rope, &raw->q[h]);
-		fresh_put<S>(raw->q[h], n, r < j.n_heads ? dim : 0, l.q + r * S::KEY_PITCH);
+		if (r >= j.n_heads) { /* nobody's: any numbers would do */
+			fresh_zero<S>(0, l.q + r * S::KEY_PITCH);
+			continue;
+		}
+		head_turn_words(n, dim, f.eps, f.q_norm, raw->q_norm, raw->rope, &raw->q[h]);
+		head_store_words(raw->q[h], n, dim, l.q + r * S::KEY_PITCH);
+		fresh_zero<S>(dim, l.q + r * S::KEY_PITCH);
 	}
 	if (raw->has_key) {
-		fresh_turn(f, dim, f.k_norm, raw->k_norm, raw->rope, &raw->k);
-		fresh_put<S>(raw->k, n, dim, l.fresh);
-		fresh_store(raw->k, n, dim, f.k_pages + fresh_row(a, f, j));
+		head_turn_words(n, dim, f.eps, f.k_norm, raw->k_norm, raw->rope, &raw->k);
+		head_store_words(raw->k, n, dim, l.fresh);
+		fresh_zero<S>(dim, l.fresh);
+		head_store_words(raw->k, n, dim, f.k_pages + fresh_row(a, j, raw->slot));
 	}
 	int32_t at = 8 * (int32_t)lane_index();
 	if (raw->has_value && at < S::VALUE)
 		*(u32x4 *)(l.fresh + S::KEY + at) = at < dim ? raw->v : u32x4{};
 	if (raw->has_value && at < dim)
-		*(u32x4 *)(f.v_pages + fresh_row(a, f, j) + at) = raw->v;
+		*(u32x4 *)(f.v_pages + fresh_row(a, j, raw->slot) + at) = raw->v;
 }
 
-/* Pieces of a block, of which row `at` (-1: none) is fresh. */
-template <class S, int DIM, int LOADS, int PITCH>
-DEVICE void fresh_put_block(u32x4 *in, const uint16_t *fresh, int32_t at, uint16_t *lds)
+/* A thread's pieces of a block; of positions that are not there, any numbers. */
+template <class S, int DIM, int LOADS>
+DEVICE void fresh_fetch(const uint16_t *pages, int32_t dim, const uint32_t *place, u32x4 *out)
 {
+	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES; /* rows */
+	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
+	pages += at < dim ? at : 0;
+	UNROLL
+	for (int i = 0; i < LOADS; i++)
+		out[i] = *(const u32x4 *)(pages + (size_t)place[row + i * AT_ONCE] * (size_t)dim);
+}
+
+/* To LDS: 0 for what is not there (not before: that would wait for it), and the fresh row. */
+template <class S, int DIM, int LOADS, int PITCH>
+DEVICE void fresh_put(const attention_job &j, int32_t block, int32_t dim, u32x4 *in,
+		      const uint16_t *fresh, uint16_t *lds)
+{
+	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES;
+	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
 	UNROLL
 	for (int i = 0; i < LOADS; i++) {
-		int32_t c = (int32_t)thread_index() + i * S::THREADS;
-		if (c / (DIM / 8) == at)
-			in[i] = *(const u32x4 *)(fresh + c % (DIM / 8) * 8);
+		int32_t position = block * S::BLOCK + row + i * AT_ONCE;
+		bool is_there = position >= j.seen && position < j.position && at < dim;
+		UNROLL
+		for (int w = 0; w < 4; w++)
+			in[i][w] = is_there ? in[i][w] : 0;
 	}
 	attention_put<S, DIM, LOADS, PITCH>(in, 0, lds);
+	int32_t own = j.position % S::BLOCK;
+	if (block == j.position / S::BLOCK && row == own % AT_ONCE) /* who wrote 0 there */
+		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
 }
 
 /* attention_blocks, with keys and values one block ahead. */
@@ -245,13 +165,13 @@ DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 	attention_begin<S>(a, j, l);
 	attention_place<S>(a, j, spot, l.place);
 	group_barrier();
-	attention_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, l.place, 0, keys);
-	attention_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.v_dim, l.place, 0, values);
+	fresh_ask_norms<S>(a, f, j, &raw);
+	fresh_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, l.place, keys);
+	fresh_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.head_dim, l.place, values);
 	fresh_make<S>(a, f, j, l, &raw);
 	group_barrier(); /* queries, the key and the value are there */
-	int32_t own = j.position / S::BLOCK, in_own = j.position % S::BLOCK;
-	fresh_put_block<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
-		keys, l.fresh, j.from == own ? in_own : -1, l.k);
+	fresh_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(j, j.from, a.head_dim, keys, l.fresh,
+							 l.k);
 	for (int32_t block = j.from; block <= j.to; block++) {
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
 		group_barrier(); /* keys are there; the last values have been used */
@@ -259,20 +179,18 @@ DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 			attention_place<S>(a, j, attention_look<S>(a, j, block + 1), next);
 		attention_scores<S>(l);
 		group_barrier(); /* scores are there, keys have been used */
-		fresh_put_block<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
-			values, l.fresh + S::KEY, block == own ? in_own : -1, l.v);
+		fresh_put<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
+			j, block, a.head_dim, values, l.fresh + S::KEY, l.v);
 		if (block < j.to) {
-			attention_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, next, 0,
-								 keys);
-			attention_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.v_dim, next, 0,
-								     values);
+			fresh_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, next, keys);
+			fresh_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.head_dim, next, values);
 		}
 		attention_weigh<S>(a, l, block, false);
 		group_barrier(); /* weights and values are there */
 		attention_values<S>(l, sums);
 		if (block < j.to)
-			fresh_put_block<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
-				keys, l.fresh, block + 1 == own ? in_own : -1, l.k);
+			fresh_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
+				j, block + 1, a.head_dim, keys, l.fresh, l.k);
 	}
 }
 

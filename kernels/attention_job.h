@@ -134,16 +134,14 @@ DEVICE bool attention_segment(const attention_launch &a, int32_t i, attention_jo
 
 /* --- memory ----------------------------------------------------------------------- */
 
-/* Elements [at, at + 8) of row `row` of dim; 0 beyond its end and where it is nowhere.
- * EIGHTS: dim is a multiple of 8. */
-template <bool EIGHTS>
+/* Elements [at, at + 8) of row `row` of dim; 0 beyond its end and where it is nowhere. */
 DEVICE u32x4 attention_load8(const uint16_t *rows, size_t row, bool is_there, int32_t at,
 			     int32_t dim)
 {
 	is_there = is_there && at < dim;
 	const uint16_t *p = rows + (is_there ? row * (size_t)dim + (size_t)at : 0);
 	u32x4 out = {};
-	if (EIGHTS || dim % 8 == 0) { /* the same for all */
+	if (dim % 8 == 0) { /* the same for all */
 		out = *(const u32x4 *)p;
 		UNROLL
 		for (int i = 0; i < 4; i++)
@@ -192,7 +190,8 @@ DEVICE attention_spot attention_look(const attention_launch &a, const attention_
 	return s;
 }
 
-/* Rows of the pages of head g, of the positions of a block. */
+/* Rows of the pages of head g, of the positions of a block. FRESH: row 0 where there is
+ * none, which may be read. */
 template <class S>
 DEVICE void attention_place(const attention_launch &a, const attention_job &j,
 			    const attention_spot &s, uint32_t *place)
@@ -201,7 +200,7 @@ DEVICE void attention_place(const attention_launch &a, const attention_job &j,
 		place[thread_index()] =
 			s.is_there ? (uint32_t)((s.page * a.n_kv_heads + j.g) * a.page_size +
 						s.offset)
-				   : ATTENTION_NOWHERE;
+				   : S::FRESH ? 0 : ATTENTION_NOWHERE;
 }
 
 /* A thread's pieces of a block, from `first`; what is seen by nobody is 0, for 0 times it
@@ -214,8 +213,8 @@ DEVICE void attention_fetch(const uint16_t *pages, int32_t dim, const uint32_t *
 	for (int i = 0; i < LOADS; i++) {
 		int32_t c = first + (int32_t)thread_index() + i * S::THREADS;
 		uint32_t row = place[c / (DIM / 8)];
-		out[i] = attention_load8<S::FRESH>(pages, row, row != ATTENTION_NOWHERE,
-						   c % (DIM / 8) * 8, dim);
+		out[i] = attention_load8(pages, row, row != ATTENTION_NOWHERE,
+					 c % (DIM / 8) * 8, dim);
 	}
 }
 
@@ -266,6 +265,6 @@ DEVICE void attention_queries(const attention_launch &a, const attention_job &j,
 		bool is_row = attention_row<S>(j, r, &token, &head);
 		size_t row = (size_t)(j.token + token) * (size_t)a.n_heads + (size_t)head;
 		*(u32x4 *)(q + r * S::KEY_PITCH + at) =
-			attention_load8<false>(a.q, row, is_row, at, a.head_dim);
+			attention_load8(a.q, row, is_row, at, a.head_dim);
 	}
 }
