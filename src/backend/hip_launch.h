@@ -10,6 +10,7 @@
  */
 #pragma once
 #include "backend/hip.h"
+#include "kernels/fused_norm.h"
 #include "kernels/weight_view.h"
 
 struct hip_grid {
@@ -51,6 +52,11 @@ static inline int32_t hip_over(int32_t n, int32_t each)
 	return (n + each - 1) / each;
 }
 
+static inline bool hip_is_power_of_two(int32_t n)
+{
+	return n > 0 && (n & (n - 1)) == 0;
+}
+
 /* A weight as kernels take it. */
 struct weight_view hip_view(const struct weight *w);
 /* Bytes from row to row of w->q. */
@@ -68,3 +74,7 @@ bool hip_has_unit_tiles(const struct weight *w);
 /* Groups of a row whose scales lie apart, 1 where it has one; log2 of a group, or 31. */
 int32_t hip_groups(const struct weight *w);
 int32_t hip_group_shift(const struct weight *w);
+/* The norm (NULL: none) before an operation whose kernel may be `able` to do it: to *out
+ * where that is so and it may; else, with out->x NULL, it is a launch of its own. */
+enum status hip_fuse_norm(struct hip *h, const struct rms_norm_args *n, bool able,
+			  struct fused_norm *out) MUST_USE;
