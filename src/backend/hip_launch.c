@@ -40,13 +40,13 @@ enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 	struct hip_launch_info info = {h, kernel, g, args, n_args};
 	if (h->has_failed)
 		return E_DEVICE;
-	if (g.x <= 0 || g.y <= 0)
-		return OK;
 	hip_function f = find(h, kernel);
 	if (!f)
 		return hip_refuse(h, "there is no kernel %s", kernel);
 	if (n_args > MAX_ARGS || g.lds_bytes > h->device.lds_bytes)
 		return hip_refuse(h, "%s needs %d bytes of LDS", kernel, (int)g.lds_bytes);
+	if (g.x <= 0 || g.y <= 0)
+		return OK;
 	for (int i = 0; i < n_args; i++)
 		at[i] = (void *)(uintptr_t)args[i].p;
 	if (h->on_launch)

@@ -39,8 +39,8 @@ struct hip_launch_info {
 		   (int)(sizeof((const struct hip_arg[]){__VA_ARGS__}) / \
 			 sizeof(struct hip_arg)))
 
-/* Queues it. An empty grid is no launch. E_UNSUPPORTED where the code object has no
- * such kernel. */
+/* Queues it. E_UNSUPPORTED where the code object has no such kernel, or a workgroup not so
+ * much LDS, also for an empty grid, which is no launch. */
 enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 		       const struct hip_arg *args, int n_args) MUST_USE;
 /* Has the code object this kernel? */
