@@ -12,9 +12,14 @@
  * v_dim: values are narrower (or wider) than keys. kv.v == NULL: there are no values,
  * the value of a position is the first v_dim elements of its key (the compressed cache
  * of MLA: DeepSeek-V2, 2024, section 2.1, with the products of the heads absorbed).
+ *
+ * fresh: the step's q, k and v are still raw, and not in the cache: first this
+ * qk_norm_rope_kv, of the same tokens, heads and cache, whose q is this one's. y and the
+ * cache get the bits that the operations one after the other give; q may stay as it is.
  */
 #pragma once
 #include "kernels/kv_pages.h"
+#include "kernels/qk_norm_rope_kv.h"
 
 struct attention_args {
 	int32_t n_tok, n_seq, n_heads, n_kv_heads, head_dim;
@@ -26,11 +31,13 @@ struct attention_args {
 	struct kv_pages kv;
 	const int32_t *seq_of;     /* (T) */
 	const int32_t *position;   /* (T) */
-	const int32_t *first_tok;  /* (B+1): b's tokens, at positions in a row */
+	const int32_t *first_tok;  /* (B+1): b's tokens, one or more, at positions in a
+				    * row */
 	const int32_t *page_table; /* (B, max_pages_per_seq) */
 	void *y;                   /* (T, H, v_dim) act */
 	const float *sinks;        /* (H) f32, or NULL */
 	int32_t v_dim;             /* elements of a value; 0: head_dim */
+	const struct qk_norm_rope_kv_args *fresh; /* host, or NULL */
 };
 
 static inline int32_t attention_v_dim(const struct attention_args *a)

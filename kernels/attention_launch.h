@@ -8,6 +8,8 @@
  *       the positions, the last of them to end adds up; grid (segments * S, B)
  *   attention_<name>_whole_kernel  the others: one workgroup a tile of tokens; grid
  *       (tiles * S, B)
+ *   attention_<name>_fresh_split_kernel  all sequences of one token, and what comes before
+ *       attention with it (struct attention_fresh); grid (S, segments * B)
  * where S = G * sub groups of at most ATTENTION_GROUP query heads. A workgroup that
  * finds nothing to do returns, so that neither grid depends on a position. Both may be
  * launched for one step; where skips_single is 0 the whole kernel takes all.
@@ -45,6 +47,24 @@ struct attention_launch {
 	float scale;
 };
 
+/* The step's queries, keys and values as they are before norm, rotation and cache, whose
+ * tokens are sequences (struct qk_norm_rope_kv_args, with device addresses). K is a
+ * multiple of 8, n_freq and q_pitch are even. attention_launch.q is not read. */
+struct attention_fresh {
+	const uint16_t *q;   /* (B, H, q_pitch) f16 */
+	const uint16_t *k;   /* (B, G, K) f16 */
+	const uint16_t *v;   /* (B, G, K) f16 */
+	const float *q_norm; /* (K), or NULL */
+	const float *k_norm; /* (K), or NULL */
+	const float *rope;   /* (B, n_freq, 2) */
+	const int32_t *slot; /* (B) */
+	uint16_t *k_pages;   /* attention_launch.k and .v */
+	uint16_t *v_pages;
+	int32_t n_freq, q_pitch;
+	int32_t group, subs; /* H / G, ATTENTION_SUBS of that */
+	float eps;
+};
+
 /* One row of attention.def. */
 struct attention_shape {
 	const char *name;
@@ -54,6 +74,7 @@ struct attention_shape {
 	int32_t parts;       /* waves that share the sum of a score */
 	int32_t is_shared;   /* values are the first part of the keys */
 	int32_t whole_tiles; /* of 16 rows; a row is a query head of a token */
+	int32_t has_fresh;   /* it has a fresh split kernel */
 };
 enum { ATTENTION_WAVES = 4 }; /* of a workgroup */
 
@@ -70,3 +91,5 @@ enum { ATTENTION_WAVES = 4 }; /* of a workgroup */
 	(((tiles) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
 	  ((is_shared) ? 0 : (block) * ((value) + 8))) * 2 + \
 	 ((parts) * (tiles) * 16 * ((block) + 4) + 9 * (tiles) * 16 + 2 * (block)) * 4)
+/* What a fresh split kernel has beside that: the step's key and value. */
+#define ATTENTION_FRESH_LDS(key) (2 * (key) * 2)

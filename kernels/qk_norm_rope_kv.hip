@@ -3,7 +3,8 @@
  * MATH      kernels/qk_norm_rope_kv.h
  * LAYOUT    q (T, H, K), k and v (T, G, K), pages (n_pages, G, P, K), all f16; norms and
  *           rope f32. A lane has the pairs that turn together and its part of what does
- *           not turn, so that q can change in place with no exchange but the sum.
+ *           not turn (kernels/head_turn.h), so that q can change in place with no
+ *           exchange but the sum.
  * GEOMETRY  a wave a head: ((H + 2 G) over 4, T) workgroups of four waves; no LDS.
  *           Two elements a load where K and n_freq are even.
  * PRECISION squares summed in f32, each lane its own, then a tree; norm and rotation in
@@ -14,40 +15,36 @@
  * TRIED     (elsewhere) one launch each for norm, rotation and cache: three launches
  *           and twice the traffic; cos and sin from the positions in each layer: they
  *           are the same for all layers (rope_table.hip)
- * SEE       kernels/qk_norm_rope_kv_ref.c
+ * SEE       kernels/qk_norm_rope_kv_ref.c; at decode the same within attention:
+ *           kernels/attention_fresh.h
  */
-#include "kernels/dialect.h"
+#include "kernels/head_turn.h"
 #include "kernels/qk_norm_rope_kv_launch.h"
 
 /* A lane's elements [0, W) at p. */
 template <int W> DEVICE void head_load(const uint16_t *p, float *out)
 {
-	if constexpr (W == 2) {
-		uint32_t both = *(const uint32_t *)p;
-		out[0] = f16_to_f32((uint16_t)both);
-		out[1] = f16_to_f32((uint16_t)(both >> 16));
-	} else {
+	if constexpr (W == 2)
+		head_unpack(*(const uint32_t *)p, out);
+	else
 		out[0] = f16_to_f32(*p);
-	}
 }
 
 template <int W> DEVICE void head_store(uint16_t *p, const float *x)
 {
 	if constexpr (W == 2)
-		*(uint32_t *)p = f32_to_f16(x[0]) | (uint32_t)f32_to_f16(x[1]) << 16;
+		*(uint32_t *)p = head_pack(x);
 	else
 		*p = f32_to_f16(x[0]);
 }
 
 template <int W>
-DEVICE void head_scaled(const uint16_t *in, const float *norm, int32_t i, float scale,
-			float *out)
+DEVICE void head_normalised(const uint16_t *in, const float *norm, int32_t i, float scale,
+			    float *out)
 {
 	head_load<W>(in + i, out);
-	UNROLL
-	for (int j = 0; j < W; j++)
-		if (norm)
-			out[j] = out[j] * scale * norm[i + j];
+	if (norm)
+		head_normalise<W>(norm + i, scale, out);
 }
 
 /* in (K) to out (K), which may be the same. */
@@ -57,32 +54,26 @@ DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
 {
 	int32_t first = (int32_t)lane_index() * W, n = a.n_freq;
 	float squares = 0, scale = 1;
-	for (int32_t i = first; norm && i < a.head_dim; i += WAVE * W) {
-		float x[W];
-		head_load<W>(in + i, x);
-		UNROLL
-		for (int j = 0; j < W; j++)
-			squares += x[j] * x[j];
+	for (int32_t i = first; norm && i + n < a.head_dim; i += WAVE * W) {
+		float lo[W], hi[W];
+		if (i < n) {
+			head_load<W>(in + i, lo);
+			squares = head_squares<W>(lo, squares);
+		}
+		head_load<W>(in + i + n, hi);
+		squares = head_squares<W>(hi, squares);
 	}
 	if (norm) /* the same for all lanes of the wave */
-		scale = fast_rsqrt(wave_sum(squares) * fast_rcp((float)a.head_dim) + a.eps);
-	for (int32_t i = first; i < n; i += WAVE * W) {
-		float x[W], y[W], lo[W], hi[W];
-		head_scaled<W>(in, norm, i, scale, x);
-		head_scaled<W>(in, norm, i + n, scale, y);
-		UNROLL
-		for (int j = 0; j < W; j++) {
-			float c = rope[2 * (i + j)], s = rope[2 * (i + j) + 1];
-			lo[j] = x[j] * c - y[j] * s;
-			hi[j] = y[j] * c + x[j] * s;
+		scale = head_scale(squares, a.head_dim, a.eps);
+	for (int32_t i = first; i + n < a.head_dim; i += WAVE * W) {
+		float lo[W], hi[W];
+		head_normalised<W>(in, norm, i + n, scale, hi);
+		if (i < n) {
+			head_normalised<W>(in, norm, i, scale, lo);
+			head_rotate<W>(rope + 2 * i, lo, hi);
+			head_store<W>(out + i, lo);
 		}
-		head_store<W>(out + i, lo);
 		head_store<W>(out + i + n, hi);
-	}
-	for (int32_t i = 2 * n + first; i < a.head_dim; i += WAVE * W) {
-		float x[W];
-		head_scaled<W>(in, norm, i, scale, x);
-		head_store<W>(out + i, x);
 	}
 }
 

@@ -345,6 +345,7 @@ static enum status set_request(const struct json_node *body, struct api_call *c,
 	enum status st = set_grammar(body, r, chat, fail);
 	if (st != OK)
 		return st;
+	r->is_text = !chat->mark.p && !chat->tools.is_forced;
 	if (chat->tools.has_special_tags)
 		r->skip_special = false;
 	if (!chat->tools.is_forced)

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "backend/cpu_moe.h"
 #include "base/alloc.h"
 
 #define ALIGN 256
@@ -40,9 +41,9 @@ static void cpu_free(struct backend *b, void *p)
 	free(block);
 }
 
-/* --- panels -------------------------------------------------------------------- */
+/* --- weights ------------------------------------------------------------------- */
 
-/* Memory for panels comes in large pieces, in huge pages where the kernel has them:
+/* Memory for weights comes in large pieces, in huge pages where the kernel has them:
  * a token reads all of it. */
 struct cpu_room {
 	struct cpu_room *next;
@@ -122,13 +123,67 @@ static void give_back_source(const struct weight *w)
 		give_back(w->zero_points, n_groups * (size_t)quant_bits(w->quant) / 8);
 }
 
+/* Does it leave the machine an eighth of its memory? */
+static bool has_memory_for(size_t n_bytes)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	char line[128];
+	unsigned long long kib, total = 0, available = 0;
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "MemTotal: %llu", &kib) == 1)
+			total = kib;
+		else if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+			available = kib;
+	if (f)
+		fclose(f);
+	return available > total / 8 + n_bytes / 1024;
+}
+
+struct copy {
+	char *to;
+	const char *from;
+	size_t n_bytes;
+};
+
+enum { COPY_PIECE = 1 << 20 };
+
+static void copy_pieces(void *arg, int begin, int end)
+{
+	const struct copy *c = arg;
+	size_t at = (size_t)begin * COPY_PIECE, last = (size_t)end * COPY_PIECE;
+	memcpy(c->to + at, c->from + at, MIN(last, c->n_bytes) - at);
+}
+
+/* Weights that lie as floats in a mapped file are read a quarter to a third slower there
+ * than in huge pages, which the page cache of common file systems does not have. Without
+ * memory for a copy they stay where they are. */
+static void move_floats(struct cpu *c, const struct weight *host, struct weight *out)
+{
+	struct copy copy = {.from = host->q,
+			    .n_bytes = (size_t)host->n * weight_row_bytes(host)};
+	if (quant_bits(host->quant) < 16 || !host->is_mapped || !weight_is_dense(host) ||
+	    host->pitch || copy.n_bytes < COPY_PIECE || !has_memory_for(copy.n_bytes))
+		return;
+	copy.to = room_take(c, copy.n_bytes);
+	if (!copy.to)
+		return;
+	int n = (int)((copy.n_bytes + COPY_PIECE - 1) / COPY_PIECE);
+	pool_for(c->pool, n, 1, copy_pieces, &copy);
+	out->q = copy.to;
+	give_back(host->q, copy.n_bytes);
+}
+
 static enum status cpu_load_weight(struct backend *b, const struct weight *host,
 				   struct weight *out, struct fail *fail)
 {
 	struct cpu *c = (struct cpu *)b;
 	*out = *host;
-	if (!c->isa || host->is_table || !cpu_panels_can(host))
+	if (!c->isa || host->is_table)
 		return OK;
+	if (!cpu_panels_can(host)) {
+		move_floats(c, host, out);
+		return OK;
+	}
 	struct cpu_panels plan, *p;
 	cpu_panels_plan(host, &plan);
 	if (host->group_of) {
@@ -149,10 +204,11 @@ static enum status cpu_load_weight(struct backend *b, const struct weight *host,
 	return OK;
 }
 
+/* device: any address says that they go the fast way. */
 static enum status cpu_load_experts(struct backend *b, struct experts *out,
 				    struct fail *fail)
 {
-	out->device = NULL;
+	out->device = cpu_moe_fast_can(b, out) ? out->gate : NULL;
 	return OK;
 }
 

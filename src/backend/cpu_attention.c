@@ -120,6 +120,9 @@ static void run_heads(void *arg, int begin, int end)
 
 enum status cpu_attention(struct backend *b, const struct attention_args *a)
 {
+	enum status st = a->fresh ? cpu_qk_norm_rope_kv(b, a->fresh) : OK;
+	if (st != OK)
+		return st;
 	if (((struct cpu *)b)->isa)
 		return cpu_attention_fast(b, a);
 	if (a->head_dim > MAX_HEAD_DIM || attention_v_dim(a) > MAX_HEAD_DIM)

@@ -127,7 +127,7 @@ static void four_rows(float *s, int n, const struct token_of_head *x, int v)
 			seen[r] += kept * k;
 		}
 	}
-	vec4 change = (vec4_load(x->v + v) - sums_of(seen[0], seen[1], seen[2], seen[3])) *
+	vec4 change = (vec4_load(x->v + v) - vec4_sums(seen[0], seen[1], seen[2], seen[3])) *
 		      vec4_all(x->beta);
 	for (int i = 0; i < n; i += 4) {
 		vec4 k = vec4_load(x->k + i), q = vec4_load(x->q + i);
@@ -138,7 +138,7 @@ static void four_rows(float *s, int n, const struct token_of_head *x, int v)
 			sums[r] += now * q;
 		}
 	}
-	vec4_store(x->y + v, sums_of(sums[0], sums[1], sums[2], sums[3]) *
+	vec4_store(x->y + v, vec4_sums(sums[0], sums[1], sums[2], sums[3]) *
 				     vec4_all(x->y_scale));
 }
 

@@ -9,18 +9,6 @@
 #pragma once
 #include "base/vec4.h"
 
-/* Four vectors to the vector of their sums. */
-VEC4_INLINE vec4 sums_of(vec4 a, vec4 b, vec4 c, vec4 d)
-{
-	/* ab = a0+a2 b0+b2 a1+a3 b1+b3 */
-	vec4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) +
-		__builtin_shufflevector(a, b, 2, 6, 3, 7);
-	vec4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) +
-		__builtin_shufflevector(c, d, 2, 6, 3, 7);
-	return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
-	       __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-}
-
 /* out[j] = the dots of four rows with x[j], j < n_x, where n_x is 1 or 2 and
  * constant: the accumulators stay in registers. */
 VEC4_INLINE void dot_rows(const float *const row[4], const float *const *x, int n_x,
@@ -41,7 +29,7 @@ VEC4_INLINE void dot_rows(const float *const row[4], const float *const *x, int 
 		}
 	}
 	for (int j = 0; j < n_x; j++) {
-		out[j] = sums_of(acc[j][0], acc[j][1], acc[j][2], acc[j][3]);
+		out[j] = vec4_sums(acc[j][0], acc[j][1], acc[j][2], acc[j][3]);
 		for (int k = i; k < n; k++)
 			out[j] += (vec4){row[0][k], row[1][k], row[2][k], row[3][k]} *
 				  vec4_all(x[j][k]);
@@ -55,7 +43,7 @@ VEC4_INLINE float squares_of(const float *x, int n)
 	int i = 0;
 	for (; i + 4 <= n; i += 4)
 		acc += vec4_load(x + i) * vec4_load(x + i);
-	float sum = sums_of(acc, acc, acc, acc)[0];
+	float sum = vec4_sums(acc, acc, acc, acc)[0];
 	for (; i < n; i++)
 		sum += x[i] * x[i];
 	return sum;

@@ -154,9 +154,8 @@ enum status cpu_moe_router(struct backend *b, const struct moe_router_args *a)
 	return OK;
 }
 
-static void sort_pairs(struct moe_job *job)
+const int32_t *cpu_moe_sort(const struct moe_experts_args *a, int32_t **behind)
 {
-	const struct moe_experts_args *a = job->a;
 	int32_t n_pairs = a->n_tok * a->n_used, n_experts = a->experts->n;
 	int32_t *offset = a->work, *pair = offset + n_experts + 1;
 	memset(offset, 0, ((size_t)n_experts + 1) * sizeof *offset);
@@ -166,13 +165,22 @@ static void sort_pairs(struct moe_job *job)
 		offset[e + 1] += offset[e];
 	for (int32_t i = 0; i < n_pairs; i++)
 		pair[offset[a->id[i]]++] = i; /* leaves offset[e] at e's end */
-	job->pair = pair;
-	job->blocks = (struct block *)(pair + n_pairs);
+	*behind = pair + n_pairs;
+	return pair;
+}
+
+static void cut(struct moe_job *job)
+{
+	const struct moe_experts_args *a = job->a;
+	const int32_t *end = a->work;
+	int32_t *behind;
+	job->pair = cpu_moe_sort(a, &behind);
+	job->blocks = (struct block *)behind;
 	job->n_blocks = 0;
-	for (int32_t e = 0, first = 0; e < n_experts; first = offset[e++])
-		for (int32_t i = first; i < offset[e]; i += TILE_TOK)
+	for (int32_t e = 0, first = 0; e < a->experts->n; first = end[e++])
+		for (int32_t i = first; i < end[e]; i += TILE_TOK)
 			job->blocks[job->n_blocks++] = (struct block){
-				e, i, MIN(TILE_TOK, offset[e] - i)};
+				e, i, MIN(TILE_TOK, end[e] - i)};
 }
 
 static void gate_up(const struct moe_job *job, const struct block *b, int32_t f0)
@@ -276,13 +284,13 @@ enum status cpu_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	enum status st = a->router ? cpu_moe_router(b, a->router) : OK;
 	if (st != OK)
 		return st;
-	if (cpu_moe_fast_can(b, a->experts)) {
+	if (a->experts->device) {
 		st = cpu_moe_fast(b, a);
 		return st == OK && a->experts->shared_gate ? shared_expert(b, a) : st;
 	}
 	struct moe_job job = {.a = a};
 	const struct weight *gate = &a->experts->gate[0];
-	sort_pairs(&job);
+	cut(&job);
 	size_t n_pairs = (size_t)a->n_tok * (size_t)a->n_used;
 	size_t work = TILE_ROWS * n_pairs * (size_t)gate->k * 2;
 	if (job.n_blocks > 0) {

@@ -16,7 +16,7 @@
 #include "backend/cpu_fast.h"
 #include "base/alloc.h"
 
-enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = CPU_TILES, UNIT_BLOCKS = 4 };
+enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = CPU_TILES, UNIT_BLOCKS = 4, DOWN_BLOCKS = 16 };
 
 struct tile {
 	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
@@ -29,11 +29,11 @@ struct run {
 struct job {
 	struct backend *b;
 	const struct moe_experts_args *a;
-	int32_t *pair;
+	const int32_t *pair;
 	struct tile *tiles;
 	struct run *runs;
 	int n_tiles, n_runs;
-	int blocks; /* of rows, in a unit */
+	int blocks, down_blocks; /* of rows, in a unit of each product */
 	struct cpu_way in, out;      /* of gate and up, of down */
 	size_t x_bytes, h_bytes;     /* of an input */
 	char *x_tiles, *h_tiles;
@@ -54,29 +54,15 @@ bool cpu_moe_fast_can(const struct backend *b, const struct experts *e)
 	return e->n > 0;
 }
 
-static void sort_pairs(struct job *j)
-{
-	const struct moe_experts_args *a = j->a;
-	int32_t n_pairs = a->n_tok * a->n_used, n_experts = a->experts->n;
-	int32_t *offset = a->work;
-	j->pair = offset + n_experts + 1;
-	memset(offset, 0, ((size_t)n_experts + 1) * sizeof *offset);
-	for (int32_t i = 0; i < n_pairs; i++)
-		offset[a->id[i] + 1]++;
-	for (int32_t e = 0; e < n_experts; e++)
-		offset[e + 1] += offset[e];
-	for (int32_t i = 0; i < n_pairs; i++)
-		j->pair[offset[a->id[i]]++] = i; /* leaves offset[e] at e's end */
-}
-
 /* At most E + T U / 6 tiles and as many runs: five numbers each, which fit behind the
  * pairs (moe_experts_work). Both products go over the same tiles. */
 static void cut(struct job *j)
 {
 	const int32_t *end = j->a->work; /* of each expert's pairs */
-	int32_t n_pairs = j->a->n_tok * j->a->n_used, n_experts = j->a->experts->n;
+	int32_t n_experts = j->a->experts->n, *behind;
 	struct cpu_way widest = j->in.planes > j->out.planes ? j->in : j->out;
-	j->tiles = (struct tile *)(j->pair + n_pairs);
+	j->pair = cpu_moe_sort(j->a, &behind);
+	j->tiles = (struct tile *)behind;
 	for (int32_t e = 0, first = 0; e < n_experts; first = end[e++]) {
 		struct cpu_split s = cpu_split_of(widest, end[e] - first);
 		for (int i = 0; i < s.n_tiles; i++)
@@ -144,6 +130,12 @@ static void activate(const struct job *j, const struct tile *t, int32_t n0,
 	int32_t f = e->gate[t->expert].n;
 	int n_rows = MIN(ROWS, f - n0);
 	size_t at = (size_t)t->expert * (size_t)f + (size_t)n0;
+	if (e->act == EXPERTS_SILU && !e->gate_bias && !e->up_bias) {
+		float *h = (float *)j->a->h + (size_t)t->first * (size_t)f + n0;
+		for (int p = 0; p < t->n; p++, h += f)
+			((struct cpu *)j->b)->isa->silu_mul(g[p], u[p], (size_t)n_rows, h);
+		return;
+	}
 	for (int r = 0; r < n_rows; r += 4) {
 		int n = MIN(4, n_rows - r);
 		vec4 g_bias = bias4(e->gate_bias, at + (size_t)r, n);
@@ -158,14 +150,14 @@ static void activate(const struct job *j, const struct tile *t, int32_t n0,
 	}
 }
 
-static void gate_up(const struct job *j, const struct run *run, int32_t block)
+static void gate_up(const struct job *j, const struct run *run, const struct cpu_tiles *x,
+		    int32_t block)
 {
 	const struct experts *e = j->a->experts;
 	const struct tile *t = &j->tiles[run->tile];
-	struct cpu_tiles x = tiles_of(j, run, j->x_tiles, j->x_bytes);
 	float g[CPU_TILES][CPU_TOK][ROWS], u[CPU_TILES][CPU_TOK][ROWS];
-	cpu_fast_block(j->b, j->in, &e->gate[t->expert], block, &x, g);
-	cpu_fast_block(j->b, j->in, &e->up[t->expert], block, &x, u);
+	cpu_fast_block(j->b, j->in, &e->gate[t->expert], block, x, g);
+	cpu_fast_block(j->b, j->in, &e->up[t->expert], block, x, u);
 	for (int i = 0; i < run->n; i++)
 		activate(j, &t[i], block * ROWS, g[i], u[i]);
 }
@@ -179,8 +171,9 @@ static void run_gate_up(void *arg, int begin, int end)
 		const struct run *run = &j->runs[i / per_run];
 		int32_t block = i % per_run * j->blocks;
 		int32_t last = MIN(block + j->blocks, n_blocks);
+		struct cpu_tiles x = tiles_of(j, run, j->x_tiles, j->x_bytes);
 		for (; block < last; block++)
-			gate_up(j, run, block);
+			gate_up(j, run, &x, block);
 	}
 }
 
@@ -194,18 +187,26 @@ static void add_down(const struct job *j, const struct tile *t, int32_t n0,
 	for (int p = 0; p < t->n; p++) {
 		int32_t pair = j->pair[t->first + p];
 		float *y = j->a->y + (size_t)(pair / j->a->n_used) * (size_t)w->n + n0;
-		for (int r = 0; r < n_rows; r++)
+		vec4 factor = vec4_all(j->a->weight[pair]);
+		int r = 0;
+		for (; r + 4 <= n_rows; r += 4) {
+			vec4 sum = vec4_load(sums[p] + r);
+			if (bias)
+				sum += vec4_load(bias + at + r);
+			vec4_store(y + r, vec4_load(y + r) + factor * sum);
+		}
+		for (; r < n_rows; r++)
 			y[r] += j->a->weight[pair] *
 				(sums[p][r] + (bias ? bias[at + (size_t)r] : 0));
 	}
 }
 
-static void down(const struct job *j, const struct run *run, int32_t block)
+static void down(const struct job *j, const struct run *run, const struct cpu_tiles *h,
+		 int32_t block)
 {
 	const struct tile *t = &j->tiles[run->tile];
-	struct cpu_tiles h = tiles_of(j, run, j->h_tiles, j->h_bytes);
 	float sums[CPU_TILES][CPU_TOK][ROWS];
-	cpu_fast_block(j->b, j->out, &j->a->experts->down[t->expert], block, &h, sums);
+	cpu_fast_block(j->b, j->out, &j->a->experts->down[t->expert], block, h, sums);
 	for (int i = 0; i < run->n; i++)
 		add_down(j, &t[i], block * ROWS, sums[i]);
 }
@@ -215,11 +216,25 @@ static void run_down(void *arg, int begin, int end)
 	const struct job *j = arg;
 	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->down[0]);
 	for (int i = begin; i < end; i++) {
-		int32_t first = i * j->blocks, last = MIN(first + j->blocks, n_blocks);
-		for (int r = 0; r < j->n_runs; r++)
+		int32_t first = i * j->down_blocks;
+		int32_t last = MIN(first + j->down_blocks, n_blocks);
+		for (int r = 0; r < j->n_runs; r++) {
+			struct cpu_tiles h = tiles_of(j, &j->runs[r], j->h_tiles,
+						      j->h_bytes);
 			for (int32_t block = first; block < last; block++)
-				down(j, &j->runs[r], block);
+				down(j, &j->runs[r], &h, block);
+		}
 	}
+}
+
+/* A unit of down jumps from expert to expert: where each weight is read once, from
+ * memory, long runs of it. Yet every thread is to have some units. */
+static int down_blocks(const struct job *j, int32_t n_blocks)
+{
+	int share = n_blocks / (4 * pool_threads(((struct cpu *)j->b)->pool));
+	if (j->n_tiles > j->n_runs)
+		return UNIT_BLOCKS;
+	return MIN(MAX(share, 1), DOWN_BLOCKS);
 }
 
 static int units(int32_t n_blocks, int blocks)
@@ -241,16 +256,17 @@ enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
 	if (!j.x_tiles)
 		return E_NOMEM;
 	j.h_tiles = j.x_tiles + n_pairs * j.x_bytes;
-	sort_pairs(&j);
 	cut(&j);
 	j.blocks = j.n_tiles == j.n_runs ? 1 : UNIT_BLOCKS;
 	size_t a_tile = n_pairs / (size_t)j.n_tiles;
 	cpu_for(b, j.n_tiles, a_tile * (size_t)gate->k / 8, prepare_inputs, &j);
-	size_t a_run = n_pairs / (size_t)j.n_runs, rows = (size_t)(ROWS * j.blocks);
+	j.down_blocks = down_blocks(&j, cpu_fast_blocks(w));
+	size_t a_run = n_pairs / (size_t)j.n_runs;
 	cpu_for(b, j.n_runs * units(cpu_fast_blocks(gate), j.blocks),
-		2 * a_run * rows * (size_t)gate->k / 8, run_gate_up, &j);
+		2 * a_run * (size_t)(ROWS * j.blocks) * (size_t)gate->k / 8, run_gate_up,
+		&j);
 	cpu_for(b, j.n_tiles, a_tile * (size_t)w->k / 8, prepare_hidden, &j);
-	cpu_for(b, units(cpu_fast_blocks(w), j.blocks),
-		n_pairs * rows * (size_t)w->k / 8, run_down, &j);
+	cpu_for(b, units(cpu_fast_blocks(w), j.down_blocks),
+		n_pairs * (size_t)(ROWS * j.down_blocks) * (size_t)w->k / 8, run_down, &j);
 	return OK;
 }

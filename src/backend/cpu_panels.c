@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/vec4.h"
 
 enum { ROWS = CPU_PANEL_ROWS };
 
@@ -146,17 +147,30 @@ static bool is_k_major(const struct weight *w)
 	       w->quant == QUANT_GPTQ8;
 }
 
+/* to[(g, ROWS)] of the first n_rows rows. */
+#define DEFINE(type) \
+	static void scales_##type(const type *from, size_t row_step, size_t group_step, \
+				  size_t groups, size_t n_rows, type *to) \
+	{ \
+		for (size_t g = 0; g < groups; g++) \
+			for (size_t r = 0; r < n_rows; r++) \
+				to[g * ROWS + r] = from[g * group_step + r * row_step]; \
+	}
+DEFINE(uint16_t)
+DEFINE(uint32_t)
+#undef DEFINE
+
 static void fill_scales(const struct weight *w, int32_t n0, int n_rows, uint8_t *panel)
 {
-	size_t groups = (size_t)(w->k / w->group), size = dtype_bytes(w->scale_type);
-	const char *scales = w->scales;
-	for (size_t g = 0; g < groups; g++)
-		for (size_t r = 0; r < (size_t)n_rows; r++) {
-			size_t row = (size_t)n0 + r;
-			size_t at = is_k_major(w) ? g * (size_t)w->n + row
-						  : row * groups + g;
-			memcpy(panel + (g * ROWS + r) * size, scales + at * size, size);
-		}
+	size_t groups = (size_t)(w->k / w->group), first = (size_t)n0;
+	size_t row_step = is_k_major(w) ? 1 : groups;
+	size_t group_step = is_k_major(w) ? (size_t)w->n : 1;
+	if (dtype_bytes(w->scale_type) == 2)
+		scales_uint16_t((const uint16_t *)w->scales + first * row_step, row_step,
+				group_step, groups, (size_t)n_rows, (void *)panel);
+	else
+		scales_uint32_t((const uint32_t *)w->scales + first * row_step, row_step,
+				group_step, groups, (size_t)n_rows, (void *)panel);
 }
 
 /* Zero point of a row's group. */
@@ -187,19 +201,39 @@ static void fill_zeros(const struct weight *w, int32_t n0, int n_rows, uint8_t *
 
 /* --- integers ------------------------------------------------------------------ */
 
-/* Four words are 16 bytes of a row; words of 16 rows lie 64 bytes apart. */
+/* Four words of four rows, turned. */
+static void turn_four(const uint32_t *in, size_t pitch, uint32_t *out)
+{
+	vec4i a, b, c, d;
+	memcpy(&a, in, sizeof a);
+	memcpy(&b, in + pitch, sizeof b);
+	memcpy(&c, in + 2 * pitch, sizeof c);
+	memcpy(&d, in + 3 * pitch, sizeof d);
+	vec4i ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+	vec4i cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+	vec4i ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+	vec4i cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+	a = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+	b = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+	c = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
+	d = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
+	memcpy(out, &a, sizeof a);
+	memcpy(out + ROWS, &b, sizeof b);
+	memcpy(out + 2 * ROWS, &c, sizeof c);
+	memcpy(out + 3 * ROWS, &d, sizeof d);
+}
+
+/* Words of 16 rows lie 64 bytes apart. */
 static void fill_rows4(const struct weight *w, int32_t n0, int n_rows, uint32_t *out)
 {
-	size_t n_words = (size_t)w->k / 8;
+	size_t n_words = (size_t)w->k / 8, rows = (size_t)n_rows, r = 0;
 	const uint32_t *q = (const uint32_t *)w->q + (size_t)n0 * n_words;
-	for (size_t j = 0; j < n_words; j += 4)
-		for (size_t r = 0; r < (size_t)n_rows; r++) {
-			const uint32_t *in = q + r * n_words + j;
-			out[(j + 0) * ROWS + r] = in[0];
-			out[(j + 1) * ROWS + r] = in[1];
-			out[(j + 2) * ROWS + r] = in[2];
-			out[(j + 3) * ROWS + r] = in[3];
-		}
+	for (; r + 4 <= rows; r += 4)
+		for (size_t j = 0; j < n_words; j += 4)
+			turn_four(q + r * n_words + j, n_words, out + j * ROWS + r);
+	for (; r < rows; r++)
+		for (size_t j = 0; j < n_words; j++)
+			out[j * ROWS + r] = q[r * n_words + j];
 }
 
 /* Bytes 0 .. 7 to 0 2 4 6 and 1 3 5 7. */

@@ -33,7 +33,7 @@ VINLINE void cpu_fetch(const uint8_t *at, int bits)
 {
 #pragma GCC unroll 9
 	for (int i = 0; i <= bits; i++)
-		__builtin_prefetch(at + CPU_AHEAD + CPU_LINE * i, 0, 0);
+		__builtin_prefetch(at + CPU_AHEAD + CPU_LINE * i, 0, 2);
 }
 
 #if CPU_AVX512

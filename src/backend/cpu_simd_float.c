@@ -116,7 +116,7 @@ VINLINE void fetch(const char *const *row, size_t at, size_t n_bytes)
 	const char *next = row[0] + (row[1] - row[0]) * ROWS + at * ROWS;
 #pragma GCC unroll 4
 	for (size_t i = 0; i < n_bytes * ROWS; i += 64)
-		__builtin_prefetch(next + i);
+		__builtin_prefetch(next + i, 0, 2);
 }
 
 VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, size_t pitch,

@@ -191,7 +191,7 @@ VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi *sum)
 enum { FETCH_INPUTS = 8 }; /* fewer pass faster than memory gives their panels */
 
 VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
-		     const int32_t *tile, int n_x, int bits,
+		     const int32_t *tile, int n_x, int bits, bool has_zero,
 		     float (*out)[CPU_PANEL_ROWS])
 {
 	const uint8_t *q = panel + w->at_q;
@@ -202,16 +202,22 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 	for (int32_t g = 0; g < n_groups; g++) {
 		size_t at = (size_t)g * ROWS;
 		vf scale = cpu_floats(panel, w->scale_type, at);
-		vi zero = w->has_zero ? vi_of_bytes(panel + w->at_low + at)
-				      : vi_all(1 << (bits - 1));
+		vi zero = {0};
+		if (has_zero)
+			zero = vi_of_bytes(panel + w->at_low + at);
 		for (int32_t b = 0; b < n_blocks; b++) {
 			vi sum[CPU_TOK];
 			if (n_x <= FETCH_INPUTS)
 				cpu_fetch(fetch, bits);
 			fetch += step;
 #pragma GCC unroll 12
-			for (int j = 0; j < n_x; j++)
-				sum[j] = zero * vi_all(tile[Q_WORDS * n_x + j]);
+			for (int j = 0; j < n_x; j++) {
+				int32_t xsum = tile[Q_WORDS * n_x + j];
+				/* A product of vectors takes the units of byte
+				 * products. */
+				sum[j] = has_zero ? zero * vi_all(xsum)
+						  : vi_all(xsum * (1 << (bits - 1)));
+			}
 			if (bits == 4)
 				block4(q, tile, n_x, sum);
 			else
@@ -239,7 +245,10 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 	static void panel_##b##_##n(const struct cpu_panels *w, const uint8_t *p, \
 				    const int32_t *tile, float (*out)[CPU_PANEL_ROWS]) \
 	{ \
-		panel_n(w, p, tile, n, b, out); \
+		if (w->has_zero) \
+			panel_n(w, p, tile, n, b, true, out); \
+		else \
+			panel_n(w, p, tile, n, b, false, out); \
 	}
 EACH_COUNT(DEFINE, 4)
 EACH_COUNT(DEFINE, 8)

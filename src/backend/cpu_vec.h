@@ -200,11 +200,5 @@ VINLINE float vf_largest(vf v)
 /* The sums of four vectors: halves are added, then (lane 0 + 2) + (lane 1 + 3). */
 VINLINE vec4 vf_sums(const vf *v)
 {
-	vec4 a = vf_fold(v[0]), b = vf_fold(v[1]), c = vf_fold(v[2]), d = vf_fold(v[3]);
-	vec4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) +
-		  __builtin_shufflevector(a, b, 2, 6, 3, 7);
-	vec4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) +
-		  __builtin_shufflevector(c, d, 2, 6, 3, 7);
-	return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
-	       __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+	return vec4_sums(vf_fold(v[0]), vf_fold(v[1]), vf_fold(v[2]), vf_fold(v[3]));
 }

@@ -89,15 +89,21 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 	return LAUNCH(h, name, g, ARG(l));
 }
 
-/* Sequences of one token, as many at a time as there is work memory for. */
+/* How many sequences of one token there is work memory for at a time. */
+static int32_t split_at_once(const struct attention_args *a, int32_t subs)
+{
+	int32_t heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);
+	size_t each = (size_t)subs * sizeof(float) *
+		      (size_t)ATTENTION_WORK(heads, attention_v_dim(a));
+	return (int32_t)MIN(HIP_WORK_BYTES / each, (size_t)(HIP_MAX_TOK / subs));
+}
+
+/* Sequences of one token. */
 static enum status split(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
 	struct attention_launch l = launch_of(h, a, s);
-	size_t each = (size_t)subs * sizeof(float) *
-		      (size_t)ATTENTION_WORK(ATTENTION_HEADS(a->n_heads / a->n_kv_heads),
-					     l.v_dim);
-	int32_t at_once = (int32_t)MIN(HIP_WORK_BYTES / each, (size_t)(HIP_MAX_TOK / subs));
+	int32_t at_once = split_at_once(a, subs);
 	enum status st = OK;
 	char name[80];
 	snprintf(name, sizeof name, "attention_%s_split_kernel", s->name);
@@ -106,6 +112,43 @@ static enum status split(struct hip *h, const struct attention_args *a,
 				     ATTENTION_WAVES * 32, lds_of(s, 1)};
 		l.first_seq = b;
 		st = LAUNCH(h, name, g, ARG(l));
+	}
+	return st;
+}
+
+/* Is what comes before attention done by its kernel? */
+static bool is_fused(const struct attention_args *a, const struct attention_shape *s)
+{
+	const struct qk_norm_rope_kv_args *f = a->fresh;
+	return f && s->has_fresh && a->n_tok == a->n_seq && a->head_dim % 8 == 0 &&
+	       attention_v_dim(a) == a->head_dim && f->n_freq % 2 == 0 &&
+	       f->q_pitch % 2 == 0;
+}
+
+/* Sequences of one token, raw. */
+static enum status fresh(struct hip *h, const struct attention_args *a,
+			 const struct attention_shape *s, int32_t subs)
+{
+	enum { MOST_Y = 65535 }; /* of a grid */
+	const struct qk_norm_rope_kv_args *f = a->fresh;
+	struct attention_launch l = launch_of(h, a, s);
+	struct attention_fresh raw = {
+		.q = f->q_from ? f->q_from : f->q, .k = f->k, .v = f->v,
+		.q_norm = f->q_norm, .k_norm = f->k_norm, .rope = f->rope, .slot = f->slot,
+		.k_pages = a->kv.k, .v_pages = a->kv.v, .n_freq = f->n_freq,
+		.q_pitch = f->q_from ? f->q_pitch : a->head_dim,
+		.group = a->n_heads / a->n_kv_heads, .subs = subs / a->n_kv_heads,
+		.eps = f->eps};
+	int32_t at_once = MIN(split_at_once(a, subs), MOST_Y / ATTENTION_SEGMENTS);
+	enum status st = OK;
+	char name[80];
+	snprintf(name, sizeof name, "attention_%s_fresh_split_kernel", s->name);
+	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
+		struct hip_grid g = {subs, ATTENTION_SEGMENTS * MIN(at_once, a->n_seq - b),
+				     ATTENTION_WAVES * 32,
+				     lds_of(s, 1) + ATTENTION_FRESH_LDS(s->key)};
+		l.first_seq = b;
+		st = LAUNCH(h, name, g, ARG(l), ARG(raw));
 	}
 	return st;
 }
@@ -121,7 +164,11 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 	if (!s)
 		return hip_refuse(h, "attention: heads of %d with values of %d are not "
 				  "supported", (int)a->head_dim, (int)attention_v_dim(a));
-	enum status st = a->n_tok > a->n_seq ? whole(h, a, s, subs) : OK;
+	if (is_fused(a, s))
+		return fresh(h, a, s, subs);
+	enum status st = a->fresh ? hip_qk_norm_rope_kv(b, a->fresh) : OK;
+	if (st == OK && a->n_tok > a->n_seq)
+		st = whole(h, a, s, subs);
 	/* One sequence of several tokens is not single; of more, who knows. */
 	bool has_single = a->n_seq > 1 || a->n_tok == 1;
 	return st == OK && has_single ? split(h, a, s, subs) : st;

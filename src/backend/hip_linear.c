@@ -206,7 +206,7 @@ static enum status products(struct hip *h, const struct linear_args *a, int i_ax
 	return st;
 }
 
-enum status hip_linear(struct backend *b, const struct linear_args *a)
+enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 {
 	struct hip *h = hip_of(b);
 	int i = choose(h, a), n = (int)ARRAY_LEN(axes);

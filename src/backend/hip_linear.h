@@ -34,6 +34,9 @@ bool hip_linear_tile_has_units(int i); /* is it compiled for the formats after i
  * linear_rows.h tells. */
 bool hip_linear_rows_takes(const struct linear_args *a);
 enum status hip_linear_rows(struct hip *h, const struct linear_args *a);
+/* linear, whose weights are of one format: hip_linear.c. What is not (hip_linear_parts.c)
+ * comes as several of it. */
+enum status hip_linear_alike(struct backend *b, const struct linear_args *a) MUST_USE;
 /* What becomes of an output: enum linear_store. */
 uint32_t hip_linear_store(const struct linear_out *o);
 /* An output as kernels take it, but first_group. */

@@ -35,6 +35,18 @@ VEC4_INLINE vec4 vec4_select(vec4i mask, vec4 a, vec4 b)
 	return (vec4)((mask & (vec4i)a) | (~mask & (vec4i)b));
 }
 
+/* The sums of a, b, c and d, each (lane 0 + 2) + (lane 1 + 3). */
+VEC4_INLINE vec4 vec4_sums(vec4 a, vec4 b, vec4 c, vec4 d)
+{
+	/* a0+a2 b0+b2 a1+a3 b1+b3 */
+	vec4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) +
+		  __builtin_shufflevector(a, b, 2, 6, 3, 7);
+	vec4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) +
+		  __builtin_shufflevector(c, d, 2, 6, 3, 7);
+	return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
+	       __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+}
+
 /* e^x with a relative error below 2e-7. x is held to [-87, 88], where the result is
  * a normal float: what is below counts as nothing next to the 1 of a softmax's
  * largest term. NaN stays NaN.

@@ -228,7 +228,7 @@ static int generate(struct session *s, const struct args *a,
 	struct outparse_opts parse = r->parse;
 	parse.split_reasoning = parse.starts_in_reasoning = false;
 	struct output o = {.parse = outparse_create(&parse)};
-	detok_init(&o.detok, s->model->tokenizer, r->skip_special);
+	(r->is_text ? detok_init_text : detok_init)(&o.detok, s->model->tokenizer, r->skip_special);
 	bool good = session_feed(s, seq, prompt->p, (int)prompt->n, NULL, NULL) &&
 		    answer(s, seq, r, n_max, &o, &t);
 	print_end(&o);

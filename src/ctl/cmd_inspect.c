@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "backend/backend.h"
 #include "backend/cpu_panels.h"
+#include "backend/hip.h"
 #include "ctl/command.h"
 #include "ctl/options.h"
 #include "ctl/survey.h"
@@ -69,9 +70,10 @@ static void add_formats(struct buf *b, const struct survey *s, bool json)
 		if (n_bytes == 0)
 			continue;
 		if (json)
-			buf_addf(b, "%s\"%s\":{\"weights\":%lld,\"bytes\":%lld}",
-				 is_first ? "" : ",", quant_name(q), (long long)n,
-				 (long long)n_bytes);
+			buf_addf(b, "%s\"%s\":{\"weights\":%lld,\"bytes\":%lld,\"bits\":"
+				 "%.4f}", is_first ? "" : ",", quant_name(q),
+				 (long long)n, (long long)n_bytes,
+				 bits_per_weight(n_bytes, n));
 		else
 			buf_addf(b, "%-10s %8s %14lld %10.2f %6.2f\n", quant_name(q), "",
 				 (long long)n, mib(n_bytes),
@@ -87,6 +89,17 @@ static int64_t panel_bytes(const struct survey *s)
 	for (enum quant q = 0; q < QUANT_COUNT; q++)
 		n += (double)s->format[q].n_bytes * cpu_panels_growth(q);
 	return (int64_t)n;
+}
+
+/* What HIP turns into another layout of the same size, of a copy, before it goes to the
+ * device. All else goes there as it is. */
+static int64_t hip_repack_bytes(const struct survey *s)
+{
+	int64_t n = 0;
+	for (enum quant q = 0; q < QUANT_COUNT; q++)
+		if (hip_repacks(&(struct weight){.quant = q}))
+			n += s->format[q].n_bytes;
+	return n;
 }
 
 /* What a token reads of the output head in int8 with a scale (f32) a row; 0: lm-head =
@@ -132,14 +145,15 @@ static void add_text(struct buf *b, const struct report *r)
 		 mib(s->n_bytes + r->kv_bytes + r->state_bytes * r->args->seqs),
 		 bits_per_weight(s->n_bytes, s->n_weights),
 		 mib(s->token_bytes + r->kv_read_bytes + 2 * r->state_bytes));
-	buf_addf(b, "\n%-10s\n", "format");
+	buf_addf(b, "\n%-10s %8s %14s %10s %6s\n", "format", "", "weights", "MiB", "bits");
 	add_formats(b, s, false);
 	if (model_repack_bytes(r->model))
-		buf_addf(b, "repacked at load: %.2f MiB\n",
+		buf_addf(b, "rows of q and k put in order at load: %.2f MiB\n",
 			 mib((int64_t)model_repack_bytes(r->model)));
 	if (panel_bytes(s))
 		buf_addf(b, "copied into panels by the CPU at load: up to %.2f MiB\n",
 			 mib(panel_bytes(s)));
+	buf_addf(b, "repacked for HIP at load: %.2f MiB\n", mib(hip_repack_bytes(s)));
 	if (int8_head_bytes(r))
 		buf_addf(b, "output head where lm-head is int8: %.3f MiB/token, copied at "
 			 "load\n", mib(int8_head_bytes(r)));
@@ -147,6 +161,8 @@ static void add_text(struct buf *b, const struct report *r)
 		 "read at depth %lld\n", dtype_name(r->kv_type),
 		 (long long)r->kv_token_bytes, (long long)r->args->seqs,
 		 (long long)r->args->ctx, (long long)r->args->depth);
+	if (model_asks_fp8_kv(r->model))
+		buf_add_z(b, "the checkpoint asks for a KV cache in FP8: it gets this one\n");
 }
 
 static void add_key(struct buf *b, const char *key, int64_t v)
@@ -194,10 +210,12 @@ static void add_json(struct buf *b, const struct report *r)
 	add_key(b, "weight_bytes", s->n_bytes);
 	add_key(b, "repack_bytes", (int64_t)model_repack_bytes(r->model));
 	add_key(b, "cpu_panel_bytes", panel_bytes(s));
+	add_key(b, "hip_repack_bytes", hip_repack_bytes(s));
 	add_key(b, "int8_head_bytes", int8_head_bytes(r));
 	buf_add_z(b, ",\"bits_per_weight\":");
 	buf_add_json_num(b, bits_per_weight(s->n_bytes, s->n_weights));
-	buf_addf(b, ",\"kv_type\":\"%s\"", dtype_name(r->kv_type));
+	buf_addf(b, ",\"kv_type\":\"%s\",\"asks_fp8_kv\":%s", dtype_name(r->kv_type),
+		 model_asks_fp8_kv(r->model) ? "true" : "false");
 	add_key(b, "kv_bytes_per_token", r->kv_token_bytes);
 	add_key(b, "kv_bytes", r->kv_bytes);
 	add_key(b, "state_bytes", r->state_bytes);

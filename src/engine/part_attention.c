@@ -93,13 +93,14 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	    .out = {{.w = &a->q, .bias = a->q_bias, .y = q},
 		    {.w = &a->k, .bias = a->k_bias, .y = r->k},
 		    {.w = &a->v, .bias = a->v_bias, .y = r->v}});
-	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = c->n_heads,
-	    .n_kv_heads = c->n_kv_heads, .head_dim = dim, .n_freq = c->n_rot / 2,
-	    .eps = c->norm_eps, .q = r->q, .k = r->k, .v = r->v, .q_norm = a->q_norm,
-	    .k_norm = a->k_norm, .rope = g->rope, .slot = s->ids.slot, .kv = kv,
-	    .q_from = c->gated_attention ? q : NULL,
-	    .q_pitch = c->gated_attention ? 2 * dim : 0);
-	RUN(attention, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,
+	struct qk_norm_rope_kv_args fresh = {
+		.n_tok = t, .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads,
+		.head_dim = dim, .n_freq = c->n_rot / 2, .eps = c->norm_eps, .q = r->q,
+		.k = r->k, .v = r->v, .q_norm = a->q_norm, .k_norm = a->k_norm,
+		.rope = g->rope, .slot = s->ids.slot, .kv = kv,
+		.q_from = c->gated_attention ? q : NULL,
+		.q_pitch = c->gated_attention ? 2 * dim : 0};
+	RUN(attention, .fresh = &fresh, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_kv_heads, .head_dim = dim,
 	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
 	    .window = a->window, .scale = r->scale, .q = r->q, .kv = kv,

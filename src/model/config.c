@@ -10,11 +10,9 @@
  *
  * A key in no table is taken to be harmless (dropout, cache switches, …). A new
  * architecture is a row in the first table, and rows for what it adds.
- *
- * Rope settings come in two spellings: rope_theta with rope_scaling, and
- * rope_parameters with both inside. Either is read; together they must agree.
+ * Rope settings: config_rope.c.
  */
-#include "model/config.h"
+#include "model/config_part.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,8 +20,6 @@
 
 #include "base/alloc.h"
 #include "model/jsonfile.h"
-
-#define FILE_NAME "config.json"
 
 enum {
 	KEYS_ALL = 1,
@@ -84,7 +80,6 @@ static const struct arch {
 };
 
 enum kind { INT, FLOAT, BOOL };
-#define REQUIRED NAN
 #define AT(field) offsetof(struct model_config, field)
 
 static const struct setting {
@@ -193,12 +188,12 @@ static const struct {
 	{"add_cross_attention", "false", 0},
 };
 
-static enum status missing(struct fail *fail, const char *key)
+enum status config_missing(struct fail *fail, const char *key)
 {
 	return fail_at(fail, E_MISSING, key, FILE_NAME ": %s is missing", key);
 }
 
-static enum status wrong(struct fail *fail, const char *key, const json_t *v,
+enum status config_wrong(struct fail *fail, const char *key, const json_t *v,
 			 const char *want)
 {
 	return fail_at(fail, E_FORMAT, key, FILE_NAME ": %s is %s, not %s", key,
@@ -214,7 +209,7 @@ static const char *spelled(const json_t *v, char buf[64])
 	return buf;
 }
 
-static enum status unsupported(struct fail *fail, const char *key,
+enum status config_unsupported(struct fail *fail, const char *key,
 			       const json_t *v)
 {
 	char buf[64];
@@ -248,9 +243,9 @@ static enum status read_arch(const json_t *root, const struct arch **out,
 {
 	const json_t *type = jsonfile_get(root, "model_type");
 	if (!type)
-		return missing(fail, "model_type");
+		return config_missing(fail, "model_type");
 	if (!json_is_string(type))
-		return wrong(fail, "model_type", type, "a string");
+		return config_wrong(fail, "model_type", type, "a string");
 	const struct arch *arch = arch_find(json_string_value(type));
 	if (!arch)
 		return unknown_arch(fail, type);
@@ -264,7 +259,7 @@ static enum status read_arch(const json_t *root, const struct arch **out,
 		    strcmp(json_string_value(class), arch->class) == 0)
 			break;
 	if (classes && i == json_array_size(classes))
-		return unsupported(fail, "architectures", classes);
+		return config_unsupported(fail, "architectures", classes);
 	*out = arch;
 	return OK;
 }
@@ -278,16 +273,16 @@ static enum status find_text(const json_t *root, const struct arch *arch,
 		return OK;
 	const json_t *outer = root;
 	if (*arch->within && !(outer = jsonfile_get(root, arch->within)))
-		return missing(fail, arch->within);
+		return config_missing(fail, arch->within);
 	const json_t *text = jsonfile_get(outer, "text_config");
 	if (!text)
-		return missing(fail, "text_config");
+		return config_missing(fail, "text_config");
 	if (!json_is_object(text))
-		return wrong(fail, "text_config", text, "an object");
+		return config_wrong(fail, "text_config", text, "an object");
 	const json_t *type = jsonfile_get(text, "model_type");
 	if (type && (!json_is_string(type) ||
 		     strcmp(json_string_value(type), arch->text_type) != 0))
-		return unsupported(fail, "model_type", type);
+		return config_unsupported(fail, "model_type", type);
 	*out = text;
 	return OK;
 }
@@ -315,21 +310,21 @@ static enum status read_setting(const json_t *root, const struct setting *s,
 			       s->key, s->alias);
 	v = v ? v : other;
 	if (!v && isnan(s->fallback))
-		return missing(fail, s->key);
+		return config_missing(fail, s->key);
 	if (!v) {
 		store(c, s, s->fallback);
 		return OK;
 	}
 	if (s->kind == BOOL) {
 		if (!json_is_boolean(v))
-			return wrong(fail, s->key, v, "true or false");
+			return config_wrong(fail, s->key, v, "true or false");
 		store(c, s, json_is_true(v));
 		return OK;
 	}
 	if (s->kind == INT && !json_is_integer(v))
-		return wrong(fail, s->key, v, "an integer");
+		return config_wrong(fail, s->key, v, "an integer");
 	if (!json_is_number(v))
-		return wrong(fail, s->key, v, "a number");
+		return config_wrong(fail, s->key, v, "a number");
 	double d = json_number_value(v);
 	if (!(d >= s->min && d <= s->max))
 		return fail_at(fail, E_FORMAT, s->key,
@@ -347,14 +342,14 @@ static enum status read_dense_layers(const json_t *root, struct arena *a,
 	if (!list)
 		return OK;
 	if (!json_is_array(list))
-		return wrong(fail, key, list, "a list");
+		return config_wrong(fail, key, list, "a list");
 	size_t n = json_array_size(list);
 	c->dense_layers = arena_alloc(a, n * sizeof *c->dense_layers);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *v = json_array_get(list, i);
 		json_int_t layer = json_integer_value(v);
 		if (!json_is_integer(v) || layer < 0 || layer >= c->n_layers)
-			return wrong(fail, key, v, "a layer of the model");
+			return config_wrong(fail, key, v, "a layer of the model");
 		c->dense_layers[c->n_dense_layers++] = (int32_t)layer;
 	}
 	return OK;
@@ -368,9 +363,9 @@ static enum status read_first_dense(const json_t *root, struct arena *a,
 	const json_t *v = jsonfile_get(root, key);
 	json_int_t n = json_integer_value(v);
 	if (!v)
-		return missing(fail, key);
+		return config_missing(fail, key);
 	if (!json_is_integer(v) || n < 0)
-		return wrong(fail, key, v, "a number of layers");
+		return config_wrong(fail, key, v, "a number of layers");
 	c->n_dense_layers = n < c->n_layers ? (int32_t)n : c->n_layers;
 	c->dense_layers = arena_alloc(a, (size_t)c->n_dense_layers *
 						 sizeof *c->dense_layers);
@@ -407,205 +402,7 @@ static enum status read_dtype(const json_t *root, struct model_config *c,
 			c->dtype = names[i].dtype;
 			return OK;
 		}
-	return unsupported(fail, "dtype", v);
-}
-
-/* --- rope ----------------------------------------------------------------- */
-
-/* "dynamic" stretches only beyond max_position_embeddings, where no sequence gets. */
-static const struct {
-	const char *name;
-	enum rope_kind kind;
-} rope_kinds[] = {
-	{"default", ROPE_DEFAULT}, {"dynamic", ROPE_DEFAULT}, {"linear", ROPE_LINEAR},
-	{"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},
-};
-
-#define KIND(k) (1u << ROPE_##k)
-#define ROPE_AT(field) offsetof(struct rope, field)
-static const struct {
-	const char *key;
-	unsigned kinds;
-	size_t at;
-	double min, max, fallback;
-} rope_keys[] = {
-	{"factor", KIND(LINEAR) | KIND(LLAMA3) | KIND(YARN), ROPE_AT(factor), 1, 1e4,
-	 REQUIRED},
-	{"original_max_position_embeddings", KIND(LLAMA3), ROPE_AT(original_ctx), 1,
-	 1 << 27, REQUIRED},
-	/* 0: max_position_embeddings */
-	{"original_max_position_embeddings", KIND(YARN), ROPE_AT(original_ctx), 1,
-	 1 << 27, 0},
-	{"low_freq_factor", KIND(LLAMA3), ROPE_AT(low_freq), 1e-6, 1e6, REQUIRED},
-	{"high_freq_factor", KIND(LLAMA3), ROPE_AT(high_freq), 1e-6, 1e6, REQUIRED},
-	{"beta_fast", KIND(YARN), ROPE_AT(beta_fast), 1e-6, 1e6, 32},
-	{"beta_slow", KIND(YARN), ROPE_AT(beta_slow), 1e-6, 1e6, 1},
-	{"attention_factor", KIND(YARN), ROPE_AT(attention_factor), 1e-3, 1e3, 0},
-	{"mscale", KIND(YARN), ROPE_AT(mscale), 0, 1e3, 0},
-	{"mscale_all_dim", KIND(YARN), ROPE_AT(mscale_all), 0, 1e3, 0},
-};
-
-/* Every key of the object would turn or sharpen something: one that is not known here is
- * refused. mrope: of text alone its rows of positions are one. */
-static enum status check_rope_keys(const json_t *object, struct fail *fail)
-{
-	static const char *const others[] = {
-		"rope_type", "type", "rope_theta", "partial_rotary_factor", "truncate",
-		"mrope_section", "mrope_interleaved", "interleaved", "finetuned"};
-	const char *key;
-	json_t *v;
-	json_object_foreach((json_t *)object, key, v) {
-		bool is_known = json_is_null(v);
-		for (size_t i = 0; i < ARRAY_LEN(rope_keys); i++)
-			is_known |= strcmp(key, rope_keys[i].key) == 0;
-		for (size_t i = 0; i < ARRAY_LEN(others); i++)
-			is_known |= strcmp(key, others[i]) == 0;
-		if (!is_known)
-			return unsupported(fail, key, v);
-	}
-	return OK;
-}
-
-static enum status read_rope_keys(const json_t *v, struct rope *r, struct fail *fail)
-{
-	for (size_t i = 0; i < ARRAY_LEN(rope_keys); i++) {
-		const json_t *n = jsonfile_get(v, rope_keys[i].key);
-		double d = rope_keys[i].fallback;
-		if (!(rope_keys[i].kinds & 1u << r->kind))
-			continue;
-		if (!n && isnan(d))
-			return missing(fail, rope_keys[i].key);
-		if (n && !json_is_number(n))
-			return wrong(fail, rope_keys[i].key, n, "a number");
-		if (n)
-			d = json_number_value(n);
-		if (n && !(d >= rope_keys[i].min && d <= rope_keys[i].max))
-			return fail_at(fail, E_FORMAT, rope_keys[i].key,
-				       FILE_NAME ": %s is %g, outside %g to %g",
-				       rope_keys[i].key, d, rope_keys[i].min,
-				       rope_keys[i].max);
-		memcpy((char *)r + rope_keys[i].at, &d, sizeof d);
-	}
-	const json_t *truncate = jsonfile_get(v, "truncate");
-	r->is_exact = r->kind == ROPE_YARN && json_is_false(truncate);
-	if (r->kind == ROPE_LLAMA3 && r->low_freq >= r->high_freq)
-		return fail_at(fail, E_FORMAT, "low_freq_factor",
-			       FILE_NAME ": low_freq_factor is not below "
-			       "high_freq_factor");
-	if (r->kind == ROPE_YARN && r->beta_slow > r->beta_fast)
-		return fail_at(fail, E_FORMAT, "beta_slow",
-			       FILE_NAME ": beta_slow is above beta_fast");
-	return OK;
-}
-
-/* rope_scaling, or rope_parameters. */
-static enum status read_rope_object(const json_t *v, const char *key, struct rope *out,
-				    struct fail *fail)
-{
-	if (!json_is_object(v))
-		return wrong(fail, key, v, "an object");
-	const json_t *type = jsonfile_get(v, "rope_type");
-	if (!type)
-		type = jsonfile_get(v, "type");
-	const char *name = json_string_value(type);
-	if (!name)
-		return unsupported(fail, key, v);
-	for (size_t i = 0; i < ARRAY_LEN(rope_kinds); i++)
-		if (strcmp(rope_kinds[i].name, name) == 0)
-			out->kind = rope_kinds[i].kind;
-	if (out->kind == ROPE_NONE)
-		return unsupported(fail, key, v);
-	enum status st = check_rope_keys(v, fail);
-	return st == OK ? read_rope_keys(v, out, fail) : st;
-}
-
-static enum status read_theta(const json_t *root, const json_t *params, double fallback,
-			      double *out, struct fail *fail)
-{
-	const json_t *outer = jsonfile_get(root, "rope_theta");
-	const json_t *inner = params ? jsonfile_get(params, "rope_theta") : NULL;
-	const json_t *v = inner ? inner : outer;
-	if (!v && fallback == 0)
-		return missing(fail, "rope_theta");
-	double theta = v ? json_number_value(v) : fallback;
-	if (!(theta > 1 && theta <= 1e12))
-		return fail_at(fail, E_FORMAT, "rope_theta",
-			       FILE_NAME ": rope_theta must be a number above 1");
-	if (inner && outer && json_number_value(outer) != theta)
-		return fail_at(fail, E_FORMAT, "rope_theta",
-			       FILE_NAME ": rope_theta and "
-			       "rope_parameters.rope_theta disagree");
-	*out = theta;
-	return OK;
-}
-
-static enum status read_rope(const json_t *root, const struct arch *arch,
-			     struct model_config *c, struct fail *fail)
-{
-	const json_t *scaling = jsonfile_get(root, "rope_scaling");
-	const json_t *params = jsonfile_get(root, "rope_parameters");
-	struct rope old, new;
-	memset(&old, 0, sizeof old); /* to be compared */
-	memset(&new, 0, sizeof new);
-	enum status st = OK;
-	if (scaling)
-		st = read_rope_object(scaling, "rope_scaling", &old, fail);
-	if (st == OK && params)
-		st = read_rope_object(params, "rope_parameters", &new, fail);
-	if (st == OK && scaling && params && memcmp(&old, &new, sizeof old) != 0)
-		st = fail_at(fail, E_FORMAT, "rope_scaling", FILE_NAME
-			     ": rope_scaling and rope_parameters disagree");
-	c->rope = params ? new : old;
-	if (c->rope.kind == ROPE_NONE)
-		c->rope.kind = ROPE_DEFAULT;
-	if (st == OK)
-		st = read_theta(root, params, arch->theta, &c->rope.theta, fail);
-	if (st != OK || c->rope.kind != ROPE_YARN)
-		return st;
-	/* Of the others, max_position_embeddings is the stretched length already. */
-	if (c->rope.original_ctx == 0)
-		c->rope.original_ctx = c->max_ctx;
-	double stretched = c->rope.original_ctx * c->rope.factor;
-	if (stretched > c->max_ctx)
-		c->max_ctx = (int32_t)fmin(stretched, 1 << 27);
-	return OK;
-}
-
-/* partial_rotary_factor, beside or within the rope's object. */
-static enum status read_partial(const json_t *root, const struct arch *arch,
-				struct model_config *c, struct fail *fail)
-{
-	static const char key[] = "partial_rotary_factor";
-	const json_t *params = jsonfile_get(root, "rope_parameters");
-	const json_t *scaling = jsonfile_get(root, "rope_scaling");
-	const json_t *found[] = {
-		jsonfile_get(root, key), params ? jsonfile_get(params, key) : NULL,
-		scaling ? jsonfile_get(scaling, key) : NULL};
-	double factor = 0;
-	for (size_t i = 0; i < ARRAY_LEN(found); i++) {
-		double v = json_number_value(found[i]);
-		if (!found[i])
-			continue;
-		if (!json_is_number(found[i]) || !(v > 0 && v <= 1))
-			return wrong(fail, key, found[i], "a number of 0 to 1");
-		if (factor != 0 && v != factor)
-			return fail_at(fail, E_FORMAT, key,
-				       FILE_NAME ": %s is both %g and %g", key, factor,
-				       v);
-		factor = v;
-		if (v != 1 && !(arch->keys & KEYS_PARTIAL))
-			return unsupported(fail, key, found[i]);
-	}
-	if (factor == 0 && arch->keys & KEYS_PARTIAL)
-		return missing(fail, key);
-	c->n_rot = factor == 0 ? c->head_dim : (int32_t)(c->head_dim * factor);
-	if (c->kv_lora > 0)
-		c->n_rot = c->rope_dim;
-	if (c->n_rot < 2 || c->n_rot % 2)
-		return fail_at(fail, E_FORMAT, key, FILE_NAME
-			       ": %s rotates %d of %d elements, not an even number", key,
-			       c->n_rot, c->head_dim);
-	return OK;
+	return config_unsupported(fail, "dtype", v);
 }
 
 /* --- sliding windows ------------------------------------------------------ */
@@ -617,13 +414,13 @@ static enum status read_layer_types(const json_t *root, const char *name, bool *
 {
 	const json_t *types = jsonfile_get(root, "layer_types");
 	if (types && json_array_size(types) != (size_t)c->n_layers)
-		return wrong(fail, "layer_types", types, "a list of a type a layer");
+		return config_wrong(fail, "layer_types", types, "a list of a type a layer");
 	for (int32_t i = 0; types && i < c->n_layers; i++) {
 		const json_t *type = json_array_get(types, (size_t)i);
 		const char *s = json_string_value(type);
 		out[i] = s && strcmp(s, name) == 0;
 		if (!out[i] && (!s || strcmp(s, "full_attention") != 0))
-			return unsupported(fail, "layer_types", type);
+			return config_unsupported(fail, "layer_types", type);
 	}
 	return OK;
 }
@@ -637,7 +434,7 @@ static enum status read_delta_layers(const json_t *root, struct arena *a,
 	const json_t *v = jsonfile_get(root, key);
 	json_int_t interval = v ? json_integer_value(v) : 4;
 	if ((v && !json_is_integer(v)) || interval < 1)
-		return wrong(fail, key, v, "a number of layers");
+		return config_wrong(fail, key, v, "a number of layers");
 	if (c->delta_v_heads % c->delta_k_heads)
 		return fail_at(fail, E_FORMAT, "linear_num_value_heads",
 			       FILE_NAME ": %d value heads cannot share %d key heads",
@@ -661,7 +458,7 @@ static enum status read_some_windows(const json_t *root, struct model_config *c,
 {
 	const json_t *first = jsonfile_get(root, "max_window_layers");
 	if (first && !json_is_integer(first))
-		return wrong(fail, "max_window_layers", first, "an integer");
+		return config_wrong(fail, "max_window_layers", first, "an integer");
 	json_int_t from = first ? json_integer_value(first) : 28;
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->is_windowed[i] = i >= from;
@@ -675,7 +472,7 @@ static enum status read_windows(const json_t *root, const struct arch *arch,
 	const json_t *v = jsonfile_get(root, "sliding_window");
 	const json_t *use = jsonfile_get(root, "use_sliding_window");
 	if (use && !json_is_boolean(use))
-		return wrong(fail, "use_sliding_window", use, "true or false");
+		return config_wrong(fail, "use_sliding_window", use, "true or false");
 	if (arch->keys & KEYS_DELTA)
 		return read_delta_layers(root, a, c, fail);
 	bool has = arch->keys & (KEYS_WINDOW | KEYS_WINDOW_LIST) ||
@@ -683,7 +480,7 @@ static enum status read_windows(const json_t *root, const struct arch *arch,
 	if (has && v) {
 		json_int_t n = json_integer_value(v);
 		if (!json_is_integer(v) || n < 1 || n > 1 << 27)
-			return wrong(fail, "sliding_window", v,
+			return config_wrong(fail, "sliding_window", v,
 				     "a number of tokens above 0");
 		c->window = (int32_t)n;
 		c->is_windowed = arena_alloc(a, (size_t)c->n_layers *
@@ -704,7 +501,7 @@ static enum status read_windows(const json_t *root, const struct arch *arch,
 	size_t i;
 	json_array_foreach((json_t *)types, i, type)
 		if (!json_is_string(type) || strcmp(json_string_value(type), same) != 0)
-			return unsupported(fail, "layer_types", type);
+			return config_unsupported(fail, "layer_types", type);
 	return OK;
 }
 
@@ -728,7 +525,7 @@ static enum status check_neutral(const json_t *root, const struct arch *arch,
 		const json_t *v = jsonfile_get(root, neutral[i].key);
 		if (v && !(arch->keys & neutral[i].unless) &&
 		    !is_allowed(v, neutral[i].allowed))
-			return unsupported(fail, neutral[i].key, v);
+			return config_unsupported(fail, neutral[i].key, v);
 	}
 	return OK;
 }
@@ -785,13 +582,13 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	if (st == OK)
 		st = read_dtype(text, &c, fail);
 	if (st == OK)
-		st = read_rope(text, arch, &c, fail);
+		st = config_rope_read(text, arch->theta, &c, fail);
 	if (st == OK)
 		st = read_windows(text, arch, a, &c, fail);
 	if (st == OK)
 		st = check_sizes(&c, fail);
 	if (st == OK)
-		st = read_partial(text, arch, &c, fail);
+		st = config_partial_read(text, arch->keys & KEYS_PARTIAL, &c, fail);
 	if (st == OK)
 		st = model_ids_read(jsonfile_get(text, "eos_token_id"), FILE_NAME,
 				    "eos_token_id", c.n_vocab, c.eos_ids, &c.n_eos,

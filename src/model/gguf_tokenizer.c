@@ -99,8 +99,10 @@ static enum status read_spm_kind(struct reader *r)
 		st = unknown(r, KEY("remove_extra_whitespaces"), STR("true"));
 	if (st == OK && gguf_find(r->g, KEY("precompiled_charsmap")))
 		st = unknown(r, KEY("precompiled_charsmap"), STR("(a table)"));
-	return st == OK ? read_switch(r, KEY("add_space_prefix"), true,
-				      &r->def.space_prefix) : st;
+	if (st == OK)
+		st = read_switch(r, KEY("add_space_prefix"), true, &r->def.strips_space);
+	r->def.space_prefix = r->def.strips_space ? SPACE_EACH : SPACE_NEVER;
+	return st;
 }
 
 static enum status read_kind(struct reader *r)

@@ -256,6 +256,11 @@ bool model_has(const struct model *m, const char *name)
 	       experts_find(m, name, 0, &place);
 }
 
+bool model_asks_fp8_kv(const struct model *m)
+{
+	return quant_scheme_asks_fp8_kv(m->scheme);
+}
+
 enum status model_weight(const struct model *m, const char *name, int32_t n,
 			 int32_t k, struct weight *out, struct fail *fail)
 {

@@ -153,6 +153,9 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 /* The same of (rows, cols); dimensions of 1 between and around them are allowed. */
 enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_t cols,
 			 const float **out, struct fail *fail) MUST_USE;
+/* The checkpoint asks for a KV cache in FP8, which no backend has here: it gets one of more
+ * bits. */
+bool model_asks_fp8_kv(const struct model *m);
 /* Is there a tensor of this name, or a weight called so in any format? */
 bool model_has(const struct model *m, const char *name);
 /* The format t is part of, and how many weights it holds (0: scales or the like). */

@@ -29,6 +29,7 @@ void quant_scheme_destroy(struct quant_scheme *s);
 enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
 			      struct quant_choice *out,
 			      struct fail *fail) MUST_USE;
+bool quant_scheme_asks_fp8_kv(const struct quant_scheme *s);
 /* The methods that say one thing for all layers. is_known false: none of them. */
 enum status quant_method_read(const json_t *config, const char *method,
 			      struct quant_choice *out, bool *is_known,

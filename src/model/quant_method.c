@@ -2,9 +2,8 @@
  *
  * quantization_config of the methods that say one thing for all layers: awq, gptq,
  * fp8, fbgemm_fp8, modelopt, mxfp4. Their lists of exceptions are not read: an exception is
- * a layer whose tensor is plain (quant_open). How inputs and the KV cache would be
- * rounded is not followed either: both are kept as they are, which is nearer to the
- * model than what is asked for.
+ * a layer whose tensor is plain (quant_open). How inputs would be rounded is not followed
+ * either: they are kept as they are, which is nearer to the model than what is asked for.
  */
 #include <strings.h>
 
@@ -117,8 +116,6 @@ static enum status read_modelopt(const json_t *config, struct quant_choice *out,
 				 struct fail *fail)
 {
 	enum status st = need_word(config, "quant_algo", "NVFP4 FP8", false, fail);
-	if (st == OK)
-		st = need_word(config, "kv_cache_quant_algo", "FP8", true, fail);
 	if (st != OK)
 		return st;
 	const char *algo = json_string_value(jsonfile_get(config, "quant_algo"));

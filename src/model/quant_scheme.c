@@ -14,6 +14,7 @@
  * quant_open looks which tensor there is.
  */
 #include <stdlib.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
@@ -43,6 +44,7 @@ struct quant_scheme {
 	struct group *groups;
 	size_t n_groups;
 	struct quant_choice all; /* of a layer in no group */
+	bool asks_fp8_kv;
 };
 
 enum status quant_refuse(struct fail *fail, const char *key, const json_t *v)
@@ -308,9 +310,7 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 		return quant_refuse(fail, "quantization_status", state);
 	if (!json_is_object(groups))
 		return quant_refuse(fail, "config_groups", groups);
-	enum status st = quant_need_nothing(config, "kv_cache_scheme", fail);
-	if (st == OK)
-		st = quant_need_nothing(config, "transform_config", fail);
+	enum status st = quant_need_nothing(config, "transform_config", fail);
 	const json_t *sparsity = jsonfile_get(config, "sparsity_config");
 	if (st == OK && !is_nothing(sparsity) &&
 	    !is_string(jsonfile_get(sparsity, "format"), "dense"))
@@ -329,17 +329,40 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 	return st;
 }
 
+/* A KV cache in FP8, in both spellings: compressed-tensors' (ModelOpt's since 2025) and
+ * ModelOpt's. It is not followed: the scales that come with it have no effect on a cache
+ * that is not rounded to FP8, and the one there is is nearer to the model. Any other kind
+ * is not known. */
+static enum status read_kv(const json_t *config, struct quant_scheme *s, struct fail *fail)
+{
+	const json_t *scheme = jsonfile_get(config, "kv_cache_scheme");
+	const json_t *algo = jsonfile_get(config, "kv_cache_quant_algo");
+	if (is_nothing(scheme))
+		scheme = NULL;
+	if (scheme && (json_integer_value(jsonfile_get(scheme, "num_bits")) != 8 ||
+		       !is_string(jsonfile_get(scheme, "type"), "float")))
+		return quant_refuse(fail, "kv_cache_scheme", scheme);
+	if (algo && (!json_is_string(algo) ||
+		     strcasecmp(json_string_value(algo), "FP8") != 0))
+		return quant_refuse(fail, "kv_cache_quant_algo", algo);
+	s->asks_fp8_kv = scheme || algo;
+	return OK;
+}
+
 static enum status read_all(const json_t *config, struct quant_scheme *s,
 			    struct fail *fail)
 {
 	const json_t *v = jsonfile_get(config, "quant_method");
 	const char *method = json_string_value(v);
 	bool is_known;
+	enum status st = read_kv(config, s, fail);
+	if (st != OK)
+		return st;
 	if (method && strcmp(method, "compressed-tensors") == 0)
 		return read_groups(config, s, fail);
 	if (!method)
 		return quant_refuse(fail, "quant_method", v);
-	enum status st = quant_method_read(config, method, &s->all, &is_known, fail);
+	st = quant_method_read(config, method, &s->all, &is_known, fail);
 	return st == OK && !is_known ? quant_refuse(fail, "quant_method", v) : st;
 }
 
@@ -368,6 +391,11 @@ void quant_scheme_destroy(struct quant_scheme *s)
 }
 
 /* --- asking --------------------------------------------------------------- */
+
+bool quant_scheme_asks_fp8_kv(const struct quant_scheme *s)
+{
+	return s->asks_fp8_kv;
+}
 
 enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
 			      struct quant_choice *out, struct fail *fail)

@@ -28,6 +28,8 @@ struct reader {
 	struct strmap vocab; /* spelling -> id */
 	struct tokenizer_def def;
 	struct pretok_step steps[MAX_STEPS];
+	bool has_spaces; /* a step makes U+2581 of spaces */
+	int n_decoders;  /* of SentencePiece's, read so far */
 	struct fail *fail;
 };
 
@@ -186,13 +188,8 @@ static enum status check_model(struct reader *r, const json_t *model)
 	if (dropout && !(json_is_number(dropout) &&
 			 json_number_value(dropout) == 0))
 		return unsupported(r, "model.dropout", "anything but null");
-	bool byte_fallback;
-	enum status st = read_bool(r, model, "model", "byte_fallback", false,
-				   &byte_fallback);
-	if (st == OK && byte_fallback)
-		return unsupported(r, "model.byte_fallback",
-				   "a vocabulary that is not byte-level");
-	return st;
+	/* A vocabulary that is not byte-level: SentencePiece's, converted. */
+	return read_bool(r, model, "model", "byte_fallback", false, &r->def.is_spm);
 }
 
 static enum status read_model(struct reader *r, json_t *top)
@@ -299,6 +296,107 @@ static enum status read_added(struct reader *r, const json_t *top)
 	return st;
 }
 
+/* --- SentencePiece's steps ------------------------------------------------- */
+
+/* Two ways to make pieces' spaces of a text's: a normalizer of Replace, and Prepend before
+ * each text; or the pre-tokenizer Metaspace. The way back is one list of decoders. */
+
+#define SPACE "\xE2\x96\x81"
+
+static bool has_string(const json_t *v, const char *key, const char *want)
+{
+	const char *s = json_string_value(json_object_get(v, key));
+	return s && strcmp(s, want) == 0;
+}
+
+static bool is_replace(const json_t *v, const char *from, const char *to)
+{
+	return strcmp(type_of(v), "Replace") == 0 && has_string(v, "content", to) &&
+	       has_string(json_object_get(v, "pattern"), "String", from);
+}
+
+static enum status on_spm_normalizer(struct reader *r, const json_t *v,
+				     const char *place)
+{
+	if (is_replace(v, " ", SPACE))
+		r->has_spaces = true;
+	else if (strcmp(type_of(v), "Prepend") == 0 && has_string(v, "prepend", SPACE))
+		r->def.space_prefix = SPACE_EACH;
+	else
+		return unsupported(r, place, type_of(v));
+	return OK;
+}
+
+static enum status read_metaspace(struct reader *r, const json_t *v, const char *place)
+{
+	static const struct {
+		const char *name;
+		enum space_prefix kind;
+	} schemes[] = {
+		{"always", SPACE_UNLESS}, {"first", SPACE_FIRST}, {"never", SPACE_NEVER}};
+	bool has_prefix;
+	enum status st = read_bool(r, v, place, "add_prefix_space", true, &has_prefix);
+	if (st == OK)
+		st = read_bool(r, v, place, "split", true, &r->def.splits_words);
+	if (st != OK)
+		return st;
+	if (!has_string(v, "replacement", SPACE))
+		return unsupported(r, place, "this replacement");
+	const json_t *scheme = jsonfile_get(v, "prepend_scheme");
+	const char *name = scheme ? json_string_value(scheme)
+				  : has_prefix ? "always" : "never";
+	for (size_t i = 0; name && i < ARRAY_LEN(schemes); i++)
+		if (strcmp(schemes[i].name, name) == 0) {
+			r->def.space_prefix = schemes[i].kind;
+			r->def.spaces_late = r->has_spaces = true;
+			return OK;
+		}
+	return unsupported(r, place, "this prepend_scheme");
+}
+
+static enum status on_spm_pre_tokenizer(struct reader *r, const json_t *v,
+					const char *place)
+{
+	const char *type = type_of(v);
+	if (strcmp(type, "Metaspace") == 0 && !r->has_spaces &&
+	    r->def.space_prefix == SPACE_NEVER)
+		return read_metaspace(r, v, place);
+	/* Where the normalizer has left no space, there is nothing to split by it. */
+	if (strcmp(type, "Split") == 0 && r->has_spaces && !r->def.spaces_late &&
+	    has_string(json_object_get(v, "pattern"), "String", " ") &&
+	    !json_is_true(json_object_get(v, "invert")))
+		return OK;
+	return unsupported(r, place, *type ? type : "this step");
+}
+
+/* Replace, ByteFallback, Fuse, and then a Strip of the first space or none. */
+static enum status on_spm_decoder(struct reader *r, const json_t *v, const char *place)
+{
+	static const char *const types[] = {"Replace", "ByteFallback", "Fuse", "Strip"};
+	int i = r->n_decoders++;
+	bool is_known = i < (int)ARRAY_LEN(types) && strcmp(type_of(v), types[i]) == 0;
+	if (is_known && i == 0)
+		is_known = is_replace(v, SPACE, " ");
+	if (is_known && i == 3)
+		is_known = has_string(v, "content", " ") &&
+			   json_integer_value(json_object_get(v, "start")) == 1 &&
+			   json_integer_value(json_object_get(v, "stop")) == 0;
+	if (!is_known)
+		return unsupported(r, place, type_of(v));
+	r->def.strips_space = i == 3;
+	return OK;
+}
+
+static enum status check_spm(struct reader *r)
+{
+	if (!r->has_spaces)
+		return unsupported(r, "model.byte_fallback",
+				   "a vocabulary whose spaces are not U+2581");
+	if (r->n_decoders < 3)
+		return unsupported(r, "decoder", "less than Replace, ByteFallback, Fuse");
+	return OK;
+}
+
 /* --- normalizer, pre-tokenizer, decoder, post-processor -------------------- */
 
 /* Call `each` for v, or for all members of the Sequence that v is (members under
@@ -329,6 +427,8 @@ static enum status read_parts(struct reader *r, const json_t *v,
 static enum status on_normalizer(struct reader *r, const json_t *v,
 				 const char *place)
 {
+	if (r->def.is_spm)
+		return on_spm_normalizer(r, v, place);
 	if (strcmp(type_of(v), "NFC") != 0)
 		return unsupported(r, place, type_of(v));
 	r->def.nfc = true;
@@ -338,6 +438,8 @@ static enum status on_normalizer(struct reader *r, const json_t *v,
 static enum status on_decoder(struct reader *r, const json_t *v,
 			      const char *place)
 {
+	if (r->def.is_spm)
+		return on_spm_decoder(r, v, place);
 	return strcmp(type_of(v), "ByteLevel") == 0
 		       ? OK
 		       : unsupported(r, place, type_of(v));
@@ -375,6 +477,8 @@ static enum status read_split(struct reader *r, const json_t *v,
 static enum status on_pre_tokenizer(struct reader *r, const json_t *v,
 				    const char *place)
 {
+	if (r->def.is_spm)
+		return on_spm_pre_tokenizer(r, v, place);
 	if (r->def.n_steps == MAX_STEPS)
 		return unsupported(r, place, "a longer sequence");
 	struct pretok_step *step = &r->steps[r->def.n_steps++];
@@ -468,13 +572,13 @@ static enum status on_post_processor(struct reader *r, const json_t *v,
 
 static enum status read_pipeline(struct reader *r, const json_t *top)
 {
-	static const struct {
+	const struct {
 		const char *name, *members;
 		part_fn each;
 		bool needed;
 	} stages[] = {
 		{"normalizer", "normalizers", on_normalizer, false},
-		{"pre_tokenizer", "pretokenizers", on_pre_tokenizer, true},
+		{"pre_tokenizer", "pretokenizers", on_pre_tokenizer, !r->def.is_spm},
 		{"post_processor", "processors", on_post_processor, false},
 		{"decoder", "decoders", on_decoder, true},
 	};
@@ -488,7 +592,7 @@ static enum status read_pipeline(struct reader *r, const json_t *top)
 			st = unsupported(r, stages[i].name, "null");
 	}
 	r->def.steps = r->steps;
-	return st;
+	return st == OK && r->def.is_spm ? check_spm(r) : st;
 }
 
 static enum status build(json_t *top, struct tokenizer **out,

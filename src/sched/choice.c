@@ -79,7 +79,7 @@ void choice_begin(struct sched_choice *c, const struct tokenizer *t,
 	sampler_add_prompt(c->sampler, prompt->p, prompt->n);
 	guard_init(&c->guard, c->r, t, vocab, n_vocab);
 	c->parse = outparse_create(&c->r->parse);
-	detok_init(&c->detok, t, c->r->skip_special);
+	(c->r->is_text ? detok_init_text : detok_init)(&c->detok, t, c->r->skip_special);
 }
 
 const struct ids *choice_prompt(const struct sched_choice *c)

@@ -107,6 +107,7 @@ struct request {
 	int n_stop_ids;
 	bool ignore_eos;     /* stop_ids do not end a choice */
 	bool skip_special;   /* special tokens have no text */
+	bool is_text;        /* an answer is a text of its own, not the rest of the prompt's */
 	struct outparse_opts parse;
 	/* After so many tokens inside reasoning these ids come next, whatever the model
 	 * says: what closes it. n_close_ids 0: it may go on. */

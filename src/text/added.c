@@ -32,6 +32,7 @@ struct added {
 	int32_t root[256]; /* node of each first byte; 0: none */
 	struct added_token *tokens; /* text is not kept */
 	int32_t n_tokens;
+	bool space_is_text;
 };
 
 static int32_t add_node(struct added *a, unsigned char byte)
@@ -45,9 +46,10 @@ static int32_t add_node(struct added *a, unsigned char byte)
 	return a->n_nodes++;
 }
 
-struct added *added_create(void)
+struct added *added_create(bool space_is_text)
 {
 	struct added *a = xcalloc(1, sizeof *a);
+	a->space_is_text = space_is_text;
 	add_node(a, 0); /* index 0 says "none" */
 	return a;
 }
@@ -155,11 +157,16 @@ static bool is_single_word(struct str s, size_t start, size_t end)
 	       !(end < s.n && is_word(char_after(s, end, &i)));
 }
 
-static size_t strip_left(struct str s, size_t start, size_t stop)
+static bool may_strip(const struct added *a, uint32_t cp)
+{
+	return is_space(cp) && !(cp == ' ' && a->space_is_text);
+}
+
+static size_t strip_left(const struct added *a, struct str s, size_t start, size_t stop)
 {
 	while (start > stop) {
 		size_t before;
-		if (!is_space(char_before(s, start, &before)))
+		if (!may_strip(a, char_before(s, start, &before)))
 			break;
 		start = before;
 	}
@@ -175,7 +182,7 @@ static size_t strip_right(struct added_scan *s, size_t end)
 	s->space_start = end;
 	while (end < s->v.text.n) {
 		size_t after;
-		if (!is_space(char_after(s->v.text, end, &after)))
+		if (!may_strip(s->a, char_after(s->v.text, end, &after)))
 			break;
 		end = after;
 	}
@@ -251,7 +258,7 @@ bool added_scan_next(struct added_scan *s, struct added_match *out)
 		if (t->single_word && !is_single_word(s->v.text, start, end))
 			continue;
 		if (t->lstrip)
-			start = strip_left(s->v.text, start, s->done);
+			start = strip_left(s->a, s->v.text, start, s->done);
 		if (t->rstrip)
 			end = strip_right(s, end);
 		*out = (struct added_match){start, end, t->id};

@@ -12,7 +12,8 @@
 #define ADDED_MAX_BYTES 1024
 
 struct added;
-struct added *added_create(void);
+/* space_is_text: U+0020 stands for U+2581, which is no white space to be taken along. */
+struct added *added_create(bool space_is_text);
 void added_destroy(struct added *a);
 /* Take token, found where `text` stands. Of two tokens with the same text the
  * first stays. text: 1..ADDED_MAX_BYTES bytes of UTF-8. */

@@ -13,7 +13,25 @@ void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special)
 	*d = (struct detok){.t = t, .skip_special = skip_special};
 }
 
-void detok_push(struct detok *d, int32_t id, struct buf *out)
+void detok_init_text(struct detok *d, const struct tokenizer *t, bool skip_special)
+{
+	detok_init(d, t, skip_special);
+	d->at_start = tokenizer_strips_space(t);
+}
+
+/* What was appended to out from `from` on may be the first of the text. */
+static void strip_space(struct detok *d, size_t from, struct buf *out)
+{
+	if (!d->at_start || out->n == from)
+		return;
+	d->at_start = false;
+	if (out->p[from] == ' ') {
+		memmove(out->p + from, out->p + from + 1, out->n - from - 1);
+		out->p[--out->n] = '\0';
+	}
+}
+
+static void push(struct detok *d, int32_t id, struct buf *out)
 {
 	if (d->skip_special && tokenizer_is_special(d->t, id))
 		return;
@@ -38,6 +56,13 @@ void detok_push(struct detok *d, int32_t id, struct buf *out)
 	d->n_held = (int)tail;
 }
 
+void detok_push(struct detok *d, int32_t id, struct buf *out)
+{
+	size_t from = out->n;
+	push(d, id, out);
+	strip_space(d, from, out);
+}
+
 void detok_finish(struct detok *d, struct buf *out)
 {
 	utf8_add_clean(out, (struct str){(const char *)d->held,
@@ -49,14 +74,8 @@ void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n,
 		      bool skip_special, struct buf *out)
 {
 	struct detok d;
-	struct buf text = {0};
-	detok_init(&d, t, skip_special);
+	detok_init_text(&d, t, skip_special);
 	for (size_t i = 0; i < n; i++)
-		detok_push(&d, ids[i], &text);
-	detok_finish(&d, &text);
-	struct str s = buf_str(&text);
-	if (tokenizer_has_space_prefix(t) && str_starts(s, STR(" ")))
-		s = (struct str){s.p + 1, s.n - 1};
-	buf_add_str(out, s);
-	buf_deinit(&text);
+		detok_push(&d, ids[i], out);
+	detok_finish(&d, out);
 }

@@ -142,6 +142,14 @@ enum status spm_build(struct bpe *b, const struct vocab *v,
 	return st == OK && def->scores ? add_scored(b, v, def, fail) : st;
 }
 
+bool spm_takes_prefix(enum space_prefix kind, struct str text, bool is_first)
+{
+	if (kind == SPACE_NEVER || kind == SPACE_EACH)
+		return kind == SPACE_EACH;
+	return (kind == SPACE_UNLESS || is_first) && !str_starts(text, STR(" ")) &&
+	       !str_starts(text, SPACE);
+}
+
 void spm_normalize(struct markview v, bool has_prefix, struct marked *out)
 {
 	size_t done = 0;

@@ -5,7 +5,8 @@
  *   text ─ added tokens (not normalized) ─ NFC ─ added tokens (normalized)
  *        ─ words (pretok.c) ─ merges (bpe.c) ─ ids
  *
- * (SentencePiece has no words and another normal form: spm.h.)
+ * (SentencePiece's normal form has spaces in it, made where NFC stands or in the place of
+ * words: spm.h.)
  *
  * Each stage works on the pieces that the stage before left as plain text. Who wrote
  * a byte matters in the two searches for added tokens and nowhere else: words and
@@ -38,7 +39,8 @@ struct tokenizer {
 	struct pretok *pretok;
 	struct added *raw, *normalized; /* searched before and after NFC */
 	bool nfc;
-	bool is_spm, space_prefix;
+	bool is_spm, spaces_late, splits_words, strips_space;
+	enum space_prefix space_prefix;
 	struct ids prefix, suffix;
 };
 
@@ -153,8 +155,8 @@ static enum status add_words(struct tokenizer *t,
 
 static void add_added(struct tokenizer *t, const struct tokenizer_def *def)
 {
-	t->raw = added_create();
-	t->normalized = added_create();
+	t->raw = added_create(false);
+	t->normalized = added_create(t->is_spm && !t->spaces_late);
 	for (int i = 0; i < def->n_added; i++) {
 		const struct added_token *a = &def->added[i];
 		struct str text = vocab_added_text(&t->vocab, def, a);
@@ -183,6 +185,9 @@ enum status tokenizer_create(const struct tokenizer_def *def,
 	t->nfc = def->nfc;
 	t->is_spm = def->is_spm;
 	t->space_prefix = def->space_prefix;
+	t->spaces_late = def->spaces_late;
+	t->splits_words = def->splits_words;
+	t->strips_space = def->strips_space;
 	bpe_init(&t->bpe, (size_t)def->n_merges);
 	enum status st = vocab_init(&t->vocab, def, fail);
 	if (st == OK)
@@ -230,6 +235,7 @@ struct encoding {
 	const struct tokenizer *t;
 	struct pretok_work *pretok;
 	struct bpe_work bpe;
+	const char *begin; /* of the whole text */
 	struct ids *out;
 	struct fail *fail;
 };
@@ -243,10 +249,36 @@ static enum status on_word(void *ctx, struct str word)
 /* What becomes of the text between added tokens. */
 typedef enum status (*plain_fn)(struct encoding *e, struct markview plain);
 
+/* plain with its spaces. */
+static void make_spaces(const struct encoding *e, struct markview plain, struct marked *out)
+{
+	spm_normalize(plain, spm_takes_prefix(e->t->space_prefix, plain.text,
+					      plain.text.p == e->begin), out);
+}
+
+static enum status encode_spm(struct encoding *e, struct markview plain)
+{
+	struct marked spaced = {0};
+	enum status st = OK;
+	if (e->t->spaces_late) {
+		make_spaces(e, plain, &spaced);
+		plain = markview_of(&spaced);
+	}
+	struct str rest = plain.text;
+	while (rest.n && st == OK) {
+		ptrdiff_t cut = e->t->splits_words ? str_find(rest, STR(" "), 1) : -1;
+		size_t n = cut < 0 ? rest.n : (size_t)cut;
+		st = on_word(e, (struct str){rest.p, n});
+		rest = (struct str){rest.p + n, rest.n - n};
+	}
+	marked_deinit(&spaced);
+	return st;
+}
+
 static enum status encode_words(struct encoding *e, struct markview plain)
 {
 	if (e->t->is_spm)
-		return on_word(e, plain.text);
+		return encode_spm(e, plain);
 	return pretok_run(e->t->pretok, e->pretok, plain.text, on_word, e,
 			  e->fail);
 }
@@ -272,13 +304,14 @@ static enum status encode_around(struct encoding *e, const struct added *a,
 
 static enum status encode_plain(struct encoding *e, struct markview v)
 {
-	struct marked nfc = {0};
-	if (e->t->is_spm)
-		spm_normalize(v, e->t->space_prefix, &nfc);
-	if (e->t->is_spm || (e->t->nfc && normalize_nfc(v, &nfc)))
-		v = markview_of(&nfc);
+	struct marked normal = {0};
+	bool has_spaces = e->t->is_spm && !e->t->spaces_late;
+	if (has_spaces)
+		make_spaces(e, v, &normal);
+	if (has_spaces || (e->t->nfc && normalize_nfc(v, &normal)))
+		v = markview_of(&normal);
 	enum status st = encode_around(e, e->t->normalized, v, encode_words);
-	marked_deinit(&nfc);
+	marked_deinit(&normal);
 	return st;
 }
 
@@ -318,6 +351,7 @@ static enum status encode(const struct tokenizer *t, struct markview v,
 			clean(v, &cleaned);
 			v = markview_of(&cleaned);
 		}
+		e.begin = v.text.p;
 		st = encode_around(&e, t->raw, v, encode_plain);
 	}
 	if (st != OK) {
@@ -399,7 +433,7 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
 	return vocab_has(&t->vocab, id, VOCAB_SPECIAL);
 }
 
-bool tokenizer_has_space_prefix(const struct tokenizer *t)
+bool tokenizer_strips_space(const struct tokenizer *t)
 {
-	return t->space_prefix;
+	return t->strips_space;
 }

@@ -34,6 +34,14 @@ struct pretok_step {
 	bool individual_digits;           /* DIGITS */
 };
 
+/* SentencePiece: which texts (what stands between added tokens) get a space before them. */
+enum space_prefix {
+	SPACE_NEVER,
+	SPACE_EACH,
+	SPACE_UNLESS, /* each that does not begin with one */
+	SPACE_FIRST,  /* the same, of the first, where no added token is before it */
+};
+
 struct merge {
 	struct str left, right; /* byte-level spelling */
 };
@@ -50,7 +58,12 @@ struct tokenizer_def {
 	bool nfc, ignore_merges;
 	/* SentencePiece: pieces spelled with U+2581, bytes as "<0x0A>"; no steps. */
 	bool is_spm;
-	bool space_prefix;   /* before a text, and before what follows an added token */
+	enum space_prefix space_prefix;
+	/* Spaces are made of what is left of a text when normalized added tokens have been
+	 * found, not before, and these stay as they are. */
+	bool spaces_late;
+	bool splits_words;   /* before each space */
+	bool strips_space;   /* decoding takes one off the beginning */
 	const float *scores; /* (n_pieces): merges by these; NULL: by `merges` */
 	struct str unk;  /* piece for bytes without one; p NULL: they are left out */
 	bool fuse_unk;   /* one for a run of such bytes */
@@ -105,10 +118,11 @@ struct str tokenizer_bytes(const struct tokenizer *t, int32_t id);
 int32_t tokenizer_find(const struct tokenizer *t, struct str text);
 bool tokenizer_is_added(const struct tokenizer *t, int32_t id);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
-bool tokenizer_has_space_prefix(const struct tokenizer *t);
-/* Append the text of ids; special tokens are left out when skip_special. Bytes
- * that are not UTF-8 become U+FFFD. The space that encoding puts before a text
- * (space_prefix) is taken off; a struct detok leaves it, as ids may be a text's rest. */
+bool tokenizer_strips_space(const struct tokenizer *t);
+/* Append the text of ids; special tokens are left out when skip_special. Bytes that are not
+ * UTF-8 become U+FFFD, one for each malformed part. (With strips_space, Hugging Face has one
+ * for each byte of a run of bytes that is malformed anywhere; here it does not matter what
+ * comes later.) strips_space is followed. */
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n,
 		      bool skip_special, struct buf *out);
 
@@ -118,8 +132,12 @@ struct detok {
 	bool skip_special;
 	unsigned char held[4]; /* an unfinished character */
 	int n_held;
+	bool at_start; /* of a text: a space is to be taken off */
 };
+/* The ids may be a text's rest: nothing is taken off. */
 void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special);
+/* They are a text of their own (an answer): strips_space is followed. */
+void detok_init_text(struct detok *d, const struct tokenizer *t, bool skip_special);
 /* Append the characters that id completes (maybe none). */
 void detok_push(struct detok *d, int32_t id, struct buf *out);
 /* Append U+FFFD for what is still held. */

@@ -16,15 +16,19 @@
 struct str vocab_added_text(struct vocab *v, const struct tokenizer_def *def,
 			    const struct added_token *token)
 {
-	struct marked text = {0}, nfc = {0};
+	struct marked text = {0}, normal = {0};
 	struct str s = token->text;
+	bool has_spaces = def->is_spm && !def->spaces_late && token->normalized;
 	marked_add(&text, s, TRUST_TEMPLATE);
-	if (def->nfc && token->normalized &&
-	    normalize_nfc(markview_of(&text), &nfc))
-		s = buf_str(&nfc.text);
+	if (has_spaces)
+		spm_normalize(markview_of(&text),
+			      spm_takes_prefix(def->space_prefix, s, true), &normal);
+	if (has_spaces || (def->nfc && token->normalized &&
+			   normalize_nfc(markview_of(&text), &normal)))
+		s = buf_str(&normal.text);
 	s = arena_str(&v->arena, s);
 	marked_deinit(&text);
-	marked_deinit(&nfc);
+	marked_deinit(&normal);
 	return s;
 }
 
@@ -109,7 +113,8 @@ static enum status add_added(struct vocab *v, const struct tokenizer_def *def,
 		return st;
 	strmap_put(&v->by_spelling, arena_str(&v->arena, a->text),
 		   (uint32_t)a->id);
-	set_bytes(v, a->id, vocab_added_text(v, def, a), def->is_spm, scratch);
+	set_bytes(v, a->id, vocab_added_text(v, def, a),
+		  def->is_spm, scratch);
 	v->entries[a->id].flags |=
 		VOCAB_ADDED | (a->special ? VOCAB_SPECIAL : 0);
 	return OK;

@@ -33,7 +33,7 @@ void vocab_deinit(struct vocab *v);
 int32_t vocab_find(const struct vocab *v, struct str spelling);
 /* Whether id is a valid index with all of `flags`. */
 bool vocab_has(const struct vocab *v, int32_t id, int flags);
-/* The text an added token is found by: NFC where it is normalized and def says
- * nfc. In v's arena. */
+/* The text an added token is found by: where it is normalized, in NFC or with spaces as
+ * def says. In v's arena. */
 struct str vocab_added_text(struct vocab *v, const struct tokenizer_def *def,
 			    const struct added_token *token);

@@ -13,7 +13,9 @@ groups of 32 beside Q4_0, embedding and head too; 16: bf16; Dq4_k and so on: bot
 file of GGUF in that format. Models and the environment
 (built from source for this processor: some minutes) are made once below --work and need
 10 GB. Each row is a median; the ratio is that of the medians; the read bandwidth is
-measured before every round. --serve adds eight streams over HTTP through halod.
+measured before every round. Before each run of halod, which loads anew, and
+each load of the peer the files are read once, so that they are in the page cache.
+--serve adds eight streams over HTTP through halod.
 --prefix "chrt -f 20" keeps what else runs on the machine off the processors while either
 side is measured."""
 import argparse
@@ -39,6 +41,12 @@ CASES = "load,prefill512,decode,decode4096,batch8"
 def call(*argv, **kw):
     return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True,
                           **kw).stdout
+
+
+def read_file(path):
+    with open(path, "rb") as f:
+        while f.read(1 << 24):
+            pass
 
 
 def macs_per_token(s):
@@ -92,6 +100,12 @@ class Bench:
                           os.path.join(self.a.build, "tests/bench/bench_read"),
                           str(self.a.threads), stderr=subprocess.DEVNULL))
 
+    def warm(self, path):
+        """Into the page cache."""
+        for at in ([os.path.join(path, f) for f in os.listdir(path)]
+                   if os.path.isdir(path) else [path]):
+            read_file(at)
+
     def ours_at(self, name):
         return os.path.join(self.a.work, name + ".gguf" * (name[1:] in BLOCKS))
 
@@ -101,6 +115,7 @@ class Bench:
                 "decode": ["-p", "", "-n", "32", "-d", "16"],
                 "decode4096": ["-p", "", "-n", "16", "-d", "4096"],
                 "batch8": ["-p", "", "-n", "24", "-d", "16", "-b", "8"]}[case]
+        self.warm(self.ours_at(name))
         out = json.loads(call(*self.a.prefix, self.haloctl, "bench", "model", "--model",
                               self.ours_at(name), "--threads",
                               str(self.a.threads), "--json", "-r", "1", *argv))
@@ -115,6 +130,7 @@ class Bench:
 
     def theirs(self, name, case, process):
         if case == "load":
+            self.warm(os.path.join(self.a.work, name + ".gguf"))
             return json.loads(call(*self.peer_argv("load", name)))
         process.stdin.write(case + "\n")
         process.stdin.flush()

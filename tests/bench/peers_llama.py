@@ -133,6 +133,7 @@ class Peer:
         self.one = self.context(threads, 1, 8192)
         self.load_s = time.monotonic() - begin
         self.eight = None
+        self.at = 0  # tokens that `one` has of the longest prompt
         self.threads = threads
         self.n_vocab = l.llama_vocab_n_tokens(l.llama_model_get_vocab(self.model))
         self.batch = l.llama_batch_init(512, 0, 1)
@@ -163,6 +164,7 @@ class Peer:
                       list(range(at, at + m)))
 
     def clear(self, ctx):
+        self.at = 0
         self.l.llama_memory_clear(self.l.llama_get_memory(ctx), True)
 
     def prefill512(self):
@@ -172,8 +174,12 @@ class Peer:
         return 512 / (time.monotonic() - begin)
 
     def decode(self, n=32, depth=16):
-        self.clear(self.one)
-        self.prefill(self.one, depth)
+        if self.at == depth: # what the last run fed is taken away
+            self.l.llama_memory_seq_rm(self.l.llama_get_memory(self.one), 0, depth, -1)
+        else:
+            self.clear(self.one)
+            self.prefill(self.one, depth)
+        self.at = depth
         begin = time.monotonic()
         for i in range(n):
             self.feed(self.one, [i * 104729 % self.n_vocab], [0], [depth + i])

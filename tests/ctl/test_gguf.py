@@ -58,6 +58,9 @@ def dense_tensors(name, kind):
         else:
             out[g.tensor_name(name)] = (kind, shape, raw if kind == "BF16" else
                                         g.f32_to_f16(g.bf16_to_f32(raw)))
+    factors = g.rope_factors(config)
+    if factors:
+        out["rope_freqs.weight"] = ("F32", [len(factors) // 4], factors)
     return folder, config, out
 
 
@@ -172,12 +175,30 @@ def refusals(tmp, keys, tensors):
 def dense(tmp):
     path = os.path.join(tmp, "dense.gguf")
     for name, kind in (("qwen3-bf16", "F16"), ("qwen3-bf16", "BF16"),
+                       ("qwen2-bias", "F16"), ("llama-llama3", "BF16"),
                        ("mistral-window", "F32")):
         folder, config, tensors = dense_tensors(name, kind)
         g.write(path, keys_of(folder, config, tensors), tensors)
         verify(path, folder, "%s in %s" % (name, kind))
     code, out, err = haloctl("inspect", "--model", path)
-    ok(b"repacked" in out, "rows of q and k are put in order", out)
+    ok(b"rows of q and k put in order" in out, "rows of q and k are put in order", out)
+    blocks = os.path.join(SRC, "tests/golden/formats/llama")
+    verify(blocks + ".gguf", blocks + ".json", "a llama in blocks of every kind")
+    code, out, err = haloctl("inspect", "--json", "--model", blocks + ".gguf")
+    eq(len(json.loads(out)["formats"]), 15, "it has them all, and F32")
+
+
+def answers(path, keys, tensors):
+    """The space before a text is not of a chat's answer, but of the rest of a prompt."""
+    g.write(path, keys(add_bos_token=(g.BOOL, False)) + [
+        ("tokenizer.chat_template", g.STRING, "{{ messages[0].content }}")], tensors)
+    n_spaces = 0
+    for prompt in "abcdefgh":
+        args = ("generate", "--model", path, "-p", prompt, "-n", "4", "--temperature", "0")
+        rest, answer = haloctl(*args, "--raw")[1], haloctl(*args, "--chat")[1]
+        n_spaces += rest.startswith(b" ")
+        eq(answer, rest[1:] if rest.startswith(b" ") else rest, "an answer to " + prompt)
+    ok(n_spaces > 0, "some begin with a space")
 
 
 def sentencepiece(tmp):
@@ -217,6 +238,7 @@ def sentencepiece(tmp):
     code, out, err = haloctl("tokenize", "--model", path, stdin=b" the")
     eq([int(x) for x in out.split()], [the], "or none")
     verify(path, folder, "mistral with such a one")
+    answers(path, keys, tensors)
     for other, words in (({"scores": None}, "scores is missing"),
                          ({"scores": ((g.ARRAY, g.F32), [1.0])}, "scores is missing"),
                          ({"pre": (g.STRING, "qwen2")}, 'is not "default"'),

@@ -25,7 +25,7 @@ static void check_text(const struct tokenizer *t, struct str text,
 	else
 		utf8_add_clean(&clean, text);
 	tokenizer_decode(t, ids.p, ids.n, false, &whole);
-	detok_init(&d, t, false);
+	detok_init_text(&d, t, false);
 	for (size_t i = 0; i < ids.n; i++) {
 		assert(ids.p[i] >= 0 && ids.p[i] < tokenizer_n_ids(t));
 		detok_push(&d, ids.p[i], &parts);

@@ -44,6 +44,15 @@ MODELS = {
                        "topk_group": 2, "num_experts_per_tok": 3,
                        "moe_intermediate_size": 24, "norm_topk_prob": True,
                        "routed_scaling_factor": 1.5, "use_qk_norm": True},
+    # What GGUF can say too: no windows of some layers.
+    "llama-llama3": {**BASE, "model_type": "llama", "num_hidden_layers": 2,
+                     "architectures": ["LlamaForCausalLM"], "rope_theta": 1e4,
+                     "tie_word_embeddings": False,
+                     "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+                                      "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                      "original_max_position_embeddings": 64}},
+    "qwen2-bias": {**BASE, "model_type": "qwen2", "num_hidden_layers": 2,
+                   "architectures": ["Qwen2ForCausalLM"], "rope_theta": 1e6},
 }
 
 
@@ -192,6 +201,8 @@ def random_weights(c, rng):
     nq, nkv = c["num_attention_heads"] * k, c["num_key_value_heads"] * k
     shapes = {"model.embed_tokens.weight": (c["vocab_size"], d),
               "model.norm.weight": (d,)}
+    if not c["tie_word_embeddings"]:
+        shapes["lm_head.weight"] = (c["vocab_size"], d)
     for i in range(c["num_hidden_layers"]):
         p = "model.layers.%d." % i
         biased = c["model_type"] == "qwen2" or c.get("attention_bias")
@@ -319,8 +330,9 @@ def make_rope():
         f.write("\n")
 
 
-if sys.argv[1:2] == ["--check"]:
-    check(sys.argv[2])
-else:
-    make()
-    make_rope()
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--check"]:
+        check(sys.argv[2])
+    else:
+        make()
+        make_rope()

@@ -268,8 +268,83 @@ static void fused_case(struct kernel_test *kt, const struct fused_case *c)
 		  c->silu ? " and silu" : "");
 }
 
+/* --- weights of several formats ------------------------------------------------------ */
+
+struct mixed_case {
+	struct weight_kind kind[MAX_OUT];
+	int32_t t, k, n[MAX_OUT];
+	int first[MAX_OUT + 1]; /* parts [first[i], first[i + 1]) are alike */
+	bool has_norm, silu;
+};
+
+static const struct mixed_case mixed[] = {
+	{{INT4(32, false, DTYPE_BF16), INT4(32, false, DTYPE_BF16), {.quant = QUANT_BF16}},
+	 1, 2048, {130, 64, 4}, {0, 2, 3}, true, false},
+	{{INT4(128, true, DTYPE_F16), {.quant = QUANT_BF16}, {.quant = QUANT_BF16}},
+	 5, 512, {37, 8, 8}, {0, 1, 3}, true, false},
+	{{INT4(32, false, DTYPE_BF16), {.quant = QUANT_BF16}, {.quant = QUANT_BF16}},
+	 37, 256, {66, 4, 4}, {0, 1, 3}, false, false},
+	{{INT4(32, false, DTYPE_F16), INT4(64, false, DTYPE_F16), INT4(64, true, DTYPE_F16)},
+	 2, 512, {35, 18, 9}, {0, 1, 2, 3}, false, false},
+	{{{QUANT_FP8, 128, false, DTYPE_F32, false}, {.quant = QUANT_F16}},
+	 3, 512, {40, 40}, {0, 1, 2}, true, true},
+};
+
+/* Parts [from, to) of one in an operation of their own. */
+static void mixed_apart(struct kernel_test *kt, const struct fused_run *all, int from, int to)
+{
+	struct linear_args a = all->a;
+	a.norm = NULL;
+	a.silu = false;
+	a.n_out = to - from;
+	memmove(a.out, a.out + from, (size_t)a.n_out * sizeof *a.out);
+	kernel_ran(kt, kt->b->ops->linear(kt->b, &a), "linear of a format");
+}
+
+/* Each format's parts have the bits that they have by themselves. */
+static void mixed_case(struct kernel_test *kt, const struct mixed_case *c)
+{
+	struct fused_case f = {.t = c->t, .k = c->k, .silu = c->silu};
+	size_t t = (size_t)c->t, k = (size_t)c->k;
+	float *data[] = {kernel_rows(kt, t, k, 1), kernel_rows(kt, 1, k, 1)};
+	struct weight w[MAX_OUT];
+	for (int i = 0; i < MAX_OUT && c->n[i]; i++) {
+		f.n[i] = c->n[i];
+		w[i] = kernel_weight(kt, c->kind[i], c->n[i], c->k);
+	}
+	struct fused_run one, apart;
+	fused_begin(kt, &f, w, data, &one);
+	fused_begin(kt, &f, w, data, &apart);
+	if (c->has_norm)
+		one.a.norm = &one.norm;
+	else
+		kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &one.norm), "rms_norm");
+	kernel_ran(kt, kt->b->ops->linear(kt->b, &one.a), "linear of several formats");
+	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &apart.norm), "rms_norm");
+	for (int i = 0; c->first[i] < apart.a.n_out; i++)
+		mixed_apart(kt, &apart, c->first[i], c->first[i + 1]);
+	void *y = apart.a.out[0].y;
+	struct silu_mul_args silu = {.n_tok = c->t, .dim = c->n[0], .gate = y,
+				     .up = apart.a.out[1].y, .y = y};
+	if (c->silu)
+		kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &silu), "silu_mul");
+	int wrong = 0, n_out = c->silu ? 1 : one.a.n_out;
+	for (int i = 0; i < n_out; i++) {
+		size_t n = t * (size_t)c->n[i];
+		kernel_same(kt, kernel_act_download(kt, one.a.out[i].y, n),
+			    kernel_act_download(kt, apart.a.out[i].y, n), n, &wrong);
+	}
+	kernel_ok(wrong == 0, "%s: linear T=%d K=%d of %s beside %s: each as by itself",
+		  kt->name, c->t, c->k, kernel_kind_name(c->kind[0]),
+		  quant_name(c->kind[one.a.n_out - 1].quant));
+}
+
 void case_linear(struct kernel_test *kt)
 {
+	for (size_t i = 0; i < ARRAY_LEN(mixed); i++) {
+		mixed_case(kt, &mixed[i]);
+		kernel_test_reset(kt);
+	}
 	if (!kt->is_variant)
 		packed_cases(kt);
 	for (size_t i = 0; i < ARRAY_LEN(fused); i++) {

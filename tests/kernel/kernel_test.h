@@ -120,7 +120,11 @@ int32_t kernel_company(const struct kernel_test *kt, int32_t row, int32_t t,
 void kernel_same(struct kernel_test *kt, const float *row_alone, const float *row,
 		 size_t n, int *n_wrong);
 
+/* attention_ref in float (case_attention.c). */
+void attention_plain(const struct attention_args *a);
+
 void case_attention(struct kernel_test *kt);
+void case_attention_fresh(struct kernel_test *kt);
 void case_delta(struct kernel_test *kt); /* causal_conv, delta_rule, gated_norm, gates */
 void case_linear(struct kernel_test *kt);
 void case_logits_top(struct kernel_test *kt);

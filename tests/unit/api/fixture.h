@@ -21,6 +21,17 @@ __attribute__((unused)) static struct model *fixture_model(void)
 	return m;
 }
 
+__attribute__((unused)) static struct api *fixture_api_with(const struct api_opts *o)
+{
+	struct api *a;
+	struct fail fail;
+	if (api_create(o, &a, &fail) != OK) {
+		printf("Bail out! %s\n", fail.text);
+		exit(1);
+	}
+	return a;
+}
+
 __attribute__((unused)) static struct api *fixture_api_of(const struct model *m)
 {
 	static const char *const aliases[] = {"gpt-tiny", "default"};
@@ -35,13 +46,7 @@ __attribute__((unused)) static struct api *fixture_api_of(const struct model *m)
 		.system_fingerprint = "fp_test",
 		.clock = &clock_monotonic,
 	};
-	struct api *a;
-	struct fail fail;
-	if (api_create(&o, &a, &fail) != OK) {
-		printf("Bail out! %s\n", fail.text);
-		exit(1);
-	}
-	return a;
+	return fixture_api_with(&o);
 }
 
 __attribute__((unused)) static struct api *fixture_api(void)

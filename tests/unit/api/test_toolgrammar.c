@@ -49,13 +49,7 @@ static struct api *api_of(const char *format)
 	const struct api_opts o = {
 		.model = &model, .model_name = "m", .n_ctx = 512,
 		.tool_format = format, .clock = &clock_monotonic};
-	struct api *a;
-	struct fail fail;
-	if (api_create(&o, &a, &fail) != OK) {
-		printf("Bail out! %s\n", fail.text);
-		exit(1);
-	}
-	return a;
+	return fixture_api_with(&o);
 }
 
 #define TOOLS \

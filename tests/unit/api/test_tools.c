@@ -243,6 +243,22 @@ static void test_continue(void)
 	fixture_drop(c);
 	expect_end(a, Q ",\"add_generation_prompt\":false}", ASK "q<|im_end|>\n", "",
 		   "no turn is opened");
+	static const struct {
+		enum api_kind kind;
+		const char *body;
+		bool is_text;
+	} rows[] = {
+		{API_CHAT, Q "}", true},
+		{API_CHAT, CONTINUE("Once"), false},
+		{API_CHAT, Q ",\"tool_choice\":\"required\"," TOOLS "}", false},
+		{API_COMPLETION, "{\"prompt\":\"a\"}", false},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		c = fixture_call(a, rows[i].kind, rows[i].body);
+		is_int(api_call_request(c)->is_text, rows[i].is_text,
+		       "%s: is the answer a text of its own", rows[i].body);
+		fixture_drop(c);
+	}
 }
 
 /* --- calls that come back ------------------------------------------------- */

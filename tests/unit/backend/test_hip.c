@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "backend/hip_experts.h"
+#include "backend/hip_launch.h"
 #include "backend/hip_tune.h"
 #include "base/alloc.h"
 #include "tests/hip-on-cpu/runtime.h"
@@ -184,6 +185,51 @@ static void test_nan(void)
 	ok(y[0] == K && y[1] != y[1] && y[2] == K, "is seen: %g %g %g", y[0], y[1], y[2]);
 	b->ops->free(b, dx);
 	b->ops->free(b, dy);
+	backend_destroy(b);
+}
+
+/* Names of the kernels that were launched, each with a blank behind. */
+static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
+{
+	char *names = ctx;
+	size_t n = strlen(names);
+	if (!is_done)
+		snprintf(names + n, 200 - n, "%s ", l->kernel);
+}
+
+/* Two weights in int4 and two in bf16, in turn: a launch of each format's own kernel. */
+static void test_formats(void)
+{
+	enum { N = 16, K = 64 };
+	struct backend *b = create(NULL);
+	struct fail fail;
+	static uint16_t q[N * K], scales[N * K / 32], x[K];
+	struct weight w[2], hosts[] = {
+		{.quant = QUANT_INT4, .n = N, .k = K, .group = 32, .q = q, .scales = scales,
+		 .scale_type = DTYPE_BF16},
+		{.quant = QUANT_BF16, .n = N, .k = K, .group = K, .q = q}};
+	struct linear_args a = {.n_tok = 1, .n_out = 4};
+	char names[200] = "";
+	void *dx = NULL, *y = NULL;
+	must(b->ops->alloc(b, sizeof x, &dx));
+	must(b->ops->alloc(b, 4 * N * sizeof(float), &y));
+	for (int i = 0; i < 2; i++)
+		is_int(b->ops->load_weight(b, &hosts[i], &w[i], &fail), OK, "weight");
+	for (int i = 0; i < 4; i++)
+		a.out[i] = (struct linear_out){.w = &w[i % 2], .y = (float *)y + i * N,
+					       .is_f32 = true};
+	a.x = dx;
+	hip_of(b)->on_launch = on_launch;
+	hip_of(b)->on_launch_ctx = names;
+	must(b->ops->linear(b, &a));
+	must(b->ops->sync(b, &fail));
+	const char *bf16 = strstr(names, "linear_rows_bf16_m1_kernel ");
+	ok((strncmp(names, "linear_int4_", 12) == 0 ||
+	    strncmp(names, "linear_quad_", 12) == 0) &&
+		   bf16 == strchr(names, ' ') + 1 && strchr(bf16, ' ')[1] == '\0',
+	   "a launch for each format: %s", names);
+	b->ops->free(b, dx);
+	b->ops->free(b, y);
 	backend_destroy(b);
 }
 
@@ -413,6 +459,7 @@ int main(void)
 	test_memory();
 	test_weights();
 	test_nan();
+	test_formats();
 	test_steps();
 	test_failure();
 	test_tune();

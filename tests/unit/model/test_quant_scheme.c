@@ -146,6 +146,33 @@ static void test_methods(void)
 	}
 }
 
+/* A KV cache in FP8 is accepted in every spelling, and told; absent or null is none. */
+static void test_kv(void)
+{
+#define KV_FP8 "\"kv_cache_scheme\":{" E4M3 ",\"strategy\":\"tensor\"," \
+	       "\"dynamic\":false,\"symmetric\":true}"
+	static const struct {
+		const char *text;
+		bool asks;
+	} rows[] = {
+		{"{" HEAD ONE(GROUP32) "," KV_FP8 "}", true},
+		{MODELOPT "\"NVFP4\"," KV_FP8 "}", true},
+		{MODELOPT "\"FP8\",\"kv_cache_quant_algo\":\"FP8\"}", true},
+		{MODELOPT "\"FP8\",\"kv_cache_quant_algo\":null}", false},
+		{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":null}", false},
+	};
+	struct quant_scheme *s;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (!ok(parse(rows[i].text, &s) == OK, "%s: %s", rows[i].text, fail.text))
+			continue;
+		is_int(quant_scheme_asks_fp8_kv(s), rows[i].asks, "asks for it");
+		quant_scheme_destroy(s);
+	}
+	is_int(quant_scheme_parse(NULL, &s, &fail), OK, "no quantization_config");
+	ok(!quant_scheme_asks_fp8_kv(s), "does not ask");
+	quant_scheme_destroy(s);
+}
+
 static const struct {
 	const char *text, *param;
 } refused[] = {
@@ -211,6 +238,11 @@ static const struct {
 	{"{" HEAD "\"ignore\":[7]," ONE(GROUP32) "}", "ignore"},
 	{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":{\"num_bits\":8}}",
 	 "kv_cache_scheme"},
+	{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":{\"num_bits\":8,\"type\":\"int\"}}",
+	 "kv_cache_scheme"},
+	{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":{\"num_bits\":4,\"type\":\"float\"}}",
+	 "kv_cache_scheme"},
+	{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":\"fp8\"}", "kv_cache_scheme"},
 	{"{" HEAD ONE(GROUP32) ",\"transform_config\":{\"x\":1}}", "transform_config"},
 	{"{" HEAD ONE(GROUP32) ",\"sparsity_config\":{\"format\":"
 	 "\"sparse-24-bitmask\"}}", "sparsity_config"},
@@ -253,6 +285,7 @@ int main(void)
 {
 	test_finding();
 	test_methods();
+	test_kv();
 	test_refused();
 	return tap_done();
 }

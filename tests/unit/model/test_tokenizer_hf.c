@@ -124,8 +124,6 @@ static void test_unsupported(void)
 #define BYTE_LEVEL "{'type':'ByteLevel'}"
 	refuse(P(.model = "'type':'Unigram',"), E_UNSUPPORTED, "model.type",
 	       "Unigram");
-	refuse(P(.model = "'byte_fallback':true,"), E_UNSUPPORTED,
-	       "model.byte_fallback", "byte-level");
 	refuse(P(.model = "'dropout':0.1,"), E_UNSUPPORTED, "model.dropout", "");
 	refuse(P(.model = "'end_of_word_suffix':'</w>',"), E_UNSUPPORTED,
 	       "model.end_of_word_suffix", "");
@@ -161,6 +159,48 @@ static void test_unsupported(void)
 		    "'TemplateProcessing','single':[{'SpecialToken':{'id':"
 		    "'x'}}]}"),
 	       E_FORMAT, "post_processor", "without ids");
+}
+
+/* Steps of SentencePiece's kind that are not those which are known. */
+static void test_sentencepiece(void)
+{
+#define U "\xE2\x96\x81"
+#define REPLACE(from, to) \
+	"{'type':'Replace','pattern':{'String':'" from "'},'content':'" to "'}"
+#define SPACED "'normalizer':" REPLACE(" ", U) ","
+#define BACK(more) "'decoder':{'type':'Sequence','decoders':[" REPLACE(U, " ") \
+	",{'type':'ByteFallback'},{'type':'Fuse'}" more "]}"
+#define SPM(text) P(.model = "'byte_fallback':true,", .rest = text)
+	refuse(SPM(SPACED BACK("")), E_UNSUPPORTED, "", "without a piece <0x00>");
+	refuse(SPM("'normalizer':{'type':'NFC'}," BACK("")), E_UNSUPPORTED, "normalizer",
+	       "NFC");
+	refuse(SPM("'normalizer':" REPLACE("  ", U) "," BACK("")), E_UNSUPPORTED,
+	       "normalizer", "Replace");
+	refuse(SPM("'normalizer':{'type':'Prepend','prepend':' '}," BACK("")),
+	       E_UNSUPPORTED, "normalizer", "Prepend");
+	refuse(SPM(BACK("")), E_UNSUPPORTED, "model.byte_fallback", "spaces");
+	refuse(SPM(SPACED "'pre_tokenizer':" BYTE_LEVEL "," BACK("")), E_UNSUPPORTED,
+	       "pre_tokenizer", "ByteLevel");
+	refuse(SPM(SPACED "'pre_tokenizer':{'type':'Metaspace','replacement':'" U "'},"
+		   BACK("")), E_UNSUPPORTED, "pre_tokenizer", "Metaspace");
+	refuse(SPM("'pre_tokenizer':{'type':'Metaspace','replacement':'_'}," BACK("")),
+	       E_UNSUPPORTED, "pre_tokenizer", "replacement");
+	refuse(SPM("'pre_tokenizer':{'type':'Metaspace','replacement':'" U "',"
+		   "'prepend_scheme':'last'}," BACK("")), E_UNSUPPORTED, "pre_tokenizer",
+	       "prepend_scheme");
+	refuse(SPM(SPACED "'pre_tokenizer':{'type':'Split','pattern':{'String':'a'},"
+		   "'behavior':'Isolated'}," BACK("")), E_UNSUPPORTED, "pre_tokenizer",
+	       "Split");
+	refuse(SPM(SPACED "'decoder':" BYTE_LEVEL), E_UNSUPPORTED, "decoder", "ByteLevel");
+	refuse(SPM(SPACED "'decoder':" REPLACE(U, " ")), E_UNSUPPORTED, "decoder",
+	       "ByteFallback");
+	refuse(SPM(SPACED BACK(",{'type':'Strip','content':' ','start':2,'stop':0}")),
+	       E_UNSUPPORTED, "decoder.decoders[3]", "Strip");
+	refuse(SPM(SPACED BACK(",{'type':'Strip','content':' ','start':1,'stop':0},"
+			       "{'type':'Fuse'}")),
+	       E_UNSUPPORTED, "decoder.decoders[4]", "Fuse");
+	refuse(P(.model = "'byte_fallback':7,"), E_FORMAT, "model.byte_fallback",
+	       "true or false");
 }
 
 /* Every prefix of a good file is refused, and so is depth. */
@@ -298,6 +338,7 @@ int main(void)
 {
 	test_broken();
 	test_unsupported();
+	test_sentencepiece();
 	test_cut();
 	test_template();
 	test_defaults();

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What config.c and config_rope.c share. Thread: any.
+ */
+#pragma once
+#include <math.h>
+
+#include "model/config.h"
+
+#define FILE_NAME "config.json"
+#define REQUIRED NAN /* in the place of a default: there must be a value */
+
+/* Faults of a key: E_MISSING, E_FORMAT (v is not `want`), E_UNSUPPORTED. */
+enum status config_missing(struct fail *fail, const char *key);
+enum status config_wrong(struct fail *fail, const char *key, const json_t *v,
+			 const char *want);
+enum status config_unsupported(struct fail *fail, const char *key, const json_t *v);
+
+/* c->rope, and where yarn stretches c->max_ctx. theta: where rope_theta is not given; 0: it
+ * must be. */
+enum status config_rope_read(const json_t *root, double theta, struct model_config *c,
+			     struct fail *fail) MUST_USE;
+/* partial_rotary_factor, beside or within the rope's object, to c->n_rot, which must be
+ * even; is_known: the architecture has it, else it must be 1 or absent. c->head_dim is
+ * known by then. */
+enum status config_partial_read(const json_t *root, bool is_known, struct model_config *c,
+				struct fail *fail) MUST_USE;

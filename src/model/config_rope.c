@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How positions turn queries and keys. The settings come in two spellings: rope_theta with
+ * rope_scaling, and rope_parameters with both inside. Either is read; together they must
+ * agree. A key of theirs that is not known is refused: each would turn or sharpen.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/config_part.h"
+#include "model/jsonfile.h"
+
+/* "dynamic" stretches only beyond max_position_embeddings, where no sequence gets. */
+static const struct {
+	const char *name;
+	enum rope_kind kind;
+} rope_kinds[] = {
+	{"default", ROPE_DEFAULT}, {"dynamic", ROPE_DEFAULT}, {"linear", ROPE_LINEAR},
+	{"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},
+};
+
+#define KIND(k) (1u << ROPE_##k)
+#define ROPE_AT(field) offsetof(struct rope, field)
+static const struct {
+	const char *key;
+	unsigned kinds;
+	size_t at;
+	double min, max, fallback;
+} rope_keys[] = {
+	{"factor", KIND(LINEAR) | KIND(LLAMA3) | KIND(YARN), ROPE_AT(factor), 1, 1e4,
+	 REQUIRED},
+	{"original_max_position_embeddings", KIND(LLAMA3), ROPE_AT(original_ctx), 1,
+	 1 << 27, REQUIRED},
+	/* 0: max_position_embeddings */
+	{"original_max_position_embeddings", KIND(YARN), ROPE_AT(original_ctx), 1,
+	 1 << 27, 0},
+	{"low_freq_factor", KIND(LLAMA3), ROPE_AT(low_freq), 1e-6, 1e6, REQUIRED},
+	{"high_freq_factor", KIND(LLAMA3), ROPE_AT(high_freq), 1e-6, 1e6, REQUIRED},
+	{"beta_fast", KIND(YARN), ROPE_AT(beta_fast), 1e-6, 1e6, 32},
+	{"beta_slow", KIND(YARN), ROPE_AT(beta_slow), 1e-6, 1e6, 1},
+	{"attention_factor", KIND(YARN), ROPE_AT(attention_factor), 1e-3, 1e3, 0},
+	{"mscale", KIND(YARN), ROPE_AT(mscale), 0, 1e3, 0},
+	{"mscale_all_dim", KIND(YARN), ROPE_AT(mscale_all), 0, 1e3, 0},
+};
+
+/* Every key of the object would turn or sharpen something: one that is not known here is
+ * refused. mrope: of text alone its rows of positions are one. */
+static enum status check_rope_keys(const json_t *object, struct fail *fail)
+{
+	static const char *const others[] = {
+		"rope_type", "type", "rope_theta", "partial_rotary_factor", "truncate",
+		"mrope_section", "mrope_interleaved", "interleaved", "finetuned"};
+	const char *key;
+	json_t *v;
+	json_object_foreach((json_t *)object, key, v) {
+		bool is_known = json_is_null(v);
+		for (size_t i = 0; i < ARRAY_LEN(rope_keys); i++)
+			is_known |= strcmp(key, rope_keys[i].key) == 0;
+		for (size_t i = 0; i < ARRAY_LEN(others); i++)
+			is_known |= strcmp(key, others[i]) == 0;
+		if (!is_known)
+			return config_unsupported(fail, key, v);
+	}
+	return OK;
+}
+
+static enum status read_rope_keys(const json_t *v, struct rope *r, struct fail *fail)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rope_keys); i++) {
+		const json_t *n = jsonfile_get(v, rope_keys[i].key);
+		double d = rope_keys[i].fallback;
+		if (!(rope_keys[i].kinds & 1u << r->kind))
+			continue;
+		if (!n && isnan(d))
+			return config_missing(fail, rope_keys[i].key);
+		if (n && !json_is_number(n))
+			return config_wrong(fail, rope_keys[i].key, n, "a number");
+		if (n)
+			d = json_number_value(n);
+		if (n && !(d >= rope_keys[i].min && d <= rope_keys[i].max))
+			return fail_at(fail, E_FORMAT, rope_keys[i].key,
+				       FILE_NAME ": %s is %g, outside %g to %g",
+				       rope_keys[i].key, d, rope_keys[i].min,
+				       rope_keys[i].max);
+		memcpy((char *)r + rope_keys[i].at, &d, sizeof d);
+	}
+	const json_t *truncate = jsonfile_get(v, "truncate");
+	r->is_exact = r->kind == ROPE_YARN && json_is_false(truncate);
+	if (r->kind == ROPE_LLAMA3 && r->low_freq >= r->high_freq)
+		return fail_at(fail, E_FORMAT, "low_freq_factor",
+			       FILE_NAME ": low_freq_factor is not below "
+			       "high_freq_factor");
+	if (r->kind == ROPE_YARN && r->beta_slow > r->beta_fast)
+		return fail_at(fail, E_FORMAT, "beta_slow",
+			       FILE_NAME ": beta_slow is above beta_fast");
+	return OK;
+}
+
+/* rope_scaling, or rope_parameters. */
+static enum status read_rope_object(const json_t *v, const char *key, struct rope *out,
+				    struct fail *fail)
+{
+	if (!json_is_object(v))
+		return config_wrong(fail, key, v, "an object");
+	const json_t *type = jsonfile_get(v, "rope_type");
+	if (!type)
+		type = jsonfile_get(v, "type");
+	const char *name = json_string_value(type);
+	if (!name)
+		return config_unsupported(fail, key, v);
+	for (size_t i = 0; i < ARRAY_LEN(rope_kinds); i++)
+		if (strcmp(rope_kinds[i].name, name) == 0)
+			out->kind = rope_kinds[i].kind;
+	if (out->kind == ROPE_NONE)
+		return config_unsupported(fail, key, v);
+	enum status st = check_rope_keys(v, fail);
+	return st == OK ? read_rope_keys(v, out, fail) : st;
+}
+
+static enum status read_theta(const json_t *root, const json_t *params, double fallback,
+			      double *out, struct fail *fail)
+{
+	const json_t *outer = jsonfile_get(root, "rope_theta");
+	const json_t *inner = params ? jsonfile_get(params, "rope_theta") : NULL;
+	const json_t *v = inner ? inner : outer;
+	if (!v && fallback == 0)
+		return config_missing(fail, "rope_theta");
+	double theta = v ? json_number_value(v) : fallback;
+	if (!(theta > 1 && theta <= 1e12))
+		return fail_at(fail, E_FORMAT, "rope_theta",
+			       FILE_NAME ": rope_theta must be a number above 1");
+	if (inner && outer && json_number_value(outer) != theta)
+		return fail_at(fail, E_FORMAT, "rope_theta",
+			       FILE_NAME ": rope_theta and "
+			       "rope_parameters.rope_theta disagree");
+	*out = theta;
+	return OK;
+}
+
+enum status config_rope_read(const json_t *root, double theta, struct model_config *c,
+			     struct fail *fail)
+{
+	const json_t *scaling = jsonfile_get(root, "rope_scaling");
+	const json_t *params = jsonfile_get(root, "rope_parameters");
+	struct rope old, new;
+	memset(&old, 0, sizeof old); /* to be compared */
+	memset(&new, 0, sizeof new);
+	enum status st = OK;
+	if (scaling)
+		st = read_rope_object(scaling, "rope_scaling", &old, fail);
+	if (st == OK && params)
+		st = read_rope_object(params, "rope_parameters", &new, fail);
+	if (st == OK && scaling && params && memcmp(&old, &new, sizeof old) != 0)
+		st = fail_at(fail, E_FORMAT, "rope_scaling", FILE_NAME
+			     ": rope_scaling and rope_parameters disagree");
+	c->rope = params ? new : old;
+	if (c->rope.kind == ROPE_NONE)
+		c->rope.kind = ROPE_DEFAULT;
+	if (st == OK)
+		st = read_theta(root, params, theta, &c->rope.theta, fail);
+	if (st != OK || c->rope.kind != ROPE_YARN)
+		return st;
+	/* Of the others, max_position_embeddings is the stretched length already. */
+	if (c->rope.original_ctx == 0)
+		c->rope.original_ctx = c->max_ctx;
+	double stretched = c->rope.original_ctx * c->rope.factor;
+	if (stretched > c->max_ctx)
+		c->max_ctx = (int32_t)fmin(stretched, 1 << 27);
+	return OK;
+}
+
+enum status config_partial_read(const json_t *root, bool is_known,
+				struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "partial_rotary_factor";
+	const json_t *params = jsonfile_get(root, "rope_parameters");
+	const json_t *scaling = jsonfile_get(root, "rope_scaling");
+	const json_t *found[] = {
+		jsonfile_get(root, key), params ? jsonfile_get(params, key) : NULL,
+		scaling ? jsonfile_get(scaling, key) : NULL};
+	double factor = 0;
+	for (size_t i = 0; i < ARRAY_LEN(found); i++) {
+		double v = json_number_value(found[i]);
+		if (!found[i])
+			continue;
+		if (!json_is_number(found[i]) || !(v > 0 && v <= 1))
+			return config_wrong(fail, key, found[i], "a number of 0 to 1");
+		if (factor != 0 && v != factor)
+			return fail_at(fail, E_FORMAT, key,
+				       FILE_NAME ": %s is both %g and %g", key, factor,
+				       v);
+		factor = v;
+		if (v != 1 && !is_known)
+			return config_unsupported(fail, key, found[i]);
+	}
+	if (factor == 0 && is_known)
+		return config_missing(fail, key);
+	c->n_rot = factor == 0 ? c->head_dim : (int32_t)(c->head_dim * factor);
+	if (c->kv_lora > 0)
+		c->n_rot = c->rope_dim;
+	if (c->n_rot < 2 || c->n_rot % 2)
+		return fail_at(fail, E_FORMAT, key, FILE_NAME
+			       ": %s rotates %d of %d elements, not an even number", key,
+			       c->n_rot, c->head_dim);
+	return OK;
+}
