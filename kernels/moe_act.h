@@ -29,10 +29,9 @@ DEVICE uint16_t *moe_slot_h(const moe_launch &a, size_t t, size_t slot)
 /* What its output is multiplied by. */
 DEVICE float moe_slot_weight(const moe_launch &a, size_t t, size_t slot)
 {
-	size_t u = (size_t)a.n_used;
-	if (slot == u)
-		return a.shared_scale ? a.shared_scale[t] : 1;
-	return a.weight ? a.weight[t * u + slot] : 1;
+	size_t u = (size_t)a.n_used, i = slot == u ? t : t * u + slot;
+	const float *w = slot == u ? a.shared_scale : a.weight;
+	return w ? w[i] : 1;
 }
 
 /* A token's expert: which, and where its h is. */

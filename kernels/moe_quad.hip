@@ -133,22 +133,22 @@ DEVICE void moe_quad_stage(int32_t n, F from, moe_quad_held *held, u32x4 *lds)
 }
 
 /* sum += elements [from, end), whose first UNR steps are in `now`. Without a word in its
- * name a kernel gets whole turns of UNR steps, and no step asks whether it is there. */
+ * name a kernel gets whole turns of UNR steps, and no step asks whether it is there. The
+ * next are loaded behind the use: seldom are there any, and a second set of registers
+ * would take the place of waves. */
 template <int UNR, int KIND>
 DEVICE void moe_quad_sum(const quad_rows &rows, int32_t from, int32_t end,
 			 quad_step<KIND> *now, const quad_inputs<1> &x, quad_sums<1> *sum)
 {
 	if (from >= end)
 		return;
-	if constexpr (KIND != QUAD_G32) {
-		quad_run<1, UNR, KIND>(rows, from, end, now, x, sum);
-		return;
-	}
 	for (int32_t k = from;;) {
 		UNROLL
-		for (int u = 0; u < UNR; u++)
-			quad_use<1, KIND>(rows, now[u], k + u * QUAD_STEP,
-					  k + u * QUAD_STEP + 1, x, sum);
+		for (int u = 0; u < UNR; u++) {
+			int32_t at = k + u * QUAD_STEP;
+			quad_use<1, KIND>(rows, now[u], at, KIND == QUAD_G32 ? at + 1 : end, x,
+					  sum);
+		}
 		k += UNR * QUAD_STEP;
 		if (k >= end)
 			return;
@@ -283,15 +283,16 @@ template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(con
 	if (at < a.n_slots)
 		weights[at] = weight;
 	group_barrier();
-	for (; unit < n_units; unit += WAVES) {
-		if (unit >= WAVES)
-			moe_quad_begin<SPLIT, UNR, KIND>(
-				a, moe_slot_at(a, t, (size_t)(unit / SPLIT)), unit, d0, &job);
+	while (unit < n_units) {
 		quad_inputs<1> x = quad_inputs_of<1>(lds, n_pieces);
 		x.p[0] += x.stride ? unit / SPLIT * n_pieces : 0;
 		quad_sums<1> sum = {};
 		moe_quad_sum<UNR, KIND>(job.rows, job.part.from, job.part.end, job.now, x, &sum);
 		quad_put<1>(sum, QUAD_ROWS, sums + unit * QUAD_ROWS);
+		unit += WAVES;
+		if (unit < n_units)
+			moe_quad_begin<SPLIT, UNR, KIND>(
+				a, moe_slot_at(a, t, (size_t)(unit / SPLIT)), unit, d0, &job);
 	}
 	group_barrier();
 	moe_quad_parts<SPLIT, THREADS>(a, t, d0, sums, weights, part);
@@ -310,7 +311,7 @@ template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(con
 #define MOE_QUADS(op, name, a1, a2, a3, room) \
 	MOE_QUAD(op, name, a1, a2, a3, room, QUAD_G32, ) \
 	MOE_QUAD(op, name, a1, a2, (a3 > 3 ? 3 : a3), 1, QUAD_ANY, _any) \
-	MOE_QUAD(op, name, a1, a2, (a3 > 2 ? 2 : a3), 1, QUAD_ZERO, _zero)
+	MOE_QUAD(op, name, a1, a2, (a3 > 3 ? 3 : a3), 1, QUAD_ZERO, _zero)
 #define UP(name, split, rows, unr, room) MOE_QUADS(up, name, split, rows, unr, room)
 #define DOWN(name, split, waves, unr, room) MOE_QUADS(down, name, split, waves, unr, room)
 #include "kernels/moe_quad.def"
