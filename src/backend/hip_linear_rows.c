@@ -27,8 +27,9 @@ static bool takes_weight(const struct weight *w)
 	if (quant_block(w->quant))
 		return hip_has_units(w) && lds_bytes(w->quant, 1, w->k) <= LINEAR_ROWS_LDS;
 	int32_t bits = quant_bits(w->quant), each = LINEAR_ROWS_EACH(bits);
-	bool in_powers = w->group >= w->k || ((w->group & (w->group - 1)) == 0 &&
-					      w->group >= (w->quant == QUANT_NVFP4 ? 16 : each));
+	bool in_powers = w->group >= w->k ||
+			 (hip_is_power_of_two(w->group) &&
+			  w->group >= (w->quant == QUANT_NVFP4 ? 16 : each));
 	switch (w->quant) {
 	case QUANT_F16:
 	case QUANT_BF16:
@@ -113,11 +114,9 @@ enum status hip_linear_rows(struct hip *h, const struct linear_args *a)
 					       lds_bytes(q, r.n_tok, r.k)}),
 			    ARG(r));
 		r.x += (size_t)r.n_tok * (size_t)r.k;
-		for (int i = 0; i < a->n_out; i++) {
-			struct linear_rows_part *p = &r.part[i];
-			size_t size = p->store == LINEAR_TO_F16 ? 2 : 4;
-			p->y = (char *)p->y + (size_t)r.n_tok * (size_t)p->n * size;
-		}
+		for (int i = 0; i < a->n_out; i++)
+			r.part[i].y = hip_linear_next(r.part[i].y, r.part[i].store, r.n_tok,
+						      r.part[i].n);
 	}
 	return st;
 }
