@@ -40,6 +40,7 @@ struct kernel_test {
 			      * yet; cases leave those out */
 	bool is_variant;     /* int4 or tiles in another shape: formats that neither has
 			      * are left out */
+	int gaps;            /* other weights lie between experts, at so many places */
 };
 
 /* Between cases: give memory back, restart the noise. */
