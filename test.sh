@@ -5,7 +5,7 @@
 # tests need, then
 #   1. builds and runs `make check`: lint, unit, kernel, simulation, golden, HTTP,
 #      with clients installed below build/: OpenAI's and Anthropic's for Python and
-#      Node, the Vercel AI SDK, LangChain, Codex CLI, Claude Code; and schemathesis
+#      Node, the Vercel AI SDK, LangChain, Codex CLI, Claude Code; schemathesis; gguf
 #   2. the same under AddressSanitizer and UndefinedBehaviorSanitizer
 #   3. threads under ThreadSanitizer: pool, scheduler, and a daemon with 8 clients
 #   4. `make distcheck` in small (unpack, build, install, uninstall) and quickstart.sh
@@ -106,7 +106,7 @@ fi
 say "clients, below build/"
 clients=ok
 [ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || clients=
-build/clients/venv/bin/pip install -q openai anthropic jsonschema schemathesis \
+build/clients/venv/bin/pip install -q openai anthropic jsonschema schemathesis gguf \
 	>build/test-clients.log 2>&1 || clients=
 npm install --silent --no-audit --no-fund --prefix build/clients/node openai \
 	@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \

@@ -16,12 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #endif
+#include "kernels/fused_norm.h"
 #include "kernels/linear_store.h"
 
 enum {
 	LINEAR_INT4_MAX_TOK = 8,
 	LINEAR_INT4_MAX_PART = 4,
-	LINEAR_QUAD_NORM_TOK = 2, /* linear_quad_sum.h normalises for so many at most */
 	LINEAR_INT4_LDS = 65536 /* bytes a workgroup may have */
 };
 
@@ -46,10 +46,7 @@ struct linear_int4_args {
 	/* linear_quad_sum.h alone: */
 	int32_t n_tok;
 	uint32_t is_pair;      /* parts 0 and 1 are gate and up; y of 0 = silu(gate) up */
-	const float *norm_x;   /* (M, K) f32: x is its norm; NULL: x is there */
-	const float *norm_weight; /* (K) f32 */
-	uint16_t *norm_y;      /* (M, K) f16, written */
-	float norm_eps;
+	struct fused_norm norm; /* of x */
 };
 
 /* One row of linear_int4.def. The kernel of M tokens is named

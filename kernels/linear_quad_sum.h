@@ -4,7 +4,9 @@
  *           behind them where asked for
  * LAYOUT    kernels/linear_int4.h, kernels/quad.h
  * GEOMETRY  a wave takes 16 rows, SPLIT waves share the elements of K, ROWS such sets are
- *           a workgroup. A wave's first weights are on their way before the activations
+ *           a workgroup. With PER_CU, at one token, it goes on to further rows of its
+ *           part, whose first weights are asked for before the last of those before are
+ *           used. A wave's first weights are on their way before the activations
  *           are staged (and normalised: each workgroup does that for itself, with the
  *           bits of rms_norm.hip; the first one writes them). gate and up: row g of a
  *           lane is of gate, row g + 8 the same of up. LDS: see QUAD_LDS
@@ -38,9 +40,9 @@ template <int THREADS> struct linear_quad_held {
 template <int THREADS, bool HAS_NORM>
 DEVICE void linear_quad_hold(const linear_int4_args &a, linear_quad_held<THREADS> *out)
 {
-	if (HAS_NORM && a.norm_x) {
-		rms_norm_hold<THREADS>(a.norm_x, a.k, &out->x);
-		rms_norm_hold<THREADS>(a.norm_weight, a.k, &out->norm);
+	if (HAS_NORM && a.norm.x) {
+		rms_norm_hold<THREADS>(a.norm.x, a.k, &out->x);
+		rms_norm_hold<THREADS>(a.norm.weight, a.k, &out->norm);
 		return;
 	}
 	UNROLL
@@ -59,30 +61,30 @@ DEVICE void linear_quad_stage(const linear_int4_args &a, const linear_quad_held<
 {
 	LDS(float, part, RMS_NORM_WAVES);
 	float scale = 0;
-	if (HAS_NORM && a.norm_x)
-		scale = rms_norm_scale<THREADS>(held.x, a.norm_x, a.k, a.norm_eps, part);
+	if (HAS_NORM && a.norm.x)
+		scale = rms_norm_scale<THREADS>(held.x, a.norm.x, a.k, a.norm.eps, part);
 	UNROLL
 	for (int i = 0; i < RMS_NORM_HELD(THREADS); i++) {
 		int32_t p = (int32_t)thread_index() + i * THREADS;
 		if (p >= a.k / 8)
 			break;
 		u32x4 v = held.x.p[i].v[0];
-		if (HAS_NORM && a.norm_x)
+		if (HAS_NORM && a.norm.x)
 			v = rms_norm_piece(held.x.p[i], held.norm.p[i], scale);
-		if (HAS_NORM && a.norm_x && group_index_x() == 0)
-			*(u32x4 *)(a.norm_y + (size_t)p * 8) = v;
+		if (HAS_NORM && a.norm.x && group_index_x() == 0)
+			*(u32x4 *)(a.norm.y + (size_t)p * 8) = v;
 		to[quad_place(p)] = quad_piece(v);
 	}
 	int32_t p = (int32_t)thread_index() + RMS_NORM_HELD(THREADS) * THREADS;
 	for (; p < a.k / 8; p += THREADS) {
 		u32x4 v;
-		if (HAS_NORM && a.norm_x)
-			v = rms_norm_piece(rms_norm_load(a.norm_x, p * 8, a.k),
-					   rms_norm_load(a.norm_weight, p * 8, a.k), scale);
+		if (HAS_NORM && a.norm.x)
+			v = rms_norm_piece(rms_norm_load(a.norm.x, p * 8, a.k),
+					   rms_norm_load(a.norm.weight, p * 8, a.k), scale);
 		else
 			v = *(const u32x4 *)(a.x + (size_t)p * 8);
-		if (HAS_NORM && a.norm_x && group_index_x() == 0)
-			*(u32x4 *)(a.norm_y + (size_t)p * 8) = v;
+		if (HAS_NORM && a.norm.x && group_index_x() == 0)
+			*(u32x4 *)(a.norm.y + (size_t)p * 8) = v;
 		to[quad_place(p)] = quad_piece(v);
 	}
 }
@@ -98,11 +100,11 @@ DEVICE void linear_quad_stage_next(linear_int4_args a, int32_t t, u32x4 *to)
 		return;
 	}
 	a.x += at;
-	a.norm_x = a.norm_x ? a.norm_x + at : nullptr;
-	a.norm_y += a.norm_x ? at : 0;
+	a.norm.x = a.norm.x ? a.norm.x + at : nullptr;
+	a.norm.y += a.norm.x ? at : 0;
 	linear_quad_held<THREADS> held;
 	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
-	if (HAS_NORM && a.norm_x)
+	if (HAS_NORM && a.norm.x)
 		group_barrier(); /* `part` is free again */
 	linear_quad_stage<THREADS, HAS_NORM>(a, held, to);
 }
@@ -131,15 +133,16 @@ template <int SPLIT> DEVICE float linear_quad_total(const float *sums, int32_t p
 	return x;
 }
 
-/* The workgroup's rows, from the sums of its waves: (SPLIT, M, ROWS * 16). */
-template <int M, int SPLIT, int ROWS>
+/* Rows tile * 16 (8 of gate and up) and on, from the sums of SPLIT waves each: (SPLIT, M,
+ * SETS * 16). By THREADS threads, of which this is `thread`. */
+template <int M, int SPLIT, int SETS, int THREADS>
 DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part &p,
-			      int32_t tile, const float *sums)
+			      int32_t tile, const float *sums, int32_t thread)
 {
-	constexpr int32_t N = ROWS * QUAD_ROWS, PITCH = M * N, THREADS = SPLIT * ROWS * WAVE;
+	constexpr int32_t N = SETS * QUAD_ROWS, PITCH = M * N;
 	int32_t each = a.is_pair ? 8 : 16;
-	for (int32_t i = (int32_t)thread_index(); i < M * ROWS * each; i += THREADS) {
-		int32_t t = i / (ROWS * each), r = i % (ROWS * each);
+	for (int32_t i = thread; i < M * SETS * each; i += THREADS) {
+		int32_t t = i / (SETS * each), r = i % (SETS * each);
 		int32_t row = tile * each + r;
 		const float *from = sums + t * N + r / each * QUAD_ROWS + r % each;
 		if (t >= a.n_tok || row >= p.n)
@@ -157,63 +160,114 @@ DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part 
 	}
 }
 
-template <int M, int SPLIT, int ROWS, int UNR, int KIND>
+/* The sums of a wave, and the rows that are complete with them. Waves with rows of their
+ * own (SPLIT 1) need not wait for each other. */
+template <int M, int SPLIT, int ROWS>
+DEVICE void linear_quad_finish(const linear_int4_args &a, const linear_int4_part &p,
+			       int32_t tile, const quad_sums<M> &sum, float *sums)
+{
+	int32_t wave = (int32_t)wave_index();
+	if constexpr (SPLIT == 1) {
+		float *own = sums + wave * (M * QUAD_ROWS);
+		wave_barrier(); /* those before are stored */
+		quad_put<M>(sum, QUAD_ROWS, own);
+		wave_barrier();
+		linear_quad_store<M, 1, 1, WAVE>(a, p, tile + wave, own,
+						 (int32_t)lane_index());
+	} else {
+		constexpr int32_t N = ROWS * QUAD_ROWS;
+		quad_put<M>(sum, N, sums + wave % SPLIT * (M * N) + wave / SPLIT * QUAD_ROWS);
+		group_barrier();
+		linear_quad_store<M, SPLIT, ROWS, SPLIT * ROWS * WAVE>(
+			a, p, tile, sums, (int32_t)thread_index());
+	}
+}
+
+/* The lane's rows of a tile of its part. */
+template <int KIND>
+DEVICE quad_rows linear_quad_rows(const linear_int4_args &a, const linear_int4_part &p,
+				  int32_t tile)
+{
+	int32_t g = (int32_t)lane_index() / 4;
+	quad_rows rows;
+	rows.shift = a.group_shift;
+	rows.is_bf16 = p.is_bf16;
+	linear_quad_row<KIND>(a, p, a.is_pair ? tile * 8 + g : tile * 16 + g, 0, &rows);
+	if (a.is_pair)
+		linear_quad_row<KIND>(a, a.part[1], tile * 8 + g, 1, &rows);
+	else
+		linear_quad_row<KIND>(a, p, tile * 16 + g + 8, 1, &rows);
+	return rows;
+}
+
+template <int M, int SPLIT, int ROWS, int UNR, bool STAYS, int KIND>
 DEVICE void linear_quad(const linear_int4_args &a)
 {
 	constexpr int32_t THREADS = SPLIT * ROWS * WAVE;
-	constexpr bool HAS_NORM = M <= LINEAR_QUAD_NORM_TOK;
+	constexpr bool HAS_NORM = M <= FUSED_NORM_TOK;
+	constexpr bool GOES_ON = STAYS && M == 1; /* there are registers for it */
 	LDS_DYNAMIC(u32x4, lds);
 	float *sums = (float *)(lds + 1 + M * (a.k / 8));
 	linear_quad_held<THREADS> held;
 	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
-	int32_t none, wave = (int32_t)wave_index(), g = (int32_t)lane_index() / 4;
-	linear_int4_part p = linear_int4_find(&a, &none);
+	int32_t end_group, wave = (int32_t)wave_index();
+	linear_int4_part p = linear_int4_find(&a, &end_group);
 	int32_t tile = ((int32_t)group_index_x() - p.first_group) * ROWS;
-	int32_t mine = tile + wave / SPLIT;
-	quad_rows rows;
-	rows.shift = a.group_shift;
-	rows.is_bf16 = p.is_bf16;
-	linear_quad_row<KIND>(a, p, a.is_pair ? mine * 8 + g : mine * 16 + g, 0, &rows);
-	if (a.is_pair)
-		linear_quad_row<KIND>(a, a.part[1], mine * 8 + g, 1, &rows);
-	else
-		linear_quad_row<KIND>(a, p, mine * 16 + g + 8, 1, &rows);
+	int32_t on = (end_group - p.first_group) * ROWS;
+	quad_rows rows = linear_quad_rows<KIND>(a, p, tile + wave / SPLIT);
 
 	int32_t each = (a.k / QUAD_STEP + SPLIT - 1) / SPLIT * QUAD_STEP;
 	int32_t from = wave % SPLIT * each, end = from + each < a.k ? from + each : a.k;
-	quad_step<KIND> first[UNR];
+	quad_step<KIND> now[UNR];
 	if (from < end)
-		quad_load_all<UNR, KIND>(rows, from, end, first);
+		quad_load_all<UNR, KIND>(rows, from, end, now);
 	if (thread_index() == 0)
 		lds[0] = u32x4{};
 	linear_quad_stage<THREADS, HAS_NORM>(a, held, lds + 1);
 	for (int t = 1; t < M; t++)
 		linear_quad_stage_next<THREADS, HAS_NORM>(a, t, lds + 1 + t * (a.k / 8));
 	group_barrier();
-	quad_sums<M> sum = {};
-	if (from < end)
-		quad_run<M, UNR, KIND>(rows, from, end, first, quad_inputs_of<M>(lds, a.k / 8),
-				       &sum);
-	quad_put<M>(sum, ROWS * QUAD_ROWS,
-		    sums + wave % SPLIT * (M * ROWS * QUAD_ROWS) + wave / SPLIT * QUAD_ROWS);
-	group_barrier();
-	linear_quad_store<M, SPLIT, ROWS>(a, p, tile, sums);
+	quad_inputs<M> x = quad_inputs_of<M>(lds, a.k / 8);
+	for (;;) {
+		bool is_last = (tile + on) * (a.is_pair ? 8 : 16) >= p.n;
+		quad_sums<M> sum = {};
+		quad_step<KIND> next[UNR];
+		int32_t k = from;
+		if (from < end)
+			k = quad_rounds<M, UNR, KIND>(rows, from, end, now, x, &sum);
+		if (GOES_ON && !is_last) { /* on their way while the last are used */
+			rows = linear_quad_rows<KIND>(a, p, tile + on + wave / SPLIT);
+			if (from < end)
+				quad_load_all<UNR, KIND>(rows, from, end, next);
+		}
+		if (from < end)
+			quad_use_all<M, UNR, KIND>(rows, now, k, end, x, &sum);
+		linear_quad_finish<M, SPLIT, ROWS>(a, p, tile, sum, sums);
+		if (!GOES_ON || is_last)
+			return;
+		if constexpr (SPLIT > 1)
+			group_barrier(); /* the sums are read */
+		tile += on;
+		UNROLL
+		for (int u = 0; u < UNR; u++)
+			now[u] = next[u];
+	}
 }
 
 /* The kernels of one shape (linear_quad.def) and up to M tokens: linear_quad_m*.hip. */
-#define LINEAR_QUAD(name, m, split, rows, unr) \
+#define LINEAR_QUAD(name, m, split, rows, unr, per_cu) \
 	KERNEL(split * rows * WAVE) \
 	void linear_quad_##name##_m##m##_kernel(linear_int4_args a) \
 	{ \
-		linear_quad<m, split, rows, unr, QUAD_G32>(a); \
+		linear_quad<m, split, rows, unr, (per_cu > 0), QUAD_G32>(a); \
 	} \
 	KERNEL(split * rows * WAVE) \
 	void linear_quad_##name##_m##m##_any_kernel(linear_int4_args a) \
 	{ \
-		linear_quad<m, split, rows, unr, QUAD_ANY>(a); \
+		linear_quad<m, split, rows, unr, (per_cu > 0), QUAD_ANY>(a); \
 	} \
 	KERNEL(split * rows * WAVE) \
 	void linear_quad_##name##_m##m##_zero_kernel(linear_int4_args a) \
 	{ \
-		linear_quad<m, split, rows, unr, QUAD_ZERO>(a); \
+		linear_quad<m, split, rows, unr, (per_cu > 0), QUAD_ZERO>(a); \
 	}

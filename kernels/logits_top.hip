@@ -5,13 +5,16 @@
  * GEOMETRY  runs: a wave each, (n_runs over 8, R) workgroups of eight; no LDS.
  *           top: a workgroup of 32 waves a row. The K-th best run's best is no better
  *           than the K-th best element, and elements as good lie in runs as good: so
- *           few of them are read again. They are ranked by counting who is better, which
- *           needs no order of arrival. LDS: 14 KiB.
+ *           few of them are read again: those from a threshold on that leaves K to 2 K
+ *           runs, found by counting how many runs' bests lie in each of 256 ranges of
+ *           numbers. They are ranked by counting who is better, which needs no order of
+ *           arrival. LDS: 15 KiB.
  * PRECISION sums in f32 by differences to the largest, in an order that depends on V
  *           alone; the rest moves bits
  * ROOFLINE  V = 151,936: 608 KB, just written and so in the cache; both kernels are
  *           bound by their barriers and launches
- * TRIED     nothing else
+ * TRIED     (on an NVIDIA H200, V = 151,936) the threshold bit by bit, a barrier each, and
+ *           an element ranked by one thread: top took 21.5 us
  * SEE       kernels/logits_top_ref.c
  */
 #include "kernels/dialect.h"
@@ -23,6 +26,7 @@ enum {
 	/* A threshold that leaves more than this is raised; fewer than K it never leaves. */
 	LOGITS_TOP_SOME_RUNS = 2 * LOGITS_TOP_K,
 	LOGITS_TOP_LIST = 4 * LOGITS_TOP_K,
+	LOGITS_TOP_BINS = 256,
 	KEY_NOTHING = 0x007FFFFF /* of -inf */
 };
 
@@ -106,20 +110,37 @@ struct logits_lds {
 	uint64_t *runs;   /* (LOGITS_TOP_RUNS) the place of each run's best */
 	uint64_t *list;   /* (LOGITS_TOP_LIST) places of elements, in any order */
 	uint32_t *chosen; /* (LOGITS_TOP_SOME_RUNS) runs to be read again */
-	uint32_t *count;  /* (3) */
+	uint32_t *bins;   /* (LOGITS_TOP_BINS) zero but within logits_threshold */
 	uint32_t *n_chosen, *n_list;
 };
 
-/* Adds up n of all waves; turn 0, 1, 2, ... : counts take turns, one is added to while
- * the next is made zero, so that one barrier is enough. */
-DEVICE uint32_t logits_count(const logits_lds &m, uint32_t turn, uint32_t n)
+/* Calls f(place) for the elements of the chosen runs that this thread has; 0: there is
+ * none. A wave goes through 32 elements at a time, several of them in flight. */
+template <class F>
+DEVICE void logits_for_chosen(const logits_top_launch &a, const logits_lds &m, const float *x,
+			      F f)
 {
-	if (thread_index() == 0)
-		m.count[(turn + 1) % 3] = 0;
-	if (lane_index() == 0 && n)
-		atomic_add(&m.count[turn % 3], n);
-	group_barrier();
-	return m.count[turn % 3];
+	constexpr int32_t WAVES = LOGITS_TOP_THREADS / WAVE, AT_ONCE = 8;
+	int32_t n = (int32_t)*m.n_chosen, c = (int32_t)wave_index() / a.each;
+	int32_t j = (int32_t)wave_index() % a.each;
+	int32_t runs_on = WAVES / a.each, on = WAVES % a.each;
+	while (c < n) {
+		int32_t at[AT_ONCE];
+		float v[AT_ONCE];
+		UNROLL
+		for (int32_t u = 0; u < AT_ONCE; u++) {
+			at[u] = c < n ? logits_index(a, m.chosen[c], j) : a.n_vocab;
+			v[u] = at[u] < a.n_vocab ? x[at[u]] : 0;
+			c += runs_on;
+			j += on;
+			c += j >= a.each;
+			j -= j >= a.each ? a.each : 0;
+		}
+		UNROLL
+		for (int32_t u = 0; u < AT_ONCE; u++)
+			f(at[u] < a.n_vocab ? logits_place(logits_key(v[u]), (uint32_t)at[u])
+					    : 0);
+	}
 }
 
 /* What a threshold may be looked for among: each thread's run, by its best … */
@@ -129,85 +150,111 @@ struct logits_by_run {
 /* … or the elements of the chosen runs. */
 struct logits_by_element {
 	const logits_top_launch &a;
+	const logits_lds &m;
 	const float *x;
-	const uint32_t *chosen;
-	uint32_t n_chosen;
 };
 
-/* The place of element j of a chosen run; below all, where there is none. */
-DEVICE uint64_t logits_element(const logits_top_launch &a, uint32_t run, int32_t j, float v)
+template <class F> DEVICE void logits_for_all(const logits_by_run &r, F f)
 {
-	int32_t i = logits_index(a, run, j);
-	bool is_in = j < a.each && i < a.n_vocab;
-	return is_in ? logits_place(logits_key(v), (uint32_t)i) : 0;
+	f(r.mine);
 }
 
-/* How many of this wave's are as good as `least`. */
-DEVICE uint32_t logits_as_good(const logits_by_run &r, uint64_t least)
+template <class F> DEVICE void logits_for_all(const logits_by_element &e, F f)
 {
-	return bit_count(wave_ballot(r.mine >= least));
+	logits_for_chosen(e.a, e.m, e.x, f);
 }
 
-DEVICE uint32_t logits_as_good(const logits_by_element &e, uint64_t least)
+/* A bin, how many lie in it, and how many in it and those above. */
+struct logits_bin {
+	uint32_t bin, n, n_from;
+};
+
+/* The highest bin from which on there are `least`, which there are in all; every wave
+ * looks for itself. */
+DEVICE logits_bin logits_find_bin(const uint32_t *bins, uint32_t least)
 {
-	uint32_t n = 0;
-	for (uint32_t c = wave_index(); c < e.n_chosen; c += LOGITS_TOP_THREADS / WAVE) {
-		float v[LOGITS_TOP_EACH];
-		logits_load(e.a, e.x, e.chosen[c], v);
-		UNROLL
-		for (int32_t j = 0; j < LOGITS_TOP_EACH; j++)
-			n += bit_count(wave_ballot(
-				logits_element(e.a, e.chosen[c], j, v[j]) >= least));
+	constexpr int32_t EACH = LOGITS_TOP_BINS / WAVE;
+	uint32_t lane = lane_index(), n[EACH], own = 0;
+	UNROLL
+	for (int32_t i = 0; i < EACH; i++) {
+		n[i] = bins[(int32_t)lane * EACH + i];
+		own += n[i];
 	}
-	return n;
+	uint32_t from = own; /* this lane's and those above */
+	UNROLL
+	for (uint32_t d = 1; d < WAVE; d *= 2) {
+		uint32_t other = wave_shuffle(from, (lane + d) % WAVE);
+		from += lane + d < WAVE ? other : 0;
+	}
+	uint32_t above = from - own;
+	uint32_t here = wave_ballot(above < least && from >= least);
+	logits_bin out = {0, 0, above};
+	UNROLL
+	for (int32_t i = EACH - 1; i >= 0; i--)
+		if (out.n_from < least) {
+			out.bin = lane * EACH + (uint32_t)i;
+			out.n = n[i];
+			out.n_from += n[i];
+		}
+	uint32_t who = bit_count(here - 1); /* one bit is set */
+	out.bin = wave_shuffle(out.bin, who);
+	out.n = wave_shuffle(out.n, who);
+	out.n_from = wave_shuffle(out.n_from, who);
+	return out;
 }
 
-/* A place that between `least` and `most` are as good as; there are more than that. Bit
- * by bit from above: the greatest with enough of them, but for the bits not asked. */
+/* A place from which on there are `least` to `most`, of more than that, all of them from
+ * `low` to `high`: the range is cut into bins, then the bin in which it lies. */
 template <class Among>
-DEVICE uint64_t logits_threshold(const logits_lds &m, const Among &among, uint32_t least,
-				 uint32_t most)
+DEVICE uint64_t logits_threshold(const logits_lds &m, const Among &among, uint64_t low,
+				 uint64_t high, uint32_t least, uint32_t most)
 {
-	uint64_t found = 0;
-	uint32_t turn = 0;
-	for (uint64_t bit = 1ull << 63; bit; bit /= 2) {
-		uint32_t n = logits_count(m, turn++, logits_as_good(among, found | bit));
-		if (n < least)
-			continue;
-		found |= bit;
-		if (n <= most)
-			break;
+	uint32_t shift = 56;
+	while (shift && (high - low) >> (shift - 1) < LOGITS_TOP_BINS)
+		shift--;
+	for (;;) {
+		logits_for_all(among, [&](uint64_t place) {
+			if (place >= low && place <= high)
+				atomic_add(&m.bins[(place - low) >> shift], 1u);
+		});
+		group_barrier();
+		logits_bin b = logits_find_bin(m.bins, least);
+		group_barrier();
+		if (thread_index() < LOGITS_TOP_BINS)
+			m.bins[thread_index()] = 0;
+		low += (uint64_t)b.bin << shift;
+		if (b.n_from <= most || shift == 0) /* a place is one element's */
+			return low;
+		group_barrier();
+		high = low + ((uint64_t)1 << shift) - 1;
+		least -= b.n_from - b.n;
+		most -= b.n_from - b.n;
+		shift = shift > 8 ? shift - 8 : 0;
 	}
-	return found;
 }
 
 /* The elements as good as `least` into the list, as far as there is room. */
 DEVICE void logits_collect(const logits_top_launch &a, const logits_lds &m, const float *x,
 			   uint64_t least)
 {
-	uint32_t n_chosen = *m.n_chosen;
-	for (uint32_t c = wave_index(); c < n_chosen; c += LOGITS_TOP_THREADS / WAVE) {
-		float v[LOGITS_TOP_EACH];
-		logits_load(a, x, m.chosen[c], v);
-		UNROLL
-		for (int32_t j = 0; j < LOGITS_TOP_EACH; j++) {
-			uint64_t place = logits_element(a, m.chosen[c], j, v[j]);
-			if (place < least || place == 0)
-				continue;
-			uint32_t at = atomic_add(m.n_list, 1u);
-			if (at < LOGITS_TOP_LIST)
-				m.list[at] = place;
-		}
-	}
+	logits_for_chosen(a, m, x, [&](uint64_t place) {
+		if (place < least || place == 0)
+			return;
+		uint32_t at = atomic_add(m.n_list, 1u);
+		if (at < LOGITS_TOP_LIST)
+			m.list[at] = place;
+	});
 }
 
-/* All that can be among the best: at most LOGITS_TOP_LIST. */
-DEVICE void logits_find(const logits_top_launch &a, const logits_lds &m, const float *x)
+/* All that can be among the best: at most LOGITS_TOP_LIST. low, high: between these are
+ * the runs' bests. */
+DEVICE void logits_find(const logits_top_launch &a, const logits_lds &m, const float *x,
+			uint64_t low, uint64_t high)
 {
 	uint32_t t = thread_index();
 	uint64_t least = 0, mine = t < (uint32_t)a.n_runs ? m.runs[t] : 0;
 	if (a.n_runs > LOGITS_TOP_SOME_RUNS)
-		least = logits_threshold(m, logits_by_run{mine}, LOGITS_TOP_K,
+		least = logits_threshold(m, logits_by_run{mine}, low, high, LOGITS_TOP_K,
 					 LOGITS_TOP_SOME_RUNS);
 	if (mine && mine >= least)
 		m.chosen[atomic_add(m.n_chosen, 1u)] = t;
@@ -217,11 +264,8 @@ DEVICE void logits_find(const logits_top_launch &a, const logits_lds &m, const f
 	if (*m.n_list <= LOGITS_TOP_LIST)
 		return;
 	/* The best stand close to each other. */
-	if (t < 3)
-		m.count[t] = 0;
-	group_barrier();
-	least = logits_threshold(m, logits_by_element{a, x, m.chosen, *m.n_chosen},
-				 LOGITS_TOP_K, LOGITS_TOP_LIST);
+	least = logits_threshold(m, logits_by_element{a, m, x}, least, high, LOGITS_TOP_K,
+				 LOGITS_TOP_LIST);
 	if (t == 0)
 		*m.n_list = 0;
 	group_barrier();
@@ -229,30 +273,60 @@ DEVICE void logits_find(const logits_top_launch &a, const logits_lds &m, const f
 	group_barrier();
 }
 
-/* The largest key of all threads; best: LDS of a number a wave. */
-DEVICE uint32_t logits_group_max(uint32_t key, uint32_t *best)
+/* The list's best in order: several lanes count who is better than an element. */
+DEVICE void logits_rank(const logits_lds &m, int32_t n_out, logits_top *out)
 {
-	uint32_t none = 0;
-	wave_best(&key, &none);
-	if (lane_index() == 0)
-		best[wave_index()] = key;
+	constexpr uint32_t LANES = 4;
+	uint32_t n = *m.n_list, lane = lane_index();
+	for (uint32_t base = 0; base < n; base += LOGITS_TOP_THREADS / LANES) {
+		uint32_t e = base + thread_index() / LANES, rank = 0;
+		uint64_t mine = e < n ? m.list[e] : ~0ull;
+		for (uint32_t i = lane % LANES; i < n; i += LANES)
+			rank += m.list[i] > mine;
+		rank += wave_shuffle(rank, lane ^ 1);
+		rank += wave_shuffle(rank, lane ^ 2);
+		if (e >= n || lane % LANES || rank >= (uint32_t)n_out)
+			continue;
+		out->logit[rank] = logits_of_key((uint32_t)(mine >> 32));
+		out->id[rank] = (int32_t)~(uint32_t)mine;
+	}
+}
+
+struct logits_range {
+	uint32_t least, most;
+};
+
+/* Of the keys of all threads that have one; lds: two numbers a wave. */
+DEVICE logits_range logits_group_range(uint32_t key, bool has_key, uint32_t *lds)
+{
+	constexpr uint32_t WAVES = LOGITS_TOP_THREADS / WAVE;
+	uint32_t most = has_key ? key : 0, least = has_key ? ~key : 0, none = 0;
+	wave_best(&most, &none);
+	wave_best(&least, &none);
+	if (lane_index() == 0) {
+		lds[wave_index()] = most;
+		lds[WAVES + wave_index()] = least;
+	}
 	group_barrier();
-	key = best[lane_index()];
-	none = 0;
-	wave_best(&key, &none);
-	return key;
+	most = lds[lane_index()];
+	least = lds[WAVES + lane_index()];
+	wave_best(&most, &none);
+	wave_best(&least, &none);
+	return {~least, most};
 }
 
 KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
 {
+	constexpr int32_t WAVES = LOGITS_TOP_THREADS / WAVE;
 	LDS(uint64_t, runs, LOGITS_TOP_RUNS);
 	LDS(uint64_t, list, LOGITS_TOP_LIST);
 	LDS(uint32_t, chosen, LOGITS_TOP_SOME_RUNS);
-	LDS(uint32_t, best, LOGITS_TOP_THREADS / WAVE);
-	LDS(float, part, LOGITS_TOP_THREADS / WAVE);
-	LDS(float, part_t, LOGITS_TOP_THREADS / WAVE);
-	LDS(uint32_t, counts, 5);
-	logits_lds m = {runs, list, chosen, counts, counts + 3, counts + 4};
+	LDS(uint32_t, bins, LOGITS_TOP_BINS);
+	LDS(uint32_t, ends, 2 * WAVES);
+	LDS(float, part, WAVES);
+	LDS(float, part_t, WAVES);
+	LDS(uint32_t, counts, 2);
+	logits_lds m = {runs, list, chosen, bins, counts, counts + 1};
 	size_t row = group_index_x();
 	uint32_t t = thread_index();
 	bool is_run = t < (uint32_t)a.n_runs;
@@ -260,9 +334,12 @@ KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
 	if (is_run)
 		run = a.runs[row * (size_t)a.n_runs + t];
 	runs[t] = logits_place(run.key, run.id);
-	if (t < 5)
+	if (t < LOGITS_TOP_BINS)
+		bins[t] = 0;
+	if (t < 2)
 		counts[t] = 0;
-	float max = logits_of_key(logits_group_max(run.key, best));
+	logits_range range = logits_group_range(run.key, is_run, ends);
+	float max = logits_of_key(range.most);
 	float mine = logits_of_key(run.key);
 	float sum = is_run ? run.sum * logits_weight(mine, max, 1) : 0;
 	float sum_t = is_run ? run.sum_t * logits_weight(mine, max, a.inv_t[row]) : 0;
@@ -280,14 +357,7 @@ KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
 	}
 	if (!is_sane)
 		return;
-	logits_find(a, m, a.logits + row * (size_t)a.n_vocab);
-	if (t >= *m.n_list)
-		return;
-	int32_t rank = 0;
-	for (uint32_t i = 0; i < *m.n_list; i++)
-		rank += list[i] > list[t];
-	if (rank >= n_out)
-		return;
-	out->logit[rank] = logits_of_key((uint32_t)(list[t] >> 32));
-	out->id[rank] = (int32_t)~(uint32_t)list[t];
+	logits_find(a, m, a.logits + row * (size_t)a.n_vocab, logits_place(range.least, ~0u),
+		    logits_place(range.most, 0));
+	logits_rank(m, n_out, out);
 }

@@ -82,8 +82,8 @@ DEVICE void moe_router_stage(const moe_router_launch &a, size_t t, int32_t dim,
 {
 	LDS(float, part, RMS_NORM_WAVES);
 	const uint16_t *x = a.x + t * (size_t)dim;
-	const float *from = a.norm_x + t * (size_t)dim;
-	if (!a.norm_x) {
+	const float *from = a.norm.x + t * (size_t)dim;
+	if (!a.norm.x) {
 		int32_t i = (int32_t)thread_index();
 		for (; dim % 8 == 0 && i < dim / 8; i += MOE_ROUTER_THREADS)
 			((u32x4 *)to)[i] = ((const u32x4 *)x)[i];
@@ -91,14 +91,14 @@ DEVICE void moe_router_stage(const moe_router_launch &a, size_t t, int32_t dim,
 			to[i] = x[i];
 		return;
 	}
-	float scale = rms_norm_scale<MOE_ROUTER_THREADS>(held, from, dim, a.norm_eps, part);
+	float scale = rms_norm_scale<MOE_ROUTER_THREADS>(held, from, dim, a.norm.eps, part);
 	int32_t i = (int32_t)thread_index() * 8;
 	for (; i < dim; i += MOE_ROUTER_THREADS * 8) {
 		u32x4 v = rms_norm_piece(rms_norm_load(from, i, dim),
-					 rms_norm_load(a.norm_weight, i, dim), scale);
+					 rms_norm_load(a.norm.weight, i, dim), scale);
 		*(u32x4 *)(to + i) = v;
 		if (group_index_x() == 0)
-			*(u32x4 *)(a.norm_y + t * (size_t)dim + i) = v;
+			*(u32x4 *)(a.norm.y + t * (size_t)dim + i) = v;
 	}
 }
 
@@ -115,8 +115,8 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 	bool is_fast = IS_HALF && router.k % 8 == 0;
 	moe_router_pieces first = {};
 	rms_norm_held<MOE_ROUTER_THREADS> held = {};
-	if (a.norm_x)
-		rms_norm_hold<MOE_ROUTER_THREADS>(a.norm_x + t * (size_t)router.k, router.k,
+	if (a.norm.x)
+		rms_norm_hold<MOE_ROUTER_THREADS>(a.norm.x + t * (size_t)router.k, router.k,
 						  &held);
 	if (is_fast)
 		moe_router_load(router, row, 0, &first);

@@ -7,6 +7,7 @@
 #if !defined(__HIP__)
 #include <stdint.h>
 #endif
+#include "kernels/fused_norm.h"
 
 /* As in struct moe_router_args, with device addresses. */
 struct moe_router_rule {
@@ -23,10 +24,7 @@ struct moe_router_launch {
 	int32_t *id;              /* (T, U) */
 	float *weight;            /* (T, U) */
 	uint32_t *arrived;        /* (T), zero before and after */
-	const float *norm_x;      /* (T, D) f32: x is its norm; NULL: x is there */
-	const float *norm_weight; /* (D) f32 */
-	uint16_t *norm_y;         /* (T, D) f16, written */
-	float norm_eps;
+	struct fused_norm norm;   /* of x */
 	int32_t n_used;
 	uint32_t leaves_choice;   /* to the kernel that comes: only the logits are made */
 	struct moe_router_rule rule;

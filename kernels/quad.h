@@ -57,6 +57,40 @@ DEVICE bool quad_hands(int32_t *token)
 /* The sum of a row over its lanes, right in the lane that has the token. */
 DEVICE float quad_row_sum(float x) { return quad_lanes_sum(x); }
 DEVICE bool quad_has(int32_t) { return lane_index() % 4 == 0; }
+
+/* Sums of M tokens where a row has one scale: nothing is kept apart. */
+template <int M> struct quad_tokens {
+	float v[2][M];
+};
+
+/* += two rows' eight weights, as pairs in order, times a piece; tokens are pitch apart. */
+template <int M>
+DEVICE void quad_tokens_dot(quad_tokens<M> *s, const uint32_t *w0, const uint32_t *w1,
+			    const u32x4 *x, int32_t pitch)
+{
+	UNROLL
+	for (int t = 0; t < M; t++) {
+		u32x4 v = x[t * pitch];
+		UNROLL
+		for (int p = 0; p < 4; p++) {
+			s->v[0][t] = dot2_f16(w0[p], v[p], s->v[0][t]);
+			s->v[1][t] = dot2_f16(w1[p], v[p], s->v[1][t]);
+		}
+	}
+}
+
+/* f(row, token, sum) for all of them, each in one of the row's lanes. */
+template <int M, class F> DEVICE void quad_tokens_each(const quad_tokens<M> &s, F f)
+{
+	UNROLL
+	for (int t = 0; t < M; t++)
+		UNROLL
+		for (int y = 0; y < 2; y++) {
+			float x = quad_lanes_sum(s.v[y][t]);
+			if (lane_index() % 4 == 0)
+				f(y, t, x);
+		}
+}
 #endif
 
 /* Where a lane finds its pieces. Token t is part t / QUAD_TOKENS. */
@@ -187,16 +221,14 @@ DEVICE void quad_use_all(const quad_rows &r, const quad_step<KIND> *c, int32_t k
 		quad_use<M, KIND>(r, c[u], k + u * QUAD_STEP, end, x, sums);
 }
 
-/* sums += elements [k, end), k < end, whose first UNR steps are in `first`: the next
- * are on their way while those before are used. */
+/* sums += elements [k, end), k < end, but the last UNR steps or fewer: the next are on
+ * their way while those before are used. `now` holds the first UNR of them and then the
+ * last, which begin at what is returned and are to be used (quad_use_all). */
 template <int M, int UNR, int KIND>
-DEVICE void quad_run(const quad_rows &r, int32_t k, int32_t end, const quad_step<KIND> *first,
-		     const quad_inputs<M> &x, quad_sums<M> *sums)
+DEVICE int32_t quad_rounds(const quad_rows &r, int32_t k, int32_t end, quad_step<KIND> *now,
+			   const quad_inputs<M> &x, quad_sums<M> *sums)
 {
-	quad_step<KIND> now[UNR], next[UNR];
-	UNROLL
-	for (int u = 0; u < UNR; u++)
-		now[u] = first[u];
+	quad_step<KIND> next[UNR];
 	for (; k + UNR * QUAD_STEP < end; k += UNR * QUAD_STEP) {
 		quad_load_all<UNR, KIND>(r, k + UNR * QUAD_STEP, end, next);
 		quad_use_all<M, UNR, KIND>(r, now, k, end, x, sums);
@@ -204,6 +236,19 @@ DEVICE void quad_run(const quad_rows &r, int32_t k, int32_t end, const quad_step
 		for (int u = 0; u < UNR; u++)
 			now[u] = next[u];
 	}
+	return k;
+}
+
+/* sums += elements [k, end), k < end, whose first UNR steps are in `first`. */
+template <int M, int UNR, int KIND>
+DEVICE void quad_run(const quad_rows &r, int32_t k, int32_t end, const quad_step<KIND> *first,
+		     const quad_inputs<M> &x, quad_sums<M> *sums)
+{
+	quad_step<KIND> now[UNR];
+	UNROLL
+	for (int u = 0; u < UNR; u++)
+		now[u] = first[u];
+	k = quad_rounds<M, UNR, KIND>(r, k, end, now, x, sums);
 	quad_use_all<M, UNR, KIND>(r, now, k, end, x, sums);
 }
 

@@ -24,6 +24,8 @@ struct quad_axes {
 	int32_t split;  /* waves that share the elements of K */
 	int32_t rows;   /* such sets of waves in a workgroup, 16 rows each */
 	int32_t unroll; /* steps in flight, the same again while they are used */
+	int32_t per_cu; /* one token: workgroups of a compute unit at most, which go on to
+			 * further rows; 0: as many as there are rows for */
 };
 
 /* LDS: a piece of zeros, the activations, the rows' sums of each wave. */

@@ -6,7 +6,8 @@
  * Device addresses are plain pointers; pointer arithmetic on the host is
  * allowed, reading through them is not (on the CPU they happen to be host
  * memory). Operations are queued in order; `sync` waits for all of them and
- * reports the first failure. All device memory is taken at start.
+ * reports the first failure. All device memory is taken at start. Of no tokens, an
+ * operation does nothing but refuse (E_UNSUPPORTED) what it would refuse of one.
  */
 #pragma once
 #include "base/pool.h"

@@ -228,10 +228,10 @@ static enum status cpu_sync(struct backend *b, struct fail *fail)
 void *cpu_scratch(struct backend *b, size_t n_bytes)
 {
 	struct cpu *c = (struct cpu *)b;
-	if (n_bytes <= c->scratch_bytes)
+	if (n_bytes <= c->scratch_bytes && c->scratch)
 		return c->scratch;
 	free(c->scratch);
-	c->scratch_bytes = (n_bytes + n_bytes / 4 + 4095) & ~(size_t)4095;
+	c->scratch_bytes = (MAX(n_bytes, 1) + n_bytes / 4 + 4095) & ~(size_t)4095;
 	c->scratch = aligned_alloc(64, c->scratch_bytes);
 	if (!c->scratch)
 		c->scratch_bytes = 0;

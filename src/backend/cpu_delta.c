@@ -66,7 +66,7 @@ enum status cpu_causal_conv(struct backend *b, const struct causal_conv_args *a)
 	if (a->width < 2 || a->width > CAUSAL_CONV_MAX_WIDTH)
 		return E_UNSUPPORTED;
 	int n_blocks = (causal_conv_channels(a) + CHANNELS - 1) / CHANNELS;
-	size_t work = (size_t)a->n_tok / (size_t)a->n_seq * CHANNELS * 16;
+	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * CHANNELS * 16;
 	cpu_for(b, a->n_seq * n_blocks, work, run_conv, a);
 	return OK;
 }
@@ -183,7 +183,7 @@ enum status cpu_delta_rule(struct backend *b, const struct delta_rule_args *a)
 	if (a->k_dim > MAX_K || a->k_dim % 4 || a->v_dim % 4)
 		return E_UNSUPPORTED;
 	int n_blocks = (a->v_dim + ROWS - 1) / ROWS;
-	size_t work = (size_t)a->n_tok / (size_t)a->n_seq * ROWS * (size_t)a->k_dim * 4;
+	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * ROWS * (size_t)a->k_dim * 4;
 	cpu_for(b, a->n_seq * a->n_v_heads * n_blocks, work, run_delta, a);
 	return OK;
 }

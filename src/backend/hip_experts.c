@@ -126,15 +126,10 @@ static bool is_like(const struct weight *w, const struct weight *like)
 	       w->group == like->group;
 }
 
-static bool is_power_of_two(int32_t n)
-{
-	return n > 0 && (n & (n - 1)) == 0;
-}
-
 static bool is_int4(const struct weight *w)
 {
 	return w->quant == QUANT_INT4 && w->k % 8 == 0 && hip_pitch(w) % 16 == 0 &&
-	       w->scale_type != DTYPE_F32 && (w->group == w->k || is_power_of_two(w->group));
+	       w->scale_type != DTYPE_F32 && (w->group == w->k || hip_is_power_of_two(w->group));
 }
 
 /* The name of their tiles' format, as gemm_tile wants them; NULL: none. */

@@ -40,13 +40,13 @@ enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 	struct hip_launch_info info = {h, kernel, g, args, n_args};
 	if (h->has_failed)
 		return E_DEVICE;
-	if (g.x <= 0 || g.y <= 0)
-		return OK;
 	hip_function f = find(h, kernel);
 	if (!f)
 		return hip_refuse(h, "there is no kernel %s", kernel);
 	if (n_args > MAX_ARGS || g.lds_bytes > h->device.lds_bytes)
 		return hip_refuse(h, "%s needs %d bytes of LDS", kernel, (int)g.lds_bytes);
+	if (g.x <= 0 || g.y <= 0)
+		return OK;
 	for (int i = 0; i < n_args; i++)
 		at[i] = (void *)(uintptr_t)args[i].p;
 	if (h->on_launch)
@@ -91,11 +91,6 @@ const char *hip_kernel_for(char *out, const char *op, const struct weight *w)
 	return out;
 }
 
-static bool is_power_of_two(int32_t n)
-{
-	return n > 0 && (n & (n - 1)) == 0;
-}
-
 bool hip_has_units(const struct weight *w)
 {
 	bool is_aligned = hip_pitch(w) % 16 == 0;
@@ -106,7 +101,7 @@ bool hip_has_units(const struct weight *w)
 	case QUANT_INT8:
 	case QUANT_FP8:
 		return is_aligned && w->k % 16 == 0 &&
-		       (w->group >= w->k || (w->group >= 16 && is_power_of_two(w->group)));
+		       (w->group >= w->k || (w->group >= 16 && hip_is_power_of_two(w->group)));
 	case QUANT_NVFP4:
 		return is_aligned && w->k % 32 == 0 && w->group == 16;
 	case QUANT_MXFP4:
@@ -135,4 +130,16 @@ int32_t hip_group_shift(const struct weight *w)
 {
 	bool is_one = quant_block(w->quant) || quant_bits(w->quant) > 8 || w->group >= w->k;
 	return is_one ? 31 : __builtin_ctz((unsigned)w->group);
+}
+
+enum status hip_fuse_norm(struct hip *h, const struct rms_norm_args *n, bool able,
+			  struct fused_norm *out)
+{
+	*out = (struct fused_norm){0};
+	if (!n)
+		return OK;
+	if (!able || n->add || n->n_tok > FUSED_NORM_TOK)
+		return hip_rms_norm(&h->base, n);
+	*out = (struct fused_norm){n->x, n->weight, n->y, n->eps};
+	return OK;
 }

@@ -10,6 +10,7 @@
  */
 #pragma once
 #include "backend/hip.h"
+#include "kernels/fused_norm.h"
 #include "kernels/weight_view.h"
 
 struct hip_grid {
@@ -38,8 +39,8 @@ struct hip_launch_info {
 		   (int)(sizeof((const struct hip_arg[]){__VA_ARGS__}) / \
 			 sizeof(struct hip_arg)))
 
-/* Queues it. An empty grid is no launch. E_UNSUPPORTED where the code object has no
- * such kernel. */
+/* Queues it. E_UNSUPPORTED where the code object has no such kernel, or a workgroup not so
+ * much LDS, also for an empty grid, which is no launch. */
 enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 		       const struct hip_arg *args, int n_args) MUST_USE;
 /* Has the code object this kernel? */
@@ -49,6 +50,11 @@ bool hip_has_kernel(struct hip *h, const char *kernel);
 static inline int32_t hip_over(int32_t n, int32_t each)
 {
 	return (n + each - 1) / each;
+}
+
+static inline bool hip_is_power_of_two(int32_t n)
+{
+	return n > 0 && (n & (n - 1)) == 0;
 }
 
 /* A weight as kernels take it. */
@@ -68,3 +74,7 @@ bool hip_has_unit_tiles(const struct weight *w);
 /* Groups of a row whose scales lie apart, 1 where it has one; log2 of a group, or 31. */
 int32_t hip_groups(const struct weight *w);
 int32_t hip_group_shift(const struct weight *w);
+/* The norm (NULL: none) before an operation whose kernel may be `able` to do it: to *out
+ * where that is so and it may; else, with out->x NULL, it is a launch of its own. */
+enum status hip_fuse_norm(struct hip *h, const struct rms_norm_args *n, bool able,
+			  struct fused_norm *out) MUST_USE;

@@ -1,17 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The shapes that linear's int4 kernel is compiled in, for tests and tuning. Thread:
- * any.
+ * What the files of linear have of each other, and the shapes that its kernels are
+ * compiled in, for tests and tuning. Thread: engine.
  */
 #pragma once
 #include "backend/hip_launch.h"
+#include "kernels/linear_int4.h"
 #include "kernels/linear_rows.h"
 #include "kernels/quad_launch.h"
 
+/* int4 of a few tokens (hip_linear_int4.c). */
 int hip_linear_int4_count(void); /* rows of linear_int4.def and linear_quad.def */
 const char *hip_linear_int4_name(int i);
+/* A row of linear_quad.def? Its kernels do the norm and silu, too. */
+bool hip_linear_int4_is_quad(int i);
 /* Are all weights int4 of one kind, with groups of 2^n or one a row? */
 bool hip_linear_is_int4(const struct linear_args *a);
+/* The row that is to serve: the measured one, or a guess; -1: none can. */
+int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a);
+enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i);
+/* What kernels of both tables are told. A workgroup takes `rows` rows at a time, a part
+ * has `most` workgroups at most, which go on to further rows, or (0) as many as there are
+ * rows for; is_pair: those of gate take up along. */
+struct linear_int4_args hip_linear_int4_args(const struct hip *h,
+					     const struct linear_args *a, int32_t rows,
+					     int32_t most, bool is_pair);
+/* On to the next m tokens. */
+void hip_linear_int4_next(struct linear_int4_args *r, int32_t m);
 
 /* Four lanes a row (hip_linear_quad.c), rows of linear_quad.def. */
 int hip_linear_quad_count(void);
@@ -39,5 +54,7 @@ enum status hip_linear_rows(struct hip *h, const struct linear_args *a);
 enum status hip_linear_alike(struct backend *b, const struct linear_args *a) MUST_USE;
 /* What becomes of an output: enum linear_store. */
 uint32_t hip_linear_store(const struct linear_out *o);
+/* y (of n numbers a token, as `store` says) past m tokens; NULL: none. */
+void *hip_linear_next(void *y, uint32_t store, int32_t m, int32_t n);
 /* An output as kernels take it, but first_group. */
 struct linear_rows_part hip_linear_part(const struct linear_out *o);

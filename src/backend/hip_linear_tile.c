@@ -47,7 +47,6 @@ static bool is_in_units(const struct weight *w)
 
 static bool takes_weight(const struct weight *w)
 {
-	bool is_power = (w->group & (w->group - 1)) == 0;
 	if (is_in_units(w))
 		return hip_has_unit_tiles(w);
 	if (hip_pitch(w) % 16 != 0)
@@ -55,7 +54,7 @@ static bool takes_weight(const struct weight *w)
 	if (w->quant != QUANT_INT4)
 		return w->quant != QUANT_F32 && w->k % 8 == 0;
 	return w->scale_type != DTYPE_F32 && w->k % 32 == 0 &&
-	       (w->group == w->k || (w->group >= 32 && is_power));
+	       (w->group == w->k || (w->group >= 32 && hip_is_power_of_two(w->group)));
 }
 
 bool hip_linear_tile_takes(const struct linear_args *a)

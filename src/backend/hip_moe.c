@@ -19,9 +19,6 @@ enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
 			   bool leaves_choice)
 {
 	struct weight_view router = hip_view(a->router);
-	const struct rms_norm_args *n = a->norm;
-	/* Each workgroup normalises for itself: what many tokens have in a launch. */
-	bool is_fused = n && !n->add && a->n_tok <= 2 && router.k % 8 == 0;
 	struct moe_router_launch l = {
 		.x = a->x, .logits = a->logits, .id = a->id, .weight = a->weight,
 		.arrived = h->counters, .n_used = a->n_used, .leaves_choice = leaves_choice,
@@ -34,13 +31,7 @@ enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
 	if (g.lds_bytes > LINEAR_INT4_LDS)
 		return hip_refuse(h, "moe_router of %d experts at a width of %d",
 				  (int)router.n, (int)router.k);
-	enum status st = n && !is_fused ? hip_rms_norm(&h->base, n) : OK;
-	if (is_fused) {
-		l.norm_x = n->x;
-		l.norm_weight = n->weight;
-		l.norm_y = n->y;
-		l.norm_eps = n->eps;
-	}
+	enum status st = hip_fuse_norm(h, a->norm, router.k % 8 == 0, &l.norm);
 	return st != OK ? st : LAUNCH(h, hip_kernel_for(name, "moe_router", a->router), g,
 				      ARG(router), ARG(l));
 }

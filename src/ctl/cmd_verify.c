@@ -18,7 +18,13 @@
  * is therefore run again beside the exact one, along that one's experts as all runs go
  * along the reference's ids (routing.h): it passes where it keeps the bounds so, its
  * routers keep theirs, the exact run is as the reference to the exact run's bound, and the
- * mean of the first run was within its own. Ties are counted, listed and few.
+ * first run kept the bounds wherever no tie reached. Ties are counted, listed and few.
+ *
+ * What lies behind a tie has no bound of its own, a mean no more than a largest: it tells
+ * which side the tie fell, not how exactly was computed. A gpt-oss of 4 layers and 128
+ * wide with random weights, in exact arithmetic but for activations rounded to halves, has
+ * along the exact experts a mean of 0.0061, whatever is changed in the sixth digit of what
+ * is rounded; by itself, of six such changes, 0.010, 0.012, 0.021, 0.022, 0.026 and 0.041.
  */
 #include <math.h>
 #include <stdio.h>
@@ -39,15 +45,26 @@ struct args {
 	bool json;
 };
 
+/* Numbers of `token`, foretold behind the one before it. */
+struct delta {
+	int i_case, token;
+	double value;
+};
+struct deltas {
+	struct delta *p;
+	size_t n;
+};
+
 struct tally {
 	int cases, exact_cases; /* exact: greedy as the reference, to the end */
 	int64_t tokens;         /* positions compared */
-	int64_t n_delta;
 	double sum_delta, max_delta;
 	int worst_case, worst_token; /* where max_delta is */
 	int64_t steps, agree;   /* greedy choices; those that agree */
 	double widest_gap;      /* of the reference's best two where we differ */
 	int text_faults;        /* tokenizer or detokenizer differs */
+	struct deltas deltas;   /* of log-probabilities; infinite for NaN */
+	struct deltas misses;   /* widest_gap's gaps */
 };
 
 /* One session along a case. */
@@ -62,17 +79,43 @@ struct lane {
 	bool is_exact;
 };
 
+static void deltas_add(struct deltas *d, int i_case, int token, double value)
+{
+	if ((d->n & (d->n - 1)) == 0)
+		d->p = xrealloc(d->p, 2 * (d->n + 1) * sizeof *d->p);
+	d->p[d->n++] = (struct delta){i_case, token, value};
+}
+
+static void tally_deinit(struct tally *t)
+{
+	free(t->deltas.p);
+	free(t->misses.p);
+}
+
+static void tally_add(struct tally *t, int i_case, int token, double delta)
+{
+	/* A NaN is the worst there is, and must not hide behind a comparison. */
+	if (isnan(delta))
+		delta = INFINITY;
+	if (!(delta <= t->max_delta)) {
+		t->max_delta = delta;
+		t->worst_case = i_case;
+		t->worst_token = token;
+	}
+	t->sum_delta += delta;
+	deltas_add(&t->deltas, i_case, token, delta);
+}
+
+/* Another choice than the reference's, whose best two are `gap` apart. */
+static void tally_miss(struct tally *t, int i_case, int token, double gap)
+{
+	t->widest_gap = fmax(t->widest_gap, gap);
+	deltas_add(&t->misses, i_case, token, gap);
+}
+
 static void add_delta(struct lane *r, int token, double ours, double theirs)
 {
-	double delta = fabs(ours - theirs);
-	/* A NaN is the worst there is, and must not hide behind a comparison. */
-	if (!(delta <= r->t->max_delta)) {
-		r->t->max_delta = isnan(delta) ? INFINITY : delta;
-		r->t->worst_case = r->i_case;
-		r->t->worst_token = token;
-	}
-	r->t->sum_delta += delta;
-	r->t->n_delta++;
+	tally_add(r->t, r->i_case, token, fabs(ours - theirs));
 }
 
 /* logits are behind ids[i] and foretell ids[i + 1]. */
@@ -102,9 +145,8 @@ static void compare_step(struct lane *r, int i, const float *logits)
 		return;
 	}
 	r->is_exact = false;
-	if (s->n_top > 1)
-		r->t->widest_gap = fmax(r->t->widest_gap,
-					s->logprob[0] - s->logprob[1]);
+	tally_miss(r->t, r->i_case, r->c->n_prompt + i,
+		   s->n_top > 1 ? s->logprob[0] - s->logprob[1] : 0);
 }
 
 /* The step's logits, and that what the device says of them is true. */
@@ -200,7 +242,7 @@ static int text_faults(const struct tokenizer *t, const struct reference_case *c
 
 static double mean_delta(const struct tally *t)
 {
-	return t->n_delta ? t->sum_delta / (double)t->n_delta : 0;
+	return t->deltas.n ? t->sum_delta / (double)t->deltas.n : 0;
 }
 
 static bool is_within(const struct tally *t, double max_delta, double max_mean)
@@ -215,8 +257,11 @@ struct outcome {
 	struct tally t;          /* the session by itself */
 	bool has_routing;        /* and where that failed: */
 	struct tally exact, along; /* the exact one, and the session along its experts */
+	struct tally untied;       /* t without what lies behind a tie */
 	struct routing routing;
 };
+
+enum { TIES_LISTED = 16 };
 
 #define EXACT_DELTA 0.02
 
@@ -225,7 +270,8 @@ static bool is_pass(const struct outcome *o)
 	double max_delta = o->a->max_delta, max_mean = o->a->max_mean;
 	if (is_within(&o->t, max_delta, max_mean))
 		return true;
-	return o->has_routing && !o->t.text_faults && mean_delta(&o->t) <= max_mean &&
+	return o->has_routing && !o->t.text_faults &&
+	       is_within(&o->untied, max_delta, max_mean) &&
 	       is_within(&o->exact, EXACT_DELTA, EXACT_DELTA) &&
 	       is_within(&o->along, max_delta, max_mean) &&
 	       routing_is_pass(&o->routing, max_delta, max_mean);
@@ -237,19 +283,22 @@ static void print_routing(const struct outcome *o)
 	printf("beside the exact path, along its experts:\n"
 	       "  exact            max |delta logp| %.6f (tolerance %g)\n"
 	       "  this backend     max |delta logp| %.6f, mean %.6f\n"
+	       "  alone, no tie    max |delta logp| %.6f, mean %.6f (%lld of %lld)\n"
 	       "  routers          max |delta logp| %.6f, mean %.6f\n"
 	       "  ties             %lld of %lld choices (at most %g %%), widest %.6f\n",
 	       o->exact.max_delta, EXACT_DELTA, o->along.max_delta,
-	       mean_delta(&o->along), r->max_delta, routing_mean(r),
+	       mean_delta(&o->along), o->untied.max_delta, mean_delta(&o->untied),
+	       (long long)o->untied.deltas.n, (long long)o->t.deltas.n, r->max_delta,
+	       routing_mean(r),
 	       (long long)r->n_ties, (long long)r->n_choices, 100 * ROUTING_MAX_SHARE,
 	       r->widest);
-	for (int i = 0; i < MIN(r->n_ties, ROUTING_LISTED); i++) {
+	for (int i = 0; i < MIN(r->n_ties, TIES_LISTED); i++) {
 		const struct routing_tie *e = &r->ties[i];
 		printf("    case %d, token %d, layer %d: expert %d for %d, %.6f apart\n",
 		       e->i_case, e->i_token, e->i_layer, e->taken, e->left, e->margin);
 	}
-	if (r->n_ties > ROUTING_LISTED)
-		printf("    and %lld more\n", (long long)r->n_ties - ROUTING_LISTED);
+	if (r->n_ties > TIES_LISTED)
+		printf("    and %lld more\n", (long long)r->n_ties - TIES_LISTED);
 	if (r->n_faults)
 		printf("  wrong choices    %lld: not what the routers' logits say\n",
 		       (long long)r->n_faults);
@@ -295,8 +344,12 @@ static void add_routing(struct buf *b, const struct outcome *o)
 	add_number(b, "exact_max_delta", o->exact.max_delta);
 	add_number(b, "along_max_delta", o->along.max_delta);
 	add_number(b, "along_mean_delta", mean_delta(&o->along));
+	buf_addf(b, ",\"untied_share\":%.6f",
+		 (double)o->untied.deltas.n / (double)o->t.deltas.n);
+	add_number(b, "untied_max_delta", o->untied.max_delta);
+	add_number(b, "untied_mean_delta", mean_delta(&o->untied));
 	buf_add_z(b, ",\"list\":[");
-	for (int i = 0; i < MIN(r->n_ties, ROUTING_LISTED); i++) {
+	for (int i = 0; i < MIN(r->n_ties, TIES_LISTED); i++) {
 		const struct routing_tie *e = &r->ties[i];
 		buf_addf(b, "%s{\"case\":%d,\"token\":%d,\"layer\":%d,\"left\":%d,"
 			 "\"taken\":%d", i ? "," : "", e->i_case, e->i_token, e->i_layer,
@@ -355,6 +408,24 @@ static bool run_cases(struct way *w, const struct reference *ref)
 	return good;
 }
 
+/* What of the first run no tie reaches. */
+static void leave_out_ties(struct outcome *o)
+{
+	for (size_t i = 0; i < o->t.deltas.n; i++) {
+		const struct delta *d = &o->t.deltas.p[i];
+		if (!routing_is_behind_tie(&o->routing, d->i_case, d->token - 1))
+			tally_add(&o->untied, d->i_case, d->token, d->value);
+	}
+	for (size_t i = 0; i < o->t.misses.n; i++) {
+		const struct delta *d = &o->t.misses.p[i];
+		if (routing_is_behind_tie(&o->routing, d->i_case, d->token - 1))
+			continue;
+		tally_miss(&o->untied, d->i_case, d->token, d->value);
+		o->untied.steps++;
+	}
+	o->untied.tokens = (int64_t)o->untied.deltas.n;
+}
+
 /* The second run: the exact CPU and s, along the experts of the first. */
 static bool run_routed(struct session *s, const struct reference *ref, struct outcome *o)
 {
@@ -372,6 +443,7 @@ static bool run_routed(struct session *s, const struct reference *ref, struct ou
 		engine_watch_routers(s->engine, routing_compare, &o->routing);
 		good = run_cases(&w, ref);
 		engine_watch_routers(s->engine, NULL, NULL);
+		leave_out_ties(o);
 	}
 	exact.model = NULL; /* it is s's */
 	session_close(&exact);
@@ -391,6 +463,10 @@ static int verify(struct session *s, const struct reference *ref, struct args *a
 	if (good)
 		(a->json ? print_json : print_text)(s, &o);
 	good = good && is_pass(&o);
+	tally_deinit(&o.t);
+	tally_deinit(&o.exact);
+	tally_deinit(&o.along);
+	tally_deinit(&o.untied);
 	routing_deinit(&o.routing);
 	return good ? EXIT_OK : EXIT_FAILED;
 }

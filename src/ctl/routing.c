@@ -31,6 +31,7 @@ void routing_deinit(struct routing *r)
 		free(r->exact[i].id);
 	}
 	free(r->exact);
+	free(r->ties);
 	*r = (struct routing){0};
 }
 
@@ -137,9 +138,10 @@ static void add_deltas(struct routing *r, const double *ours, const double *exac
 
 static void add_tie(struct routing *r, const struct routing_tie *tie)
 {
-	if (r->n_ties < ROUTING_LISTED)
-		r->ties[r->n_ties] = *tie;
-	r->n_ties++;
+	size_t n = (size_t)r->n_ties++;
+	if ((n & (n - 1)) == 0)
+		r->ties = xrealloc(r->ties, 2 * (n + 1) * sizeof *r->ties);
+	r->ties[n] = *tie;
 	r->widest = fmax(r->widest, tie->margin);
 }
 
@@ -188,6 +190,18 @@ bool routing_compare(void *routing, int i_layer, const struct moe_router_args *a
 double routing_mean(const struct routing *r)
 {
 	return r->n_delta ? r->sum_delta / (double)r->n_delta : 0;
+}
+
+bool routing_is_behind_tie(const struct routing *r, int i_case, int i_token)
+{
+	for (int64_t i = 0; i < r->n_ties; i++) {
+		const struct routing_tie *e = &r->ties[i];
+		bool is_last = e->i_layer == r->n_layers - 1;
+		if (e->i_case == i_case && e->i_token <= i_token &&
+		    (!is_last || e->i_token == i_token))
+			return true;
+	}
+	return false;
 }
 
 bool routing_is_pass(const struct routing *r, double max_delta, double max_mean)

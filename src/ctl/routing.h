@@ -26,7 +26,6 @@ struct routing_tie {
 	double margin;       /* between them, by the exact run */
 };
 
-enum { ROUTING_LISTED = 16 };
 
 struct routing_values; /* of a layer of the exact run */
 struct routing {
@@ -37,7 +36,7 @@ struct routing {
 	double max_delta, sum_delta;
 	int64_t n_delta;
 	double widest;       /* margin of the ties */
-	struct routing_tie ties[ROUTING_LISTED]; /* the first of them */
+	struct routing_tie *ties; /* (n_ties) */
 	struct routing_values *exact;            /* (n_layers) */
 	int n_layers;
 };
@@ -50,6 +49,10 @@ bool routing_keep(void *routing, int i_layer, const struct moe_router_args *a);
 bool routing_compare(void *routing, int i_layer, const struct moe_router_args *a);
 
 double routing_mean(const struct routing *r);
+/* Without the exact run's experts in their place, would a tie reach the logits behind
+ * token i_token? One of the last layer reaches those of its own token alone, any other
+ * those of all that follow in its case. */
+bool routing_is_behind_tie(const struct routing *r, int i_case, int i_token);
 /* Values within the bounds, no faults, and ties no more than ROUTING_MAX_SHARE. */
 #define ROUTING_MAX_SHARE 0.02
 bool routing_is_pass(const struct routing *r, double max_delta, double max_mean);

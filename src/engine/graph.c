@@ -17,6 +17,9 @@
 enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok,
 			    enum status st, struct fail *fail)
 {
+	if (n_tok == 0) /* try_step */
+		return fail_set(fail, st, "%s cannot run this model: %s: %s", g->b->device,
+				op, backend_why(g->b, st));
 	return fail_set(fail, st, "%s: %s of %d tokens failed: %s", g->b->device, op,
 			n_tok, backend_why(g->b, st));
 }
@@ -194,6 +197,23 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	return st;
 }
 
+/* A step of no tokens: nothing is computed, but an operation that the backend cannot do
+ * in the model's shapes says so now and not at the first request. */
+static enum status try_step(struct graph *g, struct fail *fail)
+{
+	const int32_t *ids = g->ids;
+	const float *inv_t = (const float *)g->ids;
+	struct engine_batch none = {.n_tok = 0};
+	struct graph_step s = {
+		.b = &none,
+		.ids = {.token = ids, .position = ids, .seq_of = ids, .slot = ids,
+			.first_tok = ids, .page_table = ids, .logit_rows = ids,
+			.inv_t = inv_t, .states = {ids, ids, ids, ids}}};
+	g->has_top = g->top != NULL;
+	enum status st = run_step(g, &s, fail);
+	return st == OK ? run_logits(g, &s, 0, 0, fail) : st;
+}
+
 /* All logits to the host, where not what is known of them suffices (it has come by itself).
  * The first piece has been run. */
 static enum status bring_logits(struct graph *g, const struct graph_step *s,
@@ -316,6 +336,8 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		st = take_scratch(g, fail);
 	if (st == OK)
 		st = upload_frequencies(g);
+	if (st == OK)
+		st = try_step(g, fail);
 	if (st == OK)
 		st = b->ops->sync(b, fail);
 	if (st != OK) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/pool.h"
 #include "model/config.h"
 #include "model/experts.h"
 #include "model/gguf_model.h"
@@ -165,6 +166,7 @@ static enum status open_gguf(struct model *m, const char *path,
 		m->is_paired = true;
 		m->repacked = xcalloc(1, sizeof *m->repacked);
 		arena_init(m->repacked, 0);
+		m->pool = pool_create(0);
 	}
 	json_decref(config);
 	json_decref(generation);
@@ -184,17 +186,29 @@ static int32_t stored_row(int32_t row, int32_t head_dim)
 	return row - i + i % half * 2 + i / half;
 }
 
+struct row_move {
+	const char *from;
+	char *to;
+	size_t row_bytes;
+	int32_t head_dim;
+};
+
+static void move_rows(void *arg, int begin, int end)
+{
+	const struct row_move *v = arg;
+	for (int32_t i = begin; i < end; i++)
+		memcpy(v->to + (size_t)i * v->row_bytes,
+		       v->from + (size_t)stored_row(i, v->head_dim) * v->row_bytes,
+		       v->row_bytes);
+}
+
 /* Rows of one format are all of one size, so they are moved as they are. */
 static void repack(const struct model *m, struct weight *w)
 {
-	size_t row_bytes = weight_bytes(w) / (size_t)w->n;
-	char *to = arena_alloc(m->repacked, weight_bytes(w));
-	for (int32_t i = 0; i < w->n; i++)
-		memcpy(to + (size_t)i * row_bytes,
-		       (const char *)w->q +
-			       (size_t)stored_row(i, m->config.head_dim) * row_bytes,
-		       row_bytes);
-	w->q = to;
+	struct row_move v = {w->q, arena_alloc(m->repacked, weight_bytes(w)),
+			     weight_bytes(w) / (size_t)w->n, m->config.head_dim};
+	pool_for(m->pool, w->n, 16, move_rows, &v);
+	w->q = v.to;
 	w->is_mapped = false;
 }
 
@@ -245,6 +259,7 @@ void model_close(struct model *m)
 	if (m->repacked)
 		arena_deinit(m->repacked);
 	free(m->repacked);
+	pool_destroy(m->pool);
 	arena_deinit(&m->arena);
 	free(m);
 }

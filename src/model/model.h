@@ -127,7 +127,8 @@ struct model {
 	char *chat_template; /* "" if none */
 	char *bos_text, *eos_text; /* spelled, "" if none: template variables */
 	bool is_paired;  /* rows of q and k are put in order when they are opened … */
-	struct arena *repacked; /* … and are here */
+	struct arena *repacked; /* … and are here, moved … */
+	struct pool *pool;      /* … by these; NULL where none are */
 	struct arena arena;
 };
 
@@ -145,7 +146,8 @@ void model_close(struct model *m);
 enum status model_weight(const struct model *m, const char *name, int32_t n,
 			 int32_t k, struct weight *out,
 			 struct fail *fail) MUST_USE;
-/* Bytes of weights that opening puts into another order, in memory of their own. */
+/* Bytes of weights that model_weight puts into another order, in memory of their own, by
+ * all CPUs; those are opened by one thread at a time. */
 size_t model_repack_bytes(const struct model *m);
 /* A plain vector such as a norm: `n` values as float32, in the model's arena. */
 enum status model_vector(struct model *m, const char *name, int32_t n,

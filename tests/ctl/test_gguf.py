@@ -172,6 +172,37 @@ def refusals(tmp, keys, tensors):
     os.remove(path)
 
 
+def bad_tensors(tmp):
+    """Of another type, shape or size than the keys say: each names the file and tensor."""
+    path = os.path.join(tmp, "bad.gguf")
+    folder, config, tensors = dense_tensors("qwen2-bias", "F16")
+    keys = keys_of(folder, config, tensors)
+    hf = "model.layers.0."
+    q = tensors["blk.0.attn_q.weight"]
+    for name, other, words in (
+            ("blk.0.attn_norm.weight", ("Q8_0", [64], bytes(68)),
+             hf + "input_layernorm.weight"),
+            ("blk.0.attn_norm.weight", ("F32", [32], bytes(128)),
+             hf + "input_layernorm.weight"),
+            ("blk.0.attn_q.weight", (q[0], [64, 128], q[2]), hf + "self_attn.q_proj"),
+            ("blk.0.attn_q.bias", ("F32", [1], bytes(4)), hf + "self_attn.q_proj.bias"),
+            ("blk.1.ffn_down.weight", ("Q4_0", [1, 32], bytes(18)),
+             "model.layers.1.mlp.down_proj"),
+            ("token_embd.weight", ("F32", [64], bytes(256)), "token_embd.weight"),
+            ("token_embd.weight", ("F32", [2, 64], bytes(512)), "below 2")):
+        g.write(path, keys, {**tensors, name: other})
+        code, out, err = haloctl("verify", "--model", path, "--reference",
+                                 os.path.join(folder, "reference.json"))
+        ok(code == 2 and words in err and "bad.gguf" in err, "refused: " + words, err)
+    for key, value in (("block_count", 1 << 31), ("context_length", 0xFFFFFFFF),
+                       ("attention.head_count", 1 << 20), ("embedding_length", 1 << 31)):
+        g.write(path, [(n, t, value if n == "qwen2." + key else v) for n, t, v in keys],
+                tensors)
+        code, out, err = haloctl("inspect", "--model", path)
+        ok(code == 2 and "bad.gguf" in err, "refused: %s %d" % (key, value), err)
+    os.remove(path)
+
+
 def dense(tmp):
     path = os.path.join(tmp, "dense.gguf")
     for name, kind in (("qwen3-bf16", "F16"), ("qwen3-bf16", "BF16"),
@@ -274,6 +305,7 @@ def families(tmp):
 with tempfile.TemporaryDirectory() as folder:
     made = tiny(folder)
     refusals(folder, *made)
+    bad_tensors(folder)
     dense(folder)
     sentencepiece(folder)
     families(folder)

@@ -96,6 +96,12 @@ def ties():
            "a tie of two experts is counted", (out, err))
         ok(r["list"][0]["token"] == 11 and 0 < r["list"][0]["margin"] < 0.001,
            "and listed", r)
+        mean, untied = v["mean_delta"], r["untied_mean_delta"]
+        ok(0 < r["untied_share"] < 1 and r["untied_max_delta"] < 0.02
+           and 0 < untied < mean / 2, "what it does not reach is told apart", r)
+        for most, want in ((mean / 2, 0), (untied / 2, 1)):
+            code, out, err = haloctl(*args, "--max-mean", str(most))
+            ok(code == want, "a mean of %f is for that: exit %d" % (most, want), out)
         with open(path, encoding="utf-8") as f:
             bad = json.load(f)
         bad["cases"][0]["prompt_logprobs"][3] += 0.2

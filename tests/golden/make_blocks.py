@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Random blocks of each format of GGUF, and what the gguf package for Python decodes
-them to, as tests/golden/formats/blocks.gguf: for type X a tensor X (2 rows) and
-X.expected in float32. Needs numpy and gguf (PyPI); run from the top of the tree."""
+them to: for type X a tensor X (2 rows) and X.expected in float32. make_blocks.py [SEED
+OUT]; without them tests/golden/formats/blocks.gguf, from the top of the tree. Needs numpy
+and gguf (PyPI)."""
+import sys
+
 import numpy as np
 from gguf import GGMLQuantizationType as T, GGUFWriter
 from gguf.constants import GGML_QUANT_SIZES
@@ -16,9 +19,9 @@ HALVES = {  # where in a block float16 numbers stand
 }
 
 
-def main():
-    rng = np.random.default_rng(7)
-    w = GGUFWriter("tests/golden/formats/blocks.gguf", "none")
+def main(seed=7, out="tests/golden/formats/blocks.gguf"):
+    rng = np.random.default_rng(int(seed))
+    w = GGUFWriter(out, "none")
     w.add_bool("test.bool", True)
     w.add_int8("test.i8", -7)
     w.add_uint64("test.u64", 1 << 40)
@@ -53,4 +56,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -17,6 +17,7 @@ int main(void)
 		fibers_run(hip_linear_tile_name(i), -1, i, -1, linear);
 	for (int i = 0; i < hip_experts_tile_count(); i++)
 		fibers_run(hip_experts_tile_name(i), -1, -1, i, experts);
+	fibers_run_quads("hip, four lanes a row", linear);
 	fibers_run_quads("hip, four lanes a row", experts);
 	setenv("HIP_CPU_REVERSED", "1", 1);
 	fibers_run_quads("hip, four lanes a row, reversed", experts);

@@ -231,6 +231,53 @@ static void test_formats(void)
 	backend_destroy(b);
 }
 
+/* Says that it refused this, and why, and launches nothing. */
+static void refused(struct backend *b, enum status st, const char *why)
+{
+	is_int(st, E_UNSUPPORTED, "%s", why);
+	ok(strstr(b->refusal, why) != NULL, "is refused: %s", b->refusal);
+}
+
+/* What cannot be done is refused without any tokens, which is how an engine asks. */
+static void test_refusals(void)
+{
+	struct backend *b = create(NULL);
+	char names[200] = "";
+	hip_of(b)->on_launch = on_launch;
+	hip_of(b)->on_launch_ctx = names;
+	struct attention_args att = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 64,
+				     .kv = {.k = b, .v = b, .type = DTYPE_F16,
+					    .page_size = 16}};
+	is_int(b->ops->attention(b, &att), OK, "heads of 64");
+	att.head_dim = 1000;
+	refused(b, b->ops->attention(b, &att), "heads of 1000");
+	att.head_dim = 64;
+	att.kv.type = DTYPE_F32;
+	refused(b, b->ops->attention(b, &att), "a cache of F32");
+	struct delta_rule_args rule = {.n_k_heads = 1, .n_v_heads = 1, .k_dim = 128,
+				       .v_dim = 128};
+	is_int(b->ops->delta_rule(b, &rule), OK, "keys of 128");
+	rule.k_dim = 260;
+	refused(b, b->ops->delta_rule(b, &rule), "keys of 260");
+	struct causal_conv_args conv = {.n_parts = 1, .width = 4};
+	is_int(b->ops->causal_conv(b, &conv), OK, "a convolution of 4");
+	conv.width = 9;
+	refused(b, b->ops->causal_conv(b, &conv), "a convolution of 9");
+	struct weight router = {.quant = QUANT_BF16, .n = 256, .k = 4096};
+	struct moe_router_args choice = {.n_used = 8, .router = &router};
+	is_int(b->ops->moe_router(b, &choice), OK, "256 experts");
+	router.n = 4096;
+	router.k = 16384;
+	refused(b, b->ops->moe_router(b, &choice), "4096 experts at a width of 16384");
+	router.quant = QUANT_IQ2_XXS;
+	router.n = router.k = 256;
+	refused(b, b->ops->moe_router(b, &choice), "no kernel moe_router_iq2_xxs");
+	struct logits_top_args top = {.n_vocab = LOGITS_TOP_MAX_VOCAB + 1};
+	refused(b, b->ops->logits_top(b, &top), "a vocabulary of");
+	ok(*names == '\0', "and nothing was launched: %s", names);
+	backend_destroy(b);
+}
+
 /* --- steps ------------------------------------------------------------------------ */
 
 enum { DIM = 64 };
@@ -377,6 +424,7 @@ int main(void)
 	test_weights();
 	test_nan();
 	test_formats();
+	test_refusals();
 	test_steps();
 	test_failure();
 	test_choice();

@@ -113,6 +113,12 @@ static void test_tie(void)
 	   r.ties[0].i_token == 103 && r.ties[0].i_layer == 1 && r.ties[0].left == left &&
 	   r.ties[0].taken == taken, "it is listed");
 	is_near(r.widest, 0.001, 1e-6, "with its margin");
+	ok(!routing_is_behind_tie(&r, 7, 102) && routing_is_behind_tie(&r, 7, 103) &&
+	   routing_is_behind_tie(&r, 7, 300) && !routing_is_behind_tie(&r, 8, 103),
+	   "it reaches its token and what follows, in its case");
+	r.ties[0].i_layer = 2;
+	ok(!routing_is_behind_tie(&r, 7, 102) && routing_is_behind_tie(&r, 7, 103) &&
+	   !routing_is_behind_tie(&r, 7, 104), "in the last layer its token alone");
 	ok(routing_is_pass(&r, 0.15, 0.02), "one in 50 is within the share");
 	r.n_ties = 2;
 	ok(!routing_is_pass(&r, 0.15, 0.02), "two are not");

@@ -444,6 +444,12 @@ static void test_long(const char *dir)
 	rig_close(&r);
 }
 
+static enum status refuse_experts(struct backend *b, const struct moe_experts_args *a)
+{
+	snprintf(b->refusal, sizeof b->refusal, "%d wide", 16 + (int)a->n_tok);
+	return E_UNSUPPORTED;
+}
+
 static void test_refusals(const char *dir)
 {
 	struct model *m = NULL;
@@ -490,6 +496,15 @@ static void test_refusals(const char *dir)
 	is_int(engine_create(m, b, &o, &e, &fail), E_MISSING, "layers 3 and 7 dense");
 	ok(strstr(fail.text, "layers.3.mlp.gate_proj") != NULL, "layer 3: %s", fail.text);
 	m->config.n_dense_layers = 0;
+	struct backend_ops ops = *b->ops;
+	const struct backend_ops *all = b->ops;
+	b->ops = &ops;
+	ops.moe_experts = refuse_experts;
+	is_int(engine_create(m, b, &o, &e, &fail), E_UNSUPPORTED,
+	       "a shape that the backend cannot do, before the first step");
+	ok(strstr(fail.text, "cannot run this model: moe_experts: 16 wide") != NULL,
+	   "named: %s", fail.text);
+	b->ops = all;
 	snprintf(m->config.arch, sizeof m->config.arch, "gemma");
 	is_int(engine_create(m, b, &o, &e, &fail), E_UNSUPPORTED,
 	       "an architecture that is none here: %s", fail.text);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GGUF: the values of a file that the gguf package for Python wrote, its blocks of each
- * format against what that decodes them to, and files that are not right.
+ * format against what that decodes them to (tests/ctl/test_gguf_py.py has it make others),
+ * and files that are not right.
  */
 #include "model/gguf.h"
 
@@ -74,13 +75,12 @@ static void check_format(const struct tensors *ts, const struct tensor *t)
 	free(got);
 }
 
-static void test_formats(void)
+static void test_formats(const char *path)
 {
 	struct model_opts o = {.use_mmap = true};
 	struct tensors *ts;
 	struct fail fail = {0};
-	if (!ok(tensors_open_gguf(tap_src("tests/golden/formats/blocks.gguf"), &o,
-				  same_name, &ts, &fail) == OK, "opens: %s", fail.text))
+	if (!ok(tensors_open_gguf(path, &o, same_name, &ts, &fail) == OK, "opens: %s", fail.text))
 		return;
 	test_values(tensors_gguf(ts));
 	bool seen[QUANT_COUNT] = {false};
@@ -381,9 +381,12 @@ static void test_split(void)
 	image_remove(dir);
 }
 
-int main(void)
+/* FILE: another of make_blocks.py's. */
+int main(int argc, char **argv)
 {
-	test_formats();
+	test_formats(argc > 1 ? argv[1] : tap_src("tests/golden/formats/blocks.gguf"));
+	if (argc > 1)
+		return tap_done();
 	test_bad_tensors();
 	test_bad_pairs();
 	test_truncated();

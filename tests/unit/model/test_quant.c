@@ -136,6 +136,8 @@ static const struct {
 	{{true, QUANT_NVFP4, false, 0, 0, 0},
 	 {GLOBAL("weight_scale_2"), {"weight", "U8", 16, 16, 1},
 	  {"weight_scale", "F8_E4M3", 16, 2, 1}}},
+	{{true, QUANT_MXFP4, false, 32, 0, 0},
+	 {{"weight", "U8", 16, 16, 1}, {"weight_scale", "U8", 16, 1, 1}}},
 	{{true, QUANT_FP8, false, 20, 12, 0},
 	 {{"weight_scale_inv", "F32", 2, 2, 4}, {"weight", "F8_E4M3", 16, 32, 1}}},
 	{{true, QUANT_FP8, false, 0, 0, 0},
@@ -195,6 +197,11 @@ static void test_special(void)
 				      {"weight", "F8_E4M3", 16, 32, 1}};
 	const struct quant_choice fp8 = {true, QUANT_FP8, false, 0, 0, 0};
 	check(&fp8, inputs, 2, 16, 32, E_FORMAT, "x.weight_scale has 16 numbers");
+	const struct quant_choice mxfp4 = {true, QUANT_MXFP4, false, 32, 0, 0};
+	const struct part few_scales[] = {{"weight_packed", "U8", 16, 16, 1},
+					  {"weight_scale", "F8_E8M0", 15, 1, 1}};
+	check(&mxfp4, few_scales, 2, 16, 32, E_FORMAT, "x.weight_scale has 2 dimensions");
+	check(&mxfp4, few_scales, 2, 16, 48, E_UNSUPPORTED, "x: 48 inputs");
 	const struct part plain = {"weight", "F16", 16, 32, 2};
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
 		struct quant_choice c = {true, q, false, 0, 0, 0};
