@@ -31,6 +31,7 @@
  *                                        be kept in the caches
  *   load_nt_even(p)                      the same 16 bytes from any even address
  *   wave_xor<M>(x), wave_shuffle(x, lane), wave_ballot(bool)
+ *   wave_max(x)                          of uint32_t
  *   dot2_f16(a, b, c), dot2_bf16         c + a.lo * b.lo + a.hi * b.hi, a and b pairs
  *                                        of 16-bit numbers in a uint32_t
  *   permute_bytes<sel>(a, b)             byte i of the result: nibble i of sel says which,
@@ -129,6 +130,25 @@ template <int n> DEVICE float lanes_sum(float x, int site = CALL_SITE)
 DEVICE float wave_sum(float x, int site = CALL_SITE)
 {
 	return lanes_sum<WAVE>(x, site);
+}
+
+/* The greatest of the wave's. */
+DEVICE uint32_t wave_max(uint32_t x, int site = CALL_SITE)
+{
+#ifdef DIALECT_WAVE_MAX /* one instruction */
+	return DIALECT_WAVE_MAX(x);
+#endif
+	auto with = [&](float other) {
+		uint32_t o = bits_cast<uint32_t>(other);
+		x = o > x ? o : x;
+		return bits_cast<float>(x);
+	};
+	float mine = with(wave_xor<16>(bits_cast<float>(x), site));
+	mine = with(wave_xor<8>(mine, site));
+	mine = with(wave_xor<4>(mine, site));
+	mine = with(wave_xor<2>(mine, site));
+	with(wave_xor<1>(mine, site));
+	return x;
 }
 
 /* The greater key and, of equals, the lower id. */

@@ -46,7 +46,11 @@ DEVICE uint32_t group_index_y() { return blockIdx.y; }
 DEVICE void group_barrier(int = 0) { __syncthreads(); }
 DEVICE void schedule_barrier() {}
 DEVICE void device_fence() { __threadfence(); }
-template <class T> DEVICE T load_global(const void *p) { return *(const T *)p; }
+template <class T> DEVICE T load_global(const void *p)
+{
+	__builtin_assume(__isGlobal(p));
+	return *(const T *)p;
+}
 
 template <class T> struct dialect_native;
 template <> struct dialect_native<uint32_t> { typedef unsigned type; };
@@ -92,6 +96,8 @@ DEVICE uint32_t wave_ballot(bool is_set, int = 0)
 {
 	return __ballot_sync(0xFFFFFFFFu, is_set);
 }
+
+#define DIALECT_WAVE_MAX(x) __reduce_max_sync(0xFFFFFFFFu, x)
 
 DEVICE float f16_to_f32(uint16_t h) { return __half2float(__ushort_as_half(h)); }
 DEVICE uint16_t f32_to_f16(float x) { return __half_as_ushort(__float2half_rn(x)); }

@@ -18,37 +18,50 @@ DEVICE float moe_sigmoid(float x)
 	return fast_rcp(1 + fast_exp2(x * -1.44269504f));
 }
 
-/* A token's expert: which, and where its h is. */
-struct moe_pair {
-	size_t token, expert;
-	bool is_shared;
-	uint16_t *h; /* (F) */
-};
-
-DEVICE moe_pair moe_pair_at(const moe_launch &a, size_t p)
+/* h (F) of a token's slot: the shared expert's lies apart. */
+DEVICE uint16_t *moe_slot_h(const moe_launch &a, size_t t, size_t slot)
 {
-	moe_pair out;
-	size_t n = (size_t)a.n_slots, u = (size_t)a.n_used, slot = p % n;
-	out.token = p / n;
-	out.is_shared = !a.id || slot == u;
-	out.expert = out.is_shared ? (size_t)a.shared : (size_t)a.id[out.token * u + slot];
-	out.h = slot == u ? a.shared_h + out.token * (size_t)a.ffn
-			  : a.h + (out.token * u + slot) * (size_t)a.ffn;
-	return out;
+	size_t u = (size_t)a.n_used;
+	return slot == u ? a.shared_h + t * (size_t)a.ffn
+			 : a.h + (t * u + slot) * (size_t)a.ffn;
 }
 
 /* What its output is multiplied by. */
 DEVICE float moe_slot_weight(const moe_launch &a, size_t t, size_t slot)
 {
-	size_t u = (size_t)a.n_used;
-	if (slot == u)
-		return a.shared_scale ? a.shared_scale[t] : 1;
-	return a.weight ? a.weight[t * u + slot] : 1;
+	size_t u = (size_t)a.n_used, i = slot == u ? t : t * u + slot;
+	const float *w = slot == u ? a.shared_scale : a.weight;
+	return w ? w[i] : 1;
 }
 
-DEVICE float moe_pair_weight(const moe_launch &a, size_t p)
+/* A token's expert: which, and where its h is. */
+struct moe_pair {
+	size_t token, slot, expert;
+	bool is_shared;
+	uint16_t *h; /* (F) */
+};
+
+/* knows_id: else the expert is left open, where it is not the shared one. */
+DEVICE moe_pair moe_slot_at(const moe_launch &a, size_t t, size_t slot, bool knows_id = true)
 {
-	return moe_slot_weight(a, p / (size_t)a.n_slots, p % (size_t)a.n_slots);
+	moe_pair out;
+	size_t u = (size_t)a.n_used;
+	out.token = t;
+	out.slot = slot;
+	out.is_shared = !a.id || slot == u;
+	out.expert = out.is_shared ? (size_t)a.shared : 0;
+	if (knows_id && !out.is_shared)
+		out.expert = (size_t)a.id[t * u + slot];
+	out.h = moe_slot_h(a, t, slot);
+	return out;
+}
+
+/* Of pair p, which fits 32 bits: what is asked for next waits for the division, so one
+ * token is spared it. */
+DEVICE moe_pair moe_pair_at(const moe_launch &a, size_t p, bool knows_id = true)
+{
+	uint32_t n = (uint32_t)a.n_slots, t = a.n_tok == 1 ? 0 : (uint32_t)p / n;
+	return moe_slot_at(a, t, (uint32_t)p - t * n, knows_id);
 }
 
 /* As f16, nearest; what is beyond its range as the largest: an infinity would reach

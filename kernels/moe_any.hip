@@ -36,13 +36,12 @@ template <int format> DEVICE void moe_any_down(const moe_launch &a)
 		return;
 	float *y = a.y + t * (size_t)a.dim + d, sum = *y;
 	for (int32_t s = 0; s < a.n_slots; s++) {
-		size_t i = t * (size_t)a.n_slots + (size_t)s;
-		moe_pair p = moe_pair_at(a, i);
+		moe_pair p = moe_slot_at(a, t, (size_t)s);
 		weight_view w = a.table[p.expert * MOE_PARTS + MOE_DOWN];
 		float part = row_dot<format>(&w, d, p.h);
 		if (a.down_bias && !p.is_shared)
 			part += a.down_bias[p.expert * (size_t)a.dim + d];
-		sum += part * moe_pair_weight(a, i);
+		sum += part * moe_slot_weight(a, t, (size_t)s);
 	}
 	if (lane_index() == 0)
 		*y = sum;

@@ -28,6 +28,24 @@ DEVICE float moe_router_sigmoid(float x)
 	return fast_rcp(1 + moe_router_exp(-x));
 }
 
+/* What expert e is chosen by, of its logit. */
+DEVICE float moe_choose_sigmoid(const moe_router_rule &rule, float logit, uint32_t e)
+{
+	return moe_router_sigmoid(logit) + rule.bias[e];
+}
+
+/* Never KEY_TAKEN. */
+DEVICE uint32_t moe_choose_key(float by)
+{
+	uint32_t k = order_key(by);
+	return k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
+}
+
+DEVICE bool moe_choose_has_groups(const moe_router_rule &rule)
+{
+	return rule.is_sigmoid && rule.n_groups_used < rule.n_groups;
+}
+
 /* LDS of a choice. */
 struct moe_choice {
 	uint32_t *keys; /* (E) */
@@ -71,8 +89,7 @@ DEVICE void moe_choose_groups(const moe_router_rule &rule, uint32_t n_experts,
 			second = v > first ? first : v > second ? v : second;
 			first = v > first ? v : first;
 		}
-		uint32_t k = order_key(size > 1 ? first + second : first);
-		groups[g] = k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
+		groups[g] = moe_choose_key(size > 1 ? first + second : first);
 	}
 	moe_choose_scan(groups, n, &key, &best);
 	for (int32_t i = 0; i < rule.n_groups_used; i++) {
@@ -159,13 +176,10 @@ DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, float f
 {
 	for (uint32_t e = thread_index(); e < n_experts; e += THREADS) {
 		float v = e == thread_index() ? first : logits[e];
-		if (rule.is_sigmoid)
-			v = moe_router_sigmoid(v) + rule.bias[e];
-		uint32_t k = order_key(v);
-		c.keys[e] = k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
+		c.keys[e] = moe_choose_key(rule.is_sigmoid ? moe_choose_sigmoid(rule, v, e) : v);
 	}
 	group_barrier();
-	if (rule.is_sigmoid && rule.n_groups_used < rule.n_groups) {
+	if (moe_choose_has_groups(rule)) {
 		if (wave_index() == 0)
 			moe_choose_groups(rule, n_experts, c.keys, c.more);
 		group_barrier();

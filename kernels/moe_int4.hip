@@ -19,9 +19,8 @@
  *           of a sum would change; silu in the staging of down: 24 threads busy in 512
  * SEE       kernels/moe_experts_ref.c, kernels/moe_int4.def, kernels/moe_any.hip
  */
-#include "kernels/dequant.h"
 #include "kernels/linear_int4_dot.h"
-#include "kernels/moe_act.h"
+#include "kernels/moe_slots.h"
 
 /* Row `row` of w, or its last, as row y of a lane. */
 template <int YTILE, bool HAS_ZERO>
@@ -35,15 +34,6 @@ DEVICE void moe_int4_row(linear_int4_rows<YTILE> *out, int y, const weight_view 
 		out->zeros[y] = w.zero_points + n / 8 * groups;
 		out->zero_shift[y] = (uint32_t)n % 8 * 4;
 	}
-}
-
-DEVICE float moe_router_dot(const weight_view &router, const uint16_t *x)
-{
-	if (router.format == WEIGHT_F32)
-		return row_dot<WEIGHT_F32>(&router, 0, x);
-	if (router.format == WEIGHT_F16)
-		return row_dot<WEIGHT_F16>(&router, 0, x);
-	return row_dot<WEIGHT_BF16>(&router, 0, x);
 }
 
 template <int THRDS, int YTILE, int WAVES, int CHUNK, int UNR, bool HAS_ZERO>
@@ -81,12 +71,8 @@ DEVICE void moe_int4_up(const moe_launch &a)
 		if (thread_index() % THRDS == 0 && f + y < a.ffn)
 			p.h[f + y] = moe_act(a, p, (size_t)(f + y), g, u);
 	}
-	/* The shared expert's own weight: once a token. */
-	if (p.is_shared && a.shared_router.q && group_index_x() == 0 && wave_index() == 0) {
-		float dot = moe_router_dot(a.shared_router, x);
-		if (lane_index() == 0)
-			a.shared_scale[p.token] = moe_sigmoid(dot);
-	}
+	if (group_index_x() == 0)
+		moe_slots_scale(a, p, x);
 }
 
 template <int THRDS, int YTILE, int WAVES, int CHUNK, int UNR, bool HAS_ZERO>
@@ -100,16 +86,16 @@ DEVICE void moe_int4_down(const moe_launch &a)
 	args.group_shift = a.down_shift;
 	int32_t n_pieces = (a.ffn + STEP - 1) / STEP * STEP / 8;
 	float *part = (float *)(lds + a.n_slots * n_pieces);
-	size_t t = group_index_y(), first = t * (size_t)a.n_slots;
+	size_t t = group_index_y();
 	for (int32_t s = 0; s < a.n_slots; s++)
-		linear_int4_stage<1, THRDS, CHUNK>(moe_pair_at(a, first + (size_t)s).h, a.ffn,
+		linear_int4_stage<1, THRDS, CHUNK>(moe_slot_h(a, t, (size_t)s), a.ffn,
 						   WAVES * WAVE, n_pieces,
 						   lds + s * n_pieces);
 	group_barrier();
 	int32_t d0 = (int32_t)group_index_x() * ROWS;
 	int32_t mine = (int32_t)lane_index() / THRDS * YTILE;
 	for (int32_t s = (int32_t)wave_index(); s < a.n_slots; s += WAVES) {
-		moe_pair p = moe_pair_at(a, first + (size_t)s);
+		moe_pair p = moe_slot_at(a, t, (size_t)s);
 		weight_view w = a.table[p.expert * MOE_PARTS + MOE_DOWN];
 		linear_int4_rows<YTILE> rows;
 		rows.is_bf16 = a.is_bf16;
@@ -119,26 +105,17 @@ DEVICE void moe_int4_down(const moe_launch &a)
 		float sum[YTILE][1] = {};
 		linear_int4_sum<1, THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(
 			&args, &rows, lds + s * n_pieces, n_pieces, sum);
-		float weight = moe_pair_weight(a, first + (size_t)s);
+		float weight = moe_slot_weight(a, t, (size_t)s);
 		UNROLL
 		for (int y = 0; y < YTILE; y++) {
 			float x = lanes_sum<THRDS>(sum[y][0]);
-			int32_t d = d0 + mine + y;
-			if (thread_index() % THRDS != 0 || d >= a.dim)
-				continue;
-			if (a.down_bias && !p.is_shared)
-				x += a.down_bias[p.expert * (size_t)a.dim + (size_t)d];
-			part[s * ROWS + mine + y] = x * weight;
+			if (thread_index() % THRDS == 0)
+				part[s * ROWS + mine + y] = moe_slots_part(
+					a, p, weight, d0 + mine + y, x);
 		}
 	}
 	group_barrier();
-	int32_t row = (int32_t)thread_index();
-	if (row >= ROWS || d0 + row >= a.dim)
-		return;
-	float *y = a.y + t * (size_t)a.dim + (size_t)(d0 + row), sum = *y;
-	for (int32_t s = 0; s < a.n_slots; s++)
-		sum += part[s * ROWS + row];
-	*y = sum;
+	moe_slots_add(a, t, d0, ROWS, part, moe_slots_y(a, t, d0, ROWS));
 }
 
 #define MOE_INT4(op, name, thrds, ytile, waves, chunk, unr) \

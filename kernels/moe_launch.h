@@ -59,11 +59,15 @@ struct moe_launch {
 	struct weight_view shared_router; /* (1, D); q NULL: shared_scale is known */
 	int32_t up_shift, down_shift; /* log2(group), or 31: one group a row */
 	uint32_t is_bf16;             /* int4: scales */
-	/* moe_quad.hip: (T, E) f32, of which up makes id and weight; NULL: they are there */
+	/* (T, E) f32, of which up makes id and weight (moe_pick.h); NULL: they are there */
 	const float *logits;
 	struct moe_router_rule rule;
 	struct moe_span span[MOE_PARTS]; /* moe_quad.hip: of the experts but the shared one */
 };
+
+/* Is the first workgroup of each pair of up not one of rows, but one for what a token has
+ * once (kernels/moe_pick.h)? */
+#define MOE_UP_FIRST(l) ((l).logits || (l).shared_router.q ? 1 : 0)
 
 struct moe_int4_axes {
 	const char *name;
@@ -76,14 +80,15 @@ struct moe_quad_axes {
 	int32_t split;  /* waves that share the elements of K */
 	int32_t waves;  /* up: sets of these, 8 rows each; down: all */
 	int32_t unroll;
+	int32_t room;   /* for so many workgroups: KERNEL_OF_MANY */
 };
 
-/* LDS of moe_quad: up is QUAD_LDS and a choice; down has h of all slots and the sums of
- * their waves. */
+/* LDS of moe_quad: up is QUAD_LDS and a choice; down has h of all slots, the sums of their
+ * waves, what each adds to y, and its weight. */
 #define MOE_QUAD_UP_LDS(k, split, rows, n_experts, n_used) \
 	(QUAD_LDS(1, k, split, rows) + MOE_CHOICE_LDS(n_experts, n_used))
 #define MOE_QUAD_DOWN_LDS(n_slots, f, split) \
-	(16 + (n_slots) * ((f) * 2 + (split) * QUAD_ROWS * 4))
+	(16 + (n_slots) * ((f) * 2 + ((split) + 1) * QUAD_ROWS * 4 + 4))
 /* LDS of moe_rows; table: 16-byte pieces, unit_table of the format. */
 #define MOE_ROWS_UP_LDS(d, table) (((d) + 63) / 64 * 128 + (table) * 16)
 #define MOE_ROWS_DOWN_LDS(n_slots, f, table) \

@@ -64,7 +64,8 @@ template <int format> DEVICE void moe_rows_up(const moe_launch &a)
 		if (thread_index() % THRDS == 0 && f + y < a.ffn)
 			p.h[f + y] = moe_act(a, p, (size_t)(f + y), g, u);
 	}
-	moe_slots_scale(a, p, x);
+	if (group_index_x() == 0)
+		moe_slots_scale(a, p, x);
 }
 
 template <int format> DEVICE void moe_rows_down(const moe_launch &a)
@@ -74,16 +75,16 @@ template <int format> DEVICE void moe_rows_down(const moe_launch &a)
 	int32_t pitch = unit_pieces(a.ffn);
 	u32x4 *h = lds + unit_table(format);
 	float *part = (float *)(h + a.n_slots * pitch);
-	size_t t = group_index_y(), first = t * (size_t)a.n_slots;
+	size_t t = group_index_y();
 	unit_make_table<format>(lds, THREADS);
 	for (int32_t s = 0; s < a.n_slots; s++)
-		unit_stage<format>(moe_pair_at(a, first + (size_t)s).h, a.ffn, THREADS,
-				   h + s * pitch);
+		unit_stage<format>(moe_slot_h(a, t, (size_t)s), a.ffn, THREADS, h + s * pitch);
 	group_barrier();
 	int32_t d0 = (int32_t)group_index_x() * MOE_ROWS_DOWN;
 	int32_t mine = (int32_t)lane_index() / THRDS * YTILE;
 	for (int32_t s = (int32_t)wave_index(); s < a.n_slots; s += MOE_ROWS_WAVES) {
-		moe_pair p = moe_pair_at(a, first + (size_t)s);
+		moe_pair p = moe_slot_at(a, t, (size_t)s);
+		float weight = moe_slot_weight(a, t, (size_t)s);
 		weight_view view = a.table[p.expert * MOE_PARTS + MOE_DOWN];
 		unit_row rows[YTILE];
 		unit_weight w = moe_rows_at<format, YTILE>(view, d0 + mine, a.down_shift,
@@ -97,11 +98,11 @@ template <int format> DEVICE void moe_rows_down(const moe_launch &a)
 			float x = lanes_sum<THRDS>(sum[y][0]) * view.factor;
 			if (thread_index() % THRDS == 0)
 				part[s * MOE_ROWS_DOWN + mine + y] = moe_slots_part(
-					a, p, first + (size_t)s, d0 + mine + y, x);
+					a, p, weight, d0 + mine + y, x);
 		}
 	}
 	group_barrier();
-	moe_slots_add(a, t, d0, MOE_ROWS_DOWN, part);
+	moe_slots_add(a, t, d0, MOE_ROWS_DOWN, part, moe_slots_y(a, t, d0, MOE_ROWS_DOWN));
 }
 
 #define MOE_ROWS(name, format) \

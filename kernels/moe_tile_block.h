@@ -36,9 +36,7 @@ DEVICE size_t moe_tile_pair(const int32_t *pairs, int32_t m)
 
 DEVICE uint16_t *moe_tile_h(const moe_launch &m, size_t p)
 {
-	size_t n = (size_t)m.n_slots, u = (size_t)m.n_used, slot = p % n, t = p / n;
-	return slot == u ? m.shared_h + t * (size_t)m.ffn
-			 : m.h + (t * u + slot) * (size_t)m.ffn;
+	return moe_slot_h(m, p / (size_t)m.n_slots, p % (size_t)m.n_slots);
 }
 
 template <class G> DEVICE void moe_tile_up(const moe_tile_launch &a)

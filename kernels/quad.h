@@ -152,20 +152,24 @@ DEVICE void quad_load(const quad_rows &r, int32_t k, int32_t end, quad_step<KIND
 	UNROLL
 	for (int y = 0; y < 2; y++) {
 		if constexpr (KIND == QUAD_G32 && QUAD_SCALES == 2) {
-			out->scale[y] = *(const uint32_t *)(r.scales[y] + k / 32 +
-							    quad_scale_lane(0));
+			out->scale[y] = load_global<uint32_t>(r.scales[y] + k / 32 +
+							      quad_scale_lane(0));
 		} else {
 			out->scale[y] = 0;
 			UNROLL
 			for (int i = 0; i < QUAD_SCALES; i++) {
 				int32_t g = quad_group(r, k, quad_scale_lane(i));
-				out->scale[y] |= (uint32_t)r.scales[y][g] << 16 * i;
+				out->scale[y] |= (uint32_t)load_global<uint16_t>(
+							 r.scales[y] + g)
+						 << 16 * i;
 			}
 		}
 		out->scale[y] = is_there ? out->scale[y] : 0;
-		if constexpr (KIND == QUAD_ZERO)
-			out->zero[y] = r.zeros[y][quad_group(r, k, (int32_t)lane_index() % 4)] >>
-					       r.zero_shift[y] & 15;
+		if constexpr (KIND == QUAD_ZERO) {
+			int32_t g = quad_group(r, k, (int32_t)lane_index() % 4);
+			uint32_t zero = load_global<uint32_t>(r.zeros[y] + g);
+			out->zero[y] = zero >> r.zero_shift[y] & 15;
+		}
 	}
 }
 

@@ -13,7 +13,8 @@ enum {
 	QUAD_ROWS = 16   /* of a wave */
 };
 enum quad_kind {
-	QUAD_G32, /* groups of 32, no zero points: no word in the name */
+	QUAD_G32, /* groups of 32, no zero points: no word in the name (moe_quad.hip: and whole
+		   * turns) */
 	QUAD_ANY, /* groups of 2^n >= 32, or one a row: _any */
 	QUAD_ZERO /* the same with zero points: _zero */
 };

@@ -135,7 +135,7 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 	h->own_blocks = o->own_blocks;
 	h->no_graphs = o->no_graphs;
 	h->int4_axes = -1;
-	h->tile = h->moe_tile = -1;
+	h->tile = h->moe_tile = h->moe_up = h->moe_down = -1;
 	h->moe_tile_from = MOE_INT4_MAX_TOK + 1;
 	h->tile_from = LINEAR_INT4_MAX_TOK + 1;
 	strmap_init(&h->names, 64);

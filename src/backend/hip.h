@@ -132,6 +132,7 @@ struct hip {
 	int32_t tile_from;        /* tokens from which tiles are used, where they can */
 	int moe_tile;             /* of moe_tile.def; -1: by shape */
 	int32_t moe_tile_from;    /* as tile_from */
+	int moe_up, moe_down;     /* of moe_quad.def; -1: by shape */
 	struct hip_arena weights;
 	struct hip_experts *experts;
 	struct hip_stage stage;

@@ -435,7 +435,8 @@ static enum status run(struct hip *h, const struct moe_experts_args *a,
 	if (!l.shared_scale || l.n_slots == l.n_used)
 		router = NULL;
 	/* moe_any_up leaves it out, and so does moe_tile_up. */
-	if (router && (is_tile || x->up.few == HIP_EXPERTS_ANY || router->quant > QUANT_BF16))
+	if (router && (is_tile || x->up.few == HIP_EXPERTS_ANY || router->quant > QUANT_BF16 ||
+		       router->k % 8 != 0))
 		st = shared_scale(h, a);
 	else if (router)
 		l.shared_router = hip_view(router);
@@ -451,7 +452,7 @@ static bool is_quad(const struct hip *h, const struct moe_experts_args *a,
 	const struct hip_experts *x = a->experts->device;
 	const struct hip_experts_leg *up = &x->routed.up, *down = &x->routed.down;
 	const struct weight *router = x->has_slot ? a->experts->shared_router : NULL;
-	if (!h->prefers_quads || a->n_tok >= h->moe_tile_from ||
+	if (!hip_moe_quad_is_wanted(h, l) || a->n_tok >= h->moe_tile_from ||
 	    up->few != HIP_EXPERTS_INT4 || down->few != HIP_EXPERTS_INT4 ||
 	    up->like->scale_type != down->like->scale_type ||
 	    (router && router->quant > QUANT_BF16) || !hip_moe_quad_takes(h, a, l))

@@ -21,6 +21,8 @@ int hip_moe_quad_up_count(void); /* rows of moe_quad.def */
 const char *hip_moe_quad_up_name(int i);
 int hip_moe_quad_down_count(void);
 const char *hip_moe_quad_down_name(int i);
+/* Does the chip prefer them, or has its table rows for this shape? */
+bool hip_moe_quad_is_wanted(const struct hip *h, const struct moe_launch *l);
 bool hip_moe_quad_takes(const struct hip *h, const struct moe_experts_args *a,
 			const struct moe_launch *l);
 enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,

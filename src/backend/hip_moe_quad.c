@@ -43,15 +43,44 @@ const char *hip_moe_quad_down_name(int i)
 	return downs[i].name;
 }
 
-/* The measured row, or the first. */
+static bool has_whole_turns(const struct moe_quad_axes *x, int32_t k)
+{
+	return k % (x->split * x->unroll * QUAD_STEP) == 0;
+}
+
+/* The measured row of n outputs and k inputs, else the first of `rows` whose turns these
+ * are, else the first. */
+static const struct moe_quad_axes *choose(const struct hip *h, enum hip_tune_op op,
+					  const struct moe_quad_axes *rows, size_t n_rows,
+					  int32_t n, int32_t k)
+{
+	int measured = hip_tune_find(h, op, n, k);
+	if (measured >= 0)
+		return &rows[measured];
+	for (size_t i = 0; i < n_rows; i++)
+		if (has_whole_turns(&rows[i], k))
+			return &rows[i];
+	return rows;
+}
+
 static const struct moe_quad_axes *up_of(const struct hip *h, const struct moe_launch *l)
 {
-	return &ups[MAX(0, hip_tune_find(h, HIP_TUNE_MOE_UP, l->ffn, l->dim))];
+	if (h->moe_up >= 0)
+		return &ups[h->moe_up];
+	return choose(h, HIP_TUNE_MOE_UP, ups, ARRAY_LEN(ups), l->ffn, l->dim);
 }
 
 static const struct moe_quad_axes *down_of(const struct hip *h, const struct moe_launch *l)
 {
-	return &downs[MAX(0, hip_tune_find(h, HIP_TUNE_MOE_DOWN, l->dim, l->ffn))];
+	if (h->moe_down >= 0)
+		return &downs[h->moe_down];
+	return choose(h, HIP_TUNE_MOE_DOWN, downs, ARRAY_LEN(downs), l->dim, l->ffn);
+}
+
+bool hip_moe_quad_is_wanted(const struct hip *h, const struct moe_launch *l)
+{
+	return h->prefers_quads || (hip_tune_find(h, HIP_TUNE_MOE_UP, l->ffn, l->dim) >= 0 &&
+				    hip_tune_find(h, HIP_TUNE_MOE_DOWN, l->dim, l->ffn) >= 0);
 }
 
 static int32_t up_lds(const struct moe_quad_axes *x, const struct moe_launch *l)
@@ -81,7 +110,8 @@ bool hip_moe_quad_takes(const struct hip *h, const struct moe_experts_args *a,
 static enum status launch(struct hip *h, const struct moe_quad_axes *x, const char *op,
 			  const struct weight *w, struct hip_grid g, struct moe_launch *l)
 {
-	const char *kind = w->zero_points ? "_zero" : w->group == 32 ? "" : "_any";
+	bool is_plain = w->group == 32 && has_whole_turns(x, w->k);
+	const char *kind = w->zero_points ? "_zero" : is_plain ? "" : "_any";
 	char name[80];
 	snprintf(name, sizeof name, "moe_quad_%s_%s%s_kernel", op, x->name, kind);
 	return LAUNCH(h, name, g, ARG(*l));
@@ -101,7 +131,7 @@ enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 	}
 	const struct moe_quad_axes *up = up_of(h, &l), *down = down_of(h, &l);
 	st = launch(h, up, "up", &ex->gate[0],
-		    (struct hip_grid){hip_over(l.ffn, up->waves * QUAD_ROWS / 2),
+		    (struct hip_grid){MOE_UP_FIRST(l) + hip_over(l.ffn, up->waves * QUAD_ROWS / 2),
 				      l.n_tok * l.n_slots, 32 * up->split * up->waves,
 				      up_lds(up, &l)}, &l);
 	l.shared_router.q = NULL;

@@ -32,13 +32,14 @@ def tune(tmp):
     table = os.path.join(tmp, "gfx1151.tune")
     with open(table, "w") as f:
         f.write("# a comment\nint4 1024 1024 deep\nint4 5 5 nothing\nnonsense\n"
-                "linear-tiles 3\nlinear-tiles 99\nexpert-tiles 1\nexpert-tiles few\n")
+                "linear-tiles 3\nlinear-tiles 99\nexpert-tiles 1\nexpert-tiles few\n"
+                "moe-up 768 2048 slim\nmoe-down 2048 768 slim\nmoe-down 2048 768 two\n")
     model = os.path.join(tmp, "model")
     haloctl("synth", "-s", "qwen3-0.6b", "-l", "1", "-v", "3200", "-o", model)
     code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
                              "--hip-kernels", tmp, "--raw", "-p", "Once", "-n", "2")
-    left_out = [n for n in range(1, 9) if "gfx1151.tune:%d: not" % n in err]
-    ok(code == 0 and left_out == [3, 4, 6, 7, 8],
+    left_out = [n for n in range(1, 12) if "gfx1151.tune:%d: not" % n in err]
+    ok(code == 0 and left_out == [3, 4, 6, 7, 8, 10],
        "wrong lines of a table are left out with a word", err)
     code, out, err = haloctl("kernels", "tune", *LIB)
     ok(code == 2 and "--out" in err, "tune wants --out", err)

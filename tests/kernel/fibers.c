@@ -3,12 +3,32 @@
 
 #include "backend/hip.h"
 #include "backend/hip_linear.h"
+#include "kernels/moe_launch.h"
 
-static void run(const char *name, int int4_axes, int tile, int moe_tile, bool quads,
-		void (*const *cases)(struct kernel_test *))
+/* Were experts found as q says? A block of the arena may end among some, and two alone
+ * are at an even distance wherever they are. */
+static void check_spans(const struct kernel_test *kt, const struct hip *h,
+			const struct fibers_quads *q)
+{
+	int n_even = 0, n_split = 0, n_table = 0;
+	for (const struct hip_experts *x = h->experts; x; x = x->next)
+		for (int part = 0; part < MOE_PARTS && !x->routed.up.has_zero; part++) {
+			const struct moe_run *r = &x->span[part].q;
+			n_table += !r->p[0];
+			n_even += r->p[0] && r->p[0] == r->p[1];
+			n_split += r->p[0] && r->p[0] != r->p[1];
+		}
+	int n_meant = !q->has_arena || q->gaps > 1 ? n_table : q->gaps ? n_split : n_even;
+	kernel_ok(2 * n_meant > n_even + n_split + n_table,
+		  "%s: experts' parts: %d one behind the other, %d but for a gap, %d by the "
+		  "table", kt->name, n_even, n_split, n_table);
+}
+
+static void run(const char *name, int int4_axes, int tile, int moe_tile,
+		const struct fibers_quads *quads, void (*const *cases)(struct kernel_test *))
 {
 	struct kernel_test kt = {.name = name, .is_partial = true,
-				 .is_variant = int4_axes >= 0 ||
+				 .is_variant = quads || int4_axes >= 0 ||
 					       (tile >= 0 && !hip_linear_tile_has_units(tile))};
 	struct fail fail = {0};
 	const char *dir = getenv("HALOD_BUILDDIR");
@@ -18,7 +38,8 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile, bool qu
 		 dir ? dir : ".");
 	if (other)
 		snprintf(library, sizeof library, "%s", other);
-	struct backend_opts o = {.name = "hip", .hip_library = library, .own_blocks = true};
+	struct backend_opts o = {.name = "hip", .hip_library = library,
+				 .own_blocks = !quads || !quads->has_arena};
 	if (backend_create(&o, &kt.b, &fail) != OK) {
 		kernel_ok(false, "%s: %s", name, fail.text);
 		return;
@@ -26,6 +47,11 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile, bool qu
 	struct hip *h = hip_of(kt.b);
 	h->few_groups = true;
 	h->prefers_quads = quads || h->prefers_quads;
+	if (quads) {
+		h->moe_up = quads->up;
+		h->moe_down = quads->down;
+		kt.gaps = quads->gaps;
+	}
 	h->int4_axes = int4_axes;
 	h->tile = tile;
 	h->moe_tile = moe_tile;
@@ -36,6 +62,8 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile, bool qu
 		kernel_test_reset(&kt);
 		(*cases)(&kt);
 	}
+	if (quads)
+		check_spans(&kt, h, quads);
 	kernel_test_reset(&kt);
 	arena_deinit(&kt.arena);
 	backend_destroy(kt.b);
@@ -44,10 +72,11 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile, bool qu
 void fibers_run(const char *name, int int4_axes, int tile, int moe_tile,
 		void (*const *cases)(struct kernel_test *))
 {
-	run(name, int4_axes, tile, moe_tile, false, cases);
+	run(name, int4_axes, tile, moe_tile, NULL, cases);
 }
 
-void fibers_run_quads(const char *name, void (*const *cases)(struct kernel_test *))
+void fibers_run_quads(const char *name, const struct fibers_quads *q,
+		      void (*const *cases)(struct kernel_test *))
 {
-	run(name, -1, -1, -1, true, cases);
+	run(name, -1, -1, -1, q, cases);
 }

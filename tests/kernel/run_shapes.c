@@ -17,9 +17,19 @@ int main(void)
 		fibers_run(hip_linear_tile_name(i), -1, i, -1, linear);
 	for (int i = 0; i < hip_experts_tile_count(); i++)
 		fibers_run(hip_experts_tile_name(i), -1, -1, i, experts);
-	fibers_run_quads("hip, four lanes a row", linear);
-	fibers_run_quads("hip, four lanes a row", experts);
+	fibers_run_quads("four lanes a row", &(struct fibers_quads){-1, -1, false, 0}, linear);
+	/* Each row of moe_quad.def; by the way each kind of place that weights lie at. */
+	int n_up = hip_moe_quad_up_count(), n_down = hip_moe_quad_down_count();
+	for (int i = 0; i < MAX(MAX(n_up, n_down), 4); i++) {
+		struct fibers_quads q = {i % n_up, i % n_down, i % 4 != 0, MAX(i % 4 - 1, 0)};
+		char name[80];
+		snprintf(name, sizeof name, "four lanes a row, %s, %s%s, %d gaps",
+			 hip_moe_quad_up_name(q.up), hip_moe_quad_down_name(q.down),
+			 q.has_arena ? ", arena" : "", q.gaps);
+		fibers_run_quads(name, &q, experts);
+	}
 	setenv("HIP_CPU_REVERSED", "1", 1);
-	fibers_run_quads("hip, four lanes a row, reversed", experts);
+	fibers_run_quads("hip, four lanes a row, reversed", &(struct fibers_quads){-1, -1, true, 0},
+			 experts);
 	return kernel_done();
 }

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend/hip_experts.h"
 #include "backend/hip_launch.h"
+#include "backend/hip_tune.h"
 #include "base/alloc.h"
 #include "tests/hip-on-cpu/runtime.h"
 #include "tests/tap.h"
@@ -394,6 +396,87 @@ static void test_failure(void)
 	backend_destroy(b);
 }
 
+/* --- the table of what was measured ------------------------------------------------ */
+
+enum { SEEN = 8 };
+
+struct seen {
+	char kernel[SEEN][80];
+	int n;
+};
+
+static void see(void *ctx, const struct hip_launch_info *l, bool is_done)
+{
+	struct seen *s = ctx;
+	if (!is_done && s->n < SEEN)
+		snprintf(s->kernel[s->n++], sizeof s->kernel[0], "%s", l->kernel);
+}
+
+/* The kernels of one token at two experts of width 128. */
+static struct seen experts_kernels(struct backend *b)
+{
+	enum { D = 128, E = 2 };
+	struct weight w[E], host = {.quant = QUANT_INT4, .n = D, .k = D, .group = 32,
+				    .scale_type = DTYPE_F16, .name = "expert"};
+	struct hip *h = hip_of(b);
+	struct seen seen = {0};
+	char *memory;
+	host.q = xcalloc(D, D / 2);
+	host.scales = xcalloc(D, D / 32 * 2);
+	for (int e = 0; e < E; e++)
+		must(b->ops->load_weight(b, &host, &w[e], NULL));
+	struct experts ex = {.n = E, .gate = w, .up = w, .down = w};
+	must(b->ops->load_experts(b, &ex, NULL));
+	must(b->ops->alloc(b, 4096, (void **)&memory));
+	struct moe_experts_args a = {
+		.n_tok = 1, .n_used = 1, .x = memory, .h = memory + 512, .experts = &ex,
+		.y = (float *)(memory + 1024), .id = (int32_t *)(memory + 2048),
+		.weight = (float *)(memory + 2304)};
+	h->on_launch = see;
+	h->on_launch_ctx = &seen;
+	must(b->ops->moe_experts(b, &a));
+	must(b->ops->sync(b, NULL));
+	h->on_launch = NULL;
+	b->ops->free(b, memory);
+	free((void *)(uintptr_t)host.q);
+	free((void *)(uintptr_t)host.scales);
+	return seen;
+}
+
+static void read_table(struct hip *h, const char *text)
+{
+	h->n_tune = 0;
+	hip_tune_read(h, (struct str){text, strlen(text)}, "table");
+}
+
+static void test_tune(void)
+{
+	struct backend *b = create(NULL);
+	struct hip *h = hip_of(b);
+	char row[80];
+	struct seen s;
+	read_table(h, "moe-up 128 128 none\nmoe-up 128 slim\nmoe-up 0 128 slim\n"
+		      "moe-up 128 128 two\nmoe-down 128 128 slim\nmoe-side 128 128 slim\n"
+		      "moe-up 128 128 slim more\n");
+	is_int(h->n_tune, 0, "wrong rows of a table are left out");
+	read_table(h, "moe-up 64 128 slim\nmoe-down 128 128 one\n");
+	is_int(h->n_tune, 2, "right ones are not");
+	is_int(hip_tune_find(h, HIP_TUNE_MOE_UP, 128, 128), -1, "a shape without a row");
+	s = experts_kernels(b);
+	is_int(s.n, 2, "two launches");
+	ok(strncmp(s.kernel[0], "moe_int4_up_", 12) == 0, "are the chip's: %s", s.kernel[0]);
+	for (int i = 0; i < hip_moe_quad_up_count(); i++) {
+		snprintf(row, sizeof row, "moe-up 128 128 %s\nmoe-down 128 128 one\n",
+			 hip_moe_quad_up_name(i));
+		read_table(h, row);
+		s = experts_kernels(b);
+		snprintf(row, sizeof row, "moe_quad_up_%s_any_kernel", hip_moe_quad_up_name(i));
+		is_str(s.kernel[0], row, "with rows for both it is the table's");
+		is_str(s.kernel[1], "moe_quad_down_one_any_kernel", "of down, too");
+	}
+	backend_destroy(b);
+}
+
 static void test_choice(void)
 {
 	const char *name = NULL;
@@ -427,6 +510,7 @@ int main(void)
 	test_refusals();
 	test_steps();
 	test_failure();
+	test_tune();
 	test_choice();
 	return tap_done();
 }
