@@ -4,6 +4,12 @@
  * many workgroups one after the other: memory is kept busy by many waves, not by what each
  * has on its way beside what it uses. So there is one buffer, no step asks whether it is
  * there, rows are stored from registers, and the norm is a launch of its own.
+ *
+ * On an NVIDIA H200, in % of the bandwidth read in the same run (linear_quad_sum.h in
+ * brackets): N 151936, K 2048 79 (69); K 4096 84 (74); N 24576, K 4096 60 (60). TRIED six
+ * workgroups at once: registers go to memory, 75 and 80; ten of two waves: the same; turns
+ * of two steps, eight workgroups: 78 and 78. Without its scales' loads (two words of eight
+ * lines each a step) N 24576 would reach 75.
  */
 #pragma once
 #include "kernels/linear_quad_sum.h"
@@ -74,23 +80,25 @@ template <int ROWS, int UNR, int KIND> DEVICE void linear_quad_lean(const linear
 			linear_quad_put_one(a, a.part[i], tile, low, high);
 }
 
-template <int M, int SPLIT, int ROWS, int UNR, int ROOM, int KIND>
+template <int M, int SPLIT, int ROWS, int UNR, bool IS_LEAN, int KIND>
 DEVICE void linear_quad_as(const linear_int4_args &a)
 {
-	if constexpr (M == 1 && ROOM > 0)
+	if constexpr (M == 1 && IS_LEAN)
 		linear_quad_lean<ROWS, UNR, KIND>(a);
 	else
 		linear_quad<M, SPLIT, ROWS, UNR, KIND>(a);
 }
 
-/* The kernels of one shape (linear_quad.def) and up to M tokens: linear_quad_m*.hip. */
-#define LINEAR_QUAD_KIND(name, m, split, rows, unr, room, kind, word) \
-	KERNEL_OF_MANY(split * rows * WAVE, (m == 1 && room ? room : 1)) \
+/* The kernels of one shape (linear_quad.def) and up to M tokens: linear_quad_m*.hip. Room
+ * left to the compiler cost 2.2 us of 9.4 where 16 waves got more registers than let two
+ * workgroups in (quad16, N and K 4096, an H200), and gave 1.1 of 14 to quad8. */
+#define LINEAR_QUAD_KIND(name, m, split, rows, unr, room, is_lean, kind, word) \
+	KERNEL_OF_MANY(split * rows * WAVE, (m == 1 ? room : split * rows > 8 ? 1 : 2)) \
 	void linear_quad_##name##_m##m##word##_kernel(linear_int4_args a) \
 	{ \
-		linear_quad_as<m, split, rows, unr, room, kind>(a); \
+		linear_quad_as<m, split, rows, unr, is_lean, kind>(a); \
 	}
-#define LINEAR_QUAD(name, m, split, rows, unr, room) \
-	LINEAR_QUAD_KIND(name, m, split, rows, unr, room, QUAD_G32, ) \
-	LINEAR_QUAD_KIND(name, m, split, rows, unr, room, QUAD_ANY, _any) \
-	LINEAR_QUAD_KIND(name, m, split, rows, unr, room, QUAD_ZERO, _zero)
+#define LINEAR_QUAD(name, m, split, rows, unr, room, is_lean) \
+	LINEAR_QUAD_KIND(name, m, split, rows, unr, room, is_lean, QUAD_G32, ) \
+	LINEAR_QUAD_KIND(name, m, split, rows, unr, room, is_lean, QUAD_ANY, _any) \
+	LINEAR_QUAD_KIND(name, m, split, rows, unr, room, is_lean, QUAD_ZERO, _zero)

@@ -8,8 +8,8 @@
 	SHAPE(4, __VA_ARGS__) \
 	SHAPE(8, __VA_ARGS__)
 /* There are no registers for more than two steps. */
-#define SHAPE(m, name, split, rows, unr, room) \
-	LINEAR_QUAD(name, m, split, rows, (unr > 2 ? 2 : unr), room)
+#define SHAPE(m, name, split, rows, unr, ...) \
+	LINEAR_QUAD(name, m, split, rows, (unr > 2 ? 2 : unr), __VA_ARGS__)
 #include "kernels/linear_quad.def"
 #undef SHAPE
 #undef QUAD

@@ -5,6 +5,7 @@
  */
 #pragma once
 #if !defined(__HIP__)
+#include <stdbool.h>
 #include <stdint.h>
 #endif
 
@@ -25,9 +26,9 @@ struct quad_axes {
 	int32_t split;  /* waves that share the elements of K */
 	int32_t rows;   /* such sets of waves in a workgroup, 16 rows each */
 	int32_t unroll; /* steps in flight, the same again while they are used */
-	int32_t room;   /* 0, or SPLIT 1, K whole turns of so many steps, and one token
-			 * without its norm: one buffer, for so many workgroups at once
-			 * (KERNEL_OF_MANY) */
+	int32_t room;   /* of one token: for so many workgroups at once (KERNEL_OF_MANY) */
+	bool is_lean;   /* SPLIT 1, K whole turns of UNROLL steps, one token without its norm:
+			 * linear_quad_lean.h */
 };
 
 /* LDS: a piece of zeros, the activations, the rows' sums of each wave. */

@@ -28,7 +28,7 @@ bool hip_linear_quad_takes(const struct quad_axes *x, const struct linear_args *
 {
 	const struct weight *first = a->out[0].w;
 	return hip_linear_is_int4(a) && first->k % QUAD_STEP == 0 && first->group % 32 == 0 &&
-	       (!x->room || first->k % (x->unroll * QUAD_STEP) == 0) &&
+	       (!x->is_lean || first->k % (x->unroll * QUAD_STEP) == 0) &&
 	       QUAD_LDS(1, first->k, x->split, x->rows) <= LINEAR_INT4_LDS;
 }
 
@@ -50,7 +50,7 @@ enum status hip_linear_quad(struct hip *h, const struct quad_axes *x,
 	const char *kind = w->zero_points ? "_zero" : w->group == 32 ? "" : "_any";
 	struct linear_int4_args r = hip_linear_int4_args(
 		h, a, x->rows * (a->silu ? QUAD_ROWS / 2 : QUAD_ROWS), false, a->silu);
-	enum status st = hip_fuse_norm(h, a->norm, !x->room, &r.norm);
+	enum status st = hip_fuse_norm(h, a->norm, !x->is_lean, &r.norm);
 	for (int32_t t = 0; t < a->n_tok && st == OK; t += r.n_tok) {
 		int32_t m = 1, lds;
 		while (m < a->n_tok - t && m < LINEAR_INT4_MAX_TOK &&
