@@ -38,6 +38,9 @@ struct kernel_test {
 			      * have another order; 0: never */
 	bool is_partial;     /* .hip kernels: no formats in blocks, no order of groups
 			      * yet; cases leave those out */
+	bool truncates;      /* its matrix units round each sum of sixteen products towards
+			      * zero (NVIDIA's): n_sums of them in what is compared */
+	int32_t n_sums;
 	bool is_variant;     /* int4 or tiles in another shape: formats that neither has
 			      * are left out */
 	int gaps;            /* other weights lie between experts, at so many places */
