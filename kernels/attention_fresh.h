@@ -6,10 +6,10 @@
  *
  * Each workgroup normalises and rotates the queries of its heads, a wave a head; that of
  * the last segment makes the key too, writes it and the value to the cache, and has
- * them in LDS, from where they take their place in its own block. To what is fetched
- * their position is nowhere: nothing that this launch writes is read back from memory,
- * and who else reads the page does not look at that row. The bits are those of one
- * launch after the other: head_turn.h, and q and k are rounded to f16 between.
+ * them in LDS, from where they take their place in its own block: nothing that this
+ * launch writes is read back from memory, and nobody looks at that row of the page. The
+ * bits are those of one launch after the other: head_turn.h, and q and k are rounded to
+ * f16 between.
  *
  * Memory answers in order, so loads are asked for in the order in which they are needed:
  * the position, the page, what is raw and comes from the caches (the launch before wrote

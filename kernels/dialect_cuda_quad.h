@@ -37,3 +37,33 @@ DEVICE bool quad_hands(int32_t *token)
 DEVICE float quad_row_sum(float x) { return x + wave_xor<1>(x); }
 
 DEVICE bool quad_has(int32_t token) { return threadIdx.x % 4 == (uint32_t)token * 2; }
+
+/* Columns are tokens: lanes 4t..4t+3 hand over token t, and lane 4g + q has the sums of
+ * tokens 2q and 2q + 1. */
+template <int M> struct quad_tokens {
+	dialect_sums c;
+};
+
+template <int M>
+DEVICE void quad_tokens_dot(quad_tokens<M> *s, const uint32_t *w0, const uint32_t *w1,
+			    const u32x4 *x, int32_t pitch)
+{
+	int32_t t = (int32_t)(threadIdx.x % 32 / 4);
+	u32x4 v = {};
+	if (t < M)
+		v = x[t * pitch];
+	dialect_tile lo = {{w0[0], w1[0], w0[1], w1[1]}};
+	dialect_tile hi = {{w0[2], w1[2], w0[3], w1[3]}};
+	DIALECT_MMA("f16", s->c, 0, lo, v.v[0], v.v[1]);
+	DIALECT_MMA("f16", s->c, 0, hi, v.v[2], v.v[3]);
+}
+
+template <int M, class F> DEVICE void quad_tokens_each(const quad_tokens<M> &s, F f)
+{
+	UNROLL
+	for (int i = 0; i < 4; i++) {
+		int32_t t = (int32_t)(threadIdx.x % 4) * 2 + i % 2;
+		if (t < M)
+			f(i / 2, t, s.c.v[i]);
+	}
+}

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How linear_rows.hip and linear_blocks.hip are launched: arguments, limits, LDS. C for
- * the host, C++ for the kernels.
+ * How linear_rows.hip, linear_blocks.hip and linear_quad_int8.hip are launched: arguments,
+ * limits, LDS. C for the host, C++ for the kernels.
  *
  * A launch takes up to four weights of one format and K at 1..8 tokens; each (part) has
  * workgroups of its own, first_group..., as many as the host likes. What comes out of a
  * row does not depend on M nor on the grid. Kernels are of 1, 2, 4 and 8 tokens.
  * Groups are powers of two of at least 16 elements (32 where weights are of four bits,
  * but nvfp4 has 16), or one a row. linear_blocks: scales are in q, K is whole blocks.
+ * linear_quad_int8: one scale a row, no zero points, K is whole turns.
  */
 #pragma once
 #include "kernels/linear_store.h"
@@ -20,6 +21,10 @@ enum {
 	LINEAR_ROWS_TILE = 2,    /* rows of a wave at a time */
 	LINEAR_ROWS_LDS = 65536, /* bytes a workgroup may have */
 	LINEAR_BLOCKS_THRDS = 16, /* lanes that share a row */
+	LINEAR_QUAD_INT8_WAVES = 4, /* of a workgroup, 16 rows of each */
+	LINEAR_QUAD_INT8_STEPS = 4, /* of a turn, 64 elements each */
+	LINEAR_QUAD_INT8_TURN = LINEAR_QUAD_INT8_STEPS * 64,
+	LINEAR_QUAD_INT8_PER_CU = 5 /* workgroups */
 };
 
 struct linear_rows_part {
@@ -49,6 +54,9 @@ struct linear_rows_args {
 /* Elements of K in 16 bytes of a row. */
 #define LINEAR_ROWS_EACH(bits) (128 / (bits))
 #define LINEAR_ROWS_LDS_BYTES(m, k) ((m) * (k) * 2)
+/* 16-byte pieces from token to token. */
+#define LINEAR_QUAD_INT8_PITCH(k) ((k) / 8 + 4)
+#define LINEAR_QUAD_INT8_LDS_BYTES(m, k) ((m) * LINEAR_QUAD_INT8_PITCH(k) * 16)
 #define LINEAR_BLOCKS_LDS_BYTES(m, k) ((m) * (((k) + 63) / 64 * 64) * 2)
 
 #ifdef DEVICE

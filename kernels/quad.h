@@ -57,6 +57,40 @@ DEVICE bool quad_hands(int32_t *token)
 /* The sum of a row over its lanes, right in the lane that has the token. */
 DEVICE float quad_row_sum(float x) { return quad_lanes_sum(x); }
 DEVICE bool quad_has(int32_t) { return lane_index() % 4 == 0; }
+
+/* Sums of M tokens where a row has one scale: nothing is kept apart. */
+template <int M> struct quad_tokens {
+	float v[2][M];
+};
+
+/* += two rows' eight weights, as pairs in order, times a piece; tokens are pitch apart. */
+template <int M>
+DEVICE void quad_tokens_dot(quad_tokens<M> *s, const uint32_t *w0, const uint32_t *w1,
+			    const u32x4 *x, int32_t pitch)
+{
+	UNROLL
+	for (int t = 0; t < M; t++) {
+		u32x4 v = x[t * pitch];
+		UNROLL
+		for (int p = 0; p < 4; p++) {
+			s->v[0][t] = dot2_f16(w0[p], v[p], s->v[0][t]);
+			s->v[1][t] = dot2_f16(w1[p], v[p], s->v[1][t]);
+		}
+	}
+}
+
+/* f(row, token, sum) for all of them, each in one of the row's lanes. */
+template <int M, class F> DEVICE void quad_tokens_each(const quad_tokens<M> &s, F f)
+{
+	UNROLL
+	for (int t = 0; t < M; t++)
+		UNROLL
+		for (int y = 0; y < 2; y++) {
+			float x = quad_lanes_sum(s.v[y][t]);
+			if (lane_index() % 4 == 0)
+				f(y, t, x);
+		}
+}
 #endif
 
 /* Where a lane finds its pieces. Token t is part t / QUAD_TOKENS. */

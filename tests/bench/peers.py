@@ -25,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
+import urllib.request
 
 from peers_llama import BLOCKS
 
@@ -185,7 +186,17 @@ class Bench:
         return os.path.getsize(at if os.path.isfile(at)
                                else os.path.join(at, "model.safetensors"))
 
+    def wait_ready(self, port):
+        for _ in range(600):
+            try:
+                with urllib.request.urlopen("http://127.0.0.1:%d/health" % port):
+                    return
+            except OSError: # not there yet, or 503
+                time.sleep(0.1)
+        raise SystemExit("halod does not answer")
+
     def serve(self, name):
+        self.warm(self.ours_at(name))
         port = 18098
         daemon = subprocess.Popen(
             [*self.a.prefix, os.path.join(self.a.build, "halod"), "-c", "/dev/null", "--model",
@@ -193,13 +204,14 @@ class Bench:
              "--threads", str(self.a.threads), "--log-level", "error",
              "--no-access-log"])
         try:
-            time.sleep(5)
+            self.wait_ready(port)
             rates = []
-            for _ in range(self.a.rounds):
+            for i in range(self.a.rounds): # of other prompts each: none is cached
                 s = json.loads(call(
                     self.haloctl, "bench", "serve", "--url",
                     "http://127.0.0.1:%d" % port, "--input-len", "128",
                     "--output-len", "64", "--concurrency", "8", "--num-prompts", "8",
+                    "--seed", str(i),
                     "--json"))
                 rates.append(s["output_throughput"])
             yield ("served-8-streams", name + " halod, 128 in 64 out",

@@ -450,6 +450,11 @@ static struct error error_of(const float *got, const float *ref, size_t rows, si
 	return e;
 }
 
+double kernel_mean_square(const float *got, const float *ref, size_t rows, size_t cols)
+{
+	return error_of(got, ref, rows, cols).mean_square;
+}
+
 void kernel_compare(struct kernel_test *kt, const float *got, const float *ref,
 		    const float *plain, size_t rows, size_t cols, double limit,
 		    const char *what)

@@ -40,6 +40,8 @@ struct kernel_test {
 			      * yet; cases leave those out */
 	bool is_variant;     /* int4 or tiles in another shape: formats that neither has
 			      * are left out */
+	bool is_quad;        /* int4 with four lanes a row: experts of other formats are left
+			      * out */
 	int gaps;            /* other weights lie between experts, at so many places */
 };
 
@@ -96,6 +98,8 @@ void kernel_kv_round(struct kernel_test *kt, float *x, size_t n, float most);
 void *kernel_kv_upload(struct kernel_test *kt, const float *x, size_t n);
 float *kernel_kv_download(struct kernel_test *kt, const void *device, size_t n);
 
+/* Sum of squared errors over that of squares, (rows, cols). */
+double kernel_mean_square(const float *got, const float *ref, size_t rows, size_t cols);
 /* Compare (rows, cols); states facts under `what`. Where the result is an activation
  * kernel_act_compare also rounds plain, which alone may exceed the limit then. */
 void kernel_compare(struct kernel_test *kt, const float *got, const float *ref,
