@@ -17,8 +17,7 @@ int main(void)
 		fibers_run(hip_linear_tile_name(i), -1, i, -1, linear);
 	for (int i = 0; i < hip_experts_tile_count(); i++)
 		fibers_run(hip_experts_tile_name(i), -1, -1, i, experts);
-	fibers_run_quads("hip, four lanes a row", &(struct fibers_quads){-1, -1, false, 0},
-			 linear);
+	fibers_run_quads("four lanes a row", &(struct fibers_quads){-1, -1, false, 0}, linear);
 	/* Each row of moe_quad.def; by the way each kind of place that weights lie at. */
 	int n_up = hip_moe_quad_up_count(), n_down = hip_moe_quad_down_count();
 	for (int i = 0; i < MAX(MAX(n_up, n_down), 4); i++) {
