@@ -2,7 +2,7 @@
  *
  * linear_quad_sum.h for up to one and two tokens: a compile unit.
  */
-#include "kernels/linear_quad_sum.h"
+#include "kernels/linear_quad_lean.h"
 
 #define QUAD(...) \
 	SHAPE(1, __VA_ARGS__) \

@@ -2,14 +2,14 @@
  *
  * linear_quad_sum.h for up to four and eight tokens: a compile unit.
  */
-#include "kernels/linear_quad_sum.h"
+#include "kernels/linear_quad_lean.h"
 
 #define QUAD(...) \
 	SHAPE(4, __VA_ARGS__) \
 	SHAPE(8, __VA_ARGS__)
 /* There are no registers for more than two steps. */
-#define SHAPE(m, name, split, rows, unr, per_cu) \
-	LINEAR_QUAD(name, m, split, rows, (unr > 2 ? 2 : unr), per_cu)
+#define SHAPE(m, name, split, rows, unr, room) \
+	LINEAR_QUAD(name, m, split, rows, (unr > 2 ? 2 : unr), room)
 #include "kernels/linear_quad.def"
 #undef SHAPE
 #undef QUAD

@@ -4,9 +4,7 @@
  *           behind them where asked for
  * LAYOUT    kernels/linear_int4.h, kernels/quad.h
  * GEOMETRY  a wave takes 16 rows, SPLIT waves share the elements of K, ROWS such sets are
- *           a workgroup. With PER_CU, at one token, it goes on to further rows of its
- *           part, whose first weights are asked for before the last of those before are
- *           used. A wave's first weights are on their way before the activations
+ *           a workgroup. A wave's first weights are on their way before the activations
  *           are staged (and normalised: each workgroup does that for itself, with the
  *           bits of rms_norm.hip; the first one writes them). gate and up: row g of a
  *           lane is of gate, row g + 8 the same of up. LDS: see QUAD_LDS
@@ -22,8 +20,11 @@
  *           they are needed: 48.8, 18.8, 12.0, 4.1; the next loads one by one behind each
  *           use: a third slower; without the next steps on their way: 50.7. Within a step
  *           of a model, with norm and silu: 21.5 for N 24576, K 4096, and 23.4 where the
- *           norm's input was asked for behind the weights
- * SEE       kernels/linear_ref.c, kernels/linear_quad.def
+ *           norm's input was asked for behind the weights. Workgroups that stay for further
+ *           rows, whose first weights are asked for while the last are used: nothing (N
+ *           24576, K 4096: 21.8 as before)
+ * SEE       kernels/linear_ref.c, kernels/linear_quad.def; linear_quad_lean.h for very many
+ *           rows
  */
 #pragma once
 #include "kernels/linear_int4_words.h"
@@ -133,53 +134,34 @@ template <int SPLIT> DEVICE float linear_quad_total(const float *sums, int32_t p
 	return x;
 }
 
-/* Rows tile * 16 (8 of gate and up) and on, from the sums of SPLIT waves each: (SPLIT, M,
- * SETS * 16). By THREADS threads, of which this is `thread`. */
-template <int M, int SPLIT, int SETS, int THREADS>
-DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part &p,
-			      int32_t tile, const float *sums, int32_t thread)
+/* silu(gate) up of token t's row. */
+DEVICE void linear_quad_put_pair(const linear_int4_args &a, const linear_int4_part &p, int32_t t,
+				 int32_t row, float gate, float up)
 {
-	constexpr int32_t N = SETS * QUAD_ROWS, PITCH = M * N;
+	uint16_t g = f32_to_f16(p.bias ? gate + p.bias[row] : gate);
+	uint16_t u = f32_to_f16(a.part[1].bias ? up + a.part[1].bias[row] : up);
+	((uint16_t *)p.y)[(size_t)t * (size_t)p.n + (size_t)row] = (uint16_t)silu_mul_one(g, u);
+}
+
+/* The workgroup's rows, from the sums of its waves: (SPLIT, M, ROWS * 16). */
+template <int M, int SPLIT, int ROWS>
+DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part &p,
+			      int32_t tile, const float *sums)
+{
+	constexpr int32_t N = ROWS * QUAD_ROWS, PITCH = M * N, THREADS = SPLIT * ROWS * WAVE;
 	int32_t each = a.is_pair ? 8 : 16;
-	for (int32_t i = thread; i < M * SETS * each; i += THREADS) {
-		int32_t t = i / (SETS * each), r = i % (SETS * each);
+	for (int32_t i = (int32_t)thread_index(); i < M * ROWS * each; i += THREADS) {
+		int32_t t = i / (ROWS * each), r = i % (ROWS * each);
 		int32_t row = tile * each + r;
 		const float *from = sums + t * N + r / each * QUAD_ROWS + r % each;
 		if (t >= a.n_tok || row >= p.n)
 			continue;
 		float x = linear_quad_total<SPLIT>(from, PITCH);
-		if (!a.is_pair) {
+		if (a.is_pair)
+			linear_quad_put_pair(a, p, t, row, x,
+					     linear_quad_total<SPLIT>(from + 8, PITCH));
+		else
 			linear_int4_put(&p, t, row, x);
-			continue;
-		}
-		float up = linear_quad_total<SPLIT>(from + 8, PITCH);
-		uint16_t g = f32_to_f16(p.bias ? x + p.bias[row] : x);
-		uint16_t u = f32_to_f16(a.part[1].bias ? up + a.part[1].bias[row] : up);
-		((uint16_t *)p.y)[(size_t)t * (size_t)p.n + (size_t)row] =
-			(uint16_t)silu_mul_one(g, u);
-	}
-}
-
-/* The sums of a wave, and the rows that are complete with them. Waves with rows of their
- * own (SPLIT 1) need not wait for each other. */
-template <int M, int SPLIT, int ROWS>
-DEVICE void linear_quad_finish(const linear_int4_args &a, const linear_int4_part &p,
-			       int32_t tile, const quad_sums<M> &sum, float *sums)
-{
-	int32_t wave = (int32_t)wave_index();
-	if constexpr (SPLIT == 1) {
-		float *own = sums + wave * (M * QUAD_ROWS);
-		wave_barrier(); /* those before are stored */
-		quad_put<M>(sum, QUAD_ROWS, own);
-		wave_barrier();
-		linear_quad_store<M, 1, 1, WAVE>(a, p, tile + wave, own,
-						 (int32_t)lane_index());
-	} else {
-		constexpr int32_t N = ROWS * QUAD_ROWS;
-		quad_put<M>(sum, N, sums + wave % SPLIT * (M * N) + wave / SPLIT * QUAD_ROWS);
-		group_barrier();
-		linear_quad_store<M, SPLIT, ROWS, SPLIT * ROWS * WAVE>(
-			a, p, tile, sums, (int32_t)thread_index());
 	}
 }
 
@@ -200,74 +182,37 @@ DEVICE quad_rows linear_quad_rows(const linear_int4_args &a, const linear_int4_p
 	return rows;
 }
 
-template <int M, int SPLIT, int ROWS, int UNR, bool STAYS, int KIND>
+template <int M, int SPLIT, int ROWS, int UNR, int KIND>
 DEVICE void linear_quad(const linear_int4_args &a)
 {
 	constexpr int32_t THREADS = SPLIT * ROWS * WAVE;
 	constexpr bool HAS_NORM = M <= FUSED_NORM_TOK;
-	constexpr bool GOES_ON = STAYS && M == 1; /* there are registers for it */
 	LDS_DYNAMIC(u32x4, lds);
 	float *sums = (float *)(lds + 1 + M * (a.k / 8));
 	linear_quad_held<THREADS> held;
 	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
-	int32_t end_group, wave = (int32_t)wave_index();
-	linear_int4_part p = linear_int4_find(&a, &end_group);
+	int32_t none, wave = (int32_t)wave_index();
+	linear_int4_part p = linear_int4_find(&a, &none);
 	int32_t tile = ((int32_t)group_index_x() - p.first_group) * ROWS;
-	int32_t on = (end_group - p.first_group) * ROWS;
 	quad_rows rows = linear_quad_rows<KIND>(a, p, tile + wave / SPLIT);
 
 	int32_t each = (a.k / QUAD_STEP + SPLIT - 1) / SPLIT * QUAD_STEP;
 	int32_t from = wave % SPLIT * each, end = from + each < a.k ? from + each : a.k;
-	quad_step<KIND> now[UNR];
+	quad_step<KIND> first[UNR];
 	if (from < end)
-		quad_load_all<UNR, KIND>(rows, from, end, now);
+		quad_load_all<UNR, KIND>(rows, from, end, first);
 	if (thread_index() == 0)
 		lds[0] = u32x4{};
 	linear_quad_stage<THREADS, HAS_NORM>(a, held, lds + 1);
 	for (int t = 1; t < M; t++)
 		linear_quad_stage_next<THREADS, HAS_NORM>(a, t, lds + 1 + t * (a.k / 8));
 	group_barrier();
-	quad_inputs<M> x = quad_inputs_of<M>(lds, a.k / 8);
-	for (;;) {
-		bool is_last = (tile + on) * (a.is_pair ? 8 : 16) >= p.n;
-		quad_sums<M> sum = {};
-		quad_step<KIND> next[UNR];
-		int32_t k = from;
-		if (from < end)
-			k = quad_rounds<M, UNR, KIND>(rows, from, end, now, x, &sum);
-		if (GOES_ON && !is_last) { /* on their way while the last are used */
-			rows = linear_quad_rows<KIND>(a, p, tile + on + wave / SPLIT);
-			if (from < end)
-				quad_load_all<UNR, KIND>(rows, from, end, next);
-		}
-		if (from < end)
-			quad_use_all<M, UNR, KIND>(rows, now, k, end, x, &sum);
-		linear_quad_finish<M, SPLIT, ROWS>(a, p, tile, sum, sums);
-		if (!GOES_ON || is_last)
-			return;
-		if constexpr (SPLIT > 1)
-			group_barrier(); /* the sums are read */
-		tile += on;
-		UNROLL
-		for (int u = 0; u < UNR; u++)
-			now[u] = next[u];
-	}
+	quad_sums<M> sum = {};
+	if (from < end)
+		quad_run<M, UNR, KIND>(rows, from, end, first, quad_inputs_of<M>(lds, a.k / 8),
+				       &sum);
+	quad_put<M>(sum, ROWS * QUAD_ROWS,
+		    sums + wave % SPLIT * (M * ROWS * QUAD_ROWS) + wave / SPLIT * QUAD_ROWS);
+	group_barrier();
+	linear_quad_store<M, SPLIT, ROWS>(a, p, tile, sums);
 }
-
-/* The kernels of one shape (linear_quad.def) and up to M tokens: linear_quad_m*.hip. */
-#define LINEAR_QUAD(name, m, split, rows, unr, per_cu) \
-	KERNEL(split * rows * WAVE) \
-	void linear_quad_##name##_m##m##_kernel(linear_int4_args a) \
-	{ \
-		linear_quad<m, split, rows, unr, (per_cu > 0), QUAD_G32>(a); \
-	} \
-	KERNEL(split * rows * WAVE) \
-	void linear_quad_##name##_m##m##_any_kernel(linear_int4_args a) \
-	{ \
-		linear_quad<m, split, rows, unr, (per_cu > 0), QUAD_ANY>(a); \
-	} \
-	KERNEL(split * rows * WAVE) \
-	void linear_quad_##name##_m##m##_zero_kernel(linear_int4_args a) \
-	{ \
-		linear_quad<m, split, rows, unr, (per_cu > 0), QUAD_ZERO>(a); \
-	}

@@ -225,14 +225,16 @@ DEVICE void quad_use_all(const quad_rows &r, const quad_step<KIND> *c, int32_t k
 		quad_use<M, KIND>(r, c[u], k + u * QUAD_STEP, end, x, sums);
 }
 
-/* sums += elements [k, end), k < end, but the last UNR steps or fewer: the next are on
- * their way while those before are used. `now` holds the first UNR of them and then the
- * last, which begin at what is returned and are to be used (quad_use_all). */
+/* sums += elements [k, end), k < end, whose first UNR steps are in `first`: the next
+ * are on their way while those before are used. */
 template <int M, int UNR, int KIND>
-DEVICE int32_t quad_rounds(const quad_rows &r, int32_t k, int32_t end, quad_step<KIND> *now,
-			   const quad_inputs<M> &x, quad_sums<M> *sums)
+DEVICE void quad_run(const quad_rows &r, int32_t k, int32_t end, const quad_step<KIND> *first,
+		     const quad_inputs<M> &x, quad_sums<M> *sums)
 {
-	quad_step<KIND> next[UNR];
+	quad_step<KIND> now[UNR], next[UNR];
+	UNROLL
+	for (int u = 0; u < UNR; u++)
+		now[u] = first[u];
 	for (; k + UNR * QUAD_STEP < end; k += UNR * QUAD_STEP) {
 		quad_load_all<UNR, KIND>(r, k + UNR * QUAD_STEP, end, next);
 		quad_use_all<M, UNR, KIND>(r, now, k, end, x, sums);
@@ -240,19 +242,6 @@ DEVICE int32_t quad_rounds(const quad_rows &r, int32_t k, int32_t end, quad_step
 		for (int u = 0; u < UNR; u++)
 			now[u] = next[u];
 	}
-	return k;
-}
-
-/* sums += elements [k, end), k < end, whose first UNR steps are in `first`. */
-template <int M, int UNR, int KIND>
-DEVICE void quad_run(const quad_rows &r, int32_t k, int32_t end, const quad_step<KIND> *first,
-		     const quad_inputs<M> &x, quad_sums<M> *sums)
-{
-	quad_step<KIND> now[UNR];
-	UNROLL
-	for (int u = 0; u < UNR; u++)
-		now[u] = first[u];
-	k = quad_rounds<M, UNR, KIND>(r, k, end, now, x, sums);
 	quad_use_all<M, UNR, KIND>(r, now, k, end, x, sums);
 }
 

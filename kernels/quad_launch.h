@@ -25,8 +25,9 @@ struct quad_axes {
 	int32_t split;  /* waves that share the elements of K */
 	int32_t rows;   /* such sets of waves in a workgroup, 16 rows each */
 	int32_t unroll; /* steps in flight, the same again while they are used */
-	int32_t per_cu; /* one token: workgroups of a compute unit at most, which go on to
-			 * further rows; 0: as many as there are rows for */
+	int32_t room;   /* 0, or SPLIT 1, K whole turns of so many steps, and one token
+			 * without its norm: one buffer, for so many workgroups at once
+			 * (KERNEL_OF_MANY) */
 };
 
 /* LDS: a piece of zeros, the activations, the rows' sums of each wave. */

@@ -12,19 +12,18 @@
 /* int4 of a few tokens (hip_linear_int4.c). */
 int hip_linear_int4_count(void); /* rows of linear_int4.def and linear_quad.def */
 const char *hip_linear_int4_name(int i);
-/* A row of linear_quad.def? Its kernels do the norm and silu, too. */
+/* A row of linear_quad.def? It sees to the norm and silu, too. */
 bool hip_linear_int4_is_quad(int i);
 /* Are all weights int4 of one kind, with groups of 2^n or one a row? */
 bool hip_linear_is_int4(const struct linear_args *a);
 /* The row that is to serve: the measured one, or a guess; -1: none can. */
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a);
 enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i);
-/* What kernels of both tables are told. A workgroup takes `rows` rows at a time, a part
- * has `most` workgroups at most, which go on to further rows, or (0) as many as there are
- * rows for; is_pair: those of gate take up along. */
+/* What kernels of both tables are told. A workgroup takes `rows` rows at a time;
+ * goes_on: and further ones; is_pair: those of gate take up along. */
 struct linear_int4_args hip_linear_int4_args(const struct hip *h,
 					     const struct linear_args *a, int32_t rows,
-					     int32_t most, bool is_pair);
+					     bool goes_on, bool is_pair);
 /* On to the next m tokens. */
 void hip_linear_int4_next(struct linear_int4_args *r, int32_t m);
 

@@ -118,7 +118,7 @@ int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a)
 
 struct linear_int4_args hip_linear_int4_args(const struct hip *h,
 					     const struct linear_args *a, int32_t rows,
-					     int32_t most, bool is_pair)
+					     bool goes_on, bool is_pair)
 {
 	const struct weight *first = a->out[0].w;
 	struct linear_int4_args r = {.x = a->x, .k = first->k, .n_groups = hip_groups(first),
@@ -138,9 +138,7 @@ struct linear_int4_args hip_linear_int4_args(const struct hip *h,
 			.store = hip_linear_store(o),
 			.is_bf16 = o->w->scale_type == DTYPE_BF16};
 		int32_t groups = hip_over(o->w->n, rows);
-		if (most && groups > most) /* as many rounds for each */
-			groups = hip_over(groups, hip_over(groups, most));
-		if (most && h->few_groups)
+		if (goes_on && h->few_groups)
 			groups = MAX(1, groups * 2 / 3);
 		r.grid += has_groups ? groups : 0;
 	}
@@ -165,7 +163,7 @@ static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
 			       const struct linear_args *a)
 {
 	int32_t rows = LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves);
-	struct linear_int4_args r = hip_linear_int4_args(h, a, rows, INT32_MAX, false);
+	struct linear_int4_args r = hip_linear_int4_args(h, a, rows, true, false);
 	const char *zero = a->out[0].w->zero_points ? "_zero" : "";
 	enum status st = OK;
 	for (int32_t t = 0, m; t < a->n_tok && st == OK; t += m) {

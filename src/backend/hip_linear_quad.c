@@ -28,13 +28,16 @@ bool hip_linear_quad_takes(const struct quad_axes *x, const struct linear_args *
 {
 	const struct weight *first = a->out[0].w;
 	return hip_linear_is_int4(a) && first->k % QUAD_STEP == 0 && first->group % 32 == 0 &&
+	       (!x->room || first->k % (x->unroll * QUAD_STEP) == 0) &&
 	       QUAD_LDS(1, first->k, x->split, x->rows) <= LINEAR_INT4_LDS;
 }
 
 int hip_linear_quad_guess(const struct linear_args *a, int32_t n)
 {
-	enum { ONE, FOUR, EIGHT, SIXTEEN };
+	enum { ONE, FOUR, EIGHT, SIXTEEN, LEAN };
 	int32_t k = a->out[0].w->k;
+	if (n >= 65536 && hip_linear_quad_takes(&axes[LEAN], a))
+		return LEAN;
 	int i = n >= 16384 ? ONE : k >= 8192 ? EIGHT : n * (int64_t)k <= 20 << 20 && k >= 4096
 			   ? SIXTEEN : FOUR;
 	return hip_linear_quad_takes(&axes[i], a) ? i : -1;
@@ -45,10 +48,9 @@ enum status hip_linear_quad(struct hip *h, const struct quad_axes *x,
 {
 	const struct weight *w = a->out[0].w;
 	const char *kind = w->zero_points ? "_zero" : w->group == 32 ? "" : "_any";
-	int32_t most = a->n_tok == 1 ? x->per_cu * h->device.n_cu : 0;
 	struct linear_int4_args r = hip_linear_int4_args(
-		h, a, x->rows * (a->silu ? QUAD_ROWS / 2 : QUAD_ROWS), most, a->silu);
-	enum status st = hip_fuse_norm(h, a->norm, true, &r.norm);
+		h, a, x->rows * (a->silu ? QUAD_ROWS / 2 : QUAD_ROWS), false, a->silu);
+	enum status st = hip_fuse_norm(h, a->norm, !x->room, &r.norm);
 	for (int32_t t = 0; t < a->n_tok && st == OK; t += r.n_tok) {
 		int32_t m = 1, lds;
 		while (m < a->n_tok - t && m < LINEAR_INT4_MAX_TOK &&

@@ -206,6 +206,7 @@ static const struct fused_case fused[] = {
 	{INT4(0, false, DTYPE_F16), 1, 384, {21, 9}, false, false},
 	{INT4(32, true, DTYPE_BF16), 1, 4224, {45, 45}, false, true},
 	{INT4(128, false, DTYPE_F16), 2, 256, {67, 67}, true, true},
+	{INT4(32, false, DTYPE_BF16), 1, 1024, {37, 37}, true, true},
 	{INT4(32, false, DTYPE_F16), 8, 640, {40, 40}, false, true},
 	{INT4(8, false, DTYPE_F16), 3, 72, {10, 10}, false, true},
 	{{.quant = QUANT_BF16}, 3, 1024, {19, 19}, false, true},
