@@ -361,12 +361,12 @@ void case_moe_experts(struct kernel_test *kt)
 		{INT4(32, false), 3, 128, 128, 130, 8, false, 128, true},
 	};
 	for (size_t i = 0; i < 2 * ARRAY_LEN(routed); i++) {
-		if (!kt->is_variant || routed[i / 2].kind.quant == QUANT_INT4)
+		if (!kt->is_quad || routed[i / 2].kind.quant == QUANT_INT4)
 			routed_case(kt, &routed[i / 2], i % 2);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		if (!kt->is_variant || cases[i].kind.quant == QUANT_INT4)
+		if (!kt->is_quad || cases[i].kind.quant == QUANT_INT4)
 			one_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}
@@ -374,7 +374,7 @@ void case_moe_experts(struct kernel_test *kt)
 		one_case(kt, &turns[i]);
 		kernel_test_reset(kt);
 	}
-	if (kt->is_variant)
+	if (kt->is_quad)
 		return;
 	for (enum quant q = QUANT_INT4 + 1; q < QUANT_COUNT; q++) {
 		struct shape s = {{q, 16, false, DTYPE_F16, false}, 9, 64, 32, 4, 2,

@@ -32,7 +32,8 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 		const struct fibers_quads *quads, void (*const *cases)(struct kernel_test *))
 {
 	struct kernel_test kt = {.name = name, .is_partial = true,
-				 .is_variant = quads || int4_axes >= 0 ||
+				 .is_quad = quads != NULL,
+				 .is_variant = int4_axes >= 0 ||
 					       (tile >= 0 && !hip_linear_tile_has_units(tile))};
 	struct fail fail = {0};
 	const char *dir = getenv("HALOD_BUILDDIR");
@@ -67,7 +68,7 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 		kernel_test_reset(&kt);
 		(*cases)(&kt);
 	}
-	if (quads)
+	if (quads && h->experts)
 		check_spans(&kt, h, quads);
 	kernel_test_reset(&kt);
 	arena_deinit(&kt.arena);

@@ -43,6 +43,8 @@ struct kernel_test {
 	int32_t n_sums;
 	bool is_variant;     /* int4 or tiles in another shape: formats that neither has
 			      * are left out */
+	bool is_quad;        /* int4 with four lanes a row: experts of other formats are left
+			      * out */
 	int gaps;            /* other weights lie between experts, at so many places */
 };
 
