@@ -130,7 +130,7 @@ say "make check under ASan and UBSan"
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:intercept_memmem=0
 export UBSAN_OPTIONS=print_stacktrace=1
 build build-asan --enable-sanitizers=address,undefined CFLAGS="-O1 -g" --with-hip-clang=no &&
-	HALOD_AGENTS=no check build-asan HALOD_CLIENTS="$PWD/build/clients"
+	HALOD_SHAPES_EVERY=4 HALOD_AGENTS=no check build-asan HALOD_CLIENTS="$PWD/build/clients"
 
 say "ThreadSanitizer"
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1

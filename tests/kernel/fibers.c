@@ -13,7 +13,8 @@ static void check_spans(const struct kernel_test *kt, const struct hip *h,
 			const struct fibers_quads *q)
 {
 	int n_even = 0, n_split = 0, n_table = 0;
-	if (!h->experts) /* of linear alone */
+	/* Linear alone has none; blocks of another runtime may lie evenly by themselves. */
+	if (!h->experts || (!q->has_arena && getenv("HALOD_TEST_HIP_LIBRARY")))
 		return;
 	for (const struct hip_experts *x = h->experts; x; x = x->next)
 		for (int part = 0; part < MOE_PARTS && !x->routed.up.has_zero; part++) {

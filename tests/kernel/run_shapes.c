@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The HIP backend against the references: linear and experts in each of the shapes that
- * their kernels are compiled in.
+ * their kernels are compiled in. HALOD_SHAPES_EVERY=N: one of N shapes, for a run under
+ * sanitizers, where all of them take a quarter of an hour: they are one source.
  */
+#include <stdlib.h>
+
 #include "backend/hip_experts.h"
 #include "backend/hip_linear.h"
 #include "tests/kernel/fibers.h"
 
 int main(void)
 {
+	const char *text = getenv("HALOD_SHAPES_EVERY");
+	int every = text ? atoi(text) : 1;
+	every = MAX(every, 1);
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
 	static void (*const experts[])(struct kernel_test *) = {case_moe_experts, NULL};
-	for (int i = 0; i < hip_linear_int4_count(); i++)
+	for (int i = 0; i < hip_linear_int4_count(); i += every)
 		fibers_run(hip_linear_int4_name(i), i, -1, -1, linear);
-	for (int i = 0; i < hip_linear_tile_count(); i++)
+	for (int i = 0; i < hip_linear_tile_count(); i += every)
 		fibers_run(hip_linear_tile_name(i), -1, i, -1, linear);
-	for (int i = 0; i < hip_experts_tile_count(); i++)
+	for (int i = 0; i < hip_experts_tile_count(); i += every)
 		fibers_run(hip_experts_tile_name(i), -1, -1, i, experts);
 	fibers_run_quads("four lanes a row", &(struct fibers_quads){-1, -1, false, 0}, linear);
 	/* Each row of moe_quad.def; by the way each kind of place that weights lie at. */
