@@ -48,6 +48,16 @@ static enum status products(struct hip *h, const struct linear_args *a, bool is_
 	return st;
 }
 
+enum status hip_linear_silu(struct backend *b, const struct linear_args *a)
+{
+	if (!a->silu)
+		return OK;
+	void *y = a->out[0].y;
+	return hip_silu_mul(b, &(struct silu_mul_args){
+				       .n_tok = a->n_tok, .dim = a->out[0].w->n,
+				       .gate = y, .up = a->out[1].y, .y = y});
+}
+
 enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 {
 	struct hip *h = hip_of(b);
@@ -58,10 +68,5 @@ enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 	enum status st = a->norm ? hip_rms_norm(b, a->norm) : OK;
 	if (st == OK)
 		st = products(h, a, is_tiled, i);
-	if (st != OK || !a->silu)
-		return st;
-	void *y = a->out[0].y;
-	return hip_silu_mul(b, &(struct silu_mul_args){
-				       .n_tok = a->n_tok, .dim = a->out[0].w->n,
-				       .gate = y, .up = a->out[1].y, .y = y});
+	return st == OK ? hip_linear_silu(b, a) : st;
 }

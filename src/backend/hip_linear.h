@@ -51,6 +51,8 @@ enum status hip_linear_rows(struct hip *h, const struct linear_args *a);
 /* linear, whose weights are of one format: hip_linear.c. What is not (hip_linear_parts.c)
  * comes as several of it. */
 enum status hip_linear_alike(struct backend *b, const struct linear_args *a) MUST_USE;
+/* silu(gate) up behind the products of a, as a launch of its own, where a asks for it. */
+enum status hip_linear_silu(struct backend *b, const struct linear_args *a) MUST_USE;
 /* What becomes of an output: enum linear_store. */
 uint32_t hip_linear_store(const struct linear_out *o);
 /* y (of n numbers a token, as `store` says) past m tokens; NULL: none. */

@@ -43,10 +43,5 @@ enum status hip_linear(struct backend *b, const struct linear_args *a)
 		st = hip_linear_alike(b, &one);
 		norm = NULL; /* its y, which is x, is there now */
 	}
-	if (st != OK || !a->silu)
-		return st;
-	void *y = a->out[0].y;
-	return hip_silu_mul(b, &(struct silu_mul_args){
-				       .n_tok = a->n_tok, .dim = a->out[0].w->n,
-				       .gate = y, .up = a->out[1].y, .y = y});
+	return st == OK ? hip_linear_silu(b, a) : st;
 }
