@@ -15,8 +15,9 @@
  *           down: the id, and beside it h, y and the experts' weights; the weights (7.1
  *           MB, 1.6 us); the waves' sums; the slots'. Nothing else is asked for in
  *           between, nor divided: that took 100 cycles and more each time.
- * TRIED     (on an NVIDIA H200, Qwen3-30B-A3B, us; the choice made by all waves of each
- *           workgroup) up in workgroups of 16 rows, two rounds of them on a card: 14.9
+ * TRIED     (on an NVIDIA H200, Qwen3-30B-A3B, us) up 10.3 (four; wide 11.65), down 6.9
+ *           (10.6 before its loads were asked for at once); the choice made by all waves
+ *           of each workgroup: up in workgroups of 16 rows, two rounds of them on a card: 14.9
  *           where those of 32 took 11.6; of 8: 16.4; the choice left out: 10.3; weights
  *           found by the table: 12.1
  * SEE       kernels/moe_experts_ref.c
