@@ -127,7 +127,8 @@ DEVICE void linear_rows_use(const linear_rows_args &a, const linear_rows_part &p
 	uint32_t minus = 0x64806480u;
 	if constexpr (linear_rows_bits(format) < 16) {
 		size_t row = (size_t)(n / p.group_n) * (size_t)a.n_groups;
-		if (a.n_groups > 1)
+		/* What rows of 8 bits have only one of multiplies their sums. */
+		if (linear_rows_bits(format) == 4 || a.n_groups > 1)
 			scale = linear_rows_scale<format>(p, row, i, a.group_shift);
 		if constexpr (HALVES)
 			second = linear_rows_scale<format>(p, row, i + 16, a.group_shift);

@@ -61,6 +61,7 @@ static const struct linear_case cases[] = {
 	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 3, 1536, {50}, false, false, false},
 	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 2, 3104, {50}, false, false, false},
 	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 8, 1056, {50}, true, false, false},
+	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 3, 32, {9}, false, false, false},
 	{INT4(32, true, DTYPE_BF16), 8, 2080, {21, 9}, true, false, false},
 	{INT4(32, false, DTYPE_F16), 7, 256, {50}, false, true, false},
 	{INT4(128, false, DTYPE_F16), 6, 12288, {6}, false, false, true},
