@@ -32,33 +32,32 @@ DEVICE bool head_is_empty(int slot, int32_t n, int32_t dim)
 	return slot * 2 * WAVE + n >= dim;
 }
 
-/* Lanes that have nothing there ask for the first element: a load without a branch. */
-template <int SLOTS>
-DEVICE void head_ask(const uint16_t *p, int32_t n, int32_t dim, head_words<SLOTS> *out)
+/* Two elements each, V, of p for a lane's slots. Lanes that have nothing there ask for the
+ * first element: a load without a branch. */
+template <int SLOTS, class V, class T>
+DEVICE void head_ask_twos(const T *p, int32_t n, int32_t dim, V *lo, V *hi)
 {
 	UNROLL
 	for (int s = 0; s < SLOTS; s++) {
 		int32_t i = head_at(s);
 		if (head_is_empty(s, n, dim))
 			continue;
-		out->lo[s] = *(const uint32_t *)(p + (i < n ? i : 0));
-		out->hi[s] = *(const uint32_t *)(p + (i + n < dim ? i + n : 0));
+		lo[s] = *(const V *)(p + (i < n ? i : 0));
+		hi[s] = *(const V *)(p + (i + n < dim ? i + n : 0));
 	}
+}
+
+template <int SLOTS>
+DEVICE void head_ask(const uint16_t *p, int32_t n, int32_t dim, head_words<SLOTS> *out)
+{
+	head_ask_twos<SLOTS>(p, n, dim, out->lo, out->hi);
 }
 
 template <int SLOTS>
 DEVICE void head_ask_norm(const float *p, int32_t n, int32_t dim, head_norm<SLOTS> *out)
 {
-	if (!p)
-		return;
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = head_at(s);
-		if (head_is_empty(s, n, dim))
-			continue;
-		out->lo[s] = *(const u32x2 *)(p + (i < n ? i : 0));
-		out->hi[s] = *(const u32x2 *)(p + (i + n < dim ? i + n : 0));
-	}
+	if (p)
+		head_ask_twos<SLOTS>(p, n, dim, out->lo, out->hi);
 }
 
 template <int SLOTS>

@@ -242,6 +242,26 @@ static void fused_begin(struct kernel_test *kt, const struct fused_case *c,
 	}
 }
 
+/* silu(gate) up of what the products have left, as an operation of its own. */
+static void fused_silu(struct kernel_test *kt, const struct linear_args *a)
+{
+	void *y = a->out[0].y;
+	struct silu_mul_args silu = {.n_tok = a->n_tok, .dim = a->out[0].w->n, .gate = y,
+				     .up = a->out[1].y, .y = y};
+	kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &silu), "silu_mul");
+}
+
+/* Counts where one and apart, which may be without silu, differ in what comes out of one. */
+static void fused_same(struct kernel_test *kt, const struct linear_args *one,
+		       const struct linear_args *apart, int *wrong)
+{
+	for (int i = 0; i < (one->silu ? 1 : one->n_out); i++) {
+		size_t n = (size_t)one->n_tok * (size_t)one->out[i].w->n;
+		kernel_same(kt, kernel_act_download(kt, one->out[i].y, n),
+			    kernel_act_download(kt, apart->out[i].y, n), n, wrong);
+	}
+}
+
 /* One operation has the bits of the three, and writes what rms_norm writes. */
 static void fused_case(struct kernel_test *kt, const struct fused_case *c)
 {
@@ -259,19 +279,12 @@ static void fused_case(struct kernel_test *kt, const struct fused_case *c)
 	kernel_ran(kt, kt->b->ops->linear(kt->b, &one.a), "linear with a norm");
 	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &apart.norm), "rms_norm");
 	kernel_ran(kt, kt->b->ops->linear(kt->b, &apart.a), "linear");
-	void *y = apart.a.out[0].y;
-	struct silu_mul_args silu = {.n_tok = c->t, .dim = c->n[0], .gate = y,
-				     .up = apart.a.out[1].y, .y = y};
 	if (c->silu)
-		kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &silu), "silu_mul");
-	int wrong = 0, n_out = c->silu ? 1 : one.a.n_out;
+		fused_silu(kt, &apart.a);
+	int wrong = 0;
 	kernel_same(kt, kernel_act_download(kt, one.norm.y, t * k),
 		    kernel_act_download(kt, apart.norm.y, t * k), t * k, &wrong);
-	for (int i = 0; i < n_out; i++) {
-		size_t n = t * (size_t)c->n[i];
-		kernel_same(kt, kernel_act_download(kt, one.a.out[i].y, n),
-			    kernel_act_download(kt, apart.a.out[i].y, n), n, &wrong);
-	}
+	fused_same(kt, &one.a, &apart.a, &wrong);
 	kernel_ok(wrong == 0, "%s: linear T=%d K=%d %s with a norm%s: the bits of one after "
 		  "the other", kt->name, c->t, c->k, kernel_kind_name(c->kind),
 		  c->silu ? " and silu" : "");
@@ -332,17 +345,10 @@ static void mixed_case(struct kernel_test *kt, const struct mixed_case *c)
 	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &apart.norm), "rms_norm");
 	for (int i = 0; c->first[i] < apart.a.n_out; i++)
 		mixed_apart(kt, &apart, c->first[i], c->first[i + 1]);
-	void *y = apart.a.out[0].y;
-	struct silu_mul_args silu = {.n_tok = c->t, .dim = c->n[0], .gate = y,
-				     .up = apart.a.out[1].y, .y = y};
 	if (c->silu)
-		kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &silu), "silu_mul");
-	int wrong = 0, n_out = c->silu ? 1 : one.a.n_out;
-	for (int i = 0; i < n_out; i++) {
-		size_t n = t * (size_t)c->n[i];
-		kernel_same(kt, kernel_act_download(kt, one.a.out[i].y, n),
-			    kernel_act_download(kt, apart.a.out[i].y, n), n, &wrong);
-	}
+		fused_silu(kt, &apart.a);
+	int wrong = 0;
+	fused_same(kt, &one.a, &apart.a, &wrong);
 	kernel_ok(wrong == 0, "%s: linear T=%d K=%d of %s beside %s: each as by itself",
 		  kt->name, c->t, c->k, kernel_kind_name(c->kind[0]),
 		  quant_name(c->kind[one.a.n_out - 1].quant));
