@@ -19,6 +19,7 @@ struct backend;
 struct backend_opts {
 	const char *name; /* "cpu", "hip" */
 	int n_threads;    /* CPU: 0 = one per CPU */
+	bool cpu_pin;     /* CPU: each thread stays on a CPU of its own */
 	bool exact;       /* weights and activations as they are, no fast path */
 	const char *cpu_isa; /* CPU: "auto" or NULL, "avx512", "avx2", "portable" */
 	const char *hip_library; /* HIP: path of the runtime; NULL or "": the system's */

@@ -240,7 +240,14 @@ void *cpu_scratch(struct backend *b, size_t n_bytes)
 
 static enum status cpu_step_begin(struct backend *b, uint64_t key, bool *out_run)
 {
+	struct cpu *c = (struct cpu *)b;
 	*out_run = true;
+	/* The thread that loads need not be the one that computes. */
+	if (c->pins && !(c->is_pinned && pthread_equal(c->pinned, pthread_self()))) {
+		pool_pin_caller(c->pool);
+		c->pinned = pthread_self();
+		c->is_pinned = true;
+	}
 	return OK;
 }
 
@@ -312,6 +319,9 @@ enum status cpu_create(const struct backend_opts *o, struct backend **out,
 	struct cpu *c = xcalloc(1, sizeof *c);
 	c->isa = o->exact ? NULL : isa;
 	c->pool = pool_create(o->n_threads);
+	c->pins = o->cpu_pin;
+	if (c->pins)
+		pool_pin(c->pool);
 	c->base = (struct backend){.ops = &cpu_ops, .name = "cpu",
 				   .act_type = DTYPE_F32, .kv_type = DTYPE_F32};
 	if (c->isa)

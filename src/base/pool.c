@@ -59,6 +59,7 @@ struct pool {
 	void *arg;
 
 	int n_threads, n_started, spin_rounds;
+	cpu_set_t cpus; /* of pool_create's caller */
 	pthread_t *threads;
 	struct worker *workers; /* (n_threads), of which 0, the caller, is not used */
 	pthread_mutex_t lock;
@@ -164,12 +165,12 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-static int usable_cpus(void)
+static int usable_cpus(cpu_set_t *out)
 {
-	cpu_set_t set;
-	if (sched_getaffinity(0, sizeof set, &set) != 0)
-		return 1;
-	return CPU_COUNT(&set);
+	if (sched_getaffinity(0, sizeof *out, out) == 0)
+		return CPU_COUNT(out);
+	CPU_ZERO(out); /* more than a cpu_set_t holds: nothing can be pinned */
+	return 1;
 }
 
 /* Signals belong to the main thread's loop: workers take none. */
@@ -193,7 +194,7 @@ static void start_threads(struct pool *p)
 struct pool *pool_create(int n_threads)
 {
 	struct pool *p = xcalloc(1, sizeof *p);
-	int cpus = usable_cpus();
+	int cpus = usable_cpus(&p->cpus);
 	p->n_threads = n_threads > 0 ? n_threads : cpus;
 	/* With more threads than CPUs a spinning one keeps a working one out. */
 	p->spin_rounds = p->n_threads <= cpus ? SPIN_ROUNDS : 0;
@@ -227,6 +228,31 @@ void pool_destroy(struct pool *p)
 }
 
 int pool_threads(const struct pool *p) { return p ? p->n_started + 1 : 1; }
+
+static void pin(const struct pool *p, pthread_t thread, int i)
+{
+	int n_cpus = CPU_COUNT(&p->cpus), cpu = 0;
+	if (n_cpus == 0)
+		return;
+	for (i %= n_cpus; !CPU_ISSET(cpu, &p->cpus) || i-- > 0;)
+		cpu++;
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	pthread_setaffinity_np(thread, sizeof one, &one); /* a wish */
+}
+
+void pool_pin(struct pool *p)
+{
+	for (int i = 1; p && i <= p->n_started; i++)
+		pin(p, p->threads[i - 1], i);
+}
+
+void pool_pin_caller(const struct pool *p)
+{
+	if (p)
+		pin(p, pthread_self(), 0);
+}
 
 static void wake_workers(struct pool *p, int n_pieces)
 {

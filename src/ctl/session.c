@@ -50,6 +50,7 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 	struct fail fail = {0};
 	struct backend_opts bo = {.name = o->backend, .n_threads = (int)o->threads,
 				  .exact = o->exact, .cpu_isa = o->cpu_isa,
+				  .cpu_pin = o->cpu_pin,
 				  .hip_library = o->hip_library,
 				  .kernel_dir = o->hip_kernels, .no_graphs = o->no_graphs,
 				  .own_blocks = o->own_blocks};

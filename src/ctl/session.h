@@ -12,7 +12,7 @@ struct session_opts {
 	int64_t threads; /* 0: one per CPU */
 	int n_seqs;      /* at the same time, each with room for n_tok; 0: 1 */
 	const char *lm_head; /* NULL, "native" or "int8" */
-	bool exact, no_mmap, no_graphs;
+	bool exact, no_mmap, no_graphs, cpu_pin;
 	bool own_blocks; /* HIP: see struct backend_opts */
 };
 #define SESSION_DEFAULTS {.backend = "auto"}
@@ -33,6 +33,8 @@ struct session_opts {
 	 "threads of the CPU backend (0: one per CPU)"}, \
 	{"cpu-isa", 0, OPTION_TEXT, &(o).cpu_isa, 0, 0, "NAME", \
 	 "of the CPU backend: avx512, avx2, portable (the best there is)"}, \
+	{"cpu-pin", 0, OPTION_FLAG, &(o).cpu_pin, 0, 0, NULL, \
+	 "each thread of the CPU backend stays on a CPU of its own"}, \
 	{"exact", 0, OPTION_FLAG, &(o).exact, 0, 0, NULL, \
 	 "no approximate fast path"}, \
 	{"no-mmap", 0, OPTION_FLAG, &(o).no_mmap, 0, 0, NULL, \

@@ -48,6 +48,7 @@ static struct backend_opts backend_opts(const struct config *c, const char *name
 {
 	return (struct backend_opts){.name = name, .n_threads = (int)c->threads,
 				     .exact = c->exact, .cpu_isa = c->cpu_isa,
+				     .cpu_pin = c->cpu_pin,
 				     .int8_head = strcmp(c->lm_head, "int8") == 0,
 				     .hip_library = c->hip_library,
 				     .kernel_dir = c->hip_kernels,

@@ -98,8 +98,61 @@ static void speed(struct pool *p)
 	       pool_threads(p));
 }
 
+static int cpus_of_mine(cpu_set_t *out)
+{
+	CPU_ZERO(out);
+	return sched_getaffinity(0, sizeof *out, out) == 0 ? CPU_COUNT(out) : 0;
+}
+
+static _Atomic int n_runs_at[CPU_SETSIZE], n_unpinned;
+
+static void where_am_i(void *arg, int begin, int end)
+{
+	(void)arg;
+	cpu_set_t mine;
+	if (cpus_of_mine(&mine) != 1)
+		n_unpinned++;
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		n_runs_at[i] += CPU_ISSET(i, &mine) ? end - begin : 0;
+	usleep(1000); /* the others get some, too */
+}
+
+static int cpus_used(void)
+{
+	int n = 0;
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		n += n_runs_at[i] > 0;
+	return n;
+}
+
+/* A pool of as many threads as CPUs, then all is as it was. */
+static void test_pin(void)
+{
+	cpu_set_t before, now;
+	int n_cpus = cpus_of_mine(&before);
+	struct pool *p = pool_create(0);
+	pool_pin(NULL);
+	pool_pin(p);
+	is_int(cpus_of_mine(&now), n_cpus, "pool_pin leaves the caller alone");
+	pool_pin_caller(NULL);
+	pool_pin_caller(p);
+	is_int(cpus_of_mine(&now), 1, "pool_pin_caller does not");
+	/* A worker that is kept out of its CPU misses a loop. */
+	for (int i = 0; i < 1000 && cpus_used() < pool_threads(p); i++)
+		pool_for(p, 16 * n_cpus, 1, where_am_i, NULL);
+	is_int(cpus_used(), pool_threads(p), "the threads have a CPU each");
+	is_int(n_unpinned, 0, "and stay there");
+	pool_destroy(p);
+	p = pool_create(3); /* the caller has one CPU, so the workers have */
+	pool_pin(p);
+	test_cover(p, "more threads than CPUs, pinned");
+	pool_destroy(p);
+	sched_setaffinity(0, sizeof before, &before);
+}
+
 int main(void)
 {
+	test_pin();
 	test_cover(NULL, "no pool");
 	for (int n = 1; n <= 5; n += 2) {
 		char what[32];
