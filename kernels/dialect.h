@@ -20,7 +20,9 @@
  *   bit_count(x)                         ones of a uint32_t
  *   thread_index(), group_index_x/y()
  *   wave_uniform(x)                      x, told that all lanes of the wave have the same
- *   group_barrier()                      all threads of the workgroup, LDS visible
+ *   group_barrier()                      all threads of the workgroup; LDS visible, not
+ *                                        memory: loads stay in flight, and what another
+ *                                        thread stored needs group_arrive or a launch
  *   device_fence()                       memory visible to other workgroups, both ways
  *   schedule_barrier()                   the compiler moves nothing across: loads of
  *                                        many turns of an unrolled loop would otherwise
