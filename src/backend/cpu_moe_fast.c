@@ -35,7 +35,7 @@ struct job {
 	int n_tiles, n_runs;
 	int blocks, down_blocks; /* of rows, in a unit of each product */
 	struct cpu_way in, out;      /* of gate and up, of down */
-	size_t x_bytes, h_bytes;     /* of an input */
+	size_t x_bytes, h_bytes;     /* of an input; x: 0 where all pairs have the same */
 	char *x_tiles, *h_tiles;
 };
 
@@ -248,18 +248,22 @@ enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
 	size_t n_pairs = (size_t)a->n_tok * (size_t)a->n_used;
 	struct job j = {.b = b, .a = a, .in = cpu_way_of(b, gate, false),
 			.out = cpu_way_of(b, w, false)};
-	j.x_bytes = cpu_fast_input_bytes(b, j.in, gate->k);
-	j.h_bytes = cpu_fast_input_bytes(b, j.out, w->k);
 	if (n_pairs == 0)
 		return OK;
-	j.x_tiles = cpu_scratch(b, n_pairs * (j.x_bytes + j.h_bytes));
+	cut(&j);
+	bool is_shared = a->n_tok == 1 && (size_t)j.n_tiles == n_pairs;
+	size_t n_x = is_shared ? 1 : n_pairs;
+	size_t x_bytes = cpu_fast_input_bytes(b, j.in, gate->k);
+	j.x_bytes = is_shared ? 0 : x_bytes;
+	j.h_bytes = cpu_fast_input_bytes(b, j.out, w->k);
+	j.x_tiles = cpu_scratch(b, n_x * x_bytes + n_pairs * j.h_bytes);
 	if (!j.x_tiles)
 		return E_NOMEM;
-	j.h_tiles = j.x_tiles + n_pairs * j.x_bytes;
-	cut(&j);
+	j.h_tiles = j.x_tiles + n_x * x_bytes;
 	j.blocks = j.n_tiles == j.n_runs ? 1 : UNIT_BLOCKS;
 	size_t a_tile = n_pairs / (size_t)j.n_tiles;
-	cpu_for(b, j.n_tiles, a_tile * (size_t)gate->k / 8, prepare_inputs, &j);
+	cpu_for(b, is_shared ? 1 : j.n_tiles, a_tile * (size_t)gate->k / 8, prepare_inputs,
+		&j);
 	j.down_blocks = down_blocks(&j, cpu_fast_blocks(w));
 	size_t a_run = n_pairs / (size_t)j.n_runs;
 	cpu_for(b, j.n_runs * units(cpu_fast_blocks(gate), j.blocks),
