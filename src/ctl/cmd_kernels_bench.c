@@ -27,6 +27,7 @@ struct args {
 
 struct measured {
 	double us, bytes, flops;
+	double alone_us; /* a launch that only reads as many bytes */
 	int launches; /* of one run */
 };
 
@@ -64,6 +65,9 @@ static enum status measure(const struct args *a, const struct case_shape *s,
 		else
 			fail_set(fail, st, "%s", backend_why(b, st));
 		kernel_case_destroy(c);
+		if (st == OK)
+			st = hip_time_part(h, (size_t)out->bytes, o.cold_bytes,
+					   &out->alone_us, fail);
 	}
 	backend_destroy(b);
 	return st;
@@ -74,14 +78,14 @@ static void print_row(const struct args *a, const struct case_shape *s, int32_t 
 {
 	double gbs = m->bytes / m->us * 1e-3;
 	if (a->csv)
-		printf("%s,%s,%d,%d,%.3f,%.1f,%.1f,%.2f,%d\n", s->model, s->part, n_tok,
-		       s->quant == QUANT_INT4 ? (int)a->of.group : 0, m->us, gbs,
-		       100 * gbs / a->read_gbs, m->flops / m->us * 1e-6,
-		       m->launches);
-	else
-		printf("%-16s %-12s %6d %10.2f %9.1f %7.1f %9.2f %8d\n", s->model,
-		       s->part, n_tok, m->us, gbs, 100 * gbs / a->read_gbs,
+		printf("%s,%s,%d,%d,%.3f,%.1f,%.1f,%.1f,%.2f,%d\n", s->model, s->part,
+		       n_tok, s->quant == QUANT_INT4 ? (int)a->of.group : 0, m->us, gbs,
+		       100 * gbs / a->read_gbs, 100 * m->alone_us / m->us,
 		       m->flops / m->us * 1e-6, m->launches);
+	else
+		printf("%-16s %-12s %6d %10.2f %9.1f %7.1f %8.1f %9.2f %8d\n", s->model,
+		       s->part, n_tok, m->us, gbs, 100 * gbs / a->read_gbs,
+		       100 * m->alone_us / m->us, m->flops / m->us * 1e-6, m->launches);
 	fflush(stdout);
 }
 
@@ -123,12 +127,14 @@ static bool measure_memory(struct args *a, struct fail *fail)
 		    hip_time_copy(h, n, &copy, fail) == OK;
 	if (good && a->csv)
 		printf("# %s; read %.1f GB/s, copy %.1f GB/s (both ways)\n"
-		       "model,part,tokens,group,us,gb_s,percent_of_read,tflop_s,launches\n",
+		       "model,part,tokens,group,us,gb_s,percent_of_read,percent_of_alone,tflop_s,"
+		       "launches\n",
 		       b->device, a->read_gbs, copy);
 	else if (good)
 		printf("%s; read %.1f GB/s, copy %.1f GB/s (both ways)\n\n%-16s %-12s %6s "
-		       "%10s %9s %7s %9s %8s\n", b->device, a->read_gbs, copy, "model",
-		       "part", "tokens", "us", "GB/s", "% read", "TFLOP/s", "launches");
+		       "%10s %9s %7s %8s %9s %8s\n", b->device, a->read_gbs, copy,
+		       "model", "part", "tokens", "us", "GB/s", "% read", "% alone",
+		       "TFLOP/s", "launches");
 	backend_destroy(b);
 	return good;
 }
@@ -153,7 +159,9 @@ int cmd_kernels_bench(int argc, char **argv)
 	struct option_set set = {"kernels bench",
 				 "Time the operations of real models on the GPU, weights "
 				 "in no cache: microseconds, and\nbytes a second beside "
-				 "what reading alone comes to in the same run.", rows,
+				 "what reading comes to in the same run: % read, of "
+				 "much\nmemory; % alone, of as many bytes by one launch, "
+				 "whose begin and end count.", rows,
 				 ARRAY_LEN(rows)};
 	struct fail fail = {0};
 	int rc;

@@ -2,6 +2,7 @@
 #include "ctl/hip_time.h"
 
 #include "backend/hip_launch.h"
+#include "base/alloc.h"
 #include "ctl/samples.h"
 
 /* What went wrong at the runtime, or an operation's refusal. */
@@ -152,18 +153,17 @@ enum { READ_THREADS = 256, READ_GROUPS = 16 /* a compute unit */, READ_RUNS = 4 
 struct stream {
 	struct hip *h;
 	char *from, *to; /* device */
-	size_t n_bytes;
+	size_t n_bytes, n_parts; /* reading: run i is of part i, n_bytes */
 };
 
 static enum status queue_read(void *ctx, int i)
 {
 	struct stream *s = ctx;
 	int32_t n_groups = s->h->device.n_cu * READ_GROUPS;
-	const void *p = s->from;
+	const void *p = s->from + (size_t)i % s->n_parts * s->n_bytes;
 	size_t n = s->n_bytes / 16;
 	uint32_t width = (uint32_t)n_groups * READ_THREADS;
 	uint32_t *out = s->h->counters;
-	(void)i;
 	return LAUNCH(s->h, "bandwidth_read_kernel",
 		      ((struct hip_grid){n_groups, 1, READ_THREADS, 0}), ARG(p), ARG(n),
 		      ARG(width), ARG(out));
@@ -178,36 +178,54 @@ static enum status queue_copy(void *ctx, int i)
 							s->h->stream), "copying");
 }
 
-static enum status time_stream(struct hip *h, size_t n_bytes, bool copies,
-			       double *out_gbs, struct fail *fail)
+/* Reads, or copies where s->to is to be; us of one run. */
+static enum status time_stream(struct stream *s, bool copies, double *out_us,
+			       struct fail *fail)
 {
-	struct stream s = {.h = h, .n_bytes = n_bytes};
-	double us = 0;
-	enum status st = hip_alloc(&h->base, n_bytes, (void **)&s.from);
+	struct hip *h = s->h;
+	size_t n_bytes = s->n_bytes * s->n_parts;
+	enum status st = hip_alloc(&h->base, n_bytes, (void **)&s->from);
 	if (st == OK && copies)
-		st = hip_alloc(&h->base, n_bytes, (void **)&s.to);
+		st = hip_alloc(&h->base, n_bytes, (void **)&s->to);
 	/* Not zeros: they are said to move faster. */
 	if (st == OK)
-		st = hip_check(h, h->api.hipMemsetAsync(s.from, 0xA5, n_bytes, h->stream),
+		st = hip_check(h, h->api.hipMemsetAsync(s->from, 0xA5, n_bytes, h->stream),
 			       "clearing");
 	if (st == OK)
-		st = hip_time_graph(h, copies ? queue_copy : queue_read, &s, READ_RUNS, 7,
-				    &us, fail);
-	hip_free(&h->base, s.from);
-	hip_free(&h->base, s.to);
-	if (st == OK)
-		*out_gbs = (double)n_bytes * (copies ? 2 : 1) / us * 1e-3;
+		st = hip_time_graph(h, copies ? queue_copy : queue_read, s,
+				    MAX((int)s->n_parts, READ_RUNS), 7, out_us, fail);
+	hip_free(&h->base, s->from);
+	hip_free(&h->base, s->to);
 	return say(h, st, fail);
 }
 
 enum status hip_time_read(struct hip *h, size_t n_bytes, double *out_gbs,
 			  struct fail *fail)
 {
-	return time_stream(h, n_bytes, false, out_gbs, fail);
+	struct stream s = {.h = h, .n_bytes = n_bytes, .n_parts = 1};
+	double us;
+	enum status st = time_stream(&s, false, &us, fail);
+	if (st == OK)
+		*out_gbs = (double)n_bytes / us * 1e-3;
+	return st;
 }
 
 enum status hip_time_copy(struct hip *h, size_t n_bytes, double *out_gbs,
 			  struct fail *fail)
 {
-	return time_stream(h, n_bytes, true, out_gbs, fail);
+	struct stream s = {.h = h, .n_bytes = n_bytes, .n_parts = 1};
+	double us;
+	enum status st = time_stream(&s, true, &us, fail);
+	if (st == OK)
+		*out_gbs = 2 * (double)n_bytes / us * 1e-3;
+	return st;
+}
+
+enum status hip_time_part(struct hip *h, size_t n_bytes, size_t cold_bytes,
+			  double *out_us, struct fail *fail)
+{
+	n_bytes = MAX(n_bytes / 16 * 16, 16);
+	size_t n_parts = MAX(MIN(cold_bytes / n_bytes, 256), 1);
+	struct stream s = {.h = h, .n_bytes = n_bytes, .n_parts = n_parts};
+	return time_stream(&s, false, out_us, fail);
 }

@@ -26,3 +26,7 @@ enum status hip_time_read(struct hip *h, size_t n_bytes, double *out_gbs,
 			  struct fail *fail) MUST_USE;
 enum status hip_time_copy(struct hip *h, size_t n_bytes, double *out_gbs,
 			  struct fail *fail) MUST_USE;
+/* Microseconds in which a launch of that kernel reads n_bytes, others of cold_bytes each
+ * time: what a launch that needs them cannot be faster than, its begin and end included. */
+enum status hip_time_part(struct hip *h, size_t n_bytes, size_t cold_bytes,
+			  double *out_us, struct fail *fail) MUST_USE;

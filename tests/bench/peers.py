@@ -14,12 +14,16 @@ file of GGUF in that format. Models and the environment
 (built from source for this processor: some minutes) are made once below --work and need
 10 GB. Each row is a median; the ratio is that of the medians; the read bandwidth is
 measured before every round. Before each run of halod, which loads anew, and
-each load of the peer the files are read once, so that they are in the page cache.
+each load of the peer the files are read once, so that they are in the page cache. A load
+of halod copies: new-memory is how long one thread takes to get as many new bytes from the
+system, in the same round. In a virtual machine that can be most of a load: free memory goes
+back to the host after a few seconds, hence the pauses before both.
 --serve adds eight streams over HTTP through halod.
 --prefix "chrt -f 20" keeps what else runs on the machine off the processors while either
 side is measured."""
 import argparse
 import json
+import mmap
 import os
 import statistics
 import subprocess
@@ -37,6 +41,7 @@ E = {"layers": 8, "d": 2048, "heads": 32, "kv_heads": 4, "head_dim": 128, "ffn":
      "experts": 64, "used": 8, "vocab": 151936, "tied": False}
 SYNTH = {"D": ["-s", "qwen3-1.7b"], "E": ["-s", "qwen3-30b-a3b", "-l", "8", "-e", "64"]}
 CASES = "load,prefill512,decode,decode4096,batch8"
+HOST_TAKES = 5  # seconds after which free memory is the host's again
 
 
 def call(*argv, **kw):
@@ -48,6 +53,19 @@ def read_file(path):
     with open(path, "rb") as f:
         while f.read(1 << 24):
             pass
+
+
+def new_memory(n):
+    """Seconds until n new bytes, in huge pages where there are some, have been written."""
+    time.sleep(HOST_TAKES)
+    start = time.monotonic()
+    with mmap.mmap(-1, n) as m:
+        m.madvise(mmap.MADV_HUGEPAGE)
+        for at in range(0, n, mmap.PAGESIZE):
+            m[at] = 1
+        seconds = time.monotonic() - start
+    time.sleep(HOST_TAKES)
+    return seconds
 
 
 def macs_per_token(s):
@@ -139,29 +157,33 @@ class Bench:
 
     def measure(self, name, process):
         """Rounds of the read bandwidth, ours and theirs, by case."""
-        mine, peer, bandwidth = {}, {}, {}
+        mine, peer, bandwidth, memory = {}, {}, {}, []
         for case in self.a.cases:
             if case != "load":
                 self.theirs(name, case, process) # ours runs each once before the clock
             for i in range(self.a.rounds):
                 bandwidth.setdefault(case, []).append(self.read_bandwidth())
+                if case == "load":
+                    memory.append(new_memory(self.weight_bytes(name)))
                 for who, got in ((mine, self.ours(name, case)),
                                  (peer, self.theirs(name, case, process))):
                     for key, value in got.items():
                         who.setdefault(key, []).append(value)
                 time.sleep(self.a.pause)
-            print(name, case, "read", bandwidth[case], mine, peer, file=sys.stderr)
-        return mine, peer, bandwidth
+            print(name, case, "read", bandwidth[case], mine, peer, memory, file=sys.stderr)
+        return mine, peer, bandwidth, memory
 
     def rounds(self, name):
         process = None
         if self.a.cases != ["load"]:
             process = subprocess.Popen(self.peer_argv("run", name), stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
-        mine, peer, bandwidth = self.measure(name, process)
+        mine, peer, bandwidth, memory = self.measure(name, process)
         if process:
             process.stdin.close()
             process.wait()
+        if memory:
+            yield "new-memory", name, statistics.median(memory), "s"
         for case in mine:
             a, b = (statistics.median(who[case]) for who in (mine, peer))
             unit = {"load": "s", "rss": "bytes"}.get(case, "tokens/s")
