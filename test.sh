@@ -155,13 +155,15 @@ else
 	tail -n 40 build/test-distcheck.log
 	not_ok "make distcheck"
 fi
-left_out=$(comm -23 <(git ls-files | grep -v '^\.' | sort) \
-	<(tar -tf build/halod-*.tar.xz | sed 's,^[^/]*/,,' | sort))
-if [ -z "$left_out" ]; then
-	ok "all that git has is in the archive"
-else
-	printf '%s\n' "$left_out"
-	not_ok "files are missing in the archive (EXTRA_DIST)"
+if [ -e .git ]; then
+	left_out=$(comm -23 <(git ls-files | grep -v '\.git[^/]*$' | sort) \
+		<(tar -tf build/halod-*.tar.xz | sed 's,^[^/]*/,,' | sort))
+	if [ -z "$left_out" ]; then
+		ok "all that git has is in the archive"
+	else
+		printf '%s\n' "$left_out"
+		not_ok "files are missing in the archive (EXTRA_DIST)"
+	fi
 fi
 
 say "quickstart.sh --once"
