@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/hip_experts.h"
 #include "backend/hip_linear.h"
 #include "backend/hip_tune.h"
 #include "base/alloc.h"
@@ -20,6 +21,10 @@
 
 enum { TILE_TOK = 512 };
 
+struct args {
+	struct case_args of;
+	const char *part; /* NULL: all */
+};
 
 struct tuned {
 	enum hip_tune_op op;
@@ -33,9 +38,10 @@ static enum status queue(void *ctx, int i)
 
 /* What is tried of a backend: a row of a table, or tiles against the kernels of few. */
 struct trial {
-	enum { TRY_AXES, TRY_TILE, TRY_FEW, TRY_TILES } what;
-	int row;       /* TRY_AXES, TRY_TILE */
+	enum { TRY_AXES, TRY_TILE, TRY_EXPERTS, TRY_FEW, TRY_TILES } what;
+	int row; /* TRY_AXES, TRY_TILE; TRY_EXPERTS: of UP, -1: what stands without a table */
 	int32_t n_tok;
+	int down; /* TRY_EXPERTS: -1: by the shape */
 };
 
 static void set_up(struct hip *h, const struct trial *t)
@@ -44,6 +50,11 @@ static void set_up(struct hip *h, const struct trial *t)
 		h->int4_axes = t->row;
 	else if (t->what == TRY_TILE)
 		h->tile = t->row;
+	if (t->what == TRY_EXPERTS && t->row >= 0) {
+		h->prefers_quads = true;
+		h->moe_up = t->row;
+		h->moe_down = t->down;
+	}
 	h->tile_from = t->what == TRY_TILES ? 1 : t->what == TRY_FEW ? INT32_MAX
 								     : h->tile_from;
 	h->moe_tile_from = h->tile_from;
@@ -78,6 +89,11 @@ static enum status time_case(const struct case_args *a, const struct case_shape 
 	return st;
 }
 
+static bool is_wanted(const struct args *a, const struct case_shape *s)
+{
+	return case_args_want(&a->of, s) && (!a->part || strcmp(a->part, s->part) == 0);
+}
+
 static bool is_done(const struct tuned *list, int n, const struct tuned *t)
 {
 	for (int i = 0; i < n; i++)
@@ -86,69 +102,109 @@ static bool is_done(const struct tuned *list, int n, const struct tuned *t)
 	return false;
 }
 
+/* The fastest of n rows, the trial's row or down, told and left in t; us: of the best. */
+static bool try_rows(const struct case_args *a, const struct case_shape *s,
+		     struct trial *t, int *row, int n, const char *(*name_of)(int),
+		     double *us)
+{
+	int best = -1;
+	for (int i = 0; i < n; i++) {
+		struct fail fail = {0};
+		double each;
+		*row = i;
+		if (time_case(a, s, t, &each, &fail) != OK)
+			continue;
+		printf(" %s %.2f", name_of(i), each);
+		fflush(stdout);
+		if (best < 0 || each < *us) {
+			best = i;
+			*us = each;
+		}
+	}
+	*row = best;
+	return best >= 0;
+}
+
 static void tune_shape(const struct case_args *a, const struct case_shape *s,
 		       const struct tuned *t, struct buf *table)
 {
-	static const char *const names[] = {"int4", "tile"};
-	int n = t->op == HIP_TUNE_TILE ? hip_linear_tile_count() : hip_linear_int4_count();
-	double best = 0;
-	const char *best_name = NULL;
-	printf("%s N=%d K=%d (%s %s):", names[t->op], t->n, t->k, s->model, s->part);
-	for (int i = 0; i < n; i++) {
-		struct fail fail = {0};
-		struct trial trial = {TRY_AXES, i, 1};
-		double us = 0;
-		if (t->op == HIP_TUNE_TILE)
-			trial = (struct trial){TRY_TILE, i, TILE_TOK};
-		const char *name = t->op == HIP_TUNE_TILE ? hip_linear_tile_name(i)
-							  : hip_linear_int4_name(i);
-		if (time_case(a, s, &trial, &us, &fail) != OK)
-			continue;
-		printf(" %s %.2f", name, us);
-		fflush(stdout);
-		if (!best_name || us < best) {
-			best = us;
-			best_name = name;
-		}
-	}
+	bool is_tile = t->op == HIP_TUNE_TILE;
+	struct trial trial = {is_tile ? TRY_TILE : TRY_AXES, 0, is_tile ? TILE_TOK : 1, -1};
+	int n = is_tile ? hip_linear_tile_count() : hip_linear_int4_count();
+	const char *(*name_of)(int) = is_tile ? hip_linear_tile_name : hip_linear_int4_name;
+	const char *op = is_tile ? "tile" : "int4";
+	double us = 0;
+	printf("%s N=%d K=%d (%s %s):", op, t->n, t->k, s->model, s->part);
+	bool good = try_rows(a, s, &trial, &trial.row, n, name_of, &us);
 	putchar('\n');
-	if (best_name)
-		buf_addf(table, "%s %d %d %s\n", names[t->op], t->n, t->k, best_name);
+	if (good)
+		buf_addf(table, "%s %d %d %s\n", op, t->n, t->k, name_of(trial.row));
 }
 
-static void tune_all(const struct case_args *a, struct buf *table)
+/* Both products of the experts at one token: the rows of moe_quad.def, where they are
+ * faster than what stands without a table. */
+static void tune_experts(const struct case_args *a, const struct case_shape *s,
+			 struct buf *table)
+{
+	struct trial t = {TRY_EXPERTS, -1, 1, -1};
+	struct fail fail = {0};
+	double without, us = 0;
+	if (time_case(a, s, &t, &without, &fail) != OK)
+		return;
+	printf("experts F=%d D=%d (%s): without a table %.2f; up", s->f, s->k, s->model,
+	       without);
+	bool good = try_rows(a, s, &t, &t.row, hip_moe_quad_up_count(),
+			     hip_moe_quad_up_name, &us);
+	printf("; down");
+	good = good && try_rows(a, s, &t, &t.down, hip_moe_quad_down_count(),
+				hip_moe_quad_down_name, &us);
+	putchar('\n');
+	if (good && us < without)
+		buf_addf(table, "moe-up %d %d %s\nmoe-down %d %d %s\n", s->f, s->k,
+			 hip_moe_quad_up_name(t.row), s->k, s->f,
+			 hip_moe_quad_down_name(t.down));
+}
+
+static void tune_all(const struct args *a, struct buf *table)
 {
 	struct tuned done[256];
 	const struct case_shape *s;
 	int n_done = 0;
 	for (size_t i = 0; (s = case_shape_at(i)); i++) {
-		struct tuned t = {.k = s->k};
-		if (s->op != CASE_LINEAR || s->quant != QUANT_INT4 ||
-		    !case_args_want(a, s))
+		struct tuned t = {HIP_TUNE_MOE_UP, s->f, s->k};
+		if (s->quant != QUANT_INT4 || !is_wanted(a, s) ||
+		    n_done + 2 > (int)ARRAY_LEN(done))
 			continue;
+		if (s->op == CASE_EXPERTS && !is_done(done, n_done, &t)) {
+			tune_experts(&a->of, s, table);
+			done[n_done++] = t;
+		}
+		if (s->op != CASE_LINEAR)
+			continue;
+		t.n = 0;
 		for (int j = 0; j < LINEAR_MAX_OUT; j++)
 			t.n += s->n[j];
 		for (int op = 0; op < 2; op++) {
 			t.op = (enum hip_tune_op)op;
-			if (is_done(done, n_done, &t) || n_done == (int)ARRAY_LEN(done))
+			if (is_done(done, n_done, &t))
 				continue;
-			tune_shape(a, s, &t, table);
+			tune_shape(&a->of, s, &t, table);
 			done[n_done++] = t;
 		}
 	}
 }
 
 /* Of all int4 cases of op with so many tokens; 0: one of them failed, or there is none. */
-static double time_all(const struct case_args *a, enum case_op op, const struct trial *t)
+static double time_all(const struct args *a, enum case_op op, const struct trial *t)
 {
 	const struct case_shape *s;
 	double sum = 0;
 	for (size_t i = 0; (s = case_shape_at(i)); i++) {
 		struct fail fail = {0};
 		double us;
-		if (s->op != op || s->quant != QUANT_INT4 || !case_args_want(a, s))
+		if (s->op != op || s->quant != QUANT_INT4 || !is_wanted(a, s))
 			continue;
-		if (time_case(a, s, t, &us, &fail) != OK)
+		if (time_case(&a->of, s, t, &us, &fail) != OK)
 			return 0;
 		sum += us;
 	}
@@ -157,15 +213,19 @@ static double time_all(const struct case_args *a, enum case_op op, const struct 
 
 /* From how many tokens on tiles are faster, as the sum over the cases: down from as many
  * as the kernels of few take. */
-static void tune_from(const struct case_args *a, enum case_op op, int32_t most,
+static void tune_from(const struct args *a, enum case_op op, int32_t most,
 		      struct buf *table)
 {
 	const char *name = op == CASE_LINEAR ? "linear-tiles" : "expert-tiles";
 	int32_t from = most + 1;
 	printf("%s:", name);
 	for (; from > 2; from--) {
-		double few = time_all(a, op, &(struct trial){TRY_FEW, 0, from - 1});
-		double tiles = time_all(a, op, &(struct trial){TRY_TILES, 0, from - 1});
+		double few = time_all(a, op, &(struct trial){TRY_FEW, 0, from - 1, -1});
+		double tiles = time_all(a, op, &(struct trial){TRY_TILES, 0, from - 1, -1});
+		if (from == most + 1 && (few <= 0 || tiles <= 0)) {
+			puts(" nothing to measure");
+			return;
+		}
 		if (few > 0 && tiles > 0)
 			printf(" %d tokens %.2f, in tiles %.2f;", from - 1, few, tiles);
 		fflush(stdout);
@@ -189,36 +249,36 @@ static int write_table(const struct option_set *set, const char *path, const cha
 
 int cmd_kernels_tune(int argc, char **argv)
 {
-	struct case_args a = CASE_DEFAULTS;
+	struct args a = {.of = CASE_DEFAULTS};
 	const char *out = NULL;
 	const struct option_row rows[] = {
-		CASE_OPTIONS(a),
+		CASE_OPTIONS(a.of),
+		{"part", 'p', OPTION_TEXT, &a.part, 0, 0, "NAME",
+		 "only this part (qkv, experts, …)"},
 		{"out", 'o', OPTION_TEXT, &out, 0, 0, "FILE",
 		 "the table: ARCH.tune, to lie beside ARCH.hsaco (needed)"},
 	};
 	struct option_set set = {"kernels tune",
 				 "Time each shape that the int4 kernels are compiled in, "
-				 "and write down which is\nfastest for which weights, and "
-				 "from how many tokens on tiles are.",
+				 "experts' too, and write down\nwhich is fastest for which "
+				 "weights, and from how many tokens on tiles are.",
 				 rows, ARRAY_LEN(rows)};
 	struct backend *b;
 	struct fail fail = {0};
 	struct buf table = {0};
 	int rc;
-	if (!case_args_parse(&set, &a, argc, argv, &rc))
+	if (!case_args_parse(&set, &a.of, argc, argv, &rc))
 		return rc;
 	if (!out)
 		return options_fault(&set, "--out is needed");
-	if (hip_create(&a.backend, &b, &fail) != OK)
+	if (hip_create(&a.of.backend, &b, &fail) != OK)
 		return options_fault(&set, "%s", fail.text);
 	char device[120];
 	snprintf(device, sizeof device, "%s", b->device);
 	backend_destroy(b);
 	tune_all(&a, &table);
-	if (table.n) {
-		tune_from(&a, CASE_LINEAR, LINEAR_INT4_MAX_TOK, &table);
-		tune_from(&a, CASE_EXPERTS, MOE_INT4_MAX_TOK, &table);
-	}
+	tune_from(&a, CASE_LINEAR, LINEAR_INT4_MAX_TOK, &table);
+	tune_from(&a, CASE_EXPERTS, MOE_INT4_MAX_TOK, &table);
 	rc = table.n ? write_table(&set, out, device, &table) : EXIT_FAILED;
 	buf_deinit(&table);
 	return rc;

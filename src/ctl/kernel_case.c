@@ -52,6 +52,7 @@ static const struct case_shape shapes[] = {
 	NORM("qwen3-8b", 4096),
 	LINEAR("qwen3-8b", "head", BF16, 4096, false, 151936),
 	LINEAR("qwen3-8b", "head-int4", INT4, 4096, false, 151936),
+	EXPERTS(CASE_TINY, 512, 8, 2, 256),
 };
 
 const struct case_shape *case_shape_at(size_t i)
@@ -72,7 +73,8 @@ bool case_args_parse(const struct option_set *set, const struct case_args *a, in
 
 bool case_args_want(const struct case_args *a, const struct case_shape *s)
 {
-	return !a->model || strcmp(a->model, s->model) == 0;
+	return strcmp(a->model ? a->model : s->model, s->model) == 0 &&
+	       (a->model || strcmp(s->model, CASE_TINY) != 0);
 }
 
 struct copy {

@@ -23,6 +23,8 @@ struct case_shape {
 };
 
 const struct case_shape *case_shape_at(size_t i); /* NULL past the last */
+/* No model's: small enough for tests without a GPU, and only where it is named. */
+#define CASE_TINY "tiny"
 
 struct kernel_case;
 

@@ -211,7 +211,7 @@ class Bench:
     def wait_ready(self, port):
         for _ in range(600):
             try:
-                with urllib.request.urlopen("http://127.0.0.1:%d/health" % port):
+                with urllib.request.urlopen("http://127.0.0.1:%d/health?ready" % port):
                     return
             except OSError: # not there yet, or 503
                 time.sleep(0.1)

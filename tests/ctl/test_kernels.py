@@ -4,6 +4,7 @@
 import glob
 import json
 import os
+import re
 import shutil
 import tempfile
 
@@ -19,7 +20,7 @@ def bench():
     rows = [line.split(",") for line in out.decode().splitlines()]
     ok(code == 0 and [r[:3] for r in rows[2:]] ==
        [["qwen3-30b-a3b", "norm", "1"], ["qwen3-30b-a3b", "norm", "3"]], "bench", (out, err))
-    ok(all(float(r[4]) > 0 and r[8] == "1" for r in rows[2:]), "times, and one launch", out)
+    ok(all(float(r[4]) > 0 and float(r[7]) > 0 and r[9] == "1" for r in rows[2:]), "times, and one launch", out)
     for args, word in ((["-t", "0"], "--tokens"), (["-g", "48"], "--group"),
                        (["-a", "none"], "none"), (["--hip-library", "/nonexistent.so"],
                                                   "nonexistent")):
@@ -41,6 +42,26 @@ def tune(tmp):
     left_out = [n for n in range(1, 12) if "gfx1151.tune:%d: not" % n in err]
     ok(code == 0 and left_out == [3, 4, 6, 7, 8, 10],
        "wrong lines of a table are left out with a word", err)
+    folder = os.path.join(tmp, "tuned")
+    table = os.path.join(folder, "gfx1151.tune")
+    os.mkdir(folder)
+    code, out, err = haloctl("kernels", "tune", "-m", "tiny", "-p", "experts",
+                             "--cold-mb", "1", "-r", "1", "-o", table, *LIB)
+    with open(os.path.join(SRC, "kernels/moe_quad.def")) as f:
+        rows = re.findall(r"^(?:UP|DOWN)\((\w+),", f.read(), re.M)
+    tried = out.decode().splitlines()[0].replace(";", "").split()
+    ok(code == 0 and rows and all(tried.count(r) == rows.count(r) for r in rows),
+       "every row for experts is tried", (out, err))
+    with open(table) as f:
+        lines = [line.split() for line in f if not line.startswith("#")]
+    kinds = [line[0] for line in lines]
+    ok(kinds in (["expert-tiles"], ["moe-up", "moe-down", "expert-tiles"]) and
+       all(line[1:3] == ["256", "512"] and line[3] in rows for line in lines
+           if line[0] == "moe-up"),
+       "the table has both products' fastest rows, or neither", lines)
+    code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
+                             "--hip-kernels", folder, "--raw", "-p", "Once", "-n", "2")
+    ok(code == 0 and "gfx1151.tune" not in err, "and is understood whole", err)
     code, out, err = haloctl("kernels", "tune", *LIB)
     ok(code == 2 and "--out" in err, "tune wants --out", err)
 
