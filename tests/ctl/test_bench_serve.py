@@ -114,8 +114,8 @@ ok(v["output_throughput"] > 0 and v["total_throughput"] > v["output_throughput"]
 bench("", "-i", "17", "-o", "5", "-k", "7", "--vocab", "50", "-m", "other")
 eq(sorted(b["prompt"] for b in bodies), first, "the same seed, the same prompts")
 ok(all(b["model"] == "other" for b in bodies), "a model by name", bodies[:1])
-bench("", "-i", "17", "-o", "5", "-k", "7", "--vocab", "50", "--seed", "1000")
-ok(sorted(b["prompt"] for b in bodies) != first, "another seed, others")
+bench("", "-i", "17", "-o", "5", "-k", "7", "--vocab", "50", "--seed", "1")
+ok(not any(b["prompt"] in first for b in bodies), "another seed, others: none is the same")
 
 code, out, err = bench("/", "-k", "2", "-o", "3")
 ok(code == 0 and b"TPOT" in out and b"2 good, 0 failed" in out, "as text", out)
