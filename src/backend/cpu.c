@@ -242,17 +242,18 @@ static enum status cpu_step_begin(struct backend *b, uint64_t key, bool *out_run
 {
 	struct cpu *c = (struct cpu *)b;
 	*out_run = true;
-	/* The thread that loads need not be the one that computes. */
-	if (c->pins && !(c->is_pinned && pthread_equal(c->pinned, pthread_self()))) {
+	/* No longer than the step: a pool or a thread that it makes afterwards is to have
+	 * all CPUs. */
+	if (c->pins)
 		pool_pin_caller(c->pool);
-		c->pinned = pthread_self();
-		c->is_pinned = true;
-	}
 	return OK;
 }
 
 static enum status cpu_step_end(struct backend *b)
 {
+	struct cpu *c = (struct cpu *)b;
+	if (c->pins)
+		pool_unpin_caller(c->pool);
 	return OK;
 }
 

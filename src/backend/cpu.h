@@ -16,8 +16,6 @@
  * inlined copies of a dot.
  */
 #pragma once
-#include <pthread.h>
-
 #include "backend/backend.h"
 #include "backend/cpu_isa.h"
 
@@ -26,8 +24,6 @@ struct cpu {
 	struct pool *pool;
 	const struct cpu_isa *isa; /* NULL: exact */
 	bool pins;                 /* backend_opts.cpu_pin */
-	pthread_t pinned;          /* who has had the last step, where is_pinned */
-	bool is_pinned;
 	char *scratch;             /* cpu_scratch */
 	size_t scratch_bytes;
 	struct cpu_room *rooms;    /* of panels; see cpu.c */

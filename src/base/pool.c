@@ -254,6 +254,12 @@ void pool_pin_caller(const struct pool *p)
 		pin(p, pthread_self(), 0);
 }
 
+void pool_unpin_caller(const struct pool *p)
+{
+	if (p && CPU_COUNT(&p->cpus) > 0)
+		pthread_setaffinity_np(pthread_self(), sizeof p->cpus, &p->cpus);
+}
+
 static void wake_workers(struct pool *p, int n_pieces)
 {
 	int n = atomic_load(&p->n_asleep);

@@ -16,11 +16,12 @@ struct pool *pool_create(int n_threads);
 void pool_destroy(struct pool *p);
 int pool_threads(const struct pool *p);
 /* Worker i stays on the i-th of the CPUs that pool_create's caller could use, from the
- * first again where there are fewer; pool_pin_caller puts the calling thread on the
- * first, which the workers leave to it. Threads it starts afterwards inherit that. Both
- * are wishes: where the system refuses, threads run as before. p may be NULL. */
+ * first again where there are fewer; the calling thread is on the first of them, which the
+ * workers leave to it, from pool_pin_caller to pool_unpin_caller. Wishes: where the system
+ * refuses, threads run as before. p may be NULL. */
 void pool_pin(struct pool *p);
 void pool_pin_caller(const struct pool *p);
+void pool_unpin_caller(const struct pool *p);
 /* fn(arg, begin, end) for pieces that cover [0, n) once; returns when all are
  * done. p may be NULL: then the caller runs the whole range. */
 void pool_for(struct pool *p, int n, int grain,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/backend.h"
 
+#include <sched.h>
+
 #include "tests/tap.h"
 
 static void test_create(void)
@@ -31,6 +33,32 @@ static void test_create(void)
 	is_str(fail.param, "cpu_isa", "the key is named");
 	backend_destroy(b);
 	backend_destroy(NULL);
+}
+
+static int n_cpus(void)
+{
+	cpu_set_t set;
+	return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+/* cpu_pin: whoever computes, for as long as that takes. */
+static void test_pin(void)
+{
+	struct backend *b = NULL;
+	struct backend_opts o = {.name = "cpu", .n_threads = 1};
+	int n = n_cpus();
+	for (int pins = 0; pins < 2; pins++) {
+		bool runs = false;
+		o.cpu_pin = pins;
+		if (backend_create(&o, &b, NULL) != OK)
+			abort();
+		is_int(n_cpus(), n, "a backend leaves its maker alone");
+		is_int(b->ops->step_begin(b, 1, &runs), OK, "a step");
+		is_int(n_cpus(), pins ? 1 : n, "cpu_pin %d: the CPUs of who computes", pins);
+		is_int(b->ops->step_end(b), OK, "ends");
+		is_int(n_cpus(), n, "and of who has computed");
+		backend_destroy(b);
+	}
 }
 
 static void test_memory(void)
@@ -69,6 +97,7 @@ static void test_memory(void)
 int main(void)
 {
 	test_create();
+	test_pin();
 	test_memory();
 	return tap_done();
 }

@@ -142,6 +142,10 @@ static void test_pin(void)
 		pool_for(p, 16 * n_cpus, 1, where_am_i, NULL);
 	is_int(cpus_used(), pool_threads(p), "the threads have a CPU each");
 	is_int(n_unpinned, 0, "and stay there");
+	pool_unpin_caller(NULL);
+	pool_unpin_caller(p);
+	is_int(cpus_of_mine(&now), n_cpus, "pool_unpin_caller gives the others back");
+	pool_pin_caller(p);
 	pool_destroy(p);
 	p = pool_create(3); /* the caller has one CPU, so the workers have */
 	pool_pin(p);
