@@ -17,7 +17,7 @@
 
 struct args {
 	struct case_args of;
-	const char *part, *tokens, *axes;
+	const char *tokens, *axes;
 	int64_t depth;
 	bool is_asymmetric, csv;
 	int64_t n_tok[MAX_TOKENS];
@@ -89,17 +89,12 @@ static void print_row(const struct args *a, const struct case_shape *s, int32_t 
 	fflush(stdout);
 }
 
-static bool is_wanted(const struct args *a, const struct case_shape *s)
-{
-	return case_args_want(&a->of, s) && (!a->part || strcmp(a->part, s->part) == 0);
-}
-
 static int run_cases(const struct args *a)
 {
 	const struct case_shape *s;
 	int n_good = 0;
 	for (size_t i = 0; (s = case_shape_at(i)); i++)
-		for (int t = 0; t < a->n_n_tok && is_wanted(a, s); t++) {
+		for (int t = 0; t < a->n_n_tok && case_args_want(&a->of, s); t++) {
 			struct fail fail = {0};
 			struct measured m;
 			int32_t n_tok = (int32_t)a->n_tok[t];
@@ -144,8 +139,6 @@ int cmd_kernels_bench(int argc, char **argv)
 	struct args a = {.of = CASE_DEFAULTS, .tokens = "1", .depth = 256};
 	const struct option_row rows[] = {
 		CASE_OPTIONS(a.of),
-		{"part", 'p', OPTION_TEXT, &a.part, 0, 0, "NAME",
-		 "only this part (qkv, experts, …)"},
 		{"tokens", 't', OPTION_TEXT, &a.tokens, 0, 0, "N,N,…",
 		 "tokens in the step (1)"},
 		{"asymmetric", 0, OPTION_FLAG, &a.is_asymmetric, 0, 0, NULL,

@@ -21,11 +21,6 @@
 
 enum { TILE_TOK = 512 };
 
-struct args {
-	struct case_args of;
-	const char *part; /* NULL: all */
-};
-
 struct tuned {
 	enum hip_tune_op op;
 	int32_t n, k;
@@ -46,6 +41,7 @@ struct trial {
 
 static void set_up(struct hip *h, const struct trial *t)
 {
+	h->n_tune = 0; /* nothing that an older table beside the code says */
 	if (t->what == TRY_AXES)
 		h->int4_axes = t->row;
 	else if (t->what == TRY_TILE)
@@ -87,11 +83,6 @@ static enum status time_case(const struct case_args *a, const struct case_shape 
 	}
 	backend_destroy(b);
 	return st;
-}
-
-static bool is_wanted(const struct args *a, const struct case_shape *s)
-{
-	return case_args_want(&a->of, s) && (!a->part || strcmp(a->part, s->part) == 0);
 }
 
 static bool is_done(const struct tuned *list, int n, const struct tuned *t)
@@ -165,18 +156,18 @@ static void tune_experts(const struct case_args *a, const struct case_shape *s,
 			 hip_moe_quad_down_name(t.down));
 }
 
-static void tune_all(const struct args *a, struct buf *table)
+static void tune_all(const struct case_args *a, struct buf *table)
 {
 	struct tuned done[256];
 	const struct case_shape *s;
 	int n_done = 0;
 	for (size_t i = 0; (s = case_shape_at(i)); i++) {
 		struct tuned t = {HIP_TUNE_MOE_UP, s->f, s->k};
-		if (s->quant != QUANT_INT4 || !is_wanted(a, s) ||
+		if (s->quant != QUANT_INT4 || !case_args_want(a, s) ||
 		    n_done + 2 > (int)ARRAY_LEN(done))
 			continue;
 		if (s->op == CASE_EXPERTS && !is_done(done, n_done, &t)) {
-			tune_experts(&a->of, s, table);
+			tune_experts(a, s, table);
 			done[n_done++] = t;
 		}
 		if (s->op != CASE_LINEAR)
@@ -188,23 +179,23 @@ static void tune_all(const struct args *a, struct buf *table)
 			t.op = (enum hip_tune_op)op;
 			if (is_done(done, n_done, &t))
 				continue;
-			tune_shape(&a->of, s, &t, table);
+			tune_shape(a, s, &t, table);
 			done[n_done++] = t;
 		}
 	}
 }
 
 /* Of all int4 cases of op with so many tokens; 0: one of them failed, or there is none. */
-static double time_all(const struct args *a, enum case_op op, const struct trial *t)
+static double time_all(const struct case_args *a, enum case_op op, const struct trial *t)
 {
 	const struct case_shape *s;
 	double sum = 0;
 	for (size_t i = 0; (s = case_shape_at(i)); i++) {
 		struct fail fail = {0};
 		double us;
-		if (s->op != op || s->quant != QUANT_INT4 || !is_wanted(a, s))
+		if (s->op != op || s->quant != QUANT_INT4 || !case_args_want(a, s))
 			continue;
-		if (time_case(&a->of, s, t, &us, &fail) != OK)
+		if (time_case(a, s, t, &us, &fail) != OK)
 			return 0;
 		sum += us;
 	}
@@ -213,7 +204,7 @@ static double time_all(const struct args *a, enum case_op op, const struct trial
 
 /* From how many tokens on tiles are faster, as the sum over the cases: down from as many
  * as the kernels of few take. */
-static void tune_from(const struct args *a, enum case_op op, int32_t most,
+static void tune_from(const struct case_args *a, enum case_op op, int32_t most,
 		      struct buf *table)
 {
 	const char *name = op == CASE_LINEAR ? "linear-tiles" : "expert-tiles";
@@ -249,12 +240,10 @@ static int write_table(const struct option_set *set, const char *path, const cha
 
 int cmd_kernels_tune(int argc, char **argv)
 {
-	struct args a = {.of = CASE_DEFAULTS};
+	struct case_args a = CASE_DEFAULTS;
 	const char *out = NULL;
 	const struct option_row rows[] = {
-		CASE_OPTIONS(a.of),
-		{"part", 'p', OPTION_TEXT, &a.part, 0, 0, "NAME",
-		 "only this part (qkv, experts, …)"},
+		CASE_OPTIONS(a),
 		{"out", 'o', OPTION_TEXT, &out, 0, 0, "FILE",
 		 "the table: ARCH.tune, to lie beside ARCH.hsaco (needed)"},
 	};
@@ -267,11 +256,11 @@ int cmd_kernels_tune(int argc, char **argv)
 	struct fail fail = {0};
 	struct buf table = {0};
 	int rc;
-	if (!case_args_parse(&set, &a.of, argc, argv, &rc))
+	if (!case_args_parse(&set, &a, argc, argv, &rc))
 		return rc;
 	if (!out)
 		return options_fault(&set, "--out is needed");
-	if (hip_create(&a.of.backend, &b, &fail) != OK)
+	if (hip_create(&a.backend, &b, &fail) != OK)
 		return options_fault(&set, "%s", fail.text);
 	char device[120];
 	snprintf(device, sizeof device, "%s", b->device);

@@ -178,54 +178,53 @@ static enum status queue_copy(void *ctx, int i)
 							s->h->stream), "copying");
 }
 
-/* Reads, or copies where s->to is to be; us of one run. */
-static enum status time_stream(struct stream *s, bool copies, double *out_us,
-			       struct fail *fail)
+/* Microseconds of reading a part, or of copying. */
+static enum status time_stream(struct hip *h, size_t n_bytes, size_t n_parts, bool copies,
+			       double *out_us, struct fail *fail)
 {
-	struct hip *h = s->h;
-	size_t n_bytes = s->n_bytes * s->n_parts;
-	enum status st = hip_alloc(&h->base, n_bytes, (void **)&s->from);
+	struct stream s = {.h = h, .n_bytes = n_bytes, .n_parts = n_parts};
+	enum status st = hip_alloc(&h->base, n_bytes * n_parts, (void **)&s.from);
 	if (st == OK && copies)
-		st = hip_alloc(&h->base, n_bytes, (void **)&s->to);
+		st = hip_alloc(&h->base, n_bytes, (void **)&s.to);
 	/* Not zeros: they are said to move faster. */
 	if (st == OK)
-		st = hip_check(h, h->api.hipMemsetAsync(s->from, 0xA5, n_bytes, h->stream),
-			       "clearing");
+		st = hip_check(h, h->api.hipMemsetAsync(s.from, 0xA5, n_bytes * n_parts,
+							h->stream), "clearing");
 	if (st == OK)
-		st = hip_time_graph(h, copies ? queue_copy : queue_read, s,
-				    MAX((int)s->n_parts, READ_RUNS), 7, out_us, fail);
-	hip_free(&h->base, s->from);
-	hip_free(&h->base, s->to);
+		st = hip_time_graph(h, copies ? queue_copy : queue_read, &s,
+				    MAX((int)n_parts, READ_RUNS), 7, out_us, fail);
+	hip_free(&h->base, s.from);
+	hip_free(&h->base, s.to);
 	return say(h, st, fail);
+}
+
+static enum status time_rate(struct hip *h, size_t n_bytes, bool copies, double *out_gbs,
+			     struct fail *fail)
+{
+	double us;
+	enum status st = time_stream(h, n_bytes, 1, copies, &us, fail);
+	if (st == OK)
+		*out_gbs = (double)n_bytes * (copies ? 2 : 1) / us * 1e-3;
+	return st;
 }
 
 enum status hip_time_read(struct hip *h, size_t n_bytes, double *out_gbs,
 			  struct fail *fail)
 {
-	struct stream s = {.h = h, .n_bytes = n_bytes, .n_parts = 1};
-	double us;
-	enum status st = time_stream(&s, false, &us, fail);
-	if (st == OK)
-		*out_gbs = (double)n_bytes / us * 1e-3;
-	return st;
+	return time_rate(h, n_bytes, false, out_gbs, fail);
 }
 
 enum status hip_time_copy(struct hip *h, size_t n_bytes, double *out_gbs,
 			  struct fail *fail)
 {
-	struct stream s = {.h = h, .n_bytes = n_bytes, .n_parts = 1};
-	double us;
-	enum status st = time_stream(&s, true, &us, fail);
-	if (st == OK)
-		*out_gbs = 2 * (double)n_bytes / us * 1e-3;
-	return st;
+	return time_rate(h, n_bytes, true, out_gbs, fail);
 }
 
 enum status hip_time_part(struct hip *h, size_t n_bytes, size_t cold_bytes,
 			  double *out_us, struct fail *fail)
 {
+	enum { MOST = 256 };
 	n_bytes = MAX(n_bytes / 16 * 16, 16);
-	size_t n_parts = MAX(MIN(cold_bytes / n_bytes, 256), 1);
-	struct stream s = {.h = h, .n_bytes = n_bytes, .n_parts = n_parts};
-	return time_stream(&s, false, out_us, fail);
+	size_t n_parts = MAX(MIN(cold_bytes / n_bytes, MOST), 1);
+	return time_stream(h, n_bytes, n_parts, false, out_us, fail);
 }

@@ -73,8 +73,10 @@ bool case_args_parse(const struct option_set *set, const struct case_args *a, in
 
 bool case_args_want(const struct case_args *a, const struct case_shape *s)
 {
-	return strcmp(a->model ? a->model : s->model, s->model) == 0 &&
-	       (a->model || strcmp(s->model, CASE_TINY) != 0);
+	if (a->part && strcmp(a->part, s->part) != 0)
+		return false;
+	return a->model ? strcmp(a->model, s->model) == 0
+			: strcmp(s->model, CASE_TINY) != 0;
 }
 
 struct copy {

@@ -52,13 +52,15 @@ double kernel_case_flops(const struct kernel_case *c);
 /* What the commands that measure cases ask for. */
 struct case_args {
 	struct backend_opts backend;
-	const char *model; /* NULL: of all */
+	const char *model, *part; /* NULL: of all */
 	int64_t group, cold_mb, repeat;
 };
 #define CASE_DEFAULTS {.backend = {.name = "hip"}, .group = 32, .cold_mb = 512, .repeat = 7}
 #define CASE_OPTIONS(a) \
 	{"model", 'm', OPTION_TEXT, &(a).model, 0, 0, "NAME", \
 	 "only shapes of this model (qwen3-30b-a3b, …)"}, \
+	{"part", 'p', OPTION_TEXT, &(a).part, 0, 0, "NAME", \
+	 "only this part (qkv, experts, …)"}, \
 	{"group", 'g', OPTION_INT, &(a).group, 32, 128, "N", \
 	 "group of the int4 weights: 32, 64, 128 (32)"}, \
 	{"cold-mb", 0, OPTION_INT, &(a).cold_mb, 1, 65536, "N", \
@@ -72,5 +74,5 @@ struct case_args {
 /* As options_parse, of a set with CASE_OPTIONS. */
 bool case_args_parse(const struct option_set *set, const struct case_args *a, int argc,
 		     char **argv, int *out_exit);
-/* Of the model that was asked for? */
+/* Of the model and the part that were asked for? */
 bool case_args_want(const struct case_args *a, const struct case_shape *s);

@@ -2,7 +2,6 @@
 #include "ctl/kernel_grids.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 
@@ -58,10 +57,11 @@ static enum status run(struct hip *h, int32_t n_tok, int32_t depth, struct liste
 {
 	struct case_opts o = {.group = 32, .n_tok = n_tok,
 			      .depth = MAX(depth, n_tok), .is_null = true};
+	struct case_args all = {0};
 	enum status st = OK;
 	for (size_t i = 0; (k->shape = case_shape_at(i)) && st == OK; i++) {
 		struct kernel_case *c;
-		if (strcmp(k->shape->model, CASE_TINY) == 0)
+		if (!case_args_want(&all, k->shape))
 			continue;
 		h->on_launch = NULL;
 		st = kernel_case_create(&h->base, k->shape, &o, &c, fail);

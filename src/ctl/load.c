@@ -113,7 +113,8 @@ static void make_body(const struct load_opts *o, int i, struct buf *out)
 	struct ids ids = {0};
 	ids.p = xmalloc((size_t)o->n_input * sizeof *ids.p);
 	ids.n = ids.cap = (size_t)o->n_input;
-	/* Far from each other: seed 1 is not to begin where seed 0 was one request before. */
+	/* Seeds of runs far from each other (by 2^64 over the golden ratio): 1 is not to
+	 * begin where 0 was one request before. */
 	uint64_t seed = o->seed * 0x9E3779B97F4A7C15u + (uint64_t)i;
 	input_random_ids(seed, o->n_vocab, ids.p, o->n_input);
 	buf_add_z(out, "{\"model\":");
