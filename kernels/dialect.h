@@ -40,6 +40,7 @@
  *                                        0..3 of a, 4..7 of b
  *   lookup_bytes(at, low, high)          byte i of the result: byte number at's byte i,
  *                                        0..3 of low, 4..7 of high
+ *   and_or(x, mask, bits)                (x & mask) | bits, one instruction
  *   sub2_f16(a, b), fma2_f16(a, b, c)    pairs, each result rounded to f16
  *   fma_f32(a, b, c)                     a b + c, rounded once, in every build
  *   f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16 (nearest even)

@@ -115,6 +115,8 @@ DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
 					       bits_cast<dialect_b2>(b), c, false);
 }
 
+DEVICE uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) | bits; }
+
 /* v_perm_b32 counts the bytes of its second operand first. */
 template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
 {

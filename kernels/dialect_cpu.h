@@ -157,6 +157,8 @@ DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
 	       (lo + c);
 }
 
+DEVICE uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) | bits; }
+
 template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
 {
 	uint64_t both = (uint64_t)b << 32 | a;

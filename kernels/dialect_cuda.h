@@ -117,6 +117,14 @@ DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
 		    lo);
 }
 
+/* nvcc makes two instructions of two constants. */
+DEVICE uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits)
+{
+	uint32_t out;
+	asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(out) : "r"(x), "r"(mask), "r"(bits));
+	return out;
+}
+
 template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
 {
 	return __byte_perm(a, b, sel);

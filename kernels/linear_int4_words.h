@@ -24,10 +24,10 @@ DEVICE uint32_t pair_hi(uint32_t a, uint32_t b)
 DEVICE void linear_int4_pairs(uint32_t q, uint32_t minus, uint32_t plus, uint32_t *out)
 {
 	uint32_t high = q >> 8;
-	out[0] = sub2_f16((q & 0x000F000Fu) | 0x64006400u, minus);
-	out[1] = fma2_f16((q & 0x00F000F0u) | 0x64006400u, 0x2C002C00u, plus);
-	out[2] = sub2_f16((high & 0x000F000Fu) | 0x64006400u, minus);
-	out[3] = fma2_f16((high & 0x00F000F0u) | 0x64006400u, 0x2C002C00u, plus);
+	out[0] = sub2_f16(and_or(q, 0x000F000Fu, 0x64006400u), minus);
+	out[1] = fma2_f16(and_or(q, 0x00F000F0u, 0x64006400u), 0x2C002C00u, plus);
+	out[2] = sub2_f16(and_or(high, 0x000F000Fu, 0x64006400u), minus);
+	out[3] = fma2_f16(and_or(high, 0x00F000F0u, 0x64006400u), 0x2C002C00u, plus);
 }
 
 DEVICE void linear_int4_put(const linear_int4_part *p, int32_t t, int32_t row, float x)

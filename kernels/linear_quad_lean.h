@@ -5,32 +5,36 @@
  * has on its way beside what it uses. So there is one buffer, no step asks whether it is
  * there, rows are stored from registers, and the norm is a launch of its own.
  *
- * On an NVIDIA H200, in % of the bandwidth read in the same run (linear_quad_sum.h in
- * brackets): N 151936, K 2048 79 (69); K 4096 84 (74); N 24576, K 4096 60 (60). TRIED six
- * workgroups at once: registers go to memory, 75 and 80; ten of two waves: the same; turns
- * of two steps, eight workgroups: 78 and 78; the scales of a wave's rows to LDS first, as
- * they lie in memory: 77, 84 and 62. A launch that only reads as many bytes, begin and end
- * included, reaches 94, 99 and 83: of that these are 84, 84 and 73 (kernels bench, % alone).
+ * On an NVIDIA H200, in % of the bandwidth read in the same run: N 151936, K 2048 83; K
+ * 4096 84; N 24576, K 4096 66 (linear_quad_sum.h 67). A launch that only reads as many
+ * bytes, begin and end included, reaches 94, 99 and 83 (kernels bench, % alone). Left out
+ * one by one, of 46.4, 91.1 and 19.1 us the products are 4.3, 6.7 and 2.8, the activations
+ * to LDS 0, 1.2 and 0.8; the scales cost as many bytes as they are, but at K 4096 5 us more.
+ * TRIED six workgroups at once: registers go to memory, 75 and 80; ten of two waves: the
+ * same; turns of two steps, eight workgroups: 77, 76 and 57; the scales of a wave's rows to
+ * LDS first, as they lie in memory: nothing; workgroups that stay for further rows: 82 and
+ * 83; half a turn asked for behind the use of the other half: 79, 80 and 63, of turns twice
+ * as long, three workgroups: 81, 85 and 68.
  */
 #pragma once
 #include "kernels/linear_quad_sum.h"
 
-/* UNR steps from k on, all of which are there. */
+/* UNR steps from s on, all of which are there. */
 template <int UNR, int KIND>
-DEVICE void quad_load_turn(const quad_rows &r, int32_t k, quad_step<KIND> *out)
+DEVICE void quad_load_turn(const quad_rows &r, int32_t s, quad_step<KIND> *out)
 {
 	UNROLL
 	for (int u = 0; u < UNR; u++)
-		quad_load<KIND>(r, k + u * QUAD_STEP, k + u * QUAD_STEP + 1, &out[u]);
+		quad_load<KIND>(r, s + u, s + u + 1, &out[u]);
 }
 
 template <int UNR, int KIND>
-DEVICE void quad_use_turn(const quad_rows &r, const quad_step<KIND> *c, int32_t k,
+DEVICE void quad_use_turn(const quad_rows &r, const quad_step<KIND> *c, int32_t s,
 			  const quad_inputs<1> &x, quad_sums<1> *sums)
 {
 	UNROLL
 	for (int u = 0; u < UNR; u++)
-		quad_use<1, KIND>(r, c[u], k + u * QUAD_STEP, k + u * QUAD_STEP + 1, x, sums);
+		quad_use<1, KIND>(r, c[u], s + u, s + u + 1, x, sums);
 }
 
 /* A lane's two rows of a tile, from registers. */
@@ -49,7 +53,7 @@ DEVICE void linear_quad_put_one(const linear_int4_args &a, const linear_int4_par
 /* One token, each wave with rows of its own, K whole turns of UNR steps. */
 template <int ROWS, int UNR, int KIND> DEVICE void linear_quad_lean(const linear_int4_args &a)
 {
-	constexpr int32_t THREADS = ROWS * WAVE, TURN = UNR * QUAD_STEP;
+	constexpr int32_t THREADS = ROWS * WAVE;
 	LDS_DYNAMIC(u32x4, lds);
 	linear_quad_held<THREADS> held;
 	linear_quad_hold<THREADS, false>(a, &held);
@@ -62,18 +66,17 @@ template <int ROWS, int UNR, int KIND> DEVICE void linear_quad_lean(const linear
 	quad_rows rows = linear_quad_rows<KIND>(a, p, tile);
 	quad_step<KIND> now[UNR];
 	quad_load_turn<UNR, KIND>(rows, 0, now);
-	if (thread_index() == 0)
-		lds[0] = u32x4{};
-	linear_quad_stage<THREADS, false>(a, held, lds + 1);
+	quad_zeros(lds);
+	linear_quad_stage<THREADS, false>(a, held, lds + QUAD_ZEROS);
 	group_barrier();
 	quad_inputs<1> x = quad_inputs_of<1>(lds, a.k / 8);
 	quad_sums<1> sum = {};
-	int32_t k = 0;
-	for (; k + TURN < a.k; k += TURN) {
-		quad_use_turn<UNR, KIND>(rows, now, k, x, &sum);
-		quad_load_turn<UNR, KIND>(rows, k + TURN, now);
+	int32_t s = 0;
+	for (; s + UNR < a.k / QUAD_STEP; s += UNR) {
+		quad_use_turn<UNR, KIND>(rows, now, s, x, &sum);
+		quad_load_turn<UNR, KIND>(rows, s + UNR, now);
 	}
-	quad_use_turn<UNR, KIND>(rows, now, k, x, &sum);
+	quad_use_turn<UNR, KIND>(rows, now, s, x, &sum);
 	float low = quad_row_sum(sum.v[0][0]), high = quad_row_sum(sum.v[1][0]);
 	UNROLL
 	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++) /* no register keeps what p says */

@@ -22,7 +22,10 @@
  *           of a model, with norm and silu: 21.5 for N 24576, K 4096, and 23.4 where the
  *           norm's input was asked for behind the weights. Workgroups that stay for further
  *           rows, whose first weights are asked for while the last are used: nothing (N
- *           24576, K 4096: 21.8 as before)
+ *           24576, K 4096: 21.8 as before). nvcc had made two instructions of each
+ *           and_or: one, and places counted in steps, took N 24576, K 4096 from 20.9 to
+ *           18.6, N 4096, K 12288 from 14 to 11.8. Two turns on their way, each asked for
+ *           behind its use: 25.3, and 19.4 where registers are kept to three workgroups
  * SEE       kernels/linear_ref.c, kernels/linear_quad.def; linear_quad_lean.h for very many
  *           rows
  */
@@ -149,11 +152,11 @@ DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part 
 			      int32_t tile, const float *sums)
 {
 	constexpr int32_t N = ROWS * QUAD_ROWS, PITCH = M * N, THREADS = SPLIT * ROWS * WAVE;
-	int32_t each = a.is_pair ? 8 : 16;
-	for (int32_t i = (int32_t)thread_index(); i < M * ROWS * each; i += THREADS) {
-		int32_t t = i / (ROWS * each), r = i % (ROWS * each);
-		int32_t row = tile * each + r;
-		const float *from = sums + t * N + r / each * QUAD_ROWS + r % each;
+	int32_t shift = a.is_pair ? 3 : 4, each = 1 << shift;
+	for (int32_t i = (int32_t)thread_index(); i < M * ROWS << shift; i += THREADS) {
+		int32_t t = M > 1 ? (i >> shift) / ROWS : 0, r = i - (t * ROWS << shift);
+		int32_t row = (tile << shift) + r;
+		const float *from = sums + t * N + (r >> shift) * QUAD_ROWS + (r & (each - 1));
 		if (t >= a.n_tok || row >= p.n)
 			continue;
 		float x = linear_quad_total<SPLIT>(from, PITCH);
@@ -188,7 +191,7 @@ DEVICE void linear_quad(const linear_int4_args &a)
 	constexpr int32_t THREADS = SPLIT * ROWS * WAVE;
 	constexpr bool HAS_NORM = M <= FUSED_NORM_TOK;
 	LDS_DYNAMIC(u32x4, lds);
-	float *sums = (float *)(lds + 1 + M * (a.k / 8));
+	float *sums = (float *)(lds + QUAD_ZEROS + M * (a.k / 8));
 	linear_quad_held<THREADS> held;
 	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
 	int32_t none, wave = (int32_t)wave_index();
@@ -196,16 +199,16 @@ DEVICE void linear_quad(const linear_int4_args &a)
 	int32_t tile = ((int32_t)group_index_x() - p.first_group) * ROWS;
 	quad_rows rows = linear_quad_rows<KIND>(a, p, tile + wave / SPLIT);
 
-	int32_t each = (a.k / QUAD_STEP + SPLIT - 1) / SPLIT * QUAD_STEP;
-	int32_t from = wave % SPLIT * each, end = from + each < a.k ? from + each : a.k;
+	int32_t n_steps = a.k / QUAD_STEP, each = (n_steps + SPLIT - 1) / SPLIT;
+	int32_t from = wave % SPLIT * each, end = from + each < n_steps ? from + each : n_steps;
 	quad_step<KIND> first[UNR];
 	if (from < end)
 		quad_load_all<UNR, KIND>(rows, from, end, first);
-	if (thread_index() == 0)
-		lds[0] = u32x4{};
-	linear_quad_stage<THREADS, HAS_NORM>(a, held, lds + 1);
+	quad_zeros(lds);
+	linear_quad_stage<THREADS, HAS_NORM>(a, held, lds + QUAD_ZEROS);
 	for (int t = 1; t < M; t++)
-		linear_quad_stage_next<THREADS, HAS_NORM>(a, t, lds + 1 + t * (a.k / 8));
+		linear_quad_stage_next<THREADS, HAS_NORM>(a, t,
+							  lds + QUAD_ZEROS + t * (a.k / 8));
 	group_barrier();
 	quad_sums<M> sum = {};
 	if (from < end)

@@ -88,7 +88,7 @@ struct moe_quad_axes {
 #define MOE_QUAD_UP_LDS(k, split, rows, n_experts, n_used) \
 	(QUAD_LDS(1, k, split, rows) + MOE_CHOICE_LDS(n_experts, n_used))
 #define MOE_QUAD_DOWN_LDS(n_slots, f, split) \
-	(16 + (n_slots) * ((f) * 2 + ((split) + 1) * QUAD_ROWS * 4 + 4))
+	(QUAD_ZEROS * 16 + (n_slots) * ((f) * 2 + ((split) + 1) * QUAD_ROWS * 4 + 4))
 /* LDS of moe_rows; table: 16-byte pieces, unit_table of the format. */
 #define MOE_ROWS_UP_LDS(d, table) (((d) + 63) / 64 * 128 + (table) * 16)
 #define MOE_ROWS_DOWN_LDS(n_slots, f, table) \

@@ -66,26 +66,25 @@ DEVICE weight_view moe_quad_view(const moe_launch &a, const moe_pair &p, int par
 	return w;
 }
 
-/* UNR steps from k on; see moe_quad_sum. */
+/* UNR steps from s on; see moe_quad_sum. */
 template <int UNR, int KIND>
-DEVICE void moe_quad_load(const quad_rows &r, int32_t k, int32_t end, quad_step<KIND> *out)
+DEVICE void moe_quad_load(const quad_rows &r, int32_t s, int32_t end, quad_step<KIND> *out)
 {
 	UNROLL
 	for (int u = 0; u < UNR; u++)
-		quad_load<KIND>(r, k + u * QUAD_STEP,
-				KIND == QUAD_G32 ? k + u * QUAD_STEP + 1 : end, &out[u]);
+		quad_load<KIND>(r, s + u, KIND == QUAD_G32 ? s + u + 1 : end, &out[u]);
 }
 
-/* Part i of SPLIT of K elements, whole steps. */
+/* Part i of SPLIT of K elements, in steps. */
 struct moe_quad_part {
 	int32_t from, end;
 };
 
 template <int SPLIT> DEVICE moe_quad_part moe_quad_part_of(int32_t k, int32_t i)
 {
-	int32_t each = (k / QUAD_STEP + SPLIT - 1) / SPLIT * QUAD_STEP;
+	int32_t n_steps = k / QUAD_STEP, each = (n_steps + SPLIT - 1) / SPLIT;
 	int32_t from = i * each;
-	return {from, from + each < k ? from + each : k};
+	return {from, from + each < n_steps ? from + each : n_steps};
 }
 
 /* Pieces of activations on their way to LDS: asked for all at once, before the weights,
@@ -117,15 +116,14 @@ DEVICE void moe_quad_put(int32_t first, int32_t n, const moe_quad_held &held, u3
 	}
 }
 
-/* All n, of which the first are held; and the piece of zeros before them. */
+/* All n, of which the first are held; and the zeros before them. */
 template <int THREADS, class F>
 DEVICE void moe_quad_stage(int32_t n, F from, moe_quad_held *held, u32x4 *lds)
 {
 	int32_t at = (int32_t)thread_index();
-	if (at == 0)
-		lds[0] = u32x4{};
+	quad_zeros(lds);
 	for (;;) {
-		moe_quad_put<THREADS>(at, n, *held, lds + 1);
+		moe_quad_put<THREADS>(at, n, *held, lds + QUAD_ZEROS);
 		at += MOE_QUAD_HELD * THREADS;
 		if (at >= n)
 			return;
@@ -133,7 +131,7 @@ DEVICE void moe_quad_stage(int32_t n, F from, moe_quad_held *held, u32x4 *lds)
 	}
 }
 
-/* sum += elements [from, end), whose first UNR steps are in `now`. Without a word in its
+/* sum += steps [from, end), whose first UNR steps are in `now`. Without a word in its
  * name a kernel gets whole turns of UNR steps, and no step asks whether it is there. The
  * next are loaded behind the use: seldom are there any, and a second set of registers
  * would take the place of waves. */
@@ -143,17 +141,15 @@ DEVICE void moe_quad_sum(const quad_rows &rows, int32_t from, int32_t end,
 {
 	if (from >= end)
 		return;
-	for (int32_t k = from;;) {
+	for (int32_t s = from;;) {
 		UNROLL
-		for (int u = 0; u < UNR; u++) {
-			int32_t at = k + u * QUAD_STEP;
-			quad_use<1, KIND>(rows, now[u], at, KIND == QUAD_G32 ? at + 1 : end, x,
-					  sum);
-		}
-		k += UNR * QUAD_STEP;
-		if (k >= end)
+		for (int u = 0; u < UNR; u++)
+			quad_use<1, KIND>(rows, now[u], s + u,
+					  KIND == QUAD_G32 ? s + u + 1 : end, x, sum);
+		s += UNR;
+		if (s >= end)
 			return;
-		moe_quad_load<UNR, KIND>(rows, k, end, now);
+		moe_quad_load<UNR, KIND>(rows, s, end, now);
 	}
 }
 
@@ -163,7 +159,7 @@ DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t 
 			     int32_t block, u32x4 *lds, const moe_choice &choice)
 {
 	constexpr int32_t THREADS = SPLIT * ROWS * WAVE, PITCH = ROWS * QUAD_ROWS;
-	float *sums = (float *)(lds + 1 + a.dim / 8);
+	float *sums = (float *)(lds + QUAD_ZEROS + a.dim / 8);
 	auto from_x = [&](int32_t p) { return (const u32x4 *)(x + (size_t)p * 8); };
 	moe_quad_held held;
 	moe_quad_hold<THREADS>((int32_t)thread_index(), a.dim / 8, from_x, &held);
@@ -205,7 +201,7 @@ DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t 
 template <int SPLIT, int ROWS, int UNR, int KIND> DEVICE void moe_quad_up(const moe_launch &a)
 {
 	LDS_DYNAMIC(u32x4, lds);
-	float *sums = (float *)(lds + 1 + a.dim / 8);
+	float *sums = (float *)(lds + QUAD_ZEROS + a.dim / 8);
 	moe_choice choice = moe_choice_of((uint32_t *)(sums + SPLIT * ROWS * QUAD_ROWS),
 					  a.shared, a.n_used);
 	moe_pair pair = moe_pick_pair(a);
@@ -263,7 +259,7 @@ template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(con
 	LDS_DYNAMIC(u32x4, lds);
 	int32_t n_pieces = a.ffn / 8, n_units = a.n_slots * SPLIT, at = (int32_t)thread_index();
 	int32_t d0 = (int32_t)group_index_x() * QUAD_ROWS, unit = (int32_t)wave_index();
-	float *sums = (float *)(lds + 1 + a.n_slots * n_pieces);
+	float *sums = (float *)(lds + QUAD_ZEROS + a.n_slots * n_pieces);
 	float *part = sums + n_units * QUAD_ROWS, *weights = part + a.n_slots * QUAD_ROWS;
 	size_t t = group_index_y();
 	/* What the weights wait for is asked for first, and all else before them. */

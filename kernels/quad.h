@@ -14,7 +14,8 @@
  *
  * In LDS the activations of a token are pieces of eight, in the order of the nibbles of a
  * word (linear_int4.hip tells), piece j of lane q of step s at (4 s + j) 4 + q; before
- * the first token one piece of zeros.
+ * the first token a step of zeros, which lanes without a token read again and again.
+ * Places in K are counted in steps: what lies u steps on is then a constant away.
  */
 #pragma once
 #include "kernels/dialect.h"
@@ -97,22 +98,29 @@ template <int M, class F> DEVICE void quad_tokens_each(const quad_tokens<M> &s, 
 template <int M> struct quad_inputs {
 	enum { PARTS = (M + QUAD_TOKENS - 1) / QUAD_TOKENS };
 	const u32x4 *p[PARTS];
-	int32_t stride; /* of (4 s + j) */
+	int32_t stride; /* from step to step */
 };
 
 template <int M> struct quad_sums {
 	float v[2][quad_inputs<M>::PARTS];
 };
 
+/* By the first threads of a workgroup, before its barrier. */
+DEVICE void quad_zeros(u32x4 *lds)
+{
+	if (thread_index() < QUAD_ZEROS)
+		lds[thread_index()] = u32x4{};
+}
+
 template <int M> DEVICE quad_inputs<M> quad_inputs_of(const u32x4 *lds, int32_t n_pieces)
 {
 	quad_inputs<M> out;
 	int32_t token;
 	bool is_on = quad_hands(&token) && token < M;
-	out.stride = is_on ? 4 : 0;
+	out.stride = is_on ? 16 : 0;
 	UNROLL
 	for (int i = 0; i < quad_inputs<M>::PARTS; i++)
-		out.p[i] = is_on ? lds + 1 + (i * QUAD_TOKENS + token) * n_pieces +
+		out.p[i] = is_on ? lds + QUAD_ZEROS + (i * QUAD_TOKENS + token) * n_pieces +
 					   (int32_t)lane_index() % 4
 				 : lds;
 	return out;
@@ -134,39 +142,39 @@ template <int KIND> struct quad_step {
 	uint32_t scale[2], zero[2]; /* scale: QUAD_SCALES halves */
 };
 
-/* The group of the elements of lane q (of four) of the step at k. */
-DEVICE int32_t quad_group(const quad_rows &r, int32_t k, int32_t q)
+/* The group of the elements of lane q (of four) of step s. */
+DEVICE int32_t quad_group(const quad_rows &r, int32_t s, int32_t q)
 {
-	return (k + q * 32) >> r.shift;
+	return (s * QUAD_STEP + q * 32) >> r.shift;
 }
 
-/* The step at element k, or nothing, as a step with scales of zero, from `end` on. */
+/* Step s; from `end` on the last, which quad_use takes for nothing: to change what was
+ * loaded would be to wait for it. */
 template <int KIND>
-DEVICE void quad_load(const quad_rows &r, int32_t k, int32_t end, quad_step<KIND> *out)
+DEVICE void quad_load(const quad_rows &r, int32_t s, int32_t end, quad_step<KIND> *out)
 {
-	bool is_there = k < end;
-	k = is_there ? k : end - QUAD_STEP;
+	s = s < end ? s : end - 1;
 	UNROLL
 	for (int y = 0; y < 2; y++)
-		out->q[y] = load_nt<u32x4>(r.q[y] + k / 8);
+		out->q[y] = load_nt<u32x4>(r.q[y] + s * (QUAD_STEP / 8));
 	UNROLL
 	for (int y = 0; y < 2; y++) {
 		if constexpr (KIND == QUAD_G32 && QUAD_SCALES == 2) {
-			out->scale[y] = load_global<uint32_t>(r.scales[y] + k / 32 +
+			out->scale[y] = load_global<uint32_t>(r.scales[y] +
+							      s * (QUAD_STEP / 32) +
 							      quad_scale_lane(0));
 		} else {
 			out->scale[y] = 0;
 			UNROLL
 			for (int i = 0; i < QUAD_SCALES; i++) {
-				int32_t g = quad_group(r, k, quad_scale_lane(i));
+				int32_t g = quad_group(r, s, quad_scale_lane(i));
 				out->scale[y] |= (uint32_t)load_global<uint16_t>(
 							 r.scales[y] + g)
 						 << 16 * i;
 			}
 		}
-		out->scale[y] = is_there ? out->scale[y] : 0;
 		if constexpr (KIND == QUAD_ZERO) {
-			int32_t g = quad_group(r, k, (int32_t)lane_index() % 4);
+			int32_t g = quad_group(r, s, (int32_t)lane_index() % 4);
 			uint32_t zero = load_global<uint32_t>(r.zeros[y] + g);
 			out->zero[y] = zero >> r.zero_shift[y] & 15;
 		}
@@ -174,13 +182,13 @@ DEVICE void quad_load(const quad_rows &r, int32_t k, int32_t end, quad_step<KIND
 }
 
 template <int M, int KIND>
-DEVICE void quad_use(const quad_rows &r, const quad_step<KIND> &c, int32_t k, int32_t end,
+DEVICE void quad_use(const quad_rows &r, const quad_step<KIND> &c, int32_t s, int32_t end,
 		     const quad_inputs<M> &x, quad_sums<M> *sums)
 {
 	constexpr int PARTS = quad_inputs<M>::PARTS;
 	quad_acc acc[PARTS] = {};
-	k = k < end ? k : end - QUAD_STEP;
-	int32_t at = k / QUAD_STEP * 4 * x.stride;
+	bool is_there = s < end;
+	int32_t at = (is_there ? s : end - 1) * x.stride;
 	UNROLL
 	for (int j = 0; j < 4; j++) {
 		uint32_t w[2][4];
@@ -193,56 +201,59 @@ DEVICE void quad_use(const quad_rows &r, const quad_step<KIND> &c, int32_t k, in
 		}
 		UNROLL
 		for (int i = 0; i < PARTS; i++)
-			quad_dot(&acc[i], w[0], w[1], x.p[i][at + j * x.stride]);
+			quad_dot(&acc[i], w[0], w[1], x.p[i][at + j * 4]);
+		if (PARTS > 4)
+			schedule_barrier();
 	}
 	UNROLL
 	for (int y = 0; y < 2; y++)
 		UNROLL
-		for (int s = 0; s < QUAD_SCALES; s++) {
-			uint16_t h = (uint16_t)(c.scale[y] >> 16 * s);
-			float scale = r.is_bf16 ? bf16_to_f32(h) : f16_to_f32(h);
+		for (int h = 0; h < QUAD_SCALES; h++) {
+			uint16_t half = (uint16_t)(c.scale[y] >> 16 * h);
+			float scale = r.is_bf16 ? bf16_to_f32(half) : f16_to_f32(half);
+			scale = is_there ? scale : 0;
 			UNROLL
 			for (int i = 0; i < PARTS; i++)
-				sums->v[y][i] = fma_f32(acc[i].v[y][s], scale, sums->v[y][i]);
+				sums->v[y][i] = fma_f32(acc[i].v[y][h], scale, sums->v[y][i]);
 		}
 }
 
-/* UNR steps from k on. */
+/* UNR steps from s on. */
 template <int UNR, int KIND>
-DEVICE void quad_load_all(const quad_rows &r, int32_t k, int32_t end, quad_step<KIND> *out)
+DEVICE void quad_load_all(const quad_rows &r, int32_t s, int32_t end, quad_step<KIND> *out)
 {
 	UNROLL
 	for (int u = 0; u < UNR; u++)
-		quad_load<KIND>(r, k + u * QUAD_STEP, end, &out[u]);
+		quad_load<KIND>(r, s + u, end, &out[u]);
 }
 
 template <int M, int UNR, int KIND>
-DEVICE void quad_use_all(const quad_rows &r, const quad_step<KIND> *c, int32_t k, int32_t end,
+DEVICE void quad_use_all(const quad_rows &r, const quad_step<KIND> *c, int32_t s, int32_t end,
 			 const quad_inputs<M> &x, quad_sums<M> *sums)
 {
 	UNROLL
 	for (int u = 0; u < UNR; u++)
-		quad_use<M, KIND>(r, c[u], k + u * QUAD_STEP, end, x, sums);
+		quad_use<M, KIND>(r, c[u], s + u, end, x, sums);
 }
 
-/* sums += elements [k, end), k < end, whose first UNR steps are in `first`: the next
- * are on their way while those before are used. */
+/* sums += steps [s, end), s < end, of which the first UNR are in `first`: the next are on
+ * their way while those before are used. */
 template <int M, int UNR, int KIND>
-DEVICE void quad_run(const quad_rows &r, int32_t k, int32_t end, const quad_step<KIND> *first,
+DEVICE void quad_run(const quad_rows &r, int32_t s, int32_t end, const quad_step<KIND> *first,
 		     const quad_inputs<M> &x, quad_sums<M> *sums)
 {
 	quad_step<KIND> now[UNR], next[UNR];
 	UNROLL
 	for (int u = 0; u < UNR; u++)
 		now[u] = first[u];
-	for (; k + UNR * QUAD_STEP < end; k += UNR * QUAD_STEP) {
-		quad_load_all<UNR, KIND>(r, k + UNR * QUAD_STEP, end, next);
-		quad_use_all<M, UNR, KIND>(r, now, k, end, x, sums);
+	for (; s + UNR < end; s += UNR) {
+		quad_load_all<UNR, KIND>(r, s + UNR, end, next);
+		quad_use_all<M, UNR, KIND>(r, now, s, end, x, sums);
 		UNROLL
 		for (int u = 0; u < UNR; u++)
 			now[u] = next[u];
 	}
-	quad_use_all<M, UNR, KIND>(r, now, k, end, x, sums);
+	quad_use_all<M, UNR, KIND>(r, now, s, end, x, sums);
 }
 
 /* Rows (16) of this wave to LDS: out[t * pitch + 8 y + g]. */
@@ -271,5 +282,6 @@ DEVICE u32x4 quad_piece(u32x4 v)
 
 DEVICE int32_t quad_place(int32_t p)
 {
-	return p / 16 * 16 + p % 4 * 4 + p / 4 % 4;
+	uint32_t at = (uint32_t)p; /* the remainders of what may be negative cost more */
+	return (int32_t)(at / 16 * 16 + at % 4 * 4 + at / 4 % 4);
 }

@@ -11,7 +11,8 @@
 
 enum {
 	QUAD_STEP = 128, /* elements of K that four lanes take at once; K is a multiple */
-	QUAD_ROWS = 16   /* of a wave */
+	QUAD_ROWS = 16,  /* of a wave */
+	QUAD_ZEROS = 16  /* pieces of zeros before the activations in LDS: a step's */
 };
 enum quad_kind {
 	QUAD_G32, /* groups of 32, no zero points: no word in the name (moe_quad.hip: and whole
@@ -31,6 +32,6 @@ struct quad_axes {
 			 * linear_quad_lean.h */
 };
 
-/* LDS: a piece of zeros, the activations, the rows' sums of each wave. */
+/* LDS: zeros, the activations, the rows' sums of each wave. */
 #define QUAD_LDS(m, k, split, rows) \
-	(16 + (m) * (k) * 2 + (split) * (rows) * QUAD_ROWS * (m) * 4)
+	(QUAD_ZEROS * 16 + (m) * (k) * 2 + (split) * (rows) * QUAD_ROWS * (m) * 4)

@@ -207,10 +207,10 @@ DEVICE u32x4 gemm_int4(uint32_t q, uint32_t minus, uint32_t plus)
 {
 	uint32_t high = q >> 8;
 	u32x4 out;
-	out[0] = sub2_f16((q & 0x000F000Fu) | 0x64006400u, minus);
-	out[1] = fma2_f16((q & 0x00F000F0u) | 0x64006400u, 0x2C002C00u, plus);
-	out[2] = sub2_f16((high & 0x000F000Fu) | 0x64006400u, minus);
-	out[3] = fma2_f16((high & 0x00F000F0u) | 0x64006400u, 0x2C002C00u, plus);
+	out[0] = sub2_f16(and_or(q, 0x000F000Fu, 0x64006400u), minus);
+	out[1] = fma2_f16(and_or(q, 0x00F000F0u, 0x64006400u), 0x2C002C00u, plus);
+	out[2] = sub2_f16(and_or(high, 0x000F000Fu, 0x64006400u), minus);
+	out[3] = fma2_f16(and_or(high, 0x00F000F0u, 0x64006400u), 0x2C002C00u, plus);
 	return out;
 }
 
