@@ -12,6 +12,13 @@ enum { MAX_COPIES = 64, PAGE = 16, MAX_TOK = 8192 };
 #define LINEAR(model_, part_, quant_, k_, adds_, ...) \
 	{.model = model_, .part = part_, .op = CASE_LINEAR, .quant = QUANT_##quant_, \
 	 .k = k_, .adds = adds_, .n = {__VA_ARGS__}}
+/* The first half of a dense layer's feed-forward, with the norm that makes its input. */
+#define FFN_UP(model_, k_, f_) \
+	{.model = model_, .part = "ffn-up", .op = CASE_FFN_UP, .quant = QUANT_INT4, \
+	 .k = k_, .n = {f_, f_}}
+#define TOP(model_, n_vocab_) \
+	{.model = model_, .part = "top", .op = CASE_TOP, .quant = QUANT_F32, \
+	 .n = {n_vocab_}}
 #define EXPERTS(model_, k_, experts_, used_, f_) \
 	{.model = model_, .part = "router", .op = CASE_ROUTER, .quant = QUANT_BF16, \
 	 .k = k_, .experts = experts_, .used = used_}, \
@@ -29,7 +36,9 @@ static const struct case_shape shapes[] = {
 	ATTENTION("qwen3-30b-a3b", 128, 32, 4),
 	NORM("qwen3-30b-a3b", 2048),
 	LINEAR("qwen3-30b-a3b", "head", BF16, 2048, false, 151936),
+	LINEAR("qwen3-30b-a3b", "head-int8", INT8, 2048, false, 151936),
 	LINEAR("qwen3-30b-a3b", "head-int4", INT4, 2048, false, 151936),
+	TOP("qwen3-30b-a3b", 151936),
 	LINEAR("qwen3.5-35b-a3b", "linear-qkvz", INT4, 2048, false, 8192, 4096),
 	LINEAR("qwen3.5-35b-a3b", "linear-out", INT4, 4096, true, 2048),
 	LINEAR("qwen3.5-35b-a3b", "qkv", INT4, 2048, false, 8192, 512, 512),
@@ -37,22 +46,31 @@ static const struct case_shape shapes[] = {
 	ATTENTION("qwen3.5-35b-a3b", 256, 16, 2),
 	NORM("qwen3.5-35b-a3b", 2048),
 	LINEAR("qwen3.5-35b-a3b", "head", BF16, 2048, false, 248320),
+	TOP("qwen3.5-35b-a3b", 248320),
 	LINEAR("qwen3-4b", "qkv", INT4, 2560, false, 4096, 1024, 1024),
 	LINEAR("qwen3-4b", "o", INT4, 4096, true, 2560),
 	LINEAR("qwen3-4b", "gate-up", INT4, 2560, false, 9728, 9728),
+	FFN_UP("qwen3-4b", 2560, 9728),
 	LINEAR("qwen3-4b", "down", INT4, 9728, true, 2560),
 	ATTENTION("qwen3-4b", 128, 32, 8),
 	NORM("qwen3-4b", 2560),
 	LINEAR("qwen3-4b", "head", BF16, 2560, false, 151936),
+	TOP("qwen3-4b", 151936),
 	LINEAR("qwen3-8b", "qkv", INT4, 4096, false, 4096, 1024, 1024),
 	LINEAR("qwen3-8b", "o", INT4, 4096, true, 4096),
 	LINEAR("qwen3-8b", "gate-up", INT4, 4096, false, 12288, 12288),
+	FFN_UP("qwen3-8b", 4096, 12288),
 	LINEAR("qwen3-8b", "down", INT4, 12288, true, 4096),
 	ATTENTION("qwen3-8b", 128, 32, 8),
 	NORM("qwen3-8b", 4096),
 	LINEAR("qwen3-8b", "head", BF16, 4096, false, 151936),
+	LINEAR("qwen3-8b", "head-int8", INT8, 4096, false, 151936),
 	LINEAR("qwen3-8b", "head-int4", INT4, 4096, false, 151936),
+	TOP("qwen3-8b", 151936),
 	EXPERTS(CASE_TINY, 512, 8, 2, 256),
+	LINEAR(CASE_TINY, "head-int8", INT8, 512, false, 1000),
+	TOP(CASE_TINY, 3000),
+	FFN_UP(CASE_TINY, 512, 256),
 };
 
 const struct case_shape *case_shape_at(size_t i)
@@ -100,7 +118,8 @@ struct kernel_case {
 	double bytes, flops;
 	/* on the device */
 	void *x, *y[LINEAR_MAX_OUT], *h;
-	float *stream, *norm, *logits, *expert_weight;
+	float *stream, *norm, *logits, *expert_weight, *inv_t;
+	struct logits_top *top; /* shared with the host */
 	int32_t *work, *id, *seq_of, *position, *first_tok, *page_table;
 };
 
@@ -109,6 +128,12 @@ static uint64_t draw(struct kernel_case *c)
 	c->random = c->random * 6364136223846793005u + 1442695040888963407u; /* Knuth */
 	uint64_t x = c->random ^ c->random >> 33;
 	return x * 0xFF51AFD7ED558CCDu ^ x;
+}
+
+/* From 0 to 1. */
+static float draw_float(struct kernel_case *c)
+{
+	return (float)(draw(c) >> 40) * 0x1p-24f;
 }
 
 /* --- memory -------------------------------------------------------------------- */
@@ -163,7 +188,7 @@ static enum status take_floats(struct kernel_case *c, size_t n, void *out)
 	if (!host)
 		return E_NOMEM;
 	for (size_t i = 0; i < n; i++)
-		host[i] = (float)(draw(c) >> 40) * 0x1p-24f;
+		host[i] = draw_float(c);
 	enum status st = take_with(c, host, n * sizeof *host, out);
 	free(host);
 	return st;
@@ -174,8 +199,7 @@ static enum status take_floats(struct kernel_case *c, size_t n, void *out)
 /* Host memory for one weight, reused for each of its copies. */
 struct host_weight {
 	struct weight w;
-	void *q;
-	uint16_t *scales;
+	void *q, *scales;
 	uint32_t *zeros;
 };
 
@@ -186,37 +210,50 @@ static void host_deinit(struct host_weight *h)
 	free(h->zeros);
 }
 
+/* n scales of 1/128 to 1/64, f32 or bf16. */
+static void fill_scales(struct kernel_case *c, void *to, size_t n, bool is_f32)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint16_t bits = (uint16_t)(0x3C00 | (draw(c) & 0x7F));
+		if (is_f32) /* bf16 is its upper half */
+			((uint32_t *)to)[i] = (uint32_t)bits << 16;
+		else
+			((uint16_t *)to)[i] = bits;
+	}
+}
+
+/* INT4, BF16, or INT8 as weight_to_int8 makes it: a scale a row, in f32. */
 static bool host_make(struct kernel_case *c, enum quant quant, int32_t n, int32_t k,
 		      struct host_weight *h)
 {
-	bool is_int4 = quant == QUANT_INT4;
+	bool is_int4 = quant == QUANT_INT4, has_scales = quant_bits(quant) < 16;
+	enum dtype type = quant == QUANT_INT8 ? DTYPE_F32 : DTYPE_BF16;
 	int32_t group = is_int4 ? c->o.group : k;
-	size_t words = (size_t)n * (size_t)k / (is_int4 ? 8 : 2);
-	size_t n_scales = is_int4 ? (size_t)n * (size_t)(k / group) : 0;
+	size_t words = (size_t)n * (size_t)k * (size_t)quant_bits(quant) / 32;
+	size_t n_scales = has_scales ? (size_t)n * (size_t)(k / group) : 0;
 	*h = (struct host_weight){0};
 	if (c->o.is_null) { /* none is read: any address does */
 		h->w = (struct weight){.quant = quant, .n = n, .k = k, .group = group,
-				       .q = h, .scales = h, .scale_type = DTYPE_BF16};
+				       .q = h, .scales = h, .scale_type = type};
 		return true;
 	}
 	h->q = calloc(words + 4, 4);
-	h->scales = calloc(n_scales + 1, sizeof *h->scales);
+	h->scales = calloc(n_scales + 1, dtype_bytes(type));
 	h->zeros = c->o.is_asymmetric && is_int4
 			   ? calloc((size_t)(n + 7) / 8 * (size_t)(k / group), 4) : NULL;
 	if (!h->q || !h->scales)
 		return false;
 	uint32_t *q = h->q;
 	for (size_t i = 0; i < words; i++)
-		q[i] = is_int4 ? (uint32_t)draw(c)
-			       : (uint32_t)small_half(c, true) << 16 |
-					 small_half(c, true);
-	for (size_t i = 0; i < n_scales; i++)
-		h->scales[i] = (uint16_t)(0x3C00 | (draw(c) & 0x7F)); /* 1/128 to 1/64 */
+		q[i] = has_scales ? (uint32_t)draw(c)
+				  : (uint32_t)small_half(c, true) << 16 |
+					    small_half(c, true);
+	fill_scales(c, h->scales, n_scales, type == DTYPE_F32);
 	for (size_t i = 0; h->zeros && i < (size_t)(n + 7) / 8 * (size_t)(k / group); i++)
 		h->zeros[i] = (uint32_t)draw(c);
 	h->w = (struct weight){.quant = quant, .n = n, .k = k, .group = group, .q = h->q,
-			       .scales = is_int4 ? h->scales : NULL,
-			       .scale_type = DTYPE_BF16, .zero_points = h->zeros,
+			       .scales = has_scales ? h->scales : NULL,
+			       .scale_type = type, .zero_points = h->zeros,
 			       .name = "bench"};
 	return true;
 }
@@ -231,6 +268,8 @@ static enum status load(struct kernel_case *c, const struct weight *host,
 static double weight_cost(const struct kernel_case *c, enum quant quant, double n,
 			  double k)
 {
+	if (quant == QUANT_INT8)
+		return n * (k + sizeof(float));
 	if (quant != QUANT_INT4)
 		return n * k * 2;
 	return n * k * (0.5 + (2 + (c->o.is_asymmetric ? 0.5 : 0)) / c->o.group);
@@ -415,6 +454,41 @@ static enum status make_attention(struct kernel_case *c)
 	return st;
 }
 
+/* --- the best of the logits ---------------------------------------------------- */
+
+/* As many sums as make a bell: of a row few stand out, as of a head's. */
+static enum status take_logits(struct kernel_case *c, size_t n)
+{
+	enum { SUMS = 12 };
+	float *host = calloc(n, sizeof *host);
+	if (!host)
+		return E_NOMEM;
+	for (size_t i = 0; i < n * SUMS && !c->o.is_null; i++)
+		host[i / SUMS] += draw_float(c) - 0.5f;
+	enum status st = take_with(c, host, n * sizeof *host, &c->logits);
+	free(host);
+	return st;
+}
+
+/* One copy: a step has just written what this reads. Its result goes where the engine
+ * wants it, to memory of the host. */
+static enum status make_top(struct kernel_case *c)
+{
+	size_t t = (size_t)c->o.n_tok, n = t * (size_t)c->shape.n[0];
+	void *p;
+	c->n_copies = 1;
+	c->bytes = sizeof(float) * (double)n;
+	c->flops = 8.0 * (double)n; /* which is larger; two sums of exponentials */
+	enum status st = take_logits(c, n);
+	if (st == OK)
+		st = take_floats(c, t, &c->inv_t);
+	if (st == OK)
+		st = c->b->ops->alloc_shared(c->b, t * sizeof *c->top, &p);
+	if (st == OK)
+		c->top = p;
+	return st;
+}
+
 /* --- life ---------------------------------------------------------------------- */
 
 static enum status make(struct kernel_case *c, struct fail *fail)
@@ -423,13 +497,18 @@ static enum status make(struct kernel_case *c, struct fail *fail)
 	enum status st = OK;
 	if (c->shape.op == CASE_ATTENTION)
 		return make_attention(c);
+	if (c->shape.op == CASE_TOP)
+		return make_top(c);
 	st = take_halves(c, n, false, &c->x);
 	if (st == OK)
 		st = take_floats(c, n, &c->stream);
+	if (st == OK && (c->shape.op == CASE_FFN_UP || c->shape.op == CASE_NORM))
+		st = take_floats(c, (size_t)c->shape.k, &c->norm);
 	if (st != OK)
 		return st;
 	switch (c->shape.op) {
 	case CASE_LINEAR:
+	case CASE_FFN_UP:
 		return make_linear(c, fail);
 	case CASE_ROUTER:
 		return make_router(c, fail);
@@ -439,8 +518,7 @@ static enum status make(struct kernel_case *c, struct fail *fail)
 		c->n_copies = 1;
 		c->bytes = 6.0 * (double)n;
 		c->flops = 4.0 * (double)n;
-		st = take_floats(c, (size_t)c->shape.k, &c->norm);
-		return st == OK ? take(c, n * 4, &c->y[0]) : st;
+		return take(c, n * 4, &c->y[0]);
 	}
 }
 
@@ -465,15 +543,28 @@ void kernel_case_destroy(struct kernel_case *c)
 {
 	for (size_t i = 0; i < c->n_blocks; i++)
 		c->b->ops->free(c->b, c->blocks[i]);
+	c->b->ops->free_shared(c->b, c->top);
 	free(c->expert_weights);
 	free(c);
 }
 
 /* --- queueing ------------------------------------------------------------------ */
 
+/* Of the residual stream, to y. */
+static struct rms_norm_args norm_args(const struct kernel_case *c, void *y)
+{
+	return (struct rms_norm_args){.n_tok = c->o.n_tok, .dim = c->shape.k, .eps = 1e-6f,
+				      .x = c->stream, .weight = c->norm, .y = y};
+}
+
 static enum status queue_linear(struct kernel_case *c, const struct copy *w)
 {
 	struct linear_args a = {.n_tok = c->o.n_tok, .x = c->x, .n_out = c->n_weights};
+	struct rms_norm_args norm = norm_args(c, c->x);
+	if (c->shape.op == CASE_FFN_UP) { /* as mlp_run asks for it */
+		a.norm = &norm;
+		a.silu = true;
+	}
 	for (int i = 0; i < c->n_weights; i++)
 		a.out[i] = (struct linear_out){
 			.w = &w->w[i], .y = c->y[i], .adds = c->shape.adds,
@@ -514,11 +605,20 @@ static enum status queue_attention(struct kernel_case *c, const struct copy *w)
 	return c->b->ops->attention(c->b, &a);
 }
 
+static enum status queue_top(struct kernel_case *c)
+{
+	struct logits_top_args a = {.n_rows = c->o.n_tok, .n_vocab = c->shape.n[0],
+				    .logits = c->logits, .inv_t = c->inv_t,
+				    .out = c->top};
+	return c->b->ops->logits_top(c->b, &a);
+}
+
 enum status kernel_case_queue(struct kernel_case *c, int i)
 {
 	const struct copy *w = &c->copy[i % c->n_copies];
 	switch (c->shape.op) {
 	case CASE_LINEAR:
+	case CASE_FFN_UP:
 		return queue_linear(c, w);
 	case CASE_EXPERTS:
 		return queue_experts(c, w);
@@ -526,11 +626,12 @@ enum status kernel_case_queue(struct kernel_case *c, int i)
 		return queue_router(c, w);
 	case CASE_ATTENTION:
 		return queue_attention(c, w);
+	case CASE_TOP:
+		return queue_top(c);
 	default:
 		break;
 	}
-	struct rms_norm_args a = {.n_tok = c->o.n_tok, .dim = c->shape.k, .eps = 1e-6f,
-				  .x = c->stream, .weight = c->norm, .y = c->y[0]};
+	struct rms_norm_args a = norm_args(c, c->y[0]);
 	return c->b->ops->rms_norm(c->b, &a);
 }
 

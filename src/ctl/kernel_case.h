@@ -8,15 +8,21 @@
 #include "backend/backend.h"
 #include "ctl/options.h"
 
-enum case_op { CASE_LINEAR, CASE_EXPERTS, CASE_ROUTER, CASE_ATTENTION, CASE_NORM };
+enum case_op {
+	CASE_LINEAR,
+	CASE_FFN_UP, /* linear of gate and up with the norm before it and silu behind it: not
+		      * CASE_LINEAR, so that nothing is tuned by the same weights twice */
+	CASE_EXPERTS, CASE_ROUTER, CASE_ATTENTION, CASE_NORM,
+	CASE_TOP     /* logits_top, which a step does with what its head has written */
+};
 
 /* The letters of kernels/README.md. */
 struct case_shape {
 	const char *model, *part; /* "qwen3-8b", "qkv" */
 	enum case_op op;
-	enum quant quant;         /* of linear: INT4 or BF16 */
+	enum quant quant;         /* of linear: INT4, INT8 (a scale a row) or BF16 */
 	int32_t k;                /* linear, experts, router, norm: D. attention: K */
-	int32_t n[LINEAR_MAX_OUT]; /* linear: outputs of each weight; 0: no more */
+	int32_t n[LINEAR_MAX_OUT]; /* linear: outputs of each weight; 0: no more. top: V */
 	bool adds;                /* linear: to the residual stream */
 	int32_t experts, used, f; /* experts, router */
 	int32_t heads, kv_heads;  /* attention */
@@ -45,7 +51,7 @@ void kernel_case_destroy(struct kernel_case *c);
 /* Queue it once, on copy i (modulo their number). */
 enum status kernel_case_queue(struct kernel_case *c, int i) MUST_USE;
 int kernel_case_copies(const struct kernel_case *c);
-/* Bytes of weights or cache that one run must read, and operations it must do. */
+/* Bytes of weights, cache or logits that one run must read, and operations it must do. */
 double kernel_case_bytes(const struct kernel_case *c);
 double kernel_case_flops(const struct kernel_case *c);
 

@@ -14,6 +14,25 @@ LIB = ["--hip-library", os.path.join(BUILD, "tests/hip-on-cpu/libhip_cpu.so")]
 CODE = os.path.join(BUILD, "kernels/gfx1151.hsaco")
 
 
+def bench_decode():
+    """What a decode step does beside plain products: an int8 head, the best of the logits,
+    gate and up with their norm and silu. These are one launch where four lanes have a row,
+    and the norm one of its own for more than two tokens."""
+    for part, args, group, launches in (
+            ("head-int8", [], "0", 1), ("head-int8", ["-t", "2"], "0", 1),
+            ("top", [], "0", 2), ("top", ["-t", "3"], "0", 2),
+            ("ffn-up", [], "32", 3), ("ffn-up", ["-a", "quad4"], "32", 1),
+            ("ffn-up", ["-a", "quad4", "-t", "3"], "32", 2)):
+        code, out, err = haloctl("kernels", "bench", "--csv", "--cold-mb", "1", "-r", "1",
+                                 "-m", "tiny", "-p", part, *args, *LIB)
+        lines = out.decode().splitlines()
+        rows = [dict(zip(lines[1].split(","), line.split(","))) for line in lines[2:]]
+        ok(code == 0 and [(r["model"], r["part"], r["group"], r["launches"]) for r in rows] ==
+           [("tiny", part, group, str(launches))] and
+           all(float(rows[0][x]) > 0 for x in ("us", "percent_of_alone")),
+           " ".join(["bench", part] + args), (out, err))
+
+
 def bench():
     code, out, err = haloctl("kernels", "bench", "--csv", "--cold-mb", "1", "-r", "1",
                              "-m", "qwen3-30b-a3b", "-p", "norm", "-t", "1,3", *LIB)
@@ -22,6 +41,7 @@ def bench():
        [["qwen3-30b-a3b", "norm", "1"], ["qwen3-30b-a3b", "norm", "3"]], "bench", (out, err))
     ok(all(float(r[4]) > 0 and float(r[7]) > 0 and r[9] == "1" for r in rows[2:]),
        "times, and one launch", out)
+    bench_decode()
     for args, word in ((["-t", "0"], "--tokens"), (["-g", "48"], "--group"),
                        (["-a", "none"], "none"), (["--hip-library", "/nonexistent.so"],
                                                   "nonexistent")):
@@ -65,8 +85,19 @@ def tune(tmp):
     code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
                              "--hip-kernels", folder, "--raw", "-p", "Once", "-n", "2")
     ok(code == 0 and "gfx1151.tune" not in err, "and is understood whole", err)
+    # What is no plain product is not tuned by: its weights are gate-up's.
+    for part in ("ffn-up", "head-int8", "top"):
+        none = os.path.join(tmp, "none.tune")
+        code, out, err = haloctl("kernels", "tune", "-m", "tiny", "-p", part, "-r", "1",
+                                 "--cold-mb", "1", "-o", none, *LIB)
+        ok(b"int4 N=" not in out and out.count(b"nothing to measure") == 2 and
+           not os.path.exists(none), "tune leaves %s out" % part, (code, out, err))
     code, out, err = haloctl("kernels", "tune", *LIB)
     ok(code == 2 and "--out" in err, "tune wants --out", err)
+
+
+def kernels_of(rows, part):
+    return [r[2] for r in rows if r[1] == part]
 
 
 def grids():
@@ -76,7 +107,13 @@ def grids():
     ok(code == 0 and "40 compute units" in text, "report of grids", err)
     rows = [line.split() for line in text.splitlines() if line.startswith("qwen3-8b")]
     parts = {r[1] for r in rows}
-    ok({"qkv", "o", "gate-up", "down", "head"} <= parts, "the launches of a step", parts)
+    ok({"qkv", "o", "gate-up", "ffn-up", "down", "head", "head-int8", "top"} <= parts,
+       "the launches of a step", parts)
+    for part, wanted in (("head-int8", ["linear_rows_int8_m1_kernel"]),
+                         ("top", ["logits_runs_kernel", "logits_top_kernel"]),
+                         ("ffn-up", ["rms_norm_kernel", kernels_of(rows, "gate-up")[0],
+                                     "silu_mul_kernel"])):
+        eq(kernels_of(rows, part), wanted, "the launches of " + part)
     down = next(r for r in rows if r[1] == "down")
     ok(float(down[6]) == int(down[3]) / 40, "workgroups beside compute units", down)
 
