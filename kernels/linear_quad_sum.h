@@ -25,7 +25,9 @@
  *           24576, K 4096: 21.8 as before). nvcc had made two instructions of each
  *           and_or: one, and places counted in steps, took N 24576, K 4096 from 20.9 to
  *           18.6, N 4096, K 12288 from 14 to 11.8. Two turns on their way, each asked for
- *           behind its use: 25.3, and 19.4 where registers are kept to three workgroups
+ *           behind its use: 25.3, and 19.4 where registers are kept to three workgroups;
+ *           one: 20.9. Half as many waves in a workgroup of quad4, twice the workgroups:
+ *           N 6144, K 4096 from 8.1 to 7.5, N 5120, K 2048 from 5.3 to 4.7; of quad8: 0.1
  * SEE       kernels/linear_ref.c, kernels/linear_quad.def; linear_quad_lean.h for very many
  *           rows
  */
