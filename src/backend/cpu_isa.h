@@ -102,9 +102,10 @@ struct cpu_isa {
 	void (*input)(enum cpu_number m, int plane, const float *x, int32_t k, void *out);
 	/* out[j][r] = w[r] . x[j] over K elements; w: rows of numbers m, as
 	 * many as n_w <= CPU_DOT_ROWS; x: n_x <= CPU_DOT_TOK inputs, `pitch` bytes
-	 * apart. */
+	 * apart. fetches: the rows behind these are asked for on the way. */
 	void (*dots)(enum cpu_number m, const void *const *w, int n_w, const void *x,
-		     size_t pitch, int n_x, int32_t k, float (*out)[CPU_DOT_ROWS]);
+		     size_t pitch, int n_x, int32_t k, bool fetches,
+		     float (*out)[CPU_DOT_ROWS]);
 
 	/* --- attention -------------------------------------------------------- */
 

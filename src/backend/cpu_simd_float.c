@@ -120,7 +120,7 @@ VINLINE void fetch(const char *const *row, size_t at, size_t n_bytes)
 }
 
 VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, size_t pitch,
-		    int n_x, int32_t k, float (*out)[ROWS])
+		    int n_x, int32_t k, bool fetches, float (*out)[ROWS])
 {
 	const int n_step = step_of(m);
 	const size_t size = weight_size(m), x_size = n_step == VL ? 4 : 2;
@@ -132,7 +132,7 @@ VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, si
 #pragma GCC unroll 4
 		for (int r = 0; r < ROWS; r++)
 			w[r] = row[r] + at;
-		if (n_x == 1)
+		if (fetches)
 			fetch(row, at, (size_t)n_step * size);
 		step(m, w, x + (size_t)i * x_size, pitch, n_x, acc);
 	}
@@ -153,9 +153,9 @@ VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, si
 #define EACH_COUNT(X, q) X(1, q) X(2, q) X(3, q) X(4, q) X(5, q) X(6, q)
 #define DEFINE(n, q) \
 	static void dots_##q##_##n(const char *const *row, const char *x, size_t pitch, \
-				   int32_t k, float (*out)[ROWS]) \
+				   int32_t k, bool fetches, float (*out)[ROWS]) \
 	{ \
-		dots_n(CPU_##q, row, x, pitch, n, k, out); \
+		dots_n(CPU_##q, row, x, pitch, n, k, fetches, out); \
 	}
 EACH_COUNT(DEFINE, F32)
 EACH_COUNT(DEFINE, F16)
@@ -163,10 +163,10 @@ EACH_COUNT(DEFINE, BF16)
 EACH_COUNT(DEFINE, BF16_PAIRS)
 
 static void dots(enum cpu_number m, const void *const *w, int n_w, const void *x,
-		 size_t pitch, int n_x, int32_t k, float (*out)[ROWS])
+		 size_t pitch, int n_x, int32_t k, bool fetches, float (*out)[ROWS])
 {
 	typedef void one(const char *const *row, const char *x, size_t pitch, int32_t k,
-			 float (*out)[ROWS]);
+			 bool fetches, float (*out)[ROWS]);
 #define NAME(n, q) dots_##q##_##n,
 	static one *const all[][TOK] = {
 		[CPU_F32] = {EACH_COUNT(NAME, F32)},
@@ -177,7 +177,7 @@ static void dots(enum cpu_number m, const void *const *w, int n_w, const void *x
 	const char *row[ROWS];
 	for (int r = 0; r < ROWS; r++)
 		row[r] = w[MIN(r, n_w - 1)];
-	all[m][n_x - 1](row, x, pitch, k, out);
+	all[m][n_x - 1](row, x, pitch, k, fetches, out);
 }
 
 _Static_assert(CPU_DOT_TOK == 6 && CPU_DOT_ROWS == 4, "EACH_COUNT, dots_n");

@@ -38,6 +38,7 @@ static const struct linear_case cases[] = {
 	{INT4(32, true, DTYPE_BF16), 27, 1024, {35, 16}, true, true, false},
 	{INT4(64, false, DTYPE_F16), 14, 512, {33}, false, false, false},
 	{{.quant = QUANT_BF16}, 29, 1056, {37}, true, true, false},
+	{{.quant = QUANT_BF16}, 110, 1046, {35, 16}, true, false, false},
 	/* rests of K after whole strides, shapes of layers, one group a row */
 	{INT4(32, true, DTYPE_F16), 5, 2080, {37, 1}, true, false, true},
 	{INT4(32, false, DTYPE_BF16), 2, 768, {130, 64, 3}, false, true, false},

@@ -46,6 +46,7 @@ static const struct shape cases[] = {
 	{{.quant = QUANT_BF16}, 5, 50, 22, 7, 2, false, 30, false},
 	/* formats apart, whole steps of their kernels and rests; blocks of rows */
 	{{.quant = QUANT_BF16}, 2, 1040, 784, 6, 3, true, 784, true},
+	{{.quant = QUANT_BF16}, 50, 600, 530, 4, 2, true, 0, false}, /* several tiles each */
 	{{.quant = QUANT_F16}, 1, 512, 96, 6, 3, false, 48, true},
 	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 2, 1536, 256, 3, 2, false, 256, true},
 	{{QUANT_FP8, 0, false, DTYPE_BF16, false}, 3, 272, 48, 3, 2, false, 0, false},
