@@ -18,10 +18,15 @@ each load of the peer the files are read once, so that they are in the page cach
 of halod copies: new-memory is how long one thread takes to get as many new bytes from the
 system, in the same round. In a virtual machine that can be most of a load: free memory goes
 back to the host after a few seconds, hence the pauses before both.
---serve adds eight streams over HTTP through halod.
+--serve adds what comes of halod over HTTP: eight streams of 128 tokens in and 64 out, beside
+what the peer could reach at most by its own prefill and batch of eight, where these are
+measured; one stream's TPOT beside that of haloctl bench model; and the worst gap between two
+tokens of a stream, over the median, beside one other busy process, halod without --prefix.
 --prefix "chrt -f 20" keeps what else runs on the machine off the processors while either
 side is measured."""
 import argparse
+import contextlib
+import http.client
 import json
 import mmap
 import os
@@ -175,7 +180,7 @@ class Bench:
 
     def rounds(self, name):
         process = None
-        if self.a.cases != ["load"]:
+        if set(self.a.cases) - {"load"}:
             process = subprocess.Popen(self.peer_argv("run", name), stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
         mine, peer, bandwidth, memory = self.measure(name, process)
@@ -184,6 +189,10 @@ class Bench:
             process.wait()
         if memory:
             yield "new-memory", name, statistics.median(memory), "s"
+        if {"prefill512", "batch8"} <= set(peer):
+            prefill, batch = (statistics.median(peer[c]) for c in ("prefill512", "batch8"))
+            yield ("served-8-streams", name + " peer-bound, 128 in 64 out",
+                   8 * 64 / (8 * 128 / prefill + 8 * 64 / batch), "tokens/s")
         for case in mine:
             a, b = (statistics.median(who[case]) for who in (mine, peer))
             unit = {"load": "s", "rss": "bytes"}.get(case, "tokens/s")
@@ -217,30 +226,71 @@ class Bench:
                 time.sleep(0.1)
         raise SystemExit("halod does not answer")
 
-    def serve(self, name):
-        self.warm(self.ours_at(name))
+    @contextlib.contextmanager
+    def halod(self, name, prefix):
+        """Runs while the context lasts; its port."""
         port = 18098
+        self.warm(self.ours_at(name))
         daemon = subprocess.Popen(
-            [*self.a.prefix, os.path.join(self.a.build, "halod"), "-c", "/dev/null", "--model",
-             os.path.join(self.a.work, name), "--port", str(port), "--ctx", "2048",
+            [*prefix, os.path.join(self.a.build, "halod"), "-c", "/dev/null", "--model",
+             self.ours_at(name), "--port", str(port), "--ctx", "2048",
              "--threads", str(self.a.threads), "--log-level", "error",
              "--no-access-log"])
         try:
             self.wait_ready(port)
-            rates = []
-            for i in range(self.a.rounds): # of other prompts each: none is cached
-                s = json.loads(call(
-                    self.haloctl, "bench", "serve", "--url",
-                    "http://127.0.0.1:%d" % port, "--input-len", "128",
-                    "--output-len", "64", "--concurrency", "8", "--num-prompts", "8",
-                    "--seed", str(i),
-                    "--json"))
-                rates.append(s["output_throughput"])
-            yield ("served-8-streams", name + " halod, 128 in 64 out",
-                   statistics.median(rates), "tokens/s")
+            yield port
         finally:
             daemon.terminate()
             daemon.wait()
+
+    def bench_serve(self, port, n_in, streams, seed):
+        """Of other prompts for each seed: none is cached."""
+        return json.loads(call(
+            self.haloctl, "bench", "serve", "--url", "http://127.0.0.1:%d" % port,
+            "--input-len", str(n_in), "--output-len", "64", "--concurrency", str(streams),
+            "--num-prompts", str(max(2, streams)), "--seed", str(seed), "--json"))
+
+    def serve(self, name):
+        rounds = range(self.a.rounds)
+        with self.halod(name, self.a.prefix) as port:
+            rates = [self.bench_serve(port, 128, 8, i)["output_throughput"] for i in rounds]
+            served = [self.bench_serve(port, 16, 1, 100 + i)["median_tpot_ms"]
+                      for i in rounds]
+        alone = [1e3 / self.ours(name, "decode")["decode"] for _ in rounds]
+        with self.halod(name, []) as port:
+            gap(port, 32)
+            with busy_process():
+                gaps = [gap(port, 192) for _ in rounds]
+        median = statistics.median
+        yield ("served-8-streams", name + " halod, 128 in 64 out", median(rates),
+               "tokens/s")
+        yield "tpot-served", name + " halod", median(served), "ms"
+        yield "tpot-bench-model", name + " halod", median(alone), "ms"
+        yield "gap-over-median", name + " halod", median(gaps), "1"
+
+
+@contextlib.contextmanager
+def busy_process():
+    p = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        p.kill()
+        p.wait()
+
+
+def gap(port, n):
+    """The longest time between two of n tokens of a stream, over the median."""
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    c.request("POST", "/v1/completions",
+              json.dumps({"prompt": "Once upon a time", "max_tokens": n, "stream": True,
+                          "ignore_eos": True, "temperature": 0}),
+              {"Content-Type": "application/json"})
+    at = [time.monotonic() for line in c.getresponse() if line.startswith(b"data: {")]
+    c.close()
+    # the first is of the prompt, the last of the stream's end
+    gaps = [b - a for a, b in zip(at, at[1:])][1:-1]
+    return max(gaps) / statistics.median(gaps)
 
 
 def main():
@@ -258,7 +308,7 @@ def main():
     p.add_argument("--prefix", default="")
     a = p.parse_args()
     a.prefix = a.prefix.split()
-    a.models, a.cases = a.models.split(","), a.cases.split(",")
+    a.models, a.cases = a.models.split(","), [c for c in a.cases.split(",") if c]
     b = Bench(a)
     b.prepare()
     commit = call("git", "rev-parse", "--short", "HEAD", cwd=TOP).strip()
