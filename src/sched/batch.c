@@ -241,7 +241,7 @@ static void plan(struct sched *s)
 		.max_batch_tok = engine_max_batch_tok(s->o.engine),
 		.prefill_chunk = policy_chunk(s->o.prefill_chunk,
 					      s->o.step_target_us,
-					      s->us_per_prefill_tok),
+					      &s->prefill_cost),
 	};
 	for (int i = 0; i < s->n_run; i++) {
 		const struct sched_choice *c = s->run[i];
@@ -322,18 +322,16 @@ static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 	}
 }
 
-/* What a prompt token costs now, all that the step carries beside it included: so
- * the plan aims at the whole step, decoding too. */
+/* What a step with prompts costs now, all that it carries beside them included: so the
+ * plan aims at the whole step, decoding too. */
 static void note_cost(struct sched *s, int n, int64_t us)
 {
 	int n_prefill = 0;
 	for (int i = 0; i < n; i++)
 		if (s->sliced[i]->state == CHOICE_PREFILL)
 			n_prefill += s->slices[i].n;
-	if (n_prefill == 0)
-		return;
-	double cost = (double)us / n_prefill, old = s->us_per_prefill_tok;
-	s->us_per_prefill_tok = old > 0 ? (old + cost) / 2 : cost;
+	if (n_prefill > 0)
+		policy_cost_note(&s->prefill_cost, n_prefill, us);
 }
 
 /* --- what comes of it ---------------------------------------------------- */

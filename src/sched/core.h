@@ -41,7 +41,7 @@ struct sched {
 	struct engine_slice *slices; /* [n_slots] */
 	struct sched_choice **sliced; /* [n_slots] whose slice it is */
 
-	double us_per_prefill_tok; /* of the last steps with prefill; 0: none yet */
+	struct policy_cost prefill_cost; /* of the last steps with prefill */
 
 	/* The first in line did not fit: there is no use in asking again (a prefix
 	 * lookup over its whole prompt) until there is more room. */

@@ -7,7 +7,11 @@
  * beside running streams these are held to prefill_chunk, whatever the number
  * and length of the waiting prompts, and to what fits into step_target at the
  * cost of late: a token deep in a long prompt costs many times the first, and a
- * CPU's token a hundred times a GPU's. Alone, prefill may fill the step.
+ * CPU's token a hundred times a GPU's. Yet every step with a prompt reads all
+ * weights, of experts, too, that the streams alone do not want; where that is most
+ * of step_target, holding to it would make the prompts take several times as long and
+ * the streams beside them no less. Then the step lasts what makes it worth its while.
+ * Alone, prefill may fill the step.
  *
  * Order. First come, first served, for slots, pages and prefill tokens alike. The
  * first in line that does not fit holds up those behind it: a long prompt that
@@ -32,6 +36,16 @@
  * are read for one as for sixteen, so fewer would waste the step. */
 #define CHUNK_FIRST 32
 #define CHUNK_MIN 16
+
+/* Of a step's time, prompt tokens get at least this many times what the step costs
+ * without them. */
+#define WORTH 4
+
+/* Of a step and of a token: by how much they change from one step to the next (a context
+ * grows, a stream joins), and how far a single step may be off. */
+#define DRIFT 0.1
+#define NOISE 0.1
+#define MOST_OFF 0.25
 
 static int min(int a, int b)
 {
@@ -66,13 +80,56 @@ void policy_plan(const struct policy_limits *l, const struct policy_seq *seqs,
 	}
 }
 
-int policy_chunk(int max, int64_t target_us, double us_per_tok)
+static double square(double d)
+{
+	return d * d;
+}
+
+/* The first step does not say what is whose: an eighth to the step, with all doubt. What
+ * follows is a Kalman filter of the two costs. It learns of each as far as n changes,
+ * which is why steps alternate. One that was held up by something else counts as a
+ * quarter longer than expected. */
+void policy_cost_note(struct policy_cost *c, int n, int64_t us)
+{
+	double lasted = (double)us;
+	if (c->tok_us <= 0) {
+		*c = (struct policy_cost){.step_us = lasted / 8,
+					  .tok_us = lasted * 7 / 8 / n,
+					  .step_var = square(lasted / 8),
+					  .tok_var = square(lasted / 8 / n)};
+		return;
+	}
+	c->is_short = !c->is_short;
+	double expected = c->step_us + c->tok_us * n;
+	double off = lasted - expected;
+	if (off > MOST_OFF * expected)
+		off = MOST_OFF * expected;
+	c->step_var += square(DRIFT * c->step_us);
+	c->tok_var += square(DRIFT * c->tok_us);
+	double step = c->step_var + n * c->both_var, tok = c->both_var + n * c->tok_var;
+	double all = step + n * tok + square(NOISE * expected);
+	c->step_us += off * step / all;
+	c->tok_us += off * tok / all;
+	c->step_var -= step * step / all;
+	c->both_var -= step * tok / all;
+	c->tok_var -= tok * tok / all;
+	/* Neither is nothing, whatever the noise says. */
+	if (c->step_us < expected / 64)
+		c->step_us = expected / 64;
+	if (c->tok_us < expected / (64 * n))
+		c->tok_us = expected / (64 * n);
+}
+
+int policy_chunk(int max, int64_t target_us, const struct policy_cost *c)
 {
 	if (target_us <= 0)
 		return max;
-	if (us_per_tok <= 0)
+	if (c->tok_us <= 0)
 		return min(max, CHUNK_FIRST);
-	double n = (double)target_us / us_per_tok;
+	double us = (double)target_us - c->step_us;
+	if (us < WORTH * c->step_us)
+		us = WORTH * c->step_us;
+	double n = us / c->tok_us * (c->is_short ? 2.0 / 3 : 1);
 	return n >= max ? max : n <= CHUNK_MIN ? min(max, CHUNK_MIN) : (int)n;
 }
 

@@ -22,9 +22,21 @@ struct policy_seq {
 void policy_plan(const struct policy_limits *l, const struct policy_seq *seqs,
 		 int n, int *out_n_tok);
 
-/* Prompt tokens for a step beside running streams that is to last target_us, where one
- * has lately cost us_per_tok (0: not known yet). At most max; target_us 0: max. */
-int policy_chunk(int max, int64_t target_us, double us_per_tok);
+/* What steps with prompt tokens have lately lasted: step_us + tok_us times their number.
+ * All zero: not known yet. */
+struct policy_cost {
+	double step_us, tok_us;
+	double step_var, tok_var, both_var; /* how far off these may be: covariances */
+	bool is_short; /* the next step is to have fewer, which tells the two apart */
+};
+
+/* A step with n > 0 prompt tokens has lasted us. */
+void policy_cost_note(struct policy_cost *c, int n, int64_t us);
+
+/* Prompt tokens for a step beside running streams that is to last target_us, or longer
+ * where most of that would go to what every such step costs; every other step two thirds
+ * of that. At most max; target_us 0: max. */
+int policy_chunk(int max, int64_t target_us, const struct policy_cost *c);
 
 /* Sequences that may hold pages at once: each can decode in every step, and a
  * token of room is left for prefill. */

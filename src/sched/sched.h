@@ -21,7 +21,8 @@ struct sched_opts {
 	int64_t max_wait_us;     /* in the queue, then E_TIMEOUT; 0: no bound */
 	int prefill_chunk;       /* prompt tokens a step beside running streams; 0: 256 */
 	int64_t step_target_us;  /* a step beside running streams carries fewer prompt
-				  * tokens when it would last longer; 0: no bound */
+				  * tokens when it would last longer (policy_chunk);
+				  * 0: no bound */
 	void (*on_ready)(void *ctx); /* engine thread: sched_next_ready has something */
 	void *ctx;
 };

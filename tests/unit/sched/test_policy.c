@@ -28,6 +28,52 @@ static void plan(const char *seqs, const char *want)
 	is_str(got, want, "plan of [%s]", seqs);
 }
 
+static void chunks(void)
+{
+	struct policy_cost none = {0}, c = {.step_us = 2000, .tok_us = 1000};
+	is_int(policy_chunk(256, 0, &c), 256, "no target: the whole chunk");
+	is_int(policy_chunk(256, 50000, &none), 32, "a careful first one");
+	is_int(policy_chunk(8, 50000, &none), 8, "within the bound");
+	is_int(policy_chunk(256, 50000, &c), 48, "what fits into the target");
+	c.tok_us = 1;
+	is_int(policy_chunk(256, 50000, &c), 256, "at most the bound");
+	c.tok_us = 1e9;
+	is_int(policy_chunk(256, 50000, &c), 16, "never so few that prefill stands still");
+	c = (struct policy_cost){.step_us = 40000, .tok_us = 2000};
+	is_int(policy_chunk(256, 50000, &c), 80, "nor so few that the step is for itself");
+	c.is_short = true;
+	is_int(policy_chunk(256, 50000, &c), 53, "every other time fewer");
+}
+
+/* Twenty steps as long as the policy makes them, of a machine whose steps cost so much,
+ * more or less; then the tokens of the last long one. */
+static int settled(struct policy_cost *c, double step_us, double tok_us, double noise)
+{
+	int n = 0;
+	for (int i = 0; i < 20; i++) {
+		n = policy_chunk(256, 50000, c);
+		double us = step_us + tok_us * n;
+		policy_cost_note(c, n, (int64_t)(us * (i % 4 < 2 ? 1 + noise : 1 - noise)));
+	}
+	return c->is_short ? n : policy_chunk(256, 50000, c);
+}
+
+static void costs(void)
+{
+	struct policy_cost c = {0};
+	policy_cost_note(&c, 128, 2000 + 128 * 1000);
+	is_near(settled(&c, 2000, 1000, 0), 48, 12, "little for a step");
+	is_near(settled(&c, 2000, 2500, 0), 19, 4, "tokens have become dear");
+	c = (struct policy_cost){0};
+	policy_cost_note(&c, 128, 45000 + 128 * 2100);
+	is_near(settled(&c, 45000, 2100, 0), 85, 21, "much for a step");
+	is_near(settled(&c, 45000, 2100, 0.05), 85, 21, "on a machine with other work");
+	policy_cost_note(&c, 85, 3000000);
+	int n = policy_chunk(256, 50000, &c);
+	is_near(n, 105, 65, "one step that was held up");
+	is_near(settled(&c, 45000, 2100, 0), 85, 21, "that is forgotten");
+}
+
 static void test_plan(void)
 {
 	plan("", "");
@@ -47,12 +93,8 @@ static void test_plan(void)
 	/* One token left of a prompt is still prefill: it is not yet a stream. */
 	plan("1 1000", "1 99");
 
-	is_int(policy_chunk(256, 0, 1e6), 256, "no target: the whole chunk");
-	is_int(policy_chunk(256, 50000, 0), 32, "a careful first one");
-	is_int(policy_chunk(8, 50000, 0), 8, "within the bound");
-	is_int(policy_chunk(256, 50000, 1000), 50, "what fits into the target");
-	is_int(policy_chunk(256, 50000, 1), 256, "at most the bound");
-	is_int(policy_chunk(256, 50000, 1e9), 16, "never so few that prefill stands still");
+	chunks();
+	costs();
 
 	struct policy_limits tight = {.max_batch_tok = 3, .prefill_chunk = 20};
 	struct policy_seq s[4] = {{1, true}, {1, true}, {9, false}, {1, true}};
