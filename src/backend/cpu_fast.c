@@ -12,10 +12,9 @@ static const struct cpu_isa *isa_of(const struct backend *b)
 	return ((const struct cpu *)b)->isa;
 }
 
-static struct cpu_way dot_way(enum cpu_number number, int planes)
+static struct cpu_way dot_way(enum cpu_number number)
 {
-	return (struct cpu_way){
-		.path = CPU_PATH_DOT, .number = number, .planes = planes};
+	return (struct cpu_way){.path = CPU_PATH_DOT, .number = number, .planes = 1};
 }
 
 struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
@@ -36,12 +35,13 @@ struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
 	if (!weight_is_dense(w) || w->pitch)
 		return (struct cpu_way){.planes = 1};
 	switch (w->quant) {
-	case QUANT_F32: return dot_way(CPU_F32, 1);
-	case QUANT_F16: return dot_way(CPU_F16, 1);
+	case QUANT_F32: return dot_way(CPU_F32);
+	case QUANT_F16: return dot_way(CPU_F16);
 	case QUANT_BF16:
 		if (isa->has_bf16_pairs && !is_precise)
-			return dot_way(CPU_BF16_PAIRS, w->k <= FINE_K ? 2 : 1);
-		return dot_way(CPU_BF16, 1);
+			return (struct cpu_way){.path = CPU_PATH_BF16,
+						.planes = w->k <= FINE_K ? 2 : 1};
+		return dot_way(CPU_BF16);
 	default: return (struct cpu_way){.planes = 1};
 	}
 }
@@ -54,7 +54,9 @@ size_t cpu_fast_input_bytes(const struct backend *b, struct cpu_way way, int32_t
 		       (size_t)(isa->q_words + (way.is_halved ? 3 : 2));
 	if (way.path == CPU_PATH_E4M3)
 		return (size_t)k * (isa->has_bf16_pairs ? 2 : 4) * (size_t)way.planes;
-	return isa->input_bytes(way.number, k) * (size_t)way.planes;
+	if (way.path == CPU_PATH_BF16)
+		return isa->bf16_bytes(k) * (size_t)way.planes;
+	return isa->input_bytes(k);
 }
 
 void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
@@ -70,27 +72,21 @@ void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
 		isa->spread(x, n_x, k, way.planes, tile);
 		return;
 	}
-	size_t pitch = isa->input_bytes(way.number, k);
-	char *out = tile;
+	if (way.path == CPU_PATH_BF16) {
+		isa->pair_up(x, n_x, k, way.planes, tile);
+		return;
+	}
 	for (int j = 0; j < n_x; j++)
-		for (int plane = 0; plane < way.planes; plane++, out += pitch)
-			isa->input(way.number, plane, x[j], k, out);
+		isa->input(x[j], k, (char *)tile + isa->input_bytes(k) * (size_t)j);
 }
 
 /* is_first: no tile before this one has had the rows. These then come from memory, and the
- * next are asked for while the first inputs pass.
- *
- * TRIED, at prefill (two Zen 4 cores, bf16, K 2048 and 6144): K in parts of 512, so that
- * inputs stay in the first-level cache while the rows pass: 98 tokens/s where this had
- * 118, rows being read in short runs; inputs that do not lie 4 KiB apart: nothing; blocks
- * of rows turned, so that one load has a pair of all 16 and twelve inputs pass, lanes
- * added in the same order: 112 where this has 119, but 320 instead of 300 with experts of
- * 64 tokens each. */
+ * next are asked for while the first inputs pass. */
 static void dot_block(const struct cpu_isa *isa, enum cpu_number number,
 		      const struct weight *w, int32_t n0, const char *tile, int n_x,
 		      bool is_first, float (*out)[CPU_PANEL_ROWS])
 {
-	size_t pitch = isa->input_bytes(number, w->k);
+	size_t pitch = isa->input_bytes(w->k);
 	size_t row_bytes = (size_t)w->k * (number == CPU_F32 ? 4 : 2);
 	int n_rows = MIN(CPU_PANEL_ROWS, w->n - n0);
 	for (int r0 = 0; r0 < n_rows; r0 += CPU_DOT_ROWS) {
@@ -114,6 +110,12 @@ static void run_block(const struct cpu_isa *isa, struct cpu_way way,
 		      const struct weight *w, int32_t i, const struct cpu_tiles *tiles,
 		      float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
+	if (way.path == CPU_PATH_BF16) {
+		int32_t n0 = i * CPU_PANEL_ROWS;
+		isa->bf16((const uint16_t *)w->q + (size_t)n0 * (size_t)w->k, w->k,
+			  MIN(CPU_PANEL_ROWS, w->n - n0), tiles, out);
+		return;
+	}
 	if (way.path != CPU_PATH_DOT) {
 		isa->panel(w->packed, i, tiles, out);
 		return;
@@ -122,7 +124,7 @@ static void run_block(const struct cpu_isa *isa, struct cpu_way way,
 	for (int t = 0; t < tiles->n; t++) {
 		dot_block(isa, way.number, w, i * CPU_PANEL_ROWS, at, tiles->n_x[t],
 			  t == 0, out[t]);
-		at += (size_t)tiles->n_x[t] * isa->input_bytes(way.number, w->k);
+		at += (size_t)tiles->n_x[t] * isa->input_bytes(w->k);
 	}
 }
 

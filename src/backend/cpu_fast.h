@@ -13,7 +13,8 @@ enum cpu_path {
 	CPU_PATH_TILE,  /* cpu_tile.h, with activations as they are */
 	CPU_PATH_PANEL, /* inputs of 8 bits */
 	CPU_PATH_E4M3,  /* panels, too */
-	CPU_PATH_DOT,
+	CPU_PATH_DOT,   /* inputs as floats */
+	CPU_PATH_BF16,  /* rounded to bf16 */
 };
 
 struct cpu_way {

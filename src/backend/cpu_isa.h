@@ -17,13 +17,11 @@
 #define CPU_BLOCK 32    /* activations of one scale */
 #define CPU_DOT_ROWS 4  /* rows of a weight that dots go along together */
 #define CPU_DOT_TOK 6   /* inputs, likewise */
-#define CPU_TILES 8     /* tiles that a panel is multiplied with at once */
+#define CPU_TILES 16     /* tiles that a panel is multiplied with at once */
 
 /* How the numbers of a weight are read by dots. */
 enum cpu_number {
 	CPU_F32, CPU_F16, CPU_BF16,
-	CPU_BF16_PAIRS, /* inputs are rounded to bf16, too */
-	CPU_NUMBER_COUNT
 };
 
 enum { CPU_MAX_HEAD = 1024, CPU_QUERIES = 16 };
@@ -96,16 +94,27 @@ struct cpu_isa {
 
 	/* --- floats: F32, F16, BF16 weights as they lie in the file ---------- */
 
-	/* Bytes of one input of K as `dots` takes it, and K floats to it; plane 1: what
-	 * rounding to plane 0 leaves (CPU_BF16_PAIRS only). */
-	size_t (*input_bytes)(enum cpu_number m, int32_t k);
-	void (*input)(enum cpu_number m, int plane, const float *x, int32_t k, void *out);
+	/* Bytes of one input of K as `dots` takes it, and K floats to it. */
+	size_t (*input_bytes)(int32_t k);
+	void (*input)(const float *x, int32_t k, void *out);
 	/* out[j][r] = w[r] . x[j] over K elements; w: rows of numbers m, as
 	 * many as n_w <= CPU_DOT_ROWS; x: n_x <= CPU_DOT_TOK inputs, `pitch` bytes
 	 * apart. fetches: the rows behind these are asked for on the way. */
 	void (*dots)(enum cpu_number m, const void *const *w, int n_w, const void *x,
 		     size_t pitch, int n_x, int32_t k, bool fetches,
 		     float (*out)[CPU_DOT_ROWS]);
+
+	/* --- bf16, likewise, times inputs rounded to that (if has_bf16_pairs) --- */
+
+	/* x[0 .. n_x) of K into a tile of bf16_bytes of each; two planes: as of `spread`.
+	 * Pairs lie as `bf16` wants them. */
+	size_t (*bf16_bytes)(int32_t k);
+	void (*pair_up)(const float *const *x, int n_x, int32_t k, int planes,
+			void *tile);
+	/* out[t][j][r] = row r of q (n_rows <= CPU_PANEL_ROWS, K) times input j of
+	 * tile t. */
+	void (*bf16)(const uint16_t *q, int32_t k, int n_rows, const struct cpu_tiles *t,
+		     float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
 
 	/* --- attention -------------------------------------------------------- */
 

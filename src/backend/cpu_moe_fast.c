@@ -16,7 +16,7 @@
 #include "backend/cpu_fast.h"
 #include "base/alloc.h"
 
-enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = CPU_TILES, UNIT_BLOCKS = 4, DOWN_BLOCKS = 8 };
+enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = 8, UNIT_BLOCKS = 4, DOWN_BLOCKS = 8 };
 
 struct tile {
 	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */

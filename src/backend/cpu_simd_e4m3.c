@@ -8,18 +8,9 @@
  *
  * with one order of additions for any number of inputs.
  */
-#include "backend/cpu_simd.h"
+#include "backend/cpu_simd_pairs.h"
 
 enum { ROWS = CPU_ROWS, N_VEC = ROWS / VL, SEGMENT = 256 };
-
-/* Columns of a segment of a group times n_x inputs, to acc. */
-struct part {
-	const uint8_t *q, *fetch; /* fetch: of unpacked columns, where they were, or NULL */
-	const void *tile;
-	int n_cols, n_x;
-	vf scale[N_VEC];
-	float (*acc)[ROWS];
-};
 
 #if CPU_AVX512
 /* The numbers in the low byte of each 16 bits, as bf16. */
@@ -47,67 +38,39 @@ VINLINE void unpack(const uint8_t *q, __m512i *pairs)
 	pairs[1] = widen(_mm512_srli_epi16(v, 8));
 }
 
-VINLINE vf pair_dot(vf sum, __m512i w, const int32_t *x)
+/* One or two inputs, for which columns are not unpacked to memory. */
+VINLINE void run_few(const struct cpu_pairs *p, const uint8_t *q, int n_x)
 {
-	return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)w,
-				    (__m512bh)_mm512_set1_epi32(*x));
-}
-
-/* is_wide: p->q has been unpacked. Two sums an input, so that they do not wait. */
-VINLINE void run(const struct part *p, bool is_wide, int n_x)
-{
-	const uint8_t *q = p->q;
-	const int32_t *tile = p->tile;
-	vf sum[2][CPU_TOK] = {{{0}}};
-	for (int i = 0; i < p->n_cols; i += 4, tile += 2 * n_x) {
+	const int32_t *x = p->x;
+	vf even[2] = {{0}}, odd[2] = {{0}};
+	for (int i = 0; i < p->n_pairs; i += 2, x += 2 * n_x, q += 64) {
 		__m512i w[2];
-		if (is_wide) {
-			if (p->fetch)
-				cpu_fetch(p->fetch + (size_t)i * ROWS, 0);
-			w[0] = _mm512_loadu_si512(q);
-			w[1] = _mm512_loadu_si512(q + 64);
-			q += 128;
-		} else {
-			cpu_fetch(q, 0);
-			unpack(q, w);
-			q += 64;
+		cpu_fetch(q, 0);
+		unpack(q, w);
+#pragma GCC unroll 2
+		for (int j = 0; j < n_x; j++) {
+			even[j] = cpu_pair_dot(even[j], w[0], x + j);
+			odd[j] = cpu_pair_dot(odd[j], w[1], x + n_x + j);
 		}
-#pragma GCC unroll 12
-		for (int j = 0; j < n_x; j++)
-			sum[0][j] = pair_dot(sum[0][j], w[0], tile + j);
-#pragma GCC unroll 12
-		for (int j = 0; j < n_x; j++)
-			sum[1][j] = pair_dot(sum[1][j], w[1], tile + n_x + j);
 	}
-#pragma GCC unroll 12
-	for (int j = 0; j < n_x; j++)
-		vf_store(p->acc[j], vf_fma(sum[0][j] + sum[1][j], p->scale[0],
-					   vf_load(p->acc[j])));
+	cpu_pairs_add(p->scale, even, odd, n_x, p->acc);
 }
 
-#define EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
-#define DEFINE(n) \
-	static void wide_##n(const struct part *p) \
-	{ \
-		run(p, true, n); \
-	}
-EACH_COUNT(DEFINE)
-#undef DEFINE
-_Static_assert(CPU_TOK == 12, "EACH_COUNT");
-
-static void run_part(const struct part *p, bool is_wide)
+static void run_many(const struct cpu_pairs *p)
 {
-#define NAME(n) wide_##n,
-	static void (*const wide[CPU_TOK])(const struct part *p) = {EACH_COUNT(NAME)};
-#undef NAME
-	if (is_wide)
-		wide[p->n_x - 1](p);
-	else if (p->n_x == 1)
-		run(p, false, 1);
-	else
-		run(p, false, 2);
+	cpu_pairs_go(p, 1);
 }
 #else
+/* Columns of a segment of a group times n_x inputs, to acc. */
+struct part {
+	const uint8_t *q;
+	bool fetches;
+	const void *tile;
+	int n_cols, n_x;
+	vf scale[N_VEC];
+	float (*acc)[ROWS];
+};
+
 /* Four columns of VL rows, added up before they are added to what others wait for. */
 VINLINE void run(const struct part *p, int n_x)
 {
@@ -115,7 +78,7 @@ VINLINE void run(const struct part *p, int n_x)
 	vf sum[CPU_TOK][N_VEC] = {{{0}}};
 	for (int i = 0; i < p->n_cols; i += 4, tile += 4 * n_x) {
 		const uint8_t *q = p->q + (size_t)i * ROWS;
-		if (p->fetch)
+		if (p->fetches)
 			cpu_fetch(q, 0);
 #pragma GCC unroll 4
 		for (int v = 0; v < N_VEC; v++) {
@@ -144,7 +107,7 @@ VINLINE void run(const struct part *p, int n_x)
 					vf_load(p->acc[j] + VL * v)));
 }
 
-static void run_part(const struct part *p, bool is_wide)
+static void run_part(const struct part *p)
 {
 	if (p->n_x == 1) /* whose sums stay in registers */
 		run(p, 1);
@@ -187,6 +150,50 @@ void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void
 
 /* --- a panel ---------------------------------------------------------------------- */
 
+#if CPU_AVX512
+/* Columns [k0, k0 + n) of the panel, whose numbers begin at q, times all tiles. */
+static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int32_t k0,
+		    int n, const vf *scale, float (*out)[CPU_TOK][CPU_PANEL_ROWS])
+{
+	__m512i wide[SEGMENT / 2];
+	struct cpu_pairs p = {.w = wide, .n_pairs = n / 2, .scale = scale[0],
+			      .fetch = (const char *)q + CPU_AHEAD};
+	bool is_wide = t->n > 1 || t->n_x[0] > 2;
+	for (int i = 0; is_wide && i < n; i += 4)
+		unpack(q + (size_t)i * ROWS, wide + i / 2);
+	const int32_t *x = t->at;
+	for (int i = 0; i < t->n; i++) {
+		p.n_x = t->n_x[i];
+		p.x = x + (size_t)(k0 / 2) * (size_t)p.n_x;
+		p.acc = out[i];
+		if (is_wide)
+			run_many(&p);
+		else if (p.n_x == 1)
+			run_few(&p, q, 1);
+		else
+			run_few(&p, q, 2);
+		p.fetch = NULL;
+		x += (size_t)(k / 2) * (size_t)p.n_x;
+	}
+}
+#else
+static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int32_t k0,
+		    int n, const vf *scale, float (*out)[CPU_TOK][CPU_PANEL_ROWS])
+{
+	struct part p = {.q = q, .n_cols = n, .fetches = true};
+	memcpy(p.scale, scale, sizeof p.scale);
+	const float *x = t->at;
+	for (int i = 0; i < t->n; i++) {
+		p.n_x = t->n_x[i];
+		p.tile = x + (size_t)k0 * (size_t)p.n_x;
+		p.acc = out[i];
+		run_part(&p);
+		p.fetches = false;
+		x += (size_t)k * (size_t)p.n_x;
+	}
+}
+#endif
+
 void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
 			 const struct cpu_tiles *t,
 			 float (*out)[CPU_TOK][CPU_PANEL_ROWS])
@@ -197,31 +204,10 @@ void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
 		int32_t end = (k0 / w->group + 1) * w->group;
 		end = end < w->k ? end : w->k;
 		n = end - k0 < SEGMENT ? end - k0 : SEGMENT;
-		struct part p = {.q = panel + w->at_q + (size_t)k0 * ROWS, .n_cols = n};
+		vf scale[N_VEC];
 		for (int v = 0; v < N_VEC; v++)
-			p.scale[v] = cpu_floats(panel, w->scale_type,
-						(size_t)(k0 / w->group * ROWS + VL * v));
-#if CPU_AVX512
-		enum { WORD = 2 }; /* bytes of a column in a tile */
-		__m512i wide[SEGMENT / 2];
-		bool is_wide = t->n > 1 || t->n_x[0] > 2;
-		for (int i = 0; is_wide && i < n; i += 4)
-			unpack(p.q + (size_t)i * ROWS, wide + i / 2);
-		p.fetch = p.q;
-		if (is_wide)
-			p.q = (const uint8_t *)wide;
-#else
-		enum { WORD = 4 };
-		bool is_wide = false;
-#endif
-		const char *tile = t->at;
-		for (int i = 0; i < t->n; i++) {
-			p.n_x = t->n_x[i];
-			p.tile = tile + (size_t)k0 * WORD * (size_t)p.n_x;
-			p.acc = out[i];
-			run_part(&p, is_wide);
-			p.fetch = NULL;
-			tile += (size_t)w->k * WORD * (size_t)p.n_x;
-		}
+			scale[v] = cpu_floats(panel, w->scale_type,
+					      (size_t)(k0 / w->group * ROWS + VL * v));
+		segment(panel + w->at_q + (size_t)k0 * ROWS, t, w->k, k0, n, scale, out);
 	}
 }

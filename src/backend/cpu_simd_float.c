@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dots of rows that lie in the file as F32, F16 or BF16 with inputs of floats, or,
- * where the processor multiplies pairs of bf16, of inputs rounded to that.
+ * Dots of rows that lie in the file as F32, F16 or BF16 with inputs of floats.
  *
- * A dot has one vector of sums; lane l adds elements l, l + VL … (pairs of them with
- * bf16), then the lanes are added, halves first: an order that depends on K alone.
+ * A dot has one vector of sums; lane l adds elements l, l + VL …, then the lanes are
+ * added, halves first: an order that depends on K alone.
  * Four rows go along with up to six inputs, so that 24 sums stay in registers.
  */
 #include "backend/cpu_simd.h"
@@ -15,55 +14,26 @@
 
 enum { ROWS = CPU_DOT_ROWS, TOK = CPU_DOT_TOK };
 
-/* Elements that one step takes: inputs are padded to whole steps. */
-VINLINE int step_of(enum cpu_number m)
-{
-#if CPU_AVX512
-	return m == CPU_BF16_PAIRS ? 32 : VL;
-#else
-	return VL;
-#endif
-}
-
 VINLINE size_t weight_size(enum cpu_number m)
 {
 	return m == CPU_F32 ? 4 : 2;
 }
 
-static size_t padded(enum cpu_number m, int32_t k)
+/* Inputs are padded to whole vectors. */
+static size_t padded(int32_t k)
 {
-	size_t step = (size_t)step_of(m);
-	return ((size_t)k + step - 1) / step * step;
+	return ((size_t)k + VL - 1) / VL * VL;
 }
 
-static size_t input_bytes(enum cpu_number m, int32_t k)
+static size_t input_bytes(int32_t k)
 {
-	return padded(m, k) * (step_of(m) == VL ? 4 : 2);
+	return padded(k) * sizeof(float);
 }
 
-static void input(enum cpu_number m, int plane, const float *x, int32_t k, void *out)
+static void input(const float *x, int32_t k, void *out)
 {
-#if CPU_AVX512
-	if (m == CPU_BF16_PAIRS) {
-		uint16_t *half = out;
-		for (int32_t i = 0; i < k; i += VL) {
-			unsigned n = (unsigned)MIN(VL, k - i);
-			__mmask16 mask = (__mmask16)((1u << n) - 1);
-			__m512 v = _mm512_maskz_loadu_ps(mask, x + i);
-			__m256i h = (__m256i)_mm512_cvtneps_pbh(v);
-			if (plane == 1) {
-				v = (__m512)((vf)v - vf_of_bf16((vhalf)h));
-				h = (__m256i)_mm512_cvtneps_pbh(v);
-			}
-			_mm256_storeu_si256((void *)(half + i), h);
-		}
-		if ((k + VL - 1) / VL % 2)
-			memset(half + (k + VL - 1) / VL * VL, 0, 2 * VL);
-		return;
-	}
-#endif
 	memcpy(out, x, (size_t)k * sizeof *x);
-	memset((float *)out + k, 0, (padded(m, k) - (size_t)k) * sizeof *x);
+	memset((float *)out + k, 0, (padded(k) - (size_t)k) * sizeof *x);
 }
 
 VINLINE vf widen(enum cpu_number m, const char *w)
@@ -78,23 +48,6 @@ VINLINE vf widen(enum cpu_number m, const char *w)
 VINLINE void step(enum cpu_number m, const char *const *w, const char *x, size_t pitch,
 		  int n_x, vf (*acc)[ROWS])
 {
-#if CPU_AVX512
-	if (m == CPU_BF16_PAIRS) {
-		__m512bh rows[ROWS];
-#pragma GCC unroll 4
-		for (int r = 0; r < ROWS; r++)
-			rows[r] = (__m512bh)_mm512_loadu_si512(w[r]);
-#pragma GCC unroll 6
-		for (int j = 0; j < n_x; j++) {
-			__m512bh v = (__m512bh)_mm512_loadu_si512(x + pitch * (size_t)j);
-#pragma GCC unroll 4
-			for (int r = 0; r < ROWS; r++)
-				acc[j][r] = (vf)_mm512_dpbf16_ps((__m512)acc[j][r],
-								 rows[r], v);
-		}
-		return;
-	}
-#endif
 	vf rows[ROWS];
 #pragma GCC unroll 4
 	for (int r = 0; r < ROWS; r++)
@@ -122,22 +75,21 @@ VINLINE void fetch(const char *const *row, size_t at, size_t n_bytes)
 VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, size_t pitch,
 		    int n_x, int32_t k, bool fetches, float (*out)[ROWS])
 {
-	const int n_step = step_of(m);
-	const size_t size = weight_size(m), x_size = n_step == VL ? 4 : 2;
+	const size_t size = weight_size(m), x_size = sizeof(float);
 	vf acc[TOK][ROWS] = {{{0}}};
 	const char *w[ROWS];
 	int32_t i = 0;
-	for (; i + n_step <= k; i += n_step) {
+	for (; i + VL <= k; i += VL) {
 		size_t at = (size_t)i * size;
 #pragma GCC unroll 4
 		for (int r = 0; r < ROWS; r++)
 			w[r] = row[r] + at;
 		if (fetches)
-			fetch(row, at, (size_t)n_step * size);
+			fetch(row, at, (size_t)VL * size);
 		step(m, w, x + (size_t)i * x_size, pitch, n_x, acc);
 	}
 	if (i < k) {
-		char rest[ROWS][4 * 32] = {{0}};
+		char rest[ROWS][4 * VL] = {{0}};
 		for (int r = 0; r < ROWS; r++) {
 			memcpy(rest[r], row[r] + (size_t)i * size,
 			       (size_t)(k - i) * size);
@@ -160,7 +112,6 @@ VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, si
 EACH_COUNT(DEFINE, F32)
 EACH_COUNT(DEFINE, F16)
 EACH_COUNT(DEFINE, BF16)
-EACH_COUNT(DEFINE, BF16_PAIRS)
 
 static void dots(enum cpu_number m, const void *const *w, int n_w, const void *x,
 		 size_t pitch, int n_x, int32_t k, bool fetches, float (*out)[ROWS])
@@ -172,7 +123,6 @@ static void dots(enum cpu_number m, const void *const *w, int n_w, const void *x
 		[CPU_F32] = {EACH_COUNT(NAME, F32)},
 		[CPU_F16] = {EACH_COUNT(NAME, F16)},
 		[CPU_BF16] = {EACH_COUNT(NAME, BF16)},
-		[CPU_BF16_PAIRS] = {EACH_COUNT(NAME, BF16_PAIRS)},
 	};
 	const char *row[ROWS];
 	for (int r = 0; r < ROWS; r++)
@@ -204,5 +154,8 @@ const struct cpu_isa ISA(cpu_isa) = {
 	.attend_join = ISA(cpu_attend_join),
 #if CPU_AVX512
 	.has_bf16_pairs = true,
+	.bf16_bytes = ISA(cpu_bf16_bytes),
+	.pair_up = ISA(cpu_pair_up),
+	.bf16 = ISA(cpu_bf16),
 #endif
 };
