@@ -26,7 +26,7 @@
 enum {
 	ROWS = CPU_ROWS, STEP = 32, PAIRS = STEP / 2, CLASSES = 4, EACH = PAIRS / CLASSES,
 	STEPS = 64, SEGMENT = STEPS * PAIRS /* pairs */,
-	FEW = 4 /* inputs of a tile that goes that way */, FEW_ROWS = 4,
+	FEW = 8 /* inputs of a tile that goes that way */, FEW_ROWS = 4,
 	LINES = 2
 };
 
@@ -212,7 +212,7 @@ VINLINE void few_step(__m512i *w, const int32_t *x, size_t n_pairs, int n_x, vf 
 		      vf *odd)
 {
 	turn_four(w);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
 	for (int j = 0; j < n_x; j++) {
 		__m512i v = _mm512_loadu_si512(x + (size_t)j * n_pairs);
 		even[j] = dot_four(even[j], w[0], _mm512_shuffle_epi32(v, 0x00));
@@ -237,6 +237,7 @@ VINLINE void few_rows(const uint16_t *const *row, const char *fetch, int32_t k,
 {
 	const size_t n_pairs = pairs_of(k);
 	__m128 acc[FEW];
+#pragma GCC unroll 8
 	for (int j = 0; j < n_x; j++)
 		acc[j] = _mm_setzero_ps();
 	for (int32_t k0 = 0; k0 < k; k0 += 2 * SEGMENT) {
@@ -258,11 +259,11 @@ VINLINE void few_rows(const uint16_t *const *row, const char *fetch, int32_t k,
 				w[r] = _mm512_maskz_loadu_epi16(mask, row[r] + i);
 			few_step(w, x + i / 2, n_pairs, n_x, even, odd);
 		}
-#pragma GCC unroll 4
+#pragma GCC unroll 8
 		for (int j = 0; j < n_x; j++)
 			acc[j] = add_classes(acc[j], (__m512)(even[j] + odd[j]));
 	}
-#pragma GCC unroll 4
+#pragma GCC unroll 8
 	for (int j = 0; j < n_x; j++)
 		_mm_storeu_ps(out[j], acc[j]);
 }
@@ -276,12 +277,11 @@ static void few(const uint16_t *q, int32_t k, int n_rows, const int32_t *x, int 
 			row[r] = q + (size_t)(r0 + r < n_rows ? r0 + r : n_rows - 1) * (size_t)k;
 		const char *fetch = (const char *)(row[0] + (size_t)k * FEW_ROWS);
 		float (*to)[CPU_PANEL_ROWS] = (void *)&out[0][r0];
+#define CASE(n) case n: few_rows(row, fetch, k, x, n, to); break;
 		switch (n_x) {
-		case 1: few_rows(row, fetch, k, x, 1, to); break;
-		case 2: few_rows(row, fetch, k, x, 2, to); break;
-		case 3: few_rows(row, fetch, k, x, 3, to); break;
-		default: few_rows(row, fetch, k, x, 4, to);
+			CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
 		}
+#undef CASE
 	}
 }
 
