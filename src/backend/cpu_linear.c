@@ -101,6 +101,13 @@ static void run_prepare(void *arg, int begin, int end)
 	}
 }
 
+/* Rows of the output are far apart: on their way while their sums are made. */
+static void fetch_out(const struct linear_out *o, int32_t n0, int tok, int end)
+{
+	for (; tok < end; tok++)
+		__builtin_prefetch((float *)o->y + (size_t)tok * (size_t)o->w->n + n0, 1, 2);
+}
+
 /* Tiles [tile, tile + n). */
 static void run_block(const struct job *j, const struct linear_out *o, int32_t block,
 		      int tile, int n)
@@ -110,6 +117,7 @@ static void run_block(const struct job *j, const struct linear_out *o, int32_t b
 	int32_t n0 = block * CPU_PANEL_ROWS;
 	for (int t = 0; t < n; t++)
 		tiles.n_x[t] = cpu_split_count(&j->split, tile + t);
+	fetch_out(o, n0, tile * j->split.per, MIN((tile + n) * j->split.per, j->a->n_tok));
 	cpu_fast_block(j->b, j->way, o->w, block, &tiles, sums);
 	for (int t = 0; t < n; t++)
 		for (int i = 0; i < tiles.n_x[t]; i++)

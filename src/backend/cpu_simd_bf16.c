@@ -49,44 +49,6 @@ static size_t place_of(size_t i, size_t n)
 	return from + (class * steps + step) * EACH + i % EACH;
 }
 
-/* Few inputs lie one behind the other; of many, a pair's of each. */
-void ISA(cpu_pair_up)(const float *const *x, int n_x, int32_t k, int planes, void *tile)
-{
-	const size_t places = (size_t)(n_x * planes), n_pairs = pairs_of(k);
-	for (int j = 0; j < n_x; j++)
-		for (size_t i = 0; i < n_pairs; i += PAIRS) {
-			size_t left = (size_t)k - 2 * i < STEP ? (size_t)k - 2 * i : STEP;
-			uint32_t mask = (uint32_t)((1ull << left) - 1);
-			const float *from = x[j] + 2 * i;
-			vf low = (vf)_mm512_maskz_loadu_ps((__mmask16)mask, from);
-			vf high = {0};
-			if (left > VL)
-				high = (vf)_mm512_maskz_loadu_ps((__mmask16)(mask >> VL),
-								 from + VL);
-			for (int p = 0; p < planes; p++) {
-				size_t place = (size_t)(j * planes + p);
-				vhalf l = (vhalf)_mm512_cvtneps_pbh((__m512)low);
-				vhalf h = (vhalf)_mm512_cvtneps_pbh((__m512)high);
-				int32_t pair[PAIRS], *out = tile;
-				memcpy(pair, &l, sizeof l);
-				memcpy(pair + VL / 2, &h, sizeof h);
-				low -= vf_of_bf16(l);
-				high -= vf_of_bf16(h);
-				if (places <= FEW) {
-					memcpy(out + place * n_pairs + i, pair, sizeof pair);
-					continue;
-				}
-				for (size_t c = 0; c < PAIRS; c += EACH) {
-					int32_t *to = out + place_of(i + c, n_pairs) * places;
-					for (size_t e = 0; e < EACH; e++)
-						to[e * places + place] = pair[c + e];
-				}
-			}
-		}
-}
-
-/* --- many -------------------------------------------------------------------------- */
-
 /* Lane l of v[r] to lane r of v[l]. */
 VINLINE void turn(__m512i *v)
 {
@@ -119,6 +81,50 @@ VINLINE void turn(__m512i *v)
 		v[c + 12] = _mm512_shuffle_i32x4(t[c + 4], t[c + 12], 0xDD);
 	}
 }
+
+/* Pair by pair, the 16 from element i on of x, of which there are `left`; with two planes
+ * then what rounding leaves. */
+VINLINE void round_pairs(const float *x, size_t i, size_t left, int planes, __m512i *out)
+{
+	uint32_t mask = left < STEP ? (1u << left) - 1 : ~0u;
+	vf low = (vf)_mm512_maskz_loadu_ps((__mmask16)mask, x + i), high = {0};
+	if (left > VL)
+		high = (vf)_mm512_maskz_loadu_ps((__mmask16)(mask >> VL), x + i + VL);
+	for (int p = 0; p < planes; p++) {
+		__m256i l = (__m256i)_mm512_cvtneps_pbh((__m512)low);
+		__m256i h = (__m256i)_mm512_cvtneps_pbh((__m512)high);
+		out[p] = _mm512_inserti64x4(_mm512_castsi256_si512(l), h, 1);
+		low -= vf_of_bf16((vhalf)l);
+		high -= vf_of_bf16((vhalf)h);
+	}
+}
+
+/* Few inputs lie one behind the other; of many, a pair's of each. */
+void ISA(cpu_pair_up)(const float *const *x, int n_x, int32_t k, int planes, void *tile)
+{
+	const size_t places = (size_t)(n_x * planes), n_pairs = pairs_of(k);
+	const __mmask16 mask = (__mmask16)((1u << places) - 1);
+	int32_t *out = tile;
+	for (size_t i = 0; i < n_pairs; i += PAIRS) {
+		__m512i v[ROWS];
+		for (int j = 0; j < n_x; j++)
+			round_pairs(x[j], 2 * i, (size_t)k - 2 * i, planes, v + j * planes);
+		if (places <= FEW) {
+			for (size_t j = 0; j < places; j++)
+				_mm512_storeu_si512(out + j * n_pairs + i, v[j]);
+			continue;
+		}
+		for (size_t j = places; j < ROWS; j++)
+			v[j] = _mm512_setzero_si512();
+		turn(v);
+#pragma GCC unroll 16
+		for (size_t c = 0; c < PAIRS; c++)
+			_mm512_mask_storeu_epi32(out + place_of(i + c, n_pairs) * places,
+						 mask, v[c]);
+	}
+}
+
+/* --- many -------------------------------------------------------------------------- */
 
 /* Rows in the file. */
 struct rows {
