@@ -48,10 +48,32 @@ static void cpu_free(struct backend *b, void *p)
 struct cpu_room {
 	struct cpu_room *next;
 	char *p;
-	size_t n, n_used;
+	size_t n, n_used, n_touched;
 };
 
-enum { HUGE_PAGE = 2 << 20, ROOM = 64 << 20 };
+enum { HUGE_PAGE = 2 << 20, ROOM = 64 << 20, TOUCH_PAGES = 8 };
+
+static void touch_pages(void *arg, int begin, int end)
+{
+	for (int i = begin; i < end; i++) {
+		volatile char *p = (char *)arg + (size_t)i * HUGE_PAGE;
+		for (size_t at = 0; at < HUGE_PAGE; at += 4096)
+			p[at] = 0;
+	}
+}
+
+/* The kernel clears a page when it is first written. Two threads that fill one huge page
+ * would both clear one, and one of them for nothing: so each is first at its own, some
+ * pages ahead of what is filled. */
+static void room_touch(struct cpu *c, struct cpu_room *r)
+{
+	if (r->n_used <= r->n_touched)
+		return;
+	size_t n = (r->n_used - r->n_touched + HUGE_PAGE - 1) / HUGE_PAGE;
+	n = MIN(MAX(n, TOUCH_PAGES), (r->n - r->n_touched) / HUGE_PAGE);
+	pool_for(c->pool, (int)n, 1, touch_pages, r->p + r->n_touched);
+	r->n_touched += n * HUGE_PAGE;
+}
 
 static char *room_take(struct cpu *c, size_t n_bytes)
 {
@@ -66,12 +88,13 @@ static char *room_take(struct cpu *c, size_t n_bytes)
 			return NULL;
 		r = xcalloc(1, sizeof *r);
 		*r = (struct cpu_room){.next = c->rooms, .p = p, .n = n + HUGE_PAGE};
-		r->n_used = (size_t)(-(uintptr_t)p % HUGE_PAGE);
+		r->n_touched = r->n_used = (size_t)(-(uintptr_t)p % HUGE_PAGE);
 		madvise(p + r->n_used, n, MADV_HUGEPAGE); /* only advice */
 		c->rooms = r;
 	}
 	char *p = r->p + r->n_used;
 	r->n_used += n_bytes;
+	room_touch(c, r);
 	return p;
 }
 
@@ -154,9 +177,9 @@ static void copy_pieces(void *arg, int begin, int end)
 	memcpy(c->to + at, c->from + at, MIN(last, c->n_bytes) - at);
 }
 
-/* Weights that lie as floats in a mapped file are read a quarter to a third slower there
- * than in huge pages, which the page cache of common file systems does not have. Without
- * memory for a copy they stay where they are. */
+/* Weights that are read as they lie and lie as floats in a mapped file: that is a quarter
+ * to a third slower there than in huge pages, which the page cache of common file systems
+ * does not have. Without memory for a copy they stay where they are. */
 static void move_floats(struct cpu *c, const struct weight *host, struct weight *out)
 {
 	struct copy copy = {.from = host->q,
@@ -173,6 +196,18 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 	give_back(host->q, copy.n_bytes);
 }
 
+/* Floats become panels where there are instructions for pairs, and memory. */
+static bool becomes_panels(const struct cpu *c, const struct weight *host)
+{
+	size_t n_bytes = (size_t)host->n * weight_row_bytes(host);
+	if (host->keeps_rows || !cpu_panels_can(host))
+		return false;
+	if (host->quant != QUANT_BF16)
+		return true;
+	return c->isa->has_bf16_pairs &&
+	       (n_bytes < COPY_PIECE || has_memory_for(n_bytes));
+}
+
 static enum status cpu_load_weight(struct backend *b, const struct weight *host,
 				   struct weight *out, struct fail *fail)
 {
@@ -180,7 +215,7 @@ static enum status cpu_load_weight(struct backend *b, const struct weight *host,
 	*out = *host;
 	if (!c->isa || host->is_table)
 		return OK;
-	if (!cpu_panels_can(host)) {
+	if (!becomes_panels(c, host)) {
 		move_floats(c, host, out);
 		return OK;
 	}

@@ -48,10 +48,6 @@ static inline void cpu_for(struct backend *b, int n, size_t work,
  * largest step so far has needed and is then kept. NULL: there is none. */
 void *cpu_scratch(struct backend *b, size_t n_bytes);
 
-/* linear; is_precise: with activations as they are wherever weights lie as floats. */
-enum status cpu_linear_with(struct backend *b, const struct linear_args *a,
-			    bool is_precise) MUST_USE;
-
 enum status cpu_attention_fast(struct backend *b,
 			       const struct attention_args *a) MUST_USE;
 /* n floats to the element `at` of a cache of the backend's kv_type. */

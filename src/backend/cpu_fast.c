@@ -17,16 +17,15 @@ static struct cpu_way dot_way(enum cpu_number number)
 	return (struct cpu_way){.path = CPU_PATH_DOT, .number = number, .planes = 1};
 }
 
-struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
-			  bool is_precise)
+struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w)
 {
 	const struct cpu_isa *isa = isa_of(b);
 	if (!isa)
 		return (struct cpu_way){.planes = 1};
 	const struct cpu_panels *p = w->packed;
-	if (p && p->form == CPU_FORM_E4M3)
+	if (p && (p->form == CPU_FORM_E4M3 || p->form == CPU_FORM_BF16))
 		return (struct cpu_way){
-			.path = CPU_PATH_E4M3,
+			.path = CPU_PATH_WIDE,
 			.planes = isa->has_bf16_pairs && w->k <= FINE_K ? 2 : 1};
 	if (p)
 		return (struct cpu_way){
@@ -37,11 +36,7 @@ struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
 	switch (w->quant) {
 	case QUANT_F32: return dot_way(CPU_F32);
 	case QUANT_F16: return dot_way(CPU_F16);
-	case QUANT_BF16:
-		if (isa->has_bf16_pairs && !is_precise)
-			return (struct cpu_way){.path = CPU_PATH_BF16,
-						.planes = w->k <= FINE_K ? 2 : 1};
-		return dot_way(CPU_BF16);
+	case QUANT_BF16: return dot_way(CPU_BF16);
 	default: return (struct cpu_way){.planes = 1};
 	}
 }
@@ -52,10 +47,9 @@ size_t cpu_fast_input_bytes(const struct backend *b, struct cpu_way way, int32_t
 	if (way.path == CPU_PATH_PANEL)
 		return (size_t)(k / CPU_BLOCK) * 4 * (size_t)way.planes *
 		       (size_t)(isa->q_words + (way.is_halved ? 3 : 2));
-	if (way.path == CPU_PATH_E4M3)
-		return (size_t)k * (isa->has_bf16_pairs ? 2 : 4) * (size_t)way.planes;
-	if (way.path == CPU_PATH_BF16)
-		return isa->bf16_bytes(k) * (size_t)way.planes;
+	if (way.path == CPU_PATH_WIDE)
+		return ((size_t)k + 3) / 4 * 4 * (isa->has_bf16_pairs ? 2 : 4) *
+		       (size_t)way.planes;
 	return isa->input_bytes(k);
 }
 
@@ -68,12 +62,8 @@ void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
 		isa->quantize(&r, x, n_x, tile);
 		return;
 	}
-	if (way.path == CPU_PATH_E4M3) {
+	if (way.path == CPU_PATH_WIDE) {
 		isa->spread(x, n_x, k, way.planes, tile);
-		return;
-	}
-	if (way.path == CPU_PATH_BF16) {
-		isa->pair_up(x, n_x, k, way.planes, tile);
 		return;
 	}
 	for (int j = 0; j < n_x; j++)
@@ -110,12 +100,6 @@ static void run_block(const struct cpu_isa *isa, struct cpu_way way,
 		      const struct weight *w, int32_t i, const struct cpu_tiles *tiles,
 		      float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
-	if (way.path == CPU_PATH_BF16) {
-		int32_t n0 = i * CPU_PANEL_ROWS;
-		isa->bf16((const uint16_t *)w->q + (size_t)n0 * (size_t)w->k, w->k,
-			  MIN(CPU_PANEL_ROWS, w->n - n0), tiles, out);
-		return;
-	}
 	if (way.path != CPU_PATH_DOT) {
 		isa->panel(w->packed, i, tiles, out);
 		return;

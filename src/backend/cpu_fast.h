@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The matrix product of the fast path: 16 rows of a weight times a tile of up to
- * CPU_TOK inputs, in one of two ways. Weights of 8 bits and
- * less are panels (cpu_panels.h) times inputs rounded to 8 bits, or, of FP8, as floats or
- * bf16; wider floats lie as in the file, times inputs as floats or rounded to bf16
- * (cpu_isa.h). Thread: engine and the pool's.
+ * CPU_TOK inputs, in one of two ways. Weights of 8 bits and less, and bf16, are panels
+ * (cpu_panels.h) times inputs rounded to 8 bits, or, of FP8 and bf16, rounded to bf16 or
+ * as floats; other floats lie as in the file, times inputs as floats (cpu_isa.h).
+ * Thread: engine and the pool's.
  */
 #pragma once
 #include "backend/cpu.h"
@@ -12,9 +12,8 @@
 enum cpu_path {
 	CPU_PATH_TILE,  /* cpu_tile.h, with activations as they are */
 	CPU_PATH_PANEL, /* inputs of 8 bits */
-	CPU_PATH_E4M3,  /* panels, too */
-	CPU_PATH_DOT,   /* inputs as floats */
-	CPU_PATH_BF16,  /* rounded to bf16 */
+	CPU_PATH_WIDE,  /* panels of e4m3 and bf16: inputs as cpu_isa.spread has them */
+	CPU_PATH_DOT,   /* rows, inputs as floats */
 };
 
 struct cpu_way {
@@ -26,10 +25,8 @@ struct cpu_way {
 	const int32_t *order;
 };
 
-/* Which way w goes in this backend; is_precise: with inputs as floats where it lies as
- * floats. Weights that go the same way share prepared inputs. */
-struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w,
-			  bool is_precise);
+/* Which way w goes in this backend. Weights that go the same way share prepared inputs. */
+struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w);
 static inline bool cpu_way_is_same(struct cpu_way v, struct cpu_way w)
 {
 	return v.path == w.path && v.number == w.number && v.planes == w.planes &&

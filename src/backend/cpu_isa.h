@@ -17,7 +17,7 @@
 #define CPU_BLOCK 32    /* activations of one scale */
 #define CPU_DOT_ROWS 4  /* rows of a weight that dots go along together */
 #define CPU_DOT_TOK 6   /* inputs, likewise */
-#define CPU_TILES 16     /* tiles that a panel is multiplied with at once */
+#define CPU_TILES 8     /* tiles that a panel is multiplied with at once, at most */
 
 /* How the numbers of a weight are read by dots. */
 enum cpu_number {
@@ -84,15 +84,15 @@ struct cpu_isa {
 	void (*panel)(const struct cpu_panels *w, int32_t i_panel,
 		      const struct cpu_tiles *t, float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
 
-	/* --- e4m3: panels times activations as floats, or rounded to bf16 if
-	 * has_bf16_pairs --- */
+	/* --- e4m3: panels times activations as floats; e4m3 and bf16: times those
+	 * rounded to bf16 if has_bf16_pairs --- */
 
-	/* x[0 .. n_x) of K (a multiple of 4) into a tile of words: (K, n_x) floats, or
-	 * (K / 4, 2, n_x) pairs of bf16, of the columns 0 2 and 1 3 of four. With two
-	 * planes (pairs only) what rounding leaves is in the place behind. */
+	/* x[0 .. n_x) of K into a tile of words: (K, n_x) floats, or pairs of bf16
+	 * (K / 2, rounded up to an even number; n_x). With two planes (pairs only) what
+	 * rounding leaves is in the place behind. */
 	void (*spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile);
 
-	/* --- floats: F32, F16, BF16 weights as they lie in the file ---------- */
+	/* --- floats: weights of F32, F16, BF16 rows ---------------------------- */
 
 	/* Bytes of one input of K as `dots` takes it, and K floats to it. */
 	size_t (*input_bytes)(int32_t k);
@@ -103,18 +103,6 @@ struct cpu_isa {
 	void (*dots)(enum cpu_number m, const void *const *w, int n_w, const void *x,
 		     size_t pitch, int n_x, int32_t k, bool fetches,
 		     float (*out)[CPU_DOT_ROWS]);
-
-	/* --- bf16, likewise, times inputs rounded to that (if has_bf16_pairs) --- */
-
-	/* x[0 .. n_x) of K into a tile of bf16_bytes of each; two planes: as of `spread`.
-	 * Pairs lie as `bf16` wants them. */
-	size_t (*bf16_bytes)(int32_t k);
-	void (*pair_up)(const float *const *x, int n_x, int32_t k, int planes,
-			void *tile);
-	/* out[t][j][r] = row r of q (n_rows <= CPU_PANEL_ROWS, K) times input j of
-	 * tile t. */
-	void (*bf16)(const uint16_t *q, int32_t k, int n_rows, const struct cpu_tiles *t,
-		     float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
 
 	/* --- attention -------------------------------------------------------- */
 

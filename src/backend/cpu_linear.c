@@ -69,7 +69,7 @@ static void run_plain(struct backend *b, const struct linear_args *a)
 
 /* --- fast -------------------------------------------------------------------------- */
 
-enum { UNIT_BLOCKS = 4, UNIT_TILES = 8, TURNED_TILES = CPU_TILES, TURNED_K = 2048 };
+enum { UNIT_BLOCKS = 4 };
 
 struct job {
 	struct backend *b;
@@ -78,7 +78,7 @@ struct job {
 	struct cpu_split split;
 	size_t input_bytes;
 	char *tiles;
-	int n_token_units, blocks, unit_tiles; /* of a row of units; of a unit */
+	int n_token_units, blocks; /* of a row of units; of a unit */
 };
 
 static const char *tile_at(const struct job *j, int i)
@@ -140,18 +140,11 @@ static void run_units(void *arg, int begin, int end)
 			first += units_of(j, o++);
 		int32_t block = (i - first) / j->n_token_units * j->blocks;
 		int32_t last = MIN(block + j->blocks, cpu_fast_blocks(o->w));
-		int tile = (i - first) % j->n_token_units * j->unit_tiles;
-		int n = MIN(j->unit_tiles, j->split.n_tiles - tile);
+		int tile = (i - first) % j->n_token_units * CPU_TILES;
+		int n = MIN(CPU_TILES, j->split.n_tiles - tile);
 		for (; block < last; block++)
 			run_block(j, o, block, tile, n);
 	}
-}
-
-/* Where rows are turned, more inputs go along, as long as they stay in the cache. */
-static int unit_tiles(struct cpu_way way, int32_t k)
-{
-	bool is_turned = way.path == CPU_PATH_BF16 && k <= TURNED_K;
-	return is_turned ? TURNED_TILES : UNIT_TILES;
 }
 
 static enum status run_fast(struct backend *b, const struct linear_args *a,
@@ -163,29 +156,27 @@ static enum status run_fast(struct backend *b, const struct linear_args *a,
 	j.tiles = cpu_scratch(b, (size_t)a->n_tok * j.input_bytes);
 	if (!j.tiles)
 		return E_NOMEM;
-	j.unit_tiles = unit_tiles(way, w->k);
-	j.n_token_units = (j.split.n_tiles + j.unit_tiles - 1) / j.unit_tiles;
+	j.n_token_units = (j.split.n_tiles + CPU_TILES - 1) / CPU_TILES;
 	j.blocks = j.split.n_tiles == 1 ? 1 : UNIT_BLOCKS;
 	cpu_for(b, j.split.n_tiles, (size_t)j.split.per * (size_t)w->k / 8, run_prepare,
 		&j);
 	int n = 0;
 	for (int i = 0; i < a->n_out; i++)
 		n += units_of(&j, &a->out[i]);
-	size_t tokens = (size_t)MIN(a->n_tok, j.unit_tiles * j.split.per);
+	size_t tokens = (size_t)MIN(a->n_tok, CPU_TILES * j.split.per);
 	cpu_for(b, n, tokens * (size_t)w->k * (size_t)(2 * j.blocks), run_units, &j);
 	return OK;
 }
 
-enum status cpu_linear_with(struct backend *b, const struct linear_args *a,
-			    bool is_precise)
+static enum status run_all(struct backend *b, const struct linear_args *a)
 {
 	bool is_done[LINEAR_MAX_OUT] = {false};
 	enum status st = OK;
 	for (int i = 0; i < a->n_out && st == OK; i++) {
 		struct linear_args part = {.n_tok = a->n_tok, .x = a->x};
-		struct cpu_way way = cpu_way_of(b, a->out[i].w, is_precise);
+		struct cpu_way way = cpu_way_of(b, a->out[i].w);
 		for (int o = i; o < a->n_out; o++) {
-			struct cpu_way its = cpu_way_of(b, a->out[o].w, is_precise);
+			struct cpu_way its = cpu_way_of(b, a->out[o].w);
 			if (is_done[o] || !cpu_way_is_same(way, its))
 				continue;
 			part.out[part.n_out++] = a->out[o];
@@ -205,7 +196,7 @@ enum status cpu_linear(struct backend *b, const struct linear_args *a)
 {
 	enum status st = a->norm ? cpu_rms_norm(b, a->norm) : OK;
 	if (st == OK)
-		st = cpu_linear_with(b, a, false);
+		st = run_all(b, a);
 	if (st != OK || !a->silu)
 		return st;
 	void *y = a->out[0].y;

@@ -142,10 +142,10 @@ enum status cpu_moe_router(struct backend *b, const struct moe_router_args *a)
 	assert(a->n_used <= a->router->n && a->router->n <= MOE_ROUTER_MAX_EXPERTS);
 	enum status st = a->norm ? cpu_rms_norm(b, a->norm) : OK;
 	if (st == OK)
-		st = cpu_linear_with(b, &(struct linear_args){
+		st = cpu_linear(b, &(struct linear_args){
 		.n_tok = a->n_tok, .x = a->x, .n_out = 1,
 		.out = {{.w = a->router, .bias = a->logit_bias, .y = a->logits,
-			 .is_f32 = true}}}, true);
+			 .is_f32 = true}}});
 	if (st != OK)
 		return st;
 	cpu_for(b, a->n_tok,

@@ -16,7 +16,7 @@
 #include "backend/cpu_fast.h"
 #include "base/alloc.h"
 
-enum { ROWS = CPU_PANEL_ROWS, RUN_TILES = 8, UNIT_BLOCKS = 4, DOWN_BLOCKS = 8 };
+enum { ROWS = CPU_PANEL_ROWS, UNIT_BLOCKS = 4, DOWN_BLOCKS = 8 };
 
 struct tile {
 	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
@@ -42,13 +42,13 @@ struct job {
 bool cpu_moe_fast_can(const struct backend *b, const struct experts *e)
 {
 	for (int32_t i = 0; i < e->n; i++) {
-		struct cpu_way gate = cpu_way_of(b, &e->gate[i], false);
+		struct cpu_way gate = cpu_way_of(b, &e->gate[i]);
 		if (gate.path == CPU_PATH_TILE ||
-		    !cpu_way_is_same(gate, cpu_way_of(b, &e->gate[0], false)) ||
-		    !cpu_way_is_same(gate, cpu_way_of(b, &e->up[i], false)) ||
-		    cpu_way_of(b, &e->down[i], false).path == CPU_PATH_TILE ||
-		    !cpu_way_is_same(cpu_way_of(b, &e->down[i], false),
-				     cpu_way_of(b, &e->down[0], false)))
+		    !cpu_way_is_same(gate, cpu_way_of(b, &e->gate[0])) ||
+		    !cpu_way_is_same(gate, cpu_way_of(b, &e->up[i])) ||
+		    cpu_way_of(b, &e->down[i]).path == CPU_PATH_TILE ||
+		    !cpu_way_is_same(cpu_way_of(b, &e->down[i]),
+				     cpu_way_of(b, &e->down[0])))
 			return false;
 	}
 	return e->n > 0;
@@ -72,7 +72,7 @@ static void cut(struct job *j)
 	j->runs = (struct run *)(j->tiles + j->n_tiles);
 	for (int t = 0; t < j->n_tiles; t++) {
 		struct run *last = j->n_runs ? &j->runs[j->n_runs - 1] : NULL;
-		if (last && last->n < RUN_TILES &&
+		if (last && last->n < CPU_TILES &&
 		    j->tiles[last->tile].expert == j->tiles[t].expert)
 			last->n++;
 		else
@@ -246,8 +246,8 @@ enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
 {
 	const struct weight *gate = &a->experts->gate[0], *w = &a->experts->down[0];
 	size_t n_pairs = (size_t)a->n_tok * (size_t)a->n_used;
-	struct job j = {.b = b, .a = a, .in = cpu_way_of(b, gate, false),
-			.out = cpu_way_of(b, w, false)};
+	struct job j = {.b = b, .a = a, .in = cpu_way_of(b, gate),
+			.out = cpu_way_of(b, w)};
 	if (n_pairs == 0)
 		return OK;
 	cut(&j);

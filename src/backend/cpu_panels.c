@@ -23,6 +23,7 @@ static const struct {
 	int group; /* 0: the weight's */
 	float factor;
 } table[QUANT_COUNT] = {
+	[QUANT_BF16] = {true, CPU_FORM_BF16, CPU_SCALING_NONE, 0, 1},
 	[QUANT_INT4] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 0, 1},
 	[QUANT_AWQ4] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 0, 1},
 	[QUANT_GPTQ4] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 0, 1},
@@ -52,6 +53,8 @@ bool cpu_panels_can(const struct weight *w)
 	bool is_k_dense = w->k_step == 0 && !w->pitch;
 	if (!table[w->quant].is_there || !is_k_dense)
 		return false;
+	if (w->quant == QUANT_BF16)
+		return w->row_step <= 1 && w->k % 2 == 0;
 	if (w->quant == QUANT_FP8)
 		return w->row_step <= 1 && w->k % 4 == 0 && w->group % 4 == 0;
 	if (table[w->quant].group)
@@ -89,7 +92,7 @@ static size_t scale_bytes(const struct cpu_panels *p)
 {
 	if (p->scaling == CPU_SCALING_FLOAT)
 		return dtype_bytes(p->scale_type);
-	return p->scaling == CPU_SCALING_GRID ? 0 : 1;
+	return p->scaling == CPU_SCALING_GRID || p->scaling == CPU_SCALING_NONE ? 0 : 1;
 }
 
 void cpu_panels_plan(const struct weight *w, struct cpu_panels *out)
@@ -105,15 +108,18 @@ void cpu_panels_plan(const struct weight *w, struct cpu_panels *out)
 	if (out->scaling == CPU_SCALING_E4M3)
 		out->factor *= (float)w->global_scale;
 	bool has_min = cpu_form_has_min(out->form) && out->scaling != CPU_SCALING_PAIR;
-	size_t groups = (size_t)((w->k + out->group - 1) / out->group);
+	size_t groups = 0, k = (size_t)w->k;
+	if (out->form == CPU_FORM_BF16)
+		k = (k + 3) / 4 * 4;
+	else
+		groups = (k + (size_t)out->group - 1) / (size_t)out->group;
 	size_t lows = out->has_zero ? 1 : has_min ? scale_bytes(out) : 0;
 	size_t supers = has_supers(out->scaling) ? (size_t)w->k / 256 : 0;
 	out->at_low = aligned(groups * ROWS * scale_bytes(out));
 	out->at_super = out->at_low + aligned(groups * ROWS * lows);
 	out->at_q = out->at_super +
 		    aligned(supers * ROWS * (cpu_form_has_min(out->form) ? 4 : 2));
-	out->panel_bytes = out->at_q + (size_t)w->k * ROWS / 8 *
-					       (size_t)cpu_form_bits(out->form);
+	out->panel_bytes = out->at_q + k * ROWS / 8 * (size_t)cpu_form_bits(out->form);
 }
 
 size_t cpu_panels_bytes(const struct cpu_panels *p)
@@ -129,6 +135,8 @@ double cpu_panels_growth(enum quant q)
 	struct cpu_panels p;
 	if (!cpu_panels_can(&w))
 		return 0;
+	if (table[q].scaling == CPU_SCALING_NONE)
+		w.scales = NULL;
 	if (table[q].group)
 		w.group = table[q].group;
 	if (table[q].scaling == CPU_SCALING_E4M3 || table[q].scaling == CPU_SCALING_E8M0)
@@ -202,7 +210,7 @@ static void fill_zeros(const struct weight *w, int32_t n0, int n_rows, uint8_t *
 /* --- integers ------------------------------------------------------------------ */
 
 /* Four words of four rows, turned. */
-static void turn_four(const uint32_t *in, size_t pitch, uint32_t *out)
+static void turn_four(const uint8_t *in, size_t pitch, uint32_t *out)
 {
 	vec4i a, b, c, d;
 	memcpy(&a, in, sizeof a);
@@ -223,17 +231,30 @@ static void turn_four(const uint32_t *in, size_t pitch, uint32_t *out)
 	memcpy(out + 3 * ROWS, &d, sizeof d);
 }
 
-/* Words of 16 rows lie 64 bytes apart. */
-static void fill_rows4(const struct weight *w, int32_t n0, int n_rows, uint32_t *out)
+/* Rows of words as they lie; in a panel, those of 16 rows lie 64 bytes apart. */
+static void fill_words(const void *from, size_t n_words, int32_t n0, int n_rows,
+		       uint32_t *out)
 {
-	size_t n_words = (size_t)w->k / 8, rows = (size_t)n_rows, r = 0;
-	const uint32_t *q = (const uint32_t *)w->q + (size_t)n0 * n_words;
-	for (; r + 4 <= rows; r += 4)
-		for (size_t j = 0; j < n_words; j += 4)
-			turn_four(q + r * n_words + j, n_words, out + j * ROWS + r);
-	for (; r < rows; r++)
-		for (size_t j = 0; j < n_words; j++)
-			out[j * ROWS + r] = q[r * n_words + j];
+	size_t pitch = n_words * sizeof *out, rows = (size_t)n_rows;
+	const uint8_t *q = (const uint8_t *)from + (size_t)n0 * pitch;
+	for (size_t r = 0; r < rows; r += 4) {
+		size_t j = 0;
+		for (; r + 4 <= rows && j + 4 <= n_words; j += 4)
+			turn_four(q + r * pitch + j * sizeof *out, pitch,
+				  out + j * ROWS + r);
+		for (; j < n_words; j++)
+			for (size_t i = r; i < MIN(r + 4, rows); i++)
+				memcpy(out + j * ROWS + i,
+				       q + i * pitch + j * sizeof *out, sizeof *out);
+	}
+}
+
+static void fill_bf16(const struct weight *w, int32_t n0, int n_rows, uint32_t *out)
+{
+	size_t n_words = (size_t)w->k / 2;
+	fill_words(w->q, n_words, n0, n_rows, out);
+	if (n_words % 2)
+		memset(out + n_words * ROWS, 0, ROWS * sizeof *out);
 }
 
 /* Bytes 0 .. 7 to 0 2 4 6 and 1 3 5 7. */
@@ -328,7 +349,7 @@ static void fill_integers(const struct fill *f, int32_t n0, int n_rows, uint8_t 
 		return;
 	}
 	switch (w->quant) {
-	case QUANT_INT4: fill_rows4(w, n0, n_rows, q); break;
+	case QUANT_INT4: fill_words(w->q, (size_t)w->k / 8, n0, n_rows, q); break;
 	case QUANT_INT8: fill_rows8(w, n0, n_rows, q); break;
 	case QUANT_AWQ4:
 		memset(q, 0, (size_t)w->k * ROWS / 2);
@@ -357,6 +378,8 @@ static void fill_panels(void *arg, int begin, int end)
 			cpu_panels_fill_fp4(f, n0, n_rows, panel);
 		else if (w->quant == QUANT_FP8)
 			cpu_panels_fill_fp8(f, n0, n_rows, panel);
+		else if (w->quant == QUANT_BF16)
+			fill_bf16(w, n0, n_rows, (void *)panel);
 		else
 			fill_integers(f, n0, n_rows, panel);
 	}

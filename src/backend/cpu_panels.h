@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of 8 bits and less as the fast path reads them: a copy made at load, 16 rows
- * (a panel) interleaved so that one vector holds the same columns of all 16, and a
- * panel is one run of memory. Numbers stay what they are in the checkpoint: codes, zero
+ * Weights of 8 bits and less, and bf16, as the fast path reads them: a copy made at load,
+ * 16 rows (a panel) interleaved so that one vector holds the same columns of all 16, and
+ * a panel is one run of memory. Numbers stay what they are in the checkpoint: codes, zero
  * points and scales move, nothing is rounded or widened. Thread: engine.
  *
  * A panel is arrays of 16 rows, each aligned to 64 bytes:
@@ -16,7 +16,9 @@
  *                   16 h + m / 2 * 8 + 2 b + m % 2
  *           1 bit:  (16) uint32, bit m of byte b is column m / 2 * 8 + 2 b + m % 2
  *           8 bits: (8, 16) uint32, the bytes columns 8 j + 0 2 4 6, and + 1 3 5 7
- *           that enum cpu_form lists. E4M3: (K/4, 16) uint32 of four columns.
+ *           that enum cpu_form lists. E4M3: (K/4, 16) uint32 of the columns 0 2 1 3
+ *           of four. BF16: (K/2, 16) uint32 of two columns; K is rounded up to a
+ *           multiple of four, with zeros.
  * Bit m of a byte b in word w (0 .. 7, where a word is 0 2 4 6 or 1 3 5 7 of eight
  * columns) thus is where the nibble or byte of the same column comes to lie when the
  * words are unpacked, so that all parts meet without a shuffle. Rows past the last are
@@ -47,6 +49,7 @@ enum cpu_form {
 	CPU_FORM_GRID,   /* IQ2_XXS: (2, 16) uint32: the indices of four groups; their
 			  * signs and the scale */
 	CPU_FORM_E4M3,   /* 8 bits; the number itself */
+	CPU_FORM_BF16,   /* 16 bits; likewise, without a scale */
 	CPU_FORM_COUNT
 };
 
@@ -59,6 +62,7 @@ enum cpu_scaling {
 	CPU_SCALING_PAIR,  /* (K/16, 16) bytes: a scale in the low nibble, a minimum in
 			    * the high one, times the supers */
 	CPU_SCALING_GRID,  /* with the signs: 2 s + 1, times the super, times 1/8 */
+	CPU_SCALING_NONE,
 };
 
 struct cpu_panels {
@@ -103,6 +107,7 @@ static inline int cpu_form_bits(enum cpu_form f)
 	case CPU_FORM_5: case CPU_FORM_5_MIN: return 5;
 	case CPU_FORM_6: return 6;
 	case CPU_FORM_8: case CPU_FORM_E4M3: return 8;
+	case CPU_FORM_BF16: return 16;
 	default: return 4;
 	}
 }

@@ -213,7 +213,8 @@ void cpu_panels_fill_fp8(struct fill *f, int32_t n0, int n_rows, uint8_t *panel)
 			memcpy(&v, q + 4 * i, sizeof v);
 			/* a byte of 127, sign aside, carries into its highest bit */
 			has_nan |= ((v & 0x7F7F7F7Fu) + 0x01010101u) & 0x80808080u;
-			out[i * ROWS] = v;
+			out[i * ROWS] = (v & 0xFF0000FFu) | (v << 8 & 0x00FF0000u) |
+					(v >> 8 & 0x0000FF00u);
 		}
 	}
 	if (has_nan)

@@ -79,10 +79,9 @@ void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
 			 float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
 void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile);
 #if CPU_AVX512
-size_t ISA(cpu_bf16_bytes)(int32_t k);
-void ISA(cpu_pair_up)(const float *const *x, int n_x, int32_t k, int planes, void *tile);
-void ISA(cpu_bf16)(const uint16_t *q, int32_t k, int n_rows, const struct cpu_tiles *t,
-		   float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
+void ISA(cpu_panel_bf16)(const struct cpu_panels *w, int32_t i_panel,
+			 const struct cpu_tiles *t,
+			 float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
 #endif
 void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to);
 void ISA(cpu_attend_join)(struct cpu_state *s, const struct cpu_state *other, int v_dim);

@@ -39,39 +39,6 @@ static vf load_rest(const char *p, int n, bool is_half)
 
 /* --- scores ---------------------------------------------------------------------- */
 
-#if CPU_AVX512
-/* p[j][0 .. 4) = scale times the sums of acc[j], each added as vf_sums adds. */
-VINLINE void store_sixteen(const vf (*acc)[4], float scale, float (*p)[BLOCK], int i)
-{
-	__m512 four[4]; /* of each position: four lanes of each query */
-#pragma GCC unroll 4
-	for (int k = 0; k < 4; k++) {
-		__m512 a = (__m512)acc[0][k], b = (__m512)acc[1][k];
-		__m512 c = (__m512)acc[2][k], d = (__m512)acc[3][k];
-		__m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44),
-					  _mm512_shuffle_f32x4(a, b, 0xEE));
-		__m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44),
-					  _mm512_shuffle_f32x4(c, d, 0xEE));
-		four[k] = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88),
-					_mm512_shuffle_f32x4(ab, cd, 0xDD));
-	}
-	__m512d low = (__m512d)four[0], high = (__m512d)four[1];
-	__m512 two = _mm512_add_ps((__m512)_mm512_unpacklo_pd(low, high),
-				   (__m512)_mm512_unpackhi_pd(low, high));
-	low = (__m512d)four[2];
-	high = (__m512d)four[3];
-	__m512 last = _mm512_add_ps((__m512)_mm512_unpacklo_pd(low, high),
-				    (__m512)_mm512_unpackhi_pd(low, high));
-	__m512 sum = _mm512_add_ps(_mm512_shuffle_ps(two, last, 0x88),
-				   _mm512_shuffle_ps(two, last, 0xDD));
-	sum = _mm512_mul_ps(sum, _mm512_set1_ps(scale));
-	_mm_storeu_ps(p[0] + i, _mm512_extractf32x4_ps(sum, 0));
-	_mm_storeu_ps(p[1] + i, _mm512_extractf32x4_ps(sum, 1));
-	_mm_storeu_ps(p[2] + i, _mm512_extractf32x4_ps(sum, 2));
-	_mm_storeu_ps(p[3] + i, _mm512_extractf32x4_ps(sum, 3));
-}
-#endif
-
 /* p[j][i ..] = scale q[j] . k[i ..] for four positions; q is padded by zeros. */
 VINLINE void score_four(const struct rows *r, const float *const *q, int n_q, int i,
 			float scale, bool is_half, float (*p)[BLOCK])
@@ -98,12 +65,6 @@ VINLINE void score_four(const struct rows *r, const float *const *q, int n_q, in
 			for (int j = 0; j < n_q; j++)
 				acc[j][k] = vf_fma(key, vf_load(q[j] + d), acc[j][k]);
 		}
-#if CPU_AVX512
-	if (n_q == 4) {
-		store_sixteen((const void *)acc, scale, p, i);
-		return;
-	}
-#endif
 #pragma GCC unroll 4
 	for (int j = 0; j < n_q; j++)
 		vec4_store(p[j] + i, vf_sums(acc[j]) * vec4_all(scale));

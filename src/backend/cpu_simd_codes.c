@@ -274,6 +274,7 @@ static void load_scales(const struct cpu_panels *w, const uint8_t *panel, int32_
 		break;
 	EACH_SCALING(CASE)
 #undef CASE
+	case CPU_SCALING_NONE: break;
 	}
 #if !CPU_AVX512
 	if (w->form != CPU_FORM_4 && w->form != CPU_FORM_8)

@@ -30,7 +30,7 @@ VINLINE __m512i widen(__m512i v)
 	return _mm512_or_si512(wide, sign);
 }
 
-/* Four columns of 16 rows to pairs: 0 and 2, 1 and 3. */
+/* Four columns of 16 rows to pairs. */
 VINLINE void unpack(const uint8_t *q, __m512i *pairs)
 {
 	__m512i v = _mm512_loadu_si512(q);
@@ -56,10 +56,6 @@ VINLINE void run_few(const struct cpu_pairs *p, const uint8_t *q, int n_x)
 	cpu_pairs_add(p->scale, even, odd, n_x, p->acc);
 }
 
-static void run_many(const struct cpu_pairs *p)
-{
-	cpu_pairs_go(p, 1);
-}
 #else
 /* Columns of a segment of a group times n_x inputs, to acc. */
 struct part {
@@ -82,11 +78,12 @@ VINLINE void run(const struct part *p, int n_x)
 			cpu_fetch(q, 0);
 #pragma GCC unroll 4
 		for (int v = 0; v < N_VEC; v++) {
+			static const int place[4] = {0, 2, 1, 3};
 			vi raw = vi_load(q + 4 * VL * v);
 			vf w[4];
 #pragma GCC unroll 4
 			for (int c = 0; c < 4; c++) {
-				vi high = raw << (24 - 8 * c);
+				vi high = raw << (24 - 8 * place[c]);
 				w[c] = (vf)(high >> 4 & (int32_t)0x87F00000) *
 				       vf_all(0x1p120f);
 			}
@@ -116,37 +113,15 @@ static void run_part(const struct part *p)
 }
 #endif
 
-/* --- inputs ----------------------------------------------------------------------- */
-
+#if !CPU_AVX512
 void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile)
 {
-#if CPU_AVX512
-	const size_t places = (size_t)(n_x * planes);
-	for (int j = 0; j < n_x; j++) {
-		uint16_t *out = (uint16_t *)tile + 2 * j * planes;
-		for (int32_t i = 0; i < k; i += 4) {
-			__m128 v = _mm_loadu_ps(x[j] + i);
-			for (int p = 0; p < planes; p++) {
-				__m128i h = (__m128i)_mm_cvtneps_pbh(v);
-				uint16_t four[8];
-				_mm_storeu_si128((void *)four, h);
-				out[2 * p] = four[0];
-				out[2 * p + 1] = four[2];
-				out[2 * (places + (size_t)p)] = four[1];
-				out[2 * (places + (size_t)p) + 1] = four[3];
-				v = _mm_sub_ps(v, _mm_castsi128_ps(_mm_slli_epi32(
-							  _mm_cvtepu16_epi32(h), 16)));
-			}
-			out += 4 * places;
-		}
-	}
-#else
 	float *out = tile;
 	for (int32_t i = 0; i < k; i++)
 		for (int j = 0; j < n_x; j++)
 			*out++ = x[j][i];
-#endif
 }
+#endif
 
 /* --- a panel ---------------------------------------------------------------------- */
 
@@ -167,7 +142,7 @@ static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int3
 		p.x = x + (size_t)(k0 / 2) * (size_t)p.n_x;
 		p.acc = out[i];
 		if (is_wide)
-			run_many(&p);
+			cpu_pairs_go(&p, 1);
 		else if (p.n_x == 1)
 			run_few(&p, q, 1);
 		else

@@ -75,7 +75,7 @@ VINLINE void fetch(const char *const *row, size_t at, size_t n_bytes)
 VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, size_t pitch,
 		    int n_x, int32_t k, bool fetches, float (*out)[ROWS])
 {
-	const size_t size = weight_size(m), x_size = sizeof(float);
+	const size_t size = weight_size(m);
 	vf acc[TOK][ROWS] = {{{0}}};
 	const char *w[ROWS];
 	int32_t i = 0;
@@ -86,7 +86,7 @@ VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, si
 			w[r] = row[r] + at;
 		if (fetches)
 			fetch(row, at, (size_t)VL * size);
-		step(m, w, x + (size_t)i * x_size, pitch, n_x, acc);
+		step(m, w, x + (size_t)i * sizeof(float), pitch, n_x, acc);
 	}
 	if (i < k) {
 		char rest[ROWS][4 * VL] = {{0}};
@@ -95,7 +95,7 @@ VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, si
 			       (size_t)(k - i) * size);
 			w[r] = rest[r];
 		}
-		step(m, w, x + (size_t)i * x_size, pitch, n_x, acc);
+		step(m, w, x + (size_t)i * sizeof(float), pitch, n_x, acc);
 	}
 #pragma GCC unroll 6
 	for (int j = 0; j < n_x; j++)
@@ -154,8 +154,5 @@ const struct cpu_isa ISA(cpu_isa) = {
 	.attend_join = ISA(cpu_attend_join),
 #if CPU_AVX512
 	.has_bf16_pairs = true,
-	.bf16_bytes = ISA(cpu_bf16_bytes),
-	.pair_up = ISA(cpu_pair_up),
-	.bf16 = ISA(cpu_bf16),
 #endif
 };

@@ -279,6 +279,10 @@ void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel,
 		panel_integers(w, cpu_panels_at(w, i_panel), t, out);
 		return;
 	}
+	if (w->form == CPU_FORM_BF16) {
+		ISA(cpu_panel_bf16)(w, i_panel, t, out);
+		return;
+	}
 #endif
 	if (w->form == CPU_FORM_E4M3)
 		ISA(cpu_panel_e4m3)(w, i_panel, t, out);

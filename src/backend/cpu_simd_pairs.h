@@ -10,6 +10,12 @@
 #include "backend/cpu_simd.h"
 
 #if CPU_AVX512
+/* Of K columns: an even number. */
+static inline size_t cpu_pairs_of(int32_t k)
+{
+	return ((size_t)k + 3) / 4 * 2;
+}
+
 struct cpu_pairs {
 	const __m512i *w; /* (n_pairs) */
 	const int32_t *x; /* (n_pairs, n_x) */

@@ -82,12 +82,14 @@ static void add_formats(struct buf *b, const struct survey *s, bool json)
 	}
 }
 
-/* What the CPU's fast path copies at load, of all weights that are multiplied. */
+/* What the CPU's fast path copies at load of weights of 8 bits and less, all of which are
+ * multiplied. (bf16: not all, and not on every processor.) */
 static int64_t panel_bytes(const struct survey *s)
 {
 	double n = 0;
 	for (enum quant q = 0; q < QUANT_COUNT; q++)
-		n += (double)s->format[q].n_bytes * cpu_panels_growth(q);
+		if (quant_bits(q) <= 8)
+			n += (double)s->format[q].n_bytes * cpu_panels_growth(q);
 	return (int64_t)n;
 }
 

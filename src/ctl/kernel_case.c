@@ -261,8 +261,10 @@ static bool host_make(struct kernel_case *c, enum quant quant, int32_t n, int32_
 static enum status load(struct kernel_case *c, const struct weight *host,
 			struct weight *out, struct fail *fail)
 {
-	*out = *host;
-	return c->o.is_null ? OK : c->b->ops->load_weight(c->b, host, out, fail);
+	struct weight w = *host;
+	w.keeps_rows = c->shape.op == CASE_ROUTER;
+	*out = w;
+	return c->o.is_null ? OK : c->b->ops->load_weight(c->b, &w, out, fail);
 }
 
 static double weight_cost(const struct kernel_case *c, enum quant quant, double n,

@@ -205,6 +205,7 @@ enum status graph_load(struct graph *g, const char *name, int32_t n, int32_t k,
 /* The tensors of a layer by their names below <body>layers.<i>. */
 enum graph_kind {
 	GRAPH_WEIGHT, /* (rows, cols) to a struct weight */
+	GRAPH_ROWS,   /* the same; of moe_router and head_linear, which read rows */
 	GRAPH_VECTOR, /* rows floats to a const float * */
 	GRAPH_NORM,   /* the same; 1 is added where norms are stored less 1 */
 	GRAPH_MATRIX, /* (rows, cols) floats */

@@ -40,13 +40,21 @@ enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 	return st;
 }
 
+static enum status load_weight(struct graph *g, const char *name,
+			       const struct graph_part *p, struct fail *fail)
+{
+	struct weight host;
+	enum status st = model_weight(g->m, name, p->rows, p->cols, &host, fail);
+	host.is_table = p->out == &g->embed && !g->c->tied_embeddings;
+	host.keeps_rows = p->kind == GRAPH_ROWS;
+	return st == OK ? g->b->ops->load_weight(g->b, &host, p->out, fail) : st;
+}
+
 enum status graph_load(struct graph *g, const char *name, int32_t n, int32_t k,
 		       struct weight *out, struct fail *fail)
 {
-	struct weight host;
-	enum status st = model_weight(g->m, name, n, k, &host, fail);
-	host.is_table = out == &g->embed && !g->c->tied_embeddings;
-	return st == OK ? g->b->ops->load_weight(g->b, &host, out, fail) : st;
+	return load_weight(g, name, &(struct graph_part){name, GRAPH_WEIGHT, n, k, out},
+			   fail);
 }
 
 enum status graph_load_head(struct graph *g, const char *name, struct fail *fail)
@@ -123,8 +131,8 @@ enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_pa
 		char name[200];
 		const struct graph_part *p = &parts[i];
 		graph_layer_name(g, i_layer, p->name, name);
-		if (p->kind == GRAPH_WEIGHT)
-			st = graph_load(g, name, p->rows, p->cols, p->out, fail);
+		if (p->kind == GRAPH_WEIGHT || p->kind == GRAPH_ROWS)
+			st = load_weight(g, name, p, fail);
 		else
 			st = load_floats(g, name, p, fail);
 	}

@@ -29,7 +29,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 		 &a->kv_a},
 		{"self_attn.kv_a_layernorm.weight", GRAPH_NORM, c->kv_lora, 0,
 		 &a->kv_a_norm},
-		{"self_attn.kv_b_proj", GRAPH_WEIGHT,
+		{"self_attn.kv_b_proj", GRAPH_ROWS,
 		 c->n_heads * (c->nope_dim + c->v_dim), c->kv_lora, &a->kv_b},
 		{"self_attn.o_proj", GRAPH_WEIGHT, d, c->n_heads * c->v_dim, &a->o},
 	};

@@ -104,7 +104,7 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 	char bias[80], shared[80];
 	snprintf(bias, sizeof bias, "%s.bias", names->router);
 	snprintf(shared, sizeof shared, "%s_gate", names->shared);
-	const struct graph_part router = {names->router, GRAPH_WEIGHT, c->n_experts,
+	const struct graph_part router = {names->router, GRAPH_ROWS, c->n_experts,
 					  c->d_model, &m->router};
 	const struct graph_part choice = {"mlp.gate.e_score_correction_bias", GRAPH_VECTOR,
 					  c->n_experts, 0, &m->router_bias};

@@ -78,6 +78,7 @@ struct weight {
 	const char *name; /* tensor name, for messages */
 	bool is_mapped;   /* lies in a mapped file: pages may be given back */
 	bool is_table;    /* read by rows only (embed_rows), never multiplied */
+	bool keeps_rows;  /* read as it lies: the CPU makes no panels of it */
 	const void *packed; /* a backend's own form of it beside this one, or NULL */
 	int32_t group_n;         /* FP8 */
 	int32_t zero_step;       /* GPTQ: 1 in the older format, 0 in the newer */

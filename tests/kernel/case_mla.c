@@ -33,7 +33,9 @@ static float *products(struct kernel_test *kt, const struct shape *s,
 	int32_t n_in = s->is_transposed ? s->n : s->k, n_out = s->is_transposed ? s->k : s->n;
 	size_t x_row = (size_t)(s->h * (n_in + s->x_extra));
 	size_t n = (size_t)(n_tok * s->h * (n_out + s->y_extra));
-	struct weight on = kernel_upload_weight(kt, w);
+	struct weight rows = *w;
+	rows.keeps_rows = true;
+	struct weight on = kernel_upload_weight(kt, &rows);
 	struct head_linear_args a = {
 		.n_tok = n_tok, .n_heads = s->h, .w = &on, .pitch = s->pitch,
 		.first = s->first, .n = s->n, .is_transposed = s->is_transposed,

@@ -165,7 +165,9 @@ static void run_routed(struct kernel_test *kt, const struct shape *s,
 		       const struct routing *r, struct moe_experts_args *a)
 {
 	size_t t = (size_t)a->n_tok, d = (size_t)s->d, e = (size_t)s->e;
-	struct weight router = kernel_upload_weight(kt, &r->router);
+	struct weight rows = r->router;
+	rows.keeps_rows = true;
+	struct weight router = kernel_upload_weight(kt, &rows);
 	struct rms_norm_args norm = {.n_tok = a->n_tok, .dim = s->d, .eps = 1e-6f,
 				     .x = UPLOAD(kt, r->x, t * d),
 				     .weight = UPLOAD(kt, r->norm, d),

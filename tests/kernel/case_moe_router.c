@@ -33,6 +33,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	size_t t = (size_t)s->t, nu = t * (size_t)s->u, ne = t * (size_t)s->e;
 	struct weight_kind kind = {.quant = s->quant};
 	struct weight w = kernel_weight(kt, kind, s->e, s->d), w_on;
+	w.keeps_rows = true;
 	float *x = kernel_rows(kt, t, (size_t)s->d, 0.1f);
 	kernel_act_round(kt, x, t * (size_t)s->d, 6e4f);
 	int32_t *id = kernel_ints(kt, nu), *none = kernel_ints(kt, nu);
