@@ -48,7 +48,7 @@ size_t cpu_fast_input_bytes(const struct backend *b, struct cpu_way way, int32_t
 		return (size_t)(k / CPU_BLOCK) * 4 * (size_t)way.planes *
 		       (size_t)(isa->q_words + (way.is_halved ? 3 : 2));
 	if (way.path == CPU_PATH_WIDE)
-		return ((size_t)k + 3) / 4 * 4 * (isa->has_bf16_pairs ? 2 : 4) *
+		return cpu_pairs_of(k) * (isa->has_bf16_pairs ? 4 : 8) *
 		       (size_t)way.planes;
 	return isa->input_bytes(k);
 }

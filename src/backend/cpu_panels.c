@@ -110,7 +110,7 @@ void cpu_panels_plan(const struct weight *w, struct cpu_panels *out)
 	bool has_min = cpu_form_has_min(out->form) && out->scaling != CPU_SCALING_PAIR;
 	size_t groups = 0, k = (size_t)w->k;
 	if (out->form == CPU_FORM_BF16)
-		k = (k + 3) / 4 * 4;
+		k = 2 * cpu_pairs_of(w->k);
 	else
 		groups = (k + (size_t)out->group - 1) / (size_t)out->group;
 	size_t lows = out->has_zero ? 1 : has_min ? scale_bytes(out) : 0;

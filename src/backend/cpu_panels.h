@@ -98,6 +98,12 @@ bool cpu_panels_order(const struct weight *w, int32_t *out);
  * they are read where they lie. */
 double cpu_panels_growth(enum quant q);
 
+/* Pairs of K columns as panels and inputs of bf16 have them: an even number. */
+static inline size_t cpu_pairs_of(int32_t k)
+{
+	return ((size_t)k + 3) / 4 * 2;
+}
+
 /* Bits of a code, without scales. */
 static inline int cpu_form_bits(enum cpu_form f)
 {

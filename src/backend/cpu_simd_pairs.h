@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pairs of bf16: 16 rows of weights, turned so that a vector has the same pair of
+ * Pairs of bf16: 16 rows of weights, of which a vector has the same pair of
  * columns of each, times the same pairs of some inputs (tiles of (pairs, n_x) words). A
  * load of weights serves up to twelve inputs, and an input's pair all rows. Pairs of even
  * and of odd number have sums of their own, so that none waits for the one before: one
@@ -10,12 +10,6 @@
 #include "backend/cpu_simd.h"
 
 #if CPU_AVX512
-/* Of K columns: an even number. */
-static inline size_t cpu_pairs_of(int32_t k)
-{
-	return ((size_t)k + 3) / 4 * 2;
-}
-
 struct cpu_pairs {
 	const __m512i *w; /* (n_pairs) */
 	const int32_t *x; /* (n_pairs, n_x) */

@@ -200,8 +200,6 @@ enum status graph_load_head(struct graph *g, const char *name,
 enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 			     const float **out, struct fail *fail) MUST_USE;
 
-enum status graph_load(struct graph *g, const char *name, int32_t n, int32_t k,
-		       struct weight *out, struct fail *fail) MUST_USE;
 /* The tensors of a layer by their names below <body>layers.<i>. */
 enum graph_kind {
 	GRAPH_WEIGHT, /* (rows, cols) to a struct weight */

@@ -50,13 +50,6 @@ static enum status load_weight(struct graph *g, const char *name,
 	return st == OK ? g->b->ops->load_weight(g->b, &host, p->out, fail) : st;
 }
 
-enum status graph_load(struct graph *g, const char *name, int32_t n, int32_t k,
-		       struct weight *out, struct fail *fail)
-{
-	return load_weight(g, name, &(struct graph_part){name, GRAPH_WEIGHT, n, k, out},
-			   fail);
-}
-
 enum status graph_load_head(struct graph *g, const char *name, struct fail *fail)
 {
 	struct weight host, small;

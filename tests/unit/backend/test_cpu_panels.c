@@ -48,8 +48,10 @@ static void check_nan(const struct weight *w, const char *isa, const char *what)
 	struct backend *b;
 	struct fail fail = {0};
 	enum status st = backend_create(&o, &b, &fail);
-	if (st == E_UNSUPPORTED)
+	if (st == E_UNSUPPORTED) {
+		printf("# %s: %s\n", isa, fail.text);
 		return;
+	}
 	is_int(st, OK, "%s", isa);
 	float x[256], row[256], y[16] = {0};
 	for (int i = 0; i < w->k; i++)
