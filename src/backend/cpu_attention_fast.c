@@ -13,13 +13,13 @@
 #include "backend/cpu.h"
 #include "base/alloc.h"
 
-enum { RANGE = 512, QUERIES = CPU_QUERIES, MAX_HEAD = CPU_MAX_HEAD,
-       PITCH = MAX_HEAD + 16 };
+enum { RANGE = 512, MAX_HEAD = CPU_MAX_HEAD, APART = 16 /* few share a cache's sets */ };
 
 struct job {
 	struct backend *b;
 	const struct attention_args *a;
 	int group, per; /* query heads of a key head; tokens of a tile */
+	int most;       /* queries of a tile */
 	int n_chunks, heads; /* a group in so many chunks of so many heads */
 	int n_tiles, n_ranges;
 	int v_dim, v_pad; /* values, and rounded up to a vector */
@@ -30,10 +30,10 @@ struct job {
 /* A tile's queries and their memory. */
 struct work {
 	struct cpu_attend u;
-	struct cpu_query query[QUERIES];
-	float q[QUERIES * PITCH] __attribute__((aligned(64)));
-	float acc[QUERIES * PITCH] __attribute__((aligned(64)));
-	int tok[QUERIES], head[QUERIES];
+	struct cpu_query query[CPU_QUERIES];
+	float q[CPU_QUERY_ROOM] __attribute__((aligned(64)));
+	float acc[CPU_QUERY_ROOM] __attribute__((aligned(64)));
+	int tok[CPU_QUERIES], head[CPU_QUERIES];
 	int32_t first, last; /* positions that any of them sees */
 };
 
@@ -131,8 +131,8 @@ static void run_tiles(void *arg, int begin_unit, int end)
 	const struct job *j = arg;
 	const struct cpu_isa *isa = ((struct cpu *)j->b)->isa;
 	struct work w;
-	float acc[QUERIES * PITCH] __attribute__((aligned(64)));
-	struct cpu_state total[QUERIES];
+	float acc[CPU_QUERY_ROOM] __attribute__((aligned(64)));
+	struct cpu_state total[CPU_QUERIES];
 	for (int unit = begin_unit; unit < end; unit++) {
 		int tile, g, chunk;
 		locate(j, unit, &tile, &g, &chunk);
@@ -153,7 +153,8 @@ static void run_tiles(void *arg, int begin_unit, int end)
 
 static float *part_at(const struct job *j, int unit, int range, int query)
 {
-	size_t i = ((size_t)unit * (size_t)j->n_ranges + (size_t)range) * QUERIES +
+	size_t i = ((size_t)unit * (size_t)j->n_ranges + (size_t)range) *
+			   (size_t)j->most +
 		   (size_t)query;
 	return j->parts + i * ((size_t)j->v_pad + 16);
 }
@@ -208,20 +209,21 @@ enum status cpu_attention_fast(struct backend *b, const struct attention_args *a
 	if (a->head_dim > MAX_HEAD || j.v_dim > MAX_HEAD)
 		return E_UNSUPPORTED;
 	j.v_pad = padded(j.v_dim);
-	j.pitch = MAX(padded(a->head_dim), j.v_pad) + 16; /* few share a cache's sets */
-	j.per = MAX(1, QUERIES / j.group);
-	j.heads = MIN(j.group, QUERIES);
+	j.pitch = MAX(padded(a->head_dim), j.v_pad) + APART;
+	j.most = MIN(CPU_QUERIES, CPU_QUERY_ROOM / j.pitch);
+	j.per = MAX(1, j.most / j.group);
+	j.heads = MIN(j.group, j.most);
 	j.n_chunks = (j.group + j.heads - 1) / j.heads;
 	j.n_ranges = (a->n_ctx_max + RANGE - 1) / RANGE;
 	for (int s = 0; s < a->n_seq; s++)
 		j.n_tiles += tiles_of(&j, s);
 	int n = j.n_tiles * a->n_kv_heads * j.n_chunks;
-	size_t work = (size_t)QUERIES * (size_t)a->head_dim / 4;
+	size_t work = (size_t)j.most * (size_t)a->head_dim / 4;
 	if (n >= 4 * pool_threads(((struct cpu *)b)->pool) || j.n_ranges == 1) {
 		cpu_for(b, n, work * (size_t)a->n_ctx_max, run_tiles, &j);
 		return OK;
 	}
-	size_t states = (size_t)n * (size_t)j.n_ranges * QUERIES;
+	size_t states = (size_t)n * (size_t)j.n_ranges * (size_t)j.most;
 	j.parts = cpu_scratch(b, states * ((size_t)j.v_pad + 16) * sizeof(float));
 	if (!j.parts)
 		return E_NOMEM;

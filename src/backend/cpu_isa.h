@@ -24,7 +24,8 @@ enum cpu_number {
 	CPU_F32, CPU_F16, CPU_BF16,
 };
 
-enum { CPU_MAX_HEAD = 1024, CPU_QUERIES = 16 };
+/* Queries of a cpu_attend, at most; and the floats of all of them, each with 16 more. */
+enum { CPU_MAX_HEAD = 1024, CPU_QUERIES = 48, CPU_QUERY_ROOM = 16 * (CPU_MAX_HEAD + 16) };
 
 /* What a query has seen: its largest score, the sum of the weights relative to it, and
  * the weighted values. */

@@ -16,7 +16,7 @@
 #include "backend/cpu_fast.h"
 #include "base/alloc.h"
 
-enum { ROWS = CPU_PANEL_ROWS, UNIT_BLOCKS = 4, DOWN_BLOCKS = 8 };
+enum { ROWS = CPU_PANEL_ROWS, UNIT_BLOCKS = 4, DOWN_BLOCKS = 8, DOWN_BLOCKS_MANY = 16 };
 
 struct tile {
 	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
@@ -201,11 +201,23 @@ static void add_down(const struct job *j, const struct tile *t, int32_t n0,
 	}
 }
 
+/* Rows of y are far apart: on their way while the sums are made. */
+static void fetch_y(const struct job *j, const struct tile *t, int32_t n0)
+{
+	size_t n = (size_t)j->a->experts->down[t->expert].n;
+	for (int p = 0; p < t->n; p++) {
+		int32_t tok = j->pair[t->first + p] / j->a->n_used;
+		__builtin_prefetch((float *)j->a->y + (size_t)tok * n + n0, 1, 2);
+	}
+}
+
 static void down(const struct job *j, const struct run *run, const struct cpu_tiles *h,
 		 int32_t block)
 {
 	const struct tile *t = &j->tiles[run->tile];
 	float sums[CPU_TILES][CPU_TOK][ROWS];
+	for (int i = 0; i < run->n; i++)
+		fetch_y(j, &t[i], block * ROWS);
 	cpu_fast_block(j->b, j->out, &j->a->experts->down[t->expert], block, h, sums);
 	for (int i = 0; i < run->n; i++)
 		add_down(j, &t[i], block * ROWS, sums[i]);
@@ -227,14 +239,14 @@ static void run_down(void *arg, int begin, int end)
 	}
 }
 
-/* A unit of down jumps from expert to expert: where each weight is read once, from
- * memory, long runs of it. Yet every thread is to have some units. */
+/* A unit of down jumps from expert to expert: long runs of each weight, and with many
+ * tokens few readings of all their inputs (64 tokens an expert: units of 16 blocks are 15 %
+ * faster than those of 4). Yet every thread is to have some units. */
 static int down_blocks(const struct job *j, int32_t n_blocks)
 {
 	int share = n_blocks / (4 * pool_threads(((struct cpu *)j->b)->pool));
-	if (j->n_tiles > j->n_runs)
-		return UNIT_BLOCKS;
-	return MIN(MAX(share, 1), DOWN_BLOCKS);
+	int most = j->n_tiles > j->n_runs ? DOWN_BLOCKS_MANY : DOWN_BLOCKS;
+	return MIN(MAX(share, 1), most);
 }
 
 static int units(int32_t n_blocks, int blocks)

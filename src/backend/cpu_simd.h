@@ -37,6 +37,45 @@ VINLINE void cpu_fetch(const uint8_t *at, int bits)
 }
 
 #if CPU_AVX512
+/* The even and the odd parts, of 128 bits, of a and b. */
+VINLINE void split_lanes(__m512i a, __m512i b, __m512i *even, __m512i *odd)
+{
+	*even = _mm512_shuffle_i32x4(a, b, 0x88);
+	*odd = _mm512_shuffle_i32x4(a, b, 0xDD);
+}
+
+/* Lane l of v[r] to lane r of v[l]. */
+VINLINE void turn_words(__m512i *v)
+{
+	__m512i t[VL];
+#pragma GCC unroll 8
+	for (int i = 0; i < VL; i += 2) {
+		t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+		t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+	}
+	/* v[4 b + c]: of each four lanes, lane c of rows 4 b .. 4 b + 3 */
+#pragma GCC unroll 4
+	for (int i = 0; i < VL; i += 4) {
+		v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+		v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+		v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+		v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+	}
+#pragma GCC unroll 4
+	for (int c = 0; c < 4; c++) {
+		split_lanes(v[c], v[c + 4], &t[c], &t[c + 4]);
+		split_lanes(v[c + 8], v[c + 12], &t[c + 8], &t[c + 12]);
+	}
+#pragma GCC unroll 4
+	for (int c = 0; c < 4; c++) {
+		split_lanes(t[c], t[c + 8], &v[c], &v[c + 8]);
+		split_lanes(t[c + 4], t[c + 12], &v[c + 4], &v[c + 12]);
+	}
+}
+
+#endif
+
+#if CPU_AVX512
 VINLINE vi bytes_dot(vi sum, vi w, int32_t x)
 {
 	return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)w, _mm512_set1_epi32(x));

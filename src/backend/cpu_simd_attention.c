@@ -7,12 +7,13 @@
  * alone. Up to four queries go along a block together; where they do not see all of it
  * alike, those of each token.
  */
-#include "backend/cpu_simd.h"
+#include "backend/cpu_simd_attention.h"
 
 #include <math.h>
 
 #include "base/alloc.h"
 
+#if !CPU_AVX512
 enum { BLOCK = 16, N_VEC = BLOCK / VL, TOGETHER = 4 };
 
 /* One block of positions: rows of keys and values, `pitch` elements apart. */
@@ -74,46 +75,15 @@ VINLINE void score_four(const struct rows *r, const float *const *q, int n_q, in
 
 static void scale_state(struct cpu_state *s, float factor, int v_dim)
 {
-	s->sum *= factor;
 	for (int d = 0; d < v_dim; d += VL) /* acc is padded */
 		vf_store(s->acc + d, vf_load(s->acc + d) * vf_all(factor));
 }
 
-/* -1 in the lanes [lo, hi), counted from the lane `first`. */
-VINLINE vi lanes_of(int first, int lo, int hi)
-{
-	static const int32_t numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
-					    14, 15};
-	vi lane = vi_load(numbers) + first;
-	return (lane >= vi_all(lo)) & (lane < vi_all(hi));
-}
-
-/* Scores [lo, hi) of p to weights, the others to 0. */
 VINLINE void weigh(struct cpu_state *s, float *p, int lo, int hi, int v_dim)
 {
-	float before = s->max;
-	vf most = vf_all(before), score[N_VEC], sum = {0};
-	vi is_seen[N_VEC];
-#pragma GCC unroll 4
-	for (int v = 0; v < N_VEC; v++) {
-		is_seen[v] = lanes_of(VL * v, lo, hi);
-		score[v] = vf_load(p + VL * v);
-		most = vf_select(is_seen[v] & (score[v] > most), score[v], most);
-	}
-	float max = vf_largest(most);
-	if (max > before) {
-		if (s->sum > 0)
-			scale_state(s, vf_exp(vf_all(before - max))[0], v_dim);
-		s->max = max;
-	}
-#pragma GCC unroll 4
-	for (int v = 0; v < N_VEC; v++) {
-		vf weight = vf_exp(score[v] - vf_all(max));
-		weight = (vf)(is_seen[v] & (vi)weight);
-		vf_store(p + VL * v, weight);
-		sum += weight;
-	}
-	s->sum += vf_sum(sum);
+	float factor = cpu_weigh(s, p, N_VEC, lo, hi);
+	if (factor != 1)
+		scale_state(s, factor, v_dim);
 }
 
 /* --- values ---------------------------------------------------------------------- */
@@ -296,6 +266,7 @@ void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to)
 		s0 = s1;
 	}
 }
+#endif
 
 /* Two states of different positions to one. */
 void ISA(cpu_attend_join)(struct cpu_state *s, const struct cpu_state *other, int v_dim)

@@ -2,7 +2,8 @@
  *
  * Panels of bf16 times inputs rounded to that, and these inputs, which panels of FP8 take
  * too. Sums of a segment's pairs are made before they are added to the row's, so that its
- * weights stay in the first-level cache while tiles of inputs pass.
+ * weights stay in the first-level cache while tiles of inputs pass. Each tile asks for its
+ * share of the next segment: all of it beside the first tile would be waited for.
  *
  * TRIED (two Zen 4 cores, prefill of 512, 64 tokens an expert): rows as they lie in the
  * file, turned by shuffles for each step: a sixth of the time went there.
@@ -15,42 +16,6 @@ enum { ROWS = CPU_ROWS, STEP = 32 /* columns */, PAIRS = STEP / 2,
        AHEAD = 3072 /* bytes; Zen 4: from 4096 on decode is up to 10 % slower, Intel: below */ };
 
 /* --- inputs ------------------------------------------------------------------------ */
-
-/* The even and the odd parts, of 128 bits, of a and b. */
-VINLINE void split_lanes(__m512i a, __m512i b, __m512i *even, __m512i *odd)
-{
-	*even = _mm512_shuffle_i32x4(a, b, 0x88);
-	*odd = _mm512_shuffle_i32x4(a, b, 0xDD);
-}
-
-/* Lane l of v[r] to lane r of v[l]. */
-VINLINE void turn(__m512i *v)
-{
-	__m512i t[ROWS];
-#pragma GCC unroll 8
-	for (int i = 0; i < ROWS; i += 2) {
-		t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-		t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-	}
-	/* v[4 b + c]: of each four lanes, lane c of rows 4 b .. 4 b + 3 */
-#pragma GCC unroll 4
-	for (int i = 0; i < ROWS; i += 4) {
-		v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-		v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-		v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-		v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-	}
-#pragma GCC unroll 4
-	for (int c = 0; c < 4; c++) {
-		split_lanes(v[c], v[c + 4], &t[c], &t[c + 4]);
-		split_lanes(v[c + 8], v[c + 12], &t[c + 8], &t[c + 12]);
-	}
-#pragma GCC unroll 4
-	for (int c = 0; c < 4; c++) {
-		split_lanes(t[c], t[c + 8], &v[c], &v[c + 8]);
-		split_lanes(t[c + 4], t[c + 12], &v[c + 4], &v[c + 12]);
-	}
-}
 
 /* Pair by pair, the 16 from element i on of x, of which there are `left`; with two planes
  * then what rounding leaves. */
@@ -86,7 +51,7 @@ void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void
 		}
 		for (size_t j = places; j < ROWS; j++)
 			v[j] = _mm512_setzero_si512();
-		turn(v);
+		turn_words(v);
 		for (size_t c = 0; c < n; c++, out += places)
 			_mm512_mask_storeu_epi32(out, mask, v[c]);
 	}
@@ -103,15 +68,16 @@ void ISA(cpu_panel_bf16)(const struct cpu_panels *w, int32_t i_panel,
 	memset(out, 0, (size_t)t->n * sizeof *out);
 	for (int at = 0; at < n_pairs; at += SEGMENT) {
 		int n = n_pairs - at < SEGMENT ? n_pairs - at : SEGMENT;
-		struct cpu_pairs p = {.w = q + at, .n_pairs = n, .scale = vf_all(1),
-				      .fetch = (const char *)(q + at) + AHEAD};
+		struct cpu_pairs p = {.w = q + at, .n_pairs = n, .scale = vf_all(1)};
+		const char *next = (const char *)(q + at) + (t->n == 1 ? AHEAD : n * CPU_LINE);
 		const int32_t *x = t->at;
 		for (int i = 0; i < t->n; i++) {
 			p.n_x = t->n_x[i];
 			p.x = x + at * p.n_x;
 			p.acc = out[i];
+			p.fetch = next;
+			p.end = next += n * CPU_LINE / t->n;
 			cpu_pairs_go(&p, 2);
-			p.fetch = NULL;
 			x += n_pairs * p.n_x;
 		}
 	}

@@ -133,6 +133,7 @@ static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int3
 	__m512i wide[SEGMENT / 2];
 	struct cpu_pairs p = {.w = wide, .n_pairs = n / 2, .scale = scale[0],
 			      .fetch = (const char *)q + CPU_AHEAD};
+	p.end = p.fetch + n * ROWS;
 	bool is_wide = t->n > 1 || t->n_x[0] > 2;
 	for (int i = 0; is_wide && i < n; i += 4)
 		unpack(q + (size_t)i * ROWS, wide + i / 2);
@@ -147,7 +148,7 @@ static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int3
 			run_few(&p, q, 1);
 		else
 			run_few(&p, q, 2);
-		p.fetch = NULL;
+		p.fetch = p.end;
 		x += (size_t)(k / 2) * (size_t)p.n_x;
 	}
 }

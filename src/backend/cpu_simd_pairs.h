@@ -14,7 +14,7 @@ struct cpu_pairs {
 	const __m512i *w; /* (n_pairs) */
 	const int32_t *x; /* (n_pairs, n_x) */
 	int n_pairs, n_x; /* n_pairs is even */
-	const char *fetch; /* to be asked for on the way: some lines for two pairs; or NULL */
+	const char *fetch, *end; /* to be asked for on the way, some lines for two pairs */
 	vf scale;
 	float (*acc)[CPU_ROWS]; /* += scale times the sums */
 };
@@ -41,7 +41,7 @@ VINLINE void cpu_pairs_run(const struct cpu_pairs *p, int n_x, int lines)
 	const char *fetch = p->fetch;
 	vf even[CPU_TOK] = {{0}}, odd[CPU_TOK] = {{0}};
 	for (int i = 0; i < p->n_pairs; i += 2, x += 2 * n_x) {
-		if (fetch) {
+		if (fetch < p->end) {
 #pragma GCC unroll 2
 			for (int l = 0; l < lines; l++, fetch += CPU_LINE)
 				__builtin_prefetch(fetch, 0, 2);
