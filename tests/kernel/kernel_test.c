@@ -409,18 +409,6 @@ const float *kernel_linear_round(struct kernel_test *kt, const struct weight *w,
 	return out;
 }
 
-void kernel_attention_compare(struct kernel_test *kt, const float *got, const float *ref,
-			      float *plain, size_t rows, size_t cols, const char *what)
-{
-	double limit = 1e-11;
-	if (kt->has_bf16_pairs) {
-		limit = 0x1p-17;
-		kt->slack = 0x1p-7;
-	}
-	kernel_act_compare(kt, got, ref, plain, rows, cols, limit, what);
-	kt->slack = 0;
-}
-
 /* --- comparison -------------------------------------------------------------------- */
 
 struct error {

@@ -99,10 +99,6 @@ const float *kernel_linear_round(struct kernel_test *kt, const struct weight *w,
 				 const float *x, size_t rows);
 /* The same in the backend's kv_type. */
 void kernel_kv_round(struct kernel_test *kt, float *x, size_t n, float most);
-/* kernel_act_compare of attention's output. Where weights and values are rounded to bf16,
- * each is off by up to 2^-8. */
-void kernel_attention_compare(struct kernel_test *kt, const float *got, const float *ref,
-			      float *plain, size_t rows, size_t cols, const char *what);
 void *kernel_kv_upload(struct kernel_test *kt, const float *x, size_t n);
 float *kernel_kv_download(struct kernel_test *kt, const void *device, size_t n);
 
