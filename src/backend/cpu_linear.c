@@ -101,8 +101,9 @@ static void run_prepare(void *arg, int begin, int end)
 	}
 }
 
-/* Rows of the output are far apart: on their way while their sums are made. */
-static void fetch_out(const struct linear_out *o, int32_t n0, int tok, int end)
+/* Rows of the output are far apart: on their way while their sums are made. Inlined: see
+ * fetch_y in cpu_moe_fast.c. */
+VEC4_INLINE void fetch_out(const struct linear_out *o, int32_t n0, int tok, int end)
 {
 	for (; tok < end; tok++)
 		__builtin_prefetch((float *)o->y + (size_t)tok * (size_t)o->w->n + n0, 1, 2);

@@ -203,8 +203,7 @@ static void add_down(const struct job *j, const struct tile *t, int32_t n0,
 
 /* Rows of y are far apart: on their way while the sums are made. Inlined, since GCC takes
  * a function of nothing but prefetches for one without effect, and its calls away. */
-__attribute__((always_inline)) static inline void
-fetch_y(const struct job *j, const struct tile *t, int32_t n0)
+VEC4_INLINE void fetch_y(const struct job *j, const struct tile *t, int32_t n0)
 {
 	size_t n = (size_t)j->a->experts->down[t->expert].n;
 	for (int p = 0; p < t->n; p++) {

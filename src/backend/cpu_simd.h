@@ -23,6 +23,10 @@ VINLINE vf cpu_floats(const void *p, enum dtype t, size_t at)
 	return t == DTYPE_BF16 ? vf_of_bf16(h) : vf_of_f16(h);
 }
 
+/* X(n) for the inputs n that a tile may have. */
+#define CPU_EACH_TOK(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+_Static_assert(CPU_TOK == 12, "CPU_EACH_TOK");
+
 enum { CPU_AHEAD = 8192 /* bytes */, CPU_LINE = 64 };
 
 /* Panels that are read from memory are fetched ahead, line by line as they lie, scales
@@ -73,9 +77,6 @@ VINLINE void turn_words(__m512i *v)
 	}
 }
 
-#endif
-
-#if CPU_AVX512
 VINLINE vi bytes_dot(vi sum, vi w, int32_t x)
 {
 	return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)w, _mm512_set1_epi32(x));

@@ -166,7 +166,7 @@ VINLINE void some(const struct rows *r, struct cpu_query *const *query, int n_q,
 		some(r, q, n, lo, hi, scale, half); \
 	}
 DEFINE(1, 0) DEFINE(2, 0) DEFINE(3, 0) DEFINE(4, 0)
-#if CPU_AVX512 || CPU_AVX2
+#if CPU_AVX2
 DEFINE(1, 1) DEFINE(2, 1) DEFINE(3, 1) DEFINE(4, 1)
 #else
 #define some_1_1 NULL

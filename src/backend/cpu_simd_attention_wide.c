@@ -14,7 +14,6 @@
  * as large.
  */
 #include "backend/cpu_simd_attention.h"
-#include "backend/cpu_simd_pairs.h"
 
 #if CPU_AVX512
 #include "base/alloc.h"
@@ -40,8 +39,7 @@ struct group {
 
 struct run {
 	const struct cpu_attend *u;
-	int n_chunks;
-	int n_groups;
+	int n_chunks, n_groups;
 	struct group group[CPU_QUERIES / CPU_TOK];
 	vf k[CPU_MAX_HEAD], v[BLOCK];
 	float q[CPU_QUERY_ROOM];
@@ -109,12 +107,12 @@ VINLINE void take_values(const struct rows *r, const struct rows *next, int d, i
 /* --- queries ---------------------------------------------------------------------- */
 
 /* p[j][at ..] = scale q[j] . k of 16 positions. */
-VINLINE void score_some(const struct run *a, struct group *g, const vf *k, int n, int at)
+VINLINE void score_some(const struct run *a, struct group *g, int n, int at)
 {
 	const float *q = g->q;
 	vf even[CPU_TOK] = {{0}}, odd[CPU_TOK] = {{0}};
 	for (int d = 0; d < a->u->dim; d += 2, q += 2 * n) {
-		vf k0 = k[d], k1 = k[d + 1];
+		vf k0 = a->k[d], k1 = a->k[d + 1];
 #pragma GCC unroll 12
 		for (int j = 0; j < n; j++)
 			even[j] = vf_fma(k0, vf_all(q[j]), even[j]);
@@ -128,9 +126,10 @@ VINLINE void score_some(const struct run *a, struct group *g, const vf *k, int n
 }
 
 #define SCORE_CASE(n) \
-	case n: score_some(a, g, k, n, at); return;
+	case n: score_some(a, g, n, at); return;
 
-static void score(const struct run *a, struct group *g, const vf *k, int at)
+/* Of the panel at `at`. */
+static void score(const struct run *a, struct group *g, int at)
 {
 	switch (g->n) {
 		CPU_EACH_TOK(SCORE_CASE)
@@ -169,6 +168,8 @@ VINLINE void add_some(const struct run *a, const struct group *g, int n, int chu
 /* Weights times values, of 16 columns. */
 static void add_values(const struct run *a, const struct group *g, int chunk)
 {
+	if (g->first >= g->end)
+		return;
 	switch (g->n) {
 		CPU_EACH_TOK(ADD_CASE)
 	}
@@ -194,6 +195,8 @@ static void look(struct group *g, const struct rows *r, int32_t s0)
 
 static void weigh(const struct run *a, struct group *g)
 {
+	if (g->first >= g->end)
+		return;
 	for (int j = 0; j < g->n; j++) {
 		float factor = cpu_weigh(&g->query[j].state, g->p[j], PANELS, g->lo[j],
 					 g->hi[j]);
@@ -272,17 +275,15 @@ VINLINE void block(struct run *a, const struct rows *r, const struct rows *next,
 		for (int i = 0; i < a->n_groups; i++) {
 			struct group *g = &a->group[i];
 			if (at < g->end && at + VL > g->first)
-				score(a, g, a->k, at);
+				score(a, g, at);
 		}
 	}
 	for (int i = 0; i < a->n_groups; i++)
-		if (a->group[i].first < a->group[i].end)
-			weigh(a, &a->group[i]);
+		weigh(a, &a->group[i]);
 	for (int c = 0; c < a->n_chunks; c++) {
 		take_values(r, next, VL * c, a->u->v_dim, is_half, a->v);
 		for (int i = 0; i < a->n_groups; i++)
-			if (a->group[i].first < a->group[i].end)
-				add_values(a, &a->group[i], c);
+			add_values(a, &a->group[i], c);
 	}
 }
 

@@ -59,8 +59,6 @@ VINLINE void cpu_pairs_run(const struct cpu_pairs *p, int n_x, int lines)
 
 #define CPU_PAIRS_CASE(n) \
 	case n: cpu_pairs_run(p, n, lines); return;
-#define CPU_EACH_TOK(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
-_Static_assert(CPU_TOK == 12, "CPU_EACH_TOK");
 
 /* lines: of `fetch`, for two pairs. */
 VINLINE void cpu_pairs_go(const struct cpu_pairs *p, int lines)
