@@ -22,6 +22,11 @@ struct backend_opts {
 	bool cpu_pin;     /* CPU: each thread stays on a CPU of its own */
 	bool exact;       /* weights and activations as they are, no fast path */
 	const char *cpu_isa; /* CPU: "auto" or NULL, "avx512", "avx2", "portable" */
+	/* CPU: folder where weights are kept as they are computed with (cpu_cache.h); NULL
+	 * or "": nowhere. */
+	const char *weight_cache;
+	bool cache_waits;       /* backend_destroy waits until that file is written */
+	bool cache_small_pages; /* for tests: also where files have no huge pages */
 	const char *hip_library; /* HIP: path of the runtime; NULL or "": the system's */
 	bool int8_head;          /* engine: the output head in int8 with a scale a row */
 	bool no_graphs;          /* HIP: launch each step's operations one by one */
@@ -51,6 +56,10 @@ struct backend_ops {
 	 * load_weight and stay the caller's. Sets out->device. */
 	enum status (*load_experts)(struct backend *b, struct experts *out,
 				    struct fail *fail);
+	/* NULL, or called before and after the weights of a model are loaded; the
+	 * latter not after a failure. */
+	void (*load_begin)(struct backend *b, const struct model *m);
+	void (*load_end)(struct backend *b);
 	enum status (*upload)(struct backend *b, void *dst, const void *src,
 			      size_t n_bytes);
 	enum status (*download)(struct backend *b, void *dst, const void *src,
@@ -78,6 +87,7 @@ struct backend {
 	uint64_t n_captures, n_replays; /* of steps, see step_begin */
 	int n_step_launches;     /* kernels of the last step; 0: not counted */
 	char device[120];        /* "AMD EPYC, 2 threads" */
+	char weights_note[400];  /* once loaded: what became of opts.weight_cache, or "" */
 	bool int8_head;          /* opts.int8_head */
 	/* Its memory is far: logits stay there, and what logits_top says comes. */
 	bool is_far;

@@ -18,6 +18,7 @@
 #pragma once
 #include "backend/backend.h"
 #include "backend/cpu_isa.h"
+#include "base/arena.h"
 
 struct cpu {
 	struct backend base;
@@ -26,9 +27,15 @@ struct cpu {
 	bool pins;                 /* backend_opts.cpu_pin */
 	char *scratch;             /* cpu_scratch */
 	size_t scratch_bytes;
-	struct cpu_room *rooms;    /* of panels; see cpu.c */
-	const int32_t *order;      /* of the last weight that has one, of order_k */
+	/* --- cpu_weight.c */
+	struct cpu_room *rooms; /* of panels and copies */
+	struct arena kept;      /* what says where they are */
+	const int32_t *order;   /* of the last weight that has one, of order_k */
 	int32_t order_k;
+	uint64_t n_loaded;      /* weights of this model */
+	struct cpu_cache *cache, *cache_all; /* while it is loaded; until the end */
+	char *cache_dir;        /* NULL: none */
+	bool cache_waits, cache_small_pages; /* struct backend_opts */
 };
 
 enum status cpu_create(const struct backend_opts *o, struct backend **out,
@@ -43,6 +50,15 @@ static inline void cpu_for(struct backend *b, int n, size_t work,
 	int grain = work < ENOUGH ? (int)(ENOUGH / (work + 1)) : 1;
 	pool_for(((struct cpu *)b)->pool, n, grain, fn, (void *)(uintptr_t)arg);
 }
+
+enum status cpu_load_weight(struct backend *b, const struct weight *host,
+			    struct weight *out, struct fail *fail) MUST_USE;
+enum status cpu_load_experts(struct backend *b, struct experts *out,
+			     struct fail *fail) MUST_USE;
+void cpu_load_begin(struct backend *b, const struct model *m);
+void cpu_load_end(struct backend *b);
+/* Weights loaded are gone then. */
+void cpu_weights_free(struct cpu *c);
 
 /* Memory for the time of one operation, aligned to 64 bytes. It grows to what the
  * largest step so far has needed and is then kept. NULL: there is none. */

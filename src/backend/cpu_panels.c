@@ -362,34 +362,45 @@ static void fill_integers(const struct fill *f, int32_t n0, int n_rows, uint8_t 
 
 /* --- together --------------------------------------------------------------------- */
 
+static void fill_panel(struct fill *f, int32_t i, uint8_t *panel)
+{
+	const struct weight *w = f->w;
+	int32_t n0 = i * ROWS;
+	int n_rows = MIN(ROWS, w->n - n0);
+	if (n_rows < ROWS)
+		memset(panel, 0, f->p->panel_bytes);
+	if (quant_block(w->quant))
+		cpu_panels_fill_blocks(f, n0, n_rows, panel);
+	else if (w->quant == QUANT_NVFP4 || w->quant == QUANT_MXFP4)
+		cpu_panels_fill_fp4(f, n0, n_rows, panel);
+	else if (w->quant == QUANT_FP8)
+		cpu_panels_fill_fp8(f, n0, n_rows, panel);
+	else if (w->quant == QUANT_BF16)
+		fill_bf16(w, n0, n_rows, (void *)panel);
+	else
+		fill_integers(f, n0, n_rows, panel);
+}
+
 static void fill_panels(void *arg, int begin, int end)
 {
 	struct fill *f = arg;
-	const struct weight *w = f->w;
-	for (int i = begin; i < end; i++) {
-		uint8_t *panel = f->p->data + (size_t)i * f->p->panel_bytes;
-		int32_t n0 = i * ROWS;
-		int n_rows = MIN(ROWS, w->n - n0);
-		if (n_rows < ROWS)
-			memset(panel, 0, f->p->panel_bytes);
-		if (quant_block(w->quant))
-			cpu_panels_fill_blocks(f, n0, n_rows, panel);
-		else if (w->quant == QUANT_NVFP4 || w->quant == QUANT_MXFP4)
-			cpu_panels_fill_fp4(f, n0, n_rows, panel);
-		else if (w->quant == QUANT_FP8)
-			cpu_panels_fill_fp8(f, n0, n_rows, panel);
-		else if (w->quant == QUANT_BF16)
-			fill_bf16(w, n0, n_rows, (void *)panel);
-		else
-			fill_integers(f, n0, n_rows, panel);
-	}
+	for (int i = begin; i < end; i++)
+		fill_panel(f, i, f->out + (size_t)i * f->p->panel_bytes);
 }
 
 bool cpu_panels_fill(struct pool *pool, const struct weight *w,
-		     const struct cpu_panels *p)
+		     const struct cpu_panels *p, uint8_t *out)
 {
-	struct fill f = {.w = w, .p = p};
+	struct fill f = {.w = w, .p = p, .out = out};
 	int grain = 1 + (1 << 15) / (int)p->panel_bytes;
 	pool_for(pool, cpu_panels_count(p), grain, fill_panels, &f);
+	return !atomic_load(&f.has_nan);
+}
+
+bool cpu_panels_fill_one(const struct weight *w, const struct cpu_panels *p, int32_t i,
+			 uint8_t *out)
+{
+	struct fill f = {.w = w, .p = p};
+	fill_panel(&f, i, out);
 	return !atomic_load(&f.has_nan);
 }

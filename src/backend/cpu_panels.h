@@ -77,18 +77,20 @@ struct cpu_panels {
 	const int32_t *order; /* column i here is column order[i] of the weight (K), or
 			       * NULL: in order */
 	size_t at_low, at_super, at_q, panel_bytes;
-	uint8_t *data; /* (ceil(N/16), panel_bytes) */
+	const uint8_t *data; /* (ceil(N/16), panel_bytes) */
 };
 
 /* Is w of a format that becomes panels? */
 bool cpu_panels_can(const struct weight *w);
-/* The shape of w's panels: all of *out but data and order; data is to have room for
- * cpu_panels_bytes. */
+/* The shape of w's panels: all of *out but data and order. */
 void cpu_panels_plan(const struct weight *w, struct cpu_panels *out);
 size_t cpu_panels_bytes(const struct cpu_panels *p);
-/* False: w has numbers that the panels cannot say (NaN in FP8). */
+/* All panels to `out`, cpu_panels_bytes, or panel i alone, panel_bytes, of zeros. False: w has
+ * numbers that panels cannot say (NaN in FP8). */
 bool cpu_panels_fill(struct pool *pool, const struct weight *w,
-		     const struct cpu_panels *p) MUST_USE;
+		     const struct cpu_panels *p, uint8_t *out) MUST_USE;
+bool cpu_panels_fill_one(const struct weight *w, const struct cpu_panels *p, int32_t i,
+			 uint8_t *out) MUST_USE;
 
 /* The columns of a weight whose groups are mixed (group_of) by rising group, into
  * out (K). False where not all groups are of the same size. */

@@ -10,6 +10,7 @@
 struct fill {
 	const struct weight *w;
 	const struct cpu_panels *p;
+	uint8_t *out; /* of all panels */
 	atomic_bool has_nan; /* seen by any thread */
 };
 

@@ -141,6 +141,11 @@ enum status file_read(const char *path, size_t max_bytes, struct buf *out,
 	return s;
 }
 
+int64_t file_time_ns(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
 bool file_exists(const char *path) { return access(path, F_OK) == 0; }
 
 char *file_join(const char *dir, const char *name)

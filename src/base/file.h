@@ -22,6 +22,9 @@ void file_view_close(struct file_view *v);
 enum status file_read(const char *path, size_t max_bytes, struct buf *out,
 		      struct fail *fail) MUST_USE;
 bool file_exists(const char *path);
+/* When it was last written, in ns since 1970. */
+struct stat;
+int64_t file_time_ns(const struct stat *st);
 /* "dir/name", malloc'ed. */
 char *file_join(const char *dir, const char *name);
 /* The first of these paths that exists, each below the folder that this program lies

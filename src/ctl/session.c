@@ -51,6 +51,7 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 	struct backend_opts bo = {.name = o->backend, .n_threads = (int)o->threads,
 				  .exact = o->exact, .cpu_isa = o->cpu_isa,
 				  .cpu_pin = o->cpu_pin,
+				  .weight_cache = o->weight_cache, .cache_waits = true,
 				  .hip_library = o->hip_library,
 				  .kernel_dir = o->hip_kernels, .no_graphs = o->no_graphs,
 				  .own_blocks = o->own_blocks};
@@ -67,6 +68,8 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 		    check(engine_create(s->model, s->backend, &eo, &s->engine,
 					&fail), &fail);
 	s->load_s += seconds_since(begin);
+	if (good && *s->backend->weights_note)
+		fprintf(stderr, "haloctl: weights: %s\n", s->backend->weights_note);
 	return good;
 }
 

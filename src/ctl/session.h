@@ -12,6 +12,7 @@ struct session_opts {
 	int64_t threads; /* 0: one per CPU */
 	int n_seqs;      /* at the same time, each with room for n_tok; 0: 1 */
 	const char *lm_head; /* NULL, "native" or "int8" */
+	const char *weight_cache; /* NULL: none */
 	bool exact, no_mmap, no_graphs, cpu_pin;
 	bool own_blocks; /* HIP: see struct backend_opts */
 };
@@ -35,6 +36,8 @@ struct session_opts {
 	 "of the CPU backend: avx512, avx2, portable (the best there is)"}, \
 	{"cpu-pin", 0, OPTION_FLAG, &(o).cpu_pin, 0, 0, NULL, \
 	 "each thread of the CPU backend stays on a CPU of its own"}, \
+	{"weight-cache", 0, OPTION_TEXT, &(o).weight_cache, 0, 0, "DIR", \
+	 "of the CPU backend: map packed weights from there, or put them there"}, \
 	{"exact", 0, OPTION_FLAG, &(o).exact, 0, 0, NULL, \
 	 "no approximate fast path"}, \
 	{"no-mmap", 0, OPTION_FLAG, &(o).no_mmap, 0, 0, NULL, \

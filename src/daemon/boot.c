@@ -44,6 +44,15 @@ static char *name_of_dir(const char *dir)
 	return name;
 }
 
+/* systemd's CACHE_DIRECTORY, of which a unit may have several, separated by colons. */
+static char *find_weight_cache(const struct config *c)
+{
+	if (strcmp(c->weight_cache, "auto") != 0)
+		return xstrdup(c->weight_cache);
+	const char *dirs = getenv("CACHE_DIRECTORY");
+	return dirs ? xstrndup(dirs, strcspn(dirs, ":")) : xstrdup("");
+}
+
 static struct backend_opts backend_opts(const struct config *c, const char *name)
 {
 	return (struct backend_opts){.name = name, .n_threads = (int)c->threads,
@@ -71,6 +80,7 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 				HALOD_MODELS "/halo-tiny");
 	out->model_name = *c->model_name ? xstrdup(c->model_name)
 					 : name_of_dir(out->model_dir);
+	out->weight_cache = find_weight_cache(c);
 	return OK;
 }
 
@@ -78,6 +88,7 @@ void boot_plan_deinit(struct boot_plan *p)
 {
 	free(p->model_dir);
 	free(p->model_name);
+	free(p->weight_cache);
 	*p = (struct boot_plan){0};
 }
 
@@ -113,6 +124,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 {
 	const struct config *c = o->config;
 	struct backend_opts bo = backend_opts(c, o->plan->backend);
+	bo.weight_cache = o->plan->weight_cache;
 	enum status s = backend_create(&bo, &b->backend, fail);
 	if (s != OK)
 		return s;
@@ -126,6 +138,8 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .prefix_cache = c->prefix_cache,
 				 .n_checkpoints = (int)c->state_checkpoints};
 	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
+	if (s == OK && *b->backend->weights_note)
+		log_info("weights: %s", b->backend->weights_note);
 	if (s == OK)
 		log_info("KV cache: %d pages of %d tokens; context %d",
 			 engine_pages_total(b->engine), engine_page_size(b->engine),

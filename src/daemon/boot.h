@@ -13,6 +13,7 @@
 struct boot_plan {
 	char *model_dir;
 	char *model_name;
+	char *weight_cache;  /* folder; "": none */
 	const char *backend; /* "cpu" */
 	char backend_reason[BACKEND_REASON]; /* why this one */
 };

@@ -330,8 +330,12 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 					   (size_t)g->c->n_experts + 1,
 				   sizeof *g->expert_weights);
 	enum status st = g->expert_weights ? OK : E_NOMEM;
+	if (st == OK && b->ops->load_begin)
+		b->ops->load_begin(b, m);
 	if (st == OK)
 		st = load_all(g, fail);
+	if (st == OK && b->ops->load_end)
+		b->ops->load_end(b);
 	if (st == OK)
 		st = take_scratch(g, fail);
 	if (st == OK)

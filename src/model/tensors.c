@@ -35,7 +35,8 @@ struct shard {
 	struct file_view view;
 	struct safetensors parsed;
 	struct gguf gguf; /* pairs == NULL: it is safetensors */
-	size_t n_bytes; /* of the file, before it is open */
+	size_t n_bytes; /* of the file, before it is open; */
+	int64_t time_ns; /* likewise, file_time_ns */
 };
 
 struct tensors {
@@ -83,6 +84,7 @@ static enum status add_file(struct tensors *ts, char *path, const char *name,
 	if (stat(s->path, &sb) != 0)
 		return fail_set(fail, E_MISSING, "there is no %s", s->path);
 	s->n_bytes = (size_t)sb.st_size;
+	s->time_ns = file_time_ns(&sb);
 	return OK;
 }
 
@@ -353,6 +355,17 @@ enum status tensors_open_gguf(const char *path, const struct model_opts *opts,
 const struct gguf *tensors_gguf(const struct tensors *ts)
 {
 	return ts->n_shards && ts->shards[0].gguf.pairs ? &ts->shards[0].gguf : NULL;
+}
+
+void tensors_list_files(const struct tensors *ts, struct buf *out)
+{
+	for (size_t i = 0; i < ts->n_shards; i++) {
+		const struct shard *f = &ts->shards[i];
+		char *real = realpath(f->path, NULL);
+		buf_addf(out, "file %zu %lld %s\n", f->n_bytes, (long long)f->time_ns,
+			 real ? real : f->path);
+		free(real);
+	}
 }
 
 const char *tensors_dir(const struct tensors *ts)

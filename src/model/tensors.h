@@ -41,6 +41,9 @@ enum status tensors_open_gguf(const char *path, const struct model_opts *opts,
 /* The pairs of its (first) file; NULL: these are of safetensors. */
 const struct gguf *tensors_gguf(const struct tensors *ts);
 void tensors_close(struct tensors *ts);
+/* Appends a line "file BYTES TIME PATH" for each of its files: TIME is file_time_ns when
+ * it was opened. */
+void tensors_list_files(const struct tensors *ts, struct buf *out);
 const char *tensors_dir(const struct tensors *ts); /* for messages */
 const struct tensor *tensors_find(const struct tensors *ts, const char *name);
 size_t tensors_count(const struct tensors *ts);

@@ -17,7 +17,8 @@ measured before every round. Before each run of halod, which loads anew, and
 each load of the peer the files are read once, so that they are in the page cache. A load
 of halod copies: new-memory is how long one thread takes to get as many new bytes from the
 system, in the same round. In a virtual machine that can be most of a load: free memory goes
-back to the host after a few seconds, hence the pauses before both.
+back to the host after a few seconds, hence the pauses before both. load-again: halod with
+the weights that an earlier load has packed and left in the page cache (weight_cache).
 --serve adds what comes of halod over HTTP: eight streams of 128 tokens in and 64 out, beside
 what the peer could reach at most by its own prefill and batch of eight, where these are
 measured; one stream's TPOT beside that of haloctl bench model; and the worst gap between two
@@ -133,7 +134,7 @@ class Bench:
     def ours_at(self, name):
         return os.path.join(self.a.work, name + ".gguf" * (name[1:] in BLOCKS))
 
-    def ours(self, name, case):
+    def ours(self, name, case, *more):
         """Tokens a second; or, of the case load, seconds and bytes."""
         argv = {"load": ["-p", "", "-n", "1"], "prefill512": ["-p", "512", "-n", "0"],
                 "decode": ["-p", "", "-n", "32", "-d", "16"],
@@ -142,11 +143,17 @@ class Bench:
         self.warm(self.ours_at(name))
         out = json.loads(call(*self.a.prefix, self.haloctl, "bench", "model", "--model",
                               self.ours_at(name), "--threads",
-                              str(self.a.threads), "--json", "-r", "1", *argv))
+                              str(self.a.threads), "--json", "-r", "1", *argv, *more))
         if case == "load":
             return {"load": out["load_s"], "rss": out["rss_bytes"]}
         return {case: out["prefill"]["512"] if case == "prefill512" else
                 out["decode_tps"]}
+
+    def load_again(self, name):
+        """What a load takes that maps what one before has packed (weight_cache)."""
+        again = self.ours(name, "load", "--weight-cache",
+                          os.path.join(self.a.work, "cache"))
+        return {"load-again": again["load"], "rss-again": again["rss"]}
 
     def peer_argv(self, how, name):
         return [*self.a.prefix, self.python, self.peer, how,
@@ -164,14 +171,19 @@ class Bench:
         """Rounds of the read bandwidth, ours and theirs, by case."""
         mine, peer, bandwidth, memory = {}, {}, {}, []
         for case in self.a.cases:
-            if case != "load":
+            if case == "load":
+                self.load_again(name) # writes the file
+            else:
                 self.theirs(name, case, process) # ours runs each once before the clock
             for i in range(self.a.rounds):
                 bandwidth.setdefault(case, []).append(self.read_bandwidth())
                 if case == "load":
                     memory.append(new_memory(self.weight_bytes(name)))
-                for who, got in ((mine, self.ours(name, case)),
-                                 (peer, self.theirs(name, case, process))):
+                a, b = self.ours(name, case), self.theirs(name, case, process)
+                if case == "load":
+                    a.update(self.load_again(name))
+                    b.update({"load-again": b["load"], "rss-again": b["rss"]})
+                for who, got in (mine, a), (peer, b):
                     for key, value in got.items():
                         who.setdefault(key, []).append(value)
                 time.sleep(self.a.pause)
@@ -195,12 +207,14 @@ class Bench:
                    8 * 64 / (8 * 128 / prefill + 8 * 64 / batch), "tokens/s")
         for case in mine:
             a, b = (statistics.median(who[case]) for who in (mine, peer))
-            unit = {"load": "s", "rss": "bytes"}.get(case, "tokens/s")
+            unit = {"load": "s", "rss": "bytes"}.get(case.removesuffix("-again"), "tokens/s")
             yield case, name + " halod", a, unit
             yield case, name + " llama.cpp", b, unit
             yield case, name + " ratio", a / b, "1"
-            if case == "rss":
-                yield "rss-over-weights", name + " halod", a / self.weight_bytes(name), "1"
+            if case.startswith("rss"):
+                yield (case.replace("rss", "rss-over-weights"), name + " halod",
+                       a / self.weight_bytes(name), "1")
+            if case not in bandwidth:
                 continue
             read = statistics.median(bandwidth[case])
             yield "read-bandwidth", name + " at " + case, read, "GB/s"

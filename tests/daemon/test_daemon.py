@@ -7,9 +7,10 @@ import shutil
 import signal
 import socket
 import tempfile
+import time
 import traceback
 
-from daemon import MODEL, PROGRAM, SRCDIR, Daemon, Tap, run
+from daemon import MODEL, PATIENCE, PROGRAM, SRCDIR, Daemon, Tap, run
 
 
 def test_command_line(t, tmp):
@@ -92,6 +93,30 @@ def test_serving(t, tmp):
         t.ok(any("STOPPING=1" in m and "EXTEND_TIMEOUT_USEC=" in m
                  for m in d.told_until_now()),
              "systemd hears of the stop, and how long it may last")
+
+
+def test_weight_cache(t, tmp):
+    """systemd's cache folder, the first of two: what a start leaves there, the next maps."""
+    cache = os.path.join(tmp, "cache")
+    notes, answers = [], []
+    for _ in range(2):
+        with Daemon(env={"CACHE_DIRECTORY": cache + ":" + tmp}, backend="cpu") as d:
+            d.told("READY=1")
+            notes.append(d.wait_log("weights: "))
+            answers.append(d.chat(max_tokens=8, temperature=0).json["choices"])
+            deadline = time.monotonic() + PATIENCE
+            while "go to" in notes[-1] and time.monotonic() < deadline and \
+                    not any(name.endswith("-weights") for name in os.listdir(cache)):
+                time.sleep(0.05)
+            d.terminate()
+            t.equal(d.wait(), 0, "exits 0")
+    has_huge_pages = "go to " + cache in notes[0]
+    t.ok(("mapped from " if has_huge_pages else "small ones") in notes[-1],
+         "the second start maps what the first has written, in huge pages", notes)
+    t.equal(answers[0], answers[1], "the answer is the same")
+    with Daemon(env={"CACHE_DIRECTORY": cache}, backend="cpu", weight_cache='""') as d:
+        d.wait_log("ready: ")
+        t.ok(not any("weights: " in line for line in d.lines), "empty: none")
 
 
 def test_drain(t, tmp):
