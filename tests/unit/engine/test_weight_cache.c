@@ -317,6 +317,11 @@ static void test_every_byte(void)
 		cpu_cache_add(c, (struct cpu_cache_id){2 * i, i, sizeof data[i]}, data[i]);
 	cpu_cache_keep(c);
 	cpu_cache_close(c);
+	c = cpu_cache_open(&o);
+	ok(!cpu_cache_find(c, (struct cpu_cache_id){1, 1, sizeof data[1]}) &&
+		   cpu_cache_find(c, (struct cpu_cache_id){2, 1, sizeof data[1]}),
+	   "what lies one further is not what is asked for");
+	cpu_cache_close(c);
 	char *path = only_file(cache);
 	struct image f = image_map(path);
 	size_t index = sizeof *f.head +
