@@ -16,6 +16,9 @@
  * still compare some of it (cpu_weight.c does), since sums do not tell of a packing that
  * has changed since.
  *
+ * Whoever truncates it while it is mapped ends the process with SIGBUS, as with a model's
+ * own files; deleting it does no harm.
+ *
  * Only where a mapped file comes in huge pages (Linux 6.16 with ext4, 5.18 with XFS): in
  * small ones a token is a quarter slower, as long as the process lives.
  *
