@@ -19,6 +19,7 @@
 #include "backend/backend.h"
 #include "backend/cpu_isa.h"
 #include "base/arena.h"
+#include "base/map.h"
 
 struct cpu {
 	struct backend base;
@@ -33,6 +34,7 @@ struct cpu {
 	const int32_t *order;   /* of the last weight that has one, of order_k */
 	int32_t order_k;
 	uint64_t n_loaded;      /* weights of this model */
+	struct u64map kinds;    /* of those that the cache had, see find */
 	struct cpu_cache *cache, *cache_all; /* while it is loaded; until the end */
 	char *cache_dir;        /* NULL: none */
 	bool cache_waits, cache_small_pages; /* struct backend_opts */

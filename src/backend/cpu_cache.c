@@ -218,23 +218,41 @@ static bool comes_huge(const struct cpu_cache *c, int fd)
 		cache_is_huge(fd, last - CACHE_HUGE));
 }
 
+/* Maps the file if it is the model's. */
+static bool map_file(struct cpu_cache *c, int fd, size_t n)
+{
+	c->map_bytes = n;
+	c->map = cache_map(fd, 0, n);
+	if (c->map && is_whole(c) && has_key(c))
+		return true;
+	unmap(c);
+	return false;
+}
+
 static void open_file(struct cpu_cache *c, int fd)
 {
 	struct stat st;
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0 ||
+	    !map_file(c, fd, (size_t)st.st_size))
 		return;
-	c->map_bytes = (size_t)st.st_size;
-	c->map = cache_map(fd, 0, c->map_bytes);
-	if (!c->map || !is_whole(c) || !has_key(c)) {
+	bool is_huge = comes_huge(c, fd);
+	if (!is_huge) {
+		/* Somebody has read it, a backup perhaps, and what reads makes small pages:
+		 * they go, and mapping makes huge ones. */
 		unmap(c);
-	} else if (!comes_huge(c, fd)) {
-		unmap(c);
-		give_up(c, "its pages are small ones here");
-	} else {
+		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		if (!map_file(c, fd, (size_t)st.st_size))
+			return;
+		is_huge = comes_huge(c, fd);
+	}
+	if (is_huge) {
 		struct cache_head h;
 		memcpy(&h, c->map, sizeof h);
 		c->entries = (const void *)(c->map + cache_entries_at(h.key_bytes));
 		c->n_entries = h.n_entries;
+	} else {
+		unmap(c);
+		give_up(c, "its pages are small ones here");
 	}
 }
 

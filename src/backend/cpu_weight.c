@@ -137,17 +137,35 @@ static bool has_memory_for(size_t n_bytes)
 
 /* --- the cache -------------------------------------------------------------------- */
 
-/* What decides how bytes lie, beside the files of the model: `how` they are packed. */
-static struct cpu_cache_id id_of(const struct cpu *c, const struct weight *w,
-				 const char *how, size_t unit_bytes, size_t n_bytes)
+/* What is looked for: `kind` is a hash of what decides how bytes are packed, but for those
+ * of the model's files. */
+struct wanted {
+	struct cpu_cache_id id;
+	uint64_t kind;
+};
+
+static struct wanted wanted(const struct cpu *c, const struct weight *w, const char *how,
+			    size_t unit_bytes, size_t n_bytes)
 {
 	struct buf b = {0};
-	buf_addf(&b, "%s: %s, %d of %d and %d, group %d, units of %zu", w->name ? w->name : "",
-		 how, w->quant, w->n, w->k, w->group, unit_bytes);
+	buf_addf(&b, "%s, %d of %d and %d, group %d, units of %zu", how, w->quant, w->n, w->k,
+		 w->group, unit_bytes);
+	uint64_t kind = cpu_cache_sum(NULL, b.p, b.n);
+	buf_addf(&b, ": %s", w->name ? w->name : "");
 	struct cpu_cache_id id = {.i = c->n_loaded, .n_bytes = n_bytes,
 				  .what = cpu_cache_sum(NULL, b.p, b.n)};
 	buf_deinit(&b);
-	return id;
+	return (struct wanted){id, kind};
+}
+
+/* *out_compare: it is the first of its kind, some of which is to be compared with what
+ * would be made now: the way that is done may have changed. Not of each: that would read
+ * pages all over the model's files, which after a boot are on the disk. */
+static const void *find(struct cpu *c, const struct wanted *w, bool *out_compare)
+{
+	const void *found = c->cache ? cpu_cache_find(c->cache, w->id) : NULL;
+	*out_compare = found && !u64map_put(&c->kinds, w->kind, 0);
+	return found;
 }
 
 /* Is the panel at `data` what it would be if it were made now? */
@@ -160,16 +178,14 @@ static bool is_panel(const struct weight *w, const struct cpu_panels *p, int32_t
 	return is_same;
 }
 
-/* From the cache into *p, with the first and the last panel compared: the way panels are
- * made may have changed. */
+/* From the cache into *p. */
 static bool find_panels(struct cpu *c, const struct weight *w, struct cpu_panels *p,
-			struct cpu_cache_id id)
+			const struct wanted *what)
 {
-	const void *found = c->cache ? cpu_cache_find(c->cache, id) : NULL;
-	if (!found)
-		return false;
-	p->data = found;
-	return is_panel(w, p, 0) && is_panel(w, p, cpu_panels_count(p) - 1);
+	bool compare;
+	p->data = find(c, what, &compare);
+	return p->data && (!compare || (is_panel(w, p, 0) &&
+					is_panel(w, p, cpu_panels_count(p) - 1)));
 }
 
 /* --- floats ------------------------------------------------------------------------ */
@@ -189,16 +205,16 @@ static void copy_pieces(void *arg, int begin, int end)
 	memcpy(c->to + at, c->from + at, MIN(last, c->n_bytes) - at);
 }
 
-/* The first and the last bytes are those of the file. */
-static const void *find_copy(struct cpu *c, const void *q, struct cpu_cache_id id)
+static const void *find_copy(struct cpu *c, const void *q, const struct wanted *what)
 {
 	enum { SOME = 4096 };
-	const char *found = c->cache ? cpu_cache_find(c->cache, id) : NULL;
-	size_t last = id.n_bytes - SOME;
-	return found && memcmp(found, q, SOME) == 0 &&
-			       memcmp(found + last, (const char *)q + last, SOME) == 0
-		       ? found
-		       : NULL;
+	bool compare;
+	const char *found = find(c, what, &compare);
+	size_t last = what->id.n_bytes - SOME;
+	if (compare && (memcmp(found, q, SOME) != 0 ||
+			memcmp(found + last, (const char *)q + last, SOME) != 0))
+		return NULL;
+	return found;
 }
 
 /* Weights that are read as they lie and lie as floats in a mapped file: that is a quarter
@@ -211,8 +227,8 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 	if (quant_bits(host->quant) < 16 || !host->is_mapped || !weight_is_dense(host) ||
 	    host->pitch || copy.n_bytes < COPY_PIECE)
 		return;
-	struct cpu_cache_id id = id_of(c, host, "rows", weight_row_bytes(host), copy.n_bytes);
-	const void *found = find_copy(c, host->q, id);
+	struct wanted what = wanted(c, host, "rows", weight_row_bytes(host), copy.n_bytes);
+	const void *found = find_copy(c, host->q, &what);
 	if (!found && has_memory_for(copy.n_bytes))
 		copy.to = room_take(c, copy.n_bytes);
 	if (copy.to) {
@@ -220,7 +236,7 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 		pool_for(c->pool, n, 1, copy_pieces, &copy);
 		found = copy.to;
 		if (c->cache)
-			cpu_cache_add(c->cache, id, found);
+			cpu_cache_add(c->cache, what.id, found);
 	}
 	if (!found)
 		return;
@@ -248,8 +264,8 @@ static enum status take_panels(struct cpu *c, const struct weight *w,
 			       struct cpu_panels *p, struct fail *fail)
 {
 	size_t n_bytes = cpu_panels_bytes(p);
-	struct cpu_cache_id id = id_of(c, w, "panels", p->panel_bytes, n_bytes);
-	if (find_panels(c, w, p, id))
+	struct wanted what = wanted(c, w, "panels", p->panel_bytes, n_bytes);
+	if (find_panels(c, w, p, &what))
 		return OK;
 	uint8_t *data = (void *)room_take(c, n_bytes);
 	if (!data)
@@ -258,7 +274,7 @@ static enum status take_panels(struct cpu *c, const struct weight *w,
 	if (!cpu_panels_fill(c->pool, w, p, data))
 		p->data = NULL;
 	else if (c->cache)
-		cpu_cache_add(c->cache, id, data);
+		cpu_cache_add(c->cache, what.id, data);
 	return OK;
 }
 
@@ -339,5 +355,6 @@ void cpu_weights_free(struct cpu *c)
 		munmap(r->p, r->n);
 		free(r);
 	}
+	u64map_deinit(&c->kinds);
 	arena_deinit(&c->kept);
 }

@@ -267,7 +267,8 @@ static void damage_file(const char *path, enum damage d)
 	case KEY: f.p[sizeof *f.head + 20] ^= 1; break;
 	case ENTRY: last->at -= 64; break;
 	case FIRST_BYTE: case OTHER_PACKING: f.p[f.entries[0].at] ^= 0x80; break;
-	case LAST_BYTE: case OTHER_LAST: f.p[last->at + last->n_bytes - 1] ^= 0x80; break;
+	case LAST_BYTE: f.p[last->at + last->n_bytes - 1] ^= 0x80; break;
+	case OTHER_LAST: f.p[f.entries[0].at + f.entries[0].n_bytes - 1] ^= 0x80; break;
 	case OTHER_NAME: f.entries[1].what ^= 1; break;
 	case OTHER_VERSION: f.p[sizeof *f.head + 7] ^= 1; break;
 	default: break;
@@ -399,6 +400,29 @@ static void test_changes(void)
 	image_remove(dir);
 }
 
+/* As a backup does it. */
+static void read_with_small_pages(const char *path)
+{
+	char some[1 << 16];
+	int fd = open(path, O_RDONLY);
+	if (fd < 0 || fsync(fd) != 0 || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0)
+		abort();
+	while (read(fd, some, sizeof some) > 0)
+		;
+	close(fd);
+}
+
+/* The file's last 2 MiB. */
+static bool is_huge(const char *path)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY);
+	bool is_huge = fd >= 0 && fstat(fd, &st) == 0 &&
+		       cache_is_huge(fd, (size_t)st.st_size - CACHE_HUGE);
+	close(fd);
+	return is_huge;
+}
+
 static void test_refusals(void)
 {
 	char *cache = image_dir(), *file = file_join(cache, "file");
@@ -416,6 +440,13 @@ static void test_refusals(void)
 	printf("# files %s huge pages here\n", has_file ? "have" : "do not have");
 	check(&plain, how, has_file ? " mapped from " : "small ones",
 	      "huge pages only, again");
+	if (has_file) {
+		char *path = only_file(cache);
+		read_with_small_pages(path);
+		printf("# reading it makes %s pages\n", is_huge(path) ? "huge" : "small");
+		check(&plain, how, " mapped from ", "after somebody has read the file");
+		free(path);
+	}
 	free(plain.logits);
 	how = (struct how){.model = MODELS "qwen3-awq", .cache = cache, .gives_up = true};
 	plain = run((struct how){.model = how.model});
