@@ -7,11 +7,12 @@
 #include <math.h>
 
 #include "backend/cpu.h"
+#include "backend/cpu_delta.h"
 #include "backend/cpu_math.h"
 #include "base/alloc.h"
 
 /* State rows of a unit: 8 KB at K = 128. */
-enum { ROWS = 16, MAX_K = 512, CHANNELS = 64 };
+enum { ROWS = 16, MAX_K = CPU_DELTA_MAX, CHANNELS = 64 };
 
 /* --- convolution ------------------------------------------------------------------- */
 
@@ -65,6 +66,8 @@ enum status cpu_causal_conv(struct backend *b, const struct causal_conv_args *a)
 {
 	if (a->width < 2 || a->width > CAUSAL_CONV_MAX_WIDTH)
 		return E_UNSUPPORTED;
+	if (((struct cpu *)b)->isa && cpu_causal_conv_fast_can(a))
+		return cpu_causal_conv_fast(b, a);
 	int n_blocks = (causal_conv_channels(a) + CHANNELS - 1) / CHANNELS;
 	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * CHANNELS * 16;
 	cpu_for(b, a->n_seq * n_blocks, work, run_conv, a);
@@ -182,6 +185,8 @@ enum status cpu_delta_rule(struct backend *b, const struct delta_rule_args *a)
 {
 	if (a->k_dim > MAX_K || a->k_dim % 4 || a->v_dim % 4)
 		return E_UNSUPPORTED;
+	if (((struct cpu *)b)->isa)
+		return cpu_delta_rule_fast(b, a);
 	int n_blocks = (a->v_dim + ROWS - 1) / ROWS;
 	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * ROWS * (size_t)a->k_dim * 4;
 	cpu_for(b, a->n_seq * a->n_v_heads * n_blocks, work, run_delta, a);
@@ -190,41 +195,65 @@ enum status cpu_delta_rule(struct backend *b, const struct delta_rule_args *a)
 
 /* --- norm and gate ----------------------------------------------------------------- */
 
+struct norm_job {
+	const struct gated_norm_args *a;
+	const struct cpu_isa *isa; /* NULL: exact */
+};
+
 static void run_gated_norm(void *arg, int begin, int end)
 {
-	const struct gated_norm_args *a = arg;
+	const struct norm_job *j = arg;
+	const struct gated_norm_args *a = j->a;
 	int dim = a->dim;
+	bool is_one = a->z.dim % dim == 0; /* a head's gates lie together */
 	for (int i = begin; i < end; i++) {
-		const float *x = (const float *)a->x + (size_t)i * (size_t)dim;
+		const float *x = (const float *)a->x + (size_t)i * (size_t)dim, *z = a->z.p;
 		float *y = (float *)a->y + (size_t)i * (size_t)dim;
 		int t = i / a->n_heads, first = i % a->n_heads * dim;
+		if (j->isa && is_one) {
+			j->isa->norm(x, dim, a->eps, a->weight, y);
+			j->isa->silu_mul(z + head_view_at(&a->z, t, first), y, (size_t)dim,
+					 y);
+			continue;
+		}
 		float scale = 1 / sqrtf(squares_of(x, dim) / (float)dim + a->eps);
 		for (int d = 0; d < dim; d++)
-			y[d] = silu_mul_one(((const float *)a->z.p)[head_view_at(
-						    &a->z, t, first + d)],
+			y[d] = silu_mul_one(z[head_view_at(&a->z, t, first + d)],
 					    x[d] * scale * a->weight[d]);
 	}
 }
 
 enum status cpu_gated_norm(struct backend *b, const struct gated_norm_args *a)
 {
-	cpu_for(b, a->n_tok * a->n_heads, (size_t)a->dim * 16, run_gated_norm, a);
+	struct norm_job j = {a, ((struct cpu *)b)->isa};
+	cpu_for(b, a->n_tok * a->n_heads, (size_t)a->dim * 16, run_gated_norm, &j);
 	return OK;
 }
 
+struct gate_job {
+	const struct sigmoid_gate_args *a;
+	const struct cpu_isa *isa; /* NULL: exact */
+};
+
 static void run_sigmoid_gate(void *arg, int begin, int end)
 {
-	const struct sigmoid_gate_args *a = arg;
+	const struct gate_job *j = arg;
+	const struct sigmoid_gate_args *a = j->a;
+	const float *gate = a->gate.p;
+	int together = MIN(a->gate.dim, a->dim); /* gates of a head */
 	for (int t = begin; t < end; t++) {
 		float *y = (float *)a->y + (size_t)t * (size_t)a->dim;
-		for (int c = 0; c < a->dim; c++)
-			y[c] /= 1 + expf(-((const float *)a->gate.p)[head_view_at(
-					     &a->gate, t, c)]);
+		for (int c = 0; j->isa && c < a->dim; c += together)
+			j->isa->sigmoid_mul(gate + head_view_at(&a->gate, t, c),
+					    (size_t)MIN(together, a->dim - c), y + c);
+		for (int c = 0; !j->isa && c < a->dim; c++)
+			y[c] /= 1 + expf(-gate[head_view_at(&a->gate, t, c)]);
 	}
 }
 
 enum status cpu_sigmoid_gate(struct backend *b, const struct sigmoid_gate_args *a)
 {
-	cpu_for(b, a->n_tok, (size_t)a->dim * 16, run_sigmoid_gate, a);
+	struct gate_job j = {a, ((struct cpu *)b)->isa};
+	cpu_for(b, a->n_tok, (size_t)a->dim * 16, run_sigmoid_gate, &j);
 	return OK;
 }

@@ -50,6 +50,33 @@ struct cpu_attend {
 	struct cpu_query *query;
 };
 
+/* Floats that hold n, padded to a vector of any instruction set. */
+#define CPU_PADDED(n) (((size_t)(n) + 15) / 16 * 16)
+
+/* Two rows of a head's memory (kernels/delta_rule.h), and the tokens that go through. */
+#define CPU_DELTA_MAX 512 /* K */
+#define CPU_DELTA_KEY(k) (2 * CPU_PADDED(k) + 16)
+struct cpu_delta {
+	int32_t n_tok, dim; /* K */
+	/* (n_tok, CPU_DELTA_KEY(K)): the query over sqrt(K) and the key, both made of
+	 * length 1 before and padded by zeros (CPU_PADDED), and their product. */
+	const float *keys;
+	const float (*gates)[2]; /* (n_tok): exp(g), beta */
+	const float *v;          /* of the first row, v_row floats from token to token */
+	float *y;                /* likewise */
+	size_t v_row, y_row;
+};
+
+/* 16 channels, one beside the other, of kernels/causal_conv.h. */
+#define CPU_CONV_MAX 8 /* W */
+struct cpu_conv {
+	int32_t n_tok, width;
+	const float *x; /* (n_tok, 16), x_row floats from token to token */
+	float *y;
+	size_t x_row, y_row;
+	float weight[CPU_CONV_MAX][16];
+};
+
 /* How inputs of K are rounded to 8 bits. */
 struct cpu_rounding {
 	int32_t k; /* a multiple of CPU_BLOCK */
@@ -112,6 +139,16 @@ struct cpu_isa {
 	/* Adds what another state of the same query has seen. */
 	void (*attend_join)(struct cpu_state *s, const struct cpu_state *other,
 			    int v_dim);
+
+	/* --- gated delta nets -------------------------------------------------- */
+
+	/* from (2, K) through the tokens to `to`; from NULL: zeros. */
+	void (*delta)(const struct cpu_delta *d, const float *from, float *to);
+	/* window (W - 1): the inputs before the first token; left: those before the one
+	 * after the last. */
+	void (*conv)(const struct cpu_conv *c, float (*window)[16]);
+	/* y /= 1 + exp(-gate) */
+	void (*sigmoid_mul)(const float *gate, size_t n, float *y);
 
 	/* --- rows: as kernels/{rms_norm,qk_norm_rope_kv,silu_mul}.h say --------- */
 

@@ -150,6 +150,9 @@ const struct cpu_isa ISA(cpu_isa) = {
 	.norm = ISA(cpu_norm),
 	.rotate = ISA(cpu_rotate),
 	.silu_mul = ISA(cpu_silu_mul),
+	.delta = ISA(cpu_delta),
+	.conv = ISA(cpu_conv),
+	.sigmoid_mul = ISA(cpu_sigmoid_mul),
 	.attend = ISA(cpu_attend),
 	.attend_join = ISA(cpu_attend_join),
 #if CPU_AVX512

@@ -74,11 +74,8 @@ void ISA(cpu_rotate)(float *x, int n, const float *rope)
 void ISA(cpu_silu_mul)(const float *gate, const float *up, size_t n, float *y)
 {
 	size_t i = 0;
-	for (; i + VL <= n; i += VL) {
-		vf g = vf_load(gate + i);
-		g = vf_select(g < vf_all(-87), vf_all(-87), g);
-		vf_store(y + i, g / (vf_all(1) + vf_exp(-g)) * vf_load(up + i));
-	}
+	for (; i + VL <= n; i += VL)
+		vf_store(y + i, vf_silu(vf_load(gate + i)) * vf_load(up + i));
 	for (; i < n; i++)
 		y[i] = silu_mul_one(gate[i], up[i]);
 }

@@ -156,6 +156,13 @@ VINLINE vf vf_exp(vf x)
 	return p * (vf)exponent;
 }
 
+/* As silu_mul4, times 1. */
+VINLINE vf vf_silu(vf g)
+{
+	g = vf_select(g < vf_all(-87), vf_all(-87), g);
+	return g / (vf_all(1) + vf_exp(-g));
+}
+
 /* Halves added until four lanes are left. */
 VINLINE vec4 vf_fold(vf v)
 {

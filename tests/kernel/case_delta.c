@@ -112,6 +112,8 @@ static const struct conv_shape convs[] = {
 	{2, 3, {5, 7, 1}, &mixed},
 	{4, 1, {32, 32, 64}, &alone},
 	{8, 1, {65, 0, 0}, &longer},
+	{8, 1, {64, 0, 0}, &longer},
+	{2, 2, {16, 32, 16}, &mixed},
 };
 
 static struct causal_conv_args conv_args(const struct conv_shape *c,
@@ -212,6 +214,8 @@ static const struct delta_shape deltas[] = {
 	{1, 2, 128, 128, false, &longer, false},
 	{2, 2, 16, 72, false, &mixed, false},
 	{2, 6, 32, 16, false, &mixed, true},
+	{1, 2, 48, 12, false, &mixed, false},
+	{1, 1, 256, 8, false, &mixed, false},
 };
 
 struct delta_input {
