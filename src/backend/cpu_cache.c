@@ -229,10 +229,16 @@ static bool map_file(struct cpu_cache *c, int fd, size_t n)
 	return false;
 }
 
+/* Of another user it may say anything, sums included. */
+static bool is_ours(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && (st->st_uid == geteuid() || st->st_uid == 0);
+}
+
 static void open_file(struct cpu_cache *c, int fd)
 {
 	struct stat st;
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0 ||
+	if (fstat(fd, &st) != 0 || !is_ours(&st) || st.st_size == 0 ||
 	    !map_file(c, fd, (size_t)st.st_size))
 		return;
 	bool is_huge = comes_huge(c, fd);

@@ -423,6 +423,23 @@ static bool is_huge(const char *path)
 	return is_huge;
 }
 
+static void test_owner(void)
+{
+	char *cache = image_dir();
+	struct how how = {.model = TINY, .cache = cache};
+	struct outcome plain = run((struct how){.model = TINY});
+	check(&plain, how, "packed; ", "a file of ours");
+	char *path = only_file(cache);
+	if (chown(path, 12345, (gid_t)-1) == 0)
+		check(&plain, how, "packed; ", "another user's file");
+	else
+		printf("# only root can give a file away\n");
+	check(&plain, how, " mapped from ", "it is ours again");
+	free(plain.logits);
+	free(path);
+	image_remove(cache);
+}
+
 static void test_refusals(void)
 {
 	char *cache = image_dir(), *file = file_join(cache, "file");
@@ -485,6 +502,7 @@ int main(void)
 	test_damage();
 	test_every_byte();
 	test_changes();
+	test_owner();
 	test_refusals();
 	return tap_done();
 }
