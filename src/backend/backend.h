@@ -21,7 +21,7 @@ struct backend_opts {
 	int n_threads;    /* CPU: 0 = one per CPU */
 	bool cpu_pin;     /* CPU: each thread stays on a CPU of its own */
 	bool exact;       /* weights and activations as they are, no fast path */
-	const char *cpu_isa; /* CPU: "auto" or NULL, "avx512", "avx2", "portable" */
+	const char *cpu_isa; /* CPU: "auto" or NULL, or a name of cpu_isa.c */
 	/* CPU: folder where weights are kept as they are computed with (cpu_cache.h); NULL
 	 * or "": nowhere. */
 	const char *weight_cache;

@@ -92,9 +92,10 @@ struct cpu_tiles {
 };
 
 struct cpu_isa {
-	const char *name; /* "avx512" */
+	const char *name; /* "avx512_bf16" */
 	enum dtype kv_type;
 	bool has_bf16_pairs; /* multiplies pairs of bf16 in one instruction */
+	bool packs_bf16;     /* has panels of bf16; else rows go to `dots` */
 
 	/* --- integers: panels times activations rounded to 8 bits ------------- */
 
@@ -112,12 +113,12 @@ struct cpu_isa {
 	void (*panel)(const struct cpu_panels *w, int32_t i_panel,
 		      const struct cpu_tiles *t, float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
 
-	/* --- e4m3: panels times activations as floats; e4m3 and bf16: times those
-	 * rounded to bf16 if has_bf16_pairs --- */
+	/* --- e4m3 and bf16: panels times activations as floats, or rounded to bf16 if
+	 * has_bf16_pairs --- */
 
-	/* x[0 .. n_x) of K into a tile of words: (K, n_x) floats, or pairs of bf16
-	 * (K / 2, rounded up to an even number; n_x). With two planes (pairs only) what
-	 * rounding leaves is in the place behind. */
+	/* x[0 .. n_x) of K into a tile of words: floats (K, rounded up to a multiple of
+	 * four by zeros; n_x), or pairs of bf16 (half of that; n_x). With two planes
+	 * (pairs only) what rounding leaves is in the place behind. */
 	void (*spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile);
 
 	/* --- floats: weights of F32, F16, BF16 rows ---------------------------- */
@@ -164,7 +165,7 @@ struct cpu_isa {
 
 extern const struct cpu_isa cpu_isa_portable;
 #ifdef CPU_HAS_X86
-extern const struct cpu_isa cpu_isa_avx2, cpu_isa_avx512;
+extern const struct cpu_isa cpu_isa_avx2, cpu_isa_avx512, cpu_isa_avx512_bf16;
 #endif
 
 /* "auto", or one by name. E_UNSUPPORTED where the processor or this build lacks it,

@@ -41,16 +41,16 @@ VINLINE void unpack(const uint8_t *q, __m512i *pairs)
 /* One or two inputs, for which columns are not unpacked to memory. */
 VINLINE void run_few(const struct cpu_pairs *p, const uint8_t *q, int n_x)
 {
-	const int32_t *x = p->x;
+	const cpu_input *x = p->x;
 	vf even[2] = {{0}}, odd[2] = {{0}};
-	for (int i = 0; i < p->n_pairs; i += 2, x += 2 * n_x, q += 64) {
+	for (int i = 0; i < p->n_pairs; i += 2, x += 2 * CPU_PAIR * n_x, q += 64) {
 		__m512i w[2];
 		cpu_fetch(q, 0);
 		unpack(q, w);
 #pragma GCC unroll 2
 		for (int j = 0; j < n_x; j++) {
-			even[j] = cpu_pair_dot(even[j], w[0], x + j);
-			odd[j] = cpu_pair_dot(odd[j], w[1], x + n_x + j);
+			even[j] = cpu_pair_dot(even[j], w[0], x + j, n_x);
+			odd[j] = cpu_pair_dot(odd[j], w[1], x + CPU_PAIR * n_x + j, n_x);
 		}
 	}
 	cpu_pairs_add(p->scale, even, odd, n_x, p->acc);
@@ -137,10 +137,10 @@ static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int3
 	bool is_wide = t->n > 1 || t->n_x[0] > 2;
 	for (int i = 0; is_wide && i < n; i += 4)
 		unpack(q + (size_t)i * ROWS, wide + i / 2);
-	const int32_t *x = t->at;
+	const cpu_input *x = t->at;
 	for (int i = 0; i < t->n; i++) {
 		p.n_x = t->n_x[i];
-		p.x = x + (size_t)(k0 / 2) * (size_t)p.n_x;
+		p.x = x + (size_t)(k0 / 2 * CPU_PAIR) * (size_t)p.n_x;
 		p.acc = out[i];
 		if (is_wide)
 			cpu_pairs_go(&p, 1);
@@ -149,7 +149,7 @@ static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int3
 		else
 			run_few(&p, q, 2);
 		p.fetch = p.end;
-		x += (size_t)(k / 2) * (size_t)p.n_x;
+		x += (size_t)(k / 2 * CPU_PAIR) * (size_t)p.n_x;
 	}
 }
 #else

@@ -156,6 +156,9 @@ const struct cpu_isa ISA(cpu_isa) = {
 	.attend = ISA(cpu_attend),
 	.attend_join = ISA(cpu_attend_join),
 #if CPU_AVX512
+	.packs_bf16 = true,
+#endif
+#if CPU_BF16_PAIRS
 	.has_bf16_pairs = true,
 #endif
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One source, three instruction sets: the vectors of what is being compiled for, and
+ * One source, four instruction sets: the vectors of what is being compiled for, and
  * the few operations that GCC's vector types do not spell. ISA(name) is the name with
  * the instruction set behind it.
  */
@@ -11,10 +11,17 @@
 
 #include "base/vec4.h"
 
-#if defined(__AVX512VNNI__) && defined(__AVX512BF16__)
+#if defined(__AVX512VNNI__)
 #define CPU_AVX512 1
+#if defined(__AVX512BF16__)
+#define CPU_BF16_PAIRS 1
+#define ISA(name) name##_avx512_bf16
+#define ISA_NAME "avx512_bf16"
+#else
+#define CPU_BF16_PAIRS 0
 #define ISA(name) name##_avx512
 #define ISA_NAME "avx512"
+#endif
 #define VL 16
 #include <immintrin.h>
 #elif defined(__AVX2__)

@@ -246,7 +246,7 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 
 /* --- panels ------------------------------------------------------------------------ */
 
-/* Floats become panels where there are instructions for pairs, and memory. */
+/* Floats become panels where the instruction set has such, and there is memory. */
 static bool becomes_panels(const struct cpu *c, const struct weight *host)
 {
 	size_t n_bytes = (size_t)host->n * weight_row_bytes(host);
@@ -254,7 +254,7 @@ static bool becomes_panels(const struct cpu *c, const struct weight *host)
 		return false;
 	if (host->quant != QUANT_BF16)
 		return true;
-	return c->isa->has_bf16_pairs &&
+	return c->isa->packs_bf16 &&
 	       (n_bytes < COPY_PIECE || has_memory_for(n_bytes));
 }
 

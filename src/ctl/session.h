@@ -33,7 +33,7 @@ struct session_opts {
 	{"threads", 't', OPTION_INT, &(o).threads, 0, 1024, "N", \
 	 "threads of the CPU backend (0: one per CPU)"}, \
 	{"cpu-isa", 0, OPTION_TEXT, &(o).cpu_isa, 0, 0, "NAME", \
-	 "of the CPU backend: avx512, avx2, portable (the best there is)"}, \
+	 "of the CPU backend: avx512_bf16, avx512, avx2, portable (the best there is)"}, \
 	{"cpu-pin", 0, OPTION_FLAG, &(o).cpu_pin, 0, 0, NULL, \
 	 "each thread of the CPU backend stays on a CPU of its own"}, \
 	{"weight-cache", 0, OPTION_TEXT, &(o).weight_cache, 0, 0, "DIR", \

@@ -4,7 +4,7 @@
  * gated norm of a layer of Qwen3-Next-80B-A3B (16 heads of keys and 32 of values, of 128),
  * by a path of the CPU backend beside exact, the two in turn.
  *
- *     bench_delta [avx512|avx2|portable|auto]
+ *     bench_delta [avx512_bf16|avx512|avx2|portable|auto]
  *
  * Prints rows of CSV: case, "shape isa", value, unit: medians; state-traffic is the delta
  * rule's memory, read and written once, over its time. Numbers are random.

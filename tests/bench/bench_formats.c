@@ -4,7 +4,7 @@
  * layer of Qwen3-1.7B (2048 wide, ffn 6144, 16/8 heads of 128), LAYERS times over, so
  * that no cache holds them, with one input (decode), eight, and 512 (prefill).
  *
- *     bench_formats [exact|avx512|avx2|portable|auto [FORMAT…]]
+ *     bench_formats [exact|avx512_bf16|avx512|avx2|portable|auto [FORMAT…]]
  *
  * Prints rows of CSV: case, "format isa", tokens/s of 28 such layers without attention and
  * head, unit; and what a weight takes in memory. Medians; bits are random.

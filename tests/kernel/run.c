@@ -32,8 +32,11 @@ int main(void)
 	} backends[] = {
 		{"cpu exact, 1 thread", {"cpu", .n_threads = 1, .exact = true}},
 		{"cpu exact, 3 threads", {"cpu", .n_threads = 3, .exact = true}},
-		{"cpu avx512, 1 thread", {"cpu", .n_threads = 1, .cpu_isa = "avx512"}},
-		{"cpu avx512, 3 threads", {"cpu", .n_threads = 3, .cpu_isa = "avx512"}},
+		{"cpu avx512_bf16, 1 thread",
+		 {"cpu", .n_threads = 1, .cpu_isa = "avx512_bf16"}},
+		{"cpu avx512_bf16, 3 threads",
+		 {"cpu", .n_threads = 3, .cpu_isa = "avx512_bf16"}},
+		{"cpu avx512, 2 threads", {"cpu", .n_threads = 2, .cpu_isa = "avx512"}},
 		{"cpu avx2, 2 threads", {"cpu", .n_threads = 2, .cpu_isa = "avx2"}},
 		{"cpu portable, 2 threads",
 		 {"cpu", .n_threads = 2, .cpu_isa = "portable"}},
@@ -56,7 +59,7 @@ int main(void)
 			kernel_ok(false, "%s: %s", kt.name, fail.text);
 			continue;
 		}
-		kt.has_bf16_pairs = kt.is_fast && strcmp(o->cpu_isa, "avx512") == 0;
+		kt.has_bf16_pairs = kt.is_fast && strcmp(o->cpu_isa, "avx512_bf16") == 0;
 		n_fast += kt.is_fast;
 		run_all(&kt);
 		backend_destroy(kt.b);

@@ -35,6 +35,43 @@ static void test_create(void)
 	backend_destroy(NULL);
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+	return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* cpu_isa: every set is there or not this processor's, and "auto" is the first that is
+ * there and not slow. */
+static void test_isa(void)
+{
+	static const char *const sets[] = {"avx512_bf16", "avx512", "avx2", "portable"};
+	const char *best = NULL;
+	char end[32];
+	for (int i = 0; i < 4; i++) {
+		struct backend *b = NULL;
+		struct fail fail = {0};
+		struct backend_opts o = {.name = "cpu", .n_threads = 1, .cpu_isa = sets[i]};
+		enum status st = backend_create(&o, &b, &fail);
+		snprintf(end, sizeof end, ", %s", sets[i]);
+		ok(st == E_UNSUPPORTED || (st == OK && ends_with(b->device, end)),
+		   "%s: %s", sets[i], st == OK ? b->device : fail.text);
+		bool is_slow = false;
+#ifdef __x86_64__
+		is_slow = i == 0 && __builtin_cpu_is("intel");
+#endif
+		if (st == OK && !best && !is_slow)
+			best = sets[i];
+		backend_destroy(b);
+	}
+	struct backend *b = NULL;
+	struct backend_opts o = {.name = "cpu", .n_threads = 1, .cpu_isa = "auto"};
+	is_int(backend_create(&o, &b, NULL), OK, "auto");
+	snprintf(end, sizeof end, ", %s", best);
+	ok(ends_with(b->device, end), "auto: %s, of %s", best, b->device);
+	backend_destroy(b);
+}
+
 static int n_cpus(void)
 {
 	cpu_set_t set;
@@ -97,6 +134,7 @@ static void test_memory(void)
 int main(void)
 {
 	test_create();
+	test_isa();
 	test_pin();
 	test_memory();
 	return tap_done();

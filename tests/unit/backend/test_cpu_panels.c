@@ -103,6 +103,7 @@ int main(void)
 {
 	test_growth();
 	test_order();
+	test_nan("avx512_bf16");
 	test_nan("avx512");
 	test_nan("avx2");
 	test_nan("portable");

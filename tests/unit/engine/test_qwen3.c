@@ -20,7 +20,7 @@
 #define ROUGH 0.4
 #define ROUGH_MEAN 0.003
 
-static const char *const sets[] = {"exact", "avx512", "avx2", "portable"};
+static const char *const sets[] = {"exact", "avx512_bf16", "avx512", "avx2", "portable"};
 
 /* An instruction set that this processor has; "exact" is always there. */
 static bool has_set(const char *isa)
