@@ -4,7 +4,8 @@
  * of FP8 take too. Sums of a segment's pairs are made before they are added to the row's,
  * so that its weights stay in the first-level cache while tiles of inputs pass. Each tile
  * asks for its share of the next segment: all of it beside the first tile would be waited
- * for.
+ * for. Where inputs are floats, the first of more tiles leaves the weights as such to the
+ * others.
  *
  * TRIED (two Zen 4 cores, prefill of 512, 64 tokens an expert): rows as they lie in the
  * file, turned by shuffles for each step: a sixth of the time went there.
@@ -13,7 +14,7 @@
 
 #if CPU_AVX512
 enum { ROWS = CPU_ROWS, STEP = 32 /* columns */, PAIRS = STEP / 2,
-       SEGMENT = 256 /* pairs */,
+       SEGMENT = 256 / CPU_PAIR /* pairs */,
        /* bytes; Zen 4: from 4096 on decode is up to 10 % slower; Intel: below, and some
 	* percent faster with twice as much */
        AHEAD = CPU_BF16_PAIRS ? 3072 : 8192 };
@@ -89,10 +90,12 @@ void ISA(cpu_panel_bf16)(const struct cpu_panels *w, int32_t i_panel,
 {
 	const __m512i *q = (const void *)cpu_panels_at(w, i_panel);
 	const int n_pairs = (int)cpu_pairs_of(w->k);
+	cpu_pair wide[SEGMENT];
 	memset(out, 0, (size_t)t->n * sizeof *out);
 	for (int at = 0; at < n_pairs; at += SEGMENT) {
 		int n = n_pairs - at < SEGMENT ? n_pairs - at : SEGMENT;
-		struct cpu_pairs p = {.w = q + at, .n_pairs = n, .scale = vf_all(1)};
+		struct cpu_pairs p = {.w = q + at, .wide = wide, .n_pairs = n,
+				      .scale = vf_all(1)};
 		const char *next = (const char *)(q + at) + (t->n == 1 ? AHEAD : n * CPU_LINE);
 		const cpu_input *x = t->at;
 		for (int i = 0; i < t->n; i++) {
@@ -101,7 +104,12 @@ void ISA(cpu_panel_bf16)(const struct cpu_panels *w, int32_t i_panel,
 			p.acc = out[i];
 			p.fetch = next;
 			p.end = next += n * CPU_LINE / t->n;
-			cpu_pairs_go(&p, 2);
+			if (CPU_PAIR == 1 || t->n == 1)
+				cpu_pairs_go(&p, CPU_PACKED, 2);
+			else if (i == 0)
+				cpu_pairs_go(&p, CPU_PACKED_KEPT, 2);
+			else
+				cpu_pairs_go(&p, CPU_WIDE, 2);
 			x += n_pairs * CPU_PAIR * p.n_x;
 		}
 	}

@@ -31,11 +31,11 @@ VINLINE __m512i widen(__m512i v)
 }
 
 /* Four columns of 16 rows to pairs. */
-VINLINE void unpack(const uint8_t *q, __m512i *pairs)
+VINLINE void unpack(const uint8_t *q, cpu_pair *pairs)
 {
 	__m512i v = _mm512_loadu_si512(q);
-	pairs[0] = widen(v);
-	pairs[1] = widen(_mm512_srli_epi16(v, 8));
+	pairs[0] = cpu_pair_of(widen(v));
+	pairs[1] = cpu_pair_of(widen(_mm512_srli_epi16(v, 8)));
 }
 
 /* One or two inputs, for which columns are not unpacked to memory. */
@@ -44,7 +44,7 @@ VINLINE void run_few(const struct cpu_pairs *p, const uint8_t *q, int n_x)
 	const cpu_input *x = p->x;
 	vf even[2] = {{0}}, odd[2] = {{0}};
 	for (int i = 0; i < p->n_pairs; i += 2, x += 2 * CPU_PAIR * n_x, q += 64) {
-		__m512i w[2];
+		cpu_pair w[2];
 		cpu_fetch(q, 0);
 		unpack(q, w);
 #pragma GCC unroll 2
@@ -130,8 +130,8 @@ void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void
 static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int32_t k0,
 		    int n, const vf *scale, float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
-	__m512i wide[SEGMENT / 2];
-	struct cpu_pairs p = {.w = wide, .n_pairs = n / 2, .scale = scale[0],
+	cpu_pair wide[SEGMENT / 2];
+	struct cpu_pairs p = {.wide = wide, .n_pairs = n / 2, .scale = scale[0],
 			      .fetch = (const char *)q + CPU_AHEAD};
 	p.end = p.fetch + n * ROWS;
 	bool is_wide = t->n > 1 || t->n_x[0] > 2;
@@ -143,7 +143,7 @@ static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int3
 		p.x = x + (size_t)(k0 / 2 * CPU_PAIR) * (size_t)p.n_x;
 		p.acc = out[i];
 		if (is_wide)
-			cpu_pairs_go(&p, 1);
+			cpu_pairs_go(&p, CPU_WIDE, 1);
 		else if (p.n_x == 1)
 			run_few(&p, q, 1);
 		else
