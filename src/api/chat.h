@@ -5,7 +5,7 @@
 #pragma once
 #include "api/api_private.h"
 #include "api/json_read.h"
-#include "text/marked.h"
+#include "base/marked.h"
 
 /* Read messages, tools and template variables, render, tokenize: sets the call's
  * one prompt and how its output is split. Then the log-probabilities' switches. */

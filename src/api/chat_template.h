@@ -4,7 +4,7 @@
  * Thread: any once created (immutable).
  */
 #pragma once
-#include "text/jinja.h"
+#include "jinja/jinja.h"
 
 struct chat_template;
 

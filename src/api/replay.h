@@ -8,7 +8,7 @@
  */
 #pragma once
 #include "api/callstore.h"
-#include "text/marked.h"
+#include "base/marked.h"
 #include "text/toolformat.h"
 
 struct replay {

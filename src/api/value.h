@@ -5,7 +5,7 @@
 #pragma once
 #include <jansson.h>
 
-#include "text/jinja.h"
+#include "jinja/jinja.h"
 
 /* All strings and keys in it are TRUST_USER. Recurses as deep as v is nested, which
  * json_read_parse has bounded. */

@@ -4,7 +4,7 @@
  * longest, and only where their writer may write them. Thread: any once built.
  */
 #pragma once
-#include "text/markview.h"
+#include "base/markview.h"
 #include "text/tokenizer.h"
 
 /* The longest added token that is accepted: scanning costs at most this much per

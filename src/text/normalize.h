@@ -3,7 +3,7 @@
  * Unicode normalization form C of a text that knows who wrote it. Thread: any.
  */
 #pragma once
-#include "text/markview.h"
+#include "base/markview.h"
 
 /* Append the NFC of v (which must be UTF-8) to out and return true; or return
  * false, out untouched, where v is seen at a glance to be NFC already. A

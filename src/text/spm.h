@@ -11,7 +11,7 @@
  */
 #pragma once
 #include "text/bpe.h"
-#include "text/markview.h"
+#include "base/markview.h"
 #include "text/vocab.h"
 
 /* The bytes a piece stands for, appended to out. False: merging must not reach it, as it

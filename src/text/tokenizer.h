@@ -7,7 +7,7 @@
  */
 #pragma once
 #include "base/buf.h"
-#include "text/marked.h"
+#include "base/marked.h"
 
 struct added_token {
 	struct str text; /* UTF-8 as written, not byte-level */

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "text/jinja.h"
+#include "jinja/jinja.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

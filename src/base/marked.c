@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/marked.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+void marked_add(struct marked *m, struct str s, enum trust trust)
+{
+	if (s.n == 0)
+		return;
+	buf_add_str(&m->text, s);
+	if (m->n_marks > 0 && m->marks[m->n_marks - 1].trust == trust) {
+		m->marks[m->n_marks - 1].end = m->text.n;
+		return;
+	}
+	if (m->n_marks == m->cap_marks) {
+		m->cap_marks = m->cap_marks ? m->cap_marks * 2 : 16;
+		m->marks = xrealloc(m->marks, m->cap_marks * sizeof *m->marks);
+	}
+	m->marks[m->n_marks++] = (struct mark){m->text.n, trust};
+}
+
+void marked_deinit(struct marked *m)
+{
+	buf_deinit(&m->text);
+	free(m->marks);
+	*m = (struct marked){0};
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Filters on text. Each takes str() of its value first, as Jinja does.
+ */
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "jinja/jinja_op.h"
+
+#define FILTER(name) JNATIVE(filter_##name)
+
+/* The body sees s, the value's text. */
+#define TEXT_FILTER(name) \
+	static struct jinja_value *text_##name(struct jrt *rt, struct jinja_value *self, \
+		const struct jstr *s, struct jinja_value **v, const struct jargs *args); \
+	FILTER(name) \
+	{ \
+		struct jinja_value *text = jrepr_str(rt, self); \
+		if (!text || !jrt_work(rt, text->s.n)) \
+			return NULL; \
+		return text_##name(rt, text, &text->s, v, args); \
+	} \
+	static struct jinja_value *text_##name(struct jrt *rt, struct jinja_value *self, \
+		const struct jstr *s, struct jinja_value **v, const struct jargs *args)
+
+static size_t next_char(const struct jstr *s, size_t at, uint32_t *out_cp)
+{
+	return utf8_decode((struct str){s->p + at, s->n - at}, out_cp);
+}
+
+TEXT_FILTER(upper)
+{
+	return jcase_change(rt, s, CASE_UPPER);
+}
+
+TEXT_FILTER(lower)
+{
+	return jcase_change(rt, s, CASE_LOWER);
+}
+
+TEXT_FILTER(capitalize)
+{
+	return jcase_change(rt, s, CASE_CAPITALIZE);
+}
+
+/* Words begin behind -, white space, (, {, [ and <; nothing else parts them. */
+static bool parts_words(uint32_t c)
+{
+	return (c < 0x80 && c && strchr("-({[<", (int)c)) ||
+	       (c != UTF8_BAD && jcase_is_space(c));
+}
+
+TEXT_FILTER(title)
+{
+	struct jtext *t = jtext_new(rt, s->n);
+	for (size_t at = 0; at < s->n;) {
+		uint32_t c;
+		size_t end = at, first;
+		bool parting = (next_char(s, at, &c), parts_words(c));
+		while (end < s->n) {
+			size_t len = next_char(s, end, &c);
+			if (parts_words(c) != parting)
+				break;
+			end += len;
+		}
+		if (parting) {
+			jtext_add_part(t, s, at, end);
+		} else {
+			first = at + next_char(s, at, &c);
+			jcase_add(t, s, at, first, CASE_UPPER);
+			jcase_add(t, s, first, end, CASE_LOWER);
+		}
+		at = end;
+	}
+	return jtext_finish(t);
+}
+
+TEXT_FILTER(trim)
+{
+	const struct jstr *chars = NULL;
+	size_t from, to;
+	if (v[0] && v[0]->kind != J_NONE && !(chars = jcall_str(rt, v[0])))
+		return NULL;
+	jcase_strip(s, chars, true, true, &from, &to);
+	return jstr_slice(rt, s, from, to);
+}
+
+/* str.replace on the texts of both arguments. */
+TEXT_FILTER(replace)
+{
+	struct jinja_value *pos[3] = {jrepr_str(rt, v[0]), jrepr_str(rt, v[1]), v[2]};
+	if (!pos[0] || !pos[1])
+		return NULL;
+	bool counted = v[2] && v[2]->kind != J_NONE;
+	return jcall_native(rt, jcall_find(jmethod_strs, STR("replace")), self,
+			    &(struct jargs){pos, counted ? 3 : 2, NULL, 0});
+}
+
+TEXT_FILTER(center)
+{
+	struct jinja_value *width = v[0] ? v[0] : jinja_int(rt->arena, 80);
+	return jcall_native(rt, jcall_find(jmethod_strs, STR("center")), self,
+			    &(struct jargs){&width, 1, NULL, 0});
+}
+
+TEXT_FILTER(format)
+{
+	if (args->n_pos && args->n_kw)
+		return jrt_fail(rt, "can't handle positional and keyword arguments "
+				"at the same time");
+	struct jinja_value *values = args->n_kw ? jinja_dict(rt->arena) :
+				     jval_seq(rt->arena, J_TUPLE, (size_t)args->n_pos);
+	jcall_put_kws(rt, args, &values->d);
+	for (int i = 0; i < args->n_pos; i++)
+		jval_seq_add(rt->arena, values, args->pos[i]);
+	return jformat_percent(rt, s, values);
+}
+
+/* Empty lines stay empty unless `blank`; the first is left alone unless `first`. */
+FILTER(indent)
+{
+	const struct jstr *s = jcall_str(rt, self); /* no str() here, in Jinja too */
+	if (!s || !jrt_work(rt, s->n))
+		return NULL;
+	struct jinja_value *width = v[0];
+	struct jtext *by = jtext_new(rt, 0);
+	int64_t n = 4;
+	if (width && width->kind == J_STRING)
+		jtext_add_jstr(by, &width->s);
+	else if (!jcall_int(rt, width, &n))
+		return NULL;
+	else
+		jtext_fill(by, STR(" "), TRUST_TEMPLATE, n > 0 ? (size_t)n : 0);
+	struct jinja_value *indent = jtext_finish(by), *zero = &jval_false;
+	/* a newline more, so that one at the end makes an empty last line */
+	struct jstr newline = {.p = "\n", .n = 1};
+	struct jinja_value *ended = indent ? jstr_concat(rt, s, &newline) : NULL;
+	struct jinja_value *lines = ended ? jcall_native(rt,
+		jcall_find(jmethod_strs, STR("splitlines")), ended,
+		&(struct jargs){&zero, 1, NULL, 0}) : NULL;
+	if (!lines)
+		return NULL;
+	bool first = v[1] && jval_truth(v[1]), blank = v[2] && jval_truth(v[2]);
+	struct jtext *t = jtext_new(rt, 0);
+	for (size_t i = 0; i < lines->l.n; i++) {
+		const struct jstr *line = &lines->l.items[i]->s;
+		if (i)
+			jtext_add_z(t, "\n");
+		if (i ? blank || line->n > 0 : first)
+			jtext_add_jstr(t, &indent->s);
+		jtext_add_jstr(t, line);
+	}
+	return jtext_finish(t);
+}
+
+/* Byte offset of character i, at most the end. */
+static size_t offset_of(const struct jstr *s, int64_t i)
+{
+	size_t at = 0;
+	uint32_t c;
+	for (; i > 0 && at < s->n; i--)
+		at += next_char(s, at, &c);
+	return at;
+}
+
+/* Shorter by whole words, unless `killwords`; what is too long by no more than
+ * `leeway` stays. */
+FILTER(truncate)
+{
+	int64_t length = 255, leeway = 5;
+	const struct jstr dots = {.p = "...", .n = 3};
+	const struct jstr *end = v[2] ? jcall_str(rt, v[2]) : &dots;
+	if (!end || !jcall_int(rt, v[0], &length) || !jcall_int(rt, v[3], &leeway))
+		return NULL;
+	int64_t n_end = (int64_t)utf8_count((struct str){end->p, end->n});
+	if (length < n_end || leeway < 0)
+		return jrt_fail(rt, "a longer length is expected");
+	int64_t len = jval_len(self);
+	if (len >= 0 && (len <= length || len - length <= leeway))
+		return self;
+	const struct jstr *s = jcall_str(rt, self);
+	if (!s || !jrt_work(rt, s->n))
+		return NULL;
+	size_t cut = offset_of(s, length - n_end);
+	if (!(v[1] && jval_truth(v[1]))) {
+		size_t space = cut;
+		while (space > 0 && s->p[space - 1] != ' ')
+			space--;
+		if (space)
+			cut = space - 1;
+	}
+	struct jtext *t = jtext_new(rt, cut + end->n);
+	jtext_add_part(t, s, 0, cut);
+	jtext_add_jstr(t, end);
+	return jtext_finish(t);
+}
+
+TEXT_FILTER(wordcount)
+{
+	int64_t words = 0;
+	bool inside = false;
+	uint32_t c;
+	for (size_t at = 0; at < s->n;) {
+		at += next_char(s, at, &c);
+		bool is_word = c == '_' || jcase_is_alnum(c);
+		words += is_word && !inside;
+		inside = is_word;
+	}
+	return jinja_int(rt->arena, words);
+}
+
+TEXT_FILTER(escape)
+{
+	struct jtext *t = jtext_new(rt, s->n);
+	for (size_t at = 0, plain; at < s->n;) {
+		plain = at;
+		while (plain < s->n && !memchr("&<>'\"", s->p[plain], 5))
+			plain++;
+		jtext_add_part(t, s, at, plain);
+		at = plain;
+		if (at == s->n)
+			break;
+		char c = s->p[at];
+		jtext_add(t, str_of(c == '&' ? "&amp;" : c == '<' ? "&lt;" :
+				    c == '>' ? "&gt;" : c == '"' ? "&#34;" : "&#39;"),
+			  jstr_trust_at(s, at));
+		at++;
+	}
+	return jtext_finish(t);
+}
+
+TEXT_FILTER(safe)
+{
+	return self;
+}
+
+/* --- urlencode ----------------------------------------------------------- */
+
+/* urllib's quote, and quote_plus for the parts of a query. */
+static void add_quoted(struct jtext *t, const struct jstr *s, bool is_query)
+{
+	static const char hex[] = "0123456789ABCDEF";
+	for (size_t at = 0; at < s->n; at++) {
+		unsigned char c = (unsigned char)s->p[at];
+		bool plain = (c < 0x80 && jcase_is_alnum(c)) ||
+			     (c && strchr("_.-~", c)) || (c == '/' && !is_query);
+		if (plain) {
+			jtext_add_part(t, s, at, at + 1);
+		} else if (c == ' ' && is_query) {
+			jtext_add(t, STR("+"), jstr_trust_at(s, at));
+		} else {
+			char code[3] = {'%', hex[c >> 4], hex[c & 15]};
+			jtext_add(t, (struct str){code, 3}, jstr_trust_at(s, at));
+		}
+	}
+}
+
+FILTER(urlencode)
+{
+	struct jtext *t = jtext_new(rt, 0);
+	struct jinja_value view = {.kind = J_VIEW, .view = {self, VIEW_ITEMS}};
+	bool is_scalar = self->kind <= J_STRING && self->kind != J_UNDEFINED;
+	if (is_scalar) {
+		struct jinja_value *text = jrepr_str(rt, self);
+		if (!text)
+			return NULL;
+		add_quoted(t, &text->s, false);
+		return jtext_finish(t);
+	}
+	struct jinja_value *pairs = jiter_list(rt, self->kind == J_DICT ? &view : self);
+	for (size_t i = 0; pairs && i < pairs->l.n; i++) {
+		struct jinja_value *pair = jiter_list(rt, pairs->l.items[i]);
+		if (!pair)
+			return NULL;
+		if (pair->l.n != 2)
+			return jrt_fail(rt, "urlencode needs pairs");
+		for (int k = 0; k < 2; k++) {
+			struct jinja_value *text = jrepr_str(rt, pair->l.items[k]);
+			if (!text)
+				return NULL;
+			if (k || i)
+				jtext_add_z(t, k ? "=" : "&");
+			add_quoted(t, &text->s, true);
+		}
+	}
+	return pairs ? jtext_finish(t) : NULL;
+}
+
+const struct jbuiltin jfilter_strs[] = {
+	{"capitalize", "", filter_capitalize},
+	{"center", "width?", filter_center},
+	{"e", "", filter_escape},
+	{"escape", "", filter_escape},
+	{"forceescape", "", filter_escape},
+	{"format", "*", filter_format},
+	{"indent", "width? first? blank?", filter_indent},
+	{"lower", "", filter_lower},
+	{"replace", "old new count?", filter_replace},
+	{"safe", "", filter_safe},
+	{"title", "", filter_title},
+	{"trim", "chars?", filter_trim},
+	{"truncate", "length? killwords? end? leeway?", filter_truncate},
+	{"upper", "", filter_upper},
+	{"urlencode", "", filter_urlencode},
+	{"wordcount", "", filter_wordcount},
+	{NULL, NULL, NULL},
+};

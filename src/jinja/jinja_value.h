@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The values a template works with, and what Python says about them.
+ *
+ * Everything lives in the rendering's arena and nothing is ever freed before it:
+ * a list that grows leaves its old array behind, a loop may go on reading it.
+ * Strings are immutable views with marks; lists, dicts and namespaces change.
+ * Thread: the one of the arena. Values inside a compiled template are strings
+ * and numbers only and are never written.
+ *
+ * Names: a file jinja_x.c exports functions jx_… .
+ */
+#pragma once
+#include "jinja/jinja.h"
+
+struct jrt;
+struct jframe;
+struct jloop;
+struct stmt;
+
+enum jkind {
+	J_UNDEFINED, J_NONE, J_BOOL, J_INT, J_FLOAT, J_STRING,
+	J_LIST, J_TUPLE, J_RANGE,
+	J_GENERATOR, /* what map, select, … give: true, no length, read once */
+	J_VIEW,      /* keys(), values(), items() of a dict */
+	J_DICT, J_NAMESPACE,
+	J_NATIVE,    /* a builtin, maybe bound to a value */
+	J_MACRO, J_LOOP, J_CYCLER, J_JOINER,
+};
+
+/* Bytes and who wrote them: marks in order, each with its end offset. Without
+ * marks all bytes are of one `trust`. The last mark's end may lie beyond n (the
+ * tail below was extended by another string). */
+struct jstr {
+	const char *p;
+	size_t n;
+	const struct mark *marks;
+	uint32_t n_marks;
+	enum trust trust;
+	struct jtext *tail; /* the buffer p lies in, when it can be extended */
+};
+
+struct jlist {
+	struct jinja_value **items;
+	size_t n, cap;
+	size_t pos;    /* GENERATOR: items before it were read */
+	bool is_group; /* TUPLE of groupby: has .grouper and .list */
+};
+
+struct jrange {
+	int64_t start, stop, step;
+	size_t n;
+};
+
+struct jentry {
+	struct jinja_value *key; /* NULL: removed */
+	struct jinja_value *value;
+	uint64_t hash;
+};
+
+/* Entries in insertion order; beyond a few, an open-addressing index of entry
+ * numbers + 1. */
+struct jdict {
+	struct jentry *entries;
+	size_t n, cap; /* entries in use, removed ones included */
+	size_t n_live;
+	uint32_t *index;
+	size_t n_index; /* a power of two, 0: none yet */
+};
+
+enum jview_what { VIEW_KEYS, VIEW_VALUES, VIEW_ITEMS };
+
+/* Why a value is undefined, kept to be said when someone uses it. */
+struct jundef {
+	enum { UNDEF_NAME, UNDEF_ATTR, UNDEF_ITEM, UNDEF_UNSAFE, UNDEF_HINT } why;
+	const char *type;    /* of the object that lacks it */
+	struct str name;     /* or the hint */
+};
+
+struct jinja_value {
+	enum jkind kind;
+	union {
+		bool b;
+		int64_t i;
+		double f;
+		struct jstr s;
+		struct jlist l;
+		struct jrange r;
+		struct jdict d; /* DICT, NAMESPACE */
+		struct {
+			struct jinja_value *dict;
+			enum jview_what what;
+		} view;
+		struct jundef u;
+		struct {
+			const struct jbuiltin *fn;
+			struct jinja_value *self; /* NULL: a plain function */
+		} native;
+		struct {
+			const struct stmt *def;
+			struct jframe *frame; /* where it was defined */
+		} macro;
+		struct jloop *loop;
+		struct {
+			struct jinja_value *sep;
+			bool used;
+		} joiner;
+	};
+};
+
+extern struct jinja_value jval_none, jval_true, jval_false, jval_empty;
+
+static inline struct jinja_value *jval_bool(bool b)
+{
+	return b ? &jval_true : &jval_false;
+}
+static inline bool jval_is_seq(const struct jinja_value *v)
+{
+	return v->kind == J_LIST || v->kind == J_TUPLE;
+}
+static inline bool jval_is_num(const struct jinja_value *v)
+{
+	return v->kind == J_INT || v->kind == J_FLOAT || v->kind == J_BOOL;
+}
+/* BOOL or INT: its value. */
+static inline int64_t jval_int(const struct jinja_value *v)
+{
+	return v->kind == J_BOOL ? v->b : v->i;
+}
+static inline bool jval_is_int(const struct jinja_value *v)
+{
+	return v->kind == J_INT || v->kind == J_BOOL;
+}
+static inline struct str jval_str(const struct jinja_value *v)
+{
+	return (struct str){v->s.p, v->s.n};
+}
+
+struct jinja_value *jval_new(struct arena *a, enum jkind kind);
+struct jinja_value *jval_from_jstr(struct arena *a, struct jstr s);
+/* A string that lives as long as the program, template's own. */
+struct jinja_value *jval_text(struct arena *a, struct str s);
+/* A list, tuple or generator with room for `cap` items. */
+struct jinja_value *jval_seq(struct arena *a, enum jkind kind, size_t cap);
+void jval_seq_add(struct arena *a, struct jinja_value *seq,
+		  struct jinja_value *item);
+/* In place. Returns list. */
+struct jinja_value *jval_reverse(struct jinja_value *list);
+struct jinja_value *jval_pair(struct arena *a, struct jinja_value *x,
+			      struct jinja_value *y);
+struct jinja_value *jval_range(struct arena *a, int64_t start, int64_t stop,
+			       int64_t step);
+/* Python's name of the type: "str", "dict", … */
+const char *jval_type(const struct jinja_value *v);
+/* Python's bool(v). */
+bool jval_truth(const struct jinja_value *v);
+/* len(v), or -1 where Python has none. Strings count characters. */
+int64_t jval_len(const struct jinja_value *v);
+/* Item i of a list, tuple or range (0 <= i < len). */
+struct jinja_value *jval_at(struct arena *a, const struct jinja_value *v, size_t i);
+
+/* Dicts. jdict_hash gives false where v is not hashable. */
+uint64_t jdict_hash_str(struct str s);
+bool jdict_hash(const struct jinja_value *v, uint64_t *out_hash);
+struct jentry *jdict_find(const struct jdict *d, const struct jinja_value *key,
+			  uint64_t hash);
+struct jinja_value *jdict_get_str(const struct jdict *d, struct str key);
+void jdict_put(struct arena *a, struct jdict *d, struct jinja_value *key,
+	       uint64_t hash, struct jinja_value *value);
+void jdict_remove(struct jdict *d, struct jentry *e);
+/* Put under a string key that is the template's own. */
+void jdict_put_str(struct arena *a, struct jdict *d, struct str key,
+		   struct jinja_value *value);
