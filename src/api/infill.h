@@ -4,7 +4,7 @@
  * Thread: any.
  */
 #pragma once
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* Tokens of a model that fills in the middle; -1: it has none. */
 struct fim {

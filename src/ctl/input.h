@@ -3,7 +3,7 @@
  * What commands read, and small JSON. Thread: main.
  */
 #pragma once
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* All of stdin, at most 256 MiB; says on stderr what is wrong and returns false. */
 bool input_stdin(struct buf *out);

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "model/blocks.h"
 #include "model/tensors.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #define MODEL_MAX_EOS 8
 

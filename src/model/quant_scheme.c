@@ -20,7 +20,7 @@
 #include "base/map.h"
 #include "model/jsonfile.h"
 #include "model/quant.h"
-#include "text/pattern.h"
+#include "tokenizer/pattern.h"
 
 #define SECTION "quantization_config"
 

@@ -4,7 +4,7 @@
  * of a Hugging Face directory. Thread: any.
  */
 #pragma once
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 struct tokenizer_files {
 	struct tokenizer *tokenizer;

@@ -28,7 +28,7 @@
 #include "text/grammar.h"
 #include "text/outparse.h"
 #include "text/sampler.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR,
 	      FINISH_TOOL_CALLS /* said by api: a STOP behind tool calls */ };

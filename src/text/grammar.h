@@ -13,7 +13,7 @@
  */
 #pragma once
 #include "base/buf.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* Bounds on what comes from a client; beyond them E_LIMIT. */
 #define GRAMMAR_MAX_TEXT (1u << 20)    /* bytes of GBNF or of one regex */

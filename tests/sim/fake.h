@@ -14,7 +14,7 @@
 #pragma once
 #include "base/clock.h"
 #include "engine/engine.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* Ids: bytes, of which printable ASCII, space and newline have text; then one
  * id a script. A prompt that ends with a script's id is answered by the script's

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text/pattern.h"
+#include "tokenizer/pattern.h"
 
 #include <stdlib.h>
 

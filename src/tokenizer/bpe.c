@@ -15,7 +15,7 @@
  *
  * A cache of recent words on top of these was tried: it gained nothing.
  */
-#include "text/bpe.h"
+#include "tokenizer/bpe.h"
 
 #include <stdlib.h>
 

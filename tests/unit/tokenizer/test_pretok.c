@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text/pretok.h"
+#include "tokenizer/pretok.h"
 #include "tests/tap.h"
 
 static const struct pretok_step byte_level = {.kind = PRETOK_BYTE_LEVEL};

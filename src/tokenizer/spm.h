@@ -10,9 +10,9 @@
  * bpe_model.cc of SentencePiece. Thread: as bpe.h.
  */
 #pragma once
-#include "text/bpe.h"
+#include "tokenizer/bpe.h"
 #include "base/markview.h"
-#include "text/vocab.h"
+#include "tokenizer/vocab.h"
 
 /* The bytes a piece stands for, appended to out. False: merging must not reach it, as it
  * is a byte's ("<0x0A>") or has a space that no text has. */

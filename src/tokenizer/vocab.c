@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text/vocab.h"
+#include "tokenizer/vocab.h"
 
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "text/added.h"
-#include "text/bytelevel.h"
-#include "text/normalize.h"
-#include "text/spm.h"
+#include "tokenizer/added.h"
+#include "tokenizer/bytelevel.h"
+#include "tokenizer/normalize.h"
+#include "tokenizer/spm.h"
 
 /* A spelling for a message: as much of it as fits in. */
 #define SHOWN(s) (int)MIN((s).n, 60), (s).p

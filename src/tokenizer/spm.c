@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text/spm.h"
+#include "tokenizer/spm.h"
 
 #include <math.h>
 #include <stdio.h>

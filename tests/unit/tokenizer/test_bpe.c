@@ -3,7 +3,7 @@
  * Merging against its definition, on random merges over four letters: so few that
  * pairs overlap everywhere and stale entries of the heap abound.
  */
-#include "text/bpe.h"
+#include "tokenizer/bpe.h"
 #include "tests/tap.h"
 
 #define N_PIECES 60

@@ -6,7 +6,7 @@
 #pragma once
 #include "base/arena.h"
 #include "base/map.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 enum { VOCAB_PIECE = 1, VOCAB_BYTES = 2, VOCAB_ADDED = 4, VOCAB_SPECIAL = 8 };
 

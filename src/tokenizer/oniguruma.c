@@ -26,7 +26,7 @@
  * to us has one. Caseless matching differs in one point: Oniguruma also lets one
  * character match several ("ß" and "ss"), PCRE2 does not.
  */
-#include "text/oniguruma.h"
+#include "tokenizer/oniguruma.h"
 
 #include <ctype.h>
 #include <stdio.h>

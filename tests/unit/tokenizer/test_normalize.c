@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text/normalize.h"
+#include "tokenizer/normalize.h"
 #include "tests/tap.h"
 
 /* NFC of two writers' text, with the marks as letters: "e^T" for "e" … */

@@ -18,18 +18,18 @@
  * alphabet (some pad with "!") is that byte, and a model whose alphabet has gaps says
  * its unknown token there.
  */
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "text/added.h"
-#include "text/bpe.h"
-#include "text/normalize.h"
-#include "text/pretok.h"
-#include "text/spm.h"
-#include "text/vocab.h"
+#include "tokenizer/added.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/normalize.h"
+#include "tokenizer/pretok.h"
+#include "tokenizer/spm.h"
+#include "tokenizer/vocab.h"
 
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
 

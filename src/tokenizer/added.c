@@ -11,7 +11,7 @@
  * white space behind, yet the search goes on right behind the token itself, so a
  * token of white space may be found in what rstrip took and the ranges overlap.
  */
-#include "text/added.h"
+#include "tokenizer/added.h"
 
 #include <stdlib.h>
 

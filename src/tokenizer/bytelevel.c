@@ -3,7 +3,7 @@
  * Bytes that print as Latin-1 (0x21..0x7E, 0xA1..0xAC, 0xAE..0xFF) stand for
  * themselves; the 68 others were given U+0100 and up in order of the byte.
  */
-#include "text/bytelevel.h"
+#include "tokenizer/bytelevel.h"
 
 #include "base/utf8.h"
 

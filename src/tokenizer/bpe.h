@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "base/map.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 struct bpe {
 	struct u64map merges; /* left << 32 | right -> rank << 32 | merged id */

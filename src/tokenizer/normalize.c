@@ -15,7 +15,7 @@
  *     joins nothing before it).
  * All of these are in NFC themselves, and Unicode's stability policy keeps it so.
  */
-#include "text/normalize.h"
+#include "tokenizer/normalize.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  * before it reaches past a lead byte.
  */
 #include "base/utf8.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special)
 {

@@ -25,7 +25,7 @@
  * takes the match again.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "text/pretok.h"
+#include "tokenizer/pretok.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "text/oniguruma.h"
+#include "tokenizer/oniguruma.h"
 
 #define MAX_STEPS 64
 #define MAX_REGEX_BYTES 65536

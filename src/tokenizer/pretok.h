@@ -4,7 +4,7 @@
  * struct pretok_work belongs to one.
  */
 #pragma once
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 struct pretok;
 /* Steps run in order, each on the pieces of the one before; the last must be

@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "base/markview.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* The longest added token that is accepted: scanning costs at most this much per
  * byte of text. Real ones have at most about a hundred bytes. */
