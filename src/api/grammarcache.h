@@ -5,7 +5,7 @@
  * many, or too many bytes of them. Thread: any.
  */
 #pragma once
-#include "text/grammar.h"
+#include "grammar/grammar.h"
 
 struct grammarcache;
 struct grammarcache *grammarcache_create(int max_entries, size_t max_bytes);

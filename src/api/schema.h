@@ -11,7 +11,7 @@
  */
 #pragma once
 #include "api/json_read.h"
-#include "text/grammar_build.h"
+#include "grammar/grammar_build.h"
 
 enum status schema_grammar(const struct json_node *at, struct grammar **out,
 			   struct fail *fail) MUST_USE;

@@ -10,7 +10,7 @@
 #include "api/schema.h"
 #include "base/arena.h"
 #include "base/map.h"
-#include "text/grammar_build.h"
+#include "grammar/grammar_build.h"
 
 enum {
 	TYPE_NULL = 1, TYPE_BOOL = 2, TYPE_INTEGER = 4, TYPE_FRACTION = 8,

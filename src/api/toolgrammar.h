@@ -9,7 +9,7 @@
  */
 #pragma once
 #include "api/tools.h"
-#include "text/grammar.h"
+#include "grammar/grammar.h"
 
 /* All of an answer that must be a call, or several: of t->forced or of any tool. What the
  * prompt has already written of it is *out_begun, to be accepted first. */

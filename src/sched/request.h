@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
-#include "text/grammar.h"
+#include "grammar/grammar.h"
 #include "text/outparse.h"
 #include "text/sampler.h"
 #include "tokenizer/tokenizer.h"

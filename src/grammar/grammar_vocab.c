@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "text/grammar_private.h"
+#include "grammar/grammar_private.h"
 
 #define MAX_TOKEN_BYTES 1024 /* longer ones are never allowed */
 

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/utf8.h"
-#include "text/grammar_private.h"
+#include "grammar/grammar_private.h"
 
 struct gbnf {
 	struct grammar_build *b;

@@ -6,7 +6,7 @@
  * what goes beyond a bound is remembered and said by grammar_build_finish.
  */
 #pragma once
-#include "text/grammar.h"
+#include "grammar/grammar.h"
 
 #define GRAMMAR_NO_MAX UINT32_MAX
 

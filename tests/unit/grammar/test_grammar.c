@@ -5,7 +5,7 @@
  */
 #include <pthread.h>
 
-#include "text/grammar.h"
+#include "grammar/grammar.h"
 
 #include "tests/tap.h"
 

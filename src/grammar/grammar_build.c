@@ -17,7 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "text/grammar_private.h"
+#include "grammar/grammar_private.h"
 
 #define MAX_PART_DEPTH 1000 /* parts in parts: frames on top of each other */
 #define MAX_EMPTY_REPEAT 64 /* of what may be empty: each is one more alternative */

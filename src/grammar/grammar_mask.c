@@ -27,7 +27,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "text/grammar_private.h"
+#include "grammar/grammar_private.h"
 
 #define CACHE_BYTES (24u << 20) /* of one grammar: a thousand dense masks */
 #define CACHE_BUCKETS 1024

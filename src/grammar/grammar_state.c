@@ -28,7 +28,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "text/grammar_private.h"
+#include "grammar/grammar_private.h"
 
 #define LEAVE (UINT32_MAX - 1)
 

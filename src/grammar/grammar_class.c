@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "text/grammar_private.h"
+#include "grammar/grammar_private.h"
 
 #define ROWS_MAX 60000
 #define BUCKETS 4096

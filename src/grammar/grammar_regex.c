@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "text/grammar_private.h"
+#include "grammar/grammar_private.h"
 
 #define MAX_RANGES 4096
 
