@@ -4,7 +4,7 @@
  * at a time.
  */
 #pragma once
-#include "text/outparse.h"
+#include "output/outparse.h"
 
 struct part {
 	enum out_channel channel; /* REASONING, CONTENT, or CALL_NAME for a call */

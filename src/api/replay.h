@@ -9,7 +9,7 @@
 #pragma once
 #include "api/callstore.h"
 #include "base/marked.h"
-#include "text/toolformat.h"
+#include "output/toolformat.h"
 
 struct replay {
 	struct arena *arena;

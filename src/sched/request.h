@@ -26,7 +26,7 @@
 
 #include "base/arena.h"
 #include "grammar/grammar.h"
-#include "text/outparse.h"
+#include "output/outparse.h"
 #include "text/sampler.h"
 #include "tokenizer/tokenizer.h"
 

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "text/jsonscan.h"
-#include "text/outparse.h"
+#include "output/jsonscan.h"
+#include "output/outparse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -5,8 +5,8 @@
  *   content  (r:reasoning)  [name args]  and  !text! for a call that is none
  */
 #include "base/alloc.h"
-#include "text/jsonscan.h"
-#include "text/outparse.h"
+#include "output/jsonscan.h"
+#include "output/outparse.h"
 #include "tests/tap.h"
 
 struct row {

@@ -15,13 +15,13 @@
  * model spells them, checked while they pass; parameters between tags as strings or,
  * where the tool's schema does not say string and they are JSON, as they are.
  */
-#include "text/toolparse.h"
+#include "output/toolparse.h"
 
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "text/jsonscan.h"
+#include "output/jsonscan.h"
 
 #define MAX_NAME 256 /* bytes of a name, key or header */
 

@@ -3,7 +3,7 @@
  * RFC 8259, with the nesting bounded. A byte above 0x7F is taken as part of a
  * string: that the text is UTF-8 is its source's business.
  */
-#include "text/jsonscan.h"
+#include "output/jsonscan.h"
 
 static bool is_space(char c)
 {

@@ -14,7 +14,7 @@
  *                 with reasoning on the channel "analysis"
  *   glm           <tool_call>f\n<arg_key>p</arg_key>\n<arg_value>v</arg_value>…
  */
-#include "text/toolformat.h"
+#include "output/toolformat.h"
 
 enum {
 	NONE,

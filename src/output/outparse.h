@@ -12,7 +12,7 @@
  * content only.
  */
 #pragma once
-#include "text/toolparse.h"
+#include "output/toolparse.h"
 
 struct outparse_opts {
 	const struct str *stops; /* copied */

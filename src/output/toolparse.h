@@ -4,7 +4,7 @@
  * of toolformat.c. Thread: one at a time.
  */
 #pragma once
-#include "text/toolformat.h"
+#include "output/toolformat.h"
 
 /* What the values of parameters look like where the format does not say. */
 struct toolparse_param {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "text/jsonscan.h"
+#include "output/jsonscan.h"
 #include "tests/tap.h"
 
 static const char *const good[] = {

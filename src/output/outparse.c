@@ -27,7 +27,7 @@
  * Stage 3, tool calls: toolparse.c, over what stage 2 calls content. Where the format
  * has channels of its own for reasoning, stage 2 is off.
  */
-#include "text/outparse.h"
+#include "output/outparse.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * channels must not depend on the cuts.
  */
 #include "base/alloc.h"
-#include "text/outparse.h"
+#include "output/outparse.h"
 #include "tests/tap.h"
 
 struct row {
