@@ -36,7 +36,7 @@
 #include "ctl/reference.h"
 #include "ctl/routing.h"
 #include "ctl/session.h"
-#include "text/sampler.h"
+#include "sampler/sampler.h"
 
 struct args {
 	struct session_opts session;

@@ -27,7 +27,7 @@
 #include "base/arena.h"
 #include "grammar/grammar.h"
 #include "output/outparse.h"
-#include "text/sampler.h"
+#include "sampler/sampler.h"
 #include "tokenizer/tokenizer.h"
 
 enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR,

@@ -27,8 +27,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "text/sampler_private.h"
-#include "text/softmax.h"
+#include "sampler/sampler_private.h"
+#include "sampler/softmax.h"
 
 /* What sums in another order may differ by, relative. */
 #define SLACK 1e-9

@@ -5,8 +5,8 @@
  * distribution. Seeds are fixed, so every run sees the same draws.
  */
 #include "base/alloc.h"
-#include "text/sampler.h"
-#include "text/softmax.h"
+#include "sampler/sampler.h"
+#include "sampler/softmax.h"
 #include "tests/tap.h"
 
 static const struct sampler_params neutral = {

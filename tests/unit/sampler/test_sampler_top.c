@@ -5,7 +5,7 @@
  * best where they are enough. Sums are wrong by nearly as much as they may be.
  */
 #include "base/alloc.h"
-#include "text/sampler.h"
+#include "sampler/sampler.h"
 #include "tests/tap.h"
 
 enum { V = 3000, K = SAMPLER_BEST_MAX, STEPS = 400 };

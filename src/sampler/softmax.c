@@ -11,7 +11,7 @@
  * compiled with -ffp-contract=off so that no compiler fuses them. Sums are in
  * double, one accumulator a lane, folded in a fixed order.
  */
-#include "text/softmax.h"
+#include "sampler/softmax.h"
 
 #include <math.h>
 #include <string.h>

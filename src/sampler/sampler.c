@@ -19,13 +19,13 @@
  * (1 - top_p) Z / V weigh at most (1 - top_p) Z together, so the nucleus lies
  * above that, and what quickselect sees is usually a few hundred tokens.
  */
-#include "text/sampler_private.h"
+#include "sampler/sampler_private.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "text/softmax.h"
+#include "sampler/softmax.h"
 
 /* --- generator: xoshiro256**, seeded by splitmix64 ----------------------- */
 

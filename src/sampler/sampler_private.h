@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "base/map.h"
-#include "text/sampler.h"
+#include "sampler/sampler.h"
 
 #define GREEDY_BELOW 1e-5f
 #define HEAP_MAX 1024 /* above it a heap loses to quickselect */
