@@ -28,7 +28,7 @@
 
 #include <stdlib.h>
 
-#include "api/json_read.h"
+#include "json/json_read.h"
 #include "api/toolgrammar.h"
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "api/api_private.h"
-#include "api/json_read.h"
+#include "json/json_read.h"
 #include "base/marked.h"
 
 /* Read messages, tools and template variables, render, tokenize: sets the call's

@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "api/api_private.h"
-#include "api/json_read.h"
+#include "json/json_read.h"
 
 /* Read `prompt` in its four spellings, `echo` and `logprobs`. */
 enum status completion_read(const struct json_node *body, struct api_call *c,

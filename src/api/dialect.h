@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "api/api_private.h"
-#include "api/json_read.h"
+#include "json/json_read.h"
 
 struct dialect {
 	enum api_kind base; /* what to_chat makes of it: a chat, or a raw completion */

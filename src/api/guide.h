@@ -11,7 +11,7 @@
  * Thread: any.
  */
 #pragma once
-#include "api/json_read.h"
+#include "json/json_read.h"
 #include "api/grammarcache.h"
 
 /* *out: a reference, or NULL where nothing is asked for. E_INVAL, E_LIMIT with the

@@ -17,7 +17,7 @@
 #include "api/value.h"
 #include "base/alloc.h"
 #include "base/map.h"
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 
 #define MAX_MESSAGES 10000
 #define MAX_PARTS 10000

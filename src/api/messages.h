@@ -3,7 +3,7 @@
  * `messages` of a chat call to what a template reads. Thread: any.
  */
 #pragma once
-#include "api/json_read.h"
+#include "json/json_read.h"
 #include "api/chat_template.h"
 #include "api/replay.h"
 

@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "api/api_private.h"
-#include "api/json_read.h"
+#include "json/json_read.h"
 
 /* Read them out of the body into the call and its request (all in the request's
  * arena). Defaults: the model's generation_config.json, then OpenAI's. max_tokens is

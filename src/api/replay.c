@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "api/json_read.h"
+#include "json/json_read.h"
 #include "base/alloc.h"
 
 /* Names are this, 16 hex digits, x, 8 hex digits. */

@@ -10,7 +10,7 @@
  * schema that has it: nothing is ever left out in silence.
  */
 #pragma once
-#include "api/json_read.h"
+#include "json/json_read.h"
 #include "grammar/grammar_build.h"
 
 enum status schema_grammar(const struct json_node *at, struct grammar **out,

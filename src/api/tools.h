@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "api/api_private.h"
-#include "api/json_read.h"
+#include "json/json_read.h"
 
 /* What a tool says of holding its arguments to its schema. */
 enum tools_strict { STRICT_UNSAID, STRICT_NO, STRICT_YES };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/value.h"
 
-#include "api/json_read.h"
+#include "json/json_read.h"
 
 static struct jinja_value *list_of_json(struct arena *a, const json_t *v)
 {

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 
 enum {
 	KEYS_ALL = 1,

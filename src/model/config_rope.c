@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "model/config_part.h"
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 
 /* "dynamic" stretches only beyond max_position_embeddings, where no sequence gets. */
 static const struct {

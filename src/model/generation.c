@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "model/config.h"
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 
 #define FILE_NAME "generation_config.json"
 

@@ -14,7 +14,7 @@
 #include "model/config.h"
 #include "model/experts.h"
 #include "model/gguf_model.h"
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 #include "model/quant.h"
 #include "model/tokenizer_hf.h"
 

@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 #include "model/quant.h"
 
 /* An integer of [min, max], or refused; -1 where `all` is allowed stands for 0. */

@@ -18,7 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 #include "model/quant.h"
 #include "tokenizer/pattern.h"
 

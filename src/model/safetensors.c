@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 
 /* The bound of the reference implementation; 55,000 tensors need 8 MB. */
 #define MAX_HEADER_BYTES 100000000u

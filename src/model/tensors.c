@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "model/gguf.h"
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 #include "model/model.h"
 #include "model/safetensors.h"
 

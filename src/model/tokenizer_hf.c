@@ -17,7 +17,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/map.h"
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 
 /* The largest we know (a vocabulary of 262,144) has 33 MB. */
 #define MAX_FILE_BYTES ((size_t)64 << 20)

@@ -5,14 +5,14 @@
  * let through, since users do paste binary files. Depth is bounded once, so that
  * everything behind may recurse over the tree.
  */
-#include "api/json_read.h"
+#include "json/json_read.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/utf8.h"
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 
 #define MAX_SHOWN_PATH 200 /* bytes of a path in a message; leaves room for words */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/json_read.h"
+#include "json/json_read.h"
 
 #include "base/utf8.h"
 #include "tests/tap.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/jsonfile.h"
+#include "json/jsonfile.h"
 
 #include <stdlib.h>
 
