@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "api/schema.h"
+#include "schema/schema.h"
 #include "base/alloc.h"
 
 #define MAX_CHOICES 100000

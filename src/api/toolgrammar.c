@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "api/schema.h"
+#include "schema/schema.h"
 #include "base/alloc.h"
 
 struct maker {

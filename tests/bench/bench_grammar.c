@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <time.h>
 
-#include "api/schema.h"
+#include "schema/schema.h"
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/utf8.h"

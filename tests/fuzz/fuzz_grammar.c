@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "api/schema.h"
+#include "schema/schema.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

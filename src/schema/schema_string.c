@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "api/schema_private.h"
+#include "schema/schema_private.h"
 #include "base/alloc.h"
 
 #define DATE \

@@ -10,7 +10,7 @@
  * Rules are made by a queue of jobs, not by recursion, so neither a long chain
  * of references nor a cycle costs stack.
  */
-#include "api/schema_private.h"
+#include "schema/schema_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "api/schema_private.h"
+#include "schema/schema_private.h"
 
 #define MAX_END 32 /* bytes of what ends a value */
 

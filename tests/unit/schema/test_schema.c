@@ -4,7 +4,7 @@
  * not, each one that is not supported by its name and path, and a table of random
  * schemas and documents judged by another validator (tests/golden/make_schemas.py).
  */
-#include "api/schema.h"
+#include "schema/schema.h"
 
 #include "base/file.h"
 #include "tests/tap.h"

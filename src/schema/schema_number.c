@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/schema_private.h"
+#include "schema/schema_private.h"
 #include "base/alloc.h"
 
 #define INT_DIGITS 15          /* of the integer part of a number */

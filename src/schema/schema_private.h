@@ -7,7 +7,7 @@
  * say together. Each different list is one rule, so recursion closes by itself.
  */
 #pragma once
-#include "api/schema.h"
+#include "schema/schema.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "grammar/grammar_build.h"

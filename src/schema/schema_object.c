@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/schema_private.h"
+#include "schema/schema_private.h"
 #include "base/alloc.h"
 #include "base/utf8.h"
 
