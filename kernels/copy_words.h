@@ -5,7 +5,7 @@
  * have the device change from what copies to what computes.
  */
 #pragma once
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 struct copy_words_args {
 	int32_t n;

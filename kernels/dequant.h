@@ -2,7 +2,7 @@
  *
  * Weights on the device, one element or one row at a time, any shape: what the
  * kernels use that are not the fast path of a format. The layout of each format is
- * told in model/blocks.h.
+ * told in model/formats/blocks.h.
  */
 #pragma once
 #include "kernels/dequant_blocks.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The formats of GGUF on the device, eight weights at a time: what blocks lie like is
- * told in src/model/quant_blocks.c. Eight weights share a scale and a minimum in every
+ * told in src/model/formats/quant_blocks.c. Eight weights share a scale and a minimum in every
  * one of them, and lie in eight bytes of nibbles or crumbs, so that a lane takes eight
  * and its neighbour the next eight. Indices are constants once loops are unrolled:
  * nothing goes to scratch. Blocks of Q4_0, Q8_0 and MXFP4 are other formats by then
@@ -11,7 +11,7 @@
 #include "kernels/dialect.h"
 #include "kernels/weight_view.h"
 
-#include "src/model/iq2xxs_grid.h"
+#include "src/model/formats/iq2xxs_grid.h"
 
 constexpr bool is_block(int format)
 {

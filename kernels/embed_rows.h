@@ -3,7 +3,7 @@
  * The first residual: x[t] = table[token[t]].
  */
 #pragma once
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 struct embed_rows_args {
 	int32_t n_tok;

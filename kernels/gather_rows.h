@@ -3,7 +3,7 @@
  * Rows of the residual stream whose logits are wanted: y[r] = x[row[r]].
  */
 #pragma once
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 struct gather_rows_args {
 	int32_t n_rows, dim;

@@ -10,7 +10,7 @@
 #pragma once
 #include <stdbool.h>
 
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 struct head_linear_args {
 	int32_t n_tok, n_heads;       /* T, H */

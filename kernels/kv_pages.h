@@ -6,7 +6,7 @@
 #pragma once
 #include <stddef.h>
 
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 struct kv_pages {
 	void *k, *v;       /* (n_pages, G, P, K) kv; v may be of another K, or NULL:

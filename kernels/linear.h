@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "kernels/rms_norm.h"
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 #define LINEAR_MAX_OUT 4
 

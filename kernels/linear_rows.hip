@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/linear.h for f16, bf16, int8, fp8, nvfp4 and mxfp4 weights
- * LAYOUT    kernels/linear_rows.h: rows as in the checkpoint (model/blocks.h), 16 bytes
+ * LAYOUT    kernels/linear_rows.h: rows as in the checkpoint (model/formats/blocks.h), 16 bytes
  *           a lane, so a wave reads 512 bytes of a row at once. Activations in LDS, in
  *           16-byte pieces that lie as the lanes read them; for formats of four bits
  *           in the order 0 2 4 6 1 3 5 7, as one mask takes them out of a word.

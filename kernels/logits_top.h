@@ -9,7 +9,7 @@
  */
 #pragma once
 #include "kernels/logits_top_row.h"
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 struct logits_top_args {
 	int32_t n_rows, n_vocab; /* V at most LOGITS_TOP_MAX_VOCAB */

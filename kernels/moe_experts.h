@@ -19,7 +19,7 @@
 #include <stddef.h>
 
 #include "kernels/moe_router.h"
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 enum experts_act { EXPERTS_SILU, EXPERTS_CLAMPED };
 

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 #include "kernels/rms_norm.h"
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 #define MOE_ROUTER_MAX_EXPERTS 4096
 

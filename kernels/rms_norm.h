@@ -4,7 +4,7 @@
  * row. Zhang and Sennrich, Root Mean Square Layer Normalization, 2019, eq. 4.
  */
 #pragma once
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 struct rms_norm_args {
 	int32_t n_tok, dim;

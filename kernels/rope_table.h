@@ -6,7 +6,7 @@
  * plain RoPE has inv_freq[i] = theta^(-2i/K).
  */
 #pragma once
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 struct rope_table_args {
 	int32_t n_tok, n_freq;

@@ -6,7 +6,7 @@
 #pragma once
 #include <stddef.h>
 
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 struct silu_mul_args {
 	int32_t n_tok, dim;

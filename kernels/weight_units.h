@@ -19,8 +19,8 @@
  * comes from memory once. Scales and minima are small loads through the caches: all the
  * lanes of a block want the same ones.
  *
- * How blocks lie is told in src/model/quant_blocks.c, the other formats in
- * src/model/blocks.h. K is whole chunks (UNIT_CHUNK).
+ * How blocks lie is told in src/model/formats/quant_blocks.c, the other formats in
+ * src/model/formats/blocks.h. K is whole chunks (UNIT_CHUNK).
  */
 #pragma once
 #include "kernels/dequant.h"

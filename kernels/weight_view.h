@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A weight as kernels take it, by value: what struct weight (model/blocks.h) says,
+ * A weight as kernels take it, by value: what struct weight (model/formats/blocks.h) says,
  * with device addresses. C for the host that fills it, C++ for the kernel.
  */
 #pragma once

@@ -11,7 +11,7 @@
 #pragma once
 #include "backend/cpu_panels.h"
 #include "kernels/kv_pages.h"
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 #define CPU_TOK 12      /* tokens of a tile of quantized activations */
 #define CPU_BLOCK 32    /* activations of one scale */

@@ -29,7 +29,7 @@
 
 #include "base/pool.h"
 #include "base/status.h"
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 #define CPU_PANEL_ROWS 16
 

@@ -18,7 +18,7 @@
  */
 #include "backend/cpu_simd.h"
 
-#include "model/iq2xxs_grid.h"
+#include "model/formats/iq2xxs_grid.h"
 
 enum {
 	ROWS = CPU_ROWS,

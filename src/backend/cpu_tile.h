@@ -4,7 +4,7 @@
  * float once, times up to TILE_TOK inputs.
  */
 #pragma once
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 #define TILE_ROWS 4
 #define TILE_TOK 64

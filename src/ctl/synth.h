@@ -7,7 +7,7 @@
  */
 #pragma once
 #include "base/buf.h"
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 /* Sizes of a model, with the letters of kernels/README.md. */
 struct synth_shape {

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/graph.h"
-#include "model/weight_int8.h"
+#include "model/formats/weight_int8.h"
 
 enum status graph_take(struct graph *g, size_t n_bytes, void *out, struct fail *fail)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 static const struct {
 	const char *name;
@@ -40,7 +40,7 @@ static const struct {
 } quants[QUANT_COUNT] = {
 #define QUANT(ident, name, bits, block, bytes) \
 	[QUANT_##ident] = {name, bits, block, bytes},
-#include "model/quant.def"
+#include "model/formats/quant.def"
 #undef QUANT
 };
 

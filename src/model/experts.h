@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "model/model.h"
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 struct expert_place {
 	char name[200]; /* of the tensor, without .weight and such */

@@ -15,7 +15,7 @@
 #include "model/experts.h"
 #include "model/gguf_model.h"
 #include "json/jsonfile.h"
-#include "model/quant.h"
+#include "model/formats/quant.h"
 #include "model/tokenizer_hf.h"
 
 #define MAX_CONFIG_BYTES ((size_t)16 << 20)

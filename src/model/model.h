@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "base/arena.h"
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 #include "model/tensors.h"
 #include "tokenizer/tokenizer.h"
 

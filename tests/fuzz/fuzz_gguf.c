@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "model/gguf_model.h"
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

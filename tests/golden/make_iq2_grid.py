@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The grid of IQ2_XXS, which is data of the format, as src/model/iq2xxs_grid.h: from
+"""The grid of IQ2_XXS, which is data of the format, as src/model/formats/iq2xxs_grid.h: from
 the gguf package for Python (pip install gguf). Run from the top of the tree."""
 import numpy as np
 from gguf.quants import IQ2_XXS
@@ -9,7 +9,7 @@ IQ2_XXS.init_grid()
 grid = IQ2_XXS.grid.reshape(256, 8)
 code = np.searchsorted([8, 25, 43], grid)
 words = (code << (2 * np.arange(8))).sum(1)
-with open("src/model/iq2xxs_grid.h", "w") as f:
+with open("src/model/formats/iq2xxs_grid.h", "w") as f:
     f.write("""/* SPDX-License-Identifier: Apache-2.0
  *
  * IQ2_XXS: 256 points of eight magnitudes, two bits each, the first lowest: 0, 1 and 2

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "model/model.h"
-#include "model/quant.h"
+#include "model/formats/quant.h"
 #include "tests/tap.h"
 #include "tests/unit/model/image.h"
 

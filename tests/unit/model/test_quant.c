@@ -3,7 +3,7 @@
  * How a packed layer is found among tensors, and what is said where it is not whole.
  */
 #include "model/model.h"
-#include "model/quant.h"
+#include "model/formats/quant.h"
 #include "tests/tap.h"
 #include "tests/unit/model/image.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 #include "base/alloc.h"
 #include "tests/tap.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "model/weight_int8.h"
+#include "model/formats/weight_int8.h"
 #include "tests/tap.h"
 
 static void test_numbers(void)

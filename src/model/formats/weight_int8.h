@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 #include "base/status.h"
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 
 /* w, of any format, rounded to QUANT_INT8 with a scale a row, by all CPUs. *out points
  * into *memory (malloc); rows of zeros stay so, and NaN or infinite weights are the

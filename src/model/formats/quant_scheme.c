@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "json/jsonfile.h"
-#include "model/quant.h"
+#include "model/formats/quant.h"
 #include "tokenizer/pattern.h"
 
 #define SECTION "quantization_config"

@@ -8,7 +8,7 @@
  *
  * The weight is (nibble - zero) * scale, both of 0..15 as stored.
  */
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 enum status quant_awq_open(const struct quant_want *w, struct weight *out,
 			   struct fail *fail)

@@ -29,7 +29,7 @@ enum dtype dtype_find(const char *name);
 
 enum quant {
 #define QUANT(ident, name, bits, block, bytes) QUANT_##ident,
-#include "model/quant.def"
+#include "model/formats/quant.def"
 #undef QUANT
 	QUANT_COUNT
 };

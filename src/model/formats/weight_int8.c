@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/pool.h"
-#include "model/weight_int8.h"
+#include "model/formats/weight_int8.h"
 
 struct job {
 	const struct weight *w;

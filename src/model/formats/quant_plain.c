@@ -3,7 +3,7 @@
  * Weights as numbers: <name>.weight (N, K) in F32, F16 or BF16. Within a tensor of all
  * experts' also (K, N).
  */
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 enum quant quant_plain(enum dtype t)
 {

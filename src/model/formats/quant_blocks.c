@@ -30,8 +30,8 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "model/iq2xxs_grid.h"
-#include "model/quant.h"
+#include "model/formats/iq2xxs_grid.h"
+#include "model/formats/quant.h"
 
 static uint16_t bits_at(const uint8_t *p)
 {

@@ -14,7 +14,7 @@
  */
 #include <math.h>
 
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 enum { GROUP = 16 };
 

@@ -12,7 +12,7 @@
  *   X_blocks         U8 (E, N, K/32, 16)
  *   X_scales         U8 (E, N, K/32)
  */
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 enum { GROUP = 32 };
 

@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 const enum dtype quant_floats[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_COUNT};
 

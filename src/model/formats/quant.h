@@ -6,7 +6,7 @@
 #pragma once
 #include <jansson.h>
 
-#include "model/blocks.h"
+#include "model/formats/blocks.h"
 #include "model/tensors.h"
 
 /* How the checkpoint says a layer is quantized. */

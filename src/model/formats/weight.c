@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 static const struct {
 	/* Suffix of the tensor that holds the numbers; alias: another spelling. */

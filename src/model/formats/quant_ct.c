@@ -15,7 +15,7 @@
  */
 #include <stdio.h>
 
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 static enum status check_groups(const struct quant_want *w, int32_t group,
 				struct fail *fail)

@@ -12,7 +12,7 @@
  * carry where zero is 0: 15 means 0, as its own kernels read it. With "desc_act" the
  * inputs of a group lie anywhere, and g_idx says where.
  */
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 enum status quant_gptq_open(const struct quant_want *w, struct weight *out,
 			    struct fail *fail)

@@ -9,7 +9,7 @@
  * Either scale multiplies; "inv" is from the view of who made it. Scales of the inputs
  * are how to round them; they are not rounded here.
  */
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 /* The scale that is for whole rows, whatever shape its one or N numbers have. */
 static enum status open_rows(const struct quant_want *w, const char *suffix,

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "json/jsonfile.h"
-#include "model/quant.h"
+#include "model/formats/quant.h"
 
 /* An integer of [min, max], or refused; -1 where `all` is allowed stands for 0. */
 static enum status read_int(const json_t *config, const char *key, int min, int max,
