@@ -5,7 +5,7 @@
  * one of them, and lie in eight bytes of nibbles or crumbs, so that a lane takes eight
  * and its neighbour the next eight. Indices are constants once loops are unrolled:
  * nothing goes to scratch. Blocks of Q4_0, Q8_0 and MXFP4 are other formats by then
- * (src/backend/hip_repack.c).
+ * (src/backend/hip/hip_repack.c).
  */
 #pragma once
 #include "kernels/dialect.h"

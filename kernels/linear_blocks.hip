@@ -17,7 +17,7 @@
  *           addresses: as many loads, and three times the LDS traffic; planes of aligned
  *           numbers made at load: a second layout for every reader of the file's own
  * SEE       kernels/linear_ref.c; Q4_0, Q8_0 and MXFP4 blocks are turned at load into
- *           int4, int8 and mxfp4, exactly (src/backend/hip_repack.c); kernels/moe_rows.hip
+ *           int4, int8 and mxfp4, exactly (src/backend/hip/hip_repack.c); kernels/moe_rows.hip
  */
 #include "kernels/dialect.h"
 #include "kernels/linear_rows.h"

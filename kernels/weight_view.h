@@ -9,7 +9,7 @@
 #endif
 
 /* The numbers of enum quant and enum dtype, which a kernel does not include;
- * src/backend/hip_weight.c holds them equal. */
+ * src/backend/hip/hip_weight.c holds them equal. */
 enum weight_format {
 	WEIGHT_F32, WEIGHT_F16, WEIGHT_BF16, WEIGHT_INT4, WEIGHT_INT8,
 	WEIGHT_NVFP4 = 8, WEIGHT_FP8, WEIGHT_MXFP4,

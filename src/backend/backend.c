@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu.h"
-#include "backend/hip.h"
+#include "backend/cpu/cpu.h"
+#include "backend/hip/hip.h"
 #include "base/alloc.h"
 
 static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "backend/hip.h"
+#include "backend/hip/hip.h"
 #include "base/alloc.h"
 #include "ctl/command.h"
 #include "ctl/options.h"

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "backend/backend.h"
-#include "backend/cpu_panels.h"
-#include "backend/hip.h"
+#include "backend/cpu/cpu_panels.h"
+#include "backend/hip/hip.h"
 #include "ctl/command.h"
 #include "ctl/options.h"
 #include "ctl/survey.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/hip_linear.h"
+#include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
 #include "ctl/command.h"
 #include "ctl/hip_time.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which shape of a kernel is fastest for which weights on this chip: each is timed, the
- * best goes to a table that the backend reads (backend/hip_tune.h). Results of the model
+ * best goes to a table that the backend reads (backend/hip/hip_tune.h). Results of the model
  * are the same with and without it but for the order of sums.
  */
 #include <errno.h>
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/hip_experts.h"
-#include "backend/hip_linear.h"
-#include "backend/hip_tune.h"
+#include "backend/hip/hip_experts.h"
+#include "backend/hip/hip_linear.h"
+#include "backend/hip/hip_tune.h"
 #include "base/alloc.h"
 #include "ctl/command.h"
 #include "ctl/hip_time.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/hip_time.h"
 
-#include "backend/hip_launch.h"
+#include "backend/hip/hip_launch.h"
 #include "base/alloc.h"
 #include "ctl/samples.h"
 

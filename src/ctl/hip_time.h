@@ -3,7 +3,7 @@
  * Time on the GPU. Thread: the backend's.
  */
 #pragma once
-#include "backend/hip.h"
+#include "backend/hip/hip.h"
 
 /* What is measured: queue run i of it. */
 typedef enum status (*hip_time_queue)(void *ctx, int i);

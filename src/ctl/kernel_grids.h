@@ -5,7 +5,7 @@
  * Thread: main.
  */
 #pragma once
-#include "backend/hip_launch.h"
+#include "backend/hip/hip_launch.h"
 #include "ctl/chip.h"
 #include "ctl/kernel_case.h"
 

@@ -32,7 +32,7 @@
  * in its tables of experts. Thread: the backend's.
  */
 #pragma once
-#include "backend/hip_launch.h"
+#include "backend/hip/hip_launch.h"
 
 struct record;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libhip_cpu.so: the HIP runtime's C API (backend/hip_api.def) on the CPU, so that the
+ * libhip_cpu.so: the HIP runtime's C API (backend/hip/hip_api.def) on the CPU, so that the
  * whole HIP backend runs where there is no GPU, also under sanitizers. It looks like a
  * gfx1151 with 40 compute units. Its kernels are those of kernels/, compiled as
  * C++ (unit.cpp) and run on fibers (fiber.c).
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/hip_api.h"
+#include "backend/hip/hip_api.h"
 #include "tests/hip-on-cpu/fiber.h"
 #include "tests/hip-on-cpu/kernels.h"
 #include "tests/hip-on-cpu/runtime.h"
@@ -36,7 +36,7 @@
 #define API __attribute__((visibility("default")))
 #define HIP(type, name, arguments) API type name arguments;
 #define HIP_MAY HIP
-#include "backend/hip_api.def"
+#include "backend/hip/hip_api.def"
 #undef HIP_MAY
 #undef HIP
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of HIP's C API that halod calls (src/backend/hip_api.def), on CUDA's driver:
+ * The part of HIP's C API that halod calls (src/backend/hip/hip_api.def), on CUDA's driver:
  * the same backend and kernels on an NVIDIA GPU. HIP was made after CUDA, so nearly
  * every function is its counterpart, and error codes are the same numbers. What differs:
  *
@@ -20,13 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/hip_api.h"
+#include "backend/hip/hip_api.h"
 #include "base/alloc.h"
 
 /* Every row of the list, with its very type. */
 #define HIP(type, name, arguments) type name arguments;
 #define HIP_MAY HIP
-#include "backend/hip_api.def"
+#include "backend/hip/hip_api.def"
 #undef HIP_MAY
 #undef HIP
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "backend/hip.h"
-#include "backend/hip_linear.h"
+#include "backend/hip/hip.h"
+#include "backend/hip/hip_linear.h"
 #include "kernels/moe_launch.h"
 
 /* Were experts found as q says? A block of the arena may end among some, and two alone

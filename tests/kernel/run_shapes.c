@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "backend/hip_experts.h"
-#include "backend/hip_linear.h"
+#include "backend/hip/hip_experts.h"
+#include "backend/hip/hip_linear.h"
 #include "tests/kernel/fibers.h"
 
 int main(void)

@@ -2,7 +2,7 @@
  *
  * What becomes panels, how large they are, and numbers that are none.
  */
-#include "backend/cpu_panels.h"
+#include "backend/cpu/cpu_panels.h"
 
 #include <math.h>
 

@@ -2,9 +2,9 @@
  *
  * The CPU's fast decoding is weight_decode, bit for bit, from any block on.
  */
-#include "backend/cpu_tile.h"
+#include "backend/cpu/cpu_tile.h"
 
-#include "backend/cpu_math.h"
+#include "backend/cpu/cpu_math.h"
 #include "tests/tap.h"
 
 static uint32_t state = 1;

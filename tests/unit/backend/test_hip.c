@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/hip_experts.h"
-#include "backend/hip_launch.h"
-#include "backend/hip_tune.h"
+#include "backend/hip/hip_experts.h"
+#include "backend/hip/hip_launch.h"
+#include "backend/hip/hip_tune.h"
 #include "base/alloc.h"
 #include "tests/hip-on-cpu/runtime.h"
 #include "tests/tap.h"

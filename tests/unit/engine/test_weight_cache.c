@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "backend/cpu_cache_file.h"
+#include "backend/cpu/cpu_cache_private.h"
 #include "base/alloc.h"
 #include "engine/engine.h"
 #include "tests/tap.h"

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The fast path's attention. What belongs together is a tile: a few consecutive tokens
+ * of one sequence, and of their query heads up to CPU_QUERIES that read the same keys
+ * and values, which are so read once for all.
+ *
+ * Positions are cut into ranges of RANGE, from 0 on. Each gives a state of its own and
+ * those are joined in order, so that a token's result is the same whether one thread
+ * goes over all ranges or, when there are few tiles, many share them.
+ */
+#include <math.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/alloc.h"
+
+enum { RANGE = 512, MAX_HEAD = CPU_MAX_HEAD, APART = 16 /* few share a cache's sets */ };
+
+struct job {
+	struct backend *b;
+	const struct attention_args *a;
+	int group, per; /* query heads of a key head; tokens of a tile */
+	int most;       /* queries of a tile */
+	int n_chunks, heads; /* a group in so many chunks of so many heads */
+	int n_tiles, n_ranges;
+	int v_dim, v_pad; /* values, and rounded up to a vector */
+	int pitch;        /* floats from one query, or its sums, to the next */
+	float *parts; /* (tile, G, chunk, range, query) states, or NULL */
+};
+
+/* A tile's queries and their memory. */
+struct work {
+	struct cpu_attend u;
+	struct cpu_query query[CPU_QUERIES];
+	float q[CPU_QUERY_ROOM] __attribute__((aligned(64)));
+	float acc[CPU_QUERY_ROOM] __attribute__((aligned(64)));
+	int tok[CPU_QUERIES], head[CPU_QUERIES];
+	int32_t first, last; /* positions that any of them sees */
+};
+
+static int padded(int n)
+{
+	return (n + 15) / 16 * 16;
+}
+
+static int tiles_of(const struct job *j, int seq)
+{
+	return (j->a->first_tok[seq + 1] - j->a->first_tok[seq] + j->per - 1) / j->per;
+}
+
+static void add_query(const struct job *j, struct work *w, int t, int h)
+{
+	const struct attention_args *a = j->a;
+	int i = w->u.n++;
+	size_t row = (size_t)t * (size_t)a->n_heads + (size_t)h;
+	w->tok[i] = t;
+	w->head[i] = h;
+	float *q = w->q + (size_t)i * (size_t)j->pitch;
+	memcpy(q, (const float *)a->q + row * (size_t)a->head_dim,
+	       (size_t)a->head_dim * sizeof *q);
+	for (int d = a->head_dim; d < padded(a->head_dim); d++)
+		q[d] = 0;
+	w->query[i] = (struct cpu_query){
+		.q = q, .position = a->position[t],
+		.first = attention_first(a, a->position[t])};
+	w->first = i ? MIN(w->first, w->query[i].first) : w->query[i].first;
+	w->last = i ? MAX(w->last, a->position[t]) : a->position[t];
+}
+
+/* The queries of tile i, key head g, chunk c. */
+static void gather(const struct job *j, int i, int g, int c, struct work *w)
+{
+	const struct attention_args *a = j->a;
+	int seq = 0;
+	while (i >= tiles_of(j, seq))
+		i -= tiles_of(j, seq++);
+	int t0 = a->first_tok[seq] + i * j->per;
+	int t1 = MIN(t0 + j->per, a->first_tok[seq + 1]);
+	w->u = (struct cpu_attend){
+		.kv = &a->kv, .n_kv_heads = a->n_kv_heads, .dim = a->head_dim,
+		.v_dim = j->v_dim, .g = g, .scale = a->scale, .query = w->query,
+		.table = a->page_table + (size_t)seq * (size_t)a->max_pages_per_seq};
+	int h0 = g * j->group + c * j->heads;
+	int h1 = MIN(h0 + j->heads, (g + 1) * j->group);
+	for (int t = t0; t < t1; t++)
+		for (int h = h0; h < h1; h++)
+			add_query(j, w, t, h);
+}
+
+static void run_range(const struct job *j, struct work *w, int range)
+{
+	for (int i = 0; i < w->u.n; i++) {
+		float *acc = w->acc + (size_t)i * (size_t)j->pitch;
+		w->query[i].state = (struct cpu_state){-INFINITY, 0, acc};
+		memset(acc, 0, (size_t)j->v_pad * sizeof *acc);
+	}
+	int32_t from = MAX(range * RANGE, w->first);
+	int32_t to = MIN((range + 1) * RANGE, w->last + 1);
+	if (from < to)
+		((struct cpu *)j->b)->isa->attend(&w->u, from, to);
+}
+
+/* What a query has seen before any position. */
+static void begin(const struct job *j, const struct work *w, int i,
+		  struct cpu_state *total)
+{
+	const float *sinks = j->a->sinks;
+	total->max = sinks ? sinks[w->head[i]] : -INFINITY;
+	total->sum = sinks ? 1 : 0;
+	memset(total->acc, 0, (size_t)j->v_pad * sizeof(float));
+}
+
+static void finish(const struct job *j, const struct work *w, int i,
+		   const struct cpu_state *total)
+{
+	size_t row = (size_t)w->tok[i] * (size_t)j->a->n_heads + (size_t)w->head[i];
+	float *y = (float *)j->a->y + row * (size_t)j->v_dim;
+	for (int d = 0; d < j->v_dim; d++)
+		y[d] = total->acc[d] / total->sum;
+}
+
+static void locate(const struct job *j, int unit, int *tile, int *g, int *chunk)
+{
+	*chunk = unit % j->n_chunks;
+	*g = unit / j->n_chunks % j->a->n_kv_heads;
+	*tile = unit / j->n_chunks / j->a->n_kv_heads;
+}
+
+/* Unit: a tile over all its ranges. */
+static void run_tiles(void *arg, int begin_unit, int end)
+{
+	const struct job *j = arg;
+	const struct cpu_isa *isa = ((struct cpu *)j->b)->isa;
+	struct work w;
+	float acc[CPU_QUERY_ROOM] __attribute__((aligned(64)));
+	struct cpu_state total[CPU_QUERIES];
+	for (int unit = begin_unit; unit < end; unit++) {
+		int tile, g, chunk;
+		locate(j, unit, &tile, &g, &chunk);
+		gather(j, tile, g, chunk, &w);
+		for (int i = 0; i < w.u.n; i++) {
+			total[i].acc = acc + (size_t)i * (size_t)j->pitch;
+			begin(j, &w, i, &total[i]);
+		}
+		for (int r = w.first / RANGE; r <= w.last / RANGE; r++) {
+			run_range(j, &w, r);
+			for (int i = 0; i < w.u.n; i++)
+				isa->attend_join(&total[i], &w.query[i].state, j->v_dim);
+		}
+		for (int i = 0; i < w.u.n; i++)
+			finish(j, &w, i, &total[i]);
+	}
+}
+
+static float *part_at(const struct job *j, int unit, int range, int query)
+{
+	size_t i = ((size_t)unit * (size_t)j->n_ranges + (size_t)range) *
+			   (size_t)j->most +
+		   (size_t)query;
+	return j->parts + i * ((size_t)j->v_pad + 16);
+}
+
+/* Unit: one range of a tile; its states go to parts. */
+static void run_parts(void *arg, int begin_unit, int end)
+{
+	const struct job *j = arg;
+	struct work w;
+	for (int i = begin_unit; i < end; i++) {
+		int unit = i / j->n_ranges, range = i % j->n_ranges, tile, g, chunk;
+		locate(j, unit, &tile, &g, &chunk);
+		gather(j, tile, g, chunk, &w);
+		run_range(j, &w, range);
+		for (int k = 0; k < w.u.n; k++) {
+			float *p = part_at(j, unit, range, k);
+			const struct cpu_state *s = &w.query[k].state;
+			memcpy(p, s->acc, (size_t)j->v_pad * sizeof *p);
+			p[j->v_pad] = s->max;
+			p[j->v_pad + 1] = s->sum;
+		}
+	}
+}
+
+static void run_joins(void *arg, int begin_unit, int end)
+{
+	const struct job *j = arg;
+	const struct cpu_isa *isa = ((struct cpu *)j->b)->isa;
+	struct work w;
+	float acc[MAX_HEAD] __attribute__((aligned(64)));
+	for (int unit = begin_unit; unit < end; unit++) {
+		int tile, g, chunk;
+		locate(j, unit, &tile, &g, &chunk);
+		gather(j, tile, g, chunk, &w);
+		for (int i = 0; i < w.u.n; i++) {
+			struct cpu_state total = {.acc = acc};
+			begin(j, &w, i, &total);
+			for (int r = w.first / RANGE; r <= w.last / RANGE; r++) {
+				float *p = part_at(j, unit, r, i);
+				struct cpu_state s = {p[j->v_pad], p[j->v_pad + 1], p};
+				isa->attend_join(&total, &s, j->v_dim);
+			}
+			finish(j, &w, i, &total);
+		}
+	}
+}
+
+enum status cpu_attention_fast(struct backend *b, const struct attention_args *a)
+{
+	struct job j = {.b = b, .a = a, .group = a->n_heads / a->n_kv_heads,
+			.v_dim = attention_v_dim(a)};
+	if (a->head_dim > MAX_HEAD || j.v_dim > MAX_HEAD)
+		return E_UNSUPPORTED;
+	j.v_pad = padded(j.v_dim);
+	j.pitch = MAX(padded(a->head_dim), j.v_pad) + APART;
+	j.most = MIN(CPU_QUERIES, CPU_QUERY_ROOM / j.pitch);
+	j.per = MAX(1, j.most / j.group);
+	j.heads = MIN(j.group, j.most);
+	j.n_chunks = (j.group + j.heads - 1) / j.heads;
+	j.n_ranges = (a->n_ctx_max + RANGE - 1) / RANGE;
+	for (int s = 0; s < a->n_seq; s++)
+		j.n_tiles += tiles_of(&j, s);
+	int n = j.n_tiles * a->n_kv_heads * j.n_chunks;
+	size_t work = (size_t)j.most * (size_t)a->head_dim / 4;
+	if (n >= 4 * pool_threads(((struct cpu *)b)->pool) || j.n_ranges == 1) {
+		cpu_for(b, n, work * (size_t)a->n_ctx_max, run_tiles, &j);
+		return OK;
+	}
+	size_t states = (size_t)n * (size_t)j.n_ranges * (size_t)j.most;
+	j.parts = cpu_scratch(b, states * ((size_t)j.v_pad + 16) * sizeof(float));
+	if (!j.parts)
+		return E_NOMEM;
+	cpu_for(b, n * j.n_ranges, work * RANGE, run_parts, &j);
+	cpu_for(b, n, work * (size_t)j.n_ranges, run_joins, &j);
+	return OK;
+}

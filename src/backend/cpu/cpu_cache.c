@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "backend/cpu/cpu_cache_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+/* --- sums --------------------------------------------------------------------------- */
+
+enum { LANES = 8, PIECE = 1 << 17 };
+
+static uint64_t mix(uint64_t h)
+{
+	h *= 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio, odd (Knuth, TAOCP 3, 6.4) */
+	return h ^ h >> 32;
+}
+
+/* Each word goes into one of eight chains, every step of which can be undone: what differs
+ * in one word differs in the end. */
+static uint64_t sum_piece(const uint8_t *p, size_t n)
+{
+	uint64_t h[LANES] = {1, 2, 3, 4, 5, 6, 7, 8}, w[LANES];
+	for (size_t at = 0; at < n; at += sizeof w) {
+		size_t left = MIN(n - at, sizeof w);
+		if (left < sizeof w)
+			memset(w, 0, sizeof w);
+		memcpy(w, p + at, left);
+		for (int l = 0; l < LANES; l++) {
+			h[l] = (h[l] ^ w[l]) * 0x9E3779B97F4A7C15u;
+			h[l] = h[l] << 29 | h[l] >> 35;
+		}
+	}
+	uint64_t sum = mix(n);
+	for (int l = 0; l < LANES; l++)
+		sum = mix(sum ^ h[l]);
+	return sum;
+}
+
+struct summing {
+	const uint8_t *p;
+	size_t n;
+	_Atomic uint64_t sum;
+};
+
+static void sum_pieces(void *arg, int begin, int end)
+{
+	struct summing *s = arg;
+	uint64_t sum = 0;
+	for (size_t i = (size_t)begin; i < (size_t)end; i++)
+		sum += mix(i ^ sum_piece(s->p + i * PIECE, MIN(s->n - i * PIECE, PIECE)));
+	atomic_fetch_add(&s->sum, sum);
+}
+
+uint64_t cpu_cache_sum(struct pool *pool, const void *p, size_t n)
+{
+	struct summing s = {.p = p, .n = n};
+	pool_for(pool, (int)((n + PIECE - 1) / PIECE), 1, sum_pieces, &s);
+	return s.sum;
+}
+
+/* --- pages ---------------------------------------------------------------------------- */
+
+void *cache_map(int fd, size_t at, size_t n)
+{
+	/* Room for the address to be rounded up in; the ends go back. */
+	size_t room = n + CACHE_HUGE;
+	char *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	size_t before = (size_t)(-(uintptr_t)p % CACHE_HUGE);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), end = before + cache_up(n, page);
+	void *out = mmap(p + before, n, PROT_READ, MAP_SHARED | MAP_FIXED, fd, (off_t)at);
+	if (out == MAP_FAILED) {
+		int why = errno;
+		munmap(p, room);
+		errno = why;
+		return NULL;
+	}
+	if (before)
+		munmap(p, before);
+	if (end < room)
+		munmap(p + end, room - end);
+	madvise(out, n, MADV_HUGEPAGE); /* the kernel may know no such advice */
+	return out;
+}
+
+/* What /proc/self/smaps says of the mapping at p: KiB in huge pages of a file. */
+static long huge_kib(const void *p)
+{
+	FILE *f = fopen("/proc/self/smaps", "re");
+	char line[256], start[32];
+	long kib = 0;
+	bool is_it = false;
+	size_t n = (size_t)snprintf(start, sizeof start, "%lx-", (unsigned long)(uintptr_t)p);
+	while (f && fgets(line, sizeof line, f)) {
+		is_it |= strncmp(line, start, n) == 0;
+		if (is_it && sscanf(line, "FilePmdMapped: %ld kB", &kib) == 1)
+			break;
+		if (is_it && strncmp(line, "VmFlags", 7) == 0)
+			break; /* an older kernel, which does not say */
+	}
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+bool cache_is_huge(int fd, size_t at)
+{
+	volatile char *p = cache_map(fd, at, CACHE_HUGE);
+	if (!p)
+		return false;
+	(void)p[0];
+	bool is_huge = huge_kib((void *)(uintptr_t)p) > 0;
+	munmap((void *)(uintptr_t)p, CACHE_HUGE);
+	return is_huge;
+}
+
+/* --- what there is --------------------------------------------------------------------- */
+
+/* "/srv/models/Qwen3 8B/" -> "Qwen3_8B": what the file is called by. */
+static void add_model_name(struct buf *out, const char *path)
+{
+	size_t n = strlen(path);
+	while (n > 0 && path[n - 1] == '/')
+		n--;
+	size_t start = n;
+	while (start > 0 && path[start - 1] != '/' && n - start < 80)
+		start--;
+	for (size_t i = start; i < n; i++) {
+		char c = path[i];
+		bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+				(c >= 'a' && c <= 'z') || c == '.' || c == '-';
+		buf_add_c(out, is_plain && !(c == '.' && i == start) ? c : '_');
+	}
+}
+
+static char *path_of(const struct cpu_cache_opts *o)
+{
+	struct buf name = {0};
+	char *real = realpath(o->model->dir, NULL);
+	const char *path = real ? real : o->model->dir;
+	add_model_name(&name, path);
+	buf_addf(&name, "-%08x-%s" CPU_CACHE_SUFFIX,
+		 (unsigned)(cpu_cache_sum(NULL, path, strlen(path)) >> 32), o->isa);
+	char *out = file_join(o->dir, name.p);
+	buf_deinit(&name);
+	free(real);
+	return out;
+}
+
+/* Does what the file says of itself hold? */
+static bool is_whole(const struct cpu_cache *c)
+{
+	struct cache_head h;
+	size_t n = c->map_bytes;
+	if (n < sizeof h)
+		return false;
+	memcpy(&h, c->map, sizeof h);
+	if (memcmp(h.magic, CACHE_MAGIC, sizeof h.magic) != 0 || h.file_bytes != n ||
+	    h.key_bytes > n - sizeof h ||
+	    h.n_entries > (n - sizeof h - h.key_bytes) / sizeof(struct cache_entry))
+		return false;
+	size_t index = cache_index_bytes(h.key_bytes, h.n_entries);
+	if (index > n - sizeof h ||
+	    cpu_cache_sum(NULL, c->map + sizeof h, index) != h.sum)
+		return false;
+	const struct cache_entry *e =
+		(const void *)(c->map + cache_entries_at(h.key_bytes));
+	for (size_t i = 0; i < h.n_entries; i++)
+		if (e[i].at % CACHE_ALIGN || e[i].at > n || e[i].n_bytes > n - e[i].at)
+			return false;
+	return true;
+}
+
+static bool has_key(const struct cpu_cache *c)
+{
+	struct cache_head h;
+	memcpy(&h, c->map, sizeof h);
+	return h.key_bytes == c->key.n &&
+	       memcmp(c->map + sizeof h, c->key.p, c->key.n) == 0;
+}
+
+static void unmap(struct cpu_cache *c)
+{
+	if (c->map)
+		munmap((void *)(uintptr_t)c->map, c->map_bytes);
+	c->map = NULL;
+	c->entries = NULL;
+	c->n_entries = c->next = 0;
+}
+
+static void give_up(struct cpu_cache *c, const char *why)
+{
+	snprintf(c->note, sizeof c->note, "packed; no use is made of %s: %s",
+		 c->path ? c->path : c->dir, why);
+	free(c->path);
+	c->path = NULL;
+}
+
+static bool comes_huge(const struct cpu_cache *c, int fd)
+{
+	struct cache_head h;
+	memcpy(&h, c->map, sizeof h);
+	size_t first = cache_data_at(h.key_bytes, h.n_entries);
+	size_t last = c->map_bytes / CACHE_HUGE * CACHE_HUGE;
+	return c->o.small_pages ||
+	       (last > first && cache_is_huge(fd, first) &&
+		cache_is_huge(fd, last - CACHE_HUGE));
+}
+
+/* Maps the file if it is the model's. */
+static bool map_file(struct cpu_cache *c, int fd, size_t n)
+{
+	c->map_bytes = n;
+	c->map = cache_map(fd, 0, n);
+	if (c->map && is_whole(c) && has_key(c))
+		return true;
+	unmap(c);
+	return false;
+}
+
+/* Of another user it may say anything, sums included. */
+static bool is_ours(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && (st->st_uid == geteuid() || st->st_uid == 0);
+}
+
+static void open_file(struct cpu_cache *c, int fd)
+{
+	struct stat st;
+	if (fstat(fd, &st) != 0 || !is_ours(&st) || st.st_size == 0 ||
+	    !map_file(c, fd, (size_t)st.st_size))
+		return;
+	bool is_huge = comes_huge(c, fd);
+	if (!is_huge) {
+		/* Somebody has read it, a backup perhaps, and what reads makes small pages:
+		 * they go, and mapping makes huge ones. */
+		unmap(c);
+		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		if (!map_file(c, fd, (size_t)st.st_size))
+			return;
+		is_huge = comes_huge(c, fd);
+	}
+	if (is_huge) {
+		struct cache_head h;
+		memcpy(&h, c->map, sizeof h);
+		c->entries = (const void *)(c->map + cache_entries_at(h.key_bytes));
+		c->n_entries = h.n_entries;
+	} else {
+		unmap(c);
+		give_up(c, "its pages are small ones here");
+	}
+}
+
+struct cpu_cache *cpu_cache_open(const struct cpu_cache_opts *o)
+{
+	struct cpu_cache *c = xcalloc(1, sizeof *c);
+	c->o = *o;
+	c->dir = xstrdup(o->dir ? o->dir : "");
+	if (!*c->dir)
+		return c;
+	if (mkdir(c->dir, 0777) != 0 && errno != EEXIST) {
+		give_up(c, strerror(errno));
+		return c;
+	}
+	buf_addf(&c->key, "halod %s\nisa %s\n", PACKAGE_VERSION, o->isa);
+	tensors_list_files(o->model->tensors, &c->key);
+	c->path = path_of(o);
+	int fd = open(c->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0) {
+		open_file(c, fd);
+		close(fd);
+	} else if (errno != ENOENT) {
+		give_up(c, strerror(errno));
+	}
+	return c;
+}
+
+/* --- a load ------------------------------------------------------------------------------ */
+
+static void add_item(struct cpu_cache *c, const struct cache_entry *e, const void *p)
+{
+	if (c->n_items == c->cap_items) {
+		c->cap_items = 2 * c->cap_items + 64;
+		c->items = xrealloc(c->items, c->cap_items * sizeof *c->items);
+	}
+	c->items[c->n_items++] = (struct cache_item){*e, p};
+}
+
+const void *cpu_cache_find(struct cpu_cache *c, struct cpu_cache_id id)
+{
+	while (c->next < c->n_entries && c->entries[c->next].i < id.i)
+		c->next++;
+	if (c->next == c->n_entries)
+		return NULL;
+	const struct cache_entry *e = &c->entries[c->next];
+	const uint8_t *p = c->map + e->at;
+	if (e->i != id.i || e->what != id.what || e->n_bytes != id.n_bytes ||
+	    cpu_cache_sum(c->o.pool, p, id.n_bytes) != e->sum)
+		return NULL;
+	add_item(c, e, p);
+	return p;
+}
+
+void cpu_cache_add(struct cpu_cache *c, struct cpu_cache_id id, const void *p)
+{
+	struct cache_entry e = {.i = id.i, .what = id.what, .n_bytes = id.n_bytes};
+	if (!c->path)
+		return;
+	/* What was found and then refused. */
+	if (c->n_items && c->items[c->n_items - 1].entry.i == id.i)
+		c->n_items--;
+	add_item(c, &e, p);
+	c->is_new = true;
+}
+
+void cpu_cache_keep(struct cpu_cache *c)
+{
+	double bytes = 0;
+	for (size_t i = 0; i < c->n_items; i++)
+		bytes += (double)c->items[i].entry.n_bytes;
+	if (!c->path || c->n_items == 0)
+		return;
+	if (!c->is_new) {
+		snprintf(c->note, sizeof c->note, "%.2f GB mapped from %s", bytes / 1e9,
+			 c->path);
+		return;
+	}
+	cache_make_room(c);
+	const char *refusal = cache_refusal(c);
+	if (refusal) {
+		give_up(c, refusal);
+		return;
+	}
+	snprintf(c->note, sizeof c->note, "packed; %.2f GB go to %s for the next start",
+		 bytes / 1e9, c->path);
+	sigset_t all, old; /* signals belong to the main thread's loop */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	c->is_writing = pthread_create(&c->writer, NULL, cache_write, c) == 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+const char *cpu_cache_note(const struct cpu_cache *c)
+{
+	return c->note;
+}
+
+void cpu_cache_close(struct cpu_cache *c)
+{
+	if (!c)
+		return;
+	atomic_store(&c->stop, !c->o.waits);
+	if (c->is_writing)
+		pthread_join(c->writer, NULL);
+	unmap(c);
+	free(c->items);
+	buf_deinit(&c->key);
+	free(c->path);
+	free(c->dir);
+	free(c);
+}

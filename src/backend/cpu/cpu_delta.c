@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gated delta nets. Work is split by sequence and channel (convolution), by sequence,
+ * head and ROWS rows of the head's state (delta rule): a row goes through the
+ * sequence's tokens for itself, so the bits do not depend on the cut into steps.
+ */
+#include <math.h>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_delta.h"
+#include "backend/cpu/cpu_math.h"
+#include "base/alloc.h"
+
+/* State rows of a unit: 8 KB at K = 128. */
+enum { ROWS = 16, MAX_K = CPU_DELTA_MAX, CHANNELS = 64 };
+
+/* --- convolution ------------------------------------------------------------------- */
+
+static void conv_keep(float *state, int32_t slot, int c, int n_channels, int n,
+		      const float *window)
+{
+	float *out = state + ((size_t)slot * (size_t)n_channels + (size_t)c) * (size_t)n;
+	if (slot >= 0)
+		memcpy(out, window, (size_t)n * sizeof *out);
+}
+
+static void conv_channel(const struct causal_conv_args *a, int b, int c, int n_channels)
+{
+	const struct head_view *part = a->part;
+	const float *weight = a->weight + (size_t)c * (size_t)a->width;
+	int n = a->width - 1, in = c;
+	float window[CAUSAL_CONV_MAX_WIDTH] = {0};
+	for (; in >= part->n_heads * part->dim; part++)
+		in -= part->n_heads * part->dim;
+	size_t from = ((size_t)a->states.from[b] * (size_t)n_channels + (size_t)c) *
+		      (size_t)n;
+	if (a->states.from[b] >= 0)
+		memcpy(window, a->state + from, (size_t)n * sizeof *window);
+	for (int t = a->first_tok[b]; t < a->first_tok[b + 1]; t++) {
+		window[n] = ((const float *)part->p)[head_view_at(part, t, in)];
+		float sum = 0;
+		for (int i = 0; i <= n; i++)
+			sum += weight[i] * window[i];
+		((float *)a->y)[(size_t)t * (size_t)n_channels + (size_t)c] =
+			silu_mul_one(sum, 1);
+		memmove(window, window + 1, (size_t)n * sizeof *window);
+		if (a->states.save_at[b] == t)
+			conv_keep(a->state, a->states.save[b], c, n_channels, n, window);
+	}
+	conv_keep(a->state, a->states.to[b], c, n_channels, n, window);
+}
+
+static void run_conv(void *arg, int begin, int end)
+{
+	const struct causal_conv_args *a = arg;
+	int n_channels = causal_conv_channels(a);
+	int n_blocks = (n_channels + CHANNELS - 1) / CHANNELS;
+	for (int i = begin; i < end; i++) {
+		int c = i % n_blocks * CHANNELS, last = MIN(c + CHANNELS, n_channels);
+		for (; c < last; c++)
+			conv_channel(a, i / n_blocks, c, n_channels);
+	}
+}
+
+enum status cpu_causal_conv(struct backend *b, const struct causal_conv_args *a)
+{
+	if (a->width < 2 || a->width > CAUSAL_CONV_MAX_WIDTH)
+		return E_UNSUPPORTED;
+	if (((struct cpu *)b)->isa && cpu_causal_conv_fast_can(a))
+		return cpu_causal_conv_fast(b, a);
+	int n_blocks = (causal_conv_channels(a) + CHANNELS - 1) / CHANNELS;
+	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * CHANNELS * 16;
+	cpu_for(b, a->n_seq * n_blocks, work, run_conv, a);
+	return OK;
+}
+
+/* --- delta rule -------------------------------------------------------------------- */
+
+/* What a token does to all rows of a head. */
+struct token_of_head {
+	float keep, beta, y_scale;
+	float q[MAX_K], k[MAX_K];
+	const float *v;
+	float *y;
+};
+
+static void unit_vector(const float *x, int n, float *out)
+{
+	float scale = 1 / sqrtf(squares_of(x, n) + 1e-6f);
+	for (int i = 0; i < n; i++)
+		out[i] = x[i] * scale;
+}
+
+static float number(const struct head_view *v, int t, int c)
+{
+	return ((const float *)v->p)[head_view_at(v, t, c)];
+}
+
+static void prepare(const struct delta_rule_args *a, int t, int h,
+		    struct token_of_head *out)
+{
+	int n_keys = a->n_k_heads * a->k_dim;
+	int key = (a->heads_in_turn ? h % a->n_k_heads
+				    : h / (a->n_v_heads / a->n_k_heads)) * a->k_dim;
+	const float *row = (const float *)a->qkv +
+			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
+	float step = number(&a->a, t, h) + a->dt_bias[h];
+	float softplus = step > 20 ? step : log1pf(expf(step));
+	unit_vector(row + key, a->k_dim, out->q);
+	unit_vector(row + n_keys + key, a->k_dim, out->k);
+	out->keep = expf(a->decay[h] * softplus);
+	out->beta = 1 / (1 + expf(-number(&a->b, t, h)));
+	out->y_scale = 1 / sqrtf((float)a->k_dim);
+	out->v = row + 2 * n_keys + h * a->v_dim;
+	out->y = (float *)a->y +
+		 ((size_t)t * (size_t)a->n_v_heads + (size_t)h) * (size_t)a->v_dim;
+}
+
+/* Rows v .. v + 3 of the state s (4, K). */
+static void four_rows(float *s, int n, const struct token_of_head *x, int v)
+{
+	float *row[4] = {s, s + n, s + 2 * n, s + 3 * n};
+	vec4 seen[4] = {{0}}, sums[4] = {{0}}, keep = vec4_all(x->keep);
+	for (int i = 0; i < n; i += 4) {
+		vec4 k = vec4_load(x->k + i);
+#pragma GCC unroll 4
+		for (int r = 0; r < 4; r++) {
+			vec4 kept = vec4_load(row[r] + i) * keep;
+			vec4_store(row[r] + i, kept);
+			seen[r] += kept * k;
+		}
+	}
+	vec4 change = (vec4_load(x->v + v) - vec4_sums(seen[0], seen[1], seen[2], seen[3])) *
+		      vec4_all(x->beta);
+	for (int i = 0; i < n; i += 4) {
+		vec4 k = vec4_load(x->k + i), q = vec4_load(x->q + i);
+#pragma GCC unroll 4
+		for (int r = 0; r < 4; r++) {
+			vec4 now = vec4_load(row[r] + i) + vec4_all(change[r]) * k;
+			vec4_store(row[r] + i, now);
+			sums[r] += now * q;
+		}
+	}
+	vec4_store(x->y + v, vec4_sums(sums[0], sums[1], sums[2], sums[3]) *
+				     vec4_all(x->y_scale));
+}
+
+static float *state_rows(const struct delta_rule_args *a, int32_t slot, int h, int v)
+{
+	size_t head = (size_t)slot * (size_t)a->n_v_heads + (size_t)h;
+	return a->state + (head * (size_t)a->v_dim + (size_t)v) * (size_t)a->k_dim;
+}
+
+static void run_rows(const struct delta_rule_args *a, int b, int h, int v0)
+{
+	float s[ROWS * MAX_K] = {0};
+	struct token_of_head x;
+	int n_rows = MIN(ROWS, a->v_dim - v0), n = a->k_dim;
+	size_t n_bytes = (size_t)(n_rows * n) * sizeof *s;
+	const struct seq_states *st = &a->states;
+	if (st->from[b] >= 0)
+		memcpy(s, state_rows(a, st->from[b], h, v0), n_bytes);
+	for (int t = a->first_tok[b]; t < a->first_tok[b + 1]; t++) {
+		prepare(a, t, h, &x);
+		for (int v = 0; v < n_rows; v += 4)
+			four_rows(s + (size_t)v * (size_t)n, n, &x, v0 + v);
+		if (st->save_at[b] == t && st->save[b] >= 0)
+			memcpy(state_rows(a, st->save[b], h, v0), s, n_bytes);
+	}
+	memcpy(state_rows(a, st->to[b], h, v0), s, n_bytes);
+}
+
+static void run_delta(void *arg, int begin, int end)
+{
+	const struct delta_rule_args *a = arg;
+	int n_blocks = (a->v_dim + ROWS - 1) / ROWS;
+	for (int i = begin; i < end; i++) {
+		int head = i / n_blocks;
+		run_rows(a, head / a->n_v_heads, head % a->n_v_heads,
+			 i % n_blocks * ROWS);
+	}
+}
+
+enum status cpu_delta_rule(struct backend *b, const struct delta_rule_args *a)
+{
+	if (a->k_dim > MAX_K || a->k_dim % 4 || a->v_dim % 4)
+		return E_UNSUPPORTED;
+	if (((struct cpu *)b)->isa)
+		return cpu_delta_rule_fast(b, a);
+	int n_blocks = (a->v_dim + ROWS - 1) / ROWS;
+	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * ROWS * (size_t)a->k_dim * 4;
+	cpu_for(b, a->n_seq * a->n_v_heads * n_blocks, work, run_delta, a);
+	return OK;
+}
+
+/* --- norm and gate ----------------------------------------------------------------- */
+
+struct norm_job {
+	const struct gated_norm_args *a;
+	const struct cpu_isa *isa; /* NULL: exact */
+};
+
+static void run_gated_norm(void *arg, int begin, int end)
+{
+	const struct norm_job *j = arg;
+	const struct gated_norm_args *a = j->a;
+	int dim = a->dim;
+	bool is_one = a->z.dim % dim == 0; /* a head's gates lie together */
+	for (int i = begin; i < end; i++) {
+		const float *x = (const float *)a->x + (size_t)i * (size_t)dim, *z = a->z.p;
+		float *y = (float *)a->y + (size_t)i * (size_t)dim;
+		int t = i / a->n_heads, first = i % a->n_heads * dim;
+		if (j->isa && is_one) {
+			j->isa->norm(x, dim, a->eps, a->weight, y);
+			j->isa->silu_mul(z + head_view_at(&a->z, t, first), y, (size_t)dim,
+					 y);
+			continue;
+		}
+		float scale = 1 / sqrtf(squares_of(x, dim) / (float)dim + a->eps);
+		for (int d = 0; d < dim; d++)
+			y[d] = silu_mul_one(z[head_view_at(&a->z, t, first + d)],
+					    x[d] * scale * a->weight[d]);
+	}
+}
+
+enum status cpu_gated_norm(struct backend *b, const struct gated_norm_args *a)
+{
+	struct norm_job j = {a, ((struct cpu *)b)->isa};
+	cpu_for(b, a->n_tok * a->n_heads, (size_t)a->dim * 16, run_gated_norm, &j);
+	return OK;
+}
+
+struct gate_job {
+	const struct sigmoid_gate_args *a;
+	const struct cpu_isa *isa; /* NULL: exact */
+};
+
+static void run_sigmoid_gate(void *arg, int begin, int end)
+{
+	const struct gate_job *j = arg;
+	const struct sigmoid_gate_args *a = j->a;
+	const float *gate = a->gate.p;
+	int together = MIN(a->gate.dim, a->dim); /* gates of a head */
+	for (int t = begin; t < end; t++) {
+		float *y = (float *)a->y + (size_t)t * (size_t)a->dim;
+		for (int c = 0; j->isa && c < a->dim; c += together)
+			j->isa->sigmoid_mul(gate + head_view_at(&a->gate, t, c),
+					    (size_t)MIN(together, a->dim - c), y + c);
+		for (int c = 0; !j->isa && c < a->dim; c++)
+			y[c] /= 1 + expf(-gate[head_view_at(&a->gate, t, c)]);
+	}
+}
+
+enum status cpu_sigmoid_gate(struct backend *b, const struct sigmoid_gate_args *a)
+{
+	struct gate_job j = {a, ((struct cpu *)b)->isa};
+	cpu_for(b, a->n_tok, (size_t)a->dim * 16, run_sigmoid_gate, &j);
+	return OK;
+}

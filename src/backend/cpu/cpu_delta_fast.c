@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gated delta nets by cpu_isa's loops. What all rows of a head's memory see of a token, its
+ * key, query and gates, is made once before them; rows then go through a sequence's tokens
+ * two by two, channels of the convolution by 16.
+ */
+#include <math.h>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_delta.h"
+#include "backend/cpu/cpu_math.h"
+#include "base/alloc.h"
+
+/* Of a unit. */
+enum { ROWS = 32, CHANNELS = 16 };
+
+/* --- delta rule -------------------------------------------------------------------- */
+
+struct job {
+	const struct delta_rule_args *a;
+	const struct cpu_isa *isa;
+	float *keys;        /* (Hk, T, CPU_DELTA_KEY) */
+	float (*gates)[2];  /* (Hv, T) */
+};
+
+static void unit_vector(const float *x, int n, float scale, float *out)
+{
+	scale /= sqrtf(squares_of(x, n) + 1e-6f);
+	for (int i = 0; i < n; i++)
+		out[i] = x[i] * scale;
+	memset(out + n, 0, (CPU_PADDED(n) - (size_t)n) * sizeof *out);
+}
+
+static void prepare_keys(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	const struct delta_rule_args *a = j->a;
+	int k = a->k_dim, n_keys = a->n_k_heads * k;
+	for (int i = begin; i < end; i++) {
+		int h = i / a->n_tok, t = i % a->n_tok;
+		const float *row = (const float *)a->qkv + h * k +
+				   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
+		float *query = j->keys + (size_t)i * CPU_DELTA_KEY(k);
+		float *key = query + CPU_PADDED(k), product = 0;
+		unit_vector(row, k, 1 / sqrtf((float)k), query);
+		unit_vector(row + n_keys, k, 1, key);
+		for (int c = 0; c < k; c++)
+			product += query[c] * key[c];
+		key[CPU_PADDED(k)] = product;
+	}
+}
+
+static float number(const struct head_view *v, int t, int c)
+{
+	return ((const float *)v->p)[head_view_at(v, t, c)];
+}
+
+static void prepare_gates(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	const struct delta_rule_args *a = j->a;
+	for (int i = begin; i < end; i++) {
+		int h = i / a->n_tok, t = i % a->n_tok;
+		float step = number(&a->a, t, h) + a->dt_bias[h];
+		float softplus = step > 20 ? step : log1pf(expf(step));
+		j->gates[i][0] = expf(a->decay[h] * softplus);
+		j->gates[i][1] = 1 / (1 + expf(-number(&a->b, t, h)));
+	}
+}
+
+static float *state_rows(const struct delta_rule_args *a, int32_t slot, int h, int v)
+{
+	size_t head = (size_t)slot * (size_t)a->n_v_heads + (size_t)h;
+	return a->state + (head * (size_t)a->v_dim + (size_t)v) * (size_t)a->k_dim;
+}
+
+/* Rows v and v + 1 of head h through the tokens [t, end). */
+static void through(const struct job *j, int h, int v, int t, int end, const float *from,
+		    float *to)
+{
+	const struct delta_rule_args *a = j->a;
+	size_t n_v = (size_t)a->n_v_heads * (size_t)a->v_dim;
+	size_t n_keys = (size_t)a->n_k_heads * (size_t)a->k_dim, at = (size_t)t;
+	int key = a->heads_in_turn ? h % a->n_k_heads : h / (a->n_v_heads / a->n_k_heads);
+	struct cpu_delta d = {
+		.n_tok = end - t, .dim = a->k_dim,
+		.keys = j->keys + ((size_t)key * (size_t)a->n_tok + at) *
+					  CPU_DELTA_KEY(a->k_dim),
+		.gates = j->gates + (size_t)h * (size_t)a->n_tok + at,
+		.v = (const float *)a->qkv + at * (2 * n_keys + n_v) + 2 * n_keys +
+		     (size_t)(h * a->v_dim + v),
+		.y = (float *)a->y + at * n_v + (size_t)(h * a->v_dim + v),
+		.v_row = 2 * n_keys + n_v, .y_row = n_v};
+	j->isa->delta(&d, from, to);
+}
+
+static void two_rows(const struct job *j, int b, int h, int v)
+{
+	const struct delta_rule_args *a = j->a;
+	const struct seq_states *s = &a->states;
+	int t = a->first_tok[b], end = a->first_tok[b + 1];
+	const float *from = s->from[b] < 0 ? NULL : state_rows(a, s->from[b], h, v);
+	if (s->save[b] >= 0 && s->save_at[b] >= t && s->save_at[b] < end) {
+		float *saved = state_rows(a, s->save[b], h, v);
+		through(j, h, v, t, s->save_at[b] + 1, from, saved);
+		t = s->save_at[b] + 1;
+		from = saved;
+	}
+	through(j, h, v, t, end, from, state_rows(a, s->to[b], h, v));
+}
+
+static void run_rows(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	int n_blocks = (j->a->v_dim + ROWS - 1) / ROWS;
+	for (int i = begin; i < end; i++) {
+		int head = i / n_blocks, v = i % n_blocks * ROWS;
+		int last = MIN(v + ROWS, j->a->v_dim);
+		for (; v < last; v += 2)
+			two_rows(j, head / j->a->n_v_heads, head % j->a->n_v_heads, v);
+	}
+}
+
+enum status cpu_delta_rule_fast(struct backend *b, const struct delta_rule_args *a)
+{
+	struct job j = {.a = a, .isa = ((struct cpu *)b)->isa};
+	int n_keys = a->n_tok * a->n_k_heads, n_gates = a->n_tok * a->n_v_heads;
+	size_t key_floats = (size_t)n_keys * CPU_DELTA_KEY(a->k_dim);
+	j.keys = cpu_scratch(b, (key_floats + 2 * (size_t)n_gates) * sizeof *j.keys);
+	if (!j.keys)
+		return E_NOMEM;
+	j.gates = (float(*)[2])(j.keys + key_floats);
+	cpu_for(b, n_keys, (size_t)a->k_dim * 4, prepare_keys, &j);
+	cpu_for(b, n_gates, 64, prepare_gates, &j);
+	int n_blocks = (a->v_dim + ROWS - 1) / ROWS;
+	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * ROWS * (size_t)a->k_dim;
+	cpu_for(b, a->n_seq * a->n_v_heads * n_blocks, work, run_rows, &j);
+	return OK;
+}
+
+/* --- convolution ------------------------------------------------------------------- */
+
+bool cpu_causal_conv_fast_can(const struct causal_conv_args *a)
+{
+	bool can = true;
+	for (int32_t i = 0; i < a->n_parts; i++)
+		can &= a->part[i].dim % CHANNELS == 0;
+	return can;
+}
+
+struct conv_job {
+	const struct causal_conv_args *a;
+	const struct cpu_isa *isa;
+	int n_channels;
+};
+
+/* The states of 16 channels from c on, channel by channel, to or from windows. */
+static void take_window(const float *state, int n, float (*window)[CHANNELS])
+{
+	for (int c = 0; c < CHANNELS; c++)
+		for (int i = 0; i < n; i++)
+			window[i][c] = state[c * n + i];
+}
+
+static void keep_window(float *state, int n, float (*window)[CHANNELS])
+{
+	for (int c = 0; c < CHANNELS; c++)
+		for (int i = 0; i < n; i++)
+			state[c * n + i] = window[i][c];
+}
+
+static void channels(const struct conv_job *j, int b, int c)
+{
+	const struct causal_conv_args *a = j->a;
+	const struct head_view *part = a->part;
+	const struct seq_states *s = &a->states;
+	int n = a->width - 1, in = c, t = a->first_tok[b], end = a->first_tok[b + 1];
+	size_t slot = (size_t)j->n_channels * (size_t)n, at = (size_t)c * (size_t)n;
+	float window[CPU_CONV_MAX][CHANNELS] = {{0}};
+	struct cpu_conv conv = {.width = a->width, .y_row = (size_t)j->n_channels};
+	for (; in >= part->n_heads * part->dim; part++)
+		in -= part->n_heads * part->dim;
+	conv.x_row = (size_t)part->row;
+	for (int k = 0; k < CHANNELS; k++)
+		for (int i = 0; i < a->width; i++)
+			conv.weight[i][k] =
+				a->weight[(size_t)(c + k) * (size_t)a->width + (size_t)i];
+	if (s->from[b] >= 0)
+		take_window(a->state + (size_t)s->from[b] * slot + at, n, window);
+	while (t < end) {
+		bool saves = s->save[b] >= 0 && s->save_at[b] >= t && s->save_at[b] < end;
+		int until = saves ? s->save_at[b] + 1 : end;
+		conv.n_tok = until - t;
+		conv.x = (const float *)part->p + head_view_at(part, t, in);
+		conv.y = (float *)a->y + (size_t)t * conv.y_row + c;
+		j->isa->conv(&conv, window);
+		if (saves)
+			keep_window(a->state + (size_t)s->save[b] * slot + at, n, window);
+		t = until;
+	}
+	if (s->to[b] >= 0)
+		keep_window(a->state + (size_t)s->to[b] * slot + at, n, window);
+}
+
+static void run_channels(void *arg, int begin, int end)
+{
+	const struct conv_job *j = arg;
+	int n_blocks = j->n_channels / CHANNELS;
+	for (int i = begin; i < end; i++)
+		channels(j, i / n_blocks, i % n_blocks * CHANNELS);
+}
+
+enum status cpu_causal_conv_fast(struct backend *b, const struct causal_conv_args *a)
+{
+	struct conv_job j = {a, ((struct cpu *)b)->isa, causal_conv_channels(a)};
+	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * CHANNELS * 8;
+	cpu_for(b, a->n_seq * (j.n_channels / CHANNELS), work, run_channels, &j);
+	return OK;
+}

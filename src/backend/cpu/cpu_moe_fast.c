@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pairs of token and expert are sorted by expert, and each expert's are cut into
+ * tiles; consecutive tiles of an expert are a run, whose weights stay in a core's
+ * cache while the tiles pass:
+ *
+ *   work   offset (E+1) | pair (T*U): t*U+u, by expert | tiles | runs
+ *   h      (T*U, F) in the order of `pair`
+ *
+ * Gate and up go over runs x blocks of F, down over blocks of D and within one over the
+ * tiles in order: a token's experts are added to y by rising id, whatever the others
+ * chose, and no two threads touch one y.
+ */
+#include "backend/cpu/cpu_moe.h"
+
+#include "backend/cpu/cpu_fast.h"
+#include "base/alloc.h"
+
+enum { ROWS = CPU_PANEL_ROWS, UNIT_BLOCKS = 4, DOWN_BLOCKS = 8, DOWN_BLOCKS_MANY = 16 };
+
+struct tile {
+	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
+};
+
+struct run {
+	int32_t tile, n;
+};
+
+struct job {
+	struct backend *b;
+	const struct moe_experts_args *a;
+	const int32_t *pair;
+	struct tile *tiles;
+	struct run *runs;
+	int n_tiles, n_runs;
+	int blocks, down_blocks; /* of rows, in a unit of each product */
+	struct cpu_way in, out;      /* of gate and up, of down */
+	size_t x_bytes, h_bytes;     /* of an input; x: 0 where all pairs have the same */
+	char *x_tiles, *h_tiles;
+};
+
+bool cpu_moe_fast_can(const struct backend *b, const struct experts *e)
+{
+	for (int32_t i = 0; i < e->n; i++) {
+		struct cpu_way gate = cpu_way_of(b, &e->gate[i]);
+		if (gate.path == CPU_PATH_TILE ||
+		    !cpu_way_is_same(gate, cpu_way_of(b, &e->gate[0])) ||
+		    !cpu_way_is_same(gate, cpu_way_of(b, &e->up[i])) ||
+		    cpu_way_of(b, &e->down[i]).path == CPU_PATH_TILE ||
+		    !cpu_way_is_same(cpu_way_of(b, &e->down[i]),
+				     cpu_way_of(b, &e->down[0])))
+			return false;
+	}
+	return e->n > 0;
+}
+
+/* At most E + T U / 6 tiles and as many runs: five numbers each, which fit behind the
+ * pairs (moe_experts_work). Both products go over the same tiles. */
+static void cut(struct job *j)
+{
+	const int32_t *end = j->a->work; /* of each expert's pairs */
+	int32_t n_experts = j->a->experts->n, *behind;
+	struct cpu_way widest = j->in.planes > j->out.planes ? j->in : j->out;
+	j->pair = cpu_moe_sort(j->a, &behind);
+	j->tiles = (struct tile *)behind;
+	for (int32_t e = 0, first = 0; e < n_experts; first = end[e++]) {
+		struct cpu_split s = cpu_split_of(widest, end[e] - first);
+		for (int i = 0; i < s.n_tiles; i++)
+			j->tiles[j->n_tiles++] = (struct tile){
+				e, first + i * s.per, cpu_split_count(&s, i)};
+	}
+	j->runs = (struct run *)(j->tiles + j->n_tiles);
+	for (int t = 0; t < j->n_tiles; t++) {
+		struct run *last = j->n_runs ? &j->runs[j->n_runs - 1] : NULL;
+		if (last && last->n < CPU_TILES &&
+		    j->tiles[last->tile].expert == j->tiles[t].expert)
+			last->n++;
+		else
+			j->runs[j->n_runs++] = (struct run){t, 1};
+	}
+}
+
+static void prepare_inputs(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	int32_t k = j->a->experts->gate[0].k;
+	for (int i = begin; i < end; i++) {
+		const struct tile *t = &j->tiles[i];
+		const float *x[CPU_TOK];
+		for (int p = 0; p < t->n; p++)
+			x[p] = (const float *)j->a->x +
+			       (size_t)(j->pair[t->first + p] / j->a->n_used) *
+				       (size_t)k;
+		cpu_fast_prepare(j->b, j->in, k, x, t->n,
+				 j->x_tiles + (size_t)t->first * j->x_bytes);
+	}
+}
+
+static void prepare_hidden(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	int32_t k = j->a->experts->down[0].k;
+	for (int i = begin; i < end; i++) {
+		const struct tile *t = &j->tiles[i];
+		const float *h[CPU_TOK];
+		for (int p = 0; p < t->n; p++)
+			h[p] = (const float *)j->a->h +
+			       (size_t)(t->first + p) * (size_t)k;
+		cpu_fast_prepare(j->b, j->out, k, h, t->n,
+				 j->h_tiles + (size_t)t->first * j->h_bytes);
+	}
+}
+
+/* The inputs of a run's tiles, each of `bytes`. */
+static struct cpu_tiles tiles_of(const struct job *j, const struct run *run,
+				 const char *inputs, size_t bytes)
+{
+	const struct tile *t = &j->tiles[run->tile];
+	struct cpu_tiles tiles = {.at = inputs + (size_t)t->first * bytes, .n = run->n};
+	for (int i = 0; i < run->n; i++)
+		tiles.n_x[i] = t[i].n;
+	return tiles;
+}
+
+/* Rows of gate g and up u to h, from row n0 on. */
+static void activate(const struct job *j, const struct tile *t, int32_t n0,
+		     float (*g)[ROWS], float (*u)[ROWS])
+{
+	const struct experts *e = j->a->experts;
+	int32_t f = e->gate[t->expert].n;
+	int n_rows = MIN(ROWS, f - n0);
+	size_t at = (size_t)t->expert * (size_t)f + (size_t)n0;
+	if (e->act == EXPERTS_SILU && !e->gate_bias && !e->up_bias) {
+		float *h = (float *)j->a->h + (size_t)t->first * (size_t)f + n0;
+		for (int p = 0; p < t->n; p++, h += f)
+			((struct cpu *)j->b)->isa->silu_mul(g[p], u[p], (size_t)n_rows, h);
+		return;
+	}
+	for (int r = 0; r < n_rows; r += 4) {
+		int n = MIN(4, n_rows - r);
+		vec4 g_bias = bias4(e->gate_bias, at + (size_t)r, n);
+		vec4 u_bias = bias4(e->up_bias, at + (size_t)r, n);
+		for (int p = 0; p < t->n; p++) {
+			float *h = (float *)j->a->h +
+				   (size_t)(t->first + p) * (size_t)f + n0 + r;
+			vec4 v = activate4(e, vec4_load(g[p] + r) + g_bias,
+					   vec4_load(u[p] + r) + u_bias);
+			memcpy(h, &v, sizeof(float) * (size_t)n);
+		}
+	}
+}
+
+static void gate_up(const struct job *j, const struct run *run, const struct cpu_tiles *x,
+		    int32_t block)
+{
+	const struct experts *e = j->a->experts;
+	const struct tile *t = &j->tiles[run->tile];
+	float g[CPU_TILES][CPU_TOK][ROWS], u[CPU_TILES][CPU_TOK][ROWS];
+	cpu_fast_block(j->b, j->in, &e->gate[t->expert], block, x, g);
+	cpu_fast_block(j->b, j->in, &e->up[t->expert], block, x, u);
+	for (int i = 0; i < run->n; i++)
+		activate(j, &t[i], block * ROWS, g[i], u[i]);
+}
+
+static void run_gate_up(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->gate[0]);
+	int per_run = (n_blocks + j->blocks - 1) / j->blocks;
+	for (int i = begin; i < end; i++) {
+		const struct run *run = &j->runs[i / per_run];
+		int32_t block = i % per_run * j->blocks;
+		int32_t last = MIN(block + j->blocks, n_blocks);
+		struct cpu_tiles x = tiles_of(j, run, j->x_tiles, j->x_bytes);
+		for (; block < last; block++)
+			gate_up(j, run, &x, block);
+	}
+}
+
+static void add_down(const struct job *j, const struct tile *t, int32_t n0,
+		     float (*sums)[ROWS])
+{
+	const struct weight *w = &j->a->experts->down[t->expert];
+	const float *bias = j->a->experts->down_bias;
+	size_t at = (size_t)t->expert * (size_t)w->n + (size_t)n0;
+	int n_rows = MIN(ROWS, w->n - n0);
+	for (int p = 0; p < t->n; p++) {
+		int32_t pair = j->pair[t->first + p];
+		float *y = j->a->y + (size_t)(pair / j->a->n_used) * (size_t)w->n + n0;
+		vec4 factor = vec4_all(j->a->weight[pair]);
+		int r = 0;
+		for (; r + 4 <= n_rows; r += 4) {
+			vec4 sum = vec4_load(sums[p] + r);
+			if (bias)
+				sum += vec4_load(bias + at + r);
+			vec4_store(y + r, vec4_load(y + r) + factor * sum);
+		}
+		for (; r < n_rows; r++)
+			y[r] += j->a->weight[pair] *
+				(sums[p][r] + (bias ? bias[at + (size_t)r] : 0));
+	}
+}
+
+/* Rows of y are far apart: on their way while the sums are made. Inlined, since GCC takes
+ * a function of nothing but prefetches for one without effect, and its calls away. */
+VEC4_INLINE void fetch_y(const struct job *j, const struct tile *t, int32_t n0)
+{
+	size_t n = (size_t)j->a->experts->down[t->expert].n;
+	for (int p = 0; p < t->n; p++) {
+		int32_t tok = j->pair[t->first + p] / j->a->n_used;
+		__builtin_prefetch((float *)j->a->y + (size_t)tok * n + n0, 1, 2);
+	}
+}
+
+static void down(const struct job *j, const struct run *run, const struct cpu_tiles *h,
+		 int32_t block)
+{
+	const struct tile *t = &j->tiles[run->tile];
+	float sums[CPU_TILES][CPU_TOK][ROWS];
+	for (int i = 0; i < run->n; i++)
+		fetch_y(j, &t[i], block * ROWS);
+	cpu_fast_block(j->b, j->out, &j->a->experts->down[t->expert], block, h, sums);
+	for (int i = 0; i < run->n; i++)
+		add_down(j, &t[i], block * ROWS, sums[i]);
+}
+
+static void run_down(void *arg, int begin, int end)
+{
+	const struct job *j = arg;
+	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->down[0]);
+	for (int i = begin; i < end; i++) {
+		int32_t first = i * j->down_blocks;
+		int32_t last = MIN(first + j->down_blocks, n_blocks);
+		for (int r = 0; r < j->n_runs; r++) {
+			struct cpu_tiles h = tiles_of(j, &j->runs[r], j->h_tiles,
+						      j->h_bytes);
+			for (int32_t block = first; block < last; block++)
+				down(j, &j->runs[r], &h, block);
+		}
+	}
+}
+
+/* A unit of down jumps from expert to expert: long runs of each weight, and with many
+ * tokens few readings of all their inputs (64 tokens an expert: units of 16 blocks are 15 %
+ * faster than those of 4). Yet every thread is to have some units. */
+static int down_blocks(const struct job *j, int32_t n_blocks)
+{
+	int share = n_blocks / (4 * pool_threads(((struct cpu *)j->b)->pool));
+	int most = j->n_tiles > j->n_runs ? DOWN_BLOCKS_MANY : DOWN_BLOCKS;
+	return MIN(MAX(share, 1), most);
+}
+
+static int units(int32_t n_blocks, int blocks)
+{
+	return (n_blocks + blocks - 1) / blocks;
+}
+
+enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
+{
+	const struct weight *gate = &a->experts->gate[0], *w = &a->experts->down[0];
+	size_t n_pairs = (size_t)a->n_tok * (size_t)a->n_used;
+	struct job j = {.b = b, .a = a, .in = cpu_way_of(b, gate),
+			.out = cpu_way_of(b, w)};
+	if (n_pairs == 0)
+		return OK;
+	cut(&j);
+	bool is_shared = a->n_tok == 1 && (size_t)j.n_tiles == n_pairs;
+	size_t n_x = is_shared ? 1 : n_pairs;
+	size_t x_bytes = cpu_fast_input_bytes(b, j.in, gate->k);
+	j.x_bytes = is_shared ? 0 : x_bytes;
+	j.h_bytes = cpu_fast_input_bytes(b, j.out, w->k);
+	j.x_tiles = cpu_scratch(b, n_x * x_bytes + n_pairs * j.h_bytes);
+	if (!j.x_tiles)
+		return E_NOMEM;
+	j.h_tiles = j.x_tiles + n_x * x_bytes;
+	j.blocks = j.n_tiles == j.n_runs ? 1 : UNIT_BLOCKS;
+	size_t a_tile = n_pairs / (size_t)j.n_tiles;
+	cpu_for(b, is_shared ? 1 : j.n_tiles, a_tile * (size_t)gate->k / 8, prepare_inputs,
+		&j);
+	j.down_blocks = down_blocks(&j, cpu_fast_blocks(w));
+	size_t a_run = n_pairs / (size_t)j.n_runs;
+	cpu_for(b, j.n_runs * units(cpu_fast_blocks(gate), j.blocks),
+		2 * a_run * (size_t)(ROWS * j.blocks) * (size_t)gate->k / 8, run_gate_up,
+		&j);
+	cpu_for(b, j.n_tiles, a_tile * (size_t)w->k / 8, prepare_hidden, &j);
+	cpu_for(b, units(cpu_fast_blocks(w), j.down_blocks),
+		n_pairs * (size_t)(ROWS * j.down_blocks) * (size_t)w->k / 8, run_down, &j);
+	return OK;
+}

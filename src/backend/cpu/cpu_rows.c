@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operations that treat each token's row for itself: embedding, norms, rotation,
+ * copies.
+ */
+#include <assert.h>
+#include <math.h>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_math.h"
+#include "backend/cpu/cpu_tile.h"
+
+static void run_embed(void *arg, int begin, int end)
+{
+	const struct embed_rows_args *a = arg;
+	for (int t = begin; t < end; t++)
+		cpu_tile_decode(a->table, a->token[t], 0, a->table->k,
+				a->x + (size_t)t * (size_t)a->table->k);
+}
+
+enum status cpu_embed_rows(struct backend *b, const struct embed_rows_args *a)
+{
+	cpu_for(b, a->n_tok, (size_t)a->table->k, run_embed, a);
+	return OK;
+}
+
+enum status cpu_gather_rows(struct backend *b, const struct gather_rows_args *a)
+{
+	size_t dim = (size_t)a->dim;
+	for (size_t r = 0; r < (size_t)a->n_rows; r++)
+		memcpy(a->y + r * dim, a->x + (size_t)a->row[r] * dim,
+		       dim * sizeof *a->y);
+	return OK;
+}
+
+enum status cpu_copy_words(struct backend *b, const struct copy_words_args *a)
+{
+	memcpy(a->y, a->x, (size_t)a->n * sizeof *a->y);
+	return OK;
+}
+
+/* The engine does not ask for it: logits are in the host's memory already. */
+enum status cpu_logits_top(struct backend *b, const struct logits_top_args *a)
+{
+	logits_top_ref(a);
+	return OK;
+}
+
+static const struct cpu_isa *isa_of(const struct backend *b)
+{
+	return ((const struct cpu *)b)->isa;
+}
+
+/* The arguments of an operation, and where it runs. */
+struct job {
+	struct backend *b;
+	const void *a;
+};
+
+static void normalise(const struct backend *b, const float *x, int n, float eps,
+		      const float *weight, float *y)
+{
+	if (isa_of(b)) {
+		isa_of(b)->norm(x, n, eps, weight, y);
+		return;
+	}
+	float scale = 1 / sqrtf(squares_of(x, n) / (float)n + eps);
+	for (int i = 0; i < n; i++)
+		y[i] = x[i] * scale * weight[i];
+}
+
+static void run_norm(void *arg, int begin, int end)
+{
+	const struct job *job = arg;
+	const struct rms_norm_args *a = job->a;
+	for (int t = begin; t < end; t++) {
+		size_t row = (size_t)t * (size_t)a->dim;
+		float *x = a->x + row;
+		for (int d = 0; a->add && d < a->dim; d++)
+			x[d] += ((const float *)a->add)[row + (size_t)d];
+		normalise(job->b, x, a->dim, a->eps, a->weight, (float *)a->y + row);
+	}
+}
+
+enum status cpu_rms_norm(struct backend *b, const struct rms_norm_args *a)
+{
+	cpu_for(b, a->n_tok, (size_t)a->dim * 3, run_norm, &(struct job){b, a});
+	return OK;
+}
+
+static void run_angles(void *arg, int begin, int end)
+{
+	const struct rope_table_args *a = arg;
+	for (int t = begin; t < end; t++) {
+		float *row = a->table + (size_t)t * (size_t)a->n_freq * 2;
+		for (int i = 0; i < a->n_freq; i++) {
+			double angle = a->position[t] * a->inv_freq[i];
+			row[2 * i] = (float)(a->scale * cos(angle));
+			row[2 * i + 1] = (float)(a->scale * sin(angle));
+		}
+	}
+}
+
+enum status cpu_rope_table(struct backend *b, const struct rope_table_args *a)
+{
+	cpu_for(b, a->n_tok, (size_t)a->n_freq * 64, run_angles, a);
+	return OK;
+}
+
+/* in (K) to out (K), which may be the same. */
+static void prepare_head(const struct job *job, const float *in, const float *norm,
+			 const float *rope, float *out)
+{
+	const struct qk_norm_rope_kv_args *a = job->a;
+	const struct cpu_isa *isa = isa_of(job->b);
+	if (norm)
+		normalise(job->b, in, a->head_dim, a->eps, norm, out);
+	else if (in != out)
+		memcpy(out, in, (size_t)a->head_dim * sizeof *out);
+	if (isa) {
+		isa->rotate(out, a->n_freq, rope);
+		return;
+	}
+	for (int i = 0; i < a->n_freq; i++) {
+		float c = rope[2 * i], s = rope[2 * i + 1];
+		float x = out[i], y = out[i + a->n_freq];
+		out[i] = x * c - y * s;
+		out[i + a->n_freq] = y * c + x * s;
+	}
+}
+
+void cpu_kv_store(struct backend *b, void *cache, size_t at, const float *x, int32_t n)
+{
+	if (b->kv_type == DTYPE_F16)
+		((struct cpu *)b)->isa->to_half(x, n, (uint16_t *)cache + at);
+	else
+		memcpy((float *)cache + at, x, (size_t)n * sizeof *x);
+}
+
+static void run_prepare(void *arg, int begin, int end)
+{
+	const struct job *job = arg;
+	const struct qk_norm_rope_kv_args *a = job->a;
+	size_t dim = (size_t)a->head_dim;
+	float key[CPU_MAX_HEAD];
+	for (int t = begin; t < end; t++) {
+		const float *rope = a->rope + (size_t)t * (size_t)a->n_freq * 2;
+		float *q = (float *)a->q + (size_t)t * (size_t)a->n_heads * dim;
+		size_t row = (size_t)t * (size_t)a->n_kv_heads * dim;
+		const float *k = (const float *)a->k + row;
+		const float *v = (const float *)a->v + row;
+		for (int h = 0; h < a->n_heads; h++, q += dim) {
+			size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
+			const float *from = q;
+			if (a->q_from)
+				from = (const float *)a->q_from + head * (size_t)a->q_pitch;
+			prepare_head(job, from, a->q_norm, rope, q);
+		}
+		for (int g = 0; g < a->n_kv_heads; g++, k += dim, v += dim) {
+			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
+						a->slot[t], g);
+			prepare_head(job, k, a->k_norm, rope, key);
+			cpu_kv_store(job->b, a->kv.k, at, key, a->head_dim);
+			cpu_kv_store(job->b, a->kv.v, at, v, a->head_dim);
+		}
+	}
+}
+
+enum status cpu_qk_norm_rope_kv(struct backend *b,
+				const struct qk_norm_rope_kv_args *a)
+{
+	assert(a->kv.type == b->kv_type);
+	if (a->head_dim > CPU_MAX_HEAD)
+		return E_UNSUPPORTED;
+	size_t work = (size_t)(a->n_heads + a->n_kv_heads) * (size_t)a->head_dim * 4;
+	cpu_for(b, a->n_tok, work, run_prepare, &(struct job){b, a});
+	return OK;
+}
+
+static void run_silu(void *arg, int begin, int end)
+{
+	const struct job *job = arg;
+	const struct silu_mul_args *a = job->a;
+	const float *gate = a->gate, *up = a->up;
+	float *y = a->y;
+	for (size_t row = (size_t)begin; row < (size_t)end; row++) {
+		size_t i = row * (size_t)a->dim, last = i + (size_t)a->dim;
+		if (isa_of(job->b)) {
+			isa_of(job->b)->silu_mul(gate + i, up + i, last - i, y + i);
+			continue;
+		}
+		for (; i + 4 <= last; i += 4)
+			vec4_store(y + i, silu_mul4(vec4_load(gate + i),
+						    vec4_load(up + i)));
+		for (; i < last; i++)
+			y[i] = silu_mul_one(gate[i], up[i]);
+	}
+}
+
+enum status cpu_silu_mul(struct backend *b, const struct silu_mul_args *a)
+{
+	cpu_for(b, a->n_tok, (size_t)a->dim * 8, run_silu, &(struct job){b, a});
+	return OK;
+}
+
+enum status cpu_kv_copy(struct backend *b, const struct kv_copy_args *a)
+{
+	size_t n = (size_t)a->n_kv_heads * (size_t)a->kv.page_size *
+		   (size_t)a->head_dim * dtype_bytes(a->kv.type);
+	char *pages[] = {a->kv.k, a->kv.v};
+	for (int i = 0; i < 2 && pages[i]; i++)
+		memcpy(pages[i] + (size_t)a->dst * n, pages[i] + (size_t)a->src * n,
+		       n);
+	return OK;
+}

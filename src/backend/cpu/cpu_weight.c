@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a checkpoint's weights to those that are computed with: panels, copies of floats
+ * in huge pages, or the file itself; where there is a cache (cpu_cache.h), from that.
+ */
+#include "backend/cpu/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backend/cpu/cpu_cache.h"
+#include "backend/cpu/cpu_moe.h"
+#include "base/alloc.h"
+
+/* --- memory ---------------------------------------------------------------------- */
+
+/* Memory for weights comes in large pieces, in huge pages where the kernel has them:
+ * a token reads all of it. */
+struct cpu_room {
+	struct cpu_room *next;
+	char *p;
+	size_t n, n_used, n_touched;
+};
+
+enum { HUGE_PAGE = 2 << 20, ROOM = 64 << 20, TOUCH_PAGES = 8 };
+
+static void touch_pages(void *arg, int begin, int end)
+{
+	for (int i = begin; i < end; i++) {
+		volatile char *p = (char *)arg + (size_t)i * HUGE_PAGE;
+		for (size_t at = 0; at < HUGE_PAGE; at += 4096)
+			p[at] = 0;
+	}
+}
+
+/* The kernel clears a page when it is first written. Two threads that fill one huge page
+ * would both clear one, and one of them for nothing: so each is first at its own, some
+ * pages ahead of what is filled. */
+static void room_touch(struct cpu *c, struct cpu_room *r)
+{
+	if (r->n_used <= r->n_touched)
+		return;
+	size_t n = (r->n_used - r->n_touched + HUGE_PAGE - 1) / HUGE_PAGE;
+	n = MIN(MAX(n, TOUCH_PAGES), (r->n - r->n_touched) / HUGE_PAGE);
+	pool_for(c->pool, (int)n, 1, touch_pages, r->p + r->n_touched);
+	r->n_touched += n * HUGE_PAGE;
+}
+
+static char *room_take(struct cpu *c, size_t n_bytes)
+{
+	n_bytes = (n_bytes + 63) & ~(size_t)63;
+	struct cpu_room *r = c->rooms;
+	if (!r || r->n - r->n_used < n_bytes) {
+		size_t n = MAX(ROOM, (n_bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+		/* Aligned to a huge page; the ends are never touched. */
+		char *p = mmap(NULL, n + HUGE_PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED)
+			return NULL;
+		r = xcalloc(1, sizeof *r);
+		*r = (struct cpu_room){.next = c->rooms, .p = p, .n = n + HUGE_PAGE};
+		r->n_touched = r->n_used = (size_t)(-(uintptr_t)p % HUGE_PAGE);
+		madvise(p + r->n_used, n, MADV_HUGEPAGE); /* only advice */
+		c->rooms = r;
+	}
+	char *p = r->p + r->n_used;
+	r->n_used += n_bytes;
+	room_touch(c, r);
+	return p;
+}
+
+/* The file's pages have been read for the last time: the kernel keeps them in its
+ * cache, but they no longer count as ours. */
+static void give_back(const void *p, size_t n_bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t first = ((uintptr_t)p + page - 1) / page * page;
+	uintptr_t last = ((uintptr_t)p + n_bytes) / page * page;
+	if (first < last)
+		madvise((char *)p + (first - (uintptr_t)p), last - first, MADV_DONTNEED);
+}
+
+/* The order of w's columns, or the last weight's, where it is the same: those that share
+ * inputs often are of one order, and share prepared inputs then. NULL: groups of unequal
+ * sizes, which have no panels. */
+static const int32_t *order_of(struct cpu *c, const struct weight *w)
+{
+	size_t n_bytes = (size_t)w->k * sizeof(int32_t);
+	int32_t *order = xmalloc(n_bytes);
+	const int32_t *found = NULL;
+	if (cpu_panels_order(w, order)) {
+		if (c->order_k == w->k && memcmp(c->order, order, n_bytes) == 0) {
+			found = c->order;
+		} else {
+			int32_t *kept = arena_alloc(&c->kept, n_bytes);
+			memcpy(kept, order, n_bytes);
+			c->order = found = kept;
+			c->order_k = w->k;
+		}
+	}
+	free(order);
+	return found;
+}
+
+/* What a weight was packed from. Blocks hold their scales, and those of a part of a
+ * tensor (row_step) lie among others': what is few is left. */
+static void give_back_source(const struct weight *w)
+{
+	give_back(w->q, (size_t)MAX(w->row_step, 1) * (size_t)w->n * weight_row_bytes(w));
+	if (quant_block(w->quant) || w->row_step > 1 || w->group == 0)
+		return;
+	size_t n_groups = (size_t)w->n * (size_t)(w->k / w->group);
+	if (w->scales && w->quant != QUANT_FP8)
+		give_back(w->scales, n_groups * dtype_bytes(w->scale_type));
+	if (w->zero_points)
+		give_back(w->zero_points, n_groups * (size_t)quant_bits(w->quant) / 8);
+}
+
+/* Does it leave the machine an eighth of its memory? */
+static bool has_memory_for(size_t n_bytes)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	char line[128];
+	unsigned long long kib, total = 0, available = 0;
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "MemTotal: %llu", &kib) == 1)
+			total = kib;
+		else if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+			available = kib;
+	if (f)
+		fclose(f);
+	return available > total / 8 + n_bytes / 1024;
+}
+
+/* --- the cache -------------------------------------------------------------------- */
+
+/* What is looked for: `kind` is a hash of what decides how bytes are packed, but for those
+ * of the model's files. */
+struct wanted {
+	struct cpu_cache_id id;
+	uint64_t kind;
+};
+
+static struct wanted wanted(const struct cpu *c, const struct weight *w, const char *how,
+			    size_t unit_bytes, size_t n_bytes)
+{
+	struct buf b = {0};
+	buf_addf(&b, "%s, %d of %d and %d, group %d, units of %zu", how, w->quant, w->n, w->k,
+		 w->group, unit_bytes);
+	uint64_t kind = cpu_cache_sum(NULL, b.p, b.n);
+	buf_addf(&b, ": %s", w->name ? w->name : "");
+	struct cpu_cache_id id = {.i = c->n_loaded, .n_bytes = n_bytes,
+				  .what = cpu_cache_sum(NULL, b.p, b.n)};
+	buf_deinit(&b);
+	return (struct wanted){id, kind};
+}
+
+/* *out_compare: it is the first of its kind, some of which is to be compared with what
+ * would be made now: the way that is done may have changed. Not of each: that would read
+ * pages all over the model's files, which after a boot are on the disk. */
+static const void *find(struct cpu *c, const struct wanted *w, bool *out_compare)
+{
+	const void *found = c->cache ? cpu_cache_find(c->cache, w->id) : NULL;
+	*out_compare = found && !u64map_put(&c->kinds, w->kind, 0);
+	return found;
+}
+
+/* Is the panel at `data` what it would be if it were made now? */
+static bool is_panel(const struct weight *w, const struct cpu_panels *p, int32_t i)
+{
+	uint8_t *made = xcalloc(1, p->panel_bytes); /* zeros between its arrays */
+	bool is_same = cpu_panels_fill_one(w, p, i, made) &&
+		       memcmp(made, cpu_panels_at(p, i), p->panel_bytes) == 0;
+	free(made);
+	return is_same;
+}
+
+/* From the cache into *p. */
+static bool find_panels(struct cpu *c, const struct weight *w, struct cpu_panels *p,
+			const struct wanted *what)
+{
+	bool compare;
+	p->data = find(c, what, &compare);
+	return p->data && (!compare || (is_panel(w, p, 0) &&
+					is_panel(w, p, cpu_panels_count(p) - 1)));
+}
+
+/* --- floats ------------------------------------------------------------------------ */
+
+struct copy {
+	char *to;
+	const char *from;
+	size_t n_bytes;
+};
+
+enum { COPY_PIECE = 1 << 20 };
+
+static void copy_pieces(void *arg, int begin, int end)
+{
+	const struct copy *c = arg;
+	size_t at = (size_t)begin * COPY_PIECE, last = (size_t)end * COPY_PIECE;
+	memcpy(c->to + at, c->from + at, MIN(last, c->n_bytes) - at);
+}
+
+static const void *find_copy(struct cpu *c, const void *q, const struct wanted *what)
+{
+	enum { SOME = 4096 };
+	bool compare;
+	const char *found = find(c, what, &compare);
+	size_t last = what->id.n_bytes - SOME;
+	if (compare && (memcmp(found, q, SOME) != 0 ||
+			memcmp(found + last, (const char *)q + last, SOME) != 0))
+		return NULL;
+	return found;
+}
+
+/* Weights that are read as they lie and lie as floats in a mapped file: that is a quarter
+ * to a third slower there than in huge pages, which the page cache of most file systems
+ * does not have. Without memory for a copy they stay where they are. */
+static void move_floats(struct cpu *c, const struct weight *host, struct weight *out)
+{
+	struct copy copy = {.from = host->q,
+			    .n_bytes = (size_t)host->n * weight_row_bytes(host)};
+	if (quant_bits(host->quant) < 16 || !host->is_mapped || !weight_is_dense(host) ||
+	    host->pitch || copy.n_bytes < COPY_PIECE)
+		return;
+	struct wanted what = wanted(c, host, "rows", weight_row_bytes(host), copy.n_bytes);
+	const void *found = find_copy(c, host->q, &what);
+	if (!found && has_memory_for(copy.n_bytes))
+		copy.to = room_take(c, copy.n_bytes);
+	if (copy.to) {
+		int n = (int)((copy.n_bytes + COPY_PIECE - 1) / COPY_PIECE);
+		pool_for(c->pool, n, 1, copy_pieces, &copy);
+		found = copy.to;
+		if (c->cache)
+			cpu_cache_add(c->cache, what.id, found);
+	}
+	if (!found)
+		return;
+	out->q = found;
+	give_back(host->q, copy.n_bytes);
+}
+
+/* --- panels ------------------------------------------------------------------------ */
+
+/* Floats become panels where the instruction set has such, and there is memory. */
+static bool becomes_panels(const struct cpu *c, const struct weight *host)
+{
+	size_t n_bytes = (size_t)host->n * weight_row_bytes(host);
+	if (host->keeps_rows || !cpu_panels_can(host))
+		return false;
+	if (host->quant != QUANT_BF16)
+		return true;
+	return c->isa->packs_bf16 &&
+	       (n_bytes < COPY_PIECE || has_memory_for(n_bytes));
+}
+
+/* *p, of w's panels, from the cache or anew. OK with p->data NULL: w has numbers that
+ * panels cannot say. */
+static enum status take_panels(struct cpu *c, const struct weight *w,
+			       struct cpu_panels *p, struct fail *fail)
+{
+	size_t n_bytes = cpu_panels_bytes(p);
+	struct wanted what = wanted(c, w, "panels", p->panel_bytes, n_bytes);
+	if (find_panels(c, w, p, &what))
+		return OK;
+	uint8_t *data = (void *)room_take(c, n_bytes);
+	if (!data)
+		return fail_set(fail, E_NOMEM, "no memory for %s", w->name);
+	p->data = data;
+	if (!cpu_panels_fill(c->pool, w, p, data))
+		p->data = NULL;
+	else if (c->cache)
+		cpu_cache_add(c->cache, what.id, data);
+	return OK;
+}
+
+static enum status load_weight(struct cpu *c, const struct weight *host,
+			       struct weight *out, struct fail *fail)
+{
+	if (!becomes_panels(c, host)) {
+		move_floats(c, host, out);
+		return OK;
+	}
+	struct cpu_panels plan;
+	cpu_panels_plan(host, &plan);
+	if (host->group_of) {
+		plan.order = order_of(c, host);
+		if (!plan.order)
+			return OK;
+	}
+	enum status st = take_panels(c, host, &plan, fail);
+	if (st != OK || !plan.data)
+		return st; /* without panels: computed as it lies in the file */
+	struct cpu_panels *p = arena_alloc(&c->kept, sizeof *p);
+	*p = plan;
+	out->packed = p;
+	if (host->is_mapped)
+		give_back_source(host);
+	return OK;
+}
+
+enum status cpu_load_weight(struct backend *b, const struct weight *host,
+			    struct weight *out, struct fail *fail)
+{
+	struct cpu *c = (struct cpu *)b;
+	*out = *host;
+	if (!c->isa || host->is_table)
+		return OK;
+	enum status st = load_weight(c, host, out, fail);
+	c->n_loaded++;
+	return st;
+}
+
+/* device: any address says that they go the fast way. */
+enum status cpu_load_experts(struct backend *b, struct experts *out, struct fail *fail)
+{
+	out->device = cpu_moe_fast_can(b, out) ? out->gate : NULL;
+	return OK;
+}
+
+/* --- life --------------------------------------------------------------------------- */
+
+/* The cache is the first model's: a backend has no other but in tests. */
+void cpu_load_begin(struct backend *b, const struct model *m)
+{
+	struct cpu *c = (struct cpu *)b;
+	if (!c->isa || !c->cache_dir || c->cache_all)
+		return;
+	c->cache = c->cache_all = cpu_cache_open(&(struct cpu_cache_opts){
+		.dir = c->cache_dir, .isa = c->isa->name, .model = m, .pool = c->pool,
+		.small_pages = c->cache_small_pages, .waits = c->cache_waits});
+	c->n_loaded = 0;
+}
+
+void cpu_load_end(struct backend *b)
+{
+	struct cpu *c = (struct cpu *)b;
+	if (!c->cache)
+		return;
+	cpu_cache_keep(c->cache);
+	snprintf(b->weights_note, sizeof b->weights_note, "%s", cpu_cache_note(c->cache));
+	c->cache = NULL;
+}
+
+void cpu_weights_free(struct cpu *c)
+{
+	cpu_cache_close(c->cache_all); /* its writer reads the rooms */
+	while (c->rooms) {
+		struct cpu_room *r = c->rooms;
+		c->rooms = r->next;
+		munmap(r->p, r->n);
+		free(r);
+	}
+	u64map_deinit(&c->kinds);
+	arena_deinit(&c->kept);
+}

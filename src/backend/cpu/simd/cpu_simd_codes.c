@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Panels of codes times activations of 8 bits (but for integers of 4 and 8 bits in the
+ * AVX-512 build: cpu_simd_int.c).
+ *
+ * Whatever its form, a block of 32 columns of a row becomes eight words of four unsigned
+ * bytes, the columns 0 2 4 6 and 1 3 5 7 of eight, by masks, shifts and a table of 16
+ * (unpack). What follows is one loop: the bytes and the activations (as
+ * cpu_simd_int.c has them) are multiplied and summed exactly in int32, over the 16 or 32
+ * columns of a scale, and
+ *
+ *   y[r] += ((u . x - zero xsum) scale[r] - min[r] xsum) x_scale
+ *
+ * sub-block by sub-block in order, whichever loop does it. Scales become floats for
+ * CHUNK blocks at a time before. One or two inputs are multiplied with what has just been
+ * unpacked, in registers. For more, the AVX-512 build unpacks a chunk into memory that
+ * stays in the first-level cache, for all tiles of inputs.
+ */
+#include "backend/cpu/simd/cpu_simd.h"
+
+#include "model/formats/iq2xxs_grid.h"
+
+enum {
+	ROWS = CPU_ROWS,
+	N_VEC = ROWS / VL,
+	Q_WORDS = CPU_Q_WORDS,
+	STEP = Q_WORDS / 8, /* words of the tile for a word of four columns */
+	WORDS = 8,
+	CHUNK = 16,         /* blocks; whole blocks of 256 columns */
+	SUBS = 2 * CHUNK,   /* scales of a chunk at most */
+};
+
+struct chunk {
+	float scale[SUBS][ROWS] __attribute__((aligned(64)));
+	float low[SUBS][ROWS]; /* minima */
+#if CPU_AVX512
+	uint8_t words[CHUNK * WORDS * ROWS * 4];
+#else
+	int32_t zero[SUBS][ROWS]; /* of CPU_FORM_4 and 8 */
+#endif
+};
+
+/* --- codes to bytes --------------------------------------------------------------- */
+
+/* Taken off the bytes: a power of two; of integers, where they have no zero points. */
+VINLINE int zero_of(enum cpu_form f)
+{
+	switch (f) {
+	case CPU_FORM_3: return 4;
+	case CPU_FORM_4: return 8;
+	case CPU_FORM_5: case CPU_FORM_E2M1: case CPU_FORM_E2M1_16: return 16;
+	case CPU_FORM_6: return 32;
+	case CPU_FORM_GRID: return 64;
+	case CPU_FORM_IQ4: case CPU_FORM_8: return 128;
+	default: return 0;
+	}
+}
+
+/* The greatest byte is below this. */
+VINLINE int limit_of(enum cpu_form f)
+{
+	if (f == CPU_FORM_IQ4 || f == CPU_FORM_8)
+		return 256;
+	return f == CPU_FORM_6 || f == CPU_FORM_GRID ? 128 : 32;
+}
+
+/* Each byte of v (0 to 15) to that of the table. */
+VINLINE vi look_up(vi v, const uint8_t table[16])
+{
+	__attribute__((aligned(16))) uint8_t all[4 * VL];
+	for (int i = 0; i < VL / 4; i++)
+		memcpy(all + 16 * i, table, 16);
+#if CPU_AVX512
+	return (vi)_mm512_shuffle_epi8(_mm512_loadu_si512(all), (__m512i)v);
+#elif CPU_AVX2
+	return (vi)_mm256_shuffle_epi8(_mm256_loadu_si256((void *)all), (__m256i)v);
+#else
+	typedef uint8_t bytes __attribute__((vector_size(16)));
+	bytes t;
+	memcpy(&t, all, sizeof t);
+	return (vi)__builtin_shuffle(t, (bytes)v);
+#endif
+}
+
+/* The table of a form plus zero_of(form). */
+VINLINE vi numbers_of(enum cpu_form f, vi codes)
+{
+	static const uint8_t e2m1[16] = {16, 17, 18, 19, 20, 22, 24, 28,
+					 16, 15, 14, 13, 12, 10, 8, 4};
+	static const uint8_t iq4[16] = {1, 24, 45, 63, 79, 93, 106, 118,
+					129, 141, 153, 166, 181, 197, 217, 241};
+	static const uint8_t grid[16] = {72, 89, 107, 0, 0, 0, 0, 0, 56, 39, 21};
+	switch (f) {
+	case CPU_FORM_E2M1: case CPU_FORM_E2M1_16: return look_up(codes, e2m1);
+	case CPU_FORM_IQ4: return look_up(codes, iq4);
+	case CPU_FORM_GRID: return look_up(codes, grid);
+	default: return codes;
+	}
+}
+
+/* Eight magnitudes of IQ2_XXS, two bits each, by the indices in v. */
+VINLINE vi grid_of(vi v)
+{
+#if CPU_AVX512 || CPU_AVX2
+	/* Words are gathered, halves meant; the last is not read beyond. */
+	vi last = v >> 7, at = v - last;
+#if CPU_AVX512
+	vi two = (vi)_mm512_i32gather_epi32((__m512i)at, iq2xxs_grid, 2);
+	two = (vi)_mm512_srlv_epi32((__m512i)two, (__m512i)(last << 4));
+#else
+	vi two = (vi)_mm256_i32gather_epi32((const int *)(const void *)iq2xxs_grid,
+					    (__m256i)at, 2);
+	two = (vi)_mm256_srlv_epi32((__m256i)two, (__m256i)(last << 4));
+#endif
+	return two & 0xFFFF;
+#else
+	return (vi){iq2xxs_grid[v[0]], iq2xxs_grid[v[1]], iq2xxs_grid[v[2]],
+		    iq2xxs_grid[v[3]]};
+#endif
+}
+
+/* Columns 8 i .. 8 i + 7 of IQ2_XXS as nibbles: two bits of magnitude, one of sign at
+ * the top. */
+VINLINE vi grid_nibbles(vi indices, vi signs, int i)
+{
+	vi g = grid_of((vi)((vu)indices >> 8 * i) & 0xFF);
+	g = (g | g << 8) & 0x00FF00FF;
+	g = (g | g << 4) & 0x0F0F0F0F;
+	g = (g | g << 2) & 0x33333333;
+	vi s = (vi)((vu)signs >> 7 * i) & 0x7F, even = s ^ s >> 4;
+	even ^= even >> 2;
+	s |= ((even ^ even >> 1) & 1) << 7; /* makes their number even */
+	s = (s | s << 12) & 0x000F000F;
+	s = (s | s << 6) & 0x03030303;
+	s = (s | s << 3) & 0x11111111;
+	return g | s << 3;
+}
+
+/* Bits [at, at + n) of each byte to where `to` is. */
+VINLINE vi move_bits(vi v, int at, int n, int to)
+{
+	int32_t mask = 0x01010101 * (((1 << n) - 1) << to);
+	return (to >= at ? v << (to - at) : (vi)((vu)v >> (at - to))) & mask;
+}
+
+/* A block of VL rows, from row VL v on, to eight words of bytes. */
+VINLINE void unpack(enum cpu_form f, const uint8_t *q, int v, vi *w)
+{
+	const uint8_t *p = q + 4 * VL * v;
+	bool has_nibbles = f != CPU_FORM_3 && f != CPU_FORM_2_MIN;
+	vi none = {0}, indices = vi_load(p), signs = none;
+	if (f == CPU_FORM_GRID)
+		signs = vi_load(p + 4 * ROWS);
+#pragma GCC unroll 8
+	for (int i = 0; i < WORDS && f == CPU_FORM_8; i++)
+		w[i] = vi_load(p + i * 4 * ROWS);
+	if (f == CPU_FORM_8)
+		return;
+#pragma GCC unroll 8
+	for (int i = 0; i < WORDS; i++) {
+		vi raw = f == CPU_FORM_GRID ? grid_nibbles(indices, signs, i / 2)
+			 : has_nibbles      ? vi_load(p + i / 2 * 4 * ROWS)
+					    : none;
+		w[i] = has_nibbles ? move_bits(raw, i % 2 * 4, 4, 0) : none;
+	}
+	if (has_nibbles)
+		p += 4 * 4 * ROWS;
+#pragma GCC unroll 8
+	for (int i = 0; i < WORDS; i++) {
+		if (f == CPU_FORM_6 || f == CPU_FORM_3 || f == CPU_FORM_2_MIN)
+			w[i] |= move_bits(vi_load(p + i / 4 * 4 * ROWS), i % 4 * 2, 2,
+					  has_nibbles ? 4 : 0);
+		if (f == CPU_FORM_3)
+			w[i] |= move_bits(vi_load(p + 2 * 4 * ROWS), i, 1, 2);
+		if (f == CPU_FORM_5 || f == CPU_FORM_5_MIN)
+			w[i] |= move_bits(vi_load(p), i, 1, 4);
+		w[i] = numbers_of(f, w[i]);
+	}
+}
+
+VINLINE size_t block_bytes(enum cpu_form f)
+{
+	return (size_t)cpu_form_bits(f) * 4 * ROWS;
+}
+
+/* --- scales ----------------------------------------------------------------------- */
+
+VINLINE vf floats_of(vi v)
+{
+	return __builtin_convertvector(v, vf);
+}
+
+/* Half of 2^(b - 127). */
+VINLINE vf half_power(vi b, bool has_nan)
+{
+	vi is_small = b < 2;
+	vi small = (b + 1) << 21, bits = (b - 1) << 23;
+	vi nan = has_nan ? (b == 255) & 0x7FC00000 : (vi){0};
+	return (vf)((is_small & small) | (~is_small & bits) | nan);
+}
+
+VINLINE vf e4m3_of(vi b)
+{
+	vi magnitude = b & 0x7F, nan = (magnitude == 0x7F) & 0x7FC00000;
+	vf f = (vf)(magnitude << 20) * vf_all(0x1p120f);
+	return (vf)((vi)f | (b & 0x80) << 24 | nan);
+}
+
+/* Scale i of the panel's rows from VL v on, and their minimum, where supers multiply
+ * integers. */
+VINLINE void super_at(const struct cpu_panels *w, const uint8_t *panel,
+		      enum cpu_scaling s, int32_t i, int v, vf *scale, vf *low)
+{
+	const size_t at = (size_t)i * ROWS + (size_t)(VL * v);
+	const size_t super = (size_t)(i / (256 / w->group) * ROWS + VL * v);
+	const size_t at_min = (size_t)(w->k / 256) * ROWS;
+	const uint8_t *supers = panel + w->at_super;
+	const uint8_t *signs = panel + w->at_q + (size_t)i * block_bytes(CPU_FORM_GRID) +
+			       4 * ROWS + 4 * VL * v;
+	vi b = s == CPU_SCALING_GRID ? 2 * (vi)((vu)vi_load(signs) >> 28) + 1
+				     : vi_of_bytes(panel + at);
+	vi least = {0};
+	if (s == CPU_SCALING_PAIR) {
+		least = b >> 4;
+		b &= 15;
+	} else if (s == CPU_SCALING_SUPER) {
+		b = (b ^ 128) - 128; /* signed */
+		if (cpu_form_has_min(w->form))
+			least = vi_of_bytes(panel + w->at_low + at);
+	}
+	*scale = cpu_floats(supers, DTYPE_F16, super) * (floats_of(b) * w->factor);
+	*low = (vf){0};
+	if (cpu_form_has_min(w->form))
+		*low = cpu_floats(supers, DTYPE_F16, at_min + super) * floats_of(least);
+}
+
+/* The same of any scaling. */
+VINLINE void scale_at(const struct cpu_panels *w, const uint8_t *panel,
+		      enum cpu_scaling s, int32_t i, int v, vf *scale, vf *low)
+{
+	const size_t at = (size_t)i * ROWS + (size_t)(VL * v);
+	*low = (vf){0};
+	if (s == CPU_SCALING_E8M0) {
+		*scale = half_power(vi_of_bytes(panel + at), w->has_nan_scale);
+	} else if (s == CPU_SCALING_E4M3) {
+		*scale = e4m3_of(vi_of_bytes(panel + at)) * w->factor;
+	} else if (s == CPU_SCALING_FLOAT) {
+		size_t of_group = (size_t)(i / (w->group / 32) * ROWS + VL * v);
+		*scale = cpu_floats(panel, w->scale_type, of_group);
+		if (cpu_form_has_min(w->form))
+			*low = cpu_floats(panel + w->at_low, w->scale_type, of_group);
+	} else {
+		super_at(w, panel, s, i, v, scale, low);
+	}
+}
+
+#define EACH_SCALING(X) X(FLOAT) X(E8M0) X(E4M3) X(SUPER) X(PAIR) X(GRID)
+
+/* Scales [i0, i0 + n) to c. */
+static void load_scales(const struct cpu_panels *w, const uint8_t *panel, int32_t i0,
+			int n, struct chunk *c)
+{
+	switch (w->scaling) {
+#define CASE(s) \
+	case CPU_SCALING_##s: \
+		for (int i = 0; i < n; i++) \
+			for (int v = 0; v < N_VEC; v++) { \
+				vf scale, low; \
+				scale_at(w, panel, CPU_SCALING_##s, i0 + i, v, &scale, \
+					 &low); \
+				vf_store(c->scale[i] + VL * v, scale); \
+				vf_store(c->low[i] + VL * v, low); \
+			} \
+		break;
+	EACH_SCALING(CASE)
+#undef CASE
+	case CPU_SCALING_NONE: break;
+	}
+#if !CPU_AVX512
+	if (w->form != CPU_FORM_4 && w->form != CPU_FORM_8)
+		return;
+	for (int i = 0; i < n; i++) {
+		const uint8_t *zeros = panel + w->at_low +
+				       (size_t)((i0 + i) / (w->group / 32) * ROWS);
+		for (int r = 0; r < ROWS; r++)
+			c->zero[i][r] = w->has_zero ? zeros[r] : zero_of(w->form);
+	}
+#endif
+}
+
+/* --- products --------------------------------------------------------------------- */
+
+/* sum + what four words times four of the tile are, whose places are n_x apart. */
+VINLINE vi dot_four(vi sum, const vi *w, const int32_t *x, int n_x, int limit)
+{
+#if CPU_AVX512
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++)
+		sum = bytes_dot(sum, w[i], x[i * n_x]);
+	return sum;
+#else
+	vh low = {0}, high = {0};
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++, x += STEP * n_x) {
+		if (limit > 128) { /* a product of two would not fit 16 bits */
+			low += words_dot(w[i] & 0x0F0F0F0F, x, n_x);
+			high += words_dot((vi)((vu)w[i] >> 4) & 0x0F0F0F0F, x, n_x);
+		} else if (limit > 32) { /* nor a sum of four */
+			sum += add_pairs(words_dot(w[i], x, n_x));
+		} else {
+			low += words_dot(w[i], x, n_x);
+		}
+	}
+	if (limit > 128)
+		sum += add_pairs(high) * 16;
+	return limit > 128 || limit <= 32 ? sum + add_pairs(low) : sum;
+#endif
+}
+
+/* acc + what the sum of a sub-block stands for. */
+VINLINE vf add_scaled(vf acc, vi sum, const float *scale, const float *low, bool has_min,
+		      int32_t minus_xsum, float x_scale)
+{
+	vf f = floats_of(sum) * vf_load(scale);
+	if (has_min)
+		f = vf_fma(vf_load(low), floats_of(vi_all(minus_xsum)), f);
+	return vf_fma(f, vf_all(x_scale), acc);
+}
+
+/* Blocks of a panel times n_x inputs, added to acc; q: the first block; fetch: its share
+ * of the panel for cpu_fetch, or NULL: another product has seen to it. */
+struct product {
+	const uint8_t *q, *fetch;
+	size_t step; /* of fetch for a block */
+	int n_blocks, n_x;
+	const int32_t *tile;
+	const struct chunk *c;
+	float (*acc)[ROWS];
+};
+
+/* Of sub-block i, rows from VL v on. */
+VINLINE vi zero_at(const struct chunk *c, enum cpu_form f, int i, int v)
+{
+#if !CPU_AVX512
+	if (f == CPU_FORM_4 || f == CPU_FORM_8)
+		return vi_load(c->zero[i] + VL * v);
+#endif
+	return vi_all(zero_of(f));
+}
+
+VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
+{
+	const int n_sub = 32 / cpu_form_sub(f);
+	const bool has_min = cpu_form_has_min(f);
+	const uint8_t *q = p->q;
+	const int32_t *tile = p->tile;
+	vf lone[N_VEC]; /* sums of an only input stay in registers */
+	for (int v = 0; v < N_VEC && n_x == 1; v++)
+		lone[v] = vf_load(p->acc[0] + VL * v);
+	for (int b = 0; b < p->n_blocks; b++) {
+		const int32_t *xsum = tile + Q_WORDS * n_x;
+		const float *x_scale = (const void *)(xsum + n_sub * n_x);
+		cpu_fetch(p->fetch + p->step * (size_t)b, cpu_form_bits(f));
+#pragma GCC unroll 4
+		for (int v = 0; v < N_VEC; v++) {
+			vi w[WORDS];
+			unpack(f, q, v, w);
+			for (int j = 0; j < n_x; j++) {
+				vf acc = n_x == 1 ? lone[v]
+						  : vf_load(p->acc[j] + VL * v);
+#pragma GCC unroll 2
+				for (int s = 0; s < n_sub; s++) {
+					int32_t minus = xsum[s * n_x + j];
+					vi sum = zero_at(p->c, f, b * n_sub + s, v) *
+						 vi_all(minus);
+#pragma GCC unroll 2
+					for (int i = 0; i < 2 / n_sub; i++) {
+						int at = 4 * (s + i);
+						sum = dot_four(sum, w + at,
+							       tile + at * STEP * n_x + j,
+							       n_x, limit_of(f));
+					}
+					acc = add_scaled(
+						acc, sum,
+						p->c->scale[b * n_sub + s] + VL * v,
+						p->c->low[b * n_sub + s] + VL * v,
+						has_min, minus, x_scale[j]);
+				}
+				if (n_x == 1)
+					lone[v] = acc;
+				else
+					vf_store(p->acc[j] + VL * v, acc);
+			}
+		}
+		q += block_bytes(f);
+		tile += (Q_WORDS + n_sub + 1) * n_x;
+	}
+	for (int v = 0; v < N_VEC && n_x == 1; v++)
+		vf_store(p->acc[0] + VL * v, lone[v]);
+}
+
+#if CPU_AVX512
+#define INTEGERS(X)
+#else
+#define INTEGERS(X) X(4) X(8)
+#endif
+#define EACH_FORM(X) \
+	INTEGERS(X) X(4_MIN) X(5) X(5_MIN) X(6) X(3) X(2_MIN) X(E2M1) X(E2M1_16) X(IQ4) \
+	X(GRID)
+#define DEFINE(f) \
+	static void blocks_##f(const struct product *p) \
+	{ \
+		if (p->n_x == 1) \
+			run_blocks(p, CPU_FORM_##f, 1); \
+		else \
+			run_blocks(p, CPU_FORM_##f, p->n_x); \
+	}
+EACH_FORM(DEFINE)
+#undef DEFINE
+
+#if CPU_AVX512
+/* --- unpacked --------------------------------------------------------------------- */
+
+#define DEFINE(f) \
+	static void unpack_##f(const struct product *p, uint8_t *out) \
+	{ \
+		const uint8_t *q = p->q; \
+		for (int b = 0; b < p->n_blocks; b++) { \
+			vi w[WORDS]; \
+			unpack(CPU_FORM_##f, q, 0, w); \
+			memcpy(out, w, sizeof w); \
+			out += sizeof w; \
+			q += block_bytes(CPU_FORM_##f); \
+		} \
+	}
+EACH_FORM(DEFINE)
+#undef DEFINE
+
+/* As run_blocks, with blocks of bytes, n_x known to the compiler. Fetching stands here:
+ * unpacking is over before memory has brought as much. */
+VINLINE void run_bytes(const struct product *p, enum cpu_form f, int n_x, int n_sub,
+		       bool has_min)
+{
+	const int zero = zero_of(f), bits = cpu_form_bits(f);
+	const uint8_t *q = p->q;
+	const int32_t *tile = p->tile;
+	vf acc[CPU_TOK];
+#pragma GCC unroll 12
+	for (int j = 0; j < n_x; j++)
+		acc[j] = vf_load(p->acc[j]);
+	for (int b = 0; b < p->n_blocks; b++) {
+		const int32_t *xsum = tile + Q_WORDS * n_x;
+		const float *x_scale = (const void *)(xsum + n_sub * n_x);
+		if (p->fetch)
+			cpu_fetch(p->fetch + p->step * (size_t)b, bits);
+#pragma GCC unroll 2
+		for (int s = 0; s < n_sub; s++, xsum += n_x) {
+			vi sum[CPU_TOK];
+#pragma GCC unroll 12
+			for (int j = 0; j < n_x; j++)
+				sum[j] = has_min ? (vi){0} : vi_all(xsum[j]) * zero;
+#pragma GCC unroll 8
+			for (int i = 0; i < WORDS / n_sub; i++, q += 4 * ROWS) {
+				vi w = vi_load(q);
+#pragma GCC unroll 12
+				for (int j = 0; j < n_x; j++)
+					sum[j] = bytes_dot(sum[j], w, *tile++);
+			}
+			const float *scale = p->c->scale[b * n_sub + s];
+			const float *low = p->c->low[b * n_sub + s];
+#pragma GCC unroll 12
+			for (int j = 0; j < n_x; j++)
+				acc[j] = add_scaled(acc[j], sum[j], scale, low, has_min,
+						    xsum[j], x_scale[j]);
+		}
+		tile += (n_sub + 1) * n_x;
+	}
+#pragma GCC unroll 12
+	for (int j = 0; j < n_x; j++)
+		vf_store(p->acc[j], acc[j]);
+}
+
+#define EACH_COUNT(X, kind) \
+	X(1, kind) X(2, kind) X(3, kind) X(4, kind) X(5, kind) X(6, kind) \
+	X(7, kind) X(8, kind) X(9, kind) X(10, kind) X(11, kind) X(12, kind)
+/* kind: sub-blocks of a block, 1 or 2; then whether there are minima */
+#define DEFINE(n, kind) \
+	static void bytes_##kind##_##n(const struct product *p, enum cpu_form f) \
+	{ \
+		run_bytes(p, f, n, kind / 10, kind % 10); \
+	}
+EACH_COUNT(DEFINE, 10)
+EACH_COUNT(DEFINE, 11)
+EACH_COUNT(DEFINE, 20)
+EACH_COUNT(DEFINE, 21)
+#undef DEFINE
+_Static_assert(CPU_TOK == 12, "EACH_COUNT");
+
+static void multiply_bytes(const struct product *p, enum cpu_form f)
+{
+	typedef void one(const struct product *p, enum cpu_form f);
+#define NAME(n, kind) bytes_##kind##_##n,
+	static one *const all[2][2][CPU_TOK] = {
+		{{EACH_COUNT(NAME, 10)}, {EACH_COUNT(NAME, 11)}},
+		{{EACH_COUNT(NAME, 20)}, {EACH_COUNT(NAME, 21)}}};
+#undef NAME
+	all[cpu_form_sub(f) == 16][cpu_form_has_min(f)][p->n_x - 1](p, f);
+}
+#endif
+
+/* --- a panel ---------------------------------------------------------------------- */
+
+void ISA(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
+			  const struct cpu_tiles *t,
+			  float (*out)[CPU_TOK][CPU_PANEL_ROWS])
+{
+	static void (*const run[CPU_FORM_COUNT])(const struct product *p) = {
+#define NAME(f) [CPU_FORM_##f] = blocks_##f,
+		EACH_FORM(NAME)
+#undef NAME
+	};
+	const int n_sub = 32 / cpu_form_sub(w->form);
+	const int tile_words = Q_WORDS + n_sub + 1;
+	const uint8_t *panel = cpu_panels_at(w, i_panel);
+	const size_t step = w->panel_bytes / (size_t)(w->k / CPU_BLOCK);
+	struct chunk c;
+	memset(out, 0, (size_t)t->n * sizeof *out);
+	for (int32_t b = 0; b < w->k / CPU_BLOCK; b += CHUNK) {
+		const uint8_t *q = panel + w->at_q + (size_t)b * block_bytes(w->form);
+		int n_left = w->k / CPU_BLOCK - b, n = n_left < CHUNK ? n_left : CHUNK;
+		struct product p = {.q = q, .step = step, .n_blocks = n, .c = &c};
+		p.fetch = panel + (size_t)b * step;
+		load_scales(w, panel, b * n_sub, n * n_sub, &c);
+#if CPU_AVX512
+		static void (*const spread[CPU_FORM_COUNT])(const struct product *p,
+							    uint8_t *out) = {
+#define NAME(f) [CPU_FORM_##f] = unpack_##f,
+			EACH_FORM(NAME)
+#undef NAME
+		};
+		bool is_spread = t->n > 1 || t->n_x[0] > 4;
+		if (is_spread)
+			spread[w->form](&p, c.words);
+#endif
+		const int32_t *tile = t->at;
+		for (int i = 0; i < t->n; i++) {
+			p.n_x = t->n_x[i];
+			p.acc = out[i];
+			p.tile = tile + (size_t)b * (size_t)(tile_words * p.n_x);
+			tile += (size_t)(w->k / CPU_BLOCK) * (size_t)(tile_words * p.n_x);
+#if CPU_AVX512
+			if (is_spread) {
+				p.q = c.words;
+				multiply_bytes(&p, w->form);
+				p.fetch = NULL;
+				continue;
+			}
+#endif
+			run[w->form](&p);
+		}
+	}
+}

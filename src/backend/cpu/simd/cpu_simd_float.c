@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Dots of rows that lie in the file as F32, F16 or BF16 with inputs of floats.
+ *
+ * A dot has one vector of sums; lane l adds elements l, l + VL …, then the lanes are
+ * added, halves first: an order that depends on K alone.
+ * Four rows go along with up to six inputs, so that 24 sums stay in registers.
+ */
+#include "backend/cpu/simd/cpu_simd.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { ROWS = CPU_DOT_ROWS, TOK = CPU_DOT_TOK };
+
+VINLINE size_t weight_size(enum cpu_number m)
+{
+	return m == CPU_F32 ? 4 : 2;
+}
+
+/* Inputs are padded to whole vectors. */
+static size_t padded(int32_t k)
+{
+	return ((size_t)k + VL - 1) / VL * VL;
+}
+
+static size_t input_bytes(int32_t k)
+{
+	return padded(k) * sizeof(float);
+}
+
+static void input(const float *x, int32_t k, void *out)
+{
+	memcpy(out, x, (size_t)k * sizeof *x);
+	memset((float *)out + k, 0, (padded(k) - (size_t)k) * sizeof *x);
+}
+
+VINLINE vf widen(enum cpu_number m, const char *w)
+{
+	if (m == CPU_F32)
+		return vf_load((const void *)w);
+	vhalf h = vhalf_load((const void *)w);
+	return m == CPU_F16 ? vf_of_f16(h) : vf_of_bf16(h);
+}
+
+/* acc += the products of one step. */
+VINLINE void step(enum cpu_number m, const char *const *w, const char *x, size_t pitch,
+		  int n_x, vf (*acc)[ROWS])
+{
+	vf rows[ROWS];
+#pragma GCC unroll 4
+	for (int r = 0; r < ROWS; r++)
+		rows[r] = widen(m, w[r]);
+#pragma GCC unroll 6
+	for (int j = 0; j < n_x; j++) {
+		vf v = vf_load((const void *)(x + pitch * (size_t)j));
+#pragma GCC unroll 4
+		for (int r = 0; r < ROWS; r++)
+			acc[j][r] = vf_fma(rows[r], v, acc[j][r]);
+	}
+}
+
+/* What comes after these rows, where a row is a multiple of its length from the next:
+ * line by line in the order of memory, which gives one run faster than four. `at`: bytes
+ * of each row that have passed, n_bytes of them in this step. */
+VINLINE void fetch(const char *const *row, size_t at, size_t n_bytes)
+{
+	const char *next = row[0] + (row[1] - row[0]) * ROWS + at * ROWS;
+#pragma GCC unroll 4
+	for (size_t i = 0; i < n_bytes * ROWS; i += 64)
+		__builtin_prefetch(next + i, 0, 2);
+}
+
+VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, size_t pitch,
+		    int n_x, int32_t k, bool fetches, float (*out)[ROWS])
+{
+	const size_t size = weight_size(m);
+	vf acc[TOK][ROWS] = {{{0}}};
+	const char *w[ROWS];
+	int32_t i = 0;
+	for (; i + VL <= k; i += VL) {
+		size_t at = (size_t)i * size;
+#pragma GCC unroll 4
+		for (int r = 0; r < ROWS; r++)
+			w[r] = row[r] + at;
+		if (fetches)
+			fetch(row, at, (size_t)VL * size);
+		step(m, w, x + (size_t)i * sizeof(float), pitch, n_x, acc);
+	}
+	if (i < k) {
+		char rest[ROWS][4 * VL] = {{0}};
+		for (int r = 0; r < ROWS; r++) {
+			memcpy(rest[r], row[r] + (size_t)i * size,
+			       (size_t)(k - i) * size);
+			w[r] = rest[r];
+		}
+		step(m, w, x + (size_t)i * sizeof(float), pitch, n_x, acc);
+	}
+#pragma GCC unroll 6
+	for (int j = 0; j < n_x; j++)
+		vec4_store(out[j], vf_sums(acc[j]));
+}
+
+#define EACH_COUNT(X, q) X(1, q) X(2, q) X(3, q) X(4, q) X(5, q) X(6, q)
+#define DEFINE(n, q) \
+	static void dots_##q##_##n(const char *const *row, const char *x, size_t pitch, \
+				   int32_t k, bool fetches, float (*out)[ROWS]) \
+	{ \
+		dots_n(CPU_##q, row, x, pitch, n, k, fetches, out); \
+	}
+EACH_COUNT(DEFINE, F32)
+EACH_COUNT(DEFINE, F16)
+EACH_COUNT(DEFINE, BF16)
+
+static void dots(enum cpu_number m, const void *const *w, int n_w, const void *x,
+		 size_t pitch, int n_x, int32_t k, bool fetches, float (*out)[ROWS])
+{
+	typedef void one(const char *const *row, const char *x, size_t pitch, int32_t k,
+			 bool fetches, float (*out)[ROWS]);
+#define NAME(n, q) dots_##q##_##n,
+	static one *const all[][TOK] = {
+		[CPU_F32] = {EACH_COUNT(NAME, F32)},
+		[CPU_F16] = {EACH_COUNT(NAME, F16)},
+		[CPU_BF16] = {EACH_COUNT(NAME, BF16)},
+	};
+	const char *row[ROWS];
+	for (int r = 0; r < ROWS; r++)
+		row[r] = w[MIN(r, n_w - 1)];
+	all[m][n_x - 1](row, x, pitch, k, fetches, out);
+}
+
+_Static_assert(CPU_DOT_TOK == 6 && CPU_DOT_ROWS == 4, "EACH_COUNT, dots_n");
+
+const struct cpu_isa ISA(cpu_isa) = {
+	.name = ISA_NAME,
+#if CPU_AVX512 || CPU_AVX2
+	.kv_type = DTYPE_F16,
+	.to_half = ISA(cpu_to_half),
+#else
+	.kv_type = DTYPE_F32,
+#endif
+	.q_words = CPU_Q_WORDS,
+	.quantize = ISA(cpu_quantize),
+	.panel = ISA(cpu_panel),
+	.spread = ISA(cpu_spread),
+	.input_bytes = input_bytes,
+	.input = input,
+	.dots = dots,
+	.norm = ISA(cpu_norm),
+	.rotate = ISA(cpu_rotate),
+	.silu_mul = ISA(cpu_silu_mul),
+	.delta = ISA(cpu_delta),
+	.conv = ISA(cpu_conv),
+	.sigmoid_mul = ISA(cpu_sigmoid_mul),
+	.attend = ISA(cpu_attend),
+	.attend_join = ISA(cpu_attend_join),
+#if CPU_AVX512
+	.packs_bf16 = true,
+#endif
+#if CPU_BF16_PAIRS
+	.has_bf16_pairs = true,
+#endif
+};

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/hip/hip.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/hip/hip_graph.h"
+#include "backend/hip/hip_tune.h"
+#include "base/alloc.h"
+#include "kernels/linear_int4.h"
+#include "kernels/moe_launch.h"
+
+/* --- errors ----------------------------------------------------------------------- */
+
+enum status hip_check(struct hip *h, int error, const char *what)
+{
+	if (error == HIP_SUCCESS)
+		return OK;
+	/* The first says why; those after it follow from it. */
+	if (!h->has_failed)
+		snprintf(h->failure, sizeof h->failure, "%s: %s", what,
+			 h->api.hipGetErrorName(error));
+	if (error == HIP_ERROR_OUT_OF_MEMORY)
+		return E_NOMEM;
+	h->has_failed = true;
+	return E_DEVICE;
+}
+
+enum status hip_refuse(struct hip *h, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	int n = snprintf(h->base.refusal, sizeof h->base.refusal, "hip: ");
+	vsnprintf(h->base.refusal + n, sizeof h->base.refusal - (size_t)n, fmt, ap);
+	va_end(ap);
+	h->step_is_broken = true;
+	return E_UNSUPPORTED;
+}
+
+/* --- the table -------------------------------------------------------------------- */
+
+static void destroy(struct backend *b)
+{
+	struct hip *h = hip_of(b);
+	if (h->stream)
+		h->api.hipStreamSynchronize(h->stream);
+	hip_experts_destroy(h);
+	if (h->api.library) {
+		hip_graph_clear(h);
+		hip_memory_destroy(h);
+	}
+	if (h->module)
+		h->api.hipModuleUnload(h->module);
+	if (h->stream)
+		h->api.hipStreamDestroy(h->stream);
+	for (size_t i = 0; i < h->n_functions; i++)
+		free(h->function_names[i]);
+	free(h->function_names);
+	free(h->functions);
+	strmap_deinit(&h->names);
+	free(h->tune);
+	free(h->ranges);
+	pool_destroy(h->pool);
+	free(h);
+}
+
+static const struct backend_ops hip_ops = {
+#define OP(name, contract) .name = hip_##name,
+#include "backend/ops.def"
+#undef OP
+	.alloc = hip_alloc,
+	.free = hip_free,
+	.alloc_shared = hip_alloc_shared,
+	.free_shared = hip_free_shared,
+	.load_weight = hip_load_weight,
+	.load_experts = hip_load_experts,
+	.upload = hip_upload,
+	.download = hip_download,
+	.sync = hip_sync,
+	.step_begin = hip_step_begin,
+	.step_end = hip_step_end,
+	.destroy = destroy,
+};
+
+/* --- life ------------------------------------------------------------------------- */
+
+static enum status load_module(struct hip *h, const struct backend_opts *o,
+			       struct fail *fail)
+{
+	struct buf file = {0};
+	const void *image;
+	enum status st = hip_device_image(&h->api, &h->device, o, &file, &image, fail);
+	if (st == OK && hip_check(h, h->api.hipModuleLoadData(&h->module, image),
+				  "loading the kernels") != OK)
+		st = fail_set(fail, E_DEVICE, "%s (%s): %s", h->device.name,
+			      h->device.arch, h->failure);
+	buf_deinit(&file);
+	return st;
+}
+
+static enum status open_all(struct hip *h, const struct backend_opts *o,
+			    struct fail *fail)
+{
+	enum status st = hip_open_api(o, &h->api, fail);
+	if (st == OK)
+		st = hip_device_open(&h->api, o, &h->device, fail);
+	/* A matrix unit of 16 rows and eight columns, and no dot2. */
+	h->prefers_quads = strncmp(h->device.arch, "sm_", 3) == 0;
+	if (st == OK)
+		hip_tune_open(h, o);
+	if (st == OK)
+		st = load_module(h, o, fail);
+	if (st != OK)
+		return st;
+	snprintf(h->base.device, sizeof h->base.device, "%s (%s), %d compute units",
+		 h->device.name, h->device.arch, h->device.n_cu);
+	st = hip_check(h, h->api.hipStreamCreateWithFlags(&h->stream,
+							  HIP_STREAM_NON_BLOCKING),
+		       "a stream");
+	if (st == OK)
+		st = hip_memory_create(h);
+	if (st == OK)
+		return hip_sync(&h->base, fail);
+	return fail_set(fail, st, "%.100s: %s", h->base.device, h->failure);
+}
+
+enum status hip_create(const struct backend_opts *o, struct backend **out,
+		       struct fail *fail)
+{
+	struct hip *h = xcalloc(1, sizeof *h);
+	h->base = (struct backend){.ops = &hip_ops, .name = "hip",
+				   .act_type = DTYPE_F16, .kv_type = DTYPE_F16,
+				   .is_far = true};
+	h->own_blocks = o->own_blocks;
+	h->no_graphs = o->no_graphs;
+	h->int4_axes = -1;
+	h->tile = h->moe_tile = h->moe_up = h->moe_down = -1;
+	h->moe_tile_from = MOE_INT4_MAX_TOK + 1;
+	h->tile_from = LINEAR_INT4_MAX_TOK + 1;
+	strmap_init(&h->names, 64);
+	enum status st = open_all(h, o, fail);
+	if (st != OK) {
+		destroy(&h->base);
+		return st;
+	}
+	*out = &h->base;
+	return OK;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The HIP runtime's C API, opened at run time: one build of halod serves every ROCm,
+ * and needs none to be built. What is called is listed in hip_api.def; types and
+ * constants here are those of HIP's ABI, the same from ROCm 5 to 7 (hipDeviceProp_t is
+ * not, so nothing here knows its layout). Source: hip_runtime_api.h of ROCm.
+ * Thread: engine; hip_api_open any.
+ */
+#pragma once
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef struct ihipStream_t *hip_stream;
+typedef struct ihipEvent_t *hip_event;
+typedef struct ihipModule_t *hip_module;
+typedef struct ihipModuleSymbol_t *hip_function;
+typedef struct ihipGraph *hip_graph;
+typedef struct hipGraphExec *hip_graph_exec;
+
+enum hip_error {
+	HIP_SUCCESS = 0,
+	HIP_ERROR_INVALID_VALUE = 1,
+	HIP_ERROR_OUT_OF_MEMORY = 2,
+	HIP_ERROR_NO_DEVICE = 100,
+	HIP_ERROR_INVALID_DEVICE = 101,
+	HIP_ERROR_INVALID_IMAGE = 200,
+	HIP_ERROR_NO_BINARY_FOR_GPU = 209,
+	HIP_ERROR_INVALID_HANDLE = 400,
+	HIP_ERROR_NOT_FOUND = 500,
+	HIP_ERROR_NOT_READY = 600,
+	HIP_ERROR_LAUNCH_FAILURE = 719,
+	HIP_ERROR_CAPTURE_UNSUPPORTED = 900,
+};
+
+enum hip_copy { HIP_HOST_TO_DEVICE = 1, HIP_DEVICE_TO_HOST = 2, HIP_DEVICE_TO_DEVICE = 3 };
+
+/* hipDeviceAttribute_t */
+enum hip_attribute {
+	HIP_ATTRIBUTE_CLOCK_KHZ = 5,
+	HIP_ATTRIBUTE_INTEGRATED = 16,
+	HIP_ATTRIBUTE_L2_BYTES = 19,
+	HIP_ATTRIBUTE_MAX_THREADS = 56, /* of a workgroup */
+	HIP_ATTRIBUTE_BUS_BITS = 59,
+	HIP_ATTRIBUTE_MEMORY_KHZ = 60,
+	/* AMD: workgroup processors (two compute units each) on gfx10 and later */
+	HIP_ATTRIBUTE_PROCESSORS = 63,
+	HIP_ATTRIBUTE_LDS_BYTES = 74, /* a workgroup may have */
+	HIP_ATTRIBUTE_WAVE = 87,
+};
+
+/* hipFunction_attribute */
+enum hip_function_attribute {
+	HIP_FUNCTION_LDS_BYTES = 1,
+	HIP_FUNCTION_SCRATCH_BYTES = 3,
+	HIP_FUNCTION_REGISTERS = 4,
+};
+
+enum {
+	HIP_STREAM_NON_BLOCKING = 1,
+	HIP_EVENT_BLOCKING_SYNC = 1, /* who waits sleeps */
+	HIP_EVENT_NO_TIMING = 2,
+	HIP_CAPTURE_THREAD_LOCAL = 1,
+	/* More than any ROCm's hipDeviceProp_t has (1,472 bytes in ROCm 6). */
+	HIP_PROPERTIES_BYTES = 16384,
+};
+
+struct hip_api {
+#define HIP(type, name, arguments) type (*name) arguments;
+#define HIP_MAY HIP
+#include "backend/hip/hip_api.def"
+#undef HIP_MAY
+#undef HIP
+	const char *library; /* what was opened; static or the caller's */
+};
+
+/* Open `library` or, where it is NULL or "", the first of libamdhip64.so.7, .6 and .5
+ * that the system's loader finds; it stays loaded for good. E_MISSING, with the names
+ * that were tried, where none opens or a function is not in it. */
+enum status hip_api_open(const char *library, struct hip_api *out,
+			 struct fail *fail) MUST_USE;

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations on the KV cache: qk_norm_rope_kv, attention, kv_copy.
+ */
+#include "backend/hip/hip_launch.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "kernels/attention_launch.h"
+#include "kernels/qk_norm_rope_kv_launch.h"
+
+enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_args *a)
+{
+	struct qk_norm_rope_kv_launch l = {
+		.q = a->q, .k = a->k, .v = a->v, .q_norm = a->q_norm,
+		.k_norm = a->k_norm, .rope = a->rope, .slot = a->slot,
+		.k_pages = a->kv.k, .v_pages = a->kv.v, .n_heads = a->n_heads,
+		.n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim,
+		.n_freq = a->n_freq, .page_size = a->kv.page_size, .eps = a->eps,
+		.q_from = a->q_from, .q_pitch = a->q_pitch};
+	struct hip_grid g = {
+		hip_over(a->n_heads + 2 * a->n_kv_heads, QK_NORM_ROPE_KV_WAVES), a->n_tok,
+		QK_NORM_ROPE_KV_WAVES * 32, 0};
+	return LAUNCH(hip_of(b), "qk_norm_rope_kv_kernel", g, ARG(l));
+}
+
+/* --- attention: attention_launch.h tells how ---------------------------------------- */
+
+static const struct attention_shape shapes[] = {
+#define SHAPE(name, ...) {#name, __VA_ARGS__},
+#include "kernels/attention.def"
+#undef SHAPE
+};
+
+/* The first that holds the head; NULL: none. */
+static const struct attention_shape *shape_of(const struct attention_args *a)
+{
+	for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
+		if (a->head_dim <= shapes[i].key && attention_v_dim(a) <= shapes[i].value &&
+		    (a->kv.v == NULL) == shapes[i].is_shared)
+			return &shapes[i];
+	return NULL;
+}
+
+/* The greatest power of two up to n. */
+static int32_t power_below(int32_t n)
+{
+	int32_t p = 1;
+	while (p * 2 <= n)
+		p *= 2;
+	return p;
+}
+
+static struct attention_launch launch_of(const struct hip *h, const struct attention_args *a,
+					 const struct attention_shape *s)
+{
+	int32_t page = a->kv.page_size, heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);
+	return (struct attention_launch){
+		.q = a->q, .k = a->kv.k, .v = a->kv.v ? a->kv.v : a->kv.k,
+		.position = a->position, .first_tok = a->first_tok,
+		.page_table = a->page_table, .sinks = a->sinks, .y = a->y,
+		.work = h->work, .arrived = h->counters, .n_heads = a->n_heads,
+		.n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim,
+		.v_dim = attention_v_dim(a), .page_size = page,
+		.max_pages_per_seq = a->max_pages_per_seq,
+		.page_shift = (page & (page - 1)) == 0 ? __builtin_ctz((unsigned)page) : -1,
+		.window = a->window, .tile_tok = power_below(s->whole_tiles * 16 / heads),
+		.scale = a->scale};
+}
+
+static int32_t lds_of(const struct attention_shape *s, int32_t tiles)
+{
+	return ATTENTION_LDS(s->key, s->value, s->block, s->parts, s->is_shared, tiles);
+}
+
+/* Sequences of more than one token; of all, where skips_single is 0. */
+static enum status whole(struct hip *h, const struct attention_args *a,
+			 const struct attention_shape *s, int32_t subs)
+{
+	struct attention_launch l = launch_of(h, a, s);
+	char name[80];
+	/* Of each sequence as many tiles as one of all tokens could have. */
+	int32_t tiles = a->n_tok / l.tile_tok + 2;
+	struct hip_grid g = {tiles * subs, a->n_seq, ATTENTION_WAVES * 32,
+			     lds_of(s, s->whole_tiles)};
+	l.skips_single = 1;
+	snprintf(name, sizeof name, "attention_%s_whole_kernel", s->name);
+	return LAUNCH(h, name, g, ARG(l));
+}
+
+/* How many sequences of one token there is work memory for at a time. */
+static int32_t split_at_once(const struct attention_args *a, int32_t subs)
+{
+	int32_t heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);
+	size_t each = (size_t)subs * sizeof(float) *
+		      (size_t)ATTENTION_WORK(heads, attention_v_dim(a));
+	return (int32_t)MIN(HIP_WORK_BYTES / each, (size_t)(HIP_MAX_TOK / subs));
+}
+
+/* Sequences of one token. */
+static enum status split(struct hip *h, const struct attention_args *a,
+			 const struct attention_shape *s, int32_t subs)
+{
+	struct attention_launch l = launch_of(h, a, s);
+	int32_t at_once = split_at_once(a, subs);
+	enum status st = OK;
+	char name[80];
+	snprintf(name, sizeof name, "attention_%s_split_kernel", s->name);
+	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
+		struct hip_grid g = {ATTENTION_SEGMENTS * subs, MIN(at_once, a->n_seq - b),
+				     ATTENTION_WAVES * 32, lds_of(s, 1)};
+		l.first_seq = b;
+		st = LAUNCH(h, name, g, ARG(l));
+	}
+	return st;
+}
+
+/* Is what comes before attention done by its kernel? */
+static bool is_fused(const struct attention_args *a, const struct attention_shape *s)
+{
+	const struct qk_norm_rope_kv_args *f = a->fresh;
+	return f && s->has_fresh && a->n_tok == a->n_seq && a->head_dim % 8 == 0 &&
+	       attention_v_dim(a) == a->head_dim && f->n_freq % 2 == 0 &&
+	       f->q_pitch % 2 == 0;
+}
+
+/* Sequences of one token, raw. */
+static enum status fresh(struct hip *h, const struct attention_args *a,
+			 const struct attention_shape *s, int32_t subs)
+{
+	enum { MOST_Y = 65535 }; /* of a grid */
+	const struct qk_norm_rope_kv_args *f = a->fresh;
+	struct attention_launch l = launch_of(h, a, s);
+	struct attention_fresh raw = {
+		.q = f->q_from ? f->q_from : f->q, .k = f->k, .v = f->v,
+		.q_norm = f->q_norm, .k_norm = f->k_norm, .rope = f->rope, .slot = f->slot,
+		.k_pages = a->kv.k, .v_pages = a->kv.v, .n_freq = f->n_freq,
+		.q_pitch = f->q_from ? f->q_pitch : a->head_dim,
+		.group = a->n_heads / a->n_kv_heads, .subs = subs / a->n_kv_heads,
+		.eps = f->eps};
+	int32_t at_once = MIN(split_at_once(a, subs), MOST_Y / ATTENTION_SEGMENTS);
+	enum status st = OK;
+	char name[80];
+	snprintf(name, sizeof name, "attention_%s_fresh_split_kernel", s->name);
+	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
+		struct hip_grid g = {subs, ATTENTION_SEGMENTS * MIN(at_once, a->n_seq - b),
+				     ATTENTION_WAVES * 32,
+				     lds_of(s, 1) + ATTENTION_FRESH_LDS(s->key)};
+		l.first_seq = b;
+		st = LAUNCH(h, name, g, ARG(l), ARG(raw));
+	}
+	return st;
+}
+
+enum status hip_attention(struct backend *b, const struct attention_args *a)
+{
+	struct hip *h = hip_of(b);
+	const struct attention_shape *s = shape_of(a);
+	int32_t subs = a->n_kv_heads * ATTENTION_SUBS(a->n_heads / a->n_kv_heads);
+	if (a->kv.type != DTYPE_F16)
+		return hip_refuse(h, "attention: a cache of %s is not supported",
+				  dtype_name(a->kv.type));
+	if (!s)
+		return hip_refuse(h, "attention: heads of %d with values of %d are not "
+				  "supported", (int)a->head_dim, (int)attention_v_dim(a));
+	if (is_fused(a, s))
+		return fresh(h, a, s, subs);
+	enum status st = a->fresh ? hip_qk_norm_rope_kv(b, a->fresh) : OK;
+	if (st == OK && a->n_tok > a->n_seq)
+		st = whole(h, a, s, subs);
+	/* One sequence of several tokens is not single; of more, who knows. */
+	bool has_single = a->n_seq > 1 || a->n_tok == 1;
+	return st == OK && has_single ? split(h, a, s, subs) : st;
+}
+
+enum status hip_kv_copy(struct backend *b, const struct kv_copy_args *a)
+{
+	enum { THREADS = 256, EACH = 16 };
+	struct kv_pages kv = a->kv;
+	uint64_t n = (uint64_t)a->n_kv_heads * (uint64_t)kv.page_size *
+		     (uint64_t)a->head_dim * dtype_bytes(kv.type);
+	uint64_t dst = (uint64_t)a->dst * n, src = (uint64_t)a->src * n;
+	struct hip_grid g = {hip_over((int32_t)n, EACH * THREADS), kv.v ? 2 : 1, THREADS, 0};
+	return LAUNCH(hip_of(b), "kv_copy_kernel", g, ARG(kv.k), ARG(kv.v), ARG(dst),
+		      ARG(src), ARG(n));
+}

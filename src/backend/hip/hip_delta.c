@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gated delta nets: causal_conv, delta_rule, gated_norm, sigmoid_gate.
+ */
+#include <math.h>
+
+#include "backend/hip/hip_launch.h"
+#include "kernels/delta_launch.h"
+
+static struct half_heads halves(const struct head_view *v)
+{
+	return (struct half_heads){v->p, v->row, v->n_heads, v->dim, v->pitch};
+}
+
+static struct float_heads floats(const struct head_view *v)
+{
+	return (struct float_heads){v->p, v->row, v->n_heads, v->dim, v->pitch};
+}
+
+static struct state_slots slots(const struct seq_states *s)
+{
+	return (struct state_slots){s->from, s->to, s->save, s->save_at};
+}
+
+enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
+{
+	struct causal_conv_launch l = {
+		.width = a->width, .n_channels = causal_conv_channels(a),
+		.n_parts = a->n_parts, .weight = a->weight, .first_tok = a->first_tok,
+		.states = slots(&a->states), .state = a->state, .y = a->y};
+	if (a->width < 2 || a->width > CONV_MAX_WIDTH)
+		return hip_refuse(hip_of(b), "a convolution of %d inputs", (int)a->width);
+	for (int i = 0; i < a->n_parts; i++)
+		l.part[i] = halves(&a->part[i]);
+	struct hip_grid g = {hip_over(l.n_channels, CONV_THREADS), a->n_seq, CONV_THREADS, 0};
+	return LAUNCH(hip_of(b), "causal_conv_kernel", g, ARG(l));
+}
+
+enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
+{
+	struct delta_rule_launch l = {
+		.n_k_heads = a->n_k_heads, .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
+		.v_dim = a->v_dim, .heads_in_turn = a->heads_in_turn,
+		.q_scale = (float)(1 / sqrt(a->k_dim)), .qkv = a->qkv,
+		.a = floats(&a->a), .b = floats(&a->b), .decay = a->decay,
+		.dt_bias = a->dt_bias, .first_tok = a->first_tok,
+		.states = slots(&a->states), .state = a->state, .y = a->y};
+	int each = hip_over(a->k_dim, 4 * DELTA_LANES) * 4;
+	const char *name = each <= 4    ? "delta_rule_n4_kernel"
+			   : each <= 8  ? "delta_rule_n8_kernel"
+			   : each <= 16 ? "delta_rule_n16_kernel"
+					: "delta_rule_n32_kernel";
+	if (a->k_dim % 4 || each > 32)
+		return hip_refuse(hip_of(b), "delta_rule with keys of %d", (int)a->k_dim);
+	struct hip_grid g = {hip_over(a->v_dim, DELTA_ROWS), a->n_seq * a->n_v_heads,
+			     DELTA_WAVES * 32, DELTA_LDS_BYTES(a->k_dim)};
+	return LAUNCH(hip_of(b), name, g, ARG(l));
+}
+
+enum status hip_gated_norm(struct backend *b, const struct gated_norm_args *a)
+{
+	struct gated_norm_launch l = {
+		.n_rows = a->n_tok * a->n_heads, .n_heads = a->n_heads, .dim = a->dim,
+		.eps = a->eps, .x = a->x, .z = halves(&a->z), .weight = a->weight,
+		.y = a->y};
+	struct hip_grid g = {hip_over(l.n_rows, NORM_WAVES), 1, NORM_WAVES * 32, 0};
+	return LAUNCH(hip_of(b), "gated_norm_kernel", g, ARG(l));
+}
+
+enum status hip_sigmoid_gate(struct backend *b, const struct sigmoid_gate_args *a)
+{
+	struct sigmoid_gate_args v = *a;
+	struct half_heads gate = halves(&a->gate);
+	struct hip_grid g = {hip_over(a->dim, GATE_THREADS), a->n_tok, GATE_THREADS, 0};
+	return LAUNCH(hip_of(b), "sigmoid_gate_kernel", g, ARG(v.dim), ARG(gate), ARG(v.y));
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moe_experts: which kernels, and the table in which they find an expert's weights.
+ *
+ * Everything the backend knows of a layer's experts hangs on struct experts.device: a
+ * block on the host, whose `table` is on the device.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/hip/hip_experts.h"
+#include "base/alloc.h"
+#include "kernels/linear_int4.h"
+#include "kernels/moe_tile.h"
+
+_Static_assert((int)MOE_SILU == EXPERTS_SILU && (int)MOE_CLAMPED == EXPERTS_CLAMPED,
+	       "kernels count them as the contract does");
+
+enum { WAVES = 4 };
+
+static intptr_t address(const struct weight_view *w, bool of_scales)
+{
+	return (intptr_t)(of_scales ? w->scales : w->q);
+}
+
+/* Are they as far apart as the first two, but for one place? */
+static bool find_run(const struct weight_view *first, int32_t n, bool of_scales,
+		     struct moe_run *out)
+{
+	intptr_t at = address(first, of_scales);
+	intptr_t step = n > 1 ? address(first + MOE_PARTS, of_scales) - at : 0;
+	*out = (struct moe_run){.p = {(const char *)at, (const char *)at},
+				.step = (uint64_t)step, .split = n};
+	for (int32_t e = 1; e < n; e++) {
+		intptr_t is = address(first + e * MOE_PARTS, of_scales);
+		if (is == (intptr_t)out->p[out->split < n] + e * step)
+			continue;
+		if (out->split < n)
+			return false;
+		out->split = e;
+		out->p[1] = (const char *)(is - e * step);
+	}
+	return true;
+}
+
+static struct moe_span span_of(const struct weight_view *table, int32_t n, int part)
+{
+	const struct weight_view *first = &table[part];
+	struct moe_span s = {.pitch = first->pitch};
+	bool is_one = !first->zero_points && find_run(first, n, false, &s.q) &&
+		      find_run(first, n, true, &s.scales);
+	for (int32_t e = 0; e < n; e++)
+		is_one &= first[e * MOE_PARTS].pitch == s.pitch;
+	return is_one ? s : (struct moe_span){0};
+}
+
+static enum status upload_table(struct hip *h, const struct experts *ex,
+				struct hip_experts *x)
+{
+	size_t n = (size_t)ex->n, n_rows = (n + 1) * MOE_PARTS;
+	struct weight_view *host = xcalloc(n_rows, sizeof *host);
+	for (size_t e = 0; e < n; e++) {
+		host[e * MOE_PARTS + MOE_GATE] = hip_view(&ex->gate[e]);
+		host[e * MOE_PARTS + MOE_UP] = hip_view(&ex->up[e]);
+		host[e * MOE_PARTS + MOE_DOWN] = hip_view(&ex->down[e]);
+	}
+	if (ex->shared_gate) {
+		host[n * MOE_PARTS + MOE_GATE] = hip_view(ex->shared_gate);
+		host[n * MOE_PARTS + MOE_UP] = hip_view(ex->shared_up);
+		host[n * MOE_PARTS + MOE_DOWN] = hip_view(ex->shared_down);
+	}
+	for (int part = 0; part < MOE_PARTS; part++)
+		x->span[part] = span_of(host, ex->n, part);
+	void *table = NULL;
+	enum status st = hip_arena_take(h, &h->weights, n_rows * sizeof *host, &table);
+	if (st == OK)
+		st = hip_upload(&h->base, table, host, n_rows * sizeof *host);
+	free(host);
+	x->table = table;
+	x->n_rows = n_rows;
+	return st;
+}
+
+static const struct moe_int4_axes ups[] = {
+#define UP(name, ...) {#name, __VA_ARGS__},
+#define DOWN(name, ...)
+#include "kernels/moe_int4.def"
+#undef UP
+#undef DOWN
+}, downs[] = {
+#define UP(name, ...)
+#define DOWN(name, ...) {#name, __VA_ARGS__},
+#include "kernels/moe_int4.def"
+#undef UP
+#undef DOWN
+};
+
+static const struct moe_int4_axes *fit(const struct moe_int4_axes *rows, size_t n,
+				       const struct weight *w)
+{
+	for (size_t i = 0; i < n; i++)
+		if (w->k % rows[i].chunk == 0 && w->group % rows[i].chunk == 0 &&
+		    (rows[i].thrds * rows[i].chunk <= w->k || i + 1 == n))
+			return &rows[i];
+	return NULL;
+}
+
+/* The shape of moe_int4's kernel for w; NULL: none. */
+static const struct moe_int4_axes *fit_int4(const struct weight *w, bool is_down)
+{
+	const struct moe_int4_axes *x = is_down ? fit(downs, ARRAY_LEN(downs), w)
+						: fit(ups, ARRAY_LEN(ups), w);
+	bool has_room = x && LINEAR_INT4_LDS_BYTES(1, w->k, x->thrds, x->chunk) <=
+				     LINEAR_INT4_LDS;
+	return has_room ? x : NULL;
+}
+
+/* --- which kernels ---------------------------------------------------------------- */
+
+/* Of the kind of `like`, and rows as the kernels read them. */
+static bool is_like(const struct weight *w, const struct weight *like)
+{
+	return w->quant == like->quant && w->k == like->k && hip_pitch(w) == hip_pitch(like) &&
+	       w->scale_type == like->scale_type && !w->zero_points == !like->zero_points &&
+	       w->group == like->group;
+}
+
+static bool is_int4(const struct weight *w)
+{
+	return w->quant == QUANT_INT4 && w->k % 8 == 0 && hip_pitch(w) % 16 == 0 &&
+	       w->scale_type != DTYPE_F32 && (w->group == w->k || hip_is_power_of_two(w->group));
+}
+
+/* The name of their tiles' format, as gemm_tile wants them; NULL: none. */
+static const char *tile_format(const struct weight *w)
+{
+	bool is_aligned = w->k % 8 == 0 && hip_pitch(w) % 16 == 0;
+	if (w->quant == QUANT_F16 || w->quant == QUANT_BF16)
+		return is_aligned ? quant_name(w->quant) : NULL;
+	if (w->quant > QUANT_INT4)
+		return hip_has_unit_tiles(w) ? quant_name(w->quant) : NULL;
+	if (!is_int4(w) || w->k % 32 != 0 || w->group % 32 != 0)
+		return NULL;
+	return w->group == 32 && w->k != 32 ? "int4g32" : "int4";
+}
+
+static struct hip_experts_leg leg_of(const struct weight *like, bool is_down)
+{
+	struct hip_experts_leg leg = {.like = like, .tile_format = tile_format(like)};
+	int32_t table = HIP_UNIT_TABLE_BYTES(like->quant) / 16;
+	if (is_int4(like) && fit_int4(like, is_down))
+		leg.few = HIP_EXPERTS_INT4;
+	else if (hip_has_units(like) && MOE_ROWS_UP_LDS(like->k, table) <= MOE_ROWS_LDS)
+		leg.few = HIP_EXPERTS_ROWS;
+	leg.has_zero = like->zero_points;
+	return leg;
+}
+
+static struct hip_experts_leg any_leg(const struct weight *like)
+{
+	return (struct hip_experts_leg){.like = like};
+}
+
+static void look_at(struct hip_experts *x, const struct experts *ex)
+{
+	const struct weight *up = &ex->gate[0], *down = &ex->down[0];
+	bool is_up = true, is_down = true;
+	for (int32_t e = 0; e < ex->n; e++) {
+		is_up &= is_like(&ex->gate[e], up) && is_like(&ex->up[e], up);
+		is_down &= is_like(&ex->down[e], down);
+	}
+	x->routed.up = is_up ? leg_of(up, false) : any_leg(up);
+	x->routed.down = is_down ? leg_of(down, true) : any_leg(down);
+	if (ex->n + 1 > MOE_ALIGN_MAX_EXPERTS)
+		x->routed.up.tile_format = x->routed.down.tile_format = NULL;
+	if (!ex->shared_gate)
+		return;
+	bool is_alike = is_like(ex->shared_up, ex->shared_gate);
+	x->shared.up = is_alike ? leg_of(ex->shared_gate, false) : any_leg(ex->shared_gate);
+	x->shared.down = leg_of(ex->shared_down, true);
+	if (ex->n + 1 > MOE_ALIGN_MAX_EXPERTS)
+		x->shared.up.tile_format = NULL;
+	x->has_slot = is_up && is_down && is_like(ex->shared_gate, up) && is_alike &&
+		      is_like(ex->shared_down, down) && ex->shared_gate->n == up->n;
+}
+
+enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
+{
+	struct hip *h = hip_of(b);
+	struct hip_experts *x = xcalloc(1, sizeof *x);
+	x->span = xcalloc(MOE_PARTS, sizeof *x->span);
+	x->next = h->experts;
+	h->experts = x;
+	out->device = x;
+	for (int32_t e = 0; e < out->n; e++)
+		if (out->gate[e].quant != out->gate[0].quant ||
+		    out->up[e].quant != out->gate[0].quant ||
+		    out->down[e].quant != out->down[0].quant)
+			return fail_at(fail, E_UNSUPPORTED, out->gate[e].name,
+				       "%s: the HIP backend wants experts of one format",
+				       out->gate[e].name ? out->gate[e].name : "experts");
+	look_at(x, out);
+	enum status st = upload_table(h, out, x);
+	return st == OK ? OK : fail_set(fail, st, "%.100s: experts: %s", h->base.device,
+					h->failure);
+}
+
+void hip_experts_destroy(struct hip *h)
+{
+	while (h->experts) {
+		struct hip_experts *x = h->experts;
+		h->experts = x->next;
+		free(x->span);
+		free(x);
+	}
+}
+
+/* What kernels know of a leg beside the table. */
+static void tell(const struct hip_experts_leg *leg, struct moe_launch *l, int32_t *shift)
+{
+	*shift = hip_group_shift(leg->like);
+	l->is_bf16 = leg->like->scale_type == DTYPE_BF16;
+}
+
+/* --- few tokens ------------------------------------------------------------------- */
+
+static enum status any(struct hip *h, const char *op, const struct hip_experts_leg *leg,
+		       struct moe_launch l, int32_t n_x, int32_t n_y)
+{
+	char name[80];
+	struct hip_grid g = {hip_over(n_x, WAVES), n_y, 32 * WAVES, 0};
+	return LAUNCH(h, hip_kernel_for(name, op, leg->like), g, ARG(l));
+}
+
+static enum status launch_up(struct hip *h, const struct hip_experts_leg *leg,
+			     struct moe_launch l)
+{
+	const char *format = quant_name(leg->like->quant);
+	int32_t n_pairs = l.n_tok * l.n_slots;
+	struct hip_grid g = {0, n_pairs, 32 * MOE_ROWS_WAVES, 0};
+	char name[80];
+	tell(leg, &l, &l.up_shift);
+	if (leg->few == HIP_EXPERTS_ANY)
+		return any(h, "moe_any_up", leg, l, l.ffn, n_pairs);
+	if (leg->few == HIP_EXPERTS_INT4) {
+		const struct moe_int4_axes *x = fit_int4(leg->like, false);
+		snprintf(name, sizeof name, "moe_int4_up_%s%s_kernel", x->name,
+			 leg->has_zero ? "_zero" : "");
+		g.x = hip_over(l.ffn, LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves) / 2);
+		g.n_threads = 32 * x->waves;
+		g.lds_bytes = LINEAR_INT4_LDS_BYTES(1, l.dim, x->thrds, x->chunk);
+	} else {
+		snprintf(name, sizeof name, "moe_rows_up_%s_kernel", format);
+		g.x = hip_over(l.ffn, MOE_ROWS_UP);
+		g.lds_bytes = MOE_ROWS_UP_LDS(l.dim, HIP_UNIT_TABLE_BYTES(leg->like->quant) / 16);
+	}
+	return LAUNCH(h, name, g, ARG(l));
+}
+
+/* LDS of the kernel of few tokens for down; more than there is: moe_any's turn. */
+static int32_t down_lds(const struct hip_experts_leg *leg, const struct moe_launch *l)
+{
+	const struct moe_int4_axes *x = fit_int4(leg->like, true);
+	if (leg->few == HIP_EXPERTS_INT4)
+		return MOE_INT4_DOWN_LDS(l->n_slots, l->ffn, x->thrds, x->ytile, x->chunk);
+	return MOE_ROWS_DOWN_LDS(l->n_slots, l->ffn,
+				 HIP_UNIT_TABLE_BYTES(leg->like->quant) / 16);
+}
+
+static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
+			       struct moe_launch l)
+{
+	const struct moe_int4_axes *x = fit_int4(leg->like, true);
+	struct hip_grid g = {hip_over(l.dim, MOE_ROWS_DOWN), l.n_tok, 32 * MOE_ROWS_WAVES,
+			     down_lds(leg, &l)};
+	char name[80];
+	tell(leg, &l, &l.down_shift);
+	l.shared_router.q = NULL;
+	if (leg->few == HIP_EXPERTS_ANY)
+		return any(h, "moe_any_down", leg, l, l.dim, l.n_tok);
+	if (leg->few == HIP_EXPERTS_INT4) {
+		snprintf(name, sizeof name, "moe_int4_down_%s%s_kernel", x->name,
+			 leg->has_zero ? "_zero" : "");
+		g.x = hip_over(l.dim, MOE_INT4_DOWN_ROWS(x->thrds, x->ytile));
+		g.n_threads = 32 * x->waves;
+	} else {
+		snprintf(name, sizeof name, "moe_rows_down_%s_kernel",
+			 quant_name(leg->like->quant));
+	}
+	return LAUNCH(h, name, g, ARG(l));
+}
+
+/* The token's pairs behind the first n_tok tokens. */
+static void step_over(struct moe_launch *l)
+{
+	size_t t = (size_t)l->n_tok, pairs = t * (size_t)l->n_used;
+	l->id = l->id ? l->id + pairs : NULL;
+	l->weight = l->weight ? l->weight + pairs : NULL;
+	l->x += t * (size_t)l->dim;
+	l->y += t * (size_t)l->dim;
+	l->h += pairs * (size_t)l->ffn;
+	l->shared_h = l->shared_h ? l->shared_h + t * (size_t)l->ffn : NULL;
+	l->shared_scale = l->shared_scale ? l->shared_scale + t : NULL;
+}
+
+static enum status shared_scale(struct hip *h, const struct moe_experts_args *a)
+{
+	struct weight_view router = hip_view(a->experts->shared_router);
+	struct moe_experts_args v = *a;
+	char name[80];
+	struct hip_grid g = {hip_over(v.n_tok, WAVES), 1, 32 * WAVES, 0};
+	return LAUNCH(h, hip_kernel_for(name, "moe_scale", a->experts->shared_router), g,
+		      ARG(router), ARG(v.x), ARG(v.n_tok), ARG(v.shared_scale));
+}
+
+/* Any number of tokens, as many at a time as a grid may be high. */
+static enum status run_few(struct hip *h, const struct hip_experts_legs *x,
+			   struct moe_launch l)
+{
+	enum status st = OK;
+	int32_t left = l.n_tok, most = 65535 / l.n_slots;
+	struct hip_experts_legs legs = *x;
+	if (legs.down.few != HIP_EXPERTS_ANY && down_lds(&legs.down, &l) > MOE_ROWS_LDS)
+		legs.down = any_leg(legs.down.like);
+	for (; left > 0 && st == OK; left -= l.n_tok) {
+		l.n_tok = MIN(left, most);
+		st = launch_up(h, &legs.up, l);
+		if (st == OK)
+			st = launch_down(h, &legs.down, l);
+		step_over(&l);
+	}
+	return st;
+}
+
+/* --- many tokens ------------------------------------------------------------------ */
+
+static const struct tile_shape tiles[] = {
+#define TILE(name, ...) {#name, __VA_ARGS__, false},
+#define UNIT_TILE(name, ...) {#name, __VA_ARGS__, true},
+#include "kernels/moe_tile.def"
+#undef UNIT_TILE
+#undef TILE
+};
+
+int hip_experts_tile_count(void)
+{
+	return (int)ARRAY_LEN(tiles);
+}
+
+const char *hip_experts_tile_name(int i)
+{
+	return tiles[i].name;
+}
+
+/* For n_pairs pairs of n experts; in_units: of the shapes that those are compiled in. */
+static const struct tile_shape *choose_tile(const struct hip *h, int32_t n_pairs,
+					    int32_t n, bool in_units)
+{
+	if (h->moe_tile >= 0 && tiles[h->moe_tile].has_units >= in_units)
+		return &tiles[h->moe_tile];
+	const struct tile_shape *best = NULL;
+	double least = 0, rows = (double)n_pairs / n;
+	for (size_t i = 0; i < ARRAY_LEN(tiles); i++) {
+		double cost = (rows + tiles[i].block_m / 2.) / tiles[i].rate;
+		if (tiles[i].has_units >= in_units && (!best || cost < least)) {
+			best = &tiles[i];
+			least = cost;
+		}
+	}
+	return best;
+}
+
+static enum status launch_tiles(struct hip *h, const struct hip_experts_legs *x,
+				const struct tile_shape *s, struct moe_tile_launch l)
+{
+	struct hip_grid one = {1, 1, MOE_ALIGN_THREADS, MOE_ALIGN_LDS(l.n_experts)};
+	enum status st = LAUNCH(h, "moe_align_kernel", one, ARG(l));
+	struct hip_grid g = {0, 1, 32 * s->waves_m * s->waves_n, 0};
+	char name[80];
+	for (int is_down = 0; is_down < 2 && st == OK; is_down++) {
+		const struct hip_experts_leg *leg = is_down ? &x->down : &x->up;
+		tell(leg, &l.m, is_down ? &l.m.down_shift : &l.m.up_shift);
+		snprintf(name, sizeof name, "moe_tile_%s_%s_%s_kernel",
+			 is_down ? "down" : "up", s->name, leg->tile_format);
+		l.n_blocks = hip_over(is_down ? l.m.dim : 2 * l.m.ffn, s->block_n);
+		g.x = l.max_blocks * l.n_blocks;
+		st = LAUNCH(h, name, g, ARG(l));
+	}
+	if (st != OK)
+		return st;
+	return LAUNCH(h, "moe_combine_kernel",
+		      ((struct hip_grid){hip_over(l.m.dim, MOE_COMBINE_THREADS), l.m.n_tok,
+					 MOE_COMBINE_THREADS, 0}), ARG(l));
+}
+
+/* As many tokens at a time as there is work memory for. */
+static enum status run_tiles(struct hip *h, const struct hip_experts_legs *x,
+			     struct moe_launch m)
+{
+	struct moe_tile_launch l = {.n_experts = m.shared + (m.n_slots > m.n_used)};
+	bool in_units = x->up.like->quant > QUANT_INT4 || x->down.like->quant > QUANT_INT4;
+	size_t row = (size_t)m.dim * 4, lists = (size_t)l.n_experts * (64 + 1) * 4;
+	size_t most = (HIP_WORK_BYTES - lists - 1024) / (size_t)m.n_slots / (row + 8);
+	enum status st = OK;
+	int32_t left = m.n_tok;
+	for (; left > 0 && st == OK; left -= m.n_tok) {
+		m.n_tok = MIN(left, (int32_t)MIN(most, (size_t)65535));
+		int32_t n_pairs = m.n_tok * m.n_slots;
+		/* Where there is the shared expert alone it has all pairs. */
+		const struct tile_shape *s =
+			choose_tile(h, n_pairs, m.n_used ? l.n_experts : 1, in_units);
+		l.m = m;
+		l.block_m = s->block_m;
+		l.max_blocks = MOE_TILE_BLOCKS(n_pairs, l.n_experts, s->block_m);
+		l.out = h->work;
+		l.pairs = (int32_t *)(l.out + (size_t)n_pairs * (size_t)m.dim);
+		l.block_expert = l.pairs + (size_t)l.max_blocks * (size_t)l.block_m;
+		st = launch_tiles(h, x, s, l);
+		step_over(&m);
+	}
+	return st;
+}
+
+/* --- the operation ---------------------------------------------------------------- */
+
+/* One part of the experts; a: tokens of l. */
+static enum status run(struct hip *h, const struct moe_experts_args *a,
+		       const struct hip_experts_legs *x, struct moe_launch l)
+{
+	const struct weight *router = a->experts->shared_router;
+	bool is_tile = a->n_tok >= h->moe_tile_from && x->up.tile_format &&
+		       x->down.tile_format;
+	enum status st = OK;
+	if (!l.shared_scale || l.n_slots == l.n_used)
+		router = NULL;
+	/* moe_any_up leaves it out, and so does moe_tile_up. */
+	if (router && (is_tile || x->up.few == HIP_EXPERTS_ANY || router->quant > QUANT_BF16 ||
+		       router->k % 8 != 0))
+		st = shared_scale(h, a);
+	else if (router)
+		l.shared_router = hip_view(router);
+	if (st != OK)
+		return st;
+	return is_tile ? run_tiles(h, x, l) : run_few(h, x, l);
+}
+
+/* Can the routed experts go by four lanes a row? Then l becomes what these take. */
+static bool is_quad(const struct hip *h, const struct moe_experts_args *a,
+		    struct moe_launch *l)
+{
+	const struct hip_experts *x = a->experts->device;
+	const struct hip_experts_leg *up = &x->routed.up, *down = &x->routed.down;
+	const struct weight *router = x->has_slot ? a->experts->shared_router : NULL;
+	if (!hip_moe_quad_is_wanted(h, l) || a->n_tok >= h->moe_tile_from ||
+	    up->few != HIP_EXPERTS_INT4 || down->few != HIP_EXPERTS_INT4 ||
+	    up->like->scale_type != down->like->scale_type ||
+	    (router && router->quant > QUANT_BF16) || !hip_moe_quad_takes(h, a, l))
+		return false;
+	tell(up, l, &l->up_shift);
+	tell(down, l, &l->down_shift);
+	memcpy(l->span, x->span, sizeof l->span);
+	if (router)
+		l->shared_router = hip_view(router);
+	return true;
+}
+
+enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
+{
+	struct hip *h = hip_of(b);
+	const struct experts *ex = a->experts;
+	const struct hip_experts *x = ex->device;
+	struct moe_launch l = {
+		.table = x->table, .id = a->id, .weight = a->weight,
+		.gate_bias = ex->gate_bias, .up_bias = ex->up_bias,
+		.down_bias = ex->down_bias, .x = a->x, .h = a->h, .y = a->y,
+		.n_tok = a->n_tok, .n_used = a->n_used,
+		.n_slots = a->n_used + x->has_slot,
+		.dim = ex->gate[0].k, .ffn = ex->gate[0].n, .shared = ex->n,
+		.act = ex->act, .alpha = ex->alpha, .limit = ex->limit,
+		.shared_h = a->shared_h,
+		.shared_scale = ex->shared_router ? a->shared_scale : NULL};
+	struct moe_launch fast = l;
+	bool is_fast = is_quad(h, a, &fast);
+	enum status st = a->router && !is_fast ? hip_moe_router(b, a->router) : OK;
+	if (st == OK)
+		st = is_fast ? hip_moe_quad(h, a, fast) : run(h, a, &x->routed, l);
+	if (st != OK || !ex->shared_gate || x->has_slot)
+		return st;
+	l.id = NULL;
+	l.n_used = 0;
+	l.n_slots = 1;
+	l.ffn = ex->shared_gate->n;
+	return run(h, a, &x->shared, l);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moe_router and moe_experts: what their files have of each other, and the shapes that
+ * kernels are compiled in, for tests and tuning. Thread: engine.
+ */
+#pragma once
+#include "backend/hip/hip_launch.h"
+#include "kernels/moe_launch.h"
+
+int hip_experts_tile_count(void); /* rows of moe_tile.def */
+const char *hip_experts_tile_name(int i);
+
+struct moe_router_rule hip_moe_rule(const struct moe_router_args *a);
+/* moe_router; leaves_choice: only x (where it has a norm) and the logits. */
+enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
+			   bool leaves_choice);
+
+/* Few tokens at int4 experts by four lanes a row (hip_moe_quad.c). l: all but what a
+ * choice needs, which hip_moe_quad fills in. */
+int hip_moe_quad_up_count(void); /* rows of moe_quad.def */
+const char *hip_moe_quad_up_name(int i);
+int hip_moe_quad_down_count(void);
+const char *hip_moe_quad_down_name(int i);
+/* Does the chip prefer them, or has its table rows for this shape? */
+bool hip_moe_quad_is_wanted(const struct hip *h, const struct moe_launch *l);
+bool hip_moe_quad_takes(const struct hip *h, const struct moe_experts_args *a,
+			const struct moe_launch *l);
+enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
+			 struct moe_launch l);

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/hip/hip_launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { MAX_ARGS = 32 };
+
+/* NULL where there is none; asked for once per name. */
+static hip_function find(struct hip *h, const char *kernel)
+{
+	uint32_t i;
+	if (strmap_get(&h->names, str_of(kernel), &i))
+		return h->functions[i];
+	hip_function f = NULL;
+	if (h->api.hipModuleGetFunction(&f, h->module, kernel) != HIP_SUCCESS)
+		f = NULL;
+	size_t n = h->n_functions + 1;
+	h->functions = xrealloc(h->functions, n * sizeof(hip_function));
+	h->function_names = xrealloc(h->function_names, n * sizeof(char *));
+	h->functions[n - 1] = f;
+	h->function_names[n - 1] = xstrdup(kernel);
+	strmap_put(&h->names, str_of(h->function_names[n - 1]), (uint32_t)(n - 1));
+	h->n_functions = n;
+	return f;
+}
+
+bool hip_has_kernel(struct hip *h, const char *kernel)
+{
+	return find(h, kernel) != NULL;
+}
+
+enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
+		       const struct hip_arg *args, int n_args)
+{
+	void *at[MAX_ARGS];
+	struct hip_launch_info info = {h, kernel, g, args, n_args};
+	if (h->has_failed)
+		return E_DEVICE;
+	hip_function f = find(h, kernel);
+	if (!f)
+		return hip_refuse(h, "there is no kernel %s", kernel);
+	if (n_args > MAX_ARGS || g.lds_bytes > h->device.lds_bytes)
+		return hip_refuse(h, "%s needs %d bytes of LDS", kernel, (int)g.lds_bytes);
+	if (g.x <= 0 || g.y <= 0)
+		return OK;
+	for (int i = 0; i < n_args; i++)
+		at[i] = (void *)(uintptr_t)args[i].p;
+	if (h->on_launch)
+		h->on_launch(h->on_launch_ctx, &info, false);
+	int error = h->api.hipModuleLaunchKernel(
+		f, (unsigned)g.x, (unsigned)g.y, 1, (unsigned)g.n_threads, 1, 1,
+		(unsigned)g.lds_bytes, h->stream, at, NULL);
+	if (error != HIP_SUCCESS)
+		return hip_check(h, error, kernel);
+	h->step_launches++;
+	if (h->on_launch)
+		h->on_launch(h->on_launch_ctx, &info, true);
+	return OK;
+}
+
+size_t hip_pitch(const struct weight *w)
+{
+	if (w->pitch)
+		return (size_t)w->pitch;
+	return weight_row_bytes(w);
+}
+
+bool hip_is_packed(const struct weight *w)
+{
+	return w->pitch == 0;
+}
+
+struct weight_view hip_view(const struct weight *w)
+{
+	return (struct weight_view){
+		.q = w->q, .scales = w->scales, .zero_points = w->zero_points,
+		.n = w->n, .k = w->k, .group = w->group,
+		.format = (int32_t)w->quant, .scale_format = (int32_t)w->scale_type,
+		.pitch = (int32_t)hip_pitch(w),
+		.group_n = w->quant == QUANT_FP8 ? w->group_n : 1,
+		.factor = w->quant == QUANT_NVFP4 ? (float)w->global_scale : 1};
+}
+
+const char *hip_kernel_for(char *out, const char *op, const struct weight *w)
+{
+	snprintf(out, 80, "%s_%s_kernel", op, quant_name(w->quant));
+	return out;
+}
+
+bool hip_has_units(const struct weight *w)
+{
+	bool is_aligned = hip_pitch(w) % 16 == 0;
+	switch (w->quant) {
+	case QUANT_F16:
+	case QUANT_BF16:
+		return is_aligned && w->k % 16 == 0;
+	case QUANT_INT8:
+	case QUANT_FP8:
+		return is_aligned && w->k % 16 == 0 &&
+		       (w->group >= w->k || (w->group >= 16 && hip_is_power_of_two(w->group)));
+	case QUANT_NVFP4:
+		return is_aligned && w->k % 32 == 0 && w->group == 16;
+	case QUANT_MXFP4:
+		return is_aligned && w->k % 32 == 0 && w->group == 32;
+	case QUANT_Q4_0: /* never on the device: hip_repack.c */
+	case QUANT_Q8_0:
+	case QUANT_MXFP4_BLOCK:
+		return false;
+	default:
+		return quant_block(w->quant) != 0;
+	}
+}
+
+bool hip_has_unit_tiles(const struct weight *w)
+{
+	bool is_small_group = w->group < 32 && w->quant != QUANT_NVFP4;
+	return w->quant > QUANT_INT4 && hip_has_units(w) && w->k % 32 == 0 && !is_small_group;
+}
+
+int32_t hip_groups(const struct weight *w)
+{
+	return w->group < w->k ? hip_over(w->k, w->group) : 1;
+}
+
+int32_t hip_group_shift(const struct weight *w)
+{
+	bool is_one = quant_block(w->quant) || quant_bits(w->quant) > 8 || w->group >= w->k;
+	return is_one ? 31 : __builtin_ctz((unsigned)w->group);
+}
+
+enum status hip_fuse_norm(struct hip *h, const struct rms_norm_args *n, bool able,
+			  struct fused_norm *out)
+{
+	*out = (struct fused_norm){0};
+	if (!n)
+		return OK;
+	if (!able || n->add || n->n_tok > FUSED_NORM_TOK)
+		return hip_rms_norm(&h->base, n);
+	*out = (struct fused_norm){n->x, n->weight, n->y, n->eps};
+	return OK;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear: which kernel serves which weight. linear_int4 and linear_quad are the fast
+ * paths for int4 of a few tokens; linear_any takes what is left, one launch a weight.
+ */
+#include "backend/hip/hip_linear.h"
+
+#include "base/alloc.h"
+
+uint32_t hip_linear_store(const struct linear_out *o)
+{
+	return o->adds ? LINEAR_ADD_F32 : o->is_f32 ? LINEAR_TO_F32 : LINEAR_TO_F16;
+}
+
+void *hip_linear_next(void *y, uint32_t store, int32_t m, int32_t n)
+{
+	size_t size = store == LINEAR_TO_F16 ? 2 : 4;
+	return y ? (char *)y + (size_t)m * (size_t)n * size : NULL;
+}
+
+static enum status linear_any(struct hip *h, const struct linear_args *a,
+			      const struct linear_out *out)
+{
+	enum { WAVES = 4 };
+	struct linear_out o = *out;
+	struct weight_view w = hip_view(o.w);
+	const void *x = a->x;
+	uint32_t store = hip_linear_store(&o);
+	struct hip_grid g = {hip_over(w.n, WAVES), a->n_tok, 32 * WAVES, 0};
+	char name[80];
+	return LAUNCH(h, hip_kernel_for(name, "linear_any", o.w), g, ARG(w), ARG(x),
+		      ARG(o.bias), ARG(o.y), ARG(store));
+}
+
+/* The products alone, i_axes: see hip_linear_int4_choose. */
+static enum status products(struct hip *h, const struct linear_args *a, bool is_tiled,
+			    int i_axes)
+{
+	if (is_tiled)
+		return hip_linear_tile(h, a);
+	if (i_axes >= 0)
+		return hip_linear_int4(h, a, i_axes);
+	if (hip_linear_rows_takes(a))
+		return hip_linear_rows(h, a);
+	enum status st = OK;
+	for (int i = 0; i < a->n_out && st == OK; i++)
+		st = linear_any(h, a, &a->out[i]);
+	return st;
+}
+
+enum status hip_linear_silu(struct backend *b, const struct linear_args *a)
+{
+	if (!a->silu)
+		return OK;
+	void *y = a->out[0].y;
+	return hip_silu_mul(b, &(struct silu_mul_args){
+				       .n_tok = a->n_tok, .dim = a->out[0].w->n,
+				       .gate = y, .up = a->out[1].y, .y = y});
+}
+
+enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
+{
+	struct hip *h = hip_of(b);
+	bool is_tiled = a->n_tok >= h->tile_from && hip_linear_tile_takes(a);
+	int i = is_tiled ? -1 : hip_linear_int4_choose(h, a);
+	if (i >= 0 && hip_linear_int4_is_quad(i)) /* with the norm and silu */
+		return hip_linear_int4(h, a, i);
+	enum status st = a->norm ? hip_rms_norm(b, a->norm) : OK;
+	if (st == OK)
+		st = products(h, a, is_tiled, i);
+	return st == OK ? hip_linear_silu(b, a) : st;
+}

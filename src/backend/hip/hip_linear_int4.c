@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear for int4 weights of a few tokens: which row of which table serves, what the
+ * kernels of both are told, and linear_int4 itself. hip_linear_quad.c has the other.
+ */
+#include "backend/hip/hip_linear.h"
+
+#include <stdio.h>
+
+#include "backend/hip/hip_tune.h"
+#include "base/alloc.h"
+#include "kernels/linear_int4.h"
+
+static const struct linear_int4_axes axes[] = {
+#define AXES(name, ...) {#name, __VA_ARGS__},
+#include "kernels/linear_int4.def"
+#undef AXES
+};
+
+/* Rows of linear_int4.def, then those of linear_quad.def. */
+int hip_linear_int4_count(void)
+{
+	return (int)ARRAY_LEN(axes) + hip_linear_quad_count();
+}
+
+const char *hip_linear_int4_name(int i)
+{
+	int n = (int)ARRAY_LEN(axes);
+	return i < n ? axes[i].name : hip_linear_quad_axes(i - n)->name;
+}
+
+bool hip_linear_int4_is_quad(int i)
+{
+	return i >= (int)ARRAY_LEN(axes);
+}
+
+/* --- which ------------------------------------------------------------------------ */
+
+bool hip_linear_is_int4(const struct linear_args *a)
+{
+	const struct weight *first = a->out[0].w;
+	for (int i = 0; i < a->n_out; i++) {
+		const struct weight *w = a->out[i].w;
+		if (w->quant != QUANT_INT4 || w->scale_type == DTYPE_F32 ||
+		    w->group != first->group || !w->zero_points != !first->zero_points)
+			return false;
+	}
+	return hip_is_power_of_two(first->group) || first->group == first->k;
+}
+
+static bool takes_int4(const struct linear_int4_axes *x, const struct linear_args *a)
+{
+	const struct weight *first = a->out[0].w;
+	return hip_linear_is_int4(a) && first->k % x->chunk == 0 &&
+	       first->group % x->chunk == 0 &&
+	       LINEAR_INT4_LDS_BYTES(1, first->k, x->thrds, x->chunk) <= LINEAR_INT4_LDS;
+}
+
+static int find_axes(const char *name)
+{
+	int i = 0;
+	while (strcmp(axes[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+/* Can these axes serve, without lanes that have nothing to do? */
+static bool fits(int i, const struct linear_args *a)
+{
+	return takes_int4(&axes[i], a) &&
+	       LINEAR_INT4_STEP(axes[i].thrds, axes[i].chunk) <= a->out[0].w->k;
+}
+
+/* What a shape without a measured row takes; -1: none. By N and K alone: the order of a
+ * row's sum must not depend on the tokens beside it. */
+static int guess(const struct hip *h, const struct linear_args *a, int32_t n)
+{
+	static const char *const smaller[] = {"short", "half", "tiny"};
+	int wide = find_axes("wide"), deep = find_axes("deep"), dense = find_axes("dense");
+	int32_t wide_groups = n / LINEAR_INT4_ROWS(axes[wide].thrds, axes[wide].ytile,
+						   axes[wide].waves);
+	if (n >= 8192 && fits(dense, a))
+		return dense;
+	/* Where rows are few, fewer of them a workgroup: each unit should have one. */
+	if (wide_groups < h->device.n_cu && fits(deep, a))
+		return deep;
+	if (fits(wide, a))
+		return wide;
+	for (size_t s = 0; s < ARRAY_LEN(smaller); s++)
+		if (fits(find_axes(smaller[s]), a))
+			return find_axes(smaller[s]);
+	return takes_int4(&axes[find_axes("tiny")], a) ? find_axes("tiny") : -1;
+}
+
+/* Can row i of hip_linear_int4_count() serve? */
+static bool takes(int i, const struct linear_args *a)
+{
+	int n = (int)ARRAY_LEN(axes);
+	return i < n ? takes_int4(&axes[i], a)
+		     : hip_linear_quad_takes(hip_linear_quad_axes(i - n), a);
+}
+
+int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a)
+{
+	int32_t n = 0;
+	if (h->int4_axes >= 0)
+		return takes(h->int4_axes, a) ? h->int4_axes : -1;
+	for (int i = 0; i < a->n_out; i++)
+		n += a->out[i].w->n;
+	int i = hip_tune_find(h, HIP_TUNE_INT4, n, a->out[0].w->k);
+	if (i >= 0 && takes(i, a))
+		return i;
+	i = h->prefers_quads ? hip_linear_quad_guess(a, n) : -1;
+	return i >= 0 ? i + (int)ARRAY_LEN(axes) : guess(h, a, n);
+}
+
+/* --- arguments -------------------------------------------------------------------- */
+
+struct linear_int4_args hip_linear_int4_args(const struct hip *h,
+					     const struct linear_args *a, int32_t rows,
+					     bool goes_on, bool is_pair)
+{
+	const struct weight *first = a->out[0].w;
+	struct linear_int4_args r = {.x = a->x, .k = first->k, .n_groups = hip_groups(first),
+				     .group_shift = hip_group_shift(first),
+				     .is_pair = is_pair};
+	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++) {
+		r.part[i].first_group = INT32_MAX;
+		if (i >= a->n_out)
+			continue;
+		const struct linear_out *o = &a->out[i];
+		bool has_groups = i == 0 || !is_pair;
+		r.part[i] = (struct linear_int4_part){
+			.q = o->w->q, .scales = o->w->scales,
+			.zero_points = o->w->zero_points, .bias = o->bias, .y = o->y,
+			.n = o->w->n, .pitch = (int32_t)(hip_pitch(o->w) / 4),
+			.first_group = has_groups ? r.grid : INT32_MAX,
+			.store = hip_linear_store(o),
+			.is_bf16 = o->w->scale_type == DTYPE_BF16};
+		int32_t groups = hip_over(o->w->n, rows);
+		if (goes_on && h->few_groups)
+			groups = MAX(1, groups * 2 / 3);
+		r.grid += has_groups ? groups : 0;
+	}
+	return r;
+}
+
+void hip_linear_int4_next(struct linear_int4_args *r, int32_t m)
+{
+	r->x += m * r->k;
+	if (r->norm.x) {
+		r->norm.x += m * r->k;
+		r->norm.y += m * r->k;
+	}
+	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++)
+		r->part[i].y = hip_linear_next(r->part[i].y, r->part[i].store, m,
+					       r->part[i].n);
+}
+
+/* --- linear_int4 ------------------------------------------------------------------ */
+
+static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
+			       const struct linear_args *a)
+{
+	int32_t rows = LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves);
+	struct linear_int4_args r = hip_linear_int4_args(h, a, rows, true, false);
+	const char *zero = a->out[0].w->zero_points ? "_zero" : "";
+	enum status st = OK;
+	for (int32_t t = 0, m; t < a->n_tok && st == OK; t += m) {
+		int32_t lds;
+		m = MIN(a->n_tok - t, LINEAR_INT4_MAX_TOK);
+		while ((lds = LINEAR_INT4_LDS_BYTES(m, r.k, x->thrds, x->chunk)) >
+		       LINEAR_INT4_LDS)
+			m--;
+		char name[80];
+		snprintf(name, sizeof name, "linear_int4_%s_m%d%s_kernel", x->name, m, zero);
+		st = LAUNCH(h, name, ((struct hip_grid){r.grid, 1, 32 * x->waves, lds}),
+			    ARG(r));
+		hip_linear_int4_next(&r, m);
+	}
+	return st;
+}
+
+enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i)
+{
+	int n = (int)ARRAY_LEN(axes);
+	return i < n ? linear_int4(h, &axes[i], a)
+		     : hip_linear_quad(h, hip_linear_quad_axes(i - n), a);
+}

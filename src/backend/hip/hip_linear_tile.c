@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear at many tokens: linear_tile.hip. Which tile is a guess from the number of
+ * workgroups and compute units, or what `h->tile` says; it changes no result.
+ */
+#include <stdio.h>
+
+#include "backend/hip/hip_linear.h"
+#include "base/alloc.h"
+#include "backend/hip/hip_tune.h"
+#include "kernels/linear_tile.h"
+
+static const struct tile_shape tiles[] = {
+#define TILE(name, ...) {#name, __VA_ARGS__, false},
+#define UNIT_TILE(name, ...) {#name, __VA_ARGS__, true},
+#include "kernels/linear_tile.def"
+#undef UNIT_TILE
+#undef TILE
+};
+
+int hip_linear_tile_count(void)
+{
+	return (int)ARRAY_LEN(tiles);
+}
+
+const char *hip_linear_tile_name(int i)
+{
+	return tiles[i].name;
+}
+
+bool hip_linear_tile_has_units(int i)
+{
+	return tiles[i].has_units;
+}
+
+static const char *format_of(const struct weight *w)
+{
+	if (w->quant != QUANT_INT4)
+		return quant_name(w->quant);
+	return w->group == 32 && w->k != 32 ? "int4g32" : "int4";
+}
+
+static bool is_in_units(const struct weight *w)
+{
+	return w->quant > QUANT_INT4;
+}
+
+static bool takes_weight(const struct weight *w)
+{
+	if (is_in_units(w))
+		return hip_has_unit_tiles(w);
+	if (hip_pitch(w) % 16 != 0)
+		return false;
+	if (w->quant != QUANT_INT4)
+		return w->quant != QUANT_F32 && w->k % 8 == 0;
+	return w->scale_type != DTYPE_F32 && w->k % 32 == 0 &&
+	       (w->group == w->k || (w->group >= 32 && hip_is_power_of_two(w->group)));
+}
+
+bool hip_linear_tile_takes(const struct linear_args *a)
+{
+	const struct weight *first = a->out[0].w;
+	for (int i = 0; i < a->n_out; i++) {
+		const struct weight *w = a->out[i].w;
+		if (!takes_weight(w) || w->quant != first->quant || w->group != first->group)
+			return false;
+	}
+	return true;
+}
+
+/* Rounds of workgroups over the compute units, times what one takes. */
+static double cost(const struct hip *h, const struct tile_shape *s,
+		   const struct linear_args *a)
+{
+	int32_t blocks = 0;
+	for (int i = 0; i < a->n_out; i++)
+		blocks += hip_over(a->out[i].w->n, s->block_n);
+	double groups = (double)blocks * hip_over(a->n_tok, s->block_m);
+	double rounds = groups / h->device.n_cu;
+	if (rounds < 8) /* beyond that the last round matters little */
+		rounds = (double)(int64_t)(rounds + 0.999999);
+	return rounds * s->block_m * s->block_n / s->rate;
+}
+
+static const struct tile_shape *choose(const struct hip *h, const struct linear_args *a)
+{
+	bool in_units = is_in_units(a->out[0].w);
+	if (h->tile >= 0 && tiles[h->tile].has_units >= in_units)
+		return &tiles[h->tile];
+	int32_t n = 0;
+	for (int i = 0; i < a->n_out; i++)
+		n += a->out[i].w->n;
+	int tuned = hip_tune_find(h, HIP_TUNE_TILE, n, a->out[0].w->k);
+	if (tuned >= 0 && tiles[tuned].has_units >= in_units)
+		return &tiles[tuned];
+	const struct tile_shape *best = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(tiles); i++)
+		if (tiles[i].has_units >= in_units &&
+		    (!best || cost(h, &tiles[i], a) < cost(h, best, a)))
+			best = &tiles[i];
+	return best;
+}
+
+enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
+{
+	const struct tile_shape *s = choose(h, a);
+	const struct weight *first = a->out[0].w;
+	struct linear_tile_args r = {.x = a->x, .m = a->n_tok, .k = first->k,
+				     .n_groups = hip_groups(first),
+				     .group_shift = hip_group_shift(first)};
+	for (int i = 0; i < a->n_out; i++) {
+		const struct linear_out *o = &a->out[i];
+		r.part[i] = hip_linear_part(o);
+		r.part[i].first_group = r.n_blocks;
+		r.n_blocks += hip_over(o->w->n, s->block_n);
+	}
+	for (int i = a->n_out; i < LINEAR_ROWS_MAX_PART; i++)
+		r.part[i].first_group = r.n_blocks;
+	char name[80];
+	snprintf(name, sizeof name, "linear_tile_%s_%s_kernel", s->name, format_of(first));
+	struct hip_grid g = {LINEAR_TILE_BLOCKS(r.m, s->block_m) * r.n_blocks, 1,
+			     32 * s->waves_m * s->waves_n, 0};
+	return LAUNCH(h, name, g, ARG(r));
+}

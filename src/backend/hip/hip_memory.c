@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device memory, and the ways to it and back.
+ *
+ * Up: bytes go into one half of the stage, from where the device fetches them while
+ * the caller goes on; a half is filled again only after an event has said that it was
+ * read. So a step's ids cost one copy in host memory and one on the bus, and loading a
+ * model overlaps reading the file with the bus.
+ * Down: the device writes into pinned memory, which `sync` empties to where the
+ * callers wanted the bytes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/hip/hip_graph.h"
+#include "base/alloc.h"
+
+enum {
+	ALIGN = 256,
+	BLOCK_BYTES = 512 << 20,
+	FIRST_BLOCK_BYTES = 8 << 20,
+};
+
+enum status hip_memory_create(struct hip *h)
+{
+	const struct hip_api *api = &h->api;
+	enum status st = OK;
+	for (int i = 0; i < 2 && st == OK; i++) {
+		st = hip_check(h, api->hipHostMalloc((void **)&h->stage.half[i],
+						     HIP_STAGE_BYTES, 0), "pinned memory");
+		if (st == OK)
+			st = hip_check(h, api->hipEventCreateWithFlags(
+					&h->stage.read[i], HIP_EVENT_NO_TIMING |
+					HIP_EVENT_BLOCKING_SYNC), "an event");
+	}
+	if (st == OK)
+		st = hip_check(h, api->hipHostMalloc((void **)&h->land, HIP_LAND_BYTES, 0),
+			       "pinned memory");
+	if (st == OK)
+		st = hip_alloc(&h->base, HIP_MAX_TOK * sizeof *h->counters,
+			       (void **)&h->counters);
+	if (st == OK)
+		st = hip_alloc(&h->base, HIP_WORK_BYTES, &h->work);
+	return st;
+}
+
+void hip_memory_destroy(struct hip *h)
+{
+	for (int i = 0; i < 2; i++) {
+		if (h->stage.half[i])
+			h->api.hipHostFree(h->stage.half[i]);
+		if (h->stage.read[i])
+			h->api.hipEventDestroy(h->stage.read[i]);
+	}
+	if (h->land)
+		h->api.hipHostFree(h->land);
+	hip_free(&h->base, h->counters);
+	hip_free(&h->base, h->work);
+	hip_arena_free(h, &h->weights);
+}
+
+/* --- blocks ----------------------------------------------------------------------- */
+
+/* All that launches reach comes from here: recorders want to know what there is. */
+static void note_range(struct hip *h, void *p, size_t n)
+{
+	h->ranges = xrealloc(h->ranges, (h->n_ranges + 1) * sizeof *h->ranges);
+	h->ranges[h->n_ranges++] = (struct hip_range){p, n};
+}
+
+static void forget_range(struct hip *h, const void *p)
+{
+	for (size_t i = h->n_ranges; i-- > 0;)
+		if (h->ranges[i].p == p) {
+			h->ranges[i] = h->ranges[--h->n_ranges];
+			break;
+		}
+}
+
+static enum status take_range(struct hip *h, size_t n, void **out)
+{
+	enum status st = hip_check(h, h->api.hipMalloc(out, n), "device memory");
+	if (st == OK)
+		note_range(h, *out, n);
+	return st;
+}
+
+static void give_range(struct hip *h, void *p)
+{
+	forget_range(h, p);
+	h->api.hipFree(p);
+}
+
+enum status hip_alloc(struct backend *b, size_t n_bytes, void **out)
+{
+	struct hip *h = hip_of(b);
+	size_t n = MAX(n_bytes, (size_t)1);
+	if (hip_graph_is_open(h, "taking memory"))
+		return E_UNSUPPORTED;
+	enum status st = take_range(h, n, out);
+	if (st == OK)
+		st = hip_check(h, h->api.hipMemsetAsync(*out, 0, n, h->stream), "clearing");
+	return st;
+}
+
+void hip_free(struct backend *b, void *p)
+{
+	if (!p)
+		return;
+	hip_graph_clear(hip_of(b));
+	give_range(hip_of(b), p);
+}
+
+enum status hip_alloc_shared(struct backend *b, size_t n_bytes, void **out)
+{
+	struct hip *h = hip_of(b);
+	size_t n = MAX(n_bytes, (size_t)1);
+	if (hip_graph_is_open(h, "taking memory"))
+		return E_UNSUPPORTED;
+	enum status st = hip_check(h, h->api.hipHostMalloc(out, n, 0), "pinned memory");
+	if (st != OK)
+		return st;
+	memset(*out, 0, n);
+	note_range(h, *out, n);
+	return OK;
+}
+
+void hip_free_shared(struct backend *b, void *p)
+{
+	struct hip *h = hip_of(b);
+	if (!p)
+		return;
+	hip_graph_clear(h);
+	forget_range(h, p);
+	h->api.hipHostFree(p);
+}
+
+static enum status arena_block(struct hip *h, struct hip_arena *a, size_t n_bytes,
+			       char **out)
+{
+	void *p;
+	enum status st = take_range(h, n_bytes, &p);
+	if (st != OK)
+		return st;
+	a->blocks = xrealloc(a->blocks, (a->n_blocks + 1) * sizeof *a->blocks);
+	a->blocks[a->n_blocks++] = p;
+	*out = p;
+	return OK;
+}
+
+enum status hip_arena_take(struct hip *h, struct hip_arena *a, size_t n_bytes, void **out)
+{
+	size_t n = (MAX(n_bytes, (size_t)1) + ALIGN - 1) / ALIGN * ALIGN;
+	a->n_bytes += n;
+	if (h->own_blocks || n > BLOCK_BYTES / 4)
+		return arena_block(h, a, h->own_blocks ? MAX(n_bytes, (size_t)1) : n,
+				   (char **)out);
+	if (a->size - a->at < n) {
+		/* The first blocks are small, for small models. */
+		size_t size = MIN(MAX(2 * a->size, (size_t)FIRST_BLOCK_BYTES),
+				  (size_t)BLOCK_BYTES);
+		size = MAX(size, n);
+		enum status st = arena_block(h, a, size, &a->block);
+		if (st != OK)
+			return st;
+		a->at = 0;
+		a->size = size;
+	}
+	*out = a->block + a->at;
+	a->at += n;
+	return OK;
+}
+
+void hip_arena_free(struct hip *h, struct hip_arena *a)
+{
+	for (size_t i = 0; i < a->n_blocks; i++)
+		give_range(h, a->blocks[i]);
+	free(a->blocks);
+	*a = (struct hip_arena){0};
+}
+
+/* --- up --------------------------------------------------------------------------- */
+
+/* Room for n bytes in the stage, all in one half. */
+static enum status stage_take(struct hip *h, size_t n, char **out)
+{
+	struct hip_stage *s = &h->stage;
+	enum status st = OK;
+	if (HIP_STAGE_BYTES - s->at < n) {
+		st = hip_check(h, h->api.hipEventRecord(s->read[s->now], h->stream),
+			       "an event");
+		s->now ^= 1;
+		s->at = 0;
+		if (st == OK)
+			st = hip_check(h, h->api.hipEventSynchronize(s->read[s->now]),
+				       "copying to the device");
+	}
+	*out = s->half[s->now] + s->at;
+	s->at += (n + 63) / 64 * 64;
+	s->at = MIN(s->at, (size_t)HIP_STAGE_BYTES);
+	return st;
+}
+
+static enum status stage_send(struct hip *h, void *dst, const char *staged, size_t n)
+{
+	return hip_check(h, h->api.hipMemcpyAsync(dst, staged, n, HIP_HOST_TO_DEVICE,
+						  h->stream), "copying to the device");
+}
+
+enum status hip_upload(struct backend *b, void *dst, const void *src, size_t n_bytes)
+{
+	struct hip *h = hip_of(b);
+	const size_t piece = HIP_STAGE_BYTES / 4;
+	enum status st = h->has_failed ? E_DEVICE : OK;
+	if (hip_graph_is_open(h, "an upload"))
+		return E_UNSUPPORTED;
+	for (size_t at = 0; at < n_bytes && st == OK; at += piece) {
+		size_t n = MIN(piece, n_bytes - at);
+		char *p;
+		st = stage_take(h, n, &p);
+		if (st != OK)
+			break;
+		memcpy(p, (const char *)src + at, n);
+		st = stage_send(h, (char *)dst + at, p, n);
+	}
+	return st;
+}
+
+enum status hip_upload_rows(struct hip *h, const struct hip_rows *r)
+{
+	const size_t each = HIP_STAGE_BYTES / 4 / r->pitch;
+	enum status st = h->has_failed ? E_DEVICE : OK;
+	if (r->pitch == r->row_bytes && r->step == r->row_bytes)
+		return hip_upload(&h->base, r->dst, r->src, r->row_bytes * r->n);
+	if (each == 0)
+		return hip_refuse(h, "rows of %zu bytes", r->row_bytes);
+	for (size_t row = 0; row < r->n && st == OK; row += each) {
+		size_t n = MIN(each, r->n - row);
+		char *p;
+		st = stage_take(h, n * r->pitch, &p);
+		if (st != OK)
+			break;
+		for (size_t i = 0; i < n; i++) {
+			char *to = p + i * r->pitch;
+			memcpy(to, (const char *)r->src + (row + i) * r->step,
+			       r->row_bytes);
+			memset(to + r->row_bytes, 0, r->pitch - r->row_bytes);
+		}
+		st = stage_send(h, (char *)r->dst + row * r->pitch, p, n * r->pitch);
+	}
+	return st;
+}
+
+/* --- down ------------------------------------------------------------------------- */
+
+/* Wait for the device, and give what has landed to those who wanted it. */
+static enum status land_all(struct hip *h)
+{
+	enum status st = h->has_failed ? E_DEVICE
+				       : hip_check(h, h->api.hipStreamSynchronize(h->stream),
+						   "waiting for the device");
+	for (int i = 0; i < h->n_landings && st == OK; i++)
+		memcpy(h->landings[i].dst, h->land + h->landings[i].at,
+		       h->landings[i].n_bytes);
+	h->n_landings = 0;
+	h->land_at = 0;
+	return st;
+}
+
+enum status hip_download(struct backend *b, void *dst, const void *src, size_t n_bytes)
+{
+	struct hip *h = hip_of(b);
+	enum status st = h->has_failed ? E_DEVICE : OK;
+	if (hip_graph_is_open(h, "a download"))
+		return E_UNSUPPORTED;
+	for (size_t at = 0; at < n_bytes && st == OK;) {
+		if (h->land_at == HIP_LAND_BYTES ||
+		    h->n_landings == (int)ARRAY_LEN(h->landings))
+			st = land_all(h);
+		if (st != OK)
+			break;
+		size_t n = MIN(n_bytes - at, HIP_LAND_BYTES - h->land_at);
+		st = hip_check(h, h->api.hipMemcpyAsync(h->land + h->land_at,
+							(const char *)src + at, n,
+							HIP_DEVICE_TO_HOST, h->stream),
+			       "copying from the device");
+		h->landings[h->n_landings++] =
+			(struct hip_landing){(char *)dst + at, h->land_at, n};
+		h->land_at = MIN(h->land_at + (n + 63) / 64 * 64, (size_t)HIP_LAND_BYTES);
+		at += n;
+	}
+	return st;
+}
+
+enum status hip_sync(struct backend *b, struct fail *fail)
+{
+	struct hip *h = hip_of(b);
+	enum status st = land_all(h);
+	if (st == OK)
+		return OK;
+	return fail_set(fail, st, "%.100s: %s", h->base.device, h->failure);
+}

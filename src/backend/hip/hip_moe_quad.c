@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moe_experts for a few tokens at int4 experts by four lanes a row: moe_quad.hip.
+ */
+#include <stdio.h>
+
+#include "backend/hip/hip_experts.h"
+#include "backend/hip/hip_tune.h"
+#include "base/alloc.h"
+#include "kernels/linear_int4.h"
+
+static const struct moe_quad_axes ups[] = {
+#define UP(name, ...) {#name, __VA_ARGS__},
+#define DOWN(name, ...)
+#include "kernels/moe_quad.def"
+#undef UP
+#undef DOWN
+}, downs[] = {
+#define UP(name, ...)
+#define DOWN(name, ...) {#name, __VA_ARGS__},
+#include "kernels/moe_quad.def"
+#undef UP
+#undef DOWN
+};
+
+int hip_moe_quad_up_count(void)
+{
+	return (int)ARRAY_LEN(ups);
+}
+
+const char *hip_moe_quad_up_name(int i)
+{
+	return ups[i].name;
+}
+
+int hip_moe_quad_down_count(void)
+{
+	return (int)ARRAY_LEN(downs);
+}
+
+const char *hip_moe_quad_down_name(int i)
+{
+	return downs[i].name;
+}
+
+static bool has_whole_turns(const struct moe_quad_axes *x, int32_t k)
+{
+	return k % (x->split * x->unroll * QUAD_STEP) == 0;
+}
+
+/* The measured row of n outputs and k inputs, else the first of `rows` whose turns these
+ * are, else the first. */
+static const struct moe_quad_axes *choose(const struct hip *h, enum hip_tune_op op,
+					  const struct moe_quad_axes *rows, size_t n_rows,
+					  int32_t n, int32_t k)
+{
+	int measured = hip_tune_find(h, op, n, k);
+	if (measured >= 0)
+		return &rows[measured];
+	for (size_t i = 0; i < n_rows; i++)
+		if (has_whole_turns(&rows[i], k))
+			return &rows[i];
+	return rows;
+}
+
+static const struct moe_quad_axes *up_of(const struct hip *h, const struct moe_launch *l)
+{
+	if (h->moe_up >= 0)
+		return &ups[h->moe_up];
+	return choose(h, HIP_TUNE_MOE_UP, ups, ARRAY_LEN(ups), l->ffn, l->dim);
+}
+
+static const struct moe_quad_axes *down_of(const struct hip *h, const struct moe_launch *l)
+{
+	if (h->moe_down >= 0)
+		return &downs[h->moe_down];
+	return choose(h, HIP_TUNE_MOE_DOWN, downs, ARRAY_LEN(downs), l->dim, l->ffn);
+}
+
+bool hip_moe_quad_is_wanted(const struct hip *h, const struct moe_launch *l)
+{
+	return h->prefers_quads || (hip_tune_find(h, HIP_TUNE_MOE_UP, l->ffn, l->dim) >= 0 &&
+				    hip_tune_find(h, HIP_TUNE_MOE_DOWN, l->dim, l->ffn) >= 0);
+}
+
+static int32_t up_lds(const struct moe_quad_axes *x, const struct moe_launch *l)
+{
+	return MOE_QUAD_UP_LDS(l->dim, x->split, x->waves, l->shared, l->n_used);
+}
+
+static int32_t down_lds(const struct moe_quad_axes *x, const struct moe_launch *l)
+{
+	return MOE_QUAD_DOWN_LDS(l->n_slots, l->ffn, x->split);
+}
+
+static bool has_groups(const struct weight *w)
+{
+	return w->k % QUAD_STEP == 0 && w->group % 32 == 0;
+}
+
+bool hip_moe_quad_takes(const struct hip *h, const struct moe_experts_args *a,
+			const struct moe_launch *l)
+{
+	const struct experts *ex = a->experts;
+	return has_groups(&ex->gate[0]) && has_groups(&ex->down[0]) &&
+	       up_lds(up_of(h, l), l) <= LINEAR_INT4_LDS &&
+	       down_lds(down_of(h, l), l) <= LINEAR_INT4_LDS;
+}
+
+static enum status launch(struct hip *h, const struct moe_quad_axes *x, const char *op,
+			  const struct weight *w, struct hip_grid g, struct moe_launch *l)
+{
+	bool is_plain = w->group == 32 && has_whole_turns(x, w->k);
+	const char *kind = w->zero_points ? "_zero" : is_plain ? "" : "_any";
+	char name[80];
+	snprintf(name, sizeof name, "moe_quad_%s_%s%s_kernel", op, x->name, kind);
+	return LAUNCH(h, name, g, ARG(*l));
+}
+
+enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
+			 struct moe_launch l)
+{
+	const struct experts *ex = a->experts;
+	const struct moe_router_args *router = a->router;
+	enum status st = router ? hip_moe_logits(h, router, true) : OK;
+	if (st != OK)
+		return st;
+	if (router) {
+		l.logits = router->logits;
+		l.rule = hip_moe_rule(router);
+	}
+	const struct moe_quad_axes *up = up_of(h, &l), *down = down_of(h, &l);
+	st = launch(h, up, "up", &ex->gate[0],
+		    (struct hip_grid){MOE_UP_FIRST(l) + hip_over(l.ffn, up->waves * QUAD_ROWS / 2),
+				      l.n_tok * l.n_slots, 32 * up->split * up->waves,
+				      up_lds(up, &l)}, &l);
+	l.shared_router.q = NULL;
+	l.logits = NULL;
+	return st != OK ? st : launch(h, down, "down", &ex->down[0],
+				      (struct hip_grid){hip_over(l.dim, QUAD_ROWS), l.n_tok,
+							32 * down->waves, down_lds(down, &l)}, &l);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * AWQ and GPTQ keep the outputs of a weight side by side; the kernels read an output's
+ * row in one run. So such weights are turned at load, once and by all CPUs, into int4 or
+ * int8 with the same integers, scales and zero points: nothing is rounded.
+ *
+ * So are GGUF's blocks that say no more than int4, int8 or mxfp4 do: Q4_0 (nibbles less 8,
+ * an f16 for 32), Q8_0 and MXFP4. What lies in between the numbers there, at 18, 34 and 17
+ * bytes, lies beside them then: every load is aligned, and the kernels are those of the
+ * other files. A row keeps its bytes. (An exponent of 255, which no file has, is NaN in
+ * mxfp4 and was 2^127 in the block.)
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/hip/hip.h"
+#include "base/alloc.h"
+
+struct repack {
+	const struct weight *from;
+	uint32_t *q, *zeros; /* of the result */
+	char *scales;
+	int bits;
+	int32_t groups;
+};
+
+/* Integer of input i, output n. */
+static uint32_t integer_at(const struct weight *w, int bits, int32_t i, int32_t n)
+{
+	const uint32_t *q = w->q;
+	if (w->quant == QUANT_AWQ4)
+		return q[(size_t)i * (size_t)(w->n / 8) + (size_t)n / 8] >>
+			       4 * blocks_awq_order(n % 8) & 15;
+	int32_t p = 32 / bits;
+	return q[(size_t)(i / p) * (size_t)w->n + (size_t)n] >> i % p * bits &
+	       ((1u << bits) - 1);
+}
+
+static uint32_t zero_at(const struct weight *w, int bits, int32_t g, int32_t n)
+{
+	const uint32_t *zeros = w->zero_points;
+	if (w->quant == QUANT_AWQ4)
+		return zeros[(size_t)g * (size_t)(w->n / 8) + (size_t)n / 8] >>
+			       4 * blocks_awq_order(n % 8) & 15;
+	int32_t p = 32 / bits;
+	uint32_t word = zeros[(size_t)g * (size_t)(w->n / p) + (size_t)(n / p)];
+	return ((word >> n % p * bits) + (uint32_t)w->zero_step) & ((1u << bits) - 1);
+}
+
+/* Outputs [begin, end) * 8. */
+static void repack_part(void *arg, int begin, int end)
+{
+	const struct repack *r = arg;
+	const struct weight *w = r->from;
+	int32_t p = 32 / r->bits, words = w->k / p;
+	size_t size = dtype_bytes(w->scale_type);
+	for (int32_t n = begin * 8; n < end * 8 && n < w->n; n++) {
+		for (int32_t j = 0; j < words; j++) {
+			uint32_t word = 0;
+			for (int32_t i = 0; i < p; i++)
+				word |= integer_at(w, r->bits, j * p + i, n) << i * r->bits;
+			r->q[(size_t)n * (size_t)words + (size_t)j] = word;
+		}
+		for (int32_t g = 0; g < r->groups; g++) {
+			r->zeros[(size_t)(n / p) * (size_t)r->groups + (size_t)g] |=
+				zero_at(w, r->bits, g, n) << n % p * r->bits;
+			memcpy(r->scales + ((size_t)n * (size_t)r->groups + (size_t)g) * size,
+			       (const char *)w->scales +
+				       ((size_t)g * (size_t)w->n + (size_t)n) * size,
+			       size);
+		}
+	}
+}
+
+/* Are all zero points those of a format without any? */
+static bool is_symmetric(const struct repack *r, size_t n)
+{
+	uint32_t middle = r->bits == 4 ? 0x88888888u : 0x80808080u;
+	for (size_t i = 0; i < n; i++)
+		if (r->zeros[i] != middle)
+			return false;
+	return true;
+}
+
+/* --- blocks ----------------------------------------------------------------------- */
+
+static bool is_plain_block(enum quant q)
+{
+	return q == QUANT_Q4_0 || q == QUANT_Q8_0 || q == QUANT_MXFP4_BLOCK;
+}
+
+/* Nibble i of a block whose low nibbles are the first sixteen. A block's e2m1 has one
+ * zero: its 8 is 0 too, and no -0. */
+static uint8_t nibble_at(const uint8_t *q, int i, bool is_mx)
+{
+	uint8_t n = q[i % 16] >> i / 16 * 4 & 15;
+	return is_mx && n == 8 ? 0 : n;
+}
+
+static uint8_t pair_at(const uint8_t *q, int i, bool is_mx)
+{
+	return (uint8_t)(nibble_at(q, i, is_mx) | nibble_at(q, i + 1, is_mx) << 4);
+}
+
+struct unblock {
+	const struct weight *from;
+	uint8_t *q, *scales;
+};
+
+/* Rows [begin, end). */
+static void unblock_part(void *arg, int begin, int end)
+{
+	const struct unblock *u = arg;
+	const struct weight *w = u->from;
+	enum quant quant = w->quant;
+	size_t blocks = (size_t)w->k / 32, bytes = quant_block_bytes(quant);
+	size_t head = quant == QUANT_MXFP4_BLOCK ? 1 : 2, n_q = bytes - head;
+	size_t row_step = w->row_step ? (size_t)w->row_step : 1;
+	for (size_t n = (size_t)begin; n < (size_t)end; n++) {
+		const uint8_t *from = (const uint8_t *)w->q + n * row_step * blocks * bytes;
+		for (size_t b = 0; b < blocks; b++, from += bytes) {
+			uint8_t *q = u->q + (n * blocks + b) * n_q;
+			memcpy(u->scales + (n * blocks + b) * head, from, head);
+			for (int i = 0; i < (int)n_q; i++)
+				q[i] = quant == QUANT_Q8_0
+					       ? from[head + (size_t)i] ^ 0x80
+					       : pair_at(from + head, 2 * i, head == 1);
+		}
+	}
+}
+
+/* *memory is one block: q, then scales. */
+static enum status unblock(struct hip *h, const struct weight *w, struct weight *out,
+			   void **memory)
+{
+	bool is_mx = w->quant == QUANT_MXFP4_BLOCK;
+	size_t blocks = (size_t)w->n * (size_t)w->k / 32;
+	size_t n_q = quant_block_bytes(w->quant) - (is_mx ? 1 : 2);
+	char *p = malloc(blocks * quant_block_bytes(w->quant));
+	if (!p)
+		return E_NOMEM;
+	struct unblock u = {w, (uint8_t *)p, (uint8_t *)p + blocks * n_q};
+	pool_for(h->pool, w->n, 16, unblock_part, &u);
+	*out = (struct weight){
+		.quant = is_mx			  ? QUANT_MXFP4
+			 : w->quant == QUANT_Q4_0 ? QUANT_INT4
+						  : QUANT_INT8,
+		.n = w->n, .k = w->k, .group = 32, .q = u.q, .scales = u.scales,
+		.scale_type = is_mx ? DTYPE_F8_E8M0 : DTYPE_F16, .name = w->name,
+		.is_table = w->is_table};
+	*memory = p;
+	return OK;
+}
+
+/* ---------------------------------------------------------------------------------- */
+
+bool hip_repacks(const struct weight *w)
+{
+	return w->quant == QUANT_AWQ4 || w->quant == QUANT_GPTQ4 ||
+	       w->quant == QUANT_GPTQ8 || is_plain_block(w->quant);
+}
+
+enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out,
+		       void **memory)
+{
+	if (!h->pool)
+		h->pool = pool_create(0);
+	if (is_plain_block(w->quant))
+		return unblock(h, w, out, memory);
+	struct repack r = {.from = w, .bits = quant_bits(w->quant),
+			   .groups = w->k / w->group};
+	size_t n = (size_t)w->n, groups = (size_t)r.groups;
+	size_t n_q = n * (size_t)w->k * (size_t)r.bits / 8;
+	size_t n_zero = (n * (size_t)r.bits + 31) / 32 * groups;
+	size_t n_scales = n * groups * dtype_bytes(w->scale_type);
+	char *p = malloc(n_q + n_zero * 4 + n_scales);
+	if (!p)
+		return E_NOMEM;
+	r.q = (uint32_t *)p;
+	r.zeros = (uint32_t *)(p + n_q);
+	r.scales = p + n_q + n_zero * 4;
+	memset(r.zeros, 0, n_zero * 4);
+	/* Pieces of outputs that share a word of zero points, and lines of the source. */
+	pool_for(h->pool, (w->n + 7) / 8, 8, repack_part, &r);
+	*out = (struct weight){
+		.quant = r.bits == 4 ? QUANT_INT4 : QUANT_INT8, .n = w->n, .k = w->k,
+		.group = w->group, .q = r.q, .scales = r.scales,
+		.scale_type = w->scale_type, .name = w->name,
+		.zero_points = is_symmetric(&r, n_zero) ? NULL : r.zeros};
+	*memory = p;
+	return OK;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations that work row by row: embed_rows, gather_rows, copy_words, rope_table, rms_norm,
+ * silu_mul, logits_top. Geometry as the .hip files tell.
+ */
+#include "backend/hip/hip_launch.h"
+
+enum { ROW_THREADS = 256, RMS_NORM_THREADS = 512, ROPE_THREADS = 64, SILU_EACH = 8 };
+
+enum status hip_embed_rows(struct backend *b, const struct embed_rows_args *a)
+{
+	struct embed_rows_args v = *a;
+	struct weight_view table = hip_view(a->table);
+	struct hip_grid g = {hip_over(table.k, ROW_THREADS), v.n_tok, ROW_THREADS, 0};
+	char name[80];
+	return LAUNCH(hip_of(b), hip_kernel_for(name, "embed_rows", a->table), g,
+		      ARG(table), ARG(v.token), ARG(v.x));
+}
+
+enum status hip_gather_rows(struct backend *b, const struct gather_rows_args *a)
+{
+	struct gather_rows_args v = *a;
+	struct hip_grid g = {hip_over(v.dim, ROW_THREADS), v.n_rows, ROW_THREADS, 0};
+	return LAUNCH(hip_of(b), "gather_rows_kernel", g, ARG(v.dim), ARG(v.x),
+		      ARG(v.row), ARG(v.y));
+}
+
+enum status hip_copy_words(struct backend *b, const struct copy_words_args *a)
+{
+	struct copy_words_args v = *a;
+	struct hip_grid g = {hip_over(v.n, ROW_THREADS), 1, ROW_THREADS, 0};
+	return LAUNCH(hip_of(b), "copy_words_kernel", g, ARG(v.n), ARG(v.x), ARG(v.y));
+}
+
+enum status hip_rope_table(struct backend *b, const struct rope_table_args *a)
+{
+	struct rope_table_args v = *a;
+	struct hip_grid g = {v.n_tok, 1, ROPE_THREADS, 0};
+	if (v.n_freq == 0)
+		return OK;
+	return LAUNCH(hip_of(b), "rope_table_kernel", g, ARG(v.n_freq), ARG(v.position),
+		      ARG(v.inv_freq), ARG(v.table), ARG(v.scale));
+}
+
+enum status hip_rms_norm(struct backend *b, const struct rms_norm_args *a)
+{
+	struct rms_norm_args v = *a;
+	struct hip_grid g = {v.n_tok, 1, RMS_NORM_THREADS, 0};
+	return LAUNCH(hip_of(b), "rms_norm_kernel", g, ARG(v.dim), ARG(v.eps), ARG(v.x),
+		      ARG(v.add), ARG(v.weight), ARG(v.y));
+}
+
+enum status hip_silu_mul(struct backend *b, const struct silu_mul_args *a)
+{
+	struct silu_mul_args v = *a;
+	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim, each = ROW_THREADS * SILU_EACH;
+	struct hip_grid g = {(int32_t)((n + each - 1) / each), 1, ROW_THREADS, 0};
+	return LAUNCH(hip_of(b), "silu_mul_kernel", g, ARG(n), ARG(v.gate), ARG(v.up),
+		      ARG(v.y));
+}
+
+enum status hip_logits_top(struct backend *b, const struct logits_top_args *a)
+{
+	enum { RUN_WAVES = 8, TOP_THREADS = 1024 };
+	struct hip *h = hip_of(b);
+	struct logits_top_launch l = {
+		.logits = a->logits, .inv_t = a->inv_t, .runs = h->work, .out = a->out,
+		.n_vocab = a->n_vocab, .each = hip_over(a->n_vocab, 32 * LOGITS_TOP_RUNS)};
+	if (a->n_vocab > LOGITS_TOP_MAX_VOCAB)
+		return hip_refuse(h, "a vocabulary of %d", (int)a->n_vocab);
+	l.n_runs = hip_over(a->n_vocab, 32 * l.each);
+	if ((size_t)a->n_rows * (size_t)l.n_runs > HIP_WORK_BYTES / sizeof *l.runs)
+		return hip_refuse(h, "%d rows of logits", (int)a->n_rows);
+	enum status st = LAUNCH(h, "logits_runs_kernel",
+				((struct hip_grid){hip_over(l.n_runs, RUN_WAVES), a->n_rows,
+						   32 * RUN_WAVES, 0}), ARG(l));
+	return st == OK ? LAUNCH(h, "logits_top_kernel",
+				 ((struct hip_grid){a->n_rows, 1, TOP_THREADS, 0}), ARG(l))
+			: st;
+}

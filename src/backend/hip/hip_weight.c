@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights on the device, in the checkpoint's own words. Rows are padded where they
+ * would lie a multiple of 2,048 bytes apart: the channels of memory repeat with that,
+ * and workgroups that start at the same place of different rows would all wait for
+ * the same ones (measured by others on gfx1151: 142 GB/s where 195 were had).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/hip/hip.h"
+#include "base/alloc.h"
+#include "kernels/weight_view.h"
+
+enum { BAD_PITCH = 2048, PAD = 128 };
+
+_Static_assert((int)WEIGHT_F32 == QUANT_F32 && (int)WEIGHT_F16 == QUANT_F16 &&
+	       (int)WEIGHT_BF16 == QUANT_BF16 && (int)WEIGHT_INT4 == QUANT_INT4 &&
+	       (int)WEIGHT_INT8 == QUANT_INT8 && (int)WEIGHT_NVFP4 == QUANT_NVFP4 &&
+	       (int)WEIGHT_FP8 == QUANT_FP8 && (int)WEIGHT_MXFP4 == QUANT_MXFP4 &&
+	       (int)WEIGHT_Q4_0 == QUANT_Q4_0 && (int)WEIGHT_Q8_0 == QUANT_Q8_0 &&
+	       (int)WEIGHT_Q6_K == QUANT_Q6_K &&
+	       (int)WEIGHT_MXFP4_BLOCK == QUANT_MXFP4_BLOCK &&
+	       (int)SCALE_F32 == DTYPE_F32 && (int)SCALE_F16 == DTYPE_F16 &&
+	       (int)SCALE_BF16 == DTYPE_BF16, "kernels count them as the model does");
+
+static bool has_kernels(enum quant q)
+{
+	return q <= QUANT_INT8 || q == QUANT_NVFP4 || q == QUANT_FP8 || q >= QUANT_MXFP4;
+}
+
+/* A copy on the device of n rows; NULL where there are none. */
+static enum status keep(struct hip *h, struct hip_rows r, const void **out)
+{
+	*out = NULL;
+	if (!r.src)
+		return OK;
+	enum status st = hip_arena_take(h, &h->weights, r.pitch * r.n, &r.dst);
+	if (st == OK)
+		st = hip_upload_rows(h, &r);
+	*out = r.dst;
+	return st;
+}
+
+/* Elements of a weight that lies across, or in between others, in order: malloc'ed,
+ * NULL when there is no memory. size: bytes of one. */
+static char *in_order(const struct weight *w, size_t size)
+{
+	size_t n = (size_t)w->n, k = (size_t)w->k;
+	char *out = malloc(n * k * size);
+	for (size_t i = 0; out && i < n; i++)
+		for (size_t j = 0; j < k; j++)
+			memcpy(out + (i * k + j) * size,
+			       (const char *)w->q + (j * (size_t)w->k_step +
+						     i * (size_t)w->row_step) * size,
+			       size);
+	return out;
+}
+
+static enum status load_parts(struct hip *h, const struct weight *host, struct weight *out)
+{
+	size_t n = (size_t)host->n, group = (size_t)host->group;
+	size_t groups = ((size_t)host->k + group - 1) / group;
+	size_t row = weight_row_bytes(host);
+	size_t pitch = row % BAD_PITCH == 0 ? row + PAD : row;
+	struct hip_rows q = {.src = host->q, .row_bytes = row, .step = row,
+			     .pitch = pitch, .n = n};
+	char *ordered = NULL;
+	*out = *host;
+	out->pitch = pitch == row ? 0 : (int32_t)pitch;
+	out->row_step = out->k_step = 0;
+	if (host->k_step) {
+		q.src = ordered = in_order(host, (size_t)quant_bits(host->quant) / 8);
+		if (!ordered)
+			return E_NOMEM;
+	} else if (host->row_step) {
+		q.step = row * (size_t)host->row_step;
+	}
+	enum status st = keep(h, q, &out->q);
+	free(ordered);
+	if (st != OK || !host->scales)
+		return st;
+	size_t scales = groups * dtype_bytes(host->scale_type), zeros = groups * 4;
+	size_t each = host->quant == QUANT_FP8 ? (size_t)host->group_n : 1;
+	size_t step = host->row_step ? scales * (size_t)host->row_step : scales;
+	st = keep(h, (struct hip_rows){.src = host->scales, .row_bytes = scales,
+				       .step = step, .pitch = scales,
+				       .n = (n + each - 1) / each},
+		  &out->scales);
+	size_t per_word = 32 / (size_t)quant_bits(host->quant);
+	if (st == OK)
+		st = keep(h, (struct hip_rows){.src = host->zero_points,
+					       .row_bytes = zeros, .step = zeros,
+					       .pitch = zeros,
+					       .n = (n + per_word - 1) / per_word},
+			  &out->zero_points);
+	return st;
+}
+
+enum status hip_load_weight(struct backend *b, const struct weight *host,
+			    struct weight *out, struct fail *fail)
+{
+	struct hip *h = hip_of(b);
+	struct weight turned;
+	void *memory = NULL;
+	if (!has_kernels(host->quant) && !hip_repacks(host))
+		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
+			       "%s: the HIP backend has no kernels for weights in %s",
+			       host->name ? host->name : "a weight",
+			       quant_name(host->quant));
+	if (host->group_of)
+		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
+			       "%s: the HIP backend has no kernels for groups of inputs "
+			       "in another order (desc_act, actorder)",
+			       host->name ? host->name : "a weight");
+	enum status st = OK;
+	if (hip_repacks(host)) {
+		st = hip_repack(h, host, &turned, &memory);
+		host = &turned;
+	}
+	if (st == OK)
+		st = load_parts(h, host, out);
+	free(memory);
+	if (st == OK)
+		return OK;
+	return fail_set(fail, st, "%.100s: %.200s: %s", h->base.device,
+			host->name ? host->name : "a weight", h->failure);
+}
