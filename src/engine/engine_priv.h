@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "engine/engine.h"
-#include "engine/states.h"
+#include "kv/states.h"
 
 /* The arrays of struct engine_batch, for their one writer. */
 struct batch_room {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/kvcache.h"
+#include "kv/kvcache.h"
 
 #include "tests/tap.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/states.h"
+#include "kv/states.h"
 
 #include "tests/tap.h"
 

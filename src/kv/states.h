@@ -11,7 +11,7 @@
  * recently used first, when a sequence needs a slot.
  */
 #pragma once
-#include "engine/kvcache.h"
+#include "kv/kvcache.h"
 
 struct states;
 

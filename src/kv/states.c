@@ -3,7 +3,7 @@
  * There are tens of slots, each of megabytes: a scan over all of them costs nothing
  * next to what is done with one.
  */
-#include "engine/states.h"
+#include "kv/states.h"
 
 #include <assert.h>
 #include <stdlib.h>

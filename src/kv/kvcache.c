@@ -22,7 +22,7 @@
  * first, so that of one prompt the end is evicted before the beginning, which is
  * of no use without the pages before it.
  */
-#include "engine/kvcache.h"
+#include "kv/kvcache.h"
 
 #include <assert.h>
 #include <stdlib.h>
