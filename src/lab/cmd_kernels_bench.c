@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "ctl/command.h"
 #include "ctl/hip_time.h"
-#include "ctl/kernel_case.h"
+#include "lab/kernel_case.h"
 
 #define MAX_TOKENS 16
 

@@ -8,7 +8,7 @@
  * A loop is a branch back, from there to here; it is innermost where no other one lies
  * in it. That is how compilers lay loops out, and all that is needed here.
  */
-#include "ctl/isa.h"
+#include "lab/isa.h"
 
 #include <stdlib.h>
 #include <unistd.h>

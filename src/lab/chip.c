@@ -12,7 +12,7 @@
  * other waves, one scalar instruction; a compute unit's LDS moves 128 bytes a cycle for
  * two SIMDs. The largest of these is the bound; latency is left to the number of waves.
  */
-#include "ctl/chip.h"
+#include "lab/chip.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * What a chip could do at best, from its makers' papers. Thread: any.
  */
 #pragma once
-#include "ctl/isa.h"
+#include "lab/isa.h"
 
 struct chip {
 	const char *arch, *name;

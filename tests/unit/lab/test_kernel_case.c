@@ -3,7 +3,7 @@
  * What one run of a case must read and do, by the sizes of its model:
  * of that come the rates that kernels bench prints.
  */
-#include "ctl/kernel_case.h"
+#include "lab/kernel_case.h"
 
 #include "tests/tap.h"
 

@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "ctl/command.h"
 #include "ctl/hip_time.h"
-#include "ctl/kernel_case.h"
+#include "lab/kernel_case.h"
 #include "kernels/linear_int4.h"
 #include "kernels/moe_launch.h"
 

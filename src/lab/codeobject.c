@@ -4,7 +4,7 @@
  * note's MessagePack, walked once, keeping what is known by name. Every offset is
  * checked, since a code object may come from anywhere.
  */
-#include "ctl/codeobject.h"
+#include "lab/codeobject.h"
 
 #include <elf.h>
 #include <stdlib.h>

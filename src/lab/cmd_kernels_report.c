@@ -8,9 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "ctl/chip.h"
+#include "lab/chip.h"
 #include "ctl/command.h"
-#include "ctl/kernel_grids.h"
+#include "lab/kernel_grids.h"
 #include "ctl/options.h"
 
 struct args {

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "ctl/record.h"
+#include "lab/record.h"
 
 enum { MAX_ARGS = 64 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/kernel_grids.h"
+#include "lab/kernel_grids.h"
 
 #include <stdio.h>
 

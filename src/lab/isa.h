@@ -6,7 +6,7 @@
 #pragma once
 #include <stdio.h>
 
-#include "ctl/codeobject.h"
+#include "lab/codeobject.h"
 
 /* Of a stretch of instructions. A dual instruction (VOPD) counts as one. */
 struct isa_count {

@@ -6,8 +6,8 @@
  */
 #pragma once
 #include "backend/hip/hip_launch.h"
-#include "ctl/chip.h"
-#include "ctl/kernel_case.h"
+#include "lab/chip.h"
+#include "lab/kernel_case.h"
 
 typedef void (*kernel_grids_on)(void *ctx, const struct case_shape *s,
 				const struct hip_launch_info *l);

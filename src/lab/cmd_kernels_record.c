@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "ctl/command.h"
 #include "ctl/input.h"
-#include "ctl/record.h"
+#include "lab/record.h"
 #include "ctl/session.h"
 
 enum { MAX_CODE = 8, MAX_PROMPT = 65536 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/kernel_case.h"
+#include "lab/kernel_case.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/record.h"
+#include "lab/record.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "ctl/codeobject.h"
+#include "lab/codeobject.h"
 
 enum { MAX_BUFFERS = 4096 };
 
