@@ -11,7 +11,7 @@
  */
 #pragma once
 #include "base/pool.h"
-#include "kernels/ops.h"
+#include "kernels/ops/ops.h"
 #include "model/model.h"
 
 struct backend;

@@ -9,7 +9,7 @@
  *
  *   values   the logits, as log-probabilities (sigmoid routers: p + bias), beside those
  *            of the exact run: within the tolerances that hold for tokens
- *   choice   what the reference (kernels/moe_router_ref.c) makes of the router's own
+ *   choice   what the reference (kernels/ops/moe_router_ref.c) makes of the router's own
  *            logits, experts and weights both: anything else is a fault
  *
  * A choice that differs from the exact run's and is no fault is a tie: by the first half

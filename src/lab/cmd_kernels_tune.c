@@ -16,8 +16,8 @@
 #include "ctl/command.h"
 #include "ctl/hip_time.h"
 #include "lab/kernel_case.h"
-#include "kernels/linear_int4.h"
-#include "kernels/moe_launch.h"
+#include "kernels/linear/linear_int4.h"
+#include "kernels/moe/moe_launch.h"
 
 enum { TILE_TOK = 512 };
 

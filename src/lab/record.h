@@ -22,7 +22,7 @@
  *
  * Buffers are whole allocations of device memory, all that the arguments point to and
  * all that those point to: the table of a layer's experts (struct weight_view of each,
- * kernels/moe_launch.h) brings all its weights. `at` is a place of eight bytes,
+ * kernels/moe/moe_launch.h) brings all its weights. `at` is a place of eight bytes,
  * little-endian, to be replaced by the address of that buffer plus offset before the
  * launch; in the files such places are zero, before and after. Nothing else in a folder
  * depends on where memory was.

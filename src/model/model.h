@@ -39,7 +39,7 @@ struct model_config {
 	int32_t ffn_dim;      /* dense layers */
 	int32_t n_experts, n_experts_used, expert_dim; /* 0: no experts */
 	bool norm_topk;       /* router weights renormalised over the chosen */
-	/* n_groups > 0: sigmoid routing in groups with a bias (kernels/moe_router.h). */
+	/* n_groups > 0: sigmoid routing in groups with a bias (kernels/ops/moe_router.h). */
 	int32_t n_groups, n_groups_used;
 	float routed_scale;
 	int32_t shared_dim;   /* width of the expert that every token sees; 0: none */

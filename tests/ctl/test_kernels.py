@@ -68,7 +68,7 @@ def tune(tmp):
     os.mkdir(folder)
     code, out, err = haloctl("kernels", "tune", "-m", "tiny", "-p", "experts",
                              "--cold-mb", "1", "-r", "1", "-o", table, *LIB)
-    with open(os.path.join(SRC, "kernels/moe_quad.def")) as f:
+    with open(os.path.join(SRC, "kernels/moe/moe_quad.def")) as f:
         rows = re.findall(r"^(?:UP|DOWN)\((\w+),", f.read(), re.M)
     without, up, down = out.decode().splitlines()[0].split(";")
     up, down = up.split()[1:], down.split()[1:]

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "base/alloc.h"
-#include "kernels/fiber.h"
+#include "kernels/device/fiber.h"
 #include "tests/hip-on-cpu/sanitizer.h"
 
 #if !defined(__x86_64__) || defined(FIBER_UCONTEXT)

@@ -7,7 +7,7 @@
 
 #include "tests/kernel/plain_begin.h"
 #define attention_ref attention_plain
-#include "kernels/attention_ref.c"
+#include "kernels/ops/attention_ref.c"
 #undef attention_ref
 #include "tests/kernel/plain_end.h"
 

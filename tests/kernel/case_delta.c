@@ -11,10 +11,10 @@
 #define delta_rule_ref delta_rule_plain
 #define gated_norm_ref gated_norm_plain
 #define sigmoid_gate_ref sigmoid_gate_plain
-#include "kernels/causal_conv_ref.c"
-#include "kernels/delta_rule_ref.c"
-#include "kernels/gated_norm_ref.c"
-#include "kernels/sigmoid_gate_ref.c"
+#include "kernels/ops/causal_conv_ref.c"
+#include "kernels/ops/delta_rule_ref.c"
+#include "kernels/ops/gated_norm_ref.c"
+#include "kernels/ops/sigmoid_gate_ref.c"
 #undef causal_conv_ref
 #undef delta_rule_ref
 #undef gated_norm_ref

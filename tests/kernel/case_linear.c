@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/kernel/kernel_test.h"
 
-#include "kernels/silu_mul.h"
+#include "kernels/ops/silu_mul.h"
 #include "tests/kernel/plain_begin.h"
 #define linear_ref linear_plain
-#include "kernels/linear_ref.c"
+#include "kernels/ops/linear_ref.c"
 #undef linear_ref
 #include "tests/kernel/plain_end.h"
 

@@ -4,8 +4,8 @@
 #include "tests/kernel/plain_begin.h"
 #define head_linear_ref head_linear_plain
 #define mla_rope_kv_ref mla_rope_kv_plain
-#include "kernels/head_linear_ref.c"
-#include "kernels/mla_rope_kv_ref.c"
+#include "kernels/ops/head_linear_ref.c"
+#include "kernels/ops/mla_rope_kv_ref.c"
 #undef head_linear_ref
 #undef mla_rope_kv_ref
 #include "tests/kernel/plain_end.h"

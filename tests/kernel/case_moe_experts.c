@@ -12,7 +12,7 @@ static float act_of(float h)
 #include "tests/kernel/plain_begin.h"
 #define moe_experts_ref moe_experts_plain
 #define MOE_ACT act_of
-#include "kernels/moe_experts_ref.c"
+#include "kernels/ops/moe_experts_ref.c"
 #undef moe_experts_ref
 #include "tests/kernel/plain_end.h"
 

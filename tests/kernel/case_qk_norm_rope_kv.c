@@ -3,7 +3,7 @@
 
 #include "tests/kernel/plain_begin.h"
 #define qk_norm_rope_kv_ref qk_norm_rope_kv_plain
-#include "kernels/qk_norm_rope_kv_ref.c"
+#include "kernels/ops/qk_norm_rope_kv_ref.c"
 #undef qk_norm_rope_kv_ref
 #include "tests/kernel/plain_end.h"
 

@@ -3,7 +3,7 @@
 
 #include "tests/kernel/plain_begin.h"
 #define rms_norm_ref rms_norm_plain
-#include "kernels/rms_norm_ref.c"
+#include "kernels/ops/rms_norm_ref.c"
 #undef rms_norm_ref
 #include "tests/kernel/plain_end.h"
 

@@ -3,7 +3,7 @@
 
 #include "tests/kernel/plain_begin.h"
 #define silu_mul_ref silu_mul_plain
-#include "kernels/silu_mul_ref.c"
+#include "kernels/ops/silu_mul_ref.c"
 #undef silu_mul_ref
 #include "tests/kernel/plain_end.h"
 

@@ -3,7 +3,7 @@
  * Kernels that do nothing but use the dialect: what test_dialect.cpp checks on fibers,
  * and on an NVIDIA GPU where nvcc builds it.
  */
-#include "kernels/dialect.h"
+#include "kernels/device/dialect.h"
 
 /* What dialect_tile_* writes, each (16, 16) f32. */
 enum {

@@ -5,7 +5,7 @@
 
 #include "backend/hip/hip.h"
 #include "backend/hip/hip_linear.h"
-#include "kernels/moe_launch.h"
+#include "kernels/moe/moe_launch.h"
 
 /* Were experts found as q says? A block of the arena may end among some, and two alone
  * are at an even distance wherever they are. */

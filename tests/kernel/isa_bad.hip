@@ -3,7 +3,7 @@
  * Kernels that check_isa.py must refuse, each for what its name says; and one that is
  * good.
  */
-#include "kernels/dialect.h"
+#include "kernels/device/dialect.h"
 
 KERNEL(32) void bad_scratch_kernel(const int32_t *index, float *y)
 {

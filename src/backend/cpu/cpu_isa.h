@@ -10,7 +10,7 @@
  */
 #pragma once
 #include "backend/cpu/cpu_panels.h"
-#include "kernels/kv_pages.h"
+#include "kernels/ops/kv_pages.h"
 #include "model/formats/blocks.h"
 
 #define CPU_TOK 12      /* tokens of a tile of quantized activations */
@@ -53,7 +53,7 @@ struct cpu_attend {
 /* Floats that hold n, padded to a vector of any instruction set. */
 #define CPU_PADDED(n) (((size_t)(n) + 15) / 16 * 16)
 
-/* Two rows of a head's memory (kernels/delta_rule.h), and the tokens that go through. */
+/* Two rows of a head's memory (kernels/ops/delta_rule.h), and the tokens that go through. */
 #define CPU_DELTA_MAX 512 /* K */
 #define CPU_DELTA_KEY(k) (2 * CPU_PADDED(k) + 16)
 struct cpu_delta {
@@ -67,7 +67,7 @@ struct cpu_delta {
 	size_t v_row, y_row;
 };
 
-/* 16 channels, one beside the other, of kernels/causal_conv.h. */
+/* 16 channels, one beside the other, of kernels/ops/causal_conv.h. */
 #define CPU_CONV_MAX 8 /* W */
 struct cpu_conv {
 	int32_t n_tok, width;

@@ -26,7 +26,7 @@ VEC4_INLINE vec4 bias4(const float *bias, size_t at, int n_rows)
 	return v;
 }
 
-/* As in kernels/moe_experts.h. */
+/* As in kernels/ops/moe_experts.h. */
 VEC4_INLINE vec4 activate4(const struct experts *ex, vec4 g, vec4 u)
 {
 	if (ex->act == EXPERTS_SILU)

@@ -8,8 +8,8 @@
 #include "backend/hip/hip_graph.h"
 #include "backend/hip/hip_tune.h"
 #include "base/alloc.h"
-#include "kernels/linear_int4.h"
-#include "kernels/moe_launch.h"
+#include "kernels/linear/linear_int4.h"
+#include "kernels/moe/moe_launch.h"
 
 /* --- errors ----------------------------------------------------------------------- */
 

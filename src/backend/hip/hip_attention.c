@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "kernels/attention_launch.h"
-#include "kernels/qk_norm_rope_kv_launch.h"
+#include "kernels/attention/attention_launch.h"
+#include "kernels/attention/qk_norm_rope_kv_launch.h"
 
 enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_args *a)
 {
@@ -29,7 +29,7 @@ enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_
 
 static const struct attention_shape shapes[] = {
 #define SHAPE(name, ...) {#name, __VA_ARGS__},
-#include "kernels/attention.def"
+#include "kernels/attention/attention.def"
 #undef SHAPE
 };
 

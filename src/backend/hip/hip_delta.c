@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "backend/hip/hip_launch.h"
-#include "kernels/delta_launch.h"
+#include "kernels/delta/delta_launch.h"
 
 static struct half_heads halves(const struct head_view *v)
 {

@@ -11,8 +11,8 @@
 
 #include "backend/hip/hip_experts.h"
 #include "base/alloc.h"
-#include "kernels/linear_int4.h"
-#include "kernels/moe_tile.h"
+#include "kernels/linear/linear_int4.h"
+#include "kernels/moe/moe_tile.h"
 
 _Static_assert((int)MOE_SILU == EXPERTS_SILU && (int)MOE_CLAMPED == EXPERTS_CLAMPED,
 	       "kernels count them as the contract does");
@@ -85,13 +85,13 @@ static enum status upload_table(struct hip *h, const struct experts *ex,
 static const struct moe_int4_axes ups[] = {
 #define UP(name, ...) {#name, __VA_ARGS__},
 #define DOWN(name, ...)
-#include "kernels/moe_int4.def"
+#include "kernels/moe/moe_int4.def"
 #undef UP
 #undef DOWN
 }, downs[] = {
 #define UP(name, ...)
 #define DOWN(name, ...) {#name, __VA_ARGS__},
-#include "kernels/moe_int4.def"
+#include "kernels/moe/moe_int4.def"
 #undef UP
 #undef DOWN
 };
@@ -338,7 +338,7 @@ static enum status run_few(struct hip *h, const struct hip_experts_legs *x,
 static const struct tile_shape tiles[] = {
 #define TILE(name, ...) {#name, __VA_ARGS__, false},
 #define UNIT_TILE(name, ...) {#name, __VA_ARGS__, true},
-#include "kernels/moe_tile.def"
+#include "kernels/moe/moe_tile.def"
 #undef UNIT_TILE
 #undef TILE
 };

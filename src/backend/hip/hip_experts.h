@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "backend/hip/hip_launch.h"
-#include "kernels/moe_launch.h"
+#include "kernels/moe/moe_launch.h"
 
 int hip_experts_tile_count(void); /* rows of moe_tile.def */
 const char *hip_experts_tile_name(int i);

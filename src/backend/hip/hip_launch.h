@@ -10,8 +10,8 @@
  */
 #pragma once
 #include "backend/hip/hip.h"
-#include "kernels/fused_norm.h"
-#include "kernels/weight_view.h"
+#include "kernels/linear/fused_norm.h"
+#include "kernels/weights/weight_view.h"
 
 struct hip_grid {
 	int32_t x, y;      /* workgroups */
@@ -65,7 +65,7 @@ size_t hip_pitch(const struct weight *w);
 const char *hip_kernel_for(char *out, const char *op, const struct weight *w);
 /* Are the rows of w one after the other, as kernels without a pitch need them? */
 bool hip_is_packed(const struct weight *w);
-/* Have kernels of units (kernels/weight_units.h) this format, and are w's rows, groups and
+/* Have kernels of units (kernels/weights/weight_units.h) this format, and are w's rows, groups and
  * pitch as these need them? Their LDS for a table of the format, bytes. */
 bool hip_has_units(const struct weight *w);
 #define HIP_UNIT_TABLE_BYTES(quant) ((quant) == QUANT_IQ2_XXS ? 256 * 16 : 0)

@@ -9,11 +9,11 @@
 
 #include "backend/hip/hip_tune.h"
 #include "base/alloc.h"
-#include "kernels/linear_int4.h"
+#include "kernels/linear/linear_int4.h"
 
 static const struct linear_int4_axes axes[] = {
 #define AXES(name, ...) {#name, __VA_ARGS__},
-#include "kernels/linear_int4.def"
+#include "kernels/linear/linear_int4.def"
 #undef AXES
 };
 

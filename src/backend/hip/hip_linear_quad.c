@@ -6,11 +6,11 @@
 
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
-#include "kernels/linear_int4.h"
+#include "kernels/linear/linear_int4.h"
 
 static const struct quad_axes axes[] = {
 #define QUAD(name, ...) {#name, __VA_ARGS__},
-#include "kernels/linear_quad.def"
+#include "kernels/linear/linear_quad.def"
 #undef QUAD
 };
 

@@ -8,12 +8,12 @@
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
 #include "backend/hip/hip_tune.h"
-#include "kernels/linear_tile.h"
+#include "kernels/linear/linear_tile.h"
 
 static const struct tile_shape tiles[] = {
 #define TILE(name, ...) {#name, __VA_ARGS__, false},
 #define UNIT_TILE(name, ...) {#name, __VA_ARGS__, true},
-#include "kernels/linear_tile.def"
+#include "kernels/linear/linear_tile.def"
 #undef UNIT_TILE
 #undef TILE
 };

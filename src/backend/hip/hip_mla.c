@@ -3,7 +3,7 @@
  * MLA: head_linear, mla_rope_kv.
  */
 #include "backend/hip/hip_launch.h"
-#include "kernels/mla_launch.h"
+#include "kernels/attention/mla_launch.h"
 
 enum status hip_head_linear(struct backend *b, const struct head_linear_args *a)
 {

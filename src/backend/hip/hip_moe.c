@@ -3,7 +3,7 @@
  * Mixture of experts: moe_router. hip_experts.c has the experts.
  */
 #include "backend/hip/hip_experts.h"
-#include "kernels/linear_int4.h"
+#include "kernels/linear/linear_int4.h"
 
 enum { ROUTER_WAVES = 4 };
 

@@ -7,18 +7,18 @@
 #include "backend/hip/hip_experts.h"
 #include "backend/hip/hip_tune.h"
 #include "base/alloc.h"
-#include "kernels/linear_int4.h"
+#include "kernels/linear/linear_int4.h"
 
 static const struct moe_quad_axes ups[] = {
 #define UP(name, ...) {#name, __VA_ARGS__},
 #define DOWN(name, ...)
-#include "kernels/moe_quad.def"
+#include "kernels/moe/moe_quad.def"
 #undef UP
 #undef DOWN
 }, downs[] = {
 #define UP(name, ...)
 #define DOWN(name, ...) {#name, __VA_ARGS__},
-#include "kernels/moe_quad.def"
+#include "kernels/moe/moe_quad.def"
 #undef UP
 #undef DOWN
 };

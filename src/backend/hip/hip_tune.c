@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "kernels/linear_int4.h"
-#include "kernels/moe_launch.h"
+#include "kernels/linear/linear_int4.h"
+#include "kernels/moe/moe_launch.h"
 
 enum { MAX_FILE = 1 << 20 };
 

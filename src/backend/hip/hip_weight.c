@@ -10,7 +10,7 @@
 
 #include "backend/hip/hip.h"
 #include "base/alloc.h"
-#include "kernels/weight_view.h"
+#include "kernels/weights/weight_view.h"
 
 enum { BAD_PITCH = 2048, PAD = 128 };
 

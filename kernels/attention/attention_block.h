@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention.hip's work on a block of positions that is in LDS: scores, weights, values.
+ */
+#pragma once
+#include "kernels/attention/attention_job.h"
+
+template <class S>
+DEVICE void attention_begin(const attention_launch &a, const attention_job &j,
+			    const attention_lds<S> &l)
+{
+	int32_t r = (int32_t)thread_index(), token, head;
+	if (r >= S::ROWS)
+		return;
+	bool is_row = attention_row<S>(j, r, &token, &head);
+	int32_t last = j.position + token;
+	l.row[r] = attention_state{
+		ATTENTION_NOTHING, 0, ATTENTION_NOTHING, 0,
+		a.window && last >= a.window ? last - a.window + 1 : 0, is_row ? last : -1};
+}
+
+/* The waves' tiles of queries times keys. */
+template <class S> DEVICE void attention_scores(const attention_lds<S> &l)
+{
+	constexpr int STEPS = S::KEY / 16 / S::PARTS, N = S::SCORE_TILES;
+	int32_t w = (int32_t)wave_index();
+	int32_t column = S::PARTS > 1 ? 0 : w % S::KEY_TILES;
+	int32_t row = S::PARTS > 1 ? 0 : w / S::KEY_TILES * N;
+	int32_t step = S::PARTS > 1 ? w * STEPS : 0;
+	if (row >= S::TILES)
+		return;
+	tile_c c[N] = {};
+	ONE_BY_ONE
+	for (int i = 0; i < STEPS; i++) {
+		int32_t at = (step + i) * 16;
+		tile_b<TILE_F16> k = tile_load_b<TILE_F16>(
+			l.k + column * 16 * S::KEY_PITCH + at, S::KEY_PITCH);
+		UNROLL
+		for (int n = 0; n < N; n++)
+			c[n] = tile_mma(tile_load_a<TILE_F16>(
+						l.q + (row + n) * 16 * S::KEY_PITCH + at,
+						S::KEY_PITCH),
+					k, c[n]);
+	}
+	float *out = l.score + (S::PARTS > 1 ? w * S::ROWS * S::SCORE_PITCH : 0);
+	UNROLL
+	for (int n = 0; n < N; n++)
+		UNROLL
+		for (int i = 0; i < TILE_C; i++)
+			out[((row + n) * 16 + tile_row(i)) * S::SCORE_PITCH + column * 16 +
+			    tile_column(i)] = c[n].v[i];
+}
+
+DEVICE float attention_max8(float x)
+{
+	float y = wave_xor<1>(x);
+	x = y > x ? y : x;
+	y = wave_xor<2>(x);
+	x = y > x ? y : x;
+	y = wave_xor<4>(x);
+	return y > x ? y : x;
+}
+
+DEVICE float attention_sum8(float x)
+{
+	x += wave_xor<1>(x);
+	x += wave_xor<2>(x);
+	return x + wave_xor<4>(x);
+}
+
+/* Scores of row r to weights, in place. The eight lanes exchange, and so have read their
+ * scores, before one of them writes. Returns the factor of the sums before. */
+template <class S>
+DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<S> &l,
+				 int32_t r, int32_t at, attention_state *row)
+{
+	float x[S::EACH], most = ATTENTION_HIDDEN, all = 0, c = a.scale * ATTENTION_LOG2E;
+	uint32_t pairs[S::EACH / 2];
+	int32_t from = (int32_t)lane_index() % 8 * S::EACH;
+	UNROLL
+	for (int i = 0; i < S::EACH; i++) {
+		x[i] = l.score[r * S::SCORE_PITCH + from + i];
+		UNROLL
+		for (int p = 1; p < S::PARTS; p++)
+			x[i] += l.score[(p * S::ROWS + r) * S::SCORE_PITCH + from + i];
+		x[i] *= c;
+		if (at + from + i < row->first || at + from + i > row->last)
+			x[i] = ATTENTION_HIDDEN;
+		most = x[i] > most ? x[i] : most;
+	}
+	most = attention_max8(most);
+	most = most > row->max ? most : row->max;
+	UNROLL
+	for (int i = 0; i < S::EACH; i++) {
+		uint16_t h = f32_to_f16(fast_exp2(x[i] - most + ATTENTION_SHIFT));
+		all += f16_to_f32(h);
+		pairs[i / 2] = i % 2 ? pairs[i / 2] | (uint32_t)h << 16 : h;
+	}
+	float before = fast_exp2(row->max - most);
+	row->sum = fma_f32(row->sum, before, attention_sum8(all));
+	row->max = most;
+	uint32_t *to = (uint32_t *)l.score + (r * S::WEIGHT_PITCH + from) / 2;
+	UNROLL
+	for (int i = 0; i < S::EACH / 2; i++)
+		to[i] = pairs[i];
+	return before;
+}
+
+/* (max, sum) += (m, s): factors of the two. */
+DEVICE void attention_join(float *max, float *sum, float m, float s, float *old_factor,
+			   float *new_factor)
+{
+	float most = m > *max ? m : *max;
+	*old_factor = fast_exp2(*max - most);
+	*new_factor = fast_exp2(m - most);
+	*sum = fma_f32(*sum, *old_factor, s * *new_factor);
+	*max = most;
+}
+
+template <class S>
+DEVICE void attention_weigh(const attention_launch &a, const attention_lds<S> &l,
+			    int32_t block, bool ends)
+{
+	ONE_BY_ONE
+	for (int32_t r = (int32_t)thread_index() / 8; r < S::ROWS; r += S::PASS) {
+		attention_state row = l.row[r];
+		float before = attention_weigh_row<S>(a, l, r, block * S::BLOCK, &row);
+		float total = 1, part = 0;
+		if (ends) {
+			attention_join(&row.total_max, &row.total_sum, row.max, row.sum,
+				       &total, &part);
+			row.max = ATTENTION_NOTHING;
+			row.sum = 0;
+		}
+		if (lane_index() % 8 != 0)
+			continue;
+		l.row[r] = row;
+		l.factor[r] = before;
+		l.factor[S::ROWS + r] = total;
+		l.factor[2 * S::ROWS + r] = part;
+	}
+}
+
+/* part = factor part + weights values. The factor of what was left by the segment
+ * before is 0, once the row has seen a position. */
+template <class S>
+DEVICE void attention_values(const attention_lds<S> &l, attention_sums<S> *sums)
+{
+	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
+	const uint16_t *weights = (const uint16_t *)l.score;
+	UNROLL
+	for (int t = 0; t < S::TILES; t++) {
+		schedule_barrier();
+		UNROLL
+		for (int i = 0; i < TILE_C; i++) {
+			float f = l.factor[t * 16 + tile_row(i)];
+			UNROLL
+			for (int n = 0; n < S::VALUE_TILES; n++)
+				sums->part[t][n].v[i] *= f;
+		}
+	}
+	ONE_BY_ONE
+	for (int k = 0; k < S::BLOCK; k += 16) {
+		tile_a<TILE_F16> w[S::TILES];
+		UNROLL
+		for (int t = 0; t < S::TILES; t++)
+			w[t] = tile_load_a<TILE_F16>(weights + t * 16 * S::WEIGHT_PITCH + k,
+						     S::WEIGHT_PITCH);
+		UNROLL
+		for (int n = 0; n < S::VALUE_TILES; n++) {
+			if constexpr (S::VALUE_TILES > 4)
+				schedule_barrier();
+			tile_b<TILE_F16> v = tile_load_b_rows<TILE_F16>(
+				l.v + k * S::VALUE_PITCH + column + n * 16, S::VALUE_PITCH);
+			UNROLL
+			for (int t = 0; t < S::TILES; t++)
+				sums->part[t][n] = tile_mma(w[t], v, sums->part[t][n]);
+		}
+	}
+}
+
+/* total = factor total + factor part, after the last block of a segment. */
+template <class S>
+DEVICE void attention_fold(const attention_lds<S> &l, attention_sums<S> *sums)
+{
+	UNROLL
+	for (int t = 0; t < S::TILES; t++) {
+		schedule_barrier();
+		UNROLL
+		for (int i = 0; i < TILE_C; i++) {
+			float total = l.factor[S::ROWS + t * 16 + tile_row(i)];
+			float part = l.factor[2 * S::ROWS + t * 16 + tile_row(i)];
+			UNROLL
+			for (int n = 0; n < S::VALUE_TILES; n++)
+				sums->total[t][n].v[i] =
+					fma_f32(sums->total[t][n].v[i], total,
+						sums->part[t][n].v[i] * part);
+		}
+	}
+}

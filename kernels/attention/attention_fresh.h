@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The split kernel of attention.hip for a step of one token a sequence, together with
+ * what comes before (qk_norm_rope_kv.hip): queries, key and value come raw, and the key
+ * and the value of the token are not in the cache yet.
+ *
+ * Each workgroup normalises and rotates the queries of its heads, a wave a head; that of
+ * the last segment makes the key too, writes it and the value to the cache, and has
+ * them in LDS, from where they take their place in its own block: nothing that this
+ * launch writes is read back from memory, and nobody looks at that row of the page. The
+ * bits are those of one launch after the other: head_turn.h, and q and k are rounded to
+ * f16 between.
+ *
+ * Memory answers in order, so loads are asked for in the order in which they are needed:
+ * the position, the page, what is raw and comes from the caches (the launch before wrote
+ * it); then the norms and the first block's keys and values, while which are on their way
+ * the heads are turned. So the first block is there when it would be without them. The
+ * values come a block ahead, with the keys: one wait for memory a block.
+ */
+#pragma once
+#include "kernels/attention/attention_block.h"
+#include "kernels/attention/attention_result.h"
+#include "kernels/attention/head_words.h"
+
+/* 0 from element `from` (a multiple of 8) to the end of a row of LDS. By a wave. */
+template <class S> DEVICE void fresh_zero(int32_t from, uint16_t *row)
+{
+	int32_t at = from + 8 * (int32_t)lane_index();
+	if (from < S::KEY && at < S::KEY)
+		*(u32x4 *)(row + at) = u32x4{};
+}
+
+/* What a wave has of what is raw: heads w, w + 4, ... of its workgroup's. Of the last
+ * segment's workgroup one wave has the key too, another the value. */
+template <class S> struct fresh_raw {
+	enum : int {
+		SLOTS = S::KEY / (2 * WAVE), HEADS = ATTENTION_GROUP / ATTENTION_WAVES,
+		KEY_WAVE = ATTENTION_WAVES - 1, VALUE_WAVE = ATTENTION_WAVES - 2
+	};
+	head_words<SLOTS> q[HEADS], k;
+	head_norm<SLOTS> q_norm, k_norm;
+	head_rope<SLOTS> rope;
+	u32x4 v;
+	int32_t slot;
+	bool has_key, has_value;
+};
+
+template <class S>
+DEVICE void fresh_ask(const attention_launch &a, const attention_fresh &f,
+		      const attention_job &j, bool is_last, fresh_raw<S> *raw)
+{
+	int32_t w = (int32_t)wave_index(), n = f.n_freq, dim = a.head_dim;
+	size_t b = (size_t)j.b, kv = (b * (size_t)a.n_kv_heads + (size_t)j.g) * (size_t)dim;
+	raw->slot = f.slot[j.b];
+	raw->has_key = is_last && w == raw->KEY_WAVE;
+	raw->has_value = is_last && w == raw->VALUE_WAVE;
+	UNROLL
+	for (int h = 0; h < raw->HEADS; h++) {
+		int32_t r = w + h * ATTENTION_WAVES;
+		size_t head = b * (size_t)a.n_heads + (size_t)(j.head + r);
+		if (r < j.n_heads)
+			head_ask(f.q + head * (size_t)f.q_pitch, n, dim, &raw->q[h]);
+	}
+	if (raw->has_key)
+		head_ask(f.k + kv, n, dim, &raw->k);
+	if (raw->has_value) {
+		int32_t at = 8 * (int32_t)lane_index();
+		raw->v = *(const u32x4 *)(f.v + kv + (at < dim ? at : 0));
+	}
+	head_ask_rope(f.rope + b * (size_t)n * 2, n, &raw->rope);
+}
+
+template <class S>
+DEVICE void fresh_ask_norms(const attention_launch &a, const attention_fresh &f,
+			    const attention_job &j, fresh_raw<S> *raw)
+{
+	if ((int32_t)wave_index() < j.n_heads)
+		head_ask_norm(f.q_norm, f.n_freq, a.head_dim, &raw->q_norm);
+	if (raw->has_key)
+		head_ask_norm(f.k_norm, f.n_freq, a.head_dim, &raw->k_norm);
+}
+
+/* Elements of the cache before the token's row. */
+DEVICE size_t fresh_row(const attention_launch &a, const attention_job &j, int32_t slot)
+{
+	int32_t page, offset;
+	attention_page(a, slot, &page, &offset);
+	return ((size_t)(page * a.n_kv_heads + j.g) * (size_t)a.page_size + (size_t)offset) *
+	       (size_t)a.head_dim;
+}
+
+/* Queries to LDS, the key and the value to LDS and to the cache. */
+template <class S>
+DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
+		       const attention_job &j, const attention_lds<S> &l, fresh_raw<S> *raw)
+{
+	int32_t w = (int32_t)wave_index(), n = f.n_freq, dim = a.head_dim;
+	UNROLL
+	for (int h = 0; h < raw->HEADS; h++) {
+		int32_t r = w + h * ATTENTION_WAVES;
+		if (r >= j.n_heads) { /* nobody's: any numbers would do */
+			fresh_zero<S>(0, l.q + r * S::KEY_PITCH);
+			continue;
+		}
+		head_turn_words(n, dim, f.eps, f.q_norm, raw->q_norm, raw->rope, &raw->q[h]);
+		head_store_words(raw->q[h], n, dim, l.q + r * S::KEY_PITCH);
+		fresh_zero<S>(dim, l.q + r * S::KEY_PITCH);
+	}
+	if (raw->has_key) {
+		head_turn_words(n, dim, f.eps, f.k_norm, raw->k_norm, raw->rope, &raw->k);
+		head_store_words(raw->k, n, dim, l.fresh);
+		fresh_zero<S>(dim, l.fresh);
+		head_store_words(raw->k, n, dim, f.k_pages + fresh_row(a, j, raw->slot));
+	}
+	int32_t at = 8 * (int32_t)lane_index();
+	if (raw->has_value && at < S::VALUE)
+		*(u32x4 *)(l.fresh + S::KEY + at) = at < dim ? raw->v : u32x4{};
+	if (raw->has_value && at < dim)
+		*(u32x4 *)(f.v_pages + fresh_row(a, j, raw->slot) + at) = raw->v;
+}
+
+/* A thread's pieces of a block; of positions that are not there, any numbers. */
+template <class S, int DIM, int LOADS>
+DEVICE void fresh_fetch(const uint16_t *pages, int32_t dim, const uint32_t *place, u32x4 *out)
+{
+	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES; /* rows */
+	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
+	pages += at < dim ? at : 0;
+	UNROLL
+	for (int i = 0; i < LOADS; i++)
+		out[i] = *(const u32x4 *)(pages + (size_t)place[row + i * AT_ONCE] * (size_t)dim);
+}
+
+/* To LDS: 0 for what is not there (not before: that would wait for it), and the fresh row. */
+template <class S, int DIM, int LOADS, int PITCH>
+DEVICE void fresh_put(const attention_job &j, int32_t block, int32_t dim, u32x4 *in,
+		      const uint16_t *fresh, uint16_t *lds)
+{
+	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES;
+	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
+	UNROLL
+	for (int i = 0; i < LOADS; i++) {
+		int32_t position = block * S::BLOCK + row + i * AT_ONCE;
+		bool is_there = position >= j.seen && position < j.position && at < dim;
+		UNROLL
+		for (int w = 0; w < 4; w++)
+			in[i][w] = is_there ? in[i][w] : 0;
+	}
+	attention_put<S, DIM, LOADS, PITCH>(in, 0, lds);
+	int32_t own = j.position % S::BLOCK;
+	if (block == j.position / S::BLOCK && row == own % AT_ONCE) /* who wrote 0 there */
+		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
+}
+
+/* attention_blocks, with keys and values one block ahead. */
+template <class S>
+DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
+			 const attention_job &j, const attention_lds<S> &l, bool is_last,
+			 attention_sums<S> *sums)
+{
+	u32x4 keys[S::KEY_LOADS], values[S::VALUE_LOADS];
+	fresh_raw<S> raw;
+	attention_spot spot = attention_look<S>(a, j, j.from);
+	fresh_ask<S>(a, f, j, is_last, &raw);
+	attention_begin<S>(a, j, l);
+	attention_place<S>(a, j, spot, l.place);
+	group_barrier();
+	fresh_ask_norms<S>(a, f, j, &raw);
+	fresh_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, l.place, keys);
+	fresh_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.head_dim, l.place, values);
+	fresh_make<S>(a, f, j, l, &raw);
+	group_barrier(); /* queries, the key and the value are there */
+	fresh_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(j, j.from, a.head_dim, keys, l.fresh,
+							 l.k);
+	for (int32_t block = j.from; block <= j.to; block++) {
+		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
+		group_barrier(); /* keys are there; the last values have been used */
+		if (block < j.to)
+			attention_place<S>(a, j, attention_look<S>(a, j, block + 1), next);
+		attention_scores<S>(l);
+		group_barrier(); /* scores are there, keys have been used */
+		fresh_put<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
+			j, block, a.head_dim, values, l.fresh + S::KEY, l.v);
+		if (block < j.to) {
+			fresh_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, next, keys);
+			fresh_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.head_dim, next, values);
+		}
+		attention_weigh<S>(a, l, block, false);
+		group_barrier(); /* weights and values are there */
+		attention_values<S>(l, sums);
+		if (block < j.to)
+			fresh_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
+				j, block + 1, a.head_dim, keys, l.fresh, l.k);
+	}
+}
+
+template <class S>
+DEVICE void attention_fresh_split(const attention_launch &a, const attention_fresh &f)
+{
+	LDS_DYNAMIC(u32x4, lds);
+	int32_t x = (int32_t)group_index_x(), y = (int32_t)group_index_y();
+	int32_t i = y % ATTENTION_SEGMENTS, seq = y / ATTENTION_SEGMENTS, n;
+	attention_job j;
+	j.b = j.token = a.first_seq + seq; /* a token each */
+	j.n = 1;
+	j.position = a.position[j.token];
+	if (!attention_segment<S>(a, i, &j, &n))
+		return;
+	j.g = f.subs == 1 ? x : x / f.subs;
+	int32_t sub = (x - j.g * f.subs) * ATTENTION_GROUP;
+	j.heads = ATTENTION_HEADS(f.group);
+	j.head = j.g * f.group + sub;
+	j.n_heads = f.group - sub < j.heads ? f.group - sub : j.heads;
+	attention_lds<S> l = attention_lds_of<S>(lds);
+	attention_sums<S> sums = {};
+	fresh_blocks<S>(a, f, j, l, i == n - 1, &sums);
+	attention_end<S>(a, j, l, sums, i, n, seq * a.n_kv_heads * f.subs + x);
+}

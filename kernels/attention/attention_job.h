@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention.hip's workgroups: what each works on, its LDS, and how rows come there.
+ */
+#pragma once
+#include "kernels/device/dialect.h"
+#include "kernels/attention/attention_launch.h"
+
+#define ATTENTION_NOTHING (-1e30f) /* maximum of no scores; differences stay finite */
+#define ATTENTION_HIDDEN bits_cast<float>(0xFF800000u) /* score without weight */
+#define ATTENTION_SHIFT 12.0f
+#define ATTENTION_NOWHERE 0xFFFFFFFFu
+#define ATTENTION_LOG2E 1.44269504f
+
+/* FRESH: for attention_fresh.h, one token a job, heads of a multiple of eight. */
+template <int KEY_, int VALUE_, int BLOCK_, int PARTS_, bool SHARED_, int TILES_,
+	  bool FRESH_ = false>
+struct attention_of {
+	enum : int {
+		KEY = KEY_, VALUE = VALUE_, BLOCK = BLOCK_, PARTS = PARTS_, TILES = TILES_,
+		WAVES = ATTENTION_WAVES, THREADS = WAVES * WAVE, ROWS = TILES * 16,
+		PASS = THREADS / 8,     /* rows whose weights are made at once */
+		EACH = BLOCK / 8,       /* positions of a lane there */
+		KEY_PITCH = KEY + 8,
+		VALUE_PITCH = SHARED_ ? KEY_PITCH : VALUE + 8,
+		SCORE_PITCH = BLOCK + 4,       /* floats */
+		WEIGHT_PITCH = SCORE_PITCH * 2, /* halves, in the place of the scores */
+		KEY_LOADS = BLOCK * KEY / 8 / THREADS,
+		VALUE_LOADS = SHARED_ ? 1 : BLOCK * VALUE / 8 / THREADS,
+		KEY_TILES = BLOCK / 16,
+		SCORE_TILES = PARTS > 1 || TILES * KEY_TILES < WAVES
+				      ? 1 : TILES * KEY_TILES / WAVES,
+		VALUE_TILES = VALUE / 16 / WAVES,
+		SEGMENT_SHIFT = BLOCK == 32 ? 1 : 2 /* ATTENTION_SEGMENT is so many blocks */
+	};
+	static constexpr bool SHARED = SHARED_, FRESH = FRESH_;
+	/* Fetched well before they are needed, where there are registers for that; the
+	 * others when their place in LDS is free. */
+	static constexpr bool EARLY_KEYS = KEY <= 128, EARLY_VALUES = VALUE <= 256 && !SHARED;
+	static_assert(BLOCK << SEGMENT_SHIFT == ATTENTION_SEGMENT, "");
+	static_assert(KEY_LOADS * THREADS * 8 == BLOCK * KEY && ROWS % PASS == 0 &&
+		      VALUE_TILES * WAVES * 16 == VALUE &&
+		      (PARTS == 1 || (TILES == 1 && KEY_TILES == 1 && PARTS == WAVES)) &&
+		      (!FRESH || (TILES == 1 && PARTS == 1 && !SHARED && KEY == VALUE)), "");
+};
+
+/* What a workgroup works on: n tokens from `token`, at positions from `position`, of
+ * sequence b; query heads from `head`, n_heads of them, `heads` rows a token. */
+struct attention_job {
+	int32_t b, token, n, position, g, head, n_heads, heads;
+	int32_t seen;         /* first position that any of them sees */
+	int32_t from, to;     /* blocks, `to` its own */
+	int32_t shift;        /* blocks of a segment: 1 << shift */
+};
+
+/* A row: maximum and sum of weights of the segment and of the segments before it, and
+ * which positions it sees. Its eight lanes have it in turns with the rows of the other
+ * passes, so it is kept in LDS. */
+struct attention_state {
+	float max, sum, total_max, total_sum;
+	int32_t first, last;
+};
+
+/* LDS of a workgroup. */
+template <class S> struct attention_lds {
+	uint16_t *q, *k, *v;  /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) (BLOCK, VALUE_PITCH) */
+	float *score;         /* (PARTS, ROWS, SCORE_PITCH), then weights */
+	float *factor;        /* (3, ROWS): of the sums so far; at the end of a segment, of
+			       * the total and of the segment */
+	attention_state *row; /* (ROWS) */
+	uint32_t *place;      /* (2, BLOCK): rows of the pages */
+	uint16_t *fresh;      /* FRESH: (2, KEY) the step's key and value */
+};
+
+template <class S> struct attention_sums {
+	tile_c part[S::TILES][S::VALUE_TILES], total[S::TILES][S::VALUE_TILES];
+};
+
+template <class S> DEVICE attention_lds<S> attention_lds_of(u32x4 *lds)
+{
+	attention_lds<S> l;
+	l.q = (uint16_t *)lds;
+	l.k = l.q + S::ROWS * S::KEY_PITCH;
+	l.v = S::SHARED ? l.k : l.k + S::BLOCK * S::KEY_PITCH;
+	l.score = (float *)(l.v + S::BLOCK * S::VALUE_PITCH);
+	l.factor = l.score + S::PARTS * S::ROWS * S::SCORE_PITCH;
+	l.row = (attention_state *)(l.factor + 3 * S::ROWS);
+	l.place = (uint32_t *)(l.row + S::ROWS);
+	l.fresh = (uint16_t *)(l.place + 2 * S::BLOCK);
+	return l;
+}
+
+/* Heads and sequence of a workgroup; what remains of grid x. */
+DEVICE int32_t attention_heads(const attention_launch &a, attention_job *j)
+{
+	int32_t group = a.n_heads / a.n_kv_heads, subs = ATTENTION_SUBS(group);
+	int32_t x = (int32_t)group_index_x(), of = x % (a.n_kv_heads * subs);
+	j->b = a.first_seq + (int32_t)group_index_y();
+	j->g = of / subs;
+	j->heads = ATTENTION_HEADS(group);
+	int32_t sub = of % subs * j->heads;
+	j->head = j->g * group + sub;
+	j->n_heads = group - sub < j->heads ? group - sub : j->heads;
+	return x / (a.n_kv_heads * subs);
+}
+
+/* Blocks that n tokens see, and the segments that those at such positions have. */
+template <class S> DEVICE void attention_range(const attention_launch &a, attention_job *j)
+{
+	int32_t p = j->position, n = p / ATTENTION_SEGMENT + 1;
+	j->shift = S::SEGMENT_SHIFT;
+	for (; n > ATTENTION_SEGMENTS; n = (n + 1) / 2)
+		j->shift++;
+	j->seen = a.window && p >= a.window ? p - a.window + 1 : 0;
+	j->from = j->seen / S::BLOCK;
+	j->to = (p + j->n - 1) / S::BLOCK;
+}
+
+/* Segment i of those of the job's one token: its blocks alone; false: there is none. */
+template <class S>
+DEVICE bool attention_segment(const attention_launch &a, int32_t i, attention_job *j,
+			      int32_t *n_segments)
+{
+	attention_range<S>(a, j);
+	int32_t first = j->from >> j->shift;
+	*n_segments = (j->to >> j->shift) - first + 1;
+	if (i >= *n_segments)
+		return false;
+	int32_t from = (first + i) << j->shift, to = from + (1 << j->shift) - 1;
+	j->from = from > j->from ? from : j->from;
+	j->to = to < j->to ? to : j->to;
+	return true;
+}
+
+/* --- memory ----------------------------------------------------------------------- */
+
+/* Elements [at, at + 8) of row `row` of dim; 0 beyond its end and where it is nowhere. */
+DEVICE u32x4 attention_load8(const uint16_t *rows, size_t row, bool is_there, int32_t at,
+			     int32_t dim)
+{
+	is_there = is_there && at < dim;
+	const uint16_t *p = rows + (is_there ? row * (size_t)dim + (size_t)at : 0);
+	u32x4 out = {};
+	if (dim % 8 == 0) { /* the same for all */
+		out = *(const u32x4 *)p;
+		UNROLL
+		for (int i = 0; i < 4; i++)
+			out[i] = is_there ? out[i] : 0;
+		return out;
+	}
+	ONE_BY_ONE
+	for (int i = 0; i < 8; i++) {
+		uint32_t h = is_there && at + i < dim ? p[i] : 0;
+		UNROLL
+		for (int w = 0; w < 4; w++)
+			out[w] = out[w] >> 16 | (w < 3 ? out[w < 3 ? w + 1 : 3] : h) << 16;
+	}
+	return out;
+}
+
+DEVICE void attention_page(const attention_launch &a, int32_t at, int32_t *page,
+			   int32_t *offset)
+{
+	if (a.page_shift >= 0) {
+		*page = at >> a.page_shift;
+		*offset = at & (a.page_size - 1);
+	} else {
+		*page = at / a.page_size;
+		*offset = at % a.page_size;
+	}
+}
+
+/* Where a position of a block lies. */
+struct attention_spot {
+	int32_t page, offset;
+	bool is_there; /* in the cache, and somebody sees it */
+};
+
+/* The thread's position of a block, by turns. Asks for one entry of the page table. */
+template <class S>
+DEVICE attention_spot attention_look(const attention_launch &a, const attention_job &j,
+				     int32_t block)
+{
+	int32_t at = block * S::BLOCK + (int32_t)thread_index() % S::BLOCK;
+	attention_spot s;
+	s.is_there = block <= j.to && at >= j.seen &&
+		     at < j.position + (S::FRESH ? 0 : j.n); /* the fresh is not there yet */
+	attention_page(a, s.is_there ? at : 0, &s.page, &s.offset);
+	s.page = a.page_table[(size_t)j.b * (size_t)a.max_pages_per_seq + (size_t)s.page];
+	return s;
+}
+
+/* Rows of the pages of head g, of the positions of a block. FRESH: row 0 where there is
+ * none, which may be read. */
+template <class S>
+DEVICE void attention_place(const attention_launch &a, const attention_job &j,
+			    const attention_spot &s, uint32_t *place)
+{
+	if (thread_index() < S::BLOCK)
+		place[thread_index()] =
+			s.is_there ? (uint32_t)((s.page * a.n_kv_heads + j.g) * a.page_size +
+						s.offset)
+				   : S::FRESH ? 0 : ATTENTION_NOWHERE;
+}
+
+/* A thread's pieces of a block, from `first`; what is seen by nobody is 0, for 0 times it
+ * must be. */
+template <class S, int DIM, int LOADS>
+DEVICE void attention_fetch(const uint16_t *pages, int32_t dim, const uint32_t *place,
+			    int32_t first, u32x4 *out)
+{
+	UNROLL
+	for (int i = 0; i < LOADS; i++) {
+		int32_t c = first + (int32_t)thread_index() + i * S::THREADS;
+		uint32_t row = place[c / (DIM / 8)];
+		out[i] = attention_load8(pages, row, row != ATTENTION_NOWHERE,
+					 c % (DIM / 8) * 8, dim);
+	}
+}
+
+template <class S, int DIM, int LOADS, int PITCH>
+DEVICE void attention_put(const u32x4 *in, int32_t first, uint16_t *lds)
+{
+	UNROLL
+	for (int i = 0; i < LOADS; i++) {
+		int32_t c = first + (int32_t)thread_index() + i * S::THREADS;
+		*(u32x4 *)(lds + c / (DIM / 8) * PITCH + c % (DIM / 8) * 8) = in[i];
+	}
+}
+
+/* A block at once from memory to LDS, in three parts where it is large. */
+template <class S, int DIM, int LOADS, int PITCH>
+DEVICE void attention_copy(const uint16_t *pages, int32_t dim, const uint32_t *place,
+			   uint16_t *lds)
+{
+	constexpr int PARTS = LOADS % 3 == 0 ? 3 : 1;
+	ONE_BY_ONE
+	for (int32_t i = 0; i < PARTS; i++) {
+		u32x4 rows[LOADS / PARTS];
+		int32_t first = i * (LOADS / PARTS) * S::THREADS;
+		attention_fetch<S, DIM, LOADS / PARTS>(pages, dim, place, first, rows);
+		attention_put<S, DIM, LOADS / PARTS, PITCH>(rows, first, lds);
+	}
+}
+
+/* Token of the job and query head of row r; false: there is none. */
+template <class S>
+DEVICE bool attention_row(const attention_job &j, int32_t r, int32_t *token, int32_t *head)
+{
+	if constexpr (S::FRESH) {
+		*token = 0;
+		*head = j.head + r;
+		return r < j.n_heads;
+	}
+	*token = r / j.heads;
+	*head = j.head + r % j.heads;
+	return *token < j.n && r % j.heads < j.n_heads;
+}
+
+template <class S>
+DEVICE void attention_queries(const attention_launch &a, const attention_job &j, uint16_t *q)
+{
+	for (int32_t c = (int32_t)thread_index(); c < S::ROWS * S::KEY / 8; c += S::THREADS) {
+		int32_t r = c / (S::KEY / 8), at = c % (S::KEY / 8) * 8, token, head;
+		bool is_row = attention_row<S>(j, r, &token, &head);
+		size_t row = (size_t)(j.token + token) * (size_t)a.n_heads + (size_t)head;
+		*(u32x4 *)(q + r * S::KEY_PITCH + at) =
+			attention_load8(a.q, row, is_row, at, a.head_dim);
+	}
+}

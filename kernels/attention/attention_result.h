@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention.hip's sums to y: a job's own, or of the segments that several workgroups of
+ * the split kernels have left in work memory, by the last of them to end.
+ */
+#pragma once
+#include "kernels/attention/attention_job.h"
+
+/* What a row's sum of values is to be multiplied by. */
+DEVICE float attention_scale(const attention_launch &a, int32_t head, float max, float sum)
+{
+	if (!a.sinks)
+		return fast_rcp(sum);
+	float sink = a.sinks[head] * ATTENTION_LOG2E, most = sink > max ? sink : max;
+	float f = fast_exp2(max - most);
+	return f * fast_rcp(fma_f32(sum, f, fast_exp2(sink - most + ATTENTION_SHIFT)));
+}
+
+/* y of all rows; IS_TOTAL: from the totals, else of the one segment. + 0: no -0, which
+ * depends on how often a 0 was added. */
+template <class S, bool IS_TOTAL>
+DEVICE void attention_finish(const attention_launch &a, const attention_job &j,
+			     const attention_lds<S> &l,
+			     const tile_c (*values)[S::VALUE_TILES])
+{
+	uint32_t *where = (uint32_t *)l.score; /* (ROWS): heads of y */
+	group_barrier();                       /* factors and weights have been used */
+	int32_t of = (int32_t)thread_index(), token, head;
+	if (of < S::ROWS) {
+		bool is_row = attention_row<S>(j, of, &token, &head);
+		attention_state row = l.row[of];
+		where[of] = is_row ? (uint32_t)((j.token + token) * a.n_heads + head)
+				   : ATTENTION_NOWHERE;
+		l.factor[of] = !is_row ? 0
+			       : attention_scale(a, head,
+						 IS_TOTAL ? row.total_max : row.max,
+						 IS_TOTAL ? row.total_sum : row.sum);
+	}
+	group_barrier();
+	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
+	UNROLL
+	for (int t = 0; t < S::TILES; t++) {
+		schedule_barrier();
+		UNROLL
+		for (int i = 0; i < TILE_C; i++) {
+			int32_t r = t * 16 + tile_row(i);
+			if (where[r] == ATTENTION_NOWHERE)
+				continue;
+			uint16_t *y = a.y + (size_t)where[r] * (size_t)a.v_dim;
+			UNROLL
+			for (int n = 0; n < S::VALUE_TILES; n++) {
+				int32_t d = column + n * 16 + tile_column(i);
+				if (d < a.v_dim)
+					y[d] = f32_to_f16(values[t][n].v[i] * l.factor[r] +
+							  0.0f);
+			}
+		}
+	}
+}
+
+/* A segment's rows to work: maximum, sum, values of each head. */
+template <class S>
+DEVICE void attention_leave(const attention_launch &a, const attention_job &j,
+			    const attention_lds<S> &l, const attention_sums<S> &sums,
+			    float *work)
+{
+	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
+	int32_t r = (int32_t)thread_index() / 8; /* of the lanes that wrote it */
+	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
+	if (lane_index() % 8 == 0 && r < j.n_heads) {
+		work[r * pitch] = l.row[r].max;
+		work[r * pitch + 1] = l.row[r].sum;
+	}
+	UNROLL
+	for (int i = 0; i < TILE_C; i++)
+		UNROLL
+		for (int n = 0; n < S::VALUE_TILES; n++) {
+			int32_t d = column + n * 16 + tile_column(i);
+			if (tile_row(i) < j.n_heads && d < a.v_dim)
+				work[tile_row(i) * pitch + ATTENTION_ROW_EXTRA + d] =
+					sums.part[0][n].v[i];
+		}
+}
+
+/* Is this the last workgroup of n that comes here? If so, it sees what all have left. */
+DEVICE bool attention_is_last(uint32_t *arrived, int32_t n, uint32_t *before)
+{
+	bool is_last = group_arrive(arrived, before) + 1 == (uint32_t)n;
+	if (is_last && thread_index() == 0)
+		*arrived = 0;
+	return is_last;
+}
+
+/* The factors of n segments for each row, in order; LDS f (2, segments, rows). */
+DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
+			      const float *work, int32_t n, float *f, float *scale)
+{
+	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA, all = n * ATTENTION_GROUP;
+	float *g = f + ATTENTION_SEGMENTS * ATTENTION_GROUP;
+	for (int32_t i = (int32_t)thread_index(); i < all; i += ATTENTION_WAVES * WAVE) {
+		int32_t r = i % ATTENTION_GROUP;
+		int32_t from = (i / ATTENTION_GROUP * j.heads + r) * pitch;
+		f[i] = r < j.n_heads ? work[from] : 0;
+		g[i] = r < j.n_heads ? work[from + 1] : 0;
+	}
+	group_barrier();
+	int32_t r = (int32_t)thread_index();
+	if (r < j.n_heads) {
+		float max = ATTENTION_NOTHING, sum = 0;
+		for (int32_t s = 0; s < n; s++) {
+			int32_t at = s * ATTENTION_GROUP + r;
+			attention_join(&max, &sum, f[at], g[at], &f[at], &g[at]);
+		}
+		scale[r] = attention_scale(a, j.head + r, max, sum);
+	}
+	group_barrier();
+}
+
+/* Elements [d, d + 8) of the values of a row of a segment; 0 where there are none. */
+DEVICE f32x8 attention_value8(const attention_launch &a, const float *row, bool is_there,
+			      int32_t d)
+{
+	f32x8 out = {};
+	const float *p = row + ATTENTION_ROW_EXTRA + d;
+	if (a.v_dim % 8 == 0 && is_there) {
+		u32x4 lo = *(const u32x4 *)p, hi = *(const u32x4 *)(p + 4);
+		UNROLL
+		for (int i = 0; i < 4; i++) {
+			out[i] = bits_cast<float>((uint32_t)lo[i]);
+			out[i + 4] = bits_cast<float>((uint32_t)hi[i]);
+		}
+		return out;
+	}
+	UNROLL
+	for (int i = 0; i < 8; i++)
+		out[i] = is_there && d + i < a.v_dim ? p[i] : 0;
+	return out;
+}
+
+/* What a thread adds up: eight elements of a row, AT_ONCE segments asked for at once. */
+struct attention_eight {
+	enum { AT_ONCE = 4 };
+	f32x8 v[AT_ONCE], total;
+	int32_t r, d;
+};
+
+DEVICE void attention_ask8(const attention_launch &a, const attention_job &j,
+			   const float *work, int32_t s, int32_t n, attention_eight *t)
+{
+	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
+	UNROLL
+	for (int u = 0; u < attention_eight::AT_ONCE; u++)
+		t->v[u] = attention_value8(
+			a, work + (size_t)((s + u) * j.heads + t->r) * (size_t)pitch,
+			s + u < n && t->r < j.n_heads && t->d < a.v_dim, t->d);
+}
+
+DEVICE void attention_add8(const float *f, int32_t s, int32_t n, attention_eight *t)
+{
+	const float *g = f + ATTENTION_SEGMENTS * ATTENTION_GROUP;
+	UNROLL
+	for (int u = 0; u < attention_eight::AT_ONCE; u++) {
+		int32_t at = (s + u) * ATTENTION_GROUP + t->r;
+		if (s + u >= n)
+			continue;
+		UNROLL
+		for (int i = 0; i < 8; i++)
+			t->total[i] = fma_f32(t->total[i], f[at], t->v[u][i] * g[at]);
+	}
+}
+
+/* y of the one token, from n segments in work. The first values are on their way while
+ * the segments' factors are found. */
+template <class S>
+DEVICE void attention_merge(const attention_launch &a, const attention_job &j,
+			    const float *work, int32_t n, float *f, float *scale)
+{
+	constexpr int32_t EACH = S::VALUE / 8; /* threads of a row */
+	int32_t i = (int32_t)thread_index();
+	attention_eight t = {};
+	t.r = i / EACH;
+	t.d = i % EACH * 8;
+	attention_ask8(a, j, work, 0, n, &t);
+	attention_factors(a, j, work, n, f, scale);
+	for (; t.r < j.n_heads; i += ATTENTION_WAVES * WAVE) {
+		if (i != (int32_t)thread_index())
+			attention_ask8(a, j, work, 0, n, &t);
+		t.total = f32x8{};
+		for (int32_t s = 0; s < n; s += attention_eight::AT_ONCE) {
+			if (s)
+				attention_ask8(a, j, work, s, n, &t);
+			attention_add8(f, s, n, &t);
+		}
+		uint16_t *y = a.y + ((size_t)j.token * (size_t)a.n_heads +
+				     (size_t)(j.head + t.r)) * (size_t)a.v_dim;
+		UNROLL
+		for (int e = 0; e < 8; e++)
+			if (t.d + e < a.v_dim)
+				y[t.d + e] = f32_to_f16(t.total[e] * scale[t.r] + 0.0f);
+		t.r = (i + ATTENTION_WAVES * WAVE) / EACH;
+		t.d = (i + ATTENTION_WAVES * WAVE) % EACH * 8;
+	}
+}
+
+/* What a workgroup has of segment i of n becomes y; part: which sequence's and heads' work
+ * memory and counter it shares with the others. */
+template <class S>
+DEVICE void attention_end(const attention_launch &a, const attention_job &j,
+			  const attention_lds<S> &l, const attention_sums<S> &sums, int32_t i,
+			  int32_t n, int32_t part)
+{
+	LDS(uint32_t, before, 1);
+	if (n == 1) {
+		attention_finish<S, false>(a, j, l, sums.part);
+		return;
+	}
+	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
+	float *work = a.work + (size_t)part * (size_t)ATTENTION_WORK(j.heads, a.v_dim);
+	attention_leave<S>(a, j, l, sums, work + i * j.heads * pitch);
+	if (attention_is_last(&a.arrived[part], n, before))
+		attention_merge<S>(a, j, work, n, (float *)l.q, l.factor);
+}

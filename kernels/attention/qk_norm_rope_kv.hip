@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/qk_norm_rope_kv.h
+ * LAYOUT    q (T, H, K), k and v (T, G, K), pages (n_pages, G, P, K), all f16; norms and
+ *           rope f32. A lane has the pairs that turn together and its part of what does
+ *           not turn (kernels/attention/head_turn.h), so that q can change in place with no
+ *           exchange but the sum.
+ * GEOMETRY  a wave a head: ((H + 2 G) over 4, T) workgroups of four waves; no LDS.
+ *           Two elements a load where K and n_freq are even.
+ * PRECISION squares summed in f32, each lane its own, then a tree; norm and rotation in
+ *           f32; q and k rounded once, v copied bit by bit
+ * ROOFLINE  bound by its launch at decode (40 heads of 128: 10 KB in 10 workgroups). A
+ *           prefill of 4096 tokens moves 84 MB, 0.35 ms of 240 GB/s: the second reading
+ *           of a head, for the rotation, comes from the cache.
+ * TRIED     (elsewhere) one launch each for norm, rotation and cache: three launches
+ *           and twice the traffic; cos and sin from the positions in each layer: they
+ *           are the same for all layers (rope_table.hip)
+ * SEE       kernels/ops/qk_norm_rope_kv_ref.c; at decode the same within attention:
+ *           kernels/attention/attention_fresh.h
+ */
+#include "kernels/attention/head_turn.h"
+#include "kernels/attention/qk_norm_rope_kv_launch.h"
+
+/* A lane's elements [0, W) at p. */
+template <int W> DEVICE void head_load(const uint16_t *p, float *out)
+{
+	if constexpr (W == 2)
+		head_unpack(*(const uint32_t *)p, out);
+	else
+		out[0] = f16_to_f32(*p);
+}
+
+template <int W> DEVICE void head_store(uint16_t *p, const float *x)
+{
+	if constexpr (W == 2)
+		*(uint32_t *)p = head_pack(x);
+	else
+		*p = f32_to_f16(x[0]);
+}
+
+template <int W>
+DEVICE void head_normalised(const uint16_t *in, const float *norm, int32_t i, float scale,
+			    float *out)
+{
+	head_load<W>(in + i, out);
+	if (norm)
+		head_normalise<W>(norm + i, scale, out);
+}
+
+/* in (K) to out (K), which may be the same. */
+template <int W>
+DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
+		      const float *norm, const float *rope, uint16_t *out)
+{
+	int32_t first = (int32_t)lane_index() * W, n = a.n_freq;
+	float squares = 0, scale = 1;
+	for (int32_t i = first; norm && i + n < a.head_dim; i += WAVE * W) {
+		float lo[W], hi[W];
+		if (i < n) {
+			head_load<W>(in + i, lo);
+			squares = head_squares<W>(lo, squares);
+		}
+		head_load<W>(in + i + n, hi);
+		squares = head_squares<W>(hi, squares);
+	}
+	if (norm) /* the same for all lanes of the wave */
+		scale = head_scale(squares, a.head_dim, a.eps);
+	for (int32_t i = first; i + n < a.head_dim; i += WAVE * W) {
+		float lo[W], hi[W];
+		head_normalised<W>(in, norm, i + n, scale, hi);
+		if (i < n) {
+			head_normalised<W>(in, norm, i, scale, lo);
+			head_rotate<W>(rope + 2 * i, lo, hi);
+			head_store<W>(out + i, lo);
+		}
+		head_store<W>(out + i + n, hi);
+	}
+}
+
+/* Where head g of the token in `slot` lies in pages. */
+DEVICE size_t head_at(const qk_norm_rope_kv_launch &a, int32_t slot, int32_t g)
+{
+	size_t page = (size_t)(slot / a.page_size), at = (size_t)(slot % a.page_size);
+	return ((page * (size_t)a.n_kv_heads + (size_t)g) * (size_t)a.page_size + at) *
+	       (size_t)a.head_dim;
+}
+
+template <int W>
+DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_t t)
+{
+	size_t dim = (size_t)a.head_dim;
+	const float *rope = a.rope + t * (size_t)a.n_freq * 2;
+	if (head < a.n_heads) {
+		size_t at = t * (size_t)a.n_heads + (size_t)head;
+		uint16_t *q = a.q + at * dim;
+		head_turn<W>(a, a.q_from ? a.q_from + at * (size_t)a.q_pitch : q, a.q_norm,
+			     rope, q);
+		return;
+	}
+	bool is_key = head < a.n_heads + a.n_kv_heads;
+	int32_t g = head - a.n_heads - (is_key ? 0 : a.n_kv_heads);
+	size_t from = (t * (size_t)a.n_kv_heads + (size_t)g) * dim;
+	size_t to = head_at(a, a.slot[t], g);
+	if (is_key) {
+		head_turn<W>(a, a.k + from, a.k_norm, rope, a.k_pages + to);
+		return;
+	}
+	for (int32_t i = (int32_t)lane_index() * W; i < a.head_dim; i += WAVE * W) {
+		if constexpr (W == 2)
+			*(uint32_t *)(a.v_pages + to + i) = *(const uint32_t *)(a.v + from + i);
+		else
+			a.v_pages[to + (size_t)i] = a.v[from + (size_t)i];
+	}
+}
+
+KERNEL(QK_NORM_ROPE_KV_WAVES * WAVE)
+void qk_norm_rope_kv_kernel(qk_norm_rope_kv_launch a)
+{
+	int32_t head = (int32_t)(group_index_x() * QK_NORM_ROPE_KV_WAVES + wave_index());
+	if (head >= a.n_heads + 2 * a.n_kv_heads)
+		return;
+	if (a.head_dim % 2 == 0 && a.n_freq % 2 == 0 && a.q_pitch % 2 == 0)
+		qk_norm_rope_kv<2>(a, head, group_index_y());
+	else
+		qk_norm_rope_kv<1>(a, head, group_index_y());
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/causal_conv.h
+ * LAYOUT    x f16 in up to three parts of wider rows; y (T, C) f16; weight, state f32
+ * GEOMETRY  a thread a channel: (C over 256, B) workgroups of 256; no LDS. The last
+ *           inputs of a channel stay in registers from token to token.
+ * PRECISION sum in f32, first input first; silu with exp2 and rcp; y rounded once; the
+ *           state is the inputs themselves
+ * ROOFLINE  decode of C = 8192: 32 workgroups, 100 KB of state read and written: bound
+ *           by its launch. Prefill of 512 tokens: 16 MB, and 512 independent loads a
+ *           thread, in order.
+ * TRIED     a thread a token and channel reads four times as much, and a state left in
+ *           the slot it was found in would be written while others still read it
+ * SEE       kernels/ops/causal_conv_ref.c
+ */
+#include "kernels/device/dialect.h"
+#include "kernels/delta/delta_launch.h"
+
+/* The last n of the inputs; window: newest last. */
+DEVICE void conv_keep(const causal_conv_launch &a, int32_t slot, int32_t c,
+		      const float *window)
+{
+	int32_t n = a.width - 1;
+	if (slot < 0)
+		return;
+	float *out = a.state + ((size_t)slot * (size_t)a.n_channels + (size_t)c) * (size_t)n;
+	UNROLL
+	for (int32_t i = 0; i < CONV_MAX_WIDTH; i++) /* constant indices: registers */
+		if (i >= CONV_MAX_WIDTH - n)
+			out[i - (CONV_MAX_WIDTH - n)] = window[i];
+}
+
+KERNEL(CONV_THREADS)
+void causal_conv_kernel(causal_conv_launch a)
+{
+	int32_t c = (int32_t)(group_index_x() * CONV_THREADS + thread_index());
+	int32_t b = (int32_t)group_index_y(), n = a.width - 1, in = c;
+	if (c >= a.n_channels)
+		return;
+	half_heads part = a.part[0];
+	int32_t sizes[2] = {a.part[0].n_heads * a.part[0].dim,
+			    a.part[1].n_heads * a.part[1].dim};
+	if (a.n_parts > 1 && in >= sizes[0]) {
+		in -= sizes[0];
+		part = a.part[1];
+		if (a.n_parts > 2 && in >= sizes[1]) {
+			in -= sizes[1];
+			part = a.part[2];
+		}
+	}
+	const uint16_t *x = part.p + (size_t)(in / part.dim) * (size_t)part.pitch +
+			    (size_t)(in % part.dim);
+	float weight[CONV_MAX_WIDTH], window[CONV_MAX_WIDTH];
+	int32_t from = a.states.from[b];
+	const float *old = a.state + ((size_t)(from < 0 ? 0 : from) *
+				      (size_t)a.n_channels + (size_t)c) * (size_t)n;
+	UNROLL
+	for (int32_t i = 0; i < CONV_MAX_WIDTH; i++) {
+		int32_t w = i - (CONV_MAX_WIDTH - 1 - n), s = i - (CONV_MAX_WIDTH - n);
+		weight[i] = w >= 0 ? a.weight[(size_t)c * (size_t)a.width + (size_t)w] : 0;
+		window[i] = from >= 0 && s >= 0 ? old[s] : 0;
+	}
+	int32_t save = a.states.save[b], save_at = a.states.save_at[b];
+	for (int32_t t = a.first_tok[b]; t < a.first_tok[b + 1]; t++) {
+		float sum = 0;
+		UNROLL
+		for (int32_t i = 0; i + 1 < CONV_MAX_WIDTH; i++)
+			window[i] = window[i + 1];
+		window[CONV_MAX_WIDTH - 1] = f16_to_f32(x[(size_t)t * (size_t)part.row]);
+		UNROLL
+		for (int32_t i = 0; i < CONV_MAX_WIDTH; i++)
+			sum += weight[i] * window[i];
+		float y = sum * fast_rcp(1 + fast_exp2(sum * -1.44269504f));
+		a.y[(size_t)t * (size_t)a.n_channels + (size_t)c] = f32_to_f16(y);
+		if (t == save_at)
+			conv_keep(a, save, c, window);
+	}
+	conv_keep(a, a.states.to[b], c, window);
+}

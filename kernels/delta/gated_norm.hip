@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/gated_norm.h, kernels/ops/sigmoid_gate.h
+ * LAYOUT    x, y (T, H, V) f16, which may be one; z and gate f16 within wider rows
+ * GEOMETRY  gated_norm: a wave a head, (T H over 4) workgroups of four waves.
+ *           sigmoid_gate: a thread a number, (dim over 256, T) workgroups. No LDS.
+ * PRECISION squares summed in f32, each lane its own, then a tree; y rounded once
+ * ROOFLINE  bound by their launches at decode (H V = 4096: 24 KB); three streams
+ * TRIED     nothing else
+ * SEE       kernels/ops/gated_norm_ref.c, kernels/ops/sigmoid_gate_ref.c
+ */
+#include "kernels/device/dialect.h"
+#include "kernels/delta/delta_launch.h"
+
+DEVICE float gate_number(const half_heads &v, int32_t t, int32_t c)
+{
+	return f16_to_f32(v.p[(size_t)t * (size_t)v.row +
+			      (size_t)(c / v.dim) * (size_t)v.pitch + (size_t)(c % v.dim)]);
+}
+
+KERNEL(NORM_WAVES * WAVE)
+void gated_norm_kernel(gated_norm_launch a)
+{
+	int32_t i = (int32_t)(group_index_x() * NORM_WAVES + wave_index());
+	if (i >= a.n_rows)
+		return;
+	const uint16_t *x = a.x + (size_t)i * (size_t)a.dim;
+	uint16_t *y = a.y + (size_t)i * (size_t)a.dim;
+	int32_t t = i / a.n_heads, first = i % a.n_heads * a.dim;
+	float squares = 0;
+	for (int32_t d = (int32_t)lane_index(); d < a.dim; d += WAVE) {
+		float v = f16_to_f32(x[d]);
+		squares += v * v;
+	}
+	float scale = fast_rsqrt(wave_sum(squares) * fast_rcp((float)a.dim) + a.eps);
+	for (int32_t d = (int32_t)lane_index(); d < a.dim; d += WAVE) {
+		float z = gate_number(a.z, t, first + d);
+		float silu = z * fast_rcp(1 + fast_exp2(z * -1.44269504f));
+		y[d] = f32_to_f16(f16_to_f32(x[d]) * scale * a.weight[d] * silu);
+	}
+}
+
+KERNEL(GATE_THREADS)
+void sigmoid_gate_kernel(int32_t dim, half_heads gate, uint16_t *y)
+{
+	int32_t c = (int32_t)(group_index_x() * GATE_THREADS + thread_index());
+	int32_t t = (int32_t)group_index_y();
+	if (c >= dim)
+		return;
+	size_t at = (size_t)t * (size_t)dim + (size_t)c;
+	float g = gate_number(gate, t, c);
+	y[at] = f32_to_f16(f16_to_f32(y[at]) * fast_rcp(1 + fast_exp2(g * -1.44269504f)));
+}

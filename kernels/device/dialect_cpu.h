@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The dialect (dialect.h) on the CPU: each thread of a workgroup is a fiber
+ * (kernels/device/fiber.h), so that what a kernel does can be tested, with sanitizers, where
+ * there is no GPU. Arithmetic is that of the GPU where it is defined there (halves
+ * round once); sums of dot2 and of the matrix tile may differ in the last place, and
+ * the fast functions are exact.
+ */
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/device/fiber.h"
+
+#define DEVICE static inline __attribute__((unused))
+#define KERNEL(max_threads) extern "C"
+#define UNROLL
+#define TABLE static const
+#define ONE_BY_ONE
+#define LDS(T, name, n) \
+	static const char name##_key = 0; \
+	T *name = (T *)fiber_lds(&name##_key, sizeof(T) * (n))
+#define LDS_DYNAMIC(T, name) T *name = (T *)fiber_lds_dynamic()
+
+/* GPUs need not know what a load is typed as: neither may the compiler here. */
+template <class T, int n> struct __attribute__((may_alias, aligned(sizeof(T) * n))) dialect_vec {
+	T v[n];
+	T &operator[](int i) { return v[i]; }
+	T operator[](int i) const { return v[i]; }
+};
+typedef dialect_vec<uint32_t, 2> u32x2;
+typedef dialect_vec<uint32_t, 4> u32x4;
+typedef dialect_vec<float, 8> f32x8;
+
+template <class T, class F> DEVICE T bits_cast(F x)
+{
+	static_assert(sizeof(T) == sizeof(F), "the same size");
+	T out;
+	memcpy(&out, &x, sizeof out);
+	return out;
+}
+
+DEVICE uint32_t bit_count(uint32_t x) { return (uint32_t)__builtin_popcount(x); }
+DEVICE uint32_t wave_uniform(uint32_t x) { return x; }
+DEVICE uint32_t thread_index() { return fiber_thread(); }
+DEVICE uint32_t group_index_x() { return fiber_group(0); }
+DEVICE uint32_t group_index_y() { return fiber_group(1); }
+DEVICE void group_barrier(int site = __builtin_LINE()) { fiber_barrier(site); }
+DEVICE void schedule_barrier() {}
+DEVICE void device_fence() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
+template <class T> DEVICE T load_global(const void *p) { return *(const T *)p; }
+
+template <class T> DEVICE T load_nt(const void *p)
+{
+	return *(const T *)p;
+}
+
+/* By twos, so that UBSan sees an odd address. */
+DEVICE u32x4 load_nt_even(const void *p)
+{
+	typedef uint16_t __attribute__((may_alias)) two;
+	u32x4 out;
+	for (int i = 0; i < 4; i++)
+		out[i] = ((const two *)p)[2 * i] |
+			 (uint32_t)((const two *)p)[2 * i + 1] << 16;
+	return out;
+}
+
+template <class T> DEVICE T dialect_shuffle(T x, uint32_t lane, int site)
+{
+	T out;
+	const uint8_t *slots = fiber_exchange(&x, sizeof x, site);
+	memcpy(&out, slots + lane % 32 * FIBER_SLOT, sizeof out);
+	return out;
+}
+
+template <int M> DEVICE float wave_xor(float x, int site = __builtin_LINE())
+{
+	return dialect_shuffle(x, fiber_thread() ^ M, site);
+}
+
+/* The steps of dialect.h's lanes_sum, all of them by each lane: what takes time here is
+ * that lanes meet. */
+template <int n> DEVICE float dialect_lanes_sum(float x, int site)
+{
+	const uint8_t *slots = fiber_exchange(&x, sizeof x, site);
+	float sums[FIBER_WAVE], next[FIBER_WAVE];
+	for (int i = 0; i < FIBER_WAVE; i++)
+		memcpy(&sums[i], slots + i * FIBER_SLOT, sizeof x);
+	for (int m = n / 2; m; m /= 2) {
+		for (int i = 0; i < FIBER_WAVE; i++)
+			next[i] = sums[i] + sums[i ^ m];
+		memcpy(sums, next, sizeof sums);
+	}
+	return sums[fiber_thread() % FIBER_WAVE];
+}
+#define DIALECT_LANES_SUM dialect_lanes_sum
+
+DEVICE uint32_t wave_shuffle(uint32_t x, uint32_t lane, int site = __builtin_LINE())
+{
+	return dialect_shuffle(x, lane, site);
+}
+
+DEVICE float wave_shuffle(float x, uint32_t lane, int site = __builtin_LINE())
+{
+	return dialect_shuffle(x, lane, site);
+}
+
+DEVICE uint32_t wave_ballot(bool is_set, int site = __builtin_LINE())
+{
+	uint8_t mine = is_set;
+	const uint8_t *slots = fiber_exchange(&mine, 1, site);
+	uint32_t out = 0;
+	for (int i = 0; i < 32; i++)
+		out |= (uint32_t)(slots[i * FIBER_SLOT] == 1) << i;
+	return out;
+}
+
+DEVICE float f16_to_f32(uint16_t h)
+{
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, mag = h & 0x7FFF;
+	if (mag < 0x400) /* zero or subnormal */
+		return bits_cast<float>(bits_cast<uint32_t>((float)mag * 0x1p-24f) | sign);
+	if (mag < 0x7C00)
+		return bits_cast<float>(sign | ((mag << 13) + (112u << 23)));
+	return bits_cast<float>(sign | 0x7F800000u | mag << 13);
+}
+
+DEVICE uint16_t f32_to_f16(float x)
+{
+	uint32_t bits = bits_cast<uint32_t>(x), sign = bits >> 16 & 0x8000;
+	uint32_t mag = bits & 0x7FFFFFFF;
+	if (mag > 0x7F800000u)
+		return (uint16_t)(sign | 0x7E00);
+	if (mag >= 0x477FF000u) /* 65520 and above round to infinity */
+		return (uint16_t)(sign | 0x7C00);
+	if (mag < 0x38800000u) /* below 2^-14: the integer is the bits */
+		return (uint16_t)(sign | (uint32_t)lrintf(fabsf(x) * 0x1p24f));
+	mag += 0xFFF + (mag >> 13 & 1);
+	return (uint16_t)(sign | (mag - (112u << 23)) >> 13);
+}
+
+DEVICE float bf16_to_f32(uint16_t h) { return bits_cast<float>((uint32_t)h << 16); }
+
+DEVICE float dot2_f16(uint32_t a, uint32_t b, float c)
+{
+	float lo = f16_to_f32((uint16_t)a) * f16_to_f32((uint16_t)b);
+	return f16_to_f32((uint16_t)(a >> 16)) * f16_to_f32((uint16_t)(b >> 16)) +
+	       (lo + c);
+}
+
+DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
+{
+	float lo = bf16_to_f32((uint16_t)a) * bf16_to_f32((uint16_t)b);
+	return bf16_to_f32((uint16_t)(a >> 16)) * bf16_to_f32((uint16_t)(b >> 16)) +
+	       (lo + c);
+}
+
+DEVICE uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) | bits; }
+
+template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
+{
+	uint64_t both = (uint64_t)b << 32 | a;
+	uint32_t out = 0;
+	for (int i = 0; i < 4; i++)
+		out |= (uint32_t)(both >> (sel >> i * 4 & 7) * 8 & 255) << i * 8;
+	return out;
+}
+
+DEVICE uint32_t lookup_bytes(uint32_t at, uint32_t low, uint32_t high)
+{
+	uint64_t both = (uint64_t)high << 32 | low;
+	uint32_t out = 0;
+	for (int i = 0; i < 32; i += 8)
+		out |= (uint32_t)(both >> (at >> i & 7) * 8 & 255) << i;
+	return out;
+}
+
+DEVICE uint32_t sub2_f16(uint32_t a, uint32_t b)
+{
+	uint32_t out = 0;
+	for (int s = 0; s < 32; s += 16)
+		out |= (uint32_t)f32_to_f16(f16_to_f32((uint16_t)(a >> s)) -
+					    f16_to_f32((uint16_t)(b >> s))) << s;
+	return out;
+}
+
+/* The product of two halves is exact in float, and so is, in double, the sum. */
+DEVICE uint32_t fma2_f16(uint32_t a, uint32_t b, uint32_t c)
+{
+	uint32_t out = 0;
+	for (int s = 0; s < 32; s += 16) {
+		double product = (double)f16_to_f32((uint16_t)(a >> s)) *
+				 f16_to_f32((uint16_t)(b >> s));
+		double sum = product + f16_to_f32((uint16_t)(c >> s));
+		out |= (uint32_t)f32_to_f16((float)sum) << s;
+	}
+	return out;
+}
+
+DEVICE float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
+DEVICE float fast_exp2(float x) { return exp2f(x); }
+DEVICE float fast_log2(float x) { return log2f(x); }
+DEVICE float fast_rcp(float x) { return (float)(1 / (double)x); }
+DEVICE float fast_rsqrt(float x) { return (float)(1 / sqrt((double)x)); }
+
+DEVICE void wave_barrier(int site = __builtin_LINE())
+{
+	uint8_t nothing = 0;
+	fiber_exchange(&nothing, 1, site);
+}
+
+DEVICE uint16_t f32_to_bf16(float x)
+{
+	uint32_t bits = bits_cast<uint32_t>(x);
+	uint32_t up = bits + 0x7FFF + (bits >> 16 & 1);
+	return (uint16_t)((x != x ? bits | 0x400000 : up) >> 16);
+}
+
+/* Fibers share a thread: nothing comes between. */
+template <class T> DEVICE T atomic_add(T *p, T x)
+{
+	T old = *p;
+	*p = old + x;
+	return old;
+}
+
+DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds, int site = __builtin_LINE())
+{
+	device_fence();
+	group_barrier(site);
+	if (thread_index() == 0)
+		*lds = atomic_add(p, 1u);
+	group_barrier(site + 1000000);
+	device_fence();
+	return *lds;
+}
+
+/* --- matrix tiles ----------------------------------------------------------------- */
+
+/* As gfx11 has them, but in float: a row of A or a column of B fills a fiber's slot. */
+struct dialect_line {
+	float v[16];
+};
+template <int format> struct tile_a {
+	dialect_line line;
+};
+template <int format> struct tile_b {
+	dialect_line line;
+};
+struct tile_c {
+	f32x8 v;
+};
+enum { TILE_ROWS = 8 };
+
+DEVICE int32_t tile_row(int32_t i)
+{
+	return 2 * i + (int32_t)(fiber_thread() >> 4 & 1);
+}
+
+DEVICE int32_t tile_column(int32_t) { return (int32_t)(fiber_thread() & 15); }
+DEVICE void tile_pin(tile_c *) {}
+DEVICE int32_t tile_slot(int32_t i) { return i; }
+
+DEVICE float tile_row_sum(float x, int site = __builtin_LINE())
+{
+	x += wave_xor<8>(x, site);
+	x += wave_xor<4>(x, site);
+	x += wave_xor<2>(x, site);
+	return x + wave_xor<1>(x, site);
+}
+
+DEVICE float tile_row_max(float x, int site = __builtin_LINE())
+{
+	x = fmaxf(x, wave_xor<8>(x, site));
+	x = fmaxf(x, wave_xor<4>(x, site));
+	x = fmaxf(x, wave_xor<2>(x, site));
+	return fmaxf(x, wave_xor<1>(x, site));
+}
+
+template <int format> DEVICE float dialect_to_f32(uint16_t h)
+{
+	return format == TILE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+}
+
+/* u32x4, so that UBSan sees an address that the GPU would not take. */
+template <int format>
+DEVICE dialect_line dialect_tile_line(const uint16_t *p, int32_t stride)
+{
+	dialect_line out;
+	const u32x4 *line = (const u32x4 *)(p + tile_column(0) * stride);
+	for (int k = 0; k < 16; k++)
+		out.v[k] = dialect_to_f32<format>(
+			(uint16_t)(line[k / 8][k % 8 / 2] >> k % 2 * 16));
+	return out;
+}
+
+template <int format>
+DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
+{
+	return {dialect_tile_line<format>(p, stride)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
+{
+	return {dialect_tile_line<format>(p, stride)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b_rows(const uint16_t *p, int32_t stride, int = 0)
+{
+	tile_b<format> b;
+	for (int k = 0; k < 16; k++)
+		b.line.v[k] = dialect_to_f32<format>(p[k * stride + tile_column(0)]);
+	return b;
+}
+
+template <int format>
+DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c,
+		       int site = __builtin_LINE())
+{
+	const uint8_t *slots = fiber_exchange(&a, sizeof a, site);
+	for (int i = 0; i < TILE_C; i++) {
+		const float *row = (const float *)(slots + tile_row(i) * FIBER_SLOT);
+		float sum = c.v[i];
+		for (int k = 0; k < 16; k++)
+			sum += row[k] * b.line.v[k];
+		c.v[i] = sum;
+	}
+	return c;
+}
+
+template <int format>
+DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch,
+				  int site = __builtin_LINE())
+{
+	wave_barrier(site);
+	for (int i = 0; i < TILE_C; i++)
+		scratch[tile_row(i) * 24 + tile_column(i)] =
+			format == TILE_F16 ? f32_to_f16(c.v[i]) : f32_to_bf16(c.v[i]);
+	wave_barrier(site + 1000000);
+	return {dialect_tile_line<format>(scratch, 24)};
+}

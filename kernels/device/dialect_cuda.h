@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The dialect (dialect.h) for NVIDIA GPUs by nvcc -x cu: to run the kernels on a GPU
+ * where there is no AMD one. Matrix tiles are ldmatrix and mma.sync (sm_80 and later;
+ * PTX ISA, "Matrix multiply-accumulate"): with g = lane / 4 and q = lane % 4, A holds
+ * rows g and g + 8 at k = 2q, 2q + 1 and eight on, C the same rows at columns 2q and
+ * 2q + 1 of each half of eight.
+ */
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+#define DEVICE static __device__ __forceinline__
+#define KERNEL(max_threads) extern "C" __global__ __launch_bounds__(max_threads)
+#define KERNEL_OF_MANY(max_threads, n) \
+	extern "C" __global__ __launch_bounds__(max_threads, n)
+#define UNROLL _Pragma("unroll")
+#define TABLE static __constant__ const
+#define ONE_BY_ONE _Pragma("unroll 1")
+#define LDS(T, name, n) __shared__ __align__(16) T name[n]
+#define LDS_DYNAMIC(T, name) extern __shared__ __align__(16) T name[]
+
+template <class T, int n> struct __align__(sizeof(T) * n) dialect_vec {
+	T v[n];
+	__device__ T &operator[](int i) { return v[i]; }
+	__device__ T operator[](int i) const { return v[i]; }
+};
+typedef dialect_vec<uint32_t, 2> u32x2;
+typedef dialect_vec<uint32_t, 4> u32x4;
+typedef dialect_vec<float, 8> f32x8;
+
+template <class T, class F> DEVICE T bits_cast(F x)
+{
+	static_assert(sizeof(T) == sizeof(F), "the same size");
+	T out;
+	memcpy(&out, &x, sizeof out);
+	return out;
+}
+
+DEVICE uint32_t bit_count(uint32_t x) { return (uint32_t)__popc(x); }
+DEVICE uint32_t wave_uniform(uint32_t x) { return x; }
+DEVICE uint32_t thread_index() { return threadIdx.x; }
+DEVICE uint32_t group_index_x() { return blockIdx.x; }
+DEVICE uint32_t group_index_y() { return blockIdx.y; }
+DEVICE void group_barrier(int = 0) { __syncthreads(); }
+DEVICE void schedule_barrier() {}
+DEVICE void device_fence() { __threadfence(); }
+template <class T> DEVICE T load_global(const void *p)
+{
+	__builtin_assume(__isGlobal(p));
+	return *(const T *)p;
+}
+
+template <class T> struct dialect_native;
+template <> struct dialect_native<uint32_t> { typedef unsigned type; };
+template <> struct dialect_native<u32x2> { typedef uint2 type; };
+template <> struct dialect_native<u32x4> { typedef uint4 type; };
+
+template <class T> DEVICE T load_nt(const void *p)
+{
+	return bits_cast<T>(__ldcs((const typename dialect_native<T>::type *)p));
+}
+
+/* Words, and the fifth only where the sixteen bytes reach into it. */
+DEVICE u32x4 load_nt_even(const void *p)
+{
+	size_t at = (size_t)p;
+	const unsigned *q = (const unsigned *)(at & ~(size_t)3);
+	unsigned shift = (unsigned)(at & 2) * 8, word[5];
+	for (int i = 0; i < 4; i++)
+		word[i] = __ldcs(q + i);
+	word[4] = shift ? __ldcs(q + 4) : 0;
+	u32x4 out;
+	for (int i = 0; i < 4; i++)
+		out[i] = __funnelshift_r(word[i], word[i + 1], shift);
+	return out;
+}
+
+template <int M> DEVICE float wave_xor(float x, int = 0)
+{
+	return __shfl_xor_sync(0xFFFFFFFFu, x, M);
+}
+
+DEVICE uint32_t wave_shuffle(uint32_t x, uint32_t lane, int = 0)
+{
+	return __shfl_sync(0xFFFFFFFFu, x, lane);
+}
+
+DEVICE float wave_shuffle(float x, uint32_t lane, int = 0)
+{
+	return __shfl_sync(0xFFFFFFFFu, x, lane);
+}
+
+DEVICE uint32_t wave_ballot(bool is_set, int = 0)
+{
+	return __ballot_sync(0xFFFFFFFFu, is_set);
+}
+
+#define DIALECT_WAVE_MAX(x) __reduce_max_sync(0xFFFFFFFFu, x)
+
+DEVICE float f16_to_f32(uint16_t h) { return __half2float(__ushort_as_half(h)); }
+DEVICE uint16_t f32_to_f16(float x) { return __half_as_ushort(__float2half_rn(x)); }
+DEVICE float bf16_to_f32(uint16_t h) { return bits_cast<float>((uint32_t)h << 16); }
+
+DEVICE float dot2_f16(uint32_t a, uint32_t b, float c)
+{
+	float2 x = __half22float2(bits_cast<__half2>(a));
+	float2 y = __half22float2(bits_cast<__half2>(b));
+	return fmaf(x.y, y.y, fmaf(x.x, y.x, c));
+}
+
+DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
+{
+	float lo = fmaf(bf16_to_f32((uint16_t)a), bf16_to_f32((uint16_t)b), c);
+	return fmaf(bits_cast<float>(a & 0xFFFF0000u), bits_cast<float>(b & 0xFFFF0000u),
+		    lo);
+}
+
+/* nvcc makes two instructions of two constants. */
+DEVICE uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits)
+{
+	uint32_t out;
+	asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(out) : "r"(x), "r"(mask), "r"(bits));
+	return out;
+}
+
+template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
+{
+	return __byte_perm(a, b, sel);
+}
+
+/* __byte_perm wants its numbers in nibbles. */
+DEVICE uint32_t lookup_bytes(uint32_t at, uint32_t low, uint32_t high)
+{
+	uint32_t two = at | at >> 4;
+	return __byte_perm(low, high, (two & 0xFF) | (two >> 8 & 0xFF00));
+}
+
+DEVICE uint32_t sub2_f16(uint32_t a, uint32_t b)
+{
+	return bits_cast<uint32_t>(__hsub2(bits_cast<__half2>(a), bits_cast<__half2>(b)));
+}
+
+DEVICE uint32_t fma2_f16(uint32_t a, uint32_t b, uint32_t c)
+{
+	return bits_cast<uint32_t>(__hfma2(bits_cast<__half2>(a), bits_cast<__half2>(b),
+					   bits_cast<__half2>(c)));
+}
+
+DEVICE float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
+DEVICE float fast_exp2(float x) { return exp2f(x); }
+DEVICE float fast_log2(float x) { return log2f(x); }
+DEVICE float fast_rcp(float x) { return __frcp_rn(x); }
+DEVICE float fast_rsqrt(float x) { return __frsqrt_rn(x); }
+
+DEVICE void wave_barrier(int = 0) { __syncwarp(); }
+DEVICE uint16_t f32_to_bf16(float x)
+{
+	return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+}
+
+template <class T> DEVICE T atomic_add(T *p, T x)
+{
+	return atomicAdd(p, x);
+}
+
+/* A fence counts for what a barrier has made visible to its thread. */
+DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
+{
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		__threadfence();
+		*lds = atomicAdd(p, 1u);
+		__threadfence();
+	}
+	__syncthreads();
+	return *lds;
+}
+
+/* --- matrix tiles ----------------------------------------------------------------- */
+
+struct dialect_tile {
+	uint32_t v[4]; /* of 8x8 halves each: see the loads */
+};
+template <int format> struct tile_a {
+	dialect_tile t;
+};
+template <int format> struct tile_b {
+	dialect_tile t;
+};
+struct tile_c {
+	f32x8 v; /* 0..3: columns 0..7, 4..7: columns 8..15 */
+};
+enum { TILE_ROWS = 2 };
+
+DEVICE int32_t tile_row(int32_t i)
+{
+	return (int32_t)(threadIdx.x % 32 / 4) + i / 2 % 2 * 8;
+}
+
+DEVICE int32_t tile_column(int32_t i)
+{
+	return i / 4 * 8 + (int32_t)(threadIdx.x % 4) * 2 + i % 2;
+}
+
+DEVICE void tile_pin(tile_c *) {}
+DEVICE int32_t tile_slot(int32_t i) { return i / 2 % 2; }
+
+DEVICE float tile_row_sum(float x, int = 0)
+{
+	x += wave_xor<2>(x);
+	return x + wave_xor<1>(x);
+}
+
+DEVICE float tile_row_max(float x, int = 0)
+{
+	x = fmaxf(x, wave_xor<2>(x));
+	return fmaxf(x, wave_xor<1>(x));
+}
+
+/* Four 8x8 matrices; lanes 8m..8m+7 say where the rows of matrix m are. */
+template <bool is_transposed> DEVICE dialect_tile dialect_ldmatrix(const uint16_t *p)
+{
+	dialect_tile t;
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(p);
+	if constexpr (is_transposed)
+		asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
+			     "{%0,%1,%2,%3}, [%4];"
+			     : "=r"(t.v[0]), "=r"(t.v[1]), "=r"(t.v[2]), "=r"(t.v[3])
+			     : "r"(at) : "memory");
+	else
+		asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
+			     "{%0,%1,%2,%3}, [%4];"
+			     : "=r"(t.v[0]), "=r"(t.v[1]), "=r"(t.v[2]), "=r"(t.v[3])
+			     : "r"(at) : "memory");
+	return t;
+}
+
+/* Matrices in order: rows 0-7, rows 8-15, then the same at k = 8. */
+template <int format>
+DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	return {dialect_ldmatrix<false>(p + lane % 16 * stride + lane / 16 * 8)};
+}
+
+/* Columns 0-7 at k = 0 and k = 8, then columns 8-15. */
+template <int format>
+DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	return {dialect_ldmatrix<false>(p + (lane % 8 + lane / 16 * 8) * stride +
+					lane / 8 % 2 * 8)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b_rows(const uint16_t *p, int32_t stride, int = 0)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	return {dialect_ldmatrix<true>(p + lane % 16 * stride + lane / 16 * 8)};
+}
+
+#define DIALECT_MMA(type, c, i, a, b0, b1) \
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 " \
+		     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+		     : "+f"(c.v[i]), "+f"(c.v[i + 1]), "+f"(c.v[i + 2]), \
+		       "+f"(c.v[i + 3]) \
+		     : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), \
+		       "r"(b1))
+
+template <int format>
+DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
+{
+	if constexpr (format == TILE_F16) {
+		DIALECT_MMA("f16", c.v, 0, a.t, b.t.v[0], b.t.v[1]);
+		DIALECT_MMA("f16", c.v, 4, a.t, b.t.v[2], b.t.v[3]);
+	} else {
+		DIALECT_MMA("bf16", c.v, 0, a.t, b.t.v[0], b.t.v[1]);
+		DIALECT_MMA("bf16", c.v, 4, a.t, b.t.v[2], b.t.v[3]);
+	}
+	return c;
+}
+
+#include "kernels/device/dialect_cuda_quad.h"
+#undef DIALECT_MMA
+
+/* C lies as A does. */
+template <int format> DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *, int = 0)
+{
+	tile_a<format> a;
+	for (int i = 0; i < 4; i++) {
+		float lo = c.v[i * 2], hi = c.v[i * 2 + 1];
+		if constexpr (format == TILE_F16)
+			a.t.v[i] = f32_to_f16(lo) | (uint32_t)f32_to_f16(hi) << 16;
+		else
+			a.t.v[i] = f32_to_bf16(lo) | (uint32_t)f32_to_bf16(hi) << 16;
+	}
+	return a;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/linear.h for int4 weights: y = sum over groups of
+ *           scale * sum (nibble - zero) x
+ * LAYOUT    kernels/linear/linear_int4.h. The checkpoint's words as they are: nibble i of a
+ *           word is element i of eight. One mask takes nibbles i and i + 4 into the
+ *           halves of a register, so the activations lie in LDS in the order 0 4 1 5
+ *           2 6 3 7, and in pieces of eight such that the lanes of a row read 16 bytes
+ *           each, one after the other (no bank conflict).
+ * GEOMETRY  a wave takes 32/THRDS x YTILE rows, a lane CHUNK elements a step, UNROLL
+ *           steps loaded before the first is used; whole strides of THRDS x CHUNK x
+ *           UNROLL run without a test, the rest chunk by chunk. K % CHUNK = 0, group %
+ *           CHUNK = 0, groups a power of two (or one a row). LDS: the activations of M
+ *           tokens, at most 64 KiB.
+ * PRECISION 0x6400 | n is the half 1024 + n, exactly, and n - zero is exact; products
+ *           by v_dot2 in f32, a partial sum a chunk, times its scale in f32
+ * ROOFLINE  13 vector instructions for a word of a row (1 shift, 4 and-or, 2 packed
+ *           subtractions, 2 packed fma, 4 dot2 at M = 1), so 128 bytes a wave: 2.2 TB/s
+ *           on 40 compute units at 2.9 GHz. Memory is what limits it.
+ * TRIED     (elsewhere, on gfx1151) bit field extracts: 3.4 times the instructions;
+ *           1024 + n straight into dot2 and a correction by the activations' sum: saves
+ *           four of 13, costs seven bits of the sum; staging activations in bf16: no
+ *           packed subtraction there. (here, on an NVIDIA H200) activations staged in the
+ *           order of memory: 16-way bank conflicts of LDS, 22.5 us where 18.0 are now (K
+ *           12288, N 4096); four lanes a row and their products by mma.sync: 28.4 us where
+ *           24.1 are (K 4096, N 24576), though the same for one token and four; the next
+ *           weights loaded before the barrier: twice the registers on gfx11
+ * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_int4.def
+ */
+#pragma once
+#include "kernels/device/dialect.h"
+#include "kernels/linear/linear_int4.h"
+#include "kernels/linear/linear_int4_words.h"
+
+/* Activations into LDS: piece p (eight of K) of the lane that will read it. */
+template <int M, int THRDS, int CHUNK>
+DEVICE void linear_int4_stage(const uint16_t *x, int32_t k, int32_t n_threads,
+			      int32_t n_pieces, u32x4 *lds)
+{
+	constexpr int32_t EACH = CHUNK / 8, STEP = THRDS * EACH;
+	/* By the place in LDS, so that a wave's stores lie side by side. */
+	for (int t = 0; t < M; t++) {
+		const u32x4 *from = (const u32x4 *)(x + (size_t)t * (size_t)k);
+		u32x4 *to = lds + t * n_pieces;
+		for (int32_t d = (int32_t)thread_index(); d < n_pieces; d += n_threads) {
+			int32_t in = d % STEP;
+			int32_t p = d - in + in % THRDS * EACH + in / THRDS;
+			if (p >= k / 8)
+				continue;
+			u32x4 v = from[p], out;
+			out[0] = pair_lo(v[0], v[2]);
+			out[1] = pair_hi(v[0], v[2]);
+			out[2] = pair_lo(v[1], v[3]);
+			out[3] = pair_hi(v[1], v[3]);
+			to[d] = out;
+		}
+	}
+}
+
+template <int WORDS> DEVICE void load_words(const uint32_t *p, uint32_t *out)
+{
+	if constexpr (WORDS == 4) {
+		u32x4 v = load_nt<u32x4>(p);
+		UNROLL
+		for (int i = 0; i < 4; i++)
+			out[i] = v[i];
+	} else if constexpr (WORDS == 2) {
+		u32x2 v = load_nt<u32x2>(p);
+		out[0] = v[0];
+		out[1] = v[1];
+	} else {
+		out[0] = load_nt<uint32_t>(p);
+	}
+}
+
+/* A part of the launch, and the rows of it that a lane has. */
+template <int YTILE> struct linear_int4_rows {
+	const uint32_t *q[YTILE];
+	const uint16_t *scales[YTILE];
+	const uint32_t *zeros[YTILE];
+	uint32_t zero_shift[YTILE];
+	bool is_bf16;
+};
+
+/* What a lane holds of a chunk between its loads and its use. */
+template <int YTILE, int WORDS> struct linear_int4_chunk {
+	uint32_t q[YTILE][WORDS];
+	uint16_t scale[YTILE];
+	uint32_t zero[YTILE];
+};
+
+template <int YTILE, int CHUNK, bool HAS_ZERO>
+DEVICE void linear_int4_load(const linear_int4_rows<YTILE> *rows, int32_t i, int32_t shift,
+			     linear_int4_chunk<YTILE, CHUNK / 8> *c)
+{
+	UNROLL
+	for (int y = 0; y < YTILE; y++)
+		load_words<CHUNK / 8>(rows->q[y] + i / 8, c->q[y]);
+	UNROLL
+	for (int y = 0; y < YTILE; y++) {
+		c->scale[y] = rows->scales[y][i >> shift];
+		if constexpr (HAS_ZERO)
+			c->zero[y] = rows->zeros[y][i >> shift] >> rows->zero_shift[y] & 15;
+	}
+}
+
+/* sum[y][t] += the chunk's part; x: this lane's first piece of token 0. */
+template <int M, int THRDS, int YTILE, int CHUNK, bool HAS_ZERO>
+DEVICE void linear_int4_use(const linear_int4_chunk<YTILE, CHUNK / 8> *c, bool is_bf16,
+			    const u32x4 *x, int32_t n_pieces, float (*sum)[M])
+{
+	float part[YTILE][M] = {};
+	UNROLL
+	for (int j = 0; j < CHUNK / 8; j++) {
+		uint32_t w[YTILE][4];
+		UNROLL
+		for (int y = 0; y < YTILE; y++) {
+			uint32_t zero = HAS_ZERO ? c->zero[y] * 0x00010001u : 0x00080008u;
+			linear_int4_pairs(c->q[y][j], 0x64006400u | zero,
+					  0xD400D400u | zero << 4, w[y]);
+		}
+		UNROLL
+		for (int t = 0; t < M; t++) {
+			u32x4 v = x[t * n_pieces + j * THRDS];
+			UNROLL
+			for (int y = 0; y < YTILE; y++)
+				UNROLL
+				for (int p = 0; p < 4; p++)
+					part[y][t] = dot2_f16(w[y][p], v[p], part[y][t]);
+		}
+	}
+	UNROLL
+	for (int y = 0; y < YTILE; y++) {
+		float s = is_bf16 ? bf16_to_f32(c->scale[y]) : f16_to_f32(c->scale[y]);
+		UNROLL
+		for (int t = 0; t < M; t++)
+			sum[y][t] += part[y][t] * s;
+	}
+}
+
+/* UNR chunks of a lane, all loads before any use. */
+template <int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
+DEVICE void linear_int4_load_all(const linear_int4_args *a,
+				 const linear_int4_rows<YTILE> *rows, int32_t base,
+				 linear_int4_chunk<YTILE, CHUNK / 8> *c)
+{
+	int32_t at = (int32_t)thread_index() % THRDS;
+	UNROLL
+	for (int u = 0; u < UNR; u++)
+		linear_int4_load<YTILE, CHUNK, HAS_ZERO>(
+			rows, base + u * THRDS * CHUNK + at * CHUNK, a->group_shift, &c[u]);
+}
+
+/* The sums of a lane over all of K. */
+template <int M, int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
+DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YTILE> *rows,
+			    const u32x4 *lds, int32_t n_pieces, float (*sum)[M])
+{
+	constexpr int32_t STEP = THRDS * CHUNK;
+	int32_t at = (int32_t)thread_index() % THRDS, base = 0;
+	for (; base + STEP * UNR <= a->k; base += STEP * UNR) {
+		linear_int4_chunk<YTILE, CHUNK / 8> c[UNR];
+		linear_int4_load_all<THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(a, rows, base, c);
+		UNROLL
+		for (int u = 0; u < UNR; u++)
+			linear_int4_use<M, THRDS, YTILE, CHUNK, HAS_ZERO>(
+				&c[u], rows->is_bf16, lds + (base + u * STEP) / 8 + at,
+				n_pieces, sum);
+	}
+	for (; base + at * CHUNK < a->k; base += STEP) {
+		linear_int4_chunk<YTILE, CHUNK / 8> c;
+		linear_int4_load<YTILE, CHUNK, HAS_ZERO>(rows, base + at * CHUNK,
+							 a->group_shift, &c);
+		linear_int4_use<M, THRDS, YTILE, CHUNK, HAS_ZERO>(
+			&c, rows->is_bf16, lds + base / 8 + at, n_pieces, sum);
+	}
+}
+
+/* Rows [row, row + YTILE) of a part; those past its end are its last one, again. */
+template <int YTILE, bool HAS_ZERO>
+DEVICE linear_int4_rows<YTILE> linear_int4_at(const linear_int4_args *a,
+					      const linear_int4_part *p, int32_t row)
+{
+	linear_int4_rows<YTILE> out;
+	out.is_bf16 = p->is_bf16;
+	UNROLL
+	for (int y = 0; y < YTILE; y++) {
+		size_t n = (size_t)(row + y < p->n ? row + y : p->n - 1);
+		out.q[y] = p->q + n * (size_t)p->pitch;
+		out.scales[y] = (const uint16_t *)p->scales + n * (size_t)a->n_groups;
+		if constexpr (HAS_ZERO) {
+			out.zeros[y] = p->zero_points + n / 8 * (size_t)a->n_groups;
+			out.zero_shift[y] = (uint32_t)n % 8 * 4;
+		}
+	}
+	return out;
+}
+
+/* Adds up the lanes of each row; lane 0 of them stores. */
+template <int M, int THRDS, int YTILE>
+DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*sum)[M])
+{
+	UNROLL
+	for (int y = 0; y < YTILE; y++)
+		UNROLL
+		for (int t = 0; t < M; t++) {
+			float x = lanes_sum<THRDS>(sum[y][t]);
+			if (thread_index() % THRDS == 0 && row + y < p->n)
+				linear_int4_put(p, t, row + y, x);
+		}
+}
+
+template <int M, int THRDS, int YTILE, int WAVES, int CHUNK, int UNR, bool HAS_ZERO>
+DEVICE void linear_int4(const linear_int4_args &a)
+{
+	constexpr int32_t STEP = LINEAR_INT4_STEP(THRDS, CHUNK);
+	constexpr int32_t WAVE_ROWS = WAVE / THRDS * YTILE, ROWS = WAVE_ROWS * WAVES;
+	LDS_DYNAMIC(u32x4, lds);
+	int32_t n_pieces = (a.k + STEP - 1) / STEP * STEP / 8, end;
+	linear_int4_part p = linear_int4_find(&a, &end);
+	int32_t row = ((int32_t)group_index_x() - p.first_group) * ROWS +
+		      (int32_t)wave_index() * WAVE_ROWS;
+	linear_int4_stage<M, THRDS, CHUNK>(a.x, a.k, WAVES * WAVE, n_pieces, lds);
+	group_barrier();
+	for (; row < p.n; row += (end - p.first_group) * ROWS) {
+		int32_t mine = THRDS == WAVE ? row : row + (int32_t)lane_index() / THRDS * YTILE;
+		linear_int4_rows<YTILE> rows = linear_int4_at<YTILE, HAS_ZERO>(&a, &p, mine);
+		float sum[YTILE][M] = {};
+		linear_int4_sum<M, THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(&a, &rows, lds,
+								       n_pieces, sum);
+		linear_int4_store<M, THRDS, YTILE>(&p, mine, sum);
+	}
+}
+
+/* The kernels of one shape (linear_int4.def) and M tokens: linear_int4_m*.hip. */
+#define LINEAR_INT4(name, m, thrds, ytile, waves, chunk, unr) \
+	KERNEL(waves * WAVE) \
+	void linear_int4_##name##_m##m##_kernel(linear_int4_args a) \
+	{ \
+		linear_int4<m, thrds, ytile, waves, chunk, unr, false>(a); \
+	} \
+	KERNEL(waves * WAVE) \
+	void linear_int4_##name##_m##m##_zero_kernel(linear_int4_args a) \
+	{ \
+		linear_int4<m, thrds, ytile, waves, chunk, unr, true>(a); \
+	}

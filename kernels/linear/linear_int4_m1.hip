@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear_int4_dot.h for one to four tokens: a compile unit.
+ */
+#include "kernels/linear/linear_int4_dot.h"
+
+#define AXES(...) \
+	SHAPE(1, __VA_ARGS__) \
+	SHAPE(2, __VA_ARGS__) \
+	SHAPE(3, __VA_ARGS__) \
+	SHAPE(4, __VA_ARGS__)
+#define SHAPE(m, name, ...) LINEAR_INT4(name, m, __VA_ARGS__)
+#include "kernels/linear/linear_int4.def"
+#undef SHAPE
+#undef AXES

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear_int4_dot.h for five and six tokens: a compile unit.
+ */
+#include "kernels/linear/linear_int4_dot.h"
+
+#define AXES(...) \
+	SHAPE(5, __VA_ARGS__) \
+	SHAPE(6, __VA_ARGS__)
+#define SHAPE(m, name, ...) LINEAR_INT4(name, m, __VA_ARGS__)
+#include "kernels/linear/linear_int4.def"
+#undef SHAPE
+#undef AXES

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernels of int4 weights share: words of weights as pairs of halves, and the
+ * parts of a launch (linear_int4.h).
+ */
+#pragma once
+#include "kernels/device/dialect.h"
+#include "kernels/linear/linear_int4.h"
+
+/* Two bytes pairs of a word of activations: (lo of a, lo of b), (hi of a, hi of b). */
+DEVICE uint32_t pair_lo(uint32_t a, uint32_t b)
+{
+	return (a & 0xFFFFu) | b << 16;
+}
+
+DEVICE uint32_t pair_hi(uint32_t a, uint32_t b)
+{
+	return a >> 16 | (b & 0xFFFF0000u);
+}
+
+/* The eight weights of a word, less zero, as pairs (0 4) (1 5) (2 6) (3 7). minus is
+ * 1024 + zero twice; plus is -(64 + zero) twice, for nibbles that stand four bits up
+ * and so are 1024 + 16 n. */
+DEVICE void linear_int4_pairs(uint32_t q, uint32_t minus, uint32_t plus, uint32_t *out)
+{
+	uint32_t high = q >> 8;
+	out[0] = sub2_f16(and_or(q, 0x000F000Fu, 0x64006400u), minus);
+	out[1] = fma2_f16(and_or(q, 0x00F000F0u, 0x64006400u), 0x2C002C00u, plus);
+	out[2] = sub2_f16(and_or(high, 0x000F000Fu, 0x64006400u), minus);
+	out[3] = fma2_f16(and_or(high, 0x00F000F0u, 0x64006400u), 0x2C002C00u, plus);
+}
+
+DEVICE void linear_int4_put(const linear_int4_part *p, int32_t t, int32_t row, float x)
+{
+	if (p->bias)
+		x += p->bias[row];
+	linear_store(p->y, (size_t)t * (size_t)p->n + (size_t)row, x, p->store);
+}
+
+/* The part that this workgroup works on, and the group behind its last. */
+DEVICE linear_int4_part linear_int4_find(const linear_int4_args *a, int32_t *end)
+{
+	int32_t group = (int32_t)group_index_x();
+	linear_int4_part p = a->part[LINEAR_INT4_MAX_PART - 1];
+	*end = a->grid;
+	UNROLL
+	for (int i = LINEAR_INT4_MAX_PART - 2; i >= 0; i--)
+		if (group < a->part[i + 1].first_group) {
+			p = a->part[i];
+			*end = a->part[i + 1].first_group;
+		}
+	*end = *end < a->grid ? *end : a->grid;
+	return p;
+}

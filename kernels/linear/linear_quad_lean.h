@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear_quad_sum.h, the same sums, for weights of so many rows that a compute unit has
+ * many workgroups one after the other: memory is kept busy by many waves, not by what each
+ * has on its way beside what it uses. So there is one buffer, no step asks whether it is
+ * there, rows are stored from registers, and the norm is a launch of its own.
+ *
+ * On an NVIDIA H200, in % of the bandwidth read in the same run: N 151936, K 2048 83; K
+ * 4096 84; N 24576, K 4096 66 (linear_quad_sum.h 67). A launch that only reads as many
+ * bytes, begin and end included, reaches 94, 99 and 83 (kernels bench, % alone). Left out
+ * one by one, of 46.4, 91.1 and 19.1 us the products are 4.3, 6.7 and 2.8, the activations
+ * to LDS 0, 1.2 and 0.8; the scales cost as many bytes as they are, but at K 4096 5 us more.
+ * TRIED six workgroups at once: registers go to memory, 75 and 80; ten of two waves: the
+ * same; turns of two steps, eight workgroups: 77, 76 and 57; the scales of a wave's rows to
+ * LDS first, as they lie in memory: nothing; workgroups that stay for further rows: 82 and
+ * 83; half a turn asked for behind the use of the other half: 79, 80 and 63, of turns twice
+ * as long, three workgroups: 81, 85 and 68.
+ */
+#pragma once
+#include "kernels/linear/linear_quad_sum.h"
+
+/* UNR steps from s on, all of which are there. */
+template <int UNR, int KIND>
+DEVICE void quad_load_turn(const quad_rows &r, int32_t s, quad_step<KIND> *out)
+{
+	UNROLL
+	for (int u = 0; u < UNR; u++)
+		quad_load<KIND>(r, s + u, s + u + 1, &out[u]);
+}
+
+template <int UNR, int KIND>
+DEVICE void quad_use_turn(const quad_rows &r, const quad_step<KIND> *c, int32_t s,
+			  const quad_inputs<1> &x, quad_sums<1> *sums)
+{
+	UNROLL
+	for (int u = 0; u < UNR; u++)
+		quad_use<1, KIND>(r, c[u], s + u, s + u + 1, x, sums);
+}
+
+/* A lane's two rows of a tile, from registers. */
+DEVICE void linear_quad_put_one(const linear_int4_args &a, const linear_int4_part &p,
+				int32_t tile, float low, float high)
+{
+	int32_t g = (int32_t)lane_index() / 4, row = tile * (a.is_pair ? 8 : 16) + g;
+	if (row < p.n && a.is_pair)
+		linear_quad_put_pair(a, p, 0, row, low, high);
+	if (row < p.n && !a.is_pair)
+		linear_int4_put(&p, 0, row, low);
+	if (row + 8 < p.n && !a.is_pair)
+		linear_int4_put(&p, 0, row + 8, high);
+}
+
+/* One token, each wave with rows of its own, K whole turns of UNR steps. */
+template <int ROWS, int UNR, int KIND> DEVICE void linear_quad_lean(const linear_int4_args &a)
+{
+	constexpr int32_t THREADS = ROWS * WAVE;
+	LDS_DYNAMIC(u32x4, lds);
+	linear_quad_held<THREADS> held;
+	linear_quad_hold<THREADS, false>(a, &held);
+	int32_t none, i_part = 0;
+	linear_int4_part p = linear_int4_find(&a, &none);
+	UNROLL
+	for (int i = 1; i < LINEAR_INT4_MAX_PART; i++)
+		i_part += (int32_t)group_index_x() >= a.part[i].first_group;
+	int32_t tile = ((int32_t)group_index_x() - p.first_group) * ROWS + (int32_t)wave_index();
+	quad_rows rows = linear_quad_rows<KIND>(a, p, tile);
+	quad_step<KIND> now[UNR];
+	quad_load_turn<UNR, KIND>(rows, 0, now);
+	quad_zeros(lds);
+	linear_quad_stage<THREADS, false>(a, held, lds + QUAD_ZEROS);
+	group_barrier();
+	quad_inputs<1> x = quad_inputs_of<1>(lds, a.k / 8);
+	quad_sums<1> sum = {};
+	int32_t s = 0;
+	for (; s + UNR < a.k / QUAD_STEP; s += UNR) {
+		quad_use_turn<UNR, KIND>(rows, now, s, x, &sum);
+		quad_load_turn<UNR, KIND>(rows, s + UNR, now);
+	}
+	quad_use_turn<UNR, KIND>(rows, now, s, x, &sum);
+	float low = quad_row_sum(sum.v[0][0]), high = quad_row_sum(sum.v[1][0]);
+	UNROLL
+	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++) /* no register keeps what p says */
+		if (i == i_part && quad_has(0))
+			linear_quad_put_one(a, a.part[i], tile, low, high);
+}
+
+template <int M, int SPLIT, int ROWS, int UNR, bool IS_LEAN, int KIND>
+DEVICE void linear_quad_as(const linear_int4_args &a)
+{
+	if constexpr (M == 1 && IS_LEAN)
+		linear_quad_lean<ROWS, UNR, KIND>(a);
+	else
+		linear_quad<M, SPLIT, ROWS, UNR, KIND>(a);
+}
+
+/* The kernels of one shape (linear_quad.def) and up to M tokens: linear_quad_m*.hip. Room
+ * left to the compiler cost 2.2 us of 9.4 where 16 waves got more registers than let two
+ * workgroups in (quad16, N and K 4096, an H200), and gave 1.1 of 14 to quad8. */
+#define LINEAR_QUAD_KIND(name, m, split, rows, unr, room, is_lean, kind, word) \
+	KERNEL_OF_MANY(split * rows * WAVE, (m == 1 ? room : split * rows > 8 ? 1 : 2)) \
+	void linear_quad_##name##_m##m##word##_kernel(linear_int4_args a) \
+	{ \
+		linear_quad_as<m, split, rows, unr, is_lean, kind>(a); \
+	}
+#define LINEAR_QUAD(name, m, split, rows, unr, room, is_lean) \
+	LINEAR_QUAD_KIND(name, m, split, rows, unr, room, is_lean, QUAD_G32, ) \
+	LINEAR_QUAD_KIND(name, m, split, rows, unr, room, is_lean, QUAD_ANY, _any) \
+	LINEAR_QUAD_KIND(name, m, split, rows, unr, room, is_lean, QUAD_ZERO, _zero)

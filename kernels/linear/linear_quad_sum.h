@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/linear.h for int4 weights, with the norm before and silu(gate) up
+ *           behind them where asked for
+ * LAYOUT    kernels/linear/linear_int4.h, kernels/weights/quad.h
+ * GEOMETRY  a wave takes 16 rows, SPLIT waves share the elements of K, ROWS such sets are
+ *           a workgroup. A wave's first weights are on their way before the activations
+ *           are staged (and normalised: each workgroup does that for itself, with the
+ *           bits of rms_norm.hip; the first one writes them). gate and up: row g of a
+ *           lane is of gate, row g + 8 the same of up. LDS: see QUAD_LDS
+ * PRECISION as linear_int4.hip; the waves' sums are added in order. The matrix unit
+ *           sums 16 products at once where there is one.
+ * ROOFLINE  a step of a lane is 32 bytes, its loads and scales beside 72 instructions of
+ *           conversion and 64 dot2 (8 products of the matrix unit): on gfx11 as
+ *           linear_int4.hip; an H200 could issue 7 TB/s and reads 4.6
+ * TRIED     (on an NVIDIA H200, us, the product alone in a program of its own;
+ *           linear_int4_dot.h there in brackets) N 151936, K 2048: 45.3 (65.4), 82 % of
+ *           the bandwidth read; N 24576, K 4096: 17.1 (24.1); N 4096, K 12288: 11.4
+ *           (14.1); N 2048, K 4096: 4.2 (5.2). Activations from memory to registers as
+ *           they are needed: 48.8, 18.8, 12.0, 4.1; the next loads one by one behind each
+ *           use: a third slower; without the next steps on their way: 50.7. Within a step
+ *           of a model, with norm and silu: 21.5 for N 24576, K 4096, and 23.4 where the
+ *           norm's input was asked for behind the weights. Workgroups that stay for further
+ *           rows, whose first weights are asked for while the last are used: nothing (N
+ *           24576, K 4096: 21.8 as before). nvcc had made two instructions of each
+ *           and_or: one, and places counted in steps, took N 24576, K 4096 from 20.9 to
+ *           18.6, N 4096, K 12288 from 14 to 11.8. Two turns on their way, each asked for
+ *           behind its use: 25.3, and 19.4 where registers are kept to three workgroups;
+ *           one: 20.9. Half as many waves in a workgroup of quad4, twice the workgroups:
+ *           N 6144, K 4096 from 8.1 to 7.5, N 5120, K 2048 from 5.3 to 4.7; of quad8: 0.1
+ * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_quad.def; linear_quad_lean.h for very many
+ *           rows
+ */
+#pragma once
+#include "kernels/linear/linear_int4_words.h"
+#include "kernels/weights/quad.h"
+#include "kernels/rows/rms_norm_row.h"
+#include "kernels/rows/silu.h"
+
+/* What a thread asks for of the first token, before the weights: memory answers in
+ * order. Of x, where that is there, pieces of eight halves. */
+template <int THREADS> struct linear_quad_held {
+	rms_norm_held<THREADS> x, norm;
+};
+
+template <int THREADS, bool HAS_NORM>
+DEVICE void linear_quad_hold(const linear_int4_args &a, linear_quad_held<THREADS> *out)
+{
+	if (HAS_NORM && a.norm.x) {
+		rms_norm_hold<THREADS>(a.norm.x, a.k, &out->x);
+		rms_norm_hold<THREADS>(a.norm.weight, a.k, &out->norm);
+		return;
+	}
+	UNROLL
+	for (int i = 0; i < RMS_NORM_HELD(THREADS); i++) {
+		int32_t p = (int32_t)thread_index() + i * THREADS;
+		out->x.p[i] = {};
+		if (p < a.k / 8)
+			out->x.p[i].v[0] = *(const u32x4 *)(a.x + (size_t)p * 8);
+	}
+}
+
+/* The first token, of which pieces are held already. */
+template <int THREADS, bool HAS_NORM>
+DEVICE void linear_quad_stage(const linear_int4_args &a, const linear_quad_held<THREADS> &held,
+			      u32x4 *to)
+{
+	LDS(float, part, RMS_NORM_WAVES);
+	float scale = 0;
+	if (HAS_NORM && a.norm.x)
+		scale = rms_norm_scale<THREADS>(held.x, a.norm.x, a.k, a.norm.eps, part);
+	UNROLL
+	for (int i = 0; i < RMS_NORM_HELD(THREADS); i++) {
+		int32_t p = (int32_t)thread_index() + i * THREADS;
+		if (p >= a.k / 8)
+			break;
+		u32x4 v = held.x.p[i].v[0];
+		if (HAS_NORM && a.norm.x)
+			v = rms_norm_piece(held.x.p[i], held.norm.p[i], scale);
+		if (HAS_NORM && a.norm.x && group_index_x() == 0)
+			*(u32x4 *)(a.norm.y + (size_t)p * 8) = v;
+		to[quad_place(p)] = quad_piece(v);
+	}
+	int32_t p = (int32_t)thread_index() + RMS_NORM_HELD(THREADS) * THREADS;
+	for (; p < a.k / 8; p += THREADS) {
+		u32x4 v;
+		if (HAS_NORM && a.norm.x)
+			v = rms_norm_piece(rms_norm_load(a.norm.x, p * 8, a.k),
+					   rms_norm_load(a.norm.weight, p * 8, a.k), scale);
+		else
+			v = *(const u32x4 *)(a.x + (size_t)p * 8);
+		if (HAS_NORM && a.norm.x && group_index_x() == 0)
+			*(u32x4 *)(a.norm.y + (size_t)p * 8) = v;
+		to[quad_place(p)] = quad_piece(v);
+	}
+}
+
+/* Token t > 0; zero beyond the last. */
+template <int THREADS, bool HAS_NORM>
+DEVICE void linear_quad_stage_next(linear_int4_args a, int32_t t, u32x4 *to)
+{
+	size_t at = (size_t)t * (size_t)a.k;
+	if (t >= a.n_tok) {
+		for (int32_t p = (int32_t)thread_index(); p < a.k / 8; p += THREADS)
+			to[p] = u32x4{};
+		return;
+	}
+	a.x += at;
+	a.norm.x = a.norm.x ? a.norm.x + at : nullptr;
+	a.norm.y += a.norm.x ? at : 0;
+	linear_quad_held<THREADS> held;
+	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
+	if (HAS_NORM && a.norm.x)
+		group_barrier(); /* `part` is free again */
+	linear_quad_stage<THREADS, HAS_NORM>(a, held, to);
+}
+
+/* Row `row` of p, or its last, as row y of a lane. */
+template <int KIND>
+DEVICE void linear_quad_row(const linear_int4_args &a, const linear_int4_part &p, int32_t row,
+			    int y, quad_rows *out)
+{
+	size_t n = (size_t)(row < p.n ? row : p.n - 1);
+	out->q[y] = p.q + n * (size_t)p.pitch + lane_index() % 4 * 4;
+	out->scales[y] = (const uint16_t *)p.scales + n * (size_t)a.n_groups;
+	if constexpr (KIND == QUAD_ZERO) {
+		out->zeros[y] = p.zero_points + n / 8 * (size_t)a.n_groups;
+		out->zero_shift[y] = (uint32_t)n % 8 * 4;
+	}
+}
+
+/* Row i of token t: the waves' sums of it, in order. */
+template <int SPLIT> DEVICE float linear_quad_total(const float *sums, int32_t pitch)
+{
+	float x = sums[0];
+	UNROLL
+	for (int s = 1; s < SPLIT; s++)
+		x += sums[s * pitch];
+	return x;
+}
+
+/* silu(gate) up of token t's row. */
+DEVICE void linear_quad_put_pair(const linear_int4_args &a, const linear_int4_part &p, int32_t t,
+				 int32_t row, float gate, float up)
+{
+	uint16_t g = f32_to_f16(p.bias ? gate + p.bias[row] : gate);
+	uint16_t u = f32_to_f16(a.part[1].bias ? up + a.part[1].bias[row] : up);
+	((uint16_t *)p.y)[(size_t)t * (size_t)p.n + (size_t)row] = (uint16_t)silu_mul_one(g, u);
+}
+
+/* The workgroup's rows, from the sums of its waves: (SPLIT, M, ROWS * 16). */
+template <int M, int SPLIT, int ROWS>
+DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part &p,
+			      int32_t tile, const float *sums)
+{
+	constexpr int32_t N = ROWS * QUAD_ROWS, PITCH = M * N, THREADS = SPLIT * ROWS * WAVE;
+	int32_t shift = a.is_pair ? 3 : 4, each = 1 << shift;
+	for (int32_t i = (int32_t)thread_index(); i < M * ROWS << shift; i += THREADS) {
+		int32_t t = M > 1 ? (i >> shift) / ROWS : 0, r = i - (t * ROWS << shift);
+		int32_t row = (tile << shift) + r;
+		const float *from = sums + t * N + (r >> shift) * QUAD_ROWS + (r & (each - 1));
+		if (t >= a.n_tok || row >= p.n)
+			continue;
+		float x = linear_quad_total<SPLIT>(from, PITCH);
+		if (a.is_pair)
+			linear_quad_put_pair(a, p, t, row, x,
+					     linear_quad_total<SPLIT>(from + 8, PITCH));
+		else
+			linear_int4_put(&p, t, row, x);
+	}
+}
+
+/* The lane's rows of a tile of its part. */
+template <int KIND>
+DEVICE quad_rows linear_quad_rows(const linear_int4_args &a, const linear_int4_part &p,
+				  int32_t tile)
+{
+	int32_t g = (int32_t)lane_index() / 4;
+	quad_rows rows;
+	rows.shift = a.group_shift;
+	rows.is_bf16 = p.is_bf16;
+	linear_quad_row<KIND>(a, p, a.is_pair ? tile * 8 + g : tile * 16 + g, 0, &rows);
+	if (a.is_pair)
+		linear_quad_row<KIND>(a, a.part[1], tile * 8 + g, 1, &rows);
+	else
+		linear_quad_row<KIND>(a, p, tile * 16 + g + 8, 1, &rows);
+	return rows;
+}
+
+template <int M, int SPLIT, int ROWS, int UNR, int KIND>
+DEVICE void linear_quad(const linear_int4_args &a)
+{
+	constexpr int32_t THREADS = SPLIT * ROWS * WAVE;
+	constexpr bool HAS_NORM = M <= FUSED_NORM_TOK;
+	LDS_DYNAMIC(u32x4, lds);
+	float *sums = (float *)(lds + QUAD_ZEROS + M * (a.k / 8));
+	linear_quad_held<THREADS> held;
+	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
+	int32_t none, wave = (int32_t)wave_index();
+	linear_int4_part p = linear_int4_find(&a, &none);
+	int32_t tile = ((int32_t)group_index_x() - p.first_group) * ROWS;
+	quad_rows rows = linear_quad_rows<KIND>(a, p, tile + wave / SPLIT);
+
+	int32_t n_steps = a.k / QUAD_STEP, each = (n_steps + SPLIT - 1) / SPLIT;
+	int32_t from = wave % SPLIT * each, end = from + each < n_steps ? from + each : n_steps;
+	quad_step<KIND> first[UNR];
+	if (from < end)
+		quad_load_all<UNR, KIND>(rows, from, end, first);
+	quad_zeros(lds);
+	linear_quad_stage<THREADS, HAS_NORM>(a, held, lds + QUAD_ZEROS);
+	for (int t = 1; t < M; t++)
+		linear_quad_stage_next<THREADS, HAS_NORM>(a, t,
+							  lds + QUAD_ZEROS + t * (a.k / 8));
+	group_barrier();
+	quad_sums<M> sum = {};
+	if (from < end)
+		quad_run<M, UNR, KIND>(rows, from, end, first, quad_inputs_of<M>(lds, a.k / 8),
+				       &sum);
+	quad_put<M>(sum, ROWS * QUAD_ROWS,
+		    sums + wave % SPLIT * (M * ROWS * QUAD_ROWS) + wave / SPLIT * QUAD_ROWS);
+	group_barrier();
+	linear_quad_store<M, SPLIT, ROWS>(a, p, tile, sums);
+}

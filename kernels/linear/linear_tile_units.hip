@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/linear.h for many tokens: Y = X W' + bias, or added to Y
+ * LAYOUT    kernels/linear/linear_tile.h. W in the formats of weight_units.def, as in the
+ *           checkpoint; X f16
+ * GEOMETRY  as linear_tile.hip, in the shapes that linear_tile.def calls UNIT_TILE. A
+ *           thread loads whole units, one or two a step, and makes halves of them on their
+ *           way to LDS. LDS: 22 KiB at 64 x 64 x 32, 1 KiB more for ones, 4 for a table
+ * PRECISION products are exact, sums f32; scales in f32 on the sum of each unit or group
+ * ROOFLINE  beside the 16 products of a wave and step of 64 x 64 x 32: 120 vector
+ *           instructions for two units, 64 to 128 to scale; a fourth to a half of the time
+ *           of the matrix units. Formats with minima have half as many products more
+ * TRIED     nothing else yet
+ * SEE       kernels/ops/linear_ref.c, kernels/linear/tile_gemm.h, kernels/linear/linear_blocks.hip (few
+ *           tokens)
+ */
+#include "kernels/linear/linear_tile_block.h"
+
+#define TILE(...)
+#define UNIT_TILE(tile, bm, bn, bk, wm, wn, rate) \
+	UNIT_TILES(LINEAR_TILE, tile, bm, bn, bk, wm, wn)
+#include "kernels/linear/linear_tile.def"
+#undef UNIT_TILE
+#undef TILE
+#undef LINEAR_TILE

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tiled product that prefill is made of: a workgroup computes BM rows (tokens) by
+ * BN columns (rows of the weight) of X W', for linear_tile.hip and moe_tile.hip, which
+ * say where rows come from and where results go.
+ *
+ *   registers   each thread has pieces of the next step's X and W on their way from
+ *               memory while the waves multiply the step that lies in LDS
+ *   LDS         X and W of a step as 16-bit numbers, K contiguous, rows BK + 8 apart
+ *               (an odd number of 16 bytes: rows in different banks); twice, so that a
+ *               step costs one barrier (W bf16: once and two)
+ *   W int4      nibble - zero, exact in f16, in the order of its word's pairs: 0 4 1 5
+ *               2 6 3 7 of each eight. X is brought into the same order: a sum does not
+ *               care. A group's sum is multiplied by its scale in f32, so nothing is
+ *               rounded that the reference does not round, and no scale is too large
+ *   W bf16      X is split in two bf16, whose sum it is exactly (f16 has 11 bits, bf16
+ *               8): two products, and any bf16 is in range
+ *   W in units  (kernels/weights/weight_units.h) halves as they are, a partial sum times its scale
+ *               in f32 where the unit or its group ends; its minimum times the sum of the
+ *               inputs, which is one more product, with ones: as exact as the others
+ *   order       of a sum: K ascending, 16 at a time, groups added one after the other.
+ *               It is the same in every shape: tiles may be chosen by M
+ */
+#pragma once
+#include "kernels/linear/tile_gemm_stage.h"
+
+template <class G> struct gemm_sums {
+	tile_c v[G::MT][G::NT];
+	tile_c all[G::HAS_MIN ? G::MT : 1]; /* of the inputs of a row, in every column */
+};
+
+template <class G> DEVICE void gemm_clear(gemm_sums<G> *s)
+{
+	UNROLL
+	for (int m = 0; m < G::MT; m++)
+		UNROLL
+		for (int n = 0; n < G::NT; n++)
+			UNROLL
+			for (int i = 0; i < TILE_C; i++)
+				s->v[m][n].v[i] = 0;
+	if constexpr (G::HAS_MIN)
+		UNROLL
+		for (int m = 0; m < G::MT; m++)
+			UNROLL
+			for (int i = 0; i < TILE_C; i++)
+				s->all[m].v[i] = 0;
+}
+
+/* sum += part * scale of the column, f32; part = 0. scales: of this wave's columns. */
+template <class G>
+DEVICE void gemm_fold(gemm_sums<G> *sum, gemm_sums<G> *part, const float *scales)
+{
+	UNROLL
+	for (int n = 0; n < G::NT; n++)
+		UNROLL
+		for (int i = 0; i < TILE_C; i++) {
+			float s = scales[n * 16 + tile_column(i)];
+			UNROLL
+			for (int m = 0; m < G::MT; m++)
+				sum->v[m][n].v[i] += part->v[m][n].v[i] * s;
+			if constexpr (G::HAS_MIN) {
+				float min = scales[G::SCALES + n * 16 + tile_column(i)];
+				UNROLL
+				for (int m = 0; m < G::MT; m++)
+					sum->v[m][n].v[i] -= part->all[m].v[i] * min;
+			}
+		}
+	gemm_clear(part);
+}
+
+enum { GEMM_ONES = 24 }; /* halves from row to row of sixteen times sixteen ones */
+
+/* Sixteen of K. a, b: this wave's first row, at that K; ones: where there are minima. */
+template <class G>
+DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b,
+			  const uint16_t *ones)
+{
+	constexpr int F = G::TILES;
+	tile_b<F> columns[G::NT];
+	UNROLL
+	for (int n = 0; n < G::NT; n++)
+		columns[n] = tile_load_b<F>(b + n * 16 * G::PITCH, G::PITCH);
+	UNROLL
+	for (int m = 0; m < G::MT; m++) {
+		tile_a<F> rows = tile_load_a<F>(a + m * 16 * G::PITCH, G::PITCH);
+		UNROLL
+		for (int n = 0; n < G::NT; n++)
+			s->v[m][n] = tile_mma(rows, columns[n], s->v[m][n]);
+		if constexpr (G::HAS_MIN)
+			s->all[m] = tile_mma(rows, tile_load_b<F>(ones, GEMM_ONES), s->all[m]);
+	}
+}
+
+/* What all products of the block look up: ones, and the format's own table. */
+template <class G> DEVICE void gemm_prepare(uint16_t *ones, u32x4 *table)
+{
+	if constexpr (G::HAS_MIN)
+		for (int32_t i = (int32_t)thread_index(); i < 16 * GEMM_ONES; i += G::THREADS)
+			ones[i] = 0x3C00;
+	if constexpr (unit_table(G::UNIT) > 0) {
+		unit_make_table<G::UNIT>(table, G::THREADS);
+		group_barrier();
+	}
+}
+
+/* After the sixteen at k of the step at k0: is a scale's part of K done? */
+template <class G> DEVICE bool gemm_is_folded(const gemm_weight *w, int32_t k0, int32_t k)
+{
+	constexpr bool IS_GROUPED = G::UNIT == WEIGHT_INT8 || G::UNIT == WEIGHT_FP8;
+	int32_t next = k0 + k + 16;
+	if (G::FOLD == 0 || !G::HAS_SCALES || (k + 16) % (G::FOLD ? G::FOLD : 1) != 0)
+		return false;
+	if (!G::IS_UNITS || !IS_GROUPED)
+		return true;
+	return ((uint32_t)next & ((1u << w->group_shift) - 1)) == 0 || next == w->k;
+}
+
+template <class G> DEVICE void gemm_pin(gemm_sums<G> *s)
+{
+	UNROLL
+	for (int m = 0; m < G::MT; m++)
+		UNROLL
+		for (int n = 0; n < G::NT; n++)
+			tile_pin(&s->v[m][n]);
+}
+
+DEVICE int32_t gemm_wave_m(int32_t waves_n)
+{
+	return (int32_t)wave_index() / waves_n;
+}
+
+DEVICE int32_t gemm_wave_n(int32_t waves_n)
+{
+	return (int32_t)wave_index() % waves_n;
+}
+
+/* The whole product of this block: *sum is this wave's part of it. */
+template <class G, class X, class W>
+DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_sums<G> *sum)
+{
+	constexpr int A_STAGE = G::A_HALVES * (G::IS_SPLIT ? 2 : 1);
+	LDS(uint16_t, a, G::STAGES * A_STAGE);
+	LDS(uint16_t, b, G::STAGES * G::B_HALVES);
+	LDS(float, scales, G::STAGES * G::SIDE);
+	LDS(uint16_t, ones, G::HAS_MIN ? 16 * GEMM_ONES : 8);
+	LDS(u32x4, table, unit_table(G::UNIT) ? unit_table(G::UNIT) : 1);
+	gemm_weight copy = *weight, *w = &copy;
+	copy.unit.table = table;
+	gemm_prepare<G>(ones, table);
+	gemm_thread<G> t;
+	gemm_sums<G> part;
+	gemm_begin(&t, x_row, w_row);
+	gemm_clear(sum);
+	gemm_clear(&part);
+	gemm_load(&t, w, 0);
+	gemm_stage(&t, w, a, b, scales);
+	group_barrier();
+	int32_t row = gemm_wave_m(G::WAVES_N) * (G::MT * 16 * G::PITCH);
+	int32_t column = gemm_wave_n(G::WAVES_N) * (G::NT * 16);
+	uint32_t in_group = (1u << w->group_shift) - 1;
+	for (int32_t k0 = 0, stage = 0; k0 < w->k; k0 += G::BK) {
+		bool is_last = k0 + G::BK >= w->k;
+		if (!is_last)
+			gemm_load(&t, w, k0 + G::BK);
+		const uint16_t *from_a = a + stage * A_STAGE + row;
+		const uint16_t *from_b = b + stage * G::B_HALVES + column * G::PITCH;
+		const float *s = scales + stage * G::SIDE + column;
+		UNROLL
+		for (int k = 0; k < G::BK; k += 16) {
+			gemm_multiply<G>(G::HAS_SCALES ? &part : sum, from_a + k, from_b + k,
+					 ones);
+			if constexpr (G::IS_SPLIT) {
+				gemm_pin(sum); /* or all is loaded first, and spilled */
+				gemm_multiply<G>(sum, from_a + G::A_HALVES + k, from_b + k,
+						 ones);
+				gemm_pin(sum);
+			}
+			if (gemm_is_folded<G>(w, k0, k))
+				gemm_fold(sum, &part, s + k / (G::FOLD ? G::FOLD : 1) * G::BN);
+		}
+		bool is_end = is_last || ((uint32_t)(k0 + G::BK) & in_group) == 0;
+		if (G::FORMAT == GEMM_INT4 && is_end)
+			gemm_fold(sum, &part, s);
+		if (G::STAGES == 1)
+			group_barrier();
+		else
+			stage ^= 1;
+		if (!is_last)
+			gemm_stage(&t, w, a + stage * A_STAGE, b + stage * G::B_HALVES,
+				   scales + stage * G::SIDE);
+		group_barrier();
+	}
+}
+
+/* of_column(n): a value for each column n of the block that this lane has part of;
+ * f(m, n, x, value): each element of it. */
+template <class G, class C, class F>
+DEVICE void gemm_each(const gemm_sums<G> *sum, C of_column, F f)
+{
+	int32_t m0 = gemm_wave_m(G::WAVES_N) * (G::MT * 16);
+	int32_t n0 = gemm_wave_n(G::WAVES_N) * (G::NT * 16);
+	UNROLL
+	for (int n = 0; n < G::NT; n++)
+		UNROLL
+		for (int i = 0; i < TILE_C; i++) {
+			int32_t column = n0 + n * 16 + tile_column(i);
+			auto value = of_column(column);
+			UNROLL
+			for (int m = 0; m < G::MT; m++)
+				f(m0 + m * 16 + tile_row(i), column, sum->v[m][n].v[i],
+				  value);
+		}
+}
+
+/* KERNELS(tile, name, format, ...) for each format of weight_units.def: a macro cannot
+ * include that file. */
+#define UNIT_TILES(KERNELS, tile, ...) \
+	KERNELS(tile, int8, GEMM_UNITS + WEIGHT_INT8, __VA_ARGS__) \
+	KERNELS(tile, fp8, GEMM_UNITS + WEIGHT_FP8, __VA_ARGS__) \
+	KERNELS(tile, nvfp4, GEMM_UNITS + WEIGHT_NVFP4, __VA_ARGS__) \
+	KERNELS(tile, mxfp4, GEMM_UNITS + WEIGHT_MXFP4, __VA_ARGS__) \
+	KERNELS(tile, q4_1, GEMM_UNITS + WEIGHT_Q4_1, __VA_ARGS__) \
+	KERNELS(tile, q5_0, GEMM_UNITS + WEIGHT_Q5_0, __VA_ARGS__) \
+	KERNELS(tile, q5_1, GEMM_UNITS + WEIGHT_Q5_1, __VA_ARGS__) \
+	KERNELS(tile, q2_k, GEMM_UNITS + WEIGHT_Q2_K, __VA_ARGS__) \
+	KERNELS(tile, q3_k, GEMM_UNITS + WEIGHT_Q3_K, __VA_ARGS__) \
+	KERNELS(tile, q4_k, GEMM_UNITS + WEIGHT_Q4_K, __VA_ARGS__) \
+	KERNELS(tile, q5_k, GEMM_UNITS + WEIGHT_Q5_K, __VA_ARGS__) \
+	KERNELS(tile, q6_k, GEMM_UNITS + WEIGHT_Q6_K, __VA_ARGS__) \
+	KERNELS(tile, iq2_xxs, GEMM_UNITS + WEIGHT_IQ2_XXS, __VA_ARGS__) \
+	KERNELS(tile, iq4_nl, GEMM_UNITS + WEIGHT_IQ4_NL, __VA_ARGS__) \
+	KERNELS(tile, iq4_xs, GEMM_UNITS + WEIGHT_IQ4_XS, __VA_ARGS__)

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What host and kernels agree on about tiled products (tile_gemm.h): C and C++.
+ */
+#pragma once
+#if !defined(__HIP__)
+#include <stdint.h>
+#endif
+
+/* INT4_G32: groups of 32; INT4: of 64 and more. GEMM_UNITS + n: enum weight_format n, by
+ * units (kernels/weights/weight_units.h). */
+enum gemm_format { GEMM_INT4_G32, GEMM_INT4, GEMM_F16, GEMM_BF16, GEMM_UNITS = 16 };
+
+/* A row of linear_tile.def or moe_tile.def. */
+struct tile_shape {
+	const char *name;
+	int32_t block_m, block_n, block_k, waves_m, waves_n, rate;
+	int32_t has_units; /* also compiled for the formats of weight_units.def */
+};

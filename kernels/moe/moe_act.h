@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an expert does between its two layers, and which expert a pair has.
+ */
+#pragma once
+#include "kernels/device/dialect.h"
+#include "kernels/moe/moe_launch.h"
+
+/* g / (1 + exp(-alpha g)), in one exp2 and one rcp; exp2 is infinite where g is far
+ * below zero, and rcp makes that zero. */
+DEVICE float moe_silu(float g, float alpha)
+{
+	return g * fast_rcp(1 + fast_exp2(g * alpha * -1.44269504f));
+}
+
+DEVICE float moe_sigmoid(float x)
+{
+	return fast_rcp(1 + fast_exp2(x * -1.44269504f));
+}
+
+/* h (F) of a token's slot: the shared expert's lies apart. */
+DEVICE uint16_t *moe_slot_h(const moe_launch &a, size_t t, size_t slot)
+{
+	size_t u = (size_t)a.n_used;
+	return slot == u ? a.shared_h + t * (size_t)a.ffn
+			 : a.h + (t * u + slot) * (size_t)a.ffn;
+}
+
+/* What its output is multiplied by. */
+DEVICE float moe_slot_weight(const moe_launch &a, size_t t, size_t slot)
+{
+	size_t u = (size_t)a.n_used, i = slot == u ? t : t * u + slot;
+	const float *w = slot == u ? a.shared_scale : a.weight;
+	return w ? w[i] : 1;
+}
+
+/* A token's expert: which, and where its h is. */
+struct moe_pair {
+	size_t token, slot, expert;
+	bool is_shared;
+	uint16_t *h; /* (F) */
+};
+
+/* knows_id: else the expert is left open, where it is not the shared one. */
+DEVICE moe_pair moe_slot_at(const moe_launch &a, size_t t, size_t slot, bool knows_id = true)
+{
+	moe_pair out;
+	size_t u = (size_t)a.n_used;
+	out.token = t;
+	out.slot = slot;
+	out.is_shared = !a.id || slot == u;
+	out.expert = out.is_shared ? (size_t)a.shared : 0;
+	if (knows_id && !out.is_shared)
+		out.expert = (size_t)a.id[t * u + slot];
+	out.h = moe_slot_h(a, t, slot);
+	return out;
+}
+
+/* Of pair p, which fits 32 bits: what is asked for next waits for the division, so one
+ * token is spared it. */
+DEVICE moe_pair moe_pair_at(const moe_launch &a, size_t p, bool knows_id = true)
+{
+	uint32_t n = (uint32_t)a.n_slots, t = a.n_tok == 1 ? 0 : (uint32_t)p / n;
+	return moe_slot_at(a, t, (uint32_t)p - t * n, knows_id);
+}
+
+/* As f16, nearest; what is beyond its range as the largest: an infinity would reach
+ * every output of the token, and turn to NaN where a weight is zero. */
+DEVICE uint16_t moe_act(const moe_launch &a, const moe_pair &p, size_t f, float g,
+			float u)
+{
+	if (a.gate_bias && !p.is_shared) {
+		g += a.gate_bias[p.expert * (size_t)a.ffn + f];
+		u += a.up_bias[p.expert * (size_t)a.ffn + f];
+	}
+	bool is_clamped = a.act == MOE_CLAMPED && !p.is_shared;
+	if (is_clamped) {
+		g = g > a.limit ? a.limit : g;
+		u = u > a.limit ? a.limit : u < -a.limit ? -a.limit : u;
+		u += 1;
+	}
+	float h = moe_silu(g, is_clamped ? a.alpha : 1) * u;
+	h = h > 65504 ? 65504 : h < -65504 ? -65504 : h;
+	return f32_to_f16(h);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/moe_experts.h, any shape, bias and activation
+ * LAYOUT    kernels/moe/moe_launch.h; weights of any format, all experts of the same
+ * GEOMETRY  workgroups of four waves. up: (F over 4, T U), a wave a number of h; down:
+ *           (D over 4, T), a wave a number of y, the token's experts one after the
+ *           other; scale: (T over 4), a wave a token
+ * PRECISION f32 sums, 32 lanes apart; h rounded to f16; y in the order of the experts
+ * ROOFLINE  reads weights once a pair. What has no kernel of its own comes here
+ * TRIED     nothing else
+ * SEE       kernels/weights/dequant.h, kernels/ops/moe_experts_ref.c
+ */
+#include "kernels/weights/dequant.h"
+#include "kernels/moe/moe_act.h"
+
+enum { MOE_ANY_WAVES = 4, MOE_ANY_THREADS = MOE_ANY_WAVES * WAVE };
+
+template <int format> DEVICE void moe_any_up(const moe_launch &a)
+{
+	size_t f = group_index_x() * MOE_ANY_WAVES + wave_index();
+	if (f >= (size_t)a.ffn)
+		return;
+	moe_pair p = moe_pair_at(a, group_index_y());
+	const weight_view *w = a.table + p.expert * MOE_PARTS;
+	const uint16_t *x = a.x + p.token * (size_t)a.dim;
+	weight_view gate = w[MOE_GATE], up = w[MOE_UP];
+	float g = row_dot<format>(&gate, f, x), u = row_dot<format>(&up, f, x);
+	if (lane_index() == 0)
+		p.h[f] = moe_act(a, p, f, g, u);
+}
+
+template <int format> DEVICE void moe_any_down(const moe_launch &a)
+{
+	size_t d = group_index_x() * MOE_ANY_WAVES + wave_index(), t = group_index_y();
+	if (d >= (size_t)a.dim)
+		return;
+	float *y = a.y + t * (size_t)a.dim + d, sum = *y;
+	for (int32_t s = 0; s < a.n_slots; s++) {
+		moe_pair p = moe_slot_at(a, t, (size_t)s);
+		weight_view w = a.table[p.expert * MOE_PARTS + MOE_DOWN];
+		float part = row_dot<format>(&w, d, p.h);
+		if (a.down_bias && !p.is_shared)
+			part += a.down_bias[p.expert * (size_t)a.dim + d];
+		sum += part * moe_slot_weight(a, t, (size_t)s);
+	}
+	if (lane_index() == 0)
+		*y = sum;
+}
+
+/* scale[t] = 1 / (1 + exp(-(router x[t]))); router (1, D). */
+template <int format>
+DEVICE void moe_scale(weight_view router, const uint16_t *x, int32_t n_tok, float *scale)
+{
+	size_t t = group_index_x() * MOE_ANY_WAVES + wave_index();
+	if (t >= (size_t)n_tok)
+		return;
+	float dot = row_dot<format>(&router, 0, x + t * (size_t)router.k);
+	if (lane_index() == 0)
+		scale[t] = moe_sigmoid(dot);
+}
+
+#define MOE_ANY(name, format) \
+	KERNEL(MOE_ANY_THREADS) void moe_any_up_##name##_kernel(moe_launch a) \
+	{ \
+		moe_any_up<format>(a); \
+	} \
+	KERNEL(MOE_ANY_THREADS) void moe_any_down_##name##_kernel(moe_launch a) \
+	{ \
+		moe_any_down<format>(a); \
+	} \
+	KERNEL(MOE_ANY_THREADS) \
+	void moe_scale_##name##_kernel(weight_view router, const uint16_t *x, \
+				       int32_t n_tok, float *scale) \
+	{ \
+		moe_scale<format>(router, x, n_tok, scale); \
+	}
+MOE_ANY(f32, WEIGHT_F32)
+MOE_ANY(f16, WEIGHT_F16)
+MOE_ANY(bf16, WEIGHT_BF16)
+MOE_ANY(int4, WEIGHT_INT4)
+#define UNITS MOE_ANY
+#define UNIT_BLOCKS MOE_ANY
+#include "kernels/weights/weight_units.def"
+#undef UNITS
+#undef UNIT_BLOCKS
+#undef MOE_ANY

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/moe_experts.h for int4 experts and few tokens, in two launches, the
+ *           choice of experts (kernels/ops/moe_router.h) in the first where asked for
+ * LAYOUT    kernels/moe/moe_launch.h; weights, and activations in LDS, as quad.h tells
+ * GEOMETRY  up: (F over 8 ROWS, pairs), and before them one for what a token has once
+ *           (moe_pick.h): row g of a lane is of gate, row g + 8 the same of up. Each
+ *           workgroup finds its own expert in the logits. down: (D over 16, T): SPLIT
+ *           waves a slot; what the slots add is summed in their order. LDS: QUAD_LDS and
+ *           MOE_CHOICE_LDS; MOE_QUAD_DOWN_LDS
+ * PRECISION as linear_quad_sum.h; h rounded to f16; the sum over slots in f32, in order
+ * ROOFLINE  as moe_int4.hip; with few tokens what decides is what waits for what. up:
+ *           logits, and x beside them; the place; the weights, all of a wave's in flight
+ *           at once (Qwen3-30B-A3B: 14.2 MB, 3.1 us of an H200's memory); the waves' sums.
+ *           down: the id, and beside it h, y and the experts' weights; the weights (7.1
+ *           MB, 1.6 us); the waves' sums; the slots'. Nothing else is asked for in
+ *           between, nor divided: that took 100 cycles and more each time.
+ * TRIED     (on an NVIDIA H200, Qwen3-30B-A3B, us) up 10.3 (four; wide 11.65), down 6.9
+ *           (10.6 before its loads were asked for at once); the choice made by all waves
+ *           of each workgroup: up in workgroups of 16 rows, two rounds of them on a card: 14.9
+ *           where those of 32 took 11.6; of 8: 16.4; the choice left out: 10.3; weights
+ *           found by the table: 12.1
+ * SEE       kernels/ops/moe_experts_ref.c
+ */
+#include "kernels/linear/linear_int4_words.h"
+#include "kernels/moe/moe_pick.h"
+#include "kernels/weights/quad.h"
+
+/* Row `row` of w, or its last, as row y of a lane. */
+template <int KIND>
+DEVICE void moe_quad_row(const weight_view &w, int32_t row, int32_t n_groups, int y,
+			 quad_rows *out)
+{
+	size_t n = (size_t)(row < w.n ? row : w.n - 1), groups = (size_t)n_groups;
+	out->q[y] = (const uint32_t *)w.q + n * (size_t)(w.pitch / 4) + lane_index() % 4 * 4;
+	out->scales[y] = (const uint16_t *)w.scales + n * groups;
+	if constexpr (KIND == QUAD_ZERO) {
+		out->zeros[y] = w.zero_points + n / 8 * groups;
+		out->zero_shift[y] = (uint32_t)n % 8 * 4;
+	}
+}
+
+DEVICE int32_t moe_quad_groups(int32_t k, int32_t shift)
+{
+	return shift == 31 ? 1 : k >> shift;
+}
+
+DEVICE const void *moe_quad_at(const moe_run &r, size_t e)
+{
+	return ((int32_t)e < r.split ? r.p[0] : r.p[1]) + e * r.step;
+}
+
+/* The expert's weight of one part: by the way from one to the next where that is the
+ * same, for a look into the table is a load that the weights wait for. */
+template <int KIND>
+DEVICE weight_view moe_quad_view(const moe_launch &a, const moe_pair &p, int part)
+{
+	const moe_span *s = &a.span[part];
+	if (KIND == QUAD_ZERO || !s->q.p[0] || p.is_shared)
+		return a.table[p.expert * MOE_PARTS + (size_t)part];
+	weight_view w = {};
+	w.q = moe_quad_at(s->q, p.expert);
+	w.scales = moe_quad_at(s->scales, p.expert);
+	w.pitch = s->pitch;
+	w.n = part == MOE_DOWN ? a.dim : a.ffn;
+	return w;
+}
+
+/* UNR steps from s on; see moe_quad_sum. */
+template <int UNR, int KIND>
+DEVICE void moe_quad_load(const quad_rows &r, int32_t s, int32_t end, quad_step<KIND> *out)
+{
+	UNROLL
+	for (int u = 0; u < UNR; u++)
+		quad_load<KIND>(r, s + u, KIND == QUAD_G32 ? s + u + 1 : end, &out[u]);
+}
+
+/* Part i of SPLIT of K elements, in steps. */
+struct moe_quad_part {
+	int32_t from, end;
+};
+
+template <int SPLIT> DEVICE moe_quad_part moe_quad_part_of(int32_t k, int32_t i)
+{
+	int32_t n_steps = k / QUAD_STEP, each = (n_steps + SPLIT - 1) / SPLIT;
+	int32_t from = i * each;
+	return {from, from + each < n_steps ? from + each : n_steps};
+}
+
+/* Pieces of activations on their way to LDS: asked for all at once, before the weights,
+ * and put where they belong while those come. */
+enum { MOE_QUAD_HELD = 4 };
+struct moe_quad_held {
+	u32x4 v[MOE_QUAD_HELD];
+};
+
+/* Pieces first, first + THREADS, … of n; from(i): where piece i is. */
+template <int THREADS, class F>
+DEVICE void moe_quad_hold(int32_t first, int32_t n, F from, moe_quad_held *out)
+{
+	UNROLL
+	for (int i = 0; i < MOE_QUAD_HELD; i++) {
+		int32_t p = first + i * THREADS;
+		out->v[i] = p < n ? *from(p) : u32x4{};
+	}
+}
+
+template <int THREADS>
+DEVICE void moe_quad_put(int32_t first, int32_t n, const moe_quad_held &held, u32x4 *to)
+{
+	UNROLL
+	for (int i = 0; i < MOE_QUAD_HELD; i++) {
+		int32_t p = first + i * THREADS;
+		if (p < n)
+			to[quad_place(p)] = quad_piece(held.v[i]);
+	}
+}
+
+/* All n, of which the first are held; and the zeros before them. */
+template <int THREADS, class F>
+DEVICE void moe_quad_stage(int32_t n, F from, moe_quad_held *held, u32x4 *lds)
+{
+	int32_t at = (int32_t)thread_index();
+	quad_zeros(lds);
+	for (;;) {
+		moe_quad_put<THREADS>(at, n, *held, lds + QUAD_ZEROS);
+		at += MOE_QUAD_HELD * THREADS;
+		if (at >= n)
+			return;
+		moe_quad_hold<THREADS>(at, n, from, held);
+	}
+}
+
+/* sum += steps [from, end), whose first UNR steps are in `now`. Without a word in its
+ * name a kernel gets whole turns of UNR steps, and no step asks whether it is there. The
+ * next are loaded behind the use: seldom are there any, and a second set of registers
+ * would take the place of waves. */
+template <int UNR, int KIND>
+DEVICE void moe_quad_sum(const quad_rows &rows, int32_t from, int32_t end,
+			 quad_step<KIND> *now, const quad_inputs<1> &x, quad_sums<1> *sum)
+{
+	if (from >= end)
+		return;
+	for (int32_t s = from;;) {
+		UNROLL
+		for (int u = 0; u < UNR; u++)
+			quad_use<1, KIND>(rows, now[u], s + u,
+					  KIND == QUAD_G32 ? s + u + 1 : end, x, sum);
+		s += UNR;
+		if (s >= end)
+			return;
+		moe_quad_load<UNR, KIND>(rows, s, end, now);
+	}
+}
+
+/* Block `block` of a pair's rows; choice: LDS. */
+template <int SPLIT, int ROWS, int UNR, int KIND>
+DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t *x,
+			     int32_t block, u32x4 *lds, const moe_choice &choice)
+{
+	constexpr int32_t THREADS = SPLIT * ROWS * WAVE, PITCH = ROWS * QUAD_ROWS;
+	float *sums = (float *)(lds + QUAD_ZEROS + a.dim / 8);
+	auto from_x = [&](int32_t p) { return (const u32x4 *)(x + (size_t)p * 8); };
+	moe_quad_held held;
+	moe_quad_hold<THREADS>((int32_t)thread_index(), a.dim / 8, from_x, &held);
+	moe_pick_begin<THREADS>(a, pair, choice);
+	moe_quad_stage<THREADS>(a.dim / 8, from_x, &held, lds);
+	group_barrier();
+	pair = moe_pick_end(a, choice, pair);
+
+	int32_t wave = (int32_t)wave_index(), set = wave / SPLIT, g = (int32_t)lane_index() / 4;
+	int32_t f0 = block * ROWS * 8, groups = moe_quad_groups(a.dim, a.up_shift);
+	quad_rows rows;
+	rows.shift = a.up_shift;
+	rows.is_bf16 = a.is_bf16;
+	int32_t row = f0 + set * 8 + g;
+	moe_quad_row<KIND>(moe_quad_view<KIND>(a, pair, MOE_GATE), row, groups, 0, &rows);
+	moe_quad_row<KIND>(moe_quad_view<KIND>(a, pair, MOE_UP), row, groups, 1, &rows);
+	moe_quad_part part = moe_quad_part_of<SPLIT>(a.dim, wave % SPLIT);
+	quad_step<KIND> now[UNR];
+	if (part.from < part.end)
+		moe_quad_load<UNR, KIND>(rows, part.from, part.end, now);
+	quad_sums<1> sum = {};
+	moe_quad_sum<UNR, KIND>(rows, part.from, part.end, now,
+				quad_inputs_of<1>(lds, a.dim / 8), &sum);
+	quad_put<1>(sum, PITCH, sums + wave % SPLIT * PITCH + set * QUAD_ROWS);
+	group_barrier();
+	int32_t i = (int32_t)thread_index();
+	if (i < ROWS * 8 && f0 + i < a.ffn) {
+		float gate = 0, up = 0;
+		const float *at = sums + i / 8 * QUAD_ROWS + i % 8;
+		UNROLL
+		for (int s = 0; s < SPLIT; s++) {
+			gate += at[s * PITCH];
+			up += at[s * PITCH + 8];
+		}
+		pair.h[f0 + i] = moe_act(a, pair, (size_t)(f0 + i), gate, up);
+	}
+}
+
+template <int SPLIT, int ROWS, int UNR, int KIND> DEVICE void moe_quad_up(const moe_launch &a)
+{
+	LDS_DYNAMIC(u32x4, lds);
+	float *sums = (float *)(lds + QUAD_ZEROS + a.dim / 8);
+	moe_choice choice = moe_choice_of((uint32_t *)(sums + SPLIT * ROWS * QUAD_ROWS),
+					  a.shared, a.n_used);
+	moe_pair pair = moe_pick_pair(a);
+	const uint16_t *x = a.x + pair.token * (size_t)a.dim;
+	int32_t block = (int32_t)group_index_x() - MOE_UP_FIRST(a);
+	if (block >= 0)
+		moe_quad_up_rows<SPLIT, ROWS, UNR, KIND>(a, pair, x, block, lds, choice);
+	else
+		moe_pick_once<SPLIT * ROWS * WAVE>(a, pair, x, choice);
+}
+
+/* Rows [d0, d0 + 16) of one slot's down, a part of its elements. */
+template <int UNR, int KIND> struct moe_quad_job {
+	quad_rows rows;
+	quad_step<KIND> now[UNR];
+	moe_quad_part part;
+};
+
+template <int SPLIT, int UNR, int KIND>
+DEVICE void moe_quad_begin(const moe_launch &a, const moe_pair &p, int32_t unit, int32_t d0,
+			   moe_quad_job<UNR, KIND> *j)
+{
+	weight_view w = moe_quad_view<KIND>(a, p, MOE_DOWN);
+	int32_t g = (int32_t)lane_index() / 4, groups = moe_quad_groups(a.ffn, a.down_shift);
+	j->rows.shift = a.down_shift;
+	j->rows.is_bf16 = a.is_bf16;
+	moe_quad_row<KIND>(w, d0 + g, groups, 0, &j->rows);
+	moe_quad_row<KIND>(w, d0 + g + 8, groups, 1, &j->rows);
+	j->part = moe_quad_part_of<SPLIT>(a.ffn, unit % SPLIT);
+	if (j->part.from < j->part.end)
+		moe_quad_load<UNR, KIND>(j->rows, j->part.from, j->part.end, j->now);
+}
+
+/* From the waves' sums (n_slots, SPLIT, 16) what each slot adds to y: (n_slots, 16). */
+template <int SPLIT, int THREADS>
+DEVICE void moe_quad_parts(const moe_launch &a, size_t t, int32_t d0, const float *sums,
+			   const float *weight, float *part)
+{
+	int32_t i = (int32_t)thread_index();
+	for (; i < a.n_slots * QUAD_ROWS; i += THREADS) {
+		int32_t s = i / QUAD_ROWS, row = i % QUAD_ROWS;
+		float x = 0;
+		UNROLL
+		for (int j = 0; j < SPLIT; j++)
+			x += sums[(s * SPLIT + j) * QUAD_ROWS + row];
+		bool has_bias = a.down_bias && d0 + row < a.dim;
+		moe_pair p = moe_slot_at(a, t, (size_t)s, has_bias);
+		part[i] = moe_slots_part(a, p, weight[s], d0 + row, x);
+	}
+}
+
+template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(const moe_launch &a)
+{
+	constexpr int32_t THREADS = WAVES * WAVE;
+	LDS_DYNAMIC(u32x4, lds);
+	int32_t n_pieces = a.ffn / 8, n_units = a.n_slots * SPLIT, at = (int32_t)thread_index();
+	int32_t d0 = (int32_t)group_index_x() * QUAD_ROWS, unit = (int32_t)wave_index();
+	float *sums = (float *)(lds + QUAD_ZEROS + a.n_slots * n_pieces);
+	float *part = sums + n_units * QUAD_ROWS, *weights = part + a.n_slots * QUAD_ROWS;
+	size_t t = group_index_y();
+	/* What the weights wait for is asked for first, and all else before them. */
+	moe_pair p = moe_slot_at(a, t, (size_t)(unit / SPLIT), unit < n_units);
+	auto from_h = [&](int32_t i) {
+		int32_t routed = a.n_used * n_pieces;
+		return i < routed ? (const u32x4 *)moe_slot_h(a, t, 0) + i
+				  : (const u32x4 *)(a.shared_h + t * (size_t)a.ffn) + (i - routed);
+	};
+	moe_quad_held held;
+	moe_quad_hold<THREADS>(at, a.n_slots * n_pieces, from_h, &held);
+	float y = moe_slots_y(a, t, d0, QUAD_ROWS);
+	float weight = at < a.n_slots ? moe_slot_weight(a, t, (size_t)at) : 0;
+	moe_quad_job<UNR, KIND> job;
+	if (unit < n_units)
+		moe_quad_begin<SPLIT, UNR, KIND>(a, p, unit, d0, &job);
+	moe_quad_stage<THREADS>(a.n_slots * n_pieces, from_h, &held, lds);
+	if (at < a.n_slots)
+		weights[at] = weight;
+	group_barrier();
+	while (unit < n_units) {
+		quad_inputs<1> x = quad_inputs_of<1>(lds, n_pieces);
+		x.p[0] += x.stride ? unit / SPLIT * n_pieces : 0;
+		quad_sums<1> sum = {};
+		moe_quad_sum<UNR, KIND>(job.rows, job.part.from, job.part.end, job.now, x, &sum);
+		quad_put<1>(sum, QUAD_ROWS, sums + unit * QUAD_ROWS);
+		unit += WAVES;
+		if (unit < n_units)
+			moe_quad_begin<SPLIT, UNR, KIND>(
+				a, moe_slot_at(a, t, (size_t)(unit / SPLIT)), unit, d0, &job);
+	}
+	group_barrier();
+	moe_quad_parts<SPLIT, THREADS>(a, t, d0, sums, weights, part);
+	group_barrier();
+	moe_slots_add(a, t, d0, QUAD_ROWS, part, y);
+}
+
+#define MOE_QUAD(op, name, a1, a2, a3, room, kind, word) \
+	KERNEL_OF_MANY(MOE_QUAD_##op##_THREADS(a1, a2), room) \
+	void moe_quad_##op##_##name##word##_kernel(moe_launch a) \
+	{ \
+		moe_quad_##op<a1, a2, a3, kind>(a); \
+	}
+#define MOE_QUAD_up_THREADS(split, rows) ((split) * (rows) * WAVE)
+#define MOE_QUAD_down_THREADS(split, waves) ((waves) * WAVE)
+#define MOE_QUADS(op, name, a1, a2, a3, room) \
+	MOE_QUAD(op, name, a1, a2, a3, room, QUAD_G32, ) \
+	MOE_QUAD(op, name, a1, a2, (a3 > 3 ? 3 : a3), 1, QUAD_ANY, _any) \
+	MOE_QUAD(op, name, a1, a2, (a3 > 3 ? 3 : a3), 1, QUAD_ZERO, _zero)
+#define UP(name, split, rows, unr, room) MOE_QUADS(up, name, split, rows, unr, room)
+#define DOWN(name, split, waves, unr, room) MOE_QUADS(down, name, split, waves, unr, room)
+#include "kernels/moe/moe_quad.def"
+#undef UP
+#undef DOWN
+#undef MOE_QUADS
+#undef MOE_QUAD

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/moe_router.h
+ * LAYOUT    x (T, D) f16; router (E, D) f32, f16 or bf16; logits (T, E) f32; id,
+ *           weight (T, U); arrived (T), zero before and after
+ * GEOMETRY  workgroups of four waves: (E over 4, T), an expert a wave, x through LDS,
+ *           normalised on the way where asked for. The workgroup that ends last has all
+ *           logits and chooses (moe_choose.h); where the experts' own kernel does that
+ *           (moe_quad.hip), none waits for the others. LDS: MOE_ROUTER_LDS
+ * PRECISION logits in f32; softmax by exp2 of differences to the largest
+ * ROOFLINE  at E = 128, D = 2048, bf16: 512 KiB, 32 workgroups. So few waves wait for
+ *           each load, so all of a row are in flight at once, before x is there
+ * TRIED     a thread that chooses alone, others waiting: 5.7 times slower where others
+ *           measured it; one wave that takes the best U times: 9.3 us where the count of
+ *           those before takes 7 (E = 128, U = 8, an NVIDIA H200); a second launch: the
+ *           budget has no place for it
+ * SEE       kernels/ops/moe_router_ref.c
+ */
+#include "kernels/weights/dequant.h"
+#include "kernels/moe/moe_choose.h"
+#include "kernels/rows/rms_norm_row.h"
+
+enum {
+	MOE_ROUTER_WAVES = 4,
+	MOE_ROUTER_THREADS = MOE_ROUTER_WAVES * WAVE,
+	MOE_ROUTER_AHEAD = 8 /* pieces of 8 a lane has in flight */
+};
+
+/* Eight of a row of 16-bit numbers times eight of x. */
+template <int format> DEVICE float moe_router_dot8(u32x4 w, u32x4 x, float sum)
+{
+	UNROLL
+	for (int i = 0; i < 8; i++) {
+		uint16_t half = (uint16_t)(w[i / 2] >> i % 2 * 16);
+		float f = format == WEIGHT_F16 ? f16_to_f32(half) : bf16_to_f32(half);
+		sum = fma_f32(f, f16_to_f32((uint16_t)(x[i / 2] >> i % 2 * 16)), sum);
+	}
+	return sum;
+}
+
+struct moe_router_pieces {
+	u32x4 v[MOE_ROUTER_AHEAD];
+};
+
+/* Pieces lane, lane + 32, … of a row from element `at` on; beyond K: the last. */
+DEVICE void moe_router_load(const weight_view &w, size_t row, int32_t at,
+			    moe_router_pieces *out)
+{
+	const char *q = (const char *)w.q + row * (size_t)w.pitch;
+	UNROLL
+	for (int j = 0; j < MOE_ROUTER_AHEAD; j++) {
+		int32_t i = at + (j * WAVE + (int32_t)lane_index()) * 8;
+		out->v[j] = *(const u32x4 *)(q + (size_t)(i < w.k ? i : w.k - 8) * 2);
+	}
+}
+
+/* A logit of x (in LDS); `first`: the row's first pieces. K a multiple of 8. */
+template <int format>
+DEVICE float moe_router_dot(const weight_view &w, size_t row, const moe_router_pieces &first,
+			    const uint16_t *x)
+{
+	constexpr int32_t STEP = MOE_ROUTER_AHEAD * WAVE * 8;
+	moe_router_pieces now = first;
+	float sum = 0;
+	for (int32_t at = 0; at < w.k; at += STEP) {
+		if (at)
+			moe_router_load(w, row, at, &now);
+		UNROLL
+		for (int j = 0; j < MOE_ROUTER_AHEAD; j++) {
+			int32_t i = at + (j * WAVE + (int32_t)lane_index()) * 8;
+			if (i < w.k)
+				sum = moe_router_dot8<format>(now.v[j], *(const u32x4 *)(x + i),
+							      sum);
+		}
+	}
+	return wave_sum(sum);
+}
+
+/* x of token t to LDS; `held`: its first pieces, where it has yet to be normalised. */
+DEVICE void moe_router_stage(const moe_router_launch &a, size_t t, int32_t dim,
+			     const rms_norm_held<MOE_ROUTER_THREADS> &held, uint16_t *to)
+{
+	LDS(float, part, RMS_NORM_WAVES);
+	const uint16_t *x = a.x + t * (size_t)dim;
+	const float *from = a.norm.x + t * (size_t)dim;
+	if (!a.norm.x) {
+		int32_t i = (int32_t)thread_index();
+		for (; dim % 8 == 0 && i < dim / 8; i += MOE_ROUTER_THREADS)
+			((u32x4 *)to)[i] = ((const u32x4 *)x)[i];
+		for (; dim % 8 != 0 && i < dim; i += MOE_ROUTER_THREADS)
+			to[i] = x[i];
+		return;
+	}
+	float scale = rms_norm_scale<MOE_ROUTER_THREADS>(held, from, dim, a.norm.eps, part);
+	int32_t i = (int32_t)thread_index() * 8;
+	for (; i < dim; i += MOE_ROUTER_THREADS * 8) {
+		u32x4 v = rms_norm_piece(rms_norm_load(from, i, dim),
+					 rms_norm_load(a.norm.weight, i, dim), scale);
+		*(u32x4 *)(to + i) = v;
+		if (group_index_x() == 0)
+			*(u32x4 *)(a.norm.y + t * (size_t)dim + i) = v;
+	}
+}
+
+template <int format>
+DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
+{
+	LDS_DYNAMIC(u32x4, lds);
+	LDS(uint32_t, before, 1);
+	constexpr bool IS_HALF = format != WEIGHT_F32;
+	uint16_t *x = (uint16_t *)lds;
+	size_t t = group_index_y(), n = (size_t)router.n;
+	size_t e = group_index_x() * MOE_ROUTER_WAVES + wave_index();
+	size_t row = e < n ? e : n - 1;
+	bool is_fast = IS_HALF && router.k % 8 == 0;
+	moe_router_pieces first = {};
+	rms_norm_held<MOE_ROUTER_THREADS> held = {};
+	if (a.norm.x)
+		rms_norm_hold<MOE_ROUTER_THREADS>(a.norm.x + t * (size_t)router.k, router.k,
+						  &held);
+	if (is_fast)
+		moe_router_load(router, row, 0, &first);
+	moe_router_stage(a, t, router.k, held, x);
+	group_barrier();
+	float logit = 0;
+	if (is_fast)
+		logit = moe_router_dot<format>(router, row, first, x);
+	else
+		logit = row_dot<format>(&router, row, x);
+	if (lane_index() == 0 && e < n)
+		a.logits[t * n + e] = a.rule.logit_bias ? logit + a.rule.logit_bias[e] : logit;
+	if (a.leaves_choice)
+		return;
+	uint32_t place = group_arrive(&a.arrived[t], before);
+	if (place + 1 != (n + MOE_ROUTER_WAVES - 1) / MOE_ROUTER_WAVES)
+		return;
+	group_barrier(); /* all have read `before` */
+	if (thread_index() == 0)
+		a.arrived[t] = 0;
+	moe_choice c = moe_choice_of((uint32_t *)(lds + (router.k * 2 + 15) / 16),
+				     router.n, a.n_used);
+	moe_choose<MOE_ROUTER_THREADS>(a.rule, a.logits + t * n,
+				       moe_choose_first(a.logits + t * n, (uint32_t)n),
+				       (uint32_t)n, (uint32_t)a.n_used, c, before);
+	if (wave_index() == 0)
+		moe_choose_weigh(a.rule, a.logits + t * n, (uint32_t)n, (uint32_t)a.n_used, c,
+				 a.id + t * (size_t)a.n_used, a.weight + t * (size_t)a.n_used);
+}
+
+#define MOE_ROUTER(name, format) \
+	KERNEL(MOE_ROUTER_THREADS) \
+	void moe_router_##name##_kernel(weight_view router, moe_router_launch a) \
+	{ \
+		moe_router<format>(router, a); \
+	}
+MOE_ROUTER(f32, WEIGHT_F32)
+MOE_ROUTER(f16, WEIGHT_F16)
+MOE_ROUTER(bf16, WEIGHT_BF16)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What moe_router.hip is told beside its weight and tensors, and the choice in it (or in
+ * moe_quad.hip). C for the host, C++ for the kernel.
+ */
+#pragma once
+#if !defined(__HIP__)
+#include <stdint.h>
+#endif
+#include "kernels/linear/fused_norm.h"
+
+/* As in struct moe_router_args, with device addresses. */
+struct moe_router_rule {
+	const float *logit_bias;         /* (E), or NULL */
+	const float *bias;               /* (E); this and what follows: is_sigmoid */
+	int32_t n_groups, n_groups_used;
+	float scale;
+	uint32_t is_sigmoid, norm_topk;
+};
+
+struct moe_router_launch {
+	const uint16_t *x;        /* (T, D) f16 */
+	float *logits;            /* (T, E) */
+	int32_t *id;              /* (T, U) */
+	float *weight;            /* (T, U) */
+	uint32_t *arrived;        /* (T), zero before and after */
+	struct fused_norm norm;   /* of x */
+	int32_t n_used;
+	uint32_t leaves_choice;   /* to the kernel that comes: only the logits are made */
+	struct moe_router_rule rule;
+};
+
+/* LDS of a choice of U of E experts; a kernel's of so many threads. */
+#define MOE_CHOICE_KEYS(n_experts) (((n_experts) + 3) / 4 * 4) /* 16-byte aligned */
+#define MOE_CHOICE_LDS(n_experts, n_used) \
+	((2 * MOE_CHOICE_KEYS(n_experts) + 2 * (n_used)) * 4)
+/* LDS of moe_router.hip: x, then the choice. */
+#define MOE_ROUTER_LDS(dim, n_experts, n_used) \
+	(((dim) * 2 + 15) / 16 * 16 + MOE_CHOICE_LDS(n_experts, n_used))

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/moe_experts.h for many tokens
+ * LAYOUT    kernels/moe/moe_tile.h, pairs as moe_align.hip has sorted them; weights int4,
+ *           f16 or bf16, all experts of the same
+ * GEOMETRY  up, down: kernels/linear/tile_gemm.h, a workgroup a block of pairs and BLOCK_N
+ *           rows; X is gathered by pair. up: every other 16 rows of the block are of
+ *           gate, those between of up, so that a lane has both sums of its h and writes
+ *           silu(g) u. combine: (D over 256, T), a thread a number of y, the slots in
+ *           their order. Rows of a block that are no pair compute what the first pair
+ *           does, and are not stored.
+ * PRECISION as linear_tile.hip; h rounded to f16; f32 from there to y
+ * ROOFLINE  Qwen3-30B-A3B, 512 tokens: 32 pairs an expert, 226 MB of weights a layer
+ *           (0.9 ms at 256 GB/s; 19 TFLOP/s would hide behind it), 39 GFLOP with the
+ *           last blocks' rests: bound by memory on Strix Halo up to about 1,000 tokens.
+ *           out costs 8 D bytes a pair: 8 MB in 226.
+ * TRIED     down adding to y in f32 atomics: no `out`, but sums of another order each
+ *           time; larger blocks at 512 tokens: half of their rows are empty
+ * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_tile.def, kernels/linear/linear_tile.hip
+ */
+#include "kernels/moe/moe_tile_block.h"
+
+KERNEL(MOE_COMBINE_THREADS) void moe_combine_kernel(moe_tile_launch a)
+{
+	size_t d = group_index_x() * MOE_COMBINE_THREADS + thread_index();
+	size_t t = group_index_y(), dim = (size_t)a.m.dim, n = (size_t)a.m.n_slots;
+	if (d >= dim)
+		return;
+	float *y = a.m.y + t * dim + d, sum = *y;
+	const float *out = a.out + t * n * dim + d;
+	for (size_t s = 0; s < n; s++)
+		sum += out[s * dim] * moe_slot_weight(a.m, t, s);
+	*y = sum;
+}
+
+#define TILE(tile, bm, bn, bk, wm, wn, rate) \
+	MOE_TILE(tile, int4g32, GEMM_INT4_G32, bm, bn, bk, wm, wn) \
+	MOE_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn) \
+	MOE_TILE(tile, f16, GEMM_F16, bm, bn, bk, wm, wn) \
+	MOE_TILE(tile, bf16, GEMM_BF16, bm, bn, bk, wm, wn)
+#define UNIT_TILE TILE
+#include "kernels/moe/moe_tile.def"
+#undef UNIT_TILE
+#undef TILE
+#undef MOE_TILE

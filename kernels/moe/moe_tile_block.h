@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What moe_tile.hip and moe_tile_units.hip are compiled of: a workgroup's block of the
+ * experts' products. The first tells about it.
+ */
+#pragma once
+#include "kernels/moe/moe_act.h"
+#include "kernels/moe/moe_tile.h"
+#include "kernels/linear/tile_gemm.h"
+
+/* Row `row` of w, or its last. */
+template <class G> DEVICE gemm_row moe_tile_row(const weight_view &w, int32_t row)
+{
+	size_t n = (size_t)(row < w.n ? row : w.n - 1);
+	gemm_row out = {};
+	if constexpr (G::IS_UNITS) {
+		out.unit = unit_row_at<G::UNIT>(w, row, unit_groups(w.k, w.group));
+		return out;
+	}
+	out.q = (const char *)w.q + n * (size_t)w.pitch;
+	if constexpr (G::IS_INT4) {
+		size_t groups = (size_t)(w.k / w.group);
+		out.scales = (const uint16_t *)w.scales + n * groups;
+		if (w.zero_points)
+			out.zeros = w.zero_points + n / 8 * groups;
+		out.zero_shift = (uint32_t)n % 8 * 4;
+	}
+	return out;
+}
+
+/* The pair of row m of a block; the first, where there is none. */
+DEVICE size_t moe_tile_pair(const int32_t *pairs, int32_t m)
+{
+	return (size_t)(pairs[m] < 0 ? pairs[0] : pairs[m]);
+}
+
+DEVICE uint16_t *moe_tile_h(const moe_launch &m, size_t p)
+{
+	return moe_slot_h(m, p / (size_t)m.n_slots, p % (size_t)m.n_slots);
+}
+
+template <class G> DEVICE void moe_tile_up(const moe_tile_launch &a)
+{
+	int32_t at = (int32_t)wave_uniform(group_index_x());
+	int32_t block = at / a.n_blocks, f0 = at % a.n_blocks * (G::BN / 2);
+	int32_t e = a.block_expert[block];
+	if (e < 0)
+		return;
+	const moe_launch &m = a.m;
+	const int32_t *pairs = a.pairs + (size_t)block * G::BM;
+	weight_view gate = m.table[e * MOE_PARTS + MOE_GATE];
+	weight_view up = m.table[e * MOE_PARTS + MOE_UP];
+	gemm_weight w = {m.dim, m.up_shift, m.is_bf16 != 0,
+			 {m.up_shift, gate.scale_format, NULL}};
+	gemm_sums<G> sum;
+	auto x_row = [&](int32_t row) {
+		size_t t = moe_tile_pair(pairs, row) / (size_t)m.n_slots;
+		return m.x + t * (size_t)m.dim;
+	};
+	auto w_row = [&](int32_t n) {
+		int32_t f = f0 + n / 32 * 16 + n % 16;
+		return moe_tile_row<G>(n / 16 % 2 ? up : gate, f);
+	};
+	gemm_run<G>(&w, x_row, w_row, &sum);
+	static_assert(G::NT % 2 == 0, "gate and up side by side");
+	moe_pair p;
+	p.expert = (size_t)e;
+	p.is_shared = e == m.shared;
+	int32_t m0 = gemm_wave_m(G::WAVES_N) * (G::MT * 16);
+	f0 += gemm_wave_n(G::WAVES_N) * (G::NT * 8);
+	UNROLL
+	for (int r = 0; r < G::MT; r++)
+		UNROLL
+		for (int i = 0; i < TILE_C; i++) {
+			int32_t pair = pairs[m0 + r * 16 + tile_row(i)];
+			if (pair < 0)
+				continue;
+			uint16_t *h = moe_tile_h(m, (size_t)pair);
+			UNROLL
+			for (int n = 0; n < G::NT; n += 2) {
+				int32_t f = f0 + n * 8 + tile_column(i);
+				if (f < m.ffn)
+					h[f] = moe_act(m, p, (size_t)f,
+						       sum.v[r][n].v[i] * gate.factor,
+						       sum.v[r][n + 1].v[i] *
+							       up.factor);
+			}
+		}
+}
+
+template <class G> DEVICE void moe_tile_down(const moe_tile_launch &a)
+{
+	int32_t at = (int32_t)wave_uniform(group_index_x());
+	int32_t block = at / a.n_blocks, d0 = at % a.n_blocks * G::BN;
+	int32_t e = a.block_expert[block];
+	if (e < 0)
+		return;
+	const moe_launch &m = a.m;
+	const int32_t *pairs = a.pairs + (size_t)block * G::BM;
+	weight_view down = m.table[e * MOE_PARTS + MOE_DOWN];
+	gemm_weight w = {m.ffn, m.down_shift, m.is_bf16 != 0,
+			 {m.down_shift, down.scale_format, NULL}};
+	gemm_sums<G> sum;
+	auto x_row = [&](int32_t row) {
+		return moe_tile_h(m, moe_tile_pair(pairs, row));
+	};
+	auto w_row = [&](int32_t n) { return moe_tile_row<G>(down, d0 + n); };
+	gemm_run<G>(&w, x_row, w_row, &sum);
+	auto bias = [&](int32_t n) {
+		bool is_in = m.down_bias && e != m.shared && d0 + n < m.dim;
+		return is_in ? m.down_bias[(size_t)e * (size_t)m.dim + (size_t)(d0 + n)] : 0;
+	};
+	gemm_each(&sum, bias, [&](int32_t row, int32_t n, float x, float b) {
+		int32_t pair = pairs[row];
+		if (pair >= 0 && d0 + n < m.dim)
+			a.out[(size_t)pair * (size_t)m.dim + (size_t)(d0 + n)] =
+				x * down.factor + b;
+	});
+}
+
+#define MOE_TILE(tile, name, format, bm, bn, bk, wm, wn) \
+	KERNEL(wm * wn * WAVE) \
+	void moe_tile_up_##tile##_##name##_kernel(moe_tile_launch a) \
+	{ \
+		moe_tile_up<gemm_tile<format, bm, bn, bk, wm, wn>>(a); \
+	} \
+	KERNEL(wm * wn * WAVE) \
+	void moe_tile_down_##tile##_##name##_kernel(moe_tile_launch a) \
+	{ \
+		moe_tile_down<gemm_tile<format, bm, bn, bk, wm, wn>>(a); \
+	}

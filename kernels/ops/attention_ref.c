@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/ops/attention.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+static size_t row_of(const struct attention_args *a, int32_t t, int32_t s, int32_t g,
+		     int32_t dim)
+{
+	const int32_t *table = a->page_table +
+			       (size_t)a->seq_of[t] * (size_t)a->max_pages_per_seq;
+	int32_t size = a->kv.page_size;
+	int32_t slot = table[s / size] * size + s % size;
+	return kv_pages_at(&a->kv, a->n_kv_heads, dim, slot, g);
+}
+
+static void one_head(const struct attention_args *a, int32_t t, int32_t h, double *p)
+{
+	int32_t g = h / (a->n_heads / a->n_kv_heads), n_seen = a->position[t] + 1;
+	int32_t first = attention_first(a, a->position[t]);
+	int32_t v_dim = attention_v_dim(a), v_row = a->kv.v ? v_dim : a->head_dim;
+	size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
+	const float *values = a->kv.v ? a->kv.v : a->kv.k;
+	const float *q = (const float *)a->q + head * (size_t)a->head_dim;
+	float *y = (float *)a->y + head * (size_t)v_dim;
+	double max = a->sinks ? a->sinks[h] : -INFINITY, sum = 0;
+	for (int32_t s = first; s < n_seen; s++) {
+		const float *k = (const float *)a->kv.k +
+				 row_of(a, t, s, g, a->head_dim);
+		p[s] = 0;
+		for (int i = 0; i < a->head_dim; i++)
+			p[s] += (double)q[i] * k[i];
+		p[s] *= (double)a->scale;
+		max = fmax(max, p[s]);
+	}
+	for (int32_t s = first; s < n_seen; s++) {
+		p[s] = exp(p[s] - max);
+		sum += p[s];
+	}
+	if (a->sinks)
+		sum += exp(a->sinks[h] - max);
+	for (int i = 0; i < v_dim; i++) {
+		double acc = 0;
+		for (int32_t s = first; s < n_seen; s++)
+			acc += p[s] * values[row_of(a, t, s, g, v_row) + (size_t)i];
+		y[i] = (float)(acc / sum);
+	}
+}
+
+void attention_ref(const struct attention_args *a)
+{
+	double *p = xmalloc((size_t)a->n_ctx_max * sizeof *p);
+	assert(a->kv.type == DTYPE_F32);
+	if (a->fresh)
+		qk_norm_rope_kv_ref(a->fresh);
+	for (int32_t t = 0; t < a->n_tok; t++)
+		for (int32_t h = 0; h < a->n_heads; h++)
+			one_head(a, t, h, p);
+	free(p);
+}

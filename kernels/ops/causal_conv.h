@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A short convolution along each sequence, of each channel for itself, then silu:
+ *   y[t][c] = silu(sum_i weight[c][i] * x[t - W + 1 + i][c]),  i < W
+ * The channels are those of `part` one after the other. Inputs before the step's first
+ * token are the state: the last W - 1 inputs, oldest first. Source:
+ * modeling_qwen3_next.py of Hugging Face Transformers, Qwen3NextGatedDeltaNet.
+ */
+#pragma once
+#include "kernels/ops/head_view.h"
+#include "kernels/ops/seq_states.h"
+
+enum { CAUSAL_CONV_PARTS = 3, CAUSAL_CONV_MAX_WIDTH = 8 };
+
+struct causal_conv_args {
+	int32_t n_tok, n_seq;
+	int32_t width;               /* W, 2 .. CAUSAL_CONV_MAX_WIDTH */
+	int32_t n_parts;
+	struct head_view part[CAUSAL_CONV_PARTS]; /* act; C channels together */
+	const float *weight;         /* (C, W) f32 */
+	const int32_t *first_tok;    /* (B+1) */
+	struct seq_states states;
+	float *state;                /* (n_slots, C, W-1) f32 */
+	void *y;                     /* (T, C) act */
+};
+
+static inline int32_t causal_conv_channels(const struct causal_conv_args *a)
+{
+	int32_t n = 0;
+	for (int32_t i = 0; i < a->n_parts; i++)
+		n += a->part[i].n_heads * a->part[i].dim;
+	return n;
+}
+
+void causal_conv_ref(const struct causal_conv_args *a);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/ops/delta_rule.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#define EPS 1e-6
+
+static void unit(const float *x, int32_t n, double *out)
+{
+	double squares = EPS;
+	for (int32_t i = 0; i < n; i++)
+		squares += (double)x[i] * x[i];
+	for (int32_t i = 0; i < n; i++)
+		out[i] = x[i] / sqrt(squares);
+}
+
+static double number(const struct head_view *v, int32_t t, int32_t c)
+{
+	return ((const float *)v->p)[head_view_at(v, t, c)];
+}
+
+/* Token t of value head h; q, k: room for K each. */
+static void one_token(const struct delta_rule_args *a, int32_t t, int32_t h, double *s,
+		      double *q, double *k)
+{
+	int32_t n = a->k_dim, n_keys = a->n_k_heads * n;
+	const float *row = (const float *)a->qkv +
+			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
+	int32_t hk = a->heads_in_turn ? h % a->n_k_heads
+				      : h / (a->n_v_heads / a->n_k_heads);
+	unit(row + hk * n, n, q);
+	unit(row + n_keys + hk * n, n, k);
+	double step = number(&a->a, t, h) + a->dt_bias[h];
+	double softplus = step > 20 ? step : log1p(exp(step));
+	double keep = exp(a->decay[h] * softplus);
+	double beta = 1 / (1 + exp(-number(&a->b, t, h)));
+	for (int32_t v = 0; v < a->v_dim; v++, s += n) {
+		double seen = 0, y = 0;
+		for (int32_t i = 0; i < n; i++) {
+			s[i] *= keep;
+			seen += s[i] * k[i];
+		}
+		double change = beta * (row[2 * n_keys + h * a->v_dim + v] - seen);
+		for (int32_t i = 0; i < n; i++) {
+			s[i] += change * k[i];
+			y += s[i] * q[i];
+		}
+		((float *)a->y)[(size_t)(t * a->n_v_heads + h) * (size_t)a->v_dim +
+				(size_t)v] = (float)(y / sqrt(n));
+	}
+}
+
+static float *slot_of(const struct delta_rule_args *a, int32_t slot, int32_t h)
+{
+	size_t n = (size_t)a->v_dim * (size_t)a->k_dim;
+	return a->state + ((size_t)slot * (size_t)a->n_v_heads + (size_t)h) * n;
+}
+
+static void keep_state(const struct delta_rule_args *a, int32_t slot, int32_t h,
+		       const double *s)
+{
+	float *out = slot >= 0 ? slot_of(a, slot, h) : NULL;
+	for (int32_t i = 0; out && i < a->v_dim * a->k_dim; i++)
+		out[i] = (float)s[i];
+}
+
+static void one_head(const struct delta_rule_args *a, int32_t b, int32_t h)
+{
+	size_t n = (size_t)a->v_dim * (size_t)a->k_dim, k_dim = (size_t)a->k_dim;
+	double *s = xcalloc(n + 2 * k_dim, sizeof *s);
+	if (a->states.from[b] >= 0)
+		for (size_t i = 0; i < n; i++)
+			s[i] = slot_of(a, a->states.from[b], h)[i];
+	for (int32_t t = a->first_tok[b]; t < a->first_tok[b + 1]; t++) {
+		one_token(a, t, h, s, s + n, s + n + k_dim);
+		if (a->states.save_at[b] == t)
+			keep_state(a, a->states.save[b], h, s);
+	}
+	keep_state(a, a->states.to[b], h, s);
+	free(s);
+}
+
+void delta_rule_ref(const struct delta_rule_args *a)
+{
+	for (int32_t b = 0; b < a->n_seq; b++)
+		for (int32_t h = 0; h < a->n_v_heads; h++)
+			one_head(a, b, h);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copy one page of keys and values to another, when a fork is to write its own. Where
+ * kv.v is NULL there are keys only.
+ */
+#pragma once
+#include "kernels/ops/kv_pages.h"
+
+struct kv_copy_args {
+	int32_t n_kv_heads, head_dim;
+	int32_t dst, src; /* host: page numbers, different */
+	struct kv_pages kv;
+};
+
+void kv_copy_ref(const struct kv_copy_args *a);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The chosen experts at work:
+ *   y[t] += sum_u weight[t][u] * down_e (silu(gate_e x[t]) * (up_e x[t])),
+ *   e = id[t][u]
+ * Source: modeling_qwen3_moe.py of Hugging Face Transformers, Qwen3MoeExperts.
+ *
+ * What a model may have beside that (struct experts):
+ *   biases      gate_e x + gate_bias[e], …; that of down is weighted as the rest is
+ *   act         EXPERTS_CLAMPED: g, u = the biased products, g at most `limit`, u
+ *               within +-limit; g / (1 + exp(-alpha g)) * (u + 1) in place of
+ *               silu(g) * u. OpenAI, gpt-oss model card, 2025, section 2.2.
+ *   a shared expert  that sees every token, of a width S of its own, without bias and
+ *               with silu: y[t] += s[t] * down (silu(gate x[t]) * (up x[t])), where
+ *               s[t] = 1 / (1 + exp(-(shared_router x[t]))), or 1. Source:
+ *               modeling_qwen3_next.py, Qwen3NextSparseMoeBlock.
+ */
+#pragma once
+#include <stddef.h>
+
+#include "kernels/ops/moe_router.h"
+#include "model/formats/blocks.h"
+
+enum experts_act { EXPERTS_SILU, EXPERTS_CLAMPED };
+
+/* The experts of one layer, on the device, all of one shape and format. */
+struct experts {
+	int32_t n;                   /* E */
+	const struct weight *gate;   /* host array (E) of (F, D) */
+	const struct weight *up;     /* host array (E) of (F, D) */
+	const struct weight *down;   /* host array (E) of (D, F) */
+	const void *device;          /* the backend's own table of them, or NULL */
+	const float *gate_bias;      /* (E, F) f32; all three or none */
+	const float *up_bias;        /* (E, F) f32 */
+	const float *down_bias;      /* (E, D) f32 */
+	enum experts_act act;
+	float alpha, limit;          /* EXPERTS_CLAMPED */
+	/* Host pointers to weights as load_weight made them, in formats of their own;
+	 * NULL: no shared expert. shared_router (1, D) NULL: s = 1. */
+	const struct weight *shared_gate, *shared_up; /* (S, D) */
+	const struct weight *shared_down;             /* (D, S) */
+	const struct weight *shared_router;
+};
+
+struct moe_experts_args {
+	int32_t n_tok, n_used;
+	const void *x;         /* (T, D) act */
+	const int32_t *id;     /* (T, U), those of one token different */
+	const float *weight;   /* (T, U) f32 */
+	const struct experts *experts;
+	void *h;               /* (T, U, F) act, work memory */
+	int32_t *work;         /* moe_experts_work(T, U, E) int32, work memory */
+	float *y;              /* (T, D) f32, added to */
+	void *shared_h;        /* (T, 2 S) act, work memory; NULL: no shared expert */
+	float *shared_scale;   /* (T) f32, work memory; NULL: no shared router */
+	/* Host; not NULL: first this moe_router, whose id and weight these are. */
+	const struct moe_router_args *router;
+};
+
+/* Room to sort the T * U pairs of token and expert by expert: the pairs, each
+ * expert's share rounded up to a block of at most 64, the experts of the blocks,
+ * and E + 1 offsets. */
+static inline size_t moe_experts_work(int32_t n_tok, int32_t n_used, int32_t n_experts)
+{
+	return 2 * ((size_t)n_tok * (size_t)n_used + 64 * (size_t)n_experts) +
+	       (size_t)n_experts + 1;
+}
+
+void moe_experts_ref(const struct moe_experts_args *a);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/ops/moe_router.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "kernels/ops/linear.h"
+
+static void choose_plain(const struct moe_router_args *a, const float *logit, int32_t *id)
+{
+	int32_t n = a->router->n;
+	bool taken[MOE_ROUTER_MAX_EXPERTS] = {false};
+	for (int32_t u = 0; u < a->n_used; u++) {
+		int32_t best = -1;
+		for (int32_t e = 0; e < n; e++)
+			if (!taken[e] && (best < 0 || logit[e] > logit[best]))
+				best = e;
+		taken[best] = true;
+		id[u] = best;
+	}
+}
+
+static void weigh_plain(const struct moe_router_args *a, const float *logit,
+			const int32_t *id, float *weight)
+{
+	double all = 0, chosen = 0, top = logit[id[0]];
+	for (int32_t u = 0; u < a->n_used; u++)
+		chosen += exp(logit[id[u]] - top);
+	for (int32_t e = 0; e < a->router->n; e++)
+		all += exp(logit[e] - top);
+	for (int32_t u = 0; u < a->n_used; u++)
+		weight[u] = (float)(exp(logit[id[u]] - top) /
+				    (a->norm_topk ? chosen : all));
+}
+
+/* Sum of the two largest. */
+static double best_two(const double *v, int32_t n)
+{
+	double first = -INFINITY, second = -INFINITY;
+	for (int32_t i = 0; i < n; i++) {
+		if (v[i] > first) {
+			second = first;
+			first = v[i];
+		} else if (v[i] > second) {
+			second = v[i];
+		}
+	}
+	return n > 1 ? first + second : first;
+}
+
+static int32_t best_of(const double *v, int32_t n, bool *taken)
+{
+	int32_t best = -1;
+	for (int32_t i = 0; i < n; i++)
+		if (!taken[i] && (best < 0 || v[i] > v[best]))
+			best = i;
+	taken[best] = true;
+	return best;
+}
+
+static double sigmoid(float logit)
+{
+	return 1 / (1 + exp(-(double)logit));
+}
+
+static void choose_sigmoid(const struct moe_router_args *a, const float *logit, int32_t *id)
+{
+	int32_t n = a->router->n, size = n / a->n_groups;
+	double choice[MOE_ROUTER_MAX_EXPERTS], group[MOE_ROUTER_MAX_EXPERTS];
+	bool taken[MOE_ROUTER_MAX_EXPERTS], open[MOE_ROUTER_MAX_EXPERTS] = {false};
+	for (int32_t e = 0; e < n; e++)
+		choice[e] = sigmoid(logit[e]) + a->bias[e];
+	for (int32_t g = 0; g < a->n_groups; g++)
+		group[g] = best_two(choice + g * size, size);
+	for (int32_t i = 0; i < a->n_groups_used; i++)
+		best_of(group, a->n_groups, open);
+	for (int32_t e = 0; e < n; e++)
+		taken[e] = !open[e / size];
+	for (int32_t u = 0; u < a->n_used; u++)
+		id[u] = best_of(choice, n, taken);
+}
+
+static void weigh_sigmoid(const struct moe_router_args *a, const float *logit,
+			  const int32_t *id, float *weight)
+{
+	double sum = 0;
+	for (int32_t u = 0; u < a->n_used; u++)
+		sum += sigmoid(logit[id[u]]);
+	for (int32_t u = 0; u < a->n_used; u++)
+		weight[u] = (float)(sigmoid(logit[id[u]]) /
+				    (a->norm_topk ? sum + 1e-20 : 1) * a->scale);
+}
+
+void moe_router_ref_choose(const struct moe_router_args *a)
+{
+	for (int32_t t = 0; t < a->n_tok; t++)
+		(a->is_sigmoid ? choose_sigmoid : choose_plain)(
+			a, a->logits + (size_t)t * (size_t)a->router->n,
+			a->id + (size_t)t * (size_t)a->n_used);
+}
+
+void moe_router_ref_weigh(const struct moe_router_args *a)
+{
+	for (int32_t t = 0; t < a->n_tok; t++)
+		(a->is_sigmoid ? weigh_sigmoid : weigh_plain)(
+			a, a->logits + (size_t)t * (size_t)a->router->n,
+			a->id + (size_t)t * (size_t)a->n_used,
+			a->weight + (size_t)t * (size_t)a->n_used);
+}
+
+void moe_router_ref(const struct moe_router_args *a)
+{
+	if (a->norm)
+		rms_norm_ref(a->norm);
+	assert(a->router->n <= MOE_ROUTER_MAX_EXPERTS && a->n_used <= a->router->n);
+	linear_ref(&(struct linear_args){
+		.n_tok = a->n_tok, .x = a->x, .n_out = 1,
+		.out = {{.w = a->router, .bias = a->logit_bias, .y = a->logits,
+			 .is_f32 = true}}});
+	moe_router_ref_choose(a);
+	moe_router_ref_weigh(a);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/ops/rms_norm.h"
+
+#include <math.h>
+
+void rms_norm_ref(const struct rms_norm_args *a)
+{
+	for (int32_t t = 0; t < a->n_tok; t++) {
+		size_t row = (size_t)t * (size_t)a->dim;
+		float *x = a->x + row, *y = (float *)a->y + row;
+		const float *add = a->add ? (const float *)a->add + row : NULL;
+		double squares = 0;
+		for (int32_t d = 0; d < a->dim; d++) {
+			if (add)
+				x[d] += add[d];
+			squares += (double)x[d] * x[d];
+		}
+		double scale = 1 / sqrt(squares / a->dim + (double)a->eps);
+		for (int32_t d = 0; d < a->dim; d++)
+			y[d] = (float)(x[d] * scale * a->weight[d]);
+	}
+}

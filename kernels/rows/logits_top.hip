@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/logits_top.h
+ * LAYOUT    logits (R, V) f32; runs of 32 * each neighbours, the last one shorter
+ * GEOMETRY  runs: a wave each, (n_runs over 8, R) workgroups of eight; no LDS.
+ *           top: a workgroup of 32 waves a row. The K-th best run's best is no better
+ *           than the K-th best element, and elements as good lie in runs as good: so
+ *           few of them are read again: those from a threshold on that leaves K to 2 K
+ *           runs, found by counting how many runs' bests lie in each of 256 ranges of
+ *           numbers. They are ranked by counting who is better, which needs no order of
+ *           arrival. LDS: 15 KiB.
+ * PRECISION sums in f32 by differences to the largest, in an order that depends on V
+ *           alone; the rest moves bits
+ * ROOFLINE  V = 151,936: 608 KB, just written and so in the cache; both kernels are
+ *           bound by their barriers and launches
+ * TRIED     (on an NVIDIA H200, V = 151,936) the threshold bit by bit, a barrier each, and
+ *           an element ranked by one thread: top took 21.5 us
+ * SEE       kernels/ops/logits_top_ref.c
+ */
+#include "kernels/device/dialect.h"
+#include "kernels/rows/logits_top_row.h"
+
+enum {
+	LOGITS_RUN_WAVES = 8,
+	LOGITS_TOP_THREADS = 1024,
+	/* A threshold that leaves more than this is raised; fewer than K it never leaves. */
+	LOGITS_TOP_SOME_RUNS = 2 * LOGITS_TOP_K,
+	LOGITS_TOP_LIST = 4 * LOGITS_TOP_K,
+	LOGITS_TOP_BINS = 256,
+	KEY_NOTHING = 0x007FFFFF /* of -inf */
+};
+
+DEVICE float logits_exp(float x)
+{
+	return fast_exp2(x * 1.44269504f);
+}
+
+DEVICE float logits_of_key(uint32_t key)
+{
+	return bits_cast<float>(key >> 31 ? key & 0x7FFFFFFFu : ~key);
+}
+
+/* Unequal for each element; the greater is the better, of equals the lower id. */
+DEVICE uint64_t logits_place(uint32_t key, uint32_t id)
+{
+	return (uint64_t)key << 32 | (uint32_t)~id;
+}
+
+DEVICE uint32_t logits_key(float x)
+{
+	return order_key(x == 0 ? 0 : x);
+}
+
+/* What x adds to a sum; nothing where all are -inf, so that those beside a number in
+ * another run do no harm. NaN and +inf become NaN. */
+DEVICE float logits_weight(float x, float max, float inv_t)
+{
+	return x == logits_of_key(KEY_NOTHING) ? 0 : logits_exp((x - max) * inv_t);
+}
+
+DEVICE int32_t logits_index(const logits_top_launch &a, uint32_t run, int32_t j)
+{
+	return ((int32_t)run * a.each + j) * WAVE + (int32_t)lane_index();
+}
+
+/* A lane's elements of a run, all of them in flight at once; -inf past the end. */
+DEVICE void logits_load(const logits_top_launch &a, const float *x, uint32_t run, float *v)
+{
+	UNROLL
+	for (int32_t j = 0; j < LOGITS_TOP_EACH; j++) {
+		int32_t i = logits_index(a, run, j);
+		v[j] = j < a.each && i < a.n_vocab ? x[i] : logits_of_key(KEY_NOTHING);
+	}
+}
+
+KERNEL(LOGITS_RUN_WAVES * WAVE) void logits_runs_kernel(logits_top_launch a)
+{
+	uint32_t run = group_index_x() * LOGITS_RUN_WAVES + wave_index();
+	size_t row = group_index_y();
+	if (run >= (uint32_t)a.n_runs)
+		return;
+	float v[LOGITS_TOP_EACH], inv_t = a.inv_t[row], sum = 0, sum_t = 0;
+	uint32_t key = 0, id = ~0u;
+	logits_load(a, a.logits + row * (size_t)a.n_vocab, run, v);
+	UNROLL
+	for (int32_t j = 0; j < LOGITS_TOP_EACH; j++) {
+		uint32_t k = logits_key(v[j]);
+		if (k > key) {
+			key = k;
+			id = (uint32_t)logits_index(a, run, j);
+		}
+	}
+	wave_best(&key, &id);
+	float max = logits_of_key(key);
+	UNROLL
+	for (int32_t j = 0; j < LOGITS_TOP_EACH; j++) {
+		sum += logits_weight(v[j], max, 1);
+		sum_t += logits_weight(v[j], max, inv_t);
+	}
+	sum = wave_sum(sum);
+	sum_t = wave_sum(sum_t);
+	if (lane_index() == 0)
+		a.runs[row * (size_t)a.n_runs + run] = {key, id, sum, sum_t};
+}
+
+/* --- the best of a row ------------------------------------------------------------ */
+
+/* What the threads of a row share. */
+struct logits_lds {
+	uint64_t *runs;   /* (LOGITS_TOP_RUNS) the place of each run's best */
+	uint64_t *list;   /* (LOGITS_TOP_LIST) places of elements, in any order */
+	uint32_t *chosen; /* (LOGITS_TOP_SOME_RUNS) runs to be read again */
+	uint32_t *bins;   /* (LOGITS_TOP_BINS) zero but within logits_threshold */
+	uint32_t *n_chosen, *n_list;
+};
+
+/* Calls f(place) for the elements of the chosen runs that this thread has; 0: there is
+ * none. A wave goes through 32 elements at a time, several of them in flight. */
+template <class F>
+DEVICE void logits_for_chosen(const logits_top_launch &a, const logits_lds &m, const float *x,
+			      F f)
+{
+	constexpr int32_t WAVES = LOGITS_TOP_THREADS / WAVE, AT_ONCE = 8;
+	int32_t n = (int32_t)*m.n_chosen, c = (int32_t)wave_index() / a.each;
+	int32_t j = (int32_t)wave_index() % a.each;
+	int32_t runs_on = WAVES / a.each, on = WAVES % a.each;
+	while (c < n) {
+		int32_t at[AT_ONCE];
+		float v[AT_ONCE];
+		UNROLL
+		for (int32_t u = 0; u < AT_ONCE; u++) {
+			at[u] = c < n ? logits_index(a, m.chosen[c], j) : a.n_vocab;
+			v[u] = at[u] < a.n_vocab ? x[at[u]] : 0;
+			c += runs_on;
+			j += on;
+			c += j >= a.each;
+			j -= j >= a.each ? a.each : 0;
+		}
+		UNROLL
+		for (int32_t u = 0; u < AT_ONCE; u++)
+			f(at[u] < a.n_vocab ? logits_place(logits_key(v[u]), (uint32_t)at[u])
+					    : 0);
+	}
+}
+
+/* What a threshold may be looked for among: each thread's run, by its best … */
+struct logits_by_run {
+	uint64_t mine;
+};
+/* … or the elements of the chosen runs. */
+struct logits_by_element {
+	const logits_top_launch &a;
+	const logits_lds &m;
+	const float *x;
+};
+
+template <class F> DEVICE void logits_for_all(const logits_by_run &r, F f)
+{
+	f(r.mine);
+}
+
+template <class F> DEVICE void logits_for_all(const logits_by_element &e, F f)
+{
+	logits_for_chosen(e.a, e.m, e.x, f);
+}
+
+/* A bin, how many lie in it, and how many in it and those above. */
+struct logits_bin {
+	uint32_t bin, n, n_from;
+};
+
+/* The highest bin from which on there are `least`, which there are in all; every wave
+ * looks for itself. */
+DEVICE logits_bin logits_find_bin(const uint32_t *bins, uint32_t least)
+{
+	constexpr int32_t EACH = LOGITS_TOP_BINS / WAVE;
+	uint32_t lane = lane_index(), n[EACH], own = 0;
+	UNROLL
+	for (int32_t i = 0; i < EACH; i++) {
+		n[i] = bins[(int32_t)lane * EACH + i];
+		own += n[i];
+	}
+	uint32_t from = own; /* this lane's and those above */
+	UNROLL
+	for (uint32_t d = 1; d < WAVE; d *= 2) {
+		uint32_t other = wave_shuffle(from, (lane + d) % WAVE);
+		from += lane + d < WAVE ? other : 0;
+	}
+	uint32_t above = from - own;
+	uint32_t here = wave_ballot(above < least && from >= least);
+	logits_bin out = {0, 0, above};
+	UNROLL
+	for (int32_t i = EACH - 1; i >= 0; i--)
+		if (out.n_from < least) {
+			out.bin = lane * EACH + (uint32_t)i;
+			out.n = n[i];
+			out.n_from += n[i];
+		}
+	uint32_t who = bit_count(here - 1); /* one bit is set */
+	out.bin = wave_shuffle(out.bin, who);
+	out.n = wave_shuffle(out.n, who);
+	out.n_from = wave_shuffle(out.n_from, who);
+	return out;
+}
+
+/* A place from which on there are `least` to `most`, of more than that, all of them from
+ * `low` to `high`: the range is cut into bins, then the bin in which it lies. */
+template <class Among>
+DEVICE uint64_t logits_threshold(const logits_lds &m, const Among &among, uint64_t low,
+				 uint64_t high, uint32_t least, uint32_t most)
+{
+	uint32_t shift = 56;
+	while (shift && (high - low) >> (shift - 1) < LOGITS_TOP_BINS)
+		shift--;
+	for (;;) {
+		logits_for_all(among, [&](uint64_t place) {
+			if (place >= low && place <= high)
+				atomic_add(&m.bins[(place - low) >> shift], 1u);
+		});
+		group_barrier();
+		logits_bin b = logits_find_bin(m.bins, least);
+		group_barrier();
+		if (thread_index() < LOGITS_TOP_BINS)
+			m.bins[thread_index()] = 0;
+		low += (uint64_t)b.bin << shift;
+		if (b.n_from <= most || shift == 0) /* a place is one element's */
+			return low;
+		group_barrier();
+		high = low + ((uint64_t)1 << shift) - 1;
+		least -= b.n_from - b.n;
+		most -= b.n_from - b.n;
+		shift = shift > 8 ? shift - 8 : 0;
+	}
+}
+
+/* The elements as good as `least` into the list, as far as there is room. */
+DEVICE void logits_collect(const logits_top_launch &a, const logits_lds &m, const float *x,
+			   uint64_t least)
+{
+	logits_for_chosen(a, m, x, [&](uint64_t place) {
+		if (place < least || place == 0)
+			return;
+		uint32_t at = atomic_add(m.n_list, 1u);
+		if (at < LOGITS_TOP_LIST)
+			m.list[at] = place;
+	});
+}
+
+/* All that can be among the best: at most LOGITS_TOP_LIST. low, high: between these are
+ * the runs' bests. */
+DEVICE void logits_find(const logits_top_launch &a, const logits_lds &m, const float *x,
+			uint64_t low, uint64_t high)
+{
+	uint32_t t = thread_index();
+	uint64_t least = 0, mine = t < (uint32_t)a.n_runs ? m.runs[t] : 0;
+	if (a.n_runs > LOGITS_TOP_SOME_RUNS)
+		least = logits_threshold(m, logits_by_run{mine}, low, high, LOGITS_TOP_K,
+					 LOGITS_TOP_SOME_RUNS);
+	if (mine && mine >= least)
+		m.chosen[atomic_add(m.n_chosen, 1u)] = t;
+	group_barrier();
+	logits_collect(a, m, x, least);
+	group_barrier();
+	if (*m.n_list <= LOGITS_TOP_LIST)
+		return;
+	/* The best stand close to each other. */
+	least = logits_threshold(m, logits_by_element{a, m, x}, least, high, LOGITS_TOP_K,
+				 LOGITS_TOP_LIST);
+	if (t == 0)
+		*m.n_list = 0;
+	group_barrier();
+	logits_collect(a, m, x, least);
+	group_barrier();
+}
+
+/* The list's best in order: several lanes count who is better than an element. */
+DEVICE void logits_rank(const logits_lds &m, int32_t n_out, logits_top *out)
+{
+	constexpr uint32_t LANES = 4;
+	uint32_t n = *m.n_list, lane = lane_index();
+	for (uint32_t base = 0; base < n; base += LOGITS_TOP_THREADS / LANES) {
+		uint32_t e = base + thread_index() / LANES, rank = 0;
+		uint64_t mine = e < n ? m.list[e] : ~0ull;
+		for (uint32_t i = lane % LANES; i < n; i += LANES)
+			rank += m.list[i] > mine;
+		rank += wave_shuffle(rank, lane ^ 1);
+		rank += wave_shuffle(rank, lane ^ 2);
+		if (e >= n || lane % LANES || rank >= (uint32_t)n_out)
+			continue;
+		out->logit[rank] = logits_of_key((uint32_t)(mine >> 32));
+		out->id[rank] = (int32_t)~(uint32_t)mine;
+	}
+}
+
+struct logits_range {
+	uint32_t least, most;
+};
+
+/* Of the keys of all threads that have one; lds: two numbers a wave. */
+DEVICE logits_range logits_group_range(uint32_t key, bool has_key, uint32_t *lds)
+{
+	constexpr uint32_t WAVES = LOGITS_TOP_THREADS / WAVE;
+	uint32_t most = has_key ? key : 0, least = has_key ? ~key : 0, none = 0;
+	wave_best(&most, &none);
+	wave_best(&least, &none);
+	if (lane_index() == 0) {
+		lds[wave_index()] = most;
+		lds[WAVES + wave_index()] = least;
+	}
+	group_barrier();
+	most = lds[lane_index()];
+	least = lds[WAVES + lane_index()];
+	wave_best(&most, &none);
+	wave_best(&least, &none);
+	return {~least, most};
+}
+
+KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
+{
+	constexpr int32_t WAVES = LOGITS_TOP_THREADS / WAVE;
+	LDS(uint64_t, runs, LOGITS_TOP_RUNS);
+	LDS(uint64_t, list, LOGITS_TOP_LIST);
+	LDS(uint32_t, chosen, LOGITS_TOP_SOME_RUNS);
+	LDS(uint32_t, bins, LOGITS_TOP_BINS);
+	LDS(uint32_t, ends, 2 * WAVES);
+	LDS(float, part, WAVES);
+	LDS(float, part_t, WAVES);
+	LDS(uint32_t, counts, 2);
+	logits_lds m = {runs, list, chosen, bins, counts, counts + 1};
+	size_t row = group_index_x();
+	uint32_t t = thread_index();
+	bool is_run = t < (uint32_t)a.n_runs;
+	logits_run run = {0, 0, 0, 0};
+	if (is_run)
+		run = a.runs[row * (size_t)a.n_runs + t];
+	runs[t] = logits_place(run.key, run.id);
+	if (t < LOGITS_TOP_BINS)
+		bins[t] = 0;
+	if (t < 2)
+		counts[t] = 0;
+	logits_range range = logits_group_range(run.key, is_run, ends);
+	float max = logits_of_key(range.most);
+	float mine = logits_of_key(run.key);
+	float sum = is_run ? run.sum * logits_weight(mine, max, 1) : 0;
+	float sum_t = is_run ? run.sum_t * logits_weight(mine, max, a.inv_t[row]) : 0;
+	sum = group_sum<LOGITS_TOP_THREADS>(sum, part);
+	sum_t = group_sum<LOGITS_TOP_THREADS>(sum_t, part_t);
+	/* Nothing but -inf adds up to 0. */
+	bool is_sane = sum > 0;
+	logits_top *out = a.out + row;
+	int32_t n_out = a.n_vocab < LOGITS_TOP_K ? a.n_vocab : LOGITS_TOP_K;
+	if (t == 0) {
+		out->max = max;
+		out->sum = is_sane ? sum : bits_cast<float>(0x7FC00000u);
+		out->sum_t = sum_t;
+		out->n = is_sane ? n_out : 0;
+	}
+	if (!is_sane)
+		return;
+	logits_find(a, m, a.logits + row * (size_t)a.n_vocab, logits_place(range.least, ~0u),
+		    logits_place(range.most, 0));
+	logits_rank(m, n_out, out);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MATH      kernels/ops/rms_norm.h
+ * LAYOUT    x (T, D) f32; add, y (T, D) f16; weight (D) f32
+ * GEOMETRY  one workgroup of RMS_NORM_THREADS a token, eight neighbours a thread; LDS 4
+ *           bytes a wave
+ * PRECISION squares summed in f32 as rms_norm_row.h tells; y rounded once, to infinity
+ *           where beyond 65504. A thread reads back only what it wrote.
+ * ROOFLINE  bound by its launch: 8 KB read and 12 KB written at D = 2048. Decode has it
+ *           done by the linear layer behind it (linear_quad_sum.h)
+ * TRIED     one element a thread and turn: 3.5 us in place of 2.9 on an NVIDIA H200; the
+ *           second reading of x comes from the cache
+ * SEE       kernels/ops/rms_norm_ref.c
+ */
+#include "kernels/rows/rms_norm_row.h"
+
+KERNEL(RMS_NORM_THREADS)
+void rms_norm_kernel(int32_t dim, float eps, float *x, const uint16_t *add,
+		     const float *weight, uint16_t *y)
+{
+	LDS(float, part, RMS_NORM_WAVES);
+	size_t row = (size_t)group_index_x() * (size_t)dim;
+	int32_t first = (int32_t)thread_index() * 8;
+	for (int32_t at = first; add && at < dim; at += RMS_NORM_THREADS * 8)
+		for (int32_t i = at; i < at + 8 && i < dim; i++)
+			x[row + (size_t)i] += f16_to_f32(add[row + (size_t)i]);
+	rms_norm_held<RMS_NORM_THREADS> held;
+	rms_norm_hold<RMS_NORM_THREADS>(x + row, dim, &held);
+	float scale = rms_norm_scale<RMS_NORM_THREADS>(held, x + row, dim, eps, part);
+	for (int32_t at = first; at < dim; at += RMS_NORM_THREADS * 8) {
+		if (dim % 8 == 0) {
+			rms_norm_8 in = rms_norm_load(x + row, at, dim);
+			*(u32x4 *)(y + row + (size_t)at) = rms_norm_piece(
+				in, rms_norm_load(weight, at, dim), scale);
+			continue;
+		}
+		for (int32_t i = at; i < at + 8 && i < dim; i++)
+			y[row + (size_t)i] =
+				rms_norm_one(x[row + (size_t)i], scale, weight[i]);
+	}
+}

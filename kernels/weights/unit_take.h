@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Units that have been loaded (weight_units.h) become halves, with a scale and a minimum,
+ * and are multiplied.
+ */
+#pragma once
+#include "kernels/weights/weight_units.h"
+
+/* Four bytes, less n, as halves in two registers: 0x6400 | b is 1024 + b. minus: 1024 + n
+ * twice. */
+DEVICE void unit_halves4(uint32_t bytes, uint32_t minus, uint32_t *out)
+{
+	out[0] = sub2_f16(permute_bytes<0x4140>(bytes, 0x64), minus);
+	out[1] = sub2_f16(permute_bytes<0x4342>(bytes, 0x64), minus);
+}
+
+/* 0xFF where a byte's bit 3 is set. */
+DEVICE uint32_t unit_mask_of_bit3(uint32_t bytes)
+{
+	uint32_t b = bytes & 0x08080808u;
+	return (b << 5) - (b >> 3);
+}
+
+/* 128 more than IQ4's sixteen values (dequant_blocks.h), of four nibbles. */
+DEVICE uint32_t unit_iq4_bytes(uint32_t nibbles)
+{
+	uint32_t at = nibbles & 0x07070707u, is_high = unit_mask_of_bit3(nibbles);
+	uint32_t low = lookup_bytes(at, 0x3F2D1801u, 0x766A5D4Fu);
+	uint32_t high = lookup_bytes(at, 0xA6998D81u, 0xF1D9C5B5u);
+	return (low & ~is_high) | (high & is_high);
+}
+
+/* Bit i of four to bit 0 of byte i. */
+DEVICE uint32_t unit_spread4(uint32_t bits)
+{
+	return (bits & 15) * 0x00204081u & 0x01010101u;
+}
+
+/* Pair of bits i of eight to byte i of four. */
+DEVICE uint32_t unit_crumbs4(uint32_t x)
+{
+	return (x | x << 6 | x << 12 | x << 18) & 0x03030303u;
+}
+
+/* Bytes of the numbers of unit u, four in each of v, and what is to be taken off. */
+template <int format>
+DEVICE uint32_t unit_bytes32(const unit_raw &r, int32_t u, uint32_t *v)
+{
+	UNROLL
+	for (int i = 0; i < 4; i++) {
+		v[i] = r.q[i] >> u * 4 & 0x0F0F0F0Fu;
+		if constexpr (format == WEIGHT_Q5_0 || format == WEIGHT_Q5_1)
+			v[i] |= unit_spread4(r.head[1] >> (u * 16 + i * 4)) << 4;
+		if constexpr (format == WEIGHT_IQ4_NL || format == WEIGHT_IQ4_XS)
+			v[i] = unit_iq4_bytes(v[i]);
+	}
+	return format == WEIGHT_Q5_0 ? 16 : format == WEIGHT_Q4_1 || format == WEIGHT_Q5_1
+						    ? 0 : 128;
+}
+
+/* The same of a block of 256, chunk c of it. */
+template <int format>
+DEVICE uint32_t unit_bytes256(const unit_raw &r, int32_t c, int32_t u, uint32_t *v)
+{
+	UNROLL
+	for (int i = 0; i < 4; i++) {
+		if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K)
+			v[i] = r.q[i] >> u * 4 & 0x0F0F0F0Fu;
+		if constexpr (format == WEIGHT_Q5_K)
+			v[i] |= (r.more[i] >> (c / 2 * 2 + u) & 0x01010101u) << 4;
+		if constexpr (format == WEIGHT_Q6_K)
+			v[i] = (r.q[i] >> u * 4 & 0x0F0F0F0Fu) |
+			       (r.more[i] >> (c / 2 % 2 * 2 + u * 4) & 0x03030303u) << 4;
+		if constexpr (format == WEIGHT_Q2_K || format == WEIGHT_Q3_K)
+			v[i] = r.q[i] >> u * 2 & 0x03030303u;
+		if constexpr (format == WEIGHT_Q3_K)
+			v[i] |= (r.more[i] >> (c / 2 * 4 + u) & 0x01010101u) << 2;
+	}
+	return format == WEIGHT_Q6_K ? 32 : format == WEIGHT_Q3_K ? 4 : 0;
+}
+
+/* Scale and minimum of unit u of chunk c of a block of 256. */
+template <int format>
+DEVICE void unit_scale256(const unit_raw &r, int32_t c, int32_t u, float *scale, float *min)
+{
+	float d = f16_to_f32((uint16_t)r.head[0]);
+	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K) {
+		/* dequant_blocks.h, scales_k; bytes of head[1..3] */
+		int32_t sub = c / 2 * 2 + u, at = sub % 4 * 8;
+		uint32_t a = r.head[1] >> at, b = r.head[2] >> at, both = r.head[3] >> at;
+		uint32_t first = sub < 4 ? 63 : 0, second = first ^ 63; /* no branch */
+		uint32_t s = (a & first) | (((both & 15) | (a >> 2 & 0x30)) & second);
+		uint32_t m = (b & first) | (((both >> 4 & 15) | (b >> 2 & 0x30)) & second);
+		*scale = d * (float)s;
+		*min = f16_to_f32((uint16_t)(r.head[0] >> 16)) * (float)m;
+	} else if constexpr (format == WEIGHT_Q6_K) {
+		d = f16_to_f32((uint16_t)(r.head[0] >> 16));
+		*scale = d * (float)signed8(r.head[0] >> u * 8);
+	} else if constexpr (format == WEIGHT_Q2_K) {
+		int32_t at = c % 2 + 2 * u;
+		uint32_t s = (at < 4 ? r.head[0] : r.head[1]) >> at % 4 * 8;
+		*scale = f16_to_f32((uint16_t)r.head[2]) * (float)(s & 15);
+		*min = f16_to_f32((uint16_t)(r.head[2] >> 16)) * (float)(s >> 4 & 15);
+	} else if constexpr (format == WEIGHT_Q3_K) {
+		/* dequant_blocks.h, scale_q3_k, of 8 (c / 2) + c % 2 + 2 u */
+		int32_t at = c % 2 + 2 * u;
+		uint32_t low = (at < 4 ? r.head[0] : r.head[1]) >> at % 4 * 8;
+		uint32_t high = r.head[2] >> at % 4 * 8;
+		uint32_t s = (low >> c / 2 * 4 & 15) |
+			     (high >> (c / 2 * 2 + u / 2) * 2 & 3) << 4;
+		*scale = f16_to_f32((uint16_t)r.head[3]) * (float)((int32_t)s - 32);
+	} else { /* IQ4_XS, c: of 32 weights */
+		uint32_t s = (r.head[1] >> c * 4 & 15) |
+			     (r.head[0] >> 16 >> 2 * c & 3) << 4;
+		*scale = d * (float)((int32_t)s - 32);
+	}
+}
+
+/* What a format looks its weights up in: so many times 16 bytes of LDS. IQ2_XXS: each of
+ * its 256 points as eight halves. */
+constexpr int unit_table(int format)
+{
+	return format == WEIGHT_IQ2_XXS ? 256 : 0;
+}
+
+/* By all n_threads; a barrier is to follow. */
+template <int format> DEVICE void unit_make_table(u32x4 *table, int32_t n_threads)
+{
+	if constexpr (unit_table(format) == 0)
+		return;
+	for (int32_t i = (int32_t)thread_index(); i < unit_table(format); i += n_threads) {
+		u32x4 eight;
+		UNROLL
+		for (int j = 0; j < 2; j++) {
+			uint32_t pair[2];
+			uint32_t crumbs = unit_crumbs4(iq2xxs_grid[i] >> j * 8 & 255);
+			unit_halves4(lookup_bytes(crumbs, 0x002B1908u, 0), 0x64006400u, pair);
+			eight[j * 2] = pair[0];
+			eight[j * 2 + 1] = pair[1];
+		}
+		table[i] = eight;
+	}
+}
+
+/* Sixteen weights of IQ2_XXS: two points, seven signs each and one that makes them even. */
+DEVICE void unit_take_iq2_xxs(const unit_raw &r, int32_t u, const u32x4 *table, u32x4 *h,
+			      float *scale)
+{
+	bool is_second = u >= 2;
+	uint32_t points = is_second ? r.q[2] : r.q[0], word = is_second ? r.q[3] : r.q[1];
+	*scale = f16_to_f32((uint16_t)r.head[0]) * (0.5f + (float)(word >> 28)) * 0.25f;
+	UNROLL
+	for (int i = 0; i < 2; i++) {
+		int32_t at = u % 2 * 2 + i;
+		uint32_t signs = word >> at * 7 & 127;
+		signs |= (bit_count(signs) & 1) << 7;
+		signs |= signs << 15; /* of pair p: bits 2p and 2p + 16 */
+		u32x4 point = table[points >> at * 8 & 255];
+		UNROLL
+		for (int p = 0; p < 4; p++)
+			h[i][p] = point[p] | (signs << (15 - 2 * p) & 0x80008000u);
+	}
+}
+
+/* The eight e2m1 of each of two words, in the order 0 2 4 6 1 3 5 7. */
+DEVICE void unit_take_small(const unit_raw &r, int32_t u, u32x4 *h)
+{
+	UNROLL
+	for (int i = 0; i < 2; i++) {
+		uint32_t word = u ? r.q[2 + i] : r.q[i];
+		UNROLL
+		for (int s = 0; s < 2; s++) {
+			uint32_t pair[2];
+			small_halves<WEIGHT_NVFP4>(word >> s * 4, pair);
+			h[i][s * 2] = fma2_f16(pair[0], 0x74007400u, 0);
+			h[i][s * 2 + 1] = fma2_f16(pair[1], 0x74007400u, 0);
+		}
+	}
+}
+
+DEVICE float unit_side_scale(const unit_raw &r, const unit_weight &w)
+{
+	float f = bits_cast<float>(r.head[0] | r.head[2] << 16);
+	f = w.scale_format == SCALE_BF16 ? bf16_to_f32((uint16_t)r.head[0]) : f;
+	return w.scale_format == SCALE_F16 ? f16_to_f32((uint16_t)r.head[0]) : f;
+}
+
+/* Unit u of a chunk that has been loaded: its weights in h, eight halves in each (bf16:
+ * as they are), in the order that unit_order gives to the inputs. */
+template <int format>
+DEVICE void unit_take(const unit_raw &r, const unit_weight &w, int32_t chunk, int32_t u,
+		      u32x4 *h, float *scale, float *min)
+{
+	*min = 0;
+	if constexpr (format < WEIGHT_INT4) {
+		h[0] = r.q;
+		h[1] = r.more;
+		*scale = 1;
+	} else if constexpr (unit_is_small(format)) {
+		unit_take_small(r, u, h);
+		*scale = format == WEIGHT_MXFP4 ? e8m0_to_f32((uint8_t)r.head[0])
+						: e4m3_to_f32((uint8_t)(r.head[0] >> u * 8));
+	} else if constexpr (format == WEIGHT_IQ2_XXS) {
+		unit_take_iq2_xxs(r, u, w.table, h, scale);
+	} else if constexpr (format == WEIGHT_FP8) {
+		*scale = unit_side_scale(r, w);
+		UNROLL
+		for (int i = 0; i < 4; i++) {
+			uint32_t pair[2];
+			small_halves<format>(r.q[i], pair);
+			h[i / 2][i % 2 * 2] = fma2_f16(pair[0], 0x5C005C00u, 0);
+			h[i / 2][i % 2 * 2 + 1] = fma2_f16(pair[1], 0x5C005C00u, 0);
+		}
+	} else {
+		uint32_t v[4], minus = 0;
+		if constexpr (format == WEIGHT_INT8) {
+			UNROLL
+			for (int i = 0; i < 4; i++)
+				v[i] = r.q[i];
+			minus = r.head[1];
+			*scale = unit_side_scale(r, w);
+		} else if constexpr (block_weights(format) == 32) {
+			minus = unit_bytes32<format>(r, u, v);
+			*scale = f16_to_f32((uint16_t)r.head[0]);
+			if constexpr (unit_has_min(format))
+				*min = -f16_to_f32((uint16_t)(r.head[0] >> 16));
+		} else {
+			constexpr int32_t EACH = 256 / unit_chunk(format);
+			int32_t c = chunk % EACH;
+			if constexpr (format == WEIGHT_IQ4_XS)
+				minus = unit_bytes32<format>(r, u, v);
+			else
+				minus = unit_bytes256<format>(r, c, u, v);
+			unit_scale256<format>(r, c, u, scale, min);
+		}
+		minus = (0x6400u + minus) * 0x10001u;
+		UNROLL
+		for (int i = 0; i < 4; i++) {
+			uint32_t pair[2];
+			unit_halves4(v[i], minus, pair);
+			h[i / 2][i % 2 * 2] = pair[0];
+			h[i / 2][i % 2 * 2 + 1] = pair[1];
+		}
+	}
+}
+
+/* Eight inputs in the order of unit_take's weights. */
+template <int format> DEVICE u32x4 unit_order(u32x4 v)
+{
+	if constexpr (unit_is_small(format)) {
+		u32x4 out;
+		out[0] = permute_bytes<0x5410>(v[0], v[1]);
+		out[1] = permute_bytes<0x5410>(v[2], v[3]);
+		out[2] = permute_bytes<0x7632>(v[0], v[1]);
+		out[3] = permute_bytes<0x7632>(v[2], v[3]);
+		return out;
+	}
+	return v;
+}
+
+/* sum + eight weights times eight inputs (f16). */
+template <int format> DEVICE float unit_dot8(u32x4 h, u32x4 x, float sum)
+{
+	UNROLL
+	for (int i = 0; i < 4; i++) {
+		if constexpr (format == WEIGHT_BF16) {
+			uint32_t v = x[i];
+			sum = fma_f32(bits_cast<float>(h[i] << 16), f16_to_f32((uint16_t)v),
+				      sum);
+			sum = fma_f32(bits_cast<float>(h[i] & 0xFFFF0000u),
+				      f16_to_f32((uint16_t)(v >> 16)), sum);
+		} else {
+			sum = dot2_f16(h[i], x[i], sum);
+		}
+	}
+	return sum;
+}

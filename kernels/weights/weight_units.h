@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights of every format but f32 and int4 as halves, sixteen at a time: what the fast
+ * kernels of those formats share (linear_blocks.hip, moe_rows.hip, tile_gemm_stage.h).
+ *
+ * Here is how they are found and loaded; unit_take.h makes halves of them.
+ *
+ *   unit    sixteen weights, neighbours in K, with one scale and one minimum:
+ *           weight = half * scale - minimum, the half exact (integers, e4m3, e2m1)
+ *   chunk   the units whose numbers lie in the same 16 bytes of the row: what a lane
+ *           loads at once. Low and high nibbles are units 16, 32 or 64 apart in K, the
+ *           four pairs of bits of Q2_K and Q3_K 32 apart: unit_at
+ *
+ * A chunk's 16 bytes are one non-temporal load. Rows of q are 16-byte aligned, and so
+ * are the chunks of formats whose scales lie apart, of Q4_K (blocks of 144 bytes) and of
+ * Q5_K (176). The other blocks have 18 to 210 bytes, an even number: there the 16 bytes
+ * begin at any even address (load_nt_even, dialect.h), which gfx11 reads with the same
+ * one instruction; lanes that lie side by side share the lines, so each byte still
+ * comes from memory once. Scales and minima are small loads through the caches: all the
+ * lanes of a block want the same ones.
+ *
+ * How blocks lie is told in src/model/formats/quant_blocks.c, the other formats in
+ * src/model/formats/blocks.h. K is whole chunks (UNIT_CHUNK).
+ */
+#pragma once
+#include "kernels/weights/dequant.h"
+
+constexpr bool unit_is_small(int format) /* e2m1 */
+{
+	return format == WEIGHT_NVFP4 || format == WEIGHT_MXFP4;
+}
+
+/* Units of a chunk. */
+constexpr int unit_count(int format)
+{
+	return format == WEIGHT_F16 || format == WEIGHT_BF16 || format == WEIGHT_INT8 ||
+			       format == WEIGHT_FP8
+		       ? 1
+	       : format == WEIGHT_Q2_K || format == WEIGHT_Q3_K ||
+			       format == WEIGHT_IQ2_XXS
+		       ? 4
+		       : 2;
+}
+
+constexpr int unit_chunk(int format)
+{
+	return unit_count(format) * 16;
+}
+
+constexpr bool unit_has_min(int format)
+{
+	return format == WEIGHT_Q4_1 || format == WEIGHT_Q5_1 || format == WEIGHT_Q2_K ||
+	       format == WEIGHT_Q4_K || format == WEIGHT_Q5_K;
+}
+
+/* A row, and what is the same for all rows. */
+struct unit_row {
+	const uint8_t *q;
+	const char *scales;    /* of its first group */
+	/* int8: of group g the byte of zeros[g * zero_step] from bit zero_shift up; where
+	 * zero_mask is 0 there are none, and what is read instead does not matter. */
+	const uint32_t *zeros;
+	uint32_t zero_shift, zero_mask;
+	int32_t zero_step;
+};
+
+struct unit_weight {
+	int32_t group_shift; /* int8, fp8: log2(group), or 31: one group a row */
+	int32_t scale_format;
+	const u32x4 *table; /* unit_make_table; NULL: the format has none */
+};
+
+DEVICE int32_t unit_scale_bytes(int32_t scale_format)
+{
+	return scale_format == SCALE_F32 ? 4 : 2;
+}
+
+/* Row n of w, or its last. groups: of a row; 1 where a row has one scale. */
+template <int format>
+DEVICE unit_row unit_row_at(const weight_view &w, int32_t n, int32_t groups)
+{
+	size_t row = (size_t)(n < w.n ? n : w.n - 1);
+	unit_row out = {};
+	out.q = (const uint8_t *)w.q + row * (size_t)w.pitch;
+	if constexpr (is_block(format) || format < WEIGHT_INT4)
+		return out;
+	size_t at = row / (size_t)w.group_n * (size_t)groups;
+	size_t size = unit_is_small(format) ? 1 : unit_scale_bytes(w.scale_format);
+	out.scales = (const char *)w.scales + at * size;
+	if constexpr (format == WEIGHT_INT8) {
+		bool has_zeros = w.zero_points;
+		const uint32_t *zeros = (const uint32_t *)w.q;
+		if (has_zeros)
+			zeros = w.zero_points + row / 4 * (size_t)groups;
+		out.zeros = zeros;
+		out.zero_step = has_zeros;
+		out.zero_mask = has_zeros ? 255 : 0;
+		out.zero_shift = (uint32_t)row % 4 * 8;
+	}
+	return out;
+}
+
+/* Groups of a row of k weights, as unit_row_at wants them. */
+DEVICE int32_t unit_groups(int32_t k, int32_t group)
+{
+	return group < k ? (k + group - 1) / group : 1;
+}
+
+/* Where unit u of a chunk begins in K. */
+template <int format> DEVICE int32_t unit_at(int32_t chunk, int32_t u)
+{
+	constexpr int N = unit_count(format);
+	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K)
+		return chunk / 2 * 64 + chunk % 2 * 16 + u * 32;
+	else if constexpr (format == WEIGHT_Q6_K)
+		return chunk / 4 * 128 + chunk % 4 * 16 + u * 64;
+	else if constexpr (format == WEIGHT_Q2_K || format == WEIGHT_Q3_K)
+		return chunk / 2 * 128 + chunk % 2 * 16 + u * 32;
+	else
+		return (chunk * N + u) * 16;
+}
+
+/* The chunk and unit (*u) that begin at element i, a multiple of 16. */
+template <int format> DEVICE int32_t unit_find(int32_t i, int32_t *u)
+{
+	constexpr int N = unit_count(format);
+	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K) {
+		*u = i / 32 % 2;
+		return i / 64 * 2 + i / 16 % 2;
+	} else if constexpr (format == WEIGHT_Q6_K) {
+		*u = i / 64 % 2;
+		return i / 128 * 4 + i / 16 % 4;
+	} else if constexpr (format == WEIGHT_Q2_K || format == WEIGHT_Q3_K) {
+		*u = i / 32 % 4;
+		return i / 128 * 2 + i / 16 % 2;
+	} else {
+		*u = i / 16 % N;
+		return i / 16 / N;
+	}
+}
+
+/* A chunk on its way: 16 bytes of numbers, those bits of them that lie elsewhere, and
+ * scales as they lie. */
+struct unit_raw {
+	u32x4 q, more;
+	uint32_t head[4];
+};
+
+/* The last and the first two bytes of a scale, the same two where it has no more: without
+ * a branch in the loop. */
+DEVICE void unit_load_side_scale(const unit_row &row, const unit_weight &w, int32_t i,
+				 unit_raw *r)
+{
+	int32_t size = unit_scale_bytes(w.scale_format);
+	const char *at = row.scales + (i >> w.group_shift) * size;
+	r->head[0] = load_global<uint16_t>(at);
+	r->head[2] = load_global<uint16_t>(at + size - 2);
+}
+
+/* Blocks of 32; all have their sixteen bytes of nibbles last. */
+template <int format> DEVICE void unit_load32(const uint8_t *p, unit_raw *r)
+{
+	constexpr bool HAS_MIN = unit_has_min(format);
+	constexpr bool HAS_FIFTH = format == WEIGHT_Q5_0 || format == WEIGHT_Q5_1;
+	r->q = load_nt_even(p + block_bytes(format) - 16);
+	r->head[0] = HAS_MIN ? bytes4(p) : bytes2(p);
+	if constexpr (HAS_FIFTH)
+		r->head[1] = bytes4(p + (HAS_MIN ? 4 : 2));
+}
+
+/* Chunk c of a block of 256. */
+template <int format> DEVICE void unit_load256(const uint8_t *p, int32_t c, unit_raw *r)
+{
+	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K) {
+		constexpr int32_t Q = format == WEIGHT_Q4_K ? 16 : 48;
+		u32x4 head = load_global<u32x4>(p);
+		UNROLL
+		for (int i = 0; i < 4; i++)
+			r->head[i] = head[i];
+		r->q = load_nt<u32x4>(p + Q + 16 * c);
+		if constexpr (format == WEIGHT_Q5_K)
+			r->more = load_global<u32x4>(p + 16 + c % 2 * 16);
+	} else if constexpr (format == WEIGHT_Q6_K) {
+		const uint8_t *s = p + 192 + c / 4 * 8 + c % 4;
+		r->q = load_nt_even(p + 16 * c);
+		r->more = load_nt_even(p + 128 + c / 4 * 32 + c % 2 * 16);
+		r->head[0] = load_global<uint8_t>(s) | (uint32_t)load_global<uint8_t>(s + 4) << 8 |
+			     bytes2(p + 208) << 16;
+	} else if constexpr (format == WEIGHT_Q2_K) {
+		r->q = load_nt_even(p + 16 + 16 * c);
+		r->head[0] = bytes4(p + c / 2 * 8);
+		r->head[1] = bytes4(p + c / 2 * 8 + 4);
+		r->head[2] = bytes4(p + 80);
+	} else if constexpr (format == WEIGHT_Q3_K) {
+		r->q = load_nt_even(p + 32 + 16 * c);
+		r->more = load_nt_even(p + c % 2 * 16);
+		UNROLL
+		for (int i = 0; i < 3; i++)
+			r->head[i] = bytes4(p + 96 + 4 * i);
+		r->head[3] = bytes2(p + 108);
+	} else if constexpr (format == WEIGHT_IQ4_XS) {
+		r->q = load_nt_even(p + 8 + 16 * c);
+		r->head[0] = bytes4(p);
+		r->head[1] = bytes4(p + 4);
+	} else {
+		r->q = load_nt_even(p + 2 + 16 * c);
+		r->head[0] = bytes2(p);
+	}
+}
+
+/* Starts the loads of a chunk. */
+template <int format>
+DEVICE void unit_load(const unit_row &row, const unit_weight &w, int32_t chunk,
+		      unit_raw *r)
+{
+	if constexpr (is_block(format)) {
+		constexpr int32_t EACH = block_weights(format) / unit_chunk(format);
+		const uint8_t *p = row.q + (size_t)(chunk / EACH) *
+						   (size_t)block_bytes(format);
+		if constexpr (block_weights(format) == 32)
+			unit_load32<format>(p, r);
+		else
+			unit_load256<format>(p, chunk % EACH, r);
+	} else if constexpr (format < WEIGHT_INT4) {
+		r->q = load_nt<u32x4>(row.q + (size_t)chunk * 32);
+		r->more = load_nt<u32x4>(row.q + (size_t)chunk * 32 + 16);
+	} else {
+		r->q = load_nt<u32x4>(row.q + (size_t)chunk * 16);
+		if constexpr (format == WEIGHT_NVFP4)
+			r->head[0] = load_global<uint16_t>(row.scales + 2 * chunk);
+		else if constexpr (format == WEIGHT_MXFP4)
+			r->head[0] = load_global<uint8_t>(row.scales + chunk);
+		else
+			unit_load_side_scale(row, w, chunk * 16, r);
+		if constexpr (format == WEIGHT_INT8) {
+			int32_t group = chunk * 16 >> w.group_shift;
+			uint32_t word = load_global<uint32_t>(row.zeros + group * row.zero_step);
+			r->head[1] = (word >> row.zero_shift & row.zero_mask) |
+				     (128 & ~row.zero_mask);
+		}
+	}
+}
