@@ -14,7 +14,7 @@
  * input_tokens are those that were not found in the cache. A failure in the middle is
  * an `error` event, and nothing follows it.
  */
-#include "api/dialect.h"
+#include "api/api_dialect.h"
 
 #include "base/alloc.h"
 

@@ -19,7 +19,7 @@
  * caching, so it is taken out.
  */
 #include "api/chat.h"
-#include "api/dialect.h"
+#include "api/api_dialect.h"
 #include "base/alloc.h"
 
 #define MAX_MESSAGES 10000

@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-#include "api/dialect.h"
+#include "api/api_dialect.h"
 #include "api/format.h"
 #include "base/alloc.h"
 

@@ -5,7 +5,7 @@
 #pragma once
 #include "json/json_read.h"
 #include "api/chat_template.h"
-#include "api/replay.h"
+#include "api/chat_replay.h"
 
 struct messages_opts {
 	const struct chat_template *chat;

@@ -4,7 +4,7 @@
  * answer. Thread: one at a time.
  */
 #pragma once
-#include "api/dialect.h"
+#include "api/api_dialect.h"
 
 struct responses {
 	char id[40];        /* "resp_…": random, for whoever knows it may go on with it */

@@ -22,7 +22,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "ctl/input.h"
-#include "ctl/sse.h"
+#include "ctl/sse_read.h"
 
 #define MAX_ERROR_BYTES 4096
 

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "engine/engine_priv.h"
+#include "engine/engine_private.h"
 
 static enum status batch_alloc(struct engine *e)
 {

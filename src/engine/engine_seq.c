@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/engine_priv.h"
+#include "engine/engine_private.h"
 
 static int pages_for(const struct engine *e, int n_tok)
 {

@@ -21,7 +21,7 @@
 #include "http/body.h"
 #include "http/framing.h"
 #include "http/route.h"
-#include "http/server.h"
+#include "http/http_private.h"
 
 #define CONN_STATES(X) \
 	X(RECEIVING, "receiving") \

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "http/server.h"
+#include "http/http_private.h"
 
 #define BACKLOG 511
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "model/config.h"
+#include "model/model_config.h"
 #include "json/jsonfile.h"
 
 #define FILE_NAME "generation_config.json"

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/pool.h"
-#include "model/config.h"
+#include "model/model_config.h"
 #include "model/experts.h"
 #include "model/gguf_model.h"
 #include "json/jsonfile.h"

@@ -26,7 +26,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "sched/core.h"
+#include "sched/sched_private.h"
 
 #define BAD_STEPS_MAX 3 /* in a row: the backend is broken, not the request */
 

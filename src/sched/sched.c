@@ -25,7 +25,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "sched/core.h"
+#include "sched/sched_private.h"
 
 #define MAX_QUEUE 64
 #define PREFILL_CHUNK 256

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "model/config.h"
+#include "model/model_config.h"
 #include "tests/tap.h"
 
 static void check(struct arena *arena, const json_t *one)

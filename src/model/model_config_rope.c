@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/config_part.h"
+#include "model/model_config_private.h"
 #include "json/jsonfile.h"
 
 /* "dynamic" stretches only beyond max_position_embeddings, where no sequence gets. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/config.h"
+#include "model/model_config.h"
 
 #include <math.h>
 

@@ -10,7 +10,7 @@
 
 #include "api/chat.h"
 #include "api/completion.h"
-#include "api/dialect.h"
+#include "api/api_dialect.h"
 #include "api/format.h"
 #include "api/params.h"
 #include "base/alloc.h"

@@ -5,7 +5,7 @@
 #pragma once
 #include <math.h>
 
-#include "model/config.h"
+#include "model/model_config.h"
 
 #define FILE_NAME "config.json"
 #define REQUIRED NAN /* in the place of a default: there must be a value */

@@ -12,7 +12,7 @@
  * architecture is a row in the first table, and rows for what it adds.
  * Rope settings: config_rope.c.
  */
-#include "model/config_part.h"
+#include "model/model_config_private.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/sse.h"
+#include "ctl/sse_read.h"
 
 #define MAX_BYTES ((size_t)16 << 20)
 

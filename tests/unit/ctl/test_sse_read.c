@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/sse.h"
+#include "ctl/sse_read.h"
 
 #include "base/alloc.h"
 #include "tests/tap.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/dialect.h"
+#include "api/api_dialect.h"
 
 #include "base/alloc.h"
 

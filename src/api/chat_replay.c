@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/replay.h"
+#include "api/chat_replay.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
