@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/linear.h for int8 weights with one scale a row, no zero points
- * LAYOUT    kernels/linear/linear_rows.h; four lanes a row as kernels/weights/quad.h tells: a wave has 16
+ * LAYOUT    kernels/linear/linear_rows.h; four lanes a row as kernels/linear/quad.h tells: a wave has 16
  *           rows, a lane rows g and g + 8 (g = lane / 4) and of a step of 64 elements the
  *           16 that begin at 16 * (lane % 4). With one scale a row nothing has to be kept
  *           apart: a matrix unit's columns are tokens, and eight cost what one does.
@@ -24,7 +24,7 @@
  */
 #include "kernels/weights/dequant.h"
 #include "kernels/linear/linear_rows.h"
-#include "kernels/weights/quad.h"
+#include "kernels/linear/quad.h"
 
 /* A lane's two rows, from its own bytes of element 0 on. */
 struct quad_int8_rows {

@@ -2,7 +2,7 @@
  *
  * MATH      kernels/ops/linear.h for int4 weights, with the norm before and silu(gate) up
  *           behind them where asked for
- * LAYOUT    kernels/linear/linear_int4.h, kernels/weights/quad.h
+ * LAYOUT    kernels/linear/linear_int4.h, kernels/linear/quad.h
  * GEOMETRY  a wave takes 16 rows, SPLIT waves share the elements of K, ROWS such sets are
  *           a workgroup. A wave's first weights are on their way before the activations
  *           are staged (and normalised: each workgroup does that for itself, with the
@@ -28,12 +28,12 @@
  *           behind its use: 25.3, and 19.4 where registers are kept to three workgroups;
  *           one: 20.9. Half as many waves in a workgroup of quad4, twice the workgroups:
  *           N 6144, K 4096 from 8.1 to 7.5, N 5120, K 2048 from 5.3 to 4.7; of quad8: 0.1
- * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_quad.def; linear_quad_lean.h for very many
- *           rows
+ * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_quad.def;
+ *           linear_quad_lean.h for very many rows
  */
 #pragma once
 #include "kernels/linear/linear_int4_words.h"
-#include "kernels/weights/quad.h"
+#include "kernels/linear/quad.h"
 #include "kernels/rows/rms_norm_row.h"
 #include "kernels/rows/silu.h"
 

@@ -11,7 +11,7 @@
  */
 #pragma once
 #include "kernels/moe/moe_router_launch.h"
-#include "kernels/weights/quad_launch.h"
+#include "kernels/linear/quad_launch.h"
 #include "kernels/weights/weight_view.h"
 
 enum {

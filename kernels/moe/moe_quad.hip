@@ -24,7 +24,7 @@
  */
 #include "kernels/linear/linear_int4_words.h"
 #include "kernels/moe/moe_pick.h"
-#include "kernels/weights/quad.h"
+#include "kernels/linear/quad.h"
 
 /* Row `row` of w, or its last, as row y of a lane. */
 template <int KIND>

@@ -8,7 +8,7 @@
  * and n, id and logit mean nothing.
  */
 #pragma once
-#include "kernels/rows/logits_top_row.h"
+#include "kernels/ops/logits_top_row.h"
 #include "model/formats/blocks.h"
 
 struct logits_top_args {

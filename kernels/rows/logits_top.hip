@@ -18,7 +18,7 @@
  * SEE       kernels/ops/logits_top_ref.c
  */
 #include "kernels/device/dialect.h"
-#include "kernels/rows/logits_top_row.h"
+#include "kernels/ops/logits_top_row.h"
 
 enum {
 	LOGITS_RUN_WAVES = 8,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where the arithmetic happens: one table of operations (ops.def), filled by
- * cpu_*.c and by hip_*.c. Thread: engine, except backend_create.
+ * cpu/ and by hip/. Thread: engine, except backend_create.
  *
  * Device addresses are plain pointers; pointer arithmetic on the host is
  * allowed, reading through them is not (on the CPU they happen to be host

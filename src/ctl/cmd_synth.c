@@ -2,7 +2,7 @@
  *
  * A folder that every other command and halod open as they open any model.
  */
-#include <config.h>
+#include <build-config.h>
 
 #include <errno.h>
 #include <stdio.h>

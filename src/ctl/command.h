@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What main.c can run. Each command parses its own arguments (argv[0] is its
- * name) and returns the exit status: 0, 1 where what was asked for failed, 2 where
- * the question was wrong (options, files).
+ * Commands of a program, in a table. Each command parses its own arguments (argv[0]
+ * is its name). It returns the exit status: 0 for success, 1 where what was asked for
+ * failed, 2 where the question was wrong (options, files). Thread: main.
  */
 #pragma once
 
+struct command {
+	const char *name, *sub; /* "bench", "model"; sub NULL: one word */
+	int (*run)(int argc, char **argv);
+	const char *about;      /* one line of the help */
+};
+
+struct command_table {
+	const char *program; /* "haloctl": what the user types before a command */
+	const struct command *rows;
+	int n_rows;
+};
+
+/* Run the command that argv[1] (and argv[2]) name. --help, --version and unknown
+ * commands are answered here. Returns the exit status of the program. */
+int command_run(const struct command_table *t, int argc, char **argv);
+
+/* haloctl */
 int cmd_generate(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
@@ -15,6 +32,7 @@ int cmd_devices(int argc, char **argv);
 int cmd_bench_model(int argc, char **argv);
 int cmd_bench_serve(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
+/* haloctl-kernels */
 int cmd_kernels_report(int argc, char **argv);
 int cmd_kernels_bench(int argc, char **argv);
 int cmd_kernels_record(int argc, char **argv);

@@ -2,7 +2,7 @@
  *
  * halod: read the settings, then live in loop_run.
  */
-#include <config.h>
+#include <build-config.h>
 
 #include <stdio.h>
 

@@ -22,7 +22,7 @@
  * heartbeat, systemd's watchdog. The watchdog is fed from the engine's heartbeat, not
  * from the loop being alive.
  */
-#include <config.h>
+#include <build-config.h>
 
 #include "daemon/loop.h"
 

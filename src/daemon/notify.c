@@ -3,7 +3,7 @@
  * libsystemd where the build has it; else the same three calls by hand, since the
  * protocol is one datagram and a few variables (sd_notify(3), sd_listen_fds(3)).
  */
-#include <config.h>
+#include <build-config.h>
 
 #include "daemon/notify.h"
 

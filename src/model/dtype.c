@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/formats/blocks.h"
+#include "model/dtype.h"
+
+#include <string.h>
 
 static const struct {
 	const char *name;

@@ -7,7 +7,7 @@
 #pragma once
 #include "base/arena.h"
 #include "base/file.h"
-#include "model/formats/blocks.h"
+#include "model/dtype.h"
 
 #define TENSOR_MAX_DIMS 6
 struct tensor {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <config.h>
+#include <build-config.h>
 
 #include "backend/cpu/cpu_cache_private.h"
 

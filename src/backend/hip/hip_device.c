@@ -7,7 +7,7 @@
  * by whichever name the library has for it, into more memory than any had, and the
  * first text "gfx..." behind the 256 bytes of the device's name is it.
  */
-#include <config.h>
+#include <build-config.h>
 
 #include "backend/hip/hip.h"
 

@@ -7,7 +7,7 @@
 #include "backend/hip/hip_launch.h"
 #include "kernels/linear/linear_int4.h"
 #include "kernels/linear/linear_rows.h"
-#include "kernels/weights/quad_launch.h"
+#include "kernels/linear/quad_launch.h"
 
 /* int4 of a few tokens (hip_linear_int4.c). */
 int hip_linear_int4_count(void); /* rows of linear_int4.def and linear_quad.def */

@@ -8,7 +8,7 @@
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
 #include "kernels/linear/linear_rows.h"
-#include "kernels/weights/quad_launch.h"
+#include "kernels/linear/quad_launch.h"
 
 static int32_t max_tok(enum quant q)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Number formats: element types of tensors, the formats that weights are kept
- * in, and how their bits lie in memory. What kernels need to know of a model.
+ * Number formats: the formats that weights are kept in, and how their bits lie in
+ * memory. What kernels need to know of a model.
  * Thread: any.
  *
  * All multi-byte values are little-endian, as in the file; the host must be
@@ -13,31 +13,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "model/dtype.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "weights are used in place");
-
-enum dtype {
-	DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I8, DTYPE_U8, DTYPE_I16, DTYPE_I32,
-	DTYPE_I64, DTYPE_F8_E4M3, DTYPE_F8_E5M2, DTYPE_BOOL, DTYPE_F64, DTYPE_U16,
-	DTYPE_U32, DTYPE_U64, DTYPE_F8_E8M0,
-	DTYPE_BLOCKS, /* bytes of blocks of a quant; not in safetensors */
-	DTYPE_COUNT
-};
-size_t dtype_bytes(enum dtype t);
-const char *dtype_name(enum dtype t); /* "BF16" */
-/* The type spelled so in a safetensors header, or DTYPE_COUNT. */
-enum dtype dtype_find(const char *name);
-
-enum quant {
-#define QUANT(ident, name, bits, block, bytes) QUANT_##ident,
-#include "model/formats/quant.def"
-#undef QUANT
-	QUANT_COUNT
-};
-const char *quant_name(enum quant q); /* "int4" */
-int quant_bits(enum quant q);         /* of one weight, without scales */
-/* Weights in a block with scales of its own, 0: the format has none; bytes of it. */
-int quant_block(enum quant q);
-size_t quant_block_bytes(enum quant q);
 
 /* One linear layer's weight W (N, K), y = W x, in its checkpoint format. Views
  * into the mapped file: nothing is owned, nothing copied. G = ceil(K/group); where

@@ -20,7 +20,7 @@
 #pragma once
 #include "kernels/device/dialect.h"
 #include "kernels/linear/linear_int4_words.h"
-#include "kernels/weights/quad_launch.h"
+#include "kernels/linear/quad_launch.h"
 
 /* Over the four lanes of a row. */
 DEVICE float quad_lanes_sum(float x)

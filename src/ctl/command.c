@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/command.h"
+
+#include <build-config.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/options.h"
+
+static void print_help(const struct command_table *t, FILE *f)
+{
+	fprintf(f, "Usage: %s COMMAND [OPTION]...\n\n", t->program);
+	for (int i = 0; i < t->n_rows; i++) {
+		const struct command *c = &t->rows[i];
+		char name[40];
+		snprintf(name, sizeof name, "%s%s%s", c->name, c->sub ? " " : "",
+			 c->sub ? c->sub : "");
+		fprintf(f, "  %-14s %s\n", name, c->about);
+	}
+	fprintf(f, "\n%s COMMAND --help tells its options.\n", t->program);
+}
+
+/* Words of the command line that name c; 0: it names another. */
+static int n_words(const struct command *c, int argc, char **argv)
+{
+	if (strcmp(c->name, argv[1]) != 0)
+		return 0;
+	if (!c->sub)
+		return 1;
+	return argc > 2 && strcmp(c->sub, argv[2]) == 0 ? 2 : 0;
+}
+
+int command_run(const struct command_table *t, int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "";
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+		print_help(t, stdout);
+		return EXIT_OK;
+	}
+	if (strcmp(name, "--version") == 0) {
+		printf("%s " PACKAGE_VERSION "\n", t->program);
+		return EXIT_OK;
+	}
+	for (int i = 0; i < t->n_rows && *name; i++) {
+		int n = n_words(&t->rows[i], argc, argv);
+		if (n > 0)
+			return t->rows[i].run(argc - n, argv + n);
+	}
+	if (*name)
+		fprintf(stderr, "%s: there is no command \"%s%s%s\"\n\n", t->program, name,
+			argc > 2 ? " " : "", argc > 2 ? argv[2] : "");
+	print_help(t, stderr);
+	return EXIT_USAGE;
+}
