@@ -423,6 +423,11 @@ int hipFree(void *p)
 
 int hipHostMalloc(void **out, size_t bytes, unsigned flags)
 {
+	/* The flags of hipHostMalloc that ROCm knows: no other bit may be set. */
+	const unsigned known = 0x7u | HIP_HOST_COHERENT | 0x80000000u;
+	if (flags & ~known)
+		return HIP_ERROR_INVALID_VALUE;
+	R.counts.n_coherent += (flags & HIP_HOST_COHERENT) != 0;
 	return hipMalloc(out, bytes);
 }
 
@@ -674,6 +679,7 @@ int hipModuleLaunchKernel(hip_function f, unsigned grid_x, unsigned grid_y, unsi
 	const struct kernel_entry *k = (const struct kernel_entry *)(uintptr_t)f;
 	if (!k || extra || !grid_x || !grid_y || grid_z != 1 || !block_x ||
 	    block_x > 1024 || block_y != 1 || block_z != 1 || lds > LDS_BYTES ||
+	    grid_y > 65535 || (uint64_t)grid_x * block_x > UINT32_MAX ||
 	    k->n_args > MAX_ARGS)
 		return HIP_ERROR_INVALID_VALUE;
 	struct op *o = op_create(LAUNCH);

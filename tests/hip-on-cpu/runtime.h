@@ -8,6 +8,7 @@
 
 struct hip_cpu_counts {
 	int n_allocs;              /* of device and pinned memory */
+	int n_coherent;            /* of these, pinned memory asked for as coherent */
 	int n_copies[4];           /* asynchronous, by enum hip_copy */
 	size_t copied_bytes[4];
 	int n_launches, n_graphs;  /* asked for, not by graphs */

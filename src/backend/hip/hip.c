@@ -52,6 +52,7 @@ static void destroy(struct backend *b)
 	}
 	if (h->module)
 		h->api.hipModuleUnload(h->module);
+	buf_deinit(&h->image);
 	if (h->stream)
 		h->api.hipStreamDestroy(h->stream);
 	for (size_t i = 0; i < h->n_functions; i++)
@@ -88,14 +89,12 @@ static const struct backend_ops hip_ops = {
 static enum status load_module(struct hip *h, const struct backend_opts *o,
 			       struct fail *fail)
 {
-	struct buf file = {0};
 	const void *image;
-	enum status st = hip_device_image(&h->api, &h->device, o, &file, &image, fail);
+	enum status st = hip_device_image(&h->api, &h->device, o, &h->image, &image, fail);
 	if (st == OK && hip_check(h, h->api.hipModuleLoadData(&h->module, image),
 				  "loading the kernels") != OK)
 		st = fail_set(fail, E_DEVICE, "%s (%s): %s", h->device.name,
 			      h->device.arch, h->failure);
-	buf_deinit(&file);
 	return st;
 }
 

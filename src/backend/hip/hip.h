@@ -116,6 +116,7 @@ struct hip {
 	struct hip_device device;
 	hip_stream stream;
 	hip_module module;
+	struct buf image;         /* the code object; the module may refer to it */
 	struct strmap names;      /* of kernels, to an index in functions */
 	hip_function *functions;
 	char **function_names;

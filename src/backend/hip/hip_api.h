@@ -61,6 +61,9 @@ enum {
 	HIP_EVENT_BLOCKING_SYNC = 1, /* who waits sleeps */
 	HIP_EVENT_NO_TIMING = 2,
 	HIP_CAPTURE_THREAD_LOCAL = 1,
+	/* hipHostMallocCoherent: the device's caches never keep such memory. Without it
+	 * the environment (HIP_HOST_COHERENT) decides. */
+	HIP_HOST_COHERENT = 0x40000000,
 	/* More than any ROCm's hipDeviceProp_t has (1,472 bytes in ROCm 6). */
 	HIP_PROPERTIES_BYTES = 16384,
 };

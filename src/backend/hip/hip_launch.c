@@ -47,6 +47,10 @@ enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 		return hip_refuse(h, "%s needs %d bytes of LDS", kernel, (int)g.lds_bytes);
 	if (g.x <= 0 || g.y <= 0)
 		return OK;
+	if ((uint64_t)g.x * (uint64_t)g.n_threads > HIP_MAX_GRID_THREADS ||
+	    g.y > HIP_MAX_GRID_Y)
+		return hip_refuse(h, "%s: a grid of %d by %d workgroups is too large",
+				  kernel, g.x, g.y);
 	for (int i = 0; i < n_args; i++)
 		at[i] = (void *)(uintptr_t)args[i].p;
 	if (h->on_launch)

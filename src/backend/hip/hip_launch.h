@@ -13,6 +13,11 @@
 #include "kernels/linear/fused_norm.h"
 #include "kernels/weights/weight_view.h"
 
+/* What a dispatch packet holds: threads of all workgroups along x in 32 bits, and
+ * HIP's own limit along y. */
+#define HIP_MAX_GRID_THREADS ((uint64_t)UINT32_MAX)
+#define HIP_MAX_GRID_Y 65535
+
 struct hip_grid {
 	int32_t x, y;      /* workgroups */
 	int32_t n_threads; /* of a workgroup */

@@ -117,7 +117,10 @@ enum status hip_alloc_shared(struct backend *b, size_t n_bytes, void **out)
 	size_t n = MAX(n_bytes, (size_t)1);
 	if (hip_graph_is_open(h, "taking memory"))
 		return E_UNSUPPORTED;
-	enum status st = hip_check(h, h->api.hipHostMalloc(out, n, 0), "pinned memory");
+	/* Kernels read and write this memory, so it must be coherent. The stage and the
+	 * landing need not be: only copies of the runtime touch them. */
+	enum status st = hip_check(h, h->api.hipHostMalloc(out, n, HIP_HOST_COHERENT),
+				   "pinned memory");
 	if (st != OK)
 		return st;
 	memset(*out, 0, n);

@@ -95,6 +95,40 @@ static void test_memory(void)
 	backend_destroy(b);
 }
 
+/* Memory that kernels and the host both touch must never lie in the device's caches. */
+static void test_shared_memory(void)
+{
+	struct backend *b = create(NULL);
+	struct hip_cpu_counts before = counts();
+	void *device = NULL, *shared = NULL;
+	must(b->ops->alloc(b, 64, &device));
+	must(b->ops->alloc_shared(b, 64, &shared));
+	struct hip_cpu_counts after = counts();
+	is_int(after.n_allocs - before.n_allocs, 2, "device memory and shared memory");
+	is_int(after.n_coherent - before.n_coherent, 1, "the shared one is coherent");
+	b->ops->free_shared(b, shared);
+	b->ops->free(b, device);
+	backend_destroy(b);
+}
+
+/* A grid that a dispatch packet cannot hold is refused by name. */
+static void test_grid_limits(void)
+{
+	struct backend *b = create(NULL);
+	int32_t n = 1;
+	const void *p = NULL;
+	const struct hip_grid large[] = {{1 << 24, 1, 256, 0}, {1, 65536, 32, 0}};
+	for (size_t i = 0; i < ARRAY_LEN(large); i++) {
+		is_int(LAUNCH(hip_of(b), "copy_words_kernel", large[i], ARG(n), ARG(p),
+			      ARG(p)), E_UNSUPPORTED, "a grid of %d by %d", large[i].x,
+		       large[i].y);
+		ok(strstr(b->refusal, "copy_words_kernel: a grid of") != NULL,
+		   "is refused: %s", b->refusal);
+	}
+	is_int(b->ops->sync(b, NULL), OK, "and nothing has failed");
+	backend_destroy(b);
+}
+
 /* --- weights ---------------------------------------------------------------------- */
 
 static bool same_rows(struct backend *b, const struct weight *w, const uint16_t *want,
@@ -504,6 +538,8 @@ int main(void)
 	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so",
 		 dir ? dir : ".");
 	test_memory();
+	test_shared_memory();
+	test_grid_limits();
 	test_weights();
 	test_nan();
 	test_formats();
