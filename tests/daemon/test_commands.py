@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the commands that README.md and docs/ show, as they are shown.
+
+A command is a line that begins with "    $ ", and the lines that a "\\" joins to it. Each
+must match a row of COMMANDS, and each row must match a command, so a new command cannot
+be shown without a decision here. A row says what to do:
+
+  RUN   run it in the build folder; its exit status must be 0
+  GPU   the same, on the HIP runtime for the CPU
+  ELSE  another test runs it, or nothing here can; the row says which or why
+
+The port 8080 becomes the port of a daemon that this test starts, and files of the
+installed system become files of the build.
+"""
+import glob
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "http"))
+from halod import BUILDDIR, SRCDIR, Halod, Tap
+
+RUN, GPU, ELSE = "run", "gpu", "else"
+COMMANDS = [
+    (r"\./quickstart\.sh$", ELSE, "test.sh runs it"),
+    (r"\./test\.sh", ELSE, "it runs this test"),
+    (r"autoreconf -fi && mkdir", ELSE, "quickstart.sh runs it"),
+    (r"\./halod$", ELSE, "this test starts one, on a port of its own"),
+    (r"cd build && \.\./configure --prefix=/usr", ELSE, "make distcheck installs"),
+    (r"(echo .* \| )?sudo |journalctl ", ELSE, "needs systemd and root"),
+    (r"curl -N .*chat/completions", RUN, ""),
+    (r"curl -s .*/metrics", RUN, ""),
+    (r"\./haloctl generate .*--backend hip", GPU, ""),
+    (r"\./haloctl (generate|verify|inspect) --model \.\./models/halo-tiny", RUN, ""),
+    (r"\./haloctl bench model --model \.\./models/halo-tiny -p", RUN, ""),
+    (r"\./haloctl bench serve", RUN, ""),
+    (r"halod -c /etc/halod/halod\.conf --port", ELSE, "as this test starts one"),
+    (r"halod --help", RUN, ""),
+    (r"halod --check-config", RUN, ""),
+    (r"\./haloctl devices", ELSE, "ends with 1 where there is no GPU"),
+    (r"\./haloctl verify --model models/halo-tiny --backend hip", GPU, ""),
+    (r"export HALOD_TEST_HIP_LIBRARY", ELSE, "names the runtime of a real GPU"),
+    (r"tests/kernel/run_fibers && ", ELSE, "make check runs both"),
+    (r"\./haloctl bench model --model models/halo-tiny --backend hip", ELSE,
+     "too slow without a GPU; tests/ctl/test_hip.py runs a short one"),
+    (r"\./haloctl kernels (tune|bench)", ELSE, "tests/ctl/test_kernels.py runs short ones"),
+    (r"\./haloctl bench model --model DIR", ELSE, "DIR is the reader's model"),
+    (r"\./haloctl kernels record ", GPU, ""),
+    (r"\./haloctl kernels replay ", RUN, ""),
+]
+
+
+def shown():
+    """(file, command) of every command in the documents, in order."""
+    files = [os.path.join(SRCDIR, "README.md")]
+    for path in files + sorted(glob.glob(os.path.join(SRCDIR, "docs", "*.md"))):
+        command = None
+        for line in open(path, encoding="utf-8"):
+            line = line.rstrip("\n")
+            if command is None and line.startswith("    $ "):
+                command = line[6:]
+            elif command is not None:
+                command += " " + line.strip()
+            if command is not None and command.endswith("\\"):
+                command = command[:-1].rstrip()
+            elif command is not None:
+                yield os.path.relpath(path, SRCDIR), re.sub(r"\s+#\s.*$", "", command)
+                command = None
+
+
+def row_of(command):
+    for i, (pattern, _, _) in enumerate(COMMANDS):
+        if re.match(pattern, command):
+            return i
+    return None
+
+
+def here(command, port, library):
+    """The command with the places of this build."""
+    for old, new in (("127.0.0.1:8080", "127.0.0.1:%d" % port),
+                     ("../models/", os.path.join(os.path.abspath(SRCDIR), "models/")),
+                     (" models/", " " + os.path.join(os.path.abspath(SRCDIR), "models/")),
+                     ("/etc/halod/halod.conf", os.path.join(os.path.abspath(SRCDIR),
+                                                            "conf/halod.conf"))):
+        command = command.replace(old, new)
+    command = re.sub(r"^halod ", "./halod ", command)
+    if library and "--hip-library" not in command:
+        command += " --hip-library " + shlex.quote(library)
+    return command
+
+
+def run_example(t, port):
+    """README's program, by the client that test.sh installs."""
+    text = open(os.path.join(SRCDIR, "README.md"), encoding="utf-8").read()
+    code = re.search(r"((?:    .*\n)*    from openai.*\n(?:    .*\n)*)", text).group(1)
+    code = re.sub(r"(?m)^    ", "", code).replace(":8080", ":%d" % port)
+    clients = os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients"))
+    python = os.path.join(clients, "venv", "bin", "python")
+    if not os.path.exists(python):
+        t.ok(True, "README.md: the example in Python # SKIP no client in %s" % clients)
+        return
+    p = subprocess.run([python, "-c", code], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, timeout=300)
+    t.ok(p.returncode == 0 and b"Paris" in p.stdout, "README.md: the example in Python",
+         p.stdout.decode(errors="replace"))
+
+
+def main():
+    t = Tap()
+    build = os.path.abspath(BUILDDIR)
+    library = os.path.join(build, "tests/hip-on-cpu/libhip_cpu.so")
+    work = tempfile.mkdtemp(prefix="halod-commands-")
+    # As the build folder, but what the commands write stays out of it.
+    for name in ("halod", "haloctl", "haloctl-kernels", "tests", "kernels"):
+        if os.path.exists(os.path.join(build, name)):
+            os.symlink(os.path.join(build, name), os.path.join(work, name))
+    d = Halod()
+    seen = set()
+    try:
+        for file, command in shown():
+            i = row_of(command)
+            if not t.ok(i is not None, "%s: %s: this test knows the command" %
+                        (file, command[:80])):
+                continue
+            seen.add(i)
+            _, what, why = COMMANDS[i]
+            if what == ELSE:
+                continue
+            text = here(command, d.port, library if what == GPU else None)
+            p = subprocess.run(["bash", "-o", "pipefail", "-c", text], cwd=work,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, timeout=600)
+            t.ok(p.returncode == 0, "%s: %s" % (file, command[:80]),
+                 "exit %d\n%s" % (p.returncode, p.stdout.decode(errors="replace")[-2000:]))
+        run_example(t, d.port)
+        for i, (pattern, _, _) in enumerate(COMMANDS):
+            t.ok(i in seen, "a document shows %s" % pattern)
+        t.equal(d.stop(), 0, "halod ends well")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    t.done()
+
+
+main()
