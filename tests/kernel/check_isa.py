@@ -3,11 +3,13 @@
 """The kernels as compiled for AMD's chips keep the budgets of isa.tsv.
 
 Reads the code objects that the build made; skips where it made none, as configure says.
-What is counted is told by `haloctl kernels report`.
+What is counted is told by `haloctl kernels report`. The instructions themselves are read
+from the disassembly: some must not be there (docs/gpu-compilers.md).
 """
 import fnmatch
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +37,14 @@ def ok(fact, name, detail=""):
 
 def find_clang():
     for name in ("clang-19", "clang-20", "clang-21", "/opt/rocm/llvm/bin/clang"):
+        if shutil.which(name):
+            return name
+    return None
+
+
+def find_objdump():
+    for name in ("llvm-objdump-19", "llvm-objdump", "llvm-objdump-21",
+                 "llvm-objdump-20", "llvm-objdump-18", "/opt/rocm/llvm/bin/llvm-objdump"):
         if shutil.which(name):
             return name
     return None
@@ -108,6 +118,42 @@ def faults(k, rows):
     return bad
 
 
+# What no code object may contain: the name of the rule, and the instruction.
+REFUSED = (
+    # LLVM before 21 swaps the operands of these without turning the comparison round:
+    # what comes out has a scalar first and no vector register second ...
+    ("swapped", re.compile(r"\tv_cmpx_(?:lt|le|gt|ge)_\w+ "
+                           r"(?!v\d|v\[)[^,]+, (?!v\d|v\[)")),
+    # ... or, of the two whose table entry is wrong, anything but a vector register first.
+    ("swapped", re.compile(r"\tv_cmpx_(?:le|ge)_u32_e\w+ (?!v\d)")),
+)
+
+
+def refused(lines):
+    """Of a disassembly: [(rule, kernel, instruction)]."""
+    found, kernel = [], None
+    for line in lines:
+        if line.endswith(">:\n"):
+            kernel = line[line.index("<") + 1:-3]
+        elif line.startswith("\t"):
+            found += [(rule, kernel, line.partition("//")[0].strip())
+                      for rule, pattern in REFUSED if pattern.match(line)][:1]
+    return found
+
+
+def disassembled(objdump, path):
+    p = subprocess.Popen([objdump, "-d", "--no-show-raw-insn", path],
+                         stdout=subprocess.PIPE, universal_newlines=True)
+    found = refused(p.stdout)
+    if p.wait():
+        raise RuntimeError("%s: %s failed" % (path, objdump))
+    return found
+
+
+def told(found):
+    return "\n".join("%s: %s: %s" % row for row in found)
+
+
 def check(path, target, rows):
     code, out, err = report(path)
     ok(code == 0, target + ": the code object can be read", err)
@@ -125,6 +171,42 @@ def check(path, target, rows):
     ok(True, "%s: %d kernels were looked at" % (target, len(kernels)))
     ok(used == {r[0] for r in rows}, target + ": every row of isa.tsv is of a kernel",
        {r[0] for r in rows} - used)
+    if find_objdump():
+        found = disassembled(find_objdump(), path)
+        ok(not found, target + ": no instruction that is refused", told(found))
+
+
+def version(clang):
+    p = subprocess.run([clang, "--version"], stdout=subprocess.PIPE, check=True)
+    return int(re.search(r"version (\d+)", p.stdout.decode()).group(1))
+
+
+def check_compiler(clang, tmp):
+    """The rule for swapped operands: on what a compiler with the fault makes of a loop,
+    and on single lines."""
+    if find_objdump():
+        path = compiled(clang, "tests/kernel/isa_swapped.hip", TARGETS[0],
+                        os.path.join(tmp, "swapped.hsaco"))
+        found = disassembled(find_objdump(), path)
+        if version(clang) < 21:
+            ok([row[:2] for row in found] == [("swapped", "swapped_kernel")],
+               "refused: what this compiler makes of isa_swapped.hip", told(found))
+        else:
+            ok(not found, "this compiler compiles isa_swapped.hip rightly", told(found))
+    for line, is_bad in (("v_cmpx_ge_u32_e64 s4, 2", True),
+                         ("v_cmpx_gt_i32_e64 s4, s5", True),
+                         ("v_cmpx_lt_f32_e64 |s4|, 0x42", True),
+                         ("v_cmpx_le_u32_e32 s4, v1", True),
+                         ("v_cmpx_ge_u32_e32 0x180, v1", True),
+                         ("v_cmpx_gt_u32_e32 0x180, v1", False),
+                         ("v_cmpx_gt_u64_e32 s[4:5], v[2:3]", False),
+                         ("v_cmpx_ge_u32_e32 v2, v1", False),
+                         ("v_cmpx_lt_i32_e64 v2, s4", False),
+                         ("v_cmpx_eq_u32_e64 s2, 1", False),
+                         ("v_cmp_ge_u32_e64 s2, s3, 1", False)):
+        found = refused(["0 <k>:\n", "\t%s // 0: 0\n" % line])
+        ok(bool(found) == is_bad, "%s: %s" % ("refused" if is_bad else "allowed", line),
+           told(found))
 
 
 def check_refusals(clang, tmp):
@@ -176,6 +258,7 @@ def main():
     if clang:
         with tempfile.TemporaryDirectory() as tmp:
             check_refusals(clang, tmp)
+            check_compiler(clang, tmp)
     print("1..%d" % count)
     return 1 if failed else 0
 
