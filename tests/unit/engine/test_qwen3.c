@@ -7,6 +7,9 @@
  * test_qwen3 DIR checks another checkpoint that has a reference.json in the same way
  * (greedy choices only where the reference's two best are further apart than the
  * tolerance).
+ *
+ * HALOD_SHAPES_EVERY says that time is short, as under a sanitizer: then a quarter of
+ * halo-tiny's cases goes through every instruction set, and each other model through one.
  */
 #include <jansson.h>
 
@@ -33,6 +36,11 @@ static bool has_set(const char *isa)
 		return false;
 	backend_destroy(b);
 	return true;
+}
+
+static bool is_short(void)
+{
+	return getenv("HALOD_SHAPES_EVERY") != NULL;
 }
 
 struct rig {
@@ -213,8 +221,8 @@ static void test_reference(const char *dir, const char *isa, bool is_trained)
 	bool is_exact = strcmp(isa, "exact") == 0;
 	json_t *cases = read_cases(dir);
 	struct tally t = {0};
-	int same = 0, n = (int)json_array_size(cases);
-	for (int i = 0; i < n; i++) {
+	int step = is_short() && is_trained ? 4 : 1, same = 0, n = 0;
+	for (int i = 0; i < (int)json_array_size(cases); i += step, n++) {
 		check_case(&t, r.e, json_array_get(cases, (size_t)i));
 		same += is_trained &&
 			is_greedy_same(r.e, json_array_get(cases, (size_t)i));
@@ -422,7 +430,7 @@ static void test_long(const char *dir)
 	struct engine_stats before, after;
 	for (int i = 0; i < LONG; i++)
 		tokens[i] = (texts[i / N_TOK % N_SEQS][i % N_TOK] + i / 300) % 500;
-	for (int n = SHORT; n <= LONG; n *= 10) {
+	for (int n = SHORT; n <= (is_short() ? SHORT : LONG); n *= 10) {
 		last_row(plain.e, tokens, n, n, want);
 		if (n == SHORT) {
 			last_row(plain.e, tokens, n, 1, got);
@@ -542,7 +550,7 @@ int main(int argc, char **argv)
 		snprintf(other, sizeof other, "%s", tap_src(name));
 		read_texts(other);
 		for (size_t j = 0; j < ARRAY_LEN(sets); j++) {
-			if (!has_set(sets[j]))
+			if (!has_set(sets[j]) || (is_short() && j != 1 + i % 4))
 				continue;
 			test_reference(other, sets[j], false);
 			test_batches(other, sets[j]);
