@@ -32,6 +32,11 @@ say() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 . ./.ci/packages
 say "1. What halod needs to build"
 install_packages $BUILD_PACKAGES curl
+# The kernels of an AMD GPU need a clang. Where there is a GPU it is worth installing.
+if [ -e /dev/kfd ] && ! command -v clang-19 >/dev/null; then
+	install_packages clang-19 lld-19 ||
+		echo "quickstart.sh: clang-19 and lld-19 could not be installed" >&2
+fi
 
 say "2. Build (in ./build)"
 # autoreconf chats on stderr; what it says is news only when it fails.
@@ -39,6 +44,14 @@ say "2. Build (in ./build)"
 mkdir -p build
 [ -f build/Makefile ] || (cd build && ../configure -q)
 make -s -C build -j"$(nproc)"
+kernels=$(ls build/kernels/*.hsaco 2>/dev/null | sed 's,.*/,,; s,\.hsaco$,,' | tr '\n' ' ')
+if [ -n "$kernels" ]; then
+	echo "GPU kernels: $kernels"
+else
+	echo "${bold}No GPU kernels were built: configure found no clang for amdgcn.${plain}" >&2
+	echo "halod will run on the CPU. To use an AMD GPU:" >&2
+	echo "  sudo apt install clang-19 lld-19 && rm -r build && ./quickstart.sh" >&2
+fi
 
 say "3. Start: build/halod --model $model --port $port --no-access-log"
 if curl -s -o /dev/null --max-time 2 "$url/"; then
@@ -95,7 +108,7 @@ The API      $url/v1            (any OpenAI client; the API key may be anything)
 Metrics      curl $url/metrics  | grep time_per_output_token
 Health       curl $url/health
 Another model   ./quickstart.sh --model DIR   (a Hugging Face folder)
-Install      see "Operations" in README.md: make install, systemd-sysusers, systemctl enable
+Install      docs/operations.md: make install, systemd-sysusers, systemctl enable
 Read         README.md, build/halod --help, man/halod.8
 EOF
 if [ -n "$once" ]; then

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <build-config.h>
+#include <build-paths.h>
 
 #include "daemon/boot.h"
 

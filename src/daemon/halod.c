@@ -3,6 +3,7 @@
  * halod: read the settings, then live in loop_run.
  */
 #include <build-config.h>
+#include <build-paths.h>
 
 #include <stdio.h>
 

@@ -8,6 +8,7 @@
  * first text "gfx..." behind the 256 bytes of the device's name is it.
  */
 #include <build-config.h>
+#include <build-paths.h>
 
 #include "backend/hip/hip.h"
 
