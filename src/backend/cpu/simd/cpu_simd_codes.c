@@ -78,7 +78,14 @@ VINLINE vi look_up(vi v, const uint8_t table[16])
 	typedef uint8_t bytes __attribute__((vector_size(16)));
 	bytes t;
 	memcpy(&t, all, sizeof t);
+#if __has_builtin(__builtin_shuffle)
 	return (vi)__builtin_shuffle(t, (bytes)v);
+#else /* clang has no shuffle by a variable */
+	bytes at = (bytes)v, out;
+	for (int i = 0; i < 16; i++)
+		out[i] = t[at[i] & 15];
+	return (vi)out;
+#endif
 #endif
 }
 
