@@ -8,7 +8,8 @@
 #      Node, the Vercel AI SDK, LangChain, Codex CLI, Claude Code; schemathesis; gguf
 #   2. the same under AddressSanitizer and UndefinedBehaviorSanitizer
 #   3. threads under ThreadSanitizer: pool, scheduler, and a daemon with 8 clients
-#   4. `make distcheck` in small (unpack, build, install, uninstall) and quickstart.sh
+#   4. builds with clang, without a warning; the fuzzers run over their seeds
+#   5. `make distcheck` in small (unpack, build, install, uninstall) and quickstart.sh
 # and ends with one line "N passed, N failed". `./test.sh fast` stops after 1.
 # Logs: build/test-*.log. Fuzzing, soaks and benchmarks are targets of their own.
 set -u
@@ -142,6 +143,41 @@ build build-tsan --enable-sanitizers=thread CFLAGS="-O1 -g" --with-hip-clang=no 
 	HALOD_RACES_ONLY=1 run_check build-tsan test-check.log TESTS="$tests" \
 		check_PROGRAMS="$(programs $tests)"
 }
+
+say "clang"
+if build build-clang CC=clang-19 CXX=clang++-19 --with-hip-clang=no; then
+	if grep -E 'warning:' build-clang/test-make.log; then
+		not_ok "the build by clang has warnings"
+	else
+		ok "the build by clang has no warning"
+	fi
+	tests=$(make -s -C build-clang print-dist-tests)
+	run_check build-clang test-check.log TESTS="$tests" check_PROGRAMS="$(programs $tests)"
+fi
+
+# Every fuzzer over its seeds and so many changes of them. `make fuzz` builds them all.
+say "fuzzers"
+mkdir -p build-fuzz
+if (cd build-fuzz && ../configure -q CC=clang-19 CXX=clang++-19 CFLAGS="-O1 -g" \
+	--enable-sanitizers=address,undefined,fuzzer-no-link --with-hip-clang=no \
+	>test-configure.log 2>&1) &&
+	make -C build-fuzz -j"$(nproc)" fuzz >build-fuzz/test-make.log 2>&1 &&
+	rm -rf build-fuzz/seeds && python3 tests/fuzz/make_seeds.py build-fuzz/seeds; then
+	for seeds in build-fuzz/seeds/*; do
+		fuzzer=fuzz_${seeds##*/}
+		mkdir -p "build-fuzz/corpus/${seeds##*/}"
+		if "build-fuzz/tests/fuzz/$fuzzer" -runs=5000 -max_len=4096 -seed=1 \
+			"build-fuzz/corpus/${seeds##*/}" "$seeds" >"build-fuzz/$fuzzer.log" 2>&1; then
+			ok "$fuzzer"
+		else
+			tail -n 30 "build-fuzz/$fuzzer.log"
+			not_ok "$fuzzer"
+		fi
+	done
+else
+	tail -n 30 build-fuzz/test-configure.log build-fuzz/test-make.log
+	not_ok "the fuzzers do not build"
+fi
 
 # What the archive builds passes a few tests of each kind, and all that git has is in it:
 # then the other tests would pass, too.

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Seeds for the fuzzers of files: make_seeds.py OUT writes the folders OUT/safetensors,
-OUT/gguf and OUT/tokenizer, each to be given to the fuzzer of that name. They are small
-files in which everything is there that a reader knows: of GGUF both kinds of vocabulary and
-a block of each format; of tokenizer.json byte-level steps and SentencePiece's. Run from the
-top of the tree."""
+"""Seeds for the fuzzers: make_seeds.py OUT writes a folder for each fuzzer, OUT/gguf for
+fuzz_gguf and so on. A seed is small and holds what its reader knows: of GGUF both kinds of
+vocabulary and a block of each format, of the API a body of each route with its parameters.
+Run from the top of the tree."""
 import json
 import os
 import struct
@@ -92,7 +91,100 @@ def tokenizer(out):
                 (json.dumps(one, separators=(",", ":")) + text).encode())
 
 
+TOOLS = [{"type": "function", "function": {
+    "name": "add", "description": "Adds.", "strict": True, "parameters": {
+        "type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+        "required": ["a"], "additionalProperties": False}}}]
+CALL = {"id": "call_1", "type": "function",
+        "function": {"name": "add", "arguments": "{\"a\": 1}"}}
+CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+SCHEMA = {"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]}
+
+
+def api(out):
+    """A byte for the route, in the order of enum api_kind, and a body: each of them with
+    each route, so that a body reaches its own."""
+    bodies = [
+        {"messages": CHAT, "max_tokens": 5, "temperature": 0.5, "top_p": 0.9, "seed": 1,
+         "stop": ["x"], "n": 2, "logprobs": True, "top_logprobs": 3, "stream": True,
+         "stream_options": {"include_usage": True}, "logit_bias": {"5": 1}},
+        {"messages": CHAT, "tools": TOOLS, "tool_choice": "required"},
+        {"messages": CHAT + [{"role": "assistant", "content": None, "tool_calls": [CALL]},
+                             {"role": "tool", "tool_call_id": "call_1", "content": "2"}],
+         "tools": TOOLS, "parallel_tool_calls": False},
+        {"messages": CHAT, "response_format": {
+            "type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
+         "chat_template_kwargs": {"enable_thinking": False}, "guided_regex": "[ab]+"},
+        {"prompt": "Once", "echo": True, "logprobs": 2, "max_tokens": 3, "top_k": 5,
+         "min_p": 0.1, "repetition_penalty": 1.1, "guided_choice": ["a", "b"]},
+        {"prompt": [[1, 2, 3], [4]], "max_tokens": 1, "stop_token_ids": [3]},
+        {"model": "m", "max_tokens": 9, "system": "Be brief.", "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
+         "tools": [{"name": "add", "input_schema": SCHEMA}],
+         "thinking": {"type": "enabled", "budget_tokens": 1024}},
+        {"input": "Hello", "instructions": "Be brief.", "max_output_tokens": 5,
+         "text": {"format": {"type": "json_object"}}, "reasoning": {"effort": "low"}},
+        {"input": [{"type": "message", "role": "user", "content": [
+            {"type": "input_text", "text": "Hi"}]},
+            {"type": "function_call", "call_id": "c", "name": "add", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": "2"}]},
+        {"input_prefix": "int f(", "input_suffix": "}", "n_predict": 3,
+         "input_extra": [{"filename": "a.c", "text": "x"}]},
+    ]
+    for i, body in enumerate(bodies):
+        for kind in range(6):
+            put(out, "%d-%d" % (i, kind), bytes([kind]) + json.dumps(body).encode())
+
+
+def grammar(out):
+    """A byte for what it is (GBNF, regular expression, schema), and the text."""
+    for i, text in enumerate(('root ::= "a" [b-z]+ ("," root)? | item{2,3}\nitem ::= "x"',
+                              'root ::= ws "\\u00e9" [^"\\x00-\\x1f]*\nws ::= [ \\t]*')):
+        put(out, "gbnf-%d" % i, b"\0" + text.encode())
+    for i, text in enumerate((r"(\d{1,3}\.){3}\d+", r"^[\w.+-]+@(?:[a-z]+\.)+[a-z]{2,}$",
+                              r"(a|b)*?c+x{2,}|[^\s]\p{L}\u00e9")):
+        put(out, "regex-%d" % i, b"\1" + text.encode())
+    with open("tests/golden/schemas.tsv", encoding="utf-8") as f:
+        schemas = [line.split("\t", 1)[1] for line in f if line.startswith("S\t")]
+    for i, text in enumerate(schemas[:60]):
+        put(out, "schema-%d" % i, b"\2" + text.strip().encode())
+
+
+def jinja(out):
+    with open("models/halo-tiny/tokenizer_config.json", encoding="utf-8") as f:
+        put(out, "halo-tiny", json.load(f)["chat_template"].encode())
+    for name in ("statements", "expressions", "filters", "methods"):
+        with open("tests/golden/jinja/%s.json" % name, encoding="utf-8") as f:
+            top = json.load(f)
+        cases = top if isinstance(top, list) else top.get("cases", [])
+        texts = [c["template"] if isinstance(c, dict) else c[0] for c in cases]
+        for i, text in enumerate(texts[:80]):
+            put(out, "%s-%d" % (name, i), text.encode())
+
+
+def toolparse(out):
+    """A byte for the format, one for the cuts, and an answer."""
+    answers = [
+        'Hi<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>',
+        "<think>so</think><tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n"
+        "</function>\n</tool_call>",
+        '<|python_tag|>{"name": "add", "parameters": {"a": [1, {"b": "c"}]}}',
+        '[TOOL_CALLS][{"name": "add", "arguments": {"a": 1}}]',
+        '[TOOL_CALLS]add[ARGS]{"a": 1}',
+        '<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"a":1}<|call|>',
+        "<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+    ]
+    for i, text in enumerate(answers):
+        for kind in range(8):
+            put(out, "%d-%d" % (i, kind), bytes([kind, i]) + text.encode())
+
+
 def main(out):
+    api(os.path.join(out, "api"))
+    grammar(os.path.join(out, "grammar"))
+    jinja(os.path.join(out, "jinja"))
+    toolparse(os.path.join(out, "toolparse"))
     safetensors(os.path.join(out, "safetensors"))
     gguf(os.path.join(out, "gguf"))
     tokenizer(os.path.join(out, "tokenizer"))
