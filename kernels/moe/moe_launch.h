@@ -25,7 +25,7 @@ enum {
 	MOE_ROWS_LDS = 65536 /* bytes a workgroup may have */
 };
 enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
-enum moe_act { MOE_SILU, MOE_CLAMPED }; /* of enum experts_act the numbers */
+enum moe_act { MOE_SILU, MOE_CLAMPED }; /* those that kernels have fused */
 
 /* Where something of each expert is: of e at p[e >= split] + e step. Memory comes in
  * blocks, and in a layer one may end. */

@@ -4,13 +4,16 @@
  * and up, are one launch. What comes before and behind it may be asked for with it, with
  * the bits that the operations one after the other give:
  *   norm  first this rms_norm; its y is x
- *   silu  two outputs, gate and up, of N and act: then y of the first = silu(gate) up
- *         (silu_mul); y of the second is work memory
+ *   act   two outputs, gate and up, of N and act: then y of the first = act(gate) up
+ *         (act_mul); y of the second is work memory
+ * Which of these a kernel does along with the product is the backend's choice: what it
+ * cannot fuse it queues as the operation of that name.
  */
 #pragma once
 #include <stdbool.h>
 
 #include "kernels/ops/rms_norm.h"
+#include "model/formats/activation.h"
 #include "model/formats/blocks.h"
 
 #define LINEAR_MAX_OUT 4
@@ -29,7 +32,7 @@ struct linear_args {
 	int n_out;     /* 1..LINEAR_MAX_OUT, all of the same K */
 	struct linear_out out[LINEAR_MAX_OUT];
 	const struct rms_norm_args *norm; /* host, or NULL */
-	bool silu;
+	const struct activation *act;     /* host, or NULL */
 };
 
 void linear_ref(const struct linear_args *a);

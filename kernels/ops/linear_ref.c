@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "kernels/ops/silu_mul.h"
+#include "kernels/ops/act_mul.h"
 
 static void one_out(const struct linear_args *a, const struct linear_out *o)
 {
@@ -30,9 +30,9 @@ void linear_ref(const struct linear_args *a)
 		rms_norm_ref(a->norm);
 	for (int i = 0; i < a->n_out; i++)
 		one_out(a, &a->out[i]);
-	if (!a->silu)
+	if (!a->act)
 		return;
 	void *y = a->out[0].y;
-	silu_mul_ref(&(struct silu_mul_args){.n_tok = a->n_tok, .dim = a->out[0].w->n,
-					     .gate = y, .up = a->out[1].y, .y = y});
+	act_mul_ref(&(struct act_mul_args){.n_tok = a->n_tok, .dim = a->out[0].w->n,
+					   .act = *a->act, .gate = y, .up = a->out[1].y, .y = y});
 }

@@ -7,9 +7,7 @@
  *
  * What a model may have beside that (struct experts):
  *   biases      gate_e x + gate_bias[e], …; that of down is weighted as the rest is
- *   act         EXPERTS_CLAMPED: g, u = the biased products, g at most `limit`, u
- *               within +-limit; g / (1 + exp(-alpha g)) * (u + 1) in place of
- *               silu(g) * u. OpenAI, gpt-oss model card, 2025, section 2.2.
+ *   act         of the biased products, in place of silu(g) * u
  *   a shared expert  that sees every token, of a width S of its own, without bias and
  *               with silu: y[t] += s[t] * down (silu(gate x[t]) * (up x[t])), where
  *               s[t] = 1 / (1 + exp(-(shared_router x[t]))), or 1. Source:
@@ -19,9 +17,8 @@
 #include <stddef.h>
 
 #include "kernels/ops/moe_router.h"
+#include "model/formats/activation.h"
 #include "model/formats/blocks.h"
-
-enum experts_act { EXPERTS_SILU, EXPERTS_CLAMPED };
 
 /* The experts of one layer, on the device, all of one shape and format. */
 struct experts {
@@ -33,8 +30,7 @@ struct experts {
 	const float *gate_bias;      /* (E, F) f32; all three or none */
 	const float *up_bias;        /* (E, F) f32 */
 	const float *down_bias;      /* (E, D) f32 */
-	enum experts_act act;
-	float alpha, limit;          /* EXPERTS_CLAMPED */
+	struct activation act;
 	/* Host pointers to weights as load_weight made them, in formats of their own;
 	 * NULL: no shared expert. shared_router (1, D) NULL: s = 1. */
 	const struct weight *shared_gate, *shared_up; /* (S, D) */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "kernels/ops/act_mul_one.h"
 
 /* What h is rounded to between the layers: not at all here. */
 #ifndef MOE_ACT
@@ -27,18 +28,8 @@ static double *decode(const struct weight *w)
 struct mlp {
 	const struct weight *gate, *up, *down;
 	const float *gate_bias, *up_bias, *down_bias; /* of this expert, or NULL */
-	enum experts_act act;
-	double alpha, limit;
+	struct activation act;
 };
-
-static double activate(const struct mlp *m, double g, double u)
-{
-	if (m->act == EXPERTS_SILU)
-		return g / (1 + exp(-g)) * u;
-	g = g > m->limit ? m->limit : g;
-	u = u > m->limit ? m->limit : u < -m->limit ? -m->limit : u;
-	return g / (1 + exp(-m->alpha * g)) * (u + 1);
-}
 
 /* sum (D) += weight * expert(x) */
 static void add_expert(const struct mlp *m, double weight, const float *x, double *sum)
@@ -53,7 +44,7 @@ static void add_expert(const struct mlp *m, double weight, const float *x, doubl
 			g += gate[f * dim + d] * x[d];
 			u += up[f * dim + d] * x[d];
 		}
-		h[f] = MOE_ACT(activate(m, g, u));
+		h[f] = MOE_ACT(act_mul_one(&m->act, g, u));
 	}
 	for (size_t d = 0; d < dim; d++) {
 		sum[d] += m->down_bias ? weight * m->down_bias[d] : 0;
@@ -71,7 +62,7 @@ static void one_expert(const struct moe_experts_args *a, int32_t e, double weigh
 {
 	const struct experts *ex = a->experts;
 	struct mlp m = {.gate = &ex->gate[e], .up = &ex->up[e], .down = &ex->down[e],
-			.act = ex->act, .alpha = ex->alpha, .limit = ex->limit};
+			.act = ex->act};
 	if (ex->gate_bias) {
 		m.gate_bias = ex->gate_bias + (size_t)e * (size_t)m.gate->n;
 		m.up_bias = ex->up_bias + (size_t)e * (size_t)m.gate->n;

@@ -4,6 +4,7 @@
  * and rules: kernels/README.md.
  */
 #pragma once
+#include "kernels/ops/act_mul.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/causal_conv.h"
 #include "kernels/ops/copy_words.h"
@@ -22,4 +23,3 @@
 #include "kernels/ops/rms_norm.h"
 #include "kernels/ops/rope_table.h"
 #include "kernels/ops/sigmoid_gate.h"
-#include "kernels/ops/silu_mul.h"

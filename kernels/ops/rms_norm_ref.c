@@ -7,7 +7,7 @@ void rms_norm_ref(const struct rms_norm_args *a)
 {
 	for (int32_t t = 0; t < a->n_tok; t++) {
 		size_t row = (size_t)t * (size_t)a->dim;
-		float *x = a->x + row, *y = (float *)a->y + row;
+		float *x = a->x + row, *y = a->y ? (float *)a->y + row : NULL;
 		const float *add = a->add ? (const float *)a->add + row : NULL;
 		double squares = 0;
 		for (int32_t d = 0; d < a->dim; d++) {
@@ -17,6 +17,10 @@ void rms_norm_ref(const struct rms_norm_args *a)
 		}
 		double scale = 1 / sqrt(squares / a->dim + (double)a->eps);
 		for (int32_t d = 0; d < a->dim; d++)
-			y[d] = (float)(x[d] * scale * a->weight[d]);
+			if (a->sum)
+				a->sum[row + (size_t)d] +=
+					(float)(x[d] * scale * a->weight[d]);
+			else
+				y[d] = (float)(x[d] * scale * a->weight[d]);
 	}
 }

@@ -13,20 +13,21 @@
 enum { EMBED_ROWS_THREADS = 256 };
 
 template <int format>
-DEVICE void embed_rows(weight_view table, const int32_t *token, float *x)
+DEVICE void embed_rows(weight_view table, const int32_t *token, float *x, float scale)
 {
 	int32_t i = (int32_t)(group_index_x() * EMBED_ROWS_THREADS + thread_index());
 	size_t t = group_index_y();
 	if (i < table.k)
 		x[t * (size_t)table.k + (size_t)i] =
-			weight_at<format>(&table, (size_t)token[t], i);
+			scale * weight_at<format>(&table, (size_t)token[t], i);
 }
 
 #define EMBED_ROWS(name, format) \
 	KERNEL(EMBED_ROWS_THREADS) \
-	void embed_rows_##name##_kernel(weight_view table, const int32_t *token, float *x) \
+	void embed_rows_##name##_kernel(weight_view table, const int32_t *token, float *x, \
+					float scale) \
 	{ \
-		embed_rows<format>(table, token, x); \
+		embed_rows<format>(table, token, x, scale); \
 	}
 EMBED_ROWS(f32, WEIGHT_F32)
 EMBED_ROWS(f16, WEIGHT_F16)

@@ -39,3 +39,17 @@ void rms_norm_kernel(int32_t dim, float eps, float *x, const uint16_t *add,
 				rms_norm_one(x[row + (size_t)i], scale, weight[i]);
 	}
 }
+
+/* sum (T, D) f32 += the norm of x, in f32. */
+KERNEL(RMS_NORM_THREADS)
+void rms_norm_sum_kernel(int32_t dim, float eps, const float *x, const float *weight,
+			 float *sum)
+{
+	LDS(float, part, RMS_NORM_WAVES);
+	size_t row = (size_t)group_index_x() * (size_t)dim;
+	rms_norm_held<RMS_NORM_THREADS> held;
+	rms_norm_hold<RMS_NORM_THREADS>(x + row, dim, &held);
+	float scale = rms_norm_scale<RMS_NORM_THREADS>(held, x + row, dim, eps, part);
+	for (int32_t i = (int32_t)thread_index(); i < dim; i += RMS_NORM_THREADS)
+		sum[row + (size_t)i] += x[row + (size_t)i] * scale * weight[i];
+}

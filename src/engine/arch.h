@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An architecture says which parts a layer has and how its tensors are called; graph.c does
- * the rest. Rows of arch.def name one. Thread: as engine_create.
+ * the rest. Rows of model/archs.def name one. Thread: as engine_create.
  */
 #pragma once
 #include "engine/graph.h"
 
+/* As most have them. */
+#define TWO_NORMS \
+	[NORM_MIXER] = "input_layernorm", [NORM_MLP] = "post_attention_layernorm"
+
 struct arch {
 	const struct part *mixer;        /* of tokens with those before them */
 	const struct part *linear_mixer; /* of the layers that config.is_linear marks */
+	const char *norms[GRAPH_NORMS];  /* names by enum graph_norm; NULL: it has none */
 	struct mlp_names mlp;
 };
 
-#define ARCH(model_type, ident) extern const struct arch arch_##ident;
-#include "engine/arch.def"
+#define ARCH(model_type, ident, ...) extern const struct arch arch_##ident;
+#include "model/archs.def"
 #undef ARCH

@@ -6,4 +6,4 @@
 #include "engine/arch.h"
 
 const struct arch arch_gpt_oss = {
-	.mixer = &part_attention, .mlp = {"mlp.router", "mlp.shared_expert"}};
+	.mixer = &part_attention, .norms = {TWO_NORMS}, .mlp = {"mlp.router", "mlp.shared_expert"}};

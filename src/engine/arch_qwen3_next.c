@@ -10,4 +10,4 @@
 
 const struct arch arch_qwen3_next = {
 	.mixer = &part_attention, .linear_mixer = &part_delta,
-	.mlp = {"mlp.gate", "mlp.shared_expert"}};
+	.norms = {TWO_NORMS}, .mlp = {"mlp.gate", "mlp.shared_expert"}};

@@ -44,7 +44,7 @@ struct engine_batch {
  * weight, and the experts are to run with these. */
 typedef bool (*engine_watch_fn)(void *ctx, int i_layer, const struct moe_router_args *a);
 
-/* The model as a sequence of operations: made by an architecture (arch.def), or by
+/* The model as a sequence of operations: made by an architecture (model/archs.def), or by
  * a test. Owned by the engine after engine_create_with. */
 struct engine_graph {
 	void *ctx;

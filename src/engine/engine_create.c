@@ -11,8 +11,8 @@ static const struct {
 	const char *model_type;
 	const struct arch *arch;
 } archs[] = {
-#define ARCH(model_type, ident) {model_type, &arch_##ident},
-#include "engine/arch.def"
+#define ARCH(model_type, ident, ...) {model_type, &arch_##ident},
+#include "model/archs.def"
 #undef ARCH
 };
 

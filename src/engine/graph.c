@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   x = embed[token]
- *   each layer:  x += mixer(norm(x)), as its architecture says;  x += mlp(norm(x))
+ *   each layer:  x += mixer(norm(x)), as its architecture says;  x += mlp(norm(x));
+ *                with a norm of what is added where its architecture has one
  *   logits = Whead norm(x), for the rows that are wanted
  */
 #include "engine/graph.h"
@@ -32,6 +33,21 @@ static const struct part *mixer_of(const struct graph *g, int i_layer)
 
 /* --- loading and memory ----------------------------------------------------------- */
 
+static enum status load_norms(struct graph *g, int i, struct fail *fail)
+{
+	enum status st = OK;
+	for (int n = 0; n < GRAPH_NORMS && st == OK; n++) {
+		char name[80];
+		if (!g->arch->norms[n])
+			continue;
+		snprintf(name, sizeof name, "%s.weight", g->arch->norms[n]);
+		const struct graph_part norm = {name, GRAPH_NORM, g->c->d_model, 0,
+						&g->layers[i].norms[n]};
+		st = graph_load_parts(g, i, &norm, 1, fail);
+	}
+	return st;
+}
+
 static enum status load_all(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
@@ -48,13 +64,7 @@ static enum status load_all(struct graph *g, struct fail *fail)
 	if (st == OK && (!c->tied_embeddings || g->b->int8_head))
 		st = graph_load_head(g, head, fail);
 	for (int i = 0; i < c->n_layers && st == OK; i++) {
-		const struct graph_part norms[] = {
-			{"input_layernorm.weight", GRAPH_NORM, c->d_model, 0,
-			 &g->layers[i].norm},
-			{"post_attention_layernorm.weight", GRAPH_NORM, c->d_model, 0,
-			 &g->layers[i].ffn_norm},
-		};
-		st = graph_load_parts(g, i, norms, ARRAY_LEN(norms), fail);
+		st = load_norms(g, i, fail);
 		if (st == OK)
 			st = mixer_of(g, i)->load(g, i, fail);
 		if (st == OK)
@@ -90,17 +100,24 @@ static enum status take_scratch(struct graph *g, struct fail *fail)
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t d = (size_t)c->d_model, half = (size_t)c->n_rot / 2;
 	size_t rows = MIN(t, ARCH_LOGIT_ROWS);
+	bool has_post = g->arch->norms[NORM_MIXER_POST] || g->arch->norms[NORM_MLP_POST];
 	const struct graph_want wanted[] = {
 		{&g->ids, ids_count(g) * sizeof *g->ids},
-		{&g->inv_freq, half * sizeof *g->inv_freq},
-		{&g->rope, t * half * 2 * sizeof *g->rope},
 		{&g->x, t * d * sizeof *g->x},
 		{&g->n, t * d * act},
+		{&g->part, has_post ? t * d * sizeof *g->part : 1},
 		{&g->rows, rows * d * sizeof *g->rows},
 		{&g->rows_n, rows * d * act},
 		{&g->logits, rows * (size_t)c->n_vocab * sizeof *g->logits},
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	for (int32_t r = 0; r < c->n_ropes && st == OK; r++) {
+		const struct graph_want rope[] = {
+			{&g->inv_freq[r], half * sizeof **g->inv_freq},
+			{&g->rope[r], t * half * 2 * sizeof **g->rope},
+		};
+		st = graph_take_all(g, rope, ARRAY_LEN(rope), fail);
+	}
 	if (st == OK)
 		st = take_shared(g, rows, fail);
 	if (st == OK)
@@ -114,9 +131,14 @@ static enum status upload_frequencies(struct graph *g)
 {
 	int n = g->c->n_rot / 2;
 	double *freq = xmalloc((size_t)n * sizeof *freq);
-	rope_frequencies(&g->c->rope, n, freq);
-	enum status st = g->b->ops->upload(g->b, g->inv_freq, freq,
-					   (size_t)n * sizeof *freq);
+	enum status st = OK;
+	for (int32_t r = 0; r < g->c->n_ropes && st == OK; r++) {
+		rope_frequencies(&g->c->ropes[r], n, freq);
+		st = g->b->ops->upload(g->b, g->inv_freq[r], freq,
+				       (size_t)n * sizeof *freq);
+		if (st == OK && r + 1 < g->c->n_ropes) /* it may still be read */
+			st = g->b->ops->sync(g->b, NULL);
+	}
 	free(freq);
 	return st;
 }
@@ -174,6 +196,22 @@ static enum status run_logits(struct graph *g, const struct graph_step *s, int32
 	return OK;
 }
 
+enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
+		      const struct graph_add *a, struct fail *fail)
+{
+	const float *norm = l->norms[a->post];
+	if (!norm) {
+		RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,
+		    .out = {{.w = a->w, .bias = a->bias, .y = g->x, .adds = true}});
+		return OK;
+	}
+	RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,
+	    .out = {{.w = a->w, .bias = a->bias, .y = g->part, .is_f32 = true}});
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
+	    .x = g->part, .weight = norm, .sum = g->x);
+	return OK;
+}
+
 /* All that a step queues up to its first piece of logits: what may be recorded. */
 static enum status run_step(struct graph *g, const struct graph_step *s,
 			    struct fail *fail)
@@ -181,10 +219,12 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	int32_t t = s->b->n_tok;
 	enum status st = OK;
 	RUN(copy_words, .n = g->n_ids, .x = g->ids_host, .y = g->ids);
-	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x);
-	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
-	    .position = s->ids.position, .inv_freq = g->inv_freq, .table = g->rope,
-	    .scale = g->rope_factor);
+	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x,
+	    .scale = g->c->embed_scale);
+	for (int32_t r = 0; r < g->c->n_ropes; r++)
+		RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
+		    .position = s->ids.position, .inv_freq = g->inv_freq[r],
+		    .table = g->rope[r], .scale = g->rope_factor[r]);
 	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
 		const struct layer *l = &g->layers[i];
 		st = mixer_of(g, i)->run(g, l, s, fail);
@@ -324,7 +364,8 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	g->arch = arch;
 	g->limits = *limits;
 	g->id = arch_graph_id();
-	g->rope_factor = 1;
+	for (int r = 0; r < MODEL_MAX_ROPES; r++)
+		g->rope_factor[r] = 1;
 	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
 	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
 					   (size_t)g->c->n_experts + 1,

@@ -57,6 +57,8 @@ struct graph_step {
 };
 
 struct attention {
+	const float *rope; /* angles of the step: one of graph.rope */
+	float scale;       /* of q . k */
 	const float *q_norm, *k_norm;
 	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
 	const float *sinks;
@@ -65,7 +67,6 @@ struct attention {
 };
 
 struct attention_room {
-	float scale;                        /* of q . k */
 	void *q, *k, *v, *y;                /* (T, H or G, K) act */
 	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
 };
@@ -120,8 +121,11 @@ struct mlp_room {
 	float *shared_scale;            /* (T) */
 };
 
+/* Norms of a layer: of what its two parts read, and of what they add. */
+enum graph_norm { NORM_MIXER, NORM_MIXER_POST, NORM_MLP, NORM_MLP_POST, GRAPH_NORMS };
+
 struct layer {
-	const float *norm, *ffn_norm; /* before the two parts */
+	const float *norms[GRAPH_NORMS]; /* NULL: it has none */
 	struct attention attention;
 	struct mla mla;
 	struct delta delta;
@@ -150,11 +154,12 @@ struct graph {
 	/* On the device, T = max_batch_tok. */
 	int32_t *ids, *ids_host;       /* room for one graph_ids; ids_host: shared … */
 	int32_t n_ids;                 /* … of which a step brings so many */
-	double *inv_freq;              /* (n_rot/2) */
-	double rope_factor;            /* of rope's cos and sin, where not in a scale */
-	float *rope;                   /* (T, n_rot/2, 2) */
+	double *inv_freq[MODEL_MAX_ROPES];   /* (n_rot/2) */
+	double rope_factor[MODEL_MAX_ROPES]; /* of cos and sin, where not in a scale */
+	float *rope[MODEL_MAX_ROPES];        /* (T, n_rot/2, 2) */
 	float *x;                      /* (T, D) */
 	void *n;                       /* (T, D) act */
+	float *part;                   /* (T, D) of a part, before its norm */
 	float *rows;                   /* (ARCH_LOGIT_ROWS, D) */
 	void *rows_n;                  /* (ARCH_LOGIT_ROWS, D) act */
 	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
@@ -182,6 +187,16 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 } while (0)
 enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok,
 			    enum status st, struct fail *fail);
+
+/* x += W in (+ bias), or norms[post] of that where the layer has it. */
+struct graph_add {
+	const struct weight *w;
+	const float *bias; /* or NULL */
+	const void *in;    /* (T, K) act */
+	enum graph_norm post;
+};
+enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
+		      const struct graph_add *a, struct fail *fail) MUST_USE;
 
 /* Zeroed memory of the device; out: where the pointer goes. */
 enum status graph_take(struct graph *g, size_t n_bytes, void *out,

@@ -87,7 +87,7 @@ static enum status load_floats(struct graph *g, const char *name,
 	}
 	if (st != OK)
 		return st;
-	if (p->kind != GRAPH_NORM || !g->c->centred_norms)
+	if (p->kind != GRAPH_NORM || !g->c->norm_plus_one)
 		return graph_put_floats(g, host, n, p->out, fail);
 	float *whole = xmalloc(n * sizeof *whole);
 	for (size_t i = 0; i < n; i++)

@@ -48,6 +48,23 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 	return st;
 }
 
+/* Once the tables are there. What cos and sin are to be multiplied by stands on both sides
+ * of q . k: once for both where all of a head is rotated. */
+static void set_rope(struct graph *g, int i)
+{
+	const struct model_config *c = g->c;
+	struct attention *a = &g->layers[i].attention;
+	int r = c->rope_of ? c->rope_of[i] : 0;
+	double factor = rope_sharpness(&c->ropes[r]);
+	double per = c->query_scalar > 0 ? (double)c->query_scalar : c->head_dim;
+	if (c->n_rot < c->head_dim) {
+		g->rope_factor[r] = factor;
+		factor = 1;
+	}
+	a->rope = g->rope[r];
+	a->scale = (float)(factor * factor / sqrt(per));
+}
+
 static enum status take(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
@@ -62,15 +79,9 @@ static enum status take(struct graph *g, struct fail *fail)
 		{&r->y, t * nq * act},
 		{&r->q_gate, c->gated_attention ? t * 2 * nq * act : 1},
 	};
-	/* What cos and sin are to be multiplied by, on both sides of q . k: once for both
-	 * where all of a head is rotated. */
-	double factor = rope_sharpness(&c->rope);
-	if (c->n_rot < c->head_dim) {
-		g->rope_factor = factor;
-		factor = 1;
-	}
-	r->scale = (float)(factor * factor / sqrt(c->head_dim));
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	for (int i = 0; i < c->n_layers; i++)
+		set_rope(g, i);
 	for (int i = 0; i < c->n_layers && st == OK; i++)
 		if (!c->is_linear || !c->is_linear[i])
 			st = graph_take_pages(g, &g->layers[i], (int32_t)nkv,
@@ -88,7 +99,8 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	void *q = c->gated_attention ? r->q_gate : r->q;
 	struct kv_pages kv = {l->k_pages, l->v_pages, g->b->kv_type, g->limits.page_size};
 	struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model, .eps = c->norm_eps,
-				     .x = g->x, .weight = l->norm, .y = g->n};
+				     .x = g->x, .weight = l->norms[NORM_MIXER],
+				     .y = g->n};
 	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 3,
 	    .out = {{.w = &a->q, .bias = a->q_bias, .y = q},
 		    {.w = &a->k, .bias = a->k_bias, .y = r->k},
@@ -97,13 +109,13 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		.n_tok = t, .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads,
 		.head_dim = dim, .n_freq = c->n_rot / 2, .eps = c->norm_eps, .q = r->q,
 		.k = r->k, .v = r->v, .q_norm = a->q_norm, .k_norm = a->k_norm,
-		.rope = g->rope, .slot = s->ids.slot, .kv = kv,
+		.rope = a->rope, .slot = s->ids.slot, .kv = kv,
 		.q_from = c->gated_attention ? q : NULL,
 		.q_pitch = c->gated_attention ? 2 * dim : 0};
 	RUN(attention, .fresh = &fresh, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_kv_heads, .head_dim = dim,
 	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
-	    .window = a->window, .scale = r->scale, .q = r->q, .kv = kv,
+	    .window = a->window, .scale = a->scale, .q = r->q, .kv = kv,
 	    .seq_of = s->ids.seq_of, .position = s->ids.position,
 	    .first_tok = s->ids.first_tok, .page_table = s->ids.page_table, .y = r->y,
 	    .sinks = a->sinks);
@@ -111,9 +123,8 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		RUN(sigmoid_gate, .n_tok = t, .dim = c->n_heads * dim, .y = r->y,
 		    .gate = {(char *)q + (size_t)dim * dtype_bytes(g->b->act_type),
 			     c->n_heads * 2 * dim, c->n_heads, dim, 2 * dim});
-	RUN(linear, .n_tok = t, .x = r->y, .n_out = 1,
-	    .out = {{.w = &a->o, .bias = a->o_bias, .y = g->x, .adds = true}});
-	return OK;
+	return graph_add(g, l, t, &(struct graph_add){&a->o, a->o_bias, r->y,
+						      NORM_MIXER_POST}, fail);
 }
 
 const struct part part_attention = {load, take, run};

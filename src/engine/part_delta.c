@@ -161,7 +161,7 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	const struct delta *a = &l->delta;
 	const struct rms_norm_args norm = {.n_tok = t, .dim = g->c->d_model,
 					   .eps = g->c->norm_eps, .x = g->x,
-					   .weight = l->norm, .y = g->n};
+					   .weight = l->norms[NORM_MIXER], .y = g->n};
 	if (a->is_fused)
 		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2,
 		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
@@ -205,9 +205,8 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	    .states = s->ids.states, .state = a->state, .y = r->y);
 	RUN(gated_norm, .n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,
 	    .eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y);
-	RUN(linear, .n_tok = t, .x = r->y, .n_out = 1,
-	    .out = {{.w = &a->out, .y = g->x, .adds = true}});
-	return OK;
+	return graph_add(g, l, t, &(struct graph_add){&a->out, NULL, r->y, NORM_MIXER_POST},
+			 fail);
 }
 
 const struct part part_delta = {load, take, run};

@@ -50,7 +50,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
  * of all by mscale_all_dim. */
 static void set_scales(struct graph *g)
 {
-	const struct rope *rope = &g->c->rope;
+	const struct rope *rope = &g->c->ropes[0];
 	double factor = rope_sharpness(rope), all = 1;
 	if (rope->kind == ROPE_YARN && rope->mscale_all != 0)
 		all = rope_mscale(rope->factor, rope->mscale_all);
@@ -90,7 +90,7 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	struct linear_out kv = {.w = &a->kv_a, .y = r->kv};
 	const struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model,
 					   .eps = c->norm_eps, .x = g->x,
-					   .weight = l->norm, .y = g->n};
+					   .weight = l->norms[NORM_MIXER], .y = g->n};
 	if (!c->q_lora) {
 		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2,
 		    .out = {{.w = &a->q, .y = r->q}, kv});
@@ -121,7 +121,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	    .rope_dim = c->rope_dim, .is_interleaved = c->rope_interleaved,
 	    .eps = c->norm_eps, .q_scale = r->rope_scale, .q_from = r->q,
 	    .q_pitch = c->head_dim, .q = r->q_wide, .kv_from = r->kv,
-	    .norm = a->kv_a_norm, .rope = g->rope, .slot = s->ids.slot, .kv = kv);
+	    .norm = a->kv_a_norm, .rope = g->rope[0], .slot = s->ids.slot, .kv = kv);
 	RUN(head_linear, .n_tok = t, .n_heads = c->n_heads, .w = &a->kv_b, .pitch = pitch,
 	    .first = 0, .n = c->nope_dim, .is_transposed = true, .x = r->q,
 	    .x_pitch = c->head_dim, .y = r->q_wide, .y_pitch = wide);
@@ -134,9 +134,8 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	RUN(head_linear, .n_tok = t, .n_heads = c->n_heads, .w = &a->kv_b, .pitch = pitch,
 	    .first = c->nope_dim, .n = c->v_dim, .x = r->y_wide, .x_pitch = c->kv_lora,
 	    .y = r->y, .y_pitch = c->v_dim);
-	RUN(linear, .n_tok = t, .x = r->y, .n_out = 1,
-	    .out = {{.w = &a->o, .y = g->x, .adds = true}});
-	return OK;
+	return graph_add(g, l, t, &(struct graph_add){&a->o, NULL, r->y, NORM_MIXER_POST},
+			 fail);
 }
 
 const struct part part_mla = {load, take, run};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   n = norm(x)
- *   dense:    x += Wdown (silu(Wgate n) * Wup n)
+ *   dense:    x += Wdown (act(Wgate n) * Wup n)
  *   experts:  x += the same of the chosen experts, weighted by the router, and of the
  *             shared expert
  *
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "engine/graph.h"
+#include "engine/arch.h"
 
 static bool has_experts(const struct model_config *c, int i_layer)
 {
@@ -132,6 +132,9 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 	m->has_experts = has_experts(c, i);
 	if (!m->has_experts)
 		return load_dense(g, i, "mlp", c->ffn_dim, m, fail);
+	if (g->arch->norms[NORM_MLP_POST] || (c->shared_dim && c->act.kind == ACT_GELU_TANH))
+		return fail_at(fail, E_UNSUPPORTED, "model_type", "layer %d: experts with a "
+			       "norm behind them, or shared ones with gelu", i);
 	m->experts = (struct experts){.n = n, .gate = w, .up = w + n, .down = w + 2 * n};
 	enum status st = load_router(g, i, names, m, fail);
 	if (st == OK)
@@ -142,11 +145,7 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 		st = load_dense(g, i, names->shared, c->shared_dim, m, fail);
 	if (st != OK)
 		return st;
-	if (c->act_limit > 0) {
-		m->experts.act = EXPERTS_CLAMPED;
-		m->experts.alpha = c->act_alpha;
-		m->experts.limit = c->act_limit;
-	}
+	m->experts.act = c->act;
 	if (c->shared_dim) {
 		m->experts.shared_gate = &m->gate;
 		m->experts.shared_up = &m->up;
@@ -220,12 +219,11 @@ enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_s
 	int32_t t = s->b->n_tok;
 	const struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model,
 					   .eps = c->norm_eps, .x = g->x,
-					   .weight = l->ffn_norm, .y = g->n};
+					   .weight = l->norms[NORM_MLP], .y = g->n};
 	if (m->has_experts)
 		return run_experts(g, l, t, &norm, fail);
-	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2, .silu = true,
+	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2, .act = &c->act,
 	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
-	RUN(linear, .n_tok = t, .x = r->gate, .n_out = 1,
-	    .out = {{.w = &m->down, .y = g->x, .adds = true}});
-	return OK;
+	return graph_add(g, l, t, &(struct graph_add){&m->down, NULL, r->gate,
+						      NORM_MLP_POST}, fail);
 }

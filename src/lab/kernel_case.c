@@ -563,9 +563,10 @@ static enum status queue_linear(struct kernel_case *c, const struct copy *w)
 {
 	struct linear_args a = {.n_tok = c->o.n_tok, .x = c->x, .n_out = c->n_weights};
 	struct rms_norm_args norm = norm_args(c, c->x);
+	const struct activation silu = {.kind = ACT_SILU};
 	if (c->shape.op == CASE_FFN_UP) { /* as mlp_run asks for it */
 		a.norm = &norm;
-		a.silu = true;
+		a.act = &silu;
 	}
 	for (int i = 0; i < c->n_weights; i++)
 		a.out[i] = (struct linear_out){

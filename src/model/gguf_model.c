@@ -3,7 +3,7 @@
  * The keys of GGUF are those of config.json under other names, and so are the tensors.
  * Both are respelled here, and config.c reads and checks the one as the other. Tables:
  *
- *   archs   general.architecture and the model_type it is
+ *   archs.def  general.architecture and the model_type it is
  *   keys    <architecture>.<key> and what config.json calls it
  *   parts   of the names of tensors
  *
@@ -22,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "model/model_arch.h"
 #include "model/model.h"
 
 /* --- the file ----------------------------------------------------------------- */
@@ -78,55 +79,31 @@ enum status gguf_model_find(const char *path, char **out, struct fail *fail)
 
 /* --- architectures ------------------------------------------------------------- */
 
-enum {
-	PAIRED = 1,     /* see gguf_model_is_paired */
-	EXPERTS = 2,
-	HYBRID = 4,     /* gated delta nets; norms are stored whole, not less 1 */
-	IN_TURN = 8,    /* their value heads: h is of key head h % Hk */
-	OSS = 16,
-};
-
-static const struct arch {
-	const char *name, *model_type, *class;
-	unsigned flags;
-} archs[] = {
-	{"llama", "llama", "LlamaForCausalLM", PAIRED},
-	{"qwen2", "qwen2", "Qwen2ForCausalLM", 0},
-	{"qwen3", "qwen3", "Qwen3ForCausalLM", 0},
-	{"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", EXPERTS},
-	{"qwen3next", "qwen3_next", "Qwen3NextForCausalLM", EXPERTS | HYBRID},
-	{"qwen35", "qwen3_5_text", "Qwen3_5ForCausalLM", HYBRID | IN_TURN},
-	{"qwen35moe", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM",
-	 EXPERTS | HYBRID | IN_TURN},
-	{"gpt-oss", "gpt_oss", "GptOssForCausalLM", EXPERTS | OSS},
-};
-
-static const struct arch *find_arch(const struct gguf *g, struct str *out_name)
+static const struct model_arch *find_arch(const struct gguf *g, struct str *out_name)
 {
 	const struct gguf_value *v = gguf_find(g, "general.architecture");
 	*out_name = STR("");
 	if (!v || !gguf_string(v, out_name))
 		return NULL;
-	for (size_t i = 0; i < ARRAY_LEN(archs); i++)
-		if (str_is(*out_name, archs[i].name))
-			return &archs[i];
+	for (size_t i = 0; i < model_n_archs; i++)
+		if (model_archs[i].gguf && str_is(*out_name, model_archs[i].gguf))
+			return &model_archs[i];
 	return NULL;
 }
 
 bool gguf_model_is_paired(const struct gguf *g)
 {
 	struct str name;
-	const struct arch *arch = find_arch(g, &name);
-	return arch && arch->flags & PAIRED;
+	const struct model_arch *arch = find_arch(g, &name);
+	return arch && arch->in_gguf & GGUF_PAIRED;
 }
 
 void gguf_model_fix_config(const struct gguf *g, struct model_config *c)
 {
 	struct str name;
-	const struct arch *arch = find_arch(g, &name);
-	if (arch->flags & HYBRID)
-		c->centred_norms = false;
-	c->delta_in_turn = arch->flags & IN_TURN;
+	const struct model_arch *arch = find_arch(g, &name);
+	c->norm_plus_one = false; /* norms are stored whole */
+	c->delta_in_turn = arch->in_gguf & GGUF_IN_TURN;
 }
 
 /* --- names of tensors ------------------------------------------------------------ */
@@ -143,8 +120,8 @@ static const struct name {
 	{"attn_q_norm", "self_attn.q_norm"},
 	{"attn_k_norm", "self_attn.k_norm"},
 	{"attn_sinks.weight", "self_attn.sinks"},
-	{"ffn_norm", "post_attention_layernorm"},
 	{"post_attention_norm", "post_attention_layernorm"},
+	{"post_ffw_norm", "post_feedforward_layernorm"},
 	{"ffn_gate", "mlp.gate_proj"},
 	{"ffn_up", "mlp.up_proj"},
 	{"ffn_down", "mlp.down_proj"},
@@ -191,7 +168,7 @@ const char *gguf_model_rename(const struct gguf *g, const char *name, struct are
 	const char *rest, *hf = NULL;
 	char *part;
 	struct str arch_name;
-	const struct arch *arch = find_arch(g, &arch_name);
+	const struct model_arch *arch = find_arch(g, &arch_name);
 	for (size_t i = 0; i < ARRAY_LEN(tops); i++)
 		if ((hf = match(&tops[i], name, &rest))) {
 			snprintf(full, sizeof full, "%s%s", hf, rest);
@@ -203,8 +180,13 @@ const char *gguf_model_rename(const struct gguf *g, const char *name, struct are
 	if (part == name + 4 || *part != '.' || layer < 0 || layer > INT32_MAX)
 		return name;
 	const struct name router = {
-		"ffn_gate_inp", arch && arch->flags & OSS ? "mlp.router" : "mlp.gate"};
+		"ffn_gate_inp", arch && arch->in_gguf & GGUF_OSS ? "mlp.router" : "mlp.gate"};
+	/* Of two norms a layer it is what Hugging Face calls after the name before it. */
+	const struct name mlp_norm = {
+		"ffn_norm", arch && arch->in_gguf & GGUF_FOUR_NORMS
+				    ? "pre_feedforward_layernorm" : "post_attention_layernorm"};
 	hf = match(&router, part + 1, &rest);
+	hf = hf ? hf : match(&mlp_norm, part + 1, &rest);
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !hf; i++)
 		hf = match(&parts[i], part + 1, &rest);
 	if (!hf)
@@ -219,7 +201,7 @@ struct reader {
 	const struct gguf *g;
 	const struct tensors *tensors;
 	const char *path;
-	const struct arch *arch;
+	const struct model_arch *arch;
 	json_t *config;
 	struct fail *fail;
 };
@@ -228,7 +210,7 @@ struct reader {
 static const struct gguf_value *find(const struct reader *r, const char *key,
 				     char name[96])
 {
-	snprintf(name, 96, "%s.%s", r->arch->name, key);
+	snprintf(name, 96, "%s.%s", r->arch->gguf, key);
 	return gguf_find(r->g, name);
 }
 
@@ -267,7 +249,9 @@ static const struct {
 	{"context_length", "max_position_embeddings", true, false},
 	{"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true},
 	{"rope.freq_base", "rope_theta", false, true},
+	{"rope.freq_base_swa", "rope_local_base_freq", false, true},
 	{"attention.sliding_window", "sliding_window", false, false},
+	{"attention.sliding_window_pattern", "sliding_window_pattern", false, false},
 	{"expert_count", "num_experts", false, false},
 	{"expert_used_count", "num_experts_per_tok", false, false},
 	{"expert_feed_forward_length", "moe_intermediate_size", false, false},
@@ -334,7 +318,7 @@ static enum status check_neutral(struct reader *r)
 	const struct gguf_value *v = find(r, "expert_gating_func", name);
 	int64_t n = 0;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) ||
-		  (n != 0 && n != (r->arch->flags & OSS ? 3 : 1))))
+		  (n != 0 && n != (r->arch->in_gguf & GGUF_OSS ? 3 : 1))))
 		return refuse(r, name, v);
 	return OK;
 }
@@ -363,15 +347,15 @@ static enum status check_heads(struct reader *r)
 	v = find(r, "rope.dimension_count", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 1 ||
 		  n > known(r, "head_dim") ||
-		  (n != known(r, "head_dim") && !(r->arch->flags & HYBRID))))
+		  (n != known(r, "head_dim") && !(r->arch->in_gguf & GGUF_HYBRID))))
 		return refuse(r, name, v);
-	if (v && r->arch->flags & HYBRID)
+	if (v && r->arch->in_gguf & GGUF_HYBRID)
 		json_object_set_new(r->config, "partial_rotary_factor",
 				    json_real((double)n / (double)known(r, "head_dim")));
 	v = find(r, "expert_count", name);
-	if (v && !(r->arch->flags & EXPERTS) && (!gguf_integer(v, 0, &n) || n != 0))
+	if (v && !(r->arch->in_gguf & GGUF_EXPERTS) && (!gguf_integer(v, 0, &n) || n != 0))
 		return refuse(r, name, v);
-	if (r->arch->flags & EXPERTS)
+	if (r->arch->in_gguf & GGUF_EXPERTS)
 		set_default(r, "intermediate_size", known(r, "moe_intermediate_size"));
 	return OK;
 }
@@ -385,7 +369,7 @@ static enum status read_family(struct reader *r)
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 0 || n >= layers))
 		return refuse(r, name, v);
 	json_object_set_new(r->config, "num_hidden_layers", json_integer(layers - n));
-	if (r->arch->flags & HYBRID) {
+	if (r->arch->in_gguf & GGUF_HYBRID) {
 		int64_t v_heads = known(r, "linear_num_value_heads");
 		v = find(r, "ssm.inner_size", name);
 		if (!v || v->is_array || !gguf_integer(v, 0, &n) || v_heads < 1 ||
@@ -395,7 +379,12 @@ static enum status read_family(struct reader *r)
 		set_default(r, "linear_value_head_dim", n / v_heads);
 		set_default(r, "full_attention_interval", 4);
 	}
-	if (!(r->arch->flags & OSS))
+	/* The files do not say: Gemma 3 27B, of 62 layers, divides by another root. */
+	if (r->arch->in_gguf & GGUF_FOUR_NORMS)
+		set_default(r, "query_pre_attn_scalar",
+			    layers == 62 ? known(r, "hidden_size") / known(r, "num_attention_heads")
+					 : known(r, "head_dim"));
+	if (!(r->arch->in_gguf & GGUF_OSS))
 		return OK;
 	json_t *types = json_array();
 	for (int64_t i = 0; i < layers && i < 1024; i++)
@@ -441,7 +430,7 @@ static enum status read_rope(struct reader *r)
 	    tensors_find(r->tensors, "rope_freqs.weight"))
 		return refuse(r, name, v);
 	json_t *rope = json_pack("{s:s%}", "rope_type", type.p, type.n);
-	if (r->arch->flags & OSS) /* as the model was trained */
+	if (r->arch->in_gguf & GGUF_OSS) /* as the model was trained */
 		json_object_set_new(rope, "truncate", json_false());
 	json_object_set_new(r->config, "rope_scaling", rope);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
@@ -523,7 +512,7 @@ static enum status read_all(struct reader *r)
 	json_object_set_new(r->config, "model_type", json_string(type));
 	json_object_set_new(r->config, "architectures", json_pack("[s]", class));
 	/* The routers of these are renormalised; the files do not say. */
-	if (r->arch->flags & EXPERTS)
+	if (r->arch->in_gguf & GGUF_EXPERTS)
 		json_object_set_new(r->config, "norm_topk_prob", json_true());
 	const struct tensor *embed =
 		tensors_find(r->tensors, "model.embed_tokens.weight");
@@ -553,8 +542,10 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 	r.arch = find_arch(r.g, &name);
 	if (!r.arch) {
 		struct buf known_names = {0};
-		for (size_t i = 0; i < ARRAY_LEN(archs); i++)
-			buf_addf(&known_names, "%s%s", i ? ", " : "", archs[i].name);
+		for (size_t i = 0; i < model_n_archs; i++)
+			if (model_archs[i].gguf)
+				buf_addf(&known_names, "%s%s", known_names.n ? ", " : "",
+					 model_archs[i].gguf);
 		enum status st = fail_at(
 			fail, E_UNSUPPORTED, "general.architecture", "%s: "
 			"general.architecture \"%.*s\" is not supported, only %.*s",

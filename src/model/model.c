@@ -129,12 +129,12 @@ static enum status read_factors(struct model *m, struct fail *fail)
 	if (!tensors_find(m->tensors, name))
 		return OK;
 	enum status st = model_vector(m, name, m->config.n_rot / 2,
-				      &m->config.rope.factors, fail);
+				      &m->config.ropes[0].factors, fail);
 	for (int32_t i = 0; st == OK && i < m->config.n_rot / 2; i++)
-		if (!(m->config.rope.factors[i] > 0))
+		if (!(m->config.ropes[0].factors[i] > 0))
 			st = fail_set(fail, E_FORMAT, "%s: tensor %s has a factor that is "
 				      "not above 0", m->dir, name);
-	m->config.rope.kind = ROPE_FACTORS;
+	m->config.ropes[0].kind = ROPE_FACTORS;
 	return st;
 }
 

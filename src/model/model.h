@@ -5,11 +5,13 @@
  */
 #pragma once
 #include "base/arena.h"
+#include "model/formats/activation.h"
 #include "model/formats/blocks.h"
 #include "model/tensors.h"
 #include "tokenizer/tokenizer.h"
 
 #define MODEL_MAX_EOS 8
+#define MODEL_MAX_ROPES 2
 
 /* How the angles of the rotation are stretched (engine/rope.c). */
 enum rope_kind {
@@ -46,16 +48,21 @@ struct model_config {
 	bool shared_router;   /* which a sigmoid weighs */
 	bool router_bias;     /* of the logits */
 	bool expert_bias;
-	float act_alpha, act_limit; /* of experts' clamped activation; 0: silu */
+	struct activation act; /* of dense layers and routed experts */
 	int32_t sparse_step;  /* layer i has experts iff (i+1) % sparse_step == 0 … */
 	int32_t *dense_layers; /* … and i is not in mlp_only_layers */
 	int32_t n_dense_layers;
 	int32_t n_vocab, max_ctx;
 	float norm_eps;
-	struct rope rope;
+	float embed_scale;    /* embeddings are multiplied by it */
+	float query_scalar;   /* q . k is divided by its root; 0: by that of head_dim */
+	/* Layer i rotates by ropes[rope_of[i]]. */
+	struct rope ropes[MODEL_MAX_ROPES];
+	int32_t n_ropes;
+	uint8_t *rope_of;     /* (L); NULL: all by the first */
 	int32_t n_rot;        /* elements of a head that are rotated, the first */
 	bool rope_interleaved; /* MLA: neighbours are rotated together, not halves */
-	bool centred_norms;   /* weights of norms are stored less 1 */
+	bool norm_plus_one;   /* weights of norms are stored less 1 */
 	bool qk_norm;         /* of each head of q and k */
 	bool gated_attention; /* beside each head of q is a gate of the output */
 	bool has_sinks;       /* a logit a head that gives no value */
@@ -63,6 +70,7 @@ struct model_config {
 	/* A layer that is_windowed sees the last `window` tokens, itself included. */
 	int32_t window;       /* 0: no layer is */
 	bool *is_windowed;    /* (L); NULL: none */
+	int32_t window_pattern; /* of config.json, in the place of a list of layers */
 	/* A layer that is_linear keeps a state, not keys and values: a gated delta net. */
 	bool *is_linear;      /* (L); NULL: none */
 	int32_t n_linear;     /* how many are */

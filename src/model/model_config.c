@@ -3,14 +3,14 @@
  * config.json is a bag of keys from many authors. Three tables say what is done
  * with them:
  *
- *   archs     the model_types there are, and which groups of keys each has
+ *   archs.def the model_types there are, and which groups of keys each has
  *   settings  keys whose value is kept: where, in what range, default
  *   neutral   keys that would change the result: accepted only where their value
  *             is the one under which they do nothing, refused by name otherwise
  *
  * A key in no table is taken to be harmless (dropout, cache switches, …). A new
  * architecture is a row in the first table, and rows for what it adds.
- * Rope settings: config_rope.c.
+ * Rope settings: model_config_rope.c.
  */
 #include "model/model_config_private.h"
 
@@ -20,64 +20,14 @@
 
 #include "base/alloc.h"
 #include "json/jsonfile.h"
+#include "model/model_arch.h"
 
-enum {
-	KEYS_ALL = 1,
-	KEYS_EXPERTS = 2,
-	KEYS_BIAS = 4,         /* attention_bias: of q, k, v and o */
-	KEYS_WINDOW = 8,       /* sliding_window, all layers */
-	KEYS_WINDOW_SOME = 16, /* where use_sliding_window, from max_window_layers on */
-	KEYS_GROUPED = 32,     /* experts in groups, sigmoid routing, shared experts */
-	KEYS_PARTIAL = 64,     /* partial_rotary_factor */
-	KEYS_FFN = 128,        /* layers without experts */
-	KEYS_DELTA = 256,      /* gated delta nets among the layers */
-	KEYS_SHARED = 512,     /* one shared expert with a width of its own */
-	KEYS_OSS = 1024,       /* gpt-oss: intermediate_size is the experts' */
-	KEYS_WINDOW_LIST = 2048, /* sliding_window where layer_types says so */
-	KEYS_MLA = 4096,
-	KEYS_HEADS = 8192,     /* all heads of one size, head_dim */
+const struct model_arch model_archs[] = {
+#define ARCH(type, ident, ...) {.model_type = type, __VA_ARGS__},
+#include "model/archs.def"
+#undef ARCH
 };
-
-static const struct arch {
-	const char *model_type, *class;
-	unsigned keys;
-	bool qk_norm; /* where use_qk_norm is not given */
-	bool qkv_bias;
-	double theta; /* where rope_theta is not given; 0: it must be */
-	/* A model within a model: where its config is, and its tensors. */
-	const char *within, *text_type, *prefix, *body;
-} archs[] = {
-#define DENSE (KEYS_ALL | KEYS_HEADS | KEYS_FFN)
-#define HYBRID (KEYS_ALL | KEYS_HEADS | KEYS_PARTIAL | KEYS_DELTA)
-#define PLAIN NULL, NULL, "", "model."
-#define VL "", "model.language_model."
-	{"qwen3", "Qwen3ForCausalLM", DENSE | KEYS_BIAS | KEYS_WINDOW_SOME, true, false, 0,
-	 PLAIN},
-	{"qwen3_moe", "Qwen3MoeForCausalLM", DENSE | KEYS_EXPERTS | KEYS_BIAS, true, false,
-	 0, PLAIN},
-	{"qwen3_omni_moe", "Qwen3OmniMoeForConditionalGeneration",
-	 DENSE | KEYS_EXPERTS | KEYS_BIAS, true, false, 0, "thinker_config",
-	 "qwen3_omni_moe_text", "thinker.", "model."},
-	{"qwen2", "Qwen2ForCausalLM", DENSE | KEYS_WINDOW_SOME, false, true, 0, PLAIN},
-	{"llama", "LlamaForCausalLM", DENSE | KEYS_BIAS, false, false, 10000, PLAIN},
-	{"glm4_moe", "Glm4MoeForCausalLM", DENSE | KEYS_BIAS | KEYS_GROUPED | KEYS_PARTIAL,
-	 false, false, 0, PLAIN},
-	{"mistral", "MistralForCausalLM", DENSE | KEYS_WINDOW, false, false, 0, PLAIN},
-	{"qwen3_next", "Qwen3NextForCausalLM",
-	 HYBRID | KEYS_FFN | KEYS_EXPERTS | KEYS_SHARED, true, false, 0, PLAIN},
-	{"qwen3_5", "Qwen3_5ForConditionalGeneration", HYBRID | KEYS_FFN, true, false, 0,
-	 "", "qwen3_5_text", VL},
-	{"qwen3_5_text", "Qwen3_5ForCausalLM", HYBRID | KEYS_FFN, true, false, 0, PLAIN},
-	{"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration",
-	 HYBRID | KEYS_EXPERTS | KEYS_SHARED, true, false, 0, "", "qwen3_5_moe_text", VL},
-	{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", HYBRID | KEYS_EXPERTS | KEYS_SHARED,
-	 true, false, 0, PLAIN},
-	{"gpt_oss", "GptOssForCausalLM",
-	 KEYS_ALL | KEYS_HEADS | KEYS_BIAS | KEYS_OSS | KEYS_WINDOW_LIST, false, false, 0,
-	 PLAIN},
-	{"deepseek_v3", "DeepseekV3ForCausalLM",
-	 KEYS_ALL | KEYS_FFN | KEYS_GROUPED | KEYS_MLA, false, false, 0, PLAIN},
-};
+const size_t model_n_archs = ARRAY_LEN(model_archs);
 
 enum kind { INT, FLOAT, BOOL };
 #define AT(field) offsetof(struct model_config, field)
@@ -124,8 +74,13 @@ static const struct setting {
 	 8, 1 << 20, REQUIRED},
 	{"norm_topk_prob", NULL, KEYS_EXPERTS, BOOL, AT(norm_topk), 0, 1, 0},
 	{"norm_topk_prob", NULL, KEYS_SHARED, BOOL, AT(norm_topk), 0, 1, 1},
-	{"swiglu_alpha", NULL, KEYS_OSS, FLOAT, AT(act_alpha), 0.1, 10, 1.702},
-	{"swiglu_limit", NULL, KEYS_OSS, FLOAT, AT(act_limit), 0.1, 1000, 7},
+	{"swiglu_alpha", NULL, KEYS_OSS, FLOAT, AT(act.alpha), 0.1, 10, 1.702},
+	{"swiglu_limit", NULL, KEYS_OSS, FLOAT, AT(act.limit), 0.1, 1000, 7},
+	{"query_pre_attn_scalar", NULL, KEYS_QUERY_SCALE, FLOAT, AT(query_scalar), 1, 1e6,
+	 REQUIRED},
+	/* layer i is windowed iff (i + 1) % it != 0, unless layer_types is given */
+	{"sliding_window_pattern", "_sliding_window_pattern", KEYS_WINDOW_LIST, INT,
+	 AT(window_pattern), 1, 1024, REQUIRED},
 	{"linear_num_key_heads", NULL, KEYS_DELTA, INT, AT(delta_k_heads), 1, 1024,
 	 REQUIRED},
 	{"linear_num_value_heads", NULL, KEYS_DELTA, INT, AT(delta_v_heads), 1, 1024,
@@ -149,7 +104,6 @@ static const struct {
 	const char *key, *allowed;
 	unsigned unless; /* architectures that know the key */
 } neutral[] = {
-	{"hidden_act", "\"silu\" \"swish\"", 0},
 	{"attention_bias", "false", KEYS_BIAS},
 	{"attn_output_gate", "true", 0},
 	{"moe_layer_freq", "1", 0},
@@ -167,7 +121,9 @@ static const struct {
 	{"embedding_multiplier", "1 1.0", 0},
 	{"residual_multiplier", "1 1.0", 0},
 	{"attention_multiplier", "", 0},
-	{"query_pre_attn_scalar", "", 0},
+	{"query_pre_attn_scalar", "", KEYS_QUERY_SCALE},
+	{"rope_local_base_freq", "", KEYS_LOCAL_ROPE},
+	{"use_bidirectional_attention", "false", 0},
 	{"shared_expert_intermediate_size", "0", KEYS_SHARED},
 	{"n_shared_experts", "0", KEYS_GROUPED},
 	{"n_group", "1", KEYS_GROUPED},
@@ -219,26 +175,26 @@ enum status config_unsupported(struct fail *fail, const char *key,
 
 /* --- the architecture ----------------------------------------------------- */
 
-static const struct arch *arch_find(const char *model_type)
+static const struct model_arch *arch_find(const char *model_type)
 {
-	for (size_t i = 0; i < ARRAY_LEN(archs); i++)
-		if (strcmp(archs[i].model_type, model_type) == 0)
-			return &archs[i];
+	for (size_t i = 0; i < model_n_archs; i++)
+		if (strcmp(model_archs[i].model_type, model_type) == 0)
+			return &model_archs[i];
 	return NULL;
 }
 
 static enum status unknown_arch(struct fail *fail, const json_t *type)
 {
 	char known[300] = "";
-	for (size_t i = 0, n = 0; i < ARRAY_LEN(archs) && n < sizeof known; i++)
+	for (size_t i = 0, n = 0; i < model_n_archs && n < sizeof known; i++)
 		n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
-				      i ? ", " : "", archs[i].model_type);
+				      i ? ", " : "", model_archs[i].model_type);
 	return fail_at(fail, E_UNSUPPORTED, "model_type",
 		       FILE_NAME ": model_type \"%.40s\" is not supported, only %s",
 		       json_string_value(type), known);
 }
 
-static enum status read_arch(const json_t *root, const struct arch **out,
+static enum status read_arch(const json_t *root, const struct model_arch **out,
 			     struct fail *fail)
 {
 	const json_t *type = jsonfile_get(root, "model_type");
@@ -246,7 +202,7 @@ static enum status read_arch(const json_t *root, const struct arch **out,
 		return config_missing(fail, "model_type");
 	if (!json_is_string(type))
 		return config_wrong(fail, "model_type", type, "a string");
-	const struct arch *arch = arch_find(json_string_value(type));
+	const struct model_arch *arch = arch_find(json_string_value(type));
 	if (!arch)
 		return unknown_arch(fail, type);
 	/* The same body with another head (a classifier, an embedder) has another
@@ -265,7 +221,7 @@ static enum status read_arch(const json_t *root, const struct arch **out,
 }
 
 /* The config of the text model within the model. */
-static enum status find_text(const json_t *root, const struct arch *arch,
+static enum status find_text(const json_t *root, const struct model_arch *arch,
 			     const json_t **out, struct fail *fail)
 {
 	*out = root;
@@ -465,7 +421,7 @@ static enum status read_some_windows(const json_t *root, struct model_config *c,
 	return read_layer_types(root, "sliding_attention", c->is_windowed, c, fail);
 }
 
-static enum status read_windows(const json_t *root, const struct arch *arch,
+static enum status read_windows(const json_t *root, const struct model_arch *arch,
 				struct arena *a, struct model_config *c,
 				struct fail *fail)
 {
@@ -488,7 +444,7 @@ static enum status read_windows(const json_t *root, const struct arch *arch,
 		if (arch->keys & KEYS_WINDOW_SOME)
 			return read_some_windows(root, c, fail);
 		for (int32_t i = 0; arch->keys & KEYS_WINDOW_LIST && i < c->n_layers; i++)
-			c->is_windowed[i] = i % 2 == 0; /* unless layer_types is given */
+			c->is_windowed[i] = (i + 1) % c->window_pattern != 0;
 		if (arch->keys & KEYS_WINDOW_LIST)
 			return read_layer_types(root, "sliding_attention", c->is_windowed,
 						c, fail);
@@ -505,6 +461,34 @@ static enum status read_windows(const json_t *root, const struct arch *arch,
 	return OK;
 }
 
+/* --- the activation ------------------------------------------------------- */
+
+/* hidden_act or hidden_activation. is_fixed: of an architecture that has more than one
+ * activation, or one of its own. */
+static enum status read_activation(const json_t *root, bool is_fixed,
+				   struct model_config *c, struct fail *fail)
+{
+	static const struct {
+		const char *name;
+		enum activation_kind kind;
+	} names[] = {{"silu", ACT_SILU}, {"swish", ACT_SILU},
+		     {"gelu_pytorch_tanh", ACT_GELU_TANH}};
+	static const char *const keys[] = {"hidden_act", "hidden_activation"};
+	for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
+		const json_t *v = jsonfile_get(root, keys[k]);
+		const char *name = json_string_value(v);
+		size_t i = 0;
+		while (name && i < ARRAY_LEN(names) && strcmp(names[i].name, name) != 0)
+			i++;
+		if (v && (!name || i == ARRAY_LEN(names) ||
+			  (is_fixed && names[i].kind != ACT_SILU)))
+			return config_unsupported(fail, keys[k], v);
+		if (v)
+			c->act.kind = names[i].kind;
+	}
+	return OK;
+}
+
 /* --- what must have no effect --------------------------------------------- */
 
 static bool is_allowed(const json_t *v, const char *allowed)
@@ -518,7 +502,7 @@ static bool is_allowed(const json_t *v, const char *allowed)
 	return false;
 }
 
-static enum status check_neutral(const json_t *root, const struct arch *arch,
+static enum status check_neutral(const json_t *root, const struct model_arch *arch,
 				 struct fail *fail)
 {
 	for (size_t i = 0; i < ARRAY_LEN(neutral); i++) {
@@ -557,58 +541,105 @@ static enum status check_sizes(struct model_config *c, struct fail *fail)
 	return OK;
 }
 
+/* Settings of one text model, all defaults in place. */
+static enum status read_text(const json_t *text, const struct model_arch *arch,
+			     struct arena *a, struct model_config *c, struct fail *fail)
+{
+	const unsigned fixed_act = KEYS_OSS | KEYS_DELTA | KEYS_GROUPED;
+	enum status st = check_neutral(text, arch, fail);
+	for (size_t i = 0; st == OK && i < ARRAY_LEN(settings); i++)
+		if (settings[i].keys & arch->keys)
+			st = read_setting(text, &settings[i], c, fail);
+	if (st == OK && arch->keys & KEYS_EXPERTS)
+		st = read_dense_layers(text, a, c, fail);
+	if (st == OK && arch->keys & KEYS_GROUPED)
+		st = read_first_dense(text, a, c, fail);
+	if (st == OK)
+		st = read_activation(text, arch->keys & fixed_act, c, fail);
+	if (st == OK)
+		st = read_dtype(text, c, fail);
+	if (st == OK)
+		st = config_rope_read(text, arch->keys & KEYS_LOCAL_ROPE ? "full_attention"
+									 : NULL,
+				      arch->theta, c, fail);
+	if (st == OK)
+		st = read_windows(text, arch, a, c, fail);
+	if (st == OK && arch->keys & KEYS_LOCAL_ROPE)
+		st = config_rope_read_local(text, a, c, fail);
+	if (st == OK)
+		st = check_sizes(c, fail);
+	if (st == OK)
+		st = config_partial_read(text, arch->keys & KEYS_PARTIAL, c, fail);
+	if (st == OK)
+		st = model_ids_read(jsonfile_get(text, "eos_token_id"), FILE_NAME,
+				    "eos_token_id", c->n_vocab, c->eos_ids, &c->n_eos,
+				    fail);
+	return st;
+}
+
+/* x to the nearest number of type t, a float. */
+static float rounded(enum dtype t, float x)
+{
+	int exponent, bits = t == DTYPE_BF16 ? 8 : t == DTYPE_F16 ? 11 : 24;
+	double m = frexp(x, &exponent);
+	return (float)ldexp(nearbyint(ldexp(m, bits)), exponent - bits);
+}
+
+/* What the architecture alone says. */
+static void set_arch(const struct model_arch *arch, struct model_config *c)
+{
+	snprintf(c->arch, sizeof c->arch, "%s", arch->model_type);
+	c->prefix = arch->prefix ? arch->prefix : "";
+	c->body = arch->body ? arch->body : "model.";
+	c->qk_norm |= arch->qk_norm;
+	c->qkv_bias = arch->qkv_bias || c->o_bias;
+	if (arch->keys & KEYS_GROUPED) /* attention_bias is not of o */
+		c->o_bias = false;
+	c->gated_attention = arch->keys & KEYS_DELTA;
+	c->norm_plus_one = arch->norm_plus_one || arch->keys & KEYS_DELTA;
+	c->shared_router = arch->keys & KEYS_SHARED;
+	c->router_bias = c->expert_bias = c->has_sinks = arch->keys & KEYS_OSS;
+	if (arch->keys & KEYS_OSS) {
+		c->act.kind = ACT_CLAMPED;
+		c->sparse_step = 1;
+		c->norm_topk = true;
+	}
+	/* As the model was trained: rounded to the type of its weights. */
+	float scale = arch->scales_embedding ? sqrtf((float)c->d_model) : 1;
+	c->embed_scale = rounded(c->dtype, scale);
+}
+
 enum status model_config_read(const json_t *root, struct arena *a,
 			      struct model_config *out, struct fail *fail)
 {
 	struct model_config c = {0};
-	const struct arch *arch = NULL;
-	const json_t *text = root;
+	const struct model_arch *arch = NULL;
+	const json_t *found = root;
 	enum status st = read_arch(root, &arch, fail);
 	if (st == OK)
-		st = find_text(root, arch, &text, fail);
-	if (st == OK)
-		st = check_neutral(text, arch, fail);
-	for (size_t i = 0; st == OK && i < ARRAY_LEN(settings); i++)
-		if (settings[i].keys & arch->keys)
-			st = read_setting(text, &settings[i], &c, fail);
-	/* A wrapper's own word counts, whatever the text's config says. */
-	const json_t *tied = jsonfile_get(root, "tie_word_embeddings");
-	if (st == OK && text != root && json_is_boolean(tied))
-		c.tied_embeddings = json_is_true(tied);
-	if (st == OK && arch->keys & KEYS_EXPERTS)
-		st = read_dense_layers(text, a, &c, fail);
-	if (st == OK && arch->keys & KEYS_GROUPED)
-		st = read_first_dense(text, a, &c, fail);
-	if (st == OK)
-		st = read_dtype(text, &c, fail);
-	if (st == OK)
-		st = config_rope_read(text, arch->theta, &c, fail);
-	if (st == OK)
-		st = read_windows(text, arch, a, &c, fail);
-	if (st == OK)
-		st = check_sizes(&c, fail);
-	if (st == OK)
-		st = config_partial_read(text, arch->keys & KEYS_PARTIAL, &c, fail);
-	if (st == OK)
-		st = model_ids_read(jsonfile_get(text, "eos_token_id"), FILE_NAME,
-				    "eos_token_id", c.n_vocab, c.eos_ids, &c.n_eos,
-				    fail);
+		st = find_text(root, arch, &found, fail);
 	if (st != OK)
 		return st;
-	snprintf(c.arch, sizeof c.arch, "%s", arch->model_type);
-	c.prefix = arch->prefix;
-	c.body = arch->body;
-	c.qk_norm |= arch->qk_norm;
-	c.qkv_bias = arch->qkv_bias || c.o_bias;
-	if (arch->keys & KEYS_GROUPED) /* attention_bias is not of o */
-		c.o_bias = false;
-	c.gated_attention = c.centred_norms = arch->keys & KEYS_DELTA;
-	c.shared_router = arch->keys & KEYS_SHARED;
-	c.router_bias = c.expert_bias = c.has_sinks = arch->keys & KEYS_OSS;
-	if (arch->keys & KEYS_OSS) {
-		c.sparse_step = 1;
-		c.norm_topk = true;
-	}
+	json_t *text = json_copy((json_t *)(uintptr_t)found);
+	if (arch->within && !jsonfile_get(text, "eos_token_id"))
+		json_object_set(text, "eos_token_id",
+				json_object_get(root, "eos_token_id"));
+	json_t *defaults = arch->defaults ? json_loads(arch->defaults, 0, NULL) : NULL;
+	for (size_t i = 0; defaults && i < ARRAY_LEN(settings); i++)
+		if (settings[i].alias && jsonfile_get(text, settings[i].alias))
+			json_object_del(defaults, settings[i].key);
+	if (defaults)
+		json_object_update_missing(text, defaults);
+	st = read_text(text, arch, a, &c, fail);
+	json_decref(defaults);
+	json_decref(text);
+	/* A wrapper's own word counts, whatever the text's config says. */
+	const json_t *tied = jsonfile_get(root, "tie_word_embeddings");
+	if (found != root && json_is_boolean(tied))
+		c.tied_embeddings = json_is_true(tied);
+	if (st != OK)
+		return st;
+	set_arch(arch, &c);
 	*out = c;
 	return OK;
 }

@@ -16,10 +16,15 @@ enum status config_wrong(struct fail *fail, const char *key, const json_t *v,
 			 const char *want);
 enum status config_unsupported(struct fail *fail, const char *key, const json_t *v);
 
-/* c->rope, and where yarn stretches c->max_ctx. theta: where rope_theta is not given; 0: it
- * must be. */
-enum status config_rope_read(const json_t *root, double theta, struct model_config *c,
-			     struct fail *fail) MUST_USE;
+/* c->ropes[0], and c->max_ctx where yarn stretches it. layer_type: whose rope_parameters
+ * these are, where layers of each type have their own; or NULL. theta: where rope_theta is
+ * not given; 0: it must be. */
+enum status config_rope_read(const json_t *root, const char *layer_type, double theta,
+			     struct model_config *c, struct fail *fail) MUST_USE;
+/* c->ropes[1] and c->rope_of: a rope of their own for the layers with a window, which are
+ * known by then. */
+enum status config_rope_read_local(const json_t *root, struct arena *a,
+				   struct model_config *c, struct fail *fail) MUST_USE;
 /* partial_rotary_factor, beside or within the rope's object, to c->n_rot, which must be
  * even; is_known: the architecture has it, else it must be 1 or absent. c->head_dim is
  * known by then. */

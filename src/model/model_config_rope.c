@@ -138,11 +138,19 @@ static enum status read_theta(const json_t *root, const json_t *params, double f
 	return OK;
 }
 
-enum status config_rope_read(const json_t *root, double theta, struct model_config *c,
-			     struct fail *fail)
+/* rope_parameters, or what it has for the layers of one type (NULL: of all). */
+static const json_t *params_of(const json_t *root, const char *layer_type)
+{
+	const json_t *params = jsonfile_get(root, "rope_parameters");
+	const json_t *own = layer_type ? jsonfile_get(params, layer_type) : NULL;
+	return json_is_object(own) ? own : params;
+}
+
+enum status config_rope_read(const json_t *root, const char *layer_type, double theta,
+			     struct model_config *c, struct fail *fail)
 {
 	const json_t *scaling = jsonfile_get(root, "rope_scaling");
-	const json_t *params = jsonfile_get(root, "rope_parameters");
+	const json_t *params = params_of(root, layer_type);
 	struct rope old, new;
 	memset(&old, 0, sizeof old); /* to be compared */
 	memset(&new, 0, sizeof new);
@@ -154,20 +162,45 @@ enum status config_rope_read(const json_t *root, double theta, struct model_conf
 	if (st == OK && scaling && params && memcmp(&old, &new, sizeof old) != 0)
 		st = fail_at(fail, E_FORMAT, "rope_scaling", FILE_NAME
 			     ": rope_scaling and rope_parameters disagree");
-	c->rope = params ? new : old;
-	if (c->rope.kind == ROPE_NONE)
-		c->rope.kind = ROPE_DEFAULT;
+	c->n_ropes = 1;
+	c->ropes[0] = params ? new : old;
+	if (c->ropes[0].kind == ROPE_NONE)
+		c->ropes[0].kind = ROPE_DEFAULT;
 	if (st == OK)
-		st = read_theta(root, params, theta, &c->rope.theta, fail);
-	if (st != OK || c->rope.kind != ROPE_YARN)
+		st = read_theta(root, params, theta, &c->ropes[0].theta, fail);
+	if (st != OK || c->ropes[0].kind != ROPE_YARN)
 		return st;
 	/* Of the others, max_position_embeddings is the stretched length already. */
-	if (c->rope.original_ctx == 0)
-		c->rope.original_ctx = c->max_ctx;
-	double stretched = c->rope.original_ctx * c->rope.factor;
+	if (c->ropes[0].original_ctx == 0)
+		c->ropes[0].original_ctx = c->max_ctx;
+	double stretched = c->ropes[0].original_ctx * c->ropes[0].factor;
 	if (stretched > c->max_ctx)
 		c->max_ctx = (int32_t)fmin(stretched, 1 << 27);
 	return OK;
+}
+
+enum status config_rope_read_local(const json_t *root, struct arena *a,
+				   struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "rope_local_base_freq";
+	const json_t *whole = jsonfile_get(root, "rope_parameters");
+	const json_t *params = params_of(root, "sliding_attention");
+	struct rope *local = &c->ropes[1];
+	if (!c->is_windowed)
+		return OK;
+	c->n_ropes = 2;
+	c->rope_of = arena_alloc(a, (size_t)c->n_layers * sizeof *c->rope_of);
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->rope_of[i] = c->is_windowed[i];
+	if (params != whole) {
+		enum status st = read_rope_object(params, "sliding_attention", local, fail);
+		return st == OK ? read_theta(params, params, 0, &local->theta, fail) : st;
+	}
+	const json_t *v = jsonfile_get(root, key);
+	local->kind = ROPE_DEFAULT;
+	local->theta = json_number_value(v);
+	return local->theta > 1 && local->theta <= 1e12
+		       ? OK : config_wrong(fail, key, v, "a number above 1");
 }
 
 enum status config_partial_read(const json_t *root, bool is_known,
@@ -176,9 +209,12 @@ enum status config_partial_read(const json_t *root, bool is_known,
 	static const char key[] = "partial_rotary_factor";
 	const json_t *params = jsonfile_get(root, "rope_parameters");
 	const json_t *scaling = jsonfile_get(root, "rope_scaling");
+	const json_t *full = params_of(root, "full_attention");
+	const json_t *local = params_of(root, "sliding_attention");
 	const json_t *found[] = {
 		jsonfile_get(root, key), params ? jsonfile_get(params, key) : NULL,
-		scaling ? jsonfile_get(scaling, key) : NULL};
+		scaling ? jsonfile_get(scaling, key) : NULL,
+		full ? jsonfile_get(full, key) : NULL, local ? jsonfile_get(local, key) : NULL};
 	double factor = 0;
 	for (size_t i = 0; i < ARRAY_LEN(found); i++) {
 		double v = json_number_value(found[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/kernel/kernel_test.h"
 
-#include "kernels/ops/silu_mul.h"
+#include "kernels/ops/act_mul.h"
 #include "tests/kernel/plain_begin.h"
 #define linear_ref linear_plain
 #include "kernels/ops/linear_ref.c"
@@ -201,25 +201,30 @@ static void packed_cases(struct kernel_test *kt)
 	}
 }
 
-/* --- with a norm before and silu behind ---------------------------------------------- */
+/* --- with a norm before and an activation behind --------------------------------------- */
+
+static const struct activation silu = {.kind = ACT_SILU}, gelu = {.kind = ACT_GELU_TANH};
 
 struct fused_case {
 	struct weight_kind kind;
 	int32_t t, k, n[MAX_OUT];
-	bool has_bias, silu;
+	bool has_bias;
+	const struct activation *act;
 };
 
 static const struct fused_case fused[] = {
-	{INT4(32, false, DTYPE_BF16), 1, 2048, {130, 64, 3}, false, false},
-	{INT4(32, false, DTYPE_F16), 2, 256, {70}, true, false},
-	{INT4(64, true, DTYPE_BF16), 5, 1152, {37, 16}, true, false},
-	{INT4(0, false, DTYPE_F16), 1, 384, {21, 9}, false, false},
-	{INT4(32, true, DTYPE_BF16), 1, 4224, {45, 45}, false, true},
-	{INT4(128, false, DTYPE_F16), 2, 256, {67, 67}, true, true},
-	{INT4(32, false, DTYPE_BF16), 1, 1024, {37, 37}, true, true},
-	{INT4(32, false, DTYPE_F16), 8, 640, {40, 40}, false, true},
-	{INT4(8, false, DTYPE_F16), 3, 72, {10, 10}, false, true},
-	{{.quant = QUANT_BF16}, 3, 1024, {19, 19}, false, true},
+	{INT4(32, false, DTYPE_BF16), 1, 2048, {130, 64, 3}, false, NULL},
+	{INT4(32, false, DTYPE_F16), 2, 256, {70}, true, NULL},
+	{INT4(64, true, DTYPE_BF16), 5, 1152, {37, 16}, true, NULL},
+	{INT4(0, false, DTYPE_F16), 1, 384, {21, 9}, false, NULL},
+	{INT4(32, true, DTYPE_BF16), 1, 4224, {45, 45}, false, &silu},
+	{INT4(128, false, DTYPE_F16), 2, 256, {67, 67}, true, &silu},
+	{INT4(32, false, DTYPE_BF16), 1, 1024, {37, 37}, true, &silu},
+	{INT4(32, false, DTYPE_F16), 8, 640, {40, 40}, false, &silu},
+	{INT4(8, false, DTYPE_F16), 3, 72, {10, 10}, false, &silu},
+	{{.quant = QUANT_BF16}, 3, 1024, {19, 19}, false, &silu},
+	{INT4(32, false, DTYPE_BF16), 1, 1024, {37, 37}, true, &gelu},
+	{{.quant = QUANT_BF16}, 3, 512, {40, 40}, false, &gelu},
 };
 
 /* A device copy of what the case begins with. */
@@ -237,7 +242,7 @@ static void fused_begin(struct kernel_test *kt, const struct fused_case *c,
 		.norm = {.n_tok = c->t, .dim = c->k, .eps = 1e-6f,
 			 .x = UPLOAD(kt, data[0], t * k), .weight = UPLOAD(kt, data[1], k),
 			 .y = kernel_act_upload(kt, kernel_zeros(kt, t * k), t * k)},
-		.a = {.n_tok = c->t, .silu = c->silu}};
+		.a = {.n_tok = c->t, .act = c->act}};
 	r->a.x = r->norm.y;
 	for (int i = 0; i < MAX_OUT && c->n[i]; i++) {
 		size_t n = (size_t)c->n[i];
@@ -248,20 +253,21 @@ static void fused_begin(struct kernel_test *kt, const struct fused_case *c,
 	}
 }
 
-/* silu(gate) up of what the products have left, as an operation of its own. */
-static void fused_silu(struct kernel_test *kt, const struct linear_args *a)
+/* act(gate) up of what the products have left, as an operation of its own. */
+static void fused_act(struct kernel_test *kt, const struct linear_args *a,
+		      const struct activation *act)
 {
 	void *y = a->out[0].y;
-	struct silu_mul_args silu = {.n_tok = a->n_tok, .dim = a->out[0].w->n, .gate = y,
-				     .up = a->out[1].y, .y = y};
-	kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &silu), "silu_mul");
+	struct act_mul_args mul = {.n_tok = a->n_tok, .dim = a->out[0].w->n, .act = *act,
+				   .gate = y, .up = a->out[1].y, .y = y};
+	kernel_ran(kt, kt->b->ops->act_mul(kt->b, &mul), "act_mul");
 }
 
-/* Counts where one and apart, which may be without silu, differ in what comes out of one. */
+/* Counts where one and apart, which may be without act, differ in what comes out of one. */
 static void fused_same(struct kernel_test *kt, const struct linear_args *one,
 		       const struct linear_args *apart, int *wrong)
 {
-	for (int i = 0; i < (one->silu ? 1 : one->n_out); i++) {
+	for (int i = 0; i < (one->act ? 1 : one->n_out); i++) {
 		size_t n = (size_t)one->n_tok * (size_t)one->out[i].w->n;
 		kernel_same(kt, kernel_act_download(kt, one->out[i].y, n),
 			    kernel_act_download(kt, apart->out[i].y, n), n, wrong);
@@ -281,19 +287,19 @@ static void fused_case(struct kernel_test *kt, const struct fused_case *c)
 	fused_begin(kt, c, w, data, &one);
 	fused_begin(kt, c, w, data, &apart);
 	one.a.norm = &one.norm;
-	apart.a.silu = false;
+	apart.a.act = NULL;
 	kernel_ran(kt, kt->b->ops->linear(kt->b, &one.a), "linear with a norm");
 	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &apart.norm), "rms_norm");
 	kernel_ran(kt, kt->b->ops->linear(kt->b, &apart.a), "linear");
-	if (c->silu)
-		fused_silu(kt, &apart.a);
+	if (c->act)
+		fused_act(kt, &apart.a, c->act);
 	int wrong = 0;
 	kernel_same(kt, kernel_act_download(kt, one.norm.y, t * k),
 		    kernel_act_download(kt, apart.norm.y, t * k), t * k, &wrong);
 	fused_same(kt, &one.a, &apart.a, &wrong);
 	kernel_ok(wrong == 0, "%s: linear T=%d K=%d %s with a norm%s: the bits of one after "
 		  "the other", kt->name, c->t, c->k, kernel_kind_name(c->kind),
-		  c->silu ? " and silu" : "");
+		  !c->act ? "" : c->act == &silu ? " and silu" : " and gelu");
 }
 
 /* --- weights of several formats ------------------------------------------------------ */
@@ -302,20 +308,21 @@ struct mixed_case {
 	struct weight_kind kind[MAX_OUT];
 	int32_t t, k, n[MAX_OUT];
 	int first[MAX_OUT + 1]; /* parts [first[i], first[i + 1]) are alike */
-	bool has_norm, silu;
+	bool has_norm;
+	const struct activation *act;
 };
 
 static const struct mixed_case mixed[] = {
 	{{INT4(32, false, DTYPE_BF16), INT4(32, false, DTYPE_BF16), {.quant = QUANT_BF16}},
-	 1, 2048, {130, 64, 4}, {0, 2, 3}, true, false},
+	 1, 2048, {130, 64, 4}, {0, 2, 3}, true, NULL},
 	{{INT4(128, true, DTYPE_F16), {.quant = QUANT_BF16}, {.quant = QUANT_BF16}},
-	 5, 512, {37, 8, 8}, {0, 1, 3}, true, false},
+	 5, 512, {37, 8, 8}, {0, 1, 3}, true, NULL},
 	{{INT4(32, false, DTYPE_BF16), {.quant = QUANT_BF16}, {.quant = QUANT_BF16}},
-	 37, 256, {66, 4, 4}, {0, 1, 3}, false, false},
+	 37, 256, {66, 4, 4}, {0, 1, 3}, false, NULL},
 	{{INT4(32, false, DTYPE_F16), INT4(64, false, DTYPE_F16), INT4(64, true, DTYPE_F16)},
-	 2, 512, {35, 18, 9}, {0, 1, 2, 3}, false, false},
+	 2, 512, {35, 18, 9}, {0, 1, 2, 3}, false, NULL},
 	{{{QUANT_FP8, 128, false, DTYPE_F32, false}, {.quant = QUANT_F16}},
-	 3, 512, {40, 40}, {0, 1, 2}, true, true},
+	 3, 512, {40, 40}, {0, 1, 2}, true, &silu},
 };
 
 /* Parts [from, to) of one in an operation of their own. */
@@ -323,7 +330,7 @@ static void mixed_apart(struct kernel_test *kt, const struct fused_run *all, int
 {
 	struct linear_args a = all->a;
 	a.norm = NULL;
-	a.silu = false;
+	a.act = NULL;
 	a.n_out = to - from;
 	memmove(a.out, a.out + from, (size_t)a.n_out * sizeof *a.out);
 	kernel_ran(kt, kt->b->ops->linear(kt->b, &a), "linear of a format");
@@ -332,7 +339,7 @@ static void mixed_apart(struct kernel_test *kt, const struct fused_run *all, int
 /* Each format's parts have the bits that they have by themselves. */
 static void mixed_case(struct kernel_test *kt, const struct mixed_case *c)
 {
-	struct fused_case f = {.t = c->t, .k = c->k, .silu = c->silu};
+	struct fused_case f = {.t = c->t, .k = c->k, .act = c->act};
 	size_t t = (size_t)c->t, k = (size_t)c->k;
 	float *data[] = {kernel_rows(kt, t, k, 1), kernel_rows(kt, 1, k, 1)};
 	struct weight w[MAX_OUT];
@@ -351,8 +358,8 @@ static void mixed_case(struct kernel_test *kt, const struct mixed_case *c)
 	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &apart.norm), "rms_norm");
 	for (int i = 0; c->first[i] < apart.a.n_out; i++)
 		mixed_apart(kt, &apart, c->first[i], c->first[i + 1]);
-	if (c->silu)
-		fused_silu(kt, &apart.a);
+	if (c->act)
+		fused_act(kt, &apart.a, c->act);
 	int wrong = 0;
 	fused_same(kt, &one.a, &apart.a, &wrong);
 	kernel_ok(wrong == 0, "%s: linear T=%d K=%d of %s beside %s: each as by itself",

@@ -91,9 +91,7 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 			   .weight = kernel_zeros(kt, nu), .id = kernel_ints(kt, nu)};
 	if (s->is_clamped) {
 		size_t rows = (size_t)s->e;
-		in.ex.act = EXPERTS_CLAMPED;
-		in.ex.alpha = 1.702f;
-		in.ex.limit = 7;
+		in.ex.act = (struct activation){ACT_CLAMPED, 1.702f, 7};
 		in.ex.gate_bias = kernel_rows(kt, rows, (size_t)s->f, 1);
 		in.ex.up_bias = kernel_rows(kt, rows, (size_t)s->f, 1);
 		in.ex.down_bias = kernel_rows(kt, rows, (size_t)s->d, 1);
@@ -138,8 +136,6 @@ static void upload_extras(struct kernel_test *kt, const struct shape *s,
 		ex->up_bias = UPLOAD(kt, in->ex.up_bias, e * f);
 		ex->down_bias = UPLOAD(kt, in->ex.down_bias, e * (size_t)s->d);
 		ex->act = in->ex.act;
-		ex->alpha = in->ex.alpha;
-		ex->limit = in->ex.limit;
 	}
 	if (s->shared) {
 		size_t n = t * 2 * (size_t)s->shared;

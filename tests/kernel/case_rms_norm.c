@@ -60,10 +60,37 @@ static void one_case(struct kernel_test *kt, int32_t t, int32_t d, bool adds)
 	kernel_ok(wrong == 0, "%s: %s: rows alone have the same bits", kt->name, what);
 }
 
+/* What a layer's part has made, normalised and added to the residual. */
+static void sum_case(struct kernel_test *kt, int32_t t, int32_t d)
+{
+	size_t dim = (size_t)d, n = (size_t)t * dim;
+	float *x = kernel_rows(kt, (size_t)t, dim, 1);
+	float *weight = kernel_rows(kt, 1, dim, 1);
+	float *ref = kernel_rows(kt, (size_t)t, dim, 1), *plain = kernel_zeros(kt, n);
+	memcpy(plain, ref, n * sizeof *ref);
+	float *sum_on = UPLOAD(kt, ref, n);
+	struct rms_norm_args a = args(t, d, x, NULL, weight, NULL), p = a, on = a;
+	a.sum = ref;
+	p.sum = plain;
+	on.x = UPLOAD(kt, x, n);
+	on.weight = UPLOAD(kt, weight, dim);
+	on.sum = sum_on;
+	rms_norm_ref(&a);
+	rms_norm_plain(&p);
+	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &on), "rms_norm to a sum");
+	char what[80];
+	snprintf(what, sizeof what, "rms_norm T=%d D=%d to a sum", t, d);
+	kernel_compare(kt, kernel_download(kt, sum_on, n), ref, plain, (size_t)t, dim, 1e-12,
+		       what);
+}
+
 void case_rms_norm(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		one_case(kt, cases[i].t, cases[i].d, cases[i].adds);
 		kernel_test_reset(kt);
 	}
+	sum_case(kt, 3, 130);
+	sum_case(kt, 5, 5376);
+	kernel_test_reset(kt);
 }

@@ -4,18 +4,18 @@
  */
 #include "tests/kernel/kernel_test.h"
 
-static void test_embed(struct kernel_test *kt, struct weight_kind kind)
+static void test_embed(struct kernel_test *kt, struct weight_kind kind, float scale)
 {
 	enum { V = 11, T = 7 };
 	const int D = quant_block(kind.quant) ? 256 : 264;
 	static const int32_t tokens[T] = {0, 10, 1, 2, 2, 7, 5};
 	struct weight table = kernel_weight(kt, kind, V, D);
 	float *ref = kernel_zeros(kt, (size_t)(T * D));
-	embed_rows_ref(&(struct embed_rows_args){T, &table, tokens, ref});
+	embed_rows_ref(&(struct embed_rows_args){T, &table, tokens, ref, scale});
 	struct weight table_on = kernel_upload_weight(kt, &table);
 	struct embed_rows_args on = {T, &table_on, UPLOAD(kt, tokens, T),
 				     UPLOAD(kt, kernel_zeros(kt, (size_t)(T * D)),
-					    (size_t)(T * D))};
+					    (size_t)(T * D)), scale};
 	kernel_ran(kt, kt->b->ops->embed_rows(kt->b, &on), "embed_rows");
 	kernel_ok(memcmp(kernel_download(kt, on.x, (size_t)(T * D)), ref,
 			 (size_t)(T * D) * sizeof *ref) == 0,
@@ -89,10 +89,10 @@ void case_rows(struct kernel_test *kt)
 		{QUANT_INT8, 88, true, DTYPE_BF16, false},
 		{QUANT_FP8, 40, false, DTYPE_BF16, false}};
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		test_embed(kt, kinds[i]);
+		test_embed(kt, kinds[i], 1);
 	for (enum quant q = 0; q < QUANT_COUNT; q++)
 		if (quant_block(q))
-			test_embed(kt, (struct weight_kind){.quant = q});
+			test_embed(kt, (struct weight_kind){.quant = q}, 7.0625f);
 	test_gather(kt);
 	test_copy_words(kt);
 	test_kv_copy(kt, 10);

@@ -10,3 +10,4 @@
 #define exp expf
 #define sqrt sqrtf
 #define fmax fmaxf
+#define tanh tanhf

@@ -3,4 +3,5 @@
 #undef exp
 #undef sqrt
 #undef fmax
+#undef tanh
 #pragma GCC diagnostic pop

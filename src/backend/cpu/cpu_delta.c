@@ -205,6 +205,7 @@ static void run_gated_norm(void *arg, int begin, int end)
 	const struct norm_job *j = arg;
 	const struct gated_norm_args *a = j->a;
 	int dim = a->dim;
+	const struct activation silu = {.kind = ACT_SILU};
 	bool is_one = a->z.dim % dim == 0; /* a head's gates lie together */
 	for (int i = begin; i < end; i++) {
 		const float *x = (const float *)a->x + (size_t)i * (size_t)dim, *z = a->z.p;
@@ -212,8 +213,8 @@ static void run_gated_norm(void *arg, int begin, int end)
 		int t = i / a->n_heads, first = i % a->n_heads * dim;
 		if (j->isa && is_one) {
 			j->isa->norm(x, dim, a->eps, a->weight, y);
-			j->isa->silu_mul(z + head_view_at(&a->z, t, first), y, (size_t)dim,
-					 y);
+			j->isa->act_mul(&silu, z + head_view_at(&a->z, t, first), y,
+					(size_t)dim, y);
 			continue;
 		}
 		float scale = 1 / sqrtf(squares_of(x, dim) / (float)dim + a->eps);

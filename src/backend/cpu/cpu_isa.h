@@ -11,6 +11,7 @@
 #pragma once
 #include "backend/cpu/cpu_panels.h"
 #include "kernels/ops/kv_pages.h"
+#include "model/formats/activation.h"
 #include "model/formats/blocks.h"
 
 #define CPU_TOK 12      /* tokens of a tile of quantized activations */
@@ -151,14 +152,15 @@ struct cpu_isa {
 	/* y /= 1 + exp(-gate) */
 	void (*sigmoid_mul)(const float *gate, size_t n, float *y);
 
-	/* --- rows: as kernels/{rms_norm,qk_norm_rope_kv,silu_mul}.h say --------- */
+	/* --- rows: as kernels/ops/{rms_norm,qk_norm_rope_kv,act_mul}.h say ----- */
 
 	/* y = x / sqrt(mean of x^2 + eps) * weight; y may be x. */
 	void (*norm)(const float *x, int n, float eps, const float *weight, float *y);
 	/* Turns the pairs x[i], x[n + i]; rope: (n, 2) cos and sin. */
 	void (*rotate)(float *x, int n, const float *rope);
 	/* y may be gate or up. */
-	void (*silu_mul)(const float *gate, const float *up, size_t n, float *y);
+	void (*act_mul)(const struct activation *act, const float *gate, const float *up,
+			size_t n, float *y);
 	/* Floats to binary16, held within +-65504; NULL where the cache is F32. */
 	void (*to_half)(const float *x, int32_t n, uint16_t *out);
 };

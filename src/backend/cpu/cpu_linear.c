@@ -198,10 +198,11 @@ enum status cpu_linear(struct backend *b, const struct linear_args *a)
 	enum status st = a->norm ? cpu_rms_norm(b, a->norm) : OK;
 	if (st == OK)
 		st = run_all(b, a);
-	if (st != OK || !a->silu)
+	if (st != OK || !a->act)
 		return st;
 	void *y = a->out[0].y;
-	return cpu_silu_mul(b, &(struct silu_mul_args){
-				       .n_tok = a->n_tok, .dim = a->out[0].w->n,
-				       .gate = y, .up = a->out[1].y, .y = y});
+	return cpu_act_mul(b, &(struct act_mul_args){
+				      .n_tok = a->n_tok, .dim = a->out[0].w->n,
+				      .act = *a->act, .gate = y, .up = a->out[1].y,
+				      .y = y});
 }

@@ -8,6 +8,7 @@
  */
 #pragma once
 #include "base/vec4.h"
+#include "model/formats/activation.h"
 
 /* out[j] = the dots of four rows with x[j], j < n_x, where n_x is 1 or 2 and
  * constant: the accumulators stay in registers. */
@@ -60,4 +61,27 @@ VEC4_INLINE vec4 silu_mul4(vec4 gate, vec4 up)
 VEC4_INLINE float silu_mul_one(float gate, float up)
 {
 	return silu_mul4(vec4_all(gate), vec4_all(up))[0];
+}
+
+/* gelu(g) = g / (1 + e^-z), z = 2 sqrt(2 / pi) (g + 0.044715 g^3). Below -10 the quotient
+ * is as good as zero, and vec4_exp would no longer outgrow g. */
+VEC4_INLINE vec4 gelu_mul4(vec4 gate, vec4 up)
+{
+	gate = vec4_select(gate < vec4_all(-10), vec4_all(-10), gate);
+	vec4 cube = vec4_all(0.044715f) * gate * gate * gate;
+	vec4 z = vec4_all(1.595769122f) * (gate + cube);
+	return gate / (vec4_all(1) + vec4_exp(-z)) * up;
+}
+
+VEC4_INLINE vec4 act_mul4(const struct activation *act, vec4 g, vec4 u)
+{
+	if (act->kind == ACT_SILU)
+		return silu_mul4(g, u);
+	if (act->kind == ACT_GELU_TANH)
+		return gelu_mul4(g, u);
+	vec4 limit = vec4_all(act->limit), alpha = vec4_all(act->alpha);
+	g = vec4_select(g > limit, limit, g);
+	u = vec4_select(u > limit, limit, u);
+	u = vec4_select(u < -limit, -limit, u);
+	return silu_mul4(alpha * g, (u + vec4_all(1)) / alpha);
 }

@@ -203,7 +203,7 @@ static void gate_up(const struct moe_job *job, const struct block *b, int32_t f0
 	for (int j = 0; j < b->n; j++) {
 		float *h = (float *)a->h +
 			   (size_t)job->pair[b->first + j] * (size_t)gate->n + f0;
-		vec4 v = activate4(ex, vec4_load(g[j]) + g_bias,
+		vec4 v = act_mul4(&ex->act, vec4_load(g[j]) + g_bias,
 				   vec4_load(u[j]) + u_bias);
 		for (int r = 0; r < n_rows; r++)
 			h[r] = v[r];

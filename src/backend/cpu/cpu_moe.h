@@ -25,15 +25,3 @@ VEC4_INLINE vec4 bias4(const float *bias, size_t at, int n_rows)
 		v[r] = bias[at + (size_t)r];
 	return v;
 }
-
-/* As in kernels/ops/moe_experts.h. */
-VEC4_INLINE vec4 activate4(const struct experts *ex, vec4 g, vec4 u)
-{
-	if (ex->act == EXPERTS_SILU)
-		return silu_mul4(g, u);
-	vec4 limit = vec4_all(ex->limit), alpha = vec4_all(ex->alpha);
-	g = vec4_select(g > limit, limit, g);
-	u = vec4_select(u > limit, limit, u);
-	u = vec4_select(u < -limit, -limit, u);
-	return silu_mul4(alpha * g, (u + vec4_all(1)) / alpha);
-}

@@ -130,10 +130,11 @@ static void activate(const struct job *j, const struct tile *t, int32_t n0,
 	int32_t f = e->gate[t->expert].n;
 	int n_rows = MIN(ROWS, f - n0);
 	size_t at = (size_t)t->expert * (size_t)f + (size_t)n0;
-	if (e->act == EXPERTS_SILU && !e->gate_bias && !e->up_bias) {
+	if (!e->gate_bias && !e->up_bias) {
 		float *h = (float *)j->a->h + (size_t)t->first * (size_t)f + n0;
 		for (int p = 0; p < t->n; p++, h += f)
-			((struct cpu *)j->b)->isa->silu_mul(g[p], u[p], (size_t)n_rows, h);
+			((struct cpu *)j->b)->isa->act_mul(&e->act, g[p], u[p],
+							  (size_t)n_rows, h);
 		return;
 	}
 	for (int r = 0; r < n_rows; r += 4) {
@@ -143,7 +144,7 @@ static void activate(const struct job *j, const struct tile *t, int32_t n0,
 		for (int p = 0; p < t->n; p++) {
 			float *h = (float *)j->a->h +
 				   (size_t)(t->first + p) * (size_t)f + n0 + r;
-			vec4 v = activate4(e, vec4_load(g[p] + r) + g_bias,
+			vec4 v = act_mul4(&e->act, vec4_load(g[p] + r) + g_bias,
 					   vec4_load(u[p] + r) + u_bias);
 			memcpy(h, &v, sizeof(float) * (size_t)n);
 		}

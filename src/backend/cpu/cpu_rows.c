@@ -10,12 +10,19 @@
 #include "backend/cpu/cpu_math.h"
 #include "backend/cpu/cpu_tile.h"
 
+static void embed_one(const struct embed_rows_args *a, int t)
+{
+	float *x = a->x + (size_t)t * (size_t)a->table->k;
+	cpu_tile_decode(a->table, a->token[t], 0, a->table->k, x);
+	for (int32_t i = 0; a->scale != 1 && i < a->table->k; i++)
+		x[i] *= a->scale;
+}
+
 static void run_embed(void *arg, int begin, int end)
 {
 	const struct embed_rows_args *a = arg;
 	for (int t = begin; t < end; t++)
-		cpu_tile_decode(a->table, a->token[t], 0, a->table->k,
-				a->x + (size_t)t * (size_t)a->table->k);
+		embed_one(a, t);
 }
 
 enum status cpu_embed_rows(struct backend *b, const struct embed_rows_args *a)
@@ -78,7 +85,9 @@ static void run_norm(void *arg, int begin, int end)
 		float *x = a->x + row;
 		for (int d = 0; a->add && d < a->dim; d++)
 			x[d] += ((const float *)a->add)[row + (size_t)d];
-		normalise(job->b, x, a->dim, a->eps, a->weight, (float *)a->y + row);
+		normalise(job->b, x, a->dim, a->eps, a->weight, a->sum ? x : (float *)a->y + row);
+		for (int d = 0; a->sum && d < a->dim; d++)
+			a->sum[row + (size_t)d] += x[d];
 	}
 }
 
@@ -177,29 +186,30 @@ enum status cpu_qk_norm_rope_kv(struct backend *b,
 	return OK;
 }
 
-static void run_silu(void *arg, int begin, int end)
+static void run_act(void *arg, int begin, int end)
 {
 	const struct job *job = arg;
-	const struct silu_mul_args *a = job->a;
+	const struct act_mul_args *a = job->a;
 	const float *gate = a->gate, *up = a->up;
 	float *y = a->y;
 	for (size_t row = (size_t)begin; row < (size_t)end; row++) {
 		size_t i = row * (size_t)a->dim, last = i + (size_t)a->dim;
 		if (isa_of(job->b)) {
-			isa_of(job->b)->silu_mul(gate + i, up + i, last - i, y + i);
+			isa_of(job->b)->act_mul(&a->act, gate + i, up + i, last - i,
+						y + i);
 			continue;
 		}
 		for (; i + 4 <= last; i += 4)
-			vec4_store(y + i, silu_mul4(vec4_load(gate + i),
-						    vec4_load(up + i)));
+			vec4_store(y + i, act_mul4(&a->act, vec4_load(gate + i),
+						   vec4_load(up + i)));
 		for (; i < last; i++)
-			y[i] = silu_mul_one(gate[i], up[i]);
+			y[i] = act_mul4(&a->act, vec4_all(gate[i]), vec4_all(up[i]))[0];
 	}
 }
 
-enum status cpu_silu_mul(struct backend *b, const struct silu_mul_args *a)
+enum status cpu_act_mul(struct backend *b, const struct act_mul_args *a)
 {
-	cpu_for(b, a->n_tok, (size_t)a->dim * 8, run_silu, &(struct job){b, a});
+	cpu_for(b, a->n_tok, (size_t)a->dim * 8, run_act, &(struct job){b, a});
 	return OK;
 }
 

@@ -14,8 +14,6 @@
 #include "kernels/linear/linear_int4.h"
 #include "kernels/moe/moe_tile.h"
 
-_Static_assert((int)MOE_SILU == EXPERTS_SILU && (int)MOE_CLAMPED == EXPERTS_CLAMPED,
-	       "kernels count them as the contract does");
 
 enum { WAVES = 4 };
 
@@ -470,6 +468,8 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	struct hip *h = hip_of(b);
 	const struct experts *ex = a->experts;
 	const struct hip_experts *x = ex->device;
+	if (ex->act.kind != ACT_SILU && ex->act.kind != ACT_CLAMPED)
+		return hip_refuse(h, "experts with this activation");
 	struct moe_launch l = {
 		.table = x->table, .id = a->id, .weight = a->weight,
 		.gate_bias = ex->gate_bias, .up_bias = ex->up_bias,
@@ -477,7 +477,8 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		.n_tok = a->n_tok, .n_used = a->n_used,
 		.n_slots = a->n_used + x->has_slot,
 		.dim = ex->gate[0].k, .ffn = ex->gate[0].n, .shared = ex->n,
-		.act = ex->act, .alpha = ex->alpha, .limit = ex->limit,
+		.act = ex->act.kind == ACT_CLAMPED ? MOE_CLAMPED : MOE_SILU,
+		.alpha = ex->act.alpha, .limit = ex->act.limit,
 		.shared_h = a->shared_h,
 		.shared_scale = ex->shared_router ? a->shared_scale : NULL};
 	struct moe_launch fast = l;

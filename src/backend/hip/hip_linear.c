@@ -48,14 +48,20 @@ static enum status products(struct hip *h, const struct linear_args *a, bool is_
 	return st;
 }
 
-enum status hip_linear_silu(struct backend *b, const struct linear_args *a)
+bool hip_linear_fuses(const struct linear_args *a)
 {
-	if (!a->silu)
+	return a->act && a->act->kind == ACT_SILU;
+}
+
+enum status hip_linear_act(struct backend *b, const struct linear_args *a)
+{
+	if (!a->act)
 		return OK;
 	void *y = a->out[0].y;
-	return hip_silu_mul(b, &(struct silu_mul_args){
-				       .n_tok = a->n_tok, .dim = a->out[0].w->n,
-				       .gate = y, .up = a->out[1].y, .y = y});
+	return hip_act_mul(b, &(struct act_mul_args){
+				      .n_tok = a->n_tok, .dim = a->out[0].w->n,
+				      .act = *a->act, .gate = y, .up = a->out[1].y,
+				      .y = y});
 }
 
 enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
@@ -63,10 +69,12 @@ enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 	struct hip *h = hip_of(b);
 	bool is_tiled = a->n_tok >= h->tile_from && hip_linear_tile_takes(a);
 	int i = is_tiled ? -1 : hip_linear_int4_choose(h, a);
-	if (i >= 0 && hip_linear_int4_is_quad(i)) /* with the norm and silu */
-		return hip_linear_int4(h, a, i);
+	if (i >= 0 && hip_linear_int4_is_quad(i)) { /* with the norm, and what it fuses */
+		enum status quad = hip_linear_int4(h, a, i);
+		return quad == OK && !hip_linear_fuses(a) ? hip_linear_act(b, a) : quad;
+	}
 	enum status st = a->norm ? hip_rms_norm(b, a->norm) : OK;
 	if (st == OK)
 		st = products(h, a, is_tiled, i);
-	return st == OK ? hip_linear_silu(b, a) : st;
+	return st == OK ? hip_linear_act(b, a) : st;
 }

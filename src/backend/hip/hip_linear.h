@@ -12,7 +12,7 @@
 /* int4 of a few tokens (hip_linear_int4.c). */
 int hip_linear_int4_count(void); /* rows of linear_int4.def and linear_quad.def */
 const char *hip_linear_int4_name(int i);
-/* A row of linear_quad.def? It sees to the norm and silu, too. */
+/* A row of linear_quad.def? It sees to the norm, too, and to hip_linear_fuses. */
 bool hip_linear_int4_is_quad(int i);
 /* Are all weights int4 of one kind, with groups of 2^n or one a row? */
 bool hip_linear_is_int4(const struct linear_args *a);
@@ -51,8 +51,10 @@ enum status hip_linear_rows(struct hip *h, const struct linear_args *a);
 /* linear, whose weights are of one format: hip_linear.c. What is not (hip_linear_parts.c)
  * comes as several of it. */
 enum status hip_linear_alike(struct backend *b, const struct linear_args *a) MUST_USE;
-/* silu(gate) up behind the products of a, as a launch of its own, where a asks for it. */
-enum status hip_linear_silu(struct backend *b, const struct linear_args *a) MUST_USE;
+/* Does a ask for an activation that kernels have fused (rows of linear_quad.def)? */
+bool hip_linear_fuses(const struct linear_args *a);
+/* act(gate) up behind the products of a, as a launch of its own, where a asks for it. */
+enum status hip_linear_act(struct backend *b, const struct linear_args *a) MUST_USE;
 /* What becomes of an output: enum linear_store. */
 uint32_t hip_linear_store(const struct linear_out *o);
 /* y (of n numbers a token, as `store` says) past m tokens; NULL: none. */

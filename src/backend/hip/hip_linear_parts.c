@@ -43,5 +43,5 @@ enum status hip_linear(struct backend *b, const struct linear_args *a)
 		st = hip_linear_alike(b, &one);
 		norm = NULL; /* its y, which is x, is there now */
 	}
-	return st == OK ? hip_linear_silu(b, a) : st;
+	return st == OK ? hip_linear_act(b, a) : st;
 }

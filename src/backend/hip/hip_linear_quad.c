@@ -48,8 +48,9 @@ enum status hip_linear_quad(struct hip *h, const struct quad_axes *x,
 {
 	const struct weight *w = a->out[0].w;
 	const char *kind = w->zero_points ? "_zero" : w->group == 32 ? "" : "_any";
+	bool is_pair = hip_linear_fuses(a);
 	struct linear_int4_args r = hip_linear_int4_args(
-		h, a, x->rows * (a->silu ? QUAD_ROWS / 2 : QUAD_ROWS), false, a->silu);
+		h, a, x->rows * (is_pair ? QUAD_ROWS / 2 : QUAD_ROWS), false, is_pair);
 	enum status st = hip_fuse_norm(h, a->norm, !x->is_lean, &r.norm);
 	for (int32_t t = 0; t < a->n_tok && st == OK; t += r.n_tok) {
 		int32_t m = 1, lds;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operations that work row by row: embed_rows, gather_rows, copy_words, rope_table, rms_norm,
- * silu_mul, logits_top. Geometry as the .hip files tell.
+ * act_mul, logits_top. Geometry as the .hip files tell.
  */
 #include "backend/hip/hip_launch.h"
 
-enum { ROW_THREADS = 256, RMS_NORM_THREADS = 512, ROPE_THREADS = 64, SILU_EACH = 8 };
+enum { ROW_THREADS = 256, RMS_NORM_THREADS = 512, ROPE_THREADS = 64, ACT_EACH = 8 };
 
 enum status hip_embed_rows(struct backend *b, const struct embed_rows_args *a)
 {
@@ -14,7 +14,7 @@ enum status hip_embed_rows(struct backend *b, const struct embed_rows_args *a)
 	struct hip_grid g = {hip_over(table.k, ROW_THREADS), v.n_tok, ROW_THREADS, 0};
 	char name[80];
 	return LAUNCH(hip_of(b), hip_kernel_for(name, "embed_rows", a->table), g,
-		      ARG(table), ARG(v.token), ARG(v.x));
+		      ARG(table), ARG(v.token), ARG(v.x), ARG(v.scale));
 }
 
 enum status hip_gather_rows(struct backend *b, const struct gather_rows_args *a)
@@ -46,17 +46,26 @@ enum status hip_rms_norm(struct backend *b, const struct rms_norm_args *a)
 {
 	struct rms_norm_args v = *a;
 	struct hip_grid g = {v.n_tok, 1, RMS_NORM_THREADS, 0};
+	if (v.sum && v.add)
+		return hip_refuse(hip_of(b), "a norm between two sums");
+	if (v.sum)
+		return LAUNCH(hip_of(b), "rms_norm_sum_kernel", g, ARG(v.dim), ARG(v.eps),
+			      ARG(v.x), ARG(v.weight), ARG(v.sum));
 	return LAUNCH(hip_of(b), "rms_norm_kernel", g, ARG(v.dim), ARG(v.eps), ARG(v.x),
 		      ARG(v.add), ARG(v.weight), ARG(v.y));
 }
 
-enum status hip_silu_mul(struct backend *b, const struct silu_mul_args *a)
+enum status hip_act_mul(struct backend *b, const struct act_mul_args *a)
 {
-	struct silu_mul_args v = *a;
-	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim, each = ROW_THREADS * SILU_EACH;
+	struct act_mul_args v = *a;
+	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim, each = ROW_THREADS * ACT_EACH;
 	struct hip_grid g = {(int32_t)((n + each - 1) / each), 1, ROW_THREADS, 0};
-	return LAUNCH(hip_of(b), "silu_mul_kernel", g, ARG(n), ARG(v.gate), ARG(v.up),
-		      ARG(v.y));
+	if (v.act.kind == ACT_CLAMPED)
+		return LAUNCH(hip_of(b), "clamped_mul_kernel", g, ARG(n), ARG(v.gate),
+			      ARG(v.up), ARG(v.y), ARG(v.act.alpha), ARG(v.act.limit));
+	return LAUNCH(hip_of(b), v.act.kind == ACT_SILU ? "silu_mul_kernel"
+							: "gelu_mul_kernel",
+		      g, ARG(n), ARG(v.gate), ARG(v.up), ARG(v.y));
 }
 
 enum status hip_logits_top(struct backend *b, const struct logits_top_args *a)

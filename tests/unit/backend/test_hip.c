@@ -326,7 +326,7 @@ static enum status step(struct backend *b, uint64_t key, uint16_t *x, uint16_t *
 	bool is_new;
 	enum status st = b->ops->step_begin(b, key, &is_new);
 	if (st == OK && is_new)
-		st = b->ops->silu_mul(b, &(struct silu_mul_args){
+		st = b->ops->act_mul(b, &(struct act_mul_args){
 				.n_tok = 1, .dim = DIM, .gate = x, .up = x, .y = y});
 	if (st == OK && is_new && with_upload)
 		st = b->ops->upload(b, x, y, 2);

@@ -22,7 +22,7 @@ static void check(struct arena *arena, const json_t *one)
 		abort();
 	double freq[512], worst = 0;
 	int n = c.head_dim / 2;
-	double factor = rope_frequencies(&c.rope, n, freq);
+	double factor = rope_frequencies(&c.ropes[0], n, freq);
 	is_int(n, (long long)json_array_size(want), "pairs");
 	for (int i = 0; i < n; i++)
 		worst = fmax(worst, fabs(freq[i] / json_number_value(json_array_get(

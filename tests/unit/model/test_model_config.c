@@ -50,7 +50,7 @@ static void test_good(void)
 		   c.n_kv_heads == 2 && c.head_dim == 64 && c.ffn_dim == 384 &&
 		   c.n_vocab == 512 && c.max_ctx == 4096, "its sizes");
 	ok(c.tied_embeddings && c.n_experts == 0 && c.bos_id == -1, "its switches");
-	is_near(c.rope.theta, 1e6, 0, "rope_theta");
+	is_near(c.ropes[0].theta, 1e6, 0, "rope_theta");
 	is_near(c.norm_eps, 1e-6, 1e-12, "rms_norm_eps");
 	ok(c.n_eos == 1 && c.eos_ids[0] == 500, "one eos");
 	is_int(c.dtype, DTYPE_F16, "torch_dtype");
@@ -66,7 +66,7 @@ static void test_good(void)
 		   c.norm_topk && c.sparse_step == 2, "experts");
 	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 3, "dense layers");
 	is_int(c.head_dim, 32, "head_dim follows from the width");
-	is_near(c.rope.theta, 5e5, 0, "rope_parameters.rope_theta");
+	is_near(c.ropes[0].theta, 5e5, 0, "rope_parameters.rope_theta");
 	ok(c.n_eos == 2 && c.eos_ids[1] == 2, "a list of eos, each once");
 	ok(c.dtype == DTYPE_F32 && c.bos_id == 7, "dtype, bos");
 	is_int(read_config("{" DENSE ROPE ",\"rope_parameters\":{\"rope_theta\":"
@@ -100,7 +100,7 @@ static void test_dense(void)
 	is_int(read_config("{" LLAMA "\"attention_bias\":true,\"sliding_window\":7}"),
 	       OK, "llama: %s", fail.text);
 	ok(c.qkv_bias && c.o_bias && !c.qk_norm && c.window == 0, "biases, no window");
-	is_near(c.rope.theta, 10000, 0, "its theta where none is given");
+	is_near(c.ropes[0].theta, 10000, 0, "its theta where none is given");
 	is_str(c.prefix, "", "no prefix");
 }
 
@@ -109,15 +109,15 @@ static void test_rope(void)
 	is_int(read_config("{" DENSE ROPE ",\"rope_scaling\":{\"rope_type\":\"yarn\","
 			   "\"factor\":4,\"original_max_position_embeddings\":2048}}"),
 	       OK, "yarn: %s", fail.text);
-	ok(c.rope.kind == ROPE_YARN && c.rope.factor == 4 && c.rope.beta_fast == 32 &&
-		   c.rope.original_ctx == 2048, "its values and defaults");
+	ok(c.ropes[0].kind == ROPE_YARN && c.ropes[0].factor == 4 && c.ropes[0].beta_fast == 32 &&
+		   c.ropes[0].original_ctx == 2048, "its values and defaults");
 	is_int(c.max_ctx, 8192, "reaches further than max_position_embeddings");
 	is_int(read_config("{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"yarn\","
 			   "\"factor\":2}}"), OK, "without the original context");
-	ok(c.rope.original_ctx == 4096 && c.max_ctx == 8192, "it is the config's");
+	ok(c.ropes[0].original_ctx == 4096 && c.max_ctx == 8192, "it is the config's");
 	is_int(read_config("{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"dynamic\","
 			   "\"factor\":2}}"), OK, "dynamic: %s", fail.text);
-	ok(c.rope.kind == ROPE_DEFAULT && c.max_ctx == 4096,
+	ok(c.ropes[0].kind == ROPE_DEFAULT && c.max_ctx == 4096,
 	   "is plain within max_position_embeddings");
 }
 
@@ -302,7 +302,7 @@ static void test_hybrid(void)
 	is_int(read_config("{" NEXT "\"head_dim\":64}"), OK, "qwen3_next: %s", fail.text);
 	ok(c.is_linear && c.n_linear == 3 && c.is_linear[0] && !c.is_linear[3],
 	   "every fourth layer is attention");
-	ok(c.gated_attention && c.centred_norms && c.qk_norm && c.norm_topk &&
+	ok(c.gated_attention && c.norm_plus_one && c.qk_norm && c.norm_topk &&
 		   c.shared_dim == 64 && c.shared_router && c.n_rot == 16, "its switches");
 	is_int((int)model_delta_channels(&c), 2 * 64 + 128, "channels");
 	is_int((int)model_kv_numbers(&c), 2 * 2 * 64, "one layer has a cache");
@@ -325,7 +325,7 @@ static void test_hybrid(void)
 	is_int(read_config("{" NEXT "\"rope_scaling\":{\"rope_type\":\"yarn\","
 			   "\"factor\":4,\"original_max_position_embeddings\":4096}}"),
 	       OK, "yarn of a part of each head: %s", fail.text);
-	ok(c.rope.kind == ROPE_YARN && c.n_rot == 8 && c.max_ctx == 16384, "its sizes");
+	ok(c.ropes[0].kind == ROPE_YARN && c.n_rot == 8 && c.max_ctx == 16384, "its sizes");
 }
 
 static void test_oss_and_mla(void)
@@ -333,7 +333,7 @@ static void test_oss_and_mla(void)
 	is_int(read_config("{" OSS "\"attention_bias\":true,\"sliding_window\":128}"), OK,
 	       "gpt_oss: %s", fail.text);
 	ok(c.has_sinks && c.router_bias && c.expert_bias && c.qkv_bias && c.o_bias &&
-		   c.norm_topk && c.expert_dim == 384 && c.act_limit == 7,
+		   c.norm_topk && c.expert_dim == 384 && c.act.limit == 7,
 	   "its switches");
 	ok(c.is_windowed && c.is_windowed[0] && !c.is_windowed[1],
 	   "every other layer has a window");

@@ -130,5 +130,6 @@ void ISA(cpu_rotate)(float *x, int n, const float *rope);
 void ISA(cpu_delta)(const struct cpu_delta *d, const float *from, float *to);
 void ISA(cpu_conv)(const struct cpu_conv *c, float (*window)[16]);
 void ISA(cpu_sigmoid_mul)(const float *gate, size_t n, float *y);
-void ISA(cpu_silu_mul)(const float *gate, const float *up, size_t n, float *y);
+void ISA(cpu_act_mul)(const struct activation *act, const float *gate, const float *up,
+		      size_t n, float *y);
 void ISA(cpu_to_half)(const float *x, int32_t n, uint16_t *out);

@@ -70,14 +70,38 @@ void ISA(cpu_rotate)(float *x, int n, const float *rope)
 	}
 }
 
-/* As silu_mul4. */
-void ISA(cpu_silu_mul)(const float *gate, const float *up, size_t n, float *y)
+/* As act_mul4. */
+VINLINE vf activate(const struct activation *act, vf g, vf u)
+{
+	if (act->kind == ACT_SILU)
+		return vf_silu(g) * u;
+	if (act->kind == ACT_GELU_TANH)
+		return vf_gelu(g) * u;
+	vf limit = vf_all(act->limit), alpha = vf_all(act->alpha);
+	g = vf_select(g > limit, limit, g);
+	u = vf_select(u > limit, limit, u);
+	u = vf_select(u < -limit, -limit, u);
+	return vf_silu(alpha * g) * ((u + vf_all(1)) / alpha);
+}
+
+/* Inlined for each kind, so that a loop tests nothing. */
+VINLINE void activate_all(const struct activation *act, const float *gate,
+			  const float *up, size_t n, float *y)
 {
 	size_t i = 0;
 	for (; i + VL <= n; i += VL)
-		vf_store(y + i, vf_silu(vf_load(gate + i)) * vf_load(up + i));
+		vf_store(y + i, activate(act, vf_load(gate + i), vf_load(up + i)));
 	for (; i < n; i++)
-		y[i] = silu_mul_one(gate[i], up[i]);
+		y[i] = act_mul4(act, vec4_all(gate[i]), vec4_all(up[i]))[0];
+}
+
+void ISA(cpu_act_mul)(const struct activation *act, const float *gate, const float *up,
+		      size_t n, float *y)
+{
+	if (act->kind == ACT_SILU)
+		activate_all(&(struct activation){.kind = ACT_SILU}, gate, up, n, y);
+	else
+		activate_all(act, gate, up, n, y);
 }
 
 #if CPU_AVX512 || CPU_AVX2

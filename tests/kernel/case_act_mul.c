@@ -2,12 +2,13 @@
 #include "tests/kernel/kernel_test.h"
 
 #include "tests/kernel/plain_begin.h"
-#define silu_mul_ref silu_mul_plain
-#include "kernels/ops/silu_mul_ref.c"
-#undef silu_mul_ref
+#define act_mul_ref act_mul_plain
+#include "kernels/ops/act_mul_ref.c"
+#undef act_mul_ref
 #include "tests/kernel/plain_end.h"
 
-static void one_case(struct kernel_test *kt, int32_t t, int32_t d)
+static void one_case(struct kernel_test *kt, const char *name, struct activation act,
+		     int32_t t, int32_t d)
 {
 	size_t n = (size_t)t * (size_t)d;
 	float *gate = kernel_rows(kt, (size_t)t, (size_t)d, 1);
@@ -21,15 +22,15 @@ static void one_case(struct kernel_test *kt, int32_t t, int32_t d)
 	}
 	kernel_act_round(kt, gate, n, 240); /* products of halves: below 65504 */
 	kernel_act_round(kt, up, n, 240);
-	struct silu_mul_args a = {t, d, gate, up, ref}, p = {t, d, gate, up, plain};
-	silu_mul_ref(&a);
-	silu_mul_plain(&p);
+	struct act_mul_args a = {t, d, act, gate, up, ref}, p = {t, d, act, gate, up, plain};
+	act_mul_ref(&a);
+	act_mul_plain(&p);
 	char what[80];
-	snprintf(what, sizeof what, "silu_mul T=%d F=%d", t, d);
-	struct silu_mul_args on = {t, d, kernel_act_upload(kt, gate, n),
-				   kernel_act_upload(kt, up, n),
-				   kernel_act_upload(kt, ref, n)};
-	kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &on), what);
+	snprintf(what, sizeof what, "act_mul %s T=%d F=%d", name, t, d);
+	struct act_mul_args on = {t, d, act, kernel_act_upload(kt, gate, n),
+				  kernel_act_upload(kt, up, n),
+				  kernel_act_upload(kt, ref, n)};
+	kernel_ran(kt, kt->b->ops->act_mul(kt->b, &on), what);
 	float *got = kernel_act_download(kt, on.y, n);
 	/* The largest values would hide the rest: judge them apart. Half a unit in the
 	 * last place of a half, 2^-11, or of its subnormals, 2^-25. */
@@ -43,14 +44,22 @@ static void one_case(struct kernel_test *kt, int32_t t, int32_t d)
 		  worst);
 	kernel_act_compare(kt, got, ref, plain, (size_t)t, (size_t)d, 1e-12, what);
 	on.y = (void *)(uintptr_t)on.gate;
-	kernel_ran(kt, kt->b->ops->silu_mul(kt->b, &on), what);
+	kernel_ran(kt, kt->b->ops->act_mul(kt->b, &on), what);
 	kernel_ok(memcmp(kernel_act_download(kt, on.y, n), got, n * sizeof *got) == 0,
 	   "%s: %s: in place", kt->name, what);
 }
 
-void case_silu_mul(struct kernel_test *kt)
+void case_act_mul(struct kernel_test *kt)
 {
-	one_case(kt, 1, 128);
-	one_case(kt, 3, 13);
-	one_case(kt, 5, 9728);
+	static const struct {
+		const char *name;
+		struct activation act;
+	} acts[] = {{"silu", {.kind = ACT_SILU}},
+		    {"gelu", {.kind = ACT_GELU_TANH}},
+		    {"clamped", {.kind = ACT_CLAMPED, .alpha = 1.702f, .limit = 7}}};
+	for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
+		one_case(kt, acts[i].name, acts[i].act, 1, 128);
+		one_case(kt, acts[i].name, acts[i].act, 3, 13);
+		one_case(kt, acts[i].name, acts[i].act, 5, i ? 640 : 9728);
+	}
 }

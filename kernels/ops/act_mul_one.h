@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One number of act_mul, as the references of several operations need it. Tests include
+ * those sources once more with their numbers in float, so this is no exported function.
+ */
+#pragma once
+#include <math.h>
+
+#include "model/formats/activation.h"
+
+static double act_mul_one(const struct activation *act, double g, double u)
+{
+	double limit = act->limit, alpha = act->alpha, z;
+	switch (act->kind) {
+	case ACT_SILU:
+		return g / (1 + exp(-g)) * u;
+	case ACT_GELU_TANH:
+		z = sqrt((double)2 / (double)M_PI) * (g + 0.044715 * g * g * g);
+		return 0.5 * g * (1 + tanh(z)) * u;
+	case ACT_CLAMPED:
+		g = g > limit ? limit : g;
+		u = u > limit ? limit : u < -limit ? -limit : u;
+		return g / (1 + exp(-alpha * g)) * (u + 1);
+	}
+	__builtin_unreachable();
+}
