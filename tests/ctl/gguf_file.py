@@ -11,7 +11,7 @@ U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "BF16": 30, "MXFP4": 39}
 ARCHS = {"qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "llama": "llama",
          "mistral": "llama", "qwen3_next": "qwen3next", "qwen3_5_text": "qwen35",
-         "qwen3_5_moe_text": "qwen35moe", "gpt_oss": "gpt-oss"}
+         "qwen3_5_moe_text": "qwen35moe", "gpt_oss": "gpt-oss", "gemma3_text": "gemma3"}
 KEYS = {
     "num_hidden_layers": ("block_count", U32),
     "hidden_size": ("embedding_length", U32),
@@ -48,6 +48,8 @@ NAMES = {
     "linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.in_proj_z": "attn_gate",
     "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.in_proj_b": "ssm_beta",
     "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.conv1d": "ssm_conv1d",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
     "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out",
 }
 
@@ -80,6 +82,7 @@ def model_keys(config):
     arch = ARCHS[config["model_type"]]
     out = [("general.architecture", STRING, arch)]
     rope = config.get("rope_parameters") or {}
+    rope = rope.get("full_attention", rope)
     flat = dict(config, rope_theta=rope.get("rope_theta", config.get("rope_theta")))
     flat.setdefault("num_experts", config.get("num_local_experts"))
     types = config.get("layer_types", [])
@@ -94,6 +97,9 @@ def model_keys(config):
         part = config.get("partial_rotary_factor", rope.get("partial_rotary_factor"))
         out.append((arch + ".rope.dimension_count", U32,
                     int(config["head_dim"] * part)))
+    if arch == "gemma3":
+        out.append((arch + ".attention.sliding_window_pattern", U32,
+                    types.index("full_attention") + 1))
     if arch == "gpt-oss":
         out.append((arch + ".expert_feed_forward_length", U32,
                     config["intermediate_size"]))
@@ -246,6 +252,25 @@ def pair_rows(raw, n_rows, head_dim):
         source = r - i + i // 2 + i % 2 * half
         rows.append(raw[source * size:(source + 1) * size])
     return b"".join(rows)
+
+
+def gemma_tensors(config, tensors):
+    """Norms whole, in F32. The files do not say query_pre_attn_scalar, which head_dim is
+    taken for: what differs goes into the norm of queries."""
+    scale = math.sqrt(config["head_dim"] / config["query_pre_attn_scalar"])
+    out = {}
+    for name, (dtype, shape, raw) in tensors.items():
+        to = tensor_name(name)
+        to = to.replace(".ffn_norm.", ".post_attention_norm.") \
+            if "post_attention_layernorm" in name else to
+        if len(shape) > 1:
+            out[to] = (dtype, shape, raw)
+            continue
+        floats = [1 + x for x in struct.unpack("<%df" % shape[0], bf16_to_f32(raw))]
+        if "q_norm" in name:
+            floats = [x * scale for x in floats]
+        out[to] = ("F32", shape, struct.pack("<%df" % shape[0], *floats))
+    return out
 
 
 def rope_factors(config):

@@ -285,7 +285,7 @@ def sentencepiece(tmp):
 
 
 def families(tmp):
-    """Hybrid models and gpt-oss, whose files differ in more than names."""
+    """Hybrid models, gpt-oss and Gemma 3, whose files differ in more than names."""
     path = os.path.join(tmp, "family.gguf")
     for name in sorted(os.listdir(GOLDEN)):
         folder = os.path.join(GOLDEN, name)
@@ -294,6 +294,8 @@ def families(tmp):
         kind = config["model_type"]
         if kind == "gpt_oss":
             tensors = g.oss_tensors(g.load(folder))
+        elif kind == "gemma3_text":
+            tensors = g.gemma_tensors(config, g.load(folder))
         elif kind.startswith(("qwen3_next", "qwen3_5")):
             tensors = g.hybrid_tensors(config, g.load(folder), "model.language_model.")
         else:

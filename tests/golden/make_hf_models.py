@@ -4,7 +4,7 @@
 compute by itself, and what Hugging Face Transformers makes of them in float32 on the CPU.
 
     pip install torch transformers safetensors       (in a venv outside the repository)
-    make_hf_models.py [--all DIR]
+    make_hf_models.py [--all DIR] [--only NAME...]
 
 Writes tests/golden/models/NAME; with --all also larger and odder ones to DIR, each of
 which `haloctl verify --exact` must pass."""
@@ -45,6 +45,14 @@ MLA = {"q_lora_rank": 24, "kv_lora_rank": 32, "qk_nope_head_dim": 16,
                            "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0,
                            "mscale_all_dim": 0.7,
                            "original_max_position_embeddings": 128}}
+GEMMA = {"sliding_window": 16, "query_pre_attn_scalar": 24, "num_hidden_layers": 6,
+         "layer_types": (["sliding_attention"] * 2 + ["full_attention"]) * 2,
+         "tie_word_embeddings": True, "use_bidirectional_attention": False,
+         "hidden_activation": "gelu_pytorch_tanh", "bos_token_id": 499,
+         "rope_parameters": {
+             "full_attention": {"rope_type": "linear", "factor": 8.0,
+                                "rope_theta": 1000000.0},
+             "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}
 MROPE = {"rope_parameters": {**DELTA["rope_parameters"], "mrope_interleaved": True,
                              "mrope_section": [1, 1, 0]}}
 
@@ -81,6 +89,7 @@ MODELS = {
                      "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4,
                                          "factor": 4.0, "partial_rotary_factor": 0.5,
                                          "original_max_position_embeddings": 64}}, True),
+    "gemma3": (hf.Gemma3TextConfig, hf.Gemma3ForCausalLM, GEMMA, True),
 }
 
 
@@ -143,6 +152,10 @@ def make(i, name, into):
     model = model_class.from_pretrained(folder, dtype=torch.float32,
                                         attn_implementation="eager",
                                         experts_implementation="eager").eval()
+    # As with weights in bfloat16, which scale embeddings by a number of that type.
+    for name, b in model.named_buffers():
+        if name.endswith("embed_scale"):
+            b.copy_(b.to(torch.bfloat16))
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(os.path.join(GOLDEN, "qwen3-bf16", file), folder)
     cases = [case(model, torch.randint(0, 500, (n,), generator=rng).tolist(), 12)
@@ -157,7 +170,10 @@ def make(i, name, into):
 def main():
     more = sys.argv[2] if sys.argv[1:2] == ["--all"] else None
     torch.set_num_threads(2)
+    only = sys.argv[2:] if sys.argv[1:2] == ["--only"] else list(MODELS)
     for i, name in enumerate(MODELS):
+        if name not in only:
+            continue
         if MODELS[name][3]:
             make(i, name, GOLDEN)
         elif more:

@@ -543,7 +543,8 @@ int main(int argc, char **argv)
 	}
 	test_prefix(dir);
 	test_fork(dir);
-	static const char *const others[] = {"qwen3next", "qwen35", "gptoss", "deepseekv3-yarn"};
+	static const char *const others[] = {"qwen3next", "qwen35", "gptoss", "deepseekv3-yarn",
+					     "gemma3"};
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char name[200], other[1024];
 		snprintf(name, sizeof name, "tests/golden/models/%s", others[i]);

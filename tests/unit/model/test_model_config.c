@@ -132,6 +132,7 @@ static void test_rope(void)
 	"\"shared_expert_intermediate_size\":64," ROPE "," DELTA
 #define OSS "\"model_type\":\"gpt_oss\"," SIZES "\"num_local_experts\":8," \
 	"\"num_experts_per_tok\":2," ROPE ","
+#define GEMMA "\"model_type\":\"gemma3_text\"," SIZES
 #define MLA "\"model_type\":\"deepseek_v3\"," THINKER ROPE "," GROUPED \
 	"\"n_group\":4,\"topk_group\":2,\"kv_lora_rank\":64,\"v_head_dim\":24," \
 	"\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":16,"
@@ -348,6 +349,43 @@ static void test_oss_and_mla(void)
 	ok(c.q_lora == 0 && !c.rope_interleaved, "q is one projection");
 }
 
+/* What its files leave out is as in Gemma3TextConfig. */
+static void test_gemma3(void)
+{
+	is_int(read_config("{\"model_type\":\"gemma3\",\"eos_token_id\":[1,106],"
+			   "\"text_config\":{\"model_type\":\"gemma3_text\","
+			   "\"hidden_size\":2560,\"intermediate_size\":10240,"
+			   "\"num_hidden_layers\":12,\"sliding_window\":1024,"
+			   "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}}"),
+	       OK, "gemma3: %s", fail.text);
+	ok(c.n_heads == 8 && c.n_kv_heads == 4 && c.head_dim == 256 && c.n_vocab == 262208 &&
+		   c.tied_embeddings && c.qk_norm && c.norm_plus_one && c.n_eos == 2,
+	   "its defaults");
+	ok(c.act.kind == ACT_GELU_TANH, "gelu");
+	is_near(c.embed_scale, 50.5, 0, "the root of 2560 in bfloat16");
+	is_near(c.query_scalar, 256, 0, "query_pre_attn_scalar");
+	ok(c.window == 1024 && c.is_windowed[4] && !c.is_windowed[5] && c.is_windowed[6] &&
+		   !c.is_windowed[11], "five windows, then all");
+	ok(c.n_ropes == 2 && c.rope_of[4] == 1 && c.rope_of[5] == 0, "two ropes");
+	ok(c.ropes[0].kind == ROPE_LINEAR && c.ropes[0].factor == 8 &&
+		   c.ropes[0].theta == 1e6 && c.ropes[1].kind == ROPE_DEFAULT &&
+		   c.ropes[1].theta == 1e4, "stretched where all is seen");
+	is_str(c.prefix, "language_model.", "its tensors");
+	is_int(read_config("{" GEMMA "\"_sliding_window_pattern\":2,\"rope_parameters\":{"
+			   "\"full_attention\":{\"rope_type\":\"default\",\"rope_theta\":5e5},"
+			   "\"sliding_attention\":{\"rope_type\":\"linear\",\"factor\":2,"
+			   "\"rope_theta\":2e4}}}"), OK, "a rope for each type: %s", fail.text);
+	ok(c.ropes[0].theta == 5e5 && c.ropes[1].theta == 2e4 &&
+		   c.ropes[1].kind == ROPE_LINEAR && !c.is_windowed[1], "they are kept apart");
+	is_int(read_config("{" GEMMA "\"rope_parameters\":{\"sliding_attention\":{"
+			   "\"rope_type\":\"default\",\"rope_theta\":1e4,"
+			   "\"partial_rotary_factor\":0.5},\"full_attention\":{"
+			   "\"rope_type\":\"default\",\"rope_theta\":1e4}}}"),
+	       E_UNSUPPORTED, "of a part of a head");
+	is_int(read_config("{" GEMMA "\"final_logit_softcapping\":30.0}"), E_UNSUPPORTED,
+	       "capped logits, as Gemma 2 has");
+}
+
 static void test_faults(void)
 {
 	for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
@@ -406,6 +444,7 @@ int main(void)
 	test_grouped();
 	test_hybrid();
 	test_oss_and_mla();
+	test_gemma3();
 	test_faults();
 	test_defaults();
 	arena_deinit(&arena);
