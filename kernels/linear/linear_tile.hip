@@ -23,6 +23,7 @@
  * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_tile.def, kernels/linear/linear_int4_dot.h (few
  *           tokens)
  */
+#include "kernels/linear/linear_tile.def"
 #include "kernels/linear/linear_tile_block.h"
 
 #define TILE(tile, bm, bn, bk, wm, wn, rate) \
@@ -30,8 +31,6 @@
 	LINEAR_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn) \
 	LINEAR_TILE(tile, f16, GEMM_F16, bm, bn, bk, wm, wn) \
 	LINEAR_TILE(tile, bf16, GEMM_BF16, bm, bn, bk, wm, wn)
-#define UNIT_TILE TILE
-#include "kernels/linear/linear_tile.def"
-#undef UNIT_TILE
+LINEAR_TILES(TILE, TILE)
 #undef TILE
 #undef LINEAR_TILE

@@ -14,12 +14,17 @@
  * SEE       kernels/ops/linear_ref.c, kernels/linear/tile_gemm.h, kernels/linear/linear_blocks.hip (few
  *           tokens)
  */
+#include "kernels/linear/linear_tile.def"
 #include "kernels/linear/linear_tile_block.h"
 
-#define TILE(...)
-#define UNIT_TILE(tile, bm, bn, bk, wm, wn, rate) \
-	UNIT_TILES(LINEAR_TILE, tile, bm, bn, bk, wm, wn)
-#include "kernels/linear/linear_tile.def"
-#undef UNIT_TILE
-#undef TILE
+#define NONE(...)
+#define ONE(tile, bm, bn, bk, wm, wn, rate, name, format) \
+	LINEAR_TILE(tile, name, format, bm, bn, bk, wm, wn)
+#define UNITS(name, format) LINEAR_TILES(NONE, ONE, name, GEMM_UNITS + format)
+#define UNIT_BLOCKS UNITS
+#include "kernels/weights/weight_units.def"
+#undef UNITS
+#undef UNIT_BLOCKS
+#undef NONE
+#undef ONE
 #undef LINEAR_TILE

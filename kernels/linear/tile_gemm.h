@@ -217,22 +217,3 @@ DEVICE void gemm_each(const gemm_sums<G> *sum, C of_column, F f)
 				  value);
 		}
 }
-
-/* KERNELS(tile, name, format, ...) for each format of weight_units.def: a macro cannot
- * include that file. */
-#define UNIT_TILES(KERNELS, tile, ...) \
-	KERNELS(tile, int8, GEMM_UNITS + WEIGHT_INT8, __VA_ARGS__) \
-	KERNELS(tile, fp8, GEMM_UNITS + WEIGHT_FP8, __VA_ARGS__) \
-	KERNELS(tile, nvfp4, GEMM_UNITS + WEIGHT_NVFP4, __VA_ARGS__) \
-	KERNELS(tile, mxfp4, GEMM_UNITS + WEIGHT_MXFP4, __VA_ARGS__) \
-	KERNELS(tile, q4_1, GEMM_UNITS + WEIGHT_Q4_1, __VA_ARGS__) \
-	KERNELS(tile, q5_0, GEMM_UNITS + WEIGHT_Q5_0, __VA_ARGS__) \
-	KERNELS(tile, q5_1, GEMM_UNITS + WEIGHT_Q5_1, __VA_ARGS__) \
-	KERNELS(tile, q2_k, GEMM_UNITS + WEIGHT_Q2_K, __VA_ARGS__) \
-	KERNELS(tile, q3_k, GEMM_UNITS + WEIGHT_Q3_K, __VA_ARGS__) \
-	KERNELS(tile, q4_k, GEMM_UNITS + WEIGHT_Q4_K, __VA_ARGS__) \
-	KERNELS(tile, q5_k, GEMM_UNITS + WEIGHT_Q5_K, __VA_ARGS__) \
-	KERNELS(tile, q6_k, GEMM_UNITS + WEIGHT_Q6_K, __VA_ARGS__) \
-	KERNELS(tile, iq2_xxs, GEMM_UNITS + WEIGHT_IQ2_XXS, __VA_ARGS__) \
-	KERNELS(tile, iq4_nl, GEMM_UNITS + WEIGHT_IQ4_NL, __VA_ARGS__) \
-	KERNELS(tile, iq4_xs, GEMM_UNITS + WEIGHT_IQ4_XS, __VA_ARGS__)

@@ -18,6 +18,7 @@
  *           time; larger blocks at 512 tokens: half of their rows are empty
  * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_tile.def, kernels/linear/linear_tile.hip
  */
+#include "kernels/moe/moe_tile.def"
 #include "kernels/moe/moe_tile_block.h"
 
 KERNEL(MOE_COMBINE_THREADS) void moe_combine_kernel(moe_tile_launch a)
@@ -38,8 +39,6 @@ KERNEL(MOE_COMBINE_THREADS) void moe_combine_kernel(moe_tile_launch a)
 	MOE_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn) \
 	MOE_TILE(tile, f16, GEMM_F16, bm, bn, bk, wm, wn) \
 	MOE_TILE(tile, bf16, GEMM_BF16, bm, bn, bk, wm, wn)
-#define UNIT_TILE TILE
-#include "kernels/moe/moe_tile.def"
-#undef UNIT_TILE
+MOE_TILES(TILE, TILE)
 #undef TILE
 #undef MOE_TILE

@@ -12,12 +12,17 @@
  * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_tile.hip, kernels/moe/moe_rows.hip (few
  *           tokens)
  */
+#include "kernels/moe/moe_tile.def"
 #include "kernels/moe/moe_tile_block.h"
 
-#define TILE(...)
-#define UNIT_TILE(tile, bm, bn, bk, wm, wn, rate) \
-	UNIT_TILES(MOE_TILE, tile, bm, bn, bk, wm, wn)
-#include "kernels/moe/moe_tile.def"
-#undef UNIT_TILE
-#undef TILE
+#define NONE(...)
+#define ONE(tile, bm, bn, bk, wm, wn, rate, name, format) \
+	MOE_TILE(tile, name, format, bm, bn, bk, wm, wn)
+#define UNITS(name, format) MOE_TILES(NONE, ONE, name, GEMM_UNITS + format)
+#define UNIT_BLOCKS UNITS
+#include "kernels/weights/weight_units.def"
+#undef UNITS
+#undef UNIT_BLOCKS
+#undef NONE
+#undef ONE
 #undef MOE_TILE

@@ -13,29 +13,43 @@
 
 #include "src/model/formats/iq2xxs_grid.h"
 
+/* Rows of quant.def. */
+struct format_row {
+	int bits, block, bytes; /* block 0: numbers and scales lie apart */
+	bool has_min;
+};
+#define FORMAT_PLAIN false
+#define FORMAT_OWN false
+#define FORMAT_REPACKED false
+#define FORMAT_UNITS false
+#define FORMAT_UNITS_MIN true
+constexpr format_row format_rows[] = {
+#define QUANT(ident, name, bits, ...) {bits, 0, 0, false},
+#define QUANT_BLOCK(ident, name, bits, block, bytes, gguf, form, scaling, units) \
+	{bits, block, bytes, FORMAT_##units},
+#include "src/model/formats/quant.def"
+#undef QUANT
+#undef QUANT_BLOCK
+};
+#undef FORMAT_PLAIN
+#undef FORMAT_OWN
+#undef FORMAT_REPACKED
+#undef FORMAT_UNITS
+#undef FORMAT_UNITS_MIN
+
 constexpr bool is_block(int format)
 {
-	return format >= WEIGHT_Q4_0;
+	return format_rows[format].block != 0;
 }
 
 constexpr int32_t block_weights(int format)
 {
-	return format < WEIGHT_Q2_K || format == WEIGHT_IQ4_NL ? 32 : 256;
+	return format_rows[format].block;
 }
 
 constexpr int32_t block_bytes(int format)
 {
-	return format == WEIGHT_Q4_1   ? 20
-	       : format == WEIGHT_Q5_0 ? 22
-	       : format == WEIGHT_Q5_1 ? 24
-	       : format == WEIGHT_Q2_K	? 84
-	       : format == WEIGHT_Q3_K	? 110
-	       : format == WEIGHT_Q4_K	? 144
-	       : format == WEIGHT_Q5_K	? 176
-	       : format == WEIGHT_Q6_K	? 210
-	       : format == WEIGHT_IQ2_XXS ? 66
-	       : format == WEIGHT_IQ4_NL  ? 18
-					  : 136;
+	return format_rows[format].bytes;
 }
 
 struct eight {

@@ -30,16 +30,12 @@ constexpr bool unit_is_small(int format) /* e2m1 */
 	return format == WEIGHT_NVFP4 || format == WEIGHT_MXFP4;
 }
 
-/* Units of a chunk. */
+/* Units of a chunk: sixteen bytes of 8 bits and more, nibbles, or pairs of bits, where
+ * further bits lie elsewhere. */
 constexpr int unit_count(int format)
 {
-	return format == WEIGHT_F16 || format == WEIGHT_BF16 || format == WEIGHT_INT8 ||
-			       format == WEIGHT_FP8
-		       ? 1
-	       : format == WEIGHT_Q2_K || format == WEIGHT_Q3_K ||
-			       format == WEIGHT_IQ2_XXS
-		       ? 4
-		       : 2;
+	int bits = format_rows[format].bits;
+	return bits >= 8 ? 1 : bits >= 4 ? 2 : 4;
 }
 
 constexpr int unit_chunk(int format)
@@ -49,8 +45,7 @@ constexpr int unit_chunk(int format)
 
 constexpr bool unit_has_min(int format)
 {
-	return format == WEIGHT_Q4_1 || format == WEIGHT_Q5_1 || format == WEIGHT_Q2_K ||
-	       format == WEIGHT_Q4_K || format == WEIGHT_Q5_K;
+	return format_rows[format].has_min;
 }
 
 /* A row, and what is the same for all rows. */

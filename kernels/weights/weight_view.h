@@ -8,16 +8,16 @@
 #include <stdint.h>
 #endif
 
-/* The numbers of enum quant and enum dtype, which a kernel does not include;
- * src/backend/hip/hip_weight.c holds them equal. */
+/* The numbers of enum quant, of the same list. */
 enum weight_format {
-	WEIGHT_F32, WEIGHT_F16, WEIGHT_BF16, WEIGHT_INT4, WEIGHT_INT8,
-	WEIGHT_NVFP4 = 8, WEIGHT_FP8, WEIGHT_MXFP4,
-	/* in blocks */
-	WEIGHT_Q4_0, WEIGHT_Q4_1, WEIGHT_Q5_0, WEIGHT_Q5_1, WEIGHT_Q8_0, WEIGHT_Q2_K,
-	WEIGHT_Q3_K, WEIGHT_Q4_K, WEIGHT_Q5_K, WEIGHT_Q6_K, WEIGHT_IQ2_XXS, WEIGHT_IQ4_NL,
-	WEIGHT_IQ4_XS, WEIGHT_MXFP4_BLOCK
+#define QUANT(ident, ...) WEIGHT_##ident,
+#define QUANT_BLOCK(ident, ...) WEIGHT_##ident,
+#include "src/model/formats/quant.def"
+#undef QUANT
+#undef QUANT_BLOCK
 };
+/* Those of enum dtype, which a kernel does not include; src/backend/hip/hip_weight.c holds
+ * them equal. */
 enum scale_format { SCALE_F32, SCALE_F16, SCALE_BF16 };
 
 struct weight_view {

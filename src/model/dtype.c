@@ -40,10 +40,12 @@ static const struct {
 	const char *name;
 	int bits, block, bytes;
 } quants[QUANT_COUNT] = {
-#define QUANT(ident, name, bits, block, bytes) \
-	[QUANT_##ident] = {name, bits, block, bytes},
+#define QUANT(ident, name, bits, ...) [QUANT_##ident] = {#name, bits, 0, 0},
+#define QUANT_BLOCK(ident, name, bits, block, bytes, ...) \
+	[QUANT_##ident] = {#name, bits, block, bytes},
 #include "model/formats/quant.def"
 #undef QUANT
+#undef QUANT_BLOCK
 };
 
 const char *quant_name(enum quant q)

@@ -19,9 +19,11 @@ const char *dtype_name(enum dtype t); /* "BF16" */
 enum dtype dtype_find(const char *name);
 
 enum quant {
-#define QUANT(ident, name, bits, block, bytes) QUANT_##ident,
+#define QUANT(ident, ...) QUANT_##ident,
+#define QUANT_BLOCK(ident, ...) QUANT_##ident,
 #include "model/formats/quant.def"
 #undef QUANT
+#undef QUANT_BLOCK
 	QUANT_COUNT
 };
 const char *quant_name(enum quant q); /* "int4" */

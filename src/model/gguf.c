@@ -49,46 +49,32 @@ static const struct {
 	[GGUF_F64] = {"f64", 8},
 };
 
-/* Types of tensors by their numbers; what has no row here is unknown, what has a name
- * alone is known and not supported. */
+/* Types of tensors by their numbers. */
 static const struct {
 	const char *name;
 	enum dtype dtype;
 	enum quant quant;
 } tensor_types[] = {
-	[0] = {"F32", DTYPE_F32, 0},
-	[1] = {"F16", DTYPE_F16, 0},
-	[2] = {"Q4_0", DTYPE_BLOCKS, QUANT_Q4_0},
-	[3] = {"Q4_1", DTYPE_BLOCKS, QUANT_Q4_1},
-	[6] = {"Q5_0", DTYPE_BLOCKS, QUANT_Q5_0},
-	[7] = {"Q5_1", DTYPE_BLOCKS, QUANT_Q5_1},
-	[8] = {"Q8_0", DTYPE_BLOCKS, QUANT_Q8_0},
-	[9] = {"Q8_1", DTYPE_COUNT, 0},
-	[10] = {"Q2_K", DTYPE_BLOCKS, QUANT_Q2_K},
-	[11] = {"Q3_K", DTYPE_BLOCKS, QUANT_Q3_K},
-	[12] = {"Q4_K", DTYPE_BLOCKS, QUANT_Q4_K},
-	[13] = {"Q5_K", DTYPE_BLOCKS, QUANT_Q5_K},
-	[14] = {"Q6_K", DTYPE_BLOCKS, QUANT_Q6_K},
-	[15] = {"Q8_K", DTYPE_COUNT, 0},
-	[16] = {"IQ2_XXS", DTYPE_BLOCKS, QUANT_IQ2_XXS},
-	[17] = {"IQ2_XS", DTYPE_COUNT, 0},
-	[18] = {"IQ3_XXS", DTYPE_COUNT, 0},
-	[19] = {"IQ1_S", DTYPE_COUNT, 0},
-	[20] = {"IQ4_NL", DTYPE_BLOCKS, QUANT_IQ4_NL},
-	[21] = {"IQ3_S", DTYPE_COUNT, 0},
-	[22] = {"IQ2_S", DTYPE_COUNT, 0},
-	[23] = {"IQ4_XS", DTYPE_BLOCKS, QUANT_IQ4_XS},
-	[24] = {"I8", DTYPE_I8, 0},
-	[25] = {"I16", DTYPE_I16, 0},
-	[26] = {"I32", DTYPE_I32, 0},
-	[27] = {"I64", DTYPE_I64, 0},
-	[28] = {"F64", DTYPE_F64, 0},
-	[29] = {"IQ1_M", DTYPE_COUNT, 0},
-	[30] = {"BF16", DTYPE_BF16, 0},
-	[34] = {"TQ1_0", DTYPE_COUNT, 0},
-	[35] = {"TQ2_0", DTYPE_COUNT, 0},
-	[39] = {"MXFP4", DTYPE_BLOCKS, QUANT_MXFP4_BLOCK},
-	[40] = {"NVFP4", DTYPE_COUNT, 0},
+	[0] = {"F32", DTYPE_F32, 0},   [1] = {"F16", DTYPE_F16, 0},
+	[30] = {"BF16", DTYPE_BF16, 0}, [24] = {"I8", DTYPE_I8, 0},
+	[25] = {"I16", DTYPE_I16, 0},  [26] = {"I32", DTYPE_I32, 0},
+	[27] = {"I64", DTYPE_I64, 0},  [28] = {"F64", DTYPE_F64, 0},
+#define QUANT(...)
+#define QUANT_BLOCK(ident, name, bits, block, bytes, gguf, ...) \
+	[gguf] = {#ident, DTYPE_BLOCKS, QUANT_##ident},
+#include "model/formats/quant.def"
+#undef QUANT
+#undef QUANT_BLOCK
+};
+
+/* Names of types that there is no format for, to say so. */
+static const struct {
+	uint32_t type;
+	const char *name;
+} other_types[] = {
+	{9, "Q8_1"}, {15, "Q8_K"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
+	{21, "IQ3_S"}, {22, "IQ2_S"}, {29, "IQ1_M"}, {34, "TQ1_0"}, {35, "TQ2_0"},
+	{40, "NVFP4"},
 };
 
 /* --- reading ---------------------------------------------------------------- */
@@ -238,6 +224,17 @@ static enum status read_shape(struct reader *r, struct tensor *t)
 	return OK;
 }
 
+static enum status unsupported_type(struct reader *r, const struct tensor *t, uint32_t type)
+{
+	for (size_t i = 0; i < ARRAY_LEN(other_types); i++)
+		if (other_types[i].type == type)
+			return fail_set(r->fail, E_UNSUPPORTED, "%s: tensor %s is %s, which "
+					"is not supported", r->path, t->name,
+					other_types[i].name);
+	return fail_set(r->fail, E_UNSUPPORTED, "%s: tensor %s has the unknown type %u",
+			r->path, t->name, (unsigned)type);
+}
+
 /* Type, and from it and the shape the bytes. */
 static enum status read_type(struct reader *r, struct tensor *t)
 {
@@ -245,12 +242,7 @@ static enum status read_type(struct reader *r, struct tensor *t)
 	if (!take(r, 4, &type))
 		return truncated(r, t->name);
 	if (type >= ARRAY_LEN(tensor_types) || !tensor_types[type].name)
-		return fail_set(r->fail, E_UNSUPPORTED, "%s: tensor %s has the unknown "
-				"type %u", r->path, t->name, (unsigned)type);
-	if (tensor_types[type].dtype == DTYPE_COUNT)
-		return fail_set(r->fail, E_UNSUPPORTED, "%s: tensor %s is %s, which is "
-				"not supported", r->path, t->name,
-				tensor_types[type].name);
+		return unsupported_type(r, t, (uint32_t)type);
 	t->dtype = tensor_types[type].dtype;
 	t->quant = tensor_types[type].quant;
 	size_t block = 1, n = dtype_bytes(t->dtype);

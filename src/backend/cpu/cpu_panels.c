@@ -17,47 +17,42 @@ enum { ROWS = CPU_PANEL_ROWS };
 
 /* Of formats with a scale type of their own, that of the file. */
 static const struct {
-	bool is_there;
-	enum cpu_form form;
+	enum cpu_form form; /* CPU_FORM_NONE: it has no panels */
 	enum cpu_scaling scaling;
-	int group; /* 0: the weight's */
-	float factor;
 } table[QUANT_COUNT] = {
-	[QUANT_BF16] = {true, CPU_FORM_BF16, CPU_SCALING_NONE, 0, 1},
-	[QUANT_INT4] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 0, 1},
-	[QUANT_AWQ4] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 0, 1},
-	[QUANT_GPTQ4] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 0, 1},
-	[QUANT_INT8] = {true, CPU_FORM_8, CPU_SCALING_FLOAT, 0, 1},
-	[QUANT_GPTQ8] = {true, CPU_FORM_8, CPU_SCALING_FLOAT, 0, 1},
-	[QUANT_FP8] = {true, CPU_FORM_E4M3, CPU_SCALING_FLOAT, 0, 1},
-	[QUANT_NVFP4] = {true, CPU_FORM_E2M1_16, CPU_SCALING_E4M3, 16, 0.5f},
-	[QUANT_MXFP4] = {true, CPU_FORM_E2M1, CPU_SCALING_E8M0, 32, 1},
-	[QUANT_MXFP4_BLOCK] = {true, CPU_FORM_E2M1, CPU_SCALING_E8M0, 32, 1},
-	[QUANT_Q4_0] = {true, CPU_FORM_4, CPU_SCALING_FLOAT, 32, 1},
-	[QUANT_Q4_1] = {true, CPU_FORM_4_MIN, CPU_SCALING_FLOAT, 32, 1},
-	[QUANT_Q5_0] = {true, CPU_FORM_5, CPU_SCALING_FLOAT, 32, 1},
-	[QUANT_Q5_1] = {true, CPU_FORM_5_MIN, CPU_SCALING_FLOAT, 32, 1},
-	[QUANT_Q8_0] = {true, CPU_FORM_8, CPU_SCALING_FLOAT, 32, 1},
-	[QUANT_IQ4_NL] = {true, CPU_FORM_IQ4, CPU_SCALING_FLOAT, 32, 1},
-	[QUANT_Q2_K] = {true, CPU_FORM_2_MIN, CPU_SCALING_PAIR, 16, 1},
-	[QUANT_Q3_K] = {true, CPU_FORM_3, CPU_SCALING_SUPER, 16, 1},
-	[QUANT_Q4_K] = {true, CPU_FORM_4_MIN, CPU_SCALING_SUPER, 32, 1},
-	[QUANT_Q5_K] = {true, CPU_FORM_5_MIN, CPU_SCALING_SUPER, 32, 1},
-	[QUANT_Q6_K] = {true, CPU_FORM_6, CPU_SCALING_SUPER, 16, 1},
-	[QUANT_IQ4_XS] = {true, CPU_FORM_IQ4, CPU_SCALING_SUPER, 32, 1},
-	[QUANT_IQ2_XXS] = {true, CPU_FORM_GRID, CPU_SCALING_GRID, 32, 0.125f},
+#define QUANT(ident, name, bits, reader, form, scaling, units) \
+	[QUANT_##ident] = {CPU_FORM_##form, CPU_SCALING_##scaling},
+#define QUANT_BLOCK(ident, name, bits, block, bytes, gguf, form, scaling, units) \
+	[QUANT_##ident] = {CPU_FORM_##form, CPU_SCALING_##scaling},
+#include "model/formats/quant.def"
+#undef QUANT
+#undef QUANT_BLOCK
 };
+
+/* Columns of a scale; 0: the weight's group. */
+static int group_of(enum quant q)
+{
+	enum cpu_scaling s = table[q].scaling;
+	bool is_own = s == CPU_SCALING_E8M0 || s == CPU_SCALING_E4M3 || quant_block(q);
+	return is_own ? cpu_form_sub(table[q].form) : 0;
+}
+
+/* What all scales are multiplied by: what a form's numbers are larger than the format's. */
+static float factor_of(enum cpu_scaling s)
+{
+	return s == CPU_SCALING_E4M3 ? 0.5f : s == CPU_SCALING_GRID ? 0.125f : 1;
+}
 
 bool cpu_panels_can(const struct weight *w)
 {
 	bool is_k_dense = w->k_step == 0 && !w->pitch;
-	if (!table[w->quant].is_there || !is_k_dense)
+	if (table[w->quant].form == CPU_FORM_NONE || !is_k_dense)
 		return false;
 	if (w->quant == QUANT_BF16)
 		return w->row_step <= 1 && w->k % 2 == 0;
 	if (w->quant == QUANT_FP8)
 		return w->row_step <= 1 && w->k % 4 == 0 && w->group % 4 == 0;
-	if (table[w->quant].group)
+	if (group_of(w->quant))
 		return w->k % 32 == 0;
 	return w->row_step <= 1 && w->k % 32 == 0 && w->group % 32 == 0 &&
 	       w->k % w->group == 0;
@@ -100,11 +95,11 @@ void cpu_panels_plan(const struct weight *w, struct cpu_panels *out)
 	bool is_block = quant_block(w->quant);
 	*out = (struct cpu_panels){
 		.n = w->n, .k = w->k, .form = table[w->quant].form,
-		.group = table[w->quant].group ? table[w->quant].group : w->group,
+		.group = group_of(w->quant) ? group_of(w->quant) : w->group,
 		.scaling = table[w->quant].scaling,
 		.scale_type = is_block ? DTYPE_F16 : w->scale_type,
 		.has_zero = w->zero_points, .has_nan_scale = w->quant == QUANT_MXFP4,
-		.factor = table[w->quant].factor};
+		.factor = factor_of(table[w->quant].scaling)};
 	if (out->scaling == CPU_SCALING_E4M3)
 		out->factor *= (float)w->global_scale;
 	bool has_min = cpu_form_has_min(out->form) && out->scaling != CPU_SCALING_PAIR;
@@ -137,8 +132,8 @@ double cpu_panels_growth(enum quant q)
 		return 0;
 	if (table[q].scaling == CPU_SCALING_NONE)
 		w.scales = NULL;
-	if (table[q].group)
-		w.group = table[q].group;
+	if (group_of(q))
+		w.group = group_of(q);
 	if (table[q].scaling == CPU_SCALING_E4M3 || table[q].scaling == CPU_SCALING_E8M0)
 		w.scale_type = DTYPE_F8_E8M0;
 	if (q != QUANT_FP8)

@@ -50,7 +50,8 @@ enum cpu_form {
 			  * signs and the scale */
 	CPU_FORM_E4M3,   /* 8 bits; the number itself */
 	CPU_FORM_BF16,   /* 16 bits; likewise, without a scale */
-	CPU_FORM_COUNT
+	CPU_FORM_COUNT,
+	CPU_FORM_NONE = CPU_FORM_COUNT
 };
 
 enum cpu_scaling {

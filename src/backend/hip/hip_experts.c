@@ -11,6 +11,7 @@
 
 #include "backend/hip/hip_experts.h"
 #include "base/alloc.h"
+#include "kernels/moe/moe_tile.def"
 #include "kernels/linear/linear_int4.h"
 #include "kernels/moe/moe_tile.h"
 
@@ -333,13 +334,11 @@ static enum status run_few(struct hip *h, const struct hip_experts_legs *x,
 
 /* --- many tokens ------------------------------------------------------------------ */
 
-static const struct tile_shape tiles[] = {
 #define TILE(name, ...) {#name, __VA_ARGS__, false},
 #define UNIT_TILE(name, ...) {#name, __VA_ARGS__, true},
-#include "kernels/moe/moe_tile.def"
+static const struct tile_shape tiles[] = {MOE_TILES(TILE, UNIT_TILE)};
 #undef UNIT_TILE
 #undef TILE
-};
 
 int hip_experts_tile_count(void)
 {

@@ -110,12 +110,8 @@ bool hip_has_units(const struct weight *w)
 		return is_aligned && w->k % 32 == 0 && w->group == 16;
 	case QUANT_MXFP4:
 		return is_aligned && w->k % 32 == 0 && w->group == 32;
-	case QUANT_Q4_0: /* never on the device: hip_repack.c */
-	case QUANT_Q8_0:
-	case QUANT_MXFP4_BLOCK:
-		return false;
 	default:
-		return quant_block(w->quant) != 0;
+		return quant_block(w->quant) != 0 && !hip_repacks(w);
 	}
 }
 

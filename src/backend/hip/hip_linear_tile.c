@@ -8,15 +8,14 @@
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
 #include "backend/hip/hip_tune.h"
+#include "kernels/linear/linear_tile.def"
 #include "kernels/linear/linear_tile.h"
 
-static const struct tile_shape tiles[] = {
 #define TILE(name, ...) {#name, __VA_ARGS__, false},
 #define UNIT_TILE(name, ...) {#name, __VA_ARGS__, true},
-#include "kernels/linear/linear_tile.def"
+static const struct tile_shape tiles[] = {LINEAR_TILES(TILE, UNIT_TILE)};
 #undef UNIT_TILE
 #undef TILE
-};
 
 int hip_linear_tile_count(void)
 {

@@ -84,9 +84,24 @@ static bool is_symmetric(const struct repack *r, size_t n)
 
 /* --- blocks ----------------------------------------------------------------------- */
 
+/* As quant.def says. */
+static bool is_repacked(enum quant q)
+{
+	enum { PLAIN, OWN, UNITS, UNITS_MIN, REPACKED };
+	static const uint8_t units[QUANT_COUNT] = {
+#define QUANT(ident, name, bits, reader, form, scaling, units) [QUANT_##ident] = units,
+#define QUANT_BLOCK(ident, name, bits, block, bytes, gguf, form, scaling, units) \
+	[QUANT_##ident] = units,
+#include "model/formats/quant.def"
+#undef QUANT
+#undef QUANT_BLOCK
+	};
+	return units[q] == REPACKED;
+}
+
 static bool is_plain_block(enum quant q)
 {
-	return q == QUANT_Q4_0 || q == QUANT_Q8_0 || q == QUANT_MXFP4_BLOCK;
+	return quant_block(q) && is_repacked(q);
 }
 
 /* Nibble i of a block whose low nibbles are the first sixteen. A block's e2m1 has one
@@ -156,8 +171,7 @@ static enum status unblock(struct hip *h, const struct weight *w, struct weight 
 
 bool hip_repacks(const struct weight *w)
 {
-	return w->quant == QUANT_AWQ4 || w->quant == QUANT_GPTQ4 ||
-	       w->quant == QUANT_GPTQ8 || is_plain_block(w->quant);
+	return is_repacked(w->quant);
 }
 
 enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out,

@@ -14,14 +14,7 @@
 
 enum { BAD_PITCH = 2048, PAD = 128 };
 
-_Static_assert((int)WEIGHT_F32 == QUANT_F32 && (int)WEIGHT_F16 == QUANT_F16 &&
-	       (int)WEIGHT_BF16 == QUANT_BF16 && (int)WEIGHT_INT4 == QUANT_INT4 &&
-	       (int)WEIGHT_INT8 == QUANT_INT8 && (int)WEIGHT_NVFP4 == QUANT_NVFP4 &&
-	       (int)WEIGHT_FP8 == QUANT_FP8 && (int)WEIGHT_MXFP4 == QUANT_MXFP4 &&
-	       (int)WEIGHT_Q4_0 == QUANT_Q4_0 && (int)WEIGHT_Q8_0 == QUANT_Q8_0 &&
-	       (int)WEIGHT_Q6_K == QUANT_Q6_K &&
-	       (int)WEIGHT_MXFP4_BLOCK == QUANT_MXFP4_BLOCK &&
-	       (int)SCALE_F32 == DTYPE_F32 && (int)SCALE_F16 == DTYPE_F16 &&
+_Static_assert((int)SCALE_F32 == DTYPE_F32 && (int)SCALE_F16 == DTYPE_F16 &&
 	       (int)SCALE_BF16 == DTYPE_BF16, "kernels count them as the model does");
 
 static bool has_kernels(enum quant q)

@@ -118,7 +118,7 @@ static void split_iq4_nl(const uint8_t *p, struct block_parts *o)
 	look_up(blocks_iq4, o->q, 32);
 }
 
-static void split_mxfp4(const uint8_t *p, struct block_parts *o)
+static void split_mxfp4_block(const uint8_t *p, struct block_parts *o)
 {
 	static const int8_t twice[16] = {0, 1, 2, 3, 4, 6, 8, 12,
 					 0, -1, -2, -3, -4, -6, -8, -12};
@@ -292,13 +292,11 @@ void blocks_split(enum quant q, const void *block, struct block_parts *out)
 {
 	static void (*const split[QUANT_COUNT])(const uint8_t *p,
 						struct block_parts *o) = {
-		[QUANT_Q4_0] = split_q4_0,       [QUANT_Q4_1] = split_q4_1,
-		[QUANT_Q5_0] = split_q5_0,       [QUANT_Q5_1] = split_q5_1,
-		[QUANT_Q8_0] = split_q8_0,       [QUANT_Q2_K] = split_q2_k,
-		[QUANT_Q3_K] = split_q3_k,       [QUANT_Q4_K] = split_q4_k,
-		[QUANT_Q5_K] = split_q5_k,       [QUANT_Q6_K] = split_q6_k,
-		[QUANT_IQ2_XXS] = split_iq2_xxs, [QUANT_IQ4_NL] = split_iq4_nl,
-		[QUANT_IQ4_XS] = split_iq4_xs,   [QUANT_MXFP4_BLOCK] = split_mxfp4,
+#define QUANT(...)
+#define QUANT_BLOCK(ident, name, ...) [QUANT_##ident] = split_##name,
+#include "model/formats/quant.def"
+#undef QUANT
+#undef QUANT_BLOCK
 	};
 	assert(split[q]);
 	split[q](block, out);

@@ -12,33 +12,29 @@
 #include "base/alloc.h"
 #include "model/formats/quant.h"
 
+/* Of each reader the suffix of the tensor that holds the numbers, and another spelling. */
+#define NAMES_plain "weight", NULL
+#define NAMES_ct "weight_packed", NULL
+#define NAMES_awq "qweight", NULL
+#define NAMES_gptq "qweight", NULL
+#define NAMES_nvfp4 "weight_packed", "weight"
+#define NAMES_mxfp4 "weight_packed", "weight"
+#define NAMES_fp8 "weight", NULL
+
 static const struct {
-	/* Suffix of the tensor that holds the numbers; alias: another spelling. */
 	const char *packed, *alias;
 	enum status (*open)(const struct quant_want *w, struct weight *out,
 			    struct fail *fail);
 	void (*decode)(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
 		       float *out);
 } formats[QUANT_COUNT] = {
-	[QUANT_F32] = {"weight", NULL, quant_plain_open, quant_plain_decode},
-	[QUANT_F16] = {"weight", NULL, quant_plain_open, quant_plain_decode},
-	[QUANT_BF16] = {"weight", NULL, quant_plain_open, quant_plain_decode},
-	[QUANT_INT4] = {"weight_packed", NULL, quant_ct_open, quant_ct_decode},
-	[QUANT_INT8] = {"weight_packed", NULL, quant_ct_open, quant_ct_decode},
-	[QUANT_AWQ4] = {"qweight", NULL, quant_awq_open, quant_awq_decode},
-	[QUANT_GPTQ4] = {"qweight", NULL, quant_gptq_open, quant_gptq_decode},
-	[QUANT_GPTQ8] = {"qweight", NULL, quant_gptq_open, quant_gptq_decode},
-	[QUANT_NVFP4] = {"weight_packed", "weight", quant_nvfp4_open,
-			 quant_nvfp4_decode},
-	[QUANT_MXFP4] = {"weight_packed", "weight", quant_mxfp4_open,
-			 quant_mxfp4_decode},
-	[QUANT_FP8] = {"weight", NULL, quant_fp8_open, quant_fp8_decode},
-#define BLOCKS(ident) [QUANT_##ident] = {"weight", NULL, quant_blocks_open, \
-					  quant_blocks_decode}
-	BLOCKS(Q4_0), BLOCKS(Q4_1), BLOCKS(Q5_0), BLOCKS(Q5_1), BLOCKS(Q8_0),
-	BLOCKS(Q2_K), BLOCKS(Q3_K), BLOCKS(Q4_K), BLOCKS(Q5_K), BLOCKS(Q6_K),
-	BLOCKS(IQ2_XXS), BLOCKS(IQ4_NL), BLOCKS(IQ4_XS), BLOCKS(MXFP4_BLOCK),
-#undef BLOCKS
+#define QUANT(ident, name, bits, reader, ...) \
+	[QUANT_##ident] = {NAMES_##reader, quant_##reader##_open, quant_##reader##_decode},
+#define QUANT_BLOCK(ident, ...) \
+	[QUANT_##ident] = {"weight", NULL, quant_blocks_open, quant_blocks_decode},
+#include "model/formats/quant.def"
+#undef QUANT
+#undef QUANT_BLOCK
 };
 
 /* --- decoding ------------------------------------------------------------- */
