@@ -35,7 +35,8 @@
  *   wave_xor<M>(x), wave_shuffle(x, lane), wave_ballot(bool)
  *   wave_max(x)                          of uint32_t
  *   dot2_f16(a, b, c), dot2_bf16         c + a.lo * b.lo + a.hi * b.hi, a and b pairs
- *                                        of 16-bit numbers in a uint32_t
+ *                                        of 16-bit numbers in a uint32_t. DIALECT_LACKS_DOT2
+ *                                        is defined where that is no one instruction
  *   permute_bytes<sel>(a, b)             byte i of the result: nibble i of sel says which,
  *                                        0..3 of a, 4..7 of b
  *   lookup_bytes(at, low, high)          byte i of the result: byte number at's byte i,

@@ -102,7 +102,7 @@ DEVICE uint32_t wave_ballot(bool is_set, int = 0)
 DEVICE float f16_to_f32(uint16_t h) { return __half2float(__ushort_as_half(h)); }
 DEVICE uint16_t f32_to_f16(float x) { return __half_as_ushort(__float2half_rn(x)); }
 DEVICE float bf16_to_f32(uint16_t h) { return bits_cast<float>((uint32_t)h << 16); }
-
+#define DIALECT_LACKS_DOT2
 DEVICE float dot2_f16(uint32_t a, uint32_t b, float c)
 {
 	float2 x = __half22float2(bits_cast<__half2>(a));

@@ -11,3 +11,11 @@
 #include "kernels/linear/linear_quad.def"
 #undef SHAPE
 #undef QUAD
+
+#ifdef DIALECT_LACKS_DOT2
+/* By its name the host knows that these kernels are to be preferred: four lanes a row leave
+ * the products to the matrix unit. It is never launched. */
+KERNEL(32) void dialect_lacks_dot2_kernel()
+{
+}
+#endif

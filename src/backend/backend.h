@@ -16,6 +16,14 @@
 
 struct backend;
 
+/* Slower ways of the same work, which show faults that the fast ones hide. */
+struct backend_checks {
+	bool own_blocks;  /* HIP: each allocation is one of the runtime's, so that a
+			   * runtime that checks memory sees where each ends */
+	bool few_groups;  /* HIP: launches so small that workgroups go on to more rows */
+	bool small_pages; /* CPU: use the weight cache where files have no huge pages */
+};
+
 struct backend_opts {
 	const char *name; /* "cpu", "hip" */
 	int n_threads;    /* CPU: 0 = one per CPU */
@@ -26,14 +34,12 @@ struct backend_opts {
 	 * or "": nowhere. */
 	const char *weight_cache;
 	bool cache_waits;       /* backend_destroy waits until that file is written */
-	bool cache_small_pages; /* for tests: also where files have no huge pages */
 	const char *hip_library; /* HIP: path of the runtime; NULL or "": the system's */
 	bool int8_head;          /* engine: the output head in int8 with a scale a row */
 	bool no_graphs;          /* HIP: launch each step's operations one by one */
 	const char *kernel_dir;  /* HIP: where code objects are; NULL or "": where they
 				  * were built or installed */
-	bool own_blocks;  /* HIP, for tests: each allocation is one of the runtime's, so
-			   * that a runtime that checks them sees their ends */
+	struct backend_checks checks;
 };
 
 struct backend_ops {
@@ -86,7 +92,7 @@ struct backend {
 	char refusal[200];
 	uint64_t n_captures, n_replays; /* of steps, see step_begin */
 	int n_step_launches;     /* kernels of the last step; 0: not counted */
-	char device[120];        /* "AMD EPYC, 2 threads" */
+	char device[160];        /* "AMD EPYC, 2 threads" */
 	char weights_note[400];  /* once loaded: what became of opts.weight_cache, or "" */
 	bool int8_head;          /* opts.int8_head */
 	/* Its memory is far: logits stay there, and what logits_top says comes. */

@@ -54,7 +54,7 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 				  .weight_cache = o->weight_cache, .cache_waits = true,
 				  .hip_library = o->hip_library,
 				  .kernel_dir = o->hip_kernels, .no_graphs = o->no_graphs,
-				  .own_blocks = o->own_blocks};
+				  .checks = o->checks};
 	if (o->lm_head && strcmp(o->lm_head, "int8") != 0 &&
 	    strcmp(o->lm_head, "native") != 0) {
 		fprintf(stderr, "haloctl: --lm-head is native or int8, not %s\n", o->lm_head);

@@ -14,7 +14,7 @@ struct session_opts {
 	const char *lm_head; /* NULL, "native" or "int8" */
 	const char *weight_cache; /* NULL: none */
 	bool exact, no_mmap, no_graphs, cpu_pin;
-	bool own_blocks; /* HIP: see struct backend_opts */
+	struct backend_checks checks;
 };
 #define SESSION_DEFAULTS {.backend = "auto"}
 /* Rows for an option_set; `o` is a struct session_opts. */

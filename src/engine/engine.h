@@ -82,7 +82,7 @@ struct engine_opts {
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *o, struct engine **out,
 			  struct fail *fail) MUST_USE;
-/* The same around a given graph with n_pages of KV bookkeeping; for tests. E_INVAL
+/* The same around a given graph with n_pages of KV bookkeeping. E_INVAL
  * when o->n_ctx is above the graph's; on failure the graph stays the caller's. */
 enum status engine_create_with(const struct engine_graph *g,
 			       const struct engine_opts *o, int n_pages,

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sources. Compute units, clocks, memory: AMD's product pages of Ryzen AI Max+ 395
- * (Radeon 8060S: 40 CUs, 2.9 GHz, 256-bit LPDDR5X-8000) and Radeon PRO W7900 (96 CUs,
- * 2.495 GHz boost, 384-bit GDDR6 at 18 Gb/s). SIMDs, waves, rates: "RDNA3" Instruction
- * Set Architecture reference guide and LLVM's AMDGPU backend (1,536 registers a SIMD on
- * these two chips, 16 waves). Matrix rate: 512 operations a cycle and compute unit
- * (RDNA3 matrix cores, AMD GPUOpen), so 32 cycles of a SIMD for a 16x16x16 product.
- *
  * The model of a loop is the coarsest that says something: a SIMD issues one vector
  * instruction a cycle, four cycles one of the transcendental unit; beside it, from
  * other waves, one scalar instruction; a compute unit's LDS moves 128 bytes a cycle for
@@ -15,15 +8,39 @@
 #include "lab/chip.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 
-enum { SIMDS = 2 /* of a compute unit */, MATRIX_CYCLES = 32, TRANS_CYCLES = 4 };
+enum { SIMDS = 2 /* of a compute unit */, TRANS_CYCLES = 4 };
 
 static const struct chip chips[] = {
-	{"gfx1151", "Strix Halo, Radeon 8060S", 40, 2.9, 256, 59.4, 1536, 24, 16, 131072},
-	{"gfx1100", "Radeon PRO W7900", 96, 2.495, 864, 122.6, 1536, 24, 16, 131072},
+#define GPU_TARGET(arch, ...) {#arch, __VA_ARGS__},
+#include "backend/hip/gpu_targets.def"
+#undef GPU_TARGET
 };
+
+char *chip_code_of_build(void)
+{
+	char *all = xstrdup("");
+	for (size_t i = 0; i < ARRAY_LEN(chips); i++) {
+		char *near = xasprintf("kernels/%s.hsaco", chips[i].arch);
+		char *installed = xasprintf("../lib/halod/%s.hsaco", chips[i].arch);
+		const char *const places[] = {near, installed};
+		char *found = file_beside_program(places, ARRAY_LEN(places));
+		if (found) {
+			char *more = xasprintf("%s%s%s", all, *all ? "," : "", found);
+			free(all);
+			all = more;
+		}
+		free(found);
+		free(near);
+		free(installed);
+	}
+	return all;
+}
 
 const struct chip *chip_find(const char *arch)
 {
@@ -52,10 +69,10 @@ const char *chip_limit_name(enum chip_limit l)
 	return names[l];
 }
 
-double chip_cycles(const struct isa_count *l, enum chip_limit *out)
+double chip_cycles(const struct chip *c, const struct isa_count *l, enum chip_limit *out)
 {
 	double vector = l->valu - l->matrix + (TRANS_CYCLES - 1) * l->trans;
-	double matrix = MATRIX_CYCLES * l->matrix;
+	double matrix = c->matrix_cycles * l->matrix;
 	/* 32 lanes, 128 bytes a cycle, for one of two SIMDs */
 	double lds = l->lds_bytes * 32.0 / 128 * SIMDS;
 	double most = vector;
@@ -78,7 +95,7 @@ double chip_issue_gbs(const struct chip *c, const struct isa_count *l,
 		      enum chip_limit *out)
 {
 	int bytes = l->nt_bytes ? l->nt_bytes : l->load_bytes;
-	double cycles = chip_cycles(l, out);
+	double cycles = chip_cycles(c, l, out);
 	if (cycles <= 0 || bytes <= 0)
 		return 0;
 	return bytes * 32.0 / cycles * c->clock_ghz * c->n_cu * SIMDS;

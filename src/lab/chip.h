@@ -5,7 +5,7 @@
 #pragma once
 #include "lab/isa.h"
 
-struct chip {
+struct chip { /* fields as gpu_targets.def tells */
 	const char *arch, *name;
 	int n_cu;           /* compute units; HIP reports half of them */
 	double clock_ghz;   /* at best */
@@ -14,8 +14,12 @@ struct chip {
 	int vgprs, granule; /* of a SIMD in wave32; given in so many */
 	int max_waves;      /* of a SIMD */
 	int lds_bytes;      /* of a work-group processor: two compute units */
+	int matrix_cycles;  /* of a SIMD for a 16 x 16 x 16 product */
 };
 
+/* Paths of the code objects of this build, with commas between them; "": it has none. The
+ * caller frees it. */
+char *chip_code_of_build(void);
 /* NULL: not known. */
 const struct chip *chip_find(const char *arch);
 
@@ -28,7 +32,7 @@ enum chip_limit { CHIP_VALU, CHIP_MATRIX, CHIP_LDS, CHIP_SCALAR };
 const char *chip_limit_name(enum chip_limit l);
 
 /* Cycles of a SIMD for one step of the loop by one wave. */
-double chip_cycles(const struct isa_count *loop, enum chip_limit *out);
+double chip_cycles(const struct chip *c, const struct isa_count *loop, enum chip_limit *out);
 /* GB/s that loads of such a loop come to on the whole chip, were memory without end;
  * 0: it loads nothing. */
 double chip_issue_gbs(const struct chip *c, const struct isa_count *loop,

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "ctl/command.h"
 #include "ctl/input.h"
+#include "lab/chip.h"
 #include "lab/record.h"
 #include "ctl/session.h"
 
@@ -25,23 +25,14 @@ struct args {
 /* The paths of a list, or those of the build; how many. */
 static int find_code(const char *list, char **out)
 {
-	static const char *const names[] = {"gfx1151", "gfx1100"};
+	char *built = list ? NULL : chip_code_of_build();
 	int n = 0;
-	for (const char *p = list; p && *p && n < MAX_CODE;) {
+	for (const char *p = list ? list : built; *p && n < MAX_CODE;) {
 		size_t len = strcspn(p, ",");
 		out[n++] = xstrndup(p, len);
 		p += len + (p[len] == ',');
 	}
-	for (size_t i = 0; !list && i < ARRAY_LEN(names); i++) {
-		char *near = xasprintf("kernels/%s.hsaco", names[i]);
-		char *installed = xasprintf("../lib/halod/%s.hsaco", names[i]);
-		const char *const places[] = {near, installed};
-		char *found = file_beside_program(places, ARRAY_LEN(places));
-		if (found)
-			out[n++] = found;
-		free(near);
-		free(installed);
-	}
+	free(built);
 	return n;
 }
 
@@ -100,7 +91,7 @@ int cmd_kernels_record(int argc, char **argv)
 	char *code[MAX_CODE];
 	int rc;
 	a.session.backend = "hip";
-	a.session.own_blocks = true;
+	a.session.checks.own_blocks = true;
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
 	if (!a.session.dir || !a.out)
@@ -125,7 +116,7 @@ int cmd_kernels_record(int argc, char **argv)
 
 int cmd_kernels_replay(int argc, char **argv)
 {
-	struct backend_opts o = {.name = "hip", .own_blocks = true};
+	struct backend_opts o = {.name = "hip", .checks = {.own_blocks = true}};
 	const char *dir = NULL;
 	double tolerance = 0;
 	const struct option_row rows[] = {

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "lab/chip.h"
 #include "ctl/command.h"
 #include "lab/kernel_grids.h"
@@ -121,8 +120,9 @@ static void print_work(const struct report *r, const struct isa_count *hot, bool
 		printf(" %10.0f %6.1f  %s%s", gbs, gbs / r->chip->dram_gbs, what,
 		       is_whole ? ", whole" : "");
 	} else if (hot->n) {
-		chip_cycles(hot, &limit);
-		printf(" %10s %6s  %s", "-", "-", chip_limit_name(limit));
+		if (r->chip)
+			chip_cycles(r->chip, hot, &limit);
+		printf(" %10s %6s  %s", "-", "-", r->chip ? chip_limit_name(limit) : "-");
 	}
 }
 
@@ -221,7 +221,7 @@ int cmd_kernels_report(int argc, char **argv)
 	struct args a = {.n_tok = 1, .depth = 1024, .backend = {.name = "hip"}};
 	const struct option_row rows[] = {
 		{"code", 'c', OPTION_TEXT, &a.code, 0, 0, "FILE,…",
-		 "code objects (gfx1151.hsaco and gfx1100.hsaco of this build)"},
+		 "code objects (all of this build)"},
 		{"kernel", 'k', OPTION_TEXT, &a.match, 0, 0, "TEXT",
 		 "only kernels with this in their name"},
 		{"objdump", 0, OPTION_TEXT, &a.objdump, 0, 0, "FILE",
@@ -242,25 +242,19 @@ int cmd_kernels_report(int argc, char **argv)
 				 "byte loaded and the bandwidth that they allow.\nBytes "
 				 "in brackets are not marked as read once.", rows,
 				 ARRAY_LEN(rows)};
-	static const char *const beside[] = {"kernels/gfx1151.hsaco",
-					     "../lib/halod/gfx1151.hsaco"};
-	static const char *const second[] = {"kernels/gfx1100.hsaco",
-					     "../lib/halod/gfx1100.hsaco"};
 	int rc;
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
 	if (a.code)
 		return run(&set, &a);
-	char *one = file_beside_program(beside, ARRAY_LEN(beside));
-	char *two = file_beside_program(second, ARRAY_LEN(second));
-	if (!one && !two)
+	char *all = chip_code_of_build();
+	if (!*all) {
+		free(all);
 		return options_fault(&set, "--code is needed: this build has no code "
 				     "objects");
-	char *both = one && two ? xasprintf("%s,%s", one, two) : xstrdup(one ? one : two);
-	a.code = both;
+	}
+	a.code = all;
 	rc = run(&set, &a);
-	free(both);
-	free(one);
-	free(two);
+	free(all);
 	return rc;
 }

@@ -262,7 +262,7 @@ int cmd_kernels_tune(int argc, char **argv)
 		return options_fault(&set, "--out is needed");
 	if (hip_create(&a.backend, &b, &fail) != OK)
 		return options_fault(&set, "%s", fail.text);
-	char device[120];
+	char device[160];
 	snprintf(device, sizeof device, "%s", b->device);
 	backend_destroy(b);
 	tune_all(&a, &table);

@@ -41,6 +41,6 @@ struct isa_kernel {
  * none, E_FORMAT where it prints what is not understood. */
 enum status isa_read(const char *path, const struct codeobject *c, const char *objdump,
 		     struct isa_kernel **out, struct fail *fail) MUST_USE;
-/* The same of its printed text; for tests. */
+/* The same of its printed text. */
 enum status isa_parse(FILE *text, const struct codeobject *c, struct isa_kernel *out,
 		      struct fail *fail) MUST_USE;

@@ -29,7 +29,7 @@ struct case_shape {
 };
 
 const struct case_shape *case_shape_at(size_t i); /* NULL past the last */
-/* No model's: small enough for tests without a GPU, and only where it is named. */
+/* No model's: small enough to run without a GPU, and only where it is named. */
 #define CASE_TINY "tiny"
 
 struct kernel_case;

@@ -8,8 +8,8 @@
 
 struct pretok;
 /* Steps run in order, each on the pieces of the one before; the last must be
- * BYTE_LEVEL and no other may be. use_jit false: interpret (for tests; where the
- * system refuses executable memory it happens by itself). Faults are named as
+ * BYTE_LEVEL and no other may be. use_jit false: interpret, as also happens
+ * where the system refuses executable memory. Faults are named as
  * "steps[i]". */
 enum status pretok_create(const struct pretok_step *steps, int n_steps,
 			  bool use_jit, struct pretok **out,

@@ -203,7 +203,7 @@ int hipGetDevicePropertiesR0600(void *properties, int device)
 		error = cu_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 				     device);
 	if (!error)
-		snprintf((char *)properties + 256, 32, "sm_%d%d", major, minor);
+		snprintf((char *)properties + 256, 32, "gfxsm%d%d", major, minor);
 	return error;
 }
 

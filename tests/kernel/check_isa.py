@@ -17,7 +17,8 @@ import tempfile
 
 SRC = os.environ.get("HALOD_SRCDIR", ".")
 BUILD = os.environ.get("HALOD_BUILDDIR", ".")
-TARGETS = ("gfx1151", "gfx1100")
+with open(os.path.join(SRC, "src/backend/hip/gpu_targets.def")) as rows:
+    TARGETS = re.findall(r"^GPU_TARGET\((\w+),", rows.read(), re.M)
 FLAGS = ("-x hip --cuda-device-only -nogpuinc -nogpulib --no-gpu-bundle-output "
          "-std=c++17 -O3 -munsafe-fp-atomics -ffp-contract=fast "
          "-fno-strict-aliasing").split()

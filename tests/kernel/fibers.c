@@ -45,13 +45,13 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 	if (other)
 		snprintf(library, sizeof library, "%s", other);
 	struct backend_opts o = {.name = "hip", .hip_library = library,
-				 .own_blocks = !quads || !quads->has_arena};
+				 .checks = {.own_blocks = !quads || !quads->has_arena,
+					    .few_groups = true}};
 	if (backend_create(&o, &kt.b, &fail) != OK) {
 		kernel_ok(false, "%s: %s", name, fail.text);
 		return;
 	}
 	struct hip *h = hip_of(kt.b);
-	h->few_groups = true;
 	h->prefers_quads = quads || h->prefers_quads;
 	if (quads) {
 		h->moe_up = quads->up;
@@ -64,7 +64,7 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 	h->moe_tile_from = moe_tile >= 0 ? 1 : h->moe_tile_from;
 	h->tile_from = tile >= 0 ? 1 : int4_axes >= 0 ? INT32_MAX : h->tile_from;
 	kt.tile_from = moe_tile >= 0 ? 1 : h->tile_from;
-	kt.truncates = strncmp(h->device.arch, "sm_", 3) == 0;
+	kt.truncates = strncmp(h->device.arch, "gfxsm", 5) == 0;
 	for (; *cases; cases++) {
 		kernel_test_reset(&kt);
 		(*cases)(&kt);

@@ -147,7 +147,7 @@ enum status cpu_create(const struct backend_opts *o, struct backend **out,
 	c->pins = o->cpu_pin;
 	c->cache_dir = o->weight_cache && *o->weight_cache ? xstrdup(o->weight_cache) : NULL;
 	c->cache_waits = o->cache_waits;
-	c->cache_small_pages = o->cache_small_pages;
+	c->small_pages = o->checks.small_pages;
 	arena_init(&c->kept, 0);
 	if (c->pins)
 		pool_pin(c->pool);

@@ -37,7 +37,7 @@ struct cpu {
 	struct u64map kinds;    /* of those that the cache had, see find */
 	struct cpu_cache *cache, *cache_all; /* while it is loaded; until the end */
 	char *cache_dir;        /* NULL: none */
-	bool cache_waits, cache_small_pages; /* struct backend_opts */
+	bool cache_waits, small_pages; /* struct backend_opts, its checks */
 };
 
 enum status cpu_create(const struct backend_opts *o, struct backend **out,

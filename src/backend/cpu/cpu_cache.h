@@ -37,7 +37,7 @@ struct cpu_cache_opts {
 	const char *isa;
 	const struct model *model;
 	struct pool *pool; /* what checks sums */
-	bool small_pages;  /* use it without huge pages, too: for tests */
+	bool small_pages;  /* use it without huge pages, too */
 	/* cpu_cache_close waits until the file is written. Else it is written with the time
 	 * that others leave, and closing ends that. */
 	bool waits;

@@ -332,7 +332,7 @@ void cpu_load_begin(struct backend *b, const struct model *m)
 		return;
 	c->cache = c->cache_all = cpu_cache_open(&(struct cpu_cache_opts){
 		.dir = c->cache_dir, .isa = c->isa->name, .model = m, .pool = c->pool,
-		.small_pages = c->cache_small_pages, .waits = c->cache_waits});
+		.small_pages = c->small_pages, .waits = c->cache_waits});
 	c->n_loaded = 0;
 }
 

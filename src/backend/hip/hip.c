@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/hip/hip.h"
+#include "backend/hip/hip_launch.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -104,16 +104,17 @@ static enum status open_all(struct hip *h, const struct backend_opts *o,
 	enum status st = hip_open_api(o, &h->api, fail);
 	if (st == OK)
 		st = hip_device_open(&h->api, o, &h->device, fail);
-	/* A matrix unit of 16 rows and eight columns, and no dot2. */
-	h->prefers_quads = strncmp(h->device.arch, "sm_", 3) == 0;
 	if (st == OK)
 		hip_tune_open(h, o);
 	if (st == OK)
 		st = load_module(h, o, fail);
 	if (st != OK)
 		return st;
-	snprintf(h->base.device, sizeof h->base.device, "%s (%s), %d compute units",
-		 h->device.name, h->device.arch, h->device.n_cu);
+	/* The code object says what the chip lacks that it was compiled for. */
+	h->prefers_quads = hip_has_kernel(h, "dialect_lacks_dot2_kernel");
+	snprintf(h->base.device, sizeof h->base.device, "%s (%s), %d compute units%s",
+		 h->device.name, h->device.arch, h->device.n_cu,
+		 h->prefers_quads ? ", kernels without dot2" : "");
 	st = hip_check(h, h->api.hipStreamCreateWithFlags(&h->stream,
 							  HIP_STREAM_NON_BLOCKING),
 		       "a stream");
@@ -131,7 +132,7 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 	h->base = (struct backend){.ops = &hip_ops, .name = "hip",
 				   .act_type = DTYPE_F16, .kv_type = DTYPE_F16,
 				   .is_far = true};
-	h->own_blocks = o->own_blocks;
+	h->checks = o->checks;
 	h->no_graphs = o->no_graphs;
 	h->int4_axes = -1;
 	h->tile = h->moe_tile = h->moe_up = h->moe_down = -1;

@@ -121,8 +121,7 @@ struct hip {
 	hip_function *functions;
 	char **function_names;
 	size_t n_functions;
-	bool own_blocks;
-	bool few_groups;          /* tests: launches so small that workgroups go on */
+	struct backend_checks checks;
 	struct hip_range *ranges; /* (n_ranges) all memory that launches reach */
 	size_t n_ranges;
 	int int4_axes;            /* of hip_linear_int4_count() for all shapes; -1: by shape */

@@ -29,20 +29,16 @@
 /* "gfx1151:sramecc+" is gfx1151. False: there is none. */
 static bool find_arch(const char *p, size_t n, char *out, size_t size)
 {
-	static const char *const starts[] = {"gfx", "sm_"};
-	for (size_t i = 256; i + 4 < n; i++)
-		for (size_t s = 0; s < ARRAY_LEN(starts); s++) {
-			if (memcmp(p + i, starts[s], 3) != 0 ||
-			    !isalnum((unsigned char)p[i + 3]))
-				continue;
-			size_t len = 3;
-			while (len + 1 < size && i + len < n &&
-			       isalnum((unsigned char)p[i + len]))
-				len++;
-			memcpy(out, p + i, len);
-			out[len] = '\0';
-			return true;
-		}
+	for (size_t i = 256; i + 4 < n; i++) {
+		if (memcmp(p + i, "gfx", 3) != 0 || !isalnum((unsigned char)p[i + 3]))
+			continue;
+		size_t len = 3;
+		while (len + 1 < size && i + len < n && isalnum((unsigned char)p[i + len]))
+			len++;
+		memcpy(out, p + i, len);
+		out[len] = '\0';
+		return true;
+	}
 	return false;
 }
 

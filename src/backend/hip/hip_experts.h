@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * moe_router and moe_experts: what their files have of each other, and the shapes that
- * kernels are compiled in, for tests and tuning. Thread: engine.
+ * kernels are compiled in, for tuning. Thread: engine.
  */
 #pragma once
 #include "backend/hip/hip_launch.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the files of linear have of each other, and the shapes that its kernels are
- * compiled in, for tests and tuning. Thread: engine.
+ * compiled in, for tuning. Thread: engine.
  */
 #pragma once
 #include "backend/hip/hip_launch.h"

@@ -138,7 +138,7 @@ struct linear_int4_args hip_linear_int4_args(const struct hip *h,
 			.store = hip_linear_store(o),
 			.is_bf16 = o->w->scale_type == DTYPE_BF16};
 		int32_t groups = hip_over(o->w->n, rows);
-		if (goes_on && h->few_groups)
+		if (goes_on && h->checks.few_groups)
 			groups = MAX(1, groups * 2 / 3);
 		r.grid += has_groups ? groups : 0;
 	}

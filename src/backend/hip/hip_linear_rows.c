@@ -129,7 +129,7 @@ static struct linear_rows_args args_of(const struct hip *h, const struct linear_
 		r.group_shift = __builtin_ctz((unsigned)first->group);
 	}
 	/* As many as a device holds at a time: each stages the activations once. */
-	int32_t most = h->own_blocks ? 3 : h->device.n_cu * f->per_cu;
+	int32_t most = h->checks.few_groups ? 3 : h->device.n_cu * f->per_cu;
 	for (int i = 0; i < LINEAR_ROWS_MAX_PART; i++) {
 		r.part[i].first_group = INT32_MAX;
 		if (i >= a->n_out)

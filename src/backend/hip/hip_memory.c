@@ -155,8 +155,8 @@ enum status hip_arena_take(struct hip *h, struct hip_arena *a, size_t n_bytes, v
 {
 	size_t n = (MAX(n_bytes, (size_t)1) + ALIGN - 1) / ALIGN * ALIGN;
 	a->n_bytes += n;
-	if (h->own_blocks || n > BLOCK_BYTES / 4)
-		return arena_block(h, a, h->own_blocks ? MAX(n_bytes, (size_t)1) : n,
+	if (h->checks.own_blocks || n > BLOCK_BYTES / 4)
+		return arena_block(h, a, h->checks.own_blocks ? MAX(n_bytes, (size_t)1) : n,
 				   (char **)out);
 	if (a->size - a->at < n) {
 		/* The first blocks are small, for small models. */

@@ -40,7 +40,7 @@ static struct outcome run(struct how how)
 	struct engine *e;
 	struct backend_opts bo = {.name = "cpu", .n_threads = 2, .cpu_isa = how.isa,
 				  .weight_cache = how.cache, .cache_waits = !how.gives_up,
-				  .cache_small_pages = !how.huge_only};
+				  .checks = {.small_pages = !how.huge_only}};
 	struct engine_opts eo = {.n_ctx = 64, .max_seqs = 1};
 	const char *dir = *how.model == '/' ? how.model : tap_src(how.model);
 	if (model_open(dir, NULL, &m, &fail) != OK ||
@@ -182,7 +182,7 @@ static void test_floats(void)
 		struct backend *be;
 		struct fail fail = {0};
 		struct backend_opts bo = {.name = "cpu", .n_threads = 2, .cache_waits = true,
-					  .weight_cache = cache, .cache_small_pages = true};
+					  .weight_cache = cache, .checks = {.small_pages = true}};
 		if (i == 2)
 			b.p[0] ^= 1;
 		image_write(dir, "floats", buf_str(&b));
