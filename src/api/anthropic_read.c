@@ -418,7 +418,7 @@ enum status api_count_tokens(const struct api *a, struct str body,
 	struct marked prompt = {0};
 	struct ids ids = {0};
 	struct arena scratch;
-	arena_init(&scratch, 0);
+	arena_init(&scratch);
 	st = anthropic_to_chat(&root, false, &chat, fail);
 	if (st == OK) {
 		root = json_read_root(chat);

@@ -60,7 +60,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 {
 	const struct model *m = o->model;
 	struct api *a = xcalloc(1, sizeof *a);
-	arena_init(&a->arena, 0);
+	arena_init(&a->arena);
 	copy_names(a, o);
 	a->model = m;
 	a->n_ctx = o->n_ctx;

@@ -366,7 +366,7 @@ enum status chat_read(const struct json_node *body, struct api_call *c,
 	/* Values of the template: many times the body, and gone when it is rendered. */
 	struct arena scratch;
 	struct marked prompt = {0};
-	arena_init(&scratch, 0);
+	arena_init(&scratch);
 	struct chat chat = {.api = c->api, .parse = &c->request->parse,
 			    .arena = &c->request->arena, .in.arena = &scratch};
 	st = render(body, &chat, &prompt, fail);

@@ -42,7 +42,7 @@ static bool loses_late_system(const struct chat_template *t)
 		{"user", "d"},
 	};
 	struct arena a;
-	arena_init(&a, 0);
+	arena_init(&a);
 	struct jinja_value *messages = jinja_list(&a);
 	for (size_t i = 0; i < ARRAY_LEN(turns); i++)
 		jinja_list_add(&a, messages,
@@ -79,7 +79,7 @@ static struct jinja_value *probe_call(struct arena *a, const char *id, bool as_o
 static bool shows_call(const struct chat_template *t, const char *id, bool as_object)
 {
 	struct arena a;
-	arena_init(&a, 0);
+	arena_init(&a);
 	struct jinja_value *messages = jinja_list(&a), *calls = jinja_list(&a);
 	struct jinja_value *asks = probe_message(&a, "assistant", "");
 	struct jinja_value *result = probe_message(&a, "tool", "r");
@@ -124,7 +124,7 @@ enum status chat_template_create(const struct chat_template_opts *o,
 		return st;
 	struct chat_template *t = xcalloc(1, sizeof *t);
 	t->jinja = jinja;
-	arena_init(&t->arena, 0);
+	arena_init(&t->arena);
 	t->bos = str_of(arena_strdup(&t->arena, o->bos_text ? o->bos_text : ""));
 	t->eos = str_of(arena_strdup(&t->arena, o->eos_text ? o->eos_text : ""));
 	t->wants_one_system = loses_late_system(t);

@@ -53,7 +53,7 @@ static enum status read_text(const struct api *a, const struct json_node *body,
 	enum status st;
 	if (messages.v) {
 		struct arena scratch;
-		arena_init(&scratch, 0);
+		arena_init(&scratch);
 		st = chat_render(a, body, &scratch, out, fail);
 		arena_deinit(&scratch);
 		return st == OK ? read_flags(body, p, fail) : st;
@@ -151,7 +151,7 @@ enum status api_detokenize(const struct api *a, struct str body,
 	struct arena arena;
 	int32_t *ids;
 	size_t n;
-	arena_init(&arena, 0);
+	arena_init(&arena);
 	st = json_read_need(&at, fail);
 	if (st == OK)
 		st = params_read_ids(&at, MAX_IDS, a->n_vocab, &arena, &ids, &n,
@@ -181,7 +181,7 @@ enum status api_apply_template(const struct api *a, struct str body,
 	struct json_node root = json_read_root(json);
 	struct arena scratch;
 	struct marked prompt = {0};
-	arena_init(&scratch, 0);
+	arena_init(&scratch);
 	st = chat_render(a, &root, &scratch, &prompt, fail);
 	if (st == OK) {
 		buf_add_z(out, "{\"prompt\":");

@@ -13,9 +13,9 @@ struct arena_block {
 	_Alignas(16) char data[];
 };
 
-void arena_init(struct arena *a, size_t limit_bytes)
+void arena_init(struct arena *a)
 {
-	*a = (struct arena){.limit = limit_bytes};
+	*a = (struct arena){0};
 }
 
 void arena_deinit(struct arena *a)
@@ -50,13 +50,6 @@ void *arena_alloc(struct arena *a, size_t n)
 	a->n_bytes += n;
 	memset(p, 0, n);
 	return p;
-}
-
-void *arena_try_alloc(struct arena *a, size_t n)
-{
-	if (a->limit && (n > a->limit || a->n_bytes > a->limit - n))
-		return NULL;
-	return arena_alloc(a, n);
 }
 
 struct str arena_str(struct arena *a, struct str s)

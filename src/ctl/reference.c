@@ -159,7 +159,7 @@ enum status reference_load(const char *path, struct reference *out,
 	struct buf text = {0};
 	json_t *root = NULL;
 	*out = (struct reference){0};
-	arena_init(&out->arena, 0);
+	arena_init(&out->arena);
 	enum status st = file_read(path, MAX_BYTES, &text, fail);
 	if (st == OK) {
 		json_error_t e;

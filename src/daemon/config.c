@@ -254,7 +254,7 @@ enum status config_load(struct config *c, int argc, char *const *argv,
 			struct fail *fail)
 {
 	*c = (struct config){0};
-	arena_init(&c->arena, 0);
+	arena_init(&c->arena);
 	config_set_defaults(c);
 	enum config_action action = CONFIG_RUN;
 	const char *file = NULL;

@@ -59,7 +59,7 @@ static void add_key(struct buf *out, const struct config *c,
 void config_format(const struct config *c, struct buf *out)
 {
 	struct config defaults = {0};
-	arena_init(&defaults.arena, 0);
+	arena_init(&defaults.arena);
 	config_set_defaults(&defaults);
 	buf_add_z(out, "# SPDX-License-Identifier: Apache-2.0\n#\n"
 		  "# Settings of halod, explained in halod.conf(5). Lines are "

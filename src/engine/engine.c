@@ -19,42 +19,24 @@
 
 #include "base/alloc.h"
 #include "engine/engine_private.h"
+#include "engine/step_ids.h"
 
 static enum status batch_alloc(struct engine *e)
 {
 	size_t t = (size_t)e->max_batch_tok, b = (size_t)e->max_seqs;
-	size_t table = b * (size_t)e->max_pages_per_seq;
-	int32_t *p = calloc(5 * t + table + 5 * b + (b + 1), sizeof *p);
+	const struct step_counts counts = {
+		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
+		.n_page = b * (size_t)e->max_pages_per_seq}, *c = &counts;
+	int32_t *p = calloc(step_ids_words(c) + b, sizeof *p);
 	if (!p)
 		return E_NOMEM;
-	e->room = (struct batch_room){
-		.token = p,
-		.inv_t = e->room.inv_t,
-		.position = p + t,
-		.seq_of = p + 2 * t,
-		.slot = p + 3 * t,
-		.logit_rows = p + 4 * t,
-		.page_table = p + 5 * t,
-		.n_ctx = p + 5 * t + table,
-		.first_tok = p + 5 * t + table + b,
-		.from = p + 5 * t + table + 2 * b + 1,
-		.to = p + 5 * t + table + 3 * b + 1,
-		.save = p + 5 * t + table + 4 * b + 1,
-		.save_at = p + 5 * t + table + 5 * b + 1,
-	};
-	e->batch = (struct engine_batch){
-		.token = e->room.token,
-		.position = e->room.position,
-		.seq_of = e->room.seq_of,
-		.slot = e->room.slot,
-		.logit_rows = e->room.logit_rows,
-		.inv_t = e->room.inv_t,
-		.page_table = e->room.page_table,
-		.n_ctx = e->room.n_ctx,
-		.first_tok = e->room.first_tok,
-		.max_pages_per_seq = e->max_pages_per_seq,
-		.states = {e->room.from, e->room.to, e->room.save, e->room.save_at},
-	};
+	e->batch.n_ctx = e->room.n_ctx = p + step_ids_words(c);
+	e->batch.max_pages_per_seq = e->max_pages_per_seq;
+#define X(type, field, elements) \
+	e->batch.field = e->room.field = (type *)(void *)p; \
+	p += (elements);
+	STEP_IDS(X)
+#undef X
 	return OK;
 }
 
@@ -75,7 +57,6 @@ enum status engine_create_with(const struct engine_graph *g,
 	e->max_pages_per_seq = n_ctx / page_size + (n_ctx % page_size != 0);
 	e->logits_before = xcalloc((size_t)e->max_seqs, sizeof *e->logits_before);
 	e->is_fetched = xcalloc((size_t)e->max_batch_tok, sizeof *e->is_fetched);
-	e->room.inv_t = xcalloc((size_t)e->max_batch_tok, sizeof *e->room.inv_t);
 	enum status st = kvcache_create(n_pages, page_size, o->prefix_cache, &e->kv);
 	e->checkpoint_every = o->checkpoint_every ? o->checkpoint_every : 512;
 	if (st == OK && g->n_states)
@@ -106,7 +87,6 @@ void engine_destroy(struct engine *e)
 	kvcache_destroy(e->kv);
 	states_destroy(e->states);
 	free(e->room.token);
-	free(e->room.inv_t);
 	free(e->is_fetched);
 	free(e->logits_before);
 	free(e->logits);
@@ -230,10 +210,10 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 	if (e->states) {
 		struct engine_seq *seq = s->seq;
 		engine_seq_plan_states(e, seq, s->n);
-		room->from[i_seq] = seq->state;
-		room->to[i_seq] = seq->next;
-		room->save[i_seq] = seq->save;
-		room->save_at[i_seq] = b->n_tok + seq->save_length - seq->length - 1;
+		room->states.from[i_seq] = seq->state;
+		room->states.to[i_seq] = seq->next;
+		room->states.save[i_seq] = seq->save;
+		room->states.save_at[i_seq] = b->n_tok + seq->save_length - seq->length - 1;
 	}
 	room->first_tok[i_seq] = b->n_tok;
 	room->first_tok[i_seq + 1] = b->n_tok + s->n;

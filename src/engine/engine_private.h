@@ -6,13 +6,15 @@
 #include "engine/engine.h"
 #include "kv/states.h"
 
-/* The arrays of struct engine_batch, for their one writer. */
+/* The arrays of struct engine_batch, for their one writer: step_ids.h, and n_ctx. */
 struct batch_room {
 	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
 	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
 	float *inv_t;               /* (max_batch_tok) */
 	int32_t *n_ctx, *first_tok; /* (max_seqs), (max_seqs + 1) */
-	int32_t *from, *to, *save, *save_at; /* (max_seqs) */
+	struct {
+		int32_t *from, *to, *save, *save_at; /* (max_seqs) */
+	} states;
 };
 
 struct engine {

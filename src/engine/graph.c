@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "engine/arch.h"
 #include "engine/rope.h"
+#include "engine/step_ids.h"
 
 enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok,
 			    enum status st, struct fail *fail)
@@ -77,7 +78,9 @@ static size_t ids_count(const struct graph *g)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
 	size_t size = (size_t)g->limits.page_size;
-	return 6 * t + (b + 1) + b * (((size_t)g->limits.n_ctx + size - 1) / size) + 4 * b;
+	return step_ids_words(&(struct step_counts){
+		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
+		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
 }
 
 /* What goes to the device with each step, and what comes back. */
@@ -145,33 +148,21 @@ static enum status upload_frequencies(struct graph *g)
 
 /* --- a step ------------------------------------------------------------------------ */
 
-/* Append n ids (or floats) to the block; returns where they will be on the device. */
-static const void *put(struct graph *g, size_t *at, const void *p, size_t n)
-{
-	memcpy(g->ids_host + *at, p, n * sizeof *g->ids_host);
-	*at += n;
-	return g->ids + (*at - n);
-}
-
-/* The ids, to be fetched as the step begins. */
+/* The ids, to be fetched as the step begins, and where they will be on the device. */
 static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_ids *out)
 {
-	size_t at = 0, t = (size_t)b->n_tok, n_seq = (size_t)b->n_seq;
-	out->token = put(g, &at, b->token, t);
-	out->position = put(g, &at, b->position, t);
-	out->seq_of = put(g, &at, b->seq_of, t);
-	out->slot = put(g, &at, b->slot, t);
-	out->first_tok = put(g, &at, b->first_tok, n_seq + 1);
-	out->page_table = put(g, &at, b->page_table,
-			      n_seq * (size_t)b->max_pages_per_seq);
-	out->logit_rows = put(g, &at, b->logit_rows, (size_t)b->n_logit_rows);
-	out->inv_t = put(g, &at, b->inv_t, (size_t)b->n_logit_rows);
-	if (g->limits.n_states) {
-		out->states.from = put(g, &at, b->states.from, n_seq);
-		out->states.to = put(g, &at, b->states.to, n_seq);
-		out->states.save = put(g, &at, b->states.save, n_seq);
-		out->states.save_at = put(g, &at, b->states.save_at, n_seq);
-	}
+	const struct step_counts counts = {
+		.n_tok = (size_t)b->n_tok, .n_seq = (size_t)b->n_seq,
+		.n_page = (size_t)b->n_seq * (size_t)b->max_pages_per_seq,
+		.n_row = (size_t)b->n_logit_rows,
+		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0}, *c = &counts;
+	size_t at = 0;
+#define X(type, field, elements) \
+	memcpy(g->ids_host + at, b->field, (elements) * sizeof *g->ids_host); \
+	out->field = (const type *)(const void *)(g->ids + at); \
+	at += (elements);
+	STEP_IDS(X)
+#undef X
 	g->n_ids = (int32_t)at;
 }
 

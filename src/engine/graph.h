@@ -42,7 +42,7 @@ uint64_t arch_step_key(uint16_t graph_id, const struct arch_limits *limits,
 /* Another for each graph, not 0. Thread: any. */
 uint16_t arch_graph_id(void);
 
-/* On the device: one step's ids. */
+/* On the device: one step's ids (step_ids.h). */
 struct graph_ids {
 	const int32_t *token, *position, *seq_of, *slot, *first_tok, *page_table,
 		*logit_rows;

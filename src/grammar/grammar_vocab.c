@@ -99,7 +99,7 @@ struct grammar_vocab *grammar_vocab_of(const struct tokenizer *t)
 	struct str *bytes = xcalloc((size_t)n + 1, sizeof *bytes);
 	struct arena marked;
 	struct buf b = {0};
-	arena_init(&marked, 0);
+	arena_init(&marked);
 	for (int32_t i = 0; i < n; i++) {
 		bool is_special = tokenizer_is_special(t, i);
 		bytes[i] = tokenizer_bytes(t, i);

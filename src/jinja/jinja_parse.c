@@ -383,7 +383,7 @@ static bool parse_body(struct jparser *p, const char *const *ends, struct block 
 enum status jinja_compile(struct str source, struct jinja **out, struct fail *fail)
 {
 	struct jinja *j = xcalloc(1, sizeof *j);
-	arena_init(&j->arena, 0);
+	arena_init(&j->arena);
 	struct token *tokens = NULL;
 	enum status st = jlex_run(&j->arena, source, &tokens, fail);
 	if (!st) {

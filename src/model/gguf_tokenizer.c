@@ -296,7 +296,7 @@ enum status gguf_tokenizer_load(const struct gguf *g, const char *path,
 	r->g = g;
 	r->path = path;
 	r->fail = fail;
-	arena_init(&r->arena, 0);
+	arena_init(&r->arena);
 	enum status st = read_files(r, out);
 	arena_deinit(&r->arena);
 	free(r);

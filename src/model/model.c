@@ -165,7 +165,7 @@ static enum status open_gguf(struct model *m, const char *path,
 	if (st == OK && gguf_model_is_paired(tensors_gguf(m->tensors))) {
 		m->is_paired = true;
 		m->repacked = xcalloc(1, sizeof *m->repacked);
-		arena_init(m->repacked, 0);
+		arena_init(m->repacked);
 		m->pool = pool_create(0);
 	}
 	json_decref(config);
@@ -230,7 +230,7 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 	struct model *m = xcalloc(1, sizeof *m);
 	char *gguf = NULL;
 	m->dir = xstrdup(dir);
-	arena_init(&m->arena, 0);
+	arena_init(&m->arena);
 	opts = opts ? opts : &plain;
 	m->is_mapped = opts->use_mmap;
 	enum status st = gguf_model_find(dir, &gguf, fail);

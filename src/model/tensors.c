@@ -235,7 +235,7 @@ enum status tensors_open(const char *dir, const struct model_opts *opts,
 	json_t *index = NULL;
 	const json_t *weight_map = NULL;
 	ts->dir = xstrdup(dir);
-	arena_init(&ts->names, 0);
+	arena_init(&ts->names);
 	enum status st = list_shards(ts, dir, &index, &weight_map, fail);
 	if (st == OK)
 		st = read_shards(ts, opts, false, fail);
@@ -334,7 +334,7 @@ enum status tensors_open_gguf(const char *path, const struct model_opts *opts,
 {
 	struct tensors *ts = xcalloc(1, sizeof *ts);
 	ts->dir = xstrdup(path);
-	arena_init(&ts->names, 0);
+	arena_init(&ts->names);
 	enum status st = add_parts(ts, path, fail);
 	if (st == OK)
 		st = read_shards(ts, opts, true, fail);

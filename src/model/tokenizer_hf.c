@@ -600,7 +600,7 @@ static enum status build(json_t *top, struct tokenizer **out,
 {
 	struct reader *r = xcalloc(1, sizeof *r);
 	r->fail = fail;
-	arena_init(&r->arena, 0);
+	arena_init(&r->arena);
 	enum status st = read_model(r, top);
 	if (st == OK)
 		st = read_added(r, top);

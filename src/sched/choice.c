@@ -11,23 +11,16 @@
 #define TO(name) (1u << CHOICE_##name)
 #define TO_END (TO(FAILED) | TO(CANCELLED))
 
-static const struct {
-	const char *name;
-	unsigned next;
-} states[] = {
-#define X(name, printed, next) {printed, next},
+/* By state: those that may follow. */
+static const unsigned followers[] = {
+#define X(name, next) next,
 	CHOICE_STATES(X)
 #undef X
 };
 
-const char *choice_state_name(enum choice_state s)
-{
-	return states[s].name;
-}
-
 void choice_set_state(struct sched_choice *c, enum choice_state next)
 {
-	assert(states[c->state].next & 1u << next);
+	assert(followers[c->state] & 1u << next);
 	c->state = next;
 }
 

@@ -14,18 +14,18 @@
 #include "sched/guard.h"
 #include "sched/request.h"
 
-/* X(name, printed, states that may follow). The diagram is in request.h. */
+/* X(name, states that may follow). The diagram is in request.h. */
 #define CHOICE_STATES(X) \
-	X(QUEUED, "queued", TO(PREFILL) | TO_END) \
-	X(PREFILL, "prefill", TO(DECODE) | TO(PREEMPTED) | TO_END) \
-	X(DECODE, "decode", TO(DONE) | TO(PREEMPTED) | TO_END) \
-	X(PREEMPTED, "preempted", TO(PREFILL) | TO_END) \
-	X(DONE, "done", 0) \
-	X(FAILED, "failed", 0) \
-	X(CANCELLED, "cancelled", 0)
+	X(QUEUED, TO(PREFILL) | TO_END) \
+	X(PREFILL, TO(DECODE) | TO(PREEMPTED) | TO_END) \
+	X(DECODE, TO(DONE) | TO(PREEMPTED) | TO_END) \
+	X(PREEMPTED, TO(PREFILL) | TO_END) \
+	X(DONE, 0) \
+	X(FAILED, 0) \
+	X(CANCELLED, 0)
 
 enum choice_state {
-#define X(name, printed, next) CHOICE_##name,
+#define X(name, next) CHOICE_##name,
 	CHOICE_STATES(X)
 #undef X
 };
@@ -56,7 +56,6 @@ struct sched_choice {
 	struct buf text; /* of one token, between the two */
 };
 
-const char *choice_state_name(enum choice_state s);
 /* Asserts that the edge exists. */
 void choice_set_state(struct sched_choice *c, enum choice_state next);
 static inline bool choice_is_running(const struct sched_choice *c)

@@ -56,7 +56,7 @@ void event_destroy(struct event *e)
 struct request *request_create(const char *id)
 {
 	struct request *r = xcalloc(1, sizeof *r);
-	arena_init(&r->arena, 0);
+	arena_init(&r->arena);
 	r->id = arena_strdup(&r->arena, id);
 	r->prompt_logprobs = -1;
 	atomic_init(&r->refs, 2);

@@ -719,7 +719,7 @@ static void reader_init(struct schema_reader *x, struct grammar_build *b,
 	grammar_part with_space[2];
 	*x = (struct schema_reader){.b = b, .root = *root, .fail = fail};
 	x->last_job = &x->jobs;
-	arena_init(&x->arena, 0);
+	arena_init(&x->arena);
 	strmap_init(&x->rules, 64);
 	for (int i = 0; i < 2; i++) {
 		grammar_part seq[2] = {

@@ -142,7 +142,7 @@ enum status vocab_init(struct vocab *v, const struct tokenizer_def *def,
 		       struct fail *fail)
 {
 	*v = (struct vocab){0};
-	arena_init(&v->arena, 0);
+	arena_init(&v->arena);
 	enum status st = count_ids(def, &v->n, fail);
 	if (st != OK)
 		return st;

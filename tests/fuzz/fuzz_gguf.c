@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct gguf g;
 	struct safetensors s;
 	struct fail fail = {0};
-	arena_init(&a, 0);
+	arena_init(&a);
 	if (gguf_parse((struct str){(const char *)data, n}, "fuzz", &a, &g, &s, &fail) ==
 	    OK) {
 		size_t total = 0;

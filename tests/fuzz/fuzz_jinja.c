@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (jinja_compile((struct str){(const char *)data, n}, &j, &fail))
 		return 0;
 	struct arena a;
-	arena_init(&a, 0);
+	arena_init(&a);
 	struct jinja_env env = {
 		.arena = &a, .globals = context(&a), .now_s = 1700000000,
 		.limits = {.max_output_bytes = 100000, .max_memory_bytes = 1 << 20,

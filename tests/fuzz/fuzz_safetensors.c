@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct arena a;
 	struct safetensors s;
-	arena_init(&a, 0);
+	arena_init(&a);
 	if (safetensors_parse((struct str){(const char *)data, n}, "fuzz", &a, &s,
 			      NULL) == OK) {
 		size_t total = 0;

@@ -11,7 +11,7 @@ void kernel_test_reset(struct kernel_test *kt)
 	kt->device = NULL;
 	kt->n_device = 0;
 	arena_deinit(&kt->arena);
-	arena_init(&kt->arena, 0);
+	arena_init(&kt->arena);
 	kt->random = 20240229;
 }
 

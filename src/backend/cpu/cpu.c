@@ -148,7 +148,7 @@ enum status cpu_create(const struct backend_opts *o, struct backend **out,
 	c->cache_dir = o->weight_cache && *o->weight_cache ? xstrdup(o->weight_cache) : NULL;
 	c->cache_waits = o->cache_waits;
 	c->small_pages = o->checks.small_pages;
-	arena_init(&c->kept, 0);
+	arena_init(&c->kept);
 	if (c->pins)
 		pool_pin(c->pool);
 	c->base = (struct backend){.ops = &cpu_ops, .name = "cpu",

@@ -73,11 +73,6 @@ size_t hip_pitch(const struct weight *w)
 	return weight_row_bytes(w);
 }
 
-bool hip_is_packed(const struct weight *w)
-{
-	return w->pitch == 0;
-}
-
 struct weight_view hip_view(const struct weight *w)
 {
 	return (struct weight_view){

@@ -68,8 +68,6 @@ struct weight_view hip_view(const struct weight *w);
 size_t hip_pitch(const struct weight *w);
 /* "op_format_kernel" in out (80 bytes); returns out. */
 const char *hip_kernel_for(char *out, const char *op, const struct weight *w);
-/* Are the rows of w one after the other, as kernels without a pitch need them? */
-bool hip_is_packed(const struct weight *w);
 /* Have kernels of units (kernels/weights/weight_units.h) this format, and are w's rows, groups and
  * pitch as these need them? Their LDS for a table of the format, bytes. */
 bool hip_has_units(const struct weight *w);

@@ -48,7 +48,7 @@ static void test_factors(void)
 int main(void)
 {
 	struct arena arena;
-	arena_init(&arena, 0);
+	arena_init(&arena);
 	json_t *root = json_load_file(tap_src("tests/golden/rope.json"), 0, NULL);
 	size_t i;
 	json_t *one;

@@ -56,7 +56,7 @@ static struct result render_str(struct str source, const json_t *context,
 	if (r.st)
 		return r;
 	struct arena a;
-	arena_init(&a, 0);
+	arena_init(&a);
 	struct jinja_env env = {
 		.arena = &a, .now_s = NOW_S, .limits = limits,
 		.globals = context ? from_json(&a, context) : NULL,
@@ -296,7 +296,7 @@ static void test_halo_marks(void)
 static void test_trust_of_values(void)
 {
 	struct arena a;
-	arena_init(&a, 0);
+	arena_init(&a);
 	struct jinja *j = NULL;
 	struct fail fail;
 	ok(!jinja_compile(STR("{{ m ~ u ~ t }}{% for k in d %}{{ k }}{% endfor %}"), &j, &fail),

@@ -152,7 +152,7 @@ static enum status parse(const struct buf *b)
 	char *file = xmalloc(b->n + 1);
 	memcpy(file, b->p, b->n);
 	file = xrealloc(file, b->n ? b->n : 1);
-	arena_init(&a, 0);
+	arena_init(&a);
 	fail = (struct fail){0};
 	enum status st = gguf_parse((struct str){file, b->n}, "x.gguf", &a, &g, &s,
 				    &fail);
@@ -310,7 +310,7 @@ static void test_no_data(void)
 	put_head(&b, 1, 0);
 	put_tensor(&b, "t", 2, 0, 3, 0, 0);
 	ok(b.n % 32 != 0, "no padding");
-	arena_init(&a, 0);
+	arena_init(&a);
 	char *file = xmalloc(b.n);
 	memcpy(file, b.p, b.n);
 	is_int(gguf_parse((struct str){file, b.n}, "x", &a, &g, &s, &fail), OK,

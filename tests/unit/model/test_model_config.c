@@ -436,7 +436,7 @@ static void test_defaults(void)
 
 int main(void)
 {
-	arena_init(&arena, 0);
+	arena_init(&arena);
 	test_good();
 	test_dense();
 	test_rope();

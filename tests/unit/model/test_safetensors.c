@@ -174,7 +174,7 @@ static void test_nothing(void)
 				  "\"data_offsets\":[3,3]}}  ", 3);
 	struct arena a;
 	struct safetensors s;
-	arena_init(&a, 0);
+	arena_init(&a);
 	if (ok(safetensors_parse(buf_str(&b), "x", &a, &s, &fail) == OK,
 	       "a tensor of nothing: %s", fail.text)) {
 		ok((uintptr_t)s.tensors[0].data % 4 == 0, "is aligned");
@@ -186,7 +186,7 @@ static void test_nothing(void)
 
 int main(void)
 {
-	arena_init(&arena, 0);
+	arena_init(&arena);
 	test_good();
 	test_lies();
 	test_alignment();

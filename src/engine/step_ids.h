@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The arrays of one step, one behind the other in a block of 32-bit words. engine.c fills
+ * a block for the largest step; graph.c sends one of just the step's size to the device.
+ * Both lay it out by this list. Thread: engine.
+ */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+/* Elements of the arrays. Letters as in kernels/README.md. */
+struct step_counts {
+	size_t n_tok, n_seq; /* T, B */
+	size_t n_page;       /* B * max_pages_per_seq */
+	size_t n_row;        /* R, rows of logits */
+	size_t n_state;      /* B where the model has recurrent state, else 0 */
+};
+
+/* X(type, field, elements): field of struct engine_batch, struct batch_room and struct
+ * graph_ids; c is a struct step_counts *. What they hold: engine.h. */
+#define STEP_IDS(X) \
+	X(int32_t, token, c->n_tok) \
+	X(int32_t, position, c->n_tok) \
+	X(int32_t, seq_of, c->n_tok) \
+	X(int32_t, slot, c->n_tok) \
+	X(int32_t, first_tok, c->n_seq + 1) \
+	X(int32_t, page_table, c->n_page) \
+	X(int32_t, logit_rows, c->n_row) \
+	X(float, inv_t, c->n_row) \
+	X(int32_t, states.from, c->n_state) \
+	X(int32_t, states.to, c->n_state) \
+	X(int32_t, states.save, c->n_state) \
+	X(int32_t, states.save_at, c->n_state)
+
+/* Words of the block. */
+static inline size_t step_ids_words(const struct step_counts *c)
+{
+	size_t n = 0;
+#define X(type, field, elements) n += (elements);
+	STEP_IDS(X)
+#undef X
+	return n;
+}
