@@ -166,21 +166,29 @@ static struct weight packed_weight(struct kernel_test *kt, struct weight_kind ki
 	return w;
 }
 
+/* Where a block has its float16 scale and minimum, -1: nowhere: a number that is written
+ * there is what blocks_split finds. */
+static void find_halves(enum quant q, int *d, int *m)
+{
+	enum { MARK = 0x3555 };
+	const uint16_t mark = MARK;
+	*d = *m = -1;
+	for (int at = 0; at + 2 <= (int)quant_block_bytes(q); at += 2) {
+		uint8_t block[512] = {0};
+		struct block_parts parts = {.d = 0};
+		memcpy(block + at, &mark, sizeof mark);
+		blocks_split(q, block, &parts);
+		*d = parts.d == MARK ? at : *d;
+		*m = parts.m == MARK ? at : *m;
+	}
+}
+
 /* Blocks of any bits, with scales of about 0.01 where the format has float16. */
 static struct weight block_weight(struct kernel_test *kt, struct weight_kind kind,
 				  int32_t n, int32_t k)
 {
-	static const struct {
-		int d, m; /* where they stand in a block; -1: nowhere */
-	} halves[QUANT_COUNT] = {
-		[QUANT_Q4_0] = {0, -1},    [QUANT_Q4_1] = {0, 2},
-		[QUANT_Q5_0] = {0, -1},    [QUANT_Q5_1] = {0, 2},
-		[QUANT_Q8_0] = {0, -1},    [QUANT_Q2_K] = {80, 82},
-		[QUANT_Q3_K] = {108, -1},  [QUANT_Q4_K] = {0, 2},
-		[QUANT_Q5_K] = {0, 2},     [QUANT_Q6_K] = {208, -1},
-		[QUANT_IQ2_XXS] = {0, -1}, [QUANT_IQ4_NL] = {0, -1},
-		[QUANT_IQ4_XS] = {0, -1},  [QUANT_MXFP4_BLOCK] = {-1, -1},
-	};
+	int d, m;
+	find_halves(kind.quant, &d, &m);
 	size_t size = quant_block_bytes(kind.quant);
 	size_t n_blocks = (size_t)n * (size_t)k / (size_t)quant_block(kind.quant);
 	uint8_t *q = arena_alloc(&kt->arena, n_blocks * size);
@@ -190,10 +198,10 @@ static struct weight block_weight(struct kernel_test *kt, struct weight_kind kin
 		uint8_t *block = q + i * size;
 		if (kind.quant == QUANT_MXFP4_BLOCK)
 			block[0] = (uint8_t)(112 + block[0] % 12);
-		if (halves[kind.quant].d >= 0) /* 2^-7 to 2^-6, either sign */
-			block[halves[kind.quant].d + 1] = block[1] % 2 ? 0x20 : 0xA1;
-		if (halves[kind.quant].m >= 0)
-			block[halves[kind.quant].m + 1] = 0x20;
+		if (d >= 0) /* 2^-7 to 2^-6, either sign */
+			block[d + 1] = block[1] % 2 ? 0x20 : 0xA1;
+		if (m >= 0)
+			block[m + 1] = 0x20;
 	}
 	return (struct weight){.quant = kind.quant, .n = n, .k = k, .q = q,
 			       .group = quant_block(kind.quant),

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/adding.md promises of an architecture, a weight format and a GPU target: each
+patch of tests/adding applies to a copy of the tree, touches no more files than said, and
+those that stand in the list of its section. What was added compiles. The architecture
+answers as its reference, the target is known to haloctl."""
+import glob
+import json
+import os
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+import tempfile
+
+from tap import BUILD, SRC, done, eq, ok
+
+GOLDEN = os.path.join(SRC, "tests/golden/models/gemma3")
+NORMS = {"input_layernorm": "norm_before_attention",
+         "post_attention_layernorm": "norm_behind_attention",
+         "pre_feedforward_layernorm": "norm_before_mlp",
+         "post_feedforward_layernorm": "norm_behind_mlp"}
+
+
+def shell(args, **more):
+    p = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       timeout=300, **more)
+    return p.returncode, p.stdout.decode(errors="replace")
+
+
+def variable(name):
+    """Of the build's Makefile."""
+    code, out = shell(["make", "-s", "--no-print-directory", "-C", BUILD,
+                       "--eval", "print-it: ; @echo IT: $(%s)" % name, "print-it"])
+    assert code == 0, out
+    lines = [x for x in out.splitlines() if x.startswith("IT:")]
+    return shlex.split(lines[-1][3:])
+
+
+def listed(section):
+    """The files in the first table of a section of docs/adding.md."""
+    with open(os.path.join(SRC, "docs/adding.md"), encoding="utf-8") as f:
+        text = f.read().split("\n## " + section + "\n")[1].split("\n## ")[0]
+    table = re.search(r"\| file \| what \|\n.*?\n((?:\|.*\n)+)", text).group(1)
+    return re.findall(r"^\| `([^`]+)`", table, re.M)
+
+
+def patched(name, section, most, into):
+    """A copy of the tree with the patch; the files it touches."""
+    for part in ("src", "kernels", "docs", "Makefile.am"):
+        path = os.path.join(SRC, part)
+        to = os.path.join(into, part)
+        if os.path.isdir(path):
+            shutil.copytree(path, to, ignore=shutil.ignore_patterns("*.o", "*.a", "*.s"))
+        else:
+            shutil.copy(path, to)
+    for folder, _, names in os.walk(into):  # a distribution's tree is not writable
+        for path in [folder] + [os.path.join(folder, n) for n in names]:
+            os.chmod(path, os.stat(path).st_mode | 0o200)
+    patch = os.path.abspath(os.path.join(SRC, "tests/adding", name + ".patch"))
+    code, out = shell(["patch", "-p1", "--no-backup-if-mismatch", "-i", patch], cwd=into)
+    ok(code == 0, name + ".patch applies", out)
+    with open(patch, encoding="utf-8") as f:
+        files = re.findall(r"^\+\+\+ b/(\S+)", f.read(), re.M)
+    ok(0 < len(files) <= most, "%s: at most %d files" % (name, most), files)
+    known = [re.escape(n).replace("NAME", r"\w+") for n in listed(section)]
+    strange = [f for f in files if not any(re.fullmatch(k, f) for k in known)]
+    eq(strange, [], name + ": all stand in docs/adding.md")
+    return files
+
+
+def compiled(tree, sources):
+    """Objects of the sources, with the patched headers and tables."""
+    build = os.path.abspath(BUILD)
+    flags = variable("AM_CFLAGS") + variable("JANSSON_CFLAGS") + ["-D_GNU_SOURCE"]
+    out = []
+    for i, source in enumerate(sources):
+        out.append(os.path.join(tree, "object%d.o" % i))
+        code, text = shell([*variable("CC"), *flags, "-Isrc", "-I.", "-I" + build, "-c",
+                            source, "-o", out[-1]], cwd=tree)
+        ok(code == 0 and "warning" not in text, source + " compiles", text)
+    return out
+
+
+def renamed_model(folder):
+    """gemma3 as a model of the new architecture: other names of norms."""
+    os.makedirs(folder)
+    for path in glob.glob(os.path.join(GOLDEN, "*.json")):
+        shutil.copy(path, folder)
+    path = os.path.join(folder, "config.json")
+    with open(path, encoding="utf-8") as f:
+        config = json.load(f)
+    config["model_type"] = "sandwich"
+    config["architectures"] = ["SandwichForCausalLM"]
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    with open(os.path.join(GOLDEN, "model.safetensors"), "rb") as f:
+        n, = struct.unpack("<Q", f.read(8))
+        head, data = json.loads(f.read(n)), f.read()
+    head = {".".join(NORMS.get(part, part) for part in name.split(".")): t
+            for name, t in head.items()}
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def linked(tree, main, objects, ldadd):
+    """A program of the build with these objects in the place of its own."""
+    program = os.path.join(tree, "program")
+    libs = [os.path.join(os.path.abspath(BUILD), x) if x.endswith(".a") else x
+            for x in variable(ldadd)]
+    code, out = shell([*variable("CC"), *variable("CFLAGS"), *variable("SANITIZE_FLAGS"),
+                       "-o", program, os.path.join(BUILD, main), *objects, *libs,
+                       *variable("LIBS")])
+    ok(code == 0, "it links", out)
+    return program if code == 0 else None
+
+
+def architecture(tree):
+    files = patched("architecture", "An architecture", 6, tree)
+    new = [f for f in files if f.endswith(".c") and "/arch_" in f]
+    objects = compiled(tree, ["src/model/model_config.c", "src/model/gguf_model.c",
+                              "src/engine/engine_create.c", *new])
+    program = linked(tree, "src/ctl/haloctl.o", objects, "haloctl_LDADD")
+    model = os.path.join(tree, "model")
+    renamed_model(model)
+    if not program:
+        return
+    code, out = shell([program, "verify", "--exact", "--json", "--model", model])
+    v = json.loads(out) if code == 0 else {}
+    ok(v.get("pass") and v["max_delta"] < 2e-4, "it answers as its reference", out)
+
+
+def weight_format(tree):
+    patched("format", "A weight format", 6, tree)
+    compiled(tree, ["src/model/dtype.c", "src/model/gguf.c", "src/model/formats/weight.c",
+                    "src/model/formats/quant_blocks.c", "src/backend/cpu/cpu_panels.c",
+                    "src/backend/hip/hip_repack.c", "src/backend/hip/hip_launch.c"])
+    clang = variable("HIP_CLANG")
+    if not clang:
+        return
+    for unit in ("rows/embed_rows", "linear/linear_blocks"):
+        to = os.path.join(tree, "unit.s")
+        code, out = shell([*clang, *variable("HIPFLAGS"), "-I.", "-S", "-o", to,
+                           "--offload-arch=" + variable("GPU_TARGETS")[0],
+                           "kernels/%s.hip" % unit], cwd=tree)
+        text = open(to, encoding="utf-8").read() if code == 0 else ""
+        ok(code == 0 and "_tq2_0_" in text, unit + ".hip has kernels for it", out)
+
+
+def target(tree):
+    patched("target", "A GPU target", 4, tree)
+    objects = compiled(tree, ["src/lab/chip.c"])
+    ok(b"gfx1102" in open(objects[0], "rb").read(), "the laboratory knows it")
+    with open(os.path.join(SRC, "configure.ac"), encoding="utf-8") as f:
+        pattern = re.search(r"sed -n 's/(\^GPU_TARGET.*?),\.\*", f.read()).group(1)
+    ok(pattern, "configure reads the list")
+    with open(os.path.join(tree, "src/backend/hip/gpu_targets.def"), encoding="utf-8") as f:
+        eq(re.findall(r"^GPU_TARGET\((\w+),", f.read(), re.M),
+           ["gfx1151", "gfx1100", "gfx1102"], "and finds it there")
+
+
+for add in (architecture, weight_format, target):
+    with tempfile.TemporaryDirectory() as scratch:
+        add(scratch)
+done()
