@@ -5,7 +5,7 @@
  *   json_read        bytes to a tree, typed access, the path of every fault
  *   params           what all endpoints share
  *   chat             messages (messages.c), tools and variables through the model's
- *                    template (chat_template.c, value.c)
+ *                    template (chat_template.c, chat_vars.c, value.c)
  *   tools            what may, must or must not be called, and in which format
  *   toolgrammar      what a call must look like
  *   callstore, replay  calls of the history in the model's own words
@@ -29,6 +29,7 @@
 #include <stdlib.h>
 
 #include "json/json_read.h"
+#include "api/chat_vars.h"
 #include "api/toolgrammar.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -76,15 +77,21 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->responses = response_store_create(STORED_RESPONSES, STORED_BYTES);
 	a->calls = callstore_create();
 	a->grammars = grammarcache_create(GRAMMARS, GRAMMAR_BYTES);
-	enum status st = tools_choose_format(o->tool_format, m->chat_template,
-					     &a->tool_format, fail);
+	const char *template = o->chat_template ? o->chat_template : m->chat_template;
+	a->template_text = arena_strdup(&a->arena, template ? template : "");
+	a->reasoning = o->reasoning;
+	enum status st = chat_vars_parse(o->chat_template_kwargs, &a->template_kwargs,
+					 fail);
+	if (st == OK)
+		st = tools_choose_format(o->tool_format, a->template_text,
+					 &a->tool_format, fail);
 	infill_find_tokens(m->tokenizer, &a->fim);
 	a->strict_tools = o->strict_tools;
 	toolgrammar_find_specials(m->tokenizer, a->tool_format, &a->arena, &a->specials);
 	/* A model without a template still completes raw prompts. */
-	if (st == OK && m->chat_template && m->chat_template[0]) {
+	if (st == OK && a->template_text[0]) {
 		const struct chat_template_opts t = {
-			.source = str_of(m->chat_template),
+			.source = str_of(a->template_text),
 			.bos_text = m->bos_text,
 			.eos_text = m->eos_text,
 		};
@@ -102,6 +109,7 @@ void api_destroy(struct api *a)
 	if (!a)
 		return;
 	chat_template_destroy(a->chat);
+	json_decref(a->template_kwargs);
 	callstore_destroy(a->calls);
 	grammarcache_destroy(a->grammars);
 	response_store_destroy(a->responses);

@@ -13,8 +13,14 @@
 struct api;
 struct api_call;
 
+/* What templates are told to do where a request does not say it. */
+enum api_reasoning { API_REASONING_AUTO, API_REASONING_ON, API_REASONING_OFF };
+
 struct api_opts {
 	const struct model *model;
+	const char *chat_template; /* in place of the model's own; NULL: that one */
+	const char *chat_template_kwargs; /* JSON object of variables; NULL or "": none */
+	enum api_reasoning reasoning;
 	const char *model_name;    /* `model` in answers and requests */
 	const char *const *aliases; /* further names it answers to */
 	int n_aliases;

@@ -4,6 +4,8 @@
  * one call. Thread: struct api any (immutable), struct api_call one at a time.
  */
 #pragma once
+#include <jansson.h>
+
 #include "api/api.h"
 #include "api/callstore.h"
 #include "api/chat_template.h"
@@ -25,6 +27,9 @@ struct api {
 	const struct clock *clock;
 	int64_t created;             /* seconds since 1970, said of the model */
 	struct chat_template *chat;  /* NULL: the model has none */
+	const char *template_text;   /* its source, "" where there is none */
+	json_t *template_kwargs;     /* an object, or NULL */
+	enum api_reasoning reasoning;
 	const struct tool_format *tool_format; /* NULL: none is known */
 	struct toolgrammar_specials {
 		struct str *p;

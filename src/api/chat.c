@@ -8,69 +8,12 @@
 
 #include <sys/random.h>
 
+#include "api/chat_vars.h"
 #include "api/messages.h"
 #include "api/prompt.h"
 #include "api/toolgrammar.h"
 #include "api/value.h"
 #include "base/alloc.h"
-
-/* How much to think: OpenAI's word goes to the template, and "none" is also the
- * switch that most templates have. An effort does not promise a length, so any of the
- * words in use is taken. */
-static enum status read_effort(const struct json_node *body, struct arena *a,
-			       struct jinja_value *globals, struct fail *fail)
-{
-	static const char *const efforts[] = {"none", "minimal", "low", "medium",
-					      "high", "xhigh", "max"};
-	struct json_node at = json_read_get(body, "reasoning_effort");
-	struct str effort = {0};
-	enum status st = json_read_str(&at, &effort, fail);
-	if (st != OK || !at.v)
-		return st;
-	for (size_t i = 0; i < ARRAY_LEN(efforts); i++) {
-		if (!str_is(effort, efforts[i]))
-			continue;
-		if (i == 0)
-			value_set(a, globals, "enable_thinking", jinja_bool(a, false));
-		value_set_str(a, globals, "reasoning_effort", str_of(efforts[i]),
-			      TRUST_TEMPLATE);
-		return OK;
-	}
-	return json_read_fail(&at, fail, "must be one of none, minimal, low, medium, "
-					 "high, xhigh, max");
-}
-
-/* Template variables: chat_template_kwargs, and what many send at the top. A call that
- * is forced comes at once, so there is nothing to think. */
-static enum status read_globals(const struct json_node *body, struct arena *a,
-				bool is_forced, struct jinja_value **out,
-				struct fail *fail)
-{
-	static const char *const reserved[] = {
-		"messages", "tools", "add_generation_prompt", "bos_token",
-		"eos_token",
-	};
-	struct json_node at = json_read_get(body, "chat_template_kwargs");
-	enum status st = json_read_object(&at, fail);
-	if (st != OK)
-		return st;
-	for (size_t i = 0; i < ARRAY_LEN(reserved); i++) {
-		struct json_node own = json_read_get(&at, reserved[i]);
-		if (own.v)
-			return json_read_fail(&own, fail, "cannot be set");
-	}
-	*out = at.v ? value_of_json(a, at.v) : jinja_dict(a);
-	st = read_effort(body, a, *out, fail);
-	if (st != OK)
-		return st;
-	struct json_node thinking = json_read_get(body, "enable_thinking");
-	bool think = true;
-	st = json_read_bool(&thinking, &think, fail);
-	if (st == OK && (thinking.v || is_forced))
-		value_set(a, *out, "enable_thinking",
-			  jinja_bool(a, think && !is_forced));
-	return st;
-}
 
 /* A count without the switch is a client's mistake that it would not notice. */
 static enum status read_logprobs(const struct json_node *body,
@@ -103,7 +46,7 @@ static void set_outparse(const struct api *a, const struct marked *prompt,
 		return;
 	o->split_reasoning =
 		tokenizer_find(a->model->tokenizer, o->think_open) >= 0 ||
-		str_find(str_of(a->model->chat_template), o->think_close, 0) >= 0;
+		str_find(str_of(a->template_text), o->think_close, 0) >= 0;
 	o->starts_in_reasoning =
 		o->split_reasoning &&
 		chat_template_opens(prompt, o->think_open, o->think_close);
@@ -213,15 +156,18 @@ static enum status cut_at(struct marked *m, struct str mark, struct fail *fail)
 }
 
 /* An answer with a grammar may begin by reasoning, if the model's own habit is to
- * open it: the prompt has not, and the client has not turned it off. */
+ * open it: the prompt has not opened it, nor closed it already, and the client has not
+ * turned it off. */
 static void set_reasoning(const struct json_node *body, struct request *r,
-			  const struct tokenizer *t)
+			  const struct tokenizer *t, const struct marked *prompt)
 {
 	struct json_node kwargs = json_read_get(body, "chat_template_kwargs");
 	struct json_node own = json_read_get(body, "enable_thinking");
 	struct json_node passed = json_read_get(&kwargs, "enable_thinking");
 	int32_t id = tokenizer_find(t, r->parse.think_open);
-	bool is_off = json_is_false(own.v) || (!own.v && json_is_false(passed.v));
+	bool is_off = json_is_false(own.v) || (!own.v && json_is_false(passed.v)) ||
+		      chat_template_closes(prompt, r->parse.think_open,
+					   r->parse.think_close);
 	/* A special token has no text, so nobody could tell that it was written. */
 	if (r->grammar && r->parse.split_reasoning && !r->parse.starts_in_reasoning &&
 	    !is_off && id > 0 && !tokenizer_is_special(t, id))
@@ -239,7 +185,26 @@ struct chat {
 	struct replay replay;
 	struct tools tools;
 	struct str mark; /* p NULL: a new turn begins */
+	/* The template failed: what a message or a tool may leave out is filled in. */
+	bool fills;
 };
+
+/* The tools, each with a description and parameters; new. */
+static json_t *fill_tools(const json_t *tools)
+{
+	json_t *all = json_deep_copy(tools), *tool;
+	size_t i;
+	json_array_foreach(all, i, tool) {
+		json_t *fn = json_object_get(tool, "function");
+		if (fn && !json_is_string(json_object_get(fn, "description")))
+			json_object_set_new(fn, "description", json_string(""));
+		if (fn && !json_is_object(json_object_get(fn, "parameters")))
+			json_object_set_new(fn, "parameters",
+					    json_pack("{sss{}}", "type", "object",
+						      "properties"));
+	}
+	return all;
+}
 
 /* store: of the calls that are shown in the model's own words; NULL: none are. */
 static enum status read_chat(const struct json_node *body, struct chat *chat,
@@ -253,7 +218,10 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 				       .format = a->tool_format,
 				       .takes_objects =
 					       chat_template_takes_objects(a->chat)};
-	const struct messages_opts o = {a->chat, in->arena, &chat->replay, chat->mark};
+	const struct messages_opts o = {
+		.chat = a->chat, .arena = in->arena, .replay = &chat->replay,
+		.final_mark = chat->mark,
+		.fills_content = chat->fills || chat_template_prints_none(a->chat)};
 	if (st == OK)
 		st = messages_read(&at, &o, &in->messages, fail);
 	if (st == OK)
@@ -263,11 +231,35 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 			     "`continue_final_message` does not go with a "
 			     "`tool_choice` that demands a call");
 	if (st == OK)
-		st = read_globals(body, in->arena, chat->tools.is_forced, &in->globals,
-				  fail);
+		st = chat_vars_read(body, a, in->arena, chat->tools.is_forced,
+				    &in->globals, fail);
 	at = json_read_get(body, "tools");
-	if (st == OK && chat->tools.are_shown)
-		in->tools = value_of_json(in->arena, at.v);
+	if (st == OK && chat->tools.are_shown) {
+		json_t *filled = chat->fills ? fill_tools(at.v) : NULL;
+		in->tools = value_of_json(in->arena, filled ?: at.v);
+		json_decref(filled);
+	}
+	return st;
+}
+
+/* Many templates fail on None, and on a tool without a description, both of which the
+ * API allows: they are tried again with "". The words of the first failure are kept. */
+static enum status try_render(const struct json_node *body, struct chat *chat,
+			      struct callstore *store, struct marked *out,
+			      struct fail *fail)
+{
+	const struct chat_template *t = chat->api->chat;
+	enum status st = read_chat(body, chat, store, fail);
+	if (st == OK)
+		st = chat_template_render(t, &chat->in, out, fail);
+	if (st != E_TEMPLATE || chat->fills)
+		return st;
+	chat->fills = true;
+	marked_deinit(out);
+	*out = (struct marked){0};
+	if (read_chat(body, chat, store, NULL) == OK &&
+	    chat_template_render(t, &chat->in, out, NULL) == OK)
+		st = OK;
 	return st;
 }
 
@@ -280,16 +272,11 @@ static enum status render(const struct json_node *body, struct chat *chat,
 		return fail_at(fail, E_INVAL, "messages",
 			       "this model has no chat template: use "
 			       "/v1/completions");
-	enum status st = read_chat(body, chat, a->calls, fail);
-	if (st != OK)
-		return st;
-	st = chat_template_render(a->chat, &chat->in, out, fail);
+	enum status st = try_render(body, chat, a->calls, out, fail);
 	if (st == OK && !replay_apply(&chat->replay, out)) {
 		marked_deinit(out);
 		*out = (struct marked){0};
-		st = read_chat(body, chat, NULL, fail);
-		if (st == OK)
-			st = chat_template_render(a->chat, &chat->in, out, fail);
+		st = try_render(body, chat, NULL, out, fail);
 	}
 	if (st == OK && chat->mark.p)
 		st = cut_at(out, chat->mark, fail);
@@ -349,7 +336,7 @@ static enum status set_request(const struct json_node *body, struct api_call *c,
 	if (chat->tools.has_special_tags)
 		r->skip_special = false;
 	if (!chat->tools.is_forced)
-		set_reasoning(body, r, c->api->model->tokenizer);
+		set_reasoning(body, r, c->api->model->tokenizer, prompt);
 	prompt_alloc(r, 1);
 	st = prompt_encode(c, 0, prompt, false, fail);
 	if (st == E_LIMIT && fail && !fail->param[0])

@@ -5,7 +5,8 @@
  * and agents do send them. Reading the source would not tell, so the template is
  * asked once: a conversation with a marked system message late in it is rendered,
  * and where the mark does not come out the caller merges system messages. In the same
- * way it is found out how calls in the history must look.
+ * way it is found out how calls in the history must look, and whether a message
+ * without text prints the word None.
  */
 #include "api/chat_template.h"
 
@@ -20,7 +21,7 @@ struct chat_template {
 	struct arena arena;
 	struct str bos, eos;
 	bool wants_one_system;
-	bool takes_objects, takes_strings, wants_short_ids;
+	bool takes_objects, takes_strings, wants_short_ids, prints_none;
 };
 
 static struct jinja_value *probe_message(struct arena *a, const char *role,
@@ -74,14 +75,17 @@ static struct jinja_value *probe_call(struct arena *a, const char *id, bool as_o
 	return call;
 }
 
-/* A conversation with a call. An object that a template prints in Python's way, or
- * a string that it quotes once more, is not what the model was trained on. */
-static bool shows_call(const struct chat_template *t, const char *id, bool as_object)
+/* Renders a conversation with a call, whose message has the text "" or, with is_none,
+ * None. False where the template fails. */
+static bool render_call(const struct chat_template *t, const char *id, bool as_object,
+			bool is_none, struct marked *out)
 {
 	struct arena a;
 	arena_init(&a);
 	struct jinja_value *messages = jinja_list(&a), *calls = jinja_list(&a);
 	struct jinja_value *asks = probe_message(&a, "assistant", "");
+	if (is_none)
+		value_set(&a, asks, "content", jinja_none(&a));
 	struct jinja_value *result = probe_message(&a, "tool", "r");
 	jinja_list_add(&a, calls, probe_call(&a, id, as_object));
 	value_set(&a, asks, "tool_calls", calls);
@@ -92,8 +96,17 @@ static bool shows_call(const struct chat_template *t, const char *id, bool as_ob
 	jinja_list_add(&a, messages, result);
 	const struct chat_template_input in = {&a, messages, NULL, jinja_dict(&a),
 					       false};
+	bool is_rendered = chat_template_render(t, &in, out, NULL) == OK;
+	arena_deinit(&a);
+	return is_rendered;
+}
+
+/* An object that a template prints in Python's way, or a string that it quotes once
+ * more, is not what the model was trained on. */
+static bool shows_call(const struct chat_template *t, const char *id, bool as_object)
+{
 	struct marked out = {0};
-	bool shown = chat_template_render(t, &in, &out, NULL) == OK;
+	bool shown = render_call(t, id, as_object, false, &out);
 	struct str text = buf_str(&out.text);
 	if (as_object)
 		shown = shown && str_find(text, STR("probe-value"), 0) >= 0 &&
@@ -101,8 +114,17 @@ static bool shows_call(const struct chat_template *t, const char *id, bool as_ob
 	else
 		shown = shown && str_find(text, STR(PROBE_ARGS), 0) >= 0;
 	marked_deinit(&out);
-	arena_deinit(&a);
 	return shown;
+}
+
+/* `{{ content }}` of None is the word, which no model was trained on. */
+static bool prints_none(const struct chat_template *t, const char *id)
+{
+	struct marked out = {0};
+	bool is_printed = render_call(t, id, t->takes_objects, true, &out) &&
+			  str_find(buf_str(&out.text), STR("None"), 0) >= 0;
+	marked_deinit(&out);
+	return is_printed;
 }
 
 static void probe_calls(struct chat_template *t)
@@ -113,6 +135,7 @@ static void probe_calls(struct chat_template *t)
 		t->takes_strings = shows_call(t, ids[i], false);
 		t->wants_short_ids = i == 1 && (t->takes_objects || t->takes_strings);
 	}
+	t->prints_none = prints_none(t, ids[t->wants_short_ids]);
 }
 
 enum status chat_template_create(const struct chat_template_opts *o,
@@ -155,6 +178,11 @@ bool chat_template_takes_objects(const struct chat_template *t)
 bool chat_template_takes_strings(const struct chat_template *t)
 {
 	return t->takes_strings;
+}
+
+bool chat_template_prints_none(const struct chat_template *t)
+{
+	return t->prints_none;
 }
 
 bool chat_template_wants_short_ids(const struct chat_template *t)
@@ -204,4 +232,22 @@ bool chat_template_opens(const struct marked *prompt, struct str open,
 	struct str tail = {prompt->text.p + from, prompt->text.n - from};
 	ptrdiff_t at = find_last(tail, open);
 	return at >= 0 && str_find(tail, close, (size_t)at) < 0;
+}
+
+bool chat_template_closes(const struct marked *prompt, struct str open,
+			  struct str close)
+{
+	size_t n = prompt->n_marks;
+	if (n == 0 || prompt->marks[n - 1].trust == TRUST_USER)
+		return false;
+	size_t from = n > 1 ? prompt->marks[n - 2].end : 0;
+	struct str tail = {prompt->text.p + from, prompt->text.n - from};
+	ptrdiff_t at = find_last(tail, close);
+	if (at < 0 || str_find(tail, open, 0) < 0)
+		return false;
+	/* Only blanks follow: the block belongs to this turn, not to one before it. */
+	size_t end = (size_t)at + close.n;
+	while (end < tail.n && strchr(" \t\r\n", tail.p[end]))
+		end++;
+	return end == tail.n;
 }

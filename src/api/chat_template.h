@@ -31,6 +31,9 @@ bool chat_template_takes_strings(const struct chat_template *t);
 /* It accepts ids of calls of nine letters and digits only. */
 bool chat_template_wants_short_ids(const struct chat_template *t);
 
+/* It writes the word None where a message with calls has no text. */
+bool chat_template_prints_none(const struct chat_template *t);
+
 struct chat_template_input {
 	struct arena *arena; /* holds the values, and what rendering makes */
 	struct jinja_value *messages;
@@ -49,3 +52,7 @@ enum status chat_template_render(const struct chat_template *t,
  * users wrote does not count. */
 bool chat_template_opens(const struct marked *prompt, struct str open,
 			 struct str close);
+/* Does it end behind a reasoning block that the template has opened and closed? The
+ * model then answers at once. */
+bool chat_template_closes(const struct marked *prompt, struct str open,
+			  struct str close);

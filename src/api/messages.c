@@ -159,13 +159,23 @@ static enum status read_args(const struct json_node *at, const struct messages_o
 	return OK;
 }
 
+/* Nine letters and digits, as such templates demand. */
+static bool is_short_id(struct str id)
+{
+	bool is_short = id.n == 9;
+	for (size_t i = 0; is_short && i < id.n; i++)
+		is_short = (id.p[i] >= '0' && id.p[i] <= '9') ||
+			   ((id.p[i] | 0x20) >= 'a' && (id.p[i] | 0x20) <= 'z');
+	return is_short;
+}
+
 /* An id as the template takes it; always the same for the same one. */
 static void set_id(const struct messages_opts *o, struct jinja_value *dict,
 		   const char *key, struct str id)
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 	char made[9];
-	if (chat_template_wants_short_ids(o->chat)) {
+	if (chat_template_wants_short_ids(o->chat) && !is_short_id(id)) {
 		uint64_t h = hash_bytes(1, id.p, id.n);
 		for (size_t i = 0; i < sizeof made; i++, h /= 36)
 			made[i] = digits[h % 36];
@@ -272,8 +282,9 @@ static enum status read_assistant(const struct json_node *message,
 	if (is_last)
 		buf_add_str(&c->content, c->o->final_mark);
 	/* Beside calls null is how the API spells "no text", and templates look for
-	 * it; an answer that came out empty is sent back as null as well. */
-	if (c->content.n == 0 && !content.v && has_calls)
+	 * it; an answer that came out empty is sent back as null as well. Some
+	 * templates cannot read None: the caller tries again with "". */
+	if (c->content.n == 0 && !content.v && has_calls && !c->o->fills_content)
 		value_set(a, dict, "content", jinja_none(a));
 	else
 		value_set_str(a, dict, "content", buf_str(&c->content), TRUST_MODEL);

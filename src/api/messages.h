@@ -14,6 +14,8 @@ struct messages_opts {
 	/* Behind the text of the last message, which must be the assistant's; p NULL: it
 	 * may be anyone's. */
 	struct str final_mark;
+	/* A message with calls and without text has the text "", not None. */
+	bool fills_content;
 };
 
 /* A list of dicts. */

@@ -41,7 +41,7 @@ void api_props_format(const struct api *a, struct buf *out)
 		 "\"speculative\":false},\"total_slots\":%d",
 		 a->n_ctx, a->n_slots);
 	add_member(out, "model_alias", a->model_name);
-	add_member(out, "chat_template", m->chat_template);
+	add_member(out, "chat_template", a->template_text);
 	add_member(out, "bos_token", m->bos_text);
 	add_member(out, "eos_token", m->eos_text);
 	add_member(out, "build_info", a->version);

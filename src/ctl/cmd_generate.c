@@ -10,15 +10,17 @@
 #include "api/api.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "ctl/command.h"
 #include "ctl/input.h"
 #include "ctl/session.h"
 
 #define NAME "model" /* what the body and the api call the model */
+#define MAX_TEMPLATE_BYTES (1u << 20)
 
 struct args {
 	struct session_opts session;
-	const char *prompt, *system, *stop;
+	const char *prompt, *system, *stop, *template, *kwargs;
 	bool chat, raw, no_think, ignore_eos, quiet;
 	int64_t n, seed, top_k;
 	double temperature, top_p, min_p, repetition_penalty;
@@ -83,8 +85,7 @@ static void add_messages(const struct args *a, struct str prompt, struct buf *bo
 	add_message(body, "user", prompt);
 	buf_add_c(body, ']');
 	if (a->no_think)
-		buf_add_z(body, ",\"chat_template_kwargs\":"
-				"{\"enable_thinking\":false}");
+		buf_add_z(body, ",\"enable_thinking\":false");
 }
 
 static enum status make_call(const struct model *m, const struct args *a,
@@ -93,13 +94,18 @@ static enum status make_call(const struct model *m, const struct args *a,
 {
 	struct api_opts o = {.model = m, .model_name = NAME, .version = "haloctl",
 			     .system_fingerprint = "haloctl",
-			     .n_ctx = m->config.max_ctx, .clock = &clock_monotonic};
-	struct buf body = {0};
+			     .n_ctx = m->config.max_ctx, .clock = &clock_monotonic,
+			     .chat_template_kwargs = a->kwargs};
+	struct buf body = {0}, template = {0};
 	buf_add_z(&body, "{\"model\":\"" NAME "\"");
 	enum status st = OK;
-	if (a->raw)
+	if (a->template) {
+		st = file_read(a->template, MAX_TEMPLATE_BYTES, &template, fail);
+		o.chat_template = template.p ? template.p : "";
+	}
+	if (st == OK && a->raw)
 		st = add_raw_prompt(m, prompt, &body, fail);
-	else
+	else if (st == OK)
 		add_messages(a, prompt, &body);
 	add_sampling(&body, a);
 	buf_add_c(&body, '}');
@@ -113,6 +119,7 @@ static enum status make_call(const struct model *m, const struct args *a,
 		st = api_call_create(*api, &in, call, fail);
 	}
 	buf_deinit(&body);
+	buf_deinit(&template);
 	return st;
 }
 
@@ -284,6 +291,10 @@ int cmd_generate(int argc, char **argv)
 		 "a system message"},
 		{"no-think", 0, OPTION_FLAG, &a.no_think, 0, 0, NULL,
 		 "enable_thinking=false for the template"},
+		{"chat-template", 0, OPTION_TEXT, &a.template, 0, 0, "FILE",
+		 "a chat template in place of the model's"},
+		{"chat-template-kwargs", 0, OPTION_TEXT, &a.kwargs, 0, 0, "JSON",
+		 "variables for the template"},
 		{"temperature", 0, OPTION_NUMBER, &a.temperature, 0, 100, "X",
 		 "0 is greedy (the model's)"},
 		{"top-p", 0, OPTION_NUMBER, &a.top_p, 0, 1, "X", "(the model's)"},

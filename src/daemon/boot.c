@@ -11,6 +11,8 @@
 #include "base/file.h"
 #include "base/log.h"
 
+#define MAX_TEMPLATE_BYTES (1u << 20)
+
 /* --- plan --------------------------------------------------------------------- */
 
 /* halo-tiny: beside the program where it was built, in the share/ of the tree that
@@ -194,8 +196,20 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 			      struct fail *fail)
 {
 	const struct config *c = o->config;
-	return api_create(&(struct api_opts){
+	struct buf template = {0};
+	enum status st = OK;
+	if (c->chat_template[0])
+		st = file_read(c->chat_template, MAX_TEMPLATE_BYTES, &template, fail);
+	if (st != OK)
+		return st;
+	buf_add_z(&template, "");
+	st = api_create(&(struct api_opts){
 		.model = b->model,
+		.chat_template = c->chat_template[0] ? template.p : NULL,
+		.chat_template_kwargs = c->chat_template_kwargs,
+		.reasoning = strcmp(c->reasoning, "on") == 0    ? API_REASONING_ON
+			     : strcmp(c->reasoning, "off") == 0 ? API_REASONING_OFF
+								: API_REASONING_AUTO,
 		.model_name = o->plan->model_name,
 		.aliases = c->aliases.items,
 		.n_aliases = c->aliases.n,
@@ -209,6 +223,8 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		.system_fingerprint = "halod-" PACKAGE_VERSION,
 		.clock = o->clock,
 	}, &b->api, fail);
+	buf_deinit(&template);
+	return st;
 }
 
 enum status boot_load(const struct boot_opts *o, struct boot *out,

@@ -488,6 +488,148 @@ static void test_refused(void)
 	fixture_check_refused(fixture_api(), API_CHAT, rows, ARRAY_LEN(rows));
 }
 
+/* --- what templates cannot read ------------------------------------------- */
+
+#define CALL(id) "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"" id \
+	"\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}"
+#define RESULT(id) "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"content\":\"r\"}"
+#define HISTORY "{\"messages\":[" USER("q") "," CALL("c1") "," RESULT("c1") "]}"
+
+/* Each line is a construct that real templates have. */
+static void test_null_content(void)
+{
+	static const char calls[] = "{% if m.tool_calls %}[{{ m.tool_calls[0].function.name"
+		" }}{{ m.tool_calls[0].function.arguments | tojson }}]{% endif %};{% endfor %}";
+	static const struct {
+		const char *print, *want, *fact;
+	} rows[] = {
+		{"{% if '</think>' in m.content %}x{% endif %}{{ m.content or '' }}",
+		 "q;[f{}];r;", "a test for a tag in it"},
+		{"{{ m.role + m.content }}", "userq;assistant[f{}];toolr;",
+		 "a sum of texts"},
+		{"{{ m.content | trim }}", "q;[f{}];r;", "a filter"},
+		{"{{ m.content.split('</think>')[-1] }}", "q;[f{}];r;", "a method"},
+		{"{{ m.content | length }}", "1;0[f{}];1;", "its length"},
+		{"{{ m.content }}", "q;[f{}];r;", "a template that would print None"},
+		{"{{ m.content if m.content is not none else '-' }}", "q;-[f{}];r;",
+		 "a template that knows of None keeps it"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char source[600];
+		struct model copy;
+		snprintf(source, sizeof source, "{%% for m in messages %%}%s%s",
+			 rows[i].print, calls);
+		struct api *a = with_template(&copy, source);
+		expect_prompt(a, HISTORY, rows[i].want, rows[i].fact);
+		api_destroy(a);
+	}
+}
+
+static void test_bare_tool(void)
+{
+	struct model copy;
+	struct api *a = with_template(
+		&copy, "{% for t in tools %}{{ t.function.name + ': ' + "
+		       "t.function.description }}{% for p in t.function.parameters"
+		       ".properties %}{{ p }}{% endfor %};{% endfor %}");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"tools\":[{\"type\":\"function\","
+		      "\"function\":{\"name\":\"f\"}}]}", "f: ;",
+		      "a tool without description and parameters");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"tools\":[{\"type\":\"function\","
+		      "\"function\":{\"name\":\"f\",\"description\":\"d\",\"parameters\":"
+		      "{\"properties\":{\"x\":{}}}}}]}", "f: dx;", "and with both");
+	api_destroy(a);
+}
+
+static void test_call_ids(void)
+{
+	struct model copy;
+	struct api *a = with_template(
+		&copy, "{% for m in messages %}{% if m.tool_calls %}{% if m.tool_calls[0].id"
+		       "|length != 9 %}{{ raise_exception('nine') }}{% endif %}"
+		       "{{ m.tool_calls[0].id }}{{ m.tool_calls[0].function.arguments"
+		       " | tojson }}{% endif %}{% endfor %}");
+	expect_prompt(a, "{\"messages\":[" USER("q") "," CALL("call00001") ","
+		      RESULT("call00001") "]}", "call00001{}", "an id that fits stays");
+	struct api_call *c = fixture_call(a, API_CHAT, HISTORY);
+	char *got = fixture_prompt(c);
+	is_int((long)strlen(got), 9 + 2, "another becomes one of nine: %s", got);
+	free(got);
+	fixture_drop(c);
+	api_destroy(a);
+}
+
+/* --- the server's word ------------------------------------------------------ */
+
+static struct api *with_server(const char *source, const char *kwargs,
+			       enum api_reasoning reasoning)
+{
+	const struct api_opts o = {
+		.model = fixture_model(), .model_name = "halo-tiny", .n_ctx = 512,
+		.chat_template = source, .chat_template_kwargs = kwargs,
+		.reasoning = reasoning, .clock = &clock_monotonic};
+	return fixture_api_with(&o);
+}
+
+static void test_server_variables(void)
+{
+	static const char source[] =
+		"{{ enable_thinking }} {{ thinking }} {{ x }} {{ thinking_budget }} "
+		"{{ reasoning_effort }}";
+	static const char plain[] = "{\"messages\":[" USER("q") "]}";
+	struct api *a = with_server(source, "{\"x\":1}", API_REASONING_AUTO);
+	expect_prompt(a, plain, "  1  ", "the server's variables, in its own template");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"chat_template_kwargs\":"
+		      "{\"x\":2,\"thinking\":true}}", "True True 2  ",
+		      "a request's own win, and either name is both");
+	api_destroy(a);
+	a = with_server(source, "", API_REASONING_OFF);
+	expect_prompt(a, plain, "False False  0 low", "reasoning off");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"enable_thinking\":true}",
+		      "True True  0 low", "a request turns it on");
+	api_destroy(a);
+	a = with_server(source, "{\"enable_thinking\":false}", API_REASONING_ON);
+	expect_prompt(a, plain, "False False   ", "a variable is a stronger word");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"chat_template_kwargs\":"
+		      "{\"enable_thinking\":true}}", "True True   ", "a request's stronger");
+	api_destroy(a);
+	static const char *const bad[] = {"[]", "{", "{\"messages\":1}"};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct fail fail;
+		const struct api_opts o = {
+			.model = fixture_model(), .model_name = "m", .n_ctx = 512,
+			.chat_template_kwargs = bad[i], .clock = &clock_monotonic};
+		ok(api_create(&o, &a, &fail) == E_INVAL &&
+		   strstr(fail.text, "chat_template_kwargs"), "refused: %s", bad[i]);
+	}
+}
+
+/* --- a format and reasoning -------------------------------------------------- */
+
+static int32_t may_reason(const char *source, const char *more)
+{
+	char body[300];
+	struct api *a = with_server(source, NULL, API_REASONING_AUTO);
+	snprintf(body, sizeof body, "{\"messages\":[" USER("q") "],\"response_format\":"
+		 "{\"type\":\"json_object\"}%s}", more);
+	struct api_call *c = fixture_call(a, API_CHAT, body);
+	int32_t id = api_call_request(c)->reasoning_id;
+	fixture_drop(c);
+	api_destroy(a);
+	return id;
+}
+
+static void test_format_reasoning(void)
+{
+	static const char plain[] = "</think>{{ messages[0].content }}<bot>";
+	static const char closes[] =
+		"{{ messages[0].content }}<bot><think>\n\n</think>\n\n";
+	ok(may_reason(plain, "") > 0, "a model may think before it writes a format");
+	ok(may_reason(plain, ",\"enable_thinking\":false") == 0,
+	   "not where a request turned it off");
+	ok(may_reason(closes, "") == 0, "not where the template has closed the block");
+}
+
 static void test_too_many(void)
 {
 	struct buf body = {0};
@@ -512,6 +654,11 @@ int main(void)
 	test_late_system();
 	test_template_variables();
 	test_template_faults();
+	test_null_content();
+	test_bare_tool();
+	test_call_ids();
+	test_server_variables();
+	test_format_reasoning();
 	test_refused();
 	test_too_many();
 	return tap_done();

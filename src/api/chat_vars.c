@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From the weakest to the strongest word: the server's `reasoning`, the server's
+ * `chat_template_kwargs`, the request's `chat_template_kwargs`, its
+ * `reasoning_effort` and its `enable_thinking`.
+ *
+ * Templates have several names for one switch: `enable_thinking` (Qwen, GLM,
+ * Nemotron), `thinking` (DeepSeek, Granite, Kimi). A word for one of them sets the
+ * other, too. Templates without a switch are told by `thinking_budget` or
+ * `reasoning_effort`, where they read those.
+ */
+#include "api/chat_vars.h"
+
+#include "api/value.h"
+#include "base/alloc.h"
+
+static const char *const switches[] = {"enable_thinking", "thinking"};
+
+static enum status check_names(const struct json_node *vars, struct fail *fail)
+{
+	static const char *const reserved[] = {
+		"messages", "tools", "add_generation_prompt", "bos_token", "eos_token",
+	};
+	enum status st = json_read_object(vars, fail);
+	for (size_t i = 0; i < ARRAY_LEN(reserved) && st == OK; i++) {
+		struct json_node own = json_read_get(vars, reserved[i]);
+		if (own.v)
+			st = json_read_fail(&own, fail, "cannot be set");
+	}
+	return st;
+}
+
+enum status chat_vars_parse(const char *text, json_t **out, struct fail *fail)
+{
+	struct fail why = {0};
+	json_t *v = NULL;
+	*out = NULL;
+	if (!text || !text[0])
+		return OK;
+	enum status st = json_read_parse(str_of(text), &v, &why);
+	struct json_node root = json_read_root(v);
+	if (st == OK)
+		st = check_names(&root, &why);
+	if (st == OK) {
+		*out = v;
+		return OK;
+	}
+	json_decref(v);
+	return fail_at(fail, E_INVAL, "chat_template_kwargs",
+		       "chat_template_kwargs: must be a JSON object of template "
+		       "variables: %s", why.text);
+}
+
+static void set_switches(struct arena *a, struct jinja_value *vars, bool thinks)
+{
+	for (size_t i = 0; i < ARRAY_LEN(switches); i++)
+		value_set(a, vars, switches[i], jinja_bool(a, thinks));
+}
+
+/* Both names say what one of them was given; the first name's word counts. */
+static void add_variables(struct arena *a, struct jinja_value *vars, const json_t *from)
+{
+	const char *key;
+	json_t *v;
+	for (size_t i = ARRAY_LEN(switches); i-- > 0;) {
+		const json_t *said = json_object_get(from, switches[i]);
+		if (json_is_boolean(said))
+			set_switches(a, vars, json_is_true(said));
+	}
+	json_object_foreach((json_t *)from, key, v)
+		jinja_dict_set(a, vars, str_of(key), TRUST_USER, value_of_json(a, v));
+}
+
+static void set_server(const struct api *api, struct arena *a, struct jinja_value *vars)
+{
+	struct str text = str_of(api->template_text);
+	bool is_off = api->reasoning == API_REASONING_OFF;
+	if (api->reasoning != API_REASONING_AUTO)
+		set_switches(a, vars, !is_off);
+	if (is_off && str_find(text, STR("thinking_budget"), 0) >= 0)
+		value_set(a, vars, "thinking_budget", jinja_int(a, 0));
+	/* The least that the template knows of. */
+	if (is_off && str_find(text, STR("reasoning_effort"), 0) >= 0) {
+		bool has_none = str_find(text, STR("'none'"), 0) >= 0 ||
+				str_find(text, STR("\"none\""), 0) >= 0;
+		value_set_str(a, vars, "reasoning_effort",
+			      has_none ? STR("none") : STR("low"), TRUST_TEMPLATE);
+	}
+	add_variables(a, vars, api->template_kwargs);
+}
+
+/* How much to think: OpenAI's word goes to the template, and "none" is also the
+ * switch that most templates have. An effort does not promise a length, so any of the
+ * words in use is taken. */
+static enum status read_effort(const struct json_node *body, struct arena *a,
+			       struct jinja_value *vars, struct fail *fail)
+{
+	static const char *const efforts[] = {"none", "minimal", "low", "medium",
+					      "high", "xhigh", "max"};
+	struct json_node at = json_read_get(body, "reasoning_effort");
+	struct str effort = {0};
+	enum status st = json_read_str(&at, &effort, fail);
+	if (st != OK || !at.v)
+		return st;
+	for (size_t i = 0; i < ARRAY_LEN(efforts); i++) {
+		if (!str_is(effort, efforts[i]))
+			continue;
+		if (i == 0)
+			set_switches(a, vars, false);
+		value_set_str(a, vars, "reasoning_effort", str_of(efforts[i]),
+			      TRUST_TEMPLATE);
+		return OK;
+	}
+	return json_read_fail(&at, fail, "must be one of none, minimal, low, medium, "
+					 "high, xhigh, max");
+}
+
+enum status chat_vars_read(const struct json_node *body, const struct api *api,
+			   struct arena *a, bool is_forced, struct jinja_value **out,
+			   struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "chat_template_kwargs");
+	struct json_node own = json_read_get(body, "enable_thinking");
+	bool thinks = true;
+	enum status st = check_names(&at, fail);
+	if (st != OK)
+		return st;
+	*out = jinja_dict(a);
+	set_server(api, a, *out);
+	if (at.v)
+		add_variables(a, *out, at.v);
+	st = read_effort(body, a, *out, fail);
+	if (st == OK)
+		st = json_read_bool(&own, &thinks, fail);
+	if (st == OK && (own.v || is_forced))
+		set_switches(a, *out, thinks && !is_forced);
+	return st;
+}

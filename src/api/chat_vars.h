@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Variables of the chat template: what the server sets, and what a request says.
+ * Thread: any.
+ */
+#pragma once
+#include "api/api_private.h"
+#include "jinja/jinja.h"
+#include "json/json_read.h"
+
+/* The text of a JSON object of variables; *out NULL where text is NULL or "", else
+ * freed with json_decref. E_INVAL. */
+enum status chat_vars_parse(const char *text, json_t **out, struct fail *fail) MUST_USE;
+
+/* A dict in arena a of all variables for one request. is_forced: its answer must be a
+ * tool call, which comes at once, so there is nothing to think. */
+enum status chat_vars_read(const struct json_node *body, const struct api *api,
+			   struct arena *a, bool is_forced, struct jinja_value **out,
+			   struct fail *fail) MUST_USE;
