@@ -52,6 +52,7 @@ struct api_input {
 	enum api_kind kind;
 	struct str body;
 	const char *request_id;
+	uint64_t owner;     /* the API key, for what is kept; 0: there are no keys */
 	int64_t arrival_us; /* 0: now */
 };
 
@@ -98,13 +99,18 @@ void api_slots_format(const struct api *a, int n_running, struct buf *out);
 void api_version_format(const struct api *a, struct buf *out);
 
 /* A response of /v1/responses that is kept; its input items, newest first unless is_rising;
- * and away with it. E_NOT_FOUND. */
-enum status api_response_format(const struct api *a, struct str id, struct buf *out,
-				struct fail *fail) MUST_USE;
-enum status api_response_items_format(const struct api *a, struct str id, bool is_rising,
-				      struct buf *out, struct fail *fail) MUST_USE;
-enum status api_response_delete(const struct api *a, struct str id, struct buf *out,
-				struct fail *fail) MUST_USE;
+ * and away with it. E_NOT_FOUND, also where another owner made it. */
+struct api_kept {
+	uint64_t owner; /* as api_input has it */
+	struct str id;
+};
+enum status api_response_format(const struct api *a, struct api_kept kept,
+				struct buf *out, struct fail *fail) MUST_USE;
+enum status api_response_items_format(const struct api *a, struct api_kept kept,
+				      bool is_rising, struct buf *out,
+				      struct fail *fail) MUST_USE;
+enum status api_response_delete(const struct api *a, struct api_kept kept,
+				struct buf *out, struct fail *fail) MUST_USE;
 
 /* Answers that need the tokenizer or the template and no engine: body in, JSON
  * appended. Slow for large bodies: may run on a worker thread. Errors as those of

@@ -135,6 +135,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	c->api = a;
 	c->dialect = dialect_of(in->kind);
 	c->kind = c->dialect ? c->dialect->base : in->kind;
+	c->owner = in->owner;
 	arena_init(&c->arena);
 	c->request = request_create(id);
 	c->stats.arrival_us = c->request->arrival_us =

@@ -85,6 +85,7 @@ struct api_call {
 	enum api_kind kind;
 	const struct format *format;
 	const struct dialect *dialect; /* NULL: kind's own shapes, by way of format */
+	uint64_t owner;                /* of what is kept; 0: there are no keys */
 	struct arena arena;   /* echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
 	enum status status;

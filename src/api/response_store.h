@@ -3,6 +3,11 @@
  * Conversations that a client may go on with by naming the last answer's id
  * (previous_response_id). In memory only: the oldest go when there are too many, and
  * all with the process; clients then send the history themselves. Thread: any.
+ *
+ * Each conversation belongs to an owner, the API key that made it; 0 stands for
+ * everybody where there are no keys. Another owner does not find it. In a full store
+ * the owner who holds most loses its oldest entry, so one owner cannot push out what
+ * the others keep.
  */
 #pragma once
 #include "base/buf.h"
@@ -20,10 +25,10 @@ enum response_part {
 #define RESPONSE_PARTS 3
 /* Keep the parts under id. All is copied; what alone is larger than the store is not
  * kept. */
-void response_store_put(struct response_store *s, struct str id,
+void response_store_put(struct response_store *s, uint64_t owner, struct str id,
 			const struct str parts[RESPONSE_PARTS]);
-/* Append a part of id to *out; false when it is not there (any more). */
-bool response_store_get(struct response_store *s, struct str id, enum response_part part,
-			struct buf *out) MUST_USE;
-/* False when there is none of that id. */
-bool response_store_delete(struct response_store *s, struct str id);
+/* Append a part of id to *out; false when the owner has none of that id (any more). */
+bool response_store_get(struct response_store *s, uint64_t owner, struct str id,
+			enum response_part part, struct buf *out) MUST_USE;
+/* False when the owner has none of that id. */
+bool response_store_delete(struct response_store *s, uint64_t owner, struct str id);

@@ -323,7 +323,7 @@ static void store(struct api_call *c)
 		[RESPONSE_BODY] = buf_str(&body),
 		[RESPONSE_INPUT] = buf_str(&r->input),
 	};
-	response_store_put(c->api->responses, str_of(r->id), kept);
+	response_store_put(c->api->responses, c->owner, str_of(r->id), kept);
 	buf_deinit(&body);
 	buf_deinit(&text);
 	buf_deinit(&thoughts);
@@ -388,20 +388,20 @@ const struct dialect dialect_responses = {
 
 /* --- asked for later ------------------------------------------------------------------ */
 
-static enum status get(const struct api *a, struct str id, enum response_part part,
-		       struct buf *out, struct fail *fail)
+static enum status get(const struct api *a, struct api_kept kept,
+		       enum response_part part, struct buf *out, struct fail *fail)
 {
-	if (response_store_get(a->responses, id, part, out))
+	if (response_store_get(a->responses, kept.owner, kept.id, part, out))
 		return OK;
-	id = json_read_clip(id, 60);
+	struct str id = json_read_clip(kept.id, 60);
 	return fail_set(fail, E_NOT_FOUND, "there is no response of the id `%.*s` (any more)",
 			(int)id.n, id.p);
 }
 
-enum status api_response_format(const struct api *a, struct str id, struct buf *out,
-				struct fail *fail)
+enum status api_response_format(const struct api *a, struct api_kept kept,
+				struct buf *out, struct fail *fail)
 {
-	return get(a, id, RESPONSE_BODY, out, fail);
+	return get(a, kept, RESPONSE_BODY, out, fail);
 }
 
 static const char *id_of(const json_t *list, size_t i)
@@ -409,11 +409,11 @@ static const char *id_of(const json_t *list, size_t i)
 	return json_string_value(json_object_get(json_array_get(list, i), "id"));
 }
 
-enum status api_response_items_format(const struct api *a, struct str id, bool is_rising,
-				      struct buf *out, struct fail *fail)
+enum status api_response_items_format(const struct api *a, struct api_kept kept,
+				      bool is_rising, struct buf *out, struct fail *fail)
 {
 	struct buf text = {0};
-	enum status st = get(a, id, RESPONSE_INPUT, &text, fail);
+	enum status st = get(a, kept, RESPONSE_INPUT, &text, fail);
 	if (st != OK)
 		return st;
 	json_t *list = json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL), *data = json_array();
@@ -433,13 +433,13 @@ enum status api_response_items_format(const struct api *a, struct str id, bool i
 	return OK;
 }
 
-enum status api_response_delete(const struct api *a, struct str id, struct buf *out,
-				struct fail *fail)
+enum status api_response_delete(const struct api *a, struct api_kept kept,
+				struct buf *out, struct fail *fail)
 {
-	if (!response_store_delete(a->responses, id))
-		return get(a, id, RESPONSE_BODY, out, fail); /* in words */
+	if (!response_store_delete(a->responses, kept.owner, kept.id))
+		return get(a, kept, RESPONSE_BODY, out, fail); /* in words */
 	buf_add_z(out, "{\"id\":");
-	buf_add_json(out, id);
+	buf_add_json(out, kept.id);
 	buf_add_z(out, ",\"object\":\"response\",\"deleted\":true}");
 	return OK;
 }

@@ -201,15 +201,16 @@ static enum status read_input(const struct json_node *body, json_t *messages,
 
 /* *out: the messages before this call's, a list. */
 static enum status read_previous(const struct json_node *body,
-				 const struct api *a, json_t **out,
+				 const struct api_call *c, json_t **out,
 				 struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "previous_response_id");
 	struct buf text = {0};
 	struct str id = STR("");
 	enum status st = json_read_str(&at, &id, fail);
-	if (st == OK && at.v && !response_store_get(a->responses, id, RESPONSE_MESSAGES,
-							 &text)) {
+	if (st == OK && at.v &&
+	    !response_store_get(c->api->responses, c->owner, id, RESPONSE_MESSAGES,
+				&text)) {
 		id = json_read_clip(id, 60);
 		st = json_read_fail(&at, fail,
 				    "is \"%.*s\", which is not known (any more): send "
@@ -259,7 +260,7 @@ static enum status read_messages(const struct json_node *body,
 	json_t *messages = NULL;
 	enum status st = json_read_str(&at, &system, fail);
 	if (st == OK)
-		st = read_previous(body, c->api, &messages, fail);
+		st = read_previous(body, c, &messages, fail);
 	if (st != OK)
 		return st;
 	dialect_set(chat, "messages", messages);

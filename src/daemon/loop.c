@@ -314,17 +314,32 @@ static void on_wake(uv_async_t *a)
 	run_http(l);
 }
 
+/* systemd copies a credential when the unit starts, and only newer versions copy it
+ * again on a reload. A copy that is the same may therefore be an old one. */
+static void tell_stale_credential(const struct loop *l, int n)
+{
+	log_error("SIGHUP: the %d API key%s of the systemd credential %s as at the start; "
+		  "a key that was added or revoked since then needs a restart of the "
+		  "unit. Keys of api_key_file are read again", n, plural(n),
+		  n == 1 ? "is" : "are");
+	notify_sendf("STATUS=Serving %s on %s; the last reload changed no API key: restart "
+		     "to change those of the credential", l->plan.model_name, l->address);
+}
+
 /* Keys are the one setting that changes while it runs. */
 static void reload(struct loop *l)
 {
 	struct fail f;
-	int n;
+	struct http_reload r;
 	if (!l->key_file)
 		log_info("SIGHUP: settings are read at start only; ignored");
-	else if (http_reload_keys(l->http, &n, &f) == OK)
-		log_info("SIGHUP: %d API key%s", n, plural(n));
-	else
+	else if (http_reload_keys(l->http, &r, &f) != OK)
 		log_error("SIGHUP: the API keys stay as they were: %s", f.text);
+	else if (!*l->config->api_key_file && !r.has_changed)
+		tell_stale_credential(l, r.n);
+	else
+		log_info("SIGHUP: %d API key%s, %s", r.n, plural(r.n),
+			 r.has_changed ? "changed" : "none of them new, none gone");
 }
 
 static void on_signal(uv_signal_t *s, int number)

@@ -54,6 +54,7 @@ enum status access_check(struct conn *c, struct fail *fail)
 				was_sent ? "this API key is not known here"
 					 : "no API key was sent: it goes in the "
 					   "header Authorization: Bearer, or x-api-key");
+	c->owner = keys_id(key);
 	if (!(flags & ROUTE_WORK))
 		return OK;
 	if (!keys_take(key, o->max_requests_per_key))

@@ -85,6 +85,7 @@ struct conn {
 	struct str tail;          /* of the path; into libmicrohttpd's memory */
 	const struct route *route; /* NULL: none */
 	struct key *key;           /* NULL: none is counted */
+	uint64_t owner;            /* keys_id of what was sent; 0: there are no keys */
 	int64_t arrival_us;
 	struct body body;
 	struct fail fail;

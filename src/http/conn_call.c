@@ -28,6 +28,7 @@ static void parse(void *arg)
 		.kind = (enum api_kind)c->kind,
 		.body = buf_str(&c->body.buf),
 		.request_id = c->id,
+		.owner = c->owner,
 		.arrival_us = c->arrival_us,
 	};
 	c->parsed = api_call_create(c->api, &in, &c->call, &c->fail);

@@ -252,11 +252,14 @@ void http_set_ready(struct http *h, const struct api *api, struct sched *sched)
 	h->sched = sched;
 }
 
-enum status http_reload_keys(struct http *h, int *out_n, struct fail *fail)
+enum status http_reload_keys(struct http *h, struct http_reload *out,
+			     struct fail *fail)
 {
-	enum status st = h->keys ? keys_reload(h->keys, fail) : OK;
+	struct http_reload r = {0};
+	enum status st = h->keys ? keys_reload(h->keys, &r.has_changed, fail) : OK;
+	r.n = h->keys ? keys_count(h->keys) : 0;
 	if (st == OK)
-		*out_n = h->keys ? keys_count(h->keys) : 0;
+		*out = r;
 	return st;
 }
 

@@ -52,7 +52,11 @@ enum status http_create(const struct http_opts *o, struct http **out,
 /* Until this is called every API route answers 503 "Loading model". */
 void http_set_ready(struct http *h, const struct api *api, struct sched *sched);
 /* Read the file of API keys again; on failure the old ones stay. */
-enum status http_reload_keys(struct http *h, int *out_n,
+struct http_reload {
+	int n;            /* keys now */
+	bool has_changed; /* one came or went */
+};
+enum status http_reload_keys(struct http *h, struct http_reload *out,
 			     struct fail *fail) MUST_USE;
 int http_port(const struct http *h);
 /* [0]: libmicrohttpd's epoll; [1]: clients that go away. */

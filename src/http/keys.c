@@ -15,6 +15,7 @@
 struct key {
 	LIST_ENTRY(key) link;
 	unsigned char secret[KEY_BYTES]; /* padded with zeros, which no key has */
+	uint64_t id;
 	int line;
 	int n_active;
 	bool is_listed; /* stands in the file */
@@ -24,6 +25,7 @@ struct keys {
 	char *path;
 	LIST_HEAD(key_list, key) list;
 	int n;
+	uint64_t last_id;
 };
 
 static void set_secret(unsigned char to[KEY_BYTES], struct str s)
@@ -138,8 +140,10 @@ static enum status read_list(const char *path, struct key_list *list, int *out_n
 
 /* --- life ----------------------------------------------------------------------- */
 
-enum status keys_reload(struct keys *k, struct fail *fail)
+enum status keys_reload(struct keys *k, bool *out_has_changed, struct fail *fail)
 {
+	bool has_new = false;
+	int n_before = k->n;
 	struct key_list fresh = LIST_HEAD_INITIALIZER(fresh);
 	struct key *key, *next, *old;
 	enum status st = read_list(k->path, &fresh, &k->n, fail);
@@ -160,6 +164,8 @@ enum status keys_reload(struct keys *k, struct fail *fail)
 		} else {
 			LIST_REMOVE(key, link);
 			LIST_INSERT_HEAD(&k->list, key, link);
+			key->id = ++k->last_id;
+			has_new = true;
 		}
 	}
 	for (key = LIST_FIRST(&k->list); key; key = next) {
@@ -167,6 +173,7 @@ enum status keys_reload(struct keys *k, struct fail *fail)
 		if (!key->is_listed && key->n_active == 0)
 			free_key(key);
 	}
+	*out_has_changed = has_new || k->n != n_before;
 	return OK;
 }
 
@@ -175,7 +182,8 @@ enum status keys_create(const char *path, struct keys **out, struct fail *fail)
 	struct keys *k = xcalloc(1, sizeof *k);
 	k->path = xstrdup(path);
 	LIST_INIT(&k->list);
-	enum status st = keys_reload(k, fail);
+	bool has_changed;
+	enum status st = keys_reload(k, &has_changed, fail);
 	if (st == OK)
 		*out = k;
 	else
@@ -194,6 +202,7 @@ void keys_destroy(struct keys *k)
 
 int keys_count(const struct keys *k) { return k->n; }
 int keys_line(const struct key *key) { return key->line; }
+uint64_t keys_id(const struct key *key) { return key->id; }
 
 /* --- use ------------------------------------------------------------------------ */
 

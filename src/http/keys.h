@@ -19,8 +19,10 @@ enum status keys_create(const char *path, struct keys **out,
 			struct fail *fail) MUST_USE;
 void keys_destroy(struct keys *k); /* when no key is held; NULL is fine */
 /* Read the file again. On failure the keys stay as they were. A key that is gone
- * opens nothing from now on; requests that hold it go on. */
-enum status keys_reload(struct keys *k, struct fail *fail) MUST_USE;
+ * opens nothing from now on; requests that hold it go on. *out_has_changed: a key came
+ * or went. */
+enum status keys_reload(struct keys *k, bool *out_has_changed,
+			struct fail *fail) MUST_USE;
 int keys_count(const struct keys *k);
 
 /* NULL: no such key. */
@@ -29,3 +31,5 @@ struct key *keys_find(struct keys *k, struct str secret);
 bool keys_take(struct key *key, int max) MUST_USE;
 void keys_release(struct key *key);
 int keys_line(const struct key *key); /* in the file, from 1: to be logged */
+/* The same as long as the key stands in the file, and never another's; not 0. */
+uint64_t keys_id(const struct key *key);

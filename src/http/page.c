@@ -107,10 +107,15 @@ void page_model(struct conn *c)
 	answer_text(c, api_model_format(c->http->api, c->tail, &b, &c->fail), &b);
 }
 
+static struct api_kept kept_by(const struct conn *c)
+{
+	return (struct api_kept){.owner = c->owner, .id = c->tail};
+}
+
 void page_response(struct conn *c)
 {
 	struct buf b = {0};
-	answer_text(c, api_response_format(c->http->api, c->tail, &b, &c->fail), &b);
+	answer_text(c, api_response_format(c->http->api, kept_by(c), &b, &c->fail), &b);
 }
 
 void page_response_items(struct conn *c)
@@ -119,14 +124,14 @@ void page_response_items(struct conn *c)
 	const char *order = MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND,
 							"order");
 	bool is_rising = order && strcmp(order, "asc") == 0;
-	answer_text(c, api_response_items_format(c->http->api, c->tail, is_rising, &b,
+	answer_text(c, api_response_items_format(c->http->api, kept_by(c), is_rising, &b,
 						 &c->fail), &b);
 }
 
 void page_response_delete(struct conn *c)
 {
 	struct buf b = {0};
-	answer_text(c, api_response_delete(c->http->api, c->tail, &b, &c->fail), &b);
+	answer_text(c, api_response_delete(c->http->api, kept_by(c), &b, &c->fail), &b);
 }
 
 void page_props(struct conn *c)

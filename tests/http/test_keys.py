@@ -80,6 +80,46 @@ def test_reload(t, d, path):
     t.equal(d.get("/v1/models", TWO).status, 200, "a bad file changes nothing")
 
 
+def test_responses(t, d, path):
+    """What one key has stored is not there for another."""
+    three = {"X-Api-Key": "sk-three"}
+    a = d.request("POST", "/v1/responses",
+                  {"input": "My secret is 4711.", "max_output_tokens": 4}, three)
+    at = "/v1/responses/" + a.json["id"]
+    t.equal([d.get(at + end, three).status for end in ("", "/input_items")], [200, 200],
+            "its maker reads a stored response")
+    none = d.get("/v1/responses/resp_none", TWO)
+    for what, method, end in (("read", "GET", ""), ("its input", "GET", "/input_items"),
+                              ("deleted", "DELETE", "")):
+        b = d.request(method, at + end, None, TWO)
+        t.equal((b.status, b.error["type"]), (none.status, none.error["type"]),
+                "with another key it is not there to be " + what)
+    b = d.request("POST", "/v1/responses", {"input": "What is my secret?",
+                  "previous_response_id": a.json["id"]}, TWO)
+    t.equal((b.status, b.error["param"]), (400, "previous_response_id"),
+            "nor to be continued")
+    t.equal(d.request("DELETE", at, None, three).status, 200, "its maker deletes it")
+    t.equal(d.get(at, three).status, 404, "then it is gone")
+
+
+def test_credential(t):
+    """systemd's copy: the same after SIGHUP means that nothing was revoked."""
+    with tempfile.TemporaryDirectory() as tmp:
+        path = os.path.join(tmp, "api_keys")
+        write_keys(path, "sk-one")
+        d = Halod(popen={"env": {**os.environ, "CREDENTIALS_DIRECTORY": tmp}})
+        d.process.send_signal(signal.SIGHUP)
+        line = d.wait_log("SIGHUP")
+        t.ok("error" in line and "restart" in line,
+             "a copy that did not change is an error that says what to do", line)
+        write_keys(path, "sk-two")  # as a systemd that copies again does
+        d.process.send_signal(signal.SIGHUP)
+        d.wait_log("SIGHUP: 1 API key, changed")
+        t.equal((d.get("/v1/models", ONE).status, d.get("/v1/models", TWO).status),
+                (401, 200), "a new copy counts")
+        t.equal(d.stop(), 0, "halod ends well")
+
+
 def test_cors(t, d, path):
     ask = {"Origin": PAGE, "Access-Control-Request-Method": "POST",
            "Access-Control-Request-Headers": "authorization,x-stainless-lang"}
@@ -134,9 +174,10 @@ with tempfile.TemporaryDirectory() as tmp:
     write_keys(path, "sk-one", "sk-two")
     d = Halod(api_key_file=path, metrics_need_key="yes", max_requests_per_key=1,
               cors_origins="http://a.example, " + PAGE)
-    for test in (test_keys, test_limit, test_reload, test_cors):
+    for test in (test_keys, test_limit, test_reload, test_responses, test_cors):
         print("# ---", test.__name__)
         test(t, d, path)
     t.equal(d.stop(), 0, "halod ends well")
+test_credential(t)
 test_start(t)
 t.done()

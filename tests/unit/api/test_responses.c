@@ -379,18 +379,55 @@ static void test_previous(void)
 	fixture_check_refused(fixture_api(), API_RESPONSES, &row, 1);
 }
 
-static void put(struct response_store *s, const char *id, const char *messages)
+static void put_as(struct response_store *s, uint64_t owner, const char *id,
+		   const char *messages)
 {
 	const struct str parts[RESPONSE_PARTS] = {str_of(messages)};
-	response_store_put(s, str_of(id), parts);
+	response_store_put(s, owner, str_of(id), parts);
 }
 
-static bool has(struct response_store *s, const char *id)
+static bool has_as(struct response_store *s, uint64_t owner, const char *id)
 {
 	struct buf b = {0};
-	bool found = response_store_get(s, str_of(id), RESPONSE_MESSAGES, &b);
+	bool found = response_store_get(s, owner, str_of(id), RESPONSE_MESSAGES, &b);
 	buf_deinit(&b);
 	return found;
+}
+
+static void put(struct response_store *s, const char *id, const char *messages)
+{
+	put_as(s, 0, id, messages);
+}
+
+static bool has(struct response_store *s, const char *id) { return has_as(s, 0, id); }
+
+static void test_owners(void)
+{
+	struct response_store *s = response_store_create(4, 1000);
+	put_as(s, 1, "a", "1");
+	ok(has_as(s, 1, "a") && !has_as(s, 2, "a") && !has_as(s, 0, "a"),
+	   "a response is there for its owner alone");
+	ok(!response_store_delete(s, 2, STR("a")) && has_as(s, 1, "a"),
+	   "who alone can delete it");
+	for (const char *id = "bcdefgh"; *id; id++)
+		put_as(s, 2, (char[]){*id, '\0'}, "2");
+	ok(has_as(s, 1, "a") && has_as(s, 2, "f") && has_as(s, 2, "h") &&
+		   !has_as(s, 2, "e"),
+	   "an owner of many pushes out its own, oldest first");
+	put_as(s, 3, "x", "3");
+	ok(has_as(s, 1, "a") && has_as(s, 3, "x") && !has_as(s, 2, "f"),
+	   "a new owner takes from who has most");
+	ok(response_store_delete(s, 1, STR("a")) && !has_as(s, 1, "a"), "its own it deletes");
+	response_store_destroy(s);
+	s = response_store_create(100, 40);
+	put_as(s, 1, "a", "1");
+	put_as(s, 1, "b", "1");
+	put_as(s, 2, "c", "a long one of thirty bytes ...");
+	put_as(s, 3, "d", "eleven more");
+	ok(has_as(s, 1, "a") && has_as(s, 1, "b") && !has_as(s, 2, "c") &&
+		   has_as(s, 3, "d"),
+	   "where bytes are short, who holds most of them");
+	response_store_destroy(s);
 }
 
 static void test_store(void)
@@ -416,6 +453,7 @@ int main(void)
 	test_failed();
 	test_prompts();
 	test_params();
+	test_owners();
 	fixture_check_refused(fixture_api(), API_RESPONSES, rows,
 			      sizeof rows / sizeof *rows);
 	test_too_long();

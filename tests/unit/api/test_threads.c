@@ -47,9 +47,10 @@ static bool keep(const struct api *a)
 	api_call_on_event(c, &done, &out);
 	const char *id = strstr(out.p, "\"resp_");
 	struct str s = {id ? id + 1 : "", id ? strcspn(id + 1, "\"") : 0};
-	bool is_kept = api_response_format(a, s, &body, NULL) == OK &&
-		       api_response_delete(a, s, &body, NULL) == OK &&
-		       api_response_format(a, s, &body, NULL) == E_NOT_FOUND;
+	struct api_kept kept = {.id = s};
+	bool is_kept = api_response_format(a, kept, &body, NULL) == OK &&
+		       api_response_delete(a, kept, &body, NULL) == OK &&
+		       api_response_format(a, kept, &body, NULL) == E_NOT_FOUND;
 	buf_deinit(&out);
 	buf_deinit(&body);
 	fixture_drop(c);

@@ -69,6 +69,7 @@ static void test_reload(void)
 {
 	struct keys *k;
 	struct fail fail;
+	bool changed;
 	write_file("stays\ngoes\n");
 	is_int(keys_create(path, &k, &fail), OK, "two keys");
 	struct key *stays = keys_find(k, STR("stays"));
@@ -78,16 +79,24 @@ static void test_reload(void)
 	ok(keys_take(goes, 0) && keys_take(goes, 0), "0 is no bound");
 	keys_release(goes);
 	write_file("new\nstays\n");
-	is_int(keys_reload(k, &fail), OK, "the file has changed");
+	uint64_t id = keys_id(stays);
+	ok(id != 0 && id != keys_id(goes), "each has a number of its own");
+	is_int(keys_reload(k, &changed, &fail), OK, "the file has changed");
+	ok(changed, "which is told");
+	ok(keys_reload(k, &changed, &fail) == OK && !changed, "and not told twice");
+	ok(keys_id(stays) == id && keys_id(keys_find(k, STR("new"))) > id,
+	   "numbers stay, and new keys get new ones");
 	ok(!finds(k, "goes") && finds(k, "new"), "the new keys hold");
 	ok(keys_find(k, STR("stays")) == stays && !keys_take(stays, 2),
 	   "one that stays keeps its count");
 	is_int(keys_line(stays), 2, "and has its new line");
 	keys_release(goes); /* frees it: a leak checker would tell */
 	write_file("bad key\n");
-	ok(keys_reload(k, &fail) == E_CONFIG && finds(k, "new") &&
+	ok(keys_reload(k, &changed, &fail) == E_CONFIG && finds(k, "new") &&
 		   keys_count(k) == 2,
 	   "a bad file changes nothing");
+	write_file("stays\n");
+	ok(keys_reload(k, &changed, &fail) == OK && changed, "a key that only goes is told");
 	keys_release(stays);
 	ok(keys_take(stays, 2), "a request that is over makes room");
 	keys_release(stays);
