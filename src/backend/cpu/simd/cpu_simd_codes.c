@@ -150,39 +150,55 @@ VINLINE vi move_bits(vi v, int at, int n, int to)
 	return (to >= at ? v << (to - at) : (vi)((vu)v >> (at - to))) & mask;
 }
 
+/* The low bits of the codes of a block, as eight words of bytes: nibbles, where the form
+ * has them. p: rows from VL v on. */
+VINLINE void unpack_nibbles(enum cpu_form f, const uint8_t *p, vi *w)
+{
+	vi indices = vi_load(p), signs = {0};
+	if (f == CPU_FORM_GRID)
+		signs = vi_load(p + 4 * ROWS);
+#pragma GCC unroll 8
+	for (int i = 0; i < WORDS; i++) {
+		vi raw = f == CPU_FORM_GRID ? grid_nibbles(indices, signs, i / 2)
+					    : vi_load(p + i / 2 * 4 * ROWS);
+		w[i] = move_bits(raw, i % 2 * 4, 4, 0);
+	}
+}
+
+/* Word i of the bits that are not nibbles: pairs of bits, then single ones. has_nibbles:
+ * the pairs are the upper bits. */
+VINLINE vi other_bits(enum cpu_form f, bool has_nibbles, const uint8_t *p, int i)
+{
+	vi w = {0};
+	if (f == CPU_FORM_6 || f == CPU_FORM_3 || f == CPU_FORM_2_MIN)
+		w |= move_bits(vi_load(p + i / 4 * 4 * ROWS), i % 4 * 2, 2,
+			       has_nibbles ? 4 : 0);
+	if (f == CPU_FORM_3)
+		w |= move_bits(vi_load(p + 2 * 4 * ROWS), i, 1, 2);
+	if (f == CPU_FORM_5 || f == CPU_FORM_5_MIN)
+		w |= move_bits(vi_load(p), i, 1, 4);
+	return w;
+}
+
 /* A block of VL rows, from row VL v on, to eight words of bytes. */
 VINLINE void unpack(enum cpu_form f, const uint8_t *q, int v, vi *w)
 {
 	const uint8_t *p = q + 4 * VL * v;
-	bool has_nibbles = f != CPU_FORM_3 && f != CPU_FORM_2_MIN;
-	vi none = {0}, indices = vi_load(p), signs = none;
-	if (f == CPU_FORM_GRID)
-		signs = vi_load(p + 4 * ROWS);
+	const bool has_nibbles = f != CPU_FORM_3 && f != CPU_FORM_2_MIN;
+	if (f == CPU_FORM_8) {
 #pragma GCC unroll 8
-	for (int i = 0; i < WORDS && f == CPU_FORM_8; i++)
-		w[i] = vi_load(p + i * 4 * ROWS);
-	if (f == CPU_FORM_8)
+		for (int i = 0; i < WORDS; i++)
+			w[i] = vi_load(p + i * 4 * ROWS);
 		return;
-#pragma GCC unroll 8
-	for (int i = 0; i < WORDS; i++) {
-		vi raw = f == CPU_FORM_GRID ? grid_nibbles(indices, signs, i / 2)
-			 : has_nibbles      ? vi_load(p + i / 2 * 4 * ROWS)
-					    : none;
-		w[i] = has_nibbles ? move_bits(raw, i % 2 * 4, 4, 0) : none;
 	}
-	if (has_nibbles)
+	memset(w, 0, WORDS * sizeof *w);
+	if (has_nibbles) {
+		unpack_nibbles(f, p, w);
 		p += 4 * 4 * ROWS;
-#pragma GCC unroll 8
-	for (int i = 0; i < WORDS; i++) {
-		if (f == CPU_FORM_6 || f == CPU_FORM_3 || f == CPU_FORM_2_MIN)
-			w[i] |= move_bits(vi_load(p + i / 4 * 4 * ROWS), i % 4 * 2, 2,
-					  has_nibbles ? 4 : 0);
-		if (f == CPU_FORM_3)
-			w[i] |= move_bits(vi_load(p + 2 * 4 * ROWS), i, 1, 2);
-		if (f == CPU_FORM_5 || f == CPU_FORM_5_MIN)
-			w[i] |= move_bits(vi_load(p), i, 1, 4);
-		w[i] = numbers_of(f, w[i]);
 	}
+#pragma GCC unroll 8
+	for (int i = 0; i < WORDS; i++)
+		w[i] = numbers_of(f, w[i] | other_bits(f, has_nibbles, p, i));
 }
 
 VINLINE size_t block_bytes(enum cpu_form f)
@@ -355,52 +371,50 @@ VINLINE vi zero_at(const struct chunk *c, enum cpu_form f, int i, int v)
 	return vi_all(zero_of(f));
 }
 
-VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
+/* acc + block b of rows from VL v on, unpacked to w, times input j of n_x; tile: the
+ * block's. */
+VINLINE vf add_block(vf acc, const struct product *p, enum cpu_form f, const vi *w, int b,
+		     int v, const int32_t *tile, int n_x, int j)
 {
 	const int n_sub = 32 / cpu_form_sub(f);
-	const bool has_min = cpu_form_has_min(f);
-	const uint8_t *q = p->q;
-	const int32_t *tile = p->tile;
+	const int32_t *xsum = tile + Q_WORDS * n_x;
+	const float *x_scale = (const void *)(xsum + n_sub * n_x);
+#pragma GCC unroll 2
+	for (int s = 0; s < n_sub; s++) {
+		const int at = b * n_sub + s;
+		int32_t minus = xsum[s * n_x + j];
+		vi sum = zero_at(p->c, f, at, v) * vi_all(minus);
+#pragma GCC unroll 2
+		for (int i = 4 * s; i < 4 * s + 8 / n_sub; i += 4)
+			sum = dot_four(sum, w + i, tile + i * STEP * n_x + j, n_x,
+				       limit_of(f));
+		acc = add_scaled(acc, sum, p->c->scale[at] + VL * v, p->c->low[at] + VL * v,
+				 cpu_form_has_min(f), minus, x_scale[j]);
+	}
+	return acc;
+}
+
+VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
+{
+	const int words = Q_WORDS + 32 / cpu_form_sub(f) + 1; /* of the tile, for an input */
 	vf lone[N_VEC]; /* sums of an only input stay in registers */
 	for (int v = 0; v < N_VEC && n_x == 1; v++)
 		lone[v] = vf_load(p->acc[0] + VL * v);
 	for (int b = 0; b < p->n_blocks; b++) {
-		const int32_t *xsum = tile + Q_WORDS * n_x;
-		const float *x_scale = (const void *)(xsum + n_sub * n_x);
+		const int32_t *tile = p->tile + (size_t)b * (size_t)(words * n_x);
 		cpu_fetch(p->fetch + p->step * (size_t)b, cpu_form_bits(f));
 #pragma GCC unroll 4
 		for (int v = 0; v < N_VEC; v++) {
 			vi w[WORDS];
-			unpack(f, q, v, w);
-			for (int j = 0; j < n_x; j++) {
-				vf acc = n_x == 1 ? lone[v]
-						  : vf_load(p->acc[j] + VL * v);
-#pragma GCC unroll 2
-				for (int s = 0; s < n_sub; s++) {
-					int32_t minus = xsum[s * n_x + j];
-					vi sum = zero_at(p->c, f, b * n_sub + s, v) *
-						 vi_all(minus);
-#pragma GCC unroll 2
-					for (int i = 0; i < 2 / n_sub; i++) {
-						int at = 4 * (s + i);
-						sum = dot_four(sum, w + at,
-							       tile + at * STEP * n_x + j,
-							       n_x, limit_of(f));
-					}
-					acc = add_scaled(
-						acc, sum,
-						p->c->scale[b * n_sub + s] + VL * v,
-						p->c->low[b * n_sub + s] + VL * v,
-						has_min, minus, x_scale[j]);
-				}
-				if (n_x == 1)
-					lone[v] = acc;
-				else
-					vf_store(p->acc[j] + VL * v, acc);
+			unpack(f, p->q + (size_t)b * block_bytes(f), v, w);
+			if (n_x == 1)
+				lone[v] = add_block(lone[v], p, f, w, b, v, tile, 1, 0);
+			for (int j = 0; j < n_x && n_x > 1; j++) {
+				float *acc = p->acc[j] + VL * v;
+				vf_store(acc, add_block(vf_load(acc), p, f, w, b, v, tile,
+							n_x, j));
 			}
 		}
-		q += block_bytes(f);
-		tile += (Q_WORDS + n_sub + 1) * n_x;
 	}
 	for (int v = 0; v < N_VEC && n_x == 1; v++)
 		vf_store(p->acc[0] + VL * v, lone[v]);
@@ -517,53 +531,69 @@ static void multiply_bytes(const struct product *p, enum cpu_form f)
 
 /* --- a panel ---------------------------------------------------------------------- */
 
-void ISA(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
-			  const struct cpu_tiles *t,
-			  float (*out)[CPU_TOK][CPU_PANEL_ROWS])
+/* p's blocks, from block b of the panel on, times all tiles. */
+static void multiply_tiles(struct product *p, const struct cpu_panels *w, int32_t b,
+			   const struct cpu_tiles *t,
+			   float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
 	static void (*const run[CPU_FORM_COUNT])(const struct product *p) = {
 #define NAME(f) [CPU_FORM_##f] = blocks_##f,
 		EACH_FORM(NAME)
 #undef NAME
 	};
+	const int words = Q_WORDS + 32 / cpu_form_sub(w->form) + 1;
+	const int32_t *tile = t->at;
+	for (int i = 0; i < t->n; i++) {
+		p->n_x = t->n_x[i];
+		p->acc = out[i];
+		p->tile = tile + (size_t)b * (size_t)(words * p->n_x);
+		tile += (size_t)(w->k / CPU_BLOCK) * (size_t)(words * p->n_x);
+#if CPU_AVX512
+		if (p->q == p->c->words) {
+			multiply_bytes(p, w->form);
+			p->fetch = NULL;
+			continue;
+		}
+#endif
+		run[w->form](p);
+	}
+}
+
+/* Where the bytes of p's blocks serve enough inputs, they are unpacked once for all. */
+static void spread(struct product *p, enum cpu_form f, const struct cpu_tiles *t,
+		   struct chunk *c)
+{
+#if CPU_AVX512
+	static void (*const all[CPU_FORM_COUNT])(const struct product *p, uint8_t *out) = {
+#define NAME(f) [CPU_FORM_##f] = unpack_##f,
+		EACH_FORM(NAME)
+#undef NAME
+	};
+	if (t->n == 1 && t->n_x[0] <= 4)
+		return;
+	all[f](p, c->words);
+	p->q = c->words;
+#endif
+}
+
+void ISA(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
+			  const struct cpu_tiles *t,
+			  float (*out)[CPU_TOK][CPU_PANEL_ROWS])
+{
 	const int n_sub = 32 / cpu_form_sub(w->form);
-	const int tile_words = Q_WORDS + n_sub + 1;
+	const int32_t n_blocks = w->k / CPU_BLOCK;
 	const uint8_t *panel = cpu_panels_at(w, i_panel);
-	const size_t step = w->panel_bytes / (size_t)(w->k / CPU_BLOCK);
+	const size_t step = w->panel_bytes / (size_t)n_blocks;
 	struct chunk c;
 	memset(out, 0, (size_t)t->n * sizeof *out);
-	for (int32_t b = 0; b < w->k / CPU_BLOCK; b += CHUNK) {
-		const uint8_t *q = panel + w->at_q + (size_t)b * block_bytes(w->form);
-		int n_left = w->k / CPU_BLOCK - b, n = n_left < CHUNK ? n_left : CHUNK;
-		struct product p = {.q = q, .step = step, .n_blocks = n, .c = &c};
-		p.fetch = panel + (size_t)b * step;
+	for (int32_t b = 0; b < n_blocks; b += CHUNK) {
+		int n = n_blocks - b < CHUNK ? n_blocks - b : CHUNK;
+		struct product p = {
+			.q = panel + w->at_q + (size_t)b * block_bytes(w->form),
+			.fetch = panel + (size_t)b * step, .step = step, .n_blocks = n,
+			.c = &c};
 		load_scales(w, panel, b * n_sub, n * n_sub, &c);
-#if CPU_AVX512
-		static void (*const spread[CPU_FORM_COUNT])(const struct product *p,
-							    uint8_t *out) = {
-#define NAME(f) [CPU_FORM_##f] = unpack_##f,
-			EACH_FORM(NAME)
-#undef NAME
-		};
-		bool is_spread = t->n > 1 || t->n_x[0] > 4;
-		if (is_spread)
-			spread[w->form](&p, c.words);
-#endif
-		const int32_t *tile = t->at;
-		for (int i = 0; i < t->n; i++) {
-			p.n_x = t->n_x[i];
-			p.acc = out[i];
-			p.tile = tile + (size_t)b * (size_t)(tile_words * p.n_x);
-			tile += (size_t)(w->k / CPU_BLOCK) * (size_t)(tile_words * p.n_x);
-#if CPU_AVX512
-			if (is_spread) {
-				p.q = c.words;
-				multiply_bytes(&p, w->form);
-				p.fetch = NULL;
-				continue;
-			}
-#endif
-			run[w->form](&p);
-		}
+		spread(&p, w->form, t, &c);
+		multiply_tiles(&p, w, b, t, out);
 	}
 }
