@@ -410,11 +410,11 @@ static void on_tick(uv_timer_t *t)
 
 /* --- start -------------------------------------------------------------------------- */
 
-/* Room for every connection and what else is open. */
+/* Room for every connection, which has three (sock.h), and what else is open. */
 static void raise_fd_limit(int64_t max_connections)
 {
 	struct rlimit r;
-	rlim_t want = (rlim_t)max_connections + 256;
+	rlim_t want = 3 * (rlim_t)max_connections + 256;
 	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
 		return;
 	r.rlim_cur = MIN(want, r.rlim_max);
@@ -466,16 +466,19 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.unix_path = fd < 0 && !is_tcp ? c->unix_socket : NULL,
 		.listen_fd = fd,
 		.max_connections = (int)c->max_connections,
+		.max_connections_per_address = (int)c->max_connections_per_address,
 		.max_body_bytes = (size_t)c->max_body,
 		.max_queue = (int)c->max_queue,
 		.request_timeout_us = c->request_timeout,
 		.keepalive_s = (int)(c->keepalive / 1000000),
+		.header_s = (int)(c->header_timeout / 1000000),
 		.idle_s = (int)(c->idle_timeout / 1000000),
 		.stall_s = (int)(c->stall_timeout / 1000000),
 		.heartbeat_stall_us =
 			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
 		.access_log = c->access_log,
 		.tls_cert = *c->tls_cert ? c->tls_cert : NULL,
+		.tls_priorities = c->tls_priorities,
 		.tls_key = *c->tls_key ? c->tls_key : NULL,
 		.api_key_file = l->key_file,
 		.max_requests_per_key = (int)c->max_requests_per_key,
