@@ -104,7 +104,7 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 				(int)MIN(path.n, 200), path.p);
 	if (status == E_METHOD)
 		return fail_set(f, status, "%s is not allowed here", c->method);
-	if (access_check(c, f) != OK)
+	if (access_check(c, f) != OK || access_check_body(c, f) != OK)
 		return f->code;
 	enum health_state state = server_health(h);
 	if ((c->route->flags & ROUTE_READY) && !h->api)

@@ -128,6 +128,8 @@ void conn_tick(struct conn *c, int64_t now_us); /* timeouts */
 /* --- access.c ----------------------------------------------------------------- */
 /* May it be asked? Then c->key is taken where it counts. E_AUTH, E_KEY_LIMIT. */
 enum status access_check(struct conn *c, struct fail *fail) MUST_USE;
+/* May its body be read? E_MEDIA_TYPE, E_ORIGIN. */
+enum status access_check_body(const struct conn *c, struct fail *fail) MUST_USE;
 struct MHD_Response;
 void access_add_headers(const struct conn *c, struct MHD_Response *r);
 

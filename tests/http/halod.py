@@ -222,8 +222,11 @@ class Halod:
 
     def metrics(self):
         """{'name{label="value",…}': number}, without halod_ and model_name."""
+        return self.metrics_with({})
+
+    def metrics_with(self, headers):
         out = {}
-        for line in self.get("/metrics").body.decode().splitlines():
+        for line in self.get("/metrics", headers).body.decode().splitlines():
             if line and not line.startswith("#"):
                 name, value = line.rsplit(" ", 1)
                 name = re.sub(r'model_name="[^"]*",?', "", name).replace("{}", "")
