@@ -29,6 +29,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -91,6 +92,7 @@ _Noreturn static void leave(struct loop *l, enum exit_code code)
 {
 	if (*l->config->unix_socket)
 		unlink(l->config->unix_socket);
+	log_flush();
 	_exit(code);
 }
 
@@ -369,8 +371,10 @@ static void show_progress(struct loop *l)
 	if (permille == l->told_permille)
 		return;
 	/* Back to column 0, so that a log line covers it. */
+	char text[40];
+	snprintf(text, sizeof text, "halod: loading %d %%\r", permille / 10);
 	if (l->is_tty)
-		dprintf(STDERR_FILENO, "halod: loading %d %%\r", permille / 10);
+		log_raw(str_of(text));
 	else if (permille / 100 != l->told_permille / 100)
 		log_info("loading: %d %%", permille / 10);
 	/* As long as there is progress systemd shall wait. */
@@ -382,6 +386,7 @@ static void show_progress(struct loop *l)
 static void on_tick(uv_timer_t *t)
 {
 	struct loop *l = t->data;
+	log_flush();
 	if (l->phase == LOADING) {
 		show_progress(l);
 		return;

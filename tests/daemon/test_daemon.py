@@ -6,11 +6,12 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 import traceback
 
-from daemon import MODEL, PATIENCE, PROGRAM, SRCDIR, Daemon, Tap, run
+from daemon import MODEL, PATIENCE, PROGRAM, SRCDIR, Daemon, Tap, UnixConnection, run
 
 
 def test_command_line(t, tmp):
@@ -200,6 +201,36 @@ def test_socket_activation(t, tmp):
             t.equal(d.get("/health").status, 200, "serves the socket of systemd")
             d.terminate()
             t.equal(d.wait(), 0, "stops")
+
+
+def test_unread_log(t, tmp):
+    """A pipe as stderr that nobody reads holds nobody up."""
+    path = os.path.join(tmp, "s")
+    p = subprocess.Popen([PROGRAM, "-c", "/dev/null", "--model", MODEL, "--unix-socket",
+                          path], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    deadline = time.monotonic() + PATIENCE
+    while not os.path.exists(path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    n = 0
+    for n in range(2000):
+        conn = UnixConnection(path)
+        conn.request("GET", "/health", headers={"X-Request-Id": "x" * 100})
+        if conn.getresponse().status != 200:
+            break
+        conn.close()
+    t.equal(n, 1999, "2,000 requests are served although nobody reads the log")
+    conn = UnixConnection(path)
+    conn.request("GET", "/metrics")
+    metrics = conn.getresponse().read().decode()
+    dropped = [l for l in metrics.splitlines() if "log_lines_dropped_total{" in l]
+    t.ok(float(dropped[0].split()[-1]) > 0, "dropped lines are counted", dropped)
+    conn.close()
+    lines = iter(p.stderr.readline, b"")
+    t.ok(any(b"lines of this log are missing here" in line for line in lines),
+         "and the log says so when it is read again")
+    p.terminate()
+    p.stderr.read()
+    t.equal(p.wait(PATIENCE), 0, "it ends well")
 
 
 def test_names(t, tmp):
