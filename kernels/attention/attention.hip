@@ -44,6 +44,14 @@
 #include "kernels/attention/attention_block.h"
 #include "kernels/attention/attention_fresh.h"
 #include "kernels/attention/attention_result.h"
+#include "kernels/attention/attention_rows.h"
+
+/* Tells the host that blocks of attention_rows.h are two steps. */
+#ifdef DIALECT_COPIES_TO_LDS
+KERNEL(32) void dialect_copies_to_lds_kernel()
+{
+}
+#endif
 
 /* All blocks of a job; FOLDS: into the total, at the end of each segment. */
 template <class S, bool FOLDS>
@@ -51,6 +59,7 @@ DEVICE void attention_blocks(const attention_launch &a, const attention_job &j,
 			     const attention_lds<S> &l, attention_sums<S> *sums)
 {
 	u32x4 keys[S::KEY_LOADS], values[S::VALUE_LOADS];
+	int32_t end = attention_segment_end(j, j.from);
 	attention_begin<S>(a, j, l);
 	attention_place<S>(a, j, attention_look<S>(a, j, j.from), l.place);
 	attention_queries<S>(a, j, l.q);
@@ -59,7 +68,8 @@ DEVICE void attention_blocks(const attention_launch &a, const attention_job &j,
 	for (int32_t block = j.from; block <= j.to; block++) {
 		uint32_t *place = l.place + ((block - j.from) & 1) * S::BLOCK;
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
-		bool ends = FOLDS && (block == j.to || (block + 1) >> j.shift << j.shift == block + 1);
+		bool ends = FOLDS && (block == j.to || block == end);
+		end += block == end ? j.each : 0;
 		group_barrier(); /* keys are there; the last values have been used */
 		if constexpr (S::EARLY_VALUES)
 			attention_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.v_dim, place, 0,
@@ -97,22 +107,9 @@ template <class S> DEVICE void attention_whole(const attention_launch &a)
 {
 	LDS_DYNAMIC(u32x4, lds);
 	attention_job j;
-	int32_t tile = attention_heads(a, &j), first = a.first_tok[j.b];
-	int32_t n = a.first_tok[j.b + 1] - first, each = a.tile_tok;
-	if (n < 1 || (n == 1 && a.skips_single))
+	if (!attention_tile(a, &j))
 		return;
-	/* Tiles begin at multiples of their size; the last, which sees most, is first. */
-	int32_t p = a.position[first], n_tiles = (p + n - 1) / each - p / each + 1;
-	if (tile >= n_tiles)
-		return;
-	int32_t from = (p / each + n_tiles - 1 - tile) * each, to = from + each;
-	from = from > p ? from : p;
-	to = to < p + n ? to : p + n;
-	j.token = first + from - p;
-	j.n = to - from;
-	j.position = from;
 	attention_range<S>(a, &j);
-
 	attention_lds<S> l = attention_lds_of<S>(lds);
 	attention_sums<S> sums = {};
 	attention_blocks<S, true>(a, j, l, &sums);
@@ -142,24 +139,30 @@ template <class S> DEVICE void attention_split(const attention_launch &a)
 			 (int32_t)group_index_y() * a.n_kv_heads * subs + of);
 }
 
-#define FRESH_0(name, key, value, block)
-#define FRESH_1(name, key, value, block) \
+#define FRESH_0(name, key, value, block, step)
+#define FRESH_1(name, key, value, block, step) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_fresh_split_kernel(attention_launch a, attention_fresh f) \
 	{ \
-		attention_fresh_split<attention_of<key, value, block, 1, false, 1, true>>(a, f); \
+		attention_fresh_split< \
+			attention_of<key, value, block, step, 1, false, 1, true>>(a, f); \
 	}
-#define SHAPE(name, key, value, block, parts, is_shared, tiles, has_fresh) \
+/* Whole, by rows or not. */
+#define WHOLE_0(key, value, block, step, parts, is_shared, tiles) \
+	attention_whole<attention_of<key, value, block, step, parts, is_shared, tiles>>
+#define WHOLE_1(key, value, block, step, parts, is_shared, tiles) \
+	attention_rows<attention_rows_of<key, value, block, step, tiles>>
+#define SHAPE(name, key, value, block, step, parts, is_shared, tiles, has_fresh, by_rows) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_whole_kernel(attention_launch a) \
 	{ \
-		attention_whole<attention_of<key, value, block, parts, is_shared, tiles>>(a); \
+		WHOLE_##by_rows(key, value, block, step, parts, is_shared, tiles)(a); \
 	} \
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_split_kernel(attention_launch a) \
 	{ \
-		attention_split<attention_of<key, value, block, parts, is_shared, 1>>(a); \
+		attention_split<attention_of<key, value, block, step, parts, is_shared, 1>>(a); \
 	} \
-	FRESH_##has_fresh(name, key, value, block)
+	FRESH_##has_fresh(name, key, value, block, step)
 #include "kernels/attention/attention.def"
 #undef SHAPE
