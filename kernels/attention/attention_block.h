@@ -79,7 +79,8 @@ DEVICE float attention_sum16(const float *x)
 }
 
 /* Scores of row r to weights, in place, of the step that begins at column `from` and
- * position `at`; lane e of its eight has positions e, e + 8, ... of it. The eight lanes exchange, and so have read their scores, before one of them writes.
+ * position `at`; lane e of its eight has positions e, e + 8, ... of it. The eight lanes
+ * exchange, and so have read their scores, before one of them writes.
  * Returns the factor of the sums before. The arithmetic is that of attention_rows.h. */
 template <class S>
 DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<S> &l,
@@ -134,12 +135,11 @@ DEVICE void attention_weigh(const attention_launch &a, const attention_lds<S> &l
 		float before[S::STEPS], total = 1, part = 0;
 		UNROLL
 		for (int s = 0; s < S::STEPS; s++)
-			before[s] = attention_weigh_row<S>(a, l, r, s * S::STEP,
-							   block * S::BLOCK + s * S::STEP,
-							   &row);
+			before[s] = attention_weigh_row<S>(
+				a, l, r, s * S::STEP, block * S::BLOCK + s * S::STEP, &row);
 		if (ends) {
-			attention_join(a.scale * ATTENTION_LOG2E, &row.total_max, &row.total_sum, row.max, row.sum,
-				       &total, &part);
+			attention_join(a.scale * ATTENTION_LOG2E, &row.total_max,
+				       &row.total_sum, row.max, row.sum, &total, &part);
 			row.max = ATTENTION_NOTHING;
 			row.sum = 0;
 		}

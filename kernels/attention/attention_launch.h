@@ -70,8 +70,8 @@ struct attention_shape {
 	const char *name;
 	int32_t key;         /* elements of a key, at most */
 	int32_t value;       /* of a value, at most */
-	int32_t block;       /* positions at a time; by rows: a step where the machine does
-			      * not copy to LDS by itself */
+	int32_t block;       /* positions at a time; by rows: only where the machine copies
+			      * to LDS by itself, elsewhere a step */
 	int32_t step;        /* positions whose greatest score is found at once */
 	int32_t parts;       /* waves that share the sum of a score */
 	int32_t is_shared;   /* values are the first part of the keys */

@@ -226,25 +226,6 @@ DEVICE float tile_row_max(float x, int = 0)
 	return __builtin_fmaxf(x, wave_xor<1>(x));
 }
 
-DEVICE void tile_round_f16(tile_c *c)
-{
-	UNROLL
-	for (int i = 0; i < TILE_C; i++)
-		c->v[i] = f16_to_f32(f32_to_f16(c->v[i]));
-}
-
-DEVICE void tile_row_totals(const tile_c &c, float *out)
-{
-	UNROLL
-	for (int i = 0; i < TILE_C; i++) {
-		float x = c.v[i];
-		x += wave_xor<8>(x);
-		x += wave_xor<1>(x);
-		x += wave_xor<4>(x);
-		out[i] = x + wave_xor<2>(x);
-	}
-}
-
 DEVICE h16x16 dialect_tile_line(const uint16_t *p, int32_t stride)
 {
 	struct pair {
@@ -303,33 +284,4 @@ DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch, int = 0)
 	return {dialect_tile_line(scratch, 24)};
 }
 
-/* --- copies to LDS: by way of registers ------------------------------------------- */
-
-enum { COPY_LANDS = 1 };
-template <int N> struct copy_ahead {
-	u32x4 v[N];
-};
-
-template <int N>
-DEVICE void copy_ask(copy_ahead<N> *c, int i, uint16_t *, const uint16_t *from, bool)
-{
-	c->v[i] = *(const u32x4 *)from;
-}
-
-/* 0 only now: before, that would wait for the piece. */
-template <int N> DEVICE u32x4 copy_piece(const copy_ahead<N> &c, int i, bool is_there)
-{
-	u32x4 out = c.v[i];
-	UNROLL
-	for (int w = 0; w < 4; w++)
-		out[w] = is_there ? out[w] : 0;
-	return out;
-}
-
-template <int N>
-DEVICE void copy_land(copy_ahead<N> *c, int i, uint16_t *to, bool is_there)
-{
-	*(u32x4 *)to = copy_piece(*c, i, is_there);
-}
-
-DEVICE void copy_wait() {}
+#include "kernels/device/dialect_gfx11.h"
