@@ -60,8 +60,9 @@
 #include "kernels/attention/attention_result.h"
 #include "kernels/attention/attention_rows.h"
 
-/* Tells the host that blocks of attention_rows.h are two steps. */
 #ifdef DIALECT_COPIES_TO_LDS
+/* By its name the host knows how many positions attention_rows.h has in LDS at once. It is
+ * never launched. */
 KERNEL(32) void dialect_copies_to_lds_kernel()
 {
 }

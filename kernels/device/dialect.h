@@ -89,7 +89,8 @@
  *                                        it is not there
  *   copy_wait()                          after the last copy_land, before a barrier
  *   COPY_LANDS                           0: copy_land does nothing, and the pieces are
- *                                        in no registers; 1: c.v[i] is the piece
+ *                                        in no registers (DIALECT_COPIES_TO_LDS is
+ *                                        defined); 1: c.v[i] is the piece
  *
  * Loads are from LDS, p 16-byte aligned, stride a multiple of 8; rows lie in different
  * banks where stride / 8 is odd. A loop over i must be unrolled: registers have no

@@ -35,6 +35,7 @@ DEVICE void tile_round_f16(tile_c *c)
 	}
 }
 
+#define DIALECT_COPIES_TO_LDS
 enum { COPY_LANDS = 0 };
 template <int N> struct copy_ahead {
 };
