@@ -473,6 +473,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.max_connections = (int)c->max_connections,
 		.max_connections_per_address = (int)c->max_connections_per_address,
 		.max_body_bytes = (size_t)c->max_body,
+		.body_memory_bytes = (size_t)c->body_memory,
 		.max_queue = (int)c->max_queue,
 		.request_timeout_us = c->request_timeout,
 		.keepalive_s = (int)(c->keepalive / 1000000),

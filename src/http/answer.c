@@ -30,6 +30,7 @@ static const char *reason_of(enum status s)
 	case E_DRAINING: return "draining";
 	case E_LOADING: return "loading";
 	case E_AUTH: return "auth";
+	case E_BODIES: return "memory";
 	case E_ORIGIN: return "origin";
 	case E_KEY_LIMIT: return "key_limit";
 	case E_TIMEOUT: return "timeout";

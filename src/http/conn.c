@@ -10,8 +10,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-/* All bodies together may hold this many times the largest one. */
-#define BODIES_MAX 8
 /* A body that comes slower than this for long is an attack. */
 #define UPLOAD_MIN_BYTES_PER_S 4096
 
@@ -56,7 +54,7 @@ struct conn *conn_create(struct http *h, struct sock *s, struct MHD_Connection *
 	c->body = (struct body){
 		.max_bytes = h->opts.max_body_bytes,
 		.total = &h->body_bytes,
-		.max_total = BODIES_MAX * h->opts.max_body_bytes,
+		.max_total = h->opts.body_memory_bytes,
 	};
 	s->conn = c;
 	LIST_INSERT_HEAD(&h->conns, c, link);
@@ -118,6 +116,9 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 		return fail_set(f, E_TOO_LARGE,
 				"the body has %lld bytes, at most %zu are taken",
 				(long long)length, h->opts.max_body_bytes);
+	if ((c->route->flags & ROUTE_WORK) && length > 0 &&
+	    body_expect(&c->body, (size_t)length) != OK)
+		return fail_set(f, E_BODIES, "%s", status_text(E_BODIES));
 	return OK;
 }
 
@@ -177,8 +178,7 @@ bool conn_upload(struct conn *c, const char *p, size_t n)
 		fail_set(&c->fail, status, "the body has more than %zu bytes",
 			 c->body.max_bytes);
 	else if (status != OK)
-		fail_set(&c->fail, status,
-			 "too many large requests are coming in");
+		fail_set(&c->fail, status, "%s", status_text(status));
 	return true;
 }
 

@@ -234,6 +234,34 @@ def test_address(t, d):
         t.equal(small.stop(), 0, "it ends well")
 
 
+def test_body_memory(t, d):
+    """body_memory is 1M here: a body of 100,000 bytes is charged more than that."""
+    small = Halod(body_memory="1M")
+    try:
+        prompt = {"content": "x " * 50000}
+        head = (b"POST /tokenize HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n"
+                b"X-Request-Id: first\r\n\r\n")
+        first = small.raw(head + b"[")
+        while (a := small.request("POST", "/tokenize", prompt)).status == 200:
+            pass  # until the server has seen the first; a test that hangs is killed
+        t.equal((a.status, a.error["code"], a.headers["Retry-After"]),
+                (503, "body_memory", "2"), "a second large body at a time")
+        chunks = (b"POST /tokenize HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n"
+                  b"Connection: close\r\n\r\n" + b"4e20\r\n%s\r\n" % (b"x" * 20000) * 5 +
+                  b"0\r\n\r\n")
+        t.ok(small.raw_answer(chunks).startswith(b"HTTP/1.1 503"), "also in chunks")
+        t.equal(small.request("POST", "/tokenize", {"content": "x " * 5000}).status, 200,
+                "a small one is served")
+        t.ok(small.metrics()['requests_rejected_total{reason="memory"}'] >= 2, "counted")
+        first.sendall(b" " * 99998 + b"]")
+        t.ok(first.recv(20).startswith(b"HTTP/1.1 400"), "the first one is read")
+        t.equal(small.request("POST", "/tokenize", prompt).status, 200,
+                "then there is room for another")
+        first.close()
+    finally:
+        t.equal(small.stop(), 0, "it ends well")
+
+
 def test_files(t, d):
     """More clients than file descriptors: the log says so, and it goes on."""
     small = Halod(wrap=("sh", "-c", 'ulimit -n 48; exec "$@"', "sh"))
@@ -266,7 +294,7 @@ def test_listens_again(t, d):
 
 run([test_queue_full, test_gone_in_queue, test_gone_in_prefill, test_gone_in_stream,
      test_gone_in_upload, test_keepalive, test_slow_reader, test_slow_request,
-     test_many, test_address, test_files, test_listens_again],
+     test_many, test_address, test_body_memory, test_files, test_listens_again],
     # exact: the fast way would be done before two comments were due
     exact="yes",
     max_seqs=1, max_queue=2, max_batch_tokens=1, prefill_chunk=1, keepalive="1s",
