@@ -122,6 +122,27 @@ static void add_notice(struct buf *line, long n)
 	buf_add_c(line, '\n');
 }
 
+/* Not buf, not printf: only what signal-safety(7) allows. */
+void log_from_signal(const char *const *parts)
+{
+	static char line[1024];
+	static const char json[] = "{\"level\":\"error\",\"msg\":\"";
+	const char *before = conf.format == LOG_JSON ? json
+			     : conf.is_journal ? "<3>" : "halod: error: ";
+	const char *after = conf.format == LOG_JSON ? "\"}\n" : "\n";
+	size_t n = strlen(before), room = sizeof line - strlen(after);
+	memcpy(line, before, n);
+	for (; *parts; parts++)
+		for (const char *p = *parts; *p && n < room; p++) {
+			bool is_odd = (unsigned char)*p < 0x20 || *p == 0x7F ||
+				      *p == '"' || *p == '\\';
+			line[n++] = is_odd ? '?' : *p;
+		}
+	memcpy(line + n, after, strlen(after));
+	n += strlen(after);
+	log_sink_write_last(line, n);
+}
+
 void log_init(enum log_level max, enum log_format format)
 {
 	conf.max = max;

@@ -26,6 +26,9 @@ void log_add_time(struct buf *b);
 void log_json(struct str object);
 /* Bytes as they are, for a terminal. */
 void log_raw(struct str s);
+/* An error, its text in parts up to NULL: from a signal handler, just before the end.
+ * Characters that JSON or a terminal would take amiss become "?". */
+void log_from_signal(const char *const *parts);
 /* Write what is kept, as far as it goes; from time to time, and at the end. */
 void log_flush(void);
 

@@ -75,6 +75,13 @@ static ssize_t write_some(const char *p, size_t n)
 	return write(sink.fd, p, n);
 }
 
+void log_sink_write_last(const char *p, size_t n)
+{
+	/* What it returns cannot be helped any more. */
+	if (write_some(p, n) < 0)
+		return;
+}
+
 /* How many of the bytes are out. Where nobody is left to read, all of them. */
 static size_t push(struct str s)
 {

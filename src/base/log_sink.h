@@ -13,6 +13,8 @@ void log_sink_open(void);
 void log_sink_write(struct str line);
 /* Write what is kept, as far as it goes. */
 void log_sink_flush(void);
+/* The last line of a process that dies; async-signal-safe, without the lock. */
+void log_sink_write_last(const char *p, size_t n);
 /* Makes the line that tells how many were dropped. */
 typedef void (*log_sink_notice_fn)(struct buf *line, long n);
 void log_sink_set_notice(log_sink_notice_fn fn);

@@ -39,6 +39,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/mapped.h"
 #include "base/metrics.h"
 #include "daemon/boot.h"
 #include "daemon/notify.h"
@@ -127,11 +128,12 @@ static void *engine_main(void *arg)
 	return NULL;
 }
 
-/* Signals belong to the loop, so the engine thread takes none. */
+/* Signals belong to the loop, so the engine thread takes none but its own faults. */
 static void start_engine(struct loop *l)
 {
 	sigset_t all, old;
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS); /* see base/mapped.h */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = pthread_create(&l->engine_thread, NULL, engine_main, l);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -572,6 +574,7 @@ static enum exit_code serve(struct loop *l)
 enum exit_code loop_run(const struct config *c)
 {
 	signal(SIGPIPE, SIG_IGN);
+	mapped_watch(EXIT_CODE_MODEL);
 	struct loop *l = xcalloc(1, sizeof *l);
 	l->config = c;
 	l->start_us = now_us();

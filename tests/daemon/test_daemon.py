@@ -203,6 +203,24 @@ def test_socket_activation(t, tmp):
             t.equal(d.wait(), 0, "stops")
 
 
+def test_cut_model(t, tmp):
+    """A file of the model is cut short while it is served."""
+    model = shutil.copytree(MODEL, os.path.join(tmp, "model"))
+    weights = [os.path.join(model, name) for name in os.listdir(model)
+               if name.endswith(".safetensors")]
+    with Daemon(model=model, weight_cache='""', exact="yes", backend="cpu") as d:
+        d.wait_log("ready: ")
+        for path in weights:
+            os.truncate(path, 4096)
+        try:
+            d.chat(max_tokens=4)
+        except OSError:
+            pass
+        t.equal(d.wait(), 3, "a model that is cut short ends the daemon with 3")
+        t.ok(any("cut short" in line and ".safetensors" in line for line in d.lines if line),
+             "and the log names the file", d.lines[-3:])
+
+
 def test_unread_log(t, tmp):
     """A pipe as stderr that nobody reads holds nobody up."""
     path = os.path.join(tmp, "s")

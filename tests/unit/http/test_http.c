@@ -38,7 +38,8 @@ static struct http_opts opts(void)
 {
 	return (struct http_opts){
 		.host = "127.0.0.1", .listen_fd = -1, .max_connections = 20,
-		.max_body_bytes = MAX_BODY, .body_memory_bytes = 1 << 20, .keepalive_s = 5, .header_s = 30, .idle_s = 60,
+		.max_body_bytes = MAX_BODY, .body_memory_bytes = 1 << 20,
+		.keepalive_s = 5, .header_s = 30, .idle_s = 60,
 		.stall_s = 5, .heartbeat_stall_us = 10 * SECOND,
 		.clock = &hand_clock, .health = &health,
 		.model_name = "m", .version = "0", .backend = "none", .backend_reason = "a test",
