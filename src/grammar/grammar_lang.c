@@ -271,7 +271,8 @@ static void flatten(struct lang_pool *p, enum term_kind kind, const lang *of, si
 			add_kid(out, of[i]);
 	}
 	size_t kept = 0;
-	qsort(out->p, out->n, sizeof *out->p, by_number);
+	if (out->n > 1)
+		qsort(out->p, out->n, sizeof *out->p, by_number);
 	for (size_t i = 0; i < out->n; i++)
 		if (kept == 0 || out->p[kept - 1] != out->p[i])
 			out->p[kept++] = out->p[i];
@@ -322,7 +323,8 @@ static void join_classes(struct lang_pool *p, enum term_kind kind, struct kids *
 	k->n = kept;
 	if (first != LANG_NONE || kind == TERM_AND)
 		add_kid(k, first);
-	qsort(k->p, k->n, sizeof *k->p, by_number);
+	if (k->n > 1)
+		qsort(k->p, k->n, sizeof *k->p, by_number);
 }
 
 static lang make_list(struct lang_pool *p, enum term_kind kind, const struct kids *k)

@@ -70,6 +70,7 @@ static const struct category {
 	{"Sm", "Math_Symbol", BIT(SM)}, {"Sc", "Currency_Symbol", BIT(SC)},
 	{"Sk", "Modifier_Symbol", BIT(SK)}, {"So", "Other_Symbol", BIT(SO)},
 	{"S", "Symbol", BIT(SM) | BIT(SC) | BIT(SK) | BIT(SO)},
+	{"Cc", "Control", BIT(CC)}, {"Cf", "Format", BIT(CF)},
 	{"Zs", "Space_Separator", BIT(ZS)}, {"Zl", "Line_Separator", BIT(ZL)},
 	{"Zp", "Paragraph_Separator", BIT(ZP)},
 	{"Z", "Separator", BIT(ZS) | BIT(ZL) | BIT(ZP)},

@@ -87,6 +87,24 @@ const struct json_node *schema_make(struct schema_reader *x, const struct json_n
 					  .index = up->index});
 }
 
+json_t *schema_made(struct schema_reader *x, struct str of)
+{
+	uint32_t i;
+	if (!strmap_get(&x->made_of, of, &i))
+		return NULL;
+	return json_incref(json_array_get(x->made, i));
+}
+
+json_t *schema_remember(struct schema_reader *x, struct str of, json_t *v)
+{
+	if (!x->made)
+		x->made = json_array();
+	if (v && json_array_append(x->made, v) == 0)
+		strmap_put(&x->made_of, arena_str(&x->arena, of),
+			   (uint32_t)json_array_size(x->made) - 1);
+	return v;
+}
+
 bool schema_rule(struct schema_reader *x, const char *name, uint32_t *out)
 {
 	struct str key = str_of(name);
@@ -148,7 +166,7 @@ static bool is_there(struct schema_list *to, const struct json_node *at)
 	for (size_t i = 0; i < to->n; i++) {
 		if (to->p[i].at->v != at->v)
 			continue;
-		to->is_never |= to->p[i].done & (DONE_ANY | DONE_ONE);
+		to->is_never |= to->p[i].done & ~DONE_DEPENDENT;
 		return true;
 	}
 	return false;
@@ -517,6 +535,7 @@ static void reader_init(struct schema_reader *x, struct grammar_build *b,
 	arena_init(&x->arena);
 	strmap_init(&x->rules, 64);
 	strmap_init(&x->regexes, 16);
+	strmap_init(&x->made_of, 16);
 	x->langs = lang_pool_create();
 	for (int i = 0; i < 2; i++) {
 		grammar_part seq[2] = {
@@ -537,6 +556,7 @@ static enum status reader_end(struct schema_reader *x)
 	}
 	strmap_deinit(&x->rules);
 	strmap_deinit(&x->regexes);
+	strmap_deinit(&x->made_of);
 	lang_pool_destroy(x->langs);
 	schema_ids_destroy(x->ids);
 	json_decref(x->made);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrays of a schema: items by place, items that must be among them, items that must
- * differ.
- *
- * What `contains` asks for is written first, behind the prefix, and whatever else is
- * allowed behind it. Items that must differ are kept apart where they are values from
- * a list: a few in any order, many in the list's order.
+ * Arrays of a schema: items by place, and items that must be among them. What `contains`
+ * asks for is written first, behind the prefix, and whatever else is allowed behind it.
  */
 #include <stdlib.h>
 
@@ -13,8 +9,6 @@
 #include "base/alloc.h"
 
 #define MAX_PREFIX 300
-#define MAX_ANY_ORDER 8   /* values that may come in any order: 2^n rules */
-#define MAX_IN_ORDER 2000
 
 static grammar_part lit(struct schema_reader *x, const char *s)
 {
@@ -264,158 +258,6 @@ static bool contains(const struct array *a, grammar_part *out)
 	return n_asked > 0;
 }
 
-/* --- uniqueItems ------------------------------------------------------------------------ */
-
-static bool is_unique(const struct schema_list *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (json_is_true(json_object_get(l->p[i].at->v, "uniqueItems")))
-			return true;
-	return false;
-}
-
-struct unique {
-	struct schema_reader *x;
-	grammar_part *values;
-	size_t n;
-	int64_t min, max;
-	uint32_t *rules;
-};
-
-/* Behind the values whose bits are set. */
-static void make_any_order(struct unique *u, uint32_t bits)
-{
-	struct schema_reader *x = u->x;
-	grammar_part alts[MAX_ANY_ORDER + 1];
-	size_t n = 0;
-	int64_t n_set = __builtin_popcount(bits);
-	for (size_t i = 0; i < u->n && n_set < u->max; i++) {
-		if (bits >> i & 1)
-			continue;
-		alts[n++] = seq(x, n_set ? x->comma : lit(x, ""), u->values[i],
-				grammar_build_tail(x->b, u->rules[bits | 1u << i]));
-	}
-	if (n_set >= u->min)
-		alts[n++] = lit(x, "");
-	grammar_build_set_rule(x->b, u->rules[bits], grammar_build_alt(x->b, alts, n));
-}
-
-static grammar_part in_any_order(struct unique *u)
-{
-	size_t n_rules = (size_t)1 << u->n;
-	u->rules = xmalloc(n_rules * sizeof *u->rules);
-	for (size_t i = 0; i < n_rules; i++)
-		u->rules[i] = grammar_build_rule(u->x->b, STR("values that differ"));
-	for (size_t i = 0; i < n_rules; i++)
-		make_any_order(u, (uint32_t)i);
-	grammar_part out = grammar_build_ref(u->x->b, u->rules[0]);
-	free(u->rules);
-	return out;
-}
-
-/* From value i on, behind c of them (no more are told apart than the bounds need). */
-static grammar_part in_order(struct unique *u)
-{
-	struct schema_reader *x = u->x;
-	int64_t n = (int64_t)u->n;
-	int64_t n_counted = MAX(1, u->max < n ? u->max + 1 : u->min);
-	size_t n_rules = (size_t)((n + 1) * (n_counted + 1));
-	if (n_rules > 100000 || u->n > MAX_IN_ORDER) {
-		schema_refuse(x, &x->root, "has items that must differ, of too many values");
-		return 0;
-	}
-	schema_work(x, n_rules * 20);
-	u->rules = xmalloc(n_rules * sizeof *u->rules);
-	for (size_t i = 0; i < n_rules; i++)
-		u->rules[i] = grammar_build_rule(x->b, STR("values that differ"));
-	for (int64_t i = 0; i <= n; i++)
-		for (int64_t c = 0; c <= n_counted; c++) {
-			grammar_part alts[2];
-			size_t k = 0;
-			if (i < n && c < u->max) {
-				int64_t next = MIN(c + 1, n_counted);
-				alts[k++] = seq(x, c ? x->comma : lit(x, ""), u->values[i],
-						grammar_build_tail(x->b, u->rules[
-						(i + 1) * (n_counted + 1) + next]));
-			}
-			if (i < n)
-				alts[k++] = grammar_build_tail(
-					x->b, u->rules[(i + 1) * (n_counted + 1) + c]);
-			else if (c >= u->min)
-				alts[k++] = lit(x, "");
-			grammar_build_set_rule(x->b, u->rules[i * (n_counted + 1) + c],
-					       grammar_build_alt(x->b, alts, k));
-		}
-	grammar_part out = grammar_build_ref(x->b, u->rules[0]);
-	free(u->rules);
-	return out;
-}
-
-/* The values that an item can have, where they are a list: enum, const, true, false and
- * null. */
-static bool item_values(const struct array *a, const json_t ***out, size_t *out_n)
-{
-	static const int words = TYPE_BOOL | TYPE_NULL;
-	struct schema_reader *x = a->x;
-	struct schema_list item = {0};
-	if (a->n_prefix > 0)
-		return false;
-	add_for_item(x, a->l, -1, &item);
-	int types = item.is_never || x->st != OK ? 0 : schema_types(x, &item);
-	if (x->st != OK)
-		return false;
-	if (schema_values(x, &item, types, out, out_n))
-		return true;
-	if (types & ~words || item.n != 1)
-		return false;
-	*out = arena_alloc(&x->arena, 3 * sizeof **out);
-	*out_n = 0;
-	if (types & TYPE_BOOL) {
-		(*out)[(*out_n)++] = json_true();
-		(*out)[(*out_n)++] = json_false();
-	}
-	if (types & TYPE_NULL)
-		(*out)[(*out_n)++] = json_null();
-	return true;
-}
-
-static bool is_same(const json_t *a, const json_t *b)
-{
-	return json_equal(a, b) || (json_is_number(a) && json_is_number(b) &&
-				    json_number_value(a) == json_number_value(b));
-}
-
-/* The array's items, all different. */
-static grammar_part unique_items(const struct array *a)
-{
-	struct schema_reader *x = a->x;
-	const json_t **values;
-	size_t n = 0, kept = 0;
-	if (!item_values(a, &values, &n)) {
-		schema_refuse(x, a->l->p[0].at, "uses \"uniqueItems\" for items that are "
-			      "not of a list of values, which is not supported");
-		return 0;
-	}
-	schema_work(x, n * n);
-	for (size_t i = 0; i < n; i++) {
-		bool is_new = true;
-		for (size_t k = 0; k < kept && is_new; k++)
-			is_new = !is_same(values[k], values[i]);
-		if (is_new)
-			values[kept++] = values[i];
-	}
-	struct unique u = {.x = x, .n = kept, .min = a->min,
-			   .max = MIN(a->max, (int64_t)kept)};
-	if (u.min > u.max)
-		return never(x);
-	u.values = xmalloc((kept + 1) * sizeof *u.values);
-	for (size_t i = 0; i < kept; i++)
-		u.values[i] = schema_choice(x, values + i, 1);
-	grammar_part out = kept <= MAX_ANY_ORDER ? in_any_order(&u) : in_order(&u);
-	free(u.values);
-	return out;
-}
-
 /* --- the whole --------------------------------------------------------------------------- */
 
 /* An array may be said not to be one of some values. */
@@ -442,6 +284,29 @@ static bool leaves_arrays(struct schema_reader *x, const struct schema_list *l,
 	return a->min <= a->max;
 }
 
+static bool is_unique(const struct schema_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (json_is_true(json_object_get(l->p[i].at->v, "uniqueItems")))
+			return true;
+	return false;
+}
+
+static bool has_contains(const struct schema_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (json_object_get(l->p[i].at->v, "contains"))
+			return true;
+	return false;
+}
+
+static grammar_part unique_items(const struct array *a)
+{
+	struct schema_list item = {0};
+	add_for_item(a->x, a->l, -1, &item);
+	return a->x->st == OK ? schema_unique(a->x, &item, a->min, a->max) : 0;
+}
+
 grammar_part schema_array(struct schema_reader *x, const struct schema_list *l)
 {
 	struct array a = {.x = x, .l = l, .max = GRAMMAR_NO_MAX};
@@ -449,14 +314,19 @@ grammar_part schema_array(struct schema_reader *x, const struct schema_list *l)
 	if (!leaves_arrays(x, l, &a) || x->st != OK)
 		return never(x);
 	a.n_prefix = count_prefix(x, l);
+	/* Beside other words about items, one item alone is sure to differ. */
+	if (is_unique(l) && (a.n_prefix > 0 || has_contains(l)))
+		a.max = MIN(a.max, 1);
+	if (a.min > a.max) {
+		schema_refuse(x, l->p[0].at, "uses \"uniqueItems\" beside \"contains\" or "
+			      "items by place, which is not supported for several items");
+		return 0;
+	}
 	bool is_kept_apart = is_unique(l) && a.max > 1;
-	bool has_contains = x->st == OK && contains(&a, &inner);
-	if (has_contains && is_kept_apart)
-		schema_refuse(x, l->p[0].at, "uses \"contains\" beside \"uniqueItems\", "
-			      "which is not supported");
-	else if (is_kept_apart && x->st == OK)
+	bool is_asked = x->st == OK && contains(&a, &inner);
+	if (is_kept_apart && x->st == OK)
 		inner = unique_items(&a);
-	else if (!has_contains && x->st == OK)
+	else if (!is_asked && x->st == OK)
 		inner = with_prefix(&a, rest_items(&a), false);
 	return x->st == OK ? seq(x, lit(x, "["), inner, lit(x, "]")) : 0;
 }

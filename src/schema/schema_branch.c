@@ -206,6 +206,56 @@ static bool are_disjoint(struct schema_reader *x, const struct schema_list *a,
 	return false;
 }
 
+/* --- ways not to match ------------------------------------------------------------- */
+
+/* Could the list hold beside a way? */
+static bool goes_with(struct schema_reader *x, const struct schema_list *l,
+		      const struct json_node *way)
+{
+	struct schema_list both = {.is_never = l->is_never};
+	for (size_t i = 0; i < l->n; i++)
+		schema_add_item(x, &both, l->p[i]);
+	schema_add(x, &both, way);
+	int types = x->st == OK && !both.is_never ? schema_types(x, &both) : 0;
+	return types && !(types == TYPE_OBJECT && is_contradiction(x, &both, true));
+}
+
+/* Of the ways of a schema that schema_not made, those that go with the list, at most
+ * `most`: several keywords' ways multiply. Properties that are there come before ones
+ * that are not. Takes `not`. */
+static json_t *trim(struct schema_reader *x, const struct schema_list *l,
+		    const struct json_node *up, json_t *not, size_t most)
+{
+	json_t *ways = json_object_get(not, "anyOf"), *kept = json_array();
+	for (int pass = 0; pass < 2 && ways && x->st == OK; pass++)
+		for (size_t i = 0; i < json_array_size(ways); i++) {
+			json_t *way = json_array_get(ways, i);
+			bool is_first = json_object_get(way, "required") != NULL;
+			const struct json_node at = {.v = way, .up = up->up,
+						     .key = up->key};
+			if (json_array_size(kept) < most && is_first == (pass == 0) &&
+			    goes_with(x, l, schema_make(x, &at, json_incref(way))))
+				json_array_append(kept, way);
+		}
+	struct buf key = {0};
+	buf_add_z(&key, "ways");
+	for (size_t i = 0; i < json_array_size(kept); i++) {
+		const json_t *way = json_array_get(kept, i);
+		buf_add(&key, &way, sizeof way);
+	}
+	json_t *out = schema_made(x, buf_str(&key));
+	if (!out && json_array_size(kept))
+		out = schema_remember(x, buf_str(&key), json_pack("{sO}", "anyOf", kept));
+	else if (!out)
+		out = json_false();
+	buf_deinit(&key);
+	json_decref(kept);
+	if (!ways)
+		return not;
+	json_decref(not);
+	return out;
+}
+
 /* --- the keywords ------------------------------------------------------------------ */
 
 static size_t read_branches(struct schema_reader *x, const struct json_node *of)
@@ -217,13 +267,29 @@ static size_t read_branches(struct schema_reader *x, const struct json_node *of)
 	return x->st == OK ? n : 0;
 }
 
+/* Ways of negations multiply, and any of them will do: how many of each to write. */
+static size_t most_ways(const struct ways *w)
+{
+	size_t n = 0;
+	if (!w->l->p[w->i].is_silent)
+		return MAX_BRANCHES;
+	for (size_t i = 0; i < w->l->n; i++)
+		n += w->l->p[i].is_silent && !(w->l->p[i].done & DONE_ANY) &&
+		     json_object_get(w->l->p[i].at->v, "anyOf");
+	return n > 3 ? 1 : n > 1 ? 4 : MAX_BRANCHES;
+}
+
 static grammar_part any_of(struct ways *w, const struct json_node *at)
 {
-	size_t n = read_branches(w->x, at);
-	for (size_t k = 0; k < n && w->x->st == OK; k++) {
+	size_t n = read_branches(w->x, at), most = most_ways(w), n_added = 0;
+	for (size_t k = 0; k < n && n_added < most && w->x->st == OK; k++) {
+		const struct json_node *branch = schema_item(w->x, at, k);
 		struct schema_list sub = begin_way(w);
-		add_to_way(w, &sub, schema_item(w->x, at, k), false, false);
+		if (most < MAX_BRANCHES && !goes_with(w->x, &sub, branch))
+			continue;
+		add_to_way(w, &sub, branch, false, false);
 		end_way(w, &sub);
+		n_added++;
 	}
 	return end_ways(w);
 }
@@ -235,14 +301,20 @@ static bool add_one_of(struct ways *w, const struct json_node *at,
 {
 	struct schema_reader *x = w->x;
 	struct schema_list sub = begin_way(w);
+	size_t n_others = 0, most = 64;
 	add_to_way(w, &sub, schema_item(x, at, k), false, false);
-	for (size_t j = 0; j < n && x->st == OK; j++) {
+	for (size_t j = 0; j < n; j++)
+		n_others += j != k && !are_disjoint(x, &own[j], &own[k]);
+	if (n_others > 1)
+		most = n_others > 3 ? 1 : 4;
+	for (size_t j = 0; j < n && x->st == OK && !sub.is_never; j++) {
 		if (j == k || are_disjoint(x, &own[j], &own[k]))
 			continue;
 		const struct json_node *other = schema_item(x, at, j);
 		json_t *not = schema_not(x, other);
 		if (!not)
 			return false;
+		not = trim(x, &own[k], other, not, most);
 		add_to_way(w, &sub, schema_make(x, other, not), true, true);
 	}
 	end_way(w, &sub);
@@ -293,6 +365,12 @@ static grammar_part if_of(struct ways *w, const struct json_node *at)
 		return end_ways(w);
 	}
 	json_t *not = schema_not(x, at);
+	size_t n_ifs = 0;
+	for (size_t i = 0; i < w->l->n; i++)
+		n_ifs += !(w->l->p[i].done & DONE_IF) &&
+			 json_object_get(w->l->p[i].at->v, "if");
+	if (not && n_ifs > 2)
+		not = trim(x, w->l, at, not, n_ifs > 5 ? 1 : 2);
 	add_to_way(w, &sub, at, true, false);
 	if (then->v)
 		add_to_way(w, &sub, then, false, false);
@@ -347,7 +425,10 @@ static grammar_part dependents(struct ways *w)
 			continue;
 		json_object_foreach((json_t *)at->v, key, v) {
 			const struct json_node *one = schema_get(x, at, key);
-			json_t *made = dependent(x, key, v, one);
+			struct str of = {(const char *)&v, sizeof v};
+			json_t *made = json_is_boolean(v) ? NULL : schema_made(x, of);
+			if (!made)
+				made = schema_remember(x, of, dependent(x, key, v, one));
 			add_to_way(w, &sub, schema_make(x, one, made), true, false);
 		}
 	}

@@ -240,5 +240,7 @@ static json_t *not_at(struct schema_reader *x, const struct json_node *at, int d
 
 json_t *schema_not(struct schema_reader *x, const struct json_node *at)
 {
-	return not_at(x, at, 0);
+	struct str key = {(const char *)&at->v, sizeof at->v};
+	json_t *known = schema_made(x, key);
+	return known ? known : schema_remember(x, key, not_at(x, at, 0));
 }

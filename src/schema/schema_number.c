@@ -347,7 +347,8 @@ static grammar_part integers_but(struct schema_reader *x, int64_t lo, int64_t hi
 				 const double *not, size_t n)
 {
 	struct grammar_parts alts = {0};
-	for (size_t i = 0; i < n; i++) {
+	schema_work(x, n * 1000); /* each is a range of its own */
+	for (size_t i = 0; i < n && x->st == OK; i++) {
 		if (not[i] != floor(not[i]) || fabs(not[i]) > 9e15)
 			continue;
 		int64_t v = (int64_t)not[i];
@@ -473,6 +474,7 @@ static grammar_part numbers_but(struct schema_reader *x, struct schema_bounds b,
 				const double *not, size_t n)
 {
 	struct grammar_parts alts = {0};
+	schema_work(x, n * 1000);
 	for (size_t i = 0; i < n && x->st == OK; i++) {
 		struct schema_bounds below = b;
 		if (not[i] < b.lo || not[i] > b.hi)

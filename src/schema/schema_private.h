@@ -55,6 +55,7 @@ struct schema_reader {
 	struct strmap regexes;     /* text -> lang, of `pattern` */
 	size_t n_narrowed;         /* languages that are smaller than what was asked for */
 	json_t *made;              /* schemas that follow from the client's */
+	struct strmap made_of;     /* what they follow from -> index in made */
 	struct schema_ids *ids;    /* of the document; NULL until one is asked for */
 	struct fail *fail;
 	enum status st; /* of the first fault; nothing is read behind it */
@@ -74,6 +75,11 @@ const struct json_node *schema_item(struct schema_reader *x,
 /* Takes v, a schema that follows from what stands at `up`. */
 const struct json_node *schema_make(struct schema_reader *x, const struct json_node *up,
 				    json_t *v);
+/* The one that was made of this before: a new reference. NULL: none was. Equal lists are one
+ * rule only where they have the same schemas. */
+json_t *schema_made(struct schema_reader *x, struct str of);
+/* Remembers v as made of this; returns v. */
+json_t *schema_remember(struct schema_reader *x, struct str of, json_t *v);
 void schema_work(struct schema_reader *x, size_t n);
 /* Add a schema with all that it refers to. */
 void schema_add(struct schema_reader *x, struct schema_list *to,
@@ -175,8 +181,11 @@ bool schema_multiple(struct schema_reader *x, const struct schema_list *l,
 		     const struct schema_bounds *b, bool is_integer, grammar_part *out);
 grammar_part schema_integer_range(struct schema_reader *x, int64_t lo, int64_t hi);
 
-/* --- schema_array.c, schema_object.c, schema_further.c --- */
+/* --- schema_array.c, _unique.c, _object.c, _further.c --- */
 grammar_part schema_array(struct schema_reader *x, const struct schema_list *l);
+/* Between min and max of these items with their commas, all different. */
+grammar_part schema_unique(struct schema_reader *x, struct schema_list *item, int64_t min,
+			   int64_t max);
 grammar_part schema_object(struct schema_reader *x, const struct schema_list *l);
 /* Calls fn for each property in the schema's order, with what must hold for it. */
 typedef void (*schema_property_fn)(void *ctx, const char *name, bool is_required,

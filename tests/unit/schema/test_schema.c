@@ -218,16 +218,14 @@ static void test_cases(void)
 static const struct {
 	const char *schema, *param, *says;
 } errors[] = {
+	{"{\"uniqueItems\":true,\"type\":\"array\",\"items\":{\"type\":\"string\"},"
+	 "\"minItems\":11}", "items", "more than 10 items"},
+	{"{\"contains\":{\"type\":\"null\"},\"uniqueItems\":true,\"minItems\":2}", "", "beside"},
 	{"{\"properties\":{\"a\":{\"type\":\"object\",\"not\":{\"format\":\"date\"}}"
 	 "},\"required\":[\"a\"]}",
 	 "properties.a.not", "cannot be held to"},
 	{"{\"multipleOf\":0}",
 	 "multipleOf", "no step"},
-	{"{\"uniqueItems\":true,\"type\":\"array\",\"items\":{\"type\":\"string\"}"
-	 "}",
-	 "", "uniqueItems"},
-	{"{\"contains\":{\"type\":\"null\"},\"uniqueItems\":true}",
-	 "", "beside"},
 	{"{\"type\":\"array\",\"items\":{},\"contains\":{\"const\":1},\"allOf\":[{"
 	 "\"contains\":{\"const\":2},\"maxContains\":1}]}",
 	 "allOf[0]", "maxContains"},
