@@ -19,8 +19,8 @@
  * connections.
  *
  * The tick looks after what has no event of its own: progress of loading, age of the
- * heartbeat, systemd's watchdog. The watchdog is fed from the engine's heartbeat, not
- * from the loop being alive.
+ * heartbeat, systemd's watchdog. The watchdog is fed with the engine's heartbeats, one
+ * message for each that is new at a tick, not because the loop is alive.
  */
 #include <build-config.h>
 
@@ -79,6 +79,7 @@ struct loop {
 	struct fail fail; /* likewise */
 
 	int64_t watchdog_us; /* 0: none */
+	int64_t fed_us;      /* the heartbeat that the watchdog was last fed with */
 	uint64_t tick_ms;    /* once loaded */
 	int told_permille;   /* progress that was shown last */
 	bool is_late;        /* LAST_BYTES_MS are over, and the engine is not */
@@ -408,10 +409,8 @@ static void on_tick(uv_timer_t *t)
 			  "its device has failed" : "it cannot go on");
 		leave(l, is_lost ? EXIT_CODE_STALLED : EXIT_CODE_RUNTIME);
 	}
-	/* Where heartbeat_stall is off, systemd alone judges the heartbeat. */
-	if (l->watchdog_us > 0 &&
-	    (stall_us > 0 ||
-	     !health_is_stalled(&l->health, now_us(), l->watchdog_us)))
+	/* Passed on, beat by beat: whatever heartbeat_stall is, systemd judges for itself. */
+	if (l->watchdog_us > 0 && health_has_beaten(&l->health, &l->fed_us))
 		notify_sendf("WATCHDOG=1");
 }
 
