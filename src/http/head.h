@@ -15,7 +15,7 @@
 
 /* More is refused with 414 and 431. The second bounds the whole head. */
 #define HEAD_LINE_MAX (8u << 10)
-#define HEAD_MAX (32u << 10)
+#define HEAD_MAX (16u << 10)
 #define HEAD_FIELDS_MAX 100
 
 struct head {

@@ -25,8 +25,10 @@
 #include "http/conn.h"
 #include "http/tls.h"
 
-/* Memory libmicrohttpd takes a connection: headers, and the window of an upload. */
-#define CONNECTION_BYTES (96u << 10)
+/* Memory libmicrohttpd takes a connection: headers, and the window of an upload. Twice
+ * HEAD_MAX is enough for the longest head with the most headers (tests/unit/http), and
+ * it writes all of it once a request. */
+#define CONNECTION_BYTES (2 * HEAD_MAX)
 #define TICK_US INT64_C(250000)
 
 /* --- callbacks ----------------------------------------------------------------- */

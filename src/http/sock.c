@@ -228,7 +228,7 @@ static bool read_inner(struct sock *s)
 		finish(s);
 		return true;
 	}
-	if (s->inner < 0 || s->out.n > 0 || s->is_inner_eof)
+	if (s->inner < 0 || s->out.n > 0 || s->is_inner_eof || s->is_inner_drained)
 		return false;
 	buf_reserve(&s->out, PIECE_BYTES);
 	ssize_t n = recv(s->inner, s->out.p, PIECE_BYTES, MSG_DONTWAIT);
@@ -239,6 +239,7 @@ static bool read_inner(struct sock *s)
 		return true;
 	}
 	s->out.n = (size_t)n;
+	s->is_inner_drained = n < PIECE_BYTES;
 	s->out_us = server_now(s->http);
 	if (s->state == SOCK_GONE)
 		buf_clear(&s->out);
@@ -433,21 +434,20 @@ static bool wants_input(const struct sock *s)
 
 static bool read_client(struct sock *s)
 {
-	if (!wants_input(s))
+	if (!wants_input(s) || s->is_drained)
 		return false;
 	buf_reserve(&s->in, PIECE_BYTES);
 	ssize_t n = receive(s, s->in.p + s->in.n, PIECE_BYTES);
-	if (n < 0 && is_later()) {
-		if (s->in.n == 0)
-			buf_deinit(&s->in); /* idle clients cost little */
+	if (n < 0 && is_later())
 		return false;
-	}
 	if (n < 0)
 		sock_lose(s);
 	else if (n == 0)
 		end_input(s);
 	if (n <= 0)
 		return true;
+	/* Fewer than asked for: there are no more, and epoll will tell. */
+	s->is_drained = !s->tls && n < PIECE_BYTES;
 	if (s->state == SOCK_DEAF || s->state == SOCK_LINGER) {
 		s->n_dropped += (uint64_t)n;
 		if (s->n_dropped > DROP_MAX)
@@ -510,6 +510,7 @@ void sock_step(struct sock *s)
 {
 	int rounds = 16;
 	bool has_moved;
+	s->is_drained = s->is_inner_drained = false;
 	do {
 		has_moved = greet(s);
 		has_moved |= write_out(s);
@@ -522,6 +523,11 @@ void sock_step(struct sock *s)
 		return;
 	if (has_moved)
 		sock_due(s);
+	if (sock_is_idle(s) && s->in.n == 0) { /* may be so for long */
+		buf_deinit(&s->in);
+		buf_deinit(&s->out);
+		buf_deinit(&s->feed);
+	}
 	ask_events(s);
 }
 

@@ -77,6 +77,7 @@ struct sock {
 	int64_t out_us;    /* the client took something, or out was filled */
 	int64_t linger_us; /* LINGER ends */
 
+	bool is_drained, is_inner_drained; /* in this step nothing more will come */
 	bool is_due, is_watched;
 	bool has_mhd;      /* libmicrohttpd holds the other end */
 	bool is_last;      /* no request is taken after this one */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/metrics.h"
+#include "http/head.h"
 #include "tests/tap.h"
 
 #define SECOND INT64_C(1000000)
@@ -352,6 +353,16 @@ static void test_large(void)
 	snprintf(text, sizeof text, GET "X-Long: %010000d\r\n\r\n", 7);
 	ask(text);
 	ok(starts("HTTP/1.1 200 "), "10,000 bytes of headers are fine");
+	struct buf longest = {0};
+	buf_addf(&longest, "GET /health?%06500d HTTP/1.1\r\nHost: h\r\n", 1);
+	for (int i = 0; i < 99; i++)
+		buf_addf(&longest, "X-%d: %090d\r\n", i, 1);
+	buf_addf(&longest, "\r\n");
+	ok(longest.n > HEAD_MAX - 500 && longest.n <= HEAD_MAX, "the longest head (%zu)",
+	   longest.n);
+	ask_n(longest.p, longest.n, 1);
+	ok(starts("HTTP/1.1 200 "), "is one libmicrohttpd has room for");
+	buf_deinit(&longest);
 }
 
 static void test_endless_headers(void)
