@@ -26,16 +26,21 @@
 /* --- refusals ------------------------------------------------------------------------ */
 
 static const char *const labels[REFUSED_KINDS] = {
-	[REFUSED_ADDRESS] = "address", [REFUSED_FULL] = "full", [REFUSED_FILES] = "files"};
+	[REFUSED_ADDRESS] = "address", [REFUSED_FULL] = "full", [REFUSED_FILES] = "files",
+	[REFUSED_IDLE] = "idle"};
 
 static void tell_refused(struct http *h)
 {
 	const struct http_opts *o = &h->opts;
 	int64_t now = server_now(h);
 	long *n = h->n_refused;
-	if (!(n[REFUSED_ADDRESS] | n[REFUSED_FULL] | n[REFUSED_FILES]) ||
+	if (!(n[REFUSED_ADDRESS] | n[REFUSED_FULL] | n[REFUSED_FILES] | n[REFUSED_IDLE]) ||
 	    now < h->next_told_us)
 		return;
+	if (n[REFUSED_IDLE])
+		log_warn("closed connections: %ld without a request, to make room for new "
+			 "ones (max_connections is %d)", n[REFUSED_IDLE],
+			 o->max_connections);
 	if (n[REFUSED_ADDRESS])
 		log_warn("refused connections: %ld of addresses that have %d open "
 			 "(max_connections_per_address)", n[REFUSED_ADDRESS],
@@ -102,8 +107,8 @@ static bool make_room(struct http *h)
 	struct sock *s;
 	TAILQ_FOREACH(s, &h->socks, link)
 		if (sock_is_idle(s)) {
-			metric_add_by(METRIC_CONNECTIONS_REFUSED, "idle", 1);
 			sock_lose(s);
+			count_refused(h, REFUSED_IDLE);
 			return true;
 		}
 	return false;

@@ -16,8 +16,10 @@ struct tls_server;
 
 TAILQ_HEAD(sock_list, sock);
 
-/* Why a client was sent away. */
-enum refusal { REFUSED_ADDRESS, REFUSED_FULL, REFUSED_FILES, REFUSED_KINDS };
+/* Why a client was sent away; IDLE: for another one. */
+enum refusal {
+	REFUSED_ADDRESS, REFUSED_FULL, REFUSED_FILES, REFUSED_IDLE, REFUSED_KINDS
+};
 
 struct http {
 	struct http_opts opts;

@@ -210,6 +210,7 @@ def test_many(t, d):
     now = d.metrics()
     key = 'connections_refused_total{reason="idle"}'
     t.ok(now[key] - before[key] >= 10, "those that were closed are counted", now[key])
+    t.ok(d.wait_log("closed connections: .* to make room"), "and told in the log")
     t.ok(0 < now["connections"] <= 50, "so are the open ones", now["connections"])
 
 
