@@ -218,7 +218,18 @@ enum status http_reload_keys(struct http *h, struct http_reload *out,
 }
 
 int http_port(const struct http *h) { return h->port; }
-int http_active(const struct http *h) { return h->n_active; }
+
+int http_active(const struct http *h)
+{
+	const struct sock *s;
+	int n = h->n_active;
+	/* libmicrohttpd is through with an answer before its client has it: that matters at
+	 * the end, and asking every socket does not pay before. */
+	if (server_health(h) >= HEALTH_DRAINING)
+		TAILQ_FOREACH(s, &h->socks, link)
+			n += !s->conn && sock_has_output(s);
+	return n;
+}
 
 void http_quiesce(struct http *h)
 {

@@ -70,7 +70,8 @@ void http_run(struct http *h);
 void http_wake(struct http *h); /* drain events of the scheduler */
 /* Stop accepting; running streams go on. */
 void http_quiesce(struct http *h);
-/* Requests whose headers are here and whose answer is not all sent. */
+/* Requests whose headers are here and whose answer is not all sent. Before the drain
+ * those whose last bytes wait here are left out. */
 int http_active(const struct http *h);
 /* Ends every connection. The scheduler must have stopped, but not be destroyed yet; a
  * job that is still with offload's thread may end later. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -544,6 +545,16 @@ void sock_next(struct sock *s)
 	TAILQ_REMOVE(&s->http->socks, s, link);
 	TAILQ_INSERT_TAIL(&s->http->socks, s, link);
 	sock_due(s);
+}
+
+bool sock_has_output(const struct sock *s)
+{
+	int n = 0;
+	if (s->state == SOCK_GONE)
+		return false;
+	if (s->inner >= 0 && !s->is_inner_eof)
+		ioctl(s->inner, FIONREAD, &n);
+	return s->out.n > 0 || n > 0;
 }
 
 void sock_watch(struct sock *s, bool is_on)

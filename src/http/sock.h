@@ -105,6 +105,8 @@ void sock_lose(struct sock *s);
 void sock_next(struct sock *s);
 /* End the body that comes and answer with *why. False: it cannot be. */
 bool sock_end_body(struct sock *s, const struct fail *why) MUST_USE;
+/* Something is said that the client's kernel has not taken yet. */
+bool sock_has_output(const struct sock *s);
 /* Tell conn_drop when the client goes; false: it is gone already. */
 void sock_watch(struct sock *s, bool is_on);
 static inline bool sock_is_idle(const struct sock *s)

@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -47,15 +48,20 @@ static struct http_opts opts(void)
 	};
 }
 
-static int dial(void)
+/* receive_bytes: what its kernel holds for it; 0: as ever. */
+static int dial_small(int receive_bytes)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET,
 				.sin_port = htons((uint16_t)http_port(h)),
 				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	if (receive_bytes)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
 	connect(fd, (struct sockaddr *)&a, sizeof a);
 	return fd;
 }
+
+static int dial(void) { return dial_small(0); }
 
 /* One turn: wait until either side has something to do. False after seconds of
  * nothing, which is a failure, not a measure of time. */
@@ -479,6 +485,40 @@ static void test_pipelining(void)
 	ok(a && b && c && a < b && b < c, "three requests in one piece, in order");
 }
 
+/* Read a little at a time until no request counts any more. */
+static void read_until_idle(int fd)
+{
+	char piece[1024];
+	while (http_active(h) > 0) {
+		ssize_t n = recv(fd, piece, sizeof piece, 0);
+		settle();
+		if (n == 0 || (n < 0 && !turn(fd, POLLIN)))
+			return;
+	}
+}
+
+/* The last bytes of an answer count as a request until the client has them. */
+static void test_last_bytes(void)
+{
+	const char *page = "GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n";
+	int fd = dial_small(4096), on = 1;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	settle();
+	for (int i = 0; i < 1000 && http_active(h) == 0; i++) {
+		send_all(fd, page, strlen(page));
+		settle();
+	}
+	is_int(http_active(h), 1, "a client that does not read");
+	read_until_idle(fd);
+	is_int(http_active(h), 0, "libmicrohttpd is through with its answer");
+	atomic_store(&health.state, HEALTH_DRAINING);
+	is_int(http_active(h), 1, "but the last bytes are still here");
+	read_until_idle(fd);
+	is_int(http_active(h), 0, "until the client takes them");
+	atomic_store(&health.state, HEALTH_LOADING);
+	hang_up(fd);
+}
+
 static void test_truncated(void)
 {
 	static const char *const parts[] = {
@@ -593,6 +633,7 @@ int main(void)
 	test_slow();
 	test_places();
 	test_pipelining();
+	test_last_bytes();
 	test_truncated();
 	test_unix();
 	test_listen();
