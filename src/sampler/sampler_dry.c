@@ -23,7 +23,7 @@ bool sampler_has_dry(const struct sampler_params *p)
 void sampler_dry_push(struct sampler *s, const int32_t *ids, size_t n)
 {
 	struct dry_state *d = &s->dry;
-	if (!sampler_has_dry(&s->p))
+	if (!n || !sampler_has_dry(&s->p))
 		return;
 	if (d->n + n > d->cap) {
 		d->cap = MAX(2 * d->cap, d->n + n + 256);

@@ -384,9 +384,9 @@ static int block_create(void **out, size_t n_bytes)
 static void block_destroy(void *p)
 {
 	char *block = (char *)p - ALIGN;
-	device_memory(p, ((struct header *)block)->n_bytes, false);
 	__asan_unpoison_memory_region(block, ALIGN);
 	size_t n = ((struct header *)block)->n_bytes;
+	device_memory(p, n, false);
 	__asan_unpoison_memory_region(block + ALIGN + n, CANARY);
 	for (size_t i = 0; i < CANARY; i++)
 		if ((unsigned char)block[ALIGN + n + i] != 0xA5) {
