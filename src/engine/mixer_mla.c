@@ -58,7 +58,7 @@ static void set_scales(struct graph *g)
 	g->mla.rope_scale = (float)(factor * factor);
 }
 
-static enum status take(struct graph *g, struct fail *fail)
+static enum status alloc(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct mla_room *r = &g->mla;
@@ -138,4 +138,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 			 fail);
 }
 
-const struct part part_mla = {load, take, run};
+const struct mixer mixer_mla = {load, alloc, run};

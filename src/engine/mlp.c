@@ -155,7 +155,7 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 	return g->b->ops->load_experts(g->b, &m->experts, fail);
 }
 
-enum status mlp_take(struct graph *g, struct fail *fail)
+enum status mlp_alloc(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct mlp_room *r = &g->mlp;

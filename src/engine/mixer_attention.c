@@ -65,7 +65,7 @@ static void set_rope(struct graph *g, int i)
 	a->scale = (float)(factor * factor / sqrt(per));
 }
 
-static enum status take(struct graph *g, struct fail *fail)
+static enum status alloc(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct attention_room *r = &g->attention;
@@ -127,4 +127,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 						      NORM_MIXER_POST}, fail);
 }
 
-const struct part part_attention = {load, take, run};
+const struct mixer mixer_attention = {load, alloc, run};
