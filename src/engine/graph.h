@@ -66,7 +66,7 @@ struct attention {
 	int32_t window;           /* tokens it sees; 0: all */
 };
 
-struct attention_room {
+struct attention_scratch {
 	void *q, *k, *v, *y;                /* (T, H or G, K) act */
 	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
 };
@@ -77,7 +77,7 @@ struct mla {
 	const float *q_a_norm, *kv_a_norm;
 };
 
-struct mla_room {
+struct mla_scratch {
 	float scale, rope_scale; /* of q . k; of its rotated part beside that */
 	float *q_a;              /* (T, q_lora) f32, for its norm */
 	void *q_a_n;             /* (T, q_lora) act */
@@ -86,7 +86,7 @@ struct mla_room {
 	void *y_wide, *y;        /* (T, H, kv_lora), (T, H, v_dim) act */
 };
 
-struct delta_dims {
+struct delta_layer {
 	bool is_fused;              /* in_proj_qkvz */
 	bool ba_fused;              /* in_proj_ba, in b */
 	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
@@ -96,7 +96,7 @@ struct delta_dims {
 	float *conv_state, *state;  /* (n_states, ...) */
 };
 
-struct delta_room {
+struct delta_scratch {
 	void *qkvz;  /* (T, C + Hv V) act; split: qkv (T, C), then z (T, Hv V) */
 	float *ba;   /* (T, 2 Hv) f32; split: b (T, Hv), then a */
 	void *mixed; /* (T, C) act */
@@ -112,7 +112,7 @@ struct mlp {
 	struct experts experts;
 };
 
-struct mlp_room {
+struct mlp_scratch {
 	void *gate, *up;                /* (T, F) act, dense */
 	float *logits, *weight;         /* (T, E), (T, U) */
 	int32_t *id, *work;
@@ -128,7 +128,7 @@ struct layer {
 	const float *norms[GRAPH_NORMS]; /* NULL: it has none */
 	struct attention attention;
 	struct mla mla;
-	struct delta_dims delta;
+	struct delta_layer delta;
 	struct mlp mlp;
 	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
 };
@@ -165,10 +165,10 @@ struct graph {
 	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
 	struct logits_top *top;        /* (ARCH_LOGIT_ROWS) shared; NULL: b is not far */
 	bool has_top;                  /* it is of the last step */
-	struct attention_room attention;
-	struct mla_room mla;
-	struct delta_room delta;
-	struct mlp_room mlp;
+	struct attention_scratch attention;
+	struct mla_scratch mla;
+	struct delta_scratch delta;
+	struct mlp_scratch mlp;
 };
 
 /* The graph of m by `arch`: loads every weight and takes all memory of the device. It
