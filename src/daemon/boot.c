@@ -122,6 +122,17 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 	return OK;
 }
 
+/* How long requests can be, and whether memory made that shorter. */
+static void say_cache(const struct boot *b, const struct config *c)
+{
+	int n_ctx = engine_n_ctx(b->engine), max_ctx = b->model->config.max_ctx;
+	log_info("KV cache: %d pages of %d tokens; context %d",
+		 engine_pages_total(b->engine), engine_page_size(b->engine), n_ctx);
+	if (!c->ctx && n_ctx < max_ctx)
+		log_warn("context %d of the model's %d: more does not fit into memory (kv_cache "
+			 "in halod.conf(5))", n_ctx, max_ctx);
+}
+
 static enum status load_engine(const struct boot_opts *o, struct boot *b,
 			       struct fail *fail)
 {
@@ -144,9 +155,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 	if (s == OK && *b->backend->weights_note)
 		log_info("weights: %s", b->backend->weights_note);
 	if (s == OK)
-		log_info("KV cache: %d pages of %d tokens; context %d",
-			 engine_pages_total(b->engine), engine_page_size(b->engine),
-			 engine_n_ctx(b->engine));
+		say_cache(b, c);
 	return s;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "engine/graph.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -87,6 +88,11 @@ static size_t ids_count(const struct graph *g)
 static enum status alloc_shared(struct graph *g, size_t n_rows, struct fail *fail)
 {
 	void *p;
+	if (g->measured) {
+		*g->measured += (int64_t)(ids_count(g) * sizeof *g->ids +
+					  n_rows * sizeof *g->top);
+		return OK;
+	}
 	enum status st = g->b->ops->alloc_shared(g->b, ids_count(g) * sizeof *g->ids, &p);
 	if (st == OK)
 		g->ids_host = p;
@@ -344,9 +350,8 @@ static void destroy(void *ctx)
 	free(g);
 }
 
-enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
-			 const struct arch_limits *limits, struct engine_graph *out,
-			 struct fail *fail)
+static struct graph *create_empty(struct model *m, struct backend *b,
+				  const struct arch *arch, const struct arch_limits *limits)
 {
 	struct graph *g = xcalloc(1, sizeof *g);
 	g->c = &m->config;
@@ -354,10 +359,33 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	g->b = b;
 	g->arch = arch;
 	g->limits = *limits;
-	g->id = arch_graph_id();
 	for (int r = 0; r < MODEL_MAX_ROPES; r++)
 		g->rope_factor[r] = 1;
 	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
+	return g;
+}
+
+int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
+		      const struct arch_limits *limits)
+{
+	struct graph *g = create_empty(m, b, arch, limits);
+	int64_t n_bytes = 0;
+	g->measured = &n_bytes;
+	/* Nothing is allocated, so nothing can fail. */
+	enum status st = alloc_scratch(g, NULL);
+	assert(st == OK);
+	(void)st;
+	free(g->layers);
+	free(g);
+	return n_bytes;
+}
+
+enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
+			 const struct arch_limits *limits, struct engine_graph *out,
+			 struct fail *fail)
+{
+	struct graph *g = create_empty(m, b, arch, limits);
+	g->id = arch_graph_id();
 	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
 					   (size_t)g->c->n_experts + 1,
 				   sizeof *g->expert_weights);

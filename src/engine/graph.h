@@ -148,6 +148,8 @@ struct graph {
 	const float *out_norm;
 	struct layer *layers;          /* (L) */
 	struct weight *expert_weights; /* host, all layers' */
+	/* graph_measure: bytes are added up here, and nothing is allocated. Else NULL. */
+	int64_t *measured;
 	void **blocks;                 /* device memory, for destroy */
 	size_t n_blocks;
 
@@ -177,7 +179,12 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 			 const struct arch_limits *limits, struct engine_graph *out,
 			 struct fail *fail) MUST_USE;
 
-/* --- for parts and architectures -------------------------------------------------- */
+/* Device memory that graph_create will take beside the weights, in bytes. It does so by
+ * the same code, which then allocates nothing. */
+int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
+		      const struct arch_limits *limits);
+
+/* --- for mixers and architectures -------------------------------------------------- */
 
 /* Queue an operation of graph g, or return from the caller with its failure. */
 #define RUN(op, ...) do { \

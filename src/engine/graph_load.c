@@ -9,10 +9,14 @@
 enum status graph_alloc(struct graph *g, size_t n_bytes, void *out, struct fail *fail)
 {
 	void *p;
+	if (g->measured) {
+		*g->measured += (int64_t)n_bytes;
+		return OK;
+	}
 	enum status st = g->b->ops->alloc(g->b, n_bytes, &p);
 	if (st != OK)
-		return fail_set(fail, st, "%s has no %zu bytes for the model's memory",
-				g->b->device, n_bytes);
+		return fail_set(fail, st, "%s has no %.2f GiB for the model's memory",
+				g->b->device, (double)n_bytes / (1 << 30));
 	g->blocks = xrealloc(g->blocks, (g->n_blocks + 1) * sizeof *g->blocks);
 	g->blocks[g->n_blocks++] = p;
 	memcpy(out, &p, sizeof p);

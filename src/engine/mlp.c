@@ -163,7 +163,7 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 	size_t e = (size_t)c->n_experts, u = (size_t)c->n_experts_used;
 	size_t f = 0, s = (size_t)c->shared_dim;
 	for (int i = 0; i < c->n_layers; i++)
-		if (!g->layers[i].mlp.has_experts)
+		if (!has_experts(c, i))
 			f = (size_t)c->ffn_dim;
 	const struct graph_want wanted[] = {
 		{&r->gate, t * f * act},

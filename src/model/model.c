@@ -271,6 +271,32 @@ bool model_has(const struct model *m, const char *name)
 	       experts_find(m, name, 0, &place);
 }
 
+bool model_reads(const struct model *m, const char *name)
+{
+	char body[200];
+	size_t n = (size_t)snprintf(body, sizeof body, "%s%s", m->config.prefix,
+				    m->config.body);
+	struct str s = str_of(name), layers = STR("layers.");
+	if (!str_starts(s, str_of(body))) {
+		n = strlen(m->config.prefix);
+		return str_starts(s, str_of(m->config.prefix)) &&
+		       str_starts(str_of(name + n), STR("lm_head"));
+	}
+	return !str_starts(str_of(name + n), layers) ||
+	       strtol(name + n + layers.n, NULL, 10) < m->config.n_layers;
+}
+
+int64_t model_weight_bytes(const struct model *m)
+{
+	int64_t n_bytes = 0;
+	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
+		const struct tensor *t = tensors_at(m->tensors, i);
+		if (model_reads(m, t->name))
+			n_bytes += (int64_t)t->n_bytes;
+	}
+	return n_bytes;
+}
+
 bool model_asks_fp8_kv(const struct model *m)
 {
 	return quant_scheme_asks_fp8_kv(m->scheme);

@@ -163,6 +163,11 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 /* The same of (rows, cols); dimensions of 1 between and around them are allowed. */
 enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_t cols,
 			 const float **out, struct fail *fail) MUST_USE;
+/* A tensor of this name belongs to the model: not to another model in the same files, and
+ * not to a layer behind the last, which would guess at further tokens. */
+bool model_reads(const struct model *m, const char *name);
+/* Bytes of all tensors that belong to the model, with scales and zero points. */
+int64_t model_weight_bytes(const struct model *m);
 /* The checkpoint asks for a KV cache in FP8, which no backend has here: it gets one of more
  * bits. */
 bool model_asks_fp8_kv(const struct model *m);
