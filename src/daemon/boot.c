@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "model/hub.h"
 
 #define MAX_TEMPLATE_BYTES (1u << 20)
 
@@ -81,7 +82,9 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 		return fail_set(fail, E_MISSING, "no model is named (--model DIR), "
 				"and halo-tiny is neither near the program nor at "
 				HALOD_MODELS "/halo-tiny");
+	bool is_hubs = !file_exists(out->model_dir) && hub_is_name(out->model_dir);
 	out->model_name = *c->model_name ? xstrdup(c->model_name)
+			  : is_hubs      ? xstrdup(out->model_dir)
 					 : name_of_dir(out->model_dir);
 	out->weight_cache = find_weight_cache(c);
 	return OK;

@@ -10,10 +10,12 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/pool.h"
 #include "model/model_config.h"
 #include "model/experts.h"
 #include "model/gguf_model.h"
+#include "model/hub.h"
 #include "json/jsonfile.h"
 #include "model/formats/quant.h"
 #include "model/tokenizer_hf.h"
@@ -227,8 +229,14 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail)
 {
 	static const struct model_opts plain = {.use_mmap = true};
+	char *gguf = NULL, *found = NULL;
+	if (!file_exists(dir) && hub_is_name(dir)) {
+		enum status missing = hub_find(dir, &found, fail);
+		if (missing != OK)
+			return missing;
+		dir = found;
+	}
 	struct model *m = xcalloc(1, sizeof *m);
-	char *gguf = NULL;
 	m->dir = xstrdup(dir);
 	arena_init(&m->arena);
 	opts = opts ? opts : &plain;
@@ -237,6 +245,7 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 	if (st == OK)
 		st = gguf ? open_gguf(m, gguf, opts, fail) : open_folder(m, opts, fail);
 	free(gguf);
+	free(found);
 	if (st != OK) {
 		model_close(m);
 		return st;

@@ -140,10 +140,10 @@ struct model {
 	struct arena arena;
 };
 
-/* `dir` is a folder of Hugging Face, or a GGUF file, any part of a split one, or a folder
- * with one of those. Tensors of GGUF are called as Hugging Face calls them. Open
- * everything: E_IO, E_FORMAT, E_MISSING, E_UNSUPPORTED with the file and
- * key or tensor at fault. opts NULL: mmap, no progress. */
+/* Opens a model, with mmap and without progress where opts is NULL. `dir` is a folder of
+ * Hugging Face; or a GGUF file, any part of a split one, or a folder with one of those; or
+ * a name in a hub's cache (hub.h). Tensors of GGUF are called as Hugging Face calls them.
+ * E_IO, E_FORMAT, E_MISSING, E_UNSUPPORTED with the file and the key or tensor at fault. */
 enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail) MUST_USE;
 void model_close(struct model *m);
