@@ -16,6 +16,7 @@
  */
 #include "api/api_dialect.h"
 
+#include "api/chat.h"
 #include "base/alloc.h"
 
 /* --- pieces ----------------------------------------------------------------------- */
@@ -122,7 +123,7 @@ static const struct delta_name {
 	[OUT_CALL_ARGS] = {"input_json_delta", "partial_json"},
 };
 
-static void on_part(struct api_call *c, const struct event_span *span,
+static void on_part(struct api_call *c, int choice, const struct event_span *span,
 		    bool is_new, struct buf *out)
 {
 	int i = c->parts.n - 1;
@@ -206,27 +207,17 @@ static void on_event(struct api_call *c, const struct event *e, struct buf *out)
 }
 
 static enum status to_chat(const struct json_node *body, struct api_call *c,
-			   json_t **out, struct fail *fail)
+			   struct dialect_body *to, struct fail *fail)
 {
 	/* max_tokens must be said in this API, and clients say a number that suits the
 	 * largest models. */
 	c->cuts_max_tokens = true;
-	return anthropic_to_chat(body, true, out, fail);
+	return anthropic_to_chat(body, true, to, fail);
 }
 
-static const struct dialect_name names[] = {
-	{"response_format.json_schema", "output_config.format"},
-	{"response_format.type", "output_config.format.type"},
-	{".function.parameters", ".input_schema"},
-	{".function.", "."},
-	{"stop[", "stop_sequences["},
-	{"thinking_budget", "thinking.budget_tokens"},
-	{NULL, NULL}};
-
 const struct dialect dialect_anthropic = {
-	.names = names,
-	.messages = "messages", .to_chat = to_chat, .init = init, .on_part = on_part,
-	.on_event = on_event};
+	.kind = API_CHAT, .has_parts = true, .rewrite = to_chat, .read = chat_read,
+	.init = init, .on_part = on_part, .on_event = on_event};
 
 /* --- errors ------------------------------------------------------------------------- */
 

@@ -52,10 +52,18 @@ static enum status fail_block(const struct json_node *at, struct str kind,
 	return dialect_fail_type(&type, kind, fail);
 }
 
+static void add_said(json_t *messages, const char *role, struct str text,
+		     const struct json_node *from, struct dialect_body *to)
+{
+	json_t *m = dialect_message(role, text);
+	json_paths_add(&to->paths, m, from);
+	json_array_append_new(messages, m);
+}
+
 /* --- system ------------------------------------------------------------------- */
 
 static enum status read_system(const struct json_node *body, json_t *messages,
-			       struct fail *fail)
+			       struct dialect_body *to, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "system");
 	struct buf b = {0};
@@ -69,7 +77,7 @@ static enum status read_system(const struct json_node *body, json_t *messages,
 		s = (struct str){s.p + n, s.n - n};
 	}
 	if (st == OK && s.n)
-		json_array_append_new(messages, dialect_message("system", s));
+		add_said(messages, "system", s, &at, to);
 	buf_deinit(&b);
 	return st;
 }
@@ -84,16 +92,16 @@ static void add_text(struct buf *b, struct str s)
 }
 
 /* What the user has said so far becomes a message. */
-static void flush_user(struct buf *text, json_t *messages)
+static void flush_user(struct buf *text, json_t *messages, const struct json_node *from,
+		       struct dialect_body *to)
 {
 	if (text->n)
-		json_array_append_new(messages,
-				      dialect_message("user", buf_str(text)));
+		add_said(messages, "user", buf_str(text), from, to);
 	buf_clear(text);
 }
 
-static enum status read_tool_result(const struct json_node *block,
-				    json_t *messages, struct fail *fail)
+static enum status read_tool_result(const struct json_node *block, json_t *messages,
+				    struct dialect_body *to, struct fail *fail)
 {
 	struct json_node content = json_read_get(block, "content");
 	struct buf b = {0};
@@ -104,6 +112,7 @@ static enum status read_tool_result(const struct json_node *block,
 	if (st == OK) {
 		json_t *m = dialect_message("tool", buf_str(&b));
 		dialect_set_str(m, "tool_call_id", id);
+		json_paths_add(&to->paths, m, block);
 		json_array_append_new(messages, m);
 	}
 	buf_deinit(&b);
@@ -111,7 +120,7 @@ static enum status read_tool_result(const struct json_node *block,
 }
 
 static enum status read_user(const struct json_node *content, json_t *messages,
-			     struct fail *fail)
+			     struct dialect_body *to, struct fail *fail)
 {
 	struct buf text = {0};
 	size_t n, n_before = json_array_size(messages);
@@ -123,8 +132,8 @@ static enum status read_user(const struct json_node *content, json_t *messages,
 		if (st != OK)
 			break;
 		if (str_is(kind, "tool_result")) {
-			flush_user(&text, messages);
-			st = read_tool_result(&block, messages, fail);
+			flush_user(&text, messages, content->up, to);
+			st = read_tool_result(&block, messages, to, fail);
 		} else if (str_is(kind, "text")) {
 			st = read_text(&block, "text", &s, fail);
 			if (st == OK)
@@ -133,16 +142,16 @@ static enum status read_user(const struct json_node *content, json_t *messages,
 			st = fail_block(&block, kind, fail);
 		}
 	}
-	flush_user(&text, messages);
+	flush_user(&text, messages, content->up, to);
 	/* A turn of nothing is a turn all the same. */
 	if (json_array_size(messages) == n_before)
-		json_array_append_new(messages, dialect_message("user", STR("")));
+		add_said(messages, "user", STR(""), content->up, to);
 	buf_deinit(&text);
 	return st;
 }
 
 static enum status read_tool_use(const struct json_node *block, json_t *calls,
-				 struct fail *fail)
+				 struct dialect_body *to, struct fail *fail)
 {
 	struct json_node input = json_read_get(block, "input");
 	struct str id, name;
@@ -158,7 +167,9 @@ static enum status read_tool_use(const struct json_node *block, json_t *calls,
 	dialect_set_str(call, "type", STR("function"));
 	dialect_set_str(fn, "name", name);
 	dialect_set(fn, "arguments", json_object());
-	dialect_copy(fn, "arguments", block, "input");
+	dialect_copy(to, fn, "arguments", block, "input");
+	json_paths_add(&to->paths, call, block);
+	json_paths_add(&to->paths, fn, block);
 	dialect_set(call, "function", fn);
 	json_array_append_new(calls, call);
 	return OK;
@@ -167,6 +178,7 @@ static enum status read_tool_use(const struct json_node *block, json_t *calls,
 struct turn {
 	struct buf text, thinking;
 	json_t *calls;
+	struct dialect_body *to;
 };
 
 static enum status read_assistant_block(const struct json_node *block,
@@ -177,7 +189,7 @@ static enum status read_assistant_block(const struct json_node *block,
 	if (st != OK)
 		return st;
 	if (str_is(kind, "tool_use"))
-		return read_tool_use(block, t->calls, fail);
+		return read_tool_use(block, t->calls, t->to, fail);
 	if (str_is(kind, "redacted_thinking"))
 		return OK; /* nobody here can read it */
 	bool is_thinking = str_is(kind, "thinking");
@@ -189,10 +201,10 @@ static enum status read_assistant_block(const struct json_node *block,
 	return st;
 }
 
-static enum status read_assistant(const struct json_node *content,
-				  json_t *messages, struct fail *fail)
+static enum status read_assistant(const struct json_node *content, json_t *messages,
+				  struct dialect_body *to, struct fail *fail)
 {
-	struct turn t = {.calls = json_array()};
+	struct turn t = {.calls = json_array(), .to = to};
 	size_t n;
 	enum status st = json_read_list(content, MAX_BLOCKS, &n, fail);
 	for (size_t i = 0; i < n && st == OK; i++) {
@@ -207,6 +219,8 @@ static enum status read_assistant(const struct json_node *content,
 		dialect_set_str(m, "reasoning_content", buf_str(&t.thinking));
 	if (has_calls)
 		json_object_set(m, "tool_calls", t.calls);
+	json_paths_add(&to->paths, t.calls, content);
+	json_paths_add(&to->paths, m, content->up);
 	json_array_append_new(messages, m);
 	json_decref(t.calls);
 	buf_deinit(&t.text);
@@ -215,7 +229,7 @@ static enum status read_assistant(const struct json_node *content,
 }
 
 static enum status read_message(const struct json_node *at, json_t *messages,
-				struct fail *fail)
+				struct dialect_body *to, struct fail *fail)
 {
 	struct json_node role_at = json_read_get(at, "role");
 	struct json_node content = json_read_get(at, "content");
@@ -234,23 +248,22 @@ static enum status read_message(const struct json_node *at, json_t *messages,
 	if (st != OK)
 		return st;
 	if (json_is_string(content.v)) {
-		json_array_append_new(
-			messages, dialect_message(is_user ? "user" : "assistant",
-						  json_read_view(content.v)));
+		add_said(messages, is_user ? "user" : "assistant",
+			 json_read_view(content.v), at, to);
 		return OK;
 	}
-	return is_user ? read_user(&content, messages, fail)
-		       : read_assistant(&content, messages, fail);
+	return is_user ? read_user(&content, messages, to, fail)
+		       : read_assistant(&content, messages, to, fail);
 }
 
-static enum status read_messages(const struct json_node *body, json_t *chat,
+static enum status read_messages(const struct json_node *body, struct dialect_body *to,
 				 struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "messages");
 	json_t *messages = json_array();
 	size_t n;
-	dialect_set(chat, "messages", messages);
-	enum status st = read_system(body, messages, fail);
+	dialect_set(to->chat, "messages", messages);
+	enum status st = read_system(body, messages, to, fail);
 	if (st == OK)
 		st = json_read_need(&at, fail);
 	if (st == OK)
@@ -259,15 +272,15 @@ static enum status read_messages(const struct json_node *body, json_t *chat,
 		st = json_read_fail(&at, fail, "must have at least one message");
 	for (size_t i = 0; st == OK && i < n; i++) {
 		struct json_node item = json_read_item(&at, i);
-		st = read_message(&item, messages, fail);
+		st = read_message(&item, messages, to, fail);
 	}
 	return st;
 }
 
 /* --- tools ---------------------------------------------------------------------- */
 
-static enum status read_tools(const struct json_node *body, json_t *chat,
-			      struct fail *fail)
+static enum status read_tools(const struct json_node *body,
+				struct dialect_body *to, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "tools");
 	size_t n;
@@ -285,16 +298,16 @@ static enum status read_tools(const struct json_node *body, json_t *chat,
 			continue;
 		json_t *fn = json_object();
 		dialect_set_str(fn, "name", name);
-		dialect_copy(fn, "description", &tool, "description");
-		dialect_copy(fn, "parameters", &tool, "input_schema");
-		dialect_copy(fn, "strict", &tool, "strict");
-		dialect_add_tool(chat, fn, i);
+		dialect_copy(to, fn, "description", &tool, "description");
+		dialect_copy(to, fn, "parameters", &tool, "input_schema");
+		dialect_copy(to, fn, "strict", &tool, "strict");
+		dialect_add_tool(to, fn, &tool);
 	}
 	return st;
 }
 
-static enum status read_tool_choice(const struct json_node *body, json_t *chat,
-				    struct fail *fail)
+static enum status read_tool_choice(const struct json_node *body,
+				struct dialect_body *to, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "tool_choice");
 	struct json_node one = json_read_get(&at, "disable_parallel_tool_use");
@@ -308,15 +321,15 @@ static enum status read_tool_choice(const struct json_node *body, json_t *chat,
 	if (st != OK)
 		return st;
 	if (is_one)
-		dialect_set(chat, "parallel_tool_calls", json_false());
+		dialect_set(to->chat, "parallel_tool_calls", json_false());
 	if (str_is(kind, "auto") || str_is(kind, "none")) {
-		dialect_set_str(chat, "tool_choice", kind);
+		dialect_set_str(to->chat, "tool_choice", kind);
 	} else if (str_is(kind, "any")) {
-		dialect_set_str(chat, "tool_choice", STR("required"));
+		dialect_set_str(to->chat, "tool_choice", STR("required"));
 	} else if (str_is(kind, "tool")) {
 		st = read_text(&at, "name", &name, fail);
 		if (st == OK)
-			dialect_demand_tool(chat, name);
+			dialect_demand_tool(to, name, &at);
 	} else {
 		struct json_node type = json_read_get(&at, "type");
 		st = json_read_fail(&type, fail,
@@ -327,8 +340,8 @@ static enum status read_tool_choice(const struct json_node *body, json_t *chat,
 
 /* --- the rest ------------------------------------------------------------------- */
 
-static enum status read_thinking(const struct json_node *body, json_t *chat,
-				 struct fail *fail)
+static enum status read_thinking(const struct json_node *body,
+				struct dialect_body *to, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "thinking");
 	struct str kind;
@@ -337,13 +350,14 @@ static enum status read_thinking(const struct json_node *body, json_t *chat,
 	enum status st = read_type(&at, &kind, fail);
 	if (st != OK)
 		return st;
-	dialect_set(chat, "enable_thinking", json_boolean(!str_is(kind, "disabled")));
-	dialect_copy(chat, "thinking_budget", &at, "budget_tokens");
+	dialect_set(to->chat, "enable_thinking",
+		    json_boolean(!str_is(kind, "disabled")));
+	dialect_copy(to, to->chat, "thinking_budget", &at, "budget_tokens");
 	return OK;
 }
 
 static enum status read_output_format(const struct json_node *body,
-				      json_t *chat, struct fail *fail)
+				struct dialect_body *to, struct fail *fail)
 {
 	struct json_node config = json_read_get(body, "output_config");
 	struct json_node newer = json_read_get(&config, "format");
@@ -359,50 +373,44 @@ static enum status read_output_format(const struct json_node *body,
 	json_t *schema = json_object(), *format = json_object();
 	dialect_set_str(schema, "name", STR("output"));
 	dialect_set(schema, "strict", json_true());
-	dialect_copy(schema, "schema", &at, "schema");
+	dialect_copy(to, schema, "schema", &at, "schema");
 	dialect_set_str(format, "type", kind);
 	dialect_set(format, "json_schema", schema);
-	dialect_set(chat, "response_format", format);
+	json_paths_add(&to->paths, schema, &at);
+	json_paths_add(&to->paths, format, &at);
+	dialect_set(to->chat, "response_format", format);
 	return OK;
 }
 
-static enum status read_options(const struct json_node *body, json_t *chat,
-				struct fail *fail)
+static enum status read_options(const struct json_node *body,
+				struct dialect_body *to, struct fail *fail)
 {
 	static const char *const same[] = {"model", "max_tokens", "temperature",
 					   "top_p", "top_k", "stream", "seed",
 					   "chat_template_kwargs"};
 	struct json_node metadata = json_read_get(body, "metadata");
 	for (size_t i = 0; i < ARRAY_LEN(same); i++)
-		dialect_copy(chat, same[i], body, same[i]);
-	dialect_copy(chat, "stop", body, "stop_sequences");
-	dialect_copy(chat, "user", &metadata, "user_id");
-	enum status st = read_thinking(body, chat, fail);
+		dialect_copy(to, to->chat, same[i], body, same[i]);
+	dialect_copy(to, to->chat, "stop", body, "stop_sequences");
+	dialect_copy(to, to->chat, "user", &metadata, "user_id");
+	enum status st = read_thinking(body, to, fail);
 	if (st == OK)
-		st = read_tools(body, chat, fail);
+		st = read_tools(body, to, fail);
 	if (st == OK)
-		st = read_tool_choice(body, chat, fail);
+		st = read_tool_choice(body, to, fail);
 	if (st == OK)
-		st = read_output_format(body, chat, fail);
+		st = read_output_format(body, to, fail);
 	return st;
 }
 
-enum status anthropic_to_chat(const struct json_node *body,
-			      bool needs_max_tokens, json_t **out,
-			      struct fail *fail)
+enum status anthropic_to_chat(const struct json_node *body, bool needs_max_tokens,
+			      struct dialect_body *to, struct fail *fail)
 {
 	struct json_node max = json_read_get(body, "max_tokens");
-	json_t *chat = json_object();
 	enum status st = needs_max_tokens ? json_read_need(&max, fail) : OK;
 	if (st == OK)
-		st = read_messages(body, chat, fail);
-	if (st == OK)
-		st = read_options(body, chat, fail);
-	if (st == OK)
-		*out = chat;
-	else
-		json_decref(chat);
-	return st;
+		st = read_messages(body, to, fail);
+	return st == OK ? read_options(body, to, fail) : st;
 }
 
 /* --- count_tokens ---------------------------------------------------------------- */
@@ -410,18 +418,20 @@ enum status anthropic_to_chat(const struct json_node *body,
 enum status api_count_tokens(const struct api *a, struct str body,
 			     struct buf *out, struct fail *fail)
 {
-	json_t *json, *chat = NULL;
+	json_t *json;
 	enum status st = json_read_parse(body, &json, fail);
 	if (st != OK)
 		return st;
 	struct json_node root = json_read_root(json);
+	struct dialect_body to;
 	struct marked prompt = {0};
 	struct ids ids = {0};
 	struct arena scratch;
 	arena_init(&scratch);
-	st = anthropic_to_chat(&root, false, &chat, fail);
+	dialect_body_init(&to);
+	st = anthropic_to_chat(&root, false, &to, fail);
 	if (st == OK) {
-		root = json_read_root(chat);
+		root = dialect_body_root(&to);
 		st = chat_render(a, &root, &scratch, &prompt, fail);
 	}
 	if (st == OK)
@@ -432,7 +442,7 @@ enum status api_count_tokens(const struct api *a, struct str body,
 	ids_deinit(&ids);
 	marked_deinit(&prompt);
 	arena_deinit(&scratch);
-	json_decref(chat);
+	dialect_body_deinit(&to);
 	json_decref(json);
 	return st;
 }

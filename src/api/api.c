@@ -11,12 +11,13 @@
  *   callstore, replay  calls of the history in the model's own words
  *   completion       raw prompts
  *   prompt           text to ids
- *   anthropic_read, _format   Messages as a dialect of chat (dialect.h, parts.h)
- *   responses_read, _format   Responses as another, with response_store
- *   infill           a completion between two texts, as another dialect
- *   call             the above in order, then events to bytes by way of
- *   format           what streams and answers share,
- *   format_<kind>    and where their shapes differ
+ *   api_dialect      one interface for the wire shapes of all endpoints; how a body is
+ *                    rewritten, so that faults keep the client's paths
+ *   anthropic_read, _format   Messages, rewritten as a chat (parts.h)
+ *   responses_read, _format   Responses, rewritten as a chat, with response_store
+ *   infill           a completion between two texts
+ *   format_<kind>    OpenAI's chat and completions; format has what they share
+ *   api_call         the above in order, then events to bytes
  *   tokenize         text to ids and back, and the prompt alone
  *   errors, models, props, version   bodies without a request
  *

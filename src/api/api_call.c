@@ -2,16 +2,13 @@
  *
  * One call from body to last byte: made on a worker, then turned from event to
  * bytes on the io thread. Knows the order of things; the words of each endpoint are
- * in chat.c, completion.c (in) and format*.c (out).
+ * its dialect's, api_dialect.h.
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "api/chat.h"
-#include "api/completion.h"
 #include "api/api_dialect.h"
-#include "api/format.h"
 #include "api/params.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -32,81 +29,36 @@ static enum status check_model(const struct json_node *body,
 	return st;
 }
 
-/* The first of the names that is in a fault's words, as the client knows it. */
-static void rename_part(char *text, size_t size, const struct dialect_name *names)
-{
-	for (; names && names->chat; names++) {
-		char *at = strstr(text, names->chat);
-		if (!at)
-			continue;
-		char *rest = xstrdup(at + strlen(names->chat));
-		snprintf(at, size - (size_t)(at - text), "%s%s", names->here, rest);
-		free(rest);
-		return;
-	}
-}
-
-/* "tools[1]" of a chat is another one of the client's where some were left out. */
-static void renumber_tool(char *text, size_t size, const json_t *tools_at)
-{
-	static const char before[] = "tools[";
-	char *at = strstr(text, before), *end;
-	if (!at)
-		return;
-	at += sizeof before - 1;
-	const json_t *i = json_array_get(tools_at, strtoul(at, &end, 10));
-	if (end == at || *end != ']' || !i)
-		return;
-	char *rest = xstrdup(end);
-	snprintf(at, size - (size_t)(at - text), "%lld%s",
-		 (long long)json_integer_value(i), rest);
-	free(rest);
-}
-
 /* The context is checked last, when prompts and max_tokens are known, and before the
  * request exists for anyone else: a stream must not begin only to fail of it. */
 static enum status read_body(struct api_call *c, const json_t *json,
 			     struct fail *fail)
 {
 	struct json_node body = json_read_root(json);
-	json_t *chat = NULL;
+	struct dialect_body to;
+	dialect_body_init(&to);
 	enum status st = check_model(&body, c->api, fail);
-	if (st == OK && c->dialect) {
-		st = c->dialect->to_chat(&body, c, &chat, fail);
-		body = json_read_root(chat);
+	if (st == OK && c->dialect->rewrite) {
+		st = c->dialect->rewrite(&body, c, &to, fail);
+		body = dialect_body_root(&to);
 	}
 	if (st == OK)
 		st = params_read(&body, c, fail);
 	if (st == OK)
-		st = c->kind == API_CHAT ? chat_read(&body, c, fail)
-					 : completion_read(&body, c, fail);
+		st = c->dialect->read(&body, c, fail);
 	if (st == OK)
-		st = params_fit(c, fail);
-	/* A fault that only chat could see is named as the client knows its place. */
-	if (st != OK && chat && fail && strcmp(fail->param, "messages") == 0)
-		snprintf(fail->param, sizeof fail->param, "%s",
-			 c->dialect->messages);
-	if (st != OK && chat && fail) {
-		const json_t *tools_at = json_object_get(chat, DIALECT_TOOLS_AT);
-		rename_part(fail->param, sizeof fail->param, c->dialect->names);
-		rename_part(fail->text, sizeof fail->text, c->dialect->names);
-		renumber_tool(fail->param, sizeof fail->param, tools_at);
-		renumber_tool(fail->text, sizeof fail->text, tools_at);
-	}
-	json_decref(chat);
+		st = params_fit(&body, c, fail);
+	dialect_body_deinit(&to);
 	return st;
 }
 
-/* What speaks this kind instead of kind itself; NULL: itself. */
-static const struct dialect *dialect_of(enum api_kind kind)
-{
-	switch (kind) {
-	case API_ANTHROPIC: return &dialect_anthropic;
-	case API_RESPONSES: return &dialect_responses;
-	case API_INFILL: return &dialect_infill;
-	default: return NULL;
-	}
-}
+static const struct dialect *const dialects[] = {
+	[API_CHAT] = &dialect_chat,
+	[API_COMPLETION] = &dialect_completion,
+	[API_ANTHROPIC] = &dialect_anthropic,
+	[API_RESPONSES] = &dialect_responses,
+	[API_INFILL] = &dialect_infill,
+};
 
 /* n random bytes in hex, 16 at most. */
 static void random_id(size_t n, char *out)
@@ -133,8 +85,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	}
 	struct api_call *c = xcalloc(1, sizeof *c);
 	c->api = a;
-	c->dialect = dialect_of(in->kind);
-	c->kind = c->dialect ? c->dialect->base : in->kind;
+	c->dialect = dialects[in->kind];
 	c->owner = in->owner;
 	arena_init(&c->arena);
 	c->request = request_create(id);
@@ -149,12 +100,8 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	}
 	c->n_choices = c->n_open = c->request->n_prompts * c->request->n;
 	c->choices = xcalloc((size_t)c->n_choices, sizeof *c->choices);
-	if (c->dialect && c->dialect->init)
+	if (c->dialect->init)
 		c->dialect->init(c, id);
-	else if (!c->dialect)
-		format_init(c, id);
-	if (c->request->prompt_logprobs >= 0)
-		format_scores_begin(c);
 	*out = c;
 	return OK;
 }
@@ -176,7 +123,7 @@ void api_call_destroy(struct api_call *c)
 		free(c->choices[i].calls);
 	}
 	free(c->choices);
-	if (c->dialect && c->dialect->deinit)
+	if (c->dialect->deinit)
 		c->dialect->deinit(c);
 	parts_deinit(&c->parts);
 	buf_deinit(&c->head);
@@ -250,27 +197,25 @@ static bool gather(struct api_call *c, struct choice *ch, struct event_span *spa
 	case OUT_REASONING: text = &ch->reasoning; break;
 	case OUT_CONTENT: break;
 	}
-	if (!c->is_stream && !c->dialect) /* a dialect has its parts */
+	if (!c->is_stream && !c->dialect->has_parts)
 		buf_add_str(text, span->text);
 	return true;
 }
 
 static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
 {
+	const struct dialect *d = c->dialect;
 	struct choice *ch = &c->choices[e->choice];
-	/* The first token opens the choice even where its text is held back: what
-	 * clients measure to the first chunk is then the time to the first token. */
-	if (c->is_stream && !ch->is_begun)
-		format_begin(c, e->choice, out);
-	if (c->request->sampling.n_top_logprobs >= 0)
-		for (int i = 0; i < e->n_tokens; i++)
-			c->format->gather_token(c, ch, &e->tokens[i]);
+	if (d->on_delta)
+		d->on_delta(c, e, out);
 	for (int i = 0; i < e->n_spans; i++) {
 		struct event_span span = e->spans[i];
-		if (span.text.n == 0)
+		if (span.text.n == 0 || !gather(c, ch, &span))
 			continue;
-		if (gather(c, ch, &span) && c->is_stream)
-			format_delta(c, e->choice, &span, out);
+		bool is_new = d->has_parts && parts_add(&c->parts, span.channel,
+							span.text, ch->n_calls - 1);
+		if (c->is_stream)
+			d->on_part(c, e->choice, &span, is_new, out);
 	}
 }
 
@@ -280,88 +225,24 @@ static enum finish finish_of(const struct choice *ch, const struct event *e)
 							   : e->finish;
 }
 
-static void on_choice_done(struct api_call *c, const struct event *e,
-			   struct buf *out)
+static void on_choice_done(struct api_call *c, const struct event *e)
 {
 	struct choice *ch = &c->choices[e->choice];
-	ch->finish = finish_of(ch, e);
+	ch->finish = c->last_finish = finish_of(ch, e);
 	ch->is_done = true;
-	c->last_finish = ch->finish;
 	c->n_open--;
-	if (!c->is_stream)
-		return;
-	if (!ch->is_begun)
-		format_begin(c, e->choice, out);
-	/* The last of them may have to carry the timings, known with EVENT_DONE. */
-	if (c->n_open > 0 || c->include_usage)
-		format_finish(c, e->choice, false, out);
-	else
-		c->i_held = e->choice;
+	if (e->stop_string)
+		c->stop_string = arena_strdup(&c->arena, e->stop_string);
 }
 
-static void on_done(struct api_call *c, const struct event *e, struct buf *out)
+static void on_end(struct api_call *c, const struct event *e)
 {
 	c->stats = e->stats;
 	c->is_done = true;
-	if (!c->is_stream) {
-		format_answer(c, out);
-		return;
-	}
-	if (c->include_usage)
-		format_usage(c, out);
-	else
-		format_finish(c, c->i_held, true, out);
-	buf_add_z(out, "data: [DONE]\n\n");
-}
-
-static void on_failed(struct api_call *c, const struct event *e,
-		      struct buf *out)
-{
-	c->stats = e->stats;
-	c->is_done = true;
-	c->status = e->fail.code == OK ? E_INTERNAL : e->fail.code;
-	c->last_finish = FINISH_ERROR;
-	/* No [DONE] after it: that would say the answer is whole. */
-	if (c->is_stream)
-		buf_add_z(out, "data: ");
-	api_error_format(&e->fail, out);
-	if (c->is_stream)
-		buf_add_z(out, "\n\n");
-}
-
-static void on_dialect_delta(struct api_call *c, const struct event *e,
-			     struct buf *out)
-{
-	struct choice *ch = &c->choices[0];
-	for (int i = 0; i < e->n_spans; i++) {
-		struct event_span span = e->spans[i];
-		if (span.text.n == 0 || !gather(c, ch, &span))
-			continue;
-		bool is_new = parts_add(&c->parts, span.channel, span.text,
-					ch->n_calls - 1);
-		if (c->is_stream)
-			c->dialect->on_part(c, &span, is_new, out);
-	}
-}
-
-static void on_dialect_event(struct api_call *c, const struct event *e,
-			     struct buf *out)
-{
-	if (e->kind == EVENT_DELTA)
-		on_dialect_delta(c, e, out);
-	if (e->kind == EVENT_CHOICE_DONE) {
-		c->last_finish = finish_of(&c->choices[0], e);
-		if (e->stop_string)
-			c->stop_string = arena_strdup(&c->arena, e->stop_string);
-	}
-	c->is_done = e->kind == EVENT_DONE || e->kind == EVENT_FAILED;
-	if (c->is_done)
-		c->stats = e->stats;
 	if (e->kind == EVENT_FAILED) {
 		c->status = e->fail.code == OK ? E_INTERNAL : e->fail.code;
 		c->last_finish = FINISH_ERROR;
 	}
-	c->dialect->on_event(c, e, out);
 }
 
 void api_call_on_event(struct api_call *c, const struct event *e,
@@ -370,17 +251,14 @@ void api_call_on_event(struct api_call *c, const struct event *e,
 	/* What the scheduler owes us. */
 	assert(!c->is_done);
 	assert(e->choice >= 0 && e->choice < c->n_choices);
-	if (c->dialect) {
-		on_dialect_event(c, e, out);
-		return;
-	}
 	switch (e->kind) {
 	case EVENT_STARTED:
-	case EVENT_PROGRESS: break;
-	case EVENT_SCORES: format_scores(c, e->choice, e->tokens, e->n_tokens); break;
+	case EVENT_PROGRESS:
+	case EVENT_SCORES: break;
 	case EVENT_DELTA: on_delta(c, e, out); break;
-	case EVENT_CHOICE_DONE: on_choice_done(c, e, out); break;
-	case EVENT_DONE: on_done(c, e, out); break;
-	case EVENT_FAILED: on_failed(c, e, out); break;
+	case EVENT_CHOICE_DONE: on_choice_done(c, e); break;
+	case EVENT_DONE:
+	case EVENT_FAILED: on_end(c, e); break;
 	}
+	c->dialect->on_event(c, e, out);
 }

@@ -5,6 +5,23 @@
 
 #define MAX_BLOCKS 10000
 
+void dialect_body_init(struct dialect_body *b)
+{
+	b->chat = json_object();
+	json_paths_init(&b->paths);
+}
+
+void dialect_body_deinit(struct dialect_body *b)
+{
+	json_decref(b->chat);
+	json_paths_deinit(&b->paths);
+}
+
+struct json_node dialect_body_root(const struct dialect_body *b)
+{
+	return (struct json_node){.v = b->chat, .paths = &b->paths};
+}
+
 void dialect_set(json_t *object, const char *key, json_t *v)
 {
 	json_object_set_new_nocheck(object, key, v);
@@ -15,12 +32,14 @@ void dialect_set_str(json_t *object, const char *key, struct str s)
 	dialect_set(object, key, json_stringn_nocheck(s.p, s.n));
 }
 
-void dialect_copy(json_t *object, const char *key, const struct json_node *from,
-		  const char *from_key)
+void dialect_copy(struct dialect_body *b, json_t *object, const char *key,
+		  const struct json_node *from, const char *from_key)
 {
 	struct json_node at = json_read_get(from, from_key);
-	if (at.v)
-		json_object_set_nocheck(object, key, (json_t *)at.v);
+	if (!at.v)
+		return;
+	json_object_set_nocheck(object, key, (json_t *)at.v);
+	json_paths_add_field(&b->paths, object, key, &at);
 }
 
 static json_t *function_of(json_t *fn)
@@ -31,24 +50,25 @@ static json_t *function_of(json_t *fn)
 	return t;
 }
 
-static void append(json_t *chat, const char *key, json_t *v)
+void dialect_add_tool(struct dialect_body *b, json_t *fn, const struct json_node *from)
 {
-	if (!json_object_get(chat, key))
-		dialect_set(chat, key, json_array());
-	json_array_append_new(json_object_get(chat, key), v);
+	json_t *tools = json_object_get(b->chat, "tools"), *tool = function_of(fn);
+	if (!tools) {
+		tools = json_array();
+		dialect_set(b->chat, "tools", tools);
+	}
+	json_paths_add(&b->paths, tool, from);
+	json_paths_add(&b->paths, fn, from);
+	json_array_append_new(tools, tool);
 }
 
-void dialect_add_tool(json_t *chat, json_t *fn, size_t i)
-{
-	append(chat, "tools", function_of(fn));
-	append(chat, DIALECT_TOOLS_AT, json_integer((json_int_t)i));
-}
-
-void dialect_demand_tool(json_t *chat, struct str name)
+void dialect_demand_tool(struct dialect_body *b, struct str name,
+			 const struct json_node *from)
 {
 	json_t *fn = json_object();
 	dialect_set_str(fn, "name", name);
-	dialect_set(chat, "tool_choice", function_of(fn));
+	json_paths_add(&b->paths, fn, from);
+	dialect_set(b->chat, "tool_choice", function_of(fn));
 }
 
 json_t *dialect_message(const char *role, struct str text)

@@ -1,32 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chat under other names: Anthropic's Messages, OpenAI's Responses; and completions under
- * another, llama.cpp's /infill. A dialect turns
- * its body into one of a chat call, so that parameters, tools and templates are read
- * in one place, and writes the events in its own shapes. Thread: one at a time.
+ * The wire shapes: what one endpoint's bodies and answers look like. OpenAI's chat and
+ * completions, Anthropic's Messages, OpenAI's Responses and llama.cpp's /infill are a
+ * struct dialect each.
+ *
+ * A dialect may rewrite its body into one of a chat or a completion, so that parameters,
+ * tools and templates are read in one place. While it does so it notes where each part
+ * came from (json_paths.h): faults name the client's own place. Thread: one at a time.
  */
 #pragma once
 #include <jansson.h>
 
 #include "api/api_private.h"
-#include "json/json_read.h"
+#include "json/json_paths.h"
+
+/* A body that is made of the client's. */
+struct dialect_body {
+	json_t *chat; /* an object */
+	struct json_paths paths;
+};
+void dialect_body_init(struct dialect_body *b);
+void dialect_body_deinit(struct dialect_body *b);
+/* A view: b must outlive it. */
+struct json_node dialect_body_root(const struct dialect_body *b);
 
 struct dialect {
-	enum api_kind base; /* what to_chat makes of it: a chat, or a raw completion */
-	const char *messages; /* what `messages` of a chat are called here */
-	/* Parts of paths in a chat's body, and what they are called here; the first that
-	 * fits. Ends with NULL; NULL: none. */
-	const struct dialect_name {
-		const char *chat, *here;
-	} *names;
-	/* *out is freed with json_decref. Faults carry the path in this dialect. */
-	enum status (*to_chat)(const struct json_node *body, struct api_call *c,
-			       json_t **out, struct fail *fail);
+	enum api_kind kind; /* of the body that is read: API_CHAT or API_COMPLETION */
+	bool has_parts; /* one choice, and its answer is a list of parts */
+	int32_t usual_tokens; /* of an answer whose length is not said; 0: no bound */
+	bool may_write_nothing; /* max_tokens 0 fills the cache */
+	/* Fills *to from the client's body; NULL: the body is read as it is. */
+	enum status (*rewrite)(const struct json_node *body, struct api_call *c,
+			       struct dialect_body *to, struct fail *fail);
+	/* The prompt and what goes with it: chat_read or completion_read. */
+	enum status (*read)(const struct json_node *body, struct api_call *c,
+			    struct fail *fail);
 	/* The request is filled; NULL: nothing to do. */
 	void (*init)(struct api_call *c, const char *request_id);
-	/* Text or a piece of a call, which is in the call's parts already; is_new: it
-	 * began one. For a stream. */
-	void (*on_part)(struct api_call *c, const struct event_span *span,
+	/* A delta, before its parts; NULL: nothing to do. */
+	void (*on_delta)(struct api_call *c, const struct event *e, struct buf *out);
+	/* Text or a piece of a call of choice i, which has been gathered. is_new: with
+	 * has_parts, it began a part. For a stream. */
+	void (*on_part)(struct api_call *c, int i, const struct event_span *span,
 			bool is_new, struct buf *out);
 	/* Every event, after its parts; stats, status and the like are in the call. */
 	void (*on_event)(struct api_call *c, const struct event *e,
@@ -34,12 +49,12 @@ struct dialect {
 	/* Free c->state, which may be NULL; NULL: there is none. */
 	void (*deinit)(struct api_call *c);
 };
-extern const struct dialect dialect_anthropic, dialect_responses, dialect_infill;
+extern const struct dialect dialect_chat, dialect_completion, dialect_anthropic,
+	dialect_responses, dialect_infill;
 
 /* A body of the Messages API as one of a chat call, max_tokens wanted or not. */
-enum status anthropic_to_chat(const struct json_node *body,
-			      bool needs_max_tokens, json_t **out,
-			      struct fail *fail) MUST_USE;
+enum status anthropic_to_chat(const struct json_node *body, bool needs_max_tokens,
+			      struct dialect_body *to, struct fail *fail) MUST_USE;
 
 /* The tool call that a part is; NULL: it is none. */
 const struct call *dialect_call(const struct api_call *c, const struct answer_part *p);
@@ -51,15 +66,15 @@ bool dialect_is_broken(const struct api_call *c, const struct answer_part *p);
 /* --- building JSON; what is set is taken over ----------------------------------- */
 void dialect_set(json_t *object, const char *key, json_t *v);
 void dialect_set_str(json_t *object, const char *key, struct str s);
-/* The same value, shared, under another name; nothing where it is absent. */
-void dialect_copy(json_t *object, const char *key, const struct json_node *from,
-		  const char *from_key);
-/* To a chat's tools: one of type function, which is the client's i-th. That is kept beside
- * them, for words about faults. */
-void dialect_add_tool(json_t *chat, json_t *fn, size_t i);
-#define DIALECT_TOOLS_AT "tools_at"
-/* The chat's tool_choice: the function of that name. */
-void dialect_demand_tool(json_t *chat, struct str name);
+/* The same value, shared, under another name; nothing where it is absent. Its path is
+ * noted. */
+void dialect_copy(struct dialect_body *b, json_t *object, const char *key,
+		  const struct json_node *from, const char *from_key);
+/* To the chat's tools: one of type function, which is the client's `from`. */
+void dialect_add_tool(struct dialect_body *b, json_t *fn, const struct json_node *from);
+/* The chat's tool_choice: the function of that name. `from` is the client's choice. */
+void dialect_demand_tool(struct dialect_body *b, struct str name,
+			 const struct json_node *from);
 /* {"role": role, "content": text} */
 json_t *dialect_message(const char *role, struct str text);
 

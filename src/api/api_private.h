@@ -82,9 +82,8 @@ struct dialect;
 struct api_call {
 	const struct api *api;
 	struct request *request;
-	enum api_kind kind;
-	const struct format *format;
-	const struct dialect *dialect; /* NULL: kind's own shapes, by way of format */
+	const struct dialect *dialect; /* the endpoint's shapes */
+	const struct format *format;   /* OpenAI's: which of their two; else NULL */
 	uint64_t owner;                /* of what is kept; 0: there are no keys */
 	struct arena arena;   /* echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
@@ -100,7 +99,7 @@ struct api_call {
 	enum finish last_finish;
 	struct request_stats stats;
 
-	/* of a dialect, which has one choice */
+	/* of a dialect with parts, which has one choice */
 	void *state;             /* the dialect's own */
 	struct parts parts;      /* the answer so far */
 	const char *stop_string; /* that ended it, or NULL */

@@ -268,10 +268,13 @@ static enum status render(const struct json_node *body, struct chat *chat,
 			  struct marked *out, struct fail *fail)
 {
 	const struct api *a = chat->api;
-	if (!a->chat)
-		return fail_at(fail, E_INVAL, "messages",
-			       "this model has no chat template: use "
-			       "/v1/completions");
+	struct json_node messages = json_read_get(body, "messages");
+	if (!a->chat) {
+		fail_set(fail, E_INVAL,
+			 "this model has no chat template: use /v1/completions");
+		json_read_locate(&messages, fail);
+		return E_INVAL;
+	}
 	enum status st = try_render(body, chat, a->calls, out, fail);
 	if (st == OK && !replay_apply(&chat->replay, out)) {
 		marked_deinit(out);
@@ -288,7 +291,7 @@ static enum status render(const struct json_node *body, struct chat *chat,
 					  chat->parse, out);
 	}
 	if ((st == E_TEMPLATE || st == E_LIMIT) && fail && !fail->param[0])
-		snprintf(fail->param, sizeof fail->param, "messages");
+		json_read_locate(&messages, fail);
 	return st;
 }
 
@@ -339,8 +342,9 @@ static enum status set_request(const struct json_node *body, struct api_call *c,
 		set_reasoning(body, r, c->api->model->tokenizer, prompt);
 	prompt_alloc(r, 1);
 	st = prompt_encode(c, 0, prompt, false, fail);
+	struct json_node messages = json_read_get(body, "messages");
 	if (st == E_LIMIT && fail && !fail->param[0])
-		snprintf(fail->param, sizeof fail->param, "messages");
+		json_read_locate(&messages, fail);
 	return st == OK ? set_budget(body, c, fail) : st;
 }
 

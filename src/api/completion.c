@@ -5,6 +5,7 @@
  */
 #include "api/completion.h"
 
+#include "api/api_dialect.h"
 #include "api/params.h"
 #include "api/prompt.h"
 #include "base/alloc.h"
@@ -92,10 +93,11 @@ static enum status read_echo(const struct json_node *body, struct api_call *c,
 	bool echo = false;
 	enum status st = json_read_bool(&at, &echo, fail);
 	if (st == OK && r->no_output && !echo && r->prompt_logprobs < 0 &&
-	    !c->dialect)
-		return fail_at(fail, E_INVAL, "max_tokens",
-			       "`max_tokens` must be at least 1, unless the prompt is "
-			       "echoed");
+	    !c->dialect->may_write_nothing) {
+		at = params_max_tokens(body);
+		return json_read_fail(&at, fail, "must be at least 1, unless the prompt is "
+						 "echoed");
+	}
 	if (st != OK || !echo)
 		return st;
 	c->echoes_logprobs = r->sampling.n_top_logprobs >= 0;

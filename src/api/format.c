@@ -18,10 +18,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-void format_init(struct api_call *c, const char *request_id)
+static void begin_scores(struct api_call *c);
+
+void format_init(struct api_call *c, const struct format *f, const char *request_id)
 {
-	const struct format *f = c->kind == API_CHAT ? &format_chat
-						     : &format_completion;
 	const struct api *a = c->api;
 	struct buf id = {0}, *head = &c->head;
 	c->format = f;
@@ -36,6 +36,8 @@ void format_init(struct api_call *c, const char *request_id)
 	buf_add_json(head, str_of(a->system_fingerprint));
 	buf_add_z(head, ",\"choices\":[");
 	buf_deinit(&id);
+	if (c->request->prompt_logprobs >= 0)
+		begin_scores(c);
 }
 
 /* --- numbers ------------------------------------------------------------- */
@@ -156,7 +158,7 @@ static void close_chunk(const struct api_call *c, bool with_timings,
 	buf_add_z(out, "}\n\n");
 }
 
-void format_begin(struct api_call *c, int i, struct buf *out)
+static void begin_choice(struct api_call *c, int i, struct buf *out)
 {
 	size_t before = out->n;
 	c->choices[i].is_begun = true;
@@ -171,8 +173,8 @@ void format_begin(struct api_call *c, int i, struct buf *out)
 	close_chunk(c, false, out);
 }
 
-void format_delta(struct api_call *c, int i, const struct event_span *span,
-		  struct buf *out)
+void format_on_part(struct api_call *c, int i, const struct event_span *span, bool is_new,
+		    struct buf *out)
 {
 	open_chunk(c, out);
 	buf_addf(out, "{\"index\":%d,", i);
@@ -186,7 +188,7 @@ void format_delta(struct api_call *c, int i, const struct event_span *span,
 	close_chunk(c, false, out);
 }
 
-void format_finish(struct api_call *c, int i, bool with_timings, struct buf *out)
+static void finish_choice(struct api_call *c, int i, bool with_timings, struct buf *out)
 {
 	struct choice *ch = &c->choices[i];
 	open_chunk(c, out);
@@ -197,7 +199,7 @@ void format_finish(struct api_call *c, int i, bool with_timings, struct buf *out
 	close_chunk(c, with_timings, out);
 }
 
-void format_usage(struct api_call *c, struct buf *out)
+static void add_usage_chunk(struct api_call *c, struct buf *out)
 {
 	open_chunk(c, out);
 	buf_add_z(out, "],");
@@ -237,7 +239,8 @@ static void add_scored(const struct api_call *c, const struct event_token *t,
 	buf_add_c(out, '}');
 }
 
-void format_scores_begin(struct api_call *c)
+/* The first token of a prompt has no log-probability. */
+static void begin_scores(struct api_call *c)
 {
 	const struct request *r = c->request;
 	for (int i = 0; i < c->n_choices; i++) {
@@ -250,7 +253,8 @@ void format_scores_begin(struct api_call *c)
 	}
 }
 
-void format_scores(struct api_call *c, int i, const struct event_token *tokens, int n)
+static void gather_scores(struct api_call *c, int i, const struct event_token *tokens,
+			  int n)
 {
 	for (int k = 0; k < n && c->n_prompt_logprobs >= 0; k++)
 		add_scored(c, &tokens[k], &c->choices[i].prompt_logprobs);
@@ -272,7 +276,7 @@ static void add_prompt_logprobs(const struct api_call *c, int i, struct buf *out
 
 /* --- the whole ----------------------------------------------------------- */
 
-void format_answer(struct api_call *c, struct buf *out)
+static void add_answer(struct api_call *c, struct buf *out)
 {
 	buf_add_str(out, buf_str(&c->head));
 	for (int i = 0; i < c->n_choices; i++) {
@@ -292,4 +296,67 @@ void format_answer(struct api_call *c, struct buf *out)
 	buf_add_c(out, ',');
 	format_add_timings(c, out);
 	buf_add_c(out, '}');
+}
+
+/* --- events --------------------------------------------------------------- */
+
+void format_on_delta(struct api_call *c, const struct event *e, struct buf *out)
+{
+	struct choice *ch = &c->choices[e->choice];
+	/* The first token opens the choice even where its text is held back: what
+	 * clients measure to the first chunk is then the time to the first token. */
+	if (c->is_stream && !ch->is_begun)
+		begin_choice(c, e->choice, out);
+	if (c->request->sampling.n_top_logprobs >= 0)
+		for (int i = 0; i < e->n_tokens; i++)
+			c->format->gather_token(c, ch, &e->tokens[i]);
+}
+
+static void on_choice_done(struct api_call *c, const struct event *e, struct buf *out)
+{
+	if (!c->is_stream)
+		return;
+	if (!c->choices[e->choice].is_begun)
+		begin_choice(c, e->choice, out);
+	/* The last of them may have to carry the timings, known with EVENT_DONE. */
+	if (c->n_open > 0 || c->include_usage)
+		finish_choice(c, e->choice, false, out);
+	else
+		c->i_held = e->choice;
+}
+
+static void on_done(struct api_call *c, struct buf *out)
+{
+	if (!c->is_stream) {
+		add_answer(c, out);
+		return;
+	}
+	if (c->include_usage)
+		add_usage_chunk(c, out);
+	else
+		finish_choice(c, c->i_held, true, out);
+	buf_add_z(out, "data: [DONE]\n\n");
+}
+
+static void on_failed(struct api_call *c, const struct event *e, struct buf *out)
+{
+	/* No [DONE] after it: that would say the answer is whole. */
+	if (c->is_stream)
+		buf_add_z(out, "data: ");
+	api_error_format(&e->fail, out);
+	if (c->is_stream)
+		buf_add_z(out, "\n\n");
+}
+
+void format_on_event(struct api_call *c, const struct event *e, struct buf *out)
+{
+	switch (e->kind) {
+	case EVENT_STARTED:
+	case EVENT_PROGRESS:
+	case EVENT_DELTA: break;
+	case EVENT_SCORES: gather_scores(c, e->choice, e->tokens, e->n_tokens); break;
+	case EVENT_CHOICE_DONE: on_choice_done(c, e, out); break;
+	case EVENT_DONE: on_done(c, out); break;
+	case EVENT_FAILED: on_failed(c, e, out); break;
+	}
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call's events as JSON: what chat and completions share, and the few places
- * where their shapes differ. Thread: one at a time.
+ * A call's events as JSON: what OpenAI's chat and completions share, and the few places
+ * where the two differ. Private to the two dialects. Thread: one at a time.
  */
 #pragma once
 #include "api/api_private.h"
 
-/* The shape of one endpoint. Each adds members to the object of choice i, or of its
+/* Where chat and completions differ. Each adds members to the object of choice i, or of its
  * log-probabilities. */
 struct format {
 	const char *id_prefix, *object, *chunk_object;
@@ -33,27 +33,12 @@ struct format {
 	/* The object around the lists. */
 	void (*add_logprobs)(const struct choice *ch, struct buf *out);
 };
-extern const struct format format_chat, format_completion;
-
-/* Once the request is filled. */
-void format_init(struct api_call *c, const char *request_id);
-
-/* Stream: SSE frames, whole ones. */
-void format_begin(struct api_call *c, int i, struct buf *out);
-void format_delta(struct api_call *c, int i, const struct event_span *span,
-		  struct buf *out);
-/* with_timings: this is the last chunk of the stream. */
-void format_finish(struct api_call *c, int i, bool with_timings,
-		   struct buf *out);
-void format_usage(struct api_call *c, struct buf *out);
-
-/* Tokens of the prompt that choice i answers; the first one of all by
- * format_scores_begin. */
-void format_scores_begin(struct api_call *c);
-void format_scores(struct api_call *c, int i, const struct event_token *tokens, int n);
-
-/* Not a stream: the whole answer. */
-void format_answer(struct api_call *c, struct buf *out);
+/* What dialect_chat and dialect_completion share; format_init comes with their own. */
+void format_init(struct api_call *c, const struct format *f, const char *request_id);
+void format_on_delta(struct api_call *c, const struct event *e, struct buf *out);
+void format_on_part(struct api_call *c, int i, const struct event_span *span, bool is_new,
+		    struct buf *out);
+void format_on_event(struct api_call *c, const struct event *e, struct buf *out);
 
 /* "timings": {…}, as a member. */
 void format_add_timings(const struct api_call *c, struct buf *out);

@@ -6,6 +6,9 @@
  */
 #include "api/format.h"
 
+#include "api/chat.h"
+#include "api/api_dialect.h"
+
 /* The role, once. */
 static bool add_begin(const struct api_call *c, int i, struct buf *out)
 {
@@ -132,7 +135,7 @@ static void add_logprobs(const struct choice *ch, struct buf *out)
 	buf_add_z(out, "],\"refusal\":null}");
 }
 
-const struct format format_chat = {
+static const struct format format = {
 	.id_prefix = "chatcmpl-",
 	.object = "chat.completion",
 	.chunk_object = "chat.completion.chunk",
@@ -142,4 +145,18 @@ const struct format format_chat = {
 	.add_whole = add_whole,
 	.gather_token = gather_token,
 	.add_logprobs = add_logprobs,
+};
+
+static void init(struct api_call *c, const char *request_id)
+{
+	format_init(c, &format, request_id);
+}
+
+const struct dialect dialect_chat = {
+	.kind = API_CHAT,
+	.read = chat_read,
+	.init = init,
+	.on_delta = format_on_delta,
+	.on_part = format_on_part,
+	.on_event = format_on_event,
 };

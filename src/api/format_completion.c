@@ -6,6 +6,9 @@
  */
 #include "api/format.h"
 
+#include "api/completion.h"
+#include "api/api_dialect.h"
+
 #include <math.h>
 
 #include "base/alloc.h"
@@ -136,7 +139,7 @@ static void add_logprobs(const struct choice *ch, struct buf *out)
 	buf_add_c(out, '}');
 }
 
-const struct format format_completion = {
+static const struct format format = {
 	.id_prefix = "cmpl-",
 	.object = "text_completion",
 	.chunk_object = "text_completion",
@@ -147,4 +150,19 @@ const struct format format_completion = {
 	.has_own_prompt = true,
 	.gather_token = gather_token,
 	.add_logprobs = add_logprobs,
+};
+
+static void init(struct api_call *c, const char *request_id)
+{
+	format_init(c, &format, request_id);
+}
+
+const struct dialect dialect_completion = {
+	.kind = API_COMPLETION,
+	.usual_tokens = 16, /* as OpenAI */
+	.read = completion_read,
+	.init = init,
+	.on_delta = format_on_delta,
+	.on_part = format_on_part,
+	.on_event = format_on_event,
 };

@@ -34,7 +34,8 @@ static enum status read_schema(const struct json_node *at, struct grammar **out,
 	if (json_read_parse(json_read_view(at->v), &v, &why) != OK)
 		return json_read_fail(at, fail, "must be a JSON schema: its text is not "
 				      "a JSON object");
-	struct json_node schema = {v, at->up, at->key, at->index};
+	struct json_node schema = *at;
+	schema.v = v;
 	enum status st = schema_grammar(&schema, out, fail);
 	json_decref(v);
 	return st;

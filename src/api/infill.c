@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "api/api_dialect.h"
+#include "api/completion.h"
 #include "api/format.h"
 #include "base/alloc.h"
 
@@ -164,7 +165,7 @@ static json_t *list_of(const int32_t *ids, size_t n)
 }
 
 static enum status read_prompt(const struct json_node *body, struct api_call *c,
-			       int64_t n_predict, json_t *to, struct fail *fail)
+			       int64_t n_predict, struct dialect_body *to, struct fail *fail)
 {
 	struct json_node before = json_read_get(body, "input_prefix");
 	struct json_node behind = json_read_get(body, "input_suffix");
@@ -188,7 +189,9 @@ static enum status read_prompt(const struct json_node *body, struct api_call *c,
 	if (st == OK) {
 		int64_t room = c->api->n_ctx - MIN(n_predict, c->api->n_ctx / 2) - 1;
 		put_together(c, (size_t)MAX(room, 0), &extra, &prefix, &suffix, &all);
-		dialect_set(to, "prompt", list_of(all.p, all.n));
+		json_t *ids = list_of(all.p, all.n);
+		json_paths_add(&to->paths, ids, &before);
+		dialect_set(to->chat, "prompt", ids);
 	}
 	buf_deinit(&text);
 	ids_deinit(&extra);
@@ -199,7 +202,7 @@ static enum status read_prompt(const struct json_node *body, struct api_call *c,
 }
 
 static enum status read_options(const struct json_node *body, struct api_call *c,
-				int64_t *n_predict, json_t *to, struct fail *fail)
+				int64_t *n_predict, struct dialect_body *to, struct fail *fail)
 {
 	static const char *const same[] = {
 		"model", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "stream",
@@ -226,10 +229,10 @@ static enum status read_options(const struct json_node *body, struct api_call *c
 	if (n_fields > 0)
 		x->fields = json_incref((json_t *)fields.v);
 	for (size_t i = 0; i < ARRAY_LEN(same); i++)
-		dialect_copy(to, same[i], body, same[i]);
+		dialect_copy(to, to->chat, same[i], body, same[i]);
 	if (n >= 0)
-		dialect_set(to, "max_tokens", json_integer(n));
-	dialect_set(to, "stop_token_ids",
+		dialect_copy(to, to->chat, "max_tokens", body, "n_predict");
+	dialect_set(to->chat, "stop_token_ids",
 		    list_of(c->api->fim.stops, (size_t)c->api->fim.n_stops));
 	c->request->max_decode_us = ms * 1000;
 	*n_predict = n >= 0 ? n : DEFAULT_TOKENS;
@@ -237,26 +240,17 @@ static enum status read_options(const struct json_node *body, struct api_call *c
 }
 
 static enum status to_completion(const struct json_node *body, struct api_call *c,
-				 json_t **out, struct fail *fail)
+				 struct dialect_body *to, struct fail *fail)
 {
 	const struct fim *f = &c->api->fim;
-	json_t *to = json_object();
 	int64_t n_predict;
 	c->state = xcalloc(1, sizeof(struct infill));
 	c->cuts_max_tokens = true;
-	enum status st = OK;
 	if (f->prefix < 0 || f->suffix < 0 || f->middle < 0)
-		st = fail_set(fail, E_UNSUPPORTED, "this model cannot fill in the middle: "
-			      "it has no tokens for it");
-	if (st == OK)
-		st = read_options(body, c, &n_predict, to, fail);
-	if (st == OK)
-		st = read_prompt(body, c, n_predict, to, fail);
-	if (st == OK)
-		*out = to;
-	else
-		json_decref(to);
-	return st;
+		return fail_set(fail, E_UNSUPPORTED, "this model cannot fill in the "
+				"middle: it has no tokens for it");
+	enum status st = read_options(body, c, &n_predict, to, fail);
+	return st == OK ? read_prompt(body, c, n_predict, to, fail) : st;
 }
 
 /* --- out ----------------------------------------------------------------- */
@@ -324,8 +318,8 @@ static void add_answer(const struct api_call *c, struct buf *out)
 	buf_deinit(&b);
 }
 
-static void on_part(struct api_call *c, const struct event_span *span, bool is_new,
-		    struct buf *out)
+static void on_part(struct api_call *c, int choice, const struct event_span *span,
+		    bool is_new, struct buf *out)
 {
 	buf_add_z(out, "data: {\"index\":0,\"content\":");
 	buf_add_json(out, span->text);
@@ -357,9 +351,7 @@ static void deinit(struct api_call *c)
 	free(x);
 }
 
-static const struct dialect_name names[] = {
-	{"max_tokens", "n_predict"}, {NULL, NULL}};
-
 const struct dialect dialect_infill = {
-	.base = API_COMPLETION, .messages = "input_prefix", .names = names,
-	.to_chat = to_completion, .on_part = on_part, .on_event = on_event, .deinit = deinit};
+	.kind = API_COMPLETION, .has_parts = true, .may_write_nothing = true,
+	.rewrite = to_completion, .read = completion_read, .on_part = on_part,
+	.on_event = on_event, .deinit = deinit};

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <sys/random.h>
 
+#include "api/api_dialect.h"
 #include "api/guide.h"
 #include "base/alloc.h"
 
@@ -20,9 +21,6 @@
 #define MAX_STOP_IDS 256
 #define MAX_BIASES 4096
 #define MAX_USER_BYTES 256
-/* What a raw completion gets that does not say how much it wants: OpenAI's. A chat
- * answer may fill the context, which is the scheduler's to see to. */
-#define COMPLETION_TOKENS 16
 
 /* --- numbers ------------------------------------------------------------ */
 
@@ -263,7 +261,7 @@ static enum status read_limits(const struct json_node *body, struct api_call *c,
 	static const char *const names[] = {"max_tokens", "max_completion_tokens"};
 	for (int i = 0; i < 2 && st == OK; i++) {
 		at = json_read_get(body, names[i]);
-		st = json_read_int(&at, c->kind == API_COMPLETION ? 0 : 1, INT32_MAX,
+		st = json_read_int(&at, c->dialect->kind == API_COMPLETION ? 0 : 1, INT32_MAX,
 				   &max, fail);
 		is_given |= at.v != NULL;
 	}
@@ -395,20 +393,33 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 
 /* --- the context -------------------------------------------------------- */
 
+struct json_node params_max_tokens(const struct json_node *body)
+{
+	struct json_node newer = json_read_get(body, "max_completion_tokens");
+	return newer.v ? newer : json_read_get(body, "max_tokens");
+}
+
 /* Both counts in words and as numbers: people read the first, agents the second. */
 static enum status fail_context(size_t n_prompt, int32_t n_output, int32_t n_ctx,
-				const char *param, struct fail *fail)
+				const struct json_node *body, const struct json_node *prompt,
+				struct fail *fail)
 {
+	struct json_node max = params_max_tokens(body);
+	struct buf name = {0};
+	json_read_path(&max, &name);
+	buf_reserve(&name, 0);
 	if (n_output == 0)
-		fail_at(fail, E_CTX_LEN, param,
-			"the prompt has %zu tokens, the context holds %d and needs "
-			"room for an answer",
-			n_prompt, n_ctx);
+		fail_set(fail, E_CTX_LEN,
+			 "the prompt has %zu tokens, the context holds %d and needs "
+			 "room for an answer",
+			 n_prompt, n_ctx);
 	else
-		fail_at(fail, E_CTX_LEN, param,
-			"the prompt has %zu tokens and `max_tokens` asks for %d more, "
-			"the context holds %d",
-			n_prompt, n_output, n_ctx);
+		fail_set(fail, E_CTX_LEN,
+			 "the prompt has %zu tokens and `%s` asks for %d more, "
+			 "the context holds %d",
+			 n_prompt, name.p, n_output, n_ctx);
+	json_read_locate(prompt, fail);
+	buf_deinit(&name);
 	if (fail) {
 		fail->got = (int64_t)n_prompt;
 		fail->limit = n_ctx;
@@ -416,25 +427,24 @@ static enum status fail_context(size_t n_prompt, int32_t n_output, int32_t n_ctx
 	return E_CTX_LEN;
 }
 
-enum status params_fit(struct api_call *c, struct fail *fail)
+enum status params_fit(const struct json_node *body, struct api_call *c,
+		       struct fail *fail)
 {
 	struct request *r = c->request;
-	int32_t n_ctx = c->api->n_ctx;
-	const char *param = c->kind == API_CHAT ? "messages" : "prompt";
+	int32_t n_ctx = c->api->n_ctx, cap = c->api->max_output_tok;
+	int32_t usual = c->dialect->usual_tokens;
+	struct json_node prompt = json_read_get(
+		body, c->dialect->kind == API_CHAT ? "messages" : "prompt");
 	for (int i = 0; i < r->n_prompts; i++) {
 		size_t n = r->prompts[i].n;
 		if (n >= (size_t)n_ctx)
-			return fail_context(n, 0, n_ctx, param, fail);
+			return fail_context(n, 0, n_ctx, body, &prompt, fail);
 		if (c->cuts_max_tokens)
 			r->max_tokens = MIN(r->max_tokens, n_ctx - (int32_t)n);
 		if (r->max_tokens > n_ctx - (int32_t)n)
-			return fail_context(n, r->max_tokens, n_ctx, param, fail);
+			return fail_context(n, r->max_tokens, n_ctx, body, &prompt, fail);
 	}
-	if (r->max_tokens == 0) {
-		int32_t cap = c->api->max_output_tok;
-		bool is_raw = c->kind == API_COMPLETION && !c->dialect;
-		int32_t usual = is_raw ? COMPLETION_TOKENS : cap;
-		r->max_tokens = cap ? MIN(usual, cap) : usual;
-	}
+	if (r->max_tokens == 0)
+		r->max_tokens = usual && cap ? MIN(usual, cap) : usual ? usual : cap;
 	return OK;
 }

@@ -14,7 +14,11 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 
 /* With the prompts known: does every answer fit the context? E_CTX_LEN with both
  * counts. */
-enum status params_fit(struct api_call *c, struct fail *fail) MUST_USE;
+enum status params_fit(const struct json_node *body, struct api_call *c,
+		       struct fail *fail) MUST_USE;
+
+/* max_tokens, under the name that the body has for it. */
+struct json_node params_max_tokens(const struct json_node *body);
 
 /* A list of token ids of the model's vocabulary, copied into arena a. */
 enum status params_read_ids(const struct json_node *at, size_t max,

@@ -18,4 +18,4 @@ struct responses {
 
 /* struct dialect's first; makes c->state. */
 enum status responses_to_chat(const struct json_node *body, struct api_call *c,
-			      json_t **out, struct fail *fail) MUST_USE;
+			      struct dialect_body *to, struct fail *fail) MUST_USE;

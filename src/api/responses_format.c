@@ -19,6 +19,7 @@
 
 #include <stdlib.h>
 
+#include "api/chat.h"
 #include "base/alloc.h"
 
 /* --- items ------------------------------------------------------------------------ */
@@ -251,7 +252,7 @@ static void end_item(struct api_call *c, int i, const char *status,
 	add_item_event(c, "output_item.done", i, status, true, out);
 }
 
-static void on_part(struct api_call *c, const struct event_span *span,
+static void on_part(struct api_call *c, int choice, const struct event_span *span,
 		    bool is_new, struct buf *out)
 {
 	int i = c->parts.n - 1;
@@ -373,18 +374,9 @@ static void deinit(struct api_call *c)
 	free(r);
 }
 
-static const struct dialect_name names[] = {
-	{"response_format.json_schema", "text.format"},
-	{"response_format.type", "text.format.type"},
-	{".function.", "."},
-	{"max_tokens", "max_output_tokens"},
-	{"reasoning_effort", "reasoning.effort"},
-	{NULL, NULL}};
-
 const struct dialect dialect_responses = {
-	.names = names,
-	.messages = "input", .to_chat = responses_to_chat, .on_part = on_part,
-	.on_event = on_event, .deinit = deinit};
+	.kind = API_CHAT, .has_parts = true, .rewrite = responses_to_chat,
+	.read = chat_read, .on_part = on_part, .on_event = on_event, .deinit = deinit};
 
 /* --- asked for later ------------------------------------------------------------------ */
 

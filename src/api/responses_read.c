@@ -28,11 +28,14 @@
 struct responses_reader {
 	json_t *messages;
 	json_t *turn; /* the assistant's message to which more may come; borrowed */
+	struct dialect_body *to;
+	const struct json_node *item; /* that is read */
 };
 
 static void add_message(struct responses_reader *r, json_t *m)
 {
 	json_array_append_new(r->messages, m);
+	json_paths_add(&r->to->paths, m, r->item);
 	r->turn = NULL;
 }
 
@@ -111,6 +114,8 @@ static enum status read_call(const struct json_node *item, struct responses_read
 	dialect_set_str(fn, "name", name);
 	dialect_set_str(fn, "arguments", arguments);
 	dialect_set(call, "function", fn);
+	json_paths_add(&r->to->paths, call, item);
+	json_paths_add(&r->to->paths, fn, item);
 	json_array_append_new(calls, call);
 	return OK;
 }
@@ -160,6 +165,7 @@ static enum status read_item(const struct json_node *item, struct responses_read
 		st = json_read_str(&type, &kind, fail);
 	if (st != OK)
 		return st;
+	r->item = item;
 	if (str_is(kind, "message"))
 		return read_message(item, r, fail);
 	if (str_is(kind, "function_call"))
@@ -176,10 +182,10 @@ static enum status read_item(const struct json_node *item, struct responses_read
 }
 
 static enum status read_input(const struct json_node *body, json_t *messages,
-			      struct fail *fail)
+			      struct dialect_body *to, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "input");
-	struct responses_reader r = {.messages = messages};
+	struct responses_reader r = {.messages = messages, .to = to, .item = &at};
 	size_t n;
 	if (json_is_string(at.v)) {
 		add_message(&r, dialect_message("user", json_read_view(at.v)));
@@ -250,9 +256,19 @@ static void keep_input(const struct json_node *body, struct responses *r)
 	json_decref(items);
 }
 
-static enum status read_messages(const struct json_node *body,
-				 struct api_call *c, json_t *chat,
-				 struct fail *fail)
+/* The list is the client's input, and what is in it so far came with the id. */
+static void name_messages(const struct json_node *body, const json_t *messages,
+			  struct dialect_body *to)
+{
+	struct json_node input = json_read_get(body, "input");
+	struct json_node id = json_read_get(body, "previous_response_id");
+	json_paths_add(&to->paths, messages, &input);
+	for (size_t i = 0; i < json_array_size(messages); i++)
+		json_paths_add(&to->paths, json_array_get(messages, i), &id);
+}
+
+static enum status read_messages(const struct json_node *body, struct api_call *c,
+				 struct dialect_body *to, struct fail *fail)
 {
 	struct responses *r = c->state;
 	struct json_node at = json_read_get(body, "instructions");
@@ -263,8 +279,9 @@ static enum status read_messages(const struct json_node *body,
 		st = read_previous(body, c, &messages, fail);
 	if (st != OK)
 		return st;
-	dialect_set(chat, "messages", messages);
-	st = read_input(body, messages, fail);
+	dialect_set(to->chat, "messages", messages);
+	name_messages(body, messages, to);
+	st = read_input(body, messages, to, fail);
 	if (st != OK)
 		return st;
 	if (r->stores) {
@@ -273,15 +290,18 @@ static enum status read_messages(const struct json_node *body,
 		free(text);
 		keep_input(body, r);
 	}
-	if (system.n)
-		json_array_insert_new(messages, 0, dialect_message("system", system));
+	if (system.n) {
+		json_t *m = dialect_message("system", system);
+		json_paths_add(&to->paths, m, &at);
+		json_array_insert_new(messages, 0, m);
+	}
 	return OK;
 }
 
 /* --- parameters ----------------------------------------------------------------------- */
 
-static enum status read_tools(const struct json_node *body, json_t *chat,
-			      struct fail *fail)
+static enum status read_tools(const struct json_node *body,
+				struct dialect_body *to, struct fail *fail)
 {
 	static const char *const same[] = {"name", "description", "parameters",
 					   "strict"};
@@ -299,20 +319,20 @@ static enum status read_tools(const struct json_node *body, json_t *chat,
 		st = need_text(&tool, "name", &name, fail);
 		json_t *fn = json_object();
 		for (size_t k = 0; k < ARRAY_LEN(same); k++)
-			dialect_copy(fn, same[k], &tool, same[k]);
-		dialect_add_tool(chat, fn, i);
+			dialect_copy(to, fn, same[k], &tool, same[k]);
+		dialect_add_tool(to, fn, &tool);
 	}
 	return st;
 }
 
 /* A choice of tools that were left out is none. */
-static enum status read_tool_choice(const struct json_node *body, json_t *chat,
-				    struct fail *fail)
+static enum status read_tool_choice(const struct json_node *body,
+				struct dialect_body *to, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "tool_choice");
 	struct str kind, name;
 	if (!at.v || json_is_string(at.v)) {
-		dialect_copy(chat, "tool_choice", body, "tool_choice");
+		dialect_copy(to, to->chat, "tool_choice", body, "tool_choice");
 		return OK;
 	}
 	enum status st = json_read_object(&at, fail);
@@ -322,12 +342,12 @@ static enum status read_tool_choice(const struct json_node *body, json_t *chat,
 		return st;
 	st = need_text(&at, "name", &name, fail);
 	if (st == OK)
-		dialect_demand_tool(chat, name);
+		dialect_demand_tool(to, name, &at);
 	return st;
 }
 
-static enum status read_format(const struct json_node *body, json_t *chat,
-			       struct fail *fail)
+static enum status read_format(const struct json_node *body,
+				struct dialect_body *to, struct fail *fail)
 {
 	static const char *const same[] = {"name", "schema", "strict",
 					   "description"};
@@ -344,15 +364,17 @@ static enum status read_format(const struct json_node *body, json_t *chat,
 		return st;
 	json_t *format = json_object(), *schema = json_object();
 	for (size_t i = 0; i < ARRAY_LEN(same); i++)
-		dialect_copy(schema, same[i], &at, same[i]);
+		dialect_copy(to, schema, same[i], &at, same[i]);
 	dialect_set_str(format, "type", kind);
 	dialect_set(format, "json_schema", schema);
-	dialect_set(chat, "response_format", format);
+	json_paths_add(&to->paths, schema, &at);
+	json_paths_add(&to->paths, format, &at);
+	dialect_set(to->chat, "response_format", format);
 	return OK;
 }
 
 static enum status read_reasoning_effort(const struct json_node *body,
-					 json_t *chat, struct fail *fail)
+				struct dialect_body *to, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "reasoning");
 	struct json_node effort = json_read_get(&at, "effort");
@@ -362,9 +384,9 @@ static enum status read_reasoning_effort(const struct json_node *body,
 		st = json_read_str(&effort, &s, fail);
 	if (st != OK || !effort.v)
 		return st;
-	dialect_set_str(chat, "reasoning_effort", s);
+	dialect_copy(to, to->chat, "reasoning_effort", &at, "effort");
 	if (str_is(s, "none"))
-		dialect_set(chat, "enable_thinking", json_false());
+		dialect_set(to->chat, "enable_thinking", json_false());
 	return OK;
 }
 
@@ -381,28 +403,28 @@ static enum status check_refusals(const struct json_node *body,
 	return OK;
 }
 
-static enum status read_options(const struct json_node *body, json_t *chat,
-				struct fail *fail)
+static enum status read_options(const struct json_node *body,
+				struct dialect_body *to, struct fail *fail)
 {
 	static const char *const same[] = {"model", "temperature", "top_p", "stream",
 					   "user", "seed", "parallel_tool_calls",
 					   "chat_template_kwargs"};
 	for (size_t i = 0; i < ARRAY_LEN(same); i++)
-		dialect_copy(chat, same[i], body, same[i]);
-	dialect_copy(chat, "max_tokens", body, "max_output_tokens");
+		dialect_copy(to, to->chat, same[i], body, same[i]);
+	dialect_copy(to, to->chat, "max_tokens", body, "max_output_tokens");
 	struct json_node parallel = json_read_get(body, "parallel_tool_calls");
 	bool is_parallel;
 	enum status st = check_refusals(body, fail);
 	if (st == OK)
 		st = json_read_bool(&parallel, &is_parallel, fail);
 	if (st == OK)
-		st = read_tools(body, chat, fail);
+		st = read_tools(body, to, fail);
 	if (st == OK)
-		st = read_tool_choice(body, chat, fail);
+		st = read_tool_choice(body, to, fail);
 	if (st == OK)
-		st = read_format(body, chat, fail);
+		st = read_format(body, to, fail);
 	if (st == OK)
-		st = read_reasoning_effort(body, chat, fail);
+		st = read_reasoning_effort(body, to, fail);
 	return st;
 }
 
@@ -445,25 +467,20 @@ static enum status make_id(struct responses *r, struct fail *fail)
 }
 
 enum status responses_to_chat(const struct json_node *body, struct api_call *c,
-			      json_t **out, struct fail *fail)
+			      struct dialect_body *to, struct fail *fail)
 {
 	struct responses *r = c->state = xcalloc(1, sizeof *r);
 	struct json_node store = json_read_get(body, "store");
-	json_t *chat = json_object();
 	r->stores = true;
 	r->created = clock_wall_s();
 	enum status st = make_id(r, fail);
 	if (st == OK)
 		st = json_read_bool(&store, &r->stores, fail);
 	if (st == OK)
-		st = read_messages(body, c, chat, fail);
+		st = read_messages(body, c, to, fail);
 	if (st == OK)
-		st = read_options(body, chat, fail);
-	if (st == OK) {
+		st = read_options(body, to, fail);
+	if (st == OK)
 		make_echo(body, &r->echo);
-		*out = chat;
-	} else {
-		json_decref(chat);
-	}
 	return st;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/utf8.h"
+#include "json/json_paths.h"
 #include "json/jsonfile.h"
 
 #define MAX_SHOWN_PATH 200 /* bytes of a path in a message; leaves room for words */
@@ -112,15 +113,53 @@ struct json_node json_read_item(const struct json_node *list, size_t i)
 	return (struct json_node){.v = not_null(v), .up = list, .index = i};
 }
 
-static void add_path(const struct json_node *at, struct buf *out)
+static const struct str *origin_of(const struct json_paths *paths,
+				   const struct json_node *at)
 {
+	const struct str *s = NULL;
+	if (at->key && at->up->v)
+		s = json_paths_find(paths, at->up->v, at->key);
+	bool is_own = json_is_object(at->v) || json_is_array(at->v);
+	return s || !is_own ? s : json_paths_find(paths, at->v, NULL);
+}
+
+static void add_path(const struct json_node *at, const struct json_paths *paths,
+		     struct buf *out)
+{
+	const struct str *origin = paths && at->up ? origin_of(paths, at) : NULL;
+	if (origin) {
+		buf_add_str(out, *origin);
+		return;
+	}
 	if (!at->up)
 		return;
-	add_path(at->up, out);
+	add_path(at->up, paths, out);
 	if (at->key)
 		buf_addf(out, "%s%s", out->n ? "." : "", at->key);
 	else
 		buf_addf(out, "[%zu]", at->index);
+}
+
+void json_read_path(const struct json_node *at, struct buf *out)
+{
+	const struct json_node *root = at;
+	struct buf path = {0};
+	while (root->up)
+		root = root->up;
+	add_path(at, root->paths, &path);
+	buf_add_str(out, buf_str(&path));
+	buf_deinit(&path);
+}
+
+void json_read_locate(const struct json_node *at, struct fail *fail)
+{
+	struct buf path = {0};
+	if (!fail)
+		return;
+	json_read_path(at, &path);
+	struct str s = json_read_clip(buf_str(&path), sizeof fail->param - 1);
+	snprintf(fail->param, sizeof fail->param, "%.*s", (int)s.n, s.n ? s.p : "");
+	buf_deinit(&path);
 }
 
 enum status json_read_fail(const struct json_node *at, struct fail *fail,
@@ -134,7 +173,7 @@ enum status json_read_fail(const struct json_node *at, struct fail *fail,
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
 	struct buf path = {0};
-	add_path(at, &path);
+	json_read_path(at, &path);
 	buf_reserve(&path, 0);
 	struct str shown = json_read_clip(buf_str(&path), MAX_SHOWN_PATH);
 	fail_at(fail, E_INVAL, path.p, "`%.*s` %s", (int)shown.n, shown.p, what);

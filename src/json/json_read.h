@@ -16,11 +16,15 @@
 /* Nesting that is accepted, and with it the recursion of whoever walks the tree. */
 #define JSON_READ_MAX_DEPTH 96
 
+struct json_paths; /* json_paths.h */
+
 struct json_node {
 	const json_t *v; /* NULL: absent or null */
 	const struct json_node *up; /* must outlive this node; NULL: the body */
 	const char *key; /* in an object; NULL in an array */
 	size_t index;    /* in an array */
+	/* Of the body: what the client calls the parts of it; NULL: the same. */
+	const struct json_paths *paths;
 };
 
 /* The whole body, an object. E_JSON with line and column: syntax, invalid UTF-8, half
@@ -33,6 +37,11 @@ struct json_node json_read_root(const json_t *v);
 /* Field `key` of an object; absent where `obj` is. */
 struct json_node json_read_get(const struct json_node *obj, const char *key);
 struct json_node json_read_item(const struct json_node *list, size_t i);
+
+/* Appends the client's path to the node, "messages[2].role"; nothing for the body. */
+void json_read_path(const struct json_node *at, struct buf *out);
+/* A fault that has been described already is at this node: sets fail->param. */
+void json_read_locate(const struct json_node *at, struct fail *fail);
 
 /* E_INVAL at the node's path: "`path` " and then what fmt says. */
 enum status json_read_fail(const struct json_node *at, struct fail *fail,

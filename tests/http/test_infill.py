@@ -110,6 +110,9 @@ def test_faults(t, d):
                         ({**VIM, "input_extra": 1}, "input_extra"),
                         ({**VIM, "response_fields": [1]}, "response_fields[0]"),
                         ({**VIM, "n_predict": "x"}, "n_predict"),
+                        ({**VIM, "json_schema": {"properties": {"max_tokens": {
+                            "multipleOf": 0}}}},
+                         "json_schema.properties.max_tokens.multipleOf"),
                         ({**VIM, "t_max_predict_ms": -1}, "t_max_predict_ms"),
                         ({**VIM, "temperature": "hot"}, "temperature")):
         a = infill(d, **body)

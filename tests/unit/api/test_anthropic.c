@@ -336,6 +336,22 @@ static const struct refused rows[] = {
 	{"{\"thinking\":true," USER "}", E_INVAL, "thinking", ""},
 	{"{\"model\":\"claude\"," USER "}", E_MODEL, "model", "halo-tiny"},
 	{"{\"temperature\":\"hot\"," USER "}", E_INVAL, "temperature", ""},
+	/* Words of the chat that is made of the body, in the client's own names. */
+	{"{\"stop_sequences\":[\"a\",\"\"]," USER "}", E_INVAL, "stop_sequences[1]",
+	 "`stop_sequences[1]` must not be empty"},
+	{"{\"stop_sequences\":7," USER "}", E_INVAL, "stop_sequences", ""},
+	{"{\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":true}," USER "}", E_INVAL,
+	 "thinking.budget_tokens", "`thinking.budget_tokens` must be an integer"},
+	{"{\"metadata\":{\"user_id\":7}," USER "}", E_INVAL, "metadata.user_id", ""},
+	{"{\"output_config\":{\"format\":{\"type\":\"yaml\"}}," USER "}", E_INVAL,
+	 "output_config.format.type", ""},
+	{"{\"output_format\":{\"type\":\"json_schema\"}," USER "}", E_INVAL,
+	 "output_format.schema", "`output_format.schema` is required"},
+	{"{\"tool_choice\":{\"type\":\"tool\",\"name\":\"g\"},\"tools\":[{\"name\":\"f\","
+	 "\"input_schema\":{}}]," USER "}", E_INVAL, "tool_choice.name", "is not among"},
+	{"{\"tools\":[{\"type\":\"bash_1\",\"name\":\"bash\"},{\"name\":\"f\","
+	 "\"input_schema\":{\"function\":7},\"strict\":7}]," USER "}", E_INVAL,
+	 "tools[1].strict", "`tools[1].strict`"},
 };
 
 static void test_count(void)

@@ -322,6 +322,22 @@ static const struct refused rows[] = {
 	 "parallel_tool_calls", ""},
 	{"{\"input\":\"x\",\"store\":7}", E_INVAL, "store", ""},
 	{"{\"input\":\"x\",\"model\":\"gpt-5\"}", E_MODEL, "model", ""},
+	/* Words of the chat that is made of the body, in the client's own names. */
+	{"{\"input\":\"q\",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"x\","
+	 "\"schema\":{\"properties\":{\"max_tokens\":{\"multipleOf\":0}}}}}}", E_INVAL,
+	 "text.format.schema.properties.max_tokens.multipleOf",
+	 "`text.format.schema.properties.max_tokens.multipleOf`"},
+	{"{\"input\":\"q\",\"text\":{\"format\":{\"type\":\"json_schema\"}}}", E_INVAL,
+	 "text.format.schema", "required"},
+	{"{\"input\":\"q\",\"text\":{\"format\":{\"type\":\"yaml\"}}}", E_INVAL,
+	 "text.format.type", "json_schema"},
+	{"{\"input\":\"x\",\"instructions\":\"i\",\"max_output_tokens\":true}", E_INVAL,
+	 "max_output_tokens", "`max_output_tokens` must be an integer"},
+	{"{\"input\":\"x\",\"tool_choice\":{\"type\":\"function\",\"name\":\"g\"},"
+	 "\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]}", E_INVAL, "tool_choice.name",
+	 "is not among"},
+	{"{\"input\":\"x\",\"max_output_tokens\":4095}", E_CTX_LEN, "input",
+	 "`max_output_tokens` asks for 4095 more"},
 };
 
 static void test_too_long(void)
