@@ -216,7 +216,7 @@ static enum status to_chat(const struct json_node *body, struct api_call *c,
 }
 
 const struct dialect dialect_anthropic = {
-	.kind = API_CHAT, .has_parts = true, .rewrite = to_chat, .read = chat_read,
+	.is_chat = true, .has_parts = true, .rewrite = to_chat, .read = chat_read,
 	.init = init, .on_part = on_part, .on_event = on_event};
 
 /* --- errors ------------------------------------------------------------------------- */

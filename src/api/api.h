@@ -44,16 +44,18 @@ enum status api_create(const struct api_opts *o, struct api **out,
 		       struct fail *fail) MUST_USE;
 void api_destroy(struct api *a);
 
-enum api_kind {
-	API_CHAT,
-	API_COMPLETION,
-	API_ANTHROPIC, /* POST /v1/messages */
-	API_RESPONSES, /* POST /v1/responses */
-	API_INFILL,    /* POST /infill */
-};
+/* The shapes of an endpoint, api_dialect.h: dialect_chat, dialect_completion, … */
+struct dialect;
+#define ENDPOINT_CALL(path, name, flags, docs) extern const struct dialect dialect_##name;
+#define ENDPOINT_TEXT(path, name, flags, docs)
+#define ENDPOINT_PAGE(method, path, name, flags, docs)
+#include "api/endpoint.def"
+#undef ENDPOINT_CALL
+#undef ENDPOINT_TEXT
+#undef ENDPOINT_PAGE
 
 struct api_input {
-	enum api_kind kind;
+	const struct dialect *dialect;
 	struct str body;
 	const char *request_id;
 	uint64_t owner;     /* the API key, for what is kept; 0: there are no keys */
@@ -121,12 +123,12 @@ enum status api_response_delete(const struct api *a, struct api_kept kept,
  * api_call_create. */
 typedef enum status (*api_text_fn)(const struct api *a, struct str body,
 				   struct buf *out, struct fail *fail);
-enum status api_tokenize(const struct api *a, struct str body, struct buf *out,
-			 struct fail *fail) MUST_USE;
-enum status api_detokenize(const struct api *a, struct str body,
-			   struct buf *out, struct fail *fail) MUST_USE;
-enum status api_apply_template(const struct api *a, struct str body,
-			       struct buf *out, struct fail *fail) MUST_USE;
-/* POST /v1/messages/count_tokens */
-enum status api_count_tokens(const struct api *a, struct str body,
-			     struct buf *out, struct fail *fail) MUST_USE;
+#define ENDPOINT_CALL(path, name, flags, docs)
+#define ENDPOINT_TEXT(path, name, flags, docs)                                           \
+	enum status api_##name(const struct api *a, struct str body, struct buf *out,    \
+			       struct fail *fail) MUST_USE;
+#define ENDPOINT_PAGE(method, path, name, flags, docs)
+#include "api/endpoint.def"
+#undef ENDPOINT_CALL
+#undef ENDPOINT_TEXT
+#undef ENDPOINT_PAGE

@@ -52,14 +52,6 @@ static enum status read_body(struct api_call *c, const json_t *json,
 	return st;
 }
 
-static const struct dialect *const dialects[] = {
-	[API_CHAT] = &dialect_chat,
-	[API_COMPLETION] = &dialect_completion,
-	[API_ANTHROPIC] = &dialect_anthropic,
-	[API_RESPONSES] = &dialect_responses,
-	[API_INFILL] = &dialect_infill,
-};
-
 /* n random bytes in hex, 16 at most. */
 static void random_id(size_t n, char *out)
 {
@@ -85,7 +77,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	}
 	struct api_call *c = xcalloc(1, sizeof *c);
 	c->api = a;
-	c->dialect = dialects[in->kind];
+	c->dialect = in->dialect;
 	c->owner = in->owner;
 	arena_init(&c->arena);
 	c->request = request_create(id);

@@ -24,8 +24,9 @@ void dialect_body_deinit(struct dialect_body *b);
 /* A view: b must outlive it. */
 struct json_node dialect_body_root(const struct dialect_body *b);
 
+/* Each is declared by its row in endpoint.def. */
 struct dialect {
-	enum api_kind kind; /* of the body that is read: API_CHAT or API_COMPLETION */
+	bool is_chat; /* the body that is read is a chat's, else a completion's */
 	bool has_parts; /* one choice, and its answer is a list of parts */
 	int32_t usual_tokens; /* of an answer whose length is not said; 0: no bound */
 	bool may_write_nothing; /* max_tokens 0 fills the cache */
@@ -49,8 +50,6 @@ struct dialect {
 	/* Free c->state, which may be NULL; NULL: there is none. */
 	void (*deinit)(struct api_call *c);
 };
-extern const struct dialect dialect_chat, dialect_completion, dialect_anthropic,
-	dialect_responses, dialect_infill;
 
 /* A body of the Messages API as one of a chat call, max_tokens wanted or not. */
 enum status anthropic_to_chat(const struct json_node *body, bool needs_max_tokens,

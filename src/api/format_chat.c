@@ -153,7 +153,7 @@ static void init(struct api_call *c, const char *request_id)
 }
 
 const struct dialect dialect_chat = {
-	.kind = API_CHAT,
+	.is_chat = true,
 	.read = chat_read,
 	.init = init,
 	.on_delta = format_on_delta,

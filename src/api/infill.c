@@ -352,6 +352,6 @@ static void deinit(struct api_call *c)
 }
 
 const struct dialect dialect_infill = {
-	.kind = API_COMPLETION, .has_parts = true, .may_write_nothing = true,
+	.has_parts = true, .may_write_nothing = true,
 	.rewrite = to_completion, .read = completion_read, .on_part = on_part,
 	.on_event = on_event, .deinit = deinit};

@@ -261,7 +261,7 @@ static enum status read_limits(const struct json_node *body, struct api_call *c,
 	static const char *const names[] = {"max_tokens", "max_completion_tokens"};
 	for (int i = 0; i < 2 && st == OK; i++) {
 		at = json_read_get(body, names[i]);
-		st = json_read_int(&at, c->dialect->kind == API_COMPLETION ? 0 : 1, INT32_MAX,
+		st = json_read_int(&at, c->dialect->is_chat ? 1 : 0, INT32_MAX,
 				   &max, fail);
 		is_given |= at.v != NULL;
 	}
@@ -434,7 +434,7 @@ enum status params_fit(const struct json_node *body, struct api_call *c,
 	int32_t n_ctx = c->api->n_ctx, cap = c->api->max_output_tok;
 	int32_t usual = c->dialect->usual_tokens;
 	struct json_node prompt = json_read_get(
-		body, c->dialect->kind == API_CHAT ? "messages" : "prompt");
+		body, c->dialect->is_chat ? "messages" : "prompt");
 	for (int i = 0; i < r->n_prompts; i++) {
 		size_t n = r->prompts[i].n;
 		if (n >= (size_t)n_ctx)

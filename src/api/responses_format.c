@@ -375,7 +375,7 @@ static void deinit(struct api_call *c)
 }
 
 const struct dialect dialect_responses = {
-	.kind = API_CHAT, .has_parts = true, .rewrite = responses_to_chat,
+	.is_chat = true, .has_parts = true, .rewrite = responses_to_chat,
 	.read = chat_read, .on_part = on_part, .on_event = on_event, .deinit = deinit};
 
 /* --- asked for later ------------------------------------------------------------------ */

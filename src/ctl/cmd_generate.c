@@ -113,7 +113,7 @@ static enum status make_call(const struct model *m, const struct generate_args *
 		st = api_create(&o, api, fail);
 	if (st == OK) {
 		struct api_input in = {
-			.kind = a->raw ? API_COMPLETION : API_CHAT,
+			.dialect = a->raw ? &dialect_completion : &dialect_chat,
 			.body = buf_str(&body), .request_id = "haloctl",
 			.arrival_us = clock_now_us(&clock_monotonic)};
 		st = api_call_create(*api, &in, call, fail);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the exit status of halod says. man/halod.8 and systemd/halod.service.in say
+ * What the exit status of halod says. man/halod.8.in and systemd/halod.service.in say
  * the same; tests/daemon/test_docs checks that they do.
  */
 #pragma once

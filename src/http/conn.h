@@ -89,12 +89,10 @@ struct conn {
 	struct body body;
 	struct fail fail;
 
-	/* call.c; while is_offloaded the worker alone touches the first seven, body,
-	 * fail and, for a text_fn, stream.buf */
+	/* call.c; while is_offloaded the worker alone touches the first four, body,
+	 * fail and, where the route has a text function, stream.buf */
 	const struct api *api;
 	struct api_call *call;
-	int kind; /* enum api_kind */
-	api_text_fn text_fn; /* answers without the engine; NULL: a call */
 	enum status parsed;
 	bool has_ref; /* the reference that sched_submit will take */
 	bool is_offloaded;
@@ -142,29 +140,16 @@ bool answer_queue(struct conn *c) MUST_USE;
 void answer_add_headers(struct conn *c, struct MHD_Response *r);
 
 /* --- page.c: handlers that answer at once -------------------------------------- */
-void page_health(struct conn *c);
-void page_metrics(struct conn *c);
-void page_version(struct conn *c);
-void page_models(struct conn *c);
-void page_model(struct conn *c);
-void page_response(struct conn *c);
-void page_response_items(struct conn *c);
-void page_response_delete(struct conn *c);
-void page_openapi(struct conn *c);
-void page_props(struct conn *c);
-void page_slots(struct conn *c);
-void page_embeddings(struct conn *c);
+#define ENDPOINT_CALL(path, name, flags, docs)
+#define ENDPOINT_TEXT(path, name, flags, docs)
+#define ENDPOINT_PAGE(method, path, name, flags, docs) void page_##name(struct conn *c);
+#include "api/endpoint.def"
+#undef ENDPOINT_CALL
+#undef ENDPOINT_TEXT
+#undef ENDPOINT_PAGE
 
 /* --- call.c: handlers that parse a body, and most make the engine work ------------ */
-void call_chat(struct conn *c);
-void call_completion(struct conn *c);
-void call_responses(struct conn *c);
-void call_infill(struct conn *c);
-void call_messages(struct conn *c);
-void call_count_tokens(struct conn *c);
-void call_tokenize(struct conn *c);
-void call_detokenize(struct conn *c);
-void call_apply_template(struct conn *c);
+void call_start(struct conn *c);  /* the body is here: parse it */
 void call_submit(struct conn *c); /* PARSING, and the worker is done */
 void call_drain(struct conn *c);  /* the request has events */
 void call_cancel(struct conn *c);

@@ -19,13 +19,13 @@
 static void parse(void *arg)
 {
 	struct conn *c = arg;
-	if (c->text_fn) {
-		c->parsed = c->text_fn(c->api, buf_str(&c->body.buf),
+	if (c->route->text) {
+		c->parsed = c->route->text(c->api, buf_str(&c->body.buf),
 				       &c->stream.buf, &c->fail);
 		return;
 	}
 	struct api_input in = {
-		.kind = (enum api_kind)c->kind,
+		.dialect = c->route->dialect,
 		.body = buf_str(&c->body.buf),
 		.request_id = c->id,
 		.owner = c->owner,
@@ -48,7 +48,7 @@ static void on_parsed(void *arg)
 	}
 }
 
-static void start_parse(struct conn *c)
+void call_start(struct conn *c)
 {
 	const struct http_opts *o = &c->http->opts;
 	c->api = c->http->api;
@@ -62,28 +62,6 @@ static void start_parse(struct conn *c)
 	o->offload(o->offload_ctx, parse, on_parsed, c);
 }
 
-static void start(struct conn *c, enum api_kind kind)
-{
-	c->kind = kind;
-	start_parse(c);
-}
-
-static void start_text(struct conn *c, api_text_fn fn)
-{
-	c->text_fn = fn;
-	start_parse(c);
-}
-
-void call_chat(struct conn *c) { start(c, API_CHAT); }
-void call_completion(struct conn *c) { start(c, API_COMPLETION); }
-void call_responses(struct conn *c) { start(c, API_RESPONSES); }
-void call_messages(struct conn *c) { start(c, API_ANTHROPIC); }
-void call_infill(struct conn *c) { start(c, API_INFILL); }
-void call_count_tokens(struct conn *c) { start_text(c, api_count_tokens); }
-void call_tokenize(struct conn *c) { start_text(c, api_tokenize); }
-void call_detokenize(struct conn *c) { start_text(c, api_detokenize); }
-void call_apply_template(struct conn *c) { start_text(c, api_apply_template); }
-
 /* --- submit -------------------------------------------------------------------- */
 
 void call_submit(struct conn *c)
@@ -93,7 +71,7 @@ void call_submit(struct conn *c)
 		answer_fail(c, &c->fail);
 		return;
 	}
-	if (c->text_fn) {
+	if (c->route->text) {
 		answer_set(c, 200, "application/json", &c->stream.buf);
 		return;
 	}

@@ -5,9 +5,14 @@
 #include "http/conn.h"
 
 static const struct route routes[] = {
-#define ROUTE(method, path, handler, flags) {#method, path, handler, flags},
-#include "http/route.def"
-#undef ROUTE
+#define BODY (ROUTE_READY | ROUTE_WORK)
+#define ENDPOINT_CALL(path, name, flags, docs)                                           \
+	{"POST", path, call_start, BODY | (flags), &dialect_##name, NULL},
+#define ENDPOINT_TEXT(path, name, flags, docs)                                           \
+	{"POST", path, call_start, BODY | (flags), NULL, api_##name},
+#define ENDPOINT_PAGE(method, path, name, flags, docs)                                   \
+	{#method, path, page_##name, flags, NULL, NULL},
+#include "api/endpoint.def"
 };
 
 struct str route_path(const char *target)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which handler answers an address. Thread: any.
+ * Which handler answers an address: the rows of api/endpoint.def. Thread: any.
  */
 #pragma once
-#include "base/buf.h"
+#include "api/api.h"
 
 struct conn;
 
@@ -20,6 +20,8 @@ struct route {
 	/* Sets the connection's answer, or starts its call. */
 	void (*handler)(struct conn *c);
 	unsigned flags;
+	const struct dialect *dialect; /* a call of the engine; else NULL */
+	api_text_fn text;              /* answers without the engine; else NULL */
 };
 
 /* The path of a request target: "http://host/x" is "/x", as RFC 9112 wants it of a

@@ -7,7 +7,12 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "base/alloc.h"
 #include "base/clock.h"
+
+static const struct dialect *const dialects[] = {
+	&dialect_chat, &dialect_completion, &dialect_anthropic, &dialect_responses,
+	&dialect_infill};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -47,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (n == 0)
 		return 0;
 	const struct api_input in = {
-		.kind = (enum api_kind)(data[0] % (API_INFILL + 1)),
+		.dialect = dialects[data[0] % ARRAY_LEN(dialects)],
 		.body = {(const char *)data + 1, n - 1},
 	};
 	struct api_call *c;

@@ -23,7 +23,7 @@ TEXTS = [
 
 def main():
     text = ""
-    for name in ("README.md", "kernels/README.md", "man/halod.8", "man/haloctl.1"):
+    for name in ("README.md", "kernels/README.md", "man/halod.8.in", "man/haloctl.1"):
         with open(name, encoding="utf-8") as f:
             text += f.read()
     model = io.BytesIO()

@@ -74,15 +74,17 @@ def test_routes(t, d):
     a = d.get("/openapi.json")
     with open(os.path.join(SRCDIR, "conf", "openapi.json"), "rb") as f:
         t.equal((a.status, a.body), (200, f.read()), "is served as it is in conf/")
-    with open(os.path.join(SRCDIR, "src", "http", "route.def")) as f:
-        rows = re.findall(r'^ROUTE\((\w+), *"([^"]+)", \w+, ([^)]*)\)', f.read(), re.M)
+    with open(os.path.join(SRCDIR, "src", "api", "endpoint.def")) as f:
+        rows = re.findall(r'^ENDPOINT_\w+\((?:(\w+), *)?"([^"]+)", \w+, ([^"]*), "',
+                          f.read(), re.M)
+    rows = [(m or "POST", p, flags) for m, p, flags in rows]
     t.ok(len(rows) > 10, "routes are found")
     t.equal(sorted((m, p) for p, m, _ in operations(a.json)),
             sorted((m, p.replace("*", "{id}")) for m, p, _ in rows),
             "every route is described, and no other")
     is_open = {(m, p): "ROUTE_OPEN" in flags for m, p, flags in rows}
-    t.equal([(m, p) for p, m, op in operations(a.json) if op.get("security") == []],
-            [k for k in is_open if is_open[k]], "those that need no key")
+    t.equal({(m, p) for p, m, op in operations(a.json) if op.get("security") == []},
+            {k for k in is_open if is_open[k]}, "those that need no key")
     ids = [op["operationId"] for _, _, op in operations(a.json)]
     t.equal(len(set(ids)), len(ids), "every operation has its own id")
     refs = set(re.findall(r'"#/components/schemas/(\w+)"', a.body.decode()))

@@ -58,18 +58,18 @@ __attribute__((unused)) static struct api *fixture_api(void)
 }
 
 __attribute__((unused)) static enum status
-fixture_try(const struct api *a, enum api_kind kind, struct str body,
+fixture_try(const struct api *a, const struct dialect *kind, struct str body,
 	    struct api_call **out, struct fail *fail)
 {
 	const struct api_input in = {
-		.kind = kind, .body = body, .request_id = "r1", .arrival_us = 1000};
+		.dialect = kind, .body = body, .request_id = "r1", .arrival_us = 1000};
 	*fail = (struct fail){0};
 	return api_call_create(a, &in, out, fail);
 }
 
 /* A call that must be accepted. */
 __attribute__((unused)) static struct api_call *
-fixture_call(const struct api *a, enum api_kind kind, const char *body)
+fixture_call(const struct api *a, const struct dialect *kind, const char *body)
 {
 	struct api_call *c;
 	struct fail fail;
@@ -114,11 +114,11 @@ fixture_text(struct fixture_text *t, enum out_channel channel, const char *text)
 
 /* A body of another kind makes the prompt that a chat's body makes. */
 __attribute__((unused)) static void
-fixture_check_same(enum api_kind kind, const char *body, const char *chat,
+fixture_check_same(const struct dialect *kind, const char *body, const char *chat,
 		   const char *fact)
 {
 	struct api_call *a = fixture_call(fixture_api(), kind, body);
-	struct api_call *b = fixture_call(fixture_api(), API_CHAT, chat);
+	struct api_call *b = fixture_call(fixture_api(), &dialect_chat, chat);
 	char *got = fixture_prompt(a), *want = fixture_prompt(b);
 	is_str(got, want, "%s", fact);
 	free(got);
@@ -136,7 +136,7 @@ struct refused {
 };
 
 __attribute__((unused)) static void
-fixture_check_refused(const struct api *a, enum api_kind kind,
+fixture_check_refused(const struct api *a, const struct dialect *kind,
 		      const struct refused *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -47,7 +47,7 @@ static void expect_end(struct api_call *c, enum finish finish, const char *stop)
 
 static void test_stream(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_ANTHROPIC,
+	struct api_call *c = fixture_call(fixture_api(), &dialect_anthropic,
 					  "{" USER ",\"stream\":true}");
 	expect(c, &started,
 	       EVENT("message_start") ",\"message\":" HEAD
@@ -79,7 +79,7 @@ static void test_stream(void)
 
 static void test_empty_stream(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_ANTHROPIC,
+	struct api_call *c = fixture_call(fixture_api(), &dialect_anthropic,
 					  "{" USER ",\"stream\":true}");
 	free(fixture_event(c, &started));
 	expect_end(c, FINISH_LENGTH, NULL);
@@ -93,7 +93,7 @@ static void test_empty_stream(void)
 
 static void test_whole(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_ANTHROPIC, "{" USER "}");
+	struct api_call *c = fixture_call(fixture_api(), &dialect_anthropic, "{" USER "}");
 	expect(c, &started, "", "not a stream: nothing yet");
 	expect_text(c, OUT_REASONING, "Hm", "", "nothing yet");
 	expect_text(c, OUT_CONTENT, "A", "", "nothing yet");
@@ -146,7 +146,7 @@ static struct event_span call_spans[] = {
 static void test_calls(void)
 {
 	struct event delta = {.kind = EVENT_DELTA, .spans = call_spans, .n_spans = 8};
-	struct api_call *c = fixture_call(fixture_api(), API_ANTHROPIC,
+	struct api_call *c = fixture_call(fixture_api(), &dialect_anthropic,
 					  "{" TOOLS USER "}");
 	expect(c, &delta, "", "not a stream: nothing yet");
 	expect_end(c, FINISH_STOP, NULL);
@@ -158,7 +158,7 @@ static void test_calls(void)
 		     USAGE("11") "}",
 		     "a call is a block, a broken one is text");
 	fixture_drop(c);
-	c = fixture_call(fixture_api(), API_ANTHROPIC,
+	c = fixture_call(fixture_api(), &dialect_anthropic,
 			 "{" TOOLS USER ",\"stream\":true}");
 	free(fixture_event(c, &started));
 	delta.n_spans = 5;
@@ -185,7 +185,7 @@ static void test_failed(void)
 {
 	struct event failed = {.kind = EVENT_FAILED};
 	fail_set(&failed.fail, E_BACKEND, "it broke");
-	struct api_call *c = fixture_call(fixture_api(), API_ANTHROPIC,
+	struct api_call *c = fixture_call(fixture_api(), &dialect_anthropic,
 					  "{" USER ",\"stream\":true}");
 	free(fixture_event(c, &started));
 	expect(c, &failed,
@@ -222,7 +222,7 @@ static void test_errors(void)
 
 static void check_same(const char *body, const char *chat, const char *fact)
 {
-	fixture_check_same(API_ANTHROPIC, body, chat, fact);
+	fixture_check_same(&dialect_anthropic, body, chat, fact);
 }
 
 static void test_prompts(void)
@@ -276,7 +276,7 @@ static void test_prompts(void)
 static void test_params(void)
 {
 	struct api_call *c = fixture_call(
-		fixture_api(), API_ANTHROPIC,
+		fixture_api(), &dialect_anthropic,
 		"{" USER ",\"temperature\":0.5,\"top_k\":3,\"top_p\":0.5,\"stream\":true,"
 		"\"stop_sequences\":[\"A\",\"B\"],\"metadata\":{\"user_id\":\"u1\"},"
 		"\"service_tier\":\"auto\"}");
@@ -289,7 +289,7 @@ static void test_params(void)
 	ok(r->parse.n_stops == 2 && str_is(r->parse.stops[1], "B"), "stop_sequences");
 	ok(api_call_is_stream(c) && strcmp(log.user, "u1") == 0, "stream, user_id");
 	fixture_drop(c);
-	c = fixture_call(fixture_api(), API_ANTHROPIC,
+	c = fixture_call(fixture_api(), &dialect_anthropic,
 			 "{\"max_tokens\":32000,\"messages\":[{\"role\":\"user\","
 			 "\"content\":\"hello\"}]}");
 	r = api_call_request(c);
@@ -358,7 +358,7 @@ static void test_count(void)
 {
 	struct buf b = {0};
 	struct fail fail;
-	struct api_call *c = fixture_call(fixture_api(), API_ANTHROPIC, "{" USER "}");
+	struct api_call *c = fixture_call(fixture_api(), &dialect_anthropic, "{" USER "}");
 	char want[64];
 	snprintf(want, sizeof want, "{\"input_tokens\":%zu}",
 		 api_call_request(c)->prompts[0].n);
@@ -386,7 +386,7 @@ int main(void)
 	test_errors();
 	test_prompts();
 	test_params();
-	fixture_check_refused(fixture_api(), API_ANTHROPIC, rows,
+	fixture_check_refused(fixture_api(), &dialect_anthropic, rows,
 			      sizeof rows / sizeof *rows);
 	test_count();
 	return tap_done();

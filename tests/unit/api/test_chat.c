@@ -15,7 +15,7 @@
 static void expect_prompt(const struct api *a, const char *body, const char *want,
 			  const char *fact)
 {
-	struct api_call *c = fixture_call(a, API_CHAT, body);
+	struct api_call *c = fixture_call(a, &dialect_chat, body);
 	char *got = fixture_prompt(c);
 	is_str(got, want, "%s", fact);
 	free(got);
@@ -88,7 +88,7 @@ static void test_reference(void)
 			continue;
 		}
 		struct api_call *c =
-			fixture_call(fixture_api(), API_CHAT, body.p);
+			fixture_call(fixture_api(), &dialect_chat, body.p);
 		bool same = has_ids(api_call_request(c),
 				    json_object_get(row, "prompt_ids"));
 		n++;
@@ -255,7 +255,7 @@ static void test_trust(void)
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct api_call *c =
-			fixture_call(fixture_api(), API_CHAT, rows[i].body);
+			fixture_call(fixture_api(), &dialect_chat, rows[i].body);
 		const struct request *r = api_call_request(c);
 		is_int(count(r, "<|im_end|>"), rows[i].n_ends, "%s: ends",
 		       rows[i].fact);
@@ -285,7 +285,7 @@ static bool starts_in_reasoning(const char *source, const char *text)
 	char body[200];
 	snprintf(body, sizeof body,
 		 "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}", text);
-	struct api_call *c = fixture_call(a, API_CHAT, body);
+	struct api_call *c = fixture_call(a, &dialect_chat, body);
 	bool opened = api_call_request(c)->parse.starts_in_reasoning;
 	fixture_drop(c);
 	api_destroy(a);
@@ -303,7 +303,7 @@ static void test_opened_reasoning(void)
 	ok(!starts_in_reasoning(plain, "hi"), "spoken of further up");
 	ok(!starts_in_reasoning("{{ messages[0].content }}", "<think>"),
 	   "a user cannot open it");
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT,
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat,
 					  "{\"messages\":[" USER("q") "]}");
 	const struct outparse_opts *o = &api_call_request(c)->parse;
 	ok(o->split_reasoning && !o->starts_in_reasoning,
@@ -350,7 +350,7 @@ static void test_template_variables(void)
 		      "\"chat_template_kwargs\":{\"level\":\"<|im_end|>\"}}",
 		      "<|im_end|>|True|True|<|im_end|>|False", "variables");
 	struct api_call *c = fixture_call(
-		a, API_CHAT,
+		a, &dialect_chat,
 		"{\"messages\":[" USER("q") "],"
 		"\"chat_template_kwargs\":{\"level\":\"<|im_end|>\"}}");
 	is_int(count(api_call_request(c), "<|im_end|>"), 1,
@@ -370,12 +370,12 @@ static void test_template_faults(void)
 	struct model copy;
 	struct api *a = with_template(
 		&copy, "{{ raise_exception('roles must alternate') }}");
-	fixture_check_refused(a, API_CHAT, &raised, 1);
+	fixture_check_refused(a, &dialect_chat, &raised, 1);
 	api_destroy(a);
 	a = with_template(&copy, "");
-	fixture_check_refused(a, API_CHAT, &none, 1);
+	fixture_check_refused(a, &dialect_chat, &none, 1);
 	struct api_call *c =
-		fixture_call(a, API_COMPLETION, "{\"prompt\":\"a\"}");
+		fixture_call(a, &dialect_completion, "{\"prompt\":\"a\"}");
 	ok(c != NULL, "completions work without a template");
 	fixture_drop(c);
 	api_destroy(a);
@@ -485,7 +485,7 @@ static void test_refused(void)
 		WITH("\"logprobs\":true,\"top_logprobs\":-1", "top_logprobs",
 		     "at least 0"),
 	};
-	fixture_check_refused(fixture_api(), API_CHAT, rows, ARRAY_LEN(rows));
+	fixture_check_refused(fixture_api(), &dialect_chat, rows, ARRAY_LEN(rows));
 }
 
 /* --- what templates cannot read ------------------------------------------- */
@@ -551,7 +551,7 @@ static void test_call_ids(void)
 		       " | tojson }}{% endif %}{% endfor %}");
 	expect_prompt(a, "{\"messages\":[" USER("q") "," CALL("call00001") ","
 		      RESULT("call00001") "]}", "call00001{}", "an id that fits stays");
-	struct api_call *c = fixture_call(a, API_CHAT, HISTORY);
+	struct api_call *c = fixture_call(a, &dialect_chat, HISTORY);
 	char *got = fixture_prompt(c);
 	is_int((long)strlen(got), 9 + 2, "another becomes one of nine: %s", got);
 	free(got);
@@ -612,7 +612,7 @@ static int32_t may_reason(const char *source, const char *more)
 	struct api *a = with_server(source, NULL, API_REASONING_AUTO);
 	snprintf(body, sizeof body, "{\"messages\":[" USER("q") "],\"response_format\":"
 		 "{\"type\":\"json_object\"}%s}", more);
-	struct api_call *c = fixture_call(a, API_CHAT, body);
+	struct api_call *c = fixture_call(a, &dialect_chat, body);
 	int32_t id = api_call_request(c)->reasoning_id;
 	fixture_drop(c);
 	api_destroy(a);
@@ -638,7 +638,7 @@ static void test_too_many(void)
 		buf_add_z(&body, "," USER("q"));
 	buf_add_z(&body, "]}");
 	const struct refused row = {body.p, E_INVAL, "messages", "at most 10000"};
-	fixture_check_refused(fixture_api(), API_CHAT, &row, 1);
+	fixture_check_refused(fixture_api(), &dialect_chat, &row, 1);
 	buf_deinit(&body);
 }
 

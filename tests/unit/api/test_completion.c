@@ -7,7 +7,7 @@
 
 static struct api_call *completion(const char *body)
 {
-	return fixture_call(fixture_api(), API_COMPLETION, body);
+	return fixture_call(fixture_api(), &dialect_completion, body);
 }
 
 static void is_prompt(const struct request *r, int i, const int32_t *want, size_t n,
@@ -66,13 +66,13 @@ static void test_bos(void)
 	free(text);
 	struct api *a = fixture_api_of(&m);
 	static const int32_t raw[] = {3063, 285, 198}, given[] = {285};
-	struct api_call *c = fixture_call(a, API_COMPLETION, "{\"prompt\":\"user\\n\"}");
+	struct api_call *c = fixture_call(a, &dialect_completion, "{\"prompt\":\"user\\n\"}");
 	is_prompt(api_call_request(c), 0, raw, 3, "a raw prompt gets it");
 	fixture_drop(c);
-	c = fixture_call(a, API_COMPLETION, "{\"prompt\":[285]}");
+	c = fixture_call(a, &dialect_completion, "{\"prompt\":[285]}");
 	is_prompt(api_call_request(c), 0, given, 1, "ids are taken as they are");
 	fixture_drop(c);
-	c = fixture_call(a, API_CHAT,
+	c = fixture_call(a, &dialect_chat,
 			 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}");
 	is_int(api_call_request(c)->prompts[0].p[0], 3064,
 	       "a chat template writes its own");
@@ -130,7 +130,7 @@ static void test_refused(void)
 		{"{\"prompt\":\"a\",\"stream\":true,\"prompt_logprobs\":1}", E_INVAL,
 		 "prompt_logprobs", "`stream`"},
 	};
-	fixture_check_refused(fixture_api(), API_COMPLETION, rows,
+	fixture_check_refused(fixture_api(), &dialect_completion, rows,
 			      ARRAY_LEN(rows));
 }
 
@@ -142,7 +142,7 @@ static void test_many(void)
 		buf_add_z(&body, ",\"a\"");
 	buf_add_z(&body, "]}");
 	const struct refused row = {body.p, E_INVAL, "prompt", "at most 16"};
-	fixture_check_refused(fixture_api(), API_COMPLETION, &row, 1);
+	fixture_check_refused(fixture_api(), &dialect_completion, &row, 1);
 	buf_deinit(&body);
 }
 

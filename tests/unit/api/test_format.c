@@ -91,7 +91,7 @@ static void expect_done(struct api_call *c, const char *want, const char *fact)
 
 static void test_chat_stream(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT,
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat,
 					  "{" HELLO ",\"stream\":true}");
 	struct event started = {.kind = EVENT_STARTED};
 	struct event progress = {.kind = EVENT_PROGRESS, .n_prefilled = 3};
@@ -127,7 +127,7 @@ static void test_chat_stream(void)
 static void test_usage_chunk(void)
 {
 	struct api_call *c = fixture_call(
-		fixture_api(), API_CHAT,
+		fixture_api(), &dialect_chat,
 		"{" HELLO ",\"stream\":true,"
 		"\"stream_options\":{\"include_usage\":true}}");
 	expect_text(c, 0, OUT_CONTENT, "a",
@@ -147,7 +147,7 @@ static void test_usage_chunk(void)
 
 static void test_two_choices(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT,
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat,
 					  "{" HELLO ",\"stream\":true,\"n\":2}");
 	expect_text(c, 1, OUT_CONTENT, "b",
 		    CHUNK "{\"index\":1,\"delta\":{\"role\":\"assistant\","
@@ -184,7 +184,7 @@ static void test_two_choices(void)
 static void test_failed_stream(void)
 {
 	struct api_call *c = fixture_call(
-		fixture_api(), API_CHAT,
+		fixture_api(), &dialect_chat,
 		"{" HELLO ",\"stream\":true,\"user\":\"u1\"}");
 	struct event e = text_event(0, OUT_CONTENT, "a");
 	free(fixture_event(c, &e));
@@ -207,7 +207,7 @@ static void test_failed_stream(void)
 static void test_completion_stream(void)
 {
 	struct api_call *c = fixture_call(
-		fixture_api(), API_COMPLETION,
+		fixture_api(), &dialect_completion,
 		"{\"prompt\":\"Once\",\"stream\":true,\"echo\":true}");
 	expect_text(c, 0, OUT_CONTENT, " upon",
 		    TEXT_CHUNK "{\"index\":0,\"text\":\"Once\"" NO_FINISH "}\n\n"
@@ -221,7 +221,7 @@ static void test_completion_stream(void)
 		    "finish");
 	fixture_drop(c);
 
-	c = fixture_call(fixture_api(), API_COMPLETION,
+	c = fixture_call(fixture_api(), &dialect_completion,
 			 "{\"prompt\":\"Once\",\"stream\":true}");
 	expect_text(c, 0, OUT_CONTENT, "", "", "no opening chunk without echo");
 	fixture_drop(c);
@@ -231,7 +231,7 @@ static void test_completion_stream(void)
 
 static void test_chat_answer(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT, "{" HELLO "}");
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat, "{" HELLO "}");
 	ok(!api_call_is_stream(c), "not a stream");
 	expect_text(c, 0, OUT_REASONING, "one ", "", "silent");
 	expect_text(c, 0, OUT_REASONING, "two", "", "until");
@@ -250,7 +250,7 @@ static void test_chat_answer(void)
 
 static void test_failed_answer(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT, "{" HELLO "}");
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat, "{" HELLO "}");
 	struct event failed = {.kind = EVENT_FAILED};
 	fail_set(&failed.fail, E_TIMEOUT, "waited 30 s");
 	expect(c, &failed,
@@ -268,7 +268,7 @@ static void test_any_bytes(void)
 	char all[256];
 	for (int i = 0; i < 256; i++)
 		all[i] = (char)i;
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT, "{" HELLO "}");
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat, "{" HELLO "}");
 	struct event e = text_event(0, OUT_CONTENT, "x");
 	e.spans[0].text = (struct str){all, sizeof all};
 	free(fixture_event(c, &e));
@@ -292,7 +292,7 @@ static void test_any_bytes(void)
 
 static void test_no_tokens(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT, "{" HELLO "}");
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat, "{" HELLO "}");
 	expect_end(c, 0, FINISH_LENGTH, "", "ends");
 	struct event done = {.kind = EVENT_DONE,
 			     .stats = {.arrival_us = 1000, .n_prompt = 10}};
@@ -342,7 +342,7 @@ static struct event logprob_event(int32_t id, float logprob, const char *text)
 
 static void test_chat_logprobs(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT,
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat,
 					  "{" HELLO ",\"stream\":true,"
 					  "\"logprobs\":true,\"top_logprobs\":2}");
 	is_int(api_call_request(c)->sampling.n_top_logprobs, 2, "two asked for");
@@ -374,7 +374,7 @@ static void test_chat_logprobs(void)
 
 static void test_completion_logprobs(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_COMPLETION,
+	struct api_call *c = fixture_call(fixture_api(), &dialect_completion,
 					  "{\"prompt\":\"a\",\"logprobs\":2}");
 	struct event e = logprob_event(id_of("b"), -0.5f, "b");
 	free(fixture_event(c, &e));

@@ -48,9 +48,9 @@ static const char *const seeds[] = {
 	"\"name\":\"f\"}],\"reasoning\":{\"effort\":\"low\"},\"stream\":true}",
 };
 
-static const enum api_kind kinds[ARRAY_LEN(seeds)] = {
-	API_CHAT, API_CHAT, API_COMPLETION, API_COMPLETION, API_ANTHROPIC,
-	API_RESPONSES};
+static const struct dialect *kinds[ARRAY_LEN(seeds)] = {
+	&dialect_chat, &dialect_chat, &dialect_completion, &dialect_completion, &dialect_anthropic,
+	&dialect_responses};
 
 static const char *const pieces[] = {
 	"null", "-1", "1e999", "\"\"", "[]", "{}", "[[", "\\ud83d", "\\u0000",
@@ -142,7 +142,7 @@ int main(void)
 			mutate(&body);
 		struct api_call *c;
 		struct fail fail;
-		enum api_kind kind = kinds[seed];
+		const struct dialect *kind = kinds[seed];
 		bool good;
 		if (fixture_try(fixture_api(), kind, buf_str(&body), &c, &fail) ==
 		    OK) {

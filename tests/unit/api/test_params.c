@@ -8,7 +8,7 @@
 
 static struct api_call *chat(const char *body)
 {
-	return fixture_call(fixture_api(), API_CHAT, body);
+	return fixture_call(fixture_api(), &dialect_chat, body);
 }
 
 static void test_defaults(void)
@@ -39,7 +39,7 @@ static void test_defaults(void)
 	fixture_drop(c);
 	fixture_drop(d);
 
-	c = fixture_call(fixture_api(), API_COMPLETION, "{\"prompt\":\"a\"}");
+	c = fixture_call(fixture_api(), &dialect_completion, "{\"prompt\":\"a\"}");
 	is_int(api_call_request(c)->max_tokens, 16, "a completion gets 16 tokens");
 	fixture_drop(c);
 }
@@ -51,7 +51,7 @@ static void test_openai_defaults(void)
 	plain.defaults.temperature = plain.defaults.top_p = NAN;
 	plain.defaults.top_k = -1;
 	struct api *a = fixture_api_of(&plain);
-	struct api_call *c = fixture_call(a, API_CHAT, "{" HELLO "}");
+	struct api_call *c = fixture_call(a, &dialect_chat, "{" HELLO "}");
 	const struct sampler_params *s = &api_call_request(c)->sampling;
 	is_near(s->temperature, 1, 0, "temperature");
 	is_near(s->top_p, 1, 0, "top_p");
@@ -191,16 +191,16 @@ static void test_server_limits(void)
 		printf("Bail out!\n");
 	struct api_call *c;
 	struct fail fail;
-	c = fixture_call(a, API_CHAT, "{" HELLO ",\"max_tokens\":5000}");
+	c = fixture_call(a, &dialect_chat, "{" HELLO ",\"max_tokens\":5000}");
 	is_int(api_call_request(c)->max_tokens, 10, "cut to the server's bound");
 	fixture_drop(c);
-	c = fixture_call(a, API_CHAT, "{" HELLO "}");
+	c = fixture_call(a, &dialect_chat, "{" HELLO "}");
 	is_int(api_call_request(c)->max_tokens, 10, "which is the default");
 	fixture_drop(c);
-	c = fixture_call(a, API_COMPLETION, "{\"prompt\":\"a\"}");
+	c = fixture_call(a, &dialect_completion, "{\"prompt\":\"a\"}");
 	is_int(api_call_request(c)->max_tokens, 10, "for completions as well");
 	fixture_drop(c);
-	is_int(fixture_try(a, API_CHAT, STR("{" HELLO ",\"n\":3}"), &c, &fail),
+	is_int(fixture_try(a, &dialect_chat, STR("{" HELLO ",\"n\":3}"), &c, &fail),
 	       E_INVAL, "n beyond the server's bound");
 	is_str(fail.param, "n", "by name");
 	api_destroy(a);
@@ -215,7 +215,7 @@ static enum status try_length(int n, const char *more, struct fail *fail)
 		buf_addf(&body, "%s5", i ? "," : "");
 	buf_addf(&body, "]%s}", more);
 	struct api_call *c;
-	enum status st = fixture_try(fixture_api(), API_COMPLETION,
+	enum status st = fixture_try(fixture_api(), &dialect_completion,
 				     buf_str(&body), &c, fail);
 	if (st == OK)
 		fixture_drop(c);
@@ -344,7 +344,7 @@ static void test_refused(void)
 		{"{" HELLO, E_JSON, "", "line 1"},
 		{"[]", E_INVAL, "", "JSON object"},
 	};
-	fixture_check_refused(fixture_api(), API_CHAT, rows, ARRAY_LEN(rows));
+	fixture_check_refused(fixture_api(), &dialect_chat, rows, ARRAY_LEN(rows));
 }
 
 static void test_names(void)
@@ -362,7 +362,7 @@ static void test_names(void)
 
 static void test_made_id(void)
 {
-	const struct api_input in = {.kind = API_CHAT, .body = STR("{" HELLO "}")};
+	const struct api_input in = {.dialect = &dialect_chat, .body = STR("{" HELLO "}")};
 	struct api_call *c, *d;
 	struct fail fail;
 	is_int(api_call_create(fixture_api(), &in, &c, &fail), OK, "no request id");

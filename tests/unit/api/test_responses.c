@@ -94,7 +94,7 @@ static const struct event done = {.kind = EVENT_DONE, .stats = stats};
 static struct api_call *make(const char *body)
 {
 	hex[0] = '\0';
-	return fixture_call(fixture_api(), API_RESPONSES, body);
+	return fixture_call(fixture_api(), &dialect_responses, body);
 }
 
 /* --- answers ------------------------------------------------------------------------ */
@@ -232,7 +232,7 @@ static void test_failed(void)
 
 static void check_same(const char *body, const char *chat, const char *fact)
 {
-	fixture_check_same(API_RESPONSES, body, chat, fact);
+	fixture_check_same(&dialect_responses, body, chat, fact);
 }
 
 static void test_prompts(void)
@@ -349,7 +349,7 @@ static void test_too_long(void)
 	for (int i = 0; i < 600; i++)
 		buf_add_z(&body, "word ");
 	buf_add_z(&body, "\"}");
-	is_int(fixture_try(fixture_api(), API_RESPONSES, buf_str(&body), &c, &fail),
+	is_int(fixture_try(fixture_api(), &dialect_responses, buf_str(&body), &c, &fail),
 	       E_CTX_LEN, "too long");
 	is_str(fail.param, "input", "named as it is called here");
 	buf_deinit(&body);
@@ -392,7 +392,7 @@ static void test_previous(void)
 	snprintf(body, sizeof body,
 		 "{\"input\":\"x\",\"previous_response_id\":\"%s\"}", id);
 	struct refused row = {body, E_INVAL, "previous_response_id", "not known"};
-	fixture_check_refused(fixture_api(), API_RESPONSES, &row, 1);
+	fixture_check_refused(fixture_api(), &dialect_responses, &row, 1);
 }
 
 static void put_as(struct response_store *s, uint64_t owner, const char *id,
@@ -470,7 +470,7 @@ int main(void)
 	test_prompts();
 	test_params();
 	test_owners();
-	fixture_check_refused(fixture_api(), API_RESPONSES, rows,
+	fixture_check_refused(fixture_api(), &dialect_responses, rows,
 			      sizeof rows / sizeof *rows);
 	test_too_long();
 	test_previous();

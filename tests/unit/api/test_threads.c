@@ -41,7 +41,7 @@ static bool is_same(const struct request *a, const struct request *b)
 static bool keep(const struct api *a)
 {
 	const struct event started = {.kind = EVENT_STARTED}, done = {.kind = EVENT_DONE};
-	struct api_call *c = fixture_call(a, API_RESPONSES, response);
+	struct api_call *c = fixture_call(a, &dialect_responses, response);
 	struct buf out = {0}, body = {0};
 	api_call_on_event(c, &started, &out);
 	api_call_on_event(c, &done, &out);
@@ -62,7 +62,7 @@ static void *work(void *arg)
 	struct worker *w = arg;
 	for (int i = 0; i < N_CALLS; i++) {
 		const char *body = bodies[i % ARRAY_LEN(bodies)];
-		struct api_call *c = fixture_call(w->api, API_CHAT, body);
+		struct api_call *c = fixture_call(w->api, &dialect_chat, body);
 		w->n_same += is_same(api_call_request(c), w->want);
 		w->seeds += api_call_request(c)->sampling.seed;
 		fixture_drop(c);
@@ -74,7 +74,7 @@ static void *work(void *arg)
 int main(void)
 {
 	struct api *a = fixture_api();
-	struct api_call *first = fixture_call(a, API_CHAT, bodies[0]);
+	struct api_call *first = fixture_call(a, &dialect_chat, bodies[0]);
 	struct worker w[N_THREADS];
 	for (int i = 0; i < N_THREADS; i++) {
 		w[i] = (struct worker){.api = a, .want = api_call_request(first)};

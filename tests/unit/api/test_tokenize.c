@@ -77,7 +77,7 @@ static void test_tokenize(void)
 static void test_chat(void)
 {
 	const char *chat = "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT, chat);
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat, chat);
 	const struct ids *want = &api_call_request(c)->prompts[0];
 	json_t *got = ids_of(chat);
 	bool is_same = json_array_size(got) == want->n;

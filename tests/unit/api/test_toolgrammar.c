@@ -148,7 +148,7 @@ static void test_scripts(void)
 	for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
 		const struct script *x = &scripts[i];
 		struct api *a = api_of(x->format);
-		struct api_call *c = fixture_call(a, API_CHAT, x->body);
+		struct api_call *c = fixture_call(a, &dialect_chat, x->body);
 		struct grammar_state *s = state_of(c);
 		char *text = with_marks(x->text);
 		bool is_in = grammar_state_accept(s, str_of(text)) == OK &&
@@ -264,7 +264,7 @@ static void test_random(void)
 		struct api *a = api_of(tool_formats[i].name);
 		static const char *const bodies[] = {ONE, ANY, SINGLE};
 		for (size_t k = 0; k < ARRAY_LEN(bodies); k++) {
-			struct api_call *c = fixture_call(a, API_CHAT, bodies[k]);
+			struct api_call *c = fixture_call(a, &dialect_chat, bodies[k]);
 			struct seen x = {0};
 			for (int j = 0; j < 40; j++)
 				write_one(c, &x);
@@ -302,7 +302,7 @@ static void test_held(void)
 		buf_addf(&body, "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],"
 			 "\"tools\":[{\"function\":{\"name\":\"f\",\"strict\":%s}}],"
 			 "\"tool_choice\":%s}", rows[i].strict, rows[i].choice);
-		struct api_call *c = fixture_call(a, API_CHAT, buf_str(&body).p);
+		struct api_call *c = fixture_call(a, &dialect_chat, buf_str(&body).p);
 		const struct request *r = api_call_request(c);
 		ok((r->grammar || r->call_grammar) == rows[i].is_held,
 		   "strict %s, choice %s", rows[i].strict, rows[i].choice);
@@ -332,7 +332,7 @@ static void test_costly(void)
 		buf_add_z(&body, "]}}}}}");
 	}
 	buf_add_z(&body, "]}");
-	enum status st = fixture_try(a, API_CHAT, buf_str(&body), &c, &fail);
+	enum status st = fixture_try(a, &dialect_chat, buf_str(&body), &c, &fail);
 	is_int(st, E_LIMIT, "too much work for one request");
 	is_str(fail.param, "tools", "and where");
 	if (st == OK)
@@ -356,7 +356,7 @@ struct script_run {
 static void begin_run(struct script_run *x, const char *format, const char *body)
 {
 	x->a = api_of(format);
-	x->c = fixture_call(x->a, API_CHAT, body);
+	x->c = fixture_call(x->a, &dialect_chat, body);
 	const struct request *r = api_call_request(x->c);
 	guard_init(&x->g, r, model.tokenizer, vocab, 3200);
 	x->parse = outparse_create(&r->parse);
@@ -506,7 +506,7 @@ static void test_cache(void)
 	struct api *a = api_of("hermes");
 	metrics_reset();
 	for (size_t i = 0; i < 2 * ARRAY_LEN(bodies); i++)
-		fixture_drop(fixture_call(a, API_CHAT, bodies[i % ARRAY_LEN(bodies)]));
+		fixture_drop(fixture_call(a, &dialect_chat, bodies[i % ARRAY_LEN(bodies)]));
 	is_int(metric_get(METRIC_GRAMMARS_COMPILED), ARRAY_LEN(bodies),
 	       "each grammar is compiled once");
 	api_destroy(a);

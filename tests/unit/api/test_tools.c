@@ -67,7 +67,7 @@ static const struct event_span two_calls[] = {
 
 static void test_whole(void)
 {
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT, Q "," TOOLS "}");
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat, Q "," TOOLS "}");
 	metrics_reset();
 	char *got = answer(c, two_calls, ARRAY_LEN(two_calls), FINISH_STOP);
 	char first[64], second[64];
@@ -89,7 +89,7 @@ static void test_whole(void)
 	free(got);
 	fixture_drop(c);
 
-	c = fixture_call(fixture_api(), API_CHAT, Q "," TOOLS "}");
+	c = fixture_call(fixture_api(), &dialect_chat, Q "," TOOLS "}");
 	got = answer(c, two_calls + 1, 4, FINISH_LENGTH);
 	ok(strstr(got, "\"content\":null,\"tool_calls\""), "no text beside a call");
 	ok(strstr(got, "\"finish_reason\":\"length\""), "a cut answer is still cut");
@@ -113,7 +113,7 @@ static void test_stream(void)
 		"\"delta\":{},\"logprobs\":null,\"finish_reason\":\"tool_calls\"",
 	};
 	struct api_call *c =
-		fixture_call(fixture_api(), API_CHAT, Q ",\"stream\":true," TOOLS "}");
+		fixture_call(fixture_api(), &dialect_chat, Q ",\"stream\":true," TOOLS "}");
 	char *got = answer(c, two_calls, ARRAY_LEN(two_calls), FINISH_STOP);
 	const char *at = got;
 	for (size_t i = 0; i < ARRAY_LEN(want) && at; i++) {
@@ -137,7 +137,7 @@ static void test_broken(void)
 		{OUT_CALL_ARGS, STR("{}")},
 		{OUT_CALL_END, STR("<tool_call>g")},
 	};
-	struct api_call *c = fixture_call(fixture_api(), API_CHAT, Q "," TOOLS "}");
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat, Q "," TOOLS "}");
 	metrics_reset();
 	char *got = answer(c, spans, 4, FINISH_STOP);
 	ok(strstr(got, "\"content\":\"<tool_call>f{!x\",\"refusal\":null}") &&
@@ -146,14 +146,14 @@ static void test_broken(void)
 	free(got);
 	fixture_drop(c);
 
-	c = fixture_call(fixture_api(), API_CHAT, Q "," TOOLS "}");
+	c = fixture_call(fixture_api(), &dialect_chat, Q "," TOOLS "}");
 	got = answer(c, spans, ARRAY_LEN(spans), FINISH_STOP);
 	ok(strstr(got, "\"name\":\"g\"") && !strstr(got, "\"name\":\"f\""),
 	   "a good one behind it is a call");
 	free(got);
 	fixture_drop(c);
 
-	c = fixture_call(fixture_api(), API_CHAT, Q ",\"stream\":true," TOOLS "}");
+	c = fixture_call(fixture_api(), &dialect_chat, Q ",\"stream\":true," TOOLS "}");
 	got = answer(c, spans, ARRAY_LEN(spans), FINISH_STOP);
 	ok(strstr(got, "\"delta\":{\"content\":\"<tool_call>f{\"}") &&
 	   strstr(got, "{\"index\":1,\"id\""), "in a stream its index is not used again");
@@ -166,7 +166,7 @@ static void test_broken(void)
 static void expect_end(const struct api *a, const char *body, const char *end,
 		       const char *begun, const char *fact)
 {
-	struct api_call *c = fixture_call(a, API_CHAT, body);
+	struct api_call *c = fixture_call(a, &dialect_chat, body);
 	const struct outparse_opts *o = &api_call_request(c)->parse;
 	char *prompt = fixture_prompt(c);
 	size_t n = strlen(prompt), n_end = strlen(end);
@@ -194,14 +194,14 @@ static void test_choice(void)
 		   "<tool_call>\n{\"name\": \"g\", \"arguments\":", "named");
 
 	struct api_call *c = fixture_call(
-		a, API_CHAT, Q ",\"parallel_tool_calls\":false," TOOLS "}");
+		a, &dialect_chat, Q ",\"parallel_tool_calls\":false," TOOLS "}");
 	const struct toolparse_opts *o = &api_call_request(c)->parse.tools;
 	ok(o->one_call && o->n_tools == 2 && strcmp(o->format->name, "hermes") == 0,
 	   "one call, in the template's format");
 	ok(o->tools[0].n_params == 1 && o->tools[0].params[0].is_string,
 	   "a parameter's type");
 	fixture_drop(c);
-	c = fixture_call(a, API_CHAT, Q ",\"tool_choice\":\"none\"," TOOLS "}");
+	c = fixture_call(a, &dialect_chat, Q ",\"tool_choice\":\"none\"," TOOLS "}");
 	ok(!api_call_request(c)->parse.tools.format, "none: no call is looked for");
 	fixture_drop(c);
 }
@@ -212,7 +212,7 @@ static void test_budget(void)
 		Q ",\"thinking_budget\":7}", Q ",\"max_reasoning_tokens\":7}",
 		Q ",\"chat_template_kwargs\":{\"thinking_budget\":7}}"};
 	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
-		struct api_call *c = fixture_call(fixture_api(), API_CHAT, bodies[i]);
+		struct api_call *c = fixture_call(fixture_api(), &dialect_chat, bodies[i]);
 		const struct request *r = api_call_request(c);
 		struct buf text = {0};
 		tokenizer_decode(fixture_model()->tokenizer, r->close_ids,
@@ -223,7 +223,7 @@ static void test_budget(void)
 		fixture_drop(c);
 	}
 	struct api_call *c =
-		fixture_call(fixture_api(), API_CHAT, Q ",\"thinking_budget\":-1}");
+		fixture_call(fixture_api(), &dialect_chat, Q ",\"thinking_budget\":-1}");
 	is_int(api_call_request(c)->n_close_ids, 0, "-1: no bound");
 	fixture_drop(c);
 	expect_end(fixture_api(), Q ",\"reasoning_effort\":\"none\"}",
@@ -238,20 +238,20 @@ static void test_continue(void)
 	"\"content\":\"" text "\"}],\"continue_final_message\":true}"
 	expect_end(a, CONTINUE("Once upon "), "<think>\n\n</think>\n\nOnce upon ", "",
 		   "the last message goes on");
-	struct api_call *c = fixture_call(a, API_CHAT, CONTINUE("<think>so"));
+	struct api_call *c = fixture_call(a, &dialect_chat, CONTINUE("<think>so"));
 	ok(api_call_request(c)->parse.starts_in_reasoning, "inside its reasoning");
 	fixture_drop(c);
 	expect_end(a, Q ",\"add_generation_prompt\":false}", ASK "q<|im_end|>\n", "",
 		   "no turn is opened");
 	static const struct {
-		enum api_kind kind;
+		const struct dialect *kind;
 		const char *body;
 		bool is_text;
 	} rows[] = {
-		{API_CHAT, Q "}", true},
-		{API_CHAT, CONTINUE("Once"), false},
-		{API_CHAT, Q ",\"tool_choice\":\"required\"," TOOLS "}", false},
-		{API_COMPLETION, "{\"prompt\":\"a\"}", false},
+		{&dialect_chat, Q "}", true},
+		{&dialect_chat, CONTINUE("Once"), false},
+		{&dialect_chat, Q ",\"tool_choice\":\"required\"," TOOLS "}", false},
+		{&dialect_completion, "{\"prompt\":\"a\"}", false},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		c = fixture_call(a, rows[i].kind, rows[i].body);
@@ -279,7 +279,7 @@ static void expect_in(const struct api *a, const char *id, const char *args,
 		      const char *part, const char *fact)
 {
 	char *body = history(id, args);
-	struct api_call *c = fixture_call(a, API_CHAT, body);
+	struct api_call *c = fixture_call(a, &dialect_chat, body);
 	char *prompt = fixture_prompt(c);
 	ok(strstr(prompt, part), "%s", fact);
 	if (!strstr(prompt, part))
@@ -292,7 +292,7 @@ static void expect_in(const struct api *a, const char *id, const char *args,
 static void test_exact_text(void)
 {
 	const struct api *a = fixture_api();
-	struct api_call *c = fixture_call(a, API_CHAT, Q "," TOOLS "}");
+	struct api_call *c = fixture_call(a, &dialect_chat, Q "," TOOLS "}");
 	char *got = answer(c, two_calls, ARRAY_LEN(two_calls), FINISH_STOP);
 	char id[64];
 	snprintf(id, sizeof id, "%s", id_in(got, 0));
@@ -349,7 +349,7 @@ static void test_exact_args(void)
 		if (api_create(&o, &a, NULL) != OK)
 			exit(1);
 		char *asked = history("x", "\"{}\"");
-		struct api_call *c = fixture_call(a, API_CHAT, asked);
+		struct api_call *c = fixture_call(a, &dialect_chat, asked);
 		char *got = answer(c, call, ARRAY_LEN(call), FINISH_STOP);
 		snprintf(id, sizeof id, "%s", id_in(got, 0));
 		expect_in(a, id, "\"{\\\"x\\\":\\\"\xc3\xa9\\\"}\"", rows[i].want,
@@ -401,7 +401,7 @@ static void test_templates(void)
 		 "a JSON object"},
 		{Q ",\"tool_choice\":\"required\"," TOOLS "}", E_INVAL, "tool_choice",
 		 "format"}};
-	fixture_check_refused(a, API_CHAT, no, ARRAY_LEN(no));
+	fixture_check_refused(a, &dialect_chat, no, ARRAY_LEN(no));
 	free(body);
 	api_destroy(a);
 }

@@ -18,7 +18,9 @@ static void test_found(void)
 	ok(r->handler == page_health && r->flags == ROUTE_OPEN, "its handler");
 	is_int(find("HEAD", "/health", &r, &tail), OK, "HEAD goes where GET goes");
 	is_int(find("POST", "/v1/chat/completions", &r, &tail), OK, "chat");
-	ok(r->handler == call_chat && (r->flags & ROUTE_WORK), "is work");
+	ok(r->dialect == &dialect_chat && (r->flags & ROUTE_WORK), "is work");
+	is_int(find("POST", "/tokenize", &r, &tail), OK, "a text function");
+	ok(!r->dialect && r->text == api_tokenize && (r->flags & ROUTE_READY), "is itself");
 	is_int(find("GET", "/v1/models/org/name:x", &r, &tail), OK, "a model");
 	ok(r->handler == page_model && str_is(tail, "org/name:x"),
 	   "its id may have slashes");
