@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/adding.md promises of an architecture, a weight format and a GPU target: each
+"""What docs/adding.md promises of an architecture, a weight format, a GPU target and an
+endpoint: each
 patch of tests/adding applies to a copy of the tree, touches no more files than said, and
 those that stand in the list of its section. What was added compiles. The architecture
-answers as its reference, the target is known to haloctl."""
+answers as its reference, the target is known to haloctl, the endpoint answers over HTTP."""
 import glob
 import json
 import os
@@ -12,6 +13,7 @@ import shlex
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 
 from tap import BUILD, SRC, done, eq, ok
@@ -48,7 +50,7 @@ def listed(section):
 
 def patched(name, section, most, into):
     """A copy of the tree with the patch; the files it touches."""
-    for part in ("src", "kernels", "docs", "Makefile.am"):
+    for part in ("src", "kernels", "docs", "conf", "Makefile.am"):
         path = os.path.join(SRC, part)
         to = os.path.join(into, part)
         if os.path.isdir(path):
@@ -162,7 +164,46 @@ def target(tree):
            ["gfx1151", "gfx1100", "gfx1102"], "and finds it there")
 
 
-for add in (architecture, weight_format, target):
+def described(tree):
+    """The description of the API, in the form in which page.c includes it."""
+    with open(os.path.join(tree, "conf/openapi.json"), "rb") as f:
+        numbers = ",".join(str(b) for b in f.read())
+    with open(os.path.join(tree, "src/http/openapi.inc"), "w", encoding="ascii") as f:
+        f.write(numbers + ",")
+
+
+def endpoint(tree):
+    files = patched("endpoint", "An endpoint", 4, tree)
+    described(tree)
+    new = [f for f in files if f.endswith(".c")]
+    objects = compiled(tree, ["src/http/route.c", "src/http/page.c", *new])
+    program = linked(tree, "src/daemon/halod-halod.o", objects, "halod_LDADD")
+    if not program:
+        return
+    build = os.path.join(tree, "build")
+    os.makedirs(build)
+    os.rename(program, os.path.join(build, "halod"))
+    sys.path.insert(0, os.path.join(SRC, "tests/http"))
+    import halod
+    halod.PROGRAM = os.path.join(build, "halod")
+    d = halod.Halod()
+    try:
+        a = d.request("POST", "/words", {"content": "one  two three"})
+        eq((a.status, a.json), (200, {"words": 3}), "the endpoint answers")
+        a = d.request("POST", "/words", {"content": 7})
+        eq((a.status, a.error["param"]), (400, "content"), "and names what is wrong")
+        eq(d.get("/words").status, 405, "it takes POST only")
+        ok("/words" in d.get("/openapi.json").json["paths"], "it is described")
+    finally:
+        d.stop()
+    code, out = shell(["awk", "-f", os.path.join(SRC, "man/endpoints.awk"),
+                       os.path.join(tree, "src/api/endpoint.def"),
+                       os.path.join(SRC, "man/halod.8.in")])
+    ok(code == 0 and ".It Li POST /words\nThe number of words.\n" in out,
+       "and stands in halod(8)", out[:500])
+
+
+for add in (architecture, weight_format, target, endpoint):
     with tempfile.TemporaryDirectory() as scratch:
         add(scratch)
 done()
