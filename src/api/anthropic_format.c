@@ -216,8 +216,9 @@ static enum status to_chat(const struct json_node *body, struct api_call *c,
 }
 
 const struct dialect dialect_anthropic = {
-	.is_chat = true, .has_parts = true, .rewrite = to_chat, .read = chat_read,
-	.init = init, .on_part = on_part, .on_event = on_event};
+	.fields = DIALECT_MESSAGES, .is_chat = true, .has_parts = true,
+	.rewrite = to_chat, .read = chat_read, .init = init, .on_part = on_part,
+	.on_event = on_event};
 
 /* --- errors ------------------------------------------------------------------------- */
 

@@ -20,6 +20,7 @@
  */
 #include "api/chat.h"
 #include "api/api_dialect.h"
+#include "api/fields.h"
 #include "base/alloc.h"
 
 #define MAX_MESSAGES 10000
@@ -365,8 +366,11 @@ static enum status read_output_format(const struct json_node *body,
 	struct json_node at = newer.v ? newer : older;
 	struct str kind;
 	enum status st = json_read_object(&config, fail);
-	if (st != OK || !at.v)
+	if (st != OK)
 		return st;
+	dialect_copy(to, to->chat, "reasoning_effort", &config, "effort");
+	if (!at.v)
+		return OK;
 	st = read_type(&at, &kind, fail);
 	if (st != OK)
 		return st;
@@ -385,12 +389,9 @@ static enum status read_output_format(const struct json_node *body,
 static enum status read_options(const struct json_node *body,
 				struct dialect_body *to, struct fail *fail)
 {
-	static const char *const same[] = {"model", "max_tokens", "temperature",
-					   "top_p", "top_k", "stream", "seed",
-					   "chat_template_kwargs"};
 	struct json_node metadata = json_read_get(body, "metadata");
-	for (size_t i = 0; i < ARRAY_LEN(same); i++)
-		dialect_copy(to, to->chat, same[i], body, same[i]);
+	fields_copy(body, DIALECT_MESSAGES, to);
+	dialect_copy(to, to->chat, "max_tokens", body, "max_tokens");
 	dialect_copy(to, to->chat, "stop", body, "stop_sequences");
 	dialect_copy(to, to->chat, "user", &metadata, "user_id");
 	enum status st = read_thinking(body, to, fail);

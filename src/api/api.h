@@ -39,6 +39,9 @@ struct api_opts {
  * standard does not know it. At start; `tell` may be called by any thread. */
 void api_set_on_ignored(void (*tell)(const char *keyword));
 
+/* The same of each field of a body that fields.def does not know. */
+void api_set_on_unknown(void (*tell)(const char *field));
+
 /* Compiles the chat template; a model without one refuses chat calls. */
 enum status api_create(const struct api_opts *o, struct api **out,
 		       struct fail *fail) MUST_USE;

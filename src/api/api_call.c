@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "api/api_dialect.h"
+#include "api/fields.h"
 #include "api/params.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -38,6 +39,8 @@ static enum status read_body(struct api_call *c, const json_t *json,
 	struct dialect_body to;
 	dialect_body_init(&to);
 	enum status st = check_model(&body, c->api, fail);
+	if (st == OK)
+		st = fields_check(&body, c->dialect->fields, fail);
 	if (st == OK && c->dialect->rewrite) {
 		st = c->dialect->rewrite(&body, c, &to, fail);
 		body = dialect_body_root(&to);

@@ -24,8 +24,18 @@ void dialect_body_deinit(struct dialect_body *b);
 /* A view: b must outlive it. */
 struct json_node dialect_body_root(const struct dialect_body *b);
 
+/* The letters of fields.def. */
+enum dialect_column {
+	DIALECT_CHAT,
+	DIALECT_COMPLETION,
+	DIALECT_RESPONSES,
+	DIALECT_MESSAGES,
+	DIALECT_INFILL,
+};
+
 /* Each is declared by its row in endpoint.def. */
 struct dialect {
+	enum dialect_column fields; /* which the body may have */
 	bool is_chat; /* the body that is read is a chat's, else a completion's */
 	bool has_parts; /* one choice, and its answer is a list of parts */
 	int32_t usual_tokens; /* of an answer whose length is not said; 0: no bound */

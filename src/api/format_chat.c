@@ -153,6 +153,7 @@ static void init(struct api_call *c, const char *request_id)
 }
 
 const struct dialect dialect_chat = {
+	.fields = DIALECT_CHAT,
 	.is_chat = true,
 	.read = chat_read,
 	.init = init,

@@ -158,6 +158,7 @@ static void init(struct api_call *c, const char *request_id)
 }
 
 const struct dialect dialect_completion = {
+	.fields = DIALECT_COMPLETION,
 	.usual_tokens = 16, /* as OpenAI */
 	.read = completion_read,
 	.init = init,

@@ -136,11 +136,21 @@ static const struct way {
 	{NULL, "json_schema", read_schema},
 };
 
-/* false and "" ask for nothing: clients send their defaults. */
-static bool asks(const struct json_node *at)
+/* "" asks for no text of a grammar or a regex, and false for no JSON object: clients send
+ * their defaults. Elsewhere both are values: the schema false allows nothing, and a
+ * wrong type is refused, so that no mistake yields free text. */
+static bool asks(const struct way *way, const struct json_node *at)
 {
-	return at->v && !json_is_false(at->v) &&
-	       !(json_is_string(at->v) && json_string_length(at->v) == 0);
+	bool is_text = way->read == read_regex || way->read == read_grammar;
+	bool is_empty = json_is_string(at->v) && json_string_length(at->v) == 0;
+	bool is_off = json_is_false(at->v) && way->read == read_object;
+	return at->v && !(is_text && is_empty) && !is_off;
+}
+
+static bool is_default(const struct json_node *at)
+{
+	return !at->v || json_is_false(at->v) ||
+	       (json_is_string(at->v) && json_string_length(at->v) == 0);
 }
 
 /* What a group has that no way knows would be left out in silence. */
@@ -156,7 +166,7 @@ static enum status check_group(const struct json_node *group, struct fail *fail)
 		struct json_node at = json_read_get(group, key);
 		for (size_t i = 0; i < ARRAY_LEN(ways); i++)
 			is_known |= ways[i].group && strcmp(ways[i].name, key) == 0;
-		if (asks(&at) && !is_known)
+		if (!is_default(&at) && !is_known)
 			return json_read_fail(&at, fail, "is not supported");
 	}
 	return OK;
@@ -202,7 +212,7 @@ enum status guide_read(const struct json_node *body, struct grammarcache *cache,
 		struct json_node at =
 			json_read_get(ways[i].group ? &outer : body, ways[i].name);
 		struct grammar *g = NULL;
-		if (!asks(&at))
+		if (!asks(&ways[i], &at))
 			continue;
 		st = read_way(&ways[i], &at, cache, &g, fail);
 		if (st == OK && g && found) {

@@ -11,7 +11,7 @@
  * Answers are llama.cpp's: content, timings, and of all that only response_fields where
  * those are given ("timings/prompt_n" picks a member). n_predict: 0 reads the prompt
  * into the cache and writes nothing; t_max_predict_ms bounds the time of writing.
- * What else editors send (samplers, n_indent, cache_prompt) changes nothing.
+ * fields.def says which of the other fields that editors send change nothing.
  */
 #include "api/infill.h"
 
@@ -19,6 +19,7 @@
 
 #include "api/api_dialect.h"
 #include "api/completion.h"
+#include "api/fields.h"
 #include "api/format.h"
 #include "base/alloc.h"
 
@@ -204,10 +205,6 @@ static enum status read_prompt(const struct json_node *body, struct api_call *c,
 static enum status read_options(const struct json_node *body, struct api_call *c,
 				int64_t *n_predict, struct dialect_body *to, struct fail *fail)
 {
-	static const char *const same[] = {
-		"model", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "stream",
-		"logit_bias", "presence_penalty", "frequency_penalty", "grammar",
-		"json_schema", "min_tokens"};
 	struct infill *x = c->state;
 	struct json_node at = json_read_get(body, "n_predict");
 	struct json_node time = json_read_get(body, "t_max_predict_ms");
@@ -228,8 +225,7 @@ static enum status read_options(const struct json_node *body, struct api_call *c
 		return st;
 	if (n_fields > 0)
 		x->fields = json_incref((json_t *)fields.v);
-	for (size_t i = 0; i < ARRAY_LEN(same); i++)
-		dialect_copy(to, to->chat, same[i], body, same[i]);
+	fields_copy(body, DIALECT_INFILL, to);
 	if (n >= 0)
 		dialect_copy(to, to->chat, "max_tokens", body, "n_predict");
 	dialect_set(to->chat, "stop_token_ids",
@@ -352,6 +348,6 @@ static void deinit(struct api_call *c)
 }
 
 const struct dialect dialect_infill = {
-	.has_parts = true, .may_write_nothing = true,
+	.fields = DIALECT_INFILL, .has_parts = true, .may_write_nothing = true,
 	.rewrite = to_completion, .read = completion_read, .on_part = on_part,
 	.on_event = on_event, .deinit = deinit};

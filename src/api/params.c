@@ -2,9 +2,7 @@
  *
  * Ranges follow vLLM where OpenAI's are narrower, because the clients that tune
  * sampling were written against it. What a client asks for and this version cannot
- * do is refused by name, never dropped in silence: a client that believes its
- * output is constrained to a schema must not get free text. Parameters that only
- * advise (`user`, `metadata`, `store`, …) are ignored when they are not known.
+ * do is refused by name, never dropped in silence: see fields.h.
  */
 #include "api/params.h"
 
@@ -326,26 +324,8 @@ static enum status read_user(const struct json_node *body, struct api_call *c,
 
 /* --- what is refused ---------------------------------------------------- */
 
-/* Fields whose effect a client relies on and that do nothing here yet. */
-static const struct refusal {
-	const char *name, *why;
-} refusals[] = {
-	{"functions", "is not supported: use `tools`"},
-	{"function_call", "is not supported: use `tool_choice`"},
-	{"suffix", "is not supported: ask /infill"},
-	{"use_beam_search", "is not supported"},
-};
-
-static enum status check_refusals(const struct json_node *body, int n,
-				  struct fail *fail)
+static enum status check_best_of(const struct json_node *body, int n, struct fail *fail)
 {
-	for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
-		struct json_node at = json_read_get(body, refusals[i].name);
-		/* false and "" ask for nothing: clients send their defaults. */
-		if (at.v && !json_is_false(at.v) &&
-		    !(json_is_string(at.v) && json_string_length(at.v) == 0))
-			return json_read_fail(&at, fail, "%s", refusals[i].why);
-	}
 	struct json_node at = json_read_get(body, "best_of");
 	int64_t best_of = n;
 	enum status st = json_read_int(&at, 1, INT32_MAX, &best_of, fail);
@@ -385,7 +365,7 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 	if (st == OK)
 		st = read_user(body, c, fail);
 	if (st == OK)
-		st = check_refusals(body, r->n, fail);
+		st = check_best_of(body, r->n, fail);
 	if (st == OK)
 		st = guide_read(body, c->api->grammars, &r->grammar, fail);
 	return st;

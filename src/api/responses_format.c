@@ -375,8 +375,9 @@ static void deinit(struct api_call *c)
 }
 
 const struct dialect dialect_responses = {
-	.is_chat = true, .has_parts = true, .rewrite = responses_to_chat,
-	.read = chat_read, .on_part = on_part, .on_event = on_event, .deinit = deinit};
+	.fields = DIALECT_RESPONSES, .is_chat = true, .has_parts = true,
+	.rewrite = responses_to_chat, .read = chat_read, .on_part = on_part,
+	.on_event = on_event, .deinit = deinit};
 
 /* --- asked for later ------------------------------------------------------------------ */
 

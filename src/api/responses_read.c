@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "api/fields.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 
@@ -390,33 +391,14 @@ static enum status read_reasoning_effort(const struct json_node *body,
 	return OK;
 }
 
-/* What would change the meaning of the call and is not there. */
-static enum status check_refusals(const struct json_node *body,
-				  struct fail *fail)
-{
-	static const char *const names[] = {"background", "conversation", "prompt"};
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		struct json_node at = json_read_get(body, names[i]);
-		if (at.v && !json_is_false(at.v))
-			return json_read_fail(&at, fail, "is not supported");
-	}
-	return OK;
-}
-
 static enum status read_options(const struct json_node *body,
 				struct dialect_body *to, struct fail *fail)
 {
-	static const char *const same[] = {"model", "temperature", "top_p", "stream",
-					   "user", "seed", "parallel_tool_calls",
-					   "chat_template_kwargs"};
-	for (size_t i = 0; i < ARRAY_LEN(same); i++)
-		dialect_copy(to, to->chat, same[i], body, same[i]);
+	fields_copy(body, DIALECT_RESPONSES, to);
 	dialect_copy(to, to->chat, "max_tokens", body, "max_output_tokens");
 	struct json_node parallel = json_read_get(body, "parallel_tool_calls");
 	bool is_parallel;
-	enum status st = check_refusals(body, fail);
-	if (st == OK)
-		st = json_read_bool(&parallel, &is_parallel, fail);
+	enum status st = json_read_bool(&parallel, &is_parallel, fail);
 	if (st == OK)
 		st = read_tools(body, to, fail);
 	if (st == OK)

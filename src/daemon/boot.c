@@ -210,6 +210,12 @@ static void on_ignored(const char *keyword)
 		 "it is ignored", keyword);
 }
 
+static void on_unknown(const char *field)
+{
+	log_warn("requests have a field \"%s\", which is not known here: it is ignored",
+		 field);
+}
+
 static enum status create_api(const struct boot_opts *o, struct boot *b,
 			      struct fail *fail)
 {
@@ -222,6 +228,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		return st;
 	buf_add_z(&template, "");
 	api_set_on_ignored(on_ignored);
+	api_set_on_unknown(on_unknown);
 	st = api_create(&(struct api_opts){
 		.model = b->model,
 		.chat_template = c->chat_template[0] ? template.p : NULL,

@@ -4,12 +4,11 @@
  * knows is ignored, as the standard says; whoever runs the program is told of each
  * once.
  */
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "schema/schema_private.h"
 #include "base/alloc.h"
+#include "base/once.h"
 
 #define MAX_IGNORED 1000 /* distinct ones that are remembered */
 #define MAX_SHOWN 60     /* bytes of one */
@@ -77,35 +76,12 @@ int schema_keyword_types(const char *key)
 
 /* --- what is ignored ---------------------------------------------------------- */
 
-static struct {
-	pthread_mutex_t lock;
-	struct strmap seen;
-	void (*tell)(const char *keyword);
-} ignored = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct once ignored = {
+	.max = MAX_IGNORED, .max_bytes = MAX_SHOWN, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 void schema_set_on_ignored(void (*tell)(const char *keyword))
 {
-	pthread_mutex_lock(&ignored.lock);
-	ignored.tell = tell;
-	pthread_mutex_unlock(&ignored.lock);
-}
-
-static void ignore(const char *name)
-{
-	char key[MAX_SHOWN + 1];
-	uint32_t known;
-	struct str clipped = json_read_clip(str_of(name), MAX_SHOWN);
-	snprintf(key, sizeof key, "%.*s", (int)clipped.n, clipped.p);
-	pthread_mutex_lock(&ignored.lock);
-	if (!ignored.seen.cap)
-		strmap_init(&ignored.seen, 16);
-	bool is_new = ignored.tell && ignored.seen.n < MAX_IGNORED &&
-		      !strmap_get(&ignored.seen, str_of(key), &known);
-	if (is_new) {
-		strmap_put(&ignored.seen, str_of(xstrdup(key)), 1);
-		ignored.tell(key);
-	}
-	pthread_mutex_unlock(&ignored.lock);
+	once_set(&ignored, tell);
 }
 
 void schema_check_keywords(struct schema_reader *x, const struct json_node *at)
@@ -114,7 +90,7 @@ void schema_check_keywords(struct schema_reader *x, const struct json_node *at)
 	json_t *v;
 	json_object_foreach((json_t *)at->v, key, v) {
 		if (!find_keyword(key) && strncmp(key, "x-", 2) != 0)
-			ignore(key);
+			once_tell(&ignored, str_of(key));
 		schema_work(x, 1);
 	}
 	const json_t *format = json_object_get(at->v, "format");
@@ -122,6 +98,6 @@ void schema_check_keywords(struct schema_reader *x, const struct json_node *at)
 	    strncmp(json_string_value(format), "int", 3) != 0) {
 		char name[80];
 		snprintf(name, sizeof name, "format: %.60s", json_string_value(format));
-		ignore(name);
+		once_tell(&ignored, str_of(name));
 	}
 }

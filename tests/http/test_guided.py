@@ -92,6 +92,64 @@ def test_others(t, d):
              a.json["choices"]), "each of n choices by itself", a.json)
 
 
+def test_other_shapes(t, d):
+    """The same guides under Anthropic's API and OpenAI's newer one, and biases."""
+    asks = {"messages": lambda **more: d.request("POST", "/v1/messages", {
+                "messages": [{"role": "user", "content": "Say something."}],
+                **WILD, **more}),
+            "responses": lambda **more: d.request("POST", "/v1/responses", {
+                "input": "Say something.", **more,
+                **{{"max_tokens": "max_output_tokens"}.get(k, k): v
+                   for k, v in WILD.items()}})}
+
+    def texts(a, kind):
+        blocks = a.json["content"] if kind == "messages" else [
+            c for item in a.json["output"] if item["type"] == "message"
+            for c in item["content"]]
+        return [b["text"] for b in blocks if b["type"] in ("text", "output_text")]
+
+    own = {"messages": {"output_config": {"format": {"type": "json_schema",
+                                                     "schema": PERSON}}},
+           "responses": {"text": {"format": {"type": "json_schema", "name": "p",
+                                             "schema": PERSON}}}}
+    for kind, ask in asks.items():
+        off = {"enable_thinking": False}
+        for seed, more in enumerate((own[kind], {"guided_json": PERSON},
+                                     {"structured_outputs": {"json": PERSON}},
+                                     {"json_schema": PERSON})):
+            a = ask(seed=seed, **off, **more)
+            t.ok(is_person(json.loads("".join(texts(a, kind)))),
+                 "%s: %s holds" % (kind, next(iter(more))), a.body)
+        a = ask(guided_regex="[ab]{4}c", **off)
+        t.ok(re.fullmatch("[ab]{4}c", "".join(texts(a, kind))), kind + ": a regex", a.body)
+        a = ask(guided_choice=["yes", "no"], **off)
+        t.ok("".join(texts(a, kind)) in ("yes", "no"), kind + ": a choice", a.body)
+        a = ask(grammar='root ::= "x" [0-9]', **off)
+        t.ok(re.fullmatch("x[0-9]", "".join(texts(a, kind))), kind + ": a grammar", a.body)
+        for more, param in (({"guided_json": False}, "guided_json"),
+                            ({"structured_outputs": {"json": False}},
+                             "structured_outputs.json"),
+                            ({"guided_json": {"not": {}}}, "guided_json"),
+                            ({"guided_regex": "(" }, "guided_regex"),
+                            ({"logit_bias": {"x": 1}}, "logit_bias.x"),
+                            ({"guided_regex": "a", **own[kind]}, "guided_regex")):
+            a = ask(**more)
+            words = a.json["error"]["message"] if a.status == 400 else ""
+            t.ok("`%s`" % param in words, "%s: %s is refused" % (kind, more), a.body)
+        a = ask(guided_regex="[xyz]", logit_bias={
+            str(d.request("POST", "/tokenize", {"content": "y"}).json["tokens"][-1]): 100},
+                **off)
+        t.equal(texts(a, kind), ["y"], kind + ": logit_bias")
+        # Thoughts may come first: the format holds for what is said behind them.
+        for seed in range(4):
+            a = ask(seed=seed, guided_choice=["yes", "no"], enable_thinking=True,
+                    thinking_budget=8) if kind == "responses" else ask(
+                    seed=seed, guided_choice=["yes", "no"],
+                    thinking={"type": "enabled", "budget_tokens": 8})
+            t.ok("".join(texts(a, kind)).strip() in ("yes", "no"),
+                 kind + ": the format holds behind the thoughts", a.body)
+
+
 def test_jump(t, d):
     """What the schema leaves no choice about is not drawn token by token."""
     names = ["a_rather_long_property_name_%d" % i for i in range(4)]
@@ -147,8 +205,14 @@ def test_refused(t, d):
     t.ok(a.status == 400 and
          e["param"] == "response_format.json_schema.schema.properties.a.multipleOf" and
          "no step" in e["message"], "an unsupported keyword is named, with its path", e)
+    for more in ({"guided_json": False}, {"json_schema": False}, {"guided_json": ""},
+                 {"structured_outputs": {"json": False}}, {"guided_choice": False},
+                 {"guided_regex": False}, {"response_format": False}):
+        for path, body in (("/v1/chat/completions", {"messages": [
+                {"role": "user", "content": "x"}]}), ("/v1/completions", {"prompt": "x"})):
+            a = d.request("POST", path, {**body, "max_tokens": 4, **more})
+            t.equal(a.status, 400, "%s: %s is no free text" % (path, more))
 
 
-
-run([test_schema, test_stream, test_reasoning, test_others, test_jump, test_preempted,
-     test_completion, test_refused])
+run([test_schema, test_stream, test_reasoning, test_others, test_other_shapes, test_jump,
+     test_preempted, test_completion, test_refused])

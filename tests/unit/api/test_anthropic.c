@@ -352,6 +352,15 @@ static const struct refused rows[] = {
 	{"{\"tools\":[{\"type\":\"bash_1\",\"name\":\"bash\"},{\"name\":\"f\","
 	 "\"input_schema\":{\"function\":7},\"strict\":7}]," USER "}", E_INVAL,
 	 "tools[1].strict", "`tools[1].strict`"},
+	/* A guide holds here too, or is refused: it is never ignored. */
+	{"{\"guided_json\":false," USER "}", E_INVAL, "guided_json", "no value"},
+	{"{\"structured_outputs\":{\"json\":false}," USER "}", E_INVAL,
+	 "structured_outputs.json", ""},
+	{"{\"guided_regex\":\"(\"," USER "}", E_INVAL, "guided_regex", ""},
+	{"{\"logit_bias\":{\"x\":1}," USER "}", E_INVAL, "logit_bias.x", ""},
+	{"{\"response_format\":{\"type\":\"json_object\"}," USER "}", E_INVAL, "response_format",
+	 "not supported"},
+	{"{\"mirostat\":2," USER "}", E_INVAL, "mirostat", "not supported"},
 };
 
 static void test_count(void)

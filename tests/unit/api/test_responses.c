@@ -338,6 +338,15 @@ static const struct refused rows[] = {
 	 "is not among"},
 	{"{\"input\":\"x\",\"max_output_tokens\":4095}", E_CTX_LEN, "input",
 	 "`max_output_tokens` asks for 4095 more"},
+	/* A guide holds here too, or is refused: it is never ignored. */
+	{"{\"input\":\"q\",\"guided_json\":false}", E_INVAL, "guided_json", "no value"},
+	{"{\"input\":\"q\",\"structured_outputs\":{\"json\":false}}", E_INVAL,
+	 "structured_outputs.json", ""},
+	{"{\"input\":\"q\",\"guided_regex\":\"(\"}", E_INVAL, "guided_regex", ""},
+	{"{\"input\":\"q\",\"logit_bias\":{\"x\":1}}", E_INVAL, "logit_bias.x", ""},
+	{"{\"input\":\"q\",\"response_format\":{\"type\":\"json_object\"}}", E_INVAL,
+	 "response_format", "not supported"},
+	{"{\"input\":\"q\",\"mirostat\":2}", E_INVAL, "mirostat", "not supported"},
 };
 
 static void test_too_long(void)

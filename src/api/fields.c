@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/fields.h"
+
+
+#include "base/alloc.h"
+#include "base/once.h"
+
+#define MAX_SHOWN 60 /* bytes of a field's name in the log */
+#define MAX_TOLD 256 /* different names that are told of */
+
+static const struct field {
+	const char *name, *uses, *neutral, *words;
+} fields[] = {
+#define FIELD(name, uses, neutral, words) {name, uses, neutral, words},
+#include "api/fields.def"
+#undef FIELD
+};
+
+static const struct field *find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		if (strcmp(fields[i].name, name) == 0)
+			return &fields[i];
+	return NULL;
+}
+
+/* --- unknown ones ------------------------------------------------------------- */
+
+static struct once told = {
+	.max = MAX_TOLD, .max_bytes = MAX_SHOWN, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+void api_set_on_unknown(void (*tell)(const char *field))
+{
+	once_set(&told, tell);
+}
+
+/* --- refusals ------------------------------------------------------------------ */
+
+static bool is_neutral(const struct field *f, const json_t *v)
+{
+	if (json_is_false(v) || (json_is_string(v) && json_string_length(v) == 0))
+		return true;
+	json_t *list = json_loads(f->neutral, 0, NULL), *item;
+	size_t i;
+	bool is_in = false;
+	json_array_foreach(list, i, item) {
+		bool are_numbers = json_is_number(v) && json_is_number(item);
+		is_in |= json_equal(item, v) ||
+			 (are_numbers && json_number_value(v) == json_number_value(item));
+	}
+	json_decref(list);
+	return is_in;
+}
+
+static enum status check(const struct json_node *at, const char *name,
+			 enum dialect_column column, struct fail *fail)
+{
+	const struct field *f = find(name);
+	if (!f || f->uses[column] == '-') {
+		once_tell(&told, str_of(name));
+		return OK;
+	}
+	if (!at->v || f->uses[column] != 'R' || is_neutral(f, at->v))
+		return OK;
+	return json_read_fail(at, fail, "is not supported%s%s", f->words[0] ? ": " : "",
+			      f->words);
+}
+
+enum status fields_check(const struct json_node *body, enum dialect_column column,
+			 struct fail *fail)
+{
+	const char *key;
+	json_t *v;
+	json_object_foreach((json_t *)body->v, key, v) {
+		struct json_node at = json_read_get(body, key);
+		enum status st = check(&at, key, column, fail);
+		if (st != OK)
+			return st;
+	}
+	return OK;
+}
+
+void fields_copy(const struct json_node *body, enum dialect_column column,
+		 struct dialect_body *to)
+{
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		if (fields[i].uses[column] == 'C')
+			dialect_copy(to, to->chat, fields[i].name, body, fields[i].name);
+}
