@@ -6,7 +6,6 @@
  */
 #include <assert.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "api/api_dialect.h"
 #include "api/fields.h"
@@ -14,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/random.h"
 
 /* --- in ------------------------------------------------------------------ */
 
@@ -55,16 +55,6 @@ static enum status read_body(struct api_call *c, const json_t *json,
 	return st;
 }
 
-/* n random bytes in hex, 16 at most. */
-static void random_id(size_t n, char *out)
-{
-	unsigned char bytes[16] = {0};
-	if (getrandom(bytes, n, 0) < 0)
-		assert(!"getrandom");
-	for (size_t i = 0; i < n; i++)
-		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-}
-
 enum status api_call_create(const struct api *a, const struct api_input *in,
 			    struct api_call **out, struct fail *fail)
 {
@@ -75,7 +65,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	char made[33];
 	const char *id = in->request_id;
 	if (!id || !id[0]) {
-		random_id(16, made);
+		random_hex(16, made);
 		id = made;
 	}
 	struct api_call *c = xcalloc(1, sizeof *c);
@@ -151,7 +141,7 @@ static void begin_call(struct choice *ch, struct str name)
 	ch->calls = xrealloc(ch->calls, (size_t)(ch->n_calls + 1) * sizeof *ch->calls);
 	struct call *call = &ch->calls[ch->n_calls++];
 	*call = (struct call){.id = "call_"};
-	random_id(12, call->id + strlen(call->id));
+	random_hex(12, call->id + strlen(call->id));
 	buf_add_str(&call->name, name);
 	ch->is_calling = true;
 }

@@ -8,11 +8,11 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <sys/random.h>
 
 #include "api/api_dialect.h"
 #include "api/guide.h"
 #include "base/alloc.h"
+#include "base/random.h"
 
 #define MAX_STOPS 16
 #define MAX_STOP_BYTES 1024
@@ -91,8 +91,7 @@ static enum status read_seed(const struct json_node *body, uint64_t *out,
 		*out = (uint64_t)v;
 		return st;
 	}
-	if (getrandom(out, sizeof *out, 0) != (ssize_t)sizeof *out)
-		return fail_set(fail, E_INTERNAL, "no random numbers to be had");
+	*out = random_u64();
 	return OK;
 }
 

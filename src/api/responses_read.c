@@ -15,11 +15,11 @@
 #include "api/responses.h"
 
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "api/fields.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/random.h"
 
 #define MAX_ITEMS 10000
 #define MAX_TOOLS 1024
@@ -437,17 +437,6 @@ static void make_echo(const struct json_node *body, struct buf *out)
 	}
 }
 
-static enum status make_id(struct responses *r, struct fail *fail)
-{
-	unsigned char bytes[16];
-	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-		return fail_set(fail, E_INTERNAL, "no random numbers to be had");
-	memcpy(r->id, "resp_", 5);
-	for (size_t i = 0; i < sizeof bytes; i++)
-		snprintf(r->id + 5 + 2 * i, 3, "%02x", bytes[i]);
-	return OK;
-}
-
 enum status responses_to_chat(const struct json_node *body, struct api_call *c,
 			      struct dialect_body *to, struct fail *fail)
 {
@@ -455,9 +444,9 @@ enum status responses_to_chat(const struct json_node *body, struct api_call *c,
 	struct json_node store = json_read_get(body, "store");
 	r->stores = true;
 	r->created = clock_wall_s();
-	enum status st = make_id(r, fail);
-	if (st == OK)
-		st = json_read_bool(&store, &r->stores, fail);
+	memcpy(r->id, "resp_", 5);
+	random_hex(16, r->id + 5);
+	enum status st = json_read_bool(&store, &r->stores, fail);
 	if (st == OK)
 		st = read_messages(body, c, to, fail);
 	if (st == OK)

@@ -5,10 +5,10 @@
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/random.h"
 
 /* A body that comes slower than this for long is an attack. */
 #define UPLOAD_MIN_BYTES_PER_S 4096
@@ -79,13 +79,8 @@ static void set_id(struct conn *c)
 		snprintf(c->id, sizeof c->id, "%s", sent);
 		return;
 	}
-	unsigned char r[12] = {0};
-	/* Short of entropy an id is less unique; no reason to fail. */
-	if (getrandom(r, sizeof r, GRND_NONBLOCK) < 0)
-		memcpy(r, &c->arrival_us, sizeof c->arrival_us);
-	size_t n = (size_t)snprintf(c->id, sizeof c->id, "req-");
-	for (size_t i = 0; i < sizeof r; i++, n += 2)
-		snprintf(c->id + n, sizeof c->id - n, "%02x", r[i]);
+	memcpy(c->id, "req-", 4);
+	random_hex(12, c->id + 4);
 }
 
 /* --- headers -------------------------------------------------------------------- */
