@@ -106,6 +106,9 @@ static enum status read_call(const struct json_node *item, struct responses_read
 		return st;
 	json_t *m = turn_of(r), *calls = json_object_get(m, "tool_calls");
 	json_t *call = json_object(), *fn = json_object();
+	/* Beside calls null is how a chat spells "no text": see store(). */
+	if (json_string_length(json_object_get(m, "content")) == 0)
+		dialect_set(m, "content", json_null());
 	if (!calls) {
 		calls = json_array();
 		dialect_set(m, "tool_calls", calls);

@@ -495,6 +495,52 @@ static void test_refused(void)
 #define RESULT(id) "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"content\":\"r\"}"
 #define HISTORY "{\"messages\":[" USER("q") "," CALL("c1") "," RESULT("c1") "]}"
 
+/* The same conversation in the other two shapes. */
+#define HISTORY_MESSAGES \
+	"{\"max_tokens\":9,\"messages\":[" USER("q") ",{\"role\":\"assistant\",\"content\":" \
+	"[{\"type\":\"tool_use\",\"id\":\"c1\",\"name\":\"f\",\"input\":{}}]},{\"role\":" \
+	"\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"c1\"," \
+	"\"content\":\"r\"}]}]}"
+#define HISTORY_RESPONSES \
+	"{\"input\":[" USER("q") ",{\"type\":\"function_call\",\"call_id\":\"c1\"," \
+	"\"name\":\"f\",\"arguments\":\"{}\"},{\"type\":\"function_call_output\"," \
+	"\"call_id\":\"c1\",\"output\":\"r\"}]}"
+
+static void expect_history(const struct api *a, const char *want, const char *fact)
+{
+	static const char *const bodies[] = {HISTORY, HISTORY_MESSAGES, HISTORY_RESPONSES};
+	const struct dialect *const kinds[] = {&dialect_chat, &dialect_anthropic,
+					       &dialect_responses};
+	static const char *const names[] = {"chat", "Messages", "Responses"};
+	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+		struct api_call *c = fixture_call(a, kinds[i], bodies[i]);
+		char *got = fixture_prompt(c);
+		is_str(got, want, "%s: %s", names[i], fact);
+		free(got);
+		fixture_drop(c);
+	}
+}
+
+/* A tool of which only the name is said. */
+static void expect_bare_tool(const struct api *a, const char *want)
+{
+	static const char *const bodies[] = {
+		"{\"messages\":[" USER("q") "],\"tools\":[{\"type\":\"function\","
+		"\"function\":{\"name\":\"f\"}}]}",
+		"{\"max_tokens\":9,\"messages\":[" USER("q") "],\"tools\":[{\"name\":\"f\","
+		"\"input_schema\":{\"type\":\"object\"}}]}",
+		"{\"input\":\"q\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]}"};
+	const struct dialect *const kinds[] = {&dialect_chat, &dialect_anthropic,
+					       &dialect_responses};
+	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+		struct api_call *c = fixture_call(a, kinds[i], bodies[i]);
+		char *got = fixture_prompt(c);
+		is_str(got, want, "a tool without description: %s", bodies[i]);
+		free(got);
+		fixture_drop(c);
+	}
+}
+
 /* Each line is a construct that real templates have. */
 static void test_null_content(void)
 {
@@ -520,7 +566,7 @@ static void test_null_content(void)
 		snprintf(source, sizeof source, "{%% for m in messages %%}%s%s",
 			 rows[i].print, calls);
 		struct api *a = with_template(&copy, source);
-		expect_prompt(a, HISTORY, rows[i].want, rows[i].fact);
+		expect_history(a, rows[i].want, rows[i].fact);
 		api_destroy(a);
 	}
 }
@@ -532,9 +578,7 @@ static void test_bare_tool(void)
 		&copy, "{% for t in tools %}{{ t.function.name + ': ' + "
 		       "t.function.description }}{% for p in t.function.parameters"
 		       ".properties %}{{ p }}{% endfor %};{% endfor %}");
-	expect_prompt(a, "{\"messages\":[" USER("q") "],\"tools\":[{\"type\":\"function\","
-		      "\"function\":{\"name\":\"f\"}}]}", "f: ;",
-		      "a tool without description and parameters");
+	expect_bare_tool(a, "f: ;");
 	expect_prompt(a, "{\"messages\":[" USER("q") "],\"tools\":[{\"type\":\"function\","
 		      "\"function\":{\"name\":\"f\",\"description\":\"d\",\"parameters\":"
 		      "{\"properties\":{\"x\":{}}}}}]}", "f: dx;", "and with both");
