@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A cache of sets: an id's hash names the set, and in it the oldest call gives way.
- * Ids are random, so sets fill evenly, and what is lost costs time, not
- * correctness. At most SETS * WAYS * MAX_BYTES = 16 MiB.
+ * What is lost costs time, not correctness.
  */
 #include "api/callstore.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
+#include "base/lru.h"
 
-enum { SETS = 128, WAYS = 8, MAX_BYTES = 16384 };
+#define MAX_CALLS 1024
+#define MAX_CALL_BYTES 16384 /* of one: 16 MiB in all */
 
-struct call_slot {
-	char *bytes; /* id, name, args, text; NULL: free */
-	size_t n_id, n_name, n_args, n_text;
+struct stored_call {
+	size_t n_name, n_args, n_text;
+	char bytes[]; /* name, args, text */
 };
 
 struct callstore {
-	pthread_mutex_t lock;
-	struct call_slot slots[SETS][WAYS];
-	unsigned char oldest[SETS];
+	struct lru *lru;
 };
+
+static size_t size(void *value)
+{
+	const struct stored_call *c = value;
+	return c->n_name + c->n_args + c->n_text;
+}
 
 struct callstore *callstore_create(void)
 {
 	struct callstore *s = xcalloc(1, sizeof *s);
-	pthread_mutex_init(&s->lock, NULL);
+	s->lru = lru_create(&(struct lru_opts){
+		.max_entries = MAX_CALLS, .max_bytes = MAX_CALLS * MAX_CALL_BYTES,
+		.size = size, .drop = free});
 	return s;
 }
 
@@ -36,61 +40,48 @@ void callstore_destroy(struct callstore *s)
 {
 	if (!s)
 		return;
-	for (int i = 0; i < SETS; i++)
-		for (int k = 0; k < WAYS; k++)
-			free(s->slots[i][k].bytes);
-	pthread_mutex_destroy(&s->lock);
+	lru_destroy(s->lru);
 	free(s);
 }
 
-static size_t set_of(struct str id)
+static char *add(char *to, struct str s)
 {
-	return hash_bytes(0, id.p, id.n) % SETS;
+	if (s.n)
+		memcpy(to, s.p, s.n);
+	return to + s.n;
 }
 
-void callstore_put(struct callstore *s, struct str id,
-		   const struct callstore_call *call)
+void callstore_put(struct callstore *s, struct str id, const struct callstore_call *call)
 {
-	struct call_slot new = {NULL, id.n, call->name.n, call->args.n, call->text.n};
-	struct buf all = {0};
-	if (id.n + call->name.n + call->args.n + call->text.n > MAX_BYTES)
+	size_t n = call->name.n + call->args.n + call->text.n;
+	if (id.n + n > MAX_CALL_BYTES)
 		return;
-	buf_add_str(&all, id);
-	buf_add_str(&all, call->name);
-	buf_add_str(&all, call->args);
-	buf_add_str(&all, call->text);
-	new.bytes = buf_take(&all);
-	size_t set = set_of(id);
-	pthread_mutex_lock(&s->lock);
-	struct call_slot *old = &s->slots[set][s->oldest[set]];
-	s->oldest[set] = (unsigned char)((s->oldest[set] + 1) % WAYS);
-	free(old->bytes);
-	*old = new;
-	pthread_mutex_unlock(&s->lock);
+	struct stored_call *c = xcalloc(1, sizeof *c + n);
+	c->n_name = call->name.n;
+	c->n_args = call->args.n;
+	c->n_text = call->text.n;
+	add(add(add(c->bytes, call->name), call->args), call->text);
+	lru_put(s->lru, (struct lru_key){0, id}, c);
 }
 
-static struct str read_field(const char **at, size_t n, struct arena *a)
+struct copy {
+	struct arena *arena;
+	struct callstore_call *out;
+};
+
+static void copy_call(void *value, void *ctx)
 {
-	struct str part = arena_str(a, (struct str){*at, n});
-	*at += n;
-	return part;
+	const struct stored_call *c = value;
+	const struct copy *to = ctx;
+	const char *args = c->bytes + c->n_name, *text = args + c->n_args;
+	to->out->name = arena_str(to->arena, (struct str){c->bytes, c->n_name});
+	to->out->args = arena_str(to->arena, (struct str){args, c->n_args});
+	to->out->text = arena_str(to->arena, (struct str){text, c->n_text});
 }
 
 bool callstore_get(struct callstore *s, struct str id, struct arena *a,
 		   struct callstore_call *out)
 {
-	const struct call_slot *found = NULL;
-	pthread_mutex_lock(&s->lock);
-	const struct call_slot *set = s->slots[set_of(id)];
-	for (int k = 0; k < WAYS && !found; k++)
-		if (set[k].bytes && str_eq(id, (struct str){set[k].bytes, set[k].n_id}))
-			found = &set[k];
-	if (found) {
-		const char *at = found->bytes + found->n_id;
-		out->name = read_field(&at, found->n_name, a);
-		out->args = read_field(&at, found->n_args, a);
-		out->text = read_field(&at, found->n_text, a);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return found;
+	struct copy to = {a, out};
+	return lru_get(s->lru, (struct lru_key){0, id}, copy_call, &to);
 }

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/lru.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+
+struct lru_owner {
+	LIST_ENTRY(lru_owner) link;
+	uint64_t id;
+	int n;          /* entries; here only while there are some */
+	size_t n_bytes; /* as last counted */
+};
+
+struct lru_entry {
+	TAILQ_ENTRY(lru_entry) link;
+	struct lru_owner *owner;
+	void *value;
+	uint64_t hash;
+	size_t n_key;
+	char key[];
+};
+
+struct lru {
+	struct lru_opts opts;
+	pthread_mutex_t lock;
+	TAILQ_HEAD(lru_entries, lru_entry) entries; /* the first gives way first */
+	LIST_HEAD(lru_owners, lru_owner) owners;
+	int n;
+};
+
+struct lru *lru_create(const struct lru_opts *o)
+{
+	struct lru *l = xcalloc(1, sizeof *l);
+	l->opts = *o;
+	pthread_mutex_init(&l->lock, NULL);
+	TAILQ_INIT(&l->entries);
+	LIST_INIT(&l->owners);
+	return l;
+}
+
+/* --- all under the lock -------------------------------------------------------- */
+
+static struct lru_owner *take_owner(struct lru *l, uint64_t id)
+{
+	struct lru_owner *o;
+	LIST_FOREACH(o, &l->owners, link)
+		if (o->id == id)
+			return o;
+	o = xcalloc(1, sizeof *o);
+	o->id = id;
+	LIST_INSERT_HEAD(&l->owners, o, link);
+	return o;
+}
+
+static void drop(struct lru *l, struct lru_entry *e)
+{
+	struct lru_owner *o = e->owner;
+	TAILQ_REMOVE(&l->entries, e, link);
+	l->n--;
+	if (--o->n == 0) {
+		LIST_REMOVE(o, link);
+		free(o);
+	}
+	l->opts.drop(e->value);
+	free(e);
+}
+
+static struct lru_entry *find(struct lru *l, struct lru_key key)
+{
+	uint64_t hash = hash_bytes(0, key.name.p, key.name.n);
+	struct lru_entry *e;
+	/* The newest is the likely one. */
+	TAILQ_FOREACH_REVERSE(e, &l->entries, lru_entries, link)
+		if (e->hash == hash && e->owner->id == key.owner &&
+		    str_eq((struct str){e->key, e->n_key}, key.name))
+			return e;
+	return NULL;
+}
+
+/* Values may grow while they are kept, so all are added up anew. */
+static size_t count_bytes(struct lru *l)
+{
+	struct lru_owner *o;
+	struct lru_entry *e;
+	size_t all = 0;
+	LIST_FOREACH(o, &l->owners, link)
+		o->n_bytes = 0;
+	TAILQ_FOREACH(e, &l->entries, link) {
+		size_t n = e->n_key + l->opts.size(e->value);
+		e->owner->n_bytes += n;
+		all += n;
+	}
+	return all;
+}
+
+/* The first entry of the owner who holds most of what is short. */
+static struct lru_entry *find_victim(struct lru *l, bool is_short_of_bytes)
+{
+	struct lru_owner *o, *most = LIST_FIRST(&l->owners);
+	struct lru_entry *e;
+	LIST_FOREACH(o, &l->owners, link)
+		if (is_short_of_bytes ? o->n_bytes > most->n_bytes : o->n > most->n)
+			most = o;
+	TAILQ_FOREACH(e, &l->entries, link)
+		if (e->owner == most)
+			break;
+	return e;
+}
+
+static void make_room(struct lru *l)
+{
+	bool is_over;
+	while (l->n > 0 && ((is_over = count_bytes(l) > l->opts.max_bytes) ||
+			    l->n > l->opts.max_entries))
+		drop(l, find_victim(l, is_over));
+}
+
+/* --- calls ----------------------------------------------------------------------- */
+
+void lru_destroy(struct lru *l)
+{
+	if (!l)
+		return;
+	while (l->n > 0)
+		drop(l, TAILQ_FIRST(&l->entries));
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+void lru_put(struct lru *l, struct lru_key key, void *value)
+{
+	if (l->opts.max_entries == 0 ||
+	    key.name.n + l->opts.size(value) > l->opts.max_bytes) {
+		l->opts.drop(value);
+		return;
+	}
+	struct lru_entry *e = xcalloc(1, sizeof *e + key.name.n);
+	e->value = value;
+	e->hash = hash_bytes(0, key.name.p, key.name.n);
+	e->n_key = key.name.n;
+	if (key.name.n)
+		memcpy(e->key, key.name.p, key.name.n);
+	pthread_mutex_lock(&l->lock);
+	struct lru_entry *old = find(l, key);
+	if (old)
+		drop(l, old);
+	/* It is counted before room is made, so that its own owner is a candidate. */
+	e->owner = take_owner(l, key.owner);
+	e->owner->n++;
+	TAILQ_INSERT_TAIL(&l->entries, e, link);
+	l->n++;
+	make_room(l);
+	pthread_mutex_unlock(&l->lock);
+}
+
+bool lru_get(struct lru *l, struct lru_key key, void (*use)(void *value, void *ctx),
+	     void *ctx)
+{
+	pthread_mutex_lock(&l->lock);
+	struct lru_entry *e = find(l, key);
+	if (e) {
+		use(e->value, ctx);
+		if (!l->opts.keeps_order) {
+			TAILQ_REMOVE(&l->entries, e, link);
+			TAILQ_INSERT_TAIL(&l->entries, e, link);
+		}
+	}
+	pthread_mutex_unlock(&l->lock);
+	return e != NULL;
+}
+
+bool lru_delete(struct lru *l, struct lru_key key)
+{
+	pthread_mutex_lock(&l->lock);
+	struct lru_entry *e = find(l, key);
+	if (e)
+		drop(l, e);
+	pthread_mutex_unlock(&l->lock);
+	return e != NULL;
+}
