@@ -3,7 +3,8 @@
  * libhip_cpu.so: the HIP runtime's C API (backend/hip/hip_api.def) on the CPU, so that the
  * whole HIP backend runs where there is no GPU, also under sanitizers. It looks like a
  * gfx1151 with 40 compute units. Its kernels are those of kernels/, compiled as
- * C++ (unit.cpp) and run on fibers (fiber.c).
+ * C++ (unit.cpp) and run on fibers (fiber.c). libhip_gfx11.so is the same runtime with
+ * another way to run kernels (device.h).
  *
  * What is queued on any stream runs on one worker thread in the order in which it was
  * queued, which is an order that HIP allows; the caller goes on meanwhile, as with a
@@ -28,7 +29,7 @@
 #include <unistd.h>
 
 #include "backend/hip/hip_api.h"
-#include "tests/hip-on-cpu/fiber.h"
+#include "tests/hip-on-cpu/device.h"
 #include "tests/hip-on-cpu/kernels.h"
 #include "tests/hip-on-cpu/runtime.h"
 #include "tests/hip-on-cpu/sanitizer.h"
@@ -63,7 +64,7 @@ struct op {
 	size_t n_bytes;
 	int value;               /* FILL */
 	const struct kernel_entry *kernel;
-	struct fiber_launch launch;
+	struct device_launch launch;
 	void *args[MAX_ARGS];    /* into arg_bytes */
 	_Alignas(16) char arg_bytes[4096];
 	hip_event event;
@@ -114,12 +115,6 @@ static void *take(size_t n_bytes)
 	return p;
 }
 
-static void enter(void *arg)
-{
-	struct op *o = arg;
-	o->kernel->run(o->args);
-}
-
 static double now_us(void)
 {
 	struct timespec t;
@@ -136,9 +131,8 @@ static void run_launch(struct op *o)
 	}
 	if (R.error != HIP_SUCCESS)
 		return;
-	o->launch.entry = enter;
-	o->launch.arg = o;
-	fiber_run(&o->launch);
+	if (!device_run(o->kernel, o->args, &o->launch))
+		R.error = HIP_ERROR_LAUNCH_FAILURE;
 }
 
 static void run(struct op *o)
@@ -300,7 +294,7 @@ int hipSetDevice(int device)
 
 int hipDeviceGetName(char *name, int size, int device)
 {
-	snprintf(name, (size_t)size, "fibers on the CPU");
+	snprintf(name, (size_t)size, "%s", device_name());
 	return hipSetDevice(device);
 }
 
@@ -310,7 +304,7 @@ int hipGetDevicePropertiesR0600(void *properties, int device)
 	char *p = properties;
 	memset(p, 0, 1472);
 	hipDeviceGetName(p, 256, device);
-	memcpy(p + 1160, "gfx1151", 8);
+	snprintf(p + 1160, 16, "%s", device_arch());
 	return hipSetDevice(device);
 }
 
@@ -383,6 +377,7 @@ static int block_create(void **out, size_t n_bytes)
 	__asan_poison_memory_region(block, ALIGN);
 	__asan_poison_memory_region(block + ALIGN + n_bytes, CANARY);
 	*out = block + ALIGN;
+	device_memory(*out, n_bytes, true);
 	return HIP_SUCCESS;
 }
 
@@ -391,6 +386,7 @@ static void block_destroy(void *p)
 	char *block = (char *)p - ALIGN;
 	__asan_unpoison_memory_region(block, ALIGN);
 	size_t n = ((struct header *)block)->n_bytes;
+	device_memory(p, n, false);
 	__asan_unpoison_memory_region(block + ALIGN + n, CANARY);
 	for (size_t i = 0; i < CANARY; i++)
 		if ((unsigned char)block[ALIGN + n + i] != 0xA5) {
@@ -685,7 +681,7 @@ int hipModuleLaunchKernel(hip_function f, unsigned grid_x, unsigned grid_y, unsi
 	struct op *o = op_create(LAUNCH);
 	R.counts.n_launches++;
 	o->kernel = k;
-	o->launch = (struct fiber_launch){.grid_x = grid_x, .grid_y = grid_y,
+	o->launch = (struct device_launch){.grid_x = grid_x, .grid_y = grid_y,
 					  .n_threads = block_x, .lds_bytes = lds,
 					  .is_reversed = R.is_reversed};
 	size_t at = 0;

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What runtime.c runs kernels on: fibers (device_fibers.c), or the machine code of a code
+ * object, instruction by instruction (tests/hip-on-gfx11). Kernels come by kernels_find.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/hip-on-cpu/kernels.h"
+
+struct device_launch {
+	uint32_t grid_x, grid_y;
+	uint32_t n_threads; /* of a workgroup, 1..1024 */
+	size_t lds_bytes;   /* dynamic */
+	bool is_reversed;   /* last thread or wave first: finds what relies on an order */
+};
+
+const char *device_name(void);
+const char *device_arch(void);
+/* args: the address of each argument, in order. False: it failed, and stderr says why.
+ * Thread: one at a time. */
+bool device_run(const struct kernel_entry *k, void **args, const struct device_launch *l);
+/* Device or pinned memory [p, p + n_bytes) comes, or goes. Thread: any. */
+void device_memory(void *p, size_t n_bytes, bool is_there);

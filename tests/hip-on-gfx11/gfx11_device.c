@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Behind tests/hip-on-cpu/device.h: the kernels of a code object, executed instruction by
+ * instruction. From the environment, read once:
+ *   HALOD_GFX11_TARGET=gfx1151|gfx1100   which chip (default gfx1151)
+ *   HALOD_GFX11_CODE=FILE                the code object (default kernels/TARGET.hsaco
+ *                                        below HALOD_BUILDDIR or the current directory)
+ *   HALOD_GFX11_COVERAGE=FILE            what was executed is added to that file
+ *   HALOD_GFX11_COUNTS=FILE              one line of JSON a launch is added to that file
+ *   HALOD_GFX11_MAX_INSTS=N              of a wave; default 2^32
+ *   HALOD_GFX11_THREADS, HALOD_GFX11_ISA see gfx11_run.c
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/hip-on-cpu/device.h"
+#include "tests/hip-on-gfx11/gfx11_wave.h"
+
+enum { MAX_BLOCKS = 1 << 16, KERNARG_BYTES = 4096 };
+
+static struct {
+	pthread_once_t once;
+	struct code_object code;
+	struct kernel_entry *entries;
+	uint64_t max_insts;
+	FILE *counts;
+	pthread_mutex_t lock;   /* of blocks */
+	struct range block[MAX_BLOCKS];
+	size_t n_blocks;
+	struct range sorted[MAX_BLOCKS + 2];
+	uint64_t n_insts;
+	double seconds;
+} D = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const char *target(void)
+{
+	const char *t = getenv("HALOD_GFX11_TARGET");
+	return t ? t : "gfx1151";
+}
+
+static void die(const char *what, const char *why)
+{
+	fprintf(stderr, "hip-on-gfx11: %s: %s\n", what, why);
+	abort();
+}
+
+/* --- coverage ------------------------------------------------------------------------- */
+
+/* A line a kernel: its name, launches, and a digit (0, 1) for each word that an
+ * instruction begins with; coverage.py reads them. Appended at once, so that processes
+ * may share the file. */
+static void write_coverage(void)
+{
+	const char *path = getenv("HALOD_GFX11_COVERAGE");
+	FILE *out = path ? fopen(path, "a") : NULL;
+	if (D.n_insts && getenv("HALOD_GFX11_SPEED"))
+		fprintf(stderr, "hip-on-gfx11: %" PRIu64 " wave instructions, %.2f M a second\n",
+			D.n_insts, 1e-6 * (double)D.n_insts / D.seconds);
+	if (!out)
+		return;
+	flock(fileno(out), LOCK_EX);
+	for (size_t i = 0; i < D.code.n_kernels; i++) {
+		struct code_kernel *k = &D.code.kernels[i];
+		if (!k->n_launches && code_decode(&D.code, k) != NULL)
+			continue;
+		fprintf(out, "%s %s %" PRIu64 " %x ", D.code.arch, k->name, k->n_launches,
+			k->begin);
+		size_t n = (k->end - k->begin) / 4, digit = 0;
+		/* four instructions a hexadecimal digit would save little: most lines are
+		 * written where the file is asked for, once a process */
+		for (size_t j = 0; j < n; j++)
+			if (k->insts[j].size && k->insts[j].op != OP_s_code_end && ++digit)
+				putc(k->reached[j] ? '1' : '0', out);
+		putc('\n', out);
+	}
+	fflush(out);
+	flock(fileno(out), LOCK_UN);
+	fclose(out);
+}
+
+/* --- the code object ------------------------------------------------------------------- */
+
+static void start(void)
+{
+	const char *path = getenv("HALOD_GFX11_CODE"), *dir = getenv("HALOD_BUILDDIR");
+	const char *limit = getenv("HALOD_GFX11_MAX_INSTS"), *counts = getenv("HALOD_GFX11_COUNTS");
+	char own[4096];
+	snprintf(own, sizeof own, "%s/kernels/%s.hsaco", dir ? dir : ".", target());
+	const char *why = code_load(path ? path : own, &D.code);
+	if (why)
+		die(path ? path : own, why);
+	if (strcmp(D.code.arch, target()) != 0)
+		die(path ? path : own, "is for another chip than HALOD_GFX11_TARGET says");
+	D.max_insts = limit ? strtoull(limit, NULL, 10) : 1ull << 32;
+	D.entries = calloc(D.code.n_kernels, sizeof *D.entries);
+	for (size_t i = 0; i < D.code.n_kernels; i++) {
+		struct code_kernel *k = &D.code.kernels[i];
+		size_t *bytes = calloc(MAX_CODE_ARGS, sizeof *bytes);
+		int n = 0;
+		for (int j = 0; j < k->n_args; j++)
+			if (k->args[j].kind == ARG_EXPLICIT)
+				bytes[n++] = k->args[j].size;
+		D.entries[i] = (struct kernel_entry){k->name, NULL, n, bytes};
+	}
+	if (counts && !(D.counts = fopen(counts, "a")))
+		die(counts, "cannot be written");
+	atexit(write_coverage);
+}
+
+const char *device_name(void)
+{
+	return "gfx11 by an interpreter";
+}
+
+const char *device_arch(void)
+{
+	return target();
+}
+
+const struct kernel_entry *kernels_find(const char *name)
+{
+	pthread_once(&D.once, start);
+	for (size_t i = 0; i < D.code.n_kernels; i++)
+		if (strcmp(D.code.kernels[i].name, name) == 0)
+			return &D.entries[i];
+	return NULL;
+}
+
+/* --- memory ----------------------------------------------------------------------------- */
+
+void device_memory(void *p, size_t n_bytes, bool is_there)
+{
+	uint64_t lo = (uint64_t)(uintptr_t)p;
+	pthread_mutex_lock(&D.lock);
+	if (is_there) {
+		if (D.n_blocks == MAX_BLOCKS)
+			die("memory", "too many blocks");
+		D.block[D.n_blocks++] = (struct range){lo, lo + n_bytes, true};
+	} else {
+		for (size_t i = 0; i < D.n_blocks; i++)
+			if (D.block[i].lo == lo) {
+				D.block[i] = D.block[--D.n_blocks];
+				break;
+			}
+	}
+	pthread_mutex_unlock(&D.lock);
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = ((const struct range *)a)->lo, y = ((const struct range *)b)->lo;
+	return x < y ? -1 : x > y;
+}
+
+/* Of a launch: blocks, its arguments, and the image before its instructions. */
+static void sort_ranges(struct launch *l)
+{
+	uint64_t image = (uint64_t)(uintptr_t)D.code.image;
+	pthread_mutex_lock(&D.lock);
+	size_t n = D.n_blocks;
+	memcpy(D.sorted, D.block, n * sizeof *D.sorted);
+	pthread_mutex_unlock(&D.lock);
+	D.sorted[n++] = (struct range){l->kernarg, l->kernarg + l->kernel->kernarg_bytes, false};
+	D.sorted[n++] = (struct range){image, image + D.code.text, false};
+	qsort(D.sorted, n, sizeof *D.sorted, compare);
+	l->ranges = D.sorted;
+	l->n_ranges = n;
+}
+
+/* --- launches --------------------------------------------------------------------------- */
+
+static const char *fill_arguments(const struct code_kernel *k, void **args,
+				  const struct device_launch *d, unsigned char *out)
+{
+	memset(out, 0xFF, KERNARG_BYTES);
+	if (k->kernarg_bytes > KERNARG_BYTES)
+		return "too many arguments";
+	for (int i = 0, at = 0; i < k->n_args; i++) {
+		const struct code_arg *a = &k->args[i];
+		const uint32_t values[] = {
+			[ARG_BLOCK_COUNT_X] = d->grid_x, [ARG_BLOCK_COUNT_Y] = d->grid_y,
+			[ARG_BLOCK_COUNT_Z] = 1, [ARG_GROUP_SIZE_X] = d->n_threads,
+			[ARG_GROUP_SIZE_Y] = 1, [ARG_GROUP_SIZE_Z] = 1, [ARG_ZERO] = 0};
+		if (a->kind == ARG_UNKNOWN || (uint64_t)a->offset + a->size > k->kernarg_bytes)
+			return "an argument of a kind that is not known";
+		if (a->kind == ARG_EXPLICIT) {
+			memcpy(out + a->offset, args[at++], a->size);
+		} else {
+			memset(out + a->offset, 0, a->size);
+			memcpy(out + a->offset, &values[a->kind], a->size < 4 ? a->size : 4);
+		}
+	}
+	return NULL;
+}
+
+static void write_counts(const struct launch *l)
+{
+	const struct counts *c = &l->counts;
+	fprintf(D.counts, "{\"kernel\":\"%s\",\"target\":\"%s\",\"grid\":[%u,%u],\"threads\":%u,"
+		"\"vgprs\":%u,\"lds\":%u,\"waves\":%u", l->kernel->name, D.code.arch, l->grid_x,
+		l->grid_y, l->n_threads, l->kernel->n_vgprs, l->lds_bytes,
+		l->grid_x * l->grid_y * ((l->n_threads + LANES - 1) / LANES));
+	for (int i = 0; i < N_CLASSES; i++)
+		fprintf(D.counts, ",\"%s\":%" PRIu64, class_names[i], c->issued[i]);
+	fprintf(D.counts, ",\"load_bytes\":%" PRIu64 ",\"stream_bytes\":%" PRIu64
+		",\"store_bytes\":%" PRIu64 ",\"scalar_bytes\":%" PRIu64 ",\"lines\":%" PRIu64
+		",\"store_lines\":%" PRIu64 ",\"lds_bytes\":%" PRIu64 ",\"lds_cycles\":%" PRIu64
+		",\"lds_ideal\":%" PRIu64 ",\"wmma_cycles\":%" PRIu64 "}\n", c->load_bytes,
+		c->stream_bytes, c->store_bytes, c->scalar_bytes, c->lines, c->store_lines,
+		c->lds_bytes, c->lds_cycles, c->lds_ideal, c->wmma_cycles);
+	fflush(D.counts);
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool device_run(const struct kernel_entry *entry, void **args, const struct device_launch *d)
+{
+	static unsigned char kernarg[KERNARG_BYTES] __attribute__((aligned(64)));
+	struct code_kernel *k = &D.code.kernels[entry - D.entries];
+	struct launch l = {
+		.code = &D.code, .kernel = k, .grid_x = d->grid_x, .grid_y = d->grid_y,
+		.n_threads = d->n_threads, .lds_bytes = k->lds_bytes + (uint32_t)d->lds_bytes,
+		.is_reversed = d->is_reversed, .kernarg = (uint64_t)(uintptr_t)kernarg,
+		.has_trans_hazard = strcmp(D.code.arch, "gfx1100") == 0,
+		.max_insts = D.max_insts, .is_counting = D.counts != NULL,
+	};
+	const char *why = l.lds_bytes > LDS_BYTES ? "more LDS than there is" : NULL;
+	if (!why)
+		why = kernel_link(&D.code, k);
+	if (!why)
+		why = fill_arguments(k, args, d, kernarg);
+	if (why) {
+		fprintf(stderr, "hip-on-gfx11: %s: %s\n", k->name, why);
+		return false;
+	}
+	sort_ranges(&l);
+	k->n_launches++;
+	double begin = now();
+	bool is_good = launch_run(&l);
+	D.seconds += now() - begin;
+	D.n_insts += l.n_insts;
+	if (!is_good)
+		fprintf(stderr, "hip-on-gfx11: %s\n", l.error);
+	if (D.counts)
+		write_counts(&l);
+	return is_good;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The interpreter's instructions, for hosts with avx2.
+ */
+#include <immintrin.h>
+#include <math.h>
+#include <stdbool.h>
+
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2,popcnt,lzcnt")
+
+#define HALVES 256
+#define EXECUTOR executor_avx2
+#define EXECUTOR_NAME "avx2"
+
+static bool is_there(void)
+{
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	       __builtin_cpu_supports("f16c");
+}
+
+#include "tests/hip-on-gfx11/gfx11_exec.h"

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vector instructions on 16 bits, packed halves, dot products, matrices (gfx11_exec.h
+ * includes this). Halves become floats, are computed in float32, and are rounded once.
+ */
+#pragma once
+/* float32 of the low 16 bits of each lane, and back (nearest even). */
+static inline void halves_widen(const u32 *x, float *o);
+static inline void halves_round(const float *x, u32 *o);
+
+#if HALVES == 512
+static inline void halves_widen(const u32 *x, float *o)
+{
+	for (int i = 0; i < LANES; i += 16) {
+		__m256i h = _mm512_cvtepi32_epi16(_mm512_loadu_si512(x + i));
+		_mm512_storeu_ps(o + i, _mm512_cvtph_ps(h));
+	}
+}
+
+static inline void halves_round(const float *x, u32 *o)
+{
+	for (int i = 0; i < LANES; i += 16) {
+		__m256i h = _mm512_cvtps_ph(_mm512_loadu_ps(x + i), 0);
+		_mm512_storeu_si512(o + i, _mm512_cvtepu16_epi32(h));
+	}
+}
+#elif HALVES == 256
+static inline void halves_widen(const u32 *x, float *o)
+{
+	const __m256i low = _mm256_set1_epi32(0xFFFF);
+	for (int i = 0; i < LANES; i += 8) {
+		__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
+		a = _mm256_and_si256(a, low);
+		a = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, a), 0x08);
+		_mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm256_castsi256_si128(a)));
+	}
+}
+
+static inline void halves_round(const float *x, u32 *o)
+{
+	for (int i = 0; i < LANES; i += 8) {
+		__m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0);
+		_mm256_storeu_si256((__m256i *)(void *)(o + i), _mm256_cvtepu16_epi32(h));
+	}
+}
+#else
+static inline void halves_widen(const u32 *x, float *o)
+{
+	LANE {
+		u16 bits = (u16)x[i];
+		_Float16 h;
+		memcpy(&h, &bits, sizeof h);
+		o[i] = (float)h;
+	}
+}
+
+static inline void halves_round(const float *x, u32 *o)
+{
+	LANE {
+		_Float16 h = (_Float16)x[i];
+		u16 bits;
+		memcpy(&bits, &h, sizeof h);
+		o[i] = bits;
+	}
+}
+#endif
+
+#define FLOATS(name) float name[LANES] __attribute__((aligned(64)))
+
+/* a b + c, all halves: exact but for the last bit, which is set where it is not (round to
+ * odd), so that the rounding to a half that follows is the only one. */
+static inline float fma_odd(float a, float b, float c)
+{
+	float p = a * b, s = p + c, part = s - p, rest = (p - (s - part)) + (c - part);
+	u32 bits = of_f32(s);
+	u32 is_off = (u32)(rest > 0) | (u32)(rest < 0);
+	u32 is_even = ~bits & 1;
+	u32 is_down = (u32)((rest < 0) != (s < 0));
+	return as_f32(bits + (is_off & is_even) - 2 * (is_off & is_even & is_down));
+}
+
+/* --- 16 bits ------------------------------------------------------------------------ */
+
+#define W2(name, expression)                                                               \
+	DEF(name)                                                                           \
+	{                                                                                   \
+		VECTOR(a);                                                                  \
+		VECTOR(b);                                                                  \
+		VECTOR(o);                                                                  \
+		source16(w, p, 0, a);                                                       \
+		source16(w, p, 1, b);                                                       \
+		LANE {                                                                      \
+			u32 x = a[i], y = b[i];                                             \
+			o[i] = (u16)(expression);                                           \
+		}                                                                           \
+		out16(w, p, o);                                                             \
+	}
+W2(v_add_nc_u16, x + y)
+W2(v_sub_nc_u16, x - y)
+W2(v_mul_lo_u16, x * y)
+W2(v_max_u16, x > y ? x : y)
+W2(v_min_u16, x < y ? x : y)
+W2(v_max_i16, (i16)x > (i16)y ? x : y)
+W2(v_min_i16, (i16)x < (i16)y ? x : y)
+W2(v_lshlrev_b16, y << (x & 15))
+W2(v_lshrrev_b16, y >> (x & 15))
+W2(v_ashrrev_i16, (i16)y >> (x & 15))
+
+DEF(v_mad_u16)
+{
+	VECTOR(a);
+	VECTOR(b);
+	VECTOR(c);
+	source16(w, p, 0, a);
+	source16(w, p, 1, b);
+	source16(w, p, 2, c);
+	LANE a[i] = (a[i] * b[i] + c[i]) & 0xFFFF;
+	out16(w, p, a);
+}
+
+#define H2(name, expression)                                                               \
+	DEF(name)                                                                           \
+	{                                                                                   \
+		VECTOR(t);                                                                  \
+		FLOATS(a);                                                                  \
+		FLOATS(b);                                                                  \
+		source16(w, p, 0, t);                                                       \
+		halves_widen(t, a);                                                         \
+		source16(w, p, 1, t);                                                       \
+		halves_widen(t, b);                                                         \
+		LANE a[i] = (expression);                                                   \
+		halves_round(a, t);                                                         \
+		out16(w, p, t);                                                             \
+	}
+H2(v_add_f16, a[i] + b[i])
+H2(v_sub_f16, a[i] - b[i])
+H2(v_mul_f16, a[i] * b[i])
+
+DEF(v_cvt_f16_f32)
+{
+	VECTOR(t);
+	FLOATS(a);
+	const u32 *x = source(w, &p->s[0], t);
+	LANE a[i] = as_f32(x[i]);
+	halves_round(a, t);
+	out16(w, p, t);
+}
+
+DEF(v_cvt_f32_f16)
+{
+	VECTOR(t);
+	FLOATS(a);
+	source16(w, p, 0, t);
+	halves_widen(t, a);
+	LANE t[i] = of_f32(a[i]);
+	out_f32(w, p, t);
+}
+
+/* --- packed -------------------------------------------------------------------------- */
+
+/* Half `hi` of the result reads the half that op_sel (op_sel_hi) names. */
+static inline void packed(const struct wave *w, const struct inst *p, int which, int hi,
+			  float *o)
+{
+	VECTOR(t);
+	VECTOR(h);
+	const u32 *x = source(w, &p->s[which], t);
+	u32 shift = (hi ? p->op_sel_hi : p->op_sel) >> which & 1 ? 16 : 0;
+	u32 neg = (hi ? p->neg_hi : p->neg_lo) >> which & 1 ? 0x8000 : 0;
+	LANE h[i] = (x[i] >> shift & 0xFFFF) ^ neg;
+	halves_widen(h, o);
+}
+
+#define PACKED(name, n, expression)                                                        \
+	DEF(name)                                                                           \
+	{                                                                                   \
+		VECTOR(half[2]);                                                            \
+		for (int hi = 0; hi < 2; hi++) {                                            \
+			FLOATS(a);                                                          \
+			FLOATS(b);                                                          \
+			FLOATS(c);                                                          \
+			packed(w, p, 0, hi, a);                                             \
+			packed(w, p, 1, hi, b);                                             \
+			if (n > 2)                                                          \
+				packed(w, p, 2, hi, c);                                     \
+			LANE a[i] = (expression);                                           \
+			halves_round(a, half[hi]);                                          \
+		}                                                                           \
+		LANE half[0][i] |= half[1][i] << 16;                                        \
+		out(w, p, half[0]);                                                         \
+	}
+PACKED(v_pk_add_f16, 2, a[i] + b[i])
+PACKED(v_pk_mul_f16, 2, a[i] * b[i])
+PACKED(v_pk_fma_f16, 3, fma_odd(a[i], b[i], c[i]))
+
+/* Sources are floats, or the half that op_sel names where op_sel_hi is set. */
+static inline void mixed(const struct wave *w, const struct inst *p, float *o)
+{
+	FLOATS(x[3]);
+	for (int k = 0; k < 3; k++) {
+		VECTOR(t);
+		if (p->op_sel_hi >> k & 1) {
+			source16(w, p, k, t);
+			halves_widen(t, x[k]);
+		} else {
+			const u32 *f = source(w, &p->s[k], t);
+			LANE x[k][i] = as_f32(f[i]);
+		}
+	}
+	LANE o[i] = fmaf(x[0][i], x[1][i], x[2][i]);
+}
+
+DEF(v_fma_mix_f32)
+{
+	FLOATS(x);
+	VECTOR(o);
+	mixed(w, p, x);
+	LANE o[i] = of_f32(x[i]);
+	out_f32(w, p, o);
+}
+
+static inline void mixed_half(struct wave *w, const struct inst *p, u32 shift)
+{
+	FLOATS(x);
+	VECTOR(o);
+	mixed(w, p, x);
+	halves_round(x, o);
+	const u32 *old = w->v[p->d.reg];
+	LANE o[i] = (old[i] & ~(0xFFFFu << shift)) | o[i] << shift;
+	out(w, p, o);
+}
+
+DEF(v_fma_mixlo_f16)
+{
+	mixed_half(w, p, 0);
+}
+
+DEF(v_fma_mixhi_f16)
+{
+	mixed_half(w, p, 16);
+}
+
+/* --- dot products --------------------------------------------------------------------- */
+
+/* The order of the sum, and what becomes of denormals, is the chip's secret. */
+static inline void dot2(const u32 *a, const u32 *b, const u32 *c, u32 *o)
+{
+	FLOATS(x);
+	FLOATS(y);
+	FLOATS(lo);
+	VECTOR(t);
+	halves_widen(a, x);
+	halves_widen(b, y);
+	LANE lo[i] = x[i] * y[i] + as_f32(c[i]);
+	LANE t[i] = a[i] >> 16;
+	halves_widen(t, x);
+	LANE t[i] = b[i] >> 16;
+	halves_widen(t, y);
+	LANE o[i] = of_f32(x[i] * y[i] + lo[i]);
+}
+
+CALC(v_dot2acc_f32_f16)
+{
+	VECTOR(ta);
+	VECTOR(tb);
+	dot2(source(w, &s[0], ta), source(w, &s[1], tb), w->v[d->reg], o);
+}
+RUN(v_dot2acc_f32_f16, out)
+
+DEF(v_dot2_f32_f16)
+{
+	VECTOR(ta);
+	VECTOR(tb);
+	VECTOR(tc);
+	VECTOR(o);
+	if (p->op_sel || p->op_sel_hi != 7 || p->neg_lo || p->neg_hi)
+		wave_fault(w, p, "modifiers of a dot product are not modelled");
+	dot2(source(w, &p->s[0], ta), source(w, &p->s[1], tb), source(w, &p->s[2], tc), o);
+	out_f32(w, p, o);
+}
+
+DEF(v_dot2_f32_bf16)
+{
+	VECTOR(ta);
+	VECTOR(tb);
+	VECTOR(tc);
+	VECTOR(o);
+	if (p->op_sel || p->op_sel_hi != 7 || p->neg_lo || p->neg_hi)
+		wave_fault(w, p, "modifiers of a dot product are not modelled");
+	const u32 *a = source(w, &p->s[0], ta), *b = source(w, &p->s[1], tb);
+	const u32 *c = source(w, &p->s[2], tc);
+	LANE {
+		float lo = as_f32(a[i] << 16) * as_f32(b[i] << 16) + as_f32(c[i]);
+		o[i] = of_f32(as_f32(a[i] & 0xFFFF0000) * as_f32(b[i] & 0xFFFF0000) + lo);
+	}
+	out_f32(w, p, o);
+}
+
+/* --- matrices -------------------------------------------------------------------------- */
+
+enum { MATRIX = 16 };
+
+/* Register j of lane l holds elements 2 j and 2 j + 1 of row (column) l; lanes 16 to 31
+ * the same again. o[k][l]: float32. */
+static inline void matrix_widen(struct wave *w, const struct inst *p, int which, bool is_bf16,
+				float o[MATRIX][LANES])
+{
+	u32 differs = 0;
+	for (int j = 0; j < 8; j++) {
+		const u32 *x = w->v[p->s[which].reg + j];
+		for (int l = 0; l < MATRIX; l++)
+			differs |= x[l] ^ x[l + MATRIX];
+		if (is_bf16) {
+			LANE o[2 * j][i] = as_f32(x[i] << 16);
+			LANE o[2 * j + 1][i] = as_f32(x[i] & 0xFFFF0000);
+		} else {
+			VECTOR(hi);
+			LANE hi[i] = x[i] >> 16;
+			halves_widen(x, o[2 * j]);
+			halves_widen(hi, o[2 * j + 1]);
+		}
+	}
+	if (differs)
+		wave_fault(w, p, "lanes 16 to 31 of a matrix are not as lanes 0 to 15");
+}
+
+/* Register v of the result holds row 2 v in lanes 0 to 15, row 2 v + 1 in the others. */
+static inline void wmma(struct wave *w, const struct inst *p, bool is_bf16)
+{
+	float a[MATRIX][LANES] __attribute__((aligned(64)));
+	float b[MATRIX][LANES] __attribute__((aligned(64)));
+	u32 o[8][LANES] __attribute__((aligned(64)));
+	if (EXEC(w) != FULL)
+		wave_fault(w, p, "a matrix instruction with EXEC %08x", EXEC(w));
+	if (p->s[0].kind != KIND_VGPR || p->s[1].kind != KIND_VGPR || p->op_sel ||
+	    p->neg_lo || p->neg_hi || p->clamp) {
+		wave_fault(w, p, "operands of a matrix instruction that are not modelled");
+		return;
+	}
+	matrix_widen(w, p, 0, is_bf16, a);
+	matrix_widen(w, p, 1, is_bf16, b);
+	for (int v = 0; v < 8; v++)
+		for (int half = 0; half < 2; half++) {
+			float sum[MATRIX] __attribute__((aligned(64)));
+			int row = 2 * v + half;
+			const u32 *c = w->v[p->s[2].reg + v] + MATRIX * half;
+			for (int l = 0; l < MATRIX; l++)
+				sum[l] = as_f32(p->s[2].kind == KIND_VGPR ? c[l]
+									  : p->s[2].imm);
+			for (int k = 0; k < MATRIX; k++)
+				for (int l = 0; l < MATRIX; l++)
+					sum[l] += a[k][row] * b[k][l];
+			for (int l = 0; l < MATRIX; l++)
+				o[v][MATRIX * half + l] = of_f32(sum[l]);
+		}
+	memcpy(w->v[p->d.reg], o, sizeof o);
+	if (w->g->l->is_counting)
+		w->g->counts.wmma_cycles += 32;
+	wave_note_hazards(w, p);
+}
+
+DEF(v_wmma_f32_16x16x16_f16)
+{
+	wmma(w, p, false);
+}
+
+DEF(v_wmma_f32_16x16x16_bf16)
+{
+	wmma(w, p, true);
+}

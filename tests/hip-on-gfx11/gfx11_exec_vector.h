@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vector instructions on 32 and 64 bits, comparisons, exchanges of lanes, VOPD
+ * (gfx11_exec.h includes this). x, y, z: a lane's sources.
+ */
+#pragma once
+/* calc_NAME computes all lanes and writes nothing: VOPD reads for both halves first. */
+typedef void calculate(struct wave *w, const struct operand *s, const struct operand *d,
+		       u32 *o);
+#define CALC(name) \
+	static inline void calc_##name(struct wave *w, const struct operand *s, \
+				       const struct operand *d, u32 *o)
+#define CALC1(name, expression)                                                            \
+	CALC(name)                                                                          \
+	{                                                                                   \
+		VECTOR(ta);                                                                 \
+		const u32 *a = source(w, &s[0], ta);                                        \
+		(void)d;                                                                    \
+		LANE {                                                                      \
+			u32 x = a[i];                                                       \
+			o[i] = (u32)(expression);                                           \
+		}                                                                           \
+	}
+#define CALC2(name, expression)                                                            \
+	CALC(name)                                                                          \
+	{                                                                                   \
+		VECTOR(ta);                                                                 \
+		VECTOR(tb);                                                                 \
+		const u32 *a = source(w, &s[0], ta), *b = source(w, &s[1], tb);             \
+		(void)d;                                                                    \
+		LANE {                                                                      \
+			u32 x = a[i], y = b[i];                                             \
+			o[i] = (u32)(expression);                                           \
+		}                                                                           \
+	}
+#define CALC3(name, expression)                                                            \
+	CALC(name)                                                                          \
+	{                                                                                   \
+		VECTOR(ta);                                                                 \
+		VECTOR(tb);                                                                 \
+		VECTOR(tc);                                                                 \
+		const u32 *a = source(w, &s[0], ta), *b = source(w, &s[1], tb);             \
+		const u32 *c = source(w, &s[2], tc);                                        \
+		(void)d;                                                                    \
+		LANE {                                                                      \
+			u32 x = a[i], y = b[i], z = c[i];                                   \
+			o[i] = (u32)(expression);                                           \
+		}                                                                           \
+	}
+#define RUN(name, write)                                                                   \
+	DEF(name)                                                                           \
+	{                                                                                   \
+		VECTOR(o);                                                                  \
+		calc_##name(w, p->s, &p->d, o);                                             \
+		write(w, p, o);                                                             \
+	}
+#define V1(name, expression) CALC1(name, expression) RUN(name, out)
+#define V2(name, expression) CALC2(name, expression) RUN(name, out)
+#define V3(name, expression) CALC3(name, expression) RUN(name, out)
+#define F1(name, expression) CALC1(name, of_f32(expression)) RUN(name, out_f32)
+#define F2(name, expression) CALC2(name, of_f32(expression)) RUN(name, out_f32)
+#define F3(name, expression) CALC3(name, of_f32(expression)) RUN(name, out_f32)
+#define X as_f32(x)
+#define Y as_f32(y)
+#define Z as_f32(z)
+
+static inline float max_f32(float x, float y)
+{
+	return x != x ? y : y != y ? x : x > y ? x : y > x ? y : signbit(x) ? y : x;
+}
+
+static inline float min_f32(float x, float y)
+{
+	return x != x ? y : y != y ? x : x < y ? x : y < x ? y : signbit(x) ? x : y;
+}
+
+static inline i32 sign24(u32 x)
+{
+	return (i32)(x << 8) >> 8;
+}
+
+static inline i32 max_i32(i32 x, i32 y) { return x > y ? x : y; }
+static inline i32 min_i32(i32 x, i32 y) { return x < y ? x : y; }
+static inline u32 max_u32(u32 x, u32 y) { return x > y ? x : y; }
+static inline u32 min_u32(u32 x, u32 y) { return x < y ? x : y; }
+
+DEF(v_nop)
+{
+	(void)w;
+	(void)p;
+}
+
+V1(v_mov_b32, x)
+V1(v_not_b32, ~x)
+V1(v_clz_i32_u32, x ? __builtin_clz(x) : -1)
+V1(v_ctz_i32_b32, x ? __builtin_ctz(x) : -1)
+V1(v_bfrev_b32, __builtin_bswap32((x & 0x01010101) << 7 | (x & 0x02020202) << 5 |
+				  (x & 0x04040404) << 3 | (x & 0x08080808) << 1 |
+				  (x & 0x10101010) >> 1 | (x & 0x20202020) >> 3 |
+				  (x & 0x40404040) >> 5 | (x & 0x80808080) >> 7))
+F1(v_cvt_f32_i32, (float)(i32)x)
+F1(v_cvt_f32_u32, (float)x)
+F1(v_cvt_f32_ubyte0, (float)(x & 255))
+F1(v_cvt_f32_ubyte1, (float)(x >> 8 & 255))
+F1(v_cvt_f32_ubyte2, (float)(x >> 16 & 255))
+F1(v_cvt_f32_ubyte3, (float)(x >> 24))
+V1(v_cvt_u32_f32, u32_of_f32(X))
+V1(v_cvt_i32_f32, i32_of_f32(X))
+F1(v_fract_f32, X - floorf(X))
+F1(v_trunc_f32, truncf(X))
+F1(v_ceil_f32, ceilf(X))
+F1(v_rndne_f32, rintf(X))
+F1(v_floor_f32, floorf(X))
+
+F2(v_add_f32, X + Y)
+F2(v_sub_f32, X - Y)
+F2(v_subrev_f32, Y - X)
+F2(v_mul_f32, X * Y)
+F2(v_min_f32, min_f32(X, Y))
+F2(v_max_f32, max_f32(X, Y))
+V2(v_mul_i32_i24, sign24(x) * sign24(y))
+V2(v_mul_u32_u24, (x & 0xFFFFFF) * (y & 0xFFFFFF))
+V2(v_mul_hi_u32_u24, ((u64)(x & 0xFFFFFF) * (y & 0xFFFFFF)) >> 32)
+V2(v_min_i32, min_i32((i32)x, (i32)y))
+V2(v_max_i32, max_i32((i32)x, (i32)y))
+V2(v_min_u32, min_u32(x, y))
+V2(v_max_u32, max_u32(x, y))
+V2(v_lshlrev_b32, y << (x & 31))
+V2(v_lshrrev_b32, y >> (x & 31))
+V2(v_ashrrev_i32, (i32)y >> (x & 31))
+V2(v_and_b32, x & y)
+V2(v_or_b32, x | y)
+V2(v_xor_b32, x ^ y)
+V2(v_xnor_b32, ~(x ^ y))
+V2(v_subrev_nc_u32, y - x)
+V2(v_mul_lo_u32, x * y)
+V2(v_mul_hi_u32, ((u64)x * y) >> 32)
+V2(v_mul_hi_i32, ((i64)(i32)x * (i32)y) >> 32)
+V2(v_bcnt_u32_b32, (u32)__builtin_popcount(x) + y)
+V2(v_mbcnt_lo_u32_b32, (u32)__builtin_popcount(x & ((1u << i) - 1)) + y)
+
+CALC2(v_add_nc_u32, x + y)
+CALC2(v_sub_nc_u32, x - y)
+
+/* With clamp: as far as 32 bits go. */
+DEF(v_add_nc_u32)
+{
+	VECTOR(o);
+	calc_v_add_nc_u32(w, p->s, &p->d, o);
+	if (p->clamp) {
+		VECTOR(t);
+		const u32 *x = source(w, &p->s[0], t);
+		LANE o[i] = o[i] < x[i] ? FULL : o[i];
+	}
+	out(w, p, o);
+}
+
+DEF(v_sub_nc_u32)
+{
+	VECTOR(o);
+	calc_v_sub_nc_u32(w, p->s, &p->d, o);
+	if (p->clamp) {
+		VECTOR(t);
+		const u32 *x = source(w, &p->s[0], t);
+		LANE o[i] = o[i] > x[i] ? 0 : o[i];
+	}
+	out(w, p, o);
+}
+
+F3(v_fma_f32, fmaf(X, Y, Z))
+F3(v_fmamk_f32, fmaf(X, Y, Z))
+F3(v_fmaak_f32, fmaf(X, Y, Z))
+F3(v_min3_f32, min_f32(min_f32(X, Y), Z))
+F3(v_max3_f32, max_f32(max_f32(X, Y), Z))
+F3(v_med3_f32, max_f32(min_f32(X, Y), min_f32(max_f32(X, Y), Z)))
+V3(v_min3_i32, min_i32(min_i32((i32)x, (i32)y), (i32)z))
+V3(v_max3_i32, max_i32(max_i32((i32)x, (i32)y), (i32)z))
+V3(v_min3_u32, min_u32(min_u32(x, y), z))
+V3(v_max3_u32, max_u32(max_u32(x, y), z))
+V3(v_med3_i32, max_i32(min_i32((i32)x, (i32)y),
+		       min_i32(max_i32((i32)x, (i32)y), (i32)z)))
+V3(v_med3_u32, max_u32(min_u32(x, y), min_u32(max_u32(x, y), z)))
+V3(v_mad_i32_i24, (u32)(sign24(x) * sign24(y)) + z)
+V3(v_mad_u32_u24, (x & 0xFFFFFF) * (y & 0xFFFFFF) + z)
+V3(v_bfe_u32, x >> (y & 31) & ((1u << (z & 31)) - 1))
+V3(v_bfe_i32, sign_extend(x >> (y & 31), z & 31))
+V3(v_bfi_b32, (x & y) | (~x & z))
+V3(v_alignbit_b32, ((u64)x << 32 | y) >> (z & 31))
+V3(v_alignbyte_b32, ((u64)x << 32 | y) >> (8 * (z & 3)))
+V3(v_xor3_b32, x ^ y ^ z)
+V3(v_xad_u32, (x ^ y) + z)
+V3(v_lshl_add_u32, (x << (y & 31)) + z)
+V3(v_add_lshl_u32, (x + y) << (z & 31))
+V3(v_add3_u32, x + y + z)
+V3(v_lshl_or_b32, x << (y & 31) | z)
+V3(v_and_or_b32, (x & y) | z)
+V3(v_or3_b32, x | y | z)
+
+static inline u32 lerp(u32 x, u32 y, u32 z)
+{
+	u32 q = 0;
+	for (int k = 0; k < 32; k += 8)
+		q |= (((x >> k & 255) + (y >> k & 255) + (z >> k & 1)) >> 1) << k;
+	return q;
+}
+V3(v_lerp_u8, lerp(x, y, z))
+
+/* Byte s of the eight: 0 to 3 of y, 4 to 7 of x; beyond, signs, 0 and 255. */
+static inline u32 pick(u32 x, u32 y, u32 s)
+{
+	u32 word = s & 4 ? x : y;
+	u32 byte = word >> (s & 3) * 8 & 255;
+	u32 from = s & 2 ? x : y; /* 8: y's bit 15, 9: y's 31, 10, 11: x's */
+	u32 sign = from >> (s & 1 ? 31 : 15) & 1 ? 255 : 0;
+	return s < 8 ? byte : s < 12 ? sign : s == 12 ? 0 : 255;
+}
+V3(v_perm_b32, pick(x, y, z & 255) | pick(x, y, z >> 8 & 255) << 8 |
+	       pick(x, y, z >> 16 & 255) << 16 | pick(x, y, z >> 24) << 24)
+
+CALC(v_fmac_f32)
+{
+	VECTOR(ta);
+	VECTOR(tb);
+	const u32 *a = source(w, &s[0], ta), *b = source(w, &s[1], tb);
+	const u32 *c = w->v[d->reg];
+	LANE o[i] = of_f32(fmaf(as_f32(a[i]), as_f32(b[i]), as_f32(c[i])));
+}
+RUN(v_fmac_f32, out_f32)
+
+CALC(v_cndmask_b32)
+{
+	VECTOR(ta);
+	VECTOR(tb);
+	const u32 *a = source(w, &s[0], ta), *b = source(w, &s[1], tb);
+	u32 mask = scalar(w, &s[2]);
+	(void)d;
+	LANE o[i] = mask >> i & 1 ? b[i] : a[i];
+}
+RUN(v_cndmask_b32, out)
+
+DEF(v_ldexp_f32)
+{
+	VECTOR(ta);
+	VECTOR(tb);
+	VECTOR(o);
+	const u32 *a = source(w, &p->s[0], ta), *b = source(w, &p->s[1], tb);
+	LANE o[i] = of_f32(ldexpf(as_f32(a[i]), (i32)b[i]));
+	out_f32(w, p, o);
+}
+
+/* --- transcendental: rounded to nearest here, within an ulp on the chip ------------- */
+
+#define TRANS(name, expression)                                                            \
+	DEF(name)                                                                           \
+	{                                                                                   \
+		VECTOR(ta);                                                                 \
+		VECTOR(o);                                                                  \
+		const u32 *a = source(w, &p->s[0], ta);                                     \
+		LANE {                                                                      \
+			u32 x = a[i];                                                       \
+			o[i] = of_f32(expression);                                          \
+		}                                                                           \
+		out_f32(w, p, o);                                                           \
+		wave_note_hazards(w, p);                                                    \
+	}
+TRANS(v_exp_f32, exp2f(X))
+TRANS(v_log_f32, log2f(X))
+TRANS(v_rcp_f32, (float)(1 / (double)X))
+TRANS(v_rcp_iflag_f32, (float)(1 / (double)X))
+TRANS(v_rsq_f32, (float)(1 / sqrt((double)X)))
+TRANS(v_sqrt_f32, (float)sqrt((double)X))
+
+/* --- carries ------------------------------------------------------------------------ */
+
+/* wide: of x, y and the carry c; bit 32 is the carry out */
+#define CARRY(name, has_in, wide)                                                          \
+	DEF(name)                                                                           \
+	{                                                                                   \
+		VECTOR(ta);                                                                 \
+		VECTOR(tb);                                                                 \
+		VECTOR(o);                                                                  \
+		VECTOR(carry);                                                              \
+		const u32 *a = source(w, &p->s[0], ta), *b = source(w, &p->s[1], tb);       \
+		u32 in = has_in ? scalar(w, &p->s[2]) : 0, mask = 0;                        \
+		LANE {                                                                      \
+			u64 x = a[i], y = b[i], c = in >> i & 1, q = (wide);                \
+			o[i] = (u32)q;                                                      \
+			carry[i] = (u32)(q >> 32) & 1;                                      \
+			(void)c;                                                            \
+		}                                                                           \
+		LANE mask |= carry[i] << i;                                                 \
+		out(w, p, o);                                                               \
+		write_sgpr(w, p->sd.reg, mask & EXEC(w));                                   \
+	}
+CARRY(v_add_co_u32, false, x + y)
+CARRY(v_sub_co_u32, false, x - y)
+CARRY(v_subrev_co_u32, false, y - x)
+CARRY(v_add_co_ci_u32, true, x + y + c)
+CARRY(v_sub_co_ci_u32, true, x - y - c)
+CARRY(v_subrev_co_ci_u32, true, y - x - c)
+
+DEF(v_mad_u64_u32)
+{
+	VECTOR(ta);
+	VECTOR(tb);
+	u64 c[LANES], o[LANES];
+	u32 mask = 0;
+	const u32 *a = source(w, &p->s[0], ta), *b = source(w, &p->s[1], tb);
+	source64(w, &p->s[2], c);
+	LANE {
+		u64 product = (u64)a[i] * b[i];
+		o[i] = product + c[i];
+		mask |= (u32)(o[i] < product) << i;
+	}
+	out64(w, p, o);
+	write_sgpr(w, p->sd.reg, mask & EXEC(w));
+}
+
+DEF(v_mad_i64_i32)
+{
+	VECTOR(ta);
+	VECTOR(tb);
+	u64 c[LANES], o[LANES];
+	const u32 *a = source(w, &p->s[0], ta), *b = source(w, &p->s[1], tb);
+	source64(w, &p->s[2], c);
+	LANE o[i] = (u64)((i64)(i32)a[i] * (i32)b[i]) + c[i];
+	out64(w, p, o);
+	if (p->sd.reg != REG_NULL)
+		wave_fault(w, p, "the carry of a signed product is not modelled");
+}
+
+/* --- 64 bits ------------------------------------------------------------------------ */
+
+#define SHIFT64(name, expression)                                                          \
+	DEF(name)                                                                           \
+	{                                                                                   \
+		VECTOR(ta);                                                                 \
+		u64 b[LANES], o[LANES];                                                     \
+		const u32 *a = source(w, &p->s[0], ta);                                     \
+		source64(w, &p->s[1], b);                                                   \
+		LANE {                                                                      \
+			u64 x = a[i] & 63, y = b[i];                                        \
+			o[i] = (u64)(expression);                                           \
+		}                                                                           \
+		out64(w, p, o);                                                             \
+	}
+SHIFT64(v_lshlrev_b64, y << x)
+SHIFT64(v_lshrrev_b64, y >> x)
+SHIFT64(v_ashrrev_i64, (i64)y >> x)
+
+#define D3(name, n, expression)                                                            \
+	DEF(name)                                                                           \
+	{                                                                                   \
+		u64 t[3][LANES], o[LANES];                                                  \
+		for (int k = 0; k < n; k++)                                                 \
+			source64(w, &p->s[k], t[k]);                                        \
+		LANE {                                                                      \
+			double x = as_f64(t[0][i]), y = n > 1 ? as_f64(t[1][i]) : 0;        \
+			double z = n > 2 ? as_f64(t[2][i]) : 0;                             \
+			(void)y;                                                            \
+			(void)z;                                                            \
+			o[i] = of_f64(expression);                                          \
+		}                                                                           \
+		out64(w, p, o);                                                             \
+	}
+D3(v_fma_f64, 3, fma(x, y, z))
+D3(v_mul_f64, 2, x * y)
+D3(v_add_f64, 2, x + y)
+D3(v_rndne_f64, 1, rint(x))
+
+DEF(v_cvt_f64_i32)
+{
+	VECTOR(t);
+	u64 o[LANES];
+	const u32 *x = source(w, &p->s[0], t);
+	LANE o[i] = of_f64((double)(i32)x[i]);
+	out64(w, p, o);
+}
+
+DEF(v_cvt_f64_f32)
+{
+	VECTOR(t);
+	u64 o[LANES];
+	const u32 *x = source(w, &p->s[0], t);
+	LANE o[i] = of_f64((double)as_f32(x[i]));
+	out64(w, p, o);
+}
+
+DEF(v_cvt_i32_f64)
+{
+	VECTOR(o);
+	u64 t[LANES];
+	source64(w, &p->s[0], t);
+	LANE {
+		double x = as_f64(t[i]);
+		o[i] = x != x ? 0 : x >= 2147483647.0 ? 0x7FFFFFFF
+		       : x <= -2147483648.0 ? 0x80000000 : (u32)(i32)x;
+	}
+	out(w, p, o);
+}
+
+DEF(v_cvt_f32_f64)
+{
+	VECTOR(o);
+	u64 t[LANES];
+	source64(w, &p->s[0], t);
+	LANE o[i] = of_f32((float)as_f64(t[i]));
+	out_f32(w, p, o);
+}
+
+/* --- comparisons -------------------------------------------------------------------- */
+
+static inline u32 mask_of(const u32 *is)
+{
+	u32 mask = 0;
+	LANE mask |= (is[i] & 1) << i;
+	return mask;
+}
+
+/* v_cmp writes a lane mask, v_cmpx EXEC. */
+#define COMPARE(name, type, convert, expression)                                           \
+	static inline u32 compare_##name(struct wave *w, const struct inst *p)              \
+	{                                                                                   \
+		VECTOR(ta);                                                                 \
+		VECTOR(tb);                                                                 \
+		VECTOR(is);                                                                 \
+		const u32 *a = source(w, &p->s[0], ta), *b = source(w, &p->s[1], tb);       \
+		LANE {                                                                      \
+			type x = convert(a[i]), y = convert(b[i]);                          \
+			is[i] = (expression);                                               \
+		}                                                                           \
+		return mask_of(is) & EXEC(w);                                               \
+	}                                                                                   \
+	COMPARE_RUN(name)
+#define COMPARE_RUN(name)                                                                  \
+	DEF(v_cmp_##name)                                                                   \
+	{                                                                                   \
+		write_sgpr(w, p->d.reg, compare_##name(w, p));                              \
+	}                                                                                   \
+	DEF(v_cmpx_##name)                                                                  \
+	{                                                                                   \
+		EXEC(w) = compare_##name(w, p);                                             \
+		wave_note_hazards(w, p);                                                    \
+	}
+#define COMPARE64(name, type, expression)                                                  \
+	static inline u32 compare_##name(struct wave *w, const struct inst *p)              \
+	{                                                                                   \
+		u64 a[LANES], b[LANES];                                                     \
+		VECTOR(is);                                                                 \
+		source64(w, &p->s[0], a);                                                   \
+		source64(w, &p->s[1], b);                                                   \
+		LANE {                                                                      \
+			type x = (type)a[i], y = (type)b[i];                                \
+			is[i] = (expression);                                               \
+		}                                                                           \
+		return mask_of(is) & EXEC(w);                                               \
+	}                                                                                   \
+	COMPARE_RUN(name)
+#define COMPARE_ALL(make)                                                                  \
+	make(lt, x < y) make(eq, x == y) make(le, x <= y) make(gt, x > y) make(ne, x != y)  \
+	make(ge, x >= y)
+#define MAKE_I16(n, e) COMPARE(n##_i16, i16, (i16), e)
+#define MAKE_U16(n, e) COMPARE(n##_u16, u16, (u16), e)
+#define MAKE_I32(n, e) COMPARE(n##_i32, i32, (i32), e)
+#define MAKE_U32(n, e) COMPARE(n##_u32, u32, (u32), e)
+#define MAKE_I64(n, e) COMPARE64(n##_i64, i64, e)
+#define MAKE_U64(n, e) COMPARE64(n##_u64, u64, e)
+#define MAKE_F32(n, e) COMPARE(n##_f32, float, as_f32, e)
+COMPARE_ALL(MAKE_I16)
+COMPARE_ALL(MAKE_U16)
+COMPARE_ALL(MAKE_I32)
+COMPARE_ALL(MAKE_U32)
+COMPARE_ALL(MAKE_I64)
+COMPARE_ALL(MAKE_U64)
+MAKE_F32(lt, x < y)
+MAKE_F32(eq, x == y)
+MAKE_F32(le, x <= y)
+MAKE_F32(gt, x > y)
+MAKE_F32(lg, x < y || x > y)
+MAKE_F32(ge, x >= y)
+MAKE_F32(o, x == x && y == y)
+MAKE_F32(u, x != x || y != y)
+MAKE_F32(nge, !(x >= y))
+MAKE_F32(nlg, !(x < y || x > y))
+MAKE_F32(ngt, !(x > y))
+MAKE_F32(nle, !(x <= y))
+MAKE_F32(neq, x != y)
+MAKE_F32(nlt, !(x < y))
+
+/* --- lanes -------------------------------------------------------------------------- */
+
+DEF(v_readfirstlane_b32)
+{
+	u32 e = EXEC(w);
+	if (!e)
+		wave_fault(w, p, "no lane is active to be read");
+	if (p->s[0].kind == KIND_VGPR)
+		write_sgpr(w, p->d.reg, w->v[p->s[0].reg][e ? __builtin_ctz(e) : 0]);
+	else
+		write_sgpr(w, p->d.reg, scalar(w, &p->s[0]));
+}
+
+DEF(v_readlane_b32)
+{
+	write_sgpr(w, p->d.reg, w->v[p->s[0].reg][scalar(w, &p->s[1]) & 31]);
+}
+
+/* Each lane reads the other row of 16, at the place that four bits name. */
+DEF(v_permlanex16_b32)
+{
+	VECTOR(o);
+	u64 select = (u64)scalar(w, &p->s[2]) << 32 | scalar(w, &p->s[1]);
+	const u32 *x = w->v[p->s[0].reg], *old = w->v[p->d.reg];
+	u32 e = EXEC(w), bad = 0;
+	LANE {
+		u32 from = (((u32)i & 16) ^ 16) + (u32)(select >> (i & 15) * 4 & 15);
+		bool is_active = e >> from & 1 || p->op_sel & 1;
+		bad |= (u32)(!is_active && !(p->op_sel & 2)) << i;
+		o[i] = is_active ? x[from] : p->op_sel & 2 ? 0 : old[i];
+	}
+	if (bad & e)
+		wave_fault(w, p, "reads from an inactive lane (lanes %08x, EXEC %08x)",
+			   bad & e, e);
+	out(w, p, o);
+}
+
+/* The lane that lane i reads, or -1 beyond its row. */
+static inline int dpp_from(u32 control, int i)
+{
+	int row = i & 16, at = i & 15, n = (int)control & 15;
+	if (control < 0x100)
+		return (i & ~3) + (int)(control >> 2 * (i & 3) & 3);
+	switch (control >> 4) {
+	case 0x10: return at + n < 16 ? row + at + n : -1;
+	case 0x11: return at >= n ? row + at - n : -1;
+	case 0x12: return row + ((at - n) & 15);
+	case 0x14: return n ? (i & ~7) + (7 - (i & 7)) : row + 15 - at;
+	case 0x15: return row + n;
+	default: return row + (at ^ n);
+	}
+}
+
+/* The exchange into a register beyond all, then the instruction itself (p->inner), which
+ * reads that one. */
+static void run_dpp(struct wave *w, const struct inst *p)
+{
+	struct inst inner = *p;
+	u32 e = EXEC(w), bad = 0;
+	const u32 *x = w->v[p->s[0].reg];
+	LANE {
+		int from = dpp_from(p->dpp, i);
+		bool is_active = from >= 0 && (e >> from & 1 || p->dpp_fi);
+		bad |= (u32)(from >= 0 && !is_active) << i;
+		w->v[DPP_REG][i] = is_active ? x[from] : 0;
+	}
+	if (bad & e)
+		wave_fault(w, p, "reads from an inactive lane (lanes %08x, EXEC %08x)",
+			   bad & e, e);
+	inner.s[0].reg = DPP_REG;
+	p->inner(w, &inner);
+}
+
+/* --- VOPD --------------------------------------------------------------------------- */
+
+static inline void calc_v_dot2acc_f32_f16(struct wave *w, const struct operand *s,
+					  const struct operand *d, u32 *o);
+
+static calculate *const halves[N_OPS] = {
+#define OP(enc, code, name, sig, flags)
+#define DUAL(code, name) [OP_##name] = calc_##name,
+#include "tests/hip-on-gfx11/gfx11_ops.def"
+};
+
+static void run_dual(struct wave *w, const struct inst *p)
+{
+	VECTOR(x);
+	VECTOR(y);
+	halves[p->op](w, p->s, &p->d, x);
+	halves[p->op_y](w, p->y_s, &p->y_d, y);
+	write_vgpr(w, p->d.reg, x);
+	write_vgpr(w, p->y_d.reg, y);
+}
