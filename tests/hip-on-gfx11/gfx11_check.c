@@ -183,6 +183,9 @@ static void check_trans(struct wave *w, const struct inst *p)
 		if (reads(p, w->trans[i].reg))
 			wave_fault(w, p, "v%u is read too soon behind the transcendental "
 				   "that writes it", w->trans[i].reg);
+		if ((p->d.kind == KIND_VGPR && overlaps(&p->d, w->trans[i].reg)) ||
+		    (p->y_d.kind == KIND_VGPR && overlaps(&p->y_d, w->trans[i].reg)))
+			w->trans[i].at = 0; /* another value since */
 	}
 	if (!is_live)
 		w->hazards &= ~(unsigned)HAZARD_TRANS;

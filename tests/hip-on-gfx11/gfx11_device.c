@@ -52,9 +52,9 @@ static void die(const char *what, const char *why)
 
 /* --- coverage ------------------------------------------------------------------------- */
 
-/* A line a kernel: its name, launches, and a digit (0, 1) for each word that an
- * instruction begins with; coverage.py reads them. Appended at once, so that processes
- * may share the file. */
+/* A line a kernel: chip, name, launches, the address of its first instruction, and a digit
+ * (0, 1) for each instruction in order: was it executed? coverage.py merges the lines.
+ * Processes may share the file. */
 static void write_coverage(void)
 {
 	const char *path = getenv("HALOD_GFX11_COVERAGE");
@@ -71,11 +71,8 @@ static void write_coverage(void)
 			continue;
 		fprintf(out, "%s %s %" PRIu64 " %x ", D.code.arch, k->name, k->n_launches,
 			k->begin);
-		size_t n = (k->end - k->begin) / 4, digit = 0;
-		/* four instructions a hexadecimal digit would save little: most lines are
-		 * written where the file is asked for, once a process */
-		for (size_t j = 0; j < n; j++)
-			if (k->insts[j].size && k->insts[j].op != OP_s_code_end && ++digit)
+		for (size_t j = 0; j < (k->end - k->begin) / 4; j++)
+			if (k->insts[j].size && k->insts[j].op != OP_s_code_end)
 				putc(k->reached[j] ? '1' : '0', out);
 		putc('\n', out);
 	}

@@ -227,6 +227,8 @@ static void run_wave(struct wave *w)
 			w->n_valu++;
 			if (__builtin_expect(w->hazards, 0))
 				wave_check_hazards(w, p);
+		} else if (w->hazards && p->class >= CLASS_LOAD && p->class <= CLASS_LDS) {
+			w->hazards &= ~(unsigned)HAZARD_TRANS;
 		}
 		if (is_counting)
 			g->counts.issued[p->class]++;

@@ -118,9 +118,6 @@ static void wave_begin(struct group *g, uint32_t number)
 /* A wave that ended does not hold up a barrier. */
 static void run_group(struct group *g, uint32_t number)
 {
-	static const struct executor *x;
-	if (!x)
-		x = executor_best();
 	struct launch *l = g->l;
 	g->x = number % l->grid_x;
 	g->y = number / l->grid_x;
@@ -140,7 +137,7 @@ static void run_group(struct group *g, uint32_t number)
 			if (w->state == WAVE_ENDED)
 				continue;
 			w->state = WAVE_RUNS;
-			x->run_wave(w);
+			l->run_wave(w);
 			n_live += w->state != WAVE_ENDED;
 		}
 	}
@@ -230,6 +227,7 @@ static void start_threads(void)
 
 bool launch_run(struct launch *l)
 {
+	l->run_wave = executor_best()->run_wave;
 	if (!P.own)
 		start_threads();
 	bool is_shared = P.n_threads && l->grid_x * l->grid_y > 1;

@@ -33,6 +33,7 @@ struct counts {
 	uint64_t wmma_cycles;
 };
 
+struct wave;
 struct launch {
 	struct code_object *code;
 	struct code_kernel *kernel;
@@ -48,6 +49,7 @@ struct launch {
 	uint32_t has_failed;     /* atomic */
 	bool is_counting;
 	struct counts counts;    /* sum of the groups', under a lock */
+	void (*run_wave)(struct wave *w); /* launch_run sets it */
 	uint64_t n_insts;
 	char error[512];         /* the first one, under a lock */
 };
