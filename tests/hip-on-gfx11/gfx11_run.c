@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_THREADS = 64 };
@@ -165,9 +166,17 @@ static void add_counts(struct launch *l, const struct counts *from)
 		to[i] += x[i];
 }
 
+static double thread_seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static void work(struct group *g, struct launch *l)
 {
 	uint32_t n = l->grid_x * l->grid_y, at;
+	double begin = thread_seconds();
 	g->l = l;
 	memset(g->cache, 0, sizeof g->cache);
 	memset(&g->counts, 0, sizeof g->counts);
@@ -176,6 +185,7 @@ static void work(struct group *g, struct launch *l)
 		run_group(g, l->is_reversed ? n - 1 - at : at);
 	pthread_mutex_lock(&P.lock);
 	add_counts(l, &g->counts);
+	l->seconds += thread_seconds() - begin;
 	pthread_mutex_unlock(&P.lock);
 }
 

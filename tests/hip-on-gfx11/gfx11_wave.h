@@ -51,6 +51,7 @@ struct launch {
 	struct counts counts;    /* sum of the groups', under a lock */
 	void (*run_wave)(struct wave *w); /* launch_run sets it */
 	uint64_t n_insts;
+	double seconds;          /* of all threads' CPU time */
 	char error[512];         /* the first one, under a lock */
 };
 
