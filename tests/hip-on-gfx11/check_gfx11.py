@@ -68,7 +68,6 @@ def check(target, coverage):
     cases(target, coverage, "run_fibers", **({} if WHOLE else {"HALOD_SHAPES_EVERY": "8"}))
     cases(target, coverage, "run_shapes", HALOD_SHAPES_EVERY="1" if WHOLE else "8")
     verify(target, coverage, "halo-tiny", os.path.join(SRC, "models/halo-tiny"))
-
     for name in MODELS if WHOLE else ():
         verify(target, coverage, name, os.path.join(GOLDEN, name))
 

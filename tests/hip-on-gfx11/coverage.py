@@ -20,7 +20,7 @@ def read(paths):
                 if len(fields) != 5:
                     continue
                 chip, name, launches, begin, digits = fields
-                new = int(digits or "0", 2)
+                new = int(digits.replace("2", "1") or "0", 2)
                 old = found[chip].setdefault(name, [0, int(begin, 16), 0, len(digits)])
                 if old[3] != len(digits):
                     raise SystemExit("%s: %s: two code objects in one file" % (path, name))

@@ -252,17 +252,6 @@ void wave_check_barrier(struct wave *w, const struct inst *p)
 		}
 }
 
-/* An atomic on memory tells other workgroups: what this one wrote must be there. */
-void wave_check_atomic(struct wave *w, const struct inst *p)
-{
-	struct group *g = w->g;
-	for (uint32_t i = 0; i < g->n_waves; i++)
-		if (g->waves[i].n_stores) {
-			wave_fault(w, p, "wave %u has stores under way, without vscnt(0)", i);
-			return;
-		}
-}
-
 static void conflict(struct wave *w, const struct inst *p, uint32_t word, unsigned other,
 		     const char *what)
 {
@@ -296,6 +285,31 @@ void wave_check_lds(struct wave *w, const struct inst *p, uint32_t address, uint
 			conflict(w, p, i, read->wave, "read");
 		mark(use == LDS_READ ? read : wrote, w, epoch, use == LDS_ATOMIC);
 	}
+}
+
+/* An atomic on memory tells other workgroups: what this one wrote must be there. So its
+ * waves wait for their stores, then comes a barrier, then the atomic. */
+void wave_check_atomic(struct wave *w, const struct inst *p)
+{
+	struct group *g = w->g;
+	for (uint32_t i = 0; i < g->n_waves; i++)
+		if (g->waves[i].n_stores) {
+			wave_fault(w, p, "wave %u has stores under way, without vscnt(0)", i);
+			return;
+		}
+	if (g->stored.epoch == g->epoch && (g->stored.is_many || g->stored.wave != w->number))
+		wave_fault(w, p, "wave %u stored, with no barrier between", g->stored.wave);
+	mark(&g->told, w, g->epoch, true);
+}
+
+void wave_check_store(struct wave *w, const struct inst *p)
+{
+	struct group *g = w->g;
+	if (g->told.epoch == g->epoch && (g->told.is_many || g->told.wave != w->number))
+		wave_fault(w, p, "wave %u did an atomic, with no barrier between",
+			   g->told.wave);
+	mark(&g->stored, w, g->epoch, false);
+	w->n_stores++;
 }
 
 /* --- memory ------------------------------------------------------------------------- */

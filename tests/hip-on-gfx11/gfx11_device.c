@@ -55,8 +55,8 @@ static void die(const char *what, const char *why)
 /* --- coverage ------------------------------------------------------------------------- */
 
 /* A line a kernel: chip, name, launches, the address of its first instruction, and a digit
- * (0, 1) for each instruction in order: was it executed? coverage.py merges the lines.
- * Processes may share the file. */
+ * (enum reached) for each instruction in order. coverage.py merges the lines. Processes may
+ * share the file. */
 static void write_coverage(void)
 {
 	const char *path = getenv("HALOD_GFX11_COVERAGE");
@@ -76,7 +76,7 @@ static void write_coverage(void)
 			k->begin);
 		for (size_t j = 0; j < (k->end - k->begin) / 4; j++)
 			if (k->insts[j].size && k->insts[j].op != OP_s_code_end)
-				putc(k->reached[j] ? '1' : '0', out);
+				putc('0' + k->reached[j], out);
 		putc('\n', out);
 	}
 	fflush(out);

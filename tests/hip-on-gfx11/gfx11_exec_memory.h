@@ -210,7 +210,7 @@ static inline void store_lanes(struct wave *w, const struct inst *p, u32 n, enum
 	EXEC(w) = saved;
 	LANE if (is_good && e >> i & 1)
 		lane_store(w, p->s[1].reg, i, (void *)(uintptr_t)a[i], n, part);
-	w->n_stores++;
+	wave_check_store(w, p);
 	if (g->l->is_counting) {
 		g->counts.store_bytes += (u64)__builtin_popcount(e) * n;
 		count_lines(g, a, e, n, true);

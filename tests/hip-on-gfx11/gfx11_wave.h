@@ -110,6 +110,7 @@ struct group {
 	uint32_t epoch;
 	const struct range *cache[RANGE_CACHE];
 	uint64_t random;
+	struct lds_tag stored, told; /* memory: by stores, by atomics */
 	struct counts counts;
 	unsigned char lds[LDS_BYTES + 64] __attribute__((aligned(64)));
 	struct lds_tag written[LDS_BYTES / 4], was_read[LDS_BYTES / 4];
@@ -134,6 +135,7 @@ void wave_check_hazards(struct wave *w, const struct inst *p);
 void wave_note_hazards(struct wave *w, const struct inst *p);
 void wave_check_barrier(struct wave *w, const struct inst *p);
 void wave_check_atomic(struct wave *w, const struct inst *p);
+void wave_check_store(struct wave *w, const struct inst *p);
 void wave_check_clause(struct wave *w, const struct inst *p);
 /* One lane's access to LDS, aligned and within it: does another wave's in the same
  * stretch between barriers contradict it? */
