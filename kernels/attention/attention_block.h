@@ -61,58 +61,66 @@ DEVICE float attention_max8(float x)
 	return y > x ? y : x;
 }
 
-DEVICE float attention_sum8(float x)
+/* Of score x, where the row's greatest is `most`: c times their difference is the
+ * exponent, so that however large they are the greatest has the weight that it should. */
+DEVICE float attention_weight(float x, float most, float c)
 {
-	x += wave_xor<1>(x);
-	x += wave_xor<2>(x);
-	return x + wave_xor<4>(x);
+	return fast_exp2(fma_f32(x - most, c, ATTENTION_SHIFT));
 }
 
-/* Scores of row r to weights, in place. The eight lanes exchange, and so have read their
- * scores, before one of them writes. Returns the factor of the sums before. */
+/* Of the 16 columns of a row, each what the tiles have there: in the order of
+ * tile_row_totals. x: of columns e and e + 8, where e is the lane of the eight. */
+DEVICE float attention_sum16(const float *x)
+{
+	float sum = x[0] + x[1];
+	sum += wave_xor<1>(sum);
+	sum += wave_xor<4>(sum);
+	return sum + wave_xor<2>(sum);
+}
+
+/* Scores of row r to weights, in place, of the step that begins at column `from` and
+ * position `at`; lane e of its eight has positions e, e + 8, ... of it. The eight lanes
+ * exchange, and so have read their scores, before one of them writes.
+ * Returns the factor of the sums before. The arithmetic is that of attention_rows.h. */
 template <class S>
 DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<S> &l,
-				 int32_t r, int32_t at, attention_state *row)
+				 int32_t r, int32_t from, int32_t at, attention_state *row)
 {
-	float x[S::EACH], most = ATTENTION_HIDDEN, all = 0, c = a.scale * ATTENTION_LOG2E;
-	uint32_t pairs[S::EACH / 2];
-	int32_t from = (int32_t)lane_index() % 8 * S::EACH;
+	float x[S::EACH], most = ATTENTION_HIDDEN, all[2], c = a.scale * ATTENTION_LOG2E;
+	int32_t lane = (int32_t)lane_index() % 8;
 	UNROLL
 	for (int i = 0; i < S::EACH; i++) {
-		x[i] = l.score[r * S::SCORE_PITCH + from + i];
+		int32_t column = i * 8 + lane;
+		x[i] = l.score[r * S::SCORE_PITCH + from + column];
 		UNROLL
 		for (int p = 1; p < S::PARTS; p++)
-			x[i] += l.score[(p * S::ROWS + r) * S::SCORE_PITCH + from + i];
-		x[i] *= c;
-		if (at + from + i < row->first || at + from + i > row->last)
+			x[i] += l.score[(p * S::ROWS + r) * S::SCORE_PITCH + from + column];
+		if (at + column < row->first || at + column > row->last)
 			x[i] = ATTENTION_HIDDEN;
 		most = x[i] > most ? x[i] : most;
 	}
 	most = attention_max8(most);
 	most = most > row->max ? most : row->max;
+	uint16_t *to = (uint16_t *)l.score + r * S::WEIGHT_PITCH + from + lane;
 	UNROLL
 	for (int i = 0; i < S::EACH; i++) {
-		uint16_t h = f32_to_f16(fast_exp2(x[i] - most + ATTENTION_SHIFT));
-		all += f16_to_f32(h);
-		pairs[i / 2] = i % 2 ? pairs[i / 2] | (uint32_t)h << 16 : h;
+		uint16_t h = f32_to_f16(attention_weight(x[i], most, c));
+		all[i % 2] = i < 2 ? f16_to_f32(h) : all[i % 2] + f16_to_f32(h);
+		to[i * 8] = h;
 	}
-	float before = fast_exp2(row->max - most);
-	row->sum = fma_f32(row->sum, before, attention_sum8(all));
+	float before = fast_exp2((row->max - most) * c);
+	row->sum = fma_f32(row->sum, before, attention_sum16(all));
 	row->max = most;
-	uint32_t *to = (uint32_t *)l.score + (r * S::WEIGHT_PITCH + from) / 2;
-	UNROLL
-	for (int i = 0; i < S::EACH / 2; i++)
-		to[i] = pairs[i];
 	return before;
 }
 
 /* (max, sum) += (m, s): factors of the two. */
-DEVICE void attention_join(float *max, float *sum, float m, float s, float *old_factor,
-			   float *new_factor)
+DEVICE void attention_join(float c, float *max, float *sum, float m, float s,
+			   float *old_factor, float *new_factor)
 {
 	float most = m > *max ? m : *max;
-	*old_factor = fast_exp2(*max - most);
-	*new_factor = fast_exp2(m - most);
+	*old_factor = fast_exp2((*max - most) * c);
+	*new_factor = fast_exp2((m - most) * c);
 	*sum = fma_f32(*sum, *old_factor, s * *new_factor);
 	*max = most;
 }
@@ -124,43 +132,54 @@ DEVICE void attention_weigh(const attention_launch &a, const attention_lds<S> &l
 	ONE_BY_ONE
 	for (int32_t r = (int32_t)thread_index() / 8; r < S::ROWS; r += S::PASS) {
 		attention_state row = l.row[r];
-		float before = attention_weigh_row<S>(a, l, r, block * S::BLOCK, &row);
-		float total = 1, part = 0;
+		float before[S::STEPS], total = 1, part = 0;
+		UNROLL
+		for (int s = 0; s < S::STEPS; s++)
+			before[s] = attention_weigh_row<S>(
+				a, l, r, s * S::STEP, block * S::BLOCK + s * S::STEP, &row);
 		if (ends) {
-			attention_join(&row.total_max, &row.total_sum, row.max, row.sum,
-				       &total, &part);
+			attention_join(a.scale * ATTENTION_LOG2E, &row.total_max,
+				       &row.total_sum, row.max, row.sum, &total, &part);
 			row.max = ATTENTION_NOTHING;
 			row.sum = 0;
 		}
 		if (lane_index() % 8 != 0)
 			continue;
 		l.row[r] = row;
-		l.factor[r] = before;
-		l.factor[S::ROWS + r] = total;
-		l.factor[2 * S::ROWS + r] = part;
+		UNROLL
+		for (int s = 0; s < S::STEPS; s++)
+			l.factor[s * S::ROWS + r] = before[s];
+		l.factor[S::STEPS * S::ROWS + r] = total;
+		l.factor[(S::STEPS + 1) * S::ROWS + r] = part;
 	}
 }
 
-/* part = factor part + weights values. The factor of what was left by the segment
- * before is 0, once the row has seen a position. */
+/* part = factor part, of a step. The factor of what was left by the segment before is 0,
+ * once the row has seen a position. */
 template <class S>
-DEVICE void attention_values(const attention_lds<S> &l, attention_sums<S> *sums)
+DEVICE void attention_turn(const float *factor, attention_sums<S> *sums)
 {
-	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
-	const uint16_t *weights = (const uint16_t *)l.score;
 	UNROLL
 	for (int t = 0; t < S::TILES; t++) {
 		schedule_barrier();
 		UNROLL
 		for (int i = 0; i < TILE_C; i++) {
-			float f = l.factor[t * 16 + tile_row(i)];
+			float f = factor[t * 16 + tile_row(i)];
 			UNROLL
 			for (int n = 0; n < S::VALUE_TILES; n++)
 				sums->part[t][n].v[i] *= f;
 		}
 	}
+}
+
+/* part += weights values, of a step. */
+template <class S>
+DEVICE void attention_add(const attention_lds<S> &l, int32_t from, attention_sums<S> *sums)
+{
+	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
+	const uint16_t *weights = (const uint16_t *)l.score;
 	ONE_BY_ONE
-	for (int k = 0; k < S::BLOCK; k += 16) {
+	for (int32_t k = from; k < from + S::STEP; k += 16) {
 		tile_a<TILE_F16> w[S::TILES];
 		UNROLL
 		for (int t = 0; t < S::TILES; t++)
@@ -179,6 +198,16 @@ DEVICE void attention_values(const attention_lds<S> &l, attention_sums<S> *sums)
 	}
 }
 
+template <class S>
+DEVICE void attention_values(const attention_lds<S> &l, attention_sums<S> *sums)
+{
+	ONE_BY_ONE
+	for (int32_t s = 0; s < S::STEPS; s++) {
+		attention_turn<S>(l.factor + s * S::ROWS, sums);
+		attention_add<S>(l, s * S::STEP, sums);
+	}
+}
+
 /* total = factor total + factor part, after the last block of a segment. */
 template <class S>
 DEVICE void attention_fold(const attention_lds<S> &l, attention_sums<S> *sums)
@@ -188,8 +217,9 @@ DEVICE void attention_fold(const attention_lds<S> &l, attention_sums<S> *sums)
 		schedule_barrier();
 		UNROLL
 		for (int i = 0; i < TILE_C; i++) {
-			float total = l.factor[S::ROWS + t * 16 + tile_row(i)];
-			float part = l.factor[2 * S::ROWS + t * 16 + tile_row(i)];
+			int32_t r = t * 16 + tile_row(i);
+			float total = l.factor[S::STEPS * S::ROWS + r];
+			float part = l.factor[(S::STEPS + 1) * S::ROWS + r];
 			UNROLL
 			for (int n = 0; n < S::VALUE_TILES; n++)
 				sums->total[t][n].v[i] =

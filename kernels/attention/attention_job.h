@@ -6,21 +6,22 @@
 #include "kernels/device/dialect.h"
 #include "kernels/attention/attention_launch.h"
 
-#define ATTENTION_NOTHING (-1e30f) /* maximum of no scores; differences stay finite */
+#define ATTENTION_NOTHING (-1e30f) /* greatest of no scores; differences stay finite */
 #define ATTENTION_HIDDEN bits_cast<float>(0xFF800000u) /* score without weight */
 #define ATTENTION_SHIFT 12.0f
 #define ATTENTION_NOWHERE 0xFFFFFFFFu
 #define ATTENTION_LOG2E 1.44269504f
 
 /* FRESH: for attention_fresh.h, one token a job, heads of a multiple of eight. */
-template <int KEY_, int VALUE_, int BLOCK_, int PARTS_, bool SHARED_, int TILES_,
+template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int PARTS_, bool SHARED_, int TILES_,
 	  bool FRESH_ = false>
 struct attention_of {
 	enum : int {
 		KEY = KEY_, VALUE = VALUE_, BLOCK = BLOCK_, PARTS = PARTS_, TILES = TILES_,
+		STEP = STEP_, STEPS = BLOCK / STEP, FACTORS = STEPS + 2,
 		WAVES = ATTENTION_WAVES, THREADS = WAVES * WAVE, ROWS = TILES * 16,
 		PASS = THREADS / 8,     /* rows whose weights are made at once */
-		EACH = BLOCK / 8,       /* positions of a lane there */
+		EACH = STEP / 8,        /* positions of a lane and step there */
 		KEY_PITCH = KEY + 8,
 		VALUE_PITCH = SHARED_ ? KEY_PITCH : VALUE + 8,
 		SCORE_PITCH = BLOCK + 4,       /* floats */
@@ -31,15 +32,15 @@ struct attention_of {
 		SCORE_TILES = PARTS > 1 || TILES * KEY_TILES < WAVES
 				      ? 1 : TILES * KEY_TILES / WAVES,
 		VALUE_TILES = VALUE / 16 / WAVES,
-		SEGMENT_SHIFT = BLOCK == 32 ? 1 : 2 /* ATTENTION_SEGMENT is so many blocks */
+		SEGMENT = ATTENTION_SEGMENT / BLOCK /* blocks of the smallest segment */
 	};
 	static constexpr bool SHARED = SHARED_, FRESH = FRESH_;
 	/* Fetched well before they are needed, where there are registers for that; the
 	 * others when their place in LDS is free. */
 	static constexpr bool EARLY_KEYS = KEY <= 128, EARLY_VALUES = VALUE <= 256 && !SHARED;
-	static_assert(BLOCK << SEGMENT_SHIFT == ATTENTION_SEGMENT, "");
+	static_assert(SEGMENT * BLOCK == ATTENTION_SEGMENT, "");
 	static_assert(KEY_LOADS * THREADS * 8 == BLOCK * KEY && ROWS % PASS == 0 &&
-		      VALUE_TILES * WAVES * 16 == VALUE &&
+		      VALUE_TILES * WAVES * 16 == VALUE && FACTORS <= 4 &&
 		      (PARTS == 1 || (TILES == 1 && KEY_TILES == 1 && PARTS == WAVES)) &&
 		      (!FRESH || (TILES == 1 && PARTS == 1 && !SHARED && KEY == VALUE)), "");
 };
@@ -50,7 +51,7 @@ struct attention_job {
 	int32_t b, token, n, position, g, head, n_heads, heads;
 	int32_t seen;         /* first position that any of them sees */
 	int32_t from, to;     /* blocks, `to` its own */
-	int32_t shift;        /* blocks of a segment: 1 << shift */
+	int32_t each;         /* blocks of a segment */
 };
 
 /* A row: maximum and sum of weights of the segment and of the segments before it, and
@@ -65,8 +66,8 @@ struct attention_state {
 template <class S> struct attention_lds {
 	uint16_t *q, *k, *v;  /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) (BLOCK, VALUE_PITCH) */
 	float *score;         /* (PARTS, ROWS, SCORE_PITCH), then weights */
-	float *factor;        /* (3, ROWS): of the sums so far; at the end of a segment, of
-			       * the total and of the segment */
+	float *factor;        /* (FACTORS, ROWS): of the sums so far, at each step; at the
+			       * end of a segment, of the total and of the segment */
 	attention_state *row; /* (ROWS) */
 	uint32_t *place;      /* (2, BLOCK): rows of the pages */
 	uint16_t *fresh;      /* FRESH: (2, KEY) the step's key and value */
@@ -84,7 +85,7 @@ template <class S> DEVICE attention_lds<S> attention_lds_of(u32x4 *lds)
 	l.v = S::SHARED ? l.k : l.k + S::BLOCK * S::KEY_PITCH;
 	l.score = (float *)(l.v + S::BLOCK * S::VALUE_PITCH);
 	l.factor = l.score + S::PARTS * S::ROWS * S::SCORE_PITCH;
-	l.row = (attention_state *)(l.factor + 3 * S::ROWS);
+	l.row = (attention_state *)(l.factor + 4 * S::ROWS);
 	l.place = (uint32_t *)(l.row + S::ROWS);
 	l.fresh = (uint16_t *)(l.place + 2 * S::BLOCK);
 	return l;
@@ -108,9 +109,7 @@ DEVICE int32_t attention_heads(const attention_launch &a, attention_job *j)
 template <class S> DEVICE void attention_range(const attention_launch &a, attention_job *j)
 {
 	int32_t p = j->position, n = p / ATTENTION_SEGMENT + 1;
-	j->shift = S::SEGMENT_SHIFT;
-	for (; n > ATTENTION_SEGMENTS; n = (n + 1) / 2)
-		j->shift++;
+	j->each = (n + ATTENTION_SEGMENTS - 1) / ATTENTION_SEGMENTS * S::SEGMENT;
 	j->seen = a.window && p >= a.window ? p - a.window + 1 : 0;
 	j->from = j->seen / S::BLOCK;
 	j->to = (p + j->n - 1) / S::BLOCK;
@@ -122,13 +121,39 @@ DEVICE bool attention_segment(const attention_launch &a, int32_t i, attention_jo
 			      int32_t *n_segments)
 {
 	attention_range<S>(a, j);
-	int32_t first = j->from >> j->shift;
-	*n_segments = (j->to >> j->shift) - first + 1;
+	int32_t first = j->from / j->each;
+	*n_segments = j->to / j->each - first + 1;
 	if (i >= *n_segments)
 		return false;
-	int32_t from = (first + i) << j->shift, to = from + (1 << j->shift) - 1;
+	int32_t from = (first + i) * j->each, to = from + j->each - 1;
 	j->from = from > j->from ? from : j->from;
 	j->to = to < j->to ? to : j->to;
+	return true;
+}
+
+/* The last block of the segment that has `block`. */
+DEVICE int32_t attention_segment_end(const attention_job &j, int32_t block)
+{
+	return block / j.each * j.each + j.each - 1;
+}
+
+/* The tile of tokens of a workgroup of a whole kernel; false: there is none. Tiles begin
+ * at multiples of their size; the last, which sees most, is first. */
+DEVICE bool attention_tile(const attention_launch &a, attention_job *j)
+{
+	int32_t tile = attention_heads(a, j), first = a.first_tok[j->b];
+	int32_t n = a.first_tok[j->b + 1] - first, each = a.tile_tok;
+	if (n < 1 || (n == 1 && a.skips_single))
+		return false;
+	int32_t p = a.position[first], n_tiles = (p + n - 1) / each - p / each + 1;
+	if (tile >= n_tiles)
+		return false;
+	int32_t from = (p / each + n_tiles - 1 - tile) * each, to = from + each;
+	from = from > p ? from : p;
+	to = to < p + n ? to : p + n;
+	j->token = first + from - p;
+	j->n = to - from;
+	j->position = from;
 	return true;
 }
 

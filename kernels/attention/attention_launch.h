@@ -21,7 +21,7 @@
 
 enum {
 	ATTENTION_GROUP = 16,    /* query heads that share a workgroup's reading */
-	ATTENTION_SEGMENTS = 32, /* of a sequence, at most */
+	ATTENTION_SEGMENTS = 64, /* of a sequence, at most */
 	ATTENTION_SEGMENT = 64,  /* positions of the smallest segment */
 	/* Work memory of the split kernel: floats of a row of a segment beside v_dim. */
 	ATTENTION_ROW_EXTRA = 4 /* two of them used: the others keep values aligned */
@@ -70,11 +70,14 @@ struct attention_shape {
 	const char *name;
 	int32_t key;         /* elements of a key, at most */
 	int32_t value;       /* of a value, at most */
-	int32_t block;       /* positions at a time */
+	int32_t block;       /* positions at a time; by rows: only where the machine copies
+			      * to LDS by itself, elsewhere a step */
+	int32_t step;        /* positions whose greatest score is found at once */
 	int32_t parts;       /* waves that share the sum of a score */
 	int32_t is_shared;   /* values are the first part of the keys */
 	int32_t whole_tiles; /* of 16 rows; a row is a query head of a token */
 	int32_t has_fresh;   /* it has a fresh split kernel */
+	int32_t by_rows;     /* whole: a wave has 16 rows (attention_rows.h) */
 };
 enum { ATTENTION_WAVES = 4 }; /* of a workgroup */
 
@@ -85,11 +88,16 @@ enum { ATTENTION_WAVES = 4 }; /* of a workgroup */
 #define ATTENTION_WORK(heads, v_dim) \
 	(ATTENTION_SEGMENTS * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
 
-/* Dynamic LDS: queries, keys, values in halves; scores, nine numbers a row, where the
+/* Dynamic LDS: queries, keys, values in halves; scores, ten numbers a row, where the
  * positions of two blocks lie. */
 #define ATTENTION_LDS(key, value, block, parts, is_shared, tiles) \
 	(((tiles) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
 	  ((is_shared) ? 0 : (block) * ((value) + 8))) * 2 + \
-	 ((parts) * (tiles) * 16 * ((block) + 4) + 9 * (tiles) * 16 + 2 * (block)) * 4)
+	 ((parts) * (tiles) * 16 * ((block) + 4) + 10 * (tiles) * 16 + 2 * (block)) * 4)
+/* The same of a whole kernel by rows: values either way round, as the machine wants
+ * them; per wave what turns scores; three numbers a row. */
+#define ATTENTION_ROWS_LDS(key, value, block, tiles) \
+	(((tiles) * 16 * ((key) + 8) + (block) * ((key) + 8) + (value) * ((block) + 16) + \
+	  (tiles) * 384) * 2 + ((tiles) * 16 * 3 + 2 * (block)) * 4)
 /* What a fresh split kernel has beside that: the step's key and value. */
 #define ATTENTION_FRESH_LDS(key) (2 * (key) * 2)

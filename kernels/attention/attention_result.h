@@ -11,6 +11,7 @@ DEVICE float attention_scale(const attention_launch &a, int32_t head, float max,
 {
 	if (!a.sinks)
 		return fast_rcp(sum);
+	max *= a.scale * ATTENTION_LOG2E;
 	float sink = a.sinks[head] * ATTENTION_LOG2E, most = sink > max ? sink : max;
 	float f = fast_exp2(max - most);
 	return f * fast_rcp(fma_f32(sum, f, fast_exp2(sink - most + ATTENTION_SHIFT)));
@@ -82,6 +83,9 @@ DEVICE void attention_leave(const attention_launch &a, const attention_job &j,
 		}
 }
 
+/* Factors of a thread, where there are most segments. */
+enum { ATTENTION_FACTORS = ATTENTION_SEGMENTS * ATTENTION_GROUP / (ATTENTION_WAVES * WAVE) };
+
 /* Is this the last workgroup of n that comes here? If so, it sees what all have left. */
 DEVICE bool attention_is_last(uint32_t *arrived, int32_t n, uint32_t *before)
 {
@@ -91,27 +95,82 @@ DEVICE bool attention_is_last(uint32_t *arrived, int32_t n, uint32_t *before)
 	return is_last;
 }
 
-/* The factors of n segments for each row, in order; LDS f (2, segments, rows). */
-DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
-			      const float *work, int32_t n, float *f, float *scale)
+/* What a thread knows of segments EACH x.. of a row: it has EACH of them. */
+struct attention_shares {
+	enum { EACH = ATTENTION_FACTORS };
+	float max[EACH], sum[EACH]; /* of the segment */
+	float most[EACH];           /* of it and those before it */
+};
+
+/* The greatest of all segments before the thread's; LDS top (EACH threads, rows). */
+DEVICE float attention_top(attention_shares *t, float *top)
 {
-	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA, all = n * ATTENTION_GROUP;
-	float *g = f + ATTENTION_SEGMENTS * ATTENTION_GROUP;
-	for (int32_t i = (int32_t)thread_index(); i < all; i += ATTENTION_WAVES * WAVE) {
-		int32_t r = i % ATTENTION_GROUP;
-		int32_t from = (i / ATTENTION_GROUP * j.heads + r) * pitch;
-		f[i] = r < j.n_heads ? work[from] : 0;
-		g[i] = r < j.n_heads ? work[from + 1] : 0;
-	}
+	constexpr int32_t THREADS = ATTENTION_WAVES * WAVE / ATTENTION_GROUP; /* of a row */
+	int32_t me = (int32_t)thread_index(), x = me / ATTENTION_GROUP;
+	float most = ATTENTION_NOTHING, others[THREADS];
+	UNROLL
+	for (int i = 0; i < t->EACH; i++)
+		most = t->max[i] > most ? t->max[i] : most;
+	top[me] = most;
 	group_barrier();
-	int32_t r = (int32_t)thread_index();
-	if (r < j.n_heads) {
-		float max = ATTENTION_NOTHING, sum = 0;
-		for (int32_t s = 0; s < n; s++) {
-			int32_t at = s * ATTENTION_GROUP + r;
-			attention_join(&max, &sum, f[at], g[at], &f[at], &g[at]);
+	UNROLL
+	for (int i = 0; i < THREADS; i++)
+		others[i] = top[i * ATTENTION_GROUP + me % ATTENTION_GROUP];
+	most = ATTENTION_NOTHING;
+	UNROLL
+	for (int i = 0; i < THREADS; i++)
+		most = i < x && others[i] > most ? others[i] : most;
+	return most;
+}
+
+/* The factors of n segments for each row, in order; LDS f (3, segments,
+ * rows), top (threads and rows). It is what attention_join does one after the other, but only
+ * the sum is made in this way. Segments that are not there change nothing. */
+DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
+			      const float *work, int32_t n, float *f, float *top, float *scale)
+{
+	attention_shares t;
+	float *g = f + ATTENTION_SEGMENTS * ATTENTION_GROUP, c = a.scale * ATTENTION_LOG2E;
+	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA, me = (int32_t)thread_index();
+	int32_t r = me % ATTENTION_GROUP, first = me / ATTENTION_GROUP * t.EACH;
+	UNROLL
+	for (int i = 0; i < t.EACH; i++) {
+		bool is_there = first + i < n && r < j.n_heads;
+		const float *row = work + (is_there ? ((first + i) * j.heads + r) * pitch : 0);
+		t.max[i] = is_there ? row[0] : ATTENTION_NOTHING;
+		t.sum[i] = is_there ? row[1] : 0;
+	}
+	float most = attention_top(&t, top);
+	UNROLL
+	for (int i = 0; i < t.EACH; i++) {
+		float now = t.max[i] > most ? t.max[i] : most;
+		float part = fast_exp2((t.max[i] - now) * c);
+		f[(first + i) * ATTENTION_GROUP + r] = fast_exp2((most - now) * c);
+		g[(first + i) * ATTENTION_GROUP + r] = part;
+		t.sum[i] *= part;
+		most = now;
+	}
+	float *sum = g + ATTENTION_SEGMENTS * ATTENTION_GROUP;
+	UNROLL
+	for (int i = 0; i < t.EACH; i++)
+		sum[(first + i) * ATTENTION_GROUP + r] = t.sum[i];
+	if (first + t.EACH >= ATTENTION_SEGMENTS)
+		top[ATTENTION_WAVES * WAVE + r] = most; /* of all */
+	group_barrier();
+	if (me < j.n_heads) {
+		float total = 0;
+		for (int32_t s = 0; s < n; s += t.EACH) {
+			UNROLL
+			for (int i = 0; i < t.EACH; i++) {
+				t.max[i] = f[(s + i) * ATTENTION_GROUP + me];
+				t.sum[i] = sum[(s + i) * ATTENTION_GROUP + me];
+			}
+			UNROLL
+			for (int i = 0; i < t.EACH; i++)
+				total = fma_f32(total, t.max[i], t.sum[i]);
 		}
-		scale[r] = attention_scale(a, j.head + r, max, sum);
+		scale[me] = attention_scale(a, j.head + me, top[ATTENTION_WAVES * WAVE + me],
+					    total);
 	}
 	group_barrier();
 }
@@ -176,12 +235,19 @@ DEVICE void attention_merge(const attention_launch &a, const attention_job &j,
 			    const float *work, int32_t n, float *f, float *scale)
 {
 	constexpr int32_t EACH = S::VALUE / 8; /* threads of a row */
+	static_assert((3 * ATTENTION_SEGMENTS * ATTENTION_GROUP + ATTENTION_WAVES * WAVE +
+		       ATTENTION_GROUP) * 4 <=
+		      (S::ROWS * S::KEY_PITCH + S::BLOCK * S::KEY_PITCH +
+		       (S::SHARED ? 0 : S::BLOCK * S::VALUE_PITCH)) * 2 +
+		      S::PARTS * S::ROWS * S::SCORE_PITCH * 4, "f is before scale");
 	int32_t i = (int32_t)thread_index();
 	attention_eight t = {};
 	t.r = i / EACH;
 	t.d = i % EACH * 8;
 	attention_ask8(a, j, work, 0, n, &t);
-	attention_factors(a, j, work, n, f, scale);
+	/* Behind the factors and sums. */
+	float *top = f + 3 * ATTENTION_SEGMENTS * ATTENTION_GROUP;
+	attention_factors(a, j, work, n, f, top, scale);
 	for (; t.r < j.n_heads; i += ATTENTION_WAVES * WAVE) {
 		if (i != (int32_t)thread_index())
 			attention_ask8(a, j, work, 0, n, &t);

@@ -73,6 +73,25 @@
  *   tile_a_of_c<F>(c, scratch)           C as the next product's A, rounded to F;
  *                                        scratch: TILE_SCRATCH numbers of this wave's
  *                                        LDS
+ *   tile_round_f16(&c)                   c rounded to f16, still as floats
+ *   tile_row_totals(c, out)              out[TILE_ROWS]: sums of this lane's rows over
+ *                                        the 16 columns, in one order on every machine:
+ *                                        columns that differ by 8, by 1, by 4, by 2
+ *   TILE_LINES_B                         1: B wants its 16 rows to lie together, so LDS
+ *                                        that is read by tile_load_b_rows many times is
+ *                                        better transposed when it is written. 0: not so
+ * A thread's way from memory to LDS, 16 bytes at a time, while it does something else:
+ *   copy_ahead<N>                        N pieces on their way
+ *   copy_ask(&c, i, to, from, is_there)  piece i; from: memory that may be read. `to` is
+ *                                        free from here on: where the machine can, it
+ *                                        writes there by itself
+ *   copy_land(&c, i, to, is_there)       the same `to`: the piece is written, or 0 where
+ *                                        it is not there
+ *   copy_wait()                          after the last copy_land, before a barrier
+ *   COPY_LANDS                           0: copy_land does nothing, and the pieces are
+ *                                        in no registers (DIALECT_COPIES_TO_LDS is
+ *                                        defined); 1: c.v[i] is the piece
+ *
  * Loads are from LDS, p 16-byte aligned, stride a multiple of 8; rows lie in different
  * banks where stride / 8 is odd. A loop over i must be unrolled: registers have no
  * index. On gfx11 (wave32), with l = lane & 15: A and B are row and column l in eight

@@ -200,7 +200,7 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v;
 };
-enum { TILE_ROWS = 8 };
+enum { TILE_ROWS = 8, TILE_LINES_B = 1 };
 
 DEVICE int32_t tile_row(int32_t i)
 {
@@ -283,3 +283,5 @@ DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch, int = 0)
 	wave_barrier();
 	return {dialect_tile_line(scratch, 24)};
 }
+
+#include "kernels/device/dialect_gfx11.h"

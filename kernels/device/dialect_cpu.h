@@ -252,7 +252,7 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v;
 };
-enum { TILE_ROWS = 8 };
+enum { TILE_ROWS = 8, TILE_LINES_B = 1 };
 
 DEVICE int32_t tile_row(int32_t i)
 {
@@ -343,3 +343,5 @@ DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch,
 	wave_barrier(site + 1000000);
 	return {dialect_tile_line<format>(scratch, 24)};
 }
+
+#include "kernels/device/dialect_gfx11.h"

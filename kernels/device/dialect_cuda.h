@@ -192,7 +192,7 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v; /* 0..3: columns 0..7, 4..7: columns 8..15 */
 };
-enum { TILE_ROWS = 2 };
+enum { TILE_ROWS = 2, TILE_LINES_B = 0 };
 
 DEVICE int32_t tile_row(int32_t i)
 {
@@ -206,18 +206,6 @@ DEVICE int32_t tile_column(int32_t i)
 
 DEVICE void tile_pin(tile_c *) {}
 DEVICE int32_t tile_slot(int32_t i) { return i / 2 % 2; }
-
-DEVICE float tile_row_sum(float x, int = 0)
-{
-	x += wave_xor<2>(x);
-	return x + wave_xor<1>(x);
-}
-
-DEVICE float tile_row_max(float x, int = 0)
-{
-	x = fmaxf(x, wave_xor<2>(x));
-	return fmaxf(x, wave_xor<1>(x));
-}
 
 /* Four 8x8 matrices; lanes 8m..8m+7 say where the rows of matrix m are. */
 template <bool is_transposed> DEVICE dialect_tile dialect_ldmatrix(const uint16_t *p)
@@ -298,3 +286,6 @@ template <int format> DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *, in
 	}
 	return a;
 }
+
+
+#include "kernels/device/dialect_cuda_rows.h"

@@ -33,6 +33,7 @@
 #include "api/toolgrammar.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "schema/schema.h"
 
 /* Each choice is a sequence that holds pages of the cache from start to end. */
 #define DEFAULT_MAX_CHOICES 8
@@ -54,6 +55,11 @@ static void copy_names(struct api *a, const struct api_opts *o)
 				 (size_t)o->n_aliases * sizeof *a->aliases);
 	for (int i = 0; i < o->n_aliases; i++)
 		a->aliases[i] = arena_strdup(&a->arena, o->aliases[i]);
+}
+
+void api_set_on_ignored(void (*tell)(const char *keyword))
+{
+	schema_set_on_ignored(tell);
 }
 
 enum status api_create(const struct api_opts *o, struct api **out,

@@ -35,6 +35,10 @@ struct api_opts {
 	const struct clock *clock;
 };
 
+/* From now on, tell once of each keyword of a JSON schema that is ignored, because the
+ * standard does not know it. At start; `tell` may be called by any thread. */
+void api_set_on_ignored(void (*tell)(const char *keyword));
+
 /* Compiles the chat template; a model without one refuses chat calls. */
 enum status api_create(const struct api_opts *o, struct api **out,
 		       struct fail *fail) MUST_USE;

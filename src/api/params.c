@@ -38,6 +38,10 @@ static const struct num_param {
 	{"repetition_penalty", 0.01, 10, FIELD(repetition_penalty)},
 	{"presence_penalty", -2, 2, FIELD(presence_penalty)},
 	{"frequency_penalty", -2, 2, FIELD(frequency_penalty)},
+	{"dry_multiplier", 0, 100, FIELD(dry.multiplier)},
+	{"dry_base", 0, 100, FIELD(dry.base)},
+	{"xtc_probability", 0, 1, FIELD(xtc.probability)},
+	{"xtc_threshold", 0, 1, FIELD(xtc.threshold)},
 #undef FIELD
 };
 
@@ -52,6 +56,8 @@ static void set_defaults(const struct generation_defaults *d,
 	s->repetition_penalty =
 		isnan(d->repetition_penalty) ? 1 : d->repetition_penalty;
 	s->n_top_logprobs = -1;
+	s->dry = (struct sampler_dry){.base = 1.75f, .allowed_length = 2, .last_n = -1};
+	s->xtc = (struct sampler_xtc){.threshold = 0.1f};
 }
 
 static enum status read_numbers(const struct json_node *body,
@@ -362,6 +368,8 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 	enum status st = json_read_bool(&skip, &r->skip_special, fail);
 	if (st == OK)
 		st = read_numbers(body, &r->sampling, fail);
+	if (st == OK)
+		st = params_read_dry(body, c, fail);
 	if (st == OK)
 		st = read_seed(body, &r->sampling.seed, fail);
 	if (st == OK)

@@ -20,3 +20,8 @@ enum status params_fit(struct api_call *c, struct fail *fail) MUST_USE;
 enum status params_read_ids(const struct json_node *at, size_t max,
 			    int32_t n_vocab, struct arena *a, int32_t **out,
 			    size_t *out_n, struct fail *fail) MUST_USE;
+
+/* params_dry.c: dry_allowed_length, dry_penalty_last_n, dry_sequence_breakers, once the
+ * multiplier is read. What breaks is found where DRY is on. */
+enum status params_read_dry(const struct json_node *body, struct api_call *c,
+			    struct fail *fail) MUST_USE;

@@ -15,6 +15,9 @@
 /* More ids than a body of a megabyte or two can list are no text of anybody's. */
 #define MAX_IDS (1u << 20)
 
+/* Each of them takes some 20 bytes of the answer, or more. */
+#define MAX_PIECES (1u << 20)
+
 struct tokenize_params {
 	bool adds_special, parses_special, with_pieces, with_strings;
 };
@@ -131,6 +134,9 @@ enum status api_tokenize(const struct api *a, struct str body, struct buf *out,
 		st = p.adds_special ? tokenizer_encode_alone(t, &text, &ids, fail)
 				    : tokenizer_encode_marked(t, &text, &ids, fail);
 	}
+	if (st == OK && (p.with_pieces || p.with_strings) && ids.n > MAX_PIECES)
+		st = fail_set(fail, E_LIMIT, "these are %zu tokens; with_pieces and "
+			      "return_token_strs are for at most %u", ids.n, MAX_PIECES);
 	if (st == OK)
 		add_answer(a, &p, &ids, out);
 	ids_deinit(&ids);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/mapped.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
 /* Linux moves at most 2 GiB less a page in one read. */
@@ -90,14 +91,18 @@ enum status file_view_open(const char *path, bool use_mmap,
 		return fail_errno(fail, path, "cannot open");
 	enum status s = view_fd(fd, path, use_mmap, out, fail);
 	close(fd);
+	if (s == OK && out->is_mapped)
+		mapped_add(out->p, out->n, path);
 	return s;
 }
 
 void file_view_close(struct file_view *v)
 {
-	if (v->is_mapped)
+	if (v->is_mapped) {
+		mapped_remove(v->p);
 		munmap((void *)v->p, v->n);
-	else if (v->n > 0)
+	}
+	if (!v->is_mapped && v->n > 0)
 		free((void *)v->p);
 	*v = (struct file_view){0};
 }

@@ -23,6 +23,14 @@ static inline void health_beat(struct health *h, int64_t now_us)
 {
 	atomic_store_explicit(&h->heartbeat_us, now_us, memory_order_relaxed);
 }
+/* Whether it has beaten since the last call; *seen_us is this function's, 0 at first. */
+static inline bool health_has_beaten(const struct health *h, int64_t *seen_us)
+{
+	int64_t beat = atomic_load_explicit(&h->heartbeat_us, memory_order_relaxed);
+	bool is_new = beat != *seen_us;
+	*seen_us = beat;
+	return is_new;
+}
 const char *health_state_name(enum health_state s); /* "ready" */
 /* The engine thread has shown no sign of life for longer than stall_us. Always
  * false while LOADING (loading has its own progress). */

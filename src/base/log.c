@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A line is formatted on the side and leaves in one write(2), so lines of several
- * threads never mix (up to PIPE_BUF on a pipe) and no lock is held. Nothing is
- * kept back: what was logged before a crash is there. Not for signal handlers;
- * the daemon gets its signals through the loop.
+ * A line is formatted on the side and leaves in one piece (log_sink.c), so lines of
+ * several threads never mix. Not for signal handlers; the daemon gets its signals
+ * through the loop.
  */
 #include "base/log.h"
 
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log_sink.h"
 #include "base/utf8.h"
 
 /* Longer messages are cut: a client must not be able to fill the journal. */
@@ -39,26 +39,12 @@ static bool stderr_is_journal(void)
 	       st.st_ino == ino;
 }
 
-void log_init(enum log_level max, enum log_format format)
-{
-	conf.max = max;
-	conf.format = format;
-	conf.is_journal = stderr_is_journal();
-}
-
 bool log_enabled(enum log_level level) { return level <= conf.max; }
 
 static void write_line(struct buf *line)
 {
 	buf_add_c(line, '\n');
-	for (size_t done = 0; done < line->n;) {
-		ssize_t n = write(STDERR_FILENO, line->p + done, line->n - done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return; /* nobody to tell */
-		done += (size_t)n;
-	}
+	log_sink_write(buf_str(line));
 }
 
 static const char *level_name(enum log_level level)
@@ -118,6 +104,54 @@ static void format_json(struct buf *line, enum log_level level, struct str msg)
 	buf_add_c(line, '}');
 }
 
+static void format(struct buf *line, enum log_level level, struct str msg)
+{
+	if (conf.format == LOG_JSON)
+		format_json(line, level, msg);
+	else
+		format_text(line, level, msg);
+}
+
+/* For log_sink.c. */
+static void add_notice(struct buf *line, long n)
+{
+	char msg[100];
+	snprintf(msg, sizeof msg, "%ld lines of this log are missing here: nobody read it",
+		 n);
+	format(line, LOG_WARN, str_of(msg));
+	buf_add_c(line, '\n');
+}
+
+/* Not buf, not printf: only what signal-safety(7) allows. */
+void log_from_signal(const char *const *parts)
+{
+	static char line[1024];
+	static const char json[] = "{\"level\":\"error\",\"msg\":\"";
+	const char *before = conf.format == LOG_JSON ? json
+			     : conf.is_journal ? "<3>" : "halod: error: ";
+	const char *after = conf.format == LOG_JSON ? "\"}\n" : "\n";
+	size_t n = strlen(before), room = sizeof line - strlen(after);
+	memcpy(line, before, n);
+	for (; *parts; parts++)
+		for (const char *p = *parts; *p && n < room; p++) {
+			bool is_odd = (unsigned char)*p < 0x20 || *p == 0x7F ||
+				      *p == '"' || *p == '\\';
+			line[n++] = is_odd ? '?' : *p;
+		}
+	memcpy(line + n, after, strlen(after));
+	n += strlen(after);
+	log_sink_write_last(line, n);
+}
+
+void log_init(enum log_level max, enum log_format format)
+{
+	conf.max = max;
+	conf.format = format;
+	conf.is_journal = stderr_is_journal();
+	log_sink_set_notice(add_notice);
+	log_sink_open();
+}
+
 void log_write(enum log_level level, const char *fmt, ...)
 {
 	if (!log_enabled(level))
@@ -130,10 +164,7 @@ void log_write(enum log_level level, const char *fmt, ...)
 	va_end(ap);
 	struct str s = {msg, n < 0 ? 0 : MIN((size_t)n, sizeof msg - 1)};
 	struct buf line = {0};
-	if (conf.format == LOG_JSON)
-		format_json(&line, level, s);
-	else
-		format_text(&line, level, s);
+	format(&line, level, s);
 	write_line(&line);
 	buf_deinit(&line);
 	errno = saved;
@@ -148,3 +179,12 @@ void log_json(struct str object)
 	buf_deinit(&line);
 	errno = saved;
 }
+
+void log_raw(struct str s)
+{
+	int saved = errno;
+	log_sink_write(s);
+	errno = saved;
+}
+
+void log_flush(void) { log_sink_flush(); }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One line per event on stderr. Thread: any; a line is one write(2).
+ * One line per event on stderr. Thread: any. Nobody waits for who reads it: see
+ * log_sink.c. What stderr does not take at once is kept for log_flush or the next line;
+ * where too much is kept, lines are dropped, counted in halod_log_lines_dropped_total
+ * and told of in the log when it is read again.
  *
  * Text format: with systemd's "<N>" priority prefix when stderr is the journal
  * (JOURNAL_STREAM names its device and inode), else "halod: …". JSON format: one
@@ -21,6 +24,13 @@ void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void log_add_time(struct buf *b);
 /* A finished JSON object of the access log; written as it is, plus newline. */
 void log_json(struct str object);
+/* Bytes as they are, for a terminal. */
+void log_raw(struct str s);
+/* An error, its text in parts up to NULL: from a signal handler, just before the end.
+ * Characters that JSON or a terminal would take amiss become "?". */
+void log_from_signal(const char *const *parts);
+/* Write what is kept, as far as it goes; from time to time, and at the end. */
+void log_flush(void);
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)

@@ -192,6 +192,12 @@ static struct sched *create_sched(const struct boot_opts *o, const struct boot *
 	});
 }
 
+static void on_ignored(const char *keyword)
+{
+	log_warn("JSON schemas of requests use \"%s\", which the standard does not know: "
+		 "it is ignored", keyword);
+}
+
 static enum status create_api(const struct boot_opts *o, struct boot *b,
 			      struct fail *fail)
 {
@@ -203,6 +209,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 	if (st != OK)
 		return st;
 	buf_add_z(&template, "");
+	api_set_on_ignored(on_ignored);
 	st = api_create(&(struct api_opts){
 		.model = b->model,
 		.chat_template = c->chat_template[0] ? template.p : NULL,

@@ -19,8 +19,8 @@
  * connections.
  *
  * The tick looks after what has no event of its own: progress of loading, age of the
- * heartbeat, systemd's watchdog. The watchdog is fed from the engine's heartbeat, not
- * from the loop being alive.
+ * heartbeat, systemd's watchdog. The watchdog is fed with the engine's heartbeats, one
+ * message for each that is new at a tick, not because the loop is alive.
  */
 #include <build-config.h>
 
@@ -29,6 +29,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -38,6 +39,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/mapped.h"
 #include "base/metrics.h"
 #include "daemon/boot.h"
 #include "daemon/notify.h"
@@ -77,6 +79,7 @@ struct loop {
 	struct fail fail; /* likewise */
 
 	int64_t watchdog_us; /* 0: none */
+	int64_t fed_us;      /* the heartbeat that the watchdog was last fed with */
 	uint64_t tick_ms;    /* once loaded */
 	int told_permille;   /* progress that was shown last */
 	bool is_late;        /* LAST_BYTES_MS are over, and the engine is not */
@@ -91,6 +94,7 @@ _Noreturn static void leave(struct loop *l, enum exit_code code)
 {
 	if (*l->config->unix_socket)
 		unlink(l->config->unix_socket);
+	log_flush();
 	_exit(code);
 }
 
@@ -125,11 +129,12 @@ static void *engine_main(void *arg)
 	return NULL;
 }
 
-/* Signals belong to the loop, so the engine thread takes none. */
+/* Signals belong to the loop, so the engine thread takes none but its own faults. */
 static void start_engine(struct loop *l)
 {
 	sigset_t all, old;
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS); /* see base/mapped.h */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = pthread_create(&l->engine_thread, NULL, engine_main, l);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -369,8 +374,10 @@ static void show_progress(struct loop *l)
 	if (permille == l->told_permille)
 		return;
 	/* Back to column 0, so that a log line covers it. */
+	char text[40];
+	snprintf(text, sizeof text, "halod: loading %d %%\r", permille / 10);
 	if (l->is_tty)
-		dprintf(STDERR_FILENO, "halod: loading %d %%\r", permille / 10);
+		log_raw(str_of(text));
 	else if (permille / 100 != l->told_permille / 100)
 		log_info("loading: %d %%", permille / 10);
 	/* As long as there is progress systemd shall wait. */
@@ -382,6 +389,7 @@ static void show_progress(struct loop *l)
 static void on_tick(uv_timer_t *t)
 {
 	struct loop *l = t->data;
+	log_flush();
 	if (l->phase == LOADING) {
 		show_progress(l);
 		return;
@@ -401,20 +409,18 @@ static void on_tick(uv_timer_t *t)
 			  "its device has failed" : "it cannot go on");
 		leave(l, is_lost ? EXIT_CODE_STALLED : EXIT_CODE_RUNTIME);
 	}
-	/* Where heartbeat_stall is off, systemd alone judges the heartbeat. */
-	if (l->watchdog_us > 0 &&
-	    (stall_us > 0 ||
-	     !health_is_stalled(&l->health, now_us(), l->watchdog_us)))
+	/* Passed on, beat by beat: whatever heartbeat_stall is, systemd judges for itself. */
+	if (l->watchdog_us > 0 && health_has_beaten(&l->health, &l->fed_us))
 		notify_sendf("WATCHDOG=1");
 }
 
 /* --- start -------------------------------------------------------------------------- */
 
-/* Room for every connection and what else is open. */
+/* Room for every connection, which has three (sock.h), and what else is open. */
 static void raise_fd_limit(int64_t max_connections)
 {
 	struct rlimit r;
-	rlim_t want = (rlim_t)max_connections + 256;
+	rlim_t want = 3 * (rlim_t)max_connections + 256;
 	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
 		return;
 	r.rlim_cur = MIN(want, r.rlim_max);
@@ -466,16 +472,20 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.unix_path = fd < 0 && !is_tcp ? c->unix_socket : NULL,
 		.listen_fd = fd,
 		.max_connections = (int)c->max_connections,
+		.max_connections_per_address = (int)c->max_connections_per_address,
 		.max_body_bytes = (size_t)c->max_body,
+		.body_memory_bytes = (size_t)c->body_memory,
 		.max_queue = (int)c->max_queue,
 		.request_timeout_us = c->request_timeout,
 		.keepalive_s = (int)(c->keepalive / 1000000),
+		.header_s = (int)(c->header_timeout / 1000000),
 		.idle_s = (int)(c->idle_timeout / 1000000),
 		.stall_s = (int)(c->stall_timeout / 1000000),
 		.heartbeat_stall_us =
 			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
 		.access_log = c->access_log,
 		.tls_cert = *c->tls_cert ? c->tls_cert : NULL,
+		.tls_priorities = c->tls_priorities,
 		.tls_key = *c->tls_key ? c->tls_key : NULL,
 		.api_key_file = l->key_file,
 		.max_requests_per_key = (int)c->max_requests_per_key,
@@ -563,6 +573,7 @@ static enum exit_code serve(struct loop *l)
 enum exit_code loop_run(const struct config *c)
 {
 	signal(SIGPIPE, SIG_IGN);
+	mapped_watch(EXIT_CODE_MODEL);
 	struct loop *l = xcalloc(1, sizeof *l);
 	l->config = c;
 	l->start_us = now_us();

@@ -71,7 +71,7 @@ struct engine_opts {
 	int64_t kv_bytes;    /* size of the KV cache; 0: n_ctx * max_seqs tokens */
 	int n_ctx;           /* longest sequence; 0: the model's */
 	int max_seqs;        /* in one step; 0: 8 */
-	int max_batch_tok;   /* tokens in one step; 0: 512 */
+	int max_batch_tok;   /* tokens in one step; 0: 2048 */
 	bool prefix_cache;   /* keep the pages of finished sequences for reuse */
 	/* Recurrent models: checkpoints beside the states of max_seqs sequences (0: twice
 	 * as many as those), and the tokens after which one is kept (0: 512). */

@@ -64,7 +64,7 @@ static enum status set_limits(struct engine_opts *o, size_t token_bytes, bool ha
 {
 	o->page_size = o->page_size ? o->page_size : 16;
 	o->max_seqs = o->max_seqs ? o->max_seqs : 8;
-	o->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 512;
+	o->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 2048;
 	int64_t per_seq = (o->n_ctx + (int64_t)o->page_size - 1) / o->page_size;
 	int64_t n_pages = per_seq * o->max_seqs;
 	if (o->kv_bytes)

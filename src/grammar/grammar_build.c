@@ -8,7 +8,8 @@
  *   need       how deep rules must nest to write a part. Least first (Knuth's
  *              generalisation of Dijkstra), so each part is settled once. What can
  *              never be written needs NEED_NEVER and is never entered, so no text
- *              leads into a dead end.
+ *              leads into a dead end. What a rule goes on with at its very end does
+ *              not nest.
  *   flat       which rules are no more than some characters
  *   left       a rule that begins with itself would never read a byte
  */
@@ -203,6 +204,11 @@ void grammar_build_set_rule(struct grammar_build *b, uint32_t rule,
 grammar_part grammar_build_ref(struct grammar_build *b, uint32_t rule)
 {
 	return add(b, (struct node){.kind = NODE_REF, .at = rule}, 0);
+}
+
+grammar_part grammar_build_tail(struct grammar_build *b, uint32_t rule)
+{
+	return add(b, (struct node){.kind = NODE_REF, .at = rule, .is_tail = true}, 0);
 }
 
 size_t grammar_build_n_rules(const struct grammar_build *b)
@@ -465,7 +471,7 @@ static void tell_need(struct grammar_build *b, struct analysis *a, uint32_t user
 		      uint32_t kid)
 {
 	uint16_t need = b->nodes[kid].need;
-	if (b->nodes[user].kind == NODE_REF)
+	if (b->nodes[user].kind == NODE_REF && !b->nodes[user].is_tail)
 		return;
 	if (b->nodes[user].kind != NODE_SEQ || --a->left[user] == 0)
 		settle_need(b, a, user, need);
@@ -474,7 +480,7 @@ static void tell_need(struct grammar_build *b, struct analysis *a, uint32_t user
 static void tell_need_refs(struct grammar_build *b, struct analysis *a,
 			   uint32_t user, uint32_t kid)
 {
-	if (b->nodes[user].kind == NODE_REF)
+	if (b->nodes[user].kind == NODE_REF && !b->nodes[user].is_tail)
 		settle_need(b, a, user, (uint16_t)(b->nodes[kid].need + 1));
 }
 

@@ -52,27 +52,14 @@ uint32_t grammar_build_rule(struct grammar_build *b, struct str name);
 void grammar_build_set_rule(struct grammar_build *b, uint32_t rule,
 			    grammar_part part);
 grammar_part grammar_build_ref(struct grammar_build *b, uint32_t rule);
+/* The same, where it is the last that the rule it stands in writes: rules that go on with
+ * each other like this do not nest. */
+grammar_part grammar_build_tail(struct grammar_build *b, uint32_t rule);
 size_t grammar_build_n_rules(const struct grammar_build *b);
 
-/* Add a regex that matches a whole text. With is_json it is about a JSON string's
- * characters and writes them as they stand between the quotes. is_search: what is not
- * anchored may have anything around it. avoid: a character that no text of it is to have;
- * 0: none. */
-struct grammar_regex_opts {
-	bool is_json, is_search;
-	char avoid;
-};
-struct grammar_regex {
-	grammar_part part;
-	uint32_t min, max; /* characters; GRAMMAR_NO_MAX */
-	/* Is one class repeated min..max times, and may be repeated otherwise. */
-	bool is_class;
-	grammar_part body;
-};
+/* The texts that the whole of a regex matches (lang_regex). */
 enum status grammar_build_regex(struct grammar_build *b, struct str text,
-				const struct grammar_regex_opts *o,
-				struct grammar_regex *out,
-				struct fail *fail) MUST_USE;
+				grammar_part *out, struct fail *fail) MUST_USE;
 /* One character of a JSON string, of the ranges, as it is written between quotes. */
 grammar_part grammar_build_json_class(struct grammar_build *b,
 				      const struct grammar_range *r, size_t n);

@@ -14,6 +14,7 @@ enum node_kind { NODE_LIT, NODE_CLASS, NODE_SEQ, NODE_ALT, NODE_REPEAT, NODE_REF
 struct node {
 	uint8_t kind;
 	bool is_nullable;
+	bool is_tail;      /* REF: nothing of its rule stands behind it */
 	bool is_flat;      /* no more than some characters: as a rule, written in place */
 	uint16_t need;     /* rules within rules that it takes to write it; NEED_NEVER */
 	uint32_t at;       /* LIT: in text; CLASS: first row; SEQ, ALT: in kids;
@@ -69,6 +70,10 @@ size_t range_negate(const struct grammar_range *r, size_t n,
 		    struct grammar_range *out);
 /* First row of the class of n normalized ranges. */
 uint32_t row_pool_class(struct row_pool *p, const struct grammar_range *r, size_t n);
+
+/* --- grammar_unicode.c: the characters of \p{name}, normalized, to be freed; 0 and NULL
+ * where the name is not known. */
+size_t grammar_unicode_class(struct str name, struct grammar_range **out);
 
 /* --- grammar_build.c, for the notations: n hexadecimal digits; a repetition count, cut
  * off above all bounds. False where they are not there, and *at is as it was. */

@@ -4,6 +4,11 @@
  * header from us that names it, the page's script does not see the answer, and before
  * anything but the plainest request it asks with OPTIONS first (a preflight). OPTIONS
  * therefore needs no key: browsers send none with it.
+ *
+ * The plainest request, a POST of text/plain or of a form, comes without a preflight:
+ * any page could make the engine of its visitor work. It is refused where the page is
+ * not of this server or of cors_origins. With JSON there was a preflight, or the sender
+ * is no browser; without an Origin it is none either.
  */
 #include <microhttpd.h>
 #include <stdio.h>
@@ -79,6 +84,39 @@ static const char *allowed_origin(const struct conn *c)
 			return origin;
 	}
 	return NULL;
+}
+
+/* Whether the page comes from this server itself. */
+static bool is_own_origin(const struct conn *c, const char *origin)
+{
+	const char *host = header(c, "Host");
+	const char *at = strstr(origin, "://");
+	return host && *host && at && strcasecmp(at + 3, host) == 0;
+}
+
+static bool is_json_type(const char *type)
+{
+	static const char json[] = "application/json";
+	size_t n = sizeof json - 1;
+	return type && strncasecmp(type, json, n) == 0 &&
+	       (type[n] == '\0' || strchr("; \t", type[n]));
+}
+
+enum status access_check_body(const struct conn *c, struct fail *fail)
+{
+	const char *coding = header(c, "Content-Encoding");
+	const char *origin = header(c, "Origin");
+	if (!(c->route->flags & ROUTE_WORK))
+		return OK;
+	if (coding && *coding && strcasecmp(coding, "identity") != 0)
+		return fail_set(fail, E_MEDIA_TYPE, "Content-Encoding: %.40s is not taken: "
+				"send the body as it is", coding);
+	if (!origin || allowed_origin(c) || is_own_origin(c, origin) ||
+	    is_json_type(header(c, "Content-Type")))
+		return OK;
+	return fail_set(fail, E_ORIGIN, "a page of %.100s may not ask this (cors_origins); a "
+			"program that sends an Origin says Content-Type: application/json",
+			origin);
 }
 
 /* The names of headers a page wants to send are a list of tokens; they are sent back

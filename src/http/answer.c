@@ -14,7 +14,7 @@ void answer_set(struct conn *c, int status, const char *type, struct buf *body)
 	buf_deinit(&c->answer.body);
 	c->answer.body = *body;
 	*body = (struct buf){0};
-	watch_remove(c); /* from here libmicrohttpd sees the client */
+	conn_watch(c, false); /* from here libmicrohttpd sees the client */
 	conn_set_state(c, CONN_ANSWERING);
 }
 
@@ -30,6 +30,8 @@ static const char *reason_of(enum status s)
 	case E_DRAINING: return "draining";
 	case E_LOADING: return "loading";
 	case E_AUTH: return "auth";
+	case E_BODIES: return "memory";
+	case E_ORIGIN: return "origin";
 	case E_KEY_LIMIT: return "key_limit";
 	case E_TIMEOUT: return "timeout";
 	default: return status_http(s) == 400 ? "bad_request" : "other";
@@ -60,7 +62,7 @@ void answer_fail(struct conn *c, const struct fail *f)
 		api_error_format(f, &body);
 	if (f->code == E_METHOD)
 		route_allow(route_path(c->target), &c->answer.allow);
-	if (f->code == E_FRAMING || (c->route && (c->route->flags & ROUTE_WORK)))
+	if ((c->sock && c->sock->fault.code != OK) || (c->route && (c->route->flags & ROUTE_WORK)))
 		metric_add_by(METRIC_REQUESTS_REJECTED, reason_of(f->code), 1);
 	c->answer.retry_after_s = retry_after_s(f->code);
 	answer_set(c, status_http(f->code), JSON, &body);
@@ -72,9 +74,9 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r)
 	if (is_anthropic(c))
 		MHD_add_response_header(r, "Request-Id", c->id);
 	access_add_headers(c, r);
-	/* At the end no connection is kept for a next request. Where the answer comes
-	 * before the body libmicrohttpd closes by itself. */
-	if (server_health(c->http) >= HEALTH_DRAINING)
+	/* At the end no connection is kept for a next request, nor after a fault. Where
+	 * the answer comes before the body libmicrohttpd closes by itself. */
+	if (server_health(c->http) >= HEALTH_DRAINING || c->sock->fault.code != OK)
 		MHD_add_response_header(r, "Connection", "close");
 }
 

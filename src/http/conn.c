@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/conn.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 
-/* All bodies together may hold this many times the largest one. */
-#define BODIES_MAX 8
 /* A body that comes slower than this for long is an attack. */
 #define UPLOAD_MIN_BYTES_PER_S 4096
 
@@ -47,43 +42,21 @@ void conn_set_state(struct conn *c, enum conn_state to)
 
 /* --- birth ---------------------------------------------------------------------- */
 
-static void set_client(struct conn *c)
-{
-	const union MHD_ConnectionInfo *i = MHD_get_connection_info(
-		c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	const struct sockaddr *a = i ? i->client_addr : NULL;
-	char ip[INET6_ADDRSTRLEN] = "";
-	if (a && a->sa_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)a;
-		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof ip);
-		snprintf(c->client, sizeof c->client, "%s:%d", ip,
-			 ntohs(in->sin_port));
-	} else if (a && a->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *in = (const void *)a;
-		inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof ip);
-		snprintf(c->client, sizeof c->client, "[%s]:%d", ip,
-			 ntohs(in->sin6_port));
-	} else {
-		snprintf(c->client, sizeof c->client, "unix");
-	}
-}
-
-struct conn *conn_create(struct http *h, struct sock *s,
-			 struct MHD_Connection *mhd, const char *target)
+struct conn *conn_create(struct http *h, struct sock *s, struct MHD_Connection *mhd)
 {
 	struct conn *c = xcalloc(1, sizeof *c);
 	c->http = h;
 	c->sock = s;
 	c->mhd = mhd;
-	c->target = xstrndup(target ? target : "", 512);
+	c->target = xstrndup(s->target.n ? s->target.p : "", MIN(s->target.n, 512));
+	snprintf(c->client, sizeof c->client, "%s", s->client);
 	c->arrival_us = server_now(h);
 	c->body = (struct body){
 		.max_bytes = h->opts.max_body_bytes,
 		.total = &h->body_bytes,
-		.max_total = BODIES_MAX * h->opts.max_body_bytes,
+		.max_total = h->opts.body_memory_bytes,
 	};
 	s->conn = c;
-	set_client(c);
 	LIST_INSERT_HEAD(&h->conns, c, link);
 	return c;
 }
@@ -129,7 +102,7 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 				(int)MIN(path.n, 200), path.p);
 	if (status == E_METHOD)
 		return fail_set(f, status, "%s is not allowed here", c->method);
-	if (access_check(c, f) != OK)
+	if (access_check(c, f) != OK || access_check_body(c, f) != OK)
 		return f->code;
 	enum health_state state = server_health(h);
 	if ((c->route->flags & ROUTE_READY) && !h->api)
@@ -143,6 +116,9 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 		return fail_set(f, E_TOO_LARGE,
 				"the body has %lld bytes, at most %zu are taken",
 				(long long)length, h->opts.max_body_bytes);
+	if ((c->route->flags & ROUTE_WORK) && length > 0 &&
+	    body_expect(&c->body, (size_t)length) != OK)
+		return fail_set(f, E_BODIES, "%s", status_text(E_BODIES));
 	return OK;
 }
 
@@ -161,31 +137,32 @@ static bool answer_options(struct conn *c, struct str path)
 	return true;
 }
 
-void conn_begin(struct conn *c, const char *target, const char *method,
-		const char *version)
+void conn_begin(struct conn *c, const char *target, const char *method)
 {
-	struct framing framing = {0};
+	const struct sock *s = c->sock;
 	struct str path = route_path(target);
 	c->is_begun = true;
 	c->http->n_active++;
-	snprintf(c->method, sizeof c->method, "%s", method);
 	set_id(c);
-	if (framing_check(c->mhd, version, &framing, &c->fail) != OK) {
+	if (s->fault.code != OK) { /* libmicrohttpd saw a head of our own */
+		snprintf(c->method, sizeof c->method, "%s", s->head.method);
+		c->fail = s->fault;
 		answer_fail(c, &c->fail);
 		return;
 	}
-	if (answer_options(c, path) || admit(c, path, framing.length) != OK ||
+	snprintf(c->method, sizeof c->method, "%s", method);
+	if (answer_options(c, path) || admit(c, path, s->head.length) != OK ||
 	    !(c->route->flags & ROUTE_WORK))
 		body_discard(&c->body);
 	/* Who waits for "100 Continue", or has more to send than is worth reading,
 	 * is told at once. */
-	if (c->fail.code != OK && (framing.expects_continue ||
-				   framing.length > BODY_SWALLOW_MAX)) {
+	if (c->fail.code != OK && (s->head.expects_continue ||
+				   s->head.length > BODY_SWALLOW_MAX)) {
 		answer_fail(c, &c->fail);
 		return;
 	}
-	if (!c->body.is_discarded && framing.length > 0)
-		buf_reserve(&c->body.buf, MIN((size_t)framing.length, 64u << 10));
+	if (!c->body.is_discarded && s->head.length > 0)
+		buf_reserve(&c->body.buf, MIN((size_t)s->head.length, 64u << 10));
 }
 
 bool conn_upload(struct conn *c, const char *p, size_t n)
@@ -201,8 +178,7 @@ bool conn_upload(struct conn *c, const char *p, size_t n)
 		fail_set(&c->fail, status, "the body has more than %zu bytes",
 			 c->body.max_bytes);
 	else if (status != OK)
-		fail_set(&c->fail, status,
-			 "too many large requests are coming in");
+		fail_set(&c->fail, status, "%s", status_text(status));
 	return true;
 }
 
@@ -213,6 +189,8 @@ bool conn_advance(struct conn *c)
 	if (c->end != END_NONE)
 		return false;
 	if (c->state == CONN_RECEIVING) {
+		if (c->sock->fault.code != OK) /* its body was ended for it */
+			c->fail = c->sock->fault;
 		if (c->fail.code != OK)
 			answer_fail(c, &c->fail);
 		else if (c->answer.status) /* OPTIONS */
@@ -250,20 +228,23 @@ void conn_drop(struct conn *c, enum conn_end why)
 	/* A resumed connection is closed by the handler or the reader, which see
 	 * c->end. libmicrohttpd has no call to close one that waits for its socket,
 	 * but it will find this one shut. */
-	if (c->is_suspended)
-		conn_resume(c);
-	else
-		shutdown(c->sock->fd, SHUT_RDWR);
+	conn_resume(c);
+	if (why != END_SERVER)
+		sock_lose(c->sock);
+}
+
+void conn_watch(struct conn *c, bool is_on)
+{
+	if (c->sock)
+		sock_watch(c->sock, is_on);
 }
 
 /* --- end ------------------------------------------------------------------------ */
 
-void conn_release(struct conn *c, bool is_complete, bool is_timeout)
+void conn_release(struct conn *c, bool is_complete)
 {
-	bool is_receiving = c->state == CONN_RECEIVING;
-	watch_remove(c);
-	c->sock->conn = NULL;
-	c->sock->since_us = server_now(c->http);
+	conn_watch(c, false);
+	sock_next(c->sock);
 	c->sock = NULL;
 	c->mhd = NULL;
 	c->is_suspended = false;
@@ -272,8 +253,7 @@ void conn_release(struct conn *c, bool is_complete, bool is_timeout)
 	if (c->state == CONN_STREAMING && c->is_over && sse_pending(c) == 0)
 		is_complete = true;
 	if (!is_complete && c->end == END_NONE)
-		c->end = !is_timeout ? END_CLIENT :
-			 is_receiving ? END_TIMEOUT : END_STALLED;
+		c->end = END_CLIENT;
 	if (c->end != END_NONE)
 		call_cancel(c);
 	conn_reap(c);
@@ -312,7 +292,11 @@ void conn_tick(struct conn *c, int64_t now_us)
 	if (c->state == CONN_RECEIVING) {
 		int64_t earned_us = (int64_t)(c->body.n_read * 1000000 /
 					      UPLOAD_MIN_BYTES_PER_S);
-		if (age_us > 2 * idle_us + earned_us)
+		struct fail slow;
+		if (age_us <= 2 * idle_us + earned_us || c->sock->fault.code != OK)
+			return;
+		fail_set(&slow, E_SLOW, "the body comes too slowly");
+		if (!sock_end_body(c->sock, &slow))
 			conn_drop(c, END_TIMEOUT);
 	} else if (c->state == CONN_QUEUED || c->state == CONN_STREAMING) {
 		sse_tick(c, now_us);

@@ -19,9 +19,8 @@
  */
 #pragma once
 #include "http/body.h"
-#include "http/framing.h"
 #include "http/route.h"
-#include "http/http_private.h"
+#include "http/sock.h"
 
 #define CONN_STATES(X) \
 	X(RECEIVING, "receiving") \
@@ -76,7 +75,7 @@ struct conn {
 	enum conn_state state;
 	enum conn_end end;
 	bool is_begun;     /* the headers were seen */
-	bool is_suspended, is_watched;
+	bool is_suspended;
 
 	/* request */
 	char id[CONN_ID_MAX + 1]; /* X-Request-Id */
@@ -107,21 +106,21 @@ struct conn {
 };
 
 /* --- conn.c ------------------------------------------------------------------- */
-struct conn *conn_create(struct http *h, struct sock *s,
-			 struct MHD_Connection *mhd, const char *target);
+struct conn *conn_create(struct http *h, struct sock *s, struct MHD_Connection *mhd);
 /* The headers are here. */
-void conn_begin(struct conn *c, const char *path, const char *method,
-		const char *version);
+void conn_begin(struct conn *c, const char *path, const char *method);
 /* A piece of the body; false: cut the connection. */
 bool conn_upload(struct conn *c, const char *p, size_t n) MUST_USE;
 /* libmicrohttpd wants an answer: queue one, or suspend. False: cut. */
 bool conn_advance(struct conn *c) MUST_USE;
 void conn_set_state(struct conn *c, enum conn_state to);
 void conn_resume(struct conn *c); /* does nothing unless suspended */
+/* While the engine works for it, a client that hangs up is noticed. */
+void conn_watch(struct conn *c, bool is_on);
 /* End it now, whatever it does; its request is cancelled. */
 void conn_drop(struct conn *c, enum conn_end why);
 /* libmicrohttpd is through with it, after a whole answer or not; c may be freed. */
-void conn_release(struct conn *c, bool is_complete, bool is_timeout);
+void conn_release(struct conn *c, bool is_complete);
 /* Free it unless somebody still works for it. */
 void conn_reap(struct conn *c);
 void conn_tick(struct conn *c, int64_t now_us); /* timeouts */
@@ -129,6 +128,8 @@ void conn_tick(struct conn *c, int64_t now_us); /* timeouts */
 /* --- access.c ----------------------------------------------------------------- */
 /* May it be asked? Then c->key is taken where it counts. E_AUTH, E_KEY_LIMIT. */
 enum status access_check(struct conn *c, struct fail *fail) MUST_USE;
+/* May its body be read? E_MEDIA_TYPE, E_ORIGIN. */
+enum status access_check_body(const struct conn *c, struct fail *fail) MUST_USE;
 struct MHD_Response;
 void access_add_headers(const struct conn *c, struct MHD_Response *r);
 

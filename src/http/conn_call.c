@@ -58,7 +58,7 @@ static void start_parse(struct conn *c)
 		return;
 	}
 	c->is_offloaded = true;
-	watch_add(c);
+	conn_watch(c, true);
 	o->offload(o->offload_ctx, parse, on_parsed, c);
 }
 
@@ -110,7 +110,7 @@ void call_submit(struct conn *c)
 	c->request = r;
 	c->is_submitted = true;
 	c->stream.last_us = server_now(c->http);
-	watch_add(c);
+	conn_watch(c, true);
 	conn_set_state(c, CONN_QUEUED);
 }
 
@@ -163,7 +163,7 @@ void call_drain(struct conn *c)
 		return;
 	}
 	if (c->is_over)
-		watch_remove(c); /* nothing is left to cancel */
+		conn_watch(c, false); /* nothing is left to cancel */
 	if (c->end != END_NONE)
 		return;
 	if (!c->stream.is_begun)

@@ -1,37 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libmicrohttpd without a thread of its own: it lives in its epoll descriptor, which
- * the owner's loop watches, and does everything inside MHD_run. Four habits of it
+ * the owner's loop watches, and does everything inside MHD_run. Three habits of it
  * shape this file (0.9.75 and 1.0 alike):
  *   - a resumed connection waits for the next MHD_run, and neither the descriptor nor
  *     MHD_get_timeout say so: needs_run does
  *   - nothing may be suspended when the daemon is stopped
- *   - its idle timeout starts again with every byte, so a client that sends one byte
- *     a minute would keep its place for ever: conn_tick and tick look at the whole
  *   - its epoll is edge-triggered and it reads once an edge: where the last bytes and
- *     the end of a connection come together it sees the bytes only, and would keep
- *     the dead connection until its idle timeout: tick looks for such ends
+ *     the end of a connection come together it sees the bytes only. So what was fed is
+ *     read before its end is shut (sock_due)
+ * The sockets of the clients, TLS, the heads of requests and all time limits are not
+ * its business but that of gate.c and sock.c.
  */
 #include "http/http.h"
 
 #include <microhttpd.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "http/conn.h"
+#include "http/tls.h"
 
-/* Memory libmicrohttpd takes a connection: headers, and the window of an upload. */
-#define CONNECTION_BYTES (64u << 10)
-/* What the kernel may hold for a client that does not read. */
-#define SEND_BUFFER_BYTES (128 << 10)
-#define PEM_BYTES (1u << 20)
+/* Memory libmicrohttpd takes a connection: headers, and the window of an upload. Twice
+ * HEAD_MAX is enough for the longest head with the most headers (tests/unit/http), and
+ * it writes all of it once a request. */
+#define CONNECTION_BYTES (2 * HEAD_MAX)
 #define TICK_US INT64_C(250000)
 
 /* --- callbacks ----------------------------------------------------------------- */
@@ -53,40 +50,17 @@ static struct sock *sock_of(struct MHD_Connection *mhd)
 	return i ? i->socket_context : NULL;
 }
 
-static void tune(int fd)
-{
-	int on = 1, idle_s = 30, every_s = 10, n = 3, bytes = SEND_BUFFER_BYTES;
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-	/* A client whose machine vanished sends no FIN. */
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof n);
-}
-
 static void on_socket(void *cls, struct MHD_Connection *mhd, void **context,
 		      enum MHD_ConnectionNotificationCode what)
 {
 	struct http *h = cls;
 	struct sock *s = *context;
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		const union MHD_ConnectionInfo *i = MHD_get_connection_info(
-			mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-		s = xcalloc(1, sizeof *s);
-		s->fd = i->connect_fd;
-		s->since_us = server_now(h);
-		LIST_INSERT_HEAD(&h->socks, s, link);
-		h->n_socks++;
-		*context = s;
-		tune(s->fd);
+		*context = h->entering;
+		h->entering->has_mhd = true;
 	} else if (s) {
-		LIST_REMOVE(s, link);
-		h->n_socks--;
-		/* At the connection limit libmicrohttpd stops listening, and begins again
-		 * in the round after this one; without sockets nothing else would call
-		 * for that round, and who waits in the backlog would wait for ever. */
-		h->needs_run = true;
-		free(s);
+		s->has_mhd = false;
+		sock_due(s);
 		*context = NULL;
 	}
 }
@@ -94,7 +68,7 @@ static void on_socket(void *cls, struct MHD_Connection *mhd, void **context,
 /* The request line is here; what is returned is *context of the next two. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *mhd)
 {
-	return conn_create(cls, sock_of(mhd), mhd, target);
+	return conn_create(cls, sock_of(mhd), mhd);
 }
 
 /* Called with the headers, with each piece of the body, at its end, and whenever a
@@ -106,7 +80,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd,
 {
 	struct conn *c = *context;
 	if (!c->is_begun) {
-		conn_begin(c, target, method, version);
+		conn_begin(c, target, method);
 		if (c->state == CONN_RECEIVING)
 			return MHD_YES;
 	}
@@ -127,8 +101,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
 		return;
 	if (why == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN && c->end == END_NONE)
 		c->end = END_SERVER;
-	conn_release(c, why == MHD_REQUEST_TERMINATED_COMPLETED_OK,
-		     why == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED);
+	conn_release(c, why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
 
 static int hex_digit(char c)
@@ -159,64 +132,48 @@ static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 
 /* --- life ---------------------------------------------------------------------- */
 
-static enum status read_pem(const char *path, const char *what, const char *mark,
-			    struct buf *out, struct fail *fail)
+/* A secret that every user of the machine can read is told, and used. */
+static void warn_of_public(const char *path, const char *what)
 {
-	enum status st = path ? file_read(path, PEM_BYTES, out, fail)
-			      : fail_set(fail, E_CONFIG, "%s is not set", what);
-	if (st == OK && str_find(buf_str(out), str_of(mark), 0) < 0)
-		st = fail_set(fail, E_CONFIG, "%s: %s is not in PEM: there is no \"%s\"",
-			      what, path, mark);
-	buf_add_c(out, '\0');
-	return st;
+	struct stat st;
+	if (path && stat(path, &st) == 0 && (st.st_mode & S_IROTH))
+		log_warn("%s: every user of this machine can read %s (chmod o-r)", what,
+			 path);
 }
 
-/* What TLS needs, into h. */
-static enum status read_tls(struct http *h, struct fail *fail)
+static enum status open_secrets(struct http *h, struct fail *fail)
 {
 	const struct http_opts *o = &h->opts;
-	if (MHD_is_feature_supported(MHD_FEATURE_SSL) != MHD_YES)
-		return fail_set(fail, E_CONFIG, "tls_cert: this machine's libmicrohttpd was "
-				"built without TLS");
-	enum status st = read_pem(o->tls_cert, "tls_cert", "-----BEGIN CERTIFICATE-----",
-				  &h->tls_cert, fail);
-	return st == OK ? read_pem(o->tls_key, "tls_key", "PRIVATE KEY-----", &h->tls_key,
-				   fail)
-			: st;
+	enum status st = OK;
+	if (o->tls_cert || o->tls_key)
+		st = tls_server_create(o->tls_cert, o->tls_key,
+				       o->tls_priorities ? o->tls_priorities : "", &h->tls,
+				       fail);
+	if (st == OK && o->api_key_file)
+		st = keys_create(o->api_key_file, &h->keys, fail);
+	warn_of_public(o->tls_key, "tls_key");
+	warn_of_public(o->api_key_file, "API keys");
+	return st;
 }
 
 static enum status start(struct http *h, struct fail *fail)
 {
 	const struct http_opts *o = &h->opts;
-	bool has_tls = h->tls_cert.n > 0;
-	const struct MHD_OptionItem tls[] = {
-		{MHD_OPTION_HTTPS_MEM_CERT, 0, h->tls_cert.p},
-		{MHD_OPTION_HTTPS_MEM_KEY, 0, h->tls_key.p},
-		{MHD_OPTION_END, 0, NULL}};
-	/* Strictness 0: what it would refuse without an answer, or with HTML, is
-	 * refused by framing.c in our own words. */
+	/* The heads it sees are ours (sock.h), so its strictness does not matter. Its
+	 * connections are some fewer than ours. */
 	h->mhd = MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
-			(has_tls ? MHD_USE_TLS : 0), 0,
+			MHD_USE_NO_LISTEN_SOCKET, 0,
 		NULL, NULL, on_request, h,
 		MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-		MHD_OPTION_LISTEN_SOCKET, h->listen_fd,
-		MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX(o->max_connections, 1),
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)MAX(o->idle_s, 0),
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX(o->max_connections, 1) + 64u,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-		MHD_OPTION_STRICT_FOR_CLIENT, 0,
 		MHD_OPTION_NOTIFY_CONNECTION, on_socket, h,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
 		MHD_OPTION_URI_LOG_CALLBACK, on_target, h,
 		MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
-		MHD_OPTION_ARRAY, has_tls ? tls : tls + 2,
 		MHD_OPTION_END);
-	if (h->mhd)
-		return OK;
-	return has_tls ? fail_set(fail, E_CONFIG, "tls_cert and tls_key (%s, %s) cannot be "
-				  "used: damaged, or not of each other", o->tls_cert,
-				  o->tls_key)
-		       : fail_set(fail, E_IO, "libmicrohttpd does not start");
+	return h->mhd ? OK : fail_set(fail, E_IO, "libmicrohttpd does not start");
 }
 
 enum status http_create(const struct http_opts *o, struct http **out,
@@ -224,20 +181,17 @@ enum status http_create(const struct http_opts *o, struct http **out,
 {
 	struct http *h = xcalloc(1, sizeof *h);
 	h->opts = *o;
-	h->listen_fd = h->watch_fd = -1;
-	LIST_INIT(&h->socks);
+	h->listen_fd = h->gate_fd = -1;
+	TAILQ_INIT(&h->socks);
+	TAILQ_INIT(&h->due);
 	LIST_INIT(&h->conns);
-	enum status status = OK;
-	if (o->tls_cert || o->tls_key)
-		status = read_tls(h, fail);
-	if (status == OK && o->api_key_file)
-		status = keys_create(o->api_key_file, &h->keys, fail);
+	enum status status = open_secrets(h, fail);
 	if (status == OK)
 		status = listen_open(o, &h->listen_fd, &h->port, fail);
 	if (status == OK)
-		status = watch_open(h, fail);
-	if (status == OK)
 		status = start(h, fail);
+	if (status == OK)
+		status = gate_open(h, fail);
 	if (status != OK) {
 		http_destroy(h);
 		return status;
@@ -264,13 +218,24 @@ enum status http_reload_keys(struct http *h, struct http_reload *out,
 }
 
 int http_port(const struct http *h) { return h->port; }
-int http_active(const struct http *h) { return h->n_active; }
+
+int http_active(const struct http *h)
+{
+	const struct sock *s;
+	int n = h->n_active;
+	/* libmicrohttpd is through with an answer before its client has it: that matters at
+	 * the end, and asking every socket does not pay before. */
+	if (server_health(h) >= HEALTH_DRAINING)
+		TAILQ_FOREACH(s, &h->socks, link)
+			n += !s->conn && sock_has_output(s);
+	return n;
+}
 
 void http_quiesce(struct http *h)
 {
 	if (h->listen_fd < 0)
 		return;
-	MHD_quiesce_daemon(h->mhd);
+	gate_quiesce(h);
 	listen_close(&h->opts, h->listen_fd);
 	h->listen_fd = -1;
 }
@@ -305,14 +270,14 @@ void http_destroy(struct http *h)
 		server_pump(h);
 		if (h->sched)
 			http_wake(h); /* last words that are here already */
+		gate_run(h);
 		MHD_stop_daemon(h->mhd);
 	}
+	gate_close(h);
 	reap_rest(h);
-	watch_close(h);
 	listen_close(&h->opts, h->listen_fd);
 	keys_destroy(h->keys);
-	buf_deinit(&h->tls_cert);
-	buf_deinit(&h->tls_key);
+	tls_server_destroy(h->tls);
 	free(h);
 }
 
@@ -323,7 +288,7 @@ void http_fds(const struct http *h, int out_fds[2])
 	const union MHD_DaemonInfo *i =
 		MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 	out_fds[0] = i->epoll_fd;
-	out_fds[1] = h->watch_fd;
+	out_fds[1] = h->gate_fd;
 }
 
 int http_timeout_ms(const struct http *h)
@@ -334,7 +299,7 @@ int http_timeout_ms(const struct http *h)
 		return 0;
 	if (MHD_get_timeout(h->mhd, &mhd_ms) == MHD_YES)
 		ms = (int64_t)MIN(mhd_ms, 3600000);
-	if (h->n_socks > 0) {
+	if (h->n_socks > 0 || h->is_deaf) {
 		int64_t tick_ms =
 			MAX((h->next_tick_us - server_now(h) + 999) / 1000, 0);
 		ms = ms < 0 ? tick_ms : MIN(ms, tick_ms);
@@ -342,35 +307,13 @@ int http_timeout_ms(const struct http *h)
 	return (int)ms;
 }
 
-/* The client has sent its last byte, libmicrohttpd has read it, and it was not the end
- * of a request. Said after two ticks only: what was read may still be under way. */
-static bool is_dead_end(struct sock *s)
-{
-	char c;
-	bool was_at_end = s->is_at_end;
-	bool is_waiting = !s->conn || s->conn->state == CONN_RECEIVING;
-	s->is_at_end = is_waiting &&
-		       recv(s->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-	return s->is_at_end && was_at_end;
-}
-
 static void tick(struct http *h)
 {
 	int64_t now = server_now(h);
-	int64_t idle_us = h->opts.idle_s * INT64_C(1000000);
-	struct sock *s;
 	if (now < h->next_tick_us)
 		return;
 	h->next_tick_us = now + (h->n_active > 0 ? TICK_US : 4 * TICK_US);
-	LIST_FOREACH(s, &h->socks, link) {
-		bool is_dead = is_dead_end(s);
-		if (s->conn && is_dead)
-			conn_drop(s->conn, END_CLIENT);
-		else if (s->conn)
-			conn_tick(s->conn, now);
-		else if (is_dead || now - s->since_us > 2 * idle_us)
-			shutdown(s->fd, SHUT_RDWR);
-	}
+	gate_tick(h);
 }
 
 void server_pump(struct http *h)
@@ -380,6 +323,7 @@ void server_pump(struct http *h)
 	for (int i = 0; i < 4; i++) {
 		h->needs_run = false;
 		MHD_run(h->mhd);
+		gate_run(h);
 		if (!h->needs_run)
 			break;
 	}
@@ -387,7 +331,7 @@ void server_pump(struct http *h)
 
 void http_run(struct http *h)
 {
-	watch_poll(h);
+	gate_run(h);
 	tick(h);
 	server_pump(h);
 }

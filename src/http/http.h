@@ -21,11 +21,15 @@ struct http_opts {
 	int listen_fd;         /* -1: none; else a bound socket (socket activation),
 				* taken over */
 	const char *tls_cert, *tls_key; /* files in PEM; NULL: no TLS */
+	const char *tls_priorities;     /* see tls.h; NULL or "": the sound ones */
 	int max_connections;
+	int max_connections_per_address; /* 0: any */
 	size_t max_body_bytes;
+	size_t body_memory_bytes; /* for all bodies, see body.h */
 	int max_queue;         /* /health?ready is 503 with so many waiting; 0: any */
 	int64_t request_timeout_us; /* from arrival to the last token; 0: none */
 	int keepalive_s;       /* SSE comment when silent for so long */
+	int header_s;          /* from the first byte of a request's head to its last */
 	int idle_s;            /* connection without traffic */
 	int stall_s;           /* a reader that takes nothing for so long is dropped */
 	int64_t heartbeat_stall_us; /* older: /health says so */
@@ -59,14 +63,15 @@ struct http_reload {
 enum status http_reload_keys(struct http *h, struct http_reload *out,
 			     struct fail *fail) MUST_USE;
 int http_port(const struct http *h);
-/* [0]: libmicrohttpd's epoll; [1]: clients that go away. */
+/* [0]: libmicrohttpd's epoll; [1]: that of the clients' sockets. */
 void http_fds(const struct http *h, int out_fds[2]);
 int http_timeout_ms(const struct http *h); /* -1: none */
 void http_run(struct http *h);
 void http_wake(struct http *h); /* drain events of the scheduler */
 /* Stop accepting; running streams go on. */
 void http_quiesce(struct http *h);
-/* Requests whose headers are here and whose answer is not all sent. */
+/* Requests whose headers are here and whose answer is not all sent. Before the drain
+ * those whose last bytes wait here are left out. */
 int http_active(const struct http *h);
 /* Ends every connection. The scheduler must have stopped, but not be destroyed yet; a
  * job that is still with offload's thread may end later. */

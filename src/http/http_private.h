@@ -11,33 +11,38 @@
 struct MHD_Daemon;
 struct MHD_Connection;
 struct conn;
+struct sock;
+struct tls_server;
 
-/* One client's socket, from accept to close. */
-struct sock {
-	LIST_ENTRY(sock) link;
-	int fd;
-	int64_t since_us;  /* accepted, or its last request was over */
-	struct conn *conn; /* its current request, NULL between two */
-	bool is_at_end;    /* at the last tick there was nothing more to read */
+TAILQ_HEAD(sock_list, sock);
+
+/* Why a client was sent away; IDLE: for another one. */
+enum refusal {
+	REFUSED_ADDRESS, REFUSED_FULL, REFUSED_FILES, REFUSED_IDLE, REFUSED_KINDS
 };
 
 struct http {
 	struct http_opts opts;
 	struct MHD_Daemon *mhd;
 	int listen_fd; /* -1 after http_quiesce */
-	int watch_fd;
+	int gate_fd;   /* our epoll: the listening socket and every client's */
 	int port;
-	struct buf tls_cert, tls_key; /* empty without TLS */
-	struct keys *keys;     /* NULL: everybody may ask */
-	const struct api *api; /* NULL until http_set_ready */
+	struct tls_server *tls; /* NULL: plain */
+	struct keys *keys;      /* NULL: everybody may ask */
+	const struct api *api;  /* NULL until http_set_ready */
 	struct sched *sched;
-	LIST_HEAD(, sock) socks;
+	struct sock_list socks; /* longest without a request first */
 	LIST_HEAD(, conn) conns;
-	int n_socks;
-	int n_active; /* conns whose headers are here */
-	size_t body_bytes;    /* held by all request bodies */
-	bool needs_run;       /* something was resumed since the last MHD_run */
-	int64_t next_tick_us; /* timeouts are looked at then */
+	int n_socks, n_refused_socks; /* the latter: open to say their refusal only */
+	int n_active;           /* conns whose headers are here */
+	size_t body_bytes;      /* held by all request bodies, as body.h counts */
+	bool needs_run;         /* something was resumed since the last MHD_run */
+	bool is_deaf;           /* no new clients until the next tick: no descriptors */
+	int64_t next_tick_us;   /* timeouts are looked at then */
+	long n_refused[REFUSED_KINDS]; /* since they were last told */
+	int64_t next_told_us;
+	struct sock *entering;  /* while MHD_add_connection runs */
+	struct sock_list due;   /* to be looked at in the next round */
 };
 
 static inline int64_t server_now(const struct http *h)
@@ -58,9 +63,9 @@ enum status listen_open(const struct http_opts *o, int *out_fd, int *out_port,
 			struct fail *fail) MUST_USE;
 void listen_close(const struct http_opts *o, int fd);
 
-/* --- watch.c: clients that go away while libmicrohttpd does not look ------------ */
-enum status watch_open(struct http *h, struct fail *fail) MUST_USE;
-void watch_close(struct http *h);
-void watch_add(struct conn *c);
-void watch_remove(struct conn *c); /* before its descriptor is closed */
-void watch_poll(struct http *h);
+/* --- gate.c: who is let in ------------------------------------------------------ */
+enum status gate_open(struct http *h, struct fail *fail) MUST_USE;
+void gate_quiesce(struct http *h);
+void gate_run(struct http *h);  /* whatever can be done without waiting */
+void gate_tick(struct http *h); /* time limits */
+void gate_close(struct http *h); /* after libmicrohttpd was stopped */

@@ -89,6 +89,7 @@ void sampler_destroy(struct sampler *s)
 		return;
 	u64map_deinit(&s->seen_of);
 	free(s->seen);
+	sampler_dry_deinit(s);
 	free(s->scratch);
 	free(s->cands);
 	free(s->work);
@@ -119,6 +120,7 @@ static bool has_penalties(const struct sampler_params *p)
 
 void sampler_add_prompt(struct sampler *s, const int32_t *ids, size_t n)
 {
+	sampler_dry_push(s, ids, n);
 	if (s->p.repetition_penalty == 1)
 		return;
 	for (size_t i = 0; i < n; i++)
@@ -128,6 +130,7 @@ void sampler_add_prompt(struct sampler *s, const int32_t *ids, size_t n)
 
 void sampler_add_output(struct sampler *s, int32_t id)
 {
+	sampler_dry_push(s, &id, 1);
 	if (has_penalties(&s->p) && sampler_in_range(s, id))
 		seen_add(s, id)->n_output++;
 }
@@ -145,7 +148,8 @@ static const float *adjust(struct sampler *s, const float *logits,
 			   const uint64_t *allowed, const int32_t *banned,
 			   int n_banned)
 {
-	if (s->p.n_bias == 0 && n_banned == 0 && s->n_seen == 0 && !allowed)
+	if (s->p.n_bias == 0 && n_banned == 0 && s->n_seen == 0 && !allowed &&
+	    !sampler_has_dry(&s->p))
 		return logits;
 	float *x = s->scratch;
 	memcpy(x, logits, (size_t)s->n_vocab * sizeof *x);
@@ -155,6 +159,8 @@ static const float *adjust(struct sampler *s, const float *logits,
 	for (size_t i = 0; i < s->n_seen; i++)
 		x[s->seen[i].id] = sampler_penalize(&s->p, &s->seen[i],
 						    x[s->seen[i].id]);
+	if (sampler_has_dry(&s->p))
+		sampler_dry_apply(s, x);
 	for (int i = 0; i < n_banned; i++)
 		if (sampler_in_range(s, banned[i]))
 			x[banned[i]] = -INFINITY;
@@ -364,6 +370,30 @@ static int32_t keep_min_p(struct sampler *s, int32_t n)
 	return kept;
 }
 
+/* With its probability: without those that reach the threshold, but for the least of
+ * them. */
+static int32_t exclude_top(struct sampler *s, int32_t n)
+{
+	double least = s->p.xtc.threshold * mass_of(s->cands, n);
+	int32_t n_over = 0, kept = 0;
+	struct cand last = {0};
+	if (n < 2 || rng_unit(s->rng) > s->p.xtc.probability)
+		return n;
+	for (int32_t i = 0; i < n; i++) {
+		if (s->cands[i].w < least)
+			continue;
+		if (n_over == 0 || cand_is_better(last, s->cands[i]))
+			last = s->cands[i];
+		n_over++;
+	}
+	for (int32_t i = 0; i < n; i++) {
+		bool is_over = s->cands[i].w >= least && s->cands[i].id != last.id;
+		if (n_over < 2 || !is_over)
+			s->cands[kept++] = s->cands[i];
+	}
+	return kept;
+}
+
 double sampler_unit(struct sampler *s)
 {
 	return rng_unit(s->rng);
@@ -375,6 +405,8 @@ int32_t sampler_draw_cands(struct sampler *s, int32_t n, bool cuts_p)
 		n = keep_prefix(s, n, s->p.top_p * mass_of(s->cands, n), true);
 	if (s->p.min_p > 0)
 		n = keep_min_p(s, n);
+	if (sampler_has_xtc(&s->p))
+		n = exclude_top(s, n);
 	return draw_cands(s, n);
 }
 
@@ -392,7 +424,7 @@ static int32_t draw(struct sampler *s, const float *x, float max)
 	} else {
 		double sum = softmax_weights(x, s->n_vocab, max,
 					     1 / p->temperature, s->scratch);
-		if (!has_k && !has_p && p->min_p <= 0)
+		if (!has_k && !has_p && p->min_p <= 0 && !sampler_has_xtc(p))
 			return draw_all(s, s->scratch, sum);
 		n = gather(s, sum, has_k, has_p);
 	}

@@ -3,8 +3,8 @@
  * Logits to the next token. Pure: same parameters, seed and logits give the
  * same token on every machine. Thread: one at a time.
  *
- * Order (as vLLM): logit_bias, repetition / presence / frequency penalties,
- * temperature, top_k, top_p, min_p, draw. Log-probabilities are of the raw logits, before
+ * Order (as vLLM): logit_bias, repetition / presence / frequency penalties, DRY,
+ * temperature, top_k, top_p, min_p, XTC, draw. Log-probabilities are of the raw logits, before
  * all of that. Ties are broken by the lower id: top_k keeps exactly k.
  */
 #pragma once
@@ -17,6 +17,31 @@ struct logit_bias {
 	float bias; /* -100..100 added to the logit */
 };
 
+/* A token that may begin text which stops DRY from looking further back, and the tokens
+ * that must follow for it to be there. */
+struct sampler_breaker {
+	int32_t head, n_tail;
+	const int32_t *tail;
+};
+
+/* DRY: a token that would go on with a repetition is lowered (sampler_dry.c). */
+struct sampler_dry {
+	float multiplier;       /* 0: off */
+	float base;             /* below 1: off */
+	int32_t allowed_length; /* tokens that may repeat */
+	int32_t last_n;         /* tokens of prompt and output to look at; -1: all; 0: off */
+	const struct sampler_breaker *breakers; /* by head; outlive the sampler */
+	int n_breakers;
+};
+
+/* XTC, "exclude top choices": with a probability, of the tokens that reach a threshold
+ * all but the least likely are left out. Of what top_k, top_p and min_p leave; not where
+ * it is greedy. */
+struct sampler_xtc {
+	float probability; /* 0..1; 0: off */
+	float threshold;   /* 0..1; above 0.5: off */
+};
+
 struct sampler_params {
 	float temperature;        /* below 1e-5: greedy; the lowest id wins a tie */
 	float top_p;              /* (0, 1]; 1: off */
@@ -25,6 +50,8 @@ struct sampler_params {
 	float repetition_penalty; /* > 0; 1: off; prompt and output tokens */
 	float presence_penalty;   /* -2..2; output tokens */
 	float frequency_penalty;  /* -2..2; output tokens */
+	struct sampler_dry dry;
+	struct sampler_xtc xtc;
 	uint64_t seed;
 	const struct logit_bias *bias; /* outlives the sampler */
 	int n_bias;
@@ -48,7 +75,7 @@ struct sampler;
 /* Ids out of range (bias, prompt, banned) are ignored. */
 struct sampler *sampler_create(const struct sampler_params *p, int32_t n_vocab);
 void sampler_destroy(struct sampler *s);
-/* Tokens of the prompt, for the repetition penalty. */
+/* Tokens of the prompt, for the repetition penalty and DRY. */
 void sampler_add_prompt(struct sampler *s, const int32_t *ids, size_t n);
 /* An output token that counts for the penalties; sampler_next calls it itself. */
 void sampler_add_output(struct sampler *s, int32_t id);

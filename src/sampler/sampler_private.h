@@ -20,6 +20,17 @@ struct seen {
 	int32_t n_output;
 };
 
+struct dry_hit {
+	int32_t id, length; /* a token, and how much it would repeat */
+};
+
+struct dry_state {
+	int32_t *ids, *z; /* (n) prompt and output; Z values */
+	size_t n, cap;
+	struct dry_hit *hits;
+	size_t n_hits, cap_hits;
+};
+
 struct sampler {
 	struct sampler_params p;
 	int32_t n_vocab;
@@ -28,6 +39,8 @@ struct sampler {
 	struct u64map seen_of; /* id to index into seen */
 	struct seen *seen;
 	size_t n_seen, cap_seen;
+
+	struct dry_state dry;
 
 	float *scratch;            /* (V) adjusted logits, then weights */
 	struct cand *cands, *work; /* gathered by id; quickselect's copy */
@@ -44,6 +57,19 @@ static inline bool sampler_in_range(const struct sampler *s, int32_t id)
 	return id >= 0 && id < s->n_vocab;
 }
 
+/* --- sampler_dry.c --- */
+bool sampler_has_dry(const struct sampler_params *p);
+void sampler_dry_push(struct sampler *s, const int32_t *ids, size_t n);
+void sampler_dry_deinit(struct sampler *s);
+/* Lower logits x (V). */
+void sampler_dry_apply(struct sampler *s, float *x);
+
+/* --- sampler.c --- */
+static inline bool sampler_has_xtc(const struct sampler_params *p)
+{
+	return p->xtc.probability > 0 && p->xtc.threshold <= 0.5f &&
+	       p->temperature >= GREEDY_BELOW;
+}
 int cand_by_rank(const void *a, const void *b); /* for qsort */
 int cand_by_id(const void *a, const void *b);
 

@@ -255,6 +255,9 @@ bool sampler_next_top(struct sampler *s, const struct sampler_top *t,
 	*out_st = E_BACKEND;
 	if (isnan(t->sum))
 		return true;
+	/* What these two do is not to be seen from the best alone. */
+	if (sampler_has_dry(&s->p) || sampler_has_xtc(&s->p))
+		return false;
 	/* Few tokens are not worth a proof. */
 	if (t->n < 1 || t->n > SAMPLER_BEST_MAX || t->n >= s->n_vocab || !order(s, bans, &b))
 		return false;

@@ -242,6 +242,8 @@ static void plan(struct sched *s)
 		.prefill_chunk = policy_chunk(s->o.prefill_chunk,
 					      s->o.step_target_us,
 					      &s->prefill_cost),
+		.alone_chunk = policy_alone_chunk(engine_max_batch_tok(s->o.engine),
+						  &s->prefill_cost),
 	};
 	for (int i = 0; i < s->n_run; i++) {
 		const struct sched_choice *c = s->run[i];

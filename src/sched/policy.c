@@ -11,7 +11,8 @@
  * weights, of experts, too, that the streams alone do not want; where that is most
  * of step_target, holding to it would make the prompts take several times as long and
  * the streams beside them no less. Then the step lasts what makes it worth its while.
- * Alone, prefill may fill the step.
+ * Alone, prefill may fill the step, so that experts are read for many tokens at once, but
+ * for no longer than a second: who comes in the meantime waits for its end.
  *
  * Order. First come, first served, for slots, pages and prefill tokens alike. The
  * first in line that does not fit holds up those behind it: a long prompt that
@@ -36,6 +37,11 @@
  * are read for one as for sixteen, so fewer would waste the step. */
 #define CHUNK_FIRST 32
 #define CHUNK_MIN 16
+
+/* Prompt tokens of a step without a stream that are never too many, and how long more of
+ * them may take. */
+#define ALONE_MIN 512
+#define ALONE_US 1000000
 
 /* Of a step's time, prompt tokens get at least this many times what the step costs
  * without them. */
@@ -72,6 +78,8 @@ void policy_plan(const struct policy_limits *l, const struct policy_seq *seqs,
 	}
 	if (n_decoding > 0)
 		left = min(left, l->prefill_chunk);
+	else if (l->alone_chunk > 0)
+		left = min(left, l->alone_chunk);
 	for (int i = 0; i < n; i++) {
 		if (seqs[i].is_decoding)
 			continue;
@@ -131,6 +139,15 @@ int policy_chunk(int max, int64_t target_us, const struct policy_cost *c)
 		us = WORTH * c->step_us;
 	double n = us / c->tok_us * (c->is_short ? 2.0 / 3 : 1);
 	return n >= max ? max : n <= CHUNK_MIN ? min(max, CHUNK_MIN) : (int)n;
+}
+
+/* Not in turns of two lengths: steps alone are measured, but not bounded closely. */
+int policy_alone_chunk(int max, const struct policy_cost *c)
+{
+	if (max <= ALONE_MIN || c->tok_us <= 0)
+		return min(max, ALONE_MIN);
+	double n = (ALONE_US - c->step_us) / c->tok_us;
+	return n >= max ? max : n <= ALONE_MIN ? ALONE_MIN : (int)n;
 }
 
 int policy_slots(int max_seqs, int max_batch_tok)

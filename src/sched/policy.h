@@ -10,6 +10,7 @@
 struct policy_limits {
 	int max_batch_tok; /* tokens in one step */
 	int prefill_chunk; /* of those, prompt tokens beside running streams */
+	int alone_chunk;   /* of those, prompt tokens where there is no stream; 0: all */
 };
 
 /* A sequence that holds pages. Arrays of them are ordered oldest first. */
@@ -37,6 +38,10 @@ void policy_cost_note(struct policy_cost *c, int n, int64_t us);
  * where most of that would go to what every such step costs; every other step two thirds
  * of that. At most max; target_us 0: max. */
 int policy_chunk(int max, int64_t target_us, const struct policy_cost *c);
+
+/* Prompt tokens for a step without a stream: at most max, and no more than 512 where they
+ * would last longer than a second, which is how long who comes next may have to wait. */
+int policy_alone_chunk(int max, const struct policy_cost *c);
 
 /* Sequences that may hold pages at once: each can decode in every step, and a
  * token of room is left for prefill. */

@@ -7,11 +7,16 @@
  * have their properties in the schema's order, further ones only where the schema
  * says so; one space may stand behind a comma and a colon, and white space
  * nowhere else. A keyword that cannot be held to is E_INVAL with the path of the
- * schema that has it: nothing is ever left out in silence.
+ * schema that has it: nothing is ever left out in silence. Keywords and formats that
+ * the standard does not know are ignored, as it says.
  */
 #pragma once
 #include "json/json_read.h"
 #include "grammar/grammar_build.h"
+
+/* From now on, tell of each ignored keyword once; NULL: do not. At start, before any
+ * schema is read; `tell` may be called by any thread. */
+void schema_set_on_ignored(void (*tell)(const char *keyword));
 
 enum status schema_grammar(const struct json_node *at, struct grammar **out,
 			   struct fail *fail) MUST_USE;

@@ -114,7 +114,7 @@ static uint64_t magnitude(int64_t v)
 	return v < 0 ? -(uint64_t)v : (uint64_t)v;
 }
 
-static grammar_part integer(struct schema_reader *x, int64_t lo, int64_t hi)
+grammar_part schema_integer_range(struct schema_reader *x, int64_t lo, int64_t hi)
 {
 	struct grammar_parts alts = {0};
 	if (lo < 0 && lo <= hi)
@@ -242,13 +242,6 @@ static grammar_part positive(struct schema_reader *x, const struct decimal *lo,
 
 /* --- bounds -------------------------------------------------------------- */
 
-struct bounds {
-	double lo, hi; /* infinite where there is none */
-	bool lo_excluded, hi_excluded;
-	int64_t int_lo, int_hi; /* the same for integers, both included */
-	const struct json_node *where;
-};
-
 /* The first or last integer within a bound. */
 static int64_t round_in(const json_t *v, bool is_lo, bool is_excluded)
 {
@@ -272,12 +265,18 @@ static int64_t round_in(const json_t *v, bool is_lo, bool is_excluded)
 }
 
 static void read_bound(struct schema_reader *x, const struct json_node *schema,
-		       const char *key, struct bounds *b)
+		       const char *key, struct schema_bounds *b)
 {
 	bool is_lo = strstr(key, "in") != NULL && strstr(key, "ax") == NULL;
 	bool is_excluded = key[0] == 'e';
 	const struct json_node *at = schema_get(x, schema, key);
 	double v = 0;
+	/* In draft 4 it says of the other keyword that its bound is excluded. */
+	if (is_excluded && json_is_boolean(at->v))
+		return;
+	const json_t *old = json_object_get(schema->v, is_lo ? "exclusiveMinimum"
+							     : "exclusiveMaximum");
+	is_excluded |= json_is_true(old);
 	schema_check(x, json_read_num(at, -INFINITY, INFINITY, &v, x->fail));
 	if (!at->v || x->st != OK)
 		return;
@@ -298,11 +297,11 @@ static void read_bound(struct schema_reader *x, const struct json_node *schema,
 	}
 }
 
-static struct bounds read_bounds(struct schema_reader *x, const struct schema_list *l)
+static struct schema_bounds read_bounds(struct schema_reader *x, const struct schema_list *l)
 {
 	static const char *const keys[] = {"minimum", "exclusiveMinimum", "maximum",
 					   "exclusiveMaximum"};
-	struct bounds b = {.lo = -INFINITY, .hi = INFINITY,
+	struct schema_bounds b = {.lo = -INFINITY, .hi = INFINITY,
 			   .int_lo = INT64_MIN + 1, .int_hi = INT64_MAX};
 	for (size_t i = 0; i < l->n && x->st == OK; i++) {
 		struct str format = STR("");
@@ -318,20 +317,77 @@ static struct bounds read_bounds(struct schema_reader *x, const struct schema_li
 	return b;
 }
 
+/* --- values that it is not ------------------------------------------------------- */
+
+/* The numbers among SCHEMA_NOT_VALUES of the list, sorted; to be freed. */
+static double *excluded(const struct schema_list *l, size_t *out_n)
+{
+	double *out = NULL;
+	size_t n = 0;
+	for (size_t i = 0; i < l->n; i++) {
+		const json_t *not = json_object_get(l->p[i].at->v, SCHEMA_NOT_VALUES);
+		out = xrealloc(out, (n + json_array_size(not) + 1) * sizeof *out);
+		for (size_t k = 0; k < json_array_size(not); k++) {
+			const json_t *v = json_array_get(not, k);
+			if (json_is_number(v))
+				out[n++] = json_number_value(v);
+		}
+	}
+	for (size_t i = 1; i < n; i++)
+		for (size_t k = i; k > 0 && out[k - 1] > out[k]; k--) {
+			double t = out[k];
+			out[k] = out[k - 1];
+			out[k - 1] = t;
+		}
+	*out_n = n;
+	return out;
+}
+
+static grammar_part integers_but(struct schema_reader *x, int64_t lo, int64_t hi,
+				 const double *not, size_t n)
+{
+	struct grammar_parts alts = {0};
+	schema_work(x, n * 1000); /* each is a range of its own */
+	for (size_t i = 0; i < n && x->st == OK; i++) {
+		if (not[i] != floor(not[i]) || fabs(not[i]) > 9e15)
+			continue;
+		int64_t v = (int64_t)not[i];
+		if (v > lo)
+			grammar_parts_add(&alts,
+					  schema_integer_range(x, lo, MIN(hi, v - 1)));
+		lo = MAX(lo, v + 1);
+	}
+	grammar_parts_add(&alts, schema_integer_range(x, lo, hi));
+	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
+	free(alts.p);
+	return out;
+}
+
 grammar_part schema_integer(struct schema_reader *x, const struct schema_list *l)
 {
-	struct bounds b = read_bounds(x, l);
+	struct schema_bounds b = read_bounds(x, l);
+	grammar_part out;
 	/* Without a bound a number is as long as others can read back. */
 	if (b.int_hi == INT64_MAX && b.int_lo < INTEGER_MAX)
 		b.int_hi = INTEGER_MAX;
 	if (b.int_lo == INT64_MIN + 1 && b.int_hi > -INTEGER_MAX)
 		b.int_lo = -INTEGER_MAX;
+	if (x->st != OK || schema_multiple(x, l, &b, true, &out))
+		return x->st == OK ? out : 0;
+	size_t n;
+	double *not = excluded(l, &n);
 	char name[80];
 	uint32_t rule;
 	snprintf(name, sizeof name, "integer from %lld to %lld", (long long)b.int_lo,
 		 (long long)b.int_hi);
+	if (n > 0)
+		out = integers_but(x, b.int_lo, b.int_hi, not, n);
+	free(not);
+	if (n > 0)
+		return out;
 	if (schema_rule(x, name, &rule))
-		grammar_build_set_rule(x->b, rule, integer(x, b.int_lo, b.int_hi));
+		grammar_build_set_rule(x->b, rule,
+				       schema_integer_range(x, b.int_lo, b.int_hi));
 	return grammar_build_ref(x->b, rule);
 }
 
@@ -359,7 +415,7 @@ static bool to_decimal(double v, bool is_excluded, struct decimal *out)
 
 /* lo..hi >= 0; hi may be infinite. */
 static grammar_part positive_range(struct schema_reader *x, double lo, bool lo_excluded,
-				   double hi, bool hi_excluded, const struct bounds *b)
+				   double hi, bool hi_excluded, const struct schema_bounds *b)
 {
 	struct decimal from, to = {.whole = (uint64_t)FRACTION_MAX - 1, .frac = "9",
 				   .n = 1};
@@ -373,17 +429,18 @@ static grammar_part positive_range(struct schema_reader *x, double lo, bool lo_e
 	return positive(x, &from, &to);
 }
 
-static grammar_part any_number(struct schema_reader *x)
+static grammar_part any_number(struct schema_reader *x, bool is_fraction)
 {
-	static const char regex[] =
-		"-?(?:0|[1-9]\\d{0,15})(?:\\.\\d{1,16})?(?:[eE][+-]?\\d{1,2})?";
-	static const struct grammar_regex_opts o = {0};
-	struct grammar_regex re = {0};
-	schema_check(x, grammar_build_regex(x->b, STR(regex), &o, &re, x->fail));
-	return re.part;
+	/* The last digit of a fraction is what makes it one. */
+	struct str regex = is_fraction
+		? STR("-?(?:0|[1-9]\\d{0,8})\\.\\d{0,5}[1-9]")
+		: STR("-?(?:0|[1-9]\\d{0,15})(?:\\.\\d{1,16})?(?:[eE][+-]?\\d{1,2})?");
+	grammar_part out = 0;
+	schema_check(x, grammar_build_regex(x->b, regex, &out, x->fail));
+	return out;
 }
 
-static grammar_part bounded(struct schema_reader *x, const struct bounds *b)
+static grammar_part bounded(struct schema_reader *x, const struct schema_bounds *b)
 {
 	grammar_part out = grammar_build_alt(x->b, NULL, 0);
 	if (b->lo < 0) {
@@ -404,17 +461,68 @@ static grammar_part bounded(struct schema_reader *x, const struct bounds *b)
 	return out;
 }
 
-grammar_part schema_number(struct schema_reader *x, const struct schema_list *l)
+static grammar_part number_between(struct schema_reader *x, const struct schema_bounds *b)
 {
-	struct bounds b = read_bounds(x, l);
+	bool is_free = isinf(b->lo) && isinf(b->hi);
+	if (b->lo > b->hi)
+		return grammar_build_alt(x->b, NULL, 0);
+	return is_free ? any_number(x, false) : bounded(x, b);
+}
+
+/* Between the values that it is not. */
+static grammar_part numbers_but(struct schema_reader *x, struct schema_bounds b,
+				const double *not, size_t n)
+{
+	struct grammar_parts alts = {0};
+	schema_work(x, n * 1000);
+	for (size_t i = 0; i < n && x->st == OK; i++) {
+		struct schema_bounds below = b;
+		if (not[i] < b.lo || not[i] > b.hi)
+			continue;
+		below.hi = not[i];
+		below.hi_excluded = true;
+		grammar_parts_add(&alts, number_between(x, &below));
+		b.lo = not[i];
+		b.lo_excluded = true;
+	}
+	grammar_parts_add(&alts, number_between(x, &b));
+	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
+	free(alts.p);
+	return out;
+}
+
+grammar_part schema_number(struct schema_reader *x, const struct schema_list *l,
+			   bool is_fraction)
+{
+	struct schema_bounds b = read_bounds(x, l);
+	grammar_part out;
+	if (x->st != OK)
+		return 0;
+	if (!b.where)
+		b.where = l->n ? l->p[0].at : &x->root;
+	if (is_fraction && !(isinf(b.lo) && isinf(b.hi))) {
+		schema_refuse(x, b.where, "cannot be held to for numbers that are no "
+			      "integers");
+		return 0;
+	}
+	if (schema_multiple(x, l, &b, false, &out))
+		return out;
+	size_t n;
+	double *not = excluded(l, &n);
+	if (n > 0 && !is_fraction)
+		out = numbers_but(x, b, not, n);
+	free(not);
+	if (n > 0 && !is_fraction)
+		return out;
+	if (n > 0)
+		schema_refuse(x, b.where, "cannot leave out values of numbers that are no "
+			      "integers");
 	char name[100];
 	uint32_t rule;
-	snprintf(name, sizeof name, "number from %a %d to %a %d", b.lo, b.lo_excluded,
-		 b.hi, b.hi_excluded);
-	if (schema_rule(x, name, &rule)) {
-		bool is_free = isinf(b.lo) && isinf(b.hi);
-		grammar_build_set_rule(x->b, rule,
-				       is_free ? any_number(x) : bounded(x, &b));
-	}
+	snprintf(name, sizeof name, "number from %a %d to %a %d, %d", b.lo, b.lo_excluded,
+		 b.hi, b.hi_excluded, is_fraction);
+	if (schema_rule(x, name, &rule))
+		grammar_build_set_rule(x->b, rule, is_fraction ? any_number(x, true)
+							       : number_between(x, &b));
 	return grammar_build_ref(x->b, rule);
 }

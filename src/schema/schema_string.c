@@ -4,6 +4,7 @@
  * string's characters; between the quotes they are written as JSON has them.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "schema/schema_private.h"
 #include "base/alloc.h"
@@ -17,19 +18,47 @@
 	"(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,6})?" \
 	"(?:Z|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
 #define HEX "[0-9a-fA-F]"
-#define LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+/* No two hyphens in a row: those begin names of other alphabets. */
+#define LABEL "[A-Za-z0-9]{1,16}(?:-[A-Za-z0-9]{1,16})?"
+#define HOST LABEL "(?:\\." LABEL "){0,2}\\.[A-Za-z]{2,12}"
 #define OCTET "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
+#define EMAIL "[A-Za-z0-9_+-]{1,20}(?:\\.[A-Za-z0-9_+-]{1,20}){0,2}@" HOST
+#define H "[0-9a-fA-F]{1,4}"
+#define IPV6 \
+	"(?:(?:" H ":){7}" H "|(?:" H ":){1,6}:|(?:" H ":){1,6}:" H \
+	"|(?:" H ":){1,5}(?::" H "){2}|(?:" H ":){1,4}(?::" H "){3}" \
+	"|(?:" H ":){1,3}(?::" H "){4}|(?:" H ":){1,2}(?::" H "){5}" \
+	"|" H ":(?::" H "){6}|::(?:" H "(?::" H "){0,6})?)"
+#define CLOCK "(?:\\d{1,4}H(?:\\d{1,4}M(?:\\d{1,4}S)?)?|\\d{1,4}M(?:\\d{1,4}S)?|\\d{1,4}S)"
+#define DURATION \
+	"P(?:\\d{1,4}W|T" CLOCK "|(?:\\d{1,4}Y(?:\\d{1,4}M(?:\\d{1,4}D)?)?" \
+	"|\\d{1,4}M(?:\\d{1,4}D)?|\\d{1,4}D)(?:T" CLOCK ")?)"
+#define PCHAR "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%" HEX "{2})"
+#define TAIL "(?:\\?(?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"
+#define URI \
+	"(?:(?:https?|wss?|ftp)://" HOST "(?::[1-9]\\d{0,3})?(?:/" PCHAR "*)*" TAIL \
+	"|urn:[a-z0-9]{2,20}:" PCHAR "+|mailto:" EMAIL ")"
+#define POINTER "(?:/(?:[ -.0-}]|~[01])*)*"
 
+/* Narrow: what every reader of a format takes. */
 static const struct format {
 	const char *name, *regex;
 } formats[] = {
-	{"date", DATE},
-	{"time", TIME},
-	{"date-time", DATE "T" TIME},
+	{"date", DATE}, {"time", TIME}, {"date-time", DATE "T" TIME},
+	{"duration", DURATION},
 	{"uuid", HEX "{8}-" HEX "{4}-" HEX "{4}-" HEX "{4}-" HEX "{12}"},
-	{"email", "[A-Za-z0-9_+-]{1,20}(?:\\.[A-Za-z0-9_+-]{1,20}){0,2}@" LABEL
-		  "(?:\\." LABEL "){1,3}"},
-	{"ipv4", OCTET "(?:\\." OCTET "){3}"},
+	{"email", EMAIL}, {"idn-email", EMAIL},
+	{"hostname", HOST}, {"idn-hostname", HOST},
+	{"ipv4", OCTET "(?:\\." OCTET "){3}"}, {"ip-address", OCTET "(?:\\." OCTET "){3}"},
+	{"ipv6", IPV6},
+	{"uri", URI}, {"iri", URI}, {"url", URI},
+	{"uri-reference", "(?:" URI "|/?" PCHAR "+(?:/" PCHAR "*)*" TAIL ")"},
+	{"iri-reference", "(?:" URI "|/?" PCHAR "+(?:/" PCHAR "*)*" TAIL ")"},
+	{"uri-template", "(?:" PCHAR "|[/?#]|\\{[A-Za-z0-9_]+\\})*"},
+	{"json-pointer", POINTER},
+	{"relative-json-pointer", "(?:0|[1-9]\\d{0,3})(?:#|" POINTER ")"},
+	{"regex", "\\^?(?:(?:[A-Za-z0-9_ ,:;=@#%&~<>/-]|\\.|\\\\[dwsDWS.]"
+		  "|\\[(?:a-z|A-Z|0-9|_)+\\])[*+?]?)*\\$?"},
 };
 
 /* The characters between the quotes, escapes included: half of a surrogate pair is
@@ -40,12 +69,11 @@ static grammar_part any_char(struct schema_reader *x)
 		"[^\"\\\\\\x00-\\x1F]|\\\\(?:[\"\\\\/bfnrt]|u(?:[0-9A-CEFa-cef]" HEX
 		"{3}|[Dd][0-7]" HEX "{2}|[Dd][89ABab]" HEX "{2}\\\\u[Dd][C-Fc-f]" HEX
 		"{2}))";
-	static const struct grammar_regex_opts o = {0};
-	struct grammar_regex re = {0};
+	grammar_part part = 0;
 	uint32_t rule;
 	if (schema_rule(x, "character of a string", &rule)) {
-		schema_check(x, grammar_build_regex(x->b, STR(regex), &o, &re, x->fail));
-		grammar_build_set_rule(x->b, rule, re.part);
+		schema_check(x, grammar_build_regex(x->b, STR(regex), &part, x->fail));
+		grammar_build_set_rule(x->b, rule, part);
 	}
 	return grammar_build_ref(x->b, rule);
 }
@@ -76,72 +104,92 @@ grammar_part schema_any_string(struct schema_reader *x)
 	return string_of_length(x, 0, GRAMMAR_NO_MAX);
 }
 
-static const char *format_regex(struct schema_reader *x, const struct json_node *at)
+/* --- languages ----------------------------------------------------------------- */
+
+const char *schema_format(struct str name)
 {
-	struct str s = STR("");
-	schema_check(x, json_read_str(at, &s, x->fail));
 	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
-		if (str_is(s, formats[i].name))
+		if (str_is(name, formats[i].name))
 			return formats[i].regex;
-	schema_refuse(x, at, "asks for the format \"%.*s\", which is not supported",
-		      (int)MIN(s.n, 60), s.p);
 	return NULL;
 }
 
-/* The one pattern or format of the list, as a regex; where has its keyword. */
-static bool read_regex(struct schema_reader *x, const struct schema_list *l,
-		       struct str *out, bool *is_search,
-		       const struct json_node **where)
+static bool read_regex(struct schema_reader *x, const struct json_node *at,
+		       struct str regex, bool is_search, lang *out)
 {
-	bool has = false;
-	for (size_t i = 0; i < l->n && x->st == OK; i++) {
-		static const char *const keys[] = {"pattern", "format"};
-		for (int k = 0; k < 2; k++) {
-			const struct json_node *at =
-				schema_get(x, l->p[i].at, keys[k]);
-			struct str s = STR("");
-			if (!at->v || x->st != OK)
-				continue;
-			if (k == 0)
-				schema_check(x, json_read_str(at, &s, x->fail));
-			else
-				s = str_of(format_regex(x, at) ?: "");
-			if (has && !(str_eq(s, *out) && *is_search == (k == 0)))
-				schema_refuse(x, at, "is a second pattern or format "
-					      "of one string, which is not supported");
-			has = true;
-			*out = s;
-			*is_search = k == 0;
-			*where = at;
-		}
-	}
-	return has && x->st == OK;
+	struct fail why = {0};
+	if (lang_regex(x->langs, regex, is_search, out, &why) == OK)
+		return true;
+	schema_refuse(x, at, "cannot be held to: %s", why.text);
+	return false;
 }
 
-/* Lengths beside a pattern are held to when the pattern implies them, or is one class
- * repeated so that they can be its count. */
-static grammar_part with_regex(struct schema_reader *x, struct str regex,
-			       const struct grammar_regex_opts *o,
-			       const struct json_node *at, int64_t min, int64_t max)
+bool schema_pattern(struct schema_reader *x, const struct json_node *at, lang *out)
 {
-	struct grammar_regex re;
-	struct fail f = {0};
-	if (grammar_build_regex(x->b, regex, o, &re, &f) != OK) {
-		schema_refuse(x, at, "cannot be held to: %s", f.text);
-		return 0;
+	struct str s = STR("");
+	uint32_t known;
+	schema_check(x, json_read_need_str(at, &s, x->fail));
+	if (x->st != OK)
+		return false;
+	if (strmap_get(&x->regexes, s, &known)) {
+		*out = known;
+		return true;
 	}
-	if (re.min >= min && re.max <= max)
-		return re.part;
-	if (!re.is_class) {
-		schema_refuse(x, at, "beside \"minLength\" or \"maxLength\" is not "
-			      "supported, unless it implies them");
-		return 0;
-	}
-	return grammar_build_repeat(x->b, re.body, (uint32_t)MAX(min, re.min),
-				    (uint32_t)MIN(max, re.max));
+	if (!read_regex(x, at, s, true, out))
+		return false;
+	strmap_put(&x->regexes, arena_str(&x->arena, s), *out);
+	return true;
 }
 
-/* False, with the fault said, where they are beyond what can be counted. */
+static lang format_lang(struct schema_reader *x, const struct json_node *at)
+{
+	struct str s = STR("");
+	lang out = LANG_ANY;
+	schema_check(x, json_read_str(at, &s, x->fail));
+	const char *regex = x->st == OK ? schema_format(s) : NULL;
+	if (regex)
+		read_regex(x, at, str_of(regex), false, &out);
+	x->n_narrowed += regex != NULL;
+	return out;
+}
+
+/* Of these strings, those of a list of JSON values. */
+static lang values_lang(struct schema_reader *x, const json_t *values)
+{
+	size_t n = 0;
+	lang *of = xmalloc((json_array_size(values) + 1) * sizeof *of);
+	for (size_t i = 0; i < json_array_size(values); i++) {
+		const json_t *v = json_array_get(values, i);
+		if (json_is_string(v))
+			of[n++] = lang_text(x->langs, json_read_view(v));
+	}
+	lang out = lang_alt_of(x->langs, of, n);
+	free(of);
+	return out;
+}
+
+/* What pattern, format and negations of one schema leave. */
+static lang keywords_lang(struct schema_reader *x, const struct json_node *schema)
+{
+	const struct json_node *pattern = schema_get(x, schema, "pattern");
+	const struct json_node *not = schema_get(x, schema, SCHEMA_NOT_PATTERN);
+	const struct json_node *format = schema_get(x, schema, "format");
+	const json_t *values = json_object_get(schema->v, SCHEMA_NOT_VALUES);
+	lang out = LANG_ANY, l = LANG_ANY;
+	if (pattern->v && schema_pattern(x, pattern, &l))
+		out = lang_and(x->langs, out, l);
+	if (not->v && schema_pattern(x, not, &l))
+		out = lang_and(x->langs, out, lang_not(x->langs, l));
+	if (format->v)
+		out = lang_and(x->langs, out, format_lang(x, format));
+	if (json_array_size(values))
+		out = lang_and(x->langs, out,
+			       lang_not(x->langs, values_lang(x, values)));
+	return out;
+}
+
+/* False, with the fault said, where they are beyond what can be counted. A count above a
+ * million is taken for one. */
 static bool read_lengths(struct schema_reader *x, const struct schema_list *l,
 			 int64_t *min, int64_t *max)
 {
@@ -149,42 +197,170 @@ static bool read_lengths(struct schema_reader *x, const struct schema_list *l,
 	*max = GRAMMAR_NO_MAX;
 	schema_read_min(x, l, "minLength", min);
 	schema_read_max(x, l, "maxLength", max);
-	if (*min > GRAMMAR_MAX_REPEAT ||
-	    (*max > GRAMMAR_MAX_REPEAT && *max < GRAMMAR_NO_MAX))
-		schema_refuse(x, l->p[0].at, "has a \"minLength\" or \"maxLength\" "
-			      "above %d", GRAMMAR_MAX_REPEAT);
+	if (*min > GRAMMAR_MAX_REPEAT)
+		schema_refuse(x, l->p[0].at, "has a \"minLength\" above %d",
+			      GRAMMAR_MAX_REPEAT);
+	if (*max > GRAMMAR_MAX_REPEAT && *max < GRAMMAR_NO_MAX)
+		*max = GRAMMAR_MAX_REPEAT;
 	return x->st == OK;
+}
+
+/* Up to this length texts are counted exactly beside a pattern. */
+#define COUNTED 256
+
+/* Texts of the language of min to max characters: as its counts say it, where they do;
+ * of long ones, those that repeat nothing very often; else by counting. */
+static lang of_length(struct schema_reader *x, lang l, uint32_t min, uint32_t max)
+{
+	uint32_t own_min, own_max;
+	lang class;
+	lang_lengths(x->langs, l, &own_min, &own_max);
+	if (min > own_max || max < own_min)
+		return LANG_NONE;
+	if (own_min >= min && own_max <= max)
+		return l;
+	if (lang_is_class(x->langs, l, &class))
+		return lang_repeat(x->langs, class, MAX(min, own_min),
+				   MIN(max, own_max));
+	if (own_max > max && max > COUNTED) {
+		x->n_narrowed++;
+		lang shorter = lang_shorten(x->langs, l, max);
+		if (shorter != LANG_NONE && own_min >= min)
+			return shorter;
+		max = MAX(COUNTED, min);
+	}
+	return lang_and(x->langs, l, lang_length(x->langs, min,
+						 own_max <= max ? GRAMMAR_NO_MAX : max));
+}
+
+/* Of all of the list; *out_free: nothing is said but their lengths. */
+static lang list_lang(struct schema_reader *x, const struct schema_list *l, int64_t *min,
+		      int64_t *max, bool *out_free)
+{
+	lang out = LANG_ANY;
+	if (!read_lengths(x, l, min, max))
+		return LANG_NONE;
+	for (size_t i = 0; i < l->n && x->st == OK; i++)
+		out = lang_and(x->langs, out, keywords_lang(x, l->p[i].at));
+	*out_free = out == LANG_ANY;
+	return *out_free ? out : of_length(x, out, (uint32_t)*min, (uint32_t)*max);
+}
+
+static grammar_part lang_of(struct schema_reader *x, const struct json_node *at, lang l,
+			    bool is_json)
+{
+	grammar_part out = 0;
+	struct fail why = {0};
+	if (x->st == OK && lang_part(x->langs, l, x->b, is_json, &out, &why) != OK)
+		schema_refuse(x, at, "has a pattern that cannot be held to beside the "
+			      "rest: %s", why.text);
+	return x->st == OK ? out : 0;
+}
+
+grammar_part schema_quoted(struct schema_reader *x, const struct json_node *at, lang l)
+{
+	return quoted(x, lang_of(x, at, l, true));
 }
 
 grammar_part schema_string(struct schema_reader *x, const struct schema_list *l)
 {
 	int64_t min, max;
-	struct str regex;
-	struct grammar_regex_opts o = {.is_json = true};
-	const struct json_node *at;
-	if (!read_lengths(x, l, &min, &max))
+	bool is_free = false;
+	lang of = list_lang(x, l, &min, &max, &is_free);
+	if (x->st != OK)
 		return 0;
-	if (read_regex(x, l, &regex, &o.is_search, &at))
-		return quoted(x, with_regex(x, regex, &o, at, min, max));
-	return string_of_length(x, (uint32_t)min, (uint32_t)max);
+	if (is_free)
+		return string_of_length(x, (uint32_t)min, (uint32_t)max);
+	return schema_quoted(x, l->p[0].at, of);
 }
 
 grammar_part schema_bare_string(struct schema_reader *x, const struct schema_list *l,
 				char avoid, bool *out_free)
 {
 	int64_t min, max;
-	struct str regex;
-	struct grammar_regex_opts o = {.avoid = avoid};
+	bool is_any = false;
 	const struct grammar_range not = {(uint8_t)avoid, (uint8_t)avoid};
-	const struct json_node *at;
 	*out_free = false;
-	if (!read_lengths(x, l, &min, &max))
+	lang of = list_lang(x, l, &min, &max, &is_any);
+	if (x->st != OK)
 		return 0;
-	if (read_regex(x, l, &regex, &o.is_search, &at))
-		return with_regex(x, regex, &o, at, min, max);
+	if (!is_any)
+		return lang_of(x, l->p[0].at,
+			       lang_avoid(x->langs, of, (uint8_t)avoid), false);
 	*out_free = min == 0 && max == GRAMMAR_NO_MAX;
 	if (min > max)
 		return grammar_build_alt(x->b, NULL, 0);
 	return grammar_build_repeat(x->b, grammar_build_class(x->b, &not, 1, true),
 				    (uint32_t)min, (uint32_t)max);
+}
+
+/* --- names ---------------------------------------------------------------------- */
+
+#define MAX_NAMES_DEPTH 24
+
+static lang names_at(struct schema_reader *x, const struct json_node *at, int depth);
+
+static lang names_of(struct schema_reader *x, const struct json_node *of, bool is_all,
+		     int depth)
+{
+	lang out = is_all ? LANG_ANY : LANG_NONE;
+	for (size_t i = 0; i < json_array_size(of->v); i++) {
+		lang l = names_at(x, schema_item(x, of, i), depth + 1);
+		out = is_all ? lang_and(x->langs, out, l) : lang_alt(x->langs, out, l);
+	}
+	return out;
+}
+
+static lang names_at(struct schema_reader *x, const struct json_node *at, int depth)
+{
+	static const char *const others[] = {"oneOf", "if", "$dynamicRef", "$recursiveRef"};
+	if (json_is_boolean(at->v))
+		return json_is_true(at->v) ? LANG_ANY : LANG_NONE;
+	struct schema_item item = {.at = at};
+	const struct schema_list one = {.p = &item, .n = 1, .cap = 1};
+	const struct json_node *values = schema_get(x, at, "enum");
+	const struct json_node *ref = schema_get(x, at, "$ref");
+	const struct json_node *any = schema_get(x, at, "anyOf");
+	const struct json_node *not = schema_get(x, at, "not");
+	const json_t *fixed = json_object_get(at->v, "const");
+	int64_t min, max;
+	bool is_free;
+	schema_work(x, 100);
+	if (!json_is_object(at->v) || depth > MAX_NAMES_DEPTH)
+		schema_refuse(x, at, "must be a schema of names");
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (json_object_get(at->v, others[i]))
+			schema_refuse(x, at, "uses \"%s\" for names, which is not "
+				      "supported", others[i]);
+	if (x->st != OK || !(schema_type(x, at) & TYPE_STRING))
+		return LANG_NONE;
+	lang out = list_lang(x, &one, &min, &max, &is_free);
+	if (is_free)
+		out = lang_length(x->langs, (uint32_t)min, (uint32_t)max);
+	if (values->v)
+		out = lang_and(x->langs, out, values_lang(x, values->v));
+	if (fixed) {
+		lang is = json_is_string(fixed)
+				  ? lang_text(x->langs, json_read_view(fixed)) : LANG_NONE;
+		out = lang_and(x->langs, out, is);
+	}
+	if (any->v)
+		out = lang_and(x->langs, out, names_of(x, any, false, depth));
+	out = lang_and(x->langs, out,
+		       names_of(x, schema_get(x, at, "allOf"), true, depth));
+	if (ref->v && (ref = schema_resolve(x, ref)))
+		out = lang_and(x->langs, out, names_at(x, ref, depth + 1));
+	size_t n_narrowed = x->n_narrowed;
+	if (not->v)
+		out = lang_and(x->langs, out,
+			       lang_not(x->langs, names_at(x, not, depth + 1)));
+	if (not->v && x->n_narrowed > n_narrowed)
+		schema_refuse(x, not, "uses a format or a long maxLength, which cannot be "
+			      "held to here");
+	return x->st == OK ? out : LANG_NONE;
+}
+
+lang schema_names(struct schema_reader *x, const struct json_node *at)
+{
+	return names_at(x, at, 0);
 }

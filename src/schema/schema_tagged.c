@@ -112,11 +112,15 @@ static grammar_part value_part(struct tagged *t, const char *name,
 	struct str *texts;
 	size_t n;
 	bool is_free = false;
-	grammar_part value;
+	grammar_part value = 0;
 	if (!is_text(t, name))
 		value = schema_part(t->x, l);
 	else if (schema_texts(t->x, l, &texts, &n))
 		value = choice(t, texts, n);
+	else if (schema_has_branches(l))
+		schema_refuse(t->x, l->p[0].at, "uses \"anyOf\", \"oneOf\" or the like "
+			      "for a string, which is not supported with this model's "
+			      "calls");
 	else
 		value = schema_bare_string(t->x, l, t->tags->end[0], &is_free);
 	if (is_free)
@@ -153,11 +157,13 @@ grammar_part schema_tagged(struct schema_reader *x, const struct schema_list *l,
 	struct tagged t = {x, tags, {0}};
 	grammar_part out = 0;
 	for (size_t i = 0; i < l->n; i++) {
+		const struct schema_list one = {.p = &l->p[i], .n = 1, .cap = 1};
 		const json_t *v = l->p[i].at->v;
-		if (json_object_get(v, "anyOf") || json_object_get(v, "oneOf"))
-			schema_refuse(x, l->p[i].at, "uses \"anyOf\" or \"oneOf\" for "
-				      "all of the arguments, which is not supported "
-				      "with this model's calls");
+		if (schema_has_branches(&one) || json_object_get(v, "enum") ||
+		    json_object_get(v, "const"))
+			schema_refuse(x, l->p[i].at, "uses \"anyOf\", \"oneOf\" or the "
+				      "like for all of the arguments, which is not "
+				      "supported with this model's calls");
 	}
 	if (x->st == OK && !(schema_types(x, l) & TYPE_OBJECT))
 		schema_refuse(x, &x->root, "must be of type object");

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The daemon as a process: settings, exit codes, signals, systemd."""
+import ctypes
 import json
 import os
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 import traceback
 
-from daemon import MODEL, PATIENCE, PROGRAM, SRCDIR, Daemon, Tap, run
+from daemon import MODEL, PATIENCE, PROGRAM, SRCDIR, Daemon, Tap, UnixConnection, run
 
 
 def test_command_line(t, tmp):
@@ -168,13 +170,45 @@ def test_stalled(t, tmp):
     with Daemon(heartbeat_stall="1ms", wait=False) as d:
         t.equal(d.wait(), 5, "a stalled engine exits 5")
         t.ok(any("no sign of life" in line for line in d.lines if line), "and says so")
-    with Daemon(heartbeat_stall="0", env={"WATCHDOG_USEC": "1"}) as d:
+    with Daemon(heartbeat_stall="0") as d:
         alive = [d.get("/health").status for _ in range(20)]
         t.equal(alive, [200] * 20, "heartbeat_stall = 0 never gives up")
-        t.ok("WATCHDOG=1" not in d.told_until_now(),
-             "but the watchdog is not fed from a heartbeat that is too old")
         d.terminate()
         t.equal(d.wait(), 0, "and it stops as usual")
+
+
+def hold(pid, name):
+    """Stop one thread of a process; the call that lets it go. None: not allowed here."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    attach, detach, all_threads = 16, 17, 0x40000000
+    for tid in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/comm" % (pid, tid), encoding="ascii") as f:
+            if f.read().strip() != name:
+                continue
+        if libc.ptrace(attach, int(tid), None, None) != 0:
+            return None
+        os.waitpid(int(tid), all_threads)
+        return lambda: libc.ptrace(detach, int(tid), None, None)
+    return None
+
+
+def test_watchdog(t, tmp):
+    """The engine's thread stands still, and heartbeat_stall is not the one to say so."""
+    with Daemon(heartbeat_stall="10m", env={"WATCHDOG_USEC": "200000"}) as d:
+        d.told("WATCHDOG=1")
+        let_go = hold(d.process.pid, "engine")
+        if not let_go:
+            t.skip("no thread may be stopped here (ptrace)")
+            return
+        d.told_until_now()
+        while d.get("/health").json["heartbeat_age_s"] < 1:
+            time.sleep(0.01)
+        fed = [m for m in d.told_until_now() if "WATCHDOG=1" in m]
+        # The last beat may have been on its way. The loop has ticked ten times since.
+        t.ok(len(fed) <= 1, "an engine that stands still does not feed the watchdog", fed)
+        let_go()
+        d.told("WATCHDOG=1")
+        t.ok(True, "one that goes on does")
 
 
 def test_unix_socket(t, tmp):
@@ -200,6 +234,54 @@ def test_socket_activation(t, tmp):
             t.equal(d.get("/health").status, 200, "serves the socket of systemd")
             d.terminate()
             t.equal(d.wait(), 0, "stops")
+
+
+def test_cut_model(t, tmp):
+    """A file of the model is cut short while it is served."""
+    model = shutil.copytree(MODEL, os.path.join(tmp, "model"))
+    weights = [os.path.join(model, name) for name in os.listdir(model)
+               if name.endswith(".safetensors")]
+    with Daemon(model=model, weight_cache='""', exact="yes", backend="cpu") as d:
+        d.wait_log("ready: ")
+        for path in weights:
+            os.truncate(path, 4096)
+        try:
+            d.chat(max_tokens=4)
+        except OSError:
+            pass
+        t.equal(d.wait(), 3, "a model that is cut short ends the daemon with 3")
+        t.ok(any("cut short" in line and ".safetensors" in line for line in d.lines if line),
+             "and the log names the file", d.lines[-3:])
+
+
+def test_unread_log(t, tmp):
+    """A pipe as stderr that nobody reads holds nobody up."""
+    path = os.path.join(tmp, "s")
+    p = subprocess.Popen([PROGRAM, "-c", "/dev/null", "--model", MODEL, "--unix-socket",
+                          path], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    deadline = time.monotonic() + PATIENCE
+    while not os.path.exists(path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    n = 0
+    for n in range(2000):
+        conn = UnixConnection(path)
+        conn.request("GET", "/health", headers={"X-Request-Id": "x" * 100})
+        if conn.getresponse().status != 200:
+            break
+        conn.close()
+    t.equal(n, 1999, "2,000 requests are served although nobody reads the log")
+    conn = UnixConnection(path)
+    conn.request("GET", "/metrics")
+    metrics = conn.getresponse().read().decode()
+    dropped = [l for l in metrics.splitlines() if "log_lines_dropped_total{" in l]
+    t.ok(float(dropped[0].split()[-1]) > 0, "dropped lines are counted", dropped)
+    conn.close()
+    lines = iter(p.stderr.readline, b"")
+    t.ok(any(b"lines of this log are missing here" in line for line in lines),
+         "and the log says so when it is read again")
+    p.terminate()
+    p.stderr.read()
+    t.equal(p.wait(PATIENCE), 0, "it ends well")
 
 
 def test_names(t, tmp):

@@ -180,7 +180,22 @@ def toolparse(out):
             put(out, "%d-%d" % (i, kind), bytes([kind, i]) + text.encode())
 
 
+def head(out):
+    post = b"POST /x HTTP/1.1\r\nHost: h\r\n"
+    requests = [
+        post + b"Content-Length: 5\r\nExpect: 100-continue\r\n\r\nhello",
+        post + b"Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n",
+        b"GET http://h/?a=b HTTP/1.0\r\nConnection: keep-alive, TE\r\nTE: x\r\n\r\n",
+        b"\r\nOPTIONS * HTTP/1.1\r\nHost: [::1]:80\r\nUpgrade: h2c\r\n\r\n",
+        post + b"X: a\r\n b\r\n\r\n", post + b"Content-Length: 0\x005\r\n\r\n",
+        post + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\n"]
+    for i, request in enumerate(requests):
+        for step in (0, 5):
+            put(out, "%d-%d" % (i, step), bytes([step]) + request)
+
+
 def main(out):
+    head(os.path.join(out, "head"))
     api(os.path.join(out, "api"))
     grammar(os.path.join(out, "grammar"))
     jinja(os.path.join(out, "jinja"))

@@ -32,6 +32,13 @@ CARRY(v_add_co_ci_u32, true, x + y + c)
 CARRY(v_sub_co_ci_u32, true, x - y - c)
 CARRY(v_subrev_co_ci_u32, true, y - x - c)
 
+/* What gfx1100 may leave in the high words (gfx11_run.c, forwards_badly). */
+static void spoil_high(const struct inst *p, u64 *o)
+{
+	if (p->spoils_high)
+		LANE o[i] = (u32)o[i] | (u64)0x7FC57FC5 << 32;
+}
+
 DEF(v_mad_u64_u32)
 {
 	VECTOR(ta);
@@ -45,6 +52,7 @@ DEF(v_mad_u64_u32)
 		o[i] = product + c[i];
 		mask |= (u32)(o[i] < product) << i;
 	}
+	spoil_high(p, o);
 	out64(w, p, o);
 	write_sgpr(w, p->sd.reg, mask & EXEC(w));
 }
@@ -57,6 +65,7 @@ DEF(v_mad_i64_i32)
 	const u32 *a = source(w, &p->s[0], ta), *b = source(w, &p->s[1], tb);
 	source64(w, &p->s[2], c);
 	LANE o[i] = (u64)((i64)(i32)a[i] * (i32)b[i]) + c[i];
+	spoil_high(p, o);
 	out64(w, p, o);
 	if (p->sd.reg != REG_NULL)
 		wave_fault(w, p, "the carry of a signed product is not modelled");

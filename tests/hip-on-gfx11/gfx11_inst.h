@@ -79,6 +79,7 @@ struct inst {
 	uint8_t op_sel, op_sel_hi, neg_lo, neg_hi, clamp, omod;
 	uint8_t glc, slc, dlc, gds;
 	uint8_t dpp_banks, dpp_rows, dpp_bound, dpp_fi;
+	bool spoils_high; /* the high word of the result is not to be relied on: gfx11_run.c */
 	bool is_unsure; /* holds a constant whose value we do not know for certain */
 };
 

@@ -28,10 +28,32 @@ const struct executor *executor_best(void)
 
 /* --- before the first launch ----------------------------------------------------------- */
 
-static const char *why_not(const struct inst *p)
+/* A product of 64 bits on gfx1100 must not write what it reads (LLVM: MADIntraFwdBug).
+ * Compilers keep to that but in one form: the low word of the result lies where the high
+ * word of the summand was. They use it where that word has no value, and so the high word
+ * of the result none: it is spoilt here, and whoever uses it computes garbage. */
+static bool forwards_badly(const struct code_object *c, struct inst *p)
+{
+	if (strcmp(c->arch, "gfx1100") != 0 ||
+	    (p->op != OP_v_mad_u64_u32 && p->op != OP_v_mad_i64_i32))
+		return false;
+	for (int i = 0; i < 3; i++) {
+		if (p->s[i].kind != KIND_VGPR || p->s[i].reg >= p->d.reg + 2 ||
+		    p->d.reg >= p->s[i].reg + p->s[i].n)
+			continue;
+		if (i < 2 || p->s[i].reg + 1 != p->d.reg)
+			return true;
+		p->spoils_high = true;
+	}
+	return false;
+}
+
+static const char *why_not(const struct code_object *c, struct inst *p)
 {
 	if (p->is_unsure)
 		return "a constant whose value is not known for certain";
+	if (forwards_badly(c, p))
+		return "writes what it reads, which gfx1100 does wrongly";
 	bool is_float = p->d.type == 'f' || (p->d.type == 'a' && p->encoding != DS);
 	bool is_sum = p->op == OP_v_add_nc_u32 || p->op == OP_v_sub_nc_u32;
 	if ((p->clamp && !is_float && !is_sum) || (p->omod && !is_float))
@@ -60,7 +82,7 @@ const char *kernel_link(struct code_object *c, struct code_kernel *k)
 			p->inner = p->run;
 			p->run = x->dpp;
 		}
-		const char *not = why_not(p);
+		const char *not = why_not(c, p);
 		if (not) {
 			char text[128];
 			inst_text(p, text, sizeof text);

@@ -71,6 +71,7 @@ static void check(const struct program *p, const struct line *line, size_t n)
 			   .is_counting = true};
 	for (uint32_t i = 0; i < OUT_WORDS; i++)
 		memory[i] = i < FIRST_IN ? 0 : 1000 + i - FIRST_IN;
+	snprintf(code.arch, sizeof code.arch, "%s", p->target);
 	const char *why = kernel_link(&code, &k);
 	bool is_good = !why && launch_run(&l);
 	const char *error = why ? why : l.error;

@@ -146,6 +146,37 @@ def test_cors(t, d, path):
     t.equal(h["Access-Control-Allow-Headers"], None, "names that are none")
 
 
+def test_foreign_pages(t, d, path):
+    """A page of elsewhere may not make the engine work without a preflight."""
+    json_type, host = "application/json", "127.0.0.1:%d" % d.port
+    for what, origin, kind, want in (
+            ("text/plain of a foreign page", "http://evil.example", "text/plain", 403),
+            ("a form of a foreign page", "http://evil.example",
+             "application/x-www-form-urlencoded", 403),
+            ("no type, of a foreign page", "http://evil.example", "", 403),
+            ("a type that only begins like JSON", "http://evil.example",
+             "application/jsonx", 403),
+            ("a file or a sandbox", "null", "text/plain", 403),
+            ("another port", "http://127.0.0.1:1", "text/plain", 403),
+            ("JSON of a foreign page, after its preflight", "http://evil.example",
+             json_type + "; charset=utf-8", 200),
+            ("text/plain of an own page", "http://" + host, "text/plain", 200),
+            ("text/plain of an allowed page", PAGE, "text/plain", 200),
+            ("text/plain of a program", None, "text/plain", 200),
+            ("a form of a program, as curl -d sends", None,
+             "application/x-www-form-urlencoded", 200)):
+        headers = {**TWO, "Content-Type": kind, **({"Origin": origin} if origin else {})}
+        a = d.request("POST", CHAT, BODY, headers)
+        t.equal((a.status, want == 200 or a.error["code"]),
+                (want, want == 200 or "foreign_origin"), what)
+    t.equal(d.metrics_with(TWO)['requests_rejected_total{reason="origin"}'], 6, "counted")
+    a = d.request("POST", CHAT, BODY, {**TWO, "Content-Encoding": "gzip"})
+    t.equal((a.status, a.error["code"]), (415, "unsupported_media_type"),
+            "a packed body is not taken")
+    a = d.request("POST", CHAT, BODY, {**TWO, "Content-Encoding": "identity"})
+    t.equal(a.status, 200, "an unpacked one that says so is")
+
+
 def test_start(t):
     """Files that would let nobody in, or everybody, end the start."""
     with tempfile.TemporaryDirectory() as tmp:
@@ -174,7 +205,8 @@ with tempfile.TemporaryDirectory() as tmp:
     write_keys(path, "sk-one", "sk-two")
     d = Halod(api_key_file=path, metrics_need_key="yes", max_requests_per_key=1,
               cors_origins="http://a.example, " + PAGE)
-    for test in (test_keys, test_limit, test_reload, test_responses, test_cors):
+    for test in (test_keys, test_limit, test_reload, test_responses, test_cors,
+                 test_foreign_pages):
         print("# ---", test.__name__)
         test(t, d, path)
     t.equal(d.stop(), 0, "halod ends well")

@@ -176,36 +176,111 @@ def test_slow_reader(t, d):
 
 
 def test_slow_request(t, d):
-    """idle_timeout is 6 s here."""
-    parts = {"nothing": b"", "half a line": b"GET /he",
-             "half the headers": b"GET /health HTTP/1.1\r\nHost:",
-             "half a body": b"POST /v1/completions HTTP/1.1\r\nHost: h\r\n"
-                            b"Content-Length: 10\r\n\r\n{"}
-    socks = {what: d.raw(data) for what, data in parts.items()}
+    """idle_timeout is 6 s here, header_timeout 3 s."""
+    late = b"HTTP/1.1 408 "
+    parts = {"nothing": (b"", b""), "half a line": (b"GET /he", late),
+             "half the headers": (b"GET /health HTTP/1.1\r\nHost:", late),
+             "half a body": (b"POST /v1/completions HTTP/1.1\r\nHost: h\r\n"
+                             b"Content-Length: 10\r\n\r\n{", late)}
+    socks = {what: d.raw(data) for what, (data, _) in parts.items()}
     conn = d.connect()
     conn.request("GET", "/health")
     conn.getresponse().read()
     for what, s in socks.items():
-        t.equal(read_all(s), b"", "%s, and then silence: closed" % what)
+        said = read_all(s)
+        t.equal((said[:13], b"request_timeout" in said), (parts[what][1],
+                bool(parts[what][1])), "%s, and then silence: closed" % what)
         s.close()
     t.equal(conn.sock.recv(1), b"", "an idle connection is closed")
     conn.close()
 
 
 def test_many(t, d):
-    """More connections than max_connections (50): the rest waits its turn."""
-    socks = [d.raw(b"") for _ in range(60)]
-    for s in socks[:50]:
-        s.close()
+    """More connections than max_connections (50): who is idle makes room."""
+    before = d.metrics()
+    socks = [d.raw(b"GET /he") for _ in range(60)]
+    ask = b"GET /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+    t.ok(b"200 OK" in d.raw_answer(ask), "a crowd with half a head each is no obstacle")
+    t.equal(read_all(socks[0]), b"", "its oldest is closed")
     for s in socks[50:]:
-        s.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
-    t.ok(all(b"200 OK" in read_all(s) for s in socks[50:]),
-         "connections beyond the limit are served later")
+        s.sendall(ask[7:])
+    t.ok(all(b"200 OK" in read_all(s) for s in socks[50:]), "its newest are served")
+    for s in socks:
+        s.close()
+    now = d.metrics()
+    key = 'connections_refused_total{reason="idle"}'
+    t.ok(now[key] - before[key] >= 10, "those that were closed are counted", now[key])
+    t.ok(d.wait_log("closed connections: .* to make room"), "and told in the log")
+    t.ok(0 < now["connections"] <= 50, "so are the open ones", now["connections"])
+
+
+def test_address(t, d):
+    """One address has 3 places of 50; a unix socket would have all."""
+    small = Halod(max_connections=50, max_connections_per_address=3)
+    try:
+        socks = [small.raw(b"GET /he") for _ in range(3)]
+        said = small.raw_answer(b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n")
+        t.ok(said.startswith(b"HTTP/1.1 429 ") and b"too_many_connections" in said and
+             b"Retry-After: 1\r\n" in said, "a fourth connection is refused", said)
+        t.ok("max_connections_per_address" in small.wait_log("refused connections"),
+             "the log says so")
+        for s in socks:
+            s.close()
+        while small.raw_answer(b"GET /metrics HTTP/1.1\r\nHost: h\r\n"
+                               b"Connection: close\r\n\r\n")[9:12] != b"200":
+            pass  # until the server has seen them go; a test that hangs is killed
+        t.ok(small.metrics()['connections_refused_total{reason="address"}'] >= 1,
+             "and so do the metrics")
+    finally:
+        t.equal(small.stop(), 0, "it ends well")
+
+
+def test_body_memory(t, d):
+    """body_memory is 1M here: a body of 100,000 bytes is charged more than that."""
+    small = Halod(body_memory="1M")
+    try:
+        prompt = {"content": "x " * 50000}
+        head = (b"POST /tokenize HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n"
+                b"X-Request-Id: first\r\n\r\n")
+        first = small.raw(head + b"[")
+        while (a := small.request("POST", "/tokenize", prompt)).status == 200:
+            pass  # until the server has seen the first; a test that hangs is killed
+        t.equal((a.status, a.error["code"], a.headers["Retry-After"]),
+                (503, "body_memory", "2"), "a second large body at a time")
+        chunks = (b"POST /tokenize HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n"
+                  b"Connection: close\r\n\r\n" + b"4e20\r\n%s\r\n" % (b"x" * 20000) * 5 +
+                  b"0\r\n\r\n")
+        t.ok(small.raw_answer(chunks).startswith(b"HTTP/1.1 503"), "also in chunks")
+        t.equal(small.request("POST", "/tokenize", {"content": "x " * 5000}).status, 200,
+                "a small one is served")
+        t.ok(small.metrics()['requests_rejected_total{reason="memory"}'] >= 2, "counted")
+        first.sendall(b" " * 99998 + b"]")
+        t.ok(first.recv(20).startswith(b"HTTP/1.1 400"), "the first one is read")
+        t.equal(small.request("POST", "/tokenize", prompt).status, 200,
+                "then there is room for another")
+        first.close()
+    finally:
+        t.equal(small.stop(), 0, "it ends well")
+
+
+def test_files(t, d):
+    """More clients than file descriptors: the log says so, and it goes on."""
+    small = Halod(wrap=("sh", "-c", 'ulimit -n 48; exec "$@"', "sh"))
+    try:
+        socks = [small.raw(b"") for _ in range(60)]
+        t.ok("LimitNOFILE" in small.wait_log("no file descriptors are left"),
+             "the log says that descriptors are out")
+        for s in socks:
+            s.close()
+        t.equal(small.get("/health").status, 200, "and it serves when there are some")
+        t.ok(small.metrics()['connections_refused_total{reason="files"}'] >= 1,
+             "and counts it")
+    finally:
+        t.equal(small.stop(), 0, "it ends well")
 
 
 def test_listens_again(t, d):
-    """All connections there may be, and all gone at once: who waits in the backlog is
-    let in, though no socket is left that could wake the loop."""
+    """All connections there may be, and all gone at once: the next is let in."""
     small = Halod(max_connections=2)
     try:
         for i in range(5):
@@ -220,8 +295,8 @@ def test_listens_again(t, d):
 
 run([test_queue_full, test_gone_in_queue, test_gone_in_prefill, test_gone_in_stream,
      test_gone_in_upload, test_keepalive, test_slow_reader, test_slow_request,
-     test_many, test_listens_again],
+     test_many, test_address, test_body_memory, test_files, test_listens_again],
     # exact: the fast way would be done before two comments were due
     exact="yes",
     max_seqs=1, max_queue=2, max_batch_tokens=1, prefill_chunk=1, keepalive="1s",
-    stall_timeout="1s", idle_timeout="6s", prefix_cache="no", max_connections=50)
+    stall_timeout="1s", idle_timeout="6s", header_timeout="3s", prefix_cache="no", max_connections=50)

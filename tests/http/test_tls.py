@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from halod import PATIENCE, PROGRAM, MODEL, Halod, Stream, run
+from halod import PATIENCE, PROGRAM, MODEL, Halod, Stream, read_all, run
 
 if not shutil.which("openssl"):
     print("1..0 # SKIP there is no openssl here")
@@ -19,10 +19,10 @@ if not shutil.which("openssl"):
 where = tempfile.mkdtemp(prefix="halod-tls-")
 
 
-def make(name):
+def make(name, *kind):
+    kind = kind or ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")
     cert, key = (os.path.join(where, name + "." + kind) for kind in ("crt", "key"))
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                    "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+    subprocess.run(["openssl", "req", "-x509", "-newkey", *kind, "-nodes", "-days", "2", "-subj",
                     "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
                     "-keyout", key, "-out", cert], check=True, capture_output=True)
     return cert, key
@@ -91,11 +91,66 @@ def test_faults(t, d):
                            text=True, timeout=PATIENCE)
         t.ok(p.returncode != 0 and says in p.stderr, "refused: " + says,
              (p.returncode, p.stderr[-300:]))
+    p = subprocess.run([PROGRAM, "--port", "0", "--model", MODEL, "--tls-cert", CERT,
+                        "--tls-key", KEY, "--tls-priorities", "NORMAL:+NONSENSE"],
+                       capture_output=True, text=True, timeout=PATIENCE)
+    t.ok(p.returncode == 2 and "tls_priorities" in p.stderr and "NONSENSE" in p.stderr,
+         "priorities that are none", (p.returncode, p.stderr[-300:]))
+
+
+def agrees(d, *offer):
+    """Whether the server takes what openssl offers: the protocol and the cipher."""
+    p = subprocess.run(["openssl", "s_client", "-connect", "127.0.0.1:%d" % d.port,
+                        *offer], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                       timeout=PATIENCE)
+    if "no cipher match" in p.stderr or "no ciphers available" in p.stderr:
+        return None
+    return "Cipher is (NONE)" not in p.stdout and "Cipher is " in p.stdout
+
+
+OLD = [("TLS 1.0", "-tls1", "-cipher", "ALL:@SECLEVEL=0"),
+       ("TLS 1.1", "-tls1_1", "-cipher", "ALL:@SECLEVEL=0"),
+       ("static RSA with CBC", "-tls1_2", "-cipher", "AES128-SHA:@SECLEVEL=0"),
+       ("static RSA with GCM", "-tls1_2", "-cipher", "AES128-GCM-SHA256:@SECLEVEL=0"),
+       ("CBC with SHA-1", "-tls1_2", "-cipher", "ECDHE-RSA-AES128-SHA:@SECLEVEL=0")]
+NEW = [("TLS 1.2", "-tls1_2"), ("TLS 1.3", "-tls1_3"),
+       ("ChaCha20", "-tls1_2", "-cipher", "ECDHE-RSA-CHACHA20-POLY1305"),
+       ("AES-GCM", "-tls1_2", "-cipher", "ECDHE-RSA-AES128-GCM-SHA256")]
+
+
+def test_ciphers(t, d):
+    cert, key = make("rsa", "rsa:2048")
+    os.chmod(key, 0o644)
+    sound = Tls(tls_cert=cert, tls_key=key, wait=False)
+    loose = Tls(tls_cert=cert, tls_key=key, wait=False, tls_priorities="LEGACY:+VERS-TLS1.1"
+                ":+VERS-TLS1.0:%COMPAT")
+    for name, *offer in OLD:
+        t.equal(agrees(sound, *offer), False, "refused by default: " + name)
+        t.equal(agrees(loose, *offer), True, "agreed on where tls_priorities says so: " +
+                name)
+    for name, *offer in NEW:
+        t.equal(agrees(sound, *offer), True, "agreed on by default: " + name)
+    t.ok("chmod" in sound.wait_log("every user of this machine can read .*rsa.key"),
+         "a key that everybody can read is told")
+    t.ok(not any("every user" in line for line in d.lines if line), "another is not")
+    for halod in (sound, loose):
+        halod.process.kill()
+        halod.stop()
+
+
+def test_half_handshakes(t, d):
+    """Clients that begin TLS and stop: header_timeout is 1 s here."""
+    quick = Tls(tls_cert=CERT, tls_key=KEY, header_timeout="1s")
+    socks = [quick.raw(b"\x16\x03\x01") for _ in range(20)] + [quick.raw(b"")]
+    t.ok(all(read_all(s) == b"" for s in socks), "half a handshake is closed")
+    t.equal(quick.get("/health").status, 200, "a whole one is not")
+    t.equal(quick.stop(), 0, "it ends well")
 
 
 import halod  # the class that run() starts
 halod.Halod = Tls
 try:
-    run([test_answers, test_leaves, test_plain, test_faults], tls_cert=CERT, tls_key=KEY)
+    run([test_answers, test_leaves, test_plain, test_faults, test_ciphers,
+         test_half_handshakes], tls_cert=CERT, tls_key=KEY)
 finally:
     shutil.rmtree(where, ignore_errors=True)

@@ -57,6 +57,15 @@ static const struct shape cases[] = {
 	{10, 2, 64, 16, {{3, 30}, {70, 71}}, 1, 0, false, 0, false},
 	{24, 1, 32, 16, {{3, 8}, {70, 71}}, 1, 0, true, 0, false},
 	{2, 1, 512, 16, {{0, 3}, {130, 131}}, 1, 0, false, 0, false},
+	/* where segments of the HIP backend grow: past 64 and 128 of the smallest */
+	{2, 1, 64, 16, {{4090, 4100}, {8191, 8193}}, 1, 0, false, 0, false},
+	/* heads that their kernel has room beside, more than a tile of tokens */
+	{6, 2, 96, 16, {{0, 70}, {129, 130}}, 1, 0, false, 0, false},
+	{6, 2, 96, 16, {{10, 75}, {129, 130}}, 4, 40, true, 0, false},
+	{4, 2, 192, 16, {{30, 70}, {99, 100}}, 1, 0, false, 128, false},
+	/* a window that begins within a block, and that is wider than one */
+	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 33, true, 0, false},
+	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 97, false, 0, false},
 };
 
 struct input {
@@ -64,6 +73,24 @@ struct input {
 	float *q, *k, *v, *sinks; /* v, sinks: NULL where there are none */
 	int32_t *seq_of, *position, *first_tok, *table;
 };
+
+/* No numbers where no token of the step looks: after it, and before its window. */
+static void spoil(const struct shape *s, const struct input *in, int32_t b)
+{
+	int32_t from = s->seq[b].from, to = s->seq[b].to;
+	int32_t first = s->window && from >= s->window ? from - s->window + 1 : 0;
+	int32_t v_dim = s->v_dim ? s->v_dim : s->k;
+	for (int32_t i = 0; i < in->max_pages * s->p * s->g; i++) {
+		int32_t at = i / s->g, page = in->table[b * in->max_pages + at / s->p];
+		size_t row = (size_t)((page * s->g + i % s->g) * s->p + at % s->p);
+		if (at >= first && at < to)
+			continue;
+		for (int32_t d = 0; d < s->k; d++)
+			in->k[row * (size_t)s->k + (size_t)d] = NAN;
+		for (int32_t d = 0; in->v && d < v_dim; d++)
+			in->v[row * (size_t)v_dim + (size_t)d] = NAN;
+	}
+}
 
 static struct input make(struct kernel_test *kt, const struct shape *s)
 {
@@ -102,6 +129,8 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 	}
 	for (int32_t i = 0; i < in.n_pages; i++) /* a permutation: 1009 is prime */
 		in.table[i] = (int32_t)((int64_t)i * 1009 % in.n_pages);
+	for (int32_t b = 0; b < in.n_seq; b++)
+		spoil(s, &in, b);
 	return in;
 }
 

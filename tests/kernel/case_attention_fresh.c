@@ -45,7 +45,7 @@ static const struct shape cases[] = {
 	{2, 1, 128, 64, 5, true, 0, 100, false, 1, 1, {99, 100, 230, -1}},
 	{2, 2, 64, 32, 16, true, 0, 1, true, 1, 1, {64, 9, -1}},
 	/* segments of more than two blocks */
-	{4, 1, 64, 32, 32, true, 0, 0, false, 1, 1, {2047, 2048, 2112, -1}},
+	{4, 1, 64, 32, 32, true, 0, 0, false, 1, 1, {2047, 4095, 4096, -1}},
 	/* what has no kernel of its own, and steps with more tokens */
 	{4, 2, 30, 15, 5, true, 0, 0, false, 2, 1, {40, 7, -1}},
 	{4, 2, 64, 13, 16, true, 0, 0, false, 2, 1, {40, -1}},

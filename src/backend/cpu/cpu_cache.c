@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/mapped.h"
 
 /* --- sums --------------------------------------------------------------------------- */
 
@@ -192,6 +193,7 @@ static bool has_key(const struct cpu_cache *c)
 
 static void unmap(struct cpu_cache *c)
 {
+	mapped_remove(c->map);
 	if (c->map)
 		munmap((void *)(uintptr_t)c->map, c->map_bytes);
 	c->map = NULL;
@@ -223,8 +225,13 @@ static bool map_file(struct cpu_cache *c, int fd, size_t n)
 {
 	c->map_bytes = n;
 	c->map = cache_map(fd, 0, n);
-	if (c->map && is_whole(c) && has_key(c))
+	if (c->map)
+		mapped_add(c->map, n, c->path);
+	bool is_good = c->map && is_whole(c);
+	if (is_good && has_key(c))
 		return true;
+	c->fault = !c->map ? "could not be mapped"
+		   : is_good ? "was of another model or version" : "was damaged";
 	unmap(c);
 	return false;
 }
@@ -238,8 +245,15 @@ static bool is_ours(const struct stat *st)
 static void open_file(struct cpu_cache *c, int fd)
 {
 	struct stat st;
-	if (fstat(fd, &st) != 0 || !is_ours(&st) || st.st_size == 0 ||
-	    !map_file(c, fd, (size_t)st.st_size))
+	if (fstat(fd, &st) != 0 || !is_ours(&st)) {
+		c->fault = "was not a file of this user";
+		return;
+	}
+	if (st.st_size == 0) {
+		c->fault = "was empty";
+		return;
+	}
+	if (!map_file(c, fd, (size_t)st.st_size))
 		return;
 	bool is_huge = comes_huge(c, fd);
 	if (!is_huge) {
@@ -305,9 +319,13 @@ const void *cpu_cache_find(struct cpu_cache *c, struct cpu_cache_id id)
 		return NULL;
 	const struct cache_entry *e = &c->entries[c->next];
 	const uint8_t *p = c->map + e->at;
-	if (e->i != id.i || e->what != id.what || e->n_bytes != id.n_bytes ||
-	    cpu_cache_sum(c->o.pool, p, id.n_bytes) != e->sum)
+	if (e->i != id.i)
 		return NULL;
+	if (e->what != id.what || e->n_bytes != id.n_bytes ||
+	    cpu_cache_sum(c->o.pool, p, id.n_bytes) != e->sum) {
+		c->fault = "was damaged";
+		return NULL;
+	}
 	add_item(c, e, p);
 	return p;
 }
@@ -342,10 +360,12 @@ void cpu_cache_keep(struct cpu_cache *c)
 		give_up(c, refusal);
 		return;
 	}
-	snprintf(c->note, sizeof c->note, "packed; %.2f GB go to %s for the next start",
-		 bytes / 1e9, c->path);
+	snprintf(c->note, sizeof c->note, "packed; %.2f GB go to %s for the next start%s%s",
+		 bytes / 1e9, c->path, c->fault ? "; the file that was there " : "",
+		 c->fault ? c->fault : "");
 	sigset_t all, old; /* signals belong to the main thread's loop */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS); /* see base/mapped.h */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	c->is_writing = pthread_create(&c->writer, NULL, cache_write, c) == 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

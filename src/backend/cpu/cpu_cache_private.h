@@ -39,6 +39,7 @@ struct cpu_cache {
 	char *path; /* of the file; NULL: nothing is found nor kept */
 	struct buf key;
 	char note[400];
+	const char *fault; /* why the file that was there is not used; NULL: none was */
 	/* The file that was there; NULL: none that fits. */
 	const uint8_t *map;
 	size_t map_bytes;

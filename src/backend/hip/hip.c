@@ -110,8 +110,9 @@ static enum status open_all(struct hip *h, const struct backend_opts *o,
 		st = load_module(h, o, fail);
 	if (st != OK)
 		return st;
-	/* The code object says what the chip lacks that it was compiled for. */
+	/* The code object says what the chip lacks, or has, that it was compiled for. */
 	h->prefers_quads = hip_has_kernel(h, "dialect_lacks_dot2_kernel");
+	h->copies_to_lds = hip_has_kernel(h, "dialect_copies_to_lds_kernel");
 	snprintf(h->base.device, sizeof h->base.device, "%s (%s), %d compute units%s",
 		 h->device.name, h->device.arch, h->device.n_cu,
 		 h->prefers_quads ? ", kernels without dot2" : "");

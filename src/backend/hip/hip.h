@@ -125,6 +125,7 @@ struct hip {
 	struct hip_range *ranges; /* (n_ranges) all memory that launches reach */
 	size_t n_ranges;
 	int int4_axes;            /* of hip_linear_int4_count() for all shapes; -1: by shape */
+	bool copies_to_lds;       /* by itself: dialect.h, COPY_LANDS 0 */
 	bool prefers_quads;       /* kernels of quad.h where nothing was measured */
 	struct hip_tune_row *tune; /* (n_tune): hip_tune.h */
 	int n_tune;

@@ -33,12 +33,14 @@ static const struct attention_shape shapes[] = {
 #undef SHAPE
 };
 
-/* The first that holds the head; NULL: none. */
+/* The first that holds the head; NULL: none. By rows are multiples of eight elements. */
 static const struct attention_shape *shape_of(const struct attention_args *a)
 {
+	bool is_odd = a->head_dim % 8 || attention_v_dim(a) % 8;
 	for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
 		if (a->head_dim <= shapes[i].key && attention_v_dim(a) <= shapes[i].value &&
-		    (a->kv.v == NULL) == shapes[i].is_shared)
+		    (a->kv.v == NULL) == shapes[i].is_shared &&
+		    !(is_odd && shapes[i].by_rows))
 			return &shapes[i];
 	return NULL;
 }
@@ -74,6 +76,13 @@ static int32_t lds_of(const struct attention_shape *s, int32_t tiles)
 	return ATTENTION_LDS(s->key, s->value, s->block, s->parts, s->is_shared, tiles);
 }
 
+static int32_t whole_lds_of(const struct hip *h, const struct attention_shape *s)
+{
+	int32_t at_once = h->copies_to_lds ? s->block : s->step;
+	return s->by_rows ? ATTENTION_ROWS_LDS(s->key, s->value, at_once, s->whole_tiles)
+			  : lds_of(s, s->whole_tiles);
+}
+
 /* Sequences of more than one token; of all, where skips_single is 0. */
 static enum status whole(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
@@ -83,7 +92,7 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 	/* Of each sequence as many tiles as one of all tokens could have. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
 	struct hip_grid g = {tiles * subs, a->n_seq, ATTENTION_WAVES * 32,
-			     lds_of(s, s->whole_tiles)};
+			     whole_lds_of(h, s)};
 	l.skips_single = 1;
 	snprintf(name, sizeof name, "attention_%s_whole_kernel", s->name);
 	return LAUNCH(h, name, g, ARG(l));

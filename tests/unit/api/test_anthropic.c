@@ -312,14 +312,14 @@ static const struct refused rows[] = {
 	 "messages[0].content", ""},
 	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],"
 	 "\"tools\":[{\"name\":\"f\",\"strict\":true,\"input_schema\":{\"properties\":"
-	 "{\"a\":{\"not\":{}}}}}]}", E_INVAL, "tools[0].input_schema.properties.a",
-	 "`tools[0].input_schema.properties.a`"},
+	 "{\"a\":{\"multipleOf\":0}}}}]}", E_INVAL, "tools[0].input_schema.properties.a.multipleOf",
+	 "`tools[0].input_schema.properties.a.multipleOf`"},
 	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],"
 	 "\"tools\":[{\"name\":\"a b\",\"input_schema\":{}}]}", E_INVAL,
 	 "tools[0].name", "letters"},
 	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],"
 	 "\"output_config\":{\"format\":{\"type\":\"json_schema\",\"schema\":{\"not\":{}}"
-	 "}}}", E_INVAL, "output_config.format.schema", "\"not\""},
+	 "}}}", E_INVAL, "output_config.format.schema", "no value"},
 	{M("7"), E_INVAL, "messages[0].content", ""},
 	{M("[{\"type\":\"image\",\"source\":{}}]"), E_INVAL,
 	 "messages[0].content[0].type", "\"image\": this model reads text only"},

@@ -95,6 +95,39 @@ static void test_values(void)
 	fixture_drop(c);
 }
 
+static void test_dry(void)
+{
+	struct api_call *c = chat("{" HELLO ",\"dry_multiplier\":0.8,\"dry_base\":2,"
+				  "\"dry_allowed_length\":3,\"dry_penalty_last_n\":64,"
+				  "\"dry_sequence_breakers\":[\"\\n\\n\"],"
+				  "\"xtc_probability\":0.5,\"xtc_threshold\":0.2}");
+	const struct sampler_params *s = &api_call_request(c)->sampling;
+	const struct tokenizer *t = fixture_model()->tokenizer;
+	is_near(s->dry.multiplier, 0.8, 1e-6, "dry_multiplier");
+	is_near(s->dry.base, 2, 0, "dry_base");
+	is_int(s->dry.allowed_length, 3, "dry_allowed_length");
+	is_int(s->dry.last_n, 64, "dry_penalty_last_n");
+	is_near(s->xtc.probability, 0.5, 0, "xtc_probability");
+	is_near(s->xtc.threshold, 0.2, 1e-6, "xtc_threshold");
+	int n_whole = 0, n_half = 0, n_bad = 0;
+	for (int i = 0; i < s->dry.n_breakers; i++) {
+		const struct sampler_breaker *b = &s->dry.breakers[i];
+		struct str head = tokenizer_bytes(t, b->head);
+		bool is_whole = str_find(head, STR("\n\n"), 0) >= 0;
+		n_whole += is_whole && b->n_tail == 0;
+		n_half += !is_whole && str_ends(head, STR("\n")) && b->n_tail == 1;
+		n_bad += i > 0 && b->head < b[-1].head;
+	}
+	ok(n_half > 0 && n_whole + n_half == s->dry.n_breakers && n_bad == 0,
+	   "the breaker's tokens: %d with all of it, %d with its half", n_whole, n_half);
+	fixture_drop(c);
+	c = chat("{" HELLO "}");
+	s = &api_call_request(c)->sampling;
+	ok(s->dry.multiplier == 0 && s->dry.n_breakers == 0 && s->xtc.probability == 0,
+	   "both are off where nobody asks");
+	fixture_drop(c);
+}
+
 static void test_spellings(void)
 {
 	struct api_call *c = chat("{" HELLO ",\"max_tokens\":9,"
@@ -231,6 +264,12 @@ static void test_refused(void)
 		BAD("\"repetition_penalty\":0", "repetition_penalty", "between"),
 		BAD("\"presence_penalty\":3", "presence_penalty", "between -2"),
 		BAD("\"frequency_penalty\":-3", "frequency_penalty", "between -2"),
+		BAD("\"dry_multiplier\":-1", "dry_multiplier", "between"),
+		BAD("\"dry_penalty_last_n\":-2", "dry_penalty_last_n", "at least -1"),
+		BAD("\"dry_multiplier\":1,\"dry_sequence_breakers\":[\"\"]",
+		    "dry_sequence_breakers[0]", "1 to 40 bytes"),
+		BAD("\"xtc_probability\":2", "xtc_probability", "between"),
+		BAD("\"xtc_threshold\":\"x\"", "xtc_threshold", "a number"),
 		BAD("\"frequency_penalty\":[]", "frequency_penalty", "a list"),
 		BAD("\"seed\":1.5", "seed", "integer"),
 		BAD("\"seed\":true", "seed", "integer"),
@@ -281,11 +320,12 @@ static void test_refused(void)
 		BAD("\"response_format\":{\"type\":\"json_schema\",\"json_schema\":"
 		    "{\"name\":\"x\"}}", "response_format.json_schema.schema", ""),
 		BAD("\"response_format\":{\"type\":\"json_schema\",\"json_schema\":"
-		    "{\"schema\":{\"properties\":{\"a\":{\"not\":{}}}}}}",
-		    "response_format.json_schema.schema.properties.a",
-		    "\"not\", which is not supported"),
+		    "{\"schema\":{\"properties\":{\"a\":{\"multipleOf\":0}}}}}",
+		    "response_format.json_schema.schema.properties.a.multipleOf",
+		    "no step"),
 		BAD("\"guided_json\":\"{\"", "guided_json", "JSON schema"),
-		BAD("\"guided_json\":\"{\\\"if\\\":1}\"", "guided_json", "\"if\""),
+		BAD("\"guided_json\":\"{\\\"minLength\\\":-1}\"", "guided_json.minLength",
+		    "at least"),
 		BAD("\"guided_regex\":\"(\"", "guided_regex", "not closed"),
 		BAD("\"guided_choice\":[]", "guided_choice", "at least one"),
 		BAD("\"guided_choice\":[\"a\",1]", "guided_choice[1]", "a string"),
@@ -339,6 +379,7 @@ int main(void)
 	test_defaults();
 	test_openai_defaults();
 	test_values();
+	test_dry();
 	test_spellings();
 	test_user_is_cut();
 	test_server_limits();

@@ -289,14 +289,14 @@ static const struct refused rows[] = {
 	{"{\"input\":7}", E_INVAL, "input", ""},
 	{"{\"input\":[]}", E_INVAL, "input", "at least one"},
 	{"{\"input\":\"q\",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":true,"
-	 "\"parameters\":{\"properties\":{\"a\":{\"not\":{}}}}}]}", E_INVAL,
-	 "tools[0].parameters.properties.a", "\"not\""},
+	 "\"parameters\":{\"properties\":{\"a\":{\"multipleOf\":0}}}}]}", E_INVAL,
+	 "tools[0].parameters.properties.a.multipleOf", "no step"},
 	{"{\"input\":\"q\",\"tools\":[{\"type\":\"web_search\"},{\"type\":\"function\","
 	 "\"name\":\"f\",\"parameters\":7}]}", E_INVAL, "tools[1].parameters",
 	 "`tools[1].parameters`"},
 	{"{\"input\":\"q\",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"x\","
-	 "\"schema\":{\"properties\":{\"a\":{\"not\":{}}}}}}}", E_INVAL,
-	 "text.format.schema.properties.a", "`text.format.schema.properties.a`"},
+	 "\"schema\":{\"properties\":{\"a\":{\"multipleOf\":0}}}}}}", E_INVAL,
+	 "text.format.schema.properties.a.multipleOf", "no step"},
 	{"{\"input\":\"q\",\"max_output_tokens\":0}", E_INVAL, "max_output_tokens", ""},
 	{"{\"input\":\"q\",\"reasoning\":{\"effort\":\"vast\"}}", E_INVAL,
 	 "reasoning.effort", ""},

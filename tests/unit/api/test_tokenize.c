@@ -134,8 +134,36 @@ static void test_props(void)
 	buf_deinit(&b);
 }
 
+/* More than a million tokens, and what may be asked of them. */
+static void test_many(void)
+{
+	size_t n = (1u << 20) + 1;
+	struct buf body = {0}, out = {0};
+	struct fail fail = {0};
+	buf_add_z(&body, "{\"content\":\"");
+	for (size_t i = 0; i < n; i++)
+		buf_add_z(&body, "<|im_end|>");
+	buf_add_z(&body, "\"");
+	size_t end = body.n;
+	buf_add_c(&body, '}');
+	is_int(api_tokenize(fixture_api(), buf_str(&body), &out, &fail), OK,
+	       "many tokens: %s", fail.text);
+	const char *more[] = {",\"with_pieces\":true}", ",\"return_token_strs\":true}"};
+	for (int i = 0; i < 2; i++) {
+		body.n = end;
+		buf_add_z(&body, more[i]);
+		buf_clear(&out);
+		is_int(api_tokenize(fixture_api(), buf_str(&body), &out, &fail), E_LIMIT,
+		       "not with the text of each");
+		is_int((long)out.n, 0, "and nothing is written");
+	}
+	buf_deinit(&body);
+	buf_deinit(&out);
+}
+
 int main(void)
 {
+	test_many();
 	test_tokenize();
 	test_chat();
 	test_detokenize();

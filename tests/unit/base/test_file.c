@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/mapped.h"
 #include "tests/tap.h"
 
 static void write_file(const char *path, const char *bytes, size_t n)
@@ -26,6 +30,42 @@ static void test_view(const char *path, bool use_mmap)
 	ok(use_mmap || (uintptr_t)v.p % (2u << 20) == 0, "aligned, %s", how);
 	file_view_close(&v);
 	ok(!v.p && v.n == 0, "closed view is empty, %s", how);
+}
+
+/* A mapped file that is cut short: its name is said, and the exit status is ours. */
+static void test_cut(const char *dir)
+{
+	char *path = file_join(dir, "cut");
+	char said[2000] = "";
+	int ends[2], status = 0;
+	char zeros[100] = {0};
+	if (pipe(ends) != 0)
+		exit(99);
+	write_file(path, zeros, sizeof zeros);
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0) {
+		struct file_view v, gone;
+		dup2(ends[1], STDERR_FILENO);
+		log_init(LOG_INFO, LOG_TEXT);
+		mapped_watch(33);
+		if (file_view_open(path, true, &gone, NULL) != OK ||
+		    file_view_open(path, true, &v, NULL) != OK || truncate(path, 0) != 0)
+			_exit(98);
+		file_view_close(&gone);
+		_exit(*(volatile const char *)v.p);
+	}
+	close(ends[1]);
+	ssize_t n = read(ends[0], said, sizeof said - 1);
+	waitpid(child, &status, 0);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 33, "a file that is cut short");
+	said[n > 0 ? n - 1 : 0] = '\0';
+	ok(n > 0 && strncmp(said, "halod: error: ", 14) == 0 && strstr(said, path) &&
+		   strstr(said, "cut short"),
+	   "is named: %s", said);
+	close(ends[0]);
+	unlink(path);
+	free(path);
 }
 
 static void test_refusals(const char *dir, const char *path)
@@ -79,6 +119,7 @@ int main(void)
 	test_view(path, true);
 	test_view(path, false);
 	test_refusals(dir, path);
+	test_cut(dir);
 	test_empty(empty);
 	ok(file_exists(path) && !file_exists("/nonexistent/x"), "exists");
 	unlink(path);

@@ -2,9 +2,14 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/metrics.h"
 #include "tests/tap.h"
 
 static FILE *capture; /* what stderr goes to */
@@ -72,6 +77,76 @@ static void test_json(void)
 	is_str(logged(), "{\"path\":\"/health\"}\n", "access log line as it is");
 }
 
+/* All that can be read of a pipe without waiting. */
+static void drain(int fd, struct buf *out)
+{
+	char piece[4096];
+	ssize_t n;
+	while ((n = read(fd, piece, sizeof piece)) > 0)
+		buf_add(out, piece, (size_t)n);
+}
+
+/* Lines that were written, that came, and that the notices say are missing. */
+static void check_all_told(const struct buf *got, long n_written)
+{
+	long n_came = 0, n_missing = 0;
+	int last = -1;
+	bool in_order = true;
+	for (char *p = got->p; p && *p; p = strchr(p, '\n') + 1) {
+		int number;
+		long missing;
+		if (sscanf(p, "{\"n\":%d,", &number) == 1) {
+			in_order &= number > last;
+			last = number;
+			n_came++;
+		} else if (sscanf(p, "halod: warning: %ld lines", &missing) == 1) {
+			n_missing += missing;
+		} else {
+			in_order = false;
+		}
+	}
+	ok(in_order, "lines are whole and in order");
+	ok(n_missing > 0, "the log says that lines are missing");
+	is_int(n_came + n_missing, n_written, "and how many");
+	is_int((long)metric_get(METRIC_LOG_DROPPED), n_missing, "as do the metrics");
+}
+
+/* A reader that does not read: whoever logs goes on. */
+static void test_unread(const char *what, bool is_socket)
+{
+	int ends[2];
+	struct buf got = {0};
+	char line[300];
+	long n = 0;
+	metrics_reset();
+	if ((is_socket ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends)) != 0 ||
+	    fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 || dup2(ends[1], STDERR_FILENO) < 0)
+		exit(99);
+	log_init(LOG_INFO, LOG_TEXT);
+	alarm(60); /* one that waits for the reader is killed */
+	for (; n < 5000; n++) {
+		int len = snprintf(line, sizeof line, "{\"n\":%ld,\"x\":\"%0200d\"}", n, 0);
+		log_json((struct str){line, (size_t)len});
+	}
+	ok(metric_get(METRIC_LOG_DROPPED) > 0, "%s that nobody reads: lines are dropped",
+	   what);
+	for (int i = 0; i < 100; i++) {
+		drain(ends[0], &got);
+		log_flush();
+	}
+	log_json(STR("{\"n\":5000,"));
+	drain(ends[0], &got);
+	check_all_told(&got, 5001);
+	close(ends[0]);
+	log_json(STR("{\"n\":5001,"));
+	ok(true, "%s that is closed: nobody to tell", what);
+	alarm(0);
+	close(ends[1]);
+	dup2(fileno(capture), STDERR_FILENO);
+	log_init(LOG_INFO, LOG_TEXT);
+	buf_deinit(&got);
+}
+
 int main(void)
 {
 	capture = tmpfile();
@@ -79,6 +154,9 @@ int main(void)
 		return 99;
 	test_text();
 	test_json();
+	signal(SIGPIPE, SIG_IGN);
+	test_unread("a pipe", false);
+	test_unread("a socket", true);
 	char big[9000];
 	memset(big, 'x', sizeof big);
 	big[sizeof big - 1] = '\0';

@@ -112,7 +112,7 @@ static void test_file_faults(void)
 	is_str(text_fault("model = \"a\\n\"\n"),
 	       ":1: model: in quotes, \\ must be followed by \" or \\", "escape");
 	is_str(text_fault("model = \xff\n"), ":1: this is not text in UTF-8", "bytes");
-	is_str(text_fault("max_seqs = 1024\n"),
+	is_str(text_fault("max_seqs = 1024\nmax_batch_tokens = 512\n"),
 	       "max_seqs (1024) is more than max_batch_tokens (512): each sequence needs "
 	       "a token in a step",
 	       "keys that contradict each other");

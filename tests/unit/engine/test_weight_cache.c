@@ -255,6 +255,12 @@ static const char *const damage_names[] = {
 	"a first panel packed otherwise", "a last panel packed otherwise",
 	"a weight of another name", "another version", "a folder in its place"};
 
+/* What the log says of it. */
+static const char *const damage_words[] = {
+	"was empty", "was damaged", "was damaged", "was damaged", "was damaged",
+	"was damaged", "was damaged", "was damaged", "next start", "next start",
+	"was damaged", "was of another model or version", ""};
+
 static void damage_file(const char *path, enum damage d)
 {
 	struct image f = image_map(path);
@@ -292,7 +298,8 @@ static void test_damage(void)
 	for (enum damage d = 0; d < N_DAMAGES; d++) {
 		char *path = only_file(cache);
 		damage_file(path, d);
-		check(&plain, how, "packed; ", damage_names[d]);
+		check(&plain, how, d == FOLDER ? "packed; " : damage_words[d],
+		      damage_names[d]);
 		if (d == FOLDER)
 			rmdir(path);
 		else

@@ -17,7 +17,7 @@ static void test_keep(void)
 	is_int(body_add(&b, "hello", 5), OK, "a piece");
 	is_int(body_add(&b, "world", 5), OK, "up to the limit");
 	is_str(b.buf.p, "helloworld", "are put together");
-	is_int(total, 10, "and counted");
+	is_int(total, 0, "and free, since it is small");
 	is_int(body_add(&b, "!", 1), E_TOO_LARGE, "one byte more");
 	ok(b.is_discarded && b.buf.n == 0, "drops all of it");
 	is_int(total, 0, "and counts it no longer");
@@ -30,18 +30,33 @@ static void test_keep(void)
 
 static void test_total(void)
 {
-	char piece[60];
-	struct body a = make(80), b = make(80);
-	memset(piece, 'x', sizeof piece);
-	is_int(body_add(&a, piece, 60), OK, "one large body");
-	is_int(body_add(&b, piece, 60), E_QUEUE_FULL, "two are too much at once");
-	is_int(total, 60, "the first stays");
+	static char piece[BODY_SMALL + 1];
+	size_t n = sizeof piece, cost = n * BODY_COST;
+	struct body a = make(2 * n), b = make(2 * n), c = make(2 * n), d = make(2 * n);
+	a.max_total = b.max_total = c.max_total = d.max_total = 2 * cost;
+	is_int(body_add(&a, piece, n), OK, "one large body");
+	is_int(total, cost, "is charged for what will be made of it");
+	is_int(body_add(&b, piece, n - 1), OK, "a small one");
+	is_int(total, cost, "is free");
+	is_int(body_add(&b, piece, 1), OK, "until it is large");
+	is_int(total, 2 * cost, "and then it is charged whole");
+	is_int(body_expect(&c, n), E_BODIES, "a third is refused before it comes");
+	is_int(body_add(&c, piece, n), E_BODIES, "or when it does");
+	is_int(body_expect(&d, n - 1), OK, "small ones go on");
 	body_deinit(&a);
-	struct body c = make(80);
-	is_int(body_add(&c, piece, 60), OK, "when it is gone there is room");
+	is_int(total, cost, "one is parsed");
+	is_int(body_expect(&d, n), OK, "then there is room");
+	is_int(body_add(&d, piece, n), OK, "and what was announced");
+	is_int(total, 2 * cost, "is not charged again");
 	body_deinit(&b);
 	body_deinit(&c);
+	body_deinit(&d);
 	is_int(total, 0, "nothing is left");
+	a.max_total = 10;
+	is_int(body_add(&a, piece, n), OK, "one that is alone is always taken");
+	is_int(body_add(&a, piece, n), OK, "all of it");
+	body_deinit(&a);
+	is_int(total, 0, "and nothing is left");
 }
 
 static void test_swallow(void)

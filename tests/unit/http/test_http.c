@@ -9,7 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <microhttpd.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/metrics.h"
+#include "http/head.h"
 #include "tests/tap.h"
 
 #define SECOND INT64_C(1000000)
@@ -39,22 +40,28 @@ static struct http_opts opts(void)
 {
 	return (struct http_opts){
 		.host = "127.0.0.1", .listen_fd = -1, .max_connections = 20,
-		.max_body_bytes = MAX_BODY, .keepalive_s = 5, .idle_s = 60,
+		.max_body_bytes = MAX_BODY, .body_memory_bytes = 1 << 20,
+		.keepalive_s = 5, .header_s = 30, .idle_s = 60,
 		.stall_s = 5, .heartbeat_stall_us = 10 * SECOND,
 		.clock = &hand_clock, .health = &health,
 		.model_name = "m", .version = "0", .backend = "none", .backend_reason = "a test",
 	};
 }
 
-static int dial(void)
+/* receive_bytes: what its kernel holds for it; 0: as ever. */
+static int dial_small(int receive_bytes)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET,
 				.sin_port = htons((uint16_t)http_port(h)),
 				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	if (receive_bytes)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
 	connect(fd, (struct sockaddr *)&a, sizeof a);
 	return fd;
 }
+
+static int dial(void) { return dial_small(0); }
 
 /* One turn: wait until either side has something to do. False after seconds of
  * nothing, which is a failure, not a measure of time. */
@@ -239,7 +246,9 @@ static void test_methods(void)
 	ok(starts("HTTP/1.0 200 ") || starts("HTTP/1.1 200 "), "HTTP/1.0");
 	ok(has("Connection: close\r\n"), "is not kept");
 	ask("BREW /health HTTP/1.1\r\nHost: h\r\n\r\n");
-	ok(starts("HTTP/1.1 405 "), "a method nobody knows");
+	ok(starts("HTTP/1.1 501 "), "a method nobody knows");
+	ask("PATCH /health HTTP/1.1\r\nHost: h\r\n\r\n");
+	ok(starts("HTTP/1.1 405 "), "one that is not for this address");
 	ask("GET /health HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
 	ok(starts("HTTP/1.1 200 "), "a GET with a body");
 }
@@ -269,84 +278,53 @@ static void test_ids(void)
 #define POST "POST /v1/completions HTTP/1.1\r\nHost: h\r\n"
 #define SMUGGLED "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n"
 
-/* Each must be answered by one 400, and nothing behind it be heard. */
-static const struct {
-	const char *what, *text;
-	bool is_theirs; /* libmicrohttpd 1.0 refuses it by itself, in HTML */
-} refused[] = {
-	{"length and encoding", POST "Content-Length: 5\r\n"
-	 "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED, false},
-	{"encoding and length", POST "Transfer-Encoding: chunked\r\n"
-	 "Content-Length: 5\r\n\r\n0\r\n\r\n" SMUGGLED, false},
-	{"two lengths", POST "Content-Length: 0\r\nContent-Length: 36\r\n\r\n"
-	 SMUGGLED, false},
-	{"the same length twice", POST "Content-Length: 0\r\n"
-	 "Content-Length: 0\r\n\r\n" SMUGGLED, false},
-	{"an unknown encoding", POST "Transfer-Encoding: gzip\r\n\r\n" SMUGGLED, true},
-	{"two codings", POST "Transfer-Encoding: gzip, chunked\r\n\r\n"
-	 "0\r\n\r\n" SMUGGLED, true},
-	{"two encodings", POST "Transfer-Encoding: chunked\r\n"
-	 "Transfer-Encoding: identity\r\n\r\n0\r\n\r\n" SMUGGLED, false},
-	{"an encoding in HTTP/1.0", "POST /v1/completions HTTP/1.0\r\n"
-	 "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED, false},
-	{"a space in a name", GET "Content Length: 36\r\n\r\n" SMUGGLED, true},
-	{"a bracket in a name", GET "Content[Length: 36\r\n\r\n" SMUGGLED, false},
-	{"a control character in a value", GET "X: a\001b\r\n\r\n" SMUGGLED, false},
-	{"no Host", "GET /health HTTP/1.1\r\n\r\n" SMUGGLED, true},
-	{"two Hosts", GET "Host: i\r\n\r\n" SMUGGLED, false},
-};
-
-static void test_framing(void)
-{
-	bool is_old = MHD_get_version()[0] == '0';
-	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-		ask_n(refused[i].text, strlen(refused[i].text), 100);
-		ok(starts("HTTP/1.1 400 ") || starts("HTTP/1.0 400 "),
-		   "%s: 400", refused[i].what);
-		ok(is_closed && !has("halod_build_info"),
-		   "%s: and the connection is closed", refused[i].what);
-		if (is_old || !refused[i].is_theirs)
-			ok(has("Connection: close\r\n") &&
-			   has("\"code\":\"bad_framing\""),
-			   "%s: in our own words", refused[i].what);
-	}
-}
-
-/* What libmicrohttpd may answer in its own way, or not at all; but the connection
- * ends and nothing behind it is heard. */
+/* Each must be answered by one 400 of our own, and nothing behind it be heard. What a
+ * head may hold is test_head's. */
 static const struct {
 	const char *what, *text;
 	size_t n;
-} garbage[] = {
+} refused[] = {
 #define ROW(what, text) {what, text, sizeof(text) - 1}
-	ROW("a length that is no number", POST "Content-Length: x\r\n\r\n" SMUGGLED),
-	ROW("a negative length", POST "Content-Length: -1\r\n\r\n" SMUGGLED),
+	ROW("length and encoding", POST "Content-Length: 5\r\n"
+	    "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED),
+	ROW("two lengths", POST "Content-Length: 0\r\nContent-Length: 36\r\n\r\n"
+	    SMUGGLED),
+	ROW("two codings", POST "Transfer-Encoding: gzip, chunked\r\n\r\n"
+	    "0\r\n\r\n" SMUGGLED),
+	ROW("an encoding in HTTP/1.0", "POST /v1/completions HTTP/1.0\r\n"
+	    "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED),
+	ROW("a folded length", POST "Content-Length:\r\n 36\r\n\r\n" SMUGGLED),
+	ROW("a NUL in a length", POST "Content-Length: 0\0" "36\r\n\r\n" SMUGGLED),
+	ROW("a NUL in a name", GET "Content\0Length: 36\r\n\r\n" SMUGGLED),
 	ROW("a length with a sign", POST "Content-Length: +36\r\n\r\n" SMUGGLED),
-	ROW("a list of lengths", POST "Content-Length: 5, 5\r\n\r\n" SMUGGLED),
 	ROW("a huge length", POST "Content-Length: 99999999999999999999\r\n\r\n"
 	    SMUGGLED),
-	ROW("a length past the limit", POST "Content-Length: 9999999999999999\r\n\r\n"
-	    SMUGGLED),
-	ROW("a NUL in a name", GET "Content\0Length: 36\r\n\r\n" SMUGGLED),
-	ROW("a space before the colon",
-	    POST "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" SMUGGLED),
+	ROW("no Host", "GET /health HTTP/1.1\r\n\r\n" SMUGGLED),
 	ROW("a chunk that is no number",
 	    POST "Transfer-Encoding: chunked\r\n\r\nxyz\r\n\r\n" SMUGGLED),
+	ROW("a chunk that ends in LF",
+	    POST "Transfer-Encoding: chunked\r\n\r\n0\n\n" SMUGGLED),
 	ROW("no request line", "\001\002\003\r\n\r\n" SMUGGLED),
 	ROW("TLS", "\026\003\001\002\000\001\000\001\374\003\003\r\n\r\n\r\n"),
-	ROW("another protocol", "GET /health HTTP/2.0\r\nHost: h\r\n\r\n" SMUGGLED),
 	ROW("a line without colon", GET "nonsense\r\n\r\n" SMUGGLED),
 #undef ROW
 };
 
-static void test_garbage(void)
+static void test_framing(void)
 {
-	for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++) {
-		ask_n(garbage[i].text, garbage[i].n, 100);
-		ok(is_closed && !has("halod_build_info") && !has(" 200 OK"),
-		   "%s: refused and closed", garbage[i].what);
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+		ask_n(refused[i].text, refused[i].n, 100);
+		ok(starts("HTTP/1.1 400 ") && has("Connection: close\r\n") &&
+			   has("\"code\":\"bad_framing\""),
+		   "%s: 400 in our own words", refused[i].what);
+		ok(is_closed && !has("halod_build_info") && !strstr(got + 1, "HTTP/1.1 "),
+		   "%s: once, and the connection is closed", refused[i].what);
 	}
 	is_int(http_active(h), 0, "nothing is left of them");
+	ask_n("GET /health HTTP/2.0\r\nHost: h\r\n\r\n" SMUGGLED,
+	      strlen("GET /health HTTP/2.0\r\nHost: h\r\n\r\n" SMUGGLED), 100);
+	ok(starts("HTTP/1.1 505 ") && is_closed && has("\"code\":\"http_version\""),
+	   "another protocol: 505");
 }
 
 /* --- bodies, timeouts, pipelining -------------------------------------------------- */
@@ -381,6 +359,16 @@ static void test_large(void)
 	snprintf(text, sizeof text, GET "X-Long: %010000d\r\n\r\n", 7);
 	ask(text);
 	ok(starts("HTTP/1.1 200 "), "10,000 bytes of headers are fine");
+	struct buf longest = {0};
+	buf_addf(&longest, "GET /health?%06500d HTTP/1.1\r\nHost: h\r\n", 1);
+	for (int i = 0; i < 99; i++)
+		buf_addf(&longest, "X-%d: %090d\r\n", i, 1);
+	buf_addf(&longest, "\r\n");
+	ok(longest.n > HEAD_MAX - 500 && longest.n <= HEAD_MAX, "the longest head (%zu)",
+	   longest.n);
+	ask_n(longest.p, longest.n, 1);
+	ok(starts("HTTP/1.1 200 "), "is one libmicrohttpd has room for");
+	buf_deinit(&longest);
 }
 
 static void test_endless_headers(void)
@@ -392,29 +380,98 @@ static void test_endless_headers(void)
 	for (int i = 0; i < 1000; i++)
 		send_all(fd, line, strlen(line));
 	receive(fd, 100);
-	ok(is_closed && !has("200 OK"), "endless headers are cut off");
+	ok(is_closed && starts("HTTP/1.1 431 ") && has("\"code\":\"headers_too_large\""),
+	   "endless headers are cut off");
 	hang_up(fd);
 }
 
 static void test_slow(void)
 {
-	static const char *const parts[] = {"", "GE", GET "X: ",
-					    POST "Content-Length: 9\r\n\r\n123"};
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+	static const struct {
+		const char *what, *text, *answer;
+		int patience_s; /* idle_s, header_s, twice idle_s and a bonus for its bytes */
+	} rows[] = {
+		{"nothing", "", "", 60},
+		{"half a line", "GE", "HTTP/1.1 408 ", 30},
+		{"half a head", GET "X: ", "HTTP/1.1 408 ", 30},
+		{"half a body", POST "Content-Length: 9\r\n\r\n123", "HTTP/1.1 408 ", 120},
+		{"half a chunk", POST "Transfer-Encoding: chunked\r\n\r\n9\r\n123",
+		 "HTTP/1.1 408 ", 120}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		int fd = dial();
-		send_all(fd, parts[i], strlen(parts[i]));
+		send_all(fd, rows[i].text, strlen(rows[i].text));
 		settle();
-		now_us += 119 * SECOND;
-		http_run(h);
+		now_us += (rows[i].patience_s - 1) * SECOND;
+		settle();
 		char c;
-		ok(recv(fd, &c, 1, 0) < 0 && errno == EAGAIN,
-		   "a slow client has time (%zu)", i);
+		ok(recv(fd, &c, 1, 0) < 0 && errno == EAGAIN, "%s: it has time",
+		   rows[i].what);
 		now_us += 2 * SECOND;
 		receive(fd, 100);
-		ok(is_closed, "but not for ever");
+		ok(is_closed && starts(rows[i].answer) && (n_got > 0) == (i > 0),
+		   "%s: but not for ever", rows[i].what);
 		hang_up(fd);
 	}
 	is_int(http_active(h), 0, "slow clients leave nothing behind");
+	ok(metric_get_by(METRIC_HTTP_RESPONSES, "408") == 4, "408 is counted");
+}
+
+/* Without TLS, to a server that is full: what each client hears. */
+static void test_places(void)
+{
+	struct http_opts o = opts();
+	struct http *other = h;
+	struct fail fail = {0};
+	const char *half = POST "Content-Length: 9\r\n\r\n123";
+	int fds[4];
+	o.max_connections = 2;
+	is_int(http_create(&o, &h, &fail), OK, "a server with two places");
+	for (int i = 0; i < 3; i++) {
+		fds[i] = dial();
+		send_all(fds[i], "GET /hea", 8);
+		settle();
+		now_us += SECOND;
+	}
+	receive(fds[0], 100);
+	ok(is_closed && n_got == 0, "a third client takes the place of the oldest");
+	ok(metric_get_by(METRIC_CONNECTIONS_REFUSED, "idle") == 1, "which is counted");
+	for (int i = 1; i < 3; i++) {
+		close(fds[i]);
+		fds[i] = dial();
+		send_all(fds[i], half, strlen(half));
+		settle();
+	}
+	fds[3] = dial();
+	receive(fds[3], 100);
+	ok(is_closed && starts("HTTP/1.1 503 ") && has("\"code\":\"server_full\"") &&
+		   has("Retry-After: 1\r\n"),
+	   "where both are at work, it is told to come again");
+	ok(metric_get_by(METRIC_CONNECTIONS_REFUSED, "full") == 1, "which is counted, too");
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+	http_destroy(h);
+	o.max_connections = 20;
+	o.max_connections_per_address = 2;
+	is_int(http_create(&o, &h, &fail), OK, "a server with two places an address");
+	for (int i = 0; i < 3; i++) {
+		fds[i] = dial();
+		settle();
+	}
+	receive(fds[2], 100);
+	ok(is_closed && starts("HTTP/1.1 429 ") && has("\"code\":\"too_many_connections\"") &&
+		   has("Retry-After: 1\r\n"),
+	   "a third client of one address is refused");
+	ok(metric_get_by(METRIC_CONNECTIONS_REFUSED, "address") == 1, "and counted");
+	hang_up(fds[0]);
+	hang_up(fds[2]);
+	fds[0] = dial();
+	send_all(fds[0], GET "\r\n", strlen(GET) + 2);
+	receive(fds[0], 1);
+	ok(starts("HTTP/1.1 200 "), "one that left makes room");
+	close(fds[0]);
+	close(fds[1]);
+	http_destroy(h);
+	h = other;
 }
 
 static void test_pipelining(void)
@@ -426,6 +483,40 @@ static void test_pipelining(void)
 	char *a = strstr(got, "HTTP/1.1 200 "), *b = strstr(got, "HTTP/1.1 404 ");
 	char *c = strstr(got, "X-Request-Id: third");
 	ok(a && b && c && a < b && b < c, "three requests in one piece, in order");
+}
+
+/* Read a little at a time until no request counts any more. */
+static void read_until_idle(int fd)
+{
+	char piece[1024];
+	while (http_active(h) > 0) {
+		ssize_t n = recv(fd, piece, sizeof piece, 0);
+		settle();
+		if (n == 0 || (n < 0 && !turn(fd, POLLIN)))
+			return;
+	}
+}
+
+/* The last bytes of an answer count as a request until the client has them. */
+static void test_last_bytes(void)
+{
+	const char *page = "GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n";
+	int fd = dial_small(4096), on = 1;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	settle();
+	for (int i = 0; i < 1000 && http_active(h) == 0; i++) {
+		send_all(fd, page, strlen(page));
+		settle();
+	}
+	is_int(http_active(h), 1, "a client that does not read");
+	read_until_idle(fd);
+	is_int(http_active(h), 0, "libmicrohttpd is through with its answer");
+	atomic_store(&health.state, HEALTH_DRAINING);
+	is_int(http_active(h), 1, "but the last bytes are still here");
+	read_until_idle(fd);
+	is_int(http_active(h), 0, "until the client takes them");
+	atomic_store(&health.state, HEALTH_LOADING);
+	hang_up(fd);
 }
 
 static void test_truncated(void)
@@ -537,11 +628,12 @@ int main(void)
 	test_methods();
 	test_ids();
 	test_framing();
-	test_garbage();
 	test_large();
 	test_endless_headers();
 	test_slow();
+	test_places();
 	test_pipelining();
+	test_last_bytes();
 	test_truncated();
 	test_unix();
 	test_listen();

@@ -45,6 +45,26 @@ static void chunks(void)
 	is_int(policy_chunk(256, 50000, &c), 53, "every other time fewer");
 }
 
+static void alone(void)
+{
+	struct policy_cost none = {0}, c = {.step_us = 100000, .tok_us = 600};
+	is_int(policy_alone_chunk(2048, &none), 512, "alone, of unknown cost");
+	is_int(policy_alone_chunk(2048, &c), 1500, "what fits into a second");
+	is_int(policy_alone_chunk(300, &c), 300, "within the bound");
+	c.tok_us = 60;
+	is_int(policy_alone_chunk(2048, &c), 2048, "all, where it is fast");
+	c.tok_us = 6000;
+	is_int(policy_alone_chunk(2048, &c), 512, "as ever, where it is slow");
+	struct policy_limits l = {.max_batch_tok = 2048, .prefill_chunk = 256,
+				  .alone_chunk = 1500};
+	struct policy_seq seqs[] = {{4000, false}, {1, true}};
+	int n_tok[2];
+	policy_plan(&l, seqs, 1, n_tok);
+	is_int(n_tok[0], 1500, "a prompt without a stream");
+	policy_plan(&l, seqs, 2, n_tok);
+	is_int(n_tok[0], 256, "and beside one");
+}
+
 /* Twenty steps as long as the policy makes them, of a machine whose steps cost so much,
  * more or less; then the tokens of the last long one. */
 static int settled(struct policy_cost *c, double step_us, double tok_us, double noise)
@@ -94,6 +114,7 @@ static void test_plan(void)
 	plan("1 1000", "1 99");
 
 	chunks();
+	alone();
 	costs();
 
 	struct policy_limits tight = {.max_batch_tok = 3, .prefill_chunk = 20};

@@ -2,7 +2,8 @@
  *
  * JSON Schema to grammar: each keyword with documents that it allows and that it does
  * not, each one that is not supported by its name and path, and a table of random
- * schemas and documents judged by another validator (tests/golden/make_schemas.py).
+ * schemas and documents judged by another validator (tests/golden/make_schemas.py); and
+ * tests/golden/schema_keywords.tsv, by hand, of the same form.
  */
 #include "schema/schema.h"
 
@@ -217,54 +218,84 @@ static void test_cases(void)
 static const struct {
 	const char *schema, *param, *says;
 } errors[] = {
-	{"{\"properties\":{\"a\":{\"not\":{}}}}", "properties.a", "\"not\""},
-	{"{\"items\":{\"if\":true}}", "items", "\"if\""},
-	{"{\"multipleOf\":2}", "", "\"multipleOf\""},
-	{"{\"uniqueItems\":true}", "", "\"uniqueItems\""},
-	{"{\"patternProperties\":{}}", "", "\"patternProperties\""},
-	{"{\"propertyNames\":{}}", "", "\"propertyNames\""},
-	{"{\"contains\":{}}", "", "\"contains\""},
-	{"{\"dependentRequired\":{}}", "", "\"dependentRequired\""},
-	{"{\"dependentSchemas\":{}}", "", "\"dependentSchemas\""},
-	{"{\"unevaluatedItems\":false}", "", "\"unevaluatedItems\""},
-	{"{\"type\":\"object\",\"unevaluatedProperties\":{}}", "unevaluatedProperties",
-	 "unless it is false"},
-	{"{\"$dynamicRef\":\"#x\"}", "", "\"$dynamicRef\""},
-	{"{\"$anchor\":\"x\"}", "", "\"$anchor\""},
-	{"{\"properties\":{\"a\":{\"$id\":\"x\"}}}", "properties.a", "\"$id\""},
-	{"{\"requird\":[]}", "", "\"requird\""},
-	{"{\"format\":\"hostname\"}", "format", "hostname"},
-	{"{\"pattern\":\"(\"}", "pattern", "not closed"},
-	{"{\"pattern\":\"\\\\bx\"}", "pattern", "word boundaries"},
-	{"{\"pattern\":\"ab*\",\"maxLength\":3}", "pattern", "maxLength"},
-	{"{\"pattern\":\"a\",\"format\":\"date\"}", "format", "second"},
-	{"{\"enum\":[1],\"minimum\":1}", "", "\"minimum\""},
-	{"{\"enum\":3}", "enum", "must be a list"},
-	{"{\"type\":\"strin\"}", "type", "name of a JSON type"},
-	{"{\"type\":[\"string\",3]}", "type[1]", "must be"},
-	{"{\"properties\":{\"a\":3}}", "properties.a", "must be a schema"},
-	{"{\"properties\":[]}", "properties", "must be"},
-	{"{\"items\":[{}]}", "items", "prefixItems"},
-	{"{\"anyOf\":[]}", "anyOf", "at least one"},
-	{"{\"anyOf\":{}}", "anyOf", "must be"},
-	{"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "oneOf",
-	 "at once"},
-	{"{\"$ref\":\"#/nope\"}", "$ref", "not there"},
-	{"{\"$ref\":\"http://x/y\"}", "$ref", "others are not supported"},
-	{"{\"$ref\":\"#\"}", "", "refers to itself"},
-	{"{\"anyOf\":[{\"$ref\":\"#\"}]}", "", ""},
-	{"{\"minLength\":-1}", "minLength", "must be"},
-	{"{\"minLength\":2000000}", "", "above"},
-	{"{\"type\":\"array\",\"minItems\":2000000}", "", "above"},
-	{"{\"type\":\"object\",\"minProperties\":3}", "", "minProperties"},
-	{"{\"properties\":{\"a\":true,\"b\":true},\"maxProperties\":1}", "",
-	 "maxProperties"},
-	{"false", "", "no value"},
-	{"{\"type\":\"integer\",\"minimum\":2,\"maximum\":1}", "", "no value"},
-	{"{\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}", "", "no value"},
-	{"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", "", "no value"},
-	{"3", "", "must be a schema"},
-	{"{\"type\":\"number\",\"minimum\":1e-30}", "minimum", "too many digits"},
+	{"{\"uniqueItems\":true,\"type\":\"array\",\"items\":{\"type\":\"string\"},"
+	 "\"minItems\":11}", "items", "more than 10 items"},
+	{"{\"contains\":{\"type\":\"null\"},\"uniqueItems\":true,\"minItems\":2}", "", "beside"},
+	{"{\"properties\":{\"a\":{\"type\":\"object\",\"not\":{\"format\":\"date\"}}"
+	 "},\"required\":[\"a\"]}",
+	 "properties.a.not", "cannot be held to"},
+	{"{\"multipleOf\":0}",
+	 "multipleOf", "no step"},
+	{"{\"type\":\"array\",\"items\":{},\"contains\":{\"const\":1},\"allOf\":[{"
+	 "\"contains\":{\"const\":2},\"maxContains\":1}]}",
+	 "allOf[0]", "maxContains"},
+	{"{\"properties\":{\"a\":{\"$dynamicRef\":\"#x\"}}}",
+	 "properties.a.$dynamicRef", "not there"},
+	{"{\"pattern\":\"(\"}",
+	 "pattern", "not closed"},
+	{"{\"pattern\":\"\\\\bx\"}",
+	 "pattern", "word boundaries"},
+	{"{\"patternProperties\":{\"(\":{}}}",
+	 "patternProperties.(", "not closed"},
+	{"{\"propertyNames\":{\"not\":{\"format\":\"date\"}},\"type\":\"object\"}",
+	 "propertyNames.not", "format"},
+	{"{\"enum\":[3.5],\"unevaluatedItems\":{\"type\":\"null\"},\"anyOf\":[{\""
+	 "enum\":[\"a\"],\"format\":\"date\"}]}",
+	 "", "no value"},
+	{"{\"enum\":[\"a\"],\"format\":\"date\"}",
+	 "", "judged"},
+	{"{\"enum\":3}",
+	 "enum", "must be a list"},
+	{"{\"type\":\"strin\"}",
+	 "type", "name of a JSON type"},
+	{"{\"type\":[\"string\",3]}",
+	 "type[1]", "must be"},
+	{"{\"properties\":{\"a\":3}}",
+	 "properties.a", "must be a schema"},
+	{"{\"properties\":[]}",
+	 "properties", "must be"},
+	{"{\"anyOf\":[]}",
+	 "anyOf", "at least one"},
+	{"{\"anyOf\":{}}",
+	 "anyOf", "must be"},
+	{"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\",\"minimum\":1}]}",
+	 "oneOf[1].minimum", "no integers"},
+	{"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"format\":\"date\""
+	 "}]}",
+	 "", "no value"},
+	{"{\"$ref\":\"#/nope\"}",
+	 "$ref", "not there"},
+	{"{\"$ref\":\"http://x/y\"}",
+	 "$ref", "not there"},
+	{"{\"$ref\":\"#\"}",
+	 "", "refers to itself"},
+	{"{\"anyOf\":[{\"$ref\":\"#\"}]}",
+	 "", ""},
+	{"{\"minLength\":-1}",
+	 "minLength", "must be"},
+	{"{\"minLength\":2000000}",
+	 "", "above"},
+	{"{\"type\":\"array\",\"minItems\":2000000}",
+	 "", "above"},
+	{"false",
+	 "", "no value"},
+	{"{\"not\":true}",
+	 "", "no value"},
+	{"{\"type\":\"object\",\"minProperties\":3,\"properties\":{\"a\":true}}",
+	 "", "no value"},
+	{"{\"type\":\"integer\",\"minimum\":2,\"maximum\":1}",
+	 "", "no value"},
+	{"{\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}",
+	 "", "no value"},
+	{"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}",
+	 "", "no value"},
+	{"{\"allOf\":[{\"properties\":{\"foo\":{}},\"required\":[\"foo\"]},{\"une"
+	 "valuatedProperties\":false}]}",
+	 "", "no value"},
+	{"3",
+	 "", "must be a schema"},
+	{"{\"type\":\"number\",\"minimum\":1e-30}",
+	 "minimum", "too many digits"},
 };
 
 static void test_errors(void)
@@ -279,6 +310,29 @@ static void test_errors(void)
 		if (st == OK)
 			grammar_unref(g);
 	}
+}
+
+static char told[200];
+
+static void on_ignored(const char *keyword)
+{
+	strncat(told, keyword, sizeof told - strlen(told) - 2);
+	strcat(told, ";");
+}
+
+static void test_ignored(void)
+{
+	struct grammar *g;
+	struct fail f;
+	schema_set_on_ignored(on_ignored);
+	for (int i = 0; i < 2; i++) {
+		is_int(compile("{\"requird\":[],\"type\":\"string\",\"format\":\"colour\","
+			       "\"x-mine\":1,\"title\":\"t\"}", &g, &f), OK,
+		       "a keyword that nobody knows");
+		grammar_unref(g);
+	}
+	is_str(told, "requird;format: colour;", "is said once");
+	schema_set_on_ignored(NULL);
 }
 
 /* allOf of twice itself, over and over: a clear end, soon. */
@@ -317,14 +371,14 @@ static void test_hostile(void)
 	buf_deinit(&b);
 }
 
-/* tests/golden/schemas.tsv: what must be accepted is, and what is not valid never. */
-static void test_goldens(void)
+/* Of a table: what must be accepted is, and what is not valid never. */
+static void test_goldens(const char *path, int min_schemas, int min_docs)
 {
 	struct buf map = {0};
 	struct fail f = {0};
 	struct grammar *g = NULL;
 	int n_schemas = 0, n_docs = 0, n_wide = 0, n_narrow = 0, n_failed = 0;
-	if (file_read(tap_src("tests/golden/schemas.tsv"), 1 << 20, &map, &f) != OK) {
+	if (file_read(tap_src(path), 1 << 20, &map, &f) != OK) {
 		ok(false, "%s", f.text);
 		return;
 	}
@@ -352,7 +406,7 @@ static void test_goldens(void)
 	}
 	grammar_unref(g);
 	buf_deinit(&map);
-	ok(n_schemas >= 100 && n_docs > 1000, "%d schemas, %d documents", n_schemas,
+	ok(n_schemas >= min_schemas && n_docs >= min_docs, "%d schemas, %d documents", n_schemas,
 	   n_docs);
 	is_int(n_failed, 0, "all schemas compile");
 	is_int(n_wide, 0, "nothing invalid is allowed");
@@ -365,8 +419,10 @@ int main(void)
 	vocab = grammar_vocab_create(&none, 1);
 	test_cases();
 	test_errors();
+	test_ignored();
 	test_hostile();
-	test_goldens();
+	test_goldens("tests/golden/schemas.tsv", 100, 1001);
+	test_goldens("tests/golden/schema_keywords.tsv", 50, 200);
 	grammar_vocab_destroy(vocab);
 	return tap_done();
 }

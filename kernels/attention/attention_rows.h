@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The whole kernel of attention.hip where a wave keeps 16 rows to itself: their scores,
+ * weights and sums are in its registers, and only keys, values and queries are in LDS.
+ * Two barriers a block: while scores are made and weighed the block's values are on
+ * their way, while values are added up the next block's keys. A row's bits are those of
+ * attention_block.h: the same products in the same order, the same arithmetic on them.
+ * (Dao, FlashAttention-2, 2023, has this division of work.) Keys and values are of a
+ * multiple of eight elements.
+ */
+#pragma once
+#include "kernels/attention/attention_result.h"
+#include "kernels/attention/attention_rows_block.h"
+
+/* --- a job ------------------------------------------------------------------------ */
+
+template <class S>
+DEVICE void rows_queries(const attention_launch &a, const attention_job &j,
+			 const attention_rows_lds<S> &l)
+{
+	ONE_BY_ONE
+	for (int32_t c = (int32_t)thread_index(); c < S::ROWS * S::KEY / 8; c += S::THREADS) {
+		int32_t r = c / (S::KEY / 8), at = c % (S::KEY / 8) * 8, token, head;
+		u32x4 x = {};
+		if (attention_row<S>(j, r, &token, &head) && at < a.head_dim)
+			x = *(const u32x4 *)(a.q + ((size_t)(j.token + token) *
+						    (size_t)a.n_heads + (size_t)head) *
+							   (size_t)a.head_dim + at);
+		*(u32x4 *)(l.q + r * S::KEY_PITCH + at) = x;
+	}
+}
+
+template <class S>
+DEVICE void rows_begin(const attention_launch &a, const attention_job &j,
+		       const attention_rows_lds<S> &l, attention_rows_sums<S> *sums)
+{
+	attention_place<S>(a, j, attention_look<S>(a, j, j.from), l.place);
+	rows_queries<S>(a, j, l);
+	if (thread_index() < S::ROWS) {
+		l.total[thread_index()] = ATTENTION_NOTHING;
+		l.total[S::ROWS + thread_index()] = 0;
+		l.last[thread_index()] = j.position + (int32_t)thread_index() / j.heads;
+	}
+	UNROLL
+	for (int n = 0; n < S::VALUE_TILES; n++)
+		sums->total[n] = tile_c{};
+}
+
+/* What the wave's rows are to be multiplied by, in the place of their maxima. */
+template <class S>
+DEVICE void rows_scales(const attention_launch &a, const attention_job &j,
+			const attention_rows_lds<S> &l)
+{
+	int32_t r = (int32_t)thread_index() / WAVE * 16 + (int32_t)lane_index(), token, head;
+	wave_barrier();
+	if (lane_index() < 16 && attention_row<S>(j, r, &token, &head))
+		l.total[r] = attention_scale(a, head, l.total[r], l.total[S::ROWS + r]);
+	wave_barrier();
+}
+
+/* By way of the queries' place, where a wave has its rows to itself. */
+template <class S>
+DEVICE void rows_finish(const attention_launch &a, const attention_job &j,
+			const attention_rows_lds<S> &l, const attention_rows_sums<S> &sums)
+{
+	constexpr int32_t PIECES = S::VALUE / 8;
+	static_assert(S::VALUE <= S::KEY, "it has room");
+	int32_t first = (int32_t)wave_index() * 16;
+	rows_scales<S>(a, j, l);
+	UNROLL
+	for (int i = 0; i < TILE_C; i++) {
+		int32_t r = first + tile_row(i);
+		float scale = l.total[r];
+		schedule_barrier();
+		UNROLL
+		for (int n = 0; n < S::VALUE_TILES; n++)
+			l.q[r * S::KEY_PITCH + n * 16 + tile_column(i)] =
+				f32_to_f16(sums.total[n].v[i] * scale + 0.0f);
+	}
+	wave_barrier();
+	ONE_BY_ONE
+	for (int32_t c = (int32_t)lane_index(); c < 16 * PIECES; c += WAVE) {
+		int32_t r = first + c / PIECES, at = c % PIECES * 8, token, head;
+		if (attention_row<S>(j, r, &token, &head) && at < a.v_dim)
+			*(u32x4 *)(a.y + ((size_t)(j.token + token) * (size_t)a.n_heads +
+					  (size_t)head) * (size_t)a.v_dim + at) =
+				*(const u32x4 *)(l.q + r * S::KEY_PITCH + at);
+	}
+}
+
+/* Which blocks all rows see whole: from `clear` to `full`. */
+struct attention_rows_seen {
+	int32_t clear, full;
+};
+
+template <class S>
+DEVICE void rows_block(const attention_launch &a, const attention_job &j,
+		       const attention_rows_lds<S> &l, const attention_rows_seen &seen,
+		       int32_t block, attention_rows_sums<S> *sums)
+{
+	uint32_t *place = l.place + ((block - j.from) & 1) * S::BLOCK;
+	uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
+	constexpr int HALF = S::SCORES / 2, STEP = S::SCORES;
+	tile_c c[S::STEPS * S::SCORES];
+	copy_ahead<S::VALUE_HALF> values;
+	copy_ahead<S::KEY_HALF> keys;
+	float before[S::STEPS][TILE_ROWS];
+	attention_spot spot = attention_look<S>(a, j, block + 1);
+	group_barrier(); /* keys are there; the last values have been used */
+	rows_ask_values<S>(a, place, 0, &values, l);
+	if (!COPY_LANDS)
+		rows_ask_values<S>(a, place, 1, &values, l);
+	rows_scores<S>(l, c);
+	attention_place<S>(a, j, spot, next);
+	rows_land_values<S>(a, place, 0, &values, l);
+	if (COPY_LANDS)
+		rows_ask_values<S>(a, place, 1, &values, l);
+	if (block < seen.clear || block > seen.full)
+		rows_hide<S>(a, l, block, c);
+	UNROLL
+	for (int s = 0; s < S::STEPS; s++)
+		rows_weigh<S>(a, c + s * STEP, sums, before[s]);
+	rows_turn<S>(before[0], sums);
+	rows_land_values<S>(a, place, 1, &values, l);
+	copy_wait();
+	group_barrier(); /* values are there, keys have been used */
+	rows_ask_keys<S>(a, next, 0, &keys, l); /* after the last: 0 */
+	if (!COPY_LANDS)
+		rows_ask_keys<S>(a, next, 1, &keys, l);
+	rows_values<S>(l, c, 0, HALF, sums);
+	rows_land_keys<S>(a, next, 0, &keys, l);
+	if (COPY_LANDS)
+		rows_ask_keys<S>(a, next, 1, &keys, l);
+	rows_values<S>(l, c, HALF, STEP, sums);
+	UNROLL
+	for (int s = 1; s < S::STEPS; s++) {
+		rows_turn<S>(before[s], sums);
+		rows_values<S>(l, c, s * STEP, (s + 1) * STEP, sums);
+	}
+	rows_land_keys<S>(a, next, 1, &keys, l);
+	copy_wait();
+}
+
+template <class S> DEVICE void attention_rows(const attention_launch &a)
+{
+	LDS_DYNAMIC(u32x4, lds);
+	attention_job j;
+	if (!attention_tile(a, &j))
+		return;
+	attention_range<S>(a, &j);
+	attention_rows_lds<S> l = attention_rows_lds_of<S>(lds);
+	attention_rows_sums<S> sums;
+	int32_t last = j.position + j.n - 1;
+	attention_rows_seen seen = {
+		a.window && last >= a.window ? (last - a.window + S::BLOCK) / S::BLOCK : 0,
+		(j.position + 1) / S::BLOCK - 1};
+	rows_begin<S>(a, j, l, &sums);
+	group_barrier();
+	UNROLL
+	for (int h = 0; h < 2; h++) {
+		copy_ahead<S::KEY_HALF> keys;
+		rows_ask_keys<S>(a, l.place, h, &keys, l);
+		rows_land_keys<S>(a, l.place, h, &keys, l);
+	}
+	copy_wait();
+	int32_t end = attention_segment_end(j, j.from);
+	ONE_BY_ONE
+	for (int32_t block = j.from; block <= j.to; end += j.each) {
+		rows_segment<S>(&sums);
+		ONE_BY_ONE
+		for (; block <= end && block <= j.to; block++)
+			rows_block<S>(a, j, l, seen, block, &sums);
+		rows_fold<S>(a, l, &sums);
+	}
+	rows_finish<S>(a, j, l, sums);
+}

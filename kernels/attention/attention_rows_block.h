@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention_rows.h's work on a block of positions that is in LDS: scores, weights, values.
+ */
+#pragma once
+#include "kernels/attention/attention_block.h"
+#include "kernels/attention/attention_rows_lds.h"
+
+/* A wave's rows. */
+template <class S> struct attention_rows_sums {
+	tile_c part[S::VALUE_TILES], total[S::VALUE_TILES];
+	float max[TILE_ROWS], sum[TILE_ROWS]; /* of the segment */
+};
+
+/* --- a block ---------------------------------------------------------------------- */
+
+/* The wave's rows times the block's keys. */
+template <class S> DEVICE void rows_scores(const attention_rows_lds<S> &l, tile_c *c)
+{
+	constexpr int TILES = S::STEPS * S::SCORES;
+	const uint16_t *q = l.q + wave_index() * 16 * S::KEY_PITCH;
+	UNROLL
+	for (int t = 0; t < TILES; t++)
+		c[t] = tile_c{};
+	UNROLL
+	for (int i = 0; i < S::KEY / 16; i++) {
+		schedule_barrier();
+		tile_a<TILE_F16> x = tile_load_a<TILE_F16>(q + i * 16, S::KEY_PITCH);
+		UNROLL
+		for (int t = 0; t < TILES; t++)
+			c[t] = tile_mma(x, tile_load_b<TILE_F16>(
+						   l.k + t * 16 * S::KEY_PITCH + i * 16,
+						   S::KEY_PITCH), c[t]);
+		UNROLL
+		for (int t = 0; t < TILES; t++)
+			tile_pin(&c[t]);
+	}
+}
+
+/* Scores that a row does not see. */
+template <class S>
+DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
+		      int32_t block, tile_c *c)
+{
+	UNROLL
+	for (int i = 0; i < TILE_C; i++) {
+		schedule_barrier();
+		int32_t last = l.last[(int32_t)wave_index() * 16 + tile_row(i)];
+		int32_t first = a.window && last >= a.window ? last - a.window + 1 : 0;
+		UNROLL
+		for (int t = 0; t < S::STEPS * S::SCORES; t++) {
+			int32_t at = block * S::BLOCK + t * 16 + tile_column(i);
+			if (at < first || at > last)
+				c[t].v[i] = ATTENTION_HIDDEN;
+		}
+	}
+}
+
+/* Scores to weights. before: factors of the sums so far. */
+template <class S>
+DEVICE void rows_weigh(const attention_launch &a, tile_c *c, attention_rows_sums<S> *sums,
+		       float *before)
+{
+	float most[TILE_ROWS], all[TILE_ROWS], scale = a.scale * ATTENTION_LOG2E;
+	tile_c column;
+	UNROLL
+	for (int s = 0; s < TILE_ROWS; s++)
+		most[s] = ATTENTION_HIDDEN;
+	UNROLL
+	for (int t = 0; t < S::SCORES; t++)
+		UNROLL
+		for (int i = 0; i < TILE_C; i++) {
+			float &m = most[tile_slot(i)];
+			m = c[t].v[i] > m ? c[t].v[i] : m;
+		}
+	UNROLL
+	for (int s = 0; s < TILE_ROWS; s++) {
+		float m = tile_row_max(most[s]);
+		most[s] = m > sums->max[s] ? m : sums->max[s];
+		before[s] = fast_exp2((sums->max[s] - most[s]) * scale);
+		sums->max[s] = most[s];
+	}
+	UNROLL
+	for (int t = 0; t < S::SCORES; t++) {
+		schedule_barrier();
+		UNROLL
+		for (int i = 0; i < TILE_C; i++)
+			c[t].v[i] = attention_weight(c[t].v[i], most[tile_slot(i)], scale);
+		tile_round_f16(&c[t]);
+		UNROLL
+		for (int i = 0; i < TILE_C; i++)
+			column.v[i] = t == 0 ? c[t].v[i] : column.v[i] + c[t].v[i];
+	}
+	tile_row_totals(column, all);
+	UNROLL
+	for (int s = 0; s < TILE_ROWS; s++)
+		sums->sum[s] = fma_f32(sums->sum[s], before[s], all[s]);
+}
+
+/* part = factor part, where any of the wave's rows has another factor than 1. */
+template <class S> DEVICE void rows_turn(const float *before, attention_rows_sums<S> *sums)
+{
+	bool changes = false;
+	UNROLL
+	for (int s = 0; s < TILE_ROWS; s++)
+		changes = changes || before[s] != 1;
+	if (!wave_ballot(changes))
+		return;
+	UNROLL
+	for (int n = 0; n < S::VALUE_TILES; n++) {
+		schedule_barrier();
+		UNROLL
+		for (int i = 0; i < TILE_C; i++)
+			sums->part[n].v[i] *= before[tile_slot(i)];
+	}
+}
+
+/* part += weights values, of tiles from..to of the block's positions. */
+template <class S>
+DEVICE void rows_values(const attention_rows_lds<S> &l, const tile_c *c, int from, int to,
+			attention_rows_sums<S> *sums)
+{
+	UNROLL
+	for (int k = from; k < to; k++) {
+		schedule_barrier();
+		tile_a<TILE_F16> weights = tile_a_of_c<TILE_F16>(c[k], l.scratch);
+		UNROLL
+		for (int n = 0; n < S::VALUE_TILES; n++) {
+			tile_b<TILE_F16> v;
+			if constexpr (TILE_LINES_B)
+				v = tile_load_b<TILE_F16>(
+					l.v + n * 16 * S::VALUE_PITCH + k * 16,
+					S::VALUE_PITCH);
+			else
+				v = tile_load_b_rows<TILE_F16>(
+					l.v + k * 16 * S::VALUE_PITCH + n * 16,
+					S::VALUE_PITCH);
+			sums->part[n] = tile_mma(weights, v, sums->part[n]);
+			tile_pin(&sums->part[n]);
+		}
+	}
+}
+
+/* The next segment begins. */
+template <class S> DEVICE void rows_segment(attention_rows_sums<S> *sums)
+{
+	UNROLL
+	for (int s = 0; s < TILE_ROWS; s++) {
+		sums->max[s] = ATTENTION_NOTHING;
+		sums->sum[s] = 0;
+	}
+	UNROLL
+	for (int n = 0; n < S::VALUE_TILES; n++)
+		sums->part[n] = tile_c{};
+}
+
+/* total = factor total + factor part, after the last block of a segment. */
+template <class S>
+DEVICE void rows_fold(const attention_launch &a, const attention_rows_lds<S> &l,
+		      attention_rows_sums<S> *sums)
+{
+	constexpr int NEXT = (int)TILE_ROWS == (int)TILE_C ? 1 : 2; /* element of a new row */
+	float old_factor[TILE_ROWS], new_factor[TILE_ROWS], max[TILE_ROWS], sum[TILE_ROWS];
+	float *total = l.total + wave_index() * 16;
+	UNROLL
+	for (int s = 0; s < TILE_ROWS; s++) {
+		max[s] = total[tile_row(s * NEXT)];
+		sum[s] = total[S::ROWS + tile_row(s * NEXT)];
+		attention_join(a.scale * ATTENTION_LOG2E, &max[s], &sum[s], sums->max[s],
+			       sums->sum[s], &old_factor[s], &new_factor[s]);
+	}
+	wave_barrier(); /* all lanes have read; those of a row write the same */
+	UNROLL
+	for (int s = 0; s < TILE_ROWS; s++) {
+		total[tile_row(s * NEXT)] = max[s];
+		total[S::ROWS + tile_row(s * NEXT)] = sum[s];
+	}
+	wave_barrier();
+	UNROLL
+	for (int n = 0; n < S::VALUE_TILES; n++) {
+		schedule_barrier();
+		UNROLL
+		for (int i = 0; i < TILE_C; i++) {
+			int s = tile_slot(i);
+			sums->total[n].v[i] = fma_f32(sums->total[n].v[i], old_factor[s],
+						      sums->part[n].v[i] * new_factor[s]);
+		}
+	}
+}

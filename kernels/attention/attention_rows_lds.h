@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention_rows.h's LDS, and how keys and values come there.
+ */
+#pragma once
+#include "kernels/attention/attention_job.h"
+
+/* BLOCK: positions that are in LDS at once; one step where copies take registers. */
+template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int WAVES_>
+struct attention_rows_of {
+	enum : int {
+		KEY = KEY_, VALUE = VALUE_, STEP = STEP_, WAVES = WAVES_,
+		STEPS = COPY_LANDS ? 1 : BLOCK_ / STEP, BLOCK = STEP * STEPS,
+		THREADS = WAVES * WAVE, ROWS = WAVES * 16,
+		KEY_PITCH = KEY + 8,
+		VALUE_PITCH = TILE_LINES_B ? BLOCK + 8 : VALUE + 8,
+		/* Loads at once: of half a block, but no less than two. */
+		KEY_LOADS = BLOCK * KEY / 8 / THREADS,
+		VALUE_LOADS = BLOCK * VALUE / 8 / THREADS,
+		KEY_HALF = KEY_LOADS > 2 ? KEY_LOADS / 2 : 2,
+		VALUE_HALF = VALUE_LOADS > 2 ? VALUE_LOADS / 2 : 2,
+		SCORES = STEP / 16,       /* tiles of a wave and step */
+		PAIRS = BLOCK / 2,        /* of positions */
+		VALUE_TILES = VALUE / 16,
+		SEGMENT = ATTENTION_SEGMENT / BLOCK
+	};
+	static constexpr bool FRESH = false;
+	static_assert(SEGMENT * BLOCK == ATTENTION_SEGMENT && WAVES == (int)ATTENTION_WAVES &&
+		      KEY_LOADS * THREADS * 8 == BLOCK * KEY && SCORES % 2 == 0 &&
+		      VALUE_LOADS * THREADS * 8 == BLOCK * VALUE && VALUE_LOADS % 2 == 0 &&
+		      (int)WAVE % PAIRS == 0, "");
+};
+
+/* LDS of a workgroup: ATTENTION_ROWS_LDS. */
+template <class S> struct attention_rows_lds {
+	uint16_t *q, *k;     /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) */
+	uint16_t *v;         /* (BLOCK, VALUE_PITCH), or (VALUE, VALUE_PITCH) */
+	uint16_t *scratch;   /* the wave's */
+	float *total;        /* (2, ROWS): maximum and sum of the segments so far */
+	int32_t *last;       /* (ROWS): position of the row */
+	uint32_t *place;     /* (2, BLOCK): rows of the pages */
+};
+
+template <class S> DEVICE attention_rows_lds<S> attention_rows_lds_of(u32x4 *lds)
+{
+	attention_rows_lds<S> l;
+	l.q = (uint16_t *)lds;
+	l.k = l.q + S::ROWS * S::KEY_PITCH;
+	l.v = l.k + S::BLOCK * S::KEY_PITCH;
+	uint16_t *scratch = l.v + S::VALUE * (S::BLOCK + 16);
+	l.scratch = scratch + wave_index() * TILE_SCRATCH;
+	l.total = (float *)(scratch + S::WAVES * TILE_SCRATCH);
+	l.last = (int32_t *)(l.total + 2 * S::ROWS);
+	l.place = (uint32_t *)(l.last + S::ROWS);
+	return l;
+}
+
+/* --- keys and values to LDS ------------------------------------------------------- */
+
+/* Piece i of a thread of a block of rows of DIM: its row and element. */
+template <class S, int DIM> DEVICE int32_t rows_row(int i)
+{
+	return ((int32_t)thread_index() + i * S::THREADS) / (DIM / 8);
+}
+
+template <class S, int DIM> DEVICE int32_t rows_at()
+{
+	static_assert(S::THREADS % (DIM / 8) == 0, "the same of all of a thread's pieces");
+	return (int32_t)thread_index() % (DIM / 8) * 8;
+}
+
+/* How many of n pieces there are in half h: the second may have none. */
+template <class S, int DIM> DEVICE constexpr int rows_loads(int h, int n)
+{
+	return (h + 1) * n <= S::BLOCK * DIM / 8 / S::THREADS ? n : 0;
+}
+
+/* Half h of a thread's pieces. */
+template <class S, int DIM, int PITCH, int N>
+DEVICE void rows_ask(const uint16_t *pages, int32_t dim, const uint32_t *place, int h,
+		     copy_ahead<N> *c, uint16_t *lds)
+{
+	int32_t at = rows_at<S, DIM>();
+	const uint16_t *from = pages + (at < dim ? at : 0);
+	UNROLL
+	for (int i = 0; i < rows_loads<S, DIM>(h, N); i++) {
+		int32_t r = rows_row<S, DIM>(h * N + i);
+		uint32_t row = place[r];
+		bool is_there = row != ATTENTION_NOWHERE;
+		copy_ask(c, i, lds + r * PITCH + at,
+			 from + (is_there ? (size_t)row * (size_t)dim : 0),
+			 is_there && at < dim);
+	}
+}
+
+template <class S, int DIM, int PITCH, int N>
+DEVICE void rows_land(int32_t dim, const uint32_t *place, int h, copy_ahead<N> *c,
+		      uint16_t *lds)
+{
+	int32_t at = rows_at<S, DIM>();
+	UNROLL
+	for (int i = 0; i < (COPY_LANDS ? rows_loads<S, DIM>(h, N) : 0); i++) {
+		int32_t r = rows_row<S, DIM>(h * N + i);
+		copy_land(c, i, lds + r * PITCH + at,
+			  place[r] != ATTENTION_NOWHERE && at < dim);
+	}
+}
+
+template <class S>
+DEVICE void rows_ask_keys(const attention_launch &a, const uint32_t *place, int h,
+			  copy_ahead<S::KEY_HALF> *c, const attention_rows_lds<S> &l)
+{
+	rows_ask<S, S::KEY, S::KEY_PITCH>(a.k, a.head_dim, place, h, c, l.k);
+}
+
+template <class S>
+DEVICE void rows_land_keys(const attention_launch &a, const uint32_t *place, int h,
+			   copy_ahead<S::KEY_HALF> *c, const attention_rows_lds<S> &l)
+{
+	rows_land<S, S::KEY, S::KEY_PITCH>(a.head_dim, place, h, c, l.k);
+}
+
+/* Where LDS has them transposed a thread takes two neighbouring positions, and threads of
+ * neighbouring positions stand together: they store a word each, in a row. */
+template <class S> DEVICE int32_t rows_value_at(int h, int i)
+{
+	return ((h * S::VALUE_HALF + i) / 2 * S::THREADS + (int32_t)thread_index()) / S::PAIRS * 8;
+}
+
+template <class S> DEVICE int32_t rows_value_pair()
+{
+	return (int32_t)thread_index() % S::PAIRS;
+}
+
+template <class S>
+DEVICE void rows_ask_values(const attention_launch &a, const uint32_t *place, int h,
+			    copy_ahead<S::VALUE_HALF> *c, const attention_rows_lds<S> &l)
+{
+	if constexpr (!TILE_LINES_B) {
+		rows_ask<S, S::VALUE, S::VALUE_PITCH>(a.v, a.v_dim, place, h, c, l.v);
+	} else {
+		UNROLL
+		for (int i = 0; i < rows_loads<S, S::VALUE>(h, S::VALUE_HALF); i++) {
+			uint32_t row = place[2 * rows_value_pair<S>() + i % 2];
+			int32_t at = rows_value_at<S>(h, i);
+			bool is_there = row != ATTENTION_NOWHERE;
+			copy_ask(c, i, l.v,
+				 a.v + (is_there ? (size_t)row * (size_t)a.v_dim : 0) +
+					 (at < a.v_dim ? at : 0), is_there);
+		}
+	}
+}
+
+template <class S>
+DEVICE void rows_land_values(const attention_launch &a, const uint32_t *place, int h,
+			     copy_ahead<S::VALUE_HALF> *c, const attention_rows_lds<S> &l)
+{
+	if constexpr (!TILE_LINES_B) {
+		rows_land<S, S::VALUE, S::VALUE_PITCH>(a.v_dim, place, h, c, l.v);
+	} else {
+		UNROLL
+		for (int i = 0; i < rows_loads<S, S::VALUE>(h, S::VALUE_HALF); i += 2) {
+			int32_t at = rows_value_at<S>(h, i);
+			uint32_t *to = (uint32_t *)(l.v + at * S::VALUE_PITCH) +
+				       rows_value_pair<S>();
+			u32x4 two[2];
+			UNROLL
+			for (int p = 0; p < 2; p++)
+				two[p] = copy_piece(*c, i + p,
+						    place[2 * rows_value_pair<S>() + p] !=
+								    ATTENTION_NOWHERE &&
+							    at < a.v_dim);
+			UNROLL
+			for (int w = 0; w < 4; w++) {
+				uint32_t x = two[0][w], y = two[1][w];
+				to[2 * w * S::VALUE_PITCH / 2] = permute_bytes<0x5410>(x, y);
+				to[(2 * w + 1) * S::VALUE_PITCH / 2] =
+					permute_bytes<0x7632>(x, y);
+			}
+		}
+	}
+}

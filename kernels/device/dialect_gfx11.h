@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What dialect_amd.h and dialect_cpu.h, which has gfx11's tiles, have in common: rows of
+ * tiles, and copies to LDS by way of registers.
+ */
+#pragma once
+DEVICE void tile_round_f16(tile_c *c)
+{
+	UNROLL
+	for (int i = 0; i < TILE_C; i++)
+		c->v[i] = f16_to_f32(f32_to_f16(c->v[i]));
+}
+
+DEVICE void tile_row_totals(const tile_c &c, float *out, int site = __builtin_LINE())
+{
+	UNROLL
+	for (int i = 0; i < TILE_C; i++) {
+		float x = c.v[i];
+		x += wave_xor<8>(x, site);
+		x += wave_xor<1>(x, site);
+		x += wave_xor<4>(x, site);
+		out[i] = x + wave_xor<2>(x, site);
+	}
+}
+
+enum { COPY_LANDS = 1 };
+template <int N> struct copy_ahead {
+	u32x4 v[N];
+};
+
+template <int N>
+DEVICE void copy_ask(copy_ahead<N> *c, int i, uint16_t *, const uint16_t *from, bool)
+{
+	c->v[i] = *(const u32x4 *)from;
+}
+
+/* 0 only now: before, that would wait for the piece. */
+template <int N> DEVICE u32x4 copy_piece(const copy_ahead<N> &c, int i, bool is_there)
+{
+	u32x4 out = c.v[i];
+	UNROLL
+	for (int w = 0; w < 4; w++)
+		out[w] = is_there ? out[w] : 0;
+	return out;
+}
+
+template <int N>
+DEVICE void copy_land(copy_ahead<N> *c, int i, uint16_t *to, bool is_there)
+{
+	*(u32x4 *)to = copy_piece(*c, i, is_there);
+}
+
+DEVICE void copy_wait() {}

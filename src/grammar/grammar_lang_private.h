@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Terms of a pool of languages, for grammar_lang.c, grammar_regex.c and
+ * grammar_lang_part.c. Nobody else includes this.
+ */
+#pragma once
+#include "base/map.h"
+#include "grammar/grammar_lang.h"
+#include "grammar/grammar_private.h"
+
+enum term_kind {
+	TERM_NONE, TERM_EMPTY, TERM_CLASS, TERM_CAT, TERM_ALT, TERM_AND, TERM_NOT,
+	TERM_REPEAT,
+	/* of a regex that is being read: what depends on the place in the text */
+	TERM_BEGIN, TERM_END, TERM_AHEAD, TERM_NOT_AHEAD,
+};
+
+struct term {
+	uint8_t kind;
+	bool is_nullable;
+	bool has_begin;  /* TERM_BEGIN is in it */
+	bool has_place;  /* one of the other three is in it */
+	bool is_boolean; /* TERM_AND or TERM_NOT is in it */
+	uint32_t a, b;   /* CAT, NOT, REPEAT, AHEAD: terms; CLASS, ALT, AND: rows a..a + b
+	                    of ranges, of kids */
+	uint32_t min, max; /* REPEAT */
+	uint32_t len_min, len_max; /* characters */
+	uint32_t chain;
+};
+
+struct lang_pool {
+	struct term *terms;
+	uint32_t n, cap;
+	uint32_t *buckets, n_buckets;
+	uint32_t *kids;
+	uint32_t n_kids, cap_kids;
+	struct grammar_range *ranges;
+	uint32_t n_ranges, cap_ranges;
+	struct u64map derivatives; /* (term, character) */
+	size_t n_work;
+	int depth;
+};
+
+#define LANG_MAX_WORK 4000000
+
+lang lang_term(struct lang_pool *p, struct term t);
+lang lang_list(struct lang_pool *p, enum term_kind kind, const lang *of, size_t n);
+/* The texts of l that begin with the character, without it. */
+lang lang_derive(struct lang_pool *p, lang l, uint32_t cp);
+void lang_work(struct lang_pool *p, size_t n);
+
+static inline uint32_t lang_add(uint32_t a, uint32_t b)
+{
+	return a > GRAMMAR_NO_MAX - b ? GRAMMAR_NO_MAX : a + b;
+}
+static inline uint32_t lang_mul(uint32_t a, uint32_t b)
+{
+	uint64_t v = (uint64_t)a * b;
+	bool is_over = a == GRAMMAR_NO_MAX || b == GRAMMAR_NO_MAX || v > GRAMMAR_NO_MAX;
+	return a == 0 || b == 0 ? 0 : is_over ? GRAMMAR_NO_MAX : (uint32_t)v;
+}

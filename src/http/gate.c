@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who is let in. Two limits hold: max_connections of all clients, and
+ * max_connections_per_address of each. Who comes when all places are taken gets the
+ * place of the client that has been without a request for longest: a crowd that sends
+ * half a head each then pushes out itself. Only where every place is at work is a
+ * newcomer refused. All this is counted in /metrics and told in the log, a line every
+ * few seconds at most.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "http/conn.h"
+#include "http/sock.h"
+
+#define ACCEPTS_A_ROUND 64
+#define REFUSED_SOCKS_MAX 64
+#define TELL_US INT64_C(10000000)
+
+/* --- refusals ------------------------------------------------------------------------ */
+
+static const char *const labels[REFUSED_KINDS] = {
+	[REFUSED_ADDRESS] = "address", [REFUSED_FULL] = "full", [REFUSED_FILES] = "files",
+	[REFUSED_IDLE] = "idle"};
+
+static void tell_refused(struct http *h)
+{
+	const struct http_opts *o = &h->opts;
+	int64_t now = server_now(h);
+	long *n = h->n_refused;
+	if (!(n[REFUSED_ADDRESS] | n[REFUSED_FULL] | n[REFUSED_FILES] | n[REFUSED_IDLE]) ||
+	    now < h->next_told_us)
+		return;
+	if (n[REFUSED_IDLE])
+		log_warn("closed connections: %ld without a request, to make room for new "
+			 "ones (max_connections is %d)", n[REFUSED_IDLE],
+			 o->max_connections);
+	if (n[REFUSED_ADDRESS])
+		log_warn("refused connections: %ld of addresses that have %d open "
+			 "(max_connections_per_address)", n[REFUSED_ADDRESS],
+			 o->max_connections_per_address);
+	if (n[REFUSED_FULL])
+		log_warn("refused connections: %ld while all %d places were at work "
+			 "(max_connections)", n[REFUSED_FULL], o->max_connections);
+	if (n[REFUSED_FILES])
+		log_error("no file descriptors are left for clients (%ld times): raise the "
+			  "limit of open files (LimitNOFILE) or lower max_connections",
+			  n[REFUSED_FILES]);
+	memset(n, 0, sizeof h->n_refused);
+	h->next_told_us = now + TELL_US;
+}
+
+static void count_refused(struct http *h, enum refusal why)
+{
+	metric_add_by(METRIC_CONNECTIONS_REFUSED, labels[why], 1);
+	h->n_refused[why]++;
+	tell_refused(h);
+}
+
+/* A client that is not let in still hears why, but for TLS, and for those of a crowd
+ * that is larger than is worth it. */
+static void refuse(struct http *h, int fd, const struct sockaddr_storage *a, socklen_t n,
+		   enum refusal why)
+{
+	struct fail f;
+	struct buf body = {0}, text = {0};
+	count_refused(h, why);
+	if (h->tls || h->n_refused_socks >= REFUSED_SOCKS_MAX) {
+		close(fd);
+		return;
+	}
+	fail_set(&f, why == REFUSED_ADDRESS ? E_CONNECTIONS : E_FULL, "%s",
+		 status_text(why == REFUSED_ADDRESS ? E_CONNECTIONS : E_FULL));
+	api_error_format(&f, &body);
+	buf_addf(&text, "HTTP/1.1 %d %s\r\nConnection: close\r\nRetry-After: 1\r\n"
+		 "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+		 status_http(f.code), why == REFUSED_ADDRESS ? "Too Many Requests"
+							     : "Service Unavailable", body.n);
+	buf_add_str(&text, buf_str(&body));
+	struct str out = buf_str(&text);
+	sock_step(sock_create(h, fd, a, n, &out));
+	buf_deinit(&body);
+	buf_deinit(&text);
+}
+
+/* --- places -------------------------------------------------------------------------- */
+
+static int count_of(const struct http *h, const struct sock_origin *o)
+{
+	const struct sock *s;
+	int n = 0;
+	TAILQ_FOREACH(s, &h->socks, link)
+		n += s->state != SOCK_GONE && !s->is_refused &&
+		     memcmp(s->origin.bytes, o->bytes, sizeof o->bytes) == 0;
+	return n;
+}
+
+/* The one that has been without a request for longest; false: all are at work. */
+static bool make_room(struct http *h)
+{
+	struct sock *s;
+	TAILQ_FOREACH(s, &h->socks, link)
+		if (sock_is_idle(s)) {
+			sock_lose(s);
+			count_refused(h, REFUSED_IDLE);
+			return true;
+		}
+	return false;
+}
+
+static void let_in(struct http *h, int fd, const struct sockaddr_storage *a, socklen_t n)
+{
+	const struct http_opts *o = &h->opts;
+	struct sock_origin origin = sock_origin_of(a);
+	if (origin.is_counted && o->max_connections_per_address > 0 &&
+	    count_of(h, &origin) >= o->max_connections_per_address)
+		refuse(h, fd, a, n, REFUSED_ADDRESS);
+	else if (h->n_socks >= MAX(o->max_connections, 1) && !make_room(h))
+		refuse(h, fd, a, n, REFUSED_FULL);
+	else
+		sock_step(sock_create(h, fd, a, n, NULL));
+}
+
+static void listen_to(struct http *h, bool is_on)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	if (h->listen_fd >= 0)
+		epoll_ctl(h->gate_fd, is_on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, h->listen_fd,
+			  &ev);
+	h->is_deaf = !is_on;
+}
+
+static void accept_all(struct http *h)
+{
+	for (int i = 0; i < ACCEPTS_A_ROUND && h->listen_fd >= 0; i++) {
+		struct sockaddr_storage a = {0};
+		socklen_t n = sizeof a;
+		int fd = accept4(h->listen_fd, (struct sockaddr *)&a, &n,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+		bool is_short = fd < 0 && (errno == EMFILE || errno == ENFILE ||
+					   errno == ENOBUFS || errno == ENOMEM);
+		if (fd >= 0) {
+			let_in(h, fd, &a, n);
+		} else if (is_short) {
+			/* The client waits in the backlog; the next tick looks again. */
+			count_refused(h, REFUSED_FILES);
+			make_room(h);
+			listen_to(h, false);
+			return;
+		} else if (errno != ECONNABORTED && errno != EINTR) {
+			return;
+		}
+	}
+}
+
+/* --- the loop ------------------------------------------------------------------------ */
+
+enum status gate_open(struct http *h, struct fail *fail)
+{
+	TAILQ_INIT(&h->socks);
+	TAILQ_INIT(&h->due);
+	h->gate_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (h->gate_fd < 0)
+		return fail_set(fail, E_IO, "epoll_create1: %s", strerror(errno));
+	listen_to(h, true);
+	return OK;
+}
+
+void gate_quiesce(struct http *h)
+{
+	if (!h->is_deaf)
+		listen_to(h, false);
+}
+
+static void run_due(struct http *h)
+{
+	struct sock_list due = TAILQ_HEAD_INITIALIZER(due);
+	struct sock *s;
+	TAILQ_CONCAT(&due, &h->due, due_link);
+	while ((s = TAILQ_FIRST(&due))) {
+		TAILQ_REMOVE(&due, s, due_link);
+		s->is_due = false;
+		if (s->is_lost)
+			sock_lose(s);
+		if (s->state != SOCK_GONE) {
+			sock_step(s);
+		} else if (!s->has_mhd && !s->conn) {
+			sock_destroy(s);
+		}
+	}
+}
+
+static void on_event(struct sock *s, bool is_inner, uint32_t events)
+{
+	if (!is_inner && s->state != SOCK_GONE) {
+		s->has_hung_up |= (events & EPOLLRDHUP) != 0;
+		/* A client that shuts down only its sending side (RFC 9293's half-close)
+		 * looks the same as one that is gone. Where the engine works for it, it is
+		 * taken for gone: no HTTP client that waits for an answer does it, and a
+		 * wrong guess the other way costs minutes of engine time. */
+		bool is_gone = (events & (EPOLLHUP | EPOLLERR)) && s->state != SOCK_LINGER;
+		if (is_gone || (s->has_hung_up && s->is_watched))
+			sock_lose(s);
+	}
+	if (s->state != SOCK_GONE)
+		sock_step(s);
+}
+
+void gate_run(struct http *h)
+{
+	struct epoll_event ev[64];
+	run_due(h);
+	int n = epoll_wait(h->gate_fd, ev, 64, 0);
+	for (int i = 0; i < n; i++) {
+		uint64_t u = ev[i].data.u64;
+		if (!u)
+			accept_all(h);
+		else
+			on_event((struct sock *)(uintptr_t)(u & ~UINT64_C(1)), u & 1,
+				 ev[i].events);
+	}
+}
+
+void gate_tick(struct http *h)
+{
+	struct sock *s, *next;
+	int64_t now = server_now(h);
+	for (s = TAILQ_FIRST(&h->socks); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		sock_tick(s, now);
+	}
+	if (h->is_deaf && h->listen_fd >= 0) {
+		listen_to(h, true);
+		accept_all(h);
+	}
+	tell_refused(h);
+	metric_set(METRIC_CONNECTIONS, h->n_socks);
+}
+
+void gate_close(struct http *h)
+{
+	struct sock *s;
+	/* The last words, as far as their clients take them. */
+	TAILQ_FOREACH(s, &h->socks, link)
+		if (s->state != SOCK_GONE)
+			sock_step(s);
+	while ((s = TAILQ_FIRST(&h->socks)))
+		sock_destroy(s);
+	if (h->gate_fd >= 0)
+		close(h->gate_fd);
+	h->gate_fd = -1;
+}

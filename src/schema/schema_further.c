@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Members of an object whose names no schema has: `"name": value`.
+ *
+ * Without patterns the name is read against the known ones character by character.
+ * With patternProperties or propertyNames the names are languages: for each set of
+ * patterns those names that just these match, whose values just these speak of.
+ */
+#include <stdlib.h>
+
+#include "schema/schema_private.h"
+#include "base/alloc.h"
+#include "base/utf8.h"
+
+#define MAX_NAME 200  /* characters of further names that begin like a property's */
+#define MAX_SUBSETS 4 /* patterns that are looked at in every combination */
+#define MAX_PATTERNS 60
+
+static grammar_part lit(struct schema_reader *x, const char *s)
+{
+	return grammar_build_lit(x->b, str_of(s));
+}
+
+static grammar_part seq(struct schema_reader *x, grammar_part a, grammar_part b,
+			grammar_part c)
+{
+	grammar_part parts[3] = {a, b, c};
+	return grammar_build_seq(x->b, parts, 3);
+}
+
+/* --- any other name ------------------------------------------------------------ */
+
+static bool is_plain(uint32_t cp)
+{
+	return cp >= 0x20 && cp != '"' && cp != '\\';
+}
+
+/* The rest of a name and its quote, where the first `at` bytes are those of the n
+ * sorted names and it must become none of them. No escapes: they could spell one. */
+static grammar_part other_name(struct schema_reader *x, const char *const *names,
+			       size_t n, size_t at, int depth)
+{
+	static const struct grammar_range special[] = {{0, 0x1F}, {'"', '"'},
+						       {'\\', '\\'}};
+	struct grammar_range *not = xmalloc((n + 3) * sizeof *not);
+	struct grammar_parts alts = {0};
+	size_t n_not = 3, i = 0;
+	memcpy(not, special, sizeof special);
+	if (n > 0 && names[0][at] == '\0')
+		i = 1; /* it would be that name */
+	else
+		grammar_parts_add(&alts, lit(x, "\""));
+	while (i < n) {
+		uint32_t cp;
+		size_t len = utf8_decode(str_of(names[i] + at), &cp), end = i + 1;
+		while (end < n && strncmp(names[end] + at, names[i] + at, len) == 0)
+			end++;
+		not[n_not++] = (struct grammar_range){cp, cp};
+		if (is_plain(cp) && depth < MAX_NAME) {
+			grammar_part c = grammar_build_lit(
+				x->b, (struct str){names[i] + at, len});
+			grammar_part pair[2] = {
+				c, other_name(x, names + i, end - i, at + len,
+					      depth + 1)};
+			grammar_parts_add(&alts, grammar_build_seq(x->b, pair, 2));
+		}
+		i = end;
+	}
+	grammar_part plain = grammar_build_class(x->b, special, 3, true);
+	grammar_part first = grammar_build_class(x->b, not, n_not, true);
+	grammar_parts_add(&alts,
+			  seq(x, first, grammar_build_repeat(x->b, plain, 0,
+							     GRAMMAR_NO_MAX),
+			      lit(x, "\"")));
+	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
+	free(alts.p);
+	free(not);
+	return out;
+}
+
+static grammar_part further_name(struct schema_reader *x, const char *const *names,
+				 size_t n)
+{
+	grammar_part pair[2] = {lit(x, "\""), other_name(x, names, n, 0, 0)};
+	return n ? grammar_build_seq(x->b, pair, 2) : schema_any_string(x);
+}
+
+/* --- by pattern ------------------------------------------------------------------ */
+
+struct pattern {
+	const char *text;
+	lang l;
+};
+
+struct patterns {
+	struct pattern p[MAX_PATTERNS];
+	size_t n;
+	lang allowed; /* by propertyNames, and none of the known ones */
+};
+
+static void read_patterns(struct schema_reader *x, const struct schema_item *of,
+			  struct patterns *out)
+{
+	const struct json_node *at = schema_get(x, of->at, "patternProperties");
+	const char *key;
+	json_t *v;
+	schema_check(x, json_read_object(at, x->fail));
+	if (x->st != OK || !at->v)
+		return;
+	json_object_foreach((json_t *)at->v, key, v) {
+		json_t *text = json_string(key);
+		const struct json_node name = {.v = text, .up = at, .key = key};
+		lang l = LANG_NONE;
+		bool is_known = !schema_pattern(x, &name, &l);
+		json_decref(text);
+		for (size_t i = 0; i < out->n; i++)
+			is_known |= out->p[i].l == l;
+		if (out->n == MAX_PATTERNS)
+			schema_refuse(x, at, "makes more than %d patterns of one object",
+				      MAX_PATTERNS);
+		else if (!is_known)
+			out->p[out->n++] = (struct pattern){key, l};
+	}
+}
+
+/* Does one of the schema's own patterns have its bit set? Adds what they say. */
+static bool add_matched(struct schema_reader *x, const struct schema_item *of,
+			const struct patterns *p, uint64_t bits, struct schema_list *out)
+{
+	const struct json_node *at = schema_get(x, of->at, "patternProperties");
+	bool is_matched = false;
+	const char *key;
+	json_t *v;
+	json_object_foreach((json_t *)at->v, key, v) {
+		uint32_t l = LANG_NONE;
+		strmap_get(&x->regexes, str_of(key), &l);
+		for (size_t i = 0; i < p->n; i++) {
+			if (p->p[i].l != l || !(bits >> i & 1))
+				continue;
+			is_matched = true;
+			if (out)
+				schema_add(x, out, schema_get(x, at, key));
+		}
+	}
+	return is_matched;
+}
+
+static bool is_evaluated(struct schema_reader *x, const struct schema_list *l, size_t above,
+			 const struct patterns *p, uint64_t bits)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const json_t *v = l->p[i].at->v;
+		if (!l->p[i].is_silent && schema_is_below(l, i, above) &&
+		    (json_object_get(v, "additionalProperties") ||
+		     (i != above && json_object_get(v, "unevaluatedProperties")) ||
+		     add_matched(x, &l->p[i], p, bits, NULL)))
+			return true;
+	}
+	return false;
+}
+
+/* What holds for values of names that just these patterns match. */
+static void add_values(struct schema_reader *x, const struct schema_list *l,
+		       const struct patterns *p, uint64_t bits, struct schema_list *out)
+{
+	for (size_t i = 0; i < l->n && x->st == OK; i++) {
+		const struct json_node *at = l->p[i].at;
+		const struct json_node *other = schema_get(x, at, "additionalProperties");
+		const struct json_node *rest = schema_get(x, at, "unevaluatedProperties");
+		bool is_own = add_matched(x, &l->p[i], p, bits, out);
+		if (!is_own && other->v)
+			schema_add(x, out, other);
+		if (rest->v && !is_evaluated(x, l, i, p, bits))
+			schema_add(x, out, rest);
+	}
+}
+
+static void add_members(struct schema_reader *x, const struct schema_list *l,
+			const struct patterns *p, uint64_t bits,
+			struct grammar_parts *alts)
+{
+	struct schema_list value = {0};
+	lang names = p->allowed;
+	add_values(x, l, p, bits, &value);
+	for (size_t i = 0; i < p->n && !value.is_never; i++)
+		names = lang_and(x->langs, names,
+				 bits >> i & 1 ? p->p[i].l
+					       : lang_not(x->langs, p->p[i].l));
+	if (value.is_never || names == LANG_NONE || x->st != OK)
+		return;
+	grammar_part name = schema_quoted(x, l->p[0].at, names);
+	grammar_parts_add(alts, seq(x, name, x->colon, schema_part(x, &value)));
+}
+
+static bool further_by_pattern(struct schema_reader *x, const struct schema_list *l,
+			       struct patterns *p, bool is_open, grammar_part *out)
+{
+	struct grammar_parts alts = {0};
+	size_t n_subsets = p->n <= MAX_SUBSETS ? (size_t)1 << p->n : p->n + 1;
+	for (size_t i = !is_open; i < n_subsets && x->st == OK; i++) {
+		uint64_t bits = p->n <= MAX_SUBSETS ? i : i ? (uint64_t)1 << (i - 1) : 0;
+		add_members(x, l, p, bits, &alts);
+	}
+	*out = grammar_build_alt(x->b, alts.p, alts.n);
+	bool has = alts.n > 0;
+	free(alts.p);
+	return has;
+}
+
+/* --- the whole --------------------------------------------------------------------- */
+
+static lang known_names(struct schema_reader *x, const char *const *names, size_t n)
+{
+	lang *of = xmalloc((n + 1) * sizeof *of);
+	for (size_t i = 0; i < n; i++)
+		of[i] = lang_text(x->langs, str_of(names[i]));
+	lang out = lang_alt_of(x->langs, of, n);
+	free(of);
+	return out;
+}
+
+bool schema_further(struct schema_reader *x, const struct schema_list *l,
+		    const char *const *names, size_t n, bool is_open, grammar_part *out)
+{
+	struct patterns p = {.allowed = LANG_ANY};
+	bool has_names = false;
+	for (size_t i = 0; i < l->n && x->st == OK; i++) {
+		const struct json_node *of =
+			schema_get(x, l->p[i].at, "propertyNames");
+		read_patterns(x, &l->p[i], &p);
+		if (x->st != OK || !of->v)
+			continue;
+		has_names = true;
+		p.allowed = lang_and(x->langs, p.allowed, schema_names(x, of));
+	}
+	if (x->st != OK)
+		return false;
+	if (has_names || p.n > 0) {
+		if (n > 0)
+			p.allowed = lang_and(x->langs, p.allowed,
+					     lang_not(x->langs, known_names(x, names, n)));
+		return further_by_pattern(x, l, &p, is_open, out);
+	}
+	struct schema_list value = {0};
+	add_values(x, l, &p, 0, &value);
+	if (!is_open || value.is_never || x->st != OK)
+		return false;
+	*out = seq(x, further_name(x, names, n), x->colon, schema_part(x, &value));
+	return true;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * References within a document. A first walk over all of it notes every $id and
+ * anchor by its whole URI; a reference is then its own URI, made whole by the base of
+ * the place where it stands. Other documents are not fetched.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "schema/schema_private.h"
+#include "base/alloc.h"
+
+#define MAX_URI 2000
+
+struct schema_ids {
+	struct strmap index; /* URI -> number */
+	struct strmap dynamic; /* $dynamicAnchor -> how many have it */
+	const struct json_node **nodes;
+	size_t n, cap;
+};
+
+void schema_ids_destroy(struct schema_ids *ids)
+{
+	if (!ids)
+		return;
+	strmap_deinit(&ids->index);
+	strmap_deinit(&ids->dynamic);
+	free(ids->nodes);
+	free(ids);
+}
+
+/* --- URIs ------------------------------------------------------------------ */
+
+/* Bytes of "scheme:", or 0. */
+static size_t scheme_bytes(struct str s)
+{
+	size_t n = 0;
+	while (n < s.n && (isalnum((unsigned char)s.p[n]) || strchr("+-.", s.p[n])))
+		n++;
+	return n > 0 && n < s.n && s.p[n] == ':' ? n + 1 : 0;
+}
+
+/* Bytes of "scheme://host", or of "scheme:". */
+static size_t root_bytes(struct str s)
+{
+	size_t n = scheme_bytes(s);
+	if (s.n - n >= 2 && memcmp(s.p + n, "//", 2) == 0)
+		for (n += 2; n < s.n && s.p[n] != '/';)
+			n++;
+	return n;
+}
+
+/* "a/./b/../c" is "a/c". */
+static void add_path(struct buf *out, size_t root, struct str path)
+{
+	for (size_t i = 0; i <= path.n;) {
+		size_t end = i;
+		while (end < path.n && path.p[end] != '/')
+			end++;
+		struct str step = {path.p + i, end - i};
+		bool is_last = end >= path.n;
+		if (str_is(step, "..")) {
+			if (out->n > root && out->p[out->n - 1] == '/')
+				out->n--;
+			while (out->n > root && out->p[out->n - 1] != '/')
+				out->n--;
+		} else if (!str_is(step, ".")) {
+			buf_add_str(out, step);
+			if (!is_last)
+				buf_add_c(out, '/');
+		}
+		i = end + 1;
+	}
+}
+
+/* A reference as seen from a base, without its fragment (RFC 3986, 5.2). */
+static struct str join(struct schema_reader *x, struct str base, struct str ref)
+{
+	struct buf out = {0};
+	ptrdiff_t hash = str_find(ref, STR("#"), 0);
+	if (hash >= 0)
+		ref.n = (size_t)hash;
+	if (ref.n == 0 || ref.n + base.n > MAX_URI)
+		return base;
+	size_t root = root_bytes(base);
+	if (scheme_bytes(ref)) {
+		buf_add_str(&out, ref);
+	} else if (ref.p[0] == '/') {
+		buf_add(&out, base.p, root);
+		add_path(&out, root, ref);
+	} else {
+		size_t dir = base.n;
+		while (dir > root && base.p[dir - 1] != '/')
+			dir--;
+		buf_add(&out, base.p, dir);
+		if (dir == root && root > 0 && base.n > 0 && base.p[root - 1] != ':')
+			buf_add_c(&out, '/');
+		add_path(&out, root, ref);
+	}
+	struct str kept = arena_str(&x->arena, buf_str(&out));
+	buf_deinit(&out);
+	return kept;
+}
+
+static struct str id_of(const json_t *v)
+{
+	const json_t *id = json_object_get(v, "$id");
+	if (!id)
+		id = json_object_get(v, "id"); /* draft 4 */
+	return json_is_string(id) ? json_read_view(id) : STR("");
+}
+
+/* --- the walk ---------------------------------------------------------------- */
+
+static void note(struct schema_reader *x, struct str base, struct str anchor,
+		 const struct json_node *at)
+{
+	struct schema_ids *ids = x->ids;
+	struct buf key = {0};
+	uint32_t known;
+	buf_add_str(&key, base);
+	buf_add_c(&key, '#');
+	buf_add_str(&key, anchor);
+	if (!strmap_get(&ids->index, buf_str(&key), &known)) {
+		if (ids->n == ids->cap) {
+			ids->cap = ids->cap ? 2 * ids->cap : 16;
+			ids->nodes = xrealloc(ids->nodes, ids->cap * sizeof *ids->nodes);
+		}
+		ids->nodes[ids->n] = at;
+		strmap_put(&ids->index, arena_str(&x->arena, buf_str(&key)),
+			   (uint32_t)ids->n++);
+	}
+	buf_deinit(&key);
+}
+
+static void walk(struct schema_reader *x, const struct json_node *at, struct str base,
+		 bool is_schema)
+{
+	static const char *const anchors[] = {"$anchor", "$dynamicAnchor"};
+	const char *key;
+	json_t *v;
+	schema_work(x, 20);
+	if (x->st != OK)
+		return;
+	for (size_t i = 0; json_is_array(at->v) && i < json_array_size(at->v); i++)
+		walk(x, schema_item(x, at, i), base, true);
+	if (!json_is_object(at->v))
+		return;
+	struct str id = is_schema ? id_of(at->v) : STR("");
+	if (id.n > 1 && id.p[0] == '#')
+		note(x, base, (struct str){id.p + 1, id.n - 1}, at); /* draft 7 */
+	else if (id.n)
+		note(x, base = join(x, base, id), STR(""), at);
+	for (size_t i = 0; i < ARRAY_LEN(anchors) && is_schema; i++) {
+		const json_t *name = json_object_get(at->v, anchors[i]);
+		uint32_t count = 0;
+		if (!json_is_string(name))
+			continue;
+		note(x, base, json_read_view(name), at);
+		strmap_get(&x->ids->dynamic, json_read_view(name), &count);
+		strmap_put(&x->ids->dynamic, json_read_view(name), count + (i == 1));
+	}
+	json_object_foreach((json_t *)at->v, key, v) {
+		bool holds_names = is_schema && (strcmp(key, "properties") == 0 ||
+						 strcmp(key, "patternProperties") == 0 ||
+						 strcmp(key, "$defs") == 0 ||
+						 strcmp(key, "definitions") == 0 ||
+						 strcmp(key, "dependentSchemas") == 0);
+		if (!is_schema || (strcmp(key, "enum") != 0 && strcmp(key, "const") != 0))
+			walk(x, schema_get(x, at, key), base, !holds_names);
+	}
+}
+
+/* The base of the place where a node stands. */
+static struct str base_of(struct schema_reader *x, const struct json_node *at)
+{
+	struct str ids[100];
+	size_t n = 0;
+	for (const struct json_node *up = at; up && n < ARRAY_LEN(ids); up = up->up) {
+		struct str id = id_of(up->v);
+		if (id.n && id.p[0] != '#')
+			ids[n++] = id;
+	}
+	struct str base = STR("");
+	while (n > 0)
+		base = join(x, base, ids[--n]);
+	return base;
+}
+
+/* --- references ---------------------------------------------------------------- */
+
+/* One step of a JSON pointer, with ~0, ~1 and %XX undone. */
+static char *read_step(struct schema_reader *x, const char *p, size_t n)
+{
+	char *out = arena_alloc(&x->arena, n + 1);
+	size_t k = 0;
+	for (size_t i = 0; i < n; i++) {
+		char c = p[i], hex[3] = {0};
+		if (c == '%' && i + 2 < n && isxdigit((unsigned char)p[i + 1]) &&
+		    isxdigit((unsigned char)p[i + 2])) {
+			memcpy(hex, p + i + 1, 2);
+			c = (char)strtol(hex, NULL, 16);
+			i += 2;
+		}
+		out[k++] = c;
+	}
+	size_t kept = 0;
+	for (size_t i = 0; i < k; i++) {
+		bool is_escape = out[i] == '~' && i + 1 < k &&
+				 (out[i + 1] == '0' || out[i + 1] == '1');
+		out[kept++] = !is_escape ? out[i] : out[i + 1] == '0' ? '~' : '/';
+		i += is_escape;
+	}
+	out[kept] = '\0';
+	return out;
+}
+
+/* A pointer, "/a/0/b", from a node. */
+static const struct json_node *follow(struct schema_reader *x, const struct json_node *at,
+				      struct str s)
+{
+	for (size_t i = 1; i < s.n + 1 && s.n > 0; i++) {
+		size_t n = 0;
+		while (i + n < s.n && s.p[i + n] != '/')
+			n++;
+		char *step = read_step(x, s.p + i, n);
+		bool is_index = step[0] && strspn(step, "0123456789") == strlen(step);
+		if (!json_is_array(at->v))
+			at = schema_get(x, at, step);
+		else if (is_index)
+			at = schema_item(x, at, strtoul(step, NULL, 10));
+		else
+			at = schema_get(x, at, "");
+		i += n;
+	}
+	return at;
+}
+
+static const struct json_node *find_id(struct schema_reader *x, struct str base,
+				       struct str anchor)
+{
+	struct buf key = {0};
+	uint32_t i = 0;
+	if (!x->ids) {
+		x->ids = xcalloc(1, sizeof *x->ids);
+		strmap_init(&x->ids->index, 16);
+		strmap_init(&x->ids->dynamic, 16);
+		note(x, STR(""), STR(""), &x->root);
+		walk(x, &x->root, STR(""), true);
+	}
+	buf_add_str(&key, base);
+	buf_add_c(&key, '#');
+	buf_add_str(&key, anchor);
+	bool is_found = strmap_get(&x->ids->index, buf_str(&key), &i);
+	buf_deinit(&key);
+	return is_found ? x->ids->nodes[i] : NULL;
+}
+
+const struct json_node *schema_resolve(struct schema_reader *x,
+				       const struct json_node *ref)
+{
+	struct str s = STR("");
+	schema_check(x, json_read_need_str(ref, &s, x->fail));
+	if (x->st != OK)
+		return NULL;
+	ptrdiff_t hash = str_find(s, STR("#"), 0);
+	size_t at = hash >= 0 ? (size_t)hash + 1 : s.n;
+	struct str fragment = {s.p + at, s.n - at};
+	struct str base = join(x, base_of(x, ref->up), s);
+	const struct json_node *node = NULL;
+	/* The plain case needs no walk. */
+	if (s.n && s.p[0] == '#' && base.n == 0 && (!fragment.n || fragment.p[0] == '/'))
+		node = follow(x, &x->root, fragment);
+	else if (fragment.n && fragment.p[0] != '/')
+		node = find_id(x, base, fragment);
+	else if ((node = find_id(x, base, STR(""))))
+		node = follow(x, node, fragment);
+	/* Which of several is meant depends on how it was come to. */
+	uint32_t n_same = 0;
+	bool is_dynamic = strcmp(ref->key, "$dynamicRef") == 0 && fragment.n &&
+			  find_id(x, base, fragment) &&
+			  strmap_get(&x->ids->dynamic, fragment, &n_same) && n_same > 1;
+	if (is_dynamic)
+		schema_refuse(x, ref, "has %u places it may mean, which is not supported",
+			      n_same);
+	if (x->st == OK && (!node || !node->v)) {
+		schema_refuse(x, ref, "refers to \"%.*s\", which is not there",
+			      (int)MIN(s.n, 100), s.p);
+		return NULL;
+	}
+	return x->st == OK ? node : NULL;
+}

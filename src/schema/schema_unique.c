@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Items that must differ. Values from a list are kept apart exactly: a few in any order,
+ * many in the list's order. All others fall into groups that have no value in common, by
+ * their first letter, their range, or an object by one of its properties; of each group
+ * one item is written, in any order.
+ */
+#include <stdlib.h>
+
+#include "schema/schema_private.h"
+#include "base/alloc.h"
+
+#define MAX_ANY_ORDER 8 /* values that may come in any order: 2^n rules */
+#define MAX_IN_ORDER 2000
+#define MAX_GROUPS 10
+
+static grammar_part lit(struct schema_reader *x, const char *s)
+{
+	return grammar_build_lit(x->b, str_of(s));
+}
+
+static grammar_part seq(struct schema_reader *x, grammar_part a, grammar_part b,
+			grammar_part c)
+{
+	grammar_part parts[3] = {a, b, c};
+	return grammar_build_seq(x->b, parts, 3);
+}
+
+struct unique {
+	struct schema_reader *x;
+	grammar_part *values;
+	size_t n;
+	int64_t min, max;
+	uint32_t *rules; /* by what has been written */
+};
+
+/* Behind the values whose bits are set. */
+static void make_any_order(struct unique *u, uint32_t bits)
+{
+	struct schema_reader *x = u->x;
+	grammar_part alts[MAX_GROUPS + 1];
+	size_t n = 0;
+	int64_t n_set = __builtin_popcount(bits);
+	for (size_t i = 0; i < u->n && n_set < u->max; i++) {
+		if (bits >> i & 1)
+			continue;
+		alts[n++] = seq(x, n_set ? x->comma : lit(x, ""), u->values[i],
+				grammar_build_tail(x->b, u->rules[bits | 1u << i]));
+	}
+	if (n_set >= u->min)
+		alts[n++] = lit(x, "");
+	grammar_build_set_rule(x->b, u->rules[bits], grammar_build_alt(x->b, alts, n));
+}
+
+static grammar_part in_any_order(struct unique *u)
+{
+	size_t n_rules = (size_t)1 << u->n;
+	u->rules = xmalloc(n_rules * sizeof *u->rules);
+	for (size_t i = 0; i < n_rules; i++)
+		u->rules[i] = grammar_build_rule(u->x->b, STR("values that differ"));
+	for (size_t i = 0; i < n_rules; i++)
+		make_any_order(u, (uint32_t)i);
+	grammar_part out = grammar_build_ref(u->x->b, u->rules[0]);
+	free(u->rules);
+	return out;
+}
+
+/* From value i on, behind c of them (no more are told apart than the bounds need). */
+static grammar_part in_order(struct unique *u)
+{
+	struct schema_reader *x = u->x;
+	int64_t n = (int64_t)u->n;
+	int64_t n_counted = MAX(1, u->max < n ? u->max + 1 : u->min);
+	size_t n_rules = (size_t)((n + 1) * (n_counted + 1));
+	if (n_rules > 100000 || u->n > MAX_IN_ORDER) {
+		schema_refuse(x, &x->root, "has items that must differ, of too many values");
+		return 0;
+	}
+	schema_work(x, n_rules * 20);
+	u->rules = xmalloc(n_rules * sizeof *u->rules);
+	for (size_t i = 0; i < n_rules; i++)
+		u->rules[i] = grammar_build_rule(x->b, STR("values that differ"));
+	for (int64_t i = 0; i <= n; i++)
+		for (int64_t c = 0; c <= n_counted; c++) {
+			grammar_part alts[2];
+			size_t k = 0;
+			if (i < n && c < u->max) {
+				int64_t next = MIN(c + 1, n_counted);
+				alts[k++] = seq(x, c ? x->comma : lit(x, ""), u->values[i],
+						grammar_build_tail(x->b, u->rules[
+						(i + 1) * (n_counted + 1) + next]));
+			}
+			if (i < n)
+				alts[k++] = grammar_build_tail(
+					x->b, u->rules[(i + 1) * (n_counted + 1) + c]);
+			else if (c >= u->min)
+				alts[k++] = lit(x, "");
+			grammar_build_set_rule(x->b, u->rules[i * (n_counted + 1) + c],
+					       grammar_build_alt(x->b, alts, k));
+		}
+	grammar_part out = grammar_build_ref(x->b, u->rules[0]);
+	free(u->rules);
+	return out;
+}
+
+/* --- values from a list ---------------------------------------------------------- */
+
+/* The values that an item can have, where they are a list: enum, const, true, false and
+ * null. */
+static bool item_values(struct schema_reader *x, const struct schema_list *item,
+			const json_t ***out, size_t *out_n)
+{
+	static const int words = TYPE_BOOL | TYPE_NULL;
+	int types = item->is_never || x->st != OK ? 0 : schema_types(x, item);
+	if (x->st != OK)
+		return false;
+	if (schema_values(x, item, types, out, out_n))
+		return true;
+	if (types & ~words || (item->n != 1 && !item->is_never))
+		return false;
+	*out = arena_alloc(&x->arena, 3 * sizeof **out);
+	*out_n = 0;
+	if (types & TYPE_BOOL) {
+		(*out)[(*out_n)++] = json_true();
+		(*out)[(*out_n)++] = json_false();
+	}
+	if (types & TYPE_NULL)
+		(*out)[(*out_n)++] = json_null();
+	return !item->n || !schema_has_branches(item);
+}
+
+static bool is_same(const json_t *a, const json_t *b)
+{
+	return json_equal(a, b) || (json_is_number(a) && json_is_number(b) &&
+				    json_number_value(a) == json_number_value(b));
+}
+
+static grammar_part of_values(struct unique *u, const json_t **values, size_t n)
+{
+	struct schema_reader *x = u->x;
+	schema_work(x, n * n);
+	for (size_t i = 0; i < n; i++) {
+		bool is_new = true;
+		for (size_t k = 0; k < u->n && is_new; k++)
+			is_new = !is_same(values[k], values[i]);
+		if (is_new)
+			values[u->n++] = values[i];
+	}
+	u->max = MIN(u->max, (int64_t)u->n);
+	if (u->min > u->max)
+		return grammar_build_alt(x->b, NULL, 0);
+	u->values = xmalloc((u->n + 1) * sizeof *u->values);
+	for (size_t i = 0; i < u->n; i++)
+		u->values[i] = schema_choice(x, values + i, 1);
+	grammar_part out = u->n <= MAX_ANY_ORDER ? in_any_order(u) : in_order(u);
+	free(u->values);
+	return out;
+}
+
+/* --- groups ------------------------------------------------------------------------ */
+
+/* Letters, about as many words begin with each, and a digit. */
+static const char *const beginnings[MAX_GROUPS] = {
+	"^(?:[abABkK0]|$)", "^[cC1]", "^[dD2eE]", "^[fgFG3hH]", "^[iIjJlL4]",
+	"^[mnMN5]", "^[oO6pP]", "^[qQrR7tT]", "^[sS8]", "^(?:[u-zU-Z9]|[^A-Za-z0-9])"};
+
+/* Numbers from each to below the next. */
+static const int64_t ranges[MAX_GROUPS] = {INT64_MIN, 0, 1, 2, 3, 4, 5, 10, 100, 1000};
+
+static json_t *number_group(size_t g)
+{
+	json_t *out = json_pack("{ss}", "type", "number");
+	if (g > 0)
+		json_object_set_new(out, "minimum", json_integer(ranges[g]));
+	if (g + 1 < MAX_GROUPS)
+		json_object_set_new(out, "exclusiveMaximum", json_integer(ranges[g + 1]));
+	return out;
+}
+
+/* Strings and numbers of the group. */
+static json_t *scalar_group(size_t g)
+{
+	return json_pack("[{ssss}o]", "type", "string", "pattern", beginnings[g],
+			 number_group(g));
+}
+
+/* A property whose value tells objects apart: of the required ones first. */
+static const char *find_key(struct schema_reader *x, const struct schema_list *item)
+{
+	const char *key, *found = NULL;
+	json_t *v;
+	for (size_t i = 0; i < item->n; i++) {
+		const struct json_node *at = schema_get(x, item->p[i].at, "properties");
+		const json_t *required = json_object_get(item->p[i].at->v, "required");
+		json_object_foreach((json_t *)at->v, key, v) {
+			int types = json_is_object(v)
+					    ? schema_type(x, schema_get(x, at, key)) : 0;
+			bool is_free = types & (TYPE_STRING | TYPE_NUMBER) &&
+				       !json_object_get(v, "enum") &&
+				       !json_object_get(v, "const");
+			bool is_required = false;
+			for (size_t k = 0; k < json_array_size(required); k++) {
+				const char *s = json_string_value(
+					json_array_get(required, k));
+				is_required |= s && strcmp(s, key) == 0;
+			}
+			if (is_free && is_required)
+				return key;
+			if (is_free && !found)
+				found = key;
+		}
+	}
+	return found;
+}
+
+/* A schema of the values of group g. Words, arrays, and objects that nothing tells apart
+ * are each in one group only. */
+static json_t *make_group(size_t g, const char *key)
+{
+	json_t *any = scalar_group(g);
+	if (key)
+		json_array_append_new(any, json_pack("{sss[s]s{s{so}}}", "type", "object",
+						     "required", key, "properties", key,
+						     "anyOf", scalar_group(g)));
+	else if (g == 0)
+		json_array_append_new(any, json_pack("{ss}", "type", "object"));
+	if (g == 0)
+		json_array_append_new(any, json_pack("{ss}", "type", "array"));
+	if (g == 1)
+		json_array_append_new(any, json_pack("{so}", "const", json_true()));
+	if (g == 2)
+		json_array_append_new(any, json_pack("{so}", "const", json_false()));
+	if (g == 3)
+		json_array_append_new(any, json_pack("{ss}", "type", "null"));
+	return json_pack("{so}", "anyOf", any);
+}
+
+static json_t *group(struct schema_reader *x, size_t g, const char *key)
+{
+	struct buf name = {0};
+	buf_addf(&name, "group %zu %s", g, key ? key : "\n");
+	json_t *v = schema_made(x, buf_str(&name));
+	if (!v)
+		v = schema_remember(x, buf_str(&name), make_group(g, key));
+	buf_deinit(&name);
+	return v;
+}
+
+static grammar_part of_groups(struct unique *u, const struct schema_list *item)
+{
+	struct schema_reader *x = u->x;
+	const struct json_node *at = item->n ? item->p[0].at : &x->root;
+	const char *key = find_key(x, item);
+	grammar_part parts[MAX_GROUPS];
+	const struct schema_item like = {.is_made = true, .is_silent = true};
+	u->n = MAX_GROUPS;
+	u->max = MIN(u->max, MAX_GROUPS);
+	if (u->min > MAX_GROUPS)
+		schema_refuse(x, at, "is one of more than %d items that must differ",
+			      MAX_GROUPS);
+	for (size_t g = 0; g < MAX_GROUPS && x->st == OK; g++) {
+		struct schema_list one = {.is_never = item->is_never};
+		for (size_t i = 0; i < item->n; i++)
+			schema_add_item(x, &one, item->p[i]);
+		schema_add_below(x, &one, schema_make(x, at, group(x, g, key)), like);
+		parts[g] = schema_part(x, &one);
+	}
+	schema_work(x, 1 << MAX_GROUPS);
+	u->values = parts;
+	return x->st == OK ? in_any_order(u) : 0;
+}
+
+grammar_part schema_unique(struct schema_reader *x, struct schema_list *item, int64_t min,
+			   int64_t max)
+{
+	struct unique u = {.x = x, .min = min, .max = max};
+	const json_t **values;
+	size_t n = 0;
+	if (item_values(x, item, &values, &n))
+		return of_values(&u, values, n);
+	return x->st == OK ? of_groups(&u, item) : 0;
+}
