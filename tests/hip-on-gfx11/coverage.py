@@ -3,11 +3,16 @@
 """coverage.py FILE ...: what of each code object the interpreter executed.
 
 The files are those of HALOD_GFX11_COVERAGE. Prints for each chip how many kernels were
-launched and how many of their instructions executed; with --missing also what was not: the
-kernels never launched, and for each of the others the stretches never reached.
+launched and how many of their instructions executed, and what was not, by the rows of
+unreached.tsv that give the reason. --missing: also each kernel that was never launched, and
+for the others the stretches never reached.
 """
 import argparse
 import collections
+import os
+import re
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def read(paths):
@@ -40,6 +45,30 @@ def stretches(bits, n):
         at = text.find("0", end)
 
 
+def reasons():
+    """[(compiled pattern, reason)] of unreached.tsv."""
+    with open(os.path.join(HERE, "unreached.tsv")) as rows:
+        return [(re.compile(pattern + r"_kernel$"), reason.strip())
+                for pattern, _, reason in (row.partition("\t") for row in rows)
+                if not pattern.startswith("#")]
+
+
+def shares(kernels):
+    """Percent of kernels launched, and of instructions executed."""
+    total = sum(k[3] for k in kernels.values())
+    return (100 * sum(k[0] > 0 for k in kernels.values()) / len(kernels),
+            100 * sum(bin(k[2]).count("1") for k in kernels.values()) / total)
+
+
+def unreached(kernels):
+    """[(reason, instructions)]; reason "": no row."""
+    rows, found = reasons(), collections.Counter()
+    for name, (_, _, bits, n) in kernels.items():
+        why = next((reason for pattern, reason in rows if pattern.match(name)), "")
+        found[why] += n - bin(bits).count("1")
+    return sorted(found.items(), key=lambda row: -row[1])
+
+
 def report(chip, kernels, is_long):
     launched = [k for k in kernels.values() if k[0]]
     total = sum(k[3] for k in kernels.values())
@@ -49,6 +78,8 @@ def report(chip, kernels, is_long):
           "kernels')" % (chip, len(launched), len(kernels),
                          100 * len(launched) / len(kernels), reached, total,
                          100 * reached / total, 100 * reached / max(of_launched, 1)))
+    for why, n in unreached(kernels):
+        print("  %d (%.1f %%) not reached: %s" % (n, 100 * n / total, why or "other kernels"))
     for name in sorted(kernels) if is_long else ():
         launches, _, bits, n = kernels[name]
         if not launches:

@@ -314,8 +314,7 @@ void wave_check_store(struct wave *w, const struct inst *p)
 
 /* --- memory ------------------------------------------------------------------------- */
 
-const struct range *launch_range(const struct launch *l, uint64_t lo, uint64_t hi,
-				 bool is_write)
+static const struct range *find(const struct launch *l, uint64_t lo, uint64_t hi)
 {
 	size_t a = 0, b = l->n_ranges;
 	while (a < b) {
@@ -326,5 +325,25 @@ const struct range *launch_range(const struct launch *l, uint64_t lo, uint64_t h
 			b = m;
 	}
 	const struct range *r = a ? &l->ranges[a - 1] : NULL;
-	return r && lo < hi && hi <= r->hi && (!is_write || r->is_writable) ? r : NULL;
+	return r && lo < hi && hi <= r->hi ? r : NULL;
+}
+
+const struct range *launch_range(const struct launch *l, uint64_t lo, uint64_t hi,
+				 unsigned access)
+{
+	const struct range *r = find(l, lo, hi);
+	return r && (r->allows & access) ? r : NULL;
+}
+
+const char *launch_refusal(const struct launch *l, uint64_t lo, uint64_t hi,
+			   unsigned access)
+{
+	const struct range *r = find(l, lo, hi);
+	if (!r)
+		return "in no allocation";
+	if (!r->allows)
+		return "in pinned memory that is not coherent";
+	return access == MAY_COUNT && (r->allows & MAY_WRITE)
+		       ? "an atomic in the host's memory"
+		       : "in memory that kernels only read";
 }

@@ -134,15 +134,18 @@ const struct kernel_entry *kernels_find(const char *name)
 
 /* --- memory ----------------------------------------------------------------------------- */
 
-void device_memory(void *p, size_t n_bytes, bool is_there)
+void device_memory(void *p, size_t n_bytes, enum memory_kind kind)
 {
+	static const unsigned allows[] = {[MEMORY_DEVICE] = MAY_ALL,
+					  [MEMORY_COHERENT] = MAY_READ | MAY_WRITE,
+					  [MEMORY_PINNED] = 0};
 	uint64_t lo = (uint64_t)(uintptr_t)p;
 	pthread_mutex_lock(&D.lock);
 	D.is_sorted = false;
-	if (is_there) {
+	if (kind != MEMORY_GONE) {
 		if (D.n_blocks == MAX_BLOCKS)
 			die("memory", "too many blocks");
-		D.block[D.n_blocks++] = (struct range){lo, lo + n_bytes, true};
+		D.block[D.n_blocks++] = (struct range){lo, lo + n_bytes, allows[kind]};
 	} else {
 		for (size_t i = 0; i < D.n_blocks; i++)
 			if (D.block[i].lo == lo) {
@@ -164,13 +167,14 @@ static int compare(const void *a, const void *b)
 static void sort_ranges(struct launch *l)
 {
 	uint64_t image = (uint64_t)(uintptr_t)D.code.image;
-	struct range kernarg = {l->kernarg, l->kernarg + l->kernel->kernarg_bytes, false};
+	struct range kernarg = {l->kernarg, l->kernarg + l->kernel->kernarg_bytes,
+				MAY_READ};
 	pthread_mutex_lock(&D.lock);
 	if (!D.is_sorted) {
 		size_t n = D.n_blocks;
 		memcpy(D.sorted, D.block, n * sizeof *D.sorted);
 		D.sorted[n++] = kernarg;
-		D.sorted[n++] = (struct range){image, image + D.code.text, false};
+		D.sorted[n++] = (struct range){image, image + D.code.text, MAY_READ};
 		qsort(D.sorted, n, sizeof *D.sorted, compare);
 		D.n_sorted = n;
 		for (size_t i = 0; i < n; i++)

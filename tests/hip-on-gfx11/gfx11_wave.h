@@ -15,10 +15,12 @@ enum {
 	RANGE_CACHE = 64,
 };
 
-/* Memory that the launch may use: [lo, hi). */
+/* Memory of the process: [lo, hi), and what kernels may do there. Coherent memory of the
+ * host: no atomics, which a bus may drop. Pinned memory that is not coherent: nothing. */
+enum { MAY_READ = 1, MAY_WRITE = 2, MAY_COUNT = 4, MAY_ALL = 7 };
 struct range {
 	uint64_t lo, hi;
-	bool is_writable;
+	unsigned allows;
 };
 
 /* What is exact about a launch. `issued` counts waves' instructions. */
@@ -142,9 +144,12 @@ void wave_check_clause(struct wave *w, const struct inst *p);
 enum lds_use { LDS_READ, LDS_WRITE, LDS_ATOMIC };
 void wave_check_lds(struct wave *w, const struct inst *p, uint32_t address, uint32_t n,
 		    enum lds_use use);
-/* The range that holds [lo, hi), or NULL. */
+/* The range that holds [lo, hi) and allows `access`, or NULL. */
 const struct range *launch_range(const struct launch *l, uint64_t lo, uint64_t hi,
-				 bool is_write);
+				 unsigned access);
+/* Why there is none, static. */
+const char *launch_refusal(const struct launch *l, uint64_t lo, uint64_t hi,
+			   unsigned access);
 
 /* --- gfx11_count.c: where l->is_counting ---------------------------------------------- */
 

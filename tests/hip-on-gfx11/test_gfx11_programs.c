@@ -9,7 +9,14 @@
 
 #include <string.h>
 
-enum { PAGE = 4096, OUT_WORDS = 256, FIRST_IN = 32, N_VGPRS = 32, PROGRAM_LDS = 1024 };
+enum {
+	PAGE = 4096,
+	OUT_WORDS = 256,
+	FIRST_IN = 32,
+	N_VGPRS = 32,
+	PROGRAM_LDS = 1024,
+	MEMORY_PAGES = 3,
+};
 
 struct line {
 	const char *text;
@@ -50,23 +57,29 @@ static bool assemble(const struct line *line, size_t n, struct code_kernel *k)
 	return is_same;
 }
 
+static int by_address(const void *a, const void *b)
+{
+	uint64_t x = ((const struct range *)a)->lo, y = ((const struct range *)b)->lo;
+	return x < y ? -1 : x > y;
+}
+
 static void check(const struct program *p, const struct line *line, size_t n)
 {
 	struct code_kernel k;
 	bool is_same = assemble(line, n, &k);
 	uint64_t kernarg = (uint64_t)(uintptr_t)memory;
-	struct range range[2] = {{kernarg, kernarg + 4 * OUT_WORDS, true},
-				 {(uint64_t)(uintptr_t)&kernarg,
-				  (uint64_t)(uintptr_t)(&kernarg + 1), false}};
-	if (range[1].lo < range[0].lo) {
-		struct range t = range[0];
-		range[0] = range[1];
-		range[1] = t;
-	}
+	/* The device's, the host's, the host's that is not coherent; the argument. */
+	struct range range[] = {
+		{kernarg, kernarg + 4 * OUT_WORDS, MAY_ALL},
+		{kernarg + PAGE, kernarg + PAGE + 4 * OUT_WORDS, MAY_READ | MAY_WRITE},
+		{kernarg + 2 * PAGE, kernarg + 2 * PAGE + 4 * OUT_WORDS, 0},
+		{(uint64_t)(uintptr_t)&kernarg, (uint64_t)(uintptr_t)(&kernarg + 1), MAY_READ}};
+	enum { N_RANGES = sizeof range / sizeof *range };
+	qsort(range, N_RANGES, sizeof *range, by_address);
 	struct launch l = {.code = &code, .kernel = &k, .grid_x = 1, .grid_y = 1,
 			   .n_threads = p->n_threads, .lds_bytes = k.lds_bytes,
 			   .has_trans_hazard = strcmp(p->target, "gfx1100") == 0,
-			   .ranges = range, .n_ranges = 2,
+			   .ranges = range, .n_ranges = N_RANGES,
 			   .kernarg = (uint64_t)(uintptr_t)&kernarg, .max_insts = 10000,
 			   .is_counting = true};
 	for (uint32_t i = 0; i < OUT_WORDS; i++)
@@ -113,7 +126,8 @@ int main(void)
 						     &executor_portable};
 	code.image = aligned_alloc(PAGE, 2 * PAGE);
 	code.image_bytes = 2 * PAGE;
-	memory = aligned_alloc(64, 4 * OUT_WORDS);
+	memory = aligned_alloc(PAGE, MEMORY_PAGES * PAGE);
+	memset(memory, 0, MEMORY_PAGES * PAGE);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		if (!all[i]->is_there()) {
 			printf("# no %s on this host\n", all[i]->name);

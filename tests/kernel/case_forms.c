@@ -79,10 +79,10 @@ void forms_int4(struct kernel_test *kt)
 static void quad_fused(struct kernel_test *kt, struct weight_kind kind, int32_t m)
 {
 	static const struct activation silu = {.kind = ACT_SILU};
-	struct fused_case norm = {kind, m, 1088, {70, 5}, true, NULL};
+	struct fused_case norm = {kind, m, 1152, {70, 5}, true, NULL};
 	struct fused_case both = {kind, m, 2048, {45, 45}, true, &silu};
 	struct fused_case act = {kind, m, 512, {37, 37}, false, &silu};
-	struct fused_case wide = {kind, m, 5184, {19}, false, NULL}; /* more than is held */
+	struct fused_case wide = {kind, m, 5632, {19}, false, NULL}; /* more than is held */
 	kernel_fused_case(kt, &norm);
 	kernel_test_reset(kt);
 	kernel_fused_case(kt, &both);
@@ -95,9 +95,9 @@ static void quad_fused(struct kernel_test *kt, struct weight_kind kind, int32_t 
 
 void forms_quad(struct kernel_test *kt)
 {
-	/* Groups of 32, other ones, with zero points; K is turns of 256, or a rest. */
+	/* Groups of 32, other ones, with zero points; K is turns of 512, or a rest. */
 	static const int32_t group[] = {32, 64, 32}, tokens[] = {1, 2, 4, 7};
-	static const int32_t k[N_STORES] = {2048, 1088, 4096};
+	static const int32_t k[N_STORES] = {2048, 1152, 4096};
 	kt->is_once = true;
 	for (int kind = 0; kind < 3; kind++)
 		for (size_t t = 0; t < ARRAY_LEN(tokens); t++) {
@@ -234,6 +234,8 @@ void forms_experts_few(struct kernel_test *kt)
 			continue;
 		struct experts_case c = {kind, 1, 72, 48, 2, 1, false, 48,
 						 SAME_ROUTER};
+		if (q == QUANT_FP8)
+			c.f = c.shared = 40;
 		if (q == QUANT_NVFP4)
 			c.d = c.f = c.shared = 16;
 		if (is_long)
@@ -260,16 +262,16 @@ void forms_experts_quad(struct kernel_test *kt)
 			for (int large = 0; large < 2; large++) {
 				struct experts_case c = {
 					int4(group[i], i == 2, clamped), 2,
-					large ? 2048 : 320, large ? 768 : 192, 4, 3,
-					clamped, clamped ? 0 : large ? 768 : 192,
+					large ? 2048 : 384, large ? 768 : 128, 4, 3,
+					clamped, clamped ? 0 : large ? 768 : 128,
 					clamped ? NO_ROUTER : BF16_ROUTER};
 				experts(kt, c);
 			}
 	/* A choice of few, of many, and of more than a wave looks at in one go. */
 	static const int32_t n_experts[] = {16, 41, 300, 530};
 	for (int i = 0; i < 12; i++) {
-		struct experts_case c = {int4(group[i / 4], i / 4 == 2, i), 2, 1024, 64,
-					 n_experts[i % 4], 8, false, i % 2 ? 0 : 64,
+		struct experts_case c = {int4(group[i / 4], i / 4 == 2, i), 2, 1024, 128,
+					 n_experts[i % 4], 8, false, i % 2 ? 0 : 128,
 					 i % 2 ? NO_ROUTER : BF16_ROUTER};
 		for (int is_sigmoid = 0; is_sigmoid < 2; is_sigmoid++) {
 			kernel_routed_case(kt, &c, is_sigmoid);

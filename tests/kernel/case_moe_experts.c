@@ -330,10 +330,11 @@ static void packed_cases(struct kernel_test *kt, enum quant q)
 {
 	bool is_fp8 = q == QUANT_FP8;
 	for (int i = 0; i < 3; i++) {
-		struct experts_case s = {{q, i == 2 ? 16 : 32, i == 1, is_fp8 ? DTYPE_F32 : DTYPE_F16,
-				   false},
-				  i == 1 ? 37 : 3, i == 1 ? 96 : 544, i == 1 ? 64 : 288, 4, 2,
-				  i == 0, i == 0 ? 0 : i == 1 ? 64 : 96, i == 1};
+		struct weight_kind kind = {q, i == 2 ? 16 : 32, i == 1,
+					   is_fp8 ? DTYPE_F32 : DTYPE_F16, false};
+		struct experts_case s = {kind, i == 1 ? 37 : 3, i == 1 ? 96 : 544,
+					 i == 1 ? 64 : 288, 4, 2, i == 0,
+					 i == 0 ? 0 : i == 1 ? 64 : 96, i == 1};
 		if (quant_block(q) == 256) {
 			s.d = i ? 256 : 1024;
 			s.f = s.shared ? 256 : 512;
