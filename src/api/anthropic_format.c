@@ -75,7 +75,7 @@ static void add_tool_use(const struct call *call, struct str input,
 	buf_add_c(out, '}');
 }
 
-static void add_block(const struct api_call *c, const struct part *p,
+static void add_block(const struct api_call *c, const struct answer_part *p,
 		      struct str text, struct buf *out)
 {
 	const struct call *call = dialect_call(c, p);
@@ -164,7 +164,7 @@ static void add_whole(const struct api_call *c, struct buf *out)
 	int n = 0;
 	buf_add_str(out, buf_str(&c->head));
 	for (int i = 0; i < c->parts.n; i++) {
-		const struct part *p = &c->parts.p[i];
+		const struct answer_part *p = &c->parts.p[i];
 		if (dialect_is_broken(c, p))
 			continue;
 		if (n++ > 0)

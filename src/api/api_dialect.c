@@ -111,18 +111,18 @@ enum status dialect_read_texts(const struct json_node *at, struct buf *out,
 	return st;
 }
 
-const struct call *dialect_call(const struct api_call *c, const struct part *p)
+const struct call *dialect_call(const struct api_call *c, const struct answer_part *p)
 {
 	return p->channel == OUT_CALL_NAME ? &c->choices[0].calls[p->i_call] : NULL;
 }
 
-struct str dialect_text(const struct api_call *c, const struct part *p)
+struct str dialect_text(const struct api_call *c, const struct answer_part *p)
 {
 	const struct call *call = dialect_call(c, p);
 	return buf_str(call ? &call->args : &p->text);
 }
 
-bool dialect_is_broken(const struct api_call *c, const struct part *p)
+bool dialect_is_broken(const struct api_call *c, const struct answer_part *p)
 {
 	const struct choice *ch = &c->choices[0];
 	const struct call *call = dialect_call(c, p);

@@ -42,11 +42,11 @@ enum status anthropic_to_chat(const struct json_node *body,
 			      struct fail *fail) MUST_USE;
 
 /* The tool call that a part is; NULL: it is none. */
-const struct call *dialect_call(const struct api_call *c, const struct part *p);
+const struct call *dialect_call(const struct api_call *c, const struct answer_part *p);
 /* Its text, or the arguments of its call. */
-struct str dialect_text(const struct api_call *c, const struct part *p);
+struct str dialect_text(const struct api_call *c, const struct answer_part *p);
 /* A call of which the end never came: nobody is to act on it. */
-bool dialect_is_broken(const struct api_call *c, const struct part *p);
+bool dialect_is_broken(const struct api_call *c, const struct answer_part *p);
 
 /* --- building JSON; what is set is taken over ----------------------------------- */
 void dialect_set(json_t *object, const char *key, json_t *v);

@@ -14,14 +14,14 @@
 
 enum { SETS = 128, WAYS = 8, MAX_BYTES = 16384 };
 
-struct slot {
+struct call_slot {
 	char *bytes; /* id, name, args, text; NULL: free */
 	size_t n_id, n_name, n_args, n_text;
 };
 
 struct callstore {
 	pthread_mutex_t lock;
-	struct slot slots[SETS][WAYS];
+	struct call_slot slots[SETS][WAYS];
 	unsigned char oldest[SETS];
 };
 
@@ -51,7 +51,7 @@ static size_t set_of(struct str id)
 void callstore_put(struct callstore *s, struct str id,
 		   const struct callstore_call *call)
 {
-	struct slot new = {NULL, id.n, call->name.n, call->args.n, call->text.n};
+	struct call_slot new = {NULL, id.n, call->name.n, call->args.n, call->text.n};
 	struct buf all = {0};
 	if (id.n + call->name.n + call->args.n + call->text.n > MAX_BYTES)
 		return;
@@ -62,14 +62,14 @@ void callstore_put(struct callstore *s, struct str id,
 	new.bytes = buf_take(&all);
 	size_t set = set_of(id);
 	pthread_mutex_lock(&s->lock);
-	struct slot *old = &s->slots[set][s->oldest[set]];
+	struct call_slot *old = &s->slots[set][s->oldest[set]];
 	s->oldest[set] = (unsigned char)((s->oldest[set] + 1) % WAYS);
 	free(old->bytes);
 	*old = new;
 	pthread_mutex_unlock(&s->lock);
 }
 
-static struct str take(const char **at, size_t n, struct arena *a)
+static struct str read_field(const char **at, size_t n, struct arena *a)
 {
 	struct str part = arena_str(a, (struct str){*at, n});
 	*at += n;
@@ -79,17 +79,17 @@ static struct str take(const char **at, size_t n, struct arena *a)
 bool callstore_get(struct callstore *s, struct str id, struct arena *a,
 		   struct callstore_call *out)
 {
-	const struct slot *found = NULL;
+	const struct call_slot *found = NULL;
 	pthread_mutex_lock(&s->lock);
-	const struct slot *set = s->slots[set_of(id)];
+	const struct call_slot *set = s->slots[set_of(id)];
 	for (int k = 0; k < WAYS && !found; k++)
 		if (set[k].bytes && str_eq(id, (struct str){set[k].bytes, set[k].n_id}))
 			found = &set[k];
 	if (found) {
 		const char *at = found->bytes + found->n_id;
-		out->name = take(&at, found->n_name, a);
-		out->args = take(&at, found->n_args, a);
-		out->text = take(&at, found->n_text, a);
+		out->name = read_field(&at, found->n_name, a);
+		out->args = read_field(&at, found->n_args, a);
+		out->text = read_field(&at, found->n_text, a);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return found;

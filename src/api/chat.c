@@ -182,7 +182,7 @@ struct chat {
 	struct outparse_opts *parse; /* filled, but for the stop strings */
 	struct arena *arena;         /* holds what it points to */
 	struct chat_template_input in;
-	struct replay replay;
+	struct chat_replay replay;
 	struct tools tools;
 	struct str mark; /* p NULL: a new turn begins */
 	/* The template failed: what a message or a tool may leave out is filled in. */
@@ -214,7 +214,7 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 	struct chat_template_input *in = &chat->in;
 	struct json_node at = json_read_get(body, "messages");
 	enum status st = read_continue(body, in->arena, &chat->mark, &in->is_whole, fail);
-	chat->replay = (struct replay){.arena = in->arena, .store = store,
+	chat->replay = (struct chat_replay){.arena = in->arena, .store = store,
 				       .format = a->tool_format,
 				       .takes_objects =
 					       chat_template_takes_objects(a->chat)};

@@ -38,7 +38,7 @@ static bool replays_args(const struct tool_format *f)
 	return !f->open && !f->args.before_key;
 }
 
-bool replay_begin(struct replay *r, struct str id, struct str name, struct str args,
+bool replay_begin(struct chat_replay *r, struct str id, struct str name, struct str args,
 		  struct str *out_name, struct str *out_key)
 {
 	struct callstore_call call;
@@ -108,7 +108,7 @@ static void add_call(struct marked *out, const struct replay_call *c,
 
 /* The call around the mark at `at` in place of the template's version of it, from
  * *io_from on. */
-static bool replace_call(const struct replay *r, const struct replay_call *c,
+static bool replace_call(const struct chat_replay *r, const struct replay_call *c,
 			 const struct marked *m, size_t at, size_t *io_from,
 			 struct marked *out)
 {
@@ -126,7 +126,7 @@ static bool replace_call(const struct replay *r, const struct replay_call *c,
 
 /* The object around a key at `at`; or the key alone, where the template takes strings. False:
  * that is not what stands there. */
-static bool find_object(const struct replay *r, struct str text, size_t at, size_t from,
+static bool find_object(const struct chat_replay *r, struct str text, size_t at, size_t from,
 			size_t *out_begin, size_t *out_end)
 {
 	size_t begin = at, end = at + MARK_BYTES;
@@ -154,7 +154,7 @@ static bool find_object(const struct replay *r, struct str text, size_t at, size
 	return true;
 }
 
-static bool replace_args(const struct replay *r, const struct replay_call *c,
+static bool replace_args(const struct chat_replay *r, const struct replay_call *c,
 			 const struct marked *m, size_t at, size_t *io_from,
 			 struct marked *out)
 {
@@ -169,7 +169,7 @@ static bool replace_args(const struct replay *r, const struct replay_call *c,
 
 /* One pass over the marks: the first of a call stands in the call itself; a template
  * may tell the name again elsewhere, as in front of the call's result. */
-bool replay_apply(const struct replay *r, struct marked *prompt)
+bool replay_apply(const struct chat_replay *r, struct marked *prompt)
 {
 	if (r->n_calls == 0)
 		return true;

@@ -11,7 +11,7 @@
 #include "base/marked.h"
 #include "output/toolformat.h"
 
-struct replay {
+struct chat_replay {
 	struct arena *arena;
 	struct callstore *store;          /* NULL: nothing is known */
 	const struct tool_format *format; /* NULL: nothing is */
@@ -24,8 +24,8 @@ struct replay {
 /* Is the call with this id one of ours, and unchanged (same name, equal arguments)?
  * Then the name to render it under, and in place of its arguments none, or one key
  * (*out_key; p NULL: none). */
-bool replay_begin(struct replay *r, struct str id, struct str name, struct str args,
+bool replay_begin(struct chat_replay *r, struct str id, struct str name, struct str args,
 		  struct str *out_name, struct str *out_key);
 /* Put the exact texts, and elsewhere the names, into the rendered prompt. False: the template
  * has not shown a key as an object's; it is to be rendered anew, without a store. */
-bool replay_apply(const struct replay *r, struct marked *prompt) MUST_USE;
+bool replay_apply(const struct chat_replay *r, struct marked *prompt) MUST_USE;

@@ -9,8 +9,8 @@
 #include "base/map.h"
 #include "base/metrics.h"
 
-struct entry {
-	TAILQ_ENTRY(entry) link;
+struct cached_grammar {
+	TAILQ_ENTRY(cached_grammar) link;
 	struct grammar *g;
 	uint64_t hash;
 	size_t n_key;
@@ -19,7 +19,7 @@ struct entry {
 
 struct grammarcache {
 	pthread_mutex_t lock;
-	TAILQ_HEAD(entries, entry) entries; /* least recently used first */
+	TAILQ_HEAD(entries, cached_grammar) entries; /* least recently used first */
 	int n, max_entries;
 	size_t max_bytes;
 };
@@ -34,7 +34,7 @@ struct grammarcache *grammarcache_create(int max_entries, size_t max_bytes)
 	return c;
 }
 
-static void drop(struct grammarcache *c, struct entry *e)
+static void drop(struct grammarcache *c, struct cached_grammar *e)
 {
 	TAILQ_REMOVE(&c->entries, e, link);
 	c->n--;
@@ -53,9 +53,9 @@ void grammarcache_destroy(struct grammarcache *c)
 }
 
 /* Under the lock. */
-static struct entry *find(struct grammarcache *c, struct str key, uint64_t hash)
+static struct cached_grammar *find(struct grammarcache *c, struct str key, uint64_t hash)
 {
-	struct entry *e;
+	struct cached_grammar *e;
 	TAILQ_FOREACH_REVERSE(e, &c->entries, entries, link)
 		if (e->hash == hash && str_eq((struct str){e->key, e->n_key}, key))
 			return e;
@@ -65,7 +65,7 @@ static struct entry *find(struct grammarcache *c, struct str key, uint64_t hash)
 /* Their masks grow while they are in use, so all are added up anew. */
 static size_t n_bytes(const struct grammarcache *c)
 {
-	const struct entry *e;
+	const struct cached_grammar *e;
 	size_t n = 0;
 	TAILQ_FOREACH(e, &c->entries, link)
 		n += sizeof *e + e->n_key + grammar_size(e->g);
@@ -76,7 +76,7 @@ struct grammar *grammarcache_get(struct grammarcache *c, struct str key)
 {
 	struct grammar *g = NULL;
 	pthread_mutex_lock(&c->lock);
-	struct entry *e = find(c, key, hash_bytes(0, key.p, key.n));
+	struct cached_grammar *e = find(c, key, hash_bytes(0, key.p, key.n));
 	if (e) {
 		TAILQ_REMOVE(&c->entries, e, link);
 		TAILQ_INSERT_TAIL(&c->entries, e, link);
@@ -88,7 +88,7 @@ struct grammar *grammarcache_get(struct grammarcache *c, struct str key)
 
 void grammarcache_put(struct grammarcache *c, struct str key, struct grammar *g)
 {
-	struct entry *e = xcalloc(1, sizeof *e + key.n);
+	struct cached_grammar *e = xcalloc(1, sizeof *e + key.n);
 	e->g = grammar_ref(g);
 	e->hash = hash_bytes(0, key.p, key.n);
 	e->n_key = key.n;
@@ -96,7 +96,7 @@ void grammarcache_put(struct grammarcache *c, struct str key, struct grammar *g)
 		memcpy(e->key, key.p, key.n);
 	metric_add(METRIC_GRAMMARS_COMPILED, 1);
 	pthread_mutex_lock(&c->lock);
-	struct entry *old = find(c, key, e->hash); /* made at the same time */
+	struct cached_grammar *old = find(c, key, e->hash); /* made at the same time */
 	if (old)
 		drop(c, old);
 	TAILQ_INSERT_TAIL(&c->entries, e, link);

@@ -10,7 +10,7 @@
 struct messages_opts {
 	const struct chat_template *chat;
 	struct arena *arena;   /* holds the result */
-	struct replay *replay; /* calls whose exact text is known are noted there */
+	struct chat_replay *replay; /* calls whose exact text is known are noted there */
 	/* Behind the text of the last message, which must be the assistant's; p NULL: it
 	 * may be anyone's. */
 	struct str final_mark;

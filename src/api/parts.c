@@ -18,7 +18,7 @@ bool parts_add(struct parts *ps, enum out_channel channel, struct str text,
 			ps->cap = ps->cap ? 2 * ps->cap : 4;
 			ps->p = xrealloc(ps->p, (size_t)ps->cap * sizeof *ps->p);
 		}
-		ps->p[ps->n++] = (struct part){.channel = channel,
+		ps->p[ps->n++] = (struct answer_part){.channel = channel,
 					       .i_call = i_call};
 	}
 	if (!is_call)

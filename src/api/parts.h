@@ -6,14 +6,14 @@
 #pragma once
 #include "output/outparse.h"
 
-struct part {
+struct answer_part {
 	enum out_channel channel; /* REASONING, CONTENT, or CALL_NAME for a call */
 	struct buf text;          /* a call has its arguments elsewhere */
 	int i_call;               /* which of the choice's calls */
 };
 
 struct parts {
-	struct part *p;
+	struct answer_part *p;
 	int n, cap;
 };
 

@@ -15,8 +15,8 @@ struct owner {
 	size_t n_bytes;
 };
 
-struct entry {
-	TAILQ_ENTRY(entry) link;
+struct stored_response {
+	TAILQ_ENTRY(stored_response) link;
 	struct owner *owner;
 	size_t n_id, n; /* bytes of id, and of all */
 	size_t n_part[RESPONSE_PARTS];
@@ -25,7 +25,7 @@ struct entry {
 
 struct response_store {
 	pthread_mutex_t lock;
-	TAILQ_HEAD(entries, entry) entries; /* oldest first */
+	TAILQ_HEAD(entries, stored_response) entries; /* oldest first */
 	LIST_HEAD(owners, owner) owners;
 	int n, max_entries;
 	size_t n_bytes, max_bytes;
@@ -64,7 +64,7 @@ static void count(struct response_store *s, struct owner *o, int n, size_t n_byt
 	o->n_bytes += n_bytes;
 }
 
-static void drop(struct response_store *s, struct entry *e)
+static void drop(struct response_store *s, struct stored_response *e)
 {
 	struct owner *o = e->owner;
 	TAILQ_REMOVE(&s->entries, e, link);
@@ -77,10 +77,10 @@ static void drop(struct response_store *s, struct entry *e)
 }
 
 /* The oldest entry of the owner who holds most of what is short. */
-static struct entry *find_victim(struct response_store *s, bool is_short_of_bytes)
+static struct stored_response *find_victim(struct response_store *s, bool is_short_of_bytes)
 {
 	struct owner *o, *most = LIST_FIRST(&s->owners);
-	struct entry *e;
+	struct stored_response *e;
 	LIST_FOREACH(o, &s->owners, link)
 		if (is_short_of_bytes ? o->n_bytes > most->n_bytes : o->n > most->n)
 			most = o;
@@ -110,7 +110,7 @@ void response_store_put(struct response_store *s, uint64_t owner, struct str id,
 		n += parts[i].n;
 	if (n > s->max_bytes || s->max_entries == 0)
 		return;
-	struct entry *e = xcalloc(1, sizeof *e + n);
+	struct stored_response *e = xcalloc(1, sizeof *e + n);
 	char *to = e->bytes;
 	e->n_id = id.n;
 	e->n = n;
@@ -133,9 +133,9 @@ void response_store_put(struct response_store *s, uint64_t owner, struct str id,
 }
 
 /* Under the lock. The newest is the likely one. */
-static struct entry *find(struct response_store *s, uint64_t owner, struct str id)
+static struct stored_response *find(struct response_store *s, uint64_t owner, struct str id)
 {
-	struct entry *e;
+	struct stored_response *e;
 	TAILQ_FOREACH_REVERSE(e, &s->entries, entries, link)
 		if (e->owner->id == owner && str_eq((struct str){e->bytes, e->n_id}, id))
 			return e;
@@ -146,7 +146,7 @@ bool response_store_get(struct response_store *s, uint64_t owner, struct str id,
 			enum response_part part, struct buf *out)
 {
 	pthread_mutex_lock(&s->lock);
-	const struct entry *e = find(s, owner, id);
+	const struct stored_response *e = find(s, owner, id);
 	if (e) {
 		const char *at = e->bytes + e->n_id;
 		for (int i = 0; i < (int)part; i++)
@@ -160,7 +160,7 @@ bool response_store_get(struct response_store *s, uint64_t owner, struct str id,
 bool response_store_delete(struct response_store *s, uint64_t owner, struct str id)
 {
 	pthread_mutex_lock(&s->lock);
-	struct entry *e = find(s, owner, id);
+	struct stored_response *e = find(s, owner, id);
 	if (e)
 		drop(s, e);
 	pthread_mutex_unlock(&s->lock);

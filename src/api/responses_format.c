@@ -23,7 +23,7 @@
 
 /* --- items ------------------------------------------------------------------------ */
 
-static bool is_reasoning(const struct part *p)
+static bool is_reasoning(const struct answer_part *p)
 {
 	return p->channel == OUT_REASONING;
 }
@@ -32,14 +32,14 @@ static bool is_reasoning(const struct part *p)
 static void add_item_id(const struct api_call *c, int i, struct buf *out)
 {
 	const struct responses *r = c->state;
-	const struct part *p = &c->parts.p[i];
+	const struct answer_part *p = &c->parts.p[i];
 	const char *kind = is_reasoning(p)      ? "rs"
 			   : dialect_call(c, p) ? "fc"
 						: "msg";
 	buf_addf(out, "\"%s_%s_%d\"", kind, r->id + 5, i);
 }
 
-static void add_content(const struct part *p, struct str text, struct buf *out)
+static void add_content(const struct answer_part *p, struct str text, struct buf *out)
 {
 	buf_addf(out, "{\"type\":\"%s\",\"text\":",
 		 is_reasoning(p) ? "reasoning_text" : "output_text");
@@ -47,7 +47,7 @@ static void add_content(const struct part *p, struct str text, struct buf *out)
 	buf_add_z(out, is_reasoning(p) ? "}" : ",\"annotations\":[],\"logprobs\":[]}");
 }
 
-static void add_call_members(const struct api_call *c, const struct part *p,
+static void add_call_members(const struct api_call *c, const struct answer_part *p,
 			     bool is_whole, struct buf *out)
 {
 	const struct call *call = dialect_call(c, p);
@@ -62,7 +62,7 @@ static void add_call_members(const struct api_call *c, const struct part *p,
 static void add_item(const struct api_call *c, int i, const char *status,
 		     bool is_whole, struct buf *out)
 {
-	const struct part *p = &c->parts.p[i];
+	const struct answer_part *p = &c->parts.p[i];
 	buf_add_z(out, "{\"id\":");
 	add_item_id(c, i, out);
 	const char *kind = is_reasoning(p)      ? "reasoning"
@@ -275,7 +275,7 @@ static void add_stored_calls(const struct api_call *c, struct buf *out)
 {
 	int n = 0;
 	for (int i = 0; i < c->parts.n; i++) {
-		const struct part *p = &c->parts.p[i];
+		const struct answer_part *p = &c->parts.p[i];
 		const struct call *call = dialect_call(c, p);
 		if (!call || dialect_is_broken(c, p))
 			continue;
@@ -299,7 +299,7 @@ static void store(struct api_call *c)
 	if (!r->stores)
 		return;
 	for (int i = 0; i < c->parts.n; i++) {
-		const struct part *p = &c->parts.p[i];
+		const struct answer_part *p = &c->parts.p[i];
 		if (!dialect_call(c, p))
 			buf_add_str(is_reasoning(p) ? &thoughts : &text,
 				    buf_str(&p->text));

@@ -25,19 +25,19 @@
 
 /* --- items ------------------------------------------------------------------------ */
 
-struct reader {
+struct responses_reader {
 	json_t *messages;
 	json_t *turn; /* the assistant's message to which more may come; borrowed */
 };
 
-static void add_message(struct reader *r, json_t *m)
+static void add_message(struct responses_reader *r, json_t *m)
 {
 	json_array_append_new(r->messages, m);
 	r->turn = NULL;
 }
 
 /* The assistant's message that is being put together. */
-static json_t *turn_of(struct reader *r)
+static json_t *turn_of(struct responses_reader *r)
 {
 	if (!r->turn) {
 		json_t *m = dialect_message("assistant", STR(""));
@@ -54,7 +54,7 @@ static enum status need_text(const struct json_node *at, const char *key,
 	return json_read_need_str(&text, out, fail);
 }
 
-static enum status read_message(const struct json_node *item, struct reader *r,
+static enum status read_message(const struct json_node *item, struct responses_reader *r,
 				struct fail *fail)
 {
 	static const char *const roles[] = {"user", "assistant", "system",
@@ -89,7 +89,7 @@ static enum status read_message(const struct json_node *item, struct reader *r,
 	return st;
 }
 
-static enum status read_call(const struct json_node *item, struct reader *r,
+static enum status read_call(const struct json_node *item, struct responses_reader *r,
 			     struct fail *fail)
 {
 	struct str id, name, arguments;
@@ -116,7 +116,7 @@ static enum status read_call(const struct json_node *item, struct reader *r,
 }
 
 static enum status read_call_output(const struct json_node *item,
-				    struct reader *r, struct fail *fail)
+				    struct responses_reader *r, struct fail *fail)
 {
 	struct json_node output = json_read_get(item, "output");
 	struct buf text = {0};
@@ -136,7 +136,7 @@ static enum status read_call_output(const struct json_node *item,
 }
 
 /* Only what was said in clear; encrypted_content is for who made it. */
-static enum status read_reasoning(const struct json_node *item, struct reader *r,
+static enum status read_reasoning(const struct json_node *item, struct responses_reader *r,
 				  struct fail *fail)
 {
 	struct json_node content = json_read_get(item, "content");
@@ -150,7 +150,7 @@ static enum status read_reasoning(const struct json_node *item, struct reader *r
 	return st;
 }
 
-static enum status read_item(const struct json_node *item, struct reader *r,
+static enum status read_item(const struct json_node *item, struct responses_reader *r,
 			     struct fail *fail)
 {
 	struct json_node type = json_read_get(item, "type");
@@ -179,7 +179,7 @@ static enum status read_input(const struct json_node *body, json_t *messages,
 			      struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "input");
-	struct reader r = {.messages = messages};
+	struct responses_reader r = {.messages = messages};
 	size_t n;
 	if (json_is_string(at.v)) {
 		add_message(&r, dialect_message("user", json_read_view(at.v)));

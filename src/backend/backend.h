@@ -42,11 +42,19 @@ struct backend_opts {
 	struct backend_checks checks;
 };
 
+/* In bytes. */
+struct backend_memory {
+	int64_t total, free;
+	bool is_system; /* the memory of the system, which other programs use, too */
+};
+
 struct backend_ops {
 #define OP(name, contract) \
 	enum status (*name)(struct backend *b, const struct name##_args *a);
 #include "backend/ops.def"
 #undef OP
+	/* What can be allocated now. */
+	void (*memory)(struct backend *b, struct backend_memory *out);
 	/* Device memory: zeroed, 256-byte aligned; E_NOMEM. */
 	enum status (*alloc)(struct backend *b, size_t n_bytes, void **out);
 	void (*free)(struct backend *b, void *p);

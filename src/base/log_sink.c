@@ -28,11 +28,11 @@
 /* What a pipe takes whole, once poll says that it takes something. */
 #define PIECE_BYTES 4096
 
-enum kind { PLAIN, OWN, SOCKET, POLLED };
+enum sink_kind { PLAIN, OWN, SOCKET, POLLED };
 
 static struct {
 	pthread_mutex_t lock;
-	enum kind kind;
+	enum sink_kind kind;
 	int fd;
 	struct buf kept;
 	long n_dropped;

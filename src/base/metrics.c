@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 
-enum kind { COUNTER, GAUGE, HIST_TOKEN, HIST_TTFT, HIST_REQUEST, HIST_COUNT, N_KINDS };
+enum metric_kind { COUNTER, GAUGE, HIST_TOKEN, HIST_TTFT, HIST_REQUEST, HIST_COUNT, N_KINDS };
 
 #define MAX_CELLS 48 /* 1 + buckets + overflow, or label values */
 
@@ -52,7 +52,7 @@ _Static_assert(ARRAY_LEN(token_edges) + 2 <= MAX_CELLS, "buckets fit");
 
 static const struct row {
 	const char *name, *help, *label, *values; /* label NULL: none */
-	enum kind kind;
+	enum metric_kind kind;
 } rows[METRIC_COUNT] = {
 #define METRIC(id, kind, name, help) \
 	[METRIC_##id] = {"halod_" name, help, NULL, "", kind},
@@ -186,7 +186,7 @@ void metrics_reset(void)
 /* --- rendering ------------------------------------------------------------------ */
 
 /* Appends to out; `labels` is model_name="…", escaped, for every sample. */
-struct page {
+struct metrics_page {
 	struct buf *out;
 	const char *labels;
 };
@@ -206,13 +206,13 @@ static void add_escaped(struct buf *b, const char *s)
 	buf_deinit(&clean);
 }
 
-static void add_head(struct page *p, const char *name, const char *type,
+static void add_head(struct metrics_page *p, const char *name, const char *type,
 		     const char *help)
 {
 	buf_addf(p->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void add_value(struct page *p, double v)
+static void add_value(struct metrics_page *p, double v)
 {
 	if (isnan(v))
 		buf_add_z(p->out, "NaN");
@@ -223,13 +223,13 @@ static void add_value(struct page *p, double v)
 	buf_add_c(p->out, '\n');
 }
 
-static void add_sample(struct page *p, const char *name, double v)
+static void add_sample(struct metrics_page *p, const char *name, double v)
 {
 	buf_addf(p->out, "%s{%s} ", name, p->labels);
 	add_value(p, v);
 }
 
-static void add_by(struct page *p, enum metric_id id)
+static void add_by(struct metrics_page *p, enum metric_id id)
 {
 	const struct row *r = &rows[id];
 	const char *rest = r->values;
@@ -241,7 +241,7 @@ static void add_by(struct page *p, enum metric_id id)
 	}
 }
 
-static void add_histogram(struct page *p, enum metric_id id)
+static void add_histogram(struct metrics_page *p, enum metric_id id)
 {
 	const struct row *r = &rows[id];
 	const struct edges *e = &edges_of[r->kind];
@@ -262,7 +262,7 @@ static void add_histogram(struct page *p, enum metric_id id)
 		 (unsigned long long)n);
 }
 
-static void add_row(struct page *p, enum metric_id id)
+static void add_row(struct metrics_page *p, enum metric_id id)
 {
 	const struct row *r = &rows[id];
 	bool is_hist = edges_of[r->kind].n > 0;
@@ -279,7 +279,7 @@ static void add_row(struct page *p, enum metric_id id)
 
 /* --- the process, as Prometheus clients name it ------------------------------------ */
 
-static void add_process(struct page *p, const char *name, const char *type,
+static void add_process(struct metrics_page *p, const char *name, const char *type,
 			const char *help, double v)
 {
 	if (isnan(v))
@@ -353,7 +353,7 @@ static double start_time(void)
 		     (double)ticks / (double)sysconf(_SC_CLK_TCK));
 }
 
-static void add_processes(struct page *p)
+static void add_processes(struct metrics_page *p)
 {
 	add_process(p, "process_cpu_seconds_total", "counter",
 		    "User and system CPU time.", cpu_seconds());
@@ -385,7 +385,7 @@ static void set_engine(const struct metrics_info *info)
 		   state == HEALTH_LOADING || age < 0 ? 0 : age);
 }
 
-static void add_build_info(struct page *p, const struct metrics_info *info)
+static void add_build_info(struct metrics_page *p, const struct metrics_info *info)
 {
 	add_head(p, "halod_build_info", "gauge", "What is running; always 1.");
 	buf_addf(p->out, "halod_build_info{%s,version=\"", p->labels);
@@ -408,7 +408,7 @@ void metrics_format(const struct metrics_info *info, struct buf *out)
 	buf_add_z(&labels, "model_name=\"");
 	add_escaped(&labels, info->model_name);
 	buf_add_c(&labels, '"');
-	struct page p = {out, labels.p};
+	struct metrics_page p = {out, labels.p};
 	set_engine(info);
 	for (int id = 0; id < METRIC_COUNT; id++)
 		add_row(&p, (enum metric_id)id);

@@ -40,7 +40,7 @@
 #define SPIN_ROUNDS 2000     /* 15 to 80 us, by how long the CPU's pause is */
 #define PIECES_PER_THREAD 16 /* the last ones even out what threads differ by */
 
-struct run {
+struct pool_run {
 	_Atomic int64_t next; /* first index nobody has taken; beyond end: none is left */
 	int64_t end;
 	char apart[112]; /* no two share a cache line */
@@ -54,7 +54,7 @@ struct worker {
 struct pool {
 	_Atomic uint64_t state;
 	int piece;
-	struct run *runs; /* (n_threads) */
+	struct pool_run *runs; /* (n_threads) */
 	void (*fn)(void *arg, int begin, int end);
 	void *arg;
 
@@ -78,7 +78,7 @@ static inline void pause_cpu(void)
 #endif
 }
 
-static void take_run(struct pool *p, struct run *r)
+static void take_run(struct pool *p, struct pool_run *r)
 {
 	int64_t begin;
 	while ((begin = atomic_fetch_add_explicit(&r->next, p->piece,

@@ -25,7 +25,7 @@
 #define MAX_BATCH 64
 #define LONG_DEPTH 512 /* its prefill warms caches up as well */
 
-struct args {
+struct bench_model_args {
 	struct session_opts session;
 	const char *prompts;
 	int64_t n_decode, depth, repeat, batch;
@@ -121,7 +121,7 @@ static double decode_once(struct session *s, const int32_t *ids, int depth, int 
 
 /* Median of a->repeat runs of what `depth` < 0 makes prefill, else decode. */
 static double median_of(struct session *s, const int32_t *ids, int n, int depth,
-			const struct args *a)
+			const struct bench_model_args *a)
 {
 	struct samples rates = {0};
 	double rate = 0;
@@ -154,7 +154,7 @@ static bool time_gpu(struct session *s, double steps_per_s, double *out_us)
 	return false;
 }
 
-static bool measure(struct session *s, const struct args *a, int n_ids,
+static bool measure(struct session *s, const struct bench_model_args *a, int n_ids,
 		    struct result *out)
 {
 	int n_all = (int)MAX(n_ids, a->batch * MAX(a->depth, 1));
@@ -181,7 +181,7 @@ static int64_t rss_bytes(void)
 	return (int64_t)u.ru_maxrss * 1024;
 }
 
-static void print_json(const struct session *s, const struct args *a,
+static void print_json(const struct session *s, const struct bench_model_args *a,
 		       const struct result *r)
 {
 	struct buf b = {0};
@@ -222,7 +222,7 @@ static void print_json(const struct session *s, const struct args *a,
 	buf_deinit(&b);
 }
 
-static void print_text(const struct session *s, const struct args *a,
+static void print_text(const struct session *s, const struct bench_model_args *a,
 		       const struct result *r)
 {
 	printf("%s on %s (%s)\n", a->session.dir, s->backend->name,
@@ -248,7 +248,7 @@ static void print_text(const struct session *s, const struct args *a,
 	       (double)rss_bytes() / (1 << 20));
 }
 
-static int run(const struct option_set *set, const struct args *a)
+static int run(const struct option_set *set, const struct bench_model_args *a)
 {
 	int64_t n_ids = MAX(a->depth, 1) + a->n_decode;
 	for (int i = 0; i < a->n_prompts; i++)
@@ -271,7 +271,7 @@ static int run(const struct option_set *set, const struct args *a)
 
 int cmd_bench_model(int argc, char **argv)
 {
-	struct args a = {.session = SESSION_DEFAULTS, .prompts = "128,512",
+	struct bench_model_args a = {.session = SESSION_DEFAULTS, .prompts = "128,512",
 			 .n_decode = 128, .repeat = 3, .batch = 1};
 	const struct option_row rows[] = {
 		SESSION_OPTIONS(a.session),

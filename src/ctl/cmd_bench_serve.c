@@ -8,7 +8,7 @@
 #include "ctl/load.h"
 #include "ctl/options.h"
 
-struct args {
+struct bench_serve_args {
 	const char *url, *model;
 	int64_t n_input, n_output, concurrency, n_requests, n_vocab, seed, timeout_s;
 	bool json;
@@ -88,7 +88,7 @@ static void print_json(const struct load_opts *o, struct load_result *r)
 	buf_deinit(&b);
 }
 
-static int run(const struct option_set *set, const struct args *a,
+static int run(const struct option_set *set, const struct bench_serve_args *a,
 	       const char *model)
 {
 	struct load_opts o = {
@@ -108,7 +108,7 @@ static int run(const struct option_set *set, const struct args *a,
 
 int cmd_bench_serve(int argc, char **argv)
 {
-	struct args a = {.url = "http://127.0.0.1:8080", .n_input = 128,
+	struct bench_serve_args a = {.url = "http://127.0.0.1:8080", .n_input = 128,
 			 .n_output = 128, .concurrency = 1, .n_requests = 10,
 			 .n_vocab = 1000, .timeout_s = 600};
 	const struct option_row rows[] = {

@@ -18,7 +18,7 @@
 #define NAME "model" /* what the body and the api call the model */
 #define MAX_TEMPLATE_BYTES (1u << 20)
 
-struct args {
+struct generate_args {
 	struct session_opts session;
 	const char *prompt, *system, *stop, *template, *kwargs;
 	bool chat, raw, no_think, ignore_eos, quiet;
@@ -43,7 +43,7 @@ static void add_number(struct buf *b, const char *key, double v)
 	buf_add_json_num(b, v);
 }
 
-static void add_sampling(struct buf *b, const struct args *a)
+static void add_sampling(struct buf *b, const struct generate_args *a)
 {
 	buf_addf(b, ",\"max_tokens\":%lld", (long long)a->n);
 	add_number(b, "temperature", a->temperature);
@@ -75,7 +75,7 @@ static enum status add_raw_prompt(const struct model *m, struct str prompt,
 	return st;
 }
 
-static void add_messages(const struct args *a, struct str prompt, struct buf *body)
+static void add_messages(const struct generate_args *a, struct str prompt, struct buf *body)
 {
 	buf_add_z(body, ",\"messages\":[");
 	if (a->system) {
@@ -88,7 +88,7 @@ static void add_messages(const struct args *a, struct str prompt, struct buf *bo
 		buf_add_z(body, ",\"enable_thinking\":false");
 }
 
-static enum status make_call(const struct model *m, const struct args *a,
+static enum status make_call(const struct model *m, const struct generate_args *a,
 			     struct str prompt, struct api **api,
 			     struct api_call **call, struct fail *fail)
 {
@@ -219,7 +219,7 @@ static void print_speed(const struct session *s, const struct timing *t,
 	fputc('\n', stderr);
 }
 
-static int generate(struct session *s, const struct args *a,
+static int generate(struct session *s, const struct generate_args *a,
 		    const struct request *r)
 {
 	const struct ids *prompt = &r->prompts[0];
@@ -247,7 +247,7 @@ static int generate(struct session *s, const struct args *a,
 	return good ? EXIT_OK : EXIT_FAILED;
 }
 
-static int run(const struct option_set *set, const struct args *a,
+static int run(const struct option_set *set, const struct generate_args *a,
 	       struct str prompt)
 {
 	struct session s = {0};
@@ -274,7 +274,7 @@ static int run(const struct option_set *set, const struct args *a,
 
 int cmd_generate(int argc, char **argv)
 {
-	struct args a = {.session = SESSION_DEFAULTS, .n = 256, .seed = -1,
+	struct generate_args a = {.session = SESSION_DEFAULTS, .n = 256, .seed = -1,
 			 .top_k = -1, .temperature = NAN, .top_p = NAN, .min_p = NAN,
 			 .repetition_penalty = NAN};
 	const struct option_row rows[] = {

@@ -9,15 +9,15 @@
 #include "ctl/options.h"
 #include "ctl/survey.h"
 
-struct args {
+struct inspect_args {
 	const char *dir, *backend, *hip_library;
 	int64_t ctx, seqs, depth;
 	bool json, tensors;
 };
 
-struct report {
+struct inspect_report {
 	const struct model *model;
-	const struct args *args;
+	const struct inspect_args *args;
 	struct survey survey;
 	enum dtype kv_type;
 	int64_t kv_token_bytes, kv_bytes; /* of a token; of seqs * ctx tokens */
@@ -106,7 +106,7 @@ static int64_t hip_repack_bytes(const struct survey *s)
 
 /* What a token reads of the output head in int8 with a scale (f32) a row; 0: lm-head =
  * int8 changes nothing. */
-static int64_t int8_head_bytes(const struct report *r)
+static int64_t int8_head_bytes(const struct inspect_report *r)
 {
 	const struct model_config *c = &r->model->config;
 	enum part p = c->tied_embeddings ? PART_EMBEDDING : PART_LM_HEAD;
@@ -115,7 +115,7 @@ static int64_t int8_head_bytes(const struct report *r)
 	return now >= (int64_t)c->n_vocab * c->d_model * 2 ? small : 0;
 }
 
-static void add_text(struct buf *b, const struct report *r)
+static void add_text(struct buf *b, const struct inspect_report *r)
 {
 	const struct model_config *c = &r->model->config;
 	const struct survey *s = &r->survey;
@@ -189,7 +189,7 @@ static void add_config(struct buf *b, const struct model_config *c)
 	buf_addf(b, ",\"tied_embeddings\":%s}", c->tied_embeddings ? "true" : "false");
 }
 
-static void add_json(struct buf *b, const struct report *r)
+static void add_json(struct buf *b, const struct inspect_report *r)
 {
 	const struct survey *s = &r->survey;
 	buf_add_z(b, "{\"model\":");
@@ -236,7 +236,7 @@ static void add_json(struct buf *b, const struct report *r)
 }
 
 /* The type of the cache is the backend's choice. */
-static enum status kv_type_of(const struct args *a, enum dtype *out, struct fail *fail)
+static enum status kv_type_of(const struct inspect_args *a, enum dtype *out, struct fail *fail)
 {
 	struct backend_opts o = {.name = a->backend, .n_threads = 1,
 				 .hip_library = a->hip_library};
@@ -249,10 +249,10 @@ static enum status kv_type_of(const struct args *a, enum dtype *out, struct fail
 	return OK;
 }
 
-static void print_report(const struct model *m, struct args *a,
+static void print_report(const struct model *m, struct inspect_args *a,
 			 enum dtype kv_type)
 {
-	struct report r = {.model = m, .args = a, .kv_type = kv_type};
+	struct inspect_report r = {.model = m, .args = a, .kv_type = kv_type};
 	struct buf out = {0};
 	if (a->ctx == 0 || a->ctx > m->config.max_ctx)
 		a->ctx = m->config.max_ctx;
@@ -276,7 +276,7 @@ static void print_report(const struct model *m, struct args *a,
 
 int cmd_inspect(int argc, char **argv)
 {
-	struct args a = {.backend = "cpu", .seqs = 1};
+	struct inspect_args a = {.backend = "cpu", .seqs = 1};
 	const struct option_row rows[] = {
 		MODEL_OPTION(a.dir),
 		{"backend", 0, OPTION_TEXT, &a.backend, 0, 0, "NAME",

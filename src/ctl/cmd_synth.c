@@ -16,7 +16,7 @@
 #include "ctl/options.h"
 #include "ctl/synth.h"
 
-struct args {
+struct synth_args {
 	const char *shape, *format, *out, *tokenizer;
 	int64_t layers, experts, vocab, seed;
 };
@@ -70,7 +70,7 @@ static enum status write_tokenizer(const char *from, const char *to, int32_t n_v
 	return st;
 }
 
-static enum status write_model(const struct args *a, const struct synth_shape *s,
+static enum status write_model(const struct synth_args *a, const struct synth_shape *s,
 			       struct synth_format f, struct fail *fail)
 {
 	struct buf config = {0};
@@ -96,7 +96,7 @@ static enum status write_model(const struct args *a, const struct synth_shape *s
 	return st;
 }
 
-static int run(const struct option_set *set, const struct args *a,
+static int run(const struct option_set *set, const struct synth_args *a,
 	       const struct synth_shape *s, struct synth_format f)
 {
 	struct fail fail = {0};
@@ -128,7 +128,7 @@ static int fault_of_shape(const struct option_set *set, const char *name)
 
 int cmd_synth(int argc, char **argv)
 {
-	struct args a = {.format = "w4a16-g32", .seed = 1};
+	struct synth_args a = {.format = "w4a16-g32", .seed = 1};
 	const struct option_row rows[] = {
 		{"shape", 's', OPTION_TEXT, &a.shape, 0, 0, "NAME",
 		 "qwen3-30b-a3b, qwen3-8b, … (needed)"},

@@ -11,7 +11,7 @@
 #include "model/gguf_model.h"
 #include "model/model.h"
 
-struct args {
+struct tokenize_args {
 	const char *dir, *text;
 	bool json, special;
 };
@@ -46,10 +46,10 @@ static void print_ids(const struct tokenizer *t, const struct ids *ids, bool jso
 
 /* What a command does with its input. */
 typedef int (*work_fn)(const struct option_set *set, const struct tokenizer *t,
-		       struct str input, const struct args *a);
+		       struct str input, const struct tokenize_args *a);
 
 static int encode(const struct option_set *set, const struct tokenizer *t,
-		  struct str input, const struct args *a)
+		  struct str input, const struct tokenize_args *a)
 {
 	struct ids ids = {0};
 	struct fail fail = {0};
@@ -64,7 +64,7 @@ static int encode(const struct option_set *set, const struct tokenizer *t,
 }
 
 static void print_text(const struct tokenizer *t, const struct ids *ids,
-		       const struct args *a)
+		       const struct tokenize_args *a)
 {
 	struct buf text = {0}, out = {0};
 	tokenizer_decode(t, ids->p, ids->n, !a->special, &text);
@@ -80,7 +80,7 @@ static void print_text(const struct tokenizer *t, const struct ids *ids,
 }
 
 static int decode(const struct option_set *set, const struct tokenizer *t,
-		  struct str input, const struct args *a)
+		  struct str input, const struct tokenize_args *a)
 {
 	struct ids ids = {0};
 	int rc = EXIT_OK;
@@ -110,7 +110,7 @@ static enum status load(const char *dir, struct tokenizer_files *files,
 	return st;
 }
 
-static int run(const struct option_set *set, struct args *a, int argc,
+static int run(const struct option_set *set, struct tokenize_args *a, int argc,
 	       char **argv, work_fn work)
 {
 	struct tokenizer_files files = {0};
@@ -140,7 +140,7 @@ static int run(const struct option_set *set, struct args *a, int argc,
 
 int cmd_tokenize(int argc, char **argv)
 {
-	struct args a = {0};
+	struct tokenize_args a = {0};
 	const struct option_row rows[] = {
 		MODEL_OPTION(a.dir),
 		{"text", 'p', OPTION_TEXT, &a.text, 0, 0, "TEXT",
@@ -157,7 +157,7 @@ int cmd_tokenize(int argc, char **argv)
 
 int cmd_detokenize(int argc, char **argv)
 {
-	struct args a = {0};
+	struct tokenize_args a = {0};
 	const struct option_row rows[] = {
 		MODEL_OPTION(a.dir),
 		{"ids", 'i', OPTION_TEXT, &a.text, 0, 0, "IDS",

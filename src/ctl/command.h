@@ -28,6 +28,7 @@ int cmd_verify(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_detokenize(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_bench_model(int argc, char **argv);
 int cmd_bench_serve(int argc, char **argv);

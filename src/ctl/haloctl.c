@@ -29,6 +29,7 @@ static const struct command commands[] = {
 	{"verify", NULL, cmd_verify, "compare a model with recorded log-probabilities"},
 	{"tokenize", NULL, cmd_tokenize, "text to token ids"},
 	{"detokenize", NULL, cmd_detokenize, "token ids to text"},
+	{"pull", NULL, cmd_pull, "fetch a model from a Hugging Face hub"},
 	{"inspect", NULL, cmd_inspect, "what a checkpoint holds and needs"},
 	{"devices", NULL, cmd_devices, "which GPUs halod could use, or why none"},
 	{"synth", NULL, cmd_synth, "write a checkpoint of random weights"},

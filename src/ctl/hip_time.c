@@ -150,7 +150,7 @@ enum status hip_time_step(struct hip *h, int n_runs, int n_samples, double *out_
 
 enum { READ_THREADS = 256, READ_GROUPS = 16 /* a compute unit */, READ_RUNS = 4 };
 
-struct stream {
+struct timed_stream {
 	struct hip *h;
 	char *from, *to; /* device */
 	size_t n_bytes, n_parts; /* reading: run i is of part i, n_bytes */
@@ -158,7 +158,7 @@ struct stream {
 
 static enum status queue_read(void *ctx, int i)
 {
-	struct stream *s = ctx;
+	struct timed_stream *s = ctx;
 	int32_t n_groups = s->h->device.n_cu * READ_GROUPS;
 	const void *p = s->from + (size_t)i % s->n_parts * s->n_bytes;
 	size_t n = s->n_bytes / 16;
@@ -171,7 +171,7 @@ static enum status queue_read(void *ctx, int i)
 
 static enum status queue_copy(void *ctx, int i)
 {
-	struct stream *s = ctx;
+	struct timed_stream *s = ctx;
 	(void)i;
 	return hip_check(s->h, s->h->api.hipMemcpyAsync(s->to, s->from, s->n_bytes,
 							HIP_DEVICE_TO_DEVICE,
@@ -182,7 +182,7 @@ static enum status queue_copy(void *ctx, int i)
 static enum status time_stream(struct hip *h, size_t n_bytes, size_t n_parts, bool copies,
 			       double *out_us, struct fail *fail)
 {
-	struct stream s = {.h = h, .n_bytes = n_bytes, .n_parts = n_parts};
+	struct timed_stream s = {.h = h, .n_bytes = n_bytes, .n_parts = n_parts};
 	enum status st = hip_alloc(&h->base, n_bytes * n_parts, (void **)&s.from);
 	if (st == OK && copies)
 		st = hip_alloc(&h->base, n_bytes, (void **)&s.to);

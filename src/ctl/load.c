@@ -152,7 +152,7 @@ static CURL *make_easy(const char *url, long timeout_s)
 
 /* --- the load ------------------------------------------------------------- */
 
-struct load {
+struct model_load {
 	const struct load_opts *o;
 	struct load_result *r;
 	CURLM *multi;
@@ -161,7 +161,7 @@ struct load {
 	int n_started, n_active;
 };
 
-static enum status start_one(struct load *l, struct fail *fail)
+static enum status start_one(struct model_load *l, struct fail *fail)
 {
 	struct transfer *t = xcalloc(1, sizeof *t);
 	t->result = l->r;
@@ -207,7 +207,7 @@ static void judge(struct transfer *t, CURLcode code)
 	}
 }
 
-static void finish_one(struct load *l, struct transfer *t, CURLcode code)
+static void finish_one(struct model_load *l, struct transfer *t, CURLcode code)
 {
 	struct load_result *r = l->r;
 	judge(t, code);
@@ -231,7 +231,7 @@ static void finish_one(struct load *l, struct transfer *t, CURLcode code)
 	transfer_end(t);
 }
 
-static void finish_ready(struct load *l)
+static void finish_ready(struct model_load *l)
 {
 	int left;
 	for (CURLMsg *m; (m = curl_multi_info_read(l->multi, &left));) {
@@ -243,7 +243,7 @@ static void finish_ready(struct load *l)
 	}
 }
 
-static enum status drive(struct load *l, struct fail *fail)
+static enum status drive(struct model_load *l, struct fail *fail)
 {
 	while (l->n_active || l->n_started < l->o->n_requests) {
 		while (l->n_started < l->o->n_requests &&
@@ -269,7 +269,7 @@ enum status load_run(const struct load_opts *o, struct load_result *out,
 		     struct fail *fail)
 {
 	*out = (struct load_result){0};
-	struct load l = {.o = o, .r = out, .multi = curl_multi_init()};
+	struct model_load l = {.o = o, .r = out, .multi = curl_multi_init()};
 	if (!l.multi)
 		return fail_set(fail, E_IO, "curl gives no handle");
 	l.url = xasprintf("%s/v1/completions", o->url);

@@ -10,20 +10,20 @@
 #define MAX_BYTES ((size_t)1 << 30)
 #define MAX_TOKENS (1 << 24) /* of a case */
 
-struct reader {
+struct reference_reader {
 	struct reference *r;
 	int i_case;
 	const char *path;
 	struct fail *fail;
 };
 
-static enum status bad(const struct reader *rd, const char *key)
+static enum status bad(const struct reference_reader *rd, const char *key)
 {
 	return fail_at(rd->fail, E_FORMAT, key, "%s: cases[%d].%s is not as it "
 		       "should be", rd->path, rd->i_case, key);
 }
 
-static bool read_id(const struct reader *rd, const json_t *v, int32_t *out)
+static bool read_id(const struct reference_reader *rd, const json_t *v, int32_t *out)
 {
 	json_int_t id = json_integer_value(v);
 	if (!json_is_integer(v) || id < 0 || id > INT32_MAX)
@@ -33,7 +33,7 @@ static bool read_id(const struct reader *rd, const json_t *v, int32_t *out)
 	return true;
 }
 
-static enum status read_tokens(const struct reader *rd, const json_t *c,
+static enum status read_tokens(const struct reference_reader *rd, const json_t *c,
 			       struct reference_case *out)
 {
 	const json_t *prompt = json_object_get(c, "prompt_ids");
@@ -57,7 +57,7 @@ static enum status read_tokens(const struct reader *rd, const json_t *c,
 	return OK;
 }
 
-static enum status read_logprobs(const struct reader *rd, const json_t *c,
+static enum status read_logprobs(const struct reference_reader *rd, const json_t *c,
 				 struct reference_case *out)
 {
 	const json_t *list = json_object_get(c, "prompt_logprobs");
@@ -76,7 +76,7 @@ static enum status read_logprobs(const struct reader *rd, const json_t *c,
 	return OK;
 }
 
-static bool read_top(const struct reader *rd, const json_t *step,
+static bool read_top(const struct reference_reader *rd, const json_t *step,
 		     struct reference_step *out)
 {
 	const json_t *top = json_object_get(step, "top");
@@ -95,7 +95,7 @@ static bool read_top(const struct reader *rd, const json_t *step,
 	return true;
 }
 
-static enum status read_steps(const struct reader *rd, const json_t *c,
+static enum status read_steps(const struct reference_reader *rd, const json_t *c,
 			      struct reference_case *out)
 {
 	const json_t *list = json_object_get(c, "steps");
@@ -110,7 +110,7 @@ static enum status read_steps(const struct reader *rd, const json_t *c,
 	return OK;
 }
 
-static enum status read_text(const struct reader *rd, const json_t *c,
+static enum status read_text(const struct reference_reader *rd, const json_t *c,
 			     const char *key, const char **out)
 {
 	const json_t *v = json_object_get(c, key);
@@ -120,7 +120,7 @@ static enum status read_text(const struct reader *rd, const json_t *c,
 	return OK;
 }
 
-static enum status read_case(const struct reader *rd, const json_t *c,
+static enum status read_case(const struct reference_reader *rd, const json_t *c,
 			     struct reference_case *out)
 {
 	enum status st = read_tokens(rd, c, out);
@@ -135,7 +135,7 @@ static enum status read_case(const struct reader *rd, const json_t *c,
 	return st;
 }
 
-static enum status read_cases(struct reader *rd, const json_t *root)
+static enum status read_cases(struct reference_reader *rd, const json_t *root)
 {
 	const json_t *cases = json_object_get(root, "cases");
 	size_t n = json_array_size(cases);
@@ -168,7 +168,7 @@ enum status reference_load(const char *path, struct reference *out,
 			st = fail_set(fail, E_FORMAT, "%s, line %d: %s", path, e.line,
 				      e.text);
 	}
-	struct reader rd = {out, 0, path, fail};
+	struct reference_reader rd = {out, 0, path, fail};
 	if (st == OK)
 		st = read_cases(&rd, root);
 	if (st != OK)

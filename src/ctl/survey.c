@@ -46,23 +46,6 @@ enum part survey_part(const char *name)
 	return PART_OTHER;
 }
 
-/* Not another model's in the same files, nor a layer's after the last, which would
- * guess at further tokens. */
-static bool is_read(const struct model *m, const char *name)
-{
-	char body[200];
-	size_t n = (size_t)snprintf(body, sizeof body, "%s%s", m->config.prefix,
-				    m->config.body);
-	struct str s = str_of(name), layers = STR("layers.");
-	if (!str_starts(s, str_of(body))) {
-		n = strlen(m->config.prefix);
-		return str_starts(s, str_of(m->config.prefix)) &&
-		       str_starts(str_of(name + n), STR("lm_head"));
-	}
-	return !str_starts(str_of(name + n), layers) ||
-	       strtol(name + n + layers.n, NULL, 10) < m->config.n_layers;
-}
-
 static int64_t token_bytes(const struct model_config *c, enum part p,
 			   int64_t n_bytes)
 {
@@ -78,7 +61,7 @@ void survey_model(const struct model *m, struct survey *out)
 	struct survey s = {0};
 	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
 		const struct tensor *t = tensors_at(m->tensors, i);
-		enum part p = is_read(m, t->name) ? survey_part(t->name) : PART_OTHER;
+		enum part p = model_reads(m, t->name) ? survey_part(t->name) : PART_OTHER;
 		int64_t n_weights;
 		enum quant q = model_tensor_quant(m, t, &n_weights);
 		s.format[q].n_weights += n_weights;

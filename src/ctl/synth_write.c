@@ -23,16 +23,16 @@ enum {
 	GATHER = 1 << 20,
 };
 
-struct pool {
+struct writer_pool {
 	enum synth_fill fill;
 	float scale;
 	size_t size; /* of an element */
 	void *p;     /* (POOL) */
 };
 
-struct writer {
+struct synth_writer {
 	uint64_t state; /* of the random numbers */
-	struct pool pool[MAX_POOLS];
+	struct writer_pool pool[MAX_POOLS];
 	int n_pools;
 	const char *path;
 	int fd;
@@ -41,7 +41,7 @@ struct writer {
 };
 
 /* splitmix64: Steele, Lea, Flood 2014. */
-static uint64_t draw(struct writer *w)
+static uint64_t random_bits(struct synth_writer *w)
 {
 	uint64_t z = w->state += 0x9E3779B97F4A7C15u;
 	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
@@ -50,9 +50,9 @@ static uint64_t draw(struct writer *w)
 }
 
 /* 0 to 1, both without. */
-static double draw_unit(struct writer *w)
+static double random_unit(struct synth_writer *w)
 {
-	return ((double)(draw(w) >> 11) + 0.5) * 0x1p-53;
+	return ((double)(random_bits(w) >> 11) + 0.5) * 0x1p-53;
 }
 
 static uint16_t bf16_of(double x)
@@ -65,18 +65,18 @@ static uint16_t bf16_of(double x)
 
 /* --- pools ---------------------------------------------------------------------- */
 
-static void fill_normal(struct writer *w, float dev, uint16_t *out)
+static void fill_normal(struct synth_writer *w, float dev, uint16_t *out)
 {
 	for (size_t i = 0; i < POOL; i++) {
-		double r = sqrt(-2 * log(draw_unit(w)));
-		out[i] = bf16_of(dev * r * cos(2 * M_PI * draw_unit(w)));
+		double r = sqrt(-2 * log(random_unit(w)));
+		out[i] = bf16_of(dev * r * cos(2 * M_PI * random_unit(w)));
 	}
 }
 
-static void fill_near(struct writer *w, float scale, uint16_t *out)
+static void fill_near(struct synth_writer *w, float scale, uint16_t *out)
 {
 	for (size_t i = 0; i < POOL; i++)
-		out[i] = bf16_of(scale * (0.75 + 0.5 * draw_unit(w)));
+		out[i] = bf16_of(scale * (0.75 + 0.5 * random_unit(w)));
 }
 
 /* A byte to a nibble: 8 + 2.5 n, n normal, within 1 to 15. */
@@ -96,12 +96,12 @@ static void nibble_table(uint8_t *out)
 	}
 }
 
-static void fill_nibbles(struct writer *w, uint32_t *out)
+static void fill_nibbles(struct synth_writer *w, uint32_t *out)
 {
 	uint8_t table[256];
 	nibble_table(table);
 	for (size_t i = 0; i < POOL; i++) {
-		uint64_t r = draw(w);
+		uint64_t r = random_bits(w);
 		uint32_t word = 0;
 		for (int j = 0; j < 8; j++)
 			word |= (uint32_t)table[r >> 8 * j & 0xFF] << 4 * j;
@@ -109,10 +109,10 @@ static void fill_nibbles(struct writer *w, uint32_t *out)
 	}
 }
 
-static void fill_zeros(struct writer *w, uint32_t *out)
+static void fill_zeros(struct synth_writer *w, uint32_t *out)
 {
 	for (size_t i = 0; i < POOL; i++) {
-		uint64_t r = draw(w);
+		uint64_t r = random_bits(w);
 		uint32_t word = 0;
 		for (int j = 0; j < 8; j++)
 			word |= (uint32_t)(7 + (r >> 8 * j & 0xFF) % 3) << 4 * j;
@@ -120,15 +120,15 @@ static void fill_zeros(struct writer *w, uint32_t *out)
 	}
 }
 
-static const struct pool *pool_of(struct writer *w, const struct synth_tensor *t)
+static const struct writer_pool *pool_of(struct synth_writer *w, const struct synth_tensor *t)
 {
 	for (int i = 0; i < w->n_pools; i++)
 		if (w->pool[i].fill == t->fill && w->pool[i].scale == t->scale)
 			return &w->pool[i];
 	if (w->n_pools == MAX_POOLS) /* the shapes of synth_shape.c have fewer */
 		abort();
-	struct pool *p = &w->pool[w->n_pools++];
-	*p = (struct pool){t->fill, t->scale, dtype_bytes(t->dtype), NULL};
+	struct writer_pool *p = &w->pool[w->n_pools++];
+	*p = (struct writer_pool){t->fill, t->scale, dtype_bytes(t->dtype), NULL};
 	p->p = xmalloc(POOL * p->size);
 	switch (t->fill) {
 	case SYNTH_NORMAL:
@@ -149,7 +149,7 @@ static const struct pool *pool_of(struct writer *w, const struct synth_tensor *t
 
 /* --- the file ------------------------------------------------------------------- */
 
-static enum status write_all(struct writer *w, const char *p, size_t n,
+static enum status write_all(struct synth_writer *w, const char *p, size_t n,
 			     struct fail *fail)
 {
 	while (n > 0) {
@@ -165,14 +165,14 @@ static enum status write_all(struct writer *w, const char *p, size_t n,
 	return OK;
 }
 
-static enum status flush(struct writer *w, struct fail *fail)
+static enum status flush(struct synth_writer *w, struct fail *fail)
 {
 	size_t n = w->n_gather;
 	w->n_gather = 0;
 	return write_all(w, w->gather, n, fail);
 }
 
-static enum status put(struct writer *w, const void *p, size_t n, struct fail *fail)
+static enum status put(struct synth_writer *w, const void *p, size_t n, struct fail *fail)
 {
 	enum status st = OK;
 	if (w->n_gather + n > GATHER || n >= DIRECT)
@@ -184,14 +184,14 @@ static enum status put(struct writer *w, const void *p, size_t n, struct fail *f
 	return OK;
 }
 
-static enum status put_tensor(struct writer *w, const struct synth_tensor *t,
+static enum status put_tensor(struct synth_writer *w, const struct synth_tensor *t,
 			      struct fail *fail)
 {
 	if (t->fill == SYNTH_SIZES)
 		return put(w, t->sizes, sizeof t->sizes, fail);
-	const struct pool *p = pool_of(w, t);
+	const struct writer_pool *p = pool_of(w, t);
 	size_t left = (size_t)synth_tensor_bytes(t) / p->size;
-	size_t at = draw(w) % POOL;
+	size_t at = random_bits(w) % POOL;
 	enum status st = OK;
 	for (size_t n; left > 0 && st == OK; left -= n, at = 0) {
 		n = MIN(left, POOL - at);
@@ -224,7 +224,7 @@ static void make_header(const struct synth_plan *p, struct buf *b)
 	memcpy(b->p, &n, sizeof n); /* little-endian, as this machine is */
 }
 
-static enum status put_everything(struct writer *w, const struct synth_plan *p,
+static enum status put_everything(struct synth_writer *w, const struct synth_plan *p,
 				  struct fail *fail)
 {
 	struct buf header = {0};
@@ -245,7 +245,7 @@ static enum status put_everything(struct writer *w, const struct synth_plan *p,
 enum status synth_write(const struct synth_plan *p, uint64_t seed, const char *path,
 			struct fail *fail)
 {
-	struct writer w = {.state = seed, .path = path};
+	struct synth_writer w = {.state = seed, .path = path};
 	w.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (w.fd < 0)
 		return fail_set(fail, E_IO, "%s: %s", path, strerror(errno));

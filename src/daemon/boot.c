@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "model/hub.h"
 
 #define MAX_TEMPLATE_BYTES (1u << 20)
 
@@ -81,7 +82,9 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 		return fail_set(fail, E_MISSING, "no model is named (--model DIR), "
 				"and halo-tiny is neither near the program nor at "
 				HALOD_MODELS "/halo-tiny");
+	bool is_hubs = !file_exists(out->model_dir) && hub_is_name(out->model_dir);
 	out->model_name = *c->model_name ? xstrdup(c->model_name)
+			  : is_hubs      ? xstrdup(out->model_dir)
 					 : name_of_dir(out->model_dir);
 	out->weight_cache = find_weight_cache(c);
 	return OK;
@@ -122,6 +125,17 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 	return OK;
 }
 
+/* How long requests can be, and whether memory made that shorter. */
+static void say_cache(const struct boot *b, const struct config *c)
+{
+	int n_ctx = engine_n_ctx(b->engine), max_ctx = b->model->config.max_ctx;
+	log_info("KV cache: %d pages of %d tokens; context %d",
+		 engine_pages_total(b->engine), engine_page_size(b->engine), n_ctx);
+	if (!c->ctx && n_ctx < max_ctx)
+		log_warn("context %d of the model's %d: more does not fit into memory (kv_cache "
+			 "in halod.conf(5))", n_ctx, max_ctx);
+}
+
 static enum status load_engine(const struct boot_opts *o, struct boot *b,
 			       struct fail *fail)
 {
@@ -144,9 +158,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 	if (s == OK && *b->backend->weights_note)
 		log_info("weights: %s", b->backend->weights_note);
 	if (s == OK)
-		log_info("KV cache: %d pages of %d tokens; context %d",
-			 engine_pages_total(b->engine), engine_page_size(b->engine),
-			 engine_n_ctx(b->engine));
+		say_cache(b, c);
 	return s;
 }
 

@@ -80,7 +80,7 @@ static enum status parse_value(struct str s, const char *where, struct buf *out,
 	return OK;
 }
 
-struct reader {
+struct config_reader {
 	struct config *config;
 	const char *path;
 	int line;
@@ -88,7 +88,7 @@ struct reader {
 	struct fail *fail;
 };
 
-static enum status parse_pair(struct reader *rd, const char *where, struct str line)
+static enum status parse_pair(struct config_reader *rd, const char *where, struct str line)
 {
 	ptrdiff_t eq = str_find(line, STR("="), 0);
 	if (eq < 0)
@@ -115,7 +115,7 @@ static enum status parse_pair(struct reader *rd, const char *where, struct str l
 	return s;
 }
 
-static enum status parse_line(struct reader *rd, struct str line)
+static enum status parse_line(struct config_reader *rd, struct str line)
 {
 	line = trim(line);
 	if (line.n == 0 || line.p[0] == '#')
@@ -134,7 +134,7 @@ static enum status parse_line(struct reader *rd, struct str line)
 
 static enum status load_file(struct config *c, const char *path, struct fail *fail)
 {
-	struct reader rd = {.config = c, .path = path, .fail = fail};
+	struct config_reader rd = {.config = c, .path = path, .fail = fail};
 	struct buf text = {0};
 	enum status s = file_read(path, FILE_MAX, &text, fail);
 	struct str rest = buf_str(&text);

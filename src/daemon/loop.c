@@ -237,7 +237,7 @@ static void on_poll(uv_poll_t *p, int status, int events)
 	run_http(p->data);
 }
 
-struct job {
+struct loop_job {
 	uv_work_t work;
 	struct loop *loop;
 	void (*fn)(void *arg);
@@ -247,14 +247,14 @@ struct job {
 
 static void on_job(uv_work_t *w)
 {
-	struct job *j = w->data;
+	struct loop_job *j = w->data;
 	j->fn(j->arg);
 }
 
 static void on_job_done(uv_work_t *w, int status)
 {
 	(void)status; /* nothing is ever cancelled */
-	struct job *j = w->data;
+	struct loop_job *j = w->data;
 	struct loop *l = j->loop;
 	j->done(j->arg);
 	l->n_jobs--;
@@ -266,8 +266,8 @@ static void on_job_done(uv_work_t *w, int status)
 static void offload(void *ctx, void (*fn)(void *), void (*done)(void *), void *arg)
 {
 	struct loop *l = ctx;
-	struct job *j = xcalloc(1, sizeof *j);
-	*j = (struct job){.loop = l, .fn = fn, .done = done, .arg = arg};
+	struct loop_job *j = xcalloc(1, sizeof *j);
+	*j = (struct loop_job){.loop = l, .fn = fn, .done = done, .arg = arg};
 	j->work.data = j;
 	l->n_jobs++;
 	int rc = uv_queue_work(&l->uv, &j->work, on_job, on_job_done);

@@ -11,8 +11,8 @@
 	[NORM_MIXER] = "input_layernorm", [NORM_MLP] = "post_attention_layernorm"
 
 struct arch {
-	const struct part *mixer;        /* of tokens with those before them */
-	const struct part *linear_mixer; /* of the layers that config.is_linear marks */
+	const struct mixer *mixer;        /* of tokens with those before them */
+	const struct mixer *linear_mixer; /* of the layers that config.is_linear marks */
 	const char *norms[GRAPH_NORMS];  /* names by enum graph_norm; NULL: it has none */
 	struct mlp_names mlp;
 };

@@ -6,4 +6,4 @@
 #include "engine/arch.h"
 
 const struct arch arch_deepseek_v3 = {
-	.mixer = &part_mla, .norms = {TWO_NORMS}, .mlp = {"mlp.gate", "mlp.shared_experts"}};
+	.mixer = &mixer_mla, .norms = {TWO_NORMS}, .mlp = {"mlp.gate", "mlp.shared_experts"}};

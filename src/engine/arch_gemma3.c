@@ -7,7 +7,7 @@
 #include "engine/arch.h"
 
 const struct arch arch_gemma3 = {
-	.mixer = &part_attention,
+	.mixer = &mixer_attention,
 	.norms = {[NORM_MIXER] = "input_layernorm",
 		  [NORM_MIXER_POST] = "post_attention_layernorm",
 		  [NORM_MLP] = "pre_feedforward_layernorm",

@@ -6,4 +6,5 @@
 #include "engine/arch.h"
 
 const struct arch arch_gpt_oss = {
-	.mixer = &part_attention, .norms = {TWO_NORMS}, .mlp = {"mlp.router", "mlp.shared_expert"}};
+	.mixer = &mixer_attention, .norms = {TWO_NORMS},
+	.mlp = {"mlp.router", "mlp.shared_expert"}};

@@ -10,4 +10,4 @@
 #include "engine/arch.h"
 
 const struct arch arch_qwen3 = {
-	.mixer = &part_attention, .norms = {TWO_NORMS}, .mlp = {"mlp.gate", "mlp.shared_experts"}};
+	.mixer = &mixer_attention, .norms = {TWO_NORMS}, .mlp = {"mlp.gate", "mlp.shared_experts"}};

@@ -9,5 +9,5 @@
 #include "engine/arch.h"
 
 const struct arch arch_qwen3_next = {
-	.mixer = &part_attention, .linear_mixer = &part_delta,
+	.mixer = &mixer_attention, .linear_mixer = &mixer_delta,
 	.norms = {TWO_NORMS}, .mlp = {"mlp.gate", "mlp.shared_expert"}};

@@ -30,10 +30,10 @@ static enum status batch_alloc(struct engine *e)
 	int32_t *p = calloc(step_ids_words(c) + b, sizeof *p);
 	if (!p)
 		return E_NOMEM;
-	e->batch.n_ctx = e->room.n_ctx = p + step_ids_words(c);
+	e->batch.n_ctx = e->arrays.n_ctx = p + step_ids_words(c);
 	e->batch.max_pages_per_seq = e->max_pages_per_seq;
 #define X(type, field, elements) \
-	e->batch.field = e->room.field = (type *)(void *)p; \
+	e->batch.field = e->arrays.field = (type *)(void *)p; \
 	p += (elements);
 	STEP_IDS(X)
 #undef X
@@ -86,7 +86,7 @@ void engine_destroy(struct engine *e)
 		e->graph.destroy(e->graph.ctx);
 	kvcache_destroy(e->kv);
 	states_destroy(e->states);
-	free(e->room.token);
+	free(e->arrays.token);
 	free(e->is_fetched);
 	free(e->logits_before);
 	free(e->logits);
@@ -193,32 +193,32 @@ static enum status check_step(struct engine *e, const struct engine_slice *slice
 static void build_slice(struct engine *e, const struct engine_slice *s)
 {
 	struct engine_batch *b = &e->batch;
-	const struct batch_room *room = &e->room;
+	const struct batch_arrays *arrays = &e->arrays;
 	int size = kvcache_page_size(e->kv), i_seq = b->n_seq++;
 	int n_ctx = s->seq->length + s->n;
 	for (int i = 0; i < s->n; i++) {
 		int t = b->n_tok + i, pos = s->seq->length + i;
-		room->token[t] = s->tokens[i];
-		room->position[t] = pos;
-		room->seq_of[t] = i_seq;
-		room->slot[t] = s->seq->pages[pos / size] * size + pos % size;
+		arrays->token[t] = s->tokens[i];
+		arrays->position[t] = pos;
+		arrays->seq_of[t] = i_seq;
+		arrays->slot[t] = s->seq->pages[pos / size] * size + pos % size;
 		if (i < s->n - s->n_logits)
 			continue;
-		room->inv_t[b->n_logit_rows] = s->inv_t > 0 ? s->inv_t : 1;
-		room->logit_rows[b->n_logit_rows++] = t;
+		arrays->inv_t[b->n_logit_rows] = s->inv_t > 0 ? s->inv_t : 1;
+		arrays->logit_rows[b->n_logit_rows++] = t;
 	}
 	if (e->states) {
 		struct engine_seq *seq = s->seq;
 		engine_seq_plan_states(e, seq, s->n);
-		room->states.from[i_seq] = seq->state;
-		room->states.to[i_seq] = seq->next;
-		room->states.save[i_seq] = seq->save;
-		room->states.save_at[i_seq] = b->n_tok + seq->save_length - seq->length - 1;
+		arrays->states.from[i_seq] = seq->state;
+		arrays->states.to[i_seq] = seq->next;
+		arrays->states.save[i_seq] = seq->save;
+		arrays->states.save_at[i_seq] = b->n_tok + seq->save_length - seq->length - 1;
 	}
-	room->first_tok[i_seq] = b->n_tok;
-	room->first_tok[i_seq + 1] = b->n_tok + s->n;
-	room->n_ctx[i_seq] = n_ctx;
-	int32_t *table = room->page_table +
+	arrays->first_tok[i_seq] = b->n_tok;
+	arrays->first_tok[i_seq + 1] = b->n_tok + s->n;
+	arrays->n_ctx[i_seq] = n_ctx;
+	int32_t *table = arrays->page_table +
 			 (size_t)i_seq * (size_t)e->max_pages_per_seq;
 	for (int i = 0; i * size < n_ctx; i++)
 		table[i] = s->seq->pages[i];

@@ -68,8 +68,9 @@ struct engine_graph {
 
 struct engine_opts {
 	int page_size;       /* tokens a KV page, 0: 16 */
-	int64_t kv_bytes;    /* size of the KV cache; 0: n_ctx * max_seqs tokens */
-	int n_ctx;           /* longest sequence; 0: the model's */
+	/* Size of the KV cache; 0: n_ctx * max_seqs tokens, or what fits (memory_plan.h). */
+	int64_t kv_bytes;
+	int n_ctx;           /* longest sequence; 0: the model's, or what fits */
 	int max_seqs;        /* in one step; 0: 8 */
 	int max_batch_tok;   /* tokens in one step; 0: 2048 */
 	bool prefix_cache;   /* keep the pages of finished sequences for reuse */

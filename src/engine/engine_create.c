@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "engine/arch.h"
+#include "engine/memory_plan.h"
 
 static const struct {
 	const char *model_type;
@@ -58,27 +59,48 @@ static int32_t n_checkpoints(const struct engine_opts *o)
 	return o->n_checkpoints ? o->n_checkpoints : 2 * o->max_seqs;
 }
 
-/* Fills in the defaults of o, and the pages that kv_bytes are. */
-static enum status set_limits(struct engine_opts *o, size_t token_bytes, bool has_states,
-			      struct arch_limits *out, struct fail *fail)
+static void set_defaults(struct engine_opts *o, int32_t max_ctx)
 {
+	o->n_ctx = o->n_ctx ? o->n_ctx : max_ctx;
 	o->page_size = o->page_size ? o->page_size : 16;
 	o->max_seqs = o->max_seqs ? o->max_seqs : 8;
 	o->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 2048;
-	int64_t per_seq = (o->n_ctx + (int64_t)o->page_size - 1) / o->page_size;
-	int64_t n_pages = per_seq * o->max_seqs;
-	if (o->kv_bytes)
-		n_pages = o->kv_bytes / ((int64_t)token_bytes * o->page_size);
-	if (n_pages < 1 || n_pages > INT32_MAX / o->page_size)
-		return fail_at(fail, E_CONFIG, "kv_bytes",
-			       "a KV cache of %lld pages of %d tokens (%zu bytes each) "
-			       "cannot be", (long long)n_pages, o->page_size,
-			       token_bytes);
-	*out = (struct arch_limits){
-		.n_ctx = o->n_ctx, .page_size = o->page_size,
-		.n_pages = (int32_t)n_pages, .max_seqs = o->max_seqs,
-		.max_batch_tok = o->max_batch_tok,
-		.n_states = has_states ? o->max_seqs + n_checkpoints(o) : 0};
+}
+
+/* How many pages, and the context where that had to become smaller. Before this nothing
+ * large is allocated. */
+static enum status plan(struct model *m, struct backend *b, const struct arch *arch,
+			struct engine_opts *o, bool ctx_is_asked, struct arch_limits *l,
+			struct fail *fail)
+{
+	bool has_states = m->config.n_linear > 0;
+	*l = (struct arch_limits){.n_ctx = o->n_ctx, .page_size = o->page_size,
+				  .max_seqs = o->max_seqs,
+				  .max_batch_tok = o->max_batch_tok};
+	struct memory_need need = {
+		.weights = model_weight_bytes(m),
+		.scratch = graph_measure(m, b, arch, l),
+		.page = model_kv_numbers(&m->config) * (int64_t)dtype_bytes(b->kv_type) *
+			o->page_size};
+	l->n_states = has_states ? o->max_seqs + n_checkpoints(o) : 0;
+	need.states = graph_measure(m, b, arch, l) - need.scratch;
+	struct backend_memory memory;
+	b->ops->memory(b, &memory);
+	const struct memory_have have = {memory.total, memory.free, memory.is_system,
+					 b->device};
+	const struct memory_wish wish = {
+		.page_size = o->page_size, .max_seqs = o->max_seqs, .n_ctx = o->n_ctx,
+		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes};
+	struct memory_plan p;
+	enum status st = memory_plan(&need, &have, &wish, &p, fail);
+	if (st != OK)
+		return st;
+	if (p.n_pages > INT32_MAX / o->page_size)
+		return fail_at(fail, E_CONFIG, "kv_cache",
+			       "a KV cache of %lld pages of %d tokens: %d tokens are possible",
+			       (long long)p.n_pages, o->page_size, INT32_MAX);
+	l->n_pages = (int32_t)p.n_pages;
+	l->n_ctx = o->n_ctx = p.n_ctx;
 	return OK;
 }
 
@@ -97,10 +119,8 @@ enum status engine_create(struct model *m, struct backend *b,
 	enum status st = check_opts(&o, m->config.max_ctx, fail);
 	if (st != OK)
 		return st;
-	o.n_ctx = o.n_ctx ? o.n_ctx : m->config.max_ctx;
-	size_t token_bytes = (size_t)model_kv_numbers(&m->config) *
-			     dtype_bytes(b->kv_type);
-	st = set_limits(&o, token_bytes, m->config.n_linear > 0, &limits, fail);
+	set_defaults(&o, m->config.max_ctx);
+	st = plan(m, b, arch, &o, opts->n_ctx != 0, &limits, fail);
 	if (st == OK)
 		st = graph_create(m, b, arch, &limits, &graph, fail);
 	if (st != OK)

@@ -7,7 +7,7 @@
 #include "kv/states.h"
 
 /* The arrays of struct engine_batch, for their one writer: step_ids.h, and n_ctx. */
-struct batch_room {
+struct batch_arrays {
 	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
 	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
 	float *inv_t;               /* (max_batch_tok) */
@@ -24,9 +24,9 @@ struct engine {
 	int checkpoint_every;
 	int n_ctx, max_seqs, max_batch_tok, max_pages_per_seq;
 	/* One step's batch; the arrays are taken once, for the largest, in one block
-	 * that begins at room.token. */
+	 * that begins at arrays.token. */
 	struct engine_batch batch;
-	struct batch_room room;
+	struct batch_arrays arrays;
 	int32_t *logits_before; /* (B) logit rows of the slices before this one */
 	float *logits;          /* (max_batch_tok, V) */
 	const struct logits_top *top; /* (R), the graph's; NULL: logits are written */

@@ -104,7 +104,7 @@ int engine_seq_capacity(const struct engine *e, const struct engine_seq *s)
 static enum status copy_tail(struct engine *e, struct engine_seq *s)
 {
 	int32_t *tail = &s->pages[s->n_pages - 1];
-	int32_t copy = kvcache_take(e->kv);
+	int32_t copy = kvcache_alloc_page(e->kv);
 	if (e->graph.copy_page) {
 		enum status st = e->graph.copy_page(e->graph.ctx, copy, *tail);
 		if (st != OK) {
@@ -129,7 +129,7 @@ static bool needs_slot(const struct engine *e, const struct engine_seq *s)
 bool engine_seq_has_slot(struct engine *e, struct engine_seq *s)
 {
 	if (needs_slot(e, s))
-		s->next = states_take(e->states);
+		s->next = states_alloc(e->states);
 	return !e->states || s->next >= 0;
 }
 
@@ -158,9 +158,9 @@ enum status engine_seq_reserve(struct engine *e, struct engine_seq *s, int n_tok
 	}
 	s->tail_is_borrowed = false;
 	if (moves)
-		s->next = states_take(e->states);
+		s->next = states_alloc(e->states);
 	for (int i = 0; i < more; i++)
-		s->pages[s->n_pages++] = kvcache_take(e->kv);
+		s->pages[s->n_pages++] = kvcache_alloc_page(e->kv);
 	return OK;
 }
 
@@ -200,7 +200,7 @@ void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n)
 		s->checkpoint = KVCACHE_ROOT;
 	}
 	if (is_prefill || end - s->kept_length >= e->checkpoint_every)
-		s->save = states_take(e->states);
+		s->save = states_alloc(e->states);
 }
 
 void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run)

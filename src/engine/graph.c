@@ -7,6 +7,7 @@
  */
 #include "engine/graph.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,7 +27,7 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 			n_tok, backend_why(g->b, st));
 }
 
-static const struct part *mixer_of(const struct graph *g, int i_layer)
+static const struct mixer *mixer_of(const struct graph *g, int i_layer)
 {
 	return g->c->is_linear && g->c->is_linear[i_layer] ? g->arch->linear_mixer
 							   : g->arch->mixer;
@@ -84,9 +85,14 @@ static size_t ids_count(const struct graph *g)
 }
 
 /* What goes to the device with each step, and what comes back. */
-static enum status take_shared(struct graph *g, size_t n_rows, struct fail *fail)
+static enum status alloc_shared(struct graph *g, size_t n_rows, struct fail *fail)
 {
 	void *p;
+	if (g->measured) {
+		*g->measured += (int64_t)(ids_count(g) * sizeof *g->ids +
+					  n_rows * sizeof *g->top);
+		return OK;
+	}
 	enum status st = g->b->ops->alloc_shared(g->b, ids_count(g) * sizeof *g->ids, &p);
 	if (st == OK)
 		g->ids_host = p;
@@ -97,7 +103,7 @@ static enum status take_shared(struct graph *g, size_t n_rows, struct fail *fail
 	return st == OK ? OK : fail_set(fail, st, "%s has no memory to share", g->b->device);
 }
 
-static enum status take_scratch(struct graph *g, struct fail *fail)
+static enum status alloc_scratch(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
@@ -122,12 +128,12 @@ static enum status take_scratch(struct graph *g, struct fail *fail)
 		st = graph_take_all(g, rope, ARRAY_LEN(rope), fail);
 	}
 	if (st == OK)
-		st = take_shared(g, rows, fail);
+		st = alloc_shared(g, rows, fail);
 	if (st == OK)
-		st = g->arch->mixer->take(g, fail);
+		st = g->arch->mixer->alloc(g, fail);
 	if (st == OK && c->n_linear)
-		st = g->arch->linear_mixer->take(g, fail);
-	return st == OK ? mlp_take(g, fail) : st;
+		st = g->arch->linear_mixer->alloc(g, fail);
+	return st == OK ? mlp_alloc(g, fail) : st;
 }
 
 static enum status upload_frequencies(struct graph *g)
@@ -344,9 +350,8 @@ static void destroy(void *ctx)
 	free(g);
 }
 
-enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
-			 const struct arch_limits *limits, struct engine_graph *out,
-			 struct fail *fail)
+static struct graph *create_empty(struct model *m, struct backend *b,
+				  const struct arch *arch, const struct arch_limits *limits)
 {
 	struct graph *g = xcalloc(1, sizeof *g);
 	g->c = &m->config;
@@ -354,10 +359,33 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	g->b = b;
 	g->arch = arch;
 	g->limits = *limits;
-	g->id = arch_graph_id();
 	for (int r = 0; r < MODEL_MAX_ROPES; r++)
 		g->rope_factor[r] = 1;
 	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
+	return g;
+}
+
+int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
+		      const struct arch_limits *limits)
+{
+	struct graph *g = create_empty(m, b, arch, limits);
+	int64_t n_bytes = 0;
+	g->measured = &n_bytes;
+	/* Nothing is allocated, so nothing can fail. */
+	enum status st = alloc_scratch(g, NULL);
+	assert(st == OK);
+	(void)st;
+	free(g->layers);
+	free(g);
+	return n_bytes;
+}
+
+enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
+			 const struct arch_limits *limits, struct engine_graph *out,
+			 struct fail *fail)
+{
+	struct graph *g = create_empty(m, b, arch, limits);
+	g->id = arch_graph_id();
 	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
 					   (size_t)g->c->n_experts + 1,
 				   sizeof *g->expert_weights);
@@ -369,7 +397,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	if (st == OK && b->ops->load_end)
 		b->ops->load_end(b);
 	if (st == OK)
-		st = take_scratch(g, fail);
+		st = alloc_scratch(g, fail);
 	if (st == OK)
 		st = upload_frequencies(g);
 	if (st == OK)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the graphs of all architectures have in common, and the parts of which their
- * layers are made. Thread: engine.
+ * What the graphs of all architectures have in common. A layer is a mixer and an mlp.
+ * A mixer lets a token see the tokens before it. Thread: engine.
  *
- *   graph.c         creation, memory, a step from tokens to logits
- *   graph_load.c    weights by their names
- *   part_attention  attention over keys and values of heads
- *   part_mla        attention over a compressed key (DeepSeek)
- *   part_delta      a gated delta net, with a state instead of a cache
- *   part_mlp        dense, or experts chosen by a router, or both
- *   watch           shows what routers chose to who asks
- *   arch_<name>     which parts a layer has
+ *   graph.c          creation, memory, a step from tokens to logits
+ *   graph_load.c     weights by their names
+ *   mixer_attention  attention over keys and values of heads
+ *   mixer_mla        attention over a compressed key (DeepSeek)
+ *   mixer_delta      a gated delta net, with a state instead of a cache
+ *   mlp              dense, or experts chosen by a router, or both
+ *   engine_watch.c   shows a caller what the routers chose
+ *   arch_<name>      which mixer and which mlp a layer has
  *
- * A part has a struct with its weights in a layer, a struct with work memory that all
- * layers share (room), and functions: load, take (the room), run (struct part).
+ * Each has a struct with its weights in one layer, and a struct with scratch memory that
+ * all layers share. Its functions are load, alloc (the scratch memory) and run.
  *
- * All memory is taken in create. What changes from step to step is uploaded in one
+ * All memory is allocated in create. What changes from step to step is uploaded in one
  * block of int32 (struct graph_ids), so that the launches of a step are the same for
  * every step of the same shape.
  */
@@ -66,7 +66,7 @@ struct attention {
 	int32_t window;           /* tokens it sees; 0: all */
 };
 
-struct attention_room {
+struct attention_scratch {
 	void *q, *k, *v, *y;                /* (T, H or G, K) act */
 	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
 };
@@ -77,7 +77,7 @@ struct mla {
 	const float *q_a_norm, *kv_a_norm;
 };
 
-struct mla_room {
+struct mla_scratch {
 	float scale, rope_scale; /* of q . k; of its rotated part beside that */
 	float *q_a;              /* (T, q_lora) f32, for its norm */
 	void *q_a_n;             /* (T, q_lora) act */
@@ -86,7 +86,7 @@ struct mla_room {
 	void *y_wide, *y;        /* (T, H, kv_lora), (T, H, v_dim) act */
 };
 
-struct delta {
+struct delta_layer {
 	bool is_fused;              /* in_proj_qkvz */
 	bool ba_fused;              /* in_proj_ba, in b */
 	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
@@ -96,7 +96,7 @@ struct delta {
 	float *conv_state, *state;  /* (n_states, ...) */
 };
 
-struct delta_room {
+struct delta_scratch {
 	void *qkvz;  /* (T, C + Hv V) act; split: qkv (T, C), then z (T, Hv V) */
 	float *ba;   /* (T, 2 Hv) f32; split: b (T, Hv), then a */
 	void *mixed; /* (T, C) act */
@@ -112,7 +112,7 @@ struct mlp {
 	struct experts experts;
 };
 
-struct mlp_room {
+struct mlp_scratch {
 	void *gate, *up;                /* (T, F) act, dense */
 	float *logits, *weight;         /* (T, E), (T, U) */
 	int32_t *id, *work;
@@ -128,7 +128,7 @@ struct layer {
 	const float *norms[GRAPH_NORMS]; /* NULL: it has none */
 	struct attention attention;
 	struct mla mla;
-	struct delta delta;
+	struct delta_layer delta;
 	struct mlp mlp;
 	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
 };
@@ -148,6 +148,8 @@ struct graph {
 	const float *out_norm;
 	struct layer *layers;          /* (L) */
 	struct weight *expert_weights; /* host, all layers' */
+	/* graph_measure: bytes are added up here, and nothing is allocated. Else NULL. */
+	int64_t *measured;
 	void **blocks;                 /* device memory, for destroy */
 	size_t n_blocks;
 
@@ -165,10 +167,10 @@ struct graph {
 	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
 	struct logits_top *top;        /* (ARCH_LOGIT_ROWS) shared; NULL: b is not far */
 	bool has_top;                  /* it is of the last step */
-	struct attention_room attention;
-	struct mla_room mla;
-	struct delta_room delta;
-	struct mlp_room mlp;
+	struct attention_scratch attention;
+	struct mla_scratch mla;
+	struct delta_scratch delta;
+	struct mlp_scratch mlp;
 };
 
 /* The graph of m by `arch`: loads every weight and takes all memory of the device. It
@@ -177,7 +179,12 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 			 const struct arch_limits *limits, struct engine_graph *out,
 			 struct fail *fail) MUST_USE;
 
-/* --- for parts and architectures -------------------------------------------------- */
+/* Device memory that graph_create will take beside the weights, in bytes. It does so by
+ * the same code, which then allocates nothing. */
+int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
+		      const struct arch_limits *limits);
+
+/* --- for mixers and architectures -------------------------------------------------- */
 
 /* Queue an operation of graph g, or return from the caller with its failure. */
 #define RUN(op, ...) do { \
@@ -199,7 +206,7 @@ enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 		      const struct graph_add *a, struct fail *fail) MUST_USE;
 
 /* Zeroed memory of the device; out: where the pointer goes. */
-enum status graph_take(struct graph *g, size_t n_bytes, void *out,
+enum status graph_alloc(struct graph *g, size_t n_bytes, void *out,
 		       struct fail *fail) MUST_USE;
 struct graph_want {
 	void *out;
@@ -244,15 +251,15 @@ enum status graph_watch_router(struct graph *g, int i_layer,
 enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int32_t n_v,
 			     struct fail *fail) MUST_USE;
 
-/* What a layer does before its mlp: weights of layer i; room that all layers share, and
- * their caches or states; x += part(norm(x)). */
-struct part {
+/* What a layer does before its mlp. load: the weights of layer i. alloc: scratch memory
+ * that all layers share, and their caches or states. run: x += mixer(norm(x)). */
+struct mixer {
 	enum status (*load)(struct graph *g, int i, struct fail *fail);
-	enum status (*take)(struct graph *g, struct fail *fail);
+	enum status (*alloc)(struct graph *g, struct fail *fail);
 	enum status (*run)(struct graph *g, const struct layer *l,
 			   const struct graph_step *s, struct fail *fail);
 };
-extern const struct part part_attention, part_mla, part_delta;
+extern const struct mixer mixer_attention, mixer_mla, mixer_delta;
 
 /* Names of tensors differ: "mlp.gate" or "mlp.router"; "mlp.shared_expert(s)". */
 struct mlp_names {
@@ -260,6 +267,6 @@ struct mlp_names {
 };
 enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 		     struct fail *fail) MUST_USE;
-enum status mlp_take(struct graph *g, struct fail *fail) MUST_USE;
+enum status mlp_alloc(struct graph *g, struct fail *fail) MUST_USE;
 enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_step *s,
 		    struct fail *fail) MUST_USE;

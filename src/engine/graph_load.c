@@ -6,13 +6,17 @@
 #include "engine/graph.h"
 #include "model/formats/weight_int8.h"
 
-enum status graph_take(struct graph *g, size_t n_bytes, void *out, struct fail *fail)
+enum status graph_alloc(struct graph *g, size_t n_bytes, void *out, struct fail *fail)
 {
 	void *p;
+	if (g->measured) {
+		*g->measured += (int64_t)n_bytes;
+		return OK;
+	}
 	enum status st = g->b->ops->alloc(g->b, n_bytes, &p);
 	if (st != OK)
-		return fail_set(fail, st, "%s has no %zu bytes for the model's memory",
-				g->b->device, n_bytes);
+		return fail_set(fail, st, "%s has no %.2f GiB for the model's memory",
+				g->b->device, (double)n_bytes / (1 << 30));
 	g->blocks = xrealloc(g->blocks, (g->n_blocks + 1) * sizeof *g->blocks);
 	g->blocks[g->n_blocks++] = p;
 	memcpy(out, &p, sizeof p);
@@ -24,7 +28,7 @@ enum status graph_take_all(struct graph *g, const struct graph_want *w, size_t n
 {
 	enum status st = OK;
 	for (size_t i = 0; i < n && st == OK; i++)
-		st = graph_take(g, w[i].n_bytes, w[i].out, fail);
+		st = graph_alloc(g, w[i].n_bytes, w[i].out, fail);
 	return st;
 }
 
@@ -32,7 +36,7 @@ enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 			     const float **out, struct fail *fail)
 {
 	void *p;
-	enum status st = graph_take(g, n * sizeof *host, &p, fail);
+	enum status st = graph_alloc(g, n * sizeof *host, &p, fail);
 	if (st == OK)
 		st = g->b->ops->upload(g->b, p, host, n * sizeof *host);
 	if (st == OK)
@@ -137,8 +141,8 @@ enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int3
 {
 	size_t n_tok = (size_t)g->limits.page_size * (size_t)g->limits.n_pages;
 	size_t size = dtype_bytes(g->b->kv_type);
-	enum status st = graph_take(g, n_tok * (size_t)n_k * size, &l->k_pages, fail);
+	enum status st = graph_alloc(g, n_tok * (size_t)n_k * size, &l->k_pages, fail);
 	if (st == OK && n_v)
-		st = graph_take(g, n_tok * (size_t)n_v * size, &l->v_pages, fail);
+		st = graph_alloc(g, n_tok * (size_t)n_v * size, &l->v_pages, fail);
 	return st;
 }

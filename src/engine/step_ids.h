@@ -16,7 +16,7 @@ struct step_counts {
 	size_t n_state;      /* B where the model has recurrent state, else 0 */
 };
 
-/* X(type, field, elements): field of struct engine_batch, struct batch_room and struct
+/* X(type, field, elements): field of struct engine_batch, struct batch_arrays and struct
  * graph_ids; c is a struct step_counts *. What they hold: engine.h. */
 #define STEP_IDS(X) \
 	X(int32_t, token, c->n_tok) \

@@ -32,7 +32,7 @@ struct rule {
 };
 
 struct grammar_build {
-	struct node *nodes;
+	struct grammar_node *nodes;
 	uint16_t *depth;
 	uint32_t n, cap;
 	uint32_t *kids;
@@ -78,7 +78,7 @@ void grammar_parts_add(struct grammar_parts *to, grammar_part part)
 	to->p[to->n++] = part;
 }
 
-static grammar_part add(struct grammar_build *b, struct node node, uint16_t depth)
+static grammar_part add(struct grammar_build *b, struct grammar_node node, uint16_t depth)
 {
 	if (b->n == GRAMMAR_MAX_NODES)
 		b->over = "it has too many parts";
@@ -98,7 +98,7 @@ static grammar_part add(struct grammar_build *b, struct node node, uint16_t dept
 
 grammar_part grammar_build_lit(struct grammar_build *b, struct str bytes)
 {
-	struct node node = {.kind = NODE_LIT, .at = (uint32_t)b->text.n,
+	struct grammar_node node = {.kind = NODE_LIT, .at = (uint32_t)b->text.n,
 			    .n = (uint32_t)bytes.n};
 	if (b->text.n + bytes.n > 64u * GRAMMAR_MAX_TEXT)
 		b->over = "its texts are too long";
@@ -118,7 +118,7 @@ grammar_part grammar_build_class(struct grammar_build *b,
 	n = range_normalize(own, n);
 	if (is_negated)
 		n = range_negate(own, n, not_own);
-	struct node node = {.kind = NODE_CLASS,
+	struct grammar_node node = {.kind = NODE_CLASS,
 			    .at = row_pool_class(&b->rows,
 						 is_negated ? not_own : own, n)};
 	if (b->rows.is_full)
@@ -131,7 +131,7 @@ grammar_part grammar_build_class(struct grammar_build *b,
 static grammar_part add_list(struct grammar_build *b, enum node_kind kind,
 			     const grammar_part *parts, size_t n)
 {
-	struct node node = {.kind = kind, .at = b->n_kids, .n = (uint32_t)n};
+	struct grammar_node node = {.kind = kind, .at = b->n_kids, .n = (uint32_t)n};
 	uint16_t depth = 0;
 	if (b->n_kids + n > 4u * GRAMMAR_MAX_NODES)
 		b->over = "it has too many parts";
@@ -164,7 +164,7 @@ grammar_part grammar_build_alt(struct grammar_build *b, const grammar_part *part
 grammar_part grammar_build_repeat(struct grammar_build *b, grammar_part part,
 				  uint32_t min, uint32_t max)
 {
-	struct node node = {.kind = NODE_REPEAT, .at = part, .min = min, .max = max};
+	struct grammar_node node = {.kind = NODE_REPEAT, .at = part, .min = min, .max = max};
 	if (min > GRAMMAR_MAX_REPEAT ||
 	    (max != GRAMMAR_NO_MAX && max > GRAMMAR_MAX_REPEAT))
 		b->over = "it repeats something more than a million times";
@@ -203,12 +203,12 @@ void grammar_build_set_rule(struct grammar_build *b, uint32_t rule,
 
 grammar_part grammar_build_ref(struct grammar_build *b, uint32_t rule)
 {
-	return add(b, (struct node){.kind = NODE_REF, .at = rule}, 0);
+	return add(b, (struct grammar_node){.kind = NODE_REF, .at = rule}, 0);
 }
 
 grammar_part grammar_build_tail(struct grammar_build *b, uint32_t rule)
 {
-	return add(b, (struct node){.kind = NODE_REF, .at = rule, .is_tail = true}, 0);
+	return add(b, (struct grammar_node){.kind = NODE_REF, .at = rule, .is_tail = true}, 0);
 }
 
 size_t grammar_build_n_rules(const struct grammar_build *b)
@@ -331,7 +331,7 @@ struct uses {
 static const uint32_t *kids_of(const struct grammar_build *b, uint32_t i,
 			       uint32_t *out_n)
 {
-	const struct node *x = &b->nodes[i];
+	const struct grammar_node *x = &b->nodes[i];
 	*out_n = 0;
 	if (x->kind == NODE_SEQ || x->kind == NODE_ALT) {
 		*out_n = x->n;
@@ -436,7 +436,7 @@ static void find_nullable(struct grammar_build *b, struct analysis *a)
 {
 	set_left(b, a);
 	for (uint32_t i = 0; i < b->n; i++) {
-		const struct node *x = &b->nodes[i];
+		const struct grammar_node *x = &b->nodes[i];
 		if ((x->kind == NODE_LIT && x->n == 0) ||
 		    (x->kind == NODE_SEQ && x->n == 0) ||
 		    (x->kind == NODE_REPEAT && x->min == 0))
@@ -446,7 +446,7 @@ static void find_nullable(struct grammar_build *b, struct analysis *a)
 		tell_users(b, a, a->queue[at], tell_nullable);
 	/* Rounds that may be empty count for nothing. */
 	for (uint32_t i = 0; i < b->n; i++) {
-		struct node *x = &b->nodes[i];
+		struct grammar_node *x = &b->nodes[i];
 		if (x->kind != NODE_REPEAT || !b->nodes[x->at].is_nullable)
 			continue;
 		x->min = 0;
@@ -488,7 +488,7 @@ static void find_need(struct grammar_build *b, struct analysis *a)
 {
 	set_left(b, a);
 	for (uint32_t i = 0; i < b->n; i++) {
-		const struct node *x = &b->nodes[i];
+		const struct grammar_node *x = &b->nodes[i];
 		bool is_leaf = x->kind == NODE_LIT ||
 			       (x->kind == NODE_CLASS && x->at >= ROW_FIRST) ||
 			       (x->kind == NODE_SEQ && x->n == 0) ||
@@ -519,7 +519,7 @@ static void settle_flat(struct grammar_build *b, struct analysis *a, uint32_t i)
 static void tell_flat(struct grammar_build *b, struct analysis *a, uint32_t user,
 		      uint32_t kid)
 {
-	const struct node *x = &b->nodes[user];
+	const struct grammar_node *x = &b->nodes[user];
 	(void)kid;
 	if (x->kind == NODE_REPEAT ? x->max <= FLAT_MAX
 	    : x->kind == NODE_REF ? true
@@ -551,7 +551,7 @@ struct visit {
 static bool first_of(const struct grammar_build *b, uint32_t i, uint32_t k,
 		     uint32_t *out)
 {
-	const struct node *x = &b->nodes[i];
+	const struct grammar_node *x = &b->nodes[i];
 	uint32_t n;
 	if (x->kind == NODE_REF) {
 		*out = b->rules[x->at].part;
@@ -654,7 +654,7 @@ static int16_t only_byte(const struct row *row)
 }
 
 /* The builder's arrays become the grammar's. */
-static struct grammar *take(struct grammar_build *b, uint32_t root)
+static struct grammar *finish(struct grammar_build *b, uint32_t root)
 {
 	struct grammar *g = xcalloc(1, sizeof *g);
 	atomic_init(&g->refs, 1);
@@ -689,7 +689,7 @@ enum status grammar_build_finish(struct grammar_build *b, uint32_t root,
 		analyse(b);
 	enum status st = check(b, root, fail);
 	if (st == OK)
-		*out = take(b, root);
+		*out = finish(b, root);
 	return st;
 }
 

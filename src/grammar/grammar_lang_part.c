@@ -18,7 +18,7 @@
 #define MAX_STATES 20000
 #define MAX_CUTS 20000
 
-struct writer {
+struct lang_writer {
 	struct lang_pool *p;
 	struct grammar_build *b;
 	bool is_json;
@@ -27,11 +27,11 @@ struct writer {
 	const char *over;
 };
 
-static grammar_part write_term(struct writer *w, lang l);
+static grammar_part write_term(struct lang_writer *w, lang l);
 
 /* --- plain terms ------------------------------------------------------------- */
 
-static grammar_part write_class(struct writer *w, const struct term *t)
+static grammar_part write_class(struct lang_writer *w, const struct term *t)
 {
 	const struct grammar_range *r = w->p->ranges + t->a;
 	return w->is_json ? grammar_build_json_class(w->b, r, t->b)
@@ -39,7 +39,7 @@ static grammar_part write_class(struct writer *w, const struct term *t)
 }
 
 /* The one character of a class that is written as itself, or 0. */
-static uint32_t plain_char(const struct writer *w, lang l)
+static uint32_t plain_char(const struct lang_writer *w, lang l)
 {
 	const struct term *t = &w->p->terms[l];
 	if (t->kind != TERM_CLASS || t->b != 1)
@@ -61,7 +61,7 @@ static void add_utf8(struct buf *out, uint32_t cp)
 	buf_add(out, c, n);
 }
 
-static grammar_part write_cat(struct writer *w, lang l)
+static grammar_part write_cat(struct lang_writer *w, lang l)
 {
 	struct grammar_parts seq = {0};
 	struct buf text = {0};
@@ -88,7 +88,7 @@ static grammar_part write_cat(struct writer *w, lang l)
 	return out;
 }
 
-static grammar_part write_alt(struct writer *w, const struct term *t)
+static grammar_part write_alt(struct lang_writer *w, const struct term *t)
 {
 	grammar_part *alts = xmalloc((t->b + 1) * sizeof *alts);
 	for (uint32_t i = 0; i < t->b; i++)
@@ -98,7 +98,7 @@ static grammar_part write_alt(struct writer *w, const struct term *t)
 	return out;
 }
 
-static grammar_part write_any(struct writer *w)
+static grammar_part write_any(struct lang_writer *w)
 {
 	const struct term all = w->p->terms[lang_length(w->p, 1, 1)];
 	return grammar_build_repeat(w->b, write_class(w, &all), 0, GRAMMAR_NO_MAX);
@@ -118,13 +118,13 @@ struct automaton {
 	struct u64map index; /* state -> number */
 };
 
-struct found {
+struct lang_found {
 	lang *classes;
 	size_t n, cap;
 	struct u64map seen;
 };
 
-static void find_classes(struct writer *w, lang l, struct found *f, int depth)
+static void find_classes(struct lang_writer *w, lang l, struct lang_found *f, int depth)
 {
 	while (depth < 5000) {
 		const struct term *t = &w->p->terms[l];
@@ -158,7 +158,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Intervals of the alphabet that no class cuts. */
-static void cut_alphabet(struct writer *w, const struct found *f, struct automaton *a)
+static void cut_alphabet(struct lang_writer *w, const struct lang_found *f, struct automaton *a)
 {
 	size_t n = 0, cap = 2, kept = 0;
 	for (size_t i = 0; i < f->n; i++)
@@ -186,7 +186,7 @@ static void cut_alphabet(struct writer *w, const struct found *f, struct automat
 		w->over = "it has too many ranges of characters";
 }
 
-static bool is_in(const struct writer *w, lang class, uint32_t cp)
+static bool is_in(const struct lang_writer *w, lang class, uint32_t cp)
 {
 	const struct term *t = &w->p->terms[class];
 	const struct grammar_range *r = w->p->ranges + t->a;
@@ -202,7 +202,7 @@ static bool is_in(const struct writer *w, lang class, uint32_t cp)
 }
 
 /* Intervals that the same classes hold are one group. */
-static void group_alphabet(struct writer *w, const struct found *f, struct automaton *a)
+static void group_alphabet(struct lang_writer *w, const struct lang_found *f, struct automaton *a)
 {
 	struct strmap groups;
 	char *all = xmalloc(a->n_intervals * (f->n + 1));
@@ -228,7 +228,7 @@ static void group_alphabet(struct writer *w, const struct found *f, struct autom
 	free(all);
 }
 
-static uint32_t state_of(struct writer *w, struct automaton *a, lang l)
+static uint32_t state_of(struct lang_writer *w, struct automaton *a, lang l)
 {
 	uint64_t known;
 	if (u64map_get(&a->index, l, &known))
@@ -249,7 +249,7 @@ static uint32_t state_of(struct writer *w, struct automaton *a, lang l)
 }
 
 /* The characters of the groups that lead to `to`, and then its rule. */
-static grammar_part write_step(struct writer *w, struct automaton *a, const lang *to,
+static grammar_part write_step(struct lang_writer *w, struct automaton *a, const lang *to,
 			       lang next)
 {
 	struct grammar_range *r = xmalloc((a->n_intervals + 1) * sizeof *r);
@@ -267,7 +267,7 @@ static grammar_part write_step(struct writer *w, struct automaton *a, const lang
 	return grammar_build_seq(w->b, pair, 2);
 }
 
-static grammar_part write_state(struct writer *w, struct automaton *a, lang l)
+static grammar_part write_state(struct lang_writer *w, struct automaton *a, lang l)
 {
 	if (!w->p->terms[l].is_boolean)
 		return write_term(w, l);
@@ -292,7 +292,7 @@ static grammar_part write_state(struct writer *w, struct automaton *a, lang l)
 
 /* Does `of` hold all of another's texts, as its first repetition says it: a class that has
  * all the characters, and counts around its lengths? */
-static bool holds(struct writer *w, lang of, lang other)
+static bool holds(struct lang_writer *w, lang of, lang other)
 {
 	struct term t = w->p->terms[of];
 	bool is_plain = !w->p->terms[other].is_boolean;
@@ -301,7 +301,7 @@ static bool holds(struct writer *w, lang of, lang other)
 	if (t.kind != TERM_REPEAT || w->p->terms[t.a].kind != TERM_CLASS || !is_plain ||
 	    w->p->terms[other].len_min < t.min || w->p->terms[other].len_max > t.max)
 		return false;
-	struct found f = {0};
+	struct lang_found f = {0};
 	u64map_init(&f.seen, 64);
 	find_classes(w, other, &f, 0);
 	bool is_held = true;
@@ -313,7 +313,7 @@ static bool holds(struct writer *w, lang of, lang other)
 }
 
 /* An intersection without those that another one is within. */
-static lang drop_held(struct writer *w, lang l)
+static lang drop_held(struct lang_writer *w, lang l)
 {
 	struct term t = w->p->terms[l];
 	struct grammar_parts kept = {0};
@@ -333,10 +333,10 @@ static lang drop_held(struct writer *w, lang l)
 	return l;
 }
 
-static grammar_part write_automaton(struct writer *w, lang l)
+static grammar_part write_automaton(struct lang_writer *w, lang l)
 {
 	struct automaton a = {0};
-	struct found f = {0};
+	struct lang_found f = {0};
 	l = drop_held(w, l);
 	if (!w->p->terms[l].is_boolean)
 		return write_term(w, l);
@@ -371,7 +371,7 @@ static grammar_part write_automaton(struct writer *w, lang l)
 
 /* --- the whole ------------------------------------------------------------------- */
 
-static grammar_part write_new(struct writer *w, lang l)
+static grammar_part write_new(struct lang_writer *w, lang l)
 {
 	struct term t = w->p->terms[l];
 	switch ((enum term_kind)t.kind) {
@@ -392,7 +392,7 @@ static grammar_part write_new(struct writer *w, lang l)
 	}
 }
 
-static grammar_part write_term(struct writer *w, lang l)
+static grammar_part write_term(struct lang_writer *w, lang l)
 {
 	uint64_t known;
 	if (u64map_get(&w->parts, l, &known))
@@ -410,7 +410,7 @@ static grammar_part write_term(struct writer *w, lang l)
 enum status lang_part(struct lang_pool *p, lang l, struct grammar_build *b, bool is_json,
 		      grammar_part *out, struct fail *fail)
 {
-	struct writer w = {.p = p, .b = b, .is_json = is_json};
+	struct lang_writer w = {.p = p, .b = b, .is_json = is_json};
 	u64map_init(&w.parts, 64);
 	*out = write_term(&w, l);
 	u64map_deinit(&w.parts);

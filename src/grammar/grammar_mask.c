@@ -35,9 +35,9 @@
 #define NARROW_MAX 4    /* literals at once that are looked up one by one */
 #define WIDE_MAX 8      /* others; beyond, a walk for each would cost too much */
 
-struct entry {
-	struct entry *chain;        /* in its bucket */
-	struct entry *newer, *older;
+struct mask_entry {
+	struct mask_entry *chain;        /* in its bucket */
+	struct mask_entry *newer, *older;
 	uint64_t hash;
 	uint32_t *key;
 	size_t n_key;
@@ -51,12 +51,12 @@ struct entry {
 };
 
 struct mask_cache {
-	struct entry *buckets[CACHE_BUCKETS];
-	struct entry *newest, *oldest;
+	struct mask_entry *buckets[CACHE_BUCKETS];
+	struct mask_entry *newest, *oldest;
 	size_t n_bytes;
 };
 
-static void entry_free(struct entry *e)
+static void entry_free(struct mask_entry *e)
 {
 	free(e->key);
 	free(e->ids);
@@ -70,7 +70,7 @@ void mask_cache_destroy(struct mask_cache *c)
 	if (!c)
 		return;
 	while (c->newest) {
-		struct entry *e = c->newest;
+		struct mask_entry *e = c->newest;
 		c->newest = e->older;
 		entry_free(e);
 	}
@@ -85,13 +85,13 @@ size_t grammar_size(struct grammar *g)
 	return n;
 }
 
-static void unlink_age(struct mask_cache *c, struct entry *e)
+static void unlink_age(struct mask_cache *c, struct mask_entry *e)
 {
 	*(e->newer ? &e->newer->older : &c->newest) = e->older;
 	*(e->older ? &e->older->newer : &c->oldest) = e->newer;
 }
 
-static void link_newest(struct mask_cache *c, struct entry *e)
+static void link_newest(struct mask_cache *c, struct mask_entry *e)
 {
 	e->newer = NULL;
 	e->older = c->newest;
@@ -102,8 +102,8 @@ static void link_newest(struct mask_cache *c, struct entry *e)
 static void evict(struct mask_cache *c)
 {
 	while (c->n_bytes > CACHE_BYTES && c->oldest != c->newest) {
-		struct entry *e = c->oldest;
-		struct entry **at = &c->buckets[e->hash % CACHE_BUCKETS];
+		struct mask_entry *e = c->oldest;
+		struct mask_entry **at = &c->buckets[e->hash % CACHE_BUCKETS];
 		while (*at != e)
 			at = &(*at)->chain;
 		*at = e->chain;
@@ -164,7 +164,7 @@ static void walk(struct grammar_state *s, uint32_t from, uint32_t set)
 /* --- entries ------------------------------------------------------------- */
 
 /* A count that stands for all that no token can tell apart from it. */
-static uint32_t clamp_count(const struct grammar_state *s, const struct node *x,
+static uint32_t clamp_count(const struct grammar_state *s, const struct grammar_node *x,
 			    uint32_t count)
 {
 	uint32_t far = (uint32_t)s->v->max_bytes + 2;
@@ -181,7 +181,7 @@ static void make_key(const struct grammar_state *s, uint32_t leaf, struct buf *k
 {
 	for (uint32_t i = leaf; i; i = s->frames[i].parent) {
 		const struct frame *f = &s->frames[i];
-		const struct node *x = &s->g->nodes[f->node];
+		const struct grammar_node *x = &s->g->nodes[f->node];
 		uint32_t part[2] = {f->node, f->value};
 		if (x->kind == NODE_REPEAT)
 			part[1] = clamp_count(s, x, f->value);
@@ -216,7 +216,7 @@ static void set_bits(uint64_t *bits, size_t n_words, const int32_t *ids, size_t 
 }
 
 /* Walk the whole vocabulary from the frames of key. NULL when a bound is met. */
-static struct entry *make_entry(struct grammar_state *s, const struct buf *key)
+static struct mask_entry *make_entry(struct grammar_state *s, const struct buf *key)
 {
 	size_t n_key = key->n / sizeof(uint32_t);
 	grammar_set_begin(s);
@@ -227,7 +227,7 @@ static struct entry *make_entry(struct grammar_state *s, const struct buf *key)
 	walk(s, 0, set);
 	if (s->is_over)
 		return NULL;
-	struct entry *e = xcalloc(1, sizeof *e);
+	struct mask_entry *e = xcalloc(1, sizeof *e);
 	e->v = s->v;
 	e->key = copy_of(key->p, key->n);
 	e->n_key = n_key;
@@ -248,7 +248,7 @@ static struct entry *make_entry(struct grammar_state *s, const struct buf *key)
 }
 
 /* Under the grammar's lock. */
-static struct entry *find_entry(struct grammar_state *s, uint32_t leaf)
+static struct mask_entry *find_entry(struct grammar_state *s, uint32_t leaf)
 {
 	struct buf key = {0};
 	make_key(s, leaf, &key);
@@ -257,7 +257,7 @@ static struct entry *find_entry(struct grammar_state *s, uint32_t leaf)
 	if (!s->g->cache)
 		s->g->cache = xcalloc(1, sizeof *s->g->cache);
 	struct mask_cache *c = s->g->cache;
-	struct entry *e = c->buckets[h % CACHE_BUCKETS];
+	struct mask_entry *e = c->buckets[h % CACHE_BUCKETS];
 	while (e && !(e->hash == h && e->v == s->v && e->n_key == n_key &&
 		      memcmp(e->key, key.p, key.n) == 0))
 		e = e->chain;
@@ -278,10 +278,10 @@ static struct entry *find_entry(struct grammar_state *s, uint32_t leaf)
 
 /* --- masks --------------------------------------------------------------- */
 
-static void add_config(struct grammar_state *s, struct config c, uint64_t *bits,
+static void add_config(struct grammar_state *s, struct grammar_config c, uint64_t *bits,
 		       size_t n_words)
 {
-	const struct entry *e = find_entry(s, c.leaf);
+	const struct mask_entry *e = find_entry(s, c.leaf);
 	if (!e)
 		return;
 	if (e->bits)
@@ -302,7 +302,7 @@ static void add_config(struct grammar_state *s, struct config c, uint64_t *bits,
 	set_bits(bits, n_words, s->ids, s->n_ids);
 }
 
-static bool is_narrow(const struct grammar_state *s, struct config c)
+static bool is_narrow(const struct grammar_state *s, struct grammar_config c)
 {
 	return s->g->nodes[s->frames[c.leaf].node].kind == NODE_LIT;
 }
@@ -313,11 +313,11 @@ static void compute(struct grammar_state *s, uint64_t *bits, size_t n_words)
 	for (uint32_t i = 0; i < n; i++)
 		n_narrow += is_narrow(s, s->confs[at + i]);
 	bool joins_narrow = n_narrow > NARROW_MAX, joins_all = n - n_narrow > WIDE_MAX;
-	struct config *rest_of = xmalloc((n + 1) * sizeof *rest_of);
+	struct grammar_config *rest_of = xmalloc((n + 1) * sizeof *rest_of);
 	uint32_t n_rest = 0;
 	pthread_mutex_lock(&s->g->lock);
 	for (uint32_t i = 0; i < n && !s->is_over; i++) {
-		struct config c = s->confs[at + i];
+		struct grammar_config c = s->confs[at + i];
 		if (joins_all || (joins_narrow && is_narrow(s, c)) ||
 		    s->frames[c.outer].depth >= GRAMMAR_MAX_DEPTH / 2)
 			rest_of[n_rest++] = c;

@@ -11,7 +11,7 @@
 
 enum node_kind { NODE_LIT, NODE_CLASS, NODE_SEQ, NODE_ALT, NODE_REPEAT, NODE_REF };
 
-struct node {
+struct grammar_node {
 	uint8_t kind;
 	bool is_nullable;
 	bool is_tail;      /* REF: nothing of its rule stands behind it */
@@ -37,7 +37,7 @@ struct mask_cache;
 
 struct grammar {
 	_Atomic int refs;
-	struct node *nodes;
+	struct grammar_node *nodes;
 	uint32_t n_nodes;
 	uint32_t *kids;
 	char *text;
@@ -112,7 +112,7 @@ struct frame {
 #define OUTER_UNKNOWN 1
 #define FRAME_FIRST 2
 
-struct config {
+struct grammar_config {
 	uint32_t leaf, outer;
 };
 
@@ -148,7 +148,7 @@ struct grammar_state {
 	uint32_t n_frames, cap_frames, *frame_buckets, n_frame_buckets;
 	struct set *sets;
 	uint32_t n_sets, cap_sets, *set_buckets, n_set_buckets, n_tables;
-	struct config *confs;
+	struct grammar_config *confs;
 	uint32_t n_confs, cap_confs;
 
 	/* the set in the making */

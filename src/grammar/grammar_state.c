@@ -135,14 +135,14 @@ static void add_leaf(struct grammar_state *s, uint32_t leaf, uint32_t outer)
 		s->cap_confs *= 2;
 		s->confs = xrealloc(s->confs, s->cap_confs * sizeof *s->confs);
 	}
-	s->confs[s->n_confs++] = (struct config){leaf, outer};
+	s->confs[s->n_confs++] = (struct grammar_config){leaf, outer};
 }
 
 /* A repetition that has had `count` rounds. */
 static void repeat(struct grammar_state *s, uint32_t node, uint32_t count,
 		   uint32_t parent, uint32_t outer)
 {
-	const struct node *x = &s->g->nodes[node];
+	const struct grammar_node *x = &s->g->nodes[node];
 	if (count >= x->min)
 		push(s, LEAVE, parent, outer);
 	if (count >= x->max)
@@ -158,7 +158,7 @@ static void repeat(struct grammar_state *s, uint32_t node, uint32_t count,
 static void go_on(struct grammar_state *s, uint32_t node, uint32_t i,
 		  uint32_t parent, uint32_t outer)
 {
-	const struct node *x = &s->g->nodes[node];
+	const struct grammar_node *x = &s->g->nodes[node];
 	uint32_t rest = i + 1 < x->n ? grammar_frame(s, node, i + 1, parent) : parent;
 	push(s, s->g->kids[x->at + i], rest, outer);
 }
@@ -196,7 +196,7 @@ static void enter_rule(struct grammar_state *s, uint32_t part, uint32_t parent,
 static void enter(struct grammar_state *s, uint32_t node, uint32_t parent,
 		  uint32_t outer)
 {
-	const struct node *x = &s->g->nodes[node];
+	const struct grammar_node *x = &s->g->nodes[node];
 	if (s->frames[outer].depth + x->need > GRAMMAR_MAX_DEPTH)
 		return;
 	switch ((enum node_kind)x->kind) {
@@ -267,7 +267,7 @@ void grammar_set_leave(struct grammar_state *s, uint32_t outer)
 
 static int by_config(const void *a, const void *b)
 {
-	const struct config *x = a, *y = b;
+	const struct grammar_config *x = a, *y = b;
 	if (x->leaf != y->leaf)
 		return x->leaf < y->leaf ? -1 : 1;
 	return (x->outer > y->outer) - (x->outer < y->outer);
@@ -279,7 +279,7 @@ static int16_t only_byte(const struct grammar_state *s, uint32_t at, uint32_t n)
 	int16_t only = -1;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct frame *f = &s->frames[s->confs[at + i].leaf];
-		const struct node *x = &s->g->nodes[f->node];
+		const struct grammar_node *x = &s->g->nodes[f->node];
 		int16_t b = x->kind == NODE_LIT
 				    ? (uint8_t)s->g->text[x->at + f->value]
 				    : s->g->row_only[f->value];
@@ -312,7 +312,7 @@ static uint32_t add_set(struct grammar_state *s, uint32_t n, uint32_t h)
 
 uint32_t grammar_set_end(struct grammar_state *s)
 {
-	struct config *c = s->confs + s->first_conf;
+	struct grammar_config *c = s->confs + s->first_conf;
 	uint32_t n = s->n_confs - s->first_conf, kept = 0;
 	if (s->is_over || (n == 0 && !s->may_end && !s->is_popped)) {
 		s->n_confs = s->first_conf;
@@ -343,10 +343,10 @@ uint32_t grammar_set_end(struct grammar_state *s)
 }
 
 /* One config reads a byte. */
-static void read_byte(struct grammar_state *s, struct config c, uint8_t byte)
+static void read_byte(struct grammar_state *s, struct grammar_config c, uint8_t byte)
 {
 	struct frame f = s->frames[c.leaf];
-	const struct node *x = &s->g->nodes[f.node];
+	const struct grammar_node *x = &s->g->nodes[f.node];
 	uint32_t next = ROW_DONE;
 	if (x->kind == NODE_LIT) {
 		if ((uint8_t)s->g->text[x->at + f.value] != byte)

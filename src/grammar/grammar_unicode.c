@@ -9,13 +9,13 @@
 #include "base/alloc.h"
 #include "grammar/grammar_private.h"
 
-struct run {
+struct unicode_run {
 	struct grammar_range range;
 	uint8_t category; /* utf8proc_category_t */
 	bool is_pictographic;
 };
 
-static struct run *runs;
+static struct unicode_run *runs;
 static size_t n_runs;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -25,10 +25,10 @@ static void find_runs(void)
 	for (uint32_t cp = 0; cp <= 0x10FFFF; cp++) {
 		const utf8proc_property_t *p =
 			utf8proc_get_property((utf8proc_int32_t)cp);
-		struct run r = {.range = {cp, cp}, .category = (uint8_t)p->category,
+		struct unicode_run r = {.range = {cp, cp}, .category = (uint8_t)p->category,
 				.is_pictographic = p->boundclass ==
 					UTF8PROC_BOUNDCLASS_EXTENDED_PICTOGRAPHIC};
-		struct run *last = n_runs ? &runs[n_runs - 1] : NULL;
+		struct unicode_run *last = n_runs ? &runs[n_runs - 1] : NULL;
 		if (last && last->category == r.category &&
 		    last->is_pictographic == r.is_pictographic) {
 			last->range.hi = cp;

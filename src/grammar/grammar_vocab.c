@@ -11,14 +11,14 @@
 
 #define MAX_TOKEN_BYTES 1024 /* longer ones are never allowed */
 
-struct entry {
+struct sorted_token {
 	struct str bytes;
 	int32_t id;
 };
 
 static int by_bytes(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct sorted_token *x = a, *y = b;
 	int c = memcmp(x->bytes.p, y->bytes.p, MIN(x->bytes.n, y->bytes.n));
 	if (c == 0)
 		c = (x->bytes.n > y->bytes.n) - (x->bytes.n < y->bytes.n);
@@ -45,7 +45,7 @@ static void add_node(struct making *m, uint8_t byte)
 }
 
 /* Entries come sorted: what is not on the way to this one is complete. */
-static void add_entry(struct making *m, const struct entry *e)
+static void add_entry(struct making *m, const struct sorted_token *e)
 {
 	struct grammar_vocab *v = m->v;
 	int depth = 0, n = (int)e->bytes.n;
@@ -65,11 +65,11 @@ static void add_entry(struct making *m, const struct entry *e)
 struct grammar_vocab *grammar_vocab_create(const struct str *bytes, int32_t n)
 {
 	struct grammar_vocab *v = xcalloc(1, sizeof *v);
-	struct entry *entries = xmalloc(((size_t)n + 1) * sizeof *entries);
+	struct sorted_token *entries = xmalloc(((size_t)n + 1) * sizeof *entries);
 	size_t n_entries = 0;
 	for (int32_t i = 0; i < n; i++)
 		if (bytes[i].n > 0 && bytes[i].n <= MAX_TOKEN_BYTES)
-			entries[n_entries++] = (struct entry){bytes[i], i};
+			entries[n_entries++] = (struct sorted_token){bytes[i], i};
 	qsort(entries, n_entries, sizeof *entries, by_bytes);
 
 	struct making m = {.v = v, .cap = 1024, .depth = 0};

@@ -56,7 +56,7 @@ struct answer {
 };
 
 /* An answer in pieces (sse.c). */
-struct stream {
+struct sse_stream {
 	struct buf buf;
 	size_t n_taken;      /* of buf, by libmicrohttpd */
 	uint64_t n_sent;
@@ -102,7 +102,7 @@ struct conn {
 	bool is_submitted, is_over, has_failed; /* request's first and last word */
 
 	struct answer answer;
-	struct stream stream;
+	struct sse_stream stream;
 };
 
 /* --- conn.c ------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-struct seen {
+struct head_seen {
 	int n_fields, n_length, n_encoding, n_host;
 	bool keeps_alive;
 };
@@ -264,7 +264,7 @@ static bool is_ours(struct str name)
 	return false;
 }
 
-static enum status read_length(struct str value, struct head *h, struct seen *s,
+static enum status read_length(struct str value, struct head *h, struct head_seen *s,
 			       struct fail *fail)
 {
 	if (s->n_length++)
@@ -275,7 +275,7 @@ static enum status read_length(struct str value, struct head *h, struct seen *s,
 	return OK;
 }
 
-static enum status read_encoding(struct str value, const struct head *h, struct seen *s,
+static enum status read_encoding(struct str value, const struct head *h, struct head_seen *s,
 				 struct fail *fail)
 {
 	if (s->n_encoding++)
@@ -289,7 +289,7 @@ static enum status read_encoding(struct str value, const struct head *h, struct 
 	return OK;
 }
 
-static enum status read_field(struct str line, struct head *h, struct seen *s,
+static enum status read_field(struct str line, struct head *h, struct head_seen *s,
 			      struct buf *clean, struct fail *fail)
 {
 	struct str name, value;
@@ -322,7 +322,7 @@ static enum status read_field(struct str line, struct head *h, struct seen *s,
 	return OK;
 }
 
-static enum status check_whole(struct head *h, const struct seen *s, struct fail *fail)
+static enum status check_whole(struct head *h, const struct head_seen *s, struct fail *fail)
 {
 	if (s->n_host > 1 || (s->n_host == 0 && h->minor > 0))
 		return fail_set(fail, E_FRAMING, "there must be one Host header");
@@ -356,7 +356,7 @@ static void add_ours(const struct head *h, struct buf *clean)
 enum status head_parse(struct str text, struct head *out, struct buf *clean,
 		       struct fail *fail)
 {
-	struct seen seen = {0};
+	struct head_seen seen = {0};
 	struct str line;
 	*out = (struct head){0};
 	size_t empty = skip_empty_lines(text);

@@ -312,7 +312,7 @@ static void feed_head(struct sock *s, const struct buf *clean)
 	buf_clear(&s->in);
 }
 
-static bool take_head(struct sock *s)
+static bool read_head_bytes(struct sock *s)
 {
 	struct buf clean = {0};
 	s->fault = (struct fail){0};
@@ -368,7 +368,7 @@ bool sock_end_body(struct sock *s, const struct fail *why)
 	return true;
 }
 
-static bool take_body(struct sock *s)
+static bool read_body_bytes(struct sock *s)
 {
 	struct str in = buf_str(&s->in), piece;
 	struct fail why;
@@ -460,14 +460,14 @@ static bool read_client(struct sock *s)
 	return true;
 }
 
-static bool take(struct sock *s)
+static bool read_bytes(struct sock *s)
 {
 	if (s->state == SOCK_HEAD && s->in.n > 0 && !s->head_us)
 		s->head_us = server_now(s->http);
 	if (s->state == SOCK_HEAD && s->in.n > 0)
-		return take_head(s);
+		return read_head_bytes(s);
 	if (s->state == SOCK_BODY)
-		return take_body(s);
+		return read_body_bytes(s);
 	return false;
 }
 
@@ -517,7 +517,7 @@ void sock_step(struct sock *s)
 		has_moved |= write_out(s);
 		has_moved |= read_inner(s);
 		has_moved |= write_feed(s);
-		has_moved |= take(s);
+		has_moved |= read_bytes(s);
 		has_moved |= read_client(s);
 	} while (has_moved && --rounds > 0 && s->state != SOCK_GONE);
 	if (s->state == SOCK_GONE)

@@ -23,7 +23,7 @@
 static ssize_t read_stream(void *cls, uint64_t pos, char *out, size_t max)
 {
 	struct conn *c = cls;
-	struct stream *s = &c->stream;
+	struct sse_stream *s = &c->stream;
 	size_t n = MIN(max, sse_pending(c));
 	if (c->end != END_NONE)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
@@ -66,7 +66,7 @@ bool sse_queue(struct conn *c)
 
 void sse_added(struct conn *c, size_t n_before)
 {
-	struct stream *s = &c->stream;
+	struct sse_stream *s = &c->stream;
 	if (s->buf.n == n_before)
 		return;
 	s->last_us = server_now(c->http);
@@ -81,7 +81,7 @@ void sse_added(struct conn *c, size_t n_before)
 void sse_tick(struct conn *c, int64_t now_us)
 {
 	const struct http_opts *o = &c->http->opts;
-	struct stream *s = &c->stream;
+	struct sse_stream *s = &c->stream;
 	size_t n = s->buf.n;
 	if (sse_pending(c) > 0) {
 		if (s->is_begun &&

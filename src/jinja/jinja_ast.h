@@ -55,7 +55,7 @@ struct expr {
 	const struct jbuiltin *fn;  /* FILTER, TEST; NULL: fails when it is reached */
 };
 
-struct block {
+struct jblock {
 	struct stmt **p;
 	int n;
 };
@@ -67,7 +67,7 @@ enum load_how {
 	LOAD_GLOBAL, /* looked up in the context: index in `from` */
 	LOAD_OUTER,  /* copied from slot (up, from) */
 };
-struct load {
+struct jload {
 	enum load_how how;
 	int up, from;
 };
@@ -75,7 +75,7 @@ struct load {
 /* What runs with a frame of its own. */
 struct scope {
 	struct scope *parent;
-	struct load *loads; /* one for each slot */
+	struct jload *loads; /* one for each slot */
 	int n_slots;
 	bool is_captured; /* a macro inside keeps the frame: one for each run */
 	struct strmap names; /* name to slot, while binding */
@@ -83,7 +83,7 @@ struct scope {
 
 struct branch {
 	struct expr *test; /* NULL: else */
-	struct block body;
+	struct jblock body;
 	int line;
 };
 
@@ -120,7 +120,7 @@ struct stmt {
 	bool has_caller_param; /* declares `caller` itself */
 	struct branch *branches;
 	int n_branches;
-	struct block body, else_;
+	struct jblock body, else_;
 	struct scope *scope, *else_scope, *test_scope;
 	int loop_slot;        /* FOR */
 	bool is_recursive;
@@ -128,7 +128,7 @@ struct stmt {
 
 struct jinja {
 	struct arena arena;
-	struct block body;
+	struct jblock body;
 	struct scope *scope;
 	struct str *global_names; /* names the context is asked for */
 	int n_globals;

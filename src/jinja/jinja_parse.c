@@ -17,7 +17,7 @@
 
 #define NEST_MAX 160
 
-static bool parse_body(struct jparser *p, const char *const *ends, struct block *out);
+static bool parse_body(struct jparser *p, const char *const *ends, struct jblock *out);
 
 void *jparse_fail(struct jparser *p, const struct token *at, const char *fmt, ...)
 {
@@ -112,7 +112,7 @@ static bool expect_name(struct jparser *p, const char *name)
 }
 
 /* The rest of a tag, a body, and the one word that ends it. */
-static bool parse_body_to(struct jparser *p, const char *end, struct block *out)
+static bool parse_body_to(struct jparser *p, const char *end, struct jblock *out)
 {
 	const char *const ends[] = {end, NULL};
 	if (!parse_body(p, ends, out))
@@ -320,7 +320,7 @@ static struct stmt *parse_statement(struct jparser *p)
 }
 
 /* Text and {{ }} in a row are one statement. */
-static void add_output(struct jparser *p, struct block *b, struct expr *e)
+static void add_output(struct jparser *p, struct jblock *b, struct expr *e)
 {
 	struct stmt *last = b->n ? b->p[b->n - 1] : NULL;
 	if (!last || last->kind != ST_OUTPUT) {
@@ -334,7 +334,7 @@ static void add_output(struct jparser *p, struct block *b, struct expr *e)
 
 /* The text behind what is read so far, up to a tag that begins with one of `ends`
  * (left as the current token), or to the end where ends is NULL. */
-static bool parse_text(struct jparser *p, const char *const *ends, struct block *out)
+static bool parse_text(struct jparser *p, const char *const *ends, struct jblock *out)
 {
 	for (;;) {
 		const struct token *at = p->t++;
@@ -370,7 +370,7 @@ static bool parse_text(struct jparser *p, const char *const *ends, struct block 
 	}
 }
 
-static bool parse_body(struct jparser *p, const char *const *ends, struct block *out)
+static bool parse_body(struct jparser *p, const char *const *ends, struct jblock *out)
 {
 	jparse_skip(p, T_COLON);
 	if (!jparse_expect(p, T_BLOCK_END) || !jparse_enter(p))

@@ -34,9 +34,9 @@ struct binder {
 	bool is_soft; /* inside an if: an unknown filter fails only when reached */
 };
 
-static void scan_block(struct binder *b, struct scope *sc, const struct block *body,
+static void scan_block(struct binder *b, struct scope *sc, const struct jblock *body,
 		       bool in_branch);
-static void bind_block(struct binder *b, struct scope *sc, const struct block *body);
+static void bind_block(struct binder *b, struct scope *sc, const struct jblock *body);
 
 /* What is wrong with the name in e. */
 static void bind_fail(struct binder *b, const struct expr *e, const char *what)
@@ -66,7 +66,7 @@ static struct scope *new_scope(struct binder *b, struct scope *parent)
 	return sc;
 }
 
-static int add_slot(struct binder *b, struct scope *sc, struct str name, struct load load)
+static int add_slot(struct binder *b, struct scope *sc, struct str name, struct jload load)
 {
 	int n = sc->n_slots++;
 	sc->loads = jparse_grow(b->a, sc->loads, n, sizeof load);
@@ -89,7 +89,7 @@ static bool find(const struct scope *sc, struct str name, int *out_up, int *out_
 	return false;
 }
 
-static struct load global_load(struct binder *b, struct str name)
+static struct jload global_load(struct binder *b, struct str name)
 {
 	struct jinja *j = b->j;
 	uint32_t i;
@@ -99,7 +99,7 @@ static struct load global_load(struct binder *b, struct str name)
 		j->global_names[i] = name;
 		strmap_put(&b->globals, name, i);
 	}
-	return (struct load){LOAD_GLOBAL, 0, (int)i};
+	return (struct jload){LOAD_GLOBAL, 0, (int)i};
 }
 
 static void note_read(struct binder *b, struct scope *sc, struct str name)
@@ -113,11 +113,11 @@ static void note_assign(struct binder *b, struct scope *sc, struct str name,
 			bool in_branch)
 {
 	int up, slot;
-	struct load load = {LOAD_NONE, 0, 0};
+	struct jload load = {LOAD_NONE, 0, 0};
 	if (find(sc, name, &up, &slot)) {
 		if (up == 0)
 			return;
-		load = (struct load){LOAD_OUTER, up, slot};
+		load = (struct jload){LOAD_OUTER, up, slot};
 	} else if (in_branch) {
 		load = global_load(b, name);
 	}
@@ -127,7 +127,7 @@ static void note_assign(struct binder *b, struct scope *sc, struct str name,
 static int note_param(struct binder *b, struct scope *sc, struct str name)
 {
 	uint32_t slot;
-	struct load load = {LOAD_PARAM, 0, 0};
+	struct jload load = {LOAD_PARAM, 0, 0};
 	if (!strmap_get(&sc->names, name, &slot))
 		return add_slot(b, sc, name, load);
 	sc->loads[slot] = load;
@@ -243,7 +243,7 @@ static void scan_stmt(struct binder *b, struct scope *sc, const struct stmt *s,
 	}
 }
 
-static void scan_block(struct binder *b, struct scope *sc, const struct block *body,
+static void scan_block(struct binder *b, struct scope *sc, const struct jblock *body,
 		       bool in_branch)
 {
 	for (int i = 0; i < body->n && enter(b, body->p[i]->line); i++, b->depth++)
@@ -253,7 +253,7 @@ static void scan_block(struct binder *b, struct scope *sc, const struct block *b
 /* --- binding ------------------------------------------------------------- */
 
 /* Scan and bind a body in its own scope, and forget the names. */
-static void bind_scope(struct binder *b, struct scope *sc, const struct block *body)
+static void bind_scope(struct binder *b, struct scope *sc, const struct jblock *body)
 {
 	scan_block(b, sc, body, false);
 	bind_block(b, sc, body);
@@ -377,7 +377,7 @@ static void bind_stmt(struct binder *b, struct scope *sc, struct stmt *s)
 	}
 }
 
-static void bind_block(struct binder *b, struct scope *sc, const struct block *body)
+static void bind_block(struct binder *b, struct scope *sc, const struct jblock *body)
 {
 	for (int i = 0; i < body->n && enter(b, body->p[i]->line); i++, b->depth++)
 		bind_stmt(b, sc, body->p[i]);

@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "jinja/jinja_ast.h"
 
-static enum jflow run_block(struct jrt *rt, struct jframe *f, const struct block *b)
+static enum jflow run_block(struct jrt *rt, struct jframe *f, const struct jblock *b)
 {
 	enum jflow flow = FLOW_NEXT;
 	for (int i = 0; i < b->n && flow == FLOW_NEXT; i++)
@@ -64,7 +64,7 @@ static bool emit(struct jrt *rt, struct jinja_value *v)
 
 /* Run body with its output going to a string. *out is set where the flow is NEXT. */
 static enum jflow capture_block(struct jrt *rt, struct jframe *f,
-				const struct block *body, struct jinja_value **out)
+				const struct jblock *body, struct jinja_value **out)
 {
 	struct jtext *outer = rt->capture;
 	struct jtext *text = rt->capture = jtext_new(rt, 0);
@@ -81,7 +81,7 @@ static enum jflow capture_block(struct jrt *rt, struct jframe *f,
 static void fill_frame(struct jrt *rt, const struct scope *sc, struct jframe *frame)
 {
 	for (int i = 0; i < sc->n_slots; i++) {
-		const struct load *l = &sc->loads[i];
+		const struct jload *l = &sc->loads[i];
 		struct jframe *from = frame;
 		switch (l->how) {
 		case LOAD_GLOBAL:

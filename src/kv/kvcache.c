@@ -33,7 +33,7 @@
 
 #define NONE (-1)
 
-struct page {
+struct kv_page {
 	int32_t refs;
 	int32_t older, newer;  /* KEPT: neighbours in the LRU list */
 	int32_t bucket_next;   /* published: next in the hash bucket */
@@ -45,7 +45,7 @@ struct page {
 struct kvcache {
 	int n_pages, page_size;
 	bool keep;
-	struct page *pages;
+	struct kv_page *pages;
 	int32_t *tokens;   /* (n_pages, P) */
 	int32_t *free_ids; /* stack */
 	int n_free, n_kept;
@@ -116,7 +116,7 @@ int kvcache_available(const struct kvcache *kv)
 	return kv->n_free + kv->n_kept;
 }
 
-static struct page *page_at(const struct kvcache *kv, int32_t page)
+static struct kv_page *page_at(const struct kvcache *kv, int32_t page)
 {
 	assert(page >= 0 && page < kv->n_pages);
 	return &kv->pages[page];
@@ -132,7 +132,7 @@ int32_t *kvcache_tokens(struct kvcache *kv, int32_t page)
 
 static void kept_push(struct kvcache *kv, int32_t page)
 {
-	struct page *p = page_at(kv, page);
+	struct kv_page *p = page_at(kv, page);
 	p->older = kv->newest;
 	p->newer = NONE;
 	if (kv->newest != NONE)
@@ -145,7 +145,7 @@ static void kept_push(struct kvcache *kv, int32_t page)
 
 static void kept_remove(struct kvcache *kv, int32_t page)
 {
-	struct page *p = page_at(kv, page);
+	struct kv_page *p = page_at(kv, page);
 	if (p->older != NONE)
 		kv->pages[p->older].newer = p->newer;
 	else
@@ -180,7 +180,7 @@ static int32_t bucket_find(const struct kvcache *kv, uint32_t bucket,
 
 static void unpublish(struct kvcache *kv, int32_t page)
 {
-	struct page *p = page_at(kv, page);
+	struct kv_page *p = page_at(kv, page);
 	int32_t *link = &kv->buckets[p->bucket];
 	while (*link != page)
 		link = &kv->pages[*link].bucket_next;
@@ -200,7 +200,7 @@ int32_t kvcache_find(const struct kvcache *kv, kvcache_prefix before,
 kvcache_prefix kvcache_publish(struct kvcache *kv, int32_t page,
 			       kvcache_prefix before)
 {
-	struct page *p = page_at(kv, page);
+	struct kv_page *p = page_at(kv, page);
 	assert(p->refs > 0 && !p->is_published);
 	if (!kv->keep)
 		return KVCACHE_ROOT;
@@ -222,7 +222,7 @@ kvcache_prefix kvcache_publish(struct kvcache *kv, int32_t page,
 
 /* --- holding ------------------------------------------------------------- */
 
-int32_t kvcache_take(struct kvcache *kv)
+int32_t kvcache_alloc_page(struct kvcache *kv)
 {
 	int32_t page;
 	assert(kvcache_available(kv) > 0);
@@ -240,7 +240,7 @@ int32_t kvcache_take(struct kvcache *kv)
 
 void kvcache_hold(struct kvcache *kv, int32_t page)
 {
-	struct page *p = page_at(kv, page);
+	struct kv_page *p = page_at(kv, page);
 	if (p->refs == 0) {
 		assert(p->is_published);
 		kept_remove(kv, page);
@@ -250,7 +250,7 @@ void kvcache_hold(struct kvcache *kv, int32_t page)
 
 void kvcache_release(struct kvcache *kv, int32_t page)
 {
-	struct page *p = page_at(kv, page);
+	struct kv_page *p = page_at(kv, page);
 	assert(p->refs > 0);
 	if (--p->refs > 0)
 		return;
@@ -262,6 +262,6 @@ void kvcache_release(struct kvcache *kv, int32_t page)
 
 bool kvcache_is_private(const struct kvcache *kv, int32_t page)
 {
-	const struct page *p = page_at(kv, page);
+	const struct kv_page *p = page_at(kv, page);
 	return p->refs == 1 && !p->is_published;
 }

@@ -28,12 +28,12 @@ void kvcache_destroy(struct kvcache *kv); /* NULL is fine */
 int kvcache_page_size(const struct kvcache *kv);
 bool kvcache_keeps(const struct kvcache *kv); /* as it was created */
 int kvcache_total(const struct kvcache *kv);
-/* Pages that kvcache_take can give: free ones and kept ones. */
+/* Pages that kvcache_alloc_page can give: free ones and kept ones. */
 int kvcache_available(const struct kvcache *kv);
 
 /* A page for the caller to write, held once. The least recently used kept page
  * goes when none is free. Only while kvcache_available() > 0. */
-int32_t kvcache_take(struct kvcache *kv);
+int32_t kvcache_alloc_page(struct kvcache *kv);
 void kvcache_hold(struct kvcache *kv, int32_t page);
 void kvcache_release(struct kvcache *kv, int32_t page);
 /* Held once and not published: its one holder may write it. */

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 
-struct slot {
+struct state_slot {
 	int32_t refs;
 	kvcache_prefix prefix; /* KVCACHE_ROOT: no checkpoint */
 	uint64_t used;         /* when, as a checkpoint */
@@ -19,14 +19,14 @@ struct slot {
 struct states {
 	int n_slots;
 	uint64_t now;
-	struct slot slots[];
+	struct state_slot slots[];
 };
 
 enum status states_create(int n_slots, struct states **out)
 {
 	assert(n_slots > 0);
 	struct states *s =
-		calloc(1, sizeof *s + (size_t)n_slots * sizeof(struct slot));
+		calloc(1, sizeof *s + (size_t)n_slots * sizeof(struct state_slot));
 	if (!s)
 		return E_NOMEM;
 	s->n_slots = n_slots;
@@ -39,17 +39,17 @@ void states_destroy(struct states *s)
 	free(s);
 }
 
-static struct slot *slot_at(struct states *s, int32_t slot)
+static struct state_slot *slot_at(struct states *s, int32_t slot)
 {
 	assert(slot >= 0 && slot < s->n_slots);
 	return &s->slots[slot];
 }
 
-int32_t states_take(struct states *s)
+int32_t states_alloc(struct states *s)
 {
 	int32_t best = -1;
 	for (int32_t i = 0; i < s->n_slots; i++) {
-		const struct slot *c = &s->slots[i];
+		const struct state_slot *c = &s->slots[i];
 		if (c->refs > 0)
 			continue;
 		if (c->prefix == KVCACHE_ROOT) {
@@ -60,7 +60,7 @@ int32_t states_take(struct states *s)
 			best = i;
 	}
 	if (best >= 0)
-		s->slots[best] = (struct slot){.refs = 1};
+		s->slots[best] = (struct state_slot){.refs = 1};
 	return best;
 }
 

@@ -20,12 +20,12 @@ enum status states_create(int n_slots, struct states **out) MUST_USE;
 void states_destroy(struct states *s); /* NULL is fine */
 
 /* A slot for the caller to write, held once; -1: every slot is held. */
-int32_t states_take(struct states *s);
+int32_t states_alloc(struct states *s);
 void states_hold(struct states *s, int32_t slot);
 void states_release(struct states *s, int32_t slot); /* -1 is fine */
 /* Held once and no checkpoint: its one holder may write it. */
 bool states_is_private(const struct states *s, int32_t slot);
-/* Slots that states_take can give. */
+/* Slots that states_alloc can give. */
 int states_available(const struct states *s);
 
 /* The checkpoint of a prefix, or -1. Not held. */

@@ -15,7 +15,7 @@
 
 #define MAX_TOKENS 16
 
-struct args {
+struct kernels_bench_args {
 	struct case_args of;
 	const char *tokens, *axes;
 	int64_t depth;
@@ -37,7 +37,7 @@ static enum status queue_case(void *ctx, int i)
 }
 
 /* A backend for each case: what weights took is free again. */
-static enum status measure(const struct args *a, const struct case_shape *s,
+static enum status measure(const struct kernels_bench_args *a, const struct case_shape *s,
 			   int32_t n_tok, struct measured *out, struct fail *fail)
 {
 	struct backend *b;
@@ -73,7 +73,7 @@ static enum status measure(const struct args *a, const struct case_shape *s,
 	return st;
 }
 
-static void print_row(const struct args *a, const struct case_shape *s, int32_t n_tok,
+static void print_row(const struct kernels_bench_args *a, const struct case_shape *s, int32_t n_tok,
 		      const struct measured *m)
 {
 	double gbs = m->bytes / m->us * 1e-3;
@@ -89,7 +89,7 @@ static void print_row(const struct args *a, const struct case_shape *s, int32_t 
 	fflush(stdout);
 }
 
-static int run_cases(const struct args *a)
+static int run_cases(const struct kernels_bench_args *a)
 {
 	const struct case_shape *s;
 	int n_good = 0;
@@ -110,7 +110,7 @@ static int run_cases(const struct args *a)
 }
 
 /* What the memory does, by the same clock. */
-static bool measure_memory(struct args *a, struct fail *fail)
+static bool measure_memory(struct kernels_bench_args *a, struct fail *fail)
 {
 	struct backend *b;
 	double copy = 0;
@@ -136,7 +136,7 @@ static bool measure_memory(struct args *a, struct fail *fail)
 
 int cmd_kernels_bench(int argc, char **argv)
 {
-	struct args a = {.of = CASE_DEFAULTS, .tokens = "1", .depth = 256};
+	struct kernels_bench_args a = {.of = CASE_DEFAULTS, .tokens = "1", .depth = 256};
 	const struct option_row rows[] = {
 		CASE_OPTIONS(a.of),
 		{"tokens", 't', OPTION_TEXT, &a.tokens, 0, 0, "N,N,…",

@@ -16,7 +16,7 @@
 
 enum { MAX_CODE = 8, MAX_PROMPT = 65536 };
 
-struct args {
+struct kernels_record_args {
 	struct session_opts session;
 	const char *step, *out, *code;
 	int64_t n_prompt;
@@ -37,7 +37,7 @@ static int find_code(const char *list, char **out)
 }
 
 /* Feed the prompt, its last part (prefill) or one more token (decode) while recording. */
-static bool run_step(const struct args *a, struct session *s, char *const *code,
+static bool run_step(const struct kernels_record_args *a, struct session *s, char *const *code,
 		     int n_code)
 {
 	struct fail fail = {0};
@@ -75,7 +75,8 @@ static bool run_step(const struct args *a, struct session *s, char *const *code,
 
 int cmd_kernels_record(int argc, char **argv)
 {
-	struct args a = {.session = SESSION_DEFAULTS, .step = "decode", .n_prompt = 24};
+	struct kernels_record_args a = {
+		.session = SESSION_DEFAULTS, .step = "decode", .n_prompt = 24};
 	const struct option_row rows[] = {
 		SESSION_OPTIONS(a.session),
 		{"step", 0, OPTION_TEXT, &a.step, 0, 0, "NAME", "decode or prefill (decode)"},

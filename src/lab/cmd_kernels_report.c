@@ -12,7 +12,7 @@
 #include "lab/kernel_grids.h"
 #include "ctl/options.h"
 
-struct args {
+struct kernels_report_args {
 	const char *code, *match, *objdump;
 	bool json, grids;
 	int64_t n_tok, depth;
@@ -25,7 +25,7 @@ enum { FEW = 30 /* percent: fewer workgroups than that for the compute units */ 
  * is left is for waits, conflicts and what the model of chip.c does not see. */
 #define ENOUGH 1.5
 
-struct report {
+struct kernels_report {
 	const char *path;
 	struct codeobject code;
 	const struct chip *chip; /* NULL: not known */
@@ -52,7 +52,7 @@ static void add_count(struct buf *b, const char *name, const struct isa_count *c
 		 c->load_bytes, c->nt_bytes, c->nt_narrow);
 }
 
-static void print_kernel_json(const struct report *r, size_t i)
+static void print_kernel_json(const struct kernels_report *r, size_t i)
 {
 	const struct code_kernel *k = &r->code.kernel[i];
 	struct buf b = {0};
@@ -86,7 +86,7 @@ static void print_kernel_json(const struct report *r, size_t i)
 	buf_deinit(&b);
 }
 
-static void print_head(const struct report *r)
+static void print_head(const struct kernels_report *r)
 {
 	const struct chip *c = r->chip;
 	printf("%s: %s, %zu kernels\n", r->path, r->code.arch, r->code.n);
@@ -102,7 +102,7 @@ static void print_head(const struct report *r)
 }
 
 /* Bytes are those of a lane that are read once; else all, in brackets. */
-static void print_work(const struct report *r, const struct isa_count *hot, bool is_whole)
+static void print_work(const struct kernels_report *r, const struct isa_count *hot, bool is_whole)
 {
 	enum chip_limit limit = CHIP_VALU;
 	int bytes = hot->nt_bytes ? hot->nt_bytes : hot->load_bytes;
@@ -126,7 +126,7 @@ static void print_work(const struct report *r, const struct isa_count *hot, bool
 	}
 }
 
-static void print_kernel(const struct report *r, size_t i)
+static void print_kernel(const struct kernels_report *r, size_t i)
 {
 	const struct code_kernel *k = &r->code.kernel[i];
 	printf("%-40s %5d %5d %6d %7d", k->name, k->vgprs, k->sgprs, k->lds_bytes,
@@ -149,7 +149,7 @@ static void print_kernel(const struct report *r, size_t i)
 static void print_grid(void *ctx, const struct case_shape *s,
 		       const struct hip_launch_info *l)
 {
-	const struct report *r = ctx;
+	const struct kernels_report *r = ctx;
 	const struct code_kernel *k = codeobject_find(&r->code, l->kernel);
 	int64_t groups = (int64_t)l->grid.x * l->grid.y;
 	double each = (double)groups / r->chip->n_cu;
@@ -160,8 +160,8 @@ static void print_grid(void *ctx, const struct case_shape *s,
 	puts(100 * each < FEW ? "  FEW" : "");
 }
 
-static int report_grids(const struct option_set *set, const struct args *a,
-			struct report *r)
+static int report_grids(const struct option_set *set, const struct kernels_report_args *a,
+			struct kernels_report *r)
 {
 	struct fail fail = {0};
 	printf("\n%s: launches of %lld token%s, %lld positions, %d compute units\n"
@@ -175,10 +175,10 @@ static int report_grids(const struct option_set *set, const struct args *a,
 	return EXIT_OK;
 }
 
-static int report_file(const struct option_set *set, const struct args *a,
+static int report_file(const struct option_set *set, const struct kernels_report_args *a,
 		       const char *path)
 {
-	struct report r = {.path = path};
+	struct kernels_report r = {.path = path};
 	struct fail fail = {0};
 	if (codeobject_open(path, &r.code, &fail) != OK)
 		return options_failure("%s", fail.text);
@@ -203,7 +203,7 @@ static int report_file(const struct option_set *set, const struct args *a,
 	return st == OK || st == E_MISSING ? EXIT_OK : EXIT_FAILED;
 }
 
-static int run(const struct option_set *set, const struct args *a)
+static int run(const struct option_set *set, const struct kernels_report_args *a)
 {
 	int rc = EXIT_OK;
 	for (const char *p = a->code; *p && rc == EXIT_OK;) {
@@ -218,7 +218,7 @@ static int run(const struct option_set *set, const struct args *a)
 
 int cmd_kernels_report(int argc, char **argv)
 {
-	struct args a = {.n_tok = 1, .depth = 1024, .backend = {.name = "hip"}};
+	struct kernels_report_args a = {.n_tok = 1, .depth = 1024, .backend = {.name = "hip"}};
 	const struct option_row rows[] = {
 		{"code", 'c', OPTION_TEXT, &a.code, 0, 0, "FILE,…",
 		 "code objects (all of this build)"},

@@ -21,21 +21,21 @@ enum {
 
 /* --- MessagePack ------------------------------------------------------------------ */
 
-struct reader {
+struct code_reader {
 	const unsigned char *p, *end;
 	int depth;
 };
 
-enum kind { KIND_BAD, KIND_OTHER, KIND_INT, KIND_TEXT, KIND_LIST, KIND_MAP };
+enum code_kind { KIND_BAD, KIND_OTHER, KIND_INT, KIND_TEXT, KIND_LIST, KIND_MAP };
 
 /* One value: of lists and maps the head, whose n values (pairs) follow. */
 struct value {
-	enum kind kind;
+	enum code_kind kind;
 	int64_t n;       /* the number, or the length */
 	const char *text;
 };
 
-static bool take(struct reader *r, size_t n, const unsigned char **out)
+static bool read_bytes(struct code_reader *r, size_t n, const unsigned char **out)
 {
 	*out = r->p;
 	if ((size_t)(r->end - r->p) < n)
@@ -45,11 +45,11 @@ static bool take(struct reader *r, size_t n, const unsigned char **out)
 }
 
 /* A big-endian number of `size` bytes; negative where is_signed says so. */
-static bool take_number(struct reader *r, int size, bool is_signed, int64_t *out)
+static bool read_number(struct code_reader *r, int size, bool is_signed, int64_t *out)
 {
 	const unsigned char *p;
 	uint64_t v = 0;
-	if (!take(r, (size_t)size, &p))
+	if (!read_bytes(r, (size_t)size, &p))
 		return false;
 	for (int i = 0; i < size; i++)
 		v = v << 8 | p[i];
@@ -59,34 +59,34 @@ static bool take_number(struct reader *r, int size, bool is_signed, int64_t *out
 	return true;
 }
 
-static struct value text_of(struct reader *r, int64_t n)
+static struct value text_of(struct code_reader *r, int64_t n)
 {
 	const unsigned char *p;
-	if (n < 0 || !take(r, (size_t)n, &p))
+	if (n < 0 || !read_bytes(r, (size_t)n, &p))
 		return (struct value){KIND_BAD, 0, NULL};
 	return (struct value){KIND_TEXT, n, (const char *)p};
 }
 
-static struct value sized(struct reader *r, enum kind kind, int size)
+static struct value sized(struct code_reader *r, enum code_kind kind, int size)
 {
 	int64_t n;
-	if (!take_number(r, size, false, &n))
+	if (!read_number(r, size, false, &n))
 		return (struct value){KIND_BAD, 0, NULL};
 	return kind == KIND_TEXT ? text_of(r, n) : (struct value){kind, n, NULL};
 }
 
-static struct value number(struct reader *r, int size, bool is_signed)
+static struct value number(struct code_reader *r, int size, bool is_signed)
 {
 	struct value v = {KIND_INT, 0, NULL};
-	if (!take_number(r, size, is_signed, &v.n))
+	if (!read_number(r, size, is_signed, &v.n))
 		v.kind = KIND_BAD;
 	return v;
 }
 
-static struct value next(struct reader *r)
+static struct value next(struct code_reader *r)
 {
 	const unsigned char *p;
-	if (!take(r, 1, &p))
+	if (!read_bytes(r, 1, &p))
 		return (struct value){KIND_BAD, 0, NULL};
 	int t = *p;
 	if (t < 0x80)
@@ -115,7 +115,7 @@ static struct value next(struct reader *r)
 }
 
 /* Past v and all that is in it. */
-static bool skip(struct reader *r, struct value v)
+static bool skip(struct code_reader *r, struct value v)
 {
 	if (v.kind == KIND_BAD || r->depth > MAX_DEPTH)
 		return false;
@@ -137,7 +137,7 @@ static bool is_key(struct value v, const char *name)
 
 /* --- the kernels ------------------------------------------------------------------ */
 
-static bool read_arg(struct reader *r, struct code_arg *out)
+static bool read_arg(struct code_reader *r, struct code_arg *out)
 {
 	struct value map = next(r);
 	*out = (struct code_arg){0};
@@ -160,7 +160,7 @@ static bool read_arg(struct reader *r, struct code_arg *out)
 	return true;
 }
 
-static bool read_args(struct reader *r, struct value list, struct code_kernel *k)
+static bool read_args(struct code_reader *r, struct value list, struct code_kernel *k)
 {
 	if (list.kind != KIND_LIST || list.n > r->end - r->p)
 		return false;
@@ -171,7 +171,7 @@ static bool read_args(struct reader *r, struct value list, struct code_kernel *k
 	return true;
 }
 
-static bool read_kernel(struct reader *r, struct code_kernel *k)
+static bool read_kernel(struct code_reader *r, struct code_kernel *k)
 {
 	const struct {
 		const char *key;
@@ -207,7 +207,7 @@ static bool read_kernel(struct reader *r, struct code_kernel *k)
 	return k->name != NULL;
 }
 
-static bool read_kernels(struct reader *r, struct value list, struct codeobject *c)
+static bool read_kernels(struct code_reader *r, struct value list, struct codeobject *c)
 {
 	if (list.kind != KIND_LIST || list.n > r->end - r->p || c->kernel)
 		return false;
@@ -231,7 +231,7 @@ static void read_target(struct value v, struct codeobject *c)
 
 static bool read_metadata(struct str note, struct codeobject *c)
 {
-	struct reader r = {(const unsigned char *)note.p,
+	struct code_reader r = {(const unsigned char *)note.p,
 			   (const unsigned char *)note.p + note.n, 0};
 	struct value map = next(&r);
 	if (map.kind != KIND_MAP)

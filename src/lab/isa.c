@@ -23,7 +23,7 @@ struct line {
 	bool is_nt;
 };
 
-struct loop {
+struct isa_loop {
 	size_t from, to; /* lines, both in it */
 	bool is_innermost;
 };
@@ -132,7 +132,7 @@ static void add_line(struct isa_count *c, const struct line *l)
 
 /* --- loops ------------------------------------------------------------------------ */
 
-static size_t find_loops(const struct listing *k, struct loop *out)
+static size_t find_loops(const struct listing *k, struct isa_loop *out)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < k->n; i++) {
@@ -142,7 +142,7 @@ static size_t find_loops(const struct listing *k, struct loop *out)
 		size_t from = i;
 		while (from > 0 && k->line[from].at > target)
 			from--;
-		out[n++] = (struct loop){from, i, true};
+		out[n++] = (struct isa_loop){from, i, true};
 	}
 	for (size_t a = 0; a < n; a++)
 		for (size_t b = 0; b < n; b++)
@@ -164,7 +164,7 @@ static bool is_hotter(const struct isa_count *a, const struct isa_count *b)
 
 static void finish(const struct listing *k, struct isa_kernel *out)
 {
-	struct loop *loops = xcalloc(k->n + 1, sizeof *loops);
+	struct isa_loop *loops = xcalloc(k->n + 1, sizeof *loops);
 	bool *in_loop = xcalloc(k->n + 1, sizeof *in_loop);
 	size_t n = find_loops(k, loops);
 	for (size_t i = 0; i < n; i++) {

@@ -97,7 +97,7 @@ bool case_args_want(const struct case_args *a, const struct case_shape *s)
 			: strcmp(s->model, CASE_TINY) != 0;
 }
 
-struct copy {
+struct case_copy {
 	struct weight w[LINEAR_MAX_OUT];
 	struct experts experts;
 	void *k_pages, *v_pages;
@@ -109,7 +109,7 @@ struct kernel_case {
 	struct case_shape shape;
 	struct case_opts o;
 	int n_weights; /* of shape.n */
-	struct copy copy[MAX_COPIES];
+	struct case_copy copy[MAX_COPIES];
 	int n_copies;
 	struct weight *expert_weights; /* (copies, 3, E) */
 	void *blocks[512];
@@ -123,7 +123,7 @@ struct kernel_case {
 	int32_t *work, *id, *seq_of, *position, *first_tok, *page_table;
 };
 
-static uint64_t draw(struct kernel_case *c)
+static uint64_t random_bits(struct kernel_case *c)
 {
 	c->random = c->random * 6364136223846793005u + 1442695040888963407u; /* Knuth */
 	uint64_t x = c->random ^ c->random >> 33;
@@ -131,14 +131,14 @@ static uint64_t draw(struct kernel_case *c)
 }
 
 /* From 0 to 1. */
-static float draw_float(struct kernel_case *c)
+static float random_float(struct kernel_case *c)
 {
-	return (float)(draw(c) >> 40) * 0x1p-24f;
+	return (float)(random_bits(c) >> 40) * 0x1p-24f;
 }
 
 /* --- memory -------------------------------------------------------------------- */
 
-static enum status take(struct kernel_case *c, size_t n_bytes, void *out)
+static enum status alloc_device(struct kernel_case *c, size_t n_bytes, void *out)
 {
 	void *p;
 	if (c->n_blocks == ARRAY_LEN(c->blocks))
@@ -151,10 +151,10 @@ static enum status take(struct kernel_case *c, size_t n_bytes, void *out)
 	return st;
 }
 
-static enum status take_with(struct kernel_case *c, const void *host, size_t n_bytes,
+static enum status upload(struct kernel_case *c, const void *host, size_t n_bytes,
 			     void *out)
 {
-	enum status st = take(c, n_bytes, out);
+	enum status st = alloc_device(c, n_bytes, out);
 	void *p;
 	memcpy(&p, out, sizeof p);
 	if (st == OK && !c->o.is_null)
@@ -165,31 +165,31 @@ static enum status take_with(struct kernel_case *c, const void *host, size_t n_b
 /* n f16 or bf16 bits of about +-0.5 to 1, so that every sum is finite. */
 static uint16_t small_half(struct kernel_case *c, bool is_bf16)
 {
-	uint64_t r = draw(c);
+	uint64_t r = random_bits(c);
 	uint16_t sign = (uint16_t)(r >> 20 & 0x8000);
 	return (uint16_t)(sign | (is_bf16 ? 0x3F00 | (r & 0x7F) : 0x3800 | (r & 0x3FF)));
 }
 
-static enum status take_halves(struct kernel_case *c, size_t n, bool is_bf16, void *out)
+static enum status upload_halves(struct kernel_case *c, size_t n, bool is_bf16, void *out)
 {
 	uint16_t *host = calloc(n, sizeof *host);
 	if (!host)
 		return E_NOMEM;
 	for (size_t i = 0; i < n && !c->o.is_null; i++)
 		host[i] = small_half(c, is_bf16);
-	enum status st = take_with(c, host, n * sizeof *host, out);
+	enum status st = upload(c, host, n * sizeof *host, out);
 	free(host);
 	return st;
 }
 
-static enum status take_floats(struct kernel_case *c, size_t n, void *out)
+static enum status upload_floats(struct kernel_case *c, size_t n, void *out)
 {
 	float *host = calloc(n, sizeof *host);
 	if (!host)
 		return E_NOMEM;
 	for (size_t i = 0; i < n; i++)
-		host[i] = draw_float(c);
-	enum status st = take_with(c, host, n * sizeof *host, out);
+		host[i] = random_float(c);
+	enum status st = upload(c, host, n * sizeof *host, out);
 	free(host);
 	return st;
 }
@@ -214,7 +214,7 @@ static void host_deinit(struct host_weight *h)
 static void fill_scales(struct kernel_case *c, void *to, size_t n, bool is_f32)
 {
 	for (size_t i = 0; i < n; i++) {
-		uint16_t bits = (uint16_t)(0x3C00 | (draw(c) & 0x7F));
+		uint16_t bits = (uint16_t)(0x3C00 | (random_bits(c) & 0x7F));
 		if (is_f32) /* bf16 is its upper half */
 			((uint32_t *)to)[i] = (uint32_t)bits << 16;
 		else
@@ -245,12 +245,12 @@ static bool host_make(struct kernel_case *c, enum quant quant, int32_t n, int32_
 		return false;
 	uint32_t *q = h->q;
 	for (size_t i = 0; i < words; i++)
-		q[i] = has_scales ? (uint32_t)draw(c)
+		q[i] = has_scales ? (uint32_t)random_bits(c)
 				  : (uint32_t)small_half(c, true) << 16 |
 					    small_half(c, true);
 	fill_scales(c, h->scales, n_scales, type == DTYPE_F32);
 	for (size_t i = 0; h->zeros && i < (size_t)(n + 7) / 8 * (size_t)(k / group); i++)
-		h->zeros[i] = (uint32_t)draw(c);
+		h->zeros[i] = (uint32_t)random_bits(c);
 	h->w = (struct weight){.quant = quant, .n = n, .k = k, .group = group, .q = h->q,
 			       .scales = has_scales ? h->scales : NULL,
 			       .scale_type = type, .zero_points = h->zeros,
@@ -313,7 +313,7 @@ static enum status make_linear(struct kernel_case *c, struct fail *fail)
 			     ? load_copies(c, &h, i, fail) : E_NOMEM;
 		host_deinit(&h);
 		if (st == OK)
-			st = take(c, t * (size_t)s->n[i] * sizeof(float), &c->y[i]);
+			st = alloc_device(c, t * (size_t)s->n[i] * sizeof(float), &c->y[i]);
 	}
 	return st;
 }
@@ -330,11 +330,11 @@ static enum status make_router(struct kernel_case *c, struct fail *fail)
 				 ? load_copies(c, &h, 0, fail) : E_NOMEM;
 	host_deinit(&h);
 	if (st == OK)
-		st = take(c, t * (size_t)s->experts * sizeof(float), &c->logits);
+		st = alloc_device(c, t * (size_t)s->experts * sizeof(float), &c->logits);
 	if (st == OK)
-		st = take(c, t * (size_t)s->used * sizeof(int32_t), &c->id);
+		st = alloc_device(c, t * (size_t)s->used * sizeof(int32_t), &c->id);
 	if (st == OK)
-		st = take(c, t * (size_t)s->used * sizeof(float), &c->expert_weight);
+		st = alloc_device(c, t * (size_t)s->used * sizeof(float), &c->expert_weight);
 	return st;
 }
 
@@ -350,13 +350,13 @@ static enum status choose_experts(struct kernel_case *c)
 	for (int i = 0; i < c->n_copies && st == OK; i++) {
 		for (size_t t = 0; t < n; t += (size_t)s->used)
 			for (int32_t u = 0; u < s->used;) {
-				int32_t e = (int32_t)(draw(c) >> 20) & 0x7FFFFFFF, v = 0;
+				int32_t e = (int32_t)(random_bits(c) >> 20) & 0x7FFFFFFF, v = 0;
 				host[t + (size_t)u] = e %= s->experts;
 				while (host[t + (size_t)v] != e)
 					v++;
 				u += v == u; /* none before it is the same */
 			}
-		st = take_with(c, host, n * sizeof *host, &c->copy[i].id);
+		st = upload(c, host, n * sizeof *host, &c->copy[i].id);
 	}
 	free(host);
 	return st;
@@ -401,11 +401,11 @@ static enum status make_experts(struct kernel_case *c, struct fail *fail)
 	if (st == OK)
 		st = choose_experts(c);
 	if (st == OK)
-		st = take_floats(c, pairs, &c->expert_weight);
+		st = upload_floats(c, pairs, &c->expert_weight);
 	if (st == OK)
-		st = take(c, pairs * (size_t)s->f * 4, &c->h);
+		st = alloc_device(c, pairs * (size_t)s->f * 4, &c->h);
 	if (st == OK)
-		st = take(c, moe_experts_work(c->o.n_tok, s->used, s->experts) * 4,
+		st = alloc_device(c, moe_experts_work(c->o.n_tok, s->used, s->experts) * 4,
 			  &c->work);
 	return st;
 }
@@ -416,19 +416,19 @@ static enum status make_ids(struct kernel_case *c, int32_t n_pages)
 {
 	size_t t = (size_t)c->o.n_tok;
 	int32_t *ids = xcalloc(t + (size_t)n_pages + 2, sizeof *ids);
-	enum status st = take_with(c, ids, t * sizeof *ids, &c->seq_of);
+	enum status st = upload(c, ids, t * sizeof *ids, &c->seq_of);
 	for (size_t i = 0; i < t; i++)
 		ids[i] = c->o.depth - c->o.n_tok + (int32_t)i;
 	if (st == OK)
-		st = take_with(c, ids, t * sizeof *ids, &c->position);
+		st = upload(c, ids, t * sizeof *ids, &c->position);
 	for (int32_t i = 0; i < n_pages; i++)
 		ids[i] = n_pages - 1 - i;
 	if (st == OK)
-		st = take_with(c, ids, (size_t)n_pages * sizeof *ids, &c->page_table);
+		st = upload(c, ids, (size_t)n_pages * sizeof *ids, &c->page_table);
 	ids[0] = 0;
 	ids[1] = c->o.n_tok;
 	if (st == OK)
-		st = take_with(c, ids, 2 * sizeof *ids, &c->first_tok);
+		st = upload(c, ids, 2 * sizeof *ids, &c->first_tok);
 	free(ids);
 	return st;
 }
@@ -445,29 +445,29 @@ static enum status make_attention(struct kernel_case *c)
 	c->n_copies = MIN(copies_for(c, c->bytes), 16);
 	enum status st = make_ids(c, n_pages);
 	for (int i = 0; i < c->n_copies && st == OK; i++) {
-		st = take_halves(c, n, false, &c->copy[i].k_pages);
+		st = upload_halves(c, n, false, &c->copy[i].k_pages);
 		if (st == OK)
-			st = take_halves(c, n, false, &c->copy[i].v_pages);
+			st = upload_halves(c, n, false, &c->copy[i].v_pages);
 	}
 	if (st == OK)
-		st = take_halves(c, row, false, &c->x);
+		st = upload_halves(c, row, false, &c->x);
 	if (st == OK)
-		st = take(c, row * 4, &c->y[0]);
+		st = alloc_device(c, row * 4, &c->y[0]);
 	return st;
 }
 
 /* --- the best of the logits ---------------------------------------------------- */
 
 /* As many sums as make a bell: of a row few stand out, as of a head's. */
-static enum status take_logits(struct kernel_case *c, size_t n)
+static enum status upload_logits(struct kernel_case *c, size_t n)
 {
 	enum { SUMS = 12 };
 	float *host = calloc(n, sizeof *host);
 	if (!host)
 		return E_NOMEM;
 	for (size_t i = 0; i < n * SUMS && !c->o.is_null; i++)
-		host[i / SUMS] += draw_float(c) - 0.5f;
-	enum status st = take_with(c, host, n * sizeof *host, &c->logits);
+		host[i / SUMS] += random_float(c) - 0.5f;
+	enum status st = upload(c, host, n * sizeof *host, &c->logits);
 	free(host);
 	return st;
 }
@@ -481,9 +481,9 @@ static enum status make_top(struct kernel_case *c)
 	c->n_copies = 1;
 	c->bytes = sizeof(float) * (double)n;
 	c->flops = 8.0 * (double)n; /* which is larger; two sums of exponentials */
-	enum status st = take_logits(c, n);
+	enum status st = upload_logits(c, n);
 	if (st == OK)
-		st = take_floats(c, t, &c->inv_t);
+		st = upload_floats(c, t, &c->inv_t);
 	if (st == OK)
 		st = c->b->ops->alloc_shared(c->b, t * sizeof *c->top, &p);
 	if (st == OK)
@@ -501,11 +501,11 @@ static enum status make(struct kernel_case *c, struct fail *fail)
 		return make_attention(c);
 	if (c->shape.op == CASE_TOP)
 		return make_top(c);
-	st = take_halves(c, n, false, &c->x);
+	st = upload_halves(c, n, false, &c->x);
 	if (st == OK)
-		st = take_floats(c, n, &c->stream);
+		st = upload_floats(c, n, &c->stream);
 	if (st == OK && (c->shape.op == CASE_FFN_UP || c->shape.op == CASE_NORM))
-		st = take_floats(c, (size_t)c->shape.k, &c->norm);
+		st = upload_floats(c, (size_t)c->shape.k, &c->norm);
 	if (st != OK)
 		return st;
 	switch (c->shape.op) {
@@ -520,7 +520,7 @@ static enum status make(struct kernel_case *c, struct fail *fail)
 		c->n_copies = 1;
 		c->bytes = 6.0 * (double)n;
 		c->flops = 4.0 * (double)n;
-		return take(c, n * 4, &c->y[0]);
+		return alloc_device(c, n * 4, &c->y[0]);
 	}
 }
 
@@ -559,7 +559,7 @@ static struct rms_norm_args norm_args(const struct kernel_case *c, void *y)
 				      .x = c->stream, .weight = c->norm, .y = y};
 }
 
-static enum status queue_linear(struct kernel_case *c, const struct copy *w)
+static enum status queue_linear(struct kernel_case *c, const struct case_copy *w)
 {
 	struct linear_args a = {.n_tok = c->o.n_tok, .x = c->x, .n_out = c->n_weights};
 	struct rms_norm_args norm = norm_args(c, c->x);
@@ -575,7 +575,7 @@ static enum status queue_linear(struct kernel_case *c, const struct copy *w)
 	return c->b->ops->linear(c->b, &a);
 }
 
-static enum status queue_experts(struct kernel_case *c, const struct copy *w)
+static enum status queue_experts(struct kernel_case *c, const struct case_copy *w)
 {
 	struct moe_experts_args a = {
 		.n_tok = c->o.n_tok, .n_used = c->shape.used, .x = c->x, .id = w->id,
@@ -584,7 +584,7 @@ static enum status queue_experts(struct kernel_case *c, const struct copy *w)
 	return c->b->ops->moe_experts(c->b, &a);
 }
 
-static enum status queue_router(struct kernel_case *c, const struct copy *w)
+static enum status queue_router(struct kernel_case *c, const struct case_copy *w)
 {
 	struct moe_router_args a = {
 		.n_tok = c->o.n_tok, .n_used = c->shape.used, .norm_topk = true,
@@ -593,7 +593,7 @@ static enum status queue_router(struct kernel_case *c, const struct copy *w)
 	return c->b->ops->moe_router(c->b, &a);
 }
 
-static enum status queue_attention(struct kernel_case *c, const struct copy *w)
+static enum status queue_attention(struct kernel_case *c, const struct case_copy *w)
 {
 	const struct case_shape *s = &c->shape;
 	int32_t n_pages = (c->o.depth + PAGE - 1) / PAGE;
@@ -618,7 +618,7 @@ static enum status queue_top(struct kernel_case *c)
 
 enum status kernel_case_queue(struct kernel_case *c, int i)
 {
-	const struct copy *w = &c->copy[i % c->n_copies];
+	const struct case_copy *w = &c->copy[i % c->n_copies];
 	switch (c->shape.op) {
 	case CASE_LINEAR:
 	case CASE_FFN_UP:

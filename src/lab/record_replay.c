@@ -17,7 +17,7 @@ struct buffer {
 	const json_t *json;
 };
 
-struct replay {
+struct kernel_replay {
 	struct hip *h;
 	const char *dir;
 	double tolerance;
@@ -28,7 +28,7 @@ struct replay {
 	size_t n_buffers;
 };
 
-static enum status bad(struct replay *r, const char *what)
+static enum status bad(struct kernel_replay *r, const char *what)
 {
 	return fail_set(r->fail, E_FORMAT, "%s/%s: %s is not as it should be", r->dir,
 			r->file, what);
@@ -37,7 +37,7 @@ static enum status bad(struct replay *r, const char *what)
 /* --- reading ------------------------------------------------------------------- */
 
 /* The blob called `name` in buffer's JSON, into b->host, the rest being zeros. */
-static enum status read_blob(struct replay *r, struct buffer *b, const char *name)
+static enum status read_blob(struct kernel_replay *r, struct buffer *b, const char *name)
 {
 	const char *path = json_string_value(json_object_get(b->json, name));
 	struct buf bytes = {0};
@@ -54,7 +54,7 @@ static enum status read_blob(struct replay *r, struct buffer *b, const char *nam
 }
 
 /* Put addresses (or, with NULL for the devices, zeros) into n bytes at p. */
-static enum status put_links(struct replay *r, const json_t *links, char *p, size_t n,
+static enum status put_links(struct kernel_replay *r, const json_t *links, char *p, size_t n,
 			     bool is_zero)
 {
 	size_t i;
@@ -73,7 +73,7 @@ static enum status put_links(struct replay *r, const json_t *links, char *p, siz
 	return OK;
 }
 
-static enum status make_buffers(struct replay *r, const json_t *list)
+static enum status make_buffers(struct kernel_replay *r, const json_t *list)
 {
 	enum status st = OK;
 	r->n_buffers = json_array_size(list);
@@ -103,7 +103,7 @@ static enum status make_buffers(struct replay *r, const json_t *list)
 	return st;
 }
 
-static void free_buffers(struct replay *r)
+static void free_buffers(struct kernel_replay *r)
 {
 	for (size_t i = 0; i < r->n_buffers; i++) {
 		hip_free(&r->h->base, r->buffers[i].device);
@@ -132,7 +132,7 @@ static int32_t number_at(const json_t *list, size_t i)
 	return (int32_t)json_integer_value(json_array_get(list, i));
 }
 
-static enum status launch(struct replay *r, const json_t *root)
+static enum status launch(struct kernel_replay *r, const json_t *root)
 {
 	const char *kernel = json_string_value(json_object_get(root, "kernel"));
 	const char *hex = json_string_value(json_object_get(root, "kernarg"));
@@ -200,7 +200,7 @@ static double difference_as(const char *p, const char *q, size_t n, size_t size)
 	return worst;
 }
 
-static enum status compare(struct replay *r, const char *kernel)
+static enum status compare(struct kernel_replay *r, const char *kernel)
 {
 	bool is_equal = true;
 	double worst = 0;
@@ -242,7 +242,7 @@ static enum status compare(struct replay *r, const char *kernel)
 	return OK;
 }
 
-static enum status replay_launch(struct replay *r)
+static enum status replay_launch(struct kernel_replay *r)
 {
 	json_error_t error;
 	char *path = file_join(r->dir, r->file);
@@ -265,7 +265,7 @@ static enum status replay_launch(struct replay *r)
 enum status replay_run(struct hip *h, const char *dir, double tolerance,
 		       struct replay_result *out, struct fail *fail)
 {
-	struct replay r = {.h = h, .dir = dir, .tolerance = tolerance, .out = out,
+	struct kernel_replay r = {.h = h, .dir = dir, .tolerance = tolerance, .out = out,
 			   .fail = fail, .file = "recording.json"};
 	json_error_t error;
 	*out = (struct replay_result){0};

@@ -28,7 +28,7 @@
 #define MAX_DEPTH 4 /* of arrays in arrays, which nothing uses */
 #define DEFAULT_ALIGNMENT 32
 
-struct reader {
+struct gguf_reader {
 	const char *p, *end; /* what is left */
 	const char *begin;
 	const char *path;
@@ -79,19 +79,19 @@ static const struct {
 
 /* --- reading ---------------------------------------------------------------- */
 
-static size_t left(const struct reader *r)
+static size_t left(const struct gguf_reader *r)
 {
 	return (size_t)(r->end - r->p);
 }
 
-static enum status truncated(const struct reader *r, const char *where)
+static enum status truncated(const struct gguf_reader *r, const char *where)
 {
 	return fail_set(r->fail, E_FORMAT, "%s: the file ends within %s", r->path,
 			where);
 }
 
 /* n <= 8 bytes, little-endian. */
-static bool take(struct reader *r, size_t n, uint64_t *out)
+static bool read_bytes(struct gguf_reader *r, size_t n, uint64_t *out)
 {
 	if (left(r) < n)
 		return false;
@@ -101,10 +101,10 @@ static bool take(struct reader *r, size_t n, uint64_t *out)
 	return true;
 }
 
-static bool take_string(struct reader *r, struct str *out)
+static bool read_string(struct gguf_reader *r, struct str *out)
 {
 	uint64_t n;
-	if (!take(r, 8, &n) || n > left(r))
+	if (!read_bytes(r, 8, &n) || n > left(r))
 		return false;
 	*out = (struct str){r->p, (size_t)n};
 	r->p += n;
@@ -112,7 +112,7 @@ static bool take_string(struct reader *r, struct str *out)
 }
 
 /* Passes over n elements of a type. E_FORMAT without words: the file is too short. */
-static enum status skip(struct reader *r, uint64_t type, uint64_t n, int depth)
+static enum status skip(struct gguf_reader *r, uint64_t type, uint64_t n, int depth)
 {
 	if (type != GGUF_STRING && type != GGUF_ARRAY) {
 		if (n > left(r) / types[type].n_bytes)
@@ -124,11 +124,11 @@ static enum status skip(struct reader *r, uint64_t type, uint64_t n, int depth)
 		struct str s;
 		uint64_t inner, count;
 		if (type == GGUF_STRING) {
-			if (!take_string(r, &s))
+			if (!read_string(r, &s))
 				return E_FORMAT;
 			continue;
 		}
-		if (depth == MAX_DEPTH || !take(r, 4, &inner) || !take(r, 8, &count) ||
+		if (depth == MAX_DEPTH || !read_bytes(r, 4, &inner) || !read_bytes(r, 8, &count) ||
 		    inner >= GGUF_TYPE_COUNT ||
 		    skip(r, inner, count, depth + 1) != OK)
 			return E_FORMAT;
@@ -136,16 +136,16 @@ static enum status skip(struct reader *r, uint64_t type, uint64_t n, int depth)
 	return OK;
 }
 
-static enum status read_value(struct reader *r, const char *key,
+static enum status read_value(struct gguf_reader *r, const char *key,
 			      struct gguf_value *out)
 {
 	uint64_t type, n = 1;
 	char where[MAX_NAME + 20];
 	snprintf(where, sizeof where, "the value of %s", key);
-	if (!take(r, 4, &type))
+	if (!read_bytes(r, 4, &type))
 		return truncated(r, where);
 	out->is_array = type == GGUF_ARRAY;
-	if (out->is_array && (!take(r, 4, &type) || !take(r, 8, &n)))
+	if (out->is_array && (!read_bytes(r, 4, &type) || !read_bytes(r, 8, &n)))
 		return truncated(r, where);
 	if (type >= GGUF_TYPE_COUNT)
 		return fail_at(r->fail, E_FORMAT, key, "%s: %s has the unknown type %u",
@@ -157,13 +157,13 @@ static enum status read_value(struct reader *r, const char *key,
 }
 
 /* A name as a terminated string in the arena: UTF-8, not too long. */
-static enum status read_name(struct reader *r, const char *what, size_t i,
+static enum status read_name(struct gguf_reader *r, const char *what, size_t i,
 			     const char **out)
 {
 	struct str s;
 	char where[60];
 	snprintf(where, sizeof where, "the name of %s %zu", what, i);
-	if (!take_string(r, &s))
+	if (!read_string(r, &s))
 		return truncated(r, where);
 	if (s.n == 0 || s.n > MAX_NAME || memchr(s.p, 0, s.n) || utf8_check(s) >= 0)
 		return fail_set(r->fail, E_FORMAT, "%s: %s is empty, longer than %d "
@@ -172,7 +172,7 @@ static enum status read_name(struct reader *r, const char *what, size_t i,
 	return OK;
 }
 
-static enum status read_pairs(struct reader *r, uint64_t n, struct gguf *g)
+static enum status read_pairs(struct gguf_reader *r, uint64_t n, struct gguf *g)
 {
 	/* A pair has 8 bytes for a length, 4 for a type and one of a value. */
 	if (n > MAX_PAIRS || n > left(r) / 13)
@@ -201,21 +201,21 @@ static enum status read_pairs(struct reader *r, uint64_t n, struct gguf *g)
 
 /* --- tensors ------------------------------------------------------------------ */
 
-static enum status bad(const struct reader *r, const char *tensor, const char *what)
+static enum status bad(const struct gguf_reader *r, const char *tensor, const char *what)
 {
 	return fail_set(r->fail, E_FORMAT, "%s: tensor %s %s", r->path, tensor, what);
 }
 
-static enum status read_shape(struct reader *r, struct tensor *t)
+static enum status read_shape(struct gguf_reader *r, struct tensor *t)
 {
 	uint64_t n, dim;
-	if (!take(r, 4, &n))
+	if (!read_bytes(r, 4, &n))
 		return truncated(r, t->name);
 	if (n > TENSOR_MAX_DIMS)
 		return bad(r, t->name, "has too many dimensions");
 	t->n_dims = (int)n;
 	for (int i = t->n_dims - 1; i >= 0; i--) {
-		if (!take(r, 8, &dim))
+		if (!read_bytes(r, 8, &dim))
 			return truncated(r, t->name);
 		if (dim > INT64_MAX)
 			return bad(r, t->name, "has an impossible shape");
@@ -224,7 +224,7 @@ static enum status read_shape(struct reader *r, struct tensor *t)
 	return OK;
 }
 
-static enum status unsupported_type(struct reader *r, const struct tensor *t, uint32_t type)
+static enum status unsupported_type(struct gguf_reader *r, const struct tensor *t, uint32_t type)
 {
 	for (size_t i = 0; i < ARRAY_LEN(other_types); i++)
 		if (other_types[i].type == type)
@@ -236,10 +236,10 @@ static enum status unsupported_type(struct reader *r, const struct tensor *t, ui
 }
 
 /* Type, and from it and the shape the bytes. */
-static enum status read_type(struct reader *r, struct tensor *t)
+static enum status read_type(struct gguf_reader *r, struct tensor *t)
 {
 	uint64_t type;
-	if (!take(r, 4, &type))
+	if (!read_bytes(r, 4, &type))
 		return truncated(r, t->name);
 	if (type >= ARRAY_LEN(tensor_types) || !tensor_types[type].name)
 		return unsupported_type(r, t, (uint32_t)type);
@@ -263,7 +263,7 @@ static enum status read_type(struct reader *r, struct tensor *t)
 }
 
 /* The offset stays in n_offset until it is known where the data begins. */
-static enum status read_tensor(struct reader *r, size_t i, struct tensor *t,
+static enum status read_tensor(struct gguf_reader *r, size_t i, struct tensor *t,
 			       uint64_t *offset)
 {
 	*t = (struct tensor){.file = r->path};
@@ -272,12 +272,12 @@ static enum status read_tensor(struct reader *r, size_t i, struct tensor *t,
 		st = read_shape(r, t);
 	if (st == OK)
 		st = read_type(r, t);
-	if (st == OK && !take(r, 8, offset))
+	if (st == OK && !read_bytes(r, 8, offset))
 		st = truncated(r, t->name);
 	return st;
 }
 
-static enum status place(struct reader *r, struct str data, size_t alignment,
+static enum status place(struct gguf_reader *r, struct str data, size_t alignment,
 			 struct tensor *t, uint64_t offset)
 {
 	if (offset % alignment)
@@ -291,7 +291,7 @@ static enum status place(struct reader *r, struct str data, size_t alignment,
 	return OK;
 }
 
-static enum status find_data(struct reader *r, const struct gguf *g, size_t *alignment,
+static enum status find_data(struct gguf_reader *r, const struct gguf *g, size_t *alignment,
 			     struct str *out)
 {
 	static const char key[] = "general.alignment";
@@ -308,7 +308,7 @@ static enum status find_data(struct reader *r, const struct gguf *g, size_t *ali
 	return OK;
 }
 
-static enum status read_tensors(struct reader *r, uint64_t n, const struct gguf *g,
+static enum status read_tensors(struct gguf_reader *r, uint64_t n, const struct gguf *g,
 				struct safetensors *out)
 {
 	/* A tensor: 8 bytes of length, 4 of dimensions, 4 of type, 8 of offset. */
@@ -334,12 +334,13 @@ static enum status read_tensors(struct reader *r, uint64_t n, const struct gguf 
 	return st == OK ? safetensors_check_overlap(out, r->path, r->fail) : st;
 }
 
-static enum status read_head(struct reader *r, uint64_t *n_tensors, uint64_t *n_pairs)
+static enum status read_head(struct gguf_reader *r, uint64_t *n_tensors, uint64_t *n_pairs)
 {
 	uint64_t magic, version;
-	if (!take(r, 4, &magic) || magic != 0x46554747)
+	if (!read_bytes(r, 4, &magic) || magic != 0x46554747)
 		return fail_set(r->fail, E_FORMAT, "%s: not a GGUF file", r->path);
-	if (!take(r, 4, &version) || !take(r, 8, n_tensors) || !take(r, 8, n_pairs))
+	if (!read_bytes(r, 4, &version) || !read_bytes(r, 8, n_tensors) ||
+	    !read_bytes(r, 8, n_pairs))
 		return truncated(r, "its header");
 	if (version != 2 && version != 3)
 		return fail_set(r->fail, E_UNSUPPORTED, "%s: version %u of GGUF%s is not "
@@ -352,7 +353,7 @@ enum status gguf_parse(struct str file, const char *path, struct arena *a,
 		       struct gguf *out, struct safetensors *out_tensors,
 		       struct fail *fail)
 {
-	struct reader r = {file.p, file.p + file.n, file.p, path, a, fail};
+	struct gguf_reader r = {file.p, file.p + file.n, file.p, path, a, fail};
 	struct gguf g = {0};
 	struct safetensors s = {0};
 	uint64_t n_tensors = 0, n_pairs = 0;

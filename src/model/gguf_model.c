@@ -197,7 +197,7 @@ const char *gguf_model_rename(const struct gguf *g, const char *name, struct are
 
 /* --- keys -------------------------------------------------------------------------- */
 
-struct reader {
+struct gguf_model_reader {
 	const struct gguf *g;
 	const struct tensors *tensors;
 	const char *path;
@@ -207,21 +207,21 @@ struct reader {
 };
 
 /* NULL where there is none; the key's full name goes to `name`. */
-static const struct gguf_value *find(const struct reader *r, const char *key,
+static const struct gguf_value *find(const struct gguf_model_reader *r, const char *key,
 				     char name[96])
 {
 	snprintf(name, 96, "%s.%s", r->arch->gguf, key);
 	return gguf_find(r->g, name);
 }
 
-static enum status wrong(const struct reader *r, const char *key,
+static enum status wrong(const struct gguf_model_reader *r, const char *key,
 			 const struct gguf_value *v, const char *want)
 {
 	return fail_at(r->fail, E_FORMAT, key, "%s: %s is %s, not %s", r->path, key,
 		       gguf_type_name(v), want);
 }
 
-static enum status refuse(const struct reader *r, const char *key,
+static enum status refuse(const struct gguf_model_reader *r, const char *key,
 			  const struct gguf_value *v)
 {
 	double d = 0;
@@ -264,7 +264,7 @@ static const struct {
 	{"ssm.time_step_rank", "linear_num_value_heads", false, false},
 };
 
-static enum status copy_keys(struct reader *r)
+static enum status copy_keys(struct gguf_model_reader *r)
 {
 	char name[96];
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
@@ -289,7 +289,7 @@ static enum status copy_keys(struct reader *r)
 }
 
 /* Keys that would change the result: only this value, under which they do nothing. */
-static enum status check_neutral(struct reader *r)
+static enum status check_neutral(struct gguf_model_reader *r)
 {
 	static const struct {
 		const char *key;
@@ -323,19 +323,19 @@ static enum status check_neutral(struct reader *r)
 	return OK;
 }
 
-static int64_t known(const struct reader *r, const char *hf)
+static int64_t known(const struct gguf_model_reader *r, const char *hf)
 {
 	return json_integer_value(json_object_get(r->config, hf));
 }
 
-static void set_default(const struct reader *r, const char *hf, int64_t n)
+static void set_default(const struct gguf_model_reader *r, const char *hf, int64_t n)
 {
 	if (!json_object_get(r->config, hf))
 		json_object_set_new(r->config, hf, json_integer(n));
 }
 
 /* Values of the same must agree: keys and values of heads. */
-static enum status check_heads(struct reader *r)
+static enum status check_heads(struct gguf_model_reader *r)
 {
 	char name[96];
 	int64_t heads = known(r, "num_attention_heads"), n = 0;
@@ -361,7 +361,7 @@ static enum status check_heads(struct reader *r)
 }
 
 /* What the files of one family do not say. */
-static enum status read_family(struct reader *r)
+static enum status read_family(struct gguf_model_reader *r)
 {
 	char name[96];
 	int64_t n = 0, layers = known(r, "num_hidden_layers");
@@ -397,7 +397,7 @@ static enum status read_family(struct reader *r)
 	return OK;
 }
 
-static enum status read_rope(struct reader *r)
+static enum status read_rope(struct gguf_model_reader *r)
 {
 	static const struct {
 		const char *gguf, *hf;
@@ -446,7 +446,7 @@ static enum status read_rope(struct reader *r)
 /* --- tokens, and what to sample with ------------------------------------------------ */
 
 /* Ends of text, by key, and by the spelling of the token for files that do not say. */
-static void read_ends(struct reader *r)
+static void read_ends(struct gguf_model_reader *r)
 {
 	static const char *const ids[] = {"tokenizer.ggml.eos_token_id",
 					  "tokenizer.ggml.eot_token_id",
@@ -479,7 +479,7 @@ static void read_ends(struct reader *r)
 		json_object_set_new(r->config, "bos_token_id", json_integer(id));
 }
 
-static json_t *read_sampling(const struct reader *r)
+static json_t *read_sampling(const struct gguf_model_reader *r)
 {
 	static const struct {
 		const char *gguf, *hf;
@@ -500,7 +500,7 @@ static json_t *read_sampling(const struct reader *r)
 	return out;
 }
 
-static enum status read_all(struct reader *r)
+static enum status read_all(struct gguf_model_reader *r)
 {
 	char window[96];
 	const char *type = r->arch->model_type, *class = r->arch->class;
@@ -536,7 +536,7 @@ static enum status read_all(struct reader *r)
 enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 			      json_t **out_generation, struct fail *fail)
 {
-	struct reader r = {.g = tensors_gguf(ts), .tensors = ts, .path = tensors_dir(ts),
+	struct gguf_model_reader r = {.g = tensors_gguf(ts), .tensors = ts, .path = tensors_dir(ts),
 			   .fail = fail};
 	struct str name;
 	r.arch = find_arch(r.g, &name);

@@ -41,7 +41,7 @@ static const struct pre {
 	{"gpt-4o", O200K, false, true, false},
 };
 
-struct reader {
+struct gguf_tokenizer_reader {
 	const struct gguf *g;
 	const char *path;
 	struct arena arena;
@@ -51,13 +51,14 @@ struct reader {
 	const struct pre *pre;
 };
 
-static enum status bad(const struct reader *r, const char *key, const char *what)
+static enum status bad(const struct gguf_tokenizer_reader *r, const char *key, const char *what)
 {
 	return fail_at(r->fail, E_FORMAT, key, "%s: %s %s", r->path, key, what);
 }
 
 /* A string that must be there and be a row's name; fills in what it is. */
-static enum status need_string(const struct reader *r, const char *key, struct str *out)
+static enum status need_string(const struct gguf_tokenizer_reader *r, const char *key,
+				struct str *out)
 {
 	const struct gguf_value *v = gguf_find(r->g, key);
 	if (!v)
@@ -65,14 +66,14 @@ static enum status need_string(const struct reader *r, const char *key, struct s
 	return gguf_string(v, out) ? OK : bad(r, key, "is not a string");
 }
 
-static enum status unknown(const struct reader *r, const char *key, struct str s)
+static enum status unknown(const struct gguf_tokenizer_reader *r, const char *key, struct str s)
 {
 	return fail_at(r->fail, E_UNSUPPORTED, key, "%s: %s \"%.*s\" is not supported",
 		       r->path, key, (int)MIN(s.n, 60), s.p);
 }
 
 /* A boolean, `absent` where it is not there. */
-static enum status read_switch(const struct reader *r, const char *key, bool absent,
+static enum status read_switch(const struct gguf_tokenizer_reader *r, const char *key, bool absent,
 			       bool *out)
 {
 	const struct gguf_value *v = gguf_find(r->g, key);
@@ -84,7 +85,7 @@ static enum status read_switch(const struct reader *r, const char *key, bool abs
 }
 
 /* SentencePiece. It has no pre-tokenizer; normal forms other than none are not known. */
-static enum status read_spm_kind(struct reader *r)
+static enum status read_spm_kind(struct gguf_tokenizer_reader *r)
 {
 	static const struct pre none = {"default", NULL, false, false, true};
 	const struct gguf_value *pre = gguf_find(r->g, KEY("pre"));
@@ -105,7 +106,7 @@ static enum status read_spm_kind(struct reader *r)
 	return st;
 }
 
-static enum status read_kind(struct reader *r)
+static enum status read_kind(struct gguf_tokenizer_reader *r)
 {
 	struct str model, pre;
 	enum status st = need_string(r, KEY("model"), &model);
@@ -137,7 +138,7 @@ static enum status read_kind(struct reader *r)
 	return OK;
 }
 
-static const struct gguf_value *find_array(const struct reader *r, const char *key,
+static const struct gguf_value *find_array(const struct gguf_tokenizer_reader *r, const char *key,
 					   bool of_strings)
 {
 	const struct gguf_value *v = gguf_find(r->g, key);
@@ -146,7 +147,7 @@ static const struct gguf_value *find_array(const struct reader *r, const char *k
 	return is ? v : NULL;
 }
 
-static enum status read_tokens(struct reader *r)
+static enum status read_tokens(struct gguf_tokenizer_reader *r)
 {
 	const struct gguf_value *tokens = find_array(r, KEY("tokens"), true);
 	const struct gguf_value *types = find_array(r, KEY("token_type"), false);
@@ -178,7 +179,7 @@ static enum status read_tokens(struct reader *r)
 	return OK;
 }
 
-static enum status read_scores(struct reader *r)
+static enum status read_scores(struct gguf_tokenizer_reader *r)
 {
 	const struct gguf_value *v = find_array(r, KEY("scores"), false);
 	if (!v || v->n != (uint64_t)r->def.n_pieces)
@@ -194,7 +195,7 @@ static enum status read_scores(struct reader *r)
 	return OK;
 }
 
-static enum status read_merges(struct reader *r)
+static enum status read_merges(struct gguf_tokenizer_reader *r)
 {
 	const struct gguf_value *v = find_array(r, KEY("merges"), true);
 	if (!v)
@@ -215,7 +216,7 @@ static enum status read_merges(struct reader *r)
 }
 
 /* A token's id of a key, -1 where there is none. */
-static enum status read_id(const struct reader *r, const char *key, int32_t *out)
+static enum status read_id(const struct gguf_tokenizer_reader *r, const char *key, int32_t *out)
 {
 	const struct gguf_value *v = gguf_find(r->g, key);
 	int64_t id = -1;
@@ -229,7 +230,7 @@ static enum status read_id(const struct reader *r, const char *key, int32_t *out
 }
 
 /* Tokens that go around a text that stands alone. */
-static enum status read_ends(struct reader *r, const char *switch_key, bool absent,
+static enum status read_ends(struct gguf_tokenizer_reader *r, const char *switch_key, bool absent,
 			     int32_t id, const int32_t **out, int *n)
 {
 	bool is;
@@ -243,7 +244,7 @@ static enum status read_ends(struct reader *r, const char *switch_key, bool abse
 	return OK;
 }
 
-static char *token_text(const struct reader *r, int32_t id)
+static char *token_text(const struct gguf_tokenizer_reader *r, int32_t id)
 {
 	struct str s = {0};
 	for (int i = 0; id >= 0 && i < r->def.n_added; i++)
@@ -254,7 +255,7 @@ static char *token_text(const struct reader *r, int32_t id)
 	return s.p ? xstrndup(s.p, s.n) : xstrdup("");
 }
 
-static enum status read_files(struct reader *r, struct tokenizer_files *out)
+static enum status read_files(struct gguf_tokenizer_reader *r, struct tokenizer_files *out)
 {
 	int32_t bos = -1, eos = -1;
 	struct str template = STR("");
@@ -292,7 +293,7 @@ static enum status read_files(struct reader *r, struct tokenizer_files *out)
 enum status gguf_tokenizer_load(const struct gguf *g, const char *path,
 				struct tokenizer_files *out, struct fail *fail)
 {
-	struct reader *r = xcalloc(1, sizeof *r);
+	struct gguf_tokenizer_reader *r = xcalloc(1, sizeof *r);
 	r->g = g;
 	r->path = path;
 	r->fail = fail;

@@ -10,10 +10,12 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/pool.h"
 #include "model/model_config.h"
 #include "model/experts.h"
 #include "model/gguf_model.h"
+#include "model/hub.h"
 #include "json/jsonfile.h"
 #include "model/formats/quant.h"
 #include "model/tokenizer_hf.h"
@@ -227,8 +229,14 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail)
 {
 	static const struct model_opts plain = {.use_mmap = true};
+	char *gguf = NULL, *found = NULL;
+	if (!file_exists(dir) && hub_is_name(dir)) {
+		enum status missing = hub_find(dir, &found, fail);
+		if (missing != OK)
+			return missing;
+		dir = found;
+	}
 	struct model *m = xcalloc(1, sizeof *m);
-	char *gguf = NULL;
 	m->dir = xstrdup(dir);
 	arena_init(&m->arena);
 	opts = opts ? opts : &plain;
@@ -237,6 +245,7 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 	if (st == OK)
 		st = gguf ? open_gguf(m, gguf, opts, fail) : open_folder(m, opts, fail);
 	free(gguf);
+	free(found);
 	if (st != OK) {
 		model_close(m);
 		return st;
@@ -269,6 +278,32 @@ bool model_has(const struct model *m, const char *name)
 	struct expert_place place;
 	return tensors_find(m->tensors, name) || quant_is_weight(m->tensors, name) ||
 	       experts_find(m, name, 0, &place);
+}
+
+bool model_reads(const struct model *m, const char *name)
+{
+	char body[200];
+	size_t n = (size_t)snprintf(body, sizeof body, "%s%s", m->config.prefix,
+				    m->config.body);
+	struct str s = str_of(name), layers = STR("layers.");
+	if (!str_starts(s, str_of(body))) {
+		n = strlen(m->config.prefix);
+		return str_starts(s, str_of(m->config.prefix)) &&
+		       str_starts(str_of(name + n), STR("lm_head"));
+	}
+	return !str_starts(str_of(name + n), layers) ||
+	       strtol(name + n + layers.n, NULL, 10) < m->config.n_layers;
+}
+
+int64_t model_weight_bytes(const struct model *m)
+{
+	int64_t n_bytes = 0;
+	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
+		const struct tensor *t = tensors_at(m->tensors, i);
+		if (model_reads(m, t->name))
+			n_bytes += (int64_t)t->n_bytes;
+	}
+	return n_bytes;
 }
 
 bool model_asks_fp8_kv(const struct model *m)

@@ -140,10 +140,10 @@ struct model {
 	struct arena arena;
 };
 
-/* `dir` is a folder of Hugging Face, or a GGUF file, any part of a split one, or a folder
- * with one of those. Tensors of GGUF are called as Hugging Face calls them. Open
- * everything: E_IO, E_FORMAT, E_MISSING, E_UNSUPPORTED with the file and
- * key or tensor at fault. opts NULL: mmap, no progress. */
+/* Opens a model, with mmap and without progress where opts is NULL. `dir` is a folder of
+ * Hugging Face; or a GGUF file, any part of a split one, or a folder with one of those; or
+ * a name in a hub's cache (hub.h). Tensors of GGUF are called as Hugging Face calls them.
+ * E_IO, E_FORMAT, E_MISSING, E_UNSUPPORTED with the file and the key or tensor at fault. */
 enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail) MUST_USE;
 void model_close(struct model *m);
@@ -163,6 +163,11 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 /* The same of (rows, cols); dimensions of 1 between and around them are allowed. */
 enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_t cols,
 			 const float **out, struct fail *fail) MUST_USE;
+/* A tensor of this name belongs to the model: not to another model in the same files, and
+ * not to a layer behind the last, which would guess at further tokens. */
+bool model_reads(const struct model *m, const char *name);
+/* Bytes of all tensors that belong to the model, with scales and zero points. */
+int64_t model_weight_bytes(const struct model *m);
 /* The checkpoint asks for a KV cache in FP8, which no backend has here: it gets one of more
  * bits. */
 bool model_asks_fp8_kv(const struct model *m);

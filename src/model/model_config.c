@@ -29,13 +29,13 @@ const struct model_arch model_archs[] = {
 };
 const size_t model_n_archs = ARRAY_LEN(model_archs);
 
-enum kind { INT, FLOAT, BOOL };
+enum config_kind { INT, FLOAT, BOOL };
 #define AT(field) offsetof(struct model_config, field)
 
 static const struct setting {
 	const char *key, *alias; /* alias NULL: none */
 	unsigned keys;
-	enum kind kind;
+	enum config_kind kind;
 	size_t at;
 	double min, max;
 	double fallback; /* REQUIRED: there must be a value */

@@ -19,21 +19,21 @@
 #define MAX_HEADER_BYTES 100000000u
 #define ALIGNMENT 8 /* the largest element */
 
-struct reader {
+struct safetensors_reader {
 	struct str data; /* behind the header */
 	const char *path;
 	struct arena *arena;
 	struct fail *fail;
 };
 
-static enum status bad(const struct reader *r, const char *tensor,
+static enum status bad(const struct safetensors_reader *r, const char *tensor,
 		       const char *what)
 {
 	return fail_set(r->fail, E_FORMAT, "%s: tensor %s %s", r->path, tensor,
 			what);
 }
 
-static enum status read_shape(const struct reader *r, const json_t *shape,
+static enum status read_shape(const struct safetensors_reader *r, const json_t *shape,
 			      struct tensor *t)
 {
 	if (!json_is_array(shape))
@@ -54,7 +54,7 @@ static enum status read_shape(const struct reader *r, const json_t *shape,
 	return OK;
 }
 
-static enum status read_offsets(const struct reader *r, const json_t *offsets,
+static enum status read_offsets(const struct safetensors_reader *r, const json_t *offsets,
 				struct tensor *t)
 {
 	const json_t *jb = json_array_get(offsets, 0);
@@ -79,7 +79,7 @@ static enum status read_offsets(const struct reader *r, const json_t *offsets,
 	return OK;
 }
 
-static enum status read_entry(const struct reader *r, const char *name,
+static enum status read_entry(const struct safetensors_reader *r, const char *name,
 			      const json_t *entry, struct tensor *t)
 {
 	*t = (struct tensor){.name = arena_strdup(r->arena, name),
@@ -126,7 +126,7 @@ enum status safetensors_check_overlap(struct safetensors *s, const char *path,
 
 /* Writers align the data; a file of one that did not is still valid, but its
  * numbers cannot be read in place. */
-static enum status align(const struct reader *r, struct safetensors *s)
+static enum status align(const struct safetensors_reader *r, struct safetensors *s)
 {
 	static const uint64_t nothing; /* where tensors of no bytes lie */
 	size_t n_bytes = 0;
@@ -175,7 +175,7 @@ static enum status split(struct str file, const char *path,
 	return OK;
 }
 
-static enum status read_entries(const struct reader *r, const json_t *root,
+static enum status read_entries(const struct safetensors_reader *r, const json_t *root,
 				struct safetensors *s)
 {
 	const char *name;
@@ -197,7 +197,7 @@ static enum status read_entries(const struct reader *r, const json_t *root,
 enum status safetensors_parse(struct str file, const char *path, struct arena *a,
 			      struct safetensors *out, struct fail *fail)
 {
-	struct reader r = {.path = path, .arena = a, .fail = fail};
+	struct safetensors_reader r = {.path = path, .arena = a, .fail = fail};
 	struct safetensors s = {0};
 	struct str header;
 	json_t *root = NULL;

@@ -23,7 +23,7 @@
 #define MAX_FILE_BYTES ((size_t)64 << 20)
 #define MAX_STEPS 64
 
-struct reader {
+struct tokenizer_reader {
 	struct arena arena;
 	struct strmap vocab; /* spelling -> id */
 	struct tokenizer_def def;
@@ -33,13 +33,13 @@ struct reader {
 	struct fail *fail;
 };
 
-static enum status bad(struct reader *r, const char *place, const char *what)
+static enum status bad(struct tokenizer_reader *r, const char *place, const char *what)
 {
 	return fail_at(r->fail, E_FORMAT, place, "tokenizer.json: %s %s", place,
 		       what);
 }
 
-static enum status unsupported(struct reader *r, const char *place,
+static enum status unsupported(struct tokenizer_reader *r, const char *place,
 			       const char *what)
 {
 	return fail_at(r->fail, E_UNSUPPORTED, place,
@@ -59,7 +59,7 @@ static const char *type_of(const json_t *v)
 }
 
 /* Boolean `key` of object; absent or null is `absent`. */
-static enum status read_bool(struct reader *r, const json_t *object,
+static enum status read_bool(struct tokenizer_reader *r, const json_t *object,
 			     const char *place, const char *key, bool absent,
 			     bool *out)
 {
@@ -75,7 +75,7 @@ static enum status read_bool(struct reader *r, const json_t *object,
 
 /* --- model ----------------------------------------------------------------- */
 
-static enum status check_piece(struct reader *r, const char *spelling,
+static enum status check_piece(struct tokenizer_reader *r, const char *spelling,
 			       const json_t *v)
 {
 	/* Ids are memory, so they may not run far ahead of the pieces. */
@@ -91,7 +91,7 @@ static enum status check_piece(struct reader *r, const char *spelling,
 	return OK;
 }
 
-static enum status read_vocab(struct reader *r, json_t *model)
+static enum status read_vocab(struct tokenizer_reader *r, json_t *model)
 {
 	json_t *vocab = json_object_get(model, "vocab");
 	if (!json_is_object(vocab))
@@ -147,7 +147,7 @@ static bool read_merge(const json_t *v, struct merge *out)
 	return true;
 }
 
-static enum status read_merges(struct reader *r, const json_t *model)
+static enum status read_merges(struct tokenizer_reader *r, const json_t *model)
 {
 	const json_t *list = json_object_get(model, "merges");
 	if (!json_is_array(list))
@@ -173,7 +173,7 @@ static enum status read_merges(struct reader *r, const json_t *model)
 }
 
 /* Settings of BPE that would change ids in ways not known here. */
-static enum status check_model(struct reader *r, const json_t *model)
+static enum status check_model(struct tokenizer_reader *r, const json_t *model)
 {
 	static const char *const texts[] = {"continuing_subword_prefix",
 					    "end_of_word_suffix"};
@@ -192,7 +192,7 @@ static enum status check_model(struct reader *r, const json_t *model)
 	return read_bool(r, model, "model", "byte_fallback", false, &r->def.is_spm);
 }
 
-static enum status read_model(struct reader *r, json_t *top)
+static enum status read_model(struct tokenizer_reader *r, json_t *top)
 {
 	json_t *model = json_object_get(top, "model");
 	if (!json_is_object(model))
@@ -219,7 +219,7 @@ static enum status read_model(struct reader *r, json_t *top)
 
 /* --- added tokens ---------------------------------------------------------- */
 
-static enum status read_added_token(struct reader *r, const json_t *v,
+static enum status read_added_token(struct tokenizer_reader *r, const json_t *v,
 				    const char *place, struct added_token *out)
 {
 	const json_t *content = json_object_get(v, "content");
@@ -255,7 +255,7 @@ static enum status read_added_token(struct reader *r, const json_t *v,
  * has the text, else from the vocabulary's size on. A file that says another
  * number would mean another token here than there. (Where the vocabulary has
  * holes, versions differ in how they count, and the file is believed.) */
-static enum status check_added_id(struct reader *r, const char *place,
+static enum status check_added_id(struct tokenizer_reader *r, const char *place,
 				  const struct added_token *a, int32_t *next)
 {
 	uint32_t known;
@@ -269,7 +269,7 @@ static enum status check_added_id(struct reader *r, const char *place,
 		       "expected", place, a->text.p, a->id, want);
 }
 
-static enum status read_added(struct reader *r, const json_t *top)
+static enum status read_added(struct tokenizer_reader *r, const json_t *top)
 {
 	const json_t *list = jsonfile_get(top, "added_tokens");
 	if (!list)
@@ -315,7 +315,7 @@ static bool is_replace(const json_t *v, const char *from, const char *to)
 	       has_string(json_object_get(v, "pattern"), "String", from);
 }
 
-static enum status on_spm_normalizer(struct reader *r, const json_t *v,
+static enum status on_spm_normalizer(struct tokenizer_reader *r, const json_t *v,
 				     const char *place)
 {
 	if (is_replace(v, " ", SPACE))
@@ -327,7 +327,7 @@ static enum status on_spm_normalizer(struct reader *r, const json_t *v,
 	return OK;
 }
 
-static enum status read_metaspace(struct reader *r, const json_t *v, const char *place)
+static enum status read_metaspace(struct tokenizer_reader *r, const json_t *v, const char *place)
 {
 	static const struct {
 		const char *name;
@@ -354,7 +354,7 @@ static enum status read_metaspace(struct reader *r, const json_t *v, const char 
 	return unsupported(r, place, "this prepend_scheme");
 }
 
-static enum status on_spm_pre_tokenizer(struct reader *r, const json_t *v,
+static enum status on_spm_pre_tokenizer(struct tokenizer_reader *r, const json_t *v,
 					const char *place)
 {
 	const char *type = type_of(v);
@@ -370,7 +370,7 @@ static enum status on_spm_pre_tokenizer(struct reader *r, const json_t *v,
 }
 
 /* Replace, ByteFallback, Fuse, and then a Strip of the first space or none. */
-static enum status on_spm_decoder(struct reader *r, const json_t *v, const char *place)
+static enum status on_spm_decoder(struct tokenizer_reader *r, const json_t *v, const char *place)
 {
 	static const char *const types[] = {"Replace", "ByteFallback", "Fuse", "Strip"};
 	int i = r->n_decoders++;
@@ -387,7 +387,7 @@ static enum status on_spm_decoder(struct reader *r, const json_t *v, const char 
 	return OK;
 }
 
-static enum status check_spm(struct reader *r)
+static enum status check_spm(struct tokenizer_reader *r)
 {
 	if (!r->has_spaces)
 		return unsupported(r, "model.byte_fallback",
@@ -401,10 +401,10 @@ static enum status check_spm(struct reader *r)
 
 /* Call `each` for v, or for all members of the Sequence that v is (members under
  * `key`), also when they are sequences themselves. */
-typedef enum status (*part_fn)(struct reader *r, const json_t *v,
+typedef enum status (*part_fn)(struct tokenizer_reader *r, const json_t *v,
 			       const char *place);
 
-static enum status read_parts(struct reader *r, const json_t *v,
+static enum status read_parts(struct tokenizer_reader *r, const json_t *v,
 			      const char *place, const char *key, part_fn each)
 {
 	if (!json_is_object(v))
@@ -424,7 +424,7 @@ static enum status read_parts(struct reader *r, const json_t *v,
 	return st;
 }
 
-static enum status on_normalizer(struct reader *r, const json_t *v,
+static enum status on_normalizer(struct tokenizer_reader *r, const json_t *v,
 				 const char *place)
 {
 	if (r->def.is_spm)
@@ -435,7 +435,7 @@ static enum status on_normalizer(struct reader *r, const json_t *v,
 	return OK;
 }
 
-static enum status on_decoder(struct reader *r, const json_t *v,
+static enum status on_decoder(struct tokenizer_reader *r, const json_t *v,
 			      const char *place)
 {
 	if (r->def.is_spm)
@@ -445,7 +445,7 @@ static enum status on_decoder(struct reader *r, const json_t *v,
 		       : unsupported(r, place, type_of(v));
 }
 
-static enum status read_split(struct reader *r, const json_t *v,
+static enum status read_split(struct tokenizer_reader *r, const json_t *v,
 			      const char *place, struct pretok_step *step)
 {
 	static const char *const behaviors[] = {
@@ -474,7 +474,7 @@ static enum status read_split(struct reader *r, const json_t *v,
 	return read_bool(r, v, place, "invert", false, &step->invert);
 }
 
-static enum status on_pre_tokenizer(struct reader *r, const json_t *v,
+static enum status on_pre_tokenizer(struct tokenizer_reader *r, const json_t *v,
 				    const char *place)
 {
 	if (r->def.is_spm)
@@ -501,7 +501,7 @@ static enum status on_pre_tokenizer(struct reader *r, const json_t *v,
 }
 
 /* The ids of one {"SpecialToken": {"id": NAME}} of a template. */
-static enum status template_ids(struct reader *r, const json_t *processor,
+static enum status template_ids(struct tokenizer_reader *r, const json_t *processor,
 				const json_t *item, const char *place,
 				struct ids *out)
 {
@@ -523,7 +523,7 @@ static enum status template_ids(struct reader *r, const json_t *processor,
 	return OK;
 }
 
-static int32_t *keep_ids(struct reader *r, struct ids *ids, int *out_n)
+static int32_t *keep_ids(struct tokenizer_reader *r, struct ids *ids, int *out_n)
 {
 	int32_t *p = arena_alloc(&r->arena, ids->n * sizeof *p);
 	if (ids->n)
@@ -534,7 +534,7 @@ static int32_t *keep_ids(struct reader *r, struct ids *ids, int *out_n)
 }
 
 /* TemplateProcessing's `single`: special tokens around one "A". */
-static enum status read_template(struct reader *r, const json_t *v,
+static enum status read_template(struct tokenizer_reader *r, const json_t *v,
 				 const char *place)
 {
 	const json_t *single = json_object_get(v, "single");
@@ -559,7 +559,7 @@ static enum status read_template(struct reader *r, const json_t *v,
 	return st;
 }
 
-static enum status on_post_processor(struct reader *r, const json_t *v,
+static enum status on_post_processor(struct tokenizer_reader *r, const json_t *v,
 				     const char *place)
 {
 	const char *type = type_of(v);
@@ -570,7 +570,7 @@ static enum status on_post_processor(struct reader *r, const json_t *v,
 	return unsupported(r, place, *type ? type : "this processor");
 }
 
-static enum status read_pipeline(struct reader *r, const json_t *top)
+static enum status read_pipeline(struct tokenizer_reader *r, const json_t *top)
 {
 	const struct {
 		const char *name, *members;
@@ -598,7 +598,7 @@ static enum status read_pipeline(struct reader *r, const json_t *top)
 static enum status build(json_t *top, struct tokenizer **out,
 			 struct fail *fail)
 {
-	struct reader *r = xcalloc(1, sizeof *r);
+	struct tokenizer_reader *r = xcalloc(1, sizeof *r);
 	r->fail = fail;
 	arena_init(&r->arena);
 	enum status st = read_model(r, top);

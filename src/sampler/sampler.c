@@ -98,7 +98,7 @@ void sampler_destroy(struct sampler *s)
 
 /* --- penalties ----------------------------------------------------------- */
 
-static struct seen *seen_add(struct sampler *s, int32_t id)
+static struct tokens_seen *seen_add(struct sampler *s, int32_t id)
 {
 	uint64_t at;
 	if (u64map_get(&s->seen_of, (uint64_t)id, &at))
@@ -108,7 +108,7 @@ static struct seen *seen_add(struct sampler *s, int32_t id)
 		s->seen = xrealloc(s->seen, s->cap_seen * sizeof *s->seen);
 	}
 	u64map_put(&s->seen_of, (uint64_t)id, s->n_seen);
-	s->seen[s->n_seen] = (struct seen){.id = id};
+	s->seen[s->n_seen] = (struct tokens_seen){.id = id};
 	return &s->seen[s->n_seen++];
 }
 
@@ -135,7 +135,7 @@ void sampler_add_output(struct sampler *s, int32_t id)
 		seen_add(s, id)->n_output++;
 }
 
-float sampler_penalize(const struct sampler_params *p, const struct seen *t, float x)
+float sampler_penalize(const struct sampler_params *p, const struct tokens_seen *t, float x)
 {
 	if (p->repetition_penalty != 1)
 		x = x > 0 ? x / p->repetition_penalty : x * p->repetition_penalty;
@@ -314,7 +314,7 @@ static int32_t gather_above(struct sampler *s, const float *w, float floor)
 	return n;
 }
 
-static int32_t draw_all(struct sampler *s, const float *w, double sum)
+static int32_t sample_all(struct sampler *s, const float *w, double sum)
 {
 	double target = rng_unit(s->rng) * sum, acc = 0;
 	int32_t last = 0;
@@ -329,7 +329,7 @@ static int32_t draw_all(struct sampler *s, const float *w, double sum)
 	return last;
 }
 
-static int32_t draw_cands(struct sampler *s, int32_t n)
+static int32_t sample_cands(struct sampler *s, int32_t n)
 {
 	double target = rng_unit(s->rng) * mass_of(s->cands, n), acc = 0;
 	for (int32_t i = 0; i < n - 1; i++) {
@@ -407,10 +407,10 @@ int32_t sampler_draw_cands(struct sampler *s, int32_t n, bool cuts_p)
 		n = keep_min_p(s, n);
 	if (sampler_has_xtc(&s->p))
 		n = exclude_top(s, n);
-	return draw_cands(s, n);
+	return sample_cands(s, n);
 }
 
-static int32_t draw(struct sampler *s, const float *x, float max)
+static int32_t sample_distribution(struct sampler *s, const float *x, float max)
 {
 	const struct sampler_params *p = &s->p;
 	bool has_k = p->top_k > 0 && p->top_k < s->n_vocab;
@@ -425,7 +425,7 @@ static int32_t draw(struct sampler *s, const float *x, float max)
 		double sum = softmax_weights(x, s->n_vocab, max,
 					     1 / p->temperature, s->scratch);
 		if (!has_k && !has_p && p->min_p <= 0 && !sampler_has_xtc(p))
-			return draw_all(s, s->scratch, sum);
+			return sample_all(s, s->scratch, sum);
 		n = gather(s, sum, has_k, has_p);
 	}
 	return sampler_draw_cands(s, n, has_k && has_p);
@@ -482,7 +482,7 @@ enum status sampler_next_allowed(struct sampler *s, const float *logits,
 	out->n_top = 0;
 	out->logprob = 0;
 	if (s->p.temperature >= GREEDY_BELOW)
-		out->id = draw(s, x, max);
+		out->id = sample_distribution(s, x, max);
 	else
 		out->id = argmax(x, max);
 	if (s->p.n_top_logprobs >= 0)

@@ -15,7 +15,7 @@ struct cand {
 };
 
 /* A token the penalties know. */
-struct seen {
+struct tokens_seen {
 	int32_t id;
 	int32_t n_output;
 };
@@ -37,7 +37,7 @@ struct sampler {
 	uint64_t rng[4];
 
 	struct u64map seen_of; /* id to index into seen */
-	struct seen *seen;
+	struct tokens_seen *seen;
 	size_t n_seen, cap_seen;
 
 	struct dry_state dry;
@@ -74,7 +74,7 @@ int cand_by_rank(const void *a, const void *b); /* for qsort */
 int cand_by_id(const void *a, const void *b);
 
 /* Logit x of t after the penalties. */
-float sampler_penalize(const struct sampler_params *p, const struct seen *t, float x);
+float sampler_penalize(const struct sampler_params *p, const struct tokens_seen *t, float x);
 /* Room for n of cands and work. */
 void sampler_reserve_cands(struct sampler *s, int32_t n);
 /* The next number of the generator, [0, 1). */

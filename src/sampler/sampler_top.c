@@ -172,7 +172,7 @@ static int cut(const struct sampler *s, const struct best *b, struct range sum)
 /* --- draw -------------------------------------------------------------------------- */
 
 /* One of the first n of b->c. */
-static int32_t draw_first(struct sampler *s, struct best *b, int n, bool cuts_p)
+static int32_t sample_first(struct sampler *s, struct best *b, int n, bool cuts_p)
 {
 	float w[SAMPLER_BEST_MAX], max = b->c[0].w;
 	sampler_reserve_cands(s, n);
@@ -187,7 +187,7 @@ static int32_t draw_first(struct sampler *s, struct best *b, int n, bool cuts_p)
 }
 
 /* One of all tokens, where it is one of b->c; else the generator stays as it is. */
-static bool draw_any(struct sampler *s, struct best *b, struct range unknown,
+static bool sample_any(struct sampler *s, struct best *b, struct range unknown,
 		     struct range sum, int32_t *out)
 {
 	uint64_t rng[4];
@@ -211,7 +211,7 @@ static bool draw_any(struct sampler *s, struct best *b, struct range unknown,
 	return false;
 }
 
-static bool draw(struct sampler *s, struct best *b, int32_t *out)
+static bool sample_best(struct sampler *s, struct best *b, int32_t *out)
 {
 	const struct sampler_params *p = &s->p;
 	bool has_k = p->top_k > 0 && p->top_k < s->n_vocab, has_p = p->top_p < 1;
@@ -219,16 +219,16 @@ static bool draw(struct sampler *s, struct best *b, int32_t *out)
 	if (has_k) {
 		if (p->top_k > b->n)
 			return false;
-		*out = draw_first(s, b, p->top_k, has_p);
+		*out = sample_first(s, b, p->top_k, has_p);
 		return true;
 	}
 	struct range unknown = weigh(s, b, &known);
 	struct range sum = {known + unknown.lo, known + unknown.hi};
 	if (!has_p && p->min_p <= 0)
-		return draw_any(s, b, unknown, sum, out);
+		return sample_any(s, b, unknown, sum, out);
 	int n = cut(s, b, sum);
 	if (n > 0)
-		*out = draw_first(s, b, n, false);
+		*out = sample_first(s, b, n, false);
 	return n > 0;
 }
 
@@ -262,7 +262,7 @@ bool sampler_next_top(struct sampler *s, const struct sampler_top *t,
 	if (t->n < 1 || t->n > SAMPLER_BEST_MAX || t->n >= s->n_vocab || !order(s, bans, &b))
 		return false;
 	id = b.c[0].id;
-	if (s->p.temperature >= GREEDY_BELOW && !draw(s, &b, &id))
+	if (s->p.temperature >= GREEDY_BELOW && !sample_best(s, &b, &id))
 		return false;
 	*out_st = OK;
 	out->id = id;

@@ -155,13 +155,13 @@ static bool take_pages(struct sched *s, struct sched_choice *c, int n_promised)
 	ids_deinit(&history);
 
 	/* What it shares is no longer free, so this is asked afterwards. */
-	struct policy_room room = {
+	struct policy_capacity capacity = {
 		.pages_free = engine_pages_free(e),
 		.page_size = engine_page_size(e),
 		.n_running = s->n_run + n_promised,
 	};
 	int growth = c->max_output - (int)c->output.n;
-	if (!policy_admits(&room, n - n_cached, growth) ||
+	if (!policy_admits(&capacity, n - n_cached, growth) ||
 	    engine_seq_reserve(e, seq, n - n_cached) != OK) {
 		engine_seq_destroy(e, seq);
 		return false;
@@ -382,7 +382,7 @@ static bool is_out_of_time(const struct request *r, int64_t now_us)
 	       now_us - r->stats.first_token_us > r->max_decode_us;
 }
 
-static void draw(struct sched *s, struct sched_choice *c, const struct choice_row *row,
+static void sample_choice(struct sched *s, struct sched_choice *c, const struct choice_row *row,
 		 int64_t now_us)
 {
 	size_t n_before = c->output.n;
@@ -408,15 +408,15 @@ static void draw(struct sched *s, struct sched_choice *c, const struct choice_ro
  * pages go. Returns how many there are behind it. */
 static int fork_siblings(struct sched *s, struct sched_choice *lead)
 {
-	struct policy_room room = {.page_size = engine_page_size(s->o.engine)};
+	struct policy_capacity capacity = {.page_size = engine_page_size(s->o.engine)};
 	int n = 0;
 	for (; n + 1 < lead->r->n; n++) {
 		struct sched_choice *c = lead + n + 1;
-		room.n_running = s->n_run;
-		room.pages_free = engine_pages_free(s->o.engine);
+		capacity.n_running = s->n_run;
+		capacity.pages_free = engine_pages_free(s->o.engine);
 		/* One page for the copy of the last, shared one. */
 		if (c->state != CHOICE_QUEUED || s->n_run >= s->n_slots ||
-		    !policy_admits(&room, 1, c->max_output) ||
+		    !policy_admits(&capacity, 1, c->max_output) ||
 		    engine_seq_fork(s->o.engine, lead->seq, &c->seq) != OK)
 			break;
 		s->n_run++;
@@ -454,7 +454,7 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 	if (c->output.n == 0 && c == lead_of(c))
 		n_forks = fork_siblings(s, c);
 	for (int k = 0; k <= n_forks && !r->is_over; k++)
-		draw(s, c + k, &row, now_us);
+		sample_choice(s, c + k, &row, now_us);
 }
 
 bool batch_turn(struct sched *s, int64_t now_us)

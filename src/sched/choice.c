@@ -249,7 +249,7 @@ static enum status force(struct sched_choice *c, const struct choice_row *row, i
 	return logits ? sampler_force(c->sampler, logits, id, out) : E_BACKEND;
 }
 
-static enum status draw(struct sched_choice *c, const struct choice_row *row,
+static enum status sample_row(struct sched_choice *c, const struct choice_row *row,
 			const struct sampler_bans *b, struct sampled *out)
 {
 	struct sampler_top top = top_of(row);
@@ -273,7 +273,7 @@ static enum status next_token(struct sched_choice *c, const struct choice_row *r
 		return force(c, row, r->close_ids[c->n_forced++ % r->n_close_ids], out);
 	enum status st = make_mask(c, &allowed);
 	if (st == OK)
-		st = draw(c, row, &(struct sampler_bans){allowed, r->stop_ids,
+		st = sample_row(c, row, &(struct sampler_bans){allowed, r->stop_ids,
 							 too_early ? r->n_stop_ids : 0},
 			  out);
 	if (st == OK && allowed && (r->ignore_eos || !is_stop_id(r, out->id)))
@@ -282,7 +282,7 @@ static enum status next_token(struct sched_choice *c, const struct choice_row *r
 }
 
 /* The next token is known: into the history and out to the client. */
-static enum status take(struct sched_choice *c, const struct sampled *token,
+static enum status accept_token(struct sched_choice *c, const struct sampled *token,
 			struct emit *em)
 {
 	struct request *r = c->r;
@@ -342,7 +342,7 @@ static enum status jump(struct sched_choice *c, struct emit *em)
 		if (st != OK)
 			break;
 		sampler_add_output(c->sampler, token.id);
-		st = take(c, &token, em);
+		st = accept_token(c, &token, em);
 	}
 	ids_deinit(&ids);
 	buf_deinit(&text);
@@ -355,7 +355,7 @@ enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 	struct sampled token;
 	enum status st = next_token(c, row, &token);
 	if (st == OK)
-		st = take(c, &token, em);
+		st = accept_token(c, &token, em);
 	if (st == OK && may_jump(c))
 		st = jump(c, em);
 	return st;

@@ -161,13 +161,13 @@ int policy_pages(int n_tok, int page_size)
 	return n_tok / page_size + (n_tok % page_size != 0);
 }
 
-bool policy_admits(const struct policy_room *room, int n_need_tok,
+bool policy_admits(const struct policy_capacity *capacity, int n_need_tok,
 		   int n_growth_tok)
 {
-	int need = policy_pages(n_need_tok, room->page_size);
-	if (room->n_running > 0)
-		need += room->n_running +
+	int need = policy_pages(n_need_tok, capacity->page_size);
+	if (capacity->n_running > 0)
+		need += capacity->n_running +
 			policy_pages(min(n_growth_tok, GROWTH_TOK),
-				     room->page_size);
-	return need <= room->pages_free;
+				     capacity->page_size);
+	return need <= capacity->pages_free;
 }

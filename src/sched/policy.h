@@ -49,12 +49,12 @@ int policy_slots(int max_seqs, int max_batch_tok);
 
 int policy_pages(int n_tok, int page_size); /* rounded up */
 
-struct policy_room {
+struct policy_capacity {
 	int pages_free;
 	int page_size;
 	int n_running;  /* sequences with pages, and those promised some */
 };
 /* May a sequence start that needs new pages for n_need_tok tokens now and may
  * go on for n_growth_tok more? */
-bool policy_admits(const struct policy_room *room, int n_need_tok,
+bool policy_admits(const struct policy_capacity *capacity, int n_need_tok,
 		   int n_growth_tok);

@@ -44,7 +44,7 @@ struct sched {
 	struct policy_cost prefill_cost; /* of the last steps with prefill */
 
 	/* The first in line did not fit: there is no use in asking again (a prefix
-	 * lookup over its whole prompt) until there is more room. */
+	 * lookup over its whole prompt) until there is more capacity. */
 	const struct sched_choice *blocked;
 	int blocked_pages_free, blocked_n_run;
 };

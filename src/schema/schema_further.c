@@ -87,13 +87,13 @@ static grammar_part further_name(struct schema_reader *x, const char *const *nam
 
 /* --- by pattern ------------------------------------------------------------------ */
 
-struct pattern {
+struct schema_pattern {
 	const char *text;
 	lang l;
 };
 
 struct patterns {
-	struct pattern p[MAX_PATTERNS];
+	struct schema_pattern p[MAX_PATTERNS];
 	size_t n;
 	lang allowed; /* by propertyNames, and none of the known ones */
 };
@@ -119,7 +119,7 @@ static void read_patterns(struct schema_reader *x, const struct schema_item *of,
 			schema_refuse(x, at, "makes more than %d patterns of one object",
 				      MAX_PATTERNS);
 		else if (!is_known)
-			out->p[out->n++] = (struct pattern){key, l};
+			out->p[out->n++] = (struct schema_pattern){key, l};
 	}
 }
 

@@ -29,7 +29,7 @@ static int64_t gcd(int64_t a, int64_t b)
 	return b ? gcd(b, a % b) : a;
 }
 
-struct step {
+struct multiple_step {
 	int64_t units; /* of 10^-digits */
 	int digits;
 };
@@ -45,18 +45,18 @@ static bool to_units(double v, int digits, int64_t *out)
 	return (double)*out / (double)powers[digits] == v;
 }
 
-static bool first_step(struct step *s, double v)
+static bool first_step(struct multiple_step *s, double v)
 {
-	*s = (struct step){0};
+	*s = (struct multiple_step){0};
 	while (s->digits < MAX_DIGITS && !to_units(v, s->digits, &s->units))
 		s->digits++;
 	return to_units(v, s->digits, &s->units) && s->units > 0;
 }
 
 /* The least common multiple of what there is and one more. */
-static bool add_step(struct step *s, double v)
+static bool add_step(struct multiple_step *s, double v)
 {
-	struct step own;
+	struct multiple_step own;
 	if (!first_step(&own, v))
 		return false;
 	int digits = MAX(own.digits, s->digits);
@@ -86,7 +86,7 @@ static void write_units(int64_t u, int digits, struct buf *out)
 }
 
 /* k_lo..k_hi times the step, MANY of them at most, those nearest to zero. */
-static grammar_part write_out(struct schema_reader *x, const struct step *s, int64_t k_lo,
+static grammar_part write_out(struct schema_reader *x, const struct multiple_step *s, int64_t k_lo,
 			      int64_t k_hi)
 {
 	if (k_hi - k_lo >= MANY) {
@@ -189,10 +189,10 @@ static int length_below(int64_t whole)
 
 /* Without bounds but zero, or with ones so far away that all shorter numbers are within.
  * False where the step does not allow it. */
-static bool by_digits(struct schema_reader *x, const struct step *s, double lo, double hi,
+static bool by_digits(struct schema_reader *x, const struct multiple_step *s, double lo, double hi,
 		      grammar_part *out)
 {
-	struct step t = *s;
+	struct multiple_step t = *s;
 	int zeros = 0;
 	while (t.digits == 0 && t.units % 10 == 0) {
 		t.units /= 10;
@@ -242,7 +242,7 @@ static bool has_excluded(const struct schema_list *l)
 }
 
 /* The first and last k within a bound. */
-static int64_t first_k(double v, bool is_excluded, const struct step *s, bool is_lo)
+static int64_t first_k(double v, bool is_excluded, const struct multiple_step *s, bool is_lo)
 {
 	double k = v * (double)powers[s->digits] / (double)s->units;
 	double near = round(k);
@@ -256,7 +256,7 @@ static int64_t first_k(double v, bool is_excluded, const struct step *s, bool is
 bool schema_multiple(struct schema_reader *x, const struct schema_list *l,
 		     const struct schema_bounds *b, bool is_integer, grammar_part *out)
 {
-	struct step s = {0};
+	struct multiple_step s = {0};
 	bool has = false, is_fine = true;
 	const struct json_node *where = NULL;
 	for (size_t i = 0; i < l->n && x->st == OK; i++) {

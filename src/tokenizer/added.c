@@ -20,14 +20,14 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 
-struct node {
+struct added_node {
 	int32_t child, sibling; /* 0: none */
 	int32_t i_token;        /* -1: none ends here */
 	unsigned char byte;
 };
 
 struct added {
-	struct node *nodes;
+	struct added_node *nodes;
 	int32_t n_nodes, cap_nodes;
 	int32_t root[256]; /* node of each first byte; 0: none */
 	struct added_token *tokens; /* text is not kept */
@@ -42,7 +42,7 @@ static int32_t add_node(struct added *a, unsigned char byte)
 		a->nodes = xrealloc(a->nodes, (size_t)a->cap_nodes *
 						      sizeof *a->nodes);
 	}
-	a->nodes[a->n_nodes] = (struct node){.i_token = -1, .byte = byte};
+	a->nodes[a->n_nodes] = (struct added_node){.i_token = -1, .byte = byte};
 	return a->n_nodes++;
 }
 

@@ -47,7 +47,7 @@
 #define WORD_ESCAPE WORDS "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
 #define HEXES "0-9A-Fa-f"
 
-struct group {
+struct regex_group {
 	size_t start;   /* where "(" went in the output */
 	int n_closes;   /* option groups opened inside, to close with it */
 };
@@ -59,7 +59,7 @@ struct translation {
 	struct fail *fail;
 	size_t atom;   /* where the last thing that can be repeated begins */
 	bool repeated; /* … and it has a quantifier already */
-	struct group groups[MAX_GROUPS];
+	struct regex_group groups[MAX_GROUPS];
 	int depth;
 };
 
@@ -452,7 +452,7 @@ static enum status push_group(struct translation *t)
 {
 	if (t->depth == MAX_GROUPS - 1)
 		return unsupported(t, "nesting this deep");
-	t->groups[++t->depth] = (struct group){.start = t->out->n};
+	t->groups[++t->depth] = (struct regex_group){.start = t->out->n};
 	return OK;
 }
 

@@ -47,7 +47,7 @@ static const char gpt2_regex[] =
 	"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
 	"|\\s+(?!\\S)|\\s+";
 
-struct step {
+struct split_step {
 	pcre2_code *code; /* NULL: the piece passes uncut */
 	bool has_jit;
 	enum pretok_behavior behavior;
@@ -57,7 +57,7 @@ struct step {
 
 struct pretok {
 	int n_steps;
-	struct step steps[];
+	struct split_step steps[];
 };
 
 struct pretok_work {
@@ -67,7 +67,7 @@ struct pretok_work {
 };
 
 /* One run: what the recursion over steps hands down. */
-struct run {
+struct pretok_run {
 	const struct pretok *p;
 	struct pretok_work *w;
 	pretok_word_fn on_word;
@@ -75,7 +75,7 @@ struct run {
 	struct fail *fail;
 };
 
-static enum status compile(struct step *s, struct str regex, bool is_literal,
+static enum status compile(struct split_step *s, struct str regex, bool is_literal,
 			   bool use_jit, struct fail *fail)
 {
 	if (regex.n > MAX_REGEX_BYTES)
@@ -119,7 +119,7 @@ static enum status compile(struct step *s, struct str regex, bool is_literal,
 	return st;
 }
 
-static enum status create_step(struct step *s, const struct pretok_step *def,
+static enum status create_step(struct split_step *s, const struct pretok_step *def,
 			       bool use_jit, struct fail *fail)
 {
 	switch (def->kind) {
@@ -229,7 +229,7 @@ static enum status match_failed(int rc, struct fail *fail)
 }
 
 /* First match at or after `from`. No match: *out_found false. */
-static enum status match(const struct run *r, const struct step *s,
+static enum status match(const struct pretok_run *r, const struct split_step *s,
 			 struct str text, size_t from, bool *out_found,
 			 size_t *out_start, size_t *out_end)
 {
@@ -254,12 +254,12 @@ static enum status match(const struct run *r, const struct step *s,
 	return OK;
 }
 
-static enum status run_step(const struct run *r, int i_step, struct str text);
+static enum status run_step(const struct pretok_run *r, int i_step, struct str text);
 
 /* Text is fed in order as ranges, each a match or not, without gaps; pieces come
  * out as the step's behavior joins or drops them. */
 struct joiner {
-	const struct run *run;
+	const struct pretok_run *run;
 	int i_next;
 	struct str text;
 	enum pretok_behavior behavior;
@@ -311,9 +311,9 @@ static enum status feed(struct joiner *j, size_t start, size_t end,
 }
 
 /* The matches of one step in its piece. */
-static enum status split(const struct run *r, int i_step, struct str text)
+static enum status split(const struct pretok_run *r, int i_step, struct str text)
 {
-	const struct step *s = &r->p->steps[i_step];
+	const struct split_step *s = &r->p->steps[i_step];
 	struct joiner j = {.run = r, .i_next = i_step + 1, .text = text,
 			   .behavior = s->behavior};
 	size_t from = 0, done = 0;
@@ -350,11 +350,11 @@ static enum status split(const struct run *r, int i_step, struct str text)
 	return st == OK ? flush(&j) : st;
 }
 
-static enum status run_step(const struct run *r, int i_step, struct str text)
+static enum status run_step(const struct pretok_run *r, int i_step, struct str text)
 {
 	if (i_step == r->p->n_steps)
 		return r->on_word(r->ctx, text);
-	const struct step *s = &r->p->steps[i_step];
+	const struct split_step *s = &r->p->steps[i_step];
 	if (s->prefix_space && text.p[0] != ' ') {
 		struct buf *b = &r->w->prefixed;
 		buf_clear(b);
@@ -375,6 +375,6 @@ enum status pretok_run(const struct pretok *p, struct pretok_work *w,
 	uint64_t limit = MATCH_LIMIT_BASE +
 			 (uint64_t)text.n * MATCH_LIMIT_PER_BYTE;
 	pcre2_set_match_limit(w->context, (uint32_t)MIN(limit, UINT32_MAX));
-	struct run r = {p, w, on_word, ctx, fail};
+	struct pretok_run r = {p, w, on_word, ctx, fail};
 	return run_step(&r, 0, text);
 }

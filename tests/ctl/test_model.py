@@ -154,6 +154,15 @@ def verify():
         best = case["steps"][-1]["top"]
         best[0][1] = best[1][1]
 
+    def two_errors(case):
+        # Its best two are off by 1.5 gaps each, one too high and one too low. So they
+        # are two gaps apart in the reference, and the other way round in the model.
+        greedy(case)
+        best = case["steps"][-1]["top"]
+        (a, a_logprob), (b, b_logprob) = best[:2]
+        gap, middle = a_logprob - b_logprob, (a_logprob + b_logprob) / 2
+        best[:2] = [[b, middle + gap], [a, middle - gap]]
+
     def prompt(case):
         case["prompt"] += " "
 
@@ -166,6 +175,7 @@ def verify():
     doctored("at any tolerance", greedy, 1, "--max-delta", "100")
     doctored("but not where the best two are closer than the error", near_tie, 0,
              "--max-delta", "100")
+    doctored("nor than the errors of both together", two_errors, 0, "--max-delta", "100")
     doctored("another prompt text fails", prompt)
     doctored("another answer text fails", text)
     code, out, err = haloctl("verify", "--model", TINY, "--max-delta", "1e-9")

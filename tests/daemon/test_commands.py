@@ -36,6 +36,7 @@ COMMANDS = [
      ELSE, "test.sh builds and runs the fuzzers"),
     (r"\./halod$", ELSE, "this test starts one, on a port of its own"),
     (r"cd build && \.\./configure --prefix=/usr", ELSE, "make distcheck installs"),
+    (r"sudo haloctl pull ", ELSE, "tests/ctl/test_pull.py pulls from a hub of its own"),
     (r"(echo .* \| )?sudo |journalctl ", ELSE, "needs systemd and root"),
     (r"curl -N .*chat/completions", RUN, ""),
     (r"curl -s .*/metrics", RUN, ""),

@@ -236,6 +236,15 @@ def test_socket_activation(t, tmp):
             t.equal(d.wait(), 0, "stops")
 
 
+def test_memory(t, tmp):
+    """More memory than there is: refused before the model is loaded, with the sum."""
+    code, _, err = run("-c", "/dev/null", "--model", MODEL, "--unix-socket", tmp + "/s",
+                       "--backend", "cpu", "--kv-cache", "1T")
+    t.equal(code, 3, "a KV cache larger than memory ends the daemon with 3")
+    t.ok("KV cache 1024.00 GiB" in err and "Set kv_cache to at most" in err,
+         "and the log shows the sum and what to set", err)
+
+
 def test_cut_model(t, tmp):
     """A file of the model is cut short while it is served."""
     model = shutil.copytree(MODEL, os.path.join(tmp, "model"))

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sysmem.h"
 
 #define ALIGN 256
 
@@ -64,6 +65,13 @@ void *cpu_scratch(struct backend *b, size_t n_bytes)
 	return c->scratch;
 }
 
+static void cpu_memory(struct backend *b, struct backend_memory *out)
+{
+	struct sysmem m;
+	sysmem_read("/", &m);
+	*out = (struct backend_memory){m.total, m.available, true};
+}
+
 static enum status cpu_step_begin(struct backend *b, uint64_t key, bool *out_run)
 {
 	struct cpu *c = (struct cpu *)b;
@@ -97,6 +105,7 @@ static const struct backend_ops cpu_ops = {
 #define OP(name, contract) .name = cpu_##name,
 #include "backend/ops.def"
 #undef OP
+	.memory = cpu_memory,
 	.alloc = cpu_alloc,
 	.free = cpu_free,
 	.alloc_shared = cpu_alloc,

@@ -29,7 +29,7 @@ struct cpu {
 	char *scratch;             /* cpu_scratch */
 	size_t scratch_bytes;
 	/* --- cpu_weight.c */
-	struct cpu_room *rooms; /* of panels and copies */
+	struct weight_block *weight_blocks; /* of panels and copies */
 	struct arena kept;      /* what says where they are */
 	const int32_t *order;   /* of the last weight that has one, of order_k */
 	int32_t order_k;

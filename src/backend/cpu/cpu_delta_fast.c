@@ -16,7 +16,7 @@ enum { ROWS = 32, CHANNELS = 16 };
 
 /* --- delta rule -------------------------------------------------------------------- */
 
-struct job {
+struct delta_job {
 	const struct delta_rule_args *a;
 	const struct cpu_isa *isa;
 	float *keys;        /* (Hk, T, CPU_DELTA_KEY) */
@@ -33,7 +33,7 @@ static void unit_vector(const float *x, int n, float scale, float *out)
 
 static void prepare_keys(void *arg, int begin, int end)
 {
-	const struct job *j = arg;
+	const struct delta_job *j = arg;
 	const struct delta_rule_args *a = j->a;
 	int k = a->k_dim, n_keys = a->n_k_heads * k;
 	for (int i = begin; i < end; i++) {
@@ -57,7 +57,7 @@ static float number(const struct head_view *v, int t, int c)
 
 static void prepare_gates(void *arg, int begin, int end)
 {
-	const struct job *j = arg;
+	const struct delta_job *j = arg;
 	const struct delta_rule_args *a = j->a;
 	for (int i = begin; i < end; i++) {
 		int h = i / a->n_tok, t = i % a->n_tok;
@@ -75,7 +75,7 @@ static float *state_rows(const struct delta_rule_args *a, int32_t slot, int h, i
 }
 
 /* Rows v and v + 1 of head h through the tokens [t, end). */
-static void through(const struct job *j, int h, int v, int t, int end, const float *from,
+static void through(const struct delta_job *j, int h, int v, int t, int end, const float *from,
 		    float *to)
 {
 	const struct delta_rule_args *a = j->a;
@@ -94,7 +94,7 @@ static void through(const struct job *j, int h, int v, int t, int end, const flo
 	j->isa->delta(&d, from, to);
 }
 
-static void two_rows(const struct job *j, int b, int h, int v)
+static void two_rows(const struct delta_job *j, int b, int h, int v)
 {
 	const struct delta_rule_args *a = j->a;
 	const struct seq_states *s = &a->states;
@@ -111,7 +111,7 @@ static void two_rows(const struct job *j, int b, int h, int v)
 
 static void run_rows(void *arg, int begin, int end)
 {
-	const struct job *j = arg;
+	const struct delta_job *j = arg;
 	int n_blocks = (j->a->v_dim + ROWS - 1) / ROWS;
 	for (int i = begin; i < end; i++) {
 		int head = i / n_blocks, v = i % n_blocks * ROWS;
@@ -123,7 +123,7 @@ static void run_rows(void *arg, int begin, int end)
 
 enum status cpu_delta_rule_fast(struct backend *b, const struct delta_rule_args *a)
 {
-	struct job j = {.a = a, .isa = ((struct cpu *)b)->isa};
+	struct delta_job j = {.a = a, .isa = ((struct cpu *)b)->isa};
 	int n_keys = a->n_tok * a->n_k_heads, n_gates = a->n_tok * a->n_v_heads;
 	size_t key_floats = (size_t)n_keys * CPU_DELTA_KEY(a->k_dim);
 	j.keys = cpu_scratch(b, (key_floats + 2 * (size_t)n_gates) * sizeof *j.keys);

@@ -71,7 +71,7 @@ static void run_plain(struct backend *b, const struct linear_args *a)
 
 enum { UNIT_BLOCKS = 4 };
 
-struct job {
+struct linear_job {
 	struct backend *b;
 	const struct linear_args *a;
 	struct cpu_way way;
@@ -81,14 +81,14 @@ struct job {
 	int n_token_units, blocks; /* of a row of units; of a unit */
 };
 
-static const char *tile_at(const struct job *j, int i)
+static const char *tile_at(const struct linear_job *j, int i)
 {
 	return j->tiles + (size_t)i * (size_t)j->split.per * j->input_bytes;
 }
 
 static void run_prepare(void *arg, int begin, int end)
 {
-	const struct job *j = arg;
+	const struct linear_job *j = arg;
 	const struct weight *w = j->a->out[0].w;
 	for (int i = begin; i < end; i++) {
 		const float *x[CPU_TOK];
@@ -110,7 +110,7 @@ VEC4_INLINE void fetch_out(const struct linear_out *o, int32_t n0, int tok, int 
 }
 
 /* Tiles [tile, tile + n). */
-static void run_block(const struct job *j, const struct linear_out *o, int32_t block,
+static void run_block(const struct linear_job *j, const struct linear_out *o, int32_t block,
 		      int tile, int n)
 {
 	float sums[CPU_TILES][CPU_TOK][CPU_PANEL_ROWS];
@@ -126,14 +126,14 @@ static void run_block(const struct job *j, const struct linear_out *o, int32_t b
 			      (tile + t) * j->split.per + i, sums[t][i]);
 }
 
-static int units_of(const struct job *j, const struct linear_out *o)
+static int units_of(const struct linear_job *j, const struct linear_out *o)
 {
 	return (cpu_fast_blocks(o->w) + j->blocks - 1) / j->blocks * j->n_token_units;
 }
 
 static void run_units(void *arg, int begin, int end)
 {
-	const struct job *j = arg;
+	const struct linear_job *j = arg;
 	const struct linear_out *o = j->a->out;
 	int first = 0; /* unit of o's first block */
 	for (int i = begin; i < end; i++) {
@@ -152,7 +152,7 @@ static enum status run_fast(struct backend *b, const struct linear_args *a,
 			    struct cpu_way way)
 {
 	const struct weight *w = a->out[0].w;
-	struct job j = {.b = b, .a = a, .way = way, .split = cpu_split_of(way, a->n_tok),
+	struct linear_job j = {.b = b, .a = a, .way = way, .split = cpu_split_of(way, a->n_tok),
 			.input_bytes = cpu_fast_input_bytes(b, way, w->k)};
 	j.tiles = cpu_scratch(b, (size_t)a->n_tok * j.input_bytes);
 	if (!j.tiles)

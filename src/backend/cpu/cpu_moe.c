@@ -19,14 +19,14 @@
 #include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
 
-struct block {
+struct token_block {
 	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
 };
 
 struct moe_job {
 	const struct moe_experts_args *a;
 	const int32_t *pair;
-	struct block *blocks;
+	struct token_block *blocks;
 	int n_blocks;
 };
 
@@ -175,15 +175,15 @@ static void cut(struct moe_job *job)
 	const int32_t *end = a->work;
 	int32_t *behind;
 	job->pair = cpu_moe_sort(a, &behind);
-	job->blocks = (struct block *)behind;
+	job->blocks = (struct token_block *)behind;
 	job->n_blocks = 0;
 	for (int32_t e = 0, first = 0; e < a->experts->n; first = end[e++])
 		for (int32_t i = first; i < end[e]; i += TILE_TOK)
-			job->blocks[job->n_blocks++] = (struct block){
+			job->blocks[job->n_blocks++] = (struct token_block){
 				e, i, MIN(TILE_TOK, end[e] - i)};
 }
 
-static void gate_up(const struct moe_job *job, const struct block *b, int32_t f0)
+static void gate_up(const struct moe_job *job, const struct token_block *b, int32_t f0)
 {
 	const struct moe_experts_args *a = job->a;
 	const struct experts *ex = a->experts;
@@ -218,7 +218,7 @@ static void run_gate_up(void *arg, int begin, int end)
 		gate_up(job, &job->blocks[i / n_tiles], i % n_tiles * TILE_ROWS);
 }
 
-static void down(const struct moe_job *job, const struct block *b, int32_t d0)
+static void down(const struct moe_job *job, const struct token_block *b, int32_t d0)
 {
 	const struct moe_experts_args *a = job->a;
 	const struct weight *w = &a->experts->down[b->expert];

@@ -22,16 +22,16 @@ struct tile {
 	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
 };
 
-struct run {
+struct expert_run {
 	int32_t tile, n;
 };
 
-struct job {
+struct moe_fast_job {
 	struct backend *b;
 	const struct moe_experts_args *a;
 	const int32_t *pair;
 	struct tile *tiles;
-	struct run *runs;
+	struct expert_run *runs;
 	int n_tiles, n_runs;
 	int blocks, down_blocks; /* of rows, in a unit of each product */
 	struct cpu_way in, out;      /* of gate and up, of down */
@@ -56,7 +56,7 @@ bool cpu_moe_fast_can(const struct backend *b, const struct experts *e)
 
 /* At most E + T U / 6 tiles and as many runs: five numbers each, which fit behind the
  * pairs (moe_experts_work). Both products go over the same tiles. */
-static void cut(struct job *j)
+static void cut(struct moe_fast_job *j)
 {
 	const int32_t *end = j->a->work; /* of each expert's pairs */
 	int32_t n_experts = j->a->experts->n, *behind;
@@ -69,20 +69,20 @@ static void cut(struct job *j)
 			j->tiles[j->n_tiles++] = (struct tile){
 				e, first + i * s.per, cpu_split_count(&s, i)};
 	}
-	j->runs = (struct run *)(j->tiles + j->n_tiles);
+	j->runs = (struct expert_run *)(j->tiles + j->n_tiles);
 	for (int t = 0; t < j->n_tiles; t++) {
-		struct run *last = j->n_runs ? &j->runs[j->n_runs - 1] : NULL;
+		struct expert_run *last = j->n_runs ? &j->runs[j->n_runs - 1] : NULL;
 		if (last && last->n < CPU_TILES &&
 		    j->tiles[last->tile].expert == j->tiles[t].expert)
 			last->n++;
 		else
-			j->runs[j->n_runs++] = (struct run){t, 1};
+			j->runs[j->n_runs++] = (struct expert_run){t, 1};
 	}
 }
 
 static void prepare_inputs(void *arg, int begin, int end)
 {
-	const struct job *j = arg;
+	const struct moe_fast_job *j = arg;
 	int32_t k = j->a->experts->gate[0].k;
 	for (int i = begin; i < end; i++) {
 		const struct tile *t = &j->tiles[i];
@@ -98,7 +98,7 @@ static void prepare_inputs(void *arg, int begin, int end)
 
 static void prepare_hidden(void *arg, int begin, int end)
 {
-	const struct job *j = arg;
+	const struct moe_fast_job *j = arg;
 	int32_t k = j->a->experts->down[0].k;
 	for (int i = begin; i < end; i++) {
 		const struct tile *t = &j->tiles[i];
@@ -112,7 +112,7 @@ static void prepare_hidden(void *arg, int begin, int end)
 }
 
 /* The inputs of a run's tiles, each of `bytes`. */
-static struct cpu_tiles tiles_of(const struct job *j, const struct run *run,
+static struct cpu_tiles tiles_of(const struct moe_fast_job *j, const struct expert_run *run,
 				 const char *inputs, size_t bytes)
 {
 	const struct tile *t = &j->tiles[run->tile];
@@ -123,7 +123,7 @@ static struct cpu_tiles tiles_of(const struct job *j, const struct run *run,
 }
 
 /* Rows of gate g and up u to h, from row n0 on. */
-static void activate(const struct job *j, const struct tile *t, int32_t n0,
+static void activate(const struct moe_fast_job *j, const struct tile *t, int32_t n0,
 		     float (*g)[ROWS], float (*u)[ROWS])
 {
 	const struct experts *e = j->a->experts;
@@ -151,7 +151,8 @@ static void activate(const struct job *j, const struct tile *t, int32_t n0,
 	}
 }
 
-static void gate_up(const struct job *j, const struct run *run, const struct cpu_tiles *x,
+static void gate_up(const struct moe_fast_job *j, const struct expert_run *run,
+		    const struct cpu_tiles *x,
 		    int32_t block)
 {
 	const struct experts *e = j->a->experts;
@@ -165,11 +166,11 @@ static void gate_up(const struct job *j, const struct run *run, const struct cpu
 
 static void run_gate_up(void *arg, int begin, int end)
 {
-	const struct job *j = arg;
+	const struct moe_fast_job *j = arg;
 	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->gate[0]);
 	int per_run = (n_blocks + j->blocks - 1) / j->blocks;
 	for (int i = begin; i < end; i++) {
-		const struct run *run = &j->runs[i / per_run];
+		const struct expert_run *run = &j->runs[i / per_run];
 		int32_t block = i % per_run * j->blocks;
 		int32_t last = MIN(block + j->blocks, n_blocks);
 		struct cpu_tiles x = tiles_of(j, run, j->x_tiles, j->x_bytes);
@@ -178,7 +179,7 @@ static void run_gate_up(void *arg, int begin, int end)
 	}
 }
 
-static void add_down(const struct job *j, const struct tile *t, int32_t n0,
+static void add_down(const struct moe_fast_job *j, const struct tile *t, int32_t n0,
 		     float (*sums)[ROWS])
 {
 	const struct weight *w = &j->a->experts->down[t->expert];
@@ -204,7 +205,7 @@ static void add_down(const struct job *j, const struct tile *t, int32_t n0,
 
 /* Rows of y are far apart: on their way while the sums are made. Inlined, since GCC takes
  * a function of nothing but prefetches for one without effect, and its calls away. */
-VEC4_INLINE void fetch_y(const struct job *j, const struct tile *t, int32_t n0)
+VEC4_INLINE void fetch_y(const struct moe_fast_job *j, const struct tile *t, int32_t n0)
 {
 	size_t n = (size_t)j->a->experts->down[t->expert].n;
 	for (int p = 0; p < t->n; p++) {
@@ -213,7 +214,8 @@ VEC4_INLINE void fetch_y(const struct job *j, const struct tile *t, int32_t n0)
 	}
 }
 
-static void down(const struct job *j, const struct run *run, const struct cpu_tiles *h,
+static void down(const struct moe_fast_job *j, const struct expert_run *run,
+		 const struct cpu_tiles *h,
 		 int32_t block)
 {
 	const struct tile *t = &j->tiles[run->tile];
@@ -227,7 +229,7 @@ static void down(const struct job *j, const struct run *run, const struct cpu_ti
 
 static void run_down(void *arg, int begin, int end)
 {
-	const struct job *j = arg;
+	const struct moe_fast_job *j = arg;
 	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->down[0]);
 	for (int i = begin; i < end; i++) {
 		int32_t first = i * j->down_blocks;
@@ -244,7 +246,7 @@ static void run_down(void *arg, int begin, int end)
 /* A unit of down jumps from expert to expert: long runs of each weight, and with many
  * tokens few readings of all their inputs (64 tokens an expert: units of 16 blocks are 15 %
  * faster than those of 4). Yet every thread is to have some units. */
-static int down_blocks(const struct job *j, int32_t n_blocks)
+static int down_blocks(const struct moe_fast_job *j, int32_t n_blocks)
 {
 	int share = n_blocks / (4 * pool_threads(((struct cpu *)j->b)->pool));
 	int most = j->n_tiles > j->n_runs ? DOWN_BLOCKS_MANY : DOWN_BLOCKS;
@@ -260,7 +262,7 @@ enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
 {
 	const struct weight *gate = &a->experts->gate[0], *w = &a->experts->down[0];
 	size_t n_pairs = (size_t)a->n_tok * (size_t)a->n_used;
-	struct job j = {.b = b, .a = a, .in = cpu_way_of(b, gate),
+	struct moe_fast_job j = {.b = b, .a = a, .in = cpu_way_of(b, gate),
 			.out = cpu_way_of(b, w)};
 	if (n_pairs == 0)
 		return OK;

@@ -59,7 +59,7 @@ static const struct cpu_isa *isa_of(const struct backend *b)
 }
 
 /* The arguments of an operation, and where it runs. */
-struct job {
+struct rows_job {
 	struct backend *b;
 	const void *a;
 };
@@ -78,7 +78,7 @@ static void normalise(const struct backend *b, const float *x, int n, float eps,
 
 static void run_norm(void *arg, int begin, int end)
 {
-	const struct job *job = arg;
+	const struct rows_job *job = arg;
 	const struct rms_norm_args *a = job->a;
 	for (int t = begin; t < end; t++) {
 		size_t row = (size_t)t * (size_t)a->dim;
@@ -93,7 +93,7 @@ static void run_norm(void *arg, int begin, int end)
 
 enum status cpu_rms_norm(struct backend *b, const struct rms_norm_args *a)
 {
-	cpu_for(b, a->n_tok, (size_t)a->dim * 3, run_norm, &(struct job){b, a});
+	cpu_for(b, a->n_tok, (size_t)a->dim * 3, run_norm, &(struct rows_job){b, a});
 	return OK;
 }
 
@@ -117,7 +117,7 @@ enum status cpu_rope_table(struct backend *b, const struct rope_table_args *a)
 }
 
 /* in (K) to out (K), which may be the same. */
-static void prepare_head(const struct job *job, const float *in, const float *norm,
+static void prepare_head(const struct rows_job *job, const float *in, const float *norm,
 			 const float *rope, float *out)
 {
 	const struct qk_norm_rope_kv_args *a = job->a;
@@ -148,7 +148,7 @@ void cpu_kv_store(struct backend *b, void *cache, size_t at, const float *x, int
 
 static void run_prepare(void *arg, int begin, int end)
 {
-	const struct job *job = arg;
+	const struct rows_job *job = arg;
 	const struct qk_norm_rope_kv_args *a = job->a;
 	size_t dim = (size_t)a->head_dim;
 	float key[CPU_MAX_HEAD];
@@ -182,13 +182,13 @@ enum status cpu_qk_norm_rope_kv(struct backend *b,
 	if (a->head_dim > CPU_MAX_HEAD)
 		return E_UNSUPPORTED;
 	size_t work = (size_t)(a->n_heads + a->n_kv_heads) * (size_t)a->head_dim * 4;
-	cpu_for(b, a->n_tok, work, run_prepare, &(struct job){b, a});
+	cpu_for(b, a->n_tok, work, run_prepare, &(struct rows_job){b, a});
 	return OK;
 }
 
 static void run_act(void *arg, int begin, int end)
 {
-	const struct job *job = arg;
+	const struct rows_job *job = arg;
 	const struct act_mul_args *a = job->a;
 	const float *gate = a->gate, *up = a->up;
 	float *y = a->y;
@@ -209,7 +209,7 @@ static void run_act(void *arg, int begin, int end)
 
 enum status cpu_act_mul(struct backend *b, const struct act_mul_args *a)
 {
-	cpu_for(b, a->n_tok, (size_t)a->dim * 8, run_act, &(struct job){b, a});
+	cpu_for(b, a->n_tok, (size_t)a->dim * 8, run_act, &(struct rows_job){b, a});
 	return OK;
 }
 

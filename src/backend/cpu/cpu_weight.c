@@ -19,8 +19,8 @@
 
 /* Memory for weights comes in large pieces, in huge pages where the kernel has them:
  * a token reads all of it. */
-struct cpu_room {
-	struct cpu_room *next;
+struct weight_block {
+	struct weight_block *next;
 	char *p;
 	size_t n, n_used, n_touched;
 };
@@ -39,7 +39,7 @@ static void touch_pages(void *arg, int begin, int end)
 /* The kernel clears a page when it is first written. Two threads that fill one huge page
  * would both clear one, and one of them for nothing: so each is first at its own, some
  * pages ahead of what is filled. */
-static void room_touch(struct cpu *c, struct cpu_room *r)
+static void block_touch(struct cpu *c, struct weight_block *r)
 {
 	if (r->n_used <= r->n_touched)
 		return;
@@ -49,10 +49,10 @@ static void room_touch(struct cpu *c, struct cpu_room *r)
 	r->n_touched += n * HUGE_PAGE;
 }
 
-static char *room_take(struct cpu *c, size_t n_bytes)
+static char *block_alloc(struct cpu *c, size_t n_bytes)
 {
 	n_bytes = (n_bytes + 63) & ~(size_t)63;
-	struct cpu_room *r = c->rooms;
+	struct weight_block *r = c->weight_blocks;
 	if (!r || r->n - r->n_used < n_bytes) {
 		size_t n = MAX(ROOM, (n_bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
 		/* Aligned to a huge page; the ends are never touched. */
@@ -61,14 +61,14 @@ static char *room_take(struct cpu *c, size_t n_bytes)
 		if (p == MAP_FAILED)
 			return NULL;
 		r = xcalloc(1, sizeof *r);
-		*r = (struct cpu_room){.next = c->rooms, .p = p, .n = n + HUGE_PAGE};
+		*r = (struct weight_block){.next = c->weight_blocks, .p = p, .n = n + HUGE_PAGE};
 		r->n_touched = r->n_used = (size_t)(-(uintptr_t)p % HUGE_PAGE);
 		madvise(p + r->n_used, n, MADV_HUGEPAGE); /* only advice */
-		c->rooms = r;
+		c->weight_blocks = r;
 	}
 	char *p = r->p + r->n_used;
 	r->n_used += n_bytes;
-	room_touch(c, r);
+	block_touch(c, r);
 	return p;
 }
 
@@ -190,7 +190,7 @@ static bool find_panels(struct cpu *c, const struct weight *w, struct cpu_panels
 
 /* --- floats ------------------------------------------------------------------------ */
 
-struct copy {
+struct panel_copy {
 	char *to;
 	const char *from;
 	size_t n_bytes;
@@ -200,7 +200,7 @@ enum { COPY_PIECE = 1 << 20 };
 
 static void copy_pieces(void *arg, int begin, int end)
 {
-	const struct copy *c = arg;
+	const struct panel_copy *c = arg;
 	size_t at = (size_t)begin * COPY_PIECE, last = (size_t)end * COPY_PIECE;
 	memcpy(c->to + at, c->from + at, MIN(last, c->n_bytes) - at);
 }
@@ -222,7 +222,7 @@ static const void *find_copy(struct cpu *c, const void *q, const struct wanted *
  * does not have. Without memory for a copy they stay where they are. */
 static void move_floats(struct cpu *c, const struct weight *host, struct weight *out)
 {
-	struct copy copy = {.from = host->q,
+	struct panel_copy copy = {.from = host->q,
 			    .n_bytes = (size_t)host->n * weight_row_bytes(host)};
 	if (quant_bits(host->quant) < 16 || !host->is_mapped || !weight_is_dense(host) ||
 	    host->pitch || copy.n_bytes < COPY_PIECE)
@@ -230,7 +230,7 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 	struct wanted what = wanted(c, host, "rows", weight_row_bytes(host), copy.n_bytes);
 	const void *found = find_copy(c, host->q, &what);
 	if (!found && has_memory_for(copy.n_bytes))
-		copy.to = room_take(c, copy.n_bytes);
+		copy.to = block_alloc(c, copy.n_bytes);
 	if (copy.to) {
 		int n = (int)((copy.n_bytes + COPY_PIECE - 1) / COPY_PIECE);
 		pool_for(c->pool, n, 1, copy_pieces, &copy);
@@ -267,7 +267,7 @@ static enum status take_panels(struct cpu *c, const struct weight *w,
 	struct wanted what = wanted(c, w, "panels", p->panel_bytes, n_bytes);
 	if (find_panels(c, w, p, &what))
 		return OK;
-	uint8_t *data = (void *)room_take(c, n_bytes);
+	uint8_t *data = (void *)block_alloc(c, n_bytes);
 	if (!data)
 		return fail_set(fail, E_NOMEM, "no memory for %s", w->name);
 	p->data = data;
@@ -348,10 +348,10 @@ void cpu_load_end(struct backend *b)
 
 void cpu_weights_free(struct cpu *c)
 {
-	cpu_cache_close(c->cache_all); /* its writer reads the rooms */
-	while (c->rooms) {
-		struct cpu_room *r = c->rooms;
-		c->rooms = r->next;
+	cpu_cache_close(c->cache_all); /* its writer reads the blocks */
+	while (c->weight_blocks) {
+		struct weight_block *r = c->weight_blocks;
+		c->weight_blocks = r->next;
 		munmap(r->p, r->n);
 		free(r);
 	}

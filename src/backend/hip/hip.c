@@ -70,6 +70,7 @@ static const struct backend_ops hip_ops = {
 #define OP(name, contract) .name = hip_##name,
 #include "backend/ops.def"
 #undef OP
+	.memory = hip_memory,
 	.alloc = hip_alloc,
 	.free = hip_free,
 	.alloc_shared = hip_alloc_shared,

@@ -213,6 +213,8 @@ struct hip_rows {
 /* Queue the copy; src may be changed when it returns. */
 enum status hip_upload_rows(struct hip *h, const struct hip_rows *r) MUST_USE;
 
+/* Where the system's memory is the device's as well, no more than the system has left. */
+void hip_memory(struct backend *b, struct backend_memory *out);
 enum status hip_alloc(struct backend *b, size_t n_bytes, void **out);
 void hip_free(struct backend *b, void *p);
 enum status hip_alloc_shared(struct backend *b, size_t n_bytes, void **out);

@@ -14,6 +14,7 @@
 
 #include "backend/hip/hip_graph.h"
 #include "base/alloc.h"
+#include "base/sysmem.h"
 
 enum {
 	ALIGN = 256,
@@ -89,6 +90,25 @@ static void give_range(struct hip *h, void *p)
 {
 	forget_range(h, p);
 	h->api.hipFree(p);
+}
+
+void hip_memory(struct backend *b, struct backend_memory *out)
+{
+	struct hip *h = hip_of(b);
+	size_t left = 0, total = 0;
+	*out = (struct backend_memory){(int64_t)h->device.n_bytes,
+				       (int64_t)h->device.n_bytes, false};
+	if (h->api.hipMemGetInfo(&left, &total) == HIP_SUCCESS)
+		*out = (struct backend_memory){(int64_t)total, (int64_t)left, false};
+	if (!h->device.is_integrated)
+		return;
+	struct sysmem m;
+	sysmem_read("/", &m);
+	/* An APU's memory beyond what the system has is its own: the firmware's carve-out.
+	 * What lies within is GTT, pages of the system. */
+	out->is_system = out->total <= m.total;
+	if (out->is_system)
+		out->free = MIN(out->free, m.available);
 }
 
 enum status hip_alloc(struct backend *b, size_t n_bytes, void **out)

@@ -33,7 +33,7 @@ struct name_set {
 	size_t n_patterns;
 };
 
-struct group {
+struct scheme_group {
 	struct name_set targets;
 	bool takes_linear;
 	struct quant_choice choice;
@@ -41,7 +41,7 @@ struct group {
 
 struct quant_scheme {
 	struct name_set ignore;
-	struct group *groups;
+	struct scheme_group *groups;
 	size_t n_groups;
 	struct quant_choice all; /* of a layer in no group */
 	bool asks_fp8_kv;
@@ -239,7 +239,7 @@ static enum status read_fp8(const json_t *w, struct quant_choice *out,
 	return OK;
 }
 
-static enum status read_targets(const json_t *targets, struct group *g,
+static enum status read_targets(const json_t *targets, struct scheme_group *g,
 				struct fail *fail)
 {
 	if (!json_is_array(targets) || json_array_size(targets) == 0)
@@ -273,7 +273,7 @@ static const struct {
 };
 
 static enum status read_group(const json_t *config, const json_t *group,
-			      struct group *g, struct fail *fail)
+			      struct scheme_group *g, struct fail *fail)
 {
 	const json_t *format = jsonfile_get(group, "format");
 	const json_t *weights = jsonfile_get(group, "weights");
@@ -405,9 +405,9 @@ enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
 	enum status st = name_set_has(&s->ignore, name, &hit, fail);
 	if (st != OK || hit)
 		return st;
-	const struct group *linear = NULL;
+	const struct scheme_group *linear = NULL;
 	for (size_t i = 0; i < s->n_groups; i++) {
-		const struct group *g = &s->groups[i];
+		const struct scheme_group *g = &s->groups[i];
 		st = name_set_has(&g->targets, name, &hit, fail);
 		if (st != OK)
 			return st;

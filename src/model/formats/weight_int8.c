@@ -11,7 +11,7 @@
 #include "base/pool.h"
 #include "model/formats/weight_int8.h"
 
-struct job {
+struct int8_job {
 	const struct weight *w;
 	uint8_t *q;
 	float *scales;
@@ -19,7 +19,7 @@ struct job {
 
 static void rows(void *arg, int begin, int end)
 {
-	const struct job *j = arg;
+	const struct int8_job *j = arg;
 	int32_t k = j->w->k;
 	float *row = xmalloc((size_t)k * sizeof *row);
 	for (int n = begin; n < end; n++) {
@@ -45,7 +45,7 @@ enum status weight_to_int8(const struct weight *w, struct weight *out, void **me
 	char *p = malloc(n_scales + n_q);
 	if (!p)
 		return E_NOMEM;
-	struct job job = {w, (uint8_t *)p + n_scales, (float *)(void *)p};
+	struct int8_job job = {w, (uint8_t *)p + n_scales, (float *)(void *)p};
 	struct pool *pool = pool_create(0);
 	pool_for(pool, w->n, 64, rows, &job);
 	pool_destroy(pool);

@@ -15,7 +15,7 @@ static struct kvcache *make(int n_pages, bool keep)
 
 static int32_t take_with(struct kvcache *kv, const int32_t *tokens)
 {
-	int32_t page = kvcache_take(kv);
+	int32_t page = kvcache_alloc_page(kv);
 	memcpy(kvcache_tokens(kv, page), tokens, 2 * sizeof *tokens);
 	return page;
 }
@@ -24,7 +24,7 @@ static void test_take_release(void)
 {
 	struct kvcache *kv = make(3, false);
 	is_int(kvcache_available(kv), 3, "all pages are free at first");
-	int32_t a = kvcache_take(kv), b = kvcache_take(kv), c = kvcache_take(kv);
+	int32_t a = kvcache_alloc_page(kv), b = kvcache_alloc_page(kv), c = kvcache_alloc_page(kv);
 	ok(a != b && b != c && a != c, "pages are distinct");
 	is_int(kvcache_available(kv), 0, "none is left");
 	ok(kvcache_is_private(kv, a), "a taken page is private");
@@ -34,7 +34,7 @@ static void test_take_release(void)
 	is_int(kvcache_available(kv), 0, "still held once");
 	kvcache_release(kv, a);
 	is_int(kvcache_available(kv), 1, "free after the last release");
-	is_int(kvcache_take(kv), a, "and can be taken again");
+	is_int(kvcache_alloc_page(kv), a, "and can be taken again");
 	memcpy(kvcache_tokens(kv, b), AB, sizeof AB);
 	kvcache_prefix p;
 	is_int(kvcache_publish(kv, b, KVCACHE_ROOT), KVCACHE_ROOT,
@@ -85,9 +85,9 @@ static void test_kept_pages(void)
 	is_int(kvcache_available(kv), 2, "a held one cannot be had");
 	kvcache_release(kv, a);
 
-	int32_t c = kvcache_take(kv);
+	int32_t c = kvcache_alloc_page(kv);
 	ok(c != a && c != b, "free pages go before kept ones");
-	int32_t d = kvcache_take(kv);
+	int32_t d = kvcache_alloc_page(kv);
 	is_int(d, b, "then the least recently used");
 	is_int(kvcache_find(kv, p, CD, &found), -1, "which is found no more");
 	is_int(kvcache_find(kv, KVCACHE_ROOT, AB, &found), a, "the other still is");
@@ -122,7 +122,7 @@ static void test_collisions(void)
 	for (int i = 0; i < N; i += 3)
 		kvcache_release(kv, pages[i]);
 	for (int n = kvcache_available(kv); n > 0; n--)
-		kvcache_take(kv);
+		kvcache_alloc_page(kv);
 	right = 0;
 	for (int i = 0; i < N; i++) {
 		int32_t tokens[2] = {i % 10, i / 10};

@@ -7,9 +7,9 @@ int main(void)
 {
 	struct states *s;
 	is_int(states_create(3, &s), OK, "three slots");
-	int32_t a = states_take(s), b = states_take(s), c = states_take(s);
+	int32_t a = states_alloc(s), b = states_alloc(s), c = states_alloc(s);
 	ok(a != b && b != c && a != c && a >= 0 && b >= 0 && c >= 0, "are different ones");
-	is_int(states_take(s), -1, "and no more");
+	is_int(states_alloc(s), -1, "and no more");
 	is_int(states_available(s), 0, "none is to be had");
 	ok(states_is_private(s, a), "one holder may write");
 	states_hold(s, a);
@@ -29,15 +29,15 @@ int main(void)
 	is_int(states_find(s, 18), b, "the first checkpoint of a prefix stays");
 	ok(states_is_private(s, c), "the second is none");
 	states_touch(s, a);
-	is_int(states_take(s), b, "the least recently used goes first");
+	is_int(states_alloc(s), b, "the least recently used goes first");
 	is_int(states_find(s, 18), -1, "and is forgotten");
 	is_int(states_n_kept(s), 1, "one is left");
 	states_hold(s, a);
-	is_int(states_take(s), -1, "one that is held does not go");
+	is_int(states_alloc(s), -1, "one that is held does not go");
 	states_release(s, a);
 	states_drop(s, 17);
 	is_int(states_n_kept(s), 0, "dropped");
-	is_int(states_take(s), a, "its slot is free");
+	is_int(states_alloc(s), a, "its slot is free");
 	states_release(s, -1);
 	states_destroy(s);
 	states_destroy(NULL);

@@ -146,7 +146,7 @@ static void test_pages(void)
 
 static void test_admits(void)
 {
-	struct policy_room room = {.pages_free = 4, .page_size = 16};
+	struct policy_capacity room = {.pages_free = 4, .page_size = 16};
 	ok(policy_admits(&room, 64, 1000), "alone: what it needs now is enough");
 	ok(!policy_admits(&room, 65, 1), "but that must be there");
 	room.n_running = 2;

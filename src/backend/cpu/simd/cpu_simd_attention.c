@@ -17,7 +17,7 @@
 enum { BLOCK = 16, N_VEC = BLOCK / VL, TOGETHER = 4 };
 
 /* One block of positions: rows of keys and values, `pitch` elements apart. */
-struct rows {
+struct attention_rows {
 	const char *k, *v;
 	size_t k_pitch, v_pitch; /* bytes */
 	int dim, v_dim, n;
@@ -41,7 +41,7 @@ static vf load_rest(const char *p, int n, bool is_half)
 /* --- scores ---------------------------------------------------------------------- */
 
 /* p[j][i ..] = scale q[j] . k[i ..] for four positions; q is padded by zeros. */
-VINLINE void score_four(const struct rows *r, const float *const *q, int n_q, int i,
+VINLINE void score_four(const struct attention_rows *r, const float *const *q, int n_q, int i,
 			float scale, bool is_half, float (*p)[BLOCK])
 {
 	vf acc[TOGETHER][4] = {{{0}}};
@@ -90,7 +90,7 @@ VINLINE void weigh(struct cpu_state *s, float *p, int lo, int hi, int v_dim)
 
 enum { WIDE = 4 }; /* vectors of a value at a time */
 
-VINLINE void add_part(const struct rows *r, float *const *acc, int n_q, int lo, int hi,
+VINLINE void add_part(const struct attention_rows *r, float *const *acc, int n_q, int lo, int hi,
 		      int d, int n_vec, bool is_half, const float (*p)[BLOCK])
 {
 	vf sum[TOGETHER][WIDE];
@@ -118,7 +118,7 @@ VINLINE void add_part(const struct rows *r, float *const *acc, int n_q, int lo, 
 }
 
 /* acc (padded to VL) += p[i] v[i], i from lo to hi. */
-VINLINE void add_values(const struct rows *r, float *const *acc, int n_q, int lo,
+VINLINE void add_values(const struct attention_rows *r, float *const *acc, int n_q, int lo,
 			int hi, bool is_half, const float (*p)[BLOCK])
 {
 	int d = 0;
@@ -140,7 +140,7 @@ VINLINE void add_values(const struct rows *r, float *const *acc, int n_q, int lo
 
 /* --- blocks ---------------------------------------------------------------------- */
 
-VINLINE void some(const struct rows *r, struct cpu_query *const *query, int n_q, int lo,
+VINLINE void some(const struct attention_rows *r, struct cpu_query *const *query, int n_q, int lo,
 		  int hi, float scale, bool is_half)
 {
 	float p[TOGETHER][BLOCK] __attribute__((aligned(64)));
@@ -160,7 +160,7 @@ VINLINE void some(const struct rows *r, struct cpu_query *const *query, int n_q,
 }
 
 #define DEFINE(n, half) \
-	static void some_##n##_##half(const struct rows *r, struct cpu_query *const *q, \
+	static void some_##n##_##half(const struct attention_rows *r, struct cpu_query *const *q, \
 				      int lo, int hi, float scale) \
 	{ \
 		some(r, q, n, lo, hi, scale, half); \
@@ -176,9 +176,9 @@ DEFINE(1, 1) DEFINE(2, 1) DEFINE(3, 1) DEFINE(4, 1)
 #endif
 
 /* All queries of `u` over the positions s0 .. s0 + r->n - 1. */
-static void block(const struct cpu_attend *u, const struct rows *r, int32_t s0)
+static void block(const struct cpu_attend *u, const struct attention_rows *r, int32_t s0)
 {
-	typedef void one(const struct rows *r, struct cpu_query *const *q, int lo, int hi,
+	typedef void one(const struct attention_rows *r, struct cpu_query *const *q, int lo, int hi,
 			 float scale);
 	static one *const ones[2][TOGETHER] = {
 		{some_1_0, some_2_0, some_3_0, some_4_0},
@@ -213,7 +213,7 @@ struct place {
 
 /* The rows of the positions from s0 on to the end of its block, page and `to`. Returns
  * how many the block has in the page. */
-static int32_t rows_at(const struct place *l, int32_t s0, int32_t to, struct rows *r)
+static int32_t rows_at(const struct place *l, int32_t s0, int32_t to, struct attention_rows *r)
 {
 	const struct cpu_attend *u = l->u;
 	int32_t size = u->kv->page_size, offset = s0 % size;
@@ -235,7 +235,7 @@ VINLINE void fetch(const char *p, size_t n_bytes)
 
 /* The same, and the rows on their way from memory: a head's of a page are one run, too
  * short for the processor to foresee, and the next page's are elsewhere. */
-static int32_t rows_ahead(const struct place *l, int32_t s0, int32_t to, struct rows *r)
+static int32_t rows_ahead(const struct place *l, int32_t s0, int32_t to, struct attention_rows *r)
 {
 	int32_t n = rows_at(l, s0, to, r);
 	fetch(r->k, (size_t)r->n * r->k_pitch);
@@ -250,14 +250,14 @@ void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to)
 	const struct place l = {.u = u, .values = kv->v ? kv->v : kv->k,
 				.v_pitch = kv->v ? u->v_dim : u->dim,
 				.bytes = dtype_bytes(kv->type)};
-	struct rows next = {.k_pitch = (size_t)u->dim * l.bytes,
+	struct attention_rows next = {.k_pitch = (size_t)u->dim * l.bytes,
 			    .v_pitch = (size_t)l.v_pitch * l.bytes, .dim = u->dim,
 			    .v_dim = u->v_dim, .is_half = kv->type == DTYPE_F16};
 	int32_t s0 = from / BLOCK * BLOCK, n;
 	if (s0 < to)
 		n = rows_ahead(&l, s0, to, &next);
 	while (s0 < to) {
-		struct rows r = next;
+		struct attention_rows r = next;
 		int32_t s1 = s0 + n;
 		if (s1 < to)
 			n = rows_ahead(&l, s1, to, &next);

@@ -21,13 +21,13 @@
 enum { BLOCK = 64, PANELS = BLOCK / VL, STEP = 32 /* dimensions */ };
 
 /* Where the positions [lo, hi) of a block lie. */
-struct rows {
+struct wide_rows {
 	const char *k[BLOCK], *v[BLOCK];
 	int lo, hi;
 };
 
 /* Up to CPU_TOK queries. */
-struct group {
+struct head_group {
 	struct cpu_query *query;
 	int n;
 	float *q;               /* (K, rounded up to an even number; n) */
@@ -37,10 +37,10 @@ struct group {
 	float p[CPU_TOK][BLOCK] __attribute__((aligned(64)));
 };
 
-struct run {
+struct key_run {
 	const struct cpu_attend *u;
 	int n_chunks, n_groups;
-	struct group group[CPU_QUERIES / CPU_TOK];
+	struct head_group group[CPU_QUERIES / CPU_TOK];
 	vf k[CPU_MAX_HEAD], v[BLOCK];
 	float q[CPU_QUERY_ROOM];
 	float acc[CPU_QUERY_ROOM / CPU_ROWS][CPU_ROWS] __attribute__((aligned(64)));
@@ -69,7 +69,7 @@ VINLINE void fetch(const char *row, int d, bool is_half)
 }
 
 /* The panel's 16 positions; zeros where the block has none. */
-VINLINE void turn_keys(const struct rows *r, const struct rows *next, int panel, int dim,
+VINLINE void turn_keys(const struct wide_rows *r, const struct wide_rows *next, int panel, int dim,
 		       bool is_half, vf *out)
 {
 	const size_t size = is_half ? 2 : 4;
@@ -91,7 +91,7 @@ VINLINE void turn_keys(const struct rows *r, const struct rows *next, int panel,
 }
 
 /* Columns from d on. */
-VINLINE void take_values(const struct rows *r, const struct rows *next, int d, int dim,
+VINLINE void take_values(const struct wide_rows *r, const struct wide_rows *next, int d, int dim,
 			 bool is_half, vf *out)
 {
 	const size_t size = is_half ? 2 : 4;
@@ -107,7 +107,7 @@ VINLINE void take_values(const struct rows *r, const struct rows *next, int d, i
 /* --- queries ---------------------------------------------------------------------- */
 
 /* p[j][at ..] = scale q[j] . k of 16 positions. */
-VINLINE void score_some(const struct run *a, struct group *g, int n, int at)
+VINLINE void score_some(const struct key_run *a, struct head_group *g, int n, int at)
 {
 	const float *q = g->q;
 	vf even[CPU_TOK] = {{0}}, odd[CPU_TOK] = {{0}};
@@ -129,14 +129,14 @@ VINLINE void score_some(const struct run *a, struct group *g, int n, int at)
 	case n: score_some(a, g, n, at); return;
 
 /* Of the panel at `at`. */
-static void score(const struct run *a, struct group *g, int at)
+static void score(const struct key_run *a, struct head_group *g, int at)
 {
 	switch (g->n) {
 		CPU_EACH_TOK(SCORE_CASE)
 	}
 }
 
-static void scale_values(const struct run *a, const struct group *g, int j, float factor)
+static void scale_values(const struct key_run *a, const struct head_group *g, int j, float factor)
 {
 	for (int c = 0; c < a->n_chunks; c++) {
 		float *acc = g->acc[c * g->n + j];
@@ -144,7 +144,7 @@ static void scale_values(const struct run *a, const struct group *g, int j, floa
 	}
 }
 
-VINLINE void add_some(const struct run *a, const struct group *g, int n, int chunk)
+VINLINE void add_some(const struct key_run *a, const struct head_group *g, int n, int chunk)
 {
 	vf even[CPU_TOK] = {{0}}, odd[CPU_TOK] = {{0}};
 	for (int i = g->first / 2 * 2; i < g->end; i += 2) {
@@ -166,7 +166,7 @@ VINLINE void add_some(const struct run *a, const struct group *g, int n, int chu
 	case n: add_some(a, g, n, chunk); return;
 
 /* Weights times values, of 16 columns. */
-static void add_values(const struct run *a, const struct group *g, int chunk)
+static void add_values(const struct key_run *a, const struct head_group *g, int chunk)
 {
 	if (g->first >= g->end)
 		return;
@@ -176,7 +176,7 @@ static void add_values(const struct run *a, const struct group *g, int chunk)
 }
 
 /* What the group sees of the block at s0. */
-static void look(struct group *g, const struct rows *r, int32_t s0)
+static void look(struct head_group *g, const struct wide_rows *r, int32_t s0)
 {
 	g->first = BLOCK;
 	g->end = 0;
@@ -193,7 +193,7 @@ static void look(struct group *g, const struct rows *r, int32_t s0)
 		memset(g->p, 0, sizeof g->p);
 }
 
-static void weigh(const struct run *a, struct group *g)
+static void weigh(const struct key_run *a, struct head_group *g)
 {
 	if (g->first >= g->end)
 		return;
@@ -208,13 +208,13 @@ static void weigh(const struct run *a, struct group *g)
 /* --- all -------------------------------------------------------------------------- */
 
 /* The block at s0, as far as it is in [from, to). */
-static struct rows rows_at(const struct cpu_attend *u, int32_t s0, int32_t from, int32_t to)
+static struct wide_rows rows_at(const struct cpu_attend *u, int32_t s0, int32_t from, int32_t to)
 {
 	const struct kv_pages *kv = u->kv;
 	const char *values = kv->v ? kv->v : kv->k;
 	int32_t v_pitch = kv->v ? u->v_dim : u->dim;
 	size_t bytes = dtype_bytes(kv->type);
-	struct rows r = {.lo = MAX(0, from - s0), .hi = MIN(BLOCK, to - s0)};
+	struct wide_rows r = {.lo = MAX(0, from - s0), .hi = MIN(BLOCK, to - s0)};
 	for (int i = r.lo; i < r.hi; i++) {
 		int32_t at = s0 + i;
 		int32_t slot = u->table[at / kv->page_size] * kv->page_size +
@@ -227,7 +227,7 @@ static struct rows rows_at(const struct cpu_attend *u, int32_t s0, int32_t from,
 }
 
 /* Queries to groups of about the same size, turned; their sums to a->acc. */
-static void begin(struct run *a)
+static void begin(struct key_run *a)
 {
 	const struct cpu_attend *u = a->u;
 	float *q = a->q;
@@ -237,7 +237,7 @@ static void begin(struct run *a)
 	int per = (u->n + a->n_groups - 1) / a->n_groups;
 	a->n_groups = (u->n + per - 1) / per;
 	for (int i = 0; i < a->n_groups; i++) {
-		struct group *g = &a->group[i];
+		struct head_group *g = &a->group[i];
 		g->query = u->query + i * per;
 		g->n = MIN(per, u->n - i * per);
 		g->q = q;
@@ -254,10 +254,10 @@ static void begin(struct run *a)
 	}
 }
 
-static void end(const struct run *a)
+static void end(const struct key_run *a)
 {
 	for (int i = 0; i < a->n_groups; i++) {
-		const struct group *g = &a->group[i];
+		const struct head_group *g = &a->group[i];
 		for (int j = 0; j < g->n; j++)
 			for (int c = 0; c < a->n_chunks; c++)
 				vf_store(g->query[j].state.acc + VL * c,
@@ -265,7 +265,7 @@ static void end(const struct run *a)
 	}
 }
 
-VINLINE void block(struct run *a, const struct rows *r, const struct rows *next,
+VINLINE void block(struct key_run *a, const struct wide_rows *r, const struct wide_rows *next,
 		   int32_t s0, bool is_half)
 {
 	for (int i = 0; i < a->n_groups; i++)
@@ -273,7 +273,7 @@ VINLINE void block(struct run *a, const struct rows *r, const struct rows *next,
 	for (int at = r->lo / VL * VL; at < r->hi; at += VL) {
 		turn_keys(r, next, at / VL, a->u->dim, is_half, a->k);
 		for (int i = 0; i < a->n_groups; i++) {
-			struct group *g = &a->group[i];
+			struct head_group *g = &a->group[i];
 			if (at < g->end && at + VL > g->first)
 				score(a, g, at);
 		}
@@ -289,15 +289,15 @@ VINLINE void block(struct run *a, const struct rows *r, const struct rows *next,
 
 void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to)
 {
-	struct run a;
+	struct key_run a;
 	a.u = u;
 	a.n_chunks = (u->v_dim + VL - 1) / VL;
 	if (from >= to)
 		return;
 	begin(&a);
-	struct rows next = rows_at(u, from / BLOCK * BLOCK, from, to);
+	struct wide_rows next = rows_at(u, from / BLOCK * BLOCK, from, to);
 	for (int32_t s0 = from / BLOCK * BLOCK; s0 < to; s0 += BLOCK) {
-		struct rows r = next;
+		struct wide_rows r = next;
 		next = rows_at(u, s0 + BLOCK, from, to);
 		if (u->kv->type == DTYPE_F16)
 			block(&a, &r, &next, s0, true);

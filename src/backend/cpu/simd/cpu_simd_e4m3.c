@@ -58,7 +58,7 @@ VINLINE void run_few(const struct cpu_pairs *p, const uint8_t *q, int n_x)
 
 #else
 /* Columns of a segment of a group times n_x inputs, to acc. */
-struct part {
+struct e4m3_part {
 	const uint8_t *q;
 	bool fetches;
 	const void *tile;
@@ -68,7 +68,7 @@ struct part {
 };
 
 /* Four columns of VL rows, added up before they are added to what others wait for. */
-VINLINE void run(const struct part *p, int n_x)
+VINLINE void run(const struct e4m3_part *p, int n_x)
 {
 	const float *tile = p->tile;
 	vf sum[CPU_TOK][N_VEC] = {{{0}}};
@@ -104,7 +104,7 @@ VINLINE void run(const struct part *p, int n_x)
 					vf_load(p->acc[j] + VL * v)));
 }
 
-static void run_part(const struct part *p)
+static void run_part(const struct e4m3_part *p)
 {
 	if (p->n_x == 1) /* whose sums stay in registers */
 		run(p, 1);
@@ -156,7 +156,7 @@ static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int3
 static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int32_t k0,
 		    int n, const vf *scale, float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
-	struct part p = {.q = q, .n_cols = n, .fetches = true};
+	struct e4m3_part p = {.q = q, .n_cols = n, .fetches = true};
 	memcpy(p.scale, scale, sizeof p.scale);
 	const float *x = t->at;
 	for (int i = 0; i < t->n; i++) {

@@ -58,10 +58,10 @@ static void set_scales(struct graph *g)
 	g->mla.rope_scale = (float)(factor * factor);
 }
 
-static enum status take(struct graph *g, struct fail *fail)
+static enum status alloc(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
-	struct mla_room *r = &g->mla;
+	struct mla_scratch *r = &g->mla;
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t h = t * (size_t)c->n_heads, wide = (size_t)(c->kv_lora + c->rope_dim);
 	const struct graph_want wanted[] = {
@@ -86,7 +86,7 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 {
 	const struct model_config *c = g->c;
 	const struct mla *a = &l->mla;
-	const struct mla_room *r = &g->mla;
+	const struct mla_scratch *r = &g->mla;
 	struct linear_out kv = {.w = &a->kv_a, .y = r->kv};
 	const struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model,
 					   .eps = c->norm_eps, .x = g->x,
@@ -110,7 +110,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 {
 	const struct model_config *c = g->c;
 	const struct mla *a = &l->mla;
-	const struct mla_room *r = &g->mla;
+	const struct mla_scratch *r = &g->mla;
 	int32_t t = s->b->n_tok, wide = c->kv_lora + c->rope_dim;
 	int32_t pitch = c->nope_dim + c->v_dim;
 	struct kv_pages kv = {l->k_pages, NULL, g->b->kv_type, g->limits.page_size};
@@ -138,4 +138,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 			 fail);
 }
 
-const struct part part_mla = {load, take, run};
+const struct mixer mixer_mla = {load, alloc, run};

@@ -65,10 +65,10 @@ static void set_rope(struct graph *g, int i)
 	a->scale = (float)(factor * factor / sqrt(per));
 }
 
-static enum status take(struct graph *g, struct fail *fail)
+static enum status alloc(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
-	struct attention_room *r = &g->attention;
+	struct attention_scratch *r = &g->attention;
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t nq = (size_t)c->n_heads * (size_t)c->head_dim;
 	size_t nkv = (size_t)c->n_kv_heads * (size_t)c->head_dim;
@@ -94,7 +94,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 {
 	const struct model_config *c = g->c;
 	const struct attention *a = &l->attention;
-	const struct attention_room *r = &g->attention;
+	const struct attention_scratch *r = &g->attention;
 	int32_t t = s->b->n_tok, dim = c->head_dim;
 	void *q = c->gated_attention ? r->q_gate : r->q;
 	struct kv_pages kv = {l->k_pages, l->v_pages, g->b->kv_type, g->limits.page_size};
@@ -127,4 +127,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 						      NORM_MIXER_POST}, fail);
 }
 
-const struct part part_attention = {load, take, run};
+const struct mixer mixer_attention = {load, alloc, run};

@@ -155,15 +155,15 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 	return g->b->ops->load_experts(g->b, &m->experts, fail);
 }
 
-enum status mlp_take(struct graph *g, struct fail *fail)
+enum status mlp_alloc(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
-	struct mlp_room *r = &g->mlp;
+	struct mlp_scratch *r = &g->mlp;
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t e = (size_t)c->n_experts, u = (size_t)c->n_experts_used;
 	size_t f = 0, s = (size_t)c->shared_dim;
 	for (int i = 0; i < c->n_layers; i++)
-		if (!g->layers[i].mlp.has_experts)
+		if (!has_experts(c, i))
 			f = (size_t)c->ffn_dim;
 	const struct graph_want wanted[] = {
 		{&r->gate, t * f * act},
@@ -185,7 +185,7 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 {
 	const struct model_config *c = g->c;
 	const struct mlp *m = &l->mlp;
-	const struct mlp_room *r = &g->mlp;
+	const struct mlp_scratch *r = &g->mlp;
 	const struct moe_router_args router = {
 		.norm = norm, .n_tok = t, .n_used = c->n_experts_used,
 		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router,
@@ -215,7 +215,7 @@ enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_s
 {
 	const struct model_config *c = g->c;
 	const struct mlp *m = &l->mlp;
-	const struct mlp_room *r = &g->mlp;
+	const struct mlp_scratch *r = &g->mlp;
 	int32_t t = s->b->n_tok;
 	const struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model,
 					   .eps = c->norm_eps, .x = g->x,

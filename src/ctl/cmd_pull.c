@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pull: a model from a Hugging Face hub into its cache (model/hub.h). Blobs come first,
+ * then the links to them, and the name of the commit last: what is found there is whole.
+ */
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "ctl/command.h"
+#include "ctl/download.h"
+#include "ctl/hub_list.h"
+#include "ctl/options.h"
+#include "model/hub.h"
+
+#define DEFAULT_ENDPOINT "https://huggingface.co"
+
+struct pull_args {
+	const char *name, *cache, *revision;
+};
+
+struct pull {
+	const struct pull_args *a;
+	const char *endpoint;
+	char *model;            /* ORG/NAME without :FILE */
+	char *dir;              /* models--ORG--NAME */
+	struct download d;
+	struct hub_list list;
+	/* of the file that comes now */
+	const struct hub_file *file;
+	int64_t began_us, said_us;
+	int64_t began_at; /* bytes that were there already; -1: not known yet */
+	bool is_terminal;
+};
+
+/* --- progress --------------------------------------------------------------------- */
+
+static void say_size(char *out, size_t size, int64_t n_bytes)
+{
+	if (n_bytes >= 1 << 30)
+		snprintf(out, size, "%.2f GiB", (double)n_bytes / (1 << 30));
+	else
+		snprintf(out, size, "%.1f MiB", (double)n_bytes / (1 << 20));
+}
+
+static void on_progress(void *ctx, int64_t done, int64_t total)
+{
+	struct pull *p = ctx;
+	int64_t now = clock_now_us(&clock_monotonic);
+	if (p->began_at < 0)
+		p->began_at = done;
+	if (!p->is_terminal || (now - p->said_us < 250000 && done < total))
+		return;
+	p->said_us = now;
+	char have[24], all[24];
+	say_size(have, sizeof have, done);
+	say_size(all, sizeof all, total);
+	double s = (double)(now - p->began_us) / 1e6;
+	double rate = s > 0 ? (double)(done - p->began_at) / s : 0;
+	fprintf(stderr, "\r%.60s  %s of %s  %.1f MB/s", p->file->path, have, all, rate / 1e6);
+	if (rate > 0)
+		fprintf(stderr, "  %.0f s left", (double)(total - done) / rate);
+	fputs("\033[K", stderr);
+}
+
+/* --- the cache -------------------------------------------------------------------- */
+
+static enum status make_folders(const char *path, struct fail *fail)
+{
+	char *p = xstrdup(path);
+	enum status st = OK;
+	for (char *at = p + 1; st == OK; at++) {
+		char c = *at;
+		if (c != '/' && c != '\0')
+			continue;
+		*at = '\0';
+		if (mkdir(p, 0755) != 0 && errno != EEXIST)
+			st = fail_set(fail, E_IO, "%s: %s", p, strerror(errno));
+		*at = c;
+		if (c == '\0')
+			break;
+	}
+	free(p);
+	return st;
+}
+
+static char *below(const struct pull *p, const char *folder, const char *name)
+{
+	char *dir = file_join(p->dir, folder), *path = file_join(dir, name);
+	free(dir);
+	return path;
+}
+
+/* snapshots/COMMIT/PATH: a link to the blob, relative, so that a cache can be moved. */
+static enum status make_link(const struct pull *p, const struct hub_file *f,
+			     struct fail *fail)
+{
+	struct buf path = {0}, target = {0};
+	buf_addf(&path, "%s/snapshots/%s/%s", p->dir, p->list.commit, f->path);
+	buf_add_z(&target, "../../");
+	for (const char *c = f->path; *c; c++)
+		if (*c == '/')
+			buf_add_z(&target, "../");
+	buf_addf(&target, "blobs/%s", f->digest);
+	char *slash = strrchr(path.p, '/');
+	*slash = '\0';
+	enum status st = make_folders(path.p, fail);
+	*slash = '/';
+	if (st == OK && unlink(path.p) != 0 && errno != ENOENT)
+		st = fail_set(fail, E_IO, "%s: %s", path.p, strerror(errno));
+	if (st == OK && symlink(target.p, path.p) != 0)
+		st = fail_set(fail, E_IO, "%s: %s", path.p, strerror(errno));
+	buf_deinit(&path);
+	buf_deinit(&target);
+	return st;
+}
+
+/* refs/main, put in its place at once. */
+static enum status write_ref(const struct pull *p, struct fail *fail)
+{
+	char *dir = file_join(p->dir, "refs"), *path = file_join(dir, "main"), *part =
+		file_join(dir, "main.incomplete");
+	enum status st = make_folders(dir, fail);
+	FILE *f = st == OK ? fopen(part, "we") : NULL;
+	bool good = f && fputs(p->list.commit, f) >= 0;
+	if (f)
+		good = fclose(f) == 0 && good;
+	if (st == OK && (!good || rename(part, path) != 0))
+		st = fail_set(fail, E_IO, "%s: %s", path, strerror(errno));
+	free(part);
+	free(path);
+	free(dir);
+	return st;
+}
+
+/* --- the hub ---------------------------------------------------------------------- */
+
+static enum status read_list(struct pull *p, struct fail *fail)
+{
+	struct buf url = {0}, text = {0};
+	buf_addf(&url, "%s/api/models/%s/revision/%s?blobs=true", p->endpoint, p->model,
+		 p->a->revision);
+	enum status st = download_text(&p->d, url.p, &text, fail);
+	if (st == OK)
+		st = hub_list_read(buf_str(&text), &p->list, fail);
+	buf_deinit(&url);
+	buf_deinit(&text);
+	return st;
+}
+
+/* In a path of a URL only these stand for themselves. */
+static void add_escaped(struct buf *url, const char *path)
+{
+	for (; *path; path++)
+		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/",
+			   *path))
+			buf_add_c(url, *path);
+		else
+			buf_addf(url, "%%%02X", (unsigned char)*path);
+}
+
+static enum status fetch(struct pull *p, const struct hub_file *f, struct fail *fail)
+{
+	char *blob = below(p, "blobs", f->digest), size[24];
+	struct stat found;
+	enum status st = OK;
+	if (stat(blob, &found) != 0 || found.st_size != f->n_bytes) {
+		struct buf url = {0};
+		buf_addf(&url, "%s/%s/resolve/%s/", p->endpoint, p->model, p->list.commit);
+		add_escaped(&url, f->path);
+		p->file = f;
+		p->began_us = clock_now_us(&clock_monotonic);
+		p->began_at = -1;
+		st = download_file(&p->d, &(struct download_file){
+			.url = url.p, .path = blob, .n_bytes = f->n_bytes,
+			.digest = f->digest, .is_sha256 = f->is_sha256}, fail);
+		buf_deinit(&url);
+		say_size(size, sizeof size, f->n_bytes);
+		if (p->is_terminal)
+			fputs("\r\033[K", stderr);
+		if (st == OK)
+			fprintf(stderr, "%s  %s\n", f->path, size);
+	}
+	free(blob);
+	return st;
+}
+
+/* What is missing must fit onto the disk, with a twentieth of it left. */
+static enum status check_disk(const struct pull *p, struct fail *fail)
+{
+	struct statvfs disk;
+	int64_t need = 0;
+	for (size_t i = 0; i < p->list.n_files; i++) {
+		char *blob = below(p, "blobs", p->list.files[i].digest);
+		if (p->list.files[i].is_wanted && !file_exists(blob))
+			need += p->list.files[i].n_bytes;
+		free(blob);
+	}
+	if (statvfs(p->dir, &disk) != 0)
+		return OK;
+	int64_t left = (int64_t)disk.f_bavail * (int64_t)disk.f_frsize;
+	left -= (int64_t)disk.f_blocks * (int64_t)disk.f_frsize / 20;
+	if (need <= left)
+		return OK;
+	char a[24], b[24];
+	say_size(a, sizeof a, need);
+	say_size(b, sizeof b, MAX(left, 0));
+	return fail_set(fail, E_IO, "%s: the files take %s, and the disk has %s to give. "
+			"--cache names another folder", p->dir, a, b);
+}
+
+static enum status fetch_all(struct pull *p, struct fail *fail)
+{
+	char *blobs = file_join(p->dir, "blobs");
+	enum status st = make_folders(blobs, fail);
+	free(blobs);
+	if (st == OK)
+		st = check_disk(p, fail);
+	for (size_t i = 0; i < p->list.n_files && st == OK; i++)
+		if (p->list.files[i].is_wanted)
+			st = fetch(p, &p->list.files[i], fail);
+	for (size_t i = 0; i < p->list.n_files && st == OK; i++)
+		if (p->list.files[i].is_wanted)
+			st = make_link(p, &p->list.files[i], fail);
+	return st == OK ? write_ref(p, fail) : st;
+}
+
+/* HF_TOKEN, or what the hub's own tools keep in HF_HOME or ~/.cache/huggingface. */
+static char *find_token(void)
+{
+	const char *token = getenv("HF_TOKEN"), *home = getenv("HF_HOME");
+	if (token && *token)
+		return xstrdup(token);
+	char *dir = home && *home ? xstrdup(home)
+				  : getenv("HOME") ? file_join(getenv("HOME"),
+							       ".cache/huggingface")
+						   : NULL;
+	char *path = dir ? file_join(dir, "token") : NULL, *found = NULL;
+	struct buf text = {0};
+	if (path && file_read(path, 1000, &text, NULL) == OK) {
+		buf_add_z(&text, "");
+		text.p[strcspn(text.p, " \r\n")] = '\0';
+		found = *text.p ? xstrdup(text.p) : NULL;
+	}
+	buf_deinit(&text);
+	free(path);
+	free(dir);
+	return found;
+}
+
+static enum status pull(struct pull *p, const char *file, struct fail *fail)
+{
+	char size[24];
+	enum status st = read_list(p, fail);
+	if (st == OK)
+		st = hub_list_choose(&p->list, file, fail);
+	if (st != OK)
+		return st;
+	say_size(size, sizeof size, hub_list_wanted_bytes(&p->list));
+	fprintf(stderr, "%s: %s into %s\n", p->a->name, size, p->dir);
+	return fetch_all(p, fail);
+}
+
+int cmd_pull(int argc, char **argv)
+{
+	struct pull_args a = {.revision = "main"};
+	const struct option_row rows[] = {
+		{"name", 0, OPTION_OPERAND, &a.name, 0, 0, "ORG/NAME[:FILE]",
+		 "the model; FILE is a part of a GGUF file's name, as Q4_K_M"},
+		{"revision", 'r', OPTION_TEXT, &a.revision, 0, 0, "REV",
+		 "branch, tag or commit (main)"},
+		{"cache", 'c', OPTION_TEXT, &a.cache, 0, 0, "DIR",
+		 "where to put it (the hub's cache; the service reads /var/lib/halod/hub)"},
+	};
+	const struct option_set set = {"pull", "Fetch a model from a Hugging Face hub.", rows,
+				       ARRAY_LEN(rows)};
+	int rc;
+	if (!options_parse(&set, argc, argv, &rc))
+		return rc;
+	if (!a.name || !hub_is_name(a.name))
+		return options_fault(&set, "ORG/NAME or ORG/NAME:FILE is needed");
+	char *cache = a.cache ? xstrdup(a.cache) : hub_cache(), *token = find_token();
+	if (!cache)
+		return options_fault(&set, "--cache is needed: HOME is not set");
+	const char *endpoint = getenv("HF_ENDPOINT"), *colon = strchr(a.name, ':');
+	struct pull p = {.a = &a, .endpoint = endpoint && *endpoint ? endpoint
+								    : DEFAULT_ENDPOINT,
+			 .dir = hub_model_dir(cache, a.name), .is_terminal = isatty(2)};
+	p.model = xstrndup(a.name, colon ? (size_t)(colon - a.name) : strlen(a.name));
+	p.d = (struct download){.token = token, .on_progress = on_progress, .ctx = &p};
+	struct fail fail = {0};
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	enum status st = pull(&p, colon ? colon + 1 : NULL, &fail);
+	curl_global_cleanup();
+	if (st == OK)
+		fprintf(stderr, "To serve it: halod --model %s\n", a.name);
+	rc = st == OK ? EXIT_OK : (fail_default(&fail, st), options_failure("%s", fail.text),
+				   EXIT_FAILED);
+	hub_list_deinit(&p.list);
+	free(p.model);
+	free(p.dir);
+	free(token);
+	free(cache);
+	return rc;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/hub_list.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "model/hub.h"
+
+/* --- reading ---------------------------------------------------------------------- */
+
+/* Relative, and no part of it is "", "." or "..". */
+static bool is_safe_path(const char *path)
+{
+	for (const char *p = path;;) {
+		size_t n = strcspn(p, "/");
+		if (n == 0 || (n <= 2 && strspn(p, ".") >= n))
+			return false;
+		if (p[n] == '\0')
+			return true;
+		p += n + 1;
+	}
+}
+
+static bool is_hex(const char *s, size_t n)
+{
+	return s && strlen(s) == n && strspn(s, "0123456789abcdef") == n;
+}
+
+static enum status read_file(const json_t *v, struct hub_file *out, struct fail *fail)
+{
+	const char *path = json_string_value(json_object_get(v, "rfilename"));
+	const char *blob = json_string_value(json_object_get(v, "blobId"));
+	const json_t *lfs = json_object_get(v, "lfs");
+	const char *sha256 = json_string_value(json_object_get(lfs, "sha256"));
+	const json_t *size = json_object_get(v, "size");
+	if (!path || !is_safe_path(path))
+		return fail_set(fail, E_FORMAT, "the hub lists a file of the name %.100s",
+				path ? path : "(none)");
+	if (!json_is_integer(size) || json_integer_value(size) < 0 ||
+	    (sha256 ? !is_hex(sha256, 64) : !is_hex(blob, 40)))
+		return fail_set(fail, E_FORMAT, "the hub does not say the size and the digest "
+				"of %.100s", path);
+	*out = (struct hub_file){
+		.path = xstrdup(path), .n_bytes = json_integer_value(size),
+		.digest = xstrdup(sha256 ? sha256 : blob), .is_sha256 = sha256 != NULL};
+	return OK;
+}
+
+enum status hub_list_read(struct str json, struct hub_list *out, struct fail *fail)
+{
+	*out = (struct hub_list){0};
+	json_error_t error;
+	json_t *v = json_loadb(json.p, json.n, 0, &error);
+	const char *commit = json_string_value(json_object_get(v, "sha"));
+	const json_t *files = json_object_get(v, "siblings");
+	enum status st = OK;
+	if (!is_hex(commit, 40) || !json_is_array(files))
+		st = fail_set(fail, E_FORMAT, "the hub's answer is not a list of files");
+	else
+		out->commit = xstrdup(commit);
+	out->files = xcalloc(json_array_size(files) + 1, sizeof *out->files);
+	for (size_t i = 0; st == OK && i < json_array_size(files); i++) {
+		st = read_file(json_array_get(files, i), &out->files[out->n_files], fail);
+		out->n_files += st == OK;
+	}
+	json_decref(v);
+	if (st != OK)
+		hub_list_deinit(out);
+	return st;
+}
+
+void hub_list_deinit(struct hub_list *l)
+{
+	for (size_t i = 0; i < l->n_files; i++) {
+		free(l->files[i].path);
+		free(l->files[i].digest);
+	}
+	free(l->files);
+	free(l->commit);
+	*l = (struct hub_list){0};
+}
+
+/* --- choosing --------------------------------------------------------------------- */
+
+static bool ends_in(const char *path, const char *end)
+{
+	size_t n = strlen(path), n_end = strlen(end);
+	return n > n_end && strcasecmp(path + n - n_end, end) == 0;
+}
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+/* A GGUF file of a text model; an mmproj file is the vision part of one. */
+static bool is_gguf(const char *path)
+{
+	return ends_in(path, ".gguf") && strncasecmp(base_of(path), "mmproj", 6) != 0;
+}
+
+/* Length of a path without "-00001-of-00002.gguf" or ".gguf": the same for all parts. */
+static size_t stem_length(const char *path)
+{
+	size_t n = strlen(path) - 5;
+	const char *tail = path + n - 15;
+	if (n > 15 && tail[0] == '-' && strncmp(tail + 6, "-of-", 4) == 0 &&
+	    isdigit((unsigned char)tail[1]) && isdigit((unsigned char)tail[10]))
+		return n - 15;
+	return n;
+}
+
+static bool is_same_model(const char *a, const char *b)
+{
+	size_t n = stem_length(a);
+	return n == stem_length(b) && strncmp(a, b, n) == 0;
+}
+
+/* Marks the GGUF models that fit; how many there are. names: of each the first file. */
+static int choose_gguf(struct hub_list *l, const char *file, struct buf *names)
+{
+	const char *first = NULL;
+	int n_models = 0;
+	for (size_t i = 0; i < l->n_files; i++) {
+		struct hub_file *f = &l->files[i];
+		if (!is_gguf(f->path) || (file && !hub_file_fits(f->path, file)))
+			continue;
+		f->is_wanted = true;
+		if (first && is_same_model(first, f->path))
+			continue;
+		first = f->path;
+		n_models++;
+		if (names->n < 300)
+			buf_addf(names, "%s%s", names->n ? ", " : "", f->path);
+	}
+	return n_models;
+}
+
+/* Files that describe a model of Hugging Face; folders hold other things. */
+static bool is_description(const char *path)
+{
+	static const char *const ends[] = {".json", ".jinja", ".txt", ".model", ".tiktoken"};
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (ends_in(path, ends[i]))
+			return !strchr(path, '/');
+	return false;
+}
+
+static bool is_weights(const char *path)
+{
+	/* Mistral publishes the same weights a second time under this name. */
+	return ends_in(path, ".safetensors") && !strchr(path, '/') &&
+	       strncmp(path, "consolidated", 12) != 0;
+}
+
+static bool choose_safetensors(struct hub_list *l)
+{
+	bool has_weights = false;
+	for (size_t i = 0; i < l->n_files; i++)
+		has_weights |= is_weights(l->files[i].path);
+	for (size_t i = 0; i < l->n_files && has_weights; i++)
+		l->files[i].is_wanted =
+			is_weights(l->files[i].path) || is_description(l->files[i].path);
+	return has_weights;
+}
+
+enum status hub_list_choose(struct hub_list *l, const char *file, struct fail *fail)
+{
+	struct buf names = {0};
+	if (!file && choose_safetensors(l))
+		return OK;
+	int n = choose_gguf(l, file, &names);
+	buf_add_z(&names, "");
+	enum status st = OK;
+	if (n == 0 && file) {
+		struct buf all = {0};
+		choose_gguf(l, NULL, &all);
+		buf_add_z(&all, "");
+		st = fail_set(fail, E_INVAL, "no GGUF file of the model fits \"%s\"%s%s", file,
+			      *all.p ? "; there are " : "", all.p);
+		buf_deinit(&all);
+	} else if (n == 0) {
+		st = fail_set(fail, E_INVAL, "the model has neither safetensors nor GGUF files");
+	} else if (n > 1) {
+		st = fail_set(fail, E_INVAL, "%d GGUF models fit: add a part of one's name "
+			      "behind a colon, as in ORG/NAME:Q4_K_M. There are %s", n, names.p);
+	}
+	buf_deinit(&names);
+	return st;
+}
+
+int64_t hub_list_wanted_bytes(const struct hub_list *l)
+{
+	int64_t n = 0;
+	for (size_t i = 0; i < l->n_files; i++)
+		n += l->files[i].is_wanted ? l->files[i].n_bytes : 0;
+	return n;
+}

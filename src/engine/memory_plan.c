@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/memory_plan.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+
+#define GIB ((double)(1 << 30))
+
+/* A sixteenth of the memory stays free, but no more than this. The system needs it for
+ * other programs; a driver needs it for its own queues and for code. */
+#define MAX_RESERVE_SYSTEM ((int64_t)4 << 30)
+#define MAX_RESERVE_DEVICE ((int64_t)1 << 29)
+
+static int64_t reserve_of(const struct memory_have *have)
+{
+	return MIN(have->total / 16,
+		   have->is_system ? MAX_RESERVE_SYSTEM : MAX_RESERVE_DEVICE);
+}
+
+/* "weights 17.29 GiB, KV cache 20.00 GiB, … : 38.45 GiB of 23.10 GiB free" */
+static void write_sum(const struct memory_need *need, const struct memory_have *have,
+		      int64_t kv, int64_t reserve, char *out, size_t size)
+{
+	double sum = (double)need->weights + (double)need->scratch + (double)need->states +
+		     (double)kv + (double)reserve;
+	snprintf(out, size,
+		 "weights %.2f GiB + KV cache %.2f GiB + recurrent states %.2f GiB + work "
+		 "memory %.2f GiB + %.2f GiB that stay free = %.2f GiB, and %.100s has "
+		 "%.2f GiB", (double)need->weights / GIB, (double)kv / GIB,
+		 (double)need->states / GIB, (double)need->scratch / GIB,
+		 (double)reserve / GIB, sum / GIB, have->device, (double)have->free / GIB);
+}
+
+static enum status plan_asked(const struct memory_need *need,
+			      const struct memory_have *have,
+			      const struct memory_wish *wish, int64_t left,
+			      struct memory_plan *out, struct fail *fail)
+{
+	char sum[400];
+	out->n_pages = need->page ? wish->kv_bytes / need->page : out->n_pages;
+	if (out->n_pages < 1)
+		return fail_at(fail, E_CONFIG, "kv_cache",
+			       "a KV cache of %lld bytes holds no page of %d tokens (%lld "
+			       "bytes): set kv_cache to at least that, or to 0",
+			       (long long)wish->kv_bytes, (int)wish->page_size,
+			       (long long)need->page);
+	if (out->n_pages * need->page <= left)
+		return OK;
+	write_sum(need, have, out->n_pages * need->page, out->reserve, sum, sizeof sum);
+	return fail_at(fail, E_CONFIG, "kv_cache",
+		       "kv_cache does not fit: %s. Set kv_cache to at most %lldM, or to 0 for "
+		       "as much as fits", sum, (long long)(MAX(left, 0) >> 20));
+}
+
+static enum status plan_fitting(const struct memory_need *need,
+				const struct memory_have *have,
+				const struct memory_wish *wish, int64_t left,
+				struct memory_plan *out, struct fail *fail)
+{
+	char sum[400];
+	int64_t size = wish->page_size, per_seq = (wish->n_ctx + size - 1) / size;
+	int64_t fitting = need->page ? left / need->page : per_seq * wish->max_seqs;
+	out->n_pages = MIN(per_seq * wish->max_seqs, fitting);
+	if (out->n_pages >= per_seq)
+		return OK;
+	write_sum(need, have, per_seq * need->page, out->reserve, sum, sizeof sum);
+	int64_t tokens = out->n_pages * size;
+	if (wish->ctx_is_asked && tokens >= 1)
+		return fail_at(fail, E_CONFIG, "ctx",
+			       "a context of %d tokens does not fit: %s. Set ctx to at most "
+			       "%lld", (int)wish->n_ctx, sum, (long long)tokens);
+	if (tokens >= MIN(MEMORY_LEAST_CTX, wish->n_ctx)) {
+		out->n_ctx = (int32_t)tokens;
+		return OK;
+	}
+	return fail_at(fail, E_CONFIG, "model", "the model does not fit: %s", sum);
+}
+
+enum status memory_plan(const struct memory_need *need, const struct memory_have *have,
+			const struct memory_wish *wish, struct memory_plan *out,
+			struct fail *fail)
+{
+	char sum[400];
+	*out = (struct memory_plan){.n_ctx = wish->n_ctx, .reserve = reserve_of(have)};
+	int64_t left = have->free - out->reserve - need->weights - need->scratch -
+		       need->states;
+	if (left < 0) {
+		write_sum(need, have, 0, out->reserve, sum, sizeof sum);
+		return fail_at(fail, E_CONFIG, "model", "the model does not fit: %s. %s", sum,
+			       need->states > need->weights / 4
+				       ? "max_seqs and state_checkpoints set the size of the "
+					 "recurrent states"
+				       : "max_batch_tokens sets the size of the work memory");
+	}
+	return wish->kv_bytes ? plan_asked(need, have, wish, left, out, fail)
+			      : plan_fitting(need, have, wish, left, out, fail);
+}

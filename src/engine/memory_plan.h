@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Does a model fit into the device's memory, and how large a KV cache can be. A pure
+ * function of sizes, asked before anything is loaded: memory that Linux or a driver
+ * promises and cannot give ends the process later, in the middle of an answer.
+ */
+#pragma once
+#include <stdbool.h>
+
+#include "base/status.h"
+
+/* All sizes are bytes. */
+struct memory_need {
+	int64_t weights; /* as in the checkpoint: backends keep its bits */
+	int64_t scratch; /* work memory of a step */
+	int64_t states;  /* recurrent states, with their checkpoints; 0: none */
+	int64_t page;    /* a KV page in all layers; 0: the model has no KV cache */
+};
+
+struct memory_have {
+	int64_t total, free; /* of the device; of the system where they share one memory */
+	bool is_system;      /* it is the system's memory: other programs need some, too */
+	const char *device;  /* "AMD EPYC, 2 threads", for messages */
+};
+
+struct memory_wish {
+	int32_t page_size;  /* tokens of a KV page */
+	int32_t max_seqs;   /* sequences at a time */
+	int32_t n_ctx;      /* tokens of the longest sequence */
+	bool ctx_is_asked;  /* somebody chose n_ctx; else it may become smaller */
+	int64_t kv_bytes;   /* the size that somebody chose for the KV cache; 0: none */
+};
+
+struct memory_plan {
+	int64_t n_pages;
+	int32_t n_ctx;
+	int64_t reserve; /* bytes left to other programs and to the driver */
+};
+
+/* Without kv_bytes the cache gets pages for max_seqs sequences of n_ctx tokens, or as many
+ * as fit. The longest sequence always fits into the cache: where that is too much, n_ctx
+ * becomes smaller if nobody asked for it. E_CONFIG with the sum and the key to change:
+ * what was asked for does not fit, or not even MEMORY_LEAST_CTX tokens do. */
+enum { MEMORY_LEAST_CTX = 512 };
+enum status memory_plan(const struct memory_need *need, const struct memory_have *have,
+			const struct memory_wish *wish, struct memory_plan *out,
+			struct fail *fail) MUST_USE;

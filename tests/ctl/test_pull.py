@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""haloctl pull, from a hub of its own on the loopback that answers as Hugging Face's does:
+small files come from it, large ones from another server that it redirects to. Then
+haloctl serves what was pulled, by its name."""
+import hashlib
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+
+from tap import BUILD, TINY, done, eq, ok
+
+COMMIT = "c0ffee00" * 5
+FILES = {}
+
+
+def git_digest(data):
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+def fill():
+    for name in os.listdir(TINY):
+        with open(os.path.join(TINY, name), "rb") as f:
+            FILES[name] = f.read()
+    FILES["README.md"] = b"not needed\n"
+    FILES["onnx/model.safetensors"] = b"not needed either\n"
+
+
+def is_large(name):
+    return name.endswith(".safetensors")
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, handler):
+        super().__init__(("127.0.0.1", 0), handler)
+        self.asked = []         # (path, Range, Authorization)
+        self.mode = set()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return "http://127.0.0.1:%d" % self.server_address[1]
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+    def answer(self, status, data=b"", headers=()):
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def note(self):
+        self.server.asked.append((self.path, self.headers["Range"],
+                                  self.headers["Authorization"]))
+
+
+class Hub(Handler):
+    def do_GET(self):
+        self.note()
+        if "/gated" in self.path and self.headers["Authorization"] != "Bearer hf_right":
+            return self.answer(401, b'{"error":"Access to model is restricted"}')
+        if re.match(r"/api/models/halo/(tiny|gated)/revision/main\?blobs=true$", self.path):
+            return self.answer(200, json.dumps({
+                "sha": COMMIT, "siblings": [self.sibling(n) for n in FILES]}).encode())
+        m = re.match(r"/halo/(?:tiny|gated)/resolve/%s/(.*)$" % COMMIT, self.path)
+        if not m or m.group(1) not in FILES:
+            return self.answer(404, b"Repository not found")
+        if is_large(m.group(1)):
+            return self.answer(302, headers=[("Location", cdn.url + "/" + m.group(1))])
+        return self.answer(200, FILES[m.group(1)])
+
+    def sibling(self, name):
+        data = FILES[name]
+        row = {"rfilename": name, "size": len(data), "blobId": git_digest(data)}
+        if is_large(name):
+            row["lfs"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+        return row
+
+
+class Cdn(Handler):
+    """Breaks off in the middle the first time, where `mode` says so."""
+
+    def do_GET(self):
+        self.note()
+        data = FILES[self.path[1:]]
+        mode = self.server.mode
+        if "damaged" in mode:
+            data = data[:100] + bytes([data[100] ^ 1]) + data[101:]
+        if "failing" in mode:
+            return self.answer(503, b"busy")
+        begin = 0
+        if self.headers["Range"] and "no ranges" not in mode:
+            begin = int(re.match(r"bytes=(\d+)-$", self.headers["Range"]).group(1))
+        self.send_response(206 if begin else 200)
+        if begin:
+            self.send_header("Content-Range", "bytes %d-%d/%d" % (
+                begin, len(data) - 1, len(data)))
+        self.send_header("Content-Length", str(len(data) - begin))
+        self.end_headers()
+        end = len(data)
+        if "breaks" in mode:
+            mode.remove("breaks")
+            end = begin + (len(data) - begin) // 2
+        self.wfile.write(data[begin:end])
+        if end < len(data):
+            self.close_connection = True
+            self.connection.close()
+
+
+def haloctl(*args, **env):
+    p = subprocess.run([os.path.join(BUILD, "haloctl"), *args], stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
+                       env={"PATH": os.environ["PATH"], "HOME": tmp, "HF_ENDPOINT": hub.url,
+                            "no_proxy": "127.0.0.1", **env})
+    return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+
+def pull(name="halo/tiny", *args, **env):
+    hub.asked.clear()
+    cdn.asked.clear()
+    return haloctl("pull", name, *args, **env)
+
+
+def model_dir(cache, name="halo--tiny"):
+    return os.path.join(cache, "models--" + name)
+
+
+def whole(cache, name="halo--tiny"):
+    """Names and contents of the snapshot are those of the hub, without what nobody needs."""
+    folder = os.path.join(model_dir(cache, name), "snapshots", COMMIT)
+    got = {}
+    for f in os.listdir(folder):
+        with open(os.path.join(folder, f), "rb") as opened:
+            got[f] = opened.read()
+    want = {n: d for n, d in FILES.items() if n != "README.md" and "/" not in n}
+    return got == want
+
+
+def test_pull():
+    cache = os.path.join(tmp, ".cache/huggingface/hub")
+    code, out, err = pull()
+    ok(code == 0 and whole(cache), "a model comes whole", err)
+    ok("halod --model halo/tiny" in err, "and haloctl says how to serve it", err)
+    with open(os.path.join(model_dir(cache), "refs/main")) as f:
+        eq(f.read(), COMMIT, "the commit is noted")
+    link = os.readlink(os.path.join(model_dir(cache), "snapshots", COMMIT, "config.json"))
+    eq(link, "../../blobs/" + git_digest(FILES["config.json"]),
+       "files are links, which a moved cache keeps")
+    ok(all(auth is None for _, _, auth in hub.asked), "nobody is told a token without one")
+    code, out, err = pull()
+    ok(code == 0 and len(hub.asked) == 1 and not cdn.asked,
+       "a second time only the list is asked for", hub.asked)
+    code, out, err = haloctl("generate", "--model", "halo/tiny", "-n", "4", "--no-think",
+                             "-p", "What is 2+2? Answer in one word.")
+    ok(code == 0 and "Four" in out, "the model answers by its name", err)
+    p = subprocess.Popen([os.path.join(BUILD, "halod"), "-c", "/dev/null", "--model",
+                          "halo/tiny", "--unix-socket", os.path.join(tmp, "s")],
+                         stderr=subprocess.PIPE, text=True,
+                         env={"PATH": os.environ["PATH"], "HOME": tmp})
+    said = []
+    for line in p.stderr:
+        said.append(line)
+        if "ready: " in line:
+            break
+    p.terminate()
+    p.communicate()
+    ok("ready: halo/tiny on" in said[-1], "halod serves it under that name", said)
+    code, out, err = haloctl("generate", "--model", "halo/none", "-p", "x")
+    ok(code != 0 and "haloctl pull halo/none" in err, "one that is not there: what to do", err)
+
+
+def test_faults():
+    weights = next(n for n in FILES if is_large(n) and "/" not in n)
+    for mode, what in (({"breaks"}, "a transfer that breaks goes on"),
+                       ({"breaks", "no ranges"}, "without ranges it begins anew")):
+        cache = os.path.join(tmp, "-".join(sorted(mode)).replace(" ", "-"))
+        cdn.mode = set(mode)
+        code, out, err = pull("halo/tiny", "--cache", cache)
+        ok(code == 0 and whole(cache), what, err)
+        ranges = [r for p, r, _ in cdn.asked if p == "/" + weights]
+        ok(len(ranges) >= 2 and ranges[0] is None and ranges[1], "as the server sees", ranges)
+    cache = os.path.join(tmp, "resumed")
+    blobs = os.path.join(model_dir(cache), "blobs")
+    os.makedirs(blobs)
+    digest = hashlib.sha256(FILES[weights]).hexdigest()
+    with open(os.path.join(blobs, digest + ".incomplete"), "wb") as f:
+        f.write(FILES[weights][:12345])
+    cdn.mode = set()
+    code, out, err = pull("halo/tiny", "--cache", cache)
+    ok(code == 0 and whole(cache), "an earlier run's bytes are taken up", err)
+    eq([r for p, r, _ in cdn.asked if p == "/" + weights], ["bytes=12345-"],
+       "and not asked for again")
+    cache = os.path.join(tmp, "damaged")
+    cdn.mode = {"damaged"}
+    code, out, err = pull("halo/tiny", "--cache", cache)
+    ok(code == 1 and "digest" in err, "a damaged file is refused", err)
+    ok(not os.path.exists(os.path.join(model_dir(cache), "refs/main")) and
+       not any(digest in n for n in os.listdir(os.path.join(model_dir(cache), "blobs"))),
+       "and is not kept, nor is the model found")
+    cdn.mode = {"failing"}
+    code, out, err = pull("halo/tiny", "--cache", os.path.join(tmp, "failing"))
+    ok(code == 1 and "503" in err, "a server that fails for good is named", err)
+    ok(len(cdn.asked) == 5, "after five tries", cdn.asked)
+    cdn.mode = set()
+    hub_is_away = haloctl("pull", "halo/tiny", HF_ENDPOINT="http://127.0.0.1:9")
+    ok(hub_is_away[0] == 1 and "127.0.0.1:9" in hub_is_away[2], "no hub there", hub_is_away)
+
+
+def test_refused():
+    code, out, err = pull("halo/none")
+    ok(code == 1 and "404" in err and "no such model" in err, "no such model", err)
+    code, out, err = pull("halo/gated")
+    ok(code == 1 and "HF_TOKEN" in err, "one that needs permission says so", err)
+    cache = os.path.join(tmp, "gated")
+    code, out, err = pull("halo/gated", "--cache", cache, HF_TOKEN="hf_right")
+    ok(code == 0 and whole(cache, "halo--gated"), "with a token it comes", err)
+    ok(all(auth == "Bearer hf_right" for _, _, auth in hub.asked) and
+       cdn.asked and all(auth is None for _, _, auth in cdn.asked),
+       "and no other server is told the token", (hub.asked, cdn.asked))
+    home = os.path.join(tmp, "hf")
+    os.makedirs(home)
+    with open(os.path.join(home, "token"), "w") as f:
+        f.write("hf_right\n")
+    code, out, err = pull("halo/gated", HF_HOME=home)
+    ok(code == 0 and whole(os.path.join(home, "hub"), "halo--gated"),
+       "a token and a cache as the hub's own tools keep them", err)
+    code, out, err = pull("halo/tiny:Q4_K_M")
+    ok(code == 1 and "no GGUF file" in err, "a file that is not there", err)
+    for name in ("tiny", "../x/y", "a/b/c"):
+        code, out, err = pull(name)
+        ok(code == 2 and "ORG/NAME" in err, "%s is no name" % name, err)
+
+
+fill()
+hub, cdn = Server(Hub), Server(Cdn)
+tmp = tempfile.mkdtemp(prefix="halod-pull-")
+try:
+    test_pull()
+    test_faults()
+    test_refused()
+finally:
+    shutil.rmtree(tmp)
+done()

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/memory_plan.h"
+
+#include "tests/tap.h"
+
+#define GIB ((int64_t)1 << 30)
+#define MIB ((int64_t)1 << 20)
+
+/* As Qwen3-30B-A3B in int4: 48 layers of 4 heads of 128 for keys and for values, float16:
+ * 96 KiB a token. */
+static const struct memory_need model = {
+	.weights = 17 * GIB, .scratch = GIB, .page = 16 * 96 * 1024};
+static const struct memory_have box = {64 * GIB, 60 * GIB, true, "a box"};
+
+static struct memory_wish wish(int32_t n_ctx, bool asked, int64_t kv_bytes)
+{
+	return (struct memory_wish){.page_size = 16, .max_seqs = 8, .n_ctx = n_ctx,
+				    .ctx_is_asked = asked, .kv_bytes = kv_bytes};
+}
+
+static void fits(const struct memory_need *need, const struct memory_have *have,
+		 struct memory_wish w, int64_t n_pages, int32_t n_ctx, const char *what)
+{
+	struct memory_plan p;
+	struct fail fail = {0};
+	is_int(memory_plan(need, have, &w, &p, &fail), OK, "%s", what);
+	is_int(p.n_pages, n_pages, "%s: pages", what);
+	is_int(p.n_ctx, n_ctx, "%s: context", what);
+	if (fail.code)
+		printf("# %s\n", fail.text);
+}
+
+static void refused(const struct memory_need *need, const struct memory_have *have,
+		    struct memory_wish w, const char *key, const char *word,
+		    const char *what)
+{
+	struct memory_plan p;
+	struct fail fail = {0};
+	is_int(memory_plan(need, have, &w, &p, &fail), E_CONFIG, "%s", what);
+	is_str(fail.param, key, "%s: the key", what);
+	ok(strstr(fail.text, word) != NULL, "%s: says \"%s\"", what, word);
+	if (!strstr(fail.text, word))
+		printf("# %s\n", fail.text);
+}
+
+int main(void)
+{
+	/* 60 free - 4 reserve - 18 = 38 GiB: 25,941 pages of 1.5 MiB. */
+	fits(&model, &box, wish(8192, false, 0), 8 * 512, 8192, "all that is wished fits");
+	fits(&model, &box, wish(131072, false, 0), 25941, 131072,
+	     "a cache of fewer sequences than eight");
+	fits(&model, &box, wish(1 << 20, false, 0), 25941, 25941 * 16,
+	     "the model's context is too long, and nobody asked for it");
+	refused(&model, &box, wish(1 << 20, true, 0), "ctx", "Set ctx to at most 415056",
+		"somebody asked for it");
+	fits(&model, &box, wish(131072, false, 20 * GIB), 20 * GIB / model.page, 131072,
+	     "a size that fits");
+	refused(&model, &box, wish(131072, false, 50 * GIB), "kv_cache", "at most 38912M",
+		"a size that does not");
+	refused(&model, &box, wish(131072, false, 50 * GIB), "kv_cache",
+		"weights 17.00 GiB + KV cache 50.00 GiB", "it shows the sum");
+	refused(&model, &box, wish(131072, false, 1000), "kv_cache", "no page",
+		"less than a page");
+
+	struct memory_have small = {24 * GIB, 18 * GIB, true, "a laptop"};
+	refused(&model, &small, wish(8192, false, 0), "model", "18.00 GiB",
+		"the weights leave nothing");
+	small.free = 19 * GIB + 512 * MIB + 100 * model.page; /* reserve: 1.5 GiB */
+	fits(&model, &small, wish(8192, false, 0), 100, 1600, "little is left");
+	small.free = 19 * GIB + 512 * MIB + 2 * model.page;
+	refused(&model, &small, wish(8192, false, 0), "model", "does not fit",
+		"less than the shortest context");
+
+	struct memory_have card = {48 * GIB, 48 * GIB, false, "a card"};
+	struct memory_plan p;
+	struct memory_wish w = wish(8192, false, 0);
+	is_int(memory_plan(&model, &card, &w, &p, NULL), OK, "a card");
+	is_int(p.reserve, 512 * MIB, "its driver needs less than a system");
+	is_int(memory_plan(&model, &box, &w, &p, NULL), OK, "a box");
+	is_int(p.reserve, 4 * GIB, "a sixteenth stays free");
+
+	struct memory_need recurrent = {.weights = GIB, .states = 60 * GIB, .page = MIB};
+	refused(&recurrent, &box, wish(8192, false, 0), "model", "state_checkpoints",
+		"too many recurrent states");
+	struct memory_need none = {.weights = GIB};
+	fits(&none, &box, wish(8192, false, 0), 8 * 512, 8192, "a model without a cache");
+	return tap_done();
+}
