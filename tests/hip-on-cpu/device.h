@@ -22,5 +22,8 @@ const char *device_arch(void);
 /* args: the address of each argument, in order. False: it failed, and stderr says why.
  * Thread: one at a time. */
 bool device_run(const struct kernel_entry *k, void **args, const struct device_launch *l);
-/* Device or pinned memory [p, p + n_bytes) comes, or goes. Thread: any. */
-void device_memory(void *p, size_t n_bytes, bool is_there);
+/* Whose memory it is. Kernels may not touch what is pinned without the flag that makes it
+ * coherent: the chip's caches may keep such memory beyond the end of a kernel. */
+enum memory_kind { MEMORY_DEVICE, MEMORY_COHERENT, MEMORY_PINNED, MEMORY_GONE };
+/* Memory [p, p + n_bytes) comes, or goes. Thread: any. */
+void device_memory(void *p, size_t n_bytes, enum memory_kind kind);

@@ -36,6 +36,6 @@ bool device_run(const struct kernel_entry *k, void **args, const struct device_l
 	return true;
 }
 
-void device_memory(void *p, size_t n_bytes, bool is_there)
+void device_memory(void *p, size_t n_bytes, enum memory_kind kind)
 {
 }

@@ -359,7 +359,7 @@ struct header {
 	size_t n_bytes;
 };
 
-static int block_create(void **out, size_t n_bytes)
+static int block_create(void **out, size_t n_bytes, enum memory_kind kind)
 {
 	size_t total = (size_t)TOTAL_BYTES_GIB << 30;
 	pthread_mutex_lock(&R.lock);
@@ -377,7 +377,7 @@ static int block_create(void **out, size_t n_bytes)
 	__asan_poison_memory_region(block, ALIGN);
 	__asan_poison_memory_region(block + ALIGN + n_bytes, CANARY);
 	*out = block + ALIGN;
-	device_memory(*out, n_bytes, true);
+	device_memory(*out, n_bytes, kind);
 	return HIP_SUCCESS;
 }
 
@@ -386,7 +386,7 @@ static void block_destroy(void *p)
 	char *block = (char *)p - ALIGN;
 	__asan_unpoison_memory_region(block, ALIGN);
 	size_t n = ((struct header *)block)->n_bytes;
-	device_memory(p, n, false);
+	device_memory(p, n, MEMORY_GONE);
 	__asan_unpoison_memory_region(block + ALIGN + n, CANARY);
 	for (size_t i = 0; i < CANARY; i++)
 		if ((unsigned char)block[ALIGN + n + i] != 0xA5) {
@@ -403,7 +403,7 @@ static void block_destroy(void *p)
 int hipMalloc(void **out, size_t bytes)
 {
 	int error = may_wait();
-	return error ? error : block_create(out, bytes);
+	return error ? error : block_create(out, bytes, MEMORY_DEVICE);
 }
 
 int hipFree(void *p)
@@ -423,8 +423,11 @@ int hipHostMalloc(void **out, size_t bytes, unsigned flags)
 	const unsigned known = 0x7u | HIP_HOST_COHERENT | 0x80000000u;
 	if (flags & ~known)
 		return HIP_ERROR_INVALID_VALUE;
-	R.counts.n_coherent += (flags & HIP_HOST_COHERENT) != 0;
-	return hipMalloc(out, bytes);
+	bool is_coherent = flags & HIP_HOST_COHERENT;
+	R.counts.n_coherent += is_coherent;
+	int error = may_wait();
+	return error ? error
+		     : block_create(out, bytes, is_coherent ? MEMORY_COHERENT : MEMORY_PINNED);
 }
 
 int hipHostFree(void *p)

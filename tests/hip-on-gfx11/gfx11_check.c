@@ -183,9 +183,9 @@ static void check_trans(struct wave *w, const struct inst *p)
 		if (reads(p, w->trans[i].reg))
 			wave_fault(w, p, "v%u is read too soon behind the transcendental "
 				   "that writes it", w->trans[i].reg);
-		/* another result lies there now */
-		if (p->class != CLASS_TRANS && overlaps(&p->d, w->trans[i].reg))
-			w->trans[i].at = 0;
+		if ((p->d.kind == KIND_VGPR && overlaps(&p->d, w->trans[i].reg)) ||
+		    (p->y_d.kind == KIND_VGPR && overlaps(&p->y_d, w->trans[i].reg)))
+			w->trans[i].at = 0; /* another value since */
 	}
 	if (!is_live)
 		w->hazards &= ~(unsigned)HAZARD_TRANS;
@@ -252,17 +252,6 @@ void wave_check_barrier(struct wave *w, const struct inst *p)
 		}
 }
 
-/* An atomic on memory tells other workgroups: what this one wrote must be there. */
-void wave_check_atomic(struct wave *w, const struct inst *p)
-{
-	struct group *g = w->g;
-	for (uint32_t i = 0; i < g->n_waves; i++)
-		if (g->waves[i].n_stores) {
-			wave_fault(w, p, "wave %u has stores under way, without vscnt(0)", i);
-			return;
-		}
-}
-
 static void conflict(struct wave *w, const struct inst *p, uint32_t word, unsigned other,
 		     const char *what)
 {
@@ -298,10 +287,34 @@ void wave_check_lds(struct wave *w, const struct inst *p, uint32_t address, uint
 	}
 }
 
+/* An atomic on memory tells other workgroups: what this one wrote must be there. So its
+ * waves wait for their stores, then comes a barrier, then the atomic. */
+void wave_check_atomic(struct wave *w, const struct inst *p)
+{
+	struct group *g = w->g;
+	for (uint32_t i = 0; i < g->n_waves; i++)
+		if (g->waves[i].n_stores) {
+			wave_fault(w, p, "wave %u has stores under way, without vscnt(0)", i);
+			return;
+		}
+	if (g->stored.epoch == g->epoch && (g->stored.is_many || g->stored.wave != w->number))
+		wave_fault(w, p, "wave %u stored, with no barrier between", g->stored.wave);
+	mark(&g->told, w, g->epoch, true);
+}
+
+void wave_check_store(struct wave *w, const struct inst *p)
+{
+	struct group *g = w->g;
+	if (g->told.epoch == g->epoch && (g->told.is_many || g->told.wave != w->number))
+		wave_fault(w, p, "wave %u did an atomic, with no barrier between",
+			   g->told.wave);
+	mark(&g->stored, w, g->epoch, false);
+	w->n_stores++;
+}
+
 /* --- memory ------------------------------------------------------------------------- */
 
-const struct range *launch_range(const struct launch *l, uint64_t lo, uint64_t hi,
-				 bool is_write)
+static const struct range *find(const struct launch *l, uint64_t lo, uint64_t hi)
 {
 	size_t a = 0, b = l->n_ranges;
 	while (a < b) {
@@ -312,5 +325,25 @@ const struct range *launch_range(const struct launch *l, uint64_t lo, uint64_t h
 			b = m;
 	}
 	const struct range *r = a ? &l->ranges[a - 1] : NULL;
-	return r && lo < hi && hi <= r->hi && (!is_write || r->is_writable) ? r : NULL;
+	return r && lo < hi && hi <= r->hi ? r : NULL;
+}
+
+const struct range *launch_range(const struct launch *l, uint64_t lo, uint64_t hi,
+				 unsigned access)
+{
+	const struct range *r = find(l, lo, hi);
+	return r && (r->allows & access) ? r : NULL;
+}
+
+const char *launch_refusal(const struct launch *l, uint64_t lo, uint64_t hi,
+			   unsigned access)
+{
+	const struct range *r = find(l, lo, hi);
+	if (!r)
+		return "in no allocation";
+	if (!r->allows)
+		return "in pinned memory that is not coherent";
+	return access == MAY_COUNT && (r->allows & MAY_WRITE)
+		       ? "an atomic in the host's memory"
+		       : "in memory that kernels only read";
 }

@@ -19,6 +19,9 @@ struct code_arg {
 
 enum { MAX_CODE_ARGS = 64 };
 
+/* Was an instruction executed, and if it is a wait, was there something to wait for? */
+enum reached { REACHED_NOT, REACHED, REACHED_EFFECT };
+
 struct code_kernel {
 	char *name;
 	struct code_arg args[MAX_CODE_ARGS];
@@ -29,7 +32,7 @@ struct code_kernel {
 	uint32_t begin, end;       /* addresses of its instructions */
 	struct inst *insts;        /* (end - begin) / 4, one a word; NULL before the first
 				    * use; size 0: no instruction begins there */
-	uint8_t *reached;          /* as many: was it executed? */
+	uint8_t *reached;          /* as many: enum reached */
 	uint64_t n_launches;
 };
 

@@ -52,8 +52,8 @@ void count_banks(struct group *g, const uint32_t *address, uint32_t exec, uint32
 	int lanes = words == 1 ? 32 : words == 2 ? 16 : 8;
 	for (int from = 0; from < LANES; from += lanes) {
 		g->counts.lds_cycles += bank_cycles(address, exec, from, from + lanes, words);
-		uint32_t here = lanes == 32 ? ~0u : (1u << lanes) - 1;
-		g->counts.lds_ideal += (exec >> from & here) != 0;
+		uint32_t active = exec >> from & (lanes == 32 ? ~0u : (1u << lanes) - 1);
+		g->counts.lds_ideal += active != 0;
 	}
 	g->counts.lds_bytes += (uint64_t)__builtin_popcount(exec) * n;
 }

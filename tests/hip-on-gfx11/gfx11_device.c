@@ -8,6 +8,7 @@
  *   HALOD_GFX11_COVERAGE=FILE            what was executed is added to that file
  *   HALOD_GFX11_COUNTS=FILE              one line of JSON a launch is added to that file
  *   HALOD_GFX11_MAX_INSTS=N              of a wave; default 2^32
+ *   HALOD_GFX11_SPEED=1                  how fast it was, at the end, to stderr
  *   HALOD_GFX11_THREADS, HALOD_GFX11_ISA see gfx11_run.c
  */
 #include <inttypes.h>
@@ -16,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/hip-on-cpu/device.h"
@@ -30,10 +30,12 @@ static struct {
 	struct kernel_entry *entries;
 	uint64_t max_insts;
 	FILE *counts;
-	pthread_mutex_t lock;   /* of blocks */
+	pthread_mutex_t lock; /* of blocks, and of the sorted ones but for arguments */
 	struct range block[MAX_BLOCKS];
 	size_t n_blocks;
+	bool is_sorted;
 	struct range sorted[MAX_BLOCKS + 2];
+	size_t n_sorted, kernarg_at; /* kernarg_at: which of them holds arguments */
 	uint64_t n_insts;
 	double seconds;
 } D = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -52,15 +54,16 @@ static void die(const char *what, const char *why)
 
 /* --- coverage ------------------------------------------------------------------------- */
 
-/* A line a kernel: its name, launches, and a digit (0, 1) for each word that an
- * instruction begins with; check_gfx11.py reads them. Appended at once, so that processes
- * may share the file. */
+/* A line a kernel: chip, name, launches, the address of its first instruction, and a digit
+ * (enum reached) for each instruction in order. coverage.py merges the lines. Processes may
+ * share the file. */
 static void write_coverage(void)
 {
 	const char *path = getenv("HALOD_GFX11_COVERAGE");
 	FILE *out = path ? fopen(path, "a") : NULL;
 	if (D.n_insts && getenv("HALOD_GFX11_SPEED"))
-		fprintf(stderr, "hip-on-gfx11: %" PRIu64 " wave instructions, %.2f M a second\n",
+		fprintf(stderr, "hip-on-gfx11: %" PRIu64 " wave instructions, %.2f M a "
+			"second of a thread\n",
 			D.n_insts, 1e-6 * (double)D.n_insts / D.seconds);
 	if (!out)
 		return;
@@ -71,12 +74,9 @@ static void write_coverage(void)
 			continue;
 		fprintf(out, "%s %s %" PRIu64 " %x ", D.code.arch, k->name, k->n_launches,
 			k->begin);
-		size_t n = (k->end - k->begin) / 4, digit = 0;
-		/* four instructions a hexadecimal digit would save little: most lines are
-		 * written where the file is asked for, once a process */
-		for (size_t j = 0; j < n; j++)
-			if (k->insts[j].size && k->insts[j].op != OP_s_code_end && ++digit)
-				putc(k->reached[j] ? '1' : '0', out);
+		for (size_t j = 0; j < (k->end - k->begin) / 4; j++)
+			if (k->insts[j].size && k->insts[j].op != OP_s_code_end)
+				putc('0' + k->reached[j], out);
 		putc('\n', out);
 	}
 	fflush(out);
@@ -134,14 +134,18 @@ const struct kernel_entry *kernels_find(const char *name)
 
 /* --- memory ----------------------------------------------------------------------------- */
 
-void device_memory(void *p, size_t n_bytes, bool is_there)
+void device_memory(void *p, size_t n_bytes, enum memory_kind kind)
 {
+	static const unsigned allows[] = {[MEMORY_DEVICE] = MAY_ALL,
+					  [MEMORY_COHERENT] = MAY_READ | MAY_WRITE,
+					  [MEMORY_PINNED] = 0};
 	uint64_t lo = (uint64_t)(uintptr_t)p;
 	pthread_mutex_lock(&D.lock);
-	if (is_there) {
+	D.is_sorted = false;
+	if (kind != MEMORY_GONE) {
 		if (D.n_blocks == MAX_BLOCKS)
 			die("memory", "too many blocks");
-		D.block[D.n_blocks++] = (struct range){lo, lo + n_bytes, true};
+		D.block[D.n_blocks++] = (struct range){lo, lo + n_bytes, allows[kind]};
 	} else {
 		for (size_t i = 0; i < D.n_blocks; i++)
 			if (D.block[i].lo == lo) {
@@ -158,19 +162,30 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Of a launch: blocks, its arguments, and the image before its instructions. */
+/* Of a launch: blocks, its arguments, and the image before its instructions. Sorted
+ * again only where blocks came or went. */
 static void sort_ranges(struct launch *l)
 {
 	uint64_t image = (uint64_t)(uintptr_t)D.code.image;
+	struct range kernarg = {l->kernarg, l->kernarg + l->kernel->kernarg_bytes,
+				MAY_READ};
 	pthread_mutex_lock(&D.lock);
-	size_t n = D.n_blocks;
-	memcpy(D.sorted, D.block, n * sizeof *D.sorted);
+	if (!D.is_sorted) {
+		size_t n = D.n_blocks;
+		memcpy(D.sorted, D.block, n * sizeof *D.sorted);
+		D.sorted[n++] = kernarg;
+		D.sorted[n++] = (struct range){image, image + D.code.text, MAY_READ};
+		qsort(D.sorted, n, sizeof *D.sorted, compare);
+		D.n_sorted = n;
+		for (size_t i = 0; i < n; i++)
+			if (D.sorted[i].lo == kernarg.lo)
+				D.kernarg_at = i;
+		D.is_sorted = true;
+	}
 	pthread_mutex_unlock(&D.lock);
-	D.sorted[n++] = (struct range){l->kernarg, l->kernarg + l->kernel->kernarg_bytes, false};
-	D.sorted[n++] = (struct range){image, image + D.code.text, false};
-	qsort(D.sorted, n, sizeof *D.sorted, compare);
+	D.sorted[D.kernarg_at] = kernarg;
 	l->ranges = D.sorted;
-	l->n_ranges = n;
+	l->n_ranges = D.n_sorted;
 }
 
 /* --- launches --------------------------------------------------------------------------- */
@@ -217,13 +232,6 @@ static void write_counts(const struct launch *l)
 	fflush(D.counts);
 }
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 bool device_run(const struct kernel_entry *entry, void **args, const struct device_launch *d)
 {
 	static unsigned char kernarg[KERNARG_BYTES] __attribute__((aligned(64)));
@@ -246,9 +254,8 @@ bool device_run(const struct kernel_entry *entry, void **args, const struct devi
 	}
 	sort_ranges(&l);
 	k->n_launches++;
-	double begin = now();
 	bool is_good = launch_run(&l);
-	D.seconds += now() - begin;
+	D.seconds += l.seconds;
 	D.n_insts += l.n_insts;
 	if (!is_good)
 		fprintf(stderr, "hip-on-gfx11: %s\n", l.error);

@@ -190,8 +190,13 @@ static inline void write_sgpr64(struct wave *w, u32 reg, u64 x)
 }
 
 #include "tests/hip-on-gfx11/gfx11_exec_scalar.h"
+#include "tests/hip-on-gfx11/gfx11_exec_control.h"
 #include "tests/hip-on-gfx11/gfx11_exec_vector.h"
+#include "tests/hip-on-gfx11/gfx11_exec_wide.h"
+#include "tests/hip-on-gfx11/gfx11_exec_compare.h"
+#include "tests/hip-on-gfx11/gfx11_exec_lanes.h"
 #include "tests/hip-on-gfx11/gfx11_exec_half.h"
+#include "tests/hip-on-gfx11/gfx11_exec_matrix.h"
 #include "tests/hip-on-gfx11/gfx11_exec_memory.h"
 #include "tests/hip-on-gfx11/gfx11_exec_lds.h"
 
@@ -227,8 +232,7 @@ static void run_wave(struct wave *w)
 			w->n_valu++;
 			if (__builtin_expect(w->hazards, 0))
 				wave_check_hazards(w, p);
-		} else if (__builtin_expect(w->hazards & HAZARD_TRANS, 0) &&
-			   p->class >= CLASS_LOAD && p->class <= CLASS_LDS) {
+		} else if (w->hazards && p->class >= CLASS_LOAD && p->class <= CLASS_LDS) {
 			w->hazards &= ~(unsigned)HAZARD_TRANS;
 		}
 		if (is_counting)

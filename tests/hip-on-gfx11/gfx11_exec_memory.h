@@ -11,9 +11,10 @@ static inline void load_scalar(struct wave *w, const struct inst *p, u32 n)
 	u64 a = (w->s[p->s[0].reg] | (u64)w->s[p->s[0].reg + 1] << 32) + (u64)(i64)p->imm;
 	if (p->s[1].reg != REG_NULL)
 		a += w->s[p->s[1].reg];
-	if (a & 3 || !launch_range(w->g->l, a, a + 4 * n, false)) {
+	if (a & 3 || !launch_range(w->g->l, a, a + 4 * n, MAY_READ)) {
 		wave_fault(w, p, "reads %u bytes at %llx: %s", 4 * n, (unsigned long long)a,
-			   a & 3 ? "not aligned" : "in no allocation");
+			   a & 3 ? "not aligned"
+				 : launch_refusal(w->g->l, a, a + 4 * n, MAY_READ));
 		return;
 	}
 	for (u32 i = 0; i < n; i++)
@@ -53,10 +54,10 @@ static inline void addresses(const struct wave *w, const struct inst *p, u64 *a)
  * it? (Loads: halves only. gfx11 on Linux reads and writes at any address; halod's
  * kernels rely on it for loads of 16 bytes at even addresses, and for nothing else.) */
 static bool check_addresses(struct wave *w, const struct inst *p, const u64 *a, u32 n,
-			    bool is_write)
+			    unsigned access)
 {
 	struct group *g = w->g;
-	u32 e = EXEC(w), align = is_write ? (n < 4 ? n : 4) : n < 2 ? n : 2;
+	u32 e = EXEC(w), align = access != MAY_READ ? (n < 4 ? n : 4) : n < 2 ? n : 2;
 	u64 lo = ~0ull, hi = 0, all = 0;
 	LANE {
 		u64 is = e >> i & 1 ? ~0ull : 0, x = a[i];
@@ -72,16 +73,18 @@ static bool check_addresses(struct wave *w, const struct inst *p, const u64 *a, 
 	}
 	const struct range **cached = &g->cache[(p->address >> 2) % RANGE_CACHE];
 	const struct range *r = *cached;
-	if (r && lo >= r->lo && hi + n <= r->hi && (!is_write || r->is_writable))
+	if (r && lo >= r->lo && hi + n <= r->hi && (r->allows & access))
 		return true;
-	r = launch_range(g->l, lo, hi + n, is_write);
+	r = launch_range(g->l, lo, hi + n, access);
 	if (r) {
 		*cached = r;
 		return true;
 	}
-	LANE if (e >> i & 1 && !launch_range(g->l, a[i], a[i] + n, is_write)) {
-		wave_fault(w, p, "lane %d %s %u bytes at %llx: in no allocation", i,
-			   is_write ? "writes" : "reads", n, (unsigned long long)a[i]);
+	LANE if (e >> i & 1 && !launch_range(g->l, a[i], a[i] + n, access)) {
+		wave_fault(w, p, "lane %d %s %u bytes at %llx: %s", i,
+			   access == MAY_READ ? "reads" : "writes", n,
+			   (unsigned long long)a[i],
+			   launch_refusal(g->l, a[i], a[i] + n, access));
 		return false;
 	}
 	return true;
@@ -169,7 +172,7 @@ static inline void load_lanes(struct wave *w, const struct inst *p, u32 n, enum 
 		e &= ~lds;
 	}
 	EXEC(w) = e;
-	bool is_good = !e || check_addresses(w, p, a, n, false);
+	bool is_good = !e || check_addresses(w, p, a, n, MAY_READ);
 	EXEC(w) = saved;
 	if (is_good && e == FULL && n == 16) {
 		u32(*d)[LANES] = &w->v[p->d.reg];
@@ -206,11 +209,11 @@ static inline void store_lanes(struct wave *w, const struct inst *p, u32 n, enum
 		wave_lds_access(w);
 	}
 	EXEC(w) = e;
-	bool is_good = !e || check_addresses(w, p, a, n, true);
+	bool is_good = !e || check_addresses(w, p, a, n, MAY_WRITE);
 	EXEC(w) = saved;
 	LANE if (is_good && e >> i & 1)
 		lane_store(w, p->s[1].reg, i, (void *)(uintptr_t)a[i], n, part);
-	w->n_stores++;
+	wave_check_store(w, p);
 	if (g->l->is_counting) {
 		g->counts.store_bytes += (u64)__builtin_popcount(e) * n;
 		count_lines(g, a, e, n, true);
@@ -228,7 +231,7 @@ static inline void atomic_add_lanes(struct wave *w, const struct inst *p, bool i
 		return;
 	}
 	wave_check_atomic(w, p);
-	if (e && !check_addresses(w, p, a, 4, true))
+	if (e && !check_addresses(w, p, a, 4, MAY_COUNT))
 		return;
 	LANE if (e >> i & 1)
 		old[i] = __atomic_fetch_add((u32 *)(uintptr_t)a[i], w->v[p->s[1].reg][i],

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_THREADS = 64 };
@@ -140,9 +141,6 @@ static void wave_begin(struct group *g, uint32_t number)
 /* A wave that ended does not hold up a barrier. */
 static void run_group(struct group *g, uint32_t number)
 {
-	static const struct executor *x;
-	if (!x)
-		x = executor_best();
 	struct launch *l = g->l;
 	g->x = number % l->grid_x;
 	g->y = number / l->grid_x;
@@ -162,7 +160,7 @@ static void run_group(struct group *g, uint32_t number)
 			if (w->state == WAVE_ENDED)
 				continue;
 			w->state = WAVE_RUNS;
-			x->run_wave(w);
+			l->run_wave(w);
 			n_live += w->state != WAVE_ENDED;
 		}
 	}
@@ -190,9 +188,17 @@ static void add_counts(struct launch *l, const struct counts *from)
 		to[i] += x[i];
 }
 
+static double thread_seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static void work(struct group *g, struct launch *l)
 {
 	uint32_t n = l->grid_x * l->grid_y, at;
+	double begin = thread_seconds();
 	g->l = l;
 	memset(g->cache, 0, sizeof g->cache);
 	memset(&g->counts, 0, sizeof g->counts);
@@ -201,6 +207,7 @@ static void work(struct group *g, struct launch *l)
 		run_group(g, l->is_reversed ? n - 1 - at : at);
 	pthread_mutex_lock(&P.lock);
 	add_counts(l, &g->counts);
+	l->seconds += thread_seconds() - begin;
 	pthread_mutex_unlock(&P.lock);
 }
 
@@ -252,6 +259,7 @@ static void start_threads(void)
 
 bool launch_run(struct launch *l)
 {
+	l->run_wave = executor_best()->run_wave;
 	if (!P.own)
 		start_threads();
 	bool is_shared = P.n_threads && l->grid_x * l->grid_y > 1;

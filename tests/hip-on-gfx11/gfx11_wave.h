@@ -15,10 +15,12 @@ enum {
 	RANGE_CACHE = 64,
 };
 
-/* Memory that the launch may use: [lo, hi). */
+/* Memory of the process: [lo, hi), and what kernels may do there. Coherent memory of the
+ * host: no atomics, which a bus may drop. Pinned memory that is not coherent: nothing. */
+enum { MAY_READ = 1, MAY_WRITE = 2, MAY_COUNT = 4, MAY_ALL = 7 };
 struct range {
 	uint64_t lo, hi;
-	bool is_writable;
+	unsigned allows;
 };
 
 /* What is exact about a launch. `issued` counts waves' instructions. */
@@ -33,6 +35,7 @@ struct counts {
 	uint64_t wmma_cycles;
 };
 
+struct wave;
 struct launch {
 	struct code_object *code;
 	struct code_kernel *kernel;
@@ -48,7 +51,9 @@ struct launch {
 	uint32_t has_failed;     /* atomic */
 	bool is_counting;
 	struct counts counts;    /* sum of the groups', under a lock */
+	void (*run_wave)(struct wave *w); /* launch_run sets it */
 	uint64_t n_insts;
+	double seconds;          /* of all threads' CPU time */
 	char error[512];         /* the first one, under a lock */
 };
 
@@ -107,6 +112,7 @@ struct group {
 	uint32_t epoch;
 	const struct range *cache[RANGE_CACHE];
 	uint64_t random;
+	struct lds_tag stored, told; /* memory: by stores, by atomics */
 	struct counts counts;
 	unsigned char lds[LDS_BYTES + 64] __attribute__((aligned(64)));
 	struct lds_tag written[LDS_BYTES / 4], was_read[LDS_BYTES / 4];
@@ -131,15 +137,19 @@ void wave_check_hazards(struct wave *w, const struct inst *p);
 void wave_note_hazards(struct wave *w, const struct inst *p);
 void wave_check_barrier(struct wave *w, const struct inst *p);
 void wave_check_atomic(struct wave *w, const struct inst *p);
+void wave_check_store(struct wave *w, const struct inst *p);
 void wave_check_clause(struct wave *w, const struct inst *p);
 /* One lane's access to LDS, aligned and within it: does another wave's in the same
  * stretch between barriers contradict it? */
 enum lds_use { LDS_READ, LDS_WRITE, LDS_ATOMIC };
 void wave_check_lds(struct wave *w, const struct inst *p, uint32_t address, uint32_t n,
 		    enum lds_use use);
-/* The range that holds [lo, hi), or NULL. */
+/* The range that holds [lo, hi) and allows `access`, or NULL. */
 const struct range *launch_range(const struct launch *l, uint64_t lo, uint64_t hi,
-				 bool is_write);
+				 unsigned access);
+/* Why there is none, static. */
+const char *launch_refusal(const struct launch *l, uint64_t lo, uint64_t hi,
+			   unsigned access);
 
 /* --- gfx11_count.c: where l->is_counting ---------------------------------------------- */
 

@@ -22,6 +22,8 @@ static const struct shape shapes[] = {
 	{{.quant = QUANT_BF16}, 5, 4, 64, 128, 64, 64, false, 0, 0},
 	{{.quant = QUANT_F16}, 70, 3, 50, 23, 2, 21, false, 3, 1},
 	{{.quant = QUANT_F32}, 70, 3, 50, 23, 2, 21, true, 3, 1},
+	{{.quant = QUANT_F16}, 3, 2, 72, 40, 8, 32, true, 0, 8},
+	{{.quant = QUANT_F32}, 2, 3, 40, 24, 4, 20, false, 8, 0},
 	{{QUANT_INT4, 32, false, DTYPE_BF16, false}, 3, 2, 512, 256, 128, 128, false, 0, 0},
 	{{QUANT_INT4, 32, true, DTYPE_BF16, false}, 3, 2, 512, 256, 0, 128, true, 64, 64},
 };

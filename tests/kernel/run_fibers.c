@@ -2,21 +2,37 @@
  *
  * The HIP backend against the references: every case there is a kernel for, and again
  * with the threads of a workgroup in the other order; only in that one where
- * HALOD_SHAPES_EVERY says that time is short (run_shapes.c).
+ * HALOD_SHAPES_EVERY says that time is short (run_shapes.c). HALOD_CASE=NAME: that alone.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/kernel/fibers.h"
 
+typedef void test_case(struct kernel_test *);
+
+static const struct {
+	const char *name;
+	test_case *run;
+} cases[] = {
+#define CASE(name) {#name, case_##name},
+	CASE(attention) CASE(attention_fresh) CASE(linear) CASE(moe_experts)
+	CASE(moe_router) CASE(qk_norm_rope_kv) CASE(rms_norm) CASE(rope_table)
+	CASE(delta) CASE(mla) CASE(rows) CASE(act_mul) CASE(logits_top)
+};
+
 int main(void)
 {
-	static void (*const all[])(struct kernel_test *) = {
-		case_attention, case_attention_fresh, case_linear, case_moe_experts,
-		case_moe_router, case_qk_norm_rope_kv, case_rms_norm, case_rope_table,
-		case_delta, case_mla, case_rows, case_act_mul, case_logits_top, NULL};
-	if (!getenv("HALOD_SHAPES_EVERY"))
-		fibers_run("hip", -1, -1, -1, all);
+	test_case *chosen[ARRAY_LEN(cases) + 1] = {NULL};
+	const char *name = getenv("HALOD_CASE");
+	size_t n = 0;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		if (!name || strcmp(name, cases[i].name) == 0)
+			chosen[n++] = cases[i].run;
+	if (n && !getenv("HALOD_SHAPES_EVERY"))
+		fibers_run("hip", -1, -1, -1, chosen);
 	setenv("HIP_CPU_REVERSED", "1", 1);
-	fibers_run("hip, reversed", -1, -1, -1, all);
+	if (n)
+		fibers_run("hip, reversed", -1, -1, -1, chosen);
 	return kernel_done();
 }

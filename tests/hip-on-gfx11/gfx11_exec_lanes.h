@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exchanges of lanes, and VOPD (gfx11_exec.h includes this).
+ */
+#pragma once
+/* --- lanes -------------------------------------------------------------------------- */
+
+DEF(v_readfirstlane_b32)
+{
+	u32 e = EXEC(w);
+	if (!e)
+		wave_fault(w, p, "no lane is active to be read");
+	if (p->s[0].kind == KIND_VGPR)
+		write_sgpr(w, p->d.reg, w->v[p->s[0].reg][e ? __builtin_ctz(e) : 0]);
+	else
+		write_sgpr(w, p->d.reg, scalar(w, &p->s[0]));
+}
+
+DEF(v_readlane_b32)
+{
+	write_sgpr(w, p->d.reg, w->v[p->s[0].reg][scalar(w, &p->s[1]) & 31]);
+}
+
+/* Each lane reads the other row of 16, at the place that four bits name. */
+DEF(v_permlanex16_b32)
+{
+	VECTOR(o);
+	u64 select = (u64)scalar(w, &p->s[2]) << 32 | scalar(w, &p->s[1]);
+	const u32 *x = w->v[p->s[0].reg], *old = w->v[p->d.reg];
+	u32 e = EXEC(w), bad = 0;
+	LANE {
+		u32 from = (((u32)i & 16) ^ 16) + (u32)(select >> (i & 15) * 4 & 15);
+		bool is_active = e >> from & 1 || p->op_sel & 1;
+		bad |= (u32)(!is_active && !(p->op_sel & 2)) << i;
+		o[i] = is_active ? x[from] : p->op_sel & 2 ? 0 : old[i];
+	}
+	if (bad & e)
+		wave_fault(w, p, "reads from an inactive lane (lanes %08x, EXEC %08x)",
+			   bad & e, e);
+	out(w, p, o);
+}
+
+/* The lane that lane i reads, or -1 beyond its row. */
+static inline int dpp_from(u32 control, int i)
+{
+	int row = i & 16, at = i & 15, n = (int)control & 15;
+	if (control < 0x100)
+		return (i & ~3) + (int)(control >> 2 * (i & 3) & 3);
+	switch (control >> 4) {
+	case 0x10: return at + n < 16 ? row + at + n : -1;
+	case 0x11: return at >= n ? row + at - n : -1;
+	case 0x12: return row + ((at - n) & 15);
+	case 0x14: return n ? (i & ~7) + (7 - (i & 7)) : row + 15 - at;
+	case 0x15: return row + n;
+	default: return row + (at ^ n);
+	}
+}
+
+/* The exchange into a register beyond all, then the instruction itself (p->inner), which
+ * reads that one. */
+static void run_dpp(struct wave *w, const struct inst *p)
+{
+	struct inst inner = *p;
+	u32 e = EXEC(w), bad = 0;
+	const u32 *x = w->v[p->s[0].reg];
+	LANE {
+		int from = dpp_from(p->dpp, i);
+		bool is_active = from >= 0 && (e >> from & 1 || p->dpp_fi);
+		bad |= (u32)(from >= 0 && !is_active) << i;
+		w->v[DPP_REG][i] = is_active ? x[from] : 0;
+	}
+	if (bad & e)
+		wave_fault(w, p, "reads from an inactive lane (lanes %08x, EXEC %08x)",
+			   bad & e, e);
+	inner.s[0].reg = DPP_REG;
+	p->inner(w, &inner);
+}
+
+/* --- VOPD --------------------------------------------------------------------------- */
+
+static inline void calc_v_dot2acc_f32_f16(struct wave *w, const struct operand *s,
+					  const struct operand *d, u32 *o);
+
+static calculate *const halves[N_OPS] = {
+#define OP(enc, code, name, sig, flags)
+#define DUAL(code, name) [OP_##name] = calc_##name,
+#include "tests/hip-on-gfx11/gfx11_ops.def"
+};
+
+static void run_dual(struct wave *w, const struct inst *p)
+{
+	VECTOR(x);
+	VECTOR(y);
+	halves[p->op](w, p->s, &p->d, x);
+	halves[p->op_y](w, p->y_s, &p->y_d, y);
+	write_vgpr(w, p->d.reg, x);
+	write_vgpr(w, p->y_d.reg, y);
+}

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Would the interpreter notice? Mutations of ten kernels, outside of `make check`.
+
+In each kernel each s_waitcnt, each s_barrier and fifty other instructions, chosen by a
+fixed seed, are replaced by s_nop, one at a time, among those that the kernel's cases reach.
+The cases (run_fibers with HALOD_CASE) then run on the changed code object, and must fail.
+What was not noticed is listed. Exit status 1: less than --goal percent.
+
+Left out, since no result can depend on them: hints; waits that found nothing under way in
+any of the cases (the compiler puts them behind waits of inline assembly, and on paths that
+join); and s_cbranch_execz, which passes over what no lane would do.
+
+    mutate.py [--target gfx1151] [--limit N] [--goal 90] [KERNEL ...]
+"""
+import argparse
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+SRC = os.environ.get("HALOD_SRCDIR", ".")
+BUILD = os.environ.get("HALOD_BUILDDIR", ".")
+LIBRARY = os.path.join(BUILD, "tests/hip-on-gfx11/libhip_gfx11.so")
+S_NOP = 0xBF800000
+# One of each family, and what runs it: a name of run_fibers' cases.
+KERNELS = {
+    "attention_d64_split_kernel": "attention",
+    "attention_d64_whole_kernel": "attention",
+    "linear_int4_deep_m1_zero_kernel": "linear",
+    "linear_rows_int8_m1_kernel": "linear",
+    "linear_blocks_q4_k_m1_kernel": "linear",
+    "linear_tile_m16n64_q4_k_kernel": "linear",
+    "moe_router_bf16_kernel": "moe_router",
+    "moe_align_kernel": "moe_experts",
+    "delta_rule_n4_kernel": "delta",
+    "logits_top_kernel": "logits_top",
+}
+# What changes no result, whatever it is replaced by.
+HARMLESS = re.compile(r"s_(nop|delay_alu|clause|set_inst_prefetch|code_end|sendmsg|endpgm|"
+                      r"setprio|cbranch_execz)|buffer_gl\d_inv|s_waitcnt_depctr")
+
+
+def disassemble(path):
+    """{kernel: [(file address, n words, text)]}"""
+    out = subprocess.run(["llvm-objdump-19", "-d", path], stdout=subprocess.PIPE, text=True,
+                         check=True).stdout
+    found, now = {}, None
+    for line in out.splitlines():
+        if line.endswith(">:"):
+            now = found.setdefault(line[line.index("<") + 1:-2], [])
+        m = re.match(r"\t(.*?)\s*// ([0-9A-F]+): ((?:[0-9A-F]{8} ?)+)", line)
+        if m and now is not None:
+            now.append((int(m.group(2), 16), len(m.group(3).split()), m.group(1)))
+    return found
+
+
+def offset_of_text(image):
+    """What to take from an address to have the place in the file (program headers)."""
+    at, = struct.unpack_from("<Q", image, 32)
+    size, n = struct.unpack_from("<HH", image, 54)
+    for i in range(n):
+        kind, flags, offset, address = struct.unpack_from("<IIQQ", image, at + i * size)
+        if kind == 1 and flags & 1:
+            return address - offset
+    raise SystemExit("no executable segment")
+
+
+def run(target, code, case, coverage=None):
+    env = dict(os.environ, HALOD_GFX11_TARGET=target, HALOD_GFX11_CODE=code,
+               HALOD_TEST_HIP_LIBRARY=LIBRARY, HALOD_SHAPES_EVERY="8", HALOD_CASE=case,
+               HALOD_GFX11_MAX_INSTS="20000000")
+    if coverage:
+        env["HALOD_GFX11_COVERAGE"] = coverage
+    with subprocess.Popen([os.path.join(BUILD, "tests/kernel/run_fibers")], env=env,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace") as program:
+        for line in program.stdout:
+            if line.startswith(("not ok", "hip-on-gfx11:")):
+                program.kill()  # the first is enough
+                return False, line.strip()
+    return program.returncode == 0, "exit status %d" % program.returncode
+
+
+def reached(path, kernel):
+    for line in open(path):
+        fields = line.split()
+        if len(fields) == 5 and fields[1] == kernel:
+            return fields[4]
+    return ""
+
+
+def choose(instructions, digits, seed, limit):
+    """Numbers of the instructions to remove, of those that ran."""
+    live = [i for i, d in enumerate(digits)
+            if d != "0" and not HARMLESS.match(instructions[i][2]) and
+            (d == "2" or not instructions[i][2].startswith("s_waitcnt"))]
+    waits = [i for i in live if instructions[i][2].startswith(("s_waitcnt", "s_barrier"))]
+    others = [i for i in live if i not in waits]
+    random.Random(seed).shuffle(others)
+    chosen = waits + others[:50]
+    if limit:
+        random.Random(seed).shuffle(chosen)
+    return sorted(chosen[:limit] if limit else chosen)
+
+
+def mutants(args, kernel, image, instructions, folder):
+    """(noticed, tried) of one kernel."""
+    case, good = KERNELS[kernel], os.path.join(folder, "good")
+    coverage = os.path.join(folder, kernel)
+    with open(good, "wb") as f:
+        f.write(image)
+    is_good, why = run(args.target, good, case, coverage)
+    if not is_good:
+        raise SystemExit("%s fails unchanged: %s" % (kernel, why))
+    numbers = choose(instructions, reached(coverage, kernel), kernel, args.limit)
+    shift, n_noticed = offset_of_text(image), 0
+    for i in numbers:
+        address, n, text = instructions[i]
+        changed = bytearray(image)
+        for k in range(n):
+            struct.pack_into("<I", changed, address - shift + 4 * k, S_NOP)
+        with open(os.path.join(folder, "bad"), "wb") as f:
+            f.write(changed)
+        is_passed, why = run(args.target, os.path.join(folder, "bad"), case)
+        n_noticed += not is_passed
+        if is_passed:
+            print("  not noticed: %s %x: %s" % (kernel, address, text))
+        elif args.verbose:
+            print("  %x: %s: %s" % (address, text, why[:150]))
+        sys.stdout.flush()
+    print("%s: %d of %d noticed" % (kernel, n_noticed, len(numbers)))
+    return n_noticed, len(numbers)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernels", nargs="*", choices=[[], *KERNELS], default=[])
+    parser.add_argument("--target", default="gfx1151")
+    parser.add_argument("--limit", type=int, help="at most so many of a kernel")
+    parser.add_argument("--goal", type=float, default=90)
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args()
+    path = os.path.join(BUILD, "kernels", args.target + ".hsaco")
+    with open(path, "rb") as f:
+        image = f.read()
+    code, n_noticed, n_all = disassemble(path), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for kernel in args.kernels or KERNELS:
+            a, b = mutants(args, kernel, image, code[kernel], folder)
+            n_noticed += a
+            n_all += b
+    share = 100 * n_noticed / max(n_all, 1)
+    print("%d of %d noticed (%.1f %%)" % (n_noticed, n_all, share))
+    return share < args.goal
+
+
+if __name__ == "__main__":
+    sys.exit(main())

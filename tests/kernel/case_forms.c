@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cases for each kernel of linear and of experts in each way that it can be called: K with
+ * whole turns of its loop and with a rest, rows beyond a workgroup's, what is added before
+ * and how the result is stored. The lists of the other cases ask what is right; these reach
+ * the code that is compiled for each format and number of tokens.
+ */
+#include "tests/kernel/cases.h"
+
+#include "kernels/linear/linear_int4.h"
+
+/* How a result leaves: float32 with a bias, added to what is there, an activation. */
+enum { N_STORES = 3 };
+
+static void linear(struct kernel_test *kt, struct linear_case c, int store)
+{
+	c.has_bias = store == 0;
+	c.adds = store == 1;
+	c.to_act = store == 2;
+	kt->is_once = true;
+	kernel_linear_case(kt, &c);
+	kernel_test_reset(kt);
+}
+
+static struct weight_kind int4(int32_t group, bool is_asymmetric, int i)
+{
+	enum dtype type = i % 2 ? DTYPE_F16 : DTYPE_BF16;
+	return (struct weight_kind){QUANT_INT4, group, is_asymmetric, type, false};
+}
+
+/* As the kernels want a format after INT4 that lies apart or in blocks; any i. */
+static struct weight_kind packed(enum quant q, int i)
+{
+	bool has_zero = q == QUANT_INT8 && i == 1;
+	enum dtype type = i == 0 ? DTYPE_F32 : i == 1 ? DTYPE_F16 : DTYPE_BF16;
+	return (struct weight_kind){q, i == 2 ? 0 : 32, has_zero, type, false};
+}
+
+/* Has the HIP backend kernels for it, and not for what it repacks it to? */
+static bool has_kernels(enum quant q)
+{
+	switch (q) {
+#define APART_UNITS(ident) case QUANT_##ident:
+#define APART_PLAIN(ident) case QUANT_##ident:
+#define APART_OWN(ident) case QUANT_##ident:
+#define APART_REPACKED(ident)
+#define BLOCK_UNITS(ident) case QUANT_##ident:
+#define BLOCK_UNITS_MIN(ident) case QUANT_##ident:
+#define BLOCK_REPACKED(ident)
+#define QUANT(ident, name, bits, reader, form, scaling, units) APART_##units(ident)
+#define QUANT_BLOCK(ident, name, bits, block, bytes, gguf, form, scaling, units) \
+	BLOCK_##units(ident)
+#include "model/formats/quant.def"
+#undef QUANT
+#undef QUANT_BLOCK
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* --- linear ----------------------------------------------------------------------- */
+
+void forms_int4(struct kernel_test *kt)
+{
+	/* 32 lanes take at most STEP columns at once; LDS has room for whole ones. */
+	enum { STEP = 1024, REST = 480, MOST = LINEAR_INT4_LDS / 2 };
+	for (int32_t m = 1; m <= LINEAR_INT4_MAX_TOK; m++)
+		for (int i = 0; i < 2 * N_STORES; i++) {
+			int32_t steps = MIN(MOST / m / STEP, 5);
+			int32_t k[N_STORES] = {steps * STEP - REST, MIN(steps, 4) * STEP, 256};
+			struct linear_case c = {int4(32, i % 2, i / 2), m, k[i / 2],
+						{i / 2 ? 70 : 133, 7, i / 2 ? 0 : 3},
+						false, false, false};
+			linear(kt, c, i / 2);
+		}
+}
+
+static void quad_fused(struct kernel_test *kt, struct weight_kind kind, int32_t m)
+{
+	static const struct activation silu = {.kind = ACT_SILU};
+	struct fused_case norm = {kind, m, 1152, {70, 5}, true, NULL};
+	struct fused_case both = {kind, m, 2048, {45, 45}, true, &silu};
+	struct fused_case act = {kind, m, 512, {37, 37}, false, &silu};
+	struct fused_case wide = {kind, m, 5632, {19}, false, NULL}; /* more than is held */
+	kernel_fused_case(kt, &norm);
+	kernel_test_reset(kt);
+	kernel_fused_case(kt, &both);
+	kernel_test_reset(kt);
+	kernel_fused_case(kt, &act);
+	kernel_test_reset(kt);
+	kernel_fused_case(kt, &wide);
+	kernel_test_reset(kt);
+}
+
+void forms_quad(struct kernel_test *kt)
+{
+	/* Groups of 32, other ones, with zero points; K is turns of 512, or a rest. */
+	static const int32_t group[] = {32, 64, 32}, tokens[] = {1, 2, 4, 7};
+	static const int32_t k[N_STORES] = {2048, 1152, 4096};
+	kt->is_once = true;
+	for (int kind = 0; kind < 3; kind++)
+		for (size_t t = 0; t < ARRAY_LEN(tokens); t++) {
+			struct weight_kind w = int4(group[kind], kind == 2, (int)t);
+			quad_fused(kt, w, tokens[t]);
+			for (int i = 0; i < N_STORES; i++) {
+				struct linear_case c = {w, tokens[t], k[i],
+							{i ? 35 : 133, 7, i ? 0 : 3},
+							false, false, false};
+				linear(kt, c, i);
+			}
+		}
+}
+
+void forms_tile(struct kernel_test *kt)
+{
+	/* More rows than the largest tile has, so that each of its rows is stored. */
+	enum { T = 131 };
+	static const int32_t group[] = {32, 32, 64, 0};
+	for (int i = 0; i < 4 * N_STORES; i++) {
+		int s = i % N_STORES, g = i / N_STORES;
+		struct linear_case c = {int4(group[g], g % 2, i), T, s ? 192 : 448,
+					{s ? 70 : 133, 7, s ? 0 : 9}, false, false, false};
+		linear(kt, c, s);
+	}
+	for (enum quant q = QUANT_F16; q < QUANT_COUNT; q++) {
+		bool is_plain = q == QUANT_F16 || q == QUANT_BF16;
+		if (q == QUANT_INT4 || !has_kernels(q) || (kt->is_variant && !is_plain))
+			continue;
+		for (int i = 0; i < N_STORES; i++) {
+			struct linear_case c = {packed(q, i), T,
+						quant_block(q) == 256 ? 256 : 224 - i * 64,
+						{i ? 70 : 133, 7}, false, false, false};
+			linear(kt, c, i);
+		}
+	}
+}
+
+void forms_rows(struct kernel_test *kt)
+{
+	static const int32_t tokens[] = {1, 2, 4, 8};
+	static const int32_t k[N_STORES] = {2080, 1056, 512}, blocks[] = {2304, 1280, 256};
+	for (enum quant q = QUANT_F16; q < QUANT_COUNT; q++)
+		for (size_t t = 0; t < ARRAY_LEN(tokens); t++)
+			for (int i = 0; has_kernels(q) && q != QUANT_INT4 && i < N_STORES; i++) {
+				bool in_blocks = quant_block(q) == 256;
+				struct linear_case c = {packed(q, i), tokens[t],
+							in_blocks ? blocks[i] : k[i],
+							{i ? 37 : 115, 18, i ? 0 : 3},
+							false, false, false};
+				linear(kt, c, i);
+			}
+}
+
+void forms_quad_int8(struct kernel_test *kt)
+{
+	static const int32_t tokens[] = {1, 2, 4, 7}, k[N_STORES] = {2048, 256, 768};
+	for (size_t t = 0; t < ARRAY_LEN(tokens); t++)
+		for (int i = 0; i < N_STORES; i++) {
+			struct linear_case c = {{QUANT_INT8, 0, false, DTYPE_F16, false},
+						tokens[t], k[i], {i ? 70 : 333, 16},
+						false, false, false};
+			linear(kt, c, i);
+		}
+}
+
+void forms_any(struct kernel_test *kt)
+{
+	for (enum quant q = 0; q < QUANT_COUNT; q++) {
+		/* Too long for LDS; K or groups that others refuse. */
+		bool is_long = quant_block(q) || q == QUANT_MXFP4;
+		int32_t k = is_long ? 33024 : q == QUANT_NVFP4 ? 16 : 1031;
+		struct weight_kind kind = packed(q, 1);
+		kind.group = q == QUANT_INT4 ? 8 : 0;
+		if (q == QUANT_INT4 || q == QUANT_INT8)
+			k = 72;
+		if (q == QUANT_INT8)
+			kind.group = 24;
+		for (int i = 0; has_kernels(q) && i < N_STORES; i++)
+			linear(kt, (struct linear_case){kind, 2, k, {i == 1 ? 3 : 9},
+							false, false, false}, i);
+	}
+}
+
+/* --- experts ---------------------------------------------------------------------- */
+
+static void experts(struct kernel_test *kt, struct experts_case c)
+{
+	kt->is_once = true;
+	kernel_experts_case(kt, &c);
+	kernel_test_reset(kt);
+}
+
+/* With biases; with a shared expert as wide as the others; with one of another width,
+ * whose router is of the same format. */
+static void experts_of(struct kernel_test *kt, struct weight_kind kind, int32_t t, int i)
+{
+	bool in_blocks = quant_block(kind.quant) == 256;
+	int32_t d = in_blocks ? 512 : i ? 96 : 544, f = in_blocks ? 256 : 96;
+	struct experts_case c = {kind, t, d, f, 4, 2, i == 0, 0, NO_ROUTER};
+	if (i > 0) {
+		c.shared = i == 1 ? f : 2 * f;
+		c.shared_router = i == 1 ? BF16_ROUTER : SAME_ROUTER;
+	}
+	experts(kt, c);
+}
+
+void forms_experts_tile(struct kernel_test *kt)
+{
+	for (enum quant q = QUANT_F16; q < QUANT_COUNT; q++)
+		for (int i = 0; has_kernels(q) && i < 3; i++) {
+			static const int32_t group[] = {32, 96, 32};
+			struct weight_kind kind = q == QUANT_INT4 ? int4(group[i], i == 2, i)
+								  : packed(q, i);
+			if (q == QUANT_INT4 && i == 1)
+				kind.group = 0;
+			experts_of(kt, kind, i ? 37 : 70, i);
+		}
+}
+
+void forms_experts_few(struct kernel_test *kt)
+{
+	for (enum quant q = 0; q < QUANT_COUNT; q++)
+		for (int i = 0; has_kernels(q) && i < 3; i++)
+			experts_of(kt, q == QUANT_INT4 ? int4(32, i == 1, i) : packed(q, i),
+				   2, i);
+	/* What has no kernel of its own: too long for LDS, or groups that others refuse. */
+	for (enum quant q = 0; q < QUANT_COUNT; q++) {
+		bool is_long = quant_block(q) || q == QUANT_MXFP4;
+		int32_t n = quant_block(q) == 256 ? 256 : 32;
+		struct weight_kind kind = packed(q, 1);
+		kind.group = q == QUANT_INT8 ? 24 : 0;
+		if (!has_kernels(q) || q == QUANT_INT4)
+			continue;
+		struct experts_case c = {kind, 1, 72, 48, 2, 1, false, 48,
+						 SAME_ROUTER};
+		if (q == QUANT_FP8)
+			c.f = c.shared = 40;
+		if (q == QUANT_NVFP4)
+			c.d = c.f = c.shared = 16;
+		if (is_long)
+			c = (struct experts_case){kind, 1, 33024, n, 1, 1, false, 0,
+						  NO_ROUTER};
+		experts(kt, c);
+		if (is_long) {
+			c.d = n;
+			c.f = 33024;
+			experts(kt, c);
+		} else {
+			c.shared = 0;
+			c.is_clamped = true;
+			experts(kt, c);
+		}
+	}
+}
+
+void forms_experts_quad(struct kernel_test *kt)
+{
+	static const int32_t group[] = {32, 64, 32};
+	for (int i = 0; i < 3; i++)
+		for (int clamped = 0; clamped < 2; clamped++)
+			for (int large = 0; large < 2; large++) {
+				struct experts_case c = {
+					int4(group[i], i == 2, clamped), 2,
+					large ? 2048 : 384, large ? 768 : 128, 4, 3,
+					clamped, clamped ? 0 : large ? 768 : 128,
+					clamped ? NO_ROUTER : BF16_ROUTER};
+				experts(kt, c);
+			}
+	/* A choice of few, of many, and of more than a wave looks at in one go. */
+	static const int32_t n_experts[] = {16, 41, 300, 530};
+	for (int i = 0; i < 12; i++) {
+		struct experts_case c = {int4(group[i / 4], i / 4 == 2, i), 2, 1024, 128,
+					 n_experts[i % 4], 8, false, i % 2 ? 0 : 128,
+					 i % 2 ? NO_ROUTER : BF16_ROUTER};
+		for (int is_sigmoid = 0; is_sigmoid < 2; is_sigmoid++) {
+			kernel_routed_case(kt, &c, is_sigmoid);
+			kernel_test_reset(kt);
+		}
+	}
+}
