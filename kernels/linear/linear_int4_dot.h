@@ -98,9 +98,10 @@ DEVICE void linear_int4_load(const linear_int4_rows<YTILE> *rows, int32_t i, int
 		load_words<CHUNK / 8>(rows->q[y] + i / 8, c->q[y]);
 	UNROLL
 	for (int y = 0; y < YTILE; y++) {
-		c->scale[y] = rows->scales[y][i >> shift];
+		c->scale[y] = load_global<uint16_t>(rows->scales[y] + (i >> shift));
 		if constexpr (HAS_ZERO)
-			c->zero[y] = rows->zeros[y][i >> shift] >> rows->zero_shift[y] & 15;
+			c->zero[y] = load_global<uint32_t>(rows->zeros[y] + (i >> shift)) >>
+					     rows->zero_shift[y] & 15;
 	}
 }
 

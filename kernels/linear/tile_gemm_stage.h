@@ -133,12 +133,12 @@ DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 template <int N> DEVICE void gemm_load_words(const uint32_t *q, uint32_t *out)
 {
 	if constexpr (N == 4) {
-		u32x4 v = *(const u32x4 *)q;
+		u32x4 v = load_global<u32x4>(q);
 		UNROLL
 		for (int i = 0; i < 4; i++)
 			out[i] = v[i];
 	} else {
-		u32x2 v = *(const u32x2 *)q;
+		u32x2 v = load_global<u32x2>(q);
 		out[0] = v[0];
 		out[1] = v[1];
 	}
@@ -163,10 +163,9 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 		at = is_whole || at < w->k ? at : 0;
 		gemm_load_words<G::B_EACH>((const uint32_t *)t->row.q + at / 8, t->word);
 		int32_t group = at >> w->group_shift;
-		t->scale = t->row.scales[group];
-		t->zero = 8;
-		if (t->row.zeros)
-			t->zero = t->row.zeros[group] >> t->row.zero_shift & 15;
+		t->scale = load_global<uint16_t>(t->row.scales + group);
+		const uint32_t *zeros = t->row.zeros ? t->row.zeros + group : NULL;
+		t->zero = zeros ? load_global<uint32_t>(zeros) >> t->row.zero_shift & 15 : 8;
 	} else if constexpr (G::IS_UNITS) {
 		UNROLL
 		for (int j = 0; j < G::B_UNITS; j++) {
@@ -180,15 +179,15 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 		UNROLL
 		for (int j = 0; j < G::B_EACH; j++) {
 			bool is_in = is_whole || k0 + t->b_at[j] < w->k;
-			int32_t at = (is_in ? k0 : -t->b_at[j]) / 8;
-			t->b_piece[j] = gemm_only_if(is_in, t->b[j][at]);
+			const u32x4 *from = t->b[j] + (is_in ? k0 : -t->b_at[j]) / 8;
+			t->b_piece[j] = gemm_only_if(is_in, load_global<u32x4>(from));
 		}
 	}
 	UNROLL
 	for (int j = 0; j < G::A_EACH; j++) {
 		bool is_in = is_whole || k0 + t->a_at[j] < w->k;
-		int32_t at = (is_in ? k0 : -t->a_at[j]) / 8;
-		t->a_piece[j] = gemm_only_if(is_in, t->a[j][at]);
+		const u32x4 *from = t->a[j] + (is_in ? k0 : -t->a_at[j]) / 8;
+		t->a_piece[j] = gemm_only_if(is_in, load_global<u32x4>(from));
 	}
 }
 

@@ -12,8 +12,8 @@
 DEVICE float scale_at(const void *p, int32_t format, size_t i)
 {
 	if (format == SCALE_F32)
-		return ((const float *)p)[i];
-	uint16_t h = ((const uint16_t *)p)[i];
+		return load_global<float>((const float *)p + i);
+	uint16_t h = load_global<uint16_t>((const uint16_t *)p + i);
 	return format == SCALE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
@@ -68,16 +68,19 @@ DEVICE float weight_small_at(const weight_view *w, const uint8_t *q, size_t row,
 	if constexpr (format == WEIGHT_INT8) {
 		int32_t zero = 128;
 		if (w->zero_points)
-			zero = w->zero_points[row / 4 * (size_t)n_groups + (size_t)g] >>
+			zero = load_global<uint32_t>(w->zero_points +
+						     row / 4 * (size_t)n_groups + (size_t)g) >>
 				       row % 4 * 8 & 255;
-		return (float)(q[i] - zero) * scale_at(w->scales, w->scale_format, at);
+		return (float)(load_global<uint8_t>(q + i) - zero) *
+		       scale_at(w->scales, w->scale_format, at);
 	} else if constexpr (format == WEIGHT_FP8) {
-		return e4m3_to_f32(q[i]) * scale_at(w->scales, w->scale_format, at);
+		return e4m3_to_f32(load_global<uint8_t>(q + i)) *
+		       scale_at(w->scales, w->scale_format, at);
 	} else {
-		uint8_t s = ((const uint8_t *)w->scales)[at];
+		uint8_t s = load_global<uint8_t>((const uint8_t *)w->scales + at);
 		float scale = format == WEIGHT_NVFP4 ? e4m3_to_f32(s) * w->factor
 						     : e8m0_to_f32(s);
-		return e2m1_to_f32(q[i / 2] >> i % 2 * 4 & 15) * scale;
+		return e2m1_to_f32(load_global<uint8_t>(q + i / 2) >> i % 2 * 4 & 15) * scale;
 	}
 }
 
@@ -86,19 +89,21 @@ template <int format> DEVICE float weight_at(const weight_view *w, size_t row, i
 {
 	const char *q = (const char *)w->q + row * (size_t)w->pitch;
 	if constexpr (format == WEIGHT_F32)
-		return ((const float *)q)[i];
+		return load_global<float>((const float *)q + i);
 	else if constexpr (format == WEIGHT_F16)
-		return f16_to_f32(((const uint16_t *)q)[i]);
+		return f16_to_f32(load_global<uint16_t>((const uint16_t *)q + i));
 	else if constexpr (format == WEIGHT_BF16)
-		return bf16_to_f32(((const uint16_t *)q)[i]);
+		return bf16_to_f32(load_global<uint16_t>((const uint16_t *)q + i));
 	else if constexpr (is_block(format))
 		return block_at<format>((const uint8_t *)q, i);
 	else if constexpr (format != WEIGHT_INT4)
 		return weight_small_at<format>(w, (const uint8_t *)q, row, i);
 	int32_t n_groups = w->k / w->group, g = i / w->group;
-	int32_t nibble = ((const uint32_t *)q)[i / 8] >> i % 8 * 4 & 15, zero = 8;
+	uint32_t word = load_global<uint32_t>((const uint32_t *)q + i / 8);
+	int32_t nibble = word >> i % 8 * 4 & 15, zero = 8;
 	if (w->zero_points)
-		zero = w->zero_points[row / 8 * (size_t)n_groups + (size_t)g] >>
+		zero = load_global<uint32_t>(w->zero_points + row / 8 * (size_t)n_groups +
+					     (size_t)g) >>
 			       row % 8 * 4 & 15;
 	return (float)(nibble - zero) *
 	       scale_at(w->scales, w->scale_format, row * (size_t)n_groups + (size_t)g);
@@ -110,13 +115,13 @@ template <int format> DEVICE float dot8(const void *p, const uint16_t *x, float 
 	u32x4 xs = *(const u32x4 *)x;
 	if constexpr (format == WEIGHT_F32) {
 		const u32x4 *w = (const u32x4 *)p;
-		u32x4 part[2] = {w[0], w[1]};
+		u32x4 part[2] = {load_global<u32x4>(w), load_global<u32x4>(w + 1)};
 		UNROLL
 		for (int i = 0; i < 8; i++)
 			sum += bits_cast<float>((uint32_t)part[i / 4][i % 4]) *
 			       f16_to_f32((uint16_t)(xs[i / 2] >> i % 2 * 16));
 	} else {
-		u32x4 w = *(const u32x4 *)p;
+		u32x4 w = load_global<u32x4>(p);
 		UNROLL
 		for (int i = 0; i < 8; i++) {
 			uint16_t h = (uint16_t)(w[i / 2] >> i % 2 * 16);

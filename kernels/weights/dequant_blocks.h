@@ -57,6 +57,11 @@ struct eight {
 	float scale, min; /* of all: q * scale - min */
 };
 
+DEVICE uint32_t bytes1(const uint8_t *p)
+{
+	return load_global<uint8_t>(p);
+}
+
 /* Blocks have an even number of bytes, and so has every part of them. */
 DEVICE uint32_t bytes2(const uint8_t *p)
 {
@@ -141,13 +146,14 @@ template <int format> DEVICE void split32(const uint8_t *p, int32_t j, eight *e)
 DEVICE void scales_k(const uint8_t *p, int32_t sub, eight *e)
 {
 	const uint8_t *s = p + 4;
-	int32_t scale, min;
+	uint32_t scale, min;
+	uint32_t upper = bytes1(s + sub + 4);
 	if (sub < 4) {
-		scale = s[sub] & 63;
-		min = s[sub + 4] & 63;
+		scale = bytes1(s + sub) & 63;
+		min = upper & 63;
 	} else {
-		scale = (s[sub + 4] & 15) | (s[sub - 4] >> 6) << 4;
-		min = s[sub + 4] >> 4 | (s[sub] >> 6) << 4;
+		scale = (upper & 15) | (bytes1(s + sub - 4) >> 6) << 4;
+		min = upper >> 4 | (bytes1(s + sub) >> 6) << 4;
 	}
 	e->scale = half_of(p) * (float)scale;
 	e->min = half_of(p + 2) * (float)min;
@@ -155,8 +161,9 @@ DEVICE void scales_k(const uint8_t *p, int32_t sub, eight *e)
 
 DEVICE int32_t scale_q3_k(const uint8_t *s, int32_t sub)
 {
-	return ((s[sub % 8] >> sub / 8 * 4 & 15) |
-		(s[8 + sub % 4] >> sub / 4 * 2 & 3) << 4) - 32;
+	uint32_t low = bytes1(s + sub % 8) >> sub / 8 * 4 & 15;
+	uint32_t high = bytes1(s + 8 + sub % 4) >> sub / 4 * 2 & 3;
+	return (int32_t)(low | high << 4) - 32;
 }
 
 DEVICE void split_iq2_xxs(const uint8_t *p, int32_t j, eight *e)
@@ -166,7 +173,7 @@ DEVICE void split_iq2_xxs(const uint8_t *p, int32_t j, eight *e)
 	uint32_t odd = signs ^ signs >> 4;
 	odd ^= odd >> 2;
 	signs |= ((odd ^ odd >> 1) & 1) << 7;
-	uint32_t point = iq2xxs_grid[group[j % 4]];
+	uint32_t point = iq2xxs_grid[bytes1(group + j % 4)];
 	e->scale = half_of(p) * (0.5f + (float)(word >> 28)) * 0.25f;
 	UNROLL
 	for (int i = 0; i < 8; i++) {
@@ -182,8 +189,8 @@ template <int format> DEVICE void split256(const uint8_t *p, int32_t j, eight *e
 	int32_t nibble = i / 64 * 32 + i % 32, four = i / 32 % 2 * 4;
 	e->min = 0;
 	if constexpr (format == WEIGHT_Q2_K) {
-		e->scale = half_of(p + 80) * (float)(p[j / 2] & 15);
-		e->min = half_of(p + 82) * (float)(p[j / 2] >> 4);
+		e->scale = half_of(p + 80) * (float)(bytes1(p + j / 2) & 15);
+		e->min = half_of(p + 82) * (float)(bytes1(p + j / 2) >> 4);
 		take8(p + 16 + crumb, two, 3, e->q);
 	} else if constexpr (format == WEIGHT_Q3_K) {
 		e->scale = half_of(p + 108) * (float)scale_q3_k(p + 96, j / 2);
@@ -199,7 +206,7 @@ template <int format> DEVICE void split256(const uint8_t *p, int32_t j, eight *e
 		add8(p + 16 + i % 32, i / 32, 16, e->q);
 	} else if constexpr (format == WEIGHT_Q6_K) {
 		int32_t high[8];
-		e->scale = half_of(p + 208) * (float)signed8(p[192 + j / 2]);
+		e->scale = half_of(p + 208) * (float)signed8(bytes1(p + 192 + j / 2));
 		take8(p + i / 128 * 64 + i % 64, i / 64 % 2 * 4, 15, e->q);
 		take8(p + 128 + crumb, two, 3, high);
 		UNROLL
@@ -207,9 +214,9 @@ template <int format> DEVICE void split256(const uint8_t *p, int32_t j, eight *e
 			e->q[b] += high[b] * 16 - 32;
 	} else if constexpr (format == WEIGHT_IQ4_XS) {
 		int32_t sub = j / 4;
-		int32_t s = (p[4 + sub / 2] >> sub % 2 * 4 & 15) |
-			    (int32_t)(bytes2(p + 2) >> 2 * sub & 3) << 4;
-		e->scale = half_of(p) * (float)(s - 32);
+		uint32_t s = (bytes1(p + 4 + sub / 2) >> sub % 2 * 4 & 15) |
+			     (bytes2(p + 2) >> 2 * sub & 3) << 4;
+		e->scale = half_of(p) * (float)((int32_t)s - 32);
 		take8(p + 8 + 16 * sub + j % 2 * 8, j % 4 / 2 * 4, 15, e->q);
 		iq4_values8(e->q);
 	} else {

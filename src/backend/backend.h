@@ -15,6 +15,7 @@
 #include "model/model.h"
 
 struct backend;
+struct hip_api;
 
 /* Slower ways of the same work, which show faults that the fast ones hide. */
 struct backend_checks {
@@ -35,6 +36,7 @@ struct backend_opts {
 	const char *weight_cache;
 	bool cache_waits;       /* backend_destroy waits until that file is written */
 	const char *hip_library; /* HIP: path of the runtime; NULL or "": the system's */
+	const struct hip_api *hip_api; /* HIP: a runtime that is no library, instead; NULL */
 	bool int8_head;          /* engine: the output head in int8 with a scale a row */
 	bool no_graphs;          /* HIP: launch each step's operations one by one */
 	const char *kernel_dir;  /* HIP: where code objects are; NULL or "": where they

@@ -19,6 +19,7 @@
 struct synth_args {
 	const char *shape, *format, *out, *tokenizer;
 	int64_t layers, experts, vocab, seed;
+	bool empty;
 };
 
 static enum status write_text(const char *path, const struct buf *b, struct fail *fail)
@@ -84,6 +85,7 @@ static enum status write_model(const struct synth_args *a, const struct synth_sh
 		return st;
 	path = file_join(a->out, "model.safetensors");
 	synth_plan_make(s, f, &plan);
+	plan.is_empty = a->empty;
 	int64_t t0 = clock_now_us(&clock_monotonic);
 	st = synth_write(&plan, (uint64_t)a->seed, path, fail);
 	double seconds = (double)(clock_now_us(&clock_monotonic) - t0) * 1e-6;
@@ -145,6 +147,8 @@ int cmd_synth(int argc, char **argv)
 		 "model whose tokenizer to borrow (halo-tiny)"},
 		{"seed", 0, OPTION_INT, &a.seed, 0, 9007199254740992.0, "N",
 		 "of the random numbers (1)"},
+		{"empty", 0, OPTION_FLAG, &a.empty, 0, 0, NULL,
+		 "all weights zero, in a file that takes no room: for `kernels predict`"},
 		{"out", 'o', OPTION_TEXT, &a.out, 0, 0, "DIR", "folder to make (needed)"},
 	};
 	struct option_set set = {"synth", "Write a checkpoint of a real model's shape "

@@ -36,6 +36,7 @@ int cmd_synth(int argc, char **argv);
 /* haloctl-kernels */
 int cmd_kernels_report(int argc, char **argv);
 int cmd_kernels_bench(int argc, char **argv);
+int cmd_kernels_predict(int argc, char **argv);
 int cmd_kernels_record(int argc, char **argv);
 int cmd_kernels_replay(int argc, char **argv);
 int cmd_kernels_tune(int argc, char **argv);

@@ -66,6 +66,7 @@ struct synth_plan {
 	struct synth_tensor *tensor;
 	size_t n, cap;
 	int64_t n_bytes;
+	bool is_empty; /* weights are holes in the file: zeros that take no room */
 };
 
 void synth_plan_make(const struct synth_shape *s, struct synth_format f,

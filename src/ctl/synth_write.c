@@ -200,6 +200,16 @@ static enum status put_tensor(struct synth_writer *w, const struct synth_tensor 
 	return st;
 }
 
+/* Leave a hole as large as t. */
+static enum status skip_tensor(struct synth_writer *w, const struct synth_tensor *t,
+			       struct fail *fail)
+{
+	enum status st = flush(w, fail);
+	if (st == OK && lseek(w->fd, (off_t)synth_tensor_bytes(t), SEEK_CUR) < 0)
+		st = fail_set(fail, E_IO, "%s: %s", w->path, strerror(errno));
+	return st;
+}
+
 static void make_header(const struct synth_plan *p, struct buf *b)
 {
 	int64_t at = 0;
@@ -230,7 +240,9 @@ static enum status put_everything(struct synth_writer *w, const struct synth_pla
 	struct buf header = {0};
 	make_header(p, &header);
 	/* All the room at once where the file system can: a full disk is known now. */
-	if (fallocate(w->fd, 0, 0, (off_t)header.n + p->n_bytes) < 0 && errno == ENOSPC) {
+	off_t n_bytes = (off_t)header.n + p->n_bytes;
+	int error = p->is_empty ? ftruncate(w->fd, n_bytes) : fallocate(w->fd, 0, 0, n_bytes);
+	if (error < 0 && (errno == ENOSPC || p->is_empty)) {
 		buf_deinit(&header);
 		return fail_set(fail, E_IO, "%s: the disk has no room for %lld bytes",
 				w->path, (long long)p->n_bytes);
@@ -238,7 +250,9 @@ static enum status put_everything(struct synth_writer *w, const struct synth_pla
 	enum status st = put(w, header.p, header.n, fail);
 	buf_deinit(&header);
 	for (size_t i = 0; i < p->n && st == OK; i++)
-		st = put_tensor(w, &p->tensor[i], fail);
+		st = p->is_empty && p->tensor[i].fill != SYNTH_SIZES
+			     ? skip_tensor(w, &p->tensor[i], fail)
+			     : put_tensor(w, &p->tensor[i], fail);
 	return st == OK ? flush(w, fail) : st;
 }
 

@@ -5,18 +5,21 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "lab/chip.h"
 #include "ctl/command.h"
 #include "lab/kernel_grids.h"
+#include "lab/launch_cost.h"
+#include "lab/null_hip.h"
 #include "ctl/options.h"
 
 struct kernels_report_args {
 	const char *code, *match, *objdump;
+	const char *model, *part;
 	bool json, grids;
 	int64_t n_tok, depth;
-	struct backend_opts backend;
 };
 
 enum { FEW = 30 /* percent: fewer workgroups than that for the compute units */ };
@@ -30,6 +33,8 @@ struct kernels_report {
 	struct codeobject code;
 	const struct chip *chip; /* NULL: not known */
 	struct isa_kernel *isa;  /* (n); NULL: no disassembler */
+	struct cost_model cost;  /* of grids; cache NULL: they are not counted */
+	bool is_json;
 };
 
 /* What stands for the kernel's work: its hot loop; or all of it, each instruction once,
@@ -146,10 +151,46 @@ static void print_kernel(const struct kernels_report *r, size_t i)
 
 /* --- grids ------------------------------------------------------------------------ */
 
+/* GB/s that all of the launch's instructions allow, were memory without end. */
+static double issue_gbs(const struct launch_cost *c)
+{
+	double us = c->us[COST_ISSUE];
+	return us > 0 ? c->count.load_bytes / us * 1e-3 : 0;
+}
+
+static void print_cost(const struct kernels_report *r, const struct launch_cost *c)
+{
+	const struct walk_count *n = &c->count;
+	double slots = n->issued[WALK_VALU] + n->issued[WALK_DUAL] + 4 * n->issued[WALK_TRANS] +
+		       r->chip->matrix_cycles * n->issued[WALK_MATRIX];
+	double gbs = issue_gbs(c);
+	printf(" | %9.3f %9.3f", slots * 1e-6, n->load_bytes * 1e-6);
+	if (n->load_bytes > 0)
+		printf(" %8.3f %10.0f %6.1f", slots * 32 / n->load_bytes, gbs,
+		       gbs / r->chip->dram_gbs);
+}
+
 static void print_grid(void *ctx, const struct case_shape *s,
 		       const struct hip_launch_info *l)
 {
-	const struct kernels_report *r = ctx;
+	struct kernels_report *r = ctx;
+	struct launch_cost c;
+	struct fail fail = {0};
+	bool is_counted = r->cost.cache &&
+			  launch_cost(&r->cost, l, &c, &fail) == OK;
+	if (r->is_json) {
+		struct buf b = {0};
+		buf_addf(&b, "{\"arch\":\"%s\",\"model\":\"%s\",\"part\":\"%s\",",
+			 r->code.arch, s->model, s->part);
+		if (is_counted)
+			launch_cost_json(&b, l, &c);
+		else
+			buf_addf(&b, "\"kernel\":\"%s\",\"error\":\"not counted\"", l->kernel);
+		buf_add_z(&b, "}\n");
+		fwrite(b.p, 1, b.n, stdout);
+		buf_deinit(&b);
+		return;
+	}
 	const struct code_kernel *k = codeobject_find(&r->code, l->kernel);
 	int64_t groups = (int64_t)l->grid.x * l->grid.y;
 	double each = (double)groups / r->chip->n_cu;
@@ -157,6 +198,8 @@ static void print_grid(void *ctx, const struct case_shape *s,
 	       (long long)groups, l->grid.n_threads, l->grid.lds_bytes, each);
 	if (k)
 		printf(" %6.1f", chip_waves(r->chip, k, l->grid.n_threads, l->grid.lds_bytes));
+	if (is_counted)
+		print_cost(r, &c);
 	puts(100 * each < FEW ? "  FEW" : "");
 }
 
@@ -164,21 +207,35 @@ static int report_grids(const struct option_set *set, const struct kernels_repor
 			struct kernels_report *r)
 {
 	struct fail fail = {0};
-	printf("\n%s: launches of %lld token%s, %lld positions, %d compute units\n"
-	       "%-16s %-12s %-36s %8s %7s %6s %9s %6s\n", r->code.arch,
-	       (long long)a->n_tok, a->n_tok == 1 ? "" : "s", (long long)a->depth,
-	       r->chip->n_cu, "model", "part", "kernel", "groups", "threads", "LDS",
-	       "groups/CU", "waves");
-	if (kernel_grids(&a->backend, r->chip, (int32_t)a->n_tok, (int32_t)a->depth,
-			 print_grid, r, &fail) != OK)
-		return options_fault(set, "%s", fail.text);
-	return EXIT_OK;
+	struct kernel_grids_opts o = {.n_tok = (int32_t)a->n_tok, .depth = (int32_t)a->depth,
+				      .model = a->model, .part = a->part};
+	char *dir = xstrdup(r->path);
+	char *slash = strrchr(dir, '/');
+	if (slash)
+		*slash = '\0';
+	o.kernel_dir = slash ? dir : ".";
+	r->cost = (struct cost_model){
+		.chip = r->chip, .more = cost_chip_find(r->code.arch), .code = &r->code,
+		.path = r->path, .read = null_hip_read, .is_prefill = a->n_tok > 8};
+	if (r->isa && r->cost.more)
+		r->cost.cache = walk_cache_create(a->objdump);
+	if (!r->is_json)
+		printf("\n%s: launches of %lld token%s, %lld positions, %d compute units\n"
+		       "%-16s %-12s %-36s %8s %7s %6s %9s %6s | %9s %9s %8s %10s %6s\n",
+		       r->code.arch, (long long)a->n_tok, a->n_tok == 1 ? "" : "s",
+		       (long long)a->depth, r->chip->n_cu, "model", "part", "kernel",
+		       "groups", "threads", "LDS", "groups/CU", "waves", "M slots",
+		       "MB loaded", "per byte", "issue GB/s", "x DRAM");
+	enum status st = kernel_grids(r->chip, &r->code, &o, print_grid, r, &fail);
+	walk_cache_destroy(r->cost.cache);
+	free(dir);
+	return st == OK ? EXIT_OK : options_fault(set, "%s", fail.text);
 }
 
 static int report_file(const struct option_set *set, const struct kernels_report_args *a,
 		       const char *path)
 {
-	struct kernels_report r = {.path = path};
+	struct kernels_report r = {.path = path, .is_json = a->json};
 	struct fail fail = {0};
 	if (codeobject_open(path, &r.code, &fail) != OK)
 		return options_failure("%s", fail.text);
@@ -218,7 +275,7 @@ static int run(const struct option_set *set, const struct kernels_report_args *a
 
 int cmd_kernels_report(int argc, char **argv)
 {
-	struct kernels_report_args a = {.n_tok = 1, .depth = 1024, .backend = {.name = "hip"}};
+	struct kernels_report_args a = {.n_tok = 1, .depth = 1024};
 	const struct option_row rows[] = {
 		{"code", 'c', OPTION_TEXT, &a.code, 0, 0, "FILE,…",
 		 "code objects (all of this build)"},
@@ -228,13 +285,15 @@ int cmd_kernels_report(int argc, char **argv)
 		 "llvm-objdump to take (the first of PATH)"},
 		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL, "an object per kernel"},
 		{"grids", 'g', OPTION_FLAG, &a.grids, 0, 0, NULL,
-		 "also the launches of real models (needs a HIP runtime, not the GPU)"},
+		 "also the launches of real models, counted instruction by instruction"},
+		{"model", 'm', OPTION_TEXT, &a.model, 0, 0, "NAME",
+		 "grids: only shapes of this model (qwen3-30b-a3b, …)"},
+		{"part", 'p', OPTION_TEXT, &a.part, 0, 0, "NAME",
+		 "grids: only this part (qkv, experts, …)"},
 		{"tokens", 't', OPTION_INT, &a.n_tok, 1, 8192, "N",
 		 "grids: tokens in the step (1)"},
 		{"depth", 'd', OPTION_INT, &a.depth, 1, 1 << 20, "N",
 		 "grids: positions that attention sees (1024)"},
-		{"hip-library", 0, OPTION_TEXT, &a.backend.hip_library, 0, 0, "FILE",
-		 "grids: the HIP runtime (libamdhip64.so of the system)"},
 	};
 	struct option_set set = {"kernels report",
 				 "Registers, LDS, scratch and occupancy of each kernel, "

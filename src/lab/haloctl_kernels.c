@@ -10,6 +10,7 @@ static const struct command commands[] = {
 	{"record", NULL, cmd_kernels_record, "a step's kernel launches to a folder"},
 	{"replay", NULL, cmd_kernels_replay, "run recorded launches again"},
 	{"tune", NULL, cmd_kernels_tune, "which kernel is fastest for what"},
+	{"predict", NULL, cmd_kernels_predict, "how long steps may take, predicted"},
 	{"report", NULL, cmd_kernels_report, "what the GPU's code objects need"},
 };
 

@@ -228,8 +228,7 @@ enum status isa_parse(FILE *text, const struct codeobject *c, struct isa_kernel 
 	return OK;
 }
 
-/* "/usr/bin/llvm-objdump-19", malloc'ed; NULL: none. */
-static char *find_objdump(void)
+char *isa_find_objdump(void)
 {
 	static const char *const names[] = {"llvm-objdump-19", "llvm-objdump",
 					    "llvm-objdump-21", "llvm-objdump-20",
@@ -251,7 +250,7 @@ static char *find_objdump(void)
 enum status isa_read(const char *path, const struct codeobject *c, const char *objdump,
 		     struct isa_kernel **out, struct fail *fail)
 {
-	char *tool = objdump ? xstrdup(objdump) : find_objdump();
+	char *tool = objdump ? xstrdup(objdump) : isa_find_objdump();
 	if (!tool)
 		return fail_set(fail, E_MISSING, "llvm-objdump was not found");
 	if (strchr(path, '\'')) {

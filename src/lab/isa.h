@@ -36,6 +36,9 @@ struct isa_kernel {
 	int32_t loop_divides;
 };
 
+/* "/usr/bin/llvm-objdump-19", malloc'ed; NULL: there is none. */
+char *isa_find_objdump(void);
+
 /* One for each kernel of c, malloc'ed: *out (c->n). Runs `objdump` (NULL: the first of
  * llvm-objdump, llvm-objdump-19 … that there is) on the file. E_MISSING where there is
  * none, E_FORMAT where it prints what is not understood. */

@@ -6,7 +6,8 @@
 
 #include "base/alloc.h"
 
-enum { MAX_COPIES = 64, PAGE = 16, MAX_TOK = 8192 };
+enum { MAX_COPIES = 64, PAGE = 16, MAX_TOK = 8192,
+       SMALL = 1 << 18 /* bytes: positions, pages, tables; uploaded even if nothing runs */ };
 
 /* Sizes: config.json of the models on Hugging Face. What a decode step reads. */
 #define LINEAR(model_, part_, quant_, k_, adds_, ...) \
@@ -157,7 +158,7 @@ static enum status upload(struct kernel_case *c, const void *host, size_t n_byte
 	enum status st = alloc_device(c, n_bytes, out);
 	void *p;
 	memcpy(&p, out, sizeof p);
-	if (st == OK && !c->o.is_null)
+	if (st == OK && (!c->o.is_null || n_bytes <= SMALL))
 		st = c->b->ops->upload(c->b, p, host, n_bytes);
 	return st;
 }

@@ -12,8 +12,14 @@
 typedef void (*kernel_grids_on)(void *ctx, const struct case_shape *s,
 				const struct hip_launch_info *l);
 
-/* Each launch of each shape at n_tok tokens, in order. The runtime of o is opened and
- * nothing else done with it. A shape that the backend refuses is left out. */
-enum status kernel_grids(const struct backend_opts *o, const struct chip *chip,
-			 int32_t n_tok, int32_t depth, kernel_grids_on on, void *ctx,
+struct kernel_grids_opts {
+	int32_t n_tok, depth;
+	const char *model, *part; /* NULL: of all real models */
+	const char *kernel_dir;   /* where the tune file is; NULL: beside the program */
+};
+
+/* Each launch of each shape, in order, on null_hip.h. A shape that the backend refuses is
+ * left out. */
+enum status kernel_grids(const struct chip *chip, const struct codeobject *code,
+			 const struct kernel_grids_opts *o, kernel_grids_on on, void *ctx,
 			 struct fail *fail) MUST_USE;

@@ -101,8 +101,7 @@ def kernels_of(rows, part):
 
 
 def grids():
-    code, out, err = haloctl("kernels", "report", "--code", CODE, "-k", "no such", "-g",
-                             *LIB)
+    code, out, err = haloctl("kernels", "report", "--code", CODE, "-k", "no such", "-g")
     text = out.decode()
     ok(code == 0 and "40 compute units" in text, "report of grids", err)
     rows = [line.split() for line in text.splitlines() if line.startswith("qwen3-8b")]

@@ -127,6 +127,9 @@ REFUSED = (
                            r"(?!v\d|v\[)[^,]+, (?!v\d|v\[)")),
     # ... or, of the two whose table entry is wrong, anything but a vector register first.
     ("swapped", re.compile(r"\tv_cmpx_(?:le|ge)_u32_e\w+ (?!v\d)")),
+    # By an address that may be LDS: waits for LDS too. dialect.h's load_global is told
+    # that it is not.
+    ("flat", re.compile(r"\tflat_")),
 )
 
 
@@ -204,7 +207,10 @@ def check_compiler(clang, tmp):
                          ("v_cmpx_ge_u32_e32 v2, v1", False),
                          ("v_cmpx_lt_i32_e64 v2, s4", False),
                          ("v_cmpx_eq_u32_e64 s2, 1", False),
-                         ("v_cmp_ge_u32_e64 s2, s3, 1", False)):
+                         ("v_cmp_ge_u32_e64 s2, s3, 1", False),
+                         ("flat_load_b128 v[4:7], v[0:1]", True),
+                         ("flat_store_b32 v[0:1], v2", True),
+                         ("global_load_b128 v[4:7], v[0:1], off", False)):
         found = refused(["0 <k>:\n", "\t%s // 0: 0\n" % line])
         ok(bool(found) == is_bad, "%s: %s" % ("refused" if is_bad else "allowed", line),
            told(found))
@@ -215,6 +221,10 @@ def check_refusals(clang, tmp):
     rows = [("*", 96, 1024, 12, ["nt16"])]
     path = compiled(clang, "tests/kernel/isa_bad.hip", TARGETS[0],
                     os.path.join(tmp, "bad.hsaco"))
+    if find_objdump():
+        found = disassembled(find_objdump(), path)
+        ok([row[:2] for row in found] == [("flat", "bad_flat_kernel")],
+           "refused: a load by a pointer that was loaded", told(found))
     code, out, err = report(path)
     kernels = {k["kernel"]: k for k in map(json.loads, out.splitlines())}
     for name in ("scratch", "divide", "narrow", "cached", "lds"):

@@ -50,6 +50,13 @@ KERNEL(32) void bad_lds_kernel(float *y)
 	y[thread_index()] = part[thread_index() * 31 % 4096];
 }
 
+/* Plain loads by addresses that were themselves loaded; by load_global beside it. */
+KERNEL(32) void bad_flat_kernel(const uint32_t *const *table, uint32_t *y)
+{
+	const uint32_t *x = table[thread_index()];
+	y[thread_index()] = x[0] + load_global<uint32_t>(table[thread_index() + 32]);
+}
+
 KERNEL(32) void good_kernel(const uint32_t *x, const uint32_t *q, float *y, int32_t n)
 {
 	float sum = 0;

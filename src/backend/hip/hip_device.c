@@ -195,6 +195,10 @@ enum status hip_open_api(const struct backend_opts *o, struct hip_api *out,
 			 struct fail *fail)
 {
 	bool is_named = o->hip_library && *o->hip_library;
+	if (o->hip_api) {
+		*out = *o->hip_api;
+		return OK;
+	}
 	if (!is_named && access(KFD, F_OK) != 0)
 		return fail_set(fail, E_MISSING, NO_KFD);
 	return hip_api_open(o->hip_library, out, fail);

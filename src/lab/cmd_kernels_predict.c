@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kernels predict`: the launches of a model's steps on a chip that need not be here
+ * (null_hip.h), and how long each may take (launch_cost.h). Nothing of it is measured.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/command.h"
+#include "ctl/input.h"
+#include "ctl/session.h"
+#include "lab/launch_cost.h"
+#include "lab/null_hip.h"
+
+enum { MAX_PROMPTS = 8, PREFILL_FROM = 9 /* tokens of a step */ };
+
+struct kernels_predict_args {
+	struct session_opts session;
+	const char *chip, *code, *objdump, *prompts;
+	int64_t depth;
+	bool json, launches;
+};
+
+/* A launch like others before it: the same kernel, grid and arguments but for addresses. */
+struct known_launch {
+	uint64_t key;
+	struct launch_cost cost;
+};
+
+struct predict_row { /* of one kernel, in the order of first launches */
+	char kernel[80];
+	int n;
+	double us, gb;
+	double bound_us[COST_KINDS];
+};
+
+struct prediction {
+	const struct kernels_predict_args *args;
+	struct cost_model model;
+	const char *step;
+	struct known_launch *known;
+	size_t n_known;
+	struct predict_row *row;
+	size_t n_rows;
+	int n_launches;
+	struct fail fail;
+};
+
+/* --- a step's launches ------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t hash, uint64_t x)
+{
+	hash = (hash ^ x) * 0x9E3779B97F4A7C15u;
+	return hash ^ hash >> 29;
+}
+
+/* Addresses of the host, as null_hip.h has them, are all alike. */
+static uint64_t key_of(const struct hip_launch_info *l)
+{
+	uint64_t hash = 1;
+	for (const char *p = l->kernel; *p; p++)
+		hash = mix(hash, (unsigned char)*p);
+	hash = mix(hash, (uint64_t)l->grid.x << 32 | (uint32_t)l->grid.y);
+	hash = mix(hash, (uint64_t)l->grid.n_threads << 32 | (uint32_t)l->grid.lds_bytes);
+	for (int i = 0; i < l->n_args; i++)
+		for (size_t at = 0; at < l->args[i].n_bytes; at += 8) {
+			uint64_t x = 0;
+			memcpy(&x, (const char *)l->args[i].p + at,
+			       MIN(l->args[i].n_bytes - at, 8));
+			hash = mix(hash, x >> 44 == 7 ? 7 : x);
+		}
+	return hash;
+}
+
+static const struct launch_cost *cost_of(struct prediction *p,
+					 const struct hip_launch_info *l)
+{
+	struct known_launch k = {.key = key_of(l)};
+	for (size_t i = 0; i < p->n_known; i++)
+		if (p->known[i].key == k.key)
+			return &p->known[i].cost;
+	if (launch_cost(&p->model, l, &k.cost, &p->fail) != OK)
+		return NULL;
+	p->known = xrealloc(p->known, (p->n_known + 1) * sizeof k);
+	p->known[p->n_known] = k;
+	return &p->known[p->n_known++].cost;
+}
+
+static struct predict_row *row_of(struct prediction *p, const char *kernel)
+{
+	for (size_t i = 0; i < p->n_rows; i++)
+		if (strcmp(p->row[i].kernel, kernel) == 0)
+			return &p->row[i];
+	p->row = xrealloc(p->row, (p->n_rows + 1) * sizeof *p->row);
+	struct predict_row *r = &p->row[p->n_rows++];
+	*r = (struct predict_row){0};
+	snprintf(r->kernel, sizeof r->kernel, "%s", kernel);
+	return r;
+}
+
+static void print_launch(const struct prediction *p, const struct hip_launch_info *l,
+			 const struct launch_cost *c)
+{
+	if (p->args->json) {
+		struct buf b = {0};
+		buf_addf(&b, "{\"chip\":\"%s\",\"step\":\"%s\",\"launch\":%d,\"predicted\":true,",
+			 p->args->chip, p->step, p->n_launches);
+		launch_cost_json(&b, l, c);
+		buf_add_z(&b, "}\n");
+		fwrite(b.p, 1, b.n, stdout);
+		buf_deinit(&b);
+		return;
+	}
+	printf("%5d %-36s %6dx%-4d", p->n_launches, l->kernel, l->grid.x, l->grid.y);
+	for (int k = 0; k < COST_KINDS; k++)
+		printf(" %8.2f", c->us[k]);
+	printf("  %s\n", cost_kind_name(c->bound));
+}
+
+static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
+{
+	struct prediction *p = ctx;
+	if (!is_done)
+		return;
+	null_hip_after(l);
+	if (!p->step || p->fail.code != OK)
+		return;
+	const struct launch_cost *c = cost_of(p, l);
+	if (!c)
+		return;
+	struct predict_row *r = row_of(p, l->kernel);
+	r->n++;
+	r->us += launch_cost_us(c);
+	r->gb += c->dram_bytes * 1e-9;
+	r->bound_us[c->bound] += launch_cost_us(c);
+	if (p->args->launches)
+		print_launch(p, l, c);
+	p->n_launches++;
+}
+
+/* --- what is told ----------------------------------------------------------------- */
+
+static int by_time(const void *a, const void *b)
+{
+	const struct predict_row *x = a, *y = b;
+	return x->us < y->us ? 1 : x->us > y->us ? -1 : 0;
+}
+
+static enum cost_kind bound_of(const double *us)
+{
+	int most = 0;
+	for (int k = 1; k < COST_KINDS; k++)
+		if (us[k] > us[most])
+			most = k;
+	return most;
+}
+
+static void print_text(const struct prediction *p, double us, double gap,
+		       const double *bound_us, double gb)
+{
+	printf("\n%s, predicted for %s\n%-40s %8s %10s %7s %8s  %s\n", p->step,
+	       p->model.chip->name, "kernel", "launches", "us", "%", "GB", "bound");
+	for (size_t i = 0; i < p->n_rows; i++) {
+		const struct predict_row *r = &p->row[i];
+		printf("%-40s %8d %10.1f %7.1f %8.3f  %s\n", r->kernel, r->n, r->us,
+		       100 * r->us / (us + gap), r->gb, cost_kind_name(bound_of(r->bound_us)));
+	}
+	printf("%-40s %8d %10.1f %7.1f\n", "(gaps between launches)", p->n_launches, gap,
+	       100 * gap / (us + gap));
+	printf("%s: %.2f ms, predicted; %.2f GB;", p->step, (us + gap) * 1e-3, gb);
+	for (int k = 0; k < COST_KINDS; k++)
+		if (bound_us[k] > 0)
+			printf(" %s %.2f ms", cost_kind_name(k), bound_us[k] * 1e-3);
+	printf(" gaps %.2f ms\n", gap * 1e-3);
+}
+
+static void print_json(const struct prediction *p, double us, double gap,
+		       const double *bound_us, double gb)
+{
+	printf("{\"chip\":\"%s\",\"step\":\"%s\",\"predicted\":true,\"launches\":%d,"
+	       "\"total_us\":%.1f,\"kernels_us\":%.1f,\"gaps_us\":%.1f,\"dram_gb\":%.4f",
+	       p->args->chip, p->step, p->n_launches, us + gap, us, gap, gb);
+	for (int k = 0; k < COST_KINDS; k++)
+		printf(",\"%s_us\":%.1f", cost_kind_name(k), bound_us[k]);
+	puts("}");
+}
+
+static void finish_step(struct prediction *p)
+{
+	double us = 0, gb = 0, bound_us[COST_KINDS] = {0};
+	double gap = p->n_launches * p->model.more->gap_us;
+	if (p->n_rows)
+		qsort(p->row, p->n_rows, sizeof *p->row, by_time);
+	for (size_t i = 0; i < p->n_rows; i++) {
+		us += p->row[i].us;
+		gb += p->row[i].gb;
+		for (int k = 0; k < COST_KINDS; k++)
+			bound_us[k] += p->row[i].bound_us[k];
+	}
+	if (p->fail.code == OK)
+		(p->args->json ? print_json : print_text)(p, us, gap, bound_us, gb);
+	p->step = NULL;
+}
+
+static void begin_step(struct prediction *p, const char *name, bool is_prefill)
+{
+	p->n_launches = 0;
+	p->n_rows = p->n_known = 0; /* memory has changed: each is walked anew */
+	p->model.is_prefill = is_prefill;
+	p->step = name;
+	if (p->args->launches && !p->args->json)
+		printf("\n%s\n%5s %-36s %11s %8s %8s %8s %8s %8s %8s  bound, us\n", name, "",
+		       "kernel", "grid", "issue", "LDS", "latency", "cache", "MALL", "DRAM");
+}
+
+/* --- steps ------------------------------------------------------------------------ */
+
+/* A prompt of n tokens; then, where `also_decode`, one token behind it. */
+static bool run_prompt(struct prediction *p, struct session *s, int n, bool also_decode)
+{
+	char name[64];
+	int step = engine_max_batch_tok(s->engine);
+	int32_t *ids = xcalloc((size_t)n + 1, sizeof *ids);
+	input_random_ids(1, s->model->config.n_vocab, ids, n + 1);
+	struct engine_seq *seq = session_start(s, n + 1);
+	bool good = seq != NULL;
+	if (!also_decode) {
+		snprintf(name, sizeof name, "prefill of %d tokens", n);
+		begin_step(p, name, n >= PREFILL_FROM);
+	}
+	for (int at = 0; at < n && good; at += step) {
+		p->n_known = 0;
+		good = session_feed(s, seq, ids + at, MIN(step, n - at), NULL, NULL);
+	}
+	if (also_decode && good) {
+		snprintf(name, sizeof name, "decode behind %d tokens", n);
+		begin_step(p, name, false);
+		good = session_feed(s, seq, ids + n, 1, NULL, NULL);
+	}
+	finish_step(p);
+	if (seq)
+		engine_seq_destroy(s->engine, seq);
+	free(ids);
+	return good && p->fail.code == OK;
+}
+
+static int read_prompts(const char *text, int *out)
+{
+	int n = 0;
+	for (const char *p = text; *p && n < MAX_PROMPTS; p += *p == ',') {
+		char *end;
+		long x = strtol(p, &end, 10);
+		if (end == p || x < 1 || x > 1 << 20 || (*end && *end != ','))
+			return -1;
+		out[n++] = (int)x;
+		p = end;
+	}
+	return n;
+}
+
+static bool open_session(const struct kernels_predict_args *a, const struct hip_api *api,
+			 int n_tok, struct session *s, struct fail *fail)
+{
+	struct backend_opts bo = {.name = "hip", .hip_api = api, .no_graphs = true};
+	if (!session_open_model(&a->session, s))
+		return false;
+	bo.int8_head = a->session.lm_head && strcmp(a->session.lm_head, "int8") == 0;
+	bo.kernel_dir = a->session.hip_kernels;
+	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
+				 .max_seqs = 1};
+	enum status st = backend_create(&bo, &s->backend, fail);
+	if (st == OK)
+		st = engine_create(s->model, s->backend, &eo, &s->engine, fail);
+	fail_default(fail, st);
+	return st == OK;
+}
+
+static bool predict(const struct kernels_predict_args *a, struct prediction *p,
+		    const int *prompts, int n_prompts)
+{
+	struct session s = {0};
+	int longest = (int)a->depth;
+	for (int i = 0; i < n_prompts; i++)
+		longest = MAX(longest, prompts[i]);
+	bool good = open_session(a, null_hip_open(p->model.chip, p->model.code), longest + 1,
+				 &s, &p->fail);
+	if (good) {
+		struct hip *h = hip_of(s.backend);
+		h->on_launch = on_launch;
+		h->on_launch_ctx = p;
+		good = run_prompt(p, &s, (int)a->depth, true);
+		for (int i = 0; i < n_prompts && good; i++)
+			good = run_prompt(p, &s, prompts[i], false);
+		h->on_launch = NULL;
+	}
+	session_close(&s);
+	null_hip_close();
+	return good;
+}
+
+/* The code object of this build for the chip, malloc'ed; NULL: it has none. */
+static char *code_for(const char *chip)
+{
+	char *all = chip_code_of_build(), *found = NULL;
+	char *name = xasprintf("/%s.hsaco", chip);
+	for (const char *p = all; *p && !found;) {
+		size_t n = strcspn(p, ",");
+		if (n > strlen(name) && strncmp(p + n - strlen(name), name, strlen(name)) == 0)
+			found = xstrndup(p, n);
+		p += n + (p[n] == ',');
+	}
+	free(name);
+	free(all);
+	return found;
+}
+
+static int run(const struct option_set *set, const struct kernels_predict_args *a,
+	       const char *code, const int *prompts, int n_prompts)
+{
+	struct codeobject object;
+	struct prediction p = {.args = a};
+	if (codeobject_open(code, &object, &p.fail) != OK)
+		return options_failure("%s", p.fail.text);
+	p.model = (struct cost_model){
+		.chip = chip_find(a->chip), .more = cost_chip_find(a->chip), .code = &object,
+		.path = code, .cache = walk_cache_create(a->objdump), .read = null_hip_read};
+	bool good = predict(a, &p, prompts, n_prompts);
+	if (p.fail.code != OK)
+		options_failure("%s", p.fail.text);
+	walk_cache_destroy(p.model.cache);
+	codeobject_deinit(&object);
+	free(p.known);
+	free(p.row);
+	return good ? EXIT_OK : EXIT_FAILED;
+}
+
+int cmd_kernels_predict(int argc, char **argv)
+{
+	struct kernels_predict_args a = {.session = SESSION_DEFAULTS, .chip = "gfx1151",
+					 .prompts = "128,4096", .depth = 128};
+	const struct option_row rows[] = {
+		MODEL_OPTION(a.session.dir),
+		{"chip", 0, OPTION_TEXT, &a.chip, 0, 0, "NAME", "gfx1151 or gfx1100 (gfx1151)"},
+		{"depth", 'd', OPTION_INT, &a.depth, 1, 1 << 20, "N",
+		 "tokens before the decoded one (128)"},
+		{"prompt-tokens", 'p', OPTION_TEXT, &a.prompts, 0, 0, "N,…",
+		 "prompts to read (128,4096)"},
+		{"lm-head", 0, OPTION_TEXT, &a.session.lm_head, 0, 0, "FORMAT",
+		 "the output head: native, or int8 with a scale a row (native)"},
+		{"launches", 'l', OPTION_FLAG, &a.launches, 0, 0, NULL, "each launch, too"},
+		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL,
+		 "an object per step, and with --launches per launch"},
+		{"code", 'c', OPTION_TEXT, &a.code, 0, 0, "FILE",
+		 "code object (that of this build)"},
+		{"objdump", 0, OPTION_TEXT, &a.objdump, 0, 0, "FILE",
+		 "llvm-objdump to take (the first of PATH)"},
+		{"hip-kernels", 0, OPTION_TEXT, &a.session.hip_kernels, 0, 0, "DIR",
+		 "where the code objects are"},
+	};
+	struct option_set set = {"kernels predict",
+				 "How long a decode step and prompts of a model may take on "
+				 "a chip, predicted from the\ninstructions of the kernels "
+				 "and published figures of the chip. Needs no GPU and no\n"
+				 "HIP runtime.", rows, ARRAY_LEN(rows)};
+	int rc, prompts[MAX_PROMPTS];
+	if (!options_parse(&set, argc, argv, &rc))
+		return rc;
+	if (!a.session.dir)
+		return options_fault(&set, "--model is needed");
+	if (!cost_chip_find(a.chip) || !chip_find(a.chip))
+		return options_fault(&set, "--chip: gfx1151 or gfx1100, not %s", a.chip);
+	int n_prompts = read_prompts(a.prompts, prompts);
+	if (n_prompts < 0)
+		return options_fault(&set, "--prompt-tokens: numbers with commas between");
+	char *code = a.code ? xstrdup(a.code) : code_for(a.chip);
+	if (!code)
+		return options_fault(&set, "--code is needed: this build has no code objects");
+	rc = run(&set, &a, code, prompts, n_prompts);
+	free(code);
+	return rc;
+}

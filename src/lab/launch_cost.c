@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Figures of the chips, all published by others; [guess] where nobody has:
+ *
+ *   clocks     gfx1151: 2.9 GHz at most; 2.2 GHz is the median of long prefills at 85 W
+ *              (halogen-flash-server's documentation). gfx1100: the boost clock
+ *   DRAM       gfx1151: 230 GB/s, between 221 (memtest86+) and 242.5 (a matrix-vector
+ *              product of 0.6 GB) of 256. gfx1100: 0.9 of 864 [guess]
+ *   MALL       gfx1151: 32 MB, just under 1 TB/s (Chips and Cheese, "Strix Halo"). gfx1100:
+ *              96 MB; 2.9 TB/s [guess]
+ *   L2         gfx1151: 2 MB; gfx1100: 6 MB (the same articles)
+ *   first cache  64 bytes a cycle and compute unit (measured on gfx1102)
+ *   latency    MALL 150 ns loaded (Navi 31, Chips and Cheese), DRAM 450 ns [guess];
+ *              scalar loads 150 cycles, LDS 32 cycles [guess]
+ *   gap        gfx1100: 3.85 us a node of a HIP graph (rocm-systems 10834). That is with
+ *              an empty kernel, which itself has a beginning and an end. gfx1151: the
+ *              same [guess]
+ */
+#include "lab/launch_cost.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/hip/hip_launch.h"
+#include "base/buf.h"
+#include "base/alloc.h"
+#include "kernels/linear/linear_tile.h"
+#include "kernels/moe/moe_tile.h"
+
+enum { LINE = 128, FIRST_CACHE = 64 /* bytes a cycle */, SIMDS = 2 /* of a compute unit */ };
+
+static const struct cost_chip chips[] = {
+	{"gfx1151", 2.9, 2.2, 230, 1000, 32e6, 2e6, 450, 150, 150, 32, 3.85},
+	{"gfx1100", 2.495, 2.495, 778, 2900, 96e6, 6e6, 450, 150, 150, 32, 3.85},
+};
+
+const struct cost_chip *cost_chip_find(const char *arch)
+{
+	for (size_t i = 0; i < ARRAY_LEN(chips); i++)
+		if (strcmp(chips[i].arch, arch) == 0)
+			return &chips[i];
+	return NULL;
+}
+
+const char *cost_kind_name(enum cost_kind k)
+{
+	static const char *const names[] = {"issue", "LDS", "latency", "cache", "MALL",
+					    "DRAM"};
+	return names[k];
+}
+
+double launch_cost_us(const struct launch_cost *c)
+{
+	return c->us[c->bound];
+}
+
+/* --- launches that a walk does not know all of ------------------------------------ */
+
+/* Blocks of `rows` that n_pairs pairs fill, where each expert has the same chance: so many
+ * experts times the mean of a Poisson number over rows, rounded up. *out_used: experts that
+ * have any. */
+static double blocks_used(double n_pairs, int n_experts, int rows, double *out_used)
+{
+	double mean = n_pairs / n_experts, p = exp(-mean), blocks = 0;
+	*out_used = n_experts * (1 - p);
+	for (int k = 1; k < mean + 12 * sqrt(mean) + 20; k++) {
+		p *= mean / k;
+		blocks += p * ((k + rows - 1) / rows);
+	}
+	return n_experts * blocks;
+}
+
+static double bytes_of(double n, double pitch, double n_scales, int scale_bytes)
+{
+	return n * (pitch + n_scales * scale_bytes);
+}
+
+/* Of a tile of experts, the grid is for the worst routing. What is read once: weights of
+ * the experts that are used. */
+static void fix_moe_tile(const struct cost_model *m, const struct hip_launch_info *l,
+			 struct launch_cost *c, double *share)
+{
+	struct moe_tile_launch a;
+	struct weight_view w[MOE_PARTS];
+	double used;
+	memcpy(&a, l->args[0].p, sizeof a);
+	bool has_shared = a.n_experts > a.m.shared;
+	double pairs = (double)a.m.n_tok * a.m.n_used;
+	double blocks = blocks_used(pairs, a.m.shared, a.block_m, &used);
+	if (has_shared) {
+		blocks += ceil((double)a.m.n_tok / a.block_m);
+		used++;
+	}
+	*share = fmin(1, blocks / a.max_blocks);
+	if (!m->read(m->ctx, (uint64_t)(uintptr_t)a.m.table, sizeof w, w))
+		return;
+	bool is_up = strstr(l->kernel, "_up_") != NULL;
+	double bytes = 0;
+	for (int p = is_up ? MOE_GATE : MOE_DOWN; p <= (is_up ? MOE_UP : MOE_DOWN); p++)
+		bytes += bytes_of(w[p].n, w[p].pitch,
+				      w[p].scales ? (double)w[p].k / w[p].group : 0, 2);
+	c->dram_bytes = used * bytes;
+}
+
+static void fix_linear_tile(const struct hip_launch_info *l, struct launch_cost *c)
+{
+	struct linear_tile_args a;
+	memcpy(&a, l->args[0].p, sizeof a);
+	c->dram_bytes = 2.0 * a.m * a.k;
+	for (int i = 0; i < LINEAR_ROWS_MAX_PART; i++)
+		if (i == 0 || a.part[i].first_group < a.n_blocks)
+			c->dram_bytes += bytes_of(a.part[i].n, a.part[i].pitch,
+						      a.part[i].scales ? a.n_groups : 0, 2);
+}
+
+/* Bytes that DRAM must give, and the share of the grid's workgroups that have work. */
+static double fix(const struct cost_model *m, const struct hip_launch_info *l,
+		  struct launch_cost *c)
+{
+	double share = 1;
+	c->dram_bytes = c->count.stream_bytes + LINE * c->count.kept_lines;
+	if (strncmp(l->kernel, "moe_tile_", 9) == 0 &&
+	    l->args[0].n_bytes == sizeof(struct moe_tile_launch))
+		fix_moe_tile(m, l, c, &share);
+	else if (strncmp(l->kernel, "linear_tile_", 12) == 0 &&
+		 l->args[0].n_bytes == sizeof(struct linear_tile_args))
+		fix_linear_tile(l, c);
+	struct walk_count *n = &c->count;
+	for (int i = 0; i < WALK_CLASSES; i++)
+		n->issued[i] *= share;
+	double *const all[] = {&n->load_bytes, &n->stream_bytes, &n->store_bytes, &n->lines,
+			       &n->group_lines, &n->lds_cycles};
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		*all[i] *= share;
+	return share;
+}
+
+/* --- times ------------------------------------------------------------------------ */
+
+/* Cycles of a SIMD for all the launch's instructions. */
+static double issue_cycles(const struct chip *chip, const struct walk_count *n)
+{
+	double vector = n->issued[WALK_VALU] + n->issued[WALK_DUAL] +
+			4 * n->issued[WALK_TRANS] +
+			chip->matrix_cycles * n->issued[WALK_MATRIX];
+	double scalar = n->issued[WALK_SALU] + n->issued[WALK_SMEM];
+	return fmax(vector, scalar);
+}
+
+/* Bytes that L2 does not have. Workgroups of one row of the grid run close together and
+ * find what their neighbours have read; those of other rows do where it all fits. In a grid
+ * of one row nobody finds anything, which is the worst case. */
+static double behind_l2(const struct cost_model *m, const struct hip_launch_info *l,
+			const struct launch_cost *c)
+{
+	const struct walk_count *n = &c->count;
+	if (c->dram_bytes <= m->more->l2_bytes)
+		return c->dram_bytes;
+	if (l->grid.y == 1)
+		return n->stream_bytes + LINE * n->group_lines;
+	bool fits = n->far_lines * LINE <= m->more->l2_bytes / 2;
+	return n->stream_bytes + LINE * (n->kept_lines +
+					 (fits ? 0 : n->far_lines * (l->grid.y - 1)));
+}
+
+static void set_times(const struct cost_model *m, const struct hip_launch_info *l,
+		      double share, struct launch_cost *c)
+{
+	const struct chip *chip = m->chip;
+	const struct walk_count *n = &c->count;
+	const struct hip_grid *g = &l->grid;
+	double ghz = m->is_prefill ? m->more->prefill_ghz : m->more->decode_ghz;
+	double groups = fmax(1, share * g->x * g->y), wgps = chip->n_cu / 2.0;
+	double in_group = (g->n_threads + 31) / 32;
+	/* The last round of workgroups has as long as a full one. */
+	double uneven = ceil(groups / wgps) * wgps / groups;
+	double at_once = fmax(1, floor(c->waves * 2 * SIMDS / in_group)); /* of a WGP */
+	double per_us = 1e3 * ghz;
+	c->us[COST_ISSUE] = issue_cycles(chip, n) * uneven / (SIMDS * chip->n_cu) / per_us;
+	c->us[COST_LDS] = n->lds_cycles * uneven / chip->n_cu / per_us;
+	double rounds = ceil(groups / (wgps * at_once));
+	c->us[COST_LATENCY] = ((rounds - 1) * n->wave_cycles +
+			       fmax(n->wave_cycles, n->last_cycles)) / per_us;
+	c->us[COST_CACHE] = n->lines * LINE / FIRST_CACHE / chip->n_cu / per_us;
+	c->us[COST_MALL] = behind_l2(m, l, c) / m->more->mall_gbs * 1e-3;
+	c->us[COST_DRAM] = c->dram_bytes / m->more->read_gbs * 1e-3;
+	c->bound = COST_ISSUE;
+	for (int k = 0; k < COST_KINDS; k++)
+		if (c->us[k] > c->us[c->bound])
+			c->bound = k;
+}
+
+enum status launch_cost(const struct cost_model *m, const struct hip_launch_info *l,
+			struct launch_cost *out, struct fail *fail)
+{
+	const struct code_kernel *k = codeobject_find(m->code, l->kernel);
+	if (!k)
+		return fail_set(fail, E_UNSUPPORTED, "there is no kernel %s", l->kernel);
+	int n_own = 0;
+	while (n_own < k->n_args && !k->args[n_own].is_hidden)
+		n_own++;
+	if (n_own != l->n_args)
+		return fail_set(fail, E_FORMAT, "%s: %d arguments instead of %d", l->kernel,
+				l->n_args, n_own);
+	char *kernarg = xcalloc(1, (size_t)k->kernarg_bytes + 64);
+	for (int i = 0; i < n_own; i++)
+		memcpy(kernarg + k->args[i].offset, l->args[i].p,
+		       MIN((size_t)k->args[i].size, l->args[i].n_bytes));
+	double ghz = m->is_prefill ? m->more->prefill_ghz : m->more->decode_ghz;
+	struct walk_launch w = {
+		.kernel = k, .code = m->path, .arch = m->code->arch, .kernarg = kernarg,
+		.x = l->grid.x, .y = l->grid.y, .n_threads = l->grid.n_threads,
+		.latency = {.dram = m->more->dram_ns * ghz, .cache = m->more->cache_ns * ghz,
+			    .scalar = m->more->scalar_cycles, .lds = m->more->lds_cycles,
+			    .matrix = m->chip->matrix_cycles},
+		.read = m->read, .ctx = m->ctx};
+	*out = (struct launch_cost){
+		.waves = chip_waves(m->chip, k, l->grid.n_threads, l->grid.lds_bytes)};
+	enum status st = walk_run(m->cache, &w, &out->count, fail);
+	if (st == OK)
+		set_times(m, l, fix(m, l, out), out);
+	free(kernarg);
+	return st;
+}
+
+void launch_cost_json(struct buf *b, const struct hip_launch_info *l,
+		      const struct launch_cost *c)
+{
+	const struct walk_count *n = &c->count;
+	buf_add_z(b, "\"kernel\":");
+	buf_add_json(b, str_of(l->kernel));
+	buf_addf(b, ",\"grid\":[%d,%d],\"threads\":%d,\"waves\":%.0f", l->grid.x, l->grid.y,
+		 l->grid.n_threads, n->waves);
+	for (int i = 0; i < WALK_CLASSES; i++)
+		buf_addf(b, ",\"%s\":%.0f", walk_class_name(i), n->issued[i]);
+	buf_addf(b, ",\"load_bytes\":%.0f,\"stream_bytes\":%.0f,\"store_bytes\":%.0f",
+		 n->load_bytes, n->stream_bytes, n->store_bytes);
+	buf_addf(b, ",\"lines\":%.0f,\"group_lines\":%.0f,\"lds_cycles\":%.0f", n->lines,
+		 n->group_lines, n->lds_cycles);
+	buf_addf(b, ",\"dram_bytes\":%.0f,\"unknown\":%.0f,\"at_once\":%.4g", c->dram_bytes,
+		 n->unknown, c->waves);
+	for (int k = 0; k < COST_KINDS; k++)
+		buf_addf(b, ",\"%s_us\":%.4g", cost_kind_name(k), c->us[k]);
+	buf_addf(b, ",\"bound\":\"%s\",\"us\":%.4g", cost_kind_name(c->bound),
+		 launch_cost_us(c));
+}

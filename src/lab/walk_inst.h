@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Instructions as walk.c takes them, made of llvm-objdump's text by walk_decode.c.
+ * Thread: main.
+ */
+#pragma once
+#include "lab/walk.h"
+
+enum { WALK_LANES = 32, WALK_OPERANDS = 5, WALK_VCC = 106, WALK_NULL = 124,
+       WALK_EXEC = 126, WALK_SGPRS = 128, WALK_VGPRS = 256 };
+
+enum walk_op {
+#define OP(ident, ...) WALK_OP_##ident,
+#include "lab/walk_ops.def"
+#undef OP
+	WALK_OP_COUNT
+};
+
+enum walk_kind { OPERAND_NONE, OPERAND_SGPR, OPERAND_VGPR, OPERAND_LITERAL };
+
+struct walk_operand {
+	uint8_t kind, n; /* registers */
+	bool is_negative, is_absolute;
+	int16_t reg;
+	uint32_t literal;
+};
+
+struct walk_half { /* of an instruction; a dual one has two */
+	uint16_t op;
+	uint8_t n;
+	struct walk_operand o[WALK_OPERANDS];
+};
+
+struct walk_inst {
+	struct walk_half half[2];
+	uint8_t n_halves, class;
+	uint8_t bytes;     /* of a lane, of memory or LDS; of scalar loads all */
+	bool is_stream, is_2addr;
+	bool is_x;         /* v_cmpx */
+	uint8_t cmp;       /* enum walk_cmp, of comparisons */
+	char type;         /* u, i, f of comparisons and scalar arithmetic */
+	int32_t offset[2]; /* bytes */
+	int8_t wait_vm, wait_lgkm; /* s_waitcnt; -1: does not wait for it */
+	int32_t target;    /* of a branch: which instruction; -1: outside */
+	uint64_t at, to;   /* addresses */
+};
+
+enum walk_cmp { CMP_F, CMP_LT, CMP_EQ, CMP_LE, CMP_GT, CMP_LG, CMP_GE, CMP_O, CMP_U };
+
+struct walk_code {
+	struct walk_inst *inst;
+	size_t n, cap;
+};
+
+/* E_IO, E_MISSING, E_FORMAT. code->inst is malloc'ed. */
+enum status walk_decode(const struct walk_launch *l, const char *objdump,
+			struct walk_code *code, struct fail *fail) MUST_USE;
+
+/* What is left of a 32-bit operation: walk_alu.c. For scalars *carry is SCC. */
+uint32_t walk_alu(enum walk_op op, uint32_t a, uint32_t b, uint32_t c, bool *carry);
+uint64_t walk_alu64(enum walk_op op, uint64_t a, uint64_t b, uint64_t c);
+bool walk_compare(enum walk_cmp how, char type, uint64_t a, uint64_t b, int n_bytes);

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `haloctl kernels report --grids` and `predict` count, beside what the interpreter of
+tests/hip-on-gfx11 counts when it executes the same launches. Skipped without code objects.
+
+check_counts.py --all: every decode launch of three real models, minutes long."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+SRC = os.path.abspath(os.environ.get("HALOD_SRCDIR", "."))
+BUILD = os.path.abspath(os.environ.get("HALOD_BUILDDIR", "build"))
+CODE = os.path.join(BUILD, "kernels/gfx1151.hsaco")
+LIB = os.path.join(BUILD, "tests/hip-on-gfx11/libhip_gfx11.so")
+WITHIN = 0.10
+# Their loops depend on the numbers that they read: all of them, or the scalar ones of the
+# router's choice.
+BY_DATA = ("logits_top_kernel",)
+SCALARS_BY_DATA = ("moe_router_bf16_kernel",)
+PARTS = (("qwen3-30b-a3b", ("qkv", "router", "experts", "attention")),
+         ("qwen3.5-35b-a3b", ("router", "experts", "attention")),
+         ("qwen3-8b", ("o", "down")))
+PARTS_ALL = {
+    "qwen3-30b-a3b": ("qkv", "o", "router", "experts", "attention", "norm", "head",
+                      "head-int8", "head-int4", "top"),
+    "qwen3.5-35b-a3b": ("linear-qkvz", "linear-out", "qkv", "router", "experts", "attention",
+                        "norm", "head", "top"),
+    "qwen3-8b": ("qkv", "o", "gate-up", "ffn-up", "down", "attention", "norm", "head",
+                 "head-int8", "head-int4", "top")}
+count = failed = 0
+
+
+def ok(fact, name, detail=""):
+    global count, failed
+    count += 1
+    failed += not fact
+    print("%sok %d - %s" % ("" if fact else "not ", count, name))
+    for line in str(detail).splitlines()[:20] if not fact else ():
+        print("# " + line)
+    sys.stdout.flush()
+
+
+def haloctl(*args, counts=None):
+    env = dict(os.environ)
+    if counts:
+        env["HALOD_GFX11_COUNTS"] = counts
+        env["HALOD_GFX11_TARGET"] = "gfx1151"
+    p = subprocess.run([os.path.join(BUILD, "haloctl"), *args], env=env,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+
+def lines(path):
+    with open(path) as f:
+        return [json.loads(line) for line in f]
+
+
+def slots(r):
+    """Issue slots of vector instructions, by either program."""
+    return (r["valu"] + r.get("dual", r.get("vopd", 0)) + 4 * r["trans"] +
+            32 * r.get("matrix", r.get("wmma", 0)))
+
+
+def compare(name, walked, run):
+    if walked["kernel"] in BY_DATA:
+        return
+    bad = []
+    for what, a, b in (("vector slots", slots(walked), slots(run)),
+                       ("scalar instructions", walked["salu"], run["salu"]),
+                       ("bytes loaded", walked["load_bytes"], run["load_bytes"]),
+                       ("LDS instructions", walked["lds"], run["lds"])):
+        if what.startswith("scalar") and walked["kernel"] in SCALARS_BY_DATA:
+            continue
+        if abs(a - b) > WITHIN * b:
+            bad.append("%s: %.0f, executed %.0f" % (what, a, b))
+    ok(not bad, "%s %s: %.3f of the executed slots" %
+       (name, walked["kernel"], slots(walked) / max(slots(run), 1)), "\n".join(bad))
+
+
+def check_grids(model, part, tmp):
+    """The launches of one part: others may have the same kernel and grid."""
+    path, name = os.path.join(tmp, "counts"), model + " " + part
+    code, out, err = haloctl("kernels", "report", "--code", CODE, "-k", "none", "-g", "--json",
+                             "-m", model, "-p", part)
+    walked = [json.loads(line) for line in out.splitlines()]
+    ok(code == 0 and walked, name + ": reported", err)
+    code, out, err = haloctl("kernels", "bench", "--model", model, "--part", part, "--cold-mb",
+                             "1", "-r", "1", "--depth", "1024", "--hip-library", LIB,
+                             counts=path)
+    ok(code == 0, name + ": executed", err)
+    run = {(r["kernel"], *r["grid"]): r for r in lines(path)}
+    os.unlink(path)
+    for w in walked:
+        if "error" in w or (w["kernel"], *w["grid"]) not in run:
+            ok(False, name + ": counted and executed", w)
+        else:
+            compare(name, w, run[w["kernel"], *w["grid"]])
+
+
+def check_steps(model, tmp):
+    """All launches of a decode step, in order."""
+    path, name = os.path.join(tmp, "counts"), os.path.basename(model)
+    code, out, err = haloctl("kernels", "record", "--model", model, "--hip-library", LIB, "-p",
+                             "40", "--out", os.path.join(tmp, "rec-" + name), counts=path)
+    ok(code == 0, name + ": a step executed", err)
+    code, out, err = haloctl("kernels", "predict", "--model", model, "-d", "40", "-p", "16",
+                             "--json", "--launches", "--code", CODE)
+    rows = [json.loads(line) for line in out.splitlines()]
+    ok(code == 0 and all(r["predicted"] for r in rows), name + ": a step predicted", err)
+    steps = [r for r in rows if "launch" not in r]
+    ok([s["step"] for s in steps] == ["decode behind 40 tokens", "prefill of 16 tokens"],
+       name + ": the steps", steps)
+    walked = [r for r in rows if "launch" in r and r["step"].startswith("decode")]
+    run = lines(path)[-len(walked):]
+    os.unlink(path)
+    ok([r["kernel"] for r in run] == [r["kernel"] for r in walked],
+       name + ": the same launches")
+    done = set()
+    for w, r in zip(walked, run):
+        if w["kernel"] not in done:
+            done.add(w["kernel"])
+            compare(name, w, r)
+    for s in steps:
+        mine = [r for r in rows if "launch" in r and r["step"] == s["step"]]
+        total = sum(r["us"] for r in mine)
+        ok(abs(total - s["kernels_us"]) < 0.01 * total + 0.1 and len(mine) == s["launches"] and
+           abs(s["kernels_us"] + s["gaps_us"] - s["total_us"]) < 0.3,
+           "%s: %s is the sum of its launches" % (name, s["step"]), s)
+        ok(all(r["us"] == max(r[k + "_us"] for k in ("issue", "LDS", "latency", "cache",
+                                                     "MALL", "DRAM")) ==
+               r[r["bound"] + "_us"] for r in mine), "%s: each launch is bound by its "
+           "greatest time" % name)
+
+
+def check_text():
+    tiny = os.path.join(SRC, "models/halo-tiny")
+    for chip in ("gfx1151", "gfx1100"):
+        code, out, err = haloctl("kernels", "predict", "--model", tiny, "--chip", chip, "-p",
+                                 "16")
+        ok(code == 0 and "predicted for" in out and " ms, predicted;" in out and
+           "gaps between launches" in out, "text for " + chip, err)
+    for args in (("--model", tiny, "--chip", "gfx906"), (), ("--model", tiny, "-p", "x")):
+        code, out, err = haloctl("kernels", "predict", *args)
+        ok(code == 2 and err, "refused: predict " + " ".join(args)[-12:], (code, err))
+
+
+def main():
+    if not os.path.exists(CODE) or not os.path.exists(LIB):
+        print("1..0 # SKIP there are no code objects, or nothing to execute them")
+        return 0
+    with tempfile.TemporaryDirectory() as tmp:
+        for model, parts in PARTS_ALL.items() if "--all" in sys.argv else PARTS:
+            for part in parts:
+                check_grids(model, part, tmp)
+        check_steps(os.path.join(SRC, "models/halo-tiny"), tmp)
+        check_text()
+    print("1..%d" % count)
+    return 1 if failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A walk through instructions that a script prints as llvm-objdump does: loops with trip
+ * counts from arguments, lanes that leave early, branches on what is not known, addresses.
+ */
+#include "lab/walk.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/tap.h"
+
+/* Lines of a kernel at 0x100, four bytes each. */
+static const char text[] =
+	"0000000000000100 <k>:\n"
+	"\ts_load_b64 s[4:5], s[0:1], 0x0 // 000000000100: 0\n"
+	"\ts_load_b32 s6, s[0:1], 0x8 // 000000000104: 0\n"
+	"\ts_waitcnt lgkmcnt(0) // 000000000108: 0\n"
+	/* 16 bytes a thread, and n more steps of 8 KiB */
+	"\tv_lshlrev_b32_e32 v1, 4, v0 // 00000000010C: 0\n"
+	"\ts_mov_b32 s7, 0 // 000000000110: 0\n"
+	"\tglobal_load_b128 v[4:7], v1, s[4:5] slc // 000000000114: 0\n"
+	"\ts_add_i32 s7, s7, 1 // 000000000118: 0\n"
+	"\tv_dual_mov_b32 v8, v9 :: v_dual_mov_b32 v9, v8 // 00000000011C: 0\n"
+	"\ts_waitcnt vmcnt(0) // 000000000120: 0\n"
+	"\ts_cmp_lt_i32 s7, s6 // 000000000124: 0\n"
+	"\ts_cbranch_scc1 65530 // 000000000128: 0 <k+0x14>\n"
+	/* the lower half of each wave stores */
+	"\tv_and_b32_e32 v2, 31, v0 // 00000000012C: 0\n"
+	"\tv_cmpx_gt_u32_e32 16, v2 // 000000000130: 0\n"
+	"\tglobal_store_b32 v1, v4, s[4:5] // 000000000134: 0\n"
+	/* what was loaded decides: it is done, and the loop ends */
+	"\tv_readfirstlane_b32 s8, v4 // 000000000138: 0\n"
+	"\ts_cmp_eq_u32 s8, 7 // 00000000013C: 0\n"
+	"\ts_cbranch_scc1 1 // 000000000140: 0 <k+0x48>\n"
+	"\tv_exp_f32_e32 v3, v4 // 000000000144: 0\n"
+	"\ts_cbranch_scc1 65535 // 000000000148: 0 <k+0x44>\n"
+	/* lanes 32 words apart in LDS: one bank, 16 lanes */
+	"\tv_lshlrev_b32_e32 v3, 7, v2 // 00000000014C: 0\n"
+	"\tds_store_b32 v3, v2 // 000000000150: 0\n"
+	"\ts_endpgm // 000000000154: 0\n";
+
+static bool read_nothing(void *ctx, uint64_t at, size_t n, void *out)
+{
+	return false;
+}
+
+struct arguments {
+	uint64_t p;
+	int32_t n;
+};
+
+static void test_counts(struct walk_cache *c, int32_t x, int32_t y, int n_threads)
+{
+	struct code_kernel k = {.name = (char *)(uintptr_t)"k", .kernarg_bytes = 16,
+				.begin = 0x100, .end = 0x158};
+	struct arguments a = {.p = 1 << 20, .n = 5};
+	struct walk_launch l = {.kernel = &k, .code = "code", .arch = "gfx1151", .kernarg = &a,
+				.x = x, .y = y, .n_threads = n_threads,
+				.latency = {.dram = 1000, .cache = 500, .scalar = 100,
+					    .lds = 30, .matrix = 32},
+				.read = read_nothing};
+	struct walk_count n;
+	struct fail fail = {0};
+	double waves = (double)x * y * n_threads / 32, slack = 1e-5 * waves;
+	if (!ok(walk_run(c, &l, &n, &fail) == OK, "a walk: %s", fail.text))
+		return;
+	is_near(n.waves, waves, 0, "%d by %d: waves", x, y);
+	is_near(n.issued[WALK_LOAD], 5 * waves, slack, "the loop's loads: by the argument");
+	is_near(n.issued[WALK_DUAL], 5 * waves, slack, "dual instructions");
+	is_near(n.issued[WALK_VALU], 5 * waves, slack, "vector instructions");
+	is_near(n.issued[WALK_TRANS], waves, slack, "what may be skipped is done, once");
+	is_near(n.load_bytes, 5 * 512 * waves, slack, "bytes loaded");
+	is_near(n.stream_bytes, n.load_bytes, slack, "all of them a stream");
+	is_near(n.store_bytes, 16 * 4 * waves, slack, "half of the lanes store");
+	is_near(n.lines, (5 * 4 + 2) * waves, slack, "lines of 128 bytes");
+	is_near(n.lds_cycles, 16 * waves, slack, "LDS: sixteen words of one bank");
+	is_near(n.unknown, 2 * waves, slack, "branches on what is not known");
+	ok(n.wave_cycles > 5100 && n.wave_cycles < 5200, "five waits for memory: %.0f cycles",
+	   n.wave_cycles);
+}
+
+static void test_faults(struct walk_cache *none)
+{
+	struct code_kernel k = {.name = (char *)(uintptr_t)"k", .begin = 0x100, .end = 0x158};
+	struct walk_launch l = {.kernel = &k, .code = "code", .arch = "gfx1151", .x = 1,
+				.y = 1, .n_threads = 32, .read = read_nothing};
+	struct walk_count n;
+	struct fail fail = {0};
+	is_int(walk_run(none, &l, &n, &fail), E_FORMAT, "a disassembler that fails");
+	l.code = "it's";
+	is_int(walk_run(none, &l, &n, &fail), E_IO, "a quote in a name");
+}
+
+int main(void)
+{
+	char path[] = "/tmp/test_walk-XXXXXX";
+	int fd = mkstemp(path);
+	FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+	if (!ok(f, "a script"))
+		return tap_done();
+	fprintf(f, "#!/bin/sh\ncat <<'END'\n%sEND\n", text);
+	fclose(f);
+	chmod(path, 0700);
+	struct walk_cache *c = walk_cache_create(path), *none = walk_cache_create("false");
+	test_counts(c, 1, 1, 32);
+	test_counts(c, 40, 1, 256);
+	test_counts(c, 3, 700, 64);
+	test_counts(c, 100000, 1, 64);
+	test_faults(none);
+	walk_cache_destroy(c);
+	walk_cache_destroy(none);
+	unlink(path);
+	return tap_done();
+}
