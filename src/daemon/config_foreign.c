@@ -13,8 +13,8 @@ static const struct {
 } rows[] = {
 	{"-m", "use --model DIR or --model FILE.gguf"},
 	{"--model-path", "use --model DIR or --model FILE.gguf"},
-	{"-hf", "use --model, with the folder of a downloaded model"},
-	{"--hf-repo", "use --model, with the folder of a downloaded model"},
+	{"-hf", "use --model ORG/NAME; haloctl pull ORG/NAME fetches it first"},
+	{"--hf-repo", "use --model ORG/NAME; haloctl pull ORG/NAME fetches it first"},
 	{"-a", "use --model-name NAME"},
 	{"--alias", "use --model-name NAME, or --aliases for more than one"},
 	{"--served-model-name", "use --model-name NAME, or --aliases for more than one"},

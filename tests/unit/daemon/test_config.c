@@ -163,7 +163,7 @@ static void test_flags(void)
 /* What people type who come from another server, and what to type here. */
 static const char *const foreign[][2] = {
 	{"-m", "-m: use --model DIR or --model FILE.gguf"},
-	{"-hf", "-hf: use --model, with the folder of a downloaded model"},
+	{"-hf", "-hf: use --model ORG/NAME; haloctl pull ORG/NAME fetches it first"},
 	{"--ctx-size", "--ctx-size: unknown key; use --ctx N"},
 	{"--ctx-size=4096", "--ctx-size: unknown key; use --ctx N"},
 	{"--max-model-len", "--max-model-len: unknown key; use --ctx N"},
