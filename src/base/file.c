@@ -153,6 +153,16 @@ int64_t file_time_ns(const struct stat *st)
 
 bool file_exists(const char *path) { return access(path, F_OK) == 0; }
 
+bool file_is_lfs_pointer(struct str bytes, const char *path, struct fail *fail)
+{
+	/* The first line of its specification; what follows is the version. */
+	if (!str_starts(bytes, STR("version https://git-lfs.")))
+		return false;
+	fail_set(fail, E_FORMAT, "%s: a pointer of git-lfs, not the file itself; in its "
+		 "folder, type: git lfs pull", path);
+	return true;
+}
+
 char *file_join(const char *dir, const char *name)
 {
 	size_t n = strlen(dir);

@@ -22,6 +22,9 @@ void file_view_close(struct file_view *v);
 enum status file_read(const char *path, size_t max_bytes, struct buf *out,
 		      struct fail *fail) MUST_USE;
 bool file_exists(const char *path);
+/* Are these the bytes that git-lfs leaves in the place of a file that it has not fetched?
+ * Then *fail says so of the path, and what to type. */
+bool file_is_lfs_pointer(struct str bytes, const char *path, struct fail *fail);
 /* When it was last written, in ns since 1970. */
 struct stat;
 int64_t file_time_ns(const struct stat *st);

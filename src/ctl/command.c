@@ -32,10 +32,26 @@ static int n_words(const struct command *c, int argc, char **argv)
 	return argc > 2 && strcmp(c->sub, argv[2]) == 0 ? 2 : 0;
 }
 
+/* "bench" alone, or with a word that is none of its own. False: nothing begins so. */
+static bool print_halves(const struct command_table *t, const char *name)
+{
+	int n = 0;
+	for (int i = 0; i < t->n_rows; i++)
+		n += t->rows[i].sub && strcmp(t->rows[i].name, name) == 0;
+	if (n == 0)
+		return false;
+	for (int i = 0; i < t->n_rows; i++)
+		if (t->rows[i].sub && strcmp(t->rows[i].name, name) == 0)
+			fprintf(stderr, "  %s %s %-8s %s\n", t->program, name,
+				t->rows[i].sub, t->rows[i].about);
+	return true;
+}
+
 int command_run(const struct command_table *t, int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
-	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
+	    strcmp(name, "help") == 0) {
 		print_help(t, stdout);
 		return EXIT_OK;
 	}
@@ -49,8 +65,10 @@ int command_run(const struct command_table *t, int argc, char **argv)
 			return t->rows[i].run(argc - n, argv + n);
 	}
 	if (*name)
-		fprintf(stderr, "%s: there is no command \"%s%s%s\"\n\n", t->program, name,
-			argc > 2 ? " " : "", argc > 2 ? argv[2] : "");
-	print_help(t, stderr);
+		fprintf(stderr, "%s: there is no command \"%s%s%s\"%s\n\n", t->program, name,
+			argc > 2 ? " " : "", argc > 2 ? argv[2] : "",
+			strcmp(name, "serve") == 0 ? "; halod serves" : "");
+	if (!print_halves(t, name))
+		print_help(t, stderr);
 	return EXIT_USAGE;
 }

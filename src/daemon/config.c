@@ -185,6 +185,30 @@ static bool take_special(int argc, char *const *argv, int *i, const char **file,
 	return has_file;
 }
 
+/* A word that does not begin with "--": a letter, a command, or a model. */
+static enum status fail_stray(struct fail *fail, const char *word)
+{
+	const char *instead = config_foreign(str_of(word));
+	if (instead)
+		return fail_set(fail, E_CONFIG, "%s: %s", word, instead);
+	if (strchr(word, '/') || str_ends(str_of(word), STR(".gguf")) ||
+	    (*word != '-' && file_exists(word)))
+		return fail_set(fail, E_CONFIG, "%s: neither a flag nor the value of one; "
+				"for a model, use --model %s", word, word);
+	return fail_set(fail, E_CONFIG, "%s: neither a flag nor the value of one; "
+			"halod --help lists the flags", word);
+}
+
+/* flag is "--key" or "--key=value". */
+static enum status fail_flag(struct fail *fail, const char *flag, struct str key)
+{
+	const char *instead = config_foreign((struct str){flag, key.n + 2});
+	if (instead)
+		return fail_set(fail, E_CONFIG, "--%.*s: unknown key; %s", (int)key.n,
+				key.p, instead);
+	return fail_unknown(fail, flag, key);
+}
+
 /* One --key at argv[*i]; moves *i on where the value is the next argument. */
 static enum status parse_flag(struct config *c, int argc, char *const *argv,
 			      int *i, struct fail *fail)
@@ -192,8 +216,7 @@ static enum status parse_flag(struct config *c, int argc, char *const *argv,
 	const char *flag = argv[*i];
 	struct str arg = str_of(flag);
 	if (!str_starts(arg, STR("--")))
-		return fail_set(fail, E_CONFIG, "%s: neither a flag nor the value "
-				"of one", flag);
+		return fail_stray(fail, flag);
 	ptrdiff_t eq = str_find(arg, STR("="), 0);
 	struct str key = {arg.p + 2, (eq < 0 ? arg.n : (size_t)eq) - 2};
 	const struct config_row *r = config_find(key);
@@ -201,7 +224,7 @@ static enum status parse_flag(struct config *c, int argc, char *const *argv,
 	if (is_no)
 		r = config_find((struct str){key.p + 3, key.n - 3});
 	if (!r || (is_no && r->type != BOOL))
-		return fail_unknown(fail, flag, key);
+		return fail_flag(fail, flag, key);
 	const char *value;
 	if (eq >= 0)
 		value = flag + eq + 1;

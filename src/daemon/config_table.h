@@ -23,6 +23,9 @@ extern const int config_n_rows;
 const struct config_row *config_find(struct str key);
 /* The name of the key most like this one, NULL when none is near. */
 const char *config_nearest(struct str key);
+/* What to use in the place of a flag ("--ctx-size", "-m") or a command ("serve") of
+ * another server, as half a sentence. NULL: not one that is known. */
+const char *config_foreign(struct str flag);
 
 /* Parse text into the row's field; the message of E_CONFIG begins with place. */
 enum status config_set(struct config *c, const struct config_row *r,

@@ -90,6 +90,17 @@ static void write_line(const struct conn *c, int status)
 	buf_deinit(&b);
 }
 
+/* A balancer's check or a scrape that was answered: one a second from each would bury the
+ * lines of requests. 503 is an answer of /health too, while loading or draining. */
+static bool is_probe(const struct conn *c, int status)
+{
+	if (!c->route || c->end != END_NONE)
+		return false;
+	bool is_health = strcmp(c->route->path, "/health") == 0;
+	return (is_health && (status == 200 || status == 503)) ||
+	       (strcmp(c->route->path, "/metrics") == 0 && status == 200);
+}
+
 void accesslog_write(const struct conn *c)
 {
 	char code[16];
@@ -100,6 +111,6 @@ void accesslog_write(const struct conn *c)
 		metric_add(METRIC_CLIENT_DISCONNECTS, 1);
 	if (c->end == END_STALLED)
 		metric_add(METRIC_SSE_CLIENTS_STALLED, 1);
-	if (c->http->opts.access_log)
+	if (c->http->opts.access_log && !is_probe(c, status))
 		write_line(c, status);
 }

@@ -61,6 +61,19 @@ static int listen_one(const struct addrinfo *a)
 	return -1;
 }
 
+/* What to do about an error of bind, to follow its text; "" where nothing is known. */
+static const char *advice(int error, int port)
+{
+	if (error == EADDRINUSE)
+		return "; end what listens there, or choose another port by --port";
+	if (error == EACCES && port < 1024)
+		return "; ports below 1024 need CAP_NET_BIND_SERVICE, so choose another by "
+		       "--port";
+	if (error == EADDRNOTAVAIL)
+		return "; this machine does not have the address; --host 0.0.0.0 takes all";
+	return "";
+}
+
 static enum status listen_tcp(const char *host, int port, int *out_fd,
 			      struct fail *fail)
 {
@@ -78,8 +91,8 @@ static enum status listen_tcp(const char *host, int port, int *out_fd,
 		fd = listen_one(a);
 	freeaddrinfo(all);
 	if (fd < 0)
-		return fail_set(fail, E_IO, "cannot listen on %s port %d: %s", host,
-				port, strerror(errno));
+		return fail_set(fail, E_IO, "cannot listen on %s port %d: %s%s", host,
+				port, strerror(errno), advice(errno, port));
 	*out_fd = fd;
 	return OK;
 }

@@ -61,6 +61,8 @@ enum status jsonfile_load(const char *dir, const char *name, size_t max_bytes,
 		st = fail_set(fail, E_MISSING, "there is no %s", path);
 	else
 		st = file_read(path, max_bytes, &text, fail);
+	if (st == OK && file_is_lfs_pointer(buf_str(&text), path, fail))
+		st = E_FORMAT;
 	if (st == OK)
 		st = jsonfile_parse(buf_str(&text), path, out, fail);
 	buf_deinit(&text);

@@ -16,6 +16,7 @@
 #include "model/experts.h"
 #include "model/gguf_model.h"
 #include "model/hub.h"
+#include "model/model_path.h"
 #include "json/jsonfile.h"
 #include "model/formats/quant.h"
 #include "model/tokenizer_hf.h"
@@ -241,7 +242,9 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 	arena_init(&m->arena);
 	opts = opts ? opts : &plain;
 	m->is_mapped = opts->use_mmap;
-	enum status st = gguf_model_find(dir, &gguf, fail);
+	enum status st = model_path_check(dir, fail);
+	if (st == OK)
+		st = gguf_model_find(dir, &gguf, fail);
 	if (st == OK)
 		st = gguf ? open_gguf(m, gguf, opts, fail) : open_folder(m, opts, fail);
 	free(gguf);

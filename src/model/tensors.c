@@ -134,6 +134,8 @@ static enum status parse(struct tensors *ts, struct shard *s, bool is_gguf,
 			 struct fail *fail)
 {
 	struct str file = {s->view.p, s->view.n};
+	if (file_is_lfs_pointer(file, s->path, fail))
+		return E_FORMAT;
 	return is_gguf ? gguf_parse(file, s->path, &ts->names, &s->gguf, &s->parsed, fail)
 		       : safetensors_parse(file, s->path, &ts->names, &s->parsed, fail);
 }

@@ -20,6 +20,13 @@ def usage():
     ok(code == 2 and "frobnicate" in err, "an unknown command", err)
     code, out, err = haloctl("bench", "nothing")
     ok(code == 2 and "bench nothing" in err, "an unknown benchmark", err)
+    code, out, err = haloctl("bench")
+    ok(code == 2 and "haloctl bench model" in err and "haloctl bench serve" in err and
+       "generate" not in err, "half of a command tells what completes it", err)
+    code, out, err = haloctl("help")
+    ok(code == 0 and b"generate" in out and not err, "help is a command", err)
+    code, out, err = haloctl("serve")
+    ok(code == 2 and "halod serves" in err, "serve names the program that does", err)
     eq(haloctl("--version")[0], 0, "--version")
     for command in (["generate"], ["verify"], ["tokenize"], ["detokenize"],
                     ["inspect"], ["bench", "model"], ["bench", "serve"]):

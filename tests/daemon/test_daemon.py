@@ -56,7 +56,12 @@ def test_failed_starts(t, tmp):
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = str(s.getsockname()[1])
         code, _, err = run("-c", "/dev/null", "--port", port, "--model", MODEL)
-    t.ok(code == 4 and port in err, "an address in use exits 4 and is named", err)
+    t.ok(code == 4 and port in err and "choose another port by --port" in err,
+         "an address in use exits 4, is named, and --port is", err)
+    code, _, err = run("-c", "/dev/null", "--port", "0", "--host", "192.0.2.1",
+                       "--model", MODEL)
+    t.ok(code == 4 and "--host 0.0.0.0" in err,
+         "an address of another machine exits 4 and says what takes all", err)
     code, _, err = run(*base, "--unix-socket", tmp + "/no/such/folder/s")
     t.equal(code, 4, "a unix socket that cannot be had exits 4")
 
@@ -274,7 +279,7 @@ def test_unread_log(t, tmp):
     n = 0
     for n in range(2000):
         conn = UnixConnection(path)
-        conn.request("GET", "/health", headers={"X-Request-Id": "x" * 100})
+        conn.request("HEAD", "/openapi.json", headers={"X-Request-Id": "x" * 100})
         if conn.getresponse().status != 200:
             break
         conn.close()

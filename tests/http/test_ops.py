@@ -94,6 +94,18 @@ def test_health(t, d):
     t.equal(a.headers["Cache-Control"], "no-store", "not to be cached")
 
 
+def test_probes(t, d):
+    """What a balancer and Prometheus ask each second has no lines in the access log."""
+    for path in ("/health", "/health?ready", "/metrics"):
+        t.equal(d.get(path, {"X-Request-Id": "probe-fine"}).status, 200, path)
+    d.request("POST", "/health", "{}", {"X-Request-Id": "probe-wrong"})
+    d.request("GET", "/v1/models", headers={"X-Request-Id": "after-probes"})
+    d.access("after-probes")
+    t.equal(d.access("probe-wrong")["status"], 405, "a probe that fails is logged")
+    t.ok(not any(line and "probe-fine" in line for line in d.lines),
+         "probes and scrapes that are answered are not")
+
+
 def test_drain(t, d):
     """A stream runs when SIGTERM comes: it ends whole, others are refused."""
     idle = d.connect()  # connections from before
@@ -185,6 +197,7 @@ def main():
         d = Halod()
         test_metrics(t, d)
         test_health(t, d)
+        test_probes(t, d)
         test_drain(t, d)
         test_abort(t)
         test_full_buffer(t)

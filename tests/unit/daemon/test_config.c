@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "daemon/config_table.h"
 #include "tests/tap.h"
 
 static char path[] = "/tmp/halod-config-XXXXXX";
@@ -145,7 +146,9 @@ static void test_flags(void)
 	is_int(load("--port=x", NULL), E_CONFIG, "bad value");
 	is_str(fail.text, "--port: \"x\" is not a whole number", "names the flag");
 	is_int(load("--no-port", NULL), E_CONFIG, "only what is yes or no has a no");
-	is_int(load("serve", NULL), E_CONFIG, "a word on its own");
+	is_int(load("frob", NULL), E_CONFIG, "a word on its own");
+	is_str(fail.text, "frob: neither a flag nor the value of one; halod --help lists "
+	       "the flags", "says where the flags are");
 	is_int(load("-c", NULL), E_CONFIG, "-c without a file");
 	is_int(load("--exact=no", NULL), OK, "bool with a value");
 	ok(!c.exact, "is that value");
@@ -155,6 +158,56 @@ static void test_flags(void)
 	is_int(action, CONFIG_HELP, "help");
 	is_int(load("--check-config", NULL), OK, "check");
 	is_int(action, CONFIG_CHECK, "check");
+}
+
+/* What people type who come from another server, and what to type here. */
+static const char *const foreign[][2] = {
+	{"-m", "-m: use --model DIR or --model FILE.gguf"},
+	{"-hf", "-hf: use --model ORG/NAME; haloctl pull ORG/NAME fetches it first"},
+	{"--ctx-size", "--ctx-size: unknown key; use --ctx N"},
+	{"--ctx-size=4096", "--ctx-size: unknown key; use --ctx N"},
+	{"--max-model-len", "--max-model-len: unknown key; use --ctx N"},
+	{"-np", "-np: use --max-seqs N"},
+	{"--api-key", "--api-key: unknown key; use --api-key-file FILE: others can read a "
+		      "command line"},
+	{"-ngl", "-ngl: a model lies on one device as a whole; use --backend hip or cpu"},
+	{"serve", "serve: halod takes no command; it serves when it is started"},
+	{"Qwen/Qwen3-8B", "Qwen/Qwen3-8B: neither a flag nor the value of one; for a model, "
+			  "use --model Qwen/Qwen3-8B"},
+	{"x.gguf", "x.gguf: neither a flag nor the value of one; for a model, use --model "
+		   "x.gguf"},
+	{"--ctx-siz", "--ctx-siz: unknown key \"ctx-siz\""},
+	{"-q", "-q: neither a flag nor the value of one; halod --help lists the flags"},
+};
+
+static void test_foreign(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(foreign); i++) {
+		is_int(load(foreign[i][0], "1", NULL), E_CONFIG, "%s", foreign[i][0]);
+		is_str(fail.text, foreign[i][1], "%s", foreign[i][0]);
+	}
+}
+
+/* A flag of ours must not be taken for one of theirs, and advice must name our keys. */
+static void test_foreign_table(void)
+{
+	for (int i = 0; i < config_n_rows; i++) {
+		if (config_rows[i].section)
+			continue;
+		char *flag = xasprintf("--%s", config_rows[i].name);
+		for (char *p = flag + 2; *p; p++)
+			*p = *p == '_' ? '-' : *p;
+		ok(!config_foreign(str_of(flag)), "%s is ours", flag);
+		free(flag);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(foreign); i++) {
+		const char *p = strstr(foreign[i][1], "use --");
+		if (!p)
+			continue;
+		p += strlen("use --");
+		struct str key = {p, strcspn(p, " ,;")};
+		ok(config_find(key), "--%.*s is a key", (int)key.n, key.p);
+	}
 }
 
 static void test_print(void)
@@ -201,6 +254,8 @@ int main(void)
 	test_file();
 	test_file_faults();
 	test_flags();
+	test_foreign();
+	test_foreign_table();
 	test_print();
 	write_file(STR("port = 99\n"));
 	char *argv[] = {(char *)"halod", NULL};

@@ -182,7 +182,7 @@ static void test_broken(void)
 	       "a bad generation_config.json");
 	is_int(model_open("/nonexistent", NULL, &(struct model *){0}, &fail),
 	       E_MISSING, "no folder");
-	ok(strstr(fail.text, "/nonexistent/config.json"), "says so: %s", fail.text);
+	ok(strstr(fail.text, "/nonexistent: there is no such folder"), "says so: %s", fail.text);
 }
 
 /* ModelOpt's own file, beside a config.json that says nothing. */
