@@ -47,8 +47,8 @@ template <int THREADS, bool HAS_NORM>
 DEVICE void linear_quad_hold(const linear_int4_args &a, linear_quad_held<THREADS> *out)
 {
 	if (HAS_NORM && a.norm.x) {
-		rms_norm_hold<THREADS>(a.norm.x, a.k, &out->x);
-		rms_norm_hold<THREADS>(a.norm.weight, a.k, &out->norm);
+		rms_norm_hold<THREADS, true>(a.norm.x, a.k, &out->x);
+		rms_norm_hold<THREADS, true>(a.norm.weight, a.k, &out->norm);
 		return;
 	}
 	UNROLL
@@ -68,7 +68,7 @@ DEVICE void linear_quad_stage(const linear_int4_args &a, const linear_quad_held<
 	LDS(float, part, RMS_NORM_WAVES);
 	float scale = 0;
 	if (HAS_NORM && a.norm.x)
-		scale = rms_norm_scale<THREADS>(held.x, a.norm.x, a.k, a.norm.eps, part);
+		scale = rms_norm_scale<THREADS, true>(held.x, a.norm.x, a.k, a.norm.eps, part);
 	UNROLL
 	for (int i = 0; i < RMS_NORM_HELD(THREADS); i++) {
 		int32_t p = (int32_t)thread_index() + i * THREADS;
@@ -85,8 +85,8 @@ DEVICE void linear_quad_stage(const linear_int4_args &a, const linear_quad_held<
 	for (; p < a.k / 8; p += THREADS) {
 		u32x4 v;
 		if (HAS_NORM && a.norm.x)
-			v = rms_norm_piece(rms_norm_load(a.norm.x, p * 8, a.k),
-					   rms_norm_load(a.norm.weight, p * 8, a.k), scale);
+			v = rms_norm_piece(rms_norm_load<true>(a.norm.x, p * 8, a.k),
+					   rms_norm_load<true>(a.norm.weight, p * 8, a.k), scale);
 		else
 			v = *(const u32x4 *)(a.x + (size_t)p * 8);
 		if (HAS_NORM && a.norm.x && group_index_x() == 0)

@@ -29,14 +29,16 @@ template <class G> DEVICE gemm_row moe_tile_row(const weight_view &w, int32_t ro
 }
 
 /* The pair of row m of a block; the first, where there is none. */
-DEVICE size_t moe_tile_pair(const int32_t *pairs, int32_t m)
+DEVICE uint32_t moe_tile_pair(const int32_t *pairs, int32_t m)
 {
-	return (size_t)(pairs[m] < 0 ? pairs[0] : pairs[m]);
+	return (uint32_t)(pairs[m] < 0 ? pairs[0] : pairs[m]);
 }
 
-DEVICE uint16_t *moe_tile_h(const moe_launch &m, size_t p)
+/* In 32 bits: a division of 64 bits takes some 150 instructions. */
+DEVICE uint16_t *moe_tile_h(const moe_launch &m, uint32_t p)
 {
-	return moe_slot_h(m, p / (size_t)m.n_slots, p % (size_t)m.n_slots);
+	uint32_t n_slots = (uint32_t)m.n_slots;
+	return moe_slot_h(m, p / n_slots, p % n_slots);
 }
 
 template <class G> DEVICE void moe_tile_up(const moe_tile_launch &a)
@@ -54,7 +56,7 @@ template <class G> DEVICE void moe_tile_up(const moe_tile_launch &a)
 			 {m.up_shift, gate.scale_format, NULL}};
 	gemm_sums<G> sum;
 	auto x_row = [&](int32_t row) {
-		size_t t = moe_tile_pair(pairs, row) / (size_t)m.n_slots;
+		size_t t = moe_tile_pair(pairs, row) / (uint32_t)m.n_slots;
 		return m.x + t * (size_t)m.dim;
 	};
 	auto w_row = [&](int32_t n) {
@@ -75,7 +77,7 @@ template <class G> DEVICE void moe_tile_up(const moe_tile_launch &a)
 			int32_t pair = pairs[m0 + r * 16 + tile_row(i)];
 			if (pair < 0)
 				continue;
-			uint16_t *h = moe_tile_h(m, (size_t)pair);
+			uint16_t *h = moe_tile_h(m, (uint32_t)pair);
 			UNROLL
 			for (int n = 0; n < G::NT; n += 2) {
 				int32_t f = f0 + n * 8 + tile_column(i);

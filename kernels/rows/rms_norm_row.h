@@ -19,11 +19,12 @@ struct rms_norm_8 {
 	u32x4 v[2];
 };
 
-/* x (dim) from element i on, 0 beyond its end. */
+/* x (dim) from element i on, 0 beyond its end. IN_EIGHTS: dim is a multiple of 8. */
+template <bool IN_EIGHTS = false>
 DEVICE rms_norm_8 rms_norm_load(const float *x, int32_t i, int32_t dim)
 {
 	rms_norm_8 out = {};
-	if (dim % 8 == 0) { /* the same for all */
+	if (IN_EIGHTS || dim % 8 == 0) { /* the same for all */
 		if (i < dim) {
 			out.v[0] = *(const u32x4 *)(x + i);
 			out.v[1] = *(const u32x4 *)(x + i + 4);
@@ -54,17 +55,18 @@ template <int THREADS> struct rms_norm_held {
 };
 
 /* This thread's first pieces. */
-template <int THREADS>
+template <int THREADS, bool IN_EIGHTS = false>
 DEVICE void rms_norm_hold(const float *x, int32_t dim, rms_norm_held<THREADS> *out)
 {
 	UNROLL
 	for (int i = 0; i < RMS_NORM_HELD(THREADS); i++)
-		out->p[i] = rms_norm_load(x, ((int32_t)thread_index() + i * THREADS) * 8, dim);
+		out->p[i] = rms_norm_load<IN_EIGHTS>(
+			x, ((int32_t)thread_index() + i * THREADS) * 8, dim);
 }
 
 /* 1 / sqrt(mean(x^2) + eps) of x (dim), by all threads of a workgroup; part:
  * RMS_NORM_WAVES floats of LDS, free after the next group_barrier(). */
-template <int THREADS>
+template <int THREADS, bool IN_EIGHTS = false>
 DEVICE float rms_norm_scale(const rms_norm_held<THREADS> &held, const float *x, int32_t dim,
 			    float eps, float *part)
 {
@@ -77,7 +79,7 @@ DEVICE float rms_norm_scale(const rms_norm_held<THREADS> &held, const float *x, 
 		UNROLL
 		for (int v = 0; v < EACH; v++) {
 			int32_t i = at + ((int32_t)thread_index() + v * THREADS) * 8;
-			sum[v] = rms_norm_add(sum[v], rms_norm_load(x, i, dim));
+			sum[v] = rms_norm_add(sum[v], rms_norm_load<IN_EIGHTS>(x, i, dim));
 		}
 	UNROLL
 	for (int v = 0; v < EACH; v++) {
