@@ -225,6 +225,15 @@ void sched_schedule(struct sched *s, struct request *r, int64_t now_us)
 	emit_started(&s->emit, r);
 }
 
+/* Tokens of the longest choice. */
+static size_t longest_output(const struct request *r)
+{
+	size_t most = 0;
+	for (int i = 0; r->choices && i < request_n_choices(r); i++)
+		most = MAX(most, r->choices[i].output.n);
+	return most;
+}
+
 /* Every request passes here once, right before its last event. */
 static void note_end(struct sched *s, struct request *r, const char *reason)
 {
@@ -241,6 +250,8 @@ static void note_end(struct sched *s, struct request *r, const char *reason)
 						    st->first_token_us) * 1e-6);
 		metric_observe(METRIC_REQUEST_PROMPT_TOKENS, st->n_prompt);
 		metric_observe(METRIC_REQUEST_GENERATION_TOKENS, st->n_output);
+		metric_observe(METRIC_REQUEST_MAX_GENERATION_TOKENS,
+			       (double)longest_output(r));
 	}
 	if (!isnan(tpot_ms))
 		metric_observe(METRIC_TPOT, tpot_ms * 1e-3);
@@ -353,7 +364,9 @@ static void publish(struct sched *s)
 	metric_set(METRIC_WAITING_TOKENS, (double)atomic_load(&s->n_queued_tok));
 	metric_set(METRIC_KV_PAGES, total);
 	metric_set(METRIC_KV_PAGES_USED, used);
-	metric_set(METRIC_KV_CACHE_USAGE, total ? (double)used / total : 0);
+	double usage = total ? (double)used / total : 0;
+	metric_set(METRIC_KV_CACHE_USAGE, usage);
+	metric_set(METRIC_KV_CACHE_USAGE_OLD, usage);
 }
 
 bool sched_turn(struct sched *s)
