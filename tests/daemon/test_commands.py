@@ -56,6 +56,8 @@ COMMANDS = [
      "too slow without a GPU; tests/ctl/test_hip.py runs a short one"),
     (r"\./haloctl kernels (tune|bench)", ELSE, "tests/ctl/test_kernels.py runs short ones"),
     (r"\./haloctl bench model --model DIR", ELSE, "DIR is the reader's model"),
+    (r"\./haloctl synth --shape qwen3-30b-a3b --empty|\./haloctl kernels predict", ELSE,
+     "a minute for this shape; tests/kernel/check_counts.py predicts a smaller one"),
     (r"\./haloctl kernels record ", CODE, ""),
     (r"\./haloctl kernels replay ", CODE, ""),
 ]
