@@ -328,8 +328,10 @@ static enum status step(struct backend *b, uint64_t key, uint16_t *x, uint16_t *
 	if (st == OK && is_new)
 		st = b->ops->act_mul(b, &(struct act_mul_args){
 				.n_tok = 1, .dim = DIM, .gate = x, .up = x, .y = y});
+	/* From the host's memory: y is the device's, and the kernel may still write it. */
+	static const uint16_t one = 0x3C00;
 	if (st == OK && is_new && with_upload)
-		st = b->ops->upload(b, x, y, 2);
+		st = b->ops->upload(b, x, &one, sizeof one);
 	enum status end = b->ops->step_end(b);
 	return st == OK ? end : st;
 }
