@@ -9,7 +9,7 @@
  * integers or codes of so many, and to bf16 where weights are that or FP8 and the
  * processor multiplies it.
  *
- * Rule 3 of kernels/README.md (a row's bits do not depend on its company) holds
+ * Rule 4 of kernels/README.md (a row's bits do not depend on its company) holds
  * because the order of every sum of products depends on the row's own data only, and
  * because work is split between threads by output element, never inside a sum. The
  * library is compiled without contraction of a * b + c: it could differ between two

@@ -5,7 +5,7 @@
  * takes the best that the processor has. Thread: any.
  *
  * Every loop computes a row's numbers in an order that depends on the row alone, so
- * that rule 3 of kernels/README.md holds within one table. Between two tables the
+ * that rule 4 of kernels/README.md holds within one table. Between two tables the
  * sums of integers agree exactly, those of floats within rounding.
  */
 #pragma once
