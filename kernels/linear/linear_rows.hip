@@ -39,7 +39,8 @@ template <int format> struct linear_rows_of {
 	};
 };
 
-/* Activations into LDS: piece p (eight of K) where the lane that wants it will look. */
+/* Puts activations into LDS. A piece is eight of the K inputs. Each piece goes where the
+ * lane that multiplies it reads it. */
 template <int format>
 DEVICE void linear_rows_stage(const uint16_t *x, int32_t k, u32x4 *to)
 {

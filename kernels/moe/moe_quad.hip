@@ -116,7 +116,8 @@ DEVICE void moe_quad_put(int32_t first, int32_t n, const moe_quad_held &held, u3
 	}
 }
 
-/* All n, of which the first are held; and the zeros before them. */
+/* Puts all n pieces into LDS, behind the zeros of quad_zeros. Registers hold the first
+ * pieces already; the others are loaded here. */
 template <int THREADS, class F>
 DEVICE void moe_quad_stage(int32_t n, F from, moe_quad_held *held, u32x4 *lds)
 {

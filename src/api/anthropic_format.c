@@ -52,7 +52,7 @@ static void add_stop(const struct api_call *c, struct buf *out)
 		buf_add_z(out, "null");
 }
 
-/* What every spelling of this message begins with: c->head. */
+/* Writes c->head, with which the whole message and the first event of a stream begin. */
 static void init(struct api_call *c, const char *request_id)
 {
 	struct buf id = {0}, *head = &c->head;

@@ -29,7 +29,7 @@ static bool is_reasoning(const struct answer_part *p)
 	return p->channel == OUT_REASONING;
 }
 
-/* Ids of items: the response's, with the item's kind and place. */
+/* The id of an item is made of the response's id, the item's kind and its index. */
 static void add_item_id(const struct api_call *c, int i, struct buf *out)
 {
 	const struct responses *r = c->state;

@@ -9,7 +9,8 @@
 
 /* Weights are sums of a few exponentials in floats, against the same in double. */
 #define WEIGHT_TOLERANCE 1e-3
-/* Between values that differ by less, the order of their sums decides. */
+/* Two values that differ by less may come out in either order, since float sums are
+ * rounded. */
 #define ROUNDING 1e-6
 
 struct routing_values {

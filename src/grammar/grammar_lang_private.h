@@ -21,8 +21,9 @@ struct term {
 	bool has_begin;  /* TERM_BEGIN is in it */
 	bool has_place;  /* one of the other three is in it */
 	bool is_boolean; /* TERM_AND or TERM_NOT is in it */
-	uint32_t a, b;   /* CAT, NOT, REPEAT, AHEAD: terms; CLASS, ALT, AND: rows a..a + b
-	                    of ranges, of kids */
+	/* CAT, NOT, REPEAT, AHEAD: indices of terms. CLASS: ranges a .. a + b - 1. ALT, AND:
+	 * kids a .. a + b - 1. */
+	uint32_t a, b;
 	uint32_t min, max; /* REPEAT */
 	uint32_t len_min, len_max; /* characters */
 	uint32_t chain;

@@ -605,7 +605,8 @@ static lang settle_repeat(struct regex *x, struct term t, lang rest)
 	return out;
 }
 
-/* From its end: one step for each item, however long it is. */
+/* Settles the items of a sequence, the last first, so that no recursion is as deep as the
+ * sequence is long. */
 static lang settle_sequence(struct regex *x, lang l, lang rest)
 {
 	struct grammar_parts items = {0};

@@ -132,7 +132,7 @@ static void add_key(struct dump *d, const struct jinja_value *key)
 	jtext_add_z(d->t, "\"");
 }
 
-/* Keys in order, for sort_keys: the items become the entries' values. */
+/* The entries of a dict in the order of their keys, for sort_keys. */
 static struct jentry *sorted_entries(struct dump *d, const struct jdict *dict)
 {
 	struct jrt *rt = d->t->rt;

@@ -245,7 +245,7 @@ bool jcase_is_alpha(uint32_t cp);
 bool jcase_is_digit(uint32_t cp);
 bool jcase_is_alnum(uint32_t cp);
 bool jcase_is_printable(uint32_t cp);
-/* 1 upper (or title), -1 lower, 0 uncased. */
+/* The case of a character: 1 for upper or title case, -1 for lower, 0 for none. */
 int jcase_of(uint32_t cp);
 enum jcase_to { CASE_UPPER, CASE_LOWER, CASE_CAPITALIZE, CASE_TITLE, CASE_SWAP };
 /* Append bytes from..to of s in another case, each character with its mark. */

@@ -178,7 +178,8 @@ static enum jflow run_if(struct jrt *rt, struct jframe *f, const struct stmt *s)
 	return FLOW_NEXT;
 }
 
-/* A frame for each item: the test's names hide nothing of the body's. */
+/* Evaluates the `if` of a `for` for one item. It has a frame of its own, so the names it
+ * sets do not hide names of the loop's body. */
 bool jstmt_for_test(struct jrt *rt, const struct stmt *s, struct jframe *f,
 		    struct jinja_value *item)
 {

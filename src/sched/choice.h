@@ -88,7 +88,7 @@ enum status choice_score(struct sched_choice *c, const float *logits, int n,
 
 const struct ids *choice_prompt(const struct sched_choice *c);
 int choice_length(const struct sched_choice *c); /* tokens of its history */
-/* The whole history in one piece, appended to out. */
+/* Appends all tokens of the prompt and of the answer to out. */
 void choice_history(const struct sched_choice *c, struct ids *out);
 /* The next pending tokens in one piece: at most n_max of them. Sets n and
  * n_logits: 1 when they are the last pending ones, n where choice_scores. */

@@ -210,7 +210,8 @@ static grammar_part bounded(const struct array *a, const struct json_node *of,
 	return out;
 }
 
-/* The whole array where something is contained; false: nothing is. */
+/* Reads the `contains` of all schemas that hold together. True: *out is the grammar of the
+ * whole array. False: no schema asks for contained items, and *out is not set. */
 static bool contains(const struct array *a, grammar_part *out)
 {
 	struct schema_reader *x = a->x;

@@ -195,7 +195,8 @@ static grammar_part fraction_from(struct schema_reader *x, struct fraction f, in
 	return out;
 }
 
-/* What may follow an integer part that is tight against lo, hi, both or none. */
+/* The part of a number behind its integer part. lo or hi is set where the integer part
+ * equals that bound's, so that the fraction decides; otherwise it is NULL. */
 static grammar_part fraction(struct schema_reader *x, const struct decimal *lo,
 			     const struct decimal *hi, int n_max)
 {

@@ -48,7 +48,7 @@ enum status cpu_create(const struct backend_opts *o, struct backend **out,
 static inline void cpu_for(struct backend *b, int n, size_t work,
 			   void (*fn)(void *arg, int begin, int end), const void *arg)
 {
-	enum { ENOUGH = 8192 }; /* some 2 us; a hand-over takes about 0.3 */
+	enum { ENOUGH = 8192 }; /* takes some 2 us; handing it over takes about 0.3 us */
 	int grain = work < ENOUGH ? (int)(ENOUGH / (work + 1)) : 1;
 	pool_for(((struct cpu *)b)->pool, n, grain, fn, (void *)(uintptr_t)arg);
 }

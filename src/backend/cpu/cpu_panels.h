@@ -75,8 +75,9 @@ struct cpu_panels {
 	bool has_zero;      /* CPU_FORM_4, 8: zero points, bytes; else 8, 128 */
 	bool has_nan_scale; /* CPU_SCALING_E8M0: 255 is one */
 	float factor;
-	const int32_t *order; /* column i here is column order[i] of the weight (K), or
-			       * NULL: in order */
+	/* (K): column i of the panels is column order[i] of the weight. NULL: both are in
+	 * the same order. */
+	const int32_t *order;
 	size_t at_low, at_super, at_q, panel_bytes;
 	const uint8_t *data; /* (ceil(N/16), panel_bytes) */
 };

@@ -177,7 +177,8 @@ void cpu_panels_fill_blocks(struct fill *f, int32_t n0, int n_rows, uint8_t *pan
 
 /* --- e2m1 and e4m3 ---------------------------------------------------------------- */
 
-/* Words of eight nibbles, the first column lowest, are those of the panel. */
+/* A word of the weight holds eight columns of four bits, the first in the lowest bits. The
+ * panel holds the same words, so they are copied. */
 void cpu_panels_fill_fp4(struct fill *f, int32_t n0, int n_rows, uint8_t *panel)
 {
 	const struct weight *w = f->w;

@@ -98,7 +98,7 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 	return LAUNCH(h, name, g, ARG(l));
 }
 
-/* How many sequences of one token there is work memory for at a time. */
+/* For how many sequences of one token the work memory suffices in one launch. */
 static int32_t split_at_once(const struct attention_args *a, int32_t subs)
 {
 	int32_t heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);

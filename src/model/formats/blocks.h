@@ -54,7 +54,7 @@ struct weight {
 	enum dtype scale_type; /* F32, F16 or BF16; NVFP4: F8_E4M3; MXFP4: F8_E8M0 */
 	const void *zero_points;
 	const char *name; /* tensor name, for messages */
-	bool is_mapped;   /* lies in a mapped file: pages may be given back */
+	bool is_mapped;   /* q lies in a mapped file, so its pages may be given back */
 	bool is_table;    /* read by rows only (embed_rows), never multiplied */
 	bool keeps_rows;  /* read as it lies: the CPU makes no panels of it */
 	const void *packed; /* a backend's own form of it beside this one, or NULL */

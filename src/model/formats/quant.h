@@ -68,7 +68,7 @@ struct quant_views {
 /* In the format of w->choice, or plain where the numbers are. */
 enum status quant_open(const struct quant_want *w, struct weight *out,
 		       struct fail *fail) MUST_USE;
-/* Is there a weight of this name in any format? */
+/* True where the checkpoint has a weight of this name, in any format. */
 bool quant_is_weight(const struct tensors *ts, const char *name);
 /* The format that a tensor is part of, where c is the choice for its layer, and how
  * many weights it holds (none: it is scales or the like). */

@@ -62,8 +62,8 @@ VINLINE void store_bytes(int8_t *out, vi v)
 #endif
 }
 
-/* x * inverse to the nearest integers, of one plane or cut into two; sum: theirs, of
- * n_sub parts of the columns. */
+/* Rounds x * inverse to the nearest integers, in one plane of int8 or cut into two. sum:
+ * the sums of these integers over each of n_sub equal parts of the columns. */
 VINLINE void round_block(const float *x, float inverse, int planes, int n_sub,
 			 int8_t (*q)[CPU_BLOCK], int32_t (*sum)[2])
 {
