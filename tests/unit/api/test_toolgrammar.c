@@ -499,10 +499,10 @@ static void test_guard(void)
 /* The same again is not compiled again. */
 static void test_cache(void)
 {
-	static const char *const bodies[] = {
-		ONE, ANY, SINGLE, AUTO,
+	static const char guided[] =
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],\"guided_json\":"
-		"{\"type\":\"integer\"}}"};
+		"{\"type\":\"integer\"}}";
+	static const char *const bodies[] = {ONE, ANY, SINGLE, AUTO, guided};
 	struct api *a = api_of("hermes");
 	metrics_reset();
 	for (size_t i = 0; i < 2 * ARRAY_LEN(bodies); i++)
