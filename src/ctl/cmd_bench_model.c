@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Speed of the engine alone. Prefill: a prompt of random ids into an empty cache, to
- * its last logits. Decode: --depth random ids first, then tokens one by one, each the
- * most likely after the last (so that the experts are those a text would use), ends
- * of text ignored; with --batch, so many sequences in each step. One round is run before
- * the clock starts (but where a long depth is prefilled before it does); of the rest,
- * medians. On a GPU the last step is also repeated by
- * itself, so that what the host adds to each token shows.
+ * Speed of the engine alone. --depth random tokens are in the KV cache before the clock
+ * starts. Prefill: a prompt of random tokens behind them, to its last logits. Decode:
+ * tokens one by one behind them. Each is the most likely one after the last, so that the
+ * experts are those that a text would use. Ends of text are ignored. With --batch, a step
+ * decodes that many sequences.
+ *
+ * A first run warms caches up and is not counted; a long depth warms them up as well. The
+ * other runs give medians. On a GPU the last step is also repeated by itself. The
+ * difference is what the host adds to each token.
  */
 #include <math.h>
 #include <stdio.h>
@@ -45,14 +47,16 @@ static double seconds_since(int64_t begin_us)
 	return (double)(clock_now_us(&clock_monotonic) - begin_us) * 1e-6;
 }
 
-/* Tokens per second, or a negative number where it failed. */
-static double prefill_once(struct session *s, const int32_t *ids, int n)
+/* Of n tokens behind `depth` others. Tokens per second, or a negative number where it
+ * failed. */
+static double prefill_once(struct session *s, const int32_t *ids, int depth, int n)
 {
-	struct engine_seq *seq = session_start(s, n);
+	struct engine_seq *seq = session_start(s, depth + n);
 	if (!seq)
 		return -1;
+	bool good = !depth || session_feed(s, seq, ids, depth, NULL, NULL);
 	int64_t begin = clock_now_us(&clock_monotonic);
-	bool good = session_feed(s, seq, ids, n, NULL, NULL);
+	good = good && session_feed(s, seq, ids + depth, n, NULL, NULL);
 	double rate = n / seconds_since(begin);
 	engine_seq_destroy(s->engine, seq);
 	return good ? rate : -1;
@@ -119,16 +123,17 @@ static double decode_once(struct session *s, const int32_t *ids, int depth, int 
 	return good ? rate : -1;
 }
 
-/* Median of a->repeat runs of what `depth` < 0 makes prefill, else decode. */
-static double median_of(struct session *s, const int32_t *ids, int n, int depth,
+/* Tokens per second of n tokens: the median of a->repeat runs. */
+static double median_of(struct session *s, const int32_t *ids, int n, bool is_prefill,
 			const struct bench_model_args *a)
 {
 	struct samples rates = {0};
 	double rate = 0;
+	int depth = (int)a->depth;
 	int i = depth >= LONG_DEPTH ? 1 : 0;
 	for (; i <= a->repeat && rate >= 0; i++) {
-		rate = depth < 0 ? prefill_once(s, ids, n)
-				 : decode_once(s, ids, depth, n, (int)a->batch);
+		rate = is_prefill ? prefill_once(s, ids, depth, n)
+				  : decode_once(s, ids, depth, n, (int)a->batch);
 		if (i > 0) /* the first warms caches up */
 			samples_add(&rates, rate);
 	}
@@ -162,11 +167,11 @@ static bool measure(struct session *s, const struct bench_model_args *a, int n_i
 	input_random_ids(0, engine_n_vocab(s->engine), ids, n_all);
 	bool good = true;
 	for (int i = 0; i < a->n_prompts && good; i++) {
-		out->prefill[i] = median_of(s, ids, (int)a->prompt[i], -1, a);
+		out->prefill[i] = median_of(s, ids, (int)a->prompt[i], true, a);
 		good = out->prefill[i] >= 0;
 	}
 	if (good && a->n_decode) {
-		out->decode = median_of(s, ids, (int)a->n_decode, (int)a->depth, a);
+		out->decode = median_of(s, ids, (int)a->n_decode, false, a);
 		good = out->decode >= 0 &&
 		       time_gpu(s, out->decode / (double)a->batch, &out->gpu_us);
 	}
@@ -229,8 +234,8 @@ static void print_text(const struct session *s, const struct bench_model_args *a
 	       s->backend->device);
 	printf("load          %10.3f s\n", s->load_s);
 	for (int i = 0; i < a->n_prompts; i++)
-		printf("prefill %5lld %10.1f tokens/s\n", (long long)a->prompt[i],
-		       r->prefill[i]);
+		printf("prefill %5lld %10.1f tokens/s  at depth %lld\n",
+		       (long long)a->prompt[i], r->prefill[i], (long long)a->depth);
 	if (a->n_decode)
 		printf("decode  %5lld %10.1f tokens/s  %.3f ms a step of %lld, at depth "
 		       "%lld\n", (long long)a->n_decode, r->decode,
@@ -252,7 +257,7 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 {
 	int64_t n_ids = MAX(a->depth, 1) + a->n_decode;
 	for (int i = 0; i < a->n_prompts; i++)
-		n_ids = MAX(n_ids, a->prompt[i]);
+		n_ids = MAX(n_ids, a->depth + a->prompt[i]);
 	struct session s = {0};
 	struct result r = {{0}, 0, 0};
 	int rc = EXIT_FAILED;
@@ -280,7 +285,7 @@ int cmd_bench_model(int argc, char **argv)
 		{"decode", 'n', OPTION_INT, &a.n_decode, 0, 1 << 20, "N",
 		 "tokens to decode (128)"},
 		{"depth", 'd', OPTION_INT, &a.depth, 0, 1 << 26, "N",
-		 "tokens in the cache before decoding (0)"},
+		 "tokens in the cache before each prompt and before decoding (0)"},
 		{"batch", 'b', OPTION_INT, &a.batch, 1, MAX_BATCH, "B",
 		 "sequences to decode at the same time, each of N tokens (1)"},
 		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "R",

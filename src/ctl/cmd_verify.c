@@ -29,6 +29,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -245,6 +246,27 @@ static double mean_delta(const struct tally *t)
 	return t->deltas.n ? t->sum_delta / (double)t->deltas.n : 0;
 }
 
+static int compare_deltas(const void *a, const void *b)
+{
+	const struct logit_delta *x = a, *y = b;
+	return (x->value > y->value) - (x->value < y->value);
+}
+
+/* Half of the differences are smaller. A model with experts has a few large ones, behind
+ * routers' near-ties, which a mean would tell of alone. */
+static double median_delta(const struct tally *t)
+{
+	size_t n = t->deltas.n;
+	if (!n)
+		return 0;
+	struct logit_delta *sorted = xcalloc(n, sizeof *sorted);
+	memcpy(sorted, t->deltas.p, n * sizeof *sorted);
+	qsort(sorted, n, sizeof *sorted, compare_deltas);
+	double median = sorted[n / 2].value;
+	free(sorted);
+	return median;
+}
+
 /* A miss is excused where the errors explain it. The best two of the reference may be off
  * in opposite directions, so they may be twice the largest error apart. */
 static bool is_within(const struct tally *t, double max_delta, double max_mean)
@@ -316,6 +338,7 @@ static void print_text(const struct session *s, const struct outcome *o)
 	       t->max_delta, t->worst_case, t->worst_token, o->a->max_delta);
 	printf("mean |delta logp|  %.6f  (tolerance %g)\n", mean_delta(t),
 	       o->a->max_mean);
+	printf("median             %.6f\n", median_delta(t));
 	printf("top-1 agreement    %.2f %%  (%lld of %lld)\n",
 	       t->steps ? 100.0 * (double)t->agree / (double)t->steps : 100.0,
 	       (long long)t->agree, (long long)t->steps);
@@ -372,6 +395,7 @@ static void print_json(const struct session *s, const struct outcome *o)
 		 (long long)t->tokens);
 	add_number(&b, "max_delta", t->max_delta);
 	add_number(&b, "mean_delta", mean_delta(t));
+	add_number(&b, "median_delta", median_delta(t));
 	add_number(&b, "tolerance", o->a->max_delta);
 	add_number(&b, "mean_tolerance", o->a->max_mean);
 	buf_addf(&b, ",\"worst_case\":%d,\"worst_token\":%d,\"steps\":%lld,"

@@ -19,7 +19,7 @@ enum { MAX_PROMPTS = 8, PREFILL_FROM = 9 /* tokens of a step */ };
 struct kernels_predict_args {
 	struct session_opts session;
 	const char *chip, *code, *objdump, *prompts;
-	int64_t depth;
+	int64_t depth, behind;
 	bool json, launches;
 };
 
@@ -217,27 +217,51 @@ static void begin_step(struct prediction *p, const char *name, bool is_prefill)
 
 /* --- steps ------------------------------------------------------------------------ */
 
-/* A prompt of n tokens; then, where `also_decode`, one token behind it. */
-static bool run_prompt(struct prediction *p, struct session *s, int n, bool also_decode)
+/* What of a prompt is predicted. */
+struct predict_prompt {
+	int n_before;     /* tokens that the KV cache holds already */
+	int n;            /* new tokens */
+	bool is_decode;   /* not the prompt: one token behind it */
+};
+
+static void name_step(const struct predict_prompt *pp, char *out, size_t size)
 {
-	char name[64];
+	if (pp->is_decode)
+		snprintf(out, size, "decode behind %d tokens", pp->n);
+	else if (pp->n_before)
+		snprintf(out, size, "prefill of %d tokens behind %d", pp->n, pp->n_before);
+	else
+		snprintf(out, size, "prefill of %d tokens", pp->n);
+}
+
+static bool feed(struct prediction *p, struct session *s, struct engine_seq *seq,
+		 const int32_t *ids, int n)
+{
 	int step = engine_max_batch_tok(s->engine);
-	int32_t *ids = xcalloc((size_t)n + 1, sizeof *ids);
-	input_random_ids(1, s->model->config.n_vocab, ids, n + 1);
-	struct engine_seq *seq = session_start(s, n + 1);
-	bool good = seq != NULL;
-	if (!also_decode) {
-		snprintf(name, sizeof name, "prefill of %d tokens", n);
-		begin_step(p, name, n >= PREFILL_FROM);
-	}
+	bool good = true;
 	for (int at = 0; at < n && good; at += step) {
 		p->n_known = 0;
 		good = session_feed(s, seq, ids + at, MIN(step, n - at), NULL, NULL);
 	}
-	if (also_decode && good) {
-		snprintf(name, sizeof name, "decode behind %d tokens", n);
+	return good;
+}
+
+static bool run_prompt(struct prediction *p, struct session *s,
+		       const struct predict_prompt *pp)
+{
+	char name[64];
+	int n_all = pp->n_before + pp->n + 1;
+	int32_t *ids = xcalloc((size_t)n_all, sizeof *ids);
+	input_random_ids(1, s->model->config.n_vocab, ids, n_all);
+	struct engine_seq *seq = session_start(s, n_all);
+	bool good = seq && feed(p, s, seq, ids, pp->n_before);
+	name_step(pp, name, sizeof name);
+	if (!pp->is_decode)
+		begin_step(p, name, pp->n >= PREFILL_FROM);
+	good = good && feed(p, s, seq, ids + pp->n_before, pp->n);
+	if (pp->is_decode && good) {
 		begin_step(p, name, false);
-		good = session_feed(s, seq, ids + n, 1, NULL, NULL);
+		good = feed(p, s, seq, ids + pp->n, 1);
 	}
 	finish_step(p);
 	if (seq)
@@ -281,18 +305,20 @@ static bool predict(const struct kernels_predict_args *a, struct prediction *p,
 		    const int *prompts, int n_prompts)
 {
 	struct session s = {0};
+	struct predict_prompt decode = {.n = (int)a->depth, .is_decode = true};
 	int longest = (int)a->depth;
 	for (int i = 0; i < n_prompts; i++)
-		longest = MAX(longest, prompts[i]);
+		longest = MAX(longest, (int)a->behind + prompts[i]);
 	bool good = open_session(a, null_hip_open(p->model.chip, p->model.code), longest + 1,
 				 &s, &p->fail);
 	if (good) {
 		struct hip *h = hip_of(s.backend);
 		h->on_launch = on_launch;
 		h->on_launch_ctx = p;
-		good = run_prompt(p, &s, (int)a->depth, true);
+		good = run_prompt(p, &s, &decode);
 		for (int i = 0; i < n_prompts && good; i++)
-			good = run_prompt(p, &s, prompts[i], false);
+			good = run_prompt(p, &s, &(struct predict_prompt){
+				.n_before = (int)a->behind, .n = prompts[i]});
 		h->on_launch = NULL;
 	}
 	session_close(&s);
@@ -347,6 +373,8 @@ int cmd_kernels_predict(int argc, char **argv)
 		 "tokens before the decoded one (128)"},
 		{"prompt-tokens", 'p', OPTION_TEXT, &a.prompts, 0, 0, "N,…",
 		 "prompts to read (128,4096)"},
+		{"behind", 'b', OPTION_INT, &a.behind, 0, 1 << 20, "N",
+		 "tokens in the cache before each prompt (0)"},
 		{"lm-head", 0, OPTION_TEXT, &a.session.lm_head, 0, 0, "FORMAT",
 		 "the output head: native, or int8 with a scale a row (native)"},
 		{"launches", 'l', OPTION_FLAG, &a.launches, 0, 0, NULL, "each launch, too"},

@@ -9,7 +9,8 @@
     peers_llama.py run FILE THREADS            reads names of cases from stdin and prints
                                                tokens a second for each, on lines
 
-SHAPE is JSON: layers, d, heads, kv_heads, head_dim, ffn, experts, used, vocab, tied.
+SHAPE is JSON: layers, d, heads, kv_heads, head_dim, ffn, experts, used, vocab, tied;
+outliers: norm weights are spread, and one of a hundred is large.
 FORMAT is bf16 or one of BLOCKS. Cases: prefill512, decode, decode4096, batch8."""
 import ctypes
 import json
@@ -70,7 +71,11 @@ def make(shape, fmt, path, tokenizer=None):
         w.add_tokenizer_model("no_vocab")
 
     def norm(name, n):
-        w.add_tensor(name, numpy.ones(n, dtype=numpy.float32))
+        scale = numpy.ones(n, dtype=numpy.float32)
+        if shape.get("outliers"): # as trained models have them
+            scale = numpy.exp(0.5 * rng.standard_normal(n)).astype(numpy.float32)
+            scale[rng.random(n) < 0.01] *= 8
+        w.add_tensor(name, scale)
 
     def weight(name, *dims):
         k = dims[-1]
