@@ -102,7 +102,16 @@ if [ "$finished" != 1 ] || [ -z "$ttft" ]; then
 fi
 printf '\n\nTTFT %s ms (time to first token), TPOT %s ms (time per output token)\n' "$ttft" "$tpot"
 
-say "5. Go on"
+say "5. Are its answers sound? build/haloctl verify --answers --url $url"
+reference=
+[ -f "$model/reference.json" ] && reference="--reference $model/reference.json"
+# A model that was trained for one language only, or for no chat, may fail some of them.
+if ! build/haloctl verify --answers --url "$url" $reference; then
+	echo "quickstart.sh: not all answers are those of a sound chat model" >&2
+	[ -z "$reference" ] || exit 1
+fi
+
+say "6. Go on"
 cat <<EOF
 The API      $url/v1            (any OpenAI client; the API key may be anything)
 Metrics      curl $url/metrics  | grep time_per_output_token

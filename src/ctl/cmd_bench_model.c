@@ -76,10 +76,9 @@ static bool step_batch(struct session *s, struct engine_seq *const *seq, int n_s
 		return false;
 	}
 	for (int i = 0; i < n_seqs; i++) {
-		const float *logits = engine_logits(s->engine, i);
-		if (!logits)
+		id[i] = session_best_of(s, i);
+		if (id[i] < 0)
 			return false;
-		id[i] = session_argmax(logits, engine_n_vocab(s->engine));
 	}
 	return true;
 }

@@ -9,7 +9,7 @@
 #include "ctl/options.h"
 
 struct bench_serve_args {
-	const char *url, *model;
+	const char *url, *model, *api_key;
 	int64_t n_input, n_output, concurrency, n_requests, n_vocab, seed, timeout_s;
 	bool json;
 };
@@ -92,7 +92,8 @@ static int run(const struct option_set *set, const struct bench_serve_args *a,
 	       const char *model)
 {
 	struct load_opts o = {
-		.url = a->url, .model = model, .n_requests = (int)a->n_requests,
+		.url = a->url, .model = model, .api_key = a->api_key,
+		.n_requests = (int)a->n_requests,
 		.concurrency = (int)a->concurrency, .n_input = (int)a->n_input,
 		.n_output = (int)a->n_output, .n_vocab = (int)a->n_vocab,
 		.seed = (uint64_t)a->seed, .timeout_s = (int)a->timeout_s};
@@ -116,6 +117,8 @@ int cmd_bench_serve(int argc, char **argv)
 		 "the server (http://127.0.0.1:8080)"},
 		{"model", 'm', OPTION_TEXT, &a.model, 0, 0, "NAME",
 		 "as the server names it (the first it lists)"},
+		{"api-key", 0, OPTION_TEXT, &a.api_key, 0, 0, "KEY",
+		 "sent as a bearer token (that of OPENAI_API_KEY)"},
 		{"input-len", 'i', OPTION_INT, &a.n_input, 1, 1 << 26, "N",
 		 "tokens a prompt (128)"},
 		{"output-len", 'o', OPTION_INT, &a.n_output, 1, 1 << 26, "N",
@@ -141,12 +144,14 @@ int cmd_bench_serve(int argc, char **argv)
 	int rc;
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
+	if (!a.api_key)
+		a.api_key = getenv("OPENAI_API_KEY");
 	url = xstrdup(a.url);
 	for (size_t n = strlen(url); n && url[n - 1] == '/'; n--)
 		url[n - 1] = '\0';
 	a.url = url;
 	curl_global_init(CURL_GLOBAL_DEFAULT);
-	if (!a.model && load_model_name(a.url, &listed, &fail) != OK)
+	if (!a.model && load_model_name(a.url, a.api_key, &listed, &fail) != OK)
 		rc = options_failure("%s", fail.text);
 	else
 		rc = run(&set, &a, a.model ? a.model : listed);

@@ -539,9 +539,13 @@ int cmd_verify(int argc, char **argv)
 	struct option_set set = {"verify",
 				 "Compare a model's log-probabilities, greedy choices "
 				 "and tokenizer with a reference.\nExits with 1 where "
-				 "they differ by more than the tolerance.", rows,
+				 "they differ by more than the tolerance.\n"
+				 "verify --answers --help: ask a running server instead.", rows,
 				 ARRAY_LEN(rows)};
 	int rc;
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--answers") == 0)
+			return cmd_verify_answers(argc, argv);
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
 	if (!a.session.dir)

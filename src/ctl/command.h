@@ -25,6 +25,7 @@ int command_run(const struct command_table *t, int argc, char **argv);
 /* haloctl */
 int cmd_generate(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
+int cmd_verify_answers(int argc, char **argv); /* verify with --answers */
 int cmd_tokenize(int argc, char **argv);
 int cmd_detokenize(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);

@@ -150,6 +150,17 @@ static CURL *make_easy(const char *url, long timeout_s)
 	return easy;
 }
 
+/* Appends the key to the headers, where there is one. */
+static struct curl_slist *add_key(struct curl_slist *headers, const char *api_key)
+{
+	if (!api_key)
+		return headers;
+	char *line = xasprintf("Authorization: Bearer %s", api_key);
+	headers = curl_slist_append(headers, line);
+	free(line);
+	return headers;
+}
+
 /* --- the load ------------------------------------------------------------- */
 
 struct model_load {
@@ -276,6 +287,7 @@ enum status load_run(const struct load_opts *o, struct load_result *out,
 	l.headers = curl_slist_append(NULL, "Content-Type: application/json");
 	/* Do not wait for "100 Continue" with long prompts. */
 	l.headers = curl_slist_append(l.headers, "Expect:");
+	l.headers = add_key(l.headers, o->api_key);
 	curl_multi_setopt(l.multi, CURLMOPT_MAXCONNECTS, (long)o->concurrency);
 	int64_t begin = clock_now_us(&clock_monotonic);
 	enum status st = drive(&l, fail);
@@ -307,8 +319,10 @@ static size_t on_models(char *p, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-enum status load_model_name(const char *url, char **out, struct fail *fail)
+enum status load_model_name(const char *url, const char *api_key, char **out,
+			    struct fail *fail)
 {
+	struct curl_slist *headers = add_key(NULL, api_key);
 	struct buf body = {0};
 	long status = 0;
 	char *full = xasprintf("%s/v1/models", url);
@@ -318,6 +332,7 @@ enum status load_model_name(const char *url, char **out, struct fail *fail)
 		st = fail_set(fail, E_IO, "curl gives no handle");
 		goto out;
 	}
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_models);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, &body);
 	CURLcode code = curl_easy_perform(easy);
@@ -337,6 +352,7 @@ enum status load_model_name(const char *url, char **out, struct fail *fail)
 	json_decref(v);
 out:
 	curl_easy_cleanup(easy);
+	curl_slist_free_all(headers);
 	buf_deinit(&body);
 	free(full);
 	return st;

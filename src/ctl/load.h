@@ -8,6 +8,7 @@
 struct load_opts {
 	const char *url;   /* "http://127.0.0.1:8080", no slash at the end */
 	const char *model; /* as the server names it */
+	const char *api_key; /* NULL: none */
 	int n_requests, concurrency;
 	int n_input, n_output; /* tokens */
 	int n_vocab;           /* ids of prompts are below it */
@@ -28,6 +29,6 @@ struct load_result {
 enum status load_run(const struct load_opts *o, struct load_result *out,
 		     struct fail *fail) MUST_USE;
 void load_result_deinit(struct load_result *r);
-/* Name of the first model the server lists; malloc'ed. */
-enum status load_model_name(const char *url, char **out,
+/* Name of the first model that the server lists, malloc'ed. api_key: NULL for none. */
+enum status load_model_name(const char *url, const char *api_key, char **out,
 			    struct fail *fail) MUST_USE;

@@ -132,13 +132,18 @@ const float *session_logits(const struct session *s)
 	return logits;
 }
 
-int32_t session_best(const struct session *s)
+int32_t session_best_of(const struct session *s, int i)
 {
-	const struct logits_top *top = engine_top(s->engine, 0);
+	const struct logits_top *top = engine_top(s->engine, i);
 	if (top && top->n > 0)
 		return top->id[0];
-	const float *logits = session_logits(s);
+	const float *logits = i ? engine_logits(s->engine, i) : session_logits(s);
 	return logits ? session_argmax(logits, engine_n_vocab(s->engine)) : -1;
+}
+
+int32_t session_best(const struct session *s)
+{
+	return session_best_of(s, 0);
 }
 
 static bool any(vec4i mask)

@@ -71,7 +71,9 @@ bool session_feed(struct session *s, struct engine_seq *seq, const int32_t *ids,
 /* (V), behind the last token fed; until the next feed. NULL, having said so on stderr,
  * where the device lost them. */
 const float *session_logits(const struct session *s);
-/* The most likely after that token; -1: as above. */
+/* The most likely token after the one that was fed last; -1: the device lost the logits. */
 int32_t session_best(const struct session *s);
+/* The same for slice i of the last step, where a command makes steps by itself. */
+int32_t session_best_of(const struct session *s, int i);
 /* Index of the largest; the lowest of equals. */
 int32_t session_argmax(const float *logits, int32_t n_vocab);

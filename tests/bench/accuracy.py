@@ -4,7 +4,7 @@
 
     tests/bench/accuracy.py [--build DIR] [--work DIR] [--models dense,experts]
                             [--formats q4_0,q4_k,q6_k,q8_0,bf16] [--cases N] [--steps N]
-                            [--hip-library FILE [--hip-kernels DIR]]     (prints CSV)
+                            [--no-llama] [--hip-library FILE [--hip-kernels DIR]]     (prints CSV)
 
 It runs in an environment with llama-cpp-python, gguf and numpy (that of peers.py). The
 models are GGUF files of random weights: four layers of Qwen3-1.7B's shape, and four of
@@ -207,7 +207,8 @@ def measure(a, model, fmt):
         more = ["--hip-kernels", a.hip_kernels] if a.hip_kernels else []
         report(model, fmt, "halod hip", halod(a, path, file, "--backend", "hip",
                                               "--hip-library", a.hip_library, *more))
-    report(model, fmt, "llama.cpp cpu", llama(path, cases))
+    if not a.no_llama:
+        report(model, fmt, "llama.cpp cpu", llama(path, cases))
 
 
 def main():
@@ -218,6 +219,7 @@ def main():
     p.add_argument("--formats", default="q4_0,q4_k,q6_k,q8_0,bf16")
     p.add_argument("--cases", type=int, default=12)
     p.add_argument("--steps", type=int, default=16)
+    p.add_argument("--no-llama", action="store_true", help="halod alone")
     p.add_argument("--hip-library")
     p.add_argument("--hip-kernels")
     a = p.parse_args()

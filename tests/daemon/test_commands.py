@@ -44,6 +44,7 @@ COMMANDS = [
     (r"\./haloctl (generate|verify|inspect) --model \.\./models/halo-tiny", RUN, ""),
     (r"\./haloctl bench model --model \.\./models/halo-tiny -p", RUN, ""),
     (r"\./haloctl bench serve", RUN, ""),
+    (r"haloctl verify --answers", RUN, ""),
     (r"halod -c /etc/halod/halod\.conf --port", ELSE, "as this test starts one"),
     (r"halod --help", RUN, ""),
     (r"halod --check-config", RUN, ""),
@@ -96,7 +97,7 @@ def here(command, port, library):
                      ("/etc/halod/halod.conf", os.path.join(os.path.abspath(SRCDIR),
                                                             "conf/halod.conf"))):
         command = command.replace(old, new)
-    command = re.sub(r"^halod ", "./halod ", command)
+    command = re.sub(r"^(halod|haloctl) ", r"./\1 ", command)
     if library and "--hip-library" not in command:
         command += " --hip-library " + shlex.quote(library)
     return command

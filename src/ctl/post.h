@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JSON over HTTP: requests to a server that speaks the OpenAI API. Thread: main.
+ */
+#pragma once
+#include <jansson.h>
+
+#include "base/buf.h"
+
+struct post {
+	const char *url;     /* "http://127.0.0.1:8080/v1/chat/completions" */
+	const char *api_key; /* NULL: none */
+	long timeout_s;      /* of one request */
+};
+
+struct post_answer {
+	long status;     /* of HTTP; 0: no answer came */
+	json_t *body;    /* NULL: the answer is no JSON */
+	char error[200]; /* why there is no body, "" where there is one */
+};
+
+/* Sends n bodies at the same time and waits for all answers. out: (n), each to be given
+ * to post_answer_deinit. E_IO where curl cannot be set up; requests that fail say so in
+ * their answer. */
+enum status post_json(const struct post *p, json_t *const *bodies, int n,
+		      struct post_answer *out, struct fail *fail) MUST_USE;
+/* The answer to one streamed request: its chunks, as a JSON array. */
+enum status post_stream(const struct post *p, json_t *body, struct post_answer *out,
+			struct fail *fail) MUST_USE;
+void post_answer_deinit(struct post_answer *a);
