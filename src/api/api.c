@@ -94,6 +94,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 					 &a->tool_format, fail);
 	infill_find_tokens(m->tokenizer, &a->fim);
 	a->strict_tools = o->strict_tools;
+	a->shares_prefixes = o->shares_prefixes;
 	toolgrammar_find_specials(m->tokenizer, a->tool_format, &a->arena, &a->specials);
 	/* A model without a template still completes raw prompts. */
 	if (st == OK && a->template_text[0]) {

@@ -29,6 +29,7 @@ struct api_opts {
 	int32_t max_choices;       /* bound on n; 0: 8 */
 	const char *tool_format;   /* how it writes tool calls; NULL: see the template */
 	bool strict_tools; /* hold the arguments of every tool to its schema */
+	bool shares_prefixes; /* owners resume each other's prompts */
 	int32_t n_slots;           /* sequences computed together, for /slots */
 	const char *version;
 	const char *system_fingerprint;

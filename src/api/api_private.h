@@ -36,6 +36,7 @@ struct api {
 		size_t n;
 	} specials; /* tokens that stand in its words */
 	bool strict_tools;
+	bool shares_prefixes;
 	struct fim fim;
 	struct grammarcache *grammars; /* has a lock */
 	struct callstore *calls;     /* these two change, and have locks */

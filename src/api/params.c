@@ -6,6 +6,7 @@
  */
 #include "api/params.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 
@@ -19,6 +20,7 @@
 #define MAX_STOP_IDS 256
 #define MAX_BIASES 4096
 #define MAX_USER_BYTES 256
+#define MAX_SALT_BYTES 1024
 
 /* --- numbers ------------------------------------------------------------ */
 
@@ -321,6 +323,31 @@ static enum status read_user(const struct json_node *body, struct api_call *c,
 	return st;
 }
 
+/* Who may resume what this request computes: the requests of the same key (unless the
+ * settings let all keys share) with the same salt. The key's part has a fixed length, so a
+ * salt cannot spell another key's. */
+static enum status read_cache_salt(const struct json_node *body, struct api_call *c,
+				   struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "cache_salt");
+	struct str salt = STR("");
+	enum status st = json_read_str(&at, &salt, fail);
+	if (st != OK)
+		return st;
+	if (at.v && !json_is_null(at.v) && (salt.n == 0 || salt.n > MAX_SALT_BYTES))
+		return json_read_fail(&at, fail, "must have 1 to %d bytes",
+				      MAX_SALT_BYTES);
+	uint64_t owner = c->api->shares_prefixes ? 0 : c->owner;
+	if (owner == 0 && salt.n == 0)
+		return OK;
+	struct buf name = {0};
+	buf_addf(&name, "%016" PRIx64, owner);
+	buf_add_str(&name, salt);
+	c->request->cache_space = arena_str(&c->request->arena, buf_str(&name));
+	buf_deinit(&name);
+	return OK;
+}
+
 /* --- what is refused ---------------------------------------------------- */
 
 static enum status check_best_of(const struct json_node *body, int n, struct fail *fail)
@@ -363,6 +390,8 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 		st = read_prompt_logprobs(body, c, fail);
 	if (st == OK)
 		st = read_user(body, c, fail);
+	if (st == OK)
+		st = read_cache_salt(body, c, fail);
 	if (st == OK)
 		st = check_best_of(body, r->n, fail);
 	if (st == OK)

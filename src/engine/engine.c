@@ -59,6 +59,8 @@ enum status engine_create_with(const struct engine_graph *g,
 	e->is_fetched = xcalloc((size_t)e->max_batch_tok, sizeof *e->is_fetched);
 	enum status st = kvcache_create(n_pages, page_size, o->prefix_cache, &e->kv);
 	e->checkpoint_every = o->checkpoint_every ? o->checkpoint_every : 512;
+	if (st == OK)
+		e->spaces = spaces_create(e->kv);
 	if (st == OK && g->n_states)
 		st = states_create(g->n_states, &e->states);
 	if (st == OK)
@@ -84,6 +86,7 @@ void engine_destroy(struct engine *e)
 		return;
 	if (e->graph.destroy)
 		e->graph.destroy(e->graph.ctx);
+	spaces_destroy(e->spaces);
 	kvcache_destroy(e->kv);
 	states_destroy(e->states);
 	free(e->arrays.token);

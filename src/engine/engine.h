@@ -108,6 +108,15 @@ struct engine_seq *engine_seq_create(struct engine *e, const int32_t *prompt,
  * taken) when there are not enough pages; E_CTX_LEN beyond engine_n_ctx. */
 enum status engine_seq_reserve(struct engine *e, struct engine_seq *s,
 			       int n_tok) MUST_USE;
+/* The same for a prompt whose pages are found only from within one space of the cache, and
+ * only there are its own pages kept. */
+struct engine_prompt {
+	const int32_t *tokens; /* (n) */
+	int n;
+	struct str space;      /* its name; empty: the space of everybody */
+};
+struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
+					int *out_n_cached);
 int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
 /* A second sequence with the same first tokens: full pages are shared; the last
  * partial page is shared too until the fork reserves room, then copied. What s has

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "engine/engine.h"
+#include "kv/spaces.h"
 #include "kv/states.h"
 
 /* The arrays of struct engine_batch, for their one writer: step_ids.h, and n_ctx. */
@@ -20,6 +21,7 @@ struct batch_arrays {
 struct engine {
 	struct engine_graph graph;
 	struct kvcache *kv;
+	struct spaces *spaces;  /* of kv */
 	struct states *states;  /* NULL: the model has no recurrent state */
 	int checkpoint_every;
 	int n_ctx, max_seqs, max_batch_tok, max_pages_per_seq;

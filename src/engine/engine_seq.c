@@ -59,14 +59,22 @@ static void cut_to_checkpoint(struct engine *e, struct engine_seq *s, int n_page
 struct engine_seq *engine_seq_create(struct engine *e, const int32_t *prompt,
 				     int n, int *out_n_cached)
 {
-	int size = kvcache_page_size(e->kv);
+	return engine_seq_create_in(e, &(struct engine_prompt){.tokens = prompt, .n = n},
+				    out_n_cached);
+}
+
+struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
+					int *out_n_cached)
+{
+	int size = kvcache_page_size(e->kv), n = p->n;
 	struct engine_seq *s = seq_alloc(e);
-	kvcache_prefix known = KVCACHE_ROOT; /* where the last checkpoint is */
+	s->prefix = spaces_root(e->spaces, p->space);
+	kvcache_prefix known = s->prefix; /* where the last checkpoint is */
 	int n_known = 0;
 	int32_t state = -1;
 	/* The last token always runs: its logits are wanted. */
 	while (s->length + size < n && s->n_pages < e->max_pages_per_seq) {
-		int32_t page = kvcache_find(e->kv, s->prefix, prompt + s->length,
+		int32_t page = kvcache_find(e->kv, s->prefix, p->tokens + s->length,
 					    &s->prefix);
 		if (page < 0)
 			break;

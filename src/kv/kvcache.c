@@ -96,6 +96,11 @@ void kvcache_destroy(struct kvcache *kv)
 	free(kv);
 }
 
+kvcache_prefix kvcache_new_root(struct kvcache *kv)
+{
+	return ++kv->last_serial;
+}
+
 int kvcache_page_size(const struct kvcache *kv)
 {
 	return kv->page_size;

@@ -25,6 +25,9 @@ typedef uint64_t kvcache_prefix;
 enum status kvcache_create(int n_pages, int page_size, bool keep,
 			   struct kvcache **out) MUST_USE;
 void kvcache_destroy(struct kvcache *kv); /* NULL is fine */
+/* An empty prefix of its own: what is published behind it is found behind it only. Never
+ * given out before. */
+kvcache_prefix kvcache_new_root(struct kvcache *kv);
 int kvcache_page_size(const struct kvcache *kv);
 bool kvcache_keeps(const struct kvcache *kv); /* as it was created */
 int kvcache_total(const struct kvcache *kv);

@@ -151,7 +151,8 @@ static bool take_pages(struct sched *s, struct sched_choice *c, int n_promised)
 		tokens = history.p;
 	}
 	int n_known = choice_scores(c) ? 1 : n;
-	struct engine_seq *seq = engine_seq_create(e, tokens, n_known, &n_cached);
+	struct engine_prompt prompt = {tokens, n_known, c->r->cache_space};
+	struct engine_seq *seq = engine_seq_create_in(e, &prompt, &n_cached);
 	ids_deinit(&history);
 
 	/* What it shares is no longer free, so this is asked afterwards. */

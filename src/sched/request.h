@@ -97,6 +97,7 @@ struct request {
 	const char *id;     /* X-Request-Id */
 	struct ids *prompts;
 	int n_prompts, n; /* choices = n_prompts * n */
+	struct str cache_space; /* its space of the prefix cache; empty: everybody's */
 	struct sampler_params sampling;
 	int32_t max_tokens; /* output tokens a choice; 0: what the context leaves */
 	bool no_output;     /* only the prompt is looked at */

@@ -102,6 +102,42 @@ def test_responses(t, d, path):
     t.equal(d.get(at, three).status, 404, "then it is gone")
 
 
+LONG = "The password of the safe is 4711, and nobody else may know it. " * 4
+
+
+def n_cached(d, headers, **more):
+    a = d.request("POST", CHAT, {"messages": [{"role": "user", "content": LONG}],
+                                 "max_tokens": 1, **more}, headers)
+    return a.json["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_prefixes(t, d, path):
+    """A key cannot learn from the cache what another key has asked."""
+    three = {"X-Api-Key": "sk-three"}
+    t.equal(n_cached(d, TWO), 0, "a prompt that nobody has sent")
+    t.ok(n_cached(d, TWO) > 0, "its key finds it again")
+    t.equal(n_cached(d, three), 0, "another key does not")
+    t.equal(n_cached(d, TWO, cache_salt="one"), 0, "nor does the same key with a salt")
+    t.ok(n_cached(d, TWO, cache_salt="one") > 0, "until it was asked with that salt")
+    t.equal(n_cached(d, three, cache_salt="one"), 0, "a salt is not shared between keys")
+    for salt in ("", "x" * 1025, 5):
+        a = d.request("POST", CHAT, {**BODY, "cache_salt": salt}, TWO)
+        t.equal((a.status, a.error["param"]), (400, "cache_salt"),
+                "no salt: %.8r" % (salt,))
+
+
+def test_shared(t):
+    with tempfile.TemporaryDirectory() as tmp:
+        path = os.path.join(tmp, "keys")
+        write_keys(path, "sk-one", "sk-two")
+        d = Halod(api_key_file=path, prefix_cache_shared="yes")
+        t.equal(n_cached(d, ONE), 0, "shared: a prompt that nobody has sent")
+        t.ok(n_cached(d, TWO) > 0, "is found by another key")
+        t.equal(n_cached(d, TWO, cache_salt="one"), 0, "not with a salt")
+        t.ok(n_cached(d, ONE, cache_salt="one") > 0, "which the keys share, too")
+        t.equal(d.stop(), 0, "halod ends well")
+
+
 def test_credential(t):
     """systemd's copy: the same after SIGHUP means that nothing was revoked."""
     with tempfile.TemporaryDirectory() as tmp:
@@ -205,11 +241,12 @@ with tempfile.TemporaryDirectory() as tmp:
     write_keys(path, "sk-one", "sk-two")
     d = Halod(api_key_file=path, metrics_need_key="yes", max_requests_per_key=1,
               cors_origins="http://a.example, " + PAGE)
-    for test in (test_keys, test_limit, test_reload, test_responses, test_cors,
-                 test_foreign_pages):
+    for test in (test_keys, test_limit, test_reload, test_responses, test_prefixes,
+                 test_cors, test_foreign_pages):
         print("# ---", test.__name__)
         test(t, d, path)
     t.equal(d.stop(), 0, "halod ends well")
+test_shared(t)
 test_credential(t)
 test_start(t)
 t.done()

@@ -152,6 +152,8 @@ static void submit(struct scenario *sc, char **words, int n)
 			continue;
 		if ((v = value_of(word, "share")))
 			snprintf(sp.share, sizeof sp.share, "%s", v);
+		else if ((v = value_of(word, "salt")))
+			snprintf(sp.salt, sizeof sp.salt, "%s", v);
 		else if ((v = value_of(word, "temp")))
 			sp.temp = atof(v);
 		else if ((v = value_of(word, "seed")))

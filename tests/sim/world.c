@@ -131,6 +131,7 @@ static struct request *make_request(const struct client *c)
 			memcpy(r->prompts[i].p, ids.p, ids.n * sizeof *ids.p);
 		ids_deinit(&ids);
 	}
+	r->cache_space = arena_str(&r->arena, str_of(sp->salt));
 	r->sampling = (struct sampler_params){
 		.temperature = (float)sp->temp, .top_p = 1, .repetition_penalty = 1,
 		.seed = (uint64_t)sp->seed, .n_top_logprobs = -1};

@@ -23,6 +23,7 @@ struct spec {
 	int prompt, prompts, n; /* tokens of a prompt, prompts, choices of each */
 	char share[32];         /* prompts of this name begin alike */
 	int share_tok;
+	char salt[32];          /* its space of the prefix cache; "": everybody's */
 	int max, min;
 	double temp;
 	int64_t seed;
