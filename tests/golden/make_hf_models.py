@@ -16,6 +16,7 @@ import sys
 
 import torch
 import transformers as hf
+from safetensors.torch import load_file, save_file
 
 GOLDEN = "tests/golden/models"
 BASE = {"vocab_size": 512, "hidden_size": 32, "num_hidden_layers": 4,
@@ -56,6 +57,21 @@ GEMMA = {"sliding_window": 16, "query_pre_attn_scalar": 24, "num_hidden_layers":
 MROPE = {"rope_parameters": {**DELTA["rope_parameters"], "mrope_interleaved": True,
                              "mrope_section": [1, 1, 0]}}
 
+
+def seeing(text, vision):
+    """Settings of a model with a vision tower, as small as can be, which is not read."""
+    return {"text_config": {**BASE, **text}, "tie_word_embeddings": False,
+            "vision_config": vision}
+
+
+VISION = {"depth": 1, "hidden_size": 8, "intermediate_size": 8, "num_heads": 1,
+          "patch_size": 2, "spatial_merge_size": 1, "temporal_patch_size": 1,
+          "out_hidden_size": 32, "num_position_embeddings": 4,
+          "deepstack_visual_indexes": [0]}
+QWEN_VL = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e6,
+                               "mrope_interleaved": True, "mrope_section": [4, 2, 2]}}
+QWEN_MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+
 # name: (class of the config, class of the model, settings, goes into the repository)
 MODELS = {
     "qwen3next": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
@@ -90,6 +106,10 @@ MODELS = {
                                          "factor": 4.0, "partial_rotary_factor": 0.5,
                                          "original_max_position_embeddings": 64}}, True),
     "gemma3": (hf.Gemma3TextConfig, hf.Gemma3ForCausalLM, GEMMA, True),
+    "qwen3vl": (hf.Qwen3VLConfig, hf.Qwen3VLForConditionalGeneration,
+                seeing(QWEN_VL, VISION), True),
+    "qwen3vlmoe": (hf.Qwen3VLMoeConfig, hf.Qwen3VLMoeForConditionalGeneration,
+                   seeing({**QWEN_VL, **QWEN_MOE}, VISION), True),
 }
 
 
@@ -135,10 +155,21 @@ def case(model, prompt, n):
             "continuation_ids": ids[len(prompt):], "steps": steps}
 
 
+def turn_experts(folder):
+    """As Qwen3-VL-MoE is published: rows and columns of its experts changed."""
+    path = os.path.join(folder, "model.safetensors")
+    tensors = load_file(path)
+    for name, t in tensors.items():
+        if ".experts." in name:
+            tensors[name] = t.transpose(1, 2).contiguous()
+    save_file(tensors, path, {"format": "pt"})
+
+
 def make(i, name, into):
     config_class, model_class, settings, _ = MODELS[name]
     rng = torch.Generator().manual_seed(7 + i)
-    config = config_class(**{**BASE, **settings})
+    config = config_class(**(settings if "text_config" in settings else
+                             {**BASE, **settings}))
     folder = os.path.join(into, name)
     shutil.rmtree(folder, ignore_errors=True)
     model = model_class(config).eval()
@@ -148,6 +179,8 @@ def make(i, name, into):
     for extra in ("generation_config.json",):
         if os.path.exists(os.path.join(folder, extra)):
             os.remove(os.path.join(folder, extra))
+    if name == "qwen3vlmoe":
+        turn_experts(folder)
     # As it is on disk: to(bfloat16) has also rounded the frequencies of rope.
     model = model_class.from_pretrained(folder, dtype=torch.float32,
                                         attn_implementation="eager",

@@ -165,6 +165,19 @@ static void test_thinker(void)
 	is_str(c.arch, "qwen3_omni_moe", "is called as the whole");
 }
 
+static void test_vision(void)
+{
+	is_int(read_config("{\"model_type\":\"qwen3_vl_moe\",\"vision_config\":{},"
+			   "\"text_config\":{\"model_type\":\"qwen3_vl_moe_text\","
+			   THINKER ROPE ",\"num_experts\":8,\"rope_scaling\":{"
+			   "\"rope_type\":\"default\",\"mrope_interleaved\":true,"
+			   "\"mrope_section\":[24,20,20]}}}"), OK, "qwen3_vl_moe: %s",
+	       fail.text);
+	ok(c.n_experts == 8 && c.qk_norm && c.norm_topk && c.n_rot == c.head_dim,
+	   "its text's settings");
+	is_str(c.body, "model.language_model.", "its tensors");
+}
+
 static const struct {
 	const char *text;
 	enum status want;
@@ -441,6 +454,7 @@ int main(void)
 	test_dense();
 	test_rope();
 	test_thinker();
+	test_vision();
 	test_grouped();
 	test_hybrid();
 	test_oss_and_mla();
