@@ -64,6 +64,7 @@ struct attention {
 	const float *sinks;
 	struct weight q, k, v, o; /* q: with the gate, where there is one */
 	int32_t window;           /* tokens it sees; 0: all */
+	int32_t n_freq;           /* pairs of a head that turn */
 };
 
 struct attention_scratch {

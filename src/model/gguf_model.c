@@ -239,29 +239,34 @@ static enum status refuse(const struct gguf_model_reader *r, const char *key,
 static const struct {
 	const char *gguf, *hf;
 	bool is_needed, is_float;
+	unsigned of; /* architectures that have it, by their KEYS_; 0: all */
 } keys[] = {
-	{"block_count", "num_hidden_layers", true, false},
-	{"embedding_length", "hidden_size", true, false},
-	{"attention.head_count", "num_attention_heads", true, false},
-	{"attention.head_count_kv", "num_key_value_heads", false, false},
-	{"attention.key_length", "head_dim", false, false},
-	{"feed_forward_length", "intermediate_size", false, false},
-	{"context_length", "max_position_embeddings", true, false},
-	{"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true},
-	{"rope.freq_base", "rope_theta", false, true},
-	{"rope.freq_base_swa", "rope_local_base_freq", false, true},
-	{"attention.sliding_window", "sliding_window", false, false},
-	{"attention.sliding_window_pattern", "sliding_window_pattern", false, false},
-	{"expert_count", "num_experts", false, false},
-	{"expert_used_count", "num_experts_per_tok", false, false},
-	{"expert_feed_forward_length", "moe_intermediate_size", false, false},
+	{"block_count", "num_hidden_layers", true, false, 0},
+	{"embedding_length", "hidden_size", true, false, 0},
+	{"attention.head_count", "num_attention_heads", true, false, 0},
+	{"attention.head_count_kv", "num_key_value_heads", false, false, 0},
+	{"attention.key_length", "head_dim", false, false, 0},
+	{"feed_forward_length", "intermediate_size", false, false, 0},
+	{"context_length", "max_position_embeddings", true, false, 0},
+	{"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true, 0},
+	{"rope.freq_base", "rope_theta", false, true, 0},
+	{"rope.freq_base_swa", "rope_local_base_freq", false, true, 0},
+	{"embedding_scale", "embedding_multiplier", false, true, KEYS_SCALES},
+	{"attention.scale", "attention_multiplier", false, true, KEYS_SCALES},
+	{"residual_scale", "residual_multiplier", false, true, KEYS_SCALES},
+	{"logit_scale", "logits_scaling", false, true, KEYS_SCALES},
+	{"attention.sliding_window", "sliding_window", false, false, 0},
+	{"attention.sliding_window_pattern", "sliding_window_pattern", false, false, 0},
+	{"expert_count", "num_experts", false, false, 0},
+	{"expert_used_count", "num_experts_per_tok", false, false, 0},
+	{"expert_feed_forward_length", "moe_intermediate_size", false, false, 0},
 	{"expert_shared_feed_forward_length", "shared_expert_intermediate_size", false,
-	 false},
-	{"full_attention_interval", "full_attention_interval", false, false},
-	{"ssm.conv_kernel", "linear_conv_kernel_dim", false, false},
-	{"ssm.state_size", "linear_key_head_dim", false, false},
-	{"ssm.group_count", "linear_num_key_heads", false, false},
-	{"ssm.time_step_rank", "linear_num_value_heads", false, false},
+	 false, 0},
+	{"full_attention_interval", "full_attention_interval", false, false, 0},
+	{"ssm.conv_kernel", "linear_conv_kernel_dim", false, false, 0},
+	{"ssm.state_size", "linear_key_head_dim", false, false, 0},
+	{"ssm.group_count", "linear_num_key_heads", false, false, 0},
+	{"ssm.time_step_rank", "linear_num_value_heads", false, false, 0},
 };
 
 static enum status copy_keys(struct gguf_model_reader *r)
@@ -271,6 +276,8 @@ static enum status copy_keys(struct gguf_model_reader *r)
 		const struct gguf_value *v = find(r, keys[i].gguf, name);
 		int64_t n;
 		double d;
+		if (keys[i].of && !(r->arch->keys & keys[i].of))
+			continue;
 		if (!v && keys[i].is_needed)
 			return fail_at(r->fail, E_MISSING, name, "%s: %s is missing",
 				       r->path, name);
@@ -294,23 +301,25 @@ static enum status check_neutral(struct gguf_model_reader *r)
 	static const struct {
 		const char *key;
 		double allowed;
+		unsigned unless; /* architectures that have it */
 	} neutral[] = {
-		{"attn_logit_softcapping", 0},     {"final_logit_softcapping", 0},
-		{"router_logit_softcapping", 0},   {"logit_scale", 1},
-		{"residual_scale", 1},             {"embedding_scale", 1},
-		{"attention.scale", 0},            {"attention.max_alibi_bias", 0},
-		{"attention.clamp_kqv", 0},        {"attention.causal", 1},
-		{"use_parallel_residual", 0},      {"expert_shared_count", 0},
-		{"expert_group_count", 1},         {"expert_weights_scale", 1},
-		{"leading_dense_block_count", 0},
-		{"attention.temperature_length", 0}, {"swin_norm", 0},
-		{"pooling_type", 0},
+		{"attn_logit_softcapping", 0, 0}, {"final_logit_softcapping", 0, 0},
+		{"router_logit_softcapping", 0, 0}, {"logit_scale", 1, KEYS_SCALES},
+		{"residual_scale", 1, KEYS_SCALES}, {"embedding_scale", 1, KEYS_SCALES},
+		{"attention.scale", 0, KEYS_SCALES}, {"attention.max_alibi_bias", 0, 0},
+		{"attention.clamp_kqv", 0, 0}, {"attention.causal", 1, 0},
+		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0, 0},
+		{"expert_group_count", 1, 0}, {"expert_weights_scale", 1, 0},
+		{"leading_dense_block_count", 0, 0},
+		{"attention.temperature_length", 0, 0}, {"swin_norm", 0, 0},
+		{"pooling_type", 0, 0},
 	};
 	char name[96];
 	for (size_t i = 0; i < ARRAY_LEN(neutral); i++) {
 		const struct gguf_value *v = find(r, neutral[i].key, name);
 		double d;
-		if (v && (v->is_array || !gguf_number(v, 0, &d) ||
+		if (v && !(r->arch->keys & neutral[i].unless) &&
+		    (v->is_array || !gguf_number(v, 0, &d) ||
 			  (d != neutral[i].allowed && d != 0)))
 			return refuse(r, name, v);
 	}
@@ -523,6 +532,12 @@ static enum status read_all(struct gguf_model_reader *r)
 	json_object_set_new(r->config, "tie_word_embeddings",
 			    json_boolean(!tensors_find(r->tensors, "lm_head.weight")));
 	read_ends(r);
+	/* Whether there are biases, only the tensors say. */
+	if (r->arch->keys & (KEYS_BIAS | KEYS_OUT_BIAS) &&
+	    tensors_find(r->tensors, "model.layers.0.self_attn.q_proj.bias"))
+		json_object_set_new(r->config, "attention_bias", json_true());
+	else if (r->arch->keys & KEYS_OUT_BIAS)
+		json_object_set_new(r->config, "attention_bias", json_false());
 	enum status st = copy_keys(r);
 	if (st == OK)
 		st = check_neutral(r);

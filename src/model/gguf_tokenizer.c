@@ -27,6 +27,14 @@ enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 	      "[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|" \
 	      "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+/* Mistral's "tekken": as O200K, but digits are taken one by one and there are no
+ * contractions. */
+#define TEKKEN "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+|[^\\r\\n\\p{L}\\p{N}]?" UPPER \
+	       "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|" \
+	       "\\s+"
+#define SEED CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r" \
+	     "\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
 static const struct pre {
 	const char *name, *regex; /* NULL: that of GPT-2 */
 	bool nfc, ignore_merges, adds_bos;
@@ -39,6 +47,8 @@ static const struct pre {
 	{"llama3", LLAMA3, false, true, true},
 	{"llama-v3", LLAMA3, false, true, true},
 	{"gpt-4o", O200K, false, true, false},
+	{"tekken", TEKKEN, false, true, true},
+	{"seed-coder", SEED, false, false, false},
 };
 
 struct gguf_tokenizer_reader {

@@ -55,12 +55,15 @@ struct model_config {
 	int32_t n_vocab, max_ctx;
 	float norm_eps;
 	float embed_scale;    /* embeddings are multiplied by it */
+	float logit_scale;    /* and logits */
+	float residual_scale; /* of config.json: what each part of a layer adds */
 	float query_scalar;   /* q . k is divided by its root; 0: by that of head_dim */
 	/* Layer i rotates by ropes[rope_of[i]]. */
 	struct rope ropes[MODEL_MAX_ROPES];
 	int32_t n_ropes;
 	uint8_t *rope_of;     /* (L); NULL: all by the first */
 	int32_t n_rot;        /* elements of a head that are rotated, the first */
+	bool *is_unrotated;   /* (L) layers without rotation; NULL: none */
 	bool rope_interleaved; /* MLA: neighbours are rotated together, not halves */
 	bool norm_plus_one;   /* weights of norms are stored less 1 */
 	bool qk_norm;         /* of each head of q and k */

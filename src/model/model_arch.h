@@ -24,6 +24,9 @@ enum {
 	KEYS_HEADS = 8192,     /* all heads of one size, head_dim */
 	KEYS_QUERY_SCALE = 16384, /* query_pre_attn_scalar */
 	KEYS_LOCAL_ROPE = 32768,  /* layers with a window rotate by a rope of their own */
+	KEYS_OUT_BIAS = 1 << 16,  /* attention_bias: of q, k, v; attention_out_bias: of o */
+	KEYS_SCALES = 1 << 17,    /* Granite's multipliers */
+	KEYS_NO_ROPE = 1 << 18,   /* no_rope_layers */
 };
 
 /* Of its GGUF files. */

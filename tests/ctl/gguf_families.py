@@ -4,8 +4,12 @@ whose files differ from the plain ones of gguf_file.py by a few names and keys."
 import gguf_file as g
 
 # model_type of the text: general.architecture.
-KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe"}
-NAMES = {}
+KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral": "llama",
+         "seed_oss": "seed_oss", "granite": "granite", "smollm3": "smollm3"}
+PAIRED = ("llama", "granite", "smollm3")
+NAMES = {"seed_oss": {"post_attention_layernorm": "post_attention_norm"}}
+KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
+        "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale"}
 
 
 def text_config(config):
@@ -38,11 +42,11 @@ def split_rows(w, n):
     return [(kind, shape, b"".join(r[i::n])) for i in range(n)]
 
 
-def tensor_name(name):
+def tensor_name(arch, name):
     base, _, kind = name.rpartition(".")
     layer, _, part = base[len("model.layers."):].partition(".")
-    if part in NAMES:
-        return "blk.%s.%s.%s" % (layer, NAMES[part], kind)
+    if part in NAMES.get(arch, {}):
+        return "blk.%s.%s.%s" % (layer, NAMES[arch][part], kind)
     return g.tensor_name(name)
 
 
@@ -65,11 +69,15 @@ def stacked(t):
 
 def tensors(config, t):
     c = text_config(config)
-    out = {}
+    arch, out = KINDS[c["model_type"]], {}
+    dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     for name, w in stacked(t).items():
-        name = name.replace("model.language_model.", "model.")
-        if "visual" in name:
+        if name.startswith(("model.visual.", "vision_tower.", "multi_modal_projector.")):
             continue
+        name = name.replace("model.language_model.", "model.")
+        name = name.replace("language_model.", "")
+        if arch in PAIRED and ("q_proj" in name or "k_proj" in name):
+            w = (w[0], w[1], g.pair_rows(w[2], w[1][0], dim))
         if ".experts." in name and not name.endswith(".weight"):
             name += ".weight"
             is_turned = w[1][2] != (c["hidden_size"] if "gate_up" in name else
@@ -77,16 +85,21 @@ def tensors(config, t):
             w = turned_experts(w, is_turned)
         if "gate_up_proj" in name:
             for part, half in zip(("gate", "up"), split_rows(w, 2)):
-                out[tensor_name(name.replace("gate_up", part))] = half
+                out[tensor_name(arch, name.replace("gate_up", part))] = half
             continue
-        out[tensor_name(name)] = w
+        out[tensor_name(arch, name)] = w
+    factors = g.rope_factors(c)
+    if factors:
+        out["rope_freqs.weight"] = ("F32", [len(factors) // 4], factors)
     return out
 
 
 def keys(folder, config, made):
     c = text_config(config)
     arch = g.ARCHS[c["model_type"]] = KINDS[c["model_type"]]
-    out = g.model_keys(c)
+    dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    out = g.model_keys({**c, "head_dim": dim})
+    out += [(arch + "." + name, g.F32, c[key]) for key, name in KEYS.items() if key in c]
     if "v_head_dim" not in c:
-        out.append((arch + ".attention.value_length", g.U32, c["head_dim"]))
+        out.append((arch + ".attention.value_length", g.U32, dim))
     return out + g.tokenizer_keys(folder, made["token_embd.weight"][1][0])

@@ -285,8 +285,33 @@ def sentencepiece(tmp):
     os.remove(path)
 
 
+SPLITS = {"gpt-4o": "o W 12 's !\u010a", "tekken": "o W 1 2 's !\u010a",
+          "seed-coder": "oW 1 2 's ! \u010a", "qwen2": "oW 1 2 's !\u010a"}
+
+
+def pre_tokenizers(tmp):
+    """Each merge joins what one of them keeps together and another takes apart."""
+    path = os.path.join(tmp, "pre.gguf")
+    folder, config, tensors = dense_tensors("qwen2-bias", "F16")
+    merges = ["o W", "1 2", "' s", "! \u010a"]
+    pieces = list("oW12's!\u010a") + [m.replace(" ", "") for m in merges]
+    tokens = pieces + ["[PAD%d]" % i for i in range(512 - len(pieces))]
+    types = [1] * len(pieces) + [5] * (512 - len(pieces))
+    head = "tokenizer.ggml."
+    for pre, want in SPLITS.items():
+        g.write(path, g.model_keys(config) + [
+            (head + "model", g.STRING, "gpt2"), (head + "pre", g.STRING, pre),
+            (head + "tokens", (g.ARRAY, g.STRING), tokens),
+            (head + "token_type", (g.ARRAY, g.I32), types),
+            (head + "merges", (g.ARRAY, g.STRING), merges)], tensors)
+        code, out, err = haloctl("tokenize", "--model", path, stdin=b"oW12's!\n")
+        got = " ".join(tokens[int(x)] for x in out.split())
+        eq(got, want, "pre-tokenizer " + pre)
+    os.remove(path)
+
+
 def families(tmp):
-    """Hybrid models, gpt-oss and Gemma 3, whose files differ in more than names."""
+    """Models whose files differ in more than names."""
     path = os.path.join(tmp, "family.gguf")
     for name in sorted(os.listdir(GOLDEN)):
         folder = os.path.join(GOLDEN, name)
@@ -316,5 +341,6 @@ with tempfile.TemporaryDirectory() as folder:
     bad_tensors(folder)
     dense(folder)
     sentencepiece(folder)
+    pre_tokenizers(folder)
     families(folder)
 done()

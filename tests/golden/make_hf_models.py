@@ -71,6 +71,14 @@ VISION = {"depth": 1, "hidden_size": 8, "intermediate_size": 8, "num_heads": 1,
 QWEN_VL = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e6,
                                "mrope_interleaved": True, "mrope_section": [4, 2, 2]}}
 QWEN_MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+MISTRAL = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6},
+           "model_type": "mistral", "sliding_window": None}
+PIXTRAL = {"model_type": "pixtral", "hidden_size": 8, "intermediate_size": 8,
+           "num_hidden_layers": 1, "num_attention_heads": 1, "head_dim": 8,
+           "patch_size": 2, "image_size": 4}
+SCALES = {"embedding_multiplier": 1.5, "attention_multiplier": 0.6,
+          "residual_multiplier": 0.22, "logits_scaling": 0.5, "rms_norm_eps": 1e-5,
+          "head_dim": 8}
 
 # name: (class of the config, class of the model, settings, goes into the repository)
 MODELS = {
@@ -110,6 +118,12 @@ MODELS = {
                 seeing(QWEN_VL, VISION), True),
     "qwen3vlmoe": (hf.Qwen3VLMoeConfig, hf.Qwen3VLMoeForConditionalGeneration,
                    seeing({**QWEN_VL, **QWEN_MOE}, VISION), True),
+    "mistral3": (hf.Mistral3Config, hf.Mistral3ForConditionalGeneration,
+                 seeing(MISTRAL, PIXTRAL), True),
+    "seedoss": (hf.SeedOssConfig, hf.SeedOssForCausalLM, {}, True),
+    "granite": (hf.GraniteConfig, hf.GraniteForCausalLM, SCALES, True),
+    "smollm3": (hf.SmolLM3Config, hf.SmolLM3ForCausalLM, {"no_rope_layers": [1, 1, 1, 0]},
+                True),
 }
 
 

@@ -418,7 +418,8 @@ static void last_row(struct engine *e, const int32_t *tokens, int n, int chunk,
 /* These share their code with others: one set of instructions each is enough. */
 static void test_families(void)
 {
-	static const char *const names[] = {"qwen3vl", "qwen3vlmoe"};
+	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "mistral3", "seedoss",
+					    "granite", "smollm3"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);

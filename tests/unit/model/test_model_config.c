@@ -176,6 +176,31 @@ static void test_vision(void)
 	ok(c.n_experts == 8 && c.qk_norm && c.norm_topk && c.n_rot == c.head_dim,
 	   "its text's settings");
 	is_str(c.body, "model.language_model.", "its tensors");
+	is_int(read_config("{\"model_type\":\"mistral3\",\"vision_config\":{},"
+			   "\"text_config\":{" MISTRAL ROPE "}}"), OK, "mistral3: %s", fail.text);
+	is_str(c.prefix, "language_model.", "its tensors");
+}
+
+#define OF(type) "{\"model_type\":\"" type "\"," SIZES ROPE
+
+static void test_more_dense(void)
+{
+	is_int(read_config(OF("seed_oss") ",\"attention_bias\":true,"
+			   "\"attention_out_bias\":false}"), OK, "seed_oss: %s", fail.text);
+	ok(c.qkv_bias && !c.o_bias && c.logit_scale == 1, "biases of q, k and v");
+	is_int(read_config(OF("granite") ",\"embedding_multiplier\":12,"
+			   "\"attention_multiplier\":0.125,\"residual_multiplier\":0.25,"
+			   "\"logits_scaling\":8.0}"), OK, "granite: %s", fail.text);
+	is_near(c.embed_scale, 48, 1e-5, "embeddings, of what is scaled");
+	is_near(c.norm_eps, 1.6e-5, 1e-10, "eps of that");
+	is_near(c.query_scalar, 64, 1e-4, "attention");
+	is_near(c.logit_scale, 0.125, 1e-7, "logits");
+	is_int(read_config(OF("smollm3") ",\"no_rope_layer_interval\":2}"), OK,
+	       "smollm3: %s", fail.text);
+	ok(!c.is_unrotated[0] && c.is_unrotated[1], "every second is not rotated");
+	is_int(read_config(OF("smollm3") ",\"no_rope_layers\":[0,1]}"), OK, "a list: %s",
+	       fail.text);
+	ok(c.is_unrotated[0] && !c.is_unrotated[1], "1 is rotated");
 }
 
 static const struct {
@@ -224,6 +249,14 @@ static const struct {
 	 "\"llama_4_scaling_beta\":0.1}}", E_UNSUPPORTED, "llama_4_scaling_beta"},
 	{"{" DENSE ROPE ",\"rms_norm_eps\":null}", E_MISSING, "rms_norm_eps"},
 	{"{" DENSE ROPE ",\"no_rope_layers\":[0,1]}", E_UNSUPPORTED, "no_rope_layers"},
+	{OF("smollm3") ",\"no_rope_layers\":[0]}", E_FORMAT, "no_rope_layers"},
+	{OF("smollm3") ",\"no_rope_layers\":[0,2]}", E_FORMAT, "no_rope_layers"},
+	{OF("smollm3") ",\"no_rope_layer_interval\":0}", E_FORMAT,
+	 "no_rope_layer_interval"},
+	{OF("granite") ",\"residual_multiplier\":0}", E_FORMAT, "residual_multiplier"},
+	{OF("seed_oss") ",\"attention_bias\":false,\"attention_out_bias\":true}",
+	 E_UNSUPPORTED, "attention_out_bias"},
+	{OF("llama") ",\"residual_multiplier\":0.2}", E_UNSUPPORTED, "residual_multiplier"},
 	{"{" DENSE ROPE ",\"clip_qkv\":8.0}", E_UNSUPPORTED, "clip_qkv"},
 	{"{" MOE ROPE ",\"num_experts\":8,\"routed_scaling_factor\":2.5}",
 	 E_UNSUPPORTED, "routed_scaling_factor"},
@@ -455,6 +488,7 @@ int main(void)
 	test_rope();
 	test_thinker();
 	test_vision();
+	test_more_dense();
 	test_grouped();
 	test_hybrid();
 	test_oss_and_mla();
