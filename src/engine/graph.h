@@ -74,7 +74,11 @@ struct attention_scratch {
 
 struct mla {
 	struct weight q_a, q_b, q; /* q alone where q_lora is 0 */
-	struct weight kv_a, kv_b, o;
+	struct weight kv_a, o;
+	/* (H * (nope + v), kv_lora): each head's part for keys, then for values. Or apart
+	 * and each as it is used: keys (H * kv_lora, nope), values (H * v, kv_lora). */
+	bool is_split;
+	struct weight kv_b, k_b, v_b;
 	const float *q_a_norm, *kv_a_norm;
 };
 

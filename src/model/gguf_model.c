@@ -131,9 +131,16 @@ static const struct name {
 	{"ffn_gate_exps", "mlp.experts.gate_proj"},
 	{"ffn_up_exps", "mlp.experts.up_proj"},
 	{"ffn_down_exps", "mlp.experts.down_proj"},
-	{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-	{"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-	{"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+	{"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+	{"exp_probs_b", "mlp.gate.e_score_correction_bias"},
+	{"attn_q_a", "self_attn.q_a_proj"},
+	{"attn_q_a_norm", "self_attn.q_a_layernorm"},
+	{"attn_q_b", "self_attn.q_b_proj"},
+	{"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+	{"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+	{"attn_kv_b", "self_attn.kv_b_proj"},
+	{"attn_k_b", "self_attn.k_b_proj"},
+	{"attn_v_b", "self_attn.v_b_proj"},
 	{"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
 	{"attn_qkv", "linear_attn.in_proj_qkv"},
 	{"attn_gate", "linear_attn.in_proj_z"},
@@ -152,6 +159,17 @@ static const struct name {
 	{"output", "lm_head"},
 };
 
+/* The experts that every token sees: one, or those of a model with groups. */
+static const struct name shared[] = {
+	{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+	{"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+	{"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+}, shared_of_groups[] = {
+	{"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+	{"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+	{"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+};
+
 /* name is a row's, or it and a dot and something else; what is behind the row's. */
 static const char *match(const struct name *row, const char *name, const char **out_rest)
 {
@@ -165,7 +183,7 @@ static const char *match(const struct name *row, const char *name, const char **
 const char *gguf_model_rename(const struct gguf *g, const char *name, struct arena *a)
 {
 	char full[260];
-	const char *rest, *hf = NULL;
+	const char *rest = "", *hf = NULL;
 	char *part;
 	struct str arch_name;
 	const struct model_arch *arch = find_arch(g, &arch_name);
@@ -189,6 +207,9 @@ const char *gguf_model_rename(const struct gguf *g, const char *name, struct are
 	hf = hf ? hf : match(&mlp_norm, part + 1, &rest);
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !hf; i++)
 		hf = match(&parts[i], part + 1, &rest);
+	bool has_groups = arch && arch->keys & KEYS_GROUPED;
+	for (size_t i = 0; i < ARRAY_LEN(shared) && !hf; i++)
+		hf = match(has_groups ? &shared_of_groups[i] : &shared[i], part + 1, &rest);
 	if (!hf)
 		return name;
 	snprintf(full, sizeof full, "model.layers.%ld.%s%s", layer, hf, rest);
@@ -262,6 +283,15 @@ static const struct {
 	{"expert_feed_forward_length", "moe_intermediate_size", false, false, 0},
 	{"expert_shared_feed_forward_length", "shared_expert_intermediate_size", false,
 	 false, 0},
+	{"expert_count", "n_routed_experts", false, false, KEYS_GROUPED},
+	{"expert_shared_count", "n_shared_experts", false, false, KEYS_GROUPED},
+	{"expert_group_count", "n_group", false, false, KEYS_GROUPED},
+	{"expert_group_used_count", "topk_group", false, false, KEYS_GROUPED},
+	{"expert_weights_scale", "routed_scaling_factor", false, true, KEYS_GROUPED},
+	{"leading_dense_block_count", "first_k_dense_replace", false, false, KEYS_GROUPED},
+	{"attention.q_lora_rank", "q_lora_rank", false, false, KEYS_MLA},
+	{"attention.kv_lora_rank", "kv_lora_rank", true, false, KEYS_MLA},
+	{"rope.dimension_count", "qk_rope_head_dim", true, false, KEYS_MLA},
 	{"full_attention_interval", "full_attention_interval", false, false, 0},
 	{"ssm.conv_kernel", "linear_conv_kernel_dim", false, false, 0},
 	{"ssm.state_size", "linear_key_head_dim", false, false, 0},
@@ -295,6 +325,26 @@ static enum status copy_keys(struct gguf_model_reader *r)
 	return OK;
 }
 
+/* How a router's logits become weights. 1: softmax, then the best; 2: sigmoid, of models
+ * with groups; 3: the best, then softmax, which gpt-oss does. Files of deepseek2 that do not
+ * say are of older models, with softmax. */
+static enum status check_gating(struct gguf_model_reader *r)
+{
+	char name[96];
+	const struct gguf_value *v = find(r, "expert_gating_func", name);
+	int64_t n = 0, want = 1;
+	if (r->arch->in_gguf & GGUF_OSS)
+		want = 3;
+	else if (r->arch->keys & KEYS_GROUPED)
+		want = 2;
+	if (v && (v->is_array || !gguf_integer(v, 0, &n) || (n != 0 && n != want)))
+		return refuse(r, name, v);
+	if (!v && r->arch->keys & KEYS_MLA)
+		return fail_at(r->fail, E_UNSUPPORTED, name, "%s: a %s without %s, as of "
+			       "DeepSeek-V2, is not supported", r->path, r->arch->gguf, name);
+	return OK;
+}
+
 /* Keys that would change the result: only this value, under which they do nothing. */
 static enum status check_neutral(struct gguf_model_reader *r)
 {
@@ -308,9 +358,10 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"residual_scale", 1, KEYS_SCALES}, {"embedding_scale", 1, KEYS_SCALES},
 		{"attention.scale", 0, KEYS_SCALES}, {"attention.max_alibi_bias", 0, 0},
 		{"attention.clamp_kqv", 0, 0}, {"attention.causal", 1, 0},
-		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0, 0},
-		{"expert_group_count", 1, 0}, {"expert_weights_scale", 1, 0},
-		{"leading_dense_block_count", 0, 0},
+		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0, KEYS_GROUPED},
+		{"expert_group_count", 1, KEYS_GROUPED},
+		{"expert_weights_scale", 1, KEYS_GROUPED},
+		{"leading_dense_block_count", 0, KEYS_GROUPED},
 		{"attention.temperature_length", 0, 0}, {"swin_norm", 0, 0},
 		{"pooling_type", 0, 0},
 	};
@@ -323,13 +374,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 			  (d != neutral[i].allowed && d != 0)))
 			return refuse(r, name, v);
 	}
-	/* 1: softmax, then the best; 3: the best, then softmax, which gpt-oss does. */
-	const struct gguf_value *v = find(r, "expert_gating_func", name);
-	int64_t n = 0;
-	if (v && (v->is_array || !gguf_integer(v, 0, &n) ||
-		  (n != 0 && n != (r->arch->in_gguf & GGUF_OSS ? 3 : 1))))
-		return refuse(r, name, v);
-	return OK;
+	return check_gating(r);
 }
 
 static int64_t known(const struct gguf_model_reader *r, const char *hf)
@@ -343,10 +388,58 @@ static void set_default(const struct gguf_model_reader *r, const char *hf, int64
 		json_object_set_new(r->config, hf, json_integer(n));
 }
 
+/* Experts in groups. What files leave out is as llama.cpp takes it. */
+static enum status read_groups(struct gguf_model_reader *r)
+{
+	char name[96];
+	int64_t n = 0;
+	const struct gguf_value *v = find(r, "expert_weights_norm", name);
+	if (v && (v->is_array || !gguf_integer(v, 0, &n)))
+		return wrong(r, name, v, "true or false");
+	json_object_set_new(r->config, "norm_topk_prob", json_boolean(n != 0));
+	json_object_set_new(r->config, "use_qk_norm", json_boolean(tensors_find(
+		r->tensors, "model.layers.0.self_attn.q_norm.weight")));
+	set_default(r, "n_shared_experts", 0);
+	set_default(r, "n_group", 1);
+	set_default(r, "topk_group", 1);
+	set_default(r, "first_k_dense_replace", 0);
+	if (json_number_value(json_object_get(r->config, "routed_scaling_factor")) == 0)
+		json_object_set_new(r->config, "routed_scaling_factor", json_integer(1));
+	return OK;
+}
+
+/* MLA. Files since the middle of 2025 have the sizes of the compressed key as those of
+ * heads, and those of heads under names of their own. */
+static enum status read_mla(struct gguf_model_reader *r)
+{
+	static const char *const sizes[][2] = {
+		{"attention.key_length_mla", "attention.key_length"},
+		{"attention.value_length_mla", "attention.value_length"}};
+	char name[96];
+	int64_t n[2] = {0}, turned = known(r, "qk_rope_head_dim");
+	for (int i = 0; i < 2; i++) {
+		const struct gguf_value *v = find(r, sizes[i][0], name);
+		v = v ? v : find(r, sizes[i][1], name);
+		if (!v)
+			return fail_at(r->fail, E_MISSING, name, "%s: %s is missing",
+				       r->path, name);
+		if (v->is_array || !gguf_integer(v, 0, &n[i]) || n[i] < 1 || n[i] > 4096)
+			return wrong(r, name, v, "a size of a head");
+	}
+	json_object_set_new(r->config, "qk_nope_head_dim", json_integer(n[0] - turned));
+	json_object_set_new(r->config, "v_head_dim", json_integer(n[1]));
+	json_object_set(r->config, "num_key_value_heads",
+			json_object_get(r->config, "num_attention_heads"));
+	set_default(r, "intermediate_size", known(r, "moe_intermediate_size"));
+	return OK;
+}
+
 /* Values of the same must agree: keys and values of heads. */
 static enum status check_heads(struct gguf_model_reader *r)
 {
 	char name[96];
+	if (r->arch->keys & KEYS_MLA)
+		return read_mla(r);
 	int64_t heads = known(r, "num_attention_heads"), n = 0;
 	set_default(r, "num_key_value_heads", heads);
 	set_default(r, "head_dim", heads > 0 ? known(r, "hidden_size") / heads : 0);
@@ -356,9 +449,9 @@ static enum status check_heads(struct gguf_model_reader *r)
 	v = find(r, "rope.dimension_count", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 1 ||
 		  n > known(r, "head_dim") ||
-		  (n != known(r, "head_dim") && !(r->arch->in_gguf & GGUF_HYBRID))))
+		  (n != known(r, "head_dim") && !(r->arch->keys & KEYS_PARTIAL))))
 		return refuse(r, name, v);
-	if (v && r->arch->in_gguf & GGUF_HYBRID)
+	if (v && r->arch->keys & KEYS_PARTIAL)
 		json_object_set_new(r->config, "partial_rotary_factor",
 				    json_real((double)n / (double)known(r, "head_dim")));
 	v = find(r, "expert_count", name);
@@ -406,6 +499,25 @@ static enum status read_family(struct gguf_model_reader *r)
 	return OK;
 }
 
+static const char yarn_log[] = "rope.scaling.yarn_log_multiplier";
+
+/* Of MLA: the sharpness of all of a head, a tenth of it, and none of the rotated part. */
+static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
+{
+	char name[96];
+	double d = 0;
+	const struct gguf_value *v = find(r, yarn_log, name);
+	if (v && (v->is_array || !gguf_number(v, 0, &d) || !(d >= 0 && d <= 100)))
+		return wrong(r, name, v, "a number of 0 to 100");
+	if (!(r->arch->keys & KEYS_MLA))
+		return OK;
+	/* In units of the file's float32 */
+	d = v ? nearbyint(d * 1e7) / 1e6 : 0;
+	json_object_set_new(rope, "mscale", json_real(d));
+	json_object_set_new(rope, "mscale_all_dim", json_real(d));
+	return OK;
+}
+
 static enum status read_rope(struct gguf_model_reader *r)
 {
 	static const struct {
@@ -422,12 +534,14 @@ static enum status read_rope(struct gguf_model_reader *r)
 		double allowed;
 	} odd[] = {{"rope.scaling.attn_factor", 1}, {"rope.scaling.yarn_attn_factor", 1},
 		   {"rope.scaling.yarn_ext_factor", 1}, {"rope.scale_linear", 1},
-		   {"rope.scaling.yarn_log_multiplier", 0}};
+		   {yarn_log, 0}};
 	char name[96];
 	double d;
 	struct str type;
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
 		const struct gguf_value *v = find(r, odd[i].key, name);
+		if (odd[i].key == yarn_log && r->arch->keys & KEYS_MLA)
+			continue;
 		if (v && (v->is_array || !gguf_number(v, 0, &d) || d != odd[i].allowed))
 			return refuse(r, name, v);
 	}
@@ -449,7 +563,7 @@ static enum status read_rope(struct gguf_model_reader *r)
 		if (v)
 			json_object_set_new(rope, numbers[i].hf, json_real(d));
 	}
-	return OK;
+	return read_sharpness(r, rope);
 }
 
 /* --- tokens, and what to sample with ------------------------------------------------ */
@@ -543,6 +657,8 @@ static enum status read_all(struct gguf_model_reader *r)
 		st = check_neutral(r);
 	if (st == OK)
 		st = check_heads(r);
+	if (st == OK && r->arch->keys & KEYS_GROUPED)
+		st = read_groups(r);
 	if (st == OK)
 		st = read_family(r);
 	return st == OK ? read_rope(r) : st;

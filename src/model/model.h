@@ -83,6 +83,7 @@ struct model_config {
 	 * turn, head_dim together. */
 	int32_t q_lora;       /* 0: q is one projection */
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
+	float lora_eps;       /* of the norms behind q_lora and kv_lora */
 	int32_t bos_id; /* -1: none */
 	int32_t eos_ids[MODEL_MAX_EOS]; /* of config.json; see generation_defaults */
 	int n_eos;

@@ -319,6 +319,25 @@ static enum status read_dense_layers(const json_t *root, struct arena *a,
 	return OK;
 }
 
+/* "dense" or "sparse" for each layer. */
+static enum status read_mlp_types(const json_t *types, struct arena *a,
+				  struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "mlp_layer_types";
+	if (json_array_size(types) != (size_t)c->n_layers)
+		return config_wrong(fail, key, types, "a list of a type a layer");
+	c->dense_layers = arena_alloc(a, (size_t)c->n_layers * sizeof *c->dense_layers);
+	for (int32_t i = 0; i < c->n_layers; i++) {
+		const json_t *v = json_array_get(types, (size_t)i);
+		const char *type = json_is_string(v) ? json_string_value(v) : "";
+		if (strcmp(type, "dense") == 0)
+			c->dense_layers[c->n_dense_layers++] = i;
+		else if (strcmp(type, "sparse") != 0)
+			return config_unsupported(fail, key, v);
+	}
+	return OK;
+}
+
 /* The first layers are dense. */
 static enum status read_first_dense(const json_t *root, struct arena *a,
 				    struct model_config *c, struct fail *fail)
@@ -335,6 +354,17 @@ static enum status read_first_dense(const json_t *root, struct arena *a,
 						 sizeof *c->dense_layers);
 	for (int32_t i = 0; i < c->n_dense_layers; i++)
 		c->dense_layers[i] = i;
+	return OK;
+}
+
+static enum status read_grouped(const json_t *root, struct arena *a,
+				struct model_config *c, struct fail *fail)
+{
+	const json_t *types = jsonfile_get(root, "mlp_layer_types");
+	enum status st = types ? read_mlp_types(types, a, c, fail)
+			       : read_first_dense(root, a, c, fail);
+	if (st != OK)
+		return st;
 	c->sparse_step = 1;
 	c->shared_dim *= c->expert_dim;
 	if (c->n_experts % c->n_groups || c->n_groups_used > c->n_groups ||
@@ -584,7 +614,7 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 	if (st == OK && arch->keys & KEYS_EXPERTS)
 		st = read_dense_layers(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_GROUPED)
-		st = read_first_dense(text, a, c, fail);
+		st = read_grouped(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_NO_ROPE)
 		st = read_no_rope(text, a, c, fail);
 	if (st == OK && c->o_bias && arch->keys & KEYS_OUT_BIAS && !c->qkv_bias)
@@ -644,6 +674,7 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	c->norm_plus_one = arch->norm_plus_one || arch->keys & KEYS_DELTA;
 	c->shared_router = arch->keys & KEYS_SHARED;
 	c->router_bias = c->expert_bias = c->has_sinks = arch->keys & KEYS_OSS;
+	c->lora_eps = 1e-6f; /* a constant in Transformers, whatever rms_norm_eps is */
 	if (arch->keys & KEYS_OSS) {
 		c->act.kind = ACT_CLAMPED;
 		c->sparse_step = 1;

@@ -5,9 +5,23 @@ import gguf_file as g
 
 # model_type of the text: general.architecture.
 KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral": "llama",
-         "seed_oss": "seed_oss", "granite": "granite", "smollm3": "smollm3"}
+         "seed_oss": "seed_oss", "granite": "granite", "smollm3": "smollm3",
+         "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2"}
 PAIRED = ("llama", "granite", "smollm3")
-NAMES = {"seed_oss": {"post_attention_layernorm": "post_attention_norm"}}
+EXPERTS = {"mlp.shared_experts.gate_proj": "ffn_gate_shexp",
+           "mlp.shared_experts.up_proj": "ffn_up_shexp",
+           "mlp.shared_experts.down_proj": "ffn_down_shexp"}
+NAMES = {
+    "seed_oss": {"post_attention_layernorm": "post_attention_norm"},
+    "glm4moe": {**EXPERTS, "post_attention_layernorm": "post_attention_norm"},
+    "deepseek2": {**EXPERTS, "self_attn.q_a_proj": "attn_q_a",
+                  "self_attn.q_a_layernorm": "attn_q_a_norm",
+                  "self_attn.q_b_proj": "attn_q_b",
+                  "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa",
+                  "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+                  "self_attn.kv_b_proj": "attn_kv_b",
+                  "self_attn.k_b_proj": "attn_k_b", "self_attn.v_b_proj": "attn_v_b"},
+}
 KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
         "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale"}
 
@@ -67,6 +81,20 @@ def stacked(t):
     return out
 
 
+def split_kv_b(c, w):
+    """Each head's rows of keys, turned, and of values: (H, kv_lora, nope), (H, v, kv_lora)."""
+    kind, (_, width), raw = w
+    heads, nope, v = c["num_attention_heads"], c["qk_nope_head_dim"], c["v_head_dim"]
+    r = g.rows(raw, heads * (nope + v))
+    keys, values = [], []
+    for h in range(heads):
+        at = h * (nope + v)
+        keys += g.turned(b"".join(r[at:at + nope]), width)
+        values += r[at + nope:at + nope + v]
+    return ((kind, [heads, width, nope], b"".join(keys)),
+            (kind, [heads, v, width], b"".join(values)))
+
+
 def tensors(config, t):
     c = text_config(config)
     arch, out = KINDS[c["model_type"]], {}
@@ -87,11 +115,47 @@ def tensors(config, t):
             for part, half in zip(("gate", "up"), split_rows(w, 2)):
                 out[tensor_name(arch, name.replace("gate_up", part))] = half
             continue
+        if "kv_b_proj" in name:
+            for part, half in zip(("k_b", "v_b"), split_kv_b(c, w)):
+                out[tensor_name(arch, name.replace("kv_b", part))] = half
+            continue
+        if name.endswith("e_score_correction_bias"):
+            out["blk.%s.exp_probs_b.bias" % name.split(".")[2]] = w
+            continue
         out[tensor_name(arch, name)] = w
     factors = g.rope_factors(c)
     if factors:
         out["rope_freqs.weight"] = ("F32", [len(factors) // 4], factors)
     return out
+
+
+def grouped_keys(c, arch):
+    return [(arch + "." + name, kind, value) for name, kind, value in (
+        ("expert_count", g.U32, c["n_routed_experts"]),
+        ("expert_shared_count", g.U32, c["n_shared_experts"]),
+        ("expert_group_count", g.U32, c["n_group"]),
+        ("expert_group_used_count", g.U32, c["topk_group"]),
+        ("expert_weights_scale", g.F32, c["routed_scaling_factor"]),
+        ("expert_weights_norm", g.BOOL, c["norm_topk_prob"]),
+        ("expert_gating_func", g.U32, 2),
+        ("leading_dense_block_count", g.U32, c["first_k_dense_replace"]))]
+
+
+def mla_keys(c, arch):
+    """The cache's key and value are as those of one head; heads have keys of their own."""
+    rope, wide = c["rope_parameters"], c["kv_lora_rank"] + c["qk_rope_head_dim"]
+    out = [("attention.head_count_kv", g.U32, 1), ("attention.key_length", g.U32, wide),
+           ("attention.value_length", g.U32, c["kv_lora_rank"]),
+           ("attention.key_length_mla", g.U32,
+            c["qk_nope_head_dim"] + c["qk_rope_head_dim"]),
+           ("attention.value_length_mla", g.U32, c["v_head_dim"]),
+           ("attention.kv_lora_rank", g.U32, c["kv_lora_rank"]),
+           ("attention.q_lora_rank", g.U32, c["q_lora_rank"]),
+           ("rope.dimension_count", g.U32, c["qk_rope_head_dim"])]
+    if rope["rope_type"] == "yarn":
+        out.append(("rope.scaling.yarn_log_multiplier", g.F32,
+                    0.1 * rope["mscale_all_dim"]))
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
 def keys(folder, config, made):
@@ -100,6 +164,13 @@ def keys(folder, config, made):
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     out = g.model_keys({**c, "head_dim": dim})
     out += [(arch + "." + name, g.F32, c[key]) for key, name in KEYS.items() if key in c]
-    if "v_head_dim" not in c:
+    if "n_routed_experts" in c:
+        out += grouped_keys(c, arch)
+    if "kv_lora_rank" in c:
+        more = mla_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
+    else:
         out.append((arch + ".attention.value_length", g.U32, dim))
+        part = c.get("partial_rotary_factor", 1)
+        out.append((arch + ".rope.dimension_count", g.U32, int(dim * part)))
     return out + g.tokenizer_keys(folder, made["token_embd.weight"][1][0])

@@ -151,6 +151,10 @@ def refusals(tmp, keys, tensors):
             (changed(arch + "final_logit_softcapping", g.F32, 30.0),
              arch + "final_logit_softcapping"),
             (changed(arch + "expert_gating_func", g.U32, 2), arch + "expert_gating"),
+            ([(n.replace(arch, "deepseek2."), k, "deepseek2" if n.endswith("architecture")
+               else v) for n, k, v in keys] + [
+                ("deepseek2.attention.kv_lora_rank", g.U32, 32),
+                ("deepseek2.rope.dimension_count", g.U32, 8)], "as of DeepSeek-V2"),
             (changed(arch + "rope.scaling.type", g.STRING, "longrope"), '"longrope"'),
             (changed("tokenizer.ggml.pre", g.STRING, "bloom"), '"bloom"'),
             (without("tokenizer.ggml.pre"), "tokenizer.ggml.pre is missing"),
@@ -285,16 +289,21 @@ def sentencepiece(tmp):
     os.remove(path)
 
 
-SPLITS = {"gpt-4o": "o W 12 's !\u010a", "tekken": "o W 1 2 's !\u010a",
-          "seed-coder": "oW 1 2 's ! \u010a", "qwen2": "oW 1 2 's !\u010a"}
+TOGETHER, APART = "\u00e4 \u00b8 \u0122a", "\u00e4 \u00b8 \u0122 a"
+SPLITS = {"gpt-4o": "o W 12 's !\u010a " + TOGETHER,
+          "tekken": "o W 1 2 's !\u010a " + TOGETHER,
+          "seed-coder": "oW 1 2 's ! \u010a " + TOGETHER,
+          "qwen2": "oW 1 2 's !\u010a " + TOGETHER,
+          "glm4": "oW 12 's !\u010a " + TOGETHER,
+          "deepseek-v3": "oW 12 's !\u010a " + APART}
 
 
 def pre_tokenizers(tmp):
     """Each merge joins what one of them keeps together and another takes apart."""
     path = os.path.join(tmp, "pre.gguf")
     folder, config, tensors = dense_tensors("qwen2-bias", "F16")
-    merges = ["o W", "1 2", "' s", "! \u010a"]
-    pieces = list("oW12's!\u010a") + [m.replace(" ", "") for m in merges]
+    merges = ["o W", "1 2", "' s", "! \u010a", "\u0122 a"]
+    pieces = list("oW12's!\u010aa\u00e4\u00b8\u0122") + [m.replace(" ", "") for m in merges]
     tokens = pieces + ["[PAD%d]" % i for i in range(512 - len(pieces))]
     types = [1] * len(pieces) + [5] * (512 - len(pieces))
     head = "tokenizer.ggml."
@@ -304,7 +313,7 @@ def pre_tokenizers(tmp):
             (head + "tokens", (g.ARRAY, g.STRING), tokens),
             (head + "token_type", (g.ARRAY, g.I32), types),
             (head + "merges", (g.ARRAY, g.STRING), merges)], tensors)
-        code, out, err = haloctl("tokenize", "--model", path, stdin=b"oW12's!\n")
+        code, out, err = haloctl("tokenize", "--model", path, stdin="oW12's!\n\u4e00a".encode())
         got = " ".join(tokens[int(x)] for x in out.split())
         eq(got, want, "pre-tokenizer " + pre)
     os.remove(path)

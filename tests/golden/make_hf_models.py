@@ -79,6 +79,10 @@ PIXTRAL = {"model_type": "pixtral", "hidden_size": 8, "intermediate_size": 8,
 SCALES = {"embedding_multiplier": 1.5, "attention_multiplier": 0.6,
           "residual_multiplier": 0.22, "logits_scaling": 0.5, "rms_norm_eps": 1e-5,
           "head_dim": 8}
+# As GGUF can say it: both scales of yarn are the same.
+LITE = {**MLA, "n_group": 1, "mlp_layer_types": ["dense", "sparse", "sparse"],
+        "n_shared_experts": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
+        "rope_parameters": {**MLA["rope_parameters"], "mscale_all_dim": 1.0}}
 
 # name: (class of the config, class of the model, settings, goes into the repository)
 MODELS = {
@@ -124,6 +128,7 @@ MODELS = {
     "granite": (hf.GraniteConfig, hf.GraniteForCausalLM, SCALES, True),
     "smollm3": (hf.SmolLM3Config, hf.SmolLM3ForCausalLM, {"no_rope_layers": [1, 1, 1, 0]},
                 True),
+    "glm4moelite": (hf.Glm4MoeLiteConfig, hf.Glm4MoeLiteForCausalLM, LITE, True),
 }
 
 

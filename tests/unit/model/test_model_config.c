@@ -262,6 +262,9 @@ static const struct {
 	 E_UNSUPPORTED, "routed_scaling_factor"},
 	{"{" NEXT "\"output_gate_type\":\"sigmoid\"}", E_UNSUPPORTED,
 	 "output_gate_type"},
+	{"{" MLA "\"mlp_layer_types\":[\"dense\"]}", E_FORMAT, "mlp_layer_types"},
+	{"{" MLA "\"mlp_layer_types\":[\"dense\",\"sparse\",\"x\",\"dense\"]}",
+	 E_UNSUPPORTED, "mlp_layer_types"},
 	{"{" MLA "\"index_topk\":2048}", E_UNSUPPORTED, "index_topk"},
 	{"{" OSS "\"experts_per_token\":4}", E_FORMAT, "experts_per_token"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"2\"}}",
@@ -393,6 +396,13 @@ static void test_oss_and_mla(void)
 	is_int(read_config("{" MLA "\"q_lora_rank\":null,\"rope_interleave\":false}"), OK,
 	       "without q_lora_rank: %s", fail.text);
 	ok(c.q_lora == 0 && !c.rope_interleaved, "q is one projection");
+	is_int(read_config("{\"model_type\":\"glm4_moe_lite\"," THINKER ROPE "," GROUPED
+			   "\"n_group\":1,\"topk_group\":1,\"kv_lora_rank\":64,"
+			   "\"v_head_dim\":24,\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":16,"
+			   "\"partial_rotary_factor\":1.0,\"mlp_layer_types\":[\"dense\","
+			   "\"sparse\",\"dense\",\"sparse\"]}"), OK, "glm4_moe_lite: %s",
+	       fail.text);
+	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 2, "mlp_layer_types");
 }
 
 /* What its files leave out is as in Gemma3TextConfig. */
