@@ -47,6 +47,7 @@ struct graph_ids {
 	const int32_t *token, *position, *seq_of, *slot, *first_tok, *page_table,
 		*logit_rows;
 	const float *inv_t;
+	const float *q_scale; /* (T) what queries are multiplied by, or NULL */
 	struct seq_states states;
 };
 

@@ -111,7 +111,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		.n_tok = t, .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads,
 		.head_dim = dim, .n_freq = a->n_freq, .eps = c->norm_eps, .q = r->q,
 		.k = r->k, .v = r->v, .q_norm = a->q_norm, .k_norm = a->k_norm,
-		.rope = a->rope, .slot = s->ids.slot, .kv = kv,
+		.rope = a->rope, .slot = s->ids.slot, .kv = kv, .q_scale = s->ids.q_scale,
 		.q_from = c->gated_attention ? q : NULL,
 		.q_pitch = c->gated_attention ? 2 * dim : 0};
 	RUN(attention, .fresh = &fresh, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,

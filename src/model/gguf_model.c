@@ -363,6 +363,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"expert_weights_scale", 1, KEYS_GROUPED},
 		{"leading_dense_block_count", 0, KEYS_GROUPED},
 		{"attention.temperature_length", 0, 0}, {"swin_norm", 0, 0},
+		{"attention.temperature_scale", 0, KEYS_LATE},
 		{"pooling_type", 0, 0},
 	};
 	char name[96];
@@ -501,7 +502,8 @@ static enum status read_family(struct gguf_model_reader *r)
 
 static const char yarn_log[] = "rope.scaling.yarn_log_multiplier";
 
-/* Of MLA: the sharpness of all of a head, a tenth of it, and none of the rotated part. */
+/* Of MLA: a tenth of the sharpness of all of a head; the rotated part has none. Of
+ * Ministral 3: mscale_all_dim, where mscale is 1; and how much longer late queries are. */
 static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 {
 	char name[96];
@@ -509,6 +511,15 @@ static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 	const struct gguf_value *v = find(r, yarn_log, name);
 	if (v && (v->is_array || !gguf_number(v, 0, &d) || !(d >= 0 && d <= 100)))
 		return wrong(r, name, v, "a number of 0 to 100");
+	if (v && r->arch->keys & KEYS_LATE) {
+		json_object_set_new(rope, "mscale", json_real(1));
+		json_object_set_new(rope, "mscale_all_dim", json_real(d));
+	}
+	if (r->arch->keys & KEYS_LATE && (v = find(r, "attention.temperature_scale", name))) {
+		if (v->is_array || !gguf_number(v, 0, &d) || !isfinite(d))
+			return wrong(r, name, v, "a number");
+		json_object_set_new(rope, "llama_4_scaling_beta", json_real(d));
+	}
 	if (!(r->arch->keys & KEYS_MLA))
 		return OK;
 	/* In units of the file's float32 */
@@ -540,7 +551,7 @@ static enum status read_rope(struct gguf_model_reader *r)
 	struct str type;
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
 		const struct gguf_value *v = find(r, odd[i].key, name);
-		if (odd[i].key == yarn_log && r->arch->keys & KEYS_MLA)
+		if (odd[i].key == yarn_log && r->arch->keys & (KEYS_MLA | KEYS_LATE))
 			continue;
 		if (v && (v->is_array || !gguf_number(v, 0, &d) || d != odd[i].allowed))
 			return refuse(r, name, v);

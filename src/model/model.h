@@ -28,6 +28,9 @@ struct rope {
 	double beta_fast, beta_slow;  /* ROPE_YARN: turns in original_ctx */
 	double attention_factor; /* of cos and sin both; 0: by factor */
 	double mscale, mscale_all;
+	/* ROPE_YARN: queries are multiplied by 1 + late_beta * log(1 + floor(position /
+	 * original_ctx)); 0: they are not. */
+	double late_beta;
 	bool is_exact;           /* ROPE_YARN: bounds not rounded to whole pairs */
 	const float *factors;    /* ROPE_FACTORS: (n_rot/2), of each pair */
 };

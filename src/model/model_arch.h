@@ -27,6 +27,7 @@ enum {
 	KEYS_OUT_BIAS = 1 << 16,  /* attention_bias: of q, k, v; attention_out_bias: of o */
 	KEYS_SCALES = 1 << 17,    /* Granite's multipliers */
 	KEYS_NO_ROPE = 1 << 18,   /* no_rope_layers */
+	KEYS_LATE = 1 << 19,      /* llama_4_scaling_beta: late queries are longer */
 };
 
 /* Of its GGUF files. */
@@ -49,8 +50,8 @@ struct model_arch {
 	bool scales_embedding; /* embeddings are multiplied by sqrt(hidden_size) */
 	double theta;          /* where rope_theta is not given; 0: it must be */
 	const char *defaults;  /* JSON, of keys that config.json may leave out; or NULL */
-	/* A model within a model: where its config is ("": on top), its model_type, and
-	 * how its tensors' names begin. */
+	/* A model within a model: where its config is ("": on top), its model_types, with
+	 * blanks between, and how its tensors' names begin. */
 	const char *within, *text_type;
 	const char *prefix;    /* NULL: "" */
 	const char *body;      /* NULL: "model." */

@@ -228,6 +228,16 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 	return OK;
 }
 
+/* Is `word` one of `words`, which have blanks between them? */
+static bool is_word(const char *word, const char *words)
+{
+	size_t n = strlen(word);
+	for (const char *p = words; n && (p = strstr(p, word)); p++)
+		if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
+			return true;
+	return false;
+}
+
 /* The config of the text model within the model. */
 static enum status find_text(const json_t *root, const struct model_arch *arch,
 			     const json_t **out, struct fail *fail)
@@ -245,7 +255,7 @@ static enum status find_text(const json_t *root, const struct model_arch *arch,
 		return config_wrong(fail, "text_config", text, "an object");
 	const json_t *type = jsonfile_get(text, "model_type");
 	if (type && (!json_is_string(type) ||
-		     strcmp(json_string_value(type), arch->text_type) != 0))
+		     !is_word(json_string_value(type), arch->text_type)))
 		return config_unsupported(fail, "model_type", type);
 	*out = text;
 	return OK;
@@ -532,12 +542,7 @@ static enum status read_activation(const json_t *root, bool is_fixed,
 static bool is_allowed(const json_t *v, const char *allowed)
 {
 	char buf[64];
-	const char *text = spelled(v, buf);
-	size_t n = strlen(text);
-	for (const char *p = allowed; (p = strstr(p, text)); p++)
-		if ((p == allowed || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
-			return true;
-	return false;
+	return is_word(spelled(v, buf), allowed);
 }
 
 static enum status check_neutral(const json_t *root, const struct model_arch *arch,
@@ -626,7 +631,7 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 	if (st == OK)
 		st = config_rope_read(text, arch->keys & KEYS_LOCAL_ROPE ? "full_attention"
 									 : NULL,
-				      arch->theta, c, fail);
+				      arch->theta, arch->keys & KEYS_LATE, c, fail);
 	if (st == OK)
 		st = read_windows(text, arch, a, c, fail);
 	if (st == OK && arch->keys & KEYS_LOCAL_ROPE)

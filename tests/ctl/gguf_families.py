@@ -5,9 +5,10 @@ import gguf_file as g
 
 # model_type of the text: general.architecture.
 KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral": "llama",
+         "ministral3": "mistral3",
          "seed_oss": "seed_oss", "granite": "granite", "smollm3": "smollm3",
          "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2"}
-PAIRED = ("llama", "granite", "smollm3")
+PAIRED = ("llama", "mistral3", "granite", "smollm3")
 EXPERTS = {"mlp.shared_experts.gate_proj": "ffn_gate_shexp",
            "mlp.shared_experts.up_proj": "ffn_up_shexp",
            "mlp.shared_experts.down_proj": "ffn_down_shexp"}
@@ -164,6 +165,11 @@ def keys(folder, config, made):
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     out = g.model_keys({**c, "head_dim": dim})
     out += [(arch + "." + name, g.F32, c[key]) for key, name in KEYS.items() if key in c]
+    beta = (c.get("rope_parameters") or {}).get("llama_4_scaling_beta")
+    if beta is not None:
+        out += [(arch + ".attention.temperature_scale", g.F32, beta),
+                (arch + ".rope.scaling.yarn_log_multiplier", g.F32,
+                 c["rope_parameters"]["mscale_all_dim"])]
     if "n_routed_experts" in c:
         out += grouped_keys(c, arch)
     if "kv_lora_rank" in c:

@@ -73,6 +73,11 @@ QWEN_VL = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e6,
 QWEN_MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 MISTRAL = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6},
            "model_type": "mistral", "sliding_window": None}
+# Queries are longer from position 16 on.
+LATE = {"model_type": "ministral3", "rope_parameters": {
+    "rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "beta_fast": 32.0,
+    "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1,
+    "original_max_position_embeddings": 16}}
 PIXTRAL = {"model_type": "pixtral", "hidden_size": 8, "intermediate_size": 8,
            "num_hidden_layers": 1, "num_attention_heads": 1, "head_dim": 8,
            "patch_size": 2, "image_size": 4}
@@ -129,6 +134,8 @@ MODELS = {
     "smollm3": (hf.SmolLM3Config, hf.SmolLM3ForCausalLM, {"no_rope_layers": [1, 1, 1, 0]},
                 True),
     "glm4moelite": (hf.Glm4MoeLiteConfig, hf.Glm4MoeLiteForCausalLM, LITE, True),
+    "ministral3": (hf.Mistral3Config, hf.Mistral3ForConditionalGeneration,
+                   seeing(LATE, PIXTRAL), True),
 }
 
 

@@ -419,7 +419,8 @@ static void last_row(struct engine *e, const int32_t *tokens, int n, int chunk,
 static void test_families(void)
 {
 	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "mistral3", "seedoss",
-					    "granite", "smollm3", "glm4moelite"};
+					    "granite", "smollm3", "glm4moelite",
+					    "ministral3"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);

@@ -181,6 +181,20 @@ static void test_vision(void)
 	is_str(c.prefix, "language_model.", "its tensors");
 }
 
+#define LATE "\"rope_parameters\":{\"type\":\"yarn\",\"rope_theta\":1e6,\"factor\":16," \
+	"\"original_max_position_embeddings\":256,\"max_position_embeddings\":4096," \
+	"\"llama_4_scaling_beta\":0.1}"
+
+static void test_late(void)
+{
+	is_int(read_config("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":"
+			   "\"ministral3\"," SIZES LATE "}}"), OK, "ministral3: %s", fail.text);
+	is_near(c.ropes[0].late_beta, 0.1, 1e-9, "late queries are longer");
+	is_near(c.ropes[0].original_ctx, 256, 0, "from here on");
+	is_int(read_config("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":"
+			   "\"mini\"," SIZES LATE "}}"), E_UNSUPPORTED, "another text");
+}
+
 #define OF(type) "{\"model_type\":\"" type "\"," SIZES ROPE
 
 static void test_more_dense(void)
@@ -247,6 +261,11 @@ static const struct {
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\"}}", E_MISSING, "factor"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
 	 "\"llama_4_scaling_beta\":0.1}}", E_UNSUPPORTED, "llama_4_scaling_beta"},
+	{"{" MISTRAL ROPE ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+	 "\"llama_4_scaling_beta\":0.1}}", E_UNSUPPORTED, "llama_4_scaling_beta"},
+	{"{\"model_type\":\"ministral3\"," SIZES "\"rope_parameters\":{\"rope_theta\":1e6,"
+	 "\"rope_type\":\"default\",\"llama_4_scaling_beta\":0.1}}", E_UNSUPPORTED,
+	 "llama_4_scaling_beta"},
 	{"{" DENSE ROPE ",\"rms_norm_eps\":null}", E_MISSING, "rms_norm_eps"},
 	{"{" DENSE ROPE ",\"no_rope_layers\":[0,1]}", E_UNSUPPORTED, "no_rope_layers"},
 	{OF("smollm3") ",\"no_rope_layers\":[0]}", E_FORMAT, "no_rope_layers"},
@@ -499,6 +518,7 @@ int main(void)
 	test_thinker();
 	test_vision();
 	test_more_dense();
+	test_late();
 	test_grouped();
 	test_hybrid();
 	test_oss_and_mla();
