@@ -684,6 +684,13 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 	r.arch = find_arch(r.g, &name);
 	if (!r.arch) {
 		struct buf known_names = {0};
+		char own[64];
+		snprintf(own, sizeof own, "%.*s", (int)MIN(name.n, 60), name.p);
+		const char *needs = model_arch_needs(own);
+		if (needs)
+			return fail_at(fail, E_UNSUPPORTED, "general.architecture", "%s: "
+				       "general.architecture \"%s\" is not supported: it "
+				       "would need %s", r.path, own, needs);
 		for (size_t i = 0; i < model_n_archs; i++)
 			if (model_archs[i].gguf)
 				buf_addf(&known_names, "%s%s", known_names.n ? ", " : "",

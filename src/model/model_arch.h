@@ -59,5 +59,9 @@ struct model_arch {
 	unsigned in_gguf;
 };
 
+/* What the engine would need for an architecture that it has not got; NULL: it has it, or
+ * nobody knows. name: of config.json or GGUF. */
+const char *model_arch_needs(const char *name);
+
 extern const struct model_arch model_archs[];
 extern const size_t model_n_archs;

@@ -191,15 +191,46 @@ static const struct model_arch *arch_find(const char *model_type)
 	return NULL;
 }
 
+/* Is `word` one of `words`, which have blanks between them? */
+static bool is_word(const char *word, const char *words)
+{
+	size_t n = strlen(word);
+	for (const char *p = words; n && (p = strstr(p, word)); p++)
+		if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
+			return true;
+	return false;
+}
+
+const char *model_arch_needs(const char *name)
+{
+	static const struct {
+		const char *names, *needs;
+	} missing[] = {
+#define MISSING(names, needs) {names, needs},
+#include "model/archs_missing.def"
+#undef MISSING
+	};
+	for (size_t i = 0; i < ARRAY_LEN(missing); i++)
+		if (is_word(name, missing[i].names))
+			return missing[i].needs;
+	return NULL;
+}
+
 static enum status unknown_arch(struct fail *fail, const json_t *type)
 {
-	char known[300] = "";
+	const char *name = json_string_value(type), *needs = model_arch_needs(name);
+	char known[400] = "";
+	if (needs)
+		return fail_at(fail, E_UNSUPPORTED, "model_type", FILE_NAME
+			       ": model_type \"%.40s\" is not supported: it would need %s",
+			       name, needs);
 	for (size_t i = 0, n = 0; i < model_n_archs && n < sizeof known; i++)
-		n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
-				      i ? ", " : "", model_archs[i].model_type);
+		if (!strstr(model_archs[i].model_type, "_text"))
+			n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
+					      n ? ", " : "", model_archs[i].model_type);
 	return fail_at(fail, E_UNSUPPORTED, "model_type",
 		       FILE_NAME ": model_type \"%.40s\" is not supported, only %s",
-		       json_string_value(type), known);
+		       name, known);
 }
 
 static enum status read_arch(const json_t *root, const struct model_arch **out,
@@ -226,16 +257,6 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 		return config_unsupported(fail, "architectures", classes);
 	*out = arch;
 	return OK;
-}
-
-/* Is `word` one of `words`, which have blanks between them? */
-static bool is_word(const char *word, const char *words)
-{
-	size_t n = strlen(word);
-	for (const char *p = words; n && (p = strstr(p, word)); p++)
-		if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
-			return true;
-	return false;
 }
 
 /* The config of the text model within the model. */

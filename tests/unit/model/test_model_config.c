@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "model/model_arch.h"
 #include "tests/tap.h"
 
 #define ROPE "\"rope_theta\":1e6"
@@ -461,6 +462,20 @@ static void test_gemma3(void)
 	       "capped logits, as Gemma 2 has");
 }
 
+/* What is refused by name says why; what runs is not among that. */
+static void test_missing(void)
+{
+	is_int(read_config("{\"model_type\":\"lfm2\"}"), E_UNSUPPORTED, "lfm2");
+	ok(strstr(fail.text, "it would need short convolutions") != NULL, "%s", fail.text);
+	is_int(read_config("{\"model_type\":\"abacus\"}"), E_UNSUPPORTED, "abacus");
+	ok(strstr(fail.text, "only qwen3, ") && strstr(fail.text, "gemma3"), "%s", fail.text);
+	for (size_t i = 0; i < model_n_archs; i++)
+		ok(!model_arch_needs(model_archs[i].model_type) &&
+			   (!model_archs[i].gguf || !model_arch_needs(model_archs[i].gguf)),
+		   "%s needs nothing", model_archs[i].model_type);
+	ok(!model_arch_needs("lfm") && !model_arch_needs(""), "whole names alone");
+}
+
 static void test_faults(void)
 {
 	for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
@@ -523,6 +538,7 @@ int main(void)
 	test_hybrid();
 	test_oss_and_mla();
 	test_gemma3();
+	test_missing();
 	test_faults();
 	test_defaults();
 	arena_deinit(&arena);
