@@ -47,10 +47,17 @@ DEVICE void head_normalised(const uint16_t *in, const float *norm, int32_t i, fl
 		head_normalise<W>(norm + i, scale, out);
 }
 
-/* in (K) to out (K), which may be the same. */
+template <int W> DEVICE void head_times(float times, float *x)
+{
+	UNROLL
+	for (int j = 0; j < W; j++)
+		x[j] *= times;
+}
+
+/* in (K) to out (K), which may be the same, times `times`. */
 template <int W>
 DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
-		      const float *norm, const float *rope, uint16_t *out)
+		      const float *norm, const float *rope, float times, uint16_t *out)
 {
 	int32_t first = (int32_t)lane_index() * W, n = a.n_freq;
 	float squares = 0, scale = 1;
@@ -71,8 +78,10 @@ DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
 		if (i < n) {
 			head_normalised<W>(in, norm, i, scale, lo);
 			head_rotate<W>(rope + 2 * i, lo, hi);
+			head_times<W>(times, lo);
 			head_store<W>(out + i, lo);
 		}
+		head_times<W>(times, hi);
 		head_store<W>(out + i + n, hi);
 	}
 }
@@ -94,7 +103,7 @@ DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_
 		size_t at = t * (size_t)a.n_heads + (size_t)head;
 		uint16_t *q = a.q + at * dim;
 		head_turn<W>(a, a.q_from ? a.q_from + at * (size_t)a.q_pitch : q, a.q_norm,
-			     rope, q);
+			     rope, a.q_scale ? a.q_scale[t] : 1.0f, q);
 		return;
 	}
 	bool is_key = head < a.n_heads + a.n_kv_heads;
@@ -102,7 +111,7 @@ DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_
 	size_t from = (t * (size_t)a.n_kv_heads + (size_t)g) * dim;
 	size_t to = head_at(a, a.slot[t], g);
 	if (is_key) {
-		head_turn<W>(a, a.k + from, a.k_norm, rope, a.k_pages + to);
+		head_turn<W>(a, a.k + from, a.k_norm, rope, 1.0f, a.k_pages + to);
 		return;
 	}
 	for (int32_t i = (int32_t)lane_index() * W; i < a.head_dim; i += WAVE * W) {

@@ -27,6 +27,7 @@ struct qk_norm_rope_kv_args {
 	 * h) * q_pitch of q_from and q is only written. NULL: they are in q. */
 	const void *q_from;  /* (T, H, q_pitch) act, or NULL */
 	int32_t q_pitch;     /* >= K */
+	const float *q_scale; /* (T) f32: rotated queries are multiplied by it; NULL: 1 */
 };
 
 void qk_norm_rope_kv_ref(const struct qk_norm_rope_kv_args *a);

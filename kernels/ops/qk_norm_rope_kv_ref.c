@@ -8,7 +8,7 @@
 
 /* in (K) to out (K), which may be the same. */
 static void one_head(const struct qk_norm_rope_kv_args *a, const float *in,
-		     const float *norm, const float *rope, float *out)
+		     const float *norm, const float *rope, double times, float *out)
 {
 	double h[MAX_HEAD], squares = 0;
 	assert(a->head_dim <= MAX_HEAD);
@@ -24,7 +24,7 @@ static void one_head(const struct qk_norm_rope_kv_args *a, const float *in,
 		h[i + a->n_freq] = y * c + x * s;
 	}
 	for (int i = 0; i < a->head_dim; i++)
-		out[i] = (float)h[i];
+		out[i] = (float)(times * h[i]);
 }
 
 void qk_norm_rope_kv_ref(const struct qk_norm_rope_kv_args *a)
@@ -42,12 +42,12 @@ void qk_norm_rope_kv_ref(const struct qk_norm_rope_kv_args *a)
 			if (a->q_from)
 				from = (const float *)a->q_from +
 				       (size_t)(t * a->n_heads + h) * (size_t)a->q_pitch;
-			one_head(a, from, a->q_norm, rope, q);
+			one_head(a, from, a->q_norm, rope, a->q_scale ? a->q_scale[t] : 1, q);
 		}
 		for (int32_t g = 0; g < a->n_kv_heads; g++, k += dim, v += dim) {
 			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
 						a->slot[t], g);
-			one_head(a, k, a->k_norm, rope, (float *)a->kv.k + at);
+			one_head(a, k, a->k_norm, rope, 1, (float *)a->kv.k + at);
 			for (size_t i = 0; i < dim; i++)
 				((float *)a->kv.v)[at + i] = v[i];
 		}

@@ -79,7 +79,8 @@ static size_t ids_count(const struct graph *g)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
 	size_t size = (size_t)g->limits.page_size;
-	return step_ids_words(&(struct step_counts){
+	size_t n_scale = g->c->ropes[0].late_beta != 0 ? t : 0;
+	return n_scale + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
 		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
 }
@@ -169,6 +170,15 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 	at += (elements);
 	STEP_IDS(X)
 #undef X
+	out->q_scale = NULL;
+	if (g->c->ropes[0].late_beta != 0) {
+		for (int32_t t = 0; t < b->n_tok; t++) {
+			float scale = rope_late(&g->c->ropes[0], b->position[t]);
+			memcpy(g->ids_host + at + t, &scale, sizeof scale);
+		}
+		out->q_scale = (const float *)(const void *)(g->ids + at);
+		at += (size_t)b->n_tok;
+	}
 	g->n_ids = (int32_t)at;
 }
 
@@ -245,7 +255,9 @@ static enum status try_step(struct graph *g, struct fail *fail)
 		.b = &none,
 		.ids = {.token = ids, .position = ids, .seq_of = ids, .slot = ids,
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
-			.inv_t = inv_t, .states = {ids, ids, ids, ids}}};
+			.inv_t = inv_t,
+			.q_scale = g->c->ropes[0].late_beta != 0 ? inv_t : NULL,
+			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
 	enum status st = run_step(g, &s, fail);
 	return st == OK ? run_logits(g, &s, 0, 0, fail) : st;

@@ -47,6 +47,7 @@ struct graph_ids {
 	const int32_t *token, *position, *seq_of, *slot, *first_tok, *page_table,
 		*logit_rows;
 	const float *inv_t;
+	const float *q_scale; /* (T) what queries are multiplied by, or NULL */
 	struct seq_states states;
 };
 
@@ -64,6 +65,7 @@ struct attention {
 	const float *sinks;
 	struct weight q, k, v, o; /* q: with the gate, where there is one */
 	int32_t window;           /* tokens it sees; 0: all */
+	int32_t n_freq;           /* pairs of a head that turn */
 };
 
 struct attention_scratch {
@@ -73,7 +75,11 @@ struct attention_scratch {
 
 struct mla {
 	struct weight q_a, q_b, q; /* q alone where q_lora is 0 */
-	struct weight kv_a, kv_b, o;
+	struct weight kv_a, o;
+	/* (H * (nope + v), kv_lora): each head's part for keys, then for values. Or apart
+	 * and each as it is used: keys (H * kv_lora, nope), values (H * v, kv_lora). */
+	bool is_split;
+	struct weight kv_b, k_b, v_b;
 	const float *q_a_norm, *kv_a_norm;
 };
 

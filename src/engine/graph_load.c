@@ -91,11 +91,13 @@ static enum status load_floats(struct graph *g, const char *name,
 	}
 	if (st != OK)
 		return st;
-	if (p->kind != GRAPH_NORM || !g->c->norm_plus_one)
+	/* The last norm's weights scale the logits too. */
+	float scale = p->out == &g->out_norm ? g->c->logit_scale : 1;
+	if (p->kind != GRAPH_NORM || (!g->c->norm_plus_one && scale == 1))
 		return graph_put_floats(g, host, n, p->out, fail);
 	float *whole = xmalloc(n * sizeof *whole);
 	for (size_t i = 0; i < n; i++)
-		whole[i] = 1 + host[i];
+		whole[i] = scale * (host[i] + (g->c->norm_plus_one ? 1 : 0));
 	st = graph_put_floats(g, whole, n, p->out, fail);
 	if (st == OK) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, fail);

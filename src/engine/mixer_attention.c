@@ -55,13 +55,15 @@ static void set_rope(struct graph *g, int i)
 	const struct model_config *c = g->c;
 	struct attention *a = &g->layers[i].attention;
 	int r = c->rope_of ? c->rope_of[i] : 0;
-	double factor = rope_sharpness(&c->ropes[r]);
+	bool is_rotated = !c->is_unrotated || !c->is_unrotated[i];
+	double factor = is_rotated ? rope_sharpness(&c->ropes[r]) : 1;
 	double per = c->query_scalar > 0 ? (double)c->query_scalar : c->head_dim;
-	if (c->n_rot < c->head_dim) {
+	if (is_rotated && c->n_rot < c->head_dim) {
 		g->rope_factor[r] = factor;
 		factor = 1;
 	}
 	a->rope = g->rope[r];
+	a->n_freq = is_rotated ? c->n_rot / 2 : 0;
 	a->scale = (float)(factor * factor / sqrt(per));
 }
 
@@ -107,9 +109,9 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		    {.w = &a->v, .bias = a->v_bias, .y = r->v}});
 	struct qk_norm_rope_kv_args fresh = {
 		.n_tok = t, .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads,
-		.head_dim = dim, .n_freq = c->n_rot / 2, .eps = c->norm_eps, .q = r->q,
+		.head_dim = dim, .n_freq = a->n_freq, .eps = c->norm_eps, .q = r->q,
 		.k = r->k, .v = r->v, .q_norm = a->q_norm, .k_norm = a->k_norm,
-		.rope = a->rope, .slot = s->ids.slot, .kv = kv,
+		.rope = a->rope, .slot = s->ids.slot, .kv = kv, .q_scale = s->ids.q_scale,
 		.q_from = c->gated_attention ? q : NULL,
 		.q_pitch = c->gated_attention ? 2 * dim : 0};
 	RUN(attention, .fresh = &fresh, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,

@@ -19,6 +19,24 @@
 #include "engine/graph.h"
 #include "engine/rope.h"
 
+/* GGUF has the two parts of each head's rows apart, that of keys transposed. */
+static enum status load_kv_b(struct graph *g, int i, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct mla *a = &g->layers[i].mla;
+	const struct graph_part whole = {"self_attn.kv_b_proj", GRAPH_ROWS, c->n_heads *
+					 (c->nope_dim + c->v_dim), c->kv_lora, &a->kv_b};
+	const struct graph_part split[] = {
+		{"self_attn.k_b_proj", GRAPH_ROWS, c->n_heads * c->kv_lora, c->nope_dim,
+		 &a->k_b},
+		{"self_attn.v_b_proj", GRAPH_ROWS, c->n_heads * c->v_dim, c->kv_lora,
+		 &a->v_b},
+	};
+	a->is_split = graph_layer_has(g, i, split[0].name);
+	return graph_load_parts(g, i, a->is_split ? split : &whole, a->is_split ? 2 : 1,
+				fail);
+}
+
 static enum status load(struct graph *g, int i, struct fail *fail)
 {
 	const struct model_config *c = g->c;
@@ -29,8 +47,6 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 		 &a->kv_a},
 		{"self_attn.kv_a_layernorm.weight", GRAPH_NORM, c->kv_lora, 0,
 		 &a->kv_a_norm},
-		{"self_attn.kv_b_proj", GRAPH_ROWS,
-		 c->n_heads * (c->nope_dim + c->v_dim), c->kv_lora, &a->kv_b},
 		{"self_attn.o_proj", GRAPH_WEIGHT, d, c->n_heads * c->v_dim, &a->o},
 	};
 	const struct graph_part low[] = {
@@ -40,6 +56,8 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 	};
 	const struct graph_part whole = {"self_attn.q_proj", GRAPH_WEIGHT, nq, d, &a->q};
 	enum status st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	if (st == OK)
+		st = load_kv_b(g, i, fail);
 	if (st == OK)
 		st = graph_load_parts(g, i, c->q_lora ? low : &whole,
 				      c->q_lora ? ARRAY_LEN(low) : 1, fail);
@@ -98,7 +116,7 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	}
 	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2,
 	    .out = {{.w = &a->q_a, .y = r->q_a, .is_f32 = true}, kv});
-	RUN(rms_norm, .n_tok = t, .dim = c->q_lora, .eps = c->norm_eps, .x = r->q_a,
+	RUN(rms_norm, .n_tok = t, .dim = c->q_lora, .eps = c->lora_eps, .x = r->q_a,
 	    .weight = a->q_a_norm, .y = r->q_a_n);
 	RUN(linear, .n_tok = t, .x = r->q_a_n, .n_out = 1,
 	    .out = {{.w = &a->q_b, .y = r->q}});
@@ -113,27 +131,30 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	const struct mla_scratch *r = &g->mla;
 	int32_t t = s->b->n_tok, wide = c->kv_lora + c->rope_dim;
 	int32_t pitch = c->nope_dim + c->v_dim;
+	bool is_split = a->is_split;
 	struct kv_pages kv = {l->k_pages, NULL, g->b->kv_type, g->limits.page_size};
 	enum status st = project(g, l, t, fail);
 	if (st != OK)
 		return st;
 	RUN(mla_rope_kv, .n_tok = t, .n_heads = c->n_heads, .c_dim = c->kv_lora,
 	    .rope_dim = c->rope_dim, .is_interleaved = c->rope_interleaved,
-	    .eps = c->norm_eps, .q_scale = r->rope_scale, .q_from = r->q,
+	    .eps = c->lora_eps, .q_scale = r->rope_scale, .q_from = r->q,
 	    .q_pitch = c->head_dim, .q = r->q_wide, .kv_from = r->kv,
 	    .norm = a->kv_a_norm, .rope = g->rope[0], .slot = s->ids.slot, .kv = kv);
-	RUN(head_linear, .n_tok = t, .n_heads = c->n_heads, .w = &a->kv_b, .pitch = pitch,
-	    .first = 0, .n = c->nope_dim, .is_transposed = true, .x = r->q,
-	    .x_pitch = c->head_dim, .y = r->q_wide, .y_pitch = wide);
+	RUN(head_linear, .n_tok = t, .n_heads = c->n_heads,
+	    .w = is_split ? &a->k_b : &a->kv_b, .pitch = is_split ? c->kv_lora : pitch,
+	    .first = 0, .n = is_split ? c->kv_lora : c->nope_dim, .is_transposed = !is_split,
+	    .x = r->q, .x_pitch = c->head_dim, .y = r->q_wide, .y_pitch = wide);
 	RUN(attention, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,
 	    .n_kv_heads = 1, .head_dim = wide, .v_dim = c->kv_lora,
 	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
 	    .scale = r->scale, .q = r->q_wide, .kv = kv, .seq_of = s->ids.seq_of,
 	    .position = s->ids.position, .first_tok = s->ids.first_tok,
 	    .page_table = s->ids.page_table, .y = r->y_wide);
-	RUN(head_linear, .n_tok = t, .n_heads = c->n_heads, .w = &a->kv_b, .pitch = pitch,
-	    .first = c->nope_dim, .n = c->v_dim, .x = r->y_wide, .x_pitch = c->kv_lora,
-	    .y = r->y, .y_pitch = c->v_dim);
+	RUN(head_linear, .n_tok = t, .n_heads = c->n_heads,
+	    .w = is_split ? &a->v_b : &a->kv_b, .pitch = is_split ? c->v_dim : pitch,
+	    .first = is_split ? 0 : c->nope_dim, .n = c->v_dim, .x = r->y_wide,
+	    .x_pitch = c->kv_lora, .y = r->y, .y_pitch = c->v_dim);
 	return graph_add(g, l, t, &(struct graph_add){&a->o, NULL, r->y, NORM_MIXER_POST},
 			 fail);
 }

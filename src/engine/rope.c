@@ -12,6 +12,9 @@
  *   yarn    the same between beta_slow and beta_fast turns, but by parts that are
  *           linear in i; and attention is sharpened (Peng et al., YaRN, 2023, 3.2-3.4)
  *
+ * Late queries may be longer too (Llama 4; Ministral 3), so that attention stays as sharp
+ * over more tokens.
+ *
  * Where papers leave a choice (rounding of the bounds, the default sharpness) it is
  * made as modeling_rope_utils.py of Hugging Face Transformers does.
  */
@@ -56,6 +59,11 @@ static double llama3_kept(const struct rope *r, double freq)
 double rope_mscale(double factor, double mscale)
 {
 	return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
+
+float rope_late(const struct rope *r, int32_t position)
+{
+	return (float)(1 + r->late_beta * log(1 + floor(position / r->original_ctx)));
 }
 
 double rope_sharpness(const struct rope *r)

@@ -11,4 +11,6 @@
 double rope_frequencies(const struct rope *r, int n, double *out);
 double rope_sharpness(const struct rope *r); /* what that returns */
 /* YaRN, 2023, eq. 22, as DeepSeek scales it: 0.1 mscale ln(factor) + 1. */
+/* What a query at `position` is multiplied by. */
+float rope_late(const struct rope *r, int32_t position);
 double rope_mscale(double factor, double mscale);

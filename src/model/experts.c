@@ -2,9 +2,10 @@
  *
  * The engine asks for X.experts.7.gate_proj in any checkpoint. Where all experts are in
  * one tensor, it is X.experts.gate_proj (E, F, D), or the gate and up together are
- * X.experts.gate_up_proj (E, 2F, D): gate first, then up. gpt-oss has their rows in
- * turn, and (E, D, 2F) where they are plain numbers (its down_proj is (E, F, D) then).
- * Which it is shapes do not always tell, so the architecture does.
+ * X.experts.gate_up_proj (E, 2F, D): gate first, then up. Qwen3-VL-MoE is published as
+ * (E, D, 2F), and its down_proj as (E, F, D): where the shape says so it is read so.
+ * gpt-oss has that order too, where they are plain numbers, and the gate's and the up's
+ * rows in turn. Its shapes do not tell, so the architecture does.
  */
 #include "model/experts.h"
 
@@ -21,6 +22,16 @@ static bool is_there(const struct model *m, const char *name)
 		if (quant_find(&w, suffixes[i]))
 			return true;
 	return false;
+}
+
+/* Are the numbers of out->name (E, K, n_rows), and can they not be (E, n_rows, K)? */
+static bool is_turned(const struct model *m, const struct expert_place *place)
+{
+	struct quant_want w = {.tensors = m->tensors, .name = place->name,
+			       .part = &place->part};
+	const struct tensor *t = quant_find(&w, "weight");
+	int32_t rows = place->part.n_rows;
+	return t && t->n_dims == 3 && t->dim[1] != rows && t->dim[2] == rows;
 }
 
 bool experts_find(const struct model *m, const char *name, int32_t n,
@@ -44,8 +55,10 @@ bool experts_find(const struct model *m, const char *name, int32_t n,
 	int fits = snprintf(out->name, sizeof out->name, "%.*s%s", (int)head, name, proj);
 	if ((size_t)fits >= sizeof out->name)
 		return false;
-	if (is_there(m, out->name))
+	if (is_there(m, out->name)) {
+		out->part.is_transposed |= is_turned(m, out);
 		return true;
+	}
 	bool is_up = strcmp(proj, "up_proj") == 0;
 	if (!is_up && strcmp(proj, "gate_proj") != 0)
 		return false;
@@ -53,5 +66,6 @@ bool experts_find(const struct model *m, const char *name, int32_t n,
 	out->part.n_rows = 2 * n;
 	out->part.step = is_gpt_oss ? 2 : 1;
 	out->part.first = is_up ? is_gpt_oss ? 1 : n : 0;
+	out->part.is_transposed |= is_turned(m, out);
 	return is_there(m, out->name);
 }

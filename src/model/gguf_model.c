@@ -131,9 +131,16 @@ static const struct name {
 	{"ffn_gate_exps", "mlp.experts.gate_proj"},
 	{"ffn_up_exps", "mlp.experts.up_proj"},
 	{"ffn_down_exps", "mlp.experts.down_proj"},
-	{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-	{"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-	{"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+	{"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+	{"exp_probs_b", "mlp.gate.e_score_correction_bias"},
+	{"attn_q_a", "self_attn.q_a_proj"},
+	{"attn_q_a_norm", "self_attn.q_a_layernorm"},
+	{"attn_q_b", "self_attn.q_b_proj"},
+	{"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+	{"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+	{"attn_kv_b", "self_attn.kv_b_proj"},
+	{"attn_k_b", "self_attn.k_b_proj"},
+	{"attn_v_b", "self_attn.v_b_proj"},
 	{"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
 	{"attn_qkv", "linear_attn.in_proj_qkv"},
 	{"attn_gate", "linear_attn.in_proj_z"},
@@ -152,6 +159,17 @@ static const struct name {
 	{"output", "lm_head"},
 };
 
+/* The experts that every token sees: one, or those of a model with groups. */
+static const struct name shared[] = {
+	{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+	{"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+	{"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+}, shared_of_groups[] = {
+	{"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+	{"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+	{"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+};
+
 /* name is a row's, or it and a dot and something else; what is behind the row's. */
 static const char *match(const struct name *row, const char *name, const char **out_rest)
 {
@@ -165,7 +183,7 @@ static const char *match(const struct name *row, const char *name, const char **
 const char *gguf_model_rename(const struct gguf *g, const char *name, struct arena *a)
 {
 	char full[260];
-	const char *rest, *hf = NULL;
+	const char *rest = "", *hf = NULL;
 	char *part;
 	struct str arch_name;
 	const struct model_arch *arch = find_arch(g, &arch_name);
@@ -189,6 +207,9 @@ const char *gguf_model_rename(const struct gguf *g, const char *name, struct are
 	hf = hf ? hf : match(&mlp_norm, part + 1, &rest);
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !hf; i++)
 		hf = match(&parts[i], part + 1, &rest);
+	bool has_groups = arch && arch->keys & KEYS_GROUPED;
+	for (size_t i = 0; i < ARRAY_LEN(shared) && !hf; i++)
+		hf = match(has_groups ? &shared_of_groups[i] : &shared[i], part + 1, &rest);
 	if (!hf)
 		return name;
 	snprintf(full, sizeof full, "model.layers.%ld.%s%s", layer, hf, rest);
@@ -239,29 +260,43 @@ static enum status refuse(const struct gguf_model_reader *r, const char *key,
 static const struct {
 	const char *gguf, *hf;
 	bool is_needed, is_float;
+	unsigned of; /* architectures that have it, by their KEYS_; 0: all */
 } keys[] = {
-	{"block_count", "num_hidden_layers", true, false},
-	{"embedding_length", "hidden_size", true, false},
-	{"attention.head_count", "num_attention_heads", true, false},
-	{"attention.head_count_kv", "num_key_value_heads", false, false},
-	{"attention.key_length", "head_dim", false, false},
-	{"feed_forward_length", "intermediate_size", false, false},
-	{"context_length", "max_position_embeddings", true, false},
-	{"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true},
-	{"rope.freq_base", "rope_theta", false, true},
-	{"rope.freq_base_swa", "rope_local_base_freq", false, true},
-	{"attention.sliding_window", "sliding_window", false, false},
-	{"attention.sliding_window_pattern", "sliding_window_pattern", false, false},
-	{"expert_count", "num_experts", false, false},
-	{"expert_used_count", "num_experts_per_tok", false, false},
-	{"expert_feed_forward_length", "moe_intermediate_size", false, false},
+	{"block_count", "num_hidden_layers", true, false, 0},
+	{"embedding_length", "hidden_size", true, false, 0},
+	{"attention.head_count", "num_attention_heads", true, false, 0},
+	{"attention.head_count_kv", "num_key_value_heads", false, false, 0},
+	{"attention.key_length", "head_dim", false, false, 0},
+	{"feed_forward_length", "intermediate_size", false, false, 0},
+	{"context_length", "max_position_embeddings", true, false, 0},
+	{"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true, 0},
+	{"rope.freq_base", "rope_theta", false, true, 0},
+	{"rope.freq_base_swa", "rope_local_base_freq", false, true, 0},
+	{"embedding_scale", "embedding_multiplier", false, true, KEYS_SCALES},
+	{"attention.scale", "attention_multiplier", false, true, KEYS_SCALES},
+	{"residual_scale", "residual_multiplier", false, true, KEYS_SCALES},
+	{"logit_scale", "logits_scaling", false, true, KEYS_SCALES},
+	{"attention.sliding_window", "sliding_window", false, false, 0},
+	{"attention.sliding_window_pattern", "sliding_window_pattern", false, false, 0},
+	{"expert_count", "num_experts", false, false, 0},
+	{"expert_used_count", "num_experts_per_tok", false, false, 0},
+	{"expert_feed_forward_length", "moe_intermediate_size", false, false, 0},
 	{"expert_shared_feed_forward_length", "shared_expert_intermediate_size", false,
-	 false},
-	{"full_attention_interval", "full_attention_interval", false, false},
-	{"ssm.conv_kernel", "linear_conv_kernel_dim", false, false},
-	{"ssm.state_size", "linear_key_head_dim", false, false},
-	{"ssm.group_count", "linear_num_key_heads", false, false},
-	{"ssm.time_step_rank", "linear_num_value_heads", false, false},
+	 false, 0},
+	{"expert_count", "n_routed_experts", false, false, KEYS_GROUPED},
+	{"expert_shared_count", "n_shared_experts", false, false, KEYS_GROUPED},
+	{"expert_group_count", "n_group", false, false, KEYS_GROUPED},
+	{"expert_group_used_count", "topk_group", false, false, KEYS_GROUPED},
+	{"expert_weights_scale", "routed_scaling_factor", false, true, KEYS_GROUPED},
+	{"leading_dense_block_count", "first_k_dense_replace", false, false, KEYS_GROUPED},
+	{"attention.q_lora_rank", "q_lora_rank", false, false, KEYS_MLA},
+	{"attention.kv_lora_rank", "kv_lora_rank", true, false, KEYS_MLA},
+	{"rope.dimension_count", "qk_rope_head_dim", true, false, KEYS_MLA},
+	{"full_attention_interval", "full_attention_interval", false, false, 0},
+	{"ssm.conv_kernel", "linear_conv_kernel_dim", false, false, 0},
+	{"ssm.state_size", "linear_key_head_dim", false, false, 0},
+	{"ssm.group_count", "linear_num_key_heads", false, false, 0},
+	{"ssm.time_step_rank", "linear_num_value_heads", false, false, 0},
 };
 
 static enum status copy_keys(struct gguf_model_reader *r)
@@ -271,6 +306,8 @@ static enum status copy_keys(struct gguf_model_reader *r)
 		const struct gguf_value *v = find(r, keys[i].gguf, name);
 		int64_t n;
 		double d;
+		if (keys[i].of && !(r->arch->keys & keys[i].of))
+			continue;
 		if (!v && keys[i].is_needed)
 			return fail_at(r->fail, E_MISSING, name, "%s: %s is missing",
 				       r->path, name);
@@ -288,39 +325,57 @@ static enum status copy_keys(struct gguf_model_reader *r)
 	return OK;
 }
 
+/* How a router's logits become weights. 1: softmax, then the best; 2: sigmoid, of models
+ * with groups; 3: the best, then softmax, which gpt-oss does. Files of deepseek2 that do not
+ * say are of older models, with softmax. */
+static enum status check_gating(struct gguf_model_reader *r)
+{
+	char name[96];
+	const struct gguf_value *v = find(r, "expert_gating_func", name);
+	int64_t n = 0, want = 1;
+	if (r->arch->in_gguf & GGUF_OSS)
+		want = 3;
+	else if (r->arch->keys & KEYS_GROUPED)
+		want = 2;
+	if (v && (v->is_array || !gguf_integer(v, 0, &n) || (n != 0 && n != want)))
+		return refuse(r, name, v);
+	if (!v && r->arch->keys & KEYS_MLA)
+		return fail_at(r->fail, E_UNSUPPORTED, name, "%s: a %s without %s, as of "
+			       "DeepSeek-V2, is not supported", r->path, r->arch->gguf, name);
+	return OK;
+}
+
 /* Keys that would change the result: only this value, under which they do nothing. */
 static enum status check_neutral(struct gguf_model_reader *r)
 {
 	static const struct {
 		const char *key;
 		double allowed;
+		unsigned unless; /* architectures that have it */
 	} neutral[] = {
-		{"attn_logit_softcapping", 0},     {"final_logit_softcapping", 0},
-		{"router_logit_softcapping", 0},   {"logit_scale", 1},
-		{"residual_scale", 1},             {"embedding_scale", 1},
-		{"attention.scale", 0},            {"attention.max_alibi_bias", 0},
-		{"attention.clamp_kqv", 0},        {"attention.causal", 1},
-		{"use_parallel_residual", 0},      {"expert_shared_count", 0},
-		{"expert_group_count", 1},         {"expert_weights_scale", 1},
-		{"leading_dense_block_count", 0},
-		{"attention.temperature_length", 0}, {"swin_norm", 0},
-		{"pooling_type", 0},
+		{"attn_logit_softcapping", 0, 0}, {"final_logit_softcapping", 0, 0},
+		{"router_logit_softcapping", 0, 0}, {"logit_scale", 1, KEYS_SCALES},
+		{"residual_scale", 1, KEYS_SCALES}, {"embedding_scale", 1, KEYS_SCALES},
+		{"attention.scale", 0, KEYS_SCALES}, {"attention.max_alibi_bias", 0, 0},
+		{"attention.clamp_kqv", 0, 0}, {"attention.causal", 1, 0},
+		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0, KEYS_GROUPED},
+		{"expert_group_count", 1, KEYS_GROUPED},
+		{"expert_weights_scale", 1, KEYS_GROUPED},
+		{"leading_dense_block_count", 0, KEYS_GROUPED},
+		{"attention.temperature_length", 0, 0}, {"swin_norm", 0, 0},
+		{"attention.temperature_scale", 0, KEYS_LATE},
+		{"pooling_type", 0, 0},
 	};
 	char name[96];
 	for (size_t i = 0; i < ARRAY_LEN(neutral); i++) {
 		const struct gguf_value *v = find(r, neutral[i].key, name);
 		double d;
-		if (v && (v->is_array || !gguf_number(v, 0, &d) ||
+		if (v && !(r->arch->keys & neutral[i].unless) &&
+		    (v->is_array || !gguf_number(v, 0, &d) ||
 			  (d != neutral[i].allowed && d != 0)))
 			return refuse(r, name, v);
 	}
-	/* 1: softmax, then the best; 3: the best, then softmax, which gpt-oss does. */
-	const struct gguf_value *v = find(r, "expert_gating_func", name);
-	int64_t n = 0;
-	if (v && (v->is_array || !gguf_integer(v, 0, &n) ||
-		  (n != 0 && n != (r->arch->in_gguf & GGUF_OSS ? 3 : 1))))
-		return refuse(r, name, v);
-	return OK;
+	return check_gating(r);
 }
 
 static int64_t known(const struct gguf_model_reader *r, const char *hf)
@@ -334,10 +389,58 @@ static void set_default(const struct gguf_model_reader *r, const char *hf, int64
 		json_object_set_new(r->config, hf, json_integer(n));
 }
 
+/* Experts in groups. What files leave out is as llama.cpp takes it. */
+static enum status read_groups(struct gguf_model_reader *r)
+{
+	char name[96];
+	int64_t n = 0;
+	const struct gguf_value *v = find(r, "expert_weights_norm", name);
+	if (v && (v->is_array || !gguf_integer(v, 0, &n)))
+		return wrong(r, name, v, "true or false");
+	json_object_set_new(r->config, "norm_topk_prob", json_boolean(n != 0));
+	json_object_set_new(r->config, "use_qk_norm", json_boolean(tensors_find(
+		r->tensors, "model.layers.0.self_attn.q_norm.weight")));
+	set_default(r, "n_shared_experts", 0);
+	set_default(r, "n_group", 1);
+	set_default(r, "topk_group", 1);
+	set_default(r, "first_k_dense_replace", 0);
+	if (json_number_value(json_object_get(r->config, "routed_scaling_factor")) == 0)
+		json_object_set_new(r->config, "routed_scaling_factor", json_integer(1));
+	return OK;
+}
+
+/* MLA. Files since the middle of 2025 have the sizes of the compressed key as those of
+ * heads, and those of heads under names of their own. */
+static enum status read_mla(struct gguf_model_reader *r)
+{
+	static const char *const sizes[][2] = {
+		{"attention.key_length_mla", "attention.key_length"},
+		{"attention.value_length_mla", "attention.value_length"}};
+	char name[96];
+	int64_t n[2] = {0}, turned = known(r, "qk_rope_head_dim");
+	for (int i = 0; i < 2; i++) {
+		const struct gguf_value *v = find(r, sizes[i][0], name);
+		v = v ? v : find(r, sizes[i][1], name);
+		if (!v)
+			return fail_at(r->fail, E_MISSING, name, "%s: %s is missing",
+				       r->path, name);
+		if (v->is_array || !gguf_integer(v, 0, &n[i]) || n[i] < 1 || n[i] > 4096)
+			return wrong(r, name, v, "a size of a head");
+	}
+	json_object_set_new(r->config, "qk_nope_head_dim", json_integer(n[0] - turned));
+	json_object_set_new(r->config, "v_head_dim", json_integer(n[1]));
+	json_object_set(r->config, "num_key_value_heads",
+			json_object_get(r->config, "num_attention_heads"));
+	set_default(r, "intermediate_size", known(r, "moe_intermediate_size"));
+	return OK;
+}
+
 /* Values of the same must agree: keys and values of heads. */
 static enum status check_heads(struct gguf_model_reader *r)
 {
 	char name[96];
+	if (r->arch->keys & KEYS_MLA)
+		return read_mla(r);
 	int64_t heads = known(r, "num_attention_heads"), n = 0;
 	set_default(r, "num_key_value_heads", heads);
 	set_default(r, "head_dim", heads > 0 ? known(r, "hidden_size") / heads : 0);
@@ -347,9 +450,9 @@ static enum status check_heads(struct gguf_model_reader *r)
 	v = find(r, "rope.dimension_count", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 1 ||
 		  n > known(r, "head_dim") ||
-		  (n != known(r, "head_dim") && !(r->arch->in_gguf & GGUF_HYBRID))))
+		  (n != known(r, "head_dim") && !(r->arch->keys & KEYS_PARTIAL))))
 		return refuse(r, name, v);
-	if (v && r->arch->in_gguf & GGUF_HYBRID)
+	if (v && r->arch->keys & KEYS_PARTIAL)
 		json_object_set_new(r->config, "partial_rotary_factor",
 				    json_real((double)n / (double)known(r, "head_dim")));
 	v = find(r, "expert_count", name);
@@ -397,6 +500,35 @@ static enum status read_family(struct gguf_model_reader *r)
 	return OK;
 }
 
+static const char yarn_log[] = "rope.scaling.yarn_log_multiplier";
+
+/* Of MLA: a tenth of the sharpness of all of a head; the rotated part has none. Of
+ * Ministral 3: mscale_all_dim, where mscale is 1; and how much longer late queries are. */
+static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
+{
+	char name[96];
+	double d = 0;
+	const struct gguf_value *v = find(r, yarn_log, name);
+	if (v && (v->is_array || !gguf_number(v, 0, &d) || !(d >= 0 && d <= 100)))
+		return wrong(r, name, v, "a number of 0 to 100");
+	if (v && r->arch->keys & KEYS_LATE) {
+		json_object_set_new(rope, "mscale", json_real(1));
+		json_object_set_new(rope, "mscale_all_dim", json_real(d));
+	}
+	if (r->arch->keys & KEYS_LATE && (v = find(r, "attention.temperature_scale", name))) {
+		if (v->is_array || !gguf_number(v, 0, &d) || !isfinite(d))
+			return wrong(r, name, v, "a number");
+		json_object_set_new(rope, "llama_4_scaling_beta", json_real(d));
+	}
+	if (!(r->arch->keys & KEYS_MLA))
+		return OK;
+	/* In units of the file's float32 */
+	d = v ? nearbyint(d * 1e7) / 1e6 : 0;
+	json_object_set_new(rope, "mscale", json_real(d));
+	json_object_set_new(rope, "mscale_all_dim", json_real(d));
+	return OK;
+}
+
 static enum status read_rope(struct gguf_model_reader *r)
 {
 	static const struct {
@@ -413,12 +545,14 @@ static enum status read_rope(struct gguf_model_reader *r)
 		double allowed;
 	} odd[] = {{"rope.scaling.attn_factor", 1}, {"rope.scaling.yarn_attn_factor", 1},
 		   {"rope.scaling.yarn_ext_factor", 1}, {"rope.scale_linear", 1},
-		   {"rope.scaling.yarn_log_multiplier", 0}};
+		   {yarn_log, 0}};
 	char name[96];
 	double d;
 	struct str type;
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
 		const struct gguf_value *v = find(r, odd[i].key, name);
+		if (odd[i].key == yarn_log && r->arch->keys & (KEYS_MLA | KEYS_LATE))
+			continue;
 		if (v && (v->is_array || !gguf_number(v, 0, &d) || d != odd[i].allowed))
 			return refuse(r, name, v);
 	}
@@ -440,7 +574,7 @@ static enum status read_rope(struct gguf_model_reader *r)
 		if (v)
 			json_object_set_new(rope, numbers[i].hf, json_real(d));
 	}
-	return OK;
+	return read_sharpness(r, rope);
 }
 
 /* --- tokens, and what to sample with ------------------------------------------------ */
@@ -523,11 +657,19 @@ static enum status read_all(struct gguf_model_reader *r)
 	json_object_set_new(r->config, "tie_word_embeddings",
 			    json_boolean(!tensors_find(r->tensors, "lm_head.weight")));
 	read_ends(r);
+	/* Whether there are biases, only the tensors say. */
+	if (r->arch->keys & (KEYS_BIAS | KEYS_OUT_BIAS) &&
+	    tensors_find(r->tensors, "model.layers.0.self_attn.q_proj.bias"))
+		json_object_set_new(r->config, "attention_bias", json_true());
+	else if (r->arch->keys & KEYS_OUT_BIAS)
+		json_object_set_new(r->config, "attention_bias", json_false());
 	enum status st = copy_keys(r);
 	if (st == OK)
 		st = check_neutral(r);
 	if (st == OK)
 		st = check_heads(r);
+	if (st == OK && r->arch->keys & KEYS_GROUPED)
+		st = read_groups(r);
 	if (st == OK)
 		st = read_family(r);
 	return st == OK ? read_rope(r) : st;
@@ -542,6 +684,13 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 	r.arch = find_arch(r.g, &name);
 	if (!r.arch) {
 		struct buf known_names = {0};
+		char own[64];
+		snprintf(own, sizeof own, "%.*s", (int)MIN(name.n, 60), name.p);
+		const char *needs = model_arch_needs(own);
+		if (needs)
+			return fail_at(fail, E_UNSUPPORTED, "general.architecture", "%s: "
+				       "general.architecture \"%s\" is not supported: it "
+				       "would need %s", r.path, own, needs);
 		for (size_t i = 0; i < model_n_archs; i++)
 			if (model_archs[i].gguf)
 				buf_addf(&known_names, "%s%s", known_names.n ? ", " : "",

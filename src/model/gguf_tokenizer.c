@@ -27,18 +27,38 @@ enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 	      "[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|" \
 	      "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+/* Mistral's "tekken": as O200K, but digits are taken one by one and there are no
+ * contractions. */
+#define TEKKEN "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+|[^\\r\\n\\p{L}\\p{N}]?" UPPER \
+	       "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|" \
+	       "\\s+"
+/* DeepSeek-V3: digits, then Chinese and Japanese, then the rest. */
+#define DEEPSEEK3_DIGITS "\\p{N}{1,3}"
+#define DEEPSEEK3_CJK "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
+#define DEEPSEEK3 "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}" \
+	"\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define SEED CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r" \
+	     "\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+enum { MAX_SPLITS = 3 };
 static const struct pre {
 	const char *name, *regex; /* NULL: that of GPT-2 */
 	bool nfc, ignore_merges, adds_bos;
+	const char *more[MAX_SPLITS - 1]; /* what splits after it; NULL: nothing */
 } pres[] = {
-	{"gpt-2", NULL, false, false, false},
-	{"qwen2", QWEN2, true, false, false},
-	{"deepseek-r1-qwen", QWEN2, true, false, true},
-	{"qwen35", QWEN35, true, false, false},
-	{"llama-bpe", LLAMA3, false, true, true},
-	{"llama3", LLAMA3, false, true, true},
-	{"llama-v3", LLAMA3, false, true, true},
-	{"gpt-4o", O200K, false, true, false},
+	{"gpt-2", NULL, false, false, false, {NULL}},
+	{"qwen2", QWEN2, true, false, false, {NULL}},
+	{"deepseek-r1-qwen", QWEN2, true, false, true, {NULL}},
+	{"qwen35", QWEN35, true, false, false, {NULL}},
+	{"llama-bpe", LLAMA3, false, true, true, {NULL}},
+	{"llama3", LLAMA3, false, true, true, {NULL}},
+	{"llama-v3", LLAMA3, false, true, true, {NULL}},
+	{"gpt-4o", O200K, false, true, false, {NULL}},
+	{"tekken", TEKKEN, false, true, true, {NULL}},
+	{"seed-coder", SEED, false, false, false, {NULL}},
+	{"glm4", LLAMA3, false, false, false, {NULL}},
+	{"chatglm-bpe", LLAMA3, false, false, false, {NULL}},
+	{"deepseek-v3", DEEPSEEK3_DIGITS, false, false, true, {DEEPSEEK3_CJK, DEEPSEEK3}},
 };
 
 struct gguf_tokenizer_reader {
@@ -47,7 +67,7 @@ struct gguf_tokenizer_reader {
 	struct arena arena;
 	struct fail *fail;
 	struct tokenizer_def def;
-	struct pretok_step steps[2];
+	struct pretok_step steps[MAX_SPLITS + 1];
 	const struct pre *pre;
 };
 
@@ -87,7 +107,7 @@ static enum status read_switch(const struct gguf_tokenizer_reader *r, const char
 /* SentencePiece. It has no pre-tokenizer; normal forms other than none are not known. */
 static enum status read_spm_kind(struct gguf_tokenizer_reader *r)
 {
-	static const struct pre none = {"default", NULL, false, false, true};
+	static const struct pre none = {.name = "default", .adds_bos = true};
 	const struct gguf_value *pre = gguf_find(r->g, KEY("pre"));
 	struct str name;
 	bool has_spaces_removed = false;
@@ -127,10 +147,13 @@ static enum status read_kind(struct gguf_tokenizer_reader *r)
 	r->def.nfc = r->pre->nfc;
 	r->def.ignore_merges = r->pre->ignore_merges;
 	struct pretok_step *step = r->steps;
-	if (r->pre->regex)
-		*step++ = (struct pretok_step){.kind = PRETOK_SPLIT,
-					       .regex = str_of(r->pre->regex),
-					       .behavior = SPLIT_ISOLATED};
+	for (int i = 0; i < MAX_SPLITS; i++) {
+		const char *regex = i ? r->pre->more[i - 1] : r->pre->regex;
+		if (regex)
+			*step++ = (struct pretok_step){.kind = PRETOK_SPLIT,
+						       .regex = str_of(regex),
+						       .behavior = SPLIT_ISOLATED};
+	}
 	*step++ = (struct pretok_step){.kind = PRETOK_BYTE_LEVEL,
 				       .use_regex = !r->pre->regex};
 	r->def.steps = r->steps;

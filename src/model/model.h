@@ -28,6 +28,9 @@ struct rope {
 	double beta_fast, beta_slow;  /* ROPE_YARN: turns in original_ctx */
 	double attention_factor; /* of cos and sin both; 0: by factor */
 	double mscale, mscale_all;
+	/* ROPE_YARN: queries are multiplied by 1 + late_beta * log(1 + floor(position /
+	 * original_ctx)); 0: they are not. */
+	double late_beta;
 	bool is_exact;           /* ROPE_YARN: bounds not rounded to whole pairs */
 	const float *factors;    /* ROPE_FACTORS: (n_rot/2), of each pair */
 };
@@ -55,12 +58,15 @@ struct model_config {
 	int32_t n_vocab, max_ctx;
 	float norm_eps;
 	float embed_scale;    /* embeddings are multiplied by it */
+	float logit_scale;    /* and logits */
+	float residual_scale; /* of config.json: what each part of a layer adds */
 	float query_scalar;   /* q . k is divided by its root; 0: by that of head_dim */
 	/* Layer i rotates by ropes[rope_of[i]]. */
 	struct rope ropes[MODEL_MAX_ROPES];
 	int32_t n_ropes;
 	uint8_t *rope_of;     /* (L); NULL: all by the first */
 	int32_t n_rot;        /* elements of a head that are rotated, the first */
+	bool *is_unrotated;   /* (L) layers without rotation; NULL: none */
 	bool rope_interleaved; /* MLA: neighbours are rotated together, not halves */
 	bool norm_plus_one;   /* weights of norms are stored less 1 */
 	bool qk_norm;         /* of each head of q and k */
@@ -80,6 +86,7 @@ struct model_config {
 	 * turn, head_dim together. */
 	int32_t q_lora;       /* 0: q is one projection */
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
+	float lora_eps;       /* of the norms behind q_lora and kv_lora */
 	int32_t bos_id; /* -1: none */
 	int32_t eos_ids[MODEL_MAX_EOS]; /* of config.json; see generation_defaults */
 	int n_eos;

@@ -24,6 +24,10 @@ enum {
 	KEYS_HEADS = 8192,     /* all heads of one size, head_dim */
 	KEYS_QUERY_SCALE = 16384, /* query_pre_attn_scalar */
 	KEYS_LOCAL_ROPE = 32768,  /* layers with a window rotate by a rope of their own */
+	KEYS_OUT_BIAS = 1 << 16,  /* attention_bias: of q, k, v; attention_out_bias: of o */
+	KEYS_SCALES = 1 << 17,    /* Granite's multipliers */
+	KEYS_NO_ROPE = 1 << 18,   /* no_rope_layers */
+	KEYS_LATE = 1 << 19,      /* llama_4_scaling_beta: late queries are longer */
 };
 
 /* Of its GGUF files. */
@@ -46,14 +50,18 @@ struct model_arch {
 	bool scales_embedding; /* embeddings are multiplied by sqrt(hidden_size) */
 	double theta;          /* where rope_theta is not given; 0: it must be */
 	const char *defaults;  /* JSON, of keys that config.json may leave out; or NULL */
-	/* A model within a model: where its config is ("": on top), its model_type, and
-	 * how its tensors' names begin. */
+	/* A model within a model: where its config is ("": on top), its model_types, with
+	 * blanks between, and how its tensors' names begin. */
 	const char *within, *text_type;
 	const char *prefix;    /* NULL: "" */
 	const char *body;      /* NULL: "model." */
 	const char *gguf;      /* general.architecture; NULL: it has no such files */
 	unsigned in_gguf;
 };
+
+/* What the engine would need for an architecture that it has not got; NULL: it has it, or
+ * nobody knows. name: of config.json or GGUF. */
+const char *model_arch_needs(const char *name);
 
 extern const struct model_arch model_archs[];
 extern const size_t model_n_archs;

@@ -55,6 +55,13 @@ static const struct setting {
 	{"rms_norm_eps", NULL, KEYS_ALL, FLOAT, AT(norm_eps), 1e-12, 1e-2, REQUIRED},
 	{"tie_word_embeddings", NULL, KEYS_ALL, BOOL, AT(tied_embeddings), 0, 1, 0},
 	{"attention_bias", NULL, KEYS_BIAS, BOOL, AT(o_bias), 0, 1, 0},
+	{"attention_bias", NULL, KEYS_OUT_BIAS, BOOL, AT(qkv_bias), 0, 1, 1},
+	{"attention_out_bias", NULL, KEYS_OUT_BIAS, BOOL, AT(o_bias), 0, 1, 0},
+	/* These four are put in their places by set_scales. */
+	{"embedding_multiplier", NULL, KEYS_SCALES, FLOAT, AT(embed_scale), 1e-3, 1e6, 1},
+	{"attention_multiplier", NULL, KEYS_SCALES, FLOAT, AT(query_scalar), 1e-6, 1e3, 1},
+	{"residual_multiplier", NULL, KEYS_SCALES, FLOAT, AT(residual_scale), 1e-3, 1e3, 1},
+	{"logits_scaling", NULL, KEYS_SCALES, FLOAT, AT(logit_scale), 1e-3, 1e6, 1},
 	{"bos_token_id", NULL, KEYS_ALL, INT, AT(bos_id), 0, 1 << 24, -1},
 	{"num_experts", "num_local_experts", KEYS_EXPERTS | KEYS_OSS, INT, AT(n_experts),
 	 1, 4096, REQUIRED},
@@ -104,7 +111,8 @@ static const struct {
 	const char *key, *allowed;
 	unsigned unless; /* architectures that know the key */
 } neutral[] = {
-	{"attention_bias", "false", KEYS_BIAS},
+	{"attention_bias", "false", KEYS_BIAS | KEYS_OUT_BIAS},
+	{"attention_out_bias", "false", KEYS_OUT_BIAS},
 	{"attn_output_gate", "true", 0},
 	{"moe_layer_freq", "1", 0},
 	{"mlp_bias", "false", 0},
@@ -117,10 +125,10 @@ static const struct {
 	{"attn_logit_softcapping", "", 0},
 	{"final_logit_softcapping", "", 0},
 	{"logit_scale", "1 1.0", 0},
-	{"logits_scaling", "1 1.0", 0},
-	{"embedding_multiplier", "1 1.0", 0},
-	{"residual_multiplier", "1 1.0", 0},
-	{"attention_multiplier", "", 0},
+	{"logits_scaling", "1 1.0", KEYS_SCALES},
+	{"embedding_multiplier", "1 1.0", KEYS_SCALES},
+	{"residual_multiplier", "1 1.0", KEYS_SCALES},
+	{"attention_multiplier", "", KEYS_SCALES},
 	{"query_pre_attn_scalar", "", KEYS_QUERY_SCALE},
 	{"rope_local_base_freq", "", KEYS_LOCAL_ROPE},
 	{"use_bidirectional_attention", "false", 0},
@@ -134,8 +142,8 @@ static const struct {
 	{"clip_qkv", "", 0},
 	{"qk_layernorm", "false", 0},
 	{"attention_chunk_size", "", 0},
-	{"no_rope_layers", "[]", 0},
-	{"no_rope_layer_interval", "0", 0},
+	{"no_rope_layers", "[]", KEYS_NO_ROPE},
+	{"no_rope_layer_interval", "0", KEYS_NO_ROPE},
 	{"scale_emb", "1 1.0", 0},
 	{"parallel_attn", "false", 0},
 	{"use_parallel_residual", "false", 0},
@@ -183,15 +191,46 @@ static const struct model_arch *arch_find(const char *model_type)
 	return NULL;
 }
 
+/* Is `word` one of `words`, which have blanks between them? */
+static bool is_word(const char *word, const char *words)
+{
+	size_t n = strlen(word);
+	for (const char *p = words; n && (p = strstr(p, word)); p++)
+		if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
+			return true;
+	return false;
+}
+
+const char *model_arch_needs(const char *name)
+{
+	static const struct {
+		const char *names, *needs;
+	} missing[] = {
+#define MISSING(names, needs) {names, needs},
+#include "model/archs_missing.def"
+#undef MISSING
+	};
+	for (size_t i = 0; i < ARRAY_LEN(missing); i++)
+		if (is_word(name, missing[i].names))
+			return missing[i].needs;
+	return NULL;
+}
+
 static enum status unknown_arch(struct fail *fail, const json_t *type)
 {
-	char known[300] = "";
+	const char *name = json_string_value(type), *needs = model_arch_needs(name);
+	char known[400] = "";
+	if (needs)
+		return fail_at(fail, E_UNSUPPORTED, "model_type", FILE_NAME
+			       ": model_type \"%.40s\" is not supported: it would need %s",
+			       name, needs);
 	for (size_t i = 0, n = 0; i < model_n_archs && n < sizeof known; i++)
-		n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
-				      i ? ", " : "", model_archs[i].model_type);
+		if (!strstr(model_archs[i].model_type, "_text"))
+			n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
+					      n ? ", " : "", model_archs[i].model_type);
 	return fail_at(fail, E_UNSUPPORTED, "model_type",
 		       FILE_NAME ": model_type \"%.40s\" is not supported, only %s",
-		       json_string_value(type), known);
+		       name, known);
 }
 
 static enum status read_arch(const json_t *root, const struct model_arch **out,
@@ -237,7 +276,7 @@ static enum status find_text(const json_t *root, const struct model_arch *arch,
 		return config_wrong(fail, "text_config", text, "an object");
 	const json_t *type = jsonfile_get(text, "model_type");
 	if (type && (!json_is_string(type) ||
-		     strcmp(json_string_value(type), arch->text_type) != 0))
+		     !is_word(json_string_value(type), arch->text_type)))
 		return config_unsupported(fail, "model_type", type);
 	*out = text;
 	return OK;
@@ -311,6 +350,25 @@ static enum status read_dense_layers(const json_t *root, struct arena *a,
 	return OK;
 }
 
+/* "dense" or "sparse" for each layer. */
+static enum status read_mlp_types(const json_t *types, struct arena *a,
+				  struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "mlp_layer_types";
+	if (json_array_size(types) != (size_t)c->n_layers)
+		return config_wrong(fail, key, types, "a list of a type a layer");
+	c->dense_layers = arena_alloc(a, (size_t)c->n_layers * sizeof *c->dense_layers);
+	for (int32_t i = 0; i < c->n_layers; i++) {
+		const json_t *v = json_array_get(types, (size_t)i);
+		const char *type = json_is_string(v) ? json_string_value(v) : "";
+		if (strcmp(type, "dense") == 0)
+			c->dense_layers[c->n_dense_layers++] = i;
+		else if (strcmp(type, "sparse") != 0)
+			return config_unsupported(fail, key, v);
+	}
+	return OK;
+}
+
 /* The first layers are dense. */
 static enum status read_first_dense(const json_t *root, struct arena *a,
 				    struct model_config *c, struct fail *fail)
@@ -327,6 +385,17 @@ static enum status read_first_dense(const json_t *root, struct arena *a,
 						 sizeof *c->dense_layers);
 	for (int32_t i = 0; i < c->n_dense_layers; i++)
 		c->dense_layers[i] = i;
+	return OK;
+}
+
+static enum status read_grouped(const json_t *root, struct arena *a,
+				struct model_config *c, struct fail *fail)
+{
+	const json_t *types = jsonfile_get(root, "mlp_layer_types");
+	enum status st = types ? read_mlp_types(types, a, c, fail)
+			       : read_first_dense(root, a, c, fail);
+	if (st != OK)
+		return st;
 	c->sparse_step = 1;
 	c->shared_dim *= c->expert_dim;
 	if (c->n_experts % c->n_groups || c->n_groups_used > c->n_groups ||
@@ -494,12 +563,7 @@ static enum status read_activation(const json_t *root, bool is_fixed,
 static bool is_allowed(const json_t *v, const char *allowed)
 {
 	char buf[64];
-	const char *text = spelled(v, buf);
-	size_t n = strlen(text);
-	for (const char *p = allowed; (p = strstr(p, text)); p++)
-		if ((p == allowed || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
-			return true;
-	return false;
+	return is_word(spelled(v, buf), allowed);
 }
 
 static enum status check_neutral(const json_t *root, const struct model_arch *arch,
@@ -541,6 +605,29 @@ static enum status check_sizes(struct model_config *c, struct fail *fail)
 	return OK;
 }
 
+/* Layer i is rotated where no_rope_layers has 1 for it; without that list, where
+ * (i + 1) % no_rope_layer_interval != 0. */
+static enum status read_no_rope(const json_t *root, struct arena *a,
+				struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "no_rope_layers", every[] = "no_rope_layer_interval";
+	const json_t *list = jsonfile_get(root, key), *v = jsonfile_get(root, every);
+	json_int_t interval = v ? json_integer_value(v) : 4;
+	if ((v && !json_is_integer(v)) || interval < 1)
+		return config_wrong(fail, every, v, "a number of layers");
+	if (list && json_array_size(list) != (size_t)c->n_layers)
+		return config_wrong(fail, key, list, "a list of a number a layer");
+	c->is_unrotated = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_unrotated);
+	for (int32_t i = 0; i < c->n_layers; i++) {
+		const json_t *is = list ? json_array_get(list, (size_t)i) : NULL;
+		json_int_t n = is ? json_integer_value(is) : (i + 1) % interval != 0;
+		if (is && (!json_is_integer(is) || n < 0 || n > 1))
+			return config_wrong(fail, key, is, "0 or 1");
+		c->is_unrotated[i] = n == 0;
+	}
+	return OK;
+}
+
 /* Settings of one text model, all defaults in place. */
 static enum status read_text(const json_t *text, const struct model_arch *arch,
 			     struct arena *a, struct model_config *c, struct fail *fail)
@@ -553,7 +640,11 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 	if (st == OK && arch->keys & KEYS_EXPERTS)
 		st = read_dense_layers(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_GROUPED)
-		st = read_first_dense(text, a, c, fail);
+		st = read_grouped(text, a, c, fail);
+	if (st == OK && arch->keys & KEYS_NO_ROPE)
+		st = read_no_rope(text, a, c, fail);
+	if (st == OK && c->o_bias && arch->keys & KEYS_OUT_BIAS && !c->qkv_bias)
+		st = config_unsupported(fail, "attention_out_bias", json_true());
 	if (st == OK)
 		st = read_activation(text, arch->keys & fixed_act, c, fail);
 	if (st == OK)
@@ -561,7 +652,7 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 	if (st == OK)
 		st = config_rope_read(text, arch->keys & KEYS_LOCAL_ROPE ? "full_attention"
 									 : NULL,
-				      arch->theta, c, fail);
+				      arch->theta, arch->keys & KEYS_LATE, c, fail);
 	if (st == OK)
 		st = read_windows(text, arch, a, c, fail);
 	if (st == OK && arch->keys & KEYS_LOCAL_ROPE)
@@ -585,6 +676,16 @@ static float rounded(enum dtype t, float x)
 	return (float)ldexp(nearbyint(ldexp(m, bits)), exponent - bits);
 }
 
+/* Granite's multipliers. A layer adds r f(norm(x)) to x. With x = r y that is adding
+ * f(norm(y)) to y, since a norm takes out r, but for its eps. So the graph computes y. */
+static void set_scales(struct model_config *c)
+{
+	c->embed_scale /= c->residual_scale;
+	c->norm_eps /= c->residual_scale * c->residual_scale;
+	c->query_scalar = 1 / (c->query_scalar * c->query_scalar);
+	c->logit_scale = 1 / c->logit_scale;
+}
+
 /* What the architecture alone says. */
 static void set_arch(const struct model_arch *arch, struct model_config *c)
 {
@@ -592,18 +693,24 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	c->prefix = arch->prefix ? arch->prefix : "";
 	c->body = arch->body ? arch->body : "model.";
 	c->qk_norm |= arch->qk_norm;
-	c->qkv_bias = arch->qkv_bias || c->o_bias;
+	c->qkv_bias |= arch->qkv_bias || c->o_bias;
 	if (arch->keys & KEYS_GROUPED) /* attention_bias is not of o */
 		c->o_bias = false;
 	c->gated_attention = arch->keys & KEYS_DELTA;
 	c->norm_plus_one = arch->norm_plus_one || arch->keys & KEYS_DELTA;
 	c->shared_router = arch->keys & KEYS_SHARED;
 	c->router_bias = c->expert_bias = c->has_sinks = arch->keys & KEYS_OSS;
+	c->lora_eps = 1e-6f; /* a constant in Transformers, whatever rms_norm_eps is */
 	if (arch->keys & KEYS_OSS) {
 		c->act.kind = ACT_CLAMPED;
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
+	if (arch->keys & KEYS_SCALES) {
+		set_scales(c);
+		return;
+	}
+	c->logit_scale = 1;
 	/* As the model was trained: rounded to the type of its weights. */
 	float scale = arch->scales_embedding ? sqrtf((float)c->d_model) : 1;
 	c->embed_scale = rounded(c->dtype, scale);

@@ -22,6 +22,7 @@ static const struct {
 
 #define KIND(k) (1u << ROPE_##k)
 #define ROPE_AT(field) offsetof(struct rope, field)
+static const char late_key[] = "llama_4_scaling_beta";
 static const struct {
 	const char *key;
 	unsigned kinds;
@@ -42,6 +43,7 @@ static const struct {
 	{"attention_factor", KIND(YARN), ROPE_AT(attention_factor), 1e-3, 1e3, 0},
 	{"mscale", KIND(YARN), ROPE_AT(mscale), 0, 1e3, 0},
 	{"mscale_all_dim", KIND(YARN), ROPE_AT(mscale_all), 0, 1e3, 0},
+	{late_key, KIND(YARN), ROPE_AT(late_beta), 0, 10, 0},
 };
 
 /* Every key of the object would turn or sharpen something: one that is not known here is
@@ -50,7 +52,8 @@ static enum status check_rope_keys(const json_t *object, struct fail *fail)
 {
 	static const char *const others[] = {
 		"rope_type", "type", "rope_theta", "partial_rotary_factor", "truncate",
-		"mrope_section", "mrope_interleaved", "interleaved", "finetuned"};
+		"mrope_section", "mrope_interleaved", "interleaved", "finetuned",
+		"max_position_embeddings"};
 	const char *key;
 	json_t *v;
 	json_object_foreach((json_t *)object, key, v) {
@@ -114,6 +117,9 @@ static enum status read_rope_object(const json_t *v, const char *key, struct rop
 			out->kind = rope_kinds[i].kind;
 	if (out->kind == ROPE_NONE)
 		return config_unsupported(fail, key, v);
+	const json_t *late = jsonfile_get(v, late_key);
+	if (late && out->kind != ROPE_YARN)
+		return config_unsupported(fail, late_key, late);
 	enum status st = check_rope_keys(v, fail);
 	return st == OK ? read_rope_keys(v, out, fail) : st;
 }
@@ -147,7 +153,7 @@ static const json_t *params_of(const json_t *root, const char *layer_type)
 }
 
 enum status config_rope_read(const json_t *root, const char *layer_type, double theta,
-			     struct model_config *c, struct fail *fail)
+			     bool has_late, struct model_config *c, struct fail *fail)
 {
 	const json_t *scaling = jsonfile_get(root, "rope_scaling");
 	const json_t *params = params_of(root, layer_type);
@@ -168,6 +174,9 @@ enum status config_rope_read(const json_t *root, const char *layer_type, double 
 		c->ropes[0].kind = ROPE_DEFAULT;
 	if (st == OK)
 		st = read_theta(root, params, theta, &c->ropes[0].theta, fail);
+	if (st == OK && c->ropes[0].late_beta != 0 && !has_late)
+		return config_unsupported(fail, late_key, jsonfile_get(
+			params ? params : scaling, late_key));
 	if (st != OK || c->ropes[0].kind != ROPE_YARN)
 		return st;
 	/* Of the others, max_position_embeddings is the stretched length already. */

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 
+import gguf_families
 import gguf_file as g
 from tap import SRC, TINY, done, eq, haloctl, ok
 
@@ -139,6 +140,7 @@ def refusals(tmp, keys, tensors):
     arch = "qwen3moe."
     for bad, words in (
             (changed("general.architecture", g.STRING, "mamba"), '"mamba"'),
+            (changed("general.architecture", g.STRING, "lfm2"), "short convolutions"),
             (without("general.architecture"), "general.architecture"),
             (without(arch + "block_count"), arch + "block_count is missing"),
             (changed(arch + "block_count", g.STRING, "8"), arch + "block_count is"),
@@ -150,6 +152,10 @@ def refusals(tmp, keys, tensors):
             (changed(arch + "final_logit_softcapping", g.F32, 30.0),
              arch + "final_logit_softcapping"),
             (changed(arch + "expert_gating_func", g.U32, 2), arch + "expert_gating"),
+            ([(n.replace(arch, "deepseek2."), k, "deepseek2" if n.endswith("architecture")
+               else v) for n, k, v in keys] + [
+                ("deepseek2.attention.kv_lora_rank", g.U32, 32),
+                ("deepseek2.rope.dimension_count", g.U32, 8)], "as of DeepSeek-V2"),
             (changed(arch + "rope.scaling.type", g.STRING, "longrope"), '"longrope"'),
             (changed("tokenizer.ggml.pre", g.STRING, "bloom"), '"bloom"'),
             (without("tokenizer.ggml.pre"), "tokenizer.ggml.pre is missing"),
@@ -284,12 +290,47 @@ def sentencepiece(tmp):
     os.remove(path)
 
 
+TOGETHER, APART = "\u00e4 \u00b8 \u0122a", "\u00e4 \u00b8 \u0122 a"
+SPLITS = {"gpt-4o": "o W 12 's !\u010a " + TOGETHER,
+          "tekken": "o W 1 2 's !\u010a " + TOGETHER,
+          "seed-coder": "oW 1 2 's ! \u010a " + TOGETHER,
+          "qwen2": "oW 1 2 's !\u010a " + TOGETHER,
+          "glm4": "oW 12 's !\u010a " + TOGETHER,
+          "deepseek-v3": "oW 12 's !\u010a " + APART}
+
+
+def pre_tokenizers(tmp):
+    """Each merge joins what one of them keeps together and another takes apart."""
+    path = os.path.join(tmp, "pre.gguf")
+    folder, config, tensors = dense_tensors("qwen2-bias", "F16")
+    merges = ["o W", "1 2", "' s", "! \u010a", "\u0122 a"]
+    pieces = list("oW12's!\u010aa\u00e4\u00b8\u0122") + [m.replace(" ", "") for m in merges]
+    tokens = pieces + ["[PAD%d]" % i for i in range(512 - len(pieces))]
+    types = [1] * len(pieces) + [5] * (512 - len(pieces))
+    head = "tokenizer.ggml."
+    for pre, want in SPLITS.items():
+        g.write(path, g.model_keys(config) + [
+            (head + "model", g.STRING, "gpt2"), (head + "pre", g.STRING, pre),
+            (head + "tokens", (g.ARRAY, g.STRING), tokens),
+            (head + "token_type", (g.ARRAY, g.I32), types),
+            (head + "merges", (g.ARRAY, g.STRING), merges)], tensors)
+        code, out, err = haloctl("tokenize", "--model", path, stdin="oW12's!\n\u4e00a".encode())
+        got = " ".join(tokens[int(x)] for x in out.split())
+        eq(got, want, "pre-tokenizer " + pre)
+    os.remove(path)
+
+
 def families(tmp):
-    """Hybrid models, gpt-oss and Gemma 3, whose files differ in more than names."""
+    """Models whose files differ in more than names."""
     path = os.path.join(tmp, "family.gguf")
     for name in sorted(os.listdir(GOLDEN)):
         folder = os.path.join(GOLDEN, name)
         config = g.read_json(folder, "config.json")
+        if gguf_families.is_known(config):
+            tensors = gguf_families.tensors(config, g.load(folder))
+            g.write(path, gguf_families.keys(folder, config, tensors), tensors)
+            verify(path, folder, name + " as GGUF")
+            continue
         config = config.get("text_config") or config
         kind = config["model_type"]
         if kind == "gpt_oss":
@@ -310,5 +351,6 @@ with tempfile.TemporaryDirectory() as folder:
     bad_tensors(folder)
     dense(folder)
     sentencepiece(folder)
+    pre_tokenizers(folder)
     families(folder)
 done()

@@ -6,6 +6,8 @@ import json
 import os
 import tempfile
 
+import gguf_families
+import gguf_file
 from tap import BUILD, SRC, TINY, done, eq, haloctl, ok
 
 LIBRARY = os.path.join(BUILD, "tests/hip-on-cpu/libhip_cpu.so")
@@ -70,6 +72,20 @@ def verify(model, wanted, *more):
        "compares all of it", v)
 
 
+def gguf():
+    """MLA as its files have it: what makes keys and values in two tensors."""
+    folder = os.path.join(GOLDEN, "glm4moelite")
+    config = gguf_file.read_json(folder, "config.json")
+    with tempfile.TemporaryDirectory() as tmp:
+        path = os.path.join(tmp, "model.gguf")
+        tensors = gguf_families.tensors(config, gguf_file.load(folder))
+        gguf_file.write(path, gguf_families.keys(folder, config, tensors), tensors)
+        code, out, err = haloctl("verify", "--model", path, *HIP, "--json",
+                                 "--reference", shorten(folder, {0: 4, 1: 2}, tmp))
+    v = json.loads(out or b"{}")
+    ok(code == 0 and v["pass"] and v["max_delta"] <= 0.15, "MLA in GGUF", (out, err))
+
+
 def speed():
     code, out, err = haloctl("bench", "model", "--model", TINY, *HIP, "-p", "5", "-n", "4",
                              "--repeat", "1", "--json")
@@ -122,5 +138,9 @@ verify(os.path.join(GOLDEN, "mistral-window"), {0: 4, 2: 2})
 verify(os.path.join(GOLDEN, "qwen2-yarn-window"), {1: 4})
 verify(os.path.join(GOLDEN, "gemma3"), {0: 4, 1: 6})
 verify(os.path.join(GOLDEN, "qwen3moe-ct-asym"), {1: 4, 2: 2})
+for family in ("qwen3vl", "qwen3vlmoe", "mistral3", "seedoss", "granite", "smollm3",
+               "glm4moelite", "ministral3"):
+    verify(os.path.join(GOLDEN, family), {0: 4, 1: 2})
+gguf()
 speed()
 done()

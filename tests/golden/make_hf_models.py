@@ -16,6 +16,7 @@ import sys
 
 import torch
 import transformers as hf
+from safetensors.torch import load_file, save_file
 
 GOLDEN = "tests/golden/models"
 BASE = {"vocab_size": 512, "hidden_size": 32, "num_hidden_layers": 4,
@@ -56,6 +57,38 @@ GEMMA = {"sliding_window": 16, "query_pre_attn_scalar": 24, "num_hidden_layers":
 MROPE = {"rope_parameters": {**DELTA["rope_parameters"], "mrope_interleaved": True,
                              "mrope_section": [1, 1, 0]}}
 
+
+def seeing(text, vision):
+    """Settings of a model with a vision tower, as small as can be, which is not read."""
+    return {"text_config": {**BASE, **text}, "tie_word_embeddings": False,
+            "vision_config": vision}
+
+
+VISION = {"depth": 1, "hidden_size": 8, "intermediate_size": 8, "num_heads": 1,
+          "patch_size": 2, "spatial_merge_size": 1, "temporal_patch_size": 1,
+          "out_hidden_size": 32, "num_position_embeddings": 4,
+          "deepstack_visual_indexes": [0]}
+QWEN_VL = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e6,
+                               "mrope_interleaved": True, "mrope_section": [4, 2, 2]}}
+QWEN_MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+MISTRAL = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6},
+           "model_type": "mistral", "sliding_window": None}
+# Queries are longer from position 16 on.
+LATE = {"model_type": "ministral3", "rope_parameters": {
+    "rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "beta_fast": 32.0,
+    "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1,
+    "original_max_position_embeddings": 16}}
+PIXTRAL = {"model_type": "pixtral", "hidden_size": 8, "intermediate_size": 8,
+           "num_hidden_layers": 1, "num_attention_heads": 1, "head_dim": 8,
+           "patch_size": 2, "image_size": 4}
+SCALES = {"embedding_multiplier": 1.5, "attention_multiplier": 0.6,
+          "residual_multiplier": 0.22, "logits_scaling": 0.5, "rms_norm_eps": 1e-5,
+          "head_dim": 8}
+# As GGUF can say it: both scales of yarn are the same.
+LITE = {**MLA, "n_group": 1, "mlp_layer_types": ["dense", "sparse", "sparse"],
+        "n_shared_experts": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
+        "rope_parameters": {**MLA["rope_parameters"], "mscale_all_dim": 1.0}}
+
 # name: (class of the config, class of the model, settings, goes into the repository)
 MODELS = {
     "qwen3next": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
@@ -90,6 +123,19 @@ MODELS = {
                                          "factor": 4.0, "partial_rotary_factor": 0.5,
                                          "original_max_position_embeddings": 64}}, True),
     "gemma3": (hf.Gemma3TextConfig, hf.Gemma3ForCausalLM, GEMMA, True),
+    "qwen3vl": (hf.Qwen3VLConfig, hf.Qwen3VLForConditionalGeneration,
+                seeing(QWEN_VL, VISION), True),
+    "qwen3vlmoe": (hf.Qwen3VLMoeConfig, hf.Qwen3VLMoeForConditionalGeneration,
+                   seeing({**QWEN_VL, **QWEN_MOE}, VISION), True),
+    "mistral3": (hf.Mistral3Config, hf.Mistral3ForConditionalGeneration,
+                 seeing(MISTRAL, PIXTRAL), True),
+    "seedoss": (hf.SeedOssConfig, hf.SeedOssForCausalLM, {}, True),
+    "granite": (hf.GraniteConfig, hf.GraniteForCausalLM, SCALES, True),
+    "smollm3": (hf.SmolLM3Config, hf.SmolLM3ForCausalLM, {"no_rope_layers": [1, 1, 1, 0]},
+                True),
+    "glm4moelite": (hf.Glm4MoeLiteConfig, hf.Glm4MoeLiteForCausalLM, LITE, True),
+    "ministral3": (hf.Mistral3Config, hf.Mistral3ForConditionalGeneration,
+                   seeing(LATE, PIXTRAL), True),
 }
 
 
@@ -135,10 +181,21 @@ def case(model, prompt, n):
             "continuation_ids": ids[len(prompt):], "steps": steps}
 
 
+def turn_experts(folder):
+    """As Qwen3-VL-MoE is published: rows and columns of its experts changed."""
+    path = os.path.join(folder, "model.safetensors")
+    tensors = load_file(path)
+    for name, t in tensors.items():
+        if ".experts." in name:
+            tensors[name] = t.transpose(1, 2).contiguous()
+    save_file(tensors, path, {"format": "pt"})
+
+
 def make(i, name, into):
     config_class, model_class, settings, _ = MODELS[name]
     rng = torch.Generator().manual_seed(7 + i)
-    config = config_class(**{**BASE, **settings})
+    config = config_class(**(settings if "text_config" in settings else
+                             {**BASE, **settings}))
     folder = os.path.join(into, name)
     shutil.rmtree(folder, ignore_errors=True)
     model = model_class(config).eval()
@@ -148,6 +205,8 @@ def make(i, name, into):
     for extra in ("generation_config.json",):
         if os.path.exists(os.path.join(folder, extra)):
             os.remove(os.path.join(folder, extra))
+    if name == "qwen3vlmoe":
+        turn_experts(folder)
     # As it is on disk: to(bfloat16) has also rounded the frequencies of rope.
     model = model_class.from_pretrained(folder, dtype=torch.float32,
                                         attn_implementation="eager",

@@ -13,13 +13,14 @@ struct shape {
 	int32_t t, h, g, k, n_freq, p;
 	bool has_norms;
 	int32_t q_pitch; /* 0: queries in place */
+	bool is_scaled;  /* queries, each token's by another number */
 };
 
 static const struct shape cases[] = {
-	{1, 8, 2, 64, 32, 16, true, 0}, {9, 4, 4, 128, 64, 16, true, 0},
-	{7, 6, 1, 30, 9, 3, true, 0},   {13, 2, 2, 256, 128, 4, false, 0},
-	{3, 4, 2, 64, 0, 8, false, 0},  {5, 3, 1, 128, 32, 4, true, 0},
-	{9, 4, 2, 64, 8, 16, true, 128}, {1, 2, 1, 256, 32, 16, false, 512},
+	{1, 8, 2, 64, 32, 16, true, 0, false}, {9, 4, 4, 128, 64, 16, true, 0, false},
+	{7, 6, 1, 30, 9, 3, true, 0, true},   {13, 2, 2, 256, 128, 4, false, 0, false},
+	{3, 4, 2, 64, 0, 8, false, 0, true},  {5, 3, 1, 128, 32, 4, true, 0, false},
+	{9, 4, 2, 64, 8, 16, true, 128, true}, {1, 2, 1, 256, 32, 16, false, 512, false},
 };
 
 struct kv {
@@ -51,7 +52,9 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	size_t n_rope = (size_t)(s->t * s->n_freq * 2);
 	float *rope = kernel_zeros(kt, n_rope + 1);
 	int32_t *slot = kernel_ints(kt, (size_t)s->t);
+	float *q_scale = kernel_zeros(kt, (size_t)s->t);
 	for (int32_t t = 0; t < s->t; t++) {
+		q_scale[t] = 1 + 0.03125f * (float)t;
 		slot[t] = (t * 7 + 3) % (N_PAGES * s->p); /* no two alike */
 		for (int32_t i = 0; i < s->n_freq; i++) {
 			double angle = t * pow(1e4, -i / (double)s->n_freq);
@@ -67,6 +70,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 			memcpy(sets[i].q, q, nq * sizeof *q);
 		struct qk_norm_rope_kv_args a = args(s, sets[i]);
 		a.q_from = s->q_pitch ? q : NULL;
+		a.q_scale = s->is_scaled ? q_scale : NULL;
 		a.k = k, a.v = v, a.rope = rope, a.slot = slot;
 		a.q_norm = s->has_norms ? norms : NULL;
 		a.k_norm = s->has_norms ? norms + dim : NULL;
@@ -78,6 +82,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	struct qk_norm_rope_kv_args a = args(s, on);
 	if (s->q_pitch)
 		a.q_from = kernel_act_upload(kt, q, n_from);
+	a.q_scale = s->is_scaled ? UPLOAD(kt, q_scale, (size_t)s->t) : NULL;
 	a.kv.type = kt->b->kv_type;
 	a.k = kernel_act_upload(kt, k, nkv), a.v = kernel_act_upload(kt, v, nkv);
 	a.rope = UPLOAD(kt, rope, n_rope + 1), a.slot = UPLOAD(kt, slot, (size_t)s->t);

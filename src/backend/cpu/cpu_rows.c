@@ -164,6 +164,8 @@ static void run_prepare(void *arg, int begin, int end)
 			if (a->q_from)
 				from = (const float *)a->q_from + head * (size_t)a->q_pitch;
 			prepare_head(job, from, a->q_norm, rope, q);
+			for (size_t i = 0; a->q_scale && i < dim; i++)
+				q[i] *= a->q_scale[t];
 		}
 		for (int g = 0; g < a->n_kv_heads; g++, k += dim, v += dim) {
 			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,

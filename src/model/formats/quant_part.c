@@ -111,7 +111,11 @@ enum status quant_tensor(const struct quant_want *w, const char *suffix,
 	if (st != OK)
 		return st;
 	bool is_row = t->n_dims == 1 && rows == 1 && t->dim[0] == cols;
-	if (!is_row && (t->n_dims != 2 || t->dim[0] != rows || t->dim[1] != cols)) {
+	/* A matrix for each head: that of all their rows. */
+	bool is_stack = !w->part && t->n_dims == 3 && t->dim[2] == cols &&
+			t->dim[0] > 0 && rows % t->dim[0] == 0 &&
+			t->dim[1] == rows / t->dim[0];
+	if (!is_row && !is_stack && (t->n_dims != 2 || t->dim[0] != rows || t->dim[1] != cols)) {
 		long long a = t->n_dims > 0 ? t->dim[0] : 0;
 		long long b = t->n_dims > 1 ? t->dim[1] : 0;
 		return fail_set(fail, E_FORMAT, "%s: tensor %s has %d dimensions "

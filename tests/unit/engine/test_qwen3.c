@@ -415,6 +415,25 @@ static void last_row(struct engine *e, const int32_t *tokens, int n, int chunk,
 	engine_seq_destroy(e, other);
 }
 
+/* These share their code with others: one set of instructions each is enough. */
+static void test_families(void)
+{
+	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "mistral3", "seedoss",
+					    "granite", "smollm3", "glm4moelite",
+					    "ministral3"};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char name[200], dir[1024];
+		size_t j = (i + 1) % ARRAY_LEN(sets);
+		snprintf(name, sizeof name, "tests/golden/models/%s", names[i]);
+		snprintf(dir, sizeof dir, "%s", tap_src(name));
+		read_texts(dir);
+		test_reference(dir, "exact", false);
+		test_reference(dir, has_set(sets[j]) ? sets[j] : sets[1], false);
+		test_batches(dir, has_set(sets[j]) ? sets[j] : sets[1]);
+		test_fork(dir);
+	}
+}
+
 /* Prompts of 300 and 3000 tokens: as one step, in chunks, with their beginning found
  * again, and the shorter one token by token. */
 static void test_long(const char *dir)
@@ -560,6 +579,7 @@ int main(int argc, char **argv)
 		if (i < 2) /* with a state instead of a cache */
 			test_long(other);
 	}
+	test_families();
 	test_refusals(dir);
 	return tap_done();
 }

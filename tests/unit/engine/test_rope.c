@@ -45,6 +45,14 @@ static void test_factors(void)
 	is_near(freq[2], 1e-4 / 8, 1e-15, "the last");
 }
 
+static void test_late(void)
+{
+	struct rope r = {.kind = ROPE_YARN, .original_ctx = 100, .late_beta = 0.1};
+	is_near(rope_late(&r, 99), 1, 0, "queries are as they are");
+	is_near(rope_late(&r, 100), 1 + 0.1 * log(2), 1e-7, "then longer");
+	is_near(rope_late(&r, 299), 1 + 0.1 * log(3), 1e-7, "by whole contexts");
+}
+
 int main(void)
 {
 	struct arena arena;
@@ -57,6 +65,7 @@ int main(void)
 		check(&arena, one);
 	json_decref(root);
 	test_factors();
+	test_late();
 	arena_deinit(&arena);
 	return tap_done();
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "model/model_arch.h"
 #include "tests/tap.h"
 
 #define ROPE "\"rope_theta\":1e6"
@@ -165,6 +166,58 @@ static void test_thinker(void)
 	is_str(c.arch, "qwen3_omni_moe", "is called as the whole");
 }
 
+static void test_vision(void)
+{
+	is_int(read_config("{\"model_type\":\"qwen3_vl_moe\",\"vision_config\":{},"
+			   "\"text_config\":{\"model_type\":\"qwen3_vl_moe_text\","
+			   THINKER ROPE ",\"num_experts\":8,\"rope_scaling\":{"
+			   "\"rope_type\":\"default\",\"mrope_interleaved\":true,"
+			   "\"mrope_section\":[24,20,20]}}}"), OK, "qwen3_vl_moe: %s",
+	       fail.text);
+	ok(c.n_experts == 8 && c.qk_norm && c.norm_topk && c.n_rot == c.head_dim,
+	   "its text's settings");
+	is_str(c.body, "model.language_model.", "its tensors");
+	is_int(read_config("{\"model_type\":\"mistral3\",\"vision_config\":{},"
+			   "\"text_config\":{" MISTRAL ROPE "}}"), OK, "mistral3: %s", fail.text);
+	is_str(c.prefix, "language_model.", "its tensors");
+}
+
+#define LATE "\"rope_parameters\":{\"type\":\"yarn\",\"rope_theta\":1e6,\"factor\":16," \
+	"\"original_max_position_embeddings\":256,\"max_position_embeddings\":4096," \
+	"\"llama_4_scaling_beta\":0.1}"
+
+static void test_late(void)
+{
+	is_int(read_config("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":"
+			   "\"ministral3\"," SIZES LATE "}}"), OK, "ministral3: %s", fail.text);
+	is_near(c.ropes[0].late_beta, 0.1, 1e-9, "late queries are longer");
+	is_near(c.ropes[0].original_ctx, 256, 0, "from here on");
+	is_int(read_config("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":"
+			   "\"mini\"," SIZES LATE "}}"), E_UNSUPPORTED, "another text");
+}
+
+#define OF(type) "{\"model_type\":\"" type "\"," SIZES ROPE
+
+static void test_more_dense(void)
+{
+	is_int(read_config(OF("seed_oss") ",\"attention_bias\":true,"
+			   "\"attention_out_bias\":false}"), OK, "seed_oss: %s", fail.text);
+	ok(c.qkv_bias && !c.o_bias && c.logit_scale == 1, "biases of q, k and v");
+	is_int(read_config(OF("granite") ",\"embedding_multiplier\":12,"
+			   "\"attention_multiplier\":0.125,\"residual_multiplier\":0.25,"
+			   "\"logits_scaling\":8.0}"), OK, "granite: %s", fail.text);
+	is_near(c.embed_scale, 48, 1e-5, "embeddings, of what is scaled");
+	is_near(c.norm_eps, 1.6e-5, 1e-10, "eps of that");
+	is_near(c.query_scalar, 64, 1e-4, "attention");
+	is_near(c.logit_scale, 0.125, 1e-7, "logits");
+	is_int(read_config(OF("smollm3") ",\"no_rope_layer_interval\":2}"), OK,
+	       "smollm3: %s", fail.text);
+	ok(!c.is_unrotated[0] && c.is_unrotated[1], "every second is not rotated");
+	is_int(read_config(OF("smollm3") ",\"no_rope_layers\":[0,1]}"), OK, "a list: %s",
+	       fail.text);
+	ok(c.is_unrotated[0] && !c.is_unrotated[1], "1 is rotated");
+}
+
 static const struct {
 	const char *text;
 	enum status want;
@@ -209,13 +262,29 @@ static const struct {
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\"}}", E_MISSING, "factor"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
 	 "\"llama_4_scaling_beta\":0.1}}", E_UNSUPPORTED, "llama_4_scaling_beta"},
+	{"{" MISTRAL ROPE ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+	 "\"llama_4_scaling_beta\":0.1}}", E_UNSUPPORTED, "llama_4_scaling_beta"},
+	{"{\"model_type\":\"ministral3\"," SIZES "\"rope_parameters\":{\"rope_theta\":1e6,"
+	 "\"rope_type\":\"default\",\"llama_4_scaling_beta\":0.1}}", E_UNSUPPORTED,
+	 "llama_4_scaling_beta"},
 	{"{" DENSE ROPE ",\"rms_norm_eps\":null}", E_MISSING, "rms_norm_eps"},
 	{"{" DENSE ROPE ",\"no_rope_layers\":[0,1]}", E_UNSUPPORTED, "no_rope_layers"},
+	{OF("smollm3") ",\"no_rope_layers\":[0]}", E_FORMAT, "no_rope_layers"},
+	{OF("smollm3") ",\"no_rope_layers\":[0,2]}", E_FORMAT, "no_rope_layers"},
+	{OF("smollm3") ",\"no_rope_layer_interval\":0}", E_FORMAT,
+	 "no_rope_layer_interval"},
+	{OF("granite") ",\"residual_multiplier\":0}", E_FORMAT, "residual_multiplier"},
+	{OF("seed_oss") ",\"attention_bias\":false,\"attention_out_bias\":true}",
+	 E_UNSUPPORTED, "attention_out_bias"},
+	{OF("llama") ",\"residual_multiplier\":0.2}", E_UNSUPPORTED, "residual_multiplier"},
 	{"{" DENSE ROPE ",\"clip_qkv\":8.0}", E_UNSUPPORTED, "clip_qkv"},
 	{"{" MOE ROPE ",\"num_experts\":8,\"routed_scaling_factor\":2.5}",
 	 E_UNSUPPORTED, "routed_scaling_factor"},
 	{"{" NEXT "\"output_gate_type\":\"sigmoid\"}", E_UNSUPPORTED,
 	 "output_gate_type"},
+	{"{" MLA "\"mlp_layer_types\":[\"dense\"]}", E_FORMAT, "mlp_layer_types"},
+	{"{" MLA "\"mlp_layer_types\":[\"dense\",\"sparse\",\"x\",\"dense\"]}",
+	 E_UNSUPPORTED, "mlp_layer_types"},
 	{"{" MLA "\"index_topk\":2048}", E_UNSUPPORTED, "index_topk"},
 	{"{" OSS "\"experts_per_token\":4}", E_FORMAT, "experts_per_token"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"2\"}}",
@@ -347,6 +416,13 @@ static void test_oss_and_mla(void)
 	is_int(read_config("{" MLA "\"q_lora_rank\":null,\"rope_interleave\":false}"), OK,
 	       "without q_lora_rank: %s", fail.text);
 	ok(c.q_lora == 0 && !c.rope_interleaved, "q is one projection");
+	is_int(read_config("{\"model_type\":\"glm4_moe_lite\"," THINKER ROPE "," GROUPED
+			   "\"n_group\":1,\"topk_group\":1,\"kv_lora_rank\":64,"
+			   "\"v_head_dim\":24,\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":16,"
+			   "\"partial_rotary_factor\":1.0,\"mlp_layer_types\":[\"dense\","
+			   "\"sparse\",\"dense\",\"sparse\"]}"), OK, "glm4_moe_lite: %s",
+	       fail.text);
+	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 2, "mlp_layer_types");
 }
 
 /* What its files leave out is as in Gemma3TextConfig. */
@@ -384,6 +460,20 @@ static void test_gemma3(void)
 	       E_UNSUPPORTED, "of a part of a head");
 	is_int(read_config("{" GEMMA "\"final_logit_softcapping\":30.0}"), E_UNSUPPORTED,
 	       "capped logits, as Gemma 2 has");
+}
+
+/* What is refused by name says why; what runs is not among that. */
+static void test_missing(void)
+{
+	is_int(read_config("{\"model_type\":\"lfm2\"}"), E_UNSUPPORTED, "lfm2");
+	ok(strstr(fail.text, "it would need short convolutions") != NULL, "%s", fail.text);
+	is_int(read_config("{\"model_type\":\"abacus\"}"), E_UNSUPPORTED, "abacus");
+	ok(strstr(fail.text, "only qwen3, ") && strstr(fail.text, "gemma3"), "%s", fail.text);
+	for (size_t i = 0; i < model_n_archs; i++)
+		ok(!model_arch_needs(model_archs[i].model_type) &&
+			   (!model_archs[i].gguf || !model_arch_needs(model_archs[i].gguf)),
+		   "%s needs nothing", model_archs[i].model_type);
+	ok(!model_arch_needs("lfm") && !model_arch_needs(""), "whole names alone");
 }
 
 static void test_faults(void)
@@ -441,10 +531,14 @@ int main(void)
 	test_dense();
 	test_rope();
 	test_thinker();
+	test_vision();
+	test_more_dense();
+	test_late();
 	test_grouped();
 	test_hybrid();
 	test_oss_and_mla();
 	test_gemma3();
+	test_missing();
 	test_faults();
 	test_defaults();
 	arena_deinit(&arena);

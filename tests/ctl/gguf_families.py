@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of Hugging Face as the converter of llama.cpp writes them, for families
+whose files differ from the plain ones of gguf_file.py by a few names and keys."""
+import gguf_file as g
+
+# model_type of the text: general.architecture.
+KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral": "llama",
+         "ministral3": "mistral3",
+         "seed_oss": "seed_oss", "granite": "granite", "smollm3": "smollm3",
+         "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2"}
+PAIRED = ("llama", "mistral3", "granite", "smollm3")
+EXPERTS = {"mlp.shared_experts.gate_proj": "ffn_gate_shexp",
+           "mlp.shared_experts.up_proj": "ffn_up_shexp",
+           "mlp.shared_experts.down_proj": "ffn_down_shexp"}
+NAMES = {
+    "seed_oss": {"post_attention_layernorm": "post_attention_norm"},
+    "glm4moe": {**EXPERTS, "post_attention_layernorm": "post_attention_norm"},
+    "deepseek2": {**EXPERTS, "self_attn.q_a_proj": "attn_q_a",
+                  "self_attn.q_a_layernorm": "attn_q_a_norm",
+                  "self_attn.q_b_proj": "attn_q_b",
+                  "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa",
+                  "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+                  "self_attn.kv_b_proj": "attn_kv_b",
+                  "self_attn.k_b_proj": "attn_k_b", "self_attn.v_b_proj": "attn_v_b"},
+}
+KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
+        "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale"}
+
+
+def text_config(config):
+    return config.get("text_config") or config
+
+
+def is_known(config):
+    return text_config(config)["model_type"] in KINDS
+
+
+def turned_experts(w, turned):
+    """(E, K, N) as (E, N, K), where it is such a tensor."""
+    kind, shape, raw = w
+    if not turned:
+        return w
+    size = len(raw) // shape[0]
+    raw = b"".join(b"".join(g.turned(raw[size * e:size * (e + 1)], shape[2]))
+                   for e in range(shape[0]))
+    return kind, [shape[0], shape[2], shape[1]], raw
+
+
+def split_rows(w, n):
+    """A tensor (..., N, K) in n parts by its rows."""
+    kind, shape, raw = w
+    lead = 1
+    for d in shape[:-2]:
+        lead *= d
+    r = g.rows(raw, lead * n)
+    shape = shape[:-2] + [shape[-2] // n, shape[-1]]
+    return [(kind, shape, b"".join(r[i::n])) for i in range(n)]
+
+
+def tensor_name(arch, name):
+    base, _, kind = name.rpartition(".")
+    layer, _, part = base[len("model.layers."):].partition(".")
+    if part in NAMES.get(arch, {}):
+        return "blk.%s.%s.%s" % (layer, NAMES[arch][part], kind)
+    return g.tensor_name(name)
+
+
+def stacked(t):
+    """Experts of their own names as (E, ...) tensors; the rest as it is."""
+    out, stacks = {}, {}
+    for name, w in g.weights(t):
+        head, found, rest = name.partition(".experts.")
+        number, _, proj = rest.partition(".")
+        if found and number.isdigit():
+            stacks.setdefault(head + ".experts." + proj, {})[int(number)] = w
+        else:
+            out[name] = w
+    for name, parts in stacks.items():
+        kind, shape, _ = parts[0]
+        out[name] = (kind, [len(parts)] + shape,
+                     b"".join(parts[e][2] for e in range(len(parts))))
+    return out
+
+
+def split_kv_b(c, w):
+    """Each head's rows of keys, turned, and of values: (H, kv_lora, nope), (H, v, kv_lora)."""
+    kind, (_, width), raw = w
+    heads, nope, v = c["num_attention_heads"], c["qk_nope_head_dim"], c["v_head_dim"]
+    r = g.rows(raw, heads * (nope + v))
+    keys, values = [], []
+    for h in range(heads):
+        at = h * (nope + v)
+        keys += g.turned(b"".join(r[at:at + nope]), width)
+        values += r[at + nope:at + nope + v]
+    return ((kind, [heads, width, nope], b"".join(keys)),
+            (kind, [heads, v, width], b"".join(values)))
+
+
+def tensors(config, t):
+    c = text_config(config)
+    arch, out = KINDS[c["model_type"]], {}
+    dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    for name, w in stacked(t).items():
+        if name.startswith(("model.visual.", "vision_tower.", "multi_modal_projector.")):
+            continue
+        name = name.replace("model.language_model.", "model.")
+        name = name.replace("language_model.", "")
+        if arch in PAIRED and ("q_proj" in name or "k_proj" in name):
+            w = (w[0], w[1], g.pair_rows(w[2], w[1][0], dim))
+        if ".experts." in name and not name.endswith(".weight"):
+            name += ".weight"
+            is_turned = w[1][2] != (c["hidden_size"] if "gate_up" in name else
+                                    c["moe_intermediate_size"])
+            w = turned_experts(w, is_turned)
+        if "gate_up_proj" in name:
+            for part, half in zip(("gate", "up"), split_rows(w, 2)):
+                out[tensor_name(arch, name.replace("gate_up", part))] = half
+            continue
+        if "kv_b_proj" in name:
+            for part, half in zip(("k_b", "v_b"), split_kv_b(c, w)):
+                out[tensor_name(arch, name.replace("kv_b", part))] = half
+            continue
+        if name.endswith("e_score_correction_bias"):
+            out["blk.%s.exp_probs_b.bias" % name.split(".")[2]] = w
+            continue
+        out[tensor_name(arch, name)] = w
+    factors = g.rope_factors(c)
+    if factors:
+        out["rope_freqs.weight"] = ("F32", [len(factors) // 4], factors)
+    return out
+
+
+def grouped_keys(c, arch):
+    return [(arch + "." + name, kind, value) for name, kind, value in (
+        ("expert_count", g.U32, c["n_routed_experts"]),
+        ("expert_shared_count", g.U32, c["n_shared_experts"]),
+        ("expert_group_count", g.U32, c["n_group"]),
+        ("expert_group_used_count", g.U32, c["topk_group"]),
+        ("expert_weights_scale", g.F32, c["routed_scaling_factor"]),
+        ("expert_weights_norm", g.BOOL, c["norm_topk_prob"]),
+        ("expert_gating_func", g.U32, 2),
+        ("leading_dense_block_count", g.U32, c["first_k_dense_replace"]))]
+
+
+def mla_keys(c, arch):
+    """The cache's key and value are as those of one head; heads have keys of their own."""
+    rope, wide = c["rope_parameters"], c["kv_lora_rank"] + c["qk_rope_head_dim"]
+    out = [("attention.head_count_kv", g.U32, 1), ("attention.key_length", g.U32, wide),
+           ("attention.value_length", g.U32, c["kv_lora_rank"]),
+           ("attention.key_length_mla", g.U32,
+            c["qk_nope_head_dim"] + c["qk_rope_head_dim"]),
+           ("attention.value_length_mla", g.U32, c["v_head_dim"]),
+           ("attention.kv_lora_rank", g.U32, c["kv_lora_rank"]),
+           ("attention.q_lora_rank", g.U32, c["q_lora_rank"]),
+           ("rope.dimension_count", g.U32, c["qk_rope_head_dim"])]
+    if rope["rope_type"] == "yarn":
+        out.append(("rope.scaling.yarn_log_multiplier", g.F32,
+                    0.1 * rope["mscale_all_dim"]))
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
+def keys(folder, config, made):
+    c = text_config(config)
+    arch = g.ARCHS[c["model_type"]] = KINDS[c["model_type"]]
+    dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    out = g.model_keys({**c, "head_dim": dim})
+    out += [(arch + "." + name, g.F32, c[key]) for key, name in KEYS.items() if key in c]
+    beta = (c.get("rope_parameters") or {}).get("llama_4_scaling_beta")
+    if beta is not None:
+        out += [(arch + ".attention.temperature_scale", g.F32, beta),
+                (arch + ".rope.scaling.yarn_log_multiplier", g.F32,
+                 c["rope_parameters"]["mscale_all_dim"])]
+    if "n_routed_experts" in c:
+        out += grouped_keys(c, arch)
+    if "kv_lora_rank" in c:
+        more = mla_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
+    else:
+        out.append((arch + ".attention.value_length", g.U32, dim))
+        part = c.get("partial_rotary_factor", 1)
+        out.append((arch + ".rope.dimension_count", g.U32, int(dim * part)))
+    return out + g.tokenizer_keys(folder, made["token_embd.weight"][1][0])
