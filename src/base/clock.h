@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Time as a value that can be handed in, so that the scheduler's tests run on
- * a clock they move by hand. Thread: any.
+ * A clock that callers pass in, so that the scheduler's tests can set the time by hand.
+ * Thread: any.
  */
 #pragma once
 #include <stdint.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Open addressing with linear probing, at most 5/8 full. The hash multiplies
- * eight bytes at a time by an odd constant and folds the high half down: names
- * of tensors and pieces of vocabulary differ in few bytes, and those must
- * reach the low bits that pick the slot.
+ * Open addressing with linear probing, at most 5/8 full.
+ *
+ * The hash multiplies eight bytes at a time by an odd constant and folds the high half
+ * down. Tensor names and vocabulary pieces differ in few bytes; the folding carries these
+ * differences to the low bits, which choose the slot.
  */
 #include "base/map.h"
 
