@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine asks for X.experts.7.gate_proj in any checkpoint. Where all experts are in
- * one tensor, it is X.experts.gate_proj (E, F, D), or the gate and up together are
- * X.experts.gate_up_proj (E, 2F, D): gate first, then up. gpt-oss has their rows in
- * turn, and (E, D, 2F) where they are plain numbers (its down_proj is (E, F, D) then).
- * Which it is shapes do not always tell, so the architecture does.
+ * The engine asks for X.experts.7.gate_proj in every checkpoint. E is the number of
+ * experts, F the feed-forward width, D the model width. Some checkpoints hold all experts
+ * in one tensor: X.experts.gate_proj (E, F, D), or gate and up together as
+ * X.experts.gate_up_proj (E, 2F, D), first the gate's F rows, then those of up.
+ *
+ * gpt-oss alternates the rows of gate and up. Where its weights are not quantized, the
+ * tensor is transposed to (E, D, 2F), and its down_proj is (E, F, D). Shapes alone do not
+ * always tell the two apart, so the architecture decides.
  */
 #include "model/experts.h"
 
