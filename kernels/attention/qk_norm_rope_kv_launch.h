@@ -7,9 +7,9 @@
 #include <stdint.h>
 #endif
 
-enum { QK_NORM_ROPE_KV_WAVES = 4 }; /* of a workgroup: heads that it takes */
+enum { QK_NORM_ROPE_KV_WAVES = 4 }; /* waves of a workgroup, one head each */
 
-/* As struct qk_norm_rope_kv_args, with device addresses. */
+/* Like struct qk_norm_rope_kv_args; device addresses. */
 struct qk_norm_rope_kv_launch {
 	uint16_t *q;          /* (T, H, K) f16 */
 	const uint16_t *k;    /* (T, G, K) f16 */
@@ -17,11 +17,11 @@ struct qk_norm_rope_kv_launch {
 	const float *q_norm;  /* (K), or NULL */
 	const float *k_norm;  /* (K), or NULL */
 	const float *rope;    /* (T, n_freq, 2) */
-	const int32_t *slot;  /* (T) */
+	const int32_t *slot;  /* (T) page * P + offset */
 	uint16_t *k_pages;    /* (n_pages, G, P, K) f16 */
 	uint16_t *v_pages;
 	int32_t n_heads, n_kv_heads, head_dim, n_freq, page_size;
 	float eps;
-	int32_t q_pitch;        /* elements of q_from between heads */
-	const uint16_t *q_from; /* (T, H, q_pitch) f16, or NULL: q */
+	int32_t q_pitch;        /* elements between heads in q_from */
+	const uint16_t *q_from; /* (T, H, q_pitch) f16; NULL: read q */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copy one page of keys and values to another, when a fork is to write its own. Where
- * kv.v is NULL there are keys only.
+ * Copies one page of keys and values to another, when a fork needs its own copy to write
+ * to. If kv.v is NULL, there are only keys.
  */
 #pragma once
 #include "kernels/ops/kv_pages.h"
