@@ -238,8 +238,9 @@ static void write_file(struct cpu_cache *c, char *temporary)
 void *cache_write(void *arg)
 {
 	struct cpu_cache *c = arg;
-	if (!c->o.waits) { /* only this thread: it may inherit a realtime policy with a
-			    * deadline */
+	/* This thread may have inherited a realtime policy: set the lowest priority for
+	 * it alone. */
+	if (!c->o.waits) {
 		sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 		setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
 	}
