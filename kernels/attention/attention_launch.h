@@ -34,16 +34,16 @@ enum {
 struct attention_launch {
 	const uint16_t *q;         /* (T, H, K) f16 */
 	const uint16_t *k;         /* (n_pages, G, P, K) f16 */
-	const uint16_t *v;         /* (n_pages, G, P, v_dim) f16; the shared kernels: k */
+	const uint16_t *v;         /* (n_pages, G, P, v_dim) f16; is_shared shapes: equals k */
 	const int32_t *position;   /* (T) position of each token in its sequence */
 	const int32_t *first_tok;  /* (B + 1) */
 	const int32_t *page_table; /* (B, max_pages_per_seq) */
 	const float *sinks;        /* (H) attention sink logits, or NULL */
 	uint16_t *y;               /* (T, H, v_dim) f16 */
-	float *work;               /* split: see ATTENTION_WORK */
+	float *work;               /* split: work memory, see ATTENTION_WORK */
 	uint32_t *arrived; /* split: (B * S) workgroups finished; zero before and after */
 	int32_t n_heads, n_kv_heads, head_dim, v_dim, page_size, max_pages_per_seq;
-	int32_t page_shift;        /* log2(page_size), or -1 */
+	int32_t page_shift;        /* log2(page_size); -1: not a power of two */
 	int32_t window;            /* positions that a token sees; 0: all */
 	int32_t tile_tok;          /* whole: tokens in a tile, a power of two */
 	int32_t first_seq;         /* sequence of grid y = 0 */
@@ -58,8 +58,8 @@ struct attention_fresh {
 	const uint16_t *q;   /* (B, H, q_pitch) f16 */
 	const uint16_t *k;   /* (B, G, K) f16 */
 	const uint16_t *v;   /* (B, G, K) f16 */
-	const float *q_norm; /* (K), or NULL */
-	const float *k_norm; /* (K), or NULL */
+	const float *q_norm; /* (K) norm weights, or NULL: no norm */
+	const float *k_norm; /* (K) norm weights, or NULL: no norm */
 	const float *rope;   /* (B, n_freq, 2) */
 	const int32_t *slot; /* (B) where to write: page * P + offset */
 	uint16_t *k_pages;   /* the same memory as attention_launch.k and .v */

@@ -38,7 +38,7 @@ template <class S> struct attention_rows_lds {
 	uint16_t *v;         /* (BLOCK, VALUE_PITCH); transposed: (VALUE, VALUE_PITCH) */
 	uint16_t *scratch;   /* this wave's own */
 	float *total;        /* (2, ROWS): maximum and sum of all earlier segments */
-	int32_t *last;       /* (ROWS): position of the row */
+	int32_t *last;       /* (ROWS): position of each row's token */
 	uint32_t *place;     /* (2, BLOCK): index of each position's row in the pages */
 };
 

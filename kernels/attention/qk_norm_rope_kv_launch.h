@@ -14,8 +14,8 @@ struct qk_norm_rope_kv_launch {
 	uint16_t *q;          /* (T, H, K) f16 */
 	const uint16_t *k;    /* (T, G, K) f16 */
 	const uint16_t *v;    /* (T, G, K) f16 */
-	const float *q_norm;  /* (K), or NULL */
-	const float *k_norm;  /* (K), or NULL */
+	const float *q_norm;  /* (K) norm weights, or NULL: no norm */
+	const float *k_norm;  /* (K) norm weights, or NULL: no norm */
 	const float *rope;    /* (T, n_freq, 2) */
 	const int32_t *slot;  /* (T) page * P + offset */
 	uint16_t *k_pages;    /* (n_pages, G, P, K) f16 */

@@ -162,7 +162,7 @@ DEVICE float wave_sum(float x, int site = CALL_SITE)
 /* The largest x of the wave. */
 DEVICE uint32_t wave_max(uint32_t x, int site = CALL_SITE)
 {
-#ifdef DIALECT_WAVE_MAX /* one instruction */
+#ifdef DIALECT_WAVE_MAX /* the hardware has one instruction */
 	return DIALECT_WAVE_MAX(x);
 #endif
 	auto with = [&](float other) {

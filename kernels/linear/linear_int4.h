@@ -33,7 +33,7 @@ struct linear_int4_part {
 	void *y;                   /* (M, N), f16 or f32: see `store` */
 	int32_t n, pitch;          /* pitch: words from row to row, a multiple of CHUNK/8 */
 	int32_t first_group;       /* ascending; an unused part has one beyond the grid */
-	uint32_t store;            /* enum linear_store */
+	uint32_t store;            /* enum linear_store: how to store y */
 	uint32_t is_bf16;          /* the scales are bf16, not f16 */
 };
 
@@ -57,7 +57,7 @@ struct linear_int4_axes {
 	int32_t ytile;  /* rows that a lane sums at once */
 	int32_t waves;  /* waves in a workgroup (WvPrGrp in vLLM) */
 	int32_t chunk;  /* elements of K in one load of a lane: 8, 16 or 32 */
-	int32_t unroll; /* chunks in flight */
+	int32_t unroll; /* chunks of a lane in flight */
 };
 
 /* Elements of K in one step of the lanes of a row. LDS holds whole steps. */

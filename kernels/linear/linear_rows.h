@@ -19,7 +19,7 @@
 enum {
 	LINEAR_ROWS_MAX_TOK = 8,
 	LINEAR_ROWS_MAX_PART = 4,
-	LINEAR_ROWS_WAVES = 8,   /* of a workgroup */
+	LINEAR_ROWS_WAVES = 8,   /* waves in a workgroup */
 	LINEAR_ROWS_TILE = 2,    /* rows that a wave sums at once */
 	LINEAR_ROWS_LDS = 65536, /* most bytes of a workgroup */
 	LINEAR_BLOCKS_THRDS = 16, /* lanes that share a row */
@@ -40,14 +40,14 @@ struct linear_rows_part {
 	int32_t first_group;   /* ascending; an unused part has one beyond the grid */
 	int32_t group_n;       /* rows that share a scale (FP8 in blocks) */
 	int32_t scale_format;
-	uint32_t store;        /* enum linear_store */
+	uint32_t store;        /* enum linear_store: how to store y */
 	float factor;          /* factor of all scales */
 };
 
 struct linear_rows_args {
 	struct linear_rows_part part[LINEAR_ROWS_MAX_PART];
 	const uint16_t *x;     /* (M, K) f16, 16-byte aligned */
-	int32_t k;             /* a multiple of LINEAR_ROWS_EACH */
+	int32_t k;             /* inputs; a multiple of LINEAR_ROWS_EACH */
 	int32_t n_tok;         /* tokens; at most the kernel's M */
 	int32_t n_groups;      /* groups of a row */
 	int32_t group_shift;   /* log2(elements of a group), or 31 if n_groups is 1 */

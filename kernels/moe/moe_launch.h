@@ -32,7 +32,7 @@ enum moe_act { MOE_SILU, MOE_CLAMPED }; /* activations that kernels can fuse */
  * memory is allocated in blocks, and one block may end within a layer. */
 struct moe_run {
 	const char *p[2];
-	uint64_t step; /* bytes */
+	uint64_t step; /* bytes between experts */
 	int32_t split;
 };
 
@@ -54,7 +54,7 @@ struct moe_launch {
 	int32_t n_tok, n_used, n_slots, dim, ffn;
 	int32_t shared;        /* row of the shared expert in the table: E */
 	uint32_t act;          /* enum moe_act; the shared expert always has MOE_SILU */
-	float alpha, limit;    /* MOE_CLAMPED */
+	float alpha, limit;    /* parameters of MOE_CLAMPED */
 	uint16_t *shared_h;    /* (T, F) f16: h of the shared expert */
 	float *shared_scale;   /* (T) f32: weight of the shared expert; NULL: 1 */
 	struct weight_view shared_router; /* (1, D); q NULL: no router, or shared_scale is

@@ -11,7 +11,7 @@
 
 /* Like in struct moe_router_args; device addresses. */
 struct moe_router_rule {
-	const float *logit_bias;         /* (E), or NULL */
+	const float *logit_bias;         /* (E) added to logits, or NULL */
 	const float *bias;               /* (E); this and the following only if is_sigmoid */
 	int32_t n_groups, n_groups_used;
 	float scale;
@@ -23,7 +23,7 @@ struct moe_router_launch {
 	float *logits;            /* (T, E) */
 	int32_t *id;              /* (T, U) */
 	float *weight;            /* (T, U) */
-	uint32_t *arrived;        /* (T), zero before and after */
+	uint32_t *arrived;        /* (T) workgroups finished; zero before and after */
 	struct fused_norm norm;   /* norm to apply to x first */
 	int32_t n_used;
 	uint32_t leaves_choice;   /* only compute logits; the next kernel chooses */
@@ -31,7 +31,7 @@ struct moe_router_launch {
 };
 
 /* Bytes of LDS to choose U of E experts. */
-#define MOE_CHOICE_KEYS(n_experts) (((n_experts) + 3) / 4 * 4) /* 16-byte aligned */
+#define MOE_CHOICE_KEYS(n_experts) (((n_experts) + 3) / 4 * 4) /* for 16-byte alignment */
 #define MOE_CHOICE_LDS(n_experts, n_used) \
 	((2 * MOE_CHOICE_KEYS(n_experts) + 2 * (n_used)) * 4)
 /* Bytes of LDS of moe_router.hip: x, then the choice. */

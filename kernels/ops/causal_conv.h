@@ -16,7 +16,7 @@ enum { CAUSAL_CONV_PARTS = 3, CAUSAL_CONV_MAX_WIDTH = 8 };
 
 struct causal_conv_args {
 	int32_t n_tok, n_seq;
-	int32_t width;               /* W, 2 .. CAUSAL_CONV_MAX_WIDTH */
+	int32_t width;               /* W: inputs of a sum, 2 .. CAUSAL_CONV_MAX_WIDTH */
 	int32_t n_parts;
 	struct head_view part[CAUSAL_CONV_PARTS]; /* act; C channels in total */
 	const float *weight;         /* (C, W) f32 */

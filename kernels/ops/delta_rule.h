@@ -25,7 +25,7 @@ struct delta_rule_args {
 	int32_t heads_in_turn;        /* 0: head h uses key head h / (Hv / Hk); 1: h % Hk */
 	const void *qkv;              /* (T, 2 Hk K + Hv V) act: q, then k, then v */
 	struct head_view a, b;        /* (Hv channels) f32 */
-	const float *decay;           /* (Hv) f32, below 0: -exp(A_log) */
+	const float *decay;           /* (Hv) f32, negative: -exp(A_log) */
 	const float *dt_bias;         /* (Hv) f32 */
 	const int32_t *first_tok;     /* (B+1) first token of each sequence */
 	struct seq_states states;

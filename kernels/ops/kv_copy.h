@@ -8,7 +8,7 @@
 
 struct kv_copy_args {
 	int32_t n_kv_heads, head_dim;
-	int32_t dst, src; /* host: page numbers, different */
+	int32_t dst, src; /* host: page numbers, not equal */
 	struct kv_pages kv;
 };
 

@@ -10,8 +10,8 @@
 
 struct kv_pages {
 	void *k, *v; /* (n_pages, G, P, K) kv; v may have another K, or be NULL (attention.h) */
-	enum dtype type;   /* F32 or F16 */
-	int32_t page_size; /* P */
+	enum dtype type;   /* kv: F32 or F16 */
+	int32_t page_size; /* P: tokens in a page */
 };
 
 /* Index of the first element of head g for the token in `slot` (page * P + offset). */

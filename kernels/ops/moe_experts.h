@@ -25,7 +25,7 @@
 
 /* The experts of one layer, on the device, all of one shape and one format. */
 struct experts {
-	int32_t n;                   /* E */
+	int32_t n;                   /* E: number of experts */
 	const struct weight *gate;   /* host array (E) of (F, D) */
 	const struct weight *up;     /* host array (E) of (F, D) */
 	const struct weight *down;   /* host array (E) of (D, F) */

@@ -30,7 +30,7 @@ struct moe_router_args {
 	int32_t *id;                 /* (T, U) */
 	float *weight;               /* (T, U) f32 */
 	bool is_sigmoid;             /* the fields below are read only then */
-	int32_t n_groups, n_groups_used; /* U <= n_groups_used * E / n_groups */
+	int32_t n_groups, n_groups_used; /* host; needs U <= n_groups_used * E / n_groups */
 	float scale;
 	const float *bias;           /* (E) f32 */
 	const float *logit_bias;     /* (E) f32, or NULL; used without is_sigmoid too */

@@ -15,20 +15,20 @@
 
 struct qk_norm_rope_kv_args {
 	int32_t n_tok, n_heads, n_kv_heads, head_dim;
-	int32_t n_freq;      /* 0 .. K/2; 0: no rotation */
+	int32_t n_freq;      /* rotated pairs of a head, 0 .. K/2; 0: no rotation */
 	float eps;
 	void *q;             /* (T, H, K) act; changed in place */
 	const void *k;       /* (T, G, K) act */
 	const void *v;       /* (T, G, K) act */
-	const float *q_norm; /* (K) f32, or NULL */
-	const float *k_norm; /* (K) f32, or NULL */
+	const float *q_norm; /* (K) f32 norm weights, or NULL: no norm */
+	const float *k_norm; /* (K) f32 norm weights, or NULL: no norm */
 	const float *rope;   /* (T, n_freq, 2) f32, from rope_table */
 	const int32_t *slot; /* (T) page * P + offset; all different */
 	struct kv_pages kv;
 	/* Queries in rows that hold other data too: head h of token t is at (t * H + h) *
 	 * q_pitch of q_from, and q is only written. NULL: q is read. */
 	const void *q_from;  /* (T, H, q_pitch) act, or NULL */
-	int32_t q_pitch;     /* >= K */
+	int32_t q_pitch;     /* elements between heads in q_from, >= K */
 };
 
 void qk_norm_rope_kv_ref(const struct qk_norm_rope_kv_args *a);

@@ -13,7 +13,7 @@ struct rms_norm_args {
 	int32_t n_tok, dim;
 	float eps;
 	float *x;            /* (T, D) f32; changed if add is given */
-	const void *add;     /* (T, D) act, or NULL */
+	const void *add;     /* (T, D) act, added to x first; or NULL */
 	const float *weight; /* (D) f32 */
 	void *y;             /* (T, D) act; NULL if sum is given */
 	float *sum;          /* (T, D) f32, a different array than x; or NULL */

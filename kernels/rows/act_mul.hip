@@ -24,7 +24,7 @@ DEVICE uint32_t gelu_one(uint32_t gate, uint32_t up, float, float)
 {
 	float g = f16_to_f32((uint16_t)gate), u = f16_to_f32((uint16_t)up);
 	g = g < -10 ? -10 : g;
-	/* 2 sqrt(2 / pi) log2(e) */
+	/* z is scaled for exp2: 2.302... = 2 sqrt(2 / pi) log2(e). */
 	float z = 2.302208198f * (g + 0.044715f * g * g * g);
 	return f32_to_f16(g * fast_rcp(1 + fast_exp2(-z)) * u);
 }

@@ -14,7 +14,7 @@
 enum { RMS_NORM_THREADS = 512, RMS_NORM_WAVES = RMS_NORM_THREADS / WAVE };
 #define RMS_NORM_HELD(threads) (RMS_NORM_THREADS / (threads))
 
-/* Eight floats. */
+/* Eight floats, in 16-byte loads. */
 struct rms_norm_8 {
 	u32x4 v[2];
 };

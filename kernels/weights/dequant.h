@@ -49,7 +49,7 @@ template <int format> DEVICE void small_halves(uint32_t q, uint32_t *out)
 		UNROLL
 		for (int i = 0; i < 2; i++) {
 			uint32_t h = pair[i] >> 1 & 0x3F803F80u;
-			h |= (h + 0x00800080u) & 0x40004000u; /* NaN */
+			h |= (h + 0x00800080u) & 0x40004000u; /* keeps NaN */
 			out[i] = (pair[i] & 0x80008000u) | h;
 		}
 	} else {

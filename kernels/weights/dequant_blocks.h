@@ -13,7 +13,7 @@
 
 #include "src/model/formats/iq2xxs_grid.h"
 
-/* Rows of quant.def. */
+/* Columns of quant.def, one row for each format. */
 struct format_row {
 	int bits, block, bytes; /* block 0: numbers and scales are separate arrays */
 	bool has_min;

@@ -25,7 +25,7 @@
 #pragma once
 #include "kernels/weights/dequant.h"
 
-constexpr bool unit_is_small(int format) /* e2m1 */
+constexpr bool unit_is_small(int format) /* formats of e2m1 */
 {
 	return format == WEIGHT_NVFP4 || format == WEIGHT_MXFP4;
 }

@@ -27,8 +27,8 @@ struct backend_checks {
 };
 
 struct backend_opts {
-	const char *name; /* "cpu", "hip" */
-	int n_threads;    /* CPU: 0 = one per CPU */
+	const char *name; /* as in "cpu", "hip" */
+	int n_threads;    /* CPU: threads; 0: one per CPU */
 	bool cpu_pin;     /* CPU: pin each thread to its own CPU */
 	bool exact;       /* no rounding of weights or activations, no fast path */
 	const char *cpu_isa; /* CPU: "auto", NULL, or a name of cpu_isa.c */
@@ -44,7 +44,7 @@ struct backend_opts {
 	struct backend_checks checks;
 };
 
-/* In bytes. */
+/* Sizes in bytes. */
 struct backend_memory {
 	int64_t total, free;
 	bool is_system; /* shared with other programs: the system's memory */
@@ -97,7 +97,7 @@ struct backend_ops {
  * member. */
 struct backend {
 	const struct backend_ops *ops;
-	const char *name;        /* "cpu", "hip" */
+	const char *name;        /* as in "cpu", "hip" */
 	/* Why the last operation that returned E_UNSUPPORTED refused; "" if it did not
 	 * say. */
 	char refusal[200];
@@ -106,7 +106,7 @@ struct backend {
 	int n_step_launches;     /* kernels launched in the last step; 0: not counted */
 	char device[160];        /* as in "AMD EPYC, 2 threads" */
 	char weights_note[400];  /* what became of opts.weight_cache, set after loading; or "" */
-	bool int8_head;          /* opts.int8_head */
+	bool int8_head;          /* as in backend_opts */
 	/* Copies from device memory are slow: logits stay there, and only the results of
 	 * logits_top are copied. */
 	bool is_far;

@@ -9,12 +9,12 @@
 struct arena_block;
 struct arena {
 	struct arena_block *head;
-	size_t n_bytes; /* handed out so far */
+	size_t n_bytes; /* bytes handed out so far */
 };
 
 void arena_init(struct arena *a);
 void arena_deinit(struct arena *a);
-/* 16-byte aligned, zeroed, never NULL. */
+/* Allocate n bytes: 16-byte aligned, zeroed, never NULL. */
 void *arena_alloc(struct arena *a, size_t n);
 /* Both return copies that end in NUL. */
 char *arena_strdup(struct arena *a, const char *s);

@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 struct clock {
-	int64_t (*now_us)(void *ctx); /* microseconds, monotonic */
+	int64_t (*now_us)(void *ctx); /* returns microseconds of a monotonic clock */
 	void *ctx;
 };
 
-extern const struct clock clock_monotonic; /* CLOCK_MONOTONIC */
+extern const struct clock clock_monotonic; /* reads CLOCK_MONOTONIC */
 
 static inline int64_t clock_now_us(const struct clock *c)
 {

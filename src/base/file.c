@@ -12,7 +12,7 @@
 #include "base/mapped.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-/* Linux moves at most 2 GiB less a page in one read. */
+/* Linux reads at most 2 GiB minus a page in one call. */
 #define READ_MAX ((size_t)1 << 30)
 
 static enum status fail_errno(struct fail *fail, const char *path,

@@ -6,7 +6,7 @@
 #include "base/buf.h"
 
 struct file_view {
-	const char *p; /* read-only */
+	const char *p; /* read-only bytes */
 	size_t n;
 	bool is_mapped;
 };
@@ -28,7 +28,7 @@ bool file_is_lfs_pointer(struct str bytes, const char *path, struct fail *fail);
 /* Time of the last write, in nanoseconds since 1970. */
 struct stat;
 int64_t file_time_ns(const struct stat *st);
-/* "dir/name", malloc'ed. */
+/* Returns "dir/name", malloc'ed. */
 char *file_join(const char *dir, const char *name);
 /* The first of these paths that exists, malloc'ed. Each path is relative to the folder of
  * this program. NULL if none exists. */

@@ -33,7 +33,7 @@ static inline bool health_has_beaten(const struct health *h, int64_t *seen_us)
 	*seen_us = beat;
 	return is_new;
 }
-const char *health_state_name(enum health_state s); /* "ready" */
+const char *health_state_name(enum health_state s); /* as in "ready" */
 /* True if the engine thread gave no sign of life for more than stall_us. Always false
  * while LOADING, which reports its own progress. */
 bool health_is_stalled(const struct health *h, int64_t now_us, int64_t stall_us);

@@ -13,7 +13,7 @@ void log_sink_open(void);
 void log_sink_write(struct str line);
 /* Write the kept bytes as far as stderr takes them. */
 void log_sink_flush(void);
-/* The last line of a process that dies; async-signal-safe, without the lock. */
+/* Write the last line of a dying process: async-signal-safe, takes no lock. */
 void log_sink_write_last(const char *p, size_t n);
 /* Writes the notice that n lines were dropped. */
 typedef void (*log_sink_notice_fn)(struct buf *line, long n);

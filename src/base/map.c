@@ -24,7 +24,7 @@ struct u64map_slot {
 	bool used;
 };
 
-/* 2^64 / golden ratio, odd (Knuth, TAOCP 3, 6.4). */
+/* 2^64 / golden ratio, rounded to an odd number (Knuth, TAOCP 3, 6.4). */
 #define MULTIPLIER 0x9E3779B97F4A7C15u
 
 static uint64_t mix(uint64_t h)

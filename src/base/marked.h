@@ -19,7 +19,7 @@ enum trust {
 };
 
 struct mark {
-	size_t end;       /* offset behind the last byte */
+	size_t end;       /* offset just after the last byte */
 	enum trust trust;
 };
 

@@ -23,7 +23,7 @@
 
 enum metric_kind { COUNTER, GAUGE, HIST_TOKEN, HIST_TTFT, HIST_REQUEST, HIST_COUNT, N_KINDS };
 
-#define MAX_CELLS 48 /* 1 + buckets + overflow, or label values */
+#define MAX_CELLS 48 /* most cells of a row: sum, buckets and overflow; or label values */
 
 /* Bucket edges in seconds: vLLM's, so that series can be compared, plus finer ones from 2
  * to 40 ms a token, where a GPU with one user operates. */
@@ -167,7 +167,7 @@ double metric_get(enum metric_id id)
 {
 	if (edges_of[rows[id].kind].n > 0)
 		return (double)histogram_count(id);
-	double sum = 0; /* of all label values; without a label there is one cell */
+	double sum = 0; /* sum over label values; a metric without labels has one cell */
 	for (int i = 0; i < MAX_CELLS; i++)
 		sum += cell_get(&cells[id][i]);
 	return sum;

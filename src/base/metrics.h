@@ -20,10 +20,10 @@ enum metric_id {
 	METRIC_COUNT
 };
 
-void metric_add(enum metric_id id, double v);              /* counter */
+void metric_add(enum metric_id id, double v);              /* add to a counter */
 /* label_value must be in the row's list, unless that list ends in "other". */
 void metric_add_by(enum metric_id id, const char *label_value, double v);
-void metric_set(enum metric_id id, double v);              /* gauge */
+void metric_set(enum metric_id id, double v);              /* set a gauge */
 /* Add a sample, in seconds or tokens, to a histogram. NAN ("did not happen") is ignored. */
 void metric_observe(enum metric_id id, double v);
 /* Value of a counter or gauge, summed over its label values. For a histogram: the number

@@ -28,7 +28,7 @@ enum status {
 #undef STATUS
 };
 
-/* What went wrong, in words for the human who caused it. */
+/* Describes a failure for the human who caused it. */
 struct fail {
 	enum status code;
 	char param[120]; /* JSON path of the fault, as in "messages[2].role"; "" if none */

@@ -12,7 +12,7 @@
 
 struct state_slot {
 	int32_t refs;
-	kvcache_prefix prefix; /* KVCACHE_ROOT: no checkpoint */
+	kvcache_prefix prefix; /* end of its prefix; KVCACHE_ROOT: not a checkpoint */
 	uint64_t used;         /* time of last use as a checkpoint; larger is later */
 };
 

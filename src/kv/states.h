@@ -15,7 +15,7 @@
 
 struct states;
 
-/* E_NOMEM. */
+/* Create n_slots free slots. E_NOMEM. */
 enum status states_create(int n_slots, struct states **out) MUST_USE;
 void states_destroy(struct states *s); /* NULL is allowed */
 

@@ -13,7 +13,7 @@ struct chip { /* the fields are described in gpu_targets.def */
 	double matrix_tflops; /* peak for f16 with f32 sums */
 	int vgprs, granule; /* vector registers of a SIMD in wave32; allocated in
 			     * multiples of granule */
-	int max_waves;      /* of a SIMD */
+	int max_waves;      /* waves that a SIMD can hold */
 	int lds_bytes;      /* of a work-group processor, which is two compute units */
 	int matrix_cycles;  /* cycles of a SIMD for a 16 x 16 x 16 product */
 };

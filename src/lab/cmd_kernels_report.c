@@ -32,7 +32,7 @@ struct kernels_report {
 	const char *path;
 	struct codeobject code;
 	const struct chip *chip; /* NULL: unknown chip */
-	struct isa_kernel *isa;  /* (n); NULL: no disassembler */
+	struct isa_kernel *isa;  /* (n) counts of each kernel; NULL: no disassembler */
 	struct cost_model cost;  /* counts whole launches; cache NULL: no counting */
 	bool is_json;
 };

@@ -15,8 +15,8 @@
 enum {
 	MAX_FILE = 1 << 30,
 	MAX_DEPTH = 16,
-	NOTE_METADATA = 32, /* NT_AMDGPU_METADATA */
-	MACHINE = 224,      /* EM_AMDGPU */
+	NOTE_METADATA = 32, /* note type NT_AMDGPU_METADATA */
+	MACHINE = 224,      /* ELF machine EM_AMDGPU */
 };
 
 /* --- MessagePack ------------------------------------------------------------------ */

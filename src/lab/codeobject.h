@@ -15,7 +15,7 @@ struct code_arg {
 struct code_kernel {
 	char *name;
 	int32_t vgprs, sgprs, vgpr_spills, sgpr_spills;
-	int32_t lds_bytes;     /* static */
+	int32_t lds_bytes;     /* static LDS */
 	int32_t scratch_bytes; /* bytes for each lane */
 	int32_t max_threads, kernarg_bytes, wave;
 	struct code_arg *args; /* (n_args) */

@@ -22,7 +22,7 @@ bool hub_is_name(const char *s);
  * of these is set. */
 char *hub_cache(void);
 
-/* CACHE/models--ORG--NAME, malloc'ed. */
+/* Returns CACHE/models--ORG--NAME, malloc'ed. */
 char *hub_model_dir(const char *cache, const char *name);
 
 /* Find the folder or GGUF file of model `name`; *out is malloc'ed. Searches hub_cache(),

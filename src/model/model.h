@@ -29,18 +29,18 @@ struct rope {
 	double beta_fast, beta_slow;  /* ROPE_YARN: turns within original_ctx */
 	double attention_factor; /* factor of cos and sin; 0: derived from `factor` */
 	double mscale, mscale_all;
-	bool is_exact;           /* ROPE_YARN: bounds not rounded to whole pairs */
+	bool is_exact;           /* ROPE_YARN: ramp bounds are not rounded to whole pairs */
 	const float *factors;    /* ROPE_FACTORS: (n_rot/2), frequency divisor of each pair */
 };
 
 /* The settings of config.json that this version uses. */
 struct model_config {
-	char arch[48]; /* model_type */
+	char arch[48]; /* model_type of config.json */
 	const char *prefix; /* first part of tensor names; "" or "thinker." */
 	const char *body;   /* second part of tensor names but lm_head's: "model." */
 	int32_t n_layers, d_model, n_heads, n_kv_heads, head_dim;
 	int32_t ffn_dim;      /* width of dense feed-forward layers */
-	int32_t n_experts, n_experts_used, expert_dim; /* 0: no experts */
+	int32_t n_experts, n_experts_used, expert_dim; /* n_experts 0: none */
 	bool norm_topk;       /* weights of the chosen experts are scaled to sum 1 */
 	/* n_groups > 0: sigmoid routing in expert groups with a bias
 	 * (kernels/ops/moe_router.h). */
@@ -59,7 +59,7 @@ struct model_config {
 	float embed_scale;    /* factor of the embeddings */
 	float query_scalar;   /* attention scores are divided by its square root; 0: use
 			       * head_dim */
-	/* Layer i rotates by ropes[rope_of[i]]. */
+	/* Layer i uses ropes[rope_of[i]]. */
 	struct rope ropes[MODEL_MAX_ROPES];
 	int32_t n_ropes;
 	uint8_t *rope_of;     /* (L): rope of each layer; NULL: all use ropes[0] */
@@ -87,7 +87,7 @@ struct model_config {
 	 * then rope_dim with rope; head_dim is the sum. */
 	int32_t q_lora;       /* rank of q's two projections; 0: q is one projection */
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
-	int32_t bos_id; /* -1: none */
+	int32_t bos_id; /* -1: no such token */
 	int32_t eos_ids[MODEL_MAX_EOS]; /* from config.json; see generation_defaults */
 	int n_eos;
 	enum dtype dtype; /* type of the original weights; tensors have their own */

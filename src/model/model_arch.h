@@ -14,15 +14,15 @@ enum {
 	KEYS_WINDOW = 8,       /* sliding_window, for all layers */
 	KEYS_WINDOW_SOME = 16, /* use_sliding_window: layers from max_window_layers on */
 	KEYS_GROUPED = 32,     /* expert groups, sigmoid routing, shared experts */
-	KEYS_PARTIAL = 64,     /* partial_rotary_factor */
+	KEYS_PARTIAL = 64,     /* partial_rotary_factor: only a part of a head rotates */
 	KEYS_FFN = 128,        /* the model has layers without experts */
 	KEYS_DELTA = 256,      /* some layers are gated delta nets */
-	KEYS_SHARED = 512,     /* one shared expert with a width of its own */
+	KEYS_SHARED = 512,     /* one shared expert, with its own width */
 	KEYS_OSS = 1024,       /* gpt-oss: intermediate_size is the width of an expert */
 	KEYS_WINDOW_LIST = 2048, /* sliding_window, for the layers that layer_types lists */
 	KEYS_MLA = 4096,
 	KEYS_HEADS = 8192,     /* head_dim is the size of all heads */
-	KEYS_QUERY_SCALE = 16384, /* query_pre_attn_scalar */
+	KEYS_QUERY_SCALE = 16384, /* query_pre_attn_scalar: scale of attention scores */
 	KEYS_LOCAL_ROPE = 32768,  /* layers with a window have a rope of their own */
 };
 
@@ -50,8 +50,8 @@ struct model_arch {
 	 * one ("": the outer config itself). text_type: its model_type. The names of its
 	 * tensors begin with prefix and body. */
 	const char *within, *text_type;
-	const char *prefix;    /* NULL: "" */
-	const char *body;      /* NULL: "model." */
+	const char *prefix;    /* NULL means "" */
+	const char *body;      /* NULL means "model." */
 	const char *gguf;      /* value of general.architecture; NULL: no GGUF support */
 	unsigned in_gguf;
 };

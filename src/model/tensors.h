@@ -43,7 +43,7 @@ void tensors_close(struct tensors *ts);
 /* Append a line "file BYTES TIME PATH" for each file. TIME is file_time_ns from when it
  * was opened. */
 void tensors_list_files(const struct tensors *ts, struct buf *out);
-const char *tensors_dir(const struct tensors *ts); /* for messages */
+const char *tensors_dir(const struct tensors *ts); /* path of the model, for messages */
 const struct tensor *tensors_find(const struct tensors *ts, const char *name);
 size_t tensors_count(const struct tensors *ts);
 const struct tensor *tensors_at(const struct tensors *ts, size_t i);

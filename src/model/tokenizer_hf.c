@@ -25,7 +25,7 @@
 
 struct tokenizer_reader {
 	struct arena arena;
-	struct strmap vocab; /* spelling -> id */
+	struct strmap vocab; /* text of a piece -> id */
 	struct tokenizer_def def;
 	struct pretok_step steps[MAX_STEPS];
 	bool has_spaces; /* a step replaces spaces by U+2581 */

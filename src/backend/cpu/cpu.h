@@ -25,7 +25,7 @@ struct cpu {
 	struct backend base;
 	struct pool *pool;
 	const struct cpu_isa *isa; /* NULL: exact way */
-	bool pins;                 /* backend_opts.cpu_pin */
+	bool pins;                 /* pin threads: backend_opts.cpu_pin */
 	char *scratch;             /* memory of cpu_scratch */
 	size_t scratch_bytes;
 	/* --- state of cpu_weight.c */
@@ -38,7 +38,7 @@ struct cpu {
 	struct cpu_cache *cache, *cache_all; /* cache: while loading; cache_all: until the
 					      * backend ends */
 	char *cache_dir;        /* NULL: no cache */
-	bool cache_waits, small_pages; /* struct backend_opts, its checks */
+	bool cache_waits, small_pages; /* as in struct backend_opts and backend_checks */
 };
 
 enum status cpu_create(const struct backend_opts *o, struct backend **out,

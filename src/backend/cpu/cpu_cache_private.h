@@ -24,7 +24,7 @@ struct cache_head {
 struct cache_entry {
 	uint64_t i, what, n_bytes;
 	uint64_t at;  /* offset in the file */
-	uint64_t sum; /* cpu_cache_sum */
+	uint64_t sum; /* cpu_cache_sum of the weight's bytes */
 };
 
 /* A weight to write: bytes in this process's memory, or in the mapped older file. */

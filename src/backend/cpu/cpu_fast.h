@@ -11,7 +11,7 @@
 
 enum cpu_path {
 	CPU_PATH_TILE,  /* cpu_tile.h, with activations unrounded */
-	CPU_PATH_PANEL, /* inputs of 8 bits */
+	CPU_PATH_PANEL, /* panels, with inputs rounded to 8 bits */
 	CPU_PATH_WIDE,  /* panels of e4m3 and bf16; inputs from cpu_isa.spread */
 	CPU_PATH_DOT,   /* rows in the file's layout, inputs as floats */
 };

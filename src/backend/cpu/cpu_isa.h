@@ -59,7 +59,7 @@ struct cpu_attend {
 #define CPU_DELTA_MAX 512 /* most elements K */
 #define CPU_DELTA_KEY(k) (2 * CPU_PADDED(k) + 16)
 struct cpu_delta {
-	int32_t n_tok, dim; /* K */
+	int32_t n_tok, dim; /* dim: K, elements of a key */
 	/* (n_tok, CPU_DELTA_KEY(K)): for each token the query, the key, and their
 	 * product. Both are scaled to length 1 and padded with zeros (CPU_PADDED); the
 	 * query is also divided by sqrt(K). */
@@ -82,7 +82,7 @@ struct cpu_conv {
 
 /* How inputs of K elements are rounded to 8 bits. */
 struct cpu_rounding {
-	int32_t k; /* a multiple of CPU_BLOCK */
+	int32_t k; /* elements; a multiple of CPU_BLOCK */
 	int planes; /* 1, or 2 for twice the bits: see cpu_isa.quantize */
 	bool is_halved; /* the tile stores sums of 16 columns, not of 32 */
 	const int32_t *order; /* (K): column order as in struct cpu_panels, or NULL */
@@ -153,13 +153,13 @@ struct cpu_isa {
 	/* window (W - 1, 16): the inputs before the first token; on return the last W - 1
 	 * inputs. */
 	void (*conv)(const struct cpu_conv *c, float (*window)[16]);
-	/* y /= 1 + exp(-gate) */
+	/* y /= 1 + exp(-gate): the output gate. */
 	void (*sigmoid_mul)(const float *gate, size_t n, float *y);
 
 	/* --- row operations of kernels/ops/{rms_norm,qk_norm_rope_kv,act_mul}.h
 	 * ---------- */
 
-	/* y = x / sqrt(mean of x^2 + eps) * weight; y may be x. */
+	/* y = x / sqrt(mean(x^2) + eps) * weight; y may be x. */
 	void (*norm)(const float *x, int n, float eps, const float *weight, float *y);
 	/* Rotate the pairs x[i], x[n + i]; rope: (n, 2) cosine and sine. */
 	void (*rotate)(float *x, int n, const float *rope);

@@ -37,7 +37,7 @@ VEC4_INLINE void dot_rows(const float *const row[4], const float *const *x, int 
 	}
 }
 
-/* Sum of squares, in the order of a dot. */
+/* Sum of squares, in the order of a dot product. */
 VEC4_INLINE float squares_of(const float *x, int n)
 {
 	vec4 acc = {0};

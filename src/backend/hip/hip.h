@@ -86,7 +86,7 @@ struct hip_experts_legs {
  * and zero_points of struct weight_view as device addresses. */
 struct hip_experts {
 	struct hip_experts *next;
-	const struct weight_view *table; /* device */
+	const struct weight_view *table; /* device address */
 	size_t n_rows;
 	struct moe_span *span; /* (MOE_PARTS), device addresses of consecutive experts */
 	struct hip_experts_legs routed, shared;

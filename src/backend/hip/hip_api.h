@@ -35,7 +35,7 @@ enum hip_error {
 
 enum hip_copy { HIP_HOST_TO_DEVICE = 1, HIP_DEVICE_TO_HOST = 2, HIP_DEVICE_TO_DEVICE = 3 };
 
-/* hipDeviceAttribute_t */
+/* Numbers of hipDeviceAttribute_t. */
 enum hip_attribute {
 	HIP_ATTRIBUTE_CLOCK_KHZ = 5,
 	HIP_ATTRIBUTE_INTEGRATED = 16,
@@ -43,13 +43,13 @@ enum hip_attribute {
 	HIP_ATTRIBUTE_MAX_THREADS = 56, /* most threads of a workgroup */
 	HIP_ATTRIBUTE_BUS_BITS = 59,
 	HIP_ATTRIBUTE_MEMORY_KHZ = 60,
-	/* AMD: workgroup processors (two compute units each) on gfx10 and later */
+	/* AMD only: workgroup processors (two compute units each) on gfx10 and later. */
 	HIP_ATTRIBUTE_PROCESSORS = 63,
 	HIP_ATTRIBUTE_LDS_BYTES = 74, /* most LDS of a workgroup */
 	HIP_ATTRIBUTE_WAVE = 87,
 };
 
-/* hipFunction_attribute */
+/* Numbers of hipFunction_attribute. */
 enum hip_function_attribute {
 	HIP_FUNCTION_LDS_BYTES = 1,
 	HIP_FUNCTION_SCRATCH_BYTES = 3,

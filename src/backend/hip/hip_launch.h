@@ -62,7 +62,7 @@ static inline bool hip_is_power_of_two(int32_t n)
 
 /* A weight in the form of kernel arguments. */
 struct weight_view hip_view(const struct weight *w);
-/* Bytes from row to row of w->q. */
+/* Bytes from one row of w->q to the next. */
 size_t hip_pitch(const struct weight *w);
 /* Writes "op_format_kernel" to out (80 bytes) and returns out. */
 const char *hip_kernel_for(char *out, const char *op, const struct weight *w);

@@ -6,10 +6,12 @@
 #pragma once
 
 enum activation_kind {
-	/* g / (1 + exp(-g)) * u. Shazeer, GLU Variants Improve Transformer, 2020, eq. 6. */
+	/* SiLU: g / (1 + exp(-g)) * u. Shazeer, GLU Variants Improve Transformer, 2020,
+	 * eq. 6. */
 	ACT_SILU,
-	/* 0.5 g (1 + tanh(sqrt(2 / pi) (g + 0.044715 g^3))) * u. Hendrycks and Gimpel,
-	 * Gaussian Error Linear Units, 2016, section 2; "gelu_pytorch_tanh". */
+	/* GELU, tanh form: 0.5 g (1 + tanh(sqrt(2 / pi) (g + 0.044715 g^3))) * u.
+	 * Hendrycks and Gimpel, Gaussian Error Linear Units, 2016, section 2;
+	 * "gelu_pytorch_tanh". */
 	ACT_GELU_TANH,
 	/* g / (1 + exp(-alpha g)) * (u + 1), where g is first clamped to at most `limit`
 	 * and u to [-limit, limit]. OpenAI, gpt-oss model card, 2025, section 2.2. */

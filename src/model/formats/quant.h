@@ -9,7 +9,7 @@
 #include "model/formats/blocks.h"
 #include "model/tensors.h"
 
-/* How the checkpoint says a layer is quantized. */
+/* The quantization that the checkpoint declares for a layer. */
 struct quant_choice {
 	bool is_packed;     /* false: a plain tensor; the other fields are unused */
 	enum quant quant;
@@ -58,7 +58,7 @@ struct quant_part {
 /* A weight to open. The opened tensors must have this shape and the format's types. */
 struct quant_want {
 	const struct tensors *tensors;
-	const char *name; /* "model.layers.0.self_attn.q_proj" */
+	const char *name; /* as in "model.layers.0.self_attn.q_proj" */
 	int32_t n, k;
 	struct quant_choice choice;
 	const struct quant_part *part; /* NULL: the tensors hold this weight alone */
@@ -73,7 +73,7 @@ struct quant_views {
  * those. */
 enum status quant_open(const struct quant_want *w, struct weight *out,
 		       struct fail *fail) MUST_USE;
-/* True where the checkpoint has a weight of this name, in any format. */
+/* True if the checkpoint has a weight of this name, in any format. */
 bool quant_is_weight(const struct tensors *ts, const char *name);
 /* The format of tensor t, in a layer with choice c. *out_n_weights is the number of
  * weights in t, 0 for scales and the like. */

@@ -9,7 +9,7 @@
  */
 #include "backend/cpu/simd/cpu_simd.h"
 
-enum { VECTORS = CPU_DELTA_MAX / VL, ROWS = CPU_ROWS, AHEAD = 8 /* tokens */ };
+enum { VECTORS = CPU_DELTA_MAX / VL, ROWS = CPU_ROWS, AHEAD = 8 /* tokens to prefetch */ };
 
 /* Load the first `left` elements at p, then zeros. */
 VINLINE vf load_row(const float *p, size_t left)
