@@ -63,7 +63,7 @@ struct walk_launch {
 	void *ctx;
 };
 
-struct walk_cache; /* decoded kernels */
+struct walk_cache; /* kernels decoded so far */
 struct walk_cache *walk_cache_create(const char *objdump);
 void walk_cache_destroy(struct walk_cache *c);
 

@@ -39,7 +39,7 @@ struct walk_inst {
 	bool is_x;         /* v_cmpx: writes the exec mask */
 	uint8_t cmp;       /* enum walk_cmp, for comparisons */
 	char type;         /* u, i or f, for comparisons and scalar arithmetic */
-	int32_t offset[2]; /* bytes */
+	int32_t offset[2]; /* byte offsets of the access */
 	int8_t wait_vm, wait_lgkm; /* s_waitcnt: counts to wait for; -1: no wait */
 	int32_t target;    /* branch: index of the target instruction; -1: outside */
 	uint64_t at, to;   /* address of the instruction, and of a branch's target */

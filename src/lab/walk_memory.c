@@ -16,7 +16,7 @@ enum { LINE = 128, BANKS = 32 };
 
 struct walk_lines {
 	struct slot {
-		uint64_t key;  /* 0: free */
+		uint64_t key;  /* line number; 0: free slot */
 		int32_t x, y;  /* the first group that used it; -1: several */
 		int32_t group; /* the last group it was counted for */
 	} *slot;

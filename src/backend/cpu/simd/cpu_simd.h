@@ -27,7 +27,7 @@ VINLINE vf cpu_floats(const void *p, enum dtype t, size_t at)
 #define CPU_EACH_TOK(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 _Static_assert(CPU_TOK == 12, "CPU_EACH_TOK");
 
-enum { CPU_AHEAD = 8192 /* bytes to prefetch ahead */, CPU_LINE = 64 };
+enum { CPU_AHEAD = 8192 /* bytes */, CPU_LINE = 64 };
 
 /* Prefetch a block's share of a panel, line by line in memory order, codes and scales.
  * The share has `bits` lines of codes and one for scales. It must have no gaps, whatever
