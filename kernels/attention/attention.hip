@@ -93,13 +93,13 @@ DEVICE void attention_blocks(const attention_launch &a, const attention_job &j,
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
 		bool ends = FOLDS && (block == j.to || block == end);
 		end += block == end ? j.each : 0;
-		group_barrier(); /* keys are in LDS; the last values were used */
+		group_barrier(); /* keys are in LDS; the last values are no longer needed */
 		if constexpr (S::EARLY_VALUES)
 			attention_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.v_dim, place, 0,
 								     values);
 		attention_place<S>(a, j, attention_look<S>(a, j, block + 1), next);
 		attention_scores<S>(l);
-		group_barrier(); /* scores are in LDS; keys were used */
+		group_barrier(); /* scores are in LDS; keys are no longer needed */
 		if constexpr (S::EARLY_KEYS)
 			attention_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, next, 0,
 								 keys);
@@ -115,7 +115,8 @@ DEVICE void attention_blocks(const attention_launch &a, const attention_job &j,
 		if (ends)
 			attention_fold<S>(l, sums);
 		if constexpr (S::SHARED)
-			group_barrier(); /* the values were the keys: both were used */
+			group_barrier(); /* values share the keys' LDS: both are no longer
+					  * needed */
 		if constexpr (S::EARLY_KEYS)
 			attention_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(keys, 0, l.k);
 		else

@@ -210,7 +210,7 @@ DEVICE void attention_values(const attention_lds<S> &l, attention_sums<S> *sums)
 	}
 }
 
-/* total = factor * total + factor * part, after a segment's last block. */
+/* total = f0 * total + f1 * part, with two factors a row, after a segment's last block. */
 template <class S>
 DEVICE void attention_fold(const attention_lds<S> &l, attention_sums<S> *sums)
 {

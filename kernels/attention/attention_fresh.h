@@ -177,11 +177,11 @@ DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 							 l.k);
 	for (int32_t block = j.from; block <= j.to; block++) {
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
-		group_barrier(); /* keys are in LDS; the last values were used */
+		group_barrier(); /* keys are in LDS; the last values are no longer needed */
 		if (block < j.to)
 			attention_place<S>(a, j, attention_look<S>(a, j, block + 1), next);
 		attention_scores<S>(l);
-		group_barrier(); /* scores are in LDS; keys were used */
+		group_barrier(); /* scores are in LDS; keys are no longer needed */
 		fresh_put<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
 			j, block, a.head_dim, values, l.fresh + S::KEY, l.v);
 		if (block < j.to) {

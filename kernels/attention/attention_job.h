@@ -21,8 +21,8 @@ struct attention_of {
 		KEY = KEY_, VALUE = VALUE_, BLOCK = BLOCK_, PARTS = PARTS_, TILES = TILES_,
 		STEP = STEP_, STEPS = BLOCK / STEP, FACTORS = STEPS + 2,
 		WAVES = ATTENTION_WAVES, THREADS = WAVES * WAVE, ROWS = TILES * 16,
-		PASS = THREADS / 8,     /* rows that turn scores into weights at once */
-		EACH = STEP / 8,        /* positions of a lane in a step of that */
+		PASS = THREADS / 8,     /* rows whose scores become weights at once */
+		EACH = STEP / 8,        /* positions of a step in one lane, for that */
 		KEY_PITCH = KEY + 8,
 		VALUE_PITCH = SHARED_ ? KEY_PITCH : VALUE + 8,
 		SCORE_PITCH = BLOCK + 4,       /* floats */

@@ -74,18 +74,18 @@ struct attention_shape {
 	const char *name;
 	int32_t key;         /* most elements of a key */
 	int32_t value;       /* most elements of a value */
-	int32_t block;       /* positions in LDS at once; by rows: only if the hardware
-			      * copies to LDS, else a step */
+	int32_t block;       /* positions in LDS at once; by_rows without hardware copies:
+			      * `step` positions */
 	int32_t step;        /* positions that share one search for the maximum */
 	int32_t parts;       /* waves that divide the sum of a score over K */
 	int32_t is_shared;   /* values are the first elements of the keys (MLA) */
-	int32_t whole_tiles; /* whole: tiles of 16 rows; a row is a query head of a token */
+	int32_t whole_tiles; /* tiles of 16 rows in a workgroup of the whole kernel */
 	int32_t has_fresh;   /* a fresh split kernel exists */
 	int32_t by_rows;     /* whole: each wave has 16 rows of its own (attention_rows.h) */
 };
-enum { ATTENTION_WAVES = 4 }; /* of a workgroup */
+enum { ATTENTION_WAVES = 4 }; /* waves of a workgroup */
 
-/* Query heads in a workgroup, and workgroups that share a key head. */
+/* Query heads of a workgroup; workgroups that share a key head. */
 #define ATTENTION_HEADS(group) ((group) < ATTENTION_GROUP ? (group) : ATTENTION_GROUP)
 #define ATTENTION_SUBS(group) (((group) + ATTENTION_GROUP - 1) / ATTENTION_GROUP)
 /* Floats of work memory for one (sequence, S): (segments, heads, v_dim + extra). */

@@ -25,7 +25,7 @@ DEVICE void attention_finish(const attention_launch &a, const attention_job &j,
 			     const tile_c (*values)[S::VALUE_TILES])
 {
 	uint32_t *where = (uint32_t *)l.score; /* (ROWS): index of each row's head in y */
-	group_barrier();                       /* factors and weights were used */
+	group_barrier();                       /* factors and weights are no longer needed */
 	int32_t of = (int32_t)thread_index(), token, head;
 	if (of < S::ROWS) {
 		bool is_row = attention_row<S>(j, of, &token, &head);
@@ -99,11 +99,12 @@ DEVICE bool attention_is_last(uint32_t *arrived, int32_t n, uint32_t *before)
 /* A thread's part of the segments of one row: EACH of them, in order. */
 struct attention_shares {
 	enum { EACH = ATTENTION_FACTORS };
-	float max[EACH], sum[EACH]; /* of the segment */
+	float max[EACH], sum[EACH]; /* of each segment */
 	float most[EACH];           /* maximum of the segment and all earlier ones */
 };
 
-/* The maximum over all segments before the thread's own. LDS: top (EACH threads, rows). */
+/* The maximum over all segments before the thread's own. top: LDS in which threads
+ * exchange their maxima. */
 DEVICE float attention_top(attention_shares *t, float *top)
 {
 	/* threads of one row */
@@ -126,8 +127,9 @@ DEVICE float attention_top(attention_shares *t, float *top)
 }
 
 /* Compute, for each row, the factors that merge n segments in order. LDS: f (3, segments,
- * rows); top (threads and rows). This gives the bits of repeated attention_join calls;
- * only the sum needs a sequential loop. Missing segments change nothing. */
+ * rows) for the results; top to exchange maxima. This gives the bits of repeated
+ * attention_join calls; only the sum needs a sequential loop. Missing segments change
+ * nothing. */
 DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
 			      const float *work, int32_t n, float *f, float *top, float *scale)
 {

@@ -47,7 +47,7 @@ DEVICE void rows_begin(const attention_launch &a, const attention_job &j,
 		sums->total[n] = tile_c{};
 }
 
-/* Replace the maxima of the wave's rows by the factors of their sums. */
+/* Replace the maxima of the wave's rows by their final factors (attention_scale). */
 template <class S>
 DEVICE void rows_scales(const attention_launch &a, const attention_job &j,
 			const attention_rows_lds<S> &l)
@@ -59,7 +59,7 @@ DEVICE void rows_scales(const attention_launch &a, const attention_job &j,
 	wave_barrier();
 }
 
-/* Write y through the LDS of the queries; a wave needs its own rows only. */
+/* Write y through the LDS of the queries. Each wave uses the part of its own rows only. */
 template <class S>
 DEVICE void rows_finish(const attention_launch &a, const attention_job &j,
 			const attention_rows_lds<S> &l, const attention_rows_sums<S> &sums)
@@ -107,7 +107,7 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	copy_ahead<S::KEY_HALF> keys;
 	float before[S::STEPS][TILE_ROWS];
 	attention_spot spot = attention_look<S>(a, j, block + 1);
-	group_barrier(); /* keys are in LDS; the last values were used */
+	group_barrier(); /* keys are in LDS; the last values are no longer needed */
 	rows_ask_values<S>(a, place, 0, &values, l);
 	if (!COPY_LANDS)
 		rows_ask_values<S>(a, place, 1, &values, l);
@@ -124,7 +124,7 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	rows_turn<S>(before[0], sums);
 	rows_land_values<S>(a, place, 1, &values, l);
 	copy_wait();
-	group_barrier(); /* values are in LDS; keys were used */
+	group_barrier(); /* values are in LDS; keys are no longer needed */
 	rows_ask_keys<S>(a, next, 0, &keys, l); /* after the last block this loads zeros */
 	if (!COPY_LANDS)
 		rows_ask_keys<S>(a, next, 1, &keys, l);

@@ -154,7 +154,7 @@ template <class S> DEVICE void rows_segment(attention_rows_sums<S> *sums)
 		sums->part[n] = tile_c{};
 }
 
-/* total = factor * total + factor * part, after a segment's last block. */
+/* total = f0 * total + f1 * part, with two factors a row, after a segment's last block. */
 template <class S>
 DEVICE void rows_fold(const attention_launch &a, const attention_rows_lds<S> &l,
 		      attention_rows_sums<S> *sums)

@@ -70,7 +70,7 @@ template <class S, int DIM> DEVICE int32_t rows_at()
 	return (int32_t)thread_index() % (DIM / 8) * 8;
 }
 
-/* Number of loads in half h of n pieces each: 0 if the block has only one half. */
+/* Number of loads in half h, which has n pieces, or none if the block is one half only. */
 template <class S, int DIM> DEVICE constexpr int rows_loads(int h, int n)
 {
 	return (h + 1) * n <= S::BLOCK * DIM / 8 / S::THREADS ? n : 0;

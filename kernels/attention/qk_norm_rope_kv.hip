@@ -63,7 +63,7 @@ DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
 		head_load<W>(in + i + n, hi);
 		squares = head_squares<W>(hi, squares);
 	}
-	if (norm) /* uniform branch: the same for all lanes */
+	if (norm) /* uniform branch: norm is the same for all lanes */
 		scale = head_scale(squares, a.head_dim, a.eps);
 	for (int32_t i = first; i + n < a.head_dim; i += WAVE * W) {
 		float lo[W], hi[W];

@@ -12,7 +12,7 @@ enum {
 	CONV_THREADS = 256, CONV_PARTS = 3, CONV_MAX_WIDTH = 8,
 	DELTA_WAVES = 8,
 	DELTA_LANES = 8,   /* lanes that share a row of the state */
-	DELTA_ROWS = DELTA_WAVES * 32 / DELTA_LANES, /* rows of a workgroup */
+	DELTA_ROWS = DELTA_WAVES * 32 / DELTA_LANES, /* rows of the state in a workgroup */
 	DELTA_TOK = 16,    /* tokens whose keys and queries are in LDS at once */
 	NORM_WAVES = 4,
 	GATE_THREADS = 256,

@@ -174,7 +174,7 @@ template <int N> DEVICE void delta_rule(const delta_rule_launch &a)
 							       head + at,
 					      lane, a.k_dim, s);
 		}
-		group_barrier(); /* before the next tokens overwrite these */
+		group_barrier(); /* wait before the next tokens overwrite keys and queries */
 	}
 	if (is_row)
 		delta_save<N>(a.state + ((size_t)to * heads + (size_t)h) * head + at, lane,

@@ -182,7 +182,7 @@ DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
 /* --- matrix tiles ----------------------------------------------------------------- */
 
 struct dialect_tile {
-	uint32_t v[4]; /* each of an 8x8 matrix of halves: see the loads */
+	uint32_t v[4]; /* each word: a lane's part of an 8x8 matrix of halves */
 };
 template <int format> struct tile_a {
 	dialect_tile t;

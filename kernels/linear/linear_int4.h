@@ -22,7 +22,7 @@
 enum {
 	LINEAR_INT4_MAX_TOK = 8,
 	LINEAR_INT4_MAX_PART = 4,
-	LINEAR_INT4_LDS = 65536 /* most bytes of a workgroup */
+	LINEAR_INT4_LDS = 65536 /* bytes of LDS that a workgroup may have */
 };
 
 struct linear_int4_part {

@@ -41,7 +41,7 @@ DEVICE void quad_use_turn(const quad_rows &r, const quad_step<KIND> *c, int32_t 
 		quad_use<1, KIND>(r, c[u], s + u, s + u + 1, x, sums);
 }
 
-/* Store a lane's two rows of a tile from registers. */
+/* Store a lane's sums of two rows of a tile. */
 DEVICE void linear_quad_put_one(const linear_int4_args &a, const linear_int4_part &p,
 				int32_t tile, float low, float high)
 {
@@ -83,7 +83,8 @@ template <int ROWS, int UNR, int KIND> DEVICE void linear_quad_lean(const linear
 	quad_use_turn<UNR, KIND>(rows, now, s, x, &sum);
 	float low = quad_row_sum(sum.v[0][0]), high = quad_row_sum(sum.v[1][0]);
 	UNROLL
-	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++) /* constant index: p keeps no registers */
+	/* constant index: no registers hold part[] */
+	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++)
 		if (i == i_part && quad_has(0))
 			linear_quad_put_one(a, a.part[i], tile, low, high);
 }

@@ -114,7 +114,7 @@ DEVICE void linear_quad_stage_next(linear_int4_args a, int32_t t, u32x4 *to)
 	linear_quad_held<THREADS> held;
 	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
 	if (HAS_NORM && a.norm.x)
-		group_barrier(); /* `part` may be reused */
+		group_barrier(); /* `part` (LDS) may be reused */
 	linear_quad_stage<THREADS, HAS_NORM>(a, held, to);
 }
 

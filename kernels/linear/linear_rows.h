@@ -21,12 +21,12 @@ enum {
 	LINEAR_ROWS_MAX_PART = 4,
 	LINEAR_ROWS_WAVES = 8,   /* waves in a workgroup */
 	LINEAR_ROWS_TILE = 2,    /* rows that a wave sums at once */
-	LINEAR_ROWS_LDS = 65536, /* most bytes of a workgroup */
+	LINEAR_ROWS_LDS = 65536, /* bytes of LDS that a workgroup may have */
 	LINEAR_BLOCKS_THRDS = 16, /* lanes that share a row */
 	LINEAR_QUAD_INT8_WAVES = 4, /* waves of a workgroup, 16 rows each */
 	LINEAR_QUAD_INT8_STEPS = 4, /* steps in a turn, 64 elements each */
 	LINEAR_QUAD_INT8_TURN = LINEAR_QUAD_INT8_STEPS * 64,
-	LINEAR_QUAD_INT8_PER_CU = 5 /* workgroups on a compute unit */
+	LINEAR_QUAD_INT8_PER_CU = 5 /* resident workgroups of a compute unit */
 };
 
 struct linear_rows_part {

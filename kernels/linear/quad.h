@@ -32,7 +32,7 @@ DEVICE float quad_lanes_sum(float x)
 #ifndef DIALECT_QUAD
 enum { QUAD_TOKENS = 1, QUAD_SCALES = 1 };
 
-/* Sums of one step: [row][scale]. */
+/* Sums of one step for each row and scale: v[row][scale]. */
 struct quad_acc {
 	float v[2][QUAD_SCALES];
 };
@@ -80,7 +80,7 @@ DEVICE void quad_tokens_dot(quad_tokens<M> *s, const uint32_t *w0, const uint32_
 	}
 }
 
-/* Call f(row, token, sum) for all sums, each in one of the row's lanes. */
+/* Call f(row, token, sum) once for each sum, in one of the four lanes of its row. */
 template <int M, class F> DEVICE void quad_tokens_each(const quad_tokens<M> &s, F f)
 {
 	UNROLL
@@ -98,7 +98,7 @@ template <int M, class F> DEVICE void quad_tokens_each(const quad_tokens<M> &s, 
 template <int M> struct quad_inputs {
 	enum { PARTS = (M + QUAD_TOKENS - 1) / QUAD_TOKENS };
 	const u32x4 *p[PARTS];
-	int32_t stride; /* distance of steps */
+	int32_t stride; /* distance of steps, in pieces */
 };
 
 template <int M> struct quad_sums {

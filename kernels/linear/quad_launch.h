@@ -10,7 +10,7 @@
 #endif
 
 enum {
-	QUAD_STEP = 128, /* elements of K in one step of four lanes; K is a multiple */
+	QUAD_STEP = 128, /* elements of K in a step of four lanes; K is a multiple of it */
 	QUAD_ROWS = 16,  /* rows of a wave */
 	QUAD_ZEROS = 16  /* pieces of zeros before the activations in LDS: one step */
 };

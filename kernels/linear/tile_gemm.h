@@ -178,7 +178,8 @@ DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_sums<G> *
 			gemm_multiply<G>(G::HAS_SCALES ? &part : sum, from_a + k, from_b + k,
 					 ones);
 			if constexpr (G::IS_SPLIT) {
-				gemm_pin(sum); /* else the compiler loads all first and spills */
+				gemm_pin(sum); /* else the compiler loads everything first
+					        * and spills */
 				gemm_multiply<G>(sum, from_a + G::A_HALVES + k, from_b + k,
 						 ones);
 				gemm_pin(sum);

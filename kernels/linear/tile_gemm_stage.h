@@ -34,12 +34,12 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr int MT = BM / 16 / WM_, NT = BN / 16 / WN_; /* tiles of a wave */
 	static constexpr int PITCH = BK + 8;
 	static constexpr int PIECES = BK / 8; /* pieces (eight numbers) of a row */
-	static constexpr int A_EACH = BM * PIECES / THREADS; /* pieces of a thread */
+	static constexpr int A_EACH = BM * PIECES / THREADS; /* pieces that a thread loads */
 	static constexpr int B_EACH = BN * PIECES / THREADS;
 	static constexpr int B_UNITS = IS_UNITS ? BN * (BK / 16) / THREADS : 1;
 	static constexpr int FOLDS = FOLD ? BK / (FOLD ? FOLD : 1) : 1; /* scalings in a step */
-	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* halves each */
-	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* then minima */
+	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* in halves */
+	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* minima follow */
 	static constexpr int SIDE = SCALES * (HAS_MIN ? 2 : 1);
 	static_assert(A_EACH * THREADS == BM * PIECES && B_EACH * THREADS == BN * PIECES,
 		      "pieces divide evenly");

@@ -47,7 +47,7 @@ DEVICE bool moe_choose_has_groups(const moe_router_rule &rule)
 	return rule.is_sigmoid && rule.n_groups_used < rule.n_groups;
 }
 
-/* The LDS of a choice. */
+/* LDS arrays to choose a token's experts. */
 struct moe_choice {
 	uint32_t *keys; /* (E) */
 	uint32_t *more; /* (E): scratch, for groups or for threads */
@@ -96,7 +96,7 @@ DEVICE void moe_choose_groups(const moe_router_rule &rule, uint32_t n_experts,
 	for (int32_t i = 0; i < rule.n_groups_used; i++) {
 		uint32_t k = key, g = best;
 		wave_best(&k, &g);
-		if (g == best) { /* the best group is this lane's */
+		if (g == best) { /* this lane has the best group */
 			groups[g] = KEY_TAKEN;
 			moe_choose_scan(groups, n, &key, &best);
 		}

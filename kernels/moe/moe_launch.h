@@ -23,7 +23,7 @@ enum {
 	MOE_ROWS_UP = MOE_ROWS_WAVES * 32 / MOE_ROWS_UP_THRDS * 2,
 	MOE_ROWS_DOWN_THRDS = 8,
 	MOE_ROWS_DOWN = 32 / MOE_ROWS_DOWN_THRDS * 4,
-	MOE_ROWS_LDS = 65536 /* most bytes of a workgroup */
+	MOE_ROWS_LDS = 65536 /* bytes of LDS that a workgroup may have */
 };
 enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
 enum moe_act { MOE_SILU, MOE_CLAMPED }; /* activations that kernels can fuse */

@@ -24,7 +24,7 @@
 enum {
 	MOE_ROUTER_WAVES = 4,
 	MOE_ROUTER_THREADS = MOE_ROUTER_WAVES * WAVE,
-	MOE_ROUTER_AHEAD = 8 /* pieces of 8 in flight a lane */
+	MOE_ROUTER_AHEAD = 8 /* pieces (8 elements) in flight a lane */
 };
 
 /* sum plus the product of eight 16-bit numbers of a row and eight of x. */

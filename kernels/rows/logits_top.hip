@@ -168,7 +168,7 @@ template <class F> DEVICE void logits_for_all(const logits_by_element &e, F f)
 	logits_for_chosen(e.a, e.m, e.x, f);
 }
 
-/* A bin, the keys in it, and the keys in it and all higher bins. */
+/* A bin, the number of keys in it, and the number in it and all higher bins. */
 struct logits_bin {
 	uint32_t bin, n, n_from;
 };
@@ -208,7 +208,8 @@ DEVICE logits_bin logits_find_bin(const uint32_t *bins, uint32_t least)
 }
 
 /* Find a key such that `least` to `most` keys are at or above it. More than `most` keys
- * exist, all in [low, high]. The range is divided into bins, then the right bin again. */
+ * exist, all in [low, high]. Each round divides the range into bins and goes on within
+ * one bin. */
 template <class Among>
 DEVICE uint64_t logits_threshold(const logits_lds &m, const Among &among, uint64_t low,
 				 uint64_t high, uint32_t least, uint32_t most)

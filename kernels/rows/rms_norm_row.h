@@ -54,7 +54,7 @@ template <int THREADS> struct rms_norm_held {
 	rms_norm_8 p[RMS_NORM_HELD(THREADS)];
 };
 
-/* Load this thread's first pieces. */
+/* Load the pieces of the row that this thread holds in registers. */
 template <int THREADS, bool IN_EIGHTS = false>
 DEVICE void rms_norm_hold(const float *x, int32_t dim, rms_norm_held<THREADS> *out)
 {

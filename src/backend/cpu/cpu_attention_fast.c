@@ -126,7 +126,7 @@ static void locate(const struct attention_job *j, int unit, int *tile, int *g, i
 	*tile = unit / j->n_chunks / j->a->n_kv_heads;
 }
 
-/* One index is a tile with all its ranges. */
+/* Loop body of the pool: each index is a tile with all its ranges. */
 static void run_tiles(void *arg, int begin_unit, int end)
 {
 	const struct attention_job *j = arg;
@@ -160,7 +160,7 @@ static float *part_at(const struct attention_job *j, int unit, int range, int qu
 	return j->parts + i * ((size_t)j->v_pad + 16);
 }
 
-/* One index is one range of a tile; its states are stored in parts. */
+/* Loop body of the pool: each index is one range of a tile. Its states go to parts. */
 static void run_parts(void *arg, int begin_unit, int end)
 {
 	const struct attention_job *j = arg;

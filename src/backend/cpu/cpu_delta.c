@@ -207,7 +207,7 @@ static void run_gated_norm(void *arg, int begin, int end)
 	const struct gated_norm_args *a = j->a;
 	int dim = a->dim;
 	const struct activation silu = {.kind = ACT_SILU};
-	bool is_one = a->z.dim % dim == 0; /* the gates of a head are contiguous */
+	bool is_one = a->z.dim % dim == 0; /* true: the gates of a head are contiguous */
 	for (int i = begin; i < end; i++) {
 		const float *x = (const float *)a->x + (size_t)i * (size_t)dim, *z = a->z.p;
 		float *y = (float *)a->y + (size_t)i * (size_t)dim;
@@ -242,7 +242,7 @@ static void run_sigmoid_gate(void *arg, int begin, int end)
 	const struct gate_job *j = arg;
 	const struct sigmoid_gate_args *a = j->a;
 	const float *gate = a->gate.p;
-	int together = MIN(a->gate.dim, a->dim); /* contiguous gates */
+	int together = MIN(a->gate.dim, a->dim); /* number of contiguous gates */
 	for (int t = begin; t < end; t++) {
 		float *y = (float *)a->y + (size_t)t * (size_t)a->dim;
 		for (int c = 0; j->isa && c < a->dim; c += together)

@@ -124,7 +124,8 @@ void cpu_fast_block(const struct backend *b, struct cpu_way way,
 	for (int t = 0; t < tiles->n; t++)
 		both.n_x[t] *= 2;
 	run_block(isa_of(b), way, w, i, &both, out);
-	for (int t = 0; t < tiles->n; t++) /* each write is below or at what was already read */
+	for (int t = 0; t < tiles->n; t++) /* adds the planes in place: no sum is
+					    * overwritten before use */
 		for (int j = 0; j < tiles->n_x[t]; j++)
 			for (int r = 0; r < CPU_PANEL_ROWS; r++)
 				out[t][j][r] = out[t][2 * j][r] + out[t][2 * j + 1][r];

@@ -78,7 +78,7 @@ struct linear_job {
 	struct cpu_split split;
 	size_t input_bytes;
 	char *tiles;
-	int n_token_units, blocks; /* units over tokens; row blocks in a unit */
+	int n_token_units, blocks; /* units for one set of row blocks; row blocks in a unit */
 };
 
 static const char *tile_at(const struct linear_job *j, int i)

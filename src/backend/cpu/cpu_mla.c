@@ -25,7 +25,7 @@ static float *head_y(const struct head_linear_args *a, int t, int h)
 	return (float *)a->y + head * (size_t)a->y_pitch;
 }
 
-/* One index is a tile of a head's rows. */
+/* Loop body of the pool: each index is a tile of a head's rows. */
 static void run_heads(void *arg, int begin, int end)
 {
 	const struct head_linear_args *a = arg;
@@ -47,7 +47,8 @@ static void run_heads(void *arg, int begin, int end)
 	}
 }
 
-/* One index is a head. Its weight rows are decoded once and accumulated one by one. */
+/* Loop body of the pool: each index is a head. Its weight rows are decoded once and
+ * accumulated one by one. */
 static void run_heads_transposed(void *arg, int begin, int end)
 {
 	const struct head_linear_args *a = arg;

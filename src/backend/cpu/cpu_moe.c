@@ -247,8 +247,8 @@ static void run_down(void *arg, int begin, int end)
 			down(job, &job->blocks[j], i * TILE_ROWS);
 }
 
-/* The shared expert of tokens begin .. end-1. Its gated activations (S a token) are scaled
- * by the sigmoid of its router before the down projection. */
+/* Compute the shared expert for tokens [begin, end). Its activations (S a token) are
+ * multiplied by the sigmoid of its router before the down projection. */
 static void run_shared(void *arg, int begin, int end)
 {
 	const struct moe_experts_args *a = arg;

@@ -77,7 +77,7 @@ struct hip_experts_leg {
 	bool has_zero;
 };
 
-/* up: the product of gate and up. */
+/* up: gate and up together; down: the down projection. */
 struct hip_experts_legs {
 	struct hip_experts_leg up, down;
 };

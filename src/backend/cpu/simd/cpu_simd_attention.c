@@ -177,7 +177,7 @@ DEFINE(1, 1) DEFINE(2, 1) DEFINE(3, 1) DEFINE(4, 1)
 #define some_4_1 NULL
 #endif
 
-/* All queries of u over the positions [s0, s0 + r->n). */
+/* Process all queries of u over the positions [s0, s0 + r->n). */
 static void block(const struct cpu_attend *u, const struct attention_rows *r, int32_t s0)
 {
 	typedef void one(const struct attention_rows *r, struct cpu_query *const *q, int lo, int hi,

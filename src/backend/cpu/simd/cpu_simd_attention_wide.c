@@ -129,7 +129,7 @@ VINLINE void score_some(const struct key_run *a, struct head_group *g, int n, in
 #define SCORE_CASE(n) \
 	case n: score_some(a, g, n, at); return;
 
-/* Scores of the panel at position `at` of the block. */
+/* Compute the scores of the panel at position `at` of the block. */
 static void score(const struct key_run *a, struct head_group *g, int at)
 {
 	switch (g->n) {

@@ -26,13 +26,13 @@ enum {
 	Q_WORDS = CPU_Q_WORDS,
 	STEP = Q_WORDS / 8, /* words of the tile for one word of four columns */
 	WORDS = 8,
-	CHUNK = 16,         /* blocks in a chunk; whole blocks of 256 columns */
+	CHUNK = 16,         /* blocks (32 columns) in a chunk: whole 256 columns */
 	SUBS = 2 * CHUNK,   /* most scales in a chunk */
 };
 
 struct chunk {
 	float scale[SUBS][ROWS] __attribute__((aligned(64)));
-	float low[SUBS][ROWS]; /* minima */
+	float low[SUBS][ROWS]; /* minima of each scale */
 #if CPU_AVX512
 	uint8_t words[CHUNK * WORDS * ROWS * 4];
 #else
@@ -167,8 +167,8 @@ VINLINE void unpack_nibbles(enum cpu_form f, const uint8_t *p, vi *w)
 	}
 }
 
-/* Word i of the code bits outside nibbles: 2-bit parts, then single bits. has_nibbles:
- * the 2-bit parts are the upper bits of the code. */
+/* Word i of the code bits that are not in nibbles: the 2-bit parts, then the single bits.
+ * has_nibbles: the 2-bit parts are the upper bits of a code. */
 VINLINE vi other_bits(enum cpu_form f, bool has_nibbles, const uint8_t *p, int i)
 {
 	vi w = {0};
@@ -316,7 +316,7 @@ static void load_scales(const struct cpu_panels *w, const uint8_t *panel, int32_
 /* --- products --------------------------------------------------------------------- */
 
 /* sum + the products of four words of weights and four words of the tile, n_x apart.
- * limit: as limit_of. */
+ * limit: from limit_of. */
 VINLINE vi dot_four(vi sum, const vi *w, const int32_t *x, int n_x, int limit)
 {
 #if CPU_AVX512

@@ -118,7 +118,7 @@ VINLINE void cpu_pairs_run(const struct cpu_pairs *p, int n_x, enum cpu_from fro
 #define CPU_PAIRS_CASE(n) \
 	case n: cpu_pairs_run(p, n, from, lines); return;
 
-/* Multiply. lines: cache lines of `fetch` to prefetch for two pairs. */
+/* Multiply the pairs. lines: cache lines of `fetch` to prefetch for two pairs. */
 VINLINE void cpu_pairs_go(const struct cpu_pairs *p, enum cpu_from from, int lines)
 {
 	switch (p->n_x) {

@@ -70,7 +70,7 @@ void ISA(cpu_rotate)(float *x, int n, const float *rope)
 	}
 }
 
-/* Like act_mul4. */
+/* Like act_mul4, for one vector. */
 VINLINE vf activate(const struct activation *act, vf g, vf u)
 {
 	if (act->kind == ACT_SILU)
