@@ -55,7 +55,7 @@ struct linear_int4_axes {
 	const char *name;
 	int32_t thrds;  /* lanes that share a row: 8, 16 or 32 */
 	int32_t ytile;  /* rows that a lane sums at once */
-	int32_t waves;  /* waves in a workgroup (WvPrGrp in vLLM) */
+	int32_t waves;  /* waves in a workgroup */
 	int32_t chunk;  /* elements of K in one load of a lane: 8, 16 or 32 */
 	int32_t unroll; /* chunks of a lane in flight */
 };

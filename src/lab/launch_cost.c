@@ -57,8 +57,8 @@ double launch_cost_us(const struct launch_cost *c)
 /* --- launches whose work depends on data that the walk lacks ----------------------- */
 
 /* Expected number of blocks of `rows` pairs, if each of n_pairs pairs picks an expert
- * with equal chance. It is the number of experts times the mean of a Poisson number,
- * divided by rows and rounded up. *out_used: expected number of experts with pairs. */
+ * with equal chance: the number of experts times the mean of ceil(x / rows) for a Poisson
+ * number x. *out_used: expected number of experts with pairs. */
 static double blocks_used(double n_pairs, int n_experts, int rows, double *out_used)
 {
 	double mean = n_pairs / n_experts, p = exp(-mean), blocks = 0;

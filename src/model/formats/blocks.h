@@ -56,8 +56,8 @@ struct weight {
 	enum dtype scale_type; /* F32, F16 or BF16; NVFP4: F8_E4M3; MXFP4: F8_E8M0 */
 	const void *zero_points;
 	const char *name; /* tensor name, for messages */
-	bool is_mapped;   /* q lies in a mapped file, so the kernel may drop its pages and
-			   * read them again */
+	bool is_mapped;   /* q lies in a mapped file, so its pages may be given back to
+			   * the system */
 	bool is_table;    /* only looked up by row (embed_rows), never multiplied */
 	bool keeps_rows;  /* read in the file's layout: the CPU backend makes no panels of it */
 	const void *packed; /* a backend's additional packed copy, or NULL */

@@ -210,8 +210,9 @@ static void split_q3_k(const uint8_t *p, struct block_parts *o)
 	}
 }
 
-/* Six-bit scales and minima of Q4_K and Q5_K. The first four of each fill the low bits of
- * their bytes. The upper two bits of those bytes are the upper bits of the last four. */
+/* Six-bit scales and minima of Q4_K and Q5_K. The first four of each are the low six bits
+ * of a byte. The last four have their low bits in nibbles of further bytes; their upper
+ * two bits are the top bits of the first bytes. */
 static void scales_k(const uint8_t *p, struct block_parts *o)
 {
 	const uint8_t *s = p + 4;

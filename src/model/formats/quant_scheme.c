@@ -259,9 +259,9 @@ static enum status read_targets(const json_t *targets, struct scheme_group *g,
 	return OK;
 }
 
-/* rounds_inputs: vLLM's kernels for this format also round inputs. Ours do not, which is
- * closer to the original model. Formats with integer inputs are refused, because there is
- * no such checkpoint to compare with. */
+/* rounds_inputs: the format is meant for kernels that round inputs too. Ours do not round
+ * inputs, which is closer to the original model. Formats with integer inputs are refused,
+ * because there is no such checkpoint to compare with. */
 static const struct {
 	const char *name;
 	bool rounds_inputs;
