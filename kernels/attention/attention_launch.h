@@ -36,7 +36,7 @@ struct attention_launch {
 	const uint16_t *k;         /* (n_pages, G, P, K) f16 */
 	const uint16_t *v;         /* (n_pages, G, P, v_dim) f16; is_shared shapes: equals k */
 	const int32_t *position;   /* (T) position of each token in its sequence */
-	const int32_t *first_tok;  /* (B + 1) */
+	const int32_t *first_tok;  /* (B + 1): first token of each sequence */
 	const int32_t *page_table; /* (B, max_pages_per_seq) */
 	const float *sinks;        /* (H) attention sink logits, or NULL */
 	uint16_t *y;               /* (T, H, v_dim) f16 */

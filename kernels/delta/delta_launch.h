@@ -36,7 +36,7 @@ struct causal_conv_launch {
 	int32_t width, n_channels, n_parts;
 	struct half_heads part[CONV_PARTS];
 	const float *weight;      /* (C, W) */
-	const int32_t *first_tok; /* (B+1) */
+	const int32_t *first_tok; /* (B+1): first token of each sequence */
 	struct state_slots states;
 	float *state;             /* (n_slots, C, W-1) */
 	uint16_t *y;              /* (T, C) f16 */
@@ -48,8 +48,8 @@ struct delta_rule_launch {
 	float q_scale;            /* 1 / sqrt(K) */
 	const uint16_t *qkv;      /* (T, 2 Hk K + Hv V) f16 */
 	struct float_heads a, b;
-	const float *decay, *dt_bias; /* (Hv) */
-	const int32_t *first_tok; /* (B+1) */
+	const float *decay, *dt_bias; /* (Hv): as in delta_rule_args */
+	const int32_t *first_tok; /* (B+1): first token of each sequence */
 	struct state_slots states;
 	float *state;             /* (n_slots, Hv, V, K) */
 	uint16_t *y;              /* (T, Hv, V) f16 */

@@ -26,7 +26,7 @@ struct quad_axes {
 	int32_t split;  /* waves that divide the elements of K */
 	int32_t rows;   /* sets of waves in a workgroup, 16 rows each */
 	int32_t unroll; /* steps in use; as many more are in flight */
-	int32_t room;   /* one token: workgroups that must fit at once (KERNEL_OF_MANY) */
+	int32_t room;   /* KERNEL_OF_MANY for one token: workgroups that must fit */
 	bool is_lean;   /* use linear_quad_lean.h: SPLIT 1, K whole turns of UNROLL steps,
 			 * one token, no norm */
 };

@@ -83,7 +83,7 @@ struct moe_quad_axes {
 	int32_t split;  /* waves that divide the elements of K */
 	int32_t waves;  /* up: sets of SPLIT waves, 8 rows each; down: all waves */
 	int32_t unroll;
-	int32_t room;   /* workgroups that must fit at once (KERNEL_OF_MANY) */
+	int32_t room;   /* KERNEL_OF_MANY: workgroups that must fit at once */
 };
 
 /* Bytes of LDS of moe_quad. up: QUAD_LDS and a choice. down, for each slot: h, the waves'

@@ -72,7 +72,7 @@ void tensors_close(struct tensors *ts)
 	free(ts);
 }
 
-/* Open the file and append it to the shards. Owns path from here on. */
+/* Append the file to the shards; owns path from here on. The file is opened later. */
 static enum status add_file(struct tensors *ts, char *path, const char *name,
 			    struct fail *fail)
 {
