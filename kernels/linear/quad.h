@@ -49,13 +49,14 @@ DEVICE void quad_dot(quad_acc *acc, const uint32_t *w0, const uint32_t *w1, u32x
 
 /* The lane (of four) whose elements, and so whose scale, sum i belongs to. */
 DEVICE int32_t quad_scale_lane(int32_t) { return (int32_t)lane_index() % 4; }
-/* True if this lane supplies activations to the product; *token is which of QUAD_TOKENS. */
+/* True if this lane supplies a token's activations to the product; *token: which of
+ * QUAD_TOKENS. */
 DEVICE bool quad_hands(int32_t *token)
 {
 	*token = 0;
 	return true;
 }
-/* Total of a row over its lanes, valid in the lane that has the token (quad_has). */
+/* The total of a row over its four lanes. It is valid only in a lane with quad_has. */
 DEVICE float quad_row_sum(float x) { return quad_lanes_sum(x); }
 DEVICE bool quad_has(int32_t) { return lane_index() % 4 == 0; }
 

@@ -54,7 +54,7 @@ constexpr int32_t block_bytes(int format)
 
 struct eight {
 	int32_t q[8];
-	float scale, min; /* of all eight: weight = q * scale - min */
+	float scale, min; /* common to all eight: weight = q * scale - min */
 };
 
 DEVICE uint32_t bytes1(const uint8_t *p)

@@ -55,7 +55,8 @@ struct cpu_attend {
 /* n rounded up to the vector size of any instruction set, in floats. */
 #define CPU_PADDED(n) (((size_t)(n) + 15) / 16 * 16)
 
-/* Two rows of a head's state (kernels/ops/delta_rule.h), and the tokens that update them. */
+/* The delta rule for two rows of a head's state (kernels/ops/delta_rule.h), over n_tok
+ * tokens. */
 #define CPU_DELTA_MAX 512 /* most elements K */
 #define CPU_DELTA_KEY(k) (2 * CPU_PADDED(k) + 16)
 struct cpu_delta {
@@ -70,7 +71,7 @@ struct cpu_delta {
 	size_t v_row, y_row;
 };
 
-/* 16 neighbouring channels of kernels/ops/causal_conv.h. */
+/* The convolution of 16 neighbouring channels (kernels/ops/causal_conv.h). */
 #define CPU_CONV_MAX 8 /* largest width W */
 struct cpu_conv {
 	int32_t n_tok, width;

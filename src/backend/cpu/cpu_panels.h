@@ -104,7 +104,7 @@ bool cpu_panels_order(const struct weight *w, int32_t *out);
  * format is read in place. */
 double cpu_panels_growth(enum quant q);
 
-/* Pairs of bf16 in panels and inputs of K columns: an even number. */
+/* Number of bf16 pairs in a panel's row, or an input, of K columns. It is even. */
 static inline size_t cpu_pairs_of(int32_t k)
 {
 	return ((size_t)k + 3) / 4 * 2;
