@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention.hip's work on a block of positions that is in LDS: scores, weights, values.
+ * attention.hip's work on one block of positions in LDS: scores, weights, values.
  */
 #pragma once
 #include "kernels/attention/attention_job.h"
@@ -19,7 +19,7 @@ DEVICE void attention_begin(const attention_launch &a, const attention_job &j,
 		a.window && last >= a.window ? last - a.window + 1 : 0, is_row ? last : -1};
 }
 
-/* The waves' tiles of queries times keys. */
+/* Each wave multiplies its tiles of queries and keys. */
 template <class S> DEVICE void attention_scores(const attention_lds<S> &l)
 {
 	constexpr int STEPS = S::KEY / 16 / S::PARTS, N = S::SCORE_TILES;
@@ -61,15 +61,15 @@ DEVICE float attention_max8(float x)
 	return y > x ? y : x;
 }
 
-/* Of score x, where the row's greatest is `most`: c times their difference is the
- * exponent, so that however large they are the greatest has the weight that it should. */
+/* The weight of score x; `most` is the row's maximum. Subtracting before multiplying by c
+ * gives the maximum exactly the weight 2^ATTENTION_SHIFT, however large the scores are. */
 DEVICE float attention_weight(float x, float most, float c)
 {
 	return fast_exp2(fma_f32(x - most, c, ATTENTION_SHIFT));
 }
 
-/* Of the 16 columns of a row, each what the tiles have there: in the order of
- * tile_row_totals. x: of columns e and e + 8, where e is the lane of the eight. */
+/* Sum over the 16 columns of a row, in the order of tile_row_totals, so that the bits
+ * agree. Lane e of eight passes columns e and e + 8 in x. */
 DEVICE float attention_sum16(const float *x)
 {
 	float sum = x[0] + x[1];
@@ -78,10 +78,11 @@ DEVICE float attention_sum16(const float *x)
 	return sum + wave_xor<2>(sum);
 }
 
-/* Scores of row r to weights, in place, of the step that begins at column `from` and
- * position `at`; lane e of its eight has positions e, e + 8, ... of it. The eight lanes
- * exchange, and so have read their scores, before one of them writes.
- * Returns the factor of the sums before. The arithmetic is that of attention_rows.h. */
+/* Turn the scores of row r into weights, in place, for one step. The step begins at
+ * column `from` and position `at`; lane e of the row's eight has positions e, e + 8, ...
+ * The lanes exchange values before any lane writes, so all have read their scores by
+ * then. Returns the factor of the earlier sums. The arithmetic is that of
+ * attention_rows.h. */
 template <class S>
 DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<S> &l,
 				 int32_t r, int32_t from, int32_t at, attention_state *row)
@@ -114,7 +115,8 @@ DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<
 	return before;
 }
 
-/* (max, sum) += (m, s): factors of the two. */
+/* Add the softmax state (m, s) to (*max, *sum). The factors rescale the old and the new
+ * values to the common maximum. */
 DEVICE void attention_join(float c, float *max, float *sum, float m, float s,
 			   float *old_factor, float *new_factor)
 {
@@ -154,8 +156,8 @@ DEVICE void attention_weigh(const attention_launch &a, const attention_lds<S> &l
 	}
 }
 
-/* part = factor part, of a step. The factor of what was left by the segment before is 0,
- * once the row has seen a position. */
+/* part *= factor, before a step. In a row's first step of a segment, the factor 0 clears
+ * the sums of the segment before. */
 template <class S>
 DEVICE void attention_turn(const float *factor, attention_sums<S> *sums)
 {
@@ -172,7 +174,7 @@ DEVICE void attention_turn(const float *factor, attention_sums<S> *sums)
 	}
 }
 
-/* part += weights values, of a step. */
+/* part += weights * values of one step. */
 template <class S>
 DEVICE void attention_add(const attention_lds<S> &l, int32_t from, attention_sums<S> *sums)
 {
@@ -208,7 +210,7 @@ DEVICE void attention_values(const attention_lds<S> &l, attention_sums<S> *sums)
 	}
 }
 
-/* total = factor total + factor part, after the last block of a segment. */
+/* total = f0 * total + f1 * part, with two factors a row, after a segment's last block. */
 template <class S>
 DEVICE void attention_fold(const attention_lds<S> &l, attention_sums<S> *sums)
 {

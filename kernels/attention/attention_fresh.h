@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The split kernel of attention.hip for a step of one token a sequence, together with
- * what comes before (qk_norm_rope_kv.hip): queries, key and value come raw, and the key
- * and the value of the token are not in the cache yet.
+ * The split kernel of attention.hip, fused with qk_norm_rope_kv.hip, for steps of one
+ * token a sequence. Queries, key and value come raw, and the token's own key and value
+ * are not in the cache yet.
  *
- * Each workgroup normalises and rotates the queries of its heads, a wave a head; that of
- * the last segment makes the key too, writes it and the value to the cache, and has
- * them in LDS, from where they take their place in its own block: nothing that this
- * launch writes is read back from memory, and nobody looks at that row of the page. The
- * bits are those of one launch after the other: head_turn.h, and q and k are rounded to
- * f16 between.
+ * Each workgroup normalises and rotates the queries of its heads, one wave a head. The
+ * workgroup of the last segment also makes the key, and writes key and value to the cache
+ * and to LDS. Its own block reads them from LDS. So this launch reads back nothing that
+ * it writes to memory, and no other workgroup reads that row of the page. The bits equal
+ * those of two separate launches: head_turn.h, with q and k rounded to f16 in between.
  *
- * Memory answers in order, so loads are asked for in the order in which they are needed:
- * the position, the page, what is raw and comes from the caches (the launch before wrote
- * it); then the norms and the first block's keys and values, while which are on their way
- * the heads are turned. So the first block is there when it would be without them. The
- * values come a block ahead, with the keys: one wait for memory a block.
+ * Loads return in order, so they are issued in the order of use. First come the position,
+ * the page, and the raw heads, which are in the caches since the launch before wrote
+ * them. Then come the norms and the first block's keys and values; while these are in
+ * flight, the heads are rotated. So the first block arrives as early as without the
+ * fusion. Keys and values are both loaded one block ahead, which leaves one wait for
+ * memory a block.
  */
 #pragma once
 #include "kernels/attention/attention_block.h"
 #include "kernels/attention/attention_result.h"
 #include "kernels/attention/head_words.h"
 
-/* 0 from element `from` (a multiple of 8) to the end of a row of LDS. By a wave. */
+/* Zero a row of LDS from element `from` (a multiple of 8) to its end. By one wave. */
 template <class S> DEVICE void fresh_zero(int32_t from, uint16_t *row)
 {
 	int32_t at = from + 8 * (int32_t)lane_index();
@@ -30,8 +30,8 @@ template <class S> DEVICE void fresh_zero(int32_t from, uint16_t *row)
 		*(u32x4 *)(row + at) = u32x4{};
 }
 
-/* What a wave has of what is raw: heads w, w + 4, ... of its workgroup's. Of the last
- * segment's workgroup one wave has the key too, another the value. */
+/* A wave's raw inputs: query heads w, w + 4, ... of its workgroup. In the workgroup of
+ * the last segment, one wave also has the key and another the value. */
 template <class S> struct fresh_raw {
 	enum : int {
 		SLOTS = S::KEY / (2 * WAVE), HEADS = ATTENTION_GROUP / ATTENTION_WAVES,
@@ -80,7 +80,7 @@ DEVICE void fresh_ask_norms(const attention_launch &a, const attention_fresh &f,
 		head_ask_norm(f.k_norm, f.n_freq, a.head_dim, &raw->k_norm);
 }
 
-/* Elements of the cache before the token's row. */
+/* Index in the page memory of the first element of the token's row. */
 DEVICE size_t fresh_row(const attention_launch &a, const attention_job &j, int32_t slot)
 {
 	int32_t page, offset;
@@ -89,7 +89,7 @@ DEVICE size_t fresh_row(const attention_launch &a, const attention_job &j, int32
 	       (size_t)a.head_dim;
 }
 
-/* Queries to LDS, the key and the value to LDS and to the cache. */
+/* Write the queries to LDS, and the key and the value to LDS and the cache. */
 template <class S>
 DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 		       const attention_job &j, const attention_lds<S> &l, fresh_raw<S> *raw)
@@ -98,7 +98,7 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 	UNROLL
 	for (int h = 0; h < raw->HEADS; h++) {
 		int32_t r = w + h * ATTENTION_WAVES;
-		if (r >= j.n_heads) { /* nobody's: any numbers would do */
+		if (r >= j.n_heads) { /* unused row: any finite numbers would do */
 			fresh_zero<S>(0, l.q + r * S::KEY_PITCH);
 			continue;
 		}
@@ -119,11 +119,12 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 		*(u32x4 *)(f.v_pages + fresh_row(a, j, raw->slot) + at) = raw->v;
 }
 
-/* A thread's pieces of a block; of positions that are not there, any numbers. */
+/* Load a thread's 16-byte pieces of a block. Positions outside the sequence load
+ * arbitrary data, which fresh_put replaces by 0. */
 template <class S, int DIM, int LOADS>
 DEVICE void fresh_fetch(const uint16_t *pages, int32_t dim, const uint32_t *place, u32x4 *out)
 {
-	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES; /* rows */
+	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES; /* rows a pass */
 	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
 	pages += at < dim ? at : 0;
 	UNROLL
@@ -131,7 +132,8 @@ DEVICE void fresh_fetch(const uint16_t *pages, int32_t dim, const uint32_t *plac
 		out[i] = *(const u32x4 *)(pages + (size_t)place[row + i * AT_ONCE] * (size_t)dim);
 }
 
-/* To LDS: 0 for what is not there (not before: that would wait for it), and the fresh row. */
+/* Store a thread's pieces in LDS, with 0 for positions not in the cache, and add the
+ * token's fresh row. Zeroing happens here because it waits for the loads. */
 template <class S, int DIM, int LOADS, int PITCH>
 DEVICE void fresh_put(const attention_job &j, int32_t block, int32_t dim, u32x4 *in,
 		      const uint16_t *fresh, uint16_t *lds)
@@ -148,11 +150,12 @@ DEVICE void fresh_put(const attention_job &j, int32_t block, int32_t dim, u32x4 
 	}
 	attention_put<S, DIM, LOADS, PITCH>(in, 0, lds);
 	int32_t own = j.position % S::BLOCK;
-	if (block == j.position / S::BLOCK && row == own % AT_ONCE) /* who wrote 0 there */
+	/* the thread that wrote 0 there */
+	if (block == j.position / S::BLOCK && row == own % AT_ONCE)
 		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
 }
 
-/* attention_blocks, with keys and values one block ahead. */
+/* attention_blocks with keys and values loaded one block ahead. */
 template <class S>
 DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 			 const attention_job &j, const attention_lds<S> &l, bool is_last,
@@ -169,16 +172,16 @@ DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 	fresh_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, l.place, keys);
 	fresh_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.head_dim, l.place, values);
 	fresh_make<S>(a, f, j, l, &raw);
-	group_barrier(); /* queries, the key and the value are there */
+	group_barrier(); /* queries, key and value are in LDS */
 	fresh_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(j, j.from, a.head_dim, keys, l.fresh,
 							 l.k);
 	for (int32_t block = j.from; block <= j.to; block++) {
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
-		group_barrier(); /* keys are there; the last values have been used */
+		group_barrier(); /* keys are in LDS; the last values are no longer needed */
 		if (block < j.to)
 			attention_place<S>(a, j, attention_look<S>(a, j, block + 1), next);
 		attention_scores<S>(l);
-		group_barrier(); /* scores are there, keys have been used */
+		group_barrier(); /* scores are in LDS; keys are no longer needed */
 		fresh_put<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
 			j, block, a.head_dim, values, l.fresh + S::KEY, l.v);
 		if (block < j.to) {
@@ -186,7 +189,7 @@ DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 			fresh_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.head_dim, next, values);
 		}
 		attention_weigh<S>(a, l, block, false);
-		group_barrier(); /* weights and values are there */
+		group_barrier(); /* weights and values are in LDS */
 		attention_values<S>(l, sums);
 		if (block < j.to)
 			fresh_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
@@ -201,7 +204,7 @@ DEVICE void attention_fresh_split(const attention_launch &a, const attention_fre
 	int32_t x = (int32_t)group_index_x(), y = (int32_t)group_index_y();
 	int32_t i = y % ATTENTION_SEGMENTS, seq = y / ATTENTION_SEGMENTS, n;
 	attention_job j;
-	j.b = j.token = a.first_seq + seq; /* a token each */
+	j.b = j.token = a.first_seq + seq; /* each sequence has one token */
 	j.n = 1;
 	j.position = a.position[j.token];
 	if (!attention_segment<S>(a, i, &j, &n))

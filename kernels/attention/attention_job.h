@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention.hip's workgroups: what each works on, its LDS, and how rows come there.
+ * What each workgroup of attention.hip works on, its LDS, and the loads of rows into LDS.
  */
 #pragma once
 #include "kernels/device/dialect.h"
 #include "kernels/attention/attention_launch.h"
 
-#define ATTENTION_NOTHING (-1e30f) /* greatest of no scores; differences stay finite */
-#define ATTENTION_HIDDEN bits_cast<float>(0xFF800000u) /* score without weight */
+#define ATTENTION_NOTHING (-1e30f) /* maximum of no scores; finite, so differences stay finite */
+#define ATTENTION_HIDDEN bits_cast<float>(0xFF800000u) /* -inf: score of a hidden position */
 #define ATTENTION_SHIFT 12.0f
 #define ATTENTION_NOWHERE 0xFFFFFFFFu
 #define ATTENTION_LOG2E 1.44269504f
 
-/* FRESH: for attention_fresh.h, one token a job, heads of a multiple of eight. */
+/* The constants of one shape. FRESH: for attention_fresh.h, with one token a job and a
+ * head size that is a multiple of eight. */
 template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int PARTS_, bool SHARED_, int TILES_,
 	  bool FRESH_ = false>
 struct attention_of {
@@ -20,23 +21,23 @@ struct attention_of {
 		KEY = KEY_, VALUE = VALUE_, BLOCK = BLOCK_, PARTS = PARTS_, TILES = TILES_,
 		STEP = STEP_, STEPS = BLOCK / STEP, FACTORS = STEPS + 2,
 		WAVES = ATTENTION_WAVES, THREADS = WAVES * WAVE, ROWS = TILES * 16,
-		PASS = THREADS / 8,     /* rows whose weights are made at once */
-		EACH = STEP / 8,        /* positions of a lane and step there */
+		PASS = THREADS / 8,     /* rows whose scores become weights at once */
+		EACH = STEP / 8,        /* positions of a step in one lane, for that */
 		KEY_PITCH = KEY + 8,
 		VALUE_PITCH = SHARED_ ? KEY_PITCH : VALUE + 8,
 		SCORE_PITCH = BLOCK + 4,       /* floats */
-		WEIGHT_PITCH = SCORE_PITCH * 2, /* halves, in the place of the scores */
+		WEIGHT_PITCH = SCORE_PITCH * 2, /* halves; weights overwrite the scores */
 		KEY_LOADS = BLOCK * KEY / 8 / THREADS,
 		VALUE_LOADS = SHARED_ ? 1 : BLOCK * VALUE / 8 / THREADS,
 		KEY_TILES = BLOCK / 16,
 		SCORE_TILES = PARTS > 1 || TILES * KEY_TILES < WAVES
 				      ? 1 : TILES * KEY_TILES / WAVES,
 		VALUE_TILES = VALUE / 16 / WAVES,
-		SEGMENT = ATTENTION_SEGMENT / BLOCK /* blocks of the smallest segment */
+		SEGMENT = ATTENTION_SEGMENT / BLOCK /* blocks in the smallest segment */
 	};
 	static constexpr bool SHARED = SHARED_, FRESH = FRESH_;
-	/* Fetched well before they are needed, where there are registers for that; the
-	 * others when their place in LDS is free. */
+	/* True: loaded early, well before use. Larger shapes lack the registers, and load
+	 * when the place in LDS is free. */
 	static constexpr bool EARLY_KEYS = KEY <= 128, EARLY_VALUES = VALUE <= 256 && !SHARED;
 	static_assert(SEGMENT * BLOCK == ATTENTION_SEGMENT, "");
 	static_assert(KEY_LOADS * THREADS * 8 == BLOCK * KEY && ROWS % PASS == 0 &&
@@ -45,32 +46,33 @@ struct attention_of {
 		      (!FRESH || (TILES == 1 && PARTS == 1 && !SHARED && KEY == VALUE)), "");
 };
 
-/* What a workgroup works on: n tokens from `token`, at positions from `position`, of
- * sequence b; query heads from `head`, n_heads of them, `heads` rows a token. */
+/* What a workgroup works on: n tokens of sequence b, from index `token` in the step and
+ * position `position` in the sequence. It has key head g and n_heads query heads from
+ * `head`. A token takes `heads` rows. */
 struct attention_job {
 	int32_t b, token, n, position, g, head, n_heads, heads;
-	int32_t seen;         /* first position that any of them sees */
-	int32_t from, to;     /* blocks, `to` its own */
-	int32_t each;         /* blocks of a segment */
+	int32_t seen;         /* first position that any of the tokens sees */
+	int32_t from, to;     /* first and last block */
+	int32_t each;         /* blocks in a segment */
 };
 
-/* A row: maximum and sum of weights of the segment and of the segments before it, and
- * which positions it sees. Its eight lanes have it in turns with the rows of the other
- * passes, so it is kept in LDS. */
+/* State of a row: maximum and sum of weights, of this segment and of all earlier ones,
+ * and the range of positions it sees. Eight lanes share a row and treat several rows in
+ * turn, so the state is in LDS. */
 struct attention_state {
 	float max, sum, total_max, total_sum;
 	int32_t first, last;
 };
 
-/* LDS of a workgroup. */
+/* The LDS of a workgroup. */
 template <class S> struct attention_lds {
 	uint16_t *q, *k, *v;  /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) (BLOCK, VALUE_PITCH) */
-	float *score;         /* (PARTS, ROWS, SCORE_PITCH), then weights */
-	float *factor;        /* (FACTORS, ROWS): of the sums so far, at each step; at the
-			       * end of a segment, of the total and of the segment */
+	float *score;         /* (PARTS, ROWS, SCORE_PITCH), overwritten by weights */
+	float *factor;        /* (FACTORS, ROWS): factor of the earlier sums for each
+			       * step; at a segment's end the factors of total and of part */
 	attention_state *row; /* (ROWS) */
-	uint32_t *place;      /* (2, BLOCK): rows of the pages */
-	uint16_t *fresh;      /* FRESH: (2, KEY) the step's key and value */
+	uint32_t *place;      /* (2, BLOCK): index of each position's row in the pages */
+	uint16_t *fresh;      /* FRESH: (2, KEY), key and value of the step's token */
 };
 
 template <class S> struct attention_sums {
@@ -91,7 +93,7 @@ template <class S> DEVICE attention_lds<S> attention_lds_of(u32x4 *lds)
 	return l;
 }
 
-/* Heads and sequence of a workgroup; what remains of grid x. */
+/* Set a workgroup's heads and sequence; returns its tile or segment index. */
 DEVICE int32_t attention_heads(const attention_launch &a, attention_job *j)
 {
 	int32_t group = a.n_heads / a.n_kv_heads, subs = ATTENTION_SUBS(group);
@@ -105,7 +107,7 @@ DEVICE int32_t attention_heads(const attention_launch &a, attention_job *j)
 	return x / (a.n_kv_heads * subs);
 }
 
-/* Blocks that n tokens see, and the segments that those at such positions have. */
+/* Set the blocks that the job's tokens see, and the number of blocks in a segment. */
 template <class S> DEVICE void attention_range(const attention_launch &a, attention_job *j)
 {
 	int32_t p = j->position, n = p / ATTENTION_SEGMENT + 1;
@@ -115,7 +117,7 @@ template <class S> DEVICE void attention_range(const attention_launch &a, attent
 	j->to = (p + j->n - 1) / S::BLOCK;
 }
 
-/* Segment i of those of the job's one token: its blocks alone; false: there is none. */
+/* Restrict a job of one token to its segment i; false if it has fewer segments. */
 template <class S>
 DEVICE bool attention_segment(const attention_launch &a, int32_t i, attention_job *j,
 			      int32_t *n_segments)
@@ -131,14 +133,14 @@ DEVICE bool attention_segment(const attention_launch &a, int32_t i, attention_jo
 	return true;
 }
 
-/* The last block of the segment that has `block`. */
+/* The last block of the segment that contains `block`. */
 DEVICE int32_t attention_segment_end(const attention_job &j, int32_t block)
 {
 	return block / j.each * j.each + j.each - 1;
 }
 
-/* The tile of tokens of a workgroup of a whole kernel; false: there is none. Tiles begin
- * at multiples of their size; the last, which sees most, is first. */
+/* Set the tile of tokens of a workgroup of a whole kernel; false: no tile is left. Tiles
+ * begin at multiples of their size. The last tile, which sees most positions, is first. */
 DEVICE bool attention_tile(const attention_launch &a, attention_job *j)
 {
 	int32_t tile = attention_heads(a, j), first = a.first_tok[j->b];
@@ -159,14 +161,15 @@ DEVICE bool attention_tile(const attention_launch &a, attention_job *j)
 
 /* --- memory ----------------------------------------------------------------------- */
 
-/* Elements [at, at + 8) of row `row` of dim; 0 beyond its end and where it is nowhere. */
+/* Elements [at, at + 8) of row `row`, which has dim elements. 0 beyond its end, or if
+ * is_there is false. */
 DEVICE u32x4 attention_load8(const uint16_t *rows, size_t row, bool is_there, int32_t at,
 			     int32_t dim)
 {
 	is_there = is_there && at < dim;
 	const uint16_t *p = rows + (is_there ? row * (size_t)dim + (size_t)at : 0);
 	u32x4 out = {};
-	if (dim % 8 == 0) { /* the same for all */
+	if (dim % 8 == 0) { /* uniform branch: dim is the same for all lanes */
 		out = *(const u32x4 *)p;
 		UNROLL
 		for (int i = 0; i < 4; i++)
@@ -195,13 +198,14 @@ DEVICE void attention_page(const attention_launch &a, int32_t at, int32_t *page,
 	}
 }
 
-/* Where a position of a block lies. */
+/* Where a position of a block lies in the pages. */
 struct attention_spot {
 	int32_t page, offset;
-	bool is_there; /* in the cache, and somebody sees it */
+	bool is_there; /* it is in the cache, and some row sees it */
 };
 
-/* The thread's position of a block, by turns. Asks for one entry of the page table. */
+/* Find the page of one position of a block; thread i takes position i % BLOCK. Loads one
+ * entry of the page table. */
 template <class S>
 DEVICE attention_spot attention_look(const attention_launch &a, const attention_job &j,
 				     int32_t block)
@@ -209,14 +213,14 @@ DEVICE attention_spot attention_look(const attention_launch &a, const attention_
 	int32_t at = block * S::BLOCK + (int32_t)thread_index() % S::BLOCK;
 	attention_spot s;
 	s.is_there = block <= j.to && at >= j.seen &&
-		     at < j.position + (S::FRESH ? 0 : j.n); /* the fresh is not there yet */
+		     at < j.position + (S::FRESH ? 0 : j.n); /* fresh: not cached yet */
 	attention_page(a, s.is_there ? at : 0, &s.page, &s.offset);
 	s.page = a.page_table[(size_t)j.b * (size_t)a.max_pages_per_seq + (size_t)s.page];
 	return s;
 }
 
-/* Rows of the pages of head g, of the positions of a block. FRESH: row 0 where there is
- * none, which may be read. */
+/* Store, for each position of a block, the index of head g's row in the pages. If there
+ * is none, FRESH stores row 0, which is safe to read. */
 template <class S>
 DEVICE void attention_place(const attention_launch &a, const attention_job &j,
 			    const attention_spot &s, uint32_t *place)
@@ -228,8 +232,8 @@ DEVICE void attention_place(const attention_launch &a, const attention_job &j,
 				   : S::FRESH ? 0 : ATTENTION_NOWHERE;
 }
 
-/* A thread's pieces of a block, from `first`; what is seen by nobody is 0, for 0 times it
- * must be. */
+/* Load a thread's 16-byte pieces of a block, from number `first`. Positions that no row
+ * sees load as 0, because their weight 0 times NaN would be NaN. */
 template <class S, int DIM, int LOADS>
 DEVICE void attention_fetch(const uint16_t *pages, int32_t dim, const uint32_t *place,
 			    int32_t first, u32x4 *out)
@@ -253,7 +257,7 @@ DEVICE void attention_put(const u32x4 *in, int32_t first, uint16_t *lds)
 	}
 }
 
-/* A block at once from memory to LDS, in three parts where it is large. */
+/* Copy a whole block from memory to LDS; a large one in three parts, to save registers. */
 template <class S, int DIM, int LOADS, int PITCH>
 DEVICE void attention_copy(const uint16_t *pages, int32_t dim, const uint32_t *place,
 			   uint16_t *lds)
@@ -268,7 +272,7 @@ DEVICE void attention_copy(const uint16_t *pages, int32_t dim, const uint32_t *p
 	}
 }
 
-/* Token of the job and query head of row r; false: there is none. */
+/* The token of the job and the query head of row r. Returns false for unused rows. */
 template <class S>
 DEVICE bool attention_row(const attention_job &j, int32_t r, int32_t *token, int32_t *head)
 {

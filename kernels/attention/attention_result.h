@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention.hip's sums to y: a job's own, or of the segments that several workgroups of
- * the split kernels have left in work memory, by the last of them to end.
+ * Turns the sums of attention.hip into y. A whole kernel uses its own sums. In the split
+ * kernels the last workgroup to finish merges the segments that all left in work memory.
  */
 #pragma once
 #include "kernels/attention/attention_job.h"
 
-/* What a row's sum of values is to be multiplied by. */
+/* The factor of a row's sum of values: 1 / (sum of weights, with the sink's). */
 DEVICE float attention_scale(const attention_launch &a, int32_t head, float max, float sum)
 {
 	if (!a.sinks)
@@ -17,15 +17,15 @@ DEVICE float attention_scale(const attention_launch &a, int32_t head, float max,
 	return f * fast_rcp(fma_f32(sum, f, fast_exp2(sink - most + ATTENTION_SHIFT)));
 }
 
-/* y of all rows; IS_TOTAL: from the totals, else of the one segment. + 0: no -0, which
- * depends on how often a 0 was added. */
+/* Write y for all rows, from the totals (IS_TOTAL) or from a single segment. Adding 0.0
+ * avoids -0, whose sign would depend on the number of zeros added. */
 template <class S, bool IS_TOTAL>
 DEVICE void attention_finish(const attention_launch &a, const attention_job &j,
 			     const attention_lds<S> &l,
 			     const tile_c (*values)[S::VALUE_TILES])
 {
-	uint32_t *where = (uint32_t *)l.score; /* (ROWS): heads of y */
-	group_barrier();                       /* factors and weights have been used */
+	uint32_t *where = (uint32_t *)l.score; /* (ROWS): index of each row's head in y */
+	group_barrier();                       /* factors and weights are no longer needed */
 	int32_t of = (int32_t)thread_index(), token, head;
 	if (of < S::ROWS) {
 		bool is_row = attention_row<S>(j, of, &token, &head);
@@ -59,14 +59,14 @@ DEVICE void attention_finish(const attention_launch &a, const attention_job &j,
 	}
 }
 
-/* A segment's rows to work: maximum, sum, values of each head. */
+/* Write a segment's rows to work memory: maximum, sum and values of each head. */
 template <class S>
 DEVICE void attention_leave(const attention_launch &a, const attention_job &j,
 			    const attention_lds<S> &l, const attention_sums<S> &sums,
 			    float *work)
 {
 	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
-	int32_t r = (int32_t)thread_index() / 8; /* of the lanes that wrote it */
+	int32_t r = (int32_t)thread_index() / 8; /* a row that these eight lanes wrote */
 	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
 	if (lane_index() % 8 == 0 && r < j.n_heads) {
 		work[r * pitch] = l.row[r].max;
@@ -83,10 +83,11 @@ DEVICE void attention_leave(const attention_launch &a, const attention_job &j,
 		}
 }
 
-/* Factors of a thread, where there are most segments. */
+/* Factors a thread computes if all segments exist. */
 enum { ATTENTION_FACTORS = ATTENTION_SEGMENTS * ATTENTION_GROUP / (ATTENTION_WAVES * WAVE) };
 
-/* Is this the last workgroup of n that comes here? If so, it sees what all have left. */
+/* True in the last of n workgroups to arrive. It then sees what all others wrote to work
+ * memory. */
 DEVICE bool attention_is_last(uint32_t *arrived, int32_t n, uint32_t *before)
 {
 	bool is_last = group_arrive(arrived, before) + 1 == (uint32_t)n;
@@ -95,17 +96,19 @@ DEVICE bool attention_is_last(uint32_t *arrived, int32_t n, uint32_t *before)
 	return is_last;
 }
 
-/* What a thread knows of segments EACH x.. of a row: it has EACH of them. */
+/* A thread's part of the segments of one row: EACH of them, in order. */
 struct attention_shares {
 	enum { EACH = ATTENTION_FACTORS };
-	float max[EACH], sum[EACH]; /* of the segment */
-	float most[EACH];           /* of it and those before it */
+	float max[EACH], sum[EACH]; /* of each segment */
+	float most[EACH];           /* maximum of the segment and all earlier ones */
 };
 
-/* The greatest of all segments before the thread's; LDS top (EACH threads, rows). */
+/* The maximum over all segments before the thread's own. top: LDS in which threads
+ * exchange their maxima. */
 DEVICE float attention_top(attention_shares *t, float *top)
 {
-	constexpr int32_t THREADS = ATTENTION_WAVES * WAVE / ATTENTION_GROUP; /* of a row */
+	/* threads of one row */
+	constexpr int32_t THREADS = ATTENTION_WAVES * WAVE / ATTENTION_GROUP;
 	int32_t me = (int32_t)thread_index(), x = me / ATTENTION_GROUP;
 	float most = ATTENTION_NOTHING, others[THREADS];
 	UNROLL
@@ -123,9 +126,10 @@ DEVICE float attention_top(attention_shares *t, float *top)
 	return most;
 }
 
-/* The factors of n segments for each row, in order; LDS f (3, segments,
- * rows), top (threads and rows). It is what attention_join does one after the other, but only
- * the sum is made in this way. Segments that are not there change nothing. */
+/* Compute, for each row, the factors that merge n segments in order. LDS: f (3, segments,
+ * rows) for the results; top to exchange maxima. This gives the bits of repeated
+ * attention_join calls; only the sum needs a sequential loop. Missing segments change
+ * nothing. */
 DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
 			      const float *work, int32_t n, float *f, float *top, float *scale)
 {
@@ -155,7 +159,7 @@ DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
 	for (int i = 0; i < t.EACH; i++)
 		sum[(first + i) * ATTENTION_GROUP + r] = t.sum[i];
 	if (first + t.EACH >= ATTENTION_SEGMENTS)
-		top[ATTENTION_WAVES * WAVE + r] = most; /* of all */
+		top[ATTENTION_WAVES * WAVE + r] = most; /* maximum of all segments */
 	group_barrier();
 	if (me < j.n_heads) {
 		float total = 0;
@@ -175,7 +179,8 @@ DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
 	group_barrier();
 }
 
-/* Elements [d, d + 8) of the values of a row of a segment; 0 where there are none. */
+/* Elements [d, d + 8) of a segment's row of values; 0 if is_there is false or beyond
+ * v_dim. */
 DEVICE f32x8 attention_value8(const attention_launch &a, const float *row, bool is_there,
 			      int32_t d)
 {
@@ -196,7 +201,7 @@ DEVICE f32x8 attention_value8(const attention_launch &a, const float *row, bool 
 	return out;
 }
 
-/* What a thread adds up: eight elements of a row, AT_ONCE segments asked for at once. */
+/* A thread merges eight elements of a row, loading AT_ONCE segments at once. */
 struct attention_eight {
 	enum { AT_ONCE = 4 };
 	f32x8 v[AT_ONCE], total;
@@ -228,8 +233,8 @@ DEVICE void attention_add8(const float *f, int32_t s, int32_t n, attention_eight
 	}
 }
 
-/* y of the one token, from n segments in work. The first values are on their way while
- * the segments' factors are found. */
+/* Write y of the one token by merging n segments. The first values are loaded while the
+ * factors are computed. */
 template <class S>
 DEVICE void attention_merge(const attention_launch &a, const attention_job &j,
 			    const float *work, int32_t n, float *f, float *scale)
@@ -245,7 +250,7 @@ DEVICE void attention_merge(const attention_launch &a, const attention_job &j,
 	t.r = i / EACH;
 	t.d = i % EACH * 8;
 	attention_ask8(a, j, work, 0, n, &t);
-	/* Behind the factors and sums. */
+	/* `top` follows the factors and sums in LDS. */
 	float *top = f + 3 * ATTENTION_SEGMENTS * ATTENTION_GROUP;
 	attention_factors(a, j, work, n, f, top, scale);
 	for (; t.r < j.n_heads; i += ATTENTION_WAVES * WAVE) {
@@ -268,8 +273,8 @@ DEVICE void attention_merge(const attention_launch &a, const attention_job &j,
 	}
 }
 
-/* What a workgroup has of segment i of n becomes y; part: which sequence's and heads' work
- * memory and counter it shares with the others. */
+/* Finish segment i of n. `part` is the index of the sequence and heads: it selects the
+ * work memory and the counter shared with the other segments. */
 template <class S>
 DEVICE void attention_end(const attention_launch &a, const attention_job &j,
 			  const attention_lds<S> &l, const attention_sums<S> &sums, int32_t i,

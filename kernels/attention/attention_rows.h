@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The whole kernel of attention.hip where a wave keeps 16 rows to itself: their scores,
- * weights and sums are in its registers, and only keys, values and queries are in LDS.
- * Two barriers a block: while scores are made and weighed the block's values are on
- * their way, while values are added up the next block's keys. A row's bits are those of
- * attention_block.h: the same products in the same order, the same arithmetic on them.
- * (Dao, FlashAttention-2, 2023, has this division of work.) Keys and values are of a
- * multiple of eight elements.
+ * The whole kernel of attention.hip for shapes in which a wave has 16 rows to itself.
+ * Their scores, weights and sums stay in its registers; only keys, values and queries are
+ * in LDS. This division of work is that of FlashAttention-2 (Dao, 2023).
+ *
+ * A block takes two barriers. Its values are loaded while scores are computed, and the
+ * next block's keys while values are summed. A row's bits are those of attention_block.h:
+ * the same products in the same order with the same arithmetic. The elements of keys and
+ * values are multiples of eight.
  */
 #pragma once
 #include "kernels/attention/attention_result.h"
@@ -46,7 +47,7 @@ DEVICE void rows_begin(const attention_launch &a, const attention_job &j,
 		sums->total[n] = tile_c{};
 }
 
-/* What the wave's rows are to be multiplied by, in the place of their maxima. */
+/* Replace the maxima of the wave's rows by their final factors (attention_scale). */
 template <class S>
 DEVICE void rows_scales(const attention_launch &a, const attention_job &j,
 			const attention_rows_lds<S> &l)
@@ -58,7 +59,7 @@ DEVICE void rows_scales(const attention_launch &a, const attention_job &j,
 	wave_barrier();
 }
 
-/* By way of the queries' place, where a wave has its rows to itself. */
+/* Write y through the LDS of the queries. Each wave uses the part of its own rows only. */
 template <class S>
 DEVICE void rows_finish(const attention_launch &a, const attention_job &j,
 			const attention_rows_lds<S> &l, const attention_rows_sums<S> &sums)
@@ -88,7 +89,7 @@ DEVICE void rows_finish(const attention_launch &a, const attention_job &j,
 	}
 }
 
-/* Which blocks all rows see whole: from `clear` to `full`. */
+/* Blocks from `clear` to `full` are visible to all rows entirely, so they need no mask. */
 struct attention_rows_seen {
 	int32_t clear, full;
 };
@@ -106,7 +107,7 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	copy_ahead<S::KEY_HALF> keys;
 	float before[S::STEPS][TILE_ROWS];
 	attention_spot spot = attention_look<S>(a, j, block + 1);
-	group_barrier(); /* keys are there; the last values have been used */
+	group_barrier(); /* keys are in LDS; the last values are no longer needed */
 	rows_ask_values<S>(a, place, 0, &values, l);
 	if (!COPY_LANDS)
 		rows_ask_values<S>(a, place, 1, &values, l);
@@ -123,8 +124,8 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	rows_turn<S>(before[0], sums);
 	rows_land_values<S>(a, place, 1, &values, l);
 	copy_wait();
-	group_barrier(); /* values are there, keys have been used */
-	rows_ask_keys<S>(a, next, 0, &keys, l); /* after the last: 0 */
+	group_barrier(); /* values are in LDS; keys are no longer needed */
+	rows_ask_keys<S>(a, next, 0, &keys, l); /* after the last block this loads zeros */
 	if (!COPY_LANDS)
 		rows_ask_keys<S>(a, next, 1, &keys, l);
 	rows_values<S>(l, c, 0, HALF, sums);

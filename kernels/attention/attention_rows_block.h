@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention_rows.h's work on a block of positions that is in LDS: scores, weights, values.
+ * attention_rows.h's work on one block of positions in LDS: scores, weights, values.
  */
 #pragma once
 #include "kernels/attention/attention_block.h"
 #include "kernels/attention/attention_rows_lds.h"
 
-/* A wave's rows. */
+/* Sums and softmax state of a wave's 16 rows. */
 template <class S> struct attention_rows_sums {
 	tile_c part[S::VALUE_TILES], total[S::VALUE_TILES];
-	float max[TILE_ROWS], sum[TILE_ROWS]; /* of the segment */
+	float max[TILE_ROWS], sum[TILE_ROWS]; /* of the current segment */
 };
 
 /* --- a block ---------------------------------------------------------------------- */
 
-/* The wave's rows times the block's keys. */
+/* Multiply the wave's queries by the block's keys. */
 template <class S> DEVICE void rows_scores(const attention_rows_lds<S> &l, tile_c *c)
 {
 	constexpr int TILES = S::STEPS * S::SCORES;
@@ -37,7 +37,7 @@ template <class S> DEVICE void rows_scores(const attention_rows_lds<S> &l, tile_
 	}
 }
 
-/* Scores that a row does not see. */
+/* Set the scores of positions that a row does not see to -inf. */
 template <class S>
 DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
 		      int32_t block, tile_c *c)
@@ -56,7 +56,7 @@ DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
 	}
 }
 
-/* Scores to weights. before: factors of the sums so far. */
+/* Turn scores into weights. before: receives the factors of the earlier sums. */
 template <class S>
 DEVICE void rows_weigh(const attention_launch &a, tile_c *c, attention_rows_sums<S> *sums,
 		       float *before)
@@ -97,7 +97,7 @@ DEVICE void rows_weigh(const attention_launch &a, tile_c *c, attention_rows_sums
 		sums->sum[s] = fma_f32(sums->sum[s], before[s], all[s]);
 }
 
-/* part = factor part, where any of the wave's rows has another factor than 1. */
+/* part *= factor; skipped if the factor is 1 in all rows of the wave. */
 template <class S> DEVICE void rows_turn(const float *before, attention_rows_sums<S> *sums)
 {
 	bool changes = false;
@@ -115,7 +115,7 @@ template <class S> DEVICE void rows_turn(const float *before, attention_rows_sum
 	}
 }
 
-/* part += weights values, of tiles from..to of the block's positions. */
+/* part += weights * values, for position tiles [from, to) of the block. */
 template <class S>
 DEVICE void rows_values(const attention_rows_lds<S> &l, const tile_c *c, int from, int to,
 			attention_rows_sums<S> *sums)
@@ -141,7 +141,7 @@ DEVICE void rows_values(const attention_rows_lds<S> &l, const tile_c *c, int fro
 	}
 }
 
-/* The next segment begins. */
+/* Start the next segment: clear its maximum and sums. */
 template <class S> DEVICE void rows_segment(attention_rows_sums<S> *sums)
 {
 	UNROLL
@@ -154,12 +154,13 @@ template <class S> DEVICE void rows_segment(attention_rows_sums<S> *sums)
 		sums->part[n] = tile_c{};
 }
 
-/* total = factor total + factor part, after the last block of a segment. */
+/* total = f0 * total + f1 * part, with two factors a row, after a segment's last block. */
 template <class S>
 DEVICE void rows_fold(const attention_launch &a, const attention_rows_lds<S> &l,
 		      attention_rows_sums<S> *sums)
 {
-	constexpr int NEXT = (int)TILE_ROWS == (int)TILE_C ? 1 : 2; /* element of a new row */
+	/* step of i to the next row */
+	constexpr int NEXT = (int)TILE_ROWS == (int)TILE_C ? 1 : 2;
 	float old_factor[TILE_ROWS], new_factor[TILE_ROWS], max[TILE_ROWS], sum[TILE_ROWS];
 	float *total = l.total + wave_index() * 16;
 	UNROLL
@@ -169,7 +170,7 @@ DEVICE void rows_fold(const attention_launch &a, const attention_rows_lds<S> &l,
 		attention_join(a.scale * ATTENTION_LOG2E, &max[s], &sum[s], sums->max[s],
 			       sums->sum[s], &old_factor[s], &new_factor[s]);
 	}
-	wave_barrier(); /* all lanes have read; those of a row write the same */
+	wave_barrier(); /* all lanes have read; lanes of one row write equal values */
 	UNROLL
 	for (int s = 0; s < TILE_ROWS; s++) {
 		total[tile_row(s * NEXT)] = max[s];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention_rows.h's LDS, and how keys and values come there.
+ * The LDS of attention_rows.h, and the copies of keys and values into it.
  */
 #pragma once
 #include "kernels/attention/attention_job.h"
 
-/* BLOCK: positions that are in LDS at once; one step where copies take registers. */
+/* The constants of one shape. BLOCK: positions in LDS at once; only one step if the
+ * copies go through registers. */
 template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int WAVES_>
 struct attention_rows_of {
 	enum : int {
@@ -14,13 +15,13 @@ struct attention_rows_of {
 		THREADS = WAVES * WAVE, ROWS = WAVES * 16,
 		KEY_PITCH = KEY + 8,
 		VALUE_PITCH = TILE_LINES_B ? BLOCK + 8 : VALUE + 8,
-		/* Loads at once: of half a block, but no less than two. */
+		/* A thread issues the loads of half a block at once, but at least two. */
 		KEY_LOADS = BLOCK * KEY / 8 / THREADS,
 		VALUE_LOADS = BLOCK * VALUE / 8 / THREADS,
 		KEY_HALF = KEY_LOADS > 2 ? KEY_LOADS / 2 : 2,
 		VALUE_HALF = VALUE_LOADS > 2 ? VALUE_LOADS / 2 : 2,
-		SCORES = STEP / 16,       /* tiles of a wave and step */
-		PAIRS = BLOCK / 2,        /* of positions */
+		SCORES = STEP / 16,       /* score tiles of a wave and step */
+		PAIRS = BLOCK / 2,        /* pairs of positions */
 		VALUE_TILES = VALUE / 16,
 		SEGMENT = ATTENTION_SEGMENT / BLOCK
 	};
@@ -31,14 +32,14 @@ struct attention_rows_of {
 		      (int)WAVE % PAIRS == 0, "");
 };
 
-/* LDS of a workgroup: ATTENTION_ROWS_LDS. */
+/* The LDS of a workgroup; ATTENTION_ROWS_LDS is its size. */
 template <class S> struct attention_rows_lds {
 	uint16_t *q, *k;     /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) */
-	uint16_t *v;         /* (BLOCK, VALUE_PITCH), or (VALUE, VALUE_PITCH) */
-	uint16_t *scratch;   /* the wave's */
-	float *total;        /* (2, ROWS): maximum and sum of the segments so far */
-	int32_t *last;       /* (ROWS): position of the row */
-	uint32_t *place;     /* (2, BLOCK): rows of the pages */
+	uint16_t *v;         /* (BLOCK, VALUE_PITCH); transposed: (VALUE, VALUE_PITCH) */
+	uint16_t *scratch;   /* this wave's own */
+	float *total;        /* (2, ROWS): maximum and sum of all earlier segments */
+	int32_t *last;       /* (ROWS): position of each row's token */
+	uint32_t *place;     /* (2, BLOCK): index of each position's row in the pages */
 };
 
 template <class S> DEVICE attention_rows_lds<S> attention_rows_lds_of(u32x4 *lds)
@@ -57,7 +58,7 @@ template <class S> DEVICE attention_rows_lds<S> attention_rows_lds_of(u32x4 *lds
 
 /* --- keys and values to LDS ------------------------------------------------------- */
 
-/* Piece i of a thread of a block of rows of DIM: its row and element. */
+/* Row of a thread's piece i, in a block of rows of DIM elements. */
 template <class S, int DIM> DEVICE int32_t rows_row(int i)
 {
 	return ((int32_t)thread_index() + i * S::THREADS) / (DIM / 8);
@@ -69,13 +70,13 @@ template <class S, int DIM> DEVICE int32_t rows_at()
 	return (int32_t)thread_index() % (DIM / 8) * 8;
 }
 
-/* How many of n pieces there are in half h: the second may have none. */
+/* Number of loads in half h, which has n pieces, or none if the block is one half only. */
 template <class S, int DIM> DEVICE constexpr int rows_loads(int h, int n)
 {
 	return (h + 1) * n <= S::BLOCK * DIM / 8 / S::THREADS ? n : 0;
 }
 
-/* Half h of a thread's pieces. */
+/* Start the loads of half h of a thread's pieces. */
 template <class S, int DIM, int PITCH, int N>
 DEVICE void rows_ask(const uint16_t *pages, int32_t dim, const uint32_t *place, int h,
 		     copy_ahead<N> *c, uint16_t *lds)
@@ -120,8 +121,9 @@ DEVICE void rows_land_keys(const attention_launch &a, const uint32_t *place, int
 	rows_land<S, S::KEY, S::KEY_PITCH>(a.head_dim, place, h, c, l.k);
 }
 
-/* Where LDS has them transposed a thread takes two neighbouring positions, and threads of
- * neighbouring positions stand together: they store a word each, in a row. */
+/* First element of a thread's piece i of the values. In transposed LDS a thread takes two
+ * neighbouring positions, and neighbouring threads take neighbouring pairs. So each
+ * thread stores a word, and the words of a wave are contiguous. */
 template <class S> DEVICE int32_t rows_value_at(int h, int i)
 {
 	return ((h * S::VALUE_HALF + i) / 2 * S::THREADS + (int32_t)thread_index()) / S::PAIRS * 8;

@@ -2,15 +2,16 @@
  *
  * MATH      kernels/ops/head_linear.h
  * LAYOUT    any weight format that linear_any takes; x, y f16 in wider rows
- * GEOMETRY  plain: an output a wave, (n over 4 * H, T) workgroups of four waves.
- *           transposed: an output of four tokens a thread, (K over 128 * H, T over 4)
- *           workgroups of 128; neighbours read neighbouring elements of a row. No LDS.
- * PRECISION f32 sums; a token alone has the same bits
- * ROOFLINE  decode of 128 heads of 128 x 512 in bf16: 16.8 MB each way, bound by memory;
- *           a prefill reads the weight again for every token (plain) or four
- *           (transposed), from the cache: 2 x 128 x 512 products a head are small next
- *           to attention's
- * TRIED     nothing else
+ * GEOMETRY  plain: one output a wave, (n over 4 * H, T) workgroups of four waves.
+ *           transposed: a thread has one output of four tokens, (K over 128 * H, T over
+ *           4) workgroups of 128 threads; neighbouring threads read neighbouring elements
+ *           of a row. No LDS.
+ * PRECISION f32 sums; a token has the same bits alone and in a batch
+ * ROOFLINE  decode of 128 heads of 128 x 512 in bf16: 16.8 MB for each of the two
+ *           products, bound by memory. Prefill reads the weight again, from cache, for
+ *           every token (plain) or every four (transposed). 2 x 128 x 512 products a head
+ *           are few compared with attention's.
+ * TRIED     no other form
  * SEE       kernels/weights/dequant.h, kernels/ops/head_linear_ref.c
  */
 #include "kernels/weights/dequant.h"
@@ -43,7 +44,7 @@ template <int format> DEVICE void head_linear_t(const weight_view &w, head_linea
 	float sum[HEAD_LINEAR_TOK] = {0, 0, 0, 0};
 	const uint16_t *x[HEAD_LINEAR_TOK];
 	UNROLL
-	for (int32_t j = 0; j < HEAD_LINEAR_TOK; j++) { /* past the last: the last again */
+	for (int32_t j = 0; j < HEAD_LINEAR_TOK; j++) { /* beyond n_tok: repeat the last token */
 		int32_t t = t0 + j < a.n_tok ? t0 + j : a.n_tok - 1;
 		x[j] = a.x + ((size_t)t * (size_t)a.n_heads + (size_t)h) * (size_t)a.x_pitch;
 	}

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A head's norm and rotation by a wave, with the same bits whoever asks
- * (kernels/ops/qk_norm_rope_kv.h has the formula). A lane takes W neighbours at a time: in
- * slot s those from element i + n on, where i = (32 s + lane) W and n = n_freq, and
- * where i < n also those from i on, which turn with them. So the slots of the lanes have
- * each element once. W = 2 needs n and head_dim even.
+ * Norm and rotation of a head by one wave, with the same bits in every kernel that uses
+ * it (kernels/ops/qk_norm_rope_kv.h has the formula).
+ *
+ * A lane takes W neighbouring elements at a time. With n = n_freq and i = (32 s + lane)
+ * W, slot s of the lane is the elements from i + n on. If i < n, the slot also has the
+ * elements from i on, which rotate with these. So all slots together have each element
+ * once. W = 2 needs even n and head_dim.
  */
 #pragma once
 #include "kernels/device/dialect.h"
 
-/* sum + the squares of x. */
+/* sum plus the squares of W numbers. */
 template <int W> DEVICE float head_squares(const float *x, float sum)
 {
 	UNROLL
@@ -18,7 +20,8 @@ template <int W> DEVICE float head_squares(const float *x, float sum)
 	return sum;
 }
 
-/* What the norm multiplies a head by; squares: the lane's. By all lanes of a wave. */
+/* The norm's factor of a head, 1 / sqrt(mean square + eps). squares: this lane's sum. All
+ * lanes of a wave must call it. */
 DEVICE float head_scale(float squares, int32_t head_dim, float eps, int site = CALL_SITE)
 {
 	return fast_rsqrt(fma_f32(wave_sum(squares, site), fast_rcp((float)head_dim), eps));
@@ -31,7 +34,7 @@ template <int W> DEVICE void head_normalise(const float *norm, float scale, floa
 		x[j] = x[j] * scale * norm[j];
 }
 
-/* lo and hi turn; rope: cos and sin of each. */
+/* Rotate the pairs (lo, hi); rope: cosine and sine of each. */
 template <int W> DEVICE void head_rotate(const float *rope, float *lo, float *hi)
 {
 	UNROLL
@@ -42,7 +45,7 @@ template <int W> DEVICE void head_rotate(const float *rope, float *lo, float *hi
 	}
 }
 
-/* Two elements in a word. */
+/* Unpack the two halves of a word. */
 DEVICE void head_unpack(uint32_t both, float *out)
 {
 	out[0] = f16_to_f32((uint16_t)both);

@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * head_turn.h for who has other loads to make: a wave asks for a head and what it is
- * multiplied by, does something else, and turns it in registers. Heads are of dim
- * elements, a multiple of 8, of which n (even) turn with n others.
+ * The norm and rotation of head_turn.h in separate parts, so that a kernel can issue
+ * other loads in between. A wave first loads a head with its factors, then does other
+ * work, and later rotates the head in registers. A head has dim elements, a multiple of
+ * 8; n of them (n even) rotate with n others.
  */
 #pragma once
 #include "kernels/attention/head_turn.h"
 
-/* Words (two elements) of a head that a lane has: slots of head_turn.h. */
+/* A lane's words (two elements each) of a head, by slots of head_turn.h. */
 template <int SLOTS> struct head_words {
 	uint32_t lo[SLOTS], hi[SLOTS];
 };
 
-/* What it is multiplied by there. */
+/* The norm's weights of those elements. */
 template <int SLOTS> struct head_norm {
 	u32x2 lo[SLOTS], hi[SLOTS];
 };
 template <int SLOTS> struct head_rope {
-	u32x4 turn[SLOTS]; /* cos, sin, cos, sin */
+	u32x4 turn[SLOTS]; /* cos, sin of two elements */
 };
 
-/* The element that a lane's slot begins with. */
+/* First element of a slot in this lane. */
 DEVICE int32_t head_at(int slot)
 {
 	return 2 * (int32_t)lane_index() + slot * 2 * WAVE;
 }
 
-/* Has no lane anything in the slot? The same for all. */
+/* True if no lane has an element in the slot; the same for all lanes. */
 DEVICE bool head_is_empty(int slot, int32_t n, int32_t dim)
 {
 	return slot * 2 * WAVE + n >= dim;
 }
 
-/* Two elements each, V, of p for a lane's slots. Lanes that have nothing there ask for the
- * first element: a load without a branch. */
+/* Load the pairs of elements in this lane's slots; V holds two T. Lanes without elements
+ * there load the first element, which avoids a branch. */
 template <int SLOTS, class V, class T>
 DEVICE void head_ask_twos(const T *p, int32_t n, int32_t dim, V *lo, V *hi)
 {
@@ -79,7 +80,7 @@ template <int N, class V> DEVICE void head_floats(const V &v, float *out)
 		out[i] = bits_cast<float>((uint32_t)v[i]);
 }
 
-/* The head normalised, where has_norm, and rotated, in place. By all lanes of a wave. */
+/* Normalise (if has_norm) and rotate a head in place. All lanes of a wave must call it. */
 template <int SLOTS>
 DEVICE void head_turn_words(int32_t n, int32_t dim, float eps, bool has_norm,
 		       const head_norm<SLOTS> &norm, const head_rope<SLOTS> &rope,
@@ -87,7 +88,7 @@ DEVICE void head_turn_words(int32_t n, int32_t dim, float eps, bool has_norm,
 {
 	float lo[2], hi[2], factors[4], squares = 0, scale = 1;
 	UNROLL
-	for (int s = 0; s < SLOTS; s++) { /* what is not there is 0, and adds nothing */
+	for (int s = 0; s < SLOTS; s++) { /* missing elements become 0 and add nothing */
 		int32_t i = head_at(s);
 		if (head_is_empty(s, n, dim))
 			continue;

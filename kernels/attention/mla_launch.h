@@ -10,12 +10,12 @@
 
 enum {
 	HEAD_LINEAR_WAVES = 4,
-	HEAD_LINEAR_TOK = 4,      /* tokens of a thread, transposed */
+	HEAD_LINEAR_TOK = 4,      /* transposed: tokens of a thread */
 	HEAD_LINEAR_THREADS = 128,
 	MLA_ROPE_THREADS = 128,
 };
 
-/* As struct head_linear_args without its weight, with device addresses. */
+/* Like struct head_linear_args without the weight; device addresses. */
 struct head_linear_launch {
 	int32_t n_tok, n_heads, pitch, first, n;
 	int32_t x_pitch, y_pitch;
@@ -23,7 +23,7 @@ struct head_linear_launch {
 	uint16_t *y;       /* (T, H, y_pitch) f16 */
 };
 
-/* As struct mla_rope_kv_args, with device addresses. */
+/* Like struct mla_rope_kv_args; device addresses. */
 struct mla_rope_kv_launch {
 	int32_t n_heads, c_dim, rope_dim, q_pitch, page_size;
 	uint32_t is_interleaved;
@@ -33,6 +33,6 @@ struct mla_rope_kv_launch {
 	const uint16_t *kv_from; /* (T, C + N) f16 */
 	const float *norm;       /* (C) */
 	const float *rope;       /* (T, N/2, 2) */
-	const int32_t *slot;     /* (T) */
+	const int32_t *slot;     /* (T) page * P + offset */
 	uint16_t *k_pages;       /* (n_pages, 1, P, C + N) f16 */
 };

@@ -2,11 +2,12 @@
  *
  * MATH      kernels/ops/mla_rope_kv.h
  * LAYOUT    queries, keys, pages f16; norm, rope f32
- * GEOMETRY  (H + 1, T) workgroups of four waves: the queries' heads, then the key. LDS:
- *           a float a wave
- * PRECISION squares summed in f32, each thread its own, then a tree; results rounded once
- * ROOFLINE  bound by its launch: 16 KB of queries and 1 KB of key at H = 128
- * TRIED     nothing else
+ * GEOMETRY  (H + 1, T) workgroups of four waves: first the queries' heads, then the key.
+ *           LDS: one float a wave
+ * PRECISION squares summed in f32: each thread its own, then a tree over threads; results
+ *           rounded once
+ * ROOFLINE  bound by launch overhead: 16 KB of queries and 1 KB of key at H = 128
+ * TRIED     no other form
  * SEE       kernels/ops/mla_rope_kv_ref.c
  */
 #include "kernels/device/dialect.h"

@@ -2,26 +2,26 @@
  *
  * MATH      kernels/ops/qk_norm_rope_kv.h
  * LAYOUT    q (T, H, K), k and v (T, G, K), pages (n_pages, G, P, K), all f16; norms and
- *           rope f32. A lane has the pairs that turn together and its part of what does
- *           not turn (kernels/attention/head_turn.h), so that q can change in place with no
- *           exchange but the sum.
- * GEOMETRY  a wave a head: ((H + 2 G) over 4, T) workgroups of four waves; no LDS.
- *           Two elements a load where K and n_freq are even.
- * PRECISION squares summed in f32, each lane its own, then a tree; norm and rotation in
- *           f32; q and k rounded once, v copied bit by bit
- * ROOFLINE  bound by its launch at decode (40 heads of 128: 10 KB in 10 workgroups). A
- *           prefill of 4096 tokens moves 84 MB, 0.35 ms of 240 GB/s: the second reading
- *           of a head, for the rotation, comes from the cache.
- * TRIED     (elsewhere) one launch each for norm, rotation and cache: three launches
- *           and twice the traffic; cos and sin from the positions in each layer: they
- *           are the same for all layers (rope_table.hip)
- * SEE       kernels/ops/qk_norm_rope_kv_ref.c; at decode the same within attention:
+ *           rope f32. A lane holds both elements of each rotated pair, and its share of
+ *           the elements that do not rotate (kernels/attention/head_turn.h). So q can
+ *           change in place, and lanes exchange only the sum of squares.
+ * GEOMETRY  one wave a head: ((H + 2 G) over 4, T) workgroups of four waves; no LDS. A
+ *           load takes two elements if K and n_freq are even.
+ * PRECISION squares summed in f32: each lane its own, then a tree over lanes. Norm and
+ *           rotation in f32; q and k rounded once; v copied bit by bit
+ * ROOFLINE  bound by launch overhead at decode (40 heads of 128: 10 KB in 10 workgroups).
+ *           A prefill of 4096 tokens moves 84 MB, 0.35 ms at 240 GB/s; the second read of
+ *           a head, for the rotation, hits the cache.
+ * TRIED     (elsewhere) one launch each for norm, rotation and cache: three launches and
+ *           twice the traffic. cos and sin computed in each layer: they are the same for
+ *           all layers (rope_table.hip)
+ * SEE       kernels/ops/qk_norm_rope_kv_ref.c; decode fuses this into attention:
  *           kernels/attention/attention_fresh.h
  */
 #include "kernels/attention/head_turn.h"
 #include "kernels/attention/qk_norm_rope_kv_launch.h"
 
-/* A lane's elements [0, W) at p. */
+/* Load W elements at p as floats. */
 template <int W> DEVICE void head_load(const uint16_t *p, float *out)
 {
 	if constexpr (W == 2)
@@ -70,7 +70,7 @@ DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
 		head_load<W>(in + i + n, hi);
 		squares = head_squares<W>(hi, squares);
 	}
-	if (norm) /* the same for all lanes of the wave */
+	if (norm) /* uniform branch: norm is the same for all lanes */
 		scale = head_scale(squares, a.head_dim, a.eps);
 	for (int32_t i = first; i + n < a.head_dim; i += WAVE * W) {
 		float lo[W], hi[W];
@@ -86,7 +86,7 @@ DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
 	}
 }
 
-/* Where head g of the token in `slot` lies in pages. */
+/* Index in the pages of head g's row for the token in `slot`. */
 DEVICE size_t head_at(const qk_norm_rope_kv_launch &a, int32_t slot, int32_t g)
 {
 	size_t page = (size_t)(slot / a.page_size), at = (size_t)(slot % a.page_size);

@@ -7,17 +7,17 @@
 #include <stdint.h>
 #endif
 
-enum { QK_NORM_ROPE_KV_WAVES = 4 }; /* of a workgroup: heads that it takes */
+enum { QK_NORM_ROPE_KV_WAVES = 4 }; /* waves of a workgroup, one head each */
 
-/* As struct qk_norm_rope_kv_args, with device addresses. */
+/* Like struct qk_norm_rope_kv_args; device addresses. */
 struct qk_norm_rope_kv_launch {
 	uint16_t *q;          /* (T, H, K) f16 */
 	const uint16_t *k;    /* (T, G, K) f16 */
 	const uint16_t *v;    /* (T, G, K) f16 */
-	const float *q_norm;  /* (K), or NULL */
-	const float *k_norm;  /* (K), or NULL */
+	const float *q_norm;  /* (K) norm weights, or NULL: no norm */
+	const float *k_norm;  /* (K) norm weights, or NULL: no norm */
 	const float *rope;    /* (T, n_freq, 2) */
-	const int32_t *slot;  /* (T) */
+	const int32_t *slot;  /* (T) page * P + offset */
 	uint16_t *k_pages;    /* (n_pages, G, P, K) f16 */
 	uint16_t *v_pages;
 	int32_t n_heads, n_kv_heads, head_dim, n_freq, page_size;

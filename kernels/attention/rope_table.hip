@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/rope_table.h. With n the nearest integer to angle / (pi/2) and
- *           r = angle - n pi/2, sine and cosine are those of r, exchanged and negated
- *           by n mod 4 (Cody and Waite; pi/2 in two parts of 53 bits, fused).
+ * MATH      kernels/ops/rope_table.h. Let n be the integer nearest to angle / (pi/2), and
+ *           r = angle - n pi/2. Sine and cosine of the angle are those of r, swapped or
+ *           negated according to n mod 4 (Cody and Waite; pi/2 as a sum of two 53-bit
+ *           parts, subtracted by fused multiply-add).
  * LAYOUT    position (T), inv_freq (n_freq) f64, table (T, n_freq, 2) f32
  * GEOMETRY  one workgroup of 64 threads a token
- * PRECISION f64 until the last rounding; Taylor's series to r^15 is within 3e-17 of
- *           the sine at |r| <= pi/4, to r^16 within 3e-18 of the cosine
- * ROOFLINE  once a step for all layers: its launch
- * TRIED     v_sin_f32: no reduction of its own, off by 0.004 at position 100,000
+ * PRECISION f64 until the last rounding. For |r| <= pi/4 the Taylor series to r^15 is
+ *           within 3e-17 of the sine, and the one to r^16 within 3e-18 of the cosine
+ * ROOFLINE  bound by launch overhead; once a step for all layers
+ * TRIED     v_sin_f32: it does not reduce its argument, and is off by 0.004 at position
+ *           100,000
  * SEE       kernels/ops/rope_table_ref.c
  */
 #include "kernels/device/dialect.h"

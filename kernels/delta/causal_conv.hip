@@ -2,21 +2,21 @@
  *
  * MATH      kernels/ops/causal_conv.h
  * LAYOUT    x f16 in up to three parts of wider rows; y (T, C) f16; weight, state f32
- * GEOMETRY  a thread a channel: (C over 256, B) workgroups of 256; no LDS. The last
- *           inputs of a channel stay in registers from token to token.
- * PRECISION sum in f32, first input first; silu with exp2 and rcp; y rounded once; the
- *           state is the inputs themselves
- * ROOFLINE  decode of C = 8192: 32 workgroups, 100 KB of state read and written: bound
- *           by its launch. Prefill of 512 tokens: 16 MB, and 512 independent loads a
- *           thread, in order.
- * TRIED     a thread a token and channel reads four times as much, and a state left in
- *           the slot it was found in would be written while others still read it
+ * GEOMETRY  one thread a channel: (C over 256, B) workgroups of 256 threads; no LDS. The
+ *           last W - 1 inputs of a channel stay in registers from token to token.
+ * PRECISION sum in f32, oldest input first; silu with exp2 and rcp; y rounded once; the
+ *           state keeps the inputs exactly
+ * ROOFLINE  decode of C = 8192: 32 workgroups read and write 100 KB of state: bound by
+ *           launch overhead. Prefill of 512 tokens: 16 MB; each thread issues 512
+ *           independent loads in order.
+ * TRIED     one thread for each token and channel reads four times as much. It would also
+ *           overwrite a state slot while other threads still read it.
  * SEE       kernels/ops/causal_conv_ref.c
  */
 #include "kernels/device/dialect.h"
 #include "kernels/delta/delta_launch.h"
 
-/* The last n of the inputs; window: newest last. */
+/* Store the last n inputs of channel c in a state slot; window: newest last. */
 DEVICE void conv_keep(const causal_conv_launch &a, int32_t slot, int32_t c,
 		      const float *window)
 {
@@ -25,7 +25,8 @@ DEVICE void conv_keep(const causal_conv_launch &a, int32_t slot, int32_t c,
 		return;
 	float *out = a.state + ((size_t)slot * (size_t)a.n_channels + (size_t)c) * (size_t)n;
 	UNROLL
-	for (int32_t i = 0; i < CONV_MAX_WIDTH; i++) /* constant indices: registers */
+	/* constant indices keep the array in registers */
+	for (int32_t i = 0; i < CONV_MAX_WIDTH; i++)
 		if (i >= CONV_MAX_WIDTH - n)
 			out[i - (CONV_MAX_WIDTH - n)] = window[i];
 }

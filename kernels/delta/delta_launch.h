@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How causal_conv.hip, delta_rule.hip, gated_norm.hip and sigmoid_gate.hip are
- * launched: their arguments with device addresses. C for the host, C++ for the kernels.
+ * Launch arguments of causal_conv.hip, delta_rule.hip, gated_norm.hip and
+ * sigmoid_gate.hip, with device addresses. C for the host, C++ for the kernels.
  */
 #pragma once
 #if !defined(__HIP__)
@@ -11,14 +11,14 @@
 enum {
 	CONV_THREADS = 256, CONV_PARTS = 3, CONV_MAX_WIDTH = 8,
 	DELTA_WAVES = 8,
-	DELTA_LANES = 8,   /* of a row of the state */
-	DELTA_ROWS = DELTA_WAVES * 32 / DELTA_LANES, /* of a workgroup */
-	DELTA_TOK = 16,    /* keys and queries in LDS at once */
+	DELTA_LANES = 8,   /* lanes that share a row of the state */
+	DELTA_ROWS = DELTA_WAVES * 32 / DELTA_LANES, /* rows of the state in a workgroup */
+	DELTA_TOK = 16,    /* tokens whose keys and queries are in LDS at once */
 	NORM_WAVES = 4,
 	GATE_THREADS = 256,
 };
 
-/* As struct head_view, of halves or floats. */
+/* Like struct head_view, of halves or of floats. */
 struct half_heads {
 	const uint16_t *p;
 	int32_t row, n_heads, dim, pitch;
@@ -28,7 +28,7 @@ struct float_heads {
 	int32_t row, n_heads, dim, pitch;
 };
 
-struct state_slots { /* as struct seq_states */
+struct state_slots { /* like struct seq_states */
 	const int32_t *from, *to, *save, *save_at;
 };
 
@@ -36,7 +36,7 @@ struct causal_conv_launch {
 	int32_t width, n_channels, n_parts;
 	struct half_heads part[CONV_PARTS];
 	const float *weight;      /* (C, W) */
-	const int32_t *first_tok; /* (B+1) */
+	const int32_t *first_tok; /* (B+1): first token of each sequence */
 	struct state_slots states;
 	float *state;             /* (n_slots, C, W-1) */
 	uint16_t *y;              /* (T, C) f16 */
@@ -48,17 +48,17 @@ struct delta_rule_launch {
 	float q_scale;            /* 1 / sqrt(K) */
 	const uint16_t *qkv;      /* (T, 2 Hk K + Hv V) f16 */
 	struct float_heads a, b;
-	const float *decay, *dt_bias; /* (Hv) */
-	const int32_t *first_tok; /* (B+1) */
+	const float *decay, *dt_bias; /* (Hv): as in delta_rule_args */
+	const int32_t *first_tok; /* (B+1): first token of each sequence */
 	struct state_slots states;
 	float *state;             /* (n_slots, Hv, V, K) */
 	uint16_t *y;              /* (T, Hv, V) f16 */
 };
-/* LDS of delta_rule: keys and queries of DELTA_TOK tokens, their gates. */
+/* Bytes of LDS of delta_rule: keys, queries and gates of DELTA_TOK tokens. */
 #define DELTA_LDS_BYTES(k) (DELTA_TOK * (2 * (k) + 2) * 4)
 
 struct gated_norm_launch {
-	int32_t n_rows, n_heads, dim; /* n_rows: T * H */
+	int32_t n_rows, n_heads, dim; /* n_rows is T * H */
 	float eps;
 	const uint16_t *x;   /* (T, H, V) f16 */
 	struct half_heads z;

@@ -2,31 +2,34 @@
  *
  * MATH      kernels/ops/delta_rule.h
  * LAYOUT    qkv (T, 2 Hk K + Hv V), y (T, Hv, V) f16; a, b, state (n_slots, Hv, V, K) f32
- * GEOMETRY  (V over 32, B Hv) workgroups of eight waves. Eight lanes have a row of the
- *           state in registers, 16 numbers each at K = 128, from the first token of the
- *           sequence in the step to the last: decode reads and writes it once, prefill
- *           too. DELTA_TOK tokens' keys and queries lie in LDS, made of length 1 there.
+ * GEOMETRY  (V over 32, B Hv) workgroups of eight waves. Eight lanes hold a row of the
+ *           state in registers (16 numbers each at K = 128) from a sequence's first token
+ *           in the step to its last. So both decode and prefill read and write the state
+ *           once. LDS holds the keys and queries of DELTA_TOK tokens, normalised to
+ *           length 1.
  * PRECISION f32; a lane's products in order, then a tree over its row's eight lanes; y
  *           rounded once
- * ROOFLINE  decode of 32 heads of 128 x 128: 4.2 MB read and written, 128 workgroups,
- *           17 us of 240 GB/s. Prefill: some 70 instructions a wave and token at K = 128
- *           and a chain of two trees; 1024 waves: 512 tokens in about 40 us.
+ * ROOFLINE  decode of 32 heads of 128 x 128: 4.2 MB read and written, 128 workgroups, 17
+ *           us at 240 GB/s. Prefill: some 70 instructions for a wave and token at K =
+ *           128, with a dependent chain of two trees; 1024 waves take about 40 us for 512
+ *           tokens.
  * TRIED     (on paper) the chunked form (WY): its matrix products would have to start at
- *           fixed positions for a token's bits not to depend on the cut of the prompt,
- *           and at 32 waves a chunk of 64 gives too few workgroups to pay; a lane a row:
- *           no trees, but 128 registers of state and a quarter of the waves
+ *           fixed positions, or a token's bits would depend on how the prompt is cut; and
+ *           at 32 waves, chunks of 64 give too few workgroups to pay off. One lane a row:
+ *           no trees, but 128 registers of state and a quarter of the waves.
  * SEE       kernels/ops/delta_rule_ref.c
  */
 #include "kernels/device/dialect.h"
 #include "kernels/delta/delta_launch.h"
 
-/* Where a row's number i of lane l lies: 4 together, DELTA_LANES * 4 apart. */
+/* Column of number i in lane l's part of a row. Numbers lie in groups of 4, and a lane's
+ * groups are DELTA_LANES * 4 apart. */
 DEVICE int32_t delta_column(int32_t lane, int32_t i)
 {
 	return (i / 4 * DELTA_LANES + lane) * 4;
 }
 
-/* K numbers at x made of length 1, times scale, by one wave. */
+/* Scale n numbers x to length 1, times `scale`, by one wave. */
 DEVICE void delta_unit(const uint16_t *x, int32_t n, float scale, float *out, int site)
 {
 	float squares = 0;
@@ -45,7 +48,7 @@ DEVICE float delta_number(const float_heads &v, int32_t t, int32_t c)
 		   (size_t)(c % v.dim)];
 }
 
-/* Tokens t .. t + n - 1 of a head into LDS: k, q (DELTA_TOK, K), gates (keep, beta). */
+/* Put tokens [t, t + n) of head h into LDS: k, q (DELTA_TOK, K), gates (keep, beta). */
 DEVICE void delta_stage(const delta_rule_launch &a, int32_t h, int32_t t, int32_t n,
 			float *k, float *q, float *gates)
 {
@@ -70,7 +73,7 @@ DEVICE void delta_stage(const delta_rule_launch &a, int32_t h, int32_t t, int32_
 		fast_rcp(1 + fast_exp2(delta_number(a.b, t + i, h) * -1.44269504f));
 }
 
-/* A row between memory and registers. */
+/* Copy a row of the state from memory to registers. */
 template <int N>
 DEVICE void delta_load(const float *row, int32_t lane, int32_t k_dim, float *s)
 {
@@ -101,7 +104,7 @@ DEVICE void delta_save(float *row, int32_t lane, int32_t k_dim, const float *s)
 	}
 }
 
-/* One token of one row; returns S q. */
+/* Update one row by one token; returns the row's product S q. */
 template <int N>
 DEVICE float delta_token(float *s, const float *k, const float *q, int32_t lane,
 			 int32_t k_dim, float keep, float beta, float v)
@@ -130,7 +133,7 @@ DEVICE float delta_token(float *s, const float *k, const float *q, int32_t lane,
 	return lanes_sum<DELTA_LANES>(y, 12);
 }
 
-/* N: numbers of a row that a lane has. */
+/* N: numbers of a row in each lane. */
 template <int N> DEVICE void delta_rule(const delta_rule_launch &a)
 {
 	LDS_DYNAMIC(float, delta_lds);
@@ -171,7 +174,7 @@ template <int N> DEVICE void delta_rule(const delta_rule_launch &a)
 							       head + at,
 					      lane, a.k_dim, s);
 		}
-		group_barrier(); /* the next tokens take the place of these */
+		group_barrier(); /* wait before the next tokens overwrite keys and queries */
 	}
 	if (is_row)
 		delta_save<N>(a.state + ((size_t)to * heads + (size_t)h) * head + at, lane,

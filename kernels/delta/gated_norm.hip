@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/gated_norm.h, kernels/ops/sigmoid_gate.h
- * LAYOUT    x, y (T, H, V) f16, which may be one; z and gate f16 within wider rows
- * GEOMETRY  gated_norm: a wave a head, (T H over 4) workgroups of four waves.
- *           sigmoid_gate: a thread a number, (dim over 256, T) workgroups. No LDS.
- * PRECISION squares summed in f32, each lane its own, then a tree; y rounded once
- * ROOFLINE  bound by their launches at decode (H V = 4096: 24 KB); three streams
- * TRIED     nothing else
+ * LAYOUT    x, y (T, H, V) f16, which may be the same; z and gate f16 within wider rows
+ * GEOMETRY  gated_norm: one wave a head, (T H over 4) workgroups of four waves.
+ *           sigmoid_gate: one thread a number, (dim over 256, T) workgroups. No LDS.
+ * PRECISION squares summed in f32: each lane its own, then a tree over lanes; y rounded
+ *           once
+ * ROOFLINE  bound by launch overhead at decode (H V = 4096: 24 KB); else by memory, with
+ *           three streams
+ * TRIED     no other form
  * SEE       kernels/ops/gated_norm_ref.c, kernels/ops/sigmoid_gate_ref.c
  */
 #include "kernels/device/dialect.h"

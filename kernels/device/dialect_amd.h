@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dialect (dialect.h) for gfx11 by clang, without a HIP header or device library:
- * -x hip --cuda-device-only -nogpuinc -nogpulib.
+ * The dialect (dialect.h) for gfx11, compiled by clang without HIP headers or device
+ * libraries: -x hip --cuda-device-only -nogpuinc -nogpulib.
  */
 #pragma once
 typedef unsigned char uint8_t;
@@ -39,15 +39,15 @@ template <class T, class F> DEVICE T bits_cast(F x)
 }
 
 DEVICE uint32_t bit_count(uint32_t x) { return (uint32_t)__builtin_popcount(x); }
-/* So that what follows from it is computed once a wave, in scalar registers. */
+/* Lets the compiler compute what depends on x once per wave, in scalar registers. */
 DEVICE uint32_t wave_uniform(uint32_t x) { return __builtin_amdgcn_readfirstlane(x); }
 DEVICE uint32_t thread_index() { return __builtin_amdgcn_workitem_id_x(); }
 DEVICE uint32_t group_index_x() { return __builtin_amdgcn_workgroup_id_x(); }
 DEVICE uint32_t group_index_y() { return __builtin_amdgcn_workgroup_id_y(); }
 
-/* The builtin, with fences or without, first waits for every load from memory that is
- * under way (gfx11, clang 19): what was asked for early, to arrive during the barrier,
- * would hold it up. LDS, and scalar loads, are all that this one waits for. */
+/* On gfx11, clang 19's barrier builtin first waits for all global loads in flight, with
+ * or without fences. That would stall prefetches meant to arrive during the barrier. This
+ * code waits only for LDS and scalar loads. */
 DEVICE void group_barrier(int = 0)
 {
 	__asm__ volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" ::: "memory");
@@ -56,8 +56,9 @@ DEVICE void group_barrier(int = 0)
 DEVICE void schedule_barrier() { __builtin_amdgcn_sched_barrier(0); }
 DEVICE void device_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); }
 
-/* By a pointer that was itself read from memory a plain load asks whether it is LDS
- * (flat_load), waits for LDS too, and is halved where it is not aligned. */
+/* Through a pointer that was itself read from memory, a plain load becomes flat_load.
+ * That instruction also checks for LDS and waits for it, and is split if unaligned. The
+ * address space avoids this. */
 template <class T> DEVICE T load_global(const void *p)
 {
 	return *(const __attribute__((address_space(1))) T *)p;
@@ -68,7 +69,7 @@ template <class T> DEVICE T load_nt(const void *p)
 	return __builtin_nontemporal_load((const __attribute__((address_space(1))) T *)p);
 }
 
-/* One load: gfx11 on Linux reads at any address. */
+/* A single load: gfx11 on Linux allows unaligned addresses. */
 typedef u32x4 dialect_even __attribute__((aligned(2)));
 DEVICE u32x4 load_nt_even(const void *p)
 {
@@ -76,7 +77,7 @@ DEVICE u32x4 load_nt_even(const void *p)
 		(const __attribute__((address_space(1))) dialect_even *)p);
 }
 
-/* Within 16 lanes a DPP row exchange costs nothing beside the addition it feeds. */
+/* Within 16 lanes a DPP row exchange is free: it is part of the addition that uses it. */
 template <int M> DEVICE float wave_xor(float x, int = 0)
 {
 	int i = bits_cast<int>(x);
@@ -117,7 +118,7 @@ DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
 
 DEVICE uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) | bits; }
 
-/* v_perm_b32 counts the bytes of its second operand first. */
+/* v_perm_b32 numbers the bytes of its second operand first. */
 template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
 {
 	constexpr uint32_t s = (sel & 15) | (sel >> 4 & 15) << 8 | (sel >> 8 & 15) << 16 |
@@ -152,7 +153,7 @@ DEVICE float fast_log2(float x) { return __builtin_amdgcn_logf(x); }
 DEVICE float fast_rcp(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float fast_rsqrt(float x) { return __builtin_amdgcn_rsqf(x); }
 
-/* Of LDS: what a lane wrote before, the others of its wave read after. */
+/* After this, LDS writes of one lane are visible to the other lanes of its wave. */
 DEVICE void wave_barrier(int = 0)
 {
 	__builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
@@ -160,7 +161,7 @@ DEVICE void wave_barrier(int = 0)
 	__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
-/* bf16, nearest even; gfx11 has no instruction. A NaN stays one. */
+/* Round to bf16, nearest even, without an instruction on gfx11. A NaN stays NaN. */
 DEVICE uint16_t f32_to_bf16(float x)
 {
 	uint32_t bits = bits_cast<uint32_t>(x);
@@ -275,7 +276,7 @@ DEVICE void tile_pin(tile_c *c)
 template <int format>
 DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch, int = 0)
 {
-	wave_barrier(); /* the last use of scratch is over */
+	wave_barrier(); /* earlier reads of scratch are done */
 	UNROLL
 	for (int i = 0; i < TILE_C; i++)
 		scratch[tile_row(i) * 24 + tile_column(i)] =

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dialect (dialect.h) on the CPU: each thread of a workgroup is a fiber
- * (kernels/device/fiber.h), so that what a kernel does can be tested, with sanitizers, where
- * there is no GPU. Arithmetic is that of the GPU where it is defined there (halves
- * round once); sums of dot2 and of the matrix tile may differ in the last place, and
- * the fast functions are exact.
+ * The dialect (dialect.h) on the CPU. Each thread of a workgroup is a fiber
+ * (kernels/device/fiber.h), so that kernels can be tested without a GPU and under
+ * sanitizers. Arithmetic equals the GPU's where that is exactly defined (halves round
+ * once). Sums of dot2 and of matrix tiles may differ in the last place, and the fast
+ * functions are exact.
  */
 #pragma once
 #include <math.h>
@@ -23,7 +23,7 @@
 	T *name = (T *)fiber_lds(&name##_key, sizeof(T) * (n))
 #define LDS_DYNAMIC(T, name) T *name = (T *)fiber_lds_dynamic()
 
-/* GPUs need not know what a load is typed as: neither may the compiler here. */
+/* GPU code may load memory as any type; may_alias allows this here too. */
 template <class T, int n> struct __attribute__((may_alias, aligned(sizeof(T) * n))) dialect_vec {
 	T v[n];
 	T &operator[](int i) { return v[i]; }
@@ -56,7 +56,7 @@ template <class T> DEVICE T load_nt(const void *p)
 	return *(const T *)p;
 }
 
-/* By twos, so that UBSan sees an odd address. */
+/* Loads by two bytes, so that UBSan reports an odd address. */
 DEVICE u32x4 load_nt_even(const void *p)
 {
 	typedef uint16_t __attribute__((may_alias)) two;
@@ -80,8 +80,8 @@ template <int M> DEVICE float wave_xor(float x, int site = __builtin_LINE())
 	return dialect_shuffle(x, fiber_thread() ^ M, site);
 }
 
-/* The steps of dialect.h's lanes_sum, all of them by each lane: what takes time here is
- * that lanes meet. */
+/* All steps of dialect.h's lanes_sum in one exchange, computed by each lane, because an
+ * exchange between fibers is slow. */
 template <int n> DEVICE float dialect_lanes_sum(float x, int site)
 {
 	const uint8_t *slots = fiber_exchange(&x, sizeof x, site);
@@ -135,7 +135,7 @@ DEVICE uint16_t f32_to_f16(float x)
 		return (uint16_t)(sign | 0x7E00);
 	if (mag >= 0x477FF000u) /* 65520 and above round to infinity */
 		return (uint16_t)(sign | 0x7C00);
-	if (mag < 0x38800000u) /* below 2^-14: the integer is the bits */
+	if (mag < 0x38800000u) /* below 2^-14, subnormal: the rounded integer is the bits */
 		return (uint16_t)(sign | (uint32_t)lrintf(fabsf(x) * 0x1p24f));
 	mag += 0xFFF + (mag >> 13 & 1);
 	return (uint16_t)(sign | (mag - (112u << 23)) >> 13);
@@ -186,7 +186,7 @@ DEVICE uint32_t sub2_f16(uint32_t a, uint32_t b)
 	return out;
 }
 
-/* The product of two halves is exact in float, and so is, in double, the sum. */
+/* The product of two halves is exact in float, and the sum is exact in double. */
 DEVICE uint32_t fma2_f16(uint32_t a, uint32_t b, uint32_t c)
 {
 	uint32_t out = 0;
@@ -218,7 +218,7 @@ DEVICE uint16_t f32_to_bf16(float x)
 	return (uint16_t)((x != x ? bits | 0x400000 : up) >> 16);
 }
 
-/* Fibers share a thread: nothing comes between. */
+/* All fibers run in one thread and do not interrupt each other here. */
 template <class T> DEVICE T atomic_add(T *p, T x)
 {
 	T old = *p;
@@ -239,7 +239,8 @@ DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds, int site = __builtin_LI
 
 /* --- matrix tiles ----------------------------------------------------------------- */
 
-/* As gfx11 has them, but in float: a row of A or a column of B fills a fiber's slot. */
+/* Laid out as on gfx11, but in float: a row of A or a column of B fills one exchange
+ * slot. */
 struct dialect_line {
 	float v[16];
 };
@@ -284,7 +285,7 @@ template <int format> DEVICE float dialect_to_f32(uint16_t h)
 	return format == TILE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
-/* u32x4, so that UBSan sees an address that the GPU would not take. */
+/* Loads as u32x4, so that UBSan reports an address the GPU would refuse. */
 template <int format>
 DEVICE dialect_line dialect_tile_line(const uint16_t *p, int32_t stride)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dialect (dialect.h) for NVIDIA GPUs by nvcc -x cu: to run the kernels on a GPU
- * where there is no AMD one. Matrix tiles are ldmatrix and mma.sync (sm_80 and later;
- * PTX ISA, "Matrix multiply-accumulate"): with g = lane / 4 and q = lane % 4, A holds
- * rows g and g + 8 at k = 2q, 2q + 1 and eight on, C the same rows at columns 2q and
- * 2q + 1 of each half of eight.
+ * The dialect (dialect.h) for NVIDIA GPUs by nvcc -x cu, to run the kernels on machines
+ * without an AMD GPU. Matrix tiles use ldmatrix and mma.sync (sm_80 and later; PTX ISA,
+ * "Matrix multiply-accumulate"). With g = lane / 4 and q = lane % 4, A holds rows g and g
+ * + 8 at k = 2q, 2q + 1, 2q + 8, 2q + 9. C holds the same rows at columns 2q and 2q + 1
+ * of each half of eight columns.
  */
 #pragma once
 #include <cuda_bf16.h>
@@ -62,7 +62,7 @@ template <class T> DEVICE T load_nt(const void *p)
 	return bits_cast<T>(__ldcs((const typename dialect_native<T>::type *)p));
 }
 
-/* Words, and the fifth only where the sixteen bytes reach into it. */
+/* Loads four aligned words, and a fifth only if the sixteen bytes reach into it. */
 DEVICE u32x4 load_nt_even(const void *p)
 {
 	size_t at = (size_t)p;
@@ -117,7 +117,7 @@ DEVICE float dot2_bf16(uint32_t a, uint32_t b, float c)
 		    lo);
 }
 
-/* nvcc makes two instructions of two constants. */
+/* Inline assembly, because nvcc makes two instructions of this. */
 DEVICE uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits)
 {
 	uint32_t out;
@@ -130,7 +130,7 @@ template <uint32_t sel> DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b)
 	return __byte_perm(a, b, sel);
 }
 
-/* __byte_perm wants its numbers in nibbles. */
+/* __byte_perm takes its selectors as nibbles. */
 DEVICE uint32_t lookup_bytes(uint32_t at, uint32_t low, uint32_t high)
 {
 	uint32_t two = at | at >> 4;
@@ -165,7 +165,8 @@ template <class T> DEVICE T atomic_add(T *p, T x)
 	return atomicAdd(p, x);
 }
 
-/* A fence counts for what a barrier has made visible to its thread. */
+/* The fence of thread 0 also covers other threads' writes, which the barrier made visible
+ * to it. */
 DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
 {
 	__syncthreads();
@@ -181,7 +182,7 @@ DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
 /* --- matrix tiles ----------------------------------------------------------------- */
 
 struct dialect_tile {
-	uint32_t v[4]; /* of 8x8 halves each: see the loads */
+	uint32_t v[4]; /* each word: a lane's part of an 8x8 matrix of halves */
 };
 template <int format> struct tile_a {
 	dialect_tile t;
@@ -190,7 +191,7 @@ template <int format> struct tile_b {
 	dialect_tile t;
 };
 struct tile_c {
-	f32x8 v; /* 0..3: columns 0..7, 4..7: columns 8..15 */
+	f32x8 v; /* 0..3: columns 0..7; 4..7: columns 8..15 */
 };
 enum { TILE_ROWS = 2, TILE_LINES_B = 0 };
 
@@ -207,7 +208,7 @@ DEVICE int32_t tile_column(int32_t i)
 DEVICE void tile_pin(tile_c *) {}
 DEVICE int32_t tile_slot(int32_t i) { return i / 2 % 2; }
 
-/* Four 8x8 matrices; lanes 8m..8m+7 say where the rows of matrix m are. */
+/* Load four 8x8 matrices; lanes 8m..8m+7 pass the addresses of the rows of matrix m. */
 template <bool is_transposed> DEVICE dialect_tile dialect_ldmatrix(const uint16_t *p)
 {
 	dialect_tile t;
@@ -225,7 +226,7 @@ template <bool is_transposed> DEVICE dialect_tile dialect_ldmatrix(const uint16_
 	return t;
 }
 
-/* Matrices in order: rows 0-7, rows 8-15, then the same at k = 8. */
+/* Order of the matrices: rows 0-7, rows 8-15, then the same at k = 8. */
 template <int format>
 DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
 {
@@ -233,7 +234,7 @@ DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
 	return {dialect_ldmatrix<false>(p + lane % 16 * stride + lane / 16 * 8)};
 }
 
-/* Columns 0-7 at k = 0 and k = 8, then columns 8-15. */
+/* Order of the matrices: columns 0-7 at k = 0 and k = 8, then columns 8-15. */
 template <int format>
 DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
 {
@@ -273,7 +274,7 @@ DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
 #include "kernels/device/dialect_cuda_quad.h"
 #undef DIALECT_MMA
 
-/* C lies as A does. */
+/* C has the same layout as A, so only rounding is needed. */
 template <int format> DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *, int = 0)
 {
 	tile_a<format> a;

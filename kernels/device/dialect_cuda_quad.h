@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Four lanes a row (quad.h) by m16n8k16 of an NVIDIA GPU: a part of dialect_cuda.h.
+ * Four lanes a row (quad.h) by NVIDIA's m16n8k16: a part of dialect_cuda.h.
  */
 #pragma once
 
-/* m16n8k16: rows g and g + 8, columns 2q and 2q + 1 of lane 4g + q. */
+/* m16n8k16: lane 4g + q holds rows g and g + 8 at columns 2q and 2q + 1. */
 #define DIALECT_QUAD
 enum { QUAD_TOKENS = 2, QUAD_SCALES = 2 };
 
@@ -27,7 +27,7 @@ DEVICE void quad_dot(quad_acc *acc, const uint32_t *w0, const uint32_t *w1, u32x
 
 DEVICE int32_t quad_scale_lane(int32_t i) { return (int32_t)(threadIdx.x % 2) * 2 + i; }
 
-/* Column n is read from lanes 4n..4n+3. */
+/* Column n of the operand is read from lanes 4n..4n+3. */
 DEVICE bool quad_hands(int32_t *token)
 {
 	*token = (int32_t)(threadIdx.x % 32 / 16);
@@ -38,7 +38,7 @@ DEVICE float quad_row_sum(float x) { return x + wave_xor<1>(x); }
 
 DEVICE bool quad_has(int32_t token) { return threadIdx.x % 4 == (uint32_t)token * 2; }
 
-/* Columns are tokens: lanes 4t..4t+3 hand over token t, and lane 4g + q has the sums of
+/* Columns are tokens: lanes 4t..4t+3 supply token t, and lane 4g + q gets the sums of
  * tokens 2q and 2q + 1. */
 template <int M> struct quad_tokens {
 	dialect_sums c;

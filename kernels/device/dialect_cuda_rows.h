@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of tiles, and copies to LDS by the machine itself, cp.async: a part of
+ * Sums over rows of tiles, and hardware copies to LDS (cp.async): a part of
  * dialect_cuda.h.
  */
 #pragma once
@@ -16,7 +16,7 @@ DEVICE float tile_row_max(float x, int = 0)
 	return fmaxf(x, wave_xor<1>(x));
 }
 
-/* Columns 2q, 2q + 1, 2q + 8, 2q + 9 of each row: two sums within the lane. */
+/* A lane has columns 2q, 2q + 1, 2q + 8, 2q + 9 of each row, so it adds two pairs itself. */
 DEVICE void tile_row_totals(const tile_c &c, float *out)
 {
 	for (int s = 0; s < TILE_ROWS; s++) {

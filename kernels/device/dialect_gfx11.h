@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What dialect_amd.h and dialect_cpu.h, which has gfx11's tiles, have in common: rows of
- * tiles, and copies to LDS by way of registers.
+ * Shared by dialect_amd.h and dialect_cpu.h, which imitates gfx11's tiles: sums over rows
+ * of tiles, and copies to LDS through registers.
  */
 #pragma once
 DEVICE void tile_round_f16(tile_c *c)
@@ -34,7 +34,7 @@ DEVICE void copy_ask(copy_ahead<N> *c, int i, uint16_t *, const uint16_t *from, 
 	c->v[i] = *(const u32x4 *)from;
 }
 
-/* 0 only now: before, that would wait for the piece. */
+/* Replaces a missing piece by 0. Doing so earlier would wait for the load. */
 template <int N> DEVICE u32x4 copy_piece(const copy_ahead<N> &c, int i, bool is_there)
 {
 	u32x4 out = c.v[i];

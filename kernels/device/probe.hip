@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      none: configure compiles this file to learn whether a compiler and a target
- *           have what dialect_amd.h needs and not every target has: matrix tiles in
- *           registers as gfx11 lays them out, a barrier that waits for LDS alone, dot2
+ * MATH      none. configure compiles this file to test whether compiler and target have
+ *           what dialect_amd.h needs: matrix tiles in registers in gfx11's layout, a
+ *           barrier that waits for LDS only, and dot2
  * LAYOUT    x, y 16 x 16 halves; out 32 floats
  * GEOMETRY  one wave
  */

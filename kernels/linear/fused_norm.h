@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The RMS norm (rms_norm.h) that a kernel makes its own input by: each workgroup
- * normalises for itself, with the bits of rms_norm.hip, and the first writes the result.
- * C for the host, C++ for the kernels.
+ * An RMS norm (rms_norm.h) that a kernel applies to its own input. Each workgroup
+ * normalises for itself, with the bits of rms_norm.hip, and the first one writes the
+ * result. C for the host, C++ for the kernels.
  */
 #pragma once
 #if !defined(__HIP__)
 #include <stdint.h>
 #endif
 
-/* More tokens than this are normalised by a launch of their own. */
+/* For more tokens a separate launch does the norm. */
 enum { FUSED_NORM_TOK = 2 };
 
 struct fused_norm {
-	const float *x;      /* (T, D) f32; NULL: no norm, the input is there */
+	const float *x;      /* (T, D) f32; NULL: no norm, the kernel's input is ready */
 	const float *weight; /* (D) f32 */
-	uint16_t *y;         /* (T, D) f16, written */
+	uint16_t *y;         /* (T, D) f16, the normalised rows, written */
 	float eps;
 };

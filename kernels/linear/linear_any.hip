@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/linear.h, one weight
- * LAYOUT    any weight format and shape; x (T, K) f16; y (T, N) f32, or f16 where
- *           neither is_f32 nor adds
- * GEOMETRY  workgroups of four waves: (N over 4, T), an output a wave
- * PRECISION f32 sums, 32 lanes apart; a row alone has the same bits
- * ROOFLINE  reads the weight once a token. What has no kernel of its own comes here:
- *           a missing table row or an odd shape costs speed, never correctness
- * TRIED     nothing else
- * SEE       kernels/weights/dequant.h, kernels/linear/linear_int4_dot.h, kernels/ops/linear_ref.c
+ * LAYOUT    any weight format and shape; x (T, K) f16; y (T, N): f32 if is_f32 or adds,
+ *           else f16
+ * GEOMETRY  workgroups of four waves: (N over 4, T), one output a wave
+ * PRECISION f32 sums, elements 32 lanes apart; a row has the same bits alone and in a
+ *           batch
+ * ROOFLINE  reads the weight once a token. This is the fallback for weights without a
+ *           kernel of their own: a missing table row or an odd shape costs speed, never
+ *           correctness
+ * TRIED     no other form
+ * SEE       kernels/weights/dequant.h, kernels/linear/linear_int4_dot.h,
+ *           kernels/ops/linear_ref.c
  */
 #include "kernels/weights/dequant.h"
 #include "kernels/linear/linear_store.h"

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/linear.h for weights in GGUF's blocks, few tokens
- * LAYOUT    kernels/linear/linear_rows.h (the arguments), kernels/weights/weight_units.h: blocks as in
- *           the file, 16 bytes a lane from wherever they begin
- * GEOMETRY  workgroups of 8 waves; half a wave shares a row, a lane has 2 rows (M = 8:
- *           1), a step in flight (M <= 2: 2), then further rows, until the part is done.
- *           LDS: the activations of M tokens, at most 64 KiB.
- * PRECISION integers become halves exactly, products by v_dot2 in f32; a partial sum of
- *           sixteen, times its scale in f32, less its minimum times the sum of its inputs
- * ROOFLINE  vector instructions a chunk of 16 bytes at M = 1, with its share of scales:
- *           Q4_1 76, Q4_K 123 and IQ4_NL 122 for 32 weights (18 bytes), Q5_K 153 (22),
- *           Q6_K 115 (26), Q2_K 203 for 64 (21), Q3_K 237 (27), IQ2_XXS 185 (16.5). 80
- *           SIMDs at 2.9 GHz, one wave's instruction a cycle: 1.1 TB/s of Q4_K, 0.66 of
- *           IQ2_XXS; memory has 0.256. gfx1100 (192 at 2.5): 2.2 and 1.4 of 0.864.
- * TRIED     (on paper) a block's bytes through LDS, read in 16-byte pieces from aligned
- *           addresses: as many loads, and three times the LDS traffic; planes of aligned
- *           numbers made at load: a second layout for every reader of the file's own
- * SEE       kernels/ops/linear_ref.c; Q4_0, Q8_0 and MXFP4 blocks are turned at load into
- *           int4, int8 and mxfp4, exactly (src/backend/hip/hip_repack.c); kernels/moe/moe_rows.hip
+ * LAYOUT    kernels/linear/linear_rows.h (the arguments), kernels/weights/weight_units.h:
+ *           blocks as in the file; a lane loads 16 bytes from wherever they begin
+ * GEOMETRY  workgroups of 8 waves. Half a wave shares a row. A lane has 2 rows (M = 8: 1)
+ *           with one step in flight (M <= 2: two), then goes on to further rows of the
+ *           part. LDS: the activations of M tokens, at most 64 KiB.
+ * PRECISION integers become halves exactly; products by v_dot2 in f32. Each partial sum
+ *           of sixteen is multiplied by its scale in f32; the minimum times the sum of
+ *           its inputs is subtracted
+ * ROOFLINE  vector instructions for a chunk of 16 bytes at M = 1, including its share of
+ *           scales: Q4_1 76, Q4_K 123 and IQ4_NL 122 for 32 weights (18 bytes), Q5_K 153
+ *           (22), Q6_K 115 (26), Q2_K 203 for 64 (21), Q3_K 237 (27), IQ2_XXS 185 (16.5).
+ *           80 SIMDs at 2.9 GHz, one instruction a cycle each: 1.1 TB/s of Q4_K, 0.66 of
+ *           IQ2_XXS; memory has 0.256. gfx1100 (192 SIMDs at 2.5 GHz): 2.2 and 1.4 TB/s;
+ *           memory has 0.864.
+ * TRIED     (on paper) a block's bytes through LDS, read in aligned 16-byte pieces: as
+ *           many loads, and three times the LDS traffic. Repacking into aligned arrays at
+ *           load: a second layout for every reader of the file's layout
+ * SEE       kernels/ops/linear_ref.c; kernels/moe/moe_rows.hip. Loading converts Q4_0,
+ *           Q8_0 and MXFP4 blocks exactly to int4, int8 and mxfp4
+ *           (src/backend/hip/hip_repack.c)
  */
 #include "kernels/device/dialect.h"
 #include "kernels/linear/linear_rows.h"

@@ -3,13 +3,13 @@
  * How linear_int4_dot.h is launched: arguments, limits, names, LDS. C for the host, C++
  * for the kernel.
  *
- * A launch takes up to four weights of one K at 1..8 tokens. Each weight (part) has
- * workgroups of its own, first_group..., as many as the host likes: a wave goes on to
+ * A launch takes up to four weights of one K at 1..8 tokens. Each weight (part) has its
+ * own workgroups, beginning at first_group; the host chooses how many. A wave goes on to
  * further rows until the part is done.
  *
- * What comes out of a row depends on THRDS and CHUNK (the order of its sum) and on
- * nothing else: not on M, the other axes, or the grid. So a table may choose the other
- * axes by M, but these two by (N, K) only.
+ * The bits of a row depend on THRDS and CHUNK (the order of its sum) and on nothing else:
+ * not on M, the other axes, or the grid. So a table may choose the other axes by M, but
+ * these two by (N, K) only.
  */
 #pragma once
 #if !defined(__HIP__)
@@ -22,48 +22,48 @@
 enum {
 	LINEAR_INT4_MAX_TOK = 8,
 	LINEAR_INT4_MAX_PART = 4,
-	LINEAR_INT4_LDS = 65536 /* bytes a workgroup may have */
+	LINEAR_INT4_LDS = 65536 /* bytes of LDS that a workgroup may have */
 };
 
 struct linear_int4_part {
 	const uint32_t *q;         /* (N, pitch): K/8 words a row, 16-byte aligned */
 	const void *scales;        /* (N, K/group) f16, or bf16 */
-	const uint32_t *zero_points; /* (N/8, K/group); only in the _zero kernels */
+	const uint32_t *zero_points; /* (N/8, K/group); only read by the _zero kernels */
 	const float *bias;         /* (N) f32, or NULL */
-	void *y;                   /* (M, N), as `store` says */
-	int32_t n, pitch;          /* words from row to row, a multiple of CHUNK/8 */
-	int32_t first_group;       /* ascending; of a part that is not: past the grid */
-	uint32_t store;            /* enum linear_store */
-	uint32_t is_bf16;          /* scales */
+	void *y;                   /* (M, N), f16 or f32: see `store` */
+	int32_t n, pitch;          /* pitch: words from row to row, a multiple of CHUNK/8 */
+	int32_t first_group;       /* ascending; an unused part has one beyond the grid */
+	uint32_t store;            /* enum linear_store: how to store y */
+	uint32_t is_bf16;          /* the scales are bf16, not f16 */
 };
 
 struct linear_int4_args {
 	struct linear_int4_part part[LINEAR_INT4_MAX_PART];
 	const uint16_t *x;     /* (M, K) f16, 16-byte aligned */
-	int32_t k, n_groups;   /* n_groups = K / group */
-	int32_t group_shift;   /* log2(group), or 31: one group a row */
+	int32_t k, n_groups;   /* groups of a row: K / group */
+	int32_t group_shift;   /* log2(group), or 31 for one group a row */
 	int32_t grid;
-	/* linear_quad_sum.h alone: */
+	/* The following are only for linear_quad_sum.h: */
 	int32_t n_tok;
-	uint32_t is_pair;      /* parts 0 and 1 are gate and up; y of 0 = silu(gate) up */
-	struct fused_norm norm; /* of x */
+	uint32_t is_pair; /* parts 0 and 1 are gate and up; y of part 0 becomes silu(gate) up */
+	struct fused_norm norm; /* norm applied to x */
 };
 
-/* One row of linear_int4.def. The kernel of M tokens is named
- * linear_int4_<name>_m<M>_kernel, with _zero before _kernel for zero points. */
+/* A row of linear_int4.def. The kernel of M tokens is named
+ * linear_int4_<name>_m<M>_kernel; with zero points linear_int4_<name>_m<M>_zero_kernel. */
 struct linear_int4_axes {
 	const char *name;
 	int32_t thrds;  /* lanes that share a row: 8, 16 or 32 */
-	int32_t ytile;  /* rows of a lane */
-	int32_t waves;  /* of a workgroup: WvPrGrp */
-	int32_t chunk;  /* elements of K a lane takes at once: 8, 16 or 32 */
-	int32_t unroll; /* chunks in flight */
+	int32_t ytile;  /* rows that a lane sums at once */
+	int32_t waves;  /* waves in a workgroup */
+	int32_t chunk;  /* elements of K in one load of a lane: 8, 16 or 32 */
+	int32_t unroll; /* chunks of a lane in flight */
 };
 
-/* Elements of K that one step of a row's lanes covers; LDS holds whole steps. */
+/* Elements of K in one step of the lanes of a row. LDS holds whole steps. */
 #define LINEAR_INT4_STEP(thrds, chunk) ((thrds) * (chunk))
 #define LINEAR_INT4_LDS_BYTES(m, k, thrds, chunk) \
 	((m) * (((k) + LINEAR_INT4_STEP(thrds, chunk) - 1) / \
 		LINEAR_INT4_STEP(thrds, chunk) * LINEAR_INT4_STEP(thrds, chunk)) * 2)
-/* Rows that a workgroup takes at once. */
+/* Rows that a workgroup sums at once. */
 #define LINEAR_INT4_ROWS(thrds, ytile, waves) (32 / (thrds) * (ytile) * (waves))

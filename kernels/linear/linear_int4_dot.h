@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/linear.h for int4 weights: y = sum over groups of
- *           scale * sum (nibble - zero) x
- * LAYOUT    kernels/linear/linear_int4.h. The checkpoint's words as they are: nibble i of a
- *           word is element i of eight. One mask takes nibbles i and i + 4 into the
- *           halves of a register, so the activations lie in LDS in the order 0 4 1 5
- *           2 6 3 7, and in pieces of eight such that the lanes of a row read 16 bytes
- *           each, one after the other (no bank conflict).
- * GEOMETRY  a wave takes 32/THRDS x YTILE rows, a lane CHUNK elements a step, UNROLL
- *           steps loaded before the first is used; whole strides of THRDS x CHUNK x
- *           UNROLL run without a test, the rest chunk by chunk. K % CHUNK = 0, group %
- *           CHUNK = 0, groups a power of two (or one a row). LDS: the activations of M
- *           tokens, at most 64 KiB.
- * PRECISION 0x6400 | n is the half 1024 + n, exactly, and n - zero is exact; products
- *           by v_dot2 in f32, a partial sum a chunk, times its scale in f32
+ * MATH      kernels/ops/linear.h for int4 weights: y = sum over groups of scale * sum
+ *           (nibble - zero) x
+ * LAYOUT    kernels/linear/linear_int4.h. Words as in the checkpoint: nibble i of a word
+ *           is element i of eight. One mask extracts nibbles i and i + 4 into the halves
+ *           of a register. So LDS holds the activations in the order 0 4 1 5 2 6 3 7.
+ *           Pieces of eight are placed so that the lanes of a row read consecutive 16
+ *           bytes (no bank conflict).
+ * GEOMETRY  a wave takes 32/THRDS x YTILE rows. A lane takes CHUNK elements a step and
+ *           loads UNROLL steps before it uses the first. Whole strides of THRDS x CHUNK x
+ *           UNROLL run without bounds checks, the rest chunk by chunk. Needs K % CHUNK =
+ *           0, group % CHUNK = 0, and groups of a power of two (or one a row). LDS: the
+ *           activations of M tokens, at most 64 KiB.
+ * PRECISION 0x6400 | n is the half 1024 + n, exactly, and n - zero is exact. Products by
+ *           v_dot2 in f32; the partial sum of a chunk is multiplied by its scale in f32
  * ROOFLINE  13 vector instructions for a word of a row (1 shift, 4 and-or, 2 packed
- *           subtractions, 2 packed fma, 4 dot2 at M = 1), so 128 bytes a wave: 2.2 TB/s
- *           on 40 compute units at 2.9 GHz. Memory is what limits it.
- * TRIED     (elsewhere, on gfx1151) bit field extracts: 3.4 times the instructions;
- *           1024 + n straight into dot2 and a correction by the activations' sum: saves
- *           four of 13, costs seven bits of the sum; staging activations in bf16: no
- *           packed subtraction there. (here, on an NVIDIA H200) activations staged in the
- *           order of memory: 16-way bank conflicts of LDS, 22.5 us where 18.0 are now (K
- *           12288, N 4096); four lanes a row and their products by mma.sync: 28.4 us where
- *           24.1 are (K 4096, N 24576), though the same for one token and four; the next
- *           weights loaded before the barrier: twice the registers on gfx11
+ *           subtractions, 2 packed fma, 4 dot2 at M = 1), which is 128 bytes for a wave:
+ *           2.2 TB/s on 40 compute units at 2.9 GHz. So memory is the limit.
+ * TRIED     (elsewhere, on gfx1151) bit field extracts: 3.4 times the instructions. 1024
+ *           + n directly into dot2, corrected by the sum of activations: saves four of 13
+ *           instructions, but loses seven bits of the sum. Activations in bf16: there is
+ *           no packed subtraction for it.
+ *           (here, on an NVIDIA H200) activations in LDS in memory order: 16-way bank
+ *           conflicts, 22.5 us instead of 18.0 (K 12288, N 4096). Four lanes a row with
+ *           products by mma.sync: 28.4 us instead of 24.1 (K 4096, N 24576), though equal
+ *           for one token and four. Loading the next weights before the barrier: twice
+ *           the registers on gfx11
  * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_int4.def
  */
 #pragma once
@@ -32,13 +33,14 @@
 #include "kernels/linear/linear_int4.h"
 #include "kernels/linear/linear_int4_words.h"
 
-/* Activations into LDS: piece p (eight of K) of the lane that will read it. */
+/* Copy activations to LDS. Each piece p (eight elements of K) goes where its lane will
+ * read it. */
 template <int M, int THRDS, int CHUNK>
 DEVICE void linear_int4_stage(const uint16_t *x, int32_t k, int32_t n_threads,
 			      int32_t n_pieces, u32x4 *lds)
 {
 	constexpr int32_t EACH = CHUNK / 8, STEP = THRDS * EACH;
-	/* By the place in LDS, so that a wave's stores lie side by side. */
+	/* Loop over places in LDS, so that a wave's stores are contiguous. */
 	for (int t = 0; t < M; t++) {
 		const u32x4 *from = (const u32x4 *)(x + (size_t)t * (size_t)k);
 		u32x4 *to = lds + t * n_pieces;
@@ -73,7 +75,7 @@ template <int WORDS> DEVICE void load_words(const uint32_t *p, uint32_t *out)
 	}
 }
 
-/* A part of the launch, and the rows of it that a lane has. */
+/* A lane's pointers to its rows of a part. */
 template <int YTILE> struct linear_int4_rows {
 	const uint32_t *q[YTILE];
 	const uint16_t *scales[YTILE];
@@ -82,7 +84,7 @@ template <int YTILE> struct linear_int4_rows {
 	bool is_bf16;
 };
 
-/* What a lane holds of a chunk between its loads and its use. */
+/* A chunk's data in a lane, between load and use. */
 template <int YTILE, int WORDS> struct linear_int4_chunk {
 	uint32_t q[YTILE][WORDS];
 	uint16_t scale[YTILE];
@@ -105,7 +107,8 @@ DEVICE void linear_int4_load(const linear_int4_rows<YTILE> *rows, int32_t i, int
 	}
 }
 
-/* sum[y][t] += the chunk's part; x: this lane's first piece of token 0. */
+/* sum[y][t] += the chunk's product of row y and token t. x: this lane's first piece of
+ * token 0. */
 template <int M, int THRDS, int YTILE, int CHUNK, bool HAS_ZERO>
 DEVICE void linear_int4_use(const linear_int4_chunk<YTILE, CHUNK / 8> *c, bool is_bf16,
 			    const u32x4 *x, int32_t n_pieces, float (*sum)[M])
@@ -139,7 +142,7 @@ DEVICE void linear_int4_use(const linear_int4_chunk<YTILE, CHUNK / 8> *c, bool i
 	}
 }
 
-/* UNR chunks of a lane, all loads before any use. */
+/* Load UNR chunks of a lane, before any is used. */
 template <int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
 DEVICE void linear_int4_load_all(const linear_int4_args *a,
 				 const linear_int4_rows<YTILE> *rows, int32_t base,
@@ -177,7 +180,7 @@ DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YT
 	}
 }
 
-/* Rows [row, row + YTILE) of a part; those past its end are its last one, again. */
+/* A lane's rows [row, row + YTILE) of a part. Rows past its end repeat the last one. */
 template <int YTILE, bool HAS_ZERO>
 DEVICE linear_int4_rows<YTILE> linear_int4_at(const linear_int4_args *a,
 					      const linear_int4_part *p, int32_t row)
@@ -197,7 +200,7 @@ DEVICE linear_int4_rows<YTILE> linear_int4_at(const linear_int4_args *a,
 	return out;
 }
 
-/* Adds up the lanes of each row; lane 0 of them stores. */
+/* Add up the lanes of each row; lane 0 of the row stores. */
 template <int M, int THRDS, int YTILE>
 DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*sum)[M])
 {
@@ -233,7 +236,8 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	}
 }
 
-/* The kernels of one shape (linear_int4.def) and M tokens: linear_int4_m*.hip. */
+/* Defines the kernels of one shape (linear_int4.def) and M tokens, for
+ * linear_int4_m*.hip. */
 #define LINEAR_INT4(name, m, thrds, ytile, waves, chunk, unr) \
 	KERNEL(waves * WAVE) \
 	void linear_int4_##name##_m##m##_kernel(linear_int4_args a) \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear_int4_dot.h for one to four tokens: a compile unit.
+ * Compile unit: linear_int4_dot.h for one to four tokens.
  */
 #include "kernels/linear/linear_int4_dot.h"
 

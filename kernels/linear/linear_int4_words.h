@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the kernels of int4 weights share: words of weights as pairs of halves, and the
+ * Shared by the kernels of int4 weights: a word of weights as pairs of halves, and the
  * parts of a launch (linear_int4.h).
  */
 #pragma once
 #include "kernels/device/dialect.h"
 #include "kernels/linear/linear_int4.h"
 
-/* Two bytes pairs of a word of activations: (lo of a, lo of b), (hi of a, hi of b). */
+/* Pair up the halves of two words of activations: (lo of a, lo of b), (hi of a, hi of b). */
 DEVICE uint32_t pair_lo(uint32_t a, uint32_t b)
 {
 	return (a & 0xFFFFu) | b << 16;
@@ -18,9 +18,9 @@ DEVICE uint32_t pair_hi(uint32_t a, uint32_t b)
 	return a >> 16 | (b & 0xFFFF0000u);
 }
 
-/* The eight weights of a word, less zero, as pairs (0 4) (1 5) (2 6) (3 7). minus is
- * 1024 + zero twice; plus is -(64 + zero) twice, for nibbles that stand four bits up
- * and so are 1024 + 16 n. */
+/* The eight weights of a word minus zero, as pairs (0 4) (1 5) (2 6) (3 7). Both halves
+ * of `minus` are 1024 + zero. Odd pairs keep their nibbles four bits up, as 1024 + 16 n,
+ * and are scaled by 1/16; both halves of `plus` are then -(64 + zero). */
 DEVICE void linear_int4_pairs(uint32_t q, uint32_t minus, uint32_t plus, uint32_t *out)
 {
 	uint32_t high = q >> 8;
@@ -37,7 +37,8 @@ DEVICE void linear_int4_put(const linear_int4_part *p, int32_t t, int32_t row, f
 	linear_store(p->y, (size_t)t * (size_t)p->n + (size_t)row, x, p->store);
 }
 
-/* The part that this workgroup works on, and the group behind its last. */
+/* The part that this workgroup works on; *end is the index after the part's last
+ * workgroup. */
 DEVICE linear_int4_part linear_int4_find(const linear_int4_args *a, int32_t *end)
 {
 	int32_t group = (int32_t)group_index_x();

@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/linear.h for int8 weights with one scale a row, no zero points
- * LAYOUT    kernels/linear/linear_rows.h; four lanes a row as kernels/linear/quad.h tells: a wave has 16
- *           rows, a lane rows g and g + 8 (g = lane / 4) and of a step of 64 elements the
- *           16 that begin at 16 * (lane % 4). With one scale a row nothing has to be kept
- *           apart: a matrix unit's columns are tokens, and eight cost what one does.
- *           In LDS token t is at t * (K/8 + 4): piece j (of 8 elements) of lane q of step s
- *           at (2 s + j) 4 + q; the 4 put two tokens into different banks.
- * GEOMETRY  workgroups of 4 waves that stay: a wave goes on to further rows, whose first
- *           loads are asked for before the last of these are used. No barrier but the one
- *           behind the activations. A turn is four steps: 8 x 16 bytes a lane, and the next
- *           turn's as many on their way.
- * PRECISION integers become halves exactly (linear_rows.hip); products in f32, the scale
- *           once. What comes out of a row depends neither on M nor on the grid.
- * ROOFLINE  32 bytes of a lane: 32 vector instructions, and 4 of the matrix unit on NVIDIA
- *           (there linear_rows.hip is bound by turning halves into floats, about 160) or 16
- *           dot2 a token on gfx11 (there the two forms need the same, and linear_rows, whose
- *           waves read 512 bytes of a row at once, stays the default)
- * TRIED     (on an NVIDIA H200, in a program of its own, N 151936, K 2048) linear_rows 112
- *           us; two steps a turn 77 to 79 us, four 74, eight 73 (91 % of the bandwidth read);
- *           16 waves that stay 74. K 4096: 192; 149, 141, 140 (95 %)
+ * LAYOUT    kernels/linear/linear_rows.h; four lanes a row as in kernels/linear/quad.h. A
+ *           wave has 16 rows. A lane has rows g and g + 8 (g = lane / 4), and of each
+ *           step of 64 elements the 16 that begin at 16 * (lane % 4). With one scale a
+ *           row, all elements can be summed together: the columns of a matrix unit are
+ *           tokens, and eight tokens cost what one does.
+ *           In LDS, token t begins at piece t * (K/8 + 4). Piece j (8 elements) of lane q
+ *           in step s is at (2 s + j) 4 + q. The 4 extra pieces put two tokens into
+ *           different banks.
+ * GEOMETRY  workgroups of 4 waves that stay resident: a wave goes on to further rows, and
+ *           starts their first loads before it uses its last ones. The only barrier
+ *           follows the activations. A turn is four steps: 8 x 16 bytes a lane, with as
+ *           many of the next turn in flight.
+ * PRECISION integers become halves exactly (linear_rows.hip); products in f32; the scale
+ *           is applied once. The bits of a row depend neither on M nor on the grid.
+ * ROOFLINE  32 bytes of a lane take 32 vector instructions, and 4 of the matrix unit on
+ *           NVIDIA or 16 dot2 a token on gfx11. On NVIDIA linear_rows.hip needs about 160
+ *           to convert halves to floats, which limits it. On gfx11 both forms need the
+ *           same, and linear_rows.hip stays the default: its waves read 512 bytes of a
+ *           row at once.
+ * TRIED     (on an NVIDIA H200, in a separate program, N 151936, K 2048) linear_rows: 112
+ *           us; here two steps a turn: 77 to 79 us, four: 74, eight: 73 (91 % of the
+ *           bandwidth of plain reads); 16 resident waves: 74. At K 4096: linear_rows 192
+ *           us; two, four and eight steps: 149, 141, 140 (95 %)
  * SEE       kernels/ops/linear_ref.c
  */
 #include "kernels/weights/dequant.h"
 #include "kernels/linear/linear_rows.h"
 #include "kernels/linear/quad.h"
 
-/* A lane's two rows, from its own bytes of element 0 on. */
+/* Addresses of a lane's two rows, from its first element on. */
 struct quad_int8_rows {
 	const char *q[2];
 };
 
-/* What a lane holds of a turn between its loads and its use. */
+/* A turn's data in a lane, between load and use. */
 struct quad_int8_turn {
 	u32x4 q[LINEAR_QUAD_INT8_STEPS][2];
 };
@@ -68,7 +72,7 @@ DEVICE void quad_int8_pairs(u32x4 q, int j, uint32_t *out)
 	}
 }
 
-/* x: the lane's piece 0 of the turn's first step, of token 0. */
+/* Add a turn's products. x: the lane's piece 0 of the turn's first step, token 0. */
 template <int M>
 DEVICE void quad_int8_use(const quad_int8_turn &c, const u32x4 *x, int32_t pitch,
 			  quad_tokens<M> *sums)
@@ -88,7 +92,7 @@ DEVICE void quad_int8_use(const quad_int8_turn &c, const u32x4 *x, int32_t pitch
 DEVICE void quad_int8_stage(const linear_rows_args &a, int32_t m, int32_t pitch, u32x4 *to)
 {
 	for (int32_t t = 0; t < m; t++, to += pitch) {
-		/* Tokens that are not there are the last, again. */
+		/* Missing tokens repeat the last one. */
 		int32_t from = t < a.n_tok ? t : a.n_tok - 1;
 		const u32x4 *x = (const u32x4 *)(a.x + (size_t)from * (size_t)a.k);
 		for (int32_t p = (int32_t)thread_index(); p < a.k / 8;

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear_quad_sum.h, the same sums, for weights of so many rows that a compute unit has
- * many workgroups one after the other: memory is kept busy by many waves, not by what each
- * has on its way beside what it uses. So there is one buffer, no step asks whether it is
- * there, rows are stored from registers, and the norm is a launch of its own.
+ * The sums of linear_quad_sum.h for weights of very many rows. Here a compute unit runs
+ * many workgroups one after the other, so many waves keep memory busy, and a wave needs
+ * no prefetch. So there is one buffer and no bounds check in a step. Rows are stored from
+ * registers, and the norm is a separate launch.
  *
- * On an NVIDIA H200, in % of the bandwidth read in the same run: N 151936, K 2048 83; K
- * 4096 84; N 24576, K 4096 66 (linear_quad_sum.h 67). A launch that only reads as many
- * bytes, begin and end included, reaches 94, 99 and 83 (kernels bench, % alone). Left out
- * one by one, of 46.4, 91.1 and 19.1 us the products are 4.3, 6.7 and 2.8, the activations
- * to LDS 0, 1.2 and 0.8; the scales cost as many bytes as they are, but at K 4096 5 us more.
- * TRIED six workgroups at once: registers go to memory, 75 and 80; ten of two waves: the
- * same; turns of two steps, eight workgroups: 77, 76 and 57; the scales of a wave's rows to
- * LDS first, as they lie in memory: nothing; workgroups that stay for further rows: 82 and
- * 83; half a turn asked for behind the use of the other half: 79, 80 and 63, of turns twice
- * as long, three workgroups: 81, 85 and 68.
+ * On an NVIDIA H200, in % of the bandwidth of plain reads in the same run: N 151936, K
+ * 2048: 83; the same N, K 4096: 84; N 24576, K 4096: 66 (linear_quad_sum.h 67). A launch
+ * that only reads as many bytes, with its start and end, reaches 94, 99 and 83 (kernels
+ * bench, % alone). The three take 46.4, 91.1 and 19.1 us. Leaving out the products saves
+ * 4.3, 6.7 and 2.8 us; leaving out the copy of activations to LDS saves 0, 1.2 and 0.8.
+ * The scales cost what their bytes cost, except 5 us more at K 4096.
+ *
+ * TRIED     (the same three cases, in %) six workgroups at once: registers spill, 75 and
+ *           80.
+ *           Ten workgroups of two waves: the same. Turns of two steps, eight workgroups:
+ *           77, 76, 57. The scales of a wave's rows copied to LDS first, in memory order:
+ *           no change. Resident workgroups that go on to further rows: 82 and 83. Half a
+ *           turn loaded after the other half is used: 79, 80 and 63; with turns twice as
+ *           long and three workgroups: 81, 85 and 68.
  */
 #pragma once
 #include "kernels/linear/linear_quad_sum.h"
 
-/* UNR steps from s on, all of which are there. */
+/* Load UNR steps from s on, which must all exist. */
 template <int UNR, int KIND>
 DEVICE void quad_load_turn(const quad_rows &r, int32_t s, quad_step<KIND> *out)
 {
@@ -37,7 +41,7 @@ DEVICE void quad_use_turn(const quad_rows &r, const quad_step<KIND> *c, int32_t 
 		quad_use<1, KIND>(r, c[u], s + u, s + u + 1, x, sums);
 }
 
-/* A lane's two rows of a tile, from registers. */
+/* Store a lane's sums of two rows of a tile. */
 DEVICE void linear_quad_put_one(const linear_int4_args &a, const linear_int4_part &p,
 				int32_t tile, float low, float high)
 {
@@ -50,7 +54,7 @@ DEVICE void linear_quad_put_one(const linear_int4_args &a, const linear_int4_par
 		linear_int4_put(&p, 0, row + 8, high);
 }
 
-/* One token, each wave with rows of its own, K whole turns of UNR steps. */
+/* One token; each wave has its own rows; K is whole turns of UNR steps. */
 template <int ROWS, int UNR, int KIND> DEVICE void linear_quad_lean(const linear_int4_args &a)
 {
 	constexpr int32_t THREADS = ROWS * WAVE;
@@ -79,7 +83,8 @@ template <int ROWS, int UNR, int KIND> DEVICE void linear_quad_lean(const linear
 	quad_use_turn<UNR, KIND>(rows, now, s, x, &sum);
 	float low = quad_row_sum(sum.v[0][0]), high = quad_row_sum(sum.v[1][0]);
 	UNROLL
-	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++) /* no register keeps what p says */
+	/* constant index: no registers hold part[] */
+	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++)
 		if (i == i_part && quad_has(0))
 			linear_quad_put_one(a, a.part[i], tile, low, high);
 }
@@ -93,9 +98,10 @@ DEVICE void linear_quad_as(const linear_int4_args &a)
 		linear_quad<M, SPLIT, ROWS, UNR, KIND>(a);
 }
 
-/* The kernels of one shape (linear_quad.def) and up to M tokens: linear_quad_m*.hip. Room
- * left to the compiler cost 2.2 us of 9.4 where 16 waves got more registers than let two
- * workgroups in (quad16, N and K 4096, an H200), and gave 1.1 of 14 to quad8. */
+/* Defines the kernels of one shape (linear_quad.def) and up to M tokens, for
+ * linear_quad_m*.hip. room limits registers, which matters on an H200: with 16 waves,
+ * registers for only one workgroup cost 2.2 us of 9.4 (quad16, N and K 4096). But for
+ * quad8, more registers gained 1.1 us of 14. */
 #define LINEAR_QUAD_KIND(name, m, split, rows, unr, room, is_lean, kind, word) \
 	KERNEL_OF_MANY(split * rows * WAVE, (m == 1 ? room : split * rows > 8 ? 1 : 2)) \
 	void linear_quad_##name##_m##m##word##_kernel(linear_int4_args a) \

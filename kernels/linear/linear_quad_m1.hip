@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear_quad_sum.h for up to one and two tokens: a compile unit.
+ * Compile unit: linear_quad_sum.h for one token, and for two.
  */
 #include "kernels/linear/linear_quad_lean.h"
 
@@ -13,8 +13,8 @@
 #undef QUAD
 
 #ifdef DIALECT_LACKS_DOT2
-/* By its name the host knows that these kernels are to be preferred: four lanes a row leave
- * the products to the matrix unit. It is never launched. */
+/* Never launched. Its presence in the code object tells the host to prefer these kernels:
+ * four lanes a row let the matrix unit do the products. */
 KERNEL(32) void dialect_lacks_dot2_kernel()
 {
 }

@@ -1,35 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/linear.h for int4 weights, with the norm before and silu(gate) up
- *           behind them where asked for
+ * MATH      kernels/ops/linear.h for int4 weights; optionally fused with the norm before
+ *           and with silu(gate) up after
  * LAYOUT    kernels/linear/linear_int4.h, kernels/linear/quad.h
- * GEOMETRY  a wave takes 16 rows, SPLIT waves share the elements of K, ROWS such sets are
- *           a workgroup. A wave's first weights are on their way before the activations
- *           are staged (and normalised: each workgroup does that for itself, with the
- *           bits of rms_norm.hip; the first one writes them). gate and up: row g of a
- *           lane is of gate, row g + 8 the same of up. LDS: see QUAD_LDS
- * PRECISION as linear_int4.hip; the waves' sums are added in order. The matrix unit
- *           sums 16 products at once where there is one.
- * ROOFLINE  a step of a lane is 32 bytes, its loads and scales beside 72 instructions of
- *           conversion and 64 dot2 (8 products of the matrix unit): on gfx11 as
- *           linear_int4.hip; an H200 could issue 7 TB/s and reads 4.6
- * TRIED     (on an NVIDIA H200, us, the product alone in a program of its own;
- *           linear_int4_dot.h there in brackets) N 151936, K 2048: 45.3 (65.4), 82 % of
- *           the bandwidth read; N 24576, K 4096: 17.1 (24.1); N 4096, K 12288: 11.4
- *           (14.1); N 2048, K 4096: 4.2 (5.2). Activations from memory to registers as
- *           they are needed: 48.8, 18.8, 12.0, 4.1; the next loads one by one behind each
- *           use: a third slower; without the next steps on their way: 50.7. Within a step
- *           of a model, with norm and silu: 21.5 for N 24576, K 4096, and 23.4 where the
- *           norm's input was asked for behind the weights. Workgroups that stay for further
- *           rows, whose first weights are asked for while the last are used: nothing (N
- *           24576, K 4096: 21.8 as before). nvcc had made two instructions of each
- *           and_or: one, and places counted in steps, took N 24576, K 4096 from 20.9 to
- *           18.6, N 4096, K 12288 from 14 to 11.8. Two turns on their way, each asked for
- *           behind its use: 25.3, and 19.4 where registers are kept to three workgroups;
- *           one: 20.9. Half as many waves in a workgroup of quad4, twice the workgroups:
- *           N 6144, K 4096 from 8.1 to 7.5, N 5120, K 2048 from 5.3 to 4.7; of quad8: 0.1
- * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_quad.def;
- *           linear_quad_lean.h for very many rows
+ * GEOMETRY  a wave takes 16 rows. SPLIT waves divide the elements of K; ROWS such sets of
+ *           waves are a workgroup. A wave starts the loads of its first weights before
+ *           the activations are copied to LDS and normalised. Each workgroup normalises
+ *           for itself, with the bits of rms_norm.hip; the first one writes the result.
+ *           gate and up: row g of a lane is gate's, row g + 8 the same row of up. LDS:
+ *           see QUAD_LDS
+ * PRECISION as linear_int4_dot.h; the waves' sums are added in order. If there is a
+ *           matrix unit, it sums 16 products at once.
+ * ROOFLINE  a step of a lane is 32 bytes. Besides loads and scales it takes 72 conversion
+ *           instructions and 64 dot2 (or 8 matrix products). On gfx11 this is as
+ *           linear_int4_dot.h; an H200 could issue 7 TB/s and reads 4.6
+ * TRIED     (on an NVIDIA H200, in us, the product alone in a separate program;
+ *           linear_int4_dot.h in brackets) N 151936, K 2048: 45.3 (65.4), 82 % of the
+ *           bandwidth of plain reads; N 24576, K 4096: 17.1 (24.1); N 4096, K 12288: 11.4
+ *           (14.1); N 2048, K 4096: 4.2 (5.2).
+ *           For the same four: activations loaded from memory to registers when needed:
+ *           48.8, 18.8, 12.0, 4.1. For the first: loading the next weights one by one
+ *           after each use: a third slower; without prefetching the next steps: 50.7.
+ *           Within a step of a model, with norm and silu, N 24576, K 4096: 21.5, but 23.4
+ *           if the norm's input is loaded after the weights. Resident workgroups that
+ *           start the next rows' loads before the last use: no gain (21.8). nvcc had
+ *           split each and_or in two: one instruction each, and places counted in steps,
+ *           took N 24576, K 4096 from 20.9 to 18.6, and N 4096, K 12288 from 14 to 11.8.
+ *           Two turns in flight, each loaded after its use: 25.3, or 19.4 with registers
+ *           limited to three workgroups; one turn: 20.9.
+ *           Half as many waves in a workgroup of quad4, with twice the workgroups: N
+ *           6144, K 4096 from 8.1 to 7.5, N 5120, K 2048 from 5.3 to 4.7; the same for
+ *           quad8: a gain of 0.1
+ * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_quad.def; linear_quad_lean.h
+ *           for very many rows
  */
 #pragma once
 #include "kernels/linear/linear_int4_words.h"
@@ -37,8 +40,8 @@
 #include "kernels/rows/rms_norm_row.h"
 #include "kernels/rows/silu.h"
 
-/* What a thread asks for of the first token, before the weights: memory answers in
- * order. Of x, where that is there, pieces of eight halves. */
+/* A thread's loads of the first token, issued before those of the weights because loads
+ * return in order. x without a norm comes in pieces of eight halves. */
 template <int THREADS> struct linear_quad_held {
 	rms_norm_held<THREADS> x, norm;
 };
@@ -60,7 +63,7 @@ DEVICE void linear_quad_hold(const linear_int4_args &a, linear_quad_held<THREADS
 	}
 }
 
-/* The first token, of which pieces are held already. */
+/* Copy the first token to LDS; some pieces are already in `held`. */
 template <int THREADS, bool HAS_NORM>
 DEVICE void linear_quad_stage(const linear_int4_args &a, const linear_quad_held<THREADS> &held,
 			      u32x4 *to)
@@ -95,7 +98,7 @@ DEVICE void linear_quad_stage(const linear_int4_args &a, const linear_quad_held<
 	}
 }
 
-/* Token t > 0; zero beyond the last. */
+/* Copy token t > 0 to LDS; zeros if there is no such token. */
 template <int THREADS, bool HAS_NORM>
 DEVICE void linear_quad_stage_next(linear_int4_args a, int32_t t, u32x4 *to)
 {
@@ -111,11 +114,11 @@ DEVICE void linear_quad_stage_next(linear_int4_args a, int32_t t, u32x4 *to)
 	linear_quad_held<THREADS> held;
 	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
 	if (HAS_NORM && a.norm.x)
-		group_barrier(); /* `part` is free again */
+		group_barrier(); /* `part` (LDS) may be reused */
 	linear_quad_stage<THREADS, HAS_NORM>(a, held, to);
 }
 
-/* Row `row` of p, or its last, as row y of a lane. */
+/* Set row y of a lane to row `row` of p, or to p's last row if that is past the end. */
 template <int KIND>
 DEVICE void linear_quad_row(const linear_int4_args &a, const linear_int4_part &p, int32_t row,
 			    int y, quad_rows *out)
@@ -129,7 +132,7 @@ DEVICE void linear_quad_row(const linear_int4_args &a, const linear_int4_part &p
 	}
 }
 
-/* Row i of token t: the waves' sums of it, in order. */
+/* The total of one row and token: the waves' sums, added in order. */
 template <int SPLIT> DEVICE float linear_quad_total(const float *sums, int32_t pitch)
 {
 	float x = sums[0];
@@ -139,7 +142,7 @@ template <int SPLIT> DEVICE float linear_quad_total(const float *sums, int32_t p
 	return x;
 }
 
-/* silu(gate) up of token t's row. */
+/* Store silu(gate) up for one row of token t. */
 DEVICE void linear_quad_put_pair(const linear_int4_args &a, const linear_int4_part &p, int32_t t,
 				 int32_t row, float gate, float up)
 {
@@ -148,7 +151,7 @@ DEVICE void linear_quad_put_pair(const linear_int4_args &a, const linear_int4_pa
 	((uint16_t *)p.y)[(size_t)t * (size_t)p.n + (size_t)row] = (uint16_t)silu_mul_one(g, u);
 }
 
-/* The workgroup's rows, from the sums of its waves: (SPLIT, M, ROWS * 16). */
+/* Store the workgroup's rows from its waves' sums (SPLIT, M, ROWS * 16) in LDS. */
 template <int M, int SPLIT, int ROWS>
 DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part &p,
 			      int32_t tile, const float *sums)
@@ -170,7 +173,7 @@ DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part 
 	}
 }
 
-/* The lane's rows of a tile of its part. */
+/* The lane's two rows in a tile of its part. */
 template <int KIND>
 DEVICE quad_rows linear_quad_rows(const linear_int4_args &a, const linear_int4_part &p,
 				  int32_t tile)

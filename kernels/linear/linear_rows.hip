@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/linear.h for f16, bf16, int8, fp8, nvfp4 and mxfp4 weights
- * LAYOUT    kernels/linear/linear_rows.h: rows as in the checkpoint (model/formats/blocks.h), 16 bytes
- *           a lane, so a wave reads 512 bytes of a row at once. Activations in LDS, in
- *           16-byte pieces that lie as the lanes read them; for formats of four bits
- *           in the order 0 2 4 6 1 3 5 7, as one mask takes them out of a word.
- * GEOMETRY  workgroups of 8 waves, a wave 2 rows at a time, 2 steps of each in flight
- *           (4 x 16 bytes a lane), then the next rows, until the part is done. LDS: the
- *           activations of M tokens, at most 64 KiB.
- * PRECISION integers and small floats become halves exactly (0x6400 | n is 1024 + n; an
- *           e4m3 or e2m1 in a half's place reads 2^-8 or 2^-14 of itself, then times
- *           that); products by v_dot2 in f32, bf16 by f32 fma; a partial sum for 16
- *           bytes, times its scale in f32
- * ROOFLINE  a step of 512 bytes at M = 1: int8 24 vector instructions (8 permutes, 8
- *           packed subtractions, 8 dot2), f16 4, bf16 32, fp8 about 56, nvfp4 72: on 40
- *           compute units at 2.9 GHz 4.9 TB/s for int8, 1.6 TB/s for nvfp4. Memory
- *           (0.256) is what limits it; on gfx1100 0.864 of 9 and 3.
- * TRIED     (elsewhere, on gfx1151) 4 rows of a wave, 2 waves: lm_head 2829 us where this
- *           form has 2568; unpipelined loads of K <= 512: half the rate
+ * LAYOUT    kernels/linear/linear_rows.h: rows as in the checkpoint
+ *           (model/formats/blocks.h). A lane loads 16 bytes, so a wave reads 512 bytes of
+ *           a row at once. LDS holds the activations in 16-byte pieces, in the order in
+ *           which lanes read them. For formats of four bits a piece has the order 0 2 4 6
+ *           1 3 5 7, because one mask extracts weights from a word in that order.
+ * GEOMETRY  workgroups of 8 waves. A wave has 2 rows at a time with 2 steps of each in
+ *           flight (4 x 16 bytes a lane), then goes on to further rows of the part. LDS:
+ *           the activations of M tokens, at most 64 KiB.
+ * PRECISION integers and small floats become halves exactly. 0x6400 | n is 1024 + n. An
+ *           e4m3 or e2m1 moved into a half's fields is 2^-8 or 2^-14 of its value, and is
+ *           scaled back. Products by v_dot2 in f32 (bf16: f32 fma); the partial sum of 16
+ *           bytes is multiplied by its scale in f32
+ * ROOFLINE  vector instructions for a step of 512 bytes at M = 1: int8 24 (8 permutes, 8
+ *           packed subtractions, 8 dot2), f16 4, bf16 32, fp8 about 56, nvfp4 72. On 40
+ *           compute units at 2.9 GHz that is 4.9 TB/s for int8, 1.6 for nvfp4; memory
+ *           (0.256) is the limit. gfx1100: 9 and 3 TB/s, and memory has 0.864.
+ * TRIED     (elsewhere, on gfx1151) 4 rows a wave, 2 waves: lm_head 2829 us instead of
+ *           2568; loads of K <= 512 without prefetch: half the rate
  * SEE       kernels/ops/linear_ref.c; kernels/linear/linear_any.hip takes other shapes
  */
 #include "kernels/weights/dequant.h"
@@ -30,17 +31,17 @@ constexpr int linear_rows_bits(int format)
 							       : 4;
 }
 
-/* Sixteen bytes of a row in a lane: EACH elements in PIECES pieces of eight. */
+/* What 16 bytes of a row hold: EACH elements, which are PIECES pieces of eight. */
 template <int format> struct linear_rows_of {
 	enum : int {
 		EACH = LINEAR_ROWS_EACH(linear_rows_bits(format)),
 		PIECES = EACH / 8,
-		STEP = EACH * WAVE /* elements of the wave */
+		STEP = EACH * WAVE /* elements that a wave loads at once */
 	};
 };
 
-/* Puts activations into LDS. A piece is eight of the K inputs. Each piece goes where the
- * lane that multiplies it reads it. */
+/* Copy activations to LDS. A piece is eight of the K inputs. Each piece goes where its
+ * lane will read it. */
 template <int format>
 DEVICE void linear_rows_stage(const uint16_t *x, int32_t k, u32x4 *to)
 {
@@ -53,15 +54,16 @@ DEVICE void linear_rows_stage(const uint16_t *x, int32_t k, u32x4 *to)
 			out[2] = permute_bytes<0x7632>(v[0], v[1]);
 			out[3] = permute_bytes<0x7632>(v[2], v[3]);
 		}
-		/* Of a last step that is not whole only the lanes there are lie in it. */
+		/* In an incomplete last step only the first lanes have elements, and only
+		 * their pieces are stored. */
 		int32_t step = p / STEP, lanes = k / 8 - step * STEP;
 		lanes = lanes < STEP ? lanes / EACH : WAVE;
 		to[step * STEP + p % EACH * lanes + p % STEP / EACH] = out;
 	}
 }
 
-/* Sum over words [FROM, TO) of 16 bytes q and the pieces of x, `pitch` apart. minus:
- * int8, 1024 and the zero point, twice. */
+/* Sum of products of words [FROM, TO) of q and the pieces of x, which are `pitch` apart.
+ * Both halves of `minus` are 1024 + the zero point (int8). */
 template <int format, int FROM, int TO>
 DEVICE float linear_rows_dot(u32x4 q, const u32x4 *x, int32_t pitch, uint32_t minus)
 {
@@ -103,7 +105,7 @@ DEVICE float linear_rows_dot(u32x4 q, const u32x4 *x, int32_t pitch, uint32_t mi
 	return sum;
 }
 
-/* Scale of element i of a row whose scales begin at `row`. */
+/* Scale of element i of a row; `row` is the index of the row's first scale. */
 template <int format>
 DEVICE float linear_rows_scale(const linear_rows_part &p, size_t row, int32_t i,
 			       int32_t shift)
@@ -117,18 +119,19 @@ DEVICE float linear_rows_scale(const linear_rows_part &p, size_t row, int32_t i,
 		return scale_at(p.scales, p.scale_format, at);
 }
 
-/* sum[t] += the 16 bytes of q, elements i to i + EACH of row n, scaled where each group
- * has a scale of its own. */
+/* sum[t] += the product of q, which is elements [i, i + EACH) of row n, and token t. If a
+ * row has several groups, it is scaled here. */
 template <int M, int format>
 DEVICE void linear_rows_use(const linear_rows_args &a, const linear_rows_part &p, u32x4 q,
 			    int32_t n, int32_t i, const u32x4 *x, int32_t pitch, float *sum)
 {
-	constexpr bool HALVES = format == WEIGHT_NVFP4; /* two groups in 16 bytes */
+	constexpr bool HALVES = format == WEIGHT_NVFP4; /* 16 bytes hold two groups */
 	float scale = 1, second = 1;
 	uint32_t minus = 0x64806480u;
 	if constexpr (linear_rows_bits(format) < 16) {
 		size_t row = (size_t)(n / p.group_n) * (size_t)a.n_groups;
-		/* What rows of 8 bits have only one of multiplies their sums. */
+		/* With 8 bits or more, a scale for the whole row is applied to the final
+		 * sum. */
 		if (linear_rows_bits(format) == 4 || a.n_groups > 1)
 			scale = linear_rows_scale<format>(p, row, i, a.group_shift);
 		if constexpr (HALVES)
@@ -143,7 +146,7 @@ DEVICE void linear_rows_use(const linear_rows_args &a, const linear_rows_part &p
 	for (int t = 0; t < M; t++) {
 		if constexpr (M > 2)
 			schedule_barrier();
-		/* Tokens that are not there are the last, again. */
+		/* Missing tokens repeat the last one. */
 		const u32x4 *xt = x + (t < a.n_tok ? t : a.n_tok - 1) * (a.k / 8);
 		if constexpr (HALVES) {
 			sum[t] += linear_rows_dot<format, 0, 2>(q, xt, pitch, minus) * scale;
@@ -154,8 +157,8 @@ DEVICE void linear_rows_use(const linear_rows_args &a, const linear_rows_part &p
 	}
 }
 
-/* The sums of a lane over all of K, of rows n and on; those past the end of the part are
- * its last one, again. */
+/* A lane's sums over all of K, for the rows from n on. Rows past the part's end repeat
+ * its last one. */
 template <int M, int format>
 DEVICE void linear_rows_sum(const linear_rows_args &a, const linear_rows_part &p, int32_t n,
 			    const u32x4 *lds, float (*sum)[M])
@@ -198,7 +201,7 @@ DEVICE void linear_rows_sum(const linear_rows_args &a, const linear_rows_part &p
 	}
 }
 
-/* Adds up the lanes of each row; the first stores. */
+/* Add up the lanes of each row; the first lane stores. */
 template <int M, int format>
 DEVICE void linear_rows_store(const linear_rows_args &a, const linear_rows_part &p,
 			      int32_t n, float (*sum)[M])

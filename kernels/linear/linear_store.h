@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What becomes of an output of a linear layer. C for the host, C++ for the kernel.
+ * How a linear layer stores its output. C for the host, C++ for the kernel.
  */
 #pragma once
 
 enum linear_store {
 	LINEAR_TO_F16,
 	LINEAR_TO_F32,
-	LINEAR_ADD_F32 /* y += */
+	LINEAR_ADD_F32 /* y += output */
 };
 
 #ifdef DEVICE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What linear_tile.hip and linear_tile_units.hip are compiled of: a workgroup's block of
- * the product. The first tells about it.
+ * A workgroup's block of the product, the body of linear_tile.hip and
+ * linear_tile_units.hip. linear_tile.hip describes it.
  */
 #pragma once
 #include "kernels/device/dialect.h"

@@ -4,15 +4,16 @@
  * LAYOUT    kernels/linear/linear_tile.h. W in the formats of weight_units.def, as in the
  *           checkpoint; X f16
  * GEOMETRY  as linear_tile.hip, in the shapes that linear_tile.def calls UNIT_TILE. A
- *           thread loads whole units, one or two a step, and makes halves of them on their
- *           way to LDS. LDS: 22 KiB at 64 x 64 x 32, 1 KiB more for ones, 4 for a table
+ *           thread loads whole units, one or two a step, and converts them to halves on
+ *           the way to LDS. LDS: 22 KiB at 64 x 64 x 32, 1 KiB more for ones, 4 KiB for a
+ *           lookup table
  * PRECISION products are exact, sums f32; scales in f32 on the sum of each unit or group
- * ROOFLINE  beside the 16 products of a wave and step of 64 x 64 x 32: 120 vector
- *           instructions for two units, 64 to 128 to scale; a fourth to a half of the time
- *           of the matrix units. Formats with minima have half as many products more
- * TRIED     nothing else yet
- * SEE       kernels/ops/linear_ref.c, kernels/linear/tile_gemm.h, kernels/linear/linear_blocks.hip (few
- *           tokens)
+ * ROOFLINE  in addition to the 16 products of a wave and step of 64 x 64 x 32: 120 vector
+ *           instructions for two units, 64 to 128 to scale; a fourth to a half of the
+ *           matrix units' time. Formats with minima take half as many products more
+ * TRIED     no other form yet
+ * SEE       kernels/ops/linear_ref.c, kernels/linear/tile_gemm.h,
+ *           kernels/linear/linear_blocks.hip (few tokens)
  */
 #include "kernels/linear/linear_tile.def"
 #include "kernels/linear/linear_tile_block.h"

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * int4 weights by four lanes a row: a wave has 16 rows, a lane two of them (g and
- * g + 8, g = lane / 4) and of a step of 128 elements the 32 that begin at 32 * (lane %
- * 4). So the lanes of a row read 64 bytes in one run, and a lane's words are of one
- * group of scales (groups are multiples of 32 here).
+ * int4 weights with four lanes a row. A wave has 16 rows. A lane has two of them (g and g
+ * + 8, g = lane / 4), and of each step of 128 elements the 32 that begin at 32 * (lane %
+ * 4). So the lanes of a row read 64 contiguous bytes, and a lane's words are in one group
+ * (groups are multiples of 32 here).
  *
- * The product itself is the dialect's: where dot2 is an instruction each lane sums its
- * own elements. Where it is not and a matrix unit takes sixteen rows (NVIDIA's m16n8k16),
- * that multiplies the rows by eight columns: columns 0..3 are the activations of token
- * 0 that belong to the elements of lane 0..3, the rest of each being zero, so that what
- * has different scales stays apart; columns 4..7 are those of token 1. A lane then
- * holds sums of QUAD_SCALES lanes' elements, and asks for their scales.
+ * The dialect does the product. If dot2 is an instruction, each lane sums its own
+ * elements. Otherwise a matrix unit multiplies sixteen rows by eight columns (NVIDIA's
+ * m16n8k16). Columns 0..3 hold token 0: column i has the activations of lane i's
+ * elements, and zeros elsewhere. So elements with different scales stay in different
+ * sums. Columns 4..7 hold token 1 likewise. A lane then holds sums over elements of
+ * QUAD_SCALES lanes, and loads their scales.
  *
- * In LDS the activations of a token are pieces of eight, in the order of the nibbles of a
- * word (linear_int4.hip tells), piece j of lane q of step s at (4 s + j) 4 + q; before
- * the first token a step of zeros, which lanes without a token read again and again.
- * Places in K are counted in steps: what lies u steps on is then a constant away.
+ * In LDS a token's activations are pieces of eight, in the order of the nibbles of a word
+ * (linear_int4_dot.h). Piece j of lane q in step s is at (4 s + j) 4 + q. A step of zeros
+ * precedes the first token; lanes without a token read it. Places in K are counted in
+ * steps, so that the place u steps on is a constant distance away.
  */
 #pragma once
 #include "kernels/device/dialect.h"
 #include "kernels/linear/linear_int4_words.h"
 #include "kernels/linear/quad_launch.h"
 
-/* Over the four lanes of a row. */
+/* Sum over the four lanes of a row. */
 DEVICE float quad_lanes_sum(float x)
 {
 	x += wave_xor<2>(x);
@@ -32,12 +32,12 @@ DEVICE float quad_lanes_sum(float x)
 #ifndef DIALECT_QUAD
 enum { QUAD_TOKENS = 1, QUAD_SCALES = 1 };
 
-/* Sums of a step: [row][scale]. */
+/* Sums of one step for each row and scale: v[row][scale]. */
 struct quad_acc {
 	float v[2][QUAD_SCALES];
 };
 
-/* += two rows' eight weights, as pairs (0 4) (1 5) (2 6) (3 7), times a piece. */
+/* acc += two rows' eight weights, as pairs (0 4) (1 5) (2 6) (3 7), times a piece x. */
 DEVICE void quad_dot(quad_acc *acc, const uint32_t *w0, const uint32_t *w1, u32x4 x)
 {
 	UNROLL
@@ -47,24 +47,25 @@ DEVICE void quad_dot(quad_acc *acc, const uint32_t *w0, const uint32_t *w1, u32x
 	}
 }
 
-/* Whose elements scale i of a sum belongs to: lane % 4 of it. */
+/* The lane (of four) whose elements, and so whose scale, sum i belongs to. */
 DEVICE int32_t quad_scale_lane(int32_t) { return (int32_t)lane_index() % 4; }
-/* Which of QUAD_TOKENS tokens this lane hands to the product; false: none. */
+/* True if this lane supplies a token's activations to the product; *token: which of
+ * QUAD_TOKENS. */
 DEVICE bool quad_hands(int32_t *token)
 {
 	*token = 0;
 	return true;
 }
-/* The sum of a row over its lanes, right in the lane that has the token. */
+/* The total of a row over its four lanes. It is valid only in a lane with quad_has. */
 DEVICE float quad_row_sum(float x) { return quad_lanes_sum(x); }
 DEVICE bool quad_has(int32_t) { return lane_index() % 4 == 0; }
 
-/* Sums of M tokens where a row has one scale: nothing is kept apart. */
+/* Sums of M tokens for weights with one scale a row: all elements are summed together. */
 template <int M> struct quad_tokens {
 	float v[2][M];
 };
 
-/* += two rows' eight weights, as pairs in order, times a piece; tokens are pitch apart. */
+/* s += two rows' eight weights, as pairs in order, times a piece; tokens are pitch apart. */
 template <int M>
 DEVICE void quad_tokens_dot(quad_tokens<M> *s, const uint32_t *w0, const uint32_t *w1,
 			    const u32x4 *x, int32_t pitch)
@@ -80,7 +81,7 @@ DEVICE void quad_tokens_dot(quad_tokens<M> *s, const uint32_t *w0, const uint32_
 	}
 }
 
-/* f(row, token, sum) for all of them, each in one of the row's lanes. */
+/* Call f(row, token, sum) once for each sum, in one of the four lanes of its row. */
 template <int M, class F> DEVICE void quad_tokens_each(const quad_tokens<M> &s, F f)
 {
 	UNROLL
@@ -94,18 +95,18 @@ template <int M, class F> DEVICE void quad_tokens_each(const quad_tokens<M> &s, 
 }
 #endif
 
-/* Where a lane finds its pieces. Token t is part t / QUAD_TOKENS. */
+/* A lane's addresses of its activations in LDS, for PARTS sets of QUAD_TOKENS tokens. */
 template <int M> struct quad_inputs {
 	enum { PARTS = (M + QUAD_TOKENS - 1) / QUAD_TOKENS };
 	const u32x4 *p[PARTS];
-	int32_t stride; /* from step to step */
+	int32_t stride; /* distance of steps, in pieces */
 };
 
 template <int M> struct quad_sums {
 	float v[2][quad_inputs<M>::PARTS];
 };
 
-/* By the first threads of a workgroup, before its barrier. */
+/* Write the step of zeros. By the first threads of a workgroup, before its barrier. */
 DEVICE void quad_zeros(u32x4 *lds)
 {
 	if (thread_index() < QUAD_ZEROS)
@@ -126,30 +127,30 @@ template <int M> DEVICE quad_inputs<M> quad_inputs_of(const u32x4 *lds, int32_t 
 	return out;
 }
 
-/* A lane's two rows; the pointers begin at its own words and groups of element 0. */
+/* A lane's two rows; the pointers are to the lane's first words and groups. */
 struct quad_rows {
 	const uint32_t *q[2];
 	const uint16_t *scales[2];
 	const uint32_t *zeros[2];
 	uint32_t zero_shift[2];
-	int32_t shift; /* log2(group), or 31 */
+	int32_t shift; /* log2(group), or 31 for one group a row */
 	bool is_bf16;
 };
 
-/* What a lane holds of a step between its loads and its use. */
+/* A step's data in a lane, between load and use. */
 template <int KIND> struct quad_step {
 	u32x4 q[2];
 	uint32_t scale[2], zero[2]; /* scale: QUAD_SCALES halves */
 };
 
-/* The group of the elements of lane q (of four) of step s. */
+/* The group that contains the elements of lane q (of four) in step s. */
 DEVICE int32_t quad_group(const quad_rows &r, int32_t s, int32_t q)
 {
 	return (s * QUAD_STEP + q * 32) >> r.shift;
 }
 
-/* Step s; from `end` on the last, which quad_use takes for nothing: to change what was
- * loaded would be to wait for it. */
+/* Load step s. From `end` on it loads the last step again, and quad_use ignores it:
+ * zeroing loaded data would wait for it. */
 template <int KIND>
 DEVICE void quad_load(const quad_rows &r, int32_t s, int32_t end, quad_step<KIND> *out)
 {
@@ -218,7 +219,7 @@ DEVICE void quad_use(const quad_rows &r, const quad_step<KIND> &c, int32_t s, in
 		}
 }
 
-/* UNR steps from s on. */
+/* Load UNR steps from s on. */
 template <int UNR, int KIND>
 DEVICE void quad_load_all(const quad_rows &r, int32_t s, int32_t end, quad_step<KIND> *out)
 {
@@ -236,8 +237,8 @@ DEVICE void quad_use_all(const quad_rows &r, const quad_step<KIND> *c, int32_t s
 		quad_use<M, KIND>(r, c[u], s + u, end, x, sums);
 }
 
-/* sums += steps [s, end), s < end, of which the first UNR are in `first`: the next are on
- * their way while those before are used. */
+/* sums += steps [s, end), s < end. The first UNR steps are already in `first`; the next
+ * ones are loaded while these are used. */
 template <int M, int UNR, int KIND>
 DEVICE void quad_run(const quad_rows &r, int32_t s, int32_t end, const quad_step<KIND> *first,
 		     const quad_inputs<M> &x, quad_sums<M> *sums)
@@ -256,7 +257,7 @@ DEVICE void quad_run(const quad_rows &r, int32_t s, int32_t end, const quad_step
 	quad_use_all<M, UNR, KIND>(r, now, s, end, x, sums);
 }
 
-/* Rows (16) of this wave to LDS: out[t * pitch + 8 y + g]. */
+/* Write the sums of this wave's 16 rows to LDS: out[t * pitch + 8 y + g]. */
 template <int M> DEVICE void quad_put(const quad_sums<M> &sums, int32_t pitch, float *out)
 {
 	UNROLL
@@ -269,7 +270,7 @@ template <int M> DEVICE void quad_put(const quad_sums<M> &sums, int32_t pitch, f
 		}
 }
 
-/* Piece p of a token's activations, in the order of a word's nibbles, and where it lies. */
+/* Reorder a piece of activations to the order of a word's nibbles; and its place in LDS. */
 DEVICE u32x4 quad_piece(u32x4 v)
 {
 	u32x4 out;
@@ -282,6 +283,7 @@ DEVICE u32x4 quad_piece(u32x4 v)
 
 DEVICE int32_t quad_place(int32_t p)
 {
-	uint32_t at = (uint32_t)p; /* the remainders of what may be negative cost more */
+	uint32_t at = (uint32_t)p; /* unsigned, because remainders of signed numbers take
+				    * more instructions */
 	return (int32_t)(at / 16 * 16 + at % 4 * 4 + at / 4 % 4);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels with four lanes a row (quad.h), for the host and for the device. Which
- * kind of int4 a kernel is for stands at the end of its name.
+ * Constants of the kernels with four lanes a row (quad.h), for host and device. The end
+ * of a kernel's name says which kind of int4 it takes.
  */
 #pragma once
 #if !defined(__HIP__)
@@ -10,28 +10,27 @@
 #endif
 
 enum {
-	QUAD_STEP = 128, /* elements of K that four lanes take at once; K is a multiple */
-	QUAD_ROWS = 16,  /* of a wave */
-	QUAD_ZEROS = 16  /* pieces of zeros before the activations in LDS: a step's */
+	QUAD_STEP = 128, /* elements of K in a step of four lanes; K is a multiple of it */
+	QUAD_ROWS = 16,  /* rows of a wave */
+	QUAD_ZEROS = 16  /* pieces of zeros before the activations in LDS: one step */
 };
 enum quad_kind {
-	QUAD_G32, /* groups of 32, no zero points: no word in the name (moe_quad.hip: and whole
-		   * turns) */
+	QUAD_G32, /* groups of 32, no zero points: no suffix (moe_quad.hip: also whole turns) */
 	QUAD_ANY, /* groups of 2^n >= 32, or one a row: _any */
-	QUAD_ZERO /* the same with zero points: _zero */
+	QUAD_ZERO /* QUAD_ANY with zero points: _zero */
 };
 
-/* One row of linear_quad.def. */
+/* A row of linear_quad.def. */
 struct quad_axes {
 	const char *name;
-	int32_t split;  /* waves that share the elements of K */
-	int32_t rows;   /* such sets of waves in a workgroup, 16 rows each */
-	int32_t unroll; /* steps in flight, the same again while they are used */
-	int32_t room;   /* of one token: for so many workgroups at once (KERNEL_OF_MANY) */
-	bool is_lean;   /* SPLIT 1, K whole turns of UNROLL steps, one token without its norm:
-			 * linear_quad_lean.h */
+	int32_t split;  /* waves that divide the elements of K */
+	int32_t rows;   /* sets of waves in a workgroup, 16 rows each */
+	int32_t unroll; /* steps in use; as many more are in flight */
+	int32_t room;   /* KERNEL_OF_MANY for one token: workgroups that must fit */
+	bool is_lean;   /* use linear_quad_lean.h: SPLIT 1, K whole turns of UNROLL steps,
+			 * one token, no norm */
 };
 
-/* LDS: zeros, the activations, the rows' sums of each wave. */
+/* Bytes of LDS: zeros, the activations, the row sums of each wave. */
 #define QUAD_LDS(m, k, split, rows) \
 	(QUAD_ZEROS * 16 + (m) * (k) * 2 + (split) * (rows) * QUAD_ROWS * (m) * 4)

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tiled product that prefill is made of: a workgroup computes BM rows (tokens) by
- * BN columns (rows of the weight) of X W', for linear_tile.hip and moe_tile.hip, which
- * say where rows come from and where results go.
+ * The tiled product of prefill. A workgroup computes BM rows (tokens) by BN columns (rows
+ * of the weight) of X W'. linear_tile.hip and moe_tile.hip use it; they decide where rows
+ * come from and where results go.
  *
- *   registers   each thread has pieces of the next step's X and W on their way from
- *               memory while the waves multiply the step that lies in LDS
- *   LDS         X and W of a step as 16-bit numbers, K contiguous, rows BK + 8 apart
- *               (an odd number of 16 bytes: rows in different banks); twice, so that a
- *               step costs one barrier (W bf16: once and two)
- *   W int4      nibble - zero, exact in f16, in the order of its word's pairs: 0 4 1 5
- *               2 6 3 7 of each eight. X is brought into the same order: a sum does not
- *               care. A group's sum is multiplied by its scale in f32, so nothing is
- *               rounded that the reference does not round, and no scale is too large
- *   W bf16      X is split in two bf16, whose sum it is exactly (f16 has 11 bits, bf16
- *               8): two products, and any bf16 is in range
- *   W in units  (kernels/weights/weight_units.h) halves as they are, a partial sum times its scale
- *               in f32 where the unit or its group ends; its minimum times the sum of the
- *               inputs, which is one more product, with ones: as exact as the others
- *   order       of a sum: K ascending, 16 at a time, groups added one after the other.
- *               It is the same in every shape: tiles may be chosen by M
+ *   registers   while the waves multiply the step in LDS, each thread loads its pieces of
+ *               the next step's X and W
+ *   LDS         X and W of a step as 16-bit numbers, K contiguous. Rows are BK + 8 apart,
+ *               an odd multiple of 16 bytes, so they lie in different banks. There are two
+ *               buffers, so a step takes one barrier (W bf16: one buffer and two)
+ *   W int4      nibble - zero, exact in f16. The order is that of the pairs in a word: 0 4
+ *               1 5 2 6 3 7. X gets the same order, which does not affect sums. A group's
+ *               sum is multiplied by its scale in f32. So nothing is rounded that the
+ *               reference does not round, and no scale is too large
+ *   W bf16      X is split exactly into two bf16 (f16 has 11 significant bits, bf16 8):
+ *               two products, and any bf16 is in range
+ *   W in units  (kernels/weights/weight_units.h) halves without their scale. The sum of a
+ *               unit or group is multiplied by its scale in f32. The minimum times the sum
+ *               of the inputs is subtracted; that sum is one more product, with ones
+ *   order       of a sum: K ascending, 16 at a time, groups added one after the other. It
+ *               is the same in every shape, so tiles may be chosen by M
  */
 #pragma once
 #include "kernels/linear/tile_gemm_stage.h"
 
 template <class G> struct gemm_sums {
 	tile_c v[G::MT][G::NT];
-	tile_c all[G::HAS_MIN ? G::MT : 1]; /* of the inputs of a row, in every column */
+	tile_c all[G::HAS_MIN ? G::MT : 1]; /* sum of a row's inputs, in every column */
 };
 
 template <class G> DEVICE void gemm_clear(gemm_sums<G> *s)
@@ -46,7 +46,8 @@ template <class G> DEVICE void gemm_clear(gemm_sums<G> *s)
 				s->all[m].v[i] = 0;
 }
 
-/* sum += part * scale of the column, f32; part = 0. scales: of this wave's columns. */
+/* sum += part * (scale of the column) in f32; then part = 0. scales: of this wave's
+ * columns. */
 template <class G>
 DEVICE void gemm_fold(gemm_sums<G> *sum, gemm_sums<G> *part, const float *scales)
 {
@@ -68,9 +69,10 @@ DEVICE void gemm_fold(gemm_sums<G> *sum, gemm_sums<G> *part, const float *scales
 	gemm_clear(part);
 }
 
-enum { GEMM_ONES = 24 }; /* halves from row to row of sixteen times sixteen ones */
+enum { GEMM_ONES = 24 }; /* row pitch, in halves, of a 16 x 16 matrix of ones */
 
-/* Sixteen of K. a, b: this wave's first row, at that K; ones: where there are minima. */
+/* Multiply sixteen elements of K. a, b: this wave's first row at that K. ones: for
+ * minima. */
 template <class G>
 DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b,
 			  const uint16_t *ones)
@@ -91,16 +93,16 @@ DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b,
 	}
 }
 
-/* What all products of the block look up: ones, and the format's own table. Each thread
- * stores eight ones at most, and no loop does: clang 17 to 20 compile one wrongly
- * (docs/gpu-compilers.md). */
+/* Write to LDS what all products of the block use: ones, and the format's lookup table.
+ * No loop stores the ones, because clang 17 to 20 compile one wrongly
+ * (docs/gpu-compilers.md). So each thread stores at most eight. */
 template <class G> DEVICE void gemm_prepare(uint16_t *ones, u32x4 *table)
 {
 	constexpr int32_t PIECES = 16 * GEMM_ONES / 8;
 	static_assert(PIECES <= G::THREADS, "one store a thread");
 	if constexpr (G::HAS_MIN)
 		if ((int32_t)thread_index() < PIECES) {
-			constexpr uint32_t TWO = 0x3C003C00u; /* 1.0, 1.0 */
+			constexpr uint32_t TWO = 0x3C003C00u; /* two halves of 1.0 */
 			((u32x4 *)ones)[thread_index()] = u32x4{TWO, TWO, TWO, TWO};
 		}
 	if constexpr (unit_table(G::UNIT) > 0) {
@@ -109,7 +111,7 @@ template <class G> DEVICE void gemm_prepare(uint16_t *ones, u32x4 *table)
 	}
 }
 
-/* After the sixteen at k of the step at k0: is a scale's part of K done? */
+/* True if a scale's part of K ends after the sixteen elements at k0 + k. */
 template <class G> DEVICE bool gemm_is_folded(const gemm_weight *w, int32_t k0, int32_t k)
 {
 	constexpr bool IS_GROUPED = G::UNIT == WEIGHT_INT8 || G::UNIT == WEIGHT_FP8;
@@ -140,7 +142,7 @@ DEVICE int32_t gemm_wave_n(int32_t waves_n)
 	return (int32_t)wave_index() % waves_n;
 }
 
-/* The whole product of this block: *sum is this wave's part of it. */
+/* The whole product of this block; *sum is this wave's part of it. */
 template <class G, class X, class W>
 DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_sums<G> *sum)
 {
@@ -176,7 +178,8 @@ DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_sums<G> *
 			gemm_multiply<G>(G::HAS_SCALES ? &part : sum, from_a + k, from_b + k,
 					 ones);
 			if constexpr (G::IS_SPLIT) {
-				gemm_pin(sum); /* or all is loaded first, and spilled */
+				gemm_pin(sum); /* else the compiler loads everything first
+					        * and spills */
 				gemm_multiply<G>(sum, from_a + G::A_HALVES + k, from_b + k,
 						 ones);
 				gemm_pin(sum);
@@ -198,8 +201,8 @@ DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_sums<G> *
 	}
 }
 
-/* of_column(n): a value for each column n of the block that this lane has part of;
- * f(m, n, x, value): each element of it. */
+/* Calls f(m, n, x, value) for each element of the block in this lane; value is
+ * of_column(n), computed once for each column n. */
 template <class G, class C, class F>
 DEVICE void gemm_each(const gemm_sums<G> *sum, C of_column, F f)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What host and kernels agree on about tiled products (tile_gemm.h): C and C++.
+ * Definitions of tiled products (tile_gemm.h) shared by host and kernels: C and C++.
  */
 #pragma once
 #if !defined(__HIP__)
 #include <stdint.h>
 #endif
 
-/* INT4_G32: groups of 32; INT4: of 64 and more. GEMM_UNITS + n: enum weight_format n, by
- * units (kernels/weights/weight_units.h). */
+/* INT4_G32: groups of 32; INT4: groups of 64 and more. GEMM_UNITS + n: format n of enum
+ * weight_format, in units (kernels/weights/weight_units.h). */
 enum gemm_format { GEMM_INT4_G32, GEMM_INT4, GEMM_F16, GEMM_BF16, GEMM_UNITS = 16 };
 
 /* A row of linear_tile.def or moe_tile.def. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first half of tile_gemm.h, which tells about it: the shape of a block, and the
- * way of X and W from memory through registers into LDS.
+ * The first half of tile_gemm.h: the shape of a block, and the copies of X and W from
+ * memory through registers to LDS.
  */
 #pragma once
 #include "kernels/linear/tile_gemm_host.h"
 #include "kernels/weights/unit_take.h"
 
-/* K after which the sums of a format in units are scaled: its units have scales of their
- * own, or two a scale. NVFP4's are multiplied into the halves, e2m1 times e4m3 is exact;
- * int8's and fp8's are of 32 or more. */
+/* Elements of K between two scalings of a sum, for formats in units. It is a unit, or two
+ * units with a common scale. NVFP4's scales are multiplied into the halves, since e2m1
+ * times e4m3 is exact in f16. Groups of int8 and fp8 have 32 or more elements. */
 constexpr int gemm_unit_fold(int format)
 {
 	return format == WEIGHT_Q2_K || format == WEIGHT_Q3_K || format == WEIGHT_Q6_K ? 16
@@ -25,21 +25,21 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr int UNIT = IS_UNITS ? FORMAT - GEMM_UNITS : WEIGHT_F16;
 	static constexpr bool HAS_SCALES = IS_INT4 || (IS_UNITS && UNIT != WEIGHT_NVFP4);
 	static constexpr bool HAS_MIN = IS_UNITS && unit_has_min(UNIT);
-	/* 0: where a group ends, at a step's end */
+	/* 0: scale where a group ends, at the end of a step */
 	static constexpr int FOLD = FORMAT == GEMM_INT4_G32 ? 32
 				    : IS_UNITS		    ? gemm_unit_fold(UNIT)
 							    : 0;
 	static constexpr int STAGES = IS_SPLIT ? 1 : 2;
 	static constexpr int TILES = IS_SPLIT ? TILE_BF16 : TILE_F16;
-	static constexpr int MT = BM / 16 / WM_, NT = BN / 16 / WN_; /* of a wave */
+	static constexpr int MT = BM / 16 / WM_, NT = BN / 16 / WN_; /* tiles of a wave */
 	static constexpr int PITCH = BK + 8;
-	static constexpr int PIECES = BK / 8; /* of a row: eight numbers */
-	static constexpr int A_EACH = BM * PIECES / THREADS; /* pieces of a thread */
+	static constexpr int PIECES = BK / 8; /* pieces (eight numbers) of a row */
+	static constexpr int A_EACH = BM * PIECES / THREADS; /* pieces that a thread loads */
 	static constexpr int B_EACH = BN * PIECES / THREADS;
 	static constexpr int B_UNITS = IS_UNITS ? BN * (BK / 16) / THREADS : 1;
-	static constexpr int FOLDS = FOLD ? BK / (FOLD ? FOLD : 1) : 1; /* a step */
-	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* a stage */
-	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* and minima, after them */
+	static constexpr int FOLDS = FOLD ? BK / (FOLD ? FOLD : 1) : 1; /* scalings in a step */
+	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* in halves */
+	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* minima follow */
 	static constexpr int SIDE = SCALES * (HAS_MIN ? 2 : 1);
 	static_assert(A_EACH * THREADS == BM * PIECES && B_EACH * THREADS == BN * PIECES,
 		      "pieces divide evenly");
@@ -47,36 +47,36 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static_assert(!IS_INT4 || B_EACH == 2 || B_EACH == 4, "words of one load");
 };
 
-/* A row of a weight. zeros NULL: every zero is 8. */
+/* A row of a weight. zeros is NULL if every zero is 8. */
 struct gemm_row {
 	const void *q;
 	const uint16_t *scales;
 	const uint32_t *zeros;
 	uint32_t zero_shift;
-	unit_row unit; /* where the format is in units: this alone */
+	unit_row unit; /* used alone if the format is in units */
 };
 
-/* What is the same for all rows of a product. */
+/* The properties that all rows of a weight share. */
 struct gemm_weight {
-	int32_t k;           /* multiple of 32 for int4, of 8 else */
+	int32_t k;           /* multiple of 32 for int4, else of 8 */
 	int32_t group_shift; /* log2(group) >= 5; 31: one group a row */
-	bool is_bf16;        /* scales */
+	bool is_bf16;        /* the scales are bf16 */
 	unit_weight unit;
 };
 
-/* Where a thread's pieces come from, and the pieces on their way. */
+/* Where a thread's pieces come from, and pieces being loaded. */
 template <class G> struct gemm_thread {
 	const u32x4 *a[G::A_EACH];
-	int32_t a_at[G::A_EACH], a_to[G::A_EACH]; /* of K; in LDS */
-	gemm_row row; /* int4: the one row of this thread */
-	const u32x4 *b[G::B_EACH]; /* others */
+	int32_t a_at[G::A_EACH], a_to[G::A_EACH]; /* element of K; place in LDS */
+	gemm_row row; /* int4: the thread's only row */
+	const u32x4 *b[G::B_EACH]; /* W of other formats */
 	int32_t b_at[G::B_EACH], b_to[G::B_EACH];
 	u32x4 a_piece[G::A_EACH], b_piece[G::IS_INT4 ? 1 : G::B_EACH];
 	uint32_t word[4], zero;
 	uint16_t scale;
 	unit_row unit_rows[G::B_UNITS];
-	int32_t unit_at[G::B_UNITS], unit_line[G::B_UNITS]; /* of K; of the block */
-	int32_t unit_chunk[G::B_UNITS], unit_number[G::B_UNITS]; /* that were loaded */
+	int32_t unit_at[G::B_UNITS], unit_line[G::B_UNITS]; /* element of K; row in the block */
+	int32_t unit_chunk[G::B_UNITS], unit_number[G::B_UNITS]; /* of the unit that is loaded */
 	unit_raw unit_piece[G::B_UNITS];
 };
 
@@ -90,8 +90,8 @@ DEVICE uint32_t gemm_pair_hi(uint32_t a, uint32_t b)
 	return a >> 16 | (b & 0xFFFF0000u);
 }
 
-/* x_row(m): row m of X in this block, m < BM; w_row(n): row n of W; both always valid,
- * 16-byte aligned. */
+/* Set up a thread's pieces. x_row(m) and w_row(n) return rows of X and W; for all m < BM
+ * and n < BN the result is valid and 16-byte aligned. */
 template <class G, class X, class W>
 DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 {
@@ -144,7 +144,7 @@ template <int N> DEVICE void gemm_load_words(const uint32_t *q, uint32_t *out)
 	}
 }
 
-/* v where it is of K, zeros beyond. */
+/* v if is_in, else zeros. */
 DEVICE u32x4 gemm_only_if(bool is_in, u32x4 v)
 {
 	UNROLL
@@ -153,8 +153,8 @@ DEVICE u32x4 gemm_only_if(bool is_in, u32x4 v)
 	return v;
 }
 
-/* Start the loads of the step at k0. is_whole: all of it is in K; else what is beyond
- * is read from the row's start, and x becomes zero. */
+/* Start the loads of the step at k0. is_whole: all of the step is within K. Otherwise
+ * elements beyond K are read from the row's start, and x becomes zero there. */
 template <class G, bool is_whole>
 DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 {
@@ -200,8 +200,9 @@ DEVICE void gemm_load(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 		gemm_load_step<G, false>(t, w, k0);
 }
 
-/* Eight int4 of a word, less zero. minus is 1024 + zero twice; plus is -(64 + zero)
- * twice, for nibbles that stand four bits up and so are 1024 + 16 n. */
+/* The eight int4 of a word minus zero. Both halves of `minus` are 1024 + zero. Nibbles
+ * that stand four bits up are 1024 + 16 n and are scaled by 1/16; for these both halves
+ * of `plus` are -(64 + zero). */
 DEVICE u32x4 gemm_int4(uint32_t q, uint32_t minus, uint32_t plus)
 {
 	uint32_t high = q >> 8;
@@ -213,7 +214,7 @@ DEVICE u32x4 gemm_int4(uint32_t q, uint32_t minus, uint32_t plus)
 	return out;
 }
 
-/* Two f16 as the upper halves of two f32 and what these leave, both as bf16. */
+/* Split two f16 into bf16: high is the upper half of each f32, low the remainder. */
 DEVICE void gemm_split(uint32_t pair, uint32_t *high, uint32_t *low)
 {
 	float x = f16_to_f32((uint16_t)pair), y = f16_to_f32((uint16_t)(pair >> 16));
@@ -251,7 +252,7 @@ DEVICE void gemm_stage_units(const gemm_thread<G> *t, const gemm_weight *w, uint
 	}
 }
 
-/* What has been loaded into LDS. */
+/* Store the loaded pieces to LDS. */
 template <class G>
 DEVICE void gemm_stage(const gemm_thread<G> *t, const gemm_weight *w, uint16_t *a,
 		       uint16_t *b, float *scales)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an expert does between its two layers, and which expert a pair has.
+ * The activation between an expert's two layers, and the expert of a pair (token, slot).
  */
 #pragma once
 #include "kernels/device/dialect.h"
 #include "kernels/moe/moe_launch.h"
 
-/* g / (1 + exp(-alpha g)), in one exp2 and one rcp; exp2 is infinite where g is far
- * below zero, and rcp makes that zero. */
+/* g / (1 + exp(-alpha g)), by one exp2 and one rcp. If g is very negative, exp2 gives
+ * infinity, and rcp turns that into zero. */
 DEVICE float moe_silu(float g, float alpha)
 {
 	return g * fast_rcp(1 + fast_exp2(g * alpha * -1.44269504f));
@@ -18,7 +18,7 @@ DEVICE float moe_sigmoid(float x)
 	return fast_rcp(1 + fast_exp2(x * -1.44269504f));
 }
 
-/* h (F) of a token's slot: the shared expert's lies apart. */
+/* h (F) of a token's slot; the shared expert's h is a separate array. */
 DEVICE uint16_t *moe_slot_h(const moe_launch &a, size_t t, size_t slot)
 {
 	size_t u = (size_t)a.n_used;
@@ -26,7 +26,7 @@ DEVICE uint16_t *moe_slot_h(const moe_launch &a, size_t t, size_t slot)
 			 : a.h + (t * u + slot) * (size_t)a.ffn;
 }
 
-/* What its output is multiplied by. */
+/* The router's weight of this token's slot. */
 DEVICE float moe_slot_weight(const moe_launch &a, size_t t, size_t slot)
 {
 	size_t u = (size_t)a.n_used, i = slot == u ? t : t * u + slot;
@@ -34,14 +34,14 @@ DEVICE float moe_slot_weight(const moe_launch &a, size_t t, size_t slot)
 	return w ? w[i] : 1;
 }
 
-/* A token's expert: which, and where its h is. */
+/* A token's slot: its expert, and where its h is. */
 struct moe_pair {
 	size_t token, slot, expert;
 	bool is_shared;
 	uint16_t *h; /* (F) */
 };
 
-/* knows_id: else the expert is left open, where it is not the shared one. */
+/* knows_id false: do not read the id; the expert stays unset unless it is the shared one. */
 DEVICE moe_pair moe_slot_at(const moe_launch &a, size_t t, size_t slot, bool knows_id = true)
 {
 	moe_pair out;
@@ -56,16 +56,17 @@ DEVICE moe_pair moe_slot_at(const moe_launch &a, size_t t, size_t slot, bool kno
 	return out;
 }
 
-/* Of pair p, which fits 32 bits: what is asked for next waits for the division, so one
- * token is spared it. */
+/* Pair number p, which fits 32 bits. The next load waits for the division, so a single
+ * token skips it. */
 DEVICE moe_pair moe_pair_at(const moe_launch &a, size_t p, bool knows_id = true)
 {
 	uint32_t n = (uint32_t)a.n_slots, t = a.n_tok == 1 ? 0 : (uint32_t)p / n;
 	return moe_slot_at(a, t, (uint32_t)p - t * n, knows_id);
 }
 
-/* As f16, nearest; what is beyond its range as the largest: an infinity would reach
- * every output of the token, and turn to NaN where a weight is zero. */
+/* Activation of one element, rounded to f16. Values beyond f16's range become the largest
+ * half: an infinity would spread to all outputs of the token, and become NaN times a zero
+ * weight. */
 DEVICE uint16_t moe_act(const moe_launch &a, const moe_pair &p, size_t f, float g,
 			float u)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      pairs sorted by expert, in blocks of block_m of one expert each, -1 where a
- *           block is not full
+ * MATH      sorts the pairs (token, slot) by expert, into blocks of block_m pairs of one
+ *           expert; unused places of a block are -1
  * LAYOUT    kernels/moe/moe_tile.h
- * GEOMETRY  one workgroup of 16 waves, each with a sixteenth of the pairs. LDS: a count
- *           for each wave and expert. Lanes with the same expert find each other by
- *           ballots over the bits of the id, so nothing is atomic and the order is that
- *           of the pairs
+ * GEOMETRY  one workgroup of 16 waves; each wave has a sixteenth of the pairs. LDS: a
+ *           count for each wave and expert. Lanes with the same expert find each other by
+ *           ballots over the bits of its id. So no atomics are needed, and pairs keep
+ *           their order
  * PRECISION integers
  * ROOFLINE  4,096 pairs of 128 experts: 8 rounds a wave, twice, of 7 ballots: a few us
- * TRIED     atomics on counts in LDS: no faster, and another order each time
+ * TRIED     atomic counts in LDS: no faster, and the order varies from run to run
  * SEE       kernels/moe/moe_tile.hip
  */
 #include "kernels/moe/moe_act.h"
@@ -23,7 +23,8 @@ DEVICE uint32_t moe_align_expert(const moe_launch &m, uint32_t p)
 	return (uint32_t)m.id[p / n * (uint32_t)m.n_used + slot];
 }
 
-/* Lanes of this wave that have the same e; is_in false: none. */
+/* Mask of the lanes of this wave with the same e as this lane; lanes with is_in false are
+ * left out. */
 DEVICE uint32_t moe_align_same(uint32_t e, bool is_in, int32_t n_bits)
 {
 	uint32_t same = wave_ballot(is_in);
@@ -34,8 +35,8 @@ DEVICE uint32_t moe_align_same(uint32_t e, bool is_in, int32_t n_bits)
 	return same;
 }
 
-/* counts[e] += the pairs of this wave's share; where `pairs` is given counts[e] is the
- * place of e's next pair, and pairs are put there. */
+/* counts[e] += the pairs of expert e in this wave's share. If `pairs` is given, counts[e]
+ * is instead the place of e's next pair, and the pairs are stored there. */
 DEVICE void moe_align_pass(const moe_launch &m, uint32_t n_pairs, int32_t n_bits,
 			   uint32_t *counts, int32_t *pairs)
 {
@@ -71,7 +72,8 @@ KERNEL(MOE_ALIGN_THREADS) void moe_align_kernel(moe_tile_launch a)
 	group_barrier();
 	moe_align_pass(a.m, n_pairs, n_bits, mine, NULL);
 	group_barrier();
-	/* Blocks of each expert, then of all before and itself (Hillis and Steele). */
+	/* Number of blocks of each expert, then prefix sums over experts (Hillis and
+	 * Steele). */
 	for (uint32_t e = t; e < n; e += MOE_ALIGN_THREADS) {
 		uint32_t all = 0;
 		for (uint32_t w = 0; w < MOE_ALIGN_WAVES; w++)
@@ -91,7 +93,8 @@ KERNEL(MOE_ALIGN_THREADS) void moe_align_kernel(moe_tile_launch a)
 			blocks[u] += high;
 		group_barrier();
 	}
-	/* Where each wave's pairs of an expert begin; the rest of the last block. */
+	/* The place of each wave's first pair of an expert; then -1 for the rest of its
+	 * last block. */
 	for (uint32_t e = t; e < n; e += MOE_ALIGN_THREADS) {
 		uint32_t block = e ? blocks[e - 1] : 0, at = block * bm;
 		for (uint32_t w = 0; w < MOE_ALIGN_WAVES; w++) {

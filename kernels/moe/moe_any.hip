@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/moe_experts.h, any shape, bias and activation
- * LAYOUT    kernels/moe/moe_launch.h; weights of any format, all experts of the same
- * GEOMETRY  workgroups of four waves. up: (F over 4, T U), a wave a number of h; down:
- *           (D over 4, T), a wave a number of y, the token's experts one after the
- *           other; scale: (T over 4), a wave a token
- * PRECISION f32 sums, 32 lanes apart; h rounded to f16; y in the order of the experts
- * ROOFLINE  reads weights once a pair. What has no kernel of its own comes here
- * TRIED     nothing else
+ * LAYOUT    kernels/moe/moe_launch.h; weights of any format, the same for all experts
+ * GEOMETRY  workgroups of four waves. up: (F over 4, T U), one number of h a wave. down:
+ *           (D over 4, T), one number of y a wave, which adds the token's experts one by
+ *           one. scale: (T over 4), one token a wave
+ * PRECISION f32 sums, elements 32 lanes apart; h rounded to f16; y adds experts in order
+ * ROOFLINE  reads weights once for each pair of token and expert. The fallback for
+ *           formats and shapes without a kernel of their own
+ * TRIED     no other form
  * SEE       kernels/weights/dequant.h, kernels/ops/moe_experts_ref.c
  */
 #include "kernels/weights/dequant.h"
@@ -47,7 +48,7 @@ template <int format> DEVICE void moe_any_down(const moe_launch &a)
 		*y = sum;
 }
 
-/* scale[t] = 1 / (1 + exp(-(router x[t]))); router (1, D). */
+/* The shared expert's weight: scale[t] = 1 / (1 + exp(-(router x[t]))); router (1, D). */
 template <int format>
 DEVICE void moe_scale(weight_view router, const uint16_t *x, int32_t n_tok, float *scale)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which experts a token goes to, by all threads of a workgroup: kernels/ops/moe_router.h. An
- * expert's place among the chosen is how many are better: each thread counts for its
- * own, all at once, where rounds of one best after the other would wait for each other.
+ * Chooses a token's experts (kernels/ops/moe_router.h), by all threads of a workgroup.
+ * The rank of an expert is the number of better ones. Each thread counts that for its own
+ * experts, all at once. Finding the best one by one would need a round of synchronization
+ * for each.
  */
 #pragma once
 #include "kernels/device/dialect.h"
@@ -10,7 +11,7 @@
 
 enum {
 	KEY_TAKEN = 0,
-	KEY_NAN = 1 /* chosen when no number is left */
+	KEY_NAN = 1 /* a NaN ranks below every number */
 };
 
 DEVICE float moe_router_logit(uint32_t key)
@@ -28,13 +29,13 @@ DEVICE float moe_router_sigmoid(float x)
 	return fast_rcp(1 + moe_router_exp(-x));
 }
 
-/* What expert e is chosen by, of its logit. */
+/* The score by which expert e is chosen: sigmoid of its logit, plus its bias. */
 DEVICE float moe_choose_sigmoid(const moe_router_rule &rule, float logit, uint32_t e)
 {
 	return moe_router_sigmoid(logit) + rule.bias[e];
 }
 
-/* Never KEY_TAKEN. */
+/* The sort key of a score; never KEY_TAKEN. */
 DEVICE uint32_t moe_choose_key(float by)
 {
 	uint32_t k = order_key(by);
@@ -46,15 +47,15 @@ DEVICE bool moe_choose_has_groups(const moe_router_rule &rule)
 	return rule.is_sigmoid && rule.n_groups_used < rule.n_groups;
 }
 
-/* LDS of a choice. */
+/* LDS arrays to choose a token's experts. */
 struct moe_choice {
 	uint32_t *keys; /* (E) */
-	uint32_t *more; /* (E): of groups, of threads */
-	uint32_t *id;   /* (U) the chosen, the best first */
-	float *weight;  /* (U) */
+	uint32_t *more; /* (E): scratch, for groups or for threads */
+	uint32_t *id;   /* (U): the chosen experts, the best first */
+	float *weight;  /* (U): their weights */
 };
 
-/* A workgroup's dynamic LDS as that: see MOE_CHOICE_LDS. */
+/* Divides a workgroup's dynamic LDS, of MOE_CHOICE_LDS bytes, into these arrays. */
 DEVICE moe_choice moe_choice_of(uint32_t *lds, int32_t n_experts, int32_t n_used)
 {
 	moe_choice c;
@@ -65,7 +66,7 @@ DEVICE moe_choice moe_choice_of(uint32_t *lds, int32_t n_experts, int32_t n_used
 	return c;
 }
 
-/* The best of this lane's keys, every 32nd. */
+/* The best of this lane's keys, which are every 32nd key. */
 DEVICE void moe_choose_scan(const uint32_t *keys, uint32_t n, uint32_t *key, uint32_t *id)
 {
 	*key = KEY_TAKEN;
@@ -77,7 +78,7 @@ DEVICE void moe_choose_scan(const uint32_t *keys, uint32_t n, uint32_t *key, uin
 		}
 }
 
-/* Takes the experts of all but the best groups out of keys: one wave. */
+/* Remove the experts of all but the best groups from keys. By one wave. */
 DEVICE void moe_choose_groups(const moe_router_rule &rule, uint32_t n_experts,
 			      uint32_t *keys, uint32_t *groups)
 {
@@ -95,7 +96,7 @@ DEVICE void moe_choose_groups(const moe_router_rule &rule, uint32_t n_experts,
 	for (int32_t i = 0; i < rule.n_groups_used; i++) {
 		uint32_t k = key, g = best;
 		wave_best(&k, &g);
-		if (g == best) { /* mine */
+		if (g == best) { /* this lane has the best group */
 			groups[g] = KEY_TAKEN;
 			moe_choose_scan(groups, n, &key, &best);
 		}
@@ -106,8 +107,8 @@ DEVICE void moe_choose_groups(const moe_router_rule &rule, uint32_t n_experts,
 			keys[e] = KEY_TAKEN;
 }
 
-/* How many of keys [i, n) are before number e, of key k: greater, or equal and earlier.
- * i is a multiple of 4. */
+/* Number of keys in [i, n) that rank before expert e with key k: greater, or equal with a
+ * lower index. i is a multiple of 4. */
 DEVICE uint32_t moe_choose_before(const uint32_t *keys, uint32_t i, uint32_t n, uint32_t e,
 				  uint32_t k)
 {
@@ -123,8 +124,9 @@ DEVICE uint32_t moe_choose_before(const uint32_t *keys, uint32_t i, uint32_t n, 
 	return count;
 }
 
-/* The key that the U best have at least: where experts are more than threads, that of
- * the U-th best thread's best. `best`: LDS of a number a thread. */
+/* With more experts than threads: a lower bound on the keys of the U best, so that the
+ * rest can be skipped. It is the U-th best of the threads' own maxima. `best`: LDS, one
+ * number a thread. */
 template <int THREADS>
 DEVICE uint32_t moe_choose_least(const uint32_t *keys, uint32_t n, uint32_t n_used,
 				 uint32_t *best, uint32_t *least)
@@ -142,13 +144,13 @@ DEVICE uint32_t moe_choose_least(const uint32_t *keys, uint32_t n, uint32_t n_us
 	return *least;
 }
 
-/* The logit of this thread's first expert, to be asked for early. */
+/* The logit of this thread's first expert, loaded early. */
 DEVICE float moe_choose_first(const float *logits, uint32_t n_experts)
 {
 	return thread_index() < n_experts ? logits[thread_index()] : 0;
 }
 
-/* Experts that are half of the threads or fewer: several of these count for each. */
+/* At most half as many experts as threads: several threads share the count of an expert. */
 template <int THREADS>
 DEVICE void moe_choose_few(uint32_t n_experts, uint32_t n_used, const moe_choice &c)
 {
@@ -167,8 +169,8 @@ DEVICE void moe_choose_few(uint32_t n_experts, uint32_t n_used, const moe_choice
 		c.id[count] = e;
 }
 
-/* Of logits (E), of which `first` is moe_choose_first, to c.id. `least`: a number of
- * LDS. */
+/* Choose experts from logits (E) and store them in c.id. `first` is moe_choose_first;
+ * `least` is one number of LDS. */
 template <int THREADS>
 DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, float first,
 		       uint32_t n_experts, uint32_t n_used, const moe_choice &c,
@@ -201,7 +203,8 @@ DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, float f
 	group_barrier();
 }
 
-/* What they weigh, and both to memory: one wave. */
+/* Compute the weights of the chosen experts, and write ids and weights to memory. By one
+ * wave. */
 DEVICE void moe_choose_weigh(const moe_router_rule &rule, const float *logits,
 			     uint32_t n_experts, uint32_t n_used, const moe_choice &c,
 			     int32_t *id, float *weight)

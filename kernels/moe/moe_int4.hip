@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/moe_experts.h for int4 experts and few tokens, in two launches
- * LAYOUT    kernels/moe/moe_launch.h; weights, and activations in LDS, as in linear_int4_dot.h
- * GEOMETRY  up: (F over WAVES x 32/THRDS x YTILE/2, pairs), a lane as many rows of gate
- *           as of up, the same ones, so that silu(g) u is made where both sums are. LDS:
- *           x of the token. down: (D over 32/THRDS x YTILE, T), a wave a slot of the
- *           token for all the workgroup's rows, then the slots' sums are added in their
- *           order. LDS: h of all slots, 4 bytes a row and slot.
- *           Workgroups of one expert lie side by side in x, so that Strix Halo's 40
- *           compute units work at one or two experts at a time.
+ * LAYOUT    kernels/moe/moe_launch.h; weights, and activations in LDS, as in
+ *           linear_int4_dot.h
+ * GEOMETRY  up: (F over WAVES x 32/THRDS x YTILE/2, pairs). A lane has the same rows of
+ *           gate and of up, so it computes silu(g) u where both sums are. LDS: x of the
+ *           token.
+ *           down: (D over 32/THRDS x YTILE, T). A wave takes one slot of the token for
+ *           all rows of the workgroup; then the slots' sums are added in order. LDS: h of
+ *           all slots, and 4 bytes for each row and slot.
+ *           Workgroups of one expert are neighbours in x, so Strix Halo's 40 compute
+ *           units work at one or two experts at a time.
  * PRECISION as linear_int4_dot.h; h rounded to f16; the sum over slots in f32, in order
- * ROOFLINE  Qwen3-30B-A3B, groups of 32: 14.2 MB of gate and up and 7.1 MB of down a
- *           token and layer; 13 vector instructions a word of 8 weights, as in
- *           linear_int4_dot.h, so memory decides: 55 and 28 us at 256 GB/s. 384 workgroups
- *           of 8 waves, 128 bytes of weights in flight a lane; down 128 of 8, 192 bytes.
+ * ROOFLINE  Qwen3-30B-A3B, groups of 32: 14.2 MB of gate and up and 7.1 MB of down for a
+ *           token and layer. 13 vector instructions for a word of 8 weights, as in
+ *           linear_int4_dot.h, so memory is the limit: 55 and 28 us at 256 GB/s. up: 384
+ *           workgroups of 8 waves with 128 bytes of weights in flight a lane; down: 128
+ *           of 8, 192 bytes.
  * TRIED     (elsewhere, on gfx1151) all experts in one persistent workgroup a compute
- *           unit: a quarter of the waves, 26 % slower; down with f32 atomics: the order
- *           of a sum would change; silu in the staging of down: 24 threads busy in 512
- * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_int4.def, kernels/moe/moe_any.hip
+ *           unit: a quarter of the waves, 26 % slower. down with f32 atomics: the order
+ *           of a sum would vary. silu while down copies h to LDS: 24 of 512 threads busy
+ * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_int4.def,
+ *           kernels/moe/moe_any.hip
  */
 #include "kernels/linear/linear_int4_dot.h"
 #include "kernels/moe/moe_slots.h"
 
-/* Row `row` of w, or its last, as row y of a lane. */
+/* Set row y of a lane to row `row` of w, or to w's last row if that is past the end. */
 template <int YTILE, bool HAS_ZERO>
 DEVICE void moe_int4_row(linear_int4_rows<YTILE> *out, int y, const weight_view &w,
 			 int32_t row)

@@ -2,10 +2,10 @@
  *
  * How the kernels of moe_experts are launched. C for the host, C++ for the kernels.
  *
- * Ids stay on the device: kernels look their expert up in a table of weights. A shared
- * expert is row E of the table; it sees every token, as one more slot after the U of
- * the token (n_slots = U + 1) where it is as wide and of the format as the others are,
- * else in launches of its own (id NULL).
+ * Expert ids stay on the device: kernels look up their expert in a table of weights. A
+ * shared expert, which all tokens use, is row E of the table. If it has the width and the
+ * format of the others, it is one more slot after the U slots of each token (n_slots = U
+ * + 1). Otherwise it has launches of its own (id NULL).
  *
  * Slot s of token t is pair t * n_slots + s.
  */
@@ -16,57 +16,60 @@
 
 enum {
 	MOE_INT4_MAX_TOK = 8,
-	/* moe_rows.hip: waves of a workgroup, lanes that share a row, rows */
+	/* moe_rows.hip: waves of a workgroup, lanes that share a row, rows of a
+	 * workgroup. */
 	MOE_ROWS_WAVES = 8,
 	MOE_ROWS_UP_THRDS = 16,
 	MOE_ROWS_UP = MOE_ROWS_WAVES * 32 / MOE_ROWS_UP_THRDS * 2,
 	MOE_ROWS_DOWN_THRDS = 8,
 	MOE_ROWS_DOWN = 32 / MOE_ROWS_DOWN_THRDS * 4,
-	MOE_ROWS_LDS = 65536 /* bytes a workgroup may have */
+	MOE_ROWS_LDS = 65536 /* bytes of LDS that a workgroup may have */
 };
 enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
-enum moe_act { MOE_SILU, MOE_CLAMPED }; /* those that kernels have fused */
+enum moe_act { MOE_SILU, MOE_CLAMPED }; /* activations that kernels can fuse */
 
-/* Where something of each expert is: of e at p[e >= split] + e step. Memory comes in
- * blocks, and in a layer one may end. */
+/* Addresses of an array of each expert: expert e has p[e >= split] + e * step. Device
+ * memory is allocated in blocks, and one block may end within a layer. */
 struct moe_run {
 	const char *p[2];
-	uint64_t step; /* bytes */
+	uint64_t step; /* bytes between experts */
 	int32_t split;
 };
 
-/* The experts' weights of one part, without zero points. */
+/* Addresses of the experts' weights of one part (gate, up or down), without zero points. */
 struct moe_span {
-	struct moe_run q, scales; /* q.p[0] NULL: only the table tells */
-	int32_t pitch;            /* as in weight_view */
+	struct moe_run q, scales; /* q.p[0] NULL: use the table */
+	int32_t pitch;            /* as in struct weight_view */
 };
 
 struct moe_launch {
 	const struct weight_view *table; /* (E + 1, MOE_PARTS) */
-	const int32_t *id;     /* (T, U); NULL: all are `shared`, U = 1 */
-	const float *weight;   /* (T, U) f32; NULL: 1 */
+	const int32_t *id;     /* (T, U); NULL: every pair is the expert `shared`, U = 1 */
+	const float *weight;   /* (T, U) f32; NULL: all are 1 */
 	const float *gate_bias, *up_bias; /* (E, F) f32, or NULL */
 	const float *down_bias;           /* (E, D) f32, or NULL */
 	const uint16_t *x;     /* (T, D) f16 */
 	uint16_t *h;           /* (T, U, F) f16 */
 	float *y;              /* (T, D) f32, added to */
 	int32_t n_tok, n_used, n_slots, dim, ffn;
-	int32_t shared;        /* E */
-	uint32_t act;          /* enum moe_act; the shared expert: MOE_SILU */
-	float alpha, limit;    /* MOE_CLAMPED */
-	uint16_t *shared_h;    /* (T, F) f16: of the slot U */
-	float *shared_scale;   /* (T) f32: its weight; NULL: 1 */
-	struct weight_view shared_router; /* (1, D); q NULL: shared_scale is known */
-	int32_t up_shift, down_shift; /* log2(group), or 31: one group a row */
-	uint32_t is_bf16;             /* int4: scales */
-	/* (T, E) f32, of which up makes id and weight (moe_pick.h); NULL: they are there */
+	int32_t shared;        /* row of the shared expert in the table: E */
+	uint32_t act;          /* enum moe_act; the shared expert always has MOE_SILU */
+	float alpha, limit;    /* parameters of MOE_CLAMPED */
+	uint16_t *shared_h;    /* (T, F) f16: h of the shared expert */
+	float *shared_scale;   /* (T) f32: weight of the shared expert; NULL: 1 */
+	struct weight_view shared_router; /* (1, D); q NULL: no router, or shared_scale is
+					   * ready */
+	int32_t up_shift, down_shift; /* log2(group), or 31 for one group a row */
+	uint32_t is_bf16;             /* int4: the scales are bf16, not f16 */
+	/* (T, E) f32: the up kernel chooses id and weight from them (moe_pick.h). NULL:
+	 * id and weight are ready. */
 	const float *logits;
 	struct moe_router_rule rule;
-	struct moe_span span[MOE_PARTS]; /* moe_quad.hip: of the experts but the shared one */
+	struct moe_span span[MOE_PARTS]; /* moe_quad.hip: weights of the routed experts */
 };
 
-/* Is the first workgroup of each pair of up not one of rows, but one for what a token has
- * once (kernels/moe/moe_pick.h)? */
+/* 1 if each pair's first workgroup of up has no rows, but does the work that a token
+ * needs once (kernels/moe/moe_pick.h). */
 #define MOE_UP_FIRST(l) ((l).logits || (l).shared_router.q ? 1 : 0)
 
 struct moe_int4_axes {
@@ -74,27 +77,27 @@ struct moe_int4_axes {
 	int32_t thrds, ytile, waves, chunk, unroll; /* as in struct linear_int4_axes */
 };
 
-/* One row of moe_quad.def. */
+/* A row of moe_quad.def. */
 struct moe_quad_axes {
 	const char *name;
-	int32_t split;  /* waves that share the elements of K */
-	int32_t waves;  /* up: sets of these, 8 rows each; down: all */
+	int32_t split;  /* waves that divide the elements of K */
+	int32_t waves;  /* up: sets of SPLIT waves, 8 rows each; down: all waves */
 	int32_t unroll;
-	int32_t room;   /* for so many workgroups: KERNEL_OF_MANY */
+	int32_t room;   /* KERNEL_OF_MANY: workgroups that must fit at once */
 };
 
-/* LDS of moe_quad: up is QUAD_LDS and a choice; down has h of all slots, the sums of their
- * waves, what each adds to y, and its weight. */
+/* Bytes of LDS of moe_quad. up: QUAD_LDS and a choice. down, for each slot: h, the waves'
+ * sums, the slot's part of y, and its weight. */
 #define MOE_QUAD_UP_LDS(k, split, rows, n_experts, n_used) \
 	(QUAD_LDS(1, k, split, rows) + MOE_CHOICE_LDS(n_experts, n_used))
 #define MOE_QUAD_DOWN_LDS(n_slots, f, split) \
 	(QUAD_ZEROS * 16 + (n_slots) * ((f) * 2 + ((split) + 1) * QUAD_ROWS * 4 + 4))
-/* LDS of moe_rows; table: 16-byte pieces, unit_table of the format. */
+/* Bytes of LDS of moe_rows. table: 16-byte pieces, unit_table of the format. */
 #define MOE_ROWS_UP_LDS(d, table) (((d) + 63) / 64 * 128 + (table) * 16)
 #define MOE_ROWS_DOWN_LDS(n_slots, f, table) \
 	((n_slots) * (((f) + 63) / 64 * 128 + MOE_ROWS_DOWN * 4) + (table) * 16)
 
-/* LDS of moe_int4_down: h of all slots, and the rows' sums of each. */
+/* Bytes of LDS of moe_int4_down: h of all slots, and the row sums of each slot. */
 #define MOE_INT4_DOWN_ROWS(thrds, ytile) (32 / (thrds) * (ytile))
 #define MOE_INT4_DOWN_LDS(n_slots, f, thrds, ytile, chunk) \
 	(LINEAR_INT4_LDS_BYTES(n_slots, f, thrds, chunk) + \

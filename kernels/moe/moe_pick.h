@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pair that a workgroup of up has, and its expert: the router has left logits, and
- * each workgroup finds who is at its own slot's place, for a launch that did only that
- * would be waited for, and so is the router's last workgroup where it chooses for all.
+ * Finds the expert of a workgroup of up from the router's logits. Each workgroup finds
+ * only the expert of its own slot. The alternatives are slower, because all would wait: a
+ * launch that only chooses, or the router's last workgroup choosing for all.
  *
- * One wave does it while the others stage x: each lane puts its own few experts in
- * order, then the best of the lanes' firsts is taken away until the place is reached.
- * That is as many short turns as the place has before it, and needs no other wave. The
- * whole choice, which down will read, is made by a workgroup of its own, the first of
- * the token's first pair; that of the shared expert's makes its weight.
+ * One wave does this while the others copy x to LDS. Each lane sorts its few experts.
+ * Then the best of the lanes' first experts is removed until the slot's place is reached.
+ * That takes as many short rounds as there are places before it, and no other wave.
+ *
+ * down needs all chosen experts and their weights. A separate workgroup computes them:
+ * the first of the token's first pair. The first workgroup of the shared expert's pair
+ * computes the shared expert's weight.
  */
 #pragma once
 #include "kernels/moe/moe_choose.h"
 #include "kernels/moe/moe_slots.h"
 
-enum { MOE_PICK_EXPERTS = 8 * WAVE }; /* at most, of one wave */
+enum { MOE_PICK_EXPERTS = 8 * WAVE }; /* most experts that one wave can sort */
 
-/* The expert at place `place`, the whole wave. Lanes have N neighbours each, so of equal
- * keys the first lane's are the earlier experts. E <= 32 N. */
+/* The expert ranked `place`, by the whole wave. Each lane has N neighbouring experts, so
+ * among equal keys the first lane has the lower ids. E <= 32 N. */
 template <int N>
 DEVICE uint32_t moe_pick_place(const moe_router_rule &rule, const float *logits, uint32_t n,
 			       uint32_t place)
@@ -37,7 +39,8 @@ DEVICE uint32_t moe_pick_place(const moe_router_rule &rule, const float *logits,
 		id[i] = from + i;
 		key[i] = from + i < n ? moe_choose_key(logit[i]) : (uint32_t)KEY_TAKEN;
 	}
-	/* Neighbours change places only where the later is greater: equals keep theirs. */
+	/* Odd-even sort of a lane's keys. Only a strictly greater later key moves ahead,
+	 * so equal keys keep their order. */
 	UNROLL
 	for (int turn = 0; turn < N; turn++)
 		UNROLL
@@ -52,7 +55,7 @@ DEVICE uint32_t moe_pick_place(const moe_router_rule &rule, const float *logits,
 	ONE_BY_ONE
 	for (uint32_t at = 0; at <= place; at++) {
 		uint32_t lanes = wave_ballot(key[0] == wave_max(key[0]));
-		lane = lanes & (0 - lanes); /* the first, as a bit */
+		lane = lanes & (0 - lanes); /* the lowest such lane, as a bit */
 		best = id[0];
 		bool is_mine = lane >> lane_index() & 1;
 		UNROLL
@@ -64,14 +67,14 @@ DEVICE uint32_t moe_pick_place(const moe_router_rule &rule, const float *logits,
 	return wave_shuffle(best, bit_count(lane - 1));
 }
 
-/* Before x is staged: the pair, but for the expert where there are logits. */
+/* The workgroup's pair, before x is copied; without its expert if there are logits. */
 DEVICE moe_pair moe_pick_pair(const moe_launch &a)
 {
 	return moe_pair_at(a, group_index_y(), !a.logits);
 }
 
-/* What is done once a token, by the first workgroup of a pair (MOE_UP_FIRST); x: of the
- * token, c: LDS. */
+/* The work that a token needs once, by the first workgroup of a pair (MOE_UP_FIRST). x:
+ * of the token; c: LDS. */
 template <int THREADS>
 DEVICE void moe_pick_once(const moe_launch &a, const moe_pair &p, const uint16_t *x,
 			  const moe_choice &c)
@@ -88,7 +91,7 @@ DEVICE void moe_pick_once(const moe_launch &a, const moe_pair &p, const uint16_t
 				 (float *)a.weight + p.token * u);
 }
 
-/* Chooses, where there are logits. A barrier, and then moe_pick_end. */
+/* Start to choose the expert, if there are logits. Then come a barrier and moe_pick_end. */
 template <int THREADS>
 DEVICE void moe_pick_begin(const moe_launch &a, const moe_pair &p, const moe_choice &c)
 {
@@ -109,7 +112,7 @@ DEVICE void moe_pick_begin(const moe_launch &a, const moe_pair &p, const moe_cho
 	}
 }
 
-/* The pair with its expert. */
+/* The pair with its expert set. */
 DEVICE moe_pair moe_pick_end(const moe_launch &a, const moe_choice &c, moe_pair p)
 {
 	if (a.logits && !p.is_shared)

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/moe_experts.h for int4 experts and few tokens, in two launches, the
- *           choice of experts (kernels/ops/moe_router.h) in the first where asked for
- * LAYOUT    kernels/moe/moe_launch.h; weights, and activations in LDS, as quad.h tells
- * GEOMETRY  up: (F over 8 ROWS, pairs), and before them one for what a token has once
- *           (moe_pick.h): row g of a lane is of gate, row g + 8 the same of up. Each
- *           workgroup finds its own expert in the logits. down: (D over 16, T): SPLIT
- *           waves a slot; what the slots add is summed in their order. LDS: QUAD_LDS and
- *           MOE_CHOICE_LDS; MOE_QUAD_DOWN_LDS
+ * MATH      kernels/ops/moe_experts.h for int4 experts and few tokens, in two launches.
+ *           The first can also choose the experts (kernels/ops/moe_router.h)
+ * LAYOUT    kernels/moe/moe_launch.h; weights, and activations in LDS, as in quad.h
+ * GEOMETRY  up: (F over 8 ROWS, pairs), plus one first workgroup for work that a token
+ *           needs once (moe_pick.h). Row g of a lane is gate's, row g + 8 the same row of
+ *           up. Each workgroup finds its own expert in the logits. down: (D over 16, T),
+ *           SPLIT waves a slot; the slots' parts are added in order. LDS: up QUAD_LDS and
+ *           MOE_CHOICE_LDS; down MOE_QUAD_DOWN_LDS
  * PRECISION as linear_quad_sum.h; h rounded to f16; the sum over slots in f32, in order
- * ROOFLINE  as moe_int4.hip; with few tokens what decides is what waits for what. up:
- *           logits, and x beside them; the place; the weights, all of a wave's in flight
- *           at once (Qwen3-30B-A3B: 14.2 MB, 3.1 us of an H200's memory); the waves' sums.
- *           down: the id, and beside it h, y and the experts' weights; the weights (7.1
- *           MB, 1.6 us); the waves' sums; the slots'. Nothing else is asked for in
- *           between, nor divided: that took 100 cycles and more each time.
- * TRIED     (on an NVIDIA H200, Qwen3-30B-A3B, us) up 10.3 (four; wide 11.65), down 6.9
- *           (10.6 before its loads were asked for at once); the choice made by all waves
- *           of each workgroup: up in workgroups of 16 rows, two rounds of them on a card: 14.9
- *           where those of 32 took 11.6; of 8: 16.4; the choice left out: 10.3; weights
- *           found by the table: 12.1
+ * ROOFLINE  as moe_int4.hip, but with few tokens the chain of dependent loads decides.
+ *           up: logits, with x beside them; the expert; its weights, all of a wave's in
+ *           flight at once (Qwen3-30B-A3B: 14.2 MB, 3.1 us of an H200's memory); the
+ *           waves' sums. down: the id, with h, y and the experts' weights beside it; the
+ *           weights (7.1 MB, 1.6 us); the waves' sums; the slots' sums. No other load or
+ *           division lies between, since each costs 100 cycles and more.
+ * TRIED     (on an NVIDIA H200, Qwen3-30B-A3B, in us) up 10.3 (shape four; shape wide
+ *           11.65). down 6.9 (10.6 before its loads were issued at once). All waves of
+ *           each workgroup choosing: workgroups of 16 rows, which run in two rounds:
+ *           14.9; of 32: 11.6; of 8: 16.4; without any choice: 10.3. Weights found by the
+ *           table: 12.1
  * SEE       kernels/ops/moe_experts_ref.c
  */
 #include "kernels/linear/linear_int4_words.h"
 #include "kernels/moe/moe_pick.h"
 #include "kernels/linear/quad.h"
 
-/* Row `row` of w, or its last, as row y of a lane. */
+/* Set row y of a lane to row `row` of w, or to w's last row if that is past the end. */
 template <int KIND>
 DEVICE void moe_quad_row(const weight_view &w, int32_t row, int32_t n_groups, int y,
 			 quad_rows *out)
@@ -50,8 +50,8 @@ DEVICE const void *moe_quad_at(const moe_run &r, size_t e)
 	return ((int32_t)e < r.split ? r.p[0] : r.p[1]) + e * r.step;
 }
 
-/* The expert's weight of one part: by the way from one to the next where that is the
- * same, for a look into the table is a load that the weights wait for. */
+/* The expert's weight of one part. It is computed from the distance between experts if
+ * that is constant: a lookup in the table is one more load before the weights. */
 template <int KIND>
 DEVICE weight_view moe_quad_view(const moe_launch &a, const moe_pair &p, int part)
 {
@@ -66,7 +66,7 @@ DEVICE weight_view moe_quad_view(const moe_launch &a, const moe_pair &p, int par
 	return w;
 }
 
-/* UNR steps from s on; see moe_quad_sum. */
+/* Load UNR steps from s on; see moe_quad_sum. */
 template <int UNR, int KIND>
 DEVICE void moe_quad_load(const quad_rows &r, int32_t s, int32_t end, quad_step<KIND> *out)
 {
@@ -75,7 +75,7 @@ DEVICE void moe_quad_load(const quad_rows &r, int32_t s, int32_t end, quad_step<
 		quad_load<KIND>(r, s + u, KIND == QUAD_G32 ? s + u + 1 : end, &out[u]);
 }
 
-/* Part i of SPLIT of K elements, in steps. */
+/* Part i of SPLIT of the K elements, counted in steps. */
 struct moe_quad_part {
 	int32_t from, end;
 };
@@ -87,14 +87,14 @@ template <int SPLIT> DEVICE moe_quad_part moe_quad_part_of(int32_t k, int32_t i)
 	return {from, from + each < n_steps ? from + each : n_steps};
 }
 
-/* Pieces of activations on their way to LDS: asked for all at once, before the weights,
- * and put where they belong while those come. */
+/* Pieces of activations being copied to LDS. They are loaded all at once, before the
+ * weights, and stored to LDS while the weights arrive. */
 enum { MOE_QUAD_HELD = 4 };
 struct moe_quad_held {
 	u32x4 v[MOE_QUAD_HELD];
 };
 
-/* Pieces first, first + THREADS, … of n; from(i): where piece i is. */
+/* Load pieces first, first + THREADS, … of n; from(i) is the address of piece i. */
 template <int THREADS, class F>
 DEVICE void moe_quad_hold(int32_t first, int32_t n, F from, moe_quad_held *out)
 {
@@ -116,7 +116,7 @@ DEVICE void moe_quad_put(int32_t first, int32_t n, const moe_quad_held &held, u3
 	}
 }
 
-/* Puts all n pieces into LDS, behind the zeros of quad_zeros. Registers hold the first
+/* Store all n pieces to LDS, after the zeros of quad_zeros. Registers hold the first
  * pieces already; the others are loaded here. */
 template <int THREADS, class F>
 DEVICE void moe_quad_stage(int32_t n, F from, moe_quad_held *held, u32x4 *lds)
@@ -132,10 +132,10 @@ DEVICE void moe_quad_stage(int32_t n, F from, moe_quad_held *held, u32x4 *lds)
 	}
 }
 
-/* sum += steps [from, end), whose first UNR steps are in `now`. Without a word in its
- * name a kernel gets whole turns of UNR steps, and no step asks whether it is there. The
- * next are loaded behind the use: seldom are there any, and a second set of registers
- * would take the place of waves. */
+/* sum += steps [from, end); `now` holds the first UNR steps. A kernel without a suffix
+ * gets whole turns of UNR steps and needs no bounds check. The next steps are loaded
+ * after the use, not before: they are rare, and a second set of registers would cost
+ * waves. */
 template <int UNR, int KIND>
 DEVICE void moe_quad_sum(const quad_rows &rows, int32_t from, int32_t end,
 			 quad_step<KIND> *now, const quad_inputs<1> &x, quad_sums<1> *sum)
@@ -154,7 +154,7 @@ DEVICE void moe_quad_sum(const quad_rows &rows, int32_t from, int32_t end,
 	}
 }
 
-/* Block `block` of a pair's rows; choice: LDS. */
+/* Compute block `block` of a pair's rows; choice: LDS. */
 template <int SPLIT, int ROWS, int UNR, int KIND>
 DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t *x,
 			     int32_t block, u32x4 *lds, const moe_choice &choice)
@@ -214,7 +214,7 @@ template <int SPLIT, int ROWS, int UNR, int KIND> DEVICE void moe_quad_up(const 
 		moe_pick_once<SPLIT * ROWS * WAVE>(a, pair, x, choice);
 }
 
-/* Rows [d0, d0 + 16) of one slot's down, a part of its elements. */
+/* A wave's part of down: rows [d0, d0 + 16) of one slot, a part of its elements. */
 template <int UNR, int KIND> struct moe_quad_job {
 	quad_rows rows;
 	quad_step<KIND> now[UNR];
@@ -236,7 +236,8 @@ DEVICE void moe_quad_begin(const moe_launch &a, const moe_pair &p, int32_t unit,
 		moe_quad_load<UNR, KIND>(j->rows, j->part.from, j->part.end, j->now);
 }
 
-/* From the waves' sums (n_slots, SPLIT, 16) what each slot adds to y: (n_slots, 16). */
+/* From the waves' sums (n_slots, SPLIT, 16), compute each slot's part of y: (n_slots,
+ * 16). */
 template <int SPLIT, int THREADS>
 DEVICE void moe_quad_parts(const moe_launch &a, size_t t, int32_t d0, const float *sums,
 			   const float *weight, float *part)
@@ -263,7 +264,8 @@ template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(con
 	float *sums = (float *)(lds + QUAD_ZEROS + a.n_slots * n_pieces);
 	float *part = sums + n_units * QUAD_ROWS, *weights = part + a.n_slots * QUAD_ROWS;
 	size_t t = group_index_y();
-	/* What the weights wait for is asked for first, and all else before them. */
+	/* Load first what the weights' addresses depend on; load everything else before
+	 * the weights. */
 	moe_pair p = moe_slot_at(a, t, (size_t)(unit / SPLIT), unit < n_units);
 	auto from_h = [&](int32_t i) {
 		int32_t routed = a.n_used * n_pieces;

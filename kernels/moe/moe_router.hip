@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/moe_router.h
- * LAYOUT    x (T, D) f16; router (E, D) f32, f16 or bf16; logits (T, E) f32; id,
- *           weight (T, U); arrived (T), zero before and after
- * GEOMETRY  workgroups of four waves: (E over 4, T), an expert a wave, x through LDS,
- *           normalised on the way where asked for. The workgroup that ends last has all
- *           logits and chooses (moe_choose.h); where the experts' own kernel does that
- *           (moe_quad.hip), none waits for the others. LDS: MOE_ROUTER_LDS
+ * LAYOUT    x (T, D) f16; router (E, D) f32, f16 or bf16; logits (T, E) f32; id, weight
+ *           (T, U); arrived (T), zero before and after
+ * GEOMETRY  workgroups of four waves: (E over 4, T), one expert a wave. x goes through
+ *           LDS, and is normalised on the way if asked for. The workgroup that finishes
+ *           last has all logits and chooses (moe_choose.h). If the experts' own kernel
+ *           chooses (moe_quad.hip), no workgroup waits for the others. LDS:
+ *           MOE_ROUTER_LDS
  * PRECISION logits in f32; softmax by exp2 of differences to the largest
- * ROOFLINE  at E = 128, D = 2048, bf16: 512 KiB, 32 workgroups. So few waves wait for
- *           each load, so all of a row are in flight at once, before x is there
- * TRIED     a thread that chooses alone, others waiting: 5.7 times slower where others
- *           measured it; one wave that takes the best U times: 9.3 us where the count of
- *           those before takes 7 (E = 128, U = 8, an NVIDIA H200); a second launch: the
- *           budget has no place for it
+ * ROOFLINE  at E = 128, D = 2048, bf16: 512 KiB, 32 workgroups. With so few waves latency
+ *           decides, so all loads of a row are issued at once, before x has arrived
+ * TRIED     one thread chooses while others wait: 5.7 times slower in others'
+ *           measurements. One wave takes the best U times: 9.3 us; counting the better
+ *           ones takes 7 (E = 128, U = 8, an NVIDIA H200). A second launch: it exceeds
+ *           the launch budget (kernels/README.md)
  * SEE       kernels/ops/moe_router_ref.c
  */
 #include "kernels/weights/dequant.h"
@@ -23,10 +24,10 @@
 enum {
 	MOE_ROUTER_WAVES = 4,
 	MOE_ROUTER_THREADS = MOE_ROUTER_WAVES * WAVE,
-	MOE_ROUTER_AHEAD = 8 /* pieces of 8 a lane has in flight */
+	MOE_ROUTER_AHEAD = 8 /* pieces (8 elements) in flight a lane */
 };
 
-/* Eight of a row of 16-bit numbers times eight of x. */
+/* sum plus the product of eight 16-bit numbers of a row and eight of x. */
 template <int format> DEVICE float moe_router_dot8(u32x4 w, u32x4 x, float sum)
 {
 	UNROLL
@@ -42,7 +43,7 @@ struct moe_router_pieces {
 	u32x4 v[MOE_ROUTER_AHEAD];
 };
 
-/* Pieces lane, lane + 32, … of a row from element `at` on; beyond K: the last. */
+/* Load pieces lane, lane + 32, … of a row from element `at` on; past K: the last piece. */
 DEVICE void moe_router_load(const weight_view &w, size_t row, int32_t at,
 			    moe_router_pieces *out)
 {
@@ -54,7 +55,8 @@ DEVICE void moe_router_load(const weight_view &w, size_t row, int32_t at,
 	}
 }
 
-/* A logit of x (in LDS); `first`: the row's first pieces. K a multiple of 8. */
+/* The logit of one expert for x (in LDS). `first`: the row's first pieces. K is a
+ * multiple of 8. */
 template <int format>
 DEVICE float moe_router_dot(const weight_view &w, size_t row, const moe_router_pieces &first,
 			    const uint16_t *x)
@@ -76,7 +78,7 @@ DEVICE float moe_router_dot(const weight_view &w, size_t row, const moe_router_p
 	return wave_sum(sum);
 }
 
-/* x of token t to LDS; `held`: its first pieces, where it has yet to be normalised. */
+/* Copy x of token t to LDS. `held`: its first pieces, if it must still be normalised. */
 DEVICE void moe_router_stage(const moe_router_launch &a, size_t t, int32_t dim,
 			     const rms_norm_held<MOE_ROUTER_THREADS> &held, uint16_t *to)
 {
@@ -134,7 +136,7 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 	uint32_t place = group_arrive(&a.arrived[t], before);
 	if (place + 1 != (n + MOE_ROUTER_WAVES - 1) / MOE_ROUTER_WAVES)
 		return;
-	group_barrier(); /* all have read `before` */
+	group_barrier(); /* all threads have read `before` */
 	if (thread_index() == 0)
 		a.arrived[t] = 0;
 	moe_choice c = moe_choice_of((uint32_t *)(lds + (router.k * 2 + 15) / 16),

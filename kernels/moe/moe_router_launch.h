@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What moe_router.hip is told beside its weight and tensors, and the choice in it (or in
- * moe_quad.hip). C for the host, C++ for the kernel.
+ * Launch arguments of moe_router.hip beside its weight, and the rule by which
+ * moe_router.hip or moe_quad.hip chooses experts. C for the host, C++ for the kernel.
  */
 #pragma once
 #if !defined(__HIP__)
@@ -9,10 +9,10 @@
 #endif
 #include "kernels/linear/fused_norm.h"
 
-/* As in struct moe_router_args, with device addresses. */
+/* Like in struct moe_router_args; device addresses. */
 struct moe_router_rule {
-	const float *logit_bias;         /* (E), or NULL */
-	const float *bias;               /* (E); this and what follows: is_sigmoid */
+	const float *logit_bias;         /* (E) added to logits, or NULL */
+	const float *bias;               /* (E); this and the following only if is_sigmoid */
 	int32_t n_groups, n_groups_used;
 	float scale;
 	uint32_t is_sigmoid, norm_topk;
@@ -23,17 +23,17 @@ struct moe_router_launch {
 	float *logits;            /* (T, E) */
 	int32_t *id;              /* (T, U) */
 	float *weight;            /* (T, U) */
-	uint32_t *arrived;        /* (T), zero before and after */
-	struct fused_norm norm;   /* of x */
+	uint32_t *arrived;        /* (T) workgroups finished; zero before and after */
+	struct fused_norm norm;   /* norm to apply to x first */
 	int32_t n_used;
-	uint32_t leaves_choice;   /* to the kernel that comes: only the logits are made */
+	uint32_t leaves_choice;   /* only compute logits; the next kernel chooses */
 	struct moe_router_rule rule;
 };
 
-/* LDS of a choice of U of E experts; a kernel's of so many threads. */
-#define MOE_CHOICE_KEYS(n_experts) (((n_experts) + 3) / 4 * 4) /* 16-byte aligned */
+/* Bytes of LDS to choose U of E experts. */
+#define MOE_CHOICE_KEYS(n_experts) (((n_experts) + 3) / 4 * 4) /* for 16-byte alignment */
 #define MOE_CHOICE_LDS(n_experts, n_used) \
 	((2 * MOE_CHOICE_KEYS(n_experts) + 2 * (n_used)) * 4)
-/* LDS of moe_router.hip: x, then the choice. */
+/* Bytes of LDS of moe_router.hip: x, then the choice. */
 #define MOE_ROUTER_LDS(dim, n_experts, n_used) \
 	(((dim) * 2 + 15) / 16 * 16 + MOE_CHOICE_LDS(n_experts, n_used))

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/moe_experts.h for few tokens and experts of every format but f32 and
- *           int4
- * LAYOUT    kernels/moe/moe_launch.h; weights as in the checkpoint, kernels/weights/weight_units.h
- * GEOMETRY  as moe_int4.hip. up: (F over MOE_ROWS_UP, pairs), 8 waves, half a wave shares
- *           a row, a lane has two rows of gate and the same two of up, so that silu(g) u
- *           is made where both sums are. LDS: x of the token. down: (D over
- *           MOE_ROWS_DOWN, T), 8 lanes share a row, a lane has four, a wave a slot of the
- *           token for all the workgroup's rows, then
- *           the slots' sums are added in their order. LDS: h of all slots, 4 bytes a row
- *           and slot. Blocks of one expert lie side by side: nothing is done one expert
- *           after the other.
- * PRECISION as linear_blocks.hip; a factor of all scales (nvfp4) times the sum; h rounded
- *           to f16; the sum over slots in f32, in order
- * ROOFLINE  instructions a chunk as in linear_blocks.hip; mxfp4 88 for 17 bytes, nvfp4 102
- *           for 18, fp8 87 for 16, int8 46 for 16, f16 12 and bf16 39 for 32: of 0.256
- *           TB/s on gfx1151 the least is 1.3 (nvfp4). gpt-oss-20b, a token and layer: 4
- *           experts of 2880 x 5760 and 2880 x 2880 in mxfp4, 53 MB, 0.21 ms at 256 GB/s;
- *           360 workgroups of 8 waves, then 180.
- * TRIED     nothing else; the shape is moe_int4.hip's
- * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_int4.hip, kernels/moe/moe_any.hip
+ * MATH      kernels/ops/moe_experts.h for few tokens and experts of all formats but f32
+ *           and int4
+ * LAYOUT    kernels/moe/moe_launch.h; weights as in the checkpoint,
+ *           kernels/weights/weight_units.h
+ * GEOMETRY  as moe_int4.hip. up: (F over MOE_ROWS_UP, pairs), 8 waves. Half a wave shares
+ *           a row. A lane has two rows of gate and the same two of up, so it computes
+ *           silu(g) u where both sums are. LDS: x of the token. down: (D over
+ *           MOE_ROWS_DOWN, T). 8 lanes share a row, and a lane has four rows. A wave
+ *           takes one slot of the token for all rows of the workgroup; then the slots'
+ *           sums are added in order. LDS: h of all slots, and 4 bytes for each row and
+ *           slot. The workgroups of one expert are neighbours.
+ * PRECISION as linear_blocks.hip; nvfp4's global scale times the sum; h rounded to f16;
+ *           the sum over slots in f32, in order
+ * ROOFLINE  instructions a chunk as in linear_blocks.hip; mxfp4 88 for 17 bytes, nvfp4
+ *           102 for 18, fp8 87 for 16, int8 46 for 16, f16 12 and bf16 39 for 32. The
+ *           slowest (nvfp4) could process 1.3 TB/s on gfx1151, whose memory gives 0.256.
+ *           gpt-oss-20b, one token and layer: 4 experts of 2880 x 5760 and 2880 x 2880 in
+ *           mxfp4, 53 MB, 0.21 ms at 256 GB/s; 360 workgroups of 8 waves, then 180.
+ * TRIED     no other form; the shape is moe_int4.hip's
+ * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_int4.hip,
+ *           kernels/moe/moe_any.hip
  */
 #include "kernels/moe/moe_slots.h"
 #include "kernels/weights/unit_sum.h"
 
-/* Rows [row, row + N) of w. */
+/* Fill in *out for rows [row, row + N) of w. Returns what the rows have in common. */
 template <int format, int N>
 DEVICE unit_weight moe_rows_at(const weight_view &w, int32_t row, int32_t shift,
 			       unit_row *out)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the down and up kernels of few tokens share beside the products: a token's slots,
- * their weights, and the sum over them in its order.
+ * Shared by the up and down kernels of few tokens: the weights of a token's slots, and
+ * the sum over slots in order.
  */
 #pragma once
 #include "kernels/weights/dequant.h"
 #include "kernels/moe/moe_act.h"
 
-/* The whole wave. router (1, D), D a multiple of 8. */
+/* Product of router (1, D) and x, by the whole wave. D is a multiple of 8. */
 template <int format> DEVICE float moe_slots_dot(const weight_view &router, const uint16_t *x)
 {
 	constexpr int32_t size = format == WEIGHT_F32 ? 4 : 2;
@@ -17,7 +17,7 @@ template <int format> DEVICE float moe_slots_dot(const weight_view &router, cons
 	return wave_sum(sum);
 }
 
-/* The same of f32, f16 or bf16. */
+/* moe_slots_dot for a router of f32, f16 or bf16. */
 DEVICE float moe_slots_router(const weight_view &router, const uint16_t *x)
 {
 	if (router.format == WEIGHT_F32)
@@ -27,8 +27,8 @@ DEVICE float moe_slots_router(const weight_view &router, const uint16_t *x)
 	return moe_slots_dot<WEIGHT_BF16>(router, x);
 }
 
-/* The shared expert's own weight, of x (D): once a token, by all threads of a workgroup
- * of up. */
+/* Compute the shared expert's weight from x (D). By all threads of one workgroup of up,
+ * once a token. */
 DEVICE void moe_slots_scale(const moe_launch &a, const moe_pair &p, const uint16_t *x)
 {
 	if (!p.is_shared || !a.shared_router.q || wave_index() != 0)
@@ -38,7 +38,7 @@ DEVICE void moe_slots_scale(const moe_launch &a, const moe_pair &p, const uint16
 		a.shared_scale[p.token] = moe_sigmoid(dot);
 }
 
-/* What pair p adds to output d, whose product is x; weight: moe_slot_weight. */
+/* Pair p's part of output d: its product x, plus bias, times weight (moe_slot_weight). */
 DEVICE float moe_slots_part(const moe_launch &a, const moe_pair &p, float weight, int32_t d,
 			    float x)
 {
@@ -47,7 +47,7 @@ DEVICE float moe_slots_part(const moe_launch &a, const moe_pair &p, float weight
 	return x * weight;
 }
 
-/* The y of token t that this thread adds to, of outputs [d0, d0 + n_rows). */
+/* The element of y that this thread adds to, among outputs [d0, d0 + n_rows) of token t. */
 DEVICE float moe_slots_y(const moe_launch &a, size_t t, int32_t d0, int32_t n_rows)
 {
 	int32_t row = (int32_t)thread_index();
@@ -55,7 +55,8 @@ DEVICE float moe_slots_y(const moe_launch &a, size_t t, int32_t d0, int32_t n_ro
 	return is_mine ? a.y[t * (size_t)a.dim + (size_t)(d0 + row)] : 0;
 }
 
-/* sum, which is moe_slots_y, += the slots' parts (n_slots, n_rows), and back to y. */
+/* Add the slots' parts (n_slots, n_rows) to sum, which moe_slots_y returned, and store it
+ * to y. */
 DEVICE void moe_slots_add(const moe_launch &a, size_t t, int32_t d0, int32_t n_rows,
 			  const float *part, float sum)
 {

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/moe_experts.h for many tokens
- * LAYOUT    kernels/moe/moe_tile.h, pairs as moe_align.hip has sorted them; weights int4,
- *           f16 or bf16, all experts of the same
- * GEOMETRY  up, down: kernels/linear/tile_gemm.h, a workgroup a block of pairs and BLOCK_N
- *           rows; X is gathered by pair. up: every other 16 rows of the block are of
- *           gate, those between of up, so that a lane has both sums of its h and writes
- *           silu(g) u. combine: (D over 256, T), a thread a number of y, the slots in
- *           their order. Rows of a block that are no pair compute what the first pair
- *           does, and are not stored.
+ * LAYOUT    kernels/moe/moe_tile.h, pairs as sorted by moe_align.hip; weights int4, f16
+ *           or bf16, the same for all experts
+ * GEOMETRY  up, down: kernels/linear/tile_gemm.h; a workgroup computes a block of pairs
+ *           by BLOCK_N rows, and X is gathered by pair. up: in a block, 16 rows of gate
+ *           alternate with 16 of up, so that a lane has both sums of its h and writes
+ *           silu(g) u. combine: (D over 256, T), one number of y a thread, which adds the
+ *           slots in order. Unused rows of a block compute what the first pair does, and
+ *           are not stored.
  * PRECISION as linear_tile.hip; h rounded to f16; f32 from there to y
- * ROOFLINE  Qwen3-30B-A3B, 512 tokens: 32 pairs an expert, 226 MB of weights a layer
- *           (0.9 ms at 256 GB/s; 19 TFLOP/s would hide behind it), 39 GFLOP with the
- *           last blocks' rests: bound by memory on Strix Halo up to about 1,000 tokens.
- *           out costs 8 D bytes a pair: 8 MB in 226.
- * TRIED     down adding to y in f32 atomics: no `out`, but sums of another order each
- *           time; larger blocks at 512 tokens: half of their rows are empty
- * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_tile.def, kernels/linear/linear_tile.hip
+ * ROOFLINE  Qwen3-30B-A3B, 512 tokens: 32 pairs an expert, 226 MB of weights a layer (0.9
+ *           ms at 256 GB/s), and 39 GFLOP including the unused rows of last blocks. 19
+ *           TFLOP/s would take as long, so up to about 1,000 tokens Strix Halo's memory
+ *           is the limit. out costs 8 D bytes a pair: 8 MB of 226.
+ * TRIED     down adding to y by f32 atomics: needs no `out`, but the order of sums
+ *           varies. Larger blocks at 512 tokens: half of their rows are empty
+ * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_tile.def,
+ *           kernels/linear/linear_tile.hip
  */
 #include "kernels/moe/moe_tile.def"
 #include "kernels/moe/moe_tile_block.h"

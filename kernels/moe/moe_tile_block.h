@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What moe_tile.hip and moe_tile_units.hip are compiled of: a workgroup's block of the
- * experts' products. The first tells about it.
+ * A workgroup's block of the experts' products, the body of moe_tile.hip and
+ * moe_tile_units.hip. moe_tile.hip describes it.
  */
 #pragma once
 #include "kernels/moe/moe_act.h"
 #include "kernels/moe/moe_tile.h"
 #include "kernels/linear/tile_gemm.h"
 
-/* Row `row` of w, or its last. */
+/* Row `row` of w, or w's last row if that is past the end. */
 template <class G> DEVICE gemm_row moe_tile_row(const weight_view &w, int32_t row)
 {
 	size_t n = (size_t)(row < w.n ? row : w.n - 1);
@@ -28,13 +28,14 @@ template <class G> DEVICE gemm_row moe_tile_row(const weight_view &w, int32_t ro
 	return out;
 }
 
-/* The pair of row m of a block; the first, where there is none. */
+/* The pair of row m of a block. Unused rows give the block's first pair. */
 DEVICE uint32_t moe_tile_pair(const int32_t *pairs, int32_t m)
 {
 	return (uint32_t)(pairs[m] < 0 ? pairs[0] : pairs[m]);
 }
 
-/* In 32 bits: a division of 64 bits takes some 150 instructions. */
+/* Address of a pair's h. The division is in 32 bits, because one of 64 bits takes some
+ * 150 instructions. */
 DEVICE uint16_t *moe_tile_h(const moe_launch &m, uint32_t p)
 {
 	uint32_t n_slots = (uint32_t)m.n_slots;

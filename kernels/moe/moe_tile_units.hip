@@ -3,14 +3,14 @@
  * MATH      kernels/ops/moe_experts.h for many tokens
  * LAYOUT    kernels/moe/moe_tile.h; weights in the formats of weight_units.def, as in the
  *           checkpoint
- * GEOMETRY  as moe_tile.hip, in the shapes that moe_tile.def calls UNIT_TILE; weights as in
- *           linear_tile_units.hip
+ * GEOMETRY  as moe_tile.hip, in the shapes that moe_tile.def calls UNIT_TILE; weights as
+ *           in linear_tile_units.hip
  * PRECISION as linear_tile_units.hip; h rounded to f16; f32 from there to y
- * ROOFLINE  gpt-oss-20b, 512 tokens: 64 pairs an expert, 423 MB of weights a layer, 1.7 ms
- *           at 256 GB/s; 102 GFLOP, 1.7 ms at 59 TFLOP/s
- * TRIED     nothing else yet
- * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_tile.hip, kernels/moe/moe_rows.hip (few
- *           tokens)
+ * ROOFLINE  gpt-oss-20b, 512 tokens: 64 pairs an expert, 423 MB of weights a layer, 1.7
+ *           ms at 256 GB/s; 102 GFLOP, 1.7 ms at 59 TFLOP/s
+ * TRIED     no other form yet
+ * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_tile.hip,
+ *           kernels/moe/moe_rows.hip (few tokens)
  */
 #include "kernels/moe/moe_tile.def"
 #include "kernels/moe/moe_tile_block.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = act(gate) * up, element by element: model/formats/activation.h.
+ * y = act(gate) * up, element by element. model/formats/activation.h defines act.
  */
 #pragma once
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One number of act_mul, as the references of several operations need it. Tests include
- * those sources once more with their numbers in float, so this is no exported function.
+ * One element of act_mul, used by several references. Tests also compile these references
+ * with float in place of double, so this is an inline function, not an exported one.
  */
 #pragma once
 #include <math.h>

@@ -11,7 +11,8 @@ static float input(const struct causal_conv_args *a, int32_t t, int32_t c)
 	return ((const float *)part->p)[head_view_at(part, t, c)];
 }
 
-/* The last W - 1 of old, then the inputs of tokens first .. last. */
+/* Store the state of channel c: the last W - 1 of old and the inputs of tokens first ..
+ * last. */
 static void keep(const struct causal_conv_args *a, int32_t slot, int32_t c,
 		 const float *old, int32_t first, int32_t last)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words from one memory to another: y[i] = x[i]. What a step brings along is fetched so
- * from the host's memory, inside of the step: a copy of its own before the step would
- * have the device change from what copies to what computes.
+ * Copies 32-bit words: y[i] = x[i]. A step's inputs are copied from host memory in this
+ * way, within the step. A separate copy command before the step would make the device
+ * switch between its copy and compute engines.
  */
 #pragma once
 #include "model/formats/blocks.h"
 
 struct copy_words_args {
 	int32_t n;
-	const int32_t *x; /* (n), may be shared (backend.h) */
+	const int32_t *x; /* (n), may be shared host memory (backend.h) */
 	int32_t *y;       /* (n) */
 };
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gated delta rule (Yang et al., Gated Delta Networks, 2025, eq. 10): each value
- * head has a matrix S (V, K) as its memory. Token after token of a sequence, with the
- * head's key and query made of length 1, the query then divided by sqrt(K):
+ * The gated delta rule (Yang et al., Gated Delta Networks, 2025, eq. 10). Each value head
+ * has a matrix S (V, K) as its state. The head's key and query are scaled to length 1,
+ * the query then divided by sqrt(K). Token after token:
+ *
  *   S *= exp(g);  S += beta * (v - S k) k^T;  y = S q
  *   g = decay * softplus(a + dt_bias),  beta = 1 / (1 + exp(-b))
- * Length 1 is x / sqrt(sum x^2 + 1e-6). Value head h has the key and query of head
- * h / (Hv / Hk), or where heads_in_turn h % Hk. Source: modeling_qwen3_next.py of
- * Hugging Face Transformers, torch_recurrent_gated_delta_rule. A token's result depends
- * on those before it through S alone, so how they were cut into steps changes no bit.
+ *
+ * Scaling to length 1 is x / sqrt(sum x^2 + 1e-6). Value head h uses key and query head h
+ * / (Hv / Hk), or h % Hk if heads_in_turn. Source: modeling_qwen3_next.py of Hugging Face
+ * Transformers, torch_recurrent_gated_delta_rule.
+ *
+ * A token's result depends on earlier tokens through S alone, so the cut of a sequence
+ * into steps does not change any bit.
  */
 #pragma once
 #include "kernels/ops/head_view.h"
@@ -18,12 +22,12 @@ struct delta_rule_args {
 	int32_t n_tok, n_seq;
 	int32_t n_k_heads, n_v_heads; /* Hk, Hv */
 	int32_t k_dim, v_dim;         /* K, V: multiples of 4 */
-	int32_t heads_in_turn;        /* 0 or 1: which key head is a value head's */
+	int32_t heads_in_turn;        /* 0: head h uses key head h / (Hv / Hk); 1: h % Hk */
 	const void *qkv;              /* (T, 2 Hk K + Hv V) act: q, then k, then v */
 	struct head_view a, b;        /* (Hv channels) f32 */
-	const float *decay;           /* (Hv) f32, below 0: -exp(A_log) */
+	const float *decay;           /* (Hv) f32, negative: -exp(A_log) */
 	const float *dt_bias;         /* (Hv) f32 */
-	const int32_t *first_tok;     /* (B+1) */
+	const int32_t *first_tok;     /* (B+1) first token of each sequence */
 	struct seq_states states;
 	float *state;                 /* (n_slots, Hv, V, K) f32 */
 	void *y;                      /* (T, Hv, V) act */

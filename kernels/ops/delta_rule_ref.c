@@ -22,7 +22,7 @@ static double number(const struct head_view *v, int32_t t, int32_t c)
 	return ((const float *)v->p)[head_view_at(v, t, c)];
 }
 
-/* Token t of value head h; q, k: room for K each. */
+/* Compute token t of value head h; q, k: work memory for K numbers each. */
 static void one_token(const struct delta_rule_args *a, int32_t t, int32_t h, double *s,
 		      double *q, double *k)
 {

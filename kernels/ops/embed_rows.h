@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first residual: x[t] = scale * table[token[t]].
+ * The embedding, which starts the residual stream: x[t] = scale * table[token[t]].
  */
 #pragma once
 #include "model/formats/blocks.h"
@@ -10,7 +10,7 @@ struct embed_rows_args {
 	const struct weight *table; /* (V, D), any format */
 	const int32_t *token;       /* (T), 0..V-1 */
 	float *x;                   /* (T, D) f32 */
-	float scale;                /* 1: the rows as they are */
+	float scale;                /* 1 leaves the rows unchanged */
 };
 
 void embed_rows_ref(const struct embed_rows_args *a);

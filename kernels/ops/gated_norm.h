@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = x / sqrt(mean(x^2) + eps) * weight * silu(z), the mean over each head of V.
- * Source: modeling_qwen3_next.py of Hugging Face Transformers, Qwen3NextRMSNormGated.
+ * y = x / sqrt(mean(x^2) + eps) * weight * silu(z), with the mean over each head of V
+ * elements. Source: modeling_qwen3_next.py of Hugging Face Transformers,
+ * Qwen3NextRMSNormGated.
  */
 #pragma once
 #include "kernels/ops/head_view.h"

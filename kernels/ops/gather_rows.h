@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of the residual stream whose logits are wanted: y[r] = x[row[r]].
+ * Collects the rows of the residual stream whose logits are needed: y[r] = x[row[r]].
  */
 #pragma once
 #include "model/formats/blocks.h"

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each head through a matrix of its own. The matrices lie in one weight W (H * pitch,
- * K): head h has rows h * pitch + first .. + n - 1, as W_h (n, K). For each token
+ * Multiplies each head by its own matrix. One weight W (H * pitch, K) holds all matrices:
+ * W_h (n, K) of head h is rows h * pitch + first .. h * pitch + first + n - 1. For each
+ * token
+ *
  *   y_h = W_h x_h, or transposed: y_h = W_h^T x_h
- * So the products of MLA's heads are absorbed: the query is multiplied by the key part
- * of kv_b_proj instead of every key of the cache, and the weighted sum of the cache by
- * its value part. DeepSeek-V2, 2024, section 2.1.
+ *
+ * This absorbs the projections of MLA. The query is multiplied by the key part of
+ * kv_b_proj, instead of each key in the cache. The weighted sum of the cache is
+ * multiplied by the value part. DeepSeek-V2, 2024, section 2.1.
  */
 #pragma once
 #include <stdbool.h>
@@ -17,9 +20,9 @@ struct head_linear_args {
 	const struct weight *w;       /* (H * pitch, K), any format */
 	int32_t pitch, first, n;
 	bool is_transposed;
-	const void *x;                /* (T, H, x_pitch) act: K elements, or n */
+	const void *x;                /* (T, H, x_pitch) act: K elements a head; transposed: n */
 	int32_t x_pitch;
-	void *y;                      /* (T, H, y_pitch) act: n elements, or K */
+	void *y;                      /* (T, H, y_pitch) act: n elements a head; transposed: K */
 	int32_t y_pitch;
 };
 

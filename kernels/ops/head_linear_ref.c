@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-/* W_h x, or W_h^T x, into y (double). w: (n, K). */
+/* y = W_h x or W_h^T x, in double. w: (n, K). */
 static void product(const struct head_linear_args *a, const float *w, const float *x,
 		    double *y)
 {

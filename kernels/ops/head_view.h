@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Heads that lie within wider rows, as a projection of several things at once leaves
- * them: head h of token t is the `dim` elements from t * row + h * pitch on. The heads
- * one after the other are the n_heads * dim channels of a token.
+ * A view of heads within wider rows, as a projection with several outputs leaves them.
+ * Head h of token t is the `dim` elements from t * row + h * pitch on. A token's channels
+ * are the elements of all its heads in order: n_heads * dim.
  */
 #pragma once
 #include <stddef.h>
@@ -13,7 +13,7 @@ struct head_view {
 	int32_t row, n_heads, dim, pitch;
 };
 
-/* Element that channel c of token t is. */
+/* Index of the element of channel c of token t. */
 static inline size_t head_view_at(const struct head_view *v, int32_t t, int32_t c)
 {
 	return (size_t)t * (size_t)v->row + (size_t)(c / v->dim) * (size_t)v->pitch +

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One layer's keys and values. Pages are head-major: the P tokens of a page lie
- * together for each head, so that a head is read as one run.
+ * One layer's keys and values. Pages are head-major: the P tokens of a page are
+ * contiguous for each head, so that a head is read in one run.
  */
 #pragma once
 #include <stddef.h>
@@ -9,14 +9,12 @@
 #include "model/formats/blocks.h"
 
 struct kv_pages {
-	void *k, *v;       /* (n_pages, G, P, K) kv; v may be of another K, or NULL:
-			    * see attention.h */
-	enum dtype type;   /* F32 or F16 */
-	int32_t page_size; /* P */
+	void *k, *v; /* (n_pages, G, P, K) kv; v may have another K, or be NULL (attention.h) */
+	enum dtype type;   /* kv: F32 or F16 */
+	int32_t page_size; /* P: tokens in a page */
 };
 
-/* Index of the first element of head g of the token in `slot` (page * P +
- * offset). */
+/* Index of the first element of head g for the token in `slot` (page * P + offset). */
 static inline size_t kv_pages_at(const struct kv_pages *kv, int32_t n_kv_heads,
 				 int32_t head_dim, int32_t slot, int32_t g)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = W x + bias for up to LINEAR_MAX_OUT weights at one input: q, k and v, or gate
- * and up, are one launch. What comes before and behind it may be asked for with it, with
- * the bits that the operations one after the other give:
+ * y = W x + bias for up to LINEAR_MAX_OUT weights with the same input: q, k and v, or
+ * gate and up, are one launch. It can include the operations before and after, with the
+ * bits of those operations in sequence:
+ *
  *   norm  first this rms_norm; its y is x
- *   act   two outputs, gate and up, of N and act: then y of the first = act(gate) up
- *         (act_mul); y of the second is work memory
- * Which of these a kernel does along with the product is the backend's choice: what it
- * cannot fuse it queues as the operation of that name.
+ *   act   two outputs, gate and up, of equal N and type act: afterwards y of the first is
+ *         act(gate) up (act_mul); y of the second is work memory
+ *
+ * The backend decides which of these its kernel fuses. It queues the others as separate
+ * operations.
  */
 #pragma once
 #include <stdbool.h>
@@ -21,9 +23,9 @@
 struct linear_out {
 	const struct weight *w; /* (N, K), any format */
 	const float *bias;      /* (N) f32, or NULL */
-	void *y;                /* (T, N): f32 where is_f32 or adds, else act */
+	void *y;                /* (T, N): f32 if is_f32 or adds, else act */
 	bool is_f32;
-	bool adds;              /* y += instead of y =, for the residual stream */
+	bool adds;              /* y += in place of y =, for the residual stream */
 };
 
 struct linear_args {
@@ -31,8 +33,8 @@ struct linear_args {
 	const void *x; /* (T, K) act */
 	int n_out;     /* 1..LINEAR_MAX_OUT, all of the same K */
 	struct linear_out out[LINEAR_MAX_OUT];
-	const struct rms_norm_args *norm; /* host, or NULL */
-	const struct activation *act;     /* host, or NULL */
+	const struct rms_norm_args *norm; /* host; norm to do first, or NULL */
+	const struct activation *act;     /* host; activation to do after, or NULL */
 };
 
 void linear_ref(const struct linear_args *a);

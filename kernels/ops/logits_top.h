@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The best LOGITS_TOP_K of each row of logits, and the sums of its softmax: what nearly
- * every way of sampling needs, in a kilobyte instead of a vocabulary. -0 counts as 0.
+ * The best LOGITS_TOP_K logits of each row, and the sums of its softmax. Nearly every
+ * sampling method needs only these: a kilobyte in place of a whole vocabulary. -0 counts
+ * as 0.
  *
- * Exactly: n, id, logit and max. sum and sum_t are within 1e-5 of themselves: callers
- * build proofs on that. Where a row has a NaN, or its largest is infinite, sum is a NaN
- * and n, id and logit mean nothing.
+ * n, id, logit and max are exact. sum and sum_t have a relative error below 1e-5; callers
+ * rely on that bound in proofs. If a row has a NaN, or its largest logit is infinite, sum
+ * is NaN, and n, id and logit are meaningless.
  */
 #pragma once
 #include "kernels/ops/logits_top_row.h"
@@ -14,7 +15,7 @@
 struct logits_top_args {
 	int32_t n_rows, n_vocab; /* V at most LOGITS_TOP_MAX_VOCAB */
 	const float *logits;     /* (R, V) f32 */
-	const float *inv_t;      /* (R) f32: 1 / temperature, of sum_t */
+	const float *inv_t;      /* (R) f32: 1 / temperature, used in sum_t */
 	struct logits_top *out;  /* (R) */
 };
 

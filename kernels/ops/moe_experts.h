@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The chosen experts at work:
+ * Applies the chosen experts:
+ *
  *   y[t] += sum_u weight[t][u] * down_e (silu(gate_e x[t]) * (up_e x[t])),
  *   e = id[t][u]
+ *
  * Source: modeling_qwen3_moe.py of Hugging Face Transformers, Qwen3MoeExperts.
  *
- * What a model may have beside that (struct experts):
- *   biases      gate_e x + gate_bias[e], …; that of down is weighted as the rest is
- *   act         of the biased products, in place of silu(g) * u
- *   a shared expert  that sees every token, of a width S of its own, without bias and
- *               with silu: y[t] += s[t] * down (silu(gate x[t]) * (up x[t])), where
+ * Options of a model (struct experts):
+ *
+ *   biases      gate_e x + gate_bias[e], and so on; down's bias is weighted too
+ *   act         another activation of the biased products, in place of silu(g) * u
+ *   a shared expert, used by every token, with its own width S, without bias and with
+ *               silu: y[t] += s[t] * down (silu(gate x[t]) * (up x[t])), where
  *               s[t] = 1 / (1 + exp(-(shared_router x[t]))), or 1. Source:
  *               modeling_qwen3_next.py, Qwen3NextSparseMoeBlock.
  */
@@ -20,19 +23,19 @@
 #include "model/formats/activation.h"
 #include "model/formats/blocks.h"
 
-/* The experts of one layer, on the device, all of one shape and format. */
+/* The experts of one layer, on the device, all of one shape and one format. */
 struct experts {
-	int32_t n;                   /* E */
+	int32_t n;                   /* E: number of experts */
 	const struct weight *gate;   /* host array (E) of (F, D) */
 	const struct weight *up;     /* host array (E) of (F, D) */
 	const struct weight *down;   /* host array (E) of (D, F) */
-	const void *device;          /* the backend's own table of them, or NULL */
-	const float *gate_bias;      /* (E, F) f32; all three or none */
+	const void *device;          /* the backend's table of the experts, or NULL */
+	const float *gate_bias;      /* (E, F) f32; all three biases or none */
 	const float *up_bias;        /* (E, F) f32 */
 	const float *down_bias;      /* (E, D) f32 */
 	struct activation act;
-	/* Host pointers to weights as load_weight made them, in formats of their own;
-	 * NULL: no shared expert. shared_router (1, D) NULL: s = 1. */
+	/* Host pointers to weights from load_weight; each has its own format. NULL: no
+	 * shared expert. shared_router (1, D) NULL: s = 1. */
 	const struct weight *shared_gate, *shared_up; /* (S, D) */
 	const struct weight *shared_down;             /* (D, S) */
 	const struct weight *shared_router;
@@ -41,7 +44,7 @@ struct experts {
 struct moe_experts_args {
 	int32_t n_tok, n_used;
 	const void *x;         /* (T, D) act */
-	const int32_t *id;     /* (T, U), those of one token different */
+	const int32_t *id;     /* (T, U), different within a token */
 	const float *weight;   /* (T, U) f32 */
 	const struct experts *experts;
 	void *h;               /* (T, U, F) act, work memory */
@@ -49,13 +52,13 @@ struct moe_experts_args {
 	float *y;              /* (T, D) f32, added to */
 	void *shared_h;        /* (T, 2 S) act, work memory; NULL: no shared expert */
 	float *shared_scale;   /* (T) f32, work memory; NULL: no shared router */
-	/* Host; not NULL: first this moe_router, whose id and weight these are. */
+	/* Host. If not NULL, first this moe_router; it writes id and weight. */
 	const struct moe_router_args *router;
 };
 
-/* Room to sort the T * U pairs of token and expert by expert: the pairs, each
- * expert's share rounded up to a block of at most 64, the experts of the blocks,
- * and E + 1 offsets. */
+/* Numbers of work memory to sort the T * U pairs (token, slot) by expert: the pairs, with
+ * each expert's share rounded up to a block of at most 64; the blocks' experts; and E + 1
+ * offsets. */
 static inline size_t moe_experts_work(int32_t n_tok, int32_t n_used, int32_t n_experts)
 {
 	return 2 * ((size_t)n_tok * (size_t)n_used + 64 * (size_t)n_experts) +

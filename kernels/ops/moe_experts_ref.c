@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "kernels/ops/act_mul_one.h"
 
-/* What h is rounded to between the layers: not at all here. */
+/* Rounds h between the two layers; here there is no rounding. */
 #ifndef MOE_ACT
 #define MOE_ACT(h) (h)
 #endif
@@ -24,10 +24,10 @@ static double *decode(const struct weight *w)
 	return wide;
 }
 
-/* One expert, routed or shared. */
+/* The weights of one expert, routed or shared. */
 struct mlp {
 	const struct weight *gate, *up, *down;
-	const float *gate_bias, *up_bias, *down_bias; /* of this expert, or NULL */
+	const float *gate_bias, *up_bias, *down_bias; /* for this expert, or NULL */
 	struct activation act;
 };
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which experts see a token: logits = W x (+ logit_bias); the U largest are chosen, the largest
- * first, the lower id of equals. Their weights are p = softmax(logits) over all E
- * experts, or over the chosen U where norm_topk. Always U different ids in 0..E-1,
- * whatever the logits. Source: modeling_qwen3_moe.py of Hugging Face Transformers,
- * Qwen3MoeTopKRouter, which takes the U largest p and divides them by their sum:
- * the same where p does not underflow.
+ * Chooses each token's experts. logits = W x (+ logit_bias). The U experts with the
+ * largest logits are chosen, the largest first; of equals the lower id first. Their
+ * weights are p = softmax(logits) over all E experts, or over the chosen U if norm_topk.
+ * There are always U different ids in 0..E-1, whatever the logits. Source:
+ * modeling_qwen3_moe.py of Hugging Face Transformers, Qwen3MoeTopKRouter. There the U
+ * largest p are divided by their sum, which is the same unless p underflows.
  *
- * is_sigmoid: instead p = sigmoid(logits), and what is largest is p + bias. Experts
- * are in n_groups equal groups by id; only those in the n_groups_used best groups are
- * chosen from, a group being as good as the sum of its two largest p + bias. Weights
- * are p, where norm_topk over their sum, times scale. Source: DeepSeek-V3 Technical
- * Report, 2024, section 2.1.2.
+ * is_sigmoid: p = sigmoid(logits), and experts are chosen by p + bias. The experts form
+ * n_groups equal groups by id. A group's score is the sum of its two largest p + bias.
+ * Only experts of the n_groups_used best groups can be chosen. Weights are p, divided by
+ * their sum if norm_topk, times scale. Source: DeepSeek-V3 Technical Report, 2024,
+ * section 2.1.2.
  */
 #pragma once
 #include <stdbool.h>
@@ -29,15 +29,16 @@ struct moe_router_args {
 	float *logits;               /* (T, E) f32, work memory */
 	int32_t *id;                 /* (T, U) */
 	float *weight;               /* (T, U) f32 */
-	bool is_sigmoid;             /* what follows is read only then */
-	int32_t n_groups, n_groups_used; /* U <= n_groups_used * E / n_groups */
+	bool is_sigmoid;             /* the fields below are read only then */
+	int32_t n_groups, n_groups_used; /* host; needs U <= n_groups_used * E / n_groups */
 	float scale;
 	const float *bias;           /* (E) f32 */
-	const float *logit_bias;     /* (E) f32, or NULL; both kinds */
-	const struct rms_norm_args *norm; /* host: first this, whose y is x; or NULL */
+	const float *logit_bias;     /* (E) f32, or NULL; used without is_sigmoid too */
+	const struct rms_norm_args *norm; /* host; norm to do first, whose y is x; or NULL */
 };
 
 void moe_router_ref(const struct moe_router_args *a);
-/* Parts of it: id by logits; weight by logits and id. x and logit_bias are not read. */
+/* The two steps of moe_router_ref after the logits: choose sets id, weigh sets weight. x
+ * and logit_bias are not read. */
 void moe_router_ref_choose(const struct moe_router_args *a);
 void moe_router_ref_weigh(const struct moe_router_args *a);

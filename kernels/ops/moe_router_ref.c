@@ -33,7 +33,7 @@ static void weigh_plain(const struct moe_router_args *a, const float *logit,
 				    (a->norm_topk ? chosen : all));
 }
 
-/* Sum of the two largest. */
+/* Sum of the two largest of v. */
 static double best_two(const double *v, int32_t n)
 {
 	double first = -INFINITY, second = -INFINITY;

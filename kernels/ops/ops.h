@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The contracts of all operations, in one include for the backends. Letters
- * and rules: kernels/README.md.
+ * Includes the contracts of all operations, for the backends. kernels/README.md explains
+ * the letters for shapes, and the rules.
  */
 #pragma once
 #include "kernels/ops/act_mul.h"

@@ -6,7 +6,7 @@
 
 #define MAX_HEAD 1024
 
-/* in (K) to out (K), which may be the same. */
+/* Normalise and rotate one head from in (K) to out (K), which may be the same memory. */
 static void one_head(const struct qk_norm_rope_kv_args *a, const float *in,
 		     const float *norm, const float *rope, double times, float *out)
 {

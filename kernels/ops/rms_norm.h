@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * x += add (where given), then y = x / sqrt(mean(x^2) + eps) * weight, over each row.
- * Where sum is given, sum += that in the place of y: the norm behind a layer's part,
- * whose output is x. x is lost then. Zhang and Sennrich, Root Mean Square Layer
- * Normalization, 2019, eq. 4.
+ * x += add (if given), then y = x / sqrt(mean(x^2) + eps) * weight, over each row.
+ *
+ * If sum is given, the result is added to sum and not written to y. This is the norm
+ * after attention or feed-forward, whose output is x; x is overwritten. Zhang and
+ * Sennrich, Root Mean Square Layer Normalization, 2019, eq. 4.
  */
 #pragma once
 #include "model/formats/blocks.h"
@@ -11,11 +12,11 @@
 struct rms_norm_args {
 	int32_t n_tok, dim;
 	float eps;
-	float *x;            /* (T, D) f32; changed where add is given */
-	const void *add;     /* (T, D) act, or NULL */
+	float *x;            /* (T, D) f32; changed if add is given */
+	const void *add;     /* (T, D) act, added to x first; or NULL */
 	const float *weight; /* (D) f32 */
-	void *y;             /* (T, D) act; NULL: sum is given */
-	float *sum;          /* (T, D) f32, not x; or NULL */
+	void *y;             /* (T, D) act; NULL if sum is given */
+	float *sum;          /* (T, D) f32, a different array than x; or NULL */
 };
 
 void rms_norm_ref(const struct rms_norm_args *a);

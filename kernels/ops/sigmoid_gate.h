@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y *= 1 / (1 + exp(-gate)): attention's output through the gate that came with the
- * queries. Source: modeling_qwen3_next.py of Hugging Face Transformers,
+ * y *= 1 / (1 + exp(-gate)): gates attention's output by the gate that q_proj computes
+ * beside the queries. Source: modeling_qwen3_next.py of Hugging Face Transformers,
  * Qwen3NextAttention.
  */
 #pragma once

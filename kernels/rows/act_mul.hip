@@ -4,27 +4,27 @@
  * LAYOUT    gate, up, y (n) f16, 16-byte aligned, n = T * F; y may be gate or up
  * GEOMETRY  workgroups of 256 threads, eight numbers a thread
  * PRECISION in f32, rounded once; exp2 and rcp within a unit of the last place of f32
- * ROOFLINE  three streams: 6 bytes a number
- * TRIED     a division in place of rcp: nine instructions for one
+ * ROOFLINE  memory: three streams, 6 bytes a number
+ * TRIED     a division in place of rcp: nine instructions instead of one
  * SEE       kernels/ops/act_mul_ref.c
  */
 #include "kernels/rows/silu.h"
 
 enum { ACT_MUL_THREADS = 256, ACT_MUL_EACH = 8 };
 
-/* Of two halves in the low 16 bits. */
+/* silu(gate) * up, for halves in the low 16 bits. */
 DEVICE uint32_t silu_one(uint32_t gate, uint32_t up, float, float)
 {
 	return silu_mul_one(gate, up);
 }
 
-/* tanh(z) = 2 / (1 + exp(-2 z)) - 1, so gelu(g) = g / (1 + exp(-2 z)). Below -10 the
- * quotient is as good as zero, and the cube stays finite for every half. */
+/* gelu(g) = g / (1 + exp(-2 z)), because tanh(z) = 2 / (1 + exp(-2 z)) - 1. Clamping g at
+ * -10 keeps the cube finite for every half; below that the result is practically zero. */
 DEVICE uint32_t gelu_one(uint32_t gate, uint32_t up, float, float)
 {
 	float g = f16_to_f32((uint16_t)gate), u = f16_to_f32((uint16_t)up);
 	g = g < -10 ? -10 : g;
-	/* 2 sqrt(2 / pi) log2(e) */
+	/* z is scaled for exp2: 2.302... = 2 sqrt(2 / pi) log2(e). */
 	float z = 2.302208198f * (g + 0.044715f * g * g * g);
 	return f32_to_f16(g * fast_rcp(1 + fast_exp2(-z)) * u);
 }

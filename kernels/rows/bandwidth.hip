@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      none: reads n times 16 bytes and keeps their exclusive or, so that no load
- *           can be left out
- * LAYOUT    16 bytes a lane, lanes one after the other
- * GEOMETRY  256 threads, as many workgroups as the host likes; each goes on by the
- *           grid's width, four loads before the first use
- * ROOFLINE  memory: the rate that other kernels are measured against
+ * MATH      none: reads n times 16 bytes and computes their exclusive or, so that the
+ *           compiler cannot drop a load
+ * LAYOUT    16 bytes a lane, lanes contiguous
+ * GEOMETRY  any number of workgroups of 256 threads; each thread advances by the grid's
+ *           width, four loads before the first use
+ * ROOFLINE  memory: this measures the rate to which other kernels are compared
  */
 #include "kernels/device/dialect.h"
 
@@ -27,6 +27,6 @@ KERNEL(256) void bandwidth_read_kernel(const u32x4 *p, size_t n, uint32_t width,
 		u32x4 v = load_nt<u32x4>(p + i);
 		sum ^= v[0] ^ v[1] ^ v[2] ^ v[3];
 	}
-	if (sum == 0x5EED5EEDu) /* one in four thousand million: a store to depend on it */
+	if (sum == 0x5EED5EEDu) /* practically never: a store that depends on sum */
 		atomic_add(out, 1u);
 }

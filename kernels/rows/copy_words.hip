@@ -2,10 +2,10 @@
  *
  * MATH      kernels/ops/copy_words.h
  * LAYOUT    x, y (n) words
- * GEOMETRY  workgroups of 256 threads, a word each
- * PRECISION moves bits
- * ROOFLINE  one round trip on the bus: some 10 KB, all of it in flight at once
- * TRIED     nothing else
+ * GEOMETRY  workgroups of 256 threads, one word a thread
+ * PRECISION copies bits
+ * ROOFLINE  one round trip over the bus: some 10 KB, all in flight at once
+ * TRIED     no other form
  * SEE       kernels/ops/copy_words_ref.c
  */
 #include "kernels/device/dialect.h"

@@ -4,8 +4,8 @@
  * LAYOUT    table (V, D) in any format, token (T), x (T, D) f32
  * GEOMETRY  workgroups of 256 threads: (D over 256, T)
  * PRECISION exact: the same operations as the reference
- * ROOFLINE  bound by its launch: one row a token, once a step
- * TRIED     nothing else
+ * ROOFLINE  bound by launch overhead: one row a token, once a step
+ * TRIED     no other form
  * SEE       kernels/weights/dequant.h, kernels/ops/embed_rows_ref.c
  */
 #include "kernels/weights/dequant.h"

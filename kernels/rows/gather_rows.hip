@@ -3,9 +3,9 @@
  * MATH      kernels/ops/gather_rows.h
  * LAYOUT    x (T, D) f32, row (R), y (R, D) f32
  * GEOMETRY  workgroups of 256 threads: (D over 256, R)
- * PRECISION moves bits
- * ROOFLINE  bound by its launch
- * TRIED     nothing else
+ * PRECISION copies bits
+ * ROOFLINE  bound by launch overhead
+ * TRIED     no other form
  * SEE       kernels/ops/gather_rows_ref.c
  */
 #include "kernels/device/dialect.h"

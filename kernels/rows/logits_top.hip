@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/logits_top.h
- * LAYOUT    logits (R, V) f32; runs of 32 * each neighbours, the last one shorter
- * GEOMETRY  runs: a wave each, (n_runs over 8, R) workgroups of eight; no LDS.
- *           top: a workgroup of 32 waves a row. The K-th best run's best is no better
- *           than the K-th best element, and elements as good lie in runs as good: so
- *           few of them are read again: those from a threshold on that leaves K to 2 K
- *           runs, found by counting how many runs' bests lie in each of 256 ranges of
- *           numbers. They are ranked by counting who is better, which needs no order of
- *           arrival. LDS: 15 KiB.
- * PRECISION sums in f32 by differences to the largest, in an order that depends on V
- *           alone; the rest moves bits
- * ROOFLINE  V = 151,936: 608 KB, just written and so in the cache; both kernels are
- *           bound by their barriers and launches
- * TRIED     (on an NVIDIA H200, V = 151,936) the threshold bit by bit, a barrier each, and
- *           an element ranked by one thread: top took 21.5 us
+ * LAYOUT    logits (R, V) f32; runs of 32 * each neighbouring elements, the last one
+ *           shorter
+ * GEOMETRY  runs kernel: one wave a run, (n_runs over 8, R) workgroups of eight waves; no
+ *           LDS. It finds the best element of each run.
+ *           top kernel: one workgroup of 32 waves a row. All of the K best elements lie
+ *           in the K best runs (by their best element). So only few runs are read again:
+ *           those above a threshold that keeps K to 2 K runs. The threshold is found by
+ *           counting the runs' bests in 256 ranges of values. The elements kept are
+ *           ranked by counting better ones, so the order in which they arrive does not
+ *           matter. LDS: 15 KiB.
+ * PRECISION sums in f32 of differences to the largest, in an order that depends on V
+ *           alone; the rest copies bits
+ * ROOFLINE  V = 151,936: 608 KB, just written and so in the cache; both kernels are bound
+ *           by barriers and launch overhead
+ * TRIED     (on an NVIDIA H200, V = 151,936) finding the threshold bit by bit, with a
+ *           barrier each, and ranking each element by one thread: top took 21.5 us
  * SEE       kernels/ops/logits_top_ref.c
  */
 #include "kernels/device/dialect.h"
@@ -23,11 +25,12 @@
 enum {
 	LOGITS_RUN_WAVES = 8,
 	LOGITS_TOP_THREADS = 1024,
-	/* A threshold that leaves more than this is raised; fewer than K it never leaves. */
+	/* A threshold that keeps more runs than this is raised. It always keeps at least
+	 * K. */
 	LOGITS_TOP_SOME_RUNS = 2 * LOGITS_TOP_K,
 	LOGITS_TOP_LIST = 4 * LOGITS_TOP_K,
 	LOGITS_TOP_BINS = 256,
-	KEY_NOTHING = 0x007FFFFF /* of -inf */
+	KEY_NOTHING = 0x007FFFFF /* order_key of -inf */
 };
 
 DEVICE float logits_exp(float x)
@@ -40,7 +43,8 @@ DEVICE float logits_of_key(uint32_t key)
 	return bits_cast<float>(key >> 31 ? key & 0x7FFFFFFFu : ~key);
 }
 
-/* Unequal for each element; the greater is the better, of equals the lower id. */
+/* A sort key that is different for each element. Greater is better; of equal logits the
+ * lower id is better. */
 DEVICE uint64_t logits_place(uint32_t key, uint32_t id)
 {
 	return (uint64_t)key << 32 | (uint32_t)~id;
@@ -51,8 +55,8 @@ DEVICE uint32_t logits_key(float x)
 	return order_key(x == 0 ? 0 : x);
 }
 
-/* What x adds to a sum; nothing where all are -inf, so that those beside a number in
- * another run do no harm. NaN and +inf become NaN. */
+/* exp((x - max) * inv_t), the term of x in a sum, or 0 for -inf. In a run of only -inf,
+ * max is -inf too, and such a run must add nothing to the row. NaN and +inf give NaN. */
 DEVICE float logits_weight(float x, float max, float inv_t)
 {
 	return x == logits_of_key(KEY_NOTHING) ? 0 : logits_exp((x - max) * inv_t);
@@ -63,7 +67,7 @@ DEVICE int32_t logits_index(const logits_top_launch &a, uint32_t run, int32_t j)
 	return ((int32_t)run * a.each + j) * WAVE + (int32_t)lane_index();
 }
 
-/* A lane's elements of a run, all of them in flight at once; -inf past the end. */
+/* Load a lane's elements of a run, all in flight at once; -inf past the end. */
 DEVICE void logits_load(const logits_top_launch &a, const float *x, uint32_t run, float *v)
 {
 	UNROLL
@@ -105,17 +109,17 @@ KERNEL(LOGITS_RUN_WAVES * WAVE) void logits_runs_kernel(logits_top_launch a)
 
 /* --- the best of a row ------------------------------------------------------------ */
 
-/* What the threads of a row share. */
+/* LDS shared by the threads of a row. */
 struct logits_lds {
-	uint64_t *runs;   /* (LOGITS_TOP_RUNS) the place of each run's best */
-	uint64_t *list;   /* (LOGITS_TOP_LIST) places of elements, in any order */
-	uint32_t *chosen; /* (LOGITS_TOP_SOME_RUNS) runs to be read again */
-	uint32_t *bins;   /* (LOGITS_TOP_BINS) zero but within logits_threshold */
+	uint64_t *runs;   /* (LOGITS_TOP_RUNS) sort key of each run's best element */
+	uint64_t *list;   /* (LOGITS_TOP_LIST) sort keys of elements, unordered */
+	uint32_t *chosen; /* (LOGITS_TOP_SOME_RUNS) runs to read again */
+	uint32_t *bins;   /* (LOGITS_TOP_BINS) zero outside of logits_threshold */
 	uint32_t *n_chosen, *n_list;
 };
 
-/* Calls f(place) for the elements of the chosen runs that this thread has; 0: there is
- * none. A wave goes through 32 elements at a time, several of them in flight. */
+/* Call f(key) for this thread's elements of the chosen runs; key 0 means no element. A
+ * wave reads 32 elements at a time, several groups in flight. */
 template <class F>
 DEVICE void logits_for_chosen(const logits_top_launch &a, const logits_lds &m, const float *x,
 			      F f)
@@ -143,11 +147,11 @@ DEVICE void logits_for_chosen(const logits_top_launch &a, const logits_lds &m, c
 	}
 }
 
-/* What a threshold may be looked for among: each thread's run, by its best … */
+/* A set of keys to search for a threshold: the best of each thread's run … */
 struct logits_by_run {
 	uint64_t mine;
 };
-/* … or the elements of the chosen runs. */
+/* … or all elements of the chosen runs. */
 struct logits_by_element {
 	const logits_top_launch &a;
 	const logits_lds &m;
@@ -164,13 +168,13 @@ template <class F> DEVICE void logits_for_all(const logits_by_element &e, F f)
 	logits_for_chosen(e.a, e.m, e.x, f);
 }
 
-/* A bin, how many lie in it, and how many in it and those above. */
+/* A bin, the number of keys in it, and the number in it and all higher bins. */
 struct logits_bin {
 	uint32_t bin, n, n_from;
 };
 
-/* The highest bin from which on there are `least`, which there are in all; every wave
- * looks for itself. */
+/* The highest bin for which it and all higher bins hold `least` keys. All bins together
+ * hold that many. Each wave searches by itself. */
 DEVICE logits_bin logits_find_bin(const uint32_t *bins, uint32_t least)
 {
 	constexpr int32_t EACH = LOGITS_TOP_BINS / WAVE;
@@ -180,7 +184,7 @@ DEVICE logits_bin logits_find_bin(const uint32_t *bins, uint32_t least)
 		n[i] = bins[(int32_t)lane * EACH + i];
 		own += n[i];
 	}
-	uint32_t from = own; /* this lane's and those above */
+	uint32_t from = own; /* keys in this lane's bins and higher ones */
 	UNROLL
 	for (uint32_t d = 1; d < WAVE; d *= 2) {
 		uint32_t other = wave_shuffle(from, (lane + d) % WAVE);
@@ -196,15 +200,16 @@ DEVICE logits_bin logits_find_bin(const uint32_t *bins, uint32_t least)
 			out.n = n[i];
 			out.n_from += n[i];
 		}
-	uint32_t who = bit_count(here - 1); /* one bit is set */
+	uint32_t who = bit_count(here - 1); /* index of the single bit set */
 	out.bin = wave_shuffle(out.bin, who);
 	out.n = wave_shuffle(out.n, who);
 	out.n_from = wave_shuffle(out.n_from, who);
 	return out;
 }
 
-/* A place from which on there are `least` to `most`, of more than that, all of them from
- * `low` to `high`: the range is cut into bins, then the bin in which it lies. */
+/* Find a key such that `least` to `most` keys are at or above it. More than `most` keys
+ * exist, all in [low, high]. Each round divides the range into bins and goes on within
+ * one bin. */
 template <class Among>
 DEVICE uint64_t logits_threshold(const logits_lds &m, const Among &among, uint64_t low,
 				 uint64_t high, uint32_t least, uint32_t most)
@@ -223,7 +228,7 @@ DEVICE uint64_t logits_threshold(const logits_lds &m, const Among &among, uint64
 		if (thread_index() < LOGITS_TOP_BINS)
 			m.bins[thread_index()] = 0;
 		low += (uint64_t)b.bin << shift;
-		if (b.n_from <= most || shift == 0) /* a place is one element's */
+		if (b.n_from <= most || shift == 0) /* shift 0: a bin holds a single key */
 			return low;
 		group_barrier();
 		high = low + ((uint64_t)1 << shift) - 1;
@@ -233,7 +238,7 @@ DEVICE uint64_t logits_threshold(const logits_lds &m, const Among &among, uint64
 	}
 }
 
-/* The elements as good as `least` into the list, as far as there is room. */
+/* Append the elements with keys at or above `least` to the list, while there is room. */
 DEVICE void logits_collect(const logits_top_launch &a, const logits_lds &m, const float *x,
 			   uint64_t least)
 {
@@ -246,8 +251,8 @@ DEVICE void logits_collect(const logits_top_launch &a, const logits_lds &m, cons
 	});
 }
 
-/* All that can be among the best: at most LOGITS_TOP_LIST. low, high: between these are
- * the runs' bests. */
+/* Collect all candidates for the K best: at most LOGITS_TOP_LIST. The runs' best keys lie
+ * between low and high. */
 DEVICE void logits_find(const logits_top_launch &a, const logits_lds &m, const float *x,
 			uint64_t low, uint64_t high)
 {
@@ -263,7 +268,8 @@ DEVICE void logits_find(const logits_top_launch &a, const logits_lds &m, const f
 	group_barrier();
 	if (*m.n_list <= LOGITS_TOP_LIST)
 		return;
-	/* The best stand close to each other. */
+	/* Too many: the best values lie close together, so find a threshold among
+	 * elements. */
 	least = logits_threshold(m, logits_by_element{a, m, x}, least, high, LOGITS_TOP_K,
 				 LOGITS_TOP_LIST);
 	if (t == 0)
@@ -273,7 +279,8 @@ DEVICE void logits_find(const logits_top_launch &a, const logits_lds &m, const f
 	group_barrier();
 }
 
-/* The list's best in order: several lanes count who is better than an element. */
+/* Write the list's best elements in order. Several lanes count the better ones of an
+ * element. */
 DEVICE void logits_rank(const logits_lds &m, int32_t n_out, logits_top *out)
 {
 	constexpr uint32_t LANES = 4;
@@ -296,7 +303,7 @@ struct logits_range {
 	uint32_t least, most;
 };
 
-/* Of the keys of all threads that have one; lds: two numbers a wave. */
+/* Smallest and largest key of all threads that have one. lds: two numbers a wave. */
 DEVICE logits_range logits_group_range(uint32_t key, bool has_key, uint32_t *lds)
 {
 	constexpr uint32_t WAVES = LOGITS_TOP_THREADS / WAVE;
@@ -345,7 +352,7 @@ KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
 	float sum_t = is_run ? run.sum_t * logits_weight(mine, max, a.inv_t[row]) : 0;
 	sum = group_sum<LOGITS_TOP_THREADS>(sum, part);
 	sum_t = group_sum<LOGITS_TOP_THREADS>(sum_t, part_t);
-	/* Nothing but -inf adds up to 0. */
+	/* The sum is 0 only if all logits are -inf. */
 	bool is_sane = sum > 0;
 	logits_top *out = a.out + row;
 	int32_t n_out = a.n_vocab < LOGITS_TOP_K ? a.n_vocab : LOGITS_TOP_K;

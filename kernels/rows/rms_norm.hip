@@ -2,14 +2,14 @@
  *
  * MATH      kernels/ops/rms_norm.h
  * LAYOUT    x (T, D) f32; add, y (T, D) f16; weight (D) f32
- * GEOMETRY  one workgroup of RMS_NORM_THREADS a token, eight neighbours a thread; LDS 4
- *           bytes a wave
- * PRECISION squares summed in f32 as rms_norm_row.h tells; y rounded once, to infinity
- *           where beyond 65504. A thread reads back only what it wrote.
- * ROOFLINE  bound by its launch: 8 KB read and 12 KB written at D = 2048. Decode has it
- *           done by the linear layer behind it (linear_quad_sum.h)
- * TRIED     one element a thread and turn: 3.5 us in place of 2.9 on an NVIDIA H200; the
- *           second reading of x comes from the cache
+ * GEOMETRY  one workgroup of RMS_NORM_THREADS a token, eight neighbouring elements a
+ *           thread; LDS 4 bytes a wave
+ * PRECISION squares summed in f32 as in rms_norm_row.h; y rounded once, to infinity
+ *           beyond 65504. A thread reads back only what it wrote.
+ * ROOFLINE  bound by launch overhead: 8 KB read and 12 KB written at D = 2048. At decode
+ *           the linear layer after it does the norm (linear_quad_sum.h)
+ * TRIED     one element at a time a thread: 3.5 us instead of 2.9 on an NVIDIA H200. The
+ *           second read of x hits the cache
  * SEE       kernels/ops/rms_norm_ref.c
  */
 #include "kernels/rows/rms_norm_row.h"
@@ -40,7 +40,7 @@ void rms_norm_kernel(int32_t dim, float eps, float *x, const uint16_t *add,
 	}
 }
 
-/* sum (T, D) f32 += the norm of x, in f32. */
+/* sum (T, D) f32 += the norm of x, without rounding to f16. */
 KERNEL(RMS_NORM_THREADS)
 void rms_norm_sum_kernel(int32_t dim, float eps, const float *x, const float *weight,
 			 float *sum)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The root mean square of a row, with the same bits whoever asks: 512 lanes take eight
- * neighbours each in turn; a wave adds up its 32 lanes, then the 16 waves are added.
- * A workgroup of fewer waves has several of these in each. Piece i of a thread is the
- * eight from element 8 (thread + i THREADS) on.
+ * The root mean square of a row, with the same bits in every kernel that computes it. 512
+ * lanes take eight neighbouring elements each, in turns. A wave adds up its 32 lanes,
+ * then the 16 waves are added. In a workgroup with fewer waves, each wave does the work
+ * of several. Piece i of a thread is the eight elements from 8 (thread + i THREADS) on.
  *
- * Memory answers in order: who has other loads to make asks for the row first and holds
- * what came (RMS_NORM_HELD pieces, all of a row up to 4096) until it is added up.
+ * Loads return in order. So a kernel with other loads first loads the row and holds it in
+ * registers (RMS_NORM_HELD pieces, which is a whole row up to 4096) until it is summed.
  */
 #pragma once
 #include "kernels/device/dialect.h"
@@ -14,17 +14,17 @@
 enum { RMS_NORM_THREADS = 512, RMS_NORM_WAVES = RMS_NORM_THREADS / WAVE };
 #define RMS_NORM_HELD(threads) (RMS_NORM_THREADS / (threads))
 
-/* Eight floats. */
+/* Eight floats, in 16-byte loads. */
 struct rms_norm_8 {
 	u32x4 v[2];
 };
 
-/* x (dim) from element i on, 0 beyond its end. IN_EIGHTS: dim is a multiple of 8. */
+/* Elements [i, i + 8) of x (dim), 0 beyond its end. IN_EIGHTS: dim is a multiple of 8. */
 template <bool IN_EIGHTS = false>
 DEVICE rms_norm_8 rms_norm_load(const float *x, int32_t i, int32_t dim)
 {
 	rms_norm_8 out = {};
-	if (IN_EIGHTS || dim % 8 == 0) { /* the same for all */
+	if (IN_EIGHTS || dim % 8 == 0) { /* uniform branch: dim is the same for all lanes */
 		if (i < dim) {
 			out.v[0] = *(const u32x4 *)(x + i);
 			out.v[1] = *(const u32x4 *)(x + i + 4);
@@ -54,7 +54,7 @@ template <int THREADS> struct rms_norm_held {
 	rms_norm_8 p[RMS_NORM_HELD(THREADS)];
 };
 
-/* This thread's first pieces. */
+/* Load the pieces of the row that this thread holds in registers. */
 template <int THREADS, bool IN_EIGHTS = false>
 DEVICE void rms_norm_hold(const float *x, int32_t dim, rms_norm_held<THREADS> *out)
 {
@@ -64,8 +64,8 @@ DEVICE void rms_norm_hold(const float *x, int32_t dim, rms_norm_held<THREADS> *o
 			x, ((int32_t)thread_index() + i * THREADS) * 8, dim);
 }
 
-/* 1 / sqrt(mean(x^2) + eps) of x (dim), by all threads of a workgroup; part:
- * RMS_NORM_WAVES floats of LDS, free after the next group_barrier(). */
+/* 1 / sqrt(mean(x^2) + eps) of x (dim), by all threads of a workgroup. part:
+ * RMS_NORM_WAVES floats of LDS, reusable after the next group_barrier(). */
 template <int THREADS, bool IN_EIGHTS = false>
 DEVICE float rms_norm_scale(const rms_norm_held<THREADS> &held, const float *x, int32_t dim,
 			    float eps, float *part)
@@ -98,7 +98,7 @@ DEVICE uint16_t rms_norm_one(float x, float scale, float weight)
 	return f32_to_f16(x * scale * weight);
 }
 
-/* Eight of the norm, as halves. */
+/* Eight normalised elements, as halves. */
 DEVICE u32x4 rms_norm_piece(const rms_norm_8 &x, const rms_norm_8 &weight, float scale)
 {
 	u32x4 out;

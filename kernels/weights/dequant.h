@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights on the device, one element or one row at a time, any shape: what the
- * kernels use that are not the fast path of a format. The layout of each format is
- * told in model/formats/blocks.h.
+ * Decodes weights on the device, one element or one row at a time, for any shape. Kernels
+ * that are not a format's fast path use it. model/formats/blocks.h describes each
+ * format's layout.
  */
 #pragma once
 #include "kernels/weights/dequant_blocks.h"
@@ -17,8 +17,9 @@ DEVICE float scale_at(const void *p, int32_t format, size_t i)
 	return format == SCALE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
-/* A half has more exponent: the bits in its place read 2^-8, subnormals too. NaN, all
- * ones, carries into the half's highest bit of exponent when one is added. */
+/* Moved into a half's fields, the bits of an e4m3 mean 2^-8 of its value, also for
+ * subnormals. NaN is all ones: adding one carries into the highest exponent bit of the
+ * half. */
 DEVICE float e4m3_to_f32(uint8_t b)
 {
 	uint32_t h = (b & 0x7Fu) << 7;
@@ -26,7 +27,7 @@ DEVICE float e4m3_to_f32(uint8_t b)
 	return f16_to_f32((uint16_t)((b & 0x80u) << 8 | h)) * 256;
 }
 
-/* 255 is NaN. */
+/* e8m0 to float; 255 is NaN. */
 DEVICE float e8m0_to_f32(uint8_t b)
 {
 	uint32_t bits = b ? (uint32_t)b << 23 : 0x00400000u;
@@ -38,28 +39,28 @@ DEVICE float e2m1_to_f32(uint32_t nibble)
 	return f16_to_f32((uint16_t)((nibble & 8) << 12 | (nibble & 7) << 9)) * 16384;
 }
 
-/* Four small floats, a byte each, as halves in two registers: of an e4m3 2^-8, of an e2m1
- * (the low nibble of the byte) 2^-14 of it. */
+/* Four small floats, a byte each, as halves in two registers. An e4m3 becomes 2^-8 of its
+ * value; an e2m1 (the low nibble of the byte) becomes 2^-14 of its value. */
 template <int format> DEVICE void small_halves(uint32_t q, uint32_t *out)
 {
 	if constexpr (format == WEIGHT_FP8) {
-		/* s eeee mmm in a byte to s 0 eeee mmm 0000000 */
+		/* from s eeee mmm (a byte) to s 0 eeee mmm 0000000 (a half) */
 		uint32_t pair[2] = {permute_bytes<0x1404>(q, 0), permute_bytes<0x3424>(q, 0)};
 		UNROLL
 		for (int i = 0; i < 2; i++) {
 			uint32_t h = pair[i] >> 1 & 0x3F803F80u;
-			h |= (h + 0x00800080u) & 0x40004000u; /* NaN */
+			h |= (h + 0x00800080u) & 0x40004000u; /* keeps NaN */
 			out[i] = (pair[i] & 0x80008000u) | h;
 		}
 	} else {
-		/* 0000 s eem in a byte: the high bytes of halves s 0000ee m0 */
+		/* from 0000 s eem in a byte to the high byte s 0000ee m0 of a half */
 		uint32_t high = (q & 0x08080808u) << 4 | (q & 0x07070707u) << 1;
 		out[0] = permute_bytes<0x1404>(high, 0);
 		out[1] = permute_bytes<0x3424>(high, 0);
 	}
 }
 
-/* Formats of a byte or small floats. */
+/* Element i of formats with one byte or a small float per weight. */
 template <int format>
 DEVICE float weight_small_at(const weight_view *w, const uint8_t *q, size_t row, int32_t i)
 {
@@ -109,7 +110,7 @@ template <int format> DEVICE float weight_at(const weight_view *w, size_t row, i
 	       scale_at(w->scales, w->scale_format, row * (size_t)n_groups + (size_t)g);
 }
 
-/* Sum over eight elements at p (f32, f16 or bf16) and x (f16), both 16-byte aligned. */
+/* sum + eight elements at p (f32, f16 or bf16) times x (f16), both 16-byte aligned. */
 template <int format> DEVICE float dot8(const void *p, const uint16_t *x, float sum)
 {
 	u32x4 xs = *(const u32x4 *)x;
@@ -132,7 +133,7 @@ template <int format> DEVICE float dot8(const void *p, const uint16_t *x, float 
 	return sum;
 }
 
-/* The whole wave: row `row` of w times x (K, f16). Every lane has the sum. */
+/* Row `row` of w times x (K, f16), by the whole wave. Every lane gets the sum. */
 template <int format>
 DEVICE float row_dot(const weight_view *w, size_t row, const uint16_t *x)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The formats of GGUF on the device, eight weights at a time: what blocks lie like is
- * told in src/model/formats/quant_blocks.c. Eight weights share a scale and a minimum in every
- * one of them, and lie in eight bytes of nibbles or crumbs, so that a lane takes eight
- * and its neighbour the next eight. Indices are constants once loops are unrolled:
- * nothing goes to scratch. Blocks of Q4_0, Q8_0 and MXFP4 are other formats by then
- * (src/backend/hip/hip_repack.c).
+ * Decodes the block formats of GGUF on the device, eight weights at a time.
+ * src/model/formats/quant_blocks.c describes the blocks. In each format, eight
+ * neighbouring weights share scale and minimum, and take eight bytes of nibbles or of
+ * 2-bit integers. So a lane takes eight, and its neighbour the next eight. After
+ * unrolling, all indices are constants, which keeps arrays in registers. Q4_0, Q8_0 and
+ * MXFP4 blocks do not occur here: loading converts them (src/backend/hip/hip_repack.c).
  */
 #pragma once
 #include "kernels/device/dialect.h"
@@ -13,9 +13,9 @@
 
 #include "src/model/formats/iq2xxs_grid.h"
 
-/* Rows of quant.def. */
+/* Columns of quant.def, one row for each format. */
 struct format_row {
-	int bits, block, bytes; /* block 0: numbers and scales lie apart */
+	int bits, block, bytes; /* block 0: numbers and scales are separate arrays */
 	bool has_min;
 };
 #define FORMAT_PLAIN false
@@ -54,7 +54,7 @@ constexpr int32_t block_bytes(int format)
 
 struct eight {
 	int32_t q[8];
-	float scale, min; /* of all: q * scale - min */
+	float scale, min; /* common to all eight: weight = q * scale - min */
 };
 
 DEVICE uint32_t bytes1(const uint8_t *p)
@@ -62,7 +62,7 @@ DEVICE uint32_t bytes1(const uint8_t *p)
 	return load_global<uint8_t>(p);
 }
 
-/* Blocks have an even number of bytes, and so has every part of them. */
+/* Loads two bytes; all parts of blocks have an even number of bytes. */
 DEVICE uint32_t bytes2(const uint8_t *p)
 {
 	return load_global<uint16_t>(p);
@@ -84,7 +84,7 @@ DEVICE float half_of(const uint8_t *p)
 	return f16_to_f32((uint16_t)bytes2(p));
 }
 
-/* mask bits of each of eight bytes, from `shift` up. */
+/* From each of eight bytes, extract the bits of `mask` at `shift`. */
 DEVICE void take8(const uint8_t *p, int32_t shift, uint32_t mask, int32_t *q)
 {
 	uint32_t word[2] = {bytes4(p), bytes4(p + 4)};
@@ -93,7 +93,7 @@ DEVICE void take8(const uint8_t *p, int32_t shift, uint32_t mask, int32_t *q)
 		q[i] = (int32_t)(word[i / 4] >> (i % 4 * 8 + shift) & mask);
 }
 
-/* Bit `shift` of each of eight bytes, worth `value`. */
+/* Add `value` to q[i] if bit `shift` of byte i is set. */
 DEVICE void add8(const uint8_t *p, int32_t shift, int32_t value, int32_t *q)
 {
 	int32_t bit[8];
@@ -110,7 +110,8 @@ DEVICE void less8(int32_t n, int32_t *q)
 		q[i] -= n;
 }
 
-/* -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113 by their index. */
+/* Replace indices by IQ4's values: -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89
+ * 113. */
 DEVICE void iq4_values8(int32_t *q)
 {
 	UNROLL
@@ -120,7 +121,7 @@ DEVICE void iq4_values8(int32_t *q)
 	}
 }
 
-/* Run j of a block of 32. */
+/* Decode eight weights: number j of a block of 32. */
 template <int format> DEVICE void split32(const uint8_t *p, int32_t j, eight *e)
 {
 	int32_t at = j % 2 * 8, shift = j / 2 * 4;
@@ -142,7 +143,7 @@ template <int format> DEVICE void split32(const uint8_t *p, int32_t j, eight *e)
 		iq4_values8(e->q);
 }
 
-/* Scale and minimum `sub` of eight, six bits each (Q4_K, Q5_K). */
+/* Scale and minimum number `sub` of eight, six bits each (Q4_K, Q5_K). */
 DEVICE void scales_k(const uint8_t *p, int32_t sub, eight *e)
 {
 	const uint8_t *s = p + 4;
@@ -182,7 +183,7 @@ DEVICE void split_iq2_xxs(const uint8_t *p, int32_t j, eight *e)
 	}
 }
 
-/* Run j of a block of 256. */
+/* Decode eight weights: number j of a block of 256. */
 template <int format> DEVICE void split256(const uint8_t *p, int32_t j, eight *e)
 {
 	int32_t i = 8 * j, crumb = i / 128 * 32 + i % 32, two = i / 32 % 4 * 2;
@@ -224,7 +225,7 @@ template <int format> DEVICE void split256(const uint8_t *p, int32_t j, eight *e
 	}
 }
 
-/* Weights i .. i+7 of a row, i a multiple of 8. */
+/* Decode weights i .. i+7 of a row; i is a multiple of 8. */
 template <int format> DEVICE void block_split8(const uint8_t *row, int32_t i, eight *e)
 {
 	constexpr int32_t n = block_weights(format);
@@ -235,7 +236,7 @@ template <int format> DEVICE void block_split8(const uint8_t *row, int32_t i, ei
 		split256<format>(p, i % n / 8, e);
 }
 
-/* Weight i alone. */
+/* Decode weight i alone. */
 template <int format> DEVICE float block_at(const uint8_t *row, int32_t i)
 {
 	eight e;
@@ -247,7 +248,7 @@ template <int format> DEVICE float block_at(const uint8_t *row, int32_t i)
 	return (float)q * e.scale - e.min;
 }
 
-/* Sum over weights i .. i+7 times x (f16, 16-byte aligned). */
+/* sum + weights i .. i+7 times x (f16, 16-byte aligned). */
 template <int format>
 DEVICE float block_dot8(const uint8_t *row, int32_t i, const uint16_t *x, float sum)
 {

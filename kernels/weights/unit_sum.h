@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of a weight times a few tokens, units at a time (weight_units.h): what
- * linear_blocks.hip and moe_rows.hip are made of.
+ * Rows of a weight times a few tokens, by units (weight_units.h). linear_blocks.hip and
+ * moe_rows.hip use it.
  *
- * THRDS lanes share a row, a lane has YTILE rows; a step is a chunk of each lane, UNR
- * steps are loaded before the first is used. The order of a sum depends on THRDS alone.
+ * THRDS lanes share a row, and a lane has YTILE rows. A step is one chunk of each lane;
+ * UNR steps are loaded before the first is used. The order of a sum depends on THRDS
+ * alone.
  *
- * Inputs lie in LDS in pieces of eight, 16 bytes, piece p at place unit_place(p): units
- * of neighbouring lanes are 16 to 64 elements apart, and so the eight lanes that LDS
- * serves at once find their pieces in different banks.
+ * Inputs are in LDS in pieces of eight (16 bytes); piece p is at place unit_place(p).
+ * Units of neighbouring lanes are 16 to 64 elements apart. LDS serves eight lanes at
+ * once, and this placement puts their pieces in different banks.
  */
 #pragma once
 #include "kernels/weights/unit_take.h"
@@ -18,13 +19,13 @@ DEVICE int32_t unit_place(int32_t p)
 	return p ^ (p >> 3 & 7);
 }
 
-/* Pieces of LDS for k inputs. */
+/* Pieces of LDS for k inputs, rounded up to whole 64 elements. */
 DEVICE int32_t unit_pieces(int32_t k)
 {
 	return (k + 63) / 64 * 8;
 }
 
-/* x (K, f16) to LDS, by all n_threads. */
+/* Copy x (K, f16) to LDS, by all n_threads. */
 template <int format>
 DEVICE void unit_stage(const uint16_t *x, int32_t k, int32_t n_threads, u32x4 *to)
 {
@@ -32,8 +33,8 @@ DEVICE void unit_stage(const uint16_t *x, int32_t k, int32_t n_threads, u32x4 *t
 		to[unit_place(p)] = unit_order<format>(((const u32x4 *)x)[p]);
 }
 
-/* sum[y][t] += the chunk's part of row y. x: token 0, tokens `pitch` pieces apart; of
- * those past n_tok the last, again. */
+/* sum[y][t] += the chunk's product of row y and token t. x: token 0; tokens are `pitch`
+ * pieces apart. Tokens past n_tok repeat the last one. */
 template <int M, int format, int YTILE>
 DEVICE void unit_use(const unit_raw *raw, const unit_weight &w, int32_t chunk,
 		     const u32x4 *x, int32_t pitch, int32_t n_tok, float (*sum)[M])
@@ -73,7 +74,7 @@ DEVICE void unit_use(const unit_raw *raw, const unit_weight &w, int32_t chunk,
 	}
 }
 
-/* The sums of a lane over all n_chunks. */
+/* A lane's sums over all n_chunks. */
 template <int M, int format, int THRDS, int YTILE, int UNR>
 DEVICE void unit_sum(const unit_row *rows, const unit_weight &w, int32_t n_chunks,
 		     const u32x4 *x, int32_t pitch, int32_t n_tok, float (*sum)[M])

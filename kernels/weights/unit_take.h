@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Units that have been loaded (weight_units.h) become halves, with a scale and a minimum,
- * and are multiplied.
+ * Converts loaded units (weight_units.h) to halves with a scale and a minimum, and
+ * multiplies them.
  */
 #pragma once
 #include "kernels/weights/weight_units.h"
 
-/* Four bytes, less n, as halves in two registers: 0x6400 | b is 1024 + b. minus: 1024 + n
- * twice. */
+/* Four bytes minus n, as halves in two registers: 0x6400 | b is the half 1024 + b. Both
+ * halves of `minus` are 1024 + n. */
 DEVICE void unit_halves4(uint32_t bytes, uint32_t minus, uint32_t *out)
 {
 	out[0] = sub2_f16(permute_bytes<0x4140>(bytes, 0x64), minus);
 	out[1] = sub2_f16(permute_bytes<0x4342>(bytes, 0x64), minus);
 }
 
-/* 0xFF where a byte's bit 3 is set. */
+/* For each byte: 0xFF if its bit 3 is set, else 0. */
 DEVICE uint32_t unit_mask_of_bit3(uint32_t bytes)
 {
 	uint32_t b = bytes & 0x08080808u;
 	return (b << 5) - (b >> 3);
 }
 
-/* 128 more than IQ4's sixteen values (dequant_blocks.h), of four nibbles. */
+/* IQ4's values of four nibbles (dequant_blocks.h), with 128 added to make them bytes. */
 DEVICE uint32_t unit_iq4_bytes(uint32_t nibbles)
 {
 	uint32_t at = nibbles & 0x07070707u, is_high = unit_mask_of_bit3(nibbles);
@@ -30,19 +30,20 @@ DEVICE uint32_t unit_iq4_bytes(uint32_t nibbles)
 	return (low & ~is_high) | (high & is_high);
 }
 
-/* Bit i of four to bit 0 of byte i. */
+/* Spread four bits: bit i goes to bit 0 of byte i. */
 DEVICE uint32_t unit_spread4(uint32_t bits)
 {
 	return (bits & 15) * 0x00204081u & 0x01010101u;
 }
 
-/* Pair of bits i of eight to byte i of four. */
+/* Spread four pairs of bits: pair i goes to the low bits of byte i. */
 DEVICE uint32_t unit_crumbs4(uint32_t x)
 {
 	return (x | x << 6 | x << 12 | x << 18) & 0x03030303u;
 }
 
-/* Bytes of the numbers of unit u, four in each of v, and what is to be taken off. */
+/* The integers of unit u as bytes, four in each v. Returns the number to subtract from
+ * each. */
 template <int format>
 DEVICE uint32_t unit_bytes32(const unit_raw &r, int32_t u, uint32_t *v)
 {
@@ -58,7 +59,7 @@ DEVICE uint32_t unit_bytes32(const unit_raw &r, int32_t u, uint32_t *v)
 						    ? 0 : 128;
 }
 
-/* The same of a block of 256, chunk c of it. */
+/* unit_bytes32 for chunk c of a block of 256. */
 template <int format>
 DEVICE uint32_t unit_bytes256(const unit_raw &r, int32_t c, int32_t u, uint32_t *v)
 {
@@ -79,16 +80,17 @@ DEVICE uint32_t unit_bytes256(const unit_raw &r, int32_t c, int32_t u, uint32_t 
 	return format == WEIGHT_Q6_K ? 32 : format == WEIGHT_Q3_K ? 4 : 0;
 }
 
-/* Scale and minimum of unit u of chunk c of a block of 256. */
+/* Scale and minimum of unit u in chunk c of a block of 256. */
 template <int format>
 DEVICE void unit_scale256(const unit_raw &r, int32_t c, int32_t u, float *scale, float *min)
 {
 	float d = f16_to_f32((uint16_t)r.head[0]);
 	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K) {
-		/* dequant_blocks.h, scales_k; bytes of head[1..3] */
+		/* as scales_k of dequant_blocks.h; its bytes are head[1..3] */
 		int32_t sub = c / 2 * 2 + u, at = sub % 4 * 8;
 		uint32_t a = r.head[1] >> at, b = r.head[2] >> at, both = r.head[3] >> at;
-		uint32_t first = sub < 4 ? 63 : 0, second = first ^ 63; /* no branch */
+		/* masks avoid a branch */
+		uint32_t first = sub < 4 ? 63 : 0, second = first ^ 63;
 		uint32_t s = (a & first) | (((both & 15) | (a >> 2 & 0x30)) & second);
 		uint32_t m = (b & first) | (((both >> 4 & 15) | (b >> 2 & 0x30)) & second);
 		*scale = d * (float)s;
@@ -102,28 +104,28 @@ DEVICE void unit_scale256(const unit_raw &r, int32_t c, int32_t u, float *scale,
 		*scale = f16_to_f32((uint16_t)r.head[2]) * (float)(s & 15);
 		*min = f16_to_f32((uint16_t)(r.head[2] >> 16)) * (float)(s >> 4 & 15);
 	} else if constexpr (format == WEIGHT_Q3_K) {
-		/* dequant_blocks.h, scale_q3_k, of 8 (c / 2) + c % 2 + 2 u */
+		/* as scale_q3_k of dequant_blocks.h for sub-block 8 (c / 2) + c % 2 + 2 u */
 		int32_t at = c % 2 + 2 * u;
 		uint32_t low = (at < 4 ? r.head[0] : r.head[1]) >> at % 4 * 8;
 		uint32_t high = r.head[2] >> at % 4 * 8;
 		uint32_t s = (low >> c / 2 * 4 & 15) |
 			     (high >> (c / 2 * 2 + u / 2) * 2 & 3) << 4;
 		*scale = f16_to_f32((uint16_t)r.head[3]) * (float)((int32_t)s - 32);
-	} else { /* IQ4_XS, c: of 32 weights */
+	} else { /* IQ4_XS: chunk c is 32 weights */
 		uint32_t s = (r.head[1] >> c * 4 & 15) |
 			     (r.head[0] >> 16 >> 2 * c & 3) << 4;
 		*scale = d * (float)((int32_t)s - 32);
 	}
 }
 
-/* What a format looks its weights up in: so many times 16 bytes of LDS. IQ2_XXS: each of
- * its 256 points as eight halves. */
+/* Size of a format's lookup table in LDS, in 16-byte pieces. IQ2_XXS has its 256 points
+ * as eight halves each. */
 constexpr int unit_table(int format)
 {
 	return format == WEIGHT_IQ2_XXS ? 256 : 0;
 }
 
-/* By all n_threads; a barrier is to follow. */
+/* Fill the table, by all n_threads. A barrier must follow. */
 template <int format> DEVICE void unit_make_table(u32x4 *table, int32_t n_threads)
 {
 	if constexpr (unit_table(format) == 0)
@@ -142,7 +144,8 @@ template <int format> DEVICE void unit_make_table(u32x4 *table, int32_t n_thread
 	}
 }
 
-/* Sixteen weights of IQ2_XXS: two points, seven signs each and one that makes them even. */
+/* Sixteen weights of IQ2_XXS: two points. Each has seven stored signs; an eighth makes
+ * the number of minus signs even. */
 DEVICE void unit_take_iq2_xxs(const unit_raw &r, int32_t u, const u32x4 *table, u32x4 *h,
 			      float *scale)
 {
@@ -154,7 +157,7 @@ DEVICE void unit_take_iq2_xxs(const unit_raw &r, int32_t u, const u32x4 *table, 
 		int32_t at = u % 2 * 2 + i;
 		uint32_t signs = word >> at * 7 & 127;
 		signs |= (bit_count(signs) & 1) << 7;
-		signs |= signs << 15; /* of pair p: bits 2p and 2p + 16 */
+		signs |= signs << 15; /* now pair p has its signs in bits 2p and 2p + 16 */
 		u32x4 point = table[points >> at * 8 & 255];
 		UNROLL
 		for (int p = 0; p < 4; p++)
@@ -162,7 +165,7 @@ DEVICE void unit_take_iq2_xxs(const unit_raw &r, int32_t u, const u32x4 *table, 
 	}
 }
 
-/* The eight e2m1 of each of two words, in the order 0 2 4 6 1 3 5 7. */
+/* The eight e2m1 in each of two words, in the order 0 2 4 6 1 3 5 7. */
 DEVICE void unit_take_small(const unit_raw &r, int32_t u, u32x4 *h)
 {
 	UNROLL
@@ -185,8 +188,8 @@ DEVICE float unit_side_scale(const unit_raw &r, const unit_weight &w)
 	return w.scale_format == SCALE_F16 ? f16_to_f32((uint16_t)r.head[0]) : f;
 }
 
-/* Unit u of a chunk that has been loaded: its weights in h, eight halves in each (bf16:
- * as they are), in the order that unit_order gives to the inputs. */
+/* Convert unit u of a loaded chunk. h: its weights, eight halves each (bf16: unchanged),
+ * in the order that unit_order gives to inputs. */
 template <int format>
 DEVICE void unit_take(const unit_raw &r, const unit_weight &w, int32_t chunk, int32_t u,
 		      u32x4 *h, float *scale, float *min)
@@ -244,7 +247,7 @@ DEVICE void unit_take(const unit_raw &r, const unit_weight &w, int32_t chunk, in
 	}
 }
 
-/* Eight inputs in the order of unit_take's weights. */
+/* Reorder eight inputs to the order of unit_take's weights. */
 template <int format> DEVICE u32x4 unit_order(u32x4 v)
 {
 	if constexpr (unit_is_small(format)) {

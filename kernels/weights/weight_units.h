@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of every format but f32 and int4 as halves, sixteen at a time: what the fast
- * kernels of those formats share (linear_blocks.hip, moe_rows.hip, tile_gemm_stage.h).
- *
- * Here is how they are found and loaded; unit_take.h makes halves of them.
+ * Weights as halves, sixteen at a time, for all formats but f32 and int4. The fast
+ * kernels of those formats share this (linear_blocks.hip, moe_rows.hip,
+ * tile_gemm_stage.h). This file finds and loads the weights; unit_take.h converts them to
+ * halves.
  *
  *   unit    sixteen weights, neighbours in K, with one scale and one minimum:
- *           weight = half * scale - minimum, the half exact (integers, e4m3, e2m1)
- *   chunk   the units whose numbers lie in the same 16 bytes of the row: what a lane
- *           loads at once. Low and high nibbles are units 16, 32 or 64 apart in K, the
- *           four pairs of bits of Q2_K and Q3_K 32 apart: unit_at
+ *           weight = half * scale - minimum. The half is exact (integers, e4m3, e2m1)
+ *   chunk   the units whose numbers share 16 bytes of the row; a lane loads it at once.
+ *           Low and high nibbles are units 16, 32 or 64 apart in K. The four 2-bit
+ *           integers in a byte of Q2_K and Q3_K are 32 apart. See unit_at
  *
- * A chunk's 16 bytes are one non-temporal load. Rows of q are 16-byte aligned, and so
- * are the chunks of formats whose scales lie apart, of Q4_K (blocks of 144 bytes) and of
- * Q5_K (176). The other blocks have 18 to 210 bytes, an even number: there the 16 bytes
- * begin at any even address (load_nt_even, dialect.h), which gfx11 reads with the same
- * one instruction; lanes that lie side by side share the lines, so each byte still
- * comes from memory once. Scales and minima are small loads through the caches: all the
- * lanes of a block want the same ones.
+ * A chunk's 16 bytes are one non-temporal load. Rows of q are 16-byte aligned. So are the
+ * chunks of formats with separate scales, of Q4_K (blocks of 144 bytes) and of Q5_K
+ * (176). Other blocks have 18 to 210 bytes, an even number, so their 16 bytes begin at
+ * any even address. gfx11 loads these with the same single instruction (load_nt_even,
+ * dialect.h). Neighbouring lanes share cache lines, so each byte still comes from memory
+ * once. Scales and minima are small cached loads, because all lanes of a block read the
+ * same ones.
  *
- * How blocks lie is told in src/model/formats/quant_blocks.c, the other formats in
- * src/model/formats/blocks.h. K is whole chunks (UNIT_CHUNK).
+ * src/model/formats/quant_blocks.c describes the block formats,
+ * src/model/formats/blocks.h the others. K is whole chunks (UNIT_CHUNK).
  */
 #pragma once
 #include "kernels/weights/dequant.h"
 
-constexpr bool unit_is_small(int format) /* e2m1 */
+constexpr bool unit_is_small(int format) /* formats of e2m1 */
 {
 	return format == WEIGHT_NVFP4 || format == WEIGHT_MXFP4;
 }
 
-/* Units of a chunk: sixteen bytes of 8 bits and more, nibbles, or pairs of bits, where
- * further bits lie elsewhere. */
+/* Units in a chunk: one for 8 bits and more, two for nibbles, four for 2-bit integers.
+ * Further bits of a weight may lie outside the chunk. */
 constexpr int unit_count(int format)
 {
 	int bits = format_rows[format].bits;
@@ -48,21 +48,21 @@ constexpr bool unit_has_min(int format)
 	return format_rows[format].has_min;
 }
 
-/* A row, and what is the same for all rows. */
+/* A lane's row, and below the properties that all rows share. */
 struct unit_row {
 	const uint8_t *q;
-	const char *scales;    /* of its first group */
-	/* int8: of group g the byte of zeros[g * zero_step] from bit zero_shift up; where
-	 * zero_mask is 0 there are none, and what is read instead does not matter. */
+	const char *scales;    /* of the row's first group */
+	/* int8 zero points: group g's is the byte at bit zero_shift of zeros[g *
+	 * zero_step]. zero_mask 0: there are none, and the value read is ignored. */
 	const uint32_t *zeros;
 	uint32_t zero_shift, zero_mask;
 	int32_t zero_step;
 };
 
 struct unit_weight {
-	int32_t group_shift; /* int8, fp8: log2(group), or 31: one group a row */
+	int32_t group_shift; /* int8, fp8: log2(group), or 31 for one group a row */
 	int32_t scale_format;
-	const u32x4 *table; /* unit_make_table; NULL: the format has none */
+	const u32x4 *table; /* from unit_make_table; NULL: the format has none */
 };
 
 DEVICE int32_t unit_scale_bytes(int32_t scale_format)
@@ -70,7 +70,8 @@ DEVICE int32_t unit_scale_bytes(int32_t scale_format)
 	return scale_format == SCALE_F32 ? 4 : 2;
 }
 
-/* Row n of w, or its last. groups: of a row; 1 where a row has one scale. */
+/* Row n of w, or w's last row if that is past the end. groups: of a row; 1 for one scale
+ * a row. */
 template <int format>
 DEVICE unit_row unit_row_at(const weight_view &w, int32_t n, int32_t groups)
 {
@@ -95,13 +96,13 @@ DEVICE unit_row unit_row_at(const weight_view &w, int32_t n, int32_t groups)
 	return out;
 }
 
-/* Groups of a row of k weights, as unit_row_at wants them. */
+/* Groups in a row of k weights, as unit_row_at needs them. */
 DEVICE int32_t unit_groups(int32_t k, int32_t group)
 {
 	return group < k ? (k + group - 1) / group : 1;
 }
 
-/* Where unit u of a chunk begins in K. */
+/* First element in K of unit u of a chunk. */
 template <int format> DEVICE int32_t unit_at(int32_t chunk, int32_t u)
 {
 	constexpr int N = unit_count(format);
@@ -134,15 +135,15 @@ template <int format> DEVICE int32_t unit_find(int32_t i, int32_t *u)
 	}
 }
 
-/* A chunk on its way: 16 bytes of numbers, those bits of them that lie elsewhere, and
- * scales as they lie. */
+/* A loaded chunk: 16 bytes of numbers, their bits from elsewhere in the block, and scales
+ * as stored. */
 struct unit_raw {
 	u32x4 q, more;
 	uint32_t head[4];
 };
 
-/* The last and the first two bytes of a scale, the same two where it has no more: without
- * a branch in the loop. */
+/* Load a scale as its first two and its last two bytes, which are the same for two-byte
+ * scales. This avoids a branch on the scale's type. */
 DEVICE void unit_load_side_scale(const unit_row &row, const unit_weight &w, int32_t i,
 				 unit_raw *r)
 {
@@ -152,7 +153,7 @@ DEVICE void unit_load_side_scale(const unit_row &row, const unit_weight &w, int3
 	r->head[2] = load_global<uint16_t>(at + size - 2);
 }
 
-/* Blocks of 32; all have their sixteen bytes of nibbles last. */
+/* Load from a block of 32. In all such formats the sixteen bytes of nibbles come last. */
 template <int format> DEVICE void unit_load32(const uint8_t *p, unit_raw *r)
 {
 	constexpr bool HAS_MIN = unit_has_min(format);
@@ -163,7 +164,7 @@ template <int format> DEVICE void unit_load32(const uint8_t *p, unit_raw *r)
 		r->head[1] = bytes4(p + (HAS_MIN ? 4 : 2));
 }
 
-/* Chunk c of a block of 256. */
+/* Load chunk c of a block of 256. */
 template <int format> DEVICE void unit_load256(const uint8_t *p, int32_t c, unit_raw *r)
 {
 	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K) {
@@ -203,7 +204,7 @@ template <int format> DEVICE void unit_load256(const uint8_t *p, int32_t c, unit
 	}
 }
 
-/* Starts the loads of a chunk. */
+/* Start the loads of a chunk. */
 template <int format>
 DEVICE void unit_load(const unit_row &row, const unit_weight &w, int32_t chunk,
 		      unit_raw *r)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A weight as kernels take it, by value: what struct weight (model/formats/blocks.h) says,
- * with device addresses. C for the host that fills it, C++ for the kernel.
+ * A weight as kernels receive it, by value: the fields of struct weight
+ * (model/formats/blocks.h) with device addresses. C for the host, C++ for the kernel.
  */
 #pragma once
 #if !defined(__HIP__)
 #include <stdint.h>
 #endif
 
-/* The numbers of enum quant, of the same list. */
+/* The same numbers as in enum quant, from the same list. */
 enum weight_format {
 #define QUANT(ident, ...) WEIGHT_##ident,
 #define QUANT_BLOCK(ident, ...) WEIGHT_##ident,
@@ -16,19 +16,19 @@ enum weight_format {
 #undef QUANT
 #undef QUANT_BLOCK
 };
-/* Those of enum dtype, which a kernel does not include; src/backend/hip/hip_weight.c holds
- * them equal. */
+/* The same numbers as in enum dtype, which kernels do not include.
+ * src/backend/hip/hip_weight.c asserts that they agree. */
 enum scale_format { SCALE_F32, SCALE_F16, SCALE_BF16 };
 
 struct weight_view {
-	const void *q;               /* (N, K) or (N, K/8) words, rows pitch apart */
-	const void *scales;          /* (N / group_n, K/group): of scale_format, or e4m3
-				      * (nvfp4) or e8m0 (mxfp4) */
-	const uint32_t *zero_points; /* (N/8, K/group), or NULL: 8; int8: (N/4, K/group),
-				      * 128 */
+	const void *q;               /* (N, K), or (N, K/8) words; rows are pitch apart */
+	const void *scales;          /* (N / group_n, K/group) of scale_format; nvfp4:
+				      * e4m3, mxfp4: e8m0 */
+	const uint32_t *zero_points; /* (N/8, K/group), NULL: all 8; int8: (N/4, K/group),
+				      * NULL: all 128 */
 	int32_t n, k, group, format, scale_format;
-	int32_t pitch;               /* bytes from row to row of q; a multiple of 4 where
-				      * they are words, of 16 where k is one of 8 */
-	int32_t group_n;             /* rows that share scales: 1, fp8 more */
-	float factor;                /* of all scales: nvfp4's global scale, else 1 */
+	int32_t pitch;               /* bytes from row to row of q: a multiple of 4 for
+				      * words, of 16 if k is a multiple of 8 */
+	int32_t group_n;             /* rows that share a scale: 1, except for fp8 in blocks */
+	float factor;                /* factor of all scales: nvfp4's global scale, else 1 */
 };

@@ -2,9 +2,9 @@
  *
  * Host memory that must not fail. Thread: any.
  *
- * Small allocations abort with a line on stderr when memory is out (systemd
- * restarts us). What is sized by a client or a model goes through plain
- * malloc and returns E_NOMEM.
+ * When a small allocation fails, the process prints a line on stderr and aborts; systemd
+ * restarts it. Sizes that a client or a model chooses go through plain malloc instead,
+ * and a failure there returns E_NOMEM.
  */
 #pragma once
 #include <stddef.h>
@@ -19,7 +19,7 @@ char *xstrndup(const char *s, size_t n) __attribute__((returns_nonnull));
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#ifndef MIN /* <sys/param.h> has the same */
+#ifndef MIN /* <sys/param.h> defines MIN too */
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #endif

@@ -35,8 +35,8 @@ void *arena_alloc(struct arena *a, size_t n)
 	n = (n + 15) & ~(size_t)15;
 	struct arena_block *b = a->head;
 	if (!b || b->cap - b->used < n) {
-		/* Blocks double, so that many small pieces cost few mallocs; a
-		 * piece larger than that gets a block of its own size. */
+		/* Block sizes double, so that many small pieces cost few mallocs. A piece
+		 * larger than the doubled size gets a block of exactly its size. */
 		size_t cap = b ? MIN(b->cap * 2, (size_t)1 << 20) : BLOCK_MIN;
 		cap = MAX(cap, n);
 		b = xmalloc(sizeof *b + cap);

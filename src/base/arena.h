@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that dies together: everything one request or one template rendering
- * needs. Thread: one at a time.
+ * A region allocator: all its memory is freed at once. One request or one template
+ * rendering uses one arena. Thread: one at a time.
  */
 #pragma once
 #include "base/buf.h"
@@ -9,13 +9,13 @@
 struct arena_block;
 struct arena {
 	struct arena_block *head;
-	size_t n_bytes; /* handed out so far */
+	size_t n_bytes; /* bytes handed out so far */
 };
 
 void arena_init(struct arena *a);
 void arena_deinit(struct arena *a);
-/* 16-byte aligned, zeroed, never NULL. */
+/* Allocate n bytes: 16-byte aligned, zeroed, never NULL. */
 void *arena_alloc(struct arena *a, size_t n);
-/* Copies, terminated. */
+/* Both return copies that end in NUL. */
 char *arena_strdup(struct arena *a, const char *s);
 struct str arena_str(struct arena *a, struct str s);

@@ -87,8 +87,8 @@ void buf_addf(struct buf *b, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* One character that JSON wants escaped, or that is not UTF-8. Returns how
- * many input bytes it stands for. */
+/* Escape one character that JSON does not allow in a string, or that is not UTF-8.
+ * Returns the number of input bytes consumed. */
 static size_t add_json_special(struct buf *b, const char *p, size_t n)
 {
 	unsigned char c = (unsigned char)*p;

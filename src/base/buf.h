@@ -2,9 +2,9 @@
  *
  * Byte views and growable byte buffers. Thread: any, one owner at a time.
  *
- * Invariants of struct buf: p is NULL iff cap is 0; when cap is not 0,
- * p[n] is '\0', so p can be handed to printf. Fields may be read by anyone;
- * n may be lowered directly; all growth goes through the calls below.
+ * Invariants of struct buf: p is NULL exactly when cap is 0. When cap is not 0, p[n] is
+ * '\0', so p can be handed to printf. Callers may read the fields and may lower n
+ * directly; only the functions below make a buffer grow.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 
-/* A view: never owns, not terminated. */
+/* A view of bytes: it owns nothing and need not end in NUL. */
 struct str {
 	const char *p;
 	size_t n;
@@ -51,15 +51,15 @@ void buf_add_str(struct buf *b, struct str s);
 void buf_add_c(struct buf *b, char c);
 void buf_add_z(struct buf *b, const char *s);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Append s as a quoted JSON string. Bytes that are not UTF-8 become U+FFFD, so
- * the output is always valid JSON; non-ASCII characters stay as they are. */
+/* Append s as a quoted JSON string. Bytes that are not UTF-8 become U+FFFD, so the output
+ * is always valid JSON. Non-ASCII characters stay as they are. */
 void buf_add_json(struct buf *b, struct str s);
-/* Append a finite double in the shortest form that reads back equal; a number
- * JSON cannot hold becomes null. */
+/* Append a double in the shortest form that reads back equal. Infinity and NaN, which
+ * JSON cannot hold, become null. */
 void buf_add_json_num(struct buf *b, double v);
 /* Remove the first n bytes. */
 void buf_drop(struct buf *b, size_t n);
-/* Hand the bytes (terminated) to the caller, who frees; b becomes empty. Never
+/* Give the bytes, ended by NUL, to the caller, who frees them; b becomes empty. Never
  * NULL. */
 char *buf_take(struct buf *b);
 static inline struct str buf_str(const struct buf *b)

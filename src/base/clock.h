@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Time as a value that can be handed in, so that the scheduler's tests run on
- * a clock they move by hand. Thread: any.
+ * A clock that callers pass in, so that the scheduler's tests can set the time by hand.
+ * Thread: any.
  */
 #pragma once
 #include <stdint.h>
 
 struct clock {
-	int64_t (*now_us)(void *ctx); /* microseconds, monotonic */
+	int64_t (*now_us)(void *ctx); /* returns microseconds of a monotonic clock */
 	void *ctx;
 };
 
-extern const struct clock clock_monotonic; /* CLOCK_MONOTONIC */
+extern const struct clock clock_monotonic; /* reads CLOCK_MONOTONIC */
 
 static inline int64_t clock_now_us(const struct clock *c)
 {

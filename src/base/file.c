@@ -12,7 +12,7 @@
 #include "base/mapped.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-/* Linux moves at most 2 GiB less a page in one read. */
+/* Linux reads at most 2 GiB minus a page in one call. */
 #define READ_MAX ((size_t)1 << 30)
 
 static enum status fail_errno(struct fail *fail, const char *path,
@@ -47,7 +47,8 @@ static enum status view_read(int fd, const char *path, size_t n,
 	if (posix_memalign(&p, HUGE_PAGE, n) != 0)
 		return fail_set(fail, E_NOMEM, "%s: no memory for its %zu bytes",
 				path, n);
-	madvise(p, n, MADV_HUGEPAGE); /* a wish: fewer page faults and TLB misses */
+	madvise(p, n, MADV_HUGEPAGE); /* a hint to the kernel: fewer page faults and TLB
+				       * misses */
 	enum status s = read_all(fd, path, p, n, fail);
 	if (s != OK) {
 		free(p);
@@ -85,7 +86,7 @@ static enum status view_fd(int fd, const char *path, bool use_mmap,
 enum status file_view_open(const char *path, bool use_mmap,
 			   struct file_view *out, struct fail *fail)
 {
-	/* O_NONBLOCK: a FIFO must be refused, not waited for. */
+	/* O_NONBLOCK: opening a FIFO must fail below and not wait for a writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return fail_errno(fail, path, "cannot open");
@@ -107,7 +108,7 @@ void file_view_close(struct file_view *v)
 	*v = (struct file_view){0};
 }
 
-/* Until the end of fd: its size is not known for pipes and /proc. */
+/* Read until the end of fd, because pipes and files in /proc do not report a size. */
 static enum status read_to_end(int fd, const char *path, size_t max_bytes,
 			       struct buf *out, struct fail *fail)
 {
@@ -155,7 +156,7 @@ bool file_exists(const char *path) { return access(path, F_OK) == 0; }
 
 bool file_is_lfs_pointer(struct str bytes, const char *path, struct fail *fail)
 {
-	/* The first line of its specification; what follows is the version. */
+	/* The first line of every git-lfs pointer begins so; the version number follows. */
 	if (!str_starts(bytes, STR("version https://git-lfs.")))
 		return false;
 	fail_set(fail, E_FORMAT, "%s: a pointer of git-lfs, not the file itself; in its "
@@ -170,7 +171,7 @@ char *file_join(const char *dir, const char *name)
 	return xasprintf("%s%s%s", dir, slash, name);
 }
 
-/* The folder this program lies in, malloc'ed; "." when the system does not say. */
+/* The folder that holds this program's executable, malloc'ed; "." if it is unknown. */
 static char *program_dir(void)
 {
 	char path[4096];

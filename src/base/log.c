@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A line is formatted on the side and leaves in one piece (log_sink.c), so lines of
- * several threads never mix. Not for signal handlers; the daemon gets its signals
- * through the loop.
+ * Each line is formatted in a buffer and leaves in one piece (log_sink.c), so lines of
+ * several threads never mix. Signal handlers must not call this code: the daemon handles
+ * its signals in the main loop.
  */
 #include "base/log.h"
 
@@ -18,7 +18,7 @@
 #include "base/log_sink.h"
 #include "base/utf8.h"
 
-/* Longer messages are cut: a client must not be able to fill the journal. */
+/* Longer messages are cut, so that a client cannot fill the journal. */
 #define MESSAGE_MAX 4000
 
 static struct {
@@ -27,8 +27,8 @@ static struct {
 	bool is_journal;
 } conf = {LOG_INFO, LOG_TEXT, false};
 
-/* systemd names the device and inode of the pipe it reads our stderr from; a
- * child whose stderr went elsewhere inherits the variable but not the pipe. */
+/* JOURNAL_STREAM holds the device and inode of the pipe that systemd reads our stderr
+ * from. A child with another stderr inherits the variable but not the pipe. */
 static bool stderr_is_journal(void)
 {
 	const char *v = getenv("JOURNAL_STREAM");
@@ -58,7 +58,7 @@ static const char *level_name(enum log_level level)
 	return "info";
 }
 
-/* Control characters could fake a second line or steer a terminal. */
+/* Replace control characters: they could fake a second line or steer a terminal. */
 static void add_printable(struct buf *line, struct str msg)
 {
 	struct buf clean = {0};
@@ -112,7 +112,7 @@ static void format(struct buf *line, enum log_level level, struct str msg)
 		format_text(line, level, msg);
 }
 
-/* For log_sink.c. */
+/* The line that log_sink.c writes when lines were dropped. */
 static void add_notice(struct buf *line, long n)
 {
 	char msg[100];
@@ -122,7 +122,7 @@ static void add_notice(struct buf *line, long n)
 	buf_add_c(line, '\n');
 }
 
-/* Not buf, not printf: only what signal-safety(7) allows. */
+/* Uses neither buf nor printf: signal-safety(7) allows neither in a signal handler. */
 void log_from_signal(const char *const *parts)
 {
 	static char line[1024];

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A pipe that nobody reads, or a terminal that was stopped, must not stop the thread
- * that logs: it may be the one that serves everybody. So a line is written only as far
- * as stderr takes it at once. The rest waits here, and when too much waits, lines are
- * dropped and counted. In the ordinary case nothing waits: what was logged before a
- * crash is there.
+ * A pipe that nobody reads, or a stopped terminal, must not stop the thread that logs:
+ * that thread may serve all clients. So a line is written only as far as stderr takes it
+ * at once, and the rest is kept here. When too much is kept, lines are dropped and
+ * counted. Normally nothing is kept, so all lines before a crash are in the log.
  *
- * O_NONBLOCK belongs to the open file, which other processes share with us. A pipe and
- * a terminal are therefore opened once more by way of /proc, and that one does not
- * block. A socket, systemd's journal, has a flag for each call. A file never blocks in
- * this sense.
+ * The flag O_NONBLOCK belongs to the open file, which other processes share with us. For
+ * a pipe or a terminal we therefore open our own non-blocking copy by way of /proc. A
+ * socket (systemd's journal) takes a flag with each call. A regular file never blocks.
  */
 #include "base/log_sink.h"
 
@@ -23,9 +21,9 @@
 
 #include "base/metrics.h"
 
-/* What may wait. A notice of dropped lines is written even beyond it. */
+/* Most bytes to keep. The notice of dropped lines may exceed this limit. */
 #define KEPT_BYTES (256u << 10)
-/* What a pipe takes whole, once poll says that it takes something. */
+/* A pipe that polls as writable takes this many bytes without blocking. */
 #define PIECE_BYTES 4096
 
 enum sink_kind { PLAIN, OWN, SOCKET, POLLED };
@@ -55,11 +53,11 @@ void log_sink_open(void)
 		return;
 	}
 	int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	sink.kind = fd >= 0 ? OWN : POLLED; /* another user's pipe cannot be opened */
+	sink.kind = fd >= 0 ? OWN : POLLED; /* opening fails if another user owns the pipe */
 	sink.fd = fd >= 0 ? fd : STDERR_FILENO;
 }
 
-/* As write, and EAGAIN where it would wait. */
+/* Like write, but fails with EAGAIN instead of waiting. */
 static ssize_t write_some(const char *p, size_t n)
 {
 	struct pollfd ready = {sink.fd, POLLOUT, 0};
@@ -77,12 +75,12 @@ static ssize_t write_some(const char *p, size_t n)
 
 void log_sink_write_last(const char *p, size_t n)
 {
-	/* What it returns cannot be helped any more. */
+	/* The process is dying: a failed write cannot be repaired. */
 	if (write_some(p, n) < 0)
 		return;
 }
 
-/* How many of the bytes are out. Where nobody is left to read, all of them. */
+/* Returns how many bytes are done with. If the reader is gone, that is all of them. */
 static size_t push(struct str s)
 {
 	size_t done = 0;
@@ -97,7 +95,7 @@ static size_t push(struct str s)
 	return done;
 }
 
-/* The next three: with the lock. */
+/* The next three functions need the lock. */
 static void flush(void)
 {
 	if (sink.kept.n > 0)
@@ -111,8 +109,8 @@ static void flush(void)
 
 static void add(struct str line)
 {
-	/* Lines keep their order, and one that is begun is ended. Where lines were
-	 * dropped, the next one waits until that was told. */
+	/* Lines keep their order, and a line cut in the middle is finished first. After a
+	 * drop, the notice of the dropped lines comes before any further line. */
 	bool is_clear = sink.kept.n == 0 && sink.n_dropped == 0;
 	size_t done = is_clear ? push(line) : 0;
 	if (done == line.n)

@@ -11,8 +11,8 @@
 struct lru_owner {
 	LIST_ENTRY(lru_owner) link;
 	uint64_t id;
-	int n;          /* entries; here only while there are some */
-	size_t n_bytes; /* as last counted */
+	int n;          /* entries; an owner without entries is freed */
+	size_t n_bytes; /* bytes of its entries, as of the last count_bytes */
 };
 
 struct lru_entry {
@@ -27,7 +27,7 @@ struct lru_entry {
 struct lru {
 	struct lru_opts opts;
 	pthread_mutex_t lock;
-	TAILQ_HEAD(lru_entries, lru_entry) entries; /* the first gives way first */
+	TAILQ_HEAD(lru_entries, lru_entry) entries; /* first in the list: evicted first */
 	LIST_HEAD(lru_owners, lru_owner) owners;
 	int n;
 };
@@ -42,7 +42,7 @@ struct lru *lru_create(const struct lru_opts *o)
 	return l;
 }
 
-/* --- all under the lock -------------------------------------------------------- */
+/* --- internals: the caller holds the lock ---------------------------------------- */
 
 static struct lru_owner *take_owner(struct lru *l, uint64_t id)
 {
@@ -73,7 +73,7 @@ static struct lru_entry *find(struct lru *l, struct lru_key key)
 {
 	uint64_t hash = hash_bytes(0, key.name.p, key.name.n);
 	struct lru_entry *e;
-	/* The newest is the likely one. */
+	/* Search from the newest, which is the likeliest. */
 	TAILQ_FOREACH_REVERSE(e, &l->entries, lru_entries, link)
 		if (e->hash == hash && e->owner->id == key.owner &&
 		    str_eq((struct str){e->key, e->n_key}, key.name))
@@ -81,7 +81,7 @@ static struct lru_entry *find(struct lru *l, struct lru_key key)
 	return NULL;
 }
 
-/* Values may grow while they are kept, so all are added up anew. */
+/* Recount all entries, because values may grow while they are stored. */
 static size_t count_bytes(struct lru *l)
 {
 	struct lru_owner *o;
@@ -97,7 +97,7 @@ static size_t count_bytes(struct lru *l)
 	return all;
 }
 
-/* The first entry of the owner who holds most of what is short. */
+/* The oldest entry of the owner who holds most of the scarce resource (bytes or entries). */
 static struct lru_entry *find_victim(struct lru *l, bool is_short_of_bytes)
 {
 	struct lru_owner *o, *most = LIST_FIRST(&l->owners);
@@ -119,7 +119,7 @@ static void make_room(struct lru *l)
 		drop(l, find_victim(l, is_over));
 }
 
-/* --- calls ----------------------------------------------------------------------- */
+/* --- public functions ------------------------------------------------------------ */
 
 void lru_destroy(struct lru *l)
 {
@@ -148,7 +148,7 @@ void lru_put(struct lru *l, struct lru_key key, void *value)
 	struct lru_entry *old = find(l, key);
 	if (old)
 		drop(l, old);
-	/* It is counted before room is made, so that its own owner is a candidate. */
+	/* Count the new entry before evicting, so that its owner is a candidate too. */
 	e->owner = take_owner(l, key.owner);
 	e->owner->n++;
 	TAILQ_INSERT_TAIL(&l->entries, e, link);

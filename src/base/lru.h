@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A bounded store: bytes under keys, the least recently used one gives way. Each entry has
- * an owner, and keys of different owners never meet. When the store is full, the owner who
- * holds most gives way, so that one owner cannot drive out another's entries.
+ * A bounded store of values under byte keys that evicts the least recently used entry.
+ * Each entry has an owner, and different owners never see each other's keys. A full store
+ * evicts from the owner who holds most, so one owner cannot drive out the others.
  *
- * Keys are few thousands at most: finding is a walk over hashes. Thread: any, the store
- * has a lock. What lru_get gives out is copied, or referenced, under it.
+ * Meant for at most a few thousand keys: a lookup scans their hashes. Thread: any; the
+ * store has a lock. lru_get's callback copies or references the value under that lock.
  */
 #pragma once
 #include "base/buf.h"
@@ -14,15 +14,15 @@ struct lru;
 
 struct lru_opts {
 	int max_entries;
-	size_t max_bytes; /* of keys and sizes of values, all together */
-	bool keeps_order; /* a use does not make an entry younger: the oldest gives way */
-	/* How large a value is now; it may grow while it is kept. */
+	size_t max_bytes; /* bytes of all keys and values together */
+	bool keeps_order; /* true: evict the oldest entry, even if it was used lately */
+	/* Current size of a value in bytes; it may grow while stored. */
 	size_t (*size)(void *value);
-	/* Lets go of a value that the store does not hold any more. */
+	/* Frees a value, or gives up the reference, after it left the store. */
 	void (*drop)(void *value);
 };
 
-/* An entry's name. owner 0: there are none. */
+/* An entry's name. owner 0 means: no owners are distinguished. */
 struct lru_key {
 	uint64_t owner;
 	struct str name;
@@ -30,11 +30,11 @@ struct lru_key {
 
 struct lru *lru_create(const struct lru_opts *o);
 void lru_destroy(struct lru *l);
-/* Takes the value over, in place of an older one of this key. A value that is alone too
- * large is dropped at once. */
+/* Store a value and own it; an older value of this key is dropped. A value larger than
+ * the whole store is dropped at once. */
 void lru_put(struct lru *l, struct lru_key key, void *value);
-/* Calls use(value, ctx) under the lock; false: there is no such key (any more). */
+/* Call use(value, ctx) under the lock. Returns false if the key is not in the store. */
 bool lru_get(struct lru *l, struct lru_key key, void (*use)(void *value, void *ctx),
 	     void *ctx);
-/* False: there is no such key. */
+/* Returns false if the key is not in the store. */
 bool lru_delete(struct lru *l, struct lru_key key);

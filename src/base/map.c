@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Open addressing with linear probing, at most 5/8 full. The hash multiplies
- * eight bytes at a time by an odd constant and folds the high half down: names
- * of tensors and pieces of vocabulary differ in few bytes, and those must
- * reach the low bits that pick the slot.
+ * Open addressing with linear probing, at most 5/8 full.
+ *
+ * The hash multiplies eight bytes at a time by an odd constant and folds the high half
+ * down. Tensor names and vocabulary pieces differ in few bytes; the folding carries these
+ * differences to the low bits, which choose the slot.
  */
 #include "base/map.h"
 
@@ -23,7 +24,7 @@ struct u64map_slot {
 	bool used;
 };
 
-/* 2^64 / golden ratio, odd (Knuth, TAOCP 3, 6.4). */
+/* 2^64 / golden ratio, rounded to an odd number (Knuth, TAOCP 3, 6.4). */
 #define MULTIPLIER 0x9E3779B97F4A7C15u
 
 static uint64_t mix(uint64_t h)

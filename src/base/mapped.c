@@ -14,9 +14,9 @@
 #define FILES_MAX 1024
 #define PATH_BYTES 400
 
-/* The handler reads these without the lock: p is written last. */
+/* The signal handler reads this table without the lock, so a row's p is written last. */
 static struct {
-	_Atomic(const char *) p; /* NULL: free */
+	_Atomic(const char *) p; /* NULL: this row is free */
 	size_t n;
 	char path[PATH_BYTES];
 } files[FILES_MAX];
@@ -48,7 +48,7 @@ void mapped_remove(const void *p)
 	pthread_mutex_unlock(&lock);
 }
 
-/* In a signal handler: nothing but memory, write(2) and _exit(2). */
+/* Runs in a signal handler: may only read memory and call write(2) and _exit(2). */
 static void on_bus(int number, siginfo_t *info, void *context)
 {
 	(void)context;
@@ -63,7 +63,8 @@ static void on_bus(int number, siginfo_t *info, void *context)
 			"and rename it, or stop halod first", NULL});
 		_exit(code);
 	}
-	signal(number, SIG_DFL); /* and the instruction faults again */
+	signal(number, SIG_DFL); /* returning repeats the faulting instruction, which now
+				  * ends the process */
 }
 
 void mapped_watch(int exit_code)

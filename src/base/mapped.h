@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that are mapped into memory, for the moment when one of them becomes shorter:
- * the next read behind its end is a SIGBUS, and nothing else would say which file it
- * was. Thread: any.
+ * The list of mapped files, for error reports. If a mapped file becomes shorter, the next
+ * read behind its new end raises SIGBUS. The list then tells which file it was. Thread:
+ * any.
  */
 #pragma once
 #include <stddef.h>
 
-/* [p, p + n) is of the file at path; copied, the end of a long one. Beyond 1024 files
- * the rest is not known. */
+/* Record that [p, p + n) maps the file at path. Copies path; a long path keeps its end.
+ * Only the first 1024 files are recorded. */
 void mapped_add(const void *p, size_t n, const char *path);
 void mapped_remove(const void *p);
-/* From now on a SIGBUS in one of them is told in the log, and the process ends with
- * exit_code; any other SIGBUS ends it as ever. Threads must not block SIGBUS: the kernel
- * would end the process without a word. */
+/* From now on a SIGBUS inside a recorded file is logged and ends the process with
+ * exit_code. Any other SIGBUS ends the process as usual. Threads must not block SIGBUS:
+ * the kernel would then kill the process without a message. */
 void mapped_watch(int exit_code);

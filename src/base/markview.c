@@ -18,7 +18,7 @@ struct markview markview_slice(struct markview v, size_t start, size_t end)
 	return v;
 }
 
-/* Index of the mark that holds the byte at `at` (marks' coordinates). */
+/* Index of the mark that covers the byte at offset `at` of the whole marked text. */
 static size_t find_mark(struct markview v, size_t at)
 {
 	size_t lo = 0, hi = v.n_marks;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A part of a text whose bytes know who wrote them. Thread: any.
+ * A view of a part of a marked text. Thread: any.
  */
 #pragma once
 #include "base/marked.h"
@@ -9,17 +9,18 @@ struct markview {
 	struct str text;
 	const struct mark *marks; /* in ascending order, covering the whole text */
 	size_t n_marks;
-	size_t base; /* where text begins, counted as the marks count */
+	size_t base; /* offset of `text` within the whole marked text */
 };
 
-/* All of m. Asserts that the marks cover the text. */
+/* A view of all of m. Asserts that the marks cover the text. */
 struct markview markview_of(const struct marked *m);
 struct markview markview_slice(struct markview v, size_t start, size_t end);
-/* The least trusted writer of bytes [start, end); of the byte at start where
- * the range is empty. O(log marks + marks inside). */
+/* The least trusted writer of bytes [start, end). For an empty range: the writer of the
+ * byte at start. O(log marks + marks in the range). */
 enum trust markview_least(struct markview v, size_t start, size_t end);
-/* Offset behind the run of marks with one trust that holds the byte at `at`. */
+/* The byte at `at` lies in a run of bytes of one trust level: returns the offset just
+ * behind that run. */
 size_t markview_run_end(struct markview v, size_t at, enum trust *out_trust);
-/* Append view bytes [start, end) to m with their marks. */
+/* Append bytes [start, end) of the view to m, with their marks. */
 void markview_copy(struct markview v, size_t start, size_t end,
 		   struct marked *m);

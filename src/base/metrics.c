@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every metric is a row of 64-bit cells that are updated with relaxed atomics and
- * no lock: the engine thread must never wait for a scrape. A cell holds the bits
- * of a double (counter, gauge, one a label value; sum of a histogram) or a count
- * (a bucket of a histogram). A scrape is therefore not one instant, but each
- * histogram is consistent in itself: its count is the sum of the buckets as read.
+ * Each metric is a row of 64-bit cells, updated by relaxed atomics without a lock: the
+ * engine thread must never wait for a scrape. A counter or gauge has one cell for each
+ * label value, holding the bits of a double. A histogram has one such cell for its sum
+ * and an integer cell for each bucket.
+ *
+ * A scrape does not show one instant. Each histogram is still consistent in itself: its
+ * count is the sum of the buckets as they were read.
  */
 #include "base/metrics.h"
 
@@ -21,10 +23,10 @@
 
 enum metric_kind { COUNTER, GAUGE, HIST_TOKEN, HIST_TTFT, HIST_REQUEST, HIST_COUNT, N_KINDS };
 
-#define MAX_CELLS 48 /* 1 + buckets + overflow, or label values */
+#define MAX_CELLS 48 /* most cells of a row: sum, buckets and overflow; or label values */
 
-/* vLLM's edges, so that series can be compared, and finer ones where one GPU
- * serving one user lives: 2 to 40 ms a token. */
+/* Bucket edges in seconds: vLLM's, so that series can be compared, plus finer ones from 2
+ * to 40 ms a token, where a GPU with one user operates. */
 static const double token_edges[] = {
 	.001, .002, .003, .004, .005, .006, .008, .01, .0125, .015, .02, .025, .03,
 	.035, .04, .05, .06, .075, .08, .1, .15, .2, .3, .4, .5, .75, 1, 2, 2.5,
@@ -51,7 +53,8 @@ static const struct edges {
 _Static_assert(ARRAY_LEN(token_edges) + 2 <= MAX_CELLS, "buckets fit");
 
 static const struct row {
-	const char *name, *help, *label, *values; /* label NULL: none */
+	const char *name, *help, *label, *values; /* values: separated by spaces; label is
+						   * NULL for a metric without one */
 	enum metric_kind kind;
 } rows[METRIC_COUNT] = {
 #define METRIC(id, kind, name, help) \
@@ -64,7 +67,8 @@ static const struct row {
 };
 
 typedef _Atomic uint64_t cell_t;
-/* Histogram: [0] sum, [1 + i] bucket i. Else: [i] value of label value i. */
+/* Histogram: cell 0 is the sum, cell 1 + i is bucket i. Counter, gauge: cell i is label
+ * value i. */
 static cell_t cells[METRIC_COUNT][MAX_CELLS];
 
 static inline double cell_get(const cell_t *c)
@@ -104,7 +108,7 @@ static struct str next_value(const char **rest)
 	return (struct str){p, n};
 }
 
-/* Which cell counts `value`: its place in the row's list. */
+/* Index of `value` in the row's list of label values, which is its cell. */
 static int value_index(const struct row *r, const char *value)
 {
 	const char *rest = r->values;
@@ -113,7 +117,7 @@ static int value_index(const struct row *r, const char *value)
 	for (; (v = next_value(&rest)).n > 0; i++, last = v)
 		if (str_is(v, value))
 			return i;
-	assert(str_is(last, "other")); /* else a value is missing in its row */
+	assert(str_is(last, "other")); /* otherwise the row's list lacks this value */
 	return i - 1;
 }
 
@@ -163,7 +167,7 @@ double metric_get(enum metric_id id)
 {
 	if (edges_of[rows[id].kind].n > 0)
 		return (double)histogram_count(id);
-	double sum = 0; /* of all label values; without a label there is one cell */
+	double sum = 0; /* sum over label values; a metric without labels has one cell */
 	for (int i = 0; i < MAX_CELLS; i++)
 		sum += cell_get(&cells[id][i]);
 	return sum;
@@ -185,7 +189,7 @@ void metrics_reset(void)
 
 /* --- rendering ------------------------------------------------------------------ */
 
-/* Appends to out; `labels` is model_name="…", escaped, for every sample. */
+/* Output of one scrape. `labels` is model_name="…", escaped; every sample carries it. */
 struct metrics_page {
 	struct buf *out;
 	const char *labels;
@@ -277,13 +281,13 @@ static void add_row(struct metrics_page *p, enum metric_id id)
 		add_sample(p, r->name, cell_get(&cells[id][0]));
 }
 
-/* --- the process, as Prometheus clients name it ------------------------------------ */
+/* --- process_* metrics, named as in the Prometheus client libraries -------------- */
 
 static void add_process(struct metrics_page *p, const char *name, const char *type,
 			const char *help, double v)
 {
 	if (isnan(v))
-		return; /* /proc does not say */
+		return; /* /proc does not report it */
 	add_head(p, name, type, help);
 	add_sample(p, name, v);
 }
@@ -313,7 +317,7 @@ static double open_fds(void)
 	DIR *d = opendir("/proc/self/fd");
 	if (!d)
 		return NAN;
-	int n = -3; /* ".", "..", and the folder itself */
+	int n = -3; /* do not count ".", ".." and the descriptor that reads the folder */
 	while (readdir(d))
 		n++;
 	closedir(d);
@@ -328,8 +332,8 @@ static double max_fds(void)
 	return l.rlim_cur == RLIM_INFINITY ? INFINITY : (double)l.rlim_cur;
 }
 
-/* Field 22 of /proc/self/stat: clock ticks after boot. Boot is counted back from
- * now and not read from /proc/stat, which ProcSubset=pid hides. */
+/* Field 22 of /proc/self/stat: clock ticks from boot to the process's start. The time of
+ * boot is computed from the clocks; systemd's ProcSubset=pid hides /proc/stat. */
 static double start_time(void)
 {
 	char text[1024];
@@ -339,7 +343,8 @@ static double start_time(void)
 	size_t n = fread(text, 1, sizeof text - 1, f);
 	fclose(f);
 	text[n] = '\0';
-	const char *p = strrchr(text, ')'); /* the name may hold anything */
+	const char *p = strrchr(text, ')'); /* the program's name in parentheses may hold
+					     * any character */
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
 	unsigned long long ticks;

@@ -20,13 +20,14 @@ enum metric_id {
 	METRIC_COUNT
 };
 
-void metric_add(enum metric_id id, double v);              /* counter */
-/* label_value is one of its row's, or the row ends in "other". */
+void metric_add(enum metric_id id, double v);              /* add to a counter */
+/* label_value must be in the row's list, unless that list ends in "other". */
 void metric_add_by(enum metric_id id, const char *label_value, double v);
-void metric_set(enum metric_id id, double v);              /* gauge */
-/* Histogram, in seconds or tokens. NAN, "did not happen", is ignored. */
+void metric_set(enum metric_id id, double v);              /* set a gauge */
+/* Add a sample, in seconds or tokens, to a histogram. NAN ("did not happen") is ignored. */
 void metric_observe(enum metric_id id, double v);
-/* Counter, gauge; histogram: its count; with a label: the sum of all values. */
+/* Value of a counter or gauge, summed over its label values. For a histogram: the number
+ * of samples. */
 double metric_get(enum metric_id id);
 double metric_get_by(enum metric_id id, const char *label_value);
 void metrics_reset(void); /* tests only */
@@ -38,5 +39,5 @@ struct metrics_info {
 	const struct health *health;
 	const struct clock *clock;
 };
-/* Append the whole exposition, process_* and build_info included. */
+/* Append all metrics in Prometheus text format, including process_* and build_info. */
 void metrics_format(const struct metrics_info *info, struct buf *out);

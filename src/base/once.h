@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words that come from outside and are told of once each: a log must not grow with the
- * requests that repeat them. Thread: any. A struct once is static and is never freed.
+ * Reports each unknown word from outside only once, so that the log does not grow with
+ * requests that repeat it. Thread: any. A struct once is static and is never freed.
  */
 #pragma once
 #include <pthread.h>
@@ -9,14 +9,14 @@
 #include "base/map.h"
 
 struct once {
-	size_t max;       /* different words; further ones are not told of */
-	size_t max_bytes; /* of a word that are told; whole characters */
+	size_t max;       /* distinct words to report; further words are ignored */
+	size_t max_bytes; /* a longer word is cut to this many bytes, at a character's end */
 	pthread_mutex_t lock;
 	struct strmap seen;
 	void (*tell)(const char *word);
 };
 
-/* From now on tell by this function, which any thread may call; NULL: do not. */
+/* Set the function that reports a word; any thread may call it. NULL: report nothing. */
 void once_set(struct once *o, void (*tell)(const char *word));
-/* Tells of a word that is new. */
+/* Report the word if it is new. */
 void once_tell(struct once *o, struct str word);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each thread has a run of the loop for itself and goes through it in order, so that
- * what it reads is one run of memory; one that is done goes on with the others' runs.
+ * Each thread first does its own contiguous range of the loop in order, so that it reads
+ * contiguous memory. A thread that is done takes pieces of the other threads' ranges.
  *
- * One word, `state`, decides who may touch the current job: its low half counts
- * the workers inside, OPEN lets more in, and the rest numbers the jobs.
+ * One word, `state`, decides who may touch the current job. Its low half counts the
+ * workers inside, the bit OPEN lets more in, and the high half numbers the jobs.
  *
  *   caller                              worker
  *   writes fn, arg, n; state = new|OPEN
- *   wakes sleepers                      OPEN and a number it has not seen:
+ *   wakes sleepers                      sees OPEN and a job number new to it:
  *   takes pieces until none is left       state + 1, takes pieces, state - 1
  *   clears OPEN, waits for 0 inside
  *
- * So the caller never waits for a worker that has not begun: one that sleeps or
- * lost its core comes too late, finds OPEN cleared, and costs nothing. Decoding
- * runs some hundred short loops a token, hence a worker looks for the next job for
- * a few tens of microseconds before it goes to sleep.
+ * So the caller never waits for a worker that has not begun. A worker that sleeps or lost
+ * its core comes late, finds OPEN cleared, and costs nothing. Decoding runs some hundred
+ * short loops a token. A worker therefore spins a few tens of microseconds for the next
+ * job before it goes to sleep.
  *
- * Sleeping and waking is Dekker's pattern: the caller writes state, then reads
- * n_asleep; the worker writes n_asleep, then reads state. Both are sequentially
- * consistent, so one of them sees the other.
+ * Sleeping and waking is Dekker's pattern: the caller writes state, then reads n_asleep;
+ * the worker writes n_asleep, then reads state. Both are sequentially consistent, so one
+ * of them sees the other.
  */
 #include "base/pool.h"
 
@@ -35,15 +35,15 @@
 #include "base/alloc.h"
 
 #define OPEN (UINT64_C(1) << 31)
-#define INSIDE (OPEN - 1) /* mask of the count */
+#define INSIDE (OPEN - 1) /* mask of the number of workers inside */
 #define JOB (UINT64_C(1) << 32)
-#define SPIN_ROUNDS 2000     /* 15 to 80 us, by how long the CPU's pause is */
-#define PIECES_PER_THREAD 16 /* the last ones even out what threads differ by */
+#define SPIN_ROUNDS 2000     /* 15 to 80 us, depending on the CPU's pause instruction */
+#define PIECES_PER_THREAD 16 /* small pieces at the end even out threads of unequal speed */
 
 struct pool_run {
-	_Atomic int64_t next; /* first index nobody has taken; beyond end: none is left */
+	_Atomic int64_t next; /* first index not taken yet; >= end: none is left */
 	int64_t end;
-	char apart[112]; /* no two share a cache line */
+	char apart[112]; /* padding: two runs never share a cache line */
 };
 
 struct worker {
@@ -59,9 +59,9 @@ struct pool {
 	void *arg;
 
 	int n_threads, n_started, spin_rounds;
-	cpu_set_t cpus; /* of pool_create's caller */
+	cpu_set_t cpus; /* CPUs that pool_create's caller may use */
 	pthread_t *threads;
-	struct worker *workers; /* (n_threads), of which 0, the caller, is not used */
+	struct worker *workers; /* (n_threads); entry 0 is the caller and stays unused */
 	pthread_mutex_t lock;
 	pthread_cond_t work, idle;
 	_Atomic int n_asleep;
@@ -86,14 +86,14 @@ static void take_run(struct pool *p, struct pool_run *r)
 		p->fn(p->arg, (int)begin, (int)MIN(begin + p->piece, r->end));
 }
 
-/* Thread i's own run first. */
+/* Do the pieces of thread i's own run first, then those of the others. */
 static void take_pieces(struct pool *p, int i)
 {
 	for (int k = 0; k < p->n_threads; k++)
 		take_run(p, &p->runs[(i + k) % p->n_threads]);
 }
 
-/* Cuts [0, n) into the threads' runs, each a whole number of pieces but the last. */
+/* Divide [0, n) into one run a thread. Each run but the last is a whole number of pieces. */
 static void cut_runs(struct pool *p, int n, int piece, int n_pieces)
 {
 	int64_t first = 0;
@@ -111,7 +111,7 @@ static bool is_new_job(uint64_t state, uint64_t seen)
 	return (state & OPEN) && (state & ~(JOB - 1)) != seen;
 }
 
-/* Try to go inside a job that is open; on success *seen is its number. */
+/* Enter the job if it is open and new; then *seen becomes its number. */
 static bool enter(struct pool *p, uint64_t *seen)
 {
 	uint64_t s = atomic_load(&p->state);
@@ -169,23 +169,24 @@ static int usable_cpus(cpu_set_t *out)
 {
 	if (sched_getaffinity(0, sizeof *out, out) == 0)
 		return CPU_COUNT(out);
-	CPU_ZERO(out); /* more than a cpu_set_t holds: nothing can be pinned */
+	CPU_ZERO(out); /* more CPUs than a cpu_set_t holds: pin nothing */
 	return 1;
 }
 
-/* Signals belong to the main thread's loop: workers take none. */
+/* Workers block all signals but SIGBUS, because the main thread's loop handles them. */
 static void start_threads(struct pool *p)
 {
 	sigset_t all, old;
 	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* a fault of its own: see base/mapped.h */
+	sigdelset(&all, SIGBUS); /* SIGBUS comes from the thread's own fault: see
+				  * base/mapped.h */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (int i = 1; i < p->n_threads; i++) {
 		p->workers[i] = (struct worker){p, i};
 		if (pthread_create(&p->threads[p->n_started], NULL, worker_main,
 				   &p->workers[i]) != 0)
-			break; /* fewer threads give the same results */
-		char name[24]; /* the kernel keeps 15 */
+			break; /* go on with fewer threads: the results are the same */
+		char name[24]; /* the kernel keeps 15 characters */
 		snprintf(name, sizeof name, "pool-%d", i);
 		pthread_setname_np(p->threads[p->n_started++], name);
 	}
@@ -197,7 +198,8 @@ struct pool *pool_create(int n_threads)
 	struct pool *p = xcalloc(1, sizeof *p);
 	int cpus = usable_cpus(&p->cpus);
 	p->n_threads = n_threads > 0 ? n_threads : cpus;
-	/* With more threads than CPUs a spinning one keeps a working one out. */
+	/* With more threads than CPUs, a spinning thread would take a CPU from a working
+	 * one. */
 	p->spin_rounds = p->n_threads <= cpus ? SPIN_ROUNDS : 0;
 	p->threads = xcalloc((size_t)p->n_threads, sizeof *p->threads);
 	p->workers = xcalloc((size_t)p->n_threads, sizeof *p->workers);
@@ -240,7 +242,7 @@ static void pin(const struct pool *p, pthread_t thread, int i)
 	cpu_set_t one;
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
-	pthread_setaffinity_np(thread, sizeof one, &one); /* a wish */
+	pthread_setaffinity_np(thread, sizeof one, &one); /* best effort: a failure is ignored */
 }
 
 void pool_pin(struct pool *p)
@@ -266,7 +268,7 @@ static void wake_workers(struct pool *p, int n_pieces)
 	int n = atomic_load(&p->n_asleep);
 	if (n == 0)
 		return;
-	n = MIN(n, n_pieces - 1); /* the caller takes one */
+	n = MIN(n, n_pieces - 1); /* the caller takes one piece itself */
 	pthread_mutex_lock(&p->lock);
 	for (int i = 0; i < n; i++)
 		pthread_cond_signal(&p->work);
@@ -305,7 +307,8 @@ void pool_for(struct pool *p, int n, int grain,
 		fn(arg, 0, n);
 		return;
 	}
-	/* Nobody is inside and OPEN is clear: the job's fields are ours. */
+	/* OPEN is clear and no worker is inside, so this thread may write the job's
+	 * fields. */
 	p->fn = fn;
 	p->arg = arg;
 	cut_runs(p, n, piece, n_pieces);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A ring under a mutex. The two queues of the daemon carry a few thousand
- * pointers a second at most, and a mutex that is hardly ever contended costs
- * less than it would take to prove a lock-free ring right.
+ * A ring buffer under a mutex. The daemon's two queues carry at most a few thousand
+ * pointers a second, so the mutex is hardly ever contended. A lock-free ring would gain
+ * nothing and would be harder to prove right.
  */
 #include "base/queue.h"
 
@@ -21,7 +21,7 @@ struct queue {
 	void **items;
 	size_t capacity, head;
 	_Atomic size_t n; /* written under the lock, read by anyone */
-	bool is_woken;    /* queue_wake came and no queue_wait has seen it */
+	bool is_woken;    /* queue_wake was called, and no queue_wait has returned for it yet */
 };
 
 struct queue *queue_create(size_t capacity)

@@ -29,7 +29,8 @@ uint64_t random_u64(void)
 void random_hex(size_t n, char *out)
 {
 	static const char digits[] = "0123456789abcdef";
-	unsigned char *bytes = (unsigned char *)out + n; /* overwritten from the front */
+	/* the upper half of out; the digits overwrite it from the front */
+	unsigned char *bytes = (unsigned char *)out + n;
 	random_bytes(bytes, n);
 	for (size_t i = 0; i < n; i++) {
 		unsigned char b = bytes[i];

@@ -29,8 +29,8 @@ const char *status_type(enum status s) { return row_of(s)->type; }
 const char *status_code(enum status s) { return row_of(s)->code; }
 int status_http(enum status s) { return row_of(s)->http; }
 
-/* A text cut by snprintf may end inside a UTF-8 character, and a JSON writer
- * further on must not meet half of one. */
+/* snprintf may cut a text inside a UTF-8 character. Remove the partial character, because
+ * the JSON writer needs valid UTF-8. */
 static void cut_half_character(char *s, size_t n)
 {
 	size_t i = n;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Status codes and the words that go with them. Thread: any.
+ * Status codes and error messages. Thread: any.
  *
- * A function that can fail returns `enum status`: OK (0) or a negative E_…
- * from status.def. Where a human caused the fault (config, model file,
- * request), the last parameter is a `struct fail *` that is filled where the
- * fault is seen; it may be NULL when the caller does not want the words.
+ * A function that can fail returns `enum status`: OK (0) or a negative E_… of status.def.
+ * If a human can cause the fault (config, model file, request), the last parameter is a
+ * `struct fail *`. The function that detects the fault fills it in. Callers that need no
+ * message pass NULL.
  */
 #pragma once
 #include <stdint.h>
@@ -28,10 +28,10 @@ enum status {
 #undef STATUS
 };
 
-/* What went wrong, in words for the human who caused it. */
+/* Describes a failure for the human who caused it. */
 struct fail {
 	enum status code;
-	char param[120]; /* path to the place, "messages[2].role"; "" if none */
+	char param[120]; /* JSON path of the fault, as in "messages[2].role"; "" if none */
 	char text[480];  /* one sentence; always valid UTF-8, no newline */
 	int64_t got;     /* E_CTX_LEN: tokens in the prompt; else 0 */
 	int64_t limit;   /* E_CTX_LEN: tokens in the context; else 0 */
@@ -42,15 +42,15 @@ struct fail {
 enum status fail_set(struct fail *f, enum status code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 
-/* The same, naming the place. */
+/* Like fail_set, and records param, the path of the fault. */
 enum status fail_at(struct fail *f, enum status code, const char *param,
 		    const char *fmt, ...) PRINTF_LIKE(4, 5);
 
-/* Fill *f with the row's own sentence unless it holds this code already. */
+/* Fill *f with the code's default sentence, unless *f holds this code already. */
 enum status fail_default(struct fail *f, enum status code);
 
-const char *status_name(enum status s); /* "E_QUEUE_FULL" */
-const char *status_text(enum status s); /* the row's sentence */
-const char *status_type(enum status s); /* "invalid_request_error" */
-const char *status_code(enum status s); /* "queue_full", "" if none */
-int status_http(enum status s);         /* 429; OK is 200 */
+const char *status_name(enum status s); /* as in "E_QUEUE_FULL" */
+const char *status_text(enum status s); /* the default sentence of status.def */
+const char *status_type(enum status s); /* as in "invalid_request_error" */
+const char *status_code(enum status s); /* as in "queue_full"; "" if none */
+int status_http(enum status s);         /* HTTP status, as in 429; OK is 200 */

@@ -10,7 +10,7 @@
 
 enum { MAX_PATH = 4096 };
 
-/* The number behind `key` in a file of lines "key value"; otherwise `none`. */
+/* The number after `key` in a file of lines "key value"; `none` if the key is missing. */
 static int64_t number_of(const char *path, const char *key, int64_t none)
 {
 	FILE *f = fopen(path, "re");
@@ -25,7 +25,7 @@ static int64_t number_of(const char *path, const char *key, int64_t none)
 	return found;
 }
 
-/* The one number that a file holds; `none` where it holds a word ("max"). */
+/* The single number in a file; `none` if the file holds a word such as "max". */
 static int64_t number_in(const char *path, int64_t none)
 {
 	FILE *f = fopen(path, "re");
@@ -36,7 +36,8 @@ static int64_t number_in(const char *path, int64_t none)
 	return good ? v : none;
 }
 
-/* The line "0::/path" of proc/self/cgroup; false: the system has no version 2. */
+/* Copy this process's cgroup path from the line "0::/path" of proc/self/cgroup. Returns
+ * false if the system has no cgroup version 2. */
 static bool group_of_self(const char *root, char *out, size_t size)
 {
 	char path[MAX_PATH];
@@ -54,7 +55,7 @@ static bool group_of_self(const char *root, char *out, size_t size)
 	return found;
 }
 
-/* One group's limit. */
+/* Apply the memory limit of one cgroup to *m. */
 static void apply_group(const char *root, const char *group, struct sysmem *m)
 {
 	char path[2 * MAX_PATH];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
-/* The bytes that may follow a lead byte (Unicode table 3-7): only the second
- * byte is narrower than 80..BF, and only for four leads. */
+/* Length of the sequence that lead byte c starts, or 0. lo..hi is the range of the second
+ * byte; only four leads make it narrower than 80..BF (Unicode table 3-7). */
 static size_t lead_info(unsigned char c, unsigned char *lo, unsigned char *hi)
 {
 	*lo = 0x80;
@@ -28,8 +28,8 @@ static size_t lead_info(unsigned char c, unsigned char *lo, unsigned char *hi)
 	return 0;
 }
 
-/* How many bytes of a well-formed sequence s begins with, and how many it
- * needs; need 0 means the first byte can begin nothing. */
+/* Number of bytes at the start of s that fit a well-formed sequence. *out_need is the
+ * sequence's full length, or 0 if the first byte starts no sequence. */
 static size_t prefix_length(struct str s, size_t *out_need)
 {
 	unsigned char lo, hi;

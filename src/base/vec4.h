@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Four floats at a time, in GCC's vector types: every target has them, the baseline
- * of x86-64 and of AArch64 in one instruction each. Thread: any.
+ * Vectors of four floats, in GCC's vector extensions. The baselines of x86-64 and AArch64
+ * have an instruction for each operation. Thread: any.
  */
 #pragma once
 #include <stdint.h>
@@ -29,16 +29,17 @@ VEC4_INLINE vec4 vec4_all(float f)
 	return (vec4){f, f, f, f};
 }
 
-/* Lane by lane: a where mask is all ones, b where it is 0. */
+/* For each lane: a if the mask's bits are all ones, b if they are 0. */
 VEC4_INLINE vec4 vec4_select(vec4i mask, vec4 a, vec4 b)
 {
 	return (vec4)((mask & (vec4i)a) | (~mask & (vec4i)b));
 }
 
-/* The sums of a, b, c and d, each (lane 0 + 2) + (lane 1 + 3). */
+/* Lanes of the result: the sums of a's, b's, c's and d's lanes, each as (0 + 2) + (1 +
+ * 3). */
 VEC4_INLINE vec4 vec4_sums(vec4 a, vec4 b, vec4 c, vec4 d)
 {
-	/* a0+a2 b0+b2 a1+a3 b1+b3 */
+	/* lanes: a0+a2 b0+b2 a1+a3 b1+b3 */
 	vec4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) +
 		  __builtin_shufflevector(a, b, 2, 6, 3, 7);
 	vec4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) +
@@ -47,15 +48,15 @@ VEC4_INLINE vec4 vec4_sums(vec4 a, vec4 b, vec4 c, vec4 d)
 	       __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 }
 
-/* e^x with a relative error below 2e-7. x is held to [-87, 88], where the result is
- * a normal float: what is below counts as nothing next to the 1 of a softmax's
- * largest term. NaN stays NaN.
+/* e^x with a relative error below 2e-7. x is clamped to [-87, 88], so that the result is
+ * a normal float. Smaller values add nothing to a softmax, whose largest term is 1. NaN
+ * stays NaN.
  *
- * x = n ln 2 + r, |r| <= ln 2 / 2; e^x = 2^n e^r, and the terms of e^r after r^7/7!
- * are below 6e-9. ln 2 is split so that n times its first part is exact. */
+ * Method: x = n ln 2 + r with |r| <= ln 2 / 2, so e^x = 2^n e^r. The terms of e^r after
+ * r^7/7! are below 6e-9. ln 2 is split in two so that n times the first part is exact. */
 VEC4_INLINE vec4 vec4_exp(vec4 x)
 {
-	const vec4 round = vec4_all(0x1.8p23f); /* what is added to it becomes whole */
+	const vec4 round = vec4_all(0x1.8p23f); /* adding this rounds to an integer */
 	x = vec4_select(x > vec4_all(88), vec4_all(88), x);
 	x = vec4_select(x < vec4_all(-87), vec4_all(-87), x);
 	vec4 t = x * vec4_all(0x1.715476p0f) + round; /* 1 / ln 2 */

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Paged KV cache: the accounts.
+ * Paged KV cache: the bookkeeping.
  *
- * A published page is found by (prefix before it, its P tokens). The prefix is
- * not a hash of the tokens but a serial number, given out once when a page is
- * published: page 0 of a prompt hangs under KVCACHE_ROOT, page 1 under the serial
- * of page 0, and so on. A lookup compares serial and tokens, so by induction a
- * hit has exactly the wanted tokens from the start; hashes only choose the bucket,
- * and a collision can cost a comparison, never serve foreign keys and values. A
- * serial is never used again: when a page is evicted, pages that hung under it can
- * no longer be reached and age out.
+ * A published page is found by (prefix before it, its P tokens). The prefix is a serial
+ * number, given out once when a page is published, and not a hash of the tokens. Page 0
+ * of a prompt follows KVCACHE_ROOT, page 1 follows the serial of page 0, and so on. A
+ * lookup compares serial and tokens. By induction a hit holds exactly the wanted tokens
+ * from the start of the prompt. Hashes only choose the bucket, so a collision never
+ * serves foreign keys and values. A serial is never used again. When a page is evicted,
+ * the pages that followed it can no longer be found, and age out.
  *
- *          take                    publish
- *   FREE ────────► HELD (private) ─────────► HELD (published) ◄──┐
- *    ▲              │ release                  │ release, keep    │ hold (found)
- *    ├──────────────┘                          ▼                  │
- *    └───────────────────────────────────── KEPT (in LRU order) ──┘
- *              take, when nothing is free
+ *            take                    publish
+ *     FREE ────────► HELD (private) ─────────► HELD (published) ◄──┐
+ *      ▲              │ release                  │ release, keep    │ hold (found)
+ *      ├──────────────┘                          ▼                  │
+ *      └───────────────────────────────────── KEPT (in LRU order) ──┘
+ *                take, when nothing is free
  *
- * Kept pages are in one list, oldest first. A sequence releases its pages last to
- * first, so that of one prompt the end is evicted before the beginning, which is
- * of no use without the pages before it.
+ * Kept pages are in one list, oldest first. A sequence releases its pages last to first.
+ * So a prompt's last pages are evicted before its first pages, without which the last
+ * ones cannot be found.
  */
 #include "kv/kvcache.h"
 
@@ -36,8 +35,8 @@
 struct kv_page {
 	int32_t refs;
 	int32_t older, newer;  /* KEPT: neighbours in the LRU list */
-	int32_t bucket_next;   /* published: next in the hash bucket */
-	uint32_t bucket;       /* published: which one */
+	int32_t bucket_next;   /* published: next page in the hash bucket */
+	uint32_t bucket;       /* published: index of its hash bucket */
 	bool is_published;
 	kvcache_prefix before, after;
 };
@@ -46,10 +45,10 @@ struct kvcache {
 	int n_pages, page_size;
 	bool keep;
 	struct kv_page *pages;
-	int32_t *tokens;   /* (n_pages, P) */
-	int32_t *free_ids; /* stack */
+	int32_t *tokens;   /* (n_pages, P): tokens of each page */
+	int32_t *free_ids; /* stack of the numbers of free pages */
 	int n_free, n_kept;
-	int32_t oldest, newest; /* KEPT list */
+	int32_t oldest, newest; /* ends of the list of KEPT pages */
 	int32_t *buckets;
 	uint32_t bucket_mask;
 	kvcache_prefix last_serial;
@@ -78,7 +77,7 @@ enum status kvcache_create(int n_pages, int page_size, bool keep,
 	kv->bucket_mask = n_buckets - 1;
 	for (uint32_t i = 0; i < n_buckets; i++)
 		kv->buckets[i] = NONE;
-	/* Page 0 on top, so that a fresh cache fills from the front. */
+	/* Page 0 is on top of the stack, so that a new cache fills from the front. */
 	for (int i = 0; i < n_pages; i++)
 		kv->free_ids[kv->n_free++] = n_pages - 1 - i;
 	*out = kv;
@@ -211,8 +210,8 @@ kvcache_prefix kvcache_publish(struct kvcache *kv, int32_t page,
 		return KVCACHE_ROOT;
 	const int32_t *tokens = kvcache_tokens(kv, page);
 	uint32_t bucket = bucket_of(kv, before, tokens);
-	/* Two sequences may have computed the same prompt side by side: the first
-	 * to finish a page names the prefix for both. */
+	/* Two sequences may have computed the same prompt at the same time. The first one
+	 * to publish the page names the prefix for both. */
 	int32_t twin = bucket_find(kv, bucket, before, tokens);
 	if (twin != NONE)
 		return kv->pages[twin].after;

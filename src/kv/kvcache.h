@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who holds which KV page: reference counts, a free list, and the prefix cache.
- * Bookkeeping only; the keys and values lie in device memory under the page's
- * number. Thread: engine.
+ * Who holds which KV page: reference counts, a free list, and the prefix cache. This is
+ * bookkeeping only; keys and values lie in device memory, indexed by page number. Thread:
+ * engine.
  *
- * Invariants: a page is free, held (refs > 0) or kept (refs 0, published, found
- * by its tokens). A published page is full and never written again.
+ * Invariants: a page is free, held (refs > 0), or kept (refs 0, published, found by its
+ * tokens). A published page is full and is never written again. P is the number of tokens
+ * of a page.
  */
 #pragma once
 #include <stdbool.h>
@@ -15,13 +16,13 @@
 
 struct kvcache;
 
-/* Names a prefix of tokens that ends at a page's end. KVCACHE_ROOT is the empty
- * prefix; others are handed out by kvcache_publish and never used twice. */
+/* Identifies a prefix of tokens that ends at a page boundary. KVCACHE_ROOT is the empty
+ * prefix. kvcache_publish gives out the others and never repeats one. */
 typedef uint64_t kvcache_prefix;
 #define KVCACHE_ROOT ((kvcache_prefix)0)
 
-/* keep: published pages stay findable after the last holder let go, until their
- * room is needed. E_NOMEM. */
+/* keep: a published page stays findable after its last release, until its memory is
+ * needed. E_NOMEM. */
 enum status kvcache_create(int n_pages, int page_size, bool keep,
 			   struct kvcache **out) MUST_USE;
 void kvcache_destroy(struct kvcache *kv); /* NULL is fine */
@@ -29,28 +30,29 @@ void kvcache_destroy(struct kvcache *kv); /* NULL is fine */
  * given out before. */
 kvcache_prefix kvcache_new_root(struct kvcache *kv);
 int kvcache_page_size(const struct kvcache *kv);
-bool kvcache_keeps(const struct kvcache *kv); /* as it was created */
+bool kvcache_keeps(const struct kvcache *kv); /* the `keep` that kvcache_create got */
 int kvcache_total(const struct kvcache *kv);
-/* Pages that kvcache_alloc_page can give: free ones and kept ones. */
+/* Number of pages that kvcache_alloc_page can give: free ones and kept ones. */
 int kvcache_available(const struct kvcache *kv);
 
-/* A page for the caller to write, held once. The least recently used kept page
- * goes when none is free. Only while kvcache_available() > 0. */
+/* A page for the caller to write, held once. If none is free, the least recently used
+ * kept page is evicted. Call only while kvcache_available() > 0. */
 int32_t kvcache_alloc_page(struct kvcache *kv);
 void kvcache_hold(struct kvcache *kv, int32_t page);
 void kvcache_release(struct kvcache *kv, int32_t page);
-/* Held once and not published: its one holder may write it. */
+/* True if the page is held once and not published: its holder may write it. */
 bool kvcache_is_private(const struct kvcache *kv, int32_t page);
 
-/* The tokens (P) whose keys and values are in the page, as its writer noted. */
+/* The P tokens whose keys and values are in the page, as its writer recorded them. */
 int32_t *kvcache_tokens(struct kvcache *kv, int32_t page);
 
-/* The page that continues prefix `before` with tokens (P), or -1. It is not yet
- * held. *out_after names the longer prefix. */
+/* The page that continues prefix `before` with these P tokens, or -1. The page is not
+ * held yet. *out_after is the prefix that ends with the page. */
 int32_t kvcache_find(const struct kvcache *kv, kvcache_prefix before,
 		     const int32_t *tokens, kvcache_prefix *out_after);
-/* A held page is full: make it findable as what continues `before`, unless
- * another page with the same tokens is already. Returns the longer prefix. Without
- * `keep`, pages are not published and the result is KVCACHE_ROOT. */
+/* Make a full, held page findable as the continuation of `before`. If a page with the
+ * same tokens is already published there, that page stays the findable one. Returns the
+ * prefix that ends with the page. Without `keep` nothing is published, and the result is
+ * KVCACHE_ROOT. */
 kvcache_prefix kvcache_publish(struct kvcache *kv, int32_t page,
 			       kvcache_prefix before);

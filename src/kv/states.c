@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * There are tens of slots, each of megabytes: a scan over all of them costs nothing
- * next to what is done with one.
+ * There are only tens of slots, and each holds megabytes. Scanning all of them costs
+ * nothing compared with the work on one.
  */
 #include "kv/states.h"
 
@@ -12,8 +12,8 @@
 
 struct state_slot {
 	int32_t refs;
-	kvcache_prefix prefix; /* KVCACHE_ROOT: no checkpoint */
-	uint64_t used;         /* when, as a checkpoint */
+	kvcache_prefix prefix; /* end of its prefix; KVCACHE_ROOT: not a checkpoint */
+	uint64_t used;         /* time of last use as a checkpoint; larger is later */
 };
 
 struct states {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of a loop is the coarsest that says something: a SIMD issues one vector
- * instruction a cycle, four cycles one of the transcendental unit; beside it, from
- * other waves, one scalar instruction; a compute unit's LDS moves 128 bytes a cycle for
- * two SIMDs. The largest of these is the bound; latency is left to the number of waves.
+ * A coarse model of a loop. A SIMD issues one vector instruction a cycle; a
+ * transcendental one takes four cycles. Scalar instructions of other waves issue beside
+ * these, one a cycle. A compute unit's LDS moves 128 bytes a cycle for two SIMDs. The
+ * slowest of these is the bound. Latency is not modelled; the number of waves must hide
+ * it.
  */
 #include "lab/chip.h"
 
@@ -14,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-enum { SIMDS = 2 /* of a compute unit */, TRANS_CYCLES = 4 };
+enum { SIMDS = 2 /* in a compute unit */, TRANS_CYCLES = 4 };
 
 static const struct chip chips[] = {
 #define GPU_TARGET(arch, ...) {#arch, __VA_ARGS__},
@@ -55,7 +56,7 @@ double chip_waves(const struct chip *c, const struct code_kernel *k, int n_threa
 {
 	int regs = (MAX(k->vgprs, 1) + c->granule - 1) / c->granule * c->granule;
 	int by_regs = MIN(c->max_waves, c->vgprs / regs);
-	int waves = MAX(1, (n_threads + 31) / 32); /* of a workgroup */
+	int waves = MAX(1, (n_threads + 31) / 32); /* in a workgroup */
 	int lds = k->lds_bytes + dynamic_lds_bytes;
 	int groups = by_regs * 2 * SIMDS / waves;
 	if (lds > 0)
@@ -73,13 +74,13 @@ double chip_cycles(const struct chip *c, const struct isa_count *l, enum chip_li
 {
 	double vector = l->valu - l->matrix + (TRANS_CYCLES - 1) * l->trans;
 	double matrix = c->matrix_cycles * l->matrix;
-	/* 32 lanes, 128 bytes a cycle, for one of two SIMDs */
+	/* 32 lanes; 128 bytes a cycle shared by two SIMDs */
 	double lds = l->lds_bytes * 32.0 / 128 * SIMDS;
 	double most = vector;
 	*out = CHIP_VALU;
 	if (matrix > vector)
 		*out = CHIP_MATRIX;
-	most = vector + matrix; /* one port */
+	most = vector + matrix; /* vector and matrix instructions share an issue port */
 	if (lds > most) {
 		most = lds;
 		*out = CHIP_LDS;

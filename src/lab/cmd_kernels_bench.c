@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operations of real models' steps, each by itself, at the speed they have when
- * their weights are in no cache.
+ * Measures the operations of real models' steps separately, with weights that are in no
+ * cache.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +27,8 @@ struct kernels_bench_args {
 
 struct measured {
 	double us, bytes, flops;
-	double alone_us; /* a launch that only reads as many bytes */
-	int launches; /* of one run */
+	double alone_us; /* time of a launch that only reads as many bytes */
+	int launches; /* launches of one run */
 };
 
 static enum status queue_case(void *ctx, int i)
@@ -36,7 +36,7 @@ static enum status queue_case(void *ctx, int i)
 	return kernel_case_queue(ctx, i);
 }
 
-/* A backend for each case: what weights took is free again. */
+/* Measure one case. Each case has a backend of its own, which frees its weights. */
 static enum status measure(const struct kernels_bench_args *a, const struct case_shape *s,
 			   int32_t n_tok, struct measured *out, struct fail *fail)
 {
@@ -109,7 +109,7 @@ static int run_cases(const struct kernels_bench_args *a)
 	return n_good ? EXIT_OK : EXIT_FAILED;
 }
 
-/* What the memory does, by the same clock. */
+/* Measure the memory bandwidth by the same clock. */
 static bool measure_memory(struct kernels_bench_args *a, struct fail *fail)
 {
 	struct backend *b;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `kernels predict`: the launches of a model's steps on a chip that need not be here
- * (null_hip.h), and how long each may take (launch_cost.h). Nothing of it is measured.
+ * `kernels predict`: lists the launches of a model's steps and predicts their times. The
+ * chip need not be present: null_hip.h stands in for it, and launch_cost.h estimates
+ * times. Nothing is measured.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +24,14 @@ struct kernels_predict_args {
 	bool json, launches;
 };
 
-/* A launch like others before it: the same kernel, grid and arguments but for addresses. */
+/* A launch already estimated: launches with the same kernel, grid and arguments, except
+ * addresses, share the result. */
 struct known_launch {
 	uint64_t key;
 	struct launch_cost cost;
 };
 
-struct predict_row { /* of one kernel, in the order of first launches */
+struct predict_row { /* sums for one kernel; rows are in the order of first launches */
 	char kernel[80];
 	int n;
 	double us, gb;
@@ -56,7 +58,7 @@ static uint64_t mix(uint64_t hash, uint64_t x)
 	return hash ^ hash >> 29;
 }
 
-/* Addresses of the host, as null_hip.h has them, are all alike. */
+/* The key leaves out addresses, which null_hip.h takes from this process's memory. */
 static uint64_t key_of(const struct hip_launch_info *l)
 {
 	uint64_t hash = 1;
@@ -140,7 +142,7 @@ static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 	p->n_launches++;
 }
 
-/* --- what is told ----------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------ */
 
 static int by_time(const void *a, const void *b)
 {
@@ -207,7 +209,8 @@ static void finish_step(struct prediction *p)
 static void begin_step(struct prediction *p, const char *name, bool is_prefill)
 {
 	p->n_launches = 0;
-	p->n_rows = p->n_known = 0; /* memory has changed: each is walked anew */
+	p->n_rows = p->n_known = 0; /* memory has changed, so all launches must be
+				     * estimated anew */
 	p->model.is_prefill = is_prefill;
 	p->step = name;
 	if (p->args->launches && !p->args->json)
@@ -326,7 +329,7 @@ static bool predict(const struct kernels_predict_args *a, struct prediction *p,
 	return good;
 }
 
-/* The code object of this build for the chip, malloc'ed; NULL: it has none. */
+/* This build's code object for the chip, malloc'ed; NULL if it has none. */
 static char *code_for(const char *chip)
 {
 	char *all = chip_code_of_build(), *found = NULL;

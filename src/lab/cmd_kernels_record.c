@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `kernels record` and `kernels replay`: the launches of one step of a model, in a folder
- * (record.h), and whether they do the same again.
+ * `kernels record` stores the launches of one step of a model in a folder (record.h).
+ * `kernels replay` runs them again and compares the results.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct kernels_record_args {
 	int64_t n_prompt;
 };
 
-/* The paths of a list, or those of the build; how many. */
+/* Split a list of paths (NULL: those of this build); returns their number. */
 static int find_code(const char *list, char **out)
 {
 	char *built = list ? NULL : chip_code_of_build();
@@ -36,7 +36,7 @@ static int find_code(const char *list, char **out)
 	return n;
 }
 
-/* Feed the prompt, its last part (prefill) or one more token (decode) while recording. */
+/* Process the prompt, and record its last part (prefill) or one more token (decode). */
 static bool run_step(const struct kernels_record_args *a, struct session *s, char *const *code,
 		     int n_code)
 {

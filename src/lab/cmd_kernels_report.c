@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What can be said of the kernels without the GPU they are for: from a code object's
- * metadata and its disassembly.
+ * Reports on kernels without the GPU they are for, from a code object's metadata and
+ * disassembly.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,24 +22,24 @@ struct kernels_report_args {
 	int64_t n_tok, depth;
 };
 
-enum { FEW = 30 /* percent: fewer workgroups than that for the compute units */ };
+enum { FEW = 30 /* percent of compute units that have work; below: FEW */ };
 
-/* Times the memory's rate that a loop must be able to issue, so that memory decides: what
- * is left is for waits, conflicts and what the model of chip.c does not see. */
+/* A loop must be able to issue loads at this multiple of the memory's rate. The margin is
+ * for waits, conflicts and all else that chip.c does not model. */
 #define ENOUGH 1.5
 
 struct kernels_report {
 	const char *path;
 	struct codeobject code;
-	const struct chip *chip; /* NULL: not known */
-	struct isa_kernel *isa;  /* (n); NULL: no disassembler */
-	struct cost_model cost;  /* of grids; cache NULL: they are not counted */
+	const struct chip *chip; /* NULL: unknown chip */
+	struct isa_kernel *isa;  /* (n) counts of each kernel; NULL: no disassembler */
+	struct cost_model cost;  /* counts whole launches; cache NULL: no counting */
 	bool is_json;
 };
 
-/* What stands for the kernel's work: its hot loop; or all of it, each instruction once,
- * where there is no loop, or only ones that a decode step goes through once (the tokens
- * of delta_rule, whose bytes are the state's, before and behind that loop). */
+/* The instructions that represent a kernel's work: its hot loop. Without a loop, or if a
+ * decode step runs the loop once, all instructions count once. In delta_rule the loop
+ * goes over tokens, and the bytes (the state's) are loaded outside of it. */
 static const struct isa_count *work_of(const char *name, const struct isa_kernel *k)
 {
 	bool is_once = strncmp(name, "delta_rule_", 11) == 0;
@@ -106,7 +106,7 @@ static void print_head(const struct kernels_report *r)
 	putchar('\n');
 }
 
-/* Bytes are those of a lane that are read once; else all, in brackets. */
+/* Bytes: non-temporal loads of a lane; if there are none, all loads, in brackets. */
 static void print_work(const struct kernels_report *r, const struct isa_count *hot, bool is_whole)
 {
 	enum chip_limit limit = CHIP_VALU;
@@ -151,7 +151,7 @@ static void print_kernel(const struct kernels_report *r, size_t i)
 
 /* --- grids ------------------------------------------------------------------------ */
 
-/* GB/s that all of the launch's instructions allow, were memory without end. */
+/* GB/s of loads if issuing instructions were the only limit. */
 static double issue_gbs(const struct launch_cost *c)
 {
 	double us = c->us[COST_ISSUE];

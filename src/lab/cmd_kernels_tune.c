@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which shape of a kernel is fastest for which weights on this chip: each is timed, the
- * best goes to a table that the backend reads (backend/hip/hip_tune.h). Results of the model
- * are the same with and without it but for the order of sums.
+ * Finds the fastest kernel shape for each weight on this chip. Each shape is timed, and
+ * the best ones go to a table that the backend reads (backend/hip/hip_tune.h). The table
+ * does not change a model's results, except for the order of sums.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,17 +31,18 @@ static enum status queue(void *ctx, int i)
 	return kernel_case_queue(ctx, i);
 }
 
-/* What is tried of a backend: a row of a table, or tiles against the kernels of few. */
+/* What a measurement tries: a row of a table, or tiles against the kernels for few
+ * tokens. */
 struct trial {
 	enum { TRY_AXES, TRY_TILE, TRY_EXPERTS, TRY_FEW, TRY_TILES } what;
-	int row; /* TRY_AXES, TRY_TILE; TRY_EXPERTS: of UP, -1: what stands without a table */
+	int row; /* TRY_AXES, TRY_TILE: row; TRY_EXPERTS: row of UP. -1: the backend's default */
 	int32_t n_tok;
-	int down; /* TRY_EXPERTS: -1: by the shape */
+	int down; /* TRY_EXPERTS: row of DOWN; -1: choose by shape */
 };
 
 static void set_up(struct hip *h, const struct trial *t)
 {
-	h->n_tune = 0; /* nothing that an older table beside the code says */
+	h->n_tune = 0; /* ignore an existing tune file */
 	if (t->what == TRY_AXES)
 		h->int4_axes = t->row;
 	else if (t->what == TRY_TILE)
@@ -56,7 +57,7 @@ static void set_up(struct hip *h, const struct trial *t)
 	h->moe_tile_from = h->tile_from;
 }
 
-/* Microseconds; a failure says that it cannot serve. */
+/* Time one case, in microseconds. Fails if the trial's kernel cannot do it. */
 static enum status time_case(const struct case_args *a, const struct case_shape *s,
 			     const struct trial *t, double *out_us, struct fail *fail)
 {
@@ -71,7 +72,7 @@ static enum status time_case(const struct case_args *a, const struct case_shape 
 	set_up(h, t);
 	st = kernel_case_create(b, s, &o, &c, fail);
 	if (st == OK) {
-		/* One launch: else another kernel took over. */
+		/* More than one launch means that another kernel was used. */
 		int before = h->step_launches;
 		st = kernel_case_queue(c, 0);
 		if (st == OK && s->op == CASE_LINEAR && h->step_launches - before != 1)
@@ -93,7 +94,8 @@ static bool is_done(const struct tuned *list, int n, const struct tuned *t)
 	return false;
 }
 
-/* The fastest of n rows, the trial's row or down, told and left in t; us: of the best. */
+/* Try n values of *row (the trial's row or down), report each, and leave the fastest in
+ * t. us: the best time. */
 static bool try_rows(const struct case_args *a, const struct case_shape *s,
 		     struct trial *t, int *row, int n, const char *(*name_of)(int),
 		     double *us)
@@ -132,8 +134,8 @@ static void tune_shape(const struct case_args *a, const struct case_shape *s,
 		buf_addf(table, "%s %d %d %s\n", op, t->n, t->k, name_of(trial.row));
 }
 
-/* Both products of the experts at one token: the rows of moe_quad.def, where they are
- * faster than what stands without a table. */
+/* Tune both products of the experts at one token: rows of moe_quad.def, if they are
+ * faster than the default. */
 static void tune_experts(const struct case_args *a, const struct case_shape *s,
 			 struct buf *table)
 {
@@ -185,7 +187,8 @@ static void tune_all(const struct case_args *a, struct buf *table)
 	}
 }
 
-/* Of all int4 cases of op with so many tokens; 0: one of them failed, or there is none. */
+/* Total time of all int4 cases of op at so many tokens; 0 if one failed or there are
+ * none. */
 static double time_all(const struct case_args *a, enum case_op op, const struct trial *t)
 {
 	const struct case_shape *s;
@@ -202,8 +205,8 @@ static double time_all(const struct case_args *a, enum case_op op, const struct 
 	return sum;
 }
 
-/* From how many tokens on tiles are faster, as the sum over the cases: down from as many
- * as the kernels of few take. */
+/* Find the smallest number of tokens for which tiles are faster, summed over the cases.
+ * Starts at the most that the kernels for few tokens take, and goes down. */
 static void tune_from(const struct case_args *a, enum case_op op, int32_t most,
 		      struct buf *table)
 {

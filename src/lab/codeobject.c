@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two readers: of the ELF file, for the note and the places of functions, and of the
- * note's MessagePack, walked once, keeping what is known by name. Every offset is
- * checked, since a code object may come from anywhere.
+ * Two readers. One reads the ELF file, for the metadata note and the addresses of
+ * functions. The other reads the note's MessagePack in one pass, and keeps the known
+ * keys. Every offset is checked, because a code object may come from anywhere.
  */
 #include "lab/codeobject.h"
 
@@ -15,8 +15,8 @@
 enum {
 	MAX_FILE = 1 << 30,
 	MAX_DEPTH = 16,
-	NOTE_METADATA = 32, /* NT_AMDGPU_METADATA */
-	MACHINE = 224,      /* EM_AMDGPU */
+	NOTE_METADATA = 32, /* note type NT_AMDGPU_METADATA */
+	MACHINE = 224,      /* ELF machine EM_AMDGPU */
 };
 
 /* --- MessagePack ------------------------------------------------------------------ */
@@ -28,7 +28,7 @@ struct code_reader {
 
 enum code_kind { KIND_BAD, KIND_OTHER, KIND_INT, KIND_TEXT, KIND_LIST, KIND_MAP };
 
-/* One value: of lists and maps the head, whose n values (pairs) follow. */
+/* One value. For a list or map this is only the head; its n values (or pairs) follow. */
 struct value {
 	enum code_kind kind;
 	int64_t n;       /* the number, or the length */
@@ -44,7 +44,7 @@ static bool read_bytes(struct code_reader *r, size_t n, const unsigned char **ou
 	return true;
 }
 
-/* A big-endian number of `size` bytes; negative where is_signed says so. */
+/* Read a big-endian number of `size` bytes; is_signed: two's complement. */
 static bool read_number(struct code_reader *r, int size, bool is_signed, int64_t *out)
 {
 	const unsigned char *p;
@@ -111,10 +111,11 @@ static struct value next(struct code_reader *r)
 		return sized(r, KIND_LIST, 2 << (t - 0xDC));
 	if (t == 0xDE || t == 0xDF)
 		return sized(r, KIND_MAP, 2 << (t - 0xDE));
-	return (struct value){KIND_BAD, 0, NULL}; /* floats, binaries: not in these */
+	return (struct value){KIND_BAD, 0, NULL}; /* floats and binary data do not occur
+						   * in this metadata */
 }
 
-/* Past v and all that is in it. */
+/* Skip v and everything in it. */
 static bool skip(struct code_reader *r, struct value v)
 {
 	if (v.kind == KIND_BAD || r->depth > MAX_DEPTH)
@@ -218,7 +219,8 @@ static bool read_kernels(struct code_reader *r, struct value list, struct codeob
 	return true;
 }
 
-/* "amdgcn-amd-amdhsa--gfx1151", perhaps with ":sramecc+" behind. */
+/* Extract the architecture from "amdgcn-amd-amdhsa--gfx1151", which may end in
+ * ":sramecc+". */
 static void read_target(struct value v, struct codeobject *c)
 {
 	struct str s = {v.text, (size_t)v.n};
@@ -259,7 +261,7 @@ struct elf {
 	const char *what;
 };
 
-/* Bytes [at, at + n) of the file, empty where it is shorter. */
+/* Bytes [at, at + n) of the file; empty if the file is shorter. */
 static struct str part(struct str file, uint64_t at, uint64_t n)
 {
 	if (at > file.n || n > file.n - at)
@@ -276,7 +278,7 @@ static bool section(const struct elf *e, size_t i, Elf64_Shdr *out)
 	return true;
 }
 
-/* The note of AMDGPU's metadata among those of a section. */
+/* Find the AMDGPU metadata note in a section of notes. */
 static struct str find_note(struct str notes)
 {
 	Elf64_Nhdr n;
@@ -295,7 +297,7 @@ static struct str find_note(struct str notes)
 	return (struct str){NULL, 0};
 }
 
-/* Where each kernel's instructions are, from the table of symbols. */
+/* Set the addresses of each kernel's instructions from the symbol table. */
 static void read_symbols(const struct elf *e, const Elf64_Shdr *s, struct codeobject *c)
 {
 	Elf64_Shdr names;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an author of kernels runs: `haloctl kernels COMMAND` starts this program.
+ * The program behind `haloctl kernels COMMAND`, for authors of kernels.
  */
 #include "base/alloc.h"
 #include "ctl/command.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A line of llvm-objdump -d is
- *
+ * Parses the output of llvm-objdump -d. A line is
  *   <tab>v_add_f32 v0, v1, v2         // 00000000C228: 06000501
  *   <tab>s_cbranch_scc1 65493         // 00000000C22C: BFA2FFD5 <kernel+0x1c>
- *
- * A loop is a branch back, from there to here; it is innermost where no other one lies
- * in it. That is how compilers lay loops out, and all that is needed here.
+ * A backward branch marks a loop, from its target to the branch. A loop that contains no
+ * other is innermost. Compilers lay loops out in this way.
  */
 #include "lab/isa.h"
 
@@ -18,17 +16,17 @@
 enum { LINE = 1024 };
 
 struct line {
-	uint64_t at, target; /* target 0: no branch */
-	char name[48];       /* v_add_f32_e32 */
+	uint64_t at, target; /* addresses; target 0: not a branch */
+	char name[48];       /* as in "v_add_f32_e32" */
 	bool is_nt;
 };
 
 struct isa_loop {
-	size_t from, to; /* lines, both in it */
+	size_t from, to; /* first and last line */
 	bool is_innermost;
 };
 
-/* Instructions of one kernel. */
+/* The instructions of one kernel. */
 struct listing {
 	struct line *line;
 	size_t n, cap;
@@ -39,7 +37,7 @@ static bool begins(const char *s, const char *with)
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* False: not an instruction. */
+/* Returns false if the line is not an instruction. */
 static bool parse_line(char *text, uint64_t kernel_begin, struct line *out)
 {
 	*out = (struct line){0};
@@ -59,7 +57,7 @@ static bool parse_line(char *text, uint64_t kernel_begin, struct line *out)
 	return true;
 }
 
-/* Bytes a lane moves: by the number that ends the name, b128 or dwordx4. */
+/* Bytes that a lane moves, by the end of the name: b128, dwordx4. */
 static int32_t width_of(const char *name)
 {
 	static const struct {
@@ -187,7 +185,7 @@ static void finish(const struct listing *k, struct isa_kernel *out)
 	free(loops);
 }
 
-/* --- the text --------------------------------------------------------------------- */
+/* --- parsing --------------------------------------------------------------------- */
 
 enum status isa_parse(FILE *text, const struct codeobject *c, struct isa_kernel *out,
 		      struct fail *fail)

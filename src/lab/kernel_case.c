@@ -7,13 +7,14 @@
 #include "base/alloc.h"
 
 enum { MAX_COPIES = 64, PAGE = 16, MAX_TOK = 8192,
-       SMALL = 1 << 18 /* bytes: positions, pages, tables; uploaded even if nothing runs */ };
+       SMALL = 1 << 18 /* bytes; smaller data (ids, tables) is uploaded even if is_null */ };
 
-/* Sizes: config.json of the models on Hugging Face. What a decode step reads. */
+/* Shapes from config.json of the models on Hugging Face: the weights that a decode step
+ * reads. */
 #define LINEAR(model_, part_, quant_, k_, adds_, ...) \
 	{.model = model_, .part = part_, .op = CASE_LINEAR, .quant = QUANT_##quant_, \
 	 .k = k_, .adds = adds_, .n = {__VA_ARGS__}}
-/* The first half of a dense layer's feed-forward, with the norm that makes its input. */
+/* Gate and up of a dense layer's feed-forward, with the norm before. */
 #define FFN_UP(model_, k_, f_) \
 	{.model = model_, .part = "ffn-up", .op = CASE_FFN_UP, .quant = QUANT_INT4, \
 	 .k = k_, .n = {f_, f_}}
@@ -109,7 +110,7 @@ struct kernel_case {
 	struct backend *b;
 	struct case_shape shape;
 	struct case_opts o;
-	int n_weights; /* of shape.n */
+	int n_weights; /* weights in shape.n */
 	struct case_copy copy[MAX_COPIES];
 	int n_copies;
 	struct weight *expert_weights; /* (copies, 3, E) */
@@ -117,21 +118,21 @@ struct kernel_case {
 	size_t n_blocks;
 	uint64_t random;
 	double bytes, flops;
-	/* on the device */
+	/* The following are on the device. */
 	void *x, *y[LINEAR_MAX_OUT], *h;
 	float *stream, *norm, *logits, *expert_weight, *inv_t;
-	struct logits_top *top; /* shared with the host */
+	struct logits_top *top; /* memory shared with the host */
 	int32_t *work, *id, *seq_of, *position, *first_tok, *page_table;
 };
 
 static uint64_t random_bits(struct kernel_case *c)
 {
-	c->random = c->random * 6364136223846793005u + 1442695040888963407u; /* Knuth */
+	c->random = c->random * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
 	uint64_t x = c->random ^ c->random >> 33;
 	return x * 0xFF51AFD7ED558CCDu ^ x;
 }
 
-/* From 0 to 1. */
+/* A random number from 0 to 1. */
 static float random_float(struct kernel_case *c)
 {
 	return (float)(random_bits(c) >> 40) * 0x1p-24f;
@@ -163,7 +164,7 @@ static enum status upload(struct kernel_case *c, const void *host, size_t n_byte
 	return st;
 }
 
-/* n f16 or bf16 bits of about +-0.5 to 1, so that every sum is finite. */
+/* A random f16 or bf16 with magnitude of about 0.5 to 1, so that every sum is finite. */
 static uint16_t small_half(struct kernel_case *c, bool is_bf16)
 {
 	uint64_t r = random_bits(c);
@@ -197,7 +198,7 @@ static enum status upload_floats(struct kernel_case *c, size_t n, void *out)
 
 /* --- weights ------------------------------------------------------------------- */
 
-/* Host memory for one weight, reused for each of its copies. */
+/* Host memory for one weight, reused for all its copies. */
 struct host_weight {
 	struct weight w;
 	void *q, *scales;
@@ -211,19 +212,20 @@ static void host_deinit(struct host_weight *h)
 	free(h->zeros);
 }
 
-/* n scales of 1/128 to 1/64, f32 or bf16. */
+/* Random scales of 1/128 to 1/64, f32 or bf16. */
 static void fill_scales(struct kernel_case *c, void *to, size_t n, bool is_f32)
 {
 	for (size_t i = 0; i < n; i++) {
 		uint16_t bits = (uint16_t)(0x3C00 | (random_bits(c) & 0x7F));
-		if (is_f32) /* bf16 is its upper half */
+		if (is_f32) /* the upper half of an f32 is a bf16 */
 			((uint32_t *)to)[i] = (uint32_t)bits << 16;
 		else
 			((uint16_t *)to)[i] = bits;
 	}
 }
 
-/* INT4, BF16, or INT8 as weight_to_int8 makes it: a scale a row, in f32. */
+/* Make a weight of INT4, of BF16, or of INT8 with one f32 scale a row, as weight_to_int8
+ * does. */
 static bool host_make(struct kernel_case *c, enum quant quant, int32_t n, int32_t k,
 		      struct host_weight *h)
 {
@@ -233,7 +235,7 @@ static bool host_make(struct kernel_case *c, enum quant quant, int32_t n, int32_
 	size_t words = (size_t)n * (size_t)k * (size_t)quant_bits(quant) / 32;
 	size_t n_scales = has_scales ? (size_t)n * (size_t)(k / group) : 0;
 	*h = (struct host_weight){0};
-	if (c->o.is_null) { /* none is read: any address does */
+	if (c->o.is_null) { /* its data is never read, so any address will do */
 		h->w = (struct weight){.quant = quant, .n = n, .k = k, .group = group,
 				       .q = h, .scales = h, .scale_type = type};
 		return true;
@@ -341,7 +343,7 @@ static enum status make_router(struct kernel_case *c, struct fail *fail)
 
 /* --- experts ------------------------------------------------------------------- */
 
-/* Which experts the tokens take: others for each copy. */
+/* Choose random experts for the tokens, differently for each copy. */
 static enum status choose_experts(struct kernel_case *c)
 {
 	const struct case_shape *s = &c->shape;
@@ -355,7 +357,7 @@ static enum status choose_experts(struct kernel_case *c)
 				host[t + (size_t)u] = e %= s->experts;
 				while (host[t + (size_t)v] != e)
 					v++;
-				u += v == u; /* none before it is the same */
+				u += v == u; /* skip the ids already chosen */
 			}
 		st = upload(c, host, n * sizeof *host, &c->copy[i].id);
 	}
@@ -392,7 +394,7 @@ static enum status make_experts(struct kernel_case *c, struct fail *fail)
 	const struct case_shape *s = &c->shape;
 	size_t t = (size_t)c->o.n_tok, pairs = t * (size_t)s->used;
 	double one = 3 * weight_cost(c, s->quant, s->f, s->k);
-	/* Of E experts, each token taking U at random, so many are read. */
+	/* Expected number of different experts if each token takes U of E at random. */
 	double read = s->experts *
 		      (1 - pow(1 - (double)s->used / s->experts, (double)t));
 	c->bytes = one * read;
@@ -457,9 +459,10 @@ static enum status make_attention(struct kernel_case *c)
 	return st;
 }
 
-/* --- the best of the logits ---------------------------------------------------- */
+/* --- logits_top ---------------------------------------------------------------- */
 
-/* As many sums as make a bell: of a row few stand out, as of a head's. */
+/* Make normally distributed logits, as sums of random numbers: as in a real row, only few
+ * stand out. */
 static enum status upload_logits(struct kernel_case *c, size_t n)
 {
 	enum { SUMS = 12 };
@@ -473,15 +476,15 @@ static enum status upload_logits(struct kernel_case *c, size_t n)
 	return st;
 }
 
-/* One copy: a step has just written what this reads. Its result goes where the engine
- * wants it, to memory of the host. */
+/* Only one copy, because in a real step the head has just written the logits. The result
+ * goes to host memory, as in the engine. */
 static enum status make_top(struct kernel_case *c)
 {
 	size_t t = (size_t)c->o.n_tok, n = t * (size_t)c->shape.n[0];
 	void *p;
 	c->n_copies = 1;
 	c->bytes = sizeof(float) * (double)n;
-	c->flops = 8.0 * (double)n; /* which is larger; two sums of exponentials */
+	c->flops = 8.0 * (double)n; /* find the largest; two sums of exponentials */
 	enum status st = upload_logits(c, n);
 	if (st == OK)
 		st = upload_floats(c, t, &c->inv_t);
@@ -492,7 +495,7 @@ static enum status make_top(struct kernel_case *c)
 	return st;
 }
 
-/* --- life ---------------------------------------------------------------------- */
+/* --- creation ------------------------------------------------------------------ */
 
 static enum status make(struct kernel_case *c, struct fail *fail)
 {
@@ -553,7 +556,7 @@ void kernel_case_destroy(struct kernel_case *c)
 
 /* --- queueing ------------------------------------------------------------------ */
 
-/* Of the residual stream, to y. */
+/* The norm of the residual stream, written to y. */
 static struct rms_norm_args norm_args(const struct kernel_case *c, void *y)
 {
 	return (struct rms_norm_args){.n_tok = c->o.n_tok, .dim = c->shape.k, .eps = 1e-6f,
@@ -565,7 +568,7 @@ static enum status queue_linear(struct kernel_case *c, const struct case_copy *w
 	struct linear_args a = {.n_tok = c->o.n_tok, .x = c->x, .n_out = c->n_weights};
 	struct rms_norm_args norm = norm_args(c, c->x);
 	const struct activation silu = {.kind = ACT_SILU};
-	if (c->shape.op == CASE_FFN_UP) { /* as mlp_run asks for it */
+	if (c->shape.op == CASE_FFN_UP) { /* as mlp_run (engine) requests it */
 		a.norm = &norm;
 		a.act = &silu;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One operation of a real model's step, ready to be queued: for measuring, tuning, and
- * for telling which launches it makes. Weights are random; there are as many copies of
- * them as it takes that none is in a cache when its turn comes. Thread: engine's.
+ * listing its launches. Weights are random. There are enough copies of them that a copy
+ * is in no cache when its turn comes. Thread: engine's.
  */
 #pragma once
 #include "backend/backend.h"
@@ -10,55 +10,56 @@
 
 enum case_op {
 	CASE_LINEAR,
-	CASE_FFN_UP, /* linear of gate and up with the norm before it and silu behind it: not
-		      * CASE_LINEAR, so that nothing is tuned by the same weights twice */
+	CASE_FFN_UP, /* linear of gate and up with norm and silu; separate from
+		      * CASE_LINEAR, so that tuning does not use the same weights twice */
 	CASE_EXPERTS, CASE_ROUTER, CASE_ATTENTION, CASE_NORM,
-	CASE_TOP     /* logits_top, which a step does with what its head has written */
+	CASE_TOP     /* logits_top, for logits just written by the head */
 };
 
-/* The letters of kernels/README.md. */
+/* The shape of a case, in the letters of kernels/README.md. */
 struct case_shape {
-	const char *model, *part; /* "qwen3-8b", "qkv" */
+	const char *model, *part; /* as in "qwen3-8b", "qkv" */
 	enum case_op op;
-	enum quant quant;         /* of linear: INT4, INT8 (a scale a row) or BF16 */
-	int32_t k;                /* linear, experts, router, norm: D. attention: K */
-	int32_t n[LINEAR_MAX_OUT]; /* linear: outputs of each weight; 0: no more. top: V */
-	bool adds;                /* linear: to the residual stream */
-	int32_t experts, used, f; /* experts, router */
-	int32_t heads, kv_heads;  /* attention */
+	enum quant quant;         /* linear: INT4, INT8 (one scale a row) or BF16 */
+	int32_t k; /* inputs: D for linear, experts, router, norm; K for attention */
+	int32_t n[LINEAR_MAX_OUT]; /* linear: outputs of each weight, then 0; top: V */
+	bool adds;                /* linear: adds to the residual stream */
+	int32_t experts, used, f; /* E, U, F of experts and router */
+	int32_t heads, kv_heads;  /* H, G of attention */
 };
 
-const struct case_shape *case_shape_at(size_t i); /* NULL past the last */
-/* No model's: small enough to run without a GPU, and only where it is named. */
+const struct case_shape *case_shape_at(size_t i); /* NULL past the last shape */
+/* The name of a shape of no real model. It is small enough to run without a GPU, and is
+ * used only if named. */
 #define CASE_TINY "tiny"
 
 struct kernel_case;
 
 struct case_opts {
-	int32_t group;     /* of int4: 32, 128 */
+	int32_t group;     /* group of int4: 32 or 128 */
 	bool is_asymmetric;
 	int32_t n_tok;
-	int32_t depth;     /* attention: positions seen by the last token */
-	size_t cold_bytes; /* copies of the weights add up to at least this */
-	bool is_null;      /* nothing runs: one copy, of no particular bits */
+	int32_t depth;     /* attention: positions that the last token sees */
+	size_t cold_bytes; /* all copies of the weights together have at least this size */
+	bool is_null;      /* nothing is executed: one copy, contents undefined */
 };
 
-/* E_NOMEM, E_UNSUPPORTED (backend_why). */
+/* E_NOMEM; E_UNSUPPORTED: see backend_why. */
 enum status kernel_case_create(struct backend *b, const struct case_shape *s,
 			       const struct case_opts *o, struct kernel_case **out,
 			       struct fail *fail) MUST_USE;
 void kernel_case_destroy(struct kernel_case *c);
-/* Queue it once, on copy i (modulo their number). */
+/* Queue the operation once, on copy i modulo the number of copies. */
 enum status kernel_case_queue(struct kernel_case *c, int i) MUST_USE;
 int kernel_case_copies(const struct kernel_case *c);
-/* Bytes of weights, cache or logits that one run must read, and operations it must do. */
+/* Bytes that one run must read (weights, cache or logits), and its arithmetic operations. */
 double kernel_case_bytes(const struct kernel_case *c);
 double kernel_case_flops(const struct kernel_case *c);
 
-/* What the commands that measure cases ask for. */
+/* Common arguments of the commands that measure cases. */
 struct case_args {
 	struct backend_opts backend;
-	const char *model, *part; /* NULL: of all */
+	const char *model, *part; /* NULL: all models or parts */
 	int64_t group, cold_mb, repeat;
 };
 #define CASE_DEFAULTS {.backend = {.name = "hip"}, .group = 32, .cold_mb = 512, .repeat = 7}
@@ -77,8 +78,8 @@ struct case_args {
 	 "the HIP runtime (libamdhip64.so of the system)"}, \
 	{"hip-kernels", 0, OPTION_TEXT, &(a).backend.kernel_dir, 0, 0, "DIR", \
 	 "where the code objects are"}
-/* As options_parse, of a set with CASE_OPTIONS. */
+/* Like options_parse, for an option set that includes CASE_OPTIONS. */
 bool case_args_parse(const struct option_set *set, const struct case_args *a, int argc,
 		     char **argv, int *out_exit);
-/* Of the model and the part that were asked for? */
+/* True if the shape matches the requested model and part. */
 bool case_args_want(const struct case_args *a, const struct case_shape *s);

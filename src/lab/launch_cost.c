@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures of the chips, all published by others; [guess] where nobody has:
+ * Published figures of the chips; [guess] marks those that nobody has published:
  *
- *   clocks     gfx1151: 2.9 GHz at most; 2.2 GHz is the median of long prefills at 85 W
+ *   clocks     gfx1151: at most 2.9 GHz; 2.2 GHz is the median of long prefills at 85 W
  *              (halogen-flash-server's documentation). gfx1100: the boost clock
  *   DRAM       gfx1151: 230 GB/s, between 221 (memtest86+) and 242.5 (a matrix-vector
- *              product of 0.6 GB) of 256. gfx1100: 0.9 of 864 [guess]
+ *              product of 0.6 GB), of 256. gfx1100: 0.9 of 864 [guess]
  *   MALL       gfx1151: 32 MB, just under 1 TB/s (Chips and Cheese, "Strix Halo"). gfx1100:
- *              96 MB; 2.9 TB/s [guess]
+ *              96 MB; 2.9 TB/s [guess]. MALL is the last-level cache
  *   L2         gfx1151: 2 MB; gfx1100: 6 MB (the same articles)
- *   first cache  64 bytes a cycle and compute unit (measured on gfx1102)
- *   latency    MALL 150 ns loaded (Navi 31, Chips and Cheese), DRAM 450 ns [guess];
+ *   L0         64 bytes a cycle and compute unit (measured on gfx1102)
+ *   latency    MALL 150 ns under load (Navi 31, Chips and Cheese), DRAM 450 ns [guess];
  *              scalar loads 150 cycles, LDS 32 cycles [guess]
- *   gap        gfx1100: 3.85 us a node of a HIP graph (rocm-systems 10834). That is with
- *              an empty kernel, which itself has a beginning and an end. gfx1151: the
- *              same [guess]
+ *   gap        gfx1100: 3.85 us for a node of a HIP graph (rocm-systems 10834), including
+ *              the start and end of an empty kernel. gfx1151: the same [guess]
  */
 #include "lab/launch_cost.h"
 
@@ -28,7 +27,7 @@
 #include "kernels/linear/linear_tile.h"
 #include "kernels/moe/moe_tile.h"
 
-enum { LINE = 128, FIRST_CACHE = 64 /* bytes a cycle */, SIMDS = 2 /* of a compute unit */ };
+enum { LINE = 128, FIRST_CACHE = 64 /* bytes a cycle */, SIMDS = 2 /* in a compute unit */ };
 
 static const struct cost_chip chips[] = {
 	{"gfx1151", 2.9, 2.2, 230, 1000, 32e6, 2e6, 450, 150, 150, 32, 3.85},
@@ -55,11 +54,11 @@ double launch_cost_us(const struct launch_cost *c)
 	return c->us[c->bound];
 }
 
-/* --- launches that a walk does not know all of ------------------------------------ */
+/* --- launches whose work depends on data that the walk lacks ----------------------- */
 
-/* Blocks of `rows` that n_pairs pairs fill, where each expert has the same chance: so many
- * experts times the mean of a Poisson number over rows, rounded up. *out_used: experts that
- * have any. */
+/* Expected number of blocks of `rows` pairs, if each of n_pairs pairs picks an expert
+ * with equal chance: the number of experts times the mean of ceil(x / rows) for a Poisson
+ * number x. *out_used: expected number of experts with pairs. */
 static double blocks_used(double n_pairs, int n_experts, int rows, double *out_used)
 {
 	double mean = n_pairs / n_experts, p = exp(-mean), blocks = 0;
@@ -76,8 +75,8 @@ static double bytes_of(double n, double pitch, double n_scales, int scale_bytes)
 	return n * (pitch + n_scales * scale_bytes);
 }
 
-/* Of a tile of experts, the grid is for the worst routing. What is read once: weights of
- * the experts that are used. */
+/* A tile launch of experts has a grid for the worst routing. Corrects the count to the
+ * expected blocks, and streamed bytes to the weights of experts in use. */
 static void fix_moe_tile(const struct cost_model *m, const struct hip_launch_info *l,
 			 struct launch_cost *c, double *share)
 {
@@ -114,7 +113,8 @@ static void fix_linear_tile(const struct hip_launch_info *l, struct launch_cost 
 						      a.part[i].scales ? a.n_groups : 0, 2);
 }
 
-/* Bytes that DRAM must give, and the share of the grid's workgroups that have work. */
+/* Returns the bytes that DRAM must supply. Corrects the count by the share of workgroups
+ * that have work. */
 static double fix(const struct cost_model *m, const struct hip_launch_info *l,
 		  struct launch_cost *c)
 {
@@ -138,7 +138,7 @@ static double fix(const struct cost_model *m, const struct hip_launch_info *l,
 
 /* --- times ------------------------------------------------------------------------ */
 
-/* Cycles of a SIMD for all the launch's instructions. */
+/* Cycles that all the launch's instructions take on one SIMD. */
 static double issue_cycles(const struct chip *chip, const struct walk_count *n)
 {
 	double vector = n->issued[WALK_VALU] + n->issued[WALK_DUAL] +
@@ -148,9 +148,9 @@ static double issue_cycles(const struct chip *chip, const struct walk_count *n)
 	return fmax(vector, scalar);
 }
 
-/* Bytes that L2 does not have. Workgroups of one row of the grid run close together and
- * find what their neighbours have read; those of other rows do where it all fits. In a grid
- * of one row nobody finds anything, which is the worst case. */
+/* Bytes that L2 misses. Workgroups in one row of the grid run at about the same time and
+ * share lines. Workgroups of other rows share lines only if all of them fit in L2. In a
+ * grid of one row nothing is shared, which is the worst case. */
 static double behind_l2(const struct cost_model *m, const struct hip_launch_info *l,
 			const struct launch_cost *c)
 {
@@ -173,9 +173,9 @@ static void set_times(const struct cost_model *m, const struct hip_launch_info *
 	double ghz = m->is_prefill ? m->more->prefill_ghz : m->more->decode_ghz;
 	double groups = fmax(1, share * g->x * g->y), wgps = chip->n_cu / 2.0;
 	double in_group = (g->n_threads + 31) / 32;
-	/* The last round of workgroups has as long as a full one. */
+	/* A partial last round of workgroups takes as long as a full one. */
 	double uneven = ceil(groups / wgps) * wgps / groups;
-	double at_once = fmax(1, floor(c->waves * 2 * SIMDS / in_group)); /* of a WGP */
+	double at_once = fmax(1, floor(c->waves * 2 * SIMDS / in_group)); /* in a WGP */
 	double per_us = 1e3 * ghz;
 	c->us[COST_ISSUE] = issue_cycles(chip, n) * uneven / (SIMDS * chip->n_cu) / per_us;
 	c->us[COST_LDS] = n->lds_cycles * uneven / chip->n_cu / per_us;

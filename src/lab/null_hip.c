@@ -21,12 +21,12 @@ static struct {
 	struct hip_api api;
 	const struct chip *chip;
 	const struct codeobject *code;
-	struct null_ranges mapped; /* to be given back */
+	struct null_ranges mapped; /* memory to unmap at the end */
 	struct null_ranges known;
 	bool is_sorted;
 } null;
 
-/* --- what is known ---------------------------------------------------------------- */
+/* --- known memory ------------------------------------------------------------------ */
 
 static void add(struct null_ranges *s, const void *at, size_t n)
 {
@@ -49,7 +49,7 @@ static int by_address(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* In order, and those that touch joined. */
+/* Sort the known ranges and join those that touch. */
 static void sort_known(void)
 {
 	struct null_ranges *s = &null.known;

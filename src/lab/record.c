@@ -12,10 +12,10 @@
 
 enum { MAX_BUFFERS = 4096 };
 
-/* An allocation that the launch reaches. */
+/* An allocation that the current launch can access. */
 struct reached {
 	struct hip_range range;
-	char before[40]; /* name of the blob */
+	char before[40]; /* name of its blob before the launch */
 };
 
 struct record {
@@ -23,11 +23,11 @@ struct record {
 	char *dir;
 	struct codeobject code;
 	int n_launches;
-	struct fail fail; /* the first */
-	struct reached *reached; /* (n_reached) of the launch under way */
+	struct fail fail; /* the first failure */
+	struct reached *reached; /* (n_reached) allocations of the current launch */
 	int n_reached;
 	struct buf json;
-	char *copy; /* (copy_size) of an allocation */
+	char *copy; /* (copy_size) copy of one allocation */
 	size_t copy_size;
 };
 
@@ -46,7 +46,7 @@ static bool write_file(struct record *r, const char *name, const void *p, size_t
 	return good;
 }
 
-/* Two 64-bit sums of the bytes, in the manner of FNV. */
+/* Name a blob by its content: two 64-bit hashes, similar to FNV. */
 static void name_blob(const char *p, size_t n, char *out, size_t size)
 {
 	uint64_t a = 0xCBF29CE484222325u ^ n, b = 0x9E3779B97F4A7C15u;
@@ -67,7 +67,7 @@ static void name_blob(const char *p, size_t n, char *out, size_t size)
 static void write_blob(struct record *r, const char *p, size_t n, char *out_name)
 {
 	char path[64];
-	/* Work memory is large, and mostly zero. */
+	/* Drop zeros at the end: work memory is large and mostly zero. */
 	for (uint64_t v = 0; n >= 8; n -= 8) {
 		memcpy(&v, p + n - 8, 8);
 		if (v != 0)
@@ -85,7 +85,7 @@ static void write_blob(struct record *r, const char *p, size_t n, char *out_name
 
 /* --- memory -------------------------------------------------------------------- */
 
-/* NULL: the number is no address of device memory. */
+/* The allocation that contains the address; NULL: not an address of device memory. */
 static const struct hip_range *range_of(const struct hip *h, uint64_t address)
 {
 	for (size_t i = 0; i < h->n_ranges; i++)
@@ -95,7 +95,8 @@ static const struct hip_range *range_of(const struct hip *h, uint64_t address)
 	return NULL;
 }
 
-/* Index among the launch's buffers, added where it is new; -1: no address. */
+/* Index of the address's allocation among the launch's buffers; new ones are added. -1:
+ * not an address. */
 static int reach(struct record *r, uint64_t address, size_t *out_offset)
 {
 	const struct hip_range *g = range_of(r->h, address);
@@ -114,8 +115,8 @@ static int reach(struct record *r, uint64_t address, size_t *out_offset)
 	return r->n_reached++;
 }
 
-/* Take the addresses out of n bytes, which stand at `first_at` of what is told, and
- * append them to `links`. */
+/* Find the addresses in n bytes at p, zero them, and append them to `links`. first_at:
+ * the offset of p in the recorded buffer. */
 static void cut_links(struct record *r, char *p, size_t n, size_t first_at,
 		      struct buf *links)
 {
@@ -132,8 +133,8 @@ static void cut_links(struct record *r, char *p, size_t n, size_t first_at,
 	}
 }
 
-/* The same for what stands in allocation g, a copy of which is p: the backend knows
- * where it put addresses. Numbers that look like one elsewhere stay what they are. */
+/* cut_links for allocation g, of which p is a copy. Only places where the backend stored
+ * addresses are searched; other numbers that look like addresses stay. */
 static void cut_tables(struct record *r, const struct hip_range *g, char *p,
 		       struct buf *links)
 {
@@ -144,7 +145,7 @@ static void cut_tables(struct record *r, const struct hip_range *g, char *p,
 	}
 }
 
-/* A copy of g, until the next one. */
+/* Copy allocation g to host memory; valid until the next call. */
 static char *fetch(struct record *r, const struct hip_range *g)
 {
 	if (r->copy_size < g->n) {
@@ -205,7 +206,8 @@ static bool begin_args(struct record *r, const struct hip_launch_info *l)
 	return r->fail.code == OK;
 }
 
-/* Before: all that the arguments reach, and what that reaches. */
+/* Before a launch: record all allocations that the arguments point to, and those that
+ * these point to. */
 static void on_before(struct record *r, const struct hip_launch_info *l)
 {
 	r->n_reached = 0;
@@ -230,7 +232,8 @@ static void on_before(struct record *r, const struct hip_launch_info *l)
 static void on_after(struct record *r)
 {
 	buf_add_z(&r->json, ",\n \"buffers\":[");
-	/* A launch that wrote addresses could reach more than it did before. */
+	/* n is fixed here: a launch that wrote addresses could add buffers that have no
+	 * "before". */
 	for (int i = 0, n = r->n_reached; i < n && r->fail.code == OK; i++) {
 		struct reached *b = &r->reached[i];
 		char after[40];
@@ -271,7 +274,7 @@ static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 		on_before(r, l);
 }
 
-/* --- life ---------------------------------------------------------------------- */
+/* --- begin and end ------------------------------------------------------------- */
 
 static enum status copy_code(struct record *r, const char *path, struct fail *fail)
 {

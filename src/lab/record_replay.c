@@ -13,7 +13,7 @@ enum { MAX_ARGS = 64 };
 struct buffer {
 	size_t n;
 	char *device;
-	char *host;  /* as recorded: before, then after */
+	char *host;  /* recorded contents: before, then after the launch */
 	const json_t *json;
 };
 
@@ -23,7 +23,7 @@ struct kernel_replay {
 	double tolerance;
 	struct replay_result *out;
 	struct fail *fail;
-	const char *file; /* "launch-00003.json" */
+	const char *file; /* as in "launch-00003.json" */
 	struct buffer *buffers;
 	size_t n_buffers;
 };
@@ -36,7 +36,7 @@ static enum status bad(struct kernel_replay *r, const char *what)
 
 /* --- reading ------------------------------------------------------------------- */
 
-/* The blob called `name` in buffer's JSON, into b->host, the rest being zeros. */
+/* Read the blob under key `name` of the buffer's JSON to b->host; the rest becomes zeros. */
 static enum status read_blob(struct kernel_replay *r, struct buffer *b, const char *name)
 {
 	const char *path = json_string_value(json_object_get(b->json, name));
@@ -53,7 +53,7 @@ static enum status read_blob(struct kernel_replay *r, struct buffer *b, const ch
 	return st;
 }
 
-/* Put addresses (or, with NULL for the devices, zeros) into n bytes at p. */
+/* Write addresses (zeros if is_zero) to their places in n bytes at p. */
 static enum status put_links(struct kernel_replay *r, const json_t *links, char *p, size_t n,
 			     bool is_zero)
 {
@@ -88,7 +88,7 @@ static enum status make_buffers(struct kernel_replay *r, const json_t *list)
 		b->host = malloc(b->n);
 		st = b->host ? hip_alloc(&r->h->base, b->n, (void **)&b->device) : E_NOMEM;
 	}
-	/* When every buffer has its place, addresses can be put into them. */
+	/* Addresses can be written only after all buffers are allocated. */
 	for (size_t i = 0; i < r->n_buffers && st == OK; i++) {
 		struct buffer *b = &r->buffers[i];
 		st = read_blob(r, b, "before");
@@ -167,7 +167,7 @@ static enum status launch(struct kernel_replay *r, const json_t *root)
 	return st;
 }
 
-/* --- what came of it ----------------------------------------------------------- */
+/* --- comparing ----------------------------------------------------------------- */
 
 static double difference(double a, double b)
 {
@@ -177,7 +177,7 @@ static double difference(double a, double b)
 	return isnan(d) ? INFINITY : d;
 }
 
-/* Largest, of what stands at p and q read as numbers of 4 (f32) or 2 bytes (f16). */
+/* Largest difference of p and q, read as numbers of `size` bytes: 4 (f32) or 2 (f16). */
 static double difference_as(const char *p, const char *q, size_t n, size_t size)
 {
 	double worst = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See walk.h. A wave begins with the address of its arguments in s[0:1], its workgroup's
- * place in s2 and s3 and the thread's number in v0, as clang lays it out for kernels that
- * ask for nothing else (AMDGPU user guide of LLVM, "Initial Kernel Execution State").
+ * Implements walk.h. A wave starts with the address of its arguments in s[0:1], its
+ * workgroup's coordinates in s2 and s3, and the thread's number in v0. Clang does so for
+ * kernels that request nothing else (AMDGPU user guide of LLVM, "Initial Kernel Execution
+ * State").
  */
 #include "lab/walk.h"
 
@@ -14,7 +15,7 @@
 #include "lab/walk_wave.h"
 
 enum { MAX_STEPS = 4000000, MIN_GROUPS = 8, MAX_GUESSES = 2, TRANS_CYCLES = 4,
-       STEPS = 400000 /* of all groups, where that is more than MIN_GROUPS of them */ };
+       STEPS = 400000 /* most steps for all groups, except the first MIN_GROUPS */ };
 
 enum op_kind { KIND_NONE, KIND_V32, KIND_S32N, KIND_V64, KIND_CARRY, KIND_CNDMASK,
 	       KIND_CSELECT, KIND_CMP, KIND_BIT, KIND_FIRST_LANE, KIND_LANES_BELOW,
@@ -91,7 +92,7 @@ static void set_vector(struct walk_wave *w, const struct walk_operand *o, int i,
 	w->v_known[reg] = (w->v_known[reg] & ~exec) | (known & exec);
 }
 
-/* A mask of lanes: of those whose bit is not known it is set. */
+/* Set a mask of lanes. Lanes with an unknown bit count as set. */
 static void set_mask(struct walk_wave *w, const struct walk_operand *o, uint32_t bits,
 		     uint32_t known)
 {
@@ -224,7 +225,7 @@ static void lanes_below(struct walk_wave *w, const struct walk_half *h)
 	set_vector(w, &h->o[0], 0, a, known);
 }
 
-/* Both halves of a dual instruction read before either writes. */
+/* Both halves of a dual instruction read their operands before either writes. */
 static void vector(struct walk_wave *w, const struct walk_inst *i)
 {
 	uint32_t out[2][WALK_LANES], known[2] = {0};
@@ -289,7 +290,8 @@ static void scalar_32(struct walk_wave *w, const struct walk_inst *i)
 	}
 	if (h->op == WALK_OP_ADDC || h->op == WALK_OP_SUBB)
 		known = known && w->scc_known;
-	/* exec |= what it was before: its lanes are among those. */
+	/* exec |= saved mask, at the end of a branch. exec's lanes are a subset of the
+	 * saved ones, so the result is known if the saved mask is. */
 	if (h->op == WALK_OP_OR && h->o[0].reg == WALK_EXEC && h->o[1].reg == WALK_EXEC)
 		known = k1;
 	uint32_t x = walk_alu(h->op, a, b, c, &carry);
@@ -364,8 +366,8 @@ static void scalar(struct walk_wave *w, const struct walk_inst *i)
 
 /* --- the walk --------------------------------------------------------------------- */
 
-/* Where the wave goes on; what is not known takes no branch, and what seems never to end
- * takes the other way after a while. */
+/* The index of the next instruction. A branch on an unknown value is not taken. After
+ * MAX_GUESSES such guesses the branch goes the other way. */
 static size_t branch(struct walk_wave *w, const struct walk_inst *i, size_t at)
 {
 	uint16_t op = i->half[0].op;
@@ -383,7 +385,7 @@ static size_t branch(struct walk_wave *w, const struct walk_inst *i, size_t at)
 	w->count->unknown += !known;
 	if (!known)
 		is_taken = false;
-	/* Nothing is gone through for ever because its end is not known. */
+	/* Unknown conditions must not make the walk endless. */
 	bool is_guess = !known || (op >= WALK_OP_IF_EXECZ && !w->s_known[WALK_EXEC]);
 	if (is_guess && w->visits[at] == MAX_GUESSES)
 		is_taken = !is_taken;
@@ -417,7 +419,7 @@ static double cycles_of(const struct walk_wave *w, const struct walk_inst *i)
 	       : i->class == WALK_MATRIX ? w->l->latency.matrix : 1;
 }
 
-/* False: it does not end. */
+/* Walk one wave; false: it does not end. */
 static bool walk_wave(struct walk_wave *w, const struct walk_code *code)
 {
 	size_t at = 0;
@@ -441,7 +443,7 @@ static void begin_wave(struct walk_wave *w, int32_t x, int32_t y, int number)
 	uint64_t arguments = (uint64_t)(uintptr_t)l->kernarg;
 	memset(w->s, 0, sizeof w->s);
 	memset(w->v, 0, sizeof w->v);
-	/* What no instruction has written matters to none. */
+	/* Registers that no instruction has written count as known zeros. */
 	memset(w->s_known, 1, sizeof w->s_known);
 	memset(w->v_known, 0xFF, sizeof w->v_known);
 	w->s[0] = (uint32_t)arguments;
@@ -516,7 +518,7 @@ static void add_times(struct walk_count *to, const struct walk_count *from, doub
 	to->wave_cycles += by * from->wave_cycles;
 }
 
-/* All waves of workgroup (x, y); *out has the mean of their times. */
+/* Walk all waves of workgroup (x, y). The time in *out is their mean. */
 static enum status walk_group(struct walk_wave *w, const struct walk_code *code, int32_t x,
 			      int32_t y, struct walk_count *out, struct fail *fail)
 {
@@ -540,7 +542,7 @@ static enum status walk_group(struct walk_wave *w, const struct walk_code *code,
 	return OK;
 }
 
-/* How many groups are walked in x and in y, of about n. */
+/* Choose how many groups to walk in x and in y: about n in total. */
 static void choose(const struct walk_launch *l, double n, int32_t *nx, int32_t *ny)
 {
 	double y = sqrt(n * l->y / l->x);
@@ -549,8 +551,8 @@ static void choose(const struct walk_launch *l, double n, int32_t *nx, int32_t *
 	*ny = (int32_t)fmin(l->y, fmax(n / *nx, *ny));
 }
 
-/* The middle of each nx-th by ny-th part of the grid stands for that part; the last group
- * stands for itself. One group, walked before, tells how many are not too much work. */
+/* Divide the grid into nx by ny parts; the middle group of each stands for its part. The
+ * last group stands for itself. Walking one group first tells how many can be afforded. */
 static enum status walk_groups(struct walk_wave *w, const struct walk_code *code,
 			       struct walk_count *out, struct fail *fail)
 {

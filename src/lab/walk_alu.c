@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic of walk_ops.def: "RDNA3" Instruction Set Architecture, chapter 16. Divisions
- * of integers go through v_rcp_f32 and are put right by integers, so that the last place of
- * a reciprocal does not matter.
+ * Arithmetic of the operations in walk_ops.def: "RDNA3" Instruction Set Architecture,
+ * chapter 16. Compiled integer divisions use v_rcp_f32 and then correct the quotient, so
+ * the last bit of a reciprocal does not matter.
  */
 #include "lab/walk_inst.h"
 

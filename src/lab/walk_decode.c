@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A line of llvm-objdump -d, as isa.c tells, with its operands:
- *
+ * Decodes lines of llvm-objdump -d (see isa.c) with their operands:
  *   v_add_co_u32 v1, vcc_lo, s3, v2
  *   global_load_b128 v[0:3], v[4:5], off offset:16 slc
  *   v_dual_mov_b32 v8, v7 :: v_dual_mov_b32 v9, v64
@@ -40,7 +39,7 @@ static uint16_t find_op(const char *name)
 	return WALK_OP_NONE;
 }
 
-/* "v_cmpx_gt_i32_e64", "s_cmpk_lg_u32": how, and of what. */
+/* Find comparison and type in names such as "v_cmpx_gt_i32_e64", "s_cmpk_lg_u32". */
 static void read_comparison(const char *name, struct walk_inst *i)
 {
 	static const struct {
@@ -156,7 +155,7 @@ static bool read_named(const char *s, struct walk_operand *o)
 	return false;
 }
 
-/* "v[4:7]", "-|s2|", "0x10", "1.0", "off". */
+/* Parse an operand such as "v[4:7]", "-|s2|", "0x10", "1.0", "off". */
 static void read_operand(char *s, struct walk_operand *o)
 {
 	*o = (struct walk_operand){0};
@@ -195,7 +194,7 @@ static void read_operand(char *s, struct walk_operand *o)
 	}
 }
 
-/* offset:16, offset0:1 offset1:3, slc, vmcnt(0). */
+/* Parse modifiers: offset:16, offset0:1 offset1:3, slc, vmcnt(0). */
 static void read_modifiers(const char *s, struct walk_inst *i)
 {
 	const char *at = strstr(s, " offset:");
@@ -213,7 +212,7 @@ static void read_modifiers(const char *s, struct walk_inst *i)
 		i->wait_lgkm = (int8_t)atoi(at + 8);
 }
 
-/* "a, b, c modifiers"; cuts s up. */
+/* Parse "a, b, c modifiers"; changes s. */
 static void read_operands(char *s, struct walk_half *h)
 {
 	while (*s && h->n < WALK_OPERANDS) {
@@ -233,7 +232,7 @@ static void read_operands(char *s, struct walk_half *h)
 	}
 }
 
-/* s_addk_i32 s0, 0xffff: s0 = s0 + -1. */
+/* Sign-extend 16-bit literals: s_addk_i32 s0, 0xffff means s0 = s0 + -1. */
 static void read_short_literal(const char *name, struct walk_half *h)
 {
 	bool is_signed = strstr(name, "i32") != NULL;

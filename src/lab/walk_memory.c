@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines: of 128 bytes, as the caches of RDNA3 have them. LDS: 32 banks of four bytes; one
- * cycle serves 32 lanes of 4 bytes, 16 of 8, 8 of 16, and more where lanes want different
- * words of one bank.
+ * Counts memory accesses. Cache lines have 128 bytes, as on RDNA3. LDS has 32 banks of
+ * four bytes. One cycle serves 32 lanes of 4 bytes, 16 of 8, or 8 of 16. It takes more
+ * cycles if lanes need different words of one bank.
  */
 #include "lab/walk_wave.h"
 
@@ -16,9 +16,9 @@ enum { LINE = 128, BANKS = 32 };
 
 struct walk_lines {
 	struct slot {
-		uint64_t key;  /* 0: free */
-		int32_t x, y;  /* of the first group; -1: of several */
-		int32_t group; /* the last group that it was counted for */
+		uint64_t key;  /* line number; 0: free slot */
+		int32_t x, y;  /* the first group that used it; -1: several */
+		int32_t group; /* the last group it was counted for */
 	} *slot;
 	size_t n, cap; /* cap: a power of two */
 };
@@ -60,7 +60,7 @@ static void grow(struct walk_lines *s)
 
 static void add_line(struct walk_wave *w, uint64_t line, bool known)
 {
-	/* Where the address is a guess, no two groups share a line. */
+	/* If the address is a guess, assume that groups do not share the line. */
 	struct walk_lines *s = w->lines;
 	uint64_t key = (line + 1) | (known ? 0 : (uint64_t)(w->group + 1) << 58);
 	struct slot *p = find(s->slot, s->cap, key);
@@ -119,7 +119,8 @@ void walk_wait(struct walk_wave *w, const struct walk_inst *i)
 
 /* --- global memory ---------------------------------------------------------------- */
 
-/* (32) addresses; bits of lanes whose address is known. vaddr is operand `first`. */
+/* Compute 32 addresses; returns a mask of lanes whose address is known. `first`: index of
+ * the operand vaddr. */
 static uint32_t addresses(const struct walk_wave *w, const struct walk_inst *i, int first,
 			  uint64_t *out)
 {
@@ -168,7 +169,7 @@ static void count_lines(struct walk_wave *w, const struct walk_inst *i,
 	w->count->lines += n;
 }
 
-/* The arguments are known, too. */
+/* Reads memory, or the kernel's arguments, which are always known. */
 static bool read_word(const struct walk_wave *w, uint64_t at, size_t n, uint32_t *out)
 {
 	uint64_t begin = (uint64_t)(uintptr_t)w->l->kernarg;
@@ -207,9 +208,9 @@ static void load_values(struct walk_wave *w, const struct walk_inst *i,
 	}
 }
 
-/* Atomic additions that return count workgroups, so that the last one does what comes
- * after all of them. The launch's last workgroup does not know its number, so it does; all
- * others are told that they are the first. */
+/* An atomic addition that returns its old value counts workgroups: the last one to arrive
+ * does the final work. The launch's last workgroup gets an unknown value, so that its
+ * final work is counted. All others get zero, as the first to arrive. */
 static void take_ticket(struct walk_wave *w, const struct walk_operand *to)
 {
 	uint32_t exec = w->s[WALK_EXEC];
@@ -225,8 +226,8 @@ static void global_memory(struct walk_wave *w, const struct walk_inst *i)
 	uint64_t address[WALK_LANES];
 	bool is_load = i->class == WALK_LOAD;
 	const struct walk_half *h = &i->half[0];
-	/* An atomic that returns has its result first, of one register: vaddr is two, or
-	 * the last operand is the base. */
+	/* The result of an atomic that returns is its first operand, a single register.
+	 * vaddr has two registers, or the last operand is the base. */
 	bool returns = i->class == WALK_ATOMIC && h->n == 4;
 	uint32_t known = addresses(w, i, is_load || returns, address);
 	double bytes = (double)__builtin_popcount(w->s[WALK_EXEC]) * i->bytes;
@@ -261,7 +262,7 @@ void walk_scalar_load(struct walk_wave *w, const struct walk_inst *i)
 
 /* --- LDS -------------------------------------------------------------------------- */
 
-/* The most different words that lanes [from, to) want of one bank. */
+/* Cycles for lanes [from, to): the most different words that they need of one bank. */
 static int bank_cycles(const uint32_t *address, uint32_t exec, int from, int to, int words)
 {
 	uint32_t word[BANKS][WALK_LANES];
@@ -279,7 +280,8 @@ static int bank_cycles(const uint32_t *address, uint32_t exec, int from, int to,
 	return most;
 }
 
-/* Register r of a lane's access is word r of it; of two places, half each. */
+/* LDS address of register r of an access: word r. With two offsets, each has half of the
+ * registers. */
 static uint32_t place(const struct walk_inst *i, uint32_t base, int r, int n_regs)
 {
 	int each = i->is_2addr ? n_regs / 2 : n_regs;
@@ -345,7 +347,7 @@ static void lds(struct walk_wave *w, const struct walk_inst *i)
 		lds_load(w, i, base, known);
 	else if (is_store)
 		lds_store(w, i, base, known);
-	else if (h->n > 2 && h->o[0].kind == OPERAND_VGPR) /* bpermute, atomics */
+	else if (h->n > 2 && h->o[0].kind == OPERAND_VGPR) /* unknown result */
 		w->v_known[h->o[0].reg] &= ~exec;
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state of a walked wave, between walk.c, which walks, and walk_memory.c, which counts
- * what memory sees. Thread: main.
+ * The state of a walked wave, shared by walk.c, which walks, and walk_memory.c, which
+ * counts memory accesses. Thread: main.
  */
 #pragma once
 #include "lab/walk_inst.h"
 
 enum { WALK_QUEUE = 64, WALK_LDS_WORDS = 16384 };
 
-/* What the waves of a workgroup that were walked before have left in LDS. */
+/* Contents of LDS, as left by the waves of the workgroup walked before. */
 struct walk_lds {
 	uint32_t word[WALK_LDS_WORDS];
 	bool known[WALK_LDS_WORDS];
 };
 
-/* Completion times of what is under way, oldest first. */
+/* Completion times of memory operations in flight, oldest first. */
 struct walk_queue {
 	double at[WALK_QUEUE];
 	int n;
@@ -25,34 +25,34 @@ struct walk_wave {
 	struct walk_count *count;
 	struct walk_lines *lines;
 	struct walk_lds *lds;
-	uint8_t *visits; /* of each instruction: unknown branches taken one way */
+	uint8_t *visits; /* for each instruction: unknown branches decided in the same way */
 	uint32_t s[WALK_SGPRS], v[WALK_VGPRS][WALK_LANES];
 	bool s_known[WALK_SGPRS];
-	uint32_t v_known[WALK_VGPRS]; /* bits of lanes */
+	uint32_t v_known[WALK_VGPRS]; /* masks of lanes with known values */
 	bool scc, scc_known;
-	int32_t x, y, group; /* the workgroup; which of the walked ones it is */
-	bool is_last;  /* it is the last of the launch */
-	double t;      /* cycles */
+	int32_t x, y, group; /* x, y: the workgroup; group: its number among the walked ones */
+	bool is_last;  /* last workgroup of the launch */
+	double t;      /* current time in cycles */
 	struct walk_queue vm, lgkm;
 };
 
-/* Lines of memory that loads of the walked groups touch, other than streams. */
+/* The set of cache lines that loads of the walked groups use, without non-temporal loads. */
 struct walk_lines;
 struct walk_lines *walk_lines_create(void);
 void walk_lines_destroy(struct walk_lines *s);
-/* Lines of the whole launch, where one of by_x groups in x was walked, one of by_y in y;
- * to *far those of several y. */
+/* Number of lines of the whole launch, if one of by_x groups in x and one of by_y in y
+ * was walked. *far: lines used by several rows (y). */
 double walk_lines_sum(const struct walk_lines *s, double by_x, double by_y, double *far);
 
 uint32_t walk_scalar(const struct walk_wave *w, const struct walk_operand *o, int i,
 		     bool *known);
 void walk_set_scalar(struct walk_wave *w, const struct walk_operand *o, int i, uint32_t x,
 		     bool known);
-/* (32); bits of lanes that are known. i: which register of several. */
+/* Read register i of an operand (32 lanes); returns a mask of lanes with known values. */
 uint32_t walk_vector(const struct walk_wave *w, const struct walk_operand *o, int i,
 		     uint32_t *out);
 
-/* Loads, stores, atomics and LDS: counts, completion, results. */
+/* Execute loads, stores, atomics and LDS accesses: counts, completion times, results. */
 void walk_memory(struct walk_wave *w, const struct walk_inst *i);
 void walk_scalar_load(struct walk_wave *w, const struct walk_inst *i);
 void walk_wait(struct walk_wave *w, const struct walk_inst *i);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the weight of one expert lies in checkpoints that have those of all experts
- * of a layer in one tensor. Thread: any.
+ * Finds the weight of one expert in checkpoints that hold all experts of a layer in one
+ * tensor. Thread: any.
  */
 #pragma once
 #include "model/model.h"
 #include "model/formats/quant.h"
 
 struct expert_place {
-	char name[200]; /* of the tensor, without .weight and such */
+	char name[200]; /* of the tensor, without ".weight" or another suffix */
 	struct quant_part part;
 };
 
-/* `name` is "X.experts.7.gate_proj" (or up_proj, down_proj) of n rows. False where that
- * is a weight of its own, or no tensor of all experts is there either. */
+/* `name` is "X.experts.7.gate_proj" (or up_proj, down_proj) and has n rows. Returns false
+ * if the checkpoint has a weight of exactly this name, or if no tensor of all experts
+ * exists. */
 bool experts_find(const struct model *m, const char *name, int32_t n,
 		  struct expert_place *out);

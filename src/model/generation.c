@@ -31,7 +31,7 @@ enum status model_ids_read(const json_t *v, const char *file, const char *key,
 	size_t count = json_is_array(v) ? json_array_size(v) : v ? 1 : 0;
 	for (size_t i = 0; i < count; i++) {
 		const json_t *id = json_is_array(v) ? json_array_get(v, i) : v;
-		/* What is no integer is no id either: -1 says so. */
+		/* A value that is not an integer becomes -1, which add_id refuses. */
 		int64_t value = json_is_integer(id) ? json_integer_value(id) : -1;
 		enum status st = add_id(value, file, key, n_vocab, ids, n, fail);
 		if (st != OK)
@@ -40,7 +40,7 @@ enum status model_ids_read(const json_t *v, const char *file, const char *key,
 	return OK;
 }
 
-/* *out stays as it is where the key is absent. */
+/* If the key is absent, *out keeps its value. */
 static enum status read_number(const json_t *root, const char *key, double min,
 			       double max, float *out, struct fail *fail)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * As in safetensors.c nothing is believed: every count and length is held against
- * the bytes that are left before it is used, so that memory is bounded by the size of
- * the file, and each tensor's type, shape and place against each other and the data.
+ * As in safetensors.c, nothing in the file is trusted. Each count and length is compared
+ * with the bytes left in the file before use, so the file's size bounds the memory. Each
+ * tensor's type, shape and offset are checked against each other and against the data.
  *
  *   0      4          8            16       24
  *   | GGUF | u32 = 3 | u64 tensors | u64 kv | pairs | tensors | pad | data
@@ -11,8 +11,8 @@
  *   tensor  string name, u32 n, u64 dim[n], u32 type, u64 offset
  *   array   u32 type, u64 n, values
  *
- * Dimensions are innermost first; offsets count from the data and are multiples of
- * general.alignment. Source: docs/gguf.md of ggml.
+ * Dimensions are innermost first. Offsets count from the start of the data and are
+ * multiples of general.alignment. Source: docs/gguf.md of ggml.
  */
 #include "model/gguf.h"
 
@@ -25,11 +25,11 @@
 #define MAX_PAIRS (1u << 16)
 #define MAX_TENSORS (1u << 20)
 #define MAX_NAME 200
-#define MAX_DEPTH 4 /* of arrays in arrays, which nothing uses */
+#define MAX_DEPTH 4 /* nesting of arrays; no known file uses it */
 #define DEFAULT_ALIGNMENT 32
 
 struct gguf_reader {
-	const char *p, *end; /* what is left */
+	const char *p, *end; /* the bytes not read yet */
 	const char *begin;
 	const char *path;
 	struct arena *arena;
@@ -49,7 +49,7 @@ static const struct {
 	[GGUF_F64] = {"f64", 8},
 };
 
-/* Types of tensors by their numbers. */
+/* Tensor types, indexed by their numbers in the format. */
 static const struct {
 	const char *name;
 	enum dtype dtype;
@@ -67,7 +67,7 @@ static const struct {
 #undef QUANT_BLOCK
 };
 
-/* Names of types that there is no format for, to say so. */
+/* Names of tensor types that we do not support, for the message. */
 static const struct {
 	uint32_t type;
 	const char *name;
@@ -90,7 +90,7 @@ static enum status truncated(const struct gguf_reader *r, const char *where)
 			where);
 }
 
-/* n <= 8 bytes, little-endian. */
+/* Read n <= 8 bytes as a little-endian integer. */
 static bool read_bytes(struct gguf_reader *r, size_t n, uint64_t *out)
 {
 	if (left(r) < n)
@@ -111,7 +111,7 @@ static bool read_string(struct gguf_reader *r, struct str *out)
 	return true;
 }
 
-/* Passes over n elements of a type. E_FORMAT without words: the file is too short. */
+/* Skip n elements of a type. E_FORMAT without a message: the file is too short. */
 static enum status skip(struct gguf_reader *r, uint64_t type, uint64_t n, int depth)
 {
 	if (type != GGUF_STRING && type != GGUF_ARRAY) {
@@ -156,7 +156,7 @@ static enum status read_value(struct gguf_reader *r, const char *key,
 	return skip(r, type, n, 0) == OK ? OK : truncated(r, where);
 }
 
-/* A name as a terminated string in the arena: UTF-8, not too long. */
+/* Read a name into the arena, ended by NUL. It must be UTF-8 and not too long. */
 static enum status read_name(struct gguf_reader *r, const char *what, size_t i,
 			     const char **out)
 {
@@ -174,7 +174,7 @@ static enum status read_name(struct gguf_reader *r, const char *what, size_t i,
 
 static enum status read_pairs(struct gguf_reader *r, uint64_t n, struct gguf *g)
 {
-	/* A pair has 8 bytes for a length, 4 for a type and one of a value. */
+	/* The shortest pair: 8 bytes of length, 4 of type, 1 of value. */
 	if (n > MAX_PAIRS || n > left(r) / 13)
 		return fail_set(r->fail, E_FORMAT, "%s: the header says there are %llu "
 				"keys: no GGUF file, or truncated", r->path,
@@ -235,7 +235,7 @@ static enum status unsupported_type(struct gguf_reader *r, const struct tensor *
 			r->path, t->name, (unsigned)type);
 }
 
-/* Type, and from it and the shape the bytes. */
+/* Read the type, and compute the bytes from type and shape. */
 static enum status read_type(struct gguf_reader *r, struct tensor *t)
 {
 	uint64_t type;
@@ -262,7 +262,8 @@ static enum status read_type(struct gguf_reader *r, struct tensor *t)
 	return overflows ? bad(r, t->name, "has an impossible shape") : OK;
 }
 
-/* The offset stays in n_offset until it is known where the data begins. */
+/* Read one tensor's description. *offset counts from the data, whose start is known only
+ * after the last description. */
 static enum status read_tensor(struct gguf_reader *r, size_t i, struct tensor *t,
 			       uint64_t *offset)
 {
@@ -311,7 +312,8 @@ static enum status find_data(struct gguf_reader *r, const struct gguf *g, size_t
 static enum status read_tensors(struct gguf_reader *r, uint64_t n, const struct gguf *g,
 				struct safetensors *out)
 {
-	/* A tensor: 8 bytes of length, 4 of dimensions, 4 of type, 8 of offset. */
+	/* The shortest description: 8 bytes of name length, 4 of dimensions, 4 of type, 8
+	 * of offset. */
 	if (n > MAX_TENSORS || n > left(r) / 24)
 		return fail_set(r->fail, E_FORMAT, "%s: the header says there are %llu "
 				"tensors: no GGUF file, or truncated", r->path,

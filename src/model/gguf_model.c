@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keys of GGUF are those of config.json under other names, and so are the tensors.
- * Both are respelled here, and config.c reads and checks the one as the other. Tables:
+ * A GGUF file has the settings of config.json under other names, and the tensors under
+ * other names too. This file renames both to Hugging Face's names, so that model_config.c
+ * reads and checks both kinds alike. Tables:
  *
- *   archs.def  general.architecture and the model_type it is
- *   keys    <architecture>.<key> and what config.json calls it
- *   parts   of the names of tensors
+ *   archs.def  general.architecture and its model_type
+ *   keys       <architecture>.<key> and its name in config.json
+ *   parts      parts of the names of tensors
  *
- * Some values differ. Llama's rows of q and k (gguf_model_is_paired) are put back when
- * they are opened (model.c), since rotating pairs of neighbours would be a second
- * kind of rope for the same model. Source: the gguf package for Python (constants.py,
- * tensor_mapping.py), and the converter of llama.cpp for what values mean.
+ * Some values differ too. Llama's rows of q and k are stored in pairs
+ * (gguf_model_is_paired). model.c restores the order when it opens them; otherwise the
+ * same model would need a second kind of rope, which rotates pairs of neighbours.
+ * Sources: the gguf package for Python (constants.py, tensor_mapping.py), and llama.cpp's
+ * converter for the meaning of values.
  */
 #include "model/gguf_model.h"
 
@@ -58,7 +60,7 @@ enum status gguf_model_find(const char *path, char **out, struct fail *fail)
 	DIR *d = opendir(path);
 	if (!d)
 		return OK;
-	/* Beside a model there may be one that sees or hears for it. */
+	/* Skip vision or audio encoders ("mmproj"), which may lie beside the model. */
 	for (struct dirent *e; st == OK && (e = readdir(d));) {
 		if (!str_ends(str_of(e->d_name), STR(".gguf")) ||
 		    is_part_but_first(e->d_name) || strstr(e->d_name, "mmproj"))
@@ -102,13 +104,13 @@ void gguf_model_fix_config(const struct gguf *g, struct model_config *c)
 {
 	struct str name;
 	const struct model_arch *arch = find_arch(g, &name);
-	c->norm_plus_one = false; /* norms are stored whole */
+	c->norm_plus_one = false; /* norms are stored with the 1 already added */
 	c->delta_in_turn = arch->in_gguf & GGUF_IN_TURN;
 }
 
 /* --- names of tensors ------------------------------------------------------------ */
 
-/* Of layers, with what follows the dot where that differs too. */
+/* Names within a layer. A row also lists the part after the dot if it differs. */
 static const struct name {
 	const char *gguf, *hf;
 } parts[] = {
@@ -199,7 +201,8 @@ const char *gguf_model_rename(const struct gguf *g, const char *name, struct are
 		return name;
 	const struct name router = {
 		"ffn_gate_inp", arch && arch->in_gguf & GGUF_OSS ? "mlp.router" : "mlp.gate"};
-	/* Of two norms a layer it is what Hugging Face calls after the name before it. */
+	/* In a layer with two norms, Hugging Face names this one after the attention
+	 * before it. */
 	const struct name mlp_norm = {
 		"ffn_norm", arch && arch->in_gguf & GGUF_FOUR_NORMS
 				    ? "pre_feedforward_layernorm" : "post_attention_layernorm"};
@@ -227,7 +230,7 @@ struct gguf_model_reader {
 	struct fail *fail;
 };
 
-/* NULL where there is none; the key's full name goes to `name`. */
+/* Returns NULL if the file lacks the key. `name` receives the key's full name. */
 static const struct gguf_value *find(const struct gguf_model_reader *r, const char *key,
 				     char name[96])
 {
@@ -313,7 +316,7 @@ static enum status copy_keys(struct gguf_model_reader *r)
 				       r->path, name);
 		if (!v)
 			continue;
-		if (v->is_array) /* of a value a layer */
+		if (v->is_array) /* one value per layer is not supported */
 			return refuse(r, name, v);
 		if (keys[i].is_float ? !gguf_number(v, 0, &d) : !gguf_integer(v, 0, &n))
 			return wrong(r, name, v, keys[i].is_float ? "a number"
@@ -463,7 +466,7 @@ static enum status check_heads(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* What the files of one family do not say. */
+/* Settings that follow from the model's family, because its GGUF files lack them. */
 static enum status read_family(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -482,7 +485,8 @@ static enum status read_family(struct gguf_model_reader *r)
 		set_default(r, "linear_value_head_dim", n / v_heads);
 		set_default(r, "full_attention_interval", 4);
 	}
-	/* The files do not say: Gemma 3 27B, of 62 layers, divides by another root. */
+	/* The scale of queries is not in the file. Only Gemma 3 27B, recognised by its 62
+	 * layers, uses hidden_size / heads in place of head_dim. */
 	if (r->arch->in_gguf & GGUF_FOUR_NORMS)
 		set_default(r, "query_pre_attn_scalar",
 			    layers == 62 ? known(r, "hidden_size") / known(r, "num_attention_heads")
@@ -564,7 +568,7 @@ static enum status read_rope(struct gguf_model_reader *r)
 	    tensors_find(r->tensors, "rope_freqs.weight"))
 		return refuse(r, name, v);
 	json_t *rope = json_pack("{s:s%}", "rope_type", type.p, type.n);
-	if (r->arch->in_gguf & GGUF_OSS) /* as the model was trained */
+	if (r->arch->in_gguf & GGUF_OSS) /* gpt-oss was trained without truncation */
 		json_object_set_new(rope, "truncate", json_false());
 	json_object_set_new(r->config, "rope_scaling", rope);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
@@ -577,9 +581,10 @@ static enum status read_rope(struct gguf_model_reader *r)
 	return read_sharpness(r, rope);
 }
 
-/* --- tokens, and what to sample with ------------------------------------------------ */
+/* --- end tokens and sampling defaults ---------------------------------------------- */
 
-/* Ends of text, by key, and by the spelling of the token for files that do not say. */
+/* The end-of-text tokens: those named by keys, plus control tokens with a well-known
+ * spelling, because some files lack the keys. */
 static void read_ends(struct gguf_model_reader *r)
 {
 	static const char *const ids[] = {"tokenizer.ggml.eos_token_id",
@@ -638,14 +643,16 @@ static enum status read_all(struct gguf_model_reader *r)
 {
 	char window[96];
 	const char *type = r->arch->model_type, *class = r->arch->class;
-	/* Mistral is written as a llama that has a window. */
+	/* GGUF files of Mistral name their architecture "llama" and have a sliding
+	 * window. */
 	if (strcmp(type, "llama") == 0 && find(r, "attention.sliding_window", window)) {
 		type = "mistral";
 		class = "MistralForCausalLM";
 	}
 	json_object_set_new(r->config, "model_type", json_string(type));
 	json_object_set_new(r->config, "architectures", json_pack("[s]", class));
-	/* The routers of these are renormalised; the files do not say. */
+	/* These architectures renormalise the router's weights, but their files do not
+	 * say so. */
 	if (r->arch->in_gguf & GGUF_EXPERTS)
 		json_object_set_new(r->config, "norm_topk_prob", json_true());
 	const struct tensor *embed =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model in GGUF: where its file is, and what its keys say, in the words of Hugging
- * Face that the rest of this folder reads. Thread: any.
+ * A model in a GGUF file: finds the file and translates its keys to Hugging Face's names,
+ * which the rest of this folder reads. Thread: any.
  */
 #pragma once
 #include <jansson.h>
@@ -10,21 +10,23 @@
 #include "model/model.h"
 #include "model/tokenizer_hf.h"
 
-/* The GGUF file that `path` means: itself, or the one model in a folder that has no
- * safetensors (the first part of a split one). *out is malloc'ed, NULL where there is
- * none. E_FORMAT names two of several. */
+/* Find the GGUF file that `path` means: the file itself, or the only model in a folder
+ * without safetensors (of a split file, its first part). *out is malloc'ed, or NULL if
+ * there is none. E_FORMAT if a folder has several models; the message names two. */
 enum status gguf_model_find(const char *path, char **out, struct fail *fail) MUST_USE;
-/* blk.3.attn_q.weight -> model.layers.3.self_attn.q_proj.weight; NULL: not needed. */
+/* Translate a tensor's name: blk.3.attn_q.weight becomes
+ * model.layers.3.self_attn.q_proj.weight. NULL: the tensor is not needed. */
 const char *gguf_model_rename(const struct gguf *g, const char *name, struct arena *a);
-/* What config.json and generation_config.json would say; the caller owns both. Every
- * architecture, rope type and switch that is not known is E_UNSUPPORTED by key. */
+/* Build the model's config.json and generation_config.json from its keys; the caller owns
+ * both. An unknown architecture, rope type or switch is E_UNSUPPORTED and names the key. */
 enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 			      json_t **out_generation, struct fail *fail) MUST_USE;
-/* Llama's q and k have the two halves of a head that are rotated together in turn; 0
- * where they are as in Hugging Face, else the size of a head. */
+/* True if the rows of q and k are stored in pairs: llama's converter interleaves the two
+ * halves of each head, which rope rotates together. Hugging Face stores one half after
+ * the other. */
 bool gguf_model_is_paired(const struct gguf *g);
-/* What differs in the tensors from those of Hugging Face, where c can say it. */
+/* Adjust c where the tensors' values differ from those of Hugging Face. */
 void gguf_model_fix_config(const struct gguf *g, struct model_config *c);
-/* Vocabulary, merges, pre-tokenizer, added tokens, chat template. */
+/* Load vocabulary, merges, pre-tokenizer, added tokens and chat template. */
 enum status gguf_tokenizer_load(const struct gguf *g, const char *path,
 				struct tokenizer_files *out, struct fail *fail) MUST_USE;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tokenizer of a GGUF file. Its pre-tokenizer is one word ("qwen2"), which stands
- * for the steps that the model's tokenizer.json had; a word that is not in the table
- * is refused, as a guess would give other ids. "llama" is SentencePiece: scores in the
- * place of merges, and no words. Control and user-defined tokens are
- * the added tokens; unused ones are holes.
+ * The tokenizer of a GGUF file. One word ("qwen2") names the pre-tokenizer and stands for
+ * the steps in the model's tokenizer.json. A word that is not in the table is refused,
+ * because a guess could give other ids. The tokenizer type "llama" is SentencePiece: it
+ * has scores in place of merges, and no such word. Control and user-defined tokens become
+ * the added tokens. Unused tokens become ids without text.
  */
 #include "base/alloc.h"
 #include "model/gguf_model.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
-/* Types of tokens, by their numbers in the format. */
+/* Token types, with their numbers in the format. */
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
@@ -42,7 +42,7 @@ enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 
 enum { MAX_SPLITS = 3 };
 static const struct pre {
-	const char *name, *regex; /* NULL: that of GPT-2 */
+	const char *name, *regex; /* NULL: GPT-2's regex */
 	bool nfc, ignore_merges, adds_bos;
 	const char *more[MAX_SPLITS - 1]; /* what splits after it; NULL: nothing */
 } pres[] = {
@@ -76,7 +76,7 @@ static enum status bad(const struct gguf_tokenizer_reader *r, const char *key, c
 	return fail_at(r->fail, E_FORMAT, key, "%s: %s %s", r->path, key, what);
 }
 
-/* A string that must be there and be a row's name; fills in what it is. */
+/* Read a required string that must be in the table of names. */
 static enum status need_string(const struct gguf_tokenizer_reader *r, const char *key,
 				struct str *out)
 {
@@ -92,7 +92,7 @@ static enum status unknown(const struct gguf_tokenizer_reader *r, const char *ke
 		       r->path, key, (int)MIN(s.n, 60), s.p);
 }
 
-/* A boolean, `absent` where it is not there. */
+/* Read a boolean; `absent` if the key does not exist. */
 static enum status read_switch(const struct gguf_tokenizer_reader *r, const char *key, bool absent,
 			       bool *out)
 {
@@ -104,7 +104,8 @@ static enum status read_switch(const struct gguf_tokenizer_reader *r, const char
 	return OK;
 }
 
-/* SentencePiece. It has no pre-tokenizer; normal forms other than none are not known. */
+/* Check the settings of SentencePiece. It has no pre-tokenizer, and only the
+ * normalization "none" is supported. */
 static enum status read_spm_kind(struct gguf_tokenizer_reader *r)
 {
 	static const struct pre none = {.name = "default", .adds_bos = true};
@@ -187,7 +188,8 @@ static enum status read_tokens(struct gguf_tokenizer_reader *r)
 		int64_t type;
 		if (!gguf_integer(types, i, &type) || type < NORMAL || type > BYTE)
 			return bad(r, KEY("token_type"), "has a type that is none");
-		/* SentencePiece's unknown token is spelled as no text is to be read. */
+		/* SentencePiece's unknown token counts as special, so that no text can
+		 * produce it. */
 		bool special = type == CONTROL || (type == UNKNOWN && r->def.is_spm);
 		if (special || type == USER_DEFINED) {
 			added[r->def.n_added++] = (struct added_token){
@@ -238,7 +240,7 @@ static enum status read_merges(struct gguf_tokenizer_reader *r)
 	return OK;
 }
 
-/* A token's id of a key, -1 where there is none. */
+/* Read the token id under a key; -1 if the key does not exist. */
 static enum status read_id(const struct gguf_tokenizer_reader *r, const char *key, int32_t *out)
 {
 	const struct gguf_value *v = gguf_find(r->g, key);
@@ -252,7 +254,7 @@ static enum status read_id(const struct gguf_tokenizer_reader *r, const char *ke
 	return OK;
 }
 
-/* Tokens that go around a text that stands alone. */
+/* Read whether a token is added at the start or end of a prompt, and which. */
 static enum status read_ends(struct gguf_tokenizer_reader *r, const char *switch_key, bool absent,
 			     int32_t id, const int32_t **out, int *n)
 {

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-/* StateDirectory= of systemd/halod.service.in: the same whatever the prefix. */
+/* The service's cache: StateDirectory= in systemd/halod.service.in, whatever the prefix. */
 #define SERVICE_CACHE "/var/lib/halod/hub"
 
 static bool is_name_char(char c)
@@ -18,7 +18,7 @@ static bool is_name_char(char c)
 	return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
 }
 
-/* A word of name characters at *s, not beginning with a dot; moves *s behind it. */
+/* Skip a word of name characters at *s that does not begin with a dot. */
 static bool skip_word(const char **s)
 {
 	const char *begin = *s;
@@ -78,7 +78,7 @@ bool hub_file_fits(const char *path, const char *file)
 
 /* --- finding ---------------------------------------------------------------------- */
 
-/* The folder of the commit that refs/main names; NULL: there is none. */
+/* The folder of the commit that refs/main names, or NULL if it does not exist. */
 static char *find_snapshot(const char *model_dir)
 {
 	char *ref = file_join(model_dir, "refs/main"), *found = NULL;
@@ -104,7 +104,7 @@ static int is_shown(const struct dirent *d)
 	return d->d_name[0] != '.';
 }
 
-/* The first GGUF file by name, in dir or in a folder of it, that fits `file`. */
+/* The first GGUF file, in order of names, in dir or its subfolders that fits `file`. */
 static char *find_gguf(const char *dir, const char *file, int depth)
 {
 	struct dirent **all = NULL;

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models in the cache of a Hugging Face hub, found by their name there. The layout is
- * that of the huggingface_hub library, so its tools and halod share one cache:
+ * Finds models by name in the local cache of a Hugging Face hub. The layout is that of
+ * the huggingface_hub library, so its tools and halod share one cache:
  *
  *   CACHE/models--ORG--NAME/refs/main              the commit, as text
  *   CACHE/models--ORG--NAME/snapshots/COMMIT/FILE  a link to ../../blobs/DIGEST
  *
- * Nothing here uses the network: `haloctl pull` does. Thread: any.
+ * Nothing here uses the network; `haloctl pull` downloads. Thread: any.
  */
 #pragma once
 #include <stdbool.h>
 
 #include "base/status.h"
 
-/* "ORG/NAME" or "ORG/NAME:FILE" in letters, digits, '.', '_' and '-'. FILE is a part of a
- * GGUF file's name, as Q4_K_M. */
+/* True for "ORG/NAME" and "ORG/NAME:FILE" of letters, digits, '.', '_' and '-'. FILE is a
+ * part of a GGUF file's name, such as Q4_K_M. */
 bool hub_is_name(const char *s);
 
-/* The cache that this process's environment names: HF_HUB_CACHE, else HF_HOME/hub, else
- * XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. malloc'ed; NULL where
- * none of these is set. */
+/* The cache's folder as the environment names it: HF_HUB_CACHE, else HF_HOME/hub, else
+ * XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. malloc'ed; NULL if none
+ * of these is set. */
 char *hub_cache(void);
 
-/* CACHE/models--ORG--NAME, malloc'ed. */
+/* Returns CACHE/models--ORG--NAME, malloc'ed. */
 char *hub_model_dir(const char *cache, const char *name);
 
-/* The folder, or the GGUF file, that `name` stands for; malloc'ed in *out. Looks into
- * hub_cache() and then into the one of the service, /var/lib/halod/hub. E_MISSING says what
- * to do. */
+/* Find the folder or GGUF file of model `name`; *out is malloc'ed. Searches hub_cache(),
+ * then the service's cache /var/lib/halod/hub. If it is not found: E_MISSING, and the
+ * message says what to do. */
 enum status hub_find(const char *name, char **out, struct fail *fail) MUST_USE;
 
-/* Does a GGUF file's path fit FILE? Upper and lower case are the same. The word must
- * begin and end where a word of the path does: Q4_K does not fit "x-Q4_K_M.gguf". */
+/* True if a GGUF file's path contains the word `file`, in upper or lower case. The match
+ * must begin and end at word boundaries: Q4_K does not fit "x-Q4_K_M.gguf". */
 bool hub_file_fits(const char *path, const char *file);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Order of opening of a folder: what is small and may be refused comes first, so that a
- * checkpoint of a kind we cannot run says so before its gigabytes are read.
+ * Opening a folder reads the small files first. So a checkpoint that we cannot run is
+ * refused before its gigabytes are read.
  */
 #include "model/model.h"
 
@@ -23,7 +23,7 @@
 
 #define MAX_CONFIG_BYTES ((size_t)16 << 20)
 
-/* Older checkpoints of ModelOpt have their quantization beside config.json. */
+/* Older ModelOpt checkpoints keep the quantization settings in a file beside config.json. */
 static enum status read_modelopt(struct model *m, struct fail *fail)
 {
 	static const char name[] = "hf_quant_config.json";
@@ -58,7 +58,7 @@ static enum status read_config(struct model *m, struct fail *fail)
 		st = model_config_read(root, &m->arena, &m->config, fail);
 	if (st == OK) {
 		const json_t *q = jsonfile_get(root, "quantization_config");
-		if (!q) /* its name before 2024 */
+		if (!q) /* the key's name before 2024 */
 			q = jsonfile_get(root, "compression_config");
 		st = q ? quant_scheme_parse(q, &m->scheme, fail)
 		       : read_modelopt(m, fail);
@@ -82,7 +82,7 @@ static enum status read_defaults(struct model *m, struct fail *fail)
 	return st;
 }
 
-/* Takes what is in f. */
+/* Take ownership of f's tokenizer, template and texts. */
 static enum status keep_tokenizer(struct model *m, const struct tokenizer_files *f,
 				  struct fail *fail)
 {
@@ -113,7 +113,7 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 
 /* --- GGUF ----------------------------------------------------------------- */
 
-/* What config.c says of the keys is said of the file. */
+/* Change a message about config.json into one about the keys of the GGUF file. */
 static enum status of_file(const char *path, enum status st, struct fail *fail)
 {
 	static const char file[] = "config.json: ";
@@ -125,7 +125,7 @@ static enum status of_file(const char *path, enum status st, struct fail *fail)
 		       path, f.text + strlen(file));
 }
 
-/* Of each pair of a head, what its speed is divided by. */
+/* Read rope_freqs: the divisor of each rotation frequency, one per pair of elements. */
 static enum status read_factors(struct model *m, struct fail *fail)
 {
 	static const char name[] = "rope_freqs.weight";
@@ -182,7 +182,8 @@ static bool is_in_pairs(const struct model *m, const char *name)
 				strstr(name, ".self_attn.k_proj"));
 }
 
-/* Row i of a head: of its first half 2 i, of its second 2 (i - K/2) + 1. */
+/* The stored row of Hugging Face's row. In each head, row i of the first half is stored
+ * at 2 i, and row i of the second half at 2 i + 1. */
 static int32_t stored_row(int32_t row, int32_t head_dim)
 {
 	int32_t i = row % head_dim, half = head_dim / 2;
@@ -205,7 +206,8 @@ static void move_rows(void *arg, int begin, int end)
 		       v->row_bytes);
 }
 
-/* Rows of one format are all of one size, so they are moved as they are. */
+/* Reorder whole rows. All rows of one format have the same size, so no decoding is
+ * needed. */
 static void repack(const struct model *m, struct weight *w)
 {
 	struct row_move v = {w->q, arena_alloc(m->repacked, weight_bytes(w)),
@@ -224,7 +226,7 @@ size_t model_repack_bytes(const struct model *m)
 	return n;
 }
 
-/* --- both ------------------------------------------------------------------- */
+/* --- both formats ----------------------------------------------------------- */
 
 enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail)
@@ -336,7 +338,7 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 	return st;
 }
 
-/* Its files have -exp(A_log) in the place of A_log. */
+/* GGUF files store -exp(A_log) instead of A_log: convert it back. */
 static enum status of_gguf(const struct model *m, const struct tensor *t, float *v,
 			   int32_t n, struct fail *fail)
 {
@@ -351,7 +353,7 @@ static enum status of_gguf(const struct model *m, const struct tensor *t, float 
 	return OK;
 }
 
-/* A tensor of F32, F16 or BF16. E_MISSING, E_FORMAT. */
+/* Find a tensor of type F32, F16 or BF16. E_MISSING, E_FORMAT. */
 static enum status find_floats(const struct model *m, const char *name,
 			       const struct tensor **out, struct fail *fail)
 {
@@ -377,7 +379,7 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is not a vector of %d",
 				t->file, name, n);
 	float *v = arena_alloc(&m->arena, (size_t)n * sizeof *v);
-	bool in_pairs = is_in_pairs(m, name); /* a bias */
+	bool in_pairs = is_in_pairs(m, name); /* a bias of q or k */
 	for (int32_t i = 0; i < n; i++)
 		v[i] = blocks_float(t->data, t->dtype,
 				    (size_t)(in_pairs ? stored_row(i, m->config.head_dim)
@@ -386,7 +388,7 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 	return of_gguf(m, t, v, n, fail);
 }
 
-/* Is t (rows, cols), apart from dimensions of 1? */
+/* True if t has shape (rows, cols), not counting dimensions of 1. */
 static bool is_matrix(const struct tensor *t, int64_t rows, int64_t cols)
 {
 	int64_t want[2] = {rows, cols}, dims[2] = {1, 1};
@@ -428,7 +430,7 @@ enum quant model_tensor_quant(const struct model *m, const struct tensor *t,
 	char name[256];
 	const char *dot = strrchr(t->name, '.');
 	snprintf(name, sizeof name, "%.*s", (int)(dot ? dot - t->name : 0), t->name);
-	/* A pattern too slow for this one was so when the layer was opened. */
+	/* Opening the layer would have failed already if a pattern were too slow. */
 	if (quant_scheme_find(m->scheme, name, &c, NULL) != OK)
 		c = (struct quant_choice){0};
 	return quant_of_tensor(t, &c, out_n_weights);

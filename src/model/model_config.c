@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config.json is a bag of keys from many authors. Three tables say what is done
- * with them:
+ * config.json is a bag of keys from many authors. Three tables decide what happens to a
+ * key:
  *
- *   archs.def the model_types there are, and which groups of keys each has
- *   settings  keys whose value is kept: where, in what range, default
- *   neutral   keys that would change the result: accepted only where their value
- *             is the one under which they do nothing, refused by name otherwise
+ *   archs.def  the model_types, and which groups of keys each one uses
+ *   settings   keys whose value is read: its place, range and default
+ *   neutral    keys that would change the result: refused by name, unless the value
+ *              is one that has no effect
  *
  * A key in no table is taken to be harmless (dropout, cache switches, …). A new
- * architecture is a row in the first table, and rows for what it adds.
- * Rope settings: model_config_rope.c.
+ * architecture needs a row in archs.def, and rows here for its new keys.
+ * model_config_rope.c reads the rope settings.
  */
 #include "model/model_config_private.h"
 
@@ -33,19 +33,19 @@ enum config_kind { INT, FLOAT, BOOL };
 #define AT(field) offsetof(struct model_config, field)
 
 static const struct setting {
-	const char *key, *alias; /* alias NULL: none */
+	const char *key, *alias; /* alias: second spelling of the key, or NULL */
 	unsigned keys;
 	enum config_kind kind;
 	size_t at;
 	double min, max;
-	double fallback; /* REQUIRED: there must be a value */
+	double fallback; /* default; REQUIRED: the key must be present */
 } settings[] = {
 	{"num_hidden_layers", NULL, KEYS_ALL, INT, AT(n_layers), 1, 1024, REQUIRED},
 	{"hidden_size", NULL, KEYS_ALL, INT, AT(d_model), 8, 1 << 16, REQUIRED},
 	{"num_attention_heads", NULL, KEYS_ALL, INT, AT(n_heads), 1, 1024, REQUIRED},
 	{"num_key_value_heads", NULL, KEYS_ALL, INT, AT(n_kv_heads), 1, 1024,
 	 REQUIRED},
-	/* 0: hidden_size / num_attention_heads, below */
+	/* 0: computed below as hidden_size / num_attention_heads */
 	{"head_dim", NULL, KEYS_HEADS, INT, AT(head_dim), 2, 1024, 0},
 	{"intermediate_size", NULL, KEYS_FFN, INT, AT(ffn_dim), 8, 1 << 20, REQUIRED},
 	{"intermediate_size", NULL, KEYS_OSS, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
@@ -66,7 +66,7 @@ static const struct setting {
 	{"num_experts", "num_local_experts", KEYS_EXPERTS | KEYS_OSS, INT, AT(n_experts),
 	 1, 4096, REQUIRED},
 	{"n_routed_experts", NULL, KEYS_GROUPED, INT, AT(n_experts), 1, 4096, REQUIRED},
-	/* in experts' widths, below */
+	/* a number of experts; converted to a width below */
 	{"n_shared_experts", NULL, KEYS_GROUPED, INT, AT(shared_dim), 0, 64, REQUIRED},
 	{"shared_expert_intermediate_size", NULL, KEYS_SHARED, INT, AT(shared_dim), 8,
 	 1 << 20, REQUIRED},
@@ -85,7 +85,7 @@ static const struct setting {
 	{"swiglu_limit", NULL, KEYS_OSS, FLOAT, AT(act.limit), 0.1, 1000, 7},
 	{"query_pre_attn_scalar", NULL, KEYS_QUERY_SCALE, FLOAT, AT(query_scalar), 1, 1e6,
 	 REQUIRED},
-	/* layer i is windowed iff (i + 1) % it != 0, unless layer_types is given */
+	/* used without layer_types: layer i has a window iff (i + 1) % pattern != 0 */
 	{"sliding_window_pattern", "_sliding_window_pattern", KEYS_WINDOW_LIST, INT,
 	 AT(window_pattern), 1, 1024, REQUIRED},
 	{"linear_num_key_heads", NULL, KEYS_DELTA, INT, AT(delta_k_heads), 1, 1024,
@@ -105,11 +105,11 @@ static const struct setting {
 	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
 };
 
-/* allowed: JSON values, separated by blanks, under which the key does nothing;
- * null and absence always do. */
+/* allowed: JSON values, separated by blanks, that have no effect. null and absence never
+ * have one. */
 static const struct {
 	const char *key, *allowed;
-	unsigned unless; /* architectures that know the key */
+	unsigned unless; /* groups of keys whose architectures read this key */
 } neutral[] = {
 	{"attention_bias", "false", KEYS_BIAS | KEYS_OUT_BIAS},
 	{"attention_out_bias", "false", KEYS_OUT_BIAS},
@@ -164,7 +164,7 @@ enum status config_wrong(struct fail *fail, const char *key, const json_t *v,
 		       jsonfile_type(v), want);
 }
 
-/* The value as JSON, cut short to be quoted in a message. */
+/* The value as JSON text, shortened for a message. */
 static const char *spelled(const json_t *v, char buf[64])
 {
 	char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -181,7 +181,7 @@ enum status config_unsupported(struct fail *fail, const char *key,
 		       FILE_NAME ": %s %s is not supported", key, spelled(v, buf));
 }
 
-/* --- the architecture ----------------------------------------------------- */
+/* --- architecture --------------------------------------------------------- */
 
 static const struct model_arch *arch_find(const char *model_type)
 {
@@ -244,8 +244,8 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 	const struct model_arch *arch = arch_find(json_string_value(type));
 	if (!arch)
 		return unknown_arch(fail, type);
-	/* The same body with another head (a classifier, an embedder) has another
-	 * class. */
+	/* The class tells a language model from other models with the same body, such as
+	 * a classifier or an embedder. */
 	const json_t *classes = jsonfile_get(root, "architectures");
 	const json_t *class;
 	size_t i;
@@ -259,7 +259,7 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 	return OK;
 }
 
-/* The config of the text model within the model. */
+/* Find the config of the text model inside the outer config. */
 static enum status find_text(const json_t *root, const struct model_arch *arch,
 			     const json_t **out, struct fail *fail)
 {
@@ -282,7 +282,7 @@ static enum status find_text(const json_t *root, const struct model_arch *arch,
 	return OK;
 }
 
-/* --- kept values ---------------------------------------------------------- */
+/* --- settings -------------------------------------------------------------- */
 
 static void store(struct model_config *c, const struct setting *s, double v)
 {
@@ -432,8 +432,8 @@ static enum status read_dtype(const json_t *root, struct model_config *c,
 
 /* --- sliding windows ------------------------------------------------------ */
 
-/* layer_types, where it is given: out[i] where layer i is `name`; the others are full
- * attention. */
+/* Read layer_types, if present: out[i] becomes true if layer i is `name`; any other layer
+ * must be full attention. */
 static enum status read_layer_types(const json_t *root, const char *name, bool *out,
 				    const struct model_config *c, struct fail *fail)
 {
@@ -450,8 +450,8 @@ static enum status read_layer_types(const json_t *root, const char *name, bool *
 	return OK;
 }
 
-/* Layers that keep a state: all but every full_attention_interval'th, or as
- * layer_types lists them. */
+/* Find the delta-net layers: those in layer_types, or all but every
+ * full_attention_interval'th. */
 static enum status read_delta_layers(const json_t *root, struct arena *a,
 				     struct model_config *c, struct fail *fail)
 {
@@ -477,7 +477,7 @@ static enum status read_delta_layers(const json_t *root, struct arena *a,
 	return st;
 }
 
-/* Layers from max_window_layers on, or as layer_types lists them. */
+/* Find the windowed layers: those in layer_types, or all from max_window_layers on. */
 static enum status read_some_windows(const json_t *root, struct model_config *c,
 				     struct fail *fail)
 {
@@ -519,7 +519,7 @@ static enum status read_windows(const json_t *root, const struct model_arch *arc
 						c, fail);
 		memset(c->is_windowed, true, (size_t)c->n_layers);
 	}
-	/* Nothing to choose: layer_types can only say the same. */
+	/* All layers are alike, so layer_types must say the same for each. */
 	const char *same = c->window ? "sliding_attention" : "full_attention";
 	const json_t *types = jsonfile_get(root, "layer_types");
 	const json_t *type;
@@ -530,10 +530,10 @@ static enum status read_windows(const json_t *root, const struct model_arch *arc
 	return OK;
 }
 
-/* --- the activation ------------------------------------------------------- */
+/* --- activation ----------------------------------------------------------- */
 
-/* hidden_act or hidden_activation. is_fixed: of an architecture that has more than one
- * activation, or one of its own. */
+/* Read hidden_act or hidden_activation. is_fixed: the architecture sets the activation
+ * itself, so the key may only name SiLU. */
 static enum status read_activation(const json_t *root, bool is_fixed,
 				   struct model_config *c, struct fail *fail)
 {
@@ -558,7 +558,7 @@ static enum status read_activation(const json_t *root, bool is_fixed,
 	return OK;
 }
 
-/* --- what must have no effect --------------------------------------------- */
+/* --- keys that must have no effect ------------------------------------------ */
 
 static bool is_allowed(const json_t *v, const char *allowed)
 {
@@ -578,7 +578,7 @@ static enum status check_neutral(const json_t *root, const struct model_arch *ar
 	return OK;
 }
 
-/* --- together ------------------------------------------------------------- */
+/* --- the whole config ------------------------------------------------------- */
 
 static enum status check_sizes(struct model_config *c, struct fail *fail)
 {
@@ -668,7 +668,7 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 	return st;
 }
 
-/* x to the nearest number of type t, a float. */
+/* Round x to the nearest number of float type t. */
 static float rounded(enum dtype t, float x)
 {
 	int exponent, bits = t == DTYPE_BF16 ? 8 : t == DTYPE_F16 ? 11 : 24;
@@ -740,7 +740,8 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	st = read_text(text, arch, a, &c, fail);
 	json_decref(defaults);
 	json_decref(text);
-	/* A wrapper's own word counts, whatever the text's config says. */
+	/* If the outer config has tie_word_embeddings, it overrides that of the text
+	 * config. */
 	const json_t *tied = jsonfile_get(root, "tie_word_embeddings");
 	if (found != root && json_is_boolean(tied))
 		c.tied_embeddings = json_is_true(tied);

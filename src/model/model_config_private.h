@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What config.c and config_rope.c share. Thread: any.
+ * Shared by model_config.c and model_config_rope.c. Thread: any.
  */
 #pragma once
 #include <math.h>
@@ -8,9 +8,9 @@
 #include "model/model_config.h"
 
 #define FILE_NAME "config.json"
-#define REQUIRED NAN /* in the place of a default: there must be a value */
+#define REQUIRED NAN /* default of a setting that must be present */
 
-/* Faults of a key: E_MISSING, E_FORMAT (v is not `want`), E_UNSUPPORTED. */
+/* Fill in *fail for a key: E_MISSING, E_FORMAT (v is not `want`), E_UNSUPPORTED. */
 enum status config_missing(struct fail *fail, const char *key);
 enum status config_wrong(struct fail *fail, const char *key, const json_t *v,
 			 const char *want);
@@ -27,8 +27,8 @@ enum status config_rope_read(const json_t *root, const char *layer_type, double 
  * known by then. */
 enum status config_rope_read_local(const json_t *root, struct arena *a,
 				   struct model_config *c, struct fail *fail) MUST_USE;
-/* partial_rotary_factor, beside or within the rope's object, to c->n_rot, which must be
- * even; is_known: the architecture has it, else it must be 1 or absent. c->head_dim is
- * known by then. */
+/* Compute c->n_rot, which must be even, from partial_rotary_factor, beside or inside the
+ * rope object. is_known: the architecture supports the key; otherwise it must be 1 or
+ * absent. c->head_dim must be known. */
 enum status config_partial_read(const json_t *root, bool is_known, struct model_config *c,
 				struct fail *fail) MUST_USE;

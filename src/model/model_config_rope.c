@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How positions turn queries and keys. The settings come in two spellings: rope_theta with
- * rope_scaling, and rope_parameters with both inside. Either is read; together they must
- * agree. A key of theirs that is not known is refused: each would turn or sharpen.
+ * Rope settings. There are two spellings: rope_theta with rope_scaling, or
+ * rope_parameters with both inside. Either is read; if both exist, they must agree. An
+ * unknown key inside these objects is refused, because each would change angles or
+ * attention scores.
  */
 #include <math.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "model/model_config_private.h"
 #include "json/jsonfile.h"
 
-/* "dynamic" stretches only beyond max_position_embeddings, where no sequence gets. */
+/* "dynamic" takes effect only beyond max_position_embeddings, and no sequence gets there. */
 static const struct {
 	const char *name;
 	enum rope_kind kind;
@@ -33,7 +34,7 @@ static const struct {
 	 REQUIRED},
 	{"original_max_position_embeddings", KIND(LLAMA3), ROPE_AT(original_ctx), 1,
 	 1 << 27, REQUIRED},
-	/* 0: max_position_embeddings */
+	/* 0: use max_position_embeddings */
 	{"original_max_position_embeddings", KIND(YARN), ROPE_AT(original_ctx), 1,
 	 1 << 27, 0},
 	{"low_freq_factor", KIND(LLAMA3), ROPE_AT(low_freq), 1e-6, 1e6, REQUIRED},
@@ -46,8 +47,8 @@ static const struct {
 	{late_key, KIND(YARN), ROPE_AT(late_beta), 0, 10, 0},
 };
 
-/* Every key of the object would turn or sharpen something: one that is not known here is
- * refused. mrope: of text alone its rows of positions are one. */
+/* Refuse unknown keys: each would change angles or attention scores. mrope is accepted,
+ * because for text all its position rows are equal. */
 static enum status check_rope_keys(const json_t *object, struct fail *fail)
 {
 	static const char *const others[] = {
@@ -100,7 +101,7 @@ static enum status read_rope_keys(const json_t *v, struct rope *r, struct fail *
 	return OK;
 }
 
-/* rope_scaling, or rope_parameters. */
+/* Read the object rope_scaling or rope_parameters. */
 static enum status read_rope_object(const json_t *v, const char *key, struct rope *out,
 				    struct fail *fail)
 {
@@ -144,7 +145,8 @@ static enum status read_theta(const json_t *root, const json_t *params, double f
 	return OK;
 }
 
-/* rope_parameters, or what it has for the layers of one type (NULL: of all). */
+/* The object rope_parameters, or its member for one type of layer. layer_type NULL: all
+ * layers share it. */
 static const json_t *params_of(const json_t *root, const char *layer_type)
 {
 	const json_t *params = jsonfile_get(root, "rope_parameters");
@@ -158,7 +160,7 @@ enum status config_rope_read(const json_t *root, const char *layer_type, double 
 	const json_t *scaling = jsonfile_get(root, "rope_scaling");
 	const json_t *params = params_of(root, layer_type);
 	struct rope old, new;
-	memset(&old, 0, sizeof old); /* to be compared */
+	memset(&old, 0, sizeof old); /* padding too, because memcmp compares the two */
 	memset(&new, 0, sizeof new);
 	enum status st = OK;
 	if (scaling)
@@ -179,7 +181,7 @@ enum status config_rope_read(const json_t *root, const char *layer_type, double 
 			params ? params : scaling, late_key));
 	if (st != OK || c->ropes[0].kind != ROPE_YARN)
 		return st;
-	/* Of the others, max_position_embeddings is the stretched length already. */
+	/* For the other kinds, max_position_embeddings is already the extended length. */
 	if (c->ropes[0].original_ctx == 0)
 		c->ropes[0].original_ctx = c->max_ctx;
 	double stretched = c->ropes[0].original_ctx * c->ropes[0].factor;

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 
-/* May this process do `mode` (R_OK, X_OK) with the path? Else E_IO. */
+/* Check that this process has access `mode` (R_OK, X_OK) to the path, else E_IO. */
 static enum status check_access(const char *path, int mode, struct fail *fail)
 {
 	if (faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0)
@@ -32,7 +32,7 @@ static enum status fail_absent(const char *path, struct fail *fail)
 			path);
 }
 
-/* A file of a folder that makes sense only as a whole? */
+/* Refuse a single file of a model folder, such as a .safetensors or .json file. */
 static enum status check_file(const char *path, struct fail *fail)
 {
 	static const char *const parts[] = {".safetensors", ".json"};
@@ -47,8 +47,8 @@ static enum status check_file(const char *path, struct fail *fail)
 	return check_access(path, R_OK, fail);
 }
 
-/* A folder without config.json and GGUF files. The cache of a hub keeps them in
- * snapshots/COMMIT. */
+/* Report a folder without config.json or GGUF files. In a hub's cache these lie deeper,
+ * in snapshots/COMMIT. */
 static enum status fail_folder(const char *path, int n_entries, struct fail *fail)
 {
 	char *snapshots = file_join(path, "snapshots");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file may come from anywhere, so nothing in its header is believed: the
- * length is compared with the file's, each entry's type, shape and offsets with
- * each other and with the data there is, and no two entries may share a byte. After
- * that every view is safe to read.
+ * A file may come from anywhere, so nothing in its header is trusted. The header's length
+ * is compared with the file's. Each entry's type, shape and offsets are checked against
+ * each other and against the data, and no two entries may share a byte. After that every
+ * view is safe to read.
  *
  *   0         8            8+h                        file end
  *   | h (u64) | JSON header | data                     |
@@ -15,12 +15,12 @@
 
 #include "json/jsonfile.h"
 
-/* The bound of the reference implementation; 55,000 tensors need 8 MB. */
+/* The limit of the reference implementation; 55,000 tensors need 8 MB. */
 #define MAX_HEADER_BYTES 100000000u
-#define ALIGNMENT 8 /* the largest element */
+#define ALIGNMENT 8 /* size of the largest element type */
 
 struct safetensors_reader {
-	struct str data; /* behind the header */
+	struct str data; /* the data after the header */
 	const char *path;
 	struct arena *arena;
 	struct fail *fail;
@@ -124,11 +124,11 @@ enum status safetensors_check_overlap(struct safetensors *s, const char *path,
 	return OK;
 }
 
-/* Writers align the data; a file of one that did not is still valid, but its
- * numbers cannot be read in place. */
+/* Copy tensors whose data is not aligned. Such a file is valid, but its numbers cannot be
+ * read in place. */
 static enum status align(const struct safetensors_reader *r, struct safetensors *s)
 {
-	static const uint64_t nothing; /* where tensors of no bytes lie */
+	static const uint64_t nothing; /* address for tensors without data */
 	size_t n_bytes = 0;
 	for (size_t i = 0; i < s->n; i++)
 		if (s->tensors[i].n_bytes == 0)

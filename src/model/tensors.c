@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tensors of all shards in one array with a hash map over the names, so that
- * the 55,000 of a large mixture of experts cost 55,000 lookups, not 55,000 scans.
+ * The tensors of all shards are in one array, with a hash map over the names. So the
+ * 55,000 tensors of a large mixture of experts cost 55,000 lookups, not 55,000 scans.
  *
- * Where an index is given it is checked both ways: a name it lists must be in the
- * shard it says, and a name that two shards have is taken from the one the index
- * says. Names no index lists are kept too: what is not asked for does no harm.
+ * If the checkpoint has an index, it is checked in both directions. A name it lists must
+ * be in the shard it names. If two shards have a name, the index chooses. Names that the
+ * index lacks are kept too, because an unused tensor does no harm.
  *
- * With mmap the views live as long as the files do: sizes are checked here, once,
- * and a file that somebody truncates afterwards kills the process (SIGBUS) at the
- * next read. Replace model files by renaming, or load with pread.
+ * With mmap, sizes are checked only here. If somebody truncates a file later, the next
+ * read kills the process (SIGBUS). Replace model files by renaming, or load them with
+ * pread.
  */
 #include "model/tensors.h"
 
@@ -30,13 +30,13 @@
 #define MAX_SHARDS 4096
 
 struct shard {
-	char *name; /* as the index says it */
+	char *name; /* file name as in the index */
 	char *path;
 	struct file_view view;
 	struct safetensors parsed;
-	struct gguf gguf; /* pairs == NULL: it is safetensors */
-	size_t n_bytes; /* of the file, before it is open; */
-	int64_t time_ns; /* likewise, file_time_ns */
+	struct gguf gguf; /* pairs is NULL for safetensors */
+	size_t n_bytes; /* of the file, taken before opening it */
+	int64_t time_ns; /* file_time_ns, taken before opening it */
 };
 
 struct tensors {
@@ -72,7 +72,7 @@ void tensors_close(struct tensors *ts)
 	free(ts);
 }
 
-/* Takes path. */
+/* Append the file to the shards; owns path from here on. The file is opened later. */
 static enum status add_file(struct tensors *ts, char *path, const char *name,
 			    struct fail *fail)
 {
@@ -91,7 +91,7 @@ static enum status add_file(struct tensors *ts, char *path, const char *name,
 static enum status add_shard(struct tensors *ts, const char *dir,
 			     const char *name, struct fail *fail)
 {
-	/* An index that came with a model must not name files outside it. */
+	/* An index from a download must not name files outside the model's folder. */
 	if (!*name || *name == '.' || strchr(name, '/'))
 		return fail_set(fail, E_FORMAT, "%s/" INDEX_NAME ": \"%.80s\" is no "
 				"file name", dir, name);
@@ -101,7 +101,7 @@ static enum status add_shard(struct tensors *ts, const char *dir,
 	return add_file(ts, file_join(dir, name), name, fail);
 }
 
-/* Every file the index names, once, in the order they come up. */
+/* Add every file that the index names, once, in the order of appearance. */
 static enum status add_indexed_shards(struct tensors *ts, const char *dir,
 				      const json_t *weight_map,
 				      struct fail *fail)
@@ -161,7 +161,7 @@ static enum status read_shards(struct tensors *ts, const struct model_opts *opts
 	return OK;
 }
 
-/* One array, one map. weight_map may be NULL. */
+/* Join the tensors of all shards in one array and one map. weight_map may be NULL. */
 static enum status merge(struct tensors *ts, const json_t *weight_map,
 			 struct fail *fail)
 {
@@ -205,7 +205,7 @@ static enum status check_index(const struct tensors *ts, const char *dir,
 	return OK;
 }
 
-/* The shards to read: *index is the index, or stays NULL where there is none. */
+/* List the shards to read. *index is the parsed index, or NULL if there is none. */
 static enum status list_shards(struct tensors *ts, const char *dir,
 			       json_t **index, const json_t **weight_map,
 			       struct fail *fail)
@@ -256,7 +256,7 @@ enum status tensors_open(const char *dir, const struct model_opts *opts,
 
 /* --- GGUF ------------------------------------------------------------------- */
 
-/* "x-00002-of-00003.gguf": the length of "x"; 0: not of that form. */
+/* For "x-00002-of-00003.gguf": the length of "x". 0 if the name has another form. */
 static size_t split_prefix(const char *name, int *out_n)
 {
 	static const char form[] = "-00000-of-00000.gguf";
@@ -293,7 +293,7 @@ static enum status add_parts(struct tensors *ts, const char *path, struct fail *
 	return OK;
 }
 
-/* Each part says which it is. */
+/* Check that each part's own number matches its place. */
 static enum status check_parts(const struct tensors *ts, struct fail *fail)
 {
 	for (size_t i = 0; i < ts->n_shards; i++) {

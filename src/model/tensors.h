@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Named tensors of one checkpoint: a single safetensors file or a sharded set
- * with its index, or a GGUF file or all parts of a split one. Lookup by name is O(1).
- * Thread: any once open.
+ * The named tensors of one checkpoint: a safetensors file, a set of shards with an index,
+ * or a GGUF file with all its parts. Lookup by name is O(1). Thread: any once open.
  */
 #pragma once
 #include "base/arena.h"
@@ -13,9 +12,9 @@
 struct tensor {
 	const char *name;
 	enum dtype dtype;
-	enum quant quant; /* where dtype is DTYPE_BLOCKS */
+	enum quant quant; /* block format, if dtype is DTYPE_BLOCKS */
 	int n_dims;
-	int64_t dim[TENSOR_MAX_DIMS]; /* in weights, outermost first */
+	int64_t dim[TENSOR_MAX_DIMS]; /* counted in weights, outermost first */
 	const void *data;
 	size_t n_bytes;
 	const char *file; /* path, for messages */
@@ -25,26 +24,26 @@ struct tensors;
 struct model_opts;
 struct gguf;
 
-/* Reads model.safetensors.index.json and its shards, else model.safetensors. Every
- * entry is checked: bounds, overlap, dtype, shape times size. With mmap, truncating a
- * file while it is open ends the process with SIGBUS. */
+/* Read model.safetensors.index.json and its shards, else model.safetensors. Each entry's
+ * bounds, overlap, dtype and size are checked. With mmap, truncating an open file ends
+ * the process with SIGBUS. */
 enum status tensors_open(const char *dir, const struct model_opts *opts,
 			 struct tensors **out, struct fail *fail) MUST_USE;
-/* The same for the GGUF file at `path`, with the other parts where it is one of a split
- * model. `rename` gives each tensor the name it is found by, in the arena where that is
- * new, or NULL to leave it out. */
+/* Like tensors_open for the GGUF file at `path`; of a split model all parts are opened.
+ * `rename` returns the name of each tensor for lookups (a new name is in the arena), or
+ * NULL to leave the tensor out. */
 typedef const char *(*tensors_rename_fn)(const struct gguf *g, const char *name,
 					 struct arena *a);
 enum status tensors_open_gguf(const char *path, const struct model_opts *opts,
 			      tensors_rename_fn rename, struct tensors **out,
 			      struct fail *fail) MUST_USE;
-/* The pairs of its (first) file; NULL: these are of safetensors. */
+/* The key-value pairs of the (first) GGUF file, or NULL for safetensors. */
 const struct gguf *tensors_gguf(const struct tensors *ts);
 void tensors_close(struct tensors *ts);
-/* Appends a line "file BYTES TIME PATH" for each of its files: TIME is file_time_ns when
- * it was opened. */
+/* Append a line "file BYTES TIME PATH" for each file. TIME is file_time_ns from when it
+ * was opened. */
 void tensors_list_files(const struct tensors *ts, struct buf *out);
-const char *tensors_dir(const struct tensors *ts); /* for messages */
+const char *tensors_dir(const struct tensors *ts); /* path of the model, for messages */
 const struct tensor *tensors_find(const struct tensors *ts, const char *name);
 size_t tensors_count(const struct tensors *ts);
 const struct tensor *tensors_at(const struct tensors *ts, size_t i);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From tokenizer.json to struct tokenizer_def. Everything that could change an id
- * is either understood or refused with its place in the file
- * ("pre_tokenizer.pretokenizers[1]"); what only matters to other uses of the file
- * (truncation, padding, offsets) is passed over.
+ * Translates tokenizer.json to struct tokenizer_def. A setting that could change an id is
+ * either understood, or refused with its place in the file
+ * ("pre_tokenizer.pretokenizers[1]"). Settings that do not change ids (truncation,
+ * padding, offsets) are ignored.
  *
- * Strings stay where jansson put them: the definition is views into the JSON tree,
- * and both live until the tokenizer has copied what it keeps.
+ * The definition consists of views into the JSON tree of jansson. Both live until the
+ * tokenizer has copied what it needs.
  */
 #include "model/tokenizer_hf.h"
 
@@ -19,17 +19,17 @@
 #include "base/map.h"
 #include "json/jsonfile.h"
 
-/* The largest we know (a vocabulary of 262,144) has 33 MB. */
+/* The largest file we know, with 262,144 tokens, has 33 MB. */
 #define MAX_FILE_BYTES ((size_t)64 << 20)
 #define MAX_STEPS 64
 
 struct tokenizer_reader {
 	struct arena arena;
-	struct strmap vocab; /* spelling -> id */
+	struct strmap vocab; /* text of a piece -> id */
 	struct tokenizer_def def;
 	struct pretok_step steps[MAX_STEPS];
-	bool has_spaces; /* a step makes U+2581 of spaces */
-	int n_decoders;  /* of SentencePiece's, read so far */
+	bool has_spaces; /* a step replaces spaces by U+2581 */
+	int n_decoders;  /* SentencePiece decoders read so far */
 	struct fail *fail;
 };
 
@@ -51,14 +51,14 @@ static struct str str_value(const json_t *v)
 	return (struct str){json_string_value(v), json_string_length(v)};
 }
 
-/* "type" of an object, "" where there is none. */
+/* The string "type" of an object; "" if absent. */
 static const char *type_of(const json_t *v)
 {
 	const char *s = json_string_value(json_object_get(v, "type"));
 	return s ? s : "";
 }
 
-/* Boolean `key` of object; absent or null is `absent`. */
+/* Read boolean `key` of object; `absent` is its default. */
 static enum status read_bool(struct tokenizer_reader *r, const json_t *object,
 			     const char *place, const char *key, bool absent,
 			     bool *out)
@@ -78,7 +78,7 @@ static enum status read_bool(struct tokenizer_reader *r, const json_t *object,
 static enum status check_piece(struct tokenizer_reader *r, const char *spelling,
 			       const json_t *v)
 {
-	/* Ids are memory, so they may not run far ahead of the pieces. */
+	/* Ids index arrays, so the largest may not far exceed the number of pieces. */
 	size_t n = r->vocab.n;
 	json_int_t most = (json_int_t)(n + n / 2 + 65536);
 	char place[120];
@@ -126,7 +126,7 @@ static enum status read_vocab(struct tokenizer_reader *r, json_t *model)
 	return OK;
 }
 
-/* "a b", or ["a", "b"] in newer files. */
+/* Read a merge: "a b", or ["a", "b"] in newer files. */
 static bool read_merge(const json_t *v, struct merge *out)
 {
 	if (json_is_array(v)) {
@@ -157,7 +157,7 @@ static enum status read_merges(struct tokenizer_reader *r, const json_t *model)
 	int32_t n_merges = 0;
 	for (size_t i = 0; i < n; i++) {
 		const json_t *v = json_array_get(list, i);
-		/* the header line of a merges.txt */
+		/* skip the header line of a merges.txt */
 		if (json_is_string(v) &&
 		    str_starts(str_value(v), STR("#version")))
 			continue;
@@ -172,7 +172,7 @@ static enum status read_merges(struct tokenizer_reader *r, const json_t *model)
 	return OK;
 }
 
-/* Settings of BPE that would change ids in ways not known here. */
+/* Refuse BPE settings that would change ids in ways unknown here. */
 static enum status check_model(struct tokenizer_reader *r, const json_t *model)
 {
 	static const char *const texts[] = {"continuing_subword_prefix",
@@ -188,7 +188,8 @@ static enum status check_model(struct tokenizer_reader *r, const json_t *model)
 	if (dropout && !(json_is_number(dropout) &&
 			 json_number_value(dropout) == 0))
 		return unsupported(r, "model.dropout", "anything but null");
-	/* A vocabulary that is not byte-level: SentencePiece's, converted. */
+	/* byte_fallback marks a converted SentencePiece vocabulary, which is not
+	 * byte-level. */
 	return read_bool(r, model, "model", "byte_fallback", false, &r->def.is_spm);
 }
 
@@ -251,10 +252,10 @@ static enum status read_added_token(struct tokenizer_reader *r, const json_t *v,
 	return st;
 }
 
-/* Hugging Face counts the ids of added tokens itself: the vocabulary's where it
- * has the text, else from the vocabulary's size on. A file that says another
- * number would mean another token here than there. (Where the vocabulary has
- * holes, versions differ in how they count, and the file is believed.) */
+/* Check an added token's id. Hugging Face assigns these ids itself: the vocabulary's id
+ * if the text is there, else the next number after the vocabulary. A file with another
+ * number would give different ids here and there. In a vocabulary with holes, library
+ * versions count differently, so the file's number is accepted. */
 static enum status check_added_id(struct tokenizer_reader *r, const char *place,
 				  const struct added_token *a, int32_t *next)
 {
@@ -287,7 +288,7 @@ static enum status read_added(struct tokenizer_reader *r, const json_t *top)
 		struct added_token *a = &added[n_added];
 		st = read_added_token(r, json_array_get(list, i), place, a);
 		if (st != OK || a->text.n == 0)
-			continue; /* an empty one counts for nothing */
+			continue; /* an added token without text is ignored */
 		st = check_added_id(r, place, a, &next);
 		n_added++;
 	}
@@ -296,10 +297,10 @@ static enum status read_added(struct tokenizer_reader *r, const json_t *top)
 	return st;
 }
 
-/* --- SentencePiece's steps ------------------------------------------------- */
+/* --- steps of SentencePiece tokenizers -------------------------------------- */
 
-/* Two ways to make pieces' spaces of a text's: a normalizer of Replace, and Prepend before
- * each text; or the pre-tokenizer Metaspace. The way back is one list of decoders. */
+/* Two ways to turn a text's spaces into U+2581: the normalizers Replace and Prepend, or
+ * the pre-tokenizer Metaspace. Decoding always uses the same list of decoders. */
 
 #define SPACE "\xE2\x96\x81"
 
@@ -361,7 +362,7 @@ static enum status on_spm_pre_tokenizer(struct tokenizer_reader *r, const json_t
 	if (strcmp(type, "Metaspace") == 0 && !r->has_spaces &&
 	    r->def.space_prefix == SPACE_NEVER)
 		return read_metaspace(r, v, place);
-	/* Where the normalizer has left no space, there is nothing to split by it. */
+	/* After the normalizer no space is left, so splitting at spaces has no effect. */
 	if (strcmp(type, "Split") == 0 && r->has_spaces && !r->def.spaces_late &&
 	    has_string(json_object_get(v, "pattern"), "String", " ") &&
 	    !json_is_true(json_object_get(v, "invert")))
@@ -369,7 +370,8 @@ static enum status on_spm_pre_tokenizer(struct tokenizer_reader *r, const json_t
 	return unsupported(r, place, *type ? type : "this step");
 }
 
-/* Replace, ByteFallback, Fuse, and then a Strip of the first space or none. */
+/* The decoders must be Replace, ByteFallback, Fuse, and optionally a Strip of the first
+ * space. */
 static enum status on_spm_decoder(struct tokenizer_reader *r, const json_t *v, const char *place)
 {
 	static const char *const types[] = {"Replace", "ByteFallback", "Fuse", "Strip"};
@@ -399,8 +401,8 @@ static enum status check_spm(struct tokenizer_reader *r)
 
 /* --- normalizer, pre-tokenizer, decoder, post-processor -------------------- */
 
-/* Call `each` for v, or for all members of the Sequence that v is (members under
- * `key`), also when they are sequences themselves. */
+/* Call `each` for v. If v is a Sequence, call it for all its members (under `key`), also
+ * within nested sequences. */
 typedef enum status (*part_fn)(struct tokenizer_reader *r, const json_t *v,
 			       const char *place);
 
@@ -415,7 +417,7 @@ static enum status read_parts(struct tokenizer_reader *r, const json_t *v,
 	if (!json_is_array(list))
 		return bad(r, place, "is a Sequence without its list");
 	enum status st = OK;
-	/* The depth is bounded by that of the JSON. */
+	/* Recursion is bounded by the depth of the JSON, which the parser limits. */
 	for (size_t i = 0; i < json_array_size(list) && st == OK; i++) {
 		char at[120];
 		snprintf(at, sizeof at, "%.80s.%s[%zu]", place, key, i);
@@ -500,7 +502,7 @@ static enum status on_pre_tokenizer(struct tokenizer_reader *r, const json_t *v,
 				    &step->add_prefix_space);
 }
 
-/* The ids of one {"SpecialToken": {"id": NAME}} of a template. */
+/* Read the ids of one {"SpecialToken": {"id": NAME}} of a template. */
 static enum status template_ids(struct tokenizer_reader *r, const json_t *processor,
 				const json_t *item, const char *place,
 				struct ids *out)
@@ -533,7 +535,7 @@ static int32_t *keep_ids(struct tokenizer_reader *r, struct ids *ids, int *out_n
 	return p;
 }
 
-/* TemplateProcessing's `single`: special tokens around one "A". */
+/* Read TemplateProcessing's `single`: special tokens around one text "A". */
 static enum status read_template(struct tokenizer_reader *r, const json_t *v,
 				 const char *place)
 {
@@ -564,7 +566,7 @@ static enum status on_post_processor(struct tokenizer_reader *r, const json_t *v
 {
 	const char *type = type_of(v);
 	if (strcmp(type, "ByteLevel") == 0)
-		return OK; /* trims offsets, which nobody sees here */
+		return OK; /* only trims offsets, which are not used here */
 	if (strcmp(type, "TemplateProcessing") == 0)
 		return read_template(r, v, place);
 	return unsupported(r, place, *type ? type : "this processor");
@@ -638,14 +640,14 @@ static char *copy(const json_t *string)
 	return xstrdup(s ? s : "");
 }
 
-/* A token is given as its text or as {"content": text, …}. */
+/* The text of a token, given as a string or as {"content": text, …}. */
 static char *token_text(const json_t *config, const char *key)
 {
 	const json_t *v = json_object_get(config, key);
 	return copy(json_is_object(v) ? json_object_get(v, "content") : v);
 }
 
-/* One template, or a list of {"name", "template"} of which "default" is meant. */
+/* Read a single template, or the one named "default" of a list of {"name", "template"}. */
 static enum status config_template(const json_t *config, char **out,
 				   struct fail *fail)
 {
@@ -704,7 +706,7 @@ enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 		st = jsonfile_load(dir, "tokenizer_config.json", MAX_FILE_BYTES,
 				   &config, fail);
 		if (st == E_MISSING)
-			st = OK; /* then there are no names and no template */
+			st = OK; /* no such file: no token texts and no template */
 	}
 	if (st == OK)
 		st = load_template(dir, config, &f.chat_template, fail);

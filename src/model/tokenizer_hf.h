@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tokenizer.json and tokenizer_config.json (or chat_template.jinja beside them)
- * of a Hugging Face directory. Thread: any.
+ * Reads tokenizer.json and tokenizer_config.json (or chat_template.jinja) of a Hugging
+ * Face directory. Thread: any.
  */
 #pragma once
 #include "tokenizer/tokenizer.h"
@@ -12,11 +12,11 @@ struct tokenizer_files {
 	char *bos_text, *eos_text; /* malloc'ed, "" if none */
 };
 
-/* A tokenizer of another kind than byte-level BPE, or a step that is not known, is
- * refused by name (E_UNSUPPORTED), never guessed. */
+/* Load the tokenizer of a folder. Only byte-level BPE and converted SentencePiece are
+ * known. Any other kind or step is refused by name (E_UNSUPPORTED), never guessed. */
 enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 			      struct fail *fail) MUST_USE;
-/* The tokenizer alone, from the text of a tokenizer.json; `name` is for messages. */
+/* Parse only a tokenizer, from the text of a tokenizer.json; `name` is for messages. */
 enum status tokenizer_hf_parse(struct str json, const char *name,
 			       struct tokenizer **out,
 			       struct fail *fail) MUST_USE;

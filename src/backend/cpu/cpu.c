@@ -13,9 +13,9 @@
 
 #define ALIGN 256
 
-/* The block that malloc knows is noted in front of the aligned one. calloc takes
- * large blocks from the kernel, which zeroes pages when they are first touched:
- * the part of a KV cache that is not used takes no memory. */
+/* The address that malloc gave is stored in front of the aligned block. calloc maps large
+ * blocks from the kernel, which zeroes pages at first touch. So the unused part of a KV
+ * cache takes no memory. */
 static enum status cpu_alloc(struct backend *b, size_t n_bytes, void **out)
 {
 	if (n_bytes > SIZE_MAX - ALIGN - sizeof(void *))
@@ -76,7 +76,7 @@ static enum status cpu_step_begin(struct backend *b, uint64_t key, bool *out_run
 {
 	struct cpu *c = (struct cpu *)b;
 	*out_run = true;
-	/* No longer than the step: a pool or a thread that it makes afterwards is to have
+	/* Pin only during the step: threads created later inherit the mask, and must get
 	 * all CPUs. */
 	if (c->pins)
 		pool_pin_caller(c->pool);
@@ -122,7 +122,7 @@ static const struct backend_ops cpu_ops = {
 	.destroy = cpu_destroy,
 };
 
-/* The processor's name as /proc/cpuinfo has it; "CPU" where it has none. */
+/* The processor's name from /proc/cpuinfo; "CPU" if it has none. */
 static void name_processor(char *out, size_t size)
 {
 	snprintf(out, size, "CPU");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact path's attention in one pass over the cache (online softmax: Milakov and Gimelshein,
- * 2018): positions come in blocks of at most BLOCK within a page; after each the
- * running maximum, sum and weighted values are of all positions so far. Blocks
- * begin at positions fixed by the token's, so its result depends only on what it sees.
+ * Attention of the exact path, in one pass over the cache (online softmax: Milakov and
+ * Gimelshein, 2018). Positions come in blocks of at most BLOCK within a page. After each
+ * block, the running maximum, sum and weighted values cover all positions so far. The
+ * token's position fixes the block boundaries, so its result depends on what it sees
+ * only.
  *
- * The unit of work is one query head of one token. Heads of one group follow each
- * other on a thread and find the keys and values in its cache.
+ * The unit of work is one query head of one token. Heads of one group follow each other
+ * on a thread, so they find the keys and values in its cache.
  */
 #include <assert.h>
 #include <math.h>
@@ -22,7 +23,8 @@ struct head_state {
 	float acc[MAX_HEAD_DIM];
 };
 
-/* p[i] = scale * q . k[i], for BLOCK of which n count; the others repeat the last. */
+/* p[i] = scale * q . k[i] for BLOCK entries. Only n are valid; the others repeat the
+ * last. */
 static void score_block(const float *q, const float *k, int dim, int n, float scale,
 			float *p)
 {
@@ -36,7 +38,7 @@ static void score_block(const float *q, const float *k, int dim, int n, float sc
 	}
 }
 
-/* Scores to weights, relative to a maximum that includes theirs. */
+/* Turn scores into weights relative to the running maximum, which is updated first. */
 static void weigh_block(struct head_state *s, float *p, int n, int dim)
 {
 	float max = s->max;
@@ -55,8 +57,8 @@ static void weigh_block(struct head_state *s, float *p, int n, int dim)
 		s->sum += p[i];
 }
 
-/* acc (dim) += sum of p[i] v[i], rows of v `pitch` apart; four vectors of acc at a time
- * stay in registers. */
+/* acc (dim) += sum of p[i] v[i]. Rows of v are `pitch` floats apart. Four vectors of acc
+ * at a time stay in registers. */
 static void add_values(float *acc, const float *p, const float *v, int dim, int pitch,
 		       int n)
 {

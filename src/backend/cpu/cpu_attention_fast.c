@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fast path's attention. What belongs together is a tile: a few consecutive tokens
- * of one sequence, and of their query heads up to CPU_QUERIES that read the same keys
- * and values, which are so read once for all.
+ * Attention of the fast path. A tile is a few consecutive tokens of one sequence, with up
+ * to CPU_QUERIES of their query heads that share a key head. So keys and values are read
+ * once for the whole tile.
  *
- * Positions are cut into ranges of RANGE, from 0 on. Each gives a state of its own and
- * those are joined in order, so that a token's result is the same whether one thread
- * goes over all ranges or, when there are few tiles, many share them.
+ * Positions are divided into ranges of RANGE, from 0 on. Each range gives its own softmax
+ * state, and states are joined in order. So a token's result is the same whether one
+ * thread does all ranges, or, when there are few tiles, many threads share them.
  */
 #include <math.h>
 
 #include "backend/cpu/cpu.h"
 #include "base/alloc.h"
 
-enum { RANGE = 512, MAX_HEAD = CPU_MAX_HEAD, APART = 16 /* few share a cache's sets */ };
+/* padding in floats, to spread rows over cache sets */
+enum { RANGE = 512, MAX_HEAD = CPU_MAX_HEAD, APART = 16 };
 
 struct attention_job {
 	struct backend *b;
 	const struct attention_args *a;
-	int group, per; /* query heads of a key head; tokens of a tile */
-	int most;       /* queries of a tile */
-	int n_chunks, heads; /* a group in so many chunks of so many heads */
+	int group, per; /* query heads of a key head; tokens in a tile */
+	int most;       /* most queries in a tile */
+	int n_chunks, heads; /* a group has n_chunks chunks of `heads` heads */
 	int n_tiles, n_ranges;
-	int v_dim, v_pad; /* values, and rounded up to a vector */
+	int v_dim, v_pad; /* elements of a value; the same rounded up to a vector */
 	int pitch;        /* floats from one query, or its sums, to the next */
-	float *parts; /* (tile, G, chunk, range, query) states, or NULL */
+	float *parts; /* (tile, G, chunk, range, query) states; NULL: ranges are not shared */
 };
 
-/* A tile's queries and their memory. */
+/* The queries of a tile and their memory. */
 struct work {
 	struct cpu_attend u;
 	struct cpu_query query[CPU_QUERIES];
 	float q[CPU_QUERY_ROOM] __attribute__((aligned(64)));
 	float acc[CPU_QUERY_ROOM] __attribute__((aligned(64)));
 	int tok[CPU_QUERIES], head[CPU_QUERIES];
-	int32_t first, last; /* positions that any of them sees */
+	int32_t first, last; /* positions that any of the queries sees */
 };
 
 static int padded(int n)
@@ -66,7 +67,7 @@ static void add_query(const struct attention_job *j, struct work *w, int t, int 
 	w->last = i ? MAX(w->last, a->position[t]) : a->position[t];
 }
 
-/* The queries of tile i, key head g, chunk c. */
+/* Collect the queries of tile i, key head g, chunk c. */
 static void gather(const struct attention_job *j, int i, int g, int c, struct work *w)
 {
 	const struct attention_args *a = j->a;
@@ -99,7 +100,7 @@ static void run_range(const struct attention_job *j, struct work *w, int range)
 		((struct cpu *)j->b)->isa->attend(&w->u, from, to);
 }
 
-/* What a query has seen before any position. */
+/* Initialise the state of query i, with its attention sink if there is one. */
 static void begin(const struct attention_job *j, const struct work *w, int i,
 		  struct cpu_state *total)
 {
@@ -125,7 +126,7 @@ static void locate(const struct attention_job *j, int unit, int *tile, int *g, i
 	*tile = unit / j->n_chunks / j->a->n_kv_heads;
 }
 
-/* Unit: a tile over all its ranges. */
+/* Loop body of the pool: each index is a tile with all its ranges. */
 static void run_tiles(void *arg, int begin_unit, int end)
 {
 	const struct attention_job *j = arg;
@@ -159,7 +160,7 @@ static float *part_at(const struct attention_job *j, int unit, int range, int qu
 	return j->parts + i * ((size_t)j->v_pad + 16);
 }
 
-/* Unit: one range of a tile; its states go to parts. */
+/* Loop body of the pool: each index is one range of a tile. Its states go to parts. */
 static void run_parts(void *arg, int begin_unit, int end)
 {
 	const struct attention_job *j = arg;

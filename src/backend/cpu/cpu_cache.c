@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/mapped.h"
 
-/* --- sums --------------------------------------------------------------------------- */
+/* --- checksums ------------------------------------------------------------------------ */
 
 enum { LANES = 8, PIECE = 1 << 17 };
 
@@ -26,8 +26,8 @@ static uint64_t mix(uint64_t h)
 	return h ^ h >> 32;
 }
 
-/* Each word goes into one of eight chains, every step of which can be undone: what differs
- * in one word differs in the end. */
+/* Each word enters one of eight chains. Every step of a chain is invertible, so data that
+ * differs in one word gives different sums. */
 static uint64_t sum_piece(const uint8_t *p, size_t n)
 {
 	uint64_t h[LANES] = {1, 2, 3, 4, 5, 6, 7, 8}, w[LANES];
@@ -73,7 +73,8 @@ uint64_t cpu_cache_sum(struct pool *pool, const void *p, size_t n)
 
 void *cache_map(int fd, size_t at, size_t n)
 {
-	/* Room for the address to be rounded up in; the ends go back. */
+	/* Reserve a huge page more, so that the address can be rounded up; unmap the
+	 * rest. */
 	size_t room = n + CACHE_HUGE;
 	char *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
@@ -91,11 +92,11 @@ void *cache_map(int fd, size_t at, size_t n)
 		munmap(p, before);
 	if (end < room)
 		munmap(p + end, room - end);
-	madvise(out, n, MADV_HUGEPAGE); /* the kernel may know no such advice */
+	madvise(out, n, MADV_HUGEPAGE); /* best effort: the kernel may not know this advice */
 	return out;
 }
 
-/* What /proc/self/smaps says of the mapping at p: KiB in huge pages of a file. */
+/* KiB in huge pages of a file for the mapping at p, from /proc/self/smaps. */
 static long huge_kib(const void *p)
 {
 	FILE *f = fopen("/proc/self/smaps", "re");
@@ -108,7 +109,7 @@ static long huge_kib(const void *p)
 		if (is_it && sscanf(line, "FilePmdMapped: %ld kB", &kib) == 1)
 			break;
 		if (is_it && strncmp(line, "VmFlags", 7) == 0)
-			break; /* an older kernel, which does not say */
+			break; /* an older kernel does not report it */
 	}
 	if (f)
 		fclose(f);
@@ -126,9 +127,10 @@ bool cache_is_huge(int fd, size_t at)
 	return is_huge;
 }
 
-/* --- what there is --------------------------------------------------------------------- */
+/* --- finding the file
+ * ------------------------------------------------------------------- */
 
-/* "/srv/models/Qwen3 8B/" -> "Qwen3_8B": what the file is called by. */
+/* Append the name part of a model's path: "/srv/models/Qwen3 8B/" gives "Qwen3_8B". */
 static void add_model_name(struct buf *out, const char *path)
 {
 	size_t n = strlen(path);
@@ -159,7 +161,7 @@ static char *path_of(const struct cpu_cache_opts *o)
 	return out;
 }
 
-/* Does what the file says of itself hold? */
+/* Check the file's header, sizes and checksum of the index. */
 static bool is_whole(const struct cpu_cache *c)
 {
 	struct cache_head h;
@@ -220,7 +222,7 @@ static bool comes_huge(const struct cpu_cache *c, int fd)
 		cache_is_huge(fd, last - CACHE_HUGE));
 }
 
-/* Maps the file if it is the model's. */
+/* Map the file; true if it belongs to this model and is valid. */
 static bool map_file(struct cpu_cache *c, int fd, size_t n)
 {
 	c->map_bytes = n;
@@ -236,7 +238,7 @@ static bool map_file(struct cpu_cache *c, int fd, size_t n)
 	return false;
 }
 
-/* Of another user it may say anything, sums included. */
+/* Only trust files of this user or root: another user could forge sums too. */
 static bool is_ours(const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && (st->st_uid == geteuid() || st->st_uid == 0);
@@ -257,8 +259,9 @@ static void open_file(struct cpu_cache *c, int fd)
 		return;
 	bool is_huge = comes_huge(c, fd);
 	if (!is_huge) {
-		/* Somebody has read it, a backup perhaps, and what reads makes small pages:
-		 * they go, and mapping makes huge ones. */
+		/* Another reader, such as a backup, has put the file into the page cache
+		 * in small pages. Drop these; mapping reads the file again, in huge
+		 * pages. */
 		unmap(c);
 		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 		if (!map_file(c, fd, (size_t)st.st_size))
@@ -300,7 +303,8 @@ struct cpu_cache *cpu_cache_open(const struct cpu_cache_opts *o)
 	return c;
 }
 
-/* --- a load ------------------------------------------------------------------------------ */
+/* --- loading a model
+ * --------------------------------------------------------------------- */
 
 static void add_item(struct cpu_cache *c, const struct cache_entry *e, const void *p)
 {
@@ -335,7 +339,7 @@ void cpu_cache_add(struct cpu_cache *c, struct cpu_cache_id id, const void *p)
 	struct cache_entry e = {.i = id.i, .what = id.what, .n_bytes = id.n_bytes};
 	if (!c->path)
 		return;
-	/* What was found and then refused. */
+	/* The entry was found, but the caller refused it: replace it. */
 	if (c->n_items && c->items[c->n_items - 1].entry.i == id.i)
 		c->n_items--;
 	add_item(c, &e, p);
@@ -363,9 +367,9 @@ void cpu_cache_keep(struct cpu_cache *c)
 	snprintf(c->note, sizeof c->note, "packed; %.2f GB go to %s for the next start%s%s",
 		 bytes / 1e9, c->path, c->fault ? "; the file that was there " : "",
 		 c->fault ? c->fault : "");
-	sigset_t all, old; /* signals belong to the main thread's loop */
+	sigset_t all, old; /* block signals, which the main thread's loop handles */
 	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* see base/mapped.h */
+	sigdelset(&all, SIGBUS); /* SIGBUS stays unblocked: see base/mapped.h */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	c->is_writing = pthread_create(&c->writer, NULL, cache_write, c) == 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

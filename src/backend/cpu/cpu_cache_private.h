@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What reading (cpu_cache.c) and writing (cpu_cache_write.c) the file share; its layout is
- * in cpu_cache.h.
+ * Shared by the reader (cpu_cache.c) and the writer (cpu_cache_write.c) of the cache
+ * file. cpu_cache.h describes the layout.
  */
 #pragma once
 #include <pthread.h>
@@ -18,38 +18,38 @@ struct cache_head {
 	char magic[8];
 	uint64_t key_bytes, n_entries;
 	uint64_t file_bytes;
-	uint64_t sum; /* cpu_cache_sum of key and entries, as they lie */
+	uint64_t sum; /* cpu_cache_sum of key and entries, as stored */
 };
 
 struct cache_entry {
 	uint64_t i, what, n_bytes;
-	uint64_t at;  /* in the file */
-	uint64_t sum; /* cpu_cache_sum */
+	uint64_t at;  /* offset in the file */
+	uint64_t sum; /* cpu_cache_sum of the weight's bytes */
 };
 
-/* What is to be in the file: bytes of this process, or found in the older file. */
+/* A weight to write: bytes in this process's memory, or in the mapped older file. */
 struct cache_item {
 	struct cache_entry entry;
 	const void *p;
 };
 
 struct cpu_cache {
-	struct cpu_cache_opts o; /* dir and model: for cpu_cache_open only */
+	struct cpu_cache_opts o; /* dir and model are valid in cpu_cache_open only */
 	char *dir;
-	char *path; /* of the file; NULL: nothing is found nor kept */
+	char *path; /* the file; NULL: nothing is found or kept */
 	struct buf key;
 	char note[400];
-	const char *fault; /* why the file that was there is not used; NULL: none was */
-	/* The file that was there; NULL: none that fits. */
+	const char *fault; /* why the existing file is not used; NULL: there was none */
+	/* The mapped file; NULL: no file, or none that fits. */
 	const uint8_t *map;
 	size_t map_bytes;
 	const struct cache_entry *entries;
-	size_t n_entries, next; /* the first that may be the next asked for */
+	size_t n_entries, next; /* next: index of the first entry that may be requested next */
 	struct cache_item *items;
 	size_t n_items, cap_items;
 	bool is_new; /* an item was not in the file */
 	pthread_t writer;
-	bool is_writing; /* writer is there to be joined */
+	bool is_writing; /* the thread `writer` exists and must be joined */
 	atomic_bool stop;
 };
 
@@ -58,20 +58,20 @@ static inline size_t cache_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Where the entries begin. */
+/* Offset of the entries in the file. */
 static inline size_t cache_entries_at(size_t key_bytes)
 {
 	return cache_up(sizeof(struct cache_head) + key_bytes, 8);
 }
 
-/* Of key and entries, which lie together. */
+/* Bytes of key and entries, which are contiguous. */
 static inline size_t cache_index_bytes(size_t key_bytes, size_t n_entries)
 {
 	return cache_entries_at(key_bytes) + n_entries * sizeof(struct cache_entry) -
 	       sizeof(struct cache_head);
 }
 
-/* Where the weights begin. */
+/* Offset of the weights in the file. */
 static inline size_t cache_data_at(size_t key_bytes, size_t n_entries)
 {
 	return cache_up(sizeof(struct cache_head) +
@@ -79,16 +79,16 @@ static inline size_t cache_data_at(size_t key_bytes, size_t n_entries)
 			CACHE_HUGE);
 }
 
-/* n bytes of the file from `at` on, a multiple of 2 MiB, at such an address, read-only;
- * NULL: errno says why. Ended by munmap(p, n). */
+/* Map n bytes of the file, read-only, from offset `at`, a multiple of 2 MiB. The address
+ * is a multiple of 2 MiB too. NULL: see errno. Unmap by munmap(p, n). */
 void *cache_map(int fd, size_t at, size_t n);
-/* Do the 2 MiB of the file at `at` come as one huge page? */
+/* True if the 2 MiB of the file at offset `at` are mapped as one huge page. */
 bool cache_is_huge(int fd, size_t at);
 
-/* Removes what nobody can use: this model's file where none of it was found, those of
- * models that are gone, and what writers that crashed have left. */
+/* Delete useless files: this model's file if none of it was used, files of models that no
+ * longer exist, and remains of writers that crashed. */
 void cache_make_room(const struct cpu_cache *c);
-/* Why a file of the cache's items is not to be written; NULL: it is. */
+/* Why the cache's items should not be written to a file; NULL if they should. */
 const char *cache_refusal(const struct cpu_cache *c);
-/* The writer's thread: void * is the cache. */
+/* Main function of the writer's thread; arg is the cache. */
 void *cache_write(void *arg);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing the file, beside requests that are already answered: by a thread that takes
- * what others leave, and that can be stopped. The file has a name of its own until it is
- * whole. Nothing is flushed to the disk: after a crash the sums tell.
+ * Writes the cache file while requests are already being served. The thread has low
+ * priority and can be stopped. The file has a temporary name until it is complete. It is
+ * not flushed to disk: after a crash the checksums detect missing data.
  */
 #include "backend/cpu/cpu_cache_private.h"
 
@@ -22,18 +22,18 @@
 #include "base/file.h"
 #include "base/log.h"
 
-/* Large and aligned, so that the page cache takes huge pages. */
-enum { STAGE = 4 * CACHE_HUGE, OLD_TEMPORARY = 3600 /* s */ };
+/* Large and aligned writes, so that the page cache uses huge pages. */
+enum { STAGE = 4 * CACHE_HUGE, OLD_TEMPORARY = 3600 /* seconds */ };
 
 struct writing {
 	struct cpu_cache *c;
 	int fd;
-	size_t at;      /* of the file, where the stage will go */
+	size_t at;      /* file offset at which the stage will be written */
 	uint8_t *stage; /* STAGE bytes */
 	size_t n;
 };
 
-/* These are false with errno set. */
+/* The following functions return false with errno set. */
 static bool write_at(struct writing *w, const void *from, size_t n, size_t at)
 {
 	const char *p = from;
@@ -50,7 +50,8 @@ static bool write_at(struct writing *w, const void *from, size_t n, size_t at)
 	return true;
 }
 
-/* The last time rounded up to whole huge pages, so that the file ends with one. */
+/* Write the stage. The last write is rounded up to whole huge pages, so that the file
+ * ends with one. */
 static bool flush(struct writing *w)
 {
 	if (atomic_load(&w->c->stop)) {
@@ -89,7 +90,7 @@ static bool put_item(struct writing *w, struct cache_item *item)
 	return put(w, item->p, n) && put(w, zeros, cache_up(n, CACHE_ALIGN) - n);
 }
 
-/* Head, key and entries, at last: without them the file is nothing. */
+/* Write head, key and entries last, because a file without them is invalid. */
 static bool write_index(struct writing *w)
 {
 	struct cpu_cache *c = w->c;
@@ -118,7 +119,8 @@ static bool write_all(struct writing *w)
 	return flush(w) && write_index(w);
 }
 
-/* --- whether to ------------------------------------------------------------------------- */
+/* --- whether to write
+ * ------------------------------------------------------------------- */
 
 static bool has_huge_files(const char *dir)
 {
@@ -155,9 +157,10 @@ const char *cache_refusal(const struct cpu_cache *c)
 	return NULL;
 }
 
-/* --- files of models that are gone ------------------------------------------------------ */
+/* --- files of models that no longer exist
+ * ----------------------------------------------- */
 
-/* Is a file of the model that this one was made from gone, or another one now? */
+/* True if a model file from which this cache file was made is gone or has changed. */
 static bool is_stale(const char *path)
 {
 	struct buf b = {0};
@@ -194,7 +197,7 @@ static bool is_old_temporary(const char *path)
 
 void cache_make_room(const struct cpu_cache *c)
 {
-	if (!c->map) /* another version's */
+	if (!c->map) /* the file has another key or is damaged */
 		unlink(c->path);
 	DIR *dir = opendir(c->dir);
 	struct dirent *d;
@@ -235,7 +238,9 @@ static void write_file(struct cpu_cache *c, char *temporary)
 void *cache_write(void *arg)
 {
 	struct cpu_cache *c = arg;
-	if (!c->o.waits) { /* of this thread, which may come of one with a deadline */
+	/* This thread may have inherited a realtime policy: set the lowest priority for
+	 * it alone. */
+	if (!c->o.waits) {
 		sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 		setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
 	}

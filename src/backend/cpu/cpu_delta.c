@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gated delta nets. Work is split by sequence and channel (convolution), by sequence,
- * head and ROWS rows of the head's state (delta rule): a row goes through the
- * sequence's tokens for itself, so the bits do not depend on the cut into steps.
+ * Gated delta nets, exact way. The convolution divides work by sequence and channel. The
+ * delta rule divides it by sequence, head and ROWS rows of the head's state. A row goes
+ * through the sequence's tokens by itself, so its bits do not depend on the cut into
+ * steps.
  */
 #include <math.h>
 
@@ -11,7 +12,7 @@
 #include "backend/cpu/cpu_math.h"
 #include "base/alloc.h"
 
-/* State rows of a unit: 8 KB at K = 128. */
+/* ROWS: state rows in a unit of work, 8 KB at K = 128. */
 enum { ROWS = 16, MAX_K = CPU_DELTA_MAX, CHANNELS = 64 };
 
 /* --- convolution ------------------------------------------------------------------- */
@@ -76,7 +77,7 @@ enum status cpu_causal_conv(struct backend *b, const struct causal_conv_args *a)
 
 /* --- delta rule -------------------------------------------------------------------- */
 
-/* What a token does to all rows of a head. */
+/* A token's data that all state rows of a head use. */
 struct token_of_head {
 	float keep, beta, y_scale;
 	float q[MAX_K], k[MAX_K];
@@ -116,7 +117,7 @@ static void prepare(const struct delta_rule_args *a, int t, int h,
 		 ((size_t)t * (size_t)a->n_v_heads + (size_t)h) * (size_t)a->v_dim;
 }
 
-/* Rows v .. v + 3 of the state s (4, K). */
+/* Update rows v .. v + 3 of the state, s (4, K), by one token. */
 static void four_rows(float *s, int n, const struct token_of_head *x, int v)
 {
 	float *row[4] = {s, s + n, s + 2 * n, s + 3 * n};
@@ -197,7 +198,7 @@ enum status cpu_delta_rule(struct backend *b, const struct delta_rule_args *a)
 
 struct norm_job {
 	const struct gated_norm_args *a;
-	const struct cpu_isa *isa; /* NULL: exact */
+	const struct cpu_isa *isa; /* NULL: exact way */
 };
 
 static void run_gated_norm(void *arg, int begin, int end)
@@ -206,7 +207,7 @@ static void run_gated_norm(void *arg, int begin, int end)
 	const struct gated_norm_args *a = j->a;
 	int dim = a->dim;
 	const struct activation silu = {.kind = ACT_SILU};
-	bool is_one = a->z.dim % dim == 0; /* a head's gates lie together */
+	bool is_one = a->z.dim % dim == 0; /* true: the gates of a head are contiguous */
 	for (int i = begin; i < end; i++) {
 		const float *x = (const float *)a->x + (size_t)i * (size_t)dim, *z = a->z.p;
 		float *y = (float *)a->y + (size_t)i * (size_t)dim;
@@ -233,7 +234,7 @@ enum status cpu_gated_norm(struct backend *b, const struct gated_norm_args *a)
 
 struct gate_job {
 	const struct sigmoid_gate_args *a;
-	const struct cpu_isa *isa; /* NULL: exact */
+	const struct cpu_isa *isa; /* NULL: exact way */
 };
 
 static void run_sigmoid_gate(void *arg, int begin, int end)
@@ -241,7 +242,7 @@ static void run_sigmoid_gate(void *arg, int begin, int end)
 	const struct gate_job *j = arg;
 	const struct sigmoid_gate_args *a = j->a;
 	const float *gate = a->gate.p;
-	int together = MIN(a->gate.dim, a->dim); /* gates of a head */
+	int together = MIN(a->gate.dim, a->dim); /* number of contiguous gates */
 	for (int t = begin; t < end; t++) {
 		float *y = (float *)a->y + (size_t)t * (size_t)a->dim;
 		for (int c = 0; j->isa && c < a->dim; c += together)

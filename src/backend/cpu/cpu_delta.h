@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gated delta nets by the instruction set's loops, where arguments allow it. Thread: engine.
+ * Gated delta nets by the loops of the instruction set, if the arguments allow it.
+ * Thread: engine.
  */
 #pragma once
 #include "backend/backend.h"
 
-/* k_dim is at most CPU_DELTA_MAX, the dims are multiples of 4. */
+/* k_dim is at most CPU_DELTA_MAX; k_dim and v_dim are multiples of 4. */
 enum status cpu_delta_rule_fast(struct backend *b,
 				const struct delta_rule_args *a) MUST_USE;
-/* Channels of every part in blocks of 16? */
+/* True if the channels of each part come in contiguous blocks of 16. */
 bool cpu_causal_conv_fast_can(const struct causal_conv_args *a);
 enum status cpu_causal_conv_fast(struct backend *b,
 				 const struct causal_conv_args *a) MUST_USE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gated delta nets by cpu_isa's loops. What all rows of a head's memory see of a token, its
- * key, query and gates, is made once before them; rows then go through a sequence's tokens
- * two by two, channels of the convolution by 16.
+ * Gated delta nets by the loops of cpu_isa. A token's key, query and gates are the same
+ * for all state rows of a head, so they are computed first. Then the rows go through a
+ * sequence's tokens in pairs, and the channels of the convolution in groups of 16.
  */
 #include <math.h>
 
@@ -11,7 +11,7 @@
 #include "backend/cpu/cpu_math.h"
 #include "base/alloc.h"
 
-/* Of a unit. */
+/* State rows and channels in a unit of work. */
 enum { ROWS = 32, CHANNELS = 16 };
 
 /* --- delta rule -------------------------------------------------------------------- */
@@ -74,7 +74,7 @@ static float *state_rows(const struct delta_rule_args *a, int32_t slot, int h, i
 	return a->state + (head * (size_t)a->v_dim + (size_t)v) * (size_t)a->k_dim;
 }
 
-/* Rows v and v + 1 of head h through the tokens [t, end). */
+/* Update state rows v and v + 1 of head h by the tokens [t, end). */
 static void through(const struct delta_job *j, int h, int v, int t, int end, const float *from,
 		    float *to)
 {
@@ -154,7 +154,7 @@ struct conv_job {
 	int n_channels;
 };
 
-/* The states of 16 channels from c on, channel by channel, to or from windows. */
+/* Copy the states of 16 channels, from c on, to or from windows. */
 static void take_window(const float *state, int n, float (*window)[CHANNELS])
 {
 	for (int c = 0; c < CHANNELS; c++)

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 
-/* Up to so many columns activations are rounded to twice the bits, in two planes: models
- * that narrow are upset by one, and have the time. */
+/* Weights of at most so many columns take activations rounded to twice the bits, in two
+ * planes. Models that narrow suffer from one plane, and can afford the time. */
 enum { FINE_K = 512 };
 
 static const struct cpu_isa *isa_of(const struct backend *b)
@@ -70,8 +70,8 @@ void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
 		isa->input(x[j], k, (char *)tile + isa->input_bytes(k) * (size_t)j);
 }
 
-/* is_first: no tile before this one has had the rows. These then come from memory, and the
- * next are asked for while the first inputs pass. */
+/* Multiply one block of rows by one tile. is_first: no earlier tile has used these rows,
+ * so they come from memory, and the next rows are prefetched during the first inputs. */
 static void dot_block(const struct cpu_isa *isa, enum cpu_number number,
 		      const struct weight *w, int32_t n0, const char *tile, int n_x,
 		      bool is_first, float (*out)[CPU_PANEL_ROWS])
@@ -95,7 +95,7 @@ static void dot_block(const struct cpu_isa *isa, enum cpu_number number,
 	}
 }
 
-/* tiles: of places. */
+/* Here the tiles count places, not inputs: an input with two planes takes two places. */
 static void run_block(const struct cpu_isa *isa, struct cpu_way way,
 		      const struct weight *w, int32_t i, const struct cpu_tiles *tiles,
 		      float (*out)[CPU_TOK][CPU_PANEL_ROWS])
@@ -124,7 +124,8 @@ void cpu_fast_block(const struct backend *b, struct cpu_way way,
 	for (int t = 0; t < tiles->n; t++)
 		both.n_x[t] *= 2;
 	run_block(isa_of(b), way, w, i, &both, out);
-	for (int t = 0; t < tiles->n; t++) /* sums move down, over what has been read */
+	for (int t = 0; t < tiles->n; t++) /* adds the planes in place: no sum is
+					    * overwritten before use */
 		for (int j = 0; j < tiles->n_x[t]; j++)
 			for (int r = 0; r < CPU_PANEL_ROWS; r++)
 				out[t][j][r] = out[t][2 * j][r] + out[t][2 * j + 1][r];

@@ -26,7 +26,7 @@ static bool has_avx512_bf16(void)
 	return has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
-/* Of products of pairs of bf16: see cpu_simd_pairs.h. */
+/* True if products of bf16 pairs are slow: see cpu_simd_pairs.h. */
 static bool is_slow_bf16(void)
 {
 	return __builtin_cpu_is("intel");
@@ -38,11 +38,11 @@ static bool has_any(void)
 	return true;
 }
 
-/* The best first. */
+/* Instruction sets, the best first. */
 static const struct {
 	const struct cpu_isa *isa;
 	bool (*is_there)(void);
-	bool (*is_slow)(void); /* slower than the next, if there; NULL: never */
+	bool (*is_slow)(void); /* true: the next set is faster, if available; NULL: never */
 } sets[] = {
 #ifdef CPU_HAS_X86
 	{&cpu_isa_avx512_bf16, has_avx512_bf16, is_slow_bf16},

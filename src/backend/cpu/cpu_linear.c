@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear: the blocks of all the weights in one row of units, so that q, k and v share
- * a loop over the pool. Weights of one call may go different ways (cpu_fast.h); those
- * of one way go together.
+ * The operation linear. The row blocks of all weights form one sequence of units of work,
+ * so that q, k and v share one loop over the pool. Weights of one call may be multiplied
+ * in different ways (cpu_fast.h); those of the same way are done together.
  *
- * Fast: the inputs are prepared once, in tiles. A unit is a few blocks of rows times a
- * few tiles: the tiles stay in a core's second-level cache while the rows pass, and
- * units that follow each other read the same rows.
+ * Fast way: the inputs are prepared once, in tiles. A unit is a few blocks of rows times
+ * a few tiles. The tiles stay in a core's second-level cache while the rows pass, and
+ * consecutive units read the same rows.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/vec4.h"
 
-/* --- as it is -------------------------------------------------------------------- */
+/* --- exact way ---------------------------------------------------------------------- */
 
 static void store(const struct linear_out *o, int32_t n0, int n_rows, int tok,
 		  const float *sums)
@@ -45,7 +45,7 @@ static void run_tiles(void *arg, int begin, int end)
 			x[j] = (const float *)a->x +
 			       (size_t)(t0 + j) * (size_t)a->out[0].w->k;
 		const struct linear_out *o = a->out;
-		int first = 0; /* unit of o's first tile */
+		int first = 0; /* index of the unit of o's first tile */
 		for (int i = begin; i < end; i++) {
 			while (i - first >= cpu_tiles(o->w->n))
 				first += cpu_tiles(o++->w->n);
@@ -67,7 +67,7 @@ static void run_plain(struct backend *b, const struct linear_args *a)
 	cpu_for(b, n_tiles, work, run_tiles, a);
 }
 
-/* --- fast -------------------------------------------------------------------------- */
+/* --- fast way -------------------------------------------------------------------------- */
 
 enum { UNIT_BLOCKS = 4 };
 
@@ -78,7 +78,7 @@ struct linear_job {
 	struct cpu_split split;
 	size_t input_bytes;
 	char *tiles;
-	int n_token_units, blocks; /* of a row of units; of a unit */
+	int n_token_units, blocks; /* units for one set of row blocks; row blocks in a unit */
 };
 
 static const char *tile_at(const struct linear_job *j, int i)
@@ -101,15 +101,15 @@ static void run_prepare(void *arg, int begin, int end)
 	}
 }
 
-/* Rows of the output are far apart: on their way while their sums are made. Inlined: see
- * fetch_y in cpu_moe_fast.c. */
+/* Prefetch the outputs, whose rows are far apart, while their sums are computed. Inlined
+ * for the reason given at fetch_y in cpu_moe_fast.c. */
 VEC4_INLINE void fetch_out(const struct linear_out *o, int32_t n0, int tok, int end)
 {
 	for (; tok < end; tok++)
 		__builtin_prefetch((float *)o->y + (size_t)tok * (size_t)o->w->n + n0, 1, 2);
 }
 
-/* Tiles [tile, tile + n). */
+/* Compute one block of rows for tiles [tile, tile + n). */
 static void run_block(const struct linear_job *j, const struct linear_out *o, int32_t block,
 		      int tile, int n)
 {
@@ -135,7 +135,7 @@ static void run_units(void *arg, int begin, int end)
 {
 	const struct linear_job *j = arg;
 	const struct linear_out *o = j->a->out;
-	int first = 0; /* unit of o's first block */
+	int first = 0; /* index of the unit of o's first block */
 	for (int i = begin; i < end; i++) {
 		while (i - first >= units_of(j, o))
 			first += units_of(j, o++);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sums of the CPU backend.
+ * Dot products and activations of the CPU backend's exact way.
  *
- * The order of a dot product is fixed by its length n alone: lane l sums elements
- * l, l+4, l+8 … in order, then (lane 0 + lane 2) + (lane 1 + lane 3), then the last
- * n % 4 elements are added one by one. All variants below keep to it.
+ * The length n alone fixes the order of a dot product. Lane l sums elements l, l+4, l+8 …
+ * in order. Then comes (lane 0 + lane 2) + (lane 1 + lane 3). Then the last n % 4
+ * elements are added one by one. All variants below keep to this order.
  */
 #pragma once
 #include "base/vec4.h"
 #include "model/formats/activation.h"
 
-/* out[j] = the dots of four rows with x[j], j < n_x, where n_x is 1 or 2 and
- * constant: the accumulators stay in registers. */
+/* out[j] = dot products of four rows with x[j], j < n_x. n_x is the constant 1 or 2, so
+ * that the accumulators stay in registers. */
 VEC4_INLINE void dot_rows(const float *const row[4], const float *const *x, int n_x,
 			 int n, vec4 *out)
 {
@@ -37,7 +37,7 @@ VEC4_INLINE void dot_rows(const float *const row[4], const float *const *x, int 
 	}
 }
 
-/* Sum of squares, in the order of a dot. */
+/* Sum of squares, in the order of a dot product. */
 VEC4_INLINE float squares_of(const float *x, int n)
 {
 	vec4 acc = {0};
@@ -50,8 +50,8 @@ VEC4_INLINE float squares_of(const float *x, int n)
 	return sum;
 }
 
-/* gate / (1 + e^-gate) * up. Below -87 the quotient is as good as zero, and vec4_exp
- * would no longer outgrow gate. */
+/* gate / (1 + e^-gate) * up. Clamped at -87, where the quotient is practically zero:
+ * below that vec4_exp no longer grows, and the quotient would be wrong. */
 VEC4_INLINE vec4 silu_mul4(vec4 gate, vec4 up)
 {
 	gate = vec4_select(gate < vec4_all(-87), vec4_all(-87), gate);
@@ -63,8 +63,8 @@ VEC4_INLINE float silu_mul_one(float gate, float up)
 	return silu_mul4(vec4_all(gate), vec4_all(up))[0];
 }
 
-/* gelu(g) = g / (1 + e^-z), z = 2 sqrt(2 / pi) (g + 0.044715 g^3). Below -10 the quotient
- * is as good as zero, and vec4_exp would no longer outgrow g. */
+/* gelu(g) = g / (1 + e^-z), z = 2 sqrt(2 / pi) (g + 0.044715 g^3). Clamped at -10, where
+ * the quotient is practically zero: far below, vec4_exp no longer grows with z. */
 VEC4_INLINE vec4 gelu_mul4(vec4 gate, vec4 up)
 {
 	gate = vec4_select(gate < vec4_all(-10), vec4_all(-10), gate);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MLA: the products of the heads, and queries and the compressed key before attention.
+ * MLA: the per-head products, and the preparation of queries and compressed keys for
+ * attention.
  */
 #include <assert.h>
 #include <math.h>
@@ -24,7 +25,7 @@ static float *head_y(const struct head_linear_args *a, int t, int h)
 	return (float *)a->y + head * (size_t)a->y_pitch;
 }
 
-/* Unit: a tile of a head's rows. */
+/* Loop body of the pool: each index is a tile of a head's rows. */
 static void run_heads(void *arg, int begin, int end)
 {
 	const struct head_linear_args *a = arg;
@@ -46,7 +47,8 @@ static void run_heads(void *arg, int begin, int end)
 	}
 }
 
-/* Unit: a head. Its rows are added one after the other, each decoded once. */
+/* Loop body of the pool: each index is a head. Its weight rows are decoded once and
+ * accumulated one by one. */
 static void run_heads_transposed(void *arg, int begin, int end)
 {
 	const struct head_linear_args *a = arg;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Experts. The pairs of token and expert are sorted by expert (a counting sort),
- * and each expert's pairs cut into blocks of at most TILE_TOK, so that its weights
+ * Experts, exact way. The pairs (token, expert) are sorted by expert, by a counting sort.
+ * Each expert's pairs are divided into blocks of at most TILE_TOK, so that its weights
  * are decoded once a block:
  *
  *   work   offset (E+1) | pair (T*U): t*U+u, by expert | block: expert, first, n
  *
- * Gate and up run over blocks x tiles of F. Down runs over tiles of D, and within a
- * tile over the blocks in order: a token's experts are added to y by rising expert
- * id, whatever the other tokens chose, and no two threads touch one y.
+ * Gate and up run over blocks x tiles of F. Down runs over tiles of D, and within a tile
+ * over the blocks in order. So a token's experts are added to y by rising expert id,
+ * whatever the other tokens chose, and no two threads write the same y.
  */
 #include <assert.h>
 #include <math.h>
@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 
 struct token_block {
-	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
+	int32_t expert, first, n; /* sorted pairs first .. first + n - 1 */
 };
 
 struct moe_job {
@@ -30,8 +30,8 @@ struct moe_job {
 	int n_blocks;
 };
 
-/* The largest logit that comes after expert prev in the order (larger logit, then
- * lower id); prev -1: the first. -1 when only NaN is left. */
+/* The expert after `prev` in order of larger logit, then lower id; prev -1 gives the
+ * first. Returns -1 if only NaN is left. */
 static int32_t next_best(const float *logit, int32_t n, int32_t prev)
 {
 	int32_t best = -1;
@@ -89,7 +89,7 @@ static float best_two(const float *v, int32_t n)
 	return first < 0 ? NAN : second < 0 ? v[first] : v[first] + v[second];
 }
 
-/* NaN for experts of groups that are not among the best. */
+/* Set the scores of experts outside the best groups to NaN. */
 static void close_groups(const struct moe_router_args *a, float *choice)
 {
 	int32_t n = a->router->n, size = n / a->n_groups, last = -1;
@@ -164,7 +164,7 @@ const int32_t *cpu_moe_sort(const struct moe_experts_args *a, int32_t **behind)
 	for (int32_t e = 0; e < n_experts; e++)
 		offset[e + 1] += offset[e];
 	for (int32_t i = 0; i < n_pairs; i++)
-		pair[offset[a->id[i]]++] = i; /* leaves offset[e] at e's end */
+		pair[offset[a->id[i]]++] = i; /* afterwards offset[e] is the end of e's pairs */
 	*behind = pair + n_pairs;
 	return pair;
 }
@@ -247,8 +247,8 @@ static void run_down(void *arg, int begin, int end)
 			down(job, &job->blocks[j], i * TILE_ROWS);
 }
 
-/* The shared expert of tokens begin .. end-1. Its gated activations (S a token) are scaled
- * by the sigmoid of its router before the down projection. */
+/* Compute the shared expert for tokens [begin, end). Its activations (S a token) are
+ * multiplied by the sigmoid of its router before the down projection. */
 static void run_shared(void *arg, int begin, int end)
 {
 	const struct moe_experts_args *a = arg;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pairs of token and expert are sorted by expert, and each expert's are cut into
- * tiles; consecutive tiles of an expert are a run, whose weights stay in a core's
- * cache while the tiles pass:
+ * Experts, fast way. The pairs (token, expert) are sorted by expert, and each expert's
+ * pairs are divided into tiles. A run is consecutive tiles of one expert; its weights
+ * stay in a core's cache while the tiles pass:
  *
  *   work   offset (E+1) | pair (T*U): t*U+u, by expert | tiles | runs
  *   h      (T*U, F) in the order of `pair`
  *
- * Gate and up go over runs x blocks of F, down over blocks of D and within one over the
- * tiles in order: a token's experts are added to y by rising id, whatever the others
- * chose, and no two threads touch one y.
+ * Gate and up go over runs x blocks of F. Down goes over blocks of D, and within a block
+ * over the tiles in order. So a token's experts are added to y by rising id, whatever the
+ * other tokens chose, and no two threads write the same y.
  */
 #include "backend/cpu/cpu_moe.h"
 
@@ -19,7 +19,7 @@
 enum { ROWS = CPU_PANEL_ROWS, UNIT_BLOCKS = 4, DOWN_BLOCKS = 8, DOWN_BLOCKS_MANY = 16 };
 
 struct tile {
-	int32_t expert, first, n; /* pairs first .. first + n - 1 of the sorted */
+	int32_t expert, first, n; /* sorted pairs first .. first + n - 1 */
 };
 
 struct expert_run {
@@ -33,9 +33,9 @@ struct moe_fast_job {
 	struct tile *tiles;
 	struct expert_run *runs;
 	int n_tiles, n_runs;
-	int blocks, down_blocks; /* of rows, in a unit of each product */
-	struct cpu_way in, out;      /* of gate and up, of down */
-	size_t x_bytes, h_bytes;     /* of an input; x: 0 where all pairs have the same */
+	int blocks, down_blocks; /* row blocks in a unit of gate and up; of down */
+	struct cpu_way in, out;      /* way of gate and up; way of down */
+	size_t x_bytes, h_bytes; /* bytes of an input; x_bytes 0: all pairs share one input */
 	char *x_tiles, *h_tiles;
 };
 
@@ -54,11 +54,12 @@ bool cpu_moe_fast_can(const struct backend *b, const struct experts *e)
 	return e->n > 0;
 }
 
-/* At most E + T U / 6 tiles and as many runs: five numbers each, which fit behind the
- * pairs (moe_experts_work). Both products go over the same tiles. */
+/* Divide the sorted pairs into tiles and runs. There are at most E + T U / 6 of each.
+ * They take five numbers, which fit after the pairs (moe_experts_work). Both products use
+ * the same tiles. */
 static void cut(struct moe_fast_job *j)
 {
-	const int32_t *end = j->a->work; /* of each expert's pairs */
+	const int32_t *end = j->a->work; /* end of each expert's pairs */
 	int32_t n_experts = j->a->experts->n, *behind;
 	struct cpu_way widest = j->in.planes > j->out.planes ? j->in : j->out;
 	j->pair = cpu_moe_sort(j->a, &behind);
@@ -111,7 +112,7 @@ static void prepare_hidden(void *arg, int begin, int end)
 	}
 }
 
-/* The inputs of a run's tiles, each of `bytes`. */
+/* The inputs of a run's tiles; each input has `bytes` bytes. */
 static struct cpu_tiles tiles_of(const struct moe_fast_job *j, const struct expert_run *run,
 				 const char *inputs, size_t bytes)
 {
@@ -122,7 +123,7 @@ static struct cpu_tiles tiles_of(const struct moe_fast_job *j, const struct expe
 	return tiles;
 }
 
-/* Rows of gate g and up u to h, from row n0 on. */
+/* Compute h from rows of gate g and up u, from row n0 on. */
 static void activate(const struct moe_fast_job *j, const struct tile *t, int32_t n0,
 		     float (*g)[ROWS], float (*u)[ROWS])
 {
@@ -203,8 +204,9 @@ static void add_down(const struct moe_fast_job *j, const struct tile *t, int32_t
 	}
 }
 
-/* Rows of y are far apart: on their way while the sums are made. Inlined, since GCC takes
- * a function of nothing but prefetches for one without effect, and its calls away. */
+/* Prefetch rows of y, which are far apart, while the sums are computed. Inlined, because
+ * GCC treats a function that only prefetches as having no effect, and removes calls to
+ * it. */
 VEC4_INLINE void fetch_y(const struct moe_fast_job *j, const struct tile *t, int32_t n0)
 {
 	size_t n = (size_t)j->a->experts->down[t->expert].n;
@@ -243,9 +245,9 @@ static void run_down(void *arg, int begin, int end)
 	}
 }
 
-/* A unit of down jumps from expert to expert: long runs of each weight, and with many
- * tokens few readings of all their inputs (64 tokens an expert: units of 16 blocks are 15 %
- * faster than those of 4). Yet every thread is to have some units. */
+/* Row blocks in a unit of down. A unit goes from expert to expert. Large units read long
+ * runs of each weight and, with many tokens, read the inputs fewer times (64 tokens an
+ * expert: 16 blocks are 15 % faster than 4). Yet each thread should get some units. */
 static int down_blocks(const struct moe_fast_job *j, int32_t n_blocks)
 {
 	int share = n_blocks / (4 * pool_threads(((struct cpu *)j->b)->pool));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the layouts of checkpoints to panels: what becomes what, and the formats of plain
- * integers. The others are in cpu_panels_codes.c.
+ * Converts weights from checkpoint layouts to panels: the choice of a panel form for each
+ * format, and formats of plain integers. cpu_panels_codes.c converts the others.
  */
 #include "backend/cpu/cpu_panels_fill.h"
 
@@ -13,11 +13,11 @@
 
 enum { ROWS = CPU_PANEL_ROWS };
 
-/* --- what becomes what ----------------------------------------------------------- */
+/* --- which form -------------------------------------------------------------------- */
 
-/* Of formats with a scale type of their own, that of the file. */
+/* Panel form and scaling of each format. Formats with a scale type of their own keep it. */
 static const struct {
-	enum cpu_form form; /* CPU_FORM_NONE: it has no panels */
+	enum cpu_form form; /* CPU_FORM_NONE: no panels */
 	enum cpu_scaling scaling;
 } table[QUANT_COUNT] = {
 #define QUANT(ident, name, bits, reader, form, scaling, units) \
@@ -29,7 +29,7 @@ static const struct {
 #undef QUANT_BLOCK
 };
 
-/* Columns of a scale; 0: the weight's group. */
+/* Columns that share a scale in the panels; 0: the weight's own group. */
 static int group_of(enum quant q)
 {
 	enum cpu_scaling s = table[q].scaling;
@@ -37,7 +37,8 @@ static int group_of(enum quant q)
 	return is_own ? cpu_form_sub(table[q].form) : 0;
 }
 
-/* What all scales are multiplied by: what a form's numbers are larger than the format's. */
+/* Factor of all scales: the inverse of the factor by which a form's integers exceed the
+ * format's numbers. */
 static float factor_of(enum cpu_scaling s)
 {
 	return s == CPU_SCALING_E4M3 ? 0.5f : s == CPU_SCALING_GRID ? 0.125f : 1;
@@ -70,7 +71,7 @@ bool cpu_panels_order(const struct weight *w, int32_t *out)
 			out[g * w->group + at] = k;
 	}
 	free(next);
-	return is_even; /* none has more than its share of K: all have it */
+	return is_even; /* no group has more than its share of K, so all are equal */
 }
 
 static size_t aligned(size_t n)
@@ -150,7 +151,7 @@ static bool is_k_major(const struct weight *w)
 	       w->quant == QUANT_GPTQ8;
 }
 
-/* to[(g, ROWS)] of the first n_rows rows. */
+/* Copy the scales of the first n_rows rows to to[(g, ROWS)]. */
 #define DEFINE(type) \
 	static void scales_##type(const type *from, size_t row_step, size_t group_step, \
 				  size_t groups, size_t n_rows, type *to) \
@@ -176,7 +177,7 @@ static void fill_scales(const struct weight *w, int32_t n0, int n_rows, uint8_t 
 				group_step, groups, (size_t)n_rows, (void *)panel);
 }
 
-/* Zero point of a row's group. */
+/* Zero point of group g in a row. */
 static int zero_of(const struct weight *w, size_t row, size_t g)
 {
 	const uint32_t *zeros = w->zero_points;
@@ -204,7 +205,7 @@ static void fill_zeros(const struct weight *w, int32_t n0, int n_rows, uint8_t *
 
 /* --- integers ------------------------------------------------------------------ */
 
-/* Four words of four rows, turned. */
+/* Transpose four words of four rows. */
 static void turn_four(const uint8_t *in, size_t pitch, uint32_t *out)
 {
 	vec4i a, b, c, d;
@@ -226,7 +227,8 @@ static void turn_four(const uint8_t *in, size_t pitch, uint32_t *out)
 	memcpy(out + 3 * ROWS, &d, sizeof d);
 }
 
-/* Rows of words as they lie; in a panel, those of 16 rows lie 64 bytes apart. */
+/* Copy words of rows unchanged. In a panel, successive words of a row are 64 bytes apart,
+ * and 16 rows are interleaved. */
 static void fill_words(const void *from, size_t n_words, int32_t n0, int n_rows,
 		       uint32_t *out)
 {
@@ -252,7 +254,7 @@ static void fill_bf16(const struct weight *w, int32_t n0, int n_rows, uint32_t *
 		memset(out + n_words * ROWS, 0, ROWS * sizeof *out);
 }
 
-/* Bytes 0 .. 7 to 0 2 4 6 and 1 3 5 7. */
+/* Divide bytes 0 .. 7 into 0 2 4 6 and 1 3 5 7. */
 static void put_bytes(const void *in, uint32_t *even, uint32_t *odd)
 {
 	uint64_t v;
@@ -272,7 +274,7 @@ static void fill_rows8(const struct weight *w, int32_t n0, int n_rows, uint32_t 
 	}
 }
 
-/* AWQ: a word is eight rows of one column. */
+/* AWQ: a word holds eight rows of one column. */
 static void fill_awq4(const struct weight *w, int32_t n0, int n_rows, uint32_t *out)
 {
 	size_t pitch = (size_t)w->n / 8;
@@ -308,7 +310,7 @@ static void fill_gptq8(const struct weight *w, int32_t n0, int n_rows, uint32_t 
 		}
 }
 
-/* Columns in another order: each is looked up where it is. */
+/* Columns in another order: each integer is looked up. */
 static void fill_ordered(const struct weight *w, const struct cpu_panels *p, int32_t n0,
 			 int n_rows, uint32_t *out)
 {
@@ -320,7 +322,7 @@ static void fill_ordered(const struct weight *w, const struct cpu_panels *p, int
 	for (int32_t i = 0; i < p->k; i++) {
 		int32_t from = p->order[i];
 		int c = i % 8, shift = from % per * bits;
-		/* bytes: those of even columns in a word, then those of odd ones */
+		/* 8 bits: one word holds even columns, the next one odd columns */
 		uint32_t *to = out + (bits == 4 ? i / 8 : i / 8 * 2 + c % 2) * ROWS;
 		int at = bits == 4 ? 4 * c : c / 2 * 8;
 		const uint32_t *in = is_k_major(w)
@@ -355,7 +357,7 @@ static void fill_integers(const struct fill *f, int32_t n0, int n_rows, uint8_t 
 	}
 }
 
-/* --- together --------------------------------------------------------------------- */
+/* --- a whole weight --------------------------------------------------------------- */
 
 static void fill_panel(struct fill *f, int32_t i, uint8_t *panel)
 {

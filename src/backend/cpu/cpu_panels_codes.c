@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Formats in blocks (GGUF), those of e2m1 and FP8 to panels.
+ * Converts GGUF's block formats, e2m1 formats and FP8 to panels.
  *
- * Blocks are taken apart by blocks_split; what it says of an integer is turned back into
- * the code that the form has for it, and eight codes at a time are pushed together into
- * the words of a panel.
+ * blocks_split unpacks a block to integers. Each integer is converted to the code of the
+ * panel's form, and eight codes at a time are packed into the panel's words.
  */
 #include "backend/cpu/cpu_panels_fill.h"
 
@@ -16,7 +15,7 @@ enum { ROWS = CPU_PANEL_ROWS, BLOCK = 32 };
 
 /* --- codes to words --------------------------------------------------------------- */
 
-/* Codes of eight columns, a byte each and below 2^bits, two to a byte: the first below. */
+/* Pack eight codes (a byte each, below 2^bits) in pairs: the first in the low bits. */
 static uint32_t pairs(const uint8_t *codes, int shift, int bits)
 {
 	uint64_t v;
@@ -55,7 +54,7 @@ static void put_bytes(const uint8_t *codes, uint32_t *out)
 	}
 }
 
-/* 32 columns of a row; out: the row's place in the panel. */
+/* Pack 32 columns of a row; out: the row's place in the panel. */
 static void put_codes(enum cpu_form f, const uint8_t *codes, uint32_t *out)
 {
 	switch (cpu_form_bits(f)) {
@@ -79,7 +78,7 @@ static void put_codes(enum cpu_form f, const uint8_t *codes, uint32_t *out)
 
 /* --- blocks ----------------------------------------------------------------------- */
 
-/* Of each number of a form with a table, as a byte: the code. */
+/* For forms with a value table: the code of each value, indexed by the value as a byte. */
 static void codes_of(enum cpu_form f, uint8_t out[256])
 {
 	static const int8_t twice[8] = {0, 1, 2, 3, 4, 6, 8, 12};
@@ -91,7 +90,7 @@ static void codes_of(enum cpu_form f, uint8_t out[256])
 	}
 }
 
-/* What blocks_split gives for 32 columns to codes. */
+/* Convert 32 integers from blocks_split to codes. */
 static void encode(enum cpu_form f, const uint8_t table[256], const int8_t *q,
 		   uint8_t *codes)
 {
@@ -112,7 +111,7 @@ static void put_half(uint8_t *out, size_t i, uint16_t half)
 	memcpy(out + 2 * i, &half, sizeof half);
 }
 
-/* The scales of block b, which is of row r. */
+/* Store the scales of block b, which belongs to row r. */
 static void put_scales(const struct cpu_panels *p, const struct block_parts *parts,
 		       size_t b, size_t r, uint8_t *panel)
 {
@@ -120,7 +119,7 @@ static void put_scales(const struct cpu_panels *p, const struct block_parts *par
 	bool has_min = cpu_form_has_min(p->form);
 	if (p->scaling == CPU_SCALING_FLOAT) {
 		put_half(panel, b * ROWS + r, parts->d);
-		if (has_min) /* what is added is stored as taken off */
+		if (has_min) /* blocks_split adds minima, panels subtract them: flip the sign */
 			put_half(lows, b * ROWS + r, parts->m ^ 0x8000);
 		return;
 	}
@@ -138,7 +137,7 @@ static void put_scales(const struct cpu_panels *p, const struct block_parts *par
 	}
 }
 
-/* IQ2_XXS lies as in the file: the words, for each 32 columns. */
+/* IQ2_XXS: copy the file's words for each 32 columns. */
 static void put_grid(const uint8_t *block, uint32_t *out)
 {
 	for (int i = 0; i < 16; i++)
@@ -151,7 +150,7 @@ void cpu_panels_fill_blocks(struct fill *f, int32_t n0, int n_rows, uint8_t *pan
 	const struct cpu_panels *p = f->p;
 	size_t n = (size_t)quant_block(w->quant), size = quant_block_bytes(w->quant);
 	size_t step = weight_row_bytes(w) * (size_t)MAX(w->row_step, 1);
-	size_t words = (size_t)cpu_form_bits(p->form) * ROWS; /* of 32 columns */
+	size_t words = (size_t)cpu_form_bits(p->form) * ROWS; /* words for 32 columns */
 	uint8_t table[256] = {0}, codes[BLOCK];
 	struct block_parts parts;
 	codes_of(p->form, table);
@@ -177,8 +176,8 @@ void cpu_panels_fill_blocks(struct fill *f, int32_t n0, int n_rows, uint8_t *pan
 
 /* --- e2m1 and e4m3 ---------------------------------------------------------------- */
 
-/* A word of the weight holds eight columns of four bits, the first in the lowest bits. The
- * panel holds the same words, so they are copied. */
+/* A word of the weight holds eight columns of four bits, the first in the lowest bits.
+ * The panel holds the same words, so they are copied. */
 void cpu_panels_fill_fp4(struct fill *f, int32_t n0, int n_rows, uint8_t *panel)
 {
 	const struct weight *w = f->w;
@@ -212,7 +211,7 @@ void cpu_panels_fill_fp8(struct fill *f, int32_t n0, int n_rows, uint8_t *panel)
 		for (size_t i = 0; i < (size_t)w->k / 4; i++) {
 			uint32_t v;
 			memcpy(&v, q + 4 * i, sizeof v);
-			/* a byte of 127, sign aside, carries into its highest bit */
+			/* NaN, a byte of 0x7F without its sign, carries into the sign bit */
 			has_nan |= ((v & 0x7F7F7F7Fu) + 0x01010101u) & 0x80808080u;
 			out[i * ROWS] = (v & 0xFF0000FFu) | (v << 8 & 0x00FF0000u) |
 					(v >> 8 & 0x0000FF00u);

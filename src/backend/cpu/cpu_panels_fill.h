@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the sources that fill panels share.
+ * Shared by the sources that fill panels.
  */
 #pragma once
 #include <stdatomic.h>
@@ -10,8 +10,8 @@
 struct fill {
 	const struct weight *w;
 	const struct cpu_panels *p;
-	uint8_t *out; /* of all panels */
-	atomic_bool has_nan; /* seen by any thread */
+	uint8_t *out; /* memory of all panels */
+	atomic_bool has_nan; /* set by any thread that finds a NaN */
 };
 
 /* Bytes 0 2 4 6 of v. */
@@ -22,7 +22,8 @@ static inline uint32_t even_bytes(uint64_t v)
 	return (uint32_t)(v | v >> 16);
 }
 
-/* Rows [n0, n0 + n_rows) of formats in blocks, of NVFP4 and MXFP4, and of FP8. */
+/* Fill rows [n0, n0 + n_rows) of a panel: from block formats, from NVFP4 and MXFP4, from
+ * FP8. */
 void cpu_panels_fill_blocks(struct fill *f, int32_t n0, int n_rows, uint8_t *panel);
 void cpu_panels_fill_fp4(struct fill *f, int32_t n0, int n_rows, uint8_t *panel);
 void cpu_panels_fill_fp8(struct fill *f, int32_t n0, int n_rows, uint8_t *panel);

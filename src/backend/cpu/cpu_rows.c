@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operations that treat each token's row for itself: embedding, norms, rotation,
- * copies.
+ * Operations on each token's row by itself: embedding, norms, rotation, copies.
  */
 #include <assert.h>
 #include <math.h>
@@ -46,7 +45,7 @@ enum status cpu_copy_words(struct backend *b, const struct copy_words_args *a)
 	return OK;
 }
 
-/* The engine does not ask for it: logits are in the host's memory already. */
+/* Not used by the engine, because logits are in host memory already. */
 enum status cpu_logits_top(struct backend *b, const struct logits_top_args *a)
 {
 	logits_top_ref(a);
@@ -58,7 +57,7 @@ static const struct cpu_isa *isa_of(const struct backend *b)
 	return ((const struct cpu *)b)->isa;
 }
 
-/* The arguments of an operation, and where it runs. */
+/* An operation's arguments, and its backend. */
 struct rows_job {
 	struct backend *b;
 	const void *a;
@@ -116,7 +115,7 @@ enum status cpu_rope_table(struct backend *b, const struct rope_table_args *a)
 	return OK;
 }
 
-/* in (K) to out (K), which may be the same. */
+/* Normalise and rotate a head from in (K) to out (K), which may be the same memory. */
 static void prepare_head(const struct rows_job *job, const float *in, const float *norm,
 			 const float *rope, float *out)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A weight is read once for up to 64 tokens. It is decoded K_BLOCK columns of four
- * rows at a time (16 KiB, half of a first-level cache) and multiplied from there,
- * also for a single token: storing and loading a float costs less than having a
- * second path with the same bits. In registers: four rows by two tokens.
+ * A weight is read once for up to 64 tokens. K_BLOCK columns of four rows are decoded at
+ * a time (16 KiB, half of a first-level cache) and multiplied from there. This also
+ * serves a single token: storing and loading a float costs less than a second code path
+ * with the same bits. Four rows by two tokens are in registers.
  */
 #include "backend/cpu/cpu_tile.h"
 
@@ -18,7 +18,7 @@ typedef uint8_t vu8 __attribute__((vector_size(16)));
 typedef uint16_t vu16 __attribute__((vector_size(16)));
 typedef uint32_t vu32 __attribute__((vector_size(16)));
 
-/* The elements of a and b in turn: of their lower halves, of their upper halves. */
+/* Interleave the elements of a and b: their lower halves, their upper halves. */
 #define LOW8(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, \
 					   5, 21, 6, 22, 7, 23)
 #define HIGH8(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, \
@@ -26,8 +26,8 @@ typedef uint32_t vu32 __attribute__((vector_size(16)));
 #define LOW16(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH16(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 
-/* Eight integers 0..127 to floats (i - zero) * scale. 0x4B000000 | i are the bits of
- * 2^23 + i, so one subtraction converts and takes zero off, exactly. */
+/* Convert eight integers 0..127 to floats (i - zero) * scale. 0x4B000000 | i are the bits
+ * of 2^23 + i, so one exact subtraction converts and subtracts zero. */
 VEC4_INLINE void scale_eight(vu16 i, vec4 offset, vec4 scale, float *out)
 {
 	const vu16 high = {0x4B00, 0x4B00, 0x4B00, 0x4B00,
@@ -38,7 +38,7 @@ VEC4_INLINE void scale_eight(vu16 i, vec4 offset, vec4 scale, float *out)
 	vec4_store(out + 4, (upper - offset) * scale);
 }
 
-/* 16 bytes are 32 nibbles, the lower one of a byte first. */
+/* Decode 16 bytes as 32 nibbles, the lower nibble of a byte first. */
 static void decode_nibbles(const uint8_t *q, int n, int zero, float scale, float *out)
 {
 	vec4 offset = vec4_all(0x1p23f + (float)zero), factor = vec4_all(scale);
@@ -93,9 +93,9 @@ static void decode_bf16(const uint16_t *q, int n, float *out)
 		out[i] = blocks_bf16(q[i]);
 }
 
-/* Four halves in the low bits. Exponent and fraction moved to a float's place read
- * 2^112 too small, also for subnormal halves; infinity and NaN come out as 2^16 and
- * up and get the exponent of all ones. */
+/* Convert four halves in the low bits to floats. Moved into a float's fields, the bits
+ * mean a value 2^112 too small, also for subnormals. Infinity and NaN come out as 2^16
+ * and above, and get the exponent of all ones. */
 VEC4_INLINE vec4 widen_half(vu32 half)
 {
 	vu32 magnitude = (half & 0x7FFF) << 13;
@@ -138,7 +138,7 @@ static void part_f32(const struct weight *w, int32_t row, int32_t k0, int32_t k1
 	memcpy(out, (const float *)w->q + at, (size_t)(k1 - k0) * sizeof *out);
 }
 
-/* In fewer steps than weight_decode_part, which decodes the formats not listed. */
+/* Faster decoders than weight_decode_part, which decodes the formats not listed here. */
 static void (*const fast[QUANT_COUNT])(const struct weight *w, int32_t row, int32_t k0,
 				       int32_t k1, float *out) = {
 	[QUANT_INT4] = decode_int4,
@@ -157,7 +157,7 @@ void cpu_tile_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1
 		weight_decode_part(w, row, k0, k1, out);
 }
 
-/* out[j] += rows (four, K_BLOCK apart) times x[j] from k0 on. */
+/* out[j] += rows (four, K_BLOCK apart) times x[j], from column k0 on. */
 static void multiply(const float *rows, int n, const float *const *x, int n_x,
 		     int32_t k0, float (*out)[TILE_ROWS])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one matrix product of the CPU backend: four rows of a weight, decoded to
- * float once, times up to TILE_TOK inputs.
+ * The matrix product of the exact way: four rows of a weight, decoded to float once,
+ * times up to TILE_TOK inputs.
  */
 #pragma once
 #include "model/formats/blocks.h"
@@ -14,12 +14,12 @@ static inline int cpu_tiles(int32_t n)
 	return (n + TILE_ROWS - 1) / TILE_ROWS;
 }
 
-/* out[j][r] = row n0 + r of w times x[j] (K), j < n_x <= TILE_TOK. Rows past the
- * last give 0. */
+/* out[j][r] = row n0 + r of w times x[j] (K), j < n_x <= TILE_TOK. Rows past the end give
+ * 0. */
 void cpu_tile(const struct weight *w, int32_t n0, const float *const *x, int n_x,
 	      float (*out)[TILE_ROWS]);
 
-/* Elements [k0, k1) of a row as floats: what weight_decode says, in fewer steps. k0
- * is a multiple of 8. */
+/* Decode elements [k0, k1) of a row to floats: the result of weight_decode_part, faster.
+ * k0 is a multiple of 8. */
 void cpu_tile_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
 		     float *out);

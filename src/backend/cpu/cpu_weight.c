@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a checkpoint's weights to those that are computed with: panels, copies of floats
- * in huge pages, or the file itself; where there is a cache (cpu_cache.h), from that.
+ * Prepares a checkpoint's weights for computing: as panels, as copies of floats in huge
+ * pages, or directly in the file. If there is a cache (cpu_cache.h), they come from it.
  */
 #include "backend/cpu/cpu.h"
 
@@ -17,8 +17,8 @@
 
 /* --- memory ---------------------------------------------------------------------- */
 
-/* Memory for weights comes in large pieces, in huge pages where the kernel has them:
- * a token reads all of it. */
+/* Memory for weights is allocated in large blocks, of huge pages if the kernel has them,
+ * because each token reads all of it. */
 struct weight_block {
 	struct weight_block *next;
 	char *p;
@@ -36,9 +36,9 @@ static void touch_pages(void *arg, int begin, int end)
 	}
 }
 
-/* The kernel clears a page when it is first written. Two threads that fill one huge page
- * would both clear one, and one of them for nothing: so each is first at its own, some
- * pages ahead of what is filled. */
+/* Touch pages before they are filled, each by one thread. The kernel zeroes a page at its
+ * first write. Two threads that fill the same huge page would both zero one, and one of
+ * these would be wasted. */
 static void block_touch(struct cpu *c, struct weight_block *r)
 {
 	if (r->n_used <= r->n_touched)
@@ -55,7 +55,7 @@ static char *block_alloc(struct cpu *c, size_t n_bytes)
 	struct weight_block *r = c->weight_blocks;
 	if (!r || r->n - r->n_used < n_bytes) {
 		size_t n = MAX(ROOM, (n_bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-		/* Aligned to a huge page; the ends are never touched. */
+		/* One huge page more, to align the start; the ends are never touched. */
 		char *p = mmap(NULL, n + HUGE_PAGE, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (p == MAP_FAILED)
@@ -63,7 +63,7 @@ static char *block_alloc(struct cpu *c, size_t n_bytes)
 		r = xcalloc(1, sizeof *r);
 		*r = (struct weight_block){.next = c->weight_blocks, .p = p, .n = n + HUGE_PAGE};
 		r->n_touched = r->n_used = (size_t)(-(uintptr_t)p % HUGE_PAGE);
-		madvise(p + r->n_used, n, MADV_HUGEPAGE); /* only advice */
+		madvise(p + r->n_used, n, MADV_HUGEPAGE); /* best effort */
 		c->weight_blocks = r;
 	}
 	char *p = r->p + r->n_used;
@@ -72,8 +72,8 @@ static char *block_alloc(struct cpu *c, size_t n_bytes)
 	return p;
 }
 
-/* The file's pages have been read for the last time: the kernel keeps them in its
- * cache, but they no longer count as ours. */
+/* The pages of the file were read for the last time: drop them from this process. The
+ * kernel keeps them in its page cache, but no longer counts them as ours. */
 static void give_back(const void *p, size_t n_bytes)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -83,9 +83,9 @@ static void give_back(const void *p, size_t n_bytes)
 		madvise((char *)p + (first - (uintptr_t)p), last - first, MADV_DONTNEED);
 }
 
-/* The order of w's columns, or the last weight's, where it is the same: those that share
- * inputs often are of one order, and share prepared inputs then. NULL: groups of unequal
- * sizes, which have no panels. */
+/* The column order of w. If the last weight had the same order, its array is returned:
+ * weights with a common input often share the order, and can then share prepared inputs.
+ * NULL: groups of unequal sizes, which have no panels. */
 static const int32_t *order_of(struct cpu *c, const struct weight *w)
 {
 	size_t n_bytes = (size_t)w->k * sizeof(int32_t);
@@ -105,8 +105,9 @@ static const int32_t *order_of(struct cpu *c, const struct weight *w)
 	return found;
 }
 
-/* What a weight was packed from. Blocks hold their scales, and those of a part of a
- * tensor (row_step) lie among others': what is few is left. */
+/* Drop the file's pages from which w was packed. Scales within blocks go with them.
+ * Scales of a part of a tensor (row_step) lie among those of other parts and are few, so
+ * they stay. */
 static void give_back_source(const struct weight *w)
 {
 	give_back(w->q, (size_t)MAX(w->row_step, 1) * (size_t)w->n * weight_row_bytes(w));
@@ -119,7 +120,7 @@ static void give_back_source(const struct weight *w)
 		give_back(w->zero_points, n_groups * (size_t)quant_bits(w->quant) / 8);
 }
 
-/* Does it leave the machine an eighth of its memory? */
+/* True if an eighth of the machine's memory stays free after taking n_bytes. */
 static bool has_memory_for(size_t n_bytes)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
@@ -137,8 +138,8 @@ static bool has_memory_for(size_t n_bytes)
 
 /* --- the cache -------------------------------------------------------------------- */
 
-/* What is looked for: `kind` is a hash of what decides how bytes are packed, but for those
- * of the model's files. */
+/* A lookup in the cache. `kind` is a hash of all that decides the packing, except the
+ * model's files. */
 struct wanted {
 	struct cpu_cache_id id;
 	uint64_t kind;
@@ -158,9 +159,10 @@ static struct wanted wanted(const struct cpu *c, const struct weight *w, const c
 	return (struct wanted){id, kind};
 }
 
-/* *out_compare: it is the first of its kind, some of which is to be compared with what
- * would be made now: the way that is done may have changed. Not of each: that would read
- * pages all over the model's files, which after a boot are on the disk. */
+/* Look up a weight. *out_compare: this is the first weight of its kind, so the caller
+ * must compare some bytes with newly packed ones, because the packing code may have
+ * changed. Comparing each weight would read pages all over the model's files, which after
+ * a boot are on disk. */
 static const void *find(struct cpu *c, const struct wanted *w, bool *out_compare)
 {
 	const void *found = c->cache ? cpu_cache_find(c->cache, w->id) : NULL;
@@ -168,17 +170,17 @@ static const void *find(struct cpu *c, const struct wanted *w, bool *out_compare
 	return found;
 }
 
-/* Is the panel at `data` what it would be if it were made now? */
+/* True if packing panel i now would give the bytes at `data`. */
 static bool is_panel(const struct weight *w, const struct cpu_panels *p, int32_t i)
 {
-	uint8_t *made = xcalloc(1, p->panel_bytes); /* zeros between its arrays */
+	uint8_t *made = xcalloc(1, p->panel_bytes); /* zeroed, for the gaps between its arrays */
 	bool is_same = cpu_panels_fill_one(w, p, i, made) &&
 		       memcmp(made, cpu_panels_at(p, i), p->panel_bytes) == 0;
 	free(made);
 	return is_same;
 }
 
-/* From the cache into *p. */
+/* Fill in *p from the cache; false if it is not there. */
 static bool find_panels(struct cpu *c, const struct weight *w, struct cpu_panels *p,
 			const struct wanted *what)
 {
@@ -217,9 +219,9 @@ static const void *find_copy(struct cpu *c, const void *q, const struct wanted *
 	return found;
 }
 
-/* Weights that are read as they lie and lie as floats in a mapped file: that is a quarter
- * to a third slower there than in huge pages, which the page cache of most file systems
- * does not have. Without memory for a copy they stay where they are. */
+/* Copy weights of floats that are used in the file's layout and lie in a mapped file.
+ * Reading them there is a quarter to a third slower than in huge pages, which the page
+ * cache of most file systems lacks. Without memory for a copy they stay in the file. */
 static void move_floats(struct cpu *c, const struct weight *host, struct weight *out)
 {
 	struct panel_copy copy = {.from = host->q,
@@ -246,7 +248,8 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 
 /* --- panels ------------------------------------------------------------------------ */
 
-/* Floats become panels where the instruction set has such, and there is memory. */
+/* True if the weight is to be packed. bf16 is packed only if the instruction set has such
+ * panels and there is memory. */
 static bool becomes_panels(const struct cpu *c, const struct weight *host)
 {
 	size_t n_bytes = (size_t)host->n * weight_row_bytes(host);
@@ -258,8 +261,8 @@ static bool becomes_panels(const struct cpu *c, const struct weight *host)
 	       (n_bytes < COPY_PIECE || has_memory_for(n_bytes));
 }
 
-/* *p, of w's panels, from the cache or anew. OK with p->data NULL: w has numbers that
- * panels cannot say. */
+/* Fill in *p with w's panels, from the cache or newly packed. OK with p->data NULL: w has
+ * numbers that panels cannot represent. */
 static enum status take_panels(struct cpu *c, const struct weight *w,
 			       struct cpu_panels *p, struct fail *fail)
 {
@@ -294,7 +297,7 @@ static enum status load_weight(struct cpu *c, const struct weight *host,
 	}
 	enum status st = take_panels(c, host, &plan, fail);
 	if (st != OK || !plan.data)
-		return st; /* without panels: computed as it lies in the file */
+		return st; /* no panels: the exact path reads it in the file */
 	struct cpu_panels *p = arena_alloc(&c->kept, sizeof *p);
 	*p = plan;
 	out->packed = p;
@@ -315,16 +318,16 @@ enum status cpu_load_weight(struct backend *b, const struct weight *host,
 	return st;
 }
 
-/* device: any address says that they go the fast way. */
+/* out->device is only a flag here: non-NULL means the fast way. Any address will do. */
 enum status cpu_load_experts(struct backend *b, struct experts *out, struct fail *fail)
 {
 	out->device = cpu_moe_fast_can(b, out) ? out->gate : NULL;
 	return OK;
 }
 
-/* --- life --------------------------------------------------------------------------- */
+/* --- begin and end of a load ---------------------------------------------------------- */
 
-/* The cache is the first model's: a backend has no other but in tests. */
+/* The cache belongs to the first model; only tests load a second one. */
 void cpu_load_begin(struct backend *b, const struct model *m)
 {
 	struct cpu *c = (struct cpu *)b;
@@ -348,7 +351,7 @@ void cpu_load_end(struct backend *b)
 
 void cpu_weights_free(struct cpu *c)
 {
-	cpu_cache_close(c->cache_all); /* its writer reads the blocks */
+	cpu_cache_close(c->cache_all); /* waits for its writer, which reads the blocks */
 	while (c->weight_blocks) {
 		struct weight_block *r = c->weight_blocks;
 		c->weight_blocks = r->next;

@@ -17,7 +17,7 @@ enum status hip_check(struct hip *h, int error, const char *what)
 {
 	if (error == HIP_SUCCESS)
 		return OK;
-	/* The first says why; those after it follow from it. */
+	/* Keep the first error: later ones are consequences. */
 	if (!h->has_failed)
 		snprintf(h->failure, sizeof h->failure, "%s: %s", what,
 			 h->api.hipGetErrorName(error));
@@ -38,7 +38,7 @@ enum status hip_refuse(struct hip *h, const char *fmt, ...)
 	return E_UNSUPPORTED;
 }
 
-/* --- the table -------------------------------------------------------------------- */
+/* --- table of operations ------------------------------------------------------------ */
 
 static void destroy(struct backend *b)
 {
@@ -85,7 +85,7 @@ static const struct backend_ops hip_ops = {
 	.destroy = destroy,
 };
 
-/* --- life ------------------------------------------------------------------------- */
+/* --- creation --------------------------------------------------------------------- */
 
 static enum status load_module(struct hip *h, const struct backend_opts *o,
 			       struct fail *fail)
@@ -111,7 +111,7 @@ static enum status open_all(struct hip *h, const struct backend_opts *o,
 		st = load_module(h, o, fail);
 	if (st != OK)
 		return st;
-	/* The code object says what the chip lacks, or has, that it was compiled for. */
+	/* Marker kernels in the code object tell which features the chip has or lacks. */
 	h->prefers_quads = hip_has_kernel(h, "dialect_lacks_dot2_kernel");
 	h->copies_to_lds = hip_has_kernel(h, "dialect_copies_to_lds_kernel");
 	snprintf(h->base.device, sizeof h->base.device, "%s (%s), %d compute units%s",

@@ -14,7 +14,7 @@ static const char *const default_names[] = {"libamdhip64.so.7", "libamdhip64.so.
 
 static const struct {
 	const char *name;
-	size_t at; /* in struct hip_api */
+	size_t at; /* offset in struct hip_api */
 	bool is_needed;
 } functions[] = {
 #define HIP(type, name, arguments) {#name, offsetof(struct hip_api, name), true},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The HIP runtime's C API, opened at run time: one build of halod serves every ROCm,
- * and needs none to be built. What is called is listed in hip_api.def; types and
- * constants here are those of HIP's ABI, the same from ROCm 5 to 7 (hipDeviceProp_t is
- * not, so nothing here knows its layout). Source: hip_runtime_api.h of ROCm.
- * Thread: engine; hip_api_open any.
+ * The HIP runtime's C API, loaded at run time. So one build of halod serves every version
+ * of ROCm, and the build needs no ROCm. hip_api.def lists the functions. Types and
+ * constants here are those of HIP's ABI, which is the same from ROCm 5 to 7. Only the
+ * layout of hipDeviceProp_t changes, so no code here depends on it. Source:
+ * hip_runtime_api.h of ROCm. Thread: engine; hip_api_open any.
  */
 #pragma once
 #include <stddef.h>
@@ -35,21 +35,21 @@ enum hip_error {
 
 enum hip_copy { HIP_HOST_TO_DEVICE = 1, HIP_DEVICE_TO_HOST = 2, HIP_DEVICE_TO_DEVICE = 3 };
 
-/* hipDeviceAttribute_t */
+/* Numbers of hipDeviceAttribute_t. */
 enum hip_attribute {
 	HIP_ATTRIBUTE_CLOCK_KHZ = 5,
 	HIP_ATTRIBUTE_INTEGRATED = 16,
 	HIP_ATTRIBUTE_L2_BYTES = 19,
-	HIP_ATTRIBUTE_MAX_THREADS = 56, /* of a workgroup */
+	HIP_ATTRIBUTE_MAX_THREADS = 56, /* most threads of a workgroup */
 	HIP_ATTRIBUTE_BUS_BITS = 59,
 	HIP_ATTRIBUTE_MEMORY_KHZ = 60,
-	/* AMD: workgroup processors (two compute units each) on gfx10 and later */
+	/* AMD only: workgroup processors (two compute units each) on gfx10 and later. */
 	HIP_ATTRIBUTE_PROCESSORS = 63,
-	HIP_ATTRIBUTE_LDS_BYTES = 74, /* a workgroup may have */
+	HIP_ATTRIBUTE_LDS_BYTES = 74, /* most LDS of a workgroup */
 	HIP_ATTRIBUTE_WAVE = 87,
 };
 
-/* hipFunction_attribute */
+/* Numbers of hipFunction_attribute. */
 enum hip_function_attribute {
 	HIP_FUNCTION_LDS_BYTES = 1,
 	HIP_FUNCTION_SCRATCH_BYTES = 3,
@@ -58,13 +58,13 @@ enum hip_function_attribute {
 
 enum {
 	HIP_STREAM_NON_BLOCKING = 1,
-	HIP_EVENT_BLOCKING_SYNC = 1, /* who waits sleeps */
+	HIP_EVENT_BLOCKING_SYNC = 1, /* waiting threads sleep, and do not spin */
 	HIP_EVENT_NO_TIMING = 2,
 	HIP_CAPTURE_THREAD_LOCAL = 1,
-	/* hipHostMallocCoherent: the device's caches never keep such memory. Without it
-	 * the environment (HIP_HOST_COHERENT) decides. */
+	/* hipHostMallocCoherent: the device's caches do not keep this memory. Without the
+	 * flag the environment variable HIP_HOST_COHERENT decides. */
 	HIP_HOST_COHERENT = 0x40000000,
-	/* More than any ROCm's hipDeviceProp_t has (1,472 bytes in ROCm 6). */
+	/* Larger than hipDeviceProp_t in any ROCm (1,472 bytes in ROCm 6). */
 	HIP_PROPERTIES_BYTES = 16384,
 };
 
@@ -74,11 +74,11 @@ struct hip_api {
 #include "backend/hip/hip_api.def"
 #undef HIP_MAY
 #undef HIP
-	const char *library; /* what was opened; static or the caller's */
+	const char *library; /* name of the loaded library; static or the caller's */
 };
 
-/* Open `library` or, where it is NULL or "", the first of libamdhip64.so.7, .6 and .5
- * that the system's loader finds; it stays loaded for good. E_MISSING, with the names
- * that were tried, where none opens or a function is not in it. */
+/* Load `library`. If it is NULL or "", load the first of libamdhip64.so.7, .6 and .5 that
+ * the dynamic linker finds. It is never unloaded. E_MISSING, with the names that were
+ * tried, if none loads or a function is missing. */
 enum status hip_api_open(const char *library, struct hip_api *out,
 			 struct fail *fail) MUST_USE;

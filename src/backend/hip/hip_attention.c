@@ -25,7 +25,7 @@ enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_
 	return LAUNCH(hip_of(b), "qk_norm_rope_kv_kernel", g, ARG(l));
 }
 
-/* --- attention: attention_launch.h tells how ---------------------------------------- */
+/* --- attention: see attention_launch.h ------------------------------------------------ */
 
 static const struct attention_shape shapes[] = {
 #define SHAPE(name, ...) {#name, __VA_ARGS__},
@@ -33,7 +33,8 @@ static const struct attention_shape shapes[] = {
 #undef SHAPE
 };
 
-/* The first that holds the head; NULL: none. By rows are multiples of eight elements. */
+/* The first shape large enough for the head, or NULL. Shapes by rows need sizes that are
+ * multiples of eight. */
 static const struct attention_shape *shape_of(const struct attention_args *a)
 {
 	bool is_odd = a->head_dim % 8 || attention_v_dim(a) % 8;
@@ -45,7 +46,7 @@ static const struct attention_shape *shape_of(const struct attention_args *a)
 	return NULL;
 }
 
-/* The greatest power of two up to n. */
+/* The largest power of two that is at most n. */
 static int32_t power_below(int32_t n)
 {
 	int32_t p = 1;
@@ -83,13 +84,13 @@ static int32_t whole_lds_of(const struct hip *h, const struct attention_shape *s
 			  : lds_of(s, s->whole_tiles);
 }
 
-/* Sequences of more than one token; of all, where skips_single is 0. */
+/* Launch the whole kernel: sequences of more than one token, or all if skips_single is 0. */
 static enum status whole(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
 	struct attention_launch l = launch_of(h, a, s);
 	char name[80];
-	/* Of each sequence as many tiles as one of all tokens could have. */
+	/* Tiles that one sequence with all tokens would need, for each sequence. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
 	struct hip_grid g = {tiles * subs, a->n_seq, ATTENTION_WAVES * 32,
 			     whole_lds_of(h, s)};
@@ -98,7 +99,7 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 	return LAUNCH(h, name, g, ARG(l));
 }
 
-/* For how many sequences of one token the work memory suffices in one launch. */
+/* Number of sequences of one token for which the work memory suffices in one launch. */
 static int32_t split_at_once(const struct attention_args *a, int32_t subs)
 {
 	int32_t heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);
@@ -107,7 +108,7 @@ static int32_t split_at_once(const struct attention_args *a, int32_t subs)
 	return (int32_t)MIN(HIP_WORK_BYTES / each, (size_t)(HIP_MAX_TOK / subs));
 }
 
-/* Sequences of one token. */
+/* Launch the split kernel: sequences of one token. */
 static enum status split(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
@@ -125,7 +126,7 @@ static enum status split(struct hip *h, const struct attention_args *a,
 	return st;
 }
 
-/* Is what comes before attention done by its kernel? */
+/* True if attention's kernel does qk_norm_rope_kv too. */
 static bool is_fused(const struct attention_args *a, const struct attention_shape *s)
 {
 	const struct qk_norm_rope_kv_args *f = a->fresh;
@@ -134,11 +135,11 @@ static bool is_fused(const struct attention_args *a, const struct attention_shap
 	       f->q_pitch % 2 == 0 && !f->q_scale;
 }
 
-/* Sequences of one token, raw. */
+/* Launch the fresh split kernel: sequences of one token, with raw q, k and v. */
 static enum status fresh(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
-	enum { MOST_Y = 65535 }; /* of a grid */
+	enum { MOST_Y = 65535 }; /* largest y of a grid */
 	const struct qk_norm_rope_kv_args *f = a->fresh;
 	struct attention_launch l = launch_of(h, a, s);
 	struct attention_fresh raw = {
@@ -178,7 +179,7 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 	enum status st = a->fresh ? hip_qk_norm_rope_kv(b, a->fresh) : OK;
 	if (st == OK && a->n_tok > a->n_seq)
 		st = whole(h, a, s, subs);
-	/* One sequence of several tokens is not single; of more, who knows. */
+	/* The host knows only totals: several sequences may include some with one token. */
 	bool has_single = a->n_seq > 1 || a->n_tok == 1;
 	return st == OK && has_single ? split(h, a, s, subs) : st;
 }

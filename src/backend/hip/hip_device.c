@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which device, and the code object for it.
+ * Finds the device and the code object for it.
  *
- * A device is known by the name of its architecture, which stands in hipDeviceProp_t,
- * whose layout changes from ROCm to ROCm. So it is looked for: the struct is asked for
- * by whichever name the library has for it, into more memory than any had, and the
- * first text "gfx..." behind the 256 bytes of the device's name is it.
+ * A device is identified by the name of its architecture, which is a field of
+ * hipDeviceProp_t. That struct's layout changes between versions of ROCm, so its fields
+ * are not used. Instead the struct is read into more memory than any version needs, by
+ * whichever function name the library has. The first text "gfx..." after the 256 bytes of
+ * the device's name is the architecture.
  */
 #include <build-config.h>
 #include <build-paths.h>
@@ -21,12 +22,13 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-#define KFD "/dev/kfd" /* through which every process reaches an AMD GPU */
+#define KFD "/dev/kfd" /* device file that every process needs to reach an AMD GPU */
 #define NO_KFD "no AMD GPU visible: " KFD " is missing"
 
 /* --- the device ------------------------------------------------------------------- */
 
-/* "gfx1151:sramecc+" is gfx1151. False: there is none. */
+/* Find the architecture in the bytes of a hipDeviceProp_t: "gfx1151:sramecc+" gives
+ * "gfx1151". Returns false if there is none. */
 static bool find_arch(const char *p, size_t n, char *out, size_t size)
 {
 	for (size_t i = 256; i + 4 < n; i++) {
@@ -75,7 +77,7 @@ static enum status describe(const struct hip_api *api, int i, struct hip_device 
 	d->name[sizeof d->name - 1] = '\0';
 	d->n_cu = attribute(api, i, HIP_ATTRIBUTE_PROCESSORS, 1);
 	if (strncmp(d->arch, "gfx1", 4) == 0 && strlen(d->arch) >= 7)
-		d->n_cu *= 2; /* gfx10 and later: pairs of them are counted */
+		d->n_cu *= 2; /* gfx10 and later: HIP counts pairs of compute units */
 	d->lds_bytes = attribute(api, i, HIP_ATTRIBUTE_LDS_BYTES, 65536);
 	d->is_integrated = attribute(api, i, HIP_ATTRIBUTE_INTEGRATED, 0);
 	if (api->hipDeviceTotalMem(&d->n_bytes, i) != HIP_SUCCESS)
@@ -83,7 +85,7 @@ static enum status describe(const struct hip_api *api, int i, struct hip_device 
 	return OK;
 }
 
-/* Why the runtime counts no device. */
+/* Fail with the reason why the runtime finds no device. */
 static enum status no_device(const struct hip_api *api, int error, struct fail *fail)
 {
 	if (access(KFD, F_OK) != 0)
@@ -157,7 +159,7 @@ static bool has_code(const struct hip_api *api, const struct hip_device *d,
 	return path != NULL;
 }
 
-/* How many devices; none is a failure. */
+/* Number of devices; none is an error. */
 static enum status count(const struct hip_api *api, int *out, struct fail *fail)
 {
 	*out = 0;
@@ -172,7 +174,8 @@ enum status hip_device_open(const struct hip_api *api, const struct backend_opts
 	enum status st = count(api, &n, fail);
 	if (st != OK)
 		return st;
-	/* The first that there are kernels for; none: the first, which says so. */
+	/* Choose the first device that has kernels. If none has, choose the first device,
+	 * so that its error is reported. */
 	for (int i = 0; i < n; i++) {
 		struct hip_device d;
 		st = describe(api, i, &d, fail);

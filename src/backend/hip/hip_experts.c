@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * moe_experts: which kernels, and the table in which they find an expert's weights.
- *
- * Everything the backend knows of a layer's experts hangs on struct experts.device: a
- * block on the host, whose `table` is on the device.
+ * The operation moe_experts: the choice of kernels, and the table in which kernels find
+ * an expert's weights. All data of a layer's experts is in struct experts.device: a
+ * struct on the host, whose `table` is on the device.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,8 @@ static intptr_t address(const struct weight_view *w, bool of_scales)
 	return (intptr_t)(of_scales ? w->scales : w->q);
 }
 
-/* Are they as far apart as the first two, but for one place? */
+/* True if the experts' addresses have a constant distance, with at most one jump;
+ * describes them in *out. */
 static bool find_run(const struct weight_view *first, int32_t n, bool of_scales,
 		     struct moe_run *out)
 {
@@ -105,7 +105,7 @@ static const struct moe_int4_axes *fit(const struct moe_int4_axes *rows, size_t 
 	return NULL;
 }
 
-/* The shape of moe_int4's kernel for w; NULL: none. */
+/* The shape of moe_int4's kernel for w, or NULL. */
 static const struct moe_int4_axes *fit_int4(const struct weight *w, bool is_down)
 {
 	const struct moe_int4_axes *x = is_down ? fit(downs, ARRAY_LEN(downs), w)
@@ -115,9 +115,9 @@ static const struct moe_int4_axes *fit_int4(const struct weight *w, bool is_down
 	return has_room ? x : NULL;
 }
 
-/* --- which kernels ---------------------------------------------------------------- */
+/* --- choice of kernels ------------------------------------------------------------- */
 
-/* Of the kind of `like`, and rows as the kernels read them. */
+/* True if w has the same format and row layout as `like`, so that one kernel serves both. */
 static bool is_like(const struct weight *w, const struct weight *like)
 {
 	return w->quant == like->quant && w->k == like->k && hip_pitch(w) == hip_pitch(like) &&
@@ -131,7 +131,7 @@ static bool is_int4(const struct weight *w)
 	       w->scale_type != DTYPE_F32 && (w->group == w->k || hip_is_power_of_two(w->group));
 }
 
-/* The name of their tiles' format, as gemm_tile wants them; NULL: none. */
+/* The format in the name of the tile kernels for w, or NULL if there are none. */
 static const char *tile_format(const struct weight *w)
 {
 	bool is_aligned = w->k % 8 == 0 && hip_pitch(w) % 16 == 0;
@@ -215,7 +215,7 @@ void hip_experts_destroy(struct hip *h)
 	}
 }
 
-/* What kernels know of a leg beside the table. */
+/* Fill in the launch arguments that describe a leg's weights. */
 static void tell(const struct hip_experts_leg *leg, struct moe_launch *l, int32_t *shift)
 {
 	*shift = hip_group_shift(leg->like);
@@ -257,7 +257,7 @@ static enum status launch_up(struct hip *h, const struct hip_experts_leg *leg,
 	return LAUNCH(h, name, g, ARG(l));
 }
 
-/* LDS of the kernel of few tokens for down; more than there is: moe_any's turn. */
+/* LDS bytes of the down kernel for few tokens. If the device has less, moe_any is used. */
 static int32_t down_lds(const struct hip_experts_leg *leg, const struct moe_launch *l)
 {
 	const struct moe_int4_axes *x = fit_int4(leg->like, true);
@@ -290,7 +290,7 @@ static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
 	return LAUNCH(h, name, g, ARG(l));
 }
 
-/* The token's pairs behind the first n_tok tokens. */
+/* Advance the arguments by the first n_tok tokens. */
 static void step_over(struct moe_launch *l)
 {
 	size_t t = (size_t)l->n_tok, pairs = t * (size_t)l->n_used;
@@ -313,7 +313,8 @@ static enum status shared_scale(struct hip *h, const struct moe_experts_args *a)
 		      ARG(router), ARG(v.x), ARG(v.n_tok), ARG(v.shared_scale));
 }
 
-/* Any number of tokens, as many at a time as a grid may be high. */
+/* Run any number of tokens with the kernels for few tokens, in batches limited by the
+ * grid's height. */
 static enum status run_few(struct hip *h, const struct hip_experts_legs *x,
 			   struct moe_launch l)
 {
@@ -350,7 +351,8 @@ const char *hip_experts_tile_name(int i)
 	return tiles[i].name;
 }
 
-/* For n_pairs pairs of n experts; in_units: of the shapes that those are compiled in. */
+/* Choose the tile for n_pairs pairs of n experts. in_units: only tiles that are compiled
+ * for formats in units. */
 static const struct tile_shape *choose_tile(const struct hip *h, int32_t n_pairs,
 					    int32_t n, bool in_units)
 {
@@ -391,7 +393,7 @@ static enum status launch_tiles(struct hip *h, const struct hip_experts_legs *x,
 					 MOE_COMBINE_THREADS, 0}), ARG(l));
 }
 
-/* As many tokens at a time as there is work memory for. */
+/* Run with tiles, in batches for which the work memory suffices. */
 static enum status run_tiles(struct hip *h, const struct hip_experts_legs *x,
 			     struct moe_launch m)
 {
@@ -404,7 +406,7 @@ static enum status run_tiles(struct hip *h, const struct hip_experts_legs *x,
 	for (; left > 0 && st == OK; left -= m.n_tok) {
 		m.n_tok = MIN(left, (int32_t)MIN(most, (size_t)65535));
 		int32_t n_pairs = m.n_tok * m.n_slots;
-		/* Where there is the shared expert alone it has all pairs. */
+		/* Without routed experts, the shared expert has all pairs. */
 		const struct tile_shape *s =
 			choose_tile(h, n_pairs, m.n_used ? l.n_experts : 1, in_units);
 		l.m = m;
@@ -421,7 +423,7 @@ static enum status run_tiles(struct hip *h, const struct hip_experts_legs *x,
 
 /* --- the operation ---------------------------------------------------------------- */
 
-/* One part of the experts; a: tokens of l. */
+/* Run the routed or the shared part of the experts, for the tokens of l. */
 static enum status run(struct hip *h, const struct moe_experts_args *a,
 		       const struct hip_experts_legs *x, struct moe_launch l)
 {
@@ -431,7 +433,7 @@ static enum status run(struct hip *h, const struct moe_experts_args *a,
 	enum status st = OK;
 	if (!l.shared_scale || l.n_slots == l.n_used)
 		router = NULL;
-	/* moe_any_up leaves it out, and so does moe_tile_up. */
+	/* moe_any_up and moe_tile_up do not compute the shared expert's weight. */
 	if (router && (is_tile || x->up.few == HIP_EXPERTS_ANY || router->quant > QUANT_BF16 ||
 		       router->k % 8 != 0))
 		st = shared_scale(h, a);
@@ -442,7 +444,8 @@ static enum status run(struct hip *h, const struct moe_experts_args *a,
 	return is_tile ? run_tiles(h, x, l) : run_few(h, x, l);
 }
 
-/* Can the routed experts go by four lanes a row? Then l becomes what these take. */
+/* True if the kernels with four lanes a row can do the routed experts. Then l is changed
+ * to their arguments. */
 static bool is_quad(const struct hip *h, const struct moe_experts_args *a,
 		    struct moe_launch *l)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * moe_router and moe_experts: what their files have of each other, and the shapes that
- * kernels are compiled in, for tuning. Thread: engine.
+ * Shared by the files of moe_router and moe_experts, and the list of kernel shapes for
+ * tuning. Thread: engine.
  */
 #pragma once
 #include "backend/hip/hip_launch.h"
@@ -11,17 +11,17 @@ int hip_experts_tile_count(void); /* rows of moe_tile.def */
 const char *hip_experts_tile_name(int i);
 
 struct moe_router_rule hip_moe_rule(const struct moe_router_args *a);
-/* moe_router; leaves_choice: only x (where it has a norm) and the logits. */
+/* moe_router. leaves_choice: compute only the norm (if given) and the logits. */
 enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
 			   bool leaves_choice);
 
-/* Few tokens at int4 experts by four lanes a row (hip_moe_quad.c). l: all but what a
- * choice needs, which hip_moe_quad fills in. */
+/* int4 experts for few tokens, with four lanes a row (hip_moe_quad.c). l: all arguments
+ * but those for choosing experts, which hip_moe_quad fills in. */
 int hip_moe_quad_up_count(void); /* rows of moe_quad.def */
 const char *hip_moe_quad_up_name(int i);
 int hip_moe_quad_down_count(void);
 const char *hip_moe_quad_down_name(int i);
-/* Does the chip prefer them, or has its table rows for this shape? */
+/* True if the chip prefers these kernels, or the tune file has rows for this shape. */
 bool hip_moe_quad_is_wanted(const struct hip *h, const struct moe_launch *l);
 bool hip_moe_quad_takes(const struct hip *h, const struct moe_experts_args *a,
 			const struct moe_launch *l);

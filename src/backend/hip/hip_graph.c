@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A step as one graph.
+ * Records a step's launches as a graph.
  *
- * A decode step is some hundred launches of a few microseconds each, the same in every
- * step but for what lies in device memory. The first step of a key runs as it comes
- * (kernels are looked up then), the second is captured, launched as a graph and kept;
- * from the third on one call queues all of it. Capturing queues nothing, so whatever
- * would copy, wait or take memory in the middle is refused.
+ * A decode step is some hundred launches of a few microseconds each. Between steps only
+ * device memory differs. The first step of a key runs normally (kernels are looked up).
+ * The second is captured, launched as a graph and kept. From the third on, one call
+ * queues all of it. Capturing does not execute anything, so operations that would copy,
+ * wait or allocate within a step are refused.
  *
- * Graphs hold the addresses of buffers, so freeing memory ends them all.
+ * Graphs hold addresses of buffers, so freeing memory discards all graphs.
  */
 #include "backend/hip/hip_graph.h"
 
@@ -33,7 +33,7 @@ void hip_graph_clear(struct hip *h)
 		forget(h, &h->graphs[i]);
 }
 
-/* The slot of key; a new one takes the place of that unused for longest. */
+/* The slot of a key. A new key takes the least recently used slot. */
 static struct hip_graph_slot *slot_of(struct hip *h, uint64_t key)
 {
 	struct hip_graph_slot *oldest = &h->graphs[0];
@@ -85,7 +85,7 @@ enum status hip_step_begin(struct backend *b, uint64_t key, bool *out_run)
 	return st;
 }
 
-/* What was captured becomes s->exec and is launched. */
+/* End the capture, make s->exec of it, and launch it. */
 static enum status keep(struct hip *h, struct hip_graph_slot *s)
 {
 	hip_graph g = NULL;
@@ -96,7 +96,7 @@ static enum status keep(struct hip *h, struct hip_graph_slot *s)
 	if (g)
 		h->api.hipGraphDestroy(g);
 	if (is_broken)
-		return OK; /* the operation at fault has said so */
+		return OK; /* the operation that broke the capture has returned an error */
 	if (error != HIP_SUCCESS)
 		return hip_check(h, error, "recording a step");
 	s->n_launches = h->step_launches;

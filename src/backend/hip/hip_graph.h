@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps recorded as graphs: see hip_graph.c. Thread: engine.
+ * Steps recorded as graphs (hip_graph.c). Thread: engine.
  */
 #pragma once
 #include "backend/hip/hip.h"
 
 enum status hip_step_begin(struct backend *b, uint64_t key, bool *out_run);
 enum status hip_step_end(struct backend *b);
-/* Is a step being captured? Then `what` cannot be: it is refused and the recording
- * will be thrown away. */
+/* True if a step is being captured. Then `what` cannot be done: this refuses it, and the
+ * recording will be discarded. */
 bool hip_graph_is_open(struct hip *h, const char *what);
-/* Memory that graphs may hold the address of is going away. */
+/* Discard all graphs, because memory whose addresses they may hold is being freed. */
 void hip_graph_clear(struct hip *h);

@@ -9,7 +9,7 @@
 
 enum { MAX_ARGS = 32 };
 
-/* NULL where there is none; asked for once per name. */
+/* The kernel's function, or NULL; the runtime is asked once for each name. */
 static hip_function find(struct hip *h, const char *kernel)
 {
 	uint32_t i;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear: which kernel serves which weight. linear_int4 and linear_quad are the fast
- * paths for int4 of a few tokens; linear_any takes what is left, one launch a weight.
+ * The operation linear: the choice of kernel for each weight. linear_int4 and linear_quad
+ * are the fast paths of int4 at few tokens. linear_any does what is left, one launch a
+ * weight.
  */
 #include "backend/hip/hip_linear.h"
 
@@ -32,7 +33,7 @@ static enum status linear_any(struct hip *h, const struct linear_args *a,
 		      ARG(o.bias), ARG(o.y), ARG(store));
 }
 
-/* The products alone, i_axes: see hip_linear_int4_choose. */
+/* Queue only the products. i_axes: see hip_linear_int4_choose. */
 static enum status products(struct hip *h, const struct linear_args *a, bool is_tiled,
 			    int i_axes)
 {
@@ -69,7 +70,8 @@ enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 	struct hip *h = hip_of(b);
 	bool is_tiled = a->n_tok >= h->tile_from && hip_linear_tile_takes(a);
 	int i = is_tiled ? -1 : hip_linear_int4_choose(h, a);
-	if (i >= 0 && hip_linear_int4_is_quad(i)) { /* with the norm, and what it fuses */
+	if (i >= 0 && hip_linear_int4_is_quad(i)) { /* these kernels do the norm and the
+						     * activation too */
 		enum status quad = hip_linear_int4(h, a, i);
 		return quad == OK && !hip_linear_fuses(a) ? hip_linear_act(b, a) : quad;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of linear have of each other, and the shapes that its kernels are
- * compiled in, for tuning. Thread: engine.
+ * Shared by the files of linear, and the list of kernel shapes for tuning. Thread:
+ * engine.
  */
 #pragma once
 #include "backend/hip/hip_launch.h"
@@ -9,55 +9,58 @@
 #include "kernels/linear/linear_rows.h"
 #include "kernels/linear/quad_launch.h"
 
-/* int4 of a few tokens (hip_linear_int4.c). */
-int hip_linear_int4_count(void); /* rows of linear_int4.def and linear_quad.def */
+/* int4 at few tokens (hip_linear_int4.c). */
+int hip_linear_int4_count(void); /* rows of linear_int4.def, then of linear_quad.def */
 const char *hip_linear_int4_name(int i);
-/* A row of linear_quad.def? It sees to the norm, too, and to hip_linear_fuses. */
+/* True if row i is of linear_quad.def. Those kernels also do the norm, and the activation
+ * if hip_linear_fuses. */
 bool hip_linear_int4_is_quad(int i);
-/* Are all weights int4 of one kind, with groups of 2^n or one a row? */
+/* True if all weights are int4 of one kind, with groups of 2^n or one a row. */
 bool hip_linear_is_int4(const struct linear_args *a);
-/* The row that is to serve: the measured one, or a guess; -1: none can. */
+/* The row to use: from the tune file, or a guess. -1 if no row fits. */
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a);
 enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i);
-/* What kernels of both tables are told. A workgroup takes `rows` rows at a time;
- * goes_on: and further ones; is_pair: those of gate take up along. */
+/* Launch arguments for both tables. A workgroup sums `rows` rows at once; goes_on: then
+ * goes on to further rows; is_pair: the rows of gate include those of up. */
 struct linear_int4_args hip_linear_int4_args(const struct hip *h,
 					     const struct linear_args *a, int32_t rows,
 					     bool goes_on, bool is_pair);
-/* On to the next m tokens. */
+/* Advance the arguments by m tokens. */
 void hip_linear_int4_next(struct linear_int4_args *r, int32_t m);
 
-/* Four lanes a row (hip_linear_quad.c), rows of linear_quad.def. */
+/* Four lanes a row (hip_linear_quad.c): rows of linear_quad.def. */
 int hip_linear_quad_count(void);
 const struct quad_axes *hip_linear_quad_axes(int i);
 bool hip_linear_quad_takes(const struct quad_axes *x, const struct linear_args *a);
-/* For n outputs, where nothing was measured; -1: none can. By N and K alone. */
+/* A row for n outputs if nothing was measured; -1: none fits. It depends on N and K
+ * alone. */
 int hip_linear_quad_guess(const struct linear_args *a, int32_t n);
 enum status hip_linear_quad(struct hip *h, const struct quad_axes *x,
 			    const struct linear_args *a);
 
-/* Tokens in tiles (hip_linear_tile.c): can linear_tile do this? Its weights are of one
- * format that it has, K and rows are aligned as it needs. */
+/* Tiles for many tokens (hip_linear_tile.c). True if all weights have one format that
+ * linear_tile has, and K and rows are aligned as it needs. */
 bool hip_linear_tile_takes(const struct linear_args *a);
 enum status hip_linear_tile(struct hip *h, const struct linear_args *a);
 int hip_linear_tile_count(void); /* rows of linear_tile.def */
 const char *hip_linear_tile_name(int i);
-bool hip_linear_tile_has_units(int i); /* is it compiled for the formats after int4? */
-/* The same of linear_rows and linear_blocks (hip_linear_rows.c): a few tokens at weights
- * in f16, bf16, int8, fp8, nvfp4, mxfp4 or blocks, of one format and group as
- * linear_rows.h tells. */
+bool hip_linear_tile_has_units(int i); /* compiled for formats in units too? */
+/* linear_rows and linear_blocks (hip_linear_rows.c): few tokens, with weights of f16,
+ * bf16, int8, fp8, nvfp4, mxfp4 or blocks. True if all weights have one format and group
+ * that linear_rows.h supports. */
 bool hip_linear_rows_takes(const struct linear_args *a);
 enum status hip_linear_rows(struct hip *h, const struct linear_args *a);
-/* linear, whose weights are of one format: hip_linear.c. What is not (hip_linear_parts.c)
- * comes as several of it. */
+/* linear for weights of one format (hip_linear.c). hip_linear_parts.c divides mixed
+ * weights into several such calls. */
 enum status hip_linear_alike(struct backend *b, const struct linear_args *a) MUST_USE;
-/* Does a ask for an activation that kernels have fused (rows of linear_quad.def)? */
+/* True if kernels can fuse a's activation (rows of linear_quad.def). */
 bool hip_linear_fuses(const struct linear_args *a);
-/* act(gate) up behind the products of a, as a launch of its own, where a asks for it. */
+/* Launch a's activation, act(gate) up, separately after the products; nothing if a has
+ * none. */
 enum status hip_linear_act(struct backend *b, const struct linear_args *a) MUST_USE;
-/* What becomes of an output: enum linear_store. */
+/* How kernels store an output: enum linear_store. */
 uint32_t hip_linear_store(const struct linear_out *o);
-/* y (of n numbers a token, as `store` says) past m tokens; NULL: none. */
+/* y advanced by m tokens of n numbers each, typed as `store` says. NULL stays NULL. */
 void *hip_linear_next(void *y, uint32_t store, int32_t m, int32_t n);
-/* An output as kernels take it, but first_group. */
+/* An output in the form of kernel arguments, except first_group. */
 struct linear_rows_part hip_linear_part(const struct linear_out *o);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear for int4 weights of a few tokens: which row of which table serves, what the
- * kernels of both are told, and linear_int4 itself. hip_linear_quad.c has the other.
+ * linear for int4 weights at few tokens: the choice of a row in two tables, the launch
+ * arguments for both, and linear_int4 itself. hip_linear_quad.c launches linear_quad.
  */
 #include "backend/hip/hip_linear.h"
 
@@ -17,7 +17,7 @@ static const struct linear_int4_axes axes[] = {
 #undef AXES
 };
 
-/* Rows of linear_int4.def, then those of linear_quad.def. */
+/* Rows of linear_int4.def come first, then those of linear_quad.def. */
 int hip_linear_int4_count(void)
 {
 	return (int)ARRAY_LEN(axes) + hip_linear_quad_count();
@@ -34,7 +34,7 @@ bool hip_linear_int4_is_quad(int i)
 	return i >= (int)ARRAY_LEN(axes);
 }
 
-/* --- which ------------------------------------------------------------------------ */
+/* --- choice of a row ------------------------------------------------------------------ */
 
 bool hip_linear_is_int4(const struct linear_args *a)
 {
@@ -64,15 +64,15 @@ static int find_axes(const char *name)
 	return i;
 }
 
-/* Can these axes serve, without lanes that have nothing to do? */
+/* True if shape i can be used and gives every lane work. */
 static bool fits(int i, const struct linear_args *a)
 {
 	return takes_int4(&axes[i], a) &&
 	       LINEAR_INT4_STEP(axes[i].thrds, axes[i].chunk) <= a->out[0].w->k;
 }
 
-/* What a shape without a measured row takes; -1: none. By N and K alone: the order of a
- * row's sum must not depend on the tokens beside it. */
+/* The row for a shape that was not measured; -1: none. It depends on N and K alone,
+ * because the order of a row's sum must not depend on other tokens. */
 static int guess(const struct hip *h, const struct linear_args *a, int32_t n)
 {
 	static const char *const smaller[] = {"short", "half", "tiny"};
@@ -81,7 +81,8 @@ static int guess(const struct hip *h, const struct linear_args *a, int32_t n)
 						   axes[wide].waves);
 	if (n >= 8192 && fits(dense, a))
 		return dense;
-	/* Where rows are few, fewer of them a workgroup: each unit should have one. */
+	/* With few rows, use fewer of them in a workgroup: each compute unit should have
+	 * one. */
 	if (wide_groups < h->device.n_cu && fits(deep, a))
 		return deep;
 	if (fits(wide, a))
@@ -92,7 +93,7 @@ static int guess(const struct hip *h, const struct linear_args *a, int32_t n)
 	return takes_int4(&axes[find_axes("tiny")], a) ? find_axes("tiny") : -1;
 }
 
-/* Can row i of hip_linear_int4_count() serve? */
+/* True if row i of hip_linear_int4_count() can be used. */
 static bool takes(int i, const struct linear_args *a)
 {
 	int n = (int)ARRAY_LEN(axes);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear of weights in several formats, as layers have that leave some of theirs
- * unquantized (a gated delta net: qkv and z in int4, a and b in bf16): a launch for each
- * format, so that none loses its fast kernel by its neighbours.
+ * linear for weights of several formats. Some checkpoints leave a part of a layer
+ * unquantized (in a gated delta net: qkv and z in int4, a and b in bf16). Each format
+ * gets its own launch, so that each keeps its fast kernel.
  */
 #include "backend/hip/hip_linear.h"
 
-/* Do the kernels take them in one launch? Scales may differ in type, but for int4's f32,
- * which alone have no fast kernel. */
+/* True if one launch can do both weights. Types of scales may differ, except that int4
+ * with f32 scales has no fast kernel. */
 static bool is_alike(const struct weight *a, const struct weight *b)
 {
 	if (a->quant != b->quant || a->group != b->group)
@@ -17,8 +17,8 @@ static bool is_alike(const struct weight *a, const struct weight *b)
 		(a->scale_type == DTYPE_F32) == (b->scale_type == DTYPE_F32));
 }
 
-/* Parts of a that are like part i, i being the first that is left; takes them off
- * *left, a bit each. */
+/* Collect the outputs that are like output i, the first one left. Their bits in *left are
+ * cleared. */
 static void take_alike(const struct linear_args *a, int i, uint32_t *left,
 		       struct linear_args *out)
 {
@@ -41,7 +41,7 @@ enum status hip_linear(struct backend *b, const struct linear_args *a)
 		if (one.n_out == a->n_out)
 			return hip_linear_alike(b, a);
 		st = hip_linear_alike(b, &one);
-		norm = NULL; /* its y, which is x, is there now */
+		norm = NULL; /* the first launch has written the norm's result, x */
 	}
 	return st == OK ? hip_linear_act(b, a) : st;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear for int4 weights by four lanes a row: linear_quad_sum.h.
+ * linear for int4 weights with four lanes a row: linear_quad_sum.h.
  */
 #include <stdio.h>
 

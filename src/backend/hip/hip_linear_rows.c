@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear by linear_rows and linear_blocks: weights whose rows are read in one run, at a
- * few tokens; more than a launch takes are done one batch after the other.
+ * linear by linear_rows and linear_blocks: weights with contiguous rows, at few tokens.
+ * More tokens than one launch takes are done in batches.
  */
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ static int32_t max_tok(enum quant q)
 	return is_small && !quant_block(q) ? LINEAR_ROWS_MAX_TOK / 2 : LINEAR_ROWS_MAX_TOK;
 }
 
-/* Four lanes a row (linear_quad_int8.hip), where that is the faster way. By K alone. */
+/* True if the kernel with four lanes a row (linear_quad_int8.hip) is faster. By K alone. */
 static bool is_quad_int8(const struct hip *h, const struct linear_args *a)
 {
 	for (int i = 0; i < a->n_out; i++) {
@@ -53,7 +53,7 @@ static bool takes_weight(const struct weight *w)
 	case QUANT_FP8:
 		break;
 	case QUANT_NVFP4:
-	case QUANT_MXFP4: /* a scale of 16 or 32 elements, also where K is one group */
+	case QUANT_MXFP4: /* one scale for 16 or 32 elements, even if K is one group */
 		in_powers = in_powers && w->group <= 32;
 		break;
 	default:
@@ -84,13 +84,13 @@ struct linear_rows_part hip_linear_part(const struct linear_out *o)
 		.factor = v.factor};
 }
 
-/* How a launch of some weights looks. */
+/* Which kernel a launch uses, and its limits. */
 struct form {
-	char name[48];    /* of its kernels, before _m<M>_kernel */
-	int32_t waves;    /* of a workgroup */
-	int32_t rows;     /* that a workgroup takes at a time */
-	int32_t per_cu;   /* workgroups that a compute unit holds at a time */
-	int32_t max_tok;  /* of a launch */
+	char name[48];    /* name of its kernels, without _m<M>_kernel */
+	int32_t waves;    /* waves in a workgroup */
+	int32_t rows;     /* rows that a workgroup sums at once */
+	int32_t per_cu;   /* workgroups that a compute unit holds at once */
+	int32_t max_tok;  /* most tokens of a launch */
 	bool is_quad;
 };
 
@@ -111,7 +111,7 @@ static struct form form_of(const struct hip *h, const struct linear_args *a)
 
 static int32_t form_lds(const struct form *f, enum quant q, int32_t n_tok, int32_t k)
 {
-	/* Its kernels stage as many tokens as they are for. */
+	/* Its kernels keep LDS for M tokens, however many there are. */
 	int32_t m = n_tok > 4 ? 8 : n_tok > 2 ? 4 : n_tok;
 	return f->is_quad ? LINEAR_QUAD_INT8_LDS_BYTES(m, k) : lds_bytes(q, n_tok, k);
 }
@@ -128,7 +128,8 @@ static struct linear_rows_args args_of(const struct hip *h, const struct linear_
 		r.n_groups = hip_over(first->k, first->group);
 		r.group_shift = __builtin_ctz((unsigned)first->group);
 	}
-	/* As many as a device holds at a time: each stages the activations once. */
+	/* At most as many workgroups as run at once, because each copies the activations
+	 * to LDS. */
 	int32_t most = h->checks.few_groups ? 3 : h->device.n_cu * f->per_cu;
 	for (int i = 0; i < LINEAR_ROWS_MAX_PART; i++) {
 		r.part[i].first_group = INT32_MAX;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear at many tokens: linear_tile.hip. Which tile is a guess from the number of
- * workgroups and compute units, or what `h->tile` says; it changes no result.
+ * linear at many tokens: linear_tile.hip. The tile is guessed from the numbers of
+ * workgroups and compute units, unless `h->tile` gives it. The choice does not change
+ * results.
  */
 #include <stdio.h>
 
@@ -67,7 +68,8 @@ bool hip_linear_tile_takes(const struct linear_args *a)
 	return true;
 }
 
-/* Rounds of workgroups over the compute units, times what one takes. */
+/* Estimated cost: rounds of workgroups over the compute units, times the time of a
+ * workgroup. */
 static double cost(const struct hip *h, const struct tile_shape *s,
 		   const struct linear_args *a)
 {
@@ -76,7 +78,7 @@ static double cost(const struct hip *h, const struct tile_shape *s,
 		blocks += hip_over(a->out[i].w->n, s->block_n);
 	double groups = (double)blocks * hip_over(a->n_tok, s->block_m);
 	double rounds = groups / h->device.n_cu;
-	if (rounds < 8) /* beyond that the last round matters little */
+	if (rounds < 8) /* with more rounds, a partial last one matters little */
 		rounds = (double)(int64_t)(rounds + 0.999999);
 	return rounds * s->block_m * s->block_n / s->rate;
 }

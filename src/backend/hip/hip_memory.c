@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device memory, and the ways to it and back.
+ * Device memory, and copies to and from it.
  *
- * Up: bytes go into one half of the stage, from where the device fetches them while
- * the caller goes on; a half is filled again only after an event has said that it was
- * read. So a step's ids cost one copy in host memory and one on the bus, and loading a
- * model overlaps reading the file with the bus.
- * Down: the device writes into pinned memory, which `sync` empties to where the
- * callers wanted the bytes.
+ * To the device: bytes are copied to one half of the stage, and the device fetches them
+ * from there while the caller continues. A half is reused only after an event says that
+ * it was read. So a step's ids cost one copy in host memory and one over the bus. Loading
+ * a model overlaps reading the file with the bus.
+ *
+ * From the device: the device writes to pinned memory, and `sync` copies from there to
+ * the caller's memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ void hip_memory_destroy(struct hip *h)
 
 /* --- blocks ----------------------------------------------------------------------- */
 
-/* All that launches reach comes from here: recorders want to know what there is. */
+/* Record each piece of memory that kernels can access, for recorders of launches. */
 static void note_range(struct hip *h, void *p, size_t n)
 {
 	h->ranges = xrealloc(h->ranges, (h->n_ranges + 1) * sizeof *h->ranges);
@@ -104,8 +105,8 @@ void hip_memory(struct backend *b, struct backend_memory *out)
 		return;
 	struct sysmem m;
 	sysmem_read("/", &m);
-	/* An APU's memory beyond what the system has is its own: the firmware's carve-out.
-	 * What lies within is GTT, pages of the system. */
+	/* If an APU reports more memory than the system has, that is the firmware's
+	 * carve-out, which belongs to the GPU. Otherwise it is GTT: pages of the system. */
 	out->is_system = out->total <= m.total;
 	if (out->is_system)
 		out->free = MIN(out->free, m.available);
@@ -137,8 +138,8 @@ enum status hip_alloc_shared(struct backend *b, size_t n_bytes, void **out)
 	size_t n = MAX(n_bytes, (size_t)1);
 	if (hip_graph_is_open(h, "taking memory"))
 		return E_UNSUPPORTED;
-	/* Kernels read and write this memory, so it must be coherent. The stage and the
-	 * landing need not be: only copies of the runtime touch them. */
+	/* Kernels access this memory, so it must be coherent. The stage and the landing
+	 * need not be coherent, because only the runtime's copies use them. */
 	enum status st = hip_check(h, h->api.hipHostMalloc(out, n, HIP_HOST_COHERENT),
 				   "pinned memory");
 	if (st != OK)
@@ -179,7 +180,7 @@ enum status hip_arena_take(struct hip *h, struct hip_arena *a, size_t n_bytes, v
 		return arena_block(h, a, h->checks.own_blocks ? MAX(n_bytes, (size_t)1) : n,
 				   (char **)out);
 	if (a->size - a->at < n) {
-		/* The first blocks are small, for small models. */
+		/* Start with small blocks, for small models. */
 		size_t size = MIN(MAX(2 * a->size, (size_t)FIRST_BLOCK_BYTES),
 				  (size_t)BLOCK_BYTES);
 		size = MAX(size, n);
@@ -202,9 +203,9 @@ void hip_arena_free(struct hip *h, struct hip_arena *a)
 	*a = (struct hip_arena){0};
 }
 
-/* --- up --------------------------------------------------------------------------- */
+/* --- to the device -------------------------------------------------------------------- */
 
-/* Room for n bytes in the stage, all in one half. */
+/* Reserve n bytes of the stage, within one half. */
 static enum status stage_take(struct hip *h, size_t n, char **out)
 {
 	struct hip_stage *s = &h->stage;
@@ -274,9 +275,9 @@ enum status hip_upload_rows(struct hip *h, const struct hip_rows *r)
 	return st;
 }
 
-/* --- down ------------------------------------------------------------------------- */
+/* --- from the device ------------------------------------------------------------------ */
 
-/* Wait for the device, and give what has landed to those who wanted it. */
+/* Wait for the device, and copy all landed bytes to the callers' memory. */
 static enum status land_all(struct hip *h)
 {
 	enum status st = h->has_failed ? E_DEVICE

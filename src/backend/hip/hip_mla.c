@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MLA: head_linear, mla_rope_kv.
+ * MLA: the operations head_linear and mla_rope_kv.
  */
 #include "backend/hip/hip_launch.h"
 #include "kernels/attention/mla_launch.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mixture of experts: moe_router. hip_experts.c has the experts.
+ * Mixture of experts: the operation moe_router. hip_experts.c has moe_experts.
  */
 #include "backend/hip/hip_experts.h"
 #include "kernels/linear/linear_int4.h"

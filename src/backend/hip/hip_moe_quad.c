@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * moe_experts for a few tokens at int4 experts by four lanes a row: moe_quad.hip.
+ * moe_experts for int4 experts at few tokens with four lanes a row: moe_quad.hip.
  */
 #include <stdio.h>
 
@@ -48,8 +48,8 @@ static bool has_whole_turns(const struct moe_quad_axes *x, int32_t k)
 	return k % (x->split * x->unroll * QUAD_STEP) == 0;
 }
 
-/* The measured row of n outputs and k inputs, else the first of `rows` whose turns these
- * are, else the first. */
+/* Choose a row for n outputs and k inputs: the measured one, else the first of `rows`
+ * whose turns divide K, else the first. */
 static const struct moe_quad_axes *choose(const struct hip *h, enum hip_tune_op op,
 					  const struct moe_quad_axes *rows, size_t n_rows,
 					  int32_t n, int32_t k)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AWQ and GPTQ keep the outputs of a weight side by side; the kernels read an output's
- * row in one run. So such weights are turned at load, once and by all CPUs, into int4 or
- * int8 with the same integers, scales and zero points: nothing is rounded.
+ * Converts weights to a format that kernels read fast, when they are loaded. Nothing is
+ * rounded: integers, scales and zero points stay the same. All CPUs share the work.
  *
- * So are GGUF's blocks that say no more than int4, int8 or mxfp4 do: Q4_0 (nibbles less 8,
- * an f16 for 32), Q8_0 and MXFP4. What lies in between the numbers there, at 18, 34 and 17
- * bytes, lies beside them then: every load is aligned, and the kernels are those of the
- * other files. A row keeps its bytes. (An exponent of 255, which no file has, is NaN in
- * mxfp4 and was 2^127 in the block.)
+ * AWQ and GPTQ store the outputs of a weight side by side, but kernels read an output's
+ * row in one run. So such weights are transposed to int4 or int8.
+ *
+ * GGUF's blocks Q4_0, Q8_0 and MXFP4 have the numbers of int4, int8 and mxfp4, with a
+ * scale between every 18, 34 or 17 bytes. Separating the scales aligns every load, and
+ * the kernels of the other files can be used. A row keeps its size. (A scale's exponent
+ * of 255, which no file has, becomes NaN in mxfp4; in a block it means 2^127.)
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +19,13 @@
 
 struct repack {
 	const struct weight *from;
-	uint32_t *q, *zeros; /* of the result */
+	uint32_t *q, *zeros; /* arrays of the result */
 	char *scales;
 	int bits;
 	int32_t groups;
 };
 
-/* Integer of input i, output n. */
+/* Integer of input i and output n. */
 static uint32_t integer_at(const struct weight *w, int bits, int32_t i, int32_t n)
 {
 	const uint32_t *q = w->q;
@@ -47,7 +48,7 @@ static uint32_t zero_at(const struct weight *w, int bits, int32_t g, int32_t n)
 	return ((word >> n % p * bits) + (uint32_t)w->zero_step) & ((1u << bits) - 1);
 }
 
-/* Outputs [begin, end) * 8. */
+/* Repack outputs [8 begin, 8 end). */
 static void repack_part(void *arg, int begin, int end)
 {
 	const struct repack *r = arg;
@@ -72,7 +73,7 @@ static void repack_part(void *arg, int begin, int end)
 	}
 }
 
-/* Are all zero points those of a format without any? */
+/* True if all zero points have the value of formats without zero points. */
 static bool is_symmetric(const struct repack *r, size_t n)
 {
 	uint32_t middle = r->bits == 4 ? 0x88888888u : 0x80808080u;
@@ -84,7 +85,7 @@ static bool is_symmetric(const struct repack *r, size_t n)
 
 /* --- blocks ----------------------------------------------------------------------- */
 
-/* As quant.def says. */
+/* True if quant.def says REPACKED for q. */
 static bool is_repacked(enum quant q)
 {
 	enum { PLAIN, OWN, UNITS, UNITS_MIN, REPACKED };
@@ -104,8 +105,8 @@ static bool is_plain_block(enum quant q)
 	return quant_block(q) && is_repacked(q);
 }
 
-/* Nibble i of a block whose low nibbles are the first sixteen. A block's e2m1 has one
- * zero: its 8 is 0 too, and no -0. */
+/* Nibble i of a block; the low nibbles are the first sixteen elements. In a block's e2m1,
+ * code 8 is 0; the format mxfp4 would read -0. */
 static uint8_t nibble_at(const uint8_t *q, int i, bool is_mx)
 {
 	uint8_t n = q[i % 16] >> i / 16 * 4 & 15;
@@ -122,7 +123,7 @@ struct unblock {
 	uint8_t *q, *scales;
 };
 
-/* Rows [begin, end). */
+/* Convert rows [begin, end). */
 static void unblock_part(void *arg, int begin, int end)
 {
 	const struct unblock *u = arg;
@@ -144,7 +145,7 @@ static void unblock_part(void *arg, int begin, int end)
 	}
 }
 
-/* *memory is one block: q, then scales. */
+/* Convert a weight of blocks. *memory is one allocation: q, then scales. */
 static enum status unblock(struct hip *h, const struct weight *w, struct weight *out,
 			   void **memory)
 {
@@ -194,7 +195,8 @@ enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out
 	r.zeros = (uint32_t *)(p + n_q);
 	r.scales = p + n_q + n_zero * 4;
 	memset(r.zeros, 0, n_zero * 4);
-	/* Pieces of outputs that share a word of zero points, and lines of the source. */
+	/* A piece is eight outputs: they share a word of zero points and cache lines of
+	 * the source. */
 	pool_for(h->pool, (w->n + 7) / 8, 8, repack_part, &r);
 	*out = (struct weight){
 		.quant = r.bits == 4 ? QUANT_INT4 : QUANT_INT8, .n = w->n, .k = w->k,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations that work row by row: embed_rows, gather_rows, copy_words, rope_table, rms_norm,
- * act_mul, logits_top. Geometry as the .hip files tell.
+ * Operations on rows: embed_rows, gather_rows, copy_words, rope_table, rms_norm, act_mul,
+ * logits_top. The .hip files describe the grids.
  */
 #include "backend/hip/hip_launch.h"
 

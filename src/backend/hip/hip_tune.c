@@ -41,8 +41,8 @@ static bool read_row(const char *line, struct hip_tune_row *out)
 	return false;
 }
 
-/* "linear-tiles 5": where a few tokens end. One more than the kernels of few take is the
- * most that says something. */
+/* Read a line such as "linear-tiles 5": the smallest number of tokens for tiles. The
+ * largest useful value is one more than the kernels for few tokens take. */
 static bool read_from(struct hip *h, const char *line)
 {
 	char what[16];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was measured to be fastest on a chip: <arch>.tune, a text file beside the code
+ * The fastest measured kernels of a chip: <arch>.tune, a text file beside the code
  * object, written by `haloctl kernels tune`. A line:
- *   int4 N K NAME   the row of linear_int4.def for weights of N outputs (all that one
- *                   launch takes) and K inputs
- *   tile N K NAME   the row of linear_tile.def for the same at many tokens
+ *   int4 N K NAME   the row of linear_int4.def or linear_quad.def for weights with N outputs
+ *                   (the sum over one launch) and K inputs
+ *   tile N K NAME   the row of linear_tile.def for these at many tokens
  *   moe-up F D NAME, moe-down D F NAME  the rows of moe_quad.def for experts of width F
- *   linear-tiles M  from so many tokens on linear works in tiles, where it can
- *   expert-tiles M  the same of moe_experts
+ *   linear-tiles M  smallest number of tokens for which linear uses tiles
+ *   expert-tiles M  smallest number of tokens for which moe_experts uses tiles
  *   # …             a comment
- * A line that names what is not there is left out with a word in the log: it can cost
- * speed and nothing else. Thread: engine.
+ * A line that names an unknown row is ignored with a message in the log. That can cost
+ * speed but nothing else. Thread: engine.
  */
 #pragma once
 #include "backend/hip/hip.h"
@@ -19,12 +19,13 @@ enum hip_tune_op { HIP_TUNE_INT4, HIP_TUNE_TILE, HIP_TUNE_MOE_UP, HIP_TUNE_MOE_D
 
 struct hip_tune_row {
 	enum hip_tune_op op;
-	int32_t n, k, choice; /* choice: row of the .def file */
+	int32_t n, k, choice; /* choice: index of the row in the .def file */
 };
 
-/* Of this text, malloc'ed to h->tune; what: its name in the log. */
+/* Parse the text of a tune file into h->tune (malloc'ed); what: the file's name in the
+ * log. */
 void hip_tune_read(struct hip *h, struct str text, const char *what);
-/* -1: nothing was measured. */
+/* The measured row for an operation and shape, or -1. */
 int hip_tune_find(const struct hip *h, enum hip_tune_op op, int32_t n, int32_t k);
-/* Does <arch>.tune lie where the code object does? Then read it. */
+/* Read <arch>.tune if it exists beside the code object. */
 void hip_tune_open(struct hip *h, const struct backend_opts *o);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights on the device, in the checkpoint's own words. Rows are padded where they
- * would lie a multiple of 2,048 bytes apart: the channels of memory repeat with that,
- * and workgroups that start at the same place of different rows would all wait for
- * the same ones (measured by others on gfx1151: 142 GB/s where 195 were had).
+ * Weights on the device, in the checkpoint's formats. Rows are padded if their distance
+ * would be a multiple of 2,048 bytes. Memory channels repeat with that distance, so
+ * workgroups that start at the same column of different rows would all use the same
+ * channels (others measured 142 GB/s instead of 195 on gfx1151).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static bool has_kernels(enum quant q)
 	return q <= QUANT_INT8 || q == QUANT_NVFP4 || q == QUANT_FP8 || q >= QUANT_MXFP4;
 }
 
-/* A copy on the device of n rows; NULL where there are none. */
+/* Copy n rows to the device; *out is NULL if there are none. */
 static enum status keep(struct hip *h, struct hip_rows r, const void **out)
 {
 	*out = NULL;
@@ -35,8 +35,8 @@ static enum status keep(struct hip *h, struct hip_rows r, const void **out)
 	return st;
 }
 
-/* Elements of a weight that lies across, or in between others, in order: malloc'ed,
- * NULL when there is no memory. size: bytes of one. */
+/* The elements of a transposed or interleaved weight in row order, malloc'ed; NULL when
+ * out of memory. size: bytes of an element. */
 static char *in_order(const struct weight *w, size_t size)
 {
 	size_t n = (size_t)w->n, k = (size_t)w->k;

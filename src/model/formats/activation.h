@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The activation of a gated feed-forward layer: y = act(gate) * up. Each is a row of
- * numbers (g of gate, u of up) to one number. Thread: any.
+ * The activation of a gated feed-forward layer: y = act(gate) * up, element by element.
+ * Below, g is an element of gate and u the same element of up. Thread: any.
  */
 #pragma once
 
 enum activation_kind {
-	/* g / (1 + exp(-g)) * u. Shazeer, GLU Variants Improve Transformer, 2020, eq. 6. */
+	/* SiLU: g / (1 + exp(-g)) * u. Shazeer, GLU Variants Improve Transformer, 2020,
+	 * eq. 6. */
 	ACT_SILU,
-	/* 0.5 g (1 + tanh(sqrt(2 / pi) (g + 0.044715 g^3))) * u. Hendrycks and Gimpel,
-	 * Gaussian Error Linear Units, 2016, section 2; "gelu_pytorch_tanh". */
+	/* GELU, tanh form: 0.5 g (1 + tanh(sqrt(2 / pi) (g + 0.044715 g^3))) * u.
+	 * Hendrycks and Gimpel, Gaussian Error Linear Units, 2016, section 2;
+	 * "gelu_pytorch_tanh". */
 	ACT_GELU_TANH,
-	/* g at most `limit`, u within +-limit: g / (1 + exp(-alpha g)) * (u + 1).
-	 * OpenAI, gpt-oss model card, 2025, section 2.2. */
+	/* g / (1 + exp(-alpha g)) * (u + 1), where g is first clamped to at most `limit`
+	 * and u to [-limit, limit]. OpenAI, gpt-oss model card, 2025, section 2.2. */
 	ACT_CLAMPED,
 };
 
 struct activation {
 	enum activation_kind kind;
-	float alpha, limit; /* of ACT_CLAMPED; else 0 */
+	float alpha, limit; /* ACT_CLAMPED only; 0 for the others */
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * IQ2_XXS: 256 points of eight magnitudes, two bits each, the first lowest: 0, 1 and 2
- * are 8, 25 and 43. Data of the format, from the gguf package for Python
- * (tests/golden/make_iq2_grid.py).
+ * The grid of IQ2_XXS: 256 points of eight magnitudes each. A magnitude takes two bits,
+ * the first in the lowest; codes 0, 1 and 2 mean 8, 25 and 43. This is data of the
+ * format, from the gguf package for Python (tests/golden/make_iq2_grid.py).
  */
 #pragma once
-#ifndef TABLE /* how device code has constants */
+#ifndef TABLE /* device code defines TABLE as its kind of constant memory */
 #define TABLE static const
 #endif
 TABLE unsigned short iq2xxs_grid[256] = {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AutoAWQ "gemm". Of a layer X of N outputs and K inputs, in groups of G inputs:
+ * AutoAWQ "gemm". A layer X with N outputs and K inputs, in groups of G inputs, has:
  *
  *   X.qweight  I32 (K, N/8)    eight outputs a word, in the order 0 2 4 6 1 3 5 7
  *   X.qzeros   I32 (K/G, N/8)  in the same order
  *   X.scales   F16 (K/G, N)
  *
- * The weight is (nibble - zero) * scale, both of 0..15 as stored.
+ * The weight is (nibble - zero) * scale. Nibble and zero are stored as 0..15.
  */
 #include "model/formats/quant.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The formats of GGUF (ggml): weights in blocks of 32 or 256 with their scales beside
- * them. d, m: float16. A byte of two nibbles holds elements of two halves, i and
- * i + 16 of 32 (i + 32 of 64 in the K formats). In bytes, from the start of a block:
+ * The block formats of GGUF (ggml): 32 or 256 weights together with their scales. d and m
+ * are float16. A byte of two nibbles holds elements i and i + 16 of 32 weights; in the K
+ * formats elements i and i + 32 of 64. Each row lists a block's fields in order, with
+ * their sizes in bytes, and the value of a weight with integer q:
  *
  *   Q4_0     d, 16 of nibbles                          d (q - 8)
  *   Q4_1     d, m, 16 of nibbles                       d q + m
@@ -12,20 +13,22 @@
  *   IQ4_NL   d, 16 of nibbles, which are indices       d value[q]
  *   MXFP4    e8m0, 16 of nibbles of e2m1               2^(e - 127) e2m1
  *
- * and of 256, in 8 parts of 32 or 16 of 16 with a scale s and perhaps a minimum n each:
+ * Blocks of 256 weights have 8 parts of 32 or 16 parts of 16. Each part has a scale s
+ * and, in some formats, a minimum n:
  *
  *   Q2_K     16 of (n, s) in nibbles, 64 of 2 bits, d, m      d s q - m n
  *   Q3_K     32 of third bits, 64 of 2 bits, 12 of s, d       d (s - 32) (q - 4)
  *   Q4_K     d, m, 12 of s and n, 128 of nibbles              d s q - m n
- *   Q5_K     d, m, 12 of s and n, 32 of fifth bits, 128 of nibbles
+ *   Q5_K     d, m, 12 of s and n, 32 of fifth bits, 128 of nibbles; as Q4_K
  *   Q6_K     128 of nibbles, 64 of 2 upper bits, 16 of s, d   d s (q - 32)
  *   IQ4_XS   d, 2 and 4 of s, 128 of nibbles, indices         d (s - 32) value[q]
- *   IQ2_XXS  d, 8 of: four 8-bit indices of a grid of eight magnitudes; four 7-bit
- *            signs, the eighth making their number even, and s   d (s + 1/2)/4 grid
+ *   IQ2_XXS  d, then 8 groups of 8 bytes                      d (s + 1/2)/4 grid
  *
- * Source: the gguf package for Python (gguf/quants.py), which is also what
- * tests/golden/make_blocks.py compares with. d s, m n and the value are each rounded
- * to float32 as there.
+ * A group of IQ2_XXS is four 8-bit indices into a grid of eight magnitudes, four 7-bit
+ * sets of signs, and a 4-bit s. An eighth sign makes the number of minus signs even.
+ *
+ * Source: the gguf package for Python (gguf/quants.py); tests/golden/make_blocks.py
+ * compares with it. As there, d s, m n and the value are each rounded to float32.
  */
 #include <assert.h>
 
@@ -55,7 +58,8 @@ static void one_scale(struct block_parts *o, const uint8_t *d, const uint8_t *m)
 	o->min[0] = m ? -blocks_f16(o->m) : 0;
 }
 
-/* 16 bytes at p are q[0..15] in the low nibbles and q[16..31] in the high ones. */
+/* The 16 bytes at p hold q[0..15] in their low nibbles and q[16..31] in the high ones.
+ * `less` is subtracted from each. */
 static void nibbles16(const uint8_t *p, int less, int8_t *q)
 {
 	for (int i = 0; i < 16; i++) {
@@ -122,7 +126,8 @@ static void split_mxfp4_block(const uint8_t *p, struct block_parts *o)
 {
 	static const int8_t twice[16] = {0, 1, 2, 3, 4, 6, 8, 12,
 					 0, -1, -2, -3, -4, -6, -8, -12};
-	/* Half the scale; 255 is no NaN here. */
+	/* p[0] is the scale's e8m0 exponent. Build the bits of half the scale, because
+	 * `twice` holds doubled values. As in ggml, 255 does not mean NaN here. */
 	uint32_t bits = p[0] < 2 ? 0x00200000u << p[0] : (uint32_t)(p[0] - 1) << 23;
 	float half;
 	memcpy(&half, &bits, sizeof half);
@@ -144,32 +149,32 @@ static void parts_of(struct block_parts *o, int n_sub, const uint8_t *d,
 	memset(o->least, 0, sizeof o->least);
 }
 
-/* s and least to scale and min; unit: of s. */
+/* Compute scale and min from s and least; s counts in units of `unit`. */
 static void scales_of(struct block_parts *o, float unit)
 {
 	float d = blocks_f16(o->d), m = blocks_f16(o->m);
-	for (int j = 0; j < (int)sizeof o->s; j++) { /* zeros past the last */
+	for (int j = 0; j < (int)sizeof o->s; j++) { /* entries past the last part are 0 */
 		o->scale[j] = d * ((float)o->s[j] * unit);
 		o->min[j] = m * (float)o->least[j];
 	}
 }
 
-/* 32 bytes, some bits of each. Loading a file is such loops, which compilers turn into
- * vectors. */
+/* Extract the same bits of 32 bytes. Loading a file spends its time in such loops, and
+ * compilers vectorize them. */
 static inline void take_bits(const uint8_t *p, int shift, int mask, int8_t *q)
 {
 	for (int i = 0; i < 32; i++)
 		q[i] = (int8_t)(p[i] >> shift & mask);
 }
 
-/* 2 bits each: 32 bytes are four runs of 32, from the lowest bits up. */
+/* 2-bit integers: each 32 bytes hold four runs of 32, from the lowest bits up. */
 static void crumbs(const uint8_t *p, int8_t *q)
 {
 	for (int i = 0; i < 8; i++)
 		take_bits(p + i / 4 * 32, i % 4 * 2, 3, q + 32 * i);
 }
 
-/* 32 bytes are two runs of 32. */
+/* 4-bit integers: each 32 bytes hold two runs of 32, low nibbles first. */
 static void nibbles32(const uint8_t *p, int8_t *q)
 {
 	for (int i = 0; i < 8; i++)
@@ -198,15 +203,16 @@ static void split_q3_k(const uint8_t *p, struct block_parts *o)
 	}
 	scales_of(o, 1);
 	crumbs(p + 32, o->q);
-	for (int run = 0; run < 8; run++) { /* 4 is off where the third bit is not */
+	for (int run = 0; run < 8; run++) { /* subtract 4 where the third bit is 0 */
 		int8_t *q = o->q + 32 * run;
 		for (int i = 0; i < 32; i++)
 			q[i] = (int8_t)(q[i] + (p[i] >> run & 1) * 4 - 4);
 	}
 }
 
-/* Scales and minima of Q4_K and Q5_K: six bits each; of the last four of both the two
- * upper bits stand above those of the first four. */
+/* Six-bit scales and minima of Q4_K and Q5_K. The first four of each are the low six bits
+ * of a byte. The last four have their low bits in nibbles of further bytes; their upper
+ * two bits are the top bits of the first bytes. */
 static void scales_k(const uint8_t *p, struct block_parts *o)
 {
 	const uint8_t *s = p + 4;
@@ -286,7 +292,7 @@ static void split_iq2_xxs(const uint8_t *p, struct block_parts *o)
 	scales_of(o, 0.125f);
 }
 
-/* --- together ------------------------------------------------------------- */
+/* --- all formats --------------------------------------------------------- */
 
 void blocks_split(enum quant q, const void *block, struct block_parts *out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compressed-tensors "pack-quantized", four bits (p = 8 to a word) or eight (p = 4).
- * Of a layer X of N outputs and K inputs, in groups of G inputs:
+ * compressed-tensors "pack-quantized", with four bits (p = 8 integers to a word) or eight
+ * (p = 4). A layer X with N outputs and K inputs, in groups of G inputs, has:
  *
  *   X.weight_packed      I32 (N, K/p)          p integers of a row a word
  *   X.weight_scale       float (N, K/G)
@@ -9,9 +9,9 @@
  *   X.weight_shape       I64 (2)               N, K
  *   X.weight_g_idx       I32 (K)               group of each input; absent: k / G
  *
- * Integers and zero points are both stored plus 8 (128), so that a signed value v of
- * -8..7 is nibble v+8, and the weight is (nibble - zero) * scale with zero = 8 where
- * it is symmetric.
+ * Integers and zero points are stored with 8 added (128 for eight bits): the signed value
+ * v of -8..7 is nibble v+8. The weight is (nibble - zero) * scale, with zero = 8 in a
+ * symmetric format.
  */
 #include <stdio.h>
 
@@ -27,7 +27,7 @@ static enum status check_groups(const struct quant_want *w, int32_t group,
 	return OK;
 }
 
-/* weight_shape says nothing new; where it is, it must not say otherwise. */
+/* weight_shape repeats what we know; if it exists, it must agree. */
 static enum status check_shape(const struct quant_want *w, struct fail *fail)
 {
 	char name[256];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FP8 (e4m3). Of a layer X of N outputs and K inputs:
+ * FP8 (e4m3). A layer X with N outputs and K inputs has:
  *
  *   X.weight            F8_E4M3 (N, K)
  *   X.weight_scale_inv  float (ceil(N/R), ceil(K/C))  blocks of R by C, or
  *   X.weight_scale      float: the same, one for each output, or one for all
  *
- * Either scale multiplies; "inv" is from the view of who made it. Scales of the inputs
- * are how to round them; they are not rounded here.
+ * Both kinds of scale multiply the number; "inv" is the inverse of the factor used when
+ * quantizing. Scales for rounding the layer's inputs are ignored: inputs are not rounded.
  */
 #include "model/formats/quant.h"
 
-/* The scale that is for whole rows, whatever shape its one or N numbers have. */
+/* Open a scale tensor that has one number for all rows, or N numbers, in any shape. */
 static enum status open_rows(const struct quant_want *w, const char *suffix,
 			     const struct tensor **out, int32_t *group_n,
 			     struct fail *fail)
@@ -21,7 +21,7 @@ static enum status open_rows(const struct quant_want *w, const char *suffix,
 	if (st != OK)
 		return st;
 	size_t n = t->n_bytes / dtype_bytes(t->dtype);
-	bool is_row = t->n_dims > 1 && t->dim[0] != w->n; /* a scale an input? */
+	bool is_row = t->n_dims > 1 && t->dim[0] != w->n; /* one scale per input? */
 	if (n != 1 && (n != (size_t)w->n || is_row))
 		return fail_set(fail, E_FORMAT, "%s: tensor %s has %zu numbers, the "
 				"model needs 1 or one for each of %d outputs", t->file,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPTQ, four bits (p = 8 to a word) or eight (p = 4). Of a layer X of N outputs and K
- * inputs, in groups of G inputs:
+ * GPTQ, with four bits (p = 8 integers to a word) or eight (p = 4). A layer X with N
+ * outputs and K inputs, in groups of G inputs, has:
  *
  *   X.qweight  I32 (K/p, N)    p inputs a word
  *   X.qzeros   I32 (K/G, N/p)  p outputs a word
  *   X.scales   F16 (K/G, N)
  *   X.g_idx    I32 (K)         group of each input; may be absent: k / G
  *
- * The weight is (integer - zero) * scale. The older format stores zero - 1, and lost a
- * carry where zero is 0: 15 means 0, as its own kernels read it. With "desc_act" the
- * inputs of a group lie anywhere, and g_idx says where.
+ * The weight is (integer - zero) * scale. The older format stores zero - 1 without
+ * borrow: a stored 15 means zero 0, as in GPTQ's own kernels. With "desc_act" the inputs
+ * of a group are scattered, and g_idx gives the group of each input.
  */
 #include "model/formats/quant.h"
 

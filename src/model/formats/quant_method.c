@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * quantization_config of the methods that say one thing for all layers: awq, gptq,
- * fp8, fbgemm_fp8, modelopt, mxfp4. Their lists of exceptions are not read: an exception is
- * a layer whose tensor is plain (quant_open). How inputs would be rounded is not followed
- * either: they are kept as they are, which is nearer to the model than what is asked for.
+ * quantization_config of the methods with one setting for all layers: awq, gptq, fp8,
+ * fbgemm_fp8, modelopt, mxfp4. Their lists of exceptions are not read: a layer with a
+ * plain tensor is an exception (quant_open). Settings for rounding a layer's inputs are
+ * ignored too. Inputs stay unrounded, which is closer to the original model.
  */
 #include <strings.h>
 
@@ -11,7 +11,8 @@
 #include "json/jsonfile.h"
 #include "model/formats/quant.h"
 
-/* An integer of [min, max], or refused; -1 where `all` is allowed stands for 0. */
+/* Read an integer of [min, max]; anything else is refused. If `all` is true, -1 is
+ * allowed and gives 0. */
 static enum status read_int(const json_t *config, const char *key, int min, int max,
 			    bool all, int32_t *out, struct fail *fail)
 {
@@ -27,8 +28,8 @@ static enum status read_int(const json_t *config, const char *key, int min, int 
 	return OK;
 }
 
-/* The value of a key is one of the words (separated by blanks), in any case; absence
- * is allowed where `may_lack`. */
+/* Check that the value of a key is one of `words` (separated by blanks, any case). The
+ * key may be absent if `may_lack`. */
 static enum status need_word(const json_t *config, const char *key, const char *words,
 			     bool may_lack, struct fail *fail)
 {
@@ -60,7 +61,8 @@ static enum status read_awq(const json_t *config, struct quant_choice *out,
 	return st;
 }
 
-/* Layers with settings of their own, by pattern; "-:" patterns only leave out. */
+/* "dynamic" maps layer patterns to settings of their own. Only patterns that exclude
+ * layers ("-:") are accepted. */
 static enum status check_dynamic(const json_t *config, struct fail *fail)
 {
 	const json_t *dynamic = jsonfile_get(config, "dynamic");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MXFP4 (OCP Microscaling Formats, 2023): e2m1 numbers in groups of 32 with an e8m0
- * scale each, in two spellings. Of a layer X of N outputs and K inputs:
+ * MXFP4 (OCP Microscaling Formats, 2023): e2m1 numbers in groups of 32 with one e8m0
+ * scale each. There are two spellings. In compressed-tensors a layer X with N outputs and
+ * K inputs has (ModelOpt calls the first one X.weight):
  *
  *   X.weight_packed  U8 (N, K/2)   two a byte, the even element in the low nibble
  *   X.weight_scale   U8 (N, K/32)  also F8_E8M0
  *
- * (compressed-tensors; ModelOpt says X.weight for the first), and of gpt-oss, where a
- * tensor holds all experts:
+ * In gpt-oss a tensor holds all E experts:
  *
  *   X_blocks         U8 (E, N, K/32, 16)
  *   X_scales         U8 (E, N, K/32)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVFP4: e2m1 numbers in groups of 16 with an e4m3 scale each, and a float32 scale
- * for all, in two spellings. Of a layer X of N outputs and K inputs:
+ * NVFP4: e2m1 numbers in groups of 16 with one e4m3 scale each, and one float32 scale for
+ * the whole tensor. A layer X with N outputs and K inputs has, in two spellings:
  *
  *   compressed-tensors           ModelOpt
  *   X.weight_packed              X.weight          U8 (N, K/2)
@@ -9,8 +9,8 @@
  *   X.weight_global_scale        X.weight_scale_2  F32, one
  *     divides                      multiplies
  *
- * What is said of the inputs (input_scale, input_global_scale) is how to round them;
- * they are not rounded here.
+ * Scales for rounding the layer's inputs (input_scale, input_global_scale) are ignored:
+ * inputs are not rounded.
  */
 #include <math.h>
 

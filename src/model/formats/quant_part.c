@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding the tensors of a weight, checked. Some checkpoints have the weights of all
- * experts of a layer in one tensor, and of those the two that share an input as the
- * rows of one: one after the other, or in turn. Such a part is a view, made here for
- * any format: the first dimension is the expert, the second is cut in the proportion
- * that the weight has of all rows, which scales and zero points of groups of rows have
- * too, and what remains is a row.
+ * Finds and checks the tensors of a weight.
+ *
+ * Some checkpoints hold all experts of a layer in one tensor. Gate and up of an expert,
+ * which share their input, may also be in one tensor: one after the other, or with rows
+ * in alternation. This code makes a view of one such part, for any format. The first
+ * dimension selects the expert. The second is cut in the proportion of the weight's rows
+ * to all rows; scales and zero points of row groups have the same proportion. The
+ * remaining dimensions form a row.
  */
 #include <stdio.h>
 
@@ -39,7 +41,7 @@ const struct tensor *quant_find(const struct quant_want *w, const char *suffix)
 	return tensors_find(w->tensors, name);
 }
 
-/* The view of an expert's tensor (rows, ...), of all rows. */
+/* A view of all rows of one expert in tensor t: (rows, ...). */
 static enum status cut_expert(const struct quant_want *w, const struct tensor *t,
 			      struct tensor *out, struct fail *fail)
 {
@@ -61,7 +63,7 @@ static void cut_rows(const struct quant_want *w, bool is_numbers, struct tensor 
 	int64_t rows = t->n_dims ? t->dim[0] : 1;
 	if (is_numbers && p->is_transposed) {
 		if (t->n_dims != 2 || rows != w->k || t->dim[1] != p->n_rows)
-			return; /* what it is not, quant_tensor says */
+			return; /* quant_tensor reports the wrong shape */
 		t->data = (const char *)t->data +
 			  (size_t)p->first * dtype_bytes(t->dtype);
 		t->dim[0] = w->n;
@@ -75,7 +77,7 @@ static void cut_rows(const struct quant_want *w, bool is_numbers, struct tensor 
 	t->dim[0] = rows * w->n / p->n_rows;
 	t->data = (const char *)t->data + row_bytes * (size_t)first;
 	t->n_bytes = row_bytes * (size_t)t->dim[0];
-	for (; t->n_dims > 2; t->n_dims--) /* (rows, groups, bytes of one) */
+	for (; t->n_dims > 2; t->n_dims--) /* merge (rows, groups, bytes of a group) into rows */
 		t->dim[1] *= t->dim[t->n_dims - 1];
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights as numbers: <name>.weight (N, K) in F32, F16 or BF16. Within a tensor of all
- * experts' also (K, N).
+ * Weights as plain numbers: <name>.weight (N, K) in F32, F16 or BF16. In a tensor of all
+ * experts also (K, N).
  */
 #include "model/formats/quant.h"
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * quantization_config: the methods of quant_method.c, which say one thing for all
- * layers, and compressed-tensors with groups of layers. There a layer's format is
- * found as the writer of the format does it:
+ * quantization_config: either a method with one setting for all layers (quant_method.c),
+ * or compressed-tensors with groups of layers. For the latter a layer's format is found
+ * by the rules of the compressed-tensors library:
  *
  *   1. a name that `ignore` lists, or one of its patterns matches: plain
  *   2. the first group that targets the layer by name or pattern
  *   3. the first group that targets the class Linear
  *   4. else plain
  *
- * A layer that is Linear by rule 3 and yet has its numbers unpacked (embeddings are
- * asked for by name like any layer, and a router may have lost its class) is plain:
- * quant_open looks which tensor there is.
+ * Rule 3 can be wrong here: embeddings are looked up by name like any layer, and a router
+ * may not be of class Linear. quant_open therefore checks which tensor exists, and treats
+ * a layer with unpacked numbers as plain.
  */
 #include <stdlib.h>
 #include <strings.h>
@@ -24,7 +24,7 @@
 
 #define SECTION "quantization_config"
 
-/* Names, exact or by pattern. */
+/* A set of names: exact ones and patterns. */
 struct name_set {
 	char **exact;
 	size_t n_exact;
@@ -43,7 +43,7 @@ struct quant_scheme {
 	struct name_set ignore;
 	struct scheme_group *groups;
 	size_t n_groups;
-	struct quant_choice all; /* of a layer in no group */
+	struct quant_choice all; /* format of a layer that is in no group */
 	bool asks_fp8_kv;
 };
 
@@ -57,7 +57,7 @@ enum status quant_refuse(struct fail *fail, const char *key, const json_t *v)
 	return st;
 }
 
-/* --- sets of names -------------------------------------------------------- */
+/* --- name sets ------------------------------------------------------------ */
 
 static void name_set_deinit(struct name_set *s)
 {
@@ -127,7 +127,7 @@ static bool is_string(const json_t *v, const char *want)
 	return json_is_string(v) && strcmp(json_string_value(v), want) == 0;
 }
 
-/* Absent, null, false, {} or []: whatever it is, it is not there. */
+/* True for an absent value, null, false, {} or []: the setting is off. */
 static bool is_nothing(const json_t *v)
 {
 	return !v || json_is_false(v) ||
@@ -142,7 +142,7 @@ enum status quant_need_nothing(const json_t *object, const char *key,
 	return is_nothing(v) ? OK : quant_refuse(fail, key, v);
 }
 
-/* Integers by group or row, packed into words. */
+/* Read the settings of integer weights with a scale per group or row. */
 static enum status read_integers(const json_t *w, struct quant_choice *out,
 				 struct fail *fail)
 {
@@ -158,8 +158,9 @@ static enum status read_integers(const json_t *w, struct quant_choice *out,
 		return quant_refuse(fail, "type", jsonfile_get(w, "type"));
 	if (symmetric && !json_is_boolean(symmetric))
 		return quant_refuse(fail, "symmetric", symmetric);
-	/* "weight" and its older name "static" leave the order alone; the others come
-	 * with an index of groups (weight_g_idx), which says where it is. */
+	/* With "weight" and its older name "static", inputs keep their order. The other
+	 * values store a group for each input in weight_g_idx, which is read where it
+	 * exists. */
 	if (order && !json_is_boolean(order) && !is_string(order, "weight") &&
 	    !is_string(order, "static") && !is_string(order, "group") &&
 	    !is_string(order, "dynamic"))
@@ -177,7 +178,7 @@ static enum status read_integers(const json_t *w, struct quant_choice *out,
 	return quant_need_nothing(w, "block_structure", fail);
 }
 
-/* What both kinds of floating point have to say. */
+/* Check the settings that all floating-point formats share. */
 static enum status need_float(const json_t *w, int n_bits, struct fail *fail)
 {
 	const json_t *bits = jsonfile_get(w, "num_bits");
@@ -252,14 +253,15 @@ static enum status read_targets(const json_t *targets, struct scheme_group *g,
 		if (strcmp(name, "Linear") == 0)
 			g->takes_linear = true;
 		else if (!strchr(name, '.') && strcmp(name, "lm_head") != 0)
-			return quant_refuse(fail, "targets", targets); /* a class */
+			/* a class other than Linear */
+			return quant_refuse(fail, "targets", targets);
 	}
 	return OK;
 }
 
-/* `rounds_inputs`: the writer's kernels round the inputs too. Ours do not, which is
- * nearer to the model; integer inputs are refused, as nobody has written such a
- * checkpoint in this format to compare with. */
+/* rounds_inputs: the format is meant for kernels that round inputs too. Ours do not round
+ * inputs, which is closer to the original model. Formats with integer inputs are refused,
+ * because there is no such checkpoint to compare with. */
 static const struct {
 	const char *name;
 	bool rounds_inputs;
@@ -329,10 +331,10 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 	return st;
 }
 
-/* A KV cache in FP8, in both spellings: compressed-tensors' (ModelOpt's since 2025) and
- * ModelOpt's. It is not followed: the scales that come with it have no effect on a cache
- * that is not rounded to FP8, and the one there is is nearer to the model. Any other kind
- * is not known. */
+/* Read whether the KV cache should be FP8, in two spellings: compressed-tensors' (also
+ * ModelOpt's since 2025) and ModelOpt's older one. The wish is only recorded: the cache
+ * stays in a wider type, and the scales in the checkpoint are not needed. Any other kind
+ * of cache is refused. */
 static enum status read_kv(const json_t *config, struct quant_scheme *s, struct fail *fail)
 {
 	const json_t *scheme = jsonfile_get(config, "kv_cache_scheme");
@@ -390,7 +392,7 @@ void quant_scheme_destroy(struct quant_scheme *s)
 	free(s);
 }
 
-/* --- asking --------------------------------------------------------------- */
+/* --- queries -------------------------------------------------------------- */
 
 bool quant_scheme_asks_fp8_kv(const struct quant_scheme *s)
 {

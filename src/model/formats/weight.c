@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of formats: how each is opened and decoded. A layer is in the format its
- * quantization_config says if the tensor is there that only this format has; where
- * instead there are plain numbers, that is what it is: schemes go by classes of
- * layers, which a checkpoint does not hold, and lists of exceptions are spelled in as
- * many ways as there are writers.
+ * The table of formats: how each is opened and decoded.
+ *
+ * A layer has the format of its quantization_config if the tensor exists that only this
+ * format has. If the checkpoint has plain numbers instead, the layer is plain. The config
+ * alone is not enough: it may select layers by class, which a checkpoint does not record,
+ * and each writer spells lists of exceptions differently.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 #include "base/alloc.h"
 #include "model/formats/quant.h"
 
-/* Of each reader the suffix of the tensor that holds the numbers, and another spelling. */
+/* For each reader: the suffix of the tensor that holds the numbers, and a second spelling
+ * or NULL. */
 #define NAMES_plain "weight", NULL
 #define NAMES_ct "weight_packed", NULL
 #define NAMES_awq "qweight", NULL
@@ -93,7 +95,7 @@ enum status quant_open(const struct quant_want *w, struct weight *out,
 		       struct fail *fail)
 {
 	const struct tensor *t = quant_find(w, "weight");
-	if (t && t->dtype == DTYPE_BLOCKS) /* says itself what it is */
+	if (t && t->dtype == DTYPE_BLOCKS) /* the tensor itself names its block format */
 		return quant_blocks_open(w, out, fail);
 	if (is_plain(w))
 		return quant_plain_open(w, out, fail);

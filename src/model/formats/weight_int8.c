@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A weight in int8 with a scale a row: w = (byte - 128) * scale, scale = most / 127 of
- * the row's greatest. Half the bytes of bf16 for the output head, which is a quarter of
- * what a decoded token of a small mixture of experts reads.
+ * Converts a weight to int8 with one scale a row: w = (byte - 128) * scale, where scale
+ * is the row's largest magnitude / 127. This halves the bytes of a bf16 output head. In a
+ * small mixture of experts, that head is a quarter of the bytes read per decoded token.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -38,10 +38,10 @@ static void rows(void *arg, int begin, int end)
 
 enum status weight_to_int8(const struct weight *w, struct weight *out, void **memory)
 {
-	/* Whole words, in which bytes are read. */
+	/* round up to whole 32-bit words, because readers load words */
 	size_t n_q = ((size_t)w->n * (size_t)w->k + 3) / 4 * 4;
 	size_t n_scales = (size_t)w->n * sizeof(float);
-	/* Scales first: they are aligned then. */
+	/* scales first, so that they are aligned */
 	char *p = malloc(n_scales + n_q);
 	if (!p)
 		return E_NOMEM;

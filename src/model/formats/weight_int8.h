@@ -3,8 +3,8 @@
 #include "base/status.h"
 #include "model/formats/blocks.h"
 
-/* w, of any format, rounded to QUANT_INT8 with a scale a row, by all CPUs. *out points
- * into *memory (malloc); rows of zeros stay so, and NaN or infinite weights are the
- * caller's to keep out. E_NOMEM. Thread: any. */
+/* Round w, of any format, to QUANT_INT8 with one scale a row, on all CPUs. *out points
+ * into *memory, which is malloc'ed. Rows of zeros stay zero. The caller must not pass
+ * weights that are NaN or infinite. E_NOMEM. Thread: any. */
 enum status weight_to_int8(const struct weight *w, struct weight *out,
 			   void **memory) MUST_USE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the sources of one instruction set offer to its table (cpu_simd_float.c).
+ * Declarations of the sources of one instruction set, for its table (cpu_simd_float.c).
  */
 #pragma once
 #include "backend/cpu/simd/cpu_vec.h"
@@ -14,7 +14,7 @@ enum {
 #endif
 };
 
-/* VL floats of type t from element `at` of p on. */
+/* Load VL numbers of type t as floats, from element `at` of p on. */
 VINLINE vf cpu_floats(const void *p, enum dtype t, size_t at)
 {
 	if (t == DTYPE_F32)
@@ -23,16 +23,16 @@ VINLINE vf cpu_floats(const void *p, enum dtype t, size_t at)
 	return t == DTYPE_BF16 ? vf_of_bf16(h) : vf_of_f16(h);
 }
 
-/* X(n) for the inputs n that a tile may have. */
+/* Expands X(n) for each possible number of inputs in a tile. */
 #define CPU_EACH_TOK(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 _Static_assert(CPU_TOK == 12, "CPU_EACH_TOK");
 
 enum { CPU_AHEAD = 8192 /* bytes */, CPU_LINE = 64 };
 
-/* Panels that are read from memory are fetched ahead, line by line as they lie, scales
- * included: the lines of a block's share of the panel, codes of so many bits and with
- * room for scales. Whatever the order of reading, a gap in that of fetching costs: it is
- * where the processor's own prefetching begins anew. */
+/* Prefetch a block's share of a panel, line by line in memory order, codes and scales.
+ * The share has `bits` lines of codes and one for scales. It must have no gaps, whatever
+ * the order of reading: each gap restarts the processor's own prefetching, which costs
+ * time. */
 VINLINE void cpu_fetch(const uint8_t *at, int bits)
 {
 #pragma GCC unroll 9
@@ -41,14 +41,14 @@ VINLINE void cpu_fetch(const uint8_t *at, int bits)
 }
 
 #if CPU_AVX512
-/* The even and the odd parts, of 128 bits, of a and b. */
+/* Select the even, and the odd, 128-bit parts of a and b. */
 VINLINE void split_lanes(__m512i a, __m512i b, __m512i *even, __m512i *odd)
 {
 	*even = _mm512_shuffle_i32x4(a, b, 0x88);
 	*odd = _mm512_shuffle_i32x4(a, b, 0xDD);
 }
 
-/* Lane l of v[r] to lane r of v[l]. */
+/* Transpose: lane l of v[r] goes to lane r of v[l]. */
 VINLINE void turn_words(__m512i *v)
 {
 	__m512i t[VL];
@@ -57,7 +57,7 @@ VINLINE void turn_words(__m512i *v)
 		t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
 		t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
 	}
-	/* v[4 b + c]: of each four lanes, lane c of rows 4 b .. 4 b + 3 */
+	/* now v[4 b + c] holds, for each four lanes, lane c of rows 4 b .. 4 b + 3 */
 #pragma GCC unroll 4
 	for (int i = 0; i < VL; i += 4) {
 		v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
@@ -82,7 +82,7 @@ VINLINE vi bytes_dot(vi sum, vi w, int32_t x)
 	return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)w, _mm512_set1_epi32(x));
 }
 #else
-/* Pairs of 16 bits to their sum. */
+/* Add pairs of 16-bit integers. */
 VINLINE vi add_pairs(vh v)
 {
 #if CPU_AVX2
@@ -92,9 +92,9 @@ VINLINE vi add_pairs(vh v)
 #endif
 }
 
-/* Sums of two products w x in each 16 bits, four in a word: w up to 128 fits, eight sums
- * of w below 16, four of w below 32. Without byte products a word of the tile is half
- * of one here, and the other half n_x behind it. */
+/* In each 16 bits: the sum of two products w x. 16 bits hold one such sum for w up to
+ * 128, four for w below 32, and eight for w below 16. Without byte products, the second
+ * half of a tile's word is n_x words further. */
 VINLINE vh words_dot(vi w, const int32_t *x, int n_x)
 {
 #if CPU_AVX2
@@ -110,7 +110,7 @@ void ISA(cpu_quantize)(const struct cpu_rounding *r, const float *const *x, int 
 		       int32_t *tile);
 void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel,
 		    const struct cpu_tiles *t, float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
-/* … of the forms that cpu_simd_int.c has not. */
+/* The same for the forms that cpu_simd_int.c does not have. */
 void ISA(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
 			  const struct cpu_tiles *t,
 			  float (*out)[CPU_TOK][CPU_PANEL_ROWS]);

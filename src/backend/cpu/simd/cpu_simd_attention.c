@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention of up to CPU_QUERIES queries, which share a head of keys and values, over a
- * range of positions (online softmax: Milakov and Gimelshein, 2018; Dao et al.,
- * FlashAttention, 2022). Positions come in blocks of at most 16 within a page, at
- * multiples of 16 of the position, so that a query's numbers depend on its position
- * alone. Up to four queries go along a block together; where they do not see all of it
- * alike, those of each token.
+ * Attention of up to CPU_QUERIES queries with a common key and value head, over a range
+ * of positions (online softmax: Milakov and Gimelshein, 2018; Dao et al., FlashAttention,
+ * 2022).
+ *
+ * Positions come in blocks of at most 16 within a page, at multiples of 16. So a query's
+ * numbers depend on its position alone. Up to four queries are computed together over a
+ * block. If they do not all see the same part of the block, only those of one token are
+ * computed together.
  */
 #include "backend/cpu/simd/cpu_simd_attention.h"
 
@@ -16,7 +18,7 @@
 #if !CPU_AVX512
 enum { BLOCK = 16, N_VEC = BLOCK / VL, TOGETHER = 4 };
 
-/* One block of positions: rows of keys and values, `pitch` elements apart. */
+/* Keys and values of one block of positions, k_pitch and v_pitch bytes apart. */
 struct attention_rows {
 	const char *k, *v;
 	size_t k_pitch, v_pitch; /* bytes */
@@ -30,7 +32,7 @@ VINLINE vf load_whole(const char *p, bool is_half)
 		       : vf_load((const void *)p);
 }
 
-/* The first n < VL elements, then zeros. */
+/* Load the first n < VL elements, then zeros. */
 static vf load_rest(const char *p, int n, bool is_half)
 {
 	char room[4 * VL] = {0};
@@ -40,7 +42,7 @@ static vf load_rest(const char *p, int n, bool is_half)
 
 /* --- scores ---------------------------------------------------------------------- */
 
-/* p[j][i ..] = scale q[j] . k[i ..] for four positions; q is padded by zeros. */
+/* p[j][i ..] = scale q[j] . k[i ..] for four positions; q is padded with zeros. */
 VINLINE void score_four(const struct attention_rows *r, const float *const *q, int n_q, int i,
 			float scale, bool is_half, float (*p)[BLOCK])
 {
@@ -75,7 +77,7 @@ VINLINE void score_four(const struct attention_rows *r, const float *const *q, i
 
 static void scale_state(struct cpu_state *s, float factor, int v_dim)
 {
-	for (int d = 0; d < v_dim; d += VL) /* acc is padded */
+	for (int d = 0; d < v_dim; d += VL) /* acc is padded to vectors */
 		vf_store(s->acc + d, vf_load(s->acc + d) * vf_all(factor));
 }
 
@@ -88,7 +90,7 @@ VINLINE void weigh(struct cpu_state *s, float *p, int lo, int hi, int v_dim)
 
 /* --- values ---------------------------------------------------------------------- */
 
-enum { WIDE = 4 }; /* vectors of a value at a time */
+enum { WIDE = 4 }; /* vectors of values at a time */
 
 VINLINE void add_part(const struct attention_rows *r, float *const *acc, int n_q, int lo, int hi,
 		      int d, int n_vec, bool is_half, const float (*p)[BLOCK])
@@ -117,7 +119,7 @@ VINLINE void add_part(const struct attention_rows *r, float *const *acc, int n_q
 			vf_store(acc[j] + d + VL * c, sum[j][c]);
 }
 
-/* acc (padded to VL) += p[i] v[i], i from lo to hi. */
+/* acc (padded to VL) += p[i] v[i], for i in [lo, hi). */
 VINLINE void add_values(const struct attention_rows *r, float *const *acc, int n_q, int lo,
 			int hi, bool is_half, const float (*p)[BLOCK])
 {
@@ -175,7 +177,7 @@ DEFINE(1, 1) DEFINE(2, 1) DEFINE(3, 1) DEFINE(4, 1)
 #define some_4_1 NULL
 #endif
 
-/* All queries of `u` over the positions s0 .. s0 + r->n - 1. */
+/* Process all queries of u over the positions [s0, s0 + r->n). */
 static void block(const struct cpu_attend *u, const struct attention_rows *r, int32_t s0)
 {
 	typedef void one(const struct attention_rows *r, struct cpu_query *const *q, int lo, int hi,
@@ -203,16 +205,16 @@ static void block(const struct cpu_attend *u, const struct attention_rows *r, in
 		ones[r->is_half][n - 1](r, set, lo, hi, u->scale);
 }
 
-/* Where a sequence's keys and values lie. */
+/* Where the keys and values of a sequence are. */
 struct place {
 	const struct cpu_attend *u;
 	const char *values;
 	int v_pitch;
-	size_t bytes; /* of a number */
+	size_t bytes; /* bytes of one number */
 };
 
-/* The rows of the positions from s0 on to the end of its block, page and `to`. Returns
- * how many the block has in the page. */
+/* Find the rows of the positions from s0 to the end of the block, page or range (`to`).
+ * Returns the number of positions of the block in this page. */
 static int32_t rows_at(const struct place *l, int32_t s0, int32_t to, struct attention_rows *r)
 {
 	const struct cpu_attend *u = l->u;
@@ -233,8 +235,8 @@ VINLINE void fetch(const char *p, size_t n_bytes)
 		__builtin_prefetch(p + at);
 }
 
-/* The same, and the rows on their way from memory: a head's of a page are one run, too
- * short for the processor to foresee, and the next page's are elsewhere. */
+/* Like rows_at, and prefetches the rows. A head's rows in a page are contiguous, but too
+ * few for the processor to predict, and the next page is elsewhere. */
 static int32_t rows_ahead(const struct place *l, int32_t s0, int32_t to, struct attention_rows *r)
 {
 	int32_t n = rows_at(l, s0, to, r);
@@ -268,7 +270,7 @@ void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to)
 }
 #endif
 
-/* Two states of different positions to one. */
+/* Join the state of other positions into s. */
 void ISA(cpu_attend_join)(struct cpu_state *s, const struct cpu_state *other, int v_dim)
 {
 	if (!(other->sum > 0 || isnan(other->sum)))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both ways of attention share: a block of scores becomes weights.
+ * Shared by both kinds of attention: turning a block of scores into weights.
  */
 #pragma once
 #include "backend/cpu/simd/cpu_simd.h"
 
-/* -1 in the lanes [lo, hi), counted from the lane `first`. */
+/* -1 (all bits set) in lanes [lo, hi), where the vector's first lane has number `first`. */
 VINLINE vi lanes_of(int first, int lo, int hi)
 {
 	static const int32_t numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
@@ -14,8 +14,8 @@ VINLINE vi lanes_of(int first, int lo, int hi)
 	return (lane >= vi_all(lo)) & (lane < vi_all(hi));
 }
 
-/* Scores [lo, hi) of p (n_vec vectors) to weights, the others to 0. Returns what the sums
- * of values before are to be multiplied by. */
+/* Turn scores [lo, hi) of p (n_vec vectors) into weights, and the others into 0. Returns
+ * the factor of the earlier sums of values. */
 VINLINE float cpu_weigh(struct cpu_state *s, float *p, int n_vec, int lo, int hi)
 {
 	float before = s->max, factor = 1;

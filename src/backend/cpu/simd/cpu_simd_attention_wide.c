@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention with 32 vectors of 16 floats. Positions come in blocks of BLOCK, at multiples
- * of that, so that a query's numbers depend on its position alone. What is read of a block
- * is turned once for all queries, up to 48 of a prompt:
+ * Attention with 32 vectors of 16 floats (AVX-512). Positions come in blocks of BLOCK, at
+ * multiples of BLOCK. So a query's numbers depend on its position alone. A block's keys
+ * and values are loaded, and keys transposed, once for all queries (up to 48 of a
+ * prompt):
  *
  *   k  (K, 16)      16 positions, a panel of the block
  *   v  (BLOCK, 16)  16 columns of the values
  *
- * No sum goes across a vector, and for one query as for many the order is the same.
+ * No sum crosses the lanes of a vector. The order is the same for one query and for many.
  *
- * TRIED: pairs of bf16 for keys and values, or for values alone. Prefill of 512 is up to
- * 5 % faster, and on small models the mean |delta logprob| to the exact path 2 to 40 times
- * as large.
+ * TRIED     keys and values, or values alone, as pairs of bf16: prefill of 512 tokens is
+ *           up to 5 % faster, but on small models the mean |delta logprob| to the exact
+ *           way is 2 to 40 times as large.
  */
 #include "backend/cpu/simd/cpu_simd_attention.h"
 
 #if CPU_AVX512
 #include "base/alloc.h"
 
-enum { BLOCK = 64, PANELS = BLOCK / VL, STEP = 32 /* dimensions */ };
+enum { BLOCK = 64, PANELS = BLOCK / VL, STEP = 32 /* elements of a head between prefetches */ };
 
-/* Where the positions [lo, hi) of a block lie. */
+/* Addresses of the positions of a block; [lo, hi) are in range. */
 struct wide_rows {
 	const char *k[BLOCK], *v[BLOCK];
 	int lo, hi;
 };
 
-/* Up to CPU_TOK queries. */
+/* A group of up to CPU_TOK queries. */
 struct head_group {
 	struct cpu_query *query;
 	int n;
-	float *q;               /* (K, rounded up to an even number; n) */
-	float (*acc)[CPU_ROWS]; /* (chunks, n) */
-	/* what each sees of the block, and any of them */
+	float *q;               /* (K padded to an even number; n), transposed */
+	float (*acc)[CPU_ROWS]; /* (chunks, n) sums of values */
+	/* Part of the block that each query sees, and that any of them sees. */
 	int lo[CPU_TOK], hi[CPU_TOK], first, end;
 	float p[CPU_TOK][BLOCK] __attribute__((aligned(64)));
 };
@@ -48,7 +49,7 @@ struct key_run {
 
 /* --- a block ---------------------------------------------------------------------- */
 
-/* The first n of a vector; the rest 0. */
+/* Load the first n elements of a vector; the rest are 0. */
 VINLINE __m512 load_some(const char *p, int n, bool is_half)
 {
 	__mmask16 mask = n < VL ? (__mmask16)((1u << n) - 1) : (__mmask16)0xFFFF;
@@ -56,9 +57,9 @@ VINLINE __m512 load_some(const char *p, int n, bool is_half)
 		       : _mm512_maskz_loadu_ps(mask, p);
 }
 
-/* One STEP of a row on its way from memory: a head's rows of a page are one run, too short
- * for the processor to foresee, and the next page's are elsewhere. Asked for one by one,
- * beside work: many at once would wait for each other. */
+/* Prefetch one STEP of a row. A head's rows in a page are contiguous, but too few for the
+ * processor to predict, and the next page is elsewhere. Prefetches are issued one by one
+ * between other work, because many at once would wait for each other. */
 VINLINE void fetch(const char *row, int d, bool is_half)
 {
 	if (!row)
@@ -68,7 +69,7 @@ VINLINE void fetch(const char *row, int d, bool is_half)
 		__builtin_prefetch(row + d * 4 + CPU_LINE, 0, 2);
 }
 
-/* The panel's 16 positions; zeros where the block has none. */
+/* Load and transpose the keys of a panel's 16 positions; zeros for missing positions. */
 VINLINE void turn_keys(const struct wide_rows *r, const struct wide_rows *next, int panel, int dim,
 		       bool is_half, vf *out)
 {
@@ -90,7 +91,7 @@ VINLINE void turn_keys(const struct wide_rows *r, const struct wide_rows *next, 
 	}
 }
 
-/* Columns from d on. */
+/* Load 16 columns of the block's values, from d on. */
 VINLINE void take_values(const struct wide_rows *r, const struct wide_rows *next, int d, int dim,
 			 bool is_half, vf *out)
 {
@@ -106,7 +107,7 @@ VINLINE void take_values(const struct wide_rows *r, const struct wide_rows *next
 
 /* --- queries ---------------------------------------------------------------------- */
 
-/* p[j][at ..] = scale q[j] . k of 16 positions. */
+/* p[j][at ..] = scale q[j] . k for 16 positions. */
 VINLINE void score_some(const struct key_run *a, struct head_group *g, int n, int at)
 {
 	const float *q = g->q;
@@ -128,7 +129,7 @@ VINLINE void score_some(const struct key_run *a, struct head_group *g, int n, in
 #define SCORE_CASE(n) \
 	case n: score_some(a, g, n, at); return;
 
-/* Of the panel at `at`. */
+/* Compute the scores of the panel at position `at` of the block. */
 static void score(const struct key_run *a, struct head_group *g, int at)
 {
 	switch (g->n) {
@@ -165,7 +166,7 @@ VINLINE void add_some(const struct key_run *a, const struct head_group *g, int n
 #define ADD_CASE(n) \
 	case n: add_some(a, g, n, chunk); return;
 
-/* Weights times values, of 16 columns. */
+/* Add weights times values, for 16 columns. */
 static void add_values(const struct key_run *a, const struct head_group *g, int chunk)
 {
 	if (g->first >= g->end)
@@ -175,7 +176,7 @@ static void add_values(const struct key_run *a, const struct head_group *g, int 
 	}
 }
 
-/* What the group sees of the block at s0. */
+/* Find which part of the block at s0 each query of the group sees. */
 static void look(struct head_group *g, const struct wide_rows *r, int32_t s0)
 {
 	g->first = BLOCK;
@@ -205,9 +206,9 @@ static void weigh(const struct key_run *a, struct head_group *g)
 	}
 }
 
-/* --- all -------------------------------------------------------------------------- */
+/* --- a whole range ----------------------------------------------------------------- */
 
-/* The block at s0, as far as it is in [from, to). */
+/* Addresses of the part of the block at s0 that is in [from, to). */
 static struct wide_rows rows_at(const struct cpu_attend *u, int32_t s0, int32_t from, int32_t to)
 {
 	const struct kv_pages *kv = u->kv;
@@ -226,7 +227,7 @@ static struct wide_rows rows_at(const struct cpu_attend *u, int32_t s0, int32_t 
 	return r;
 }
 
-/* Queries to groups of about the same size, turned; their sums to a->acc. */
+/* Divide the queries into groups of similar size and transpose them; set up a->acc. */
 static void begin(struct key_run *a)
 {
 	const struct cpu_attend *u = a->u;

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Panels of bf16 times inputs rounded to that or as floats, and these inputs, which panels
- * of FP8 take too. Sums of a segment's pairs are made before they are added to the row's,
- * so that its weights stay in the first-level cache while tiles of inputs pass. Each tile
- * asks for its share of the next segment: all of it beside the first tile would be waited
- * for. Where inputs are floats, the first of more tiles leaves the weights as such to the
- * others.
+ * Panels of bf16 times inputs as bf16 or floats. This file also prepares such inputs,
+ * which panels of FP8 use too.
  *
- * TRIED (two Zen 4 cores, prefill of 512, 64 tokens an expert): rows as they lie in the
- * file, turned by shuffles for each step: a sixth of the time went there.
+ * A segment of the columns is summed for all tiles of inputs before the next one, so that
+ * its weights stay in the first-level cache. Each tile prefetches a share of the next
+ * segment; prefetching all of it during the first tile would stall. If inputs are floats
+ * and there are several tiles, the first one stores the weights as floats for the others.
+ *
+ * TRIED     (two Zen 4 cores, prefill of 512, 64 tokens an expert) rows in the file's
+ *           layout, transposed by shuffles in each step: a sixth of the time was spent
+ *           there.
  */
 #include "backend/cpu/simd/cpu_simd_pairs.h"
 
 #if CPU_AVX512
 enum { ROWS = CPU_ROWS, STEP = 32 /* columns */, PAIRS = STEP / 2,
        SEGMENT = 256 / CPU_PAIR /* pairs */,
-       /* bytes; Zen 4: from 4096 on decode is up to 10 % slower; Intel: below, and some
-	* percent faster with twice as much */
+       /* bytes. Zen 4: 4096 and more make decode up to 10 % slower. Intel: smaller is
+        * slower too, and 8192 is some percent faster */
        AHEAD = CPU_BF16_PAIRS ? 3072 : 8192 };
 
 /* --- inputs ------------------------------------------------------------------------ */
 
 #if CPU_BF16_PAIRS
-/* Pair by pair, the 16 from element i on of x, of which there are `left`; with two planes
- * then what rounding leaves. */
+/* Round 16 elements of x, from i on, to pairs of bf16; `left` elements remain. With two
+ * planes, the rounding errors follow. */
 VINLINE void round_pairs(const float *x, size_t i, size_t left, int planes, __m512i *out)
 {
 	uint32_t mask = left < STEP ? (1u << left) - 1 : ~0u;

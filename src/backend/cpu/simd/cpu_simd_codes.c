@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Panels of codes times activations of 8 bits (but for integers of 4 and 8 bits in the
- * AVX-512 build: cpu_simd_int.c).
+ * Panels of codes times activations of 8 bits. In the AVX-512 build cpu_simd_int.c does
+ * the integers of 4 and 8 bits.
  *
- * Whatever its form, a block of 32 columns of a row becomes eight words of four unsigned
- * bytes, the columns 0 2 4 6 and 1 3 5 7 of eight, by masks, shifts and a table of 16
- * (unpack). What follows is one loop: the bytes and the activations (as
- * cpu_simd_int.c has them) are multiplied and summed exactly in int32, over the 16 or 32
- * columns of a scale, and
+ * For each form, `unpack` turns a block of 32 columns of a row into eight words of four
+ * unsigned bytes (columns 0 2 4 6 and 1 3 5 7 of eight), by masks, shifts and a table of
+ * 16 entries. One loop then serves all forms. It multiplies the bytes by the activations
+ * (stored as in cpu_simd_int.c) and sums exactly in int32 over the 16 or 32 columns of a
+ * scale:
  *
  *   y[r] += ((u . x - zero xsum) scale[r] - min[r] xsum) x_scale
  *
- * sub-block by sub-block in order, whichever loop does it. Scales become floats for
- * CHUNK blocks at a time before. One or two inputs are multiplied with what has just been
- * unpacked, in registers. For more, the AVX-512 build unpacks a chunk into memory that
- * stays in the first-level cache, for all tiles of inputs.
+ * Sub-blocks are added in order in every variant of the loop. Scales are converted to
+ * floats for CHUNK blocks at a time. One or two inputs are multiplied right after
+ * unpacking, in registers. For more inputs, the AVX-512 build unpacks a chunk to memory
+ * in the first-level cache, for all tiles.
  */
 #include "backend/cpu/simd/cpu_simd.h"
 
@@ -24,25 +24,26 @@ enum {
 	ROWS = CPU_ROWS,
 	N_VEC = ROWS / VL,
 	Q_WORDS = CPU_Q_WORDS,
-	STEP = Q_WORDS / 8, /* words of the tile for a word of four columns */
+	STEP = Q_WORDS / 8, /* words of the tile for one word of four columns */
 	WORDS = 8,
-	CHUNK = 16,         /* blocks; whole blocks of 256 columns */
-	SUBS = 2 * CHUNK,   /* scales of a chunk at most */
+	CHUNK = 16,         /* blocks (32 columns) in a chunk: whole 256 columns */
+	SUBS = 2 * CHUNK,   /* most scales in a chunk */
 };
 
 struct chunk {
 	float scale[SUBS][ROWS] __attribute__((aligned(64)));
-	float low[SUBS][ROWS]; /* minima */
+	float low[SUBS][ROWS]; /* minima of each scale */
 #if CPU_AVX512
 	uint8_t words[CHUNK * WORDS * ROWS * 4];
 #else
-	int32_t zero[SUBS][ROWS]; /* of CPU_FORM_4 and 8 */
+	int32_t zero[SUBS][ROWS]; /* zero points of CPU_FORM_4 and CPU_FORM_8 */
 #endif
 };
 
 /* --- codes to bytes --------------------------------------------------------------- */
 
-/* Taken off the bytes: a power of two; of integers, where they have no zero points. */
+/* The constant to subtract from a form's bytes. For integers: if they have no zero
+ * points. */
 VINLINE int zero_of(enum cpu_form f)
 {
 	switch (f) {
@@ -56,7 +57,7 @@ VINLINE int zero_of(enum cpu_form f)
 	}
 }
 
-/* The greatest byte is below this. */
+/* All bytes of a form are below this limit. */
 VINLINE int limit_of(enum cpu_form f)
 {
 	if (f == CPU_FORM_IQ4 || f == CPU_FORM_8)
@@ -64,7 +65,7 @@ VINLINE int limit_of(enum cpu_form f)
 	return f == CPU_FORM_6 || f == CPU_FORM_GRID ? 128 : 32;
 }
 
-/* Each byte of v (0 to 15) to that of the table. */
+/* Replace each byte of v (0 to 15) by its table entry. */
 VINLINE vi look_up(vi v, const uint8_t table[16])
 {
 	__attribute__((aligned(16))) uint8_t all[4 * VL];
@@ -80,7 +81,7 @@ VINLINE vi look_up(vi v, const uint8_t table[16])
 	memcpy(&t, all, sizeof t);
 #if __has_builtin(__builtin_shuffle)
 	return (vi)__builtin_shuffle(t, (bytes)v);
-#else /* clang has no shuffle by a variable */
+#else /* clang cannot shuffle by a variable */
 	bytes at = (bytes)v, out;
 	for (int i = 0; i < 16; i++)
 		out[i] = t[at[i] & 15];
@@ -89,7 +90,7 @@ VINLINE vi look_up(vi v, const uint8_t table[16])
 #endif
 }
 
-/* The table of a form plus zero_of(form). */
+/* The value of each code plus zero_of(form), which makes it unsigned. */
 VINLINE vi numbers_of(enum cpu_form f, vi codes)
 {
 	static const uint8_t e2m1[16] = {16, 17, 18, 19, 20, 22, 24, 28,
@@ -105,11 +106,12 @@ VINLINE vi numbers_of(enum cpu_form f, vi codes)
 	}
 }
 
-/* Eight magnitudes of IQ2_XXS, two bits each, by the indices in v. */
+/* Look up the eight magnitudes of IQ2_XXS, two bits each, for the indices in v. */
 VINLINE vi grid_of(vi v)
 {
 #if CPU_AVX512 || CPU_AVX2
-	/* Words are gathered, halves meant; the last is not read beyond. */
+	/* The table has halves and gathers load words, so the last entry is read at a
+	 * lower address, to stay inside the table. */
 	vi last = v >> 7, at = v - last;
 #if CPU_AVX512
 	vi two = (vi)_mm512_i32gather_epi32((__m512i)at, iq2xxs_grid, 2);
@@ -126,8 +128,8 @@ VINLINE vi grid_of(vi v)
 #endif
 }
 
-/* Columns 8 i .. 8 i + 7 of IQ2_XXS as nibbles: two bits of magnitude, one of sign at
- * the top. */
+/* Columns 8 i .. 8 i + 7 of IQ2_XXS as nibbles: magnitude in two bits, sign in the top
+ * bit. */
 VINLINE vi grid_nibbles(vi indices, vi signs, int i)
 {
 	vi g = grid_of((vi)((vu)indices >> 8 * i) & 0xFF);
@@ -136,22 +138,22 @@ VINLINE vi grid_nibbles(vi indices, vi signs, int i)
 	g = (g | g << 2) & 0x33333333;
 	vi s = (vi)((vu)signs >> 7 * i) & 0x7F, even = s ^ s >> 4;
 	even ^= even >> 2;
-	s |= ((even ^ even >> 1) & 1) << 7; /* makes their number even */
+	s |= ((even ^ even >> 1) & 1) << 7; /* the eighth sign makes their number even */
 	s = (s | s << 12) & 0x000F000F;
 	s = (s | s << 6) & 0x03030303;
 	s = (s | s << 3) & 0x11111111;
 	return g | s << 3;
 }
 
-/* Bits [at, at + n) of each byte to where `to` is. */
+/* Move bits [at, at + n) of each byte to bit `to`. */
 VINLINE vi move_bits(vi v, int at, int n, int to)
 {
 	int32_t mask = 0x01010101 * (((1 << n) - 1) << to);
 	return (to >= at ? v << (to - at) : (vi)((vu)v >> (at - to))) & mask;
 }
 
-/* The low bits of the codes of a block, as eight words of bytes: nibbles, where the form
- * has them. p: rows from VL v on. */
+/* The low bits of a block's codes as eight words of bytes: their nibbles, if the form has
+ * nibbles. p: rows from VL v on. */
 VINLINE void unpack_nibbles(enum cpu_form f, const uint8_t *p, vi *w)
 {
 	vi indices = vi_load(p), signs = {0};
@@ -165,8 +167,8 @@ VINLINE void unpack_nibbles(enum cpu_form f, const uint8_t *p, vi *w)
 	}
 }
 
-/* Word i of the bits that are not nibbles: pairs of bits, then single ones. has_nibbles:
- * the pairs are the upper bits. */
+/* Word i of the code bits that are not in nibbles: the 2-bit parts, then the single bits.
+ * has_nibbles: the 2-bit parts are the upper bits of a code. */
 VINLINE vi other_bits(enum cpu_form f, bool has_nibbles, const uint8_t *p, int i)
 {
 	vi w = {0};
@@ -180,7 +182,7 @@ VINLINE vi other_bits(enum cpu_form f, bool has_nibbles, const uint8_t *p, int i
 	return w;
 }
 
-/* A block of VL rows, from row VL v on, to eight words of bytes. */
+/* Unpack a block of VL rows, from row VL v on, to eight words of bytes. */
 VINLINE void unpack(enum cpu_form f, const uint8_t *q, int v, vi *w)
 {
 	const uint8_t *p = q + 4 * VL * v;
@@ -213,7 +215,7 @@ VINLINE vf floats_of(vi v)
 	return __builtin_convertvector(v, vf);
 }
 
-/* Half of 2^(b - 127). */
+/* 2^(b - 127) / 2 as a float. */
 VINLINE vf half_power(vi b, bool has_nan)
 {
 	vi is_small = b < 2;
@@ -229,8 +231,8 @@ VINLINE vf e4m3_of(vi b)
 	return (vf)((vi)f | (b & 0x80) << 24 | nan);
 }
 
-/* Scale i of the panel's rows from VL v on, and their minimum, where supers multiply
- * integers. */
+/* Scale number i and minimum of the panel's rows from VL v on, for scalings whose
+ * integers are multiplied by supers. */
 VINLINE void super_at(const struct cpu_panels *w, const uint8_t *panel,
 		      enum cpu_scaling s, int32_t i, int v, vf *scale, vf *low)
 {
@@ -247,7 +249,7 @@ VINLINE void super_at(const struct cpu_panels *w, const uint8_t *panel,
 		least = b >> 4;
 		b &= 15;
 	} else if (s == CPU_SCALING_SUPER) {
-		b = (b ^ 128) - 128; /* signed */
+		b = (b ^ 128) - 128; /* sign extension of a byte */
 		if (cpu_form_has_min(w->form))
 			least = vi_of_bytes(panel + w->at_low + at);
 	}
@@ -257,7 +259,7 @@ VINLINE void super_at(const struct cpu_panels *w, const uint8_t *panel,
 		*low = cpu_floats(supers, DTYPE_F16, at_min + super) * floats_of(least);
 }
 
-/* The same of any scaling. */
+/* Like super_at, for any scaling. */
 VINLINE void scale_at(const struct cpu_panels *w, const uint8_t *panel,
 		      enum cpu_scaling s, int32_t i, int v, vf *scale, vf *low)
 {
@@ -279,7 +281,7 @@ VINLINE void scale_at(const struct cpu_panels *w, const uint8_t *panel,
 
 #define EACH_SCALING(X) X(FLOAT) X(E8M0) X(E4M3) X(SUPER) X(PAIR) X(GRID)
 
-/* Scales [i0, i0 + n) to c. */
+/* Convert scales [i0, i0 + n) to floats in c. */
 static void load_scales(const struct cpu_panels *w, const uint8_t *panel, int32_t i0,
 			int n, struct chunk *c)
 {
@@ -313,7 +315,8 @@ static void load_scales(const struct cpu_panels *w, const uint8_t *panel, int32_
 
 /* --- products --------------------------------------------------------------------- */
 
-/* sum + what four words times four of the tile are, whose places are n_x apart. */
+/* sum + the products of four words of weights and four words of the tile, n_x apart.
+ * limit: from limit_of. */
 VINLINE vi dot_four(vi sum, const vi *w, const int32_t *x, int n_x, int limit)
 {
 #if CPU_AVX512
@@ -325,10 +328,10 @@ VINLINE vi dot_four(vi sum, const vi *w, const int32_t *x, int n_x, int limit)
 	vh low = {0}, high = {0};
 #pragma GCC unroll 4
 	for (int i = 0; i < 4; i++, x += STEP * n_x) {
-		if (limit > 128) { /* a product of two would not fit 16 bits */
+		if (limit > 128) { /* two products do not fit 16 bits: split the bytes */
 			low += words_dot(w[i] & 0x0F0F0F0F, x, n_x);
 			high += words_dot((vi)((vu)w[i] >> 4) & 0x0F0F0F0F, x, n_x);
-		} else if (limit > 32) { /* nor a sum of four */
+		} else if (limit > 32) { /* two products fit 16 bits, a sum of four does not */
 			sum += add_pairs(words_dot(w[i], x, n_x));
 		} else {
 			low += words_dot(w[i], x, n_x);
@@ -340,7 +343,7 @@ VINLINE vi dot_four(vi sum, const vi *w, const int32_t *x, int n_x, int limit)
 #endif
 }
 
-/* acc + what the sum of a sub-block stands for. */
+/* acc + the sum of a sub-block, scaled and with its minimum subtracted. */
 VINLINE vf add_scaled(vf acc, vi sum, const float *scale, const float *low, bool has_min,
 		      int32_t minus_xsum, float x_scale)
 {
@@ -350,18 +353,18 @@ VINLINE vf add_scaled(vf acc, vi sum, const float *scale, const float *low, bool
 	return vf_fma(f, vf_all(x_scale), acc);
 }
 
-/* Blocks of a panel times n_x inputs, added to acc; q: the first block; fetch: its share
- * of the panel for cpu_fetch, or NULL: another product has seen to it. */
+/* Blocks of a panel times n_x inputs, added to acc. q: the first block. fetch: what to
+ * prefetch meanwhile, or NULL if another product has done so. */
 struct product {
 	const uint8_t *q, *fetch;
-	size_t step; /* of fetch for a block */
+	size_t step; /* bytes of fetch for one block */
 	int n_blocks, n_x;
 	const int32_t *tile;
 	const struct chunk *c;
 	float (*acc)[ROWS];
 };
 
-/* Of sub-block i, rows from VL v on. */
+/* Zero points of sub-block i, for rows from VL v on. */
 VINLINE vi zero_at(const struct chunk *c, enum cpu_form f, int i, int v)
 {
 #if !CPU_AVX512
@@ -371,8 +374,8 @@ VINLINE vi zero_at(const struct chunk *c, enum cpu_form f, int i, int v)
 	return vi_all(zero_of(f));
 }
 
-/* acc + block b of rows from VL v on, unpacked to w, times input j of n_x; tile: the
- * block's. */
+/* acc + the product of block b (rows from VL v on, unpacked to w) and input j of n_x.
+ * tile: the tile's data of this block. */
 VINLINE vf add_block(vf acc, const struct product *p, enum cpu_form f, const vi *w, int b,
 		     int v, const int32_t *tile, int n_x, int j)
 {
@@ -396,8 +399,9 @@ VINLINE vf add_block(vf acc, const struct product *p, enum cpu_form f, const vi 
 
 VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 {
-	const int words = Q_WORDS + 32 / cpu_form_sub(f) + 1; /* of the tile, for an input */
-	vf lone[N_VEC]; /* sums of an only input stay in registers */
+	/* words of the tile for one input */
+	const int words = Q_WORDS + 32 / cpu_form_sub(f) + 1;
+	vf lone[N_VEC]; /* sums of a single input stay in registers */
 	for (int v = 0; v < N_VEC && n_x == 1; v++)
 		lone[v] = vf_load(p->acc[0] + VL * v);
 	for (int b = 0; b < p->n_blocks; b++) {
@@ -440,7 +444,7 @@ EACH_FORM(DEFINE)
 #undef DEFINE
 
 #if CPU_AVX512
-/* --- unpacked --------------------------------------------------------------------- */
+/* --- unpacked blocks -------------------------------------------------------------- */
 
 #define DEFINE(f) \
 	static void unpack_##f(const struct product *p, uint8_t *out) \
@@ -457,8 +461,8 @@ EACH_FORM(DEFINE)
 EACH_FORM(DEFINE)
 #undef DEFINE
 
-/* As run_blocks, with blocks of bytes, n_x known to the compiler. Fetching stands here:
- * unpacking is over before memory has brought as much. */
+/* Like run_blocks, for blocks unpacked to bytes; n_x is a constant. Prefetching is done
+ * here and not while unpacking, which takes too little time to hide it. */
 VINLINE void run_bytes(const struct product *p, enum cpu_form f, int n_x, int n_sub,
 		       bool has_min)
 {
@@ -504,7 +508,7 @@ VINLINE void run_bytes(const struct product *p, enum cpu_form f, int n_x, int n_
 #define EACH_COUNT(X, kind) \
 	X(1, kind) X(2, kind) X(3, kind) X(4, kind) X(5, kind) X(6, kind) \
 	X(7, kind) X(8, kind) X(9, kind) X(10, kind) X(11, kind) X(12, kind)
-/* kind: sub-blocks of a block, 1 or 2; then whether there are minima */
+/* kind: first digit, sub-blocks of a block (1 or 2); second digit, has minima */
 #define DEFINE(n, kind) \
 	static void bytes_##kind##_##n(const struct product *p, enum cpu_form f) \
 	{ \
@@ -531,7 +535,7 @@ static void multiply_bytes(const struct product *p, enum cpu_form f)
 
 /* --- a panel ---------------------------------------------------------------------- */
 
-/* p's blocks, from block b of the panel on, times all tiles. */
+/* Multiply p's blocks, which begin at block b of the panel, by all tiles. */
 static void multiply_tiles(struct product *p, const struct cpu_panels *w, int32_t b,
 			   const struct cpu_tiles *t,
 			   float (*out)[CPU_TOK][CPU_PANEL_ROWS])
@@ -559,7 +563,7 @@ static void multiply_tiles(struct product *p, const struct cpu_panels *w, int32_
 	}
 }
 
-/* Where the bytes of p's blocks serve enough inputs, they are unpacked once for all. */
+/* If enough inputs use them, unpack the bytes of p's blocks once for all. */
 static void spread(struct product *p, enum cpu_form f, const struct cpu_tiles *t,
 		   struct chunk *c)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gated delta nets: two rows of a head's memory go through all tokens in registers where
- * they fit (K = 64 and 128 in AVX-512), and 16 channels of the convolution.
+ * Gated delta nets. Two rows of a head's state go through all tokens, in registers if
+ * they fit (K = 64 and 128 in AVX-512). The convolution takes 16 channels at a time.
  *
- * TRIED (two Zen 4 cores, 512 tokens): 8, 16 or 32 tokens at a time for 32 rows, so that
- * their keys stay in the first-level cache: 5 to 30 % slower, and half as fast for eight
- * sequences of one token, whose rows are then copied.
+ * TRIED     (two Zen 4 cores, 512 tokens) blocks of 8, 16 or 32 tokens for 32 rows, to
+ *           keep keys in the first-level cache: 5 to 30 % slower, and half as fast for
+ *           eight sequences of one token, because state rows are then copied.
  */
 #include "backend/cpu/simd/cpu_simd.h"
 
-enum { VECTORS = CPU_DELTA_MAX / VL, ROWS = CPU_ROWS, AHEAD = 8 /* tokens */ };
+enum { VECTORS = CPU_DELTA_MAX / VL, ROWS = CPU_ROWS, AHEAD = 8 /* tokens to prefetch */ };
 
-/* The first `left` elements at p, zeros behind them. */
+/* Load the first `left` elements at p, then zeros. */
 VINLINE vf load_row(const float *p, size_t left)
 {
 	float some[VL] = {0};
@@ -26,8 +26,8 @@ VINLINE void store_row(float *p, vf v, size_t left)
 	memcpy(p, &v, (left < VL ? left : VL) * sizeof *p);
 }
 
-/* With x = e^g S: y = (x + beta (v - x k) k^T) q = x q + beta (v - x k) (k q), so that both
- * products are of the memory as it was and their sums are made together. */
+/* With x = e^g S: y = (x + beta (v - x k) k^T) q = x q + beta (v - x k) (k q). In this
+ * form both products use the old state, so their sums are computed together. */
 VINLINE void rows(const struct cpu_delta *d, int n, const float *from, float *to)
 {
 	const size_t dim = (size_t)d->dim, padded = CPU_PADDED(dim);
@@ -92,7 +92,7 @@ VINLINE void conv(const struct cpu_conv *c, int width, int at, float (*window)[R
 	for (int i = 0; i + 1 < width; i++)
 		x[i] = vf_load(window[i] + at);
 	for (int32_t t = 0; t < c->n_tok; t++) {
-		/* Tokens are far apart: a cache line each. */
+		/* Prefetch: each token's data is in another cache line. */
 		size_t next = (size_t)(t + AHEAD < c->n_tok ? t + AHEAD : t);
 		__builtin_prefetch(c->x + next * c->x_row + at, 0, 3);
 		__builtin_prefetch(c->y + next * c->y_row + at, 1, 3);

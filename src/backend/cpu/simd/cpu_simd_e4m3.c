@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Panels of FP8 (e4m3) times inputs of floats, or of bf16 where the processor multiplies
- * pairs of that: every e4m3 is a bf16. Weights have a scale for some columns, and sums of
- * up to SEGMENT of these are made before they are scaled and added:
+ * Panels of FP8 (e4m3) times inputs as floats, or as bf16 if the processor multiplies
+ * bf16 pairs: every e4m3 number is exact in bf16. A group of columns has one scale. Up to
+ * SEGMENT columns are summed before scaling:
  *
  *   y[r] += scale[r][g] (sum over the segment of w[r] . x)
  *
- * with one order of additions for any number of inputs.
+ * The order of additions is the same for any number of inputs.
  */
 #include "backend/cpu/simd/cpu_simd_pairs.h"
 
 enum { ROWS = CPU_ROWS, N_VEC = ROWS / VL, SEGMENT = 256 };
 
 #if CPU_AVX512
-/* The numbers in the low byte of each 16 bits, as bf16. */
+/* Convert the e4m3 in the low byte of each 16 bits to bf16. */
 VINLINE __m512i widen(__m512i v)
 {
-	/* Exponent and fraction moved to their places read 2^120 too small, which is
-	 * added; not so numbers without an exponent: fraction times 2^-9. */
+	/* Move exponent and fraction to bf16's fields and add 120 to the exponent (bias
+	 * 127 - 7). Subnormals have no exponent: look up fraction * 2^-9. */
 	const __m512i small = _mm512_castsi128_si512(
 		_mm_setr_epi16(0, 0x3B00, 0x3B80, 0x3BC0, 0x3C00, 0x3C20, 0x3C40, 0x3C60));
 	__m512i magnitude = _mm512_and_si512(_mm512_slli_epi16(v, 4),
@@ -30,7 +30,7 @@ VINLINE __m512i widen(__m512i v)
 	return _mm512_or_si512(wide, sign);
 }
 
-/* Four columns of 16 rows to pairs. */
+/* Convert four columns of 16 rows to pairs. */
 VINLINE void unpack(const uint8_t *q, cpu_pair *pairs)
 {
 	__m512i v = _mm512_loadu_si512(q);
@@ -38,7 +38,7 @@ VINLINE void unpack(const uint8_t *q, cpu_pair *pairs)
 	pairs[1] = cpu_pair_of(widen(_mm512_srli_epi16(v, 8)));
 }
 
-/* One or two inputs, for which columns are not unpacked to memory. */
+/* For one or two inputs: weights are converted in registers, not to memory. */
 VINLINE void run_few(const struct cpu_pairs *p, const uint8_t *q, int n_x)
 {
 	const cpu_input *x = p->x;
@@ -57,7 +57,7 @@ VINLINE void run_few(const struct cpu_pairs *p, const uint8_t *q, int n_x)
 }
 
 #else
-/* Columns of a segment of a group times n_x inputs, to acc. */
+/* The columns of a segment within one group, times n_x inputs, added to acc. */
 struct e4m3_part {
 	const uint8_t *q;
 	bool fetches;
@@ -67,7 +67,8 @@ struct e4m3_part {
 	float (*acc)[ROWS];
 };
 
-/* Four columns of VL rows, added up before they are added to what others wait for. */
+/* Sum four columns of VL rows separately before adding them to the running sums, which
+ * shortens the chain of dependent additions. */
 VINLINE void run(const struct e4m3_part *p, int n_x)
 {
 	const float *tile = p->tile;
@@ -106,7 +107,7 @@ VINLINE void run(const struct e4m3_part *p, int n_x)
 
 static void run_part(const struct e4m3_part *p)
 {
-	if (p->n_x == 1) /* whose sums stay in registers */
+	if (p->n_x == 1) /* sums of a single input stay in registers */
 		run(p, 1);
 	else
 		run(p, p->n_x);
@@ -126,7 +127,7 @@ void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void
 /* --- a panel ---------------------------------------------------------------------- */
 
 #if CPU_AVX512
-/* Columns [k0, k0 + n) of the panel, whose numbers begin at q, times all tiles. */
+/* Multiply columns [k0, k0 + n) of the panel by all tiles; q: their numbers. */
 static void segment(const uint8_t *q, const struct cpu_tiles *t, int32_t k, int32_t k0,
 		    int n, const vf *scale, float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {

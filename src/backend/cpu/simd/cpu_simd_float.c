@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dots of rows that lie in the file as F32, F16 or BF16 with inputs of floats.
+ * Dot products of rows in the file's layout (F32, F16 or BF16) with inputs as floats.
  *
- * A dot has one vector of sums; lane l adds elements l, l + VL …, then the lanes are
- * added, halves first: an order that depends on K alone.
- * Four rows go along with up to six inputs, so that 24 sums stay in registers.
+ * A dot product has one vector of sums: lane l adds elements l, l + VL …. Then the lanes
+ * are added, halves first. So the order depends on K alone. Four rows are multiplied by
+ * up to six inputs, so that 24 sums stay in registers.
  */
 #include "backend/cpu/simd/cpu_simd.h"
 
@@ -19,7 +19,7 @@ VINLINE size_t weight_size(enum cpu_number m)
 	return m == CPU_F32 ? 4 : 2;
 }
 
-/* Inputs are padded to whole vectors. */
+/* Elements of an input, padded to whole vectors. */
 static size_t padded(int32_t k)
 {
 	return ((size_t)k + VL - 1) / VL * VL;
@@ -44,7 +44,7 @@ VINLINE vf widen(enum cpu_number m, const char *w)
 	return m == CPU_F16 ? vf_of_f16(h) : vf_of_bf16(h);
 }
 
-/* acc += the products of one step. */
+/* acc += the products of one vector of each row and input. */
 VINLINE void step(enum cpu_number m, const char *const *w, const char *x, size_t pitch,
 		  int n_x, vf (*acc)[ROWS])
 {
@@ -61,9 +61,9 @@ VINLINE void step(enum cpu_number m, const char *const *w, const char *x, size_t
 	}
 }
 
-/* What comes after these rows, where a row is a multiple of its length from the next:
- * line by line in the order of memory, which gives one run faster than four. `at`: bytes
- * of each row that have passed, n_bytes of them in this step. */
+/* Prefetch the rows after these four, line by line in memory order: one sequential stream
+ * is faster than four. This assumes that the rows are contiguous. `at`: bytes of each row
+ * done so far; n_bytes: bytes of this step. */
 VINLINE void fetch(const char *const *row, size_t at, size_t n_bytes)
 {
 	const char *next = row[0] + (row[1] - row[0]) * ROWS + at * ROWS;

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Activations of 8 bits; and, of AVX-512, panels of 4 and 8 bit integers times them: the
- * most common codes, with no step between their bits and the product, for which other
- * instruction sets have no better way than that of all codes (cpu_simd_codes.c).
+ * Rounds activations to 8 bits. In AVX-512, also multiplies them by panels of 4- and
+ * 8-bit integers. These are the most common codes, and AVX-512 multiplies them without an
+ * unpacking step. Other instruction sets use the general code (cpu_simd_codes.c).
  *
- * A block is 32 columns: the integers of weight (unsigned) and activation (signed) are
- * multiplied and summed exactly in int32, the zero point taken off by the block's sum
- * of activations, and the whole scaled once:
+ * A block is 32 columns. The integers of weight (unsigned) and activation (signed) are
+ * multiplied and summed exactly in int32. The zero point times the block's sum of
+ * activations is subtracted, and the result is scaled once:
  *
  *   y[r] = sum over blocks b of scale[r][g] x_scale[b] (q[r] . x[b] - zero[r][g] xsum[b])
  *
- * with one float accumulator a row and input, blocks in order.
+ * There is one float accumulator for each row and input; blocks are added in order.
  *
- * A tile of activations, for each block: words of integers, then - xsum, then x_scale,
- * each (n_x). With byte products (AVX2, VNNI) a word is four bytes, the columns
- * 0 2 4 6 and 1 3 5 7 of eight, as the lower and upper nibbles of a panel's bytes are.
- * Without them it is two of 16 bits: columns 0 4, 2 6, 1 5, 3 7.
+ * For each block, a tile of activations has words of integers, then - xsum, then x_scale,
+ * each (n_x). With byte products (AVX2, VNNI) a word is four bytes: columns 0 2 4 6 and 1
+ * 3 5 7 of eight, which match the lower and upper nibbles of a panel's bytes. Without
+ * byte products a word is two 16-bit integers: columns 0 4, 2 6, 1 5, 3 7.
  */
 #include "backend/cpu/simd/cpu_simd.h"
 
 enum {
 	ROWS = CPU_ROWS,
 	Q_WORDS = CPU_Q_WORDS,
-	TILE_WORDS = Q_WORDS + 2, /* integers, - sum, scale */
+	TILE_WORDS = Q_WORDS + 2, /* integers, negative sum, scale */
 };
 
 /* --- activations -------------------------------------------------------------- */
 
-/* Largest magnitude, as the bits of a float: NaN is above all else. */
+/* Largest magnitude, as float bits: in this order NaN is above all numbers. */
 VINLINE int32_t largest(const float *x)
 {
 	vi most = {0};
@@ -62,8 +62,8 @@ VINLINE void store_bytes(int8_t *out, vi v)
 #endif
 }
 
-/* Rounds x * inverse to the nearest integers, in one plane of int8 or cut into two. sum:
- * the sums of these integers over each of n_sub equal parts of the columns. */
+/* Round x * inverse to integers, as one plane of int8 or split into two planes. sum: sums
+ * of the integers over each of n_sub equal parts of the columns. */
 VINLINE void round_block(const float *x, float inverse, int planes, int n_sub,
 			 int8_t (*q)[CPU_BLOCK], int32_t (*sum)[2])
 {
@@ -89,7 +89,7 @@ VINLINE void round_block(const float *x, float inverse, int planes, int n_sub,
 	}
 }
 
-/* out: Q_WORDS words, n_x apart. */
+/* Store the integers of a block as Q_WORDS words, n_x apart. */
 VINLINE void place(const int8_t *q, int n_x, int32_t *out)
 {
 #if CPU_AVX512 || CPU_AVX2
@@ -112,7 +112,7 @@ VINLINE void place(const int8_t *q, int n_x, int32_t *out)
 		out[i * n_x] = word[i];
 }
 
-/* n_x: places of the tile; a second plane is in the place behind. */
+/* n_x: places in the tile; a second plane goes to the next place. */
 VINLINE void quantize_row(const struct cpu_rounding *r, const float *x, int planes,
 			  int n_sub, int n_x, int32_t *out)
 {
@@ -129,7 +129,8 @@ VINLINE void quantize_row(const struct cpu_rounding *r, const float *x, int plan
 		memcpy(&most, &bits, sizeof most);
 		if (bits >= 0x7F800000) {
 			scale = blocks_bf16(0x7FC0); /* NaN */
-		} else if (most > 0x1p-110f) { /* or the inverse would be infinite */
+		} else if (most > 0x1p-110f) { /* for smaller values the inverse would be
+					        * infinite */
 			scale = most * (1 / steps);
 			round_block(in, steps / most, planes, n_sub, q, sum);
 		}
@@ -161,7 +162,7 @@ void ISA(cpu_quantize)(const struct cpu_rounding *r, const float *const *x, int 
 /* --- panels ------------------------------------------------------------------- */
 
 #if CPU_AVX512
-/* sum[j] += the block's products: q has 16 rows of each eight columns. */
+/* sum[j] += the products of a block; q: 16 rows of eight columns, four times. */
 VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi *sum)
 {
 #pragma GCC unroll 4
@@ -188,7 +189,7 @@ VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi *sum)
 	}
 }
 
-enum { FETCH_INPUTS = 8 }; /* fewer pass faster than memory gives their panels */
+enum { FETCH_INPUTS = 8 }; /* with fewer inputs, memory is the limit */
 
 VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 		     const int32_t *tile, int n_x, int bits, bool has_zero,
@@ -213,8 +214,8 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 #pragma GCC unroll 12
 			for (int j = 0; j < n_x; j++) {
 				int32_t xsum = tile[Q_WORDS * n_x + j];
-				/* A product of vectors takes the units of byte
-				 * products. */
+				/* Multiply only if needed: a vector multiplication
+				 * occupies the units of byte products. */
 				sum[j] = has_zero ? zero * vi_all(xsum)
 						  : vi_all(xsum * (1 << (bits - 1)));
 			}

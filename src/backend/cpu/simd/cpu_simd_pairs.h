@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pairs of bf16: 16 rows of weights, of which a vector has the same pair of
- * columns of each, times the same pairs of some inputs. A load of weights serves up to
- * twelve inputs, and an input's pair all rows. Pairs of even and of odd number have sums
- * of their own, so that none waits for the one before: one order for any number of inputs.
+ * Products of bf16 pairs. A vector holds the same pair of columns for 16 rows of weights.
+ * It is multiplied by the same pairs of up to twelve inputs. Pairs with even and with odd
+ * number have separate sums, which halves the chain of dependent additions. The order is
+ * the same for any number of inputs.
  *
- * Inputs are pairs of bf16 as well, or floats where there is no instruction for pairs, or
- * a slow one: Sapphire and Emerald Rapids begin a VDPBF16PS of 32 products every other
- * cycle, and two FMAs of 16 in each.
+ * Inputs are pairs of bf16 too, or floats if the processor has no instruction for pairs,
+ * or a slow one. Sapphire and Emerald Rapids start a VDPBF16PS of 32 products every other
+ * cycle, but two FMAs of 16 in each cycle.
  */
 #pragma once
 #include "backend/cpu/simd/cpu_simd.h"
 
 #if CPU_AVX512
-/* A pair of 16 rows as it is multiplied, of what lies in memory. */
+/* cpu_pair: a pair of 16 rows in the form that is multiplied. cpu_pair_of converts it
+ * from memory. */
 #if CPU_BF16_PAIRS
-typedef int32_t cpu_input; /* a pair */
+typedef int32_t cpu_input; /* a pair of bf16 */
 enum { CPU_PAIR = 1 };
 typedef __m512i cpu_pair;
 
@@ -32,7 +33,7 @@ VINLINE vf cpu_pair_dot(vf sum, cpu_pair w, const cpu_input *x, int n_x)
 }
 #else
 typedef float cpu_input;
-enum { CPU_PAIR = 2 /* inputs of a pair, n_x apart */ };
+enum { CPU_PAIR = 2 /* words of an input's pair, n_x apart */ };
 typedef struct {
 	vf first, second;
 } cpu_pair;
@@ -49,7 +50,7 @@ VINLINE vf cpu_pair_dot(vf sum, cpu_pair w, const cpu_input *x, int n_x)
 }
 #endif
 
-/* Where weights are taken from: `w`; from there and kept in `wide`; or `wide`. */
+/* Source of the weights: `w`; `w`, and also stored to `wide`; or `wide`. */
 enum cpu_from { CPU_PACKED, CPU_PACKED_KEPT, CPU_WIDE };
 
 struct cpu_pairs {
@@ -57,7 +58,7 @@ struct cpu_pairs {
 	cpu_pair *wide;   /* (n_pairs) */
 	const cpu_input *x; /* (n_pairs * CPU_PAIR, n_x) */
 	int n_pairs, n_x; /* n_pairs is even */
-	const char *fetch, *end; /* to be asked for on the way, some lines for two pairs */
+	const char *fetch, *end; /* memory to prefetch meanwhile, some lines for two pairs */
 	vf scale;
 	float (*acc)[CPU_ROWS]; /* += scale times the sums */
 };
@@ -71,7 +72,7 @@ VINLINE void cpu_pairs_add(vf scale, const vf *even, const vf *odd, int n_x,
 		vf_store(acc[j], vf_fma(even[j] + odd[j], scale, vf_load(acc[j])));
 }
 
-/* Those of two pairs, some steps ahead. */
+/* Prefetch the inputs of two pairs, some steps ahead. */
 VINLINE void cpu_inputs_fetch(const cpu_input *x, int n_x)
 {
 	enum { AHEAD = 2048 /* bytes */ };
@@ -101,7 +102,7 @@ VINLINE void cpu_pairs_run(const struct cpu_pairs *p, int n_x, enum cpu_from fro
 			for (int l = 0; l < lines; l++, fetch += CPU_LINE)
 				__builtin_prefetch(fetch, 0, 2);
 		}
-		if (CPU_PAIR > 1 && n_x > 4) /* floats: too many for the first level */
+		if (CPU_PAIR > 1 && n_x > 4) /* floats do not fit the first-level cache */
 			cpu_inputs_fetch(x, n_x);
 		cpu_pair w0 = cpu_pair_at(p, i, from), w1 = cpu_pair_at(p, i + 1, from);
 #pragma GCC unroll 12
@@ -117,7 +118,7 @@ VINLINE void cpu_pairs_run(const struct cpu_pairs *p, int n_x, enum cpu_from fro
 #define CPU_PAIRS_CASE(n) \
 	case n: cpu_pairs_run(p, n, from, lines); return;
 
-/* lines: of `fetch`, for two pairs. */
+/* Multiply the pairs. lines: cache lines of `fetch` to prefetch for two pairs. */
 VINLINE void cpu_pairs_go(const struct cpu_pairs *p, enum cpu_from from, int lines)
 {
 	switch (p->n_x) {

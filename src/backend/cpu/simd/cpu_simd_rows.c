@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each token's row goes through between the products: norm, rotation, activation.
- * A row's numbers depend on it alone: sums are of one vector of lanes, in order, as
- * vf_sum adds them, then of what is left, one by one.
+ * Row operations between the matrix products: norm, rotation, activation. A row's numbers
+ * depend on the row alone. Sums use one vector of lanes, in order, then vf_sum; remaining
+ * elements are added one by one.
  */
 #include "backend/cpu/simd/cpu_simd.h"
 
@@ -33,7 +33,7 @@ void ISA(cpu_norm)(const float *x, int n, float eps, const float *weight, float 
 		y[i] = x[i] * scale * weight[i];
 }
 
-/* cos and sin, which lie in turn, of VL frequencies. */
+/* Load cosines and sines of VL frequencies, which alternate in memory. */
 VINLINE void angles(const float *rope, vf *c, vf *s)
 {
 #if CPU_AVX512
@@ -70,7 +70,7 @@ void ISA(cpu_rotate)(float *x, int n, const float *rope)
 	}
 }
 
-/* As act_mul4. */
+/* Like act_mul4, for one vector. */
 VINLINE vf activate(const struct activation *act, vf g, vf u)
 {
 	if (act->kind == ACT_SILU)
@@ -84,7 +84,7 @@ VINLINE vf activate(const struct activation *act, vf g, vf u)
 	return vf_silu(alpha * g) * ((u + vf_all(1)) / alpha);
 }
 
-/* Inlined for each kind, so that a loop tests nothing. */
+/* Inlined for each kind of activation, so that loops have no branch. */
 VINLINE void activate_all(const struct activation *act, const float *gate,
 			  const float *up, size_t n, float *y)
 {
@@ -113,7 +113,8 @@ void ISA(cpu_to_half)(const float *x, int32_t n, uint16_t *out)
 		const float *p = x + i;
 		if (n - i < 8)
 			p = memcpy(rest, p, (size_t)(n - i) * sizeof *p);
-		/* What is beyond stays finite; NaN, the second of the two, is NaN. */
+		/* Clamp to finite halves. min and max return their second operand for
+		 * NaN, which keeps NaN. */
 		__m256 v = _mm256_min_ps(most, _mm256_loadu_ps(p));
 		__m128i half = _mm256_cvtps_ph(_mm256_max_ps(least, v), 0);
 		if (n - i < 8)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One source, four instruction sets: the vectors of what is being compiled for, and
- * the few operations that GCC's vector types do not spell. ISA(name) is the name with
- * the instruction set behind it.
+ * Vector types and operations for the instruction set being compiled for: the few
+ * operations that GCC's vector types do not have. So one source serves four instruction
+ * sets. ISA(name) appends the instruction set's name.
  */
 #pragma once
 #include "backend/cpu/cpu_isa.h"
@@ -80,7 +80,7 @@ VINLINE vi vi_all(int32_t i)
 	return i - (vi){0};
 }
 
-/* a * b + c, rounded once where the instruction set has that. */
+/* a * b + c, rounded once if the instruction set has fused multiply-add. */
 VINLINE vf vf_fma(vf a, vf b, vf c)
 {
 #if CPU_AVX512
@@ -97,7 +97,7 @@ VINLINE vf vf_select(vi mask, vf a, vf b)
 	return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
 
-/* 16 bits each to 32, by zeros. */
+/* Extend 16-bit integers to 32 bits with zeros. */
 VINLINE vu vu_of_half(vhalf h)
 {
 #if CPU_AVX512
@@ -109,7 +109,7 @@ VINLINE vu vu_of_half(vhalf h)
 #endif
 }
 
-/* VL bytes to 32 bits each, by zeros. */
+/* Load VL bytes, extended to 32 bits with zeros. */
 VINLINE vi vi_of_bytes(const uint8_t *p)
 {
 #if CPU_AVX512
@@ -126,7 +126,8 @@ VINLINE vf vf_of_bf16(vhalf h)
 	return (vf)(vu_of_half(h) << 16);
 }
 
-/* IEEE binary16, all of it: see widen_half in cpu_tile.c. */
+/* Convert IEEE binary16 to float, including subnormals, infinities and NaN: see
+ * widen_half in cpu_tile.c. */
 VINLINE vf vf_of_f16(vhalf h)
 {
 #if CPU_AVX512
@@ -142,7 +143,7 @@ VINLINE vf vf_of_f16(vhalf h)
 #endif
 }
 
-/* As vec4_exp. */
+/* Like vec4_exp. */
 VINLINE vf vf_exp(vf x)
 {
 	const vf magic = vf_all(0x1.8p23f);
@@ -163,14 +164,14 @@ VINLINE vf vf_exp(vf x)
 	return p * (vf)exponent;
 }
 
-/* As silu_mul4, times 1. */
+/* Like silu_mul4 with up = 1. */
 VINLINE vf vf_silu(vf g)
 {
 	g = vf_select(g < vf_all(-87), vf_all(-87), g);
 	return g / (vf_all(1) + vf_exp(-g));
 }
 
-/* As gelu_mul4, times 1. */
+/* Like gelu_mul4 with up = 1. */
 VINLINE vf vf_gelu(vf g)
 {
 	g = vf_select(g < vf_all(-10), vf_all(-10), g);
@@ -178,7 +179,7 @@ VINLINE vf vf_gelu(vf g)
 	return g / (vf_all(1) + vf_exp(-z));
 }
 
-/* Halves added until four lanes are left. */
+/* Add halves of the vector until four lanes are left. */
 VINLINE vec4 vf_fold(vf v)
 {
 #if CPU_AVX512
@@ -194,14 +195,14 @@ VINLINE vec4 vf_fold(vf v)
 #endif
 }
 
-/* The sum of a vector, halves added until one is left. */
+/* The sum of a vector: halves are added until one lane is left. */
 VINLINE float vf_sum(vf v)
 {
 	vec4 f = vf_fold(v);
 	return (f[0] + f[2]) + (f[1] + f[3]);
 }
 
-/* The largest lane, where none is NaN. */
+/* The largest lane; no lane may be NaN. */
 VINLINE float vf_largest(vf v)
 {
 #if CPU_AVX512
