@@ -4,7 +4,7 @@
  * ECMA-262, plus what Python and PCRE share. Constructs that are not regular (back
  * references) or rare (word boundaries) are refused by name and place.
  *
- * alternation -> sequence ("|" sequence)*
+ *   alternation -> sequence ("|" sequence)*
  *   sequence    -> (atom quantifier?)*
  *   atom        -> character | "." | class | escape | "^" | "$" | group
  *   group       -> "(" alternation ")" | "(?:" … | "(?=" … | "(?!" …
