@@ -31,7 +31,7 @@ struct sampler_dry {
 	float base;             /* below 1: off */
 	int32_t allowed_length; /* longest repetition, in tokens, that is not penalized */
 	int32_t last_n;         /* newest tokens of prompt and output to search; -1: all; 0: off */
-	const struct sampler_breaker *breakers; /* sorted by first token; must outlive the sampler */
+	const struct sampler_breaker *breakers; /* sorted by first token; outlive the sampler */
 	int n_breakers;
 };
 

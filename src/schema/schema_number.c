@@ -350,7 +350,7 @@ static grammar_part integers_but(struct schema_reader *x, int64_t lo, int64_t hi
 				 const double *not, size_t n)
 {
 	struct grammar_parts alts = {0};
-	schema_work(x, n * 1000); /* each gap between two excluded numbers is a range of its own */
+	schema_work(x, n * 1000); /* each gap between two excluded numbers costs a range */
 	for (size_t i = 0; i < n && x->st == OK; i++) {
 		if (not[i] != floor(not[i]) || fabs(not[i]) > 9e15)
 			continue;

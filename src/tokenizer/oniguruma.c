@@ -38,7 +38,7 @@
 #define MAX_GROUPS 200
 #define MAX_NAME 40
 
-/* Each macro is the inside of a character class. */
+/* Character sets, each written as the inside of a class [...]. */
 #define SPACES "\\t-\\r\\x20\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}" \
 	       "\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
 #define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
