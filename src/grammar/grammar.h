@@ -1,85 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a model may write: a grammar over bytes, where a text has got to in it, and
- * which tokens may come next.
+ * Constrains what a model may write. A grammar over bytes defines the permitted texts, a
+ * state follows one text, and a mask says which tokens may come next.
  *
- *   struct grammar        compiled, immutable, counted; any thread
- *   struct grammar_vocab  the vocabulary as a trie, once a tokenizer; any thread
+ *   struct grammar        compiled, immutable, reference-counted; any thread
+ *   struct grammar_vocab  the vocabulary as a trie, one per tokenizer; any thread
  *   struct grammar_state  one text being written; one thread at a time
  *
- * The language is one of valid UTF-8 texts. What a grammar has accepted so far
- * can always be completed: branches that never end are not entered. See
- * grammar_state.c for how it works and grammar_mask.c for what it costs.
+ * A grammar describes valid UTF-8 texts. Every accepted beginning can be completed,
+ * because branches that cannot end are never entered. grammar_state.c explains the
+ * algorithm, grammar_mask.c its cost.
  */
 #pragma once
 #include "base/buf.h"
 #include "tokenizer/tokenizer.h"
 
-/* Bounds on what comes from a client; beyond them E_LIMIT. */
-#define GRAMMAR_MAX_TEXT (1u << 20)    /* bytes of GBNF or of one regex */
+/* Limits on input from a client; beyond them functions fail with E_LIMIT. */
+#define GRAMMAR_MAX_TEXT (1u << 20)    /* bytes of a GBNF text or of one regex */
 #define GRAMMAR_MAX_NODES (1u << 20)
-#define GRAMMAR_MAX_REPEAT 1000000     /* {m,n}; it costs nothing */
-#define GRAMMAR_MAX_NESTING 200        /* groups in groups */
-#define GRAMMAR_MAX_DEPTH 768          /* rules within rules, while writing */
+#define GRAMMAR_MAX_REPEAT 1000000     /* counts in {m,n}; a count takes no memory */
+#define GRAMMAR_MAX_NESTING 200        /* nesting of groups */
+#define GRAMMAR_MAX_DEPTH 768          /* nesting of rules while a text is written */
 
 struct grammar;
 
-/* GBNF as llama.cpp reads it, from the rule `root`. E_INVAL with the line, E_LIMIT. */
+/* Parses GBNF in llama.cpp's dialect; texts derive from the rule `root`. Errors: E_INVAL
+ * with the line; E_LIMIT. */
 enum status grammar_create_gbnf(struct str text, struct grammar **out,
 				struct fail *fail) MUST_USE;
-/* Texts that the whole of the regex matches; `^` and `$` may stand at the ends of
- * its alternatives. E_INVAL with the place, for what is not regular as well. */
+/* Accepts the texts that the whole regex matches. `^` and `$` may stand at the ends of
+ * its alternatives. E_INVAL with the place: a syntax error, or a construct that is not
+ * regular. */
 enum status grammar_create_regex(struct str text, struct grammar **out,
 				 struct fail *fail) MUST_USE;
-/* One of n > 0 texts. E_INVAL where one is not UTF-8. */
+/* Accepts one of n > 0 texts. E_INVAL: a text is not UTF-8. */
 enum status grammar_create_choice(const struct str *texts, size_t n,
 				  struct grammar **out, struct fail *fail) MUST_USE;
-struct grammar *grammar_ref(struct grammar *g); /* returns g */
+struct grammar *grammar_ref(struct grammar *g); /* takes a reference and returns g */
 void grammar_unref(struct grammar *g);
-/* Bytes of memory, the masks that it keeps included. */
+/* Memory in bytes, including the cached masks. */
 size_t grammar_size(struct grammar *g);
 
 /* --- vocabulary ---------------------------------------------------------- */
 
-/* A special token is no text, even where it is spelled like one: in a grammar that calls
- * for it, and in the vocabulary, it is this byte and its text. No notation of a client can
- * write that byte, so nothing else leads to such a token. */
+/* In grammars and in the vocabulary, a special token is spelled as this byte and then its
+ * text. No notation that a client writes can express this byte. Text that merely looks
+ * like a special token therefore never matches one. */
 #define GRAMMAR_SPECIAL '\xff'
 
-/* Append a token of t as it is spelled there. */
+/* Appends the spelling of token id: its bytes, with GRAMMAR_SPECIAL before a special
+ * token. */
 void grammar_add_token(const struct tokenizer *t, int32_t id, struct buf *out);
 
 struct grammar_vocab;
-/* bytes[id] of n tokens; those with n == 0 are never allowed. Copies nothing but
- * the bytes it needs. */
+/* bytes[id] is the spelling of each of n tokens. Tokens with no bytes are never allowed.
+ * Copies the bytes that it needs. */
 struct grammar_vocab *grammar_vocab_create(const struct str *bytes, int32_t n);
-/* Every token of t, special ones behind GRAMMAR_SPECIAL. */
+/* The vocabulary of all tokens of t; special ones are spelled with GRAMMAR_SPECIAL. */
 struct grammar_vocab *grammar_vocab_of(const struct tokenizer *t);
 void grammar_vocab_destroy(struct grammar_vocab *v);
 
 /* --- state --------------------------------------------------------------- */
 
 struct grammar_state;
-/* At the beginning. Keeps g (a reference) and v (which outlives it). */
+/* A state at the beginning of a text. Takes a reference to g. v must outlive the state. */
 struct grammar_state *grammar_state_create(struct grammar *g,
 					   const struct grammar_vocab *v);
 void grammar_state_destroy(struct grammar_state *s);
 
-/* Go on by bytes. E_INVAL where the grammar does not allow them, E_LIMIT where it is
- * too ambiguous to be followed; the state has not moved then, but for texts longer
- * than GRAMMAR_ACCEPT_BYTES (more than any token), which leave it somewhere. */
+/* Reads the next bytes of the text. Errors: E_INVAL if the grammar forbids them; E_LIMIT
+ * if the text is too ambiguous to follow. After an error the state is unchanged, unless
+ * `bytes` was longer than GRAMMAR_ACCEPT_BYTES (longer than any token). Then the state is
+ * undefined. */
 #define GRAMMAR_ACCEPT_BYTES 1024
 enum status grammar_state_accept(struct grammar_state *s,
 				 struct str bytes) MUST_USE;
-/* The text may end here. */
+/* True if the text may end here. */
 bool grammar_state_may_end(const struct grammar_state *s);
-/* The text must end here: nothing can follow. */
+/* True if the text must end here, because nothing may follow. */
 bool grammar_state_must_end(const struct grammar_state *s);
-/* Set bit id of allowed[] (n_words * 64 bits, all others cleared) for each token
- * whose bytes could be accepted. End tokens are the caller's to add. E_LIMIT as
- * above. Ids beyond the words are left out. */
+/* Sets bit id of allowed[] (n_words * 64 bits) for each token whose bytes the grammar
+ * would accept next, and clears all other bits. The caller adds the end tokens. Ids
+ * beyond n_words are dropped. Errors: E_LIMIT as above. */
 enum status grammar_state_mask(struct grammar_state *s, uint64_t *allowed,
 			       size_t n_words) MUST_USE;
-/* Append the bytes that must come next, as far as there is only one way to go on;
- * at most max. The state does not move. */
+/* Appends the bytes that must come next, up to the first choice, at most max bytes. The
+ * state does not change. */
 void grammar_state_forced(struct grammar_state *s, size_t max, struct buf *out);

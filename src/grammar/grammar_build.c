@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts to grammar. Parts are kept as they are written: repetition counts stay
- * numbers and rules stay rules, so a grammar is as large as its text and compiling it
- * is a few linear passes over it:
+ * Turns parts into a grammar. Parts are kept as written: repetition counts stay numbers,
+ * and rules stay rules. A grammar is thus as large as its text. Compiling is a few linear
+ * passes over the parts:
  *
- *   nullable   which parts can be empty
- *   need       how deep rules must nest to write a part. Least first (Knuth's
- *              generalisation of Dijkstra), so each part is settled once. What can
- *              never be written needs NEED_NEVER and is never entered, so no text
- *              leads into a dead end. What a rule goes on with at its very end does
- *              not nest.
- *   flat       which rules are no more than some characters
- *   left       a rule that begins with itself would never read a byte
+ *   nullable   Finds the parts that can be empty.
+ *   need       Finds how deep rules must nest to write each part. Parts are settled in
+ *              ascending order of need (Knuth's generalisation of Dijkstra's algorithm),
+ *              so each part is settled once. A part that can never be written gets
+ *              NEED_NEVER and is never entered, so no text leads into a dead end. A tail
+ *              call (the last thing its rule does) does not nest.
+ *   flat       Finds the rules that are no more than a few characters.
+ *   left       Refuses rules that begin with themselves: they would never read a byte.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -20,10 +20,11 @@
 #include "base/utf8.h"
 #include "grammar/grammar_private.h"
 
-#define MAX_PART_DEPTH 1000 /* parts in parts: frames on top of each other */
-#define MAX_EMPTY_REPEAT 64 /* of what may be empty: each is one more alternative */
-#define FLAT_MAX 16         /* parts, or rounds, of what is written in place */
-#define MAX_SHARED 48       /* branchings of choices that share their beginning */
+#define MAX_PART_DEPTH 1000 /* nesting of parts, which costs stack frames */
+#define MAX_EMPTY_REPEAT 64 /* maximum of a repetition of a nullable part: each round is one more
+			     * alternative */
+#define FLAT_MAX 16         /* maximum of parts or rounds in a rule that is written in place */
+#define MAX_SHARED 48       /* nested branchings in a choice with shared beginnings */
 
 struct rule {
 	char *name;
@@ -41,14 +42,14 @@ struct grammar_build {
 	struct rule *rules;
 	uint32_t n_rules, cap_rules;
 	struct row_pool rows;
-	const char *over; /* the bound that was passed */
+	const char *over; /* text that names the first limit exceeded; NULL: none */
 };
 
 struct grammar_build *grammar_build_create(void)
 {
 	struct grammar_build *b = xcalloc(1, sizeof *b);
 	row_pool_init(&b->rows);
-	grammar_build_lit(b, STR("")); /* part 0, for what is over a bound */
+	grammar_build_lit(b, STR("")); /* over a limit: part 0 stands in for the missing part */
 	return b;
 }
 
@@ -257,11 +258,12 @@ static int by_bytes(const void *a, const void *b)
 	return c ? c : (x->n > y->n) - (x->n < y->n);
 }
 
-/* Sorted, different texts without their first `from` bytes, which are common. */
+/* A choice among sorted, distinct texts. Their first `from` bytes are equal and are left
+ * out. */
 static grammar_part choose(struct grammar_build *b, const struct str *t, size_t n,
 			   size_t from, int n_branchings)
 {
-	/* Of sorted texts the first and the last share the least. */
+	/* among sorted texts, the first and the last have the shortest common beginning */
 	size_t common = from;
 	while (common < t[0].n && common < t[n - 1].n &&
 	       t[0].p[common] == t[n - 1].p[common])
@@ -322,10 +324,10 @@ enum status grammar_create_choice(const struct str *texts, size_t n,
 
 /* --- analysis ------------------------------------------------------------ */
 
-/* Who uses a node, one list after the other: parts by number, then rules, whose users
- * are the parts that refer to them. */
+/* For each node, the parts that use it. Nodes are the parts by number, then the rules.
+ * The users of a rule are the parts that refer to it. */
 struct uses {
-	uint32_t *at, *by; /* at[i]..at[i + 1] in by */
+	uint32_t *at, *by; /* users of node i: by[at[i]] .. by[at[i + 1] - 1] */
 };
 
 static const uint32_t *kids_of(const struct grammar_build *b, uint32_t i,
@@ -346,7 +348,7 @@ static struct uses find_uses(const struct grammar_build *b)
 {
 	size_t n_keys = (size_t)b->n + b->n_rules;
 	struct uses u = {.at = xcalloc(n_keys + 2, sizeof *u.at)};
-	uint32_t *fill = u.at + 1; /* counted one further on, then moved back */
+	uint32_t *fill = u.at + 1; /* shifted by one: pass 2 leaves the starts in `at` */
 	for (int pass = 0; pass < 2; pass++) {
 		for (uint32_t i = 0; i < b->n; i++) {
 			uint32_t n, rule = b->n + b->nodes[i].at;
@@ -370,9 +372,9 @@ static struct uses find_uses(const struct grammar_build *b)
 	return u;
 }
 
-/* The rules whose part is i; most parts are no rule's. */
+/* For each part, the rules whose body is that part. Most parts are no rule's body. */
 struct heads {
-	uint32_t *first, *next; /* (parts), (rules); number + 1, 0: none */
+	uint32_t *first, *next; /* first: [parts], next: [rules]; rule number + 1, 0: none */
 };
 
 static struct heads find_heads(const struct grammar_build *b)
@@ -389,12 +391,13 @@ static struct heads find_heads(const struct grammar_build *b)
 struct analysis {
 	struct uses uses;
 	struct heads heads;
-	uint32_t *left;  /* (parts) kids of a sequence that are not settled */
-	uint32_t *queue; /* settled, their users not yet told */
+	uint32_t *left;  /* [parts]: number of kids of a sequence that are not settled yet */
+	uint32_t *queue; /* settled parts whose users were not told yet */
 	uint32_t n_queue;
 };
 
-/* A pass: parts settle, and tell their users, which may settle in turn. */
+/* One pass of the analysis. A settled part tells its users, and they may become settled
+ * in turn. */
 typedef void (*on_settled)(struct grammar_build *b, struct analysis *a,
 			   uint32_t user, uint32_t kid);
 
@@ -444,7 +447,7 @@ static void find_nullable(struct grammar_build *b, struct analysis *a)
 	}
 	for (uint32_t at = 0; at < a->n_queue; at++)
 		tell_users(b, a, a->queue[at], tell_nullable);
-	/* Rounds that may be empty count for nothing. */
+	/* A repetition of a nullable part may stop early, so its minimum becomes 0. */
 	for (uint32_t i = 0; i < b->n; i++) {
 		struct grammar_node *x = &b->nodes[i];
 		if (x->kind != NODE_REPEAT || !b->nodes[x->at].is_nullable)
@@ -464,9 +467,9 @@ static void settle_need(struct grammar_build *b, struct analysis *a, uint32_t i,
 	a->queue[a->n_queue++] = i;
 }
 
-/* Needs are settled by rising need, so the last kid of a sequence has the most and
- * the first of an alternation the least. A reference is one deeper: it waits for
- * the next round. */
+/* Parts are settled in order of rising need. The last kid of a sequence to settle thus
+ * has the largest need, the first kid of an alternation the smallest. A reference nests
+ * one rule deeper, so it waits for the next round. */
 static void tell_need(struct grammar_build *b, struct analysis *a, uint32_t user,
 		      uint32_t kid)
 {
@@ -547,7 +550,8 @@ struct visit {
 	uint32_t node, kid;
 };
 
-/* What can be read first of part i, one after the other; false when there is no k-th. */
+/* Gives the k-th part that can be read first when part i is entered. False: there are not
+ * that many. */
 static bool first_of(const struct grammar_build *b, uint32_t i, uint32_t k,
 		     uint32_t *out)
 {
@@ -564,7 +568,7 @@ static bool first_of(const struct grammar_build *b, uint32_t i, uint32_t k,
 	return x->kind != NODE_SEQ || k == 0 || b->nodes[kids[k - 1]].is_nullable;
 }
 
-/* A rule within whose beginning it stands itself, or n_rules. */
+/* A rule that can begin with itself; n_rules: there is none. */
 static uint32_t find_left_recursion(const struct grammar_build *b)
 {
 	uint8_t *color = xcalloc(b->n, 1);
@@ -585,7 +589,7 @@ static uint32_t find_left_recursion(const struct grammar_build *b)
 				color[next] = GREY;
 				stack[n++] = (struct visit){next, 0};
 			} else if (color[next] == GREY) {
-				/* Every cycle goes through a reference. */
+				/* ends: every cycle contains a reference */
 				while (b->nodes[stack[n - 1].node].kind != NODE_REF)
 					n--;
 				found = b->nodes[stack[n - 1].node].at;
@@ -653,7 +657,7 @@ static int16_t only_byte(const struct row *row)
 	return only;
 }
 
-/* The builder's arrays become the grammar's. */
+/* Moves the builder's arrays into the new grammar. */
 static struct grammar *finish(struct grammar_build *b, uint32_t root)
 {
 	struct grammar *g = xcalloc(1, sizeof *g);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Making a grammar from parts. Thread: one at a time.
+ * Builds a grammar from parts. Thread: one at a time.
  *
- * A part is a small number; it may be used in several places. Nothing here fails:
- * what goes beyond a bound is remembered and said by grammar_build_finish.
+ * A part is a small number and may be used in several places. Except for the regex, no
+ * function here fails. The builder records that a limit was exceeded, and
+ * grammar_build_finish reports it.
  */
 #pragma once
 #include "grammar/grammar.h"
@@ -17,7 +18,7 @@ struct grammar_range {
 	uint32_t lo, hi;
 };
 
-/* A list of parts that grows; free p. */
+/* A growing list of parts; the owner frees p. */
 struct grammar_parts {
 	grammar_part *p;
 	size_t n, cap;
@@ -28,43 +29,46 @@ struct grammar_build;
 struct grammar_build *grammar_build_create(void);
 void grammar_build_destroy(struct grammar_build *b);
 
-/* These bytes; "" is the empty text. */
+/* Exactly these bytes; "" is the empty text. */
 grammar_part grammar_build_lit(struct grammar_build *b, struct str bytes);
-/* One character of the ranges (any order, overlaps allowed), or of all others. */
+/* One character of the ranges, or (negated) any other character. Ranges may overlap and
+ * need no order. */
 grammar_part grammar_build_class(struct grammar_build *b,
 				 const struct grammar_range *r, size_t n,
 				 bool is_negated);
 grammar_part grammar_build_seq(struct grammar_build *b, const grammar_part *parts,
 			       size_t n);
-/* One of n; of none: nothing can be written here. */
+/* One of n parts. With n = 0, no text matches. */
 grammar_part grammar_build_alt(struct grammar_build *b, const grammar_part *parts,
 			       size_t n);
-/* One of n texts; shared beginnings are shared. Sorts texts. */
+/* One of n texts. Common beginnings are stored once. Reorders `texts`. */
 grammar_part grammar_build_choice(struct grammar_build *b, struct str *texts,
 				  size_t n);
 grammar_part grammar_build_repeat(struct grammar_build *b, grammar_part part,
 				  uint32_t min, uint32_t max);
-/* Empty or part. */
+/* The part, or nothing. */
 grammar_part grammar_build_opt(struct grammar_build *b, grammar_part part);
 
-/* A rule can be referred to before it is set. The name (copied) is for errors. */
+/* A rule may be referred to before it is set. The name is copied and used in error texts. */
 uint32_t grammar_build_rule(struct grammar_build *b, struct str name);
 void grammar_build_set_rule(struct grammar_build *b, uint32_t rule,
 			    grammar_part part);
 grammar_part grammar_build_ref(struct grammar_build *b, uint32_t rule);
-/* The same, where it is the last that the rule it stands in writes: rules that go on with
- * each other like this do not nest. */
+/* Like a reference to a rule, for the last thing that the surrounding rule writes. Such
+ * tail calls do not nest. */
 grammar_part grammar_build_tail(struct grammar_build *b, uint32_t rule);
 size_t grammar_build_n_rules(const struct grammar_build *b);
 
-/* The texts that the whole of a regex matches (lang_regex). */
+/* The texts that the whole regex matches (lang_regex). */
 enum status grammar_build_regex(struct grammar_build *b, struct str text,
 				grammar_part *out, struct fail *fail) MUST_USE;
-/* One character of a JSON string, of the ranges, as it is written between quotes. */
+/* One character of the ranges, in the form in which a JSON string holds it between its
+ * quotes. */
 grammar_part grammar_build_json_class(struct grammar_build *b,
 				      const struct grammar_range *r, size_t n);
 
-/* E_LIMIT; E_INVAL for a rule that begins with itself, or one that is not set, or
- * when nothing can be written at all. fail->param is the rule's name. */
+/* Makes the grammar that starts with rule `root`. Errors: E_LIMIT; E_INVAL if a rule
+ * begins with itself, is not set, or if no text matches at all. fail->param is the rule's
+ * name. */
 enum status grammar_build_finish(struct grammar_build *b, uint32_t root,
 				 struct grammar **out, struct fail *fail) MUST_USE;

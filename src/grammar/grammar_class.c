@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Classes of characters as automata over the bytes of UTF-8. A state is a row of
- * 256 next states; equal rows are one, so that all classes share the parts that
- * most of them have ("any continuation byte").
+ * Character classes as automata over the bytes of UTF-8. A state is a row with the next
+ * state for each of the 256 bytes. Equal rows are stored once, so classes share common
+ * parts such as "any continuation byte".
  */
 #include <stdlib.h>
 
@@ -87,7 +87,7 @@ static uint32_t intern(struct row_pool *p, const struct row *row)
 	return p->n++;
 }
 
-/* Of sorted ranges, the part that touches lo..hi. */
+/* The part of sorted ranges that touches lo..hi. */
 struct window {
 	const struct grammar_range *r;
 	size_t n;
@@ -109,7 +109,7 @@ static bool is_empty(const struct window *w)
 	return w->n == 0 || w->lo > w->hi;
 }
 
-/* The row that reads the last n_left bytes of the characters from `block` on. */
+/* The row for the last n_left bytes of the characters that start at code point `block`. */
 static uint32_t continuation(struct row_pool *p, const struct window *w,
 			     uint32_t block, int n_left)
 {
@@ -134,7 +134,8 @@ static uint32_t continuation(struct row_pool *p, const struct window *w,
 	return at;
 }
 
-/* Characters lo..hi that take 1 + n_left bytes, into the rows of their leads. */
+/* Adds the characters lo..hi, whose encoding has 1 + n_left bytes, to the entries of
+ * their lead bytes in `row`. */
 static void add_leads(struct row_pool *p, const struct window *all, uint32_t lo,
 		      uint32_t hi, int n_left, int first_lead, struct row *row)
 {
@@ -153,7 +154,7 @@ uint32_t row_pool_class(struct row_pool *p, const struct grammar_range *r, size_
 	struct row row = {{0}};
 	add_leads(p, &all, 0, 0x7F, 0, 0, &row);
 	add_leads(p, &all, 0x80, 0x7FF, 1, 0xC0, &row);
-	/* Surrogates are no characters: the two sides of the gap on their own. */
+	/* Surrogates U+D800..U+DFFF are no characters, so the three-byte range has a gap. */
 	add_leads(p, &all, 0x800, 0xCFFF, 2, 0xE0, &row);
 	add_leads(p, &all, 0xD000, 0xD7FF, 2, 0xE0, &row);
 	add_leads(p, &all, 0xE000, 0xFFFF, 2, 0xE0, &row);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GBNF, the grammar notation of llama.cpp:
+ * Reads GBNF, the grammar notation of llama.cpp:
  *
- *   name ::= alternatives     a rule; it ends at a line end outside of parentheses
- *   "text"  [a-z]  [^"\\]  .  name  ( alternatives )  | * + ? {m} {m,} {m,n}
- *   # comment
+ *   name ::= alternatives       a rule; it ends at a line end outside of parentheses
+ *   "text" [a-z] [^"\\] . name ( alternatives )
+ *   | * + ? {m} {m,} {m,n}     # comment
  *
- * Escapes: \n \r \t \\ \" \[ \] \- \xHH \uHHHH \UHHHHHHHH, the last three code
+ * Escapes: \n \r \t \\ \" \[ \] \- \xHH \uHHHH \UHHHHHHHH. The last three are code
  * points. The text begins with the rule `root`.
  */
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct gbnf {
 	struct grammar_build *b;
 	struct str s;
 	size_t at;
-	struct strmap names; /* to rule */
+	struct strmap names; /* rule name to rule number */
 	bool *is_set;
 	size_t cap_set;
 	int nesting;
@@ -181,7 +181,7 @@ static grammar_part read_class(struct gbnf *x)
 
 static grammar_part read_alternatives(struct gbnf *x);
 
-/* False where a sequence ends. */
+/* Reads one item; false at the end of the sequence. */
 static bool read_item(struct gbnf *x, grammar_part *out)
 {
 	static const struct grammar_range all = {0, 0x10FFFF};
@@ -258,7 +258,7 @@ static grammar_part read_alternatives(struct gbnf *x)
 {
 	struct grammar_parts alts = {0};
 	do {
-		/* An alternative may go on in the next line behind its bar. */
+		/* after a bar the alternative may continue on the next line */
 		skip_space(x, true);
 		grammar_parts_add(&alts, read_sequence(x));
 		skip_space(x, x->nesting > 0);

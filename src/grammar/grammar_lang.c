@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Brzozowski's derivatives ("Derivatives of Regular Expressions", 1964): what is left
- * of a language behind a character is again a term. Intersection and complement cost
- * no more than alternation there, and a repetition count stays a number. Terms are
- * brought into one form as they are made (flat, sorted, without doubles), so that a
- * language has few different derivatives and its automaton is finite.
+ * Languages of texts, by Brzozowski's derivatives ("Derivatives of Regular Expressions",
+ * 1964). The derivative of a language by a character is again a term: the rest of the
+ * texts that begin with that character. Intersection and complement therefore cost no
+ * more than alternation, and a repetition count stays a number.
+ *
+ * Terms are normalized as they are made: flat, sorted, without duplicates. A language
+ * then has few different derivatives, and its automaton is finite.
  */
 #include "grammar/grammar_lang_private.h"
 
@@ -14,7 +16,7 @@
 #include "base/utf8.h"
 
 #define MAX_TERMS 400000
-#define MAX_DEPTH 4000 /* terms in terms, of a derivative */
+#define MAX_DEPTH 4000 /* nesting of terms in a derivative */
 
 struct lang_pool *lang_pool_create(void)
 {
@@ -91,7 +93,7 @@ static void grow_buckets(struct lang_pool *p)
 	}
 }
 
-/* Its number: that of an equal one, if there is one. */
+/* The number of this term. An equal term that exists already is reused. */
 lang lang_term(struct lang_pool *p, struct term t)
 {
 	uint32_t h = hash_term(p, &t);
@@ -158,7 +160,7 @@ static struct term with_flags(const struct lang_pool *p, struct term t, lang of)
 	return t;
 }
 
-/* Sequences go on to the right. */
+/* Sequences nest to the right: cat(a, cat(b, c)). */
 static lang cat_sequence(struct lang_pool *p, lang a, lang b)
 {
 	struct grammar_parts items = {0};
@@ -205,7 +207,7 @@ lang lang_repeat(struct lang_pool *p, lang a, uint32_t min, uint32_t max)
 	if (a == LANG_ANY || (x.kind == TERM_REPEAT && x.min == 0 &&
 			      x.max == GRAMMAR_NO_MAX))
 		return a;
-	/* All characters, any number of times, has one form. */
+	/* "any character, any number of times" has one form: LANG_ANY */
 	if (x.kind == TERM_CLASS && min == 0 && max == GRAMMAR_NO_MAX &&
 	    a == lang_length(p, 1, 1))
 		return LANG_ANY;
@@ -259,7 +261,7 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Lists within are opened; sorted, each once. */
+/* Collects the kids: opens nested lists of the same kind, sorts, removes duplicates. */
 static void flatten(struct lang_pool *p, enum term_kind kind, const lang *of, size_t n,
 		    struct kids *out)
 {
@@ -280,7 +282,7 @@ static void flatten(struct lang_pool *p, enum term_kind kind, const lang *of, si
 	lang_work(p, 1 + kept / 4);
 }
 
-/* Classes among the kids become one. */
+/* Merges all classes among the kids into one class. */
 static void join_classes(struct lang_pool *p, enum term_kind kind, struct kids *k)
 {
 	lang first = LANG_NONE;
@@ -300,7 +302,7 @@ static void join_classes(struct lang_pool *p, enum term_kind kind, struct kids *
 		const struct grammar_range *own = p->ranges + t.a;
 		struct grammar_range *neg = xmalloc((t.b + 2) * sizeof *neg);
 		size_t n_own = t.b;
-		/* An intersection is what is left out of no class. */
+		/* A & B = not (not A or not B), so an intersection collects complements. */
 		if (kind == TERM_AND)
 			n_own = range_negate(own, t.b, neg);
 		else
@@ -364,8 +366,8 @@ static lang make_list(struct lang_pool *p, enum term_kind kind, const struct kid
 lang lang_list(struct lang_pool *p, enum term_kind kind, const lang *of, size_t n)
 {
 	bool is_and = kind == TERM_AND;
-	lang zero = is_and ? LANG_NONE : LANG_ANY; /* it alone decides */
-	lang unit = is_and ? LANG_ANY : LANG_NONE; /* it says nothing */
+	lang zero = is_and ? LANG_NONE : LANG_ANY; /* a kid of this value decides the result */
+	lang unit = is_and ? LANG_ANY : LANG_NONE; /* a kid of this value changes nothing */
 	struct kids k = {0};
 	flatten(p, kind, of, n, &k);
 	size_t kept = 0;
@@ -383,7 +385,7 @@ lang lang_list(struct lang_pool *p, enum term_kind kind, const lang *of, size_t 
 	if (!is_zero && !(is_and && has_empty))
 		join_classes(p, kind, &k);
 	for (size_t i = 0; i < k.n; i++)
-		is_zero |= k.p[i] == zero; /* classes with nothing in common */
+		is_zero |= k.p[i] == zero; /* an intersection of disjoint classes */
 	if (is_zero)
 		out = zero;
 	else if (is_and && has_empty && !is_nullable)
@@ -476,7 +478,7 @@ lang lang_derive(struct lang_pool *p, lang l, uint32_t cp)
 		p->n_work = LANG_MAX_WORK + 1;
 	if (lang_is_over(p))
 		return LANG_NONE;
-	struct term t = p->terms[l]; /* terms move */
+	struct term t = p->terms[l]; /* a copy, because making terms moves the array */
 	p->depth++;
 	lang out = derive(p, &t, cp);
 	p->depth--;
@@ -513,8 +515,8 @@ bool lang_is_class(const struct lang_pool *p, lang l, lang *class)
 
 struct narrowing {
 	bool has_avoid;
-	uint32_t avoid; /* a character that no text is to have */
-	uint32_t rounds; /* of repetitions without an end */
+	uint32_t avoid; /* a character that no text may have */
+	uint32_t rounds; /* maximal rounds of repetitions without a limit */
 };
 
 static lang narrow(struct lang_pool *p, lang l, const struct narrowing *how);
@@ -557,7 +559,7 @@ static lang narrow(struct lang_pool *p, lang l, const struct narrowing *how)
 				   t.max == GRAMMAR_NO_MAX ? MAX(t.min, how->rounds)
 							   : t.max);
 	case TERM_NOT: {
-		/* All texts, or a complement: its own texts without the character. */
+		/* Of the texts of a complement, keep those made of permitted characters. */
 		lang ok = narrow(p, lang_length(p, 1, 1), how);
 		return lang_and(p, l, lang_repeat(p, ok, 0, how->rounds));
 	}

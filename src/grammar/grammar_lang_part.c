@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Languages to parts of a grammar. Terms of a plain regex are written as they stand,
- * with their counts. An intersection or a complement becomes an automaton: each of its
- * derivatives is a rule that reads one character and goes on with the next rule. A
+ * Turns languages into parts of a grammar. Terms of a plain regex are written as they
+ * stand, with their counts. An intersection or a complement becomes an automaton. Each
+ * derivative is a rule that reads one character and continues with the next rule. A
  * derivative that is plain again ends the automaton there.
  *
- * The alphabet falls into few groups of characters that no class of the term tells
- * apart; one of each group is derived by.
+ * The alphabet is divided into a few groups of characters that no class of the term tells
+ * apart. One character of each group is enough to derive by.
  */
 #include "grammar/grammar_lang_private.h"
 
@@ -22,7 +22,7 @@ struct lang_writer {
 	struct lang_pool *p;
 	struct grammar_build *b;
 	bool is_json;
-	struct u64map parts; /* of plain terms */
+	struct u64map parts; /* part of each plain term written so far */
 	int depth;
 	const char *over;
 };
@@ -38,7 +38,7 @@ static grammar_part write_class(struct lang_writer *w, const struct term *t)
 			  : grammar_build_class(w->b, r, t->b, false);
 }
 
-/* The one character of a class that is written as itself, or 0. */
+/* The only character of a class, if it is written as itself; else 0. */
 static uint32_t plain_char(const struct lang_writer *w, lang l)
 {
 	const struct term *t = &w->p->terms[l];
@@ -107,15 +107,15 @@ static grammar_part write_any(struct lang_writer *w)
 /* --- automata ------------------------------------------------------------------ */
 
 struct automaton {
-	struct grammar_range *intervals; /* between cuts */
-	uint32_t *group;                 /* of each interval */
+	struct grammar_range *intervals; /* the code points between two cuts */
+	uint32_t *group;                 /* [interval]: its group */
 	size_t n_intervals;
-	uint32_t *first;                 /* interval of each group */
+	uint32_t *first;                 /* [group]: one interval of the group */
 	size_t n_groups;
 	lang *states;
 	uint32_t *rules;
 	size_t n, cap;
-	struct u64map index; /* state -> number */
+	struct u64map index; /* term to state number */
 };
 
 struct lang_found {
@@ -157,7 +157,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Intervals of the alphabet that no class cuts. */
+/* Divides the alphabet into intervals that lie inside or outside of each class as a
+ * whole. */
 static void cut_alphabet(struct lang_writer *w, const struct lang_found *f, struct automaton *a)
 {
 	size_t n = 0, cap = 2, kept = 0;
@@ -201,7 +202,7 @@ static bool is_in(const struct lang_writer *w, lang class, uint32_t cp)
 	return lo < t->b && r[lo].lo <= cp;
 }
 
-/* Intervals that the same classes hold are one group. */
+/* Puts intervals that belong to the same classes into one group. */
 static void group_alphabet(struct lang_writer *w, const struct lang_found *f, struct automaton *a)
 {
 	struct strmap groups;
@@ -248,7 +249,8 @@ static uint32_t state_of(struct lang_writer *w, struct automaton *a, lang l)
 	return (uint32_t)a->n++;
 }
 
-/* The characters of the groups that lead to `to`, and then its rule. */
+/* A part that reads a character of the groups leading to term `to` and continues with its
+ * rule. */
 static grammar_part write_step(struct lang_writer *w, struct automaton *a, const lang *to,
 			       lang next)
 {
@@ -261,7 +263,7 @@ static grammar_part write_step(struct lang_writer *w, struct automaton *a, const
 	grammar_part pair[2];
 	pair[0] = w->is_json ? grammar_build_json_class(w->b, r, n)
 			     : grammar_build_class(w->b, r, n, false);
-	uint32_t state = state_of(w, a, next); /* the rules move */
+	uint32_t state = state_of(w, a, next); /* may grow the array of rules */
 	pair[1] = grammar_build_tail(w->b, a->rules[state]);
 	free(r);
 	return grammar_build_seq(w->b, pair, 2);
@@ -290,8 +292,8 @@ static grammar_part write_state(struct lang_writer *w, struct automaton *a, lang
 	return out;
 }
 
-/* Does `of` hold all of another's texts, as its first repetition says it: a class that has
- * all the characters, and counts around its lengths? */
+/* True if `of` clearly contains all texts of `other`. `of` must start with a repeated
+ * class that has all characters of `other` and permits all its lengths. */
 static bool holds(struct lang_writer *w, lang of, lang other)
 {
 	struct term t = w->p->terms[of];
@@ -312,7 +314,7 @@ static bool holds(struct lang_writer *w, lang of, lang other)
 	return is_held;
 }
 
-/* An intersection without those that another one is within. */
+/* Simplifies an intersection: drops each kid that contains another kid. */
 static lang drop_held(struct lang_writer *w, lang l)
 {
 	struct term t = w->p->terms[l];

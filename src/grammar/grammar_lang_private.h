@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Terms of a pool of languages, for grammar_lang.c, grammar_regex.c and
- * grammar_lang_part.c. Nobody else includes this.
+ * The terms of a pool of languages. Only grammar_lang.c, grammar_regex.c and
+ * grammar_lang_part.c include this file.
  */
 #pragma once
 #include "base/map.h"
@@ -11,21 +11,21 @@
 enum term_kind {
 	TERM_NONE, TERM_EMPTY, TERM_CLASS, TERM_CAT, TERM_ALT, TERM_AND, TERM_NOT,
 	TERM_REPEAT,
-	/* of a regex that is being read: what depends on the place in the text */
+	/* used while a regex is read: terms that depend on the place in the text */
 	TERM_BEGIN, TERM_END, TERM_AHEAD, TERM_NOT_AHEAD,
 };
 
 struct term {
 	uint8_t kind;
 	bool is_nullable;
-	bool has_begin;  /* TERM_BEGIN is in it */
-	bool has_place;  /* one of the other three is in it */
-	bool is_boolean; /* TERM_AND or TERM_NOT is in it */
-	/* CAT, NOT, REPEAT, AHEAD: indices of terms. CLASS: ranges a .. a + b - 1. ALT, AND:
-	 * kids a .. a + b - 1. */
+	bool has_begin;  /* contains TERM_BEGIN */
+	bool has_place;  /* contains TERM_END, TERM_AHEAD or TERM_NOT_AHEAD */
+	bool is_boolean; /* contains TERM_AND or TERM_NOT */
+	/* CAT, NOT, REPEAT, AHEAD: indices of terms. CLASS: ranges a .. a + b - 1. ALT,
+	 * AND: kids a .. a + b - 1. */
 	uint32_t a, b;
-	uint32_t min, max; /* REPEAT */
-	uint32_t len_min, len_max; /* characters */
+	uint32_t min, max; /* for REPEAT: number of rounds */
+	uint32_t len_min, len_max; /* bounds of the texts' lengths, in characters */
 	uint32_t chain;
 };
 
@@ -37,7 +37,7 @@ struct lang_pool {
 	uint32_t n_kids, cap_kids;
 	struct grammar_range *ranges;
 	uint32_t n_ranges, cap_ranges;
-	struct u64map derivatives; /* (term, character) */
+	struct u64map derivatives; /* key: (term, character); value: the derivative */
 	size_t n_work;
 	int depth;
 };
@@ -46,7 +46,8 @@ struct lang_pool {
 
 lang lang_term(struct lang_pool *p, struct term t);
 lang lang_list(struct lang_pool *p, enum term_kind kind, const lang *of, size_t n);
-/* The texts of l that begin with the character, without it. */
+/* The derivative: the texts of l that begin with the character, with that character
+ * removed. */
 lang lang_derive(struct lang_pool *p, lang l, uint32_t cp);
 void lang_work(struct lang_pool *p, size_t n);
 

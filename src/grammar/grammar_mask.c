@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which tokens may come next, for a vocabulary of 150,000 and in microseconds.
+ * Computes which tokens may come next, in microseconds for a vocabulary of 150,000.
  *
- * Brute force is a walk over the vocabulary's trie, a set of configs at each node,
- * subtrees left out where the set is dead. Within a string nearly nothing is dead, so
- * that walk is a millisecond or more; but what it finds does not depend on where in
- * the document the string is, until a token goes past the string's end. Hence, for each
+ * The direct way walks the vocabulary's trie with a set of configs at each node and skips
+ * the subtree of a dead set. Within a string nearly nothing is dead, so this walk takes a
+ * millisecond or more. Its result does not depend on the string's place in the document,
+ * until a token extends past the string's end. Therefore two things are cached for each
  * config (leaf frame, caller):
  *
- *   known     the tokens that stay within the rule, or end it exactly. Found once by
- *             a walk with an unknown caller, and kept in the grammar for all
- *             sequences, by the frames of the rule (the leaf and its parents).
- *   popped    the trie nodes where the rule was left, kept beside it. Below them a
- *             walk with the true caller goes on: after a string's quote that is
- *             some hundred nodes.
+ *   known     The tokens that stay within the rule or end exactly at its end. One walk with
+ *             an unknown caller finds them. The grammar keeps them for all sequences; the
+ *             key is the rule's frames (the leaf and its parents).
+ *   popped    The trie nodes at which the rule was left. Below them, each request walks on
+ *             with its true caller: a few hundred nodes after a string's closing quote.
  *
- * Counts of repetitions are part of the frames. Rounds that are further from the
- * minimum or the maximum than the longest token is long are all alike, and looked up
- * as one: a string of 1 to 1000 characters has as many masks as its last token has
- * bytes, not 1000.
+ * Repetition counts are part of the frames. Counts that are further from the minimum and
+ * the maximum than the longest token is long are equivalent and share one entry. A string
+ * of 1 to 1000 characters thus has as many masks as the longest token has bytes, not
+ * 1000.
  *
- * Narrow leaves (the many keys that an object could go on with) are not worth an entry
- * when there are many of them: they are walked together, as one set.
+ * Literal leaves accept few tokens, such as the many possible keys of an object. If there
+ * are many, caching each would not pay: they are walked together as one set.
  */
 #include <stdlib.h>
 
@@ -29,24 +28,24 @@
 #include "base/map.h"
 #include "grammar/grammar_private.h"
 
-#define CACHE_BYTES (24u << 20) /* of one grammar: a thousand dense masks */
+#define CACHE_BYTES (24u << 20) /* limit per grammar: enough for a thousand dense masks */
 #define CACHE_BUCKETS 1024
-#define SPARSE_MAX 2048 /* tokens; below it a list is smaller and faster */
-#define NARROW_MAX 4    /* literals at once that are looked up one by one */
-#define WIDE_MAX 8      /* others; beyond, a walk for each would cost too much */
+#define SPARSE_MAX 2048 /* tokens; up to this number a list is smaller and faster than bits */
+#define NARROW_MAX 4    /* maximum of literal leaves that are looked up one by one */
+#define WIDE_MAX 8      /* maximum of other leaves; with more, walks one by one cost too much */
 
 struct mask_entry {
-	struct mask_entry *chain;        /* in its bucket */
+	struct mask_entry *chain;        /* next entry in the same bucket */
 	struct mask_entry *newer, *older;
 	uint64_t hash;
 	uint32_t *key;
 	size_t n_key;
 	size_t n_bytes;
 	const struct grammar_vocab *v;
-	int32_t *ids; /* few tokens, or bits */
+	int32_t *ids; /* list of tokens if they are few, else NULL and `bits` is set */
 	uint64_t *bits;
 	size_t n_ids, n_words;
-	uint32_t *popped; /* trie nodes, rising */
+	uint32_t *popped; /* trie nodes in ascending order */
 	size_t n_popped;
 };
 
@@ -135,8 +134,9 @@ static void add_popped(struct grammar_state *s, uint32_t i)
 	s->popped[s->n_popped++] = i;
 }
 
-/* Append to ids the tokens below trie node `from`, where the automaton is in `set`; to
- * popped the nodes where it left an unknown caller's rule. */
+/* Walks the trie below node `from`, with the automaton in state `set`. Appends the tokens
+ * found to s->ids. Appends to s->popped the nodes at which the automaton left an unknown
+ * caller's rule. */
 static void walk(struct grammar_state *s, uint32_t from, uint32_t set)
 {
 	const struct trie_node *t = s->v->nodes;
@@ -163,20 +163,21 @@ static void walk(struct grammar_state *s, uint32_t from, uint32_t set)
 
 /* --- entries ------------------------------------------------------------- */
 
-/* A count that stands for all that no token can tell apart from it. */
+/* Maps a repetition count to the representative of all counts that no token can tell
+ * apart. */
 static uint32_t clamp_count(const struct grammar_state *s, const struct grammar_node *x,
 			    uint32_t count)
 {
 	uint32_t far = (uint32_t)s->v->max_bytes + 2;
 	if (s->g->nodes[x->at].is_nullable)
-		return count; /* rounds need not take a byte each */
+		return count; /* a round may be empty, so token length bounds no rounds */
 	if (count < x->min)
 		return x->min - count > far ? x->min - far : count;
 	bool is_far = x->max == GRAMMAR_NO_MAX || x->max - count > far;
 	return is_far ? x->min : count;
 }
 
-/* The frames of the rule from the leaf up, appended to key. */
+/* Appends to key the frames of the rule, from the leaf upward. */
 static void make_key(const struct grammar_state *s, uint32_t leaf, struct buf *key)
 {
 	for (uint32_t i = leaf; i; i = s->frames[i].parent) {
@@ -189,7 +190,7 @@ static void make_key(const struct grammar_state *s, uint32_t leaf, struct buf *k
 	}
 }
 
-/* What make_key has spelled, as frames again. */
+/* Makes the frames that a key of make_key describes. */
 static uint32_t frames_of(struct grammar_state *s, const uint32_t *key, size_t n)
 {
 	uint32_t parent = 0;
@@ -215,7 +216,7 @@ static void set_bits(uint64_t *bits, size_t n_words, const int32_t *ids, size_t 
 	}
 }
 
-/* Walk the whole vocabulary from the frames of key. NULL when a bound is met. */
+/* Walks the whole vocabulary from the frames of key. NULL: a limit was hit. */
 static struct mask_entry *make_entry(struct grammar_state *s, const struct buf *key)
 {
 	size_t n_key = key->n / sizeof(uint32_t);
@@ -247,7 +248,7 @@ static struct mask_entry *make_entry(struct grammar_state *s, const struct buf *
 	return e;
 }
 
-/* Under the grammar's lock. */
+/* Finds or makes the entry of a leaf. The caller holds the grammar's lock. */
 static struct mask_entry *find_entry(struct grammar_state *s, uint32_t leaf)
 {
 	struct buf key = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A compiled grammar, as grammar_build.c makes it and grammar_state.c runs it.
- * Nobody else includes this.
+ * The compiled grammar: grammar_build.c makes it, grammar_state.c and grammar_mask.c run
+ * it. Only files of this folder include this header.
  */
 #pragma once
 #include <pthread.h>
@@ -14,20 +14,20 @@ enum node_kind { NODE_LIT, NODE_CLASS, NODE_SEQ, NODE_ALT, NODE_REPEAT, NODE_REF
 struct grammar_node {
 	uint8_t kind;
 	bool is_nullable;
-	bool is_tail;      /* REF: nothing of its rule stands behind it */
-	bool is_flat;      /* no more than some characters: as a rule, written in place */
-	uint16_t need;     /* rules within rules that it takes to write it; NEED_NEVER */
-	uint32_t at;       /* LIT: in text; CLASS: first row; SEQ, ALT: in kids;
-	                      REPEAT: the body; REF: the rule */
-	uint32_t n;        /* LIT: bytes; SEQ, ALT: kids */
-	uint32_t min, max; /* REPEAT */
+	bool is_tail;      /* for REF: the last thing that its rule does */
+	bool is_flat;      /* matches only a few characters; as a rule, it is written in place */
+	uint16_t need;     /* nesting depth of rules needed to write this node; or NEED_NEVER */
+	uint32_t at;       /* LIT: offset in text; CLASS: first row; SEQ, ALT: offset in kids;
+			    * REPEAT: the body; REF: the rule */
+	uint32_t n;        /* LIT: number of bytes; SEQ, ALT: number of kids */
+	uint32_t min, max; /* for REPEAT: number of rounds */
 };
 #define NEED_MAX 256
 #define NEED_NEVER UINT16_MAX
 
-/* A class is an automaton over the bytes of UTF-8. */
+/* A state of a class's automaton over the bytes of UTF-8. */
 struct row {
-	uint16_t next[256]; /* another row, or: */
+	uint16_t next[256]; /* [byte]: index of the next row, or one of these: */
 };
 #define ROW_DEAD 0
 #define ROW_DONE 1
@@ -42,12 +42,12 @@ struct grammar {
 	uint32_t *kids;
 	char *text;
 	struct row *rows;
-	int16_t *row_only; /* the only byte a row goes on by, or -1 */
-	uint32_t *rules;   /* their parts */
+	int16_t *row_only; /* [row]: the only byte that the row accepts; -1: several or none */
+	uint32_t *rules;   /* [rule]: the part that is its body */
 	uint32_t root;
-	size_t n_bytes;    /* of all of the above */
+	size_t n_bytes;    /* memory of all arrays above */
 
-	pthread_mutex_t lock; /* of the cache */
+	pthread_mutex_t lock; /* guards the cache */
 	struct mask_cache *cache;
 };
 
@@ -55,59 +55,59 @@ struct grammar {
 struct row_pool {
 	struct row *rows;
 	uint32_t n, cap;
-	uint32_t *buckets; /* by content */
+	uint32_t *buckets; /* hash table of rows by content */
 	uint32_t *chain;
-	uint32_t full[4];  /* any 1, 2, 3 continuation bytes */
+	uint32_t full[4];  /* rows that accept any 1, 2 or 3 continuation bytes */
 	bool is_full;
 };
 void row_pool_init(struct row_pool *p);
 void row_pool_deinit(struct row_pool *p);
-/* Sorts and joins the ranges in place and takes out what is no character. Returns
- * how many are left. */
+/* Sorts and joins the ranges in place and removes surrogates and other non-characters.
+ * Returns the new number of ranges. */
 size_t range_normalize(struct grammar_range *r, size_t n);
-/* All other characters, of n normalized ranges; out has room for n + 2. */
+/* Complements n normalized ranges; out has room for n + 2. Returns the number of ranges. */
 size_t range_negate(const struct grammar_range *r, size_t n,
 		    struct grammar_range *out);
-/* First row of the class of n normalized ranges. */
+/* The first row of the automaton for n normalized ranges. */
 uint32_t row_pool_class(struct row_pool *p, const struct grammar_range *r, size_t n);
 
-/* --- grammar_unicode.c: the characters of \p{name}, normalized, to be freed; 0 and NULL
- * where the name is not known. */
+/* --- grammar_unicode.c: gives the characters of \p{name} as normalized ranges, which the
+ * caller frees. An unknown name gives 0 and NULL. */
 size_t grammar_unicode_class(struct str name, struct grammar_range **out);
 
-/* --- grammar_build.c, for the notations: n hexadecimal digits; a repetition count, cut
- * off above all bounds. False where they are not there, and *at is as it was. */
+/* --- grammar_build.c: helpers of the notations. grammar_read_hex reads n hexadecimal
+ * digits; grammar_read_count reads a repetition count, clipped above all limits. False:
+ * no digits here, and *at is unchanged. */
 bool grammar_read_hex(struct str s, size_t *at, int n, uint32_t *out);
 bool grammar_read_count(struct str s, size_t *at, uint32_t *out);
 
 /* --- grammar_vocab.c: a trie in preorder; node 0 is the root --- */
 struct trie_node {
-	uint32_t end;  /* behind its last descendant */
-	int32_t token; /* -1: none; more of the same bytes by next_same */
+	uint32_t end;  /* index after the last descendant */
+	int32_t token; /* token that ends here, more by next_same; -1: none */
 	uint16_t depth;
 	uint8_t byte;
 };
 struct grammar_vocab {
 	struct trie_node *nodes;
 	uint32_t n_nodes;
-	int32_t *next_same; /* (n_ids) */
+	int32_t *next_same; /* [id]: next token with the same bytes, or -1 */
 	int32_t n_ids;
-	int max_bytes;      /* of a token */
+	int max_bytes;      /* bytes of the longest token */
 };
 
-/* --- grammar_state.c, for grammar_mask.c ---
- * A frame is what is left to do, on top of its parent; a leaf is a frame about to
- * read a byte. */
+/* --- grammar_state.c, for grammar_mask.c --- A frame is one thing left to do; its parent
+ * is what to do after it. A leaf is a frame that will read the next byte. */
 struct frame {
-	uint32_t node;   /* CALL for a rule's caller */
-	uint32_t value;  /* LIT: offset; CLASS: row; SEQ: next kid; REPEAT: how often;
-	                    CALL: the frame to go on with */
-	uint32_t parent; /* within the rule, 0 at its end; CALL: the outer CALL */
+	uint32_t node;   /* grammar node; or FRAME_CALL for what the rule's caller has left to do */
+	uint32_t value;  /* LIT: byte offset; CLASS: row; SEQ: next kid; REPEAT: rounds done;
+			  * CALL: the frame with which the caller continues */
+	uint32_t parent; /* frame in the same rule, 0: end of the rule; CALL: the outer CALL */
 	uint32_t chain;
-	uint16_t depth;  /* of CALLs */
+	uint16_t depth;  /* number of CALLs below */
 };
 #define FRAME_CALL UINT32_MAX
-/* Outermost: the text's end, and the end of what a cached mask knows. */
+/* Outermost callers: the end of the text, and the unknown caller of a cached mask. */
 #define OUTER_END 0
 #define OUTER_UNKNOWN 1
 #define FRAME_FIRST 2
@@ -117,13 +117,14 @@ struct grammar_config {
 };
 
 struct set {
-	uint32_t at, n;   /* in confs */
+	uint32_t at, n;   /* configs confs[at .. at + n - 1] */
 	uint32_t hash, chain;
-	bool may_end;     /* popped to OUTER_END */
-	bool is_popped;   /* popped to OUTER_UNKNOWN */
-	int16_t only;     /* the only byte it goes on by, or -1 */
+	bool may_end;     /* a config reached the end of the text */
+	bool is_popped;   /* a config left the rule of the unknown caller */
+	int16_t only;     /* the only byte that any config accepts; -1: several or none */
 	uint32_t only_next;
-	uint32_t *next;   /* [256], made when first asked; SET_UNKNOWN */
+	uint32_t *next;   /* [256] next sets, made at the first lookup; SET_UNKNOWN: not computed
+			   * yet */
 };
 #define SET_DEAD 0
 #define SET_UNKNOWN UINT32_MAX
@@ -136,13 +137,13 @@ struct recent_mask {
 };
 
 struct task {
-	uint32_t node, parent, outer; /* node LEAVE: parent is done */
+	uint32_t node, parent, outer; /* node LEAVE: `parent` is done */
 };
 
 struct grammar_state {
 	struct grammar *g;
 	const struct grammar_vocab *v;
-	uint32_t now; /* set */
+	uint32_t now; /* the current set */
 
 	struct frame *frames;
 	uint32_t n_frames, cap_frames, *frame_buckets, n_frame_buckets;
@@ -151,7 +152,7 @@ struct grammar_state {
 	struct grammar_config *confs;
 	uint32_t n_confs, cap_confs;
 
-	/* the set in the making */
+	/* the set under construction */
 	struct task *tasks;
 	uint32_t n_tasks, cap_tasks;
 	struct seen_task {
@@ -161,14 +162,14 @@ struct grammar_state {
 	uint32_t n_seen, cap_seen, stamp;
 	bool may_end, is_popped, is_over;
 	uint32_t first_conf;
-	int64_t budget; /* tasks left to the call */
+	int64_t budget; /* tasks that the current call may still run */
 
-	/* masks */
+	/* scratch memory of grammar_mask.c */
 	int32_t *ids;
 	size_t n_ids, cap_ids;
 	uint32_t *popped;
 	size_t n_popped, cap_popped;
-	uint32_t *path; /* (max_bytes + 1) sets */
+	uint32_t *path; /* [max_bytes + 1] sets along the path in the trie */
 	struct recent_mask recent[RECENT_MASKS];
 	int i_recent;
 };
@@ -177,14 +178,14 @@ uint32_t grammar_frame(struct grammar_state *s, uint32_t node, uint32_t value,
 		       uint32_t parent);
 void grammar_set_begin(struct grammar_state *s);
 void grammar_set_add(struct grammar_state *s, uint32_t leaf, uint32_t outer);
-/* The rule within `outer` is done. */
+/* Continues with what the caller `outer` has left to do: its rule is done. */
 void grammar_set_leave(struct grammar_state *s, uint32_t outer);
-/* SET_DEAD when nothing is in it (what may end is), and with is_over set when a
- * bound was met. */
+/* Finishes the set under construction. SET_DEAD: the set has no config, though the text
+ * may still end here; or, with is_over set, a limit was hit. */
 uint32_t grammar_set_end(struct grammar_state *s);
 uint32_t grammar_set_step(struct grammar_state *s, uint32_t set, uint8_t byte);
-/* Forget all but the current set when the tables have grown large, and start the
- * call's budget. */
+/* Resets the budget for a new call. If the tables have grown large, drops all but the
+ * current set first. */
 void grammar_state_begin_call(struct grammar_state *s);
 
 /* --- grammar_mask.c --- */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Regular expressions as JSON Schema and clients write them (ECMA-262 with what
- * Python and PCRE share), to languages. What is not regular (back references) and
- * what is rare (word boundaries) is refused by name and place.
+ * Turns regular expressions of JSON Schema and clients into languages. The syntax is
+ * ECMA-262, plus what Python and PCRE share. Constructs that are not regular (back
+ * references) or rare (word boundaries) are refused by name and place.
  *
- *   alternation  ->  sequence ("|" sequence)*
- *   sequence     ->  (atom quantifier?)*
- *   atom         ->  character | "." | class | escape | "^" | "$" | group
- *   group        ->  "(" alternation ")" | "(?:" … | "(?=" … | "(?!" …
+ *   alternation -> sequence ("|" sequence)*
+ *   sequence    -> (atom quantifier?)*
+ *   atom        -> character | "." | class | escape | "^" | "$" | group
+ *   group       -> "(" alternation ")" | "(?:" … | "(?=" … | "(?!" …
  *
- * Anchors and look-ahead are read as terms of their own. When the whole is read, they
- * are settled: "^" by where it stands, "$" and look-ahead by the language of all that
- * follows them, with which they are intersected.
+ * Anchors and look-ahead are first read as terms of their own. After the whole regex is
+ * read, they are resolved ("settled"). The place decides whether "^" holds. "$" and
+ * look-ahead are intersected with the language of all that follows them.
  *
- * Classes are those of ASCII: \d is [0-9] as in ECMA, not every script's digits.
+ * Classes are ASCII: \d is [0-9], as in ECMA, not the digits of every script.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static uint32_t next_char(struct regex *x)
 
 /* --- characters ---------------------------------------------------------- */
 
-/* Letters in the other case as well, of ASCII. */
+/* Adds the ASCII letters in the other case. */
 static void fold_case(struct ranges *r)
 {
 	for (size_t i = 0, n = r->n; i < n; i++)
@@ -97,7 +97,7 @@ static void fold_case(struct ranges *r)
 		}
 }
 
-/* The class of these characters, or of all others; takes r. */
+/* The class of these characters, or (negated) of all others. Frees r. */
 static lang class_of(struct regex *x, struct ranges *r, bool is_negated)
 {
 	if (x->folds_case)
@@ -116,7 +116,7 @@ static lang class_of(struct regex *x, struct ranges *r, bool is_negated)
 	return out;
 }
 
-/* n hexadecimal digits. */
+/* Reads n hexadecimal digits. */
 static uint32_t read_hex(struct regex *x, int n)
 {
 	uint32_t v = 0;
@@ -138,7 +138,7 @@ static uint32_t read_unicode(struct regex *x)
 	return cp;
 }
 
-/* p{Name} or P{Name}, into r. */
+/* Adds p{Name} or P{Name} to r. */
 static bool add_property(struct regex *x, struct ranges *r, bool is_negated)
 {
 	size_t end = x->at + 2;
@@ -165,7 +165,7 @@ static bool add_property(struct regex *x, struct ranges *r, bool is_negated)
 	return true;
 }
 
-/* \d and the like, into r; false when what stands there is none of them. */
+/* Adds \d, \w and similar classes to r. False: the escape is none of them. */
 static bool add_named(struct regex *x, struct ranges *r)
 {
 	uint32_t c = (uint8_t)peek(x);
@@ -203,7 +203,8 @@ static bool add_named(struct regex *x, struct ranges *r)
 	return false;
 }
 
-/* Behind a backslash, a single character; its code point. */
+/* Reads an escape that is a single character, after its backslash. Returns the code
+ * point. */
 static uint32_t read_escape(struct regex *x, bool in_class)
 {
 	uint32_t c = next_char(x);
@@ -237,7 +238,7 @@ static uint32_t read_escape(struct regex *x, bool in_class)
 	return c;
 }
 
-/* One character or named class within brackets. False for a named class. */
+/* Reads one character or named class within brackets. False: it was a named class. */
 static bool read_class_item(struct regex *x, struct ranges *r, uint32_t *out_cp)
 {
 	uint32_t c = next_char(x);
@@ -300,7 +301,7 @@ static lang place(struct regex *x, enum term_kind kind, lang of)
 		.is_boolean = kind == TERM_AHEAD || kind == TERM_NOT_AHEAD});
 }
 
-/* What follows "(?": a kind of group. *out_ahead is its look-ahead, if it is one. */
+/* Reads the kind of group after "(?". *out_ahead is set if it is a look-ahead. */
 static void read_group_kind(struct regex *x, enum term_kind *out_ahead)
 {
 	if (eat(x, "=")) {
@@ -368,14 +369,14 @@ static lang read_atom(struct regex *x)
 	return class_of(x, &r, false);
 }
 
-/* {m}, {m,}, {m,n}; "{" that is no count is a character, as in ECMA's old grammar,
- * but rather a mistake: refused. */
+/* Reads {m}, {m,} or {m,n}. A "{" without a count would be a plain character in ECMA's
+ * old grammar. It is refused here, because it is probably a mistake. */
 static void read_counts(struct regex *x, uint32_t *min, uint32_t *max)
 {
 	bool has_min = grammar_read_count(x->s, &x->at, min);
 	*max = *min;
 	if (!has_min && peek(x) == ',')
-		*min = 0; /* {,n} of Python */
+		*min = 0; /* Python's {,n} */
 	else if (!has_min)
 		refuse(x, "a repetition count is missing");
 	if (eat(x, ",") && !grammar_read_count(x->s, &x->at, max))
@@ -405,12 +406,12 @@ static lang read_quantified(struct regex *x)
 		return l;
 	if (peek(x) == '+')
 		refuse(x, "possessive repetition is not supported");
-	eat(x, "?"); /* lazy: the same language */
+	eat(x, "?"); /* a lazy quantifier matches the same language */
 	return lang_repeat(x->p, l, min, max);
 }
 
-/* A look-behind speaks of all that is before it: at the top of a regex that begins with
- * an anchor, that is a language. */
+/* Reads a look-behind, which constrains all text before it. That text is known only if
+ * the look-behind is at the top level of a regex that begins with an anchor. */
 static bool read_behind(struct regex *x, lang *so_far, bool is_begun)
 {
 	bool is_not = eat(x, "(?<!");
@@ -451,7 +452,7 @@ static lang read_sequence(struct regex *x)
 		size_t at = x->at;
 		if (x->s.n - at > 3 && memcmp(x->s.p + at, "(?<", 3) == 0 &&
 		    strchr("=!", x->s.p[at + 3])) {
-			/* It needs what is before it as one. */
+			/* The look-behind needs all items before it as one language. */
 			for (out = LANG_EMPTY; n > 0; n--)
 				out = lang_cat(x->p, items[n - 1], out);
 			read_behind(x, &out, is_begun);
@@ -460,7 +461,7 @@ static lang read_sequence(struct regex *x)
 			items[n++] = read_quantified(x);
 		}
 	}
-	/* From the end: each step makes one term. */
+	/* joined from the end, so each step makes one term */
 	for (out = LANG_EMPTY; n > 0; n--)
 		out = lang_cat(x->p, items[n - 1], out);
 	free(items);
@@ -480,7 +481,7 @@ static lang read_alternation(struct regex *x)
 
 /* --- places -------------------------------------------------------------- */
 
-/* The part of l that reads nothing, which anchors and look-ahead do. */
+/* The alternatives of l that read no character: those of anchors and look-ahead only. */
 static lang empty_part(struct regex *x, lang l)
 {
 	struct term t = x->p->terms[l];
@@ -501,7 +502,7 @@ static lang empty_part(struct regex *x, lang l)
 	}
 }
 
-/* The part of l that reads something. */
+/* The alternatives of l that read at least one character. */
 static lang other_part(struct regex *x, lang l)
 {
 	struct term t = x->p->terms[l];
@@ -529,7 +530,7 @@ static lang other_part(struct regex *x, lang l)
 	return lang_and(x->p, l, lang_length(x->p, 1, GRAMMAR_NO_MAX));
 }
 
-/* l without TERM_BEGIN, which holds where is_first and nothing is read before it. */
+/* Removes TERM_BEGIN from l. It holds if is_first and nothing was read before it. */
 static lang settle_begin(struct regex *x, lang l, bool is_first)
 {
 	struct term t = x->p->terms[l];
@@ -577,14 +578,14 @@ static lang settle_begin(struct regex *x, lang l, bool is_first)
 
 static lang settle_rest(struct regex *x, lang l, lang rest);
 
-/* A repetition with anchors or look-ahead within. */
+/* Settles a repetition that contains anchors or look-ahead. */
 static lang settle_repeat(struct regex *x, struct term t, lang rest)
 {
 	struct term of = x->p->terms[t.a];
 	bool is_guarded = of.kind == TERM_CAT &&
 			  x->p->terms[of.a].kind == TERM_NOT_AHEAD &&
 			  x->p->terms[of.b].kind == TERM_CLASS;
-	/* (?:(?!x).)* up to the end: x is nowhere. */
+	/* (?:(?!x).)* up to the end of the text: x occurs nowhere. */
 	if (is_guarded && rest == LANG_EMPTY) {
 		lang no = settle_rest(x, x->p->terms[of.a].a, LANG_ANY);
 		no = lang_cat(x->p, LANG_ANY, lang_and(x->p, no,
@@ -605,8 +606,8 @@ static lang settle_repeat(struct regex *x, struct term t, lang rest)
 	return out;
 }
 
-/* Settles the items of a sequence, the last first, so that no recursion is as deep as the
- * sequence is long. */
+/* Settles the items of a sequence, the last one first. The recursion's depth then does
+ * not grow with the sequence's length. */
 static lang settle_sequence(struct regex *x, lang l, lang rest)
 {
 	struct grammar_parts items = {0};
@@ -619,8 +620,8 @@ static lang settle_sequence(struct regex *x, lang l, lang rest)
 	return rest;
 }
 
-/* The texts of l, and behind each of them those of rest: the anchor of the end and
- * look-ahead speak of both. */
+/* The texts of l, each followed by a text of rest. "$" and look-ahead in l constrain rest
+ * too. */
 static lang settle_rest(struct regex *x, lang l, lang rest)
 {
 	struct term t = x->p->terms[l];
@@ -644,7 +645,7 @@ static lang settle_rest(struct regex *x, lang l, lang rest)
 		return out;
 	case TERM_REPEAT:
 		return settle_repeat(x, t, rest);
-	case TERM_AND: /* look-behind, at the end of the text */
+	case TERM_AND: /* from a look-behind, which must be at the end of the text */
 		if (rest != LANG_EMPTY)
 			refuse(x, "look-behind that is not supported here");
 		out = LANG_ANY;
@@ -658,7 +659,7 @@ static lang settle_rest(struct regex *x, lang l, lang rest)
 	}
 }
 
-/* Anywhere in a text: at its beginning, or behind some characters. */
+/* Settles a whole regex. is_search: the match may begin anywhere in the text. */
 static lang settle(struct regex *x, lang l, bool is_search)
 {
 	lang rest = is_search ? LANG_ANY : LANG_EMPTY;

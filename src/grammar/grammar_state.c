@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a text has got to in its grammar: a pushdown automaton, all of its ways at
- * once, made deterministic as it goes.
+ * Follows a text through its grammar with a pushdown automaton. All possible derivations
+ * are followed at once, and the automaton is made deterministic on demand.
  *
- *   frame    one thing left to do (the next kid of a sequence, the next round of a
- *            repetition with its count), on top of its parent in the same rule.
- *            A frame at the end of a rule has parent 0.
- *   CALL     what the caller of a rule has left to do, on top of its own caller. A
- *            call that is the last thing its rule does pushes nothing, so right
- *            recursion runs flat.
- *   config   a leaf frame (a literal at an offset, a class at a row) and its CALL:
- *            one way to read the next byte
- *   set      all configs after the same bytes; the automaton's state
+ *   frame   One thing left to do: the next kid of a sequence, or the next round of a
+ *           repetition with its count. It lies on top of its parent in the same rule. The
+ *           frame at the end of a rule has parent 0.
+ *   CALL    What the caller of a rule has left to do, on top of its own caller. A tail
+ *           call pushes nothing, so right recursion does not nest.
+ *   config  A leaf frame (a literal at an offset, a class at a row) and its CALL: one way
+ *           to read the next byte.
+ *   set     All configs that are possible after the same bytes: the automaton's state.
  *
- * Frames and sets are interned: equal ones are one number. So a set remembers where
- * each byte led, and the second time it is a table lookup. Since rules' frames do not
- * know their callers, the masks of what happens within a rule can be shared by all
- * places that call it (grammar_mask.c).
+ * Frames and sets are interned: equal ones have equal numbers. A set remembers where each
+ * byte led, so the second time is a table lookup. A rule's frames do not know their
+ * caller. All callers of a rule can thus share the masks within it (grammar_mask.c).
  *
- * Bounds: repetitions are counts, not copies. How deep CALLs nest is bounded, and a
- * branch is only entered when it can be completed within the bound (node.need), so
- * that bound leaves no dead ends either. An ambiguous grammar can have many configs at
- * once: their number, that of frames and the work of one call are bounded, and
- * beyond that the call fails with E_LIMIT rather than allow too much.
+ * Limits. Repetitions are counts, not copies. The nesting of CALLs is bounded. A branch
+ * is entered only if it can be completed within that bound (node.need), so the bound
+ * makes no dead ends. An ambiguous grammar can have many configs at once. The numbers of
+ * configs and frames and the work of one call are bounded too. Beyond these bounds the
+ * call fails with E_LIMIT rather than allow too much.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -35,14 +33,14 @@
 #define FRAMES_MAX (1u << 18)
 #define SETS_MAX (1u << 15)
 #define CONFS_MAX (1u << 19)
-#define SET_CONFS_MAX 8192 /* ways at once */
+#define SET_CONFS_MAX 8192 /* configs in one set */
 #define TABLES_MAX 8192
-#define BUDGET 1000000 /* tasks of one call: some tens of milliseconds */
+#define BUDGET 1000000 /* tasks of one call, which take some tens of milliseconds */
 #define ACCEPT_PIECE ((size_t)GRAMMAR_ACCEPT_BYTES)
-/* Above these the tables are swept before the next call. */
+/* If the tables are larger than this, the next call sweeps them first. */
 #define FRAMES_SOFT (1u << 15)
 #define SETS_SOFT (1u << 12)
-#define TABLES_SOFT 768 /* of 1 KiB */
+#define TABLES_SOFT 768 /* tables of next sets, each of 1 KiB */
 #define CONFS_SOFT (1u << 16)
 #define BUCKETS_FRAMES (1u << 13)
 #define BUCKETS_SETS (1u << 11)
@@ -138,7 +136,7 @@ static void add_leaf(struct grammar_state *s, uint32_t leaf, uint32_t outer)
 	s->confs[s->n_confs++] = (struct grammar_config){leaf, outer};
 }
 
-/* A repetition that has had `count` rounds. */
+/* Continues a repetition after `count` rounds. */
 static void repeat(struct grammar_state *s, uint32_t node, uint32_t count,
 		   uint32_t parent, uint32_t outer)
 {
@@ -147,14 +145,14 @@ static void repeat(struct grammar_state *s, uint32_t node, uint32_t count,
 		push(s, LEAVE, parent, outer);
 	if (count >= x->max)
 		return;
-	/* Without a maximum, rounds beyond the minimum are all alike. */
+	/* without a maximum, all counts from the minimum on are equivalent */
 	uint32_t next = x->max == GRAMMAR_NO_MAX ? MIN(count + 1, x->min) : count + 1;
-	/* Behind the last one there is nothing to remember. */
+	/* after the last round there is nothing to remember */
 	uint32_t rest = next == x->max ? parent : grammar_frame(s, node, next, parent);
 	push(s, x->at, rest, outer);
 }
 
-/* Kid i of a sequence, and what is behind it. */
+/* Enters kid i of a sequence; the rest of the sequence becomes its parent frame. */
 static void go_on(struct grammar_state *s, uint32_t node, uint32_t i,
 		  uint32_t parent, uint32_t outer)
 {
@@ -181,8 +179,8 @@ static void leave(struct grammar_state *s, uint32_t parent, uint32_t outer)
 	}
 }
 
-/* A flat rule ("character") is written in place: with a CALL, masks would be known no
- * further than to its end. */
+/* Enters a rule. A flat rule, such as one character, needs no CALL. With a CALL, its
+ * cached mask would cover tokens only up to the end of that rule. */
 static void enter_rule(struct grammar_state *s, uint32_t part, uint32_t parent,
 		       uint32_t outer)
 {
@@ -248,7 +246,8 @@ void grammar_set_begin(struct grammar_state *s)
 	s->may_end = false;
 	s->is_popped = false;
 	s->n_seen = 0;
-	if (++s->stamp == 0) { /* wrapped: old stamps must not come back */
+	if (++s->stamp == 0) { /* the stamp wrapped around: an old equal stamp must not count as
+			        * current */
 		memset(s->seen, 0, s->cap_seen * sizeof *s->seen);
 		s->stamp = 1;
 	}
@@ -273,7 +272,7 @@ static int by_config(const void *a, const void *b)
 	return (x->outer > y->outer) - (x->outer < y->outer);
 }
 
-/* The byte that all configs of the set want, or -1. */
+/* The only byte that all configs of the set accept; -1: there are several. */
 static int16_t only_byte(const struct grammar_state *s, uint32_t at, uint32_t n)
 {
 	int16_t only = -1;
@@ -342,7 +341,7 @@ uint32_t grammar_set_end(struct grammar_state *s)
 	return add_set(s, kept, h);
 }
 
-/* One config reads a byte. */
+/* Lets one config read a byte. */
 static void read_byte(struct grammar_state *s, struct grammar_config c, uint8_t byte)
 {
 	struct frame f = s->frames[c.leaf];
@@ -408,7 +407,8 @@ uint32_t grammar_set_step(struct grammar_state *s, uint32_t set, uint8_t byte)
 		uint32_t next = compute_step(s, set, byte);
 		if (s->is_over)
 			return SET_DEAD;
-		*slot = next; /* the table stays where it is when sets move */
+		*slot = next; /* valid even if compute_step moved the sets: the table has its own
+			       * memory */
 	}
 	return *slot;
 }
@@ -420,8 +420,8 @@ static void make_tables(struct grammar_state *s)
 	s->cap_frames = 256;
 	s->frames = xcalloc(s->cap_frames, sizeof *s->frames);
 	s->n_frames = FRAME_FIRST;
-	/* Within a rule cached masks do not know how deep they are: halfway. Masks
-	 * of deeper places are not cached. */
+	/* A cached mask does not know how deep its rule is nested. It assumes half the
+	 * maximal depth; masks of deeper places are not cached. */
 	s->frames[OUTER_UNKNOWN].depth = GRAMMAR_MAX_DEPTH / 2;
 	s->n_frame_buckets = BUCKETS_FRAMES;
 	s->frame_buckets = xcalloc(s->n_frame_buckets, sizeof *s->frame_buckets);
@@ -449,8 +449,9 @@ static void free_tables(struct grammar_state *s)
 	free(s->confs);
 }
 
-/* The current set alone goes into fresh tables. A frame's parent and value are older
- * than itself, so one pass down finds what is alive and one up copies it. */
+/* Copies the current set alone into fresh tables. A frame is younger than its parent and
+ * its value. One pass down therefore finds the frames in use, and one pass up copies
+ * them. */
 static void sweep(struct grammar_state *s)
 {
 	struct grammar_state old = *s;
@@ -548,7 +549,7 @@ static enum status accept_piece(struct grammar_state *s, struct str bytes)
 enum status grammar_state_accept(struct grammar_state *s, struct str bytes)
 {
 	enum status st = OK;
-	/* In pieces, between which the tables can be swept. */
+	/* read in pieces, so that the tables can be swept in between */
 	for (size_t at = 0; at < bytes.n && st == OK; at += ACCEPT_PIECE) {
 		struct str piece = {bytes.p + at, MIN(bytes.n - at, ACCEPT_PIECE)};
 		st = accept_piece(s, piece);

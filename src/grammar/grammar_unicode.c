@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * \p{…} of regexes: general categories as utf8proc has them, and the two properties
- * that expressions for emoji use. All characters are looked at once a process.
+ * \p{…} of regexes: the general categories from utf8proc, and two properties that
+ * expressions for emoji use. A process classifies all characters once.
  */
 #include <stdlib.h>
 #include <utf8proc.h>
@@ -11,7 +11,7 @@
 
 struct unicode_run {
 	struct grammar_range range;
-	uint8_t category; /* utf8proc_category_t */
+	uint8_t category; /* value of utf8proc_category_t */
 	bool is_pictographic;
 };
 
@@ -42,7 +42,7 @@ static void find_runs(void)
 	}
 }
 
-/* Code points that UTS #51 calls components of emoji. */
+/* Code points that UTS #51 calls emoji components. */
 static const struct grammar_range components[] = {
 	{'#', '#'}, {'*', '*'}, {'0', '9'}, {0x200D, 0x200D}, {0x20E3, 0x20E3},
 	{0xFE0F, 0xFE0F}, {0x1F1E6, 0x1F1FF}, {0x1F3FB, 0x1F3FF}, {0x1F9B0, 0x1F9B3},
@@ -50,7 +50,7 @@ static const struct grammar_range components[] = {
 
 static const struct category {
 	const char *name, *long_name;
-	unsigned bits; /* of utf8proc's categories */
+	unsigned bits; /* bit set of utf8proc's categories */
 } categories[] = {
 #define BIT(name) (1u << UTF8PROC_CATEGORY_##name)
 	{"Lu", "Uppercase_Letter", BIT(LU)}, {"Ll", "Lowercase_Letter", BIT(LL)},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The vocabulary as a trie laid out in preorder: a walk over it is a loop over an
- * array, and to leave out a subtree is to go on at its end.
+ * The vocabulary as a trie in preorder. A walk is a loop over an array; to skip a
+ * subtree, the loop continues at the subtree's end.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "grammar/grammar_private.h"
 
-#define MAX_TOKEN_BYTES 1024 /* longer ones are never allowed */
+#define MAX_TOKEN_BYTES 1024 /* longer tokens are never allowed */
 
 struct sorted_token {
 	struct str bytes;
@@ -28,7 +28,8 @@ static int by_bytes(const void *a, const void *b)
 struct making {
 	struct grammar_vocab *v;
 	uint32_t cap;
-	uint32_t open[MAX_TOKEN_BYTES + 1]; /* by depth: the way to the last node */
+	uint32_t open[MAX_TOKEN_BYTES + 1]; /* [depth]: nodes on the path from the root to the
+					     * last node */
 	int depth;
 };
 
@@ -44,7 +45,7 @@ static void add_node(struct making *m, uint8_t byte)
 		.token = -1, .depth = (uint16_t)m->depth, .byte = byte};
 }
 
-/* Entries come sorted: what is not on the way to this one is complete. */
+/* Entries come sorted, so subtrees that are not on the path to this entry are complete. */
 static void add_entry(struct making *m, const struct sorted_token *e)
 {
 	struct grammar_vocab *v = m->v;
@@ -103,7 +104,8 @@ struct grammar_vocab *grammar_vocab_of(const struct tokenizer *t)
 	for (int32_t i = 0; i < n; i++) {
 		bool is_special = tokenizer_is_special(t, i);
 		bytes[i] = tokenizer_bytes(t, i);
-		/* The byte is in no text, but byte-level vocabularies have it. */
+		/* This byte occurs in no text, but byte-level vocabularies have a token
+		 * for it. */
 		if (!is_special && bytes[i].n &&
 		    memchr(bytes[i].p, GRAMMAR_SPECIAL, bytes[i].n))
 			bytes[i].n = 0;

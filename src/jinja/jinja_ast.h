@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A parsed template: statements and expressions as trees, names bound to slots.
- * Made by jinja_parse*.c, bound by jinja_scope.c, read-only afterwards. Everything
- * lives in the template's arena. Thread: any.
+ * A parsed template: trees of statements and expressions, with names bound to slots.
+ * jinja_parse*.c makes the trees, jinja_scope.c binds the names, and after that nothing
+ * changes. The template's arena owns everything. Thread: any.
  */
 #pragma once
 #include "base/map.h"
 #include "jinja/jinja_op.h"
 
 enum expr_kind {
-	EX_CONST,   /* value */
-	EX_NAME,    /* name; bound to (up, slot) */
-	EX_NSREF,   /* target `name.attr` of a set: a is the NAME, name the attr */
-	EX_TUPLE, EX_LIST, /* items */
+	EX_CONST,   /* uses: value */
+	EX_NAME,    /* uses: name; binding sets (up, slot) */
+	EX_NSREF,   /* target `name.attr` of a set: a is the NAME, name is the attribute */
+	EX_TUPLE, EX_LIST, /* uses: items */
 	EX_DICT,    /* items: key, value, key, value, … */
-	EX_COND,    /* a if b else c; c may be NULL */
-	EX_OR, EX_AND, EX_CONCAT, /* items */
+	EX_COND,    /* `a if b else c`; c may be NULL */
+	EX_OR, EX_AND, EX_CONCAT, /* uses: items */
 	EX_NOT, EX_NEG, EX_POS,   /* a */
-	EX_COMPARE, /* items[0] ops[0] items[1] ops[1] … (enum jcmp) */
-	EX_ARITH,   /* the same from left to right (enum jop) */
+	EX_COMPARE, /* items[0] ops[0] items[1] ops[1] …; ops are enum jcmp */
+	EX_ARITH,   /* like COMPARE, evaluated left to right; ops are enum jop */
 	EX_ATTR,    /* a.name */
 	EX_ITEM,    /* a[b] */
-	EX_SLICE,   /* a[items[0]:items[1]:items[2]], NULL for parts left out */
+	EX_SLICE,   /* a[items[0]:items[1]:items[2]]; an omitted part is NULL */
 	EX_CALL,    /* a(args) */
-	EX_FILTER,  /* a | name(args); a NULL: the text of the block */
+	EX_FILTER,  /* a | name(args); a NULL: applies to the text of a block */
 	EX_TEST,    /* a is name(args) */
 };
 
@@ -37,7 +37,7 @@ struct argexprs {
 	int n_pos;
 	struct kwexpr *kw;
 	int n_kw;
-	struct expr *star, *star_star; /* *a, **b; or NULL */
+	struct expr *star, *star_star; /* the a and b of f(*a, **b); NULL if absent */
 };
 
 struct expr {
@@ -48,11 +48,11 @@ struct expr {
 	int n;
 	uint8_t *ops;
 	struct str name;
-	bool is_method;             /* ATTR: some type has such a method */
-	int up, slot;               /* NAME */
-	struct jinja_value *value;  /* CONST */
-	struct argexprs *args;      /* CALL, FILTER, TEST */
-	const struct jbuiltin *fn;  /* FILTER, TEST; NULL: fails when it is reached */
+	bool is_method;             /* for ATTR: some type has a method of this name */
+	int up, slot;               /* for NAME: `up` frames outward, then index `slot` */
+	struct jinja_value *value;  /* for CONST */
+	struct argexprs *args;      /* for CALL, FILTER, TEST */
+	const struct jbuiltin *fn;  /* for FILTER, TEST; NULL: unknown name, fails when evaluated */
 };
 
 struct jblock {
@@ -60,69 +60,70 @@ struct jblock {
 	int n;
 };
 
-/* Where a name's slot gets its value when its scope is entered. */
+/* How a name's slot gets its first value when its scope is entered. */
 enum load_how {
 	LOAD_NONE,   /* undefined until assigned */
-	LOAD_PARAM,  /* set by whoever enters */
-	LOAD_GLOBAL, /* looked up in the context: index in `from` */
-	LOAD_OUTER,  /* copied from slot (up, from) */
+	LOAD_PARAM,  /* set by the code that enters the scope */
+	LOAD_GLOBAL, /* looked up in the context; `from` is the index in global_names */
+	LOAD_OUTER,  /* copied from slot `from`, `up` frames outward */
 };
 struct jload {
 	enum load_how how;
 	int up, from;
 };
 
-/* What runs with a frame of its own. */
+/* A part of the template that runs with a frame of its own. */
 struct scope {
 	struct scope *parent;
-	struct jload *loads; /* one for each slot */
+	struct jload *loads; /* one entry per slot */
 	int n_slots;
-	bool is_captured; /* a macro inside keeps the frame: one for each run */
-	struct strmap names; /* name to slot, while binding */
+	bool is_captured; /* a macro inside keeps the frame, so each run needs a new frame */
+	struct strmap names; /* name to slot; used while binding only */
 };
 
 struct branch {
-	struct expr *test; /* NULL: else */
+	struct expr *test; /* NULL: the else branch */
 	struct jblock body;
 	int line;
 };
 
-/* What a macro gets besides its parameters, when its body asks for it. */
+/* Extra variables of a macro, set only if the macro's body mentions them. */
 enum special { SPECIAL_CALLER, SPECIAL_KWARGS, SPECIAL_VARARGS };
 extern const char *const jparse_special_names[3];
 
 enum stmt_kind {
-	ST_OUTPUT,     /* items */
-	ST_IF,         /* branches */
-	ST_FOR,        /* target in expr if test: body else else_ */
+	ST_OUTPUT,     /* {{ }} and text; uses: items */
+	ST_IF,         /* uses: branches */
+	ST_FOR,        /* for target in expr if test: body else else_ */
 	ST_SET,        /* target = expr */
-	ST_SET_BLOCK,  /* target = body, through filter expr (may be NULL) */
-	ST_MACRO,      /* target name, params, body */
-	ST_CALL,       /* expr with body as caller, params */
-	ST_FILTER,     /* body through expr */
-	ST_WITH,       /* params = items, body */
-	ST_GENERATION, /* body */
+	ST_SET_BLOCK,  /* target = body, passed through filter expr (may be NULL) */
+	ST_MACRO,      /* macro named target, with params and body */
+	ST_CALL,       /* call of expr, with body as its caller() and params */
+	ST_FILTER,     /* body, passed through filter expr */
+	ST_WITH,       /* with params = items: body */
+	ST_GENERATION, /* uses: body */
 	ST_BREAK, ST_CONTINUE,
 };
 
 struct stmt {
 	enum stmt_kind kind;
 	int line;
-	struct str name;      /* MACRO */
+	struct str name;      /* for MACRO */
 	struct expr *expr, *target, *test;
-	struct expr **items;  /* OUTPUT, WITH */
+	struct expr **items;  /* for OUTPUT, WITH */
 	int n;
-	struct expr **params; /* MACRO, CALL, WITH: names */
-	struct expr **defaults; /* [n_params], NULL: none */
+	struct expr **params; /* for MACRO, CALL, WITH: EX_NAME nodes */
+	struct expr **defaults; /* [n_params]; NULL: no default */
 	int n_params;
-	unsigned mentions;    /* MACRO, CALL: the body names one of enum special */
-	int special_slot[3];  /* of those it mentions and does not declare, else -1 */
-	bool has_caller_param; /* declares `caller` itself */
+	unsigned mentions;    /* for MACRO, CALL: bit set of enum special that the body mentions */
+	int special_slot[3];  /* slot per enum special; -1: not mentioned, or declared as a
+			       * parameter */
+	bool has_caller_param; /* the parameters include one called `caller` */
 	struct branch *branches;
 	int n_branches;
 	struct jblock body, else_;
 	struct scope *scope, *else_scope, *test_scope;
-	int loop_slot;        /* FOR */
+	int loop_slot;        /* for FOR: slot of the variable `loop` */
 	bool is_recursive;
 };
 
@@ -130,11 +131,11 @@ struct jinja {
 	struct arena arena;
 	struct jblock body;
 	struct scope *scope;
-	struct str *global_names; /* names the context is asked for */
+	struct str *global_names; /* names that are looked up in the context */
 	int n_globals;
 };
 
-/* A frame at run time: the slots of one scope, and the frame around it. */
+/* A frame at run time: the values of one scope's slots. */
 struct jframe {
 	struct jframe *parent;
 	struct jinja_value *slots[]; /* NULL: not assigned */
@@ -154,29 +155,29 @@ enum tok {
 struct token {
 	enum tok type;
 	int line, column;
-	struct str text; /* DATA, NAME, STRING: what it stands for; else as written */
+	struct str text; /* DATA, NAME, STRING: the text meant; others: the source text */
 	union {
 		int64_t i;
 		double f;
 	};
 };
 
-/* All tokens of a template, the last is T_EOF; in the arena. */
+/* Splits source into tokens. The last token is T_EOF. Arena a owns the tokens. */
 enum status jlex_run(struct arena *a, struct str source, struct token **out,
 		     struct fail *fail) MUST_USE;
-/* E_FORMAT with the place. */
+/* Fails with E_FORMAT and a text that gives line and column. */
 enum status jlex_fail(struct fail *fail, int line, int column, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 
-/* State of the parser; functions give NULL once failed. */
+/* State of the parser. After a failure, its functions return NULL. */
 struct jparser {
 	struct arena *a;
-	const struct token *t; /* the current one */
+	const struct token *t; /* the current token */
 	struct fail *fail;
 	bool failed;
-	int depth;      /* left */
-	int loops;      /* for statements around, in this function */
-	unsigned mentions; /* bits of enum special, in this function so far */
+	int depth;      /* levels of nesting that are still permitted */
+	int loops;      /* number of enclosing `for` statements within this function */
+	unsigned mentions; /* bit set of enum special mentioned in this function so far */
 };
 void *jparse_fail(struct jparser *p, const struct token *at, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
@@ -185,20 +186,21 @@ bool jparse_expect(struct jparser *p, enum tok type);
 bool jparse_skip(struct jparser *p, enum tok type);
 bool jparse_is_name(const struct jparser *p, const char *name);
 bool jparse_skip_name(struct jparser *p, const char *name);
-/* An array of n items, with room for one more: it doubles in the arena. */
+/* Returns an array with room for item number n. The array's capacity doubles, in the
+ * arena. */
 void *jparse_grow(struct arena *a, void *items, int n, size_t size);
-/* Append to an array of pointers that grows so. */
+/* Appends item to `list`, an array of pointers that jparse_grow grows. */
 void jparse_push(struct jparser *p, void *list, int *n, void *item);
 
 struct expr *jexpr_new(struct jparser *p, enum expr_kind kind, const struct token *at);
 struct expr *jexpr_parse(struct jparser *p);
-/* Several expressions with commas are a tuple; `end` is a name that ends it, or
- * NULL. */
+/* Parses expressions; several with commas between them are a tuple. `end` is a name that
+ * ends the tuple, or NULL. */
 struct expr *jexpr_parse_tuple(struct jparser *p, bool with_cond, const char *end);
 struct expr *jexpr_parse_target(struct jparser *p, bool with_namespace, const char *end);
 struct expr *jexpr_parse_name(struct jparser *p);
-/* `a | filter…`; a may be NULL. Inline: the first filter has no bar before it. */
+/* Parses `a | filter | …`; a may be NULL. is_inline: no bar precedes the first filter. */
 struct expr *jexpr_parse_filters(struct jparser *p, struct expr *a, bool is_inline);
 
-/* Give every name its slot. false: failed, with E_FORMAT. */
+/* Binds every name to a slot. False: failed, with E_FORMAT. */
 bool jscope_bind(struct jinja *j, struct fail *fail) MUST_USE;

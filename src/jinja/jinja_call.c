@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls. Builtins say their parameters as a string, "old new count?", and get them
- * bound in that order, so that `replace('a', new='b')` needs no code of its own.
- * A keyword that was used is marked by taking its value away; what then is left
- * was not asked for. Macros bind theirs in jinja_stmt.c, after Jinja's own rules.
+ * Calls of builtins, macros and other values. A builtin lists its parameters in a string
+ * such as "old new count?". Arguments are bound in that order, so `replace('a', new='b')`
+ * needs no code of its own. Binding a keyword sets its value to NULL. A keyword that
+ * still has a value afterwards is an unexpected argument. jinja_stmt.c binds the
+ * arguments of macros by Jinja's own rules.
  */
 #include "jinja/jinja_ast.h"
 
@@ -39,7 +40,7 @@ const struct jbuiltin *jcall_find(const struct jbuiltin *table, struct str name)
 	return NULL;
 }
 
-/* The next name in a list of parameters; empty at the end. */
+/* Takes the next name from a list of parameters; empty at the end. */
 static struct str next_param(const char **params, bool *out_optional)
 {
 	const char *p = *params;
@@ -51,7 +52,7 @@ static struct str next_param(const char **params, bool *out_optional)
 	return (struct str){p, n};
 }
 
-/* Arguments to parameters, as Python binds them. */
+/* Binds arguments to parameters by Python's rules. */
 static bool bind_params(struct jrt *rt, const struct jbuiltin *fn,
 			const struct jargs *args, struct jinja_value **v)
 {
@@ -110,7 +111,7 @@ struct jinja_value *jcall_value(struct jrt *rt, struct jinja_value *callee,
 		if (args->n_pos != 1)
 			return jrt_fail(rt, "loop() takes one iterable");
 		return jstmt_recurse(rt, callee->loop, args->pos[0]);
-	case J_JOINER: /* nothing the first time, the separator from then on */
+	case J_JOINER: /* the first call gives "", later calls give the separator */
 		if (callee->joiner.used)
 			return callee->joiner.sep;
 		callee->joiner.used = true;

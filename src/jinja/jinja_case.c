@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Python's str says about characters: white space, letters, digits, case.
- * The tables are utf8proc's. Mappings to more than one character, which utf8proc
- * leaves out, are the few below; Greek with iota subscript keeps its simple
- * mapping.
+ * Python's str rules for characters: white space, letters, digits, case. utf8proc
+ * provides the tables. It lacks mappings to more than one character; those are listed
+ * below. Greek letters with iota subscript keep their simple mapping.
  */
 #include <utf8proc.h>
 
@@ -38,7 +37,7 @@ bool jcase_is_digit(uint32_t c)
 {
 	if (c < 0x80)
 		return c >= '0' && c <= '9';
-	/* Super- and subscripts and circled digits are digits but not decimal. */
+	/* Superscripts, subscripts and circled digits are digits, but not decimal digits. */
 	return category(c) == UTF8PROC_CATEGORY_ND || c == 0xB2 || c == 0xB3 ||
 	       c == 0xB9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||
 	       (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468);
@@ -82,8 +81,8 @@ int jcase_of(uint32_t c)
 	}
 }
 
-/* Upper case of more than one character, and its title case (Unicode
- * SpecialCasing, the unconditional rows for Latin and Armenian). */
+/* Upper-case and title-case mappings to more than one character. Source: Unicode
+ * SpecialCasing, the unconditional rows for Latin and Armenian. */
 static const struct {
 	uint32_t from;
 	const char *upper, *title;
@@ -108,7 +107,7 @@ static bool add_special(struct jtext *t, uint32_t c, bool title, enum trust trus
 	return false;
 }
 
-/* Sigma at the end of a word has a lower case of its own. */
+/* A Greek sigma at the end of a word has a lower case of its own. */
 static bool is_final_sigma(const struct jstr *s, size_t at, size_t len)
 {
 	uint32_t c;
@@ -187,7 +186,7 @@ static bool is_stripped(uint32_t c, struct str self, const struct jstr *chars)
 {
 	if (!chars)
 		return c != UTF8_BAD && jcase_is_space(c);
-	/* Compared as bytes, so that malformed bytes can be named too. */
+	/* compare bytes, so that `chars` may also name malformed bytes */
 	for (size_t at = 0, len; at < chars->n; at += len) {
 		uint32_t x;
 		len = utf8_decode((struct str){chars->p + at, chars->n - at}, &x);
@@ -214,7 +213,7 @@ void jcase_strip(const struct jstr *s, const struct jstr *chars, bool left,
 		       ((unsigned char)s->p[at] & 0xC0) == 0x80)
 			at--;
 		size_t len = utf8_decode((struct str){s->p + at, to - at}, &c);
-		if (at + len != to) { /* malformed: byte by byte */
+		if (at + len != to) { /* malformed: take it byte by byte */
 			at = to - 1;
 			c = UTF8_BAD;
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Equality, order and membership, and the sort that stands on them.
+ * Equality, order and membership of values, and sorting.
  */
 #include <math.h>
 
@@ -11,13 +11,13 @@
 
 struct eq {
 	struct jrt *rt;
-	int depth; /* left */
+	int depth; /* levels of nesting that are still permitted */
 };
 
 static bool equal_deep(struct eq *q, const struct jinja_value *a,
 		       const struct jinja_value *b);
 
-/* One level of container deeper; false where it is too deep (and failed). */
+/* Enters one more level of container. False: nested too deeply; the failure is set. */
 static bool eq_enter(struct eq *q)
 {
 	if (q->rt && !jrt_work(q->rt, 8))
@@ -33,7 +33,7 @@ static bool equal_numbers(const struct jinja_value *a, const struct jinja_value 
 {
 	if (jval_is_int(a) && jval_is_int(b))
 		return jval_int(a) == jval_int(b);
-	/* long double holds every int64 and every double exactly */
+	/* long double represents every int64 and every double exactly */
 	long double x = a->kind == J_FLOAT ? a->f : (long double)jval_int(a);
 	long double y = b->kind == J_FLOAT ? b->f : (long double)jval_int(b);
 	return x == y;
@@ -110,15 +110,15 @@ static int order_numbers(const struct jinja_value *a, const struct jinja_value *
 	return isnan(x) || isnan(y) ? 2 : x < y ? -1 : x > y;
 }
 
-/* UTF-8 orders as its code points do. */
+/* Byte order of UTF-8 equals the order of its code points. */
 static int order_strings(const struct jstr *a, const struct jstr *b)
 {
 	int c = memcmp(a->p, b->p, MIN(a->n, b->n));
 	return c ? (c < 0 ? -1 : 1) : a->n < b->n ? -1 : a->n > b->n;
 }
 
-/* Sequences: the first pair that is not equal decides; equal ones need no order, so
- * [none] sorts among [none]. */
+/* Orders sequences by their first unequal pair. Equal pairs need no order, so [none] can
+ * be sorted among [none]. */
 bool jop_order(struct jrt *rt, const struct jinja_value *a,
 	       const struct jinja_value *b, const char *op, int *out_order)
 {
@@ -150,7 +150,7 @@ bool jop_order(struct jrt *rt, const struct jinja_value *a,
 
 /* --- membership ---------------------------------------------------------- */
 
-/* item in in: 0, 1, or -1 where it failed. A generator is read up to the item. */
+/* `item in in`: 1 or 0; -1: failed. A generator is read up to the item found. */
 static int contains(struct jrt *rt, struct jinja_value *item, struct jinja_value *in)
 {
 	uint64_t hash;
@@ -218,8 +218,8 @@ struct sorted {
 	struct jinja_value *item, *key;
 };
 
-/* Merge two sorted halves of from into to. Stable: the left one wins a tie, in
- * reverse too (Python's reverse keeps the order of equals). */
+/* Merges two sorted halves of `from` into `to`. Stable: the left half wins a tie. This
+ * holds in reverse order too, as in Python. */
 static bool merge(struct jrt *rt, struct sorted *from, struct sorted *to, size_t lo,
 		  size_t mid, size_t hi, bool reverse)
 {
@@ -240,7 +240,8 @@ static bool merge(struct jrt *rt, struct sorted *from, struct sorted *to, size_t
 	return true;
 }
 
-/* Bottom up, between two arrays: no recursion, and a failure just stops. */
+/* Merges bottom-up between two arrays: no recursion is needed, and a failure can return
+ * at once. */
 bool jsort_by_keys(struct jrt *rt, struct jinja_value **items,
 		   struct jinja_value **keys, size_t n, bool reverse)
 {

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Expressions to values, by walking the tree.
+ * Evaluates expressions by walking the tree. The order of evaluation is Python's, because
+ * a template can observe it through a macro that changes a namespace. Operands go from
+ * left to right, a condition goes before its branches, arguments go before the call. What
+ * Python would skip is not evaluated.
  *
- * The order of evaluation is Python's, for a template can see it (a namespace
- * that a macro changes): operands from left to right, `a if b else c` its
- * condition first, arguments before the call, and nothing that need not be.
- *
- * Attributes: x.name is Python's attribute first and the item second, x['name'] the
- * other way round. For a dict the attributes are its methods, so m.items is the
- * method even where m has a key "items". The parser has noted which names
- * are methods of anything; for all others (m.role, m.content) no method table is
- * searched.
+ * x.name looks for Python's attribute first, then for the item; x['name'] looks in the
+ * reverse order. The attributes of a dict are its methods, so m.items is the method even
+ * if m has a key "items". The parser has marked the names that are methods of some type.
+ * Other names (m.role, m.content) skip the search in the method tables.
  */
 #include "jinja/jinja_ast.h"
 
-/* Arguments of most calls fit on the stack. */
+/* The arguments of most calls fit into this many stack slots. */
 #define POS_FEW 6
 #define KW_FEW 4
 
@@ -71,7 +69,7 @@ static struct jinja_value *eval_cond(struct jrt *rt, struct jframe *f,
 			      "else section was defined");
 }
 
-/* The value that decided, not its truth: `x or 'default'`. */
+/* `or` and `and` give the operand that decided, not a boolean: `x or 'default'`. */
 static struct jinja_value *eval_logic(struct jrt *rt, struct jframe *f,
 				      const struct expr *e)
 {
@@ -100,7 +98,7 @@ static struct jinja_value *eval_concat(struct jrt *rt, struct jframe *f,
 	return all;
 }
 
-/* a < b < c: each operand once, and no further than the first that is false. */
+/* a < b < c evaluates each operand once and stops at the first false comparison. */
 static struct jinja_value *eval_compare(struct jrt *rt, struct jframe *f,
 					const struct expr *e)
 {
@@ -128,8 +126,8 @@ static struct jinja_value *eval_arith(struct jrt *rt, struct jframe *f,
 
 /* --- attributes and items ------------------------------------------------ */
 
-/* What Python's getattr finds: methods, and fields of our own types. NULL where
- * there is nothing (not failed). */
+/* Python's getattr: methods, and the fields of our own types. NULL: not found (this is no
+ * failure). */
 static struct jinja_value *find_attr(struct jrt *rt, struct jinja_value *v,
 				     struct str name, bool maybe_method)
 {
@@ -162,8 +160,8 @@ static struct jinja_value *find_attr(struct jrt *rt, struct jinja_value *v,
 	return bound;
 }
 
-/* Python's internals (__class__ and its kind) are no way out of the sandbox, and asking
- * for them says so. */
+/* A missing attribute. Names like __class__ get an error text of their own: in Python
+ * they would be a way out of the sandbox. */
 static struct jinja_value *missing_attr(struct jrt *rt, struct jinja_value *v,
 					struct str name)
 {
@@ -227,7 +225,7 @@ static struct jinja_value *eval_slice(struct jrt *rt, struct jframe *f,
 
 /* --- calls --------------------------------------------------------------- */
 
-/* f(*list): the items behind the arguments so far, in a new array. */
+/* Appends the items of `list` to the arguments, in a new array: f(*list). */
 static bool add_star(struct jrt *rt, struct jargs *args, struct jinja_value *list)
 {
 	struct jinja_value *more = jiter_list(rt, list);
@@ -245,7 +243,8 @@ static bool add_star(struct jrt *rt, struct jargs *args, struct jinja_value *lis
 	return true;
 }
 
-/* f(**dict): keys keep their marks, a macro may print its kwargs. */
+/* Appends the entries of `dict` as keywords: f(**dict). Keys keep their trust marks,
+ * because a macro may print its kwargs. */
 static bool add_star_star(struct jrt *rt, struct jargs *args, struct jinja_value *dict)
 {
 	if (dict->kind != J_DICT)
@@ -274,8 +273,8 @@ static bool add_star_star(struct jrt *rt, struct jargs *args, struct jinja_value
 	return true;
 }
 
-/* Python evaluates *args before the keywords, wherever it stands.
- * args->pos and ->kw have room for what the expressions name, and a caller. */
+/* Python evaluates *args before the keywords, even if it stands after them. The caller
+ * gives args->pos and ->kw room for all written arguments and for `caller`. */
 static bool eval_args(struct jrt *rt, struct jframe *f, const struct argexprs *x,
 		      struct jargs *args)
 {
@@ -297,7 +296,7 @@ static bool eval_args(struct jrt *rt, struct jframe *f, const struct argexprs *x
 	       (!star_star || add_star_star(rt, args, star_star));
 }
 
-/* Evaluate arguments and call fn on self, or callee. */
+/* Evaluates the arguments, then calls builtin fn on self, or the value callee. */
 static struct jinja_value *call_with(struct jrt *rt, struct jframe *f,
 				     const struct expr *e, const struct jbuiltin *fn,
 				     struct jinja_value *self_or_callee,
@@ -327,7 +326,7 @@ struct jinja_value *jeval_call(struct jrt *rt, struct jframe *f,
 		struct jinja_value *callee = jeval(rt, f, e->a);
 		return callee ? call_with(rt, f, e, NULL, callee, caller) : NULL;
 	}
-	/* x.method(…), without making a bound method first */
+	/* x.method(…) without creating a bound method */
 	struct jinja_value *self = jeval(rt, f, e->a->a);
 	if (!self)
 		return NULL;
@@ -338,7 +337,7 @@ struct jinja_value *jeval_call(struct jrt *rt, struct jframe *f,
 	return callee ? call_with(rt, f, e, NULL, callee, caller) : NULL;
 }
 
-/* x | filter, x is test; without x, the text of the block around. */
+/* `x | filter` and `x is test`; without x, on the text of the enclosing block. */
 static struct jinja_value *eval_applied(struct jrt *rt, struct jframe *f,
 					const struct expr *e)
 {

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Filters on any value and on numbers; the table of all filters.
+ * Filters on any value and on numbers, and the table of all filters. A filter is a
+ * function with the value as `self`.
  *
- * A filter is a function with the value as `self`. Which ones take str() of it first,
- * which refuse undefined and which let it pass follows jinja2 one by one:
- * undefined | upper is '', undefined | int fails. tojson is the one that transformers
- * puts in the place of Jinja's: json.dumps, without escapes for HTML. Of Jinja's filters
- * those that no chat template can have a use for are not here (filesizeformat, pprint,
- * random, striptags, urlize, wordwrap, xmlattr); a template that names one does not
- * compile. There is no Markup: `safe` and `escape` give plain strings.
+ * Each filter follows jinja2 in whether it takes str() of the value first and whether it
+ * accepts undefined: `undefined | upper` is '', `undefined | int` fails.
+ *
+ * tojson is the one with which transformers replaces Jinja's: json.dumps without escapes
+ * for HTML.
+ *
+ * Some filters of Jinja are of no use in a chat template and are missing: filesizeformat,
+ * pprint, random, striptags, urlize, wordwrap, xmlattr. A template that names one does
+ * not compile. There is no Markup type: `safe` and `escape` give plain strings.
  */
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +54,7 @@ FILTER(abs)
 	return jval_int(self) < 0 ? jop_negate(rt, self) : jop_plus(rt, self);
 }
 
-/* Like int(v), without the string case: 1 done, 0 not a number, -1 failed. */
+/* int(v) for a float: 1 done, 0 not a number, -1 failed. */
 static int float_to_int(struct jrt *rt, double f, int64_t *out)
 {
 	if (isnan(f))
@@ -64,7 +67,8 @@ static int float_to_int(struct jrt *rt, double f, int64_t *out)
 	return 1;
 }
 
-/* "42.9" is 42, by way of float; what is no number at all is the default. */
+/* "42.9" | int is 42, because the text is read as a float. A text that is no number gives
+ * the default. */
 FILTER(int)
 {
 	int64_t base = 10, n = 0;
@@ -106,7 +110,7 @@ FILTER(float)
 	return v[0] ? v[0] : jinja_float(rt->arena, 0);
 }
 
-/* Half to even on the exact decimal value, which is what printf does. */
+/* Rounds half to even on the exact decimal value, which is what printf does. */
 static double round_to(double f, int64_t digits)
 {
 	char text[400];
@@ -116,7 +120,7 @@ static double round_to(double f, int64_t digits)
 		double unit = pow(10, (double)-digits);
 		return isfinite(unit) ? nearbyint(f / unit) * unit : 0 * f;
 	}
-	/* more digits than fit are more than a double of that size has */
+	/* such a large double has no digits after the point to round */
 	if (snprintf(text, sizeof text, "%.*f", (int)digits, f) >= (int)sizeof text)
 		return f;
 	return strtod(text, NULL);
@@ -171,7 +175,7 @@ FILTER(round)
 	return jinja_float(rt->arena, f / unit);
 }
 
-/* For tojson. indent: a number of blanks, or the text itself. */
+/* Reads tojson's `indent`: a number of blanks, or the text to indent with. */
 static bool indent_of(struct jrt *rt, struct jinja_value *v, struct jjson_style *style)
 {
 	if (!v || v->kind == J_NONE)

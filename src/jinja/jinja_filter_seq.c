@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Filters on sequences. Where Jinja gives a generator so do we (true however
- * many items, no length, read once), but its items are made at once.
+ * Filters on sequences. Where Jinja returns a generator, we return one too: it is true
+ * even if empty, has no length and can be read once. Its items are computed at once,
+ * though.
  */
 #include "base/alloc.h"
 #include "base/utf8.h"
@@ -43,7 +44,7 @@ static struct jinja_value *get_path(struct jrt *rt, struct jinja_value *item,
 	return item;
 }
 
-/* item's attribute; fallback (NULL: none) stands for an undefined one. */
+/* The item's attribute. If it is undefined, `fallback` replaces it (NULL: no fallback). */
 static struct jinja_value *get_attribute(struct jrt *rt, struct jinja_value *item,
 					 struct jinja_value *attribute,
 					 struct jinja_value *fallback)
@@ -56,7 +57,7 @@ static struct jinja_value *get_attribute(struct jrt *rt, struct jinja_value *ite
 	return item && fallback && item->kind == J_UNDEFINED ? fallback : item;
 }
 
-/* The key by which items are compared: lower case unless case matters. */
+/* The key by which items are compared: in lower case, unless case matters. */
 static struct jinja_value *fold(struct jrt *rt, struct jinja_value *key,
 				struct jinja_value *case_sensitive)
 {
@@ -78,7 +79,7 @@ FILTER(first)
 	       jrt_undef_hint(rt, "No first item, sequence was empty.");
 }
 
-/* reversed() cannot begin with a generator. */
+/* As in Python, reversed() refuses a generator. */
 FILTER(last)
 {
 	if (self->kind == J_GENERATOR)
@@ -90,7 +91,7 @@ FILTER(last)
 	       jrt_undef_hint(rt, "No last item, sequence was empty.");
 }
 
-/* The first of the least (want -1) or greatest (want 1). */
+/* The first smallest item (want -1) or the first largest (want 1). */
 static struct jinja_value *extreme(struct jrt *rt, struct jinja_value *self,
 				   struct jinja_value **v, const char *op, int want)
 {
@@ -193,7 +194,7 @@ FILTER(reverse)
 	return self->kind == J_GENERATOR ? list : as_generator(list);
 }
 
-/* attribute may name several, "a,b": compared in that order. */
+/* `attribute` may be a list "a,b": items are compared by a, then by b. */
 static struct jinja_value *sort_key(struct jrt *rt, struct jinja_value *item,
 				    struct jinja_value *attribute,
 				    struct jinja_value *case_sensitive)
@@ -282,8 +283,8 @@ FILTER(unique)
 	return jrt_failed(rt) ? NULL : out;
 }
 
-/* A tuple (key, items) for each key, keys in order; the key said is the first item's,
- * whatever case it was compared in. */
+/* Gives a tuple (key, items) for each key, in order of keys. The key shown is the first
+ * item's own, even if keys were compared in lower case. */
 FILTER(groupby)
 {
 	struct jinja_value *list = jiter_list(rt, self), *out = jinja_list(rt->arena);
@@ -298,7 +299,7 @@ FILTER(groupby)
 		if (!(keys[i] = fold(rt, key, v[2])))
 			return NULL;
 	}
-	/* the keys are sorted along by sorting a copy of them by themselves */
+	/* items are sorted by keys; the keys are then sorted by a copy of themselves */
 	struct jinja_value **sorted = arena_alloc(rt->arena, n * sizeof *sorted);
 	if (n)
 		memcpy(sorted, keys, n * sizeof *sorted);
@@ -312,7 +313,7 @@ FILTER(groupby)
 			jval_seq_add(rt->arena, group, list->l.items[i++]);
 		if (jrt_failed(rt))
 			return NULL;
-		if (i == from) /* NaN equals nothing, itself included */
+		if (i == from) /* NaN does not even equal itself */
 			jval_seq_add(rt->arena, group, list->l.items[i++]);
 		struct jinja_value *key = v[2] && jval_truth(v[2]) ? sorted[from] :
 			get_attribute(rt, group->l.items[0], v[0], fallback);
@@ -342,7 +343,7 @@ static bool piece_count(struct jrt *rt, struct jinja_value *v, int64_t *out)
 	return jrt_room(rt, *out > 0 ? (size_t)*out * 64 : 0);
 }
 
-/* Pieces of n, the last one filled up. */
+/* Gives pieces of n items; the fill value completes the last piece. */
 FILTER(batch)
 {
 	int64_t size;
@@ -360,7 +361,7 @@ FILTER(batch)
 	return out;
 }
 
-/* n pieces, the longer ones first. */
+/* Gives n pieces, the longer ones first. */
 FILTER(slice)
 {
 	int64_t n;
@@ -386,8 +387,8 @@ FILTER(slice)
 
 /* --- map and select ------------------------------------------------------ */
 
-/* Call fn on item with the arguments from `skip` on. Bound keywords are marked as
- * taken, so each call gets a copy. */
+/* Calls fn on item with the arguments from number `skip` on. Binding marks keywords as
+ * used, so each call gets a copy of them. */
 static struct jinja_value *apply(struct jrt *rt, const struct jbuiltin *fn,
 				 struct jinja_value *item, const struct jargs *args,
 				 int skip)
@@ -416,7 +417,7 @@ static const struct jbuiltin *named(struct jrt *rt, const struct jinja_value *na
 				  (int)MIN(name->s.n, 60), name->s.p);
 }
 
-/* map(attribute='a.b', default=x), or map('filter', arguments). */
+/* map(attribute='a.b', default=x), or map('filter', arguments) */
 FILTER(map)
 {
 	struct jinja_value *out = jval_seq(rt->arena, J_GENERATOR, 0), *item;
@@ -449,7 +450,7 @@ FILTER(map)
 	return jrt_failed(rt) ? NULL : out;
 }
 
-/* select and its kin: without a test, by truth. */
+/* select, reject, selectattr and rejectattr. Without a test they select by truth. */
 static struct jinja_value *pick(struct jrt *rt, struct jinja_value *self,
 				const struct jargs *args, bool by_attr, bool want)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Filters on text. Each takes str() of its value first, as Jinja does.
+ * Filters on text. Each one takes str() of its value first, as Jinja does.
  */
 #include "base/alloc.h"
 #include "base/utf8.h"
@@ -8,7 +8,7 @@
 
 #define FILTER(name) JNATIVE(filter_##name)
 
-/* The body sees s, the value's text. */
+/* Defines a filter whose body sees s, the text of its value. */
 #define TEXT_FILTER(name) \
 	static struct jinja_value *text_##name(struct jrt *rt, struct jinja_value *self, \
 		const struct jstr *s, struct jinja_value **v, const struct jargs *args); \
@@ -42,7 +42,7 @@ TEXT_FILTER(capitalize)
 	return jcase_change(rt, s, CASE_CAPITALIZE);
 }
 
-/* Words begin behind -, white space, (, {, [ and <; nothing else parts them. */
+/* A new word begins after -, white space, (, {, [ and < only. */
 static bool parts_words(uint32_t c)
 {
 	return (c < 0x80 && c && strchr("-({[<", (int)c)) ||
@@ -84,7 +84,7 @@ TEXT_FILTER(trim)
 	return jstr_slice(rt, s, from, to);
 }
 
-/* str.replace on the texts of both arguments. */
+/* Applies str.replace with the texts of both arguments. */
 TEXT_FILTER(replace)
 {
 	struct jinja_value *pos[3] = {jrepr_str(rt, v[0]), jrepr_str(rt, v[1]), v[2]};
@@ -115,10 +115,11 @@ TEXT_FILTER(format)
 	return jformat_percent(rt, s, values);
 }
 
-/* Empty lines stay empty unless `blank`; the first is left alone unless `first`. */
+/* Empty lines stay empty unless `blank` is set. The first line is not indented unless
+ * `first` is set. */
 FILTER(indent)
 {
-	const struct jstr *s = jcall_str(rt, self); /* no str() here, in Jinja too */
+	const struct jstr *s = jcall_str(rt, self); /* no str() here: Jinja has none either */
 	if (!s || !jrt_work(rt, s->n))
 		return NULL;
 	struct jinja_value *width = v[0];
@@ -131,7 +132,7 @@ FILTER(indent)
 	else
 		jtext_fill(by, STR(" "), TRUST_TEMPLATE, n > 0 ? (size_t)n : 0);
 	struct jinja_value *indent = jtext_finish(by), *zero = &jval_false;
-	/* a newline more, so that one at the end makes an empty last line */
+	/* With one more newline, a newline at the end gives an empty last line. */
 	struct jstr newline = {.p = "\n", .n = 1};
 	struct jinja_value *ended = indent ? jstr_concat(rt, s, &newline) : NULL;
 	struct jinja_value *lines = ended ? jcall_native(rt,
@@ -152,7 +153,7 @@ FILTER(indent)
 	return jtext_finish(t);
 }
 
-/* Byte offset of character i, at most the end. */
+/* Byte offset of character i; the end of s if s is shorter. */
 static size_t offset_of(const struct jstr *s, int64_t i)
 {
 	size_t at = 0;
@@ -162,8 +163,8 @@ static size_t offset_of(const struct jstr *s, int64_t i)
 	return at;
 }
 
-/* Shorter by whole words, unless `killwords`; what is too long by no more than
- * `leeway` stays. */
+/* Shortens at a word boundary unless `killwords` is set. A text that is too long by at
+ * most `leeway` stays whole. */
 FILTER(truncate)
 {
 	int64_t length = 255, leeway = 5;
@@ -235,7 +236,7 @@ TEXT_FILTER(safe)
 
 /* --- urlencode ----------------------------------------------------------- */
 
-/* urllib's quote, and quote_plus for the parts of a query. */
+/* Python's urllib quote, or quote_plus for the parts of a query (is_query). */
 static void add_quoted(struct jtext *t, const struct jstr *s, bool is_query)
 {
 	static const char hex[] = "0123456789ABCDEF";

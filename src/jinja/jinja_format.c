@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * "%s" % x and "{}".format(x), and numbers read from text. Both ways of
- * formatting end in one struct spec. The format's own text, and the fill it asks
- * for, keep the format's marks; values that are strings keep theirs.
+ * Formats values: "%s" % x and "{}".format(x). Also reads numbers from text. Both ways of
+ * formatting fill one struct spec. The format's own text and its fill character keep the
+ * format's trust marks. String values keep their own marks.
  */
 #include <ctype.h>
 #include <math.h>
@@ -13,19 +13,19 @@
 #include "base/utf8.h"
 #include "jinja/jinja_op.h"
 
-#define NUMBER_MAX 1000 /* characters of one formatted number */
+#define NUMBER_MAX 1000 /* maximal length of one formatted number */
 #define PRECISION_MAX 300
 
 struct spec {
-	struct str fill;   /* one character; n 0: a blank */
-	char align;        /* < > ^ =, 0: the type's own */
-	char sign;         /* + - or blank */
-	char group;        /* , or _ between thousands, 0: none */
-	char type;         /* 0: none given */
+	struct str fill;   /* one character; n 0: use a blank */
+	char align;        /* one of < > ^ =; 0: the type's default */
+	char sign;         /* one of + - and blank */
+	char group;        /* separator of thousands, "," or "_"; 0: none */
+	char type;         /* conversion letter; 0: none given */
 	bool alt;          /* # */
 	int64_t width;
-	int64_t precision; /* -1: none */
-	enum trust trust;  /* of fill */
+	int64_t precision; /* -1: none given */
+	enum trust trust;  /* trust of the fill character */
 };
 
 /* --- numbers in text ----------------------------------------------------- */
@@ -44,7 +44,8 @@ static int digit_of(char c)
 	       isalpha((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : 99;
 }
 
-/* A prefix like 0x, for this base (0: any); *base becomes the real one. */
+/* Removes a prefix like 0x that fits *base (0: any base) and sets *base to the actual
+ * one. */
 static struct str drop_prefix(struct str s, int64_t *base)
 {
 	int64_t of = 0;
@@ -98,7 +99,7 @@ bool jformat_parse_float(struct str s, double *out)
 		    isdigit((unsigned char)s.p[i - 1]) &&
 		    isdigit((unsigned char)s.p[i + 1]))
 			continue;
-		/* what strtod takes and Python does not */
+		/* strtod takes these forms, but Python does not */
 		if (n + 1 == sizeof text || c == '\0' ||
 		    !strchr("0123456789+-.eEinftyaINFTYA", c))
 			return false;
@@ -124,7 +125,7 @@ static void add_aligned(struct jtext *t, const struct spec *sp, const struct jst
 	jtext_fill(t, fill, sp->trust, missing - left);
 }
 
-/* sign and prefix before the digits, which may be filled up in between. */
+/* Writes sign and prefix, then the digits. Padding may go between the two. */
 static void add_number(struct jtext *t, const struct spec *sp, const char *prefix,
 		       const char *digits)
 {
@@ -148,7 +149,7 @@ static const char *sign_of(const struct spec *sp, bool negative)
 	return negative ? "-" : sp->sign == '+' ? "+" : sp->sign == ' ' ? " " : "";
 }
 
-/* Thousands parted, before the point only. digits has room. */
+/* Inserts `with` between groups of digits before the point. `digits` has room for them. */
 static void group_digits(char *digits, char with, int every)
 {
 	char out[NUMBER_MAX];
@@ -164,7 +165,8 @@ static void group_digits(char *digits, char with, int every)
 	memcpy(digits, out, n + 1);
 }
 
-/* Digits from the right; INT64_MIN has no positive. */
+/* Makes the digits from the right. The value stays negative, because INT64_MIN has no
+ * positive counterpart. */
 static void add_int(struct jtext *t, const struct spec *sp, int64_t v)
 {
 	static const char lower[] = "0123456789abcdef", upper[] = "0123456789ABCDEF";
@@ -188,7 +190,7 @@ static void add_int(struct jtext *t, const struct spec *sp, int64_t v)
 	add_number(t, sp, prefix, digits);
 }
 
-/* No type: as repr, or with a precision as g that keeps a point. */
+/* Without a type: like repr, or with a precision like 'g' that keeps a point. */
 static void float_digits(const struct spec *sp, double v, char *out, size_t room)
 {
 	char type = sp->type ? sp->type : 'g', fmt[8] = "%#.*g";
@@ -260,7 +262,7 @@ struct percent {
 	const struct jstr *fmt;
 	size_t at;
 	struct jinja_value *args;
-	size_t used;      /* of a tuple, or 1 when the single value is taken */
+	size_t used;      /* number of tuple items used, or 1 if the single value was used */
 	struct jtext *t;
 };
 
@@ -278,7 +280,7 @@ static char peek(const struct percent *p)
 	return p->at < p->fmt->n ? p->fmt->p[p->at] : '\0';
 }
 
-/* A number, or * for the next argument's. */
+/* Reads a number, or takes the next argument for a "*". */
 static bool read_number(struct percent *p, int64_t *out)
 {
 	*out = 0;
@@ -295,7 +297,7 @@ static bool read_number(struct percent *p, int64_t *out)
 	return true;
 }
 
-/* %(name): the value under it. */
+/* The value for %(name). */
 static struct jinja_value *named_arg(struct percent *p)
 {
 	size_t from = ++p->at;
@@ -317,8 +319,8 @@ static struct jinja_value *named_arg(struct percent *p)
 				(int)MIN(name.n, 60), name.p);
 }
 
-/* Everything between % (or its key) and the letter. A negative width from * is the flag
- * `-` and the width. */
+/* Reads all between the % (or its key) and the letter. If "*" takes a negative width,
+ * that sets the flag `-` and the positive width. */
 static bool read_flags(struct percent *p, struct spec *sp)
 {
 	bool zero = false;
@@ -390,7 +392,7 @@ static bool add_percent_text(struct percent *p, const struct spec *sp,
 	return s != NULL;
 }
 
-/* The conversion behind the % at p->at - 1. */
+/* Formats the conversion whose % is at p->at - 1. */
 static bool add_conversion(struct percent *p)
 {
 	struct spec sp = {.precision = -1, .trust = jstr_trust_at(p->fmt, p->at - 1)};
@@ -435,7 +437,7 @@ struct jinja_value *jformat_percent(struct jrt *rt, const struct jstr *fmt,
 			return NULL;
 	}
 	bool all = args->kind == J_TUPLE ? p.used == args->l.n : p.used == 1;
-	/* what can be subscripted by a name counts as used */
+	/* a value that %(name) can index counts as used, as in Python */
 	if (!all && (args->kind == J_TUPLE || args->kind == J_STRING ||
 		     (args->kind != J_UNDEFINED && args->kind < J_LIST) ||
 		     args->kind > J_NAMESPACE))
@@ -449,7 +451,7 @@ struct jinja_value *jformat_percent(struct jrt *rt, const struct jstr *fmt,
 struct braces {
 	struct jrt *rt;
 	const struct jargs *args;
-	int next;          /* argument of the next {} */
+	int next;          /* index of the argument for the next "{}" */
 	bool is_auto, is_manual;
 };
 
@@ -481,7 +483,7 @@ static struct jinja_value *find_arg(struct braces *b, struct str name)
 			"tuple", (long long)i);
 }
 
-/* name.attr[item]… */
+/* Finds name.attr[item]… */
 static struct jinja_value *find_field(struct braces *b, struct str field)
 {
 	size_t at = 0;
@@ -519,7 +521,7 @@ static bool spec_number(struct jrt *rt, struct str s, size_t *at, int64_t *out)
 	return true;
 }
 
-/* [[fill]align][sign][#][0][width][,][.precision][type] */
+/* Parses [[fill]align][sign][#][0][width][,][.precision][type]. */
 static bool parse_spec(struct jrt *rt, struct str s, bool is_number, struct spec *sp)
 {
 	uint32_t c;
@@ -558,7 +560,7 @@ static bool parse_spec(struct jrt *rt, struct str s, bool is_number, struct spec
 	return at == s.n || jrt_fail(rt, "Invalid format specifier");
 }
 
-/* Which types a specification fits is the value's affair. */
+/* Formats v by its specification. The type of v decides which conversions are valid. */
 static bool add_value(struct jrt *rt, struct jtext *t, struct spec *sp, struct str spec,
 		      struct jinja_value *v)
 {
@@ -584,7 +586,7 @@ static bool add_value(struct jrt *rt, struct jtext *t, struct spec *sp, struct s
 	return true;
 }
 
-/* What stands between { and }. */
+/* Formats the field between { and }. */
 static bool add_field(struct braces *b, struct jtext *t, const struct jstr *fmt,
 		      size_t from, size_t to, int depth)
 {
@@ -613,7 +615,7 @@ static bool add_field(struct braces *b, struct jtext *t, const struct jstr *fmt,
 		if (end < to && fmt->p[end] != ':')
 			return jrt_fail(b->rt, "expected ':' after conversion specifier");
 	}
-	/* fields in the specification, {:{width}} */
+	/* the specification may hold fields itself: {:{width}} */
 	struct jtext *inner = jtext_new(b->rt, 0);
 	struct jstr raw = {.p = fmt->p + end + 1, .n = end < to ? to - end - 1 : 0};
 	if (raw.n && !add_fields(b, inner, &raw, depth - 1))
@@ -637,7 +639,8 @@ static bool add_fields(struct braces *b, struct jtext *t, const struct jstr *fmt
 		jtext_add_part(t, fmt, plain, at);
 		if (at == fmt->n)
 			break;
-		if (at + 1 < fmt->n && fmt->p[at + 1] == fmt->p[at]) { /* {{ or }} */
+		if (at + 1 < fmt->n && fmt->p[at + 1] == fmt->p[at]) { /* {{ or }} stands for one
+								        * brace */
 			jtext_add_part(t, fmt, at, at + 1);
 			at += 2;
 			continue;

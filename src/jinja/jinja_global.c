@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions every template can call.
+ * Functions that every template can call.
  */
 #include <time.h>
 
@@ -9,7 +9,7 @@
 
 #define GLOBAL(name) JNATIVE(global_##name)
 
-#define RANGE_MAX 100000 /* the sandbox's bound */
+#define RANGE_MAX 100000 /* longest range(); Jinja's sandbox has the same limit */
 
 GLOBAL(range)
 {
@@ -29,7 +29,7 @@ GLOBAL(range)
 					      "items") : r;
 }
 
-/* dict(mapping or pairs, **kwargs) into d. */
+/* Fills d like dict(mapping or pairs, **kwargs). */
 static bool fill_dict(struct jrt *rt, struct jdict *d, const struct jargs *args)
 {
 	if (args->n_pos > 1)
@@ -86,7 +86,7 @@ GLOBAL(joiner)
 	return j;
 }
 
-/* The only failure without a line: its words are the template's own. */
+/* The only failure without a line number: the template itself wrote the message. */
 GLOBAL(raise_exception)
 {
 	struct jinja_value *text = jrepr_str(rt, v[0]);
@@ -101,7 +101,8 @@ GLOBAL(strftime_now)
 	const struct jstr *format = jcall_str(rt, v[0]);
 	if (!format)
 		return NULL;
-	/* one character more, for an empty result is what an error gives too */
+	/* One more character makes an empty result differ from an error: strftime
+	 * returns 0 for both. */
 	char text[1024];
 	struct buf f = {0};
 	buf_add(&f, format->p, format->n);

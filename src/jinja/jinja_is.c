@@ -25,7 +25,7 @@ KIND_TEST(float, self->kind == J_FLOAT)
 KIND_TEST(number, jval_is_num(self))
 KIND_TEST(mapping, self->kind == J_DICT)
 KIND_TEST(escaped, false)
-/* What has a length and can be asked for items: undefined has both. */
+/* A sequence has a length and items. Undefined counts as one, as in Jinja. */
 KIND_TEST(sequence, self->kind == J_UNDEFINED || self->kind == J_STRING ||
 	  jval_is_seq(self) || self->kind == J_RANGE || self->kind == J_DICT)
 KIND_TEST(iterable, self->kind == J_STRING || jval_is_seq(self) ||
@@ -34,7 +34,7 @@ KIND_TEST(iterable, self->kind == J_STRING || jval_is_seq(self) ||
 KIND_TEST(callable, self->kind == J_NATIVE || self->kind == J_MACRO ||
 	  self->kind == J_LOOP || self->kind == J_JOINER || self->kind == J_UNDEFINED)
 
-/* self % n == want */
+/* True if self % n == want. */
 static struct jinja_value *remainder_is(struct jrt *rt, struct jinja_value *self,
 					struct jinja_value *n, int want)
 {
@@ -60,7 +60,7 @@ TEST(divisibleby)
 	return remainder_is(rt, self, v[0], 0);
 }
 
-/* str.islower / isupper: has cased characters, all of this case. */
+/* str.islower and isupper: has cased characters, and all are of this case. */
 static struct jinja_value *case_is(struct jrt *rt, struct jinja_value *self, int want)
 {
 	struct jinja_value *text = jrepr_str(rt, self);
@@ -88,7 +88,7 @@ TEST(upper)
 	return case_is(rt, self, 1);
 }
 
-/* Python's `is`: the same object. Small integers are one object each. */
+/* Python's `is`: the same object. Equal small integers are the same object. */
 TEST(sameas)
 {
 	struct jinja_value *x = self, *y = v[0];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Python's json.dumps. Bytes that stand for a string's characters (escapes
- * too) keep that string's marks: a tool's description is the client's however it
- * is written. Brackets, quotes, separators and numbers are the template's.
+ * Python's json.dumps. All bytes that represent a string's characters, escapes included,
+ * keep the string's trust marks. A tool's description thus stays the client's text
+ * however it is escaped. Brackets, quotes, separators and numbers have the template's
+ * trust.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 struct dump {
 	struct jtext *t;
 	const struct jjson_style *style;
-	int depth; /* left */
+	int depth; /* levels of nesting that are still permitted */
 	int level;
 };
 
@@ -36,7 +37,7 @@ static void add_unicode(struct jtext *t, uint32_t c, enum trust trust)
 	jtext_add(t, str_of(esc), trust);
 }
 
-/* One character that does not stand for itself. */
+/* Writes one character that needs an escape. */
 static void add_escape(struct jtext *t, uint32_t c, enum trust trust)
 {
 	static const char from[] = "\"\\\n\r\t\b\f";
@@ -49,7 +50,7 @@ static void add_escape(struct jtext *t, uint32_t c, enum trust trust)
 		add_unicode(t, c == UTF8_BAD ? 0xFFFD : c, trust);
 }
 
-/* Runs that stand for themselves are copied whole, marks and all. */
+/* Copies runs of characters that need no escape as a whole, with their marks. */
 static void add_string(struct dump *d, const struct jstr *s)
 {
 	bool ascii = d->style->ensure_ascii;
@@ -93,7 +94,7 @@ static void add_newline(struct dump *d)
 		jtext_add_jstr(d->t, &d->style->indent);
 }
 
-/* The separator, unless first, and the line's beginning. */
+/* Writes the separator (unless `first`) and the indent of a new line. */
 static void add_gap(struct dump *d, bool first)
 {
 	if (!first)
@@ -115,7 +116,7 @@ static void add_list(struct dump *d, const struct jlist *l)
 	jtext_add_z(d->t, "]");
 }
 
-/* Numbers, booleans and none become strings, as in Python. */
+/* Numbers, booleans and none become strings when they are keys, as in Python. */
 static void add_key(struct dump *d, const struct jinja_value *key)
 {
 	if (key->kind == J_STRING) {
@@ -132,7 +133,7 @@ static void add_key(struct dump *d, const struct jinja_value *key)
 	jtext_add_z(d->t, "\"");
 }
 
-/* The entries of a dict in the order of their keys, for sort_keys. */
+/* The entries of a dict in order of their keys, for sort_keys. */
 static struct jentry *sorted_entries(struct dump *d, const struct jdict *dict)
 {
 	struct jrt *rt = d->t->rt;
@@ -149,7 +150,7 @@ static struct jentry *sorted_entries(struct dump *d, const struct jdict *dict)
 	struct jentry *entries = arena_alloc(rt->arena, n * sizeof *entries);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t hash = 0;
-		jdict_hash(own[i], &hash); /* keys are hashable */
+		jdict_hash(own[i], &hash); /* cannot fail: keys of a dict are hashable */
 		entries[i] = *jdict_find(dict, own[i], hash);
 	}
 	return entries;

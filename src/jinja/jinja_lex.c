@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Template text to tokens, white space control included, as Jinja's lexer with
+ * Splits a template's text into tokens. White space is handled as in Jinja with
  * trim_blocks and lstrip_blocks on and keep_trailing_newline off:
  *
- *   {%- {{- {#-   take the white space before the tag away
- *   {% {#         take the blanks between the line's start and the tag away
- *   {%+ {#+       keep them
- *   -%} -}} -#}   take the white space behind the tag away
- *   %} #}         take one newline away
- *   +%} +#}       keep it
+ *   {%- {{- {#-   remove the white space before the tag
+ *   {% {#         remove the blanks between the line's start and the tag
+ *   {%+ {#+       keep these blanks
+ *   -%} -}} -#}   remove the white space after the tag
+ *   %} #}         remove one newline after the tag
+ *   +%} +#}       keep this newline
  *
- * A `raw` block is one data token. Inside braces `}}` and `%}` are operators, so
- * {{ {'a': {}} }} works.
+ * A `raw` block is one data token. Inside open brackets, `}}` and `%}` do not end the
+ * tag, so {{ {'a': {}} }} works.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,13 +26,13 @@
 struct lexer {
 	struct arena *a;
 	struct fail *fail;
-	struct str s; /* newlines are \n */
+	struct str s; /* the source, with every newline as \n */
 	size_t pos, line_start;
 	int line;
-	bool line_starting; /* the last tag ended with a newline */
+	bool line_starting; /* the last tag ended with a newline, so a line starts here */
 	struct token *tokens;
 	size_t n, cap;
-	struct buf open; /* brackets not yet closed */
+	struct buf open; /* stack of brackets that are not closed yet */
 };
 
 enum status jlex_fail(struct fail *fail, int line, int column, const char *fmt, ...)
@@ -73,7 +73,7 @@ static void advance(struct lexer *lx, size_t to)
 	}
 }
 
-/* A token of the text from the current place up to `to`. */
+/* Emits a token for the text from the current position to `to`. */
 static struct token *emit(struct lexer *lx, enum tok type, size_t to)
 {
 	if (lx->n == lx->cap) {
@@ -106,7 +106,8 @@ static size_t skip_space(const struct lexer *lx, size_t at)
 	return at;
 }
 
-/* End of the tag `close` ("%}") with its signs at `at`; 0 where there is none. */
+/* Offset after the closing tag ("%}", maybe with a sign) at `at`; 0: no closing tag
+ * there. */
 static size_t tag_end(const struct lexer *lx, size_t at, const char *close)
 {
 	bool is_variable = close[0] == '}';
@@ -120,9 +121,9 @@ static size_t tag_end(const struct lexer *lx, size_t at, const char *close)
 	return at + (!is_variable && char_at(lx, at) == '\n');
 }
 
-/* Only blanks between the line's start and the tag: those a tag without `+` takes,
- * provided the text before it begins a line.
- * The text before a tag, as much of it as the tag leaves. */
+/* The part of the text before a tag that the tag leaves. With sign '-' the tag removes
+ * all white space before itself. Without a sign, a block tag removes the blanks between
+ * the line's start and itself. */
 static struct str strip_before(const struct lexer *lx, struct str text, char sign,
 			       bool is_variable)
 {
@@ -145,7 +146,7 @@ static struct str strip_before(const struct lexer *lx, struct str text, char sig
 	return text;
 }
 
-/* Data up to `tag`, stripped for a tag with this sign. */
+/* Emits the data up to `tag`, stripped as the sign of the tag demands. */
 static void emit_data(struct lexer *lx, size_t tag, char sign, bool is_variable)
 {
 	struct str text = {lx->s.p + lx->pos, tag - lx->pos};
@@ -161,14 +162,14 @@ static char sign_at(const struct lexer *lx, size_t at)
 	return c == '-' || c == '+' ? c : '\0';
 }
 
-/* Move behind a tag, and remember whether a line starts there. */
+/* Moves past a tag and records whether a line starts there. */
 static void tag_done(struct lexer *lx, size_t end)
 {
 	advance(lx, end);
 	lx->line_starting = lx->s.p[end - 1] == '\n';
 }
 
-/* `word` alone in the tag that begins at `at`: offset behind it, else 0. */
+/* If the tag at `at` begins with `word`, the offset after the word, else 0. */
 static size_t tag_word(const struct lexer *lx, size_t at, const char *word)
 {
 	at += 2 + (sign_at(lx, at + 2) != 0);
@@ -178,7 +179,7 @@ static size_t tag_word(const struct lexer *lx, size_t at, const char *word)
 	return skip_space(lx, at + strlen(word));
 }
 
-/* End of {% raw %} beginning at `at`, else 0. No newline is taken behind it. */
+/* Offset after the {% raw %} that begins at `at`, else 0. A following newline is kept. */
 static size_t raw_begin(const struct lexer *lx, size_t at)
 {
 	at = tag_word(lx, at, "raw");
@@ -220,7 +221,7 @@ static enum status lex_comment(struct lexer *lx, size_t body)
 
 static size_t skip_digits(const struct lexer *lx, size_t at, const char *digits)
 {
-	/* digits, single underscores between them */
+	/* single underscores may stand between digits */
 	for (;;) {
 		size_t next = at + (char_at(lx, at) == '_');
 		if (next >= lx->s.n || !char_at(lx, next) ||
@@ -232,8 +233,8 @@ static size_t skip_digits(const struct lexer *lx, size_t at, const char *digits)
 
 #define DECIMALS "0123456789"
 
-/* End of the float at `at`, 0 where it is none: 1.5, 1e3, 1_0.5E-7, but not the
- * numbers of users.0.1. */
+/* Offset after the float at `at`, 0 if there is none. Floats are 1.5, 1e3, 1_0.5E-7. The
+ * numbers in users.0.1 are no floats. */
 static size_t float_end(const struct lexer *lx, size_t at)
 {
 	if (lx->pos > 0 && lx->s.p[lx->pos - 1] == '.')
@@ -265,7 +266,7 @@ static enum status lex_integer(struct lexer *lx)
 		base = kind == 'b' ? 2 : kind == 'o' ? 8 : 16;
 		end = skip_digits(lx, at + 2, base == 2 ? "01" : base == 8 ? "01234567" :
 				  DECIMALS "abcdefABCDEF");
-		if (end == at + 2) { /* a zero, then a name */
+		if (end == at + 2) { /* "0" followed by a name, not a prefix */
 			base = 10;
 			end = at + 1;
 		}
@@ -298,7 +299,7 @@ static void lex_float(struct lexer *lx, size_t end)
 	buf_deinit(&digits);
 }
 
-/* `n` hex digits at `at`, or UTF8_BAD. */
+/* The value of `n` hex digits at `at`, or UTF8_BAD. */
 static uint32_t hex(struct str s, size_t at, size_t n)
 {
 	uint32_t v = 0;
@@ -319,12 +320,12 @@ static void put_cp(struct buf *out, uint32_t c)
 {
 	char p[4];
 	if (c >= 0xD800 && c <= 0xDFFF)
-		c = 0xFFFD; /* half a pair is no character */
+		c = 0xFFFD; /* half a surrogate pair is no character */
 	buf_add(out, p, utf8_encode(c, p));
 }
 
-/* \x, \u and \U; two \u escapes may be a surrogate pair. Returns bytes read
- * behind the backslash, 0 when malformed. */
+/* Decodes \x, \u and \U. Two \u escapes may form a surrogate pair. Returns the number of
+ * bytes read after the backslash; 0: malformed. */
 static size_t unescape_hex(struct str s, size_t at, struct buf *out)
 {
 	size_t n = s.p[at] == 'x' ? 2 : s.p[at] == 'u' ? 4 : 8;
@@ -344,7 +345,8 @@ static size_t unescape_hex(struct str s, size_t at, struct buf *out)
 	return used;
 }
 
-/* The escape behind a backslash at s[at]: bytes read, 0 when malformed. */
+/* Decodes the escape whose backslash is before s[at]. Returns the bytes read; 0:
+ * malformed. */
 static size_t unescape(struct str s, size_t at, struct buf *out)
 {
 	static const char from[] = "ntrbfav\\'\"", to[] = "\n\t\r\b\f\a\v\\'\"";
@@ -359,8 +361,8 @@ static size_t unescape(struct str s, size_t at, struct buf *out)
 	if (c == 'x' || c == 'u' || c == 'U')
 		return unescape_hex(s, at, out);
 	if (c == 'N')
-		return 0; /* names of characters */
-	if (c < '0' || c > '7') { /* unknown: stays, backslash and all */
+		return 0; /* \N{name} is not supported */
+	if (c < '0' || c > '7') { /* an unknown escape stays, with its backslash */
 		buf_add_c(out, '\\');
 		buf_add_c(out, c);
 		return 1;
@@ -418,7 +420,7 @@ static enum status lex_operator(struct lexer *lx)
 	static const struct {
 		const char *text;
 		enum tok type;
-	} ops[] = { /* the longer before its beginning */
+	} ops[] = { /* an operator stands before its own prefixes */
 		{"//", T_FLOORDIV}, {"**", T_POW}, {"==", T_EQ}, {"!=", T_NE},
 		{">=", T_GE}, {"<=", T_LE}, {"+", T_ADD}, {"-", T_SUB}, {"/", T_DIV},
 		{"*", T_MUL}, {"%", T_MOD}, {"~", T_TILDE}, {"[", T_LBRACKET},
@@ -464,7 +466,7 @@ static enum status lex_one(struct lexer *lx)
 	return lex_operator(lx);
 }
 
-/* What stands between the tag's opening, just read, and its end. */
+/* Splits the inside of a tag into tokens, from after its opening to its end. */
 static enum status lex_inside(struct lexer *lx, bool is_variable)
 {
 	lx->open.n = 0;
@@ -485,7 +487,7 @@ static enum status lex_inside(struct lexer *lx, bool is_variable)
 		if (st)
 			return st;
 	}
-	return OK; /* the parser will miss the end */
+	return OK; /* the tag is not closed: the parser will report that */
 }
 
 static enum status lex_all(struct lexer *lx)
@@ -517,7 +519,7 @@ static enum status lex_all(struct lexer *lx)
 	return st;
 }
 
-/* \r\n and \r become \n; one newline at the very end goes. */
+/* Turns \r\n and \r into \n and removes one newline at the very end. */
 static struct str normalize(struct arena *a, struct str source)
 {
 	char *p = arena_alloc(a, source.n + 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Iteration, and the `loop` variable. Items are fetched one by one, as late as
- * Jinja does: the `if` of a for sees what the body did before, and
- * loop.last looks one item ahead.
+ * Iteration and the variable `loop`. Items are fetched one by one, as late as in Jinja.
+ * The `if` of a `for` thus sees what the body did before, and loop.last looks one item
+ * ahead.
  */
 #include "base/utf8.h"
 #include "jinja/jinja_ast.h"
@@ -57,7 +57,7 @@ static struct jinja_value *next_any(struct jrt *rt, struct jiter *it)
 		it->pos += utf8_decode((struct str){src->s.p + at, src->s.n - at}, &c);
 		return jstr_slice(rt, &src->s, at, it->pos);
 	}
-	default: return NULL; /* undefined: nothing */
+	default: return NULL; /* iterating over undefined gives no items */
 	}
 }
 
@@ -76,7 +76,7 @@ struct jinja_value *jiter_next(struct jrt *rt, struct jiter *it)
 	}
 }
 
-/* What is left of it, as a list. */
+/* Collects the remaining items in a list. */
 static struct jinja_value *collect(struct jrt *rt, struct jiter *it)
 {
 	struct jinja_value *out = jinja_list(rt->arena), *v;
@@ -98,7 +98,7 @@ struct jinja_value *jiter_list(struct jrt *rt, struct jinja_value *src)
 
 /* --- loop ---------------------------------------------------------------- */
 
-/* One item ahead, fetched once. */
+/* Fetches the next item early and keeps it for the loop. */
 static struct jinja_value *peek(struct jrt *rt, struct jloop *loop)
 {
 	if (!loop->after_known) {
@@ -120,7 +120,7 @@ bool jloop_next(struct jrt *rt, struct jloop *loop)
 	return true;
 }
 
-/* Where the length cannot be known, all items are fetched now. */
+/* If the source has no known length, fetches all items now to count them. */
 static bool loop_length(struct jrt *rt, struct jloop *loop)
 {
 	if (loop->length >= 0)
@@ -185,7 +185,7 @@ JNATIVE(loop_cycle)
 	return args->pos[self->loop->index0 % args->n_pos];
 }
 
-/* Compared with the arguments of the call before, all of them. */
+/* Compares all arguments with those of the previous call. */
 JNATIVE(loop_changed)
 {
 	struct jinja_value *now = jval_seq(rt->arena, J_TUPLE, (size_t)args->n_pos);

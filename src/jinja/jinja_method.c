@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Methods of lists, dicts and our own types; the lookup of all methods.
+ * Methods of lists, dicts and our own types, and the lookup of all methods.
  *
- * transformers renders in Jinja's immutable sandbox, where append, pop, update and their
- * kind are refused. Here they work: templates in the wild are written for
- * both, one that calls them can mean only one thing, and what they change lives as
- * long as the rendering. The environment's own globals are per rendering too.
+ * transformers renders in Jinja's immutable sandbox, which refuses append, pop, update
+ * and similar methods. Here they work, because published templates are written for both
+ * sandboxes. Such a call has only one possible meaning, and the changed value lives no
+ * longer than the rendering. The environment's globals are per rendering too.
  */
 #include "base/alloc.h"
 #include "jinja/jinja_op.h"
@@ -22,7 +22,7 @@ METHOD(append)
 
 METHOD(extend)
 {
-	struct jinja_value *more = jiter_list(rt, v[0]); /* a copy: may be self */
+	struct jinja_value *more = jiter_list(rt, v[0]); /* a copy, because v[0] may be self */
 	for (size_t i = 0; more && i < more->l.n; i++)
 		jval_seq_add(rt->arena, self, more->l.items[i]);
 	return more ? &jval_none : NULL;
@@ -62,7 +62,7 @@ METHOD(list_pop)
 	return take_out(self, (size_t)at);
 }
 
-/* Index of the first item equal to v; n where there is none. */
+/* Index of the first item equal to v; n: none is. */
 static size_t position(struct jrt *rt, struct jinja_value *self, struct jinja_value *v)
 {
 	for (size_t i = 0; i < self->l.n; i++)
@@ -102,7 +102,7 @@ METHOD(seq_count)
 	return jrt_failed(rt) ? NULL : jinja_int(rt->arena, n);
 }
 
-/* The items of a filter's result become self's. */
+/* Replaces self's items by the items of a filter's result. */
 static struct jinja_value *replace_items(struct jrt *rt, struct jinja_value *self,
 					 const char *filter, const struct jargs *args)
 {
@@ -150,7 +150,7 @@ static const struct jbuiltin list_methods[] = {
 	{"sort", "reverse? key?", do_sort}, {NULL, NULL, NULL},
 };
 
-/* tuple and range */
+/* methods of tuple and range */
 static const struct jbuiltin fixed_methods[] = {
 	{"count", "value", do_seq_count}, {"index", "value", do_seq_index},
 	{NULL, NULL, NULL},
@@ -182,7 +182,7 @@ METHOD(items)
 	return view_of(rt, self, VIEW_ITEMS);
 }
 
-/* The entry under key: false where it is unhashable (failed). */
+/* The entry under key. False: the key is unhashable; the failure is set. */
 static bool entry_of(struct jrt *rt, struct jinja_value *dict, struct jinja_value *key,
 		     uint64_t *out_hash, struct jentry **out)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Methods of str. Every piece of a string keeps its marks, and shares its bytes with
- * the string where it can. Positions are characters outside and bytes inside; the
- * searches run on bytes, which in UTF-8 finds the same.
+ * Methods of str. Every piece of a string keeps its trust marks and shares the string's
+ * bytes if possible. Positions are in characters for the template and in bytes inside.
+ * Searches run on bytes, which gives the same result in UTF-8.
  *
- * What a method costs is taken as steps before it runs (jrt_work), so that no
- * template keeps a thread busy with a few nodes over a long text.
+ * A method counts its cost as steps before it runs (jrt_work). No template can thus keep
+ * a thread busy with a few nodes over a long text.
  */
 #include "base/alloc.h"
 #include "base/utf8.h"
@@ -13,7 +13,7 @@
 
 #define METHOD(name) JNATIVE(do_##name)
 
-/* An argument that must be a string, or absent (none): *out NULL. */
+/* Reads an argument that must be a string, or absent or none: then *out is NULL. */
 static bool maybe_str(struct jrt *rt, const struct jinja_value *v,
 		      const struct jstr **out)
 {
@@ -105,7 +105,7 @@ static bool add_piece(struct jrt *rt, struct jinja_value *list, const struct jst
 	return jrt_room(rt, 0) && jrt_work(rt, 32);
 }
 
-/* The next run of what is not white space: false where there is none. */
+/* Finds the next run of non-space characters. False: there is none. */
 static bool next_word(const struct jstr *s, size_t *at, size_t *out_from)
 {
 	uint32_t c;
@@ -128,7 +128,7 @@ static struct jinja_value *split_words(struct jrt *rt, const struct jstr *s, int
 	struct jinja_value *out = jinja_list(rt->arena);
 	size_t at = 0, from;
 	while (next_word(s, &at, &from)) {
-		if (max-- == 0) /* the rest, its white space at the end included */
+		if (max-- == 0) /* the rest of the text, with the white space at its end */
 			at = s->n;
 		if (!add_piece(rt, out, s, from, at))
 			return NULL;
@@ -138,7 +138,7 @@ static struct jinja_value *split_words(struct jrt *rt, const struct jstr *s, int
 	return out;
 }
 
-/* The last run of what is not white space in the first `end` bytes. */
+/* Finds the last run of non-space characters in the first `end` bytes. */
 static bool last_word(const struct jstr *s, size_t end, size_t *out_from, size_t *out_to)
 {
 	size_t from;
@@ -164,7 +164,7 @@ static struct jinja_value *rsplit_words(struct jrt *rt, const struct jstr *s, in
 	size_t end = s->n, from, to;
 	while (last_word(s, end, &from, &to)) {
 		if (max-- == 0)
-			from = 0; /* the rest, white space at the beginning included */
+			from = 0; /* the rest of the text, with the white space at its beginning */
 		if (!add_piece(rt, out, s, from, to))
 			return NULL;
 		if (from == 0)
@@ -188,7 +188,7 @@ static struct jinja_value *split_by(struct jrt *rt, const struct jstr *s,
 	return add_piece(rt, out, s, from, s->n) ? out : NULL;
 }
 
-/* Offset of the last `needle` in s.p[from..to), or -1. */
+/* Offset of the last `needle` in s.p[from..to); -1: not found. */
 static ptrdiff_t find_last(struct str s, struct str needle, size_t from, size_t to)
 {
 	if (to < needle.n)
@@ -213,7 +213,8 @@ static struct jinja_value *rsplit_by(struct jrt *rt, const struct jstr *s,
 	return add_piece(rt, out, s, 0, end) ? jval_reverse(out) : NULL;
 }
 
-/* Without a separator runs of white space part, and none is at the ends. */
+/* Without a separator, runs of white space separate the words, and those at both ends are
+ * ignored. */
 static struct jinja_value *split(struct jrt *rt, struct jinja_value *self,
 				 struct jinja_value **v, bool from_right)
 {
@@ -249,7 +250,8 @@ static bool ends_line(uint32_t c)
 	       c == 0x2028 || c == 0x2029;
 }
 
-/* At every line end Unicode knows, and no empty line behind the last. */
+/* Splits at every line end that Unicode knows. A line end at the end of the text adds no
+ * empty line. */
 METHOD(splitlines)
 {
 	const struct jstr *s = &self->s;
@@ -304,8 +306,8 @@ METHOD(rpartition)
 
 /* --- searching ----------------------------------------------------------- */
 
-/* Bytes that characters start..stop of s take, Python's way with negative and
- * large numbers. false: start lies behind the end, where nothing is found. */
+/* The byte range of characters start..stop of s; negative and large numbers count as in
+ * Python. False: start lies after the end, so nothing can be found. */
 static bool part_of(struct jrt *rt, const struct jstr *s, struct jinja_value *start,
 		    struct jinja_value *stop, size_t *out_from, size_t *out_to)
 {
@@ -335,7 +337,7 @@ static bool part_of(struct jrt *rt, const struct jstr *s, struct jinja_value *st
 	return true;
 }
 
-/* Character index of the needle in v[0], -1 where absent; false: failed. */
+/* The character index of the needle v[0]; -1: absent. False: failed. */
 static bool find_in(struct jrt *rt, struct jinja_value *self, struct jinja_value **v,
 		    bool last, int64_t *out)
 {
@@ -401,7 +403,7 @@ METHOD(count)
 	return jinja_int(rt->arena, n);
 }
 
-/* Does s begin (or end) with one of the strings in v[0]? */
+/* True if s begins (or ends) with one of the strings in v[0]. */
 static struct jinja_value *has_end(struct jrt *rt, struct jinja_value *self,
 				   struct jinja_value **v,
 				   bool (*is)(struct str, struct str))
@@ -452,7 +454,7 @@ METHOD(replace)
 		from = (size_t)at + old->n;
 		if (old->n)
 			continue;
-		/* the empty string lies before each character and at the end */
+		/* an empty `old` matches before each character and at the end */
 		if (from == s->n)
 			return jtext_finish(t);
 		uint32_t c;
@@ -460,7 +462,7 @@ METHOD(replace)
 		jtext_add_part(t, s, from, from + len);
 		from += len;
 	}
-	if (from == 0) /* nothing replaced: no copy */
+	if (from == 0) /* nothing was replaced: return self without a copy */
 		return jrt_failed(rt) ? NULL : self;
 	jtext_add_part(t, s, from, s->n);
 	return jtext_finish(t);
@@ -491,8 +493,8 @@ METHOD(format)
 	return jformat_braces(rt, &self->s, args);
 }
 
-/* Blanks (or another character) at both ends up to `width` characters; left gets
- * `left_of` of the missing ones. */
+/* Fills s with blanks (or another character) up to `width` characters. side: -1 pads on
+ * the right, 1 on the left, 0 on both sides. */
 static struct jinja_value *pad(struct jrt *rt, struct jinja_value *self,
 			       struct jinja_value **v, int side)
 {
@@ -508,7 +510,7 @@ static struct jinja_value *pad(struct jrt *rt, struct jinja_value *self,
 	if (width <= len)
 		return self;
 	uint64_t missing = (uint64_t)(width - len);
-	/* CPython's centre: the odd one goes left when the width is odd too */
+	/* CPython's center: an odd pad puts the extra one left if the width is odd too */
 	uint64_t left = side < 0 ? 0 : side > 0 ? missing :
 			missing / 2 + (missing & (uint64_t)width & 1);
 	struct jtext *t = jtext_new(rt, 0);
@@ -533,7 +535,7 @@ METHOD(rjust)
 	return pad(rt, self, v, 1);
 }
 
-/* Zeros behind the sign. */
+/* Puts zeros after the sign. */
 METHOD(zfill)
 {
 	const struct jstr *s = &self->s;
@@ -552,7 +554,7 @@ METHOD(zfill)
 
 /* --- kinds of characters ------------------------------------------------- */
 
-/* Are there characters, and are all of this kind? */
+/* True if s is not empty and all its characters are of this kind. */
 static struct jinja_value *all_are(struct jrt *rt, const struct jstr *s,
 				   bool (*is)(uint32_t), bool when_empty)
 {
@@ -569,7 +571,7 @@ static struct jinja_value *all_are(struct jrt *rt, const struct jstr *s,
 
 static bool is_ascii(uint32_t c) { return c < 0x80; }
 
-/* Digits without super- and subscripts and circled ones. */
+/* A decimal digit; superscripts, subscripts and circled digits are none. */
 static bool is_decimal(uint32_t c)
 {
 	return jcase_is_digit(c) && jcase_is_printable(c) && (c < 0x80 || c > 0x24FF ||

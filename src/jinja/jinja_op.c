@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic and subscripts. Integers are 64 bits wide: where Python would go on
- * with a longer one, the template fails instead of giving a wrong number.
+ * Arithmetic and subscripts. Integers have 64 bits. Python would continue with a longer
+ * integer; here the template fails rather than compute a wrong number.
  */
 #include "jinja/jinja_op.h"
 
@@ -37,7 +37,7 @@ static struct jinja_value *int_pow(struct jrt *rt, int64_t x, int64_t n)
 		return jinja_float(rt->arena, pow((double)x, (double)n));
 	}
 	int64_t r = 1;
-	if (x == 1 || x == -1 || x == 0) /* would not overflow, however large n is */
+	if (x == 1 || x == -1 || x == 0) /* cannot overflow, however large n is */
 		return jinja_int(rt->arena, n == 0 ? 1 : x == -1 && n % 2 == 0 ? 1 : x);
 	for (; n > 0; n--)
 		if (__builtin_mul_overflow(r, x, &r))
@@ -52,11 +52,11 @@ static struct jinja_value *int_divide(struct jrt *rt, enum jop op, int64_t a, in
 				"integer division or modulo by zero");
 	if (op == OP_DIV)
 		return jinja_float(rt->arena, (double)((long double)a / b));
-	if (b == -1) /* INT64_MIN / -1 traps */
+	if (b == -1) /* INT64_MIN / -1 would trap */
 		return op == OP_MOD ? jinja_int(rt->arena, 0) :
 		       a == INT64_MIN ? overflow(rt) : jinja_int(rt->arena, -a);
 	int64_t q = a / b, r = a % b;
-	if (r != 0 && (r < 0) != (b < 0)) { /* Python rounds down, C to zero */
+	if (r != 0 && (r < 0) != (b < 0)) { /* Python rounds down, C rounds to zero */
 		q--;
 		r += b;
 	}
@@ -97,7 +97,7 @@ static struct jinja_value *float_arith(struct jrt *rt, enum jop op, double a, do
 		if (isinf(r) && isfinite(a) && isfinite(b))
 			return jrt_fail(rt, "a power is too large");
 		break;
-	default: { /* divmod as CPython does it, signs of zero included */
+	default: { /* divmod as in CPython, including the signs of zeros */
 		double mod = fmod(a, b);
 		double div = (a - mod) / b;
 		if (mod != 0 && (b < 0) != (mod < 0)) {
@@ -115,7 +115,8 @@ static struct jinja_value *float_arith(struct jrt *rt, enum jop op, double a, do
 	return jinja_float(rt->arena, r);
 }
 
-/* seq * times. What it will take is known before, so it is asked for before. */
+/* seq * times. The result's size is known in advance, so the memory limit is checked
+ * first. */
 static struct jinja_value *repeat(struct jrt *rt, struct jinja_value *seq, int64_t times)
 {
 	if (times < 0)
@@ -223,7 +224,7 @@ struct jinja_value *jop_plus(struct jrt *rt, struct jinja_value *v)
 
 /* --- subscripts and slices ----------------------------------------------- */
 
-/* Byte offset of character i, or of the end. */
+/* Byte offset of character i; the end if s is shorter. */
 static size_t char_offset(const struct jstr *s, size_t i)
 {
 	size_t at = 0;
@@ -246,8 +247,8 @@ static struct jinja_value *char_at(struct jrt *rt, const struct jstr *s, int64_t
 	return jstr_slice(rt, s, at, at + len);
 }
 
-/* An unhashable key is in no dict; a string has no item 'x'. The caller goes on
- * with attributes. */
+/* NULL also for an unhashable key of a dict and for s['x'] of a string: the caller then
+ * tries attributes. */
 struct jinja_value *jop_subscript(struct jrt *rt, struct jinja_value *v,
 				  struct jinja_value *key)
 {
@@ -278,7 +279,7 @@ struct jinja_value *jop_subscript(struct jrt *rt, struct jinja_value *v,
 
 struct slice {
 	int64_t start, stop, step;
-	size_t n; /* items it gives */
+	size_t n; /* number of items that the slice selects */
 };
 
 static bool slice_part(struct jrt *rt, struct jinja_value *v, int64_t *out)
@@ -300,7 +301,7 @@ static int64_t clamp(int64_t i, int64_t len, int64_t lo, int64_t hi)
 	return i < lo ? lo : i > hi ? hi : i;
 }
 
-/* The parts of a slice over len items, as Python's slice.indices gives them. */
+/* Computes a slice over len items like Python's slice.indices. */
 static bool slice_of(struct jrt *rt, int64_t len, struct jinja_value *start,
 		     struct jinja_value *stop, struct jinja_value *step,
 		     struct slice *out)
@@ -333,7 +334,7 @@ static bool slice_of(struct jrt *rt, int64_t len, struct jinja_value *start,
 	return true;
 }
 
-/* Without a step the characters are one piece, shared with s. */
+/* Without a step the result is one piece that shares s's bytes. */
 static struct jinja_value *slice_string(struct jrt *rt, const struct jstr *s,
 					size_t len, const struct slice *sl)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Statements, and the way from source to a template.
+ * Parses statements, and compiles a source to a template.
  *
- * Recursive descent; a function that fails returns NULL or false after jparse_fail,
- * and the first failure is kept. Tokens are an array, so looking ahead is an index.
- *
- * Nesting of any kind (parentheses, blocks, chains of filters) is bounded by
- * one counter: what is parsed is later walked by functions that call themselves.
+ * Recursive descent. A function that fails calls jparse_fail and returns NULL or false;
+ * the first failure is kept. Tokens are an array, so looking ahead is an index. One
+ * counter bounds nesting of any kind (parentheses, blocks, chains of filters), because
+ * recursive functions walk the tree later.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,7 +83,7 @@ bool jparse_skip_name(struct jparser *p, const char *name)
 
 void *jparse_grow(struct arena *a, void *items, int n, size_t size)
 {
-	if ((n & (n - 1)) != 0) /* full at 0 and at every power of two */
+	if ((n & (n - 1)) != 0) /* the array is full at 0 and at every power of two */
 		return items;
 	void *grown = arena_alloc(a, size * (n ? 2 * (size_t)n : 1));
 	if (n)
@@ -111,7 +110,7 @@ static bool expect_name(struct jparser *p, const char *name)
 	return false;
 }
 
-/* The rest of a tag, a body, and the one word that ends it. */
+/* Parses the rest of a tag, a body, and the word that ends the body. */
 static bool parse_body_to(struct jparser *p, const char *end, struct jblock *out)
 {
 	const char *const ends[] = {end, NULL};
@@ -121,8 +120,8 @@ static bool parse_body_to(struct jparser *p, const char *end, struct jblock *out
 	return true;
 }
 
-/* A body that is a function of its own: loops around it cannot be left from it,
- * and it is asked which of the special names it mentions. */
+/* Parses a body that is a function of its own. `break` and `continue` cannot leave it for
+ * a loop outside. Records which special names it mentions. */
 static bool parse_function_body(struct jparser *p, const char *end, struct stmt *s)
 {
 	int loops = p->loops;
@@ -165,10 +164,10 @@ static bool parse_for(struct jparser *p, struct stmt *s)
 		return false;
 	s->is_recursive = jparse_skip_name(p, "recursive");
 	int loops = p->loops;
-	/* a recursive loop's body is a function: no way out to the loops around */
+	/* a recursive loop's body is a function: it cannot break out of outer loops */
 	p->loops = s->is_recursive ? 1 : loops + 1;
 	bool ok = parse_body(p, ends, &s->body);
-	p->loops = s->is_recursive ? 0 : loops; /* `else` runs behind the loop */
+	p->loops = s->is_recursive ? 0 : loops; /* `else` runs after the loop */
 	if (ok && !jparse_skip_name(p, "endfor")) {
 		p->t++;
 		ok = parse_body_to(p, "endfor", &s->else_);
@@ -191,12 +190,12 @@ static bool parse_set(struct jparser *p, struct stmt *s)
 	return parse_body_to(p, "endset", &s->body);
 }
 
-/* (a, b=1, …) of macros and call blocks. */
+/* Parses the parameters (a, b=1, …) of macros and call blocks. */
 static bool parse_params(struct jparser *p, struct stmt *s)
 {
 	if (!jparse_expect(p, T_LPAREN))
 		return false;
-	int n_values = 0; /* in step with n_params */
+	int n_values = 0; /* equals n_params before and after each turn */
 	bool has_default = false;
 	while (p->t->type != T_RPAREN) {
 		if (s->n_params && !jparse_expect(p, T_COMMA))
@@ -319,7 +318,7 @@ static struct stmt *parse_statement(struct jparser *p)
 			   at->text.p);
 }
 
-/* Text and {{ }} in a row are one statement. */
+/* Adjacent text and {{ }} become one statement. */
 static void add_output(struct jparser *p, struct jblock *b, struct expr *e)
 {
 	struct stmt *last = b->n ? b->p[b->n - 1] : NULL;
@@ -332,8 +331,8 @@ static void add_output(struct jparser *p, struct jblock *b, struct expr *e)
 	jparse_push(p, &last->items, &last->n, e);
 }
 
-/* The text behind what is read so far, up to a tag that begins with one of `ends`
- * (left as the current token), or to the end where ends is NULL. */
+/* Parses text and statements up to a tag that begins with one of `ends`; that tag stays
+ * the current token. ends NULL: up to the end of the source. */
 static bool parse_text(struct jparser *p, const char *const *ends, struct jblock *out)
 {
 	for (;;) {
@@ -360,7 +359,7 @@ static bool parse_text(struct jparser *p, const char *const *ends, struct jblock
 				return false;
 			jparse_push(p, &out->p, &out->n, s);
 			break;
-		default: /* the lexer gives nothing else outside of tags but the end */
+		default: /* outside of tags the lexer gives only these and the end */
 			p->t = at;
 			if (ends)
 				jparse_fail(p, at, "the template ends where '%s' is "

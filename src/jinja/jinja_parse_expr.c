@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Expressions. From loose to tight:
+ * Parses expressions. Precedence from low to high:
  *
  *   a if b else c
  *   or
@@ -10,12 +10,12 @@
  *   + -
  *   ~
  *   * / // %
- *   **                              (from the left, unlike Python)
+ *   **                              (left-associative, unlike Python)
  *   unary - +
  *   .name [item] (call) | filter  is test
  *
- * Each level is a function (the arithmetic ones a row of a table); operands of one
- * level stand in one node, so that a long chain is no deep tree.
+ * Each level is a function; the arithmetic levels are rows of a table. All operands
+ * of one level stand in one node, so a long chain does not make a deep tree.
  */
 #include "jinja/jinja_ast.h"
 
@@ -44,10 +44,10 @@ static void push_item(struct jparser *p, struct expr *e, struct expr *item)
 	jparse_push(p, &e->items, &e->n, item);
 }
 
-/* Append the operator behind the last item. */
+/* Appends the operator after the last item. */
 static void push_op(struct jparser *p, struct expr *e, int op)
 {
-	int n = e->n - 1; /* operators before it */
+	int n = e->n - 1; /* number of operators before this one */
 	e->ops = jparse_grow(p->a, e->ops, n, sizeof *e->ops);
 	e->ops[n] = (uint8_t)op;
 }
@@ -153,7 +153,7 @@ static struct expr *parse_not(struct jparser *p)
 	return e->a ? e : NULL;
 }
 
-/* `and` of nots, or `or` of ands. */
+/* Parses `and` with operands of `not`, or `or` with operands of `and`. */
 static struct expr *parse_logic(struct jparser *p, bool is_or)
 {
 	const struct token *at = p->t;
@@ -175,7 +175,7 @@ static struct expr *parse_cond(struct jparser *p)
 {
 	const struct token *at = p->t;
 	struct expr *e = parse_logic(p, true);
-	int nested = 0; /* `a if b if c`: each one deeper */
+	int nested = 0; /* each further `if` of `a if b if c` nests one level deeper */
 	while (e && jparse_skip_name(p, "if")) {
 		if (!jparse_enter(p))
 			return NULL;
@@ -332,7 +332,7 @@ static struct expr *parse_call(struct jparser *p, struct expr *of)
 	return (e->args = parse_args(p)) ? e : NULL;
 }
 
-/* Name with dots, as filters and tests have. */
+/* Parses a name with dots, as filters and tests may have. */
 static bool parse_dotted(struct jparser *p, struct str *out)
 {
 	*out = p->t->text;
@@ -419,8 +419,9 @@ static struct expr *parse_test(struct jparser *p, struct expr *a)
 	return not;
 }
 
-/* Each step wraps the value once more; the depth it takes is given back at the
- * end, for what stands beside is not inside. */
+/* Parses .name, [item], (call), filters and tests after a value. Each one nests the value
+ * one level deeper. The levels are released at the end, because what follows is not
+ * nested inside. */
 static struct expr *parse_steps(struct jparser *p, struct expr *e, bool with_filters)
 {
 	int nested = 0;
@@ -430,7 +431,7 @@ static struct expr *parse_steps(struct jparser *p, struct expr *e, bool with_fil
 		if (type != T_DOT && type != T_LBRACKET && type != T_LPAREN &&
 		    !is_test && !(with_filters && type == T_PIPE))
 			break;
-		/* behind a filter or test only calls, filters and tests follow */
+		/* after a filter or test only calls, filters and tests may follow */
 		if (with_filters && (type == T_DOT || type == T_LBRACKET))
 			break;
 		if (!jparse_enter(p))
@@ -512,7 +513,7 @@ static struct expr *parse_string(struct jparser *p)
 	return e;
 }
 
-/* [a, b] and {a: b, c: d}; a comma may follow the last. */
+/* Parses [a, b] and {a: b, c: d}; a comma may follow the last item. */
 static struct expr *parse_display(struct jparser *p, enum tok close)
 {
 	bool is_dict = close == T_RBRACE;
@@ -543,7 +544,7 @@ static bool is_tuple_end(const struct jparser *p, const char *end)
 	       (end && jparse_is_name(p, end));
 }
 
-/* Items with commas between them, up to what ends a tuple. */
+/* How parse_tuple reads items with commas between them. */
 struct tuple_opts {
 	bool is_target, with_cond, with_namespace, may_be_empty;
 	const char *end;
@@ -621,7 +622,8 @@ static bool can_assign(const struct expr *e)
 struct expr *jexpr_parse_target(struct jparser *p, bool with_namespace, const char *end)
 {
 	const struct token *at = p->t;
-	unsigned mentions = p->mentions; /* assigning to it is no mention */
+	unsigned mentions = p->mentions; /* an assignment to a special name does not count as a
+					  * mention */
 	struct expr *e = parse_tuple(p, &(struct tuple_opts){
 		.is_target = true, .with_namespace = with_namespace, .end = end});
 	p->mentions = mentions;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * str() and repr(): what `{{ x }}` prints. Bytes that come from a string keep its
- * marks, everything around them is the template's.
+ * str() and repr(): what `{{ x }}` prints. Bytes of a string keep the string's trust
+ * marks. All other bytes have the template's trust.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "jinja/jinja_ast.h"
 #include "jinja/jinja_op.h"
 
-/* The fewest digits that read back equal, laid out as Python does: an exponent
- * below 1e-4 and from 1e16. */
+/* Prints the fewest digits that read back as v, in Python's layout: with an exponent
+ * below 1e-4 and from 1e16 on. */
 void jrepr_add_float(struct jtext *t, double v)
 {
 	if (!isfinite(v)) {
@@ -45,7 +45,7 @@ static void add_escaped(struct jtext *t, uint32_t c, enum trust trust)
 	jtext_add(t, str_of(esc), trust);
 }
 
-/* Double quotes only where that saves escaping single ones. */
+/* Uses double quotes only if that avoids escaping single quotes. */
 static void add_quoted(struct jtext *t, const struct jstr *s)
 {
 	bool has_single = memchr(s->p, '\'', s->n), has_double = memchr(s->p, '"', s->n);
@@ -81,7 +81,7 @@ static void add_items(struct jtext *t, const struct jinja_value *v, int depth)
 	jtext_add_z(t, v->kind == J_LIST ? "]" : ")");
 }
 
-/* What a dict or a view of one shows between its brackets. */
+/* Prints what a dict or a view of a dict shows between its brackets. */
 static void add_entries(struct jtext *t, const struct jdict *d, int depth,
 			enum jview_what what, bool is_dict)
 {
@@ -143,8 +143,8 @@ static void add_container(struct jtext *t, const struct jinja_value *v, int dept
 	}
 }
 
-/* Each value costs steps: a list that holds another twice, which holds another twice,
- * is short to make and endless to print. */
+/* Each value costs steps. A list that holds another list twice, which holds a third one
+ * twice, and so on is quick to build and endless to print. */
 void jrepr_add_repr(struct jtext *t, const struct jinja_value *v, int depth)
 {
 	if (!jrt_work(t->rt, 16)) {

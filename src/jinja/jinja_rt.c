@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Failures and bounds of a rendering, and text with marks.
+ * Failures and limits of a rendering, and text with trust marks.
  *
- * A prompt of a megabyte is put together from small pieces, often by a template
- * that says `ns.text = ns.text + piece`. Copied each time that would be quadratic,
- * and so the bytes of a finished string stay open at their end: while nobody has put
- * something behind them, the next addition goes there, and both strings, the old
- * and the longer one, are views of the same bytes.
+ * Templates often build a prompt of a megabyte from small pieces with `ns.text = ns.text
+ * + piece`. Copying the text each time would be quadratic. Therefore a finished string's
+ * buffer stays open at its end. The first addition after that goes into the same buffer,
+ * and the old and the longer string are views of the same bytes:
  *
  *   bytes   <|im_start|>user\nhello<|im_end|>\n........
  *   marks   T..................U....T...........
  *   old     |------------------------|
  *   new     |------------------------------------|
  *
- * The last mark may grow along; therefore marks are read up to the string's own
- * length only, never to their end.
+ * An addition may extend the old string's last mark. Readers therefore stop at the
+ * string's own length, not at the end of its last mark.
  */
 #include "jinja/jinja_rt.h"
 
@@ -47,8 +46,8 @@ void *jrt_limit(struct jrt *rt, const char *what)
 	return NULL;
 }
 
-/* The words are put together only here: most undefined values are asked whether
- * they are defined, and no more. */
+/* Formats the message only here, on real use: templates mostly just ask whether an
+ * undefined value is defined. */
 void *jrt_undefined(struct jrt *rt, const struct jinja_value *v)
 {
 	int n = (int)MIN(v->u.name.n, 200);
@@ -79,8 +78,8 @@ bool jrt_room(struct jrt *rt, size_t n)
 
 bool jrt_work(struct jrt *rt, size_t n)
 {
-	/* One step buys 64 elementary operations: a step is a node, and a node
-	 * costs about as much. */
+	/* One step pays for 64 elementary operations, because evaluating a node costs
+	 * about as much. */
 	rt->work += n;
 	rt->steps -= (int64_t)(rt->work / 64);
 	rt->work %= 64;
@@ -134,8 +133,8 @@ struct jtext *jtext_new(struct jrt *rt, size_t cap)
 	return t;
 }
 
-/* Room for n more bytes. Doubling wastes the old half, which nothing frees before
- * the rendering ends: the sum over all is still no more than the final size. */
+/* Makes room for n more bytes. Doubling leaves the old buffer unused in the arena until
+ * the rendering ends. All old buffers together are no larger than the final one. */
 static bool text_reserve(struct jtext *t, size_t n)
 {
 	if (t->failed)
@@ -159,7 +158,7 @@ static bool text_reserve(struct jtext *t, size_t n)
 	return true;
 }
 
-/* The last n bytes added are of this trust. */
+/* Gives the last n bytes added this trust. */
 static void text_mark(struct jtext *t, size_t n, enum trust trust)
 {
 	if (t->n_marks && t->marks[t->n_marks - 1].trust == trust) {
@@ -204,7 +203,7 @@ void jtext_add_cp(struct jtext *t, uint32_t cp, enum trust trust)
 	jtext_add(t, (struct str){c, utf8_encode(cp, c)}, trust);
 }
 
-/* The first mark that ends behind byte `at`. */
+/* Index of the first mark that ends after byte `at`. */
 static size_t mark_at(const struct jstr *s, size_t at)
 {
 	size_t lo = 0, hi = s->n_marks - 1;
@@ -261,7 +260,7 @@ void jtext_fill(struct jtext *t, struct str s, enum trust trust, size_t times)
 	text_mark(t, s.n * times, trust);
 }
 
-/* One mark needs no array: most strings are of one author. */
+/* a single mark needs no array, and most strings have one writer */
 struct jinja_value *jtext_finish(struct jtext *t)
 {
 	if (t->failed || jrt_failed(t->rt))
@@ -307,11 +306,11 @@ struct jinja_value *jstr_concat(struct jrt *rt, const struct jstr *a,
 		return jval_from_jstr(rt->arena, *a);
 	if (a->n == 0)
 		return jval_from_jstr(rt->arena, *b);
-	/* Bytes behind a that nobody uses yet: extend in place. */
+	/* If no other string uses the bytes after a, extend a's buffer in place. */
 	struct jtext *t = a->tail;
 	if (!t || t->failed || t->n != a->n || t->p != a->p) {
-		/* A string that was itself put together is likely to be extended
-		 * again: give it room, so that a loop of n additions is linear. */
+		/* A string that was itself concatenated will probably be extended again.
+		 * Give it room, so that a loop of n additions takes linear time. */
 		t = jtext_new(rt, (a->n + b->n) * (a->tail ? 2 : 1));
 		jtext_add_jstr(t, a);
 	}

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One rendering: its bounds, its failure, its text under construction, and how
- * its parts call each other.
+ * One rendering: its limits, its failure, its text under construction, and the interfaces
+ * between the evaluator's files.
  *
- * Failure. A function that makes a value returns NULL when it failed, after it said
- * why with jrt_fail (or one of its kin); callers pass the NULL on. The first
- * failure is kept.
+ * Failure. A function that makes a value calls jrt_fail (or a sibling) on failure and
+ * returns NULL. Callers pass the NULL on. The first failure is kept.
  *
- * Bounds. Each evaluated node is a step, and work that is proportional to data
- * takes steps for it (jrt_work). Memory is what the arena handed out since the start:
- * small pieces are taken without asking and noticed at the next step;
- * whatever a template can size by a number asks first (jrt_room).
+ * Limits. Each evaluated node is a step. Work proportional to data counts as further
+ * steps (jrt_work). Memory is what the arena handed out since the start. Small
+ * allocations do not check the limit; the next step does. An allocation whose size a
+ * template can choose checks first (jrt_room).
+ *
  * Thread: one at a time.
  */
 #pragma once
@@ -24,32 +24,33 @@ struct jrt {
 	const struct jinja_env *env;
 	size_t mem_base, mem_max;
 	size_t out_base, out_max;
-	int64_t steps;              /* left */
-	size_t work;                /* not yet a whole step */
-	int depth;                  /* left */
-	int line;                   /* of the node last entered */
-	struct fail fail;           /* fail.code is OK until something failed */
+	int64_t steps;              /* steps that remain */
+	size_t work;                /* elementary operations that do not make a whole step yet */
+	int depth;                  /* levels of nesting that remain */
+	int line;                   /* source line of the node entered last */
+	struct fail fail;           /* fail.code is OK until the first failure */
 	struct marked *out;
-	struct jtext *capture;      /* where output goes instead of `out`, or NULL */
-	struct jinja_value *block_text; /* what `filter` and `set` blocks filter */
-	struct jinja_value **globals;   /* [j->n_globals] looked up, NULL: not yet */
+	struct jtext *capture;      /* receives the output instead of `out`; NULL: no capture */
+	struct jinja_value *block_text; /* input of the filters of `filter` and `set` blocks */
+	struct jinja_value **globals;   /* [j->n_globals] values looked up; NULL: not looked up
+					 * yet */
 };
 
-/* The template is at fault, or the messages are: E_TEMPLATE and the line. */
+/* Fails with E_TEMPLATE and the line: the template or the messages are at fault. */
 void *jrt_fail(struct jrt *rt, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* A bound was hit: E_LIMIT and the line. */
+/* Fails with E_LIMIT and the line. */
 void *jrt_limit(struct jrt *rt, const char *what);
-/* Complain that v was used while undefined, in Jinja's words. */
+/* Fails because v was used while undefined, in Jinja's words. */
 void *jrt_undefined(struct jrt *rt, const struct jinja_value *v);
 static inline bool jrt_failed(const struct jrt *rt)
 {
 	return rt->fail.code != OK;
 }
-/* May n more bytes be taken? Fails with E_LIMIT where not. */
+/* Checks that n more bytes may be allocated. False: failed with E_LIMIT. */
 bool jrt_room(struct jrt *rt, size_t n);
-/* Count n elementary operations as steps; fails with E_LIMIT at the bound. */
+/* Counts n elementary operations. False: failed with E_LIMIT. */
 bool jrt_work(struct jrt *rt, size_t n);
-/* Go one level deeper, and one step; false (failed) at a bound. */
+/* Enters one more level of nesting and counts one step. False: failed with E_LIMIT. */
 bool jrt_enter(struct jrt *rt, int line);
 static inline void jrt_leave(struct jrt *rt)
 {
@@ -62,15 +63,15 @@ struct jinja_value *jrt_undef_hint(struct jrt *rt, const char *hint);
 
 /* --- text under construction --------------------------------------------- */
 
-/* Grows in the arena. A finished string keeps it as its tail, so that
- * `s = s + x` in a loop extends the bytes in place instead of copying them. */
+/* Text under construction, which grows in the arena. The finished string keeps it as its
+ * tail. `s = s + x` in a loop then extends the bytes in place instead of copying them. */
 struct jtext {
 	struct jrt *rt;
 	char *p;
 	size_t n, cap;
 	struct mark *marks;
 	size_t n_marks, cap_marks;
-	bool failed; /* out of room: what was added is lost */
+	bool failed; /* memory ran out; later additions are dropped */
 };
 
 struct jtext *jtext_new(struct jrt *rt, size_t cap);
@@ -81,15 +82,15 @@ static inline void jtext_add_z(struct jtext *t, const char *s)
 }
 void jtext_addf(struct jtext *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void jtext_add_cp(struct jtext *t, uint32_t cp, enum trust trust);
-/* s whole, or its bytes from..to, with their marks. */
+/* Appends all of s, or its bytes from..to, with their trust marks. */
 void jtext_add_jstr(struct jtext *t, const struct jstr *s);
 void jtext_add_part(struct jtext *t, const struct jstr *s, size_t from, size_t to);
 void jtext_fill(struct jtext *t, struct str s, enum trust trust, size_t times);
-/* The string built, or NULL when it failed. */
+/* The finished string; NULL: an addition failed. */
 struct jinja_value *jtext_finish(struct jtext *t);
 
 enum trust jstr_trust_at(const struct jstr *s, size_t at);
-/* Bytes from..to of s as a value that shares its bytes. */
+/* Bytes from..to of s, as a value that shares these bytes. */
 struct jinja_value *jstr_slice(struct jrt *rt, const struct jstr *s, size_t from,
 			       size_t to);
 struct jinja_value *jstr_concat(struct jrt *rt, const struct jstr *a,
@@ -99,8 +100,8 @@ struct jinja_value *jstr_concat(struct jrt *rt, const struct jstr *a,
 
 struct jkw {
 	struct str name;
-	struct jinja_value *value; /* NULL: taken */
-	struct jinja_value *key;   /* the name with its marks; NULL: the template's */
+	struct jinja_value *value; /* NULL: already bound to a parameter */
+	struct jinja_value *key;   /* the name with its trust marks; NULL: the template wrote it */
 };
 struct jargs {
 	struct jinja_value **pos;
@@ -110,44 +111,44 @@ struct jargs {
 };
 
 #define JPARAMS_MAX 6
-/* self is what a method or filter is applied to (NULL for functions); v the
- * arguments bound to the parameters, NULL where left out. */
+/* A builtin. self: the value that a method or filter applies to (NULL for functions). v:
+ * the arguments bound to the parameters; NULL for omitted ones. */
 typedef struct jinja_value *(*jnative)(struct jrt *rt, struct jinja_value *self,
 				       struct jinja_value **v,
 				       const struct jargs *args);
 #define JNATIVE(name) \
 	static struct jinja_value *name(struct jrt *rt, struct jinja_value *self, \
 		struct jinja_value **v, const struct jargs *args)
-/* params: names in order, "?" behind those that may be left out; "*": the
- * function looks at args itself. */
+/* params: names in order, with "?" after optional ones. "*": the function reads args
+ * itself. */
 struct jbuiltin {
 	const char *name, *params;
 	jnative fn;
 };
 
-/* The row of that name in a table that ends with a NULL name. */
+/* The row with this name in a table that ends with a NULL name; NULL: none. */
 const struct jbuiltin *jcall_find(const struct jbuiltin *table, struct str name);
 const struct jbuiltin *jfilter_find(struct str name);
 const struct jbuiltin *jtest_find(struct str name);
 const struct jbuiltin *jglobal_find(struct str name);
-/* A method of values of v's kind, or NULL. */
+/* The method of this name for values of v's kind; NULL: none. */
 const struct jbuiltin *jmethod_find(const struct jinja_value *v, struct str name);
-/* Some kind of value has a method of that name. */
+/* True if values of some kind have a method of this name. */
 bool jmethod_is_name(struct str name);
 
 struct jinja_value *jcall_native(struct jrt *rt, const struct jbuiltin *fn,
 				 struct jinja_value *self,
 				 const struct jargs *args);
-/* Call any value; caller is the body of a call block or NULL. */
+/* Calls any value. caller: the body of a call block, or NULL. */
 struct jinja_value *jcall_value(struct jrt *rt, struct jinja_value *callee,
 				const struct jargs *args);
-/* Take keyword `name` out of args, or NULL. */
+/* Removes the keyword `name` from args and returns its value; NULL: absent. */
 struct jinja_value *jcall_take_kw(const struct jargs *args, const char *name);
-/* What is left of the keywords, put into d. */
+/* Puts the keywords that are still in args into d. */
 void jcall_put_kws(struct jrt *rt, const struct jargs *args, struct jdict *d);
-/* An optional integer argument: *out stays when v is NULL or none. */
+/* Reads an optional integer argument. *out is unchanged if v is NULL or none. */
 bool jcall_int(struct jrt *rt, struct jinja_value *v, int64_t *out);
-/* An argument that must be a string: NULL (failed) otherwise. */
+/* The argument v, which must be a string; NULL: failed. */
 const struct jstr *jcall_str(struct jrt *rt, const struct jinja_value *v);
 
 /* --- the parts of the evaluator ------------------------------------------ */
@@ -156,35 +157,36 @@ const struct jstr *jcall_str(struct jrt *rt, const struct jinja_value *v);
 struct jinja_value *jeval(struct jrt *rt, struct jframe *f, const struct expr *e);
 struct jinja_value *jeval_call(struct jrt *rt, struct jframe *f,
 			       const struct expr *e, struct jinja_value *caller);
-/* Attribute, then item; and the reverse. `v.name` and `v[key]`. */
+/* jeval_attr reads `v.name`: the attribute, else the item. jeval_item reads `v[key]`: the
+ * item, else the attribute. */
 struct jinja_value *jeval_attr(struct jrt *rt, struct jinja_value *v,
 			       struct str name);
 struct jinja_value *jeval_item(struct jrt *rt, struct jinja_value *v,
 			       struct jinja_value *key);
 
-/* jinja_loop.c: `loop`, and what it stands on */
+/* jinja_loop.c: iteration and the variable `loop` */
 struct jiter {
 	struct jinja_value *src;
 	size_t pos;
-	const struct stmt *filter; /* a for with an `if`, or NULL */
-	struct jframe *frame;      /* in which the filter is evaluated */
+	const struct stmt *filter; /* the `for` whose `if` selects items, or NULL */
+	struct jframe *frame;      /* the frame in which the filter is evaluated */
 };
-/* false (failed) where src cannot be iterated. */
+/* False: failed, because src cannot be iterated over. */
 bool jiter_init(struct jrt *rt, struct jiter *it, struct jinja_value *src);
-/* The next item; NULL at the end or where jrt_failed. */
+/* The next item; NULL: at the end, or failed (ask jrt_failed). */
 struct jinja_value *jiter_next(struct jrt *rt, struct jiter *it);
-/* All of an iterable as a list; NULL where failed. */
+/* All items of an iterable as a list; NULL: failed. */
 struct jinja_value *jiter_list(struct jrt *rt, struct jinja_value *src);
 
 struct jloop {
 	struct jiter it;
-	struct jinja_value *current, *before, *after; /* NULL: none */
+	struct jinja_value *current, *before, *after; /* neighbouring items; NULL: none */
 	bool after_known;
 	int64_t index0, length; /* length -1: not asked for yet */
 	int depth0;
 	struct jinja_value *changed; /* arguments of the last loop.changed() */
 	const struct stmt *def;
-	struct jframe *frame; /* around the loop */
+	struct jframe *frame; /* the frame that encloses the loop */
 };
 struct jinja_value *jloop_attr(struct jrt *rt, struct jinja_value *v, struct str name);
 bool jloop_next(struct jrt *rt, struct jloop *loop);
@@ -195,19 +197,19 @@ enum jflow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE, FLOW_FAIL };
 enum jflow jstmt_run(struct jrt *rt, struct jframe *f, const struct stmt *s);
 struct jinja_value *jstmt_call_macro(struct jrt *rt, struct jinja_value *macro,
 				     const struct jargs *args);
-/* loop(iterable) of a recursive loop. */
+/* loop(iterable) inside a recursive loop. */
 struct jinja_value *jstmt_recurse(struct jrt *rt, struct jloop *loop,
 				  struct jinja_value *iterable);
-/* Does the `if` of a for let this item pass? false also where failed. */
+/* True if the `if` of a `for` accepts this item; false also if it failed. */
 bool jstmt_for_test(struct jrt *rt, const struct stmt *s, struct jframe *f,
 		    struct jinja_value *item);
 
-/* jinja_filter_seq.c, jinja_filter_str.c: the other tables of filters */
+/* the tables of filters in jinja_filter_seq.c and jinja_filter_str.c */
 extern const struct jbuiltin jfilter_seqs[], jfilter_strs[];
-/* jinja_method_str.c: methods of str */
+/* the methods of str, in jinja_method_str.c */
 extern const struct jbuiltin jmethod_strs[];
-/* int(s) and float(s) of Python; false where s is no number (not failed, but for an
- * int that does not fit). */
+/* Python's int(s) and float(s). False: s is no number; this is a failure only for an int
+ * that does not fit 64 bits. */
 bool jformat_parse_int(struct jrt *rt, struct str s, int64_t base, int64_t *out);
 bool jformat_parse_float(struct str s, double *out);
 
@@ -227,7 +229,7 @@ struct jinja_value *jjson_dump(struct jrt *rt, const struct jinja_value *v,
 			       const struct jjson_style *style);
 
 /* jinja_format.c */
-/* fmt % args: args is a tuple, a dict or one value. */
+/* fmt % args, where args is a tuple, a dict or a single value. */
 struct jinja_value *jformat_percent(struct jrt *rt, const struct jstr *fmt,
 				    struct jinja_value *args);
 /* fmt.format(*args, **kwargs) */
@@ -235,25 +237,25 @@ struct jinja_value *jformat_braces(struct jrt *rt, const struct jstr *fmt,
 				   const struct jargs *args);
 
 /* jinja_sort.c */
-/* Sort items by keys, stable, in place; false where two keys have no order. */
+/* Sorts items by keys in place; the sort is stable. False: two keys have no order. */
 bool jsort_by_keys(struct jrt *rt, struct jinja_value **items,
 		   struct jinja_value **keys, size_t n, bool reverse);
 
-/* jinja_case.c: characters, Python's way */
+/* jinja_case.c: Python's rules for characters */
 bool jcase_is_space(uint32_t cp);
 bool jcase_is_alpha(uint32_t cp);
 bool jcase_is_digit(uint32_t cp);
 bool jcase_is_alnum(uint32_t cp);
 bool jcase_is_printable(uint32_t cp);
-/* The case of a character: 1 for upper or title case, -1 for lower, 0 for none. */
+/* The case of a character: 1 for upper or title case, -1 for lower case, 0 for none. */
 int jcase_of(uint32_t cp);
 enum jcase_to { CASE_UPPER, CASE_LOWER, CASE_CAPITALIZE, CASE_TITLE, CASE_SWAP };
-/* Append bytes from..to of s in another case, each character with its mark. */
+/* Appends bytes from..to of s in another case. Each character keeps its trust mark. */
 void jcase_add(struct jtext *t, const struct jstr *s, size_t from, size_t to,
 	       enum jcase_to to_case);
 struct jinja_value *jcase_change(struct jrt *rt, const struct jstr *s,
 				 enum jcase_to to_case);
-/* Offsets of the first and behind the last byte that is not white space (or not
- * one of chars, where not NULL). */
+/* Byte offsets of what remains after stripping white space (or the characters in `chars`,
+ * if not NULL) from the chosen ends. */
 void jcase_strip(const struct jstr *s, const struct jstr *chars, bool left,
 		 bool right, size_t *out_from, size_t *out_to);

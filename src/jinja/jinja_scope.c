@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which variable does a name mean? Jinja decides it before it runs, and so do we.
+ * Binds each name to a variable before the template runs, as Jinja does.
  *
- * The template, each body of a for, macro, call, filter, with, set and generation
- * block is a scope; `if` is none. Each scope is looked at whole before its statements
- * are bound, and for each name in it the first thing that happens decides:
+ * The template is a scope, and so is each body of a for, macro, call, filter, with, set
+ * and generation block. An `if` is no scope. A scope is scanned as a whole before its
+ * statements are bound. For each name, its first use in the scope decides:
  *
- *   read first    the nearest scope around that has the name; where none has, the
- *                 context's value, as it was when the scope was entered
- *   assigned first a variable of this scope. It begins with the value around,
- *                 else undefined; or, where the assignment stands inside an `if` and may
- *                 not happen, with the context's value
+ *   read first      The variable of the nearest enclosing scope that has the name. If none
+ *                   has it, the context's value when the scope was entered.
+ *   assigned first  A new variable of this scope. It starts with the enclosing value, else
+ *                   undefined. If the assignment is inside an `if` and may not happen, it
+ *                   starts with the context's value.
  *
- * So an assignment inside a loop is gone with the iteration, a macro sees the
- * variables around its definition as they are when it is called, and
- * a variable that the template assigns later is undefined before. What is bound
- * here costs the evaluator one array access per scope in between.
+ * Three rules follow. An assignment inside a loop is lost after the iteration. A macro
+ * sees the variables around its definition with their values at the time of the call. A
+ * variable that the template assigns later is undefined before. At run time a bound name
+ * costs one array access per scope in between.
  */
 #include "jinja/jinja_ast.h"
 
-/* Far more than the parser's bound on nesting: chains of filters and
- * attributes lie in each other too. */
+/* Far above the parser's limit on nesting, because chains of filters and attributes nest
+ * too. */
 #define BIND_DEPTH 2000
 
 struct binder {
@@ -29,16 +29,16 @@ struct binder {
 	struct fail *fail;
 	bool failed;
 	struct strmap globals; /* name to index in j->global_names */
-	int depth;             /* left */
+	int depth;             /* levels of nesting that are still permitted */
 	int for_depth;
-	bool is_soft; /* inside an if: an unknown filter fails only when reached */
+	bool is_soft; /* inside an if: an unknown filter fails only when it is evaluated */
 };
 
 static void scan_block(struct binder *b, struct scope *sc, const struct jblock *body,
 		       bool in_branch);
 static void bind_block(struct binder *b, struct scope *sc, const struct jblock *body);
 
-/* What is wrong with the name in e. */
+/* Fails for the name in e; `what` says what is wrong with it. */
 static void bind_fail(struct binder *b, const struct expr *e, const char *what)
 {
 	if (!b->failed)
@@ -75,7 +75,7 @@ static int add_slot(struct binder *b, struct scope *sc, struct str name, struct 
 	return n;
 }
 
-/* Where `name` is seen from sc; false where no scope has it. */
+/* Finds the variable that `name` means in scope sc. False: no scope has it. */
 static bool find(const struct scope *sc, struct str name, int *out_up, int *out_slot)
 {
 	uint32_t slot;
@@ -136,7 +136,7 @@ static int note_param(struct binder *b, struct scope *sc, struct str name)
 
 /* --- expressions --------------------------------------------------------- */
 
-/* Scan (note what is read) or bind (and check) e. */
+/* Scans e (records the names it reads), or binds and checks it (bind: true). */
 static void walk(struct binder *b, struct scope *sc, struct expr *e, bool bind);
 
 static void walk_args(struct binder *b, struct scope *sc, struct argexprs *args,
@@ -159,7 +159,8 @@ static void walk(struct binder *b, struct scope *sc, struct expr *e, bool bind)
 	bool was_soft = b->is_soft;
 	b->is_soft |= e->kind == EX_COND;
 	if (e->kind == EX_NAME) {
-		note_read(b, sc, e->name); /* seen before, unless a block's filter */
+		note_read(b, sc, e->name); /* usually recorded by the scan already, except in a
+					    * block's filter */
 		if (bind)
 			find(sc, e->name, &e->up, &e->slot);
 	}
@@ -252,7 +253,7 @@ static void scan_block(struct binder *b, struct scope *sc, const struct jblock *
 
 /* --- binding ------------------------------------------------------------- */
 
-/* Scan and bind a body in its own scope, and forget the names. */
+/* Scans and binds a body in its own scope, then frees the scope's table of names. */
 static void bind_scope(struct binder *b, struct scope *sc, const struct jblock *body)
 {
 	scan_block(b, sc, body, false);
@@ -266,7 +267,8 @@ static void bind_for(struct binder *b, struct scope *sc, struct stmt *s)
 	b->for_depth++;
 	if (s->test) {
 		s->test_scope = new_scope(b, sc);
-		note_param(b, s->test_scope, STR("")); /* in the place of `loop` */
+		note_param(b, s->test_scope, STR("")); /* takes the slot that `loop` has in the
+						        * body's scope */
 		scan_target(b, s->test_scope, s->target, true, false);
 		walk(b, s->test_scope, s->test, false);
 		walk(b, s->test_scope, s->test, true);
@@ -275,7 +277,7 @@ static void bind_for(struct binder *b, struct scope *sc, struct stmt *s)
 	s->scope = new_scope(b, sc);
 	s->loop_slot = note_param(b, s->scope, STR("loop"));
 	scan_target(b, s->scope, s->target, true, false);
-	/* bound once: its slots are the same in the test's scope */
+	/* binding once is enough: the slots in the test's scope are the same */
 	bind_target(b, s->scope, s->target);
 	bind_scope(b, s->scope, &s->body);
 	if (s->else_.n) {
@@ -285,7 +287,7 @@ static void bind_for(struct binder *b, struct scope *sc, struct stmt *s)
 	b->for_depth--;
 }
 
-/* MACRO and CALL: the function; its name or call is bound by the caller. */
+/* Binds the function of a MACRO or CALL. The caller binds its name or called value. */
 static void bind_function(struct binder *b, struct scope *sc, struct stmt *s)
 {
 	for (struct scope *up = sc; up; up = up->parent)
@@ -323,7 +325,7 @@ static void bind_if(struct binder *b, struct scope *sc, struct stmt *s)
 	b->is_soft = was_soft;
 }
 
-/* Blocks with a scope of their own and nothing else to them. */
+/* Binds blocks that need only a scope of their own. */
 static void bind_simple(struct binder *b, struct scope *sc, struct stmt *s)
 {
 	s->scope = new_scope(b, sc);
@@ -353,7 +355,7 @@ static void bind_stmt(struct binder *b, struct scope *sc, struct stmt *s)
 		break;
 	case ST_IF:
 		bind_if(b, sc, s);
-		return; /* what it holds is as soft as it */
+		return; /* bind_if has set is_soft itself */
 	case ST_FOR:
 		bind_for(b, sc, s);
 		break;

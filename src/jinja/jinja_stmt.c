@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Statements, macros, and the rendering as a whole.
+ * Runs statements and macros, and renders a template.
  *
- * Output goes to the caller's text, or into a string while a macro, a block set, a
- * filter block or a loop() is running (`capture`). Each statement says how the
- * flow goes on; break and continue travel up as such, dropping the captured text of
- * the blocks they leave.
+ * Output goes to the caller's text. While a macro, a set block, a filter block or a
+ * loop() runs, output goes into a string instead (`capture`). Each statement returns how
+ * control flow continues. break and continue are passed up as such; the captured text of
+ * the blocks that they leave is dropped.
  *
- * A scope runs with a frame: an array of slots, as jinja_scope.c numbered them,
- * and the frame around. A loop uses one frame for all its passes, filled anew
- * each time; where a macro is defined inside, each pass gets its own, for the macro
- * keeps the frame it was born in.
+ * A scope runs with a frame: an array of slots numbered by jinja_scope.c, and a pointer
+ * to the enclosing frame. A loop refills one frame for all passes. If a macro is defined
+ * inside, each pass gets a new frame, because the macro keeps the frame of its
+ * definition.
  */
 #include <stdlib.h>
 
@@ -47,7 +47,7 @@ static bool emit_out(struct jrt *rt, const struct jstr *s)
 	return true;
 }
 
-/* str(v); undefined is nothing. */
+/* Writes str(v); undefined writes nothing. */
 static bool emit(struct jrt *rt, struct jinja_value *v)
 {
 	if (v->kind == J_UNDEFINED)
@@ -62,7 +62,7 @@ static bool emit(struct jrt *rt, struct jinja_value *v)
 	return !rt->capture->failed;
 }
 
-/* Run body with its output going to a string. *out is set where the flow is NEXT. */
+/* Runs body with its output going to a string. *out is set if the flow is FLOW_NEXT. */
 static enum jflow capture_block(struct jrt *rt, struct jframe *f,
 				const struct jblock *body, struct jinja_value **out)
 {
@@ -77,7 +77,7 @@ static enum jflow capture_block(struct jrt *rt, struct jframe *f,
 
 /* --- frames and assignment ----------------------------------------------- */
 
-/* What each slot holds before the scope's first statement. */
+/* Sets the slots to their values before the scope's first statement. */
 static void fill_frame(struct jrt *rt, const struct scope *sc, struct jframe *frame)
 {
 	for (int i = 0; i < sc->n_slots; i++) {
@@ -218,7 +218,7 @@ static enum jflow run_loop(struct jrt *rt, struct jframe *f, const struct stmt *
 			return FLOW_FAIL;
 		if (flow == FLOW_BREAK)
 			break;
-		/* As in Jinja, a pass left by `continue` is none for `else`. */
+		/* as in Jinja, a pass that `continue` left does not suppress `else` */
 		ran |= flow == FLOW_NEXT;
 	}
 	if (jrt_failed(rt))
@@ -254,7 +254,7 @@ static enum jflow run_set(struct jrt *rt, struct jframe *f, const struct stmt *s
 	return v && assign(rt, f, s->target, v) ? FLOW_NEXT : FLOW_FAIL;
 }
 
-/* The body's text through the block's filters (maybe none). */
+/* Passes the body's text through the block's filters, if there are any. */
 static enum jflow run_filtered(struct jrt *rt, struct jframe *f, const struct stmt *s,
 			       struct jinja_value **out)
 {
@@ -269,7 +269,8 @@ static enum jflow run_filtered(struct jrt *rt, struct jframe *f, const struct st
 	return *out ? FLOW_NEXT : FLOW_FAIL;
 }
 
-/* The values are those of the scope around: `with a=1, b=a` is no chain. */
+/* All values are evaluated in the enclosing scope: in `with a=1, b=a`, b does not see the
+ * new a. */
 static enum jflow run_with(struct jrt *rt, struct jframe *f, const struct stmt *s)
 {
 	struct jframe *frame = enter_scope(rt, s->scope, f);
@@ -281,7 +282,8 @@ static enum jflow run_with(struct jrt *rt, struct jframe *f, const struct stmt *
 	return run_block(rt, frame, &s->body);
 }
 
-/* What filter and call blocks write is not made a string on the way. */
+/* Writes the result of a filter or call block, which must be a string: no str() is
+ * applied. */
 static enum jflow emit_text(struct jrt *rt, struct jinja_value *v)
 {
 	if (v->kind != J_STRING)
@@ -340,7 +342,7 @@ enum jflow jstmt_run(struct jrt *rt, struct jframe *f, const struct stmt *s)
 
 /* --- macros -------------------------------------------------------------- */
 
-/* What is left of args after the parameters, to `kwargs` and `varargs`. */
+/* Moves the arguments that remain after the parameters to `kwargs` and `varargs`. */
 static bool bind_rest(struct jrt *rt, const struct stmt *def, struct jframe *frame,
 		      const struct jargs *args)
 {
@@ -370,8 +372,8 @@ static bool bind_rest(struct jrt *rt, const struct stmt *def, struct jframe *fra
 	return true;
 }
 
-/* Positional, then by name; then what the body asked for; then defaults, which may
- * name the parameters before them. */
+/* Binds positional arguments, then keywords, then the special variables that the body
+ * mentions, then defaults. A default may use the parameters before it. */
 static bool bind_macro(struct jrt *rt, const struct stmt *def, struct jframe *frame,
 		       const struct jargs *args)
 {
@@ -421,8 +423,8 @@ struct jinja_value *jstmt_call_macro(struct jrt *rt, struct jinja_value *macro,
 
 /* --- rendering ----------------------------------------------------------- */
 
-/* The context cannot change while a template runs, so each name is asked for once.
- * What the caller gave hides functions of the same name. */
+/* Looks up each context name once: the context cannot change while a template runs. The
+ * caller's variables hide builtin functions of the same name. */
 static void look_up_globals(struct jrt *rt)
 {
 	const struct jinja *j = rt->j;
@@ -458,7 +460,7 @@ enum status jinja_render(const struct jinja *j, const struct jinja_env *env,
 	run_block(&rt, enter_scope(&rt, j->scope, NULL), &j->body);
 	if (!jrt_failed(&rt))
 		return OK;
-	/* leave nothing of a failed rendering */
+	/* remove the output of the failed rendering */
 	out->text.n = rt.out_base;
 	out->n_marks = n_marks;
 	if (n_marks)

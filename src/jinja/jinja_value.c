@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values and dicts.
- *
- * Dicts keep the order in which keys came, as Python's do: entries stand in an
- * array, and an index of open addressing holds their numbers. A removed entry
- * leaves a hole in the array and its number in the index, where it matches
- * nothing; templates remove so little that holes are never closed.
+ * Values and dicts. Dicts keep the order in which keys came, as in Python. Entries stand
+ * in an array, and an open-addressing index holds their numbers. Removing an entry leaves
+ * a hole in the array and a stale number in the index that matches nothing. Templates
+ * remove so little that holes are never closed.
  */
 #include "jinja/jinja_value.h"
 
@@ -86,7 +84,7 @@ struct jinja_value *jval_pair(struct arena *a, struct jinja_value *x,
 	return t;
 }
 
-/* Unsigned on the way: start and stop may be as far apart as integers go. */
+/* Computes in unsigned integers: stop - start may overflow a signed 64-bit integer. */
 struct jinja_value *jval_range(struct arena *a, int64_t start, int64_t stop,
 			       int64_t step)
 {
@@ -156,28 +154,28 @@ struct jinja_value *jval_at(struct arena *a, const struct jinja_value *v, size_t
 
 /* --- dicts --------------------------------------------------------------- */
 
-/* Below this many entries a scan is as fast as an index and needs no memory. */
+/* With fewer entries a linear scan is as fast as an index and needs no memory. */
 #define SCAN_MAX 8
 
 uint64_t jdict_hash_str(struct str s)
 {
-	/* Clients choose keys. Where the program was loaded is random enough to
-	 * keep them from choosing keys that all meet in one place. */
+	/* Clients choose the keys. The randomized load address as the seed keeps them
+	 * from choosing keys that all collide. */
 	return hash_bytes((uintptr_t)&jval_none, s.p, s.n);
 }
 
-/* Equal numbers must hash alike whatever their type. */
+/* Equal numbers must have equal hashes, whatever their types. */
 static uint64_t hash_number(const struct jinja_value *v)
 {
-	/* above 2^62 an integer and the float equal to it are two keys */
+	/* above 2^62 an integer and the equal float count as two keys */
 	if (v->kind == J_FLOAT && (v->f != floor(v->f) || fabs(v->f) >= 0x1p62))
 		return hash_bytes(1, &v->f, sizeof v->f);
 	int64_t i = v->kind == J_FLOAT ? (int64_t)v->f : jval_int(v);
 	return hash_bytes(2, &i, sizeof i);
 }
 
-/* A tuple can hold a tuple twice, which holds one twice, …: what takes more than this
- * many values to hash (or compare, as a key) counts as not hashable. */
+/* Tuples that hold tuples twice, and so on, are exponentially large. A value that needs
+ * more than this many values to hash (or to compare as a key) counts as unhashable. */
 #define HASH_MAX 10000
 
 static bool hash_deep(const struct jinja_value *v, int depth, int *left,
@@ -250,7 +248,8 @@ struct jentry *jdict_find(const struct jdict *d, const struct jinja_value *key,
 
 struct jinja_value *jdict_get_str(const struct jdict *d, struct str key)
 {
-	if (!d->n_index) { /* without hashing: most lookups are m.role, m.content */
+	if (!d->n_index) { /* compare without hashing: most lookups are m.role or m.content in
+			    * small dicts */
 		for (size_t i = 0; i < d->n; i++) {
 			const struct jinja_value *k = d->entries[i].key;
 			if (k && k->kind == J_STRING && str_eq(jval_str(k), key))
@@ -305,7 +304,7 @@ void jdict_put(struct arena *a, struct jdict *d, struct jinja_value *key,
 
 void jdict_remove(struct jdict *d, struct jentry *e)
 {
-	e->key = NULL; /* its place in the index stays, matching nothing */
+	e->key = NULL; /* the stale number in the index matches nothing */
 	d->n_live--;
 }
 

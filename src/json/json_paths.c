@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plain list: it is searched only when a fault is reported.
+ * The list is not indexed: it is searched only when an error is reported.
  */
 #include "json/json_paths.h"
 

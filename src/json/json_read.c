@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jansson parses; what it is lenient about is settled here. A key given twice is
- * refused: two readers of one body must not see two requests. NUL in a string is
- * let through, since users do paste binary files. Depth is bounded once, so that
- * everything behind may recurse over the tree.
+ * Parses a request with jansson and is stricter than jansson. A duplicate key is refused,
+ * because two readers of one body must not see two requests. NUL in a string is accepted,
+ * because users do paste binary files. Depth is limited here once, so that later code may
+ * recurse over the tree.
  */
 #include "json/json_read.h"
 
@@ -15,13 +15,13 @@
 #include "json/json_paths.h"
 #include "json/jsonfile.h"
 
-#define MAX_SHOWN_PATH 200 /* bytes of a path in a message; leaves room for words */
+#define MAX_SHOWN_PATH 200 /* maximal bytes of a path in an error text; the rest is for words */
 
 /* --- the text ----------------------------------------------------------- */
 
-/* Some codes have a plainer sentence than jansson's; half a surrogate pair is what
- * JavaScript makes of an emoji cut in two. jansson quotes the bytes it stumbled
- * over, which need not be UTF-8. */
+/* Replaces some of jansson's messages by plainer ones. For example, JavaScript makes half
+ * a surrogate pair of an emoji that was cut in two. jansson quotes the faulty bytes,
+ * which may not be UTF-8. */
 static enum status fail_syntax(const json_error_t *e, struct fail *fail)
 {
 	struct buf why = {0};
@@ -48,7 +48,8 @@ static enum status fail_syntax(const json_error_t *e, struct fail *fail)
 	return E_JSON;
 }
 
-/* Is v nested deeper than limit? Looks no deeper: the walk is itself a recursion. */
+/* True if v is nested deeper than limit. Stops at the limit, because this check recurses
+ * too. */
 static bool is_too_deep(const json_t *v, int limit)
 {
 	if (limit == 0)
@@ -70,7 +71,7 @@ static bool is_too_deep(const json_t *v, int limit)
 enum status json_read_parse(struct str body, json_t **out, struct fail *fail)
 {
 	json_error_t e;
-	/* json_loadb takes no NULL, and an empty body has no bytes to point at. */
+	/* json_loadb refuses NULL, but the pointer of an empty body may be NULL. */
 	json_t *v = json_loadb(body.p ? body.p : "", body.n,
 			       JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
 	if (!v)
@@ -216,7 +217,7 @@ enum status json_read_int(const struct json_node *at, int64_t min, int64_t max,
 		v = json_integer_value(at->v);
 	} else if (json_is_real(at->v)) {
 		double d = json_real_value(at->v);
-		/* Beyond 2^53 a double does not say which integer is meant. */
+		/* beyond 2^53 a double may stand for several integers */
 		if (d != floor(d) || fabs(d) > 0x1p53)
 			return fail_type(at, "an integer", fail);
 		v = (json_int_t)d;
@@ -241,7 +242,7 @@ enum status json_read_num(const struct json_node *at, double min, double max,
 	if (!json_is_number(at->v))
 		return fail_type(at, "a number", fail);
 	double v = json_number_value(at->v);
-	/* Written so that a NaN would not pass. */
+	/* this form also refuses NaN */
 	if (!(v >= min && v <= max))
 		return json_read_fail(at, fail,
 				      "must be between %g and %g, got %g", min,

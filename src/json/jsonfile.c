@@ -6,10 +6,11 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-/* The deepest file of a model, a tokenizer, has seven levels. */
+/* real files of models nest at most seven levels (a tokenizer's) */
 #define MAX_DEPTH 64
 
-/* Levels of brackets outside strings: a bound on the parser's recursion. */
+/* Maximal nesting of brackets outside of strings. Checked before parsing, to limit the
+ * parser's recursion. */
 static int nesting(struct str text)
 {
 	int depth = 0, deepest = 0;

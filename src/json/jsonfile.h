@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON that came with a model: parsed with bounds, faults named by file. Thread:
- * any.
+ * Reads the JSON files of a model, with limits. Error texts name the file. Thread: any.
  */
 #pragma once
 #include <jansson.h>
 
 #include "base/buf.h"
 
-/* Parse text, said to be from `path`, whose top is an object. A key given twice,
- * more than 64 levels, or bytes that are not JSON: E_FORMAT with the line. The caller
+/* Parses text, whose top level must be an object. `path` is for error texts only.
+ * E_FORMAT with the line: not JSON, a duplicate key, or more than 64 levels. The caller
  * owns *out. */
 enum status jsonfile_parse(struct str text, const char *path, json_t **out,
 			   struct fail *fail) MUST_USE;
-/* The same for dir/name of at most max_bytes. E_MISSING where there is no such
- * file. */
+/* Like jsonfile_parse, for the file dir/name of at most max_bytes. E_MISSING: there is no
+ * such file. */
 enum status jsonfile_load(const char *dir, const char *name, size_t max_bytes,
 			  json_t **out, struct fail *fail) MUST_USE;
-/* "object", "a list", … for messages. */
+/* The type for an error text: "object", "a list", … */
 const char *jsonfile_type(const json_t *v);
-/* Value of key, or NULL where it is absent or null: config files say both. */
+/* The value of key. NULL if it is absent or null: config files use both for "not set". */
 const json_t *jsonfile_get(const json_t *object, const char *key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RFC 8259, with the nesting bounded. A byte above 0x7F is taken as part of a
- * string: that the text is UTF-8 is its source's business.
+ * Checks JSON by RFC 8259, with limited nesting. A byte above 0x7F is accepted inside
+ * strings: the source of the text ensures valid UTF-8.
  */
 #include "output/jsonscan.h"
 
@@ -29,7 +29,7 @@ static enum jsonscan_result go(struct jsonscan *s, enum jsonscan_state next)
 	return JSONSCAN_MORE;
 }
 
-/* A value is over. */
+/* Ends a value; what may follow depends on the container around it. */
 static enum jsonscan_result end_value(struct jsonscan *s)
 {
 	if (s->depth > 0)
@@ -93,7 +93,7 @@ static enum jsonscan_result in_string(struct jsonscan *s, char c)
 	bool was_half = s->is_half;
 	s->is_half = false;
 	if (c == '\\') {
-		s->is_half = was_half; /* the other half may follow */
+		s->is_half = was_half; /* the second half of a surrogate pair may follow */
 		return go(s, JSON_ESCAPE);
 	}
 	if ((unsigned char)c < 0x20)
@@ -133,7 +133,8 @@ static enum jsonscan_result in_word(struct jsonscan *s, char c)
 	return *++s->rest ? JSONSCAN_MORE : end_value(s);
 }
 
-/* Behind a number: what ends it is looked at as what follows it. */
+/* A number ends at the first byte that does not belong to it. That byte is then read as
+ * what follows the number. */
 static enum jsonscan_result end_number(struct jsonscan *s, char c)
 {
 	enum jsonscan_result r = end_value(s);
@@ -163,7 +164,7 @@ static enum jsonscan_result in_number(struct jsonscan *s, char c)
 		if (digit)
 			return JSONSCAN_MORE;
 		break;
-	default: break; /* JSON_ZERO */
+	default: break; /* state JSON_ZERO */
 	}
 	if (c == '.' && (s->state == JSON_ZERO || s->state == JSON_INT))
 		return go(s, JSON_DOT);

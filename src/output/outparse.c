@@ -33,35 +33,36 @@
 
 #include "base/alloc.h"
 
-/* A string and how far the text's tail has matched it. */
+/* A string and how many of its bytes match the end of the text. */
 struct matcher {
 	char *pat;
 	size_t n, at;
-	size_t *back; /* (n) where to go on when byte i + 1 does not fit */
+	size_t *back; /* [n] Knuth-Morris-Pratt table: the state to try if byte i + 1 does not
+		       * match */
 };
 
 struct span_mark {
 	enum out_channel channel;
-	size_t begin, end; /* in out */
+	size_t begin, end; /* byte range in `out` */
 };
 
 struct outparse {
 	struct matcher *stops;
 	int n_stops;
 	bool include_stop;
-	int i_stop; /* -1: none was met */
+	int i_stop; /* index of the stop string found; -1: none */
 	struct buf maybe_stop;
 
 	bool split;
-	struct matcher open, close; /* open's automaton is not used, only its text */
+	struct matcher open, close; /* of `open` only the text is used, not its automaton */
 	enum out_channel channel;
-	bool is_blank;  /* this block has shown nothing but white space */
-	bool trim;      /* and that stands behind a tag */
+	bool is_blank;  /* the block has had only white space so far */
+	bool trim;      /* drop this white space: it follows a tag */
 	struct buf hold;
-	size_t n_space; /* of a blank block's hold, at its front */
+	size_t n_space; /* white space at the front of a blank block's `hold` */
 
-	struct toolparse *tools; /* NULL: no calls */
-	struct str begun;        /* not yet read */
+	struct toolparse *tools; /* NULL: tool calls are not parsed */
+	struct str begun;        /* beginning of the answer that the prompt holds; not parsed yet */
 
 	struct buf out;
 	struct span_mark *marks;
@@ -94,7 +95,7 @@ static void matcher_deinit(struct matcher *m)
 	free(m->back);
 }
 
-/* True when c completes the string. */
+/* Reads c; true if c completes the string. */
 static bool matcher_push(struct matcher *m, char c)
 {
 	if (m->n == 0)
@@ -129,7 +130,7 @@ static void add_span(void *ctx, enum out_channel channel, struct str text)
 	p->marks[p->n_spans - 1].end = p->out.n;
 }
 
-/* Out of stage 2. */
+/* Emits text from stage 2. */
 static void emit(struct outparse *p, const char *text, size_t n)
 {
 	if (n == 0)
@@ -151,7 +152,7 @@ static void begin_spans(struct outparse *p)
 
 static int end_spans(struct outparse *p, const struct out_span **out_spans)
 {
-	/* Only now: out may have moved while it grew. */
+	/* set pointers only now, because `out` may have moved while it grew */
 	for (int i = 0; i < p->n_spans; i++) {
 		const struct span_mark *m = &p->marks[i];
 		p->spans[i].channel = m->channel;
@@ -175,7 +176,7 @@ static void release(struct outparse *p, size_t n)
 	buf_drop(&p->hold, n);
 }
 
-/* A tag was read: the next block begins, blank. */
+/* After a tag, starts the next block, which is blank. */
 static void begin_block(struct outparse *p, enum out_channel channel)
 {
 	p->channel = channel;
@@ -185,7 +186,7 @@ static void begin_block(struct outparse *p, enum out_channel channel)
 	buf_clear(&p->hold);
 }
 
-/* c inside reasoning that has begun. */
+/* Reads c in a reasoning block that has text already. */
 static void push_reasoning(struct outparse *p, char c)
 {
 	size_t before = p->close.at;
@@ -194,7 +195,7 @@ static void push_reasoning(struct outparse *p, char c)
 		begin_block(p, OUT_CONTENT);
 		return;
 	}
-	/* A longer beginning of the tag, or more white space: all stays. */
+	/* hold may still become the tag, so keep all of it */
 	if (p->close.at == before + 1 || (p->close.at == 0 && is_space(c)
 					  && before == 0))
 		return;
@@ -209,7 +210,7 @@ static bool is_prefix(struct str s, const struct matcher *tag)
 	return s.n <= tag->n && memcmp(s.p, tag->pat, s.n) == 0;
 }
 
-/* The block has begun with text that is no tag: hold goes the normal way. */
+/* The block starts with text that is no tag: process `hold` as text. */
 static void end_blank(struct outparse *p)
 {
 	p->is_blank = p->trim = false;
@@ -224,7 +225,7 @@ static void end_blank(struct outparse *p)
 	buf_deinit(&held);
 }
 
-/* c where a tag may stand. hold is white space, then a beginning of a tag. */
+/* Reads c where a tag may stand. `hold` is white space and then a prefix of a tag. */
 static void push_blank(struct outparse *p, char c)
 {
 	if (is_space(c) && p->hold.n == p->n_space) {
@@ -262,8 +263,8 @@ static void push_tags(struct outparse *p, const char *text, size_t n)
 
 /* --- stage 1: stop strings ----------------------------------------------- */
 
-/* The longest stop string that c completes, or -1; *out_held: bytes at the end
- * of the text that may still become one. */
+/* The index of the longest stop string that c completes; -1: none. *out_held: bytes at
+ * the end of the text that may still become a stop string. */
 static int push_stops(struct outparse *p, char c, size_t *out_held)
 {
 	int found = -1;
@@ -296,7 +297,7 @@ int outparse_push(struct outparse *p, struct str text,
 	push_tags(p, p->maybe_stop.p, p->maybe_stop.n - held);
 	buf_drop(&p->maybe_stop, p->maybe_stop.n - held);
 	if (p->i_stop >= 0)
-		buf_clear(&p->maybe_stop); /* the stop string itself */
+		buf_clear(&p->maybe_stop); /* drop the stop string itself */
 	return end_spans(p, out_spans);
 }
 

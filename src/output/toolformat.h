@@ -1,83 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How models write tool calls: one row per format, and the states in which
- * toolparse.c reads it. Thread: any (constant).
+ * How models write tool calls: one row per format, and the parser states that toolparse.c
+ * runs for it. Thread: any (constant data).
  */
 #pragma once
 #include "base/buf.h"
 
-/* Where a piece of the model's text belongs. */
+/* The kind of a piece of the model's text. */
 enum out_channel {
 	OUT_CONTENT,
 	OUT_REASONING,
-	OUT_CALL_NAME,   /* a call begins: its whole name */
-	OUT_CALL_ARGS,   /* a piece of its arguments' JSON, never half an escape */
-	OUT_CALL_END,    /* it is complete: the exact text that the model wrote for it */
-	OUT_CALL_BROKEN, /* this text was to be a call and is none. Behind a NAME: that
-	                  * call never ends, this is all of its text */
+	OUT_CALL_NAME,   /* a call begins; the text is its whole name */
+	OUT_CALL_ARGS,   /* a piece of the arguments' JSON, never cut inside an escape */
+	OUT_CALL_END,    /* the call is complete; the text is what the model wrote for it */
+	OUT_CALL_BROKEN, /* text that looked like a call but is malformed. After a NAME, that call
+			  * has no END, and this is its whole text */
 };
 
 enum tool_kind {
-	TOOL_TEXT,   /* goes to a channel until one of the literals comes */
-	TOOL_EXPECT, /* white space, then one of the literals, or `other` */
-	TOOL_UNTIL,  /* taken as a name, a key or a header, up to a literal */
-	TOOL_VALUE,  /* a parameter's value, up to a literal */
-	TOOL_CALL,   /* a JSON object with name and arguments */
-	TOOL_ARGS,   /* a JSON object: the arguments */
+	TOOL_TEXT,   /* passes text to a channel until a literal comes */
+	TOOL_EXPECT, /* accepts white space and then a literal; else goes to state `other` */
+	TOOL_UNTIL,  /* reads a name, key or header up to a literal */
+	TOOL_VALUE,  /* reads a parameter's value up to a literal */
+	TOOL_CALL,   /* reads a JSON object that holds name and arguments */
+	TOOL_ARGS,   /* reads a JSON object, the arguments */
 };
 
-/* HEADER: the first of next for text, the second for reasoning, the third for a
- * call. */
+/* What a TOOL_UNTIL state reads. TAKE_HEADER chooses next[0] for text, next[1] for
+ * reasoning, next[2] for a call. */
 enum tool_take { TAKE_NOTHING, TAKE_NAME, TAKE_KEY, TAKE_HEADER };
 
 enum { TOOL_LITERALS = 4 };
-/* With a next state: the call is complete; what was read is read again there. */
+/* Flags added to a next state. TOOL_END: the call is complete. TOOL_AGAIN: the next state
+ * reads the same text again. */
 enum { TOOL_END = 0x80, TOOL_AGAIN = 0x40, TOOL_STATE = 0x3f };
 
-/* The first byte of a literal does not come again in it (asserted by a test): a
- * failed match then goes on with that byte at the latest. */
+/* A literal's first byte must not occur again in it (a test asserts this). After a failed
+ * match the search can therefore continue at the current byte. */
 struct tool_state {
 	enum tool_kind kind;
 	const char *literals[TOOL_LITERALS];
-	unsigned char next[TOOL_LITERALS]; /* CALL, ARGS: the first */
-	unsigned char other;  /* EXPECT: 0 is none, the call is broken */
-	enum tool_take take;  /* UNTIL */
-	enum out_channel channel; /* TEXT */
-	bool is_outside;      /* of calls; text kept here is content */
-	bool is_guess;        /* CALL: without a tag, so it must name a known tool */
-	bool strips_newlines; /* VALUE: one at each end is the format's */
+	unsigned char next[TOOL_LITERALS]; /* next state for each literal; CALL and ARGS use the
+					    * first */
+	unsigned char other;  /* for EXPECT: state without a literal; 0: the call is broken */
+	enum tool_take take;  /* for UNTIL */
+	enum out_channel channel; /* for TEXT */
+	bool is_outside;      /* outside of calls: text kept here is content */
+	bool is_guess;        /* for CALL: no tag precedes, so the name must be a known tool's */
+	bool strips_newlines; /* for VALUE: one newline at each end belongs to the format */
 };
 extern const struct tool_state tool_states[];
 extern const int n_tool_states;
 
-/* The words of one call in a grammar: up to its name, up to its arguments, and behind
- * them. Where there is a space or a newline there may be one; # is a letter or digit. */
+/* The fixed text of a call for a grammar: before the name, before the arguments, and
+ * after them. A space or newline is optional. # is a letter or digit. */
 struct tool_way {
-	const char *open, *mid, *end; /* open NULL: it is never written this way */
+	const char *open, *mid, *end; /* open NULL: the format has no such variant */
 };
 
-/* Around arguments that stand one by one between tags. */
+/* Fixed text around arguments that stand one by one between tags. */
 struct tool_tags {
-	const char *before_key, *before_value; /* as above; NULL: they are one JSON */
-	const char *end; /* of a value; its first byte does not come again in it */
-	unsigned char value; /* the state that reads one */
+	const char *before_key, *before_value; /* notation as in tool_way; NULL: the arguments are
+					        * one JSON object */
+	const char *end; /* ends a value; its first byte does not occur again in it */
+	unsigned char value; /* the TOOL_VALUE state */
 };
 
 struct tool_format {
-	const char *name;     /* as tool_format of the configuration spells it */
-	const char *marks[2]; /* a template with all of these writes this format */
-	const char *tags[3];  /* tokens that must be seen, special ones too */
+	const char *name;     /* as the option tool_format spells it */
+	const char *marks[2]; /* a chat template that contains all of these uses this format */
+	const char *tags[3];  /* tokens that must reach the parser, even if they are special */
 	unsigned char start;
-	/* The opening of a call as the prompt's end, without a last space, which is
-	 * part of the model's next token: of any tool, and of one (before and behind
-	 * its name). */
+	/* Text that opens a call at the end of a prompt: `any` for a call of any tool,
+	 * before_name + name + after_name for one tool. A last space is left out, because
+	 * it is part of the model's next token. */
 	const char *any, *before_name, *after_name;
-	/* A call's first and last words in a prompt; NULL: not told by them. */
+	/* First and last words of a call in a prompt; NULL: calls cannot be found by
+	 * them. */
 	const char *open, *close_tag;
-	/* The format knows reasoning itself; what ends it, else NULL. */
+	/* Text that ends reasoning, if the format itself marks reasoning; else NULL. */
 	const char *end_reasoning;
-	/* A turn's first call, the first as others write it, and a further one; what a
-	 * list of calls ends with, else NULL. */
+	/* `first`: a turn's first call. `other`: the same in another spelling. `again`:
+	 * each further call. `close` ends a list of calls; NULL: nothing does. */
 	struct tool_way first, other, again;
 	const char *close;
 	struct tool_tags args;
@@ -85,7 +89,7 @@ struct tool_format {
 extern const struct tool_format tool_formats[];
 extern const int n_tool_formats;
 
-/* NULL: there is none of that name. */
+/* The format of this name, or NULL. */
 const struct tool_format *toolformat_find(struct str name);
-/* The first whose marks are all in a template, or NULL. */
+/* The first format whose marks all occur in the template, or NULL. */
 const struct tool_format *toolformat_detect(struct str chat_template);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A byte at a time, linear in the text whatever it is. Outside of calls text goes
- * to its channel, but for white space and beginnings of literals, which wait for
- * what follows. Inside, all of it is kept (`raw`): a byte that does not fit makes
- * the call broken, and its text is handed back whole, then the machine goes on
- * outside. Text is never lost: without calls, what comes out is what went in.
+ * Parses tool calls byte by byte, in time linear in the text.
  *
- *            literal                      literal | TOOL_END
+ * Outside of calls, text goes to its channel. White space and prefixes of literals wait
+ * for what follows. Inside a call, all its text is kept (`raw`). A byte that does not fit
+ * makes the call broken: its whole text is handed back, and the parser continues outside
+ * of calls. No text is ever lost: without calls the output equals the input.
+ *
+ *              literal                      literal | TOOL_END
  *   TEXT ──────────────► EXPECT, UNTIL, … ──────────────────► TEXT
  *     ▲                        │
  *     └──── OUT_CALL_BROKEN ───┘
  *
- * Arguments come out as JSON whatever the format: JSON ones byte for byte as the
- * model spells them, checked while they pass; parameters between tags as strings or,
- * where the tool's schema does not say string and they are JSON, as they are.
+ * Arguments are always emitted as JSON. JSON arguments are checked and passed on as the
+ * model spelled them. Parameters between tags become strings, except if the tool's schema
+ * permits another type and the text is JSON.
  */
 #include "output/toolparse.h"
 
@@ -23,9 +24,9 @@
 #include "base/utf8.h"
 #include "output/jsonscan.h"
 
-#define MAX_NAME 256 /* bytes of a name, key or header */
+#define MAX_NAME 256 /* maximal bytes of a name, key or header */
 
-/* In the object of a TOOL_CALL: what is being read. */
+/* The part of a TOOL_CALL's object that is being read. */
 enum field { FIELD_NONE, FIELD_KEY, FIELD_BEFORE, FIELD_NAME, FIELD_ARGS,
 	     FIELD_TEXT_ARGS, FIELD_OTHER };
 
@@ -34,28 +35,29 @@ struct toolparse {
 	toolparse_sink sink;
 	void *ctx;
 	const struct tool_state *state;
-	size_t at[TOOL_LITERALS]; /* bytes of each literal at the text's end */
-	struct buf hold;          /* of this state, not yet decided */
-	size_t n_space;           /* of it: white space at its front */
+	size_t at[TOOL_LITERALS]; /* for each literal: number of its bytes at the end of the text */
+	struct buf hold;          /* text of this state that is not decided yet */
+	size_t n_space;           /* white space at the front of `hold` */
 	int n_calls, n_begun;
-	bool is_over;             /* one_call: it has come */
+	bool is_over;             /* with one_call: the call is complete */
 
 	/* the call */
 	bool in_call, is_named, has_args;
-	struct buf lead;  /* white space before it */
-	struct buf raw;   /* all of its text */
-	size_t n_header;  /* of it: a header, which has been read as a whole */
+	struct buf lead;  /* white space before the call */
+	struct buf raw;   /* whole text of the call */
+	size_t n_header;  /* bytes at the front of `raw` that are a header, read as a whole */
 	struct buf name;
-	struct buf args;  /* not yet given out */
-	struct buf key;   /* of a parameter */
+	struct buf args;  /* arguments that were not emitted yet */
+	struct buf key;   /* name of the current parameter */
 	int n_params;
-	bool is_string, is_first; /* VALUE: as such; no byte of it yet */
+	bool is_string, is_first; /* in TOOL_VALUE: the value is a string; its first byte is still
+				   * to come */
 
 	/* JSON */
-	struct jsonscan scan, inner; /* inner: arguments spelled as a string */
+	struct jsonscan scan, inner; /* inner: arguments that are spelled as a JSON string */
 	enum field field, next_field;
 	struct buf word;
-	uint32_t half; /* of a surrogate pair; 0: none */
+	uint32_t half; /* first half of a surrogate pair; 0: none */
 };
 
 static void step(struct toolparse *p, char c);
@@ -122,8 +124,8 @@ static void begin_call(struct toolparse *p, struct str text)
 	buf_add_str(&p->raw, text);
 }
 
-/* It is none. Text behind a call's name is told apart, so that whoever has shown
- * the name knows. A guess that came to nothing was never a call. */
+/* Breaks the call. Text after an emitted name is reported as that call's, so a client
+ * that showed the name learns of it. A guess without a tag is plain text. */
 static void break_call(struct toolparse *p)
 {
 	bool is_guess = p->state->is_guess && !p->is_named;
@@ -131,7 +133,7 @@ static void break_call(struct toolparse *p)
 	emit(p, is_guess ? OUT_CONTENT : OUT_CALL_BROKEN, buf_str(&p->lead));
 	leave_call(p);
 	enter(p, p->o.format->start);
-	/* What comes next stands inside a text, not at the start of an answer. */
+	/* what follows stands inside a text, not at the start of an answer */
 	if (p->state->kind == TOOL_EXPECT)
 		enter(p, p->state->other);
 	else if (p->state->kind == TOOL_UNTIL)
@@ -159,7 +161,7 @@ static void end_call(struct toolparse *p)
 	p->is_over = p->o.one_call;
 }
 
-/* The name is whole: false where it cannot be one. */
+/* Sets the call's name; false: the name is not valid here. */
 static bool set_name(struct toolparse *p, struct str name)
 {
 	if (name.n == 0 || name.n > MAX_NAME || p->is_named)
@@ -178,7 +180,8 @@ static bool set_name(struct toolparse *p, struct str name)
 
 /* --- literals ------------------------------------------------------------ */
 
-/* The literal that c completes, or -1; *out_held: bytes that may become one. */
+/* The index of the literal that c completes; -1: none. *out_held: bytes at the end of
+ * `hold` that may become one. */
 static int match(struct toolparse *p, char c, size_t *out_held)
 {
 	*out_held = 0;
@@ -195,7 +198,7 @@ static int match(struct toolparse *p, char c, size_t *out_held)
 	return -1;
 }
 
-/* text was read and is to be read again in the state that has been entered. */
+/* Lets the state just entered read `text` again. */
 static void again(struct toolparse *p, struct str text, bool is_new)
 {
 	struct buf copy = {0};
@@ -209,7 +212,7 @@ static void again(struct toolparse *p, struct str text, bool is_new)
 	buf_deinit(&copy);
 }
 
-/* Into the next state by the literal of n bytes at the end of hold. */
+/* Enters the next state after a literal of n_literal bytes at the end of `hold`. */
 static void follow(struct toolparse *p, unsigned char next, size_t n_literal)
 {
 	struct buf read = p->hold;
@@ -229,7 +232,7 @@ static void follow(struct toolparse *p, unsigned char next, size_t n_literal)
 	buf_deinit(&read);
 }
 
-/* By way of `other`: all that was read here belongs there. */
+/* Enters state `other`, which reads all text of this state again. */
 static void follow_other(struct toolparse *p)
 {
 	unsigned char next = p->state->other;
@@ -256,7 +259,7 @@ static void release(struct toolparse *p, size_t n)
 	buf_drop(&p->hold, n);
 }
 
-/* hold is white space, then the beginning of a literal. */
+/* Reads c in TOOL_TEXT. `hold` is white space and then a prefix of a literal. */
 static void step_text(struct toolparse *p, char c)
 {
 	size_t held;
@@ -280,7 +283,7 @@ static void step_text(struct toolparse *p, char c)
 		follow(p, p->state->next[i], n_literal);
 }
 
-/* hold is white space, then what must become a literal. */
+/* Reads c in TOOL_EXPECT. `hold` is white space and then a prefix of a literal. */
 static void step_expect(struct toolparse *p, char c)
 {
 	buf_add_c(&p->hold, c);
@@ -302,7 +305,8 @@ static void step_expect(struct toolparse *p, char c)
 		follow_other(p);
 }
 
-/* "<|channel|>commentary to=functions.f <|constrain|>json", in either order. */
+/* Reads "<|channel|>commentary to=functions.f <|constrain|>json"; the two parts come in
+ * either order. */
 static void take_header(struct toolparse *p, struct str header, size_t n_literal)
 {
 	const struct tool_state *s = p->state;
@@ -350,7 +354,7 @@ static void step_until(struct toolparse *p, char c)
 			break_call(p);
 			return;
 		}
-		/* Not read again: what looked like a header would do so for ever. */
+		/* emitted at once: reading it again would find the same header for ever */
 		emit(p, OUT_CONTENT, buf_str(&p->hold));
 		enter(p, p->state->next[0]);
 		return;
@@ -384,7 +388,7 @@ static bool is_string_param(const struct toolparse *p)
 	return false;
 }
 
-/* Byte by byte, as a character may be cut: the text's UTF-8 is taken as it is. */
+/* Escapes byte by byte, because text may end inside a character; UTF-8 stays as it is. */
 static void add_escaped(struct buf *out, const char *text, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -400,7 +404,7 @@ static void add_escaped(struct buf *out, const char *text, size_t n)
 	}
 }
 
-/* The value of a parameter whose type is not known. */
+/* Adds a parameter's value of unknown type: as JSON if it is JSON, else as a string. */
 static void add_guessed(struct buf *out, struct str text)
 {
 	static const char *const python[][2] = {
@@ -469,7 +473,7 @@ static void add_cp(struct buf *out, uint32_t cp)
 	buf_add(out, bytes, utf8_encode(cp, bytes));
 }
 
-/* One half of a surrogate pair alone stands for no character. */
+/* Half a surrogate pair is no character, so a replacement is written. */
 static void drop_half(struct toolparse *p, struct buf *out)
 {
 	if (p->half)
@@ -477,7 +481,7 @@ static void drop_half(struct toolparse *p, struct buf *out)
 	p->half = 0;
 }
 
-/* A \u escape is whole. */
+/* Completes a \u escape. */
 static void add_unicode(struct toolparse *p, uint32_t cp, struct buf *out)
 {
 	if (p->half && cp >= 0xDC00 && cp < 0xE000) {
@@ -492,8 +496,8 @@ static void add_unicode(struct toolparse *p, uint32_t cp, struct buf *out)
 		add_cp(out, cp >= 0xDC00 && cp < 0xE000 ? 0xFFFD : cp);
 }
 
-/* Byte c of a string, which the scanner in `scan` has accepted, to what it stands
- * for. before: the scanner's state in front of it. */
+/* Decodes byte c of a string that `scan` has accepted. before: the scanner's state before
+ * c. */
 static void unescape(struct toolparse *p, enum jsonscan_state before, char c,
 		     struct buf *out)
 {
@@ -517,7 +521,7 @@ static void begin_args(struct toolparse *p)
 	jsonscan_init(&p->inner);
 }
 
-/* A key at the top of the call's object: what will its value be? */
+/* Decides by the key how its value in the call's object is read. */
 static bool choose_field(struct toolparse *p)
 {
 	struct str key = buf_str(&p->word);
@@ -533,7 +537,7 @@ static bool choose_field(struct toolparse *p)
 	       !(p->next_field == FIELD_ARGS && p->has_args);
 }
 
-/* The first byte of a field's value. */
+/* Reads the first byte of a field's value. */
 static bool begin_field(struct toolparse *p, char c)
 {
 	p->field = p->next_field;
@@ -549,7 +553,7 @@ static bool begin_field(struct toolparse *p, char c)
 	return c == '{' || c == '"';
 }
 
-/* Bytes of arguments that were spelled as a string. */
+/* Reads bytes of arguments that are spelled as a string. */
 static bool push_inner(struct toolparse *p)
 {
 	for (size_t i = 0; i < p->word.n; i++) {
@@ -565,7 +569,7 @@ static bool push_inner(struct toolparse *p)
 	return true;
 }
 
-/* c inside a field whose value goes on. is_end: it was its last. */
+/* Reads c inside a field's value. is_end: c was the last byte of the value. */
 static bool push_field(struct toolparse *p, enum jsonscan_state before, char c)
 {
 	bool is_end = p->scan.depth <= 1 &&
@@ -589,7 +593,7 @@ static bool push_field(struct toolparse *p, enum jsonscan_state before, char c)
 	return good;
 }
 
-/* Cut arguments only between characters and escapes. */
+/* Emits arguments, cut only between characters and escapes. */
 static void offer_args(struct toolparse *p)
 {
 	bool in_string = p->field == FIELD_TEXT_ARGS;
@@ -717,7 +721,7 @@ void toolparse_finish(struct toolparse *p)
 		break_call(p);
 		return;
 	}
-	/* White space behind the last call belongs to nothing. */
+	/* white space after the last call is dropped */
 	bool is_blank = trim(buf_str(&p->hold)).n == 0;
 	if (!(is_blank && p->n_calls > 0))
 		emit(p, p->state->kind == TOOL_TEXT ? p->state->channel : OUT_CONTENT,

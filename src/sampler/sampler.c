@@ -55,7 +55,7 @@ static uint64_t rng_next(uint64_t s[4])
 	return out;
 }
 
-/* [0, 1), 53 bits. */
+/* A uniform number in [0, 1) with 53 random bits. */
 static double rng_unit(uint64_t s[4])
 {
 	return (double)(rng_next(s) >> 11) * 0x1p-53;
@@ -143,7 +143,7 @@ float sampler_penalize(const struct sampler_params *p, const struct tokens_seen 
 	return t->n_output > 0 ? x - p->presence_penalty : x;
 }
 
-/* The logits to choose from: the model's own where nothing touches them. */
+/* The logits to choose from; without adjustments, the model's own array. */
 static const float *adjust(struct sampler *s, const float *logits,
 			   const uint64_t *allowed, const int32_t *banned,
 			   int n_banned)
@@ -178,7 +178,7 @@ static void swap(struct cand *a, struct cand *b)
 	*b = t;
 }
 
-/* The worst is on top. */
+/* Restores the heap order; the worst candidate is on top. */
 static void heap_sift(struct cand *h, int n, int at)
 {
 	for (;;) {
@@ -201,7 +201,7 @@ static void heap_select(const float *x, int32_t n, int k, struct cand *h)
 	for (int i = k / 2 - 1; i >= 0; i--)
 		heap_sift(h, k, i);
 	for (int32_t i = k; i < n; i++) {
-		/* An equal one comes later, so it has the higher id: worse. */
+		/* on equal logits the later id is higher, so it loses */
 		if (x[i] > h[0].w) {
 			h[0] = (struct cand){x[i], i};
 			heap_sift(h, k, 0);
@@ -219,21 +219,21 @@ int cand_by_id(const void *a, const void *b)
 	return ((const struct cand *)a)->id < ((const struct cand *)b)->id ? -1 : 1;
 }
 
-/* The last token of the shortest prefix, best first, whose measure (mass, or
- * count) reaches `need`; the best alone when need <= 0, the worst when all
- * together do not reach it. Shuffles c. */
+/* The last token of the shortest best-first prefix whose measure (mass or count) reaches
+ * `need`. With need <= 0 this is the best token. If all tokens together do not reach
+ * `need`, it is the worst. Reorders c. */
 static struct cand select_cut(struct cand *c, int32_t n, double need,
 			      bool is_mass)
 {
 	int32_t lo = 0, hi = n;
-	uint32_t lcg = 1; /* pivots nobody can aim at from outside */
+	uint32_t lcg = 1; /* pseudo-random pivots that a client cannot predict */
 	while (hi - lo > 1) {
 		lcg = lcg * 1664525u + 1013904223u;
 		swap(&c[lo + (int32_t)((lcg >> 8) % (uint32_t)(hi - lo))], &c[hi - 1]);
 		struct cand pivot = c[hi - 1];
 		int32_t mid = lo;
 		double better = 0;
-		/* No branch on the comparison: it could not be predicted. */
+		/* branch-free, because the comparison is unpredictable */
 		for (int32_t i = lo; i < hi - 1; i++) {
 			bool is_in = cand_is_better(c[i], pivot);
 			double m = is_mass ? c[i].w : 1;
@@ -266,7 +266,7 @@ void sampler_reserve_cands(struct sampler *s, int32_t n)
 	s->cap_cands = n;
 }
 
-/* Keep the prefix of cands[0..n) that reaches need; order stays by id. */
+/* Keeps the prefix of cands[0..n) that reaches need; the order by id stays. */
 static int32_t keep_prefix(struct sampler *s, int32_t n, double need,
 			   bool is_mass)
 {
@@ -291,7 +291,7 @@ static double mass_of(const struct cand *c, int32_t n)
 	return sum;
 }
 
-/* The k best with their weights, by id, through the heap. */
+/* Gathers the k best with their weights, sorted by id, with a heap. */
 static void gather_top_k(struct sampler *s, const float *x, float max, int32_t k)
 {
 	heap_select(x, s->n_vocab, k, s->cands);
@@ -303,7 +303,7 @@ static void gather_top_k(struct sampler *s, const float *x, float max, int32_t k
 		s->cands[i].w = s->scratch[i];
 }
 
-/* Those of weights w (V) that reach `floor`. */
+/* Gathers the tokens whose weight w (V) reaches `floor`. */
 static int32_t gather_above(struct sampler *s, const float *w, float floor)
 {
 	int32_t n = 0;
@@ -340,14 +340,15 @@ static int32_t sample_cands(struct sampler *s, int32_t n)
 	return s->cands[n - 1].id;
 }
 
-/* What may be drawn when top_k is off or too large for the heap: by id, weights
- * filled in, cut at top_k; at top_p too unless top_k must come first. */
+/* Gathers the candidates by id with their weights, if top_k is off or too large for the
+ * heap. Cuts at top_k, and at top_p unless top_k must come first. */
 static int32_t gather(struct sampler *s, double sum, bool has_k, bool has_p)
 {
 	const struct sampler_params *p = &s->p;
 	float floor = 0;
 	if (!has_k) {
-		/* A hair below the bound of the essay: weights are rounded. */
+		/* slightly below the bound derived at the top of the file, because
+		 * weights are rounded */
 		floor = (float)((1 - p->top_p) * sum * 0.999 / s->n_vocab);
 		floor = MIN(MAX(floor, p->min_p), 1);
 	}
@@ -360,7 +361,7 @@ static int32_t gather(struct sampler *s, double sum, bool has_k, bool has_p)
 	return n;
 }
 
-/* The best weighs exactly 1, so min_p is a weight. */
+/* The best token's weight is exactly 1, so min_p is itself the least weight. */
 static int32_t keep_min_p(struct sampler *s, int32_t n)
 {
 	int32_t kept = 0;
@@ -370,8 +371,8 @@ static int32_t keep_min_p(struct sampler *s, int32_t n)
 	return kept;
 }
 
-/* With its probability: without those that reach the threshold, but for the least of
- * them. */
+/* XTC: with its probability, drops the tokens that reach the threshold, except the least
+ * likely of them. */
 static int32_t exclude_top(struct sampler *s, int32_t n)
 {
 	double least = s->p.xtc.threshold * mass_of(s->cands, n);

@@ -30,16 +30,16 @@
 #include "sampler/sampler_private.h"
 #include "sampler/softmax.h"
 
-/* What sums in another order may differ by, relative. */
+/* Relative difference of sums computed in another order. */
 #define SLACK 1e-9
 
-/* The best, as bias, penalties and bans leave them. */
+/* The best tokens, with bias, penalties and bans applied. */
 struct best {
 	const struct sampler_top *t;
-	struct cand c[SAMPLER_BEST_MAX]; /* best first */
-	float w[SAMPLER_BEST_MAX];       /* their weights, c[0]'s being 1 */
-	int n;        /* the first n are the first of all tokens */
-	bool is_less; /* tokens that are not known may have been lowered */
+	struct cand c[SAMPLER_BEST_MAX]; /* candidates, best first */
+	float w[SAMPLER_BEST_MAX];       /* weights of c; c[0] has weight 1 */
+	int n;        /* the first n of c are certainly the best of all tokens */
+	bool is_less; /* tokens outside of c may have been lowered too */
 };
 
 struct range {
@@ -101,7 +101,7 @@ static void add_bans(const struct sampler_bans *bans, struct best *b)
 			b->c[i].w = -INFINITY;
 }
 
-/* False: the best of all tokens are not known. */
+/* Finds the certain prefix of b->c; false: not even the best token is certain. */
 static bool order(const struct sampler *s, const struct sampler_bans *bans,
 		  struct best *b)
 {
@@ -112,7 +112,7 @@ static bool order(const struct sampler *s, const struct sampler_bans *bans,
 	b->is_less = s->p.n_bias > 0 || s->n_seen > 0 || bans->allowed ||
 		     bans->n_banned > 0;
 	if (b->is_less) {
-		/* As sampler.c's adjust, in its order. */
+		/* the same adjustments in the same order as adjust() in sampler.c */
 		if (!add_bias(s, b) || !add_penalties(s, b))
 			return false;
 		add_bans(bans, b);
@@ -128,13 +128,13 @@ static bool order(const struct sampler *s, const struct sampler_bans *bans,
 
 /* --- mass -------------------------------------------------------------------------- */
 
-/* The weights of b->c; returns the mass of the tokens that are not known. */
+/* Computes the weights of b->c. Returns the range of the mass of all other tokens. */
 static struct range weigh(const struct sampler *s, struct best *b, double *out_known)
 {
 	const struct sampler_top *t = b->t;
 	float raw[SAMPLER_BEST_MAX], inv_t = 1 / s->p.temperature;
 	double before = softmax_weights(t->logit, t->n, t->max, inv_t, raw);
-	/* Sums are told beside the largest logit, which may have been lowered. */
+	/* t's sums are relative to its largest logit, which may have been lowered since */
 	double scale = exp(((double)t->max - b->c[0].w) * inv_t);
 	double lo = t->sum_t * (1 - SAMPLER_SUM_ERROR) - before;
 	double hi = t->sum_t * (1 + SAMPLER_SUM_ERROR) - before;
@@ -144,14 +144,14 @@ static struct range weigh(const struct sampler *s, struct best *b, double *out_k
 	return (struct range){b->is_less ? 0 : fmax(0, lo) * scale, fmax(0, hi) * scale};
 }
 
-/* How many of b->c top_p and min_p leave; 0: that is not known. */
+/* How many of b->c remain after top_p and min_p; 0: this is uncertain. */
 static int cut(const struct sampler *s, const struct best *b, struct range sum)
 {
 	const struct sampler_params *p = &s->p;
 	struct range need = {p->top_p * sum.lo * (1 - SLACK), p->top_p * sum.hi * (1 + SLACK)};
 	double acc = 0;
 	int n = b->n, n_lo = 0;
-	bool is_end = false; /* is what follows b->c[n - 1] below min_p? */
+	bool is_end = false; /* tokens after b->c[n - 1] are below min_p */
 	for (int i = 0; i < n && !is_end && p->min_p > 0; i++) {
 		is_end = b->w[i] < MIN(p->min_p, 1) * (1 - 1e-6f);
 		if (b->w[i] < MIN(p->min_p, 1))
@@ -171,7 +171,7 @@ static int cut(const struct sampler *s, const struct best *b, struct range sum)
 
 /* --- draw -------------------------------------------------------------------------- */
 
-/* One of the first n of b->c. */
+/* Draws one of the first n of b->c. */
 static int32_t sample_first(struct sampler *s, struct best *b, int n, bool cuts_p)
 {
 	float w[SAMPLER_BEST_MAX], max = b->c[0].w;
@@ -186,7 +186,8 @@ static int32_t sample_first(struct sampler *s, struct best *b, int n, bool cuts_
 	return sampler_draw_cands(s, n, cuts_p);
 }
 
-/* One of all tokens, where it is one of b->c; else the generator stays as it is. */
+/* Draws from the whole vocabulary. Succeeds only if the draw certainly falls on a token
+ * of b->c. Otherwise restores the generator and returns false. */
 static bool sample_any(struct sampler *s, struct best *b, struct range unknown,
 		     struct range sum, int32_t *out)
 {
@@ -234,7 +235,7 @@ static bool sample_best(struct sampler *s, struct best *b, int32_t *out)
 
 /* --- the token --------------------------------------------------------------------- */
 
-/* at: of the token among the best. */
+/* at: index of the token among the best. */
 static void add_logprobs(const struct sampler_top *t, int at, int n_top,
 			 struct sampled *out)
 {
@@ -255,10 +256,10 @@ bool sampler_next_top(struct sampler *s, const struct sampler_top *t,
 	*out_st = E_BACKEND;
 	if (isnan(t->sum))
 		return true;
-	/* What these two do is not to be seen from the best alone. */
+	/* DRY and XTC cannot be computed from the best tokens alone */
 	if (sampler_has_dry(&s->p) || sampler_has_xtc(&s->p))
 		return false;
-	/* Few tokens are not worth a proof. */
+	/* a small vocabulary is cheap to sample as a whole */
 	if (t->n < 1 || t->n > SAMPLER_BEST_MAX || t->n >= s->n_vocab || !order(s, bans, &b))
 		return false;
 	id = b.c[0].id;

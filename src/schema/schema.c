@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From schema to list of schemas to rule (schema_private.h).
+ * Turns a schema into lists of schemas, and each list into a rule (schema_private.h).
  *
- *   schema_add      $ref and allOf are followed into the list
- *   schema_values   enum and const leave values, which are judged by all of the list
- *   schema_branches the first anyOf, oneOf, not, if of the list becomes alternatives: the
- *                   list once more for each way, with the way in it
- *   read_types      otherwise the types, and the keywords of each
+ *   schema_add      adds a schema to a list and follows $ref and allOf
+ *   schema_values   filters the values of enum and const by all schemas of the list
+ *   schema_branches turns the first anyOf, oneOf, not or if of the list into
+ *                   alternatives: one copy of the list per branch, plus the branch
+ *   read_types      writes all other lists: their types, and the keywords of each type
  *
- * Rules are made by a queue of jobs, not by recursion, so neither a long chain
- * of references nor a cycle costs stack.
+ * A queue of jobs makes the rules, not recursion. Neither a long chain of references nor
+ * a cycle thus costs stack.
  */
 #include "schema/schema_private.h"
 
@@ -19,12 +19,12 @@
 
 #include "base/alloc.h"
 
-/* Steps of some ten nanoseconds: products of anyOfs, or of enums, must not grow without
- * end. A schema of 100 KB takes a hundredth of them. */
+/* Limit of work, in steps of some ten nanoseconds. Products of several anyOf or enum must
+ * not grow without end. A schema of 100 KB takes a hundredth of this limit. */
 #define MAX_WORK 20000000
-#define ITEM_WORK 40 /* with its memory: at most 500,000 of them */
+#define ITEM_WORK 40 /* work of one item, memory included: the limit permits 500,000 items */
 #define JOB_WORK 400
-#define MAX_REFS 200   /* references one behind the other, to one place */
+#define MAX_REFS 200   /* longest chain of references at one place */
 #define MAX_LIST 2000
 
 /* --- faults and nodes ---------------------------------------------------- */
@@ -149,7 +149,8 @@ void schema_add_item(struct schema_reader *x, struct schema_list *to,
 			      "hold at one place");
 		return;
 	}
-	schema_work(x, ITEM_WORK + to->n / 8); /* it has been compared with each */
+	schema_work(x, ITEM_WORK + to->n / 8); /* the caller compared the new item with each old
+					        * one */
 	if (to->n == to->cap) {
 		struct schema_item *old = to->p;
 		to->cap = to->cap ? 2 * to->cap : 4;
@@ -160,7 +161,8 @@ void schema_add_item(struct schema_reader *x, struct schema_list *to,
 	to->p[to->n++] = item;
 }
 
-/* Is it there already? A branch that leads back to where it branches adds nothing. */
+/* True if the schema is already in the list. A branch that leads back to its own start
+ * adds nothing. */
 static bool is_there(struct schema_list *to, const struct json_node *at)
 {
 	for (size_t i = 0; i < to->n; i++) {
@@ -256,7 +258,7 @@ grammar_part schema_part(struct schema_reader *x, struct schema_list *list)
 	struct str key = key_of(x, list);
 	uint32_t rule;
 	if (!strmap_get(&x->rules, key, &rule)) {
-		struct fail path = {0}; /* spelled as it would be in an error */
+		struct fail path = {0}; /* the path as an error text would show it */
 		if (list->n)
 			json_read_fail(list->p[0].at, &path, "x");
 		rule = grammar_build_rule(
@@ -321,7 +323,7 @@ int schema_type_of(const json_t *v)
 	return 0;
 }
 
-/* The values of the first enum or const of the list; NULL: there is none. */
+/* The values of the first enum or const in the list; NULL: the list has none. */
 static const json_t *find_values(struct schema_reader *x, const struct schema_list *l,
 				 const json_t **one)
 {
@@ -407,7 +409,7 @@ static int type_named(struct schema_reader *x, const struct json_node *at)
 		     {"integer", TYPE_INTEGER}, {"number", TYPE_NUMBER},
 		     {"string", TYPE_STRING}, {"array", TYPE_ARRAY},
 		     {"object", TYPE_OBJECT}, {SCHEMA_FRACTION, TYPE_FRACTION},
-		     {"any", TYPE_ALL} /* draft 3 */};
+		     {"any", TYPE_ALL} /* draft 3 only */};
 	struct str s = STR("");
 	schema_check(x, json_read_need_str(at, &s, x->fail));
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -436,7 +438,7 @@ int schema_type(struct schema_reader *x, const struct json_node *schema)
 	return types | (is_nullable ? TYPE_NULL : 0);
 }
 
-/* Without a type, keywords speak of the types they are for, and those are meant. */
+/* A list without "type" means the types for which it has keywords. */
 static int implied_types(const struct schema_list *l)
 {
 	int types = 0;
@@ -463,7 +465,7 @@ int schema_types(struct schema_reader *x, const struct schema_list *l)
 	return is_said ? types : types & implied_types(l);
 }
 
-/* A word such as `true`, unless a negation says that it is not that. */
+/* Adds a word such as `true`, unless a negation excludes this value. */
 static void add_word(struct schema_reader *x, const struct schema_list *l,
 		     const json_t *word, const char *text, struct grammar_parts *alts)
 {
@@ -508,7 +510,7 @@ static grammar_part read_job(struct schema_reader *x, const struct schema_list *
 	const json_t **values, *one;
 	grammar_part out;
 	size_t n;
-	/* What enum and const leave is judged by all other keywords. */
+	/* the values of enum and const, filtered by all other keywords */
 	if (schema_values(x, l, schema_types(x, l), &values, &n))
 		return schema_choice(x, values, n);
 	if (x->st != OK)
@@ -547,7 +549,7 @@ static void reader_init(struct schema_reader *x, struct grammar_build *b,
 	x->colon = with_space[1];
 }
 
-/* Read all that is referred to. */
+/* Runs the queue of jobs until all rules are made. */
 static enum status reader_end(struct schema_reader *x)
 {
 	for (; x->jobs && x->st == OK; x->jobs = x->jobs->next) {
@@ -564,7 +566,7 @@ static enum status reader_end(struct schema_reader *x)
 	return x->st;
 }
 
-/* The part that fn makes of the root's list. */
+/* Makes the grammar part of the root's list. */
 typedef grammar_part (*make_fn)(struct schema_reader *x, struct schema_list *l,
 				const void *ctx);
 

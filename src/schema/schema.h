@@ -1,47 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON Schema (draft 2020-12) to a grammar of the documents that match it. Thread:
- * any.
+ * Turns a JSON Schema (draft 2020-12) into a grammar of matching documents. Thread: any.
  *
- * What is written is always valid; what is valid cannot always be written. Objects
- * have their properties in the schema's order, further ones only where the schema
- * says so; one space may stand behind a comma and a colon, and white space
- * nowhere else. A keyword that cannot be held to is E_INVAL with the path of the
- * schema that has it: nothing is ever left out in silence. Keywords and formats that
- * the standard does not know are ignored, as it says.
+ * Every document that the grammar permits is valid. Not every valid document can be
+ * written. Objects have their properties in the schema's order, and further properties
+ * only if the schema asks for them. One space may follow a comma and a colon; there is no
+ * other white space.
+ *
+ * A keyword that cannot be enforced fails with E_INVAL and the path of its schema: no
+ * constraint is dropped silently. Keywords and formats that the standard does not know
+ * are ignored, as the standard says.
  */
 #pragma once
 #include "json/json_read.h"
 #include "grammar/grammar_build.h"
 
-/* From now on, tell of each ignored keyword once; NULL: do not. At start, before any
- * schema is read; `tell` may be called by any thread. */
+/* Sets the function that is told once of each ignored keyword; NULL: none. Call it at
+ * start, before any schema is read. Any thread may call `tell`. */
 void schema_set_on_ignored(void (*tell)(const char *keyword));
 
 enum status schema_grammar(const struct json_node *at, struct grammar **out,
 			   struct fail *fail) MUST_USE;
-/* Any JSON object. */
+/* A grammar of any JSON object. */
 enum status schema_grammar_object(struct grammar **out, struct fail *fail) MUST_USE;
 
-/* The same as a part of a larger grammar. at->v NULL: any JSON object. is_object: of what
- * the schema allows, objects only. *io_work: what the schemas of one request have cost, from
- * 0; it is bounded for all of them together (E_LIMIT). */
+/* Builds the schema as a part of a larger grammar. at->v NULL: any JSON object.
+ * is_object: permits objects only, even if the schema permits more. *io_work: work done
+ * for the schemas of one request so far; it starts at 0 and is limited for all of them
+ * together (E_LIMIT). */
 enum status schema_build(struct grammar_build *b, const struct json_node *at,
 			 bool is_object, size_t *io_work, grammar_part *out,
 			 struct fail *fail) MUST_USE;
 
-/* An object whose properties are written one by one between tags, strings as their bare
- * text: those that `is_text` says are read so. Further properties are not written. */
+/* The form of an object whose properties are written one by one between tags. Strings for
+ * which `is_text` returns true are written as bare text, without quotes. Further
+ * properties are not written. */
 struct schema_tags {
 	grammar_part before_key, before_value;
-	grammar_part value_end; /* what ends a value, spelled as `end` is */
-	const char *end;        /* 2 to 32 bytes; the first does not come again */
+	grammar_part value_end; /* part that ends a value; its text is `end` */
+	const char *end;        /* 2 to 32 bytes; the first byte must not occur again in it */
 	bool is_special;        /* value_end is a special token */
-	bool strips_newlines;   /* one at each end of a value is not part of it */
+	bool strips_newlines;   /* one newline at each end of a value is not part of the value */
 	bool (*is_text)(const json_t *schema);
 };
 enum status schema_build_tagged(struct grammar_build *b, const struct json_node *at,
 				const struct schema_tags *tags, size_t *io_work,
 				grammar_part *out, struct fail *fail) MUST_USE;
-/* Any text up to and with value_end; end is spelled in value_end. */
+/* Any text up to and including value_end. The text does not contain `end` before that. */
 grammar_part schema_tagged_text(struct grammar_build *b, const struct schema_tags *tags);

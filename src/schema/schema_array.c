@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrays of a schema: items by place, and items that must be among them. What `contains`
- * asks for is written first, behind the prefix, and whatever else is allowed behind it.
+ * Arrays of a schema: items by place, and items that `contains` asks for. The grammar
+ * writes the prefix first, then the items that `contains` asks for, then all others.
  */
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ static uint32_t rule_count(int64_t n)
 	return n >= GRAMMAR_NO_MAX ? GRAMMAR_NO_MAX : (uint32_t)n;
 }
 
-/* A maximum, once n of it are there. */
+/* The maximum that remains after n items. */
 static int64_t less(int64_t max, int64_t n)
 {
 	return max == GRAMMAR_NO_MAX ? max : max - n;
@@ -46,7 +46,8 @@ static int64_t less(int64_t max, int64_t n)
 
 /* --- items by place --------------------------------------------------------------- */
 
-/* The schemas of the first items, and of those behind them, as either draft has it. */
+/* Finds the schemas of the first items (prefix) and of all later ones, in the keywords of
+ * either draft. */
 static void find_items(struct schema_reader *x, const struct json_node *schema,
 		       const struct json_node **prefix, const struct json_node **rest)
 {
@@ -78,8 +79,8 @@ static bool is_evaluated(struct schema_reader *x, const struct schema_list *l, s
 	return false;
 }
 
-/* What holds for item i; for i of -1, for those behind all prefixes. True when a schema
- * says something of it. */
+/* Adds what the list says of item i; i -1: of the items after all prefixes. True if a
+ * schema says something. */
 static bool add_for_item(struct schema_reader *x, const struct schema_list *l,
 			 ptrdiff_t i, struct schema_list *out)
 {
@@ -121,7 +122,7 @@ struct array {
 	int64_t min, max;
 };
 
-/* min to max items, the first of them with a comma where one is before it. */
+/* min to max items. has_before: a comma precedes the first one too. */
 static grammar_part run(struct schema_reader *x, grammar_part item, bool has_before,
 			int64_t min, int64_t max)
 {
@@ -139,7 +140,7 @@ static grammar_part run(struct schema_reader *x, grammar_part item, bool has_bef
 	return min == 0 ? grammar_build_opt(x->b, some) : some;
 }
 
-/* Items behind the prefix, of which some are there. */
+/* The items after the prefix. */
 static grammar_part rest_items(const struct array *a)
 {
 	struct schema_list rest = {0};
@@ -151,8 +152,8 @@ static grammar_part rest_items(const struct array *a)
 		   less(a->max, p));
 }
 
-/* The prefix, each item of which brings all behind it along; `behind` is what follows the
- * last. */
+/* The prefix followed by `behind`. Optional items nest: each item includes all that
+ * follow it. is_whole: no item of the prefix is optional. */
 static grammar_part with_prefix(const struct array *a, grammar_part behind, bool is_whole)
 {
 	struct schema_reader *x = a->x;
@@ -184,7 +185,7 @@ static void read_contains(struct schema_reader *x, const struct json_node *schem
 	schema_check(x, json_read_int(at, 0, GRAMMAR_MAX_REPEAT, max, x->fail));
 }
 
-/* Items of which at most `most` match: those that do first, then those that do not. */
+/* Items of which least to most match `of`. The matching ones are written first. */
 static grammar_part bounded(const struct array *a, const struct json_node *of,
 			    grammar_part match, int64_t least, int64_t most)
 {
@@ -192,7 +193,7 @@ static grammar_part bounded(const struct array *a, const struct json_node *of,
 	struct schema_list others = {0};
 	int64_t p = (int64_t)a->n_prefix, min = MAX(a->min - p, 0), max = less(a->max, p);
 	json_t *not = schema_not(x, of);
-	if (!not) /* nothing else, then */
+	if (!not) /* no schema for items that do not match: all items match */
 		return run(x, match, p > 0, MAX(least, min), MIN(most, max));
 	add_for_item(x, a->l, -1, &others);
 	schema_add(x, &others, schema_make(x, of, not));
@@ -234,7 +235,8 @@ static bool contains(const struct array *a, grammar_part *out)
 			schema_refuse(x, schema, "uses \"maxContains\" beside other items "
 				      "that are asked for, which is not supported");
 		if (least > most)
-			least = GRAMMAR_MAX_REPEAT; /* never */
+			least = GRAMMAR_MAX_REPEAT; /* impossible, because this exceeds every
+						     * maximum */
 		add_for_item(x, a->l, -1, &both);
 		schema_add(x, &both, of);
 		grammar_part match = schema_part(x, &both);
@@ -261,7 +263,7 @@ static bool contains(const struct array *a, grammar_part *out)
 
 /* --- the whole --------------------------------------------------------------------------- */
 
-/* An array may be said not to be one of some values. */
+/* Reads negated values and the bounds of the length. False: no array can be written. */
 static bool leaves_arrays(struct schema_reader *x, const struct schema_list *l,
 			  struct array *a)
 {
@@ -270,7 +272,8 @@ static bool leaves_arrays(struct schema_reader *x, const struct schema_list *l,
 		for (size_t k = 0; k < json_array_size(not); k++) {
 			const json_t *v = json_array_get(not, k);
 			if (json_is_array(v) && json_array_size(v))
-				return false; /* which differs cannot be said */
+				return false; /* the grammar cannot express "differs from this
+					       * array" */
 			if (json_is_array(v))
 				a->min = 1;
 		}
@@ -315,7 +318,8 @@ grammar_part schema_array(struct schema_reader *x, const struct schema_list *l)
 	if (!leaves_arrays(x, l, &a) || x->st != OK)
 		return never(x);
 	a.n_prefix = count_prefix(x, l);
-	/* Beside other words about items, one item alone is sure to differ. */
+	/* With `contains` or a prefix the items cannot be compared. A single item always
+	 * differs. */
 	if (is_unique(l) && (a.n_prefix > 0 || has_contains(l)))
 		a.max = MIN(a.max, 1);
 	if (a.min > a.max) {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Alternatives: the first keyword of the list that allows several ways makes the list
- * once more for each way.
+ * Turns the list's first keyword with alternatives into one copy of the list per
+ * alternative ("way"). The ways are:
  *
- *   anyOf              a branch
- *   oneOf              a branch, and none of those that could match beside it
- *   not                what schema_not makes of it
- *   if, then, else     if and then; or not if, and else
+ *   anyOf              each branch
+ *   oneOf              each branch, without documents that match another branch too
+ *   not                the schema that schema_not makes
+ *   if, then, else     "if" and "then"; or the negated "if", and "else"
  *   dependentRequired, dependentSchemas, dependencies
- *                      for each name: the property is not there, or what it asks for
+ *                      for each name: the property is absent; or it is present and its
+ *                      constraint holds
  *
- * A way that contradicts itself by a property's values is left out, or the ways of
- * several keywords would multiply.
+ * A way that leaves a property no value is dropped. Otherwise the ways of several
+ * keywords would multiply.
  */
 #include <stdlib.h>
 
@@ -23,7 +24,7 @@
 
 /* --- contradictions ---------------------------------------------------------- */
 
-/* The const, or the enum, of a schema, as an array to be freed; NULL: none. */
+/* The const or enum of a schema, as an array that the caller frees; NULL: none. */
 static json_t *values_of(const json_t *v)
 {
 	json_t *one = json_object_get(v, "const"), *many = json_object_get(v, "enum");
@@ -40,7 +41,7 @@ static bool has_value(const json_t *list, const json_t *v)
 	return false;
 }
 
-/* Is a value of `values` still possible, by what the list's items say of `name`? */
+/* True if the list's schemas still permit a value of `values` for property `name`. */
 static bool has_possible(struct schema_reader *x, const struct schema_list *l,
 			 const char *name, const json_t *values)
 {
@@ -78,7 +79,8 @@ static bool is_required(struct schema_reader *x, const struct schema_list *l,
 	return false;
 }
 
-/* Has a property, or with only_required one that must be there, no value left? */
+/* True if a property has no permitted value left. only_required: looks at required
+ * properties only. */
 static bool is_contradiction(struct schema_reader *x, const struct schema_list *l,
 			     bool only_required)
 {
@@ -103,12 +105,12 @@ static bool is_contradiction(struct schema_reader *x, const struct schema_list *
 struct ways {
 	struct schema_reader *x;
 	const struct schema_list *l;
-	size_t i;      /* the item whose keyword it is */
+	size_t i;      /* index of the item that has the keyword */
 	uint8_t done;
 	struct grammar_parts alts;
 };
 
-/* The list, its keyword done. */
+/* A copy of the list in which the keyword counts as done. */
 static struct schema_list begin_way(struct ways *w)
 {
 	struct schema_list sub = {.is_never = w->l->is_never};
@@ -175,7 +177,7 @@ static bool requires(const json_t *v, const char *name)
 	return false;
 }
 
-/* A property that both require and for which they have no value in common. */
+/* True if both schemas require a property for which they permit no common value. */
 static bool have_tag(struct schema_reader *x, const json_t *a, const json_t *b)
 {
 	const char *key;
@@ -208,7 +210,7 @@ static bool are_disjoint(struct schema_reader *x, const struct schema_list *a,
 
 /* --- ways not to match ------------------------------------------------------------- */
 
-/* Could the list hold beside a way? */
+/* True if the list and `way` can hold together. */
 static bool goes_with(struct schema_reader *x, const struct schema_list *l,
 		      const struct json_node *way)
 {
@@ -220,9 +222,9 @@ static bool goes_with(struct schema_reader *x, const struct schema_list *l,
 	return types && !(types == TYPE_OBJECT && is_contradiction(x, &both, true));
 }
 
-/* Of the ways of a schema that schema_not made, those that go with the list, at most
- * `most`: several keywords' ways multiply. Properties that are there come before ones
- * that are not. Takes `not`. */
+/* Keeps at most `most` branches of a schema from schema_not, those that can hold together
+ * with the list. Without this limit, the branches of several keywords multiply. Branches
+ * that require a property come first. Takes ownership of `not`. */
 static json_t *trim(struct schema_reader *x, const struct schema_list *l,
 		    const struct json_node *up, json_t *not, size_t most)
 {
@@ -267,7 +269,8 @@ static size_t read_branches(struct schema_reader *x, const struct json_node *of)
 	return x->st == OK ? n : 0;
 }
 
-/* Ways of negations multiply, and any of them will do: how many of each to write. */
+/* How many branches of a negation to write. Branches of several negations multiply, and
+ * any of them is correct. */
 static size_t most_ways(const struct ways *w)
 {
 	size_t n = 0;
@@ -294,8 +297,8 @@ static grammar_part any_of(struct ways *w, const struct json_node *at)
 	return end_ways(w);
 }
 
-/* Branch k, and not those that might match the same. Where one cannot be excluded the
- * branch cannot be written. */
+/* Branch k, without documents that might match another branch too. False: another branch
+ * cannot be excluded, so branch k cannot be written. */
 static bool add_one_of(struct ways *w, const struct json_node *at,
 		       const struct schema_list *own, size_t n, size_t k)
 {
@@ -374,7 +377,8 @@ static grammar_part if_of(struct ways *w, const struct json_node *at)
 	add_to_way(w, &sub, at, true, false);
 	if (then->v)
 		add_to_way(w, &sub, then, false, false);
-	/* It may hold by the absence of what contradicts it: rare, and left out. */
+	/* With a contradiction, the branch could only hold by the absence of properties.
+	 * This is rare and left out. */
 	if (!not || !is_contradiction(x, &sub, false))
 		end_way(w, &sub);
 	if (!not)
@@ -387,7 +391,7 @@ static grammar_part if_of(struct ways *w, const struct json_node *at)
 	return end_ways(w);
 }
 
-/* {"anyOf": [{"properties": {name: false}}, {"required": [name, …]} and more]} */
+/* {"anyOf": [{"properties": {name: false}}, {"required": [name, …], …}]} */
 static json_t *dependent(struct schema_reader *x, const char *name, const json_t *asks,
 			 const struct json_node *at)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Members of an object whose names no schema has: `"name": value`.
- *
- * Without patterns the name is read against the known ones character by character.
- * With patternProperties or propertyNames the names are languages: for each set of
- * patterns those names that just these match, whose values just these speak of.
+ * Further properties of an object, whose names no schema lists: `"name": value`. Without
+ * patterns, the name is compared character by character with the known names. With
+ * patternProperties or propertyNames the names are languages. For each set of patterns
+ * there is the language of names that match exactly these patterns, with the schemas of
+ * exactly these patterns for the value.
  */
 #include <stdlib.h>
 
@@ -12,8 +12,8 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 
-#define MAX_NAME 200  /* characters of further names that begin like a property's */
-#define MAX_SUBSETS 4 /* patterns that are looked at in every combination */
+#define MAX_NAME 200  /* depth in characters to which a name is compared with the known ones */
+#define MAX_SUBSETS 4 /* number of patterns up to which all combinations are tried */
 #define MAX_PATTERNS 60
 
 static grammar_part lit(struct schema_reader *x, const char *s)
@@ -35,8 +35,9 @@ static bool is_plain(uint32_t cp)
 	return cp >= 0x20 && cp != '"' && cp != '\\';
 }
 
-/* The rest of a name and its quote, where the first `at` bytes are those of the n
- * sorted names and it must become none of them. No escapes: they could spell one. */
+/* The rest of a further name and its closing quote. Its first `at` bytes equal those of
+ * the n sorted names, and it must not become one of them. It has no escapes, because an
+ * escape could spell a known name. */
 static grammar_part other_name(struct schema_reader *x, const char *const *names,
 			       size_t n, size_t at, int depth)
 {
@@ -47,7 +48,7 @@ static grammar_part other_name(struct schema_reader *x, const char *const *names
 	size_t n_not = 3, i = 0;
 	memcpy(not, special, sizeof special);
 	if (n > 0 && names[0][at] == '\0')
-		i = 1; /* it would be that name */
+		i = 1; /* ending here would spell this known name */
 	else
 		grammar_parts_add(&alts, lit(x, "\""));
 	while (i < n) {
@@ -95,7 +96,7 @@ struct schema_pattern {
 struct patterns {
 	struct schema_pattern p[MAX_PATTERNS];
 	size_t n;
-	lang allowed; /* by propertyNames, and none of the known ones */
+	lang allowed; /* names that propertyNames permits, without the known names */
 };
 
 static void read_patterns(struct schema_reader *x, const struct schema_item *of,
@@ -123,7 +124,8 @@ static void read_patterns(struct schema_reader *x, const struct schema_item *of,
 	}
 }
 
-/* Does one of the schema's own patterns have its bit set? Adds what they say. */
+/* True if a pattern of this schema has its bit set. Adds the schemas of such patterns to
+ * `out`, if not NULL. */
 static bool add_matched(struct schema_reader *x, const struct schema_item *of,
 			const struct patterns *p, uint64_t bits, struct schema_list *out)
 {
@@ -159,7 +161,7 @@ static bool is_evaluated(struct schema_reader *x, const struct schema_list *l, s
 	return false;
 }
 
-/* What holds for values of names that just these patterns match. */
+/* Adds the constraints on values whose names match exactly the patterns in `bits`. */
 static void add_values(struct schema_reader *x, const struct schema_list *l,
 		       const struct patterns *p, uint64_t bits, struct schema_list *out)
 {

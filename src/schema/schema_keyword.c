@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keywords: which are known, and of which types they speak. A keyword that nobody
- * knows is ignored, as the standard says; whoever runs the program is told of each
+ * Tables of keywords: which ones are known, and to which types they apply. Unknown
+ * keywords are ignored, as the standard says. The program's log reports each of them
  * once.
  */
 #include <stdio.h>
@@ -10,12 +10,12 @@
 #include "base/alloc.h"
 #include "base/once.h"
 
-#define MAX_IGNORED 1000 /* distinct ones that are remembered */
-#define MAX_SHOWN 60     /* bytes of one */
+#define MAX_IGNORED 1000 /* maximum of distinct keywords to remember */
+#define MAX_SHOWN 60     /* maximal bytes of a keyword to remember */
 
 enum keyword_use {
-	USE_NOTE,  /* says nothing about what is valid */
-	USE_SHAPE, /* of every type */
+	USE_NOTE,  /* does not affect validity */
+	USE_SHAPE, /* applies to values of every type */
 	USE_STRING, USE_NUMBER, USE_ARRAY, USE_OBJECT,
 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * multipleOf, as decimals have it: 0.07 is a multiple of 0.01. All of a list's
- * multipleOf are one step, step / 10^digits. Its multiples are the integers k of
- * k * step, written with that many digits behind the point.
+ * multipleOf, in decimal arithmetic: 0.07 is a multiple of 0.01. All multipleOf of a list
+ * form one step, units / 10^digits. Its multiples are k * units for integers k, written
+ * with `digits` digits after the point.
  *
- *   few of them between the bounds   written out
- *   a small step                     read digit by digit; the remainder is the state
- *   else                             the MANY nearest to zero or to a bound
+ *   few multiples between the bounds   are written out
+ *   a small step                       is read digit by digit; the state is the remainder
+ *   else                               the MANY multiples nearest to zero or to a bound
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,10 +16,10 @@
 #include "base/alloc.h"
 
 #define MANY 1000
-#define MAX_STEP 64      /* remainders that are told apart */
-#define MAX_LENGTH 12    /* digits of a number that is read digit by digit */
-#define MAX_DIGITS 9     /* behind the point */
-#define MAX_UNITS 1000000000000000 /* steps' units: exact in a double */
+#define MAX_STEP 64      /* maximum of distinct remainders */
+#define MAX_LENGTH 12    /* maximal digits of a number that is read digit by digit */
+#define MAX_DIGITS 9     /* maximal digits after the point */
+#define MAX_UNITS 1000000000000000 /* maximum of units: exact in a double */
 
 static const int64_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000,
 				 100000000, 1000000000};
@@ -30,18 +30,18 @@ static int64_t gcd(int64_t a, int64_t b)
 }
 
 struct multiple_step {
-	int64_t units; /* of 10^-digits */
+	int64_t units; /* the step is units / 10^digits */
 	int digits;
 };
 
-/* v as units of 10^-digits; false where it has more digits. */
+/* Converts v to units of 10^-digits. False: v has more digits. */
 static bool to_units(double v, int digits, int64_t *out)
 {
 	double u = v * (double)powers[digits];
 	if (fabs(u) > (double)MAX_UNITS)
 		return false;
 	*out = (int64_t)llround(u);
-	/* The same double as the decimal's. */
+	/* is the decimal's double exactly v? */
 	return (double)*out / (double)powers[digits] == v;
 }
 
@@ -53,7 +53,7 @@ static bool first_step(struct multiple_step *s, double v)
 	return to_units(v, s->digits, &s->units) && s->units > 0;
 }
 
-/* The least common multiple of what there is and one more. */
+/* Replaces the step by the least common multiple of it and v. */
 static bool add_step(struct multiple_step *s, double v)
 {
 	struct multiple_step own;
@@ -85,7 +85,7 @@ static void write_units(int64_t u, int digits, struct buf *out)
 		out->n--;
 }
 
-/* k_lo..k_hi times the step, MANY of them at most, those nearest to zero. */
+/* Writes out the multiples k_lo..k_hi: at most MANY, those nearest to zero. */
 static grammar_part write_out(struct schema_reader *x, const struct multiple_step *s, int64_t k_lo,
 			      int64_t k_hi)
 {
@@ -116,10 +116,10 @@ struct digits {
 	int64_t mod;
 	uint32_t rules[MAX_LENGTH + 1][MAX_STEP];
 	bool is_made[MAX_LENGTH + 1][MAX_STEP];
-	grammar_part end; /* behind the last digit */
+	grammar_part end; /* what follows the last digit */
 };
 
-/* Up to `left` more digits, where those so far leave `rest`. */
+/* Reads up to `left` more digits; the digits so far leave the remainder `rest`. */
 static grammar_part digits_from(struct digits *d, int left, int64_t rest, bool is_first)
 {
 	struct schema_reader *x = d->x;
@@ -148,7 +148,7 @@ static grammar_part digits_from(struct digits *d, int left, int64_t rest, bool i
 	return grammar_build_tail(x->b, d->rules[left][rest]);
 }
 
-/* Multiples of `mod` of up to `length` digits, above zero, and then `end`. */
+/* The multiples of `mod` above zero with up to `length` digits, followed by `end`. */
 static grammar_part multiples(struct schema_reader *x, int64_t mod, int length,
 			      grammar_part end)
 {
@@ -162,8 +162,8 @@ static grammar_part multiples(struct schema_reader *x, int64_t mod, int length,
 	return grammar_build_ref(x->b, rule);
 }
 
-/* Zeros behind the digits of k that the step has, and a fraction where it is one unit of
- * 10^-digits. */
+/* What follows the digits of k: `zeros` zeros, or an optional fraction if the step is one
+ * unit of 10^-digits. */
 static grammar_part make_end(struct schema_reader *x, int zeros, int digits)
 {
 	char text[24] = "";
@@ -187,8 +187,8 @@ static int length_below(int64_t whole)
 	return n;
 }
 
-/* Without bounds but zero, or with ones so far away that all shorter numbers are within.
- * False where the step does not allow it. */
+/* Reads multiples digit by digit, with as many digits as surely stay within the bounds.
+ * False: the step does not permit this, or a bound excludes zero. */
 static bool by_digits(struct schema_reader *x, const struct multiple_step *s, double lo, double hi,
 		      grammar_part *out)
 {
@@ -205,7 +205,8 @@ static bool by_digits(struct schema_reader *x, const struct multiple_step *s, do
 	int64_t scale = 1;
 	for (int i = 0; i < zeros; i++)
 		scale *= 10;
-	/* A fraction, or a bound that is excluded, must stay within: less by one does. */
+	/* A fraction, or an excluded bound, must stay within too, so the bound is reduced
+	 * by one. */
 	double far = 1e13;
 	int up = length_below((int64_t)((MIN(hi, far) - 1) / (double)scale));
 	int down = length_below((int64_t)((MIN(-lo, far) - 1) / (double)scale));
@@ -241,14 +242,14 @@ static bool has_excluded(const struct schema_list *l)
 	return false;
 }
 
-/* The first and last k within a bound. */
+/* The first k (is_lo) or the last k within a bound. */
 static int64_t first_k(double v, bool is_excluded, const struct multiple_step *s, bool is_lo)
 {
 	double k = v * (double)powers[s->digits] / (double)s->units;
 	double near = round(k);
 	if (fabs(k) > 1e14)
 		return k > 0 ? (int64_t)1e14 : -(int64_t)1e14;
-	if (fabs(k - near) < 1e-6) /* on the bound, or as near as makes no difference */
+	if (fabs(k - near) < 1e-6) /* the bound is a multiple, up to rounding errors */
 		return (int64_t)near + (is_excluded ? (is_lo ? 1 : -1) : 0);
 	return (int64_t)(is_lo ? ceil(k) : floor(k));
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The documents that do not match a schema, as a schema: they break one of its
- * keywords, and each keyword that can be broken in a way that can be said is one
- * branch of an anyOf. Ways that cannot be said are left out, so what comes out never
- * matches the schema, and need not be all that does not.
+ * Negation: makes a schema of documents that do not match a given schema. Such a document
+ * violates at least one keyword. Each keyword whose violation a schema can express is one
+ * branch of an anyOf. Other violations are left out. The result thus never matches the
+ * given schema, but it may miss some documents that do not match either.
  */
 #include <stdlib.h>
 
@@ -14,8 +14,8 @@
 
 struct negation {
 	struct schema_reader *x;
-	json_t *ways;    /* of the anyOf */
-	bool is_partial; /* a keyword could not be broken */
+	json_t *ways;    /* the branches of the anyOf */
+	bool is_partial; /* the violation of some keyword could not be expressed */
 };
 
 static json_t *not_at(struct schema_reader *x, const struct json_node *at, int depth);
@@ -30,7 +30,7 @@ static void add_way(struct negation *n, json_t *way)
 		n->is_partial = true;
 }
 
-/* {"type": type, key: v}, which takes v. */
+/* {"type": type, key: v}; takes ownership of v. */
 static json_t *typed(const char *type, const char *key, json_t *v)
 {
 	return json_pack("{ssso}", "type", type, key, v);
@@ -55,7 +55,7 @@ static void break_type(struct negation *n, const struct json_node *schema)
 		json_decref(others);
 }
 
-/* A count that is at least, or at most, v. */
+/* Violates a minimal or maximal count of v. */
 static void break_count(struct negation *n, const char *type, const char *key,
 			const json_t *v)
 {
@@ -75,7 +75,7 @@ static void break_bound(struct negation *n, const char *key, json_t *v)
 					       {"exclusiveMinimum", "maximum"},
 					       {"maximum", "exclusiveMinimum"},
 					       {"exclusiveMaximum", "minimum"}};
-	/* Draft 4 has it as a word about the other bound. */
+	/* In draft 4 the value is a boolean that modifies another keyword. */
 	if (!json_is_number(v))
 		n->is_partial = true;
 	for (size_t i = 0; i < ARRAY_LEN(pairs) && json_is_number(v); i++)
@@ -125,7 +125,7 @@ static void break_contains(struct negation *n, const struct json_node *schema,
 	json_t *not = NULL;
 	if (!json_object_get(schema->v, "minContains"))
 		not = not_at(n->x, at, depth + 1);
-	/* No item matches; where none can fail to, there is none. */
+	/* "no item matches": if every item matches, the array must be empty. */
 	if (json_is_false(not)) {
 		json_decref(not);
 		not = typed("array", "maxItems", json_integer(0));
@@ -135,7 +135,7 @@ static void break_contains(struct negation *n, const struct json_node *schema,
 	add_way(n, not);
 }
 
-/* None of them, or with any one of them not. */
+/* Violates a list. is_all (allOf): one schema does not match. Else (anyOf): none matches. */
 static void break_list(struct negation *n, const struct json_node *at, bool is_all,
 		       int depth)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers between bounds, digit by digit. A number is read from its most significant
- * digit on; as long as its digits are those of a bound it is tight against it, and
- * once one differs the rest is free. So a range is as many parts as its
+ * Numbers between bounds, digit by digit from the most significant one. As long as the
+ * digits equal those of a bound, the number is "tight" against that bound. After the
+ * first difference the remaining digits are free. A range thus needs as many parts as its
  * bounds have digits.
  *
- * Numbers are written without exponent where they have bounds, and with few enough
- * digits that a reader's double does not round them onto an exclusive bound.
+ * Bounded numbers are written without an exponent. They have few enough digits that a
+ * reader's double does not round them onto an excluded bound.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@
 #include "schema/schema_private.h"
 #include "base/alloc.h"
 
-#define INT_DIGITS 15          /* of the integer part of a number */
-#define INTEGER_MAX 999999999999999999 /* of an integer that has no maximum */
+#define INT_DIGITS 15          /* maximal digits of the integer part */
+#define INTEGER_MAX 999999999999999999 /* bound of integers without a maximum */
 #define FRACTION_MAX 1e15
-#define FREE_DIGITS 10         /* behind the point, far from all bounds */
+#define FREE_DIGITS 10         /* digits after the point for a number without a bound nearby */
 
 static grammar_part digit(struct schema_reader *x, int lo, int hi)
 {
@@ -56,7 +56,8 @@ static grammar_part lit(struct schema_reader *x, const char *s)
 
 /* --- integers ------------------------------------------------------------ */
 
-/* n digits from lo to hi, of which the first are written; tight against which. */
+/* The last n digits of a number between lo and hi of equal length. is_lo, is_hi: the
+ * digits so far are tight against that bound. */
 static grammar_part same_length(struct schema_reader *x, const char *lo,
 				const char *hi, int n, bool is_lo, bool is_hi)
 {
@@ -86,11 +87,11 @@ static grammar_part same_length(struct schema_reader *x, const char *lo,
 	return out;
 }
 
-/* 0 <= lo <= hi, without leading zeros. */
+/* Integers with 0 <= lo <= hi, written without leading zeros. */
 static grammar_part natural(struct schema_reader *x, uint64_t lo, uint64_t hi)
 {
 	struct grammar_parts alts = {0};
-	uint64_t low = 0; /* the least number of n digits */
+	uint64_t low = 0; /* the smallest number of n digits */
 	for (int n = 1; n <= 20; n++) {
 		uint64_t high = n == 20 ? UINT64_MAX : (low ? low : 1) * 10 - 1;
 		uint64_t a = MAX(lo, low), b = MIN(hi, high);
@@ -131,8 +132,8 @@ grammar_part schema_integer_range(struct schema_reader *x, int64_t lo, int64_t h
 
 /* --- fractions ----------------------------------------------------------- */
 
-/* A bound without its sign: integer part and digits behind the point, no zero at
- * their end. */
+/* The absolute value of a bound: its integer part and the digits after the point, without
+ * trailing zeros. */
 struct decimal {
 	uint64_t whole;
 	char frac[32];
@@ -141,11 +142,12 @@ struct decimal {
 };
 
 struct fraction {
-	const struct decimal *lo, *hi; /* NULL: not tight */
-	int n_max;                     /* digits at most */
+	const struct decimal *lo, *hi; /* bounds that the digits are tight against; NULL: not
+				        * tight */
+	int n_max;                     /* maximum of digits */
 };
 
-/* May it end before digit i? */
+/* True if the fraction may end before digit i. */
 static bool may_end(const struct fraction *f, int i)
 {
 	const struct decimal *lo = f->lo, *hi = f->hi;
@@ -156,14 +158,14 @@ static bool may_end(const struct fraction *f, int i)
 
 static grammar_part fraction_from(struct schema_reader *x, struct fraction f, int i);
 
-/* From digit i on, if any. */
+/* The fraction from digit i on; it may be empty if may_end says so. */
 static grammar_part fraction_rest(struct schema_reader *x, struct fraction f, int i)
 {
 	grammar_part some = fraction_from(x, f, i);
 	return may_end(&f, i) ? grammar_build_opt(x->b, some) : some;
 }
 
-/* From digit i on, at least one: the part behind the point. */
+/* The fraction from digit i on, with at least one digit. */
 static grammar_part fraction_from(struct schema_reader *x, struct fraction f, int i)
 {
 	const struct decimal *lo = f.lo, *hi = f.hi;
@@ -171,7 +173,7 @@ static grammar_part fraction_from(struct schema_reader *x, struct fraction f, in
 		return digits(x, 1, f.n_max - i);
 	if (i >= f.n_max)
 		return grammar_build_alt(x->b, NULL, 0);
-	if (hi && i >= hi->n) /* at the end of the upper bound only zeros can follow */
+	if (hi && i >= hi->n) /* only zeros may follow the last digit of the upper bound */
 		return may_end(&f, i) ? zeros(x, f.n_max - i)
 				      : grammar_build_alt(x->b, NULL, 0);
 	int a = lo && i < lo->n ? lo->frac[i] - '0' : 0;
@@ -195,8 +197,8 @@ static grammar_part fraction_from(struct schema_reader *x, struct fraction f, in
 	return out;
 }
 
-/* The part of a number behind its integer part. lo or hi is set where the integer part
- * equals that bound's, so that the fraction decides; otherwise it is NULL. */
+/* The point and the fraction. lo or hi is given if the integer part equals that bound's
+ * integer part; otherwise it is NULL. */
 static grammar_part fraction(struct schema_reader *x, const struct decimal *lo,
 			     const struct decimal *hi, int n_max)
 {
@@ -205,7 +207,7 @@ static grammar_part fraction(struct schema_reader *x, const struct decimal *lo,
 	return may_end(&f, 0) ? grammar_build_opt(x->b, some) : some;
 }
 
-/* Digits behind the point that a double still tells apart near the bound. */
+/* Number of digits after the point that a double near the bound still distinguishes. */
 static int fraction_digits(const struct decimal *d)
 {
 	int n = 1;
@@ -214,7 +216,7 @@ static int fraction_digits(const struct decimal *d)
 	return MAX(d->n + 1, INT_DIGITS - n);
 }
 
-/* lo <= number <= hi, both without sign. */
+/* Numbers with lo <= number <= hi, both not negative. */
 static grammar_part positive(struct schema_reader *x, const struct decimal *lo,
 			     const struct decimal *hi)
 {
@@ -243,7 +245,7 @@ static grammar_part positive(struct schema_reader *x, const struct decimal *lo,
 
 /* --- bounds -------------------------------------------------------------- */
 
-/* The first or last integer within a bound. */
+/* The first (is_lo) or last integer within a bound. */
 static int64_t round_in(const json_t *v, bool is_lo, bool is_excluded)
 {
 	int64_t i;
@@ -272,7 +274,7 @@ static void read_bound(struct schema_reader *x, const struct json_node *schema,
 	bool is_excluded = key[0] == 'e';
 	const struct json_node *at = schema_get(x, schema, key);
 	double v = 0;
-	/* In draft 4 it says of the other keyword that its bound is excluded. */
+	/* In draft 4 the boolean says that the other keyword's bound is excluded. */
 	if (is_excluded && json_is_boolean(at->v))
 		return;
 	const json_t *old = json_object_get(schema->v, is_lo ? "exclusiveMinimum"
@@ -320,7 +322,7 @@ static struct schema_bounds read_bounds(struct schema_reader *x, const struct sc
 
 /* --- values that it is not ------------------------------------------------------- */
 
-/* The numbers among SCHEMA_NOT_VALUES of the list, sorted; to be freed. */
+/* The numbers that the list excludes (SCHEMA_NOT_VALUES), sorted. The caller frees them. */
 static double *excluded(const struct schema_list *l, size_t *out_n)
 {
 	double *out = NULL;
@@ -348,7 +350,7 @@ static grammar_part integers_but(struct schema_reader *x, int64_t lo, int64_t hi
 				 const double *not, size_t n)
 {
 	struct grammar_parts alts = {0};
-	schema_work(x, n * 1000); /* each is a range of its own */
+	schema_work(x, n * 1000); /* each gap between two excluded numbers costs a range */
 	for (size_t i = 0; i < n && x->st == OK; i++) {
 		if (not[i] != floor(not[i]) || fabs(not[i]) > 9e15)
 			continue;
@@ -368,7 +370,7 @@ grammar_part schema_integer(struct schema_reader *x, const struct schema_list *l
 {
 	struct schema_bounds b = read_bounds(x, l);
 	grammar_part out;
-	/* Without a bound a number is as long as others can read back. */
+	/* Without a bound, allow only integers that other programs can read back. */
 	if (b.int_hi == INT64_MAX && b.int_lo < INTEGER_MAX)
 		b.int_hi = INTEGER_MAX;
 	if (b.int_lo == INT64_MIN + 1 && b.int_hi > -INTEGER_MAX)
@@ -392,12 +394,12 @@ grammar_part schema_integer(struct schema_reader *x, const struct schema_list *l
 	return grammar_build_ref(x->b, rule);
 }
 
-/* v >= 0 in digits. False where it has too many. */
+/* Converts v >= 0 to decimal. False: it has too many digits. */
 static bool to_decimal(double v, bool is_excluded, struct decimal *out)
 {
 	char text[64];
 	int precision = 0;
-	/* The shortest that reads back equal. */
+	/* find the shortest decimal that reads back equal */
 	do
 		snprintf(text, sizeof text, "%.*f", precision, v);
 	while (strtod(text, NULL) != v && ++precision < 30);
@@ -414,7 +416,7 @@ static bool to_decimal(double v, bool is_excluded, struct decimal *out)
 	return true;
 }
 
-/* lo..hi >= 0; hi may be infinite. */
+/* Numbers from lo to hi, with lo >= 0; hi may be infinite. */
 static grammar_part positive_range(struct schema_reader *x, double lo, bool lo_excluded,
 				   double hi, bool hi_excluded, const struct schema_bounds *b)
 {
@@ -432,7 +434,7 @@ static grammar_part positive_range(struct schema_reader *x, double lo, bool lo_e
 
 static grammar_part any_number(struct schema_reader *x, bool is_fraction)
 {
-	/* The last digit of a fraction is what makes it one. */
+	/* with is_fraction, the last digit is not zero, so the number is no integer */
 	struct str regex = is_fraction
 		? STR("-?(?:0|[1-9]\\d{0,8})\\.\\d{0,5}[1-9]")
 		: STR("-?(?:0|[1-9]\\d{0,15})(?:\\.\\d{1,16})?(?:[eE][+-]?\\d{1,2})?");
@@ -446,7 +448,8 @@ static grammar_part bounded(struct schema_reader *x, const struct schema_bounds 
 	grammar_part out = grammar_build_alt(x->b, NULL, 0);
 	if (b->lo < 0) {
 		bool below = b->hi < 0;
-		/* "-0" is not written: from above zero, zero itself is the other's. */
+		/* "-0" is not written: the negative part ends above zero, and the other
+		 * part has zero */
 		grammar_part minus = positive_range(
 			x, below ? -b->hi : 0, below ? b->hi_excluded : true, -b->lo,
 			b->lo_excluded, b);
@@ -470,7 +473,7 @@ static grammar_part number_between(struct schema_reader *x, const struct schema_
 	return is_free ? any_number(x, false) : bounded(x, b);
 }
 
-/* Between the values that it is not. */
+/* The ranges between the excluded numbers. */
 static grammar_part numbers_but(struct schema_reader *x, struct schema_bounds b,
 				const double *not, size_t n)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Objects of a schema. An object's properties come in the schema's order, so that which
- * were written needs no memory but a count: "from property i on, where c were written"
- * is a rule, shared by all that can come before.
+ * Objects of a schema. Properties are written in the schema's order. The grammar
+ * therefore only has to know the next property i and the number c of properties written
+ * so far. There is one rule per pair (i, c), shared by all ways to get there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,17 +37,17 @@ static uint32_t rule_count(int64_t n)
 struct property {
 	const char *name;
 	bool is_required;
-	grammar_part part; /* "name": value */
+	grammar_part part; /* the text `"name":` and the value */
 };
 
 struct object {
 	struct property *p;
 	size_t n, cap;
-	struct strmap index; /* of name */
+	struct strmap index; /* property name to index in p */
 	size_t n_required;
 	bool is_open;        /* further properties may be written */
 	grammar_part further;
-	int64_t min, max;    /* of all properties */
+	int64_t min, max;    /* bounds of the number of properties, further ones included */
 };
 
 static size_t add_name(struct object *o, const char *name)
@@ -69,7 +69,7 @@ static void read_required(struct schema_reader *x, const struct json_node *at,
 {
 	size_t n = 0;
 	if (json_is_boolean(at->v))
-		return; /* draft 3 */
+		return; /* draft 3: a boolean in each property instead of a list */
 	schema_check(x, json_read_list(at, 100000, &n, x->fail));
 	for (size_t k = 0; k < n && x->st == OK; k++) {
 		struct str s = STR("");
@@ -83,7 +83,7 @@ static void read_required(struct schema_reader *x, const struct json_node *at,
 	}
 }
 
-/* Strings that propertyNames enumerates are names as if they were properties. */
+/* If propertyNames enumerates strings, these names count as properties. */
 static void read_name_values(struct schema_reader *x, const struct json_node *at,
 			     struct object *o)
 {
@@ -98,7 +98,7 @@ static void read_name_values(struct schema_reader *x, const struct json_node *at
 	}
 }
 
-/* Names in the order of the schemas; required ones that have no schema come last. */
+/* Collects names in the order of the schemas. Required names without a schema come last. */
 static void read_names(struct schema_reader *x, const struct schema_list *l,
 		       struct object *o)
 {
@@ -119,7 +119,7 @@ static void read_names(struct schema_reader *x, const struct schema_list *l,
 
 /* --- values ------------------------------------------------------------------ */
 
-/* Adds what the schema's patterns say of a name. True: one matches. */
+/* Adds the schemas of the patterns that match `name`. True: a pattern matches. */
 static bool add_for_patterns(struct schema_reader *x, const struct schema_item *of,
 			     const char *name, struct schema_list *out)
 {
@@ -141,8 +141,8 @@ static bool add_for_patterns(struct schema_reader *x, const struct schema_item *
 	return is_matched;
 }
 
-/* Is a name evaluated by an item that is below another, as unevaluatedProperties means
- * it? */
+/* True if an item below `above` evaluates the name, in the sense of
+ * unevaluatedProperties. */
 static bool is_evaluated(struct schema_reader *x, const struct schema_list *l, size_t above,
 			 const char *name)
 {
@@ -182,7 +182,7 @@ void schema_add_for_name(struct schema_reader *x, const struct schema_list *l,
 	}
 }
 
-/* `"name": value` for each. */
+/* Makes the part `"name": value` of each property. */
 static void read_properties(struct schema_reader *x, const struct schema_list *l,
 			    struct object *o)
 {
@@ -210,8 +210,8 @@ static bool says_something(const json_t *v)
 	return v && !json_is_false(v) && !json_is_null(v);
 }
 
-/* Is there room for names that no schema has? Only where one says so, or none says
- * anything of properties. */
+/* True if further properties may be written: a schema asks for them, or no schema
+ * mentions properties. */
 static bool is_open(const struct schema_list *l)
 {
 	bool says_names = false, is_said = false;
@@ -243,12 +243,13 @@ static void read_further(struct schema_reader *x, const struct schema_list *l,
 
 #define MAX_STATES 200000
 
-/* From property i on, where c of them (or more, where that is enough to know) have been
- * written: a rule for each i and c that can come about. */
+/* One rule for each pair (i, c): writes the properties from i on after c were written.
+ * Counts that make no difference share a rule. */
 struct members {
 	struct schema_reader *x;
 	const struct object *o;
-	int64_t n_counted; /* counts that are told apart: 0..n_counted */
+	int64_t n_counted; /* counts 0..n_counted have rules of their own; higher ones share the
+			    * last */
 	uint32_t *rules;
 };
 
@@ -258,8 +259,8 @@ static grammar_part member_part(struct members *m, grammar_part part, int64_t c)
 	return c > 0 ? grammar_build_seq(m->x->b, pair, 2) : part;
 }
 
-/* Behind all that have a name. A name may come twice here, so only the first one counts
- * towards the minimum. */
+/* The further properties, after all named ones. A further name may occur twice, so only
+ * the first one counts towards the minimum. */
 static grammar_part end_part(struct members *m, int64_t c)
 {
 	struct schema_reader *x = m->x;
@@ -279,7 +280,8 @@ static grammar_part end_part(struct members *m, int64_t c)
 	return need ? some : grammar_build_opt(x->b, some);
 }
 
-/* Rules from the last property to the first, so that none needs recursion. */
+/* Refers to the rule of (i, c). Rules are made from the last property to the first,
+ * without recursion. */
 static grammar_part members_at(struct members *m, size_t i, int64_t c)
 {
 	size_t k = i * (size_t)(m->n_counted + 1) + (size_t)MIN(c, m->n_counted);
@@ -308,11 +310,12 @@ static void make_members(struct members *m, size_t i, int64_t c)
 	grammar_build_set_rule(x->b, m->rules[k], out);
 }
 
-/* What may stand between the braces. */
+/* All that may stand between the braces. */
 static grammar_part members(struct schema_reader *x, const struct object *o)
 {
 	struct members m = {.x = x, .o = o};
-	/* Whether one was written says if a comma comes; more only where counts matter. */
+	/* For the commas it is enough to know if a property was written. Higher counts
+	 * matter only if the schema bounds their number. */
 	int64_t n = (int64_t)o->n;
 	m.n_counted = MAX(1, o->min > (int64_t)o->n_required ? MIN(o->min, n + 1) : 1);
 	if (o->max < n || (o->is_open && o->max != GRAMMAR_NO_MAX))
@@ -336,7 +339,8 @@ static grammar_part members(struct schema_reader *x, const struct object *o)
 
 /* --- objects ------------------------------------------------------------------------ */
 
-/* An empty object, or more, may be said not to be meant. */
+/* Reads negated values and the bounds of the number of properties. False: no object can
+ * be written. */
 static bool leaves_objects(struct schema_reader *x, const struct schema_list *l,
 			   struct object *o)
 {
@@ -347,7 +351,8 @@ static bool leaves_objects(struct schema_reader *x, const struct schema_list *l,
 			if (!json_is_object(v))
 				continue;
 			if (json_object_size(v))
-				return false; /* which differs cannot be said */
+				return false; /* the grammar cannot express "differs from this
+					       * object" */
 			o->min = MAX(o->min, 1);
 		}
 	}

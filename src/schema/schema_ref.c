@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * References within a document. A first walk over all of it notes every $id and
- * anchor by its whole URI; a reference is then its own URI, made whole by the base of
- * the place where it stands. Other documents are not fetched.
+ * References within a document. A first walk over the document notes the whole URI of
+ * every $id and anchor. A reference is resolved to a whole URI with the base of its own
+ * place, and looked up. Other documents are never fetched.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #define MAX_URI 2000
 
 struct schema_ids {
-	struct strmap index; /* URI -> number */
-	struct strmap dynamic; /* $dynamicAnchor -> how many have it */
+	struct strmap index; /* URI to node number */
+	struct strmap dynamic; /* $dynamicAnchor to the number of schemas that have it */
 	const struct json_node **nodes;
 	size_t n, cap;
 };
@@ -31,7 +31,7 @@ void schema_ids_destroy(struct schema_ids *ids)
 
 /* --- URIs ------------------------------------------------------------------ */
 
-/* Bytes of "scheme:", or 0. */
+/* Length of "scheme:"; 0: s has no scheme. */
 static size_t scheme_bytes(struct str s)
 {
 	size_t n = 0;
@@ -40,7 +40,7 @@ static size_t scheme_bytes(struct str s)
 	return n > 0 && n < s.n && s.p[n] == ':' ? n + 1 : 0;
 }
 
-/* Bytes of "scheme://host", or of "scheme:". */
+/* Length of "scheme://host", or of "scheme:". */
 static size_t root_bytes(struct str s)
 {
 	size_t n = scheme_bytes(s);
@@ -50,7 +50,7 @@ static size_t root_bytes(struct str s)
 	return n;
 }
 
-/* "a/./b/../c" is "a/c". */
+/* Removes dot segments: "a/./b/../c" becomes "a/c". */
 static void add_path(struct buf *out, size_t root, struct str path)
 {
 	for (size_t i = 0; i <= path.n;) {
@@ -73,7 +73,7 @@ static void add_path(struct buf *out, size_t root, struct str path)
 	}
 }
 
-/* A reference as seen from a base, without its fragment (RFC 3986, 5.2). */
+/* Resolves a reference against a base, without its fragment (RFC 3986, 5.2). */
 static struct str join(struct schema_reader *x, struct str base, struct str ref)
 {
 	struct buf out = {0};
@@ -148,7 +148,8 @@ static void walk(struct schema_reader *x, const struct json_node *at, struct str
 		return;
 	struct str id = is_schema ? id_of(at->v) : STR("");
 	if (id.n > 1 && id.p[0] == '#')
-		note(x, base, (struct str){id.p + 1, id.n - 1}, at); /* draft 7 */
+		note(x, base, (struct str){id.p + 1, id.n - 1}, at); /* draft 7: an $id "#name" is
+								      * an anchor */
 	else if (id.n)
 		note(x, base = join(x, base, id), STR(""), at);
 	for (size_t i = 0; i < ARRAY_LEN(anchors) && is_schema; i++) {
@@ -171,7 +172,7 @@ static void walk(struct schema_reader *x, const struct json_node *at, struct str
 	}
 }
 
-/* The base of the place where a node stands. */
+/* The base URI of a node's place. */
 static struct str base_of(struct schema_reader *x, const struct json_node *at)
 {
 	struct str ids[100];
@@ -189,7 +190,7 @@ static struct str base_of(struct schema_reader *x, const struct json_node *at)
 
 /* --- references ---------------------------------------------------------------- */
 
-/* One step of a JSON pointer, with ~0, ~1 and %XX undone. */
+/* Decodes one step of a JSON pointer: ~0, ~1 and %XX. */
 static char *read_step(struct schema_reader *x, const char *p, size_t n)
 {
 	char *out = arena_alloc(&x->arena, n + 1);
@@ -215,7 +216,7 @@ static char *read_step(struct schema_reader *x, const char *p, size_t n)
 	return out;
 }
 
-/* A pointer, "/a/0/b", from a node. */
+/* Follows a JSON pointer, such as "/a/0/b", from a node. */
 static const struct json_node *follow(struct schema_reader *x, const struct json_node *at,
 				      struct str s)
 {
@@ -268,14 +269,15 @@ const struct json_node *schema_resolve(struct schema_reader *x,
 	struct str fragment = {s.p + at, s.n - at};
 	struct str base = join(x, base_of(x, ref->up), s);
 	const struct json_node *node = NULL;
-	/* The plain case needs no walk. */
+	/* a plain "#/…" needs no table of ids */
 	if (s.n && s.p[0] == '#' && base.n == 0 && (!fragment.n || fragment.p[0] == '/'))
 		node = follow(x, &x->root, fragment);
 	else if (fragment.n && fragment.p[0] != '/')
 		node = find_id(x, base, fragment);
 	else if ((node = find_id(x, base, STR(""))))
 		node = follow(x, node, fragment);
-	/* Which of several is meant depends on how it was come to. */
+	/* with several equal anchors, the target depends on the path of references to
+	 * here */
 	uint32_t n_same = 0;
 	bool is_dynamic = strcmp(ref->key, "$dynamicRef") == 0 && fragment.n &&
 			  find_id(x, base, fragment) &&

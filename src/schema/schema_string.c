@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Strings of a schema: lengths, patterns, formats. A pattern speaks about the
- * string's characters; between the quotes they are written as JSON has them.
+ * Strings of a schema: lengths, patterns, formats. A pattern constrains the string's
+ * characters. Between the quotes these characters are written in JSON's form.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 	"(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,6})?" \
 	"(?:Z|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
 #define HEX "[0-9a-fA-F]"
-/* No two hyphens in a row: those begin names of other alphabets. */
+/* no two adjacent hyphens: "xn--" begins a name in another alphabet */
 #define LABEL "[A-Za-z0-9]{1,16}(?:-[A-Za-z0-9]{1,16})?"
 #define HOST LABEL "(?:\\." LABEL "){0,2}\\.[A-Za-z]{2,12}"
 #define OCTET "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
@@ -40,7 +40,7 @@
 	"|urn:[a-z0-9]{2,20}:" PCHAR "+|mailto:" EMAIL ")"
 #define POINTER "(?:/(?:[ -.0-}]|~[01])*)*"
 
-/* Narrow: what every reader of a format takes. */
+/* Regexes of formats. Each is narrow: every reader of the format accepts these texts. */
 static const struct format {
 	const char *name, *regex;
 } formats[] = {
@@ -61,8 +61,8 @@ static const struct format {
 		  "|\\[(?:a-z|A-Z|0-9|_)+\\])[*+?]?)*\\$?"},
 };
 
-/* The characters between the quotes, escapes included: half of a surrogate pair is
- * never written. */
+/* Any character between the quotes, escapes included. Half a surrogate pair is never
+ * written. */
 static grammar_part any_char(struct schema_reader *x)
 {
 	static const char regex[] =
@@ -153,7 +153,7 @@ static lang format_lang(struct schema_reader *x, const struct json_node *at)
 	return out;
 }
 
-/* Of these strings, those of a list of JSON values. */
+/* The strings among a list of JSON values. */
 static lang values_lang(struct schema_reader *x, const json_t *values)
 {
 	size_t n = 0;
@@ -168,7 +168,7 @@ static lang values_lang(struct schema_reader *x, const json_t *values)
 	return out;
 }
 
-/* What pattern, format and negations of one schema leave. */
+/* The strings that pattern, format and negations of one schema permit. */
 static lang keywords_lang(struct schema_reader *x, const struct json_node *schema)
 {
 	const struct json_node *pattern = schema_get(x, schema, "pattern");
@@ -188,8 +188,8 @@ static lang keywords_lang(struct schema_reader *x, const struct json_node *schem
 	return out;
 }
 
-/* False, with the fault said, where they are beyond what can be counted. A count above a
- * million is taken for one. */
+/* Reads minLength and maxLength. False: a minimum cannot be counted; the error is
+ * recorded. A maximum above a million counts as a million. */
 static bool read_lengths(struct schema_reader *x, const struct schema_list *l,
 			 int64_t *min, int64_t *max)
 {
@@ -205,11 +205,12 @@ static bool read_lengths(struct schema_reader *x, const struct schema_list *l,
 	return x->st == OK;
 }
 
-/* Up to this length texts are counted exactly beside a pattern. */
+/* Texts up to this length are counted exactly, even with a pattern. */
 #define COUNTED 256
 
-/* Texts of the language of min to max characters: as its counts say it, where they do;
- * of long ones, those that repeat nothing very often; else by counting. */
+/* The texts of l with min to max characters. Uses the repetition counts of l itself if
+ * possible. For a large max it keeps texts with few repetitions. Otherwise intersects l
+ * with a language of all texts of these lengths. */
 static lang of_length(struct schema_reader *x, lang l, uint32_t min, uint32_t max)
 {
 	uint32_t own_min, own_max;
@@ -233,7 +234,8 @@ static lang of_length(struct schema_reader *x, lang l, uint32_t min, uint32_t ma
 						 own_max <= max ? GRAMMAR_NO_MAX : max));
 }
 
-/* Of all of the list; *out_free: nothing is said but their lengths. */
+/* The strings that all schemas of the list permit. *out_free: they constrain at most the
+ * length. */
 static lang list_lang(struct schema_reader *x, const struct schema_list *l, int64_t *min,
 		      int64_t *max, bool *out_free)
 {

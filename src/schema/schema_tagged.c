@@ -7,25 +7,25 @@
  *   value
  *   </parameter>
  *
- * A string is its bare text there, which goes on until the tag; where a schema says more of
- * it than that, its first character ("<") is not written at all. Everything else
- * is JSON.
+ * A string is written as bare text up to the closing tag. If the schema constrains the
+ * string further, it must not contain the tag's first character ("<") at all. All other
+ * values are JSON.
  */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "schema/schema_private.h"
 
-#define MAX_END 32 /* bytes of what ends a value */
+#define MAX_END 32 /* maximal bytes of the text that ends a value */
 
-/* State k has read k bytes of `end`; the first of them begins it anew in every state, for
- * it does not come again in it.
+/* State k has read the first k bytes of `end`. Its first byte does not occur again in it,
+ * so that byte leads to state 1 from every state.
  *
  *   0   any text, then the first byte  ──► 1
  *   k   byte k ──► k + 1;  the first byte ──► 1;  any other ──► 0
  *
- * Where the end is a special token it comes from any state, and the text's own last byte
- * leads nowhere: whoever reads it could not tell the two apart. */
+ * If the end is a special token, it may come in any state. Text that spells `end` is then
+ * forbidden, because a reader could not tell it from the token. */
 static grammar_part state_part(struct grammar_build *b, const struct schema_tags *tags,
 			       const uint32_t *states, size_t n, size_t k)
 {
@@ -84,7 +84,7 @@ struct tagged {
 	struct grammar_parts parts;
 };
 
-/* One of the texts, newlines around it as they may be; those that would end the value are
+/* One of the texts, with an optional newline on both sides. Texts that contain `end` are
  * left out. */
 static grammar_part choice(struct tagged *t, struct str *texts, size_t n)
 {
@@ -95,8 +95,8 @@ static grammar_part choice(struct tagged *t, struct str *texts, size_t n)
 	return grammar_build_choice(t->x->b, texts, kept);
 }
 
-/* Will who reads the answer take it for text? That looks no further than to the tool's
- * own properties. */
+/* True if the reader of the answer will take this value as bare text. The reader looks
+ * only at the tool's own properties. */
 static bool is_text(const struct tagged *t, const char *name)
 {
 	const json_t *own = json_object_get(
@@ -104,7 +104,7 @@ static bool is_text(const struct tagged *t, const char *name)
 	return own && t->tags->is_text(own);
 }
 
-/* A value and its end. */
+/* A value followed by its end. */
 static grammar_part value_part(struct tagged *t, const char *name,
 			       struct schema_list *l)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Items that must differ. Values from a list are kept apart exactly: a few in any order,
- * many in the list's order. All others fall into groups that have no value in common, by
- * their first letter, their range, or an object by one of its properties; of each group
- * one item is written, in any order.
+ * Arrays whose items must differ. Values from a list are kept apart exactly: a few values
+ * come in any order, many in the list's order. All other values are divided into groups
+ * that have no value in common: by first letter, by range, or objects by one of their
+ * properties. One item of each group is written, in any order.
  */
 #include <stdlib.h>
 
 #include "schema/schema_private.h"
 #include "base/alloc.h"
 
-#define MAX_ANY_ORDER 8 /* values that may come in any order: 2^n rules */
+#define MAX_ANY_ORDER 8 /* maximum of values in any order, which takes 2^n rules */
 #define MAX_IN_ORDER 2000
 #define MAX_GROUPS 10
 
@@ -31,10 +31,10 @@ struct unique {
 	grammar_part *values;
 	size_t n;
 	int64_t min, max;
-	uint32_t *rules; /* by what has been written */
+	uint32_t *rules; /* rules by what was written so far */
 };
 
-/* Behind the values whose bits are set. */
+/* Makes the rule for after the values whose bits are set. */
 static void make_any_order(struct unique *u, uint32_t bits)
 {
 	struct schema_reader *x = u->x;
@@ -65,7 +65,8 @@ static grammar_part in_any_order(struct unique *u)
 	return out;
 }
 
-/* From value i on, behind c of them (no more are told apart than the bounds need). */
+/* One rule per pair (i, c): writes values from i on after c were written. Counts that
+ * make no difference share a rule. */
 static grammar_part in_order(struct unique *u)
 {
 	struct schema_reader *x = u->x;
@@ -105,8 +106,7 @@ static grammar_part in_order(struct unique *u)
 
 /* --- values from a list ---------------------------------------------------------- */
 
-/* The values that an item can have, where they are a list: enum, const, true, false and
- * null. */
+/* The values of an item, if enum, const or a type like boolean or null lists them. */
 static bool item_values(struct schema_reader *x, const struct schema_list *item,
 			const json_t ***out, size_t *out_n)
 {
@@ -159,12 +159,13 @@ static grammar_part of_values(struct unique *u, const json_t **values, size_t n)
 
 /* --- groups ------------------------------------------------------------------------ */
 
-/* Letters, about as many words begin with each, and a digit. */
+/* First letters of words, divided so that each group is about equally frequent; the last
+ * group is a digit. */
 static const char *const beginnings[MAX_GROUPS] = {
 	"^(?:[abABkK0]|$)", "^[cC1]", "^[dD2eE]", "^[fgFG3hH]", "^[iIjJlL4]",
 	"^[mnMN5]", "^[oO6pP]", "^[qQrR7tT]", "^[sS8]", "^(?:[u-zU-Z9]|[^A-Za-z0-9])"};
 
-/* Numbers from each to below the next. */
+/* Group i has the numbers from ranges[i] to below ranges[i + 1]. */
 static const int64_t ranges[MAX_GROUPS] = {INT64_MIN, 0, 1, 2, 3, 4, 5, 10, 100, 1000};
 
 static json_t *number_group(size_t g)
@@ -177,14 +178,14 @@ static json_t *number_group(size_t g)
 	return out;
 }
 
-/* Strings and numbers of the group. */
+/* A schema of the strings and numbers of group g. */
 static json_t *scalar_group(size_t g)
 {
 	return json_pack("[{ssss}o]", "type", "string", "pattern", beginnings[g],
 			 number_group(g));
 }
 
-/* A property whose value tells objects apart: of the required ones first. */
+/* A property whose value can tell objects apart; required properties are tried first. */
 static const char *find_key(struct schema_reader *x, const struct schema_list *item)
 {
 	const char *key, *found = NULL;
@@ -213,8 +214,8 @@ static const char *find_key(struct schema_reader *x, const struct schema_list *i
 	return found;
 }
 
-/* A schema of the values of group g. Words, arrays, and objects that nothing tells apart
- * are each in one group only. */
+/* A schema of the values of group g. The words true, false, null, arrays, and objects
+ * without such a property are in one group each. */
 static json_t *make_group(size_t g, const char *key)
 {
 	json_t *any = scalar_group(g);

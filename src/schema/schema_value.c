@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Does a value match a schema? Asked of the values of enum and const, which are
- * written only where all that holds at their place allows them. VALUE_UNKNOWN where a
- * keyword cannot be judged here.
+ * Decides whether a value matches a schema. Used for the values of enum and const: only
+ * values that match all schemas of their place are written. VALUE_UNKNOWN: a keyword
+ * cannot be judged here.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static enum schema_verdict judge_number(const json_t *schema, const char *key,
 {
 	const json_t *limit = json_object_get(schema, key);
 	double a = json_number_value(v), b = json_number_value(limit);
-	/* Draft 4: a word about the other bound. */
+	/* In draft 4 the boolean modifies the other keyword. */
 	if (json_is_true(limit) && key[0] == 'e')
 		return yes_if(a != json_number_value(json_object_get(
 			schema, strstr(key, "Min") ? "minimum" : "maximum")));
@@ -86,7 +86,7 @@ static enum schema_verdict judge_format(struct judge *j, const struct json_node 
 	if (lang_regex(j->x->langs, str_of(regex), false, &l, &ignored) == OK &&
 	    lang_matches(j->x->langs, l, json_read_view(v)))
 		return VALUE_YES;
-	return VALUE_UNKNOWN; /* a format has more texts than halod writes */
+	return VALUE_UNKNOWN; /* halod writes only a subset of the format's texts */
 }
 
 static enum schema_verdict judge_string(struct judge *j, const char *key,
@@ -169,7 +169,7 @@ static enum schema_verdict judge_array(struct judge *j, const struct json_node *
 		return judge_contains(j, schema, at, v);
 	if (strcmp(key, "unevaluatedItems") == 0)
 		return VALUE_UNKNOWN;
-	return VALUE_YES; /* said by another keyword */
+	return VALUE_YES; /* handled together with another keyword */
 }
 
 /* --- objects ------------------------------------------------------------------------- */
@@ -277,7 +277,7 @@ static enum schema_verdict judge_object(struct judge *j, const struct json_node 
 
 /* --- of every type ---------------------------------------------------------------------- */
 
-/* How many of the list match: at least `min`, at most `max`. */
+/* Counts how many schemas of the list match; there must be min to max of them. */
 static enum schema_verdict judge_list(struct judge *j, const struct json_node *at,
 				      const json_t *v, size_t min, size_t max)
 {
@@ -388,7 +388,7 @@ static enum schema_verdict judge_at(struct judge *j, const struct json_node *at,
 		if (out != VALUE_NO && strcmp(key, "const") != 0)
 			out = both(out, judge_keyword(j, at, key, v));
 	j->depth--;
-	/* null is a value here, not an absence. */
+	/* as a const, null is a value and does not mean "absent" */
 	const json_t *one = json_object_get(at->v, "const");
 	json_t *list = one ? json_pack("[O]", one) : NULL;
 	if (one && !has_value(j, list, v))

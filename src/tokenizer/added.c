@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A trie, walked from every byte that begins some token. Hugging Face builds an
- * automaton with the same outcome (leftmost-longest); the walk is ours because a
- * match may be forbidden by who wrote it, and then a shorter one at the same
- * place, or one inside, must still be found, as if the forbidden one did not exist.
+ * Finds added tokens with a trie that is walked from every byte that begins some token.
+ * Hugging Face builds an automaton; both find the leftmost, then longest match. We walk
+ * the trie ourselves because the writer of the text may forbid a match. The search must
+ * then still find a shorter match at the same place, or one inside, as if the forbidden
+ * token did not exist.
  *
- * What one of Hugging Face's matches does, this does in the same order: a token
- * refused for single_word still uses up its text, so nothing is found inside it;
- * lstrip takes white space back to the end of the last match; rstrip takes the
- * white space behind, yet the search goes on right behind the token itself, so a
- * token of white space may be found in what rstrip took and the ranges overlap.
+ * The effects of a match follow Hugging Face in this order:
+ * - A token refused for single_word still uses up its text, so nothing is found inside
+ * it.
+ * - lstrip takes white space back to the end of the last match.
+ * - rstrip takes the white space after the token. The search still continues right after
+ * the token itself. A token made of white space may thus be found in what rstrip took,
+ * and the two ranges overlap.
  */
 #include "tokenizer/added.h"
 
@@ -21,16 +24,16 @@
 #include "base/utf8.h"
 
 struct added_node {
-	int32_t child, sibling; /* 0: none */
-	int32_t i_token;        /* -1: none ends here */
+	int32_t child, sibling; /* node indices; 0: no such node */
+	int32_t i_token;        /* index of the token that ends here; -1: none */
 	unsigned char byte;
 };
 
 struct added {
 	struct added_node *nodes;
 	int32_t n_nodes, cap_nodes;
-	int32_t root[256]; /* node of each first byte; 0: none */
-	struct added_token *tokens; /* text is not kept */
+	int32_t root[256]; /* node index for each first byte; 0: no token begins with this byte */
+	struct added_token *tokens; /* their texts are not kept: the trie has the bytes */
 	int32_t n_tokens;
 	bool space_is_text;
 };
@@ -50,7 +53,7 @@ struct added *added_create(bool space_is_text)
 {
 	struct added *a = xcalloc(1, sizeof *a);
 	a->space_is_text = space_is_text;
-	add_node(a, 0); /* index 0 says "none" */
+	add_node(a, 0); /* reserve node 0, because index 0 means "no node" */
 	return a;
 }
 
@@ -98,8 +101,8 @@ void added_insert(struct added *a, struct str text,
 	a->nodes[node].i_token = a->n_tokens++;
 }
 
-/* White_Space, and what Rust's \w means: Alphabetic (letters, letter numbers and
- * the circled letters among the symbols), marks, digits, connectors, joiners. */
+/* White_Space and Rust's \w. The latter has Alphabetic (letters, letter numbers, circled
+ * letters), marks, digits and connector and joiner characters. */
 static bool is_space(uint32_t cp)
 {
 	if (cp < 0x80)
@@ -173,8 +176,8 @@ static size_t strip_left(const struct added *a, struct str s, size_t start, size
 	return MAX(start, stop);
 }
 
-/* Remembers the run it measured: tokens that are white space themselves would
- * measure the same run again and again. */
+/* Caches the measured run in s: tokens that are white space themselves would otherwise
+ * measure the same run again and again, in quadratic time. */
 static size_t strip_right(struct added_scan *s, size_t end)
 {
 	if (end >= s->space_start && end <= s->space_end)
@@ -195,7 +198,7 @@ static bool may_write(enum trust trust, const struct added_token *token)
 	       (trust == TRUST_MODEL && !token->special);
 }
 
-/* The longest token at `at` that its writers may write, or NULL. */
+/* The longest token at byte `at` that the writers of its bytes may write; NULL: none. */
 static const struct added_token *longest_at(const struct added *a,
 					    struct markview v, size_t at,
 					    size_t *out_end)
@@ -216,7 +219,7 @@ static const struct added_token *longest_at(const struct added *a,
 	return best;
 }
 
-/* The first allowed token at or after s->at. */
+/* Finds the first permitted token at or after byte s->at. */
 static const struct added_token *find(struct added_scan *s, size_t *out_start,
 				      size_t *out_end)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A word starts as one symbol per byte (by_char: per character). While any two neighbours
- * have a merge, the pair of lowest rank becomes one symbol, the leftmost of equals first.
+ * Byte-pair merging. A word starts as one symbol per byte (with by_char: per character).
+ * As long as two neighbours have a merge, the pair of lowest rank becomes one symbol.
+ * Among equal ranks the leftmost goes first. Three algorithms give the same ids, and the
+ * cheapest that applies is used:
  *
- * Three ways lead to the same ids, the cheapest first:
- *   1. the word is one piece and merging is known to end there (bpe_add_word):
- *      most words of a text;
- *   2. up to SHORT symbols: the ranks lie in an array, each merge looks for the
- *      least and closes the gap. Quadratic, but in a few cache lines;
- *   3. longer: symbols in a linked list and a heap of (rank, position). A merge
- *      leaves stale entries behind; one is stale when the pair at its place has
- *      another rank now. Each merge removes a symbol and adds two entries, so all
- *      is O(n log n), also for a megabyte of one character.
+ * 1. The whole word is one piece, and merging is known to end there (bpe_add_word). Most
+ * words of a text take this path.
+ * 2. Words of up to SHORT symbols keep the ranks in an array. Each merge searches the
+ * minimum and closes the gap. This is quadratic, but in a few cache lines.
+ * 3. Longer words use a linked list of symbols and a heap of (rank, position). A merge
+ * leaves stale heap entries: an entry is stale if the pair at its position now has
+ * another rank. Each merge removes a symbol and adds at most two entries. The cost is O(n
+ * log n), also for a megabyte of one character.
  *
- * A cache of recent words on top of these was tried: it gained nothing.
+ * We tried a cache of recent words on top: it gained nothing.
  */
 #include "tokenizer/bpe.h"
 
@@ -26,7 +27,7 @@
 #define SHORT 48
 
 struct bpe_symbol {
-	int32_t id; /* -1: merged into the one before */
+	int32_t id; /* -1: this symbol was merged into the one before */
 	uint32_t prev, next;
 };
 #define NONE UINT32_MAX
@@ -86,8 +87,9 @@ static uint32_t pair_rank(const struct bpe *b, int32_t left, int32_t right,
 	return (uint32_t)(v >> 32);
 }
 
-/* The merge may not end in a control token (see bpe.h). Parts are shorter than
- * the whole, so this ends; a piece of one byte has none. */
+/* Appends id, or its parts if it is a control token: merging must not end in one (see
+ * bpe.h). Each part is shorter than the whole, so the recursion ends. A piece of one byte
+ * has no parts. */
 static void add_id(const struct bpe *b, struct ids *out, int32_t id)
 {
 	uint64_t pair;
@@ -100,7 +102,8 @@ static void add_id(const struct bpe *b, struct ids *out, int32_t id)
 	add_id(b, out, (int32_t)(uint32_t)pair);
 }
 
-/* Ids of the characters of word. One that is no piece is its bytes, which all are. */
+/* Writes one id per character of word. A character without a piece becomes one id per
+ * byte; every byte has a piece. */
 static size_t first_chars(const struct bpe *b, struct str word, size_t *i, int32_t *out,
 			  size_t max)
 {
@@ -121,8 +124,8 @@ static size_t first_chars(const struct bpe *b, struct str word, size_t *i, int32
 	return n;
 }
 
-/* Ids of the bytes of word, at most word.n. A byte without a piece is left out
- * where there is no unknown token, as Hugging Face does. */
+/* Writes one id per byte of word, at most word.n ids. A byte without a piece becomes the
+ * unknown token. If the vocabulary has none, the byte is dropped, as in Hugging Face. */
 static size_t first_ids(const struct bpe *b, struct str word, size_t *i,
 			int32_t *out, size_t max)
 {
@@ -146,7 +149,7 @@ static size_t first_ids(const struct bpe *b, struct str word, size_t *i,
 static void merge_short(const struct bpe *b, struct str word, struct ids *out)
 {
 	int32_t ids[SHORT], merged[SHORT];
-	uint32_t rank[SHORT]; /* of the pair (i, i + 1) */
+	uint32_t rank[SHORT]; /* rank[i]: rank of the merge of symbols i and i + 1 */
 	size_t at = 0, n = first_ids(b, word, &at, ids, SHORT);
 	for (size_t i = 0; i + 1 < n; i++)
 		rank[i] = pair_rank(b, ids[i], ids[i + 1], &merged[i]);
@@ -206,7 +209,8 @@ static uint64_t heap_pop(struct bpe_work *w)
 	return top;
 }
 
-/* Entry for the pair that begins at i, if it has a merge. */
+/* Makes the heap entry for the pair that begins at symbol i. False: the pair has no
+ * merge. */
 static bool pair_entry(const struct bpe *b, const struct bpe_symbol *s, uint32_t i,
 		       uint64_t *out_key, int32_t *out_merged)
 {
@@ -221,8 +225,8 @@ static enum status reserve(struct bpe_work *w, size_t n)
 {
 	if (n <= w->cap)
 		return OK;
-	/* n - 1 entries at first, and each of n - 1 merges pops one and pushes at
-	 * most two. */
+	/* The heap starts with n - 1 entries. Each of at most n - 1 merges pops one and
+	 * pushes at most two. */
 	struct bpe_symbol *s = realloc(w->symbols, n * sizeof *s);
 	if (s)
 		w->symbols = s;
@@ -273,7 +277,7 @@ static enum status merge_long(const struct bpe *b, struct bpe_work *w,
 		uint64_t top = heap_pop(w);
 		uint32_t i = (uint32_t)top;
 		if (!pair_entry(b, s, i, &key, &merged) || key != top)
-			continue; /* stale */
+			continue; /* stale: an earlier merge changed this pair */
 		uint32_t gone = s[i].next;
 		s[i].id = merged;
 		s[i].next = s[gone].next;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes that print as Latin-1 (0x21..0x7E, 0xA1..0xAC, 0xAE..0xFF) stand for
- * themselves; the 68 others were given U+0100 and up in order of the byte.
+ * Bytes that are printable in Latin-1 (0x21..0x7E, 0xA1..0xAC, 0xAE..0xFF) stand for
+ * themselves. GPT-2 assigned the other 68 bytes, in ascending order, the code points from
+ * U+0100.
  */
 #include "tokenizer/bytelevel.h"
 
 #include "base/utf8.h"
 
-/* Byte that cp stands for, or -1. */
+/* The byte that code point cp stands for; -1: none. */
 static int byte_of(uint32_t cp)
 {
 	if ((cp >= 0x21 && cp <= 0x7E) || (cp >= 0xA1 && cp <= 0xAC) ||

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The byte-level alphabet of GPT-2: each byte has a printable character that
- * stands for it in vocabularies and merges (" the" is spelled "Ġthe").
- * Thread: any.
+ * GPT-2's byte-level alphabet. Each byte has a printable character that stands for it in
+ * vocabularies and merges: " the" is spelled "Ġthe". Thread: any.
  */
 #pragma once
 #include "base/buf.h"
 
-/* Append the bytes that `spelled` stands for. False, and nothing appended, where
- * it has a character outside the alphabet or is not UTF-8. */
+/* Appends the bytes that `spelled` stands for. Returns false and appends nothing if
+ * `spelled` is not UTF-8 or has a character outside the alphabet. */
 bool bytelevel_decode(struct str spelled, struct buf *out);

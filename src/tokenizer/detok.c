@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ids back to text. A token may end inside a character, so up to three bytes wait
- * for the next one. What comes out over all calls is what decoding all bytes at
- * once would give: a waiting tail begins with a lead byte, and no malformed part
- * before it reaches past a lead byte.
+ * Detokenizer: turns ids back into text. A token may end inside a character, so up to
+ * three bytes wait for the next token. The output of all calls together equals the output
+ * of decoding all bytes at once. This holds because the waiting bytes begin with a lead
+ * byte, and a malformed sequence before them never extends past a lead byte.
  */
 #include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
@@ -19,7 +19,8 @@ void detok_init_text(struct detok *d, const struct tokenizer *t, bool skip_speci
 	d->at_start = tokenizer_strips_space(t);
 }
 
-/* What was appended to out from `from` on may be the first of the text. */
+/* Removes the text's first space, if the bytes appended from offset `from` on are the
+ * text's first ones. */
 static void strip_space(struct detok *d, size_t from, struct buf *out)
 {
 	if (!d->at_start || out->n == from)
@@ -36,8 +37,8 @@ static void push(struct detok *d, int32_t id, struct buf *out)
 	if (d->skip_special && tokenizer_is_special(d->t, id))
 		return;
 	struct str s = tokenizer_bytes(d->t, id);
-	/* Complete the waiting character, or find out that it is none, a byte
-	 * at a time: the rest then needs no copy. */
+	/* Complete the waiting character byte by byte, or find it malformed. The rest of
+	 * s can then be decoded without a copy. */
 	while (d->n_held > 0 && s.n > 0) {
 		d->held[d->n_held++] = (unsigned char)s.p[0];
 		s.p++;

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * utf8proc knows the tables; the loop around them is ours for two reasons.
- * First, utf8proc_map() orders combining marks by exchanging neighbours, which
- * is quadratic in the length of a run, and a client chooses that length. Second,
- * it cannot say which input became which output, and the marks need to know.
+ * Unicode normalization form C. utf8proc provides the tables. The loop is ours for two
+ * reasons. First, utf8proc_map() orders combining marks by exchanging neighbours. Its
+ * time is quadratic in the length of a run, and a client chooses that length. Second, it
+ * cannot say which input became which output, but the trust marks need to know.
  *
- * So the text is cut where no character can join with what is before it, and only
- * pieces that hold something to normalize go through decompose, sort by combining
- * class, compose. A piece that comes out as it went in keeps its marks; one that
- * changed takes the least trust found in it. A cut is before any character
- *   - below U+0300: the first combining mark is U+0300;
- *   - of the CJK ideographs U+4E00..U+9FFF;
- *   - of the Hangul syllables U+AC00..U+D7A3 (jamo that follow one may join it, it
- *     joins nothing before it).
- * All of these are in NFC themselves, and Unicode's stability policy keeps it so.
+ * The text is therefore cut into pieces where no character can join the one before it.
+ * Only pieces that hold something to normalize are decomposed, sorted by combining class
+ * and composed. An unchanged piece keeps its marks. A changed piece takes the lowest
+ * trust found in it.
+ *
+ * A cut is possible before each character
+ * - below U+0300, which is the first combining mark;
+ * - of the CJK ideographs U+4E00..U+9FFF;
+ * - of the Hangul syllables U+AC00..U+D7A3. A following jamo may join a syllable, but a
+ * syllable joins nothing before it.
+ *
+ * All these characters are in NFC themselves. Unicode's stability policy guarantees that
+ * this stays so.
  */
 #include "tokenizer/normalize.h"
 
@@ -30,8 +34,8 @@ static bool starts_piece(uint32_t cp)
 	       (cp >= 0xAC00 && cp <= 0xD7A3);
 }
 
-/* Offset of the first character at or after i that starts a piece (want true) or
- * does not. */
+/* Offset of the first character at or after byte i that starts a piece (want: true) or
+ * that starts none (want: false). */
 static size_t find_cut(struct str s, size_t i, bool want)
 {
 	while (i < s.n) {
@@ -68,7 +72,7 @@ static void decompose(struct str s, struct cps *out)
 	for (size_t i = 0; i < s.n;) {
 		uint32_t cp;
 		i += utf8_decode((struct str){s.p + i, s.n - i}, &cp);
-		/* The longest canonical decomposition has four characters. */
+		/* enough: the longest canonical decomposition has four characters */
 		utf8proc_int32_t d[8];
 		int boundclass = UTF8PROC_BOUNDCLASS_START;
 		utf8proc_ssize_t n = utf8proc_decompose_char(
@@ -83,7 +87,8 @@ static void decompose(struct str s, struct cps *out)
 	}
 }
 
-/* Stable sort of n marks by combining class: counting, as there are 256. */
+/* Sorts n marks by combining class. A counting sort is stable, and there are only 256
+ * classes. */
 static void sort_marks(utf8proc_int32_t *p, size_t n)
 {
 	size_t at[257] = {0};
@@ -152,7 +157,8 @@ bool normalize_nfc(struct markview v, struct marked *out)
 	struct buf text = {0};
 	size_t done = 0;
 	while (odd < s.n) {
-		/* The character before may be what the odd one joins. */
+		/* Start one character earlier: the odd character may join the one before
+		 * it. */
 		size_t start = odd;
 		if (start > done)
 			do

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unicode normalization form C of a text that knows who wrote it. Thread: any.
+ * Converts a text with trust marks to Unicode normalization form C. Thread: any.
  */
 #pragma once
 #include "base/markview.h"
 
-/* Append the NFC of v (which must be UTF-8) to out and return true; or return
- * false, out untouched, where v is seen at a glance to be NFC already. A
- * character composed from several writers' counts as the least trusted one's.
- * Time is linear whatever the text. */
+/* Appends the NFC of v to out and returns true. v must be UTF-8. If a quick scan shows
+ * that v is already in NFC, returns false and leaves out untouched. A character composed
+ * from bytes of several writers gets the lowest trust of them. Time is linear for any
+ * text. */
 bool normalize_nfc(struct markview v, struct marked *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass from left to right. The two dialects share most of their syntax; what
- * differs and is translated:
+ * Translates in one pass from left to right. The two dialects share most of their
+ * syntax. These constructs differ and are translated:
  *
  *   \s \S          White_Space. PCRE2's \s has U+180E, which left that set in
  *                  Unicode 6.3. A list, because a list of ranges is faster in
@@ -38,18 +38,19 @@
 #define MAX_GROUPS 200
 #define MAX_NAME 40
 
-/* Inside of a character class. */
+/* Character sets, each written as the inside of a class [...]. */
 #define SPACES "\\t-\\r\\x20\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}" \
 	       "\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
 #define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-/* Oniguruma's \w and \p{Word} take the superscripts and fractions of Latin-1, too;
+/* Oniguruma's \w and \p{Word} also match the superscripts and fractions of Latin-1. Its
  * [\w] and [[:word:]] do not. */
 #define WORD_ESCAPE WORDS "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
 #define HEXES "0-9A-Fa-f"
 
 struct regex_group {
-	size_t start;   /* where "(" went in the output */
-	int n_closes;   /* option groups opened inside, to close with it */
+	size_t start;   /* output offset of this group's "(" */
+	int n_closes;   /* option groups "(?i:" opened inside; each needs a ")" when this group
+			 * closes */
 };
 
 struct translation {
@@ -57,8 +58,8 @@ struct translation {
 	size_t i;
 	struct buf *out;
 	struct fail *fail;
-	size_t atom;   /* where the last thing that can be repeated begins */
-	bool repeated; /* … and it has a quantifier already */
+	size_t atom;   /* output offset of the last item that a repeat may apply to */
+	bool repeated; /* this item already has a quantifier */
 	struct regex_group groups[MAX_GROUPS];
 	int depth;
 };
@@ -90,8 +91,8 @@ static void begin_atom(struct translation *t)
 
 /* --- named sets ------------------------------------------------------------ */
 
-/* What a name means, as the inside of a class. Names compare without case,
- * space, "-" and "_". One that is not listed here is a script. */
+/* The named sets, each as the inside of a class. Names compare without case, space, "-"
+ * and "_". A name that is not listed is taken as a script. */
 static const struct named_set {
 	const char *name, *inside;
 } named_sets[] = {
@@ -140,7 +141,7 @@ static const struct named_set {
 	{"extendedpictographic", "\\p{Extended_Pictographic}"},
 };
 
-/* In [[:name:]] a few names mean something else, and the others nothing. */
+/* In [[:name:]] only these names are valid, and some differ from \p{name}. */
 static const struct named_set posix_sets[] = {
 	{"alpha", "\\p{Alphabetic}"}, {"alnum", "\\p{Alphabetic}\\p{Nd}"},
 	{"ascii", "\\x00-\\x7F"}, {"blank", "\\t\\p{Zs}"},
@@ -150,7 +151,7 @@ static const struct named_set posix_sets[] = {
 	{"word", WORDS}, {"xdigit", HEXES},
 };
 
-/* Put the inside of the class called `name` into inside[]. */
+/* Writes the inside of the class called `name` into inside[]. */
 static enum status find_set(struct translation *t, struct str name,
 			    char inside[MAX_NAME + 80])
 {
@@ -177,8 +178,8 @@ static enum status find_set(struct translation *t, struct str name,
 	return OK;
 }
 
-/* Write a set, given as the inside of a class, where it was met. A negated one
- * in a class must be a single property, as classes do not nest. */
+/* Writes a set, given as the inside of a class, at the current place of the output.
+ * Inside a class a negated set must be a single property, because classes do not nest. */
 static enum status write_set(struct translation *t, const char *inside,
 			     bool negate, bool in_class)
 {
@@ -204,7 +205,7 @@ static enum status write_set(struct translation *t, const char *inside,
 	return OK;
 }
 
-/* "\p{^Name}", t->i at the "p". */
+/* Translates \p{Name} and \p{^Name}; on entry t->i is at the "p". */
 static enum status property(struct translation *t, bool in_class)
 {
 	bool negate = peek(t, 0) == 'P';
@@ -230,7 +231,7 @@ static enum status property(struct translation *t, bool in_class)
 
 /* --- escapes --------------------------------------------------------------- */
 
-/* \xHH, \x{H…}, \uHHHH; t->i at the letter. */
+/* Translates \xHH, \x{H…} and \uHHHH; on entry t->i is at the letter. */
 static enum status code_point(struct translation *t, bool in_class)
 {
 	bool braces = peek(t, 1) == '{';
@@ -241,7 +242,7 @@ static enum status code_point(struct translation *t, bool in_class)
 		int c = tolower(peek(t, at + n++));
 		cp = cp << 4 | (uint32_t)(c <= '9' ? c - '0' : c - 'a' + 10);
 	}
-	/* Two digits from 80 up would be a byte, not a character. */
+	/* \x with two digits from 80 up is a byte in Oniguruma, not a character. */
 	if (n == 0 || cp > 0x10FFFF || (braces && peek(t, at + n) != '}') ||
 	    (!braces && most == 2 && cp >= 0x80))
 		return unsupported(t, "this character code");
@@ -260,7 +261,8 @@ static void assert_boundary(struct translation *t, bool negate)
 		 WORD_ESCAPE, WORD_ESCAPE, WORD_ESCAPE, WORD_ESCAPE);
 }
 
-/* Escapes that are sets; t->i at the letter. False where it is another one. */
+/* Translates an escape that stands for a set; t->i is at the letter. False: the escape is
+ * of another kind. */
 static bool set_escape(struct translation *t, bool in_class,
 		       enum status *out_st)
 {
@@ -282,8 +284,8 @@ static bool set_escape(struct translation *t, bool in_class,
 	return true;
 }
 
-/* A character by its letter or itself; the same inside and outside of classes.
- * t->i behind the "\". */
+/* Translates an escape that stands for one character. It means the same inside and
+ * outside of classes. t->i is after the backslash. */
 static enum status char_escape(struct translation *t, bool in_class)
 {
 	int c = peek(t, 0);
@@ -330,7 +332,7 @@ static enum status escape(struct translation *t)
 
 /* --- classes --------------------------------------------------------------- */
 
-/* "[:name:]", t->i at the "[". */
+/* Translates "[:name:]"; on entry t->i is at the "[". */
 static enum status posix_set(struct translation *t, ptrdiff_t end)
 {
 	size_t start = t->i + 2;
@@ -347,7 +349,7 @@ static enum status posix_set(struct translation *t, ptrdiff_t end)
 	return st;
 }
 
-/* Whether "-" at t->i is a character because it is first or last. */
+/* True if the "-" at t->i is a plain character because it is first or last in the class. */
 static bool is_plain_dash(const struct translation *t, bool at_edge)
 {
 	return peek(t, 0) == '-' && (at_edge || peek(t, 1) == ']');
@@ -360,7 +362,7 @@ static bool is_set_ahead(const struct translation *t, size_t at)
 	       (peek(t, at) == '\\' && c > 0 && strchr("sSwWhHdDpP", c));
 }
 
-/* A backslash inside a class; t->i at it. */
+/* Translates a backslash inside a class; t->i is at the backslash. */
 static enum status class_escape(struct translation *t)
 {
 	enum status st = OK;
@@ -374,8 +376,8 @@ static enum status class_escape(struct translation *t)
 	return OK;
 }
 
-/* A "[" inside a class: a POSIX bracket or a nested set, whose items are taken
- * in: a union is all it can be. */
+/* Translates a "[" inside a class: a POSIX bracket or a nested set. The items of a nested
+ * set are written into the outer class, because only unions are accepted. */
 static enum status class_bracket(struct translation *t, int *nested)
 {
 	ptrdiff_t end = looking_at(t, "[:")
@@ -389,11 +391,11 @@ static enum status class_bracket(struct translation *t, int *nested)
 	return OK;
 }
 
-/* Between "[" and "]"; t->i behind the "[". */
+/* Translates the items between "[" and "]"; on entry t->i is after the "[". */
 static enum status class_items(struct translation *t)
 {
 	int nested = 0;
-	/* before the first item, and behind a set: "-" cannot go on a range */
+	/* In both places a "-" is a plain character: it cannot form a range. */
 	bool at_start = true, after_set = false;
 	for (;;) {
 		int c = peek(t, 0);
@@ -437,7 +439,7 @@ static enum status class(struct translation *t)
 		buf_add_c(t->out, '^');
 		t->i++;
 	}
-	if (peek(t, 0) == ']') { /* the first one is a character */
+	if (peek(t, 0) == ']') { /* a "]" right after the "[" is a plain character */
 		buf_add_z(t->out, "\\]");
 		t->i++;
 	}
@@ -456,7 +458,7 @@ static enum status push_group(struct translation *t)
 	return OK;
 }
 
-/* "(?imx-imx)" and "(?imx-imx:"; t->i at the first letter. */
+/* Translates "(?imx-imx)" and "(?imx-imx:"; on entry t->i is at the first letter. */
 static enum status options(struct translation *t)
 {
 	struct buf letters = {0};
@@ -471,7 +473,7 @@ static enum status options(struct translation *t)
 	} else {
 		if (c == ':')
 			st = push_group(t);
-		else /* holds to the end of the group around it */
+		else /* "(?i)" holds to the end of the enclosing group */
 			t->groups[t->depth].n_closes++;
 		begin_atom(t);
 		buf_addf(t->out, "(?%s:", letters.p ? letters.p : "");
@@ -528,7 +530,7 @@ static enum status close_group(struct translation *t)
 
 /* --- repeats --------------------------------------------------------------- */
 
-/* A repeat of a repeat needs a group in PCRE2. */
+/* Starts a repeat. PCRE2 needs a group around an item that is repeated twice. */
 static void begin_repeat(struct translation *t)
 {
 	if (t->repeated) {
@@ -541,7 +543,7 @@ static void begin_repeat(struct translation *t)
 	t->repeated = true;
 }
 
-/* "{n,m}" in any of its forms; a brace that begins none is a character. */
+/* Translates every form of "{n,m}". A brace that begins no interval is a plain character. */
 static void interval(struct translation *t)
 {
 	size_t k = 1, low = 0, high = 0;
@@ -598,7 +600,7 @@ static enum status step(struct translation *t)
 		repeat(t);
 		return OK;
 	}
-	/* A whole character, so that a repeat takes all of its bytes. */
+	/* Copy a whole character: a repeat after it must apply to all its bytes. */
 	uint32_t cp;
 	size_t n = utf8_decode((struct str){t->in.p + t->i, t->in.n - t->i},
 			       &cp);

@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 
-/* A sane pattern over a name of 100 bytes takes some hundred steps; this many
- * take about a millisecond. */
+/* PCRE2's match limit. A sane pattern over a name of 100 bytes takes a few hundred steps.
+ * This limit takes about a millisecond. */
 #define MAX_STEPS 100000
 
 struct pattern {
@@ -55,7 +55,7 @@ enum status pattern_match(const struct pattern *p, struct str s, bool *out,
 	pcre2_match_data *data = pcre2_match_data_create(1, NULL);
 	int rc = pcre2_match(p->code, (PCRE2_SPTR)s.p, s.n, 0, 0, data, p->limits);
 	pcre2_match_data_free(data);
-	/* Only the end of the match did not fit: it matched. */
+	/* rc 0: the pattern matched, but the match data had no room for its offsets */
 	*out = rc >= 0;
 	if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH)
 		return OK;

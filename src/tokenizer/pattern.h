@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A regular expression out of a configuration file, in Python's dialect as far as
- * PCRE2 shares it, matched from the start of a name as re.match does. Thread: any
+ * A regular expression from a configuration file. The syntax is Python's, as far as PCRE2
+ * shares it. Matching starts at the first byte of the name, like re.match. Thread: any,
  * once compiled.
  */
 #pragma once
@@ -9,10 +9,10 @@
 
 struct pattern;
 
-/* E_FORMAT with the offset of the fault. */
+/* Errors: E_FORMAT with the byte offset of the syntax error. */
 enum status pattern_compile(struct str source, struct pattern **out,
 			    struct fail *fail) MUST_USE;
 void pattern_destroy(struct pattern *p);
-/* E_LIMIT where matching takes unreasonably long: patterns are hostile too. */
+/* E_LIMIT if matching takes too many steps: a file may hold a hostile pattern. */
 enum status pattern_match(const struct pattern *p, struct str s, bool *out,
 			  struct fail *fail) MUST_USE;

@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every kind of step is a regular expression and what becomes of its matches:
- * Digits is \p{N}, ByteLevel the expression of GPT-2 or none. The bytes of the
- * result are the words; that ByteLevel also respells them is left to the
- * vocabulary, which knows its pieces as bytes.
+ * Pre-tokenizer: cuts a text into words. Each step is a regular expression and a rule for
+ * its matches. Digits is \p{N}. ByteLevel is GPT-2's expression or none. The words are
+ * the resulting byte ranges. ByteLevel's respelling is left to the vocabulary, which
+ * stores its pieces as bytes.
  *
- * Pieces are not collected: a piece found by step i goes through step i + 1 before
- * step i looks for the next one. What is kept is one piece per step, because a
- * match may have to join a neighbour (struct joiner).
+ * Pieces are not collected. A piece found by step i goes through step i + 1 before step i
+ * searches for its next piece. Each step keeps one piece back, because a match may have
+ * to join a neighbour (struct joiner). As in Hugging Face, a step sees only its piece: ^,
+ * $ and lookarounds stop at the piece's ends.
  *
- * A step sees its piece alone, as Hugging Face does: ^, $ and lookarounds stop at
- * the piece's ends.
+ * PCRE2's tables define the letters: 10.42 has Unicode 14, Hugging Face's Oniguruma has
+ * 16. Younger characters (CJK extensions H and I, a few scripts, emoji since 2022) are
+ * cut as unassigned ones. NFC differs too: utf8proc 2.8 has Unicode 14, Hugging Face has
+ * 9. We put the 98 combining marks added in between in order; Hugging Face leaves them
+ * alone.
  *
- * What a letter is, is what PCRE2's tables say: Unicode 14 in 10.42, where Hugging
- * Face's Oniguruma has 16. Characters that are younger than that (CJK extensions H
- * and I, a few scripts, emoji of 2022 and later) are cut as unassigned ones here. The
- * same holds for NFC: utf8proc 2.8 has Unicode 14, Hugging Face 9, so that 98 combining
- * marks that came between are put in their order here and left alone there.
- *
- * Time. PCRE2 gets a match limit that grows with the text, so that a hostile
- * expression ends in E_LIMIT while an innocent one over a megabyte of blanks does
- * not. JIT code has a stack of its own, 32 KiB; where that is too small (groups
- * repeated thousands of times) the interpreter, whose frames are on the heap,
- * takes the match again.
+ * PCRE2 gets a match limit that grows with the text. A hostile expression ends in
+ * E_LIMIT, and an innocent one over a megabyte of blanks does not. JIT code has a stack
+ * of 32 KiB. If that overflows (groups repeated thousands of times), the interpreter
+ * repeats the match, because its frames are on the heap.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/pretok.h"
@@ -48,11 +45,11 @@ static const char gpt2_regex[] =
 	"|\\s+(?!\\S)|\\s+";
 
 struct split_step {
-	pcre2_code *code; /* NULL: the piece passes uncut */
+	pcre2_code *code; /* NULL: this step does not cut */
 	bool has_jit;
 	enum pretok_behavior behavior;
-	bool invert;       /* what does not match counts as the match */
-	bool prefix_space; /* a piece not starting with a space gets one */
+	bool invert;       /* the text between matches counts as the match */
+	bool prefix_space; /* prepend a space to a piece that does not start with one */
 };
 
 struct pretok {
@@ -63,10 +60,10 @@ struct pretok {
 struct pretok_work {
 	pcre2_match_data *data;
 	pcre2_match_context *context;
-	struct buf prefixed; /* only the last step may need it */
+	struct buf prefixed; /* text with the prepended space; only the last step may need it */
 };
 
-/* One run: what the recursion over steps hands down. */
+/* State of one run, passed down the recursion over steps. */
 struct pretok_run {
 	const struct pretok *p;
 	struct pretok_work *w;
@@ -190,7 +187,7 @@ void pretok_destroy(struct pretok *p)
 struct pretok_work *pretok_work_create(const struct pretok *p)
 {
 	struct pretok_work *w = xcalloc(1, sizeof *w);
-	/* One offset pair is enough: groups do not capture. */
+	/* one offset pair is enough: no group captures */
 	w->data = pcre2_match_data_create(1, NULL);
 	w->context = pcre2_match_context_create(NULL);
 	if (!w->data || !w->context) {
@@ -228,7 +225,7 @@ static enum status match_failed(int rc, struct fail *fail)
 	}
 }
 
-/* First match at or after `from`. No match: *out_found false. */
+/* Finds the first match at or after offset `from`. No match: *out_found is false. */
 static enum status match(const struct pretok_run *r, const struct split_step *s,
 			 struct str text, size_t from, bool *out_found,
 			 size_t *out_start, size_t *out_end)
@@ -256,15 +253,15 @@ static enum status match(const struct pretok_run *r, const struct split_step *s,
 
 static enum status run_step(const struct pretok_run *r, int i_step, struct str text);
 
-/* Text is fed in order as ranges, each a match or not, without gaps; pieces come
- * out as the step's behavior joins or drops them. */
+/* Receives adjacent ranges of text in order; each one is a match or a gap between
+ * matches. Emits pieces after joining or dropping ranges as the step's behavior says. */
 struct joiner {
 	const struct pretok_run *run;
 	int i_next;
 	struct str text;
 	enum pretok_behavior behavior;
 	bool has_kept, last_is_match;
-	size_t start, end; /* of the kept piece */
+	size_t start, end; /* byte range of the piece that is kept back */
 };
 
 static enum status flush(struct joiner *j)
@@ -291,10 +288,10 @@ static enum status feed(struct joiner *j, size_t start, size_t end,
 	case SPLIT_CONTIGUOUS:
 		joins = is_match == j->last_is_match;
 		break;
-	case SPLIT_MERGED_PREVIOUS: /* the first match behind other text */
+	case SPLIT_MERGED_PREVIOUS: /* the first match after a gap */
 		joins = is_match && !j->last_is_match;
 		break;
-	case SPLIT_MERGED_NEXT: /* other text behind the last match */
+	case SPLIT_MERGED_NEXT: /* a gap after a match */
 		joins = !is_match && j->last_is_match;
 		break;
 	}
@@ -310,7 +307,7 @@ static enum status feed(struct joiner *j, size_t start, size_t end,
 	return st;
 }
 
-/* The matches of one step in its piece. */
+/* Cuts `text`, one piece, by the matches of step i_step. */
 static enum status split(const struct pretok_run *r, int i_step, struct str text)
 {
 	const struct split_step *s = &r->p->steps[i_step];
@@ -329,8 +326,8 @@ static enum status split(const struct pretok_run *r, int i_step, struct str text
 					"a match that begins before the end "
 					"of the last");
 		if (start == end && matched && end == done) {
-			/* Nothing, right behind the last match: it does not
-			 * count, look one character further on. */
+			/* An empty match right after the last match does not count:
+			 * search again one character further on. */
 			uint32_t cp;
 			if (from == text.n)
 				break;

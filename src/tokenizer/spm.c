@@ -15,7 +15,7 @@ static int hex_of(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The byte of "<0x0A>"; -1: it is not of that form. */
+/* The byte that a piece like "<0x0A>" stands for; -1: s has another form. */
 static int byte_of(struct str s)
 {
 	if (s.n != 6 || memcmp(s.p, "<0x", 3) != 0 || s.p[5] != '>')
@@ -47,7 +47,7 @@ static bool is_reachable(const struct vocab *v, int32_t id)
 	       !vocab_has(v, id, VOCAB_SPECIAL);
 }
 
-/* The only character of s; UTF8_BAD: there are more, or none. */
+/* The only character of s; UTF8_BAD if s does not have exactly one. */
 static uint32_t only_char(struct str s)
 {
 	uint32_t cp = UTF8_BAD;
@@ -73,7 +73,7 @@ static enum status add_alphabet(struct bpe *b, const struct vocab *v, struct fai
 	return OK;
 }
 
-/* Ids of reachable pieces by their bytes. */
+/* Maps the bytes of each reachable piece to its id. */
 static void index_pieces(const struct vocab *v, struct strmap *out)
 {
 	strmap_init(out, (size_t)v->n);
@@ -95,7 +95,7 @@ static int by_score(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Every way to make the piece of two. */
+/* Adds a merge for each pair of pieces that together spell piece `id`. */
 static void add_splits(struct bpe *b, const struct vocab *v, const struct strmap *ids,
 		       int32_t id, uint32_t rank)
 {
@@ -108,7 +108,8 @@ static void add_splits(struct bpe *b, const struct vocab *v, const struct strmap
 	}
 }
 
-/* Pieces of one score have one rank: of those the leftmost in the text comes first. */
+/* Adds merges by descending score. Pieces of equal score share a rank, so the leftmost in
+ * the text merges first. */
 static enum status add_scored(struct bpe *b, const struct vocab *v,
 			      const struct tokenizer_def *def, struct fail *fail)
 {

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of a text to ids, as Hugging Face `tokenizers` goes it:
+ * Text to ids, by the stages of Hugging Face `tokenizers`:
  *
  *   text ─ added tokens (not normalized) ─ NFC ─ added tokens (normalized)
  *        ─ words (pretok.c) ─ merges (bpe.c) ─ ids
  *
- * (SentencePiece's normal form has spaces in it, made where NFC stands or in the place of
- * words: spm.h.)
+ * For SentencePiece the NFC stage or the words stage rewrites spaces instead: see spm.h.
  *
- * Each stage works on the pieces that the stage before left as plain text. Who wrote
- * a byte matters in the two searches for added tokens and nowhere else: words and
- * merges see the text as if one had written all of it.
+ * Each stage works on the pieces that the stage before left as plain text. Only the two
+ * searches for added tokens look at who wrote a byte (its trust). Words and merges treat
+ * the text as if one writer had written all of it.
  *
- * Control tokens come out of those searches only. Merging cannot make one, even
- * where the vocabulary could spell it (see bpe_add_merge), with two exceptions that
- * no known model has harm from: a special token that is a single byte of the
- * alphabet (some pad with "!") is that byte, and a model whose alphabet has gaps says
- * its unknown token there.
+ * Control tokens come out of these two searches only. Merging cannot make one, even if
+ * the vocabulary could spell it (see bpe_add_merge). There are two exceptions, harmless
+ * for all known models. A special token that is a single byte of the alphabet (some
+ * models pad with "!") is that byte. A model whose alphabet has gaps emits its unknown
+ * token for the missing bytes.
  */
 #include "tokenizer/tokenizer.h"
 
@@ -37,7 +36,8 @@ struct tokenizer {
 	struct vocab vocab;
 	struct bpe bpe;
 	struct pretok *pretok;
-	struct added *raw, *normalized; /* searched before and after NFC */
+	struct added *raw, *normalized; /* added tokens searched before and after NFC
+					 * normalization */
 	bool nfc;
 	bool is_spm, spaces_late, splits_words, strips_space;
 	enum space_prefix space_prefix;
@@ -129,7 +129,7 @@ static enum status add_merges(struct tokenizer *t,
 	return st;
 }
 
-/* Words that are one token: all pieces where merges are ignored for them, else the
+/* Adds the words that are one token. With ignore_merges these are all pieces, else the
  * pieces that their own merges lead to. */
 static enum status add_words(struct tokenizer *t,
 			     const struct tokenizer_def *def)
@@ -235,7 +235,7 @@ struct encoding {
 	const struct tokenizer *t;
 	struct pretok_work *pretok;
 	struct bpe_work bpe;
-	const char *begin; /* of the whole text */
+	const char *begin; /* first byte of the whole text */
 	struct ids *out;
 	struct fail *fail;
 };
@@ -246,10 +246,10 @@ static enum status on_word(void *ctx, struct str word)
 	return bpe_encode(&e->t->bpe, &e->bpe, word, e->out);
 }
 
-/* What becomes of the text between added tokens. */
+/* Encodes the plain text between two added tokens. */
 typedef enum status (*plain_fn)(struct encoding *e, struct markview plain);
 
-/* plain with its spaces. */
+/* Writes `plain` to out in SentencePiece's form: with its spaces. */
 static void make_spaces(const struct encoding *e, struct markview plain, struct marked *out)
 {
 	spm_normalize(plain, spm_takes_prefix(e->t->space_prefix, plain.text,
@@ -315,7 +315,8 @@ static enum status encode_plain(struct encoding *e, struct markview v)
 	return st;
 }
 
-/* Copy v with U+FFFD for what is not UTF-8; such a part may have two writers. */
+/* Copies v with U+FFFD for each malformed sequence. The bytes of one sequence may have
+ * two writers. */
 static void clean(struct markview v, struct marked *out)
 {
 	for (size_t i = 0; i < v.text.n;) {

@@ -10,7 +10,7 @@
 #include "tokenizer/normalize.h"
 #include "tokenizer/spm.h"
 
-/* A spelling for a message: as much of it as fits in. */
+/* Arguments of "%.*s" for an error text: at most 60 bytes of a spelling. */
 #define SHOWN(s) (int)MIN((s).n, 60), (s).p
 
 struct str vocab_added_text(struct vocab *v, const struct tokenizer_def *def,
@@ -32,9 +32,9 @@ struct str vocab_added_text(struct vocab *v, const struct tokenizer_def *def,
 	return s;
 }
 
-/* What Hugging Face's decoder makes of a spelling: bytes where all of it is in the
- * alphabet, else the characters as they are. True in the first case. SentencePiece: as
- * spm_decode says. */
+/* Decodes a spelling as Hugging Face's decoder does. If all its characters are in the
+ * byte-level alphabet, stores their bytes and returns true. Otherwise stores the
+ * characters as they are. SentencePiece spellings follow spm_decode. */
 static bool set_bytes(struct vocab *v, int32_t id, struct str spelling, bool is_spm,
 		      struct buf *scratch)
 {
@@ -107,7 +107,7 @@ static enum status add_added(struct vocab *v, const struct tokenizer_def *def,
 {
 	const struct added_token *a = &def->added[i];
 	if (a->text.n == 0)
-		return OK; /* never found, so ignored, as by Hugging Face */
+		return OK; /* an empty text is never found, so Hugging Face ignores it too */
 	enum status st = check_added(v, a, i, fail);
 	if (st != OK)
 		return st;
@@ -120,7 +120,7 @@ static enum status add_added(struct vocab *v, const struct tokenizer_def *def,
 	return OK;
 }
 
-/* Ids are memory: no holes larger than the tokens that are there. */
+/* Counts the ids. An id costs memory, so there may not be more unused ids than tokens. */
 static enum status count_ids(const struct tokenizer_def *def, int32_t *out_n,
 			     struct fail *fail)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every id is: its spelling, its bytes, whether it was added. Thread: any
- * once built.
+ * The vocabulary: for each id its spelling, its bytes and whether it is an added token.
+ * Thread: any, once built.
  */
 #pragma once
 #include "base/arena.h"
@@ -11,9 +11,10 @@
 enum { VOCAB_PIECE = 1, VOCAB_BYTES = 2, VOCAB_ADDED = 4, VOCAB_SPECIAL = 8 };
 
 struct vocab_entry {
-	struct str bytes; /* raw, for decoding */
-	/* PIECE: in the model's vocabulary; BYTES: and spelled in the byte-level
-	 * alphabet, so that merging can reach it; ADDED, SPECIAL */
+	struct str bytes; /* decoded bytes of the token */
+	/* bits. PIECE: in the model's vocabulary. BYTES: spelled in the byte-level
+	 * alphabet too, so that merging can reach it. ADDED: an added token. SPECIAL: a
+	 * control token. */
 	unsigned char flags;
 };
 
@@ -21,19 +22,20 @@ struct vocab {
 	struct arena arena;
 	struct vocab_entry *entries;
 	int32_t n;
-	struct strmap by_spelling; /* pieces and added tokens */
+	struct strmap by_spelling; /* spelling of a piece or added token to its id */
 };
 
-/* Pieces and added tokens of def, checked: UTF-8, no spelling and no id used twice
- * by different tokens, ids in bounds. E_FORMAT names the place. */
+/* Takes the pieces and added tokens of def after checking them: all are UTF-8, no
+ * spelling and no id belongs to two tokens, and ids are in bounds. E_FORMAT names the
+ * faulty entry. */
 enum status vocab_init(struct vocab *v, const struct tokenizer_def *def,
 		       struct fail *fail) MUST_USE;
 void vocab_deinit(struct vocab *v);
-/* Id of a spelling, or -1. */
+/* The id with this spelling; -1: none. */
 int32_t vocab_find(const struct vocab *v, struct str spelling);
-/* Whether id is a valid index with all of `flags`. */
+/* True if id is a valid index and its entry has all bits of `flags`. */
 bool vocab_has(const struct vocab *v, int32_t id, int flags);
-/* The text an added token is found by: where it is normalized, in NFC or with spaces as
- * def says. In v's arena. */
+/* The text by which an added token is found. For a normalized token this is its NFC, or
+ * its text with spaces, as def says. v's arena owns the result. */
 struct str vocab_added_text(struct vocab *v, const struct tokenizer_def *def,
 			    const struct added_token *token);
