@@ -423,6 +423,9 @@ static void test_oss_and_mla(void)
 			   "\"sparse\",\"dense\",\"sparse\"]}"), OK, "glm4_moe_lite: %s",
 	       fail.text);
 	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 2, "mlp_layer_types");
+	is_int(read_config("{" MLA "\"rms_norm_eps\":1e-3}"), OK, "another eps: %s",
+	       fail.text);
+	is_near(c.lora_eps, 1e-6, 1e-12, "that of the compressed key stays");
 }
 
 /* What its files leave out is as in Gemma3TextConfig. */
