@@ -110,6 +110,9 @@ void format_add_timings(const struct api_call *c, struct buf *out)
 	add_num(out, "predicted_per_token_ms", ratio(predicted_ms, n_steps));
 	buf_add_c(out, ',');
 	add_num(out, "predicted_per_second", ratio(n_steps * 1e3, predicted_ms));
+	if (s->n_drafted) /* as llama.cpp: only where there were guesses */
+		buf_addf(out, ",\"draft_n\":%d,\"draft_n_accepted\":%d", s->n_drafted,
+			 s->n_accepted);
 	buf_add_c(out, '}');
 }
 

@@ -246,13 +246,13 @@ static enum status read_biases(const struct json_node *body, struct api_call *c,
 
 /* --- limits ------------------------------------------------------------- */
 
-/* n, max_tokens, min_tokens. Above the server's own bound max_tokens is cut and not
- * refused: the client gets a shorter answer with finish_reason "length". */
+/* n, max_tokens, min_tokens, speculative.n_max. A max_tokens above the server's own bound
+ * is cut and not refused: the client gets a shorter answer with finish_reason "length". */
 static enum status read_limits(const struct json_node *body, struct api_call *c,
 			       struct fail *fail)
 {
 	struct request *r = c->request;
-	int64_t n = 1, max = 0, min = 0;
+	int64_t n = 1, max = 0, min = 0, draft = r->max_draft;
 	bool is_given = false;
 	struct json_node at = json_read_get(body, "n");
 	enum status st = json_read_int(&at, 1, c->api->max_choices, &n, fail);
@@ -271,9 +271,14 @@ static enum status read_limits(const struct json_node *body, struct api_call *c,
 		max = c->api->max_output_tok;
 	at = json_read_get(body, "min_tokens");
 	st = json_read_int(&at, 0, max ? max : c->api->n_ctx, &min, fail);
+	if (st == OK) {
+		at = json_read_get(body, "speculative.n_max");
+		st = json_read_int(&at, 0, INT32_MAX, &draft, fail);
+	}
 	r->n = (int)n;
 	r->max_tokens = (int32_t)max;
 	r->min_tokens = (int32_t)min;
+	r->max_draft = (int32_t)draft;
 	return st;
 }
 

@@ -110,6 +110,9 @@ struct backend {
 	/* Copies from device memory are slow: logits stay there, and only the results of
 	 * logits_top are copied. */
 	bool is_far;
+	/* In every step of at most so many tokens, a token has the same bits. 0: in every
+	 * step. Longer steps use other kernels, which sum in another order. */
+	int32_t few_tok;
 	enum dtype act_type;     /* type of activations, except the residual stream */
 	enum dtype kv_type;      /* element type of the KV cache */
 };

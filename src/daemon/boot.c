@@ -186,6 +186,13 @@ static enum status decode_one(struct engine *e, int32_t token, struct fail *fail
 	return s;
 }
 
+static enum sched_draft draft_of(const char *name)
+{
+	return strcmp(name, "off") == 0	     ? SCHED_DRAFT_OFF
+	       : strcmp(name, "lookup") == 0 ? SCHED_DRAFT_ALWAYS
+					     : SCHED_DRAFT_AUTO;
+}
+
 static struct sched *create_sched(const struct boot_opts *o, const struct boot *b)
 {
 	const struct config *c = o->config;
@@ -198,6 +205,7 @@ static struct sched *create_sched(const struct boot_opts *o, const struct boot *
 		.max_queue_tok = c->max_queue_tokens,
 		.max_wait_us = c->max_wait,
 		.step_target_us = c->step_target,
+		.draft = draft_of(c->speculative),
 		.prefill_chunk = (int)MIN(c->prefill_chunk, c->max_batch_tokens),
 		.on_ready = o->on_ready,
 		.ctx = o->ctx,

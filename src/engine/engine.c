@@ -151,6 +151,9 @@ static enum status check_slice(struct engine *e, const struct engine_slice *s,
 	if (s->n < 1 || s->n_logits < 0 || s->n_logits > s->n)
 		return fail_set(fail, E_INVAL, "a slice of %d tokens wants %d logits",
 				s->n, s->n_logits);
+	if (s->n_draft < 0 || s->n_draft >= s->n || (s->n_draft > 0 && e->states))
+		return fail_set(fail, E_INVAL, "a slice of %d tokens has %d guesses", s->n,
+				s->n_draft);
 	if (s->seq->step_no == e->step_no)
 		return fail_set(fail, E_INVAL, "a sequence is twice in one step");
 	s->seq->step_no = e->step_no;
@@ -248,9 +251,26 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 		engine_seq_end_states(e, slices[i].seq, st == OK);
 	if (st != OK)
 		return fail_default(fail, st);
-	for (int i = 0; i < n_slices; i++)
-		engine_seq_append(e, slices[i].seq, slices[i].tokens, slices[i].n);
+	for (int i = 0; i < n_slices; i++) {
+		const struct engine_slice *s = &slices[i];
+		engine_seq_append(e, s->seq, s->tokens, s->n - s->n_draft);
+		s->seq->n_draft = s->n_draft;
+	}
 	return OK;
+}
+
+int engine_draft_room(const struct engine *e)
+{
+	int few = e->graph.few_tok ? e->graph.few_tok : e->max_batch_tok;
+	return e->states ? 0 : MIN(few, e->max_batch_tok);
+}
+
+/* Their keys and values lie behind the sequence's end already. */
+void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens, int n)
+{
+	assert(n <= s->n_draft);
+	engine_seq_append(e, s, tokens, n);
+	s->n_draft = 0;
 }
 
 /* The logit rows behind those of slice i. */
@@ -261,23 +281,38 @@ static int32_t rows_end(const struct engine *e, int i_slice)
 					    : e->batch.n_logit_rows;
 }
 
-const float *engine_logits(struct engine *e, int i_slice)
+const float *engine_logits_row(struct engine *e, int i_slice, int i_row)
 {
-	size_t n_vocab = (size_t)e->graph.n_vocab;
-	int32_t end = rows_end(e, i_slice), first = e->logits_before[i_slice];
-	for (int32_t r = first; e->top && r < end; r++) {
-		if (e->is_fetched[r])
-			continue;
-		if (e->graph.fetch(e->graph.ctx, r, e->logits + (size_t)r * n_vocab) != OK)
+	int32_t r = e->logits_before[i_slice] + i_row;
+	float *row = e->logits + (size_t)r * (size_t)e->graph.n_vocab;
+	assert(r < rows_end(e, i_slice));
+	if (e->top && !e->is_fetched[r]) {
+		if (e->graph.fetch(e->graph.ctx, r, row) != OK)
 			return NULL;
 		e->is_fetched[r] = true;
 	}
-	return e->logits + (size_t)first * n_vocab;
+	return row;
+}
+
+const float *engine_logits(struct engine *e, int i_slice)
+{
+	int32_t n = rows_end(e, i_slice) - e->logits_before[i_slice];
+	for (int32_t i = 0; e->top && i < n; i++)
+		if (!engine_logits_row(e, i_slice, i))
+			return NULL;
+	return e->logits + (size_t)e->logits_before[i_slice] * (size_t)e->graph.n_vocab;
+}
+
+const struct logits_top *engine_top_row(const struct engine *e, int i_slice, int i_row)
+{
+	int32_t r = e->logits_before[i_slice] + i_row;
+	assert(r < rows_end(e, i_slice));
+	return e->top ? &e->top[r] : NULL;
 }
 
 const struct logits_top *engine_top(const struct engine *e, int i_slice)
 {
-	int32_t end = rows_end(e, i_slice);
-	assert(end > e->logits_before[i_slice]);
-	return e->top ? &e->top[end - 1] : NULL;
+	int32_t n = rows_end(e, i_slice) - e->logits_before[i_slice];
+	assert(n > 0);
+	return engine_top_row(e, i_slice, n - 1);
 }

@@ -50,6 +50,9 @@ struct engine_graph {
 	void *ctx;
 	int32_t n_vocab, max_ctx;
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
+	/* A token has the same bits in every step of at most so many tokens; 0: in every
+	 * step. */
+	int32_t few_tok;
 	/* logits: host memory (R, V), written before return, unless top says where. */
 	enum status (*forward)(void *ctx, const struct engine_batch *b,
 			       float *logits, struct fail *fail);
@@ -132,6 +135,9 @@ struct engine_slice {
 	int n;
 	int n_logits;           /* logits of the last n_logits tokens, 0..n */
 	float inv_t;            /* 1 / temperature, for engine_top; 0: 1 */
+	/* So many of the n, at the end, are guesses: the sequence grows only by those
+	 * before them, and by those that engine_seq_confirm names afterwards. */
+	int n_draft;
 };
 
 /* Run the model over the slices (reserved before). On OK the sequences are n
@@ -140,6 +146,13 @@ struct engine_slice {
  * reserved, E_BACKEND. */
 enum status engine_step(struct engine *e, const struct engine_slice *slices,
 			int n_slices, struct fail *fail) MUST_USE;
+/* Tokens that a step with guesses may have at most, so that each has the bits it would
+ * have alone. 0: this model cannot verify guesses, since its state cannot go back. */
+int engine_draft_room(const struct engine *e);
+/* The first n guesses of the last step that s was in were right: these tokens are in the
+ * cache. Call it before the next step of s. */
+void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens,
+			int n);
 /* Logits (n_logits, V) of slice i of the last step, oldest token first; valid until
  * the next step. They may have to come from the device: NULL when it failed, which the
  * next step will say. */
@@ -147,6 +160,9 @@ const float *engine_logits(struct engine *e, int i_slice);
 /* Of the last of them (there must be one), the best and the sums, which is all that
  * most choices need. NULL: nothing is known that engine_logits would not say as soon. */
 const struct logits_top *engine_top(const struct engine *e, int i_slice);
+/* The same of row i_row of the slice's n_logits: (V) and the best. */
+const float *engine_logits_row(struct engine *e, int i_slice, int i_row);
+const struct logits_top *engine_top_row(const struct engine *e, int i_slice, int i_row);
 
 /* Have fn called within engine_step, behind the router of each layer with experts, in
  * their order; NULL: no more. For comparing backends: such a step waits for each of them

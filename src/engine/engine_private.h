@@ -55,6 +55,7 @@ struct engine_seq {
 	kvcache_prefix checkpoint;
 	int checkpoint_length, kept_length;
 	uint64_t step_no;       /* last step it was in */
+	int n_draft;            /* guesses of that step which may still be confirmed */
 	int32_t pages[];        /* (max_pages_per_seq) */
 };
 

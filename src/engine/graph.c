@@ -422,7 +422,8 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	}
 	*out = (struct engine_graph){
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
-		.n_states = limits->n_states, .forward = forward, .destroy = destroy,
+		.n_states = limits->n_states, .few_tok = b->few_tok,
+		.forward = forward, .destroy = destroy,
 		.copy_page = copy_page, .top = top, .fetch = fetch,
 		.watch_routers = watch_routers};
 	return OK;

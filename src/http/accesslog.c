@@ -41,6 +41,9 @@ static void add_call(struct buf *b, const struct conn *c)
 		 "\"cached_tokens\":%d,\"output_tokens\":%d",
 		 log.is_stream ? "true" : "false", log.n_choices, s->n_prompt,
 		 s->n_cached, s->n_output);
+	if (s->n_drafted)
+		buf_addf(b, ",\"draft_tokens\":%d,\"accepted_tokens\":%d", s->n_drafted,
+			 s->n_accepted);
 	if (s->scheduled_us)
 		add_ms(b, "queue_ms",
 		       (double)(s->scheduled_us - s->arrival_us) / 1000);

@@ -325,6 +325,36 @@ static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 	}
 }
 
+/* Guesses for the streams of a step without prompt tokens, n slices. Rows of a slice that
+ * has guesses are those of choice_draft_slice. */
+static void add_drafts(struct sched *s, int n)
+{
+	struct draft_step step = {.n_tok = 0, .n_expected = n,
+				  .is_forced = s->o.draft == SCHED_DRAFT_ALWAYS};
+	int room = engine_draft_room(s->o.engine);
+	for (int i = 0; i < n; i++) {
+		step.n_tok += s->slices[i].n;
+		if (s->sliced[i]->state != CHOICE_DECODE || s->slices[i].n_logits != 1)
+			return;
+	}
+	for (int i = 0; i < n && s->o.draft != SCHED_DRAFT_OFF; i++) {
+		struct sched_choice *c = s->sliced[i];
+		int left = c->max_output - (int)c->output.n - 1;
+		step.max = MIN(MIN(left, c->r->max_draft), MIN(room, DRAFT_STEP) - step.n_tok);
+		if (s->slices[i].n != 1 || c->r->no_output || step.max < 1)
+			continue;
+		step.max = choice_guess(c, step.max);
+		double p = draft_trust_of(&c->trust, c->draft_match);
+		int width = step.max ? draft_width(&s->decode_cost, &step, p) : 0;
+		/* Nobody loses pages for a guess. */
+		if (width < 1 || engine_seq_reserve(s->o.engine, c->seq, 1 + width) != OK)
+			continue;
+		s->slices[i] = choice_draft_slice(c, width);
+		step.n_tok += width;
+		step.n_expected += draft_gain(p, width);
+	}
+}
+
 /* What a step with prompts costs now, all that it carries beside them included: so the
  * plan aims at the whole step, decoding too. */
 static void note_cost(struct sched *s, int n, int64_t us)
@@ -333,8 +363,14 @@ static void note_cost(struct sched *s, int n, int64_t us)
 	for (int i = 0; i < n; i++)
 		if (s->sliced[i]->state == CHOICE_PREFILL)
 			n_prefill += s->slices[i].n;
-	if (n_prefill > 0)
+	if (n_prefill > 0) {
 		policy_cost_note(&s->prefill_cost, n_prefill, us);
+		return;
+	}
+	int n_tok = 0;
+	for (int i = 0; i < n; i++)
+		n_tok += s->slices[i].n;
+	draft_cost_note(&s->decode_cost, n_tok, us);
 }
 
 /* --- what comes of it ---------------------------------------------------- */
@@ -386,6 +422,25 @@ static bool is_out_of_time(const struct request *r, int64_t now_us)
 	       now_us - r->stats.first_token_us > r->max_decode_us;
 }
 
+/* The tokens that rows of logits decide: one, or those that were guessed, too. What was
+ * guessed right is in the cache then. */
+static enum status draw_tokens(struct sched *s, struct sched_choice *c,
+			       const struct choice_row *row)
+{
+	int n = c->n_draft, n_right;
+	if (n == 0)
+		return choice_draw(c, row, &s->emit);
+	enum status st = choice_draw_drafted(c, *row, &s->emit, &n_right);
+	engine_seq_confirm(s->o.engine, c->seq, c->draft + 1, n_right);
+	draft_trust_note(&c->trust, c->draft_match, n, n_right);
+	c->r->stats.n_drafted += n;
+	c->r->stats.n_accepted += n_right;
+	metric_add(METRIC_SPEC_DRAFTS, 1);
+	metric_add(METRIC_SPEC_DRAFT_TOKENS, n);
+	metric_add(METRIC_SPEC_ACCEPTED_TOKENS, n_right);
+	return st;
+}
+
 static void sample_choice(struct sched *s, struct sched_choice *c, const struct choice_row *row,
 		 int64_t now_us)
 {
@@ -393,7 +448,7 @@ static void sample_choice(struct sched *s, struct sched_choice *c, const struct 
 	if (c->r->no_output) {
 		choice_cut(c, &s->emit);
 	} else {
-		enum status st = choice_draw(c, row, &s->emit);
+		enum status st = draw_tokens(s, c, row);
 		if (st != OK) {
 			end_without_token(s, c, st);
 			return;
@@ -452,7 +507,8 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 	}
 	if (engine_seq_length(c->seq) < choice_length(c))
 		return;
-	struct choice_row row = {s->o.engine, i, n_rows};
+	/* The last row; with guesses the first, since the others stand behind guesses. */
+	struct choice_row row = {s->o.engine, i, c->n_draft ? 0 : n_rows - 1};
 	/* Fork before the lead draws: its first token may be its last. */
 	int n_forks = 0;
 	if (c->output.n == 0 && c == lead_of(c))
@@ -470,6 +526,7 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	int n = make_slices(s);
 	if (n == 0)
 		return s->n_run > 0;
+	add_drafts(s, n);
 	/* STARTED must not wait for the step: it lets the client's headers go. */
 	emit_flush(&s->emit);
 

@@ -46,6 +46,7 @@ void choice_release(struct sched_choice *c)
 	outparse_destroy(c->parse);
 	ids_deinit(&c->output);
 	buf_deinit(&c->text);
+	lookup_deinit(&c->lookup);
 	c->sampler = NULL;
 	c->parse = NULL;
 }
@@ -223,7 +224,8 @@ static bool must_close(const struct sched_choice *c)
 /* What is known of a row; n 0: nothing. */
 static struct sampler_top top_of(const struct choice_row *row)
 {
-	const struct logits_top *t = engine_top(row->engine, row->i_slice);
+	const struct logits_top *t =
+		engine_top_row(row->engine, row->i_slice, row->i_row);
 	if (!t)
 		return (struct sampler_top){0};
 	return (struct sampler_top){t->n, t->id, t->logit, t->max, t->sum, t->sum_t};
@@ -232,9 +234,7 @@ static struct sampler_top top_of(const struct choice_row *row)
 /* All of it; NULL: the device failed. */
 static const float *logits_of(const struct choice_row *row)
 {
-	const float *p = engine_logits(row->engine, row->i_slice);
-	return p ? p + (size_t)(row->n_rows - 1) * (size_t)engine_n_vocab(row->engine)
-		 : NULL;
+	return engine_logits_row(row->engine, row->i_slice, row->i_row);
 }
 
 static enum status force(struct sched_choice *c, const struct choice_row *row, int32_t id,
@@ -358,6 +358,52 @@ enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 		st = accept_token(c, &token, em);
 	if (st == OK && may_jump(c))
 		st = jump(c, em);
+	return st;
+}
+
+/* The lookup has as much of the history as was there when it guessed last. */
+int choice_guess(struct sched_choice *c, int max)
+{
+	const struct ids *prompt = choice_prompt(c);
+	size_t known = c->lookup.text.n;
+	if (known < prompt->n) {
+		lookup_add(&c->lookup, prompt->p + known, prompt->n - known);
+		known = prompt->n;
+	}
+	lookup_add(&c->lookup, c->output.p + (known - prompt->n),
+		   c->output.n - (known - prompt->n));
+	c->draft[0] = c->lookup.text.p[c->lookup.text.n - 1];
+	c->n_draft = lookup_guess(&c->lookup, MIN(max, DRAFT_MAX), c->draft + 1,
+				  &c->draft_match);
+	return c->n_draft;
+}
+
+struct engine_slice choice_draft_slice(struct sched_choice *c, int n)
+{
+	c->n_draft = n;
+	return (struct engine_slice){.seq = c->seq, .tokens = c->draft, .n = 1 + n,
+				     .n_logits = 1 + n, .n_draft = n,
+				     .inv_t = sampler_inv_t(&c->r->sampling)};
+}
+
+/* A draw may add several tokens, where a grammar left no choice. Row i is that behind
+ * draft[i], so it holds while the output has the guesses up to there. */
+enum status choice_draw_drafted(struct sched_choice *c, struct choice_row row, struct emit *em,
+				int *out_n_right)
+{
+	size_t before = c->output.n;
+	int n = c->n_draft, n_right = 0;
+	enum status st;
+	do {
+		st = choice_draw(c, &row, em);
+		int n_new = (int)(c->output.n - before);
+		while (n_right < MIN(n_new, n) &&
+		       c->output.p[before + (size_t)n_right] == c->draft[1 + n_right])
+			n_right++;
+		row.i_row = n_new;
+	} while (st == OK && c->finish == FINISH_NONE && n_right == row.i_row);
+	c->n_draft = 0;
+	*out_n_right = n_right;
 	return st;
 }
 

@@ -10,8 +10,10 @@
  */
 #pragma once
 #include "engine/engine.h"
+#include "sched/draft.h"
 #include "sched/emit.h"
 #include "sched/guard.h"
+#include "sched/lookup.h"
 #include "sched/request.h"
 
 /* X(name, states that may follow). The diagram is in request.h. */
@@ -30,10 +32,10 @@ enum choice_state {
 #undef X
 };
 
-/* The logits behind a slice of the last step: its last row. */
+/* The logits behind a token of the last step: row i_row of those of slice i_slice. */
 struct choice_row {
 	struct engine *engine;
-	int i_slice, n_rows; /* rows of the slice */
+	int i_slice, i_row;
 };
 
 struct sched_choice {
@@ -54,6 +56,13 @@ struct sched_choice {
 	struct outparse *parse;
 	struct detok detok;
 	struct buf text; /* of one token, between the two */
+
+	/* Guesses of the next tokens (draft.h). The step's slice is the newest token and
+	 * n_draft guesses behind it. */
+	struct lookup lookup;
+	struct draft_trust trust;
+	int32_t draft[1 + DRAFT_MAX];
+	int n_draft, draft_match; /* draft_match: tokens of the match they come from */
 };
 
 /* Asserts that the edge exists. */
@@ -94,11 +103,19 @@ void choice_history(const struct sched_choice *c, struct ids *out);
  * n_logits: 1 when they are the last pending ones, n where choice_scores. */
 struct engine_slice choice_slice(const struct sched_choice *c, int n_max);
 
+/* Guess at most `max` tokens behind the newest one, into draft. Returns how many. */
+int choice_guess(struct sched_choice *c, int max);
+/* The slice that verifies the first n guesses. */
+struct engine_slice choice_draft_slice(struct sched_choice *c, int n);
 /* Draw the next token from its row (all of it is fetched only where what is known of it
  * does not decide), and take those behind it that a grammar leaves no choice about; emit
  * each with its text, and its end if it is the last: finish is set then, the state is the
  * caller's. As sampler_next: E_BACKEND, E_INVAL; with a grammar E_LIMIT, too. */
 enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 			struct emit *em) MUST_USE;
+/* The same from the rows of choice_draft_slice, the first of which is `row`: goes on as
+ * long as what was drawn is what was guessed. *out_n_right guesses were right. */
+enum status choice_draw_drafted(struct sched_choice *c, struct choice_row row, struct emit *em,
+				int *out_n_right) MUST_USE;
 /* No next token: emit what is held back; finish is FINISH_LENGTH. */
 void choice_cut(struct sched_choice *c, struct emit *em);

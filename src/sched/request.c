@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "sched/draft.h"
 
 /* Events of one request on their way to the io thread. A list, not a ring: a
  * slow reader must never make the engine wait, and what it can hold is bounded by
@@ -59,6 +60,7 @@ struct request *request_create(const char *id)
 	arena_init(&r->arena);
 	r->id = arena_strdup(&r->arena, id);
 	r->prompt_logprobs = -1;
+	r->max_draft = DRAFT_MAX;
 	atomic_init(&r->refs, 2);
 	r->events = xcalloc(1, sizeof *r->events);
 	pthread_mutex_init(&r->events->lock, NULL);

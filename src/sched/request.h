@@ -68,6 +68,8 @@ struct request_stats {
 	int32_t n_output;     /* tokens, all choices */
 	int32_t n_reasoning;  /* of those, inside reasoning */
 	int32_t n_preempted;  /* times it lost its pages */
+	int32_t n_drafted;    /* guesses that steps verified … */
+	int32_t n_accepted;   /* … and that were right */
 };
 /* TTFT and TPOT as vLLM defines them; TPOT is NAN for fewer than two tokens of
  * output. n > 1: tokens of all choices count as one stream per choice. */
@@ -103,6 +105,7 @@ struct request {
 	bool no_output;     /* only the prompt is looked at */
 	int prompt_logprobs; /* how likely each token of a prompt is, with so many of the
 	                      * likeliest; -1: not asked */
+	int32_t max_draft;  /* guesses in a step at most; 0: none. request_create: DRAFT_MAX */
 	int32_t min_tokens; /* no stop id before; a stop string ends it all the same */
 	const int32_t *stop_ids; /* eos and stop_token_ids */
 	int n_stop_ids;

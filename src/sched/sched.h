@@ -11,6 +11,12 @@
 
 struct sched;
 
+enum sched_draft {
+	SCHED_DRAFT_OFF,
+	SCHED_DRAFT_AUTO,  /* as many guesses as are worth what they cost (draft.h) */
+	SCHED_DRAFT_ALWAYS /* as many as there may be */
+};
+
 struct sched_opts {
 	struct engine *engine;
 	const struct tokenizer *tokenizer;
@@ -23,6 +29,7 @@ struct sched_opts {
 	int64_t step_target_us;  /* a step beside running streams carries fewer prompt
 				  * tokens when it would last longer (policy_chunk);
 				  * 0: no bound */
+	enum sched_draft draft;  /* tokens guessed ahead of the model */
 	void (*on_ready)(void *ctx); /* engine thread: sched_next_ready has something */
 	void *ctx;
 };

@@ -42,6 +42,7 @@ struct sched {
 	struct sched_choice **sliced; /* [n_slots] whose slice it is */
 
 	struct policy_cost prefill_cost; /* of the last steps with prefill */
+	struct draft_cost decode_cost;   /* of those without */
 
 	/* The first in line did not fit: there is no use in asking again (a prefix
 	 * lookup over its whole prompt) until there is more capacity. */

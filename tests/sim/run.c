@@ -106,7 +106,8 @@ static void config(struct scenario *sc, char *word)
 		{"ctx", &sc->opts.ctx}, {"seqs", &sc->opts.seqs},
 		{"batch", &sc->opts.batch}, {"prefix", &sc->opts.prefix},
 		{"queue", &sc->opts.queue}, {"queue_tok", &sc->opts.queue_tok},
-		{"chunk", &sc->opts.chunk}, {"states", &sc->opts.states}};
+		{"chunk", &sc->opts.chunk}, {"states", &sc->opts.states},
+		{"draft", &sc->opts.draft}};
 	const struct {
 		const char *key;
 		int64_t *to;
@@ -231,6 +232,7 @@ static bool client_number(const struct client *c, const char *key, int i_choice,
 		{"over", c->n_last}, {"started", c->i_started > 0},
 		{"progress", c->n_prefilled}, {"gap", (double)ch->max_gap_us},
 		{"cached", st->n_cached}, {"preempted", st->n_preempted},
+		{"drafted", st->n_drafted}, {"accepted", st->n_accepted},
 		{"reasoning_tok", st->n_reasoning},
 		{"queued_us", (double)(st->scheduled_us - st->arrival_us)},
 		{"ttft_us", (double)(st->first_token_us - st->arrival_us)},

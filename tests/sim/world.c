@@ -43,7 +43,8 @@ void world_init(struct world *w, const struct world_opts *o)
 		.clock = &w->clock, .health = &w->health,
 		.max_queue = o->queue, .max_queue_tok = o->queue_tok,
 		.max_wait_us = o->max_wait_us, .prefill_chunk = o->chunk,
-		.step_target_us = o->target_us};
+		.step_target_us = o->target_us,
+		.draft = (enum sched_draft)o->draft};
 	w->sched = sched_create(&so);
 }
 

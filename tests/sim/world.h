@@ -14,6 +14,7 @@ struct world_opts {
 	int page, pages, ctx, seqs, batch, prefix; /* engine */
 	int states;                                /* slots; 0: not recurrent */
 	int queue, queue_tok, chunk;               /* sched */
+	int draft;                                 /* enum sched_draft */
 	int64_t max_wait_us, target_us;
 	int64_t step_us, token_us;                 /* cost of a step */
 };

@@ -146,6 +146,7 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 		destroy(&h->base);
 		return st;
 	}
+	h->base.few_tok = MIN(h->tile_from, h->moe_tile_from) - 1;
 	*out = &h->base;
 	return OK;
 }

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Grams of three tokens are chained by their hash, the latest first. A chain may hold
+ * grams of other tokens with the same hash; the comparison leaves them out.
+ *
+ * A guess may run over the text's end: then it goes on with its own first tokens. So a
+ * text that repeats itself with a short period is guessed at any length.
+ */
+#include "sched/lookup.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#define MIN_HEADS 256
+
+void lookup_deinit(struct lookup *l)
+{
+	ids_deinit(&l->text);
+	free(l->before);
+	free(l->head);
+	*l = (struct lookup){0};
+}
+
+/* Of the gram that ends at text[i]. Constants: golden ratio, as Fibonacci hashing. */
+static size_t head_of(const struct lookup *l, size_t i)
+{
+	uint64_t hash = 0;
+	for (size_t k = 0; k < LOOKUP_GRAM; k++)
+		hash = (hash ^ (uint32_t)l->text.p[i - k]) * 0x9E3779B97F4A7C15u;
+	return (size_t)(hash >> 32) & (l->n_heads - 1);
+}
+
+static void link_gram(struct lookup *l, size_t i)
+{
+	l->before[i] = -1;
+	if (i + 1 < LOOKUP_GRAM)
+		return;
+	size_t h = head_of(l, i);
+	l->before[i] = l->head[h];
+	l->head[h] = (int32_t)i;
+}
+
+/* As many heads as tokens, so that chains stay short: all grams are linked anew. */
+static void grow_heads(struct lookup *l, size_t n)
+{
+	size_t n_heads = MAX(l->n_heads, MIN_HEADS);
+	while (n_heads < n)
+		n_heads *= 2;
+	l->head = xrealloc(l->head, n_heads * sizeof *l->head);
+	l->n_heads = n_heads;
+	memset(l->head, 0xFF, n_heads * sizeof *l->head);
+	for (size_t i = 0; i < l->text.n; i++)
+		link_gram(l, i);
+}
+
+void lookup_add(struct lookup *l, const int32_t *ids, size_t n)
+{
+	size_t end = l->text.n + n;
+	if (end > l->cap) {
+		l->cap = MAX(end, 2 * l->cap);
+		l->before = xrealloc(l->before, l->cap * sizeof *l->before);
+	}
+	if (end > l->n_heads)
+		grow_heads(l, end);
+	for (size_t i = 0; i < n; i++) {
+		ids_add(&l->text, ids[i]);
+		link_gram(l, l->text.n - 1);
+	}
+}
+
+/* How many tokens before text[at] and the text's end are the same. */
+static int match_length(const struct lookup *l, int32_t at)
+{
+	size_t last = l->text.n - 1;
+	int n = 0;
+	while (n < LOOKUP_LONG && n <= at && l->text.p[at - n] == l->text.p[last - (size_t)n])
+		n++;
+	return n;
+}
+
+int lookup_guess(const struct lookup *l, int max, int32_t *out, int *out_match)
+{
+	int32_t best = -1;
+	int longest = LOOKUP_GRAM - 1;
+	if (l->text.n < LOOKUP_GRAM + 1)
+		return 0;
+	int32_t at = l->before[l->text.n - 1];
+	for (int i = 0; i < LOOKUP_TRIES && at >= 0 && longest < LOOKUP_LONG; i++) {
+		int n = match_length(l, at);
+		if (n > longest) {
+			longest = n;
+			best = at;
+		}
+		at = l->before[at];
+	}
+	for (int i = 0; i < max && best >= 0; i++) {
+		size_t from = (size_t)best + 1 + (size_t)i;
+		out[i] = from < l->text.n ? l->text.p[from] : out[from - l->text.n];
+	}
+	*out_match = longest;
+	return best >= 0 ? max : 0;
+}

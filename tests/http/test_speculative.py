@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Guessed tokens change no answer: a daemon that verifies as many guesses as it can beside
+one that guesses nothing, to the last bit of every log-probability, for models of each kind
+and with what else a request may ask for."""
+import os
+
+from halod import BUILDDIR, MODEL, SRCDIR, Halod, Tap
+
+GOLDEN = os.path.join(SRCDIR, "tests/golden/models")
+FIBERS = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
+NAMES = ("deepseekv3-yarn", "gemma3", "glm4moe-groups", "gptoss", "mistral-window",
+         "qwen2-yarn-window", "qwen3-bf16", "qwen3moe-ct-asym")
+ON_FIBERS = ("deepseekv3-yarn", "gemma3", "gptoss", "qwen3moe-ct-asym")
+HYBRID = "qwen35moe"
+# Twice the same tokens: what follows the first part is a guess of what follows the second.
+PROMPT = [(i * 37 + i // 7) % 300 for i in range(40)] * 2
+REPEAT = "Repeat: one two three four. one two three four. one two three four."
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "p", "schema": {
+    "type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name", "age"], "additionalProperties": False}}}
+TOOLS = [{"type": "function", "function": {
+    "name": "get_current_weather", "description": "Look up the weather", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}},
+        "required": ["city"]}}}]
+
+
+def chat(text, **more):
+    return "/v1/chat/completions", {"temperature": 0, "max_tokens": 160, **more,
+                                    "messages": [{"role": "user", "content": text}]}
+
+
+def raw(prompt, **more):
+    return "/v1/completions", {"prompt": prompt, "max_tokens": 40, "temperature": 0,
+                               "ignore_eos": True, "logprobs": 1, **more}
+
+
+ASKED = {
+    "a story": chat("Tell me a short story about a fox."),
+    "text to repeat": chat(REPEAT),
+    "log-probabilities": chat(REPEAT, logprobs=True, top_logprobs=3),
+    "a schema": chat("Maria is 31. Give her name and age as JSON.", response_format=SCHEMA),
+    "a tool": chat("What is the weather in Paris?", tools=TOOLS),
+    "penalties": chat(REPEAT, frequency_penalty=0.5, repetition_penalty=1.1),
+    "a stop string": chat("Tell me a short story about a dog.", stop=["day"]),
+    "three choices by a seed": chat("Tell me a short story about a cat.", n=3,
+                                    temperature=0.8, seed=7),
+    "the rest of a prompt that is known": raw(PROMPT + PROMPT[:9]),
+    "a prompt of ids": raw(PROMPT),
+    # Random weights repeat nothing. With two tokens to choose from, they must.
+    "two tokens only": raw(PROMPT, logit_bias={"11": 100, "12": 100}),
+}
+
+
+def said(d, what):
+    """What the answer says, without what differs from one to the next."""
+    a = d.request("POST", *what).json
+    if "choices" not in a:
+        return a
+    for c in a["choices"]:
+        for call in c.get("message", {}).get("tool_calls") or ():
+            del call["id"]
+    return a["choices"], a["usage"]["completion_tokens"]
+
+
+def numbers(d):
+    m = d.metrics()
+    return [int(m["spec_decode_num_%s_total" % k])
+            for k in ("drafts", "draft_tokens", "accepted_tokens")]
+
+
+def both(t, name, asked, **settings):
+    """The same requests to both; what the guessing one counted."""
+    off = Halod(speculative="off", **settings)
+    want = {k: said(off, v) for k, v in asked.items()}
+    t.equal(numbers(off), [0, 0, 0], "%s: off guesses nothing" % name)
+    off.stop()
+    on = Halod(speculative="lookup", **settings)
+    for k, v in asked.items():
+        t.equal(said(on, v), want[k], "%s: %s" % (name, k))
+    return on
+
+
+def main():
+    t = Tap()
+    on = both(t, "halo-tiny", ASKED, model=MODEL)
+    drafts, guesses, right = numbers(on)
+    t.ok(0 < drafts < guesses and 0 < right <= guesses, "guesses were verified",
+         (drafts, guesses, right))
+    timings = on.request("POST", *ASKED["two tokens only"]).json["timings"]
+    t.ok(timings.get("draft_n", 0) >= timings.get("draft_n_accepted", 0) > 0,
+         "timings tell", timings)
+    before = numbers(on)
+    a = on.request("POST", *raw(PROMPT, **{"speculative.n_max": 0})).json
+    t.ok("draft_n" not in a["timings"] and numbers(on) == before,
+         "a request may do without", a["timings"])
+    a = on.request("POST", *raw(PROMPT, **{"speculative.n_max": -1}))
+    t.ok(a.status == 400 and "speculative.n_max" in a.error["message"], "-1 is refused",
+         a.body)
+    on.stop()
+    auto = Halod(model=MODEL)
+    t.equal(said(auto, ASKED["text to repeat"])[1] > 0, True, "auto answers")
+    auto.stop()
+    few = {k: ASKED[k] for k in ("a prompt of ids", "two tokens only")}
+    for name in NAMES:
+        on = both(t, name, few, model=os.path.join(GOLDEN, name))
+        t.ok(numbers(on)[1] > 0, name + ": there were guesses", numbers(on))
+        on.stop()
+    on = both(t, HYBRID, few, model=os.path.join(GOLDEN, HYBRID))
+    t.equal(numbers(on), [0, 0, 0], "a recurrent state cannot go back: no guesses")
+    on.stop()
+    for name in ON_FIBERS if os.path.exists(FIBERS) else ():
+        on = both(t, name + " on fibers", {"two tokens only": raw(
+            PROMPT, max_tokens=20, logit_bias={"11": 100, "12": 100})},
+                  model=os.path.join(GOLDEN, name), backend="hip", hip_library=FIBERS)
+        t.ok(numbers(on)[1] > 0, name + " on fibers: there were guesses", numbers(on))
+        on.stop()
+    t.done()
+
+
+main()

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/draft.h"
+
+#include "tests/tap.h"
+
+/* Steps of 1 to 16 tokens: the first costs 1000 us, each further one `more`. */
+static struct draft_cost costs(double more)
+{
+	struct draft_cost c = {0};
+	for (int round = 0; round < 4; round++)
+		for (int t = 1; t <= 16; t++)
+			draft_cost_note(&c, t, (int64_t)(1000 + more * (t - 1)));
+	return c;
+}
+
+static int width(double more, double p)
+{
+	struct draft_cost c = costs(more);
+	return draft_width(&c, &(struct draft_step){.n_tok = 1, .n_expected = 1, .max = 15}, p);
+}
+
+static void widths(void)
+{
+	is_int(width(1, 0.95), 15, "nearly free and nearly sure: all");
+	is_int(width(1000, 0.95), 0, "each token costs a step: none");
+	is_int(width(600, 0.5), 0, "half a chance for more than half a step: none");
+	is_int(width(200, 0.5), 1, "half a chance for a fifth: one");
+	ok(width(100, 0.8) > width(100, 0.5), "surer guesses are worth more of them");
+	ok(width(100, 0.8) > width(300, 0.8), "and dearer ones fewer");
+	struct draft_cost c = {0};
+	struct draft_step s = {.n_tok = 1, .n_expected = 1, .max = 15};
+	is_int(draft_width(&c, &s, 0.9), 0, "no cost is known: the step without comes first");
+	s.is_forced = true;
+	is_int(draft_width(&c, &s, 0.1), 15, "forced: as many as may be");
+	s.max = 6;
+	is_int(draft_width(&c, &s, 0.1), 5, "of the widths that are used");
+	s.max = 0;
+	is_int(draft_width(&c, &s, 0.1), 0, "nothing to verify");
+}
+
+static void unknown_widths(void)
+{
+	struct draft_cost c = {0};
+	struct draft_step s = {.n_tok = 1, .n_expected = 1, .max = 15};
+	for (int i = 0; i < 4; i++)
+		draft_cost_note(&c, 1, 1000);
+	is_int(draft_width(&c, &s, 0.9), 15, "what was never seen is tried");
+	draft_cost_note(&c, 16, 9000);
+	draft_cost_note(&c, 16, 8000);
+	is_int(draft_width(&c, &s, 0.9), 11, "and not again where it was dear");
+	int n_tried = 0;
+	c = costs(5000);
+	for (int i = 0; i < 1280; i++)
+		n_tried += draft_width(&c, &s, 0.9) > 0;
+	is_int(n_tried, 10, "one of 128 refusals is a trial");
+}
+
+static void streams(void)
+{
+	struct draft_cost c = costs(100);
+	struct draft_step s = {.n_tok = 1, .n_expected = 1, .max = 15};
+	int alone = draft_width(&c, &s, 0.6);
+	s.n_tok = 8;
+	s.n_expected = 8;
+	int beside = draft_width(&c, &s, 0.6);
+	ok(beside < alone, "beside other streams fewer: %d, alone %d", beside, alone);
+}
+
+static void trust(void)
+{
+	struct draft_trust t = {0};
+	ok(draft_trust_of(&t, 3) < draft_trust_of(&t, 20), "long matches are trusted more");
+	for (int i = 0; i < 20; i++)
+		draft_trust_note(&t, 4, 7, 7);
+	ok(draft_trust_of(&t, 4) > 0.9, "what holds is trusted");
+	for (int i = 0; i < 15; i++)
+		draft_trust_note(&t, 4, 7, 0);
+	ok(draft_trust_of(&t, 4) < 0.4, "and what fails is not");
+	ok(draft_trust_of(&t, 20) > 0.8, "each length by itself");
+	ok(draft_gain(0.5, 2) == 0.75, "half, and half of half");
+}
+
+static void noise(void)
+{
+	struct draft_cost c = {0};
+	draft_cost_note(&c, 4, 90000);
+	draft_cost_note(&c, 4, 1000);
+	is_int((long)c.us[4], 1000, "the first step of a width does not count");
+	draft_cost_note(&c, 4, 500000);
+	ok(c.us[4] < 1300, "one that was held up counts little");
+	draft_cost_note(&c, 0, 5);
+	draft_cost_note(&c, DRAFT_STEP + 1, 5);
+	is_int(c.n[0], 0, "other widths are not kept");
+}
+
+int main(void)
+{
+	widths();
+	unknown_widths();
+	streams();
+	trust();
+	noise();
+	return tap_done();
+}
