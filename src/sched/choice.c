@@ -106,9 +106,9 @@ struct engine_slice choice_slice(const struct sched_choice *c, int n_max)
 				: prompt->n + c->output.n - at;
 	int n = (int)MIN(left, (size_t)n_max);
 	bool is_last = (int)at + n == choice_length(c);
-	return (struct engine_slice){c->seq, p, n,
-				     in_prompt && choice_scores(c) ? n : is_last,
-				     sampler_inv_t(&c->r->sampling)};
+	return (struct engine_slice){.seq = c->seq, .tokens = p, .n = n,
+				     .n_logits = in_prompt && choice_scores(c) ? n : is_last,
+				     .inv_t = sampler_inv_t(&c->r->sampling)};
 }
 
 /* One that answers for all choices of its prompt. */
