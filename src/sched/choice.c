@@ -95,7 +95,7 @@ void choice_history(const struct sched_choice *c, struct ids *out)
 		ids_add(out, c->output.p[i]);
 }
 
-struct engine_slice choice_slice(const struct sched_choice *c, int n_max)
+struct engine_slice choice_slice(struct sched_choice *c, int n_max)
 {
 	const struct ids *prompt = choice_prompt(c);
 	size_t at = (size_t)engine_seq_length(c->seq);
@@ -106,6 +106,7 @@ struct engine_slice choice_slice(const struct sched_choice *c, int n_max)
 				: prompt->n + c->output.n - at;
 	int n = (int)MIN(left, (size_t)n_max);
 	bool is_last = (int)at + n == choice_length(c);
+	c->n_draft = 0;
 	return (struct engine_slice){.seq = c->seq, .tokens = p, .n = n,
 				     .n_logits = in_prompt && choice_scores(c) ? n : is_last,
 				     .inv_t = sampler_inv_t(&c->r->sampling)};
@@ -373,9 +374,7 @@ int choice_guess(struct sched_choice *c, int max)
 	lookup_add(&c->lookup, c->output.p + (known - prompt->n),
 		   c->output.n - (known - prompt->n));
 	c->draft[0] = c->lookup.text.p[c->lookup.text.n - 1];
-	c->n_draft = lookup_guess(&c->lookup, MIN(max, DRAFT_MAX), c->draft + 1,
-				  &c->draft_match);
-	return c->n_draft;
+	return lookup_guess(&c->lookup, MIN(max, DRAFT_MAX), c->draft + 1, &c->draft_match);
 }
 
 struct engine_slice choice_draft_slice(struct sched_choice *c, int n)

@@ -100,8 +100,8 @@ int choice_length(const struct sched_choice *c); /* tokens of its history */
 /* Appends all tokens of the prompt and of the answer to out. */
 void choice_history(const struct sched_choice *c, struct ids *out);
 /* The next pending tokens in one piece: at most n_max of them. Sets n and
- * n_logits: 1 when they are the last pending ones, n where choice_scores. */
-struct engine_slice choice_slice(const struct sched_choice *c, int n_max);
+ * n_logits: 1 when they are the last pending ones, n where choice_scores. Drops a draft. */
+struct engine_slice choice_slice(struct sched_choice *c, int n_max);
 
 /* Guess at most `max` tokens behind the newest one, into draft. Returns how many. */
 int choice_guess(struct sched_choice *c, int max);
