@@ -144,7 +144,7 @@ say "ThreadSanitizer"
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 build build-tsan --enable-sanitizers=thread CFLAGS="-O1 -g" --with-hip-clang=no && {
 	tests=$(make -s -C build-tsan print-tsan-tests)
-	HALOD_RACES_ONLY=1 run_check build-tsan test-check.log TESTS="$tests" \
+	HALOD_RACES_ONLY=1 run_check build-tsan test-check.log -j"$(nproc)" TESTS="$tests" \
 		check_PROGRAMS="$(programs $tests)"
 }
 
@@ -156,10 +156,20 @@ if build build-clang CC=clang-19 CXX=clang++-19 --with-hip-clang=no; then
 		ok "the build by clang has no warning"
 	fi
 	tests=$(make -s -C build-clang print-dist-tests)
-	run_check build-clang test-check.log TESTS="$tests" check_PROGRAMS="$(programs $tests)"
+	run_check build-clang test-check.log -j"$(nproc)" TESTS="$tests" \
+		check_PROGRAMS="$(programs $tests)"
 fi
 
-# Every fuzzer over its seeds and so many changes of them. `make fuzz` builds them all.
+# fuzz NAME: one fuzzer over its seeds and so many changes of them.
+fuzz() {
+	mkdir -p "build-fuzz/corpus/$1"
+	"build-fuzz/tests/fuzz/fuzz_$1" -runs=5000 -max_len=4096 -seed=1 \
+		"build-fuzz/corpus/$1" "build-fuzz/seeds/$1" >"build-fuzz/fuzz_$1.log" 2>&1
+	echo $? >"build-fuzz/fuzz_$1.status"
+}
+export -f fuzz
+
+# `make fuzz` builds all fuzzers; they run side by side.
 say "fuzzers"
 mkdir -p build-fuzz
 if (cd build-fuzz && ../configure -q CC=clang-19 CXX=clang++-19 CFLAGS="-O1 -g" \
@@ -167,11 +177,11 @@ if (cd build-fuzz && ../configure -q CC=clang-19 CXX=clang++-19 CFLAGS="-O1 -g" 
 	>test-configure.log 2>&1) &&
 	make -C build-fuzz -j"$(nproc)" fuzz >build-fuzz/test-make.log 2>&1 &&
 	rm -rf build-fuzz/seeds && python3 tests/fuzz/make_seeds.py build-fuzz/seeds; then
+	rm -f build-fuzz/fuzz_*.status
+	ls build-fuzz/seeds | xargs -P "$(nproc)" -I NAME bash -c 'fuzz NAME'
 	for seeds in build-fuzz/seeds/*; do
 		fuzzer=fuzz_${seeds##*/}
-		mkdir -p "build-fuzz/corpus/${seeds##*/}"
-		if "build-fuzz/tests/fuzz/$fuzzer" -runs=5000 -max_len=4096 -seed=1 \
-			"build-fuzz/corpus/${seeds##*/}" "$seeds" >"build-fuzz/$fuzzer.log" 2>&1; then
+		if [ "$(cat "build-fuzz/$fuzzer.status")" = 0 ]; then
 			ok "$fuzzer"
 		else
 			tail -n 30 "build-fuzz/$fuzzer.log"

@@ -7,14 +7,18 @@
  *           LDS, and is normalised on the way if asked for. The workgroup that finishes
  *           last has all logits and chooses (moe_choose.h). If the experts' own kernel
  *           chooses (moe_quad.hip), no workgroup waits for the others. LDS:
- *           MOE_ROUTER_LDS
+ *           MOE_ROUTER_LDS. For prompts moe_router_tile: (E over 16, T over 8), four
+ *           experts a wave and eight tokens a workgroup. So 16 rows are read once for
+ *           eight tokens. Each sum has the order that it has in moe_router, so the bits
+ *           are the same
  * PRECISION logits in f32; softmax by exp2 of differences to the largest
  * ROOFLINE  at E = 128, D = 2048, bf16: 512 KiB, 32 workgroups. With so few waves latency
  *           decides, so all loads of a row are issued at once, before x has arrived
  * TRIED     one thread chooses while others wait: 5.7 times slower in others'
  *           measurements. One wave takes the best U times: 9.3 us; counting the better
  *           ones takes 7 (E = 128, U = 8, an NVIDIA H200). A second launch: it exceeds
- *           the launch budget (kernels/README.md)
+ *           the launch budget (kernels/README.md). moe_router for prompts too: it reads
+ *           the router once a token, 4 GB for 4,096 tokens at E = 256
  * SEE       kernels/ops/moe_router_ref.c
  */
 #include "kernels/weights/dequant.h"
@@ -22,7 +26,6 @@
 #include "kernels/rows/rms_norm_row.h"
 
 enum {
-	MOE_ROUTER_WAVES = 4,
 	MOE_ROUTER_THREADS = MOE_ROUTER_WAVES * WAVE,
 	MOE_ROUTER_AHEAD = 8 /* pieces (8 elements) in flight a lane */
 };
@@ -149,6 +152,130 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 				 a.id + t * (size_t)a.n_used, a.weight + t * (size_t)a.n_used);
 }
 
+/* --- prompts ------------------------------------------------------------------------ */
+
+/* Copy elements [at, at + MOE_ROUTER_TILE_K) of the workgroup's tokens to LDS. Tokens past
+ * the end repeat the last one. K is a multiple of 8. */
+DEVICE void moe_router_tile_stage(const moe_router_launch &a, int32_t k, int32_t at, u32x4 *to)
+{
+	constexpr int32_t PIECES = MOE_ROUTER_TILE_K / 8;
+	UNROLL
+	for (int32_t n = 0; n < MOE_ROUTER_TILE_TOK; n++) {
+		int32_t t = (int32_t)group_index_y() * MOE_ROUTER_TILE_TOK + n;
+		const uint16_t *x = a.x + (size_t)(t < a.n_tok ? t : a.n_tok - 1) * (size_t)k;
+		UNROLL
+		for (int32_t j = 0; j < PIECES; j += MOE_ROUTER_THREADS) {
+			int32_t p = j + (int32_t)thread_index(), i = at + p * 8;
+			to[n * PIECES + p] = *(const u32x4 *)(x + (i < k ? i : k - 8));
+		}
+	}
+}
+
+/* sum[e][t] += the products of one piece of the wave's rows and all tokens. x: this lane's
+ * piece of token 0. */
+template <int format>
+DEVICE void moe_router_tile_piece(const u32x4 *w, const u32x4 *x,
+				  float (*sum)[MOE_ROUTER_TILE_TOK])
+{
+	UNROLL
+	for (int t = 0; t < MOE_ROUTER_TILE_TOK; t++) {
+		u32x4 v = x[t * (MOE_ROUTER_TILE_K / 8)];
+		UNROLL
+		for (int e = 0; e < MOE_ROUTER_TILE_EACH; e++)
+			sum[e][t] = moe_router_dot8<format>(w[e], v, sum[e][t]);
+	}
+}
+
+/* The sums of a lane over all of K, for the wave's experts from `first` on. */
+template <int format>
+DEVICE void moe_router_tile_sum(const weight_view &w, const moe_router_launch &a, int32_t first,
+				u32x4 *lds, float (*sum)[MOE_ROUTER_TILE_TOK])
+{
+	const char *row[MOE_ROUTER_TILE_EACH];
+	UNROLL
+	for (int32_t e = 0; e < MOE_ROUTER_TILE_EACH; e++) {
+		int32_t n = first + e < w.n ? first + e : w.n - 1;
+		row[e] = (const char *)w.q + (size_t)n * (size_t)w.pitch;
+	}
+	for (int32_t at = 0; at < w.k; at += MOE_ROUTER_TILE_K) {
+		if (at)
+			group_barrier(); /* the last elements have been used */
+		moe_router_tile_stage(a, w.k, at, lds);
+		group_barrier();
+		for (int32_t j = (int32_t)lane_index(); j < MOE_ROUTER_TILE_K / 8; j += WAVE) {
+			u32x4 piece[MOE_ROUTER_TILE_EACH];
+			if (at + j * 8 >= w.k)
+				break;
+			UNROLL
+			for (int e = 0; e < MOE_ROUTER_TILE_EACH; e++)
+				piece[e] = *(const u32x4 *)(row[e] + (size_t)(at + j * 8) * 2);
+			moe_router_tile_piece<format>(piece, lds + j, sum);
+		}
+	}
+}
+
+/* Add up the lanes. Lane e * MOE_ROUTER_TILE_TOK + t stores the logit of expert e and
+ * token t. */
+DEVICE void moe_router_tile_store(const weight_view &w, const moe_router_launch &a,
+				  int32_t first, float (*sum)[MOE_ROUTER_TILE_TOK])
+{
+	constexpr int32_t TOK = MOE_ROUTER_TILE_TOK;
+	int32_t lane = (int32_t)lane_index();
+	float mine = 0;
+	UNROLL
+	for (int e = 0; e < MOE_ROUTER_TILE_EACH; e++)
+		UNROLL
+		for (int t = 0; t < TOK; t++) {
+			float all = wave_sum(sum[e][t]);
+			mine = lane == e * TOK + t ? all : mine;
+		}
+	int32_t e = first + lane / TOK, t = (int32_t)group_index_y() * TOK + lane % TOK;
+	if (e < w.n && t < a.n_tok)
+		a.logits[(size_t)t * (size_t)w.n + (size_t)e] =
+			a.rule.logit_bias ? mine + a.rule.logit_bias[e] : mine;
+}
+
+/* Choose for all tokens of the workgroup, which finished last. */
+DEVICE void moe_router_tile_choose(const weight_view &w, const moe_router_launch &a,
+				   uint32_t *lds, uint32_t *least)
+{
+	uint32_t n = (uint32_t)w.n, n_used = (uint32_t)a.n_used;
+	moe_choice c = moe_choice_of(lds, w.n, a.n_used);
+	for (int32_t i = 0; i < MOE_ROUTER_TILE_TOK; i++) {
+		size_t t = group_index_y() * MOE_ROUTER_TILE_TOK + (size_t)i;
+		if (t >= (size_t)a.n_tok)
+			return;
+		const float *logits = a.logits + t * n;
+		moe_choose<MOE_ROUTER_THREADS>(a.rule, logits, moe_choose_first(logits, n), n,
+					       n_used, c, least);
+		if (wave_index() == 0)
+			moe_choose_weigh(a.rule, logits, n, n_used, c, a.id + t * n_used,
+					 a.weight + t * n_used);
+		group_barrier(); /* the next token uses the same LDS */
+	}
+}
+
+template <int format>
+DEVICE void moe_router_tile(const weight_view &router, const moe_router_launch &a)
+{
+	LDS_DYNAMIC(u32x4, lds);
+	LDS(uint32_t, before, 1);
+	constexpr int32_t EACH = MOE_ROUTER_TILE_EACH, ROWS = MOE_ROUTER_WAVES * EACH;
+	int32_t first = (int32_t)group_index_x() * ROWS + (int32_t)wave_index() * EACH;
+	float sum[EACH][MOE_ROUTER_TILE_TOK] = {};
+	moe_router_tile_sum<format>(router, a, first, lds, sum);
+	moe_router_tile_store(router, a, first, sum);
+	if (a.leaves_choice)
+		return;
+	uint32_t place = group_arrive(&a.arrived[group_index_y()], before);
+	if (place + 1 != ((uint32_t)router.n + ROWS - 1) / ROWS)
+		return;
+	group_barrier(); /* all threads have read `before` */
+	if (thread_index() == 0)
+		a.arrived[group_index_y()] = 0;
+	moe_router_tile_choose(router, a, (uint32_t *)lds, before);
+}
+
 #define MOE_ROUTER(name, format) \
 	KERNEL(MOE_ROUTER_THREADS) \
 	void moe_router_##name##_kernel(weight_view router, moe_router_launch a) \
@@ -158,3 +285,12 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 MOE_ROUTER(f32, WEIGHT_F32)
 MOE_ROUTER(f16, WEIGHT_F16)
 MOE_ROUTER(bf16, WEIGHT_BF16)
+
+#define MOE_ROUTER_TILE(name, format) \
+	KERNEL(MOE_ROUTER_THREADS) \
+	void moe_router_tile_##name##_kernel(weight_view router, moe_router_launch a) \
+	{ \
+		moe_router_tile<format>(router, a); \
+	}
+MOE_ROUTER_TILE(f16, WEIGHT_F16)
+MOE_ROUTER_TILE(bf16, WEIGHT_BF16)

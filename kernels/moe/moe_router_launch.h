@@ -9,6 +9,14 @@
 #endif
 #include "kernels/linear/fused_norm.h"
 
+enum {
+	MOE_ROUTER_WAVES = 4,
+	/* moe_router_tile, for prompts: */
+	MOE_ROUTER_TILE_TOK = 8,    /* tokens of a workgroup */
+	MOE_ROUTER_TILE_EACH = 4,   /* experts of a wave. It times TOK is a wave's lanes */
+	MOE_ROUTER_TILE_K = 2048    /* elements of each token in LDS at a time */
+};
+
 /* Like in struct moe_router_args; device addresses. */
 struct moe_router_rule {
 	const float *logit_bias;         /* (E) added to logits, or NULL */
@@ -23,9 +31,10 @@ struct moe_router_launch {
 	float *logits;            /* (T, E) */
 	int32_t *id;              /* (T, U) */
 	float *weight;            /* (T, U) */
-	uint32_t *arrived;        /* (T) workgroups finished; zero before and after */
+	uint32_t *arrived;        /* (T) workgroups finished; zero before and after. In
+				   * moe_router_tile (T over MOE_ROUTER_TILE_TOK) */
 	struct fused_norm norm;   /* norm to apply to x first */
-	int32_t n_used;
+	int32_t n_tok, n_used;
 	uint32_t leaves_choice;   /* only compute logits; the next kernel chooses */
 	struct moe_router_rule rule;
 };
@@ -37,3 +46,8 @@ struct moe_router_launch {
 /* Bytes of LDS of moe_router.hip: x, then the choice. */
 #define MOE_ROUTER_LDS(dim, n_experts, n_used) \
 	(((dim) * 2 + 15) / 16 * 16 + MOE_CHOICE_LDS(n_experts, n_used))
+/* Bytes of LDS of moe_router_tile: x, and later the choice in its place. */
+#define MOE_ROUTER_TILE_LDS(n_experts, n_used) \
+	(MOE_ROUTER_TILE_TOK * MOE_ROUTER_TILE_K * 2 > MOE_CHOICE_LDS(n_experts, n_used) \
+		 ? MOE_ROUTER_TILE_TOK * MOE_ROUTER_TILE_K * 2 \
+		 : MOE_CHOICE_LDS(n_experts, n_used))

@@ -24,88 +24,107 @@ static double *decode(const struct weight *w)
 	return wide;
 }
 
-/* The weights of one expert, routed or shared. */
-struct mlp {
-	const struct weight *gate, *up, *down;
+/* The weights of one expert, routed or shared, as numbers. */
+struct expert_f64 {
+	double *gate, *up;  /* (n_ffn, dim) */
+	double *down;       /* (dim, n_ffn) */
+	size_t n_ffn, dim;
 	const float *gate_bias, *up_bias, *down_bias; /* for this expert, or NULL */
 	struct activation act;
 };
 
-/* sum (D) += weight * expert(x) */
-static void add_expert(const struct mlp *m, double weight, const float *x, double *sum)
+static struct expert_f64 mlp_decode(const struct weight *gate, const struct weight *up,
+			     const struct weight *down)
 {
-	size_t n_ffn = (size_t)m->gate->n, dim = (size_t)m->gate->k;
-	double *gate = decode(m->gate), *up = decode(m->up);
-	double *down = decode(m->down), *h = xcalloc(n_ffn, sizeof *h);
+	return (struct expert_f64){.gate = decode(gate), .up = decode(up), .down = decode(down),
+			    .n_ffn = (size_t)gate->n, .dim = (size_t)gate->k};
+}
+
+static void mlp_deinit(struct expert_f64 *m)
+{
+	free(m->gate);
+	free(m->up);
+	free(m->down);
+}
+
+/* sum (D) += weight * expert(x) */
+static void add_expert(const struct expert_f64 *m, double weight, const float *x, double *sum)
+{
+	size_t n_ffn = m->n_ffn, dim = m->dim;
+	double *h = xcalloc(n_ffn, sizeof *h);
 	for (size_t f = 0; f < n_ffn; f++) {
 		double g = m->gate_bias ? m->gate_bias[f] : 0;
 		double u = m->up_bias ? m->up_bias[f] : 0;
 		for (size_t d = 0; d < dim; d++) {
-			g += gate[f * dim + d] * x[d];
-			u += up[f * dim + d] * x[d];
+			g += m->gate[f * dim + d] * x[d];
+			u += m->up[f * dim + d] * x[d];
 		}
 		h[f] = MOE_ACT(act_mul_one(&m->act, g, u));
 	}
 	for (size_t d = 0; d < dim; d++) {
 		sum[d] += m->down_bias ? weight * m->down_bias[d] : 0;
 		for (size_t f = 0; f < n_ffn; f++)
-			sum[d] += weight * down[d * n_ffn + f] * h[f];
+			sum[d] += weight * m->down[d * n_ffn + f] * h[f];
 	}
-	free(gate);
-	free(up);
-	free(down);
 	free(h);
 }
 
-static void one_expert(const struct moe_experts_args *a, int32_t e, double weight,
-		       const float *x, double *sum)
+/* Expert e of *m, decoded at its first use: many tokens may choose it. */
+static const struct expert_f64 *routed_expert(const struct experts *ex, int32_t e,
+					      struct expert_f64 *m)
 {
-	const struct experts *ex = a->experts;
-	struct mlp m = {.gate = &ex->gate[e], .up = &ex->up[e], .down = &ex->down[e],
-			.act = ex->act};
+	if (m->gate)
+		return m;
+	*m = mlp_decode(&ex->gate[e], &ex->up[e], &ex->down[e]);
+	m->act = ex->act;
 	if (ex->gate_bias) {
-		m.gate_bias = ex->gate_bias + (size_t)e * (size_t)m.gate->n;
-		m.up_bias = ex->up_bias + (size_t)e * (size_t)m.gate->n;
-		m.down_bias = ex->down_bias + (size_t)e * (size_t)m.down->n;
+		m->gate_bias = ex->gate_bias + (size_t)e * m->n_ffn;
+		m->up_bias = ex->up_bias + (size_t)e * m->n_ffn;
+		m->down_bias = ex->down_bias + (size_t)e * m->dim;
 	}
-	add_expert(&m, weight, x, sum);
+	return m;
 }
 
-static void shared_expert(const struct experts *ex, const float *x, double *sum)
+/* How much the shared expert counts for this token: 1 without a router of its own. */
+static double shared_weight(const struct experts *ex, const float *x)
 {
-	const struct mlp m = {.gate = ex->shared_gate, .up = ex->shared_up,
-			      .down = ex->shared_down};
-	double weight = 1;
-	if (ex->shared_router) {
-		double *row = decode(ex->shared_router), dot = 0;
-		for (int32_t d = 0; d < ex->shared_router->k; d++)
-			dot += row[d] * x[d];
-		weight = 1 / (1 + exp(-dot));
-		free(row);
-	}
-	add_expert(&m, weight, x, sum);
+	if (!ex->shared_router)
+		return 1;
+	double *row = decode(ex->shared_router), dot = 0;
+	for (int32_t d = 0; d < ex->shared_router->k; d++)
+		dot += row[d] * x[d];
+	free(row);
+	return 1 / (1 + exp(-dot));
 }
 
 void moe_experts_ref(const struct moe_experts_args *a)
 {
 	if (a->router)
 		moe_router_ref(a->router);
-	size_t dim = (size_t)a->experts->gate[0].k;
+	const struct experts *ex = a->experts;
+	size_t dim = (size_t)ex->gate[0].k, n_experts = (size_t)ex->n;
 	double *sum = xmalloc(dim * sizeof *sum);
+	struct expert_f64 *routed = xcalloc(n_experts, sizeof *routed), shared = {0};
+	if (ex->shared_gate)
+		shared = mlp_decode(ex->shared_gate, ex->shared_up, ex->shared_down);
 	for (int32_t t = 0; t < a->n_tok; t++) {
 		float *y = a->y + (size_t)t * dim;
+		const float *x = (const float *)a->x + (size_t)t * dim;
 		for (size_t d = 0; d < dim; d++)
 			sum[d] = y[d];
 		for (int32_t u = 0; u < a->n_used; u++) {
 			size_t i = (size_t)t * (size_t)a->n_used + (size_t)u;
-			one_expert(a, a->id[i], a->weight[i],
-				   (const float *)a->x + (size_t)t * dim, sum);
+			const struct expert_f64 *m = routed_expert(ex, a->id[i], &routed[a->id[i]]);
+			add_expert(m, a->weight[i], x, sum);
 		}
-		if (a->experts->shared_gate)
-			shared_expert(a->experts, (const float *)a->x + (size_t)t * dim,
-				      sum);
+		if (ex->shared_gate)
+			add_expert(&shared, shared_weight(ex, x), x, sum);
 		for (size_t d = 0; d < dim; d++)
 			y[d] = (float)sum[d];
 	}
+	for (size_t e = 0; e < n_experts; e++)
+		mlp_deinit(&routed[e]);
+	mlp_deinit(&shared);
+	free(routed);
 	free(sum);
 }

@@ -19,6 +19,7 @@
  *   format_<kind>    OpenAI's chat and completions; format has what they share
  *   api_call         the above in order, then events to bytes
  *   tokenize         text to ids and back, and the prompt alone
+ *   embeddings, rerank   what the models that read are asked (readers)
  *   errors, models, props, version   bodies without a request
  *
  * An endpoint more is a <name>.c that reads its body and a format_<name>.c that
@@ -71,6 +72,8 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	arena_init(&a->arena);
 	copy_names(a, o);
 	a->model = m;
+	a->embedder = o->embedder;
+	a->reranker = o->reranker;
 	a->n_ctx = o->n_ctx;
 	a->n_vocab = m->config.n_vocab;
 	/* More than the context holds is no bound; and it fits 32 bits now. */

@@ -7,6 +7,7 @@
  */
 #pragma once
 #include "base/buf.h"
+#include "embed/embed.h"
 #include "model/model.h"
 #include "sched/request.h"
 
@@ -21,6 +22,7 @@ struct api_opts {
 	const char *chat_template; /* in place of the model's own; NULL: that one */
 	const char *chat_template_kwargs; /* JSON object of variables; NULL or "": none */
 	enum api_reasoning reasoning;
+	struct embed *embedder, *reranker; /* of /v1/embeddings and /v1/rerank; or NULL */
 	const char *model_name;    /* `model` in answers and requests */
 	const char *const *aliases; /* further names it answers to */
 	int n_aliases;

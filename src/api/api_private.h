@@ -16,6 +16,7 @@
 
 struct api {
 	const struct model *model;
+	struct embed *embedder, *reranker; /* NULL: none */
 	struct arena arena; /* the strings below */
 	const char *model_name, *version, *system_fingerprint;
 	const char **aliases;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact text of tool calls that were written here, by their ids: a client sends
- * them back parsed and spelled anew, and the prompt's prefix is found in the cache
- * only where it has the model's own words. Bounded. Thread: any.
+ * Keeps the exact text of tool calls that halod wrote, by their ids. Clients parse a
+ * call and send it back in another spelling. The prefix cache finds the prompt only if
+ * it has the model's own words. Bounded. Thread: any.
  */
 #pragma once
 #include "base/arena.h"

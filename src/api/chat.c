@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages, tools and variables go through the model's template into marked text,
- * and that to tokens: what a client wrote never becomes a control token (see
- * messages.c for who is trusted how far).
+ * Reads a chat request. The model's template turns messages, tools and variables into
+ * marked text, which the tokenizer turns into tokens. A client's text never becomes a
+ * control token. messages.c says how far each text is trusted.
  */
 #include "api/chat.h"
 

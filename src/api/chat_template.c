@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Templates disagree about system messages that are not the first: some write
- * them where they stand, some raise an exception, some drop them without a word,
- * and agents do send them. Reading the source would not tell, so the template is
- * asked once: a conversation with a marked system message late in it is rendered,
- * and where the mark does not come out the caller merges system messages. In the same
- * way it is found out how calls in the history must look, and whether a message
- * without text prints the word None.
+ * Finds out by trial what a chat template does.
+ *
+ * Templates disagree about system messages that are not the first, and agents send such
+ * messages. Some templates write them in place, some raise an exception, some drop
+ * them. Reading the source would not tell. So a conversation with a marked late system
+ * message is rendered once. If the mark is lost, the caller merges system messages. Two
+ * more trials tell how calls in the history must look, and whether a message without
+ * text prints the word None.
  */
 #include "api/chat_template.h"
 

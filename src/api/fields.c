@@ -8,7 +8,7 @@
 #define MAX_SHOWN 60 /* bytes of a field's name in the log */
 #define MAX_TOLD 256 /* different names that are told of */
 
-static const struct field {
+static const struct field_rule {
 	const char *name, *uses, *neutral, *words;
 } fields[] = {
 #define FIELD(name, uses, neutral, words) {name, uses, neutral, words},
@@ -16,7 +16,7 @@ static const struct field {
 #undef FIELD
 };
 
-static const struct field *find(const char *name)
+static const struct field_rule *find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)
@@ -36,7 +36,7 @@ void api_set_on_unknown(void (*tell)(const char *field))
 
 /* --- refusals ------------------------------------------------------------------ */
 
-static bool is_neutral(const struct field *f, const json_t *v)
+static bool is_neutral(const struct field_rule *f, const json_t *v)
 {
 	if (json_is_false(v) || (json_is_string(v) && json_string_length(v) == 0))
 		return true;
@@ -55,7 +55,7 @@ static bool is_neutral(const struct field *f, const json_t *v)
 static enum status check(const struct json_node *at, const char *name,
 			 enum dialect_column column, struct fail *fail)
 {
-	const struct field *f = find(name);
+	const struct field_rule *f = find(name);
 	if (!f || f->uses[column] == '-') {
 		once_tell(&told, str_of(name));
 		return OK;

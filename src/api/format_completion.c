@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * text_completion, stream and not. Log-probabilities are four lists side by side;
- * in them a token that is not whole UTF-8 is spelled "bytes:\xe6\x98", as OpenAI
- * does, so that two of them stay two keys of one object.
+ * text_completion, streamed or whole. Log-probabilities are four parallel lists. A
+ * token that is not whole UTF-8 is spelled "bytes:\xe6\x98" there, as OpenAI does. So
+ * two such tokens stay two keys of one object.
  */
 #include "api/format.h"
 

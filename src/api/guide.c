@@ -118,7 +118,7 @@ static enum status read_format(const struct json_node *at, struct grammar **out,
 	return st == OK ? read_schema(&schema, out, fail) : st;
 }
 
-static const struct way {
+static const struct guide_key {
 	const char *group, *name; /* group: an object that holds it */
 	read_fn read;
 } ways[] = {
@@ -139,7 +139,7 @@ static const struct way {
 /* "" asks for no text of a grammar or a regex, and false for no JSON object: clients send
  * their defaults. Elsewhere both are values: the schema false allows nothing, and a
  * wrong type is refused, so that no mistake yields free text. */
-static bool asks(const struct way *way, const struct json_node *at)
+static bool asks(const struct guide_key *way, const struct json_node *at)
 {
 	bool is_text = way->read == read_regex || way->read == read_grammar;
 	bool is_empty = json_is_string(at->v) && json_string_length(at->v) == 0;
@@ -174,7 +174,7 @@ static enum status check_group(const struct json_node *group, struct fail *fail)
 
 /* The way and the text of it: what is spelled alike means the same. NULL: it cannot be
  * spelled. */
-static char *key_of(const struct way *way, const struct json_node *at)
+static char *key_of(const struct guide_key *way, const struct json_node *at)
 {
 	char *text = json_dumps(at->v, JSON_COMPACT | JSON_ENCODE_ANY);
 	struct buf key = {0};
@@ -186,7 +186,7 @@ static char *key_of(const struct way *way, const struct json_node *at)
 	return buf_take(&key);
 }
 
-static enum status read_way(const struct way *way, const struct json_node *at,
+static enum status read_way(const struct guide_key *way, const struct json_node *at,
 			    struct grammarcache *cache, struct grammar **out,
 			    struct fail *fail)
 {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a client says is quoted in the prompt and marked with how far it is
- * trusted: text of users, systems and tools, names and the arguments of calls are
- * TRUST_USER; what the assistant is said to have written is TRUST_MODEL, so that
- * its "<think>" is the token again, but never an end of turn.
+ * Quotes a client's messages in the prompt, and marks each byte with its trust. Text of
+ * users, systems and tools, names, and arguments of calls are TRUST_USER. Text that the
+ * assistant is said to have written is TRUST_MODEL: its "<think>" becomes the token
+ * again, but an end of turn never does.
  *
- * Content comes as a string or a list of parts; templates get one string, the
- * text parts joined by newlines (as llama.cpp and vLLM do). Leading system and
- * developer messages become one system message; where the template can only have
- * one, all of them do.
+ * Content is a string or a list of parts. Templates get one string, the text parts
+ * joined by newlines, as in llama.cpp and vLLM. Leading system and developer messages
+ * become one system message. If the template allows only one, all of them do.
  */
 #include "api/messages.h"
 

@@ -5,6 +5,7 @@
  * llama.cpp's; clients look for either.
  */
 #include "api/api_private.h"
+#include "base/alloc.h"
 
 static int64_t size_of(const struct model *m)
 {
@@ -14,23 +15,35 @@ static int64_t size_of(const struct model *m)
 	return n;
 }
 
-static void add_model(const struct api *a, struct str id, struct buf *out)
+static void add_entry(const struct api *a, struct str id, const char *root,
+		      const struct model *m, int32_t n_ctx, struct buf *out)
 {
-	const struct model_config *cfg = &a->model->config;
+	const struct model_config *cfg = &m->config;
 	buf_add_z(out, "{\"id\":");
 	buf_add_json(out, id);
 	buf_addf(out,
 		 ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"halod\","
 		 "\"root\":",
 		 (long long)a->created);
-	buf_add_json(out, str_of(a->model_name));
+	buf_add_json(out, str_of(root));
 	buf_addf(out,
 		 ",\"parent\":null,\"max_model_len\":%d,\"meta\":{\"n_vocab\":%d,"
 		 "\"n_ctx_train\":%d,\"n_embd\":%d,\"n_params\":%lld,"
 		 "\"size\":%lld}}",
-		 a->n_ctx, a->n_vocab, cfg->max_ctx, cfg->d_model,
-		 (long long)model_n_params(a->model),
-		 (long long)size_of(a->model));
+		 n_ctx, cfg->n_vocab, cfg->max_ctx, cfg->d_model,
+		 (long long)model_n_params(m), (long long)size_of(m));
+}
+
+static void add_model(const struct api *a, struct str id, struct buf *out)
+{
+	add_entry(a, id, a->model_name, a->model, a->n_ctx, out);
+}
+
+/* A model that reads: of /v1/embeddings or /v1/rerank. */
+static void add_reader(const struct api *a, const struct embed *e, struct buf *out)
+{
+	add_entry(a, str_of(embed_name(e)), embed_name(e), embed_model(e), embed_n_ctx(e),
+		  out);
 }
 
 void api_models_format(const struct api *a, struct buf *out)
@@ -41,12 +54,26 @@ void api_models_format(const struct api *a, struct buf *out)
 		buf_add_c(out, ',');
 		add_model(a, str_of(a->aliases[i]), out);
 	}
+	if (a->embedder) {
+		buf_add_c(out, ',');
+		add_reader(a, a->embedder, out);
+	}
+	if (a->reranker) {
+		buf_add_c(out, ',');
+		add_reader(a, a->reranker, out);
+	}
 	buf_add_z(out, "]}");
 }
 
 enum status api_model_format(const struct api *a, struct str id,
 			     struct buf *out, struct fail *fail)
 {
+	const struct embed *readers[] = {a->embedder, a->reranker};
+	for (size_t i = 0; i < ARRAY_LEN(readers); i++)
+		if (readers[i] && str_is(id, embed_name(readers[i]))) {
+			add_reader(a, readers[i], out);
+			return OK;
+		}
 	if (!api_has_name(a, id))
 		return api_fail_name(a, id, fail);
 	add_model(a, id, out);

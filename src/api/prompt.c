@@ -1,10 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/prompt.h"
 
+#include "base/alloc.h"
+
 void prompt_alloc(struct request *r, int n)
 {
 	r->prompts = arena_alloc(&r->arena, (size_t)n * sizeof *r->prompts);
 	r->n_prompts = n;
+}
+
+/* Tokens before the last text that the user wrote, counted from the prompt's end by the
+ * bytes of its tokens. Where a tokenizer respells text the count is a little off, and so is
+ * where a recurrent state is kept. */
+static int32_t turn_of(const struct tokenizer *t, const struct marked *m,
+		       const struct ids *ids)
+{
+	size_t i = m->n_marks, n_tok = ids->n;
+	while (i > 0 && m->marks[i - 1].trust != TRUST_USER)
+		i--;
+	while (i > 0 && m->marks[i - 1].trust == TRUST_USER)
+		i--;
+	size_t begin = i > 0 ? m->marks[i - 1].end : 0;
+	for (size_t n = m->text.n - begin; n > 0 && n_tok > 0; n_tok--) {
+		size_t bytes = tokenizer_bytes(t, ids->p[n_tok - 1]).n;
+		n -= MIN(n, bytes);
+	}
+	return begin > 0 ? (int32_t)n_tok : 0;
 }
 
 enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
@@ -21,6 +42,8 @@ enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
 		if (ids.n)
 			memcpy(copy, ids.p, ids.n * sizeof *copy);
 		r->prompts[i] = (struct ids){copy, ids.n, ids.n};
+		if (i == 0 && r->n_prompts == 1)
+			r->turn_at = turn_of(t, text, &ids);
 	}
 	ids_deinit(&ids);
 	return st;

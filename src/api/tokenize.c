@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /tokenize, /detokenize and /apply-template, in llama.cpp's shapes and in
- * vLLM's at once: the two have no field in common that means different things, so a
- * request may be spelled either way and the answer has the members of both.
+ * POST /tokenize, /detokenize and /apply-template, in the shapes of llama.cpp and of
+ * vLLM at once. No field of one means something else in the other. So a request may use
+ * either spelling, and the answer has the members of both.
  *
  *   llama.cpp  {content, add_special: false, parse_special: true, with_pieces}
  *   vLLM       {prompt, add_special_tokens: true, return_token_strs}

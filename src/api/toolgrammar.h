@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tools to the grammar of their calls, in the words of the model's format. Thread: any.
+ * Makes the grammar of tool calls, in the words of the model's format. Thread: any.
  *
- * The arguments of a tool are held to its schema when the call is forced, when the tool
- * is `strict`, or by the setting strict_tools, but not where it says `strict`: false; else
- * they are any JSON object. A schema that cannot be held to is E_INVAL with its
- * path; only one that the setting alone asks for is let go.
+ * A call's arguments follow the tool's schema in three cases: the call is forced, the
+ * tool has `strict`: true, or the setting strict_tools is on and the tool does not have
+ * `strict`: false. Otherwise they are any JSON object. A schema that halod cannot keep
+ * is E_INVAL with its path, unless only strict_tools asked for it; then any JSON object
+ * is allowed.
  */
 #pragma once
 #include "api/tools.h"

@@ -67,6 +67,28 @@ enum status backend_create(const struct backend_opts *o, struct backend **out,
 	return unknown(name, fail);
 }
 
+void backend_set_profile(struct backend *b, struct profile *p)
+{
+	b->profile = p;
+	if (p)
+		p->device = b->ops->profile_device ? b->ops->profile_device(b) : NULL;
+}
+
+void backend_count_linear(struct backend *b, const struct linear_args *a)
+{
+	for (int i = 0; i < a->n_out && a->n_tok > 0; i++)
+		profile_bytes(b->profile, profile_now(b->profile),
+			      (double)weight_bytes(a->out[i].w));
+}
+
+void backend_count_experts(struct backend *b, const struct experts *e, int32_t n_read)
+{
+	double up = (double)(weight_bytes(&e->gate[0]) + weight_bytes(&e->up[0]));
+	profile_bytes(b->profile, PROFILE_GATE_UP, n_read * up);
+	profile_bytes(b->profile, PROFILE_DOWN,
+		      n_read * (double)weight_bytes(&e->down[0]));
+}
+
 const char *backend_why(const struct backend *b, enum status st)
 {
 	return st == E_UNSUPPORTED && *b->refusal ? b->refusal : status_text(st);

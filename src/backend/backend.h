@@ -12,13 +12,14 @@
  */
 #pragma once
 #include "base/pool.h"
+#include "base/profile.h"
 #include "kernels/ops/ops.h"
 #include "model/model.h"
 
 struct backend;
 struct hip_api;
 
-/* Slower variants of the same work, for tests: they show faults that the fast ones hide. */
+/* Slower variants of the same work. They show faults that the fast ones hide. */
 struct backend_checks {
 	bool own_blocks;  /* HIP: one runtime allocation for each request, so that a
 			   * memory checker sees the bounds of each */
@@ -88,6 +89,9 @@ struct backend_ops {
 	 * operation failed. */
 	enum status (*step_begin)(struct backend *b, uint64_t key, bool *out_run);
 	enum status (*step_end)(struct backend *b);
+	/* The device's own clock for backend_set_profile; NULL: operations are complete
+	 * when they return. */
+	const struct profile_device *(*profile_device)(struct backend *b);
 	void (*destroy)(struct backend *b);
 };
 
@@ -105,8 +109,10 @@ struct backend {
 					 * step_begin */
 	int n_step_launches;     /* kernels launched in the last step; 0: not counted */
 	char device[160];        /* as in "AMD EPYC, 2 threads" */
+	char arithmetic[200];    /* what the bits depend on: instruction set, kernels, opts */
 	char weights_note[400];  /* what became of opts.weight_cache, set after loading; or "" */
 	bool int8_head;          /* as in backend_opts */
+	struct profile *profile; /* what steps are measured with; NULL: nothing */
 	/* Copies from device memory are slow: logits stay there, and only the results of
 	 * logits_top are copied. */
 	bool is_far;
@@ -120,6 +126,13 @@ struct backend {
 enum status backend_create(const struct backend_opts *o, struct backend **out,
 			   struct fail *fail) MUST_USE;
 void backend_destroy(struct backend *b);
+
+/* From now on the steps of b are measured; NULL: no longer. p stays the caller's. */
+void backend_set_profile(struct backend *b, struct profile *p);
+/* Bytes that an operation has to read, for the profile. n_read: experts of which a token
+ * of this step uses the weights. */
+void backend_count_linear(struct backend *b, const struct linear_args *a);
+void backend_count_experts(struct backend *b, const struct experts *e, int32_t n_read);
 
 /* The reason why an operation returned st, for a message. */
 const char *backend_why(const struct backend *b, enum status st);

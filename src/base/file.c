@@ -12,8 +12,8 @@
 #include "base/mapped.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-/* Linux reads at most 2 GiB minus a page in one call. */
-#define READ_MAX ((size_t)1 << 30)
+/* Small enough that a slow disk shows progress. Linux reads less than 2 GiB in one call. */
+#define READ_MAX ((size_t)64 << 20)
 
 static enum status fail_errno(struct fail *fail, const char *path,
 			      const char *what)
@@ -23,7 +23,7 @@ static enum status fail_errno(struct fail *fail, const char *path,
 
 /* Read n bytes from the start of fd into p. */
 static enum status read_all(int fd, const char *path, char *p, size_t n,
-			    struct fail *fail)
+			    const struct file_watch *watch, struct fail *fail)
 {
 	for (size_t done = 0; done < n;) {
 		ssize_t got = pread(fd, p + done, MIN(n - done, READ_MAX),
@@ -36,12 +36,15 @@ static enum status read_all(int fd, const char *path, char *p, size_t n,
 			return fail_set(fail, E_IO, "%s: became shorter while "
 					"it was read", path);
 		done += (size_t)got;
+		if (watch && watch->on_read)
+			watch->on_read(watch->ctx, (size_t)got);
 	}
 	return OK;
 }
 
 static enum status view_read(int fd, const char *path, size_t n,
-			     struct file_view *out, struct fail *fail)
+			     const struct file_watch *watch, struct file_view *out,
+			     struct fail *fail)
 {
 	void *p;
 	if (posix_memalign(&p, HUGE_PAGE, n) != 0)
@@ -49,7 +52,7 @@ static enum status view_read(int fd, const char *path, size_t n,
 				path, n);
 	madvise(p, n, MADV_HUGEPAGE); /* a hint to the kernel: fewer page faults and TLB
 				       * misses */
-	enum status s = read_all(fd, path, p, n, fail);
+	enum status s = read_all(fd, path, p, n, watch, fail);
 	if (s != OK) {
 		free(p);
 		return s;
@@ -59,7 +62,8 @@ static enum status view_read(int fd, const char *path, size_t n,
 }
 
 static enum status view_fd(int fd, const char *path, bool use_mmap,
-			   struct file_view *out, struct fail *fail)
+			   const struct file_watch *watch, struct file_view *out,
+			   struct fail *fail)
 {
 	struct stat st;
 	if (fstat(fd, &st) != 0)
@@ -72,7 +76,7 @@ static enum status view_fd(int fd, const char *path, bool use_mmap,
 		return OK;
 	}
 	if (!use_mmap)
-		return view_read(fd, path, n, out, fail);
+		return view_read(fd, path, n, watch, out, fail);
 	void *p = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (p == MAP_FAILED && errno == ENOMEM)
 		return fail_set(fail, E_NOMEM, "%s: cannot map its %zu bytes",
@@ -84,13 +88,14 @@ static enum status view_fd(int fd, const char *path, bool use_mmap,
 }
 
 enum status file_view_open(const char *path, bool use_mmap,
-			   struct file_view *out, struct fail *fail)
+			   const struct file_watch *watch, struct file_view *out,
+			   struct fail *fail)
 {
 	/* O_NONBLOCK: opening a FIFO must fail below and not wait for a writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return fail_errno(fail, path, "cannot open");
-	enum status s = view_fd(fd, path, use_mmap, out, fail);
+	enum status s = view_fd(fd, path, use_mmap, watch, out, fail);
 	close(fd);
 	if (s == OK && out->is_mapped)
 		mapped_add(out->p, out->n, path);

@@ -11,11 +11,18 @@ struct file_view {
 	bool is_mapped;
 };
 
+/* on_read gets the bytes of each piece that was read. */
+struct file_watch {
+	void (*on_read)(void *ctx, size_t n_bytes);
+	void *ctx;
+};
+
 /* Map the file (use_mmap), or read it into memory aligned to 2 MiB. Some kernels make
  * ROCm fail on mapped files, hence --no-mmap. Fails with E_IO and the path, or with
- * E_NOMEM if the file does not fit. */
+ * E_NOMEM if the file does not fit. watch may be NULL; a mapped file calls nothing. */
 enum status file_view_open(const char *path, bool use_mmap,
-			   struct file_view *out, struct fail *fail) MUST_USE;
+			   const struct file_watch *watch, struct file_view *out,
+			   struct fail *fail) MUST_USE;
 void file_view_close(struct file_view *v);
 
 /* Append the whole file to *out; E_LIMIT if the file is longer than max_bytes. */

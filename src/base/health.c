@@ -12,6 +12,19 @@ const char *health_state_name(enum health_state s)
 	return "unknown";
 }
 
+const char *health_load_name(enum health_load l)
+{
+	switch (l) {
+	case LOAD_MAPPING: return "mapping";
+	case LOAD_READING: return "reading";
+	case LOAD_PACKING: return "packing";
+	case LOAD_UPLOADING: return "uploading";
+	case LOAD_CHECKING: return "checking";
+	case LOAD_DONE: return "done";
+	}
+	return "unknown";
+}
+
 bool health_is_stalled(const struct health *h, int64_t now_us, int64_t stall_us)
 {
 	if (atomic_load_explicit(&h->state, memory_order_relaxed) == HEALTH_LOADING)

@@ -13,10 +13,18 @@
  *      └──────────┴──────────┴──► FAILED  (engine gave up; the process will exit) */
 enum health_state { HEALTH_LOADING, HEALTH_READY, HEALTH_DRAINING, HEALTH_FAILED };
 
+/* What loading does: files are mapped or read, weights are packed (CPU) or uploaded (GPU),
+ * and the first tokens are computed. */
+enum health_load {
+	LOAD_MAPPING, LOAD_READING, LOAD_PACKING, LOAD_UPLOADING, LOAD_CHECKING, LOAD_DONE
+};
+
 struct health {
 	_Atomic int state;            /* enum health_state */
 	_Atomic int64_t heartbeat_us; /* engine thread's last sign of life (clock_monotonic) */
-	_Atomic int load_permille;    /* share of the weights loaded so far, while LOADING */
+	_Atomic int load_permille;    /* of the whole load, while LOADING */
+	_Atomic int load_stage;       /* enum health_load */
+	_Atomic int64_t load_done, load_total; /* bytes of the stage */
 	_Atomic bool is_device_lost;  /* FAILED since the GPU was lost: restart may help */
 };
 
@@ -34,6 +42,7 @@ static inline bool health_has_beaten(const struct health *h, int64_t *seen_us)
 	return is_new;
 }
 const char *health_state_name(enum health_state s); /* as in "ready" */
+const char *health_load_name(enum health_load l);   /* as in "packing" */
 /* True if the engine thread gave no sign of life for more than stall_us. Always false
  * while LOADING, which reports its own progress. */
 bool health_is_stalled(const struct health *h, int64_t now_us, int64_t stall_us);

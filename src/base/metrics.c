@@ -52,7 +52,7 @@ static const struct edges {
 };
 _Static_assert(ARRAY_LEN(token_edges) + 2 <= MAX_CELLS, "buckets fit");
 
-static const struct row {
+static const struct metric_row {
 	const char *name, *help, *label, *values; /* values: separated by spaces; label is
 						   * NULL for a metric without one */
 	enum metric_kind kind;
@@ -109,7 +109,7 @@ static struct str next_value(const char **rest)
 }
 
 /* Index of `value` in the row's list of label values, which is its cell. */
-static int value_index(const struct row *r, const char *value)
+static int value_index(const struct metric_row *r, const char *value)
 {
 	const char *rest = r->values;
 	struct str v, last = {"", 0};
@@ -235,7 +235,7 @@ static void add_sample(struct metrics_page *p, const char *name, double v)
 
 static void add_by(struct metrics_page *p, enum metric_id id)
 {
-	const struct row *r = &rows[id];
+	const struct metric_row *r = &rows[id];
 	const char *rest = r->values;
 	struct str v;
 	for (int i = 0; (v = next_value(&rest)).n > 0; i++) {
@@ -247,7 +247,7 @@ static void add_by(struct metrics_page *p, enum metric_id id)
 
 static void add_histogram(struct metrics_page *p, enum metric_id id)
 {
-	const struct row *r = &rows[id];
+	const struct metric_row *r = &rows[id];
 	const struct edges *e = &edges_of[r->kind];
 	uint64_t n = 0;
 	for (int i = 0; i <= e->n; i++) {
@@ -268,7 +268,7 @@ static void add_histogram(struct metrics_page *p, enum metric_id id)
 
 static void add_row(struct metrics_page *p, enum metric_id id)
 {
-	const struct row *r = &rows[id];
+	const struct metric_row *r = &rows[id];
 	bool is_hist = edges_of[r->kind].n > 0;
 	add_head(p, r->name,
 		 is_hist ? "histogram" : r->kind == COUNTER ? "counter" : "gauge",

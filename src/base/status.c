@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct row {
+static const struct status_row {
 	const char *name, *type, *code, *text;
 	int http;
 } rows[ORDER_COUNT] = {
@@ -17,7 +17,7 @@ static const struct row {
 #undef STATUS
 };
 
-static const struct row *row_of(enum status s)
+static const struct status_row *row_of(enum status s)
 {
 	assert(-s >= 0 && -s < ORDER_COUNT);
 	return &rows[-s];

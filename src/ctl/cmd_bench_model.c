@@ -6,6 +6,8 @@
  * experts are those that a text would use. Ends of text are ignored. With --batch, a step
  * decodes that many sequences.
  *
+ * With --profile, a prompt and some tokens more are measured by stage.
+ *
  * A first run warms caches up and is not counted; a long depth warms them up as well. The
  * other runs give medians. On a GPU the last step is also repeated by itself. The
  * difference is what the host adds to each token.
@@ -17,9 +19,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "ctl/bench_profile.h"
 #include "ctl/command.h"
 #include "ctl/hip_time.h"
 #include "ctl/input.h"
+#include "ctl/progress.h"
 #include "ctl/samples.h"
 #include "ctl/session.h"
 
@@ -31,7 +35,7 @@ struct bench_model_args {
 	struct session_opts session;
 	const char *prompts;
 	int64_t n_decode, depth, repeat, batch;
-	bool json;
+	bool json, profile, layers;
 	int64_t prompt[MAX_PROMPTS];
 	int n_prompts;
 };
@@ -40,6 +44,8 @@ struct result {
 	double prefill[MAX_PROMPTS]; /* tokens per second */
 	double decode;               /* the same; NAN: not asked for */
 	double gpu_us;               /* of a decode step by itself; 0: not known */
+	struct bench_profile_args profile_args;
+	struct bench_profile profile;
 };
 
 static double seconds_since(int64_t begin_us)
@@ -130,12 +136,16 @@ static double median_of(struct session *s, const int32_t *ids, int n, bool is_pr
 	double rate = 0;
 	int depth = (int)a->depth;
 	int i = depth >= LONG_DEPTH ? 1 : 0;
+	char what[80];
+	snprintf(what, sizeof what, "%s of %d tokens", is_prefill ? "prefill" : "decode", n);
 	for (; i <= a->repeat && rate >= 0; i++) {
+		progress_show(what, i, a->repeat + 1);
 		rate = is_prefill ? prefill_once(s, ids, depth, n)
 				  : decode_once(s, ids, depth, n, (int)a->batch);
 		if (i > 0) /* the first warms caches up */
 			samples_add(&rates, rate);
 	}
+	progress_end();
 	double median = rate < 0 ? rate : samples_quantile(&rates, 0.5);
 	samples_deinit(&rates);
 	return median;
@@ -174,6 +184,12 @@ static bool measure(struct session *s, const struct bench_model_args *a, int n_i
 		good = out->decode >= 0 &&
 		       time_gpu(s, out->decode / (double)a->batch, &out->gpu_us);
 	}
+	out->profile_args = (struct bench_profile_args){
+		.ids = ids, .depth = (int)a->depth, .decode = (int)a->n_decode,
+		.prompt = a->n_prompts ? (int)a->prompt[a->n_prompts - 1] : 0,
+		.n_threads = (int)a->session.threads, .per_layer = a->layers};
+	if (good && a->profile)
+		good = bench_profile_run(s, &out->profile_args, &out->profile);
 	free(ids);
 	return good;
 }
@@ -221,7 +237,12 @@ static void print_json(const struct session *s, const struct bench_model_args *a
 	buf_addf(&b, ",\"repeat\":%lld,\"threads\":%lld,\"load_s\":",
 		 (long long)a->repeat, (long long)a->session.threads);
 	buf_add_json_num(&b, s->load_s);
-	buf_addf(&b, ",\"rss_bytes\":%lld}\n", (long long)rss_bytes());
+	buf_addf(&b, ",\"rss_bytes\":%lld", (long long)rss_bytes());
+	if (a->profile) {
+		buf_add_z(&b, ",\"profile\":");
+		bench_profile_json(&r->profile, &r->profile_args, &b);
+	}
+	buf_add_z(&b, "}\n");
 	fwrite(b.p, 1, b.n, stdout);
 	buf_deinit(&b);
 }
@@ -250,6 +271,8 @@ static void print_text(const struct session *s, const struct bench_model_args *a
 		       (unsigned long long)s->backend->n_replays);
 	printf("memory        %10.1f MiB resident at most\n",
 	       (double)rss_bytes() / (1 << 20));
+	if (a->profile)
+		bench_profile_print(&r->profile, &r->profile_args);
 }
 
 static int run(const struct option_set *set, const struct bench_model_args *a)
@@ -258,7 +281,7 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 	for (int i = 0; i < a->n_prompts; i++)
 		n_ids = MAX(n_ids, a->depth + a->prompt[i]);
 	struct session s = {0};
-	struct result r = {{0}, 0, 0};
+	struct result r = {.decode = 0};
 	int rc = EXIT_FAILED;
 	if (!session_open(&a->session, (int)n_ids, &s))
 		rc = EXIT_USAGE;
@@ -269,6 +292,7 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 		(a->json ? print_json : print_text)(&s, a, &r);
 		rc = EXIT_OK;
 	}
+	bench_profile_deinit(&r.profile);
 	session_close(&s);
 	return rc;
 }
@@ -289,6 +313,10 @@ int cmd_bench_model(int argc, char **argv)
 		 "sequences to decode at the same time, each of N tokens (1)"},
 		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "R",
 		 "runs, of which the median counts (3)"},
+		{"profile", 0, OPTION_FLAG, &a.profile, 0, 0, NULL,
+		 "also a table of time and bytes by stage: the last --prompt, and a token"},
+		{"layers", 0, OPTION_FLAG, &a.layers, 0, 0, NULL,
+		 "the table of --profile for each layer, too"},
 		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL, "print an object"},
 	};
 	struct option_set set = {"bench model",
@@ -299,6 +327,8 @@ int cmd_bench_model(int argc, char **argv)
 		return rc;
 	if (!a.session.dir)
 		return options_fault(&set, "--model is needed");
+	if (a.layers && !a.profile)
+		return options_fault(&set, "--layers is about the table of --profile");
 	if (*a.prompts)
 		a.n_prompts = options_list(a.prompts, a.prompt, MAX_PROMPTS);
 	if (*a.prompts && !a.n_prompts)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "ctl/command.h"
+#include "ctl/input.h"
 #include "ctl/options.h"
 #include "ctl/synth.h"
 
@@ -42,13 +43,6 @@ static enum status copy_file(const char *from, const char *to, struct fail *fail
 		st = write_text(to, &b, fail);
 	buf_deinit(&b);
 	return st;
-}
-
-static char *default_tokenizer(void)
-{
-	static const char *const places[] = {
-		"models/halo-tiny", "../share/" PACKAGE "/models/halo-tiny"};
-	return file_beside_program(places, ARRAY_LEN(places));
 }
 
 static enum status write_tokenizer(const char *from, const char *to, int32_t n_vocab,
@@ -102,7 +96,7 @@ static int run(const struct option_set *set, const struct synth_args *a,
 	       const struct synth_shape *s, struct synth_format f)
 {
 	struct fail fail = {0};
-	char *tokenizer = a->tokenizer ? xstrdup(a->tokenizer) : default_tokenizer();
+	char *tokenizer = a->tokenizer ? xstrdup(a->tokenizer) : input_halo_tiny();
 	if (!tokenizer)
 		return options_fault(set, "--tokenizer is needed: halo-tiny is not where "
 				     "it should be");

@@ -2,29 +2,32 @@
  *
  * Does this backend compute what the reference computed?
  *
- * Each case is run along the reference's own ids, whatever we would have chosen, so
- * that one early difference does not spoil the rest: the prompt as prefill, in the
- * steps the engine likes, the continuation token by token as decode, because those are
- * different code on most backends. At every position the log-probabilities the
- * reference recorded are compared with ours.
+ * Each case follows the reference's own ids, whatever halod would have chosen. So one
+ * early difference does not spoil the rest. The prompt runs as prefill, in the steps
+ * the engine likes. The continuation runs token by token as decode, which is other code
+ * on most backends. At every position halod's log-probabilities are compared with those
+ * that the reference recorded.
  *
- * A greedy choice that differs is a failure only where the reference's best two are
- * further apart than the largest error seen: closer than that, either is right.
- * Models with random weights have many such near-ties, trained ones hardly any.
+ * A different greedy choice fails only if the reference's best two logits are further
+ * apart than the largest error seen. Closer together, either choice is right. Models
+ * with random weights have many such near-ties, trained models hardly any.
  *
- * The same happens within a model with experts, and there it is not seen in the end: of
- * two experts that a router finds equally good a fast path may take the other, and the
- * logits then differ by more than rounding explains. Where a fast path fails by itself it
- * is therefore run again beside the exact one, along that one's experts as all runs go
- * along the reference's ids (routing.h): it passes where it keeps the bounds so, its
- * routers keep theirs, the exact run is as the reference to the exact run's bound, and the
- * first run kept the bounds wherever no tie reached. Ties are counted, listed and few.
+ * Experts have near-ties too, which the final logits do not show. If a router finds two
+ * experts equally good, a fast path may take the other one. The logits then differ by
+ * more than rounding explains. So a fast path that fails alone runs a second time,
+ * beside the exact path, and takes the exact path's experts (routing.h). It passes if
+ * all this holds:
+ *   - the second run keeps the bounds, and its routers keep theirs;
+ *   - the exact run keeps the exact bound to the reference;
+ *   - the first run kept the bounds wherever no tie reached.
+ * Ties are counted and listed, and must be few.
  *
- * What lies behind a tie has no bound of its own, a mean no more than a largest: it tells
- * which side the tie fell, not how exactly was computed. A gpt-oss of 4 layers and 128
- * wide with random weights, in exact arithmetic but for activations rounded to halves, has
- * along the exact experts a mean of 0.0061, whatever is changed in the sixth digit of what
- * is rounded; by itself, of six such changes, 0.010, 0.012, 0.021, 0.022, 0.026 and 0.041.
+ * Tokens behind a tie have no bound, neither on the largest error nor on the mean.
+ * Their error tells which way the tie fell, and nothing about precision. An example is
+ * a gpt-oss of 4 layers and width 128 with random weights, in exact arithmetic except
+ * for activations rounded to halves. Its mean error along the exact experts is 0.0061,
+ * and stays 0.0061 if the sixth digit of the rounded numbers changes. With its own
+ * experts, six such changes gave 0.010, 0.012, 0.021, 0.022, 0.026 and 0.041.
  */
 #include <math.h>
 #include <stdio.h>
@@ -37,6 +40,7 @@
 #include "ctl/reference.h"
 #include "ctl/routing.h"
 #include "ctl/session.h"
+#include "ctl/verify.h"
 #include "sampler/sampler.h"
 
 struct verify_args {
@@ -44,6 +48,7 @@ struct verify_args {
 	const char *reference;
 	double max_delta, max_mean; /* NAN: as the backend's types allow */
 	bool json;
+	struct verify_result *result; /* filled in place of printing; NULL: print */
 };
 
 /* Numbers of `token`, foretold behind the one before it. */
@@ -164,14 +169,14 @@ static bool compare_best(struct lane *l, int i)
 }
 
 /* What is run: the session, or the exact one and the session side by side. */
-struct way {
+struct lanes {
 	struct lane lanes[2];
 	int n;
 	struct routing *routing; /* n == 2 */
 };
 
 /* The same tokens through each lane, step by step; then on_step sees the last logits. */
-static bool feed(struct way *w, int at, int n, bool is_prompt)
+static bool feed(struct lanes *w, int at, int n, bool is_prompt)
 {
 	const struct reference_case *c = w->lanes[0].c;
 	int most = engine_max_batch_tok(w->lanes[0].s->engine);
@@ -192,7 +197,7 @@ static bool feed(struct way *w, int at, int n, bool is_prompt)
 	return good;
 }
 
-static bool run_case(struct way *w, const struct reference_case *c, int i_case)
+static bool run_case(struct lanes *w, const struct reference_case *c, int i_case)
 {
 	bool good = true;
 	for (int i = 0; i < w->n; i++) {
@@ -426,7 +431,7 @@ static void set_tolerance(const struct session *s, struct verify_args *a)
 		a->max_delta = is_rough(s, a) ? 0.15 : EXACT_DELTA;
 }
 
-static bool run_cases(struct way *w, const struct reference *ref)
+static bool run_cases(struct lanes *w, const struct reference *ref)
 {
 	bool good = true;
 	for (int i = 0; i < ref->n_cases && good; i++)
@@ -457,7 +462,7 @@ static bool run_routed(struct session *s, const struct reference *ref, struct ou
 {
 	struct session_opts so = o->a->session;
 	struct session exact = {.model = s->model};
-	struct way w = {.lanes = {{.s = &exact, .t = &o->exact}, {.s = s, .t = &o->along}},
+	struct lanes w = {.lanes = {{.s = &exact, .t = &o->exact}, {.s = s, .t = &o->along}},
 			.n = 2, .routing = &o->routing};
 	so.backend = "cpu";
 	so.exact = true;
@@ -479,14 +484,17 @@ static bool run_routed(struct session *s, const struct reference *ref, struct ou
 static int verify(struct session *s, const struct reference *ref, struct verify_args *a)
 {
 	struct outcome o = {.a = a};
-	struct way w = {.lanes = {{.s = s, .t = &o.t}}, .n = 1};
+	struct lanes w = {.lanes = {{.s = s, .t = &o.t}}, .n = 1};
 	set_tolerance(s, a);
 	for (int i = 0; i < ref->n_cases; i++)
 		o.t.text_faults += text_faults(s->model->tokenizer, &ref->cases[i]);
 	bool good = run_cases(&w, ref);
 	if (good && !is_pass(&o) && s->model->config.n_experts && is_rough(s, a))
 		good = run_routed(s, ref, &o);
-	if (good)
+	if (good && a->result)
+		*a->result = (struct verify_result){o.t.cases, o.t.tokens, o.t.max_delta,
+						    mean_delta(&o.t), a->max_delta};
+	else if (good)
 		(a->json ? print_json : print_text)(s, &o);
 	good = good && is_pass(&o);
 	tally_deinit(&o.t);
@@ -495,6 +503,15 @@ static int verify(struct session *s, const struct reference *ref, struct verify_
 	tally_deinit(&o.untied);
 	routing_deinit(&o.routing);
 	return good ? EXIT_OK : EXIT_FAILED;
+}
+
+bool verify_session(struct session *s, const struct session_opts *so,
+		    const struct reference *ref, struct verify_result *out)
+{
+	struct verify_args a = {.session = *so, .max_delta = NAN, .max_mean = NAN,
+				.result = out};
+	*out = (struct verify_result){0};
+	return verify(s, ref, &a) == EXIT_OK;
 }
 
 static int run(const struct option_set *set, struct verify_args *a,

@@ -24,6 +24,7 @@ int command_run(const struct command_table *t, int argc, char **argv);
 
 /* haloctl */
 int cmd_generate(int argc, char **argv);
+int cmd_chat(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_verify_answers(int argc, char **argv); /* verify with --answers */
 int cmd_tokenize(int argc, char **argv);
@@ -31,6 +32,7 @@ int cmd_detokenize(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_bench_model(int argc, char **argv);
 int cmd_bench_serve(int argc, char **argv);
 int cmd_synth(int argc, char **argv);

@@ -26,11 +26,13 @@ static int run_kernels(int argc, char **argv)
 
 static const struct command commands[] = {
 	{"generate", NULL, cmd_generate, "answer one prompt"},
+	{"chat", NULL, cmd_chat, "a conversation in the terminal"},
 	{"verify", NULL, cmd_verify, "compare a model with recorded log-probabilities"},
 	{"tokenize", NULL, cmd_tokenize, "text to token ids"},
 	{"detokenize", NULL, cmd_detokenize, "token ids to text"},
 	{"pull", NULL, cmd_pull, "fetch a model from a Hugging Face hub"},
 	{"inspect", NULL, cmd_inspect, "what a checkpoint holds and needs"},
+	{"doctor", NULL, cmd_doctor, "is this machine ready for halod, and what to fix"},
 	{"devices", NULL, cmd_devices, "which GPUs halod could use, or why none"},
 	{"synth", NULL, cmd_synth, "write a checkpoint of random weights"},
 	{"kernels", NULL, run_kernels, "bench, record, replay, tune, report GPU kernels"},

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <build-config.h>
+
 #include "ctl/input.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
 
 #define MAX_BYTES ((size_t)256 << 20)
 
@@ -66,4 +71,11 @@ void input_random_ids(uint64_t seed, int32_t n_vocab, int32_t *out, int n)
 		x ^= x << 17;
 		out[i] = (int32_t)((x >> 11) % (uint64_t)n_vocab);
 	}
+}
+
+char *input_halo_tiny(void)
+{
+	static const char *const places[] = {
+		"models/halo-tiny", "../share/" PACKAGE "/models/halo-tiny"};
+	return file_beside_program(places, ARRAY_LEN(places));
 }

@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "ctl/input.h"
+#include "ctl/progress.h"
 #include "ctl/sse_read.h"
 
 #define MAX_ERROR_BYTES 4096
@@ -272,6 +273,7 @@ static enum status drive(struct model_load *l, struct fail *fail)
 			return fail_set(fail, E_IO, "curl: %s",
 					curl_multi_strerror(code));
 		finish_ready(l);
+		progress_show("requests", l->n_started - l->n_active, l->o->n_requests);
 	}
 	return OK;
 }
@@ -292,6 +294,7 @@ enum status load_run(const struct load_opts *o, struct load_result *out,
 	int64_t begin = clock_now_us(&clock_monotonic);
 	enum status st = drive(&l, fail);
 	out->seconds = ms(clock_now_us(&clock_monotonic) - begin) * 1e-3;
+	progress_end();
 	curl_multi_cleanup(l.multi);
 	curl_slist_free_all(l.headers);
 	free(l.url);

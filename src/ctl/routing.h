@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Do two ways of computing a model send its tokens to the same experts, and if not, is it
- * a tie?
+ * Do two ways of computing a model send its tokens to the same experts? If not, is it a
+ * tie?
  *
- * A router's choice is a step: of two experts whose values lie closer than the rounding of
- * a fast path, it may take the other, and what follows differs by far more than rounding.
- * So routers are compared in two halves, each of which has a bound of its own:
+ * A router's choice jumps. If two experts' logits are closer than a fast path's
+ * rounding, the fast path may take the other expert, and all that follows differs by
+ * far more than rounding. So a router is checked in two halves with a bound each:
  *
- *   values   the logits, as log-probabilities (sigmoid routers: p + bias), beside those
- *            of the exact run: within the tolerances that hold for tokens
- *   choice   what the reference (kernels/ops/moe_router_ref.c) makes of the router's own
- *            logits, experts and weights both: anything else is a fault
+ *   values   its logits, as log-probabilities (sigmoid routers: p + bias), against
+ *            those of the exact run, within the tolerances of tokens
+ *   choice   its experts and weights against what the reference
+ *            (kernels/ops/moe_router_ref.c) makes of the same logits; a difference is a
+ *            fault
  *
- * A choice that differs from the exact run's and is no fault is a tie: by the first half
- * its margin is below what the values are apart. The exact run's experts are put in its
- * place, weighted by the router's own logits, so that what follows stays comparable; no
- * choice that agrees is touched. Thread: one.
+ * A choice that differs from the exact run's without a fault is a tie: the first half
+ * bounds its margin. The tie then takes the exact run's experts, weighted by the
+ * router's own logits, so that what follows stays comparable. All other choices stay.
+ * Thread: one.
  */
 #pragma once
 #include "engine/engine.h"

@@ -2,11 +2,11 @@
 #include "ctl/session.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/vec4.h"
+#include "ctl/progress.h"
 
 /* Returns whether st is OK. */
 static bool check(enum status st, struct fail *fail)
@@ -23,24 +23,28 @@ static double seconds_since(int64_t begin_us)
 	return (double)(clock_now_us(&clock_monotonic) - begin_us) * 1e-6;
 }
 
-static void on_progress(void *ctx, size_t done, size_t total)
+static void on_files(void *ctx, size_t done, size_t total)
 {
 	(void)ctx;
-	fprintf(stderr, "\rloading %3.0f %%%s",
-		total ? 100.0 * (double)done / (double)total : 100.0,
-		done == total ? "\n" : "");
+	progress_show("reading the model", (int64_t)done, (int64_t)total);
+}
+
+static void on_weights(void *ctx, int64_t done, int64_t total)
+{
+	(void)ctx;
+	progress_show("loading the model", done, total);
 }
 
 bool session_open_model(const struct session_opts *o, struct session *s)
 {
 	struct fail fail = {0};
 	struct model_opts mo = {.use_mmap = !o->no_mmap};
-	/* On a terminal only: a log wants no carriage returns. */
-	if (isatty(STDERR_FILENO))
-		mo.on_progress = on_progress;
+	if (o->no_mmap) /* else nothing is read yet */
+		mo.on_progress = on_files;
 	int64_t begin = clock_now_us(&clock_monotonic);
 	bool good = check(model_open(o->dir, &mo, &s->model, &fail), &fail);
 	s->load_s += seconds_since(begin);
+	progress_end();
 	return good;
 }
 
@@ -62,12 +66,14 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 	}
 	bo.int8_head = o->lm_head && strcmp(o->lm_head, "int8") == 0;
 	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
-				 .max_seqs = MAX(o->n_seqs, 1)};
+				 .max_seqs = MAX(o->n_seqs, 1),
+				 .load = {on_weights, NULL}};
 	int64_t begin = clock_now_us(&clock_monotonic);
 	bool good = check(backend_create(&bo, &s->backend, &fail), &fail) &&
 		    check(engine_create(s->model, s->backend, &eo, &s->engine,
 					&fail), &fail);
 	s->load_s += seconds_since(begin);
+	progress_end();
 	if (good && *s->backend->weights_note)
 		fprintf(stderr, "haloctl: weights: %s\n", s->backend->weights_note);
 	return good;

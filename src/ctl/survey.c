@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counted from the tensors there are, by name, so that a checkpoint can be looked
- * at before it is loaded. What a decoded token reads of a part is all of it, except:
- * the experts it is routed to, one row of the embedding, the whole embedding once more
- * where that is the lm_head too, and of "other", which is no part of the text model,
- * nothing.
+ * Counts a checkpoint's parts from the names and shapes of its tensors, before it is
+ * loaded.
+ *
+ * A decoded token reads all of a part, with three exceptions. It reads only the experts
+ * it is routed to. It reads one row of the embedding, and the whole embedding a second
+ * time if that is the lm_head too. It reads nothing of "other", which is outside the
+ * text model.
  */
 #include "ctl/survey.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small model's tokenizer, grown to a large vocabulary. Text is encoded as before,
- * since no merge makes the new pieces; a model of random weights that chooses one gives
- * a made-up word, so that what comes out has the length of text.
+ * Grows a small model's tokenizer to a large vocabulary. No merge makes a new piece, so
+ * text is encoded as before. A model with random weights may choose a new piece. It
+ * decodes to a made-up word, so the output is as long as text.
  */
 #include <jansson.h>
 #include <stdio.h>

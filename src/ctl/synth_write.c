@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random tensors as fast as the disk takes them: numbers are made once, into pools of
- * a prime count, and a tensor is one pool over and over from a place of its own. With a
- * prime period no two rows of a matrix are the same (rows that were would give equal
- * logits), and making numbers costs nothing beside writing them.
+ * Writes random tensors as fast as the disk takes them. Random numbers are made once,
+ * into pools with a prime count. A tensor is one pool, repeated, from a start of its
+ * own. A prime period makes all rows of a matrix differ; equal rows would give equal
+ * logits. Making the numbers costs little beside writing them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "ctl/synth.h"
+#include "ctl/progress.h"
 
 enum {
 	POOL = 4194301,     /* elements; the largest prime below 2^22 */
@@ -249,10 +250,15 @@ static enum status put_everything(struct synth_writer *w, const struct synth_pla
 	}
 	enum status st = put(w, header.p, header.n, fail);
 	buf_deinit(&header);
-	for (size_t i = 0; i < p->n && st == OK; i++)
+	int64_t done = 0;
+	for (size_t i = 0; i < p->n && st == OK; i++) {
 		st = p->is_empty && p->tensor[i].fill != SYNTH_SIZES
 			     ? skip_tensor(w, &p->tensor[i], fail)
 			     : put_tensor(w, &p->tensor[i], fail);
+		done += synth_tensor_bytes(&p->tensor[i]);
+		progress_show("writing", done, p->n_bytes);
+	}
+	progress_end();
 	return st == OK ? flush(w, fail) : st;
 }
 

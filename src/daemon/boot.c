@@ -48,6 +48,12 @@ static char *name_of_dir(const char *dir)
 	return name;
 }
 
+/* What clients call the model at this path or of this name. */
+static char *name_of(const char *dir)
+{
+	return !file_exists(dir) && hub_is_name(dir) ? xstrdup(dir) : name_of_dir(dir);
+}
+
 /* systemd's CACHE_DIRECTORY, of which a unit may have several, separated by colons. */
 static char *find_weight_cache(const struct config *c)
 {
@@ -55,6 +61,14 @@ static char *find_weight_cache(const struct config *c)
 		return xstrdup(c->weight_cache);
 	const char *dirs = getenv("CACHE_DIRECTORY");
 	return dirs ? xstrndup(dirs, strcspn(dirs, ":")) : xstrdup("");
+}
+
+static char *find_kv_dir(const struct config *c)
+{
+	if (strcmp(c->kv_dir, "auto") != 0)
+		return xstrdup(c->kv_dir);
+	const char *dirs = getenv("CACHE_DIRECTORY");
+	return dirs ? xasprintf("%.*s/kv", (int)strcspn(dirs, ":"), dirs) : xstrdup("");
 }
 
 static struct backend_opts backend_opts(const struct config *c, const char *name)
@@ -82,11 +96,9 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 		return fail_set(fail, E_MISSING, "no model is named (--model DIR), "
 				"and halo-tiny is neither near the program nor at "
 				HALOD_MODELS "/halo-tiny");
-	bool is_hubs = !file_exists(out->model_dir) && hub_is_name(out->model_dir);
-	out->model_name = *c->model_name ? xstrdup(c->model_name)
-			  : is_hubs      ? xstrdup(out->model_dir)
-					 : name_of_dir(out->model_dir);
+	out->model_name = *c->model_name ? xstrdup(c->model_name) : name_of(out->model_dir);
 	out->weight_cache = find_weight_cache(c);
+	out->kv_dir = find_kv_dir(c);
 	return OK;
 }
 
@@ -95,23 +107,55 @@ void boot_plan_deinit(struct boot_plan *p)
 	free(p->model_dir);
 	free(p->model_name);
 	free(p->weight_cache);
+	free(p->kv_dir);
 	*p = (struct boot_plan){0};
 }
 
 /* --- load --------------------------------------------------------------------- */
 
-static void on_progress(void *ctx, size_t done, size_t total)
+static void set_stage(struct health *h, enum health_load stage, int64_t done,
+		      int64_t total)
 {
-	struct health *h = ctx;
-	int permille = total ? (int)((double)done / (double)total * 1000) : 1000;
-	atomic_store_explicit(&h->load_permille, permille, memory_order_relaxed);
+	atomic_store(&h->load_stage, stage);
+	atomic_store(&h->load_total, total);
+	atomic_store(&h->load_done, done);
+}
+
+/* How far the load is at `done` of `total`, from `first` to `last` permille. */
+static void set_share(struct health *h, int first, int last, double done, double total)
+{
+	double share = total > 0 ? done / total : 1;
+	atomic_store(&h->load_permille, first + (int)((last - first) * share));
+}
+
+/* Mapping files costs nothing, so it is no part of the load. Reading them is half of it. */
+static int permille_of_files(const struct config *c)
+{
+	return c->mmap ? 0 : 500;
+}
+
+static void on_files(void *ctx, size_t done, size_t total)
+{
+	const struct boot_opts *o = ctx;
+	set_stage(o->health, o->config->mmap ? LOAD_MAPPING : LOAD_READING, (int64_t)done,
+		  (int64_t)total);
+	set_share(o->health, 0, permille_of_files(o->config), (double)done, (double)total);
+}
+
+static void on_weights(void *ctx, int64_t done, int64_t total)
+{
+	const struct boot_opts *o = ctx;
+	bool is_cpu = strcmp(o->plan->backend, "cpu") == 0;
+	set_stage(o->health, is_cpu ? LOAD_PACKING : LOAD_UPLOADING, done, total);
+	set_share(o->health, permille_of_files(o->config), 1000, (double)done,
+		  (double)total);
 }
 
 static enum status load_model(const struct boot_opts *o, struct boot *b,
 			      struct fail *fail)
 {
 	struct model_opts mo = {.use_mmap = o->config->mmap,
-				.on_progress = on_progress, .ctx = o->health};
+				.on_progress = on_files, .ctx = (void *)o};
 	enum status s = model_open(o->plan->model_dir, &mo, &b->model, fail);
 	if (s != OK)
 		return s;
@@ -153,13 +197,43 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .max_seqs = (int)c->max_seqs,
 				 .max_batch_tok = (int)c->max_batch_tokens,
 				 .prefix_cache = c->prefix_cache,
-				 .n_checkpoints = (int)c->state_checkpoints};
+				 .n_checkpoints = (int)c->state_checkpoints,
+				 .load = {on_weights, (void *)o},
+				 .kv_dir = o->plan->kv_dir,
+				 .kv_disk_limit = c->kv_disk_limit};
 	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
+	if (s == OK && c->profile) {
+		/* A GPU's measured step is not a replayed graph. */
+		b->profile = profile_create(b->model->config.n_layers,
+					    b->backend->ops->profile_device ? 64 : 1);
+		backend_set_profile(b->backend, b->profile);
+	}
 	if (s == OK && *b->backend->weights_note)
 		log_info("weights: %s", b->backend->weights_note);
 	if (s == OK)
 		say_cache(b, c);
 	return s;
+}
+
+/* A model that reads. It comes first, so that the KV cache of the other one takes what is
+ * left. */
+static enum status load_reader(const struct boot_opts *o, const char *dir,
+			       enum embed_kind kind, struct embed **out, struct fail *fail)
+{
+	if (!*dir)
+		return OK;
+	char *name = name_of(dir);
+	struct embed_opts eo = {.dir = dir, .name = name, .kind = kind,
+				.backend = backend_opts(o->config, o->plan->backend),
+				.n_ctx = (int32_t)o->config->reader_ctx};
+	eo.backend.int8_head = false;
+	enum status st = embed_create(&eo, out, fail);
+	if (st == OK)
+		log_info("%s: %s, %d numbers a text, at most %d tokens",
+			 kind == EMBED_SCORES ? "rerank_model" : "embedding_model", name,
+			 (int)embed_width(*out), (int)embed_n_ctx(*out));
+	free(name);
+	return st;
 }
 
 /* One token through the whole model: what cannot compute must not say READY. */
@@ -205,6 +279,7 @@ static struct sched *create_sched(const struct boot_opts *o, const struct boot *
 		.max_queue_tok = c->max_queue_tokens,
 		.max_wait_us = c->max_wait,
 		.step_target_us = c->step_target,
+		.profile = b->profile,
 		.draft = draft_of(c->speculative),
 		.prefill_chunk = (int)MIN(c->prefill_chunk, c->max_batch_tokens),
 		.on_ready = o->on_ready,
@@ -239,6 +314,8 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 	api_set_on_unknown(on_unknown);
 	st = api_create(&(struct api_opts){
 		.model = b->model,
+		.embedder = b->embedder,
+		.reranker = b->reranker,
 		.chat_template = c->chat_template[0] ? template.p : NULL,
 		.chat_template_kwargs = c->chat_template_kwargs,
 		.reasoning = strcmp(c->reasoning, "on") == 0    ? API_REASONING_ON
@@ -268,9 +345,18 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 	*out = (struct boot){0};
 	enum status s = load_model(o, out, fail);
 	if (s == OK)
-		s = load_engine(o, out, fail);
+		s = load_reader(o, o->config->embedding_model, EMBED_VECTORS,
+				&out->embedder, fail);
 	if (s == OK)
+		s = load_reader(o, o->config->rerank_model, EMBED_SCORES, &out->reranker,
+				fail);
+	if (s == OK)
+		s = load_engine(o, out, fail);
+	if (s == OK) {
+		set_share(o->health, 1000, 1000, 1, 1);
+		set_stage(o->health, LOAD_CHECKING, 0, 0);
 		s = decode_one(out->engine, MAX(out->model->config.bos_id, 0), fail);
+	}
 	if (s != OK)
 		return s;
 	out->sched = create_sched(o, out);
@@ -283,6 +369,9 @@ void boot_unload(struct boot *b)
 	sched_destroy(b->sched);
 	engine_destroy(b->engine);
 	backend_destroy(b->backend);
+	profile_destroy(b->profile);
 	model_close(b->model);
+	embed_destroy(b->embedder);
+	embed_destroy(b->reranker);
 	*b = (struct boot){0};
 }

@@ -14,6 +14,7 @@ struct boot_plan {
 	char *model_dir;
 	char *model_name;
 	char *weight_cache;  /* folder; "": none */
+	char *kv_dir;        /* the same */
 	const char *backend; /* "cpu" */
 	char backend_reason[BACKEND_REASON]; /* why this one */
 };
@@ -28,8 +29,10 @@ struct boot_opts {
 };
 
 struct boot {
+	struct embed *embedder, *reranker; /* NULL: none */
 	struct model *model;
 	struct backend *backend;
+	struct profile *profile; /* NULL: steps are not measured */
 	struct engine *engine;
 	struct sched *sched;
 	struct api *api;

@@ -82,6 +82,7 @@ struct loop {
 	int64_t fed_us;      /* the heartbeat that the watchdog was last fed with */
 	uint64_t tick_ms;    /* once loaded */
 	int told_permille;   /* progress that was shown last */
+	int64_t told_work;   /* see work_of_load */
 	bool is_late;        /* LAST_BYTES_MS are over, and the engine is not */
 	bool is_tty;
 	char address[200];   /* for messages: "http://127.0.0.1:8080" */
@@ -281,6 +282,7 @@ static void on_loaded(struct loop *l)
 	double seconds = (double)(now_us() - l->start_us) * 1e-6;
 	metric_set(METRIC_MODEL_LOAD, seconds);
 	http_set_ready(l->http, l->boot.api, l->boot.sched);
+	atomic_store(&l->health.load_stage, LOAD_DONE);
 	atomic_store(&l->health.state, HEALTH_READY);
 	l->phase = SERVING;
 	log_info("ready: %s on %s, loaded in %.2f s", l->plan.model_name, l->address,
@@ -367,23 +369,46 @@ static void on_signal(uv_signal_t *s, int number)
 	}
 }
 
+/* "42 %, packing, 1.2 of 2.8 GB" */
+static void describe_load(struct loop *l, int permille, char out[100])
+{
+	double done = (double)atomic_load(&l->health.load_done) * 1e-9;
+	double total = (double)atomic_load(&l->health.load_total) * 1e-9;
+	enum health_load stage = (enum health_load)atomic_load(&l->health.load_stage);
+	int n = snprintf(out, 100, "%d %%, %s", permille / 10, health_load_name(stage));
+	if (total > 0)
+		snprintf(out + n, 100 - (size_t)n, ", %.2f of %.2f GB", done, total);
+}
+
+/* A number that grows as long as loading gets on: bytes, stages, and pages that came from a
+ * disk. The last are all that shows how the first tokens read a mapped model. */
+static int64_t work_of_load(struct loop *l)
+{
+	struct rusage u = {0};
+	getrusage(RUSAGE_SELF, &u);
+	return atomic_load(&l->health.load_done) + atomic_load(&l->health.load_stage) +
+	       u.ru_majflt;
+}
+
 static void show_progress(struct loop *l)
 {
-	int permille = atomic_load_explicit(&l->health.load_permille,
-					    memory_order_relaxed);
-	if (permille == l->told_permille)
+	int permille = atomic_load(&l->health.load_permille);
+	int64_t work = work_of_load(l);
+	char what[100], line[140];
+	if (work == l->told_work)
 		return;
+	describe_load(l, permille, what);
 	/* Back to column 0, so that a log line covers it. */
-	char text[40];
-	snprintf(text, sizeof text, "halod: loading %d %%\r", permille / 10);
+	snprintf(line, sizeof line, "halod: loading %s\033[K\r", what);
 	if (l->is_tty)
-		log_raw(str_of(text));
+		log_raw(str_of(line));
 	else if (permille / 100 != l->told_permille / 100)
-		log_info("loading: %d %%", permille / 10);
+		log_info("loading: %s", what);
 	/* As long as there is progress systemd shall wait. */
-	notify_sendf("STATUS=Loading %d %%\nEXTEND_TIMEOUT_USEC=%lld", permille / 10,
+	notify_sendf("STATUS=Loading %s\nEXTEND_TIMEOUT_USEC=%lld", what,
 		     (long long)LOAD_EXTEND_US);
 	l->told_permille = permille;
+	l->told_work = work;
 }
 
 static void on_tick(uv_timer_t *t)
@@ -560,6 +585,10 @@ static enum exit_code serve(struct loop *l)
 		return s == E_CONFIG ? EXIT_CODE_CONFIG : EXIT_CODE_LISTEN;
 	}
 	log_info("listening on %s, loading %s", l->address, l->plan.model_dir);
+	/* libuv reads it when it starts its threads, at the first request that needs one. */
+	char workers[16];
+	snprintf(workers, sizeof workers, "%d", HTTP_WORKERS);
+	setenv("UV_THREADPOOL_SIZE", workers, 0);
 	uv_loop_init(&l->uv);
 	init_handles(l);
 	start_engine(l);

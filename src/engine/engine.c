@@ -8,9 +8,8 @@
  *   slot     where each token's key and value go: page * P + offset
  *   n_ctx    8 10 3                  tokens of each in the cache after the step
  *
- * Everything is checked before the graph runs and the sequences are only moved on
- * after it succeeded, so a failed step leaves no trace: what it wrote to pages lies
- * beyond the length of every sequence.
+ * All checks come before the graph runs, and sequences advance only after it succeeded.
+ * So a failed step leaves no trace: it wrote only beyond the length of every sequence.
  */
 #include "engine/engine.h"
 
@@ -18,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "engine/engine_disk.h"
 #include "engine/engine_private.h"
 #include "engine/step_ids.h"
 
@@ -46,6 +46,7 @@ enum status engine_create_with(const struct engine_graph *g,
 {
 	int page_size = o->page_size ? o->page_size : 16;
 	int n_ctx = o->n_ctx ? o->n_ctx : g->max_ctx;
+	size_t n_out = (size_t)(g->n_out ? g->n_out : g->n_vocab);
 	if (page_size < 1 || n_ctx < 1 || n_ctx > g->max_ctx || n_pages < 1 ||
 	    n_pages > INT32_MAX / page_size || o->max_seqs < 0 ||
 	    o->max_batch_tok < 0 || g->n_states < 0)
@@ -67,7 +68,7 @@ enum status engine_create_with(const struct engine_graph *g,
 		st = batch_alloc(e);
 	if (st == OK) {
 		/* Rows that no step asks for are never touched and stay virtual. */
-		e->logits = malloc((size_t)e->max_batch_tok * (size_t)g->n_vocab *
+		e->logits = malloc((size_t)e->max_batch_tok * n_out *
 				   sizeof *e->logits);
 		st = e->logits ? OK : E_NOMEM;
 	}
@@ -76,6 +77,7 @@ enum status engine_create_with(const struct engine_graph *g,
 		return st;
 	}
 	e->graph = *g;
+	e->graph.n_out = (int32_t)n_out;
 	*out = e;
 	return OK;
 }
@@ -84,6 +86,7 @@ void engine_destroy(struct engine *e)
 {
 	if (!e)
 		return;
+	engine_disk_close(e);
 	if (e->graph.destroy)
 		e->graph.destroy(e->graph.ctx);
 	spaces_destroy(e->spaces);
@@ -104,6 +107,11 @@ int engine_n_ctx(const struct engine *e)
 int engine_n_vocab(const struct engine *e)
 {
 	return e->graph.n_vocab;
+}
+
+int engine_n_out(const struct engine *e)
+{
+	return e->graph.n_out;
 }
 
 int engine_page_size(const struct engine *e)
@@ -143,6 +151,7 @@ void engine_stats(const struct engine *e, struct engine_stats *out)
 	out->pages_total = kvcache_total(e->kv);
 	out->pages_free = kvcache_available(e->kv);
 	out->checkpoints = e->states ? states_n_kept(e->states) : 0;
+	out->checkpoints_max = e->graph.n_states;
 }
 
 static enum status check_slice(struct engine *e, const struct engine_slice *s,
@@ -284,7 +293,7 @@ static int32_t rows_end(const struct engine *e, int i_slice)
 const float *engine_logits_row(struct engine *e, int i_slice, int i_row)
 {
 	int32_t r = e->logits_before[i_slice] + i_row;
-	float *row = e->logits + (size_t)r * (size_t)e->graph.n_vocab;
+	float *row = e->logits + (size_t)r * (size_t)e->graph.n_out;
 	assert(r < rows_end(e, i_slice));
 	if (e->top && !e->is_fetched[r]) {
 		if (e->graph.fetch(e->graph.ctx, r, row) != OK)
@@ -300,7 +309,7 @@ const float *engine_logits(struct engine *e, int i_slice)
 	for (int32_t i = 0; e->top && i < n; i++)
 		if (!engine_logits_row(e, i_slice, i))
 			return NULL;
-	return e->logits + (size_t)e->logits_before[i_slice] * (size_t)e->graph.n_vocab;
+	return e->logits + (size_t)e->logits_before[i_slice] * (size_t)e->graph.n_out;
 }
 
 const struct logits_top *engine_top_row(const struct engine *e, int i_slice, int i_row)

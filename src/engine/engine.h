@@ -10,8 +10,9 @@
  * tokens up to their end, and what others see of a shared page is never written.
  *
  * Models with recurrent layers also have a state a sequence, in a slot (states.h). It
- * is saved at ends of pages now and then (checkpoints, in a bounded store); a known
- * prefix is shared up to its last checkpoint, and computed again from there. A state is
+ * is saved at some ends of pages (checkpoints, in a bounded store; engine_seq.c says
+ * which); a known prefix is shared up to its last checkpoint, and computed again from
+ * there. A state is
  * written in place, so after a step that failed (E_BACKEND) its sequences are lost.
  */
 #pragma once
@@ -19,6 +20,7 @@
 
 struct engine;
 struct engine_seq;
+struct engine_fetch;
 
 /* One step's input to the model; built by engine.c, read by arch_*.c and fakes.
  * Letters as in kernels/README.md. */
@@ -44,11 +46,21 @@ struct engine_batch {
  * weight, and the experts are to run with these. */
 typedef bool (*engine_watch_fn)(void *ctx, int i_layer, const struct moe_router_args *a);
 
+/* Pages or states between the device and host memory. */
+struct engine_move {
+	bool is_load;      /* to the device */
+	bool is_state;
+	const int32_t *at; /* (n) pages, or slots */
+	int n;
+	void *host;        /* one behind the other */
+};
+
 /* The model as a sequence of operations: made by an architecture (model/archs.def), or by
  * a test. Owned by the engine after engine_create_with. */
 struct engine_graph {
 	void *ctx;
 	int32_t n_vocab, max_ctx;
+	int32_t n_out;    /* numbers of a row that forward writes; 0: n_vocab logits */
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 	/* A token has the same bits in every step of at most so many tokens; 0: in every
 	 * step. */
@@ -65,8 +77,19 @@ struct engine_graph {
 	/* Copy a page's keys and values in every layer, after the forwards before it
 	 * and before those after it. NULL: the graph keeps none. */
 	enum status (*copy_page)(void *ctx, int32_t dst, int32_t src);
+	/* Bytes of a page and of a state in all layers, and copies of them to and from host
+	 * memory, done on return. NULL: they cannot be copied. */
+	size_t page_bytes, state_bytes;
+	enum status (*move)(void *ctx, const struct engine_move *m);
 	/* As engine_watch_routers. NULL: the graph has no routers. */
 	void (*watch_routers)(void *ctx, engine_watch_fn fn, void *fn_ctx);
+};
+
+/* Hears of each weight that is on the device, packed or uploaded: bytes of the files so
+ * far, and in total. fn NULL: nobody listens. */
+struct load_watch {
+	void (*fn)(void *ctx, int64_t done, int64_t total);
+	void *ctx;
 };
 
 struct engine_opts {
@@ -78,10 +101,26 @@ struct engine_opts {
 	int max_batch_tok;   /* tokens in one step; 0: 2048 */
 	bool prefix_cache;   /* keep the pages of finished sequences for reuse */
 	/* Recurrent models: checkpoints beside the states of max_seqs sequences (0: twice
-	 * as many as those), and the tokens after which one is kept (0: 512). */
+	 * as many as those), and the tokens that lie between them (0: 512, or a quarter of
+	 * the prompt where that is more). */
 	int n_checkpoints, checkpoint_every;
+	struct load_watch load;
+	/* A row of the last norm (D) stands in place of each row of logits. The output
+	 * head is not loaded. For models that give embeddings. */
+	bool gives_rows;
+	/* Folder where pages and states are kept for later, and its bytes at most. NULL or
+	 * "": none. Where it is of no use a warning says why. */
+	const char *kv_dir;
+	int64_t kv_disk_limit;
 };
 
+struct memory_have;
+struct memory_plan;
+/* What engine_create would do with the memory, without loading or taking any. It fails as
+ * that would where the model does not fit. have NULL: the backend's memory. */
+enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *o,
+			const struct memory_have *have, struct memory_plan *out,
+			struct fail *fail) MUST_USE;
 /* Checks every tensor the architecture needs and takes all memory. */
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *o, struct engine **out,
@@ -95,6 +134,8 @@ void engine_destroy(struct engine *e); /* not the model, not the backend */
 
 int engine_n_ctx(const struct engine *e);      /* any */
 int engine_n_vocab(const struct engine *e);    /* any */
+/* Numbers of a row of engine_logits: n_vocab, or with gives_rows the model's width. */
+int engine_n_out(const struct engine *e);      /* any */
 int engine_page_size(const struct engine *e);  /* any */
 int engine_max_seqs(const struct engine *e);   /* any */
 int engine_max_batch_tok(const struct engine *e); /* any */
@@ -117,10 +158,25 @@ struct engine_prompt {
 	const int32_t *tokens; /* (n) */
 	int n;
 	struct str space;      /* its name; empty: the space of everybody */
+	int turn_at;           /* tokens before the user's last words; 0: not known */
 };
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);
+/* What the disk has of a prompt that memory lacks (engine_disk.c). Begins to read it, beside
+ * other steps. NULL: nothing. Call step between steps as long as it returns true; then
+ * create the sequence, then end, which returns the tokens that were read. */
+struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p);
+bool engine_fetch_step(struct engine *e, struct engine_fetch *f);
+int engine_fetch_end(struct engine *e, struct engine_fetch *f); /* NULL is fine */
+/* Between steps: copy pages that sequences have left, about so many bytes, for the writer.
+ * True: there is more to copy. */
+bool engine_disk_work(struct engine *e, size_t max_bytes);
+/* fn is called, by another thread, when a fetch can go on. */
+void engine_set_on_disk(struct engine *e, void (*fn)(void *ctx), void *ctx);
 int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
+/* How many of the next n tokens a slice should take, so that a state is kept before the
+ * user's last words. Without recurrent state: all. */
+int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);
 /* A second sequence with the same first tokens: full pages are shared; the last
  * partial page is shared too until the fork reserves room, then copied. What s has
  * reserved stays with s. For n > 1. */
@@ -172,6 +228,7 @@ void engine_watch_routers(struct engine *e, engine_watch_fn fn, void *ctx);
 struct engine_stats {
 	int64_t prefix_query_tok, prefix_hit_tok; /* totals */
 	int pages_total, pages_free;
-	int checkpoints; /* of recurrent state, now */
+	int checkpoints; /* of recurrent state, now … */
+	int checkpoints_max; /* … and slots, those of running sequences included */
 };
 void engine_stats(const struct engine *e, struct engine_stats *out);

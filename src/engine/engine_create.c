@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "engine/arch.h"
+#include "engine/engine_disk.h"
 #include "engine/memory_plan.h"
 
 static const struct {
@@ -68,15 +70,18 @@ static void set_defaults(struct engine_opts *o, int32_t max_ctx)
 }
 
 /* How many pages, and the context where that had to become smaller. Before this nothing
- * large is allocated. */
+ * large is allocated. have NULL: the memory is the backend's. */
 static enum status plan(struct model *m, struct backend *b, const struct arch *arch,
-			struct engine_opts *o, bool ctx_is_asked, struct arch_limits *l,
-			struct fail *fail)
+			const struct engine_opts *o, bool ctx_is_asked,
+			const struct memory_have *have, struct arch_limits *l,
+			struct memory_plan *p, struct fail *fail)
 {
 	bool has_states = m->config.n_linear > 0;
 	*l = (struct arch_limits){.n_ctx = o->n_ctx, .page_size = o->page_size,
 				  .max_seqs = o->max_seqs,
-				  .max_batch_tok = o->max_batch_tok};
+				  .max_batch_tok = o->max_batch_tok,
+				  .gives_rows = o->gives_rows,
+				  .load = o->load};
 	struct memory_need need = {
 		.weights = model_weight_bytes(m),
 		.scratch = graph_measure(m, b, arch, l),
@@ -86,50 +91,92 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 	need.states = graph_measure(m, b, arch, l) - need.scratch;
 	struct backend_memory memory;
 	b->ops->memory(b, &memory);
-	const struct memory_have have = {memory.total, memory.free, memory.is_system,
-					 b->device};
+	const struct memory_have own = {memory.total, memory.free, memory.is_system,
+					b->device};
 	const struct memory_wish wish = {
 		.page_size = o->page_size, .max_seqs = o->max_seqs, .n_ctx = o->n_ctx,
 		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes};
-	struct memory_plan p;
-	enum status st = memory_plan(&need, &have, &wish, &p, fail);
+	enum status st = memory_plan(&need, have ? have : &own, &wish, p, fail);
 	if (st != OK)
 		return st;
-	if (p.n_pages > INT32_MAX / o->page_size)
+	if (p->n_pages > INT32_MAX / o->page_size)
 		return fail_at(fail, E_CONFIG, "kv_cache",
 			       "a KV cache of %lld pages of %d tokens: %d tokens are possible",
-			       (long long)p.n_pages, o->page_size, INT32_MAX);
-	l->n_pages = (int32_t)p.n_pages;
-	l->n_ctx = o->n_ctx = p.n_ctx;
+			       (long long)p->n_pages, o->page_size, INT32_MAX);
+	l->n_pages = (int32_t)p->n_pages;
+	l->n_ctx = p->n_ctx;
 	return OK;
+}
+
+/* Check the model's architecture and *opts; fill *o with defaults. */
+static enum status prepare(const struct model *m, const struct engine_opts *opts,
+			   const struct arch **arch, struct engine_opts *o,
+			   struct fail *fail)
+{
+	*arch = find_arch(m->config.arch);
+	if (!*arch)
+		return fail_at(fail, E_UNSUPPORTED, "model_type",
+			       "config.json: model_type %s is not supported",
+			       m->config.arch);
+	if (!m->config.has_head && !opts->gives_rows)
+		return fail_at(fail, E_UNSUPPORTED, "architectures",
+			       "%s is an embedding model and cannot write text; name it "
+			       "with embedding_model", m->dir);
+	*o = *opts;
+	enum status st = check_opts(o, m->config.max_ctx, fail);
+	if (st == OK)
+		set_defaults(o, m->config.max_ctx);
+	return st;
+}
+
+enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *opts,
+			const struct memory_have *have, struct memory_plan *out,
+			struct fail *fail)
+{
+	const struct arch *arch;
+	struct engine_opts o;
+	struct arch_limits limits;
+	enum status st = prepare(m, opts, &arch, &o, fail);
+	return st == OK ? plan(m, b, arch, &o, opts->n_ctx != 0, have, &limits, out, fail)
+			: st;
+}
+
+static void open_disk(struct engine *e, const struct model *m, const struct backend *b,
+		      const struct engine_opts *o)
+{
+	struct buf key = {0};
+	struct fail f = {0};
+	if (!o->kv_dir || !*o->kv_dir || !o->prefix_cache)
+		return;
+	engine_disk_key(m, b, o, &key);
+	if (engine_disk_open(e, o->kv_dir, o->kv_disk_limit, buf_str(&key), &f) != OK)
+		log_warn("kv_dir is not used: %s", f.text);
+	buf_deinit(&key);
 }
 
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *opts, struct engine **out,
 			  struct fail *fail)
 {
-	const struct arch *arch = find_arch(m->config.arch);
-	if (!arch)
-		return fail_at(fail, E_UNSUPPORTED, "model_type",
-			       "config.json: model_type %s is not supported",
-			       m->config.arch);
-	struct engine_opts o = *opts;
+	const struct arch *arch;
+	struct engine_opts o;
 	struct arch_limits limits;
 	struct engine_graph graph;
-	enum status st = check_opts(&o, m->config.max_ctx, fail);
-	if (st != OK)
-		return st;
-	set_defaults(&o, m->config.max_ctx);
-	st = plan(m, b, arch, &o, opts->n_ctx != 0, &limits, fail);
+	struct memory_plan p;
+	enum status st = prepare(m, opts, &arch, &o, fail);
+	if (st == OK)
+		st = plan(m, b, arch, &o, opts->n_ctx != 0, NULL, &limits, &p, fail);
 	if (st == OK)
 		st = graph_create(m, b, arch, &limits, &graph, fail);
 	if (st != OK)
 		return st;
+	o.n_ctx = limits.n_ctx;
 	st = engine_create_with(&graph, &o, limits.n_pages, out);
 	if (st != OK) {
 		graph.destroy(graph.ctx);
 		return fail_set(fail, st, "no memory for batches of %d tokens",
 				o.max_batch_tok);
 	}
+	open_disk(*out, m, b, &o);
 	return OK;
 }

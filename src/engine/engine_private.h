@@ -23,6 +23,7 @@ struct engine {
 	struct kvcache *kv;
 	struct spaces *spaces;  /* of kv */
 	struct states *states;  /* NULL: the model has no recurrent state */
+	struct engine_disk *disk; /* NULL: nothing is kept on disk */
 	int checkpoint_every;
 	int n_ctx, max_seqs, max_batch_tok, max_pages_per_seq;
 	/* One step's batch; the arrays are taken once, for the largest, in one block
@@ -30,7 +31,7 @@ struct engine {
 	struct engine_batch batch;
 	struct batch_arrays arrays;
 	int32_t *logits_before; /* (B) logit rows of the slices before this one */
-	float *logits;          /* (max_batch_tok, V) */
+	float *logits;          /* (max_batch_tok, n_out) */
 	const struct logits_top *top; /* (R), the graph's; NULL: logits are written */
 	bool *is_fetched;       /* (max_batch_tok) rows of logits, where top is not NULL */
 	uint64_t step_no;
@@ -44,6 +45,8 @@ struct engine_seq {
 	 * writer: room must be reserved (and the page copied) before a step. */
 	bool tail_is_borrowed;
 	kvcache_prefix prefix;  /* of the full pages */
+	char *space;            /* its space of the cache, space_n bytes; NULL: everybody's */
+	size_t space_n;
 	/* Recurrent state after `length` tokens; -1: zeros. Shared with forks and
 	 * checkpoints until a step; where room is reserved and it is shared, `next` is the
 	 * slot that the step leaves it in. */
@@ -51,9 +54,11 @@ struct engine_seq {
 	bool is_lost;           /* a step failed after it began to change the state */
 	int32_t save;           /* slot that this step saves to, -1: none … */
 	int save_length;        /* … when the sequence has so many tokens */
-	/* The checkpoints it made last, and where the last one is that stays. */
+	/* The checkpoint it made last, and where the last one is that stays. */
 	kvcache_prefix checkpoint;
 	int checkpoint_length, kept_length;
+	int checkpoint_every;   /* so many tokens apart they stay … */
+	int turn_at, n_prompt;  /* … and at these two ends of pages; 0: none */
 	uint64_t step_no;       /* last step it was in */
 	int n_draft;            /* guesses of that step which may still be confirmed */
 	int32_t pages[];        /* (max_pages_per_seq) */

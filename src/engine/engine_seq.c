@@ -2,27 +2,38 @@
  *
  * Sequences: page tables over the KV cache.
  *
- * Position p of a sequence lies in pages[p / P] at offset p % P. A page may be held
- * by several sequences. Full pages are only read. A partial page has one writer,
- * the sequence that took it; forks of that sequence borrow the page: they read the
- * offsets below their own length, which the writer has passed and leaves alone, and
- * take a copy when they want to write on. So a fork costs nothing until then, and
- * the sequence that was forked never needs a page it had not reserved.
+ * Position p of a sequence lies in pages[p / P] at offset p % P. Several sequences may
+ * hold a page. Full pages are only read. A partial page has one writer, the sequence
+ * that allocated it. Forks of that sequence borrow the page. They read only the offsets
+ * below their own length, which the writer has passed. A fork copies the page when it
+ * wants to write. So a fork costs nothing at first, and its origin never needs a page
+ * that it had not reserved.
  *
- * A recurrent state lies in one slot. A step reads it from `state` and leaves it in
- * `next`: the same where the sequence alone holds the slot, a slot taken with the room
- * for the step where a fork or a checkpoint shares it. So forks and resumed checkpoints
- * are never copied either. On the way through a slice the step saves the state at the
- * last end of a page into one more slot, if one is to be had, as a checkpoint. Of the
- * checkpoints a sequence makes, those stay that are checkpoint_every tokens apart; the
- * newest of the others stays until the next.
+ * A recurrent state lies in one slot. A step reads it from `state` and writes it to
+ * `next`. The two are the same slot if no fork or checkpoint shares it. Otherwise
+ * `next` is another slot, reserved with the pages of the step. So forks and resumed
+ * checkpoints copy no state either.
+ *
+ * Within a slice, the step also saves the state at the last end of a page into one more
+ * slot, if one is free. That is a checkpoint.
+ *
+ *   prompt   |------|------|------|--T--|--E            |  spread, T, E: stay
+ *   answer                                 >   >   >   >   each replaces the last
+ *
+ * Three kinds of checkpoints stay: before the user's last words (T), for users who edit
+ * them; at the prompt's end (E), for users who ask again; and far enough apart over the
+ * rest. The newest of the others stays until the next one. At the end of an answer, the
+ * next turn resumes there.
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/engine_disk.h"
 #include "engine/engine_private.h"
+
+#define SPREAD_MAX 4 /* checkpoints that one prompt leaves by their distance */
 
 static int pages_for(const struct engine *e, int n_tok)
 {
@@ -69,6 +80,11 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
 	int size = kvcache_page_size(e->kv), n = p->n;
 	struct engine_seq *s = seq_alloc(e);
 	s->prefix = spaces_root(e->spaces, p->space);
+	s->space = p->space.n ? xstrndup(p->space.p, p->space.n) : NULL;
+	s->space_n = p->space.n;
+	s->turn_at = MIN(p->turn_at, n) / size * size;
+	s->n_prompt = (n - 1) / size * size;
+	s->checkpoint_every = MAX(e->checkpoint_every, n / SPREAD_MAX);
 	kvcache_prefix known = s->prefix; /* where the last checkpoint is */
 	int n_known = 0;
 	int32_t state = -1;
@@ -180,9 +196,12 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 	fork->n_pages = pages_for(e, s->length);
 	fork->tail_is_borrowed = s->length % kvcache_page_size(e->kv) != 0;
 	fork->prefix = s->prefix;
+	fork->space = s->space ? xstrndup(s->space, s->space_n) : NULL;
+	fork->space_n = s->space_n;
 	fork->state = fork->next = s->state;
 	fork->is_lost = s->is_lost;
 	fork->checkpoint_length = fork->kept_length = s->length;
+	fork->checkpoint_every = s->checkpoint_every;
 	if (fork->state >= 0)
 		states_hold(e->states, fork->state);
 	for (int i = 0; i < fork->n_pages; i++) {
@@ -193,22 +212,34 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 	return OK;
 }
 
+int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n)
+{
+	bool stops = e->states && kvcache_keeps(e->kv) && s->length < s->turn_at;
+	return stops ? MIN(n, s->turn_at - s->length) : n;
+}
+
+/* Before another is made: does the newest checkpoint stay? */
+static void settle_checkpoint(struct engine *e, struct engine_seq *s)
+{
+	int at = s->checkpoint_length;
+	if (at == s->turn_at || at == s->n_prompt ||
+	    at - s->kept_length >= s->checkpoint_every)
+		s->kept_length = at;
+	else if (s->checkpoint != KVCACHE_ROOT)
+		states_drop(e->states, s->checkpoint);
+	s->checkpoint = KVCACHE_ROOT;
+}
+
 void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n)
 {
 	int size = kvcache_page_size(e->kv), end = (s->length + n) / size * size;
-	bool is_prefill = n > 1;
 	s->save = -1;
 	s->save_length = end;
 	if (end <= s->length || !kvcache_keeps(e->kv))
 		return;
-	/* A decoding sequence ends a page every few tokens: only as often as one stays.
-	 * What it made last of its prompt stays too. */
-	if (!is_prefill && s->checkpoint_length > s->kept_length) {
-		s->kept_length = s->checkpoint_length;
-		s->checkpoint = KVCACHE_ROOT;
-	}
-	if (is_prefill || end - s->kept_length >= e->checkpoint_every)
-		s->save = states_alloc(e->states);
+	/* Now and not afterwards, so that the new one finds the old one's slot. */
+	settle_checkpoint(e, s);
+	s->save = states_alloc(e->states);
 }
 
 void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run)
@@ -227,12 +258,6 @@ void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run)
 /* The sequence has just reached what s->save is the state of. */
 static void keep_checkpoint(struct engine *e, struct engine_seq *s)
 {
-	bool stays = s->checkpoint_length - s->kept_length >= e->checkpoint_every;
-	if (stays)
-		s->kept_length = s->checkpoint_length;
-	else if (s->checkpoint != KVCACHE_ROOT)
-		states_drop(e->states, s->checkpoint);
-	s->checkpoint = KVCACHE_ROOT;
 	s->checkpoint_length = s->length;
 	if (states_find(e->states, s->prefix) < 0) { /* else it is another's */
 		states_keep(e->states, s->save, s->prefix);
@@ -262,6 +287,7 @@ void engine_seq_destroy(struct engine *e, struct engine_seq *s)
 {
 	if (!s)
 		return;
+	engine_disk_keep(e, s);
 	/* Last to first: see kvcache.c on the order of eviction. */
 	for (int i = s->n_pages - 1; i >= 0; i--)
 		kvcache_release(e->kv, s->pages[i]);
@@ -269,5 +295,6 @@ void engine_seq_destroy(struct engine *e, struct engine_seq *s)
 		states_release(e->states, s->next);
 	if (e->states)
 		states_release(e->states, s->state);
+	free(s->space);
 	free(s);
 }

@@ -27,6 +27,25 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 			n_tok, backend_why(g->b, st));
 }
 
+/* graph_norm: eps, and the weights that undo it. */
+#define AS_IS_EPS 0x1p60f
+#define AS_IS_WEIGHT 0x1p30f
+
+static enum status put_as_is(struct graph *g, struct fail *fail)
+{
+	if (g->arch->norms[NORM_MIXER] && g->arch->norms[NORM_MLP])
+		return OK;
+	size_t d = (size_t)g->c->d_model;
+	float *all = xmalloc(d * sizeof *all);
+	for (size_t i = 0; i < d; i++)
+		all[i] = AS_IS_WEIGHT;
+	enum status st = graph_put_floats(g, all, d, &g->as_is, fail);
+	if (st == OK) /* an upload may still be reading it */
+		st = g->b->ops->sync(g->b, fail);
+	free(all);
+	return st;
+}
+
 static const struct mixer *mixer_of(const struct graph *g, int i_layer)
 {
 	return g->c->is_linear && g->c->is_linear[i_layer] ? g->arch->linear_mixer
@@ -60,11 +79,14 @@ static enum status load_all(struct graph *g, struct fail *fail)
 	};
 	enum status st = graph_load_parts(g, -1, body, ARRAY_LEN(body), fail);
 	g->head = g->embed;
+	bool has_head = !g->limits.gives_rows;
 	snprintf(head, sizeof head, "%slm_head", c->prefix);
 	if (c->tied_embeddings)
 		graph_layer_name(g, -1, "embed_tokens", head);
-	if (st == OK && (!c->tied_embeddings || g->b->int8_head))
+	if (st == OK && has_head && (!c->tied_embeddings || g->b->int8_head))
 		st = graph_load_head(g, head, fail);
+	if (st == OK)
+		st = put_as_is(g, fail);
 	for (int i = 0; i < c->n_layers && st == OK; i++) {
 		st = load_norms(g, i, fail);
 		if (st == OK)
@@ -97,7 +119,8 @@ static enum status alloc_shared(struct graph *g, size_t n_rows, struct fail *fai
 	enum status st = g->b->ops->alloc_shared(g->b, ids_count(g) * sizeof *g->ids, &p);
 	if (st == OK)
 		g->ids_host = p;
-	if (st == OK && g->b->is_far && g->c->n_vocab <= LOGITS_TOP_MAX_VOCAB) {
+	bool has_top = g->b->is_far && !g->limits.gives_rows;
+	if (st == OK && has_top && g->c->n_vocab <= LOGITS_TOP_MAX_VOCAB) {
 		st = g->b->ops->alloc_shared(g->b, n_rows * sizeof *g->top, &p);
 		g->top = st == OK ? p : NULL;
 	}
@@ -110,6 +133,7 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t d = (size_t)c->d_model, half = (size_t)c->n_rot / 2;
 	size_t rows = MIN(t, ARCH_LOGIT_ROWS);
+	size_t n_logits = g->limits.gives_rows ? 1 : rows * (size_t)c->n_vocab;
 	bool has_post = g->arch->norms[NORM_MIXER_POST] || g->arch->norms[NORM_MLP_POST];
 	const struct graph_want wanted[] = {
 		{&g->ids, ids_count(g) * sizeof *g->ids},
@@ -118,7 +142,7 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 		{&g->part, has_post ? t * d * sizeof *g->part : 1},
 		{&g->rows, rows * d * sizeof *g->rows},
 		{&g->rows_n, rows * d * act},
-		{&g->logits, rows * (size_t)c->n_vocab * sizeof *g->logits},
+		{&g->logits, n_logits * sizeof *g->logits},
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	for (int32_t r = 0; r < c->n_ropes && st == OK; r++) {
@@ -187,6 +211,8 @@ static enum status run_logits(struct graph *g, const struct graph_step *s, int32
 			      int32_t t, struct fail *fail)
 {
 	const struct graph_ids *ids = &s->ids;
+	profile_layer(g->b->profile, -1);
+	profile_enter(g->b->profile, PROFILE_HEAD);
 	/* Of every token, as a decode step wants it: they lie there in order. */
 	bool is_all = s->b->n_logit_rows == s->b->n_tok;
 	if (!is_all)
@@ -195,6 +221,8 @@ static enum status run_logits(struct graph *g, const struct graph_step *s, int32
 	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
 	    .x = is_all ? g->x + (size_t)r * (size_t)g->c->d_model : g->rows,
 	    .weight = g->out_norm, .y = g->rows_n);
+	if (g->limits.gives_rows)
+		return OK;
 	RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
 	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
 	if (g->has_top)
@@ -219,6 +247,27 @@ enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 	return OK;
 }
 
+struct rms_norm_args graph_norm(const struct graph *g, const struct layer *l,
+				enum graph_norm which, int32_t t)
+{
+	const float *weight = l->norms[which];
+	return (struct rms_norm_args){.n_tok = t, .dim = g->c->d_model,
+				      .eps = weight ? g->c->norm_eps : AS_IS_EPS,
+				      .x = g->x, .weight = weight ? weight : g->as_is,
+				      .y = g->n};
+}
+
+void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t window,
+			   int32_t n_numbers)
+{
+	double n_read = 0;
+	profile_enter(g->b->profile, PROFILE_ATTENTION);
+	for (int i = 0; g->b->profile && i < s->b->n_seq; i++)
+		n_read += window ? MIN(window, s->b->n_ctx[i]) : s->b->n_ctx[i];
+	profile_bytes(g->b->profile, PROFILE_ATTENTION,
+		      n_read * n_numbers * (double)dtype_bytes(g->b->kv_type));
+}
+
 /* All that a step queues up to its first piece of logits: what may be recorded. */
 static enum status run_step(struct graph *g, const struct graph_step *s,
 			    struct fail *fail)
@@ -234,6 +283,8 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 		    .table = g->rope[r], .scale = g->rope_factor[r]);
 	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
 		const struct layer *l = &g->layers[i];
+		profile_layer(g->b->profile, i);
+		profile_enter(g->b->profile, PROFILE_QKV);
 		st = mixer_of(g, i)->run(g, l, s, fail);
 		if (st == OK)
 			st = mlp_run(g, l, s, fail);
@@ -261,6 +312,25 @@ static enum status try_step(struct graph *g, struct fail *fail)
 	g->has_top = g->top != NULL;
 	enum status st = run_step(g, &s, fail);
 	return st == OK ? run_logits(g, &s, 0, 0, fail) : st;
+}
+
+/* The same for rows of the last norm: as they are computed, into rows_host. */
+static enum status bring_rows(struct graph *g, const struct graph_step *s,
+			      struct fail *fail)
+{
+	size_t n_bytes = (size_t)g->c->d_model * dtype_bytes(g->b->act_type);
+	int32_t n_rows = s->b->n_logit_rows;
+	enum status st = OK;
+	for (int32_t r = 0, n; r < n_rows && st == OK; r += n) {
+		n = MIN(ARCH_LOGIT_ROWS, n_rows - r);
+		if (r > 0)
+			st = run_logits(g, s, r, n, fail);
+		if (st == OK)
+			st = g->b->ops->download(g->b, (char *)g->rows_host +
+						 (size_t)r * n_bytes,
+						 g->rows_n, (size_t)n * n_bytes);
+	}
+	return st;
 }
 
 /* All logits to the host, where not what is known of them suffices (it has come by itself).
@@ -307,17 +377,26 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	bool is_new;
 	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= ARCH_LOGIT_ROWS;
 	uint64_t key = arch_step_key(g->id, &g->limits, b, &s.n_ctx_max);
-	key = g->watch ? 0 : key; /* a watched step waits in its middle */
+	/* A watched step waits in its middle; a replayed one does not pass its stages. */
+	bool is_measured = profile_begin(g->b->profile);
+	key = g->watch || (is_measured && g->b->profile->device) ? 0 : key;
 	put_ids(g, b, &s.ids);
 	enum status st = g->b->ops->step_begin(g->b, key, &is_new);
 	if (st == OK && is_new)
 		st = run_step(g, &s, fail);
 	enum status end = g->b->ops->step_end(g->b);
 	st = st == OK ? end : st;
+	profile_enter(g->b->profile, PROFILE_HOST);
 	if (st == OK)
-		st = bring_logits(g, &s, logits, fail);
+		st = g->limits.gives_rows ? bring_rows(g, &s, fail)
+					  : bring_logits(g, &s, logits, fail);
 	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
-	return st == OK ? synced : st;
+	st = st == OK ? synced : st;
+	profile_end(g->b->profile, b->n_tok, st == OK);
+	if (st == OK && g->limits.gives_rows)
+		for (size_t i = 0; i < (size_t)b->n_logit_rows * (size_t)g->c->d_model; i++)
+			logits[i] = blocks_float(g->rows_host, g->b->act_type, i);
+	return st;
 }
 
 static enum status copy_page(void *ctx, int32_t dst, int32_t src)
@@ -356,6 +435,7 @@ static void destroy(void *ctx)
 	free(g->blocks);
 	free(g->expert_weights);
 	free(g->head_memory);
+	free(g->rows_host);
 	g->b->ops->free_shared(g->b, g->ids_host);
 	g->b->ops->free_shared(g->b, g->top);
 	free(g->layers);
@@ -401,7 +481,13 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
 					   (size_t)g->c->n_experts + 1,
 				   sizeof *g->expert_weights);
-	enum status st = g->expert_weights ? OK : E_NOMEM;
+	if (limits->gives_rows) {
+		size_t n = (size_t)limits->max_batch_tok * (size_t)g->c->d_model;
+		g->rows_host = calloc(n, dtype_bytes(b->act_type));
+	}
+	bool has_memory = g->expert_weights && (!limits->gives_rows || g->rows_host);
+	enum status st = has_memory ? OK : E_NOMEM;
+	g->n_to_load = model_weight_bytes(m);
 	if (st == OK && b->ops->load_begin)
 		b->ops->load_begin(b, m);
 	if (st == OK)
@@ -422,9 +508,12 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	}
 	*out = (struct engine_graph){
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
+		.n_out = limits->gives_rows ? g->c->d_model : 0,
 		.n_states = limits->n_states, .few_tok = b->few_tok,
 		.forward = forward, .destroy = destroy,
-		.copy_page = copy_page, .top = top, .fetch = fetch,
+		.copy_page = copy_page, .move = graph_move,
+		.page_bytes = graph_move_bytes(g, false),
+		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = fetch,
 		.watch_routers = watch_routers};
 	return OK;
 }

@@ -26,6 +26,8 @@
 struct arch_limits {
 	int32_t n_ctx, page_size, n_pages, max_seqs, max_batch_tok;
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
+	struct load_watch load; /* hears of the weights */
+	bool gives_rows;  /* engine_opts.gives_rows */
 };
 
 /* Logits come off the device in pieces of this many rows. */
@@ -71,6 +73,7 @@ struct attention {
 struct attention_scratch {
 	void *q, *k, *v, *y;                /* (T, H or G, K) act */
 	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
+	float *q_wide, *k_wide;             /* (T, H or G, K) before norms over all heads */
 };
 
 struct mla {
@@ -137,6 +140,7 @@ struct layer {
 	struct delta_layer delta;
 	struct mlp mlp;
 	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
+	size_t k_bytes, v_bytes;      /* of one page of each */
 };
 
 struct arch;
@@ -149,9 +153,11 @@ struct graph {
 	uint16_t id;                   /* arch_graph_id */
 	engine_watch_fn watch;         /* of routers; NULL: none */
 	void *watch_ctx;
+	int64_t n_loaded, n_to_load;   /* bytes of weights */
 	struct weight embed, head;
 	void *head_memory; /* what head points into, where it is not the model's */
 	const float *out_norm;
+	const float *as_is;            /* (D) weights of graph_norm without a norm; or NULL */
 	struct layer *layers;          /* (L) */
 	struct weight *expert_weights; /* host, all layers' */
 	/* graph_measure: bytes are added up here, and nothing is allocated. Else NULL. */
@@ -170,6 +176,7 @@ struct graph {
 	float *part;                   /* (T, D) of a part, before its norm */
 	float *rows;                   /* (ARCH_LOGIT_ROWS, D) */
 	void *rows_n;                  /* (ARCH_LOGIT_ROWS, D) act */
+	void *rows_host;               /* host (T, D) act; NULL: no gives_rows */
 	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
 	struct logits_top *top;        /* (ARCH_LOGIT_ROWS) shared; NULL: b is not far */
 	bool has_top;                  /* it is of the last step */
@@ -190,6 +197,10 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
 		      const struct arch_limits *limits);
 
+/* engine_graph.move of a graph, and the bytes of one page or state. */
+enum status graph_move(void *ctx, const struct engine_move *m);
+size_t graph_move_bytes(const struct graph *g, bool is_state);
+
 /* --- for mixers and architectures -------------------------------------------------- */
 
 /* Queue an operation of graph g, or return from the caller with its failure. */
@@ -201,6 +212,11 @@ int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arc
 enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok,
 			    enum status st, struct fail *fail);
 
+/* Attention's keys and values of a layer, for the profile: each of the step's sequences
+ * reads them once at least. Enters stage ATTENTION. */
+void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t window,
+			   int32_t n_numbers);
+
 /* x += W in (+ bias), or norms[post] of that where the layer has it. */
 struct graph_add {
 	const struct weight *w;
@@ -210,6 +226,12 @@ struct graph_add {
 };
 enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 		      const struct graph_add *a, struct fail *fail) MUST_USE;
+
+/* The norm `which` of x, for a part of layer l to read t tokens of g->x in g->n. Where the
+ * layer has no such norm g->n becomes x itself: beside an eps of 2^60 the squares of x
+ * vanish, so x is divided by 2^30 and multiplied by weights of 2^30, which is exact. */
+struct rms_norm_args graph_norm(const struct graph *g, const struct layer *l,
+				enum graph_norm which, int32_t t);
 
 /* Zeroed memory of the device; out: where the pointer goes. */
 enum status graph_alloc(struct graph *g, size_t n_bytes, void *out,

@@ -44,6 +44,16 @@ enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 	return st;
 }
 
+/* A weight of n_bytes is where it is computed with. What a format adds to a tensor's bytes
+ * must not make more of the sum than there is. */
+static void tell_loaded(struct graph *g, size_t n_bytes)
+{
+	const struct load_watch *w = &g->limits.load;
+	g->n_loaded = MIN(g->n_loaded + (int64_t)n_bytes, g->n_to_load);
+	if (w->fn)
+		w->fn(w->ctx, g->n_loaded, g->n_to_load);
+}
+
 static enum status load_weight(struct graph *g, const char *name,
 			       const struct graph_part *p, struct fail *fail)
 {
@@ -51,7 +61,11 @@ static enum status load_weight(struct graph *g, const char *name,
 	enum status st = model_weight(g->m, name, p->rows, p->cols, &host, fail);
 	host.is_table = p->out == &g->embed && !g->c->tied_embeddings;
 	host.keeps_rows = p->kind == GRAPH_ROWS;
-	return st == OK ? g->b->ops->load_weight(g->b, &host, p->out, fail) : st;
+	if (st == OK)
+		st = g->b->ops->load_weight(g->b, &host, p->out, fail);
+	if (st == OK)
+		tell_loaded(g, weight_bytes(&host));
+	return st;
 }
 
 enum status graph_load_head(struct graph *g, const char *name, struct fail *fail)
@@ -61,6 +75,8 @@ enum status graph_load_head(struct graph *g, const char *name, struct fail *fail
 	enum status st = model_weight(g->m, name, c->n_vocab, c->d_model, &host, fail);
 	if (st != OK)
 		return st;
+	if (!c->tied_embeddings)
+		tell_loaded(g, weight_bytes(&host));
 	if (!g->b->int8_head || quant_bits(host.quant) < 16)
 		return c->tied_embeddings
 			       ? OK
@@ -143,6 +159,8 @@ enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int3
 {
 	size_t n_tok = (size_t)g->limits.page_size * (size_t)g->limits.n_pages;
 	size_t size = dtype_bytes(g->b->kv_type);
+	l->k_bytes = (size_t)g->limits.page_size * (size_t)n_k * size;
+	l->v_bytes = (size_t)g->limits.page_size * (size_t)n_v * size;
 	enum status st = graph_alloc(g, n_tok * (size_t)n_k * size, &l->k_pages, fail);
 	if (st == OK && n_v)
 		st = graph_alloc(g, n_tok * (size_t)n_v * size, &l->v_pages, fail);

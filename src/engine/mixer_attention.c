@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   n = norm(x);  q, k, v = W n (+ bias)
- *   norm (where the model has it) and rotate each head of q and k; k, v to the cache
+ *   norm (where the model has it) each head of q and k, or all heads of each together
+ *   rotate each head of q and k; k, v to the cache
  *   y = attention(q, cache) (* sigmoid(gate), where q came with one)
  *   x += Wo y
  */
@@ -26,8 +27,10 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 		{"self_attn.o_proj", GRAPH_WEIGHT, d, nq, &a->o},
 	};
 	const struct graph_part norms[] = {
-		{"self_attn.q_norm.weight", GRAPH_NORM, k, 0, &a->q_norm},
-		{"self_attn.k_norm.weight", GRAPH_NORM, k, 0, &a->k_norm},
+		{"self_attn.q_norm.weight", GRAPH_NORM, c->wide_qk_norm ? nq : k, 0,
+		 &a->q_norm},
+		{"self_attn.k_norm.weight", GRAPH_NORM, c->wide_qk_norm ? nkv : k, 0,
+		 &a->k_norm},
 	};
 	const struct graph_part biases[] = {
 		{"self_attn.q_proj.bias", GRAPH_VECTOR, nq, 0, &a->q_bias},
@@ -39,7 +42,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 					 &a->sinks};
 	a->window = c->is_windowed && c->is_windowed[i] ? c->window : 0;
 	enum status st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
-	if (st == OK && c->qk_norm)
+	if (st == OK && (c->qk_norm || c->wide_qk_norm))
 		st = graph_load_parts(g, i, norms, ARRAY_LEN(norms), fail);
 	if (st == OK && c->qkv_bias)
 		st = graph_load_parts(g, i, biases, c->o_bias ? 4 : 3, fail);
@@ -80,6 +83,8 @@ static enum status alloc(struct graph *g, struct fail *fail)
 		{&r->v, t * nkv * act},
 		{&r->y, t * nq * act},
 		{&r->q_gate, c->gated_attention ? t * 2 * nq * act : 1},
+		{&r->q_wide, c->wide_qk_norm ? t * nq * sizeof *r->q_wide : 1},
+		{&r->k_wide, c->wide_qk_norm ? t * nkv * sizeof *r->k_wide : 1},
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	for (int i = 0; i < c->n_layers; i++)
@@ -91,6 +96,30 @@ static enum status alloc(struct graph *g, struct fail *fail)
 	return st;
 }
 
+/* r->q (or q, with its gate), r->k and r->v from norm(x). */
+static enum status project(struct graph *g, const struct layer *l, int32_t t, void *q,
+			   struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct attention *a = &l->attention;
+	const struct attention_scratch *r = &g->attention;
+	const struct rms_norm_args norm = graph_norm(g, l, NORM_MIXER, t);
+	bool is_wide = c->wide_qk_norm;
+	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 3,
+	    .out = {{.w = &a->q, .bias = a->q_bias, .y = is_wide ? r->q_wide : q,
+		     .is_f32 = is_wide},
+		    {.w = &a->k, .bias = a->k_bias, .y = is_wide ? r->k_wide : r->k,
+		     .is_f32 = is_wide},
+		    {.w = &a->v, .bias = a->v_bias, .y = r->v}});
+	if (!is_wide)
+		return OK;
+	RUN(rms_norm, .n_tok = t, .dim = c->n_heads * c->head_dim, .eps = c->norm_eps,
+	    .x = r->q_wide, .weight = a->q_norm, .y = r->q);
+	RUN(rms_norm, .n_tok = t, .dim = c->n_kv_heads * c->head_dim, .eps = c->norm_eps,
+	    .x = r->k_wide, .weight = a->k_norm, .y = r->k);
+	return OK;
+}
+
 static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
 		       struct fail *fail)
 {
@@ -100,20 +129,18 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	int32_t t = s->b->n_tok, dim = c->head_dim;
 	void *q = c->gated_attention ? r->q_gate : r->q;
 	struct kv_pages kv = {l->k_pages, l->v_pages, g->b->kv_type, g->limits.page_size};
-	struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model, .eps = c->norm_eps,
-				     .x = g->x, .weight = l->norms[NORM_MIXER],
-				     .y = g->n};
-	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 3,
-	    .out = {{.w = &a->q, .bias = a->q_bias, .y = q},
-		    {.w = &a->k, .bias = a->k_bias, .y = r->k},
-		    {.w = &a->v, .bias = a->v_bias, .y = r->v}});
+	enum status st = project(g, l, t, q, fail);
+	if (st != OK)
+		return st;
 	struct qk_norm_rope_kv_args fresh = {
 		.n_tok = t, .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads,
 		.head_dim = dim, .n_freq = a->n_freq, .eps = c->norm_eps, .q = r->q,
-		.k = r->k, .v = r->v, .q_norm = a->q_norm, .k_norm = a->k_norm,
+		.k = r->k, .v = r->v, .q_norm = c->qk_norm ? a->q_norm : NULL,
+		.k_norm = c->qk_norm ? a->k_norm : NULL,
 		.rope = a->rope, .slot = s->ids.slot, .kv = kv, .q_scale = s->ids.q_scale,
 		.q_from = c->gated_attention ? q : NULL,
 		.q_pitch = c->gated_attention ? 2 * dim : 0};
+	graph_enter_attention(g, s, a->window, 2 * c->n_kv_heads * dim);
 	RUN(attention, .fresh = &fresh, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_kv_heads, .head_dim = dim,
 	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
@@ -125,6 +152,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		RUN(sigmoid_gate, .n_tok = t, .dim = c->n_heads * dim, .y = r->y,
 		    .gate = {(char *)q + (size_t)dim * dtype_bytes(g->b->act_type),
 			     c->n_heads * 2 * dim, c->n_heads, dim, 2 * dim});
+	profile_enter(g->b->profile, PROFILE_OUT);
 	return graph_add(g, l, t, &(struct graph_add){&a->o, a->o_bias, r->y,
 						      NORM_MIXER_POST}, fail);
 }

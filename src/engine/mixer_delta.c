@@ -198,6 +198,10 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	enum status st = project(g, l, t, &f, fail);
 	if (st != OK)
 		return st;
+	profile_enter(g->b->profile, PROFILE_DELTA);
+	profile_bytes(g->b->profile, PROFILE_DELTA,
+		      (double)s->b->n_seq * c->delta_v_heads * c->delta_k_dim *
+			      c->delta_v_dim * (double)sizeof(float));
 	RUN(causal_conv, .n_tok = t, .n_seq = s->b->n_seq, .width = c->conv_width,
 	    .n_parts = f.n_parts, .part = {f.qkv[0], f.qkv[1], f.qkv[2]},
 	    .weight = a->conv, .first_tok = s->ids.first_tok, .states = s->ids.states,
@@ -210,6 +214,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	    .states = s->ids.states, .state = a->state, .y = r->y);
 	RUN(gated_norm, .n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,
 	    .eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y);
+	profile_enter(g->b->profile, PROFILE_OUT);
 	return graph_add(g, l, t, &(struct graph_add){&a->out, NULL, r->y, NORM_MIXER_POST},
 			 fail);
 }

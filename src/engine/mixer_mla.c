@@ -106,9 +106,7 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	const struct mla *a = &l->mla;
 	const struct mla_scratch *r = &g->mla;
 	struct linear_out kv = {.w = &a->kv_a, .y = r->kv};
-	const struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model,
-					   .eps = c->norm_eps, .x = g->x,
-					   .weight = l->norms[NORM_MIXER], .y = g->n};
+	const struct rms_norm_args norm = graph_norm(g, l, NORM_MIXER, t);
 	if (!c->q_lora) {
 		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2,
 		    .out = {{.w = &a->q, .y = r->q}, kv});
@@ -145,12 +143,20 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	    .w = is_split ? &a->k_b : &a->kv_b, .pitch = is_split ? c->kv_lora : pitch,
 	    .first = 0, .n = is_split ? c->kv_lora : c->nope_dim, .is_transposed = !is_split,
 	    .x = r->q, .x_pitch = c->head_dim, .y = r->q_wide, .y_pitch = wide);
+	if (g->b->profile && t > 0) {
+		const struct weight *kv_b = is_split ? &a->k_b : &a->kv_b;
+		profile_bytes(g->b->profile, PROFILE_QKV, (double)weight_bytes(kv_b));
+		profile_bytes(g->b->profile, PROFILE_OUT,
+			      is_split ? (double)weight_bytes(&a->v_b) : 0);
+	}
+	graph_enter_attention(g, s, 0, wide);
 	RUN(attention, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,
 	    .n_kv_heads = 1, .head_dim = wide, .v_dim = c->kv_lora,
 	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
 	    .scale = r->scale, .q = r->q_wide, .kv = kv, .seq_of = s->ids.seq_of,
 	    .position = s->ids.position, .first_tok = s->ids.first_tok,
 	    .page_table = s->ids.page_table, .y = r->y_wide);
+	profile_enter(g->b->profile, PROFILE_OUT);
 	RUN(head_linear, .n_tok = t, .n_heads = c->n_heads,
 	    .w = is_split ? &a->v_b : &a->kv_b, .pitch = is_split ? c->v_dim : pitch,
 	    .first = is_split ? 0 : c->nope_dim, .n = c->v_dim, .x = r->y_wide,

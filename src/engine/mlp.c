@@ -194,6 +194,7 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 		.n_groups_used = c->n_groups_used,
 		.scale = c->routed_scale, .bias = m->router_bias,
 		.logit_bias = m->logit_bias};
+	profile_enter(g->b->profile, g->watch ? PROFILE_ROUTER : PROFILE_GATE_UP);
 	if (g->watch) { /* who watches sees, and may change, the choice */
 		enum status st = g->b->ops->moe_router(g->b, &router);
 		if (st != OK)
@@ -217,13 +218,13 @@ enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_s
 	const struct mlp *m = &l->mlp;
 	const struct mlp_scratch *r = &g->mlp;
 	int32_t t = s->b->n_tok;
-	const struct rms_norm_args norm = {.n_tok = t, .dim = c->d_model,
-					   .eps = c->norm_eps, .x = g->x,
-					   .weight = l->norms[NORM_MLP], .y = g->n};
+	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, t);
 	if (m->has_experts)
 		return run_experts(g, l, t, &norm, fail);
+	profile_enter(g->b->profile, PROFILE_GATE_UP);
 	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2, .act = &c->act,
 	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
+	profile_enter(g->b->profile, PROFILE_DOWN);
 	return graph_add(g, l, t, &(struct graph_add){&m->down, NULL, r->gate,
 						      NORM_MLP_POST}, fail);
 }

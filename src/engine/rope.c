@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plain rotary positions turn pair i by theta^(-i/n) a position (Su et al., RoFormer,
- * 2021). A model stretched to a context longer than it was first trained on turns
- * slower:
+ * Plain rotary positions turn pair i by theta^(-i/n) for each position (Su et al.,
+ * RoFormer, 2021). A model stretched to a longer context than in training turns slower:
  *
- *   linear  every pair, by the factor (Chen et al., Position Interpolation, 2023)
- *   llama3  pairs that turn less than low_freq times in the original context by the
- *           factor, more than high_freq times not at all, between them by parts of
- *           both (Llama 3.1)
- *   factors each pair by one of its own, that came with the weights
- *   yarn    the same between beta_slow and beta_fast turns, but by parts that are
- *           linear in i; and attention is sharpened (Peng et al., YaRN, 2023, 3.2-3.4)
+ *   linear  every pair is divided by the factor (Chen et al., Position Interpolation,
+ *           2023)
+ *   llama3  pairs with less than low_freq turns in the original context are divided by
+ *           the factor. Pairs with more than high_freq turns stay. Those between get a
+ *           mix of both (Llama 3.1).
+ *   factors each pair is divided by its own factor, which comes with the weights
+ *   yarn    as llama3, between beta_slow and beta_fast turns, with a mix that is linear
+ *           in i. Attention is sharpened (Peng et al., YaRN, 2023, 3.2-3.4).
  *
- * Late queries may be longer too (Llama 4; Ministral 3), so that attention stays as sharp
- * over more tokens.
+ * Llama 4 and Ministral 3 also lengthen late queries, so that attention over more
+ * tokens stays as sharp.
  *
- * Where papers leave a choice (rounding of the bounds, the default sharpness) it is
- * made as modeling_rope_utils.py of Hugging Face Transformers does.
+ * Papers leave the rounding of bounds and the default sharpness open. Both are as in
+ * modeling_rope_utils.py of Hugging Face Transformers.
  */
 #include "engine/rope.h"
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who may ask, and from which web pages. A browser sends the page's Origin; without a
- * header from us that names it, the page's script does not see the answer, and before
- * anything but the plainest request it asks with OPTIONS first (a preflight). OPTIONS
- * therefore needs no key: browsers send none with it.
+ * Who may ask, and from which web pages.
  *
- * The plainest request, a POST of text/plain or of a form, comes without a preflight:
- * any page could make the engine of its visitor work. It is refused where the page is
- * not of this server or of cors_origins. With JSON there was a preflight, or the sender
- * is no browser; without an Origin it is none either.
+ * A browser sends the page's Origin. A page's script sees the answer only if a header
+ * of the answer names that Origin. Before most requests the browser sends OPTIONS (a
+ * preflight). OPTIONS needs no key, because browsers send none with it.
+ *
+ * A POST of text/plain or of a form comes without a preflight, so any page could make
+ * its visitor's engine work. Such a POST is refused unless its Origin is this server or
+ * one of cors_origins. A POST of JSON from a browser had a preflight. A request without
+ * an Origin does not come from a page.
  */
 #include <microhttpd.h>
 #include <stdio.h>

@@ -38,9 +38,9 @@ static void add_call(struct buf *b, const struct conn *c)
 	api_call_log(c->call, &log);
 	const struct request_stats *s = &log.stats;
 	buf_addf(b, ",\"stream\":%s,\"choices\":%d,\"prompt_tokens\":%d,"
-		 "\"cached_tokens\":%d,\"output_tokens\":%d",
+		 "\"cached_tokens\":%d,\"disk_tokens\":%d,\"output_tokens\":%d",
 		 log.is_stream ? "true" : "false", log.n_choices, s->n_prompt,
-		 s->n_cached, s->n_output);
+		 s->n_cached, s->n_disk, s->n_output);
 	if (s->n_drafted)
 		buf_addf(b, ",\"draft_tokens\":%d,\"accepted_tokens\":%d", s->n_drafted,
 			 s->n_accepted);

@@ -13,9 +13,9 @@
  * GONE: libmicrohttpd has closed the connection, but a worker still parses its body
  * or the engine has not yet said the last word on its request.
  *
- * From PARSING on the connection is suspended in libmicrohttpd whenever there is
- * nothing to write; it is resumed when there is, and then libmicrohttpd calls
- * conn_advance (no answer begun) or the reader of sse.c.
+ * From PARSING on, a connection with nothing to write is suspended in libmicrohttpd. New
+ * bytes resume it. libmicrohttpd then calls conn_advance if no answer has begun, and the
+ * reader of sse.c otherwise.
  */
 #pragma once
 #include "http/body.h"

@@ -12,6 +12,9 @@
 #include "http/conn.h"
 
 #define OFFLOAD_BYTES (16u << 10)
+/* Of the worker threads so many may wait for the embedding model. The others are left for
+ * large bodies. */
+#define MAX_SLOW (HTTP_WORKERS * 3 / 4)
 
 /* --- parse -------------------------------------------------------------------- */
 
@@ -35,11 +38,18 @@ static void parse(void *arg)
 	c->has_ref = c->parsed == OK;
 }
 
+static bool is_slow(const struct conn *c)
+{
+	return c->route->flags & ROUTE_SLOW;
+}
+
 /* io: the worker is through. */
 static void on_parsed(void *arg)
 {
 	struct conn *c = arg;
 	c->is_offloaded = false;
+	if (c->http)
+		c->http->n_slow -= is_slow(c);
 	if (c->mhd) {
 		conn_resume(c);
 		server_pump(c->http);
@@ -53,10 +63,15 @@ void call_start(struct conn *c)
 	const struct http_opts *o = &c->http->opts;
 	c->api = c->http->api;
 	conn_set_state(c, CONN_PARSING);
-	if (!o->offload || c->body.buf.n <= OFFLOAD_BYTES) {
+	if (!o->offload || (!is_slow(c) && c->body.buf.n <= OFFLOAD_BYTES)) {
 		parse(c);
 		return;
 	}
+	if (is_slow(c) && c->http->n_slow >= MAX_SLOW) {
+		c->parsed = fail_default(&c->fail, E_QUEUE_FULL);
+		return;
+	}
+	c->http->n_slow += is_slow(c);
 	c->is_offloaded = true;
 	conn_watch(c, true);
 	o->offload(o->offload_ctx, parse, on_parsed, c);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who is let in. Two limits hold: max_connections of all clients, and
- * max_connections_per_address of each. Who comes when all places are taken gets the
- * place of the client that has been without a request for longest: a crowd that sends
- * half a head each then pushes out itself. Only where every place is at work is a
- * newcomer refused. All this is counted in /metrics and told in the log, a line every
- * few seconds at most.
+ * Who may connect. Two limits hold: max_connections for all clients, and
+ * max_connections_per_address for each. When all places are taken, a newcomer gets the
+ * place of the client that has been longest without a request. So a crowd that sends
+ * half a head each pushes out itself. A newcomer is refused only if a request runs in
+ * every place. /metrics counts both, and the log tells of them, one line every few
+ * seconds at most.
  */
 #include <errno.h>
 #include <stdio.h>

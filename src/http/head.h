@@ -3,12 +3,12 @@
  * The head of a request: request line and headers, up to the empty line. Pure: bytes
  * in, a verdict out. Thread: any.
  *
- * Two parsers that disagree on where a request ends can be made to see different
- * requests: what a proxy takes for a body, the server behind it takes for the next
- * request. So everything that RFC 9112 does not allow is refused here, and
- * libmicrohttpd gets a head that is written anew (gate.c): no fold, no NUL, no bare CR
- * or LF, each name a token, each value without blanks around it, and one way to tell
- * where the body ends.
+ * Two parsers may disagree on where a request ends. Then a proxy sees a body where the
+ * server behind it sees the next request (request smuggling). So this parser refuses
+ * everything that RFC 9112 does not allow, and gate.c writes a new head for
+ * libmicrohttpd. The new head has no fold, no NUL, and no bare CR or LF. Each name is a
+ * token, each value has no blanks around it, and one header alone tells where the body
+ * ends.
  */
 #pragma once
 #include "base/buf.h"

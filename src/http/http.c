@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libmicrohttpd without a thread of its own: it lives in its epoll descriptor, which
- * the owner's loop watches, and does everything inside MHD_run. Three habits of it
- * shape this file (0.9.75 and 1.0 alike):
- *   - a resumed connection waits for the next MHD_run, and neither the descriptor nor
- *     MHD_get_timeout say so: needs_run does
- *   - nothing may be suspended when the daemon is stopped
- *   - its epoll is edge-triggered and it reads once an edge: where the last bytes and
- *     the end of a connection come together it sees the bytes only. So what was fed is
- *     read before its end is shut (sock_due)
- * The sockets of the clients, TLS, the heads of requests and all time limits are not
- * its business but that of gate.c and sock.c.
+ * libmicrohttpd without a thread of its own. The loop of the owner watches its epoll
+ * descriptor, and all its work happens inside MHD_run. Three habits of libmicrohttpd
+ * (0.9.75 and 1.0 alike) shape this file:
+ *   - A resumed connection waits for the next MHD_run. Neither the descriptor nor
+ *     MHD_get_timeout announces that. needs_run does.
+ *   - MHD_stop_daemon forbids suspended connections.
+ *   - Its epoll is edge-triggered, and it reads once an edge. If the last bytes and the
+ *     end of a connection arrive together, it sees only the bytes. So sock_due shuts
+ *     the end after those bytes were read.
+ * gate.c and sock.c own the clients' sockets, TLS, the heads of requests and all time
+ * limits.
  */
 #include "http/http.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libmicrohttpd, driven from outside. Thread: io (every call).
+ * libmicrohttpd, driven by the owner's loop. Thread: io (every call).
  *
- * The owner of the loop watches two descriptors for input (http_fds) and a timer
- * (http_timeout_ms), and calls http_run when either is due; on_ready of the
- * scheduler must make the owner call http_wake on the io thread. The owner ignores
- * SIGPIPE.
+ * The owner watches two descriptors for input (http_fds) and a timer (http_timeout_ms).
+ * It calls http_run when either is due. on_ready of the scheduler must make the owner
+ * call http_wake on the io thread. The owner ignores SIGPIPE.
  */
 #pragma once
 #include "api/api.h"
@@ -13,6 +12,9 @@
 #include "sched/sched.h"
 
 struct http;
+
+/* Threads that http_opts.offload should have. Most of them wait, for a model that reads. */
+enum { HTTP_WORKERS = 64 };
 
 struct http_opts {
 	const char *host;      /* "127.0.0.1"; NULL with unix_path or listen_fd */

@@ -34,6 +34,7 @@ struct http {
 	struct sock_list socks; /* longest without a request first */
 	LIST_HEAD(, conn) conns;
 	int n_socks, n_refused_socks; /* the latter: open to say their refusal only */
+	int n_slow;             /* requests for models that read, on worker threads */
 	int n_active;           /* conns whose headers are here */
 	size_t body_bytes;      /* held by all request bodies, as body.h counts */
 	bool needs_run;         /* something was resumed since the last MHD_run */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/keys.h"
 
+#include <gnutls/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/random.h"
 
 #define KEY_BYTES 256
 #define MAX_KEYS 4096
@@ -25,13 +27,23 @@ struct keys {
 	char *path;
 	LIST_HEAD(key_list, key) list;
 	int n;
-	uint64_t last_id;
 };
 
 static void set_secret(unsigned char to[KEY_BYTES], struct str s)
 {
 	memset(to, 0, KEY_BYTES);
 	memcpy(to, s.p, s.n);
+}
+
+/* The same after a restart, since pages on disk are found by it; and no other's. */
+static uint64_t id_of(const unsigned char secret[KEY_BYTES])
+{
+	unsigned char digest[32];
+	uint64_t id = 0;
+	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, secret, KEY_BYTES, digest) != 0)
+		random_bytes(digest, sizeof digest);
+	memcpy(&id, digest, sizeof id);
+	return id ? id : 1;
 }
 
 /* No branch and no index depends on the bytes. */
@@ -164,7 +176,7 @@ enum status keys_reload(struct keys *k, bool *out_has_changed, struct fail *fail
 		} else {
 			LIST_REMOVE(key, link);
 			LIST_INSERT_HEAD(&k->list, key, link);
-			key->id = ++k->last_id;
+			key->id = id_of(key->secret);
 			has_new = true;
 		}
 	}

@@ -31,5 +31,5 @@ struct key *keys_find(struct keys *k, struct str secret);
 bool keys_take(struct key *key, int max) MUST_USE;
 void keys_release(struct key *key);
 int keys_line(const struct key *key); /* in the file, from 1: to be logged */
-/* The same as long as the key stands in the file, and never another's; not 0. */
+/* The same for a key after a restart, too, and never another's; not 0. */
 uint64_t keys_id(const struct key *key);

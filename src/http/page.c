@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is answered at once, without the engine.
+ * Answers that need no engine.
  *
- * /health is for two askers. Without a query it says whether the process should be
- * restarted: 503 when the engine thread has shown no sign of life for too long or has
- * failed, 200 else, also while it loads and drains. With "?ready" it says whether to
- * send work here: 200 only when the model is loaded, the engine alive, nothing is
- * draining and the queue has room. The body is the same and says all of it.
+ * /health serves two askers. Without a query it tells whether to restart the process.
+ * 503: the engine thread has failed, or has shown no sign of life for too long. 200:
+ * all else, also during loading and draining. With "?ready" it tells whether to send
+ * work. 200: the model is loaded, the engine is alive, nothing drains, and the queue
+ * has room. Both have the same body, which tells all of this.
  */
 #include <microhttpd.h>
 
@@ -49,6 +49,10 @@ void page_health(struct conn *c)
 	buf_add_json_num(&b, state == HEALTH_LOADING
 				     ? atomic_load(&health->load_permille) / 1000.0
 				     : 1.0);
+	buf_addf(&b, ",\"load_stage\":\"%s\",\"load_bytes\":%lld,\"load_total_bytes\":%lld",
+		 health_load_name((enum health_load)atomic_load(&health->load_stage)),
+		 (long long)atomic_load(&health->load_done),
+		 (long long)atomic_load(&health->load_total));
 	buf_add_z(&b, ",\"heartbeat_age_s\":");
 	buf_add_json_num(&b, beat && now > beat ? (double)((now - beat) / 1000) / 1e3
 						: 0);
@@ -148,15 +152,6 @@ void page_slots(struct conn *c)
 	sched_counts(c->http->sched, &n);
 	api_slots_format(c->http->api, n.n_running, &b);
 	answer_set(c, 200, JSON, &b);
-}
-
-/* Said in words: clients that find a 404 ask for the next spelling of the address. */
-void page_embeddings(struct conn *c)
-{
-	fail_set(&c->fail, E_UNSUPPORTED,
-		 "this model writes text and has no embeddings to give: ask a server "
-		 "of an embedding model");
-	answer_fail(c, &c->fail);
 }
 
 void page_openapi(struct conn *c)

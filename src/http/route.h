@@ -12,6 +12,7 @@ enum route_flags {
 	ROUTE_WORK = 2,  /* takes a body and makes the engine work */
 	ROUTE_OPEN = 4,  /* needs no API key */
 	ROUTE_SCRAPED = 8, /* needs one where metrics_need_key is set */
+	ROUTE_SLOW = 32, /* a worker thread answers, whatever the body's size */
 	ROUTE_ANTHROPIC = 16, /* errors and the id's header as Anthropic has them */
 };
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Server-sent events. Frames wait in the connection's own buffer; libmicrohttpd asks
- * for them by the reader below whenever its socket takes bytes. An empty buffer
- * suspends the connection, a new frame resumes it.
+ * Server-sent events. Frames wait in the connection's own buffer. libmicrohttpd calls
+ * read_stream whenever its socket takes bytes. An empty buffer suspends the connection,
+ * and a new frame resumes it.
  *
- * Nothing is sent before the engine has begun the request, so that a refusal still has
- * its status. Who waits longer than keepalive_s gets the head and a comment line, and
- * one more after each such silence: clients and proxies hang up on silence (undici
- * after 300 s, nginx and HAProxy after 60 s or less).
+ * Nothing is sent before the engine has begun the request, so a refusal still has its
+ * status. After keepalive_s without a byte the client gets the head and a comment line,
+ * then a comment after each further silence. Clients and proxies hang up on silence:
+ * undici after 300 s, nginx and HAProxy after 60 s or less.
  *
- * A client that does not read is dropped, after stall_s without taking a byte or when
- * its buffer is full: tokens come on whether it reads or not, and must not pile up.
+ * A client that takes no byte for stall_s, or whose buffer is full, is dropped. The
+ * model goes on writing, and its tokens must not pile up.
  */
 #include <microhttpd.h>
 

@@ -264,6 +264,12 @@ void kvcache_release(struct kvcache *kv, int32_t page)
 		kv->free_ids[kv->n_free++] = page;
 }
 
+kvcache_prefix kvcache_name(const struct kvcache *kv, int32_t page)
+{
+	const struct kv_page *p = page_at(kv, page);
+	return p->is_published ? p->after : KVCACHE_ROOT;
+}
+
 bool kvcache_is_private(const struct kvcache *kv, int32_t page)
 {
 	const struct kv_page *p = page_at(kv, page);

@@ -43,6 +43,9 @@ void kvcache_release(struct kvcache *kv, int32_t page);
 /* True if the page is held once and not published: its holder may write it. */
 bool kvcache_is_private(const struct kvcache *kv, int32_t page);
 
+/* The prefix that ends with the page, if it is published; else KVCACHE_ROOT. */
+kvcache_prefix kvcache_name(const struct kvcache *kv, int32_t page);
+
 /* The P tokens whose keys and values are in the page, as its writer recorded them. */
 int32_t *kvcache_tokens(struct kvcache *kv, int32_t page);
 

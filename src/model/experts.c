@@ -6,11 +6,15 @@
  * (E, D, 2F), and its down_proj as (E, F, D): where the shape says so it is read so.
  * gpt-oss has that order too, where they are plain numbers, and the gate's and the up's
  * rows in turn. Its shapes do not tell, so the architecture does.
+ *
+ * Phi-3 has q, k and v of a layer in one tensor, and gate and up in one.
  */
 #include "model/experts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "base/alloc.h"
 
 static bool is_there(const struct model *m, const char *name)
 {
@@ -34,12 +38,43 @@ static bool is_turned(const struct model *m, const struct expert_place *place)
 	return t && t->n_dims == 3 && t->dim[1] != rows && t->dim[2] == rows;
 }
 
+/* q_proj of qkv_proj and the like. */
+static bool fused_find(const struct model *m, const char *name, int32_t n,
+		       struct expert_place *out)
+{
+	const struct model_config *c = &m->config;
+	int32_t nq = c->n_heads * c->head_dim, nkv = c->n_kv_heads * c->head_dim;
+	const struct {
+		const char *part, *whole;
+		int32_t first, n_rows;
+	} all[] = {
+		{"self_attn.q_proj", "self_attn.qkv_proj", 0, nq + 2 * nkv},
+		{"self_attn.k_proj", "self_attn.qkv_proj", nq, nq + 2 * nkv},
+		{"self_attn.v_proj", "self_attn.qkv_proj", nq + nkv, nq + 2 * nkv},
+		{"mlp.gate_proj", "mlp.gate_up_proj", 0, 2 * n},
+		{"mlp.up_proj", "mlp.gate_up_proj", n, 2 * n},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		if (!str_ends(str_of(name), str_of(all[i].part)))
+			continue;
+		size_t head = strlen(name) - strlen(all[i].part);
+		snprintf(out->name, sizeof out->name, "%.*s%s", (int)head, name,
+			 all[i].whole);
+		out->part = (struct quant_part){.n_rows = all[i].n_rows,
+						.first = all[i].first, .step = 1};
+		return !quant_is_weight(m->tensors, name) && is_there(m, out->name);
+	}
+	return false;
+}
+
 bool experts_find(const struct model *m, const char *name, int32_t n,
 		  struct expert_place *out)
 {
 	static const char infix[] = ".experts.";
 	const char *at = strstr(name, infix);
-	if (!at || quant_is_weight(m->tensors, name))
+	if (!at)
+		return fused_find(m, name, n, out);
+	if (quant_is_weight(m->tensors, name))
 		return false;
 	size_t head = (size_t)(at - name) + strlen(infix);
 	char *end;

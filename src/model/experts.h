@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds the weight of one expert in checkpoints that hold all experts of a layer in one
- * tensor. Thread: any.
+ * Finds a weight in checkpoints that hold it with others in one tensor: that of one expert
+ * with all experts' of a layer, or q, k and v, or gate and up. Thread: any.
  */
 #pragma once
 #include "model/model.h"
@@ -12,8 +12,8 @@ struct expert_place {
 	struct quant_part part;
 };
 
-/* `name` is "X.experts.7.gate_proj" (or up_proj, down_proj) and has n rows. Returns false
- * if the checkpoint has a weight of exactly this name, or if no tensor of all experts
- * exists. */
+/* `name` is "X.experts.7.gate_proj" (or up_proj, down_proj), "X.mlp.gate_proj" or
+ * "X.self_attn.q_proj", and has n rows. Returns false if the checkpoint has a weight of
+ * exactly this name, or if no tensor of several exists. */
 bool experts_find(const struct model *m, const char *name, int32_t n,
 		  struct expert_place *out);

@@ -206,7 +206,12 @@ const char *gguf_model_rename(const struct gguf *g, const char *name, struct are
 	const struct name mlp_norm = {
 		"ffn_norm", arch && arch->in_gguf & GGUF_FOUR_NORMS
 				    ? "pre_feedforward_layernorm" : "post_attention_layernorm"};
+	static const struct name fused[] = {{"attn_qkv", "self_attn.qkv_proj"},
+					    {"ffn_up", "mlp.gate_up_proj"}};
 	hf = match(&router, part + 1, &rest);
+	for (size_t i = 0; i < ARRAY_LEN(fused) && !hf && arch &&
+	     arch->in_gguf & GGUF_FUSED; i++)
+		hf = match(&fused[i], part + 1, &rest);
 	hf = hf ? hf : match(&mlp_norm, part + 1, &rest);
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !hf; i++)
 		hf = match(&parts[i], part + 1, &rest);
@@ -302,6 +307,11 @@ static const struct {
 	{"ssm.time_step_rank", "linear_num_value_heads", false, false, 0},
 };
 
+static bool is_pattern(const char *hf)
+{
+	return strcmp(hf, "sliding_window_pattern") == 0;
+}
+
 static enum status copy_keys(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -314,7 +324,7 @@ static enum status copy_keys(struct gguf_model_reader *r)
 		if (!v && keys[i].is_needed)
 			return fail_at(r->fail, E_MISSING, name, "%s: %s is missing",
 				       r->path, name);
-		if (!v)
+		if (!v || (v->is_array && is_pattern(keys[i].hf)))
 			continue;
 		if (v->is_array) /* one value per layer is not supported */
 			return refuse(r, name, v);
@@ -338,7 +348,7 @@ static enum status check_gating(struct gguf_model_reader *r)
 	int64_t n = 0, want = 1;
 	if (r->arch->in_gguf & GGUF_OSS)
 		want = 3;
-	else if (r->arch->keys & KEYS_GROUPED)
+	else if (r->arch->keys & (KEYS_GROUPED | KEYS_SIGMOID))
 		want = 2;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || (n != 0 && n != want)))
 		return refuse(r, name, v);
@@ -466,6 +476,21 @@ static enum status check_heads(struct gguf_model_reader *r)
 	return OK;
 }
 
+/* Which layers have a window, where the file says so of each. */
+static void read_pattern(struct gguf_model_reader *r, int64_t layers)
+{
+	char name[96];
+	const struct gguf_value *v = find(r, "attention.sliding_window_pattern", name);
+	int64_t n = 0;
+	if (!v || !v->is_array)
+		return;
+	json_t *types = json_array();
+	for (int64_t i = 0; i < layers && gguf_integer(v, (uint64_t)i, &n); i++)
+		json_array_append_new(types, json_string(n ? "sliding_attention"
+							   : "full_attention"));
+	json_object_set_new(r->config, "layer_types", types);
+}
+
 /* Settings that follow from the model's family, because its GGUF files lack them. */
 static enum status read_family(struct gguf_model_reader *r)
 {
@@ -491,6 +516,14 @@ static enum status read_family(struct gguf_model_reader *r)
 		set_default(r, "query_pre_attn_scalar",
 			    layers == 62 ? known(r, "hidden_size") / known(r, "num_attention_heads")
 					 : known(r, "head_dim"));
+	if (r->arch->keys & KEYS_WINDOW_LIST)
+		read_pattern(r, layers);
+	/* 0: no window, or experts as wide as the feed-forward */
+	if (json_object_get(r->config, "sliding_window") && known(r, "sliding_window") == 0)
+		json_object_del(r->config, "sliding_window");
+	if (r->arch->keys & KEYS_LOCAL && known(r, "moe_intermediate_size") > 0)
+		json_object_set(r->config, "intermediate_size",
+				json_object_get(r->config, "moe_intermediate_size"));
 	if (!(r->arch->in_gguf & GGUF_OSS))
 		return OK;
 	json_t *types = json_array();
@@ -533,6 +566,17 @@ static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 	return OK;
 }
 
+/* Files of OLMO 3 say the sharpness that yarn has by itself. */
+static bool is_own_sharpness(const struct gguf_model_reader *r, const struct gguf_value *v)
+{
+	char name[96];
+	const struct gguf_value *of = find(r, "rope.scaling.factor", name);
+	double is, factor;
+	return v && of && strcmp(r->arch->gguf, "olmo2") == 0 && !v->is_array &&
+	       !of->is_array && gguf_number(v, 0, &is) && gguf_number(of, 0, &factor) &&
+	       factor >= 1 && fabs(is - (1 + 0.1 * log(factor))) < 1e-5;
+}
+
 static enum status read_rope(struct gguf_model_reader *r)
 {
 	static const struct {
@@ -557,9 +601,14 @@ static enum status read_rope(struct gguf_model_reader *r)
 		const struct gguf_value *v = find(r, odd[i].key, name);
 		if (odd[i].key == yarn_log && r->arch->keys & (KEYS_MLA | KEYS_LATE))
 			continue;
+		if (i == 0 && is_own_sharpness(r, v))
+			continue;
 		if (v && (v->is_array || !gguf_number(v, 0, &d) || d != odd[i].allowed))
 			return refuse(r, name, v);
 	}
+	if (tensors_find(r->tensors, "rope_factors_long.weight"))
+		return fail_set(r->fail, E_UNSUPPORTED, "%s: rope_factors_long, of longrope, "
+				"is not supported", r->path);
 	const struct gguf_value *v = find(r, "rope.scaling.type", name);
 	if (!v || (gguf_string(v, &type) && str_is(type, "none")))
 		return OK;
@@ -639,6 +688,26 @@ static json_t *read_sampling(const struct gguf_model_reader *r)
 	return out;
 }
 
+/* Has the file a number above 0 under this key? */
+static bool has_any(const struct gguf_model_reader *r, const char *key)
+{
+	char name[96];
+	const struct gguf_value *v = find(r, key, name);
+	double d = 0;
+	return v && !v->is_array && gguf_number(v, 0, &d) && d > 0;
+}
+
+/* Several architectures have one name in GGUF. */
+static void take_arch(struct gguf_model_reader *r, const char *model_type,
+		      const char **out_type, const char **out_class)
+{
+	for (size_t i = 0; i < model_n_archs; i++)
+		if (strcmp(model_archs[i].model_type, model_type) == 0)
+			r->arch = &model_archs[i];
+	*out_type = r->arch->model_type;
+	*out_class = r->arch->class;
+}
+
 static enum status read_all(struct gguf_model_reader *r)
 {
 	char window[96];
@@ -649,6 +718,10 @@ static enum status read_all(struct gguf_model_reader *r)
 		type = "mistral";
 		class = "MistralForCausalLM";
 	}
+	if (strcmp(r->arch->gguf, "llama") == 0 && has_any(r, "expert_count"))
+		take_arch(r, "mixtral", &type, &class);
+	if (strcmp(r->arch->gguf, "olmo2") == 0 && has_any(r, "attention.sliding_window"))
+		take_arch(r, "olmo3", &type, &class);
 	json_object_set_new(r->config, "model_type", json_string(type));
 	json_object_set_new(r->config, "architectures", json_pack("[s]", class));
 	/* These architectures renormalise the router's weights, but their files do not
@@ -699,7 +772,7 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 				       "general.architecture \"%s\" is not supported: it "
 				       "would need %s", r.path, own, needs);
 		for (size_t i = 0; i < model_n_archs; i++)
-			if (model_archs[i].gguf)
+			if (model_archs[i].gguf && !(model_archs[i].in_gguf & GGUF_ALSO))
 				buf_addf(&known_names, "%s%s", known_names.n ? ", " : "",
 					 model_archs[i].gguf);
 		enum status st = fail_at(

@@ -20,6 +20,7 @@
 #include "json/jsonfile.h"
 #include "model/formats/quant.h"
 #include "model/tokenizer_hf.h"
+#include "model/usual_names.h"
 
 #define MAX_CONFIG_BYTES ((size_t)16 << 20)
 
@@ -97,6 +98,15 @@ static enum status keep_tokenizer(struct model *m, const struct tokenizer_files 
 	return OK;
 }
 
+/* Embedders are saved without what is around their body, so its name is missing. */
+static void find_body(struct model *m)
+{
+	char name[200];
+	snprintf(name, sizeof name, "%s%sembed_tokens", m->config.prefix, m->config.body);
+	if (!model_has(m, name) && !m->config.prefix[0] && model_has(m, "embed_tokens"))
+		m->config.body = "";
+}
+
 static enum status open_folder(struct model *m, const struct model_opts *opts,
 			       struct fail *fail)
 {
@@ -108,7 +118,13 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 		st = tokenizer_hf_load(m->dir, &f, fail);
 	if (st == OK)
 		st = keep_tokenizer(m, &f, fail);
-	return st == OK ? tensors_open(m->dir, opts, &m->tensors, fail) : st;
+	if (st == OK)
+		st = tensors_open(m->dir, opts, &m->tensors, fail);
+	if (st == OK)
+		tensors_name_too(m->tensors, usual_names_of);
+	if (st == OK)
+		find_body(m);
+	return st;
 }
 
 /* --- GGUF ----------------------------------------------------------------- */

@@ -72,9 +72,11 @@ struct model_config {
 	bool rope_interleaved; /* MLA: neighbours are rotated together, not halves */
 	bool norm_plus_one;   /* weights of norms are stored less 1 */
 	bool qk_norm;         /* of each head of q and k */
+	bool wide_qk_norm;    /* of all heads of q together, and of k */
 	bool gated_attention; /* beside each head of q is a gate of the output */
 	bool has_sinks;       /* a logit a head that gives no value */
 	bool qkv_bias, o_bias, tied_embeddings;
+	bool has_head;        /* it writes text; false: the body alone, an embedder */
 	/* In a layer with is_windowed a token attends to the last `window` tokens, itself
 	 * included. */
 	int32_t window;       /* 0: no layer has a window */
@@ -131,7 +133,8 @@ struct generation_defaults {
 
 struct model_opts {
 	bool use_mmap;
-	/* Called now and then while loading, with the bytes loaded so far and in total. */
+	/* Called now and then, with the bytes of the files that are mapped or read so far, and
+	 * in total. A mapped file is not read yet. */
 	void (*on_progress)(void *ctx, size_t done, size_t total);
 	void *ctx;
 };

@@ -28,6 +28,10 @@ enum {
 	KEYS_SCALES = 1 << 17,    /* Granite's multipliers */
 	KEYS_NO_ROPE = 1 << 18,   /* no_rope_layers */
 	KEYS_LATE = 1 << 19,      /* llama_4_scaling_beta: late queries are longer */
+	KEYS_LOCAL = 1 << 20,     /* num_local_experts, as wide as intermediate_size */
+	KEYS_SIGMOID = 1 << 21,   /* sigmoid routing with a bias of the choice, no groups */
+	KEYS_MAY_PARTIAL = 1 << 23, /* without partial_rotary_factor all of a head rotates */
+	KEYS_WINDOW_ROPE = 1 << 22, /* if some layers have a window, only they rotate */
 };
 
 /* Properties of the architecture's GGUF files. */
@@ -38,6 +42,8 @@ enum {
 	GGUF_IN_TURN = 8,    /* delta nets: value head h uses key head h % Hk */
 	GGUF_OSS = 16,
 	GGUF_FOUR_NORMS = 32, /* norms before and after both attention and feed-forward */
+	GGUF_ALSO = 128,      /* the name in GGUF is that of a row before it */
+	GGUF_FUSED = 64,      /* attn_qkv is of q, k and v, ffn_up of gate and up */
 };
 
 struct model_arch {
@@ -45,6 +51,7 @@ struct model_arch {
 	const char *class;     /* the name in `architectures` of config.json */
 	unsigned keys;
 	bool qk_norm;          /* used if use_qk_norm is absent */
+	bool wide_qk_norm;     /* norms of q and k are over all heads together */
 	bool qkv_bias;
 	bool norm_plus_one;    /* norm weights are stored with 1 subtracted */
 	bool scales_embedding; /* embeddings are multiplied by sqrt(hidden_size) */

@@ -48,7 +48,8 @@ static const struct setting {
 	/* 0: computed below as hidden_size / num_attention_heads */
 	{"head_dim", NULL, KEYS_HEADS, INT, AT(head_dim), 2, 1024, 0},
 	{"intermediate_size", NULL, KEYS_FFN, INT, AT(ffn_dim), 8, 1 << 20, REQUIRED},
-	{"intermediate_size", NULL, KEYS_OSS, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
+	{"intermediate_size", NULL, KEYS_OSS | KEYS_LOCAL, INT, AT(expert_dim), 8,
+	 1 << 20, REQUIRED},
 	{"vocab_size", NULL, KEYS_ALL, INT, AT(n_vocab), 2, 1 << 24, REQUIRED},
 	{"max_position_embeddings", NULL, KEYS_ALL, INT, AT(max_ctx), 1, 1 << 27,
 	 REQUIRED},
@@ -63,8 +64,8 @@ static const struct setting {
 	{"residual_multiplier", NULL, KEYS_SCALES, FLOAT, AT(residual_scale), 1e-3, 1e3, 1},
 	{"logits_scaling", NULL, KEYS_SCALES, FLOAT, AT(logit_scale), 1e-3, 1e6, 1},
 	{"bos_token_id", NULL, KEYS_ALL, INT, AT(bos_id), 0, 1 << 24, -1},
-	{"num_experts", "num_local_experts", KEYS_EXPERTS | KEYS_OSS, INT, AT(n_experts),
-	 1, 4096, REQUIRED},
+	{"num_experts", "num_local_experts", KEYS_EXPERTS | KEYS_OSS | KEYS_LOCAL, INT,
+	 AT(n_experts), 1, 4096, REQUIRED},
 	{"n_routed_experts", NULL, KEYS_GROUPED, INT, AT(n_experts), 1, 4096, REQUIRED},
 	/* a number of experts; converted to a width below */
 	{"n_shared_experts", NULL, KEYS_GROUPED, INT, AT(shared_dim), 0, 64, REQUIRED},
@@ -75,8 +76,8 @@ static const struct setting {
 	{"routed_scaling_factor", NULL, KEYS_GROUPED, FLOAT, AT(routed_scale), 1e-3, 1e3,
 	 REQUIRED},
 	{"use_qk_norm", NULL, KEYS_GROUPED, BOOL, AT(qk_norm), 0, 1, 0},
-	{"num_experts_per_tok", "experts_per_token", KEYS_EXPERTS | KEYS_GROUPED | KEYS_OSS,
-	 INT, AT(n_experts_used), 1, 256, REQUIRED},
+	{"num_experts_per_tok", "experts_per_token", KEYS_EXPERTS | KEYS_GROUPED | KEYS_OSS |
+	 KEYS_LOCAL, INT, AT(n_experts_used), 1, 256, REQUIRED},
 	{"moe_intermediate_size", NULL, KEYS_EXPERTS | KEYS_GROUPED, INT, AT(expert_dim),
 	 8, 1 << 20, REQUIRED},
 	{"norm_topk_prob", NULL, KEYS_EXPERTS, BOOL, AT(norm_topk), 0, 1, 0},
@@ -119,7 +120,10 @@ static const struct {
 	{"use_sliding_window", "false", KEYS_WINDOW_SOME},
 	{"use_qk_norm", "true", KEYS_GROUPED},
 	{"partial_rotary_factor", "1 1.0", KEYS_PARTIAL},
-	{"scoring_func", "\"softmax\"", KEYS_GROUPED},
+	{"scoring_func", "\"softmax\"", KEYS_GROUPED | KEYS_SIGMOID},
+	{"use_routing_bias", "true", 0},
+	{"qk_norm_type", "\"per_layer\"", 0},
+	{"shared_intermediate_size", "0", 0},
 	{"scoring_func", "\"sigmoid\"", KEYS_EXPERTS},
 	{"topk_method", "\"noaux_tc\"", 0},
 	{"attn_logit_softcapping", "", 0},
@@ -233,8 +237,17 @@ static enum status unknown_arch(struct fail *fail, const json_t *type)
 		       name, known);
 }
 
+/* "Qwen3ForCausalLM" and its body alone, "Qwen3Model" or "Gemma3TextModel". */
+static bool is_body_of(const char *class, const char *whole)
+{
+	const char *end = strstr(whole, "ForCausalLM");
+	size_t n = end ? (size_t)(end - whole) : 0;
+	return n > 0 && strncmp(class, whole, n) == 0 &&
+	       (strcmp(class + n, "Model") == 0 || strcmp(class + n, "TextModel") == 0);
+}
+
 static enum status read_arch(const json_t *root, const struct model_arch **out,
-			     struct fail *fail)
+			     bool *out_has_head, struct fail *fail)
 {
 	const json_t *type = jsonfile_get(root, "model_type");
 	if (!type)
@@ -245,17 +258,20 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 	if (!arch)
 		return unknown_arch(fail, type);
 	/* The class tells a language model from other models with the same body, such as
-	 * a classifier or an embedder. */
+	 * a classifier. The body alone is an embedder's. */
 	const json_t *classes = jsonfile_get(root, "architectures");
 	const json_t *class;
 	size_t i;
-	json_array_foreach((json_t *)classes, i, class)
-		if (json_is_string(class) &&
-		    strcmp(json_string_value(class), arch->class) == 0)
-			break;
-	if (classes && i == json_array_size(classes))
+	bool is_whole = !classes, is_body = false;
+	json_array_foreach((json_t *)classes, i, class) {
+		const char *name = json_is_string(class) ? json_string_value(class) : "";
+		is_whole |= strcmp(name, arch->class) == 0;
+		is_body |= is_body_of(name, arch->class);
+	}
+	if (!is_whole && !is_body)
 		return config_unsupported(fail, "architectures", classes);
 	*out = arch;
+	*out_has_head = is_whole;
 	return OK;
 }
 
@@ -628,6 +644,16 @@ static enum status read_no_rope(const json_t *root, struct arena *a,
 	return OK;
 }
 
+/* Layers without a window are not rotated, unless none has a window. */
+static void set_window_rope(struct arena *a, struct model_config *c)
+{
+	if (!c->is_windowed)
+		return;
+	c->is_unrotated = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_unrotated);
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->is_unrotated[i] = !c->is_windowed[i];
+}
+
 /* Settings of one text model, all defaults in place. */
 static enum status read_text(const json_t *text, const struct model_arch *arch,
 			     struct arena *a, struct model_config *c, struct fail *fail)
@@ -657,10 +683,12 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 		st = read_windows(text, arch, a, c, fail);
 	if (st == OK && arch->keys & KEYS_LOCAL_ROPE)
 		st = config_rope_read_local(text, a, c, fail);
+	if (st == OK && arch->keys & KEYS_WINDOW_ROPE)
+		set_window_rope(a, c);
 	if (st == OK)
 		st = check_sizes(c, fail);
 	if (st == OK)
-		st = config_partial_read(text, arch->keys & KEYS_PARTIAL, c, fail);
+		st = config_partial_read(text, arch->keys, c, fail);
 	if (st == OK)
 		st = model_ids_read(jsonfile_get(text, "eos_token_id"), FILE_NAME,
 				    "eos_token_id", c->n_vocab, c->eos_ids, &c->n_eos,
@@ -693,6 +721,7 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	c->prefix = arch->prefix ? arch->prefix : "";
 	c->body = arch->body ? arch->body : "model.";
 	c->qk_norm |= arch->qk_norm;
+	c->wide_qk_norm = arch->wide_qk_norm;
 	c->qkv_bias |= arch->qkv_bias || c->o_bias;
 	if (arch->keys & KEYS_GROUPED) /* attention_bias is not of o */
 		c->o_bias = false;
@@ -706,6 +735,14 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
+	if (arch->keys & KEYS_LOCAL) {
+		c->sparse_step = 1;
+		c->norm_topk = true;
+	}
+	if (arch->keys & KEYS_SIGMOID) {
+		c->n_groups = c->n_groups_used = 1;
+		c->routed_scale = 1;
+	}
 	if (arch->keys & KEYS_SCALES) {
 		set_scales(c);
 		return;
@@ -716,13 +753,24 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	c->embed_scale = rounded(c->dtype, scale);
 }
 
+/* EXAONE 4 spells sliding_window_pattern "LLLG": the last of so many layers sees all. */
+static void spell_pattern(json_t *text)
+{
+	static const char key[] = "sliding_window_pattern";
+	const char *s = json_string_value(jsonfile_get(text, key));
+	size_t n = s ? strspn(s, "L") : 0;
+	if (s && strcmp(s + n, "G") == 0)
+		json_object_set_new(text, key, json_integer((json_int_t)n + 1));
+}
+
 enum status model_config_read(const json_t *root, struct arena *a,
 			      struct model_config *out, struct fail *fail)
 {
 	struct model_config c = {0};
 	const struct model_arch *arch = NULL;
 	const json_t *found = root;
-	enum status st = read_arch(root, &arch, fail);
+	bool has_head;
+	enum status st = read_arch(root, &arch, &has_head, fail);
 	if (st == OK)
 		st = find_text(root, arch, &found, fail);
 	if (st != OK)
@@ -737,6 +785,7 @@ enum status model_config_read(const json_t *root, struct arena *a,
 			json_object_del(defaults, settings[i].key);
 	if (defaults)
 		json_object_update_missing(text, defaults);
+	spell_pattern(text);
 	st = read_text(text, arch, a, &c, fail);
 	json_decref(defaults);
 	json_decref(text);
@@ -748,6 +797,7 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	if (st != OK)
 		return st;
 	set_arch(arch, &c);
+	c.has_head = has_head;
 	*out = c;
 	return OK;
 }

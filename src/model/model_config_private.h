@@ -28,7 +28,7 @@ enum status config_rope_read(const json_t *root, const char *layer_type, double 
 enum status config_rope_read_local(const json_t *root, struct arena *a,
 				   struct model_config *c, struct fail *fail) MUST_USE;
 /* Compute c->n_rot, which must be even, from partial_rotary_factor, beside or inside the
- * rope object. is_known: the architecture supports the key; otherwise it must be 1 or
- * absent. c->head_dim must be known. */
-enum status config_partial_read(const json_t *root, bool is_known, struct model_config *c,
+ * rope object, or from rotary_dim. keys: of the architecture. Without KEYS_PARTIAL the key
+ * must be 1 or absent. c->head_dim must be known. */
+enum status config_partial_read(const json_t *root, unsigned keys, struct model_config *c,
 				struct fail *fail) MUST_USE;

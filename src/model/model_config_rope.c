@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/model_arch.h"
 #include "model/model_config_private.h"
 #include "json/jsonfile.h"
 
@@ -209,14 +210,22 @@ enum status config_rope_read_local(const json_t *root, struct arena *a,
 	}
 	const json_t *v = jsonfile_get(root, key);
 	local->kind = ROPE_DEFAULT;
-	local->theta = json_number_value(v);
+	local->theta = v ? json_number_value(v) : c->ropes[0].theta;
 	return local->theta > 1 && local->theta <= 1e12
 		       ? OK : config_wrong(fail, key, v, "a number above 1");
 }
 
-enum status config_partial_read(const json_t *root, bool is_known,
-				struct model_config *c, struct fail *fail)
+/* rotary_dim of MiniMax M2 as a part of a head; 0: it is not there. */
+static double read_turned(const json_t *root, bool is_known, const struct model_config *c)
 {
+	const json_t *v = jsonfile_get(root, "rotary_dim");
+	return is_known ? json_number_value(v) / c->head_dim : 0;
+}
+
+enum status config_partial_read(const json_t *root, unsigned keys, struct model_config *c,
+				struct fail *fail)
+{
+	bool is_known = keys & KEYS_PARTIAL;
 	static const char key[] = "partial_rotary_factor";
 	const json_t *params = jsonfile_get(root, "rope_parameters");
 	const json_t *scaling = jsonfile_get(root, "rope_scaling");
@@ -226,7 +235,7 @@ enum status config_partial_read(const json_t *root, bool is_known,
 		jsonfile_get(root, key), params ? jsonfile_get(params, key) : NULL,
 		scaling ? jsonfile_get(scaling, key) : NULL,
 		full ? jsonfile_get(full, key) : NULL, local ? jsonfile_get(local, key) : NULL};
-	double factor = 0;
+	double factor = read_turned(root, is_known, c);
 	for (size_t i = 0; i < ARRAY_LEN(found); i++) {
 		double v = json_number_value(found[i]);
 		if (!found[i])
@@ -241,7 +250,7 @@ enum status config_partial_read(const json_t *root, bool is_known,
 		if (v != 1 && !is_known)
 			return config_unsupported(fail, key, found[i]);
 	}
-	if (factor == 0 && is_known)
+	if (factor == 0 && is_known && !(keys & KEYS_MAY_PARTIAL))
 		return config_missing(fail, key);
 	c->n_rot = factor == 0 ? c->head_dim : (int32_t)(c->head_dim * factor);
 	if (c->kv_lora > 0)

@@ -140,23 +140,37 @@ static enum status parse(struct tensors *ts, struct shard *s, bool is_gguf,
 		       : safetensors_parse(file, s->path, &ts->names, &s->parsed, fail);
 }
 
+/* Bytes of all shards, and how many of them are in memory or mapped. */
+struct shard_progress {
+	const struct model_opts *opts;
+	size_t done, total;
+};
+
+static void add_progress(void *ctx, size_t n_bytes)
+{
+	struct shard_progress *p = ctx;
+	p->done = MIN(p->done + n_bytes, p->total);
+	if (p->opts->on_progress)
+		p->opts->on_progress(p->opts->ctx, p->done, p->total);
+}
+
 static enum status read_shards(struct tensors *ts, const struct model_opts *opts,
 			       bool is_gguf, struct fail *fail)
 {
-	size_t done = 0, total = 0;
+	struct shard_progress p = {.opts = opts};
+	const struct file_watch watch = {add_progress, &p};
 	for (size_t i = 0; i < ts->n_shards; i++)
-		total += ts->shards[i].n_bytes;
+		p.total += ts->shards[i].n_bytes;
 	for (size_t i = 0; i < ts->n_shards; i++) {
 		struct shard *s = &ts->shards[i];
 		enum status st =
-			file_view_open(s->path, opts->use_mmap, &s->view, fail);
+			file_view_open(s->path, opts->use_mmap, &watch, &s->view, fail);
 		if (st == OK)
 			st = parse(ts, s, is_gguf, fail);
 		if (st != OK)
 			return st;
-		done += s->n_bytes;
-		if (opts->on_progress)
-			opts->on_progress(opts->ctx, done, total);
+		if (s->view.is_mapped)
+			add_progress(&p, s->n_bytes);
 	}
 	return OK;
 }
@@ -367,6 +381,16 @@ void tensors_list_files(const struct tensors *ts, struct buf *out)
 		buf_addf(out, "file %zu %lld %s\n", f->n_bytes, (long long)f->time_ns,
 			 real ? real : f->path);
 		free(real);
+	}
+}
+
+void tensors_name_too(struct tensors *ts,
+		      const char *(*other)(const char *name, struct arena *a))
+{
+	for (size_t i = 0; i < ts->n; i++) {
+		const char *name = other(ts->all[i].name, &ts->names);
+		if (name) /* The file's own names come first. */
+			(void)strmap_put(&ts->by_name, str_of(name), (uint32_t)i);
 	}
 }
 

@@ -37,6 +37,9 @@ typedef const char *(*tensors_rename_fn)(const struct gguf *g, const char *name,
 enum status tensors_open_gguf(const char *path, const struct model_opts *opts,
 			      tensors_rename_fn rename, struct tensors **out,
 			      struct fail *fail) MUST_USE;
+/* Lets tensors_find find each tensor by a second name too, where `other` has one. */
+void tensors_name_too(struct tensors *ts,
+		      const char *(*other)(const char *name, struct arena *a));
 /* The key-value pairs of the (first) GGUF file, or NULL for safetensors. */
 const struct gguf *tensors_gguf(const struct tensors *ts);
 void tensors_close(struct tensors *ts);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One token out of a vocabulary of 150,000, without sorting it.
+ * Draws one token from a vocabulary of 150,000, without sorting it.
  *
- * top_k, top_p and min_p each keep a prefix of the tokens ordered best first
- * (weight, then lower id). So all that has to be found is the prefix's last
- * token, the cut; quickselect finds it in linear time, by count (top_k) or by mass
- * (top_p), and a small top_k goes through a heap instead. The draw then walks the
- * kept tokens by ascending id. That order matters: a recomputed sequence may
- * have logits that differ in the last bit, and while a sorted order would
- * shuffle the neighbours and draw another token, ids stay where they are.
+ * top_k, top_p and min_p each keep a prefix of the tokens in the order best first
+ * (weight, then lower id). So only the prefix's last token, the cut, must be found.
+ * Quickselect finds it in linear time, by count (top_k) or by mass (top_p). A small
+ * top_k uses a heap.
+ *
+ * The draw then walks the kept tokens by ascending id. A recomputed sequence may have
+ * logits that differ in the last bit. In sorted order, such a difference would swap
+ * neighbours and draw another token. Ids do not move.
  *
  * The passes, for V entries:
  *   softmax_max         NaN check and the maximum
  *   adjust              only with bias, penalties, bans or a grammar: a copy
  *   argmax | heap of k | softmax_weights over all, then gather
  *
- * The gather keeps what can be in the nucleus: tokens lighter than
- * (1 - top_p) Z / V weigh at most (1 - top_p) Z together, so the nucleus lies
- * above that, and what quickselect sees is usually a few hundred tokens.
+ * The gather keeps every token that can be in the nucleus. Z is the sum of all weights.
+ * Tokens lighter than (1 - top_p) Z / V weigh at most (1 - top_p) Z together, so the
+ * nucleus lies above that weight. Quickselect usually sees a few hundred tokens.
  */
 #include "sampler/sampler_private.h"
 

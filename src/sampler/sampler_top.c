@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One token out of a vocabulary of which only the best 128 are known.
+ * Draws one token when only the best 128 of the vocabulary are known.
  *
- * The full vector of logits is large and may be far away, and hardly ever is more than
- * its best needed: greedy decoding and a top_k need no more by definition; a nucleus
- * (top_p) or min_p ends among them nearly always; a plain draw falls outside as seldom
- * as the model means it to. But the same request must have the same answer whichever
- * way it took, so a token is taken only where it is proved:
+ * The full vector of logits is large, may lie on a device, and is rarely needed. Greedy
+ * decoding and a small top_k need only the best tokens. A nucleus (top_p) or min_p
+ * nearly always ends among them. A plain draw falls outside as rarely as the model
+ * wants. But a request must get the same answer either way, so a token is taken only
+ * with proof:
  *
- *   order   Tokens that are not known are no better than the last known one. Bans, a
- *           grammar and penalties only lower logits; where something could raise an
- *           unknown one (a bias above 0, a penalty below 0) nothing is proved. So the
- *           known tokens that are still as good as the last one was are, in order, the
- *           best of all.
- *   mass    The mass of the unknown is the sum over all less that of the known, up to
- *           the sum's error; lowered, it is anything below. Where the cut of top_p is the
- *           same token at both ends, it is that token.
- *   draw    From a proved set the generator draws as ever. A plain draw walks all tokens
- *           by id: it falls on a known one if it does so with all unknown mass before
- *           that one, and with none.
+ *   order   No unknown token is better than the last known one. Bans, a grammar and
+ *           penalties only lower logits. A bias above 0 or a penalty below 0 could
+ *           raise an unknown logit, and then nothing is proved. Otherwise the known
+ *           tokens that are still at least as good as the last one was are the best of
+ *           all, in order.
+ *   mass    The unknown mass is the sum over all tokens minus the known mass, up to the
+ *           sum's error. With lowered logits it is anything between 0 and that. If
+ *           top_p cuts at the same token for both ends, that token is the cut.
+ *   draw    From a proved set the generator draws as usual. A plain draw walks all
+ *           tokens by id. It certainly falls on a known token if it falls there both
+ *           with all unknown mass before that token and with none.
  *
- * Weights are computed by the same function element by element (softmax.h), so they have
- * the same bits.
+ * softmax.h computes each weight by the same function, one by one, so weights have the
+ * same bits on both ways.
  */
 #include <math.h>
 #include <stdlib.h>

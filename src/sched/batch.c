@@ -26,8 +26,12 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/profile.h"
 #include "sched/sched_private.h"
 
+/* Bytes copied for the disk between two steps, and where there is no step. */
+#define STEP_COPY ((size_t)4 << 20)
+#define IDLE_COPY ((size_t)32 << 20)
 #define BAD_STEPS_MAX 3 /* in a row: the backend is broken, not the request */
 
 void batch_init(struct sched *s)
@@ -49,6 +53,15 @@ void batch_deinit(struct sched *s)
 	free(s->n_tok);
 	free(s->slices);
 	free(s->sliced);
+}
+
+static int end_fetch(struct sched *s, struct sched_choice *c);
+
+void batch_drop(struct sched *s, struct sched_choice *c)
+{
+	end_fetch(s, c);
+	engine_seq_destroy(s->o.engine, c->seq);
+	c->seq = NULL;
 }
 
 static void drop_seq(struct sched *s, struct sched_choice *c)
@@ -111,14 +124,14 @@ static struct sched_choice *first_in_line(struct sched *s)
 	for (struct request *r = s->active.head; r; r = r->next) {
 		for (int i = 0; i < request_n_choices(r) && !r->is_over; i++) {
 			struct sched_choice *c = &r->choices[i];
-			bool waits = c->state == CHOICE_QUEUED ||
-				     c->state == CHOICE_PREEMPTED;
+			bool waits = !c->fetch && (c->state == CHOICE_QUEUED ||
+						   c->state == CHOICE_PREEMPTED);
 			if (waits && !awaits_lead(c))
 				return c;
 		}
 	}
 	struct request *r = s->waiting.head;
-	while (r && r->is_over)
+	while (r && (r->is_over || (r->choices && r->choices[0].fetch)))
 		r = r->next;
 	if (!r)
 		return NULL;
@@ -134,9 +147,58 @@ static void count_start(struct sched *s, struct sched_choice *c, int n_cached)
 	metric_add(METRIC_PREFIX_CACHE_HITS, n_cached);
 	if (c != lead_of(c))
 		return;
+	int n_disk = MIN(c->n_fetched, n_cached);
 	c->r->stats.n_cached += n_cached;
+	c->r->stats.n_disk += n_disk;
+	metric_add(METRIC_PROMPT_TOKENS_DISK, n_disk);
 	metric_add(METRIC_PROMPT_TOKENS, n_prompt);
 	metric_add(METRIC_PROMPT_TOKENS_CACHED, n_cached);
+}
+
+static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *history)
+{
+	int n = choice_length(c);
+	const int32_t *tokens = choice_prompt(c)->p;
+	if (c->output.n > 0) {
+		choice_history(c, history);
+		tokens = history->p;
+	}
+	return (struct engine_prompt){tokens, choice_scores(c) ? 1 : n, c->r->cache_space,
+				      c->r->turn_at};
+}
+
+/* Is c to wait for what the disk has of it? It asks once. */
+static bool begin_fetch(struct sched *s, struct sched_choice *c)
+{
+	struct ids history = {0};
+	if (c->has_asked_disk || s->n_fetching >= s->n_slots)
+		return false;
+	struct engine_prompt prompt = prompt_of(c, &history);
+	c->fetch = engine_fetch_begin(s->o.engine, &prompt);
+	c->has_asked_disk = true;
+	s->n_fetching += c->fetch != NULL;
+	ids_deinit(&history);
+	return c->fetch != NULL;
+}
+
+static int end_fetch(struct sched *s, struct sched_choice *c)
+{
+	s->n_fetching -= c->fetch != NULL;
+	int n = engine_fetch_end(s->o.engine, c->fetch);
+	c->fetch = NULL;
+	return n;
+}
+
+/* What has been read goes into the cache. What is complete is first in line again. */
+static void go_on_fetching(struct sched *s, struct request *r)
+{
+	for (; r && s->n_fetching > 0; r = r->next)
+		for (int i = 0; r->choices && i < request_n_choices(r); i++) {
+			struct sched_choice *c = &r->choices[i];
+			if (!c->fetch || engine_fetch_step(s->o.engine, c->fetch))
+				continue;
+			c->n_fetched = end_fetch(s, c);
+		}
 }
 
 /* Give c its sequence and pages for its whole history, if they are to be had. */
@@ -145,13 +207,7 @@ static bool take_pages(struct sched *s, struct sched_choice *c, int n_promised)
 	struct engine *e = s->o.engine;
 	struct ids history = {0};
 	int n_cached, n = choice_length(c);
-	const int32_t *tokens = choice_prompt(c)->p;
-	if (c->output.n > 0) {
-		choice_history(c, &history);
-		tokens = history.p;
-	}
-	int n_known = choice_scores(c) ? 1 : n;
-	struct engine_prompt prompt = {tokens, n_known, c->r->cache_space};
+	struct engine_prompt prompt = prompt_of(c, &history);
 	struct engine_seq *seq = engine_seq_create_in(e, &prompt, &n_cached);
 	ids_deinit(&history);
 
@@ -215,6 +271,8 @@ static void admit(struct sched *s, int64_t now_us)
 		int n_promised = collect_running(s);
 		if (!(c = first_in_line(s)))
 			return;
+		if (begin_fetch(s, c))
+			continue;
 		if (start(s, c, n_promised, now_us))
 			continue;
 		if (s->n_run > 0)
@@ -248,7 +306,8 @@ static void plan(struct sched *s)
 	};
 	for (int i = 0; i < s->n_run; i++) {
 		const struct sched_choice *c = s->run[i];
-		s->seqs[i].n_pending = choice_length(c) - engine_seq_length(c->seq);
+		int n_pending = choice_length(c) - engine_seq_length(c->seq);
+		s->seqs[i].n_pending = engine_seq_cut(s->o.engine, c->seq, n_pending);
 		s->seqs[i].is_decoding = c->state == CHOICE_DECODE;
 	}
 	policy_plan(&limits, s->seqs, s->n_run, s->n_tok);
@@ -520,12 +579,14 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 bool batch_turn(struct sched *s, int64_t now_us)
 {
 	struct fail f = {0};
+	go_on_fetching(s, s->active.head);
+	go_on_fetching(s, s->waiting.head);
 	admit(s, now_us);
 	collect_running(s);
 	plan(s);
 	int n = make_slices(s);
 	if (n == 0)
-		return s->n_run > 0;
+		return engine_disk_work(s->o.engine, IDLE_COPY) || s->n_run > 0;
 	add_drafts(s, n);
 	/* STARTED must not wait for the step: it lets the client's headers go. */
 	emit_flush(&s->emit);
@@ -542,6 +603,9 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	for (int i = 0; i < n; i++)
 		if (!s->sliced[i]->r->is_over)
 			finish_slice(s, i, now_us);
+	profile_add(s->o.profile, PROFILE_SAMPLING,
+		    (double)(clock_now_us(s->o.clock) - now_us) * 1e-6);
 	note_step(s, s->is_bad_step, "logits that are not numbers");
+	engine_disk_work(s->o.engine, STEP_COPY);
 	return true;
 }

@@ -43,6 +43,11 @@ struct sched_choice {
 	int index;
 	enum choice_state state;
 	struct engine_seq *seq; /* PREFILL and DECODE only */
+	/* What the disk has of its history, on its way into the cache; NULL: nothing, or it
+	 * has arrived. */
+	struct engine_fetch *fetch;
+	bool has_asked_disk;
+	int n_fetched; /* tokens that came that way */
 	struct ids output;
 	int32_t max_output;
 	int32_t n_scored;    /* tokens of the prompt whose likelihood has been told */
@@ -107,10 +112,10 @@ struct engine_slice choice_slice(struct sched_choice *c, int n_max);
 int choice_guess(struct sched_choice *c, int max);
 /* The slice that verifies the first n guesses. */
 struct engine_slice choice_draft_slice(struct sched_choice *c, int n);
-/* Draw the next token from its row (all of it is fetched only where what is known of it
- * does not decide), and take those behind it that a grammar leaves no choice about; emit
- * each with its text, and its end if it is the last: finish is set then, the state is the
- * caller's. As sampler_next: E_BACKEND, E_INVAL; with a grammar E_LIMIT, too. */
+/* Draw the next token from its row of logits, then accept the tokens that the grammar
+ * forces behind it. Emit each with its text, and the end behind the last one, which sets
+ * finish. The caller changes the state. The whole row is fetched only if the known part
+ * does not decide. E_BACKEND, E_INVAL as sampler_next; E_LIMIT from a grammar. */
 enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 			struct emit *em) MUST_USE;
 /* The same from the rows of choice_draft_slice, the first of which is `row`: goes on as

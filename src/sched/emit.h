@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the engine thread tells the io thread. Thread: engine, except
+ * Carries events from the engine thread to the io thread. Thread: engine, except
  * emit_next_ready (io).
  *
- * Events go into each request's own queue; a request whose queue was empty is put
- * on the ready list, and emit_flush wakes the io side once for all that has
- * been put there since the last time.
+ * Each request has a queue of events. The first event in an empty queue puts its
+ * request on the ready list. emit_flush wakes the io side once for all requests on that
+ * list.
  */
 #pragma once
 #include <pthread.h>

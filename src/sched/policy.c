@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules.
+ * The scheduler's rules.
  *
- * Pace. Every stream decodes in every step, so the time between its tokens is
- * the time of a step. A step's time grows with the prompt tokens it carries;
- * beside running streams these are held to prefill_chunk, whatever the number
- * and length of the waiting prompts, and to what fits into step_target at the
- * cost of late: a token deep in a long prompt costs many times the first, and a
- * CPU's token a hundred times a GPU's. Yet every step with a prompt reads all
- * weights, of experts, too, that the streams alone do not want; where that is most
- * of step_target, holding to it would make the prompts take several times as long and
- * the streams beside them no less. Then the step lasts what makes it worth its while.
- * Alone, prefill may fill the step, so that experts are read for many tokens at once, but
- * for no longer than a second: who comes in the meantime waits for its end.
+ * Pace. Every stream decodes in every step, so the time between two tokens is the time
+ * of a step. Prompt tokens make a step longer. Beside running streams two limits hold
+ * them back, whatever the number and length of the waiting prompts: prefill_chunk, and
+ * the number that fits into step_target at the latest measured cost. The cost is
+ * measured because it varies. A token deep in a long prompt costs many times the first,
+ * and a token on a CPU costs a hundred times one on a GPU.
  *
- * Order. First come, first served, for slots, pages and prefill tokens alike. The
- * first in line that does not fit holds up those behind it: a long prompt that
- * small ones keep overtaking would never start.
+ * Every step with a prompt also reads weights that the streams alone do not need, such
+ * as other experts. Sometimes these reads take most of step_target. Keeping to
+ * step_target would then make prompts several times as slow, and gain the streams
+ * nothing. Such a step may last long enough to be worth its reads (WORTH).
  *
- * Admission. A sequence gets the pages of all its tokens when it starts, so a
- * prefill is never cut short by a lack of them. Beside running sequences
- * there must also be a page for each of those, and some for its own first
- * tokens of output: otherwise it would start only to be thrown out at the next
- * page border, and its prefill would be for nothing.
+ * Without streams, prefill may fill the step, so that one read of the experts serves
+ * many tokens. Such a step lasts a second at most, because a new request waits for its
+ * end.
  *
- * Preemption (carried out by batch.c) follows from the order: the youngest gives
- * way, whole. The oldest thus always goes on, and the whole never stands still.
+ * Order. First come, first served, for slots, pages and prefill tokens alike. If the
+ * first in line does not fit, those behind it wait. Otherwise small prompts could
+ * overtake a long one for ever.
+ *
+ * Admission. A sequence gets the pages of its whole prompt when it starts, so prefill
+ * never stops for lack of pages. Beside running sequences, more pages must be free: one
+ * for each of them, and some for the newcomer's first output. Otherwise the newcomer
+ * would be preempted at the next page border, and its prefill would be wasted.
+ *
+ * Preemption (in batch.c) follows the same order: the youngest sequence gives up all
+ * its pages. So the oldest always goes on, and the scheduler never stands still.
  */
 #include "sched/policy.h"
 
@@ -47,8 +50,9 @@
  * without them. */
 #define WORTH 4
 
-/* Of a step and of a token: by how much they change from one step to the next (a context
- * grows, a stream joins), and how far a single step may be off. */
+/* The Kalman filter's assumptions, as fractions. DRIFT: how much the costs of a step and
+ * of a token change from one step to the next, as contexts grow and streams join. NOISE
+ * and MOST_OFF: the usual and the largest error of one measured step. */
 #define DRIFT 0.1
 #define NOISE 0.1
 #define MOST_OFF 0.25

@@ -34,13 +34,13 @@ struct policy_cost {
 /* A step with n > 0 prompt tokens has lasted us. */
 void policy_cost_note(struct policy_cost *c, int n, int64_t us);
 
-/* Prompt tokens for a step beside running streams that is to last target_us, or longer
- * where most of that would go to what every such step costs; every other step two thirds
- * of that. At most max; target_us 0: max. */
+/* Prompt tokens for a step beside running streams. The step shall last target_us, or
+ * longer if the fixed cost alone takes most of that. Every other step gets two thirds of
+ * the tokens, which tells the two costs apart. At most max; target_us 0: max. */
 int policy_chunk(int max, int64_t target_us, const struct policy_cost *c);
 
-/* Prompt tokens for a step without a stream: at most max, and no more than 512 where they
- * would last longer than a second, which is how long who comes next may have to wait. */
+/* Prompt tokens for a step without a stream: at most max. Beyond 512, as many as take one
+ * second, because a new request may have to wait for the whole step. */
 int policy_alone_chunk(int max, const struct policy_cost *c);
 
 /* Sequences that may hold pages at once: each can decode in every step, and a

@@ -65,6 +65,7 @@ struct request_stats {
 	int64_t first_token_us, last_token_us;
 	int32_t n_prompt;     /* tokens, all prompts */
 	int32_t n_cached;     /* of those, found in the prefix cache */
+	int32_t n_disk;       /* of those, read from the disk for this request */
 	int32_t n_output;     /* tokens, all choices */
 	int32_t n_reasoning;  /* of those, inside reasoning */
 	int32_t n_preempted;  /* times it lost its pages */
@@ -99,6 +100,8 @@ struct request {
 	const char *id;     /* X-Request-Id */
 	struct ids *prompts;
 	int n_prompts, n; /* choices = n_prompts * n */
+	int32_t turn_at;        /* tokens of the prompt before the user's last words; 0: not
+	                         * known */
 	struct str cache_space; /* its space of the prefix cache; empty: everybody's */
 	struct sampler_params sampling;
 	int32_t max_tokens; /* output tokens a choice; 0: what the context leaves */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The doors of the scheduler and its loop.
+ * The scheduler's entry, loop and exit.
  *
- * In: any thread submits. What can be refused is refused there, before a byte of the
- * answer is sent: the caps are atomics, claimed first and given back when
- * something else refuses, so two submitters never share the last place. The inbox
- * has room for all that the caps let through.
+ * In: any thread submits. sched_submit makes every refusal that is possible, before a
+ * byte of the answer is sent. The caps are atomic counters. A submitter claims a place
+ * first, and gives it back if another check refuses. So two submitters never share the
+ * last place. The inbox has room for all requests within the caps.
  *
- * Loop: a turn takes the inbox, ends what is cancelled or late, runs one batch (see
- * batch.c), frees what has ended. Between turns nothing of a request is held
- * elsewhere, so ending one is the same in every phase.
+ * Loop: a turn takes the inbox, ends cancelled and late requests, runs one batch
+ * (batch.c), and frees ended requests. Between turns nothing else refers to a request,
+ * so every phase ends in the same way.
  *
- * Out: exactly one last event for each submitted request, by sched_end_done or
- * sched_end_failed; n_open counts those still owed. sched_stop lets the loop run
- * until it is zero, which also covers a submission that is under way meanwhile.
+ * Out: each submitted request gets exactly one last event, from sched_end_done or
+ * sched_end_failed. n_open counts the requests without it. After sched_stop the loop
+ * runs until n_open is zero, which also covers a submission that is still under way.
  */
 #include "sched/sched.h"
 
@@ -56,6 +56,11 @@ static void list_remove(struct req_list *l, struct request *r)
 		l->tail = p;
 }
 
+static void wake(void *inbox)
+{
+	queue_wake(inbox);
+}
+
 struct sched *sched_create(const struct sched_opts *o)
 {
 	struct sched *s = xcalloc(1, sizeof *s);
@@ -69,6 +74,7 @@ struct sched *sched_create(const struct sched_opts *o)
 	list_init(&s->waiting);
 	list_init(&s->active);
 	batch_init(s);
+	engine_set_on_disk(o->engine, wake, s->inbox);
 	/* Now, not with the first request that has a grammar: it takes a tenth of a
 	 * second, for which no stream should wait. */
 	if (o->tokenizer)
@@ -84,6 +90,7 @@ void sched_destroy(struct sched *s)
 	sched_stop(s);
 	while (s->n_open > 0)
 		sched_turn(s);
+	engine_set_on_disk(s->o.engine, NULL, NULL);
 	emit_deinit(&s->emit);
 	batch_deinit(s);
 	grammar_vocab_destroy(s->vocab);
@@ -273,8 +280,7 @@ void sched_end_failed(struct sched *s, struct request *r, const struct fail *f)
 			f->code == E_DRAINING;
 	for (int i = 0; r->choices && i < request_n_choices(r); i++) {
 		struct sched_choice *c = &r->choices[i];
-		engine_seq_destroy(s->o.engine, c->seq);
-		c->seq = NULL;
+		batch_drop(s, c);
 		if (!choice_is_over(c))
 			choice_set_state(c, is_abort ? CHOICE_CANCELLED
 						     : CHOICE_FAILED);
@@ -364,6 +370,10 @@ static void publish(struct sched *s)
 	metric_set(METRIC_WAITING_TOKENS, (double)atomic_load(&s->n_queued_tok));
 	metric_set(METRIC_KV_PAGES, total);
 	metric_set(METRIC_KV_PAGES_USED, used);
+	struct engine_stats stats;
+	engine_stats(e, &stats);
+	metric_set(METRIC_STATE_SLOTS, stats.checkpoints_max);
+	metric_set(METRIC_STATE_CHECKPOINTS, stats.checkpoints);
 	double usage = total ? (double)used / total : 0;
 	metric_set(METRIC_KV_CACHE_USAGE, usage);
 	metric_set(METRIC_KV_CACHE_USAGE_OLD, usage);

@@ -29,6 +29,7 @@ struct sched_opts {
 	int64_t step_target_us;  /* a step beside running streams carries fewer prompt
 				  * tokens when it would last longer (policy_chunk);
 				  * 0: no bound */
+	struct profile *profile; /* of the engine's backend; NULL: nothing is measured */
 	enum sched_draft draft;  /* tokens guessed ahead of the model */
 	void (*on_ready)(void *ctx); /* engine thread: sched_next_ready has something */
 	void *ctx;

@@ -35,6 +35,7 @@ struct sched {
 	/* The step in the making: sequences with pages, oldest first. */
 	int n_slots;
 	int n_run;
+	int n_fetching; /* choices that wait for the disk */
 	struct sched_choice **run;   /* [n_slots] */
 	struct policy_seq *seqs;     /* [n_slots] */
 	int *n_tok;                  /* [n_slots] */
@@ -55,6 +56,9 @@ void batch_init(struct sched *s);
 void batch_deinit(struct sched *s);
 /* Start what fits; then one step over all that runs. False when nothing runs. */
 bool batch_turn(struct sched *s, int64_t now_us);
+
+/* Whatever c still holds, goes. */
+void batch_drop(struct sched *s, struct sched_choice *c);
 
 /* --- sched.c --- */
 /* A queued request leaves the queue for the active list. */

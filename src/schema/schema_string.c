@@ -41,7 +41,7 @@
 #define POINTER "(?:/(?:[ -.0-}]|~[01])*)*"
 
 /* Regexes of formats. Each is narrow: every reader of the format accepts these texts. */
-static const struct format {
+static const struct string_format {
 	const char *name, *regex;
 } formats[] = {
 	{"date", DATE}, {"time", TIME}, {"date-time", DATE "T" TIME},

@@ -7,13 +7,20 @@ import gguf_file as g
 KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral": "llama",
          "ministral3": "mistral3",
          "seed_oss": "seed_oss", "granite": "granite", "smollm3": "smollm3",
-         "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2"}
-PAIRED = ("llama", "mistral3", "granite", "smollm3")
+         "phi3": "phi3", "mixtral": "llama", "granitemoe": "granitemoe",
+         "minimax_m2": "minimax-m2", "olmo2": "olmo2", "olmo3": "olmo2",
+         "exaone4": "exaone4", "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2"}
+PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe")
+POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
+USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
+         (".output_linear", ".experts.down_proj"), (".router.layer", ".gate"),
+         (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."))
 EXPERTS = {"mlp.shared_experts.gate_proj": "ffn_gate_shexp",
            "mlp.shared_experts.up_proj": "ffn_up_shexp",
            "mlp.shared_experts.down_proj": "ffn_down_shexp"}
 NAMES = {
-    "seed_oss": {"post_attention_layernorm": "post_attention_norm"},
+    "seed_oss": POST_NORM, "olmo2": POST_NORM, "exaone4": POST_NORM,
+    "phi3": {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"},
     "glm4moe": {**EXPERTS, "post_attention_layernorm": "post_attention_norm"},
     "deepseek2": {**EXPERTS, "self_attn.q_a_proj": "attn_q_a",
                   "self_attn.q_a_layernorm": "attn_q_a_norm",
@@ -69,6 +76,8 @@ def stacked(t):
     """Experts of their own names as (E, ...) tensors; the rest as it is."""
     out, stacks = {}, {}
     for name, w in g.weights(t):
+        for old, new in USUAL:
+            name = name.replace(old, new)
         head, found, rest = name.partition(".experts.")
         number, _, proj = rest.partition(".")
         if found and number.isdigit():
@@ -110,9 +119,10 @@ def tensors(config, t):
         if ".experts." in name and not name.endswith(".weight"):
             name += ".weight"
             is_turned = w[1][2] != (c["hidden_size"] if "gate_up" in name else
-                                    c["moe_intermediate_size"])
+                                    c.get("moe_intermediate_size")
+                                    or c["intermediate_size"])
             w = turned_experts(w, is_turned)
-        if "gate_up_proj" in name:
+        if "experts.gate_up_proj" in name:
             for part, half in zip(("gate", "up"), split_rows(w, 2)):
                 out[tensor_name(arch, name.replace("gate_up", part))] = half
             continue
@@ -170,6 +180,15 @@ def keys(folder, config, made):
         out += [(arch + ".attention.temperature_scale", g.F32, beta),
                 (arch + ".rope.scaling.yarn_log_multiplier", g.F32,
                  c["rope_parameters"]["mscale_all_dim"])]
+    types = c.get("layer_types", [])
+    if "sliding_attention" in types:
+        out.append((arch + ".attention.sliding_window_pattern", (g.ARRAY, g.BOOL),
+                    [kind == "sliding_attention" for kind in types]))
+    if arch == "minimax-m2":
+        out.append((arch + ".expert_gating_func", g.U32, 2))
+    if "attention_factor" in (c.get("rope_parameters") or {}).get("full_attention", {}):
+        out.append((arch + ".rope.scaling.attn_factor", g.F32,
+                    c["rope_parameters"]["full_attention"]["attention_factor"]))
     if "n_routed_experts" in c:
         out += grouped_keys(c, arch)
     if "kv_lora_rank" in c:
@@ -177,6 +196,7 @@ def keys(folder, config, made):
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     else:
         out.append((arch + ".attention.value_length", g.U32, dim))
-        part = c.get("partial_rotary_factor", 1)
+        rope = c.get("rope_parameters") or {}
+        part = c.get("partial_rotary_factor", rope.get("partial_rotary_factor", 1))
         out.append((arch + ".rope.dimension_count", g.U32, int(dim * part)))
     return out + g.tokenizer_keys(folder, made["token_embd.weight"][1][0])

@@ -295,6 +295,8 @@ SPLITS = {"gpt-4o": "o W 12 's !\u010a " + TOGETHER,
           "tekken": "o W 1 2 's !\u010a " + TOGETHER,
           "seed-coder": "oW 1 2 's ! \u010a " + TOGETHER,
           "qwen2": "oW 1 2 's !\u010a " + TOGETHER,
+          "minimax-m2": "o W 12 's !\u010a " + TOGETHER,
+          "dbrx": "oW 12 's !\u010a " + TOGETHER, "olmo": "oW 12 's ! \u010a " + TOGETHER,
           "glm4": "oW 12 's !\u010a " + TOGETHER,
           "deepseek-v3": "oW 12 's !\u010a " + APART}
 

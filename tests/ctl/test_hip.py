@@ -97,6 +97,19 @@ def speed():
     ok(v.get("graph_captures", 0) == 1 and v["graph_replays"] >= 3, "replayed", v)
 
 
+def profile():
+    """Events of the device's stream in place of the host's clock."""
+    code, out, err = haloctl("bench", "model", "--model", TINY, *HIP, "-p", "5", "-n", "2",
+                             "--repeat", "1", "--profile", "--json")
+    v = json.loads(out)["profile"] if code == 0 else {}
+    ok(code == 0 and v["read_gbs"] > 0, "bench model --profile", err)
+    for part in ("prompt", "token"):
+        s = v[part]["stages"]
+        ok({"embed", "qkv", "attention", "out", "gate_up", "down", "head", "host"} <= set(s)
+           and s["attention"]["ms"] > 0 and s["gate_up"]["ms"] > 0, part + ": stages", s)
+    ok(s["down"]["bytes"] * 2 == s["gate_up"]["bytes"], "bytes of experts", s)
+
+
 def ties():
     """In case 9 the fourth and the fifth expert of a layer are 0.0006 apart, and halves
     take the other, for 0.2 of a log-probability."""
@@ -139,8 +152,10 @@ verify(os.path.join(GOLDEN, "qwen2-yarn-window"), {1: 4})
 verify(os.path.join(GOLDEN, "gemma3"), {0: 4, 1: 6})
 verify(os.path.join(GOLDEN, "qwen3moe-ct-asym"), {1: 4, 2: 2})
 for family in ("qwen3vl", "qwen3vlmoe", "mistral3", "seedoss", "granite", "smollm3",
-               "glm4moelite", "ministral3"):
+               "glm4moelite", "ministral3", "phi3", "minimaxm2", "olmo3", "exaone4",
+               "granitemoe"):
     verify(os.path.join(GOLDEN, family), {0: 4, 1: 2})
 gguf()
 speed()
+profile()
 done()

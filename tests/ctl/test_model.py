@@ -301,6 +301,49 @@ def bench():
     ok(code == 2 and "5,x" in err, "a malformed list", err)
 
 
+def bench_profile():
+    args = ("bench", "model", "--model", TINY, "-p", "40", "-n", "8", "--depth", "20",
+            "--repeat", "1", "--threads", "1", "--profile")
+    code, out, err = haloctl(*args, "--layers", "--json")
+    v = json.loads(out)["profile"] if code == 0 else {}
+    eq(code, 0, "bench model --profile: " + err)
+    ok(v["read_gbs"] > 0, "the memory's read rate", v)
+    stages = v["token"]["stages"]
+    eq(sorted(stages), sorted("embed norm qkv attention out router gate_up down head "
+                              "sampling host".split()), "a token's stages")
+    ok(all(s["ms"] > 0 for s in stages.values()), "each took some time", stages)
+    # Eight layers; 4 of 16 experts of (128, 256) in int4 with a bf16 scale for 128 columns;
+    # 28 tokens in the cache at the end, 21 at first: keys and values of two heads of 64.
+    with open(os.path.join(TINY, "config.json"), encoding="utf-8") as f:
+        c = json.load(f)
+    group = c["quantization_config"]["config_groups"]["group_0"]["weights"]["group_size"]
+    one = c["moe_intermediate_size"] * c["hidden_size"] * (0.5 + 2 / group)
+    eq(stages["down"]["bytes"], 8 * 4 * one, "bytes of down: the experts it used")
+    eq(stages["gate_up"]["bytes"], 2 * 8 * 4 * one, "bytes of gate and up")
+    numbers = 8 * 2 * 2 * 64 * sum(range(21, 29)) / 8
+    ok(stages["attention"]["bytes"] in (2 * numbers, 4 * numbers),
+       "bytes of attention: the cache", (stages["attention"], numbers))
+    prompt = v["prompt"]["stages"]
+    ok(4 * one * 8 < prompt["down"]["bytes"] <= 16 * one * 8,
+       "a prompt reads each expert once", prompt["down"])
+    eq(len(v["token"]["layers"]), 8, "by layer, too")
+    ok(abs(sum(x["qkv"]["ms"] for x in v["token"]["layers"]) - stages["qkv"]["ms"]) < 1e-6,
+       "which add up", v["token"])
+    ok("head" not in v["token"]["layers"][0], "the head is of no layer", v)
+    code, out, err = haloctl(*args)
+    lines = out.decode().splitlines()
+    ok(any(x.split()[:1] == ["router"] for x in lines)
+       and "a token (8 tokens measured)" in lines
+       and "  layer 0" not in lines, "a table", (out, err))
+    code, out, err = haloctl("bench", "model", "--model", TINY, "--layers")
+    ok(code == 2 and "--profile" in err, "--layers alone", err)
+    code, out, err = haloctl(
+        "bench", "model", "--model", os.path.join(GOLDEN, "qwen3next"), "-p", "9",
+        "-n", "2", "--repeat", "1", "--profile", "--json")
+    stages = json.loads(out)["profile"]["token"]["stages"] if code == 0 else {}
+    ok({"delta", "shared"} <= set(stages), "delta and the shared expert", (stages, err))
+
+
 def broken_model():
     with tempfile.TemporaryDirectory() as d:
         for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
@@ -337,5 +380,6 @@ verify()
 stacked()
 generate()
 bench()
+bench_profile()
 broken_model()
 done()

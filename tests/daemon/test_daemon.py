@@ -4,6 +4,7 @@
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -81,6 +82,29 @@ def test_loading(t, tmp):
              "systemd is not told READY=1")
         d.terminate()
         t.equal(d.wait(), 0, "SIGTERM while loading exits 0")
+
+
+def test_load_progress(t, tmp):
+    """A watchdog of 10 ms makes the daemon look at its progress as often."""
+    for mmap in ("yes", "no"):
+        with Daemon(env={"WATCHDOG_USEC": "10000"}, mmap=mmap, threads=1,
+                    heartbeat_stall="0") as d:
+            told = []
+            while not told or "READY=1" not in told[-1]:
+                told.append(d.notify.recv(4096).decode())
+            loads = [m for m in told if "STATUS=Loading" in m]
+            shares = [int(re.search(r"Loading (\d+) %", m).group(1)) for m in loads]
+            t.ok(len(set(shares)) > 1 and shares == sorted(shares),
+                 "mmap %s: progress by what is loaded" % mmap, told)
+            t.ok(all("EXTEND_TIMEOUT_USEC=" in m for m in loads),
+                 "and each asks for more time", loads)
+            # Which stages are seen is a matter of luck: each lasts some milliseconds.
+            stage = r"(mapping|reading|packing|checking), .* GB"
+            t.ok(any(re.search(stage, m) for m in loads),
+                 "with the stage and its bytes", loads)
+            health = d.get("/health").json
+            t.ok(health["load"] == 1 and health["load_stage"] == "done",
+                 "/health says that it is done", health)
 
 
 def test_serving(t, tmp):

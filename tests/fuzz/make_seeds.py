@@ -194,8 +194,24 @@ def head(out):
             put(out, "%d-%d" % (i, step), bytes([step]) + request)
 
 
+def kvfile(out):
+    """Heads by kvfile.h, with and without pages, states and a key."""
+    for i, (key, n_tok, first, size, n_states) in enumerate((
+            (b"k", 4, 0, 4, 0), (b"", 12, 4, 4, 1), (b"key\n" * 9, 8, 8, 2, 2))):
+        n_pages = (n_tok - first) // size
+        body = key.ljust((len(key) + 7) // 8 * 8, b"\0")
+        body += struct.pack("<%di" % n_tok, *range(n_tok))
+        body = body.ljust((len(body) + 7) // 8 * 8, b"\0")
+        body += bytes(8 * n_pages) + struct.pack("<IIQ", size, 0, 0) * n_states
+        length = 4096 + n_pages * 8 + n_states * 3
+        head = b"halodkv1" + struct.pack("<QQQQIIIIIIQ", length, 4096, 8, 3, len(key), n_tok,
+                                         first, size, n_states, 0, 0)
+        put(out, str(i), (head + body).ljust(length, b"\0"))
+
+
 def main(out):
     head(os.path.join(out, "head"))
+    kvfile(os.path.join(out, "kvfile"))
     api(os.path.join(out, "api"))
     grammar(os.path.join(out, "grammar"))
     jinja(os.path.join(out, "jinja"))

@@ -89,6 +89,26 @@ LITE = {**MLA, "n_group": 1, "mlp_layer_types": ["dense", "sparse", "sparse"],
         "n_shared_experts": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
         "rope_parameters": {**MLA["rope_parameters"], "mscale_all_dim": 1.0}}
 
+PLAIN = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+SMALL = {**PLAIN, "num_hidden_layers": 2, "tie_word_embeddings": True}
+LOCAL = {"num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 24}
+PHI = {**SMALL, "rope_parameters": {**PLAIN["rope_parameters"],
+                                    "partial_rotary_factor": 0.75}, "sliding_window": 24,
+       "original_max_position_embeddings": 4096}
+MINIMAX = {**SMALL, **LOCAL, "rope_parameters": {**PLAIN["rope_parameters"],
+                                                 "partial_rotary_factor": 0.5}}
+# Layers that see all do not rotate.
+EXAONE = {**SMALL, "num_hidden_layers": 4, "sliding_window": 16,
+          "sliding_window_pattern": 4}
+# Layers with a window rotate as if the context were not stretched.
+OLMO = {**SMALL, "num_hidden_layers": 4, "sliding_window": 16,
+        "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+        "rope_parameters": {
+            "full_attention": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0,
+                               "attention_factor": 1.2079441541679836, "beta_fast": 32.0,
+                               "beta_slow": 1.0, "original_max_position_embeddings": 128},
+            "sliding_attention": PLAIN["rope_parameters"]}}
+
 # name: (class of the config, class of the model, settings, goes into the repository)
 MODELS = {
     "qwen3next": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
@@ -136,6 +156,14 @@ MODELS = {
     "glm4moelite": (hf.Glm4MoeLiteConfig, hf.Glm4MoeLiteForCausalLM, LITE, True),
     "ministral3": (hf.Mistral3Config, hf.Mistral3ForConditionalGeneration,
                    seeing(LATE, PIXTRAL), True),
+    "phi3": (hf.Phi3Config, hf.Phi3ForCausalLM, PHI, True),
+    "mixtral": (hf.MixtralConfig, hf.MixtralForCausalLM, {**SMALL, **LOCAL}, True),
+    "granitemoe": (hf.GraniteMoeConfig, hf.GraniteMoeForCausalLM,
+                   {**SMALL, **LOCAL, **SCALES}, True),
+    "minimaxm2": (hf.MiniMaxM2Config, hf.MiniMaxM2ForCausalLM, MINIMAX, True),
+    "olmo2": (hf.Olmo2Config, hf.Olmo2ForCausalLM, {**SMALL, "head_dim": 8}, True),
+    "olmo3": (hf.Olmo3Config, hf.Olmo3ForCausalLM, {**OLMO, "head_dim": 8}, True),
+    "exaone4": (hf.Exaone4Config, hf.Exaone4ForCausalLM, EXAONE, True),
 }
 
 

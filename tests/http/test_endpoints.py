@@ -34,7 +34,7 @@ def test_tokenize(t, d):
 
 def test_embeddings(t, d):
     for body in ({"input": "x", "model": "halo-tiny"}, {}):
-        a = d.request("POST", "/v1/embeddings", body)
+        a = d.request("POST", "/v1/embeddings", body)  # no embedding_model is set
         t.ok(a.status == 501 and a.error["type"] == "not_supported" and
              "embedding" in a.error["message"], "no embeddings", a.body)
 

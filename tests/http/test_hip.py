@@ -4,6 +4,7 @@
 the device fails, hangs, or is not there."""
 import os
 import subprocess
+import tempfile
 
 from halod import BUILDDIR, Halod, MODEL, PATIENCE, PROGRAM, Tap, traceback
 
@@ -43,8 +44,40 @@ def test_serve(t):
          "/metrics: backend_info", list(m))
     t.equal(m["graph_captures_total"], 1, "a step was recorded")
     t.ok(m["graph_replays_total"] >= 3, "and replayed", m["graph_replays_total"])
+    t.equal(m["profiled_steps_total"], 0, "no step was measured by stage")
     test_sampled(t, d)
     d.wait_log(r"backend hip \(auto: .*gfx1151")
+    t.equal(d.stop(), 0, "halod ends well")
+
+
+def test_kv_dir(t):
+    """Pages leave the device, and come back after a restart: what is computed behind them
+    has the bits that it has behind the pages that never left."""
+    with tempfile.TemporaryDirectory() as tmp:
+        answers = []
+        for _ in range(2):
+            d = Halod(**HIP, kv_dir=os.path.join(tmp, "kv"))
+            for _ in range(2):
+                a = d.request("POST", "/v1/completions", {
+                    "prompt": list(range(300, 340)), "max_tokens": 3, "temperature": 0,
+                    "ignore_eos": True, "logprobs": 1}).json
+                answers.append((a["choices"][0]["logprobs"]["token_logprobs"],
+                                a["timings"]["cache_n"], a["timings"]["disk_n"]))
+            d.stop()
+        t.equal([x[1:] for x in answers], [(0, 0), (32, 0), (32, 32), (32, 0)],
+                "pages come from nowhere, memory, disk, memory")
+        t.equal(answers[2][0], answers[1][0], "from disk the answer is that from memory")
+
+
+def test_profile(t):
+    """One step of 64 is measured, the first; the others are replayed as before."""
+    d = Halod(**HIP, profile="yes")
+    d.chat("What is 2+2?", temperature=0, max_tokens=6, ignore_eos=True)
+    m = d.metrics()
+    t.equal(m["profiled_steps_total"], 1, "profile = yes: a step was measured")
+    t.ok(m['stage_seconds_total{stage="attention"}'] > 0 and
+         m['stage_bytes_total{stage="down"}'] > 0, "by stage", m)
+    t.ok(m["graph_replays_total"] >= 2, "and later ones replayed", m["graph_replays_total"])
     t.equal(d.stop(), 0, "halod ends well")
 
 
@@ -90,7 +123,8 @@ def test_no_device(t):
 
 
 t = Tap()
-for test in (test_serve, test_device_fails, test_device_hangs, test_no_device):
+for test in (test_serve, test_kv_dir, test_profile, test_device_fails, test_device_hangs,
+             test_no_device):
     print("# ---", test.__name__)
     try:
         test(t)

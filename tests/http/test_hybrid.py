@@ -5,6 +5,7 @@ checkpoint of the recurrent state, streams and batches say what a request alone 
 clients who hang up leave nothing behind."""
 import json
 import os
+import tempfile
 import threading
 
 from halod import SRCDIR, Stream, run
@@ -85,4 +86,57 @@ def test_hangup(t, d):
     t.ok(cached >= 200, "and the prefix still known", cached)
 
 
-run([test_prefix, test_streams, test_hangup], model=MODEL, max_seqs=4)
+def chat(d, words, salt, n=40):
+    """Tokens' log-probabilities, the answer, and how many of the prompt were known, of a
+    conversation: user, assistant, user ..."""
+    messages = [{"role": ("user", "assistant")[i % 2], "content": w}
+                for i, w in enumerate(words)]
+    a = d.request("POST", "/v1/chat/completions", {
+        "messages": messages, "max_tokens": n, "temperature": 0, "ignore_eos": True,
+        "logprobs": True, "cache_salt": salt}).json
+    c = a["choices"][0]
+    return ([x["logprob"] for x in c["logprobs"]["content"]], c["message"]["content"],
+            a["usage"]["prompt_tokens"],
+            a["usage"]["prompt_tokens_details"]["cached_tokens"])
+
+
+def test_turns(t, d):
+    """What was kept at the end of a turn and before the user's last words. Cold is the same
+    prompt in a space of the cache where nothing is known yet."""
+    words = ["a b c d e f g h " * 12]
+    _, answer, n_first, _ = chat(d, words, "warm")
+    asked = words + ["ok " * 40, "again, please: " * 6]
+    _, _, n_asked, _ = chat(d, asked, "warm")
+    edited = asked[:2] + ["another end: " * 6]
+    warm, _, n, cached = chat(d, edited, "warm")
+    cold, _, _, none = chat(d, edited, "cold edit")
+    t.ok(n - cached < 80 + 16 and none == 0, "edited last words: all before them is known",
+         (n, cached))
+    t.equal(warm, cold, "and the answer is the cold one, to the last bit")
+    again = edited + ["x " * 20, "and on"]
+    warm, _, n, cached = chat(d, again, "warm")
+    cold, _, _, none = chat(d, again, "cold next")
+    t.ok(cached >= n_asked - 120 and none == 0, "a further turn goes on", (n, cached))
+    t.equal(warm, cold, "with the cold answer, too")
+
+
+def test_turn_end(t, d):
+    """Tokens of an answer are the next prompt's: it resumes at the answer's end."""
+    d.request("POST", "/v1/completions", body(PROMPT[50:250], 100, logit_bias={"9": 100}))
+    prompt = PROMPT[50:250] + [9] * 100 + [7] * 20
+    warm, cached = complete(d, prompt)
+    t.ok(cached >= 288, "the end of a turn is kept", cached)
+    cold = d.request("POST", "/v1/completions", body(prompt, 24, cache_salt="cold")).json
+    t.equal(warm, cold["choices"][0]["logprobs"]["token_logprobs"], "and is the cold one's")
+    m = d.metrics()
+    t.ok(0 < m["state_checkpoints"] <= m["state_slots"] == 12,
+         "/metrics tells what is kept, and the bound", m["state_checkpoints"])
+
+
+with tempfile.TemporaryDirectory() as tmp:
+    template = os.path.join(tmp, "chat.jinja")
+    with open(template, "w", encoding="utf-8") as f:
+        f.write("{% for m in messages %}[{{ m.role }}] {{ m.content }} [/]{% endfor %}"
+                "[assistant] ")
+    run([test_prefix, test_streams, test_hangup, test_turns, test_turn_end], model=MODEL,
+        max_seqs=4, chat_template=template)

@@ -24,7 +24,30 @@ static const struct shape cases[] = {
 	{3, 2048, 20, 4, true, 0, 0, false, QUANT_BF16},
 	{2, 4096, 9, 2, false, 0, 0, false, QUANT_F16},
 	{2, 1536, 10, 3, true, 0, 0, true, QUANT_F32},
+	/* many tokens: in tiles, with ends of tokens, experts and K */
+	{16, 2048, 16, 4, true, 0, 0, false, QUANT_BF16},
+	{19, 2176, 21, 4, true, 0, 0, true, QUANT_F16},
+	{18, 136, 140, 8, false, 7, 3, false, QUANT_BF16},
 };
+
+/* The last token alone has the logits that it has in the batch, bit for bit. logits: those
+ * of the batch. */
+static void test_alone(struct kernel_test *kt, const struct moe_router_args *batch,
+		       const float *x)
+{
+	size_t last = (size_t)batch->n_tok - 1, d = (size_t)batch->router->k;
+	size_t e = (size_t)batch->router->n;
+	float *of_batch = kernel_download(kt, batch->logits, (last + 1) * e);
+	struct moe_router_args one = *batch;
+	one.n_tok = 1;
+	one.x = kernel_act_upload(kt, x + last * d, d);
+	one.logits = UPLOAD(kt, kernel_zeros(kt, e), e);
+	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &one), "moe_router");
+	const float *got = kernel_download(kt, one.logits, e);
+	kernel_ok(memcmp(got, of_batch + last * e, e * sizeof *got) == 0,
+		  "%s: moe_router T=%d E=%d: the last token alone, bit for bit", kt->name,
+		  batch->n_tok, batch->router->n);
+}
 
 /* The router of a token is compared by its choice. Where two logits are closer than
  * float arithmetic tells apart either order is right, so noise makes none such. */
@@ -69,6 +92,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 		  kt->name, s->t, s->e, s->u, s->groups);
 	kernel_ok(worst < 1e-5, "%s: moe_router T=%d E=%d U=%d: weights within %.1e", kt->name,
 	   s->t, s->e, s->u, worst);
+	test_alone(kt, &on, x);
 }
 
 /* Identity as router: x is the logits. */

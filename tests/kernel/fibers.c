@@ -32,8 +32,10 @@ static void check_spans(const struct kernel_test *kt, const struct hip *h,
 static void run(const char *name, int int4_axes, int tile, int moe_tile,
 		const struct fibers_quads *quads, void (*const *cases)(struct kernel_test *))
 {
+	bool is_shape = quads || int4_axes >= 0 || tile >= 0 || moe_tile >= 0;
 	struct kernel_test kt = {.name = name, .is_partial = true,
 				 .is_quad = quads != NULL,
+				 .is_once = is_shape && kernel_is_short(),
 				 .is_variant = int4_axes >= 0 ||
 					       (tile >= 0 && !hip_linear_tile_has_units(tile))};
 	struct fail fail = {0};

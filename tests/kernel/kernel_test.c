@@ -3,6 +3,11 @@
 
 #include "tests/tap.h"
 
+bool kernel_is_short(void)
+{
+	return getenv("HALOD_SHAPES_EVERY") != NULL;
+}
+
 void kernel_test_reset(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < kt->n_device; i++)

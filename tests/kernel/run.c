@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every case on every backend there is. With HALOD_RACES_ONLY (ThreadSanitizer, which is
- * slow) only where threads can race: exact, and on one instruction set, the others of which
- * hand out work in the same way.
+ * slow) the cases run only where threads can race: exact, and on one instruction set. The
+ * other sets hand out work in the same way. With HALOD_SHAPES_EVERY (the other sanitizers)
+ * they run once on each set, and not again with one thread. In both, rows are not computed
+ * again alone.
  */
 #include <stdlib.h>
 
@@ -41,14 +43,17 @@ int main(void)
 		{"cpu portable, 2 threads",
 		 {"cpu", .n_threads = 2, .cpu_isa = "portable"}},
 	};
-	bool races_only = getenv("HALOD_RACES_ONLY");
+	bool races_only = getenv("HALOD_RACES_ONLY"), is_short = kernel_is_short();
 	int n_fast = 0;
 	for (size_t i = 0; i < ARRAY_LEN(backends); i++) {
 		const struct backend_opts *o = &backends[i].opts;
-		if (races_only && (o->n_threads == 1 || n_fast > 0))
+		if ((races_only || is_short) && o->n_threads == 1)
+			continue;
+		if (races_only && n_fast > 0)
 			continue;
 		struct kernel_test kt = {.name = backends[i].name,
-					 .is_fast = !o->exact};
+					 .is_fast = !o->exact,
+					 .is_once = races_only || is_short};
 		struct fail fail = {0};
 		enum status st = backend_create(o, &kt.b, &fail);
 		if (st == E_UNSUPPORTED && o->cpu_isa) {

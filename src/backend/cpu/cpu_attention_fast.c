@@ -16,7 +16,7 @@
 /* padding in floats, to spread rows over cache sets */
 enum { RANGE = 512, MAX_HEAD = CPU_MAX_HEAD, APART = 16 };
 
-struct attention_job {
+struct fast_attention {
 	struct backend *b;
 	const struct attention_args *a;
 	int group, per; /* query heads of a key head; tokens in a tile */
@@ -43,12 +43,12 @@ static int padded(int n)
 	return (n + 15) / 16 * 16;
 }
 
-static int tiles_of(const struct attention_job *j, int seq)
+static int tiles_of(const struct fast_attention *j, int seq)
 {
 	return (j->a->first_tok[seq + 1] - j->a->first_tok[seq] + j->per - 1) / j->per;
 }
 
-static void add_query(const struct attention_job *j, struct work *w, int t, int h)
+static void add_query(const struct fast_attention *j, struct work *w, int t, int h)
 {
 	const struct attention_args *a = j->a;
 	int i = w->u.n++;
@@ -68,7 +68,7 @@ static void add_query(const struct attention_job *j, struct work *w, int t, int 
 }
 
 /* Collect the queries of tile i, key head g, chunk c. */
-static void gather(const struct attention_job *j, int i, int g, int c, struct work *w)
+static void gather(const struct fast_attention *j, int i, int g, int c, struct work *w)
 {
 	const struct attention_args *a = j->a;
 	int seq = 0;
@@ -87,7 +87,7 @@ static void gather(const struct attention_job *j, int i, int g, int c, struct wo
 			add_query(j, w, t, h);
 }
 
-static void run_range(const struct attention_job *j, struct work *w, int range)
+static void run_range(const struct fast_attention *j, struct work *w, int range)
 {
 	for (int i = 0; i < w->u.n; i++) {
 		float *acc = w->acc + (size_t)i * (size_t)j->pitch;
@@ -101,7 +101,7 @@ static void run_range(const struct attention_job *j, struct work *w, int range)
 }
 
 /* Initialise the state of query i, with its attention sink if there is one. */
-static void begin(const struct attention_job *j, const struct work *w, int i,
+static void begin(const struct fast_attention *j, const struct work *w, int i,
 		  struct cpu_state *total)
 {
 	const float *sinks = j->a->sinks;
@@ -110,7 +110,7 @@ static void begin(const struct attention_job *j, const struct work *w, int i,
 	memset(total->acc, 0, (size_t)j->v_pad * sizeof(float));
 }
 
-static void finish(const struct attention_job *j, const struct work *w, int i,
+static void finish(const struct fast_attention *j, const struct work *w, int i,
 		   const struct cpu_state *total)
 {
 	size_t row = (size_t)w->tok[i] * (size_t)j->a->n_heads + (size_t)w->head[i];
@@ -119,7 +119,7 @@ static void finish(const struct attention_job *j, const struct work *w, int i,
 		y[d] = total->acc[d] / total->sum;
 }
 
-static void locate(const struct attention_job *j, int unit, int *tile, int *g, int *chunk)
+static void locate(const struct fast_attention *j, int unit, int *tile, int *g, int *chunk)
 {
 	*chunk = unit % j->n_chunks;
 	*g = unit / j->n_chunks % j->a->n_kv_heads;
@@ -129,7 +129,7 @@ static void locate(const struct attention_job *j, int unit, int *tile, int *g, i
 /* Loop body of the pool: each index is a tile with all its ranges. */
 static void run_tiles(void *arg, int begin_unit, int end)
 {
-	const struct attention_job *j = arg;
+	const struct fast_attention *j = arg;
 	const struct cpu_isa *isa = ((struct cpu *)j->b)->isa;
 	struct work w;
 	float acc[CPU_QUERY_ROOM] __attribute__((aligned(64)));
@@ -152,7 +152,7 @@ static void run_tiles(void *arg, int begin_unit, int end)
 	}
 }
 
-static float *part_at(const struct attention_job *j, int unit, int range, int query)
+static float *part_at(const struct fast_attention *j, int unit, int range, int query)
 {
 	size_t i = ((size_t)unit * (size_t)j->n_ranges + (size_t)range) *
 			   (size_t)j->most +
@@ -163,7 +163,7 @@ static float *part_at(const struct attention_job *j, int unit, int range, int qu
 /* Loop body of the pool: each index is one range of a tile. Its states go to parts. */
 static void run_parts(void *arg, int begin_unit, int end)
 {
-	const struct attention_job *j = arg;
+	const struct fast_attention *j = arg;
 	struct work w;
 	for (int i = begin_unit; i < end; i++) {
 		int unit = i / j->n_ranges, range = i % j->n_ranges, tile, g, chunk;
@@ -182,7 +182,7 @@ static void run_parts(void *arg, int begin_unit, int end)
 
 static void run_joins(void *arg, int begin_unit, int end)
 {
-	const struct attention_job *j = arg;
+	const struct fast_attention *j = arg;
 	const struct cpu_isa *isa = ((struct cpu *)j->b)->isa;
 	struct work w;
 	float acc[MAX_HEAD] __attribute__((aligned(64)));
@@ -205,7 +205,7 @@ static void run_joins(void *arg, int begin_unit, int end)
 
 enum status cpu_attention_fast(struct backend *b, const struct attention_args *a)
 {
-	struct attention_job j = {.b = b, .a = a, .group = a->n_heads / a->n_kv_heads,
+	struct fast_attention j = {.b = b, .a = a, .group = a->n_heads / a->n_kv_heads,
 			.v_dim = attention_v_dim(a)};
 	if (a->head_dim > MAX_HEAD || j.v_dim > MAX_HEAD)
 		return E_UNSUPPORTED;

@@ -15,37 +15,11 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/mapped.h"
+#include "base/sum.h"
 
 /* --- checksums ------------------------------------------------------------------------ */
 
-enum { LANES = 8, PIECE = 1 << 17 };
-
-static uint64_t mix(uint64_t h)
-{
-	h *= 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio, odd (Knuth, TAOCP 3, 6.4) */
-	return h ^ h >> 32;
-}
-
-/* Each word enters one of eight chains. Every step of a chain is invertible, so data that
- * differs in one word gives different sums. */
-static uint64_t sum_piece(const uint8_t *p, size_t n)
-{
-	uint64_t h[LANES] = {1, 2, 3, 4, 5, 6, 7, 8}, w[LANES];
-	for (size_t at = 0; at < n; at += sizeof w) {
-		size_t left = MIN(n - at, sizeof w);
-		if (left < sizeof w)
-			memset(w, 0, sizeof w);
-		memcpy(w, p + at, left);
-		for (int l = 0; l < LANES; l++) {
-			h[l] = (h[l] ^ w[l]) * 0x9E3779B97F4A7C15u;
-			h[l] = h[l] << 29 | h[l] >> 35;
-		}
-	}
-	uint64_t sum = mix(n);
-	for (int l = 0; l < LANES; l++)
-		sum = mix(sum ^ h[l]);
-	return sum;
-}
+enum { PIECE = 1 << 17 };
 
 struct summing {
 	const uint8_t *p;
@@ -58,7 +32,7 @@ static void sum_pieces(void *arg, int begin, int end)
 	struct summing *s = arg;
 	uint64_t sum = 0;
 	for (size_t i = (size_t)begin; i < (size_t)end; i++)
-		sum += mix(i ^ sum_piece(s->p + i * PIECE, MIN(s->n - i * PIECE, PIECE)));
+		sum += sum_mix(i ^ sum_bytes(s->p + i * PIECE, MIN(s->n - i * PIECE, PIECE)));
 	atomic_fetch_add(&s->sum, sum);
 }
 

@@ -196,6 +196,8 @@ static enum status run_all(struct backend *b, const struct linear_args *a)
 enum status cpu_linear(struct backend *b, const struct linear_args *a)
 {
 	enum status st = a->norm ? cpu_rms_norm(b, a->norm) : OK;
+	if (b->profile)
+		backend_count_linear(b, a);
 	if (st == OK)
 		st = run_all(b, a);
 	if (st != OK || !a->act)

@@ -24,6 +24,7 @@ struct token_block {
 };
 
 struct moe_job {
+	struct backend *b;
 	const struct moe_experts_args *a;
 	const int32_t *pair;
 	struct token_block *blocks;
@@ -154,7 +155,8 @@ enum status cpu_moe_router(struct backend *b, const struct moe_router_args *a)
 	return OK;
 }
 
-const int32_t *cpu_moe_sort(const struct moe_experts_args *a, int32_t **behind)
+const int32_t *cpu_moe_sort(struct backend *b, const struct moe_experts_args *a,
+			    int32_t **behind)
 {
 	int32_t n_pairs = a->n_tok * a->n_used, n_experts = a->experts->n;
 	int32_t *offset = a->work, *pair = offset + n_experts + 1;
@@ -166,6 +168,11 @@ const int32_t *cpu_moe_sort(const struct moe_experts_args *a, int32_t **behind)
 	for (int32_t i = 0; i < n_pairs; i++)
 		pair[offset[a->id[i]]++] = i; /* afterwards offset[e] is the end of e's pairs */
 	*behind = pair + n_pairs;
+	int32_t n_read = 0;
+	for (int32_t e = 0; e < n_experts; e++)
+		n_read += offset[e] > (e ? offset[e - 1] : 0);
+	if (b->profile)
+		backend_count_experts(b, a->experts, n_read);
 	return pair;
 }
 
@@ -174,7 +181,7 @@ static void cut(struct moe_job *job)
 	const struct moe_experts_args *a = job->a;
 	const int32_t *end = a->work;
 	int32_t *behind;
-	job->pair = cpu_moe_sort(a, &behind);
+	job->pair = cpu_moe_sort(job->b, a, &behind);
 	job->blocks = (struct token_block *)behind;
 	job->n_blocks = 0;
 	for (int32_t e = 0, first = 0; e < a->experts->n; first = end[e++])
@@ -264,6 +271,7 @@ static void run_shared(void *arg, int begin, int end)
 
 static enum status shared_expert(struct backend *b, const struct moe_experts_args *a)
 {
+	profile_enter(b->profile, PROFILE_SHARED);
 	const struct experts *ex = a->experts;
 	size_t n = (size_t)ex->shared_gate->n;
 	float *h = a->shared_h;
@@ -282,14 +290,17 @@ static enum status shared_expert(struct backend *b, const struct moe_experts_arg
 
 enum status cpu_moe_experts(struct backend *b, const struct moe_experts_args *a)
 {
+	if (a->router)
+		profile_enter(b->profile, PROFILE_ROUTER);
 	enum status st = a->router ? cpu_moe_router(b, a->router) : OK;
 	if (st != OK)
 		return st;
+	profile_enter(b->profile, PROFILE_GATE_UP);
 	if (a->experts->device) {
 		st = cpu_moe_fast(b, a);
 		return st == OK && a->experts->shared_gate ? shared_expert(b, a) : st;
 	}
-	struct moe_job job = {.a = a};
+	struct moe_job job = {.b = b, .a = a};
 	const struct weight *gate = &a->experts->gate[0];
 	cut(&job);
 	size_t n_pairs = (size_t)a->n_tok * (size_t)a->n_used;
@@ -297,6 +308,7 @@ enum status cpu_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	if (job.n_blocks > 0) {
 		cpu_for(b, job.n_blocks * cpu_tiles(gate->n),
 			work / (size_t)job.n_blocks, run_gate_up, &job);
+		profile_enter(b->profile, PROFILE_DOWN);
 		cpu_for(b, cpu_tiles(gate->k), TILE_ROWS * n_pairs * (size_t)gate->n,
 			run_down, &job);
 	}

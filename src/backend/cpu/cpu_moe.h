@@ -16,7 +16,8 @@ enum status cpu_moe_fast(struct backend *b,
 /* Sort the pairs t*U+u by expert (counting sort). Returns the sorted pairs (T*U), stored
  * in a->work after E + 1 offsets. Afterwards a->work[e] is the end of expert e's pairs,
  * and *behind is the unused rest of a->work. */
-const int32_t *cpu_moe_sort(const struct moe_experts_args *a, int32_t **behind);
+const int32_t *cpu_moe_sort(struct backend *b, const struct moe_experts_args *a,
+			    int32_t **behind);
 
 /* n_rows elements of a bias from `at` on; zeros if there is no bias. */
 VEC4_INLINE vec4 bias4(const float *bias, size_t at, int n_rows)

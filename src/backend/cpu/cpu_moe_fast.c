@@ -62,7 +62,7 @@ static void cut(struct moe_fast_job *j)
 	const int32_t *end = j->a->work; /* end of each expert's pairs */
 	int32_t n_experts = j->a->experts->n, *behind;
 	struct cpu_way widest = j->in.planes > j->out.planes ? j->in : j->out;
-	j->pair = cpu_moe_sort(j->a, &behind);
+	j->pair = cpu_moe_sort(j->b, j->a, &behind);
 	j->tiles = (struct tile *)behind;
 	for (int32_t e = 0, first = 0; e < n_experts; first = end[e++]) {
 		struct cpu_split s = cpu_split_of(widest, end[e] - first);
@@ -287,6 +287,7 @@ enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
 	cpu_for(b, j.n_runs * units(cpu_fast_blocks(gate), j.blocks),
 		2 * a_run * (size_t)(ROWS * j.blocks) * (size_t)gate->k / 8, run_gate_up,
 		&j);
+	profile_enter(b->profile, PROFILE_DOWN);
 	cpu_for(b, j.n_tiles, a_tile * (size_t)w->k / 8, prepare_hidden, &j);
 	cpu_for(b, units(cpu_fast_blocks(w), j.down_blocks),
 		n_pairs * (size_t)(ROWS * j.down_blocks) * (size_t)w->k / 8, run_down, &j);

@@ -92,7 +92,10 @@ static void run_norm(void *arg, int begin, int end)
 
 enum status cpu_rms_norm(struct backend *b, const struct rms_norm_args *a)
 {
+	enum profile_stage before = profile_now(b->profile);
+	profile_enter(b->profile, PROFILE_NORM);
 	cpu_for(b, a->n_tok, (size_t)a->dim * 3, run_norm, &(struct rows_job){b, a});
+	profile_enter(b->profile, before);
 	return OK;
 }
 

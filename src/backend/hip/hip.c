@@ -7,6 +7,7 @@
 
 #include "backend/hip/hip_graph.h"
 #include "backend/hip/hip_tune.h"
+#include "backend/hip/hip_profile.h"
 #include "base/alloc.h"
 #include "kernels/linear/linear_int4.h"
 #include "kernels/moe/moe_launch.h"
@@ -57,6 +58,7 @@ static void destroy(struct backend *b)
 		h->api.hipStreamDestroy(h->stream);
 	for (size_t i = 0; i < h->n_functions; i++)
 		free(h->function_names[i]);
+	hip_profile_free(h);
 	free(h->function_names);
 	free(h->functions);
 	strmap_deinit(&h->names);
@@ -82,6 +84,7 @@ static const struct backend_ops hip_ops = {
 	.sync = hip_sync,
 	.step_begin = hip_step_begin,
 	.step_end = hip_step_end,
+	.profile_device = hip_profile_device,
 	.destroy = destroy,
 };
 
@@ -96,6 +99,7 @@ static enum status load_module(struct hip *h, const struct backend_opts *o,
 				  "loading the kernels") != OK)
 		st = fail_set(fail, E_DEVICE, "%s (%s): %s", h->device.name,
 			      h->device.arch, h->failure);
+	hip_tune_note(h, st == OK ? buf_str(&h->image) : STR(""));
 	return st;
 }
 

@@ -150,6 +150,9 @@ struct hip {
 	bool no_graphs, step_is_broken;
 	int step_launches;        /* launches since step_begin */
 	uint64_t n_steps;
+	hip_event *events;        /* (n_events) of a profile: hip_profile.h */
+	int n_events;
+	struct profile_device clock;
 	bool has_failed;
 	char failure[240];
 	/* If set, called before each launch (is_done false) and after it (true). */

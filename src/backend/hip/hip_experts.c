@@ -485,11 +485,16 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		.shared_scale = ex->shared_router ? a->shared_scale : NULL};
 	struct moe_launch fast = l;
 	bool is_fast = is_quad(h, a, &fast);
+	/* Which experts the device chose, the host cannot see: at most so many. */
+	if (b->profile)
+		backend_count_experts(b, ex, (int32_t)MIN((int64_t)ex->n, (int64_t)a->n_tok *
+								       a->n_used));
 	enum status st = a->router && !is_fast ? hip_moe_router(b, a->router) : OK;
 	if (st == OK)
 		st = is_fast ? hip_moe_quad(h, a, fast) : run(h, a, &x->routed, l);
 	if (st != OK || !ex->shared_gate || x->has_slot)
 		return st;
+	profile_enter(b->profile, PROFILE_SHARED);
 	l.id = NULL;
 	l.n_used = 0;
 	l.n_slots = 1;

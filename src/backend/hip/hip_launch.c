@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/hip/hip_profile.h"
 #include "base/alloc.h"
 
 enum { MAX_ARGS = 32 };
@@ -55,11 +56,15 @@ enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 		at[i] = (void *)(uintptr_t)args[i].p;
 	if (h->on_launch)
 		h->on_launch(h->on_launch_ctx, &info, false);
+	enum profile_stage before = profile_now(h->base.profile);
+	if (h->base.profile)
+		profile_enter(h->base.profile, hip_profile_stage(h, kernel));
 	int error = h->api.hipModuleLaunchKernel(
 		f, (unsigned)g.x, (unsigned)g.y, 1, (unsigned)g.n_threads, 1, 1,
 		(unsigned)g.lds_bytes, h->stream, at, NULL);
 	if (error != HIP_SUCCESS)
 		return hip_check(h, error, kernel);
+	profile_enter(h->base.profile, before);
 	h->step_launches++;
 	if (h->on_launch)
 		h->on_launch(h->on_launch_ctx, &info, true);

@@ -5,7 +5,8 @@
 #include "backend/hip/hip_experts.h"
 #include "kernels/linear/linear_int4.h"
 
-enum { ROUTER_WAVES = 4 };
+/* From so many tokens on the tile kernel takes over. The bits are the same. */
+enum { TILE_FROM = 2 * MOE_ROUTER_TILE_TOK };
 
 struct moe_router_rule hip_moe_rule(const struct moe_router_args *a)
 {
@@ -15,16 +16,34 @@ struct moe_router_rule hip_moe_rule(const struct moe_router_args *a)
 		.is_sigmoid = a->is_sigmoid, .norm_topk = a->norm_topk};
 }
 
+static bool takes_tile(const struct moe_router_args *a)
+{
+	const struct weight *w = a->router;
+	return a->n_tok >= TILE_FROM && w->k % 8 == 0 &&
+	       (w->quant == QUANT_F16 || w->quant == QUANT_BF16);
+}
+
+static struct hip_grid grid_of(const struct moe_router_args *a)
+{
+	int32_t n = a->router->n, waves = MOE_ROUTER_WAVES;
+	if (takes_tile(a))
+		return (struct hip_grid){hip_over(n, waves * MOE_ROUTER_TILE_EACH),
+					 hip_over(a->n_tok, MOE_ROUTER_TILE_TOK), 32 * waves,
+					 MOE_ROUTER_TILE_LDS(n, a->n_used)};
+	return (struct hip_grid){hip_over(n, waves), a->n_tok, 32 * waves,
+				 MOE_ROUTER_LDS(a->router->k, n, a->n_used)};
+}
+
 enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
 			   bool leaves_choice)
 {
 	struct weight_view router = hip_view(a->router);
 	struct moe_router_launch l = {
 		.x = a->x, .logits = a->logits, .id = a->id, .weight = a->weight,
-		.arrived = h->counters, .n_used = a->n_used, .leaves_choice = leaves_choice,
-		.rule = hip_moe_rule(a)};
-	struct hip_grid g = {hip_over(router.n, ROUTER_WAVES), a->n_tok, 32 * ROUTER_WAVES,
-			     MOE_ROUTER_LDS(router.k, router.n, a->n_used)};
+		.arrived = h->counters, .n_tok = a->n_tok, .n_used = a->n_used,
+		.leaves_choice = leaves_choice, .rule = hip_moe_rule(a)};
+	struct hip_grid g = grid_of(a);
+	const char *kind = takes_tile(a) ? "moe_router_tile" : "moe_router";
 	char name[80];
 	if (a->n_tok > HIP_MAX_TOK)
 		return hip_refuse(h, "moe_router of %d tokens", (int)a->n_tok);
@@ -32,7 +51,7 @@ enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
 		return hip_refuse(h, "moe_router of %d experts at a width of %d",
 				  (int)router.n, (int)router.k);
 	enum status st = hip_fuse_norm(h, a->norm, router.k % 8 == 0, &l.norm);
-	return st != OK ? st : LAUNCH(h, hip_kernel_for(name, "moe_router", a->router), g,
+	return st != OK ? st : LAUNCH(h, hip_kernel_for(name, kind, a->router), g,
 				      ARG(router), ARG(l));
 }
 

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/sum.h"
 #include "kernels/linear/linear_int4.h"
 #include "kernels/moe/moe_launch.h"
 
@@ -95,6 +96,13 @@ int hip_tune_find(const struct hip *h, enum hip_tune_op op, int32_t n, int32_t k
 	return -1;
 }
 
+void hip_tune_note(struct hip *h, struct str bytes)
+{
+	size_t n = strlen(h->base.arithmetic);
+	snprintf(h->base.arithmetic + n, sizeof h->base.arithmetic - n, "%016llx ",
+		 (unsigned long long)sum_bytes(bytes.p, bytes.n));
+}
+
 void hip_tune_open(struct hip *h, const struct backend_opts *o)
 {
 	struct buf b = {0};
@@ -102,10 +110,12 @@ void hip_tune_open(struct hip *h, const struct backend_opts *o)
 	char *path = hip_device_file(h->device.arch, "tune", o);
 	if (!path)
 		return;
-	if (file_read(path, MAX_FILE, &b, &fail) == OK)
+	if (file_read(path, MAX_FILE, &b, &fail) == OK) {
+		hip_tune_note(h, buf_str(&b));
 		hip_tune_read(h, buf_str(&b), path);
-	else
+	} else {
 		log_write(LOG_WARN, "%s", fail.text);
+	}
 	buf_deinit(&b);
 	free(path);
 }

@@ -27,5 +27,7 @@ struct hip_tune_row {
 void hip_tune_read(struct hip *h, struct str text, const char *what);
 /* The measured row for an operation and shape, or -1. */
 int hip_tune_find(const struct hip *h, enum hip_tune_op op, int32_t n, int32_t k);
+/* Bytes that decide what the kernels compute: their sum goes into backend.arithmetic. */
+void hip_tune_note(struct hip *h, struct str bytes);
 /* Read <arch>.tune if it exists beside the code object. */
 void hip_tune_open(struct hip *h, const struct backend_opts *o);

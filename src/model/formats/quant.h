@@ -47,7 +47,7 @@ enum status quant_need_nothing(const json_t *object, const char *key,
 			       struct fail *fail) MUST_USE;
 
 /* Which rows of which expert, in a tensor that holds all experts: (E, n_rows, K), or (E,
- * K, n_rows) if is_transposed. */
+ * K, n_rows) if is_transposed. n_experts 0: which rows of a tensor (n_rows, K). */
 struct quant_part {
 	int32_t expert, n_experts;
 	int32_t n_rows, first, step; /* this weight is the rows first, first + step, ...

@@ -41,15 +41,17 @@ const struct tensor *quant_find(const struct quant_want *w, const char *suffix)
 	return tensors_find(w->tensors, name);
 }
 
-/* A view of all rows of one expert in tensor t: (rows, ...). */
+/* A view of all rows of one expert in tensor t: (rows, ...). Without experts: of t. */
 static enum status cut_expert(const struct quant_want *w, const struct tensor *t,
 			      struct tensor *out, struct fail *fail)
 {
 	const struct quant_part *p = w->part;
+	*out = *t;
+	if (!p->n_experts)
+		return OK;
 	if (t->n_dims < 1 || t->dim[0] != p->n_experts)
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is not of %d experts",
 				t->file, t->name, p->n_experts);
-	*out = *t;
 	out->n_dims--;
 	memmove(out->dim, out->dim + 1, sizeof out->dim - sizeof *out->dim);
 	out->n_bytes /= (size_t)p->n_experts;

@@ -23,7 +23,7 @@ static void test_view(const char *path, bool use_mmap)
 	struct file_view v;
 	struct fail fail;
 	const char *how = use_mmap ? "mapped" : "read";
-	is_int(file_view_open(path, use_mmap, &v, &fail), OK, "opens, %s", how);
+	is_int(file_view_open(path, use_mmap, NULL, &v, &fail), OK, "opens, %s", how);
 	is_int(v.n, 5, "length, %s", how);
 	ok(memcmp(v.p, "ab\0cd", 5) == 0, "bytes, %s", how);
 	is_int(v.is_mapped, use_mmap, "is_mapped, %s", how);
@@ -49,8 +49,8 @@ static void test_cut(const char *dir)
 		dup2(ends[1], STDERR_FILENO);
 		log_init(LOG_INFO, LOG_TEXT);
 		mapped_watch(33);
-		if (file_view_open(path, true, &gone, NULL) != OK ||
-		    file_view_open(path, true, &v, NULL) != OK || truncate(path, 0) != 0)
+		if (file_view_open(path, true, NULL, &gone, NULL) != OK ||
+		    file_view_open(path, true, NULL, &v, NULL) != OK || truncate(path, 0) != 0)
 			_exit(98);
 		file_view_close(&gone);
 		_exit(*(volatile const char *)v.p);
@@ -75,11 +75,11 @@ static void test_refusals(const char *dir, const char *path)
 	char *fifo = file_join(dir, "fifo");
 	if (mkfifo(fifo, 0600) != 0)
 		exit(99);
-	is_int(file_view_open(fifo, true, &v, &fail), E_IO, "a FIFO is refused");
+	is_int(file_view_open(fifo, true, NULL, &v, &fail), E_IO, "a FIFO is refused");
 	unlink(fifo);
 	free(fifo);
-	is_int(file_view_open(dir, true, &v, &fail), E_IO, "a folder is refused");
-	is_int(file_view_open("/nonexistent/x", true, &v, &fail), E_IO, "no file");
+	is_int(file_view_open(dir, true, NULL, &v, &fail), E_IO, "a folder is refused");
+	is_int(file_view_open("/nonexistent/x", true, NULL, &v, &fail), E_IO, "no file");
 	ok(strstr(fail.text, "/nonexistent/x"), "the message names the path");
 
 	struct buf b = {0};
@@ -95,14 +95,33 @@ static void test_refusals(const char *dir, const char *path)
 	buf_deinit(&b);
 }
 
+static void on_read(void *ctx, size_t n_bytes)
+{
+	*(size_t *)ctx += n_bytes;
+}
+
+static void test_watch(const char *path)
+{
+	struct file_view v;
+	size_t n = 0;
+	const struct file_watch watch = {on_read, &n};
+	is_int(file_view_open(path, false, &watch, &v, NULL), OK, "read, and watched");
+	ok(n == v.n && n > 0, "every byte is told");
+	file_view_close(&v);
+	n = 0;
+	is_int(file_view_open(path, true, &watch, &v, NULL), OK, "mapped, and watched");
+	is_int(n, 0, "mapping reads nothing");
+	file_view_close(&v);
+}
+
 static void test_empty(const char *path)
 {
 	struct file_view v;
 	struct buf b = {0};
-	is_int(file_view_open(path, true, &v, NULL), OK, "empty file, mapped");
+	is_int(file_view_open(path, true, NULL, &v, NULL), OK, "empty file, mapped");
 	ok(v.p && v.n == 0, "no bytes, but not NULL");
 	file_view_close(&v);
-	is_int(file_view_open(path, false, &v, NULL), OK, "empty file, read");
+	is_int(file_view_open(path, false, NULL, &v, NULL), OK, "empty file, read");
 	file_view_close(&v);
 	is_int(file_read(path, 0, &b, NULL), OK, "an empty file fits in nothing");
 	buf_deinit(&b);
@@ -118,6 +137,7 @@ int main(void)
 	write_file(empty, "", 0);
 	test_view(path, true);
 	test_view(path, false);
+	test_watch(path);
 	test_refusals(dir, path);
 	test_cut(dir);
 	test_empty(empty);

@@ -117,7 +117,7 @@ static void run(struct engine *e, struct engine_seq *s, const int32_t *tokens,
 {
 	struct fail fail = {0};
 	enum status st = engine_seq_reserve(e, s, to - from);
-	struct engine_slice slice = {s, tokens + from, to - from, 1, 1};
+	struct engine_slice slice = {s, tokens + from, to - from, 1, 1, 0};
 	if (st == OK)
 		st = engine_step(e, &slice, 1, &fail);
 	is_int(st, OK, "%s: runs", what);
@@ -173,7 +173,7 @@ static void test_batch(void)
 	is_int(engine_seq_reserve(e, sb, 1), OK, "room for a decode");
 	is_int(engine_seq_reserve(e, sc, 5), OK, "room for a second prefill");
 	struct engine_slice slices[] = {
-		{sa, a, 7, 2, 1}, {sb, b + 9, 1, 1, 1}, {sc, c, 5, 0, 1}};
+		{sa, a, 7, 2, 1, 0}, {sb, b + 9, 1, 1, 1, 0}, {sc, c, 5, 0, 1, 0}};
 	struct fail fail = {0};
 	is_int(engine_step(e, slices, 3, &fail), OK, "mixed step");
 	is_int(f.last.n_tok, 13, "13 tokens");
@@ -229,32 +229,32 @@ static void test_refusals(void)
 	fill(a, N_CTX + 1, 1);
 	struct fail fail = {0};
 	struct engine_seq *s = engine_seq_create(e, a, N_CTX, &cached);
-	struct engine_slice slice = {s, a, 4, 1, 1};
+	struct engine_slice slice = {s, a, 4, 1, 1, 0};
 	is_int(engine_step(e, &slice, 1, &fail), E_NO_PAGES, "no room reserved");
 	run(e, s, a, 0, 6, "first six");
 	is_int(engine_seq_reserve(e, s, 20), OK, "room");
-	struct engine_slice twice[] = {{s, a + 6, 1, 1, 1}, {s, a + 7, 1, 1, 1}};
+	struct engine_slice twice[] = {{s, a + 6, 1, 1, 1, 0}, {s, a + 7, 1, 1, 1, 0}};
 	is_int(engine_step(e, twice, 2, &fail), E_INVAL, "the same sequence twice");
 	is_int(engine_step(e, twice, 0, &fail), E_INVAL, "no slices");
 	is_int(engine_step(e, twice, MAX_SEQS + 1, &fail), E_INVAL, "too many slices");
-	slice = (struct engine_slice){s, a + 6, 0, 0, 1};
+	slice = (struct engine_slice){s, a + 6, 0, 0, 1, 0};
 	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "an empty slice");
-	slice = (struct engine_slice){s, a + 6, 2, 3, 1};
+	slice = (struct engine_slice){s, a + 6, 2, 3, 1, 0};
 	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "more logits than tokens");
 	int32_t bad[2] = {3, V};
-	slice = (struct engine_slice){s, bad, 2, 1, 1};
+	slice = (struct engine_slice){s, bad, 2, 1, 1, 0};
 	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "a token that is none");
 	ok(strstr(fail.text, "token 50") != NULL, "is named: %s", fail.text);
 	bad[1] = -1;
 	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "a negative token");
 	is_int(engine_seq_reserve(e, s, N_CTX - 6), OK, "room up to the context");
-	slice = (struct engine_slice){s, a + 6, MAX_TOK + 1, 1, 1};
+	slice = (struct engine_slice){s, a + 6, MAX_TOK + 1, 1, 1, 0};
 	is_int(engine_step(e, &slice, 1, &fail), E_INVAL, "more tokens than fit a step");
-	slice = (struct engine_slice){s, a, N_CTX - 5, 1, 1};
+	slice = (struct engine_slice){s, a, N_CTX - 5, 1, 1, 0};
 	is_int(engine_step(e, &slice, 1, &fail), E_CTX_LEN, "beyond the context");
 
 	f.fails = true;
-	slice = (struct engine_slice){s, a + 9, 8, 1, 1}; /* not its tokens */
+	slice = (struct engine_slice){s, a + 9, 8, 1, 1, 0}; /* not its tokens */
 	is_int(engine_step(e, &slice, 1, &fail), E_BACKEND, "the graph fails");
 	is_str(fail.text, "the fake fails", "in its own words");
 	f.fails = false;
@@ -339,7 +339,7 @@ static void test_fork(void)
 	is_int(engine_seq_fork(e, sb, &sc), OK, "fork of a fork");
 	is_int(engine_pages_free(e), before, "forks take no page");
 	is_int(engine_seq_length(sb), 10, "and begin where the original is");
-	struct engine_slice early = {sb, b + 10, 1, 1, 1};
+	struct engine_slice early = {sb, b + 10, 1, 1, 1, 0};
 	is_int(engine_step(e, &early, 1, NULL), E_NO_PAGES,
 	       "a fork cannot write before it reserved");
 	run(e, sa, a, 10, 11, "original goes on");
@@ -463,6 +463,42 @@ static void test_checkpoints(void)
 	engine_destroy(e);
 }
 
+/* A turn, the next one, and the first one again with its last words edited. */
+static void test_turns(void)
+{
+	struct fake f;
+	struct engine *e = make_recurrent(&f, 40, true, 8);
+	int32_t a[60];
+	int cached;
+	fill(a, 60, 5);
+	const struct engine_prompt first = {.tokens = a, .n = 31, .turn_at = 18};
+	struct engine_seq *s = engine_seq_create_in(e, &first, &cached);
+	is_int(engine_seq_cut(e, s, 31), 16, "a slice ends before the user's last words");
+	run(e, s, a, 0, 16, "the history");
+	is_int(engine_seq_cut(e, s, 15), 15, "behind them it does not");
+	run(e, s, a, 16, 31, "the user's words");
+	for (int i = 31; i < 34; i++)
+		run(e, s, a, i, i + 1, "an answer");
+	engine_seq_destroy(e, s);
+
+	const struct engine_prompt next = {.tokens = a, .n = 45, .turn_at = 36};
+	s = engine_seq_create_in(e, &next, &cached);
+	is_int(cached, 32, "the next turn resumes at the end of the last");
+	run(e, s, a, 32, 36, "the history");
+	run(e, s, a, 36, 45, "the user's words");
+	engine_seq_destroy(e, s);
+	s = engine_seq_create(e, a, 31, &cached);
+	is_int(cached, 28, "who asks again resumes at the end of the prompt");
+	run(e, s, a, 28, 31, "again");
+	engine_seq_destroy(e, s);
+	a[19] = (a[19] + 1) % V;
+	s = engine_seq_create_in(e, &first, &cached);
+	is_int(cached, 16, "edited words resume before them");
+	run(e, s, a, 16, 31, "edited");
+	engine_seq_destroy(e, s);
+	engine_destroy(e);
+}
+
 /* Slots: forks share until they step; a step in place that fails loses the state. */
 static void test_states(void)
 {
@@ -489,7 +525,7 @@ static void test_states(void)
 	is_int(engine_seq_fork(e, sa, &sd), OK, "a fourth");
 	is_int(engine_seq_reserve(e, sd, 1), E_NO_PAGES, "finds no slot");
 	f.fails = true;
-	struct engine_slice slice = {sb, b + 9, 1, 1, 1};
+	struct engine_slice slice = {sb, b + 9, 1, 1, 1, 0};
 	is_int(engine_seq_reserve(e, sb, 2), OK, "room");
 	is_int(engine_step(e, &slice, 1, NULL), E_BACKEND, "a step fails");
 	f.fails = false;
@@ -540,7 +576,7 @@ static void test_random(int n_states)
 				refused++;
 				continue;
 			}
-			struct engine_slice slice = {l->seq, l->tokens + l->n, n, 1, 1};
+			struct engine_slice slice = {l->seq, l->tokens + l->n, n, 1, 1, 0};
 			f.fails = r % 13 == 0;
 			bool passed = engine_step(e, &slice, 1, NULL) == OK;
 			wrong += passed == f.fails;
@@ -615,7 +651,7 @@ static void test_far_logits(void)
 	const int32_t a[] = {11, 12, 13}, b[] = {21};
 	struct engine_seq *sa = engine_seq_create(e, a, 3, &n);
 	struct engine_seq *sb = engine_seq_create(e, b, 1, &n);
-	struct engine_slice slices[] = {{sa, a, 3, 2, 0.5f}, {sb, b, 1, 1, 0}};
+	struct engine_slice slices[] = {{sa, a, 3, 2, 0.5f, 0}, {sb, b, 1, 1, 0, 0}};
 	ok(engine_seq_reserve(e, sa, 3) == OK && engine_seq_reserve(e, sb, 1) == OK &&
 	   engine_step(e, slices, 2, &fail) == OK, "a step on a far device");
 	is_int(engine_top(e, 0)->id[0], 13, "what is known is of the last row of a slice");
@@ -628,7 +664,7 @@ static void test_far_logits(void)
 	ok(engine_logits(e, 0) == logits && engine_logits(e, 1)[0] == 21, "and of the other");
 	is_int(f.n_fetched, 3, "each row is fetched once");
 	f.fails = true;
-	slices[0] = (struct engine_slice){sa, a, 1, 1, 0};
+	slices[0] = (struct engine_slice){sa, a, 1, 1, 0, 0};
 	ok(engine_seq_reserve(e, sa, 1) == OK && engine_step(e, slices, 1, &fail) == OK &&
 	   !engine_logits(e, 0), "a device that fails then");
 	engine_seq_destroy(e, sa);
@@ -647,6 +683,7 @@ int main(void)
 	test_fork_of_published();
 	test_random(0);
 	test_checkpoints();
+	test_turns();
 	test_states();
 	test_random(12);
 	test_random(5);

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "engine/engine.h"
+#include "engine/memory_plan.h"
 #include "tests/tap.h"
 
 /* Of log-probabilities. Exact, and rounding activations and the cache as the fast path
@@ -79,7 +80,7 @@ static const float *run(struct engine *e, struct engine_seq *s, const int32_t *t
 			int n, int n_logits)
 {
 	struct fail fail = {0};
-	struct engine_slice slice = {s, tokens, n, n_logits, 1};
+	struct engine_slice slice = {s, tokens, n, n_logits, 1, 0};
 	if (engine_seq_reserve(e, s, n) != OK ||
 	    engine_step(e, &slice, 1, &fail) != OK) {
 		ok(false, "a step of %d tokens: %s", n, fail.text);
@@ -300,7 +301,7 @@ static int wrong_rows_batched(struct engine *e, float *const *want)
 				continue;
 			who[n_slices] = s;
 			slices[n_slices++] =
-				(struct engine_slice){seq[s], texts[s] + at[s], n, n, 1};
+				(struct engine_slice){seq[s], texts[s] + at[s], n, n, 1, 0};
 		}
 		if (n_slices && engine_step(e, slices, n_slices, NULL) != OK)
 			return -1;
@@ -400,8 +401,8 @@ static void last_row(struct engine *e, const int32_t *tokens, int n, int chunk,
 	other = engine_seq_create(e, texts[1], 1, &other_cached);
 	for (at = cached; at < n; at += chunk) {
 		struct engine_slice slices[] = {
-			{s, tokens + at, MIN(chunk, n - at), 1, 1},
-			{other, texts[1] + at % N_TOK, 1, 1, 1}};
+			{s, tokens + at, MIN(chunk, n - at), 1, 1, 0},
+			{other, texts[1] + at % N_TOK, 1, 1, 1, 0}};
 		struct fail fail = {0};
 		if (engine_seq_reserve(e, s, slices[0].n) != OK ||
 		    engine_seq_reserve(e, other, 1) != OK ||
@@ -420,7 +421,8 @@ static void test_families(void)
 {
 	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "mistral3", "seedoss",
 					    "granite", "smollm3", "glm4moelite",
-					    "ministral3"};
+					    "ministral3", "phi3", "mixtral", "granitemoe",
+					    "minimaxm2", "olmo2", "olmo3", "exaone4"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);
@@ -428,8 +430,8 @@ static void test_families(void)
 		snprintf(dir, sizeof dir, "%s", tap_src(name));
 		read_texts(dir);
 		test_reference(dir, "exact", false);
-		test_reference(dir, has_set(sets[j]) ? sets[j] : sets[1], false);
-		test_batches(dir, has_set(sets[j]) ? sets[j] : sets[1]);
+		test_reference(dir, has_set(sets[j]) ? sets[j] : "portable", false);
+		test_batches(dir, has_set(sets[j]) ? sets[j] : "portable");
 		test_fork(dir);
 	}
 }
@@ -498,9 +500,17 @@ static void test_refusals(const char *dir)
 	o = (struct engine_opts){.n_ctx = 64,
 				 .kv_bytes = 10 * 16 * 2048 *
 					     (int64_t)dtype_bytes(b->kv_type)};
+	struct memory_plan p;
+	is_int(engine_plan(m, b, &o, NULL, &p, &fail), OK, "a small cache is planned");
+	is_int(p.n_pages, 10, "with the pages its bytes are");
+	is_int(p.n_ctx, 64, "and the context that was asked for");
 	is_int(engine_create(m, b, &o, &e, &fail), OK, "a small cache");
 	is_int(engine_pages_total(e), 10, "has the pages its bytes are");
 	engine_destroy(e);
+	const struct memory_have little = {1 << 20, 1 << 20, true, "a little box"};
+	is_int(engine_plan(m, b, &o, &little, &p, &fail), E_CONFIG, "in another memory: %s",
+	       fail.text);
+	ok(strstr(fail.text, "a little box") != NULL, "which is named");
 
 	o = (struct engine_opts){.n_ctx = 64};
 	m->config.n_layers++;

@@ -51,7 +51,7 @@ static struct outcome run(struct how how)
 	}
 	int n_cached;
 	struct engine_seq *seq = engine_seq_create(e, NULL, 0, &n_cached);
-	struct engine_slice slice = {seq, tokens, ARRAY_LEN(tokens), 1, 1};
+	struct engine_slice slice = {seq, tokens, ARRAY_LEN(tokens), 1, 1, 0};
 	if (engine_seq_reserve(e, seq, ARRAY_LEN(tokens)) != OK ||
 	    engine_step(e, &slice, 1, &fail) != OK) {
 		ok(false, "%s: a step: %s", how.model, fail.text);
@@ -186,7 +186,7 @@ static void test_floats(void)
 		if (i == 2)
 			b.p[0] ^= 1;
 		image_write(dir, "floats", buf_str(&b));
-		if (file_view_open(path, true, &view, &fail) != OK ||
+		if (file_view_open(path, true, NULL, &view, &fail) != OK ||
 		    model_open(tap_src(TINY), NULL, &m, &fail) != OK ||
 		    backend_create(&bo, &be, &fail) != OK)
 			exit(tap_done());

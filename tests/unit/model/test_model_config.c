@@ -218,6 +218,35 @@ static void test_more_dense(void)
 	ok(c.is_unrotated[0] && !c.is_unrotated[1], "1 is rotated");
 }
 
+static void test_families(void)
+{
+	is_int(read_config(OF("phi3") "}"), OK, "phi3: %s", fail.text);
+	is_int(c.n_rot, c.head_dim, "phi3: all of a head rotates");
+	is_int(read_config("{\"model_type\":\"minimax_m2\",\"num_local_experts\":8,"
+			   "\"num_experts_per_tok\":2,\"head_dim\":32,\"rotary_dim\":16,"
+			   "\"scoring_func\":\"sigmoid\",\"use_routing_bias\":true,"
+			   "\"qk_norm_type\":\"per_layer\"," SIZES ROPE "}"), OK,
+	       "minimax_m2: %s", fail.text);
+	ok(c.n_rot == 16 && c.n_groups == 1 && c.norm_topk && c.wide_qk_norm &&
+		   c.routed_scale == 1 && c.expert_dim > 0, "its experts, its rotation");
+	is_int(read_config(OF("exaone4") ",\"sliding_window\":16,"
+			   "\"sliding_window_pattern\":\"LG\"}"), OK, "exaone4: %s",
+	       fail.text);
+	ok(c.is_windowed[0] && !c.is_windowed[1], "LG: the second sees all");
+	ok(!c.is_unrotated[0] && c.is_unrotated[1], "and is not rotated");
+	is_int(read_config(OF("exaone4") ",\"sliding_window\":null}"), OK, "no window: %s",
+	       fail.text);
+	ok(!c.is_windowed && !c.is_unrotated, "so all are rotated");
+	is_int(read_config(OF("olmo3") ",\"sliding_window\":16,\"rope_scaling\":"
+			   "{\"rope_type\":\"yarn\",\"factor\":8}}"), OK, "olmo3: %s",
+	       fail.text);
+	ok(c.ropes[0].kind == ROPE_YARN && c.ropes[1].kind == ROPE_DEFAULT &&
+		   c.ropes[1].theta == c.ropes[0].theta && c.rope_of[0] == 1,
+	   "with a window not stretched");
+	is_int(read_config(OF("exaone4") ",\"sliding_window\":16,"
+			   "\"sliding_window_pattern\":\"GL\"}"), E_FORMAT, "another pattern");
+}
+
 static const struct {
 	const char *text;
 	enum status want;
@@ -276,6 +305,9 @@ static const struct {
 	{OF("granite") ",\"residual_multiplier\":0}", E_FORMAT, "residual_multiplier"},
 	{OF("seed_oss") ",\"attention_bias\":false,\"attention_out_bias\":true}",
 	 E_UNSUPPORTED, "attention_out_bias"},
+	{"{\"model_type\":\"minimax_m2\",\"num_local_experts\":8,"
+	 "\"num_experts_per_tok\":2,\"rotary_dim\":16,\"qk_norm_type\":\"per_head\","
+	 SIZES ROPE "}", E_UNSUPPORTED, "qk_norm_type"},
 	{OF("llama") ",\"residual_multiplier\":0.2}", E_UNSUPPORTED, "residual_multiplier"},
 	{"{" DENSE ROPE ",\"clip_qkv\":8.0}", E_UNSUPPORTED, "clip_qkv"},
 	{"{" MOE ROPE ",\"num_experts\":8,\"routed_scaling_factor\":2.5}",
@@ -536,6 +568,7 @@ int main(void)
 	test_thinker();
 	test_vision();
 	test_more_dense();
+	test_families();
 	test_late();
 	test_grouped();
 	test_hybrid();

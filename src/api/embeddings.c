@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * POST /v1/embeddings in OpenAI's shape: `input` is a text, a list of texts, a list of
+ * token ids, or a list of such lists. `dimensions` keeps the first numbers of a vector
+ * and gives it length 1 again, which models trained for that allow (Kusupati et al.,
+ * Matryoshka Representation Learning, 2022).
+ */
+#include "api/params.h"
+#include "api/readers.h"
+#include "embed/embed_pool.h"
+
+/* OpenAI's bound. */
+#define MAX_INPUTS 2048
+
+struct embeddings {
+	struct readers_batch batch;
+	bool is_base64;
+	int64_t n_dims; /* numbers of a vector */
+};
+
+/* --- in ---------------------------------------------------------------------- */
+
+static enum status add_text(const struct embed *e, const struct json_node *at,
+			    struct readers_batch *b, struct fail *fail)
+{
+	struct str text;
+	struct marked m = {0};
+	size_t first = b->ids.n;
+	enum status st = json_read_need_str(at, &text, fail);
+	if (st != OK)
+		return st;
+	marked_add(&m, text, TRUST_USER);
+	st = tokenizer_encode_alone(embed_model(e)->tokenizer, &m, &b->ids, fail);
+	marked_deinit(&m);
+	return st == OK ? readers_add(e, b, first, at, fail) : st;
+}
+
+static enum status add_ids(const struct embed *e, const struct json_node *at,
+			   struct readers_batch *b, struct fail *fail)
+{
+	struct arena arena;
+	int32_t *ids;
+	size_t n, first = b->ids.n;
+	arena_init(&arena);
+	enum status st = params_read_ids(at, (size_t)embed_n_ctx(e),
+					 embed_model(e)->config.n_vocab, &arena, &ids, &n,
+					 fail);
+	for (size_t i = 0; st == OK && i < n; i++)
+		ids_add(&b->ids, ids[i]);
+	arena_deinit(&arena);
+	return st == OK ? readers_add(e, b, first, at, fail) : st;
+}
+
+static enum status read_input(const struct embed *e, const struct json_node *at,
+			      struct readers_batch *b, struct fail *fail)
+{
+	size_t n = 0;
+	if (json_is_string(at->v))
+		return add_text(e, at, b, fail);
+	enum status st = json_read_need(at, fail);
+	if (st == OK && json_is_integer(json_array_get(at->v, 0)))
+		return add_ids(e, at, b, fail);
+	if (st == OK)
+		st = json_read_list(at, MAX_INPUTS, &n, fail);
+	if (st == OK && n == 0)
+		return json_read_fail(at, fail, "is empty: there is nothing to read");
+	for (size_t i = 0; i < n && st == OK; i++) {
+		struct json_node item = json_read_item(at, i);
+		st = json_is_array(item.v) ? add_ids(e, &item, b, fail)
+					   : add_text(e, &item, b, fail);
+	}
+	return st;
+}
+
+static enum status read_body(const struct embed *e, const struct json_node *body,
+			     struct embeddings *v, struct fail *fail)
+{
+	struct json_node input = json_read_get(body, "input");
+	struct json_node format = json_read_get(body, "encoding_format");
+	struct json_node dims = json_read_get(body, "dimensions");
+	struct json_node cut = json_read_get(body, "truncate_prompt_tokens");
+	struct str name = STR("float");
+	v->n_dims = embed_width(e);
+	enum status st = json_read_str(&format, &name, fail);
+	v->is_base64 = str_is(name, "base64");
+	if (st == OK && !v->is_base64 && !str_is(name, "float"))
+		st = json_read_fail(&format, fail, "must be \"float\" or \"base64\"");
+	if (st == OK)
+		st = json_read_int(&dims, 1, embed_width(e), &v->n_dims, fail);
+	if (st == OK && cut.v)
+		st = json_read_fail(&cut, fail, "is not supported: texts are never cut here");
+	return st == OK ? read_input(e, &input, &v->batch, fail) : st;
+}
+
+/* --- out --------------------------------------------------------------------- */
+
+static void add_base64(struct buf *out, const unsigned char *p, size_t n)
+{
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	for (size_t i = 0; i < n; i += 3) {
+		unsigned v = (unsigned)p[i] << 16;
+		v |= i + 1 < n ? (unsigned)p[i + 1] << 8 : 0;
+		v |= i + 2 < n ? p[i + 2] : 0;
+		buf_add_c(out, letters[v >> 18]);
+		buf_add_c(out, letters[v >> 12 & 63]);
+		buf_add_c(out, i + 1 < n ? letters[v >> 6 & 63] : '=');
+		buf_add_c(out, i + 2 < n ? letters[v & 63] : '=');
+	}
+}
+
+/* Base64 is of the floats as this machine keeps them: little-endian, as OpenAI's. */
+static void add_vector(const struct embeddings *v, const float *x, struct buf *out)
+{
+	size_t n = (size_t)v->n_dims;
+	if (v->is_base64) {
+		buf_add_c(out, '"');
+		add_base64(out, (const unsigned char *)x, n * sizeof *x);
+		buf_add_c(out, '"');
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		buf_addf(out, "%c%.9g", i ? ',' : '[', (double)x[i]);
+	buf_add_c(out, ']');
+}
+
+static void add_answer(const struct embed *e, const struct embeddings *v, struct buf *out)
+{
+	size_t width = (size_t)embed_width(e);
+	buf_add_z(out, "{\"object\":\"list\",\"data\":[");
+	for (size_t i = 0; i < v->batch.n; i++) {
+		float *x = v->batch.out + i * width;
+		if (v->n_dims < embed_width(e))
+			embed_pool_normalize(x, (int32_t)v->n_dims);
+		buf_addf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":",
+			 i ? "," : "", i);
+		add_vector(v, x, out);
+		buf_add_c(out, '}');
+	}
+	buf_add_z(out, "],\"model\":");
+	buf_add_json(out, str_of(embed_name(e)));
+	buf_addf(out, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}",
+		 v->batch.ids.n, v->batch.ids.n);
+}
+
+enum status api_embeddings(const struct api *a, struct str body, struct buf *out,
+			   struct fail *fail)
+{
+	json_t *json = NULL;
+	struct embeddings v = {0};
+	struct json_node none = {0};
+	enum status st = a->embedder ? json_read_parse(body, &json, fail) : OK;
+	struct json_node root = json ? json_read_root(json) : none;
+	if (st == OK)
+		st = readers_check(a->embedder, "embedding_model", &root, fail);
+	if (st == OK)
+		st = read_body(a->embedder, &root, &v, fail);
+	if (st == OK)
+		st = readers_run(a->embedder, &v.batch, fail);
+	if (st == OK)
+		add_answer(a->embedder, &v, out);
+	readers_deinit(&v.batch);
+	json_decref(json);
+	return st;
+}

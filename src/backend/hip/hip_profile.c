@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The GPU's clock for a profile: an event where a stage begins. A measured step is not
+ * recorded as a graph, so that its launches pass their stages again.
+ */
+#include "backend/hip/hip_profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Event i, made when it is first needed. They are kept for further steps. */
+static bool event_of(struct hip *h, int i)
+{
+	for (; h->n_events <= i; h->n_events++) {
+		h->events = xrealloc(h->events, ((size_t)h->n_events + 1) * sizeof(hip_event));
+		if (h->api.hipEventCreateWithFlags(&h->events[h->n_events], 0) != HIP_SUCCESS)
+			return false;
+	}
+	return true;
+}
+
+static bool mark(void *ctx, int i)
+{
+	struct hip *h = ctx;
+	return event_of(h, i) &&
+	       h->api.hipEventRecord(h->events[i], h->stream) == HIP_SUCCESS;
+}
+
+static bool times(void *ctx, int n, double *out_s)
+{
+	struct hip *h = ctx;
+	bool good = h->api.hipEventSynchronize(h->events[n - 1]) == HIP_SUCCESS;
+	double sum = 0;
+	out_s[0] = 0;
+	/* Each from the one before: a float from the first would lose digits. */
+	for (int i = 1; i < n && good; i++) {
+		float ms = 0;
+		good = h->api.hipEventElapsedTime(&ms, h->events[i - 1], h->events[i]) ==
+		       HIP_SUCCESS;
+		out_s[i] = sum += (double)ms * 1e-3;
+	}
+	return good;
+}
+
+const struct profile_device *hip_profile_device(struct backend *b)
+{
+	struct hip *h = hip_of(b);
+	h->clock = (struct profile_device){mark, times, h};
+	return &h->clock;
+}
+
+enum profile_stage hip_profile_stage(struct hip *h, const char *kernel)
+{
+	enum profile_stage now = profile_now(h->base.profile), stage = now;
+	if (now == PROFILE_SHARED)
+		return now;
+	if (strncmp(kernel, "rms_norm", 8) == 0)
+		stage = PROFILE_NORM;
+	else if (strncmp(kernel, "moe_router", 10) == 0)
+		stage = PROFILE_ROUTER;
+	else if (strncmp(kernel, "moe_", 4) == 0)
+		stage = strstr(kernel, "down") || strstr(kernel, "combine") ? PROFILE_DOWN
+									    : PROFILE_GATE_UP;
+	return stage;
+}
+
+void hip_profile_free(struct hip *h)
+{
+	for (int i = 0; i < h->n_events; i++)
+		h->api.hipEventDestroy(h->events[i]);
+	free(h->events);
+}

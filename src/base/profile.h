@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the time of a step goes: seconds and bytes by stage and by layer.
+ *
+ * Code that computes says which stage begins (profile_enter). The time up to the next
+ * such call belongs to that stage. A device that computes later than it is told puts its
+ * own clock in place of the host's (struct profile_device).
+ *
+ * Every function takes NULL for "nothing is measured", which costs a comparison. A mark
+ * costs one reading of the clock. Thread: engine.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ident, name. METRIC_STAGE_SECONDS lists the same names. */
+#define PROFILE_STAGES(X) \
+	X(EMBED, "embed")         /* a step's ids, embeddings, angles */ \
+	X(NORM, "norm")           /* norms by themselves; some are part of what follows */ \
+	X(QKV, "qkv")             /* projections that a layer's mixer begins with */ \
+	X(ATTENTION, "attention") /* with what it puts into the KV cache */ \
+	X(DELTA, "delta")         /* recurrent layers: convolution, state, norm */ \
+	X(OUT, "out")             /* projection that a mixer ends with */ \
+	X(ROUTER, "router")       /* logits and the choice of experts */ \
+	X(GATE_UP, "gate_up")     /* of experts, or of a dense layer */ \
+	X(DOWN, "down") \
+	X(SHARED, "shared")       /* the expert that every token uses */ \
+	X(HEAD, "head")           /* last norm and the logits */ \
+	X(SAMPLING, "sampling") \
+	X(HOST, "host")           /* all else that a step makes the host do */
+
+enum profile_stage {
+#define X(ident, name) PROFILE_##ident,
+	PROFILE_STAGES(X)
+#undef X
+	PROFILE_COUNT
+};
+
+struct profile_cell {
+	double s, bytes; /* bytes: of weights, keys, values and states that were read */
+};
+
+/* The clock of a device. */
+struct profile_device {
+	/* Take the time of mark i (0, 1, ...) when the device gets there. */
+	bool (*mark)(void *ctx, int i);
+	/* Seconds from mark 0 to each of n marks, after the device has reached them all. */
+	bool (*times)(void *ctx, int n, double *out_s);
+	void *ctx;
+};
+
+struct profile_mark {
+	enum profile_stage stage;
+	int i_layer;
+	double s; /* from mark 0 */
+};
+
+struct profile {
+	/* The following are read-only for others. */
+	bool is_on;                    /* a step is being measured */
+	const struct profile_device *device; /* NULL: the host's clock */
+	int n_layers, every;
+	int64_t n_begun;
+	int64_t n_steps, n_tok;        /* that were measured */
+	struct profile_cell *cells;    /* (n_layers + 1, PROFILE_COUNT); last: no layer */
+	struct profile_cell *fresh;    /* the same, of the step that is being measured */
+	struct profile_mark *marks;
+	int n_marks, cap_marks, i_layer;
+	int64_t begin_ns;
+};
+
+/* Measure one step of `every`, the first included. */
+struct profile *profile_create(int n_layers, int every);
+void profile_destroy(struct profile *p);
+/* Forget what was measured. */
+void profile_reset(struct profile *p);
+const char *profile_name(enum profile_stage s);
+
+/* A step begins, in stage EMBED. False: this one is not measured. */
+bool profile_begin(struct profile *p);
+/* The step has ended and the device has computed it. Not is_good: forget it. Adds what it
+ * took to the metrics. */
+void profile_end(struct profile *p, int n_tok, bool is_good);
+
+void profile_mark(struct profile *p, enum profile_stage s);
+/* A stage begins; p may be NULL. */
+static inline void profile_enter(struct profile *p, enum profile_stage s)
+{
+	if (p && p->is_on && p->marks[p->n_marks - 1].stage != s)
+		profile_mark(p, s);
+}
+
+/* The stage now, to go back to by profile_enter. */
+static inline enum profile_stage profile_now(const struct profile *p)
+{
+	return p && p->is_on ? p->marks[p->n_marks - 1].stage : PROFILE_EMBED;
+}
+
+/* The following stages belong to this layer; -1: to none. A stage begins next. */
+static inline void profile_layer(struct profile *p, int i_layer)
+{
+	if (p)
+		p->i_layer = i_layer;
+}
+
+/* Stage s of the layer reads n bytes. */
+void profile_bytes(struct profile *p, enum profile_stage s, double n);
+
+/* Time outside of steps: sampling, host. Counts where the last step was measured. */
+void profile_add(struct profile *p, enum profile_stage s, double seconds);
+
+/* What stage s took, of layer i_layer; -1: of all layers and outside of them. */
+struct profile_cell profile_sum(const struct profile *p, int i_layer,
+				enum profile_stage s);

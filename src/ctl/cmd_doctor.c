@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "ctl/command.h"
+#include "ctl/doctor.h"
+#include "ctl/options.h"
+
+/* "DIR/" to "DIR", and "/" to "". malloc'ed. */
+static char *without_slash(const char *root)
+{
+	size_t n = strlen(root);
+	while (n > 0 && root[n - 1] == '/')
+		n--;
+	return xstrndup(root, n);
+}
+
+static int run(struct doctor *d)
+{
+	doctor_check_gpu(d);
+	doctor_check_machine(d);
+	doctor_check_runtime(d);
+	if (d->model)
+		doctor_check_model(d);
+	if (d->is_here && !d->is_quick)
+		doctor_check_self(d);
+	return d->n_lines[DOCTOR_BAD] ? EXIT_FAILED : EXIT_OK;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	struct doctor d = {.backend = "auto", .read_mb = 1024};
+	const char *root = "/";
+	const struct option_row rows[] = {
+		{"model", 'm', OPTION_TEXT, &d.model, 0, 0, "DIR",
+		 "a model: does it fit into the memory"},
+		{"backend", 0, OPTION_TEXT, &d.backend, 0, 0, "NAME",
+		 "where halod shall compute: auto, cpu, hip (auto)"},
+		{"hip-library", 0, OPTION_TEXT, &d.hip_library, 0, 0, "FILE",
+		 "the HIP runtime (libamdhip64.so of the system)"},
+		{"hip-kernels", 0, OPTION_TEXT, &d.hip_kernels, 0, 0, "DIR",
+		 "where the GPU kernels are (where they were installed)"},
+		{"quick", 'q', OPTION_FLAG, &d.is_quick, 0, 0, NULL,
+		 "compute nothing: no check of halo-tiny, no rate"},
+		{"read-mb", 0, OPTION_INT, &d.read_mb, 0, 65536, "N",
+		 "MiB that the GPU reads to measure its rate (1024; 0: it does not)"},
+		{"root", 0, OPTION_TEXT, &root, 0, 0, "DIR",
+		 "look at a copy of another machine's /sys, /proc and /dev in DIR"},
+	};
+	struct option_set set = {"doctor",
+				 "Check that this machine is ready for halod. Each line is "
+				 "ok, warn or bad;\nwhere it is not ok, it ends with what to "
+				 "type. Exits with 1 where one is bad.",
+				 rows, ARRAY_LEN(rows)};
+	int rc;
+	if (!options_parse(&set, argc, argv, &rc))
+		return rc;
+	if (strcmp(d.backend, "auto") != 0 && strcmp(d.backend, "cpu") != 0 &&
+	    strcmp(d.backend, "hip") != 0)
+		return options_fault(&set, "--backend is auto, cpu or hip, not %s", d.backend);
+	if (!file_exists(root))
+		return options_fault(&set, "there is no folder %s", root);
+	char *path = without_slash(root);
+	d.root = path;
+	d.is_here = !*path;
+	rc = run(&d);
+	free(path);
+	return rc;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What must be run to be known: the runtime, the memory's sum for a model, and halo-tiny.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/hip/hip.h"
+#include "base/alloc.h"
+#include "base/file.h"
+#include "ctl/doctor.h"
+#include "ctl/hip_time.h"
+#include "ctl/input.h"
+#include "ctl/verify.h"
+#include "engine/engine.h"
+
+#define GIB ((double)(1 << 30))
+
+/* Of the peak. Kernels that only read reach 0.87 to 0.95 on gfx1151 by others' reports. */
+#define LEAST_RATE 0.7
+
+/* --- the runtime ------------------------------------------------------------------ */
+
+static void on_device(void *ctx, const struct hip_device *dev, bool has_kernels)
+{
+	(void)has_kernels;
+	struct buf *names = ctx;
+	buf_addf(names, "%s%s", names->n ? ", " : "", dev->arch);
+}
+
+void doctor_check_runtime(struct doctor *d)
+{
+	const struct backend_opts o = {.hip_library = d->hip_library,
+				       .kernel_dir = d->hip_kernels};
+	struct hip_api api;
+	struct fail fail = {0};
+	struct buf names = {0};
+	int version = 0;
+	if (strcmp(d->backend, "cpu") == 0 ||
+	    (!d->hip_library && !(d->is_here && d->has_gpu)))
+		return;
+	if (hip_api_open(d->hip_library, &api, &fail) != OK) {
+		doctor_say(d, DOCTOR_BAD, "HIP runtime", "%s. Fix: install ROCm's runtime "
+			   "(hip-runtime-amd), or name its file with --hip-library and "
+			   "hip_library", fail.text);
+	} else if (d->is_here && hip_list(&o, &api, on_device, &names, &fail) != OK) {
+		doctor_say(d, DOCTOR_BAD, "HIP runtime", "%s. Fix: what the lines of /dev/kfd "
+			   "and /dev/dri say", fail.text);
+	} else {
+		api.hipRuntimeGetVersion(&version);
+		doctor_say(d, DOCTOR_OK, "HIP runtime", "%s, HIP %d.%d%s%s", api.library,
+			   version / 10000000, version / 100000 % 100,
+			   names.n ? ", sees " : "", names.n ? names.p : "");
+	}
+	buf_deinit(&names);
+}
+
+/* --- a model ---------------------------------------------------------------------- */
+
+static enum status plan(const struct doctor *d, struct model *m, struct memory_plan *out,
+			struct fail *fail)
+{
+	/* Sizes depend on the backend a little. A copy has none, so the CPU stands in. */
+	const struct backend_opts bo = {
+		.name = d->is_here ? d->backend : "cpu", .hip_library = d->hip_library,
+		.kernel_dir = d->hip_kernels};
+	const struct engine_opts eo = {0}; /* as halod's defaults */
+	struct memory_have have;
+	struct backend *b;
+	doctor_memory(d, &have);
+	enum status st = backend_create(&bo, &b, fail);
+	if (st != OK)
+		return st;
+	st = engine_plan(m, b, &eo, d->is_here ? NULL : &have, out, fail);
+	backend_destroy(b);
+	return st;
+}
+
+void doctor_check_model(struct doctor *d)
+{
+	struct model *m = NULL;
+	struct memory_plan p;
+	struct fail fail = {0};
+	enum status st = model_open(d->model, NULL, &m, &fail);
+	if (st == OK)
+		st = plan(d, m, &p, &fail);
+	fail_default(&fail, st);
+	if (!m)
+		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: haloctl pull ORG/NAME fetches one",
+			   fail.text);
+	else if (st != OK)
+		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: a smaller model, or more memory for "
+			   "the GPU where a line above warns of it", fail.text);
+	else
+		doctor_say(d, DOCTOR_OK, "model", "fits: weights %.2f GiB, a context of %d of "
+			   "%d tokens, %lld pages of KV cache",
+			   (double)model_weight_bytes(m) / GIB, (int)p.n_ctx,
+			   (int)m->config.max_ctx, (long long)p.n_pages);
+	model_close(m);
+}
+
+/* --- halo-tiny -------------------------------------------------------------------- */
+
+static double peak_of(const char *arch)
+{
+	static const struct {
+		const char *arch;
+		double gbs;
+	} peaks[] = {
+#define GPU_TARGET(arch, name, n_cu, clock_ghz, dram_gbs, ...) {#arch, dram_gbs},
+#include "backend/hip/gpu_targets.def"
+#undef GPU_TARGET
+	};
+	for (size_t i = 0; i < ARRAY_LEN(peaks); i++)
+		if (strcmp(peaks[i].arch, arch) == 0)
+			return peaks[i].gbs;
+	return 0;
+}
+
+static void check_rate(struct doctor *d, struct hip *h)
+{
+	struct fail fail = {0};
+	double gbs, peak = peak_of(h->device.arch);
+	if (hip_time_read(h, (size_t)d->read_mb << 20, &gbs, &fail) != OK)
+		doctor_say(d, DOCTOR_BAD, "read rate", "%s. Fix: sudo dmesg | grep amdgpu tells "
+			   "more", fail.text);
+	else if (peak <= 0)
+		doctor_say(d, DOCTOR_OK, "read rate", "%.1f GB/s", gbs);
+	else if (gbs < LEAST_RATE * peak)
+		doctor_say(d, DOCTOR_WARN, "read rate", "%.1f GB/s of %.0f. Fix: what the lines "
+			   "of clocks, power and IOMMU say; stop other programs", gbs, peak);
+	else
+		doctor_say(d, DOCTOR_OK, "read rate", "%.1f GB/s of %.0f", gbs, peak);
+}
+
+/* The numbers of halo-tiny came from transformers, so they show wrong kernels, a wrong
+ * driver and wrong memory. */
+static void check_tiny(struct doctor *d, struct session *s, const struct session_opts *so,
+		       const struct reference *ref)
+{
+	struct verify_result r;
+	bool is_hip = strcmp(s->backend->name, "hip") == 0;
+	bool is_pass = verify_session(s, so, ref, &r);
+	if (!is_pass && r.n_tok == 0)
+		doctor_say(d, DOCTOR_BAD, "self-check", "halo-tiny stopped on %s. Fix: "
+			   "docs/first-run-on-amd.md, step 6", s->backend->device);
+	else if (!is_pass)
+		doctor_say(d, DOCTOR_BAD, "self-check", "halo-tiny is wrong on %s: largest "
+			   "difference %.4f, allowed %.2f. Fix: docs/first-run-on-amd.md, step "
+			   "6", s->backend->device, r.max_delta, r.max_allowed);
+	else if (d->has_gpu && !is_hip)
+		doctor_say(d, DOCTOR_WARN, "self-check", "halo-tiny is right, but on the CPU. "
+			   "Fix: what the lines above say of the GPU");
+	else
+		doctor_say(d, DOCTOR_OK, "self-check", "halo-tiny is right on %s: %lld tokens, "
+			   "mean difference %.4f", s->backend->device, (long long)r.n_tok,
+			   r.mean_delta);
+	if (is_hip && d->read_mb > 0)
+		check_rate(d, hip_of(s->backend));
+}
+
+void doctor_check_self(struct doctor *d)
+{
+	char *dir = input_halo_tiny();
+	if (!dir) {
+		doctor_say(d, DOCTOR_WARN, "self-check", "halo-tiny is not near this program. "
+			   "Fix: make, or make install");
+		return;
+	}
+	char *path = file_join(dir, "reference.json");
+	struct session s = {0};
+	struct reference ref = {0};
+	struct fail fail = {0};
+	const struct session_opts so = {.dir = dir, .backend = d->backend,
+					.hip_library = d->hip_library,
+					.hip_kernels = d->hip_kernels};
+	fflush(stdout); /* what goes wrong below is said on stderr, behind these lines */
+	bool has_ref = reference_load(path, &ref, &fail) == OK;
+	if (!has_ref)
+		doctor_say(d, DOCTOR_BAD, "self-check", "%s. Fix: make install", fail.text);
+	else if (session_open(&so, ref.max_tok, &s))
+		check_tiny(d, &s, &so, &ref);
+	else
+		doctor_say(d, DOCTOR_BAD, "self-check", "halo-tiny cannot be loaded, see the "
+			   "message before. Fix: what the lines above say");
+	session_close(&s);
+	if (has_ref)
+		reference_deinit(&ref);
+	free(path);
+	free(dir);
+}

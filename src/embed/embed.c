@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "embed/embed.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "embed/embed_pool.h"
+#include "engine/engine.h"
+
+/* Texts and tokens of a step. A longer text runs alone, in several steps. */
+enum { MAX_SEQS = 32, MAX_TOK = 2048, PAGE_SIZE = 16 };
+
+/* What one caller waits for. */
+struct job {
+	const struct embed_text *texts;
+	size_t n, n_begun, n_done; /* texts */
+	enum status st;
+	struct fail fail;
+	struct job *next;
+};
+
+struct embed {
+	char *name;
+	enum embed_kind kind;
+	struct model *model;
+	struct backend *backend;
+	struct engine *engine;
+	struct embed_pool pool;
+	int32_t n_ctx, yes, no;
+	pthread_mutex_t lock;    /* of the following */
+	pthread_cond_t has_news; /* a job is done, or nobody leads */
+	bool is_led;
+	struct job *jobs;        /* with texts that no step has begun, oldest first */
+};
+
+/* A text in a step. */
+struct part {
+	struct job *job;
+	const struct embed_text *text;
+	struct engine_seq *seq;
+	int32_t n_done; /* tokens in the cache */
+};
+
+/* --- a step ---------------------------------------------------------------------- */
+
+/* The leader, with the lock: texts for the next step, of the oldest jobs. */
+static size_t choose(struct embed *e, struct part *parts)
+{
+	size_t n = 0;
+	int32_t n_tok = 0;
+	while (e->jobs && n < MAX_SEQS) {
+		struct job *j = e->jobs;
+		const struct embed_text *t = &j->texts[j->n_begun];
+		if (n > 0 && t->n > MAX_TOK - n_tok)
+			break;
+		parts[n++] = (struct part){j, t, NULL, 0};
+		n_tok += t->n;
+		if (++j->n_begun == j->n)
+			e->jobs = j->next;
+	}
+	return n;
+}
+
+static enum status begin(struct embed *e, struct part *p)
+{
+	int n_cached;
+	if (e->kind == EMBED_VECTORS)
+		memset(p->text->out, 0, (size_t)embed_width(e) * sizeof *p->text->out);
+	p->seq = engine_seq_create(e->engine, p->text->ids, p->text->n, &n_cached);
+	p->n_done = n_cached;
+	return engine_seq_reserve(e->engine, p->seq, p->text->n - n_cached);
+}
+
+/* Rows of a slice of n tokens that are wanted. */
+static int32_t n_rows(const struct embed *e, const struct part *p, int32_t n)
+{
+	if (e->kind == EMBED_VECTORS && e->pool.kind != EMBED_POOL_LAST)
+		return n;
+	return p->n_done + n == p->text->n;
+}
+
+static enum status take_rows(struct embed *e, const struct part *p, int i_slice, int32_t n,
+			     struct fail *fail)
+{
+	int32_t rows = n_rows(e, p, n), width = embed_width(e);
+	if (rows == 0)
+		return OK;
+	const float *row = engine_logits(e->engine, i_slice);
+	if (!row)
+		return fail_set(fail, E_DEVICE, "the rows of a step are lost");
+	if (e->kind == EMBED_SCORES) {
+		*p->text->out = 1 / (1 + expf(row[e->no] - row[e->yes]));
+		return OK;
+	}
+	const struct embed_rows r = {row, rows, p->n_done + n - rows, p->text->n, width};
+	embed_pool_add(&e->pool, &r, p->text->out);
+	if (p->n_done + n == p->text->n)
+		embed_pool_end(&e->pool, p->text->n, width, p->text->out);
+	return OK;
+}
+
+/* What is left of each part, as far as a step has room. */
+static enum status run_step(struct embed *e, struct part *parts, size_t n_parts,
+			    struct fail *fail)
+{
+	struct engine_slice slices[MAX_SEQS];
+	for (size_t i = 0; i < n_parts; i++) {
+		struct part *p = &parts[i];
+		int32_t n = MIN(p->text->n - p->n_done, MAX_TOK);
+		slices[i] = (struct engine_slice){.seq = p->seq, .n = n,
+						  .tokens = p->text->ids + p->n_done,
+						  .n_logits = n_rows(e, p, n)};
+	}
+	enum status st = engine_step(e->engine, slices, (int)n_parts, fail);
+	for (size_t i = 0; i < n_parts && st == OK; i++) {
+		st = take_rows(e, &parts[i], (int)i, slices[i].n, fail);
+		parts[i].n_done += slices[i].n;
+	}
+	return st;
+}
+
+/* Without the lock. One text alone may need several steps; several need one. */
+static enum status run_parts(struct embed *e, struct part *parts, size_t n,
+			     struct fail *fail)
+{
+	enum status st = OK;
+	for (size_t i = 0; i < n && st == OK; i++)
+		st = begin(e, &parts[i]);
+	if (st != OK)
+		fail_default(fail, st);
+	while (st == OK && parts[0].n_done < parts[0].text->n)
+		st = run_step(e, parts, n, fail);
+	for (size_t i = 0; i < n; i++)
+		engine_seq_destroy(e->engine, parts[i].seq);
+	return st;
+}
+
+/* --- callers --------------------------------------------------------------------- */
+
+/* With the lock, which is let go during the step. */
+static void lead(struct embed *e)
+{
+	struct part parts[MAX_SEQS] = {0};
+	struct fail fail = {0};
+	size_t n = choose(e, parts);
+	e->is_led = true;
+	pthread_mutex_unlock(&e->lock);
+	enum status st = run_parts(e, parts, n, &fail);
+	pthread_mutex_lock(&e->lock);
+	e->is_led = false;
+	for (size_t i = 0; i < n; i++) {
+		struct job *j = parts[i].job;
+		j->n_done++;
+		if (st != OK && j->st == OK) {
+			j->st = st;
+			j->fail = fail;
+		}
+	}
+	pthread_cond_broadcast(&e->has_news);
+}
+
+enum status embed_run(struct embed *e, const struct embed_text *texts, size_t n,
+		      struct fail *fail)
+{
+	struct job job = {.texts = texts, .n = n};
+	for (size_t i = 0; i < n; i++)
+		if (texts[i].n < 1 || texts[i].n > e->n_ctx)
+			return fail_set(fail, E_INVAL, "a text of %d tokens: 1 to %d are "
+					"possible", (int)texts[i].n, (int)e->n_ctx);
+	if (n == 0)
+		return OK;
+	pthread_mutex_lock(&e->lock);
+	struct job **last = &e->jobs;
+	while (*last)
+		last = &(*last)->next;
+	*last = &job;
+	while (job.n_done < n) {
+		if (e->is_led)
+			pthread_cond_wait(&e->has_news, &e->lock);
+		else
+			lead(e);
+	}
+	pthread_mutex_unlock(&e->lock);
+	if (job.st != OK && fail)
+		*fail = job.fail;
+	return job.st;
+}
+
+/* --- pairs ------------------------------------------------------------------------ */
+
+static void add(struct marked *out, const char *text)
+{
+	marked_add(out, str_of(text), TRUST_TEMPLATE);
+}
+
+void embed_pair_text(const struct embed_pair *p, struct marked *out)
+{
+	add(out, "<|im_start|>system\nJudge whether the Document meets the requirements based "
+		 "on the Query and the Instruct provided. Note that the answer can only be "
+		 "\"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n<Instruct>: ");
+	if (p->instruct.n)
+		marked_add(out, p->instruct, TRUST_USER);
+	else
+		add(out, "Given a web search query, retrieve relevant passages that answer the "
+			 "query");
+	add(out, "\n<Query>: ");
+	marked_add(out, p->query, TRUST_USER);
+	add(out, "\n<Document>: ");
+	marked_add(out, p->document, TRUST_USER);
+	add(out, "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
+}
+
+/* --- life ------------------------------------------------------------------------ */
+
+static enum status check_model(struct embed *e, struct fail *fail)
+{
+	const struct tokenizer *t = e->model->tokenizer;
+	if (e->model->config.n_linear > 0)
+		return fail_set(fail, E_UNSUPPORTED, "%s has recurrent layers: such a model "
+				"gives no embeddings here", e->model->dir);
+	if (e->kind == EMBED_VECTORS)
+		return embed_pool_read(e->model, &e->pool, fail);
+	e->yes = tokenizer_find(t, STR("yes"));
+	e->no = tokenizer_find(t, STR("no"));
+	if (e->yes < 0 || e->no < 0 || tokenizer_find(t, STR("<|im_start|>")) < 0 ||
+	    tokenizer_find(t, STR("<|im_end|>")) < 0)
+		return fail_set(fail, E_UNSUPPORTED, "%s is not a reranker that is known here: "
+				"its tokenizer lacks yes, no, <|im_start|> or <|im_end|>",
+				e->model->dir);
+	return OK;
+}
+
+/* Pages for one longest text, or for a step of short ones, each with a page begun. */
+static int64_t kv_bytes(const struct embed *e)
+{
+	int64_t n_tok = MAX(e->n_ctx, MAX_TOK) + PAGE_SIZE * MAX_SEQS;
+	return n_tok * model_kv_numbers(&e->model->config) *
+	       (int64_t)dtype_bytes(e->backend->kv_type);
+}
+
+static enum status load(struct embed *e, const struct embed_opts *o, struct fail *fail)
+{
+	enum status st = model_open(o->dir, NULL, &e->model, fail);
+	if (st == OK)
+		st = check_model(e, fail);
+	if (st == OK)
+		st = backend_create(&o->backend, &e->backend, fail);
+	if (st != OK)
+		return st;
+	e->n_ctx = MIN(o->n_ctx, e->model->config.max_ctx);
+	const struct engine_opts eo = {
+		.page_size = PAGE_SIZE, .kv_bytes = kv_bytes(e), .n_ctx = e->n_ctx,
+		.max_seqs = MAX_SEQS, .max_batch_tok = MAX_TOK,
+		/* Pairs of one query begin alike. */
+		.prefix_cache = o->kind == EMBED_SCORES,
+		.gives_rows = o->kind == EMBED_VECTORS};
+	return engine_create(e->model, e->backend, &eo, &e->engine, fail);
+}
+
+enum status embed_create(const struct embed_opts *o, struct embed **out, struct fail *fail)
+{
+	struct embed *e = xcalloc(1, sizeof *e);
+	e->name = xstrdup(o->name);
+	e->kind = o->kind;
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_cond_init(&e->has_news, NULL);
+	enum status st = load(e, o, fail);
+	if (st != OK) {
+		embed_destroy(e);
+		return st;
+	}
+	*out = e;
+	return OK;
+}
+
+void embed_destroy(struct embed *e)
+{
+	if (!e)
+		return;
+	engine_destroy(e->engine);
+	backend_destroy(e->backend);
+	model_close(e->model);
+	pthread_cond_destroy(&e->has_news);
+	pthread_mutex_destroy(&e->lock);
+	free(e->name);
+	free(e);
+}
+
+const char *embed_name(const struct embed *e)
+{
+	return e->name;
+}
+
+const struct model *embed_model(const struct embed *e)
+{
+	return e->model;
+}
+
+int32_t embed_width(const struct embed *e)
+{
+	return e->kind == EMBED_SCORES ? 1 : e->model->config.d_model;
+}
+
+int32_t embed_n_ctx(const struct embed *e)
+{
+	return e->n_ctx;
+}

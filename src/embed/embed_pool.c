@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "embed/embed_pool.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/alloc.h"
+#include "json/jsonfile.h"
+#include "model/gguf.h"
+
+#define MAX_BYTES ((size_t)1 << 20)
+
+static const struct {
+	const char *name; /* pooling_mode of newer files */
+	const char *flag; /* of older ones */
+	int64_t gguf;     /* pooling_type */
+	enum embed_pool_kind kind;
+} kinds[] = {
+	{"mean", "pooling_mode_mean_tokens", 1, EMBED_POOL_MEAN},
+	{"cls", "pooling_mode_cls_token", 2, EMBED_POOL_CLS},
+	{"lasttoken", "pooling_mode_lasttoken", 3, EMBED_POOL_LAST},
+};
+
+static enum status read_gguf(const struct gguf *g, const char *arch, struct embed_pool *out,
+			     struct fail *fail)
+{
+	char key[100];
+	int64_t type;
+	snprintf(key, sizeof key, "%s.pooling_type", arch);
+	const struct gguf_value *v = gguf_find(g, key);
+	if (!v || !gguf_integer(v, 0, &type))
+		return OK;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (kinds[i].gguf == type) {
+			out->kind = kinds[i].kind;
+			return OK;
+		}
+	return fail_at(fail, E_UNSUPPORTED, "pooling_type",
+		       "%s %lld is not supported, only 1 (mean), 2 (cls) and 3 (last)", key,
+		       (long long)type);
+}
+
+/* The config.json of the Pooling module. */
+static enum status read_pooling(const char *dir, const json_t *file, struct embed_pool *out,
+				struct fail *fail)
+{
+	const json_t *mode = jsonfile_get(file, "pooling_mode");
+	int n_found = 0;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		bool is_it = mode ? json_is_string(mode) &&
+				    strcmp(json_string_value(mode), kinds[i].name) == 0
+				  : json_is_true(jsonfile_get(file, kinds[i].flag));
+		if (is_it)
+			out->kind = kinds[i].kind;
+		n_found += is_it;
+	}
+	if (n_found != 1)
+		return fail_at(fail, E_UNSUPPORTED, "pooling_mode",
+			       "%s/config.json: only a pooling by mean, by the first token "
+			       "(cls) or by the last token is supported", dir);
+	return OK;
+}
+
+/* One module of modules.json. Its type is a Python class; the last name tells which. */
+static enum status read_module(const struct model *m, const json_t *module,
+			       struct embed_pool *out, struct fail *fail)
+{
+	const json_t *type = jsonfile_get(module, "type");
+	const json_t *path = jsonfile_get(module, "path");
+	const char *class = json_is_string(type) ? json_string_value(type) : "";
+	const char *dot = strrchr(class, '.');
+	class = dot ? dot + 1 : class;
+	if (strcmp(class, "Transformer") == 0)
+		return OK;
+	if (strcmp(class, "Normalize") == 0) {
+		out->normalizes = true;
+		return OK;
+	}
+	if (strcmp(class, "Pooling") != 0 || !json_is_string(path))
+		return fail_at(fail, E_UNSUPPORTED, "type",
+			       "%s/modules.json: a module of type \"%.40s\" is not supported, "
+			       "only Transformer, Pooling and Normalize", m->dir, class);
+	json_t *file = NULL;
+	char *dir = file_join(m->dir, json_string_value(path));
+	enum status st = jsonfile_load(dir, "config.json", MAX_BYTES, &file, fail);
+	if (st == OK)
+		st = read_pooling(dir, file, out, fail);
+	json_decref(file);
+	free(dir);
+	return st;
+}
+
+/* modules.json is a list, and jsonfile reads objects: it is wrapped in one. */
+static enum status read_modules(const struct model *m, const char *path,
+				struct embed_pool *out, struct fail *fail)
+{
+	struct buf text = {0}, whole = {0};
+	json_t *root = NULL;
+	enum status st = file_read(path, MAX_BYTES, &text, fail);
+	if (st == OK) {
+		buf_add_z(&whole, "{\"modules\":");
+		buf_add(&whole, text.p, text.n);
+		buf_add_c(&whole, '}');
+		st = jsonfile_parse(buf_str(&whole), path, &root, fail);
+	}
+	const json_t *list = st == OK ? jsonfile_get(root, "modules") : NULL;
+	if (st == OK && !json_is_array(list))
+		st = fail_set(fail, E_FORMAT, "%s is not a list", path);
+	out->normalizes = false;
+	for (size_t i = 0; st == OK && i < json_array_size(list); i++)
+		st = read_module(m, json_array_get(list, i), out, fail);
+	json_decref(root);
+	buf_deinit(&text);
+	buf_deinit(&whole);
+	return st;
+}
+
+enum status embed_pool_read(const struct model *m, struct embed_pool *out, struct fail *fail)
+{
+	*out = (struct embed_pool){EMBED_POOL_LAST, true};
+	const struct gguf *g = tensors_gguf(m->tensors);
+	if (g) {
+		struct str arch = {0};
+		char name[80];
+		const struct gguf_value *v = gguf_find(g, "general.architecture");
+		if (!v || !gguf_string(v, &arch))
+			return OK;
+		snprintf(name, sizeof name, "%.*s", (int)MIN(arch.n, sizeof name - 1),
+			 arch.p);
+		return read_gguf(g, name, out, fail);
+	}
+	char *path = file_join(m->dir, "modules.json");
+	enum status st = file_exists(path) ? read_modules(m, path, out, fail) : OK;
+	free(path);
+	return st;
+}
+
+/* --- arithmetic ---------------------------------------------------------------- */
+
+void embed_pool_add(const struct embed_pool *p, const struct embed_rows *r, float *sum)
+{
+	for (int32_t i = 0; i < r->n; i++) {
+		int32_t position = r->first + i;
+		bool is_used = p->kind == EMBED_POOL_MEAN ||
+			       position == (p->kind == EMBED_POOL_CLS ? 0 : r->n_text - 1);
+		for (int32_t d = 0; is_used && d < r->dim; d++)
+			sum[d] += r->rows[(size_t)i * (size_t)r->dim + (size_t)d];
+	}
+}
+
+void embed_pool_normalize(float *v, int32_t dim)
+{
+	double sum = 0;
+	for (int32_t d = 0; d < dim; d++)
+		sum += (double)v[d] * v[d];
+	double scale = sum > 0 ? 1 / sqrt(sum) : 1;
+	for (int32_t d = 0; d < dim; d++)
+		v[d] = (float)(v[d] * scale);
+}
+
+void embed_pool_end(const struct embed_pool *p, int32_t n_text, int32_t dim, float *sum)
+{
+	for (int32_t d = 0; p->kind == EMBED_POOL_MEAN && d < dim; d++)
+		sum[d] /= (float)n_text;
+	if (p->normalizes)
+		embed_pool_normalize(sum, dim);
+}

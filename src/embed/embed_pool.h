@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the rows of a text's tokens become one vector: the files that Sentence Transformers
+ * writes beside a model (modules.json and the config.json of its Pooling module), or the
+ * key pooling_type of GGUF. Thread: any.
+ */
+#pragma once
+#include "model/model.h"
+
+enum embed_pool_kind {
+	EMBED_POOL_LAST, /* the last token's row */
+	EMBED_POOL_MEAN, /* the mean of all rows */
+	EMBED_POOL_CLS,  /* the first token's row */
+};
+
+struct embed_pool {
+	enum embed_pool_kind kind;
+	bool normalizes; /* the vector gets length 1 */
+};
+
+/* What the files of m say. Without such files: the last token, length 1, which is what
+ * models with causal attention are trained for. E_UNSUPPORTED for a module or a pooling
+ * that is not known here; E_FORMAT. */
+enum status embed_pool_read(const struct model *m, struct embed_pool *out,
+			    struct fail *fail) MUST_USE;
+
+/* Adds rows (n, dim) of neighbouring tokens of a text to `sum` (dim), which began as
+ * zeros. first: the position of the first of them; n_text: tokens of the text. The rows
+ * that the pooling does not use may be left out. */
+struct embed_rows {
+	const float *rows;
+	int32_t n, first, n_text, dim;
+};
+void embed_pool_add(const struct embed_pool *p, const struct embed_rows *r, float *sum);
+/* After the last row: sum (dim) becomes the vector. */
+void embed_pool_end(const struct embed_pool *p, int32_t n_text, int32_t dim, float *sum);
+/* v (dim) gets length 1; a vector of zeros stays. */
+void embed_pool_normalize(float *v, int32_t dim);

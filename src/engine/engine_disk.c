@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keeping. A sequence that ends leaves a job: its tokens and the names of its pages. Between
+ * steps a job copies what the disk lacks into a run, a few megabytes at a time, and gives
+ * the run to the writer. A page may have been evicted meanwhile: its name then says so, and
+ * the job ends there. So nothing is held for the disk's sake, and no token waits for it.
+ *
+ * Fetching. Pages come into the KV cache as if a sequence had computed and left them: they
+ * are published, and the prompt then finds them like any others.
+ */
+#include "engine/engine_disk.h"
+
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/sum.h"
+#include "engine/engine_private.h"
+#include "kv/kvdisk.h"
+#include "model/tensors.h"
+
+#define RUN_BYTES  ((size_t)32 << 20) /* of one file, about */
+#define READ_BYTES ((size_t)16 << 20) /* of one read */
+#define EXIT_US    10000000
+#define JOBS_MAX   256
+
+struct disk_job {
+	struct disk_job *next;
+	char *space;
+	size_t space_n;
+	int n_pages, at;      /* at: page to look at next */
+	int32_t *tokens;      /* (n_pages * P) */
+	int32_t *pages;       /* (n_pages) */
+	kvcache_prefix *after; /* (n_pages) */
+	bool *has_page, *has_state; /* (n_pages) on disk; NULL: not asked yet */
+};
+
+struct engine_disk {
+	struct kvdisk *d;
+	struct disk_job *jobs, **last;
+	int n_jobs;
+};
+
+/* --- the key ----------------------------------------------------------------- */
+
+/* Some bytes of all over a file: with its size and time, what it holds. */
+static uint64_t sample(const char *path)
+{
+	enum { PIECE = 4096, PIECES = 256 };
+	static char piece[PIECE];
+	uint64_t sum = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	off_t n = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+	for (off_t i = 0; i < PIECES && n > 0; i++) {
+		ssize_t got = pread(fd, piece, PIECE, n / PIECES * i / PIECE * PIECE);
+		sum = sum_mix(sum ^ sum_bytes(piece, got > 0 ? (size_t)got : 0));
+	}
+	if (fd >= 0)
+		close(fd);
+	return sum;
+}
+
+static void add_files(const struct model *m, struct buf *out)
+{
+	struct buf files = {0};
+	tensors_list_files(m->tensors, &files);
+	buf_add_z(&files, "");
+	char *rest = files.p, *line;
+	while (rest && (line = strsep(&rest, "\n"))) {
+		char *path = line;
+		for (int i = 0; i < 3 && path; i++)
+			path = strchr(path + (i > 0), ' ');
+		if (!path)
+			continue;
+		buf_addf(out, "%s %016llx\n", line, (unsigned long long)sample(path + 1));
+	}
+	buf_deinit(&files);
+	struct buf config = {0};
+	char *path = file_join(m->dir, "config.json");
+	if (file_exists(path) && file_read(path, 16 << 20, &config, NULL) == OK)
+		buf_addf(out, "config %016llx\n",
+			 (unsigned long long)sum_bytes(config.p, config.n));
+	buf_deinit(&config);
+	free(path);
+}
+
+void engine_disk_key(const struct model *m, const struct backend *b,
+		     const struct engine_opts *o, struct buf *out)
+{
+	struct file_view self;
+	uint64_t program = 0;
+	/* All arithmetic of the host is in the program: another build is another version. */
+	if (file_view_open("/proc/self/exe", true, NULL, &self, NULL) == OK) {
+		program = sum_bytes(self.p, self.n);
+		file_view_close(&self);
+	}
+	buf_addf(out, "program %016llx libc %s\n", (unsigned long long)program,
+		 gnu_get_libc_version());
+	buf_addf(out, "backend %s device %s arithmetic %s\n", b->name, b->device,
+		 b->arithmetic);
+	buf_addf(out, "act %d kv %d few %d head %d page %d\n", (int)b->act_type,
+		 (int)b->kv_type, (int)b->few_tok, b->int8_head, o->page_size);
+	add_files(m, out);
+}
+
+/* --- life ----------------------------------------------------------------------- */
+
+enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
+			     struct str key, struct fail *fail)
+{
+	const struct engine_graph *g = &e->graph;
+	if (!g->move || g->page_bytes == 0 || !kvcache_keeps(e->kv))
+		return fail_set(fail, E_UNSUPPORTED, "there are no pages to keep");
+	struct engine_disk *k = xcalloc(1, sizeof *k);
+	k->last = &k->jobs;
+	const struct kvdisk_opts o = {
+		.dir = dir, .limit = limit, .key = key, .page_size = engine_page_size(e),
+		.page_bytes = g->page_bytes, .state_bytes = g->state_bytes};
+	enum status st = kvdisk_create(&o, &k->d, fail);
+	if (st != OK) {
+		free(k);
+		return st;
+	}
+	e->disk = k;
+	return OK;
+}
+
+static void job_free(struct disk_job *j)
+{
+	free(j->space);
+	free(j->tokens);
+	free(j->pages);
+	free(j->after);
+	free(j->has_page);
+	free(j->has_state);
+	free(j);
+}
+
+static void drop_job(struct engine_disk *k)
+{
+	struct disk_job *j = k->jobs;
+	k->jobs = j->next;
+	if (!k->jobs)
+		k->last = &k->jobs;
+	k->n_jobs--;
+	job_free(j);
+}
+
+void engine_disk_close(struct engine *e)
+{
+	struct engine_disk *k = e->disk;
+	if (!k)
+		return;
+	while (k->jobs && engine_disk_work(e, RUN_BYTES))
+		;
+	while (k->jobs)
+		drop_job(k);
+	kvdisk_destroy(k->d, EXIT_US);
+	free(k);
+	e->disk = NULL;
+}
+
+void engine_set_on_disk(struct engine *e, void (*fn)(void *ctx), void *ctx)
+{
+	if (e->disk)
+		kvdisk_set_on_read(e->disk->d, fn, ctx);
+}
+
+/* --- keeping ---------------------------------------------------------------------- */
+
+void engine_disk_keep(struct engine *e, const struct engine_seq *s)
+{
+	struct engine_disk *k = e->disk;
+	int size = engine_page_size(e), n = s->length / size;
+	if (!k || n == 0 || s->is_lost || k->n_jobs >= JOBS_MAX)
+		return;
+	struct disk_job *j = xcalloc(1, sizeof *j);
+	j->n_pages = n;
+	j->space = xstrndup(s->space ? s->space : "", s->space_n);
+	j->space_n = s->space_n;
+	j->tokens = xmalloc(sizeof *j->tokens * (size_t)n * (size_t)size);
+	j->pages = xmalloc(sizeof *j->pages * (size_t)n);
+	j->after = xmalloc(sizeof *j->after * (size_t)n);
+	for (int i = 0; i < n; i++) {
+		j->pages[i] = s->pages[i];
+		memcpy(j->tokens + (size_t)i * (size_t)size,
+		       kvcache_tokens(e->kv, s->pages[i]), sizeof *j->tokens * (size_t)size);
+	}
+	/* A twin published first names the prefix, and stands for the page then. */
+	kvcache_prefix before = spaces_root(e->spaces, (struct str){j->space, j->space_n});
+	for (int i = 0; i < n; i++) {
+		int32_t page = kvcache_find(e->kv, before, j->tokens + (size_t)i * (size_t)size,
+					    &j->after[i]);
+		if (page < 0) {
+			j->n_pages = i;
+			break;
+		}
+		j->pages[i] = page;
+		before = j->after[i];
+	}
+	*k->last = j;
+	k->last = &j->next;
+	k->n_jobs++;
+}
+
+static struct kvdisk_prompt prompt_of(const struct engine *e, const struct disk_job *j)
+{
+	return (struct kvdisk_prompt){{j->space, j->space_n}, j->tokens,
+				      j->n_pages * engine_page_size(e)};
+}
+
+static bool wants_state(const struct engine *e, const struct disk_job *j, int i)
+{
+	return e->states && !j->has_state[i] && states_find(e->states, j->after[i]) >= 0;
+}
+
+/* The next run of the job: where it begins, its pages and states. False: nothing is left. */
+static bool next_run(const struct engine *e, struct disk_job *j, int *out_first, int *out_pages,
+		     int *out_states)
+{
+	int most = (int)MAX(RUN_BYTES / e->graph.page_bytes, (size_t)1);
+	while (j->at < j->n_pages && j->has_page[j->at] && !wants_state(e, j, j->at))
+		j->at++;
+	if (j->at >= j->n_pages)
+		return false;
+	*out_states = *out_pages = 0;
+	if (j->has_page[j->at]) { /* its state alone, at the end of no page of the file */
+		*out_first = j->at + 1;
+		*out_states = 1;
+		return true;
+	}
+	*out_first = j->at;
+	for (int i = j->at; i < j->n_pages && !j->has_page[i] && *out_pages < most; i++) {
+		++*out_pages;
+		*out_states += wants_state(e, j, i);
+		if (*out_states == KVDISK_RUN_STATES)
+			break;
+	}
+	return true;
+}
+
+static bool take(struct engine *e, bool is_state, int32_t at, void *host)
+{
+	const struct engine_move m = {.is_state = is_state, .at = &at, .n = 1, .host = host};
+	return e->graph.move(e->graph.ctx, &m) == OK;
+}
+
+/* Copies of what the run is of, as far as it is still there. */
+static void fill_run(struct engine *e, const struct disk_job *j, struct kvdisk_run *r)
+{
+	int n_states = r->n_states, n_pages = r->n_pages, size = engine_page_size(e);
+	size_t page = e->graph.page_bytes, state = e->graph.state_bytes;
+	r->n_pages = r->n_states = 0;
+	for (int i = r->first; i < r->first + n_pages; i++) {
+		if (kvcache_name(e->kv, j->pages[i]) != j->after[i] ||
+		    !take(e, false, j->pages[i], r->pages + (size_t)r->n_pages * page))
+			break;
+		r->n_pages++;
+	}
+	r->n_tok = (r->first + r->n_pages) * size;
+	for (int i = n_pages ? r->first : r->first - 1; i < r->first + r->n_pages; i++) {
+		if (r->n_states == n_states || !wants_state(e, j, i))
+			continue;
+		int32_t slot = states_find(e->states, j->after[i]);
+		if (!take(e, true, slot, r->states + (size_t)r->n_states * state))
+			break;
+		r->state_at[r->n_states++] = (uint32_t)((i + 1) * size);
+	}
+}
+
+/* One run of the first job. False: it has to wait for the writer. */
+static bool work_on(struct engine *e, struct engine_disk *k, size_t *out_bytes)
+{
+	struct disk_job *j = k->jobs;
+	int first, n_pages, n_states;
+	const struct kvdisk_prompt p = prompt_of(e, j);
+	*out_bytes = 0;
+	if (!j->has_page && j->n_pages > 0) {
+		j->has_page = xcalloc((size_t)j->n_pages, sizeof *j->has_page);
+		j->has_state = xcalloc((size_t)j->n_pages, sizeof *j->has_state);
+		kvdisk_kept(k->d, &p, j->has_page, j->has_state);
+	}
+	if (!next_run(e, j, &first, &n_pages, &n_states)) {
+		drop_job(k);
+		return true;
+	}
+	struct kvdisk_run *r = kvdisk_run_create(k->d, &p, first, n_pages, n_states);
+	if (!r)
+		return false;
+	fill_run(e, j, r);
+	*out_bytes = (size_t)r->n_pages * e->graph.page_bytes +
+		     (size_t)r->n_states * e->graph.state_bytes;
+	bool is_whole = r->n_pages == n_pages;
+	if (r->n_pages + r->n_states > 0) {
+		metric_add(METRIC_KV_DISK_MADE, (double)*out_bytes);
+		kvdisk_write(k->d, r);
+	} else {
+		kvdisk_run_destroy(r);
+	}
+	j->at = first + n_pages;
+	if (!is_whole) /* the rest was evicted */
+		drop_job(k);
+	return true;
+}
+
+bool engine_disk_work(struct engine *e, size_t max_bytes)
+{
+	struct engine_disk *k = e->disk;
+	size_t done = 0, n;
+	while (k && k->jobs && done < max_bytes) {
+		if (!work_on(e, k, &n))
+			return false;
+		done += n;
+	}
+	return k && k->jobs;
+}
+
+/* --- fetching ------------------------------------------------------------------------- */
+
+struct engine_fetch {
+	struct kvdisk_prompt p;
+	char *space;
+	int32_t *tokens;
+	int at, end;          /* pages that are there; pages that shall be */
+	int n_fetched, state_page;
+	bool is_over;
+	kvcache_prefix before;
+	int32_t *held;        /* (at) pages … */
+	kvcache_prefix *after; /* … and the prefixes that end with them */
+	struct kvdisk_read *read;
+};
+
+/* The pages that memory has, held; and the last with a state there. */
+static int hold_known(struct engine *e, struct engine_fetch *f)
+{
+	int size = engine_page_size(e), state = 0;
+	while ((f->at + 1) * size < f->p.n) {
+		int32_t page = kvcache_find(e->kv, f->before, f->tokens + f->at * size,
+					    &f->before);
+		if (page < 0)
+			break;
+		kvcache_hold(e->kv, page);
+		f->after[f->at] = f->before;
+		f->held[f->at++] = page;
+		if (e->states && states_find(e->states, f->before) >= 0)
+			state = f->at;
+	}
+	return e->states ? state : f->at;
+}
+
+/* How far the disk leads, and where its state is. */
+static void look_at_disk(struct engine *e, struct engine_fetch *f, int useful)
+{
+	struct kvdisk_known disk;
+	/* The last token always runs, so the page that ends with it is of no use. */
+	const struct kvdisk_prompt p = {f->p.space, f->tokens, f->p.n - 1};
+	kvdisk_find(e->disk->d, &p, e->states ? 0 : f->at, &disk);
+	f->end = e->states ? disk.state_page : f->at + disk.n_pages;
+	f->state_page = e->states ? disk.state_page : 0;
+	f->is_over = f->end <= useful;
+}
+
+static void read_on(struct engine *e, struct engine_fetch *f)
+{
+	int most = (int)MAX(READ_BYTES / e->graph.page_bytes, (size_t)1);
+	int n = MAX(0, MIN(most, f->end - f->at));
+	int state = f->at + n >= f->end ? f->state_page : 0;
+	if (n == 0 && state == 0)
+		f->is_over = true;
+	else
+		f->read = kvdisk_read_begin(e->disk->d, &f->p, f->at, n, state);
+}
+
+struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p)
+{
+	if (!e->disk)
+		return NULL;
+	struct engine_fetch *f = xcalloc(1, sizeof *f);
+	int n_pages = p->n / engine_page_size(e);
+	f->space = xstrndup(p->space.n ? p->space.p : "", p->space.n);
+	f->tokens = xmalloc(sizeof *f->tokens * ((size_t)p->n + 1));
+	memcpy(f->tokens, p->tokens, sizeof *f->tokens * (size_t)p->n);
+	f->p = (struct kvdisk_prompt){{f->space, p->space.n}, f->tokens, p->n};
+	f->held = xmalloc(sizeof *f->held * ((size_t)n_pages + 1));
+	f->after = xmalloc(sizeof *f->after * ((size_t)n_pages + 1));
+	f->before = spaces_root(e->spaces, p->space);
+	int useful = hold_known(e, f);
+	look_at_disk(e, f, useful);
+	if (!f->is_over)
+		read_on(e, f);
+	if (!f->is_over)
+		return f;
+	engine_fetch_end(e, f);
+	return NULL;
+}
+
+/* A page as if it had just been computed. False: there is no room for it. */
+static bool put_page(struct engine *e, struct engine_fetch *f, const char *host)
+{
+	int size = engine_page_size(e);
+	if (kvcache_available(e->kv) <= e->max_seqs)
+		return false;
+	int32_t page = kvcache_alloc_page(e->kv);
+	const struct engine_move m = {.is_load = true, .at = &page, .n = 1,
+				      .host = (void *)(uintptr_t)host};
+	if (e->graph.move(e->graph.ctx, &m) != OK) {
+		kvcache_release(e->kv, page);
+		return false;
+	}
+	const int32_t *tokens = f->tokens + f->at * size;
+	memcpy(kvcache_tokens(e->kv, page), tokens, sizeof *tokens * (size_t)size);
+	f->before = kvcache_publish(e->kv, page, f->before);
+	f->after[f->at] = f->before;
+	f->held[f->at++] = page;
+	return true;
+}
+
+static void put_state(struct engine *e, const struct engine_fetch *f, const char *host)
+{
+	kvcache_prefix prefix = f->after[f->state_page - 1];
+	int32_t slot = states_find(e->states, prefix) >= 0 ? -1 : states_alloc(e->states);
+	if (slot < 0)
+		return; /* it is here, or there is no room for it */
+	const struct engine_move m = {.is_load = true, .is_state = true, .at = &slot, .n = 1,
+				      .host = (void *)(uintptr_t)host};
+	if (e->graph.move(e->graph.ctx, &m) == OK)
+		states_keep(e->states, slot, prefix);
+	states_release(e->states, slot);
+}
+
+bool engine_fetch_step(struct engine *e, struct engine_fetch *f)
+{
+	const char *pages, *state;
+	int n;
+	if (f->is_over || !kvdisk_read_done(e->disk->d, f->read, &pages, &n, &state))
+		return !f->is_over;
+	struct kvdisk_read *read = f->read;
+	int most = (int)MAX(READ_BYTES / e->graph.page_bytes, (size_t)1);
+	int want = MAX(0, MIN(f->end - f->at, most));
+	f->read = NULL;
+	f->is_over = n < want;
+	int i = 0;
+	while (i < n && put_page(e, f, pages + (size_t)i * e->graph.page_bytes))
+		i++;
+	f->n_fetched += i;
+	f->is_over |= i < want;
+	if (state && f->at >= f->state_page)
+		put_state(e, f, state);
+	if (f->at >= f->end)
+		f->is_over = true;
+	if (!f->is_over)
+		read_on(e, f);
+	kvdisk_read_end(e->disk->d, read);
+	return !f->is_over;
+}
+
+int engine_fetch_end(struct engine *e, struct engine_fetch *f)
+{
+	if (!f)
+		return 0;
+	int n_tok = f->n_fetched * engine_page_size(e);
+	kvdisk_read_end(e->disk->d, f->read);
+	while (f->at > 0)
+		kvcache_release(e->kv, f->held[--f->at]);
+	free(f->held);
+	free(f->after);
+	free(f->tokens);
+	free(f->space);
+	free(f);
+	return n_tok;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an engine keeps on disk (kv/kvdisk.h): pages and states that sequences leave behind
+ * are written between steps, and those of a prompt that begins are read ahead of it.
+ * Thread: engine.
+ */
+#pragma once
+#include "engine/engine.h"
+
+/* What the bits of a page depend on but its tokens, as text: the program, the weights, the
+ * backend, and the options. */
+void engine_disk_key(const struct model *m, const struct backend *b,
+		     const struct engine_opts *o, struct buf *out);
+/* Keep pages in a folder from now on. Where that fails the engine goes on without. */
+enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
+			     struct str key, struct fail *fail) MUST_USE;
+/* Writes what is left, for at most ten seconds. */
+void engine_disk_close(struct engine *e);
+/* s ends: its full pages and its checkpoints are to be written. */
+void engine_disk_keep(struct engine *e, const struct engine_seq *s);

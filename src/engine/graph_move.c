@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pages and states between the device and the host's memory. In host memory a page is its
+ * keys and values layer by layer, and a state is its two parts layer by layer.
+ */
+#include "base/alloc.h"
+#include "engine/graph.h"
+
+/* One array of pages or slots of the device, and the bytes of each. */
+struct move_array {
+	char *p;
+	size_t bytes;
+};
+
+static int arrays_of(const struct graph *g, const struct layer *l, bool is_state,
+		     struct move_array out[2])
+{
+	const struct model_config *c = g->c;
+	size_t n_v = (size_t)c->delta_v_heads * (size_t)c->delta_v_dim;
+	if (!is_state) {
+		out[0] = (struct move_array){l->k_pages, l->k_bytes};
+		out[1] = (struct move_array){l->v_pages, l->v_bytes};
+	} else {
+		const struct delta_layer *a = &l->delta;
+		size_t n_channels = a->state ? (size_t)model_delta_channels(c) : 0;
+		size_t width = (size_t)c->conv_width;
+		out[0] = (struct move_array){(char *)a->conv_state,
+					n_channels * (width - 1) * sizeof(float)};
+		out[1] = (struct move_array){(char *)a->state,
+					n_v * (size_t)c->delta_k_dim * sizeof(float)};
+	}
+	return 2;
+}
+
+size_t graph_move_bytes(const struct graph *g, bool is_state)
+{
+	size_t n = 0;
+	struct move_array a[2];
+	for (int i = 0; i < g->c->n_layers; i++) {
+		int k = arrays_of(g, &g->layers[i], is_state, a);
+		while (k-- > 0)
+			n += a[k].p ? a[k].bytes : 0;
+	}
+	return n;
+}
+
+static enum status move_one(struct graph *g, const struct engine_move *m, int32_t at,
+			    char **io_host)
+{
+	enum status st = OK;
+	struct move_array a[2];
+	for (int i = 0; i < g->c->n_layers; i++) {
+		int n = arrays_of(g, &g->layers[i], m->is_state, a);
+		for (int k = 0; k < n && st == OK; k++) {
+			char *p = a[k].p + (size_t)at * a[k].bytes;
+			if (!a[k].p)
+				continue;
+			st = m->is_load ? g->b->ops->upload(g->b, p, *io_host, a[k].bytes)
+					: g->b->ops->download(g->b, *io_host, p, a[k].bytes);
+			*io_host += a[k].bytes;
+		}
+	}
+	return st;
+}
+
+enum status graph_move(void *ctx, const struct engine_move *m)
+{
+	struct graph *g = ctx;
+	char *host = m->host;
+	enum status st = OK;
+	for (int i = 0; i < m->n && st == OK; i++)
+		st = move_one(g, m, m->at[i], &host);
+	/* The landed bytes reach the host's memory, and the host's may be freed. */
+	enum status synced = g->b->ops->sync(g->b, NULL);
+	return st == OK ? synced : st;
+}

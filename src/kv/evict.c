@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   worth = cost / bytes / (age + YOUNG)
+ *
+ * The chance that something is asked for again falls about as 1 / age, as with all that
+ * people and agents come back to; so this is the expected saving for each byte. Below
+ * YOUNG age says nothing: an agent's turn takes that long.
+ */
+#include "kv/evict.h"
+
+#define YOUNG 60.0    /* seconds */
+#define DEEP  16384.0 /* behind so many tokens, attention costs as much as the weights */
+
+double evict_cost(const struct evict_item *x)
+{
+	double n = x->n_tok - x->first_tok, middle = x->first_tok + n / 2;
+	return n * (1 + middle / DEEP);
+}
+
+static double worth(const struct evict_item *x, int64_t now_s)
+{
+	double age = now_s > x->used_s ? (double)(now_s - x->used_s) : 0;
+	return evict_cost(x) / (double)(x->bytes > 0 ? x->bytes : 1) / (age + YOUNG);
+}
+
+int evict_choose(const struct evict_item *items, int n, int64_t now_s)
+{
+	int best = -1;
+	for (int i = 0; i < n; i++) {
+		const struct evict_item *x = &items[i], *b = best < 0 ? 0 : &items[best];
+		bool is_less = b && worth(x, now_s) < worth(b, now_s);
+		if (!b || (x->is_needed == b->is_needed ? is_less : b->is_needed))
+			best = i;
+	}
+	return best;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What to give up first when a store is full: a pure function of plain structs. Thread: any.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+struct evict_item {
+	int64_t bytes;
+	int32_t first_tok, n_tok; /* what it holds: prompt tokens from … to */
+	int64_t used_s;           /* seconds, of any clock: last use */
+	bool is_needed;           /* what others hold is of no use without it */
+};
+
+/* What it costs to compute its tokens again, in tokens at the beginning of a prompt. */
+double evict_cost(const struct evict_item *x);
+/* Index of the item that is worth the least, by cost for its size and by age; those that
+ * are needed only where there is no other. -1: there are no items. */
+int evict_choose(const struct evict_item *items, int n, int64_t now_s);

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kv/kvdisk_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+
+#define QUEUE_BYTES ((size_t)256 << 20) /* of runs that wait for the writer */
+
+/* The key of a file: what the bits depend on, and whose they are. */
+static char *full_key(const struct kvdisk *d, struct str space, size_t *out_n)
+{
+	struct buf b = {0};
+	buf_addf(&b, "%sspace %zu ", d->key, space.n);
+	buf_add_str(&b, space);
+	*out_n = b.n;
+	return buf_take(&b);
+}
+
+static int32_t *copy_tokens(const int32_t *tokens, int n)
+{
+	int32_t *copy = xmalloc(sizeof *copy * (size_t)(n + 1));
+	memcpy(copy, tokens, sizeof *copy * (size_t)n);
+	return copy;
+}
+
+/* --- life ------------------------------------------------------------------- */
+
+static enum status open_folder(struct kvdisk *d, struct fail *fail)
+{
+	struct stat st;
+	if (mkdir(d->dir, 0700) != 0 && errno != EEXIST)
+		return fail_at(fail, E_CONFIG, "kv_dir", "cannot make %s: %s", d->dir,
+			       strerror(errno));
+	d->fd = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->fd < 0 || fstat(d->fd, &st) != 0)
+		return fail_at(fail, E_CONFIG, "kv_dir", "cannot open %s: %s", d->dir,
+			       strerror(errno));
+	if (st.st_uid != geteuid() || (st.st_mode & 022))
+		return fail_at(fail, E_CONFIG, "kv_dir", "others may write to %s: give it to the "
+			       "user of halod alone, with mode 0700", d->dir);
+	return OK;
+}
+
+static void start_threads(struct kvdisk *d)
+{
+	sigset_t all, old; /* signals are the main thread's */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	d->has_reader = pthread_create(&d->reader, NULL, kvdisk_io_reader, d) == 0;
+	d->has_writer = pthread_create(&d->writer, NULL, kvdisk_io_writer, d) == 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out, struct fail *fail)
+{
+	struct kvdisk *d = xcalloc(1, sizeof *d);
+	d->o = *o;
+	d->dir = xstrdup(o->dir);
+	d->key = xstrndup(o->key.p, o->key.n);
+	d->fd = -1;
+	d->last_read = &d->reads;
+	d->last_run = &d->runs;
+	kvindex_init(&d->index);
+	pthread_mutex_init(&d->lock, NULL);
+	pthread_cond_init(&d->wake_reader, NULL);
+	pthread_cond_init(&d->wake_writer, NULL);
+	pthread_cond_init(&d->idle, NULL);
+	enum status st = open_folder(d, fail);
+	if (st == OK) {
+		kvdisk_io_scan(d);
+		start_threads(d);
+		if (!d->has_reader || !d->has_writer)
+			st = fail_set(fail, E_NOMEM, "no thread for %s", d->dir);
+	}
+	if (st != OK) {
+		kvdisk_destroy(d, 0);
+		return st;
+	}
+	*out = d;
+	return OK;
+}
+
+static void stop_threads(struct kvdisk *d, int64_t wait_us)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += wait_us / 1000000;
+	pthread_mutex_lock(&d->lock);
+	int err = 0;
+	while (wait_us > 0 && d->has_writer && d->queued > 0 && err == 0)
+		err = pthread_cond_timedwait(&d->idle, &d->lock, &until);
+	d->stops = true;
+	pthread_cond_broadcast(&d->wake_reader);
+	pthread_cond_broadcast(&d->wake_writer);
+	pthread_mutex_unlock(&d->lock);
+	if (d->has_reader)
+		pthread_join(d->reader, NULL);
+	if (d->has_writer)
+		pthread_join(d->writer, NULL);
+}
+
+void kvdisk_destroy(struct kvdisk *d, int64_t wait_us)
+{
+	if (!d)
+		return;
+	stop_threads(d, wait_us);
+	while (d->runs) {
+		struct kvdisk_run *run = d->runs;
+		d->runs = run->next;
+		kvdisk_run_destroy(run);
+	}
+	while (d->reads) { /* of callers that never ended them */
+		struct kvdisk_read *r = d->reads;
+		d->reads = r->next;
+		if (r->is_dropped)
+			kvdisk_read_end(NULL, r);
+	}
+	if (d->fd >= 0)
+		close(d->fd);
+	kvindex_deinit(&d->index);
+	pthread_mutex_destroy(&d->lock);
+	pthread_cond_destroy(&d->wake_reader);
+	pthread_cond_destroy(&d->wake_writer);
+	pthread_cond_destroy(&d->idle);
+	free(d->dir);
+	free(d->key);
+	free(d);
+}
+
+void kvdisk_set_on_read(struct kvdisk *d, void (*on_read)(void *ctx), void *ctx)
+{
+	pthread_mutex_lock(&d->lock);
+	d->o.on_read = on_read;
+	d->o.ctx = ctx;
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* --- what is there ----------------------------------------------------------- */
+
+/* Name of page i of a prompt. */
+static uint64_t name_of(const struct kvdisk *d, const struct kvdisk_prompt *p, int i)
+{
+	size_t n;
+	char *key = full_key(d, p->space, &n);
+	uint64_t h = kvindex_root((struct str){key, n});
+	free(key);
+	for (int k = 0; k <= i; k++)
+		h = kvindex_page(h, p->tokens + (size_t)k * (size_t)d->o.page_size,
+				 d->o.page_size);
+	return h;
+}
+
+void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
+		 struct kvdisk_known *out)
+{
+	uint64_t h = name_of(d, p, first - 1);
+	int size = d->o.page_size;
+	*out = (struct kvdisk_known){0};
+	pthread_mutex_lock(&d->lock);
+	for (int i = first; (i + 1) * size <= p->n; i++) {
+		h = kvindex_page(h, p->tokens + (size_t)i * (size_t)size, size);
+		if (!kvindex_find(&d->index, h, true))
+			break;
+		out->n_pages++;
+		if (kvindex_find(&d->index, kvindex_state(h), true))
+			out->state_page = i + 1;
+	}
+	pthread_mutex_unlock(&d->lock);
+}
+
+void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, bool *states)
+{
+	uint64_t h = name_of(d, p, -1);
+	int size = d->o.page_size;
+	pthread_mutex_lock(&d->lock);
+	for (int i = 0; (i + 1) * size <= p->n; i++) {
+		h = kvindex_page(h, p->tokens + (size_t)i * (size_t)size, size);
+		pages[i] = kvindex_find(&d->index, h, false) != NULL;
+		states[i] = kvindex_find(&d->index, kvindex_state(h), false) != NULL;
+	}
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* --- reading ------------------------------------------------------------------ */
+
+struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, const struct kvdisk_prompt *p,
+				      int first, int n, int state_page)
+{
+	struct kvdisk_read *r = xcalloc(1, sizeof *r);
+	int end = MAX(first + n, state_page);
+	r->key = full_key(d, p->space, &r->key_n);
+	r->n_tok = end * d->o.page_size;
+	r->tokens = copy_tokens(p->tokens, r->n_tok);
+	r->first = first;
+	r->n = n;
+	r->state_page = state_page;
+	r->pages = malloc((size_t)n * d->o.page_bytes + 1);
+	r->state = state_page ? malloc(d->o.state_bytes + 1) : NULL;
+	pthread_mutex_lock(&d->lock);
+	*d->last_read = r;
+	d->last_read = &r->next;
+	pthread_cond_signal(&d->wake_reader);
+	pthread_mutex_unlock(&d->lock);
+	return r;
+}
+
+bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, const char **out_pages,
+		      int *out_n, const char **out_state)
+{
+	pthread_mutex_lock(&d->lock);
+	bool is_done = r->is_done;
+	pthread_mutex_unlock(&d->lock);
+	if (is_done) {
+		*out_pages = r->pages;
+		*out_n = r->n_good;
+		*out_state = r->has_state ? r->state : NULL;
+	}
+	return is_done;
+}
+
+void kvdisk_read_end(struct kvdisk *d, struct kvdisk_read *r)
+{
+	if (!r)
+		return;
+	if (d) {
+		pthread_mutex_lock(&d->lock);
+		bool is_done = r->is_done;
+		r->is_dropped = true; /* then the reader frees it */
+		pthread_mutex_unlock(&d->lock);
+		if (!is_done)
+			return;
+	}
+	free(r->key);
+	free(r->tokens);
+	free(r->pages);
+	free(r->state);
+	free(r);
+}
+
+/* --- writing ------------------------------------------------------------------- */
+
+static size_t run_bytes(const struct kvdisk *d, const struct kvdisk_run *r)
+{
+	return (size_t)r->n_pages * d->o.page_bytes + (size_t)r->n_states * d->o.state_bytes;
+}
+
+struct kvdisk_run *kvdisk_run_create(struct kvdisk *d, const struct kvdisk_prompt *p,
+				     int first, int n_pages, int n_states)
+{
+	size_t n = (size_t)n_pages * d->o.page_bytes + (size_t)n_states * d->o.state_bytes;
+	pthread_mutex_lock(&d->lock);
+	bool has_room = d->queued == 0 || d->queued + n <= QUEUE_BYTES;
+	pthread_mutex_unlock(&d->lock);
+	if (!has_room)
+		return NULL;
+	struct kvdisk_run *r = xcalloc(1, sizeof *r);
+	r->first = first;
+	r->n_pages = n_pages;
+	r->n_states = n_states;
+	r->n_tok = (first + n_pages) * d->o.page_size;
+	r->key = full_key(d, p->space, &r->key_n);
+	r->tokens = copy_tokens(p->tokens, r->n_tok);
+	r->pages = malloc((size_t)n_pages * d->o.page_bytes + 1);
+	r->states = malloc((size_t)n_states * d->o.state_bytes + 1);
+	if (r->pages && r->states)
+		return r;
+	kvdisk_run_destroy(r);
+	return NULL;
+}
+
+void kvdisk_run_destroy(struct kvdisk_run *r)
+{
+	if (!r)
+		return;
+	free(r->key);
+	free(r->tokens);
+	free(r->pages);
+	free(r->states);
+	free(r);
+}
+
+void kvdisk_write(struct kvdisk *d, struct kvdisk_run *r)
+{
+	struct kvfile_state at[KVDISK_RUN_STATES] = {{0}};
+	for (int i = 0; i < r->n_states; i++)
+		at[i].at_tok = r->state_at[i];
+	const struct kvfile f = {
+		.key = {r->key, r->key_n}, .tokens = r->tokens, .n_tok = (uint32_t)r->n_tok,
+		.first_tok = (uint32_t)(r->first * d->o.page_size),
+		.page_size = (uint32_t)d->o.page_size, .n_states = (uint32_t)r->n_states,
+		.page_bytes = d->o.page_bytes, .state_bytes = d->o.state_bytes, .states = at};
+	char id[17];
+	random_hex(8, id);
+	snprintf(r->name, sizeof r->name, "%s" KVDISK_SUFFIX, id);
+	struct kvindex_file *e = kvdisk_io_entry(&f, r->name);
+	e->is_pending = true;
+	pthread_mutex_lock(&d->lock);
+	kvindex_add(&d->index, e);
+	d->queued += run_bytes(d, r);
+	*d->last_run = r;
+	d->last_run = &r->next;
+	pthread_cond_signal(&d->wake_writer);
+	pthread_mutex_unlock(&d->lock);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pages and states of prompts in a folder, for after they have left the memory. Two threads
+ * of its own read and write. A call never waits for the disk, except create and destroy.
+ * Thread: engine.
+ *
+ * Nothing here is fatal. What cannot be written is not kept, and what cannot be read, or is
+ * damaged, foreign, or another user's, is computed again.
+ */
+#pragma once
+#include "base/buf.h"
+
+struct kvdisk;
+
+struct kvdisk_opts {
+	const char *dir;
+	int64_t limit;      /* bytes of all files */
+	struct str key;     /* all that the bits of a page depend on but its tokens */
+	int page_size;      /* tokens */
+	size_t page_bytes, state_bytes;
+	void (*on_read)(void *ctx); /* any thread: a read is done, or there is room again */
+	void *ctx;
+};
+
+/* Makes the folder where it is missing and learns what is in it. E_CONFIG: the folder is not
+ * ours alone to write, or cannot be read. */
+enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out,
+			  struct fail *fail) MUST_USE;
+/* Writes what is queued, for at most wait_us. NULL is fine. */
+void kvdisk_destroy(struct kvdisk *d, int64_t wait_us);
+void kvdisk_set_on_read(struct kvdisk *d, void (*on_read)(void *ctx), void *ctx);
+
+/* A prompt within a space (kv/spaces.h). */
+struct kvdisk_prompt {
+	struct str space;
+	const int32_t *tokens; /* whole pages count */
+	int n;
+};
+
+/* What is there of pages [first, n / page_size). */
+struct kvdisk_known {
+	int n_pages;      /* so many from `first` on, without a gap */
+	int state_page;   /* pages before the last state among them; 0: none */
+};
+void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
+		 struct kvdisk_known *out);
+/* Which pages, and which states at their ends, are kept or about to be: (n / page_size). */
+void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, bool *states);
+
+struct kvdisk_read;
+/* Begin to read n pages from `first` on, and the state at the end of page state_page - 1
+ * (0: none). p is copied. */
+struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, const struct kvdisk_prompt *p,
+				      int first, int n, int state_page);
+/* False: still under way. Pages are good up to *out_n; state is NULL where it is not. */
+bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, const char **out_pages,
+		      int *out_n, const char **out_state);
+void kvdisk_read_end(struct kvdisk *d, struct kvdisk_read *r); /* NULL is fine */
+
+/* Pages and states that go into one file. kvdisk_run_create copies the prompt and makes
+ * room for the others, which the caller fills. */
+struct kvdisk_run {
+	char *key;
+	size_t key_n;
+	int32_t *tokens;
+	int n_tok, first; /* tokens up to the last page's end; page it begins with */
+	int n_pages, n_states;
+	char *pages, *states;
+	uint32_t state_at[4]; /* tokens */
+	char name[32];
+	struct kvdisk_run *next;
+};
+enum { KVDISK_RUN_STATES = 4 };
+/* NULL: there is no room in the queue, or no memory. */
+struct kvdisk_run *kvdisk_run_create(struct kvdisk *d, const struct kvdisk_prompt *p,
+				     int first, int n_pages, int n_states);
+/* Take the run over, to write it. Its n_pages, n_tok and n_states may have become smaller. */
+void kvdisk_write(struct kvdisk *d, struct kvdisk_run *run);
+void kvdisk_run_destroy(struct kvdisk_run *run);

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The two threads of a kvdisk, and all that they do with files.
+ *
+ * A file is written under a name of its own (NAME.tmp, locked), and renamed when its bytes
+ * are on the disk. So a file with a proper name is whole, or its disk has lied, which the
+ * sums tell. A .tmp that nobody locks is what a killed daemon has left. Other daemons may
+ * work in the same folder: each looks for what has come and gone before it writes.
+ */
+#include "kv/kvdisk_private.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/sum.h"
+
+static bool read_all(int fd, void *out, size_t n, uint64_t at)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t got = pread(fd, (char *)out + done, n - done, (off_t)(at + done));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return false;
+		done += (size_t)got;
+	}
+	return true;
+}
+
+static bool write_all(int fd, const void *p, size_t n)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t put = write(fd, (const char *)p + done, n - done);
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return false;
+		done += (size_t)put;
+	}
+	return true;
+}
+
+/* --- one file -------------------------------------------------------------------- */
+
+struct opened {
+	int fd;
+	struct stat st;
+	struct kvfile file;
+	char *head;
+};
+
+static void close_file(struct opened *o)
+{
+	if (o->fd >= 0) {
+		posix_fadvise(o->fd, 0, 0, POSIX_FADV_DONTNEED);
+		close(o->fd);
+	}
+	free(o->head);
+}
+
+/* E_IO: it is gone or not ours; E_FORMAT: damaged, or not of this format. */
+static enum status open_file(const struct kvdisk *d, const char *name, struct opened *o)
+{
+	char begin[sizeof(struct kvfile_head)];
+	*o = (struct opened){.fd = openat(d->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC |
+							       O_NONBLOCK)};
+	if (o->fd < 0 || fstat(o->fd, &o->st) != 0 || !S_ISREG(o->st.st_mode) ||
+	    o->st.st_uid != geteuid() || (o->st.st_mode & 022))
+		return E_IO;
+	posix_fadvise(o->fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead beyond our reads */
+	if (!read_all(o->fd, begin, sizeof begin, 0))
+		return E_FORMAT;
+	size_t n = kvfile_peek((struct str){begin, sizeof begin});
+	o->head = n ? malloc(n) : NULL;
+	if (!o->head || !read_all(o->fd, o->head, n, 0))
+		return E_FORMAT;
+	return kvfile_parse((struct str){o->head, n}, (uint64_t)o->st.st_size, &o->file);
+}
+
+struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, const char *name)
+{
+	struct kvindex_file *e = xcalloc(1, sizeof *e);
+	uint32_t n_pages = kvfile_n_pages(f), size = f->page_size;
+	snprintf(e->name, sizeof e->name, "%s", name);
+	e->bytes = (int64_t)kvfile_bytes(f);
+	e->first_tok = (int32_t)f->first_tok;
+	e->n_tok = (int32_t)f->n_tok;
+	e->used_s = clock_wall_s();
+	e->links = xcalloc((size_t)n_pages + f->n_states + 1, sizeof *e->links);
+	uint64_t h = kvindex_root(f->key);
+	for (uint32_t i = 0; i < f->n_tok / size; i++) {
+		if (i * size == f->first_tok)
+			e->before = i ? h : 0;
+		h = kvindex_page(h, f->tokens + (size_t)i * size, (int)size);
+		if (i * size >= f->first_tok) {
+			e->links[e->n_links].hash = h;
+			e->links[e->n_links].i = e->n_links;
+			e->n_links++;
+		}
+		for (uint32_t s = 0; s < f->n_states; s++)
+			if (f->states[s].at_tok == (i + 1) * size) {
+				/* Behind the pages: they are at the front. */
+				struct kvindex_link *l = &e->links[n_pages + s];
+				*l = (struct kvindex_link){.hash = kvindex_state(h), .i = s};
+			}
+	}
+	if (f->first_tok == f->n_tok)
+		e->before = h;
+	e->n_links = n_pages + f->n_states;
+	return e;
+}
+
+/* A file of another model, format or version: it takes room until it is the oldest. */
+static struct kvindex_file *foreign_entry(const char *name, const struct stat *st)
+{
+	struct kvindex_file *e = xcalloc(1, sizeof *e);
+	snprintf(e->name, sizeof e->name, "%s", name);
+	e->bytes = (int64_t)st->st_size;
+	e->n_tok = 1;
+	return e;
+}
+
+/* --- the folder --------------------------------------------------------------------- */
+
+static int64_t change_of(const struct kvdisk *d)
+{
+	struct stat st;
+	return fstat(d->fd, &st) == 0 ? file_time_ns(&st) : 0;
+}
+
+/* Lock held. */
+static void publish(const struct kvdisk *d)
+{
+	metric_set(METRIC_KV_DISK_BYTES, (double)d->index.bytes);
+	metric_set(METRIC_KV_DISK_FILES, d->index.n_files);
+}
+
+static void learn(struct kvdisk *d, const char *name)
+{
+	struct opened o;
+	enum status st = open_file(d, name, &o);
+	size_t n_key = strlen(d->key);
+	if (st == E_FORMAT) {
+		metric_add(METRIC_KV_DISK_REFUSED, 1);
+		unlinkat(d->fd, name, 0);
+	}
+	if (st == OK) {
+		const struct kvfile *f = &o.file;
+		bool is_own = f->key.n >= n_key && memcmp(f->key.p, d->key, n_key) == 0 &&
+			      f->page_size == (uint32_t)d->o.page_size &&
+			      f->page_bytes == d->o.page_bytes &&
+			      f->state_bytes == d->o.state_bytes;
+		struct kvindex_file *e = is_own ? kvdisk_io_entry(f, name)
+						: foreign_entry(name, &o.st);
+		e->used_s = (int64_t)o.st.st_mtime;
+		e->is_seen = true;
+		pthread_mutex_lock(&d->lock);
+		kvindex_add(&d->index, e);
+		pthread_mutex_unlock(&d->lock);
+	}
+	close_file(&o);
+}
+
+/* What a daemon left that was killed while it wrote. Those who live hold a lock. */
+static void remove_stale(const struct kvdisk *d, const char *name)
+{
+	int fd = openat(d->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		unlinkat(d->fd, name, 0);
+	close(fd);
+}
+
+static void forget_unseen(struct kvdisk *d)
+{
+	pthread_mutex_lock(&d->lock);
+	for (int i = d->index.n_files - 1; i >= 0; i--) {
+		struct kvindex_file *f = d->index.files[i];
+		if (!f->is_seen && !f->is_pending)
+			kvindex_remove(&d->index, f);
+	}
+	publish(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+void kvdisk_io_scan(struct kvdisk *d)
+{
+	int64_t changed = change_of(d);
+	int fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 || changed == d->changed_ns ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	pthread_mutex_lock(&d->lock);
+	for (int i = 0; i < d->index.n_files; i++)
+		d->index.files[i]->is_seen = false;
+	pthread_mutex_unlock(&d->lock);
+	for (struct dirent *e; (e = readdir(dir));) {
+		if (str_ends(str_of(e->d_name), STR(KVDISK_SUFFIX ".tmp")))
+			remove_stale(d, e->d_name);
+		if (strlen(e->d_name) >= sizeof((struct kvindex_file *)0)->name ||
+		    !str_ends(str_of(e->d_name), STR(KVDISK_SUFFIX)))
+			continue;
+		pthread_mutex_lock(&d->lock);
+		struct kvindex_file *f = kvindex_named(&d->index, e->d_name);
+		if (f)
+			f->is_seen = true;
+		pthread_mutex_unlock(&d->lock);
+		if (!f)
+			learn(d, e->d_name);
+	}
+	closedir(dir);
+	forget_unseen(d);
+	d->changed_ns = changed;
+}
+
+/* --- writing --------------------------------------------------------------------------- */
+
+/* Room for so many bytes below the limit, with a twentieth of the disk left to others. */
+static bool make_room(struct kvdisk *d, int64_t bytes)
+{
+	for (;;) {
+		struct statvfs v;
+		char name[32];
+		bool is_tight = fstatvfs(d->fd, &v) == 0 &&
+				(double)v.f_bavail * (double)v.f_frsize <
+					(double)bytes + (double)v.f_blocks *
+							(double)v.f_frsize / 20;
+		pthread_mutex_lock(&d->lock);
+		/* The run to be written is counted in it already. */
+		bool fits = d->index.bytes <= d->o.limit && !is_tight;
+		struct kvindex_file *f = fits ? NULL
+					      : kvindex_least(&d->index, clock_wall_s());
+		if (f) {
+			snprintf(name, sizeof name, "%s", f->name);
+			kvindex_remove(&d->index, f);
+		}
+		pthread_mutex_unlock(&d->lock);
+		if (!f)
+			return fits;
+		metric_add(METRIC_KV_DISK_EVICTED, 1);
+		unlinkat(d->fd, name, 0);
+	}
+}
+
+static enum status write_file(const struct kvdisk *d, int fd, const struct kvdisk_run *r)
+{
+	uint64_t *sums = xcalloc((size_t)r->n_pages + 1, sizeof *sums);
+	struct kvfile_state states[KVDISK_RUN_STATES] = {{0}};
+	size_t page = d->o.page_bytes, state = d->o.state_bytes;
+	for (int i = 0; i < r->n_pages; i++)
+		sums[i] = sum_bytes(r->pages + (size_t)i * page, page);
+	for (int i = 0; i < r->n_states; i++)
+		states[i] = (struct kvfile_state){
+			.at_tok = r->state_at[i],
+			.sum = sum_bytes(r->states + (size_t)i * state, state)};
+	const struct kvfile f = {
+		.key = {r->key, r->key_n}, .tokens = r->tokens, .n_tok = (uint32_t)r->n_tok,
+		.first_tok = (uint32_t)(r->first * d->o.page_size),
+		.page_size = (uint32_t)d->o.page_size, .n_states = (uint32_t)r->n_states,
+		.page_bytes = page, .state_bytes = state, .page_sums = sums,
+		.states = states};
+	size_t n = kvfile_data_at(&f);
+	char *head = xmalloc(n);
+	kvfile_write_head(&f, head);
+	bool is_written = write_all(fd, head, n) &&
+			  write_all(fd, r->pages, (size_t)r->n_pages * page) &&
+			  write_all(fd, r->states, (size_t)r->n_states * state) &&
+			  fdatasync(fd) == 0;
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	if (is_written)
+		metric_add(METRIC_KV_DISK_WRITTEN, (double)kvfile_bytes(&f));
+	free(head);
+	free(sums);
+	return is_written ? OK : E_IO;
+}
+
+static enum status write_run(struct kvdisk *d, const struct kvdisk_run *r, int64_t bytes)
+{
+	char tmp[40];
+	kvdisk_io_scan(d);
+	if (!make_room(d, bytes)) {
+		errno = ENOSPC;
+		return E_IO;
+	}
+	snprintf(tmp, sizeof tmp, "%s.tmp", r->name);
+	int fd = openat(d->fd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return E_IO;
+	enum status st = flock(fd, LOCK_EX | LOCK_NB) == 0 ? write_file(d, fd, r) : E_IO;
+	if (st == OK && renameat(d->fd, tmp, d->fd, r->name) != 0)
+		st = E_IO;
+	int why = errno;
+	if (st != OK)
+		unlinkat(d->fd, tmp, 0);
+	close(fd);
+	errno = why;
+	return st;
+}
+
+static void end_run(struct kvdisk *d, struct kvdisk_run *r, enum status st, int why)
+{
+	size_t n = (size_t)r->n_pages * d->o.page_bytes +
+		   (size_t)r->n_states * d->o.state_bytes;
+	int64_t changed = change_of(d);
+	pthread_mutex_lock(&d->lock);
+	struct kvindex_file *f = kvindex_named(&d->index, r->name);
+	if (f && st == OK)
+		f->is_pending = false;
+	else if (f)
+		kvindex_remove(&d->index, f);
+	d->queued -= n;
+	d->changed_ns = changed;
+	bool tells = st != OK && !d->has_told;
+	d->has_told = st != OK;
+	publish(d);
+	pthread_cond_broadcast(&d->idle);
+	pthread_mutex_unlock(&d->lock);
+	if (st != OK)
+		metric_add(METRIC_KV_DISK_ERRORS, 1);
+	if (tells)
+		log_warn("kv_dir %s: cannot write (%s): prompts are kept in memory only", d->dir,
+			 strerror(why));
+	kvdisk_run_destroy(r);
+}
+
+void *kvdisk_io_writer(void *arg)
+{
+	struct kvdisk *d = arg;
+	for (;;) {
+		pthread_mutex_lock(&d->lock);
+		while (!d->runs && !d->stops)
+			pthread_cond_wait(&d->wake_writer, &d->lock);
+		struct kvdisk_run *r = d->stops ? NULL : d->runs;
+		if (r)
+			d->runs = r->next;
+		if (!d->runs)
+			d->last_run = &d->runs;
+		struct kvindex_file *f = r ? kvindex_named(&d->index, r->name) : NULL;
+		int64_t bytes = f ? f->bytes : 0;
+		pthread_mutex_unlock(&d->lock);
+		if (!r)
+			return NULL;
+		enum status st = write_run(d, r, bytes);
+		end_run(d, r, st, errno);
+	}
+}
+
+/* --- reading ---------------------------------------------------------------------------- */
+
+/* Is it the file of this prompt? Of all tokens before and of it, none differs. */
+static bool is_of(const struct kvfile *f, const struct kvdisk_read *r, int end_tok)
+{
+	int n = MIN((int)f->n_tok, end_tok);
+	return f->key.n == r->key_n && memcmp(f->key.p, r->key, r->key_n) == 0 &&
+	       n <= r->n_tok && memcmp(f->tokens, r->tokens, sizeof *r->tokens * (size_t)n) == 0;
+}
+
+/* It is of no use: nobody shall look into it again. */
+static void refuse(struct kvdisk *d, const char *name, enum status st)
+{
+	if (st == E_FORMAT) {
+		log_warn("kv_dir %s: %s is damaged and was removed", d->dir, name);
+		metric_add(METRIC_KV_DISK_REFUSED, 1);
+		unlinkat(d->fd, name, 0);
+	}
+	pthread_mutex_lock(&d->lock);
+	struct kvindex_file *f = kvindex_named(&d->index, name);
+	if (f)
+		kvindex_remove(&d->index, f);
+	publish(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* The file that holds the thing with this name, and where. False: none does. */
+static bool look_up(struct kvdisk *d, uint64_t hash, char name[32], uint32_t *out_i)
+{
+	pthread_mutex_lock(&d->lock);
+	const struct kvindex_link *l = kvindex_find(&d->index, hash, true);
+	if (l) {
+		memcpy(name, l->file->name, sizeof l->file->name);
+		*out_i = l->i;
+		l->file->used_s = clock_wall_s();
+	}
+	pthread_mutex_unlock(&d->lock);
+	return l != NULL;
+}
+
+/* Pages from page `at` of the prompt on that lie in one file. Returns how many are good. */
+static int read_pages(struct kvdisk *d, struct kvdisk_read *r, uint64_t hash, int at)
+{
+	char name[32];
+	uint32_t i;
+	struct opened o;
+	int n = 0, size = d->o.page_size;
+	if (!look_up(d, hash, name, &i))
+		return 0;
+	enum status st = open_file(d, name, &o);
+	const struct kvfile *f = &o.file;
+	if (st == OK && (i >= kvfile_n_pages(f) ||
+			 (int)(f->first_tok + i * f->page_size) != at * size ||
+			 !is_of(f, r, (at + 1) * size)))
+		st = E_IO;
+	size_t bytes = d->o.page_bytes;
+	while (st == OK && at + n < r->first + r->n && i < kvfile_n_pages(f) &&
+	       is_of(f, r, (at + n + 1) * size)) {
+		char *to = r->pages + (size_t)(at + n - r->first) * bytes;
+		if (!read_all(o.fd, to, bytes, kvfile_page_at(f, i)) ||
+		    sum_bytes(to, bytes) != f->page_sums[i]) {
+			st = E_FORMAT;
+			break;
+		}
+		i++;
+		n++;
+	}
+	if (st == OK)
+		futimens(o.fd, (struct timespec[2]){{.tv_nsec = UTIME_OMIT},
+						    {.tv_nsec = UTIME_NOW}});
+	close_file(&o);
+	if (st != OK)
+		refuse(d, name, st);
+	return n;
+}
+
+static bool read_state(struct kvdisk *d, struct kvdisk_read *r, uint64_t page)
+{
+	char name[32];
+	uint32_t i;
+	struct opened o;
+	int tok = r->state_page * d->o.page_size;
+	if (!r->state || !look_up(d, kvindex_state(page), name, &i))
+		return false;
+	enum status st = open_file(d, name, &o);
+	const struct kvfile *f = &o.file;
+	if (st == OK && (i >= f->n_states || (int)f->states[i].at_tok != tok ||
+			 !is_of(f, r, tok)))
+		st = E_IO;
+	if (st == OK && (!read_all(o.fd, r->state, d->o.state_bytes, kvfile_state_at(f, i)) ||
+			 sum_bytes(r->state, d->o.state_bytes) != f->states[i].sum))
+		st = E_FORMAT;
+	close_file(&o);
+	if (st != OK)
+		refuse(d, name, st);
+	return st == OK;
+}
+
+static void read_run(struct kvdisk *d, struct kvdisk_read *r)
+{
+	int size = d->o.page_size, end = r->n_tok / size;
+	uint64_t *names = xcalloc((size_t)end + 1, sizeof *names);
+	uint64_t h = kvindex_root((struct str){r->key, r->key_n});
+	for (int i = 0; i < end; i++)
+		names[i] = h = kvindex_page(h, r->tokens + (size_t)i * (size_t)size, size);
+	int n = 0;
+	for (int got = 1; r->pages && n < r->n && got > 0; n += got)
+		got = read_pages(d, r, names[r->first + n], r->first + n);
+	r->n_good = n;
+	r->has_state = r->state_page && read_state(d, r, names[r->state_page - 1]);
+	free(names);
+	metric_add(METRIC_KV_DISK_READ, (double)n * (double)d->o.page_bytes +
+		   (r->has_state ? (double)d->o.state_bytes : 0));
+}
+
+void *kvdisk_io_reader(void *arg)
+{
+	struct kvdisk *d = arg;
+	for (;;) {
+		pthread_mutex_lock(&d->lock);
+		while (!d->reads && !d->stops)
+			pthread_cond_wait(&d->wake_reader, &d->lock);
+		struct kvdisk_read *r = d->stops ? NULL : d->reads;
+		if (r)
+			d->reads = r->next;
+		if (!d->reads)
+			d->last_read = &d->reads;
+		bool is_dropped = r && r->is_dropped;
+		pthread_mutex_unlock(&d->lock);
+		if (!r)
+			return NULL;
+		if (!is_dropped)
+			read_run(d, r);
+		pthread_mutex_lock(&d->lock);
+		r->is_done = true;
+		is_dropped = r->is_dropped;
+		void (*tell)(void *ctx) = d->o.on_read;
+		void *ctx = d->o.ctx;
+		if (tell && !is_dropped)
+			tell(ctx);
+		pthread_mutex_unlock(&d->lock);
+		if (is_dropped)
+			kvdisk_read_end(NULL, r);
+	}
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared by kvdisk.c (what the engine asks) and kvdisk_io.c (the two threads).
+ */
+#pragma once
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "kv/kvdisk.h"
+#include "kv/kvfile.h"
+#include "kv/kvindex.h"
+
+#define KVDISK_SUFFIX ".halodkv"
+
+struct kvdisk_read {
+	char *key;
+	size_t key_n;
+	int32_t *tokens;
+	int n_tok, first, n, state_page;
+	char *pages, *state; /* room */
+	int n_good;
+	bool has_state, is_done, is_dropped;
+	struct kvdisk_read *next;
+};
+
+struct kvdisk {
+	struct kvdisk_opts o;
+	char *dir, *key;
+	int fd; /* of the folder */
+	pthread_t reader, writer;
+	bool has_reader, has_writer;
+
+	/* everything below: under the lock */
+	pthread_mutex_t lock;
+	pthread_cond_t wake_reader, wake_writer, idle;
+	struct kvindex index;
+	struct kvdisk_read *reads, **last_read;
+	struct kvdisk_run *runs, **last_run;
+	size_t queued; /* bytes of runs, the one that is being written included */
+	bool stops;
+	bool has_told; /* a failure to write, in the log */
+	int64_t changed_ns; /* the folder's time of change, as of the last scan or write */
+};
+
+void *kvdisk_io_reader(void *arg);
+void *kvdisk_io_writer(void *arg);
+/* Learn what has come into the folder and what has gone. Takes the lock, in between. */
+void kvdisk_io_scan(struct kvdisk *d);
+/* The index entry of a run or of a parsed file. */
+struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, const char *name);

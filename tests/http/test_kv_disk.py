@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kv_dir: conversations outlive a restart, a kill and damage. Each answer is compared with
+the cold one, of a daemon that keeps nothing."""
+import os
+import random
+import signal
+import sys
+import tempfile
+
+from halod import SRCDIR, Halod, Tap
+
+HYBRID = os.path.join(SRCDIR, "tests/golden/models/qwen35moe")
+PROMPTS = [[(i * 37 + i // 7 + k * 11) % 480 for i in range(150 + 40 * k)] for k in range(3)]
+TAP = Tap()
+
+
+def complete(d, prompt, **more):
+    """Log-probabilities, how many tokens were known, and how many came from the disk."""
+    a = d.request("POST", "/v1/completions", {
+        "prompt": prompt, "max_tokens": 20, "temperature": 0, "ignore_eos": True,
+        "logprobs": 1, **more}).json
+    return (a["choices"][0]["logprobs"]["token_logprobs"],
+            a["usage"]["prompt_tokens_details"]["cached_tokens"],
+            a["timings"]["disk_n"])
+
+
+def start(folder, model=None, **more):
+    return Halod(kv_dir=folder, max_seqs=4, **({"model": model} if model else {}), **more)
+
+
+def files(folder):
+    return sorted(os.path.join(folder, f) for f in os.listdir(folder)
+                  if f.endswith(".halodkv"))
+
+
+def cold_answers(model):
+    d = Halod(prefix_cache="no", max_seqs=4, **({"model": model} if model else {}))
+    out = [complete(d, p)[0] for p in PROMPTS]
+    d.stop()
+    return out
+
+
+def test_restart(t, model, cold, folder):
+    d = start(folder, model)
+    got = [complete(d, p)[0] for p in PROMPTS]
+    t.equal(got, cold, "a daemon with kv_dir answers as one without")
+    d.stop()
+    t.ok(files(folder), "files are left", os.listdir(folder))
+    d = start(folder, model)
+    for i, p in enumerate(PROMPTS):
+        answer, cached, disk = complete(d, p)
+        t.equal(answer, cold[i], "after a restart the answer is the cold one, bit for bit")
+        t.ok(cached >= len(p) - 48 and disk >= 48, "and the prompt came from the disk",
+             (len(p), cached, disk))
+    answer, cached, disk = complete(d, PROMPTS[0])
+    t.ok(cached > 0 and disk == 0, "the second time it comes from memory", (cached, disk))
+    _, cached, disk = complete(d, PROMPTS[0], cache_salt="other")
+    t.equal((cached, disk), (0, 0), "another salt finds none of it")
+    m = d.metrics()
+    t.ok(m["prompt_tokens_disk_total"] > 0 and m["kv_disk_read_bytes_total"] > 0 and
+         m["kv_disk_files"] > 0, "/metrics tells")
+    d.stop()
+
+
+def test_kill(t, model, cold, folder):
+    """Killed with requests under way, some times over."""
+    rnd = random.Random(5)
+    for _ in range(4):
+        d = start(folder, model)
+        got = [complete(d, p) for p in PROMPTS]
+        t.equal([g[0] for g in got], cold, "after a kill the answers are the cold ones")
+        s = d.long_stream()
+        for _ in range(rnd.randrange(1, 6)):
+            next(s.events())
+        d.process.send_signal(signal.SIGKILL)
+        d.process.wait()
+    t.ok(files(folder), "and what was written by then is there")
+
+
+def flip(path, at):
+    with open(path, "r+b") as f:
+        f.seek(at)
+        byte = f.read(1)
+        f.seek(at)
+        f.write(bytes([byte[0] ^ 0x55]))
+
+
+def test_damage(t, model, cold, folder):
+    """Of each file a byte of the head or of the data is wrong; one is cut short, one empty,
+    and one is not ours to believe."""
+    d = start(folder, model)
+    for p in PROMPTS:
+        complete(d, p)
+    d.stop()
+    for i, path in enumerate(files(folder)):
+        size = os.path.getsize(path)
+        if i == 0:
+            os.truncate(path, size - 1)
+        elif i == 1:
+            os.chmod(path, 0o666)
+        else:
+            flip(path, (i * 977) % size if i % 2 else size - 1 - i)
+    with open(os.path.join(folder, "0123456789abcdef.halodkv"), "wb"):
+        pass
+    d = start(folder, model)
+    got = [complete(d, p)[0] for p in PROMPTS]
+    t.equal(got, cold, "damaged files change no answer")
+    t.ok(d.metrics()["kv_disk_refused_total"] > 0, "and are counted")
+    d.stop()
+
+
+def test_two(t, model, cold, folder):
+    a, b = start(folder, model), start(folder, model)
+    for _ in range(2):
+        for i, p in enumerate(PROMPTS):
+            t.equal([complete(d, p)[0] for d in (a, b)], [cold[i]] * 2,
+                    "two daemons on one folder answer as one")
+    a.stop()
+    b.stop()
+
+
+def test_useless_folder(t, cold):
+    with tempfile.TemporaryDirectory() as tmp:
+        os.chmod(tmp, 0o777)
+        d = start(tmp)
+        t.equal(complete(d, PROMPTS[0])[0], cold[0], "a folder others can write: no use is made")
+        d.wait_log("kv_dir is not used")
+        d.stop()
+        path = os.path.join(tmp, "file")
+        with open(path, "w", encoding="utf-8"):
+            pass
+        d = start(path)
+        t.equal(complete(d, PROMPTS[0])[0], cold[0], "nor of a file in its place")
+        d.stop()
+    d = start("/proc/self/kv")
+    t.equal(complete(d, PROMPTS[0])[0], cold[0], "nor where none can be made")
+    d.stop()
+
+
+def test_limit(t, cold):
+    with tempfile.TemporaryDirectory() as tmp:
+        os.chmod(tmp, 0o700)
+        d = start(tmp, kv_disk_limit="1M")
+        for k in range(12):
+            complete(d, PROMPTS[2][k:] + PROMPTS[1])
+        t.equal(complete(d, PROMPTS[0])[0], cold[0], "with little room the answers are right")
+        d.stop()
+        size = sum(os.path.getsize(f) for f in files(tmp))
+        t.ok(0 < size <= 1 << 20, "and the limit holds", size)
+
+
+def main():
+    for model in (None, HYBRID):
+        cold = cold_answers(model)
+        for test in (test_restart, test_kill, test_damage, test_two):
+            print("# ---", test.__name__, model or "halo-tiny")
+            with tempfile.TemporaryDirectory() as tmp:
+                os.chmod(tmp, 0o700)
+                test(TAP, model, cold, os.path.join(tmp, "kv"))
+        if not model:
+            test_useless_folder(TAP, cold)
+            test_limit(TAP, cold)
+    return TAP.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

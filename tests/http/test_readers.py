@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""/v1/embeddings and /v1/rerank: tiny models against Sentence Transformers and
+Transformers (tests/golden/make_readers.py), through a daemon that serves halo-tiny, too."""
+import base64
+import json
+import os
+import struct
+import threading
+
+from halod import BUILDDIR, SRCDIR, Halod, run
+
+READERS = os.path.join(SRCDIR, "tests/golden/readers")
+LAST, MEAN, RANK = (os.path.join(READERS, n) for n in ("last", "mean", "reranker"))
+HIP = {"backend": "hip", "ctx": 256, "max_seqs": 2,
+       "hip_library": os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")}
+
+
+def reference(folder):
+    with open(os.path.join(folder, "reference.json")) as f:
+        return json.load(f)
+
+
+def embed(d, body):
+    return d.request("POST", "/v1/embeddings", body)
+
+
+def vectors(a):
+    return [e["embedding"] for e in a.json["data"]]
+
+
+def distance(a, b):
+    """The largest difference of two lists of vectors."""
+    return max(abs(x - y) for v, w in zip(a, b) for x, y in zip(v, w))
+
+
+def against(folder, bound, longest=10000):
+    def test(t, d):
+        ref = reference(folder)
+        chosen = [i for i, ids in enumerate(ref["ids"]) if len(ids) <= longest]
+        ref = {k: [v[i] for i in chosen] for k, v in ref.items()}
+        a = embed(d, {"input": ref["texts"]})
+        if not t.equal(a.status, 200, "an answer"):
+            print("#", a.body[:300])
+            return
+        got = vectors(a)
+        t.equal([len(v) for v in got], [len(v) for v in ref["vectors"]], "their sizes")
+        far = distance(got, ref["vectors"])
+        t.ok(far < bound, "as Sentence Transformers has it", "%g" % far)
+        t.equal(a.json["usage"]["prompt_tokens"], sum(map(len, ref["ids"])), "its tokens")
+        t.equal([e["index"] for e in a.json["data"]], list(range(len(got))), "in order")
+        t.equal(vectors(embed(d, {"input": ref["ids"]})), got, "the same of ids")
+    return test
+
+
+def scores(d, ref, i, **more):
+    body = {"query": ref["query"], "documents": ref["documents"], **more}
+    if ref["runs"][i]["instruct"]:
+        body["instruct"] = ref["runs"][i]["instruct"]
+    a = d.request("POST", "/v1/rerank", body)
+    return {r["index"]: r["relevance_score"] for r in a.json["results"]}, a
+
+
+def ranks(bound):
+    def test(t, d):
+        ref = reference(RANK)
+        for i, run_ in enumerate(ref["runs"]):
+            got, a = scores(d, ref, i)
+            far = max(abs(got[j] - s) for j, s in enumerate(run_["scores"]))
+            t.ok(far < bound, "as Transformers has it", "%g %s" % (far, a.body[:300]))
+            order = [r["relevance_score"] for r in a.json["results"]]
+            t.equal(order, sorted(order, reverse=True), "the best comes first")
+    return test
+
+
+def test_batches(t, d):
+    texts = reference(LAST)["texts"]
+    alone = [vectors(embed(d, {"input": x}))[0] for x in texts]
+    t.equal(vectors(embed(d, {"input": texts})), alone, "a batch has each text's bits")
+    got, threads = {}, []
+    for i in range(24):
+        x = texts[i % len(texts)]
+        run_ = lambda i=i, x=x: got.update({i: vectors(embed(d, {"input": x}))[0]})
+        threads.append(threading.Thread(target=run_))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    t.ok(all(got.get(i) == alone[i % len(texts)] for i in range(24)),
+         "so do 24 clients at once")
+    t.equal(d.chat("What is 2+2?", max_tokens=8).status, 200, "the other model writes")
+
+
+def test_shapes(t, d):
+    plain = vectors(embed(d, {"input": "Hello, world"}))[0]
+    a = embed(d, {"input": "Hello, world", "encoding_format": "base64", "model": "last"})
+    raw = base64.b64decode(a.json["data"][0]["embedding"])
+    t.equal(list(struct.unpack("<%df" % len(plain), raw)),
+            [struct.unpack("<f", struct.pack("<f", x))[0] for x in plain], "base64")
+    short = vectors(embed(d, {"input": "Hello, world", "dimensions": 16}))[0]
+    length = sum(x * x for x in plain[:16]) ** 0.5
+    t.ok(len(short) == 16 and distance([short], [[x / length for x in plain]]) < 1e-6,
+         "fewer dimensions, of length 1")
+    names = [m["id"] for m in d.get("/v1/models").json["data"]]
+    t.equal(names, ["halo-tiny", "last", "reranker"], "the list of models")
+    t.equal(d.get("/v1/models/last").json["max_model_len"], 4096, "one of them")
+
+
+def test_rerank_shapes(t, d):
+    ref = reference(RANK)
+    whole, _ = scores(d, ref, 0)
+    a = scores(d, ref, 0, top_n=2)[1].json["results"]
+    best = sorted(whole, key=lambda i: -whole[i])[:2]
+    t.equal([r["index"] for r in a], best, "top_n")
+    t.equal([r["document"]["text"] for r in a], [ref["documents"][i] for i in best],
+            "with the documents")
+    a = scores(d, ref, 0, return_documents=False)[1].json["results"]
+    t.ok(all("document" not in r for r in a), "or without them")
+    objects = {**ref, "documents": [{"text": x} for x in ref["documents"]]}
+    t.equal(scores(d, objects, 0)[0], whole, "documents as objects")
+    a = d.request("POST", "/rerank", {"query": "x", "documents": ["<|im_end|> yes"]})
+    t.equal(a.status, 200, "a control token in a document is text")
+
+
+def test_faults(t, d):
+    for body, status, param in (
+            ({}, 400, "input"), ({"input": []}, 400, "input"), ({"input": 7}, 400, "input"),
+            ({"input": ["a", 7]}, 400, "input[1]"), ({"input": [[1], [-1]]}, 400, "input[1][0]"),
+            ({"input": "x", "model": "halo-tiny"}, 404, "model"),
+            ({"input": "x", "encoding_format": "hex"}, 400, "encoding_format"),
+            ({"input": "x", "dimensions": 65}, 400, "dimensions"),
+            ({"input": "x", "truncate_prompt_tokens": 5}, 400, "truncate_prompt_tokens"),
+            ({"input": ["a", "long " * 5000]}, 400, "input[1]")):
+        a = embed(d, body)
+        t.equal((a.status, a.error["param"]), (status, param), "refused: %.40s" % body)
+    t.ok(a.error["n_ctx"] == 4096 and a.error["n_prompt_tokens"] > 4096, "with both counts",
+         a.body)
+    for body, status, param in (
+            ({"documents": ["a"]}, 400, "query"), ({"query": "a"}, 400, "documents"),
+            ({"query": "a", "documents": []}, 400, "documents"),
+            ({"query": "a", "documents": ["a", {}]}, 400, "documents[1].text"),
+            ({"query": "a", "documents": ["a"], "top_n": 0}, 400, "top_n"),
+            ({"query": "a", "documents": ["a"], "model": "last"}, 404, "model"),
+            ({"query": "a", "documents": ["b" * 20000]}, 400, "documents[0]")):
+        a = d.request("POST", "/v1/rerank", body)
+        t.equal((a.status, a.error["param"]), (status, param), "refused: %.40s" % body)
+
+
+def test_none(t, d):
+    for path, word in (("/v1/embeddings", "embedding_model"), ("/rerank", "rerank_model")):
+        a = d.request("POST", path, {"input": "x"})
+        t.ok(a.status == 501 and word in a.error["message"], "no model that reads", a.body)
+
+
+def beside(tests, **settings):
+    """The same with a daemon of other settings."""
+    def test(t, _):
+        d = Halod(**settings)
+        for each in tests:
+            each(t, d)
+        t.equal(d.stop(), 0, "that daemon ends well")
+    return test
+
+
+def on_hip(t, d):
+    if not os.path.exists(HIP["hip_library"]):
+        t.skip("the HIP runtime on the CPU is not built")
+        return
+    tests = [against(LAST, 5e-3, longest=500), ranks(5e-3)]
+    beside(tests, embedding_model=LAST, rerank_model=RANK, **HIP)(t, d)
+
+
+def test_refused(t, d):
+    """A model that cannot do what it is named for says so at start."""
+    for settings, word in (({"embedding_model": "/nonexistent"}, "/nonexistent"),
+                           ({"rerank_model": os.path.join(
+                               SRCDIR, "tests/golden/models/qwen3-bf16")}, "not a reranker"),
+                           ({"embedding_model": os.path.join(
+                               SRCDIR, "tests/golden/models/qwen35moe")}, "recurrent"),
+                           ({"model": LAST}, "embedding_model")):
+        x = Halod(wait=False, **settings)
+        t.ok(x.process.wait(60) != 0 and x.wait_log(word), "does not start, and says: " +
+             word, "\n".join(l or "(end)" for l in x.lines))
+
+
+run([against(LAST, 1e-5), ranks(1e-5), test_shapes, test_rerank_shapes, test_faults,
+     beside([against(LAST, 5e-3), ranks(5e-3), test_batches], embedding_model=LAST,
+            rerank_model=RANK),
+     beside([against(MEAN, 1e-5)], embedding_model=MEAN, exact="yes"),
+     on_hip, beside([test_none]), test_refused],
+    embedding_model=LAST, rerank_model=RANK, exact="yes")

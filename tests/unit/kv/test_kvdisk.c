@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A small store in a folder: what is written comes back after it is opened anew, every
+ * byte of a file changed in turn is never believed, and keys, spaces and tokens that differ
+ * find nothing.
+ */
+#include "kv/kvdisk.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "tests/tap.h"
+
+enum { P = 4, PAGE = 40, STATE = 24, N = 12 };
+
+static char dir[] = "/tmp/halod-kvdisk-XXXXXX";
+
+static struct kvdisk *open_store(const char *key)
+{
+	struct kvdisk *d = NULL;
+	struct fail f = {0};
+	const struct kvdisk_opts o = {.dir = dir, .limit = 1 << 20, .key = str_of(key),
+				      .page_size = P, .page_bytes = PAGE, .state_bytes = STATE};
+	if (kvdisk_create(&o, &d, &f) != OK)
+		printf("Bail out! %s\n", f.text), exit(1);
+	return d;
+}
+
+static void write_some(struct kvdisk *d, const struct kvdisk_prompt *p)
+{
+	struct kvdisk_run *r = kvdisk_run_create(d, p, 0, 3, 1);
+	for (int i = 0; i < 3 * PAGE; i++)
+		r->pages[i] = (char)(i * 7);
+	memset(r->states, 9, STATE);
+	r->state_at[0] = 2 * P;
+	kvdisk_write(d, r);
+}
+
+/* Pages that are read and right, and 100 for the state; -1: some are wrong. */
+static int read_some(struct kvdisk *d, const struct kvdisk_prompt *p)
+{
+	const char *pages, *state;
+	struct kvdisk_known known;
+	int n, n_wrong = 0;
+	kvdisk_find(d, p, 0, &known);
+	if (known.n_pages == 0)
+		return 0;
+	struct kvdisk_read *r = kvdisk_read_begin(d, p, 0, known.n_pages, known.state_page);
+	while (!kvdisk_read_done(d, r, &pages, &n, &state))
+		usleep(100);
+	for (int i = 0; i < n * PAGE; i++)
+		n_wrong += pages[i] != (char)(i * 7);
+	for (int i = 0; state && i < STATE; i++)
+		n_wrong += state[i] != 9;
+	int got = n + (state ? 100 : 0);
+	kvdisk_read_end(d, r);
+	return n_wrong ? -1 : got;
+}
+
+/* The only file, whole; "" where there is none. */
+static char *the_file(char *path, size_t size)
+{
+	DIR *folder = opendir(dir);
+	path[0] = '\0';
+	for (struct dirent *e; (e = readdir(folder));)
+		if (e->d_name[0] != '.')
+			snprintf(path, size, "%s/%s", dir, e->d_name);
+	closedir(folder);
+	return path;
+}
+
+static void put(const char *path, const struct buf *b)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (fd < 0 || write(fd, b->p, b->n) != (ssize_t)b->n)
+		printf("Bail out! %s cannot be written\n", path), exit(1);
+	close(fd);
+}
+
+/* Every so many bytes of the padding, every byte of all else. */
+static void test_flips(const struct kvdisk_prompt *p, const char *path)
+{
+	struct buf b = {0};
+	struct fail f;
+	int n_wrong = 0, n_whole = 0, n_tried = 0;
+	if (file_read(path, 1 << 20, &b, &f) != OK)
+		printf("Bail out! %s\n", f.text), exit(1);
+	for (size_t i = 0; i < b.n; i += i > 400 && i < 4000 ? 97 : 1) {
+		b.p[i] ^= 0x20;
+		put(path, &b);
+		b.p[i] ^= 0x20;
+		struct kvdisk *d = open_store("k\n");
+		int got = read_some(d, p);
+		n_wrong += got < 0;
+		n_whole += got == 103;
+		n_tried++;
+		kvdisk_destroy(d, 0);
+	}
+	ok(n_tried > 500, "%d bytes are changed", n_tried);
+	is_int(n_wrong, 0, "no wrong byte is ever believed");
+	is_int(n_whole, 0, "and each change is noticed");
+	put(path, &b);
+	buf_deinit(&b);
+}
+
+int main(void)
+{
+	int32_t tokens[N] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+	const struct kvdisk_prompt p = {STR(""), tokens, N}, other = {STR("o"), tokens, N};
+	char path[300];
+	if (!mkdtemp(dir))
+		printf("Bail out! no folder in /tmp\n"), exit(1);
+	struct kvdisk *d = open_store("k\n");
+	is_int(read_some(d, &p), 0, "an empty store knows nothing");
+	write_some(d, &p);
+	bool pages[3], states[3];
+	kvdisk_kept(d, &p, pages, states);
+	ok(pages[0] && pages[2] && states[1] && !states[2], "what is to be written counts as kept");
+	kvdisk_destroy(d, 10000000);
+
+	d = open_store("k\n");
+	is_int(read_some(d, &p), 103, "pages and state are there after it is opened anew");
+	is_int(read_some(d, &other), 0, "not in another space");
+	tokens[6]++;
+	is_int(read_some(d, &p), 1, "other tokens share what came before them");
+	tokens[6]--;
+	kvdisk_destroy(d, 0);
+	d = open_store("another model\n");
+	is_int(read_some(d, &p), 0, "not for another key");
+	kvdisk_destroy(d, 0);
+	ok(*the_file(path, sizeof path), "which leaves the file alone");
+
+	test_flips(&p, path);
+	d = open_store("k\n");
+	is_int(read_some(d, &p), 103, "as it was, it is read again");
+	unlink(path);
+	is_int(read_some(d, &p), 0, "a file that somebody has removed is missed, and no more");
+	kvdisk_destroy(d, 0);
+	chmod(dir, 0500);
+	rmdir(dir);
+	return tap_done();
+}
