@@ -318,10 +318,11 @@ static void on_loaded(struct loop *l)
 
 static void on_load_failed(struct loop *l)
 {
-	log_error("cannot load the model: %s", l->fail.text);
-	notify_sendf("STATUS=Cannot load the model: %s", l->fail.text);
+	bool is_check = l->boot.is_check_failed;
+	log_error("%s%s", is_check ? "" : "cannot load the model: ", l->fail.text);
+	notify_sendf("STATUS=%s%s", is_check ? "" : "Cannot load the model: ", l->fail.text);
 	atomic_store(&l->health.state, HEALTH_FAILED);
-	l->code = EXIT_CODE_MODEL;
+	l->code = is_check ? EXIT_CODE_CHECK : EXIT_CODE_MODEL;
 	start_stopping(l);
 }
 
