@@ -9,10 +9,11 @@
 
 /* Largest mean and largest single difference of a log-probability. Measured over these
  * tokens: exact CPU 0.000004 and 0.00003; CPU with avx2, avx512 or avx512_bf16 0.0003 and
- * 0.002; HIP with halves, on fibers, 0.0007 and 0.005. 64 KiB of random bytes anywhere in
- * halo-tiny's weights give a mean of 0.02 or more. */
-#define SELFCHECK_MAX_MEAN 0.003
-#define SELFCHECK_MAX_DELTA 0.03
+ * 0.002; HIP with halves, on fibers, 0.0007 and 0.005. 64 KiB of random bytes in
+ * halo-tiny's weights gave a mean of 0.0035 or more, in 60 draws. Of 60 draws of 4 KiB some
+ * cannot be seen: they hit experts and rows of the vocabulary that these tokens do not use. */
+#define SELFCHECK_MAX_MEAN 0.002
+#define SELFCHECK_MAX_DELTA 0.02
 
 struct selfcheck_result {
 	int n_compared;        /* log-probabilities */

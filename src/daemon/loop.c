@@ -46,6 +46,7 @@
 #include "daemon/boot.h"
 #include "daemon/notify.h"
 #include "http/http.h"
+#include "trace/exporter.h"
 
 #define TICK_MS 1000
 #define TTY_TICK_MS 100
@@ -73,6 +74,7 @@ struct loop {
 	uv_signal_t signals[3];
 	int n_jobs; /* with libuv's threads */
 	struct http *http;
+	struct exporter *exporter; /* of spans; NULL: none */
 
 	pthread_t engine_thread;
 	struct health health;
@@ -533,6 +535,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.heartbeat_stall_us =
 			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
 		.access_log = c->access_log,
+		.exporter = l->exporter,
 		.tls_cert = *c->tls_cert ? c->tls_cert : NULL,
 		.tls_priorities = c->tls_priorities,
 		.tls_key = *c->tls_key ? c->tls_key : NULL,
@@ -597,13 +600,25 @@ static void end(struct loop *l)
 	int rc = uv_loop_close(&l->uv);
 	assert(rc == 0);
 	http_destroy(l->http);
+	exporter_destroy(l->exporter);
 	boot_unload(&l->boot);
+}
+
+static enum status start_exporter(struct loop *l, struct fail *fail)
+{
+	if (!*l->config->otlp_endpoint)
+		return OK;
+	return exporter_create(&(struct exporter_opts){.endpoint = l->config->otlp_endpoint,
+						       .version = PACKAGE_VERSION},
+			       &l->exporter, fail);
 }
 
 static enum exit_code serve(struct loop *l)
 {
 	raise_fd_limit(l->config->max_connections);
-	enum status s = listen_early(l, &l->fail);
+	enum status s = start_exporter(l, &l->fail);
+	if (s == OK)
+		s = listen_early(l, &l->fail);
 	if (s != OK) {
 		log_error("%s", l->fail.text);
 		return s == E_CONFIG ? EXIT_CODE_CONFIG : EXIT_CODE_LISTEN;
