@@ -17,6 +17,7 @@
  */
 #pragma once
 #include "backend/backend.h"
+#include "kv/miss.h"
 
 struct engine;
 struct engine_seq;
@@ -174,6 +175,14 @@ bool engine_disk_work(struct engine *e, size_t max_bytes);
 /* fn is called, by another thread, when a fetch can go on. */
 void engine_set_on_disk(struct engine *e, void (*fn)(void *ctx), void *ctx);
 int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
+/* Why s, which was just created for p, knows no more of it. */
+struct engine_miss {
+	struct miss miss;
+	const int32_t *other; /* (n_other) the history that is most alike; NULL: none. Valid */
+	int n_other;          /* until a sequence is destroyed */
+};
+void engine_seq_miss(struct engine *e, const struct engine_seq *s,
+		     const struct engine_prompt *p, struct engine_miss *out);
 /* How many of the next n tokens a slice should take, so that a state is kept before the
  * user's last words. Without recurrent state: all. */
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);

@@ -111,6 +111,12 @@ void engine_disk_key(const struct model *m, const struct backend *b,
 
 /* --- life ----------------------------------------------------------------------- */
 
+/* What earlier runs of the daemon have been asked. */
+static void remember(void *ctx, const struct kvdisk_prompt *p)
+{
+	past_add(((struct engine *)ctx)->past, p->space, p->tokens, p->n);
+}
+
 enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
 			     struct str key, struct fail *fail)
 {
@@ -121,7 +127,8 @@ enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
 	k->last = &k->jobs;
 	const struct kvdisk_opts o = {
 		.dir = dir, .limit = limit, .key = key, .page_size = engine_page_size(e),
-		.page_bytes = g->page_bytes, .state_bytes = g->state_bytes};
+		.page_bytes = g->page_bytes, .state_bytes = g->state_bytes,
+		.on_prompt = remember, .prompt_ctx = e};
 	enum status st = kvdisk_create(&o, &k->d, fail);
 	if (st != OK) {
 		free(k);
@@ -319,6 +326,16 @@ bool engine_disk_work(struct engine *e, size_t max_bytes)
 		done += n;
 	}
 	return k && k->jobs;
+}
+
+int32_t engine_disk_foreign(const struct engine *e, const struct engine_prompt *p, int from)
+{
+	int size = engine_page_size(e);
+	if (!e->disk)
+		return 0;
+	const struct kvdisk_prompt prompt = {p->space, p->tokens, p->n};
+	int n = kvdisk_find_foreign(e->disk->d, &prompt, from / size);
+	return n ? from + n * size : 0;
 }
 
 /* --- fetching ------------------------------------------------------------------------- */

@@ -16,5 +16,8 @@ enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
 			     struct str key, struct fail *fail) MUST_USE;
 /* Writes what is left, for at most ten seconds. */
 void engine_disk_close(struct engine *e);
+/* Tokens that the folder has of the prompt, so far without a gap from token `from` on, for
+ * another model, version or setting; 0: none. */
+int32_t engine_disk_foreign(const struct engine *e, const struct engine_prompt *p, int from);
 /* s ends: its full pages and its checkpoints are to be written. */
 void engine_disk_keep(struct engine *e, const struct engine_seq *s);

@@ -15,12 +15,16 @@
 
 #define QUEUE_BYTES ((size_t)256 << 20) /* of runs that wait for the writer */
 
-/* The key of a file: what the bits depend on, and whose they are. */
+void kvdisk_add_key(struct buf *out, const char *key, struct str space)
+{
+	buf_addf(out, "%sspace %zu ", key, space.n);
+	buf_add_str(out, space);
+}
+
 static char *full_key(const struct kvdisk *d, struct str space, size_t *out_n)
 {
 	struct buf b = {0};
-	buf_addf(&b, "%sspace %zu ", d->key, space.n);
-	buf_add_str(&b, space);
+	kvdisk_add_key(&b, d->key, space);
 	*out_n = b.n;
 	return buf_take(&b);
 }
@@ -146,13 +150,14 @@ void kvdisk_set_on_read(struct kvdisk *d, void (*on_read)(void *ctx), void *ctx)
 
 /* --- what is there ----------------------------------------------------------- */
 
-/* Name of page i of a prompt. */
-static uint64_t name_of(const struct kvdisk *d, const struct kvdisk_prompt *p, int i)
+/* Name of page i of a prompt. key "": among the files of other keys. */
+static uint64_t name_of(const struct kvdisk *d, const char *key,
+			const struct kvdisk_prompt *p, int i)
 {
-	size_t n;
-	char *key = full_key(d, p->space, &n);
-	uint64_t h = kvindex_root((struct str){key, n});
-	free(key);
+	struct buf b = {0};
+	kvdisk_add_key(&b, key, p->space);
+	uint64_t h = kvindex_root(buf_str(&b));
+	buf_deinit(&b);
 	for (int k = 0; k <= i; k++)
 		h = kvindex_page(h, p->tokens + (size_t)k * (size_t)d->o.page_size,
 				 d->o.page_size);
@@ -162,7 +167,7 @@ static uint64_t name_of(const struct kvdisk *d, const struct kvdisk_prompt *p, i
 void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
 		 struct kvdisk_known *out)
 {
-	uint64_t h = name_of(d, p, first - 1);
+	uint64_t h = name_of(d, d->key, p, first - 1);
 	int size = d->o.page_size;
 	*out = (struct kvdisk_known){0};
 	pthread_mutex_lock(&d->lock);
@@ -177,9 +182,23 @@ void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
 	pthread_mutex_unlock(&d->lock);
 }
 
+int kvdisk_find_foreign(struct kvdisk *d, const struct kvdisk_prompt *p, int first)
+{
+	uint64_t h = name_of(d, "", p, first - 1);
+	int size = d->o.page_size, n = 0;
+	pthread_mutex_lock(&d->lock);
+	for (; (first + n + 1) * size <= p->n; n++) {
+		h = kvindex_page(h, p->tokens + (size_t)(first + n) * (size_t)size, size);
+		if (!kvindex_find(&d->index, h, true))
+			break;
+	}
+	pthread_mutex_unlock(&d->lock);
+	return n;
+}
+
 void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, bool *states)
 {
-	uint64_t h = name_of(d, p, -1);
+	uint64_t h = name_of(d, d->key, p, -1);
 	int size = d->o.page_size;
 	pthread_mutex_lock(&d->lock);
 	for (int i = 0; (i + 1) * size <= p->n; i++) {
@@ -301,7 +320,7 @@ void kvdisk_write(struct kvdisk *d, struct kvdisk_run *r)
 	char id[17];
 	random_hex(8, id);
 	snprintf(r->name, sizeof r->name, "%s" KVDISK_SUFFIX, id);
-	struct kvindex_file *e = kvdisk_io_entry(&f, r->name);
+	struct kvindex_file *e = kvdisk_io_entry(&f, f.key, r->name);
 	e->is_pending = true;
 	pthread_mutex_lock(&d->lock);
 	kvindex_add(&d->index, e);

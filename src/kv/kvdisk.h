@@ -12,6 +12,13 @@
 
 struct kvdisk;
 
+/* A prompt within a space (kv/spaces.h). */
+struct kvdisk_prompt {
+	struct str space;
+	const int32_t *tokens; /* whole pages count */
+	int n;
+};
+
 struct kvdisk_opts {
 	const char *dir;
 	int64_t limit;      /* bytes of all files */
@@ -20,6 +27,9 @@ struct kvdisk_opts {
 	size_t page_bytes, state_bytes;
 	void (*on_read)(void *ctx); /* any thread: a read is done, or there is room again */
 	void *ctx;
+	/* NULL, or called by kvdisk_create for each prompt that a file of this key begins. */
+	void (*on_prompt)(void *ctx, const struct kvdisk_prompt *p);
+	void *prompt_ctx;
 };
 
 /* Makes the folder where it is missing and learns what is in it. E_CONFIG: the folder is not
@@ -30,13 +40,6 @@ enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out,
 void kvdisk_destroy(struct kvdisk *d, int64_t wait_us);
 void kvdisk_set_on_read(struct kvdisk *d, void (*on_read)(void *ctx), void *ctx);
 
-/* A prompt within a space (kv/spaces.h). */
-struct kvdisk_prompt {
-	struct str space;
-	const int32_t *tokens; /* whole pages count */
-	int n;
-};
-
 /* What is there of pages [first, n / page_size). */
 struct kvdisk_known {
 	int n_pages;      /* so many from `first` on, without a gap */
@@ -44,6 +47,8 @@ struct kvdisk_known {
 };
 void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
 		 struct kvdisk_known *out);
+/* So many pages from `first` on are kept, without a gap, for another key. */
+int kvdisk_find_foreign(struct kvdisk *d, const struct kvdisk_prompt *p, int first);
 /* Which pages, and which states at their ends, are kept or about to be: (n / page_size). */
 void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, bool *states);
 
