@@ -168,6 +168,8 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
  * create the sequence, then end, which returns the tokens that were read. */
 struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p);
 bool engine_fetch_step(struct engine *e, struct engine_fetch *f);
+/* The disk is too slow: no other fetch begins until it has answered. End comes next. */
+void engine_fetch_give_up(struct engine *e, const struct engine_fetch *f);
 int engine_fetch_end(struct engine *e, struct engine_fetch *f); /* NULL is fine */
 /* Between steps: copy pages that sequences have left, about so many bytes, for the writer.
  * True: there is more to copy. */

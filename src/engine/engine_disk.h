@@ -8,9 +8,11 @@
 #include "engine/engine.h"
 
 /* What the bits of a page depend on but its tokens, as text: the program, the weights, the
- * backend, and the options. */
-void engine_disk_key(const struct model *m, const struct backend *b,
-		     const struct engine_opts *o, struct buf *out);
+ * backend, and the options. The first time it reads the weights whole; then o->kv_dir has
+ * their sums. E_CONFIG for the folder; E_IO: the weights have changed since they were loaded. */
+enum status engine_disk_key(const struct model *m, const struct backend *b,
+			    const struct engine_opts *o, struct buf *out,
+			    struct fail *fail) MUST_USE;
 /* Keep pages in a folder from now on. Where that fails the engine goes on without. */
 enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
 			     struct str key, struct fail *fail) MUST_USE;

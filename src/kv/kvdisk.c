@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/metrics.h"
 #include "base/random.h"
 
 #define QUEUE_BYTES ((size_t)256 << 20) /* of runs that wait for the writer */
@@ -38,19 +39,26 @@ static int32_t *copy_tokens(const int32_t *tokens, int n)
 
 /* --- life ------------------------------------------------------------------- */
 
-static enum status open_folder(struct kvdisk *d, struct fail *fail)
+enum status kvdisk_open_folder(const char *dir, int *out_fd, struct fail *fail)
 {
 	struct stat st;
-	if (mkdir(d->dir, 0700) != 0 && errno != EEXIST)
-		return fail_at(fail, E_CONFIG, "kv_dir", "cannot make %s: %s", d->dir,
+	if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+		return fail_at(fail, E_CONFIG, "kv_dir", "cannot make %s: %s", dir,
 			       strerror(errno));
-	d->fd = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (d->fd < 0 || fstat(d->fd, &st) != 0)
-		return fail_at(fail, E_CONFIG, "kv_dir", "cannot open %s: %s", d->dir,
-			       strerror(errno));
-	if (st.st_uid != geteuid() || (st.st_mode & 022))
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		int why = errno;
+		if (fd >= 0)
+			close(fd);
+		return fail_at(fail, E_CONFIG, "kv_dir", "cannot open %s: %s", dir,
+			       strerror(why));
+	}
+	if (st.st_uid != geteuid() || (st.st_mode & 022)) {
+		close(fd);
 		return fail_at(fail, E_CONFIG, "kv_dir", "others may write to %s: give it to the "
-			       "user of halod alone, with mode 0700", d->dir);
+			       "user of halod alone, with mode 0700", dir);
+	}
+	*out_fd = fd;
 	return OK;
 }
 
@@ -78,7 +86,7 @@ enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out, stru
 	pthread_cond_init(&d->wake_reader, NULL);
 	pthread_cond_init(&d->wake_writer, NULL);
 	pthread_cond_init(&d->idle, NULL);
-	enum status st = open_folder(d, fail);
+	enum status st = kvdisk_open_folder(d->dir, &d->fd, fail);
 	if (st == OK) {
 		kvdisk_io_scan(d);
 		start_threads(d);
@@ -171,7 +179,7 @@ void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
 	int size = d->o.page_size;
 	*out = (struct kvdisk_known){0};
 	pthread_mutex_lock(&d->lock);
-	for (int i = first; (i + 1) * size <= p->n; i++) {
+	for (int i = first; (i + 1) * size <= p->n && !d->is_slow; i++) {
 		h = kvindex_page(h, p->tokens + (size_t)i * (size_t)size, size);
 		if (!kvindex_find(&d->index, h, true))
 			break;
@@ -244,6 +252,13 @@ bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, const char 
 		*out_state = r->has_state ? r->state : NULL;
 	}
 	return is_done;
+}
+
+void kvdisk_read_is_slow(struct kvdisk *d, const struct kvdisk_read *r)
+{
+	pthread_mutex_lock(&d->lock);
+	d->is_slow = !r->is_done;
+	pthread_mutex_unlock(&d->lock);
 }
 
 void kvdisk_read_end(struct kvdisk *d, struct kvdisk_read *r)
@@ -325,6 +340,7 @@ void kvdisk_write(struct kvdisk *d, struct kvdisk_run *r)
 	pthread_mutex_lock(&d->lock);
 	kvindex_add(&d->index, e);
 	d->queued += run_bytes(d, r);
+	metric_set(METRIC_KV_DISK_QUEUED, (double)d->queued);
 	*d->last_run = r;
 	d->last_run = &r->next;
 	pthread_cond_signal(&d->wake_writer);

@@ -32,8 +32,10 @@ struct kvdisk_opts {
 	void *prompt_ctx;
 };
 
-/* Makes the folder where it is missing and learns what is in it. E_CONFIG: the folder is not
- * ours alone to write, or cannot be read. */
+/* Makes the folder where it is missing. *out_fd: a descriptor of it, the caller's. E_CONFIG: the
+ * folder is not ours alone to write, or cannot be opened. */
+enum status kvdisk_open_folder(const char *dir, int *out_fd, struct fail *fail) MUST_USE;
+/* The same, and learns what is in it. */
 enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out,
 			  struct fail *fail) MUST_USE;
 /* Writes what is queued, for at most wait_us. NULL is fine. */
@@ -60,6 +62,8 @@ struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, const struct kvdisk_prom
 /* False: still under way. Pages are good up to *out_n; state is NULL where it is not. */
 bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, const char **out_pages,
 		      int *out_n, const char **out_state);
+/* Until this read is done, kvdisk_find finds nothing: others would wait behind it. */
+void kvdisk_read_is_slow(struct kvdisk *d, const struct kvdisk_read *r);
 void kvdisk_read_end(struct kvdisk *d, struct kvdisk_read *r); /* NULL is fine */
 
 /* Pages and states that go into one file. kvdisk_run_create copies the prompt and makes

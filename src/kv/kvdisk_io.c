@@ -171,6 +171,7 @@ static void publish(const struct kvdisk *d)
 {
 	metric_set(METRIC_KV_DISK_BYTES, (double)d->index.bytes);
 	metric_set(METRIC_KV_DISK_FILES, d->index.n_files);
+	metric_set(METRIC_KV_DISK_QUEUED, (double)d->queued);
 }
 
 static void learn(struct kvdisk *d, const char *name)
@@ -524,6 +525,7 @@ void *kvdisk_io_reader(void *arg)
 			read_run(d, r);
 		pthread_mutex_lock(&d->lock);
 		r->is_done = true;
+		d->is_slow = false;
 		is_dropped = r->is_dropped;
 		void (*tell)(void *ctx) = d->o.on_read;
 		void *ctx = d->o.ctx;

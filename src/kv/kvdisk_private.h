@@ -38,6 +38,7 @@ struct kvdisk {
 	struct kvdisk_run *runs, **last_run;
 	size_t queued; /* bytes of runs, the one that is being written included */
 	bool stops;
+	bool is_slow; /* the reader is at a read that nobody waits for any more */
 	bool has_told; /* a failure to write, in the log */
 	int64_t changed_ns; /* the folder's time of change, as of the last scan or write */
 };

@@ -216,7 +216,7 @@ static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *
 }
 
 /* Is c to wait for what the disk has of it? It asks once. */
-static bool begin_fetch(struct sched *s, struct sched_choice *c)
+static bool begin_fetch(struct sched *s, struct sched_choice *c, int64_t now_us)
 {
 	struct ids history = {0};
 	if (c->has_asked_disk || s->n_fetching >= s->n_slots)
@@ -224,6 +224,7 @@ static bool begin_fetch(struct sched *s, struct sched_choice *c)
 	struct engine_prompt prompt = prompt_of(c, &history);
 	c->fetch = engine_fetch_begin(s->o.engine, &prompt);
 	c->has_asked_disk = true;
+	c->fetch_until_us = now_us + policy_patience(&s->prefill_cost, prompt.n);
 	s->n_fetching += c->fetch != NULL;
 	ids_deinit(&history);
 	return c->fetch != NULL;
@@ -237,14 +238,20 @@ static int end_fetch(struct sched *s, struct sched_choice *c)
 	return n;
 }
 
-/* What has been read goes into the cache. What is complete is first in line again. */
-static void go_on_fetching(struct sched *s, struct request *r)
+/* What has been read goes into the cache. What is complete, or takes longer than it would to
+ * compute it, is first in line again. */
+static void go_on_fetching(struct sched *s, struct request *r, int64_t now_us)
 {
 	for (; r && s->n_fetching > 0; r = r->next)
 		for (int i = 0; r->choices && i < request_n_choices(r); i++) {
 			struct sched_choice *c = &r->choices[i];
-			if (!c->fetch || engine_fetch_step(s->o.engine, c->fetch))
+			if (!c->fetch)
 				continue;
+			bool is_on = engine_fetch_step(s->o.engine, c->fetch);
+			if (is_on && now_us < c->fetch_until_us)
+				continue;
+			if (is_on)
+				engine_fetch_give_up(s->o.engine, c->fetch);
 			c->n_fetched = end_fetch(s, c);
 		}
 }
@@ -319,7 +326,7 @@ static void admit(struct sched *s, int64_t now_us)
 		int n_promised = collect_running(s);
 		if (!(c = first_in_line(s)))
 			return;
-		if (begin_fetch(s, c))
+		if (begin_fetch(s, c, now_us))
 			continue;
 		if (start(s, c, n_promised, now_us))
 			continue;
@@ -627,8 +634,8 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 bool batch_turn(struct sched *s, int64_t now_us)
 {
 	struct fail f = {0};
-	go_on_fetching(s, s->active.head);
-	go_on_fetching(s, s->waiting.head);
+	go_on_fetching(s, s->active.head, now_us);
+	go_on_fetching(s, s->waiting.head, now_us);
 	admit(s, now_us);
 	collect_running(s);
 	plan(s);

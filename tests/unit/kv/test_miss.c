@@ -7,7 +7,7 @@ static void check(struct miss_facts f, enum miss_reason want, int at, const char
 {
 	f.page_size = 16;
 	struct miss m = miss_of(&f);
-	is_str(miss_name(m.reason), miss_name(want), what);
+	is_str(miss_name(m.reason), miss_name(want), "%s", what);
 	is_int(m.at, at, "  at that token");
 }
 
