@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "http/conn.h"
+#include "http/recent.h"
 #include "http/tls.h"
 
 /* Memory libmicrohttpd takes a connection: headers, and the window of an upload. Twice
@@ -181,6 +182,7 @@ enum status http_create(const struct http_opts *o, struct http **out,
 {
 	struct http *h = xcalloc(1, sizeof *h);
 	h->opts = *o;
+	h->recent = recent_create();
 	h->listen_fd = h->gate_fd = -1;
 	TAILQ_INIT(&h->socks);
 	TAILQ_INIT(&h->due);
@@ -278,6 +280,7 @@ void http_destroy(struct http *h)
 	listen_close(&h->opts, h->listen_fd);
 	keys_destroy(h->keys);
 	tls_server_destroy(h->tls);
+	recent_destroy(h->recent);
 	free(h);
 }
 
@@ -313,6 +316,7 @@ static void tick(struct http *h)
 	if (now < h->next_tick_us)
 		return;
 	h->next_tick_us = now + (h->n_active > 0 ? TICK_US : 4 * TICK_US);
+	server_sample(h);
 	gate_tick(h);
 }
 
