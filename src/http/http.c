@@ -187,7 +187,9 @@ enum status http_create(const struct http_opts *o, struct http **out,
 	TAILQ_INIT(&h->socks);
 	TAILQ_INIT(&h->due);
 	LIST_INIT(&h->conns);
-	enum status status = open_secrets(h, fail);
+	enum status status = page_root_init(&h->root, fail);
+	if (status == OK)
+		status = open_secrets(h, fail);
 	if (status == OK)
 		status = listen_open(o, &h->listen_fd, &h->port, fail);
 	if (status == OK)
@@ -281,6 +283,7 @@ void http_destroy(struct http *h)
 	keys_destroy(h->keys);
 	tls_server_destroy(h->tls);
 	recent_destroy(h->recent);
+	page_root_deinit(&h->root);
 	free(h);
 }
 
@@ -345,6 +348,7 @@ void http_wake(struct http *h)
 	struct request *r;
 	while ((r = sched_next_ready(h->sched)))
 		call_drain(r->user);
+	server_sample(h); /* a request may be over before the next tick */
 	if (h->needs_run)
 		server_pump(h);
 }

@@ -22,6 +22,15 @@ enum refusal {
 	REFUSED_ADDRESS, REFUSED_FULL, REFUSED_FILES, REFUSED_IDLE, REFUSED_KINDS
 };
 
+/* Headers of the page at "/". */
+struct page_root {
+	char *policy; /* Content-Security-Policy */
+	char etag[24];
+};
+/* E_IO: there is no SHA-256. */
+enum status page_root_init(struct page_root *p, struct fail *fail) MUST_USE;
+void page_root_deinit(struct page_root *p);
+
 struct http {
 	struct http_opts opts;
 	struct MHD_Daemon *mhd;
@@ -38,6 +47,7 @@ struct http {
 	int n_slow;             /* requests for models that read, on worker threads */
 	int n_active;           /* conns whose headers are here */
 	struct recent *recent;  /* what the last minutes were like */
+	struct page_root root;
 	size_t body_bytes;      /* held by all request bodies, as body.h counts */
 	bool needs_run;         /* something was resumed since the last MHD_run */
 	bool is_deaf;           /* no new clients until the next tick: no descriptors */
