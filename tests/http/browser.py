@@ -103,10 +103,25 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(domain + ".enable")
 
+    def _arrive(self, method, **params):
+        """Leave this document and wait for the next one, whole."""
+        self.eval("window.isOld = true")
+        self.call(method, **params)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if self.eval("!window.isOld && document.readyState === 'complete'"):
+                    return
+            except AssertionError:  # between two documents there is none to ask
+                pass
+            assert time.monotonic() < deadline, "%s: no document" % method
+            time.sleep(0.01)
+
     def open(self, url):
-        self.call("Page.navigate", url=url)
-        self.wait("document.readyState === 'complete' && location.href.startsWith(%s)"
-                  % json.dumps(url))
+        self._arrive("Page.navigate", url=url)
+
+    def reload(self):
+        self._arrive("Page.reload")
 
     def eval(self, script):
         """The value of an expression; a promise is waited for."""
@@ -117,9 +132,9 @@ class Browser:
         return r["result"].get("value")
 
     def wait(self, script):
-        """Until the expression is true; its value."""
+        """Until the expression is true; its value. An element comes as {} and is true."""
         deadline = time.monotonic() + PATIENCE
-        while not (value := self.eval(script)):
+        while (value := self.eval(script)) in (None, False, 0, ""):
             assert time.monotonic() < deadline, "never: %s\n%s" % (
                 script, self.eval("document.body.innerText"))
             time.sleep(0.01)
