@@ -85,7 +85,7 @@ struct engine_graph {
 	void (*watch_routers)(void *ctx, engine_watch_fn fn, void *fn_ctx);
 };
 
-/* Hears of each weight that is on the device, packed or uploaded: bytes of the files so
+/* Hears of each weight matrix on the device, packed or uploaded: bytes of the files so
  * far, and in total. fn NULL: nobody listens. */
 struct load_watch {
 	void (*fn)(void *ctx, int64_t done, int64_t total);
