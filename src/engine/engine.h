@@ -164,9 +164,11 @@ struct engine_prompt {
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);
 /* What the disk has of a prompt that memory lacks (engine_disk.c). Begins to read it, beside
- * other steps. NULL: nothing. Call step between steps as long as it returns true; then
+ * other steps. NULL: nothing, or (*out_has_asked is false) not while there are so few pages.
+ * Call step between steps as long as it returns true; then
  * create the sequence, then end, which returns the tokens that were read. */
-struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p);
+struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p,
+					bool *out_has_asked);
 bool engine_fetch_step(struct engine *e, struct engine_fetch *f);
 /* The disk is too slow: no other fetch begins until it has answered. End comes next. */
 void engine_fetch_give_up(struct engine *e, const struct engine_fetch *f);
