@@ -7,7 +7,7 @@
  *   graph_load.c     weights by their names
  *   mixer_attention  attention over keys and values of heads
  *   mixer_mla        attention over a compressed key (DeepSeek)
- *   mixer_delta      a gated delta net, with a state instead of a cache
+ *   mixer_delta      a gated delta net, with a state instead of a cache; mixer_conv alike
  *   mlp              dense, or experts chosen by a router, or both
  *   engine_watch.c   shows a caller what the routers chose
  *   arch_<name>      which mixer and which mlp a layer has
@@ -229,7 +229,7 @@ struct mixer {
 	enum status (*run)(struct graph *g, const struct layer *l,
 			   const struct graph_step *s, struct fail *fail);
 };
-extern const struct mixer mixer_attention, mixer_mla, mixer_delta;
+extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv;
 
 /* Names of tensors differ: "mlp.gate" or "mlp.router"; "mlp.shared_expert(s)". */
 struct mlp_names {
