@@ -536,6 +536,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
 		.access_log = c->access_log,
 		.exporter = l->exporter,
+		.page = c->page,
 		.tls_cert = *c->tls_cert ? c->tls_cert : NULL,
 		.tls_priorities = c->tls_priorities,
 		.tls_key = *c->tls_key ? c->tls_key : NULL,

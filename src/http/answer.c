@@ -94,10 +94,12 @@ bool answer_queue(struct conn *c)
 	if (!r)
 		return false;
 	answer_add_headers(c, r);
-	if (a->type) {
+	if (a->type)
 		MHD_add_response_header(r, "Content-Type", a->type);
+	if (a->is_page)
+		page_root_add_headers(c, r);
+	else if (a->type)
 		MHD_add_response_header(r, "Cache-Control", "no-store");
-	}
 	if (a->allow.n)
 		MHD_add_response_header(r, "Allow", a->allow.p);
 	if (a->retry_after_s) {

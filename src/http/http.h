@@ -36,6 +36,7 @@ struct http_opts {
 	int64_t heartbeat_stall_us; /* older: /health says so */
 	bool access_log;
 	struct exporter *exporter; /* of spans; outlives the server. NULL: none */
+	bool page;             /* a page for a browser at "/" */
 	const char *api_key_file; /* NULL: everybody may ask. See keys.h */
 	int max_requests_per_key; /* that make the engine work; 0: any */
 	bool metrics_need_key;

@@ -158,15 +158,6 @@ void page_props(struct conn *c)
 	answer_set(c, 200, JSON, &b);
 }
 
-void page_slots(struct conn *c)
-{
-	struct sched_counts n;
-	struct buf b = {0};
-	sched_counts(c->http->sched, &n);
-	api_slots_format(c->http->api, n.n_running, &b);
-	answer_set(c, 200, JSON, &b);
-}
-
 void page_openapi(struct conn *c)
 {
 	struct buf b = {0};
