@@ -91,9 +91,9 @@ def compare(side, asked, counts):
 
 
 def check(side, d, counts, n):
-    """Of what was asked before, some prompts again, and what agents were told meanwhile."""
-    for prompt, answer, timings in side.asked:
-        compare(side, (prompt, answer, timings), counts)
+    """Some of what agents were told, and some of their prompts again."""
+    for asked in side.random.sample(side.asked, min(5 * n, len(side.asked))):
+        compare(side, asked, counts)
     for prompt, _, _ in side.random.sample(side.asked, min(n, len(side.asked))):
         answer, timings = complete(d, prompt)
         compare(side, (prompt, answer, timings), counts)
