@@ -498,7 +498,7 @@ static void add_drafts(struct sched *s, int n)
 		double p = draft_trust_of(&c->trust, c->draft_match);
 		int width = step.max ? draft_width(&s->decode_cost, &step, p) : 0;
 		/* Nobody loses pages for a guess. */
-		if (width < 1 || engine_seq_reserve(s->o.engine, c->seq, 1 + width) != OK)
+		if (width < 1 || engine_seq_reserve_draft(s->o.engine, c->seq, 1 + width) != OK)
 			continue;
 		s->slices[i] = choice_draft_slice(c, width);
 		step.n_tok += width;
