@@ -57,7 +57,8 @@ def complete(d, prompt):
     a = d.request("POST", "/v1/completions", {
         "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": True,
         "logprobs": 1}).json
-    return a["choices"][0]["logprobs"]["token_logprobs"], a["timings"]
+    return (a["choices"][0]["logprobs"]["token_logprobs"],
+            {"halod": d.process.pid, "at": time.time(), **a["timings"]})
 
 
 def agent(side, d, i, counts):
@@ -85,9 +86,8 @@ def compare(side, asked, counts):
     counts["compared"] += 1
     if answer != want:
         counts["wrong"] += 1
-        print("# wrong: %s, %d prompt tokens, %d cached, %d from disk\n#  got %r\n# want %r"
-              % (side.model or "halo-tiny", len(prompt), timings["cache_n"],
-                 timings["disk_n"], answer, want), flush=True)
+        print("# wrong: %s, %d prompt tokens, %r\n#  got %r\n# want %r"
+              % (side.model or "halo-tiny", len(prompt), timings, answer, want), flush=True)
 
 
 def check(side, d, counts, n):
