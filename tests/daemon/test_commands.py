@@ -37,6 +37,8 @@ COMMANDS = [
     (r"\./halod$", ELSE, "this test starts one, on a port of its own"),
     (r"cd build && \.\./configure --prefix=/usr", ELSE, "make distcheck installs"),
     (r"sudo haloctl pull ", ELSE, "tests/ctl/test_pull.py pulls from a hub of its own"),
+    (r"make (deb|rpm)\b", ELSE, "minutes; tests/daemon/test_packages.py compares what is in them"),
+    (r"podman ", ELSE, "needs podman and its images"),
     (r"(echo .* \| )?sudo |journalctl ", ELSE, "needs systemd and root"),
     (r"curl -N .*chat/completions", RUN, ""),
     (r"curl -s .*/metrics", RUN, ""),

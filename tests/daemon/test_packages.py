@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""conf/packages and conf/apparmor hold what `make install` installs and what halod links
+to, so that a package of tomorrow does not lack a file. To build packages takes minutes:
+docs/operations.md has the commands. A tool that is not installed is skipped."""
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "http"))
+from halod import BUILDDIR, SRCDIR, Tap
+
+PACKAGES = os.path.join(SRCDIR, "conf", "packages")
+# What a distribution's own libraries and a sanitizer bring.
+EVERYWHERE = r"lib(c|m|gcc_s|stdc\+\+|asan|ubsan|tsan)\.so|ld-linux"
+
+
+def run(*argv):
+    p = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, timeout=120)
+    return p.returncode, p.stdout
+
+
+def read(*path):
+    with open(os.path.join(PACKAGES, *path), encoding="utf-8") as f:
+        return f.read()
+
+
+def installed(tmp):
+    """Every file of an installation, at its place in a package: below /usr and /etc. The
+    build stays as it was configured, so its own places are put right here."""
+    with open(os.path.join(BUILDDIR, "Makefile"), encoding="utf-8") as f:
+        prefix = re.search(r"(?m)^prefix = (.*)", f.read()).group(1).strip("/")
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
+    p = subprocess.run(["make", "-s", "-C", BUILDDIR, "install-data", "install-exec",
+                        "DESTDIR=" + tmp], env=env, stdin=subprocess.DEVNULL, text=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    assert p.returncode == 0, p.stdout
+    for path, _, names in os.walk(tmp):
+        for name in names:
+            place = os.path.relpath(os.path.join(path, name), tmp)
+            place = re.sub("^%s/" % re.escape(prefix), "usr/", place)
+            yield re.sub("^usr/etc/", "etc/", re.sub("^lib/", "usr/lib/", place))
+
+
+def test_debian(t, files):
+    wanted = []
+    for name in ("halod.install", "halod-data.install"):
+        wanted += read("debian", name).split()
+    # The rules install units where Debian has them, and the completions of zsh.
+    wanted += ["usr/lib/systemd/system"]
+    left = [f for f in files if not any(f.startswith(w + "/") for w in wanted)]
+    t.equal(left, [], "Debian's packages take every installed file")
+    unused = [w for w in wanted if not any(f.startswith(w + "/") for f in files)]
+    t.equal(unused, [], "and name no other folder")
+
+
+def test_rpm(t, files):
+    text = read("halod.spec")
+    macros = {"_sysconfdir": "etc", "_bindir": "usr/bin", "_datadir": "usr/share",
+              "_mandir": "usr/share/man", "_unitdir": "usr/lib/systemd/system",
+              "_sysusersdir": "usr/lib/sysusers.d", "_libdir": "usr/lib"}
+    lines = re.search(r"(?s)%files\n(.*)", text).group(1).splitlines()
+    wanted = [re.sub(r"%\{(\w+)\}", lambda m: macros[m.group(1)], line.split()[-1])
+              for line in lines if "%{_" in line and not line.startswith("%dir")]
+    left = [f for f in files if not any(fnmatch.fnmatch(f, w) or f.startswith(w + "/")
+                                        for w in wanted)]
+    t.equal(left, [], "the RPM takes every installed file")
+    unused = [w for w in wanted if w != "usr/lib/halod" and
+              not any(fnmatch.fnmatch(f, w) or f.startswith(w + "/") for f in files)]
+    t.equal(unused, [], "and names no other")
+    if shutil.which("rpmspec"):
+        code, said = run("rpmspec", "-P", os.path.join(PACKAGES, "halod.spec"))
+        t.ok(code == 0 and "%{_" not in said, "rpmspec reads it", said)
+    else:
+        t.skip("rpmspec is not installed")
+
+
+def test_container(t):
+    """The libraries of the second stage are those that the programs need."""
+    text = read("Containerfile")
+    stage = set(re.findall(r"\blib[a-z0-9.-]+", text[text.rindex("FROM"):]))
+    needed = set()
+    for program in ("halod", "haloctl", "haloctl-kernels"):
+        _, said = run("ldd", os.path.join(BUILDDIR, program))
+        direct = run("readelf", "-d", os.path.join(BUILDDIR, program))[1]
+        needed |= {path for name, path in re.findall(r"(\S+) => (/\S+)", said)
+                   if "[%s]" % name in direct and not re.match(EVERYWHERE, name)}
+    if not shutil.which("dpkg") or not re.search(
+            'VERSION_ID="?12"?', open("/etc/os-release").read()):
+        t.skip("the container is Debian 12's; its libraries cannot be looked up here")
+        return
+    packages = set()
+    for path in needed:
+        code, said = run("dpkg", "-S", os.path.realpath(path))
+        if code != 0:
+            code, said = run("dpkg", "-S", os.path.basename(os.path.realpath(path)))
+        packages |= {said.split(":")[0]} if code == 0 else {path}
+    t.ok(packages and packages <= stage, "the container has the libraries", packages - stage)
+
+
+def test_apparmor(t):
+    profile = os.path.join(SRCDIR, "conf", "apparmor", "halod")
+    parser = shutil.which("apparmor_parser", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+    if not parser:
+        t.skip("apparmor_parser is not installed")
+    else:
+        code, said = run(parser, "-Q", "-K", profile)
+        t.equal(code, 0, "apparmor_parser takes the profile: " + said.strip()[-200:])
+    with open(profile, encoding="utf-8") as f:
+        name = re.search(r"(?m)^profile (\w+) ", f.read()).group(1)
+    with open(os.path.join(SRCDIR, "systemd", "halod.service.in"), encoding="utf-8") as f:
+        t.ok("\nAppArmorProfile=-%s\n" % name in f.read(), "the unit names the profile")
+
+
+def main():
+    t = Tap()
+    tmp = tempfile.mkdtemp(prefix="halod-packages-")
+    try:
+        files = sorted(installed(tmp))
+        t.ok("usr/bin/halod" in files and "etc/halod/halod.conf" in files,
+             "make install installs", files)
+        test_debian(t, files)
+        test_rpm(t, files)
+    finally:
+        shutil.rmtree(tmp, ignore_errors=True)
+    test_container(t)
+    test_apparmor(t)
+    code, said = run("sh", "-n", os.path.join(PACKAGES, "debian", "halod.postrm"))
+    t.equal(code, 0, "the script at removal is a shell's " + said)
+    t.done()
+
+
+main()
