@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "engine/engine.h"
+#include "kv/past.h"
 #include "kv/spaces.h"
 #include "kv/states.h"
 
@@ -23,6 +24,7 @@ struct engine {
 	struct kvcache *kv;
 	struct spaces *spaces;  /* of kv */
 	struct states *states;  /* NULL: the model has no recurrent state */
+	struct past *past;      /* NULL: nothing is kept of sequences that end */
 	struct engine_disk *disk; /* NULL: nothing is kept on disk */
 	int checkpoint_every;
 	int n_ctx, max_seqs, max_batch_tok, max_pages_per_seq;
@@ -45,6 +47,7 @@ struct engine_seq {
 	 * writer: room must be reserved (and the page copied) before a step. */
 	bool tail_is_borrowed;
 	kvcache_prefix prefix;  /* of the full pages */
+	int n_found;            /* tokens whose pages were found when it began */
 	char *space;            /* its space of the cache, space_n bytes; NULL: everybody's */
 	size_t space_n;
 	/* Recurrent state after `length` tokens; -1: zeros. Shared with forks and
@@ -71,6 +74,8 @@ int engine_seq_capacity(const struct engine *e, const struct engine_seq *s);
 bool engine_seq_has_slot(struct engine *e, struct engine_seq *s);
 /* Decides where the states of a slice of n tokens are read, left and saved. */
 void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n);
+/* s ends: its tokens are remembered, to explain what later prompts miss. */
+void engine_miss_remember(struct engine *e, const struct engine_seq *s);
 /* After the step; has_run: it succeeded. Before engine_seq_append. */
 void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run);
 /* tokens (n) are in the cache now: note them, publish the pages they filled. */

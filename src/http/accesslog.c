@@ -47,6 +47,9 @@ static void add_call(struct buf *b, const struct conn *c)
 		 "\"cached_tokens\":%d,\"disk_tokens\":%d,\"output_tokens\":%d",
 		 log.is_stream ? "true" : "false", log.n_choices, s->n_prompt,
 		 s->n_cached, s->n_disk, s->n_output);
+	if (s->scheduled_us)
+		buf_addf(b, ",\"cache_miss\":\"%s\",\"cache_miss_at\":%d",
+			 miss_name(s->miss.reason), s->miss.at);
 	if (s->n_drafted)
 		buf_addf(b, ",\"draft_tokens\":%d,\"accepted_tokens\":%d", s->n_drafted,
 			 s->n_accepted);

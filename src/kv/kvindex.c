@@ -104,7 +104,8 @@ struct kvindex_file *kvindex_least(const struct kvindex *x, int64_t now_s)
 			continue;
 		of[n] = f;
 		items[n++] = (struct evict_item){.bytes = f->bytes, .first_tok = f->first_tok,
-						 .n_tok = f->n_tok, .used_s = f->used_s};
+						 .n_tok = f->n_tok, .state_tok = f->state_tok,
+						 .used_s = f->used_s};
 	}
 	/* is_seen: another file goes on from it. */
 	for (int i = 0; i < x->n_files; i++) {

@@ -231,7 +231,7 @@ static bool client_number(const struct client *c, const char *key, int i_choice,
 		{"done", c->n_last && c->failed.code == OK},
 		{"over", c->n_last}, {"started", c->i_started > 0},
 		{"progress", c->n_prefilled}, {"gap", (double)ch->max_gap_us},
-		{"cached", st->n_cached}, {"preempted", st->n_preempted},
+		{"cached", st->n_cached}, {"miss_at", st->miss.at}, {"preempted", st->n_preempted},
 		{"drafted", st->n_drafted}, {"accepted", st->n_accepted},
 		{"reasoning_tok", st->n_reasoning},
 		{"queued_us", (double)(st->scheduled_us - st->arrival_us)},
@@ -256,6 +256,8 @@ static const char *client_string(const struct client *c, const char *key, int i)
 		return finish_name(ch->finish);
 	if (!strcmp(key, "stop"))
 		return ch->stop;
+	if (!strcmp(key, "miss"))
+		return miss_name(c->stats.miss.reason);
 	if (!strcmp(key, "fail"))
 		return status_name(c->failed.code);
 	if (!strcmp(key, "refused"))

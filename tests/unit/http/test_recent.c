@@ -140,8 +140,8 @@ static void test_saved(void)
 	struct recent_row x = row(0, 5, 0, 1);
 	x.stats.n_cached = 99; /* one token behind a long prefix: 5 ms */
 	add(r, x);
-	is_near(recent_row(r, 0, 0)->cache_saved_ms, 99 * 105 / 51.0, 1e-9,
-		"at the mean cost of all tokens");
+	is_near(recent_row(r, 0, 0)->cache_saved_ms, 99 * 5005 / 2501.0, 1e-9,
+		"at what fits both prompts best: the long one says it");
 	x = row(0, 5, 120, 19);
 	x.stats.n_drafted = 8;
 	x.stats.n_accepted = 6; /* 18 tokens in 12 steps of 10 ms */
