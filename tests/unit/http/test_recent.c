@@ -110,6 +110,11 @@ static void test_buckets(void)
 	is_int(recent_quantiles(r, now, RECENT_TTFT).n, 1, "what is older is not");
 	recent_bucket(r, now, 0, &b);
 	is_int(b.n_requests, 0, "nor does it come back when the ring is round");
+	add(r, row(0, 30, 0, 2));
+	recent_bucket(r, now, 0, &b);
+	ok(b.n_requests == 1 && b.n_output == 2 && b.most.n_running == 0,
+	   "its bucket is used again, empty");
+	is_int(recent_quantiles(r, now, RECENT_TTFT).n, 2, "and counts");
 	now += 1000 * BUCKET;
 	is_int(recent_quantiles(r, now, RECENT_TTFT).n, 0, "after a long silence");
 	recent_destroy(r);
