@@ -394,8 +394,10 @@ static void read_on(struct engine *e, struct engine_fetch *f)
 		f->read = kvdisk_read_begin(e->disk->d, &f->p, f->at, n, state);
 }
 
-struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p)
+struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p,
+					bool *out_has_asked)
 {
+	*out_has_asked = true;
 	if (!e->disk)
 		return NULL;
 	struct engine_fetch *f = xcalloc(1, sizeof *f);
@@ -409,9 +411,11 @@ struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_pr
 	f->before = spaces_root(e->spaces, p->space);
 	int useful = hold_known(e, f);
 	look_at_disk(e, f, useful);
-	if (!f->is_over)
+	if (!f->is_over && kvcache_available(e->kv) < f->end - f->at + e->max_seqs + 1)
+		*out_has_asked = false;
+	else if (!f->is_over)
 		read_on(e, f);
-	if (!f->is_over)
+	if (*out_has_asked && !f->is_over)
 		return f;
 	engine_fetch_end(e, f);
 	return NULL;

@@ -54,6 +54,9 @@ struct engine_seq {
 	 * checkpoints until a step; where room is reserved and it is shared, `next` is the
 	 * slot that the step leaves it in. */
 	int32_t state, next;
+	/* Where a step with guesses leaves the state behind all of them, while `next` is the
+	 * state before the first; -1: not reserved. */
+	int32_t ahead;
 	bool is_lost;           /* a step failed after it began to change the state */
 	int32_t save;           /* slot that this step saves to, -1: none … */
 	int save_length;        /* … when the sequence has so many tokens */
@@ -63,7 +66,9 @@ struct engine_seq {
 	int checkpoint_every;   /* so many tokens apart they stay … */
 	int turn_at, n_prompt;  /* … and at these two ends of pages; 0: none */
 	uint64_t step_no;       /* last step it was in */
-	int n_draft;            /* guesses of that step which may still be confirmed */
+	int n_draft;            /* guesses of that step which may still be confirmed … */
+	int draft_seq;          /* … its index in that step … */
+	int32_t draft_tok;      /* … and the first guess among the tokens */
 	int32_t pages[];        /* (max_pages_per_seq) */
 };
 
@@ -76,6 +81,10 @@ bool engine_seq_has_slot(struct engine *e, struct engine_seq *s);
 void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n);
 /* s ends: its tokens are remembered, to explain what later prompts miss. */
 void engine_miss_remember(struct engine *e, const struct engine_seq *s);
+/* The same for a slice with guesses, n tokens before the first of them. */
+void engine_seq_plan_draft(struct engine *e, struct engine_seq *s, int n);
+/* Brings the state behind the first n guesses of the last step. Before engine_seq_append. */
+void engine_seq_keep_guesses(struct engine *e, struct engine_seq *s, int n);
 /* After the step; has_run: it succeeded. Before engine_seq_append. */
 void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run);
 /* tokens (n) are in the cache now: note them, publish the pages they filled. */

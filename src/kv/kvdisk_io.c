@@ -166,10 +166,19 @@ static int64_t change_of(const struct kvdisk *d)
 	return fstat(d->fd, &st) == 0 ? file_time_ns(&st) : 0;
 }
 
+/* Lock held. Bytes of the files that are there, without those that wait to be written. */
+static int64_t written(const struct kvdisk *d)
+{
+	int64_t sum = 0;
+	for (int i = 0; i < d->index.n_files; i++)
+		sum += d->index.files[i]->is_pending ? 0 : d->index.files[i]->bytes;
+	return sum;
+}
+
 /* Lock held. */
 static void publish(const struct kvdisk *d)
 {
-	metric_set(METRIC_KV_DISK_BYTES, (double)d->index.bytes);
+	metric_set(METRIC_KV_DISK_BYTES, (double)written(d));
 	metric_set(METRIC_KV_DISK_FILES, d->index.n_files);
 	metric_set(METRIC_KV_DISK_QUEUED, (double)d->queued);
 }
@@ -271,8 +280,7 @@ static bool make_room(struct kvdisk *d, int64_t bytes)
 					(double)bytes + (double)v.f_blocks *
 							(double)v.f_frsize / 20;
 		pthread_mutex_lock(&d->lock);
-		/* The run to be written is counted in it already. */
-		bool fits = d->index.bytes <= d->o.limit && !is_tight;
+		bool fits = written(d) + bytes <= d->o.limit && !is_tight;
 		struct kvindex_file *f = fits ? NULL
 					      : kvindex_least(&d->index, clock_wall_s());
 		if (f) {

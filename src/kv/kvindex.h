@@ -33,7 +33,6 @@ struct kvindex {
 	uint32_t n_buckets;
 	struct kvindex_file **files;
 	int n_files, cap_files;
-	int64_t bytes; /* of all files */
 };
 
 void kvindex_init(struct kvindex *x);

@@ -601,8 +601,8 @@ int main(int argc, char **argv)
 	}
 	test_prefix(dir);
 	test_fork(dir);
-	static const char *const others[] = {"qwen3next", "qwen35", "gptoss", "deepseekv3-yarn",
-					     "gemma3"};
+	static const char *const others[] = {"qwen3next", "qwen35", "lfm2", "gptoss",
+					     "deepseekv3-yarn", "gemma3", "lfm2moe"};
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char name[200], other[1024];
 		snprintf(name, sizeof name, "tests/golden/models/%s", others[i]);
@@ -615,7 +615,7 @@ int main(int argc, char **argv)
 			test_batches(other, sets[j]);
 		}
 		test_fork(other);
-		if (i < 2) /* with a state instead of a cache */
+		if (i < 3) /* with a state instead of a cache */
 			test_long(other);
 	}
 	test_families();
