@@ -45,8 +45,8 @@ struct schedule {
 	int32_t *first, *from, *to, *save, *save_at;
 };
 
-/* Sequence b has the slots 3b (found), 3b + 1 (left) and 3b + 2 (saved); every other
- * one is left where it was found. */
+/* Sequence b has the slots 3b (found), 3b + 1 (left) and 3b + 2 (saved). Every other one
+ * is left where it was found; the third one is saved there. */
 static struct schedule plan(struct kernel_test *kt, const struct lives *l)
 {
 	struct schedule s = {0};
@@ -62,7 +62,7 @@ static struct schedule plan(struct kernel_test *kt, const struct lives *l)
 	for (int32_t b = 0; b < s.n_seq; b++) {
 		s.from[b] = l->seq[b].has_state ? SLOTS_EACH * b : -1;
 		s.to[b] = SLOTS_EACH * b + (b % 2 ? 0 : 1);
-		s.save[b] = l->seq[b].save < 0 ? -1 : SLOTS_EACH * b + 2;
+		s.save[b] = l->seq[b].save < 0 ? -1 : SLOTS_EACH * b + (b == 2 ? 0 : 2);
 		s.save_at[b] = s.n_tok + l->seq[b].save;
 		s.n_tok += l->seq[b].n;
 		s.first[b + 1] = s.n_tok;
