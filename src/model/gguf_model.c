@@ -155,6 +155,12 @@ static const struct name {
 	{"ssm_a", "linear_attn.A_log"},
 	{"ssm_norm", "linear_attn.norm"},
 	{"ssm_out", "linear_attn.out_proj"},
+	{"nextn.eh_proj", "eh_proj"},
+	{"nextn.enorm", "enorm"},
+	{"nextn.hnorm", "hnorm"},
+	{"nextn.shared_head_norm", "shared_head.norm"},
+	{"nextn.shared_head_head", "shared_head.head"},
+	{"nextn.embed_tokens", "embed_tokens"},
 }, tops[] = {
 	{"token_embd", "model.embed_tokens"},
 	{"output_norm", "model.norm"},
