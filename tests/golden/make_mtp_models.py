@@ -23,7 +23,7 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
-from make_hf_models import BASE, DELTA, EXPERTS, GOLDEN, MLA, MROPE, randomize
+from make_hf_models import BASE, DELTA, EXPERTS, GOLDEN, MLA, MROPE, case, randomize
 
 HYBRID = {**DELTA, **MROPE, "num_hidden_layers": 3,
           "layer_types": ["linear_attention", "full_attention", "full_attention"]}
@@ -160,6 +160,11 @@ def make(i, name):
     with open(os.path.join(folder, "mtp.json"), "w") as f:
         json.dump({"reference": "tests/golden/make_mtp_models.py", "text": text,
                    "behind": found}, f)
+    cases = [case(model, torch.randint(0, 500, (n,), generator=rng).tolist(), 12)
+             for n in (1, 60)]
+    with open(os.path.join(folder, "reference.json"), "w") as f:
+        json.dump({"model": name, "reference": "tests/golden/make_mtp_models.py",
+                   "cases": cases}, f)
     size = sum(os.path.getsize(os.path.join(folder, x)) for x in os.listdir(folder))
     print("%s: %d KB, transformers %s" % (folder, size // 1024, hf.__version__))
 
