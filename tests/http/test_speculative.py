@@ -4,9 +4,14 @@
 one that guesses nothing, to the last bit of every log-probability, for models of each kind
 and with what else a request may ask for."""
 import os
+import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 from halod import BUILDDIR, MODEL, SRCDIR, Halod, Tap
+
+sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
+import gguf_file  # noqa: E402
 
 GOLDEN = os.path.join(SRCDIR, "tests/golden/models")
 FIBERS = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
@@ -128,6 +133,20 @@ def test_mtp(t, few):
         t.equal(list(pool.map(lambda v: said(auto, v), asked)), want,
                 "auto with both: four requests at once")
     t.equal((off.stop(), auto.stop()), (0, 0), "both end well")
+    config = gguf_file.read_json(model, "config.json")
+    tensors = gguf_file.hybrid_tensors(config, gguf_file.load(model), "\0")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "m.gguf")
+        gguf_file.write(path, gguf_file.model_keys(config) +
+                        gguf_file.tokenizer_keys(model, 512), tensors)
+        # Its tokens are the folder's, so its guesses must be as often right.
+        on = both(t, "GGUF", dict(enumerate(asked[:6])), "mtp", model=path)
+        same = Halod(model=model, speculative="mtp")
+        t.equal([said(same, v) for v in asked[:6]], want[:6], "the folder again")
+        t.ok(numbers(on)[2] > 100, "GGUF: many guesses were right", numbers(on))
+        t.equal(numbers(on), numbers(same), "as many as of the folder's")
+        same.stop()
+        on.stop()
     d = Halod(speculative="mtp")
     d.wait_log("speculative = mtp: the model has no layer that guesses")
     t.equal(d.stop(), 0, "a model without such a layer is told of")
