@@ -62,6 +62,8 @@ enum status engine_create_with(const struct engine_graph *g,
 	e->checkpoint_every = o->checkpoint_every ? o->checkpoint_every : 512;
 	if (st == OK)
 		e->spaces = spaces_create(e->kv);
+	if (st == OK && o->prefix_cache)
+		e->past = past_create();
 	if (st == OK && g->n_states)
 		st = states_create(g->n_states, &e->states);
 	if (st == OK)
@@ -89,6 +91,7 @@ void engine_destroy(struct engine *e)
 	engine_disk_close(e);
 	if (e->graph.destroy)
 		e->graph.destroy(e->graph.ctx);
+	past_destroy(e->past);
 	spaces_destroy(e->spaces);
 	kvcache_destroy(e->kv);
 	states_destroy(e->states);

@@ -17,6 +17,7 @@
  */
 #pragma once
 #include "backend/backend.h"
+#include "kv/miss.h"
 
 struct engine;
 struct engine_seq;
@@ -113,7 +114,7 @@ struct engine_graph {
 	void (*watch_routers)(void *ctx, engine_watch_fn fn, void *fn_ctx);
 };
 
-/* Hears of each weight that is on the device, packed or uploaded: bytes of the files so
+/* Hears of each weight matrix on the device, packed or uploaded: bytes of the files so
  * far, and in total. fn NULL: nobody listens. */
 struct load_watch {
 	void (*fn)(void *ctx, int64_t done, int64_t total);
@@ -196,10 +197,14 @@ struct engine_prompt {
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);
 /* What the disk has of a prompt that memory lacks (engine_disk.c). Begins to read it, beside
- * other steps. NULL: nothing. Call step between steps as long as it returns true; then
+ * other steps. NULL: nothing, or (*out_has_asked is false) not while there are so few pages.
+ * Call step between steps as long as it returns true; then
  * create the sequence, then end, which returns the tokens that were read. */
-struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p);
+struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p,
+					bool *out_has_asked);
 bool engine_fetch_step(struct engine *e, struct engine_fetch *f);
+/* The disk is too slow: no other fetch begins until it has answered. End comes next. */
+void engine_fetch_give_up(struct engine *e, const struct engine_fetch *f);
 int engine_fetch_end(struct engine *e, struct engine_fetch *f); /* NULL is fine */
 /* Between steps: copy pages that sequences have left, about so many bytes, for the writer.
  * True: there is more to copy. */
@@ -207,6 +212,14 @@ bool engine_disk_work(struct engine *e, size_t max_bytes);
 /* fn is called, by another thread, when a fetch can go on. */
 void engine_set_on_disk(struct engine *e, void (*fn)(void *ctx), void *ctx);
 int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
+/* Why s, which was just created for p, knows no more of it. */
+struct engine_miss {
+	struct miss miss;
+	const int32_t *other; /* (n_other) the history that is most alike; NULL: none. Valid */
+	int n_other;          /* until a sequence is destroyed */
+};
+void engine_seq_miss(struct engine *e, const struct engine_seq *s,
+		     const struct engine_prompt *p, struct engine_miss *out);
 /* How many of the next n tokens a slice should take, so that a state is kept before the
  * user's last words. Without recurrent state: all. */
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);

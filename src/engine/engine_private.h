@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "engine/engine.h"
+#include "kv/past.h"
 #include "kv/spaces.h"
 #include "kv/states.h"
 
@@ -24,6 +25,7 @@ struct engine {
 	struct kvcache *kv;
 	struct spaces *spaces;  /* of kv */
 	struct states *states;  /* NULL: the model has no recurrent state */
+	struct past *past;      /* NULL: nothing is kept of sequences that end */
 	struct engine_disk *disk; /* NULL: nothing is kept on disk */
 	int checkpoint_every;
 	int n_ctx, max_seqs, max_batch_tok, max_pages_per_seq;
@@ -48,6 +50,7 @@ struct engine_seq {
 	 * writer: room must be reserved (and the page copied) before a step. */
 	bool tail_is_borrowed;
 	kvcache_prefix prefix;  /* of the full pages */
+	int n_found;            /* tokens whose pages were found when it began */
 	char *space;            /* its space of the cache, space_n bytes; NULL: everybody's */
 	size_t space_n;
 	/* Recurrent state after `length` tokens; -1: zeros. Shared with forks and
@@ -82,6 +85,8 @@ int engine_seq_capacity(const struct engine *e, const struct engine_seq *s);
 bool engine_seq_has_slot(struct engine *e, struct engine_seq *s);
 /* Decides where the states of a slice of n tokens are read, left and saved. */
 void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n);
+/* s ends: its tokens are remembered, to explain what later prompts miss. */
+void engine_miss_remember(struct engine *e, const struct engine_seq *s);
 /* The same for a slice with guesses, n tokens before the first of them. */
 void engine_seq_plan_draft(struct engine *e, struct engine_seq *s, int n);
 /* Brings the state behind the first n guesses of the last step. Before engine_seq_append. */

@@ -111,6 +111,7 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
 			state = found;
 		}
 	}
+	s->n_found = s->length;
 	if (e->states)
 		cut_to_checkpoint(e, s, n_known, known, state);
 	e->stats.prefix_query_tok += n;
@@ -360,6 +361,7 @@ void engine_seq_destroy(struct engine *e, struct engine_seq *s)
 	if (!s)
 		return;
 	engine_disk_keep(e, s);
+	engine_miss_remember(e, s);
 	/* Last to first: see kvcache.c on the order of eviction. */
 	for (int i = s->n_pages - 1; i >= 0; i--)
 		kvcache_release(e->kv, s->pages[i]);

@@ -508,7 +508,8 @@ enum status graph_replay(void *ctx, const struct engine_replay *r)
 	RUN(copy_words, .n = GRAPH_REPLAY_IDS, .x = g->ids_host + at, .y = g->ids + at);
 	for (int i = 0; i < g->c->n_layers && st == OK; i++)
 		if (g->c->is_linear[i])
-			st = mixer_delta_replay(g, &g->layers[i], r, &where, fail);
+			st = g->arch->linear_mixer->replay(g, &g->layers[i], r, &where,
+							   fail);
 	return st;
 }
 
@@ -606,7 +607,8 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		.n_out = limits->gives_rows ? g->c->d_model : 0,
 		.n_states = limits->n_states, .few_tok = b->few_tok,
 		.forward = forward, .destroy = destroy,
-		.copy_page = copy_page, .move = graph_move, .replay = graph_replay,
+		.copy_page = copy_page, .move = graph_move,
+		.replay = arch->linear_mixer && arch->linear_mixer->replay ? graph_replay : NULL,
 		.page_bytes = graph_move_bytes(g, false),
 		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = fetch,
 		.guess = limits->mtp ? guess : NULL, .watch_routers = watch_routers};

@@ -7,7 +7,7 @@
  *   graph_load.c     weights by their names
  *   mixer_attention  attention over keys and values of heads
  *   mixer_mla        attention over a compressed key (DeepSeek)
- *   mixer_delta      a gated delta net, with a state instead of a cache
+ *   mixer_delta      a gated delta net, with a state instead of a cache; mixer_conv alike
  *   mlp              dense, or experts chosen by a router, or both
  *   mtp              the layer that guesses
  *   engine_watch.c   shows a caller what the routers chose
@@ -138,10 +138,6 @@ int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arc
 
 /* engine_graph.replay of a graph. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);
-/* Its step: ids.first_tok and ids.states are of that one sequence. */
-enum status mixer_delta_replay(struct graph *g, const struct layer *l,
-			       const struct engine_replay *r, const struct graph_ids *ids,
-			       struct fail *fail) MUST_USE;
 
 /* engine_graph.move of a graph, and the bytes of one page or state. */
 enum status graph_move(void *ctx, const struct engine_move *m);
@@ -247,8 +243,13 @@ struct mixer {
 	enum status (*alloc)(struct graph *g, struct fail *fail);
 	enum status (*run)(struct graph *g, const struct layer *l,
 			   const struct graph_step *s, struct fail *fail);
+	/* engine_graph.replay in a layer with a state; ids.first_tok and ids.states are of
+	 * that one sequence. NULL: its state cannot go back, so there are no guesses. */
+	enum status (*replay)(struct graph *g, const struct layer *l,
+			      const struct engine_replay *r, const struct graph_ids *ids,
+			      struct fail *fail);
 };
-extern const struct mixer mixer_attention, mixer_mla, mixer_delta;
+extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv;
 
 /* Names of tensors differ: "mlp.gate" or "mlp.router"; "mlp.shared_expert(s)". */
 struct mlp_names {

@@ -158,4 +158,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 						      NORM_MIXER_POST}, fail);
 }
 
-const struct mixer mixer_attention = {load, alloc, run};
+const struct mixer mixer_attention = {load, alloc, run, NULL};

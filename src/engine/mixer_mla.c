@@ -165,4 +165,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 			 fail);
 }
 
-const struct mixer mixer_mla = {load, alloc, run};
+const struct mixer mixer_mla = {load, alloc, run, NULL};

@@ -189,6 +189,9 @@ def main():
         drafts, guesses, right = numbers(on)
         t.ok(0 < right < guesses, name + ": some guesses were right", numbers(on))
         on.stop()
+    on = both(t, "lfm2", few, model=os.path.join(GOLDEN, "lfm2"))
+    t.equal(numbers(on), [0, 0, 0], "lfm2: its state cannot go back, so nothing is guessed")
+    on.stop()
     test_mtp(t, few | RESUMED)
     for name in ON_FIBERS if os.path.exists(FIBERS) else ():
         on = both(t, name + " on fibers", {"two tokens only": raw(
