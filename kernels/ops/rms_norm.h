@@ -16,6 +16,7 @@ struct rms_norm_args {
 	const void *add;     /* (T, D) act, added to x first; or NULL */
 	const float *weight; /* (D) f32 */
 	void *y;             /* (T, D) act; NULL if sum is given */
+	int32_t y_pitch;     /* elements from a row of y to the next; 0: D */
 	float *sum;          /* (T, D) f32, a different array than x; or NULL */
 };
 

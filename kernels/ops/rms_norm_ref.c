@@ -7,7 +7,8 @@ void rms_norm_ref(const struct rms_norm_args *a)
 {
 	for (int32_t t = 0; t < a->n_tok; t++) {
 		size_t row = (size_t)t * (size_t)a->dim;
-		float *x = a->x + row, *y = a->y ? (float *)a->y + row : NULL;
+		size_t out = (size_t)t * (size_t)(a->y_pitch ? a->y_pitch : a->dim);
+		float *x = a->x + row, *y = a->y ? (float *)a->y + out : NULL;
 		const float *add = a->add ? (const float *)a->add + row : NULL;
 		double squares = 0;
 		for (int32_t d = 0; d < a->dim; d++) {

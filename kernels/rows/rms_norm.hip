@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/rms_norm.h
- * LAYOUT    x (T, D) f32; add, y (T, D) f16; weight (D) f32
+ * LAYOUT    x (T, D) f32; add, y (T, D) f16, y perhaps within wider rows; weight (D) f32
  * GEOMETRY  one workgroup of RMS_NORM_THREADS a token, eight neighbouring elements a
  *           thread; LDS 4 bytes a wave
  * PRECISION squares summed in f32 as in rms_norm_row.h; y rounded once, to infinity
@@ -16,10 +16,11 @@
 
 KERNEL(RMS_NORM_THREADS)
 void rms_norm_kernel(int32_t dim, float eps, float *x, const uint16_t *add,
-		     const float *weight, uint16_t *y)
+		     const float *weight, uint16_t *y, int32_t y_pitch)
 {
 	LDS(float, part, RMS_NORM_WAVES);
 	size_t row = (size_t)group_index_x() * (size_t)dim;
+	size_t out = (size_t)group_index_x() * (size_t)y_pitch;
 	int32_t first = (int32_t)thread_index() * 8;
 	for (int32_t at = first; add && at < dim; at += RMS_NORM_THREADS * 8)
 		for (int32_t i = at; i < at + 8 && i < dim; i++)
@@ -28,14 +29,14 @@ void rms_norm_kernel(int32_t dim, float eps, float *x, const uint16_t *add,
 	rms_norm_hold<RMS_NORM_THREADS>(x + row, dim, &held);
 	float scale = rms_norm_scale<RMS_NORM_THREADS>(held, x + row, dim, eps, part);
 	for (int32_t at = first; at < dim; at += RMS_NORM_THREADS * 8) {
-		if (dim % 8 == 0) {
+		if (dim % 8 == 0 && y_pitch % 8 == 0) {
 			rms_norm_8 in = rms_norm_load(x + row, at, dim);
-			*(u32x4 *)(y + row + (size_t)at) = rms_norm_piece(
+			*(u32x4 *)(y + out + (size_t)at) = rms_norm_piece(
 				in, rms_norm_load(weight, at, dim), scale);
 			continue;
 		}
 		for (int32_t i = at; i < at + 8 && i < dim; i++)
-			y[row + (size_t)i] =
+			y[out + (size_t)i] =
 				rms_norm_one(x[row + (size_t)i], scale, weight[i]);
 	}
 }

@@ -264,9 +264,14 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .prefix_cache = c->prefix_cache,
 				 .n_checkpoints = (int)c->state_checkpoints,
 				 .load = {on_weights, (void *)o},
+				 .mtp = strcmp(c->speculative, "auto") == 0 ||
+					strcmp(c->speculative, "mtp") == 0,
 				 .kv_dir = o->plan->kv_dir,
 				 .kv_disk_limit = c->kv_disk_limit};
 	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
+	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_guess(b->engine))
+		log_warn("speculative = mtp: the model has no layer that guesses, so nothing "
+			 "is drafted. Set it to auto or lookup.");
 	if (s == OK && c->profile) {
 		/* A GPU's measured step is not a replayed graph. */
 		b->profile = profile_create(b->model->config.n_layers,
@@ -328,7 +333,8 @@ static enum status decode_one(struct engine *e, int32_t token, struct fail *fail
 static enum sched_draft draft_of(const char *name)
 {
 	return strcmp(name, "off") == 0	     ? SCHED_DRAFT_OFF
-	       : strcmp(name, "lookup") == 0 ? SCHED_DRAFT_ALWAYS
+	       : strcmp(name, "lookup") == 0 ? SCHED_DRAFT_LOOKUP
+	       : strcmp(name, "mtp") == 0    ? SCHED_DRAFT_MTP
 					     : SCHED_DRAFT_AUTO;
 }
 

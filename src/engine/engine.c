@@ -25,7 +25,7 @@ static enum status batch_alloc(struct engine *e)
 {
 	size_t t = (size_t)e->max_batch_tok, b = (size_t)e->max_seqs;
 	const struct step_counts counts = {
-		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
+		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b, .n_mtp = t,
 		.n_page = b * (size_t)e->max_pages_per_seq}, *c = &counts;
 	int32_t *p = calloc(step_ids_words(c) + b, sizeof *p);
 	if (!p)
@@ -226,11 +226,17 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->position[t] = pos;
 		arrays->seq_of[t] = i_seq;
 		arrays->slot[t] = s->seq->pages[pos / size] * size + pos % size;
+		arrays->hidden[t] = ENGINE_HIDDEN_ROWS + MAX(t - 1, 0);
 		if (i < s->n - s->n_logits)
 			continue;
 		arrays->inv_t[b->n_logit_rows] = s->inv_t > 0 ? s->inv_t : 1;
 		arrays->logit_rows[b->n_logit_rows++] = t;
 	}
+	/* Of a slice's first token it is known where the last step had the token before it.
+	 * Else its own stands in. */
+	arrays->hidden[b->n_tok] = s->seq->hidden_step_no + 1 == e->step_no
+					   ? s->seq->hidden_row
+					   : ENGINE_HIDDEN_ROWS + b->n_tok;
 	if (e->states) {
 		struct engine_seq *seq = s->seq;
 		int n_sure = s->n - s->n_draft;
@@ -280,6 +286,10 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 		const struct engine_slice *s = &slices[i];
 		engine_seq_append(e, s->seq, s->tokens, s->n - s->n_draft);
 		s->seq->n_draft = s->n_draft;
+		bool has_row = s->n_logits > s->n_draft &&
+			       e->batch.n_logit_rows <= ENGINE_HIDDEN_ROWS;
+		s->seq->hidden_row = e->logits_before[i] + s->n_logits - 1 - s->n_draft;
+		s->seq->hidden_step_no = has_row ? e->step_no : HIDDEN_NONE;
 	}
 	return OK;
 }
@@ -299,6 +309,7 @@ void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *t
 	if (e->states)
 		engine_seq_keep_guesses(e, s, n);
 	engine_seq_append(e, s, tokens, n);
+	s->hidden_row += n;
 	s->n_draft = 0;
 }
 

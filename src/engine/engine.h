@@ -41,6 +41,15 @@ struct engine_batch {
 	int n_logit_rows;
 	bool has_guesses; /* some of the tokens are guesses: replay may follow */
 	struct seq_states states; /* (B) each; only where the graph has n_states */
+	/* (T) where the hidden state before the token is (enum engine_hidden); only where the
+	 * graph has guess. */
+	const int32_t *hidden;
+};
+
+/* Hidden states that a graph with guess keeps: of the rows of logits of the last forward,
+ * then of all its tokens, then of the rows of the last guess. */
+enum engine_hidden {
+	ENGINE_HIDDEN_ROWS = 64, /* of the first and the last kind at most */
 };
 
 /* Sees what the router of layer i_layer chose for the tokens of a step, all of it in host
@@ -84,6 +93,11 @@ struct engine_graph {
 	 * written them. Valid until the next forward. */
 	const struct logits_top *(*top)(void *ctx);
 	enum status (*fetch)(void *ctx, int32_t i, float *logits);
+	/* Guess the token behind each token of b, one of each sequence, from its hidden state:
+	 * ids (B). At most ENGINE_HIDDEN_ROWS. It takes the place of the last forward's logits.
+	 * NULL: the model has no layer for it (enum model_mtp), or it was not asked for. */
+	enum status (*guess)(void *ctx, const struct engine_batch *b, int32_t *ids,
+			     struct fail *fail);
 	void (*destroy)(void *ctx);
 	/* Copy a page's keys and values in every layer, after the forwards before it
 	 * and before those after it. NULL: the graph keeps none. */
@@ -123,6 +137,7 @@ struct engine_opts {
 	/* A row of the last norm (D) stands in place of each row of logits. The output
 	 * head is not loaded. For models that give embeddings. */
 	bool gives_rows;
+	bool mtp; /* load the layer that guesses (enum model_mtp), if the model has one */
 	/* Folder where pages and states are kept for later, and its bytes at most. NULL or
 	 * "": none. Where it is of no use a warning says why. */
 	const char *kv_dir;
@@ -241,6 +256,20 @@ int engine_draft_room(const struct engine *e);
  * cache. A recurrent state is taken through them now. Call it before the next step. */
 void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens,
 			int n);
+/* What the model's own layer guesses behind the newest token of a sequence, which is not in
+ * the cache. The last step had the token before it, with a row of logits. */
+enum { ENGINE_GUESS_MAX = 3 };
+struct engine_guess {
+	struct engine_seq *seq; /* with room for n tokens (engine_seq_reserve_draft) */
+	int32_t token;          /* the newest */
+	int n;                  /* wanted, at most ENGINE_GUESS_MAX */
+	int32_t *out;           /* (n) */
+	int n_out;              /* guessed; 0: nothing is known of the sequence */
+};
+bool engine_can_guess(const struct engine *e);
+/* After it the logits of the last step are gone. E_BACKEND. */
+enum status engine_guess(struct engine *e, struct engine_guess *g, int n,
+			 struct fail *fail) MUST_USE;
 /* Logits (n_logits, V) of slice i of the last step, oldest token first; valid until
  * the next step. They may have to come from the device: NULL when it failed, which the
  * next step will say. */

@@ -81,12 +81,14 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 				  .max_seqs = o->max_seqs,
 				  .max_batch_tok = o->max_batch_tok,
 				  .gives_rows = o->gives_rows,
+				  .mtp = o->mtp && m->config.mtp && !o->gives_rows,
 				  .load = o->load};
+	int64_t n_kv = model_kv_numbers(&m->config) +
+		       (l->mtp ? model_layer_kv_numbers(&m->config) : 0);
 	struct memory_need need = {
-		.weights = model_weight_bytes(m),
+		.weights = model_weight_bytes(m) + (l->mtp ? model_mtp_bytes(m) : 0),
 		.scratch = graph_measure(m, b, arch, l),
-		.page = model_kv_numbers(&m->config) * (int64_t)dtype_bytes(b->kv_type) *
-			o->page_size};
+		.page = n_kv * (int64_t)dtype_bytes(b->kv_type) * o->page_size};
 	l->n_states = has_states ? o->max_seqs + n_checkpoints(o) : 0;
 	need.states = graph_measure(m, b, arch, l) - need.scratch;
 	struct backend_memory memory;

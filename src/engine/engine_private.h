@@ -11,6 +11,7 @@
 /* The arrays of struct engine_batch, for their one writer: step_ids.h, and n_ctx. */
 struct batch_arrays {
 	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
+	int32_t *hidden;            /* (max_batch_tok) */
 	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
 	float *inv_t;               /* (max_batch_tok) */
 	int32_t *n_ctx, *first_tok; /* (max_seqs), (max_seqs + 1) */
@@ -39,6 +40,8 @@ struct engine {
 	uint64_t step_no;
 	struct engine_stats stats;
 };
+
+#define HIDDEN_NONE UINT64_MAX
 
 struct engine_seq {
 	int length;             /* tokens in the cache */
@@ -69,6 +72,9 @@ struct engine_seq {
 	int n_draft;            /* guesses of that step which may still be confirmed … */
 	int draft_seq;          /* … its index in that step … */
 	int32_t draft_tok;      /* … and the first guess among the tokens */
+	/* The row of logits of step hidden_step_no behind its last token in the cache. */
+	int32_t hidden_row;
+	uint64_t hidden_step_no; /* HIDDEN_NONE: not known */
 	int32_t pages[];        /* (max_pages_per_seq) */
 };
 

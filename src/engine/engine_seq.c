@@ -53,6 +53,7 @@ static struct engine_seq *seq_alloc(const struct engine *e)
 		   sizeof(int32_t) * (size_t)e->max_pages_per_seq;
 	struct engine_seq *s = xcalloc(1, n);
 	s->state = s->next = s->save = s->ahead = -1;
+	s->hidden_step_no = HIDDEN_NONE;
 	return s;
 }
 
@@ -217,6 +218,8 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 	fork->space_n = s->space_n;
 	fork->state = fork->next = s->state;
 	fork->is_lost = s->is_lost;
+	fork->hidden_row = s->hidden_row;
+	fork->hidden_step_no = s->hidden_step_no;
 	fork->checkpoint_length = fork->kept_length = s->length;
 	fork->checkpoint_every = s->checkpoint_every;
 	if (fork->state >= 0)

@@ -48,8 +48,9 @@ static enum status put_as_is(struct graph *g, struct fail *fail)
 
 static const struct mixer *mixer_of(const struct graph *g, int i_layer)
 {
-	return g->c->is_linear && g->c->is_linear[i_layer] ? g->arch->linear_mixer
-							   : g->arch->mixer;
+	bool is_linear = g->c->is_linear && i_layer < g->c->n_layers &&
+			 g->c->is_linear[i_layer];
+	return is_linear ? g->arch->linear_mixer : g->arch->mixer;
 }
 
 /* --- loading and memory ----------------------------------------------------------- */
@@ -87,14 +88,14 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		st = graph_load_head(g, head, fail);
 	if (st == OK)
 		st = put_as_is(g, fail);
-	for (int i = 0; i < c->n_layers && st == OK; i++) {
+	for (int i = 0; i < graph_n_layers(g) && st == OK; i++) {
 		st = load_norms(g, i, fail);
 		if (st == OK)
 			st = mixer_of(g, i)->load(g, i, fail);
 		if (st == OK)
 			st = mlp_load(g, i, &g->arch->mlp, fail);
 	}
-	return st;
+	return st == OK ? mtp_load(g, fail) : st;
 }
 
 static size_t ids_count(const struct graph *g)
@@ -105,6 +106,7 @@ static size_t ids_count(const struct graph *g)
 	size_t n_replay = g->limits.n_states ? b * GRAPH_REPLAY_IDS : 0;
 	return n_replay + n_scale + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
+		.n_mtp = g->limits.mtp ? t : 0,
 		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
 }
 
@@ -160,7 +162,9 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 		st = g->arch->mixer->alloc(g, fail);
 	if (st == OK && c->n_linear)
 		st = g->arch->linear_mixer->alloc(g, fail);
-	return st == OK ? mlp_alloc(g, fail) : st;
+	if (st == OK)
+		st = mlp_alloc(g, fail);
+	return st == OK ? mtp_alloc(g, fail) : st;
 }
 
 static enum status upload_frequencies(struct graph *g)
@@ -188,7 +192,8 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 		.n_tok = (size_t)b->n_tok, .n_seq = (size_t)b->n_seq,
 		.n_page = (size_t)b->n_seq * (size_t)b->max_pages_per_seq,
 		.n_row = (size_t)b->n_logit_rows,
-		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0}, *c = &counts;
+		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0,
+		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0}, *c = &counts;
 	size_t at = 0;
 #define X(type, field, elements) \
 	memcpy(g->ids_host + at, b->field, (elements) * sizeof *g->ids_host); \
@@ -270,6 +275,16 @@ void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t 
 		      n_read * n_numbers * (double)dtype_bytes(g->b->kv_type));
 }
 
+static enum status run_ropes(struct graph *g, const struct graph_step *s, struct fail *fail)
+{
+	int32_t t = s->b->n_tok;
+	for (int32_t r = 0; r < g->c->n_ropes; r++)
+		RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
+		    .position = s->ids.position, .inv_freq = g->inv_freq[r],
+		    .table = g->rope[r], .scale = g->rope_factor[r]);
+	return OK;
+}
+
 /* All that a step queues up to its first piece of logits: what may be recorded. */
 static enum status run_step(struct graph *g, const struct graph_step *s,
 			    struct fail *fail)
@@ -279,10 +294,7 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	RUN(copy_words, .n = g->n_ids, .x = g->ids_host, .y = g->ids);
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x,
 	    .scale = g->c->embed_scale);
-	for (int32_t r = 0; r < g->c->n_ropes; r++)
-		RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
-		    .position = s->ids.position, .inv_freq = g->inv_freq[r],
-		    .table = g->rope[r], .scale = g->rope_factor[r]);
+	st = run_ropes(g, s, fail);
 	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
 		const struct layer *l = &g->layers[i];
 		profile_layer(g->b->profile, i);
@@ -291,10 +303,31 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 		if (st == OK)
 			st = mlp_run(g, l, s, fail);
 	}
+	if (st == OK)
+		st = mtp_fill(g, s, fail);
 	if (st == OK && s->b->n_logit_rows)
 		st = run_logits(g, s, 0, MIN(ARCH_LOGIT_ROWS, s->b->n_logit_rows),
 				fail);
 	return st;
+}
+
+/* Logits of guesses into g->logits, the best of each into g->top. */
+static enum status run_guess(struct graph *g, const struct graph_step *s, struct fail *fail)
+{
+	int32_t t = s->b->n_tok;
+	void *hidden;
+	RUN(copy_words, .n = g->n_ids, .x = g->ids_host, .y = g->ids);
+	enum status st = run_ropes(g, s, fail);
+	if (st == OK)
+		st = mtp_run(g, s, &hidden, fail);
+	if (st != OK)
+		return st;
+	RUN(linear, .n_tok = t, .x = hidden, .n_out = 1,
+	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	if (g->top)
+		RUN(logits_top, .n_rows = t, .n_vocab = g->c->n_vocab, .logits = g->logits,
+		    .inv_t = s->ids.inv_t, .out = g->top);
+	return OK;
 }
 
 /* A step of no tokens: nothing is computed, but an operation that the backend cannot do
@@ -308,11 +341,13 @@ static enum status try_step(struct graph *g, struct fail *fail)
 		.b = &none,
 		.ids = {.token = ids, .position = ids, .seq_of = ids, .slot = ids,
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
-			.inv_t = inv_t,
+			.inv_t = inv_t, .hidden = ids,
 			.q_scale = g->c->ropes[0].late_beta != 0 ? inv_t : NULL,
 			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
 	enum status st = run_step(g, &s, fail);
+	if (st == OK && g->limits.mtp)
+		st = run_guess(g, &s, fail);
 	return st == OK ? run_logits(g, &s, 0, 0, fail) : st;
 }
 
@@ -402,12 +437,49 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	return st;
 }
 
+static int32_t best_of(const float *logits, int32_t n)
+{
+	int32_t best = 0;
+	for (int32_t i = 1; i < n; i++)
+		if (logits[i] > logits[best])
+			best = i;
+	return best;
+}
+
+static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
+			 struct fail *fail)
+{
+	struct graph *g = ctx;
+	struct graph_step s = {.b = b};
+	size_t n_vocab = (size_t)g->c->n_vocab;
+	bool is_new;
+	for (int i = 0; i < b->n_seq; i++)
+		s.n_ctx_max = MAX(s.n_ctx_max, b->n_ctx[i]);
+	g->has_top = false; /* of the last step */
+	put_ids(g, b, &s.ids);
+	enum status st = g->b->ops->step_begin(g->b, 0, &is_new);
+	if (st == OK)
+		st = run_guess(g, &s, fail);
+	enum status end = g->b->ops->step_end(g->b);
+	st = st == OK ? end : st;
+	if (st == OK && !g->top)
+		st = g->b->ops->download(g->b, g->mtp.host, g->logits,
+					 (size_t)b->n_tok * n_vocab * sizeof *g->logits);
+	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
+	st = st == OK ? synced : st;
+	/* A row that is not numbers has no best one; any token may be guessed. */
+	for (int i = 0; i < b->n_tok && st == OK; i++)
+		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, g->c->n_vocab)
+			 : g->top[i].n > 0 ? g->top[i].id[0] : 0;
+	return st;
+}
+
 static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 {
 	struct graph *g = ctx;
 	const struct model_config *c = g->c;
 	enum status st = OK;
-	for (int i = 0; i < c->n_layers && st == OK; i++) {
+	for (int i = 0; i < graph_n_layers(g) && st == OK; i++) {
 		const struct layer *l = &g->layers[i];
 		struct kv_copy_args a = {
 			.n_kv_heads = c->kv_lora ? 1 : c->n_kv_heads,
@@ -436,7 +508,8 @@ enum status graph_replay(void *ctx, const struct engine_replay *r)
 	RUN(copy_words, .n = GRAPH_REPLAY_IDS, .x = g->ids_host + at, .y = g->ids + at);
 	for (int i = 0; i < g->c->n_layers && st == OK; i++)
 		if (g->c->is_linear[i])
-			st = mixer_delta_replay(g, &g->layers[i], r, &where, fail);
+			st = g->arch->linear_mixer->replay(g, &g->layers[i], r, &where,
+							   fail);
 	return st;
 }
 
@@ -458,6 +531,7 @@ static void destroy(void *ctx)
 	free(g->expert_weights);
 	free(g->head_memory);
 	free(g->rows_host);
+	free(g->mtp.host);
 	g->b->ops->free_shared(g->b, g->ids_host);
 	g->b->ops->free_shared(g->b, g->top);
 	free(g->layers);
@@ -475,7 +549,7 @@ static struct graph *create_empty(struct model *m, struct backend *b,
 	g->limits = *limits;
 	for (int r = 0; r < MODEL_MAX_ROPES; r++)
 		g->rope_factor[r] = 1;
-	g->layers = xcalloc((size_t)g->c->n_layers, sizeof *g->layers);
+	g->layers = xcalloc((size_t)graph_n_layers(g), sizeof *g->layers);
 	return g;
 }
 
@@ -500,7 +574,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 {
 	struct graph *g = create_empty(m, b, arch, limits);
 	g->id = arch_graph_id();
-	g->expert_weights = calloc((size_t)g->c->n_layers * 3 *
+	g->expert_weights = calloc((size_t)graph_n_layers(g) * 3 *
 					   (size_t)g->c->n_experts + 1,
 				   sizeof *g->expert_weights);
 	if (limits->gives_rows) {
@@ -509,7 +583,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	}
 	bool has_memory = g->expert_weights && (!limits->gives_rows || g->rows_host);
 	enum status st = has_memory ? OK : E_NOMEM;
-	g->n_to_load = model_weight_bytes(m);
+	g->n_to_load = model_weight_bytes(m) + (limits->mtp ? model_mtp_bytes(m) : 0);
 	if (st == OK && b->ops->load_begin)
 		b->ops->load_begin(b, m);
 	if (st == OK)
@@ -533,9 +607,10 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		.n_out = limits->gives_rows ? g->c->d_model : 0,
 		.n_states = limits->n_states, .few_tok = b->few_tok,
 		.forward = forward, .destroy = destroy,
-		.copy_page = copy_page, .move = graph_move, .replay = graph_replay,
+		.copy_page = copy_page, .move = graph_move,
+		.replay = arch->linear_mixer && arch->linear_mixer->replay ? graph_replay : NULL,
 		.page_bytes = graph_move_bytes(g, false),
 		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = fetch,
-		.watch_routers = watch_routers};
+		.guess = limits->mtp ? guess : NULL, .watch_routers = watch_routers};
 	return OK;
 }

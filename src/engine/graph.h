@@ -9,6 +9,7 @@
  *   mixer_mla        attention over a compressed key (DeepSeek)
  *   mixer_delta      a gated delta net, with a state instead of a cache; mixer_conv alike
  *   mlp              dense, or experts chosen by a router, or both
+ *   mtp              the layer that guesses
  *   engine_watch.c   shows a caller what the routers chose
  *   arch_<name>      which mixer and which mlp a layer has
  *
@@ -31,6 +32,7 @@ struct arch_limits {
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 	struct load_watch load; /* hears of the weights */
 	bool gives_rows;  /* engine_opts.gives_rows */
+	bool mtp;         /* engine_opts.mtp, and the model has it */
 };
 
 /* Logits come off the device in pieces of this many rows. */
@@ -53,6 +55,7 @@ struct graph_ids {
 	const int32_t *token, *position, *seq_of, *slot, *first_tok, *page_table,
 		*logit_rows;
 	const float *inv_t;
+	const int32_t *hidden; /* (T) rows of mtp.hidden */
 	const float *q_scale; /* (T) what queries are multiplied by, or NULL */
 	struct seq_states states;
 };
@@ -91,7 +94,7 @@ struct graph {
 	void *head_memory; /* what head points into, where it is not the model's */
 	const float *out_norm;
 	const float *as_is;            /* (D) weights of graph_norm without a norm; or NULL */
-	struct layer *layers;          /* (L) */
+	struct layer *layers;          /* (graph_n_layers) */
 	struct weight *expert_weights; /* host, all layers' */
 	/* graph_measure: bytes are added up here, and nothing is allocated. Else NULL. */
 	int64_t *measured;
@@ -119,6 +122,7 @@ struct graph {
 	struct mla_scratch mla;
 	struct delta_scratch delta;
 	struct mlp_scratch mlp;
+	struct mtp mtp;
 };
 
 /* The graph of m by `arch`: loads every weight and takes all memory of the device. It
@@ -134,16 +138,18 @@ int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arc
 
 /* engine_graph.replay of a graph. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);
-/* Its step: ids.first_tok and ids.states are of that one sequence. */
-enum status mixer_delta_replay(struct graph *g, const struct layer *l,
-			       const struct engine_replay *r, const struct graph_ids *ids,
-			       struct fail *fail) MUST_USE;
 
 /* engine_graph.move of a graph, and the bytes of one page or state. */
 enum status graph_move(void *ctx, const struct engine_move *m);
 size_t graph_move_bytes(const struct graph *g, bool is_state);
 
 /* --- for mixers and architectures -------------------------------------------------- */
+
+/* The model's layers, and behind them the one that guesses, where limits.mtp. */
+static inline int graph_n_layers(const struct graph *g)
+{
+	return g->c->n_layers + g->limits.mtp;
+}
 
 /* Queue an operation of graph g, or return from the caller with its failure. */
 #define RUN(op, ...) do { \
@@ -221,6 +227,15 @@ enum status graph_watch_router(struct graph *g, int i_layer,
 enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int32_t n_v,
 			     struct fail *fail) MUST_USE;
 
+/* mtp.c. Loading and memory; all are nothing without limits.mtp. */
+enum status mtp_load(struct graph *g, struct fail *fail) MUST_USE;
+enum status mtp_alloc(struct graph *g, struct fail *fail) MUST_USE;
+/* In a step, behind its layers: keys and values of all its tokens. */
+enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
+/* All of it but the head: hidden states of the guesses, (T, D) act. */
+enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
+		    struct fail *fail) MUST_USE;
+
 /* What a layer does before its mlp. load: the weights of layer i. alloc: scratch memory
  * that all layers share, and their caches or states. run: x += mixer(norm(x)). */
 struct mixer {
@@ -228,6 +243,11 @@ struct mixer {
 	enum status (*alloc)(struct graph *g, struct fail *fail);
 	enum status (*run)(struct graph *g, const struct layer *l,
 			   const struct graph_step *s, struct fail *fail);
+	/* engine_graph.replay in a layer with a state; ids.first_tok and ids.states are of
+	 * that one sequence. NULL: its state cannot go back, so there are no guesses. */
+	enum status (*replay)(struct graph *g, const struct layer *l,
+			      const struct engine_replay *r, const struct graph_ids *ids,
+			      struct fail *fail);
 };
 extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv;
 

@@ -121,10 +121,27 @@ static enum status load_floats(struct graph *g, const char *name,
 	return st;
 }
 
+/* The names of MTP_APART, by those of MTP_LAYER. */
+static void name_apart(const char *name, char out[200])
+{
+	static const char *const others[][2] = {
+		{"eh_proj", "mtp.fc"},
+		{"enorm.weight", "mtp.pre_fc_norm_embedding.weight"},
+		{"hnorm.weight", "mtp.pre_fc_norm_hidden.weight"},
+		{"shared_head.norm.weight", "mtp.norm.weight"},
+	};
+	snprintf(out, 200, "mtp.layers.0.%s", name);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (strcmp(others[i][0], name) == 0)
+			snprintf(out, 200, "%s", others[i][1]);
+}
+
 const char *graph_layer_name(const struct graph *g, int i_layer, const char *name,
 			     char out[200])
 {
-	if (i_layer < 0)
+	if (i_layer == g->c->n_layers && g->c->mtp == MTP_APART)
+		name_apart(name, out);
+	else if (i_layer < 0)
 		snprintf(out, 200, "%s%s%s", g->c->prefix, g->c->body, name);
 	else
 		snprintf(out, 200, "%s%slayers.%d.%s", g->c->prefix, g->c->body, i_layer,

@@ -36,7 +36,7 @@ size_t graph_move_bytes(const struct graph *g, bool is_state)
 {
 	size_t n = 0;
 	struct move_array a[2];
-	for (int i = 0; i < g->c->n_layers; i++) {
+	for (int i = 0; i < graph_n_layers(g); i++) {
 		int k = arrays_of(g, &g->layers[i], is_state, a);
 		while (k-- > 0)
 			n += a[k].p ? a[k].bytes : 0;
@@ -49,7 +49,7 @@ static enum status move_one(struct graph *g, const struct engine_move *m, int32_
 {
 	enum status st = OK;
 	struct move_array a[2];
-	for (int i = 0; i < g->c->n_layers; i++) {
+	for (int i = 0; i < graph_n_layers(g); i++) {
 		int n = arrays_of(g, &g->layers[i], m->is_state, a);
 		for (int k = 0; k < n && st == OK; k++) {
 			char *p = a[k].p + (size_t)at * a[k].bytes;

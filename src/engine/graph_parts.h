@@ -63,6 +63,18 @@ struct delta_scratch {
 	void *y;     /* (T, Hv, V) act */
 };
 
+/* The layer that guesses (enum model_mtp). It is g->layers[n_layers]. T: max_batch_tok,
+ * R: ENGINE_HIDDEN_ROWS. */
+struct mtp {
+	struct weight fuse;   /* (D, 2 D): of the embedding, then of the hidden state */
+	const float *embed_norm, *hidden_norm, *out_norm;
+	/* (R + T + R, D) act: hidden states (enum engine_hidden), behind the last norm. */
+	void *hidden;
+	float *x, *h;         /* (T, D) */
+	void *both;           /* (T, 2 D) act */
+	float *host;          /* host (R, V); NULL: the backend tells the best */
+};
+
 struct mlp {
 	bool has_experts;
 	struct weight gate, up, down; /* dense, or the shared expert */

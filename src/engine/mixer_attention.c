@@ -40,7 +40,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 	};
 	const struct graph_part sinks = {"self_attn.sinks", GRAPH_VECTOR, c->n_heads, 0,
 					 &a->sinks};
-	a->window = c->is_windowed && c->is_windowed[i] ? c->window : 0;
+	a->window = c->is_windowed && i < c->n_layers && c->is_windowed[i] ? c->window : 0;
 	enum status st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
 	if (st == OK && (c->qk_norm || c->wide_qk_norm))
 		st = graph_load_parts(g, i, norms, ARRAY_LEN(norms), fail);
@@ -57,8 +57,9 @@ static void set_rope(struct graph *g, int i)
 {
 	const struct model_config *c = g->c;
 	struct attention *a = &g->layers[i].attention;
-	int r = c->rope_of ? c->rope_of[i] : 0;
-	bool is_rotated = !c->is_unrotated || !c->is_unrotated[i];
+	bool is_own = i < c->n_layers; /* else it guesses */
+	int r = c->rope_of && is_own ? c->rope_of[i] : 0;
+	bool is_rotated = !c->is_unrotated || !is_own || !c->is_unrotated[i];
 	double factor = is_rotated ? rope_sharpness(&c->ropes[r]) : 1;
 	double per = c->query_scalar > 0 ? (double)c->query_scalar : c->head_dim;
 	if (is_rotated && c->n_rot < c->head_dim) {
@@ -87,10 +88,10 @@ static enum status alloc(struct graph *g, struct fail *fail)
 		{&r->k_wide, c->wide_qk_norm ? t * nkv * sizeof *r->k_wide : 1},
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
-	for (int i = 0; i < c->n_layers; i++)
+	for (int i = 0; i < graph_n_layers(g); i++)
 		set_rope(g, i);
-	for (int i = 0; i < c->n_layers && st == OK; i++)
-		if (!c->is_linear || !c->is_linear[i])
+	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
+		if (!c->is_linear || i == c->n_layers || !c->is_linear[i])
 			st = graph_take_pages(g, &g->layers[i], (int32_t)nkv,
 					      (int32_t)nkv, fail);
 	return st;
@@ -157,4 +158,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 						      NORM_MIXER_POST}, fail);
 }
 
-const struct mixer mixer_attention = {load, alloc, run};
+const struct mixer mixer_attention = {load, alloc, run, NULL};

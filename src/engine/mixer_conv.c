@@ -66,4 +66,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 			 fail);
 }
 
-const struct mixer mixer_conv = {load, alloc, run};
+const struct mixer mixer_conv = {load, alloc, run, NULL};

@@ -255,9 +255,9 @@ static void skip_rows(struct head_view *v, int32_t first, size_t element)
 	v->p = (const char *)v->p + (size_t)first * (size_t)v->row * element;
 }
 
-enum status mixer_delta_replay(struct graph *g, const struct layer *l,
-			       const struct engine_replay *r, const struct graph_ids *ids,
-			       struct fail *fail)
+static enum status replay(struct graph *g, const struct layer *l,
+			  const struct engine_replay *r, const struct graph_ids *ids,
+			  struct fail *fail)
 {
 	struct delta_views f = find(g, &l->delta, g->kept_tok, true);
 	for (int i = 0; i < f.n_parts; i++)
@@ -267,4 +267,4 @@ enum status mixer_delta_replay(struct graph *g, const struct layer *l,
 	return recur(g, &l->delta, &f, ids, r->n_tok, 1, fail);
 }
 
-const struct mixer mixer_delta = {load, alloc, run};
+const struct mixer mixer_delta = {load, alloc, run, replay};

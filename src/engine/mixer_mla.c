@@ -93,7 +93,7 @@ static enum status alloc(struct graph *g, struct fail *fail)
 	};
 	set_scales(g);
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
-	for (int i = 0; i < c->n_layers && st == OK; i++)
+	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
 		st = graph_take_pages(g, &g->layers[i], (int32_t)wide, 0, fail);
 	return st;
 }
@@ -165,4 +165,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 			 fail);
 }
 
-const struct mixer mixer_mla = {load, alloc, run};
+const struct mixer mixer_mla = {load, alloc, run, NULL};

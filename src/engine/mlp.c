@@ -162,7 +162,7 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t e = (size_t)c->n_experts, u = (size_t)c->n_experts_used;
 	size_t f = 0, s = (size_t)c->shared_dim;
-	for (int i = 0; i < c->n_layers; i++)
+	for (int i = 0; i < graph_n_layers(g); i++)
 		if (!has_experts(c, i))
 			f = (size_t)c->ffn_dim;
 	const struct graph_want wanted[] = {
@@ -194,8 +194,9 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 		.n_groups_used = c->n_groups_used,
 		.scale = c->routed_scale, .bias = m->router_bias,
 		.logit_bias = m->logit_bias};
-	profile_enter(g->b->profile, g->watch ? PROFILE_ROUTER : PROFILE_GATE_UP);
-	if (g->watch) { /* who watches sees, and may change, the choice */
+	bool is_watched = g->watch && l < g->layers + c->n_layers;
+	profile_enter(g->b->profile, is_watched ? PROFILE_ROUTER : PROFILE_GATE_UP);
+	if (is_watched) { /* who watches sees, and may change, the choice */
 		enum status st = g->b->ops->moe_router(g->b, &router);
 		if (st != OK)
 			return graph_op_failed(g, "moe_router", t, st, fail);
@@ -203,7 +204,7 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 		if (st != OK)
 			return st;
 	}
-	RUN(moe_experts, .router = g->watch ? NULL : &router, .n_tok = t,
+	RUN(moe_experts, .router = is_watched ? NULL : &router, .n_tok = t,
 	    .n_used = c->n_experts_used, .x = g->n, .id = r->id, .weight = r->weight,
 	    .experts = &m->experts, .h = r->h, .work = r->work, .y = g->x,
 	    .shared_h = c->shared_dim ? r->shared_h : NULL,

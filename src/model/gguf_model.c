@@ -158,6 +158,12 @@ static const struct name {
 	{"shortconv.conv", "conv.conv"},
 	{"shortconv.in_proj", "conv.in_proj"},
 	{"shortconv.out_proj", "conv.out_proj"},
+	{"nextn.eh_proj", "eh_proj"},
+	{"nextn.enorm", "enorm"},
+	{"nextn.hnorm", "hnorm"},
+	{"nextn.shared_head_norm", "shared_head.norm"},
+	{"nextn.shared_head_head", "shared_head.head"},
+	{"nextn.embed_tokens", "embed_tokens"},
 }, tops[] = {
 	{"token_embd", "model.embed_tokens"},
 	{"output_norm", "model.norm"},

@@ -16,6 +16,7 @@
 #include "model/experts.h"
 #include "model/gguf_model.h"
 #include "model/hub.h"
+#include "model/model_arch.h"
 #include "model/model_path.h"
 #include "json/jsonfile.h"
 #include "model/formats/quant.h"
@@ -244,6 +245,8 @@ size_t model_repack_bytes(const struct model *m)
 
 /* --- both formats ----------------------------------------------------------- */
 
+static void find_mtp(struct model *m);
+
 enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail)
 {
@@ -271,6 +274,7 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 		model_close(m);
 		return st;
 	}
+	find_mtp(m);
 	*out = m;
 	return OK;
 }
@@ -314,6 +318,48 @@ bool model_reads(const struct model *m, const char *name)
 	}
 	return !str_starts(str_of(name + n), layers) ||
 	       strtol(name + n + layers.n, NULL, 10) < m->config.n_layers;
+}
+
+/* What is left of a tensor's name behind that of the layer of config.mtp; NULL: it is of
+ * another. */
+static const char *mtp_part(const struct model *m, const char *name)
+{
+	char layer[200] = "mtp.";
+	if (m->config.mtp == MTP_LAYER)
+		snprintf(layer, sizeof layer, "%s%slayers.%d.", m->config.prefix,
+			 m->config.body, (int)m->config.n_layers);
+	bool is = m->config.mtp && str_starts(str_of(name), str_of(layer));
+	return is ? name + strlen(layer) : NULL;
+}
+
+/* Embeddings and output head are the model's: DeepSeek's files have copies of them. */
+int64_t model_mtp_bytes(const struct model *m)
+{
+	int64_t n_bytes = 0;
+	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
+		const struct tensor *t = tensors_at(m->tensors, i);
+		const char *part = mtp_part(m, t->name);
+		if (part && !str_starts(str_of(part), STR("embed_tokens")) &&
+		    !str_starts(str_of(part), STR("shared_head.head")))
+			n_bytes += (int64_t)t->n_bytes;
+	}
+	return n_bytes;
+}
+
+static void find_mtp(struct model *m)
+{
+	struct model_config *c = &m->config;
+	char layer[200];
+	bool may = false;
+	for (size_t i = 0; i < model_n_archs; i++)
+		may |= strcmp(model_archs[i].model_type, c->arch) == 0 &&
+		       model_archs[i].may_mtp;
+	snprintf(layer, sizeof layer, "%s%slayers.%d.eh_proj", c->prefix, c->body,
+		 (int)c->n_layers);
+	if (may && model_has(m, "mtp.fc"))
+		c->mtp = MTP_APART;
+	else if (may && model_has(m, layer))
+		c->mtp = MTP_LAYER;
 }
 
 int64_t model_weight_bytes(const struct model *m)

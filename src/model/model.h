@@ -36,6 +36,14 @@ struct rope {
 	const float *factors;    /* ROPE_FACTORS: (n_rot/2), of each pair */
 };
 
+/* A layer behind the last one that guesses the token after the next (multi-token
+ * prediction), and where its tensors are. */
+enum model_mtp {
+	MTP_NONE,
+	MTP_APART, /* mtp.fc, mtp.layers.0.* (Qwen) */
+	MTP_LAYER, /* model.layers.<n_layers>.eh_proj and so on (DeepSeek, GLM, GGUF) */
+};
+
 /* The settings of config.json that this version uses. */
 struct model_config {
 	char arch[48]; /* model_type of config.json */
@@ -94,18 +102,22 @@ struct model_config {
 	int32_t q_lora;       /* rank of q's two projections; 0: q is one projection */
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
 	float lora_eps;       /* of the norms behind q_lora and kv_lora */
+	enum model_mtp mtp;
 	int32_t bos_id; /* -1: none */
 	int32_t eos_ids[MODEL_MAX_EOS]; /* of config.json; see generation_defaults */
 	int n_eos;
 	enum dtype dtype; /* type of the original weights; tensors have their own */
 };
 
-/* Numbers that one token takes in the KV cache, over all layers. */
+/* Numbers that one token takes in the KV cache: in a layer, and over all layers. */
+static inline int64_t model_layer_kv_numbers(const struct model_config *c)
+{
+	return c->kv_lora > 0 ? c->kv_lora + c->rope_dim
+			      : (int64_t)2 * c->n_kv_heads * c->head_dim;
+}
 static inline int64_t model_kv_numbers(const struct model_config *c)
 {
-	int64_t n = c->kv_lora > 0 ? c->kv_lora + c->rope_dim
-				   : (int64_t)2 * c->n_kv_heads * c->head_dim;
-	return (c->n_layers - c->n_linear) * n;
+	return (c->n_layers - c->n_linear) * model_layer_kv_numbers(c);
 }
 
 /* Channels of a gated delta net's convolution: queries, keys and values. */
@@ -185,6 +197,8 @@ enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_
 bool model_reads(const struct model *m, const char *name);
 /* Bytes of all tensors that belong to the model, with scales and zero points. */
 int64_t model_weight_bytes(const struct model *m);
+/* Bytes of the tensors of config.mtp that are used, beside those; 0: it has none. */
+int64_t model_mtp_bytes(const struct model *m);
 /* True if the checkpoint asks for an FP8 KV cache. No backend has one, so the cache gets
  * a wider type. */
 bool model_asks_fp8_kv(const struct model *m);

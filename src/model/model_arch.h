@@ -56,6 +56,7 @@ struct model_arch {
 	bool qkv_bias;
 	bool norm_plus_one;    /* norm weights are stored with 1 subtracted */
 	bool scales_embedding; /* embeddings are multiplied by sqrt(hidden_size) */
+	bool may_mtp;          /* its files may have a layer of enum model_mtp */
 	double theta;          /* where rope_theta is not given; 0: it must be */
 	const char *defaults;  /* JSON, of keys that config.json may leave out; or NULL */
 	/* A model within a model: where its config is ("": on top), its model_types, with

@@ -476,12 +476,55 @@ static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 	}
 }
 
+/* How many guesses of stream i are worth it, from lookup. They are in its draft then. */
+static int look_up(struct sched *s, struct sched_choice *c, struct draft_step *step)
+{
+	struct draft_step look = *step;
+	if (s->o.draft == SCHED_DRAFT_MTP)
+		return 0;
+	look.max = choice_guess(c, step->max);
+	return look.max ? draft_width(&s->decode_cost, &look,
+				      draft_trust_of(&c->trust, c->draft_match))
+			: 0;
+}
+
+/* The same from the model's own layer, which is yet to guess. */
+static int ask_model(struct sched *s, struct sched_choice *c, struct draft_step *step)
+{
+	struct draft_step ask = *step;
+	if (s->o.draft == SCHED_DRAFT_LOOKUP || !engine_can_guess(s->o.engine))
+		return 0;
+	c->draft_match = DRAFT_MODEL;
+	ask.is_model = true;
+	ask.max = MIN(step->max, ENGINE_GUESS_MAX);
+	return draft_width(&s->decode_cost, &ask, draft_trust_of(&c->trust, DRAFT_MODEL));
+}
+
+/* Has the model's layer guess for slices at[0..n). */
+static void guess_by_model(struct sched *s, struct engine_guess *g, const int *at, int n)
+{
+	struct fail f = {0};
+	int n_most = 0;
+	int64_t begin_us = clock_now_us(s->o.clock);
+	/* Where it fails the step will, too, and says so. */
+	if (n == 0 || engine_guess(s->o.engine, g, n, &f) != OK)
+		return;
+	for (int i = 0; i < n; i++) {
+		n_most = MAX(n_most, g[i].n_out);
+		if (g[i].n_out > 0)
+			s->slices[at[i]] = choice_draft_slice(s->sliced[at[i]], g[i].n_out);
+	}
+	draft_guess_note(&s->decode_cost, n_most, clock_now_us(s->o.clock) - begin_us);
+}
+
 /* Guesses for the streams of a step without prompt tokens, n slices. Rows of a slice that
  * has guesses are those of choice_draft_slice. */
 static void add_drafts(struct sched *s, int n)
 {
+	struct engine_guess asked[DRAFT_STEP];
+	int at[DRAFT_STEP], n_asked = 0;
 	struct draft_step step = {.n_tok = 0, .n_expected = n,
-				  .is_forced = s->o.draft == SCHED_DRAFT_ALWAYS};
+				  .is_forced = s->o.draft != SCHED_DRAFT_AUTO};
 	int room = engine_draft_room(s->o.engine);
 	for (int i = 0; i < n; i++) {
 		step.n_tok += s->slices[i].n;
@@ -494,16 +537,24 @@ static void add_drafts(struct sched *s, int n)
 		step.max = MIN(MIN(left, c->r->max_draft), MIN(room, DRAFT_STEP) - step.n_tok);
 		if (s->slices[i].n != 1 || c->r->no_output || step.max < 1)
 			continue;
-		step.max = choice_guess(c, step.max);
-		double p = draft_trust_of(&c->trust, c->draft_match);
-		int width = step.max ? draft_width(&s->decode_cost, &step, p) : 0;
+		int found = look_up(s, c, &step), width = found ? found : ask_model(s, c, &step);
 		/* Nobody loses pages for a guess. */
-		if (width < 1 || engine_seq_reserve_draft(s->o.engine, c->seq, 1 + width) != OK)
+		if (width < 1 ||
+		    engine_seq_reserve_draft(s->o.engine, c->seq, 1 + width) != OK)
 			continue;
-		s->slices[i] = choice_draft_slice(c, width);
+		if (found) {
+			s->slices[i] = choice_draft_slice(c, width);
+		} else {
+			at[n_asked] = i;
+			asked[n_asked++] = (struct engine_guess){
+				.seq = c->seq, .token = choice_begin_draft(c), .n = width,
+				.out = c->draft + 1};
+		}
 		step.n_tok += width;
-		step.n_expected += draft_gain(p, width);
+		step.n_expected +=
+			draft_gain(draft_trust_of(&c->trust, c->draft_match), width);
 	}
+	guess_by_model(s, asked, at, n_asked);
 }
 
 /* What a step with prompts costs now, all that it carries beside them included: so the

@@ -377,6 +377,13 @@ int choice_guess(struct sched_choice *c, int max)
 	return lookup_guess(&c->lookup, MIN(max, DRAFT_MAX), c->draft + 1, &c->draft_match);
 }
 
+int32_t choice_begin_draft(struct sched_choice *c)
+{
+	const struct ids *prompt = choice_prompt(c);
+	c->draft[0] = c->output.n ? c->output.p[c->output.n - 1] : prompt->p[prompt->n - 1];
+	return c->draft[0];
+}
+
 struct engine_slice choice_draft_slice(struct sched_choice *c, int n)
 {
 	c->n_draft = n;

@@ -68,7 +68,7 @@ struct sched_choice {
 	struct lookup lookup;
 	struct draft_trust trust;
 	int32_t draft[1 + DRAFT_MAX];
-	int n_draft, draft_match; /* draft_match: tokens of the match they come from */
+	int n_draft, draft_match; /* draft_match: tokens of the match, or DRAFT_MODEL */
 };
 
 /* Asserts that the edge exists. */
@@ -111,6 +111,8 @@ struct engine_slice choice_slice(struct sched_choice *c, int n_max);
 
 /* Guess at most `max` tokens behind the newest one, into draft. Returns how many. */
 int choice_guess(struct sched_choice *c, int max);
+/* The newest token, into draft. Guesses of others go behind it. */
+int32_t choice_begin_draft(struct sched_choice *c);
 /* The slice that verifies the first n guesses. */
 struct engine_slice choice_draft_slice(struct sched_choice *c, int n);
 /* Draw the next token from its row of logits, then accept the tokens that the grammar

@@ -16,6 +16,8 @@
  */
 #include "sched/draft.h"
 
+#include "base/alloc.h"
+
 #define FOLLOW 0.2  /* weight of the newest step in a cost */
 #define CLIP 2.0    /* a step that lasted longer than this many times was held up */
 #define FADE 0.8    /* of old evidence with each draft */
@@ -41,6 +43,17 @@ void draft_cost_note(struct draft_cost *c, int n_tok, int64_t us)
 	*cost += FOLLOW * (lasted - *cost);
 }
 
+void draft_guess_note(struct draft_cost *c, int n, int64_t us)
+{
+	double each = n > 0 ? (double)us / n : 0;
+	if (n < 1)
+		return;
+	if (c->n_guess++ < 2)
+		c->guess_us = each;
+	else
+		c->guess_us += FOLLOW * (MIN(each, CLIP * c->guess_us) - c->guess_us);
+}
+
 /* 0: nothing is known. */
 static double cost_of(const struct draft_cost *c, int n_tok)
 {
@@ -53,6 +66,8 @@ static double cost_of(const struct draft_cost *c, int n_tok)
 
 static int class_of(int match)
 {
+	if (match == DRAFT_MODEL)
+		return DRAFT_CLASSES - 1;
 	return match < 5 ? 0 : match < 9 ? 1 : match < 17 ? 2 : 3;
 }
 
@@ -65,7 +80,7 @@ void draft_trust_note(struct draft_trust *t, int match, int n, int n_right)
 
 double draft_trust_of(const struct draft_trust *t, int match)
 {
-	static const double prior[DRAFT_CLASSES] = {0.4, 0.6, 0.75, 0.85};
+	static const double prior[DRAFT_CLASSES] = {0.4, 0.6, 0.75, 0.85, 0.6};
 	int k = class_of(match);
 	return (t->right[k] + PRIOR * prior[k]) / (t->tried[k] + PRIOR);
 }
@@ -96,7 +111,8 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 		return 0;
 	double rate = WORTH * s->n_expected / base;
 	for (int i = 0; i < N_WIDTHS && widths[i] <= max; i++) {
-		double cost = cost_of(c, s->n_tok + widths[i]);
+		double cost = cost_of(c, s->n_tok + widths[i]) +
+			      (s->is_model ? c->guess_us * widths[i] : 0);
 		double with = (s->n_expected + draft_gain(p, widths[i])) / cost;
 		if (with > rate) {
 			rate = with;

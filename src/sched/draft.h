@@ -14,7 +14,8 @@
 enum {
 	DRAFT_MAX = 15,    /* guessed tokens of a sequence in a step */
 	DRAFT_STEP = 32,   /* tokens of a step whose cost is kept */
-	DRAFT_CLASSES = 4, /* of matches, by their length */
+	DRAFT_CLASSES = 5, /* of matches by their length, and DRAFT_MODEL */
+	DRAFT_MODEL = 0,   /* in place of a match: guesses of the model's own layer */
 };
 
 /* Decode steps without prompt tokens, by their number of tokens. All zero: none yet. */
@@ -22,8 +23,12 @@ struct draft_cost {
 	double us[DRAFT_STEP + 1];
 	int n[DRAFT_STEP + 1]; /* steps seen */
 	int n_refused;         /* drafts in a row that were not worth it */
+	double guess_us;       /* one token guessed by the model's own layer … */
+	int n_guess;           /* … times seen */
 };
 void draft_cost_note(struct draft_cost *c, int n_tok, int64_t us);
+/* n guesses one behind the other (of several streams at once) took so long. */
+void draft_guess_note(struct draft_cost *c, int n, int64_t us);
 
 /* Of a sequence: guesses verified, and those that were right, fading. All zero: none. */
 struct draft_trust {
@@ -40,6 +45,7 @@ struct draft_step {
 	double n_expected; /* tokens of output that these are expected to give */
 	int max;           /* guesses that may be added */
 	bool is_forced;    /* as many as may be, whatever they cost */
+	bool is_model;     /* the model's own layer is to guess, which costs as well */
 };
 /* How many guesses of a sequence, each right with probability p, to add to the step; 0
  * where none is worth it. Now and then a draft is tried that looks too dear, since costs

@@ -13,8 +13,11 @@ struct sched;
 
 enum sched_draft {
 	SCHED_DRAFT_OFF,
-	SCHED_DRAFT_AUTO,  /* as many guesses as are worth what they cost (draft.h) */
-	SCHED_DRAFT_ALWAYS /* as many as there may be */
+	/* As many guesses as are worth what they cost (draft.h): by lookup, and by the model's
+	 * own layer where lookup finds nothing. */
+	SCHED_DRAFT_AUTO,
+	SCHED_DRAFT_LOOKUP, /* as many as there may be, by lookup … */
+	SCHED_DRAFT_MTP     /* … or by the model's own layer */
 };
 
 struct sched_opts {

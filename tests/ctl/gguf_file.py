@@ -51,7 +51,12 @@ NAMES = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
     "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out",
+    "eh_proj": "nextn.eh_proj", "enorm": "nextn.enorm", "hnorm": "nextn.hnorm",
+    "shared_head.norm": "nextn.shared_head_norm",
 }
+# The layer that guesses, as Qwen names it: below its place behind the other layers.
+APART = {"mtp.layers.0.": "", "mtp.fc.": "eh_proj.", "mtp.norm.": "shared_head.norm.",
+         "mtp.pre_fc_norm_embedding.": "enorm.", "mtp.pre_fc_norm_hidden.": "hnorm."}
 
 
 def tensor_name(name):
@@ -78,6 +83,16 @@ def read_json(folder, name):
         return json.load(f)
 
 
+def nextn_keys(config, keys):
+    """The layer that guesses is one of the blocks, which keys count."""
+    n = config.get("mtp_num_hidden_layers") or config.get("num_nextn_predict_layers") or 0
+    for i, (name, kind, value) in enumerate(keys):
+        if n and name.endswith(".block_count"):
+            keys[i] = (name, kind, value + n)
+            return [(name.replace("block_count", "nextn_predict_layers"), U32, n)]
+    return []
+
+
 def model_keys(config):
     arch = ARCHS[config["model_type"]]
     out = [("general.architecture", STRING, arch)]
@@ -91,6 +106,7 @@ def model_keys(config):
     for key, (name, kind) in KEYS.items():
         if flat.get(key) is not None:
             out.append(("%s.%s" % (arch, name), kind, flat[key]))
+    out += nextn_keys(config, out)
     if "linear_value_head_dim" in config:
         out.append((arch + ".ssm.inner_size", U32, config["linear_value_head_dim"]
                     * config["linear_num_value_heads"]))
@@ -350,15 +366,20 @@ def hybrid_tensors(c, t, prefix):
     experts = {}
     for name, w in weights(t):
         name = name.replace(prefix, "model.", 1) if prefix in name else name
+        for old, new in APART.items():
+            if name.startswith(old):
+                name = "model.layers.%d.%s%s" % (c["num_hidden_layers"], new,
+                                                 name[len(old):])
         kind, shape, raw = w
         part = name.split(".", 3)[-1]
         if ".experts." in name:
             head, e, proj, _ = name.rsplit(".", 3)
             experts.setdefault(head + "." + proj + ".weight", {})[int(e)] = w
             continue
-        if "visual" in name or name.startswith("mtp"):
+        if "visual" in name:
             continue
-        if name.endswith("norm.weight") and part != "linear_attn.norm.weight":
+        is_norm = name.endswith(("norm.weight", "enorm.weight", "hnorm.weight"))
+        if is_norm and part != "linear_attn.norm.weight":
             w = ("F32", shape, as_f32(raw, "F32", lambda x: x + 1))
         if part == "linear_attn.A_log":
             w = ("F32", shape, as_f32(raw, "F32", lambda x: -math.exp(x)))

@@ -4,15 +4,23 @@
 one that guesses nothing, to the last bit of every log-probability, for models of each kind
 and with what else a request may ask for."""
 import os
+import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 from halod import BUILDDIR, MODEL, SRCDIR, Halod, Tap
+
+sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
+import gguf_file  # noqa: E402
 
 GOLDEN = os.path.join(SRCDIR, "tests/golden/models")
 FIBERS = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
 NAMES = ("deepseekv3-yarn", "gemma3", "glm4moe-groups", "gptoss", "mistral-window",
          "qwen2-yarn-window", "qwen3-bf16", "qwen3moe-ct-asym")
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
+# With a layer that guesses. What those of the first one guess is mostly right.
+FOLLOWS = "qwen35-mtp"
+MTP = (FOLLOWS, "qwen35moe-mtp", "deepseekv3-mtp", "glm4moe-mtp")
 ON_FIBERS = ("deepseekv3-yarn", "gemma3", "gptoss", "qwen3moe-ct-asym", "qwen35moe")
 # Twice the same tokens: what follows the first part is a guess of what follows the second.
 PROMPT = [(i * 37 + i // 7) % 300 for i in range(40)] * 2
@@ -83,16 +91,65 @@ def numbers(d):
             for k in ("drafts", "draft_tokens", "accepted_tokens")]
 
 
-def both(t, name, asked, **settings):
+def both(t, name, asked, mode="lookup", **settings):
     """The same requests to both. Returns the one that guesses."""
     off = Halod(speculative="off", **settings)
     want = {k: said(off, v) for k, v in asked.items()}
     t.equal(numbers(off), [0, 0, 0], "%s: off guesses nothing" % name)
     off.stop()
-    on = Halod(speculative="lookup", **settings)
+    on = Halod(speculative=mode, **settings)
     for k, v in asked.items():
         t.equal(said(on, v), want[k], "%s: %s" % (name, k))
     return on
+
+
+def test_mtp(t, few):
+    """Guesses of the model's own layer."""
+    for name in MTP:
+        model = os.path.join(GOLDEN, name)
+        on = both(t, name + " by mtp", few | (ASKED if name == FOLLOWS else {}), "mtp",
+                  model=model, max_seqs="4")
+        drafts, guesses, right = numbers(on)
+        # Some steps would have had room for no guess, or for fewer than three.
+        t.ok(guesses > 2 * drafts > 100, name + ": three guesses a step", numbers(on))
+        if name == FOLLOWS:
+            before = numbers(on)
+            timings = on.request("POST", *raw(PROMPT, max_tokens=60)).json["timings"]
+            t.ok(timings["draft_n_accepted"] >= 30, "most guesses were right", timings)
+            t.equal([b - a for a, b in zip(before, numbers(on))][1:],
+                    [timings["draft_n"], timings["draft_n_accepted"]], "metrics say so, too")
+            a = on.request("POST", *raw(PROMPT, **{"speculative.n_max": 0})).json
+            t.ok("draft_n" not in a["timings"], "a request may do without", a["timings"])
+            a = on.request("POST", *raw(PROMPT, **{"speculative.n_max": 1})).json
+            t.ok(0 < a["timings"]["draft_n"] <= 40, "or with one a step", a["timings"])
+        t.equal(on.stop(), 0, name + ": ends well")
+    # auto drafts by both. Its choices follow what steps cost here.
+    model = os.path.join(GOLDEN, FOLLOWS)
+    off, auto = Halod(model=model, speculative="off"), Halod(model=model)
+    asked = [raw(PROMPT[i:], max_tokens=100) for i in range(6)] + list(few.values())
+    want = [said(off, v) for v in asked]
+    t.equal([said(auto, v) for v in asked], want, "auto with both")
+    with ThreadPoolExecutor(4) as pool:
+        t.equal(list(pool.map(lambda v: said(auto, v), asked)), want,
+                "auto with both: four requests at once")
+    t.equal((off.stop(), auto.stop()), (0, 0), "both end well")
+    config = gguf_file.read_json(model, "config.json")
+    tensors = gguf_file.hybrid_tensors(config, gguf_file.load(model), "\0")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "m.gguf")
+        gguf_file.write(path, gguf_file.model_keys(config) +
+                        gguf_file.tokenizer_keys(model, 512), tensors)
+        # Its tokens are the folder's, so its guesses must be as often right.
+        on = both(t, "GGUF", dict(enumerate(asked[:6])), "mtp", model=path)
+        same = Halod(model=model, speculative="mtp")
+        t.equal([said(same, v) for v in asked[:6]], want[:6], "the folder again")
+        t.ok(numbers(on)[2] > 100, "GGUF: many guesses were right", numbers(on))
+        t.equal(numbers(on), numbers(same), "as many as of the folder's")
+        same.stop()
+        on.stop()
+    d = Halod(speculative="mtp")
+    d.wait_log("speculative = mtp: the model has no layer that guesses")
+    t.equal(d.stop(), 0, "a model without such a layer is told of")
 
 
 def main():
@@ -132,6 +189,10 @@ def main():
         drafts, guesses, right = numbers(on)
         t.ok(0 < right < guesses, name + ": some guesses were right", numbers(on))
         on.stop()
+    on = both(t, "lfm2", few, model=os.path.join(GOLDEN, "lfm2"))
+    t.equal(numbers(on), [0, 0, 0], "lfm2: its state cannot go back, so nothing is guessed")
+    on.stop()
+    test_mtp(t, few | RESUMED)
     for name in ON_FIBERS if os.path.exists(FIBERS) else ():
         on = both(t, name + " on fibers", {"two tokens only": raw(
             PROMPT, max_tokens=24, logit_bias={"11": 100, "12": 100},
@@ -143,6 +204,14 @@ def main():
         replays = on.metrics()["graph_replays_total"]
         t.ok(drafts > 3 and replays > 24 - drafts - right,
              name + " on fibers: steps with guesses were replayed", (drafts, right, replays))
+        on.stop()
+    for name in MTP[:3] if os.path.exists(FIBERS) else ():
+        on = both(t, name + " on fibers", {"two tokens only": raw(
+            PROMPT, max_tokens=12, logit_bias={"11": 100, "12": 100}),
+            "any token": raw(PROMPT[:20], max_tokens=12)}, "mtp",
+                  model=os.path.join(GOLDEN, name), backend="hip", hip_library=FIBERS)
+        t.ok(numbers(on)[1] > 0 and (numbers(on)[2] > 0 or name != FOLLOWS),
+             name + " on fibers: there were guesses", numbers(on))
         on.stop()
     t.done()
 

@@ -84,8 +84,35 @@ static void sum_case(struct kernel_test *kt, int32_t t, int32_t d)
 		       what);
 }
 
+/* Into the second half of wider rows, whose first half stays. */
+static void pitch_case(struct kernel_test *kt, int32_t t, int32_t d)
+{
+	size_t dim = (size_t)d, n = (size_t)t * dim, act = dtype_bytes(kt->b->act_type);
+	float *x = kernel_rows(kt, (size_t)t, dim, 1), *weight = kernel_rows(kt, 1, dim, 1);
+	float *wide = kernel_rows(kt, (size_t)t, 2 * dim, 1), *want = kernel_zeros(kt, n);
+	kernel_act_round(kt, wide, 2 * n, 6e4f);
+	struct rms_norm_args on = args(t, d, UPLOAD(kt, x, n), NULL, UPLOAD(kt, weight, dim),
+				       kernel_act_upload(kt, want, n));
+	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &on), "rms_norm");
+	want = kernel_act_download(kt, on.y, n);
+	char *y = kernel_act_upload(kt, wide, 2 * n);
+	on.y = y + dim * act;
+	on.y_pitch = 2 * d;
+	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &on), "rms_norm into wider rows");
+	float *got = kernel_act_download(kt, y, 2 * n);
+	int wrong = 0;
+	for (size_t row = 0; row < (size_t)t; row++) {
+		kernel_same(kt, got + 2 * row * dim, wide + 2 * row * dim, dim, &wrong);
+		kernel_same(kt, got + (2 * row + 1) * dim, want + row * dim, dim, &wrong);
+	}
+	kernel_ok(wrong == 0, "%s: rms_norm T=%d D=%d into wider rows", kt->name, t, d);
+}
+
 void case_rms_norm(struct kernel_test *kt)
 {
+	pitch_case(kt, 3, 130);
+	pitch_case(kt, 4, 64);
+	kernel_test_reset(kt);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		one_case(kt, cases[i].t, cases[i].d, cases[i].adds);
 		kernel_test_reset(kt);

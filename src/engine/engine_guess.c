@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Guesses by the model's own layer, one token of each sequence at a time. Guess k + 1 reads
+ * the hidden state that guess k left. Keys and values of the layer lie in the pages of the
+ * sequence, at the position of the token; the next step writes them again.
+ */
+#include "base/alloc.h"
+#include "engine/engine_private.h"
+
+bool engine_can_guess(const struct engine *e)
+{
+	return e->graph.guess != NULL;
+}
+
+/* Token k of w, which lies behind those in the cache. hidden: of the token before it. */
+static void put_token(struct engine *e, const struct engine_guess *w, int k, int32_t hidden)
+{
+	struct engine_batch *b = &e->batch;
+	const struct batch_arrays *a = &e->arrays;
+	int size = kvcache_page_size(e->kv), i = b->n_tok++, at = w->seq->length + k;
+	a->token[i] = k == 0 ? w->token : w->out[k - 1];
+	a->position[i] = at;
+	a->seq_of[i] = a->first_tok[i] = a->logit_rows[i] = i;
+	a->first_tok[i + 1] = i + 1;
+	a->slot[i] = w->seq->pages[at / size] * size + at % size;
+	a->inv_t[i] = 1;
+	a->hidden[i] = hidden;
+	a->n_ctx[i] = at + 1;
+	int32_t *table = a->page_table + (size_t)i * (size_t)e->max_pages_per_seq;
+	for (int p = 0; p * size < at + 1; p++)
+		table[p] = w->seq->pages[p];
+	b->n_seq = b->n_logit_rows = b->n_tok;
+}
+
+static bool is_known(const struct engine *e, const struct engine_guess *w)
+{
+	return w->seq->hidden_step_no == e->step_no && w->n <= ENGINE_GUESS_MAX &&
+	       w->seq->length + w->n <= engine_seq_capacity(e, w->seq) &&
+	       w->token >= 0 && w->token < e->graph.n_vocab;
+}
+
+/* One more guess for each that wants it. row: the index of g[i] in the last batch. */
+static enum status guess_one(struct engine *e, struct engine_guess *g, int n, int k,
+			     int32_t *row, struct fail *fail)
+{
+	int32_t ids[ENGINE_HIDDEN_ROWS], last = ENGINE_HIDDEN_ROWS + e->max_batch_tok;
+	e->batch.n_tok = 0;
+	for (int i = 0; i < n; i++) {
+		if (g[i].n <= k || !is_known(e, &g[i]))
+			continue;
+		put_token(e, &g[i], k, k == 0 ? g[i].seq->hidden_row : last + row[i]);
+		row[i] = e->batch.n_tok - 1;
+	}
+	if (e->batch.n_tok == 0)
+		return OK;
+	enum status st = e->graph.guess(e->graph.ctx, &e->batch, ids, fail);
+	for (int i = 0; i < n && st == OK; i++)
+		if (g[i].n > k && is_known(e, &g[i]))
+			g[i].out[g[i].n_out++] = ids[row[i]];
+	return st;
+}
+
+enum status engine_guess(struct engine *e, struct engine_guess *g, int n, struct fail *fail)
+{
+	int32_t row[ENGINE_HIDDEN_ROWS];
+	enum status st = OK;
+	if (!e->graph.guess || n > MIN(ENGINE_HIDDEN_ROWS, e->max_seqs))
+		return fail_set(fail, E_INVAL, "guesses for %d sequences", n);
+	e->top = NULL;
+	e->batch.has_guesses = false;
+	for (int i = 0; i < n; i++)
+		g[i].n_out = 0;
+	for (int k = 0; k < ENGINE_GUESS_MAX && st == OK; k++)
+		st = guess_one(e, g, n, k, row, fail);
+	return st == OK ? OK : fail_default(fail, st);
+}

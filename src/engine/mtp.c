@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The layer that guesses the token behind the next one (multi-token prediction):
+ *
+ *   x = Wfuse [norm(embedding of token p); norm(hidden state behind token p - 1)]
+ *   x += attention(norm(x));  x += mlp(norm(x));  hidden = norm(x);  logits = Whead hidden
+ *
+ * A hidden state is what the output head reads: behind the last norm of the model, or of
+ * this layer. So the layer runs on its own result for one guess more. Its attention sees
+ * all earlier tokens: each step fills in keys and values for the tokens it has. The first
+ * token of a sequence has no hidden state before it; its own stands in.
+ *
+ * Sources: DeepSeek-V3 Technical Report, 2024, eq. 21 to 23, with the two parts in the order
+ * of the checkpoints; vLLM's descriptions qwen3_next_mtp and deepseek_mtp. Which hidden state
+ * DeepSeek means, before or behind the norm, others answer differently. It changes how many
+ * guesses are right, never an answer.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/arch.h"
+
+enum status mtp_load(struct graph *g, struct fail *fail)
+{
+	struct mtp *m = &g->mtp;
+	int32_t d = g->c->d_model;
+	const struct graph_part parts[] = {
+		{"eh_proj", GRAPH_WEIGHT, d, 2 * d, &m->fuse},
+		{"enorm.weight", GRAPH_NORM, d, 0, &m->embed_norm},
+		{"hnorm.weight", GRAPH_NORM, d, 0, &m->hidden_norm},
+		{"shared_head.norm.weight", GRAPH_NORM, d, 0, &m->out_norm},
+	};
+	if (!g->limits.mtp)
+		return OK;
+	return graph_load_parts(g, g->c->n_layers, parts, ARRAY_LEN(parts), fail);
+}
+
+enum status mtp_alloc(struct graph *g, struct fail *fail)
+{
+	struct mtp *m = &g->mtp;
+	size_t t = (size_t)g->limits.max_batch_tok, d = (size_t)g->c->d_model;
+	size_t act = dtype_bytes(g->b->act_type);
+	const struct graph_want wanted[] = {
+		{&m->hidden, (2 * ENGINE_HIDDEN_ROWS + t) * d * act},
+		{&m->x, t * d * sizeof *m->x},
+		{&m->h, t * d * sizeof *m->h},
+		{&m->both, t * 2 * d * act},
+	};
+	if (!g->limits.mtp)
+		return OK;
+	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	if (st != OK || g->measured)
+		return st;
+	g->rows_n = m->hidden;
+	if (!g->top)
+		m->host = calloc(ENGINE_HIDDEN_ROWS * (size_t)g->c->n_vocab, sizeof *m->host);
+	return g->top || m->host ? OK : E_NOMEM;
+}
+
+static void *hidden_at(const struct graph *g, int32_t row)
+{
+	return (char *)g->mtp.hidden + (size_t)row * (size_t)g->c->d_model *
+					       dtype_bytes(g->b->act_type);
+}
+
+/* x of the tokens, and the layer's mixer. g->x is this layer's x. */
+static enum status run_mixer(struct graph *g, const struct graph_step *s, struct fail *fail)
+{
+	const struct mtp *m = &g->mtp;
+	int32_t t = s->b->n_tok, d = g->c->d_model;
+	bool is_f32 = g->b->act_type == DTYPE_F32;
+	/* Hidden states are looked up as embeddings are. */
+	const struct weight hidden = {
+		.quant = is_f32 ? QUANT_F32 : QUANT_F16, .k = d, .group = d, .q = m->hidden,
+		.n = 2 * ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok};
+	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = m->x,
+	    .scale = g->c->embed_scale);
+	RUN(embed_rows, .n_tok = t, .table = &hidden, .token = s->ids.hidden, .x = m->h,
+	    .scale = 1);
+	RUN(rms_norm, .n_tok = t, .dim = d, .eps = g->c->norm_eps, .x = m->x,
+	    .weight = m->embed_norm, .y = m->both, .y_pitch = 2 * d);
+	RUN(rms_norm, .n_tok = t, .dim = d, .eps = g->c->norm_eps, .x = m->h,
+	    .weight = m->hidden_norm, .y_pitch = 2 * d,
+	    .y = (char *)m->both + (size_t)d * dtype_bytes(g->b->act_type));
+	RUN(linear, .n_tok = t, .x = m->both, .n_out = 1,
+	    .out = {{.w = &m->fuse, .y = m->x, .is_f32 = true}});
+	return g->arch->mixer->run(g, &g->layers[g->c->n_layers], s, fail);
+}
+
+enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail)
+{
+	int32_t t = s->b->n_tok;
+	float *x = g->x;
+	if (!g->limits.mtp)
+		return OK;
+	profile_layer(g->b->profile, -1);
+	profile_enter(g->b->profile, PROFILE_HEAD);
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = x,
+	    .weight = g->out_norm, .y = hidden_at(g, ENGINE_HIDDEN_ROWS));
+	g->x = g->mtp.x;
+	enum status st = run_mixer(g, s, fail);
+	g->x = x;
+	return st;
+}
+
+enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
+		    struct fail *fail)
+{
+	int32_t t = s->b->n_tok;
+	float *x = g->x;
+	*out = hidden_at(g, ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok);
+	g->x = g->mtp.x;
+	enum status st = run_mixer(g, s, fail);
+	if (st == OK)
+		st = mlp_run(g, &g->layers[g->c->n_layers], s, fail);
+	g->x = x;
+	if (st != OK)
+		return st;
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = g->mtp.x,
+	    .weight = g->mtp.out_norm, .y = *out);
+	return OK;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The layer that guesses, against mtp.json of tests/golden/make_mtp_models.py: behind a
+ * prompt, behind a token, and behind guesses of which some were right.
+ */
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "engine/engine.h"
+#include "tests/tap.h"
+
+enum { MAX_TEXT = 64 };
+#define CLOSE 0.02 /* of two logits: rounding may choose the other one */
+
+struct rig {
+	struct model *m;
+	struct backend *b;
+	struct engine *e;
+};
+
+static struct rig rig_open(const char *dir, bool mtp)
+{
+	struct rig r = {0};
+	struct fail fail = {0};
+	struct backend_opts bo = {.name = "cpu", .n_threads = 2, .exact = true};
+	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .mtp = mtp};
+	if (model_open(dir, NULL, &r.m, &fail) != OK ||
+	    backend_create(&bo, &r.b, &fail) != OK ||
+	    engine_create(r.m, r.b, &o, &r.e, &fail) != OK) {
+		ok(false, "%s: %s", dir, fail.text);
+		exit(tap_done());
+	}
+	return r;
+}
+
+static void rig_close(struct rig *r)
+{
+	engine_destroy(r->e);
+	backend_destroy(r->b);
+	model_close(r->m);
+}
+
+/* Guesses behind text[0, n], of which the cache has all but the last. Those of the
+ * reference up to one that is close. */
+static void compare(struct engine *e, struct engine_seq *s, const int32_t *text,
+		    const json_t *behind, const char *what)
+{
+	int n = (int)json_integer_value(json_object_get(behind, "n")), n_same = 0, n_sure = 0;
+	const json_t *want = json_object_get(behind, "guesses");
+	int32_t out[ENGINE_GUESS_MAX];
+	struct engine_guess g = {.seq = s, .token = text[n], .n = ENGINE_GUESS_MAX, .out = out};
+	is_int(engine_seq_length(s), n, "%s: %d tokens are in the cache", what, n);
+	is_int(engine_seq_reserve_draft(e, s, 1 + ENGINE_GUESS_MAX), OK, "room");
+	is_int(engine_guess(e, &g, 1, NULL), OK, "%s: guesses behind %d tokens", what, n);
+	is_int(g.n_out, ENGINE_GUESS_MAX, "are three");
+	while (n_sure < g.n_out && json_number_value(json_array_get(
+			json_array_get(want, (size_t)n_sure), 1)) > CLOSE)
+		n_sure++;
+	for (int i = 0; i < n_sure; i++)
+		n_same += out[i] == json_integer_value(json_array_get(
+				  json_array_get(want, (size_t)i), 0));
+	is_int(n_same, n_sure, "%s: those behind %d tokens are the reference's", what, n);
+}
+
+/* n tokens at the sequence's end, the last n_draft of them guesses. */
+static void step(struct engine *e, struct engine_seq *s, const int32_t *tokens, int n,
+		 int n_draft, int n_right)
+{
+	struct engine_slice slice = {.seq = s, .tokens = tokens, .n = n,
+				     .n_logits = 1 + n_draft, .n_draft = n_draft};
+	is_int(n_draft ? engine_seq_reserve_draft(e, s, n) : engine_seq_reserve(e, s, n), OK,
+	       "room for %d tokens", n);
+	is_int(engine_step(e, &slice, 1, NULL), OK, "a step of %d tokens", n);
+	engine_seq_confirm(e, s, tokens + n - n_draft, n_right);
+}
+
+static void check(const char *name)
+{
+	char *dir = file_join(tap_src("tests/golden/models"), name);
+	char *path = file_join(dir, "mtp.json");
+	json_t *ref = json_load_file(path, 0, NULL);
+	const json_t *ids = json_object_get(ref, "text"), *b = json_object_get(ref, "behind");
+	int32_t text[MAX_TEXT], wrong[5];
+	int cached;
+	for (size_t i = 0; i < json_array_size(ids) && i < MAX_TEXT; i++)
+		text[i] = (int32_t)json_integer_value(json_array_get(ids, i));
+	struct rig r = rig_open(dir, true);
+	ok(engine_can_guess(r.e), "%s: its layer is there", name);
+	struct engine_seq *s = engine_seq_create(r.e, text, 12, &cached);
+	step(r.e, s, text, 12, 0, 0);
+	compare(r.e, s, text, json_array_get(b, 0), name);
+	step(r.e, s, text + 12, 1, 0, 0);
+	compare(r.e, s, text, json_array_get(b, 1), name);
+	step(r.e, s, text + 13, 4, 3, 3);
+	compare(r.e, s, text, json_array_get(b, 2), name);
+	memcpy(wrong, text + 17, sizeof wrong);
+	wrong[1] = (wrong[1] + 1) % 500;
+	step(r.e, s, wrong, 4, 3, 0);
+	compare(r.e, s, text, json_array_get(b, 3), name);
+	step(r.e, s, text + 18, 1, 0, 0);
+	compare(r.e, s, text, json_array_get(b, 4), name);
+	struct engine_guess late = {.seq = s, .token = text[19], .n = 1, .out = wrong};
+	struct engine_seq *other = engine_seq_create(r.e, text, 40, &cached);
+	step(r.e, other, text, 40, 0, 0);
+	is_int(engine_guess(r.e, &late, 1, NULL), OK, "a sequence that was not in the step");
+	is_int(late.n_out, 0, "has no guesses");
+	compare(r.e, other, text, json_array_get(b, 5), name);
+	memcpy(wrong, text + 40, sizeof wrong);
+	wrong[4] = (wrong[4] + 1) % 500;
+	step(r.e, other, wrong, 5, 4, 3);
+	compare(r.e, other, text, json_array_get(b, 6), name);
+	engine_seq_destroy(r.e, s);
+	engine_seq_destroy(r.e, other);
+	rig_close(&r);
+	r = rig_open(dir, false);
+	ok(!engine_can_guess(r.e), "%s: nobody asked for its layer", name);
+	rig_close(&r);
+	json_decref(ref);
+	free(path);
+	free(dir);
+}
+
+int main(void)
+{
+	check("qwen35-mtp");
+	check("qwen35moe-mtp");
+	check("deepseekv3-mtp");
+	check("glm4moe-mtp");
+	return tap_done();
+}
