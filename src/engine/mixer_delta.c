@@ -206,14 +206,15 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	    .n_parts = f.n_parts, .part = {f.qkv[0], f.qkv[1], f.qkv[2]},
 	    .weight = a->conv, .first_tok = s->ids.first_tok, .states = s->ids.states,
 	    .state = a->conv_state, .y = r->mixed);
+	const struct gated_norm_args norm = {
+		.n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,
+		.eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y};
 	RUN(delta_rule, .n_tok = t, .n_seq = s->b->n_seq, .n_k_heads = c->delta_k_heads,
 	    .n_v_heads = c->delta_v_heads, .k_dim = c->delta_k_dim,
 	    .v_dim = c->delta_v_dim, .heads_in_turn = c->delta_in_turn, .qkv = r->mixed,
 	    .a = f.a, .b = f.b,
 	    .decay = a->decay, .dt_bias = a->dt_bias, .first_tok = s->ids.first_tok,
-	    .states = s->ids.states, .state = a->state, .y = r->y);
-	RUN(gated_norm, .n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,
-	    .eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y);
+	    .states = s->ids.states, .state = a->state, .y = r->y, .norm = &norm);
 	profile_enter(g->b->profile, PROFILE_OUT);
 	return graph_add(g, l, t, &(struct graph_add){&a->out, NULL, r->y, NORM_MIXER_POST},
 			 fail);
