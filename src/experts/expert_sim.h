@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How often would an expert have been in memory? Replays the choices of routers against a
+ * number of slots. A pure function of what was recorded. Thread: any.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Experts that were used together: those of one layer in one step, each once. */
+struct expert_trace {
+	int32_t n_experts;  /* of all layers */
+	int32_t *expert;    /* (n_uses): group after group */
+	size_t n_uses, cap_uses;
+	size_t *end;        /* (n_groups) of each group in `expert` */
+	bool *begins_step;  /* (n_groups) */
+	size_t n_groups, cap_groups;
+};
+
+/* Append a group; ids may repeat and are kept once. */
+void expert_trace_add(struct expert_trace *t, const int32_t *expert, size_t n,
+		      bool begins_step);
+void expert_trace_deinit(struct expert_trace *t);
+
+enum expert_policy {
+	EXPERT_POLICY_OURS,   /* expert_slots.h */
+	EXPERT_POLICY_LRU,    /* least recently used leaves */
+	EXPERT_POLICY_BELADY, /* the one whose next use is farthest away leaves: nothing
+			       * does better [Belady 1966], but it knows the future */
+	EXPERT_POLICY_COUNT
+};
+const char *expert_policy_name(enum expert_policy p); /* "halod", "lru", "belady" */
+
+/* Uses that find their expert in one of n_slots (at least 1), of those from group
+ * `first_group` on; groups before it only fill the slots. A group larger than the slots
+ * passes through them in parts. */
+size_t expert_sim_hits(const struct expert_trace *t, enum expert_policy p, int32_t n_slots,
+		       size_t first_group);
+/* Uses from group first_group on. */
+size_t expert_trace_uses(const struct expert_trace *t, size_t first_group);
