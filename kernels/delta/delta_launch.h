@@ -43,6 +43,15 @@ struct causal_conv_launch {
 	uint16_t *y;              /* (T, C) f16 */
 };
 
+struct gated_norm_launch {
+	int32_t n_rows, n_heads, dim; /* n_rows is T * H */
+	float eps;
+	const uint16_t *x;   /* (T, H, V) f16 */
+	struct half_heads z;
+	const float *weight; /* (V); delta_rule: NULL if it has no norm to do */
+	uint16_t *y;         /* (T, H, V) f16 */
+};
+
 struct delta_rule_launch {
 	int32_t n_k_heads, n_v_heads, k_dim, v_dim;
 	uint32_t heads_in_turn;
@@ -54,15 +63,10 @@ struct delta_rule_launch {
 	struct state_slots states;
 	float *state;             /* (n_slots, Hv, V, K) */
 	uint16_t *y;              /* (T, Hv, V) f16 */
+	/* The norm of y, if each sequence has one token. The last workgroup of a head does
+	 * it. */
+	struct gated_norm_launch norm;
+	uint32_t *arrived;        /* (B Hv) workgroups finished; zero before and after */
 };
 /* Bytes of LDS of delta_rule: keys, queries and gates of DELTA_TOK tokens. */
 #define DELTA_LDS_BYTES(k) (DELTA_TOK * (2 * (k) + 2) * 4)
-
-struct gated_norm_launch {
-	int32_t n_rows, n_heads, dim; /* n_rows is T * H */
-	float eps;
-	const uint16_t *x;   /* (T, H, V) f16 */
-	struct half_heads z;
-	const float *weight; /* (V) */
-	uint16_t *y;         /* (T, H, V) f16 */
-};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/delta_rule.h
+ * MATH      kernels/ops/delta_rule.h; fused with the gated norm behind, in a step of one
+ *           token a sequence
  * LAYOUT    qkv (T, 2 Hk K + Hv V), y (T, Hv, V) f16; a, b, state (n_slots, Hv, V, K) f32
  * GEOMETRY  (V over 32, B Hv) workgroups of eight waves. Eight lanes hold a row of the
  *           state in registers (16 numbers each at K = 128) from a sequence's first token
@@ -19,8 +20,7 @@
  *           no trees, but 128 registers of state and a quarter of the waves.
  * SEE       kernels/ops/delta_rule_ref.c
  */
-#include "kernels/device/dialect.h"
-#include "kernels/delta/delta_launch.h"
+#include "kernels/delta/gated_norm_row.h"
 
 /* Column of number i in lane l's part of a row. Numbers lie in groups of 4, and a lane's
  * groups are DELTA_LANES * 4 apart. */
@@ -133,6 +133,19 @@ DEVICE float delta_token(float *s, const float *k, const float *q, int32_t lane,
 	return lanes_sum<DELTA_LANES>(y, 12);
 }
 
+/* The workgroup of a head that finishes last normalises the head. */
+DEVICE void delta_norm(const delta_rule_launch &a)
+{
+	LDS(uint32_t, before, 1);
+	uint32_t i = group_index_y(), n = (uint32_t)(a.v_dim + DELTA_ROWS - 1) / DELTA_ROWS;
+	bool is_last = group_arrive(&a.arrived[i], before) + 1 == n;
+	if (!is_last || wave_index() > 0)
+		return;
+	if (lane_index() == 0)
+		a.arrived[i] = 0;
+	gated_norm_row(a.norm, (int32_t)i);
+}
+
 /* N: numbers of a row in each lane. */
 template <int N> DEVICE void delta_rule(const delta_rule_launch &a)
 {
@@ -179,6 +192,8 @@ template <int N> DEVICE void delta_rule(const delta_rule_launch &a)
 	if (is_row)
 		delta_save<N>(a.state + ((size_t)to * heads + (size_t)h) * head + at, lane,
 			      a.k_dim, s);
+	if (a.norm.weight)
+		delta_norm(a);
 }
 
 #define DELTA(n) \

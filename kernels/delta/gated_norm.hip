@@ -11,35 +11,14 @@
  * TRIED     no other form
  * SEE       kernels/ops/gated_norm_ref.c, kernels/ops/sigmoid_gate_ref.c
  */
-#include "kernels/device/dialect.h"
-#include "kernels/delta/delta_launch.h"
-
-DEVICE float gate_number(const half_heads &v, int32_t t, int32_t c)
-{
-	return f16_to_f32(v.p[(size_t)t * (size_t)v.row +
-			      (size_t)(c / v.dim) * (size_t)v.pitch + (size_t)(c % v.dim)]);
-}
+#include "kernels/delta/gated_norm_row.h"
 
 KERNEL(NORM_WAVES * WAVE)
 void gated_norm_kernel(gated_norm_launch a)
 {
 	int32_t i = (int32_t)(group_index_x() * NORM_WAVES + wave_index());
-	if (i >= a.n_rows)
-		return;
-	const uint16_t *x = a.x + (size_t)i * (size_t)a.dim;
-	uint16_t *y = a.y + (size_t)i * (size_t)a.dim;
-	int32_t t = i / a.n_heads, first = i % a.n_heads * a.dim;
-	float squares = 0;
-	for (int32_t d = (int32_t)lane_index(); d < a.dim; d += WAVE) {
-		float v = f16_to_f32(x[d]);
-		squares += v * v;
-	}
-	float scale = fast_rsqrt(wave_sum(squares) * fast_rcp((float)a.dim) + a.eps);
-	for (int32_t d = (int32_t)lane_index(); d < a.dim; d += WAVE) {
-		float z = gate_number(a.z, t, first + d);
-		float silu = z * fast_rcp(1 + fast_exp2(z * -1.44269504f));
-		y[d] = f32_to_f16(f16_to_f32(x[d]) * scale * a.weight[d] * silu);
-	}
+	if (i < a.n_rows)
+		gated_norm_row(a, i);
 }
 
 KERNEL(GATE_THREADS)

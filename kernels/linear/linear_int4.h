@@ -43,10 +43,10 @@ struct linear_int4_args {
 	int32_t k, n_groups;   /* groups of a row: K / group */
 	int32_t group_shift;   /* log2(group), or 31 for one group a row */
 	int32_t grid;
+	struct fused_norm norm; /* norm that makes x */
 	/* The following are only for linear_quad_sum.h: */
 	int32_t n_tok;
 	uint32_t is_pair; /* parts 0 and 1 are gate and up; y of part 0 becomes silu(gate) up */
-	struct fused_norm norm; /* norm applied to x */
 };
 
 /* A row of linear_int4.def. The kernel of M tokens is named

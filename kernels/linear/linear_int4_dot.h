@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/linear.h for int4 weights: y = sum over groups of scale * sum
- *           (nibble - zero) x
+ *           (nibble - zero) x; fused with the norm before, for up to FUSED_NORM_TOK tokens
  * LAYOUT    kernels/linear/linear_int4.h. Words as in the checkpoint: nibble i of a word
  *           is element i of eight. One mask extracts nibbles i and i + 4 into the halves
  *           of a register. So LDS holds the activations in the order 0 4 1 5 2 6 3 7.
@@ -12,6 +12,8 @@
  *           UNROLL run without bounds checks, the rest chunk by chunk. Needs K % CHUNK =
  *           0, group % CHUNK = 0, and groups of a power of two (or one a row). LDS: the
  *           activations of M tokens, at most 64 KiB.
+ *           With a norm each workgroup normalises for itself, with the bits of
+ *           rms_norm.hip; the first one writes the result.
  * PRECISION 0x6400 | n is the half 1024 + n, exactly, and n - zero is exact. Products by
  *           v_dot2 in f32; the partial sum of a chunk is multiplied by its scale in f32
  * ROOFLINE  13 vector instructions for a word of a row (1 shift, 4 and-or, 2 packed
@@ -32,6 +34,18 @@
 #include "kernels/device/dialect.h"
 #include "kernels/linear/linear_int4.h"
 #include "kernels/linear/linear_int4_words.h"
+#include "kernels/rows/rms_norm_row.h"
+
+/* A piece of eight halves, in the order of a word's nibbles. */
+DEVICE u32x4 linear_int4_piece(u32x4 v)
+{
+	u32x4 out;
+	out[0] = pair_lo(v[0], v[2]);
+	out[1] = pair_hi(v[0], v[2]);
+	out[2] = pair_lo(v[1], v[3]);
+	out[3] = pair_hi(v[1], v[3]);
+	return out;
+}
 
 /* Copy activations to LDS. Each piece p (eight elements of K) goes where its lane will
  * read it. */
@@ -47,15 +61,45 @@ DEVICE void linear_int4_stage(const uint16_t *x, int32_t k, int32_t n_threads,
 		for (int32_t d = (int32_t)thread_index(); d < n_pieces; d += n_threads) {
 			int32_t in = d % STEP;
 			int32_t p = d - in + in % THRDS * EACH + in / THRDS;
-			if (p >= k / 8)
-				continue;
-			u32x4 v = from[p], out;
-			out[0] = pair_lo(v[0], v[2]);
-			out[1] = pair_hi(v[0], v[2]);
-			out[2] = pair_lo(v[1], v[3]);
-			out[3] = pair_hi(v[1], v[3]);
-			to[d] = out;
+			if (p < k / 8)
+				to[d] = linear_int4_piece(from[p]);
 		}
+	}
+}
+
+/* Normalise M tokens on their way to LDS. */
+template <int M, int THRDS, int CHUNK, int THREADS>
+DEVICE void linear_int4_norm(const linear_int4_args &a, int32_t n_pieces, u32x4 *lds)
+{
+	constexpr int32_t EACH = CHUNK / 8, STEP = THRDS * EACH;
+	for (int t = 0; t < M; t++) {
+		const float *x = a.norm.x + (size_t)t * (size_t)a.k;
+		u32x4 *to = lds + t * n_pieces;
+		u32x4 *y = (u32x4 *)(a.norm.y + (size_t)t * (size_t)a.k);
+		rms_norm_held<THREADS> held;
+		rms_norm_hold<THREADS, true>(x, a.k, &held);
+		float scale = rms_norm_scale<THREADS, true>(held, x, a.k, a.norm.eps,
+							    (float *)to);
+		auto put = [&](int32_t p, const rms_norm_8 &from) {
+			u32x4 v = rms_norm_piece(
+				from, rms_norm_load<true>(a.norm.weight, p * 8, a.k), scale);
+			int32_t in = p % STEP;
+			to[p - in + in % EACH * THRDS + in / EACH] = linear_int4_piece(v);
+			if (group_index_x() == 0)
+				y[p] = v;
+		};
+		group_barrier(); /* the waves' sums of squares were where the result goes */
+		int32_t p = (int32_t)thread_index();
+		/* Smaller workgroups load again what they held: it would cost registers that
+		 * the product needs. */
+		if constexpr (RMS_NORM_HELD(THREADS) == 1) {
+			if (p < a.k / 8)
+				put(p, held.p[0]);
+			p += THREADS;
+		}
+		ONE_BY_ONE
+		for (; p < a.k / 8; p += THREADS)
+			put(p, rms_norm_load<true>(x, p * 8, a.k));
 	}
 }
 
@@ -224,7 +268,10 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	linear_int4_part p = linear_int4_find(&a, &end);
 	int32_t row = ((int32_t)group_index_x() - p.first_group) * ROWS +
 		      (int32_t)wave_index() * WAVE_ROWS;
-	linear_int4_stage<M, THRDS, CHUNK>(a.x, a.k, WAVES * WAVE, n_pieces, lds);
+	if (M <= FUSED_NORM_TOK && a.norm.x)
+		linear_int4_norm<M, THRDS, CHUNK, WAVES * WAVE>(a, n_pieces, lds);
+	else
+		linear_int4_stage<M, THRDS, CHUNK>(a.x, a.k, WAVES * WAVE, n_pieces, lds);
 	group_barrier();
 	for (; row < p.n; row += (end - p.first_group) * ROWS) {
 		int32_t mine = THRDS == WAVE ? row : row + (int32_t)lane_index() / THRDS * YTILE;

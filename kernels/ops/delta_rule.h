@@ -13,9 +13,12 @@
  *
  * A token's result depends on earlier tokens through S alone, so the cut of a sequence
  * into steps does not change any bit.
+ *
+ * norm: afterwards this gated_norm of the same tokens and heads, whose x is y. The result
+ * has the bits of the two operations in sequence.
  */
 #pragma once
-#include "kernels/ops/head_view.h"
+#include "kernels/ops/gated_norm.h"
 #include "kernels/ops/seq_states.h"
 
 struct delta_rule_args {
@@ -30,7 +33,8 @@ struct delta_rule_args {
 	const int32_t *first_tok;     /* (B+1) first token of each sequence */
 	struct seq_states states;
 	float *state;                 /* (n_slots, Hv, V, K) f32 */
-	void *y;                      /* (T, Hv, V) act */
+	void *y;                      /* (T, Hv, V) act; work memory if norm's y is another */
+	const struct gated_norm_args *norm; /* host; operation to do after, or NULL */
 };
 
 void delta_rule_ref(const struct delta_rule_args *a);

@@ -88,4 +88,6 @@ void delta_rule_ref(const struct delta_rule_args *a)
 	for (int32_t b = 0; b < a->n_seq; b++)
 		for (int32_t h = 0; h < a->n_v_heads; h++)
 			one_head(a, b, h);
+	if (a->norm)
+		gated_norm_ref(a->norm);
 }

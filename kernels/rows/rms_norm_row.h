@@ -25,10 +25,12 @@ DEVICE rms_norm_8 rms_norm_load(const float *x, int32_t i, int32_t dim)
 {
 	rms_norm_8 out = {};
 	if (IN_EIGHTS || dim % 8 == 0) { /* uniform branch: dim is the same for all lanes */
-		if (i < dim) {
-			out.v[0] = *(const u32x4 *)(x + i);
-			out.v[1] = *(const u32x4 *)(x + i + 4);
-		}
+		/* Not in a branch: clang 19 takes a kernel with a block of nothing but loads
+		 * for bound by memory, and gives its loops twice the registers. */
+		const float *from = x + (i < dim ? i : 0);
+		u32x4 lo = load_global<u32x4>(from), hi = load_global<u32x4>(from + 4);
+		out.v[0] = i < dim ? lo : u32x4{};
+		out.v[1] = i < dim ? hi : u32x4{};
 		return out;
 	}
 	UNROLL

@@ -205,10 +205,12 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	return OK;
 }
 
-/* The recurrence of n_tok tokens whose views are f: from the states that ids says into y. */
+/* The recurrence of t tokens whose views are f: from the states that ids says into y. norm:
+ * of y, or NULL. */
 static enum status recur(struct graph *g, const struct delta_layer *a,
 			 const struct delta_views *f, const struct graph_ids *ids, int32_t t,
-			 int32_t n_seq, struct fail *fail)
+			 int32_t n_seq, const struct gated_norm_args *norm,
+			 struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	const struct delta_scratch *r = &g->delta;
@@ -225,7 +227,7 @@ static enum status recur(struct graph *g, const struct delta_layer *a,
 	    .v_dim = c->delta_v_dim, .heads_in_turn = c->delta_in_turn, .qkv = r->mixed,
 	    .a = f->a, .b = f->b,
 	    .decay = a->decay, .dt_bias = a->dt_bias, .first_tok = ids->first_tok,
-	    .states = ids->states, .state = a->state, .y = r->y);
+	    .states = ids->states, .state = a->state, .y = r->y, .norm = norm);
 	return OK;
 }
 
@@ -237,13 +239,14 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	const struct delta_scratch *r = &g->delta;
 	int32_t t = s->b->n_tok;
 	const struct delta_views f = find(g, a, t, s->b->has_guesses);
+	const struct gated_norm_args norm = {
+		.n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,
+		.eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y};
 	enum status st = project(g, l, t, &f, fail);
 	if (st == OK)
-		st = recur(g, a, &f, &s->ids, t, s->b->n_seq, fail);
+		st = recur(g, a, &f, &s->ids, t, s->b->n_seq, &norm, fail);
 	if (st != OK)
 		return st;
-	RUN(gated_norm, .n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,
-	    .eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y);
 	profile_enter(g->b->profile, PROFILE_OUT);
 	return graph_add(g, l, t, &(struct graph_add){&a->out, NULL, r->y, NORM_MIXER_POST},
 			 fail);
@@ -264,7 +267,7 @@ static enum status replay(struct graph *g, const struct layer *l,
 		skip_rows(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
 	skip_rows(&f.a, r->first_tok, sizeof(float));
 	skip_rows(&f.b, r->first_tok, sizeof(float));
-	return recur(g, &l->delta, &f, ids, r->n_tok, 1, fail);
+	return recur(g, &l->delta, &f, ids, r->n_tok, 1, NULL, fail);
 }
 
 const struct mixer mixer_delta = {load, alloc, run, replay};

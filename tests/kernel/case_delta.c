@@ -12,8 +12,8 @@
 #define gated_norm_ref gated_norm_plain
 #define sigmoid_gate_ref sigmoid_gate_plain
 #include "kernels/ops/causal_conv_ref.c"
-#include "kernels/ops/delta_rule_ref.c"
 #include "kernels/ops/gated_norm_ref.c"
+#include "kernels/ops/delta_rule_ref.c"
 #include "kernels/ops/sigmoid_gate_ref.c"
 #undef causal_conv_ref
 #undef delta_rule_ref
@@ -111,13 +111,13 @@ static const struct conv_shape convs[] = {
 	{3, 1, {70, 70, 70}, &mixed, true},
 	{3, 2, {32, 32, 32}, &one_token_each, true},
 	{4, 1, {257, 257, 257}, &longer, true},
-	{4, 1, {70, 0, 0}, &one_token_each},
-	{4, 2, {16, 16, 48}, &mixed},
-	{2, 3, {5, 7, 1}, &mixed},
-	{4, 1, {32, 32, 64}, &alone},
-	{8, 1, {65, 0, 0}, &longer},
-	{8, 1, {64, 0, 0}, &longer},
-	{2, 2, {16, 32, 16}, &mixed},
+	{4, 1, {70, 0, 0}, &one_token_each, false},
+	{4, 2, {16, 16, 48}, &mixed, false},
+	{2, 3, {5, 7, 1}, &mixed, false},
+	{4, 1, {32, 32, 64}, &alone, false},
+	{8, 1, {65, 0, 0}, &longer, false},
+	{8, 1, {64, 0, 0}, &longer, false},
+	{2, 2, {16, 32, 16}, &mixed, false},
 };
 
 static struct causal_conv_args conv_args(const struct conv_shape *c,
@@ -222,6 +222,7 @@ static const struct delta_shape deltas[] = {
 	{2, 4, 32, 32, false, &mixed, false},
 	{16, 32, 128, 128, true, &alone, false},
 	{2, 6, 64, 16, true, &one_token_each, false},
+	{2, 4, 64, 132, false, &one_token_each, false},
 	{1, 2, 128, 128, false, &longer, false},
 	{2, 2, 16, 72, false, &mixed, false},
 	{2, 6, 32, 16, false, &mixed, true},
@@ -303,6 +304,43 @@ static void delta_cut(struct kernel_test *kt, const struct delta_shape *d,
 	kernel_ok(wrong == 0, "%s: %s: cut in two the same bits", kt->name, what);
 }
 
+/* With the gated norm behind: the bits of one after the other, and the same again: what
+ * counts workgroups is left as it was found. */
+static void delta_normed(struct kernel_test *kt, const struct delta_shape *d,
+			 const struct schedule *s, const struct delta_rule_args *on,
+			 const struct delta_input *in, const char *what)
+{
+	size_t t = (size_t)s->n_tok, dim = (size_t)(d->hv * d->v);
+	float *z = kernel_rows(kt, t, dim, 1), *weight = kernel_rows(kt, 1, (size_t)d->v, 1);
+	kernel_act_round(kt, z, in->n_y, 30);
+	struct gated_norm_args norm = {
+		s->n_tok, d->hv, d->v, 1e-6f, NULL,
+		{kernel_act_upload(kt, z, in->n_y), (int32_t)dim, 1, (int32_t)dim, (int32_t)dim},
+		UPLOAD(kt, weight, (size_t)d->v), NULL};
+	struct delta_rule_args a = *on;
+	float *got[3];
+	for (int i = 0; i < 3; i++) {
+		a.state = UPLOAD(kt, in->found, in->n_state);
+		a.y = kernel_act_upload(kt, kernel_zeros(kt, in->n_y), in->n_y);
+		norm.x = norm.y = a.y;
+		a.norm = i == 0 ? NULL : &norm;
+		kt->b->n_step_launches = 0;
+		kernel_ran(kt, kt->b->ops->delta_rule(kt->b, &a), what);
+		if (i == 0)
+			kernel_ran(kt, kt->b->ops->gated_norm(kt->b, &norm), what);
+		got[i] = kernel_act_download(kt, a.y, in->n_y);
+	}
+	int wrong = 0;
+	kernel_same(kt, got[1], got[0], in->n_y, &wrong);
+	kernel_same(kt, got[2], got[0], in->n_y, &wrong);
+	kernel_ok(wrong == 0, "%s: %s with a norm: the bits of one after the other", kt->name,
+		  what);
+	if (kt->b->n_step_launches) /* a backend that launches kernels */
+		kernel_ok(kt->b->n_step_launches == (s->n_tok == s->n_seq ? 1 : 2),
+			  "%s: %s with a norm: %d launches", kt->name, what,
+			  kt->b->n_step_launches);
+}
+
 static void delta_case(struct kernel_test *kt, const struct delta_shape *d)
 {
 	struct schedule s = plan(kt, d->lives);
@@ -338,6 +376,7 @@ static void delta_case(struct kernel_test *kt, const struct delta_shape *d)
 	kernel_compare(kt, left, state[0], state[1], (size_t)(s.n_slots * d->hv),
 		       (size_t)(d->v * d->k), 1e-10, of_state);
 	delta_cut(kt, d, &s, &on, &in, got, left, what);
+	delta_normed(kt, d, &s, &on, &in, what);
 }
 
 /* --- norm and gate ----------------------------------------------------------------- */

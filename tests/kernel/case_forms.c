@@ -61,6 +61,17 @@ static bool has_kernels(enum quant q)
 
 /* --- linear ----------------------------------------------------------------------- */
 
+/* A norm before: of less than a workgroup holds in registers, and of more. */
+static void int4_fused(struct kernel_test *kt, bool is_asymmetric, int32_t m)
+{
+	struct fused_case some = {int4(32, is_asymmetric, m), m, 1152, {70, 5}, true, NULL};
+	struct fused_case wide = {int4(32, is_asymmetric, m), m, 5632, {19}, false, NULL};
+	kernel_fused_case(kt, &some);
+	kernel_test_reset(kt);
+	kernel_fused_case(kt, &wide);
+	kernel_test_reset(kt);
+}
+
 void forms_int4(struct kernel_test *kt)
 {
 	/* 32 lanes take at most STEP columns at once; LDS has room for whole ones. */
@@ -74,6 +85,9 @@ void forms_int4(struct kernel_test *kt)
 						false, false, false};
 			linear(kt, c, i / 2);
 		}
+	for (int32_t m = 1; m <= FUSED_NORM_TOK; m++)
+		for (int i = 0; i < 2; i++)
+			int4_fused(kt, i, m);
 }
 
 static void quad_fused(struct kernel_test *kt, struct weight_kind kind, int32_t m)

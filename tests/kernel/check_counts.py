@@ -117,6 +117,8 @@ def check_steps(model, tmp):
     os.unlink(path)
     ok([r["kernel"] for r in run] == [r["kernel"] for r in walked],
        name + ": the same launches")
+    ok(sum(w["kernel"] == "rms_norm_kernel" for w in walked) == 1,
+       name + ": one norm by itself, before the head")
     done = set()
     for w, r in zip(walked, run):
         if w["kernel"] not in done:

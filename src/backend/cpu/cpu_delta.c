@@ -190,16 +190,22 @@ static void run_delta(void *arg, int begin, int end)
 	}
 }
 
-enum status cpu_delta_rule(struct backend *b, const struct delta_rule_args *a)
+static enum status delta_rule(struct backend *b, const struct delta_rule_args *a)
 {
-	if (a->k_dim > MAX_K || a->k_dim % 4 || a->v_dim % 4)
-		return E_UNSUPPORTED;
 	if (((struct cpu *)b)->isa)
 		return cpu_delta_rule_fast(b, a);
 	int n_blocks = (a->v_dim + ROWS - 1) / ROWS;
 	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * ROWS * (size_t)a->k_dim * 4;
 	cpu_for(b, a->n_seq * a->n_v_heads * n_blocks, work, run_delta, a);
 	return OK;
+}
+
+enum status cpu_delta_rule(struct backend *b, const struct delta_rule_args *a)
+{
+	if (a->k_dim > MAX_K || a->k_dim % 4 || a->v_dim % 4)
+		return E_UNSUPPORTED;
+	enum status st = delta_rule(b, a);
+	return st == OK && a->norm ? cpu_gated_norm(b, a->norm) : st;
 }
 
 /* --- norm and gate ----------------------------------------------------------------- */

@@ -23,7 +23,7 @@
 
 enum {
 	HIP_MAX_TOK = 1 << 16,       /* most tokens of a step */
-	HIP_WORK_BYTES = 128 << 20,
+	HIP_WORK_BYTES = 160 << 20, /* experts of 2,048 tokens: nine rows of 2,048 floats each */
 	HIP_STAGE_BYTES = 16 << 20,  /* bytes of each half */
 	HIP_LAND_BYTES = 8 << 20,
 	HIP_GRAPHS = 48,

@@ -41,35 +41,46 @@ enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
 	return LAUNCH(hip_of(b), "causal_conv_kernel", g, ARG(l));
 }
 
+static struct gated_norm_launch norm_launch(const struct gated_norm_args *a)
+{
+	return (struct gated_norm_launch){
+		.n_rows = a->n_tok * a->n_heads, .n_heads = a->n_heads, .dim = a->dim,
+		.eps = a->eps, .x = a->x, .z = halves(&a->z), .weight = a->weight,
+		.y = a->y};
+}
+
+enum status hip_gated_norm(struct backend *b, const struct gated_norm_args *a)
+{
+	struct gated_norm_launch l = norm_launch(a);
+	struct hip_grid g = {hip_over(l.n_rows, NORM_WAVES), 1, NORM_WAVES * 32, 0};
+	return LAUNCH(hip_of(b), "gated_norm_kernel", g, ARG(l));
+}
+
 enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
 {
+	struct hip *h = hip_of(b);
+	bool fuses = a->norm && a->n_tok == a->n_seq &&
+		     a->n_seq * a->n_v_heads <= HIP_MAX_TOK;
 	struct delta_rule_launch l = {
 		.n_k_heads = a->n_k_heads, .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
 		.v_dim = a->v_dim, .heads_in_turn = a->heads_in_turn,
 		.q_scale = (float)(1 / sqrt(a->k_dim)), .qkv = a->qkv,
 		.a = floats(&a->a), .b = floats(&a->b), .decay = a->decay,
 		.dt_bias = a->dt_bias, .first_tok = a->first_tok,
-		.states = slots(&a->states), .state = a->state, .y = a->y};
+		.states = slots(&a->states), .state = a->state, .y = a->y, .arrived = h->counters};
 	int each = hip_over(a->k_dim, 4 * DELTA_LANES) * 4;
 	const char *name = each <= 4    ? "delta_rule_n4_kernel"
 			   : each <= 8  ? "delta_rule_n8_kernel"
 			   : each <= 16 ? "delta_rule_n16_kernel"
 					: "delta_rule_n32_kernel";
 	if (a->k_dim % 4 || each > 32)
-		return hip_refuse(hip_of(b), "delta_rule with keys of %d", (int)a->k_dim);
+		return hip_refuse(h, "delta_rule with keys of %d", (int)a->k_dim);
 	struct hip_grid g = {hip_over(a->v_dim, DELTA_ROWS), a->n_seq * a->n_v_heads,
 			     DELTA_WAVES * 32, DELTA_LDS_BYTES(a->k_dim)};
-	return LAUNCH(hip_of(b), name, g, ARG(l));
-}
-
-enum status hip_gated_norm(struct backend *b, const struct gated_norm_args *a)
-{
-	struct gated_norm_launch l = {
-		.n_rows = a->n_tok * a->n_heads, .n_heads = a->n_heads, .dim = a->dim,
-		.eps = a->eps, .x = a->x, .z = halves(&a->z), .weight = a->weight,
-		.y = a->y};
-	struct hip_grid g = {hip_over(l.n_rows, NORM_WAVES), 1, NORM_WAVES * 32, 0};
-	return LAUNCH(hip_of(b), "gated_norm_kernel", g, ARG(l));
+	if (fuses)
+		l.norm = norm_launch(a->norm);
+	enum status st = LAUNCH(h, name, g, ARG(l));
+	return st == OK && a->norm && !fuses ? hip_gated_norm(b, a->norm) : st;
 }
 
 enum status hip_sigmoid_gate(struct backend *b, const struct sigmoid_gate_args *a)

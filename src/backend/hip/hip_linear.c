@@ -70,13 +70,10 @@ enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 	struct hip *h = hip_of(b);
 	bool is_tiled = a->n_tok >= h->tile_from && hip_linear_tile_takes(a);
 	int i = is_tiled ? -1 : hip_linear_int4_choose(h, a);
-	if (i >= 0 && hip_linear_int4_is_quad(i)) { /* these kernels do the norm and the
-						     * activation too */
-		enum status quad = hip_linear_int4(h, a, i);
-		return quad == OK && !hip_linear_fuses(a) ? hip_linear_act(b, a) : quad;
-	}
-	enum status st = a->norm ? hip_rms_norm(b, a->norm) : OK;
+	/* Kernels of int4 do the norm, those with four lanes a row the activation, too. */
+	bool has_act = i >= 0 && hip_linear_int4_is_quad(i) && hip_linear_fuses(a);
+	enum status st = a->norm && i < 0 ? hip_rms_norm(b, a->norm) : OK;
 	if (st == OK)
 		st = products(h, a, is_tiled, i);
-	return st == OK ? hip_linear_act(b, a) : st;
+	return st == OK && !has_act ? hip_linear_act(b, a) : st;
 }

@@ -12,13 +12,14 @@
 /* int4 at few tokens (hip_linear_int4.c). */
 int hip_linear_int4_count(void); /* rows of linear_int4.def, then of linear_quad.def */
 const char *hip_linear_int4_name(int i);
-/* True if row i is of linear_quad.def. Those kernels also do the norm, and the activation
- * if hip_linear_fuses. */
+/* True if row i is of linear_quad.def. Those kernels also do the activation, if
+ * hip_linear_fuses. */
 bool hip_linear_int4_is_quad(int i);
 /* True if all weights are int4 of one kind, with groups of 2^n or one a row. */
 bool hip_linear_is_int4(const struct linear_args *a);
 /* The row to use: from the tune file, or a guess. -1 if no row fits. */
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a);
+/* Does a's norm, too. */
 enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i);
 /* Launch arguments for both tables. A workgroup sums `rows` rows at once; goes_on: then
  * goes on to further rows; is_pair: the rows of gate include those of up. */

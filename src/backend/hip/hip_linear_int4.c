@@ -166,7 +166,7 @@ static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
 	int32_t rows = LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves);
 	struct linear_int4_args r = hip_linear_int4_args(h, a, rows, true, false);
 	const char *zero = a->out[0].w->zero_points ? "_zero" : "";
-	enum status st = OK;
+	enum status st = hip_fuse_norm(h, a->norm, true, &r.norm);
 	for (int32_t t = 0, m; t < a->n_tok && st == OK; t += m) {
 		int32_t lds;
 		m = MIN(a->n_tok - t, LINEAR_INT4_MAX_TOK);
