@@ -10,10 +10,15 @@
  * its visitor's engine work. Such a POST is refused unless its Origin is this server or
  * one of cors_origins. A POST of JSON from a browser had a preflight. A request without
  * an Origin does not come from a page.
+ *
+ * Without API keys a page's own name proves nothing: whoever owns a name can let it point
+ * to this machine after the page was loaded (DNS rebinding). So this server's own pages are
+ * believed by an address, by localhost, or by this machine's name.
  */
 #include <microhttpd.h>
 #include <stdio.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "http/conn.h"
@@ -95,6 +100,19 @@ static bool is_own_origin(const struct conn *c, const char *origin)
 	return host && *host && at && strcasecmp(at + 3, host) == 0;
 }
 
+/* Whether a Host is an address, localhost, or begins with this machine's name: names that
+ * nobody else can make point here. */
+static bool is_own_name(const char *host)
+{
+	char own[256] = "";
+	size_t n = strcspn(host, ".:");
+	if (*host == '[' || host[strspn(host, "0123456789.:")] == '\0')
+		return true;
+	gethostname(own, sizeof own - 1);
+	return (n == 9 && strncasecmp(host, "localhost", 9) == 0 && host[n] != '.') ||
+	       (n > 0 && n == strcspn(own, ".") && strncasecmp(host, own, n) == 0);
+}
+
 static bool is_json_type(const char *type)
 {
 	static const char json[] = "application/json";
@@ -112,8 +130,15 @@ enum status access_check_body(const struct conn *c, struct fail *fail)
 	if (coding && *coding && strcasecmp(coding, "identity") != 0)
 		return fail_set(fail, E_MEDIA_TYPE, "Content-Encoding: %.40s is not taken: "
 				"send the body as it is", coding);
-	if (!origin || allowed_origin(c) || is_own_origin(c, origin) ||
-	    is_json_type(header(c, "Content-Type")))
+	if (!origin || allowed_origin(c))
+		return OK;
+	if (is_own_origin(c, origin)) {
+		if (c->http->keys || is_own_name(header(c, "Host")))
+			return OK;
+		return fail_set(fail, E_ORIGIN, "%.100s is not known to be a name of this "
+				"server: name it in cors_origins, or set api_key_file", origin);
+	}
+	if (is_json_type(header(c, "Content-Type")))
 		return OK;
 	return fail_set(fail, E_ORIGIN, "a page of %.100s may not ask this (cors_origins); a "
 			"program that sends an Origin says Content-Type: application/json",

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """API keys, their limits, and pages of other origins."""
 import os
+import socket
 import signal
 import subprocess
 import tempfile
@@ -213,6 +214,20 @@ def test_foreign_pages(t, d, path):
     t.equal(a.status, 200, "an unpacked one that says so is")
 
 
+def test_rebinding(t):
+    """Without keys: a page of elsewhere whose name was made to point here."""
+    d = Halod(cors_origins="http://ai.example")
+    for name, want in (("evil.example", 403), ("localhost.evil.example", 403),
+                       ("127.0.0.1.evil.example", 403), ("ai.example", 200),
+                       ("localhost:80", 200), ("10.1.2.3:8080", 200), ("[::1]:80", 200),
+                       (socket.gethostname() + ".lan:8080", 200)):
+        for kind in ("text/plain", "application/json"):
+            a = d.request("POST", CHAT, BODY, {
+                "Content-Type": kind, "Host": name, "Origin": "http://" + name})
+            t.equal(a.status, want, "%s from %s" % (kind, name))
+    t.equal(d.stop(), 0, "halod ends well")
+
+
 def test_start(t):
     """Files that would let nobody in, or everybody, end the start."""
     with tempfile.TemporaryDirectory() as tmp:
@@ -248,5 +263,6 @@ with tempfile.TemporaryDirectory() as tmp:
     t.equal(d.stop(), 0, "halod ends well")
 test_shared(t)
 test_credential(t)
+test_rebinding(t)
 test_start(t)
 t.done()
