@@ -34,8 +34,9 @@ constexpr int unit_table(int format)
 	}
 }
 
-/* Codes 2 i and 2 i + 1 of a format's grid. */
-template <int format> DEVICE uint32_t unit_grid_pair(int32_t i)
+/* Codes 8 i .. 8 i + 7 of a format's grid. One load: of four words clang 19 makes a load of
+ * all and another of the first. */
+template <int format> DEVICE u32x4 unit_grid_piece(int32_t i)
 {
 	const unsigned short *grid = iq3xxs_grid;
 	if constexpr (format == WEIGHT_IQ1_S || format == WEIGHT_IQ1_M)
@@ -46,7 +47,7 @@ template <int format> DEVICE uint32_t unit_grid_pair(int32_t i)
 		grid = iq2xs_grid;
 	else if constexpr (format == WEIGHT_IQ3_S)
 		grid = iq3s_grid;
-	return grid[2 * i] | (uint32_t)grid[2 * i + 1] << 16;
+	return ((const u32x4 *)grid)[i];
 }
 
 DEVICE u32x4 unit_table_point(int32_t i)
@@ -69,15 +70,10 @@ template <int format> DEVICE void unit_make_table(u32x4 *table, int32_t n_thread
 	if constexpr (unit_table(format) == 0)
 		return;
 	for (int32_t i = (int32_t)thread_index(); i < unit_table(format); i += n_threads) {
-		if constexpr (format == WEIGHT_IQ2_XXS) {
+		if constexpr (format == WEIGHT_IQ2_XXS)
 			table[i] = unit_table_point(i);
-		} else {
-			u32x4 codes;
-			UNROLL
-			for (int j = 0; j < 4; j++)
-				codes[j] = unit_grid_pair<format>(4 * i + j);
-			table[i] = codes;
-		}
+		else
+			table[i] = unit_grid_piece<format>(i);
 	}
 }
 

@@ -74,7 +74,7 @@ static grammar_part words(struct maker *m, const char *s, bool as_text)
 	for (; *s; s++) {
 		struct str one = {s, 1};
 		if (*s != ' ' && *s != '\n' && *s != '#') {
-			buf_add_c(&text, *s);
+			buf_add_c(&text, *s == '\t' ? ' ' : *s);
 			continue;
 		}
 		flush(m, &text, as_text, &parts);

@@ -13,6 +13,18 @@ const char *health_state_name(enum health_state s)
 	return "unknown";
 }
 
+const char *health_check_name(enum health_check c)
+{
+	switch (c) {
+	case CHECK_PENDING: return "pending";
+	case CHECK_OFF: return "off";
+	case CHECK_SKIPPED: return "skipped";
+	case CHECK_PASSED: return "passed";
+	case CHECK_FAILED: return "failed";
+	}
+	return "unknown";
+}
+
 const char *health_load_name(enum health_load l)
 {
 	switch (l) {

@@ -18,10 +18,15 @@ enum health_state {
 };
 
 /* What loading does: files are mapped or read, weights are packed (CPU) or uploaded (GPU),
- * and the first tokens are computed. */
+ * and the first tokens are
+ * computed: those of halo-tiny before the rest, and one of the model behind it. */
 enum health_load {
 	LOAD_MAPPING, LOAD_READING, LOAD_PACKING, LOAD_UPLOADING, LOAD_CHECKING, LOAD_DONE
 };
+
+/* What the self-check at the start said: nothing yet, it was not asked for, could not be
+ * made, ... */
+enum health_check { CHECK_PENDING, CHECK_OFF, CHECK_SKIPPED, CHECK_PASSED, CHECK_FAILED };
 
 struct health {
 	_Atomic int state;            /* enum health_state */
@@ -29,6 +34,9 @@ struct health {
 	_Atomic int load_permille;    /* of the whole load, while LOADING */
 	_Atomic int load_stage;       /* enum health_load */
 	_Atomic int64_t load_done, load_total; /* bytes of the stage */
+	_Atomic int self_check;       /* enum health_check */
+	/* Of it: differences of log-probabilities (1e9: not a number), and seconds. */
+	_Atomic double check_mean, check_max, check_s;
 	_Atomic bool is_device_lost;  /* FAILED since the GPU was lost: restart may help */
 };
 
@@ -46,6 +54,7 @@ static inline bool health_has_beaten(const struct health *h, int64_t *seen_us)
 	return is_new;
 }
 const char *health_state_name(enum health_state s); /* as in "ready" */
+const char *health_check_name(enum health_check c); /* as in "passed" */
 const char *health_load_name(enum health_load l);   /* as in "packing" */
 /* True if the engine thread gave no sign of life for more than stall_us. Always false
  * while LOADING, which reports its own progress. */

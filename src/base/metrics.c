@@ -383,6 +383,12 @@ static void set_engine(const struct metrics_info *info)
 				 &rows[METRIC_ENGINE_STATE],
 				 health_state_name((enum health_state)s))],
 			 s == state);
+	for (int c = CHECK_PENDING; c <= CHECK_FAILED; c++)
+		cell_set(&cells[METRIC_SELF_CHECK][value_index(
+				 &rows[METRIC_SELF_CHECK],
+				 health_check_name((enum health_check)c))],
+			 c == atomic_load_explicit(&h->self_check, memory_order_relaxed));
+	metric_set(METRIC_SELF_CHECK_DELTA, atomic_load(&h->check_mean));
 	int64_t beat =
 		atomic_load_explicit(&h->heartbeat_us, memory_order_relaxed);
 	double age = 1e-6 * (double)(clock_now_us(info->clock) - beat);

@@ -37,7 +37,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "ctl/command.h"
-#include "ctl/reference.h"
+#include "check/reference.h"
 #include "ctl/routing.h"
 #include "ctl/session.h"
 #include "ctl/verify.h"

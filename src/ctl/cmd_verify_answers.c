@@ -18,7 +18,7 @@
 #include "ctl/load.h"
 #include "ctl/options.h"
 #include "ctl/post.h"
-#include "ctl/reference.h"
+#include "check/reference.h"
 
 struct answers_args {
 	const char *url, *model, *api_key, *reference;

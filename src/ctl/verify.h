@@ -3,7 +3,7 @@
  * What `haloctl verify` does, for other commands. Thread: main.
  */
 #pragma once
-#include "ctl/reference.h"
+#include "check/reference.h"
 #include "ctl/session.h"
 
 struct verify_result {

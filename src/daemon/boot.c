@@ -5,11 +5,13 @@
 #include "daemon/boot.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "check/selfcheck.h"
 #include "model/hub.h"
 
 #define MAX_TEMPLATE_BYTES (1u << 20)
@@ -149,6 +151,69 @@ static void on_weights(void *ctx, int64_t done, int64_t total)
 	set_stage(o->health, is_cpu ? LOAD_PACKING : LOAD_UPLOADING, done, total);
 	set_share(o->health, permille_of_files(o->config), 1000, (double)done,
 		  (double)total);
+}
+
+/* JSON has no NaN. */
+static double finite_of(double x)
+{
+	return isfinite(x) ? x : 1e9;
+}
+
+static void keep_check(struct health *h, const struct selfcheck_result *r)
+{
+	atomic_store(&h->check_mean, r->n_compared ? finite_of(r->mean) : 0);
+	atomic_store(&h->check_max, finite_of(r->max));
+	atomic_store(&h->check_s, r->seconds);
+}
+
+/* What to do about it, for the log and for who started it by hand. */
+static enum status tell_wrong(const struct selfcheck_result *r, const char *backend,
+			      enum status st, struct fail *fail)
+{
+	char what[sizeof fail->text];
+	if (st == OK)
+		snprintf(what, sizeof what, "mean difference of log-probabilities %.5f, at most "
+			 "%g; largest %.4f, at most %g", r->mean, SELFCHECK_MAX_MEAN, r->max,
+			 SELFCHECK_MAX_DELTA);
+	else
+		snprintf(what, sizeof what, "%.200s", fail->text);
+	return fail_set(fail, E_BACKEND, "the self-check failed: halo-tiny's answers on the "
+			"backend %s are wrong (%s). Run haloctl doctor, and see step 6 of "
+			"docs/first-run-on-amd.md; self_check = warn serves all the same",
+			backend, what);
+}
+
+/* halo-tiny on the backend that will serve, before anything else takes memory. */
+static enum status check_self(const struct boot_opts *o, struct fail *fail)
+{
+	const struct config *c = o->config;
+	struct backend_opts bo = backend_opts(c, o->plan->backend);
+	struct selfcheck_result r;
+	if (strcmp(c->self_check, "no") == 0) {
+		atomic_store(&o->health->self_check, CHECK_OFF);
+		return OK;
+	}
+	char *dir = find_default_model();
+	enum status st = dir ? selfcheck_run(dir, &bo, &r, fail)
+			     : fail_set(fail, E_MISSING, "halo-tiny is not installed");
+	free(dir);
+	if (st == E_MISSING) {
+		atomic_store(&o->health->self_check, CHECK_SKIPPED);
+		log_warn("no self-check: %s", fail->text);
+		return OK;
+	}
+	keep_check(o->health, &r);
+	atomic_store(&o->health->self_check, r.is_pass ? CHECK_PASSED : CHECK_FAILED);
+	if (r.is_pass) {
+		log_info("self-check: halo-tiny is right on %s, mean difference %.6f, largest "
+			 "%.4f, in %.2f s", o->plan->backend, r.mean, r.max, r.seconds);
+		return OK;
+	}
+	st = tell_wrong(&r, o->plan->backend, st, fail);
+	if (strcmp(c->self_check, "warn") != 0)
+		return st;
+	log_error("%s", fail->text);
+	return OK;
 }
 
 static enum status load_model(const struct boot_opts *o, struct boot *b,
@@ -344,7 +409,11 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 		      struct fail *fail)
 {
 	*out = (struct boot){0};
-	enum status s = load_model(o, out, fail);
+	set_stage(o->health, LOAD_CHECKING, 0, 0);
+	enum status s = check_self(o, fail);
+	out->is_check_failed = s != OK;
+	if (s == OK)
+		s = load_model(o, out, fail);
 	if (s == OK)
 		s = load_reader(o, o->config->embedding_model, EMBED_VECTORS,
 				&out->embedder, fail);

@@ -36,6 +36,7 @@ struct boot {
 	struct engine *engine;
 	struct sched *sched;
 	struct api *api;
+	bool is_check_failed; /* boot_load: what failed was the self-check */
 };
 
 /* Choose model and backend. E_MISSING when no model is named and none came with the

@@ -13,4 +13,5 @@ enum exit_code {
 	EXIT_CODE_LISTEN = 4,  /* the address is in use or cannot be had */
 	EXIT_CODE_STALLED = 5, /* the engine or its device does not answer */
 	EXIT_CODE_ABORTED = 6, /* a second signal cut the drain short */
+	EXIT_CODE_CHECK = 7,   /* the self-check failed: this machine computes wrong numbers */
 };

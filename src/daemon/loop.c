@@ -46,6 +46,7 @@
 #include "daemon/boot.h"
 #include "daemon/notify.h"
 #include "http/http.h"
+#include "trace/exporter.h"
 
 #define TICK_MS 1000
 #define TTY_TICK_MS 100
@@ -73,6 +74,7 @@ struct loop {
 	uv_signal_t signals[3];
 	int n_jobs; /* with libuv's threads */
 	struct http *http;
+	struct exporter *exporter; /* of spans; NULL: none */
 
 	pthread_t engine_thread;
 	struct health health;
@@ -318,10 +320,11 @@ static void on_loaded(struct loop *l)
 
 static void on_load_failed(struct loop *l)
 {
-	log_error("cannot load the model: %s", l->fail.text);
-	notify_sendf("STATUS=Cannot load the model: %s", l->fail.text);
+	bool is_check = l->boot.is_check_failed;
+	log_error("%s%s", is_check ? "" : "cannot load the model: ", l->fail.text);
+	notify_sendf("STATUS=%s%s", is_check ? "" : "Cannot load the model: ", l->fail.text);
 	atomic_store(&l->health.state, HEALTH_FAILED);
-	l->code = EXIT_CODE_MODEL;
+	l->code = is_check ? EXIT_CODE_CHECK : EXIT_CODE_MODEL;
 	start_stopping(l);
 }
 
@@ -532,6 +535,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.heartbeat_stall_us =
 			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
 		.access_log = c->access_log,
+		.exporter = l->exporter,
 		.page = c->page,
 		.tls_cert = *c->tls_cert ? c->tls_cert : NULL,
 		.tls_priorities = c->tls_priorities,
@@ -597,13 +601,25 @@ static void end(struct loop *l)
 	int rc = uv_loop_close(&l->uv);
 	assert(rc == 0);
 	http_destroy(l->http);
+	exporter_destroy(l->exporter);
 	boot_unload(&l->boot);
+}
+
+static enum status start_exporter(struct loop *l, struct fail *fail)
+{
+	if (!*l->config->otlp_endpoint)
+		return OK;
+	return exporter_create(&(struct exporter_opts){.endpoint = l->config->otlp_endpoint,
+						       .version = PACKAGE_VERSION},
+			       &l->exporter, fail);
 }
 
 static enum exit_code serve(struct loop *l)
 {
 	raise_fd_limit(l->config->max_connections);
-	enum status s = listen_early(l, &l->fail);
+	enum status s = start_exporter(l, &l->fail);
+	if (s == OK)
+		s = listen_early(l, &l->fail);
 	if (s != OK) {
 		log_error("%s", l->fail.text);
 		return s == E_CONFIG ? EXIT_CODE_CONFIG : EXIT_CODE_LISTEN;

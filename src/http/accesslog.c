@@ -90,6 +90,8 @@ static void write_line(const struct conn *c, int status)
 	log_add_time(&b);
 	buf_add_z(&b, "\",\"event\":\"request\",\"id\":");
 	buf_add_json(&b, str_of(c->id));
+	if (*c->trace.trace_id)
+		buf_addf(&b, ",\"trace_id\":\"%s\"", c->trace.trace_id);
 	buf_addf(&b, ",\"client\":\"%s\",\"method\":", c->client);
 	buf_add_json(&b, str_of(c->method));
 	buf_add_z(&b, ",\"path\":");
@@ -140,6 +142,7 @@ void accesslog_write(const struct conn *c)
 		metric_add(METRIC_CLIENT_DISCONNECTS, 1);
 	if (c->end == END_STALLED)
 		metric_add(METRIC_SSE_CLIENTS_STALLED, 1);
+	spans_write(c, status);
 	if (c->is_over)
 		remember(c, status);
 	if (c->http->opts.access_log && !is_probe(c, status))

@@ -21,6 +21,7 @@
 #include "http/body.h"
 #include "http/route.h"
 #include "http/sock.h"
+#include "trace/traceparent.h"
 
 #define CONN_STATES(X) \
 	X(RECEIVING, "receiving") \
@@ -80,6 +81,7 @@ struct conn {
 
 	/* request */
 	char id[CONN_ID_MAX + 1]; /* X-Request-Id */
+	struct traceparent trace;
 	char method[16], client[64];
 	char *target;             /* as sent, at most 512 bytes of it */
 	struct str tail;          /* of the path; into libmicrohttpd's memory */
@@ -168,6 +170,10 @@ static inline size_t sse_pending(const struct conn *c)
 /* Bytes were added to stream.buf, which held n_before. */
 void sse_added(struct conn *c, size_t n_before);
 void sse_tick(struct conn *c, int64_t now_us);
+
+/* --- spans.c: the trace it belongs to, and its spans for a collector ------------- */
+void spans_begin(struct conn *c);
+void spans_write(const struct conn *c, int status);
 
 /* --- accesslog.c: counts the response and writes its line ------------------------- */
 void accesslog_write(const struct conn *c);

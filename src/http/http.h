@@ -35,6 +35,7 @@ struct http_opts {
 	int stall_s;           /* a reader that takes nothing for so long is dropped */
 	int64_t heartbeat_stall_us; /* older: /health says so */
 	bool access_log;
+	struct exporter *exporter; /* of spans; outlives the server. NULL: none */
 	bool page;             /* a page for a browser at "/" */
 	const char *api_key_file; /* NULL: everybody may ask. See keys.h */
 	int max_requests_per_key; /* that make the engine work; 0: any */

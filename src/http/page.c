@@ -28,6 +28,18 @@ static const char *health_word(enum health_state s, bool is_stalled)
 	return s == HEALTH_READY ? "ok" : health_state_name(s);
 }
 
+static void add_check(struct buf *b, const struct health *h)
+{
+	buf_addf(b, ",\"self_check\":{\"result\":\"%s\",\"mean_delta\":",
+		 health_check_name((enum health_check)atomic_load(&h->self_check)));
+	buf_add_json_num(b, atomic_load(&h->check_mean));
+	buf_add_z(b, ",\"max_delta\":");
+	buf_add_json_num(b, atomic_load(&h->check_max));
+	buf_add_z(b, ",\"seconds\":");
+	buf_add_json_num(b, atomic_load(&h->check_s));
+	buf_add_c(b, '}');
+}
+
 void page_health(struct conn *c)
 {
 	struct http *h = c->http;
@@ -58,6 +70,7 @@ void page_health(struct conn *c)
 						: 0);
 	buf_addf(&b, ",\"running\":%d,\"waiting\":%d,\"waiting_tokens\":%lld",
 		 n.n_running, n.n_waiting, (long long)n.n_waiting_tok);
+	add_check(&b, health);
 	buf_add_z(&b, ",\"backend\":");
 	buf_add_json(&b, str_of(h->opts.backend));
 	buf_add_z(&b, ",\"backend_reason\":");

@@ -23,9 +23,8 @@ struct recent {
 	struct bucket buckets[RECENT_BUCKETS];
 	struct recent_row rows[RECENT_ROWS];
 	int64_t n_rows; /* added ever; the newest is at (n_rows - 1) % RECENT_ROWS */
-	/* Prompt tokens computed since the start, and what that took. */
-	double prefill_ms;
-	int64_t n_prefill;
+	/* Of all prompts since the start, of n tokens computed in t ms: sums of nt and nn. */
+	double sum_nt, sum_nn;
 };
 
 struct recent *recent_create(void)
@@ -84,17 +83,18 @@ static void count(struct bucket *b, enum recent_kind kind, double ms)
 		++*n;
 }
 
-/* What a computed prompt token costs is the mean since the start, this request included:
- * the few tokens behind a long cached prefix would alone look too dear. */
+/* A computed prompt token costs what fits all prompts since the start best (least squares
+ * of t = cn, this one included). So long prompts say it. The few tokens behind a long
+ * cached prefix would make it look too dear: a step costs something by itself. */
 static double cache_saved_ms(struct recent *r, const struct request_stats *s)
 {
 	double ms = recent_prefill_ms(s);
 	int n_computed = s->n_prompt - s->n_cached;
 	if (!isnan(ms) && n_computed > 0) {
-		r->prefill_ms += ms;
-		r->n_prefill += n_computed;
+		r->sum_nt += n_computed * ms;
+		r->sum_nn += (double)n_computed * n_computed;
 	}
-	return r->n_prefill ? s->n_cached * r->prefill_ms / (double)r->n_prefill : 0;
+	return r->sum_nn > 0 ? s->n_cached * r->sum_nt / r->sum_nn : 0;
 }
 
 /* Without its accepted guesses it had needed so many steps more. */

@@ -28,7 +28,7 @@ struct recent_row {
 	int64_t ended_s; /* seconds since 1970 */
 	struct request_stats stats;
 	/* Estimates, recent_add fills them in; 0: nothing was saved. */
-	double cache_saved_ms; /* cached tokens, at the mean cost of a computed one */
+	double cache_saved_ms; /* cached tokens, at what computed ones have cost so far */
 	double spec_saved_ms;  /* accepted guesses, at the mean cost of its decode steps */
 };
 

@@ -155,9 +155,13 @@ static const struct name {
 	{"ssm_a", "linear_attn.A_log"},
 	{"ssm_norm", "linear_attn.norm"},
 	{"ssm_out", "linear_attn.out_proj"},
+	{"shortconv.conv", "conv.conv"},
+	{"shortconv.in_proj", "conv.in_proj"},
+	{"shortconv.out_proj", "conv.out_proj"},
 }, tops[] = {
 	{"token_embd", "model.embed_tokens"},
 	{"output_norm", "model.norm"},
+	{"token_embd_norm", "model.norm"}, /* of LFM2, which has no other */
 	{"output", "lm_head"},
 };
 
@@ -300,6 +304,8 @@ static const struct {
 	{"attention.q_lora_rank", "q_lora_rank", false, false, KEYS_MLA},
 	{"attention.kv_lora_rank", "kv_lora_rank", true, false, KEYS_MLA},
 	{"rope.dimension_count", "qk_rope_head_dim", true, false, KEYS_MLA},
+	{"shortconv.l_cache", "conv_L_cache", true, false, KEYS_CONV},
+	{"leading_dense_block_count", "num_dense_layers", false, false, KEYS_CONV},
 	{"full_attention_interval", "full_attention_interval", false, false, 0},
 	{"ssm.conv_kernel", "linear_conv_kernel_dim", false, false, 0},
 	{"ssm.state_size", "linear_key_head_dim", false, false, 0},
@@ -310,6 +316,12 @@ static const struct {
 static bool is_pattern(const char *hf)
 {
 	return strcmp(hf, "sliding_window_pattern") == 0;
+}
+
+/* Convolutions are layers without heads of keys (read_conv). */
+static bool is_of_layers(const struct gguf_model_reader *r, const char *hf)
+{
+	return r->arch->keys & KEYS_CONV && strcmp(hf, "num_key_value_heads") == 0;
 }
 
 static enum status copy_keys(struct gguf_model_reader *r)
@@ -325,6 +337,8 @@ static enum status copy_keys(struct gguf_model_reader *r)
 			return fail_at(r->fail, E_MISSING, name, "%s: %s is missing",
 				       r->path, name);
 		if (!v || (v->is_array && is_pattern(keys[i].hf)))
+			continue;
+		if (v->is_array && is_of_layers(r, keys[i].hf))
 			continue;
 		if (v->is_array) /* one value per layer is not supported */
 			return refuse(r, name, v);
@@ -374,7 +388,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0, KEYS_GROUPED},
 		{"expert_group_count", 1, KEYS_GROUPED},
 		{"expert_weights_scale", 1, KEYS_GROUPED},
-		{"leading_dense_block_count", 0, KEYS_GROUPED},
+		{"leading_dense_block_count", 0, KEYS_GROUPED | KEYS_CONV},
 		{"attention.temperature_length", 0, 0}, {"swin_norm", 0, 0},
 		{"attention.temperature_scale", 0, KEYS_LATE},
 		{"pooling_type", 0, 0},
@@ -445,6 +459,32 @@ static enum status read_mla(struct gguf_model_reader *r)
 	json_object_set(r->config, "num_key_value_heads",
 			json_object_get(r->config, "num_attention_heads"));
 	set_default(r, "intermediate_size", known(r, "moe_intermediate_size"));
+	return OK;
+}
+
+/* Layers with heads of keys are attention, the others convolutions. */
+static enum status read_conv(struct gguf_model_reader *r)
+{
+	char name[96];
+	const struct gguf_value *v = find(r, "attention.head_count_kv", name);
+	int64_t layers = known(r, "num_hidden_layers"), n, heads = 0;
+	if (!v || !v->is_array || layers < 1 || v->n != (uint64_t)layers)
+		return fail_at(r->fail, E_FORMAT, name, "%s: %s is no list of a number a layer",
+			       r->path, name);
+	json_t *types = json_array();
+	for (int64_t i = 0; i < layers; i++) {
+		bool is_right = gguf_integer(v, (uint64_t)i, &n) && n >= 0 &&
+				(n == 0 || heads == 0 || n == heads);
+		if (!is_right) {
+			json_decref(types);
+			return refuse(r, name, v);
+		}
+		heads = n ? n : heads;
+		json_array_append_new(types, json_string(n ? "full_attention" : "conv"));
+	}
+	json_object_set_new(r->config, "layer_types", types);
+	json_object_set_new(r->config, "num_key_value_heads", json_integer(heads));
+	json_object_set_new(r->config, "block_auto_adjust_ff_dim", json_false());
 	return OK;
 }
 
@@ -746,6 +786,8 @@ static enum status read_all(struct gguf_model_reader *r)
 	enum status st = copy_keys(r);
 	if (st == OK)
 		st = check_neutral(r);
+	if (st == OK && r->arch->keys & KEYS_CONV)
+		st = read_conv(r);
 	if (st == OK)
 		st = check_heads(r);
 	if (st == OK && r->arch->keys & KEYS_GROUPED)

@@ -51,6 +51,7 @@ static const struct pre {
 	{"deepseek-r1-qwen", QWEN2, true, false, true, {NULL}},
 	{"qwen35", QWEN35, true, false, false, {NULL}},
 	{"llama-bpe", LLAMA3, false, true, true, {NULL}},
+	{"lfm2", LLAMA3, false, true, true, {NULL}},
 	{"llama3", LLAMA3, false, true, true, {NULL}},
 	{"llama-v3", LLAMA3, false, true, true, {NULL}},
 	{"dbrx", LLAMA3, false, false, false, {NULL}},

@@ -13,6 +13,10 @@
  *   harmony       <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}
  *                 with reasoning on the channel "analysis"
  *   glm           <tool_call>f\n<arg_key>p</arg_key>\n<arg_value>v</arg_value>…
+ *   minimax       <minimax:tool_call>\n<invoke name="f">\n<parameter name="p">v
+ *                 </parameter>\n</invoke>\n</minimax:tool_call>, of several <invoke>
+ *   seed          <seed:tool_call>\n<function=f>\n<parameter=p>v</parameter>\n
+ *                 </function>\n</seed:tool_call>
  */
 #include "output/toolformat.h"
 
@@ -26,6 +30,9 @@ enum {
 	HARMONY, HARMONY_REASON, HARMONY_TEXT, HARMONY_NEXT, HARMONY_ARGS,
 	HARMONY_CLOSE,
 	GLM, GLM_NAME, GLM_KEY, GLM_OPEN, GLM_VALUE, GLM_BODY,
+	MINIMAX, MINIMAX_CALL, MINIMAX_NAME, MINIMAX_BODY, MINIMAX_KEY, MINIMAX_VALUE,
+	MINIMAX_NEXT,
+	SEED, SEED_CALL, SEED_NAME, SEED_BODY, SEED_KEY, SEED_VALUE, SEED_CLOSE,
 };
 
 #define TEXT(ch) .kind = TOOL_TEXT, .channel = (ch), .is_outside = true
@@ -111,6 +118,37 @@ const struct tool_state tool_states[] = {
 		       .next = {GLM_BODY}},
 	[GLM_BODY] = {.kind = TOOL_EXPECT, .literals = {"<arg_key>", "</tool_call>"},
 		      .next = {GLM_KEY, GLM | TOOL_END}},
+
+	[MINIMAX] = {TEXT(OUT_CONTENT), .literals = {"<minimax:tool_call>"},
+		     .next = {MINIMAX_CALL}},
+	[MINIMAX_CALL] = {.kind = TOOL_EXPECT, .literals = {"<invoke name=\""},
+			  .next = {MINIMAX_NAME}},
+	[MINIMAX_NAME] = {.kind = TOOL_UNTIL, .literals = {"\">"}, .next = {MINIMAX_BODY},
+			  .take = TAKE_NAME},
+	[MINIMAX_BODY] = {.kind = TOOL_EXPECT,
+			  .literals = {"<parameter name=\"", "</invoke>"},
+			  .next = {MINIMAX_KEY, MINIMAX_NEXT}},
+	[MINIMAX_KEY] = {.kind = TOOL_UNTIL, .literals = {"\">"}, .next = {MINIMAX_VALUE},
+			 .take = TAKE_KEY},
+	[MINIMAX_VALUE] = {.kind = TOOL_VALUE, .literals = {"</parameter>"},
+			   .next = {MINIMAX_BODY}},
+	[MINIMAX_NEXT] = {.kind = TOOL_EXPECT,
+			  .literals = {"<invoke name=\"", "</minimax:tool_call>"},
+			  .next = {MINIMAX_NAME | TOOL_END, MINIMAX | TOOL_END},
+			  .other = MINIMAX | TOOL_END},
+
+	[SEED] = {TEXT(OUT_CONTENT), .literals = {"<seed:tool_call>"}, .next = {SEED_CALL}},
+	[SEED_CALL] = {.kind = TOOL_EXPECT, .literals = {"<function="}, .next = {SEED_NAME}},
+	[SEED_NAME] = {.kind = TOOL_UNTIL, .literals = {">"}, .next = {SEED_BODY},
+		       .take = TAKE_NAME},
+	[SEED_BODY] = {.kind = TOOL_EXPECT, .literals = {"<parameter=", "</function>"},
+		       .next = {SEED_KEY, SEED_CLOSE}},
+	[SEED_KEY] = {.kind = TOOL_UNTIL, .literals = {">"}, .next = {SEED_VALUE},
+		      .take = TAKE_KEY},
+	[SEED_VALUE] = {.kind = TOOL_VALUE, .literals = {"</parameter>"},
+			.next = {SEED_BODY}},
+	[SEED_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"</seed:tool_call>"},
+			.next = {SEED | TOOL_END}, .other = SEED | TOOL_END},
 };
 const int n_tool_states = sizeof tool_states / sizeof tool_states[0];
 
@@ -119,6 +157,7 @@ const int n_tool_states = sizeof tool_states / sizeof tool_states[0];
 #define HERMES_WAY {"\n<tool_call>\n{ \"name\": \"", ARGUMENTS, " }\n</tool_call>"}
 #define CODER_WAY {"\n<tool_call>\n<function=", ">\n", "</function>\n</tool_call>"}
 #define GLM_WAY {"\n<tool_call>", "\n", "</tool_call>"}
+#define SEED_WAY {"\n<seed:tool_call>\n<function=", ">\n", "</function>\n</seed:tool_call>"}
 
 /* By how telling their marks are: "<tool_call>" alone comes last but one. */
 const struct tool_format tool_formats[] = {
@@ -136,6 +175,22 @@ const struct tool_format tool_formats[] = {
 	 .after_name = "\n", .open = "<tool_call>", .close_tag = "</tool_call>",
 	 .first = GLM_WAY, .again = GLM_WAY,
 	 .args = {"<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>", GLM_VALUE}},
+	{.name = "minimax", .marks = {"<minimax:tool_call>", "<invoke"},
+	 .tags = {"<minimax:tool_call>", "</minimax:tool_call>"}, .start = MINIMAX,
+	 .any = "<minimax:tool_call>\n<invoke name=\"",
+	 .before_name = "<minimax:tool_call>\n<invoke name=\"", .after_name = "\">\n",
+	 .open = "<minimax:tool_call>", .close_tag = "</minimax:tool_call>",
+	 .first = {"\n<minimax:tool_call>\n<invoke\tname=\"", "\">\n", "</invoke>\n"},
+	 .again = {"<invoke\tname=\"", "\">\n", "</invoke>\n"},
+	 .close = "</minimax:tool_call>",
+	 .args = {"<parameter\tname=\"", "\">", "</parameter>", MINIMAX_VALUE}},
+	{.name = "seed", .marks = {"<seed:tool_call>"},
+	 .tags = {"<seed:tool_call>", "</seed:tool_call>"}, .start = SEED,
+	 .any = "<seed:tool_call>\n<function=",
+	 .before_name = "<seed:tool_call>\n<function=", .after_name = ">\n",
+	 .open = "<seed:tool_call>", .close_tag = "</seed:tool_call>",
+	 .first = SEED_WAY, .again = SEED_WAY,
+	 .args = {"<parameter=", ">", "</parameter>", SEED_VALUE}},
 	{.name = "qwen3-coder", .marks = {"<function=", "<parameter="},
 	 .tags = {"<tool_call>"}, .start = CODER,
 	 .any = "<tool_call>\n<function=", .before_name = "<tool_call>\n<function=",

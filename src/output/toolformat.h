@@ -53,7 +53,8 @@ extern const struct tool_state tool_states[];
 extern const int n_tool_states;
 
 /* The fixed text of a call for a grammar: before the name, before the arguments, and
- * after them. A space or newline is optional. # is a letter or digit. */
+ * after them. A space or newline is optional, and a tab stands for a space that is not. # is
+ * a letter or digit. */
 struct tool_way {
 	const char *open, *mid, *end; /* open NULL: the format has no such variant */
 };

@@ -9,17 +9,24 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "seed_oss": "seed_oss", "granite": "granite", "smollm3": "smollm3",
          "phi3": "phi3", "mixtral": "llama", "granitemoe": "granitemoe",
          "minimax_m2": "minimax-m2", "olmo2": "olmo2", "olmo3": "olmo2",
-         "exaone4": "exaone4", "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2"}
+         "exaone4": "exaone4", "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2",
+         "lfm2": "lfm2", "lfm2_moe": "lfm2moe"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
          (".output_linear", ".experts.down_proj"), (".router.layer", ".gate"),
-         (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."))
+         (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."),
+         ("operator_norm", "input_layernorm"), ("ffn_norm", "post_attention_layernorm"),
+         ("q_layernorm", "q_norm"), ("k_layernorm", "k_norm"),
+         ("self_attn.out_proj", "self_attn.o_proj"), ("feed_forward.", "mlp."),
+         ("expert_bias", "gate.e_score_correction_bias"))
+CONV = {"conv." + x: "shortconv." + x for x in ("conv", "in_proj", "out_proj")}
 EXPERTS = {"mlp.shared_experts.gate_proj": "ffn_gate_shexp",
            "mlp.shared_experts.up_proj": "ffn_up_shexp",
            "mlp.shared_experts.down_proj": "ffn_down_shexp"}
 NAMES = {
     "seed_oss": POST_NORM, "olmo2": POST_NORM, "exaone4": POST_NORM,
+    "lfm2": CONV, "lfm2moe": CONV,
     "phi3": {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"},
     "glm4moe": {**EXPERTS, "post_attention_layernorm": "post_attention_norm"},
     "deepseek2": {**EXPERTS, "self_attn.q_a_proj": "attn_q_a",
@@ -66,6 +73,8 @@ def split_rows(w, n):
 
 def tensor_name(arch, name):
     base, _, kind = name.rpartition(".")
+    if base == "model.embedding_norm":
+        return "token_embd_norm.weight"
     layer, _, part = base[len("model.layers."):].partition(".")
     if part in NAMES.get(arch, {}):
         return "blk.%s.%s.%s" % (layer, NAMES[arch][part], kind)
@@ -169,8 +178,23 @@ def mla_keys(c, arch):
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
+def lfm2_keys(c, arch):
+    """The width of its dense layers is that of the tensors."""
+    of = c["num_key_value_heads"]
+    out = [("attention.head_count_kv", (g.ARRAY, g.I32),
+            [0 if t == "conv" else of for t in c["layer_types"]]),
+           ("attention.layer_norm_rms_epsilon", g.F32, c["norm_eps"]),
+           ("shortconv.l_cache", g.U32, c["conv_L_cache"])]
+    if "num_experts" in c:
+        out += [("leading_dense_block_count", g.U32, c["num_dense_layers"]),
+                ("expert_gating_func", g.U32, 2)]
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
 def keys(folder, config, made):
     c = text_config(config)
+    if "conv_L_cache" in c:
+        c = {**c, "intermediate_size": made["blk.0.ffn_gate.weight"][1][0]}
     arch = g.ARCHS[c["model_type"]] = KINDS[c["model_type"]]
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     out = g.model_keys({**c, "head_dim": dim})
@@ -191,6 +215,9 @@ def keys(folder, config, made):
                     c["rope_parameters"]["full_attention"]["attention_factor"]))
     if "n_routed_experts" in c:
         out += grouped_keys(c, arch)
+    if "conv_L_cache" in c:
+        more = lfm2_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     if "kv_lora_rank" in c:
         more = mla_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more

@@ -43,7 +43,9 @@ for name in sys.argv[1:] or FILES:
                                np.asarray(t.grid, np.float32).reshape(points, each))
         words = (code << ((16 // each if each == 8 else 3) * np.arange(each))).sum(1)
         c_name = {"IQ1_S": "iq1"}.get(type_name, type_name.lower().replace("_", ""))
-        text += "TABLE unsigned short %s_grid[%d] = {\n" % (c_name, points)
+        # Device code copies these in pieces of 16 bytes.
+        aligned = "" if name == "iq2xxs_grid" else " __attribute__((aligned(16)))"
+        text += "TABLE unsigned short %s_grid[%d]%s = {\n" % (c_name, points, aligned)
         for i in range(0, points, n):
             text += "\t" + " ".join("0x%04X," % w for w in words[i:i + n]) + "\n"
         text += "};\n"

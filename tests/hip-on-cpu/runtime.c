@@ -18,7 +18,9 @@
  *
  * From the environment, when a module is loaded: HIP_CPU_REVERSED=1 runs a workgroup's
  * threads in the other order; HIP_CPU_FAULT=launch:N makes the N-th launch end in
- * hipErrorLaunchFailure, hang:N never end (tests of what halod does then).
+ * hipErrorLaunchFailure, hang:N never end; lost:NAME leaves the last workgroup of each
+ * launch of kernel NAME out; upload:N turns over the bits of the N-th copy of 4 KiB or more
+ * (tests of what halod does then).
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -98,6 +100,8 @@ static struct {
 	bool is_reversed;
 	bool is_fault_hang;
 	uint64_t fault_at, n_launched; /* 0: no fault */
+	uint64_t spoil_at, n_copied;   /* the same for large copies */
+	char lost[64];                 /* a kernel; "": none */
 	int error;           /* sticky, of the worker */
 	size_t used_bytes;
 	int n_capturing;
@@ -131,15 +135,30 @@ static void run_launch(struct op *o)
 	}
 	if (R.error != HIP_SUCCESS)
 		return;
-	if (!device_run(o->kernel, o->args, &o->launch))
+	struct device_launch launch = o->launch;
+	if (strcmp(o->kernel->name, R.lost) == 0) {
+		uint32_t *last = launch.grid_y > 1 ? &launch.grid_y : &launch.grid_x;
+		if (--*last == 0)
+			return;
+	}
+	if (!device_run(o->kernel, o->args, &launch))
 		R.error = HIP_ERROR_LAUNCH_FAILURE;
+}
+
+static void run_copy(struct op *o)
+{
+	memmove(o->dst, o->src, o->n_bytes);
+	if (o->n_bytes < 4096 || ++R.n_copied != R.spoil_at)
+		return;
+	for (size_t i = 0; i < o->n_bytes; i++)
+		((unsigned char *)o->dst)[i] ^= 0xFF;
 }
 
 static void run(struct op *o)
 {
 	switch (o->kind) {
 	case COPY:
-		memmove(o->dst, o->src, o->n_bytes);
+		run_copy(o);
 		break;
 	case FILL:
 		memset(o->dst, o->value, o->n_bytes);
@@ -633,13 +652,18 @@ int hipModuleLoadData(hip_module *out, const void *data)
 	if (strncmp(data, image, sizeof image) != 0)
 		return HIP_ERROR_NO_BINARY_FOR_GPU;
 	const char *reversed = getenv("HIP_CPU_REVERSED"), *fault = getenv("HIP_CPU_FAULT");
-	unsigned long long n = 0;
+	unsigned long long n = 0, spoil = 0;
 	pthread_mutex_lock(&R.lock);
 	R.is_reversed = reversed && *reversed == '1';
 	R.is_fault_hang = fault && sscanf(fault, "launch:%llu", &n) != 1 &&
 			  sscanf(fault, "hang:%llu", &n) == 1;
 	R.fault_at = n;
 	R.n_launched = 0;
+	*R.lost = '\0';
+	if (fault && sscanf(fault, "lost:%63s", R.lost) != 1)
+		sscanf(fault, "upload:%llu", &spoil);
+	R.spoil_at = spoil;
+	R.n_copied = 0;
 	R.error = HIP_SUCCESS;
 	pthread_mutex_unlock(&R.lock);
 	*out = (hip_module)(uintptr_t)image;

@@ -106,7 +106,8 @@ class Stream:
 
 
 class Halod:
-    def __init__(self, wait=True, model=MODEL, wrap=(), popen={}, **settings):
+    def __init__(self, wait=True, model=MODEL, wrap=(), popen={}, program=PROGRAM,
+                 **settings):
         """wrap: a command that is to execute halod; popen: how it is started."""
         self.dir = tempfile.mkdtemp(prefix="halod-test-")
         self.lines, self.news = [], threading.Condition()
@@ -117,7 +118,7 @@ class Halod:
             for key, value in settings.items():
                 f.write("%s = %s\n" % (key, value))
         self.process = subprocess.Popen(
-            [*wrap, PROGRAM, "-c", conf, "--model", model],
+            [*wrap, program, "-c", conf, "--model", model],
             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **popen)
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()

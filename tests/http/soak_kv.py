@@ -57,7 +57,8 @@ def complete(d, prompt):
     a = d.request("POST", "/v1/completions", {
         "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": True,
         "logprobs": 1}).json
-    return a["choices"][0]["logprobs"]["token_logprobs"], a["timings"]
+    return (a["choices"][0]["logprobs"]["token_logprobs"],
+            {"halod": d.process.pid, "at": time.time(), **a["timings"]})
 
 
 def agent(side, d, i, counts):
@@ -85,15 +86,14 @@ def compare(side, asked, counts):
     counts["compared"] += 1
     if answer != want:
         counts["wrong"] += 1
-        print("# wrong: %s, %d prompt tokens, %d cached, %d from disk\n#  got %r\n# want %r"
-              % (side.model or "halo-tiny", len(prompt), timings["cache_n"],
-                 timings["disk_n"], answer, want), flush=True)
+        print("# wrong: %s, %d prompt tokens, %r\n#  got %r\n# want %r"
+              % (side.model or "halo-tiny", len(prompt), timings, answer, want), flush=True)
 
 
 def check(side, d, counts, n):
-    """Of what was asked before, some prompts again, and what agents were told meanwhile."""
-    for prompt, answer, timings in side.asked:
-        compare(side, (prompt, answer, timings), counts)
+    """Some of what agents were told, and some of their prompts again."""
+    for asked in side.random.sample(side.asked, min(5 * n, len(side.asked))):
+        compare(side, asked, counts)
     for prompt, _, _ in side.random.sample(side.asked, min(n, len(side.asked))):
         answer, timings = complete(d, prompt)
         compare(side, (prompt, answer, timings), counts)

@@ -9,7 +9,8 @@ import tempfile
 from halod import BUILDDIR, Halod, MODEL, PATIENCE, PROGRAM, Tap, traceback
 
 LIBRARY = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
-HIP = {"backend": "hip", "hip_library": LIBRARY, "ctx": 256, "max_seqs": 2}
+HIP = {"backend": "hip", "hip_library": LIBRARY, "ctx": 256, "max_seqs": 2,
+       "self_check": "no"}
 
 
 def test_sampled(t, d):

@@ -11,6 +11,7 @@ import tempfile
 from halod import SRCDIR, Halod, Tap
 
 HYBRID = os.path.join(SRCDIR, "tests/golden/models/qwen35moe")
+CONV = os.path.join(SRCDIR, "tests/golden/models/lfm2")  # its state is one array a layer
 PROMPTS = [[(i * 37 + i // 7 + k * 11) % 480 for i in range(150 + 40 * k)] for k in range(3)]
 TAP = Tap()
 
@@ -198,7 +199,7 @@ def test_limit(t, cold):
 
 
 def main():
-    for model in (None, HYBRID):
+    for model in (None, HYBRID, CONV):
         cold = cold_answers(model)
         for test in (test_restart, test_kill, test_damage, test_two):
             print("# ---", test.__name__, model or "halo-tiny")

@@ -15,7 +15,7 @@
 
 #include "backend/hip/hip_graph.h"
 #include "base/alloc.h"
-#include "base/sysmem.h"
+#include "base/gpumem.h"
 
 enum {
 	ALIGN = 256,
@@ -104,12 +104,11 @@ void hip_memory(struct backend *b, struct backend_memory *out)
 	if (!h->device.is_integrated)
 		return;
 	struct sysmem m;
+	struct gpumem g;
+	struct gpumem_have have;
 	sysmem_read("/", &m);
-	/* If an APU reports more memory than the system has, that is the firmware's
-	 * carve-out, which belongs to the GPU. Otherwise it is GTT: pages of the system. */
-	out->is_system = out->total <= m.total;
-	if (out->is_system)
-		out->free = MIN(out->free, m.available);
+	gpumem_of_apu(gpumem_read("/", &g) ? &g : NULL, &m, out->total, out->free, &have);
+	*out = (struct backend_memory){have.total, have.free, have.is_system};
 }
 
 enum status hip_alloc(struct backend *b, size_t n_bytes, void **out)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * quantization_config of the methods with one setting for all layers: awq, gptq, fp8,
- * fbgemm_fp8, modelopt, mxfp4. Their lists of exceptions are not read: a layer with a
+ * fbgemm_fp8, modelopt, mxfp4, quark; and one setting of auto-round, which quant_scheme.c
+ * asks for each group of layers. Their lists of exceptions are not read: a layer with a
  * plain tensor is an exception (quant_open). Settings for rounding a layer's inputs are
  * ignored too. Inputs stay unrounded, which is closer to the original model.
  */
@@ -101,6 +102,30 @@ static enum status read_gptq(const json_t *config, struct quant_choice *out,
 	return OK;
 }
 
+/* AutoRound packs as AWQ or as GPTQ. Only files of "auto_gptq" store zero points less one.
+ * Source: the auto-round package for Python, 0.16 (inference/backend.py). */
+static enum status read_auto_round(const json_t *config, struct quant_choice *out,
+				   struct fail *fail)
+{
+	static const char key[] = "packing_format";
+	const char *format = json_string_value(jsonfile_get(config, key));
+	enum status st = need_word(config, key, "auto_round auto_round:gptqmodel "
+				   "auto_round:auto_gptq auto_round:auto_awq", false, fail);
+	if (st == OK)
+		st = need_word(config, "data_type", "int", true, fail);
+	if (st == OK)
+		st = quant_need_nothing(config, "rotation_config", fail);
+	if (st == OK)
+		st = quant_need_nothing(config, "hadamard_config", fail);
+	if (st != OK)
+		return st;
+	if (strcasecmp(format, "auto_round:auto_awq") == 0)
+		return read_awq(config, out, fail);
+	st = read_gptq(config, out, fail);
+	out->zero_step = strcasecmp(format, "auto_round:auto_gptq") == 0;
+	return st;
+}
+
 static enum status read_fp8(const json_t *config, struct quant_choice *out,
 			    struct fail *fail)
 {
@@ -125,6 +150,48 @@ static enum status read_modelopt(const json_t *config, struct quant_choice *out,
 	if (out->quant == QUANT_NVFP4 && jsonfile_get(config, "group_size"))
 		st = read_int(config, "group_size", 16, 16, false, &out->group, fail);
 	return st;
+}
+
+/* Quark's layers that have settings of their own must have those of all others. */
+static enum status check_quark_layers(const json_t *config, const json_t *weight,
+				      struct fail *fail)
+{
+	static const char *const keys[] = {"layer_quant_config", "layer_type_quant_config"};
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const json_t *layers = jsonfile_get(config, keys[i]);
+		const char *name;
+		json_t *layer;
+		json_object_foreach((json_t *)layers, name, layer)
+			if (!json_equal(json_object_get(layer, "weight"), weight))
+				return quant_refuse(fail, keys[i], layers);
+	}
+	return OK;
+}
+
+/* AMD Quark: FP8 with a scale per tensor or channel, and MXFP4. Its tensors are called as
+ * those of ModelOpt. Source: config.json of amd's models on Hugging Face, and how vLLM reads
+ * them. */
+static enum status read_quark(const json_t *config, struct quant_choice *out,
+			      struct fail *fail)
+{
+	static const char all[] = "global_quant_config";
+	const json_t *global = jsonfile_get(config, all);
+	const json_t *weight = global ? jsonfile_get(global, "weight") : NULL;
+	if (!json_is_object(weight))
+		return quant_refuse(fail, all, global);
+	enum status st = check_quark_layers(config, weight, fail);
+	if (st == OK)
+		st = need_word(weight, "dtype", "fp8_e4m3 fp4", false, fail);
+	if (st != OK)
+		return st;
+	out->quant = QUANT_FP8;
+	if (strcasecmp(json_string_value(jsonfile_get(weight, "dtype")), "fp8_e4m3") == 0)
+		return need_word(weight, "qscheme", "per_tensor per_channel", false, fail);
+	out->quant = QUANT_MXFP4;
+	st = need_word(weight, "qscheme", "per_group", false, fail);
+	if (st == OK)
+		st = need_word(weight, "scale_format", "e8m0", false, fail);
+	return st == OK ? read_int(weight, "group_size", 32, 32, false, &out->group, fail) : st;
 }
 
 static enum status read_mxfp4(const json_t *config, struct quant_choice *out,
@@ -166,7 +233,9 @@ enum status quant_method_read(const json_t *config, const char *method,
 		{"awq", read_awq},       {"gptq", read_gptq},
 		{"fp8", read_fp8},       {"fbgemm_fp8", read_fp8},
 		{"modelopt", read_modelopt}, {"modelopt_fp4", read_modelopt},
-		{"mxfp4", read_mxfp4},
+		{"mxfp4", read_mxfp4},   {"quark", read_quark},
+		{"auto-round", read_auto_round}, {"auto_round", read_auto_round},
+		{"intel/auto-round", read_auto_round},
 	};
 	struct quant_choice c = {.is_packed = true};
 	*is_known = false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * quantization_config: either a method with one setting for all layers (quant_method.c),
- * or compressed-tensors with groups of layers. For the latter a layer's format is found
+ * quantization_config: a method with one setting for all layers (quant_method.c);
+ * auto-round, where some layers have another one; or compressed-tensors with groups of
+ * layers. For the last a layer's format is found
  * by the rules of the compressed-tensors library:
  *
  *   1. a name that `ignore` lists, or one of its patterns matches: plain
@@ -17,6 +18,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/map.h"
 #include "json/jsonfile.h"
 #include "model/formats/quant.h"
@@ -331,6 +333,41 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 	return st;
 }
 
+/* AutoRound's extra_config: settings of single layers, or of those that a pattern fits. A
+ * layer of 16 bits or more is plain, which its tensor says too. */
+static enum status read_extra(const json_t *config, const char *method,
+			      struct quant_scheme *s, struct fail *fail)
+{
+	static const char key[] = "extra_config";
+	const json_t *extra = jsonfile_get(config, key);
+	const char *name;
+	json_t *own;
+	enum status st = OK;
+	s->groups = xcalloc(json_object_size(extra) + 1, sizeof *s->groups);
+	json_object_foreach((json_t *)extra, name, own) {
+		if (!json_is_object(own))
+			return quant_refuse(fail, key, extra);
+		if (json_integer_value(json_object_get(own, "bits")) >= 16)
+			continue;
+		struct scheme_group *g = &s->groups[s->n_groups++];
+		struct buf target = {0};
+		bool is_known;
+		if (strpbrk(name, "*\\[(^$|?+"))
+			buf_add_z(&target, "re:");
+		buf_addf(&target, "%s%c", name, 0);
+		st = name_set_add(&g->targets, target.p, fail);
+		buf_deinit(&target);
+		json_t *merged = json_copy((json_t *)(uintptr_t)config);
+		json_object_update(merged, own);
+		if (st == OK)
+			st = quant_method_read(merged, method, &g->choice, &is_known, fail);
+		json_decref(merged);
+		if (st != OK)
+			return st;
+	}
+	return OK;
+}
+
 /* Read whether the KV cache should be FP8, in two spellings: compressed-tensors' (also
  * ModelOpt's since 2025) and ModelOpt's older one. The wish is only recorded: the cache
  * stays in a wider type, and the scales in the checkpoint are not needed. Any other kind
@@ -365,6 +402,8 @@ static enum status read_all(const json_t *config, struct quant_scheme *s,
 	if (!method)
 		return quant_refuse(fail, "quant_method", v);
 	st = quant_method_read(config, method, &s->all, &is_known, fail);
+	if (st == OK && is_known && strstr(method, "auto"))
+		return read_extra(config, method, s, fail);
 	return st == OK && !is_known ? quant_refuse(fail, "quant_method", v) : st;
 }
 

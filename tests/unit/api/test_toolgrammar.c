@@ -110,6 +110,14 @@ static const struct script {
 	 "^</arg_key>\n^<arg_value>\n<x> </arg_valu ^</arg_value>\n</tool_call>", true},
 	{"glm", ONE, "<arg_key>", false},
 	{"glm", ANY, "go\n</tool_call>", true},
+	{"minimax", ONE, "<parameter name=\"n\">3^</parameter>\n</invoke>\n"
+	 "</minimax:tool_call>", true},
+	{"minimax", ONE, "<parametername=\"n\">3", false},
+	{"minimax", ANY, "go\">\n</invoke>\n<invoke name=\"f\">\n<parameter name=\"n\">7"
+	 "^</parameter>\n</invoke>\n</minimax:tool_call>", true},
+	{"minimax", SINGLE, "go\">\n</invoke>\n<invoke", false},
+	{"seed", ONE, "<parameter=n>3^</parameter>\n</function>\n</seed:tool_call>", true},
+	{"seed", ANY, "gone>", false},
 	{"llama3", ONE, " {\"n\": 3}}", true},
 	{"llama3", ANY, " \"go\", \"parameters\": {}}; {\"name\": \"f\", \"parameters\": "
 	 "{\"n\": 3}}", true},

@@ -110,6 +110,11 @@ static void test_buckets(void)
 	is_int(recent_quantiles(r, now, RECENT_TTFT).n, 1, "what is older is not");
 	recent_bucket(r, now, 0, &b);
 	is_int(b.n_requests, 0, "nor does it come back when the ring is round");
+	add(r, row(0, 30, 0, 2));
+	recent_bucket(r, now, 0, &b);
+	ok(b.n_requests == 1 && b.n_output == 2 && b.most.n_running == 0,
+	   "its bucket is used again, empty");
+	is_int(recent_quantiles(r, now, RECENT_TTFT).n, 2, "and counts");
 	now += 1000 * BUCKET;
 	is_int(recent_quantiles(r, now, RECENT_TTFT).n, 0, "after a long silence");
 	recent_destroy(r);
@@ -140,8 +145,8 @@ static void test_saved(void)
 	struct recent_row x = row(0, 5, 0, 1);
 	x.stats.n_cached = 99; /* one token behind a long prefix: 5 ms */
 	add(r, x);
-	is_near(recent_row(r, 0, 0)->cache_saved_ms, 99 * 105 / 51.0, 1e-9,
-		"at the mean cost of all tokens");
+	is_near(recent_row(r, 0, 0)->cache_saved_ms, 99 * 5005 / 2501.0, 1e-9,
+		"at what fits both prompts best: the long one says it");
 	x = row(0, 5, 120, 19);
 	x.stats.n_drafted = 8;
 	x.stats.n_accepted = 6; /* 18 tokens in 12 steps of 10 ms */

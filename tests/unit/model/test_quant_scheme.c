@@ -14,6 +14,10 @@
 #define CT(format) "\"quant_method\":\"compressed-tensors\",\"format\":\"" format "\","
 #define E4M3 "\"num_bits\":8,\"type\":\"float\""
 #define AWQ "{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":32"
+#define QUARK(weight) "{\"quant_method\":\"quark\",\"global_quant_config\":{" \
+	"\"weight\":{" weight "}}"
+#define AUTO(format) "{\"quant_method\":\"auto-round\",\"bits\":4,\"group_size\":32," \
+	"\"packing_format\":\"" format "\""
 #define GPTQ "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32"
 #define MODELOPT "{\"quant_method\":\"modelopt\",\"quant_algo\":"
 
@@ -98,6 +102,24 @@ static void test_finding(void)
 	quant_scheme_destroy(s);
 }
 
+/* Layers with a setting of their own. */
+static void test_extra(void)
+{
+	struct quant_scheme *s;
+	is_int(parse(AUTO("auto_round:auto_gptq") ",\"extra_config\":{"
+		     "\"model.layers.0.mlp.down_proj\":{\"bits\":8},"
+		     "\".*shared_expert\\\\..*\":{\"group_size\":128},"
+		     "\"model.layers.0.mlp.gate\":{\"bits\":16}}}", &s), OK,
+	       "auto-round: %s", fail.text);
+	is_str(kind(s, "model.layers.1.mlp.down_proj"), "gptq4 32+1", "most layers");
+	is_str(kind(s, "model.layers.0.mlp.down_proj"), "gptq8 32+1", "one of eight bits");
+	is_str(kind(s, "model.layers.3.mlp.shared_expert.up_proj"), "gptq4 128+1",
+	       "those of a pattern");
+	is_str(kind(s, "model.layers.3.mlp.shared_expert_gate"), "gptq4 32+1",
+	       "and no others");
+	quant_scheme_destroy(s);
+}
+
 static const struct {
 	const char *text, *kind;
 } methods[] = {
@@ -117,6 +139,13 @@ static const struct {
 	{MODELOPT "\"NVFP4\",\"group_size\":16,\"kv_cache_quant_algo\":\"FP8\"}",
 	 "nvfp4 16"},
 	{MODELOPT "\"FP8\"}", "fp8 row"},
+	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_tensor\"")
+	 ",\"exclude\":[\"lm_head\"],\"layer_quant_config\":{}}", "fp8 row"},
+	{QUARK("\"dtype\":\"fp4\",\"qscheme\":\"per_group\",\"scale_format\":\"e8m0\","
+	       "\"group_size\":32") "}", "mxfp4 32"},
+	{AUTO("auto_round:auto_gptq") ",\"sym\":true,\"data_type\":\"int\"}", "gptq4 32+1"},
+	{AUTO("auto_round:gptqmodel") "}", "gptq4 32"},
+	{AUTO("auto_round:auto_awq") "}", "awq4 32"},
 	{"{\"quant_method\":\"mxfp4\",\"modules_to_not_convert\":[\"lm_head\"]}",
 	 "mxfp4 row"},
 	{"{" CT("mxfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\","
@@ -178,7 +207,20 @@ static const struct {
 } refused[] = {
 	{"{}", "quant_method"},
 	{"{\"quant_method\":7}", "quant_method"},
-	{"{\"quant_method\":\"quark\"}", "quant_method"},
+	{"{\"quant_method\":\"quark\"}", "global_quant_config"},
+	{QUARK("\"dtype\":\"int4\"") "}", "dtype"},
+	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_group\"") "}", "qscheme"},
+	{QUARK("\"dtype\":\"fp4\",\"qscheme\":\"per_group\",\"scale_format\":\"e8m0\","
+	       "\"group_size\":16") "}", "group_size"},
+	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_tensor\"")
+	 ",\"layer_quant_config\":{\"*.down_proj\":{\"weight\":{\"dtype\":\"fp4\"}}}}",
+	 "layer_quant_config"},
+	{AUTO("auto_round:fp8_static") "}", "packing_format"},
+	{AUTO("auto_round:auto_gptq") ",\"data_type\":\"mx_fp\"}", "data_type"},
+	{AUTO("auto_round") ",\"rotation_config\":{\"kind\":\"hadamard\"}}",
+	 "rotation_config"},
+	{AUTO("auto_round") ",\"extra_config\":{\"lm_head\":{\"bits\":3}}}", "bits"},
+	{AUTO("auto_round") ",\"extra_config\":{\"lm_head\":3}}", "extra_config"},
 	{"{\"quant_method\":\"bitsandbytes\"}", "quant_method"},
 	{"{\"quant_method\":\"awq\",\"group_size\":32}", "bits"},
 	{"{\"quant_method\":\"awq\",\"bits\":8}", "bits"},
@@ -284,6 +326,7 @@ static void test_refused(void)
 int main(void)
 {
 	test_finding();
+	test_extra();
 	test_methods();
 	test_kv();
 	test_refused();

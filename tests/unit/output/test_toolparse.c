@@ -257,6 +257,30 @@ static const struct row rows[] = {
 	{.format = "glm",
 	 .name = "a key where a value belongs", "<tool_call>f<arg_key>a</arg_key><x>",
 	 "[f !<tool_call>f<arg_key>a</arg_key><x!>", .n_broken = 1},
+
+	/* --- minimax --- */
+	{.format = "minimax",
+	 .name = "two calls in one block",
+	 "Ok.\n<minimax:tool_call>\n<invoke name=\"weather\">\n<parameter name=\"city\">Rome"
+	 "</parameter>\n<parameter name=\"days\">2</parameter>\n</invoke>\n"
+	 "<invoke name=\"f\">\n</invoke>\n</minimax:tool_call>\n",
+	 "Ok.[weather {\"city\": \"Rome\", \"days\": 2}][f {}]"},
+	{.format = "minimax",
+	 .name = "no end tag, and text behind",
+	 "<minimax:tool_call><invoke name=\"f\"></invoke> Done.", "[f {}] Done."},
+	{.format = "minimax",
+	 .name = "no invoke", "<minimax:tool_call>\nf", "!<minimax:tool_call>\nf!",
+	 .n_broken = 1},
+
+	/* --- seed --- */
+	{.format = "seed",
+	 .name = "two calls",
+	 "<seed:tool_call>\n<function=weather>\n<parameter=city>Oslo</parameter>\n</function>"
+	 "\n</seed:tool_call>\n<seed:tool_call><function=f></function></seed:tool_call>",
+	 "[weather {\"city\": \"Oslo\"}][f {}]"},
+	{.format = "seed",
+	 .name = "cut", "<seed:tool_call><function=f><para",
+	 "[f !<seed:tool_call><function=f><para!", .n_broken = 1},
 };
 
 struct record {
@@ -425,6 +449,8 @@ static void test_tables(void)
 		{"… <tool_call>\n{\"name\": …", "hermes"},
 		{"<tool_call>\n<function=x>\n<parameter=y>", "qwen3-coder"},
 		{"<tool_call>{name}\n<arg_key>", "glm"},
+		{"<minimax:tool_call>' + '<invoke name=\"", "minimax"},
+		{"<seed:tool_call>\n<function=x>\n<parameter=y>", "seed"},
 		{"[TOOL_CALLS] [", "mistral"},
 		{"[TOOL_CALLS]' + name + '[ARGS]", "mistral-args"},
 		{"<|start_header_id|> … {\"name\": n, \"parameters\": p}", "llama3"},

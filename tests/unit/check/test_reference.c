@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/reference.h"
+#include "check/reference.h"
 
 #include "base/alloc.h"
 #include "tests/tap.h"
