@@ -83,6 +83,8 @@ def test_rpm(t, files):
 def test_container(t):
     """The libraries of the second stage are those that the programs need."""
     text = read("Containerfile")
+    t.ok("--with-systemdsystemunitdir=/usr/lib/" in text,
+         "nothing is copied over /lib, which is a link in the container")
     stage = set(re.findall(r"\blib[a-z0-9.-]+", text[text.rindex("FROM"):]))
     needed = set()
     for program in ("halod", "haloctl", "haloctl-kernels"):
