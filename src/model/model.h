@@ -185,6 +185,8 @@ enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_
 bool model_reads(const struct model *m, const char *name);
 /* Bytes of all tensors that belong to the model, with scales and zero points. */
 int64_t model_weight_bytes(const struct model *m);
+/* The part of them that belongs to routed experts. */
+int64_t model_expert_bytes(const struct model *m);
 /* True if the checkpoint asks for an FP8 KV cache. No backend has one, so the cache gets
  * a wider type. */
 bool model_asks_fp8_kv(const struct model *m);
