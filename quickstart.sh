@@ -113,6 +113,7 @@ fi
 
 say "6. Go on"
 cat <<EOF
+The page     $url/              (a chat, and what the server does)
 The API      $url/v1            (any OpenAI client; the API key may be anything)
 Metrics      curl $url/metrics  | grep time_per_output_token
 Health       curl $url/health

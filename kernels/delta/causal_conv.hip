@@ -8,13 +8,20 @@
  *           state keeps the inputs exactly
  * ROOFLINE  decode of C = 8192: 32 workgroups read and write 100 KB of state: bound by
  *           launch overhead. Prefill of 512 tokens: 16 MB; each thread issues 512
- *           independent loads in order.
+ *           independent loads in order. A gated convolution of C = 2048 is bound by its
+ *           launch in decode, and reads three inputs for each output in prefill.
  * TRIED     one thread for each token and channel reads four times as much. It would also
  *           overwrite a state slot while other threads still read it.
  * SEE       kernels/ops/causal_conv_ref.c
  */
 #include "kernels/device/dialect.h"
 #include "kernels/delta/delta_launch.h"
+
+/* Where channel c of token 0 is. */
+DEVICE const uint16_t *conv_channel(const half_heads &v, int32_t c)
+{
+	return v.p + (size_t)(c / v.dim) * (size_t)v.pitch + (size_t)(c % v.dim);
+}
 
 /* Store the last n inputs of channel c in a state slot; window: newest last. */
 DEVICE void conv_keep(const causal_conv_launch &a, int32_t slot, int32_t c,
@@ -49,8 +56,9 @@ void causal_conv_kernel(causal_conv_launch a)
 			part = a.part[2];
 		}
 	}
-	const uint16_t *x = part.p + (size_t)(in / part.dim) * (size_t)part.pitch +
-			    (size_t)(in % part.dim);
+	const uint16_t *x = conv_channel(part, in);
+	const uint16_t *in_gate = conv_channel(a.in_gate, in);
+	const uint16_t *out_gate = conv_channel(a.out_gate, in);
 	float weight[CONV_MAX_WIDTH], window[CONV_MAX_WIDTH];
 	int32_t from = a.states.from[b];
 	const float *old = a.state + ((size_t)(from < 0 ? 0 : from) *
@@ -67,11 +75,18 @@ void causal_conv_kernel(causal_conv_launch a)
 		UNROLL
 		for (int32_t i = 0; i + 1 < CONV_MAX_WIDTH; i++)
 			window[i] = window[i + 1];
-		window[CONV_MAX_WIDTH - 1] = f16_to_f32(x[(size_t)t * (size_t)part.row]);
+		float fresh = f16_to_f32(x[(size_t)t * (size_t)part.row]);
+		if (a.is_gated)
+			fresh *= f16_to_f32(in_gate[(size_t)t * (size_t)a.in_gate.row]);
+		window[CONV_MAX_WIDTH - 1] = fresh;
 		UNROLL
 		for (int32_t i = 0; i < CONV_MAX_WIDTH; i++)
 			sum += weight[i] * window[i];
-		float y = sum * fast_rcp(1 + fast_exp2(sum * -1.44269504f));
+		float y;
+		if (a.is_gated)
+			y = sum * f16_to_f32(out_gate[(size_t)t * (size_t)a.out_gate.row]);
+		else
+			y = sum * fast_rcp(1 + fast_exp2(sum * -1.44269504f));
 		a.y[(size_t)t * (size_t)a.n_channels + (size_t)c] = f32_to_f16(y);
 		if (t == save_at)
 			conv_keep(a, save, c, window);

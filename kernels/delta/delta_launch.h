@@ -33,8 +33,9 @@ struct state_slots { /* like struct seq_states */
 };
 
 struct causal_conv_launch {
-	int32_t width, n_channels, n_parts;
+	int32_t width, n_channels, n_parts, is_gated;
 	struct half_heads part[CONV_PARTS];
+	struct half_heads in_gate, out_gate; /* is_gated 0: readable, and unused */
 	const float *weight;      /* (C, W) */
 	const int32_t *first_tok; /* (B+1): first token of each sequence */
 	struct state_slots states;

@@ -12,8 +12,7 @@
  * times e4m3 is exact in f16. Groups of int8 and fp8 have 32 or more elements. */
 constexpr int gemm_unit_fold(int format)
 {
-	return format == WEIGHT_Q2_K || format == WEIGHT_Q3_K || format == WEIGHT_Q6_K ? 16
-										       : 32;
+	return unit_scales_16(format) ? 16 : 32;
 }
 
 template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_tile {

@@ -7,8 +7,16 @@
  * The channels are those of all `part`s in order. The state holds the inputs before the
  * step's first token: the last W - 1 inputs, oldest first. Source: modeling_qwen3_next.py
  * of Hugging Face Transformers, Qwen3NextGatedDeltaNet.
+ *
+ * A gated convolution has no silu. Its inputs are products, and so is its output:
+ *
+ *   y[t][c] = out_gate[t][c] * sum_i weight[c][i] * (x in_gate)[t - W + 1 + i][c]
+ *
+ * It has one part. Source: modeling_lfm2.py, Lfm2ShortConv.
  */
 #pragma once
+#include <stdbool.h>
+
 #include "kernels/ops/head_view.h"
 #include "kernels/ops/seq_states.h"
 
@@ -19,6 +27,8 @@ struct causal_conv_args {
 	int32_t width;               /* W: inputs of a sum, 2 .. CAUSAL_CONV_MAX_WIDTH */
 	int32_t n_parts;
 	struct head_view part[CAUSAL_CONV_PARTS]; /* act; C channels in total */
+	bool is_gated;
+	struct head_view in_gate, out_gate; /* act, C channels each; of is_gated alone */
 	const float *weight;         /* (C, W) f32 */
 	const int32_t *first_tok;    /* (B+1) first token of each sequence */
 	struct seq_states states;

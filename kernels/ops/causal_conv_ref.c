@@ -8,7 +8,18 @@ static float input(const struct causal_conv_args *a, int32_t t, int32_t c)
 	const struct head_view *part = a->part;
 	for (; c >= part->n_heads * part->dim; part++)
 		c -= part->n_heads * part->dim;
-	return ((const float *)part->p)[head_view_at(part, t, c)];
+	float x = ((const float *)part->p)[head_view_at(part, t, c)];
+	if (a->is_gated)
+		x *= ((const float *)a->in_gate.p)[head_view_at(&a->in_gate, t, c)];
+	return x;
+}
+
+/* What becomes of a sum. */
+static double output(const struct causal_conv_args *a, int32_t t, int32_t c, double sum)
+{
+	if (!a->is_gated)
+		return sum / (1 + exp(-sum));
+	return sum * ((const float *)a->out_gate.p)[head_view_at(&a->out_gate, t, c)];
 }
 
 /* Store the state of channel c: the last W - 1 of old and the inputs of tokens first ..
@@ -40,7 +51,7 @@ static void one_channel(const struct causal_conv_args *a, int32_t b, int32_t c)
 			sum += a->weight[c * a->width + i] * x;
 		}
 		((float *)a->y)[(size_t)t * (size_t)n_channels + (size_t)c] =
-			(float)(sum / (1 + exp(-sum)));
+			(float)output(a, t, c, sum);
 		if (a->states.save[b] >= 0 && a->states.save_at[b] == t)
 			keep(a, a->states.save[b], c, old, first, t);
 	}

@@ -2,7 +2,8 @@
  *
  * Slots from which the sequences of a step read a layer's recurrent state, and to which
  * they write it. A state tensor is (n_slots, ...); the engine assigns slots to sequences.
- * A slot that is written does not occur in any other sequence's from, to or save.
+ * A slot that is written does not occur in any other sequence's from, to or save. A
+ * sequence's save may be its from, if to is another.
  */
 #pragma once
 #include <stdint.h>

@@ -4,111 +4,11 @@
  * src/model/formats/quant_blocks.c describes the blocks. In each format, eight
  * neighbouring weights share scale and minimum, and take eight bytes of nibbles or of
  * 2-bit integers. So a lane takes eight, and its neighbour the next eight. After
- * unrolling, all indices are constants, which keeps arrays in registers. Q4_0, Q8_0 and
- * MXFP4 blocks do not occur here: loading converts them (src/backend/hip/hip_repack.c).
+ * unrolling, all indices are constants, which keeps arrays in registers. Q4_0, Q8_0,
+ * TQ1_0 and MXFP4 blocks do not occur here: loading converts them (src/backend/hip/hip_repack.c).
  */
 #pragma once
-#include "kernels/device/dialect.h"
-#include "kernels/weights/weight_view.h"
-
-#include "src/model/formats/iq2xxs_grid.h"
-
-/* Columns of quant.def, one row for each format. */
-struct format_row {
-	int bits, block, bytes; /* block 0: numbers and scales are separate arrays */
-	bool has_min;
-};
-#define FORMAT_PLAIN false
-#define FORMAT_OWN false
-#define FORMAT_REPACKED false
-#define FORMAT_UNITS false
-#define FORMAT_UNITS_MIN true
-constexpr format_row format_rows[] = {
-#define QUANT(ident, name, bits, ...) {bits, 0, 0, false},
-#define QUANT_BLOCK(ident, name, bits, block, bytes, gguf, form, scaling, units) \
-	{bits, block, bytes, FORMAT_##units},
-#include "src/model/formats/quant.def"
-#undef QUANT
-#undef QUANT_BLOCK
-};
-#undef FORMAT_PLAIN
-#undef FORMAT_OWN
-#undef FORMAT_REPACKED
-#undef FORMAT_UNITS
-#undef FORMAT_UNITS_MIN
-
-constexpr bool is_block(int format)
-{
-	return format_rows[format].block != 0;
-}
-
-constexpr int32_t block_weights(int format)
-{
-	return format_rows[format].block;
-}
-
-constexpr int32_t block_bytes(int format)
-{
-	return format_rows[format].bytes;
-}
-
-struct eight {
-	int32_t q[8];
-	float scale, min; /* common to all eight: weight = q * scale - min */
-};
-
-DEVICE uint32_t bytes1(const uint8_t *p)
-{
-	return load_global<uint8_t>(p);
-}
-
-/* Loads two bytes; all parts of blocks have an even number of bytes. */
-DEVICE uint32_t bytes2(const uint8_t *p)
-{
-	return load_global<uint16_t>(p);
-}
-
-DEVICE uint32_t bytes4(const uint8_t *p)
-{
-	return bytes2(p) | bytes2(p + 2) << 16;
-}
-
-/* The low byte as a signed integer. */
-DEVICE int32_t signed8(uint32_t b)
-{
-	return (int32_t)((b & 255) ^ 128) - 128;
-}
-
-DEVICE float half_of(const uint8_t *p)
-{
-	return f16_to_f32((uint16_t)bytes2(p));
-}
-
-/* From each of eight bytes, extract the bits of `mask` at `shift`. */
-DEVICE void take8(const uint8_t *p, int32_t shift, uint32_t mask, int32_t *q)
-{
-	uint32_t word[2] = {bytes4(p), bytes4(p + 4)};
-	UNROLL
-	for (int i = 0; i < 8; i++)
-		q[i] = (int32_t)(word[i / 4] >> (i % 4 * 8 + shift) & mask);
-}
-
-/* Add `value` to q[i] if bit `shift` of byte i is set. */
-DEVICE void add8(const uint8_t *p, int32_t shift, int32_t value, int32_t *q)
-{
-	int32_t bit[8];
-	take8(p, shift, 1, bit);
-	UNROLL
-	for (int i = 0; i < 8; i++)
-		q[i] += bit[i] * value;
-}
-
-DEVICE void less8(int32_t n, int32_t *q)
-{
-	UNROLL
-	for (int i = 0; i < 8; i++)
-		q[i] -= n;
-}
+#include "kernels/weights/dequant_grids.h"
 
 /* Replace indices by IQ4's values: -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89
  * 113. */
@@ -167,22 +67,6 @@ DEVICE int32_t scale_q3_k(const uint8_t *s, int32_t sub)
 	return (int32_t)(low | high << 4) - 32;
 }
 
-DEVICE void split_iq2_xxs(const uint8_t *p, int32_t j, eight *e)
-{
-	const uint8_t *group = p + 2 + j / 4 * 8;
-	uint32_t word = bytes4(group + 4), signs = word >> j % 4 * 7 & 127;
-	uint32_t odd = signs ^ signs >> 4;
-	odd ^= odd >> 2;
-	signs |= ((odd ^ odd >> 1) & 1) << 7;
-	uint32_t point = iq2xxs_grid[bytes1(group + j % 4)];
-	e->scale = half_of(p) * (0.5f + (float)(word >> 28)) * 0.25f;
-	UNROLL
-	for (int i = 0; i < 8; i++) {
-		int32_t v = (int32_t)(0x2B1908u >> (point >> i * 2 & 3) * 8 & 255);
-		e->q[i] = signs >> i & 1 ? -v : v;
-	}
-}
-
 /* Decode eight weights: number j of a block of 256. */
 template <int format> DEVICE void split256(const uint8_t *p, int32_t j, eight *e)
 {
@@ -220,6 +104,16 @@ template <int format> DEVICE void split256(const uint8_t *p, int32_t j, eight *e
 		e->scale = half_of(p) * (float)((int32_t)s - 32);
 		take8(p + 8 + 16 * sub + j % 2 * 8, j % 4 / 2 * 4, 15, e->q);
 		iq4_values8(e->q);
+	} else if constexpr (format == WEIGHT_TQ2_0) {
+		e->scale = half_of(p + 64);
+		take8(p + crumb, two, 3, e->q);
+		less8(1, e->q);
+	} else if constexpr (format == WEIGHT_IQ1_S || format == WEIGHT_IQ1_M) {
+		split_iq1<format>(p, j, e);
+	} else if constexpr (format == WEIGHT_IQ3_XXS || format == WEIGHT_IQ3_S) {
+		split_iq3<format>(p, j, e);
+	} else if constexpr (format == WEIGHT_IQ2_XS || format == WEIGHT_IQ2_S) {
+		split_iq2<format>(p, j, e);
 	} else {
 		split_iq2_xxs(p, j, e);
 	}

@@ -4,15 +4,7 @@
  * multiplies them.
  */
 #pragma once
-#include "kernels/weights/weight_units.h"
-
-/* Four bytes minus n, as halves in two registers: 0x6400 | b is the half 1024 + b. Both
- * halves of `minus` are 1024 + n. */
-DEVICE void unit_halves4(uint32_t bytes, uint32_t minus, uint32_t *out)
-{
-	out[0] = sub2_f16(permute_bytes<0x4140>(bytes, 0x64), minus);
-	out[1] = sub2_f16(permute_bytes<0x4342>(bytes, 0x64), minus);
-}
+#include "kernels/weights/unit_grids.h"
 
 /* For each byte: 0xFF if its bit 3 is set, else 0. */
 DEVICE uint32_t unit_mask_of_bit3(uint32_t bytes)
@@ -34,12 +26,6 @@ DEVICE uint32_t unit_iq4_bytes(uint32_t nibbles)
 DEVICE uint32_t unit_spread4(uint32_t bits)
 {
 	return (bits & 15) * 0x00204081u & 0x01010101u;
-}
-
-/* Spread four pairs of bits: pair i goes to the low bits of byte i. */
-DEVICE uint32_t unit_crumbs4(uint32_t x)
-{
-	return (x | x << 6 | x << 12 | x << 18) & 0x03030303u;
 }
 
 /* The integers of unit u as bytes, four in each v. Returns the number to subtract from
@@ -72,12 +58,15 @@ DEVICE uint32_t unit_bytes256(const unit_raw &r, int32_t c, int32_t u, uint32_t 
 		if constexpr (format == WEIGHT_Q6_K)
 			v[i] = (r.q[i] >> u * 4 & 0x0F0F0F0Fu) |
 			       (r.more[i] >> (c / 2 % 2 * 2 + u * 4) & 0x03030303u) << 4;
-		if constexpr (format == WEIGHT_Q2_K || format == WEIGHT_Q3_K)
+		if constexpr (format == WEIGHT_Q2_K || format == WEIGHT_Q3_K ||
+			      format == WEIGHT_TQ2_0)
 			v[i] = r.q[i] >> u * 2 & 0x03030303u;
 		if constexpr (format == WEIGHT_Q3_K)
 			v[i] |= (r.more[i] >> (c / 2 * 4 + u) & 0x01010101u) << 2;
 	}
-	return format == WEIGHT_Q6_K ? 32 : format == WEIGHT_Q3_K ? 4 : 0;
+	return format == WEIGHT_Q6_K	? 32
+	       : format == WEIGHT_Q3_K	? 4
+	       : format == WEIGHT_TQ2_0 ? 1 : 0;
 }
 
 /* Scale and minimum of unit u in chunk c of a block of 256. */
@@ -98,6 +87,8 @@ DEVICE void unit_scale256(const unit_raw &r, int32_t c, int32_t u, float *scale,
 	} else if constexpr (format == WEIGHT_Q6_K) {
 		d = f16_to_f32((uint16_t)(r.head[0] >> 16));
 		*scale = d * (float)signed8(r.head[0] >> u * 8);
+	} else if constexpr (format == WEIGHT_TQ2_0) {
+		*scale = d;
 	} else if constexpr (format == WEIGHT_Q2_K) {
 		int32_t at = c % 2 + 2 * u;
 		uint32_t s = (at < 4 ? r.head[0] : r.head[1]) >> at % 4 * 8;
@@ -115,53 +106,6 @@ DEVICE void unit_scale256(const unit_raw &r, int32_t c, int32_t u, float *scale,
 		uint32_t s = (r.head[1] >> c * 4 & 15) |
 			     (r.head[0] >> 16 >> 2 * c & 3) << 4;
 		*scale = d * (float)((int32_t)s - 32);
-	}
-}
-
-/* Size of a format's lookup table in LDS, in 16-byte pieces. IQ2_XXS has its 256 points
- * as eight halves each. */
-constexpr int unit_table(int format)
-{
-	return format == WEIGHT_IQ2_XXS ? 256 : 0;
-}
-
-/* Fill the table, by all n_threads. A barrier must follow. */
-template <int format> DEVICE void unit_make_table(u32x4 *table, int32_t n_threads)
-{
-	if constexpr (unit_table(format) == 0)
-		return;
-	for (int32_t i = (int32_t)thread_index(); i < unit_table(format); i += n_threads) {
-		u32x4 eight;
-		UNROLL
-		for (int j = 0; j < 2; j++) {
-			uint32_t pair[2];
-			uint32_t crumbs = unit_crumbs4(iq2xxs_grid[i] >> j * 8 & 255);
-			unit_halves4(lookup_bytes(crumbs, 0x002B1908u, 0), 0x64006400u, pair);
-			eight[j * 2] = pair[0];
-			eight[j * 2 + 1] = pair[1];
-		}
-		table[i] = eight;
-	}
-}
-
-/* Sixteen weights of IQ2_XXS: two points. Each has seven stored signs; an eighth makes
- * the number of minus signs even. */
-DEVICE void unit_take_iq2_xxs(const unit_raw &r, int32_t u, const u32x4 *table, u32x4 *h,
-			      float *scale)
-{
-	bool is_second = u >= 2;
-	uint32_t points = is_second ? r.q[2] : r.q[0], word = is_second ? r.q[3] : r.q[1];
-	*scale = f16_to_f32((uint16_t)r.head[0]) * (0.5f + (float)(word >> 28)) * 0.25f;
-	UNROLL
-	for (int i = 0; i < 2; i++) {
-		int32_t at = u % 2 * 2 + i;
-		uint32_t signs = word >> at * 7 & 127;
-		signs |= (bit_count(signs) & 1) << 7;
-		signs |= signs << 15; /* now pair p has its signs in bits 2p and 2p + 16 */
-		u32x4 point = table[points >> at * 8 & 255];
-		UNROLL
-		for (int p = 0; p < 4; p++)
-			h[i][p] = point[p] | (signs << (15 - 2 * p) & 0x80008000u);
 	}
 }
 
@@ -205,6 +149,8 @@ DEVICE void unit_take(const unit_raw &r, const unit_weight &w, int32_t chunk, in
 						: e4m3_to_f32((uint8_t)(r.head[0] >> u * 8));
 	} else if constexpr (format == WEIGHT_IQ2_XXS) {
 		unit_take_iq2_xxs(r, u, w.table, h, scale);
+	} else if constexpr (unit_is_grid(format)) {
+		unit_take_grid<format>(r, chunk % 4, u, w.table, h, scale);
 	} else if constexpr (format == WEIGHT_FP8) {
 		*scale = unit_side_scale(r, w);
 		UNROLL

@@ -9,7 +9,7 @@
  *           weight = half * scale - minimum. The half is exact (integers, e4m3, e2m1)
  *   chunk   the units whose numbers share 16 bytes of the row; a lane loads it at once.
  *           Low and high nibbles are units 16, 32 or 64 apart in K. The four 2-bit
- *           integers in a byte of Q2_K and Q3_K are 32 apart. See unit_at
+ *           integers in a byte of Q2_K, Q3_K and TQ2_0 are 32 apart. See unit_at
  *
  * A chunk's 16 bytes are one non-temporal load. Rows of q are 16-byte aligned. So are the
  * chunks of formats with separate scales, of Q4_K (blocks of 144 bytes) and of Q5_K
@@ -41,6 +41,21 @@ constexpr int unit_count(int format)
 constexpr int unit_chunk(int format)
 {
 	return unit_count(format) * 16;
+}
+
+/* True if sixteen weights share a scale; of block formats. */
+constexpr bool unit_scales_16(int format)
+{
+	return format == WEIGHT_Q2_K || format == WEIGHT_Q3_K || format == WEIGHT_Q6_K ||
+	       format == WEIGHT_IQ1_M || format == WEIGHT_IQ2_XS || format == WEIGHT_IQ2_S;
+}
+
+/* Formats with a grid. */
+constexpr bool unit_is_grid(int format)
+{
+	return format == WEIGHT_IQ1_S || format == WEIGHT_IQ1_M || format == WEIGHT_IQ2_XXS ||
+	       format == WEIGHT_IQ2_XS || format == WEIGHT_IQ2_S || format == WEIGHT_IQ3_XXS ||
+	       format == WEIGHT_IQ3_S;
 }
 
 constexpr bool unit_has_min(int format)
@@ -110,7 +125,8 @@ template <int format> DEVICE int32_t unit_at(int32_t chunk, int32_t u)
 		return chunk / 2 * 64 + chunk % 2 * 16 + u * 32;
 	else if constexpr (format == WEIGHT_Q6_K)
 		return chunk / 4 * 128 + chunk % 4 * 16 + u * 64;
-	else if constexpr (format == WEIGHT_Q2_K || format == WEIGHT_Q3_K)
+	else if constexpr (format == WEIGHT_Q2_K || format == WEIGHT_Q3_K ||
+			   format == WEIGHT_TQ2_0)
 		return chunk / 2 * 128 + chunk % 2 * 16 + u * 32;
 	else
 		return (chunk * N + u) * 16;
@@ -126,7 +142,8 @@ template <int format> DEVICE int32_t unit_find(int32_t i, int32_t *u)
 	} else if constexpr (format == WEIGHT_Q6_K) {
 		*u = i / 64 % 2;
 		return i / 128 * 4 + i / 16 % 4;
-	} else if constexpr (format == WEIGHT_Q2_K || format == WEIGHT_Q3_K) {
+	} else if constexpr (format == WEIGHT_Q2_K || format == WEIGHT_Q3_K ||
+			   format == WEIGHT_TQ2_0) {
 		*u = i / 32 % 4;
 		return i / 128 * 2 + i / 16 % 2;
 	} else {
@@ -164,6 +181,42 @@ template <int format> DEVICE void unit_load32(const uint8_t *p, unit_raw *r)
 		r->head[1] = bytes4(p + (HAS_MIN ? 4 : 2));
 }
 
+/* Load chunk c, 64 weights, of a block that has a grid: indices, and what else each format
+ * has beside them, in the order of quant_blocks.c. */
+template <int format> DEVICE void unit_load_grid(const uint8_t *p, int32_t c, unit_raw *r)
+{
+	r->head[0] = bytes2(p);
+	if constexpr (format == WEIGHT_IQ1_S || format == WEIGHT_IQ1_M) {
+		constexpr int32_t Q = format == WEIGHT_IQ1_S ? 2 : 0;
+		r->q[0] = bytes4(p + Q + 8 * c);
+		r->q[1] = bytes4(p + Q + 8 * c + 4);
+		r->head[1] = bytes4(p + Q + 32 + 4 * c);
+		if constexpr (format == WEIGHT_IQ1_M) {
+			r->head[2] = bytes4(p + 48);
+			r->head[3] = bytes4(p + 52);
+		}
+	} else if constexpr (format == WEIGHT_IQ2_S) {
+		r->q[0] = bytes4(p + 2 + 8 * c);
+		r->q[1] = bytes4(p + 2 + 8 * c + 4);
+		r->q[2] = bytes4(p + 34 + 8 * c);
+		r->q[3] = bytes4(p + 34 + 8 * c + 4);
+		r->head[1] = bytes2(p + 66 + 2 * c) | bytes2(p + 74 + 2 * c) << 16;
+	} else {
+		r->q = load_nt_even(p + 2 + 16 * c);
+		if constexpr (format == WEIGHT_IQ2_XS)
+			r->head[1] = bytes2(p + 66 + 2 * c);
+		if constexpr (format == WEIGHT_IQ3_XXS) {
+			r->head[1] = bytes4(p + 66 + 8 * c);
+			r->head[2] = bytes4(p + 66 + 8 * c + 4);
+		}
+		if constexpr (format == WEIGHT_IQ3_S) {
+			r->head[1] = bytes2(p + 66 + 2 * c) | bytes1(p + 106 + c) << 16;
+			r->head[2] = bytes4(p + 74 + 8 * c);
+			r->head[3] = bytes4(p + 74 + 8 * c + 4);
+		}
+	}
+}
+
 /* Load chunk c of a block of 256. */
 template <int format> DEVICE void unit_load256(const uint8_t *p, int32_t c, unit_raw *r)
 {
@@ -198,9 +251,11 @@ template <int format> DEVICE void unit_load256(const uint8_t *p, int32_t c, unit
 		r->q = load_nt_even(p + 8 + 16 * c);
 		r->head[0] = bytes4(p);
 		r->head[1] = bytes4(p + 4);
+	} else if constexpr (format == WEIGHT_TQ2_0) {
+		r->q = load_nt_even(p + 16 * c);
+		r->head[0] = bytes2(p + 64);
 	} else {
-		r->q = load_nt_even(p + 2 + 16 * c);
-		r->head[0] = bytes2(p);
+		unit_load_grid<format>(p, c, r);
 	}
 }
 

@@ -21,6 +21,7 @@
 #include "api/chat.h"
 #include "api/api_dialect.h"
 #include "api/fields.h"
+#include "api/text_call.h"
 #include "base/alloc.h"
 
 #define MAX_MESSAGES 10000
@@ -374,15 +375,11 @@ static enum status read_output_format(const struct json_node *body,
 	st = read_type(&at, &kind, fail);
 	if (st != OK)
 		return st;
-	json_t *schema = json_object(), *format = json_object();
+	json_t *schema = json_object();
 	dialect_set_str(schema, "name", STR("output"));
 	dialect_set(schema, "strict", json_true());
 	dialect_copy(to, schema, "schema", &at, "schema");
-	dialect_set_str(format, "type", kind);
-	dialect_set(format, "json_schema", schema);
-	json_paths_add(&to->paths, schema, &at);
-	json_paths_add(&to->paths, format, &at);
-	dialect_set(to->chat, "response_format", format);
+	dialect_demand_format(to, kind, schema, &at);
 	return OK;
 }
 
@@ -416,34 +413,31 @@ enum status anthropic_to_chat(const struct json_node *body, bool needs_max_token
 
 /* --- count_tokens ---------------------------------------------------------------- */
 
-enum status api_count_tokens(const struct api *a, struct str body,
-			     struct buf *out, struct fail *fail)
+static enum status count_tokens(const struct api *a, const struct json_node *body,
+				struct arena *scratch, struct buf *out,
+				struct fail *fail)
 {
-	json_t *json;
-	enum status st = json_read_parse(body, &json, fail);
-	if (st != OK)
-		return st;
-	struct json_node root = json_read_root(json);
 	struct dialect_body to;
 	struct marked prompt = {0};
 	struct ids ids = {0};
-	struct arena scratch;
-	arena_init(&scratch);
 	dialect_body_init(&to);
-	st = anthropic_to_chat(&root, false, &to, fail);
+	enum status st = anthropic_to_chat(body, false, &to, fail);
 	if (st == OK) {
-		root = dialect_body_root(&to);
-		st = chat_render(a, &root, &scratch, &prompt, fail);
+		struct json_node chat = dialect_body_root(&to);
+		st = chat_render(a, &chat, scratch, &prompt, fail);
 	}
 	if (st == OK)
-		st = tokenizer_encode_marked(a->model->tokenizer, &prompt, &ids,
-					     fail);
+		st = tokenizer_encode_marked(a->model->tokenizer, &prompt, &ids, fail);
 	if (st == OK)
 		buf_addf(out, "{\"input_tokens\":%zu}", ids.n);
 	ids_deinit(&ids);
 	marked_deinit(&prompt);
-	arena_deinit(&scratch);
 	dialect_body_deinit(&to);
-	json_decref(json);
 	return st;
+}
+
+enum status api_count_tokens(const struct api *a, struct str body, struct buf *out,
+			     struct fail *fail)
+{
+	return text_call(a, body, count_tokens, out, fail);
 }

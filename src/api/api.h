@@ -100,6 +100,24 @@ struct api_log {
 };
 void api_call_log(const struct api_call *c, struct api_log *out);
 
+/* How far one of its choices is, as the events so far tell. Times as request_stats has
+ * them. */
+struct api_progress {
+	bool is_started; /* it has left the queue */
+	bool is_done;
+	int64_t arrival_us, scheduled_us;
+	int32_t n_prompt;    /* tokens of its prompt */
+	int32_t n_cached;    /* of those, found in the prefix cache; 0 beside other prompts */
+	int32_t n_prefilled; /* of those, cached or computed */
+	int32_t n_output;    /* tokens of its answer */
+};
+int api_call_n_choices(const struct api_call *c);
+void api_call_progress(const struct api_call *c, int i, struct api_progress *out);
+/* The same of all its choices and prompts together. */
+void api_call_progress_all(const struct api_call *c, struct api_progress *out);
+/* "queued", "prefill" or "decode". */
+const char *api_progress_state(const struct api_progress *p);
+
 /* Bodies without a request. */
 void api_error_format(const struct fail *f, struct buf *out);
 void api_error_format_anthropic(const struct fail *f, struct buf *out);
@@ -107,7 +125,14 @@ void api_models_format(const struct api *a, struct buf *out);
 enum status api_model_format(const struct api *a, struct str id,
 			     struct buf *out, struct fail *fail) MUST_USE;
 void api_props_format(const struct api *a, struct buf *out);
-void api_slots_format(const struct api *a, int n_running, struct buf *out);
+/* What is told of a sequence that runs. */
+struct api_slot {
+	struct api_progress progress;
+	const char *id;   /* X-Request-Id; NULL: another key's, of which nothing is told */
+};
+/* As many of the slots as there are. */
+void api_slots_format(const struct api *a, const struct api_slot *slots, int n,
+		      struct buf *out);
 void api_version_format(const struct api *a, struct buf *out);
 
 /* A response of /v1/responses that is kept; its input items, newest first unless is_rising;

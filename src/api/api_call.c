@@ -133,6 +133,46 @@ void api_call_log(const struct api_call *c, struct api_log *out)
 	};
 }
 
+/* The stats add up the cached tokens of all prompts: of several, none are told. */
+void api_call_progress(const struct api_call *c, int i, struct api_progress *out)
+{
+	const struct choice *ch = &c->choices[i];
+	const struct request *r = c->request;
+	*out = (struct api_progress){
+		.is_started = c->is_started,
+		.is_done = ch->is_done || c->is_done,
+		.arrival_us = c->stats.arrival_us,
+		.scheduled_us = c->stats.scheduled_us,
+		.n_prompt = (int32_t)r->prompts[i / r->n].n,
+		.n_cached = r->n_prompts == 1 ? c->stats.n_cached : 0,
+		.n_prefilled = ch->n_prefilled,
+		.n_output = ch->n_tokens,
+	};
+	if (ch->n_tokens > 0) /* the first choice of a prompt alone tells of its prefill */
+		out->n_prefilled = out->n_prompt;
+	else
+		out->n_prefilled = MAX(out->n_prefilled, out->n_cached);
+}
+
+void api_call_progress_all(const struct api_call *c, struct api_progress *out)
+{
+	struct api_progress all = {0};
+	for (int i = 0; i < c->n_choices; i++) {
+		api_call_progress(c, i, out);
+		bool is_lead = i % c->request->n == 0;
+		all.n_prompt += is_lead ? out->n_prompt : 0;
+		all.n_prefilled += is_lead ? out->n_prefilled : 0;
+		all.n_output += out->n_output;
+	}
+	out->n_prompt = all.n_prompt;
+	out->n_prefilled = all.n_prefilled;
+	out->n_output = all.n_output;
+	out->n_cached = c->stats.n_cached;
+	out->is_done = c->is_done;
+}
+
+int api_call_n_choices(const struct api_call *c) { return c->n_choices; }
+
 /* --- out ----------------------------------------------------------------- */
 
 static void begin_call(struct choice *ch, struct str name)
@@ -191,6 +231,7 @@ static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
 {
 	const struct dialect *d = c->dialect;
 	struct choice *ch = &c->choices[e->choice];
+	ch->n_tokens += e->n_tokens;
 	if (d->on_delta)
 		d->on_delta(c, e, out);
 	for (int i = 0; i < e->n_spans; i++) {
@@ -238,7 +279,10 @@ void api_call_on_event(struct api_call *c, const struct event *e,
 	assert(e->choice >= 0 && e->choice < c->n_choices);
 	switch (e->kind) {
 	case EVENT_STARTED:
-	case EVENT_PROGRESS:
+		c->is_started = true;
+		c->stats = e->stats;
+		break;
+	case EVENT_PROGRESS: c->choices[e->choice].n_prefilled = e->n_prefilled; break;
 	case EVENT_SCORES: break;
 	case EVENT_DELTA: on_delta(c, e, out); break;
 	case EVENT_CHOICE_DONE: on_choice_done(c, e); break;

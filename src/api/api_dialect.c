@@ -71,6 +71,17 @@ void dialect_demand_tool(struct dialect_body *b, struct str name,
 	dialect_set(b->chat, "tool_choice", function_of(fn));
 }
 
+void dialect_demand_format(struct dialect_body *b, struct str kind, json_t *schema,
+			   const struct json_node *from)
+{
+	json_t *format = json_object();
+	dialect_set_str(format, "type", kind);
+	dialect_set(format, "json_schema", schema);
+	json_paths_add(&b->paths, schema, from);
+	json_paths_add(&b->paths, format, from);
+	dialect_set(b->chat, "response_format", format);
+}
+
 json_t *dialect_message(const char *role, struct str text)
 {
 	json_t *m = json_object();

@@ -36,7 +36,7 @@ enum dialect_column {
 /* Each is declared by its row in endpoint.def. */
 struct dialect {
 	enum dialect_column fields; /* which the body may have */
-	bool is_chat; /* the body that is read is a chat's, else a completion's */
+	bool is_chat; /* true: bodies become a chat's; false: a completion's */
 	bool has_parts; /* one choice, and its answer is a list of parts */
 	int32_t usual_tokens; /* of an answer whose length is not said; 0: no bound */
 	bool may_write_nothing; /* max_tokens 0 fills the cache */
@@ -75,8 +75,8 @@ bool dialect_is_broken(const struct api_call *c, const struct answer_part *p);
 /* --- building JSON; what is set is taken over ----------------------------------- */
 void dialect_set(json_t *object, const char *key, json_t *v);
 void dialect_set_str(json_t *object, const char *key, struct str s);
-/* The same value, shared, under another name; nothing where it is absent. Its path is
- * noted. */
+/* Copies a member under another name and notes the client's path. The value is shared.
+ * Does nothing where the member is absent. */
 void dialect_copy(struct dialect_body *b, json_t *object, const char *key,
 		  const struct json_node *from, const char *from_key);
 /* To the chat's tools: one of type function, which is the client's `from`. */
@@ -84,6 +84,9 @@ void dialect_add_tool(struct dialect_body *b, json_t *fn, const struct json_node
 /* The chat's tool_choice: the function of that name. `from` is the client's choice. */
 void dialect_demand_tool(struct dialect_body *b, struct str name,
 			 const struct json_node *from);
+/* The chat's response_format: of this kind, with this schema. `from` is the client's. */
+void dialect_demand_format(struct dialect_body *b, struct str kind, json_t *schema,
+			   const struct json_node *from);
 /* {"role": role, "content": text} */
 json_t *dialect_message(const char *role, struct str text);
 

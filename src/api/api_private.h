@@ -67,6 +67,7 @@ struct call {
 
 struct choice {
 	bool is_begun, is_done;
+	int32_t n_prefilled, n_tokens; /* of its prompt, by the last event; of its answer */
 	enum finish finish;
 	struct buf text, reasoning; /* not a stream: gathered until the end */
 	struct buf logprobs[LOGPROB_LISTS];
@@ -89,6 +90,7 @@ struct api_call {
 	uint64_t owner;                /* of what is kept; 0: there are no keys */
 	struct arena arena;   /* echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
+	bool is_started;      /* it has left the queue; then stats says when */
 	enum status status;
 	const char *user;
 	const struct str *echo; /* (n_prompts) text put before each answer, or NULL */

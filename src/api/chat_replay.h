@@ -26,6 +26,7 @@ struct chat_replay {
  * (*out_key; p NULL: none). */
 bool replay_begin(struct chat_replay *r, struct str id, struct str name, struct str args,
 		  struct str *out_name, struct str *out_key);
-/* Put the exact texts, and elsewhere the names, into the rendered prompt. False: the template
- * has not shown a key as an object's; it is to be rendered anew, without a store. */
+/* Replaces the stand-ins in the rendered prompt by the exact texts, or else by the names.
+ * False: the template has not rendered a key as a key of an object. Then the caller renders
+ * again, without a store. */
 bool replay_apply(const struct chat_replay *r, struct marked *prompt) MUST_USE;

@@ -7,6 +7,7 @@
  */
 #include "api/params.h"
 #include "api/readers.h"
+#include "api/text_call.h"
 #include "embed/embed_pool.h"
 
 /* OpenAI's bound. */
@@ -143,23 +144,24 @@ static void add_answer(const struct embed *e, const struct embeddings *v, struct
 		 v->batch.ids.n, v->batch.ids.n);
 }
 
-enum status api_embeddings(const struct api *a, struct str body, struct buf *out,
-			   struct fail *fail)
+static enum status embeddings(const struct api *a, const struct json_node *body,
+			      struct arena *scratch, struct buf *out, struct fail *fail)
 {
-	json_t *json = NULL;
+	(void)scratch;
 	struct embeddings v = {0};
-	struct json_node none = {0};
-	enum status st = a->embedder ? json_read_parse(body, &json, fail) : OK;
-	struct json_node root = json ? json_read_root(json) : none;
+	enum status st = readers_check(a->embedder, "embedding_model", body, fail);
 	if (st == OK)
-		st = readers_check(a->embedder, "embedding_model", &root, fail);
-	if (st == OK)
-		st = read_body(a->embedder, &root, &v, fail);
+		st = read_body(a->embedder, body, &v, fail);
 	if (st == OK)
 		st = readers_run(a->embedder, &v.batch, fail);
 	if (st == OK)
 		add_answer(a->embedder, &v, out);
 	readers_deinit(&v.batch);
-	json_decref(json);
 	return st;
+}
+
+enum status api_embeddings(const struct api *a, struct str body, struct buf *out,
+			   struct fail *fail)
+{
+	return text_call(a, body, embeddings, out, fail);
 }

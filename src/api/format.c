@@ -98,8 +98,9 @@ void format_add_timings(const struct api_call *c, struct buf *out)
 	buf_add_c(out, ',');
 	add_num(out, "queue_ms",
 		s->scheduled_us > 0 ? (s->scheduled_us - s->arrival_us) / 1e3 : 0);
-	buf_addf(out, ",\"cache_n\":%d,\"disk_n\":%d,\"prompt_n\":%d,", s->n_cached,
-		 s->n_disk, n_prompt);
+	buf_addf(out, ",\"cache_n\":%d,\"disk_n\":%d,\"cache_miss\":\"%s\","
+		 "\"cache_miss_at\":%d,\"prompt_n\":%d,", s->n_cached, s->n_disk,
+		 miss_name(s->miss.reason), s->miss.at, n_prompt);
 	add_num(out, "prompt_ms", prompt_ms);
 	buf_add_c(out, ',');
 	add_num(out, "prompt_per_token_ms", ratio(prompt_ms, n_prompt));

@@ -3,7 +3,7 @@
  * GET /props and /slots, the parts of llama.cpp's that its clients read. Both only
  * tell; what llama.cpp lets clients change there is set at start here. A slot is
  * one of the sequences computed together: they are alike, so the running ones
- * are said to be the first.
+ * are said to be the first. Of those it also tells how far they are, but never a text.
  */
 #include "api/api_private.h"
 
@@ -13,22 +13,39 @@ static void add_member(struct buf *out, const char *name, const char *s)
 	buf_add_json(out, str_of(s ? s : ""));
 }
 
-static void add_slot(const struct api *a, int i, bool is_running,
-		     struct buf *out)
+const char *api_progress_state(const struct api_progress *p)
 {
-	buf_addf(out,
-		 "{\"id\":%d,\"n_ctx\":%d,\"speculative\":false,"
-		 "\"is_processing\":%s}",
-		 i, a->n_ctx, is_running ? "true" : "false");
+	return !p->is_started ? "queued" : p->n_output > 0 ? "decode" : "prefill";
 }
 
-void api_slots_format(const struct api *a, int n_running, struct buf *out)
+/* llama.cpp's next_token is a list since it can draft; its clients read n_decoded there. */
+static void add_running(const struct api_slot *s, struct buf *out)
+{
+	const struct api_progress *p = &s->progress;
+	if (!s->id)
+		return;
+	buf_add_z(out, ",\"request\":");
+	buf_add_json(out, str_of(s->id));
+	buf_addf(out,
+		 ",\"state\":\"%s\",\"n_prompt_tokens\":%d,"
+		 "\"n_prompt_tokens_cache\":%d,\"n_prompt_tokens_processed\":%d,"
+		 "\"next_token\":[{\"has_next_token\":true,\"n_decoded\":%d}]",
+		 api_progress_state(p), p->n_prompt, p->n_cached, p->n_prefilled,
+		 p->n_output);
+}
+
+void api_slots_format(const struct api *a, const struct api_slot *slots, int n,
+		      struct buf *out)
 {
 	buf_add_c(out, '[');
 	for (int i = 0; i < a->n_slots; i++) {
-		if (i > 0)
-			buf_add_c(out, ',');
-		add_slot(a, i, i < n_running, out);
+		buf_addf(out,
+			 "%s{\"id\":%d,\"n_ctx\":%d,\"speculative\":false,"
+			 "\"is_processing\":%s",
+			 i ? "," : "", i, a->n_ctx, i < n ? "true" : "false");
+		if (i < n)
+			add_running(&slots[i], out);
+		buf_add_c(out, '}');
 	}
 	buf_add_c(out, ']');
 }

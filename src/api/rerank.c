@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "api/readers.h"
+#include "api/text_call.h"
 #include "base/alloc.h"
 
 #define MAX_DOCUMENTS 2048
@@ -118,24 +119,25 @@ static void add_answer(const struct embed *e, const struct rerank *r, struct buf
 	free(ranked);
 }
 
-enum status api_rerank(const struct api *a, struct str body, struct buf *out,
-		       struct fail *fail)
+static enum status rerank(const struct api *a, const struct json_node *body,
+			  struct arena *scratch, struct buf *out, struct fail *fail)
 {
-	json_t *json = NULL;
+	(void)scratch;
 	struct rerank r = {0};
-	struct json_node none = {0};
-	enum status st = a->reranker ? json_read_parse(body, &json, fail) : OK;
-	struct json_node root = json ? json_read_root(json) : none;
+	enum status st = readers_check(a->reranker, "rerank_model", body, fail);
 	if (st == OK)
-		st = readers_check(a->reranker, "rerank_model", &root, fail);
-	if (st == OK)
-		st = read_body(a->reranker, &root, &r, fail);
+		st = read_body(a->reranker, body, &r, fail);
 	if (st == OK)
 		st = readers_run(a->reranker, &r.batch, fail);
 	if (st == OK)
 		add_answer(a->reranker, &r, out);
 	readers_deinit(&r.batch);
 	free(r.documents);
-	json_decref(json);
 	return st;
+}
+
+enum status api_rerank(const struct api *a, struct str body, struct buf *out,
+		       struct fail *fail)
+{
+	return text_call(a, body, rerank, out, fail);
 }

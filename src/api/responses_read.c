@@ -366,14 +366,10 @@ static enum status read_format(const struct json_node *body,
 	st = need_text(&at, "type", &kind, fail);
 	if (st != OK)
 		return st;
-	json_t *format = json_object(), *schema = json_object();
+	json_t *schema = json_object();
 	for (size_t i = 0; i < ARRAY_LEN(same); i++)
 		dialect_copy(to, schema, same[i], &at, same[i]);
-	dialect_set_str(format, "type", kind);
-	dialect_set(format, "json_schema", schema);
-	json_paths_add(&to->paths, schema, &at);
-	json_paths_add(&to->paths, format, &at);
-	dialect_set(to->chat, "response_format", format);
+	dialect_demand_format(to, kind, schema, &at);
 	return OK;
 }
 

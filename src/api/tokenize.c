@@ -10,6 +10,7 @@
  */
 #include "api/chat.h"
 #include "api/params.h"
+#include "api/text_call.h"
 #include "base/utf8.h"
 
 /* More ids than a body of a megabyte or two can list are no text of anybody's. */
@@ -117,18 +118,14 @@ static void add_answer(const struct api *a, const struct tokenize_params *p,
 	buf_add_z(out, ids->n ? "]}" : "[]}");
 }
 
-enum status api_tokenize(const struct api *a, struct str body, struct buf *out,
-			 struct fail *fail)
+static enum status tokenize(const struct api *a, const struct json_node *body,
+			    struct arena *scratch, struct buf *out, struct fail *fail)
 {
-	json_t *json;
-	enum status st = json_read_parse(body, &json, fail);
-	if (st != OK)
-		return st;
-	struct json_node root = json_read_root(json);
+	(void)scratch;
 	struct tokenize_params p = {0};
 	struct marked text = {0};
 	struct ids ids = {0};
-	st = read_text(a, &root, &p, &text, fail);
+	enum status st = read_text(a, body, &p, &text, fail);
 	if (st == OK) {
 		const struct tokenizer *t = a->model->tokenizer;
 		st = p.adds_special ? tokenizer_encode_alone(t, &text, &ids, fail)
@@ -141,61 +138,60 @@ enum status api_tokenize(const struct api *a, struct str body, struct buf *out,
 		add_answer(a, &p, &ids, out);
 	ids_deinit(&ids);
 	marked_deinit(&text);
-	json_decref(json);
 	return st;
 }
 
-enum status api_detokenize(const struct api *a, struct str body,
-			   struct buf *out, struct fail *fail)
+enum status api_tokenize(const struct api *a, struct str body, struct buf *out,
+			 struct fail *fail)
 {
-	json_t *json;
-	enum status st = json_read_parse(body, &json, fail);
-	if (st != OK)
-		return st;
-	struct json_node root = json_read_root(json);
-	struct json_node at = json_read_get(&root, "tokens");
-	struct arena arena;
+	return text_call(a, body, tokenize, out, fail);
+}
+
+static enum status detokenize(const struct api *a, const struct json_node *body,
+			      struct arena *scratch, struct buf *out, struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "tokens");
 	int32_t *ids;
 	size_t n;
-	arena_init(&arena);
-	st = json_read_need(&at, fail);
+	enum status st = json_read_need(&at, fail);
 	if (st == OK)
-		st = params_read_ids(&at, MAX_IDS, a->n_vocab, &arena, &ids, &n,
-				     fail);
-	if (st == OK) {
-		struct buf text = {0};
-		tokenizer_decode(a->model->tokenizer, ids, n, false, &text);
-		buf_add_z(out, "{\"content\":");
-		buf_add_json(out, buf_str(&text));
-		buf_add_z(out, ",\"prompt\":");
-		buf_add_json(out, buf_str(&text));
-		buf_add_c(out, '}');
-		buf_deinit(&text);
-	}
-	arena_deinit(&arena);
-	json_decref(json);
-	return st;
-}
-
-enum status api_apply_template(const struct api *a, struct str body,
-			       struct buf *out, struct fail *fail)
-{
-	json_t *json;
-	enum status st = json_read_parse(body, &json, fail);
+		st = params_read_ids(&at, MAX_IDS, a->n_vocab, scratch, &ids, &n, fail);
 	if (st != OK)
 		return st;
-	struct json_node root = json_read_root(json);
-	struct arena scratch;
+	struct buf text = {0};
+	tokenizer_decode(a->model->tokenizer, ids, n, false, &text);
+	buf_add_z(out, "{\"content\":");
+	buf_add_json(out, buf_str(&text));
+	buf_add_z(out, ",\"prompt\":");
+	buf_add_json(out, buf_str(&text));
+	buf_add_c(out, '}');
+	buf_deinit(&text);
+	return OK;
+}
+
+enum status api_detokenize(const struct api *a, struct str body, struct buf *out,
+			   struct fail *fail)
+{
+	return text_call(a, body, detokenize, out, fail);
+}
+
+static enum status apply_template(const struct api *a, const struct json_node *body,
+				  struct arena *scratch, struct buf *out,
+				  struct fail *fail)
+{
 	struct marked prompt = {0};
-	arena_init(&scratch);
-	st = chat_render(a, &root, &scratch, &prompt, fail);
+	enum status st = chat_render(a, body, scratch, &prompt, fail);
 	if (st == OK) {
 		buf_add_z(out, "{\"prompt\":");
 		buf_add_json(out, buf_str(&prompt.text));
 		buf_add_c(out, '}');
 	}
 	marked_deinit(&prompt);
-	arena_deinit(&scratch);
-	json_decref(json);
 	return st;
+}
+
+enum status api_apply_template(const struct api *a, struct str body, struct buf *out,
+			       struct fail *fail)
+{
+	return text_call(a, body, apply_template, out, fail);
 }

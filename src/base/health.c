@@ -6,6 +6,7 @@ const char *health_state_name(enum health_state s)
 	switch (s) {
 	case HEALTH_LOADING: return "loading";
 	case HEALTH_READY: return "ready";
+	case HEALTH_LEAVING: return "leaving";
 	case HEALTH_DRAINING: return "draining";
 	case HEALTH_FAILED: return "failed";
 	}

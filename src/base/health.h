@@ -9,9 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*   LOADING ──► READY ──► DRAINING
- *      └──────────┴──────────┴──► FAILED  (engine gave up; the process will exit) */
-enum health_state { HEALTH_LOADING, HEALTH_READY, HEALTH_DRAINING, HEALTH_FAILED };
+/*   LOADING ──► READY ──► LEAVING ──► DRAINING
+ *      └──────────┴──────────┴───────────┴──► FAILED
+ * LEAVING: SIGTERM came, and drain_delay runs: balancers are told to look elsewhere, and
+ * what still comes is served. FAILED: the engine gave up; the process will exit. */
+enum health_state {
+	HEALTH_LOADING, HEALTH_READY, HEALTH_LEAVING, HEALTH_DRAINING, HEALTH_FAILED
+};
 
 /* What loading does: files are mapped or read, weights are packed (CPU) or uploaded (GPU),
  * and the first tokens are computed. */

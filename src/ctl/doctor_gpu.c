@@ -366,7 +366,8 @@ static void check_clock(struct doctor *d)
 		doctor_say(d, DOCTOR_OK, "GPU clock", "is set to \"%s\"", level);
 }
 
-/* The programs that have /dev/kfd open. Two that stay keep the clock of gfx1151 high. */
+/* The programs that have /dev/kfd open. On gfx1151 two of them keep the clock high even
+ * when both are idle. */
 static void check_clients(struct doctor *d)
 {
 	struct buf names = {0};

@@ -299,6 +299,7 @@ static struct sched *create_sched(const struct boot_opts *o, const struct boot *
 		.max_wait_us = c->max_wait,
 		.step_target_us = c->step_target,
 		.profile = b->profile,
+		.logs_misses = c->log_prefix_miss,
 		.draft = draft_of(c->speculative),
 		.prefill_chunk = (int)MIN(c->prefill_chunk, c->max_batch_tokens),
 		.on_ready = o->on_ready,

@@ -60,6 +60,8 @@ static const struct {
 	{"--allowed-origins", "use --cors-origins LIST"},
 	{"--metrics", "/metrics is always served"},
 	{"--slots", "/slots is always served"},
+	{"--webui", "--page is on unless --no-page is given"},
+	{"--no-webui", "use --no-page"},
 };
 
 /* Commands of the same programs, which halod does not need. */

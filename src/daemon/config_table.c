@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A value is always a text first, and config_set is the only way from there into
- * struct config: for the file, for flags, for defaults and for the ranges
- * themselves. So whatever the example file shows, the parser accepts.
+ * Every value begins as a text. The file, flags, defaults and the bounds of ranges all
+ * reach struct config through config_set alone. So the parser accepts whatever the example
+ * file shows.
  */
 #include "daemon/config_table.h"
 

@@ -3,14 +3,16 @@
  * The io thread: one libuv loop that drives libmicrohttpd's descriptors, the timers,
  * the signals, and hears from the engine thread through one uv_async.
  *
- *   LOADING ──► SERVING ──► DRAINING ──► STOPPING ──► over
- *      │ signal    │ engine    │ all answered, or    engine thread has ended and
- *      ▼           │ gave up   │ drain_timeout       the last bytes are out
- *    _exit         └───────────┴──► STOPPING
+ *   LOADING ──► SERVING ──► LEAVING ──► DRAINING ──► STOPPING ──► over
+ *      │ signal    │ engine    │           │ all answered, or    engine thread has ended
+ *      ▼           │ gave up   │           │ drain_timeout       and the last bytes are out
+ *    _exit         └───────────┴───────────┴──► STOPPING
  *
  *   LOADING   the socket answers, API routes with 503; the engine thread loads
  *   SERVING   READY=1 was sent; the engine thread is in sched_run
- *   DRAINING  SIGTERM or SIGINT came: new requests get 503, running ones go on
+ *   LEAVING   SIGTERM or SIGINT came: /health?ready is 503, all else as in SERVING, for
+ *             drain_delay; with 0 this phase is left out
+ *   DRAINING  new requests get 503, running ones go on
  *   STOPPING  sched_stop was called (or loading failed): what still runs is ended
  *             with an error and given a moment to reach its client
  *
@@ -51,7 +53,7 @@
 #define ENGINE_END_MS 10000 /* for the step that runs when sched_stop is called */
 #define LOAD_EXTEND_US INT64_C(120000000)
 
-enum phase { LOADING, SERVING, DRAINING, STOPPING };
+enum phase { LOADING, SERVING, LEAVING, DRAINING, STOPPING };
 
 /* What the engine thread last had to say; it writes, io reads. */
 enum news { NEWS_NONE, NEWS_LOADED, NEWS_LOAD_FAILED, NEWS_ENGINE_OVER };
@@ -151,6 +153,7 @@ static const char *plural(int n)
 }
 
 static void on_deadline(uv_timer_t *t);
+static void start_draining(struct loop *l);
 
 static void start_stopping(struct loop *l)
 {
@@ -182,7 +185,10 @@ static void advance_end(struct loop *l)
 static void on_deadline(uv_timer_t *t)
 {
 	struct loop *l = t->data;
-	if (l->phase == DRAINING) {
+	if (l->phase == LEAVING) {
+		start_draining(l);
+		advance_end(l);
+	} else if (l->phase == DRAINING) {
 		int n = http_active(l->http);
 		log_warn("drain_timeout is over, ending %d request%s", n, plural(n));
 		start_stopping(l);
@@ -212,6 +218,24 @@ static void start_draining(struct loop *l)
 	sched_drain(l->boot.sched);
 	uv_timer_start(&l->deadline, on_deadline,
 		       (uint64_t)(l->config->drain_timeout / 1000), 0);
+}
+
+/* The first signal while serving. */
+static void start_leaving(struct loop *l)
+{
+	int64_t delay = l->config->drain_delay;
+	if (delay == 0) {
+		start_draining(l);
+		return;
+	}
+	log_info("leaving: not ready any more, draining begins in %.1f s", (double)delay * 1e-6);
+	l->phase = LEAVING;
+	atomic_store(&l->health.state, HEALTH_LEAVING);
+	notify_sendf("STOPPING=1\nSTATUS=Leaving: draining begins in %.1f s\n"
+		     "EXTEND_TIMEOUT_USEC=%lld", (double)delay * 1e-6,
+		     (long long)(delay + l->config->drain_timeout +
+				 1000 * (LAST_BYTES_MS + ENGINE_END_MS)));
+	uv_timer_start(&l->deadline, on_deadline, (uint64_t)(delay / 1000), 0);
 }
 
 /* --- http ------------------------------------------------------------------------ */
@@ -359,7 +383,7 @@ static void on_signal(uv_signal_t *s, int number)
 		notify_sendf("STOPPING=1");
 		leave(l, EXIT_CODE_OK);
 	} else if (l->phase == SERVING) {
-		start_draining(l);
+		start_leaving(l);
 		run_http(l);
 	} else {
 		int n = http_active(l->http);
@@ -500,7 +524,6 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.max_connections_per_address = (int)c->max_connections_per_address,
 		.max_body_bytes = (size_t)c->max_body,
 		.body_memory_bytes = (size_t)c->body_memory,
-		.max_queue = (int)c->max_queue,
 		.request_timeout_us = c->request_timeout,
 		.keepalive_s = (int)(c->keepalive / 1000000),
 		.header_s = (int)(c->header_timeout / 1000000),
@@ -509,6 +532,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.heartbeat_stall_us =
 			c->heartbeat_stall ? c->heartbeat_stall : INT64_MAX,
 		.access_log = c->access_log,
+		.page = c->page,
 		.tls_cert = *c->tls_cert ? c->tls_cert : NULL,
 		.tls_priorities = c->tls_priorities,
 		.tls_key = *c->tls_key ? c->tls_key : NULL,

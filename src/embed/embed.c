@@ -139,7 +139,7 @@ static enum status run_parts(struct embed *e, struct part *parts, size_t n,
 
 /* --- callers --------------------------------------------------------------------- */
 
-/* With the lock, which is let go during the step. */
+/* The caller holds the lock. lead releases it during the step and takes it again. */
 static void lead(struct embed *e)
 {
 	struct part parts[MAX_SEQS] = {0};

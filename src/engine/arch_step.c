@@ -6,6 +6,18 @@
 
 enum { LEAST_BOUND = 256 };
 
+/* Tokens and sequences of a step in 11 bits; 0: it is not recorded. Without guesses a
+ * sequence has one token, and there are at most 1024 (engine_opts.max_seqs). */
+static uint64_t shape_of(const struct engine_batch *b)
+{
+	enum { GUESSES = 1024 };
+	if (b->n_tok == b->n_seq)
+		return (uint64_t)b->n_tok;
+	if (!b->has_guesses || b->n_tok > ENGINE_DRAFT_TOK || b->n_logit_rows != b->n_tok)
+		return 0;
+	return GUESSES + (uint64_t)b->n_seq * ENGINE_DRAFT_TOK + (uint64_t)b->n_tok - 1;
+}
+
 uint16_t arch_graph_id(void)
 {
 	static _Atomic unsigned n;
@@ -19,12 +31,12 @@ uint64_t arch_step_key(uint16_t graph_id, const struct arch_limits *limits,
 	for (int i = 0; i < b->n_seq; i++)
 		most = MAX(most, b->n_ctx[i]);
 	*out_n_ctx_max = most;
-	if (b->n_tok != b->n_seq || b->n_logit_rows > ARCH_LOGIT_ROWS)
+	if (shape_of(b) == 0 || b->n_logit_rows > ARCH_LOGIT_ROWS)
 		return 0;
 	while (bound < most)
 		bound *= 2;
 	*out_n_ctx_max = MIN(bound, limits->n_ctx);
-	/* 16 bits, 11 (engine_opts.max_seqs), 8, 29 (config: ctx) */
-	return (uint64_t)graph_id << 48 | (uint64_t)b->n_tok << 37 |
+	/* 16 bits, 11, 8, 29 (config: ctx) */
+	return (uint64_t)graph_id << 48 | shape_of(b) << 37 |
 	       (uint64_t)b->n_logit_rows << 29 | (uint64_t)*out_n_ctx_max;
 }

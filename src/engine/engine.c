@@ -62,6 +62,8 @@ enum status engine_create_with(const struct engine_graph *g,
 	e->checkpoint_every = o->checkpoint_every ? o->checkpoint_every : 512;
 	if (st == OK)
 		e->spaces = spaces_create(e->kv);
+	if (st == OK && o->prefix_cache)
+		e->past = past_create();
 	if (st == OK && g->n_states)
 		st = states_create(g->n_states, &e->states);
 	if (st == OK)
@@ -89,6 +91,7 @@ void engine_destroy(struct engine *e)
 	engine_disk_close(e);
 	if (e->graph.destroy)
 		e->graph.destroy(e->graph.ctx);
+	past_destroy(e->past);
 	spaces_destroy(e->spaces);
 	kvcache_destroy(e->kv);
 	states_destroy(e->states);
@@ -160,7 +163,8 @@ static enum status check_slice(struct engine *e, const struct engine_slice *s,
 	if (s->n < 1 || s->n_logits < 0 || s->n_logits > s->n)
 		return fail_set(fail, E_INVAL, "a slice of %d tokens wants %d logits",
 				s->n, s->n_logits);
-	if (s->n_draft < 0 || s->n_draft >= s->n || (s->n_draft > 0 && e->states))
+	bool has_room = s->n_draft == 0 || !e->states || s->seq->ahead >= 0;
+	if (s->n_draft < 0 || s->n_draft >= s->n || !has_room)
 		return fail_set(fail, E_INVAL, "a slice of %d tokens has %d guesses", s->n,
 				s->n_draft);
 	if (s->seq->step_no == e->step_no)
@@ -189,6 +193,7 @@ static enum status check_step(struct engine *e, const struct engine_slice *slice
 			      int n_slices, struct fail *fail)
 {
 	int n_tok = 0;
+	bool has_guesses = false;
 	e->step_no++;
 	if (n_slices < 1 || n_slices > e->max_seqs)
 		return fail_set(fail, E_INVAL, "a step of %d sequences, at most %d",
@@ -201,7 +206,11 @@ static enum status check_step(struct engine *e, const struct engine_slice *slice
 			return fail_set(fail, E_INVAL, "a step of more than %d tokens",
 					e->max_batch_tok);
 		n_tok += slices[i].n;
+		has_guesses |= slices[i].n_draft > 0;
 	}
+	if (has_guesses && e->states && n_tok > engine_draft_room(e))
+		return fail_set(fail, E_INVAL, "a step with guesses of %d tokens, at most %d",
+				n_tok, engine_draft_room(e));
 	return OK;
 }
 
@@ -224,12 +233,18 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 	}
 	if (e->states) {
 		struct engine_seq *seq = s->seq;
-		engine_seq_plan_states(e, seq, s->n);
+		int n_sure = s->n - s->n_draft;
+		s->n_draft ? engine_seq_plan_draft(e, seq, n_sure)
+			   : engine_seq_plan_states(e, seq, s->n);
 		arrays->states.from[i_seq] = seq->state;
-		arrays->states.to[i_seq] = seq->next;
-		arrays->states.save[i_seq] = seq->save;
-		arrays->states.save_at[i_seq] = b->n_tok + seq->save_length - seq->length - 1;
+		arrays->states.to[i_seq] = s->n_draft ? seq->ahead : seq->next;
+		arrays->states.save[i_seq] = s->n_draft ? seq->next : seq->save;
+		arrays->states.save_at[i_seq] =
+			b->n_tok - 1 + (s->n_draft ? n_sure : seq->save_length - seq->length);
 	}
+	b->has_guesses |= s->n_draft > 0;
+	s->seq->draft_seq = i_seq;
+	s->seq->draft_tok = b->n_tok + s->n - s->n_draft;
 	arrays->first_tok[i_seq] = b->n_tok;
 	arrays->first_tok[i_seq + 1] = b->n_tok + s->n;
 	arrays->n_ctx[i_seq] = n_ctx;
@@ -247,6 +262,7 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 	if (st != OK)
 		return st;
 	e->batch.n_tok = e->batch.n_seq = e->batch.n_logit_rows = 0;
+	e->batch.has_guesses = false;
 	for (int i = 0; i < n_slices; i++) {
 		e->logits_before[i] = e->batch.n_logit_rows;
 		build_slice(e, &slices[i]);
@@ -271,13 +287,17 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 int engine_draft_room(const struct engine *e)
 {
 	int few = e->graph.few_tok ? e->graph.few_tok : e->max_batch_tok;
-	return e->states ? 0 : MIN(few, e->max_batch_tok);
+	if (e->states && !e->graph.replay)
+		return 0;
+	return MIN(MIN(few, e->max_batch_tok), ENGINE_DRAFT_TOK);
 }
 
 /* Their keys and values lie behind the sequence's end already. */
 void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens, int n)
 {
 	assert(n <= s->n_draft);
+	if (e->states)
+		engine_seq_keep_guesses(e, s, n);
 	engine_seq_append(e, s, tokens, n);
 	s->n_draft = 0;
 }

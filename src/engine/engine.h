@@ -17,6 +17,7 @@
  */
 #pragma once
 #include "backend/backend.h"
+#include "kv/miss.h"
 
 struct engine;
 struct engine_seq;
@@ -38,6 +39,7 @@ struct engine_batch {
 	const int32_t *logit_rows; /* (R) token indices whose logits are wanted */
 	const float *inv_t;        /* (R) 1 / temperature, for logits_top.sum_t */
 	int n_logit_rows;
+	bool has_guesses; /* some of the tokens are guesses: replay may follow */
 	struct seq_states states; /* (B) each; only where the graph has n_states */
 };
 
@@ -53,6 +55,15 @@ struct engine_move {
 	const int32_t *at; /* (n) pages, or slots */
 	int n;
 	void *host;        /* one behind the other */
+};
+
+/* A state goes on through n_tok tokens of the last forward, from its token first_tok on. The
+ * inputs of its layers are known, so only the recurrence runs, and with the same bits. */
+struct engine_replay {
+	int i_seq;                 /* index of the sequence in that forward */
+	int32_t first_tok, n_tok;
+	/* As struct seq_states of one sequence; save_at counts from first_tok. */
+	int32_t from, to, save, save_at;
 };
 
 /* The model as a sequence of operations: made by an architecture (model/archs.def), or by
@@ -77,6 +88,10 @@ struct engine_graph {
 	/* Copy a page's keys and values in every layer, after the forwards before it
 	 * and before those after it. NULL: the graph keeps none. */
 	enum status (*copy_page)(void *ctx, int32_t dst, int32_t src);
+	/* Takes recurrent states through guesses that were right (struct engine_replay), before
+	 * the next forward. The last forward had has_guesses. NULL: no guesses can be verified
+	 * where there are states. */
+	enum status (*replay)(void *ctx, const struct engine_replay *r);
 	/* Bytes of a page and of a state in all layers, and copies of them to and from host
 	 * memory, done on return. NULL: they cannot be copied. */
 	size_t page_bytes, state_bytes;
@@ -85,7 +100,7 @@ struct engine_graph {
 	void (*watch_routers)(void *ctx, engine_watch_fn fn, void *fn_ctx);
 };
 
-/* Hears of each weight that is on the device, packed or uploaded: bytes of the files so
+/* Hears of each weight matrix on the device, packed or uploaded: bytes of the files so
  * far, and in total. fn NULL: nobody listens. */
 struct load_watch {
 	void (*fn)(void *ctx, int64_t done, int64_t total);
@@ -152,7 +167,11 @@ struct engine_seq *engine_seq_create(struct engine *e, const int32_t *prompt,
  * taken) when there are not enough pages; E_CTX_LEN beyond engine_n_ctx. */
 enum status engine_seq_reserve(struct engine *e, struct engine_seq *s,
 			       int n_tok) MUST_USE;
-/* The same for a prompt whose pages are found only from within one space of the cache, and
+/* The same for a slice with guesses. A model with recurrent state needs one more slot for
+ * it: E_NO_PAGES also where there is none. */
+enum status engine_seq_reserve_draft(struct engine *e, struct engine_seq *s,
+				     int n_tok) MUST_USE;
+/* engine_seq_create for a prompt whose pages are found only from within one space of the cache, and
  * only there are its own pages kept. */
 struct engine_prompt {
 	const int32_t *tokens; /* (n) */
@@ -163,10 +182,14 @@ struct engine_prompt {
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);
 /* What the disk has of a prompt that memory lacks (engine_disk.c). Begins to read it, beside
- * other steps. NULL: nothing. Call step between steps as long as it returns true; then
+ * other steps. NULL: nothing, or (*out_has_asked is false) not while there are so few pages.
+ * Call step between steps as long as it returns true; then
  * create the sequence, then end, which returns the tokens that were read. */
-struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p);
+struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p,
+					bool *out_has_asked);
 bool engine_fetch_step(struct engine *e, struct engine_fetch *f);
+/* The disk is too slow: no other fetch begins until it has answered. End comes next. */
+void engine_fetch_give_up(struct engine *e, const struct engine_fetch *f);
 int engine_fetch_end(struct engine *e, struct engine_fetch *f); /* NULL is fine */
 /* Between steps: copy pages that sequences have left, about so many bytes, for the writer.
  * True: there is more to copy. */
@@ -174,6 +197,14 @@ bool engine_disk_work(struct engine *e, size_t max_bytes);
 /* fn is called, by another thread, when a fetch can go on. */
 void engine_set_on_disk(struct engine *e, void (*fn)(void *ctx), void *ctx);
 int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
+/* Why s, which was just created for p, knows no more of it. */
+struct engine_miss {
+	struct miss miss;
+	const int32_t *other; /* (n_other) the history that is most alike; NULL: none. Valid */
+	int n_other;          /* until a sequence is destroyed */
+};
+void engine_seq_miss(struct engine *e, const struct engine_seq *s,
+		     const struct engine_prompt *p, struct engine_miss *out);
 /* How many of the next n tokens a slice should take, so that a state is kept before the
  * user's last words. Without recurrent state: all. */
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);
@@ -204,9 +235,10 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 			int n_slices, struct fail *fail) MUST_USE;
 /* Tokens that a step with guesses may have at most, so that each has the bits it would
  * have alone. 0: this model cannot verify guesses, since its state cannot go back. */
+enum { ENGINE_DRAFT_TOK = 32 }; /* never more than these */
 int engine_draft_room(const struct engine *e);
-/* The first n guesses of the last step that s was in were right: these tokens are in the
- * cache. Call it before the next step of s. */
+/* The first n guesses of the last step, which s was in, were right: these tokens are in the
+ * cache. A recurrent state is taken through them now. Call it before the next step. */
 void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens,
 			int n);
 /* Logits (n_logits, V) of slice i of the last step, oldest token first; valid until

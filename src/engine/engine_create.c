@@ -165,8 +165,8 @@ static void open_disk(struct engine *e, const struct model *m, const struct back
 	struct fail f = {0};
 	if (!o->kv_dir || !*o->kv_dir || !o->prefix_cache)
 		return;
-	engine_disk_key(m, b, o, &key);
-	if (engine_disk_open(e, o->kv_dir, o->kv_disk_limit, buf_str(&key), &f) != OK)
+	if (engine_disk_key(m, b, o, &key, &f) != OK ||
+	    engine_disk_open(e, o->kv_dir, o->kv_disk_limit, buf_str(&key), &f) != OK)
 		log_warn("kv_dir is not used: %s", f.text);
 	buf_deinit(&key);
 }

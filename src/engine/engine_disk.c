@@ -10,7 +10,6 @@
  */
 #include "engine/engine_disk.h"
 
-#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "base/metrics.h"
 #include "base/sum.h"
 #include "engine/engine_private.h"
+#include "kv/filesum.h"
 #include "kv/kvdisk.h"
 #include "model/tensors.h"
 
@@ -49,38 +49,31 @@ struct engine_disk {
 
 /* --- the key ----------------------------------------------------------------- */
 
-/* Some bytes of all over a file: with its size and time, what it holds. */
-static uint64_t sample(const char *path)
-{
-	enum { PIECE = 4096, PIECES = 256 };
-	static char piece[PIECE];
-	uint64_t sum = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	off_t n = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
-	for (off_t i = 0; i < PIECES && n > 0; i++) {
-		ssize_t got = pread(fd, piece, PIECE, n / PIECES * i / PIECE * PIECE);
-		sum = sum_mix(sum ^ sum_bytes(piece, got > 0 ? (size_t)got : 0));
-	}
-	if (fd >= 0)
-		close(fd);
-	return sum;
-}
-
-static void add_files(const struct model *m, struct buf *out)
+/* The sum of each file of weights, whatever it is called and wherever it lies. */
+static enum status add_files(const struct model *m, int folder, struct buf *out,
+			     struct fail *fail)
 {
 	struct buf files = {0};
+	enum status st = OK;
 	tensors_list_files(m->tensors, &files);
 	buf_add_z(&files, "");
 	char *rest = files.p, *line;
-	while (rest && (line = strsep(&rest, "\n"))) {
-		char *path = line;
-		for (int i = 0; i < 3 && path; i++)
-			path = strchr(path + (i > 0), ' ');
-		if (!path)
+	while (st == OK && rest && (line = strsep(&rest, "\n"))) {
+		long long bytes, time_ns;
+		int path = 0;
+		uint64_t sum;
+		if (sscanf(line, "file %lld %lld %n", &bytes, &time_ns, &path) != 2 || !path)
 			continue;
-		buf_addf(out, "%s %016llx\n", line, (unsigned long long)sample(path + 1));
+		const struct filesum_file f = {line + path, bytes, time_ns};
+		st = filesum_get(folder, &f, &sum, fail);
+		buf_addf(out, "file %lld %016llx\n", bytes, (unsigned long long)sum);
 	}
 	buf_deinit(&files);
+	return st;
+}
+
+static void add_config(const struct model *m, struct buf *out)
+{
 	struct buf config = {0};
 	char *path = file_join(m->dir, "config.json");
 	if (file_exists(path) && file_read(path, 16 << 20, &config, NULL) == OK)
@@ -90,9 +83,16 @@ static void add_files(const struct model *m, struct buf *out)
 	free(path);
 }
 
-void engine_disk_key(const struct model *m, const struct backend *b,
-		     const struct engine_opts *o, struct buf *out)
+enum status engine_disk_key(const struct model *m, const struct backend *b,
+			    const struct engine_opts *o, struct buf *out, struct fail *fail)
 {
+	int folder;
+	enum status st = kvdisk_open_folder(o->kv_dir, &folder, fail);
+	if (st != OK)
+		return st;
+	st = add_files(m, folder, out, fail);
+	close(folder);
+	add_config(m, out);
 	struct file_view self;
 	uint64_t program = 0;
 	/* All arithmetic of the host is in the program: another build is another version. */
@@ -106,10 +106,16 @@ void engine_disk_key(const struct model *m, const struct backend *b,
 		 b->arithmetic);
 	buf_addf(out, "act %d kv %d few %d head %d page %d\n", (int)b->act_type,
 		 (int)b->kv_type, (int)b->few_tok, b->int8_head, o->page_size);
-	add_files(m, out);
+	return st;
 }
 
 /* --- life ----------------------------------------------------------------------- */
+
+/* What earlier runs of the daemon have been asked. */
+static void remember(void *ctx, const struct kvdisk_prompt *p)
+{
+	past_add(((struct engine *)ctx)->past, p->space, p->tokens, p->n);
+}
 
 enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
 			     struct str key, struct fail *fail)
@@ -121,7 +127,8 @@ enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
 	k->last = &k->jobs;
 	const struct kvdisk_opts o = {
 		.dir = dir, .limit = limit, .key = key, .page_size = engine_page_size(e),
-		.page_bytes = g->page_bytes, .state_bytes = g->state_bytes};
+		.page_bytes = g->page_bytes, .state_bytes = g->state_bytes,
+		.on_prompt = remember, .prompt_ctx = e};
 	enum status st = kvdisk_create(&o, &k->d, fail);
 	if (st != OK) {
 		free(k);
@@ -321,6 +328,16 @@ bool engine_disk_work(struct engine *e, size_t max_bytes)
 	return k && k->jobs;
 }
 
+int32_t engine_disk_foreign(const struct engine *e, const struct engine_prompt *p, int from)
+{
+	int size = engine_page_size(e);
+	if (!e->disk)
+		return 0;
+	const struct kvdisk_prompt prompt = {p->space, p->tokens, p->n};
+	int n = kvdisk_find_foreign(e->disk->d, &prompt, from / size);
+	return n ? from + n * size : 0;
+}
+
 /* --- fetching ------------------------------------------------------------------------- */
 
 struct engine_fetch {
@@ -377,8 +394,10 @@ static void read_on(struct engine *e, struct engine_fetch *f)
 		f->read = kvdisk_read_begin(e->disk->d, &f->p, f->at, n, state);
 }
 
-struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p)
+struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p,
+					bool *out_has_asked)
 {
+	*out_has_asked = true;
 	if (!e->disk)
 		return NULL;
 	struct engine_fetch *f = xcalloc(1, sizeof *f);
@@ -392,9 +411,11 @@ struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_pr
 	f->before = spaces_root(e->spaces, p->space);
 	int useful = hold_known(e, f);
 	look_at_disk(e, f, useful);
-	if (!f->is_over)
+	if (!f->is_over && kvcache_available(e->kv) < f->end - f->at + e->max_seqs + 1)
+		*out_has_asked = false;
+	else if (!f->is_over)
 		read_on(e, f);
-	if (!f->is_over)
+	if (*out_has_asked && !f->is_over)
 		return f;
 	engine_fetch_end(e, f);
 	return NULL;
@@ -458,6 +479,13 @@ bool engine_fetch_step(struct engine *e, struct engine_fetch *f)
 		read_on(e, f);
 	kvdisk_read_end(e->disk->d, read);
 	return !f->is_over;
+}
+
+void engine_fetch_give_up(struct engine *e, const struct engine_fetch *f)
+{
+	metric_add(METRIC_KV_DISK_SLOW, 1);
+	if (f->read)
+		kvdisk_read_is_slow(e->disk->d, f->read);
 }
 
 int engine_fetch_end(struct engine *e, struct engine_fetch *f)

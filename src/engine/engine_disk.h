@@ -8,13 +8,18 @@
 #include "engine/engine.h"
 
 /* What the bits of a page depend on but its tokens, as text: the program, the weights, the
- * backend, and the options. */
-void engine_disk_key(const struct model *m, const struct backend *b,
-		     const struct engine_opts *o, struct buf *out);
+ * backend, and the options. The first time it reads the weights whole; then o->kv_dir has
+ * their sums. E_CONFIG for the folder; E_IO: the weights have changed since they were loaded. */
+enum status engine_disk_key(const struct model *m, const struct backend *b,
+			    const struct engine_opts *o, struct buf *out,
+			    struct fail *fail) MUST_USE;
 /* Keep pages in a folder from now on. Where that fails the engine goes on without. */
 enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
 			     struct str key, struct fail *fail) MUST_USE;
 /* Writes what is left, for at most ten seconds. */
 void engine_disk_close(struct engine *e);
+/* Tokens that the folder has of the prompt, so far without a gap from token `from` on, for
+ * another model, version or setting; 0: none. */
+int32_t engine_disk_foreign(const struct engine *e, const struct engine_prompt *p, int from);
 /* s ends: its full pages and its checkpoints are to be written. */
 void engine_disk_keep(struct engine *e, const struct engine_seq *s);

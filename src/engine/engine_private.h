@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "engine/engine.h"
+#include "kv/past.h"
 #include "kv/spaces.h"
 #include "kv/states.h"
 
@@ -23,6 +24,7 @@ struct engine {
 	struct kvcache *kv;
 	struct spaces *spaces;  /* of kv */
 	struct states *states;  /* NULL: the model has no recurrent state */
+	struct past *past;      /* NULL: nothing is kept of sequences that end */
 	struct engine_disk *disk; /* NULL: nothing is kept on disk */
 	int checkpoint_every;
 	int n_ctx, max_seqs, max_batch_tok, max_pages_per_seq;
@@ -45,12 +47,16 @@ struct engine_seq {
 	 * writer: room must be reserved (and the page copied) before a step. */
 	bool tail_is_borrowed;
 	kvcache_prefix prefix;  /* of the full pages */
+	int n_found;            /* tokens whose pages were found when it began */
 	char *space;            /* its space of the cache, space_n bytes; NULL: everybody's */
 	size_t space_n;
 	/* Recurrent state after `length` tokens; -1: zeros. Shared with forks and
 	 * checkpoints until a step; where room is reserved and it is shared, `next` is the
 	 * slot that the step leaves it in. */
 	int32_t state, next;
+	/* Where a step with guesses leaves the state behind all of them, while `next` is the
+	 * state before the first; -1: not reserved. */
+	int32_t ahead;
 	bool is_lost;           /* a step failed after it began to change the state */
 	int32_t save;           /* slot that this step saves to, -1: none … */
 	int save_length;        /* … when the sequence has so many tokens */
@@ -60,7 +66,9 @@ struct engine_seq {
 	int checkpoint_every;   /* so many tokens apart they stay … */
 	int turn_at, n_prompt;  /* … and at these two ends of pages; 0: none */
 	uint64_t step_no;       /* last step it was in */
-	int n_draft;            /* guesses of that step which may still be confirmed */
+	int n_draft;            /* guesses of that step which may still be confirmed … */
+	int draft_seq;          /* … its index in that step … */
+	int32_t draft_tok;      /* … and the first guess among the tokens */
 	int32_t pages[];        /* (max_pages_per_seq) */
 };
 
@@ -71,6 +79,12 @@ int engine_seq_capacity(const struct engine *e, const struct engine_seq *s);
 bool engine_seq_has_slot(struct engine *e, struct engine_seq *s);
 /* Decides where the states of a slice of n tokens are read, left and saved. */
 void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n);
+/* s ends: its tokens are remembered, to explain what later prompts miss. */
+void engine_miss_remember(struct engine *e, const struct engine_seq *s);
+/* The same for a slice with guesses, n tokens before the first of them. */
+void engine_seq_plan_draft(struct engine *e, struct engine_seq *s, int n);
+/* Brings the state behind the first n guesses of the last step. Before engine_seq_append. */
+void engine_seq_keep_guesses(struct engine *e, struct engine_seq *s, int n);
 /* After the step; has_run: it succeeded. Before engine_seq_append. */
 void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run);
 /* tokens (n) are in the cache now: note them, publish the pages they filled. */

@@ -14,6 +14,12 @@
  * `next` is another slot, reserved with the pages of the step. So forks and resumed
  * checkpoints copy no state either.
  *
+ * A step with guesses reads `state` and saves the state before the first guess in `next`. It
+ * leaves the state behind the last guess in `ahead`. If all guesses were right, `ahead` is
+ * the state. If some were, the state in `next` goes on through these: the graph has kept the
+ * inputs of its recurrence (engine_graph.replay). So no slot with a wrong guess in it is
+ * ever a checkpoint.
+ *
  * Within a slice, the step also saves the state at the last end of a page into one more
  * slot, if one is free. That is a checkpoint.
  *
@@ -46,7 +52,7 @@ static struct engine_seq *seq_alloc(const struct engine *e)
 	size_t n = sizeof(struct engine_seq) +
 		   sizeof(int32_t) * (size_t)e->max_pages_per_seq;
 	struct engine_seq *s = xcalloc(1, n);
-	s->state = s->next = s->save = -1;
+	s->state = s->next = s->save = s->ahead = -1;
 	return s;
 }
 
@@ -104,6 +110,7 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
 			state = found;
 		}
 	}
+	s->n_found = s->length;
 	if (e->states)
 		cut_to_checkpoint(e, s, n_known, known, state);
 	e->stats.prefix_query_tok += n;
@@ -188,6 +195,16 @@ enum status engine_seq_reserve(struct engine *e, struct engine_seq *s, int n_tok
 	return OK;
 }
 
+enum status engine_seq_reserve_draft(struct engine *e, struct engine_seq *s, int n_tok)
+{
+	enum status st = engine_seq_reserve(e, s, n_tok);
+	if (st == OK && e->states && s->ahead < 0) {
+		s->ahead = states_alloc(e->states);
+		st = s->ahead < 0 ? E_NO_PAGES : OK;
+	}
+	return st;
+}
+
 enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 			    struct engine_seq **out)
 {
@@ -230,9 +247,16 @@ static void settle_checkpoint(struct engine *e, struct engine_seq *s)
 	s->checkpoint = KVCACHE_ROOT;
 }
 
+static void drop_ahead(struct engine *e, struct engine_seq *s)
+{
+	states_release(e->states, s->ahead);
+	s->ahead = -1;
+}
+
 void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n)
 {
 	int size = kvcache_page_size(e->kv), end = (s->length + n) / size * size;
+	drop_ahead(e, s);
 	s->save = -1;
 	s->save_length = end;
 	if (end <= s->length || !kvcache_keeps(e->kv))
@@ -240,6 +264,52 @@ void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n)
 	/* Now and not afterwards, so that the new one finds the old one's slot. */
 	settle_checkpoint(e, s);
 	s->save = states_alloc(e->states);
+}
+
+void engine_seq_plan_draft(struct engine *e, struct engine_seq *s, int n)
+{
+	s->save = -1;
+	s->save_length = s->length + n;
+	if (s->save_length % kvcache_page_size(e->kv) || !kvcache_keeps(e->kv))
+		return;
+	settle_checkpoint(e, s);
+	s->save = s->next;
+	states_hold(e->states, s->save);
+}
+
+/* Take the state in s->state through the first n guesses. */
+static void replay_guesses(struct engine *e, struct engine_seq *s, int n)
+{
+	if (states_is_private(e->states, s->state)) {
+		drop_ahead(e, s);
+	} else { /* it is a checkpoint now */
+		s->next = s->ahead;
+		s->ahead = -1;
+	}
+	engine_seq_plan_states(e, s, n);
+	enum status st = e->graph.replay(
+		e->graph.ctx, &(struct engine_replay){
+				      .i_seq = s->draft_seq, .first_tok = s->draft_tok,
+				      .n_tok = n, .from = s->state, .to = s->next,
+				      .save = s->save,
+				      .save_at = s->save_length - s->length - 1});
+	engine_seq_end_states(e, s, st == OK);
+	s->is_lost |= st != OK;
+}
+
+void engine_seq_keep_guesses(struct engine *e, struct engine_seq *s, int n)
+{
+	int size = kvcache_page_size(e->kv);
+	bool ends_page = kvcache_keeps(e->kv) && (s->length + n) / size > s->length / size;
+	if (n > 0 && (n < s->n_draft || ends_page)) {
+		replay_guesses(e, s, n);
+	} else if (n > 0) {
+		states_release(e->states, s->state);
+		s->state = s->next = s->ahead;
+		s->ahead = -1;
+	} else {
+		drop_ahead(e, s);
+	}
 }
 
 void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run)
@@ -288,13 +358,16 @@ void engine_seq_destroy(struct engine *e, struct engine_seq *s)
 	if (!s)
 		return;
 	engine_disk_keep(e, s);
+	engine_miss_remember(e, s);
 	/* Last to first: see kvcache.c on the order of eviction. */
 	for (int i = s->n_pages - 1; i >= 0; i--)
 		kvcache_release(e->kv, s->pages[i]);
 	if (e->states && s->next != s->state)
 		states_release(e->states, s->next);
-	if (e->states)
+	if (e->states) {
 		states_release(e->states, s->state);
+		drop_ahead(e, s);
+	}
 	free(s->space);
 	free(s);
 }

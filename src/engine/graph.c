@@ -102,7 +102,8 @@ static size_t ids_count(const struct graph *g)
 	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
 	size_t size = (size_t)g->limits.page_size;
 	size_t n_scale = g->c->ropes[0].late_beta != 0 ? t : 0;
-	return n_scale + step_ids_words(&(struct step_counts){
+	size_t n_replay = g->limits.n_states ? b * GRAPH_REPLAY_IDS : 0;
+	return n_replay + n_scale + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
 		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
 }
@@ -119,6 +120,7 @@ static enum status alloc_shared(struct graph *g, size_t n_rows, struct fail *fai
 	enum status st = g->b->ops->alloc_shared(g->b, ids_count(g) * sizeof *g->ids, &p);
 	if (st == OK)
 		g->ids_host = p;
+	g->replay_at = (int32_t)(ids_count(g) - (size_t)g->limits.max_seqs * GRAPH_REPLAY_IDS);
 	bool has_top = g->b->is_far && !g->limits.gives_rows;
 	if (st == OK && has_top && g->c->n_vocab <= LOGITS_TOP_MAX_VOCAB) {
 		st = g->b->ops->alloc_shared(g->b, n_rows * sizeof *g->top, &p);
@@ -375,6 +377,7 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
 	bool is_new;
+	g->kept_tok = b->has_guesses ? b->n_tok : 0;
 	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= ARCH_LOGIT_ROWS;
 	uint64_t key = arch_step_key(g->id, &g->limits, b, &s.n_ctx_max);
 	/* A watched step waits in its middle; a replayed one does not pass its stages. */
@@ -415,6 +418,25 @@ static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 		if (l->k_pages)
 			st = g->b->ops->kv_copy(g->b, &a);
 	}
+	return st;
+}
+
+enum status graph_replay(void *ctx, const struct engine_replay *r)
+{
+	struct graph *g = ctx;
+	/* Each sequence has its own ids, since those of another may not have been read yet. */
+	int32_t at = g->replay_at + r->i_seq * GRAPH_REPLAY_IDS, t = r->n_tok;
+	const int32_t ids[GRAPH_REPLAY_IDS] = {0, t, r->from, r->to, r->save, r->save_at};
+	const int32_t *on = g->ids + at;
+	const struct graph_ids where = {.first_tok = on,
+					.states = {on + 2, on + 3, on + 4, on + 5}};
+	struct fail *fail = NULL;
+	enum status st = OK;
+	memcpy(g->ids_host + at, ids, sizeof ids);
+	RUN(copy_words, .n = GRAPH_REPLAY_IDS, .x = g->ids_host + at, .y = g->ids + at);
+	for (int i = 0; i < g->c->n_layers && st == OK; i++)
+		if (g->c->is_linear[i])
+			st = mixer_delta_replay(g, &g->layers[i], r, &where, fail);
 	return st;
 }
 
@@ -514,7 +536,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		.n_out = limits->gives_rows ? g->c->d_model : 0,
 		.n_states = limits->n_states, .few_tok = b->few_tok,
 		.forward = forward, .destroy = destroy,
-		.copy_page = copy_page, .move = graph_move,
+		.copy_page = copy_page, .move = graph_move, .replay = graph_replay,
 		.page_bytes = graph_move_bytes(g, false),
 		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = fetch,
 		.watch_routers = watch_routers};

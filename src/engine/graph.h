@@ -7,7 +7,7 @@
  *   graph_load.c     weights by their names
  *   mixer_attention  attention over keys and values of heads
  *   mixer_mla        attention over a compressed key (DeepSeek)
- *   mixer_delta      a gated delta net, with a state instead of a cache
+ *   mixer_delta      a gated delta net, with a state instead of a cache; mixer_conv alike
  *   mlp              dense, or experts chosen by a router, or both
  *   engine_watch.c   shows a caller what the routers chose
  *   arch_<name>      which mixer and which mlp a layer has
@@ -21,6 +21,9 @@
  */
 #pragma once
 #include "engine/engine.h"
+#include "engine/graph_parts.h"
+
+enum { GRAPH_REPLAY_IDS = 6 }; /* words on the device for struct engine_replay */
 
 /* What the graph must hold memory for. */
 struct arch_limits {
@@ -34,9 +37,10 @@ struct arch_limits {
 enum { ARCH_LOGIT_ROWS = 64 };
 
 /* The key of backend.step_begin for this batch. A step is recorded where each sequence
- * has one token and all logits come in one piece: then its launches depend on the
- * number of tokens, that of logit rows, and *out_n_ctx_max (for geometry), which no
- * n_ctx exceeds and which is one of few numbers: powers of two, up to limits->n_ctx.
+ * has one token, or guesses behind it, and all logits come in one piece: then its launches
+ * depend on the number of tokens, those of sequences and logit rows, whether there are
+ * guesses, and *out_n_ctx_max (for geometry), which no n_ctx exceeds and which is one of
+ * few numbers: powers of two, up to limits->n_ctx.
  * 0, and the largest n_ctx itself, for other batches. graph_id: arch_graph_id() of
  * this graph, since others may share its backend. */
 uint64_t arch_step_key(uint16_t graph_id, const struct arch_limits *limits,
@@ -57,77 +61,6 @@ struct graph_step {
 	const struct engine_batch *b;
 	struct graph_ids ids;
 	int32_t n_ctx_max; /* arch_step_key */
-};
-
-struct attention {
-	const float *rope; /* angles of the step: one of graph.rope */
-	float scale;       /* of q . k */
-	const float *q_norm, *k_norm;
-	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
-	const float *sinks;
-	struct weight q, k, v, o; /* q: with the gate, where there is one */
-	int32_t window;           /* tokens it sees; 0: all */
-	int32_t n_freq;           /* pairs of a head that turn */
-};
-
-struct attention_scratch {
-	void *q, *k, *v, *y;                /* (T, H or G, K) act */
-	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
-	float *q_wide, *k_wide;             /* (T, H or G, K) before norms over all heads */
-};
-
-struct mla {
-	struct weight q_a, q_b, q; /* q alone where q_lora is 0 */
-	struct weight kv_a, o;
-	/* (H * (nope + v), kv_lora): each head's part for keys, then for values. Or apart
-	 * and each as it is used: keys (H * kv_lora, nope), values (H * v, kv_lora). */
-	bool is_split;
-	struct weight kv_b, k_b, v_b;
-	const float *q_a_norm, *kv_a_norm;
-};
-
-struct mla_scratch {
-	float scale, rope_scale; /* of q . k; of its rotated part beside that */
-	float *q_a;              /* (T, q_lora) f32, for its norm */
-	void *q_a_n;             /* (T, q_lora) act */
-	void *q, *q_wide;        /* (T, H, K), (T, H, kv_lora + rope_dim) act */
-	void *kv;                /* (T, kv_lora + rope_dim) act */
-	void *y_wide, *y;        /* (T, H, kv_lora), (T, H, v_dim) act */
-};
-
-struct delta_layer {
-	bool is_fused;              /* in_proj_qkvz */
-	bool ba_fused;              /* in_proj_ba, in b */
-	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
-	struct weight out;
-	const float *conv;          /* (C, W) */
-	const float *decay, *dt_bias, *norm;
-	float *conv_state, *state;  /* (n_states, ...) */
-};
-
-struct delta_scratch {
-	void *qkvz;  /* (T, C + Hv V) act; split: qkv (T, C), then z (T, Hv V) */
-	float *ba;   /* (T, 2 Hv) f32; split: b (T, Hv), then a */
-	void *mixed; /* (T, C) act */
-	void *y;     /* (T, Hv, V) act */
-};
-
-struct mlp {
-	bool has_experts;
-	struct weight gate, up, down; /* dense, or the shared expert */
-	struct weight router, shared_router;
-	const float *router_bias;     /* (E) of the choice (sigmoid), or NULL */
-	const float *logit_bias;      /* (E), or NULL */
-	struct experts experts;
-};
-
-struct mlp_scratch {
-	void *gate, *up;                /* (T, F) act, dense */
-	float *logits, *weight;         /* (T, E), (T, U) */
-	int32_t *id, *work;
-	void *h;                        /* (T, U, expert F) act */
-	void *shared_h;                 /* (T, 2 S) act */
-	float *shared_scale;            /* (T) */
 };
 
 /* Norms of a layer: of what its two parts read, and of what they add. */
@@ -168,6 +101,8 @@ struct graph {
 	/* On the device, T = max_batch_tok. */
 	int32_t *ids, *ids_host;       /* room for one graph_ids; ids_host: shared … */
 	int32_t n_ids;                 /* … of which a step brings so many */
+	int32_t replay_at;             /* GRAPH_REPLAY_IDS of each sequence from here on */
+	int32_t kept_tok;              /* tokens of the last step with guesses */
 	double *inv_freq[MODEL_MAX_ROPES];   /* (n_rot/2) */
 	double rope_factor[MODEL_MAX_ROPES]; /* of cos and sin, where not in a scale */
 	float *rope[MODEL_MAX_ROPES];        /* (T, n_rot/2, 2) */
@@ -196,6 +131,13 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
  * the same code, which then allocates nothing. */
 int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
 		      const struct arch_limits *limits);
+
+/* engine_graph.replay of a graph. */
+enum status graph_replay(void *ctx, const struct engine_replay *r);
+/* Its step: ids.first_tok and ids.states are of that one sequence. */
+enum status mixer_delta_replay(struct graph *g, const struct layer *l,
+			       const struct engine_replay *r, const struct graph_ids *ids,
+			       struct fail *fail) MUST_USE;
 
 /* engine_graph.move of a graph, and the bytes of one page or state. */
 enum status graph_move(void *ctx, const struct engine_move *m);
@@ -287,7 +229,7 @@ struct mixer {
 	enum status (*run)(struct graph *g, const struct layer *l,
 			   const struct graph_step *s, struct fail *fail);
 };
-extern const struct mixer mixer_attention, mixer_mla, mixer_delta;
+extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv;
 
 /* Names of tensors differ: "mlp.gate" or "mlp.router"; "mlp.shared_expert(s)". */
 struct mlp_names {

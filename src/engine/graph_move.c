@@ -22,7 +22,7 @@ static int arrays_of(const struct graph *g, const struct layer *l, bool is_state
 		out[1] = (struct move_array){l->v_pages, l->v_bytes};
 	} else {
 		const struct delta_layer *a = &l->delta;
-		size_t n_channels = a->state ? (size_t)model_delta_channels(c) : 0;
+		size_t n_channels = a->conv_state ? (size_t)model_delta_channels(c) : 0;
 		size_t width = (size_t)c->conv_width;
 		out[0] = (struct move_array){(char *)a->conv_state,
 					n_channels * (width - 1) * sizeof(float)};

@@ -106,11 +106,14 @@ static enum status alloc(struct graph *g, struct fail *fail)
 		{&r->y, t * n_v * act},
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	size_t kept = MIN(t, (size_t)ENGINE_DRAFT_TOK);
 	for (int i = 0; i < c->n_layers && st == OK; i++) {
 		struct delta_layer *a = &g->layers[i].delta;
 		const struct graph_want states[] = {
 			{&a->conv_state, slots * n_channels * (size_t)(c->conv_width - 1)},
 			{&a->state, slots * n_v * (size_t)c->delta_k_dim},
+			{&a->kept_qkvz, kept * (n_channels + n_v) * act},
+			{&a->kept_ba, kept * 2 * hv * sizeof *a->kept_ba},
 		};
 		if (c->is_linear[i])
 			st = graph_take_all(g, states, ARRAY_LEN(states), fail);
@@ -118,8 +121,10 @@ static enum status alloc(struct graph *g, struct fail *fail)
 	return st;
 }
 
-/* Where the operations find what the projections left. */
+/* Where the operations find what the projections of t tokens left. */
 struct delta_views {
+	void *qkvz;
+	float *ba;
 	struct head_view qkv[3], z, b, a;
 	int n_parts;
 };
@@ -127,37 +132,52 @@ struct delta_views {
 static void find_fused_ba(const struct graph *g, struct delta_views *out)
 {
 	int32_t hk = g->c->delta_k_heads, hv = g->c->delta_v_heads, each = hv / hk;
-	const float *b = g->delta.ba;
+	const float *b = out->ba;
 	out->b = (struct head_view){b, 2 * hv, hk, each, 2 * each};
 	out->a = (struct head_view){b + each, 2 * hv, hk, each, 2 * each};
 }
 
-static struct delta_views find_split(const struct graph *g, int32_t t)
+static struct delta_views find_split(const struct graph *g, int32_t t, void *qkvz, float *ba)
 {
 	const struct model_config *c = g->c;
 	int32_t n_channels = (int32_t)model_delta_channels(c), hv = c->delta_v_heads;
 	int32_t n_v = hv * c->delta_v_dim;
-	const char *z = (const char *)g->delta.qkvz +
+	const char *z = (const char *)qkvz +
 			(size_t)t * (size_t)n_channels * dtype_bytes(g->b->act_type);
-	const float *b = g->delta.ba, *a = b + (size_t)t * (size_t)hv;
+	const float *b = ba, *a = b + (size_t)t * (size_t)hv;
 	return (struct delta_views){
-		.qkv = {{g->delta.qkvz, n_channels, 1, n_channels, n_channels}},
+		.qkvz = qkvz, .ba = ba,
+		.qkv = {{qkvz, n_channels, 1, n_channels, n_channels}},
 		.n_parts = 1, .z = {z, n_v, 1, n_v, n_v},
 		.b = {b, hv, 1, hv, hv}, .a = {a, hv, 1, hv, hv}};
 }
 
-static struct delta_views find_fused(const struct graph *g)
+static struct delta_views find_fused(const struct graph *g, void *qkvz, float *ba)
 {
 	const struct model_config *c = g->c;
 	int32_t hk = c->delta_k_heads, k = c->delta_k_dim, each = c->delta_v_heads / hk;
 	int32_t v = each * c->delta_v_dim, pitch = 2 * k + 2 * v, row = hk * pitch;
 	size_t act = dtype_bytes(g->b->act_type);
-	const char *p = g->delta.qkvz;
+	const char *p = qkvz;
 	return (struct delta_views){
+		.qkvz = qkvz, .ba = ba,
 		.qkv = {{p, row, hk, k, pitch},
 			{p + (size_t)k * act, row, hk, k, pitch},
 			{p + (size_t)(2 * k) * act, row, hk, v, pitch}},
 		.n_parts = 3, .z = {p + (size_t)(2 * k + v) * act, row, hk, v, pitch}};
+}
+
+/* keeps: the step has guesses. */
+static struct delta_views find(const struct graph *g, const struct delta_layer *a, int32_t t,
+			       bool keeps)
+{
+	void *qkvz = keeps ? a->kept_qkvz : g->delta.qkvz;
+	float *ba = keeps ? a->kept_ba : g->delta.ba;
+	struct delta_views f =
+		a->is_fused ? find_fused(g, qkvz, ba) : find_split(g, t, qkvz, ba);
+	if (a->is_fused || a->ba_fused)
+		find_fused_ba(g, &f);
+	return f;
 }
 
 static enum status project(struct graph *g, const struct layer *l, int32_t t,
@@ -169,19 +189,43 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 					   .weight = l->norms[NORM_MIXER], .y = g->n};
 	if (a->is_fused)
 		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2,
-		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
-			    {.w = &a->b, .y = g->delta.ba, .is_f32 = true}});
+		    .out = {{.w = &a->qkv, .y = f->qkvz},
+			    {.w = &a->b, .y = f->ba, .is_f32 = true}});
 	else if (a->ba_fused)
 		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 3,
-		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
+		    .out = {{.w = &a->qkv, .y = f->qkvz},
 			    {.w = &a->z, .y = (void *)(uintptr_t)f->z.p},
-			    {.w = &a->b, .y = g->delta.ba, .is_f32 = true}});
+			    {.w = &a->b, .y = f->ba, .is_f32 = true}});
 	else
 		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 4,
-		    .out = {{.w = &a->qkv, .y = g->delta.qkvz},
+		    .out = {{.w = &a->qkv, .y = f->qkvz},
 			    {.w = &a->z, .y = (void *)(uintptr_t)f->z.p},
 			    {.w = &a->b, .y = (void *)(uintptr_t)f->b.p, .is_f32 = true},
 			    {.w = &a->a, .y = (void *)(uintptr_t)f->a.p, .is_f32 = true}});
+	return OK;
+}
+
+/* The recurrence of n_tok tokens whose views are f: from the states that ids says into y. */
+static enum status recur(struct graph *g, const struct delta_layer *a,
+			 const struct delta_views *f, const struct graph_ids *ids, int32_t t,
+			 int32_t n_seq, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct delta_scratch *r = &g->delta;
+	profile_enter(g->b->profile, PROFILE_DELTA);
+	profile_bytes(g->b->profile, PROFILE_DELTA,
+		      (double)n_seq * c->delta_v_heads * c->delta_k_dim * c->delta_v_dim *
+			      (double)sizeof(float));
+	RUN(causal_conv, .n_tok = t, .n_seq = n_seq, .width = c->conv_width,
+	    .n_parts = f->n_parts, .part = {f->qkv[0], f->qkv[1], f->qkv[2]},
+	    .weight = a->conv, .first_tok = ids->first_tok, .states = ids->states,
+	    .state = a->conv_state, .y = r->mixed);
+	RUN(delta_rule, .n_tok = t, .n_seq = n_seq, .n_k_heads = c->delta_k_heads,
+	    .n_v_heads = c->delta_v_heads, .k_dim = c->delta_k_dim,
+	    .v_dim = c->delta_v_dim, .heads_in_turn = c->delta_in_turn, .qkv = r->mixed,
+	    .a = f->a, .b = f->b,
+	    .decay = a->decay, .dt_bias = a->dt_bias, .first_tok = ids->first_tok,
+	    .states = ids->states, .state = a->state, .y = r->y);
 	return OK;
 }
 
@@ -192,31 +236,35 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	const struct delta_layer *a = &l->delta;
 	const struct delta_scratch *r = &g->delta;
 	int32_t t = s->b->n_tok;
-	struct delta_views f = a->is_fused ? find_fused(g) : find_split(g, t);
-	if (a->ba_fused)
-		find_fused_ba(g, &f);
+	const struct delta_views f = find(g, a, t, s->b->has_guesses);
 	enum status st = project(g, l, t, &f, fail);
+	if (st == OK)
+		st = recur(g, a, &f, &s->ids, t, s->b->n_seq, fail);
 	if (st != OK)
 		return st;
-	profile_enter(g->b->profile, PROFILE_DELTA);
-	profile_bytes(g->b->profile, PROFILE_DELTA,
-		      (double)s->b->n_seq * c->delta_v_heads * c->delta_k_dim *
-			      c->delta_v_dim * (double)sizeof(float));
-	RUN(causal_conv, .n_tok = t, .n_seq = s->b->n_seq, .width = c->conv_width,
-	    .n_parts = f.n_parts, .part = {f.qkv[0], f.qkv[1], f.qkv[2]},
-	    .weight = a->conv, .first_tok = s->ids.first_tok, .states = s->ids.states,
-	    .state = a->conv_state, .y = r->mixed);
-	RUN(delta_rule, .n_tok = t, .n_seq = s->b->n_seq, .n_k_heads = c->delta_k_heads,
-	    .n_v_heads = c->delta_v_heads, .k_dim = c->delta_k_dim,
-	    .v_dim = c->delta_v_dim, .heads_in_turn = c->delta_in_turn, .qkv = r->mixed,
-	    .a = f.a, .b = f.b,
-	    .decay = a->decay, .dt_bias = a->dt_bias, .first_tok = s->ids.first_tok,
-	    .states = s->ids.states, .state = a->state, .y = r->y);
 	RUN(gated_norm, .n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,
 	    .eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y);
 	profile_enter(g->b->profile, PROFILE_OUT);
 	return graph_add(g, l, t, &(struct graph_add){&a->out, NULL, r->y, NORM_MIXER_POST},
 			 fail);
+}
+
+/* The same view from row `first` on. */
+static void skip_rows(struct head_view *v, int32_t first, size_t element)
+{
+	v->p = (const char *)v->p + (size_t)first * (size_t)v->row * element;
+}
+
+enum status mixer_delta_replay(struct graph *g, const struct layer *l,
+			       const struct engine_replay *r, const struct graph_ids *ids,
+			       struct fail *fail)
+{
+	struct delta_views f = find(g, &l->delta, g->kept_tok, true);
+	for (int i = 0; i < f.n_parts; i++)
+		skip_rows(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
+	skip_rows(&f.a, r->first_tok, sizeof(float));
+	skip_rows(&f.b, r->first_tok, sizeof(float));
+	return recur(g, &l->delta, &f, ids, r->n_tok, 1, fail);
 }
 
 const struct mixer mixer_delta = {load, alloc, run};

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "http/conn.h"
+#include "http/recent.h"
 
 static const char *const end_names[] = {
 	[END_CLIENT] = "client_gone",
@@ -32,6 +33,11 @@ static void add_ms(struct buf *b, const char *name, double ms)
 	buf_add_json_num(b, (double)(int64_t)(ms * 1000) / 1000);
 }
 
+static enum finish finish_of(const struct conn *c, const struct api_log *log)
+{
+	return c->end != END_NONE ? FINISH_ABORT : log->finish;
+}
+
 static void add_call(struct buf *b, const struct conn *c)
 {
 	struct api_log log;
@@ -41,6 +47,9 @@ static void add_call(struct buf *b, const struct conn *c)
 		 "\"cached_tokens\":%d,\"disk_tokens\":%d,\"output_tokens\":%d",
 		 log.is_stream ? "true" : "false", log.n_choices, s->n_prompt,
 		 s->n_cached, s->n_disk, s->n_output);
+	if (s->scheduled_us)
+		buf_addf(b, ",\"cache_miss\":\"%s\",\"cache_miss_at\":%d",
+			 miss_name(s->miss.reason), s->miss.at);
 	if (s->n_drafted)
 		buf_addf(b, ",\"draft_tokens\":%d,\"accepted_tokens\":%d", s->n_drafted,
 			 s->n_accepted);
@@ -52,11 +61,26 @@ static void add_call(struct buf *b, const struct conn *c)
 	if (s->n_output > log.n_choices)
 		add_ms(b, "tpot_ms", request_tpot_ms(s, log.n_choices));
 	buf_addf(b, ",\"finish\":\"%s\"",
-		 finish_name(c->end != END_NONE ? FINISH_ABORT : log.finish));
+		 finish_name(finish_of(c, &log)));
 	if (log.user && *log.user) {
 		buf_add_z(b, ",\"user\":");
 		buf_add_json(b, str_of(log.user));
 	}
+}
+
+/* For GET /stats. */
+static void remember(const struct conn *c, int status)
+{
+	struct api_log log;
+	struct recent_row row = {.owner = c->owner, .path = c->route->path,
+				 .status = status, .ended_s = clock_wall_s()};
+	api_call_log(c->call, &log);
+	snprintf(row.id, sizeof row.id, "%s", c->id);
+	row.finish = finish_of(c, &log);
+	row.is_stream = log.is_stream;
+	row.n_choices = log.n_choices;
+	row.stats = log.stats;
+	recent_add(c->http->recent, server_now(c->http), &row);
 }
 
 static void write_line(const struct conn *c, int status)
@@ -93,15 +117,17 @@ static void write_line(const struct conn *c, int status)
 	buf_deinit(&b);
 }
 
-/* A balancer's check or a scrape that was answered: one a second from each would bury the
- * lines of requests. 503 is an answer of /health too, while loading or draining. */
+/* A balancer's check, a scrape or the page's look that was answered: one a second from each
+ * would bury the lines of requests. 503 is an answer of /health too, while loading or
+ * draining. */
 static bool is_probe(const struct conn *c, int status)
 {
 	if (!c->route || c->end != END_NONE)
 		return false;
 	bool is_health = strcmp(c->route->path, "/health") == 0;
-	return (is_health && (status == 200 || status == 503)) ||
-	       (strcmp(c->route->path, "/metrics") == 0 && status == 200);
+	bool is_look = strcmp(c->route->path, "/metrics") == 0 ||
+		       strcmp(c->route->path, "/stats") == 0;
+	return (is_health && (status == 200 || status == 503)) || (is_look && status == 200);
 }
 
 void accesslog_write(const struct conn *c)
@@ -114,6 +140,8 @@ void accesslog_write(const struct conn *c)
 		metric_add(METRIC_CLIENT_DISCONNECTS, 1);
 	if (c->end == END_STALLED)
 		metric_add(METRIC_SSE_CLIENTS_STALLED, 1);
+	if (c->is_over)
+		remember(c, status);
 	if (c->http->opts.access_log && !is_probe(c, status))
 		write_line(c, status);
 }

@@ -74,9 +74,9 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r)
 	if (is_anthropic(c))
 		MHD_add_response_header(r, "Request-Id", c->id);
 	access_add_headers(c, r);
-	/* At the end no connection is kept for a next request, nor after a fault. Where
+	/* Towards the end no connection is kept for a next request, nor after a fault. Where
 	 * the answer comes before the body libmicrohttpd closes by itself. */
-	if (server_health(c->http) >= HEALTH_DRAINING || c->sock->fault.code != OK)
+	if (server_health(c->http) >= HEALTH_LEAVING || c->sock->fault.code != OK)
 		MHD_add_response_header(r, "Connection", "close");
 }
 
@@ -94,10 +94,12 @@ bool answer_queue(struct conn *c)
 	if (!r)
 		return false;
 	answer_add_headers(c, r);
-	if (a->type) {
+	if (a->type)
 		MHD_add_response_header(r, "Content-Type", a->type);
+	if (a->is_page)
+		page_root_add_headers(c, r);
+	else if (a->type)
 		MHD_add_response_header(r, "Cache-Control", "no-store");
-	}
 	if (a->allow.n)
 		MHD_add_response_header(r, "Allow", a->allow.p);
 	if (a->retry_after_s) {

@@ -139,7 +139,8 @@ void conn_begin(struct conn *c, const char *target, const char *method)
 	c->is_begun = true;
 	c->http->n_active++;
 	set_id(c);
-	if (s->fault.code != OK) { /* libmicrohttpd saw a head of our own */
+	if (s->fault.code != OK) {
+		/* libmicrohttpd has seen a harmless head in place of the client's. */
 		snprintf(c->method, sizeof c->method, "%s", s->head.method);
 		c->fail = s->fault;
 		answer_fail(c, &c->fail);

@@ -53,6 +53,7 @@ struct answer {
 	struct buf body;
 	struct buf allow;    /* "": no Allow header */
 	int retry_after_s;   /* 0: no Retry-After header */
+	bool is_page;        /* for a browser: page_root_add_headers */
 };
 
 /* An answer in pieces (sse.c). */
@@ -147,6 +148,9 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r);
 #undef ENDPOINT_CALL
 #undef ENDPOINT_TEXT
 #undef ENDPOINT_PAGE
+
+/* --- page_root.c */
+void page_root_add_headers(const struct conn *c, struct MHD_Response *r);
 
 /* --- call.c: handlers that parse a body, and most make the engine work ------------ */
 void call_start(struct conn *c);  /* the body is here: parse it */

@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "http/conn.h"
+#include "http/recent.h"
 #include "http/tls.h"
 
 /* Memory libmicrohttpd takes a connection: headers, and the window of an upload. Twice
@@ -181,11 +182,14 @@ enum status http_create(const struct http_opts *o, struct http **out,
 {
 	struct http *h = xcalloc(1, sizeof *h);
 	h->opts = *o;
+	h->recent = recent_create();
 	h->listen_fd = h->gate_fd = -1;
 	TAILQ_INIT(&h->socks);
 	TAILQ_INIT(&h->due);
 	LIST_INIT(&h->conns);
-	enum status status = open_secrets(h, fail);
+	enum status status = page_root_init(&h->root, fail);
+	if (status == OK)
+		status = open_secrets(h, fail);
 	if (status == OK)
 		status = listen_open(o, &h->listen_fd, &h->port, fail);
 	if (status == OK)
@@ -278,6 +282,8 @@ void http_destroy(struct http *h)
 	listen_close(&h->opts, h->listen_fd);
 	keys_destroy(h->keys);
 	tls_server_destroy(h->tls);
+	recent_destroy(h->recent);
+	page_root_deinit(&h->root);
 	free(h);
 }
 
@@ -313,6 +319,7 @@ static void tick(struct http *h)
 	if (now < h->next_tick_us)
 		return;
 	h->next_tick_us = now + (h->n_active > 0 ? TICK_US : 4 * TICK_US);
+	server_sample(h);
 	gate_tick(h);
 }
 
@@ -341,6 +348,7 @@ void http_wake(struct http *h)
 	struct request *r;
 	while ((r = sched_next_ready(h->sched)))
 		call_drain(r->user);
+	server_sample(h); /* a request may be over before the next tick */
 	if (h->needs_run)
 		server_pump(h);
 }

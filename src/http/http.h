@@ -28,7 +28,6 @@ struct http_opts {
 	int max_connections_per_address; /* 0: any */
 	size_t max_body_bytes;
 	size_t body_memory_bytes; /* for all bodies, see body.h */
-	int max_queue;         /* /health?ready is 503 with so many waiting; 0: any */
 	int64_t request_timeout_us; /* from arrival to the last token; 0: none */
 	int keepalive_s;       /* SSE comment when silent for so long */
 	int header_s;          /* from the first byte of a request's head to its last */
@@ -36,6 +35,7 @@ struct http_opts {
 	int stall_s;           /* a reader that takes nothing for so long is dropped */
 	int64_t heartbeat_stall_us; /* older: /health says so */
 	bool access_log;
+	bool page;             /* a page for a browser at "/" */
 	const char *api_key_file; /* NULL: everybody may ask. See keys.h */
 	int max_requests_per_key; /* that make the engine work; 0: any */
 	bool metrics_need_key;

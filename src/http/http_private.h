@@ -11,6 +11,7 @@
 struct MHD_Daemon;
 struct MHD_Connection;
 struct conn;
+struct recent;
 struct sock;
 struct tls_server;
 
@@ -20,6 +21,15 @@ TAILQ_HEAD(sock_list, sock);
 enum refusal {
 	REFUSED_ADDRESS, REFUSED_FULL, REFUSED_FILES, REFUSED_IDLE, REFUSED_KINDS
 };
+
+/* Headers of the page at "/". */
+struct page_root {
+	char *policy; /* Content-Security-Policy */
+	char etag[24];
+};
+/* E_IO: there is no SHA-256. */
+enum status page_root_init(struct page_root *p, struct fail *fail) MUST_USE;
+void page_root_deinit(struct page_root *p);
 
 struct http {
 	struct http_opts opts;
@@ -36,6 +46,8 @@ struct http {
 	int n_socks, n_refused_socks; /* the latter: open to say their refusal only */
 	int n_slow;             /* requests for models that read, on worker threads */
 	int n_active;           /* conns whose headers are here */
+	struct recent *recent;  /* what the last minutes were like */
+	struct page_root root;
 	size_t body_bytes;      /* held by all request bodies, as body.h counts */
 	bool needs_run;         /* something was resumed since the last MHD_run */
 	bool is_deaf;           /* no new clients until the next tick: no descriptors */
@@ -55,6 +67,9 @@ static inline enum health_state server_health(const struct http *h)
 	return (enum health_state)atomic_load_explicit(&h->opts.health->state,
 						       memory_order_relaxed);
 }
+
+/* Note what is so now, for GET /stats. Nothing before the model is loaded. */
+void server_sample(struct http *h);
 
 /* Let libmicrohttpd go on; not from inside its callbacks. */
 void server_pump(struct http *h);

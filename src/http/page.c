@@ -4,9 +4,10 @@
  *
  * /health serves two askers. Without a query it tells whether to restart the process.
  * 503: the engine thread has failed, or has shown no sign of life for too long. 200:
- * all else, also during loading and draining. With "?ready" it tells whether to send
- * work. 200: the model is loaded, the engine is alive, nothing drains, and the queue
- * has room. Both have the same body, which tells all of this.
+ * all else, also during loading and draining. With "?ready" it tells whether this server
+ * is in service. 200: the model is loaded, the engine is alive, and no SIGTERM came. A
+ * full queue does not change that: where a balancer took every busy server out, nobody
+ * would be left to say 429. Both have the same body, which tells all of this.
  */
 #include <microhttpd.h>
 
@@ -42,8 +43,7 @@ void page_health(struct conn *c)
 	bool is_alive = state != HEALTH_FAILED && !is_stalled;
 	if (h->sched)
 		sched_counts(h->sched, &n);
-	bool has_room = !h->opts.max_queue || n.n_waiting < h->opts.max_queue;
-	bool is_ready = is_alive && state == HEALTH_READY && h->api && has_room;
+	bool is_ready = is_alive && state == HEALTH_READY && h->api;
 	buf_addf(&b, "{\"status\":\"%s\",\"ready\":%s,\"load\":",
 		 health_word(state, is_stalled), is_ready ? "true" : "false");
 	buf_add_json_num(&b, state == HEALTH_LOADING
@@ -142,15 +142,6 @@ void page_props(struct conn *c)
 {
 	struct buf b = {0};
 	api_props_format(c->http->api, &b);
-	answer_set(c, 200, JSON, &b);
-}
-
-void page_slots(struct conn *c)
-{
-	struct sched_counts n;
-	struct buf b = {0};
-	sched_counts(c->http->sched, &n);
-	api_slots_format(c->http->api, n.n_running, &b);
 	answer_set(c, 200, JSON, &b);
 }
 

@@ -8,12 +8,23 @@
  */
 #include "kv/evict.h"
 
+#include "base/alloc.h"
+
 #define YOUNG 60.0    /* seconds */
 #define DEEP  16384.0 /* behind so many tokens, attention costs as much as the weights */
 
+/* Without a state a prompt goes on from the one before it, and those lie about a quarter of
+ * the prompt apart (engine_seq.c). So a state is worth these tokens, with or without pages
+ * beside it. */
+static int32_t computed_from(const struct evict_item *x)
+{
+	return x->state_tok ? MIN(x->first_tok, x->state_tok - x->state_tok / 4)
+			    : x->first_tok;
+}
+
 double evict_cost(const struct evict_item *x)
 {
-	double n = x->n_tok - x->first_tok, middle = x->first_tok + n / 2;
+	double first = computed_from(x), n = x->n_tok - first, middle = first + n / 2;
 	return n * (1 + middle / DEEP);
 }
 

@@ -9,6 +9,7 @@
 struct evict_item {
 	int64_t bytes;
 	int32_t first_tok, n_tok; /* what it holds: prompt tokens from … to */
+	int32_t state_tok;        /* and the recurrent state after so many; 0: none */
 	int64_t used_s;           /* seconds, of any clock: last use */
 	bool is_needed;           /* what others hold is of no use without it */
 };

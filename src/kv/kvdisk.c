@@ -11,16 +11,21 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/metrics.h"
 #include "base/random.h"
 
 #define QUEUE_BYTES ((size_t)256 << 20) /* of runs that wait for the writer */
 
-/* The key of a file: what the bits depend on, and whose they are. */
+void kvdisk_add_key(struct buf *out, const char *key, struct str space)
+{
+	buf_addf(out, "%sspace %zu ", key, space.n);
+	buf_add_str(out, space);
+}
+
 static char *full_key(const struct kvdisk *d, struct str space, size_t *out_n)
 {
 	struct buf b = {0};
-	buf_addf(&b, "%sspace %zu ", d->key, space.n);
-	buf_add_str(&b, space);
+	kvdisk_add_key(&b, d->key, space);
 	*out_n = b.n;
 	return buf_take(&b);
 }
@@ -34,19 +39,26 @@ static int32_t *copy_tokens(const int32_t *tokens, int n)
 
 /* --- life ------------------------------------------------------------------- */
 
-static enum status open_folder(struct kvdisk *d, struct fail *fail)
+enum status kvdisk_open_folder(const char *dir, int *out_fd, struct fail *fail)
 {
 	struct stat st;
-	if (mkdir(d->dir, 0700) != 0 && errno != EEXIST)
-		return fail_at(fail, E_CONFIG, "kv_dir", "cannot make %s: %s", d->dir,
+	if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+		return fail_at(fail, E_CONFIG, "kv_dir", "cannot make %s: %s", dir,
 			       strerror(errno));
-	d->fd = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (d->fd < 0 || fstat(d->fd, &st) != 0)
-		return fail_at(fail, E_CONFIG, "kv_dir", "cannot open %s: %s", d->dir,
-			       strerror(errno));
-	if (st.st_uid != geteuid() || (st.st_mode & 022))
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		int why = errno;
+		if (fd >= 0)
+			close(fd);
+		return fail_at(fail, E_CONFIG, "kv_dir", "cannot open %s: %s", dir,
+			       strerror(why));
+	}
+	if (st.st_uid != geteuid() || (st.st_mode & 022)) {
+		close(fd);
 		return fail_at(fail, E_CONFIG, "kv_dir", "others may write to %s: give it to the "
-			       "user of halod alone, with mode 0700", d->dir);
+			       "user of halod alone, with mode 0700", dir);
+	}
+	*out_fd = fd;
 	return OK;
 }
 
@@ -74,7 +86,7 @@ enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out, stru
 	pthread_cond_init(&d->wake_reader, NULL);
 	pthread_cond_init(&d->wake_writer, NULL);
 	pthread_cond_init(&d->idle, NULL);
-	enum status st = open_folder(d, fail);
+	enum status st = kvdisk_open_folder(d->dir, &d->fd, fail);
 	if (st == OK) {
 		kvdisk_io_scan(d);
 		start_threads(d);
@@ -146,13 +158,14 @@ void kvdisk_set_on_read(struct kvdisk *d, void (*on_read)(void *ctx), void *ctx)
 
 /* --- what is there ----------------------------------------------------------- */
 
-/* Name of page i of a prompt. */
-static uint64_t name_of(const struct kvdisk *d, const struct kvdisk_prompt *p, int i)
+/* Name of page i of a prompt. key "": among the files of other keys. */
+static uint64_t name_of(const struct kvdisk *d, const char *key,
+			const struct kvdisk_prompt *p, int i)
 {
-	size_t n;
-	char *key = full_key(d, p->space, &n);
-	uint64_t h = kvindex_root((struct str){key, n});
-	free(key);
+	struct buf b = {0};
+	kvdisk_add_key(&b, key, p->space);
+	uint64_t h = kvindex_root(buf_str(&b));
+	buf_deinit(&b);
 	for (int k = 0; k <= i; k++)
 		h = kvindex_page(h, p->tokens + (size_t)k * (size_t)d->o.page_size,
 				 d->o.page_size);
@@ -162,11 +175,11 @@ static uint64_t name_of(const struct kvdisk *d, const struct kvdisk_prompt *p, i
 void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
 		 struct kvdisk_known *out)
 {
-	uint64_t h = name_of(d, p, first - 1);
+	uint64_t h = name_of(d, d->key, p, first - 1);
 	int size = d->o.page_size;
 	*out = (struct kvdisk_known){0};
 	pthread_mutex_lock(&d->lock);
-	for (int i = first; (i + 1) * size <= p->n; i++) {
+	for (int i = first; (i + 1) * size <= p->n && !d->is_slow; i++) {
 		h = kvindex_page(h, p->tokens + (size_t)i * (size_t)size, size);
 		if (!kvindex_find(&d->index, h, true))
 			break;
@@ -177,9 +190,23 @@ void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
 	pthread_mutex_unlock(&d->lock);
 }
 
+int kvdisk_find_foreign(struct kvdisk *d, const struct kvdisk_prompt *p, int first)
+{
+	uint64_t h = name_of(d, "", p, first - 1);
+	int size = d->o.page_size, n = 0;
+	pthread_mutex_lock(&d->lock);
+	for (; (first + n + 1) * size <= p->n; n++) {
+		h = kvindex_page(h, p->tokens + (size_t)(first + n) * (size_t)size, size);
+		if (!kvindex_find(&d->index, h, true))
+			break;
+	}
+	pthread_mutex_unlock(&d->lock);
+	return n;
+}
+
 void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, bool *states)
 {
-	uint64_t h = name_of(d, p, -1);
+	uint64_t h = name_of(d, d->key, p, -1);
 	int size = d->o.page_size;
 	pthread_mutex_lock(&d->lock);
 	for (int i = 0; (i + 1) * size <= p->n; i++) {
@@ -225,6 +252,13 @@ bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, const char 
 		*out_state = r->has_state ? r->state : NULL;
 	}
 	return is_done;
+}
+
+void kvdisk_read_is_slow(struct kvdisk *d, const struct kvdisk_read *r)
+{
+	pthread_mutex_lock(&d->lock);
+	d->is_slow = !r->is_done;
+	pthread_mutex_unlock(&d->lock);
 }
 
 void kvdisk_read_end(struct kvdisk *d, struct kvdisk_read *r)
@@ -301,11 +335,12 @@ void kvdisk_write(struct kvdisk *d, struct kvdisk_run *r)
 	char id[17];
 	random_hex(8, id);
 	snprintf(r->name, sizeof r->name, "%s" KVDISK_SUFFIX, id);
-	struct kvindex_file *e = kvdisk_io_entry(&f, r->name);
+	struct kvindex_file *e = kvdisk_io_entry(&f, f.key, r->name);
 	e->is_pending = true;
 	pthread_mutex_lock(&d->lock);
 	kvindex_add(&d->index, e);
 	d->queued += run_bytes(d, r);
+	metric_set(METRIC_KV_DISK_QUEUED, (double)d->queued);
 	*d->last_run = r;
 	d->last_run = &r->next;
 	pthread_cond_signal(&d->wake_writer);

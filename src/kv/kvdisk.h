@@ -12,6 +12,13 @@
 
 struct kvdisk;
 
+/* A prompt within a space (kv/spaces.h). */
+struct kvdisk_prompt {
+	struct str space;
+	const int32_t *tokens; /* whole pages count */
+	int n;
+};
+
 struct kvdisk_opts {
 	const char *dir;
 	int64_t limit;      /* bytes of all files */
@@ -20,22 +27,20 @@ struct kvdisk_opts {
 	size_t page_bytes, state_bytes;
 	void (*on_read)(void *ctx); /* any thread: a read is done, or there is room again */
 	void *ctx;
+	/* NULL, or called by kvdisk_create for each prompt that a file of this key begins. */
+	void (*on_prompt)(void *ctx, const struct kvdisk_prompt *p);
+	void *prompt_ctx;
 };
 
-/* Makes the folder where it is missing and learns what is in it. E_CONFIG: the folder is not
- * ours alone to write, or cannot be read. */
+/* Makes the folder where it is missing. *out_fd: a descriptor of it, the caller's. E_CONFIG: the
+ * folder is not ours alone to write, or cannot be opened. */
+enum status kvdisk_open_folder(const char *dir, int *out_fd, struct fail *fail) MUST_USE;
+/* The same, and learns what is in it. */
 enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out,
 			  struct fail *fail) MUST_USE;
 /* Writes what is queued, for at most wait_us. NULL is fine. */
 void kvdisk_destroy(struct kvdisk *d, int64_t wait_us);
 void kvdisk_set_on_read(struct kvdisk *d, void (*on_read)(void *ctx), void *ctx);
-
-/* A prompt within a space (kv/spaces.h). */
-struct kvdisk_prompt {
-	struct str space;
-	const int32_t *tokens; /* whole pages count */
-	int n;
-};
 
 /* What is there of pages [first, n / page_size). */
 struct kvdisk_known {
@@ -44,6 +49,8 @@ struct kvdisk_known {
 };
 void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
 		 struct kvdisk_known *out);
+/* So many pages from `first` on are kept, without a gap, for another key. */
+int kvdisk_find_foreign(struct kvdisk *d, const struct kvdisk_prompt *p, int first);
 /* Which pages, and which states at their ends, are kept or about to be: (n / page_size). */
 void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, bool *states);
 
@@ -55,6 +62,8 @@ struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, const struct kvdisk_prom
 /* False: still under way. Pages are good up to *out_n; state is NULL where it is not. */
 bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, const char **out_pages,
 		      int *out_n, const char **out_state);
+/* Until this read is done, kvdisk_find finds nothing: others would wait behind it. */
+void kvdisk_read_is_slow(struct kvdisk *d, const struct kvdisk_read *r);
 void kvdisk_read_end(struct kvdisk *d, struct kvdisk_read *r); /* NULL is fine */
 
 /* Pages and states that go into one file. kvdisk_run_create copies the prompt and makes

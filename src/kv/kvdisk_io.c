@@ -89,7 +89,7 @@ static enum status open_file(const struct kvdisk *d, const char *name, struct op
 	return kvfile_parse((struct str){o->head, n}, (uint64_t)o->st.st_size, &o->file);
 }
 
-struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, const char *name)
+struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, struct str key, const char *name)
 {
 	struct kvindex_file *e = xcalloc(1, sizeof *e);
 	uint32_t n_pages = kvfile_n_pages(f), size = f->page_size;
@@ -97,9 +97,11 @@ struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, const char *name)
 	e->bytes = (int64_t)kvfile_bytes(f);
 	e->first_tok = (int32_t)f->first_tok;
 	e->n_tok = (int32_t)f->n_tok;
+	for (uint32_t s = 0; s < f->n_states; s++)
+		e->state_tok = MAX(e->state_tok, (int32_t)f->states[s].at_tok);
 	e->used_s = clock_wall_s();
 	e->links = xcalloc((size_t)n_pages + f->n_states + 1, sizeof *e->links);
-	uint64_t h = kvindex_root(f->key);
+	uint64_t h = kvindex_root(key);
 	for (uint32_t i = 0; i < f->n_tok / size; i++) {
 		if (i * size == f->first_tok)
 			e->before = i ? h : 0;
@@ -122,14 +124,38 @@ struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, const char *name)
 	return e;
 }
 
-/* A file of another model, format or version: it takes room until it is the oldest. */
-static struct kvindex_file *foreign_entry(const char *name, const struct stat *st)
+/* From the space on, of a file's key; empty: there is none. */
+static struct str space_of(struct str key)
 {
+	const char *p = key.n ? memmem(key.p, key.n, "\nspace ", 7) : NULL;
+	return p ? (struct str){p + 1, key.n - (size_t)(p + 1 - key.p)} : (struct str){"", 0};
+}
+
+/* A file of another model, format or version. Its pages are found by their tokens, only to
+ * say that they are there. */
+static struct kvindex_file *foreign_entry(const struct kvdisk *d, const struct kvfile *f,
+					  const char *name)
+{
+	struct str space = space_of(f->key);
+	if (f->page_size == (uint32_t)d->o.page_size && space.n)
+		return kvdisk_io_entry(f, space, name);
 	struct kvindex_file *e = xcalloc(1, sizeof *e);
 	snprintf(e->name, sizeof e->name, "%s", name);
-	e->bytes = (int64_t)st->st_size;
-	e->n_tok = 1;
+	e->bytes = (int64_t)kvfile_bytes(f);
+	e->first_tok = (int32_t)f->first_tok;
+	e->n_tok = (int32_t)f->n_tok;
 	return e;
+}
+
+static void tell_prompt(const struct kvdisk *d, const struct kvfile *f, struct str space)
+{
+	const char *name = space.n > 6 ? memchr(space.p + 6, ' ', space.n - 6) : NULL;
+	if (!name || !d->o.on_prompt)
+		return;
+	name++;
+	const struct kvdisk_prompt p = {{name, space.n - (size_t)(name - space.p)}, f->tokens,
+					(int)f->n_tok};
+	d->o.on_prompt(d->o.prompt_ctx, &p);
 }
 
 /* --- the folder --------------------------------------------------------------------- */
@@ -140,11 +166,21 @@ static int64_t change_of(const struct kvdisk *d)
 	return fstat(d->fd, &st) == 0 ? file_time_ns(&st) : 0;
 }
 
+/* Lock held. Bytes of the files that are there, without those that wait to be written. */
+static int64_t written(const struct kvdisk *d)
+{
+	int64_t sum = 0;
+	for (int i = 0; i < d->index.n_files; i++)
+		sum += d->index.files[i]->is_pending ? 0 : d->index.files[i]->bytes;
+	return sum;
+}
+
 /* Lock held. */
 static void publish(const struct kvdisk *d)
 {
-	metric_set(METRIC_KV_DISK_BYTES, (double)d->index.bytes);
+	metric_set(METRIC_KV_DISK_BYTES, (double)written(d));
 	metric_set(METRIC_KV_DISK_FILES, d->index.n_files);
+	metric_set(METRIC_KV_DISK_QUEUED, (double)d->queued);
 }
 
 static void learn(struct kvdisk *d, const char *name)
@@ -162,8 +198,10 @@ static void learn(struct kvdisk *d, const char *name)
 			      f->page_size == (uint32_t)d->o.page_size &&
 			      f->page_bytes == d->o.page_bytes &&
 			      f->state_bytes == d->o.state_bytes;
-		struct kvindex_file *e = is_own ? kvdisk_io_entry(f, name)
-						: foreign_entry(name, &o.st);
+		struct kvindex_file *e = is_own ? kvdisk_io_entry(f, f->key, name)
+						: foreign_entry(d, f, name);
+		if (is_own && !d->has_writer)
+			tell_prompt(d, f, (struct str){f->key.p + n_key, f->key.n - n_key});
 		e->used_s = (int64_t)o.st.st_mtime;
 		e->is_seen = true;
 		pthread_mutex_lock(&d->lock);
@@ -242,8 +280,7 @@ static bool make_room(struct kvdisk *d, int64_t bytes)
 					(double)bytes + (double)v.f_blocks *
 							(double)v.f_frsize / 20;
 		pthread_mutex_lock(&d->lock);
-		/* The run to be written is counted in it already. */
-		bool fits = d->index.bytes <= d->o.limit && !is_tight;
+		bool fits = written(d) + bytes <= d->o.limit && !is_tight;
 		struct kvindex_file *f = fits ? NULL
 					      : kvindex_least(&d->index, clock_wall_s());
 		if (f) {
@@ -496,6 +533,7 @@ void *kvdisk_io_reader(void *arg)
 			read_run(d, r);
 		pthread_mutex_lock(&d->lock);
 		r->is_done = true;
+		d->is_slow = false;
 		is_dropped = r->is_dropped;
 		void (*tell)(void *ctx) = d->o.on_read;
 		void *ctx = d->o.ctx;

@@ -38,13 +38,16 @@ struct kvdisk {
 	struct kvdisk_run *runs, **last_run;
 	size_t queued; /* bytes of runs, the one that is being written included */
 	bool stops;
+	bool is_slow; /* the reader is at a read that nobody waits for any more */
 	bool has_told; /* a failure to write, in the log */
 	int64_t changed_ns; /* the folder's time of change, as of the last scan or write */
 };
 
+/* The key of a file: what the bits depend on, and whose they are. */
+void kvdisk_add_key(struct buf *out, const char *key, struct str space);
 void *kvdisk_io_reader(void *arg);
 void *kvdisk_io_writer(void *arg);
 /* Learn what has come into the folder and what has gone. Takes the lock, in between. */
 void kvdisk_io_scan(struct kvdisk *d);
-/* The index entry of a run or of a parsed file. */
-struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, const char *name);
+/* The index entry of a run or of a parsed file, found by this key. */
+struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, struct str key, const char *name);

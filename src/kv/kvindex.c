@@ -49,7 +49,6 @@ void kvindex_add(struct kvindex *x, struct kvindex_file *f)
 		x->files = xrealloc(x->files, (size_t)x->cap_files * sizeof *x->files);
 	}
 	x->files[x->n_files++] = f;
-	x->bytes += f->bytes;
 	for (uint32_t i = 0; i < f->n_links; i++) {
 		struct kvindex_link *l = &f->links[i];
 		l->file = f;
@@ -68,10 +67,11 @@ void kvindex_remove(struct kvindex *x, struct kvindex_file *f)
 	}
 	for (int i = 0; i < x->n_files; i++)
 		if (x->files[i] == f) {
-			x->files[i] = x->files[--x->n_files];
+			x->n_files--; /* the others keep their order, oldest first */
+			memmove(&x->files[i], &x->files[i + 1],
+				sizeof *x->files * (size_t)(x->n_files - i));
 			break;
 		}
-	x->bytes -= f->bytes;
 	file_free(f);
 }
 
@@ -104,7 +104,8 @@ struct kvindex_file *kvindex_least(const struct kvindex *x, int64_t now_s)
 			continue;
 		of[n] = f;
 		items[n++] = (struct evict_item){.bytes = f->bytes, .first_tok = f->first_tok,
-						 .n_tok = f->n_tok, .used_s = f->used_s};
+						 .n_tok = f->n_tok, .state_tok = f->state_tok,
+						 .used_s = f->used_s};
 	}
 	/* is_seen: another file goes on from it. */
 	for (int i = 0; i < x->n_files; i++) {

@@ -20,7 +20,7 @@ struct kvindex_link {
 struct kvindex_file {
 	char name[32];
 	int64_t bytes, used_s;
-	int32_t first_tok, n_tok;
+	int32_t first_tok, n_tok, state_tok; /* as in struct evict_item */
 	bool is_pending; /* not written yet */
 	bool is_seen;    /* by the scan under way */
 	uint64_t before; /* hash of the page before its first; 0: it begins a prompt */
@@ -33,7 +33,6 @@ struct kvindex {
 	uint32_t n_buckets;
 	struct kvindex_file **files;
 	int n_files, cap_files;
-	int64_t bytes; /* of all files */
 };
 
 void kvindex_init(struct kvindex *x);

@@ -24,6 +24,7 @@
 #include "backend/hip/hip_launch.h"
 #include "base/buf.h"
 #include "base/alloc.h"
+#include "kernels/attention/attention_launch.h"
 #include "kernels/linear/linear_tile.h"
 #include "kernels/moe/moe_tile.h"
 
@@ -113,6 +114,29 @@ static void fix_linear_tile(const struct hip_launch_info *l, struct launch_cost 
 						      a.part[i].scales ? a.n_groups : 0, 2);
 }
 
+/* Workgroups of a prompt share keys and values, so the lines of a few say little about all
+ * lines. DRAM supplies each position that any token sees once, and the queries. */
+static void fix_attention(const struct cost_model *m, const struct hip_launch_info *l,
+			  struct launch_cost *c)
+{
+	struct attention_launch a;
+	int32_t tok[2], first, last;
+	memcpy(&a, l->args[0].p, sizeof a);
+	double key = 2.0 * a.head_dim, value = a.v == a.k ? 0 : 2.0 * a.v_dim, bytes = 0;
+	for (int32_t b = a.first_seq; b < a.first_seq + l->grid.y; b++) {
+		if (!m->read(m->ctx, (uint64_t)(uintptr_t)(a.first_tok + b), sizeof tok, tok) ||
+		    !m->read(m->ctx, (uint64_t)(uintptr_t)(a.position + tok[0]), sizeof first,
+			     &first) ||
+		    !m->read(m->ctx, (uint64_t)(uintptr_t)(a.position + tok[1] - 1),
+			     sizeof last, &last))
+			return;
+		int32_t from = a.window ? MAX(0, first - a.window + 1) : 0;
+		bytes += (last + 1.0 - from) * a.n_kv_heads * (key + value) +
+			 (double)(tok[1] - tok[0]) * a.n_heads * key;
+	}
+	c->dram_bytes = bytes;
+}
+
 /* Returns the bytes that DRAM must supply. Corrects the count by the share of workgroups
  * that have work. */
 static double fix(const struct cost_model *m, const struct hip_launch_info *l,
@@ -126,6 +150,8 @@ static double fix(const struct cost_model *m, const struct hip_launch_info *l,
 	else if (strncmp(l->kernel, "linear_tile_", 12) == 0 &&
 		 l->args[0].n_bytes == sizeof(struct linear_tile_args))
 		fix_linear_tile(l, c);
+	else if (strncmp(l->kernel, "attention_", 10) == 0 && strstr(l->kernel, "_whole_"))
+		fix_attention(m, l, c);
 	struct walk_count *n = &c->count;
 	for (int i = 0; i < WALK_CLASSES; i++)
 		n->issued[i] *= share;

@@ -419,25 +419,28 @@ static double cycles_of(const struct walk_wave *w, const struct walk_inst *i)
 	       : i->class == WALK_MATRIX ? w->l->latency.matrix : 1;
 }
 
-/* Walk one wave; false: it does not end. */
-static bool walk_wave(struct walk_wave *w, const struct walk_code *code)
+/* Walk a wave to its next barrier or to its end. False: it does not end. */
+static bool walk_to_barrier(struct walk_wave *w, const struct walk_code *code)
 {
-	size_t at = 0;
-	for (long n = 0; n < MAX_STEPS; n++) {
-		if (at >= code->n)
+	while (w->n_steps++ < MAX_STEPS) {
+		w->has_ended = w->at >= code->n;
+		if (w->has_ended)
 			return true;
-		const struct walk_inst *i = &code->inst[at];
+		const struct walk_inst *i = &code->inst[w->at];
 		w->count->issued[i->class]++;
 		w->t += cycles_of(w, i);
-		if (i->half[0].op == WALK_OP_END)
+		w->has_ended = i->half[0].op == WALK_OP_END;
+		if (w->has_ended)
 			return true;
-		at = i->class == WALK_BRANCH ? branch(w, i, at) : at + 1;
+		w->at = i->class == WALK_BRANCH ? branch(w, i, w->at) : w->at + 1;
 		step(w, i);
+		if (i->class == WALK_BARRIER)
+			return true;
 	}
 	return false;
 }
 
-static void begin_wave(struct walk_wave *w, int32_t x, int32_t y, int number)
+static void begin_wave(struct walk_wave *w, int number)
 {
 	const struct walk_launch *l = w->l;
 	uint64_t arguments = (uint64_t)(uintptr_t)l->kernarg;
@@ -448,13 +451,16 @@ static void begin_wave(struct walk_wave *w, int32_t x, int32_t y, int number)
 	memset(w->v_known, 0xFF, sizeof w->v_known);
 	w->s[0] = (uint32_t)arguments;
 	w->s[1] = (uint32_t)(arguments >> 32);
-	w->s[2] = (uint32_t)x;
-	w->s[3] = (uint32_t)y;
+	w->s[2] = (uint32_t)w->x;
+	w->s[3] = (uint32_t)w->y;
 	int left = l->n_threads - WALK_LANES * number;
 	w->s[WALK_EXEC] = left >= WALK_LANES ? UINT32_MAX : (1u << left) - 1;
 	for (int lane = 0; lane < WALK_LANES; lane++)
 		w->v[0][lane] = (uint32_t)(WALK_LANES * number + lane);
 	w->t = 0;
+	w->at = 0;
+	w->n_steps = 0;
+	w->has_ended = false;
 	w->vm.n = w->lgkm.n = 0;
 }
 
@@ -518,27 +524,47 @@ static void add_times(struct walk_count *to, const struct walk_count *from, doub
 	to->wave_cycles += by * from->wave_cycles;
 }
 
-/* Walk all waves of workgroup (x, y). The time in *out is their mean. */
-static enum status walk_group(struct walk_wave *w, const struct walk_code *code, int32_t x,
+/* The waves of a workgroup; they share its LDS, its counts and the set of lines. */
+struct walk_waves {
+	struct walk_wave *wave;
+	int n;
+};
+
+static void begin_group(struct walk_waves *g, const struct walk_code *code, int32_t x,
+			int32_t y, struct walk_count *out)
+{
+	*out = (struct walk_count){0};
+	memset(g->wave->lds, 0, sizeof *g->wave->lds);
+	for (int i = 0; i < g->n; i++) {
+		struct walk_wave *w = &g->wave[i];
+		w->count = out;
+		w->is_last = x == w->l->x - 1 && y == w->l->y - 1;
+		w->x = x;
+		w->y = y;
+		w->group++;
+		begin_wave(w, i);
+		memset(w->visits, 0, code->n);
+	}
+}
+
+/* Walk all waves of workgroup (x, y). Each goes to its next barrier before any goes beyond,
+ * so what a wave reads in LDS is there. The time in *out is the mean of the waves. */
+static enum status walk_group(struct walk_waves *g, const struct walk_code *code, int32_t x,
 			      int32_t y, struct walk_count *out, struct fail *fail)
 {
-	const struct walk_launch *l = w->l;
-	int waves = (l->n_threads + WALK_LANES - 1) / WALK_LANES;
-	*out = (struct walk_count){0};
-	w->count = out;
-	w->is_last = x == l->x - 1 && y == l->y - 1;
-	w->x = x;
-	w->y = y;
-	memset(w->lds, 0, sizeof *w->lds);
-	for (int i = 0; i < waves; i++) {
-		begin_wave(w, x, y, i);
-		memset(w->visits, 0, code->n);
-		if (!walk_wave(w, code))
-			return fail_set(fail, E_FORMAT, "%s: a wave did not end",
-					l->kernel->name);
-		out->wave_cycles += w->t / waves;
+	begin_group(g, code, x, y, out);
+	for (bool is_done = false; !is_done;) {
+		is_done = true;
+		for (int i = 0; i < g->n; i++) {
+			struct walk_wave *w = &g->wave[i];
+			if (!w->has_ended && !walk_to_barrier(w, code))
+				return fail_set(fail, E_FORMAT, "%s: a wave did not end",
+						w->l->kernel->name);
+			is_done = is_done && w->has_ended;
+		}
 	}
-	w->group++;
+	for (int i = 0; i < g->n; i++)
+		out->wave_cycles += g->wave[i].t / g->n;
 	return OK;
 }
 
@@ -553,13 +579,13 @@ static void choose(const struct walk_launch *l, double n, int32_t *nx, int32_t *
 
 /* Divide the grid into nx by ny parts; the middle group of each stands for its part. The
  * last group stands for itself. Walking one group first tells how many can be afforded. */
-static enum status walk_groups(struct walk_wave *w, const struct walk_code *code,
+static enum status walk_groups(struct walk_waves *g, const struct walk_code *code,
 			       struct walk_count *out, struct fail *fail)
 {
 	struct walk_count one;
-	const struct walk_launch *l = w->l;
+	const struct walk_launch *l = g->wave->l;
 	double total = (double)l->x * l->y, steps = 1;
-	enum status st = walk_group(w, code, l->x / 2, l->y / 2, &one, fail);
+	enum status st = walk_group(g, code, l->x / 2, l->y / 2, &one, fail);
 	for (int i = 0; i < WALK_CLASSES; i++)
 		steps += one.issued[i];
 	int32_t nx, ny;
@@ -570,17 +596,38 @@ static enum status walk_groups(struct walk_wave *w, const struct walk_code *code
 		int32_t y = (int32_t)((2 * (int64_t)(k / nx) + 1) * l->y / (2 * ny));
 		if (x == l->x - 1 && y == l->y - 1)
 			continue;
-		st = walk_group(w, code, x, y, &one, fail);
+		st = walk_group(g, code, x, y, &one, fail);
 		add_times(out, &one, each);
 	}
 	if (st == OK)
-		st = walk_group(w, code, l->x - 1, l->y - 1, &one, fail);
+		st = walk_group(g, code, l->x - 1, l->y - 1, &one, fail);
 	out->last_cycles = one.wave_cycles;
 	add_times(out, &one, 1);
 	out->wave_cycles /= total;
-	out->kept_lines = walk_lines_sum(w->lines, (double)l->x / nx, (double)l->y / ny,
+	out->kept_lines = walk_lines_sum(g->wave->lines, (double)l->x / nx, (double)l->y / ny,
 					 &out->far_lines);
 	return st;
+}
+
+static struct walk_waves make_waves(const struct walk_launch *l, const struct walk_code *code)
+{
+	struct walk_waves g = {.n = (l->n_threads + WALK_LANES - 1) / WALK_LANES};
+	struct walk_lines *lines = walk_lines_create();
+	struct walk_lds *lds = xcalloc(1, sizeof *lds);
+	g.wave = xcalloc((size_t)g.n, sizeof *g.wave);
+	for (int i = 0; i < g.n; i++)
+		g.wave[i] = (struct walk_wave){.l = l, .lines = lines, .lds = lds,
+					       .visits = xcalloc(code->n, 1)};
+	return g;
+}
+
+static void destroy_waves(struct walk_waves *g)
+{
+	walk_lines_destroy(g->wave->lines);
+	free(g->wave->lds);
+	for (int i = 0; i < g->n; i++)
+		free(g->wave[i].visits);
+	free(g->wave);
 }
 
 enum status walk_run(struct walk_cache *c, const struct walk_launch *l,
@@ -591,15 +638,9 @@ enum status walk_run(struct walk_cache *c, const struct walk_launch *l,
 	enum status st = code_of(c, l, &code, fail);
 	if (st != OK)
 		return st;
-	struct walk_wave *w = xcalloc(1, sizeof *w);
-	*w = (struct walk_wave){.l = l, .lines = walk_lines_create(),
-				.lds = xcalloc(1, sizeof *w->lds),
-				.visits = xcalloc(code.n, 1)};
-	st = walk_groups(w, &code, out, fail);
-	out->waves = (double)l->x * l->y * ((l->n_threads + WALK_LANES - 1) / WALK_LANES);
-	walk_lines_destroy(w->lines);
-	free(w->lds);
-	free(w->visits);
-	free(w);
+	struct walk_waves g = make_waves(l, &code);
+	st = walk_groups(&g, &code, out, fail);
+	out->waves = (double)l->x * l->y * g.n;
+	destroy_waves(&g);
 	return st;
 }

@@ -8,7 +8,7 @@
 
 enum { WALK_QUEUE = 64, WALK_LDS_WORDS = 16384 };
 
-/* Contents of LDS, as left by the waves of the workgroup walked before. */
+/* Contents of a workgroup's LDS. */
 struct walk_lds {
 	uint32_t word[WALK_LDS_WORDS];
 	bool known[WALK_LDS_WORDS];
@@ -33,6 +33,9 @@ struct walk_wave {
 	int32_t x, y, group; /* x, y: the workgroup; group: its number among the walked ones */
 	bool is_last;  /* last workgroup of the launch */
 	double t;      /* current time in cycles */
+	size_t at;     /* index of the next instruction */
+	long n_steps;  /* instructions walked so far */
+	bool has_ended;
 	struct walk_queue vm, lgkm;
 };
 

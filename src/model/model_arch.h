@@ -31,6 +31,7 @@ enum {
 	KEYS_LOCAL = 1 << 20,     /* num_local_experts, as wide as intermediate_size */
 	KEYS_SIGMOID = 1 << 21,   /* sigmoid routing with a bias of the choice, no groups */
 	KEYS_MAY_PARTIAL = 1 << 23, /* without partial_rotary_factor all of a head rotates */
+	KEYS_CONV = 1 << 24,      /* some layers are short convolutions */
 	KEYS_WINDOW_ROPE = 1 << 22, /* if some layers have a window, only they rotate */
 };
 

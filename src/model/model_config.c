@@ -96,6 +96,7 @@ static const struct setting {
 	{"linear_key_head_dim", NULL, KEYS_DELTA, INT, AT(delta_k_dim), 4, 256, REQUIRED},
 	{"linear_value_head_dim", NULL, KEYS_DELTA, INT, AT(delta_v_dim), 4, 256, REQUIRED},
 	{"linear_conv_kernel_dim", NULL, KEYS_DELTA, INT, AT(conv_width), 2, 8, REQUIRED},
+	{"conv_L_cache", NULL, KEYS_CONV, INT, AT(conv_width), 2, 8, REQUIRED},
 	{"q_lora_rank", NULL, KEYS_MLA, INT, AT(q_lora), 8, 1 << 14, 0},
 	{"kv_lora_rank", NULL, KEYS_MLA, INT, AT(kv_lora), 8, 1024, REQUIRED},
 	{"qk_nope_head_dim", NULL, KEYS_MLA, INT, AT(nope_dim), 1, 1024, REQUIRED},
@@ -144,6 +145,8 @@ static const struct {
 	{"output_gate_type", "\"swish\" \"silu\"", 0},
 	{"index_topk", "", 0},
 	{"clip_qkv", "", 0},
+	{"conv_bias", "false", 0},
+	{"use_expert_bias", "true", 0},
 	{"qk_layernorm", "false", 0},
 	{"attention_chunk_size", "", 0},
 	{"no_rope_layers", "[]", KEYS_NO_ROPE},
@@ -493,6 +496,22 @@ static enum status read_delta_layers(const json_t *root, struct arena *a,
 	return st;
 }
 
+/* Layers of type "conv" are short convolutions. Their state is that of gated delta nets
+ * with one head of values as wide as the model, and no keys: a convolution's alone. */
+static enum status read_conv_layers(const json_t *root, struct arena *a,
+				    struct model_config *c, struct fail *fail)
+{
+	if (!jsonfile_get(root, "layer_types"))
+		return config_missing(fail, "layer_types");
+	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
+	enum status st = read_layer_types(root, "conv", c->is_linear, c, fail);
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->n_linear += c->is_linear[i];
+	c->delta_v_heads = 1;
+	c->delta_v_dim = c->d_model;
+	return st;
+}
+
 /* Find the windowed layers: those in layer_types, or all from max_window_layers on. */
 static enum status read_some_windows(const json_t *root, struct model_config *c,
 				     struct fail *fail)
@@ -516,6 +535,8 @@ static enum status read_windows(const json_t *root, const struct model_arch *arc
 		return config_wrong(fail, "use_sliding_window", use, "true or false");
 	if (arch->keys & KEYS_DELTA)
 		return read_delta_layers(root, a, c, fail);
+	if (arch->keys & KEYS_CONV)
+		return read_conv_layers(root, a, c, fail);
 	bool has = arch->keys & (KEYS_WINDOW | KEYS_WINDOW_LIST) ||
 		   (arch->keys & KEYS_WINDOW_SOME && json_is_true(use));
 	if (has && v) {
@@ -786,6 +807,8 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	if (defaults)
 		json_object_update_missing(text, defaults);
 	spell_pattern(text);
+	if (arch->keys & KEYS_CONV)
+		config_lfm2_spell(text);
 	st = read_text(text, arch, a, &c, fail);
 	json_decref(defaults);
 	json_decref(text);

@@ -32,3 +32,5 @@ enum status config_rope_read_local(const json_t *root, struct arena *a,
  * must be 1 or absent. c->head_dim must be known. */
 enum status config_partial_read(const json_t *root, unsigned keys, struct model_config *c,
 				struct fail *fail) MUST_USE;
+/* LFM2: gives the settings in `text` the names and meanings that others have. */
+void config_lfm2_spell(json_t *text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mixtral and MiniMax M2 call the parts of an expert w1, w3 and w2; GraniteMoE has all
- * experts of a layer in one tensor. Source: conversion_mapping.py of Hugging Face
- * Transformers.
+ * experts of a layer in one tensor; LFM2 has names of its own. Source: conversion_mapping.py
+ * and modeling_lfm2.py of Hugging Face Transformers.
  */
 #include "model/usual_names.h"
 
@@ -11,22 +11,62 @@
 
 #include "base/alloc.h"
 
+struct respelled {
+	const char *from, *to;
+};
+
+/* Of LFM2. The first that fits holds. */
+static const struct respelled of_lfm2[] = {
+	{"model.embedding_norm.", "model.norm."},
+	{".operator_norm.", ".input_layernorm."},
+	{".ffn_norm.", ".post_attention_layernorm."},
+	{".self_attn.q_layernorm.", ".self_attn.q_norm."},
+	{".self_attn.k_layernorm.", ".self_attn.k_norm."},
+	{".self_attn.out_proj.", ".self_attn.o_proj."},
+	{".feed_forward.w1.", ".mlp.gate_proj."},
+	{".feed_forward.w2.", ".mlp.down_proj."},
+	{".feed_forward.w3.", ".mlp.up_proj."},
+	{".feed_forward.expert_bias", ".mlp.gate.e_score_correction_bias"},
+	{".feed_forward.gate.", ".mlp.gate."},
+	{".feed_forward.experts.", ".mlp.experts."},
+}, of_expert[] = {{".w1.", ".gate_proj."}, {".w2.", ".down_proj."}, {".w3.", ".up_proj."}};
+
+/* name with its first `from` replaced, in `out`; false: it has none. */
+static bool respell(const char *name, const struct respelled *r, char out[300])
+{
+	const char *at = strstr(name, r->from);
+	if (at)
+		snprintf(out, 300, "%.*s%s%s", (int)(at - name), name, r->to,
+			 at + strlen(r->from));
+	return at;
+}
+
+static const char *lfm2_name(const char *name, struct arena *a)
+{
+	char full[300], expert[300];
+	for (size_t i = 0; i < ARRAY_LEN(of_lfm2); i++)
+		if (respell(name, &of_lfm2[i], full)) {
+			for (size_t k = 0; k < ARRAY_LEN(of_expert); k++)
+				if (respell(full, &of_expert[k], expert))
+					return arena_strdup(a, expert);
+			return arena_strdup(a, full);
+		}
+	return NULL;
+}
+
 const char *usual_names_of(const char *name, struct arena *a)
 {
 	static const char sparse[] = "block_sparse_moe.";
-	static const struct {
-		const char *from, *to;
-	} parts[] = {
+	static const struct respelled parts[] = {
 		{"input_linear.", "experts.gate_up_proj."},
 		{"output_linear.", "experts.down_proj."},
 		{"router.layer.", "gate."},
 		{"e_score_correction_bias", "gate.e_score_correction_bias"},
-	}, of_expert[] = {{".w1.", ".gate_proj."}, {".w2.", ".down_proj."},
-			  {".w3.", ".up_proj."}};
+	};
 	const char *at = strstr(name, sparse), *rest = at ? at + strlen(sparse) : NULL;
 	char full[300];
 	if (!at)
-		return NULL;
+		return lfm2_name(name, a);
 	snprintf(full, sizeof full, "%.*smlp.%s", (int)(at - name), name, rest);
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
 		if (strncmp(rest, parts[i].from, strlen(parts[i].from)) == 0)

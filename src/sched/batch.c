@@ -140,6 +140,53 @@ static struct sched_choice *first_in_line(struct sched *s)
 	return &r->choices[0];
 }
 
+/* Some tokens of a history around the one at `at`. */
+static void add_text(const struct sched *s, const int32_t *tokens, int n, int at,
+		     struct buf *out)
+{
+	enum { BEFORE = 16, BEHIND = 16 };
+	struct buf text = {0};
+	int from = MAX(at - BEFORE, 0), to = MIN(at + BEHIND, n);
+	tokenizer_decode(s->o.tokenizer, tokens + from, (size_t)MAX(to - from, 0), false, &text);
+	buf_add_json(out, buf_str(&text));
+	buf_deinit(&text);
+}
+
+static void log_miss(const struct sched *s, const struct sched_choice *c,
+		     const struct engine_miss *m)
+{
+	const struct ids *prompt = choice_prompt(c);
+	struct buf b = {0};
+	buf_addf(&b, "request %s: prompt token %d of %d: %s", c->r->id, (int)m->miss.at,
+		 (int)prompt->n, miss_name(m->miss.reason));
+	if (m->miss.reason == MISS_DIFFERS) {
+		buf_add_z(&b, "; it was ");
+		add_text(s, m->other, m->n_other, m->miss.at, &b);
+		buf_add_z(&b, " and is ");
+		add_text(s, prompt->p, (int)prompt->n, m->miss.at, &b);
+	}
+	log_info("%.*s", (int)b.n, b.p);
+	buf_deinit(&b);
+}
+
+/* Why no more of the prompt was found. */
+static void note_miss(struct sched *s, struct sched_choice *c, int n_cached)
+{
+	struct request_stats *stats = &c->r->stats;
+	struct engine_miss m = {.miss = {MISS_OFF, 0}}; /* scores are of computed tokens */
+	const struct ids *prompt = choice_prompt(c);
+	const struct engine_prompt p = {prompt->p, (int)prompt->n, c->r->cache_space, 0};
+	if (!choice_scores(c))
+		engine_seq_miss(s->o.engine, c->seq, &p, &m);
+	metric_add_by(METRIC_PREFIX_MISSES, miss_name(m.miss.reason), 1);
+	metric_add_by(METRIC_PREFIX_MISSED_TOKENS, miss_name(m.miss.reason),
+		      (double)((int)prompt->n - n_cached));
+	if (stats->miss.reason == MISS_NONE)
+		stats->miss = m.miss;
+	if (s->o.logs_misses && m.miss.reason != MISS_NONE)
+		log_miss(s, c, &m);
+}
+
 static void count_start(struct sched *s, struct sched_choice *c, int n_cached)
 {
 	int n_prompt = (int)choice_prompt(c)->n;
@@ -148,6 +195,7 @@ static void count_start(struct sched *s, struct sched_choice *c, int n_cached)
 	if (c != lead_of(c))
 		return;
 	int n_disk = MIN(c->n_fetched, n_cached);
+	note_miss(s, c, n_cached);
 	c->r->stats.n_cached += n_cached;
 	c->r->stats.n_disk += n_disk;
 	metric_add(METRIC_PROMPT_TOKENS_DISK, n_disk);
@@ -167,15 +215,23 @@ static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *
 				      c->r->turn_at};
 }
 
-/* Is c to wait for what the disk has of it? It asks once. */
-static bool begin_fetch(struct sched *s, struct sched_choice *c)
+/* It did not fit, and there is no more room than there was then. */
+static bool is_blocked(const struct sched *s, const struct sched_choice *c, int n_promised)
+{
+	return s->blocked == c && engine_pages_free(s->o.engine) <= s->blocked_pages_free &&
+	       s->n_run + n_promised >= s->blocked_n_run;
+}
+
+/* Is c to wait for what the disk has of it? It asks once for
+ * each try to start, when there is room for it. */
+static bool begin_fetch(struct sched *s, struct sched_choice *c, int64_t now_us)
 {
 	struct ids history = {0};
 	if (c->has_asked_disk || s->n_fetching >= s->n_slots)
 		return false;
 	struct engine_prompt prompt = prompt_of(c, &history);
-	c->fetch = engine_fetch_begin(s->o.engine, &prompt);
-	c->has_asked_disk = true;
+	c->fetch = engine_fetch_begin(s->o.engine, &prompt, &c->has_asked_disk);
+	c->fetch_until_us = now_us + policy_patience(&s->prefill_cost, prompt.n);
 	s->n_fetching += c->fetch != NULL;
 	ids_deinit(&history);
 	return c->fetch != NULL;
@@ -189,16 +245,38 @@ static int end_fetch(struct sched *s, struct sched_choice *c)
 	return n;
 }
 
-/* What has been read goes into the cache. What is complete is first in line again. */
-static void go_on_fetching(struct sched *s, struct request *r)
+/* What has been read goes into the cache. What is complete, or takes longer than it would to
+ * compute it, is first in line again. */
+static void go_on_fetching(struct sched *s, struct request *r, int64_t now_us)
 {
 	for (; r && s->n_fetching > 0; r = r->next)
 		for (int i = 0; r->choices && i < request_n_choices(r); i++) {
 			struct sched_choice *c = &r->choices[i];
-			if (!c->fetch || engine_fetch_step(s->o.engine, c->fetch))
+			if (!c->fetch)
 				continue;
+			bool is_on = engine_fetch_step(s->o.engine, c->fetch);
+			if (is_on && now_us < c->fetch_until_us)
+				continue;
+			if (is_on)
+				engine_fetch_give_up(s->o.engine, c->fetch);
 			c->n_fetched = end_fetch(s, c);
 		}
+}
+
+/* Prompts that are read from the disk hold pages. They give them back, and ask again when there
+ * is room. False: there are none. */
+static bool end_fetches(struct sched *s)
+{
+	bool has_ended = s->n_fetching > 0;
+	struct request *heads[] = {s->active.head, s->waiting.head};
+	for (size_t k = 0; k < ARRAY_LEN(heads); k++)
+		for (struct request *r = heads[k]; r && s->n_fetching > 0; r = r->next)
+			for (int i = 0; r->choices && i < request_n_choices(r); i++) {
+				struct sched_choice *c = &r->choices[i];
+				c->has_asked_disk &= !c->fetch;
+				end_fetch(s, c);
+			}
+	return has_ended;
 }
 
 /* Give c its sequence and pages for its whole history, if they are to be had. */
@@ -239,19 +317,25 @@ static void give_up(struct sched *s, struct sched_choice *c)
 	sched_end_failed(s, c->r, &f);
 }
 
+static void set_blocked(struct sched *s, struct sched_choice *c, int n_promised,
+			int pages_free)
+{
+	c->has_asked_disk = false; /* what memory has now may be gone by then */
+	s->blocked = c;
+	s->blocked_pages_free = pages_free;
+	s->blocked_n_run = s->n_run + n_promised;
+}
+
 static bool start(struct sched *s, struct sched_choice *c, int n_promised,
 		  int64_t now_us)
 {
 	int pages_free = engine_pages_free(s->o.engine);
 	if (s->n_run + n_promised >= s->n_slots)
 		return false;
-	if (s->blocked == c && pages_free <= s->blocked_pages_free &&
-	    s->n_run + n_promised >= s->blocked_n_run)
+	if (is_blocked(s, c, n_promised))
 		return false;
 	if (!take_pages(s, c, n_promised)) {
-		s->blocked = c;
-		s->blocked_pages_free = pages_free;
-		s->blocked_n_run = s->n_run + n_promised;
+		set_blocked(s, c, n_promised, pages_free);
 		return false;
 	}
 	s->blocked = NULL;
@@ -271,11 +355,17 @@ static void admit(struct sched *s, int64_t now_us)
 		int n_promised = collect_running(s);
 		if (!(c = first_in_line(s)))
 			return;
-		if (begin_fetch(s, c))
+		if (!is_blocked(s, c, n_promised) && begin_fetch(s, c, now_us))
 			continue;
+		/* No room for what the disk has: better wait for it than compute that. */
+		if (!c->has_asked_disk && s->n_run > 0) {
+			set_blocked(s, c, n_promised, engine_pages_free(s->o.engine));
+			return;
+		}
 		if (start(s, c, n_promised, now_us))
 			continue;
-		if (s->n_run > 0)
+		/* Those that are being read hold pages until then. */
+		if (s->n_run > 0 || s->n_fetching > 0)
 			return;
 		s->blocked = NULL;
 		give_up(s, c);
@@ -328,6 +418,8 @@ static void reserve(struct sched *s, int i)
 			sched_end_failed(s, c->r, &f);
 			return;
 		}
+		if (end_fetches(s))
+			continue;
 		int v = s->n_run - 1; /* the youngest, perhaps itself */
 		if (v == 0) {         /* the only one */
 			choice_cut(c, &s->emit);
@@ -410,7 +502,7 @@ static void add_drafts(struct sched *s, int n)
 		double p = draft_trust_of(&c->trust, c->draft_match);
 		int width = step.max ? draft_width(&s->decode_cost, &step, p) : 0;
 		/* Nobody loses pages for a guess. */
-		if (width < 1 || engine_seq_reserve(s->o.engine, c->seq, 1 + width) != OK)
+		if (width < 1 || engine_seq_reserve_draft(s->o.engine, c->seq, 1 + width) != OK)
 			continue;
 		s->slices[i] = choice_draft_slice(c, width);
 		step.n_tok += width;
@@ -583,8 +675,8 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 bool batch_turn(struct sched *s, int64_t now_us)
 {
 	struct fail f = {0};
-	go_on_fetching(s, s->active.head);
-	go_on_fetching(s, s->waiting.head);
+	go_on_fetching(s, s->active.head, now_us);
+	go_on_fetching(s, s->waiting.head, now_us);
 	admit(s, now_us);
 	collect_running(s);
 	plan(s);

@@ -47,6 +47,7 @@ struct sched_choice {
 	 * has arrived. */
 	struct engine_fetch *fetch;
 	bool has_asked_disk;
+	int64_t fetch_until_us; /* then it is computed after all */
 	int n_fetched; /* tokens that came that way */
 	struct ids output;
 	int32_t max_output;

@@ -154,6 +154,12 @@ int policy_alone_chunk(int max, const struct policy_cost *c)
 	return n >= max ? max : n <= ALONE_MIN ? ALONE_MIN : (int)n;
 }
 
+int64_t policy_patience(const struct policy_cost *c, int n)
+{
+	double us = c->tok_us * n;
+	return us > 1e6 ? (int64_t)us : 1000000;
+}
+
 int policy_slots(int max_seqs, int max_batch_tok)
 {
 	int slots = min(max_seqs, max_batch_tok - 1);

@@ -43,6 +43,10 @@ int policy_chunk(int max, int64_t target_us, const struct policy_cost *c);
  * second, because a new request may have to wait for the whole step. */
 int policy_alone_chunk(int max, const struct policy_cost *c);
 
+/* Microseconds to wait for the disk to bring n prompt tokens: as many as computing them would
+ * take, and at least a second. */
+int64_t policy_patience(const struct policy_cost *c, int n);
+
 /* Sequences that may hold pages at once: each can decode in every step, and a
  * token of room is left for prefill. */
 int policy_slots(int max_seqs, int max_batch_tok);

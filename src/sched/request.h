@@ -26,6 +26,7 @@
 
 #include "base/arena.h"
 #include "grammar/grammar.h"
+#include "kv/miss.h"
 #include "output/outparse.h"
 #include "sampler/sampler.h"
 #include "tokenizer/tokenizer.h"
@@ -66,6 +67,7 @@ struct request_stats {
 	int32_t n_prompt;     /* tokens, all prompts */
 	int32_t n_cached;     /* of those, found in the prefix cache */
 	int32_t n_disk;       /* of those, read from the disk for this request */
+	struct miss miss;     /* why no more was found, of the first prompt that misses */
 	int32_t n_output;     /* tokens, all choices */
 	int32_t n_reasoning;  /* of those, inside reasoning */
 	int32_t n_preempted;  /* times it lost its pages */

@@ -31,6 +31,7 @@ struct sched_opts {
 				  * 0: no bound */
 	struct profile *profile; /* of the engine's backend; NULL: nothing is measured */
 	enum sched_draft draft;  /* tokens guessed ahead of the model */
+	bool logs_misses;        /* texts of prompts that differ from earlier ones */
 	void (*on_ready)(void *ctx); /* engine thread: sched_next_ready has something */
 	void *ctx;
 };

@@ -149,7 +149,7 @@ def weight_format(tree):
                            "--offload-arch=" + variable("GPU_TARGETS")[0],
                            "kernels/%s.hip" % unit], cwd=tree)
         text = open(to, encoding="utf-8").read() if code == 0 else ""
-        ok(code == 0 and "_tq2_0_" in text, unit + ".hip has kernels for it", out)
+        ok(code == 0 and "_q2_flat_" in text, unit + ".hip has kernels for it", out)
 
 
 def target(tree):

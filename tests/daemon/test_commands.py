@@ -55,6 +55,7 @@ COMMANDS = [
     (r"\./haloctl verify --model models/halo-tiny --backend hip", ELSE,
      "minutes without a GPU; tests/ctl/test_hip.py verifies smaller models"),
     (r"export HALOD_TEST_HIP_LIBRARY", ELSE, "names the runtime of a real GPU"),
+    (r"HALOD_SRCDIR=\. .* tests/http/pictures\.py docs", ELSE, "minutes; it writes to docs/"),
     (r"tests/kernel/run_fibers && ", ELSE, "make check runs both"),
     (r"\./haloctl bench model --model models/halo-tiny --backend hip", ELSE,
      "too slow without a GPU; tests/ctl/test_hip.py runs a short one"),

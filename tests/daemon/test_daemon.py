@@ -15,6 +15,8 @@ import traceback
 
 from daemon import MODEL, PATIENCE, PROGRAM, SRCDIR, Daemon, Tap, UnixConnection, run
 
+READER = os.path.join(SRCDIR, "tests", "golden", "readers", "last")
+
 
 def test_command_line(t, tmp):
     code, out, err = run("--version")
@@ -84,27 +86,42 @@ def test_loading(t, tmp):
         t.equal(d.wait(), 0, "SIGTERM while loading exits 0")
 
 
+def hold_reader(tmp):
+    """A model of embeddings whose config.json is a FIFO, and what is to be written there.
+    halod loads it behind the model that chats, so its load stands still there."""
+    model = os.path.join(tmp, "reader")
+    shutil.copytree(READER, model)
+    config = os.path.join(model, "config.json")
+    with open(config, "rb") as f:
+        text = f.read()
+    os.remove(config)
+    os.mkfifo(config)
+    return model, config, text
+
+
 def test_load_progress(t, tmp):
     """A watchdog of 10 ms makes the daemon look at its progress as often."""
-    for mmap in ("yes", "no"):
-        with Daemon(env={"WATCHDOG_USEC": "10000"}, mmap=mmap, threads=1,
-                    heartbeat_stall="0") as d:
-            told = []
-            while not told or "READY=1" not in told[-1]:
-                told.append(d.notify.recv(4096).decode())
-            loads = [m for m in told if "STATUS=Loading" in m]
-            shares = [int(re.search(r"Loading (\d+) %", m).group(1)) for m in loads]
-            t.ok(len(set(shares)) > 1 and shares == sorted(shares),
-                 "mmap %s: progress by what is loaded" % mmap, told)
-            t.ok(all("EXTEND_TIMEOUT_USEC=" in m for m in loads),
-                 "and each asks for more time", loads)
-            # Which stages are seen is a matter of luck: each lasts some milliseconds.
-            stage = r"(mapping|reading|packing|checking), .* GB"
-            t.ok(any(re.search(stage, m) for m in loads),
-                 "with the stage and its bytes", loads)
-            health = d.get("/health").json
-            t.ok(health["load"] == 1 and health["load_stage"] == "done",
-                 "/health says that it is done", health)
+    reader, config, text = hold_reader(tmp)
+    with Daemon(env={"WATCHDOG_USEC": "10000"}, wait=False, mmap="no",
+                heartbeat_stall="0", embedding_model=reader) as d:
+        told = [d.told("Loading 50 %")]
+        t.ok(re.search(r"reading, (0\.\d\d) of \1 GB", told[0]),
+             "the stage and its bytes", told)
+        health = d.get("/health").json
+        t.ok(health["load"] == 0.5 and health["load_stage"] == "reading",
+             "/health says the same", health)
+        with open(config, "wb") as f:
+            f.write(text)
+        while "READY=1" not in told[-1]:
+            told.append(d.notify.recv(4096).decode())
+        loads = [m for m in told if "STATUS=Loading" in m]
+        shares = [int(re.search(r"Loading (\d+) %", m).group(1)) for m in loads]
+        t.ok(shares == sorted(shares), "the share does not fall", loads)
+        t.ok(all("EXTEND_TIMEOUT_USEC=" in m for m in loads),
+             "each message asks for more time", loads)
+        health = d.get("/health").json
+        t.ok(health["load"] == 1 and health["load_stage"] == "done",
+             "/health says that it is done", health)
 
 
 def test_serving(t, tmp):

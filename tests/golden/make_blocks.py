@@ -14,7 +14,8 @@ from gguf.quants import dequantize
 HALVES = {  # where in a block float16 numbers stand
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0],
     T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208],
-    T.IQ2_XXS: [0], T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: [],
+    T.TQ1_0: [52], T.TQ2_0: [64], T.IQ1_S: [0], T.IQ1_M: [], T.IQ2_XS: [0], T.IQ2_S: [0],
+    T.IQ3_XXS: [0], T.IQ3_S: [0], T.IQ2_XXS: [0], T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: [],
     T.F16: [0], T.BF16: [],
 }
 
@@ -39,6 +40,8 @@ def main(seed=7, out="tests/golden/formats/blocks.gguf"):
         if t == T.MXFP4:
             raw[:, 0] %= 252
             raw[:4, 0] = [0, 1, 2, 251]
+        if t == T.IQ1_M:  # the highest four bits of d
+            raw[:, 55] &= 0xBF
         if t == T.BF16:  # no NaN
             raw[:, 1] &= 0xBF
         raw = raw.reshape(2, -1)

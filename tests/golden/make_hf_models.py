@@ -109,6 +109,11 @@ OLMO = {**SMALL, "num_hidden_layers": 4, "sliding_window": 16,
                                "beta_slow": 1.0, "original_max_position_embeddings": 128},
             "sliding_attention": PLAIN["rope_parameters"]}}
 
+# The width of its dense layers is not what intermediate_size says.
+LFM = {**SMALL, "num_hidden_layers": 4, "norm_eps": 1e-5, "conv_L_cache": 3,
+       "layer_types": ["conv", "full_attention", "conv", "conv"],
+       "intermediate_size": 72, "block_multiple_of": 16, "head_dim": 8}
+
 # name: (class of the config, class of the model, settings, goes into the repository)
 MODELS = {
     "qwen3next": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
@@ -163,6 +168,11 @@ MODELS = {
     "minimaxm2": (hf.MiniMaxM2Config, hf.MiniMaxM2ForCausalLM, MINIMAX, True),
     "olmo2": (hf.Olmo2Config, hf.Olmo2ForCausalLM, {**SMALL, "head_dim": 8}, True),
     "olmo3": (hf.Olmo3Config, hf.Olmo3ForCausalLM, {**OLMO, "head_dim": 8}, True),
+    "lfm2": (hf.Lfm2Config, hf.Lfm2ForCausalLM, LFM, True),
+    "lfm2moe": (hf.Lfm2MoeConfig, hf.Lfm2MoeForCausalLM,
+                {**LFM, "intermediate_size": 48, "num_experts": 4,
+                 "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+                 "num_dense_layers": 1}, True),
     "exaone4": (hf.Exaone4Config, hf.Exaone4ForCausalLM, EXAONE, True),
 }
 
@@ -178,7 +188,7 @@ def randomize(model, rng):
                 p.copy_(noise)
             elif p.dim() == 1 or "bias" in name:
                 p.copy_(0.5 * noise)
-            elif "conv1d" in name:
+            elif "conv1d" in name or ".conv.conv." in name:
                 p.copy_(0.5 * noise)
             elif "embed" in name:
                 p.copy_(0.5 * noise)
@@ -186,7 +196,7 @@ def randomize(model, rng):
                 # Of experts in one tensor either dimension may be the input.
                 p.copy_(1.5 * noise / min(p.shape[-1], 64) ** 0.5)
         for name, b in model.named_buffers():
-            if "e_score_correction_bias" in name:
+            if "e_score_correction_bias" in name or "expert_bias" in name:
                 b.copy_(0.2 * torch.randn(b.shape, generator=rng))
 
 

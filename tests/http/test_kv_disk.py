@@ -25,6 +25,13 @@ def complete(d, prompt, **more):
             a["timings"]["disk_n"])
 
 
+def why(d, prompt, **more):
+    """Why no more of the prompt was found, and at which token."""
+    t = d.request("POST", "/v1/completions", {
+        "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}).json["timings"]
+    return t["cache_miss"], t["cache_miss_at"]
+
+
 def start(folder, model=None, **more):
     return Halod(kv_dir=folder, max_seqs=4, **({"model": model} if model else {}), **more)
 
@@ -57,6 +64,13 @@ def test_restart(t, model, cold, folder):
     t.ok(cached > 0 and disk == 0, "the second time it comes from memory", (cached, disk))
     _, cached, disk = complete(d, PROMPTS[0], cache_salt="other")
     t.equal((cached, disk), (0, 0), "another salt finds none of it")
+    turn = [9] * 100
+    why(d, turn)
+    t.equal(why(d, turn + PROMPTS[1]), ("new", 100), "a next turn is new behind the last one")
+    edited = PROMPTS[2][:130] + [7] + PROMPTS[2][131:] + [8] * 40
+    miss, at = why(d, edited)
+    t.ok((miss, at) == ("differs", 130) or (model and miss == "no_state"),
+         "and the token that another prompt has otherwise", (miss, at))
     m = d.metrics()
     t.ok(m["prompt_tokens_disk_total"] > 0 and m["kv_disk_read_bytes_total"] > 0 and
          m["kv_disk_files"] > 0, "/metrics tells")
@@ -120,6 +134,39 @@ def test_two(t, model, cold, folder):
     b.stop()
 
 
+def test_why(t, cold):
+    """Why a prompt was not found, over restarts, in the answer, log and metrics."""
+    with tempfile.TemporaryDirectory() as tmp:
+        os.chmod(tmp, 0o700)
+        d = start(tmp)
+        t.equal(why(d, PROMPTS[2]), ("new", 0), "at first all is new")
+        d.stop()
+        d = start(tmp, lm_head="int8")
+        t.equal(why(d, PROMPTS[2]), ("other_model", 0), "with other settings it is not used")
+        d.stop()
+        d = start(tmp, log_prefix_miss="yes")
+        text = "one two three four five six seven eight nine ten eleven twelve " * 3
+        for end in ("The cat sat.", "The dog ran."):
+            d.request("POST", "/v1/completions",
+                      {"prompt": text + end + " And so on." * 9, "max_tokens": 4})
+        line = d.wait_log(": differs;")
+        was, now = line.split(": differs; it was ")[1].split(" and is ")
+        t.ok("cat" in was and "dog" in now, "both texts are in the log", line)
+        access = d.wait_log('"cache_miss":"differs"')
+        t.ok('"cache_miss_at":' in access, "the access log tells", access)
+        m = d.metrics()
+        t.equal(m['prefix_cache_misses_total{reason="differs"}'], 1, "/metrics count it")
+        t.ok(m['prefix_cache_missed_tokens_total{reason="differs"}'] > 20, "and its tokens")
+        edited = PROMPTS[2][:100] + PROMPTS[0]
+        t.equal(why(d, edited), ("differs", 100), "files tell what earlier runs were asked")
+        d.stop()
+        d = start(tmp)
+        why(d, ["secret " * 60])
+        why(d, ["secret " * 30 + "spread " * 30])
+        d.stop()
+        t.ok(not any("secret" in (line or "") for line in d.lines), "unasked, no text is logged")
+
+
 def test_useless_folder(t, cold):
     with tempfile.TemporaryDirectory() as tmp:
         os.chmod(tmp, 0o777)
@@ -159,6 +206,7 @@ def main():
                 os.chmod(tmp, 0o700)
                 test(TAP, model, cold, os.path.join(tmp, "kv"))
         if not model:
+            test_why(TAP, cold)
             test_useless_folder(TAP, cold)
             test_limit(TAP, cold)
     return TAP.done()

@@ -47,6 +47,8 @@ def test_queue_full(t, d):
     a = d.get("/health")
     t.ok(a.status == 200 and a.json["running"] == 1 and a.json["waiting"] == 2,
          "/health says how full", a.json)
+    t.equal(d.get("/health?ready").status, 200,
+            "a full queue takes the server out of no balancer")
     first.close()
     t.equal([w.getresponse().status for w in waiting], [200, 200],
             "the waiting ones are served when there is room")

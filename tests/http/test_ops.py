@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -134,6 +135,36 @@ def test_drain(t, d):
     t.equal(d.wait(), 0, "then halod ends")
 
 
+def test_drain_delay(t):
+    """After SIGTERM balancers hear 503, and clients are served until the delay is over."""
+    d = Halod(drain_delay="1h")
+    kept = d.connect()
+    kept.request("GET", "/health")
+    kept.getresponse().read()
+    d.terminate()
+    d.wait_log("leaving")
+    t.equal(health(d, "/health?ready"), (503, "leaving"), "leaving: not ready")
+    t.equal(health(d), (200, "leaving"), "but alive")
+    t.equal(d.metrics()['engine_state{state="leaving"}'], 1, "a metric says so")
+    kept.request("POST", "/v1/chat/completions", json.dumps(
+        {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}))
+    r = kept.getresponse()
+    t.equal((r.status, r.headers["Connection"]), (200, "close"),
+            "a new request is served, and its connection closed")
+    d.process.send_signal(signal.SIGTERM)
+    t.equal(d.wait(), 6, "a second signal ends it at once")
+
+    d = Halod(drain_delay="200ms", drain_timeout="10m")
+    s = d.stream("Tell me a story.", ignore_eos=True, max_tokens=2000)
+    events = s.events()
+    next(events)
+    d.terminate()
+    d.wait_log("draining: 1 request,")
+    t.equal(d.chat("Hi").status, 503, "after the delay new work is refused")
+    t.equal(list(events)[-1], "[DONE]", "and the running stream ends whole")
+    t.equal(d.wait(), 0, "then halod ends")
+
+
 def test_abort(t):
     """What does not finish in time gets an error and no [DONE]."""
     answers = []
@@ -199,6 +230,7 @@ def main():
         test_health(t, d)
         test_probes(t, d)
         test_drain(t, d)
+        test_drain_delay(t)
         test_abort(t)
         test_full_buffer(t)
         test_unix(t)

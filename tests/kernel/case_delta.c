@@ -45,8 +45,8 @@ struct schedule {
 	int32_t *first, *from, *to, *save, *save_at;
 };
 
-/* Sequence b has the slots 3b (found), 3b + 1 (left) and 3b + 2 (saved); every other
- * one is left where it was found. */
+/* Sequence b has the slots 3b (found), 3b + 1 (left) and 3b + 2 (saved). Every other one
+ * is left where it was found; the third one is saved there. */
 static struct schedule plan(struct kernel_test *kt, const struct lives *l)
 {
 	struct schedule s = {0};
@@ -62,7 +62,7 @@ static struct schedule plan(struct kernel_test *kt, const struct lives *l)
 	for (int32_t b = 0; b < s.n_seq; b++) {
 		s.from[b] = l->seq[b].has_state ? SLOTS_EACH * b : -1;
 		s.to[b] = SLOTS_EACH * b + (b % 2 ? 0 : 1);
-		s.save[b] = l->seq[b].save < 0 ? -1 : SLOTS_EACH * b + 2;
+		s.save[b] = l->seq[b].save < 0 ? -1 : SLOTS_EACH * b + (b == 2 ? 0 : 2);
 		s.save_at[b] = s.n_tok + l->seq[b].save;
 		s.n_tok += l->seq[b].n;
 		s.first[b + 1] = s.n_tok;
@@ -104,9 +104,13 @@ static struct schedule cut(struct kernel_test *kt, const struct schedule *s, int
 struct conv_shape {
 	int32_t width, groups, dims[3]; /* groups of the three dims, side by side */
 	const struct lives *lives;
+	bool is_gated; /* dims: of the gate of inputs, that of outputs, and inputs */
 };
 
 static const struct conv_shape convs[] = {
+	{3, 1, {70, 70, 70}, &mixed, true},
+	{3, 2, {32, 32, 32}, &one_token_each, true},
+	{4, 1, {257, 257, 257}, &longer, true},
 	{4, 1, {70, 0, 0}, &one_token_each},
 	{4, 2, {16, 16, 48}, &mixed},
 	{2, 3, {5, 7, 1}, &mixed},
@@ -129,6 +133,13 @@ static struct causal_conv_args conv_args(const struct conv_shape *c,
 			(const char *)x + (size_t)at * act_bytes, c->groups * pitch,
 			c->groups, c->dims[a.n_parts], pitch};
 		at += c->dims[a.n_parts];
+	}
+	if (c->is_gated) {
+		a.in_gate = a.part[0];
+		a.out_gate = a.part[1];
+		a.part[0] = a.part[2];
+		a.n_parts = 1;
+		a.is_gated = true;
 	}
 	return a;
 }

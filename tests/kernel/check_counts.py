@@ -134,6 +134,25 @@ def check_steps(model, tmp):
            "greatest time" % name)
 
 
+def check_depth(tiny):
+    """Bytes of DRAM behind a cache: each key and value that a token sees, once."""
+    with open(os.path.join(tiny, "config.json")) as f:
+        config = json.load(f)
+    head = 2 * config["head_dim"]
+    code, out, err = haloctl("kernels", "predict", "--model", tiny, "-d", "1900", "-p", "64",
+                             "-b", "1836", "--json", "--launches", "--code", CODE)
+    ok(code == 0, "steps behind a cache: predicted", err)
+    for step, n_tok, most in (("decode behind 1900 tokens", 1, 1.15),
+                              ("prefill of 64 tokens behind 1836", 64, 1)):
+        n_seen = 1901 if n_tok == 1 else 1900
+        want = (2 * head * config["num_key_value_heads"] * n_seen +
+                head * config["num_attention_heads"] * n_tok)
+        got = [r["dram_bytes"] for r in map(json.loads, out.splitlines())
+               if r["step"] == step and r.get("kernel", "").startswith("attention_")]
+        ok(got and all(want * 0.99 <= x <= want * most * 1.01 for x in got),
+           "%s: attention reads %d bytes" % (step, want), got)
+
+
 def check_text():
     tiny = os.path.join(SRC, "models/halo-tiny")
     for chip in ("gfx1151", "gfx1100"):
@@ -155,6 +174,7 @@ def main():
             for part in parts:
                 check_grids(model, part, tmp)
         check_steps(os.path.join(SRC, "models/halo-tiny"), tmp)
+        check_depth(os.path.join(SRC, "models/halo-tiny"))
         check_text()
     print("1..%d" % count)
     return 1 if failed else 0

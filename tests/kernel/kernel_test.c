@@ -203,6 +203,10 @@ static struct weight block_weight(struct kernel_test *kt, struct weight_kind kin
 		uint8_t *block = q + i * size;
 		if (kind.quant == QUANT_MXFP4_BLOCK)
 			block[0] = (uint8_t)(112 + block[0] % 12);
+		if (kind.quant == QUANT_IQ1_M) { /* its d has four bits in each two bytes */
+			block[55] = (uint8_t)(block[55] % 16 | 0x20);
+			block[53] %= 16;
+		}
 		if (d >= 0) /* 2^-7 to 2^-6, either sign */
 			block[d + 1] = block[1] % 2 ? 0x20 : 0xA1;
 		if (m >= 0)

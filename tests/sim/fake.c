@@ -122,12 +122,27 @@ static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 	return OK;
 }
 
+static enum status move(void *ctx, const struct engine_move *m)
+{
+	struct fake *f = ctx;
+	size_t n = m->is_state ? sizeof *f->state : (size_t)f->page_size * sizeof *f->kv;
+	for (int i = 0; i < m->n; i++) {
+		char *host = (char *)m->host + (size_t)i * n;
+		char *device = m->is_state ? (char *)&f->state[m->at[i]]
+					   : (char *)f->kv + (size_t)m->at[i] * n;
+		memcpy(m->is_load ? device : host, m->is_load ? host : device, n);
+	}
+	return OK;
+}
+
 struct engine_graph fake_graph(struct fake *f, int max_ctx)
 {
 	return (struct engine_graph){.ctx = f, .n_vocab = FAKE_VOCAB,
 				     .max_ctx = max_ctx, .forward = forward,
 				     .n_states = f->n_states,
-				     .copy_page = copy_page};
+				     .copy_page = copy_page, .move = move,
+				     .page_bytes = (size_t)f->page_size * sizeof *f->kv,
+				     .state_bytes = f->n_states ? sizeof *f->state : 0};
 }
 
 static int64_t now_us(void *ctx)

@@ -11,6 +11,7 @@
  *   cancel NAME
  *   fail N | nan N            the next N steps fail, or give NaN for logits
  *   drain | stop
+ *   restart                   (settles first) all but kv_dir is forgotten
  *   turn [N]                  N turns of the scheduler (1)
  *   settle                    turns until there is nothing to do
  *   expect FACT…              (settles first) see below
@@ -107,7 +108,7 @@ static void config(struct scenario *sc, char *word)
 		{"batch", &sc->opts.batch}, {"prefix", &sc->opts.prefix},
 		{"queue", &sc->opts.queue}, {"queue_tok", &sc->opts.queue_tok},
 		{"chunk", &sc->opts.chunk}, {"states", &sc->opts.states},
-		{"draft", &sc->opts.draft}};
+		{"draft", &sc->opts.draft}, {"disk", &sc->opts.disk}};
 	const struct {
 		const char *key;
 		int64_t *to;
@@ -153,6 +154,8 @@ static void submit(struct scenario *sc, char **words, int n)
 			continue;
 		if ((v = value_of(word, "share")))
 			snprintf(sp.share, sizeof sp.share, "%s", v);
+		else if ((v = value_of(word, "agent")))
+			snprintf(sp.agent, sizeof sp.agent, "%s", v);
 		else if ((v = value_of(word, "salt")))
 			snprintf(sp.salt, sizeof sp.salt, "%s", v);
 		else if ((v = value_of(word, "temp")))
@@ -209,7 +212,10 @@ static bool world_number(const struct scenario *sc, const char *key, double *out
 		{"idle", sched_is_idle(w->sched)},
 		{"beat_age", (double)(w->fake.now_us - w->health.heartbeat_us)},
 		{"preemptions", metric_get(METRIC_PREEMPTIONS)},
-		{"resumed", (double)w->fake.n_resumed}};
+		{"resumed", (double)w->fake.n_resumed},
+		{"kept", metric_get(METRIC_KV_DISK_MADE)},
+		{"files", metric_get(METRIC_KV_DISK_FILES)},
+		{"thrown_out", metric_get(METRIC_KV_DISK_EVICTED)}};
 	for (size_t i = 0; i < ARRAY_LEN(world_values); i++)
 		if (!strcmp(world_values[i].key, key)) {
 			*out = world_values[i].v;
@@ -231,7 +237,8 @@ static bool client_number(const struct client *c, const char *key, int i_choice,
 		{"done", c->n_last && c->failed.code == OK},
 		{"over", c->n_last}, {"started", c->i_started > 0},
 		{"progress", c->n_prefilled}, {"gap", (double)ch->max_gap_us},
-		{"cached", st->n_cached}, {"preempted", st->n_preempted},
+		{"cached", st->n_cached}, {"disk", st->n_disk}, {"miss_at", st->miss.at},
+		{"preempted", st->n_preempted},
 		{"drafted", st->n_drafted}, {"accepted", st->n_accepted},
 		{"reasoning_tok", st->n_reasoning},
 		{"queued_us", (double)(st->scheduled_us - st->arrival_us)},
@@ -256,6 +263,8 @@ static const char *client_string(const struct client *c, const char *key, int i)
 		return finish_name(ch->finish);
 	if (!strcmp(key, "stop"))
 		return ch->stop;
+	if (!strcmp(key, "miss"))
+		return miss_name(c->stats.miss.reason);
 	if (!strcmp(key, "fail"))
 		return status_name(c->failed.code);
 	if (!strcmp(key, "refused"))
@@ -441,6 +450,9 @@ static void command(struct scenario *sc, char **words, int n)
 		sched_drain(sc->w.sched);
 	} else if (!strcmp(verb, "stop")) {
 		sched_stop(sc->w.sched);
+	} else if (!strcmp(verb, "restart")) {
+		settle(sc);
+		world_restart(&sc->w);
 	} else if (!strcmp(verb, "settle")) {
 		settle(sc);
 	} else if (!strcmp(verb, "turn")) {

@@ -12,26 +12,35 @@
  */
 #include "tests/sim/world.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/metrics.h"
+#include "engine/engine_disk.h"
 
 #define TURNS_MAX 200000
 
-void world_init(struct world *w, const struct world_opts *o)
+static void open_disk(struct world *w)
 {
-	*w = (struct world){.o = *o};
-	fake_init(&w->fake, o->pages, o->page);
-	w->fake.cost_step_us = o->step_us;
-	w->fake.cost_token_us = o->token_us;
-	w->fake.n_states = o->states;
-	w->fake.now_us = 1000; /* 0 means "did not happen" */
-	w->clock = fake_clock(&w->fake);
-	w->tokenizer = fake_tokenizer();
-	atomic_store(&w->health.state, HEALTH_READY);
+	struct fail f = {0};
+	if (!w->dir[0]) {
+		snprintf(w->dir, sizeof w->dir, "/tmp/halod-sim-XXXXXX");
+		if (!mkdtemp(w->dir))
+			abort();
+	}
+	if (engine_disk_open(w->engine, w->dir, (int64_t)w->o.disk << 10, STR("sim\n"), &f) != OK) {
+		printf("Bail out! %s\n", f.text);
+		abort();
+	}
+}
+
+static void create(struct world *w)
+{
+	const struct world_opts *o = &w->o;
 	struct engine_graph g = fake_graph(&w->fake, o->ctx);
 	struct engine_opts eo = {.page_size = o->page, .max_seqs = o->seqs,
 				 .max_batch_tok = o->batch,
@@ -45,7 +54,43 @@ void world_init(struct world *w, const struct world_opts *o)
 		.max_wait_us = o->max_wait_us, .prefill_chunk = o->chunk,
 		.step_target_us = o->target_us,
 		.draft = (enum sched_draft)o->draft};
+	if (o->disk && o->prefix)
+		open_disk(w);
 	w->sched = sched_create(&so);
+}
+
+void world_init(struct world *w, const struct world_opts *o)
+{
+	*w = (struct world){.o = *o};
+	fake_init(&w->fake, o->pages, o->page);
+	w->fake.cost_step_us = o->step_us;
+	w->fake.cost_token_us = o->token_us;
+	w->fake.n_states = o->states;
+	w->fake.now_us = 1000; /* 0 means "did not happen" */
+	w->clock = fake_clock(&w->fake);
+	w->tokenizer = fake_tokenizer();
+	atomic_store(&w->health.state, HEALTH_READY);
+	create(w);
+}
+
+void world_restart(struct world *w)
+{
+	sched_destroy(w->sched);
+	engine_destroy(w->engine);
+	create(w);
+}
+
+static void remove_folder(const char *dir)
+{
+	char path[400];
+	DIR *d = opendir(dir);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+		unlink(path);
+	}
+	if (d)
+		closedir(d);
+	rmdir(dir);
 }
 
 static void client_destroy(struct client *c)
@@ -69,6 +114,8 @@ void world_deinit(struct world *w)
 	for (int i = 0; i < w->n_clients; i++)
 		client_destroy(w->clients[i]);
 	engine_destroy(w->engine);
+	if (w->dir[0])
+		remove_folder(w->dir);
 	tokenizer_destroy(w->tokenizer);
 	fake_deinit(&w->fake);
 }
@@ -99,7 +146,8 @@ struct client *world_find(struct world *w, const char *name)
 static void fill_prompt(const struct client *c, int i_prompt, struct ids *out)
 {
 	const struct spec *sp = &c->spec;
-	uint64_t own = hash_bytes(2, sp->name, strlen(sp->name));
+	const char *whose = *sp->agent ? sp->agent : sp->name;
+	uint64_t own = hash_bytes(2, whose, strlen(whose));
 	uint64_t shared = hash_bytes(3, sp->share, strlen(sp->share));
 	for (int i = 0; i < sp->prompt; i++) {
 		if (i == 0 && sp->bad_token)
@@ -298,9 +346,15 @@ bool world_turn(struct world *w)
 
 bool world_settle(struct world *w)
 {
-	for (int i = 0; i < TURNS_MAX; i++)
-		if (!world_turn(w))
+	for (int i = 0; i < TURNS_MAX; i++) {
+		if (world_turn(w))
+			continue;
+		/* kv_dir's two threads work in real time. */
+		if (!w->dir[0] || (sched_is_idle(w->sched) &&
+				   metric_get(METRIC_KV_DISK_QUEUED) == 0))
 			return true;
+		usleep(100);
+	}
 	return false;
 }
 
@@ -353,6 +407,7 @@ static const char *compare_with_alone(const struct client *c)
 	o.prefix = 0;
 	o.queue_tok = 0;
 	o.max_wait_us = 0;
+	o.disk = 0;
 	world_init(&w, &o);
 
 	struct spec spec = c->spec;

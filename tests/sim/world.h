@@ -15,6 +15,7 @@ struct world_opts {
 	int states;                                /* slots; 0: not recurrent */
 	int queue, queue_tok, chunk;               /* sched */
 	int draft;                                 /* enum sched_draft */
+	int disk;                                  /* KiB of kv_dir; 0: there is none */
 	int64_t max_wait_us, target_us;
 	int64_t step_us, token_us;                 /* cost of a step */
 };
@@ -24,6 +25,7 @@ struct spec {
 	int prompt, prompts, n; /* tokens of a prompt, prompts, choices of each */
 	char share[32];         /* prompts of this name begin alike */
 	int share_tok;
+	char agent[32];         /* and go on alike for the same agent; "": for nobody else */
 	char salt[32];          /* its space of the prefix cache; "": everybody's */
 	int max, min;
 	double temp;
@@ -71,10 +73,13 @@ struct world {
 	struct health health;
 	struct client *clients[CLIENTS_MAX];
 	int n_clients, n_scripts, n_started;
+	char dir[40]; /* of kv_dir; "": not made */
 };
 
 void world_init(struct world *w, const struct world_opts *o);
 void world_deinit(struct world *w);
+/* Another scheduler and engine, as after a restart. Nothing may be under way. */
+void world_restart(struct world *w);
 /* The spec's strings become the client's. */
 struct client *world_submit(struct world *w, const struct spec *spec);
 struct client *world_find(struct world *w, const char *name); /* or NULL */
@@ -82,7 +87,7 @@ int client_n_choices(const struct client *c);
 int client_n_tokens(const struct client *c); /* all choices */
 /* One turn and all its events. False when there was nothing to do. */
 bool world_turn(struct world *w);
-/* Turns until there is nothing to do; false when that takes too long. */
+/* Turns until there is nothing to do, for kv_dir too; false when that takes too long. */
 bool world_settle(struct world *w);
 /* NULL, or what is wrong: the rules that hold at the end of every scenario. */
 const char *world_fault(struct world *w);

@@ -25,6 +25,11 @@ static void conv_keep(float *state, int32_t slot, int c, int n_channels, int n,
 		memcpy(out, window, (size_t)n * sizeof *out);
 }
 
+static float view_at(const struct head_view *v, int32_t t, int32_t c)
+{
+	return ((const float *)v->p)[head_view_at(v, t, c)];
+}
+
 static void conv_channel(const struct causal_conv_args *a, int b, int c, int n_channels)
 {
 	const struct head_view *part = a->part;
@@ -38,12 +43,15 @@ static void conv_channel(const struct causal_conv_args *a, int b, int c, int n_c
 	if (a->states.from[b] >= 0)
 		memcpy(window, a->state + from, (size_t)n * sizeof *window);
 	for (int t = a->first_tok[b]; t < a->first_tok[b + 1]; t++) {
-		window[n] = ((const float *)part->p)[head_view_at(part, t, in)];
+		window[n] = view_at(part, t, in);
+		if (a->is_gated)
+			window[n] *= view_at(&a->in_gate, t, c);
 		float sum = 0;
 		for (int i = 0; i <= n; i++)
 			sum += weight[i] * window[i];
 		((float *)a->y)[(size_t)t * (size_t)n_channels + (size_t)c] =
-			silu_mul_one(sum, 1);
+			a->is_gated ? sum * view_at(&a->out_gate, t, c)
+				    : silu_mul_one(sum, 1);
 		memmove(window, window + 1, (size_t)n * sizeof *window);
 		if (a->states.save_at[b] == t)
 			conv_keep(a->state, a->states.save[b], c, n_channels, n, window);

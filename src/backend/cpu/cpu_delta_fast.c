@@ -142,7 +142,7 @@ enum status cpu_delta_rule_fast(struct backend *b, const struct delta_rule_args 
 
 bool cpu_causal_conv_fast_can(const struct causal_conv_args *a)
 {
-	bool can = true;
+	bool can = !a->is_gated;
 	for (int32_t i = 0; i < a->n_parts; i++)
 		can &= a->part[i].dim % CHANNELS == 0;
 	return can;

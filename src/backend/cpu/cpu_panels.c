@@ -39,9 +39,14 @@ static int group_of(enum quant q)
 
 /* Factor of all scales: the inverse of the factor by which a form's integers exceed the
  * format's numbers. */
-static float factor_of(enum cpu_scaling s)
+static float factor_of(enum quant q)
 {
-	return s == CPU_SCALING_E4M3 ? 0.5f : s == CPU_SCALING_GRID ? 0.125f : 1;
+	enum cpu_form f = table[q].form;
+	if (f == CPU_FORM_GRID || f == CPU_FORM_IQ1 || f == CPU_FORM_IQ2)
+		return 0.125f;
+	if (f == CPU_FORM_IQ3_XXS)
+		return 0.25f;
+	return table[q].scaling == CPU_SCALING_E4M3 ? 0.5f : 1;
 }
 
 bool cpu_panels_can(const struct weight *w)
@@ -100,7 +105,7 @@ void cpu_panels_plan(const struct weight *w, struct cpu_panels *out)
 		.scaling = table[w->quant].scaling,
 		.scale_type = is_block ? DTYPE_F16 : w->scale_type,
 		.has_zero = w->zero_points, .has_nan_scale = w->quant == QUANT_MXFP4,
-		.factor = factor_of(table[w->quant].scaling)};
+		.factor = factor_of(w->quant)};
 	if (out->scaling == CPU_SCALING_E4M3)
 		out->factor *= (float)w->global_scale;
 	bool has_min = cpu_form_has_min(out->form) && out->scaling != CPU_SCALING_PAIR;

@@ -48,6 +48,11 @@ enum cpu_form {
 	CPU_FORM_E2M1,   /* 4 bits; v = twice the e2m1 value */
 	CPU_FORM_E2M1_16, /* CPU_FORM_E2M1 with one scale for 16 columns */
 	CPU_FORM_IQ4,    /* 4 bits; v = blocks_iq4[u] */
+	CPU_FORM_IQ1,    /* 4 bits; v = -9 -7 -1 1 7 9; one scale for 16 columns */
+	CPU_FORM_IQ2,    /* 4 bits; v = 8 25 43, or negative from u = 8 on; one scale for 16
+			  * columns */
+	CPU_FORM_IQ3_XXS, /* 4 bits; v = 4 12 20 28 36 44 52 62, then their negatives */
+	CPU_FORM_IQ3_S,  /* 4 bits; v = 1 3 5 7 9 11 13 15, then their negatives */
 	CPU_FORM_GRID,   /* IQ2_XXS: (2, 16) uint32: indices of four groups; then their
 			  * signs and the scale */
 	CPU_FORM_E4M3,   /* 8 bits; u is the e4m3 number */
@@ -128,7 +133,8 @@ static inline int cpu_form_bits(enum cpu_form f)
 static inline int cpu_form_sub(enum cpu_form f)
 {
 	return f == CPU_FORM_6 || f == CPU_FORM_3 || f == CPU_FORM_2_MIN ||
-			       f == CPU_FORM_E2M1_16
+			       f == CPU_FORM_E2M1_16 || f == CPU_FORM_IQ1 ||
+			       f == CPU_FORM_IQ2
 		       ? 16
 		       : 32;
 }

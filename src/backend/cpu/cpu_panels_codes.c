@@ -78,12 +78,32 @@ static void put_codes(enum cpu_form f, const uint8_t *codes, uint32_t *out)
 
 /* --- blocks ----------------------------------------------------------------------- */
 
+/* Codes of fewer values than 16 have zeros at the end. */
+static const int8_t *values_of(enum cpu_form f)
+{
+	static const int8_t iq1[16] = {-9, -7, -1, 1, 7, 9};
+	static const int8_t iq2[16] = {8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43};
+	static const int8_t iq3_xxs[16] = {4, 12, 20, 28, 36, 44, 52, 62,
+					   -4, -12, -20, -28, -36, -44, -52, -62};
+	static const int8_t iq3_s[16] = {1, 3, 5, 7, 9, 11, 13, 15,
+					 -1, -3, -5, -7, -9, -11, -13, -15};
+	switch (f) {
+	case CPU_FORM_IQ4: return blocks_iq4;
+	case CPU_FORM_IQ1: return iq1;
+	case CPU_FORM_IQ2: return iq2;
+	case CPU_FORM_IQ3_XXS: return iq3_xxs;
+	case CPU_FORM_IQ3_S: return iq3_s;
+	default: return NULL;
+	}
+}
+
 /* For forms with a value table: the code of each value, indexed by the value as a byte. */
 static void codes_of(enum cpu_form f, uint8_t out[256])
 {
 	static const int8_t twice[8] = {0, 1, 2, 3, 4, 6, 8, 12};
-	for (int i = 0; i < 16 && f == CPU_FORM_IQ4; i++)
-		out[(uint8_t)blocks_iq4[i]] = (uint8_t)i;
+	const int8_t *values = values_of(f);
+	for (int i = 15; i >= 0 && values; i--)
+		out[(uint8_t)values[i]] = (uint8_t)i;
 	for (int i = 0; i < 8 && f == CPU_FORM_E2M1; i++) {
 		out[(uint8_t)-twice[i]] = (uint8_t)(8 + i);
 		out[(uint8_t)twice[i]] = (uint8_t)i;
@@ -98,7 +118,7 @@ static void encode(enum cpu_form f, const uint8_t table[256], const int8_t *q,
 		[CPU_FORM_4] = 8, [CPU_FORM_8] = 128, [CPU_FORM_5] = 16,
 		[CPU_FORM_6] = 32, [CPU_FORM_3] = 4};
 	uint8_t zero = zeros[f];
-	if (f == CPU_FORM_IQ4 || f == CPU_FORM_E2M1)
+	if (values_of(f) || f == CPU_FORM_E2M1)
 		for (int i = 0; i < BLOCK; i++)
 			codes[i] = table[(uint8_t)q[i]];
 	else

@@ -32,6 +32,11 @@ enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
 		return hip_refuse(hip_of(b), "a convolution of %d inputs", (int)a->width);
 	for (int i = 0; i < a->n_parts; i++)
 		l.part[i] = halves(&a->part[i]);
+	if (a->is_gated && a->n_parts != 1)
+		return hip_refuse(hip_of(b), "a gated convolution of %d parts", a->n_parts);
+	l.is_gated = a->is_gated;
+	l.in_gate = halves(a->is_gated ? &a->in_gate : &a->part[0]);
+	l.out_gate = halves(a->is_gated ? &a->out_gate : &a->part[0]);
 	struct hip_grid g = {hip_over(l.n_channels, CONV_THREADS), a->n_seq, CONV_THREADS, 0};
 	return LAUNCH(hip_of(b), "causal_conv_kernel", g, ARG(l));
 }

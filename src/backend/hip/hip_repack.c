@@ -10,6 +10,8 @@
  * scale between every 18, 34 or 17 bytes. Separating the scales aligns every load, and
  * the kernels of the other files can be used. A row keeps its size. (A scale's exponent
  * of 255, which no file has, becomes NaN in mxfp4; in a block it means 2^127.)
+ *
+ * TQ1_0's digits of base 3 become the 2-bit numbers of TQ2_0.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +170,45 @@ static enum status unblock(struct hip *h, const struct weight *w, struct weight 
 	return OK;
 }
 
+/* --- digits of base 3 ------------------------------------------------------------- */
+
+/* Convert rows [begin, end) of TQ1_0. */
+static void digits_part(void *arg, int begin, int end)
+{
+	const struct unblock *u = arg;
+	const struct weight *w = u->from;
+	size_t blocks = (size_t)w->k / 256, from = quant_block_bytes(QUANT_TQ1_0);
+	size_t to = quant_block_bytes(QUANT_TQ2_0);
+	size_t row_step = w->row_step ? (size_t)w->row_step : 1;
+	struct block_parts b;
+	for (size_t n = (size_t)begin; n < (size_t)end; n++)
+		for (size_t i = 0; i < blocks; i++) {
+			uint8_t *out = u->q + (n * blocks + i) * to;
+			blocks_split(QUANT_TQ1_0,
+				     (const uint8_t *)w->q +
+					     (n * row_step * blocks + i) * from, &b);
+			memset(out, 0, to - sizeof b.d);
+			memcpy(out + to - sizeof b.d, &b.d, sizeof b.d);
+			for (int j = 0; j < 256; j++)
+				out[j / 128 * 32 + j % 32] |=
+					(uint8_t)((b.q[j] + 1) << j / 32 % 4 * 2);
+		}
+}
+
+static enum status undigit(struct hip *h, const struct weight *w, struct weight *out,
+			   void **memory)
+{
+	struct unblock u = {.from = w};
+	u.q = malloc((size_t)w->n * (size_t)w->k / 256 * quant_block_bytes(QUANT_TQ2_0));
+	if (!u.q)
+		return E_NOMEM;
+	pool_for(h->pool, w->n, 16, digits_part, &u);
+	*out = (struct weight){.quant = QUANT_TQ2_0, .n = w->n, .k = w->k, .group = w->group,
+			       .q = u.q, .name = w->name, .is_table = w->is_table};
+	*memory = u.q;
+	return OK;
+}
+
 /* ---------------------------------------------------------------------------------- */
 
 bool hip_repacks(const struct weight *w)
@@ -180,6 +221,8 @@ enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out
 {
 	if (!h->pool)
 		h->pool = pool_create(0);
+	if (w->quant == QUANT_TQ1_0)
+		return undigit(h, w, out, memory);
 	if (is_plain_block(w->quant))
 		return unblock(h, w, out, memory);
 	struct repack r = {.from = w, .bits = quant_bits(w->quant),

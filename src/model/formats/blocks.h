@@ -170,7 +170,8 @@ struct block_parts {
 	float scale[16], min[16];
 	/* The same scales as stored in the block: float16 d and m (0 if the format lacks
 	 * it). Blocks of 256 also have integers: scale[i] is d * s[i] and min[i] is m *
-	 * least[i]. In IQ2_XXS scale[i] is d * s[i] / 8. */
+	 * least[i]. In IQ1 and IQ2 scale[i] is d * s[i] / 8,
+	 * in IQ3_XXS d * s[i] / 4. */
 	uint16_t d, m;
 	int8_t s[16];
 	uint8_t least[16];

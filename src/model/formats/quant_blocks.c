@@ -23,9 +23,20 @@
  *   Q6_K     128 of nibbles, 64 of 2 upper bits, 16 of s, d   d s (q - 32)
  *   IQ4_XS   d, 2 and 4 of s, 128 of nibbles, indices         d (s - 32) value[q]
  *   IQ2_XXS  d, then 8 groups of 8 bytes                      d (s + 1/2)/4 grid
+ *   IQ2_XS   d, 32 of 9-bit index and 7 signs, 8 of s         d (s + 1/2)/4 grid
+ *   IQ2_S    d, 32 of index, 32 of signs, 8 of upper bits, 8 of s    the same
+ *   IQ3_XXS  d, 64 of index, 32 of signs and s                d (s + 1/2)/2 grid
+ *   IQ3_S    d, 64 of index, 8 of ninth bits, 32 of signs, 4 of s    d (2 s + 1) grid
+ *   IQ1_S    d, 32 of index, 16 of upper bits, s and sign     d (2 s + 1)(grid +- 1/8)
+ *   IQ1_M    32 of index, 16 of upper bits and signs, 8 of s and d   the same
+ *   TQ1_0    52 of 5 digits of base 3 (the last 4 of 4), d    d (q - 1)
+ *   TQ2_0    64 of 2 bits, d                                  d (q - 1)
  *
  * A group of IQ2_XXS is four 8-bit indices into a grid of eight magnitudes, four 7-bit
- * sets of signs, and a 4-bit s. An eighth sign makes the number of minus signs even.
+ * sets of signs, and a 4-bit s. An eighth sign makes the number of minus signs even. The
+ * words of IQ3_XXS that have signs and s are the same. A grid of IQ3 has four magnitudes.
+ * The sign of IQ1 is that of the eighth; the d of IQ1_M has four bits in each two bytes
+ * of s.
  *
  * Source: the gguf package for Python (gguf/quants.py); tests/golden/make_blocks.py
  * compares with it. As there, d s, m n and the value are each rounded to float32.
@@ -33,7 +44,10 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "model/formats/iq1_grid.h"
+#include "model/formats/iq2_grids.h"
 #include "model/formats/iq2xxs_grid.h"
+#include "model/formats/iq3_grids.h"
 #include "model/formats/quant.h"
 
 static uint16_t bits_at(const uint8_t *p)
@@ -290,6 +304,150 @@ static void split_iq2_xxs(const uint8_t *p, struct block_parts *o)
 		}
 	}
 	scales_of(o, 0.125f);
+}
+
+/* --- grids --- */
+
+/* Seven signs and the eighth, which makes the number of minus signs even. */
+static uint32_t even_signs(uint32_t seven)
+{
+	seven &= 127;
+	return seven | (uint32_t)__builtin_parity(seven) << 7;
+}
+
+/* A point of n magnitudes, `bits` bits each, with the sign of each. */
+static void put_point(uint32_t point, int bits, const int8_t *magnitude, uint32_t signs,
+		      int n, int8_t *q)
+{
+	for (int i = 0; i < n; i++) {
+		int v = magnitude[point >> i * bits & ((1u << bits) - 1)];
+		q[i] = (int8_t)(signs >> i & 1 ? -v : v);
+	}
+}
+
+static const int8_t iq2_magnitude[4] = {8, 25, 43, 0};
+
+/* 16 scales 2 s + 1; p: s in nibbles, low ones first. */
+static void odd_scales(const uint8_t *p, struct block_parts *o)
+{
+	for (int i = 0; i < 256 / o->n_sub; i++)
+		o->s[i] = (int8_t)(2 * (p[i / 2] >> i % 2 * 4 & 15) + 1);
+}
+
+static void split_iq2_xs(const uint8_t *p, struct block_parts *o)
+{
+	parts_of(o, 16, p, NULL);
+	odd_scales(p + 66, o);
+	for (int j = 0; j < 32; j++) {
+		uint32_t v = bits_at(p + 2 + 2 * j);
+		put_point(iq2xs_grid[v & 511], 2, iq2_magnitude, even_signs(v >> 9), 8,
+			  o->q + 8 * j);
+	}
+	scales_of(o, 0.125f);
+}
+
+static void split_iq2_s(const uint8_t *p, struct block_parts *o)
+{
+	parts_of(o, 16, p, NULL);
+	odd_scales(p + 74, o);
+	for (int j = 0; j < 32; j++) {
+		uint32_t upper = p[66 + j / 4] >> j % 4 * 2 & 3;
+		put_point(iq2s_grid[p[2 + j] | upper << 8], 2, iq2_magnitude, p[34 + j], 8,
+			  o->q + 8 * j);
+	}
+	scales_of(o, 0.125f);
+}
+
+static void split_iq3_xxs(const uint8_t *p, struct block_parts *o)
+{
+	static const int8_t magnitude[8] = {4, 12, 20, 28, 36, 44, 52, 62};
+	parts_of(o, 32, p, NULL);
+	for (int j = 0; j < 64; j++) {
+		uint32_t word = word_at(p + 66 + j / 8 * 4);
+		uint32_t signs = even_signs(word >> j / 2 % 4 * 7) >> j % 2 * 4;
+		o->s[j / 8] = (int8_t)(2 * (word >> 28) + 1);
+		put_point(iq3xxs_grid[p[2 + j]], 3, magnitude, signs, 4, o->q + 4 * j);
+	}
+	scales_of(o, 0.25f);
+}
+
+static void split_iq3_s(const uint8_t *p, struct block_parts *o)
+{
+	static const int8_t magnitude[8] = {1, 3, 5, 7, 9, 11, 13, 15};
+	parts_of(o, 32, p, NULL);
+	odd_scales(p + 106, o);
+	for (int j = 0; j < 64; j++) {
+		uint32_t ninth = p[66 + j / 8] >> j % 8 & 1;
+		put_point(iq3s_grid[p[2 + j] | ninth << 8], 3, magnitude,
+			  (uint32_t)p[74 + j / 2] >> j % 2 * 4, 4, o->q + 4 * j);
+	}
+	scales_of(o, 1);
+}
+
+/* Eight weights of IQ1, in eighths: the point's numbers and an eighth more or less. */
+static void put_iq1(uint32_t index, bool is_less, int8_t *q)
+{
+	for (int i = 0; i < 8; i++)
+		q[i] = (int8_t)(8 * (iq1_grid[index] >> i * 2 & 3) - (is_less ? 9 : 7));
+}
+
+static void split_iq1_s(const uint8_t *p, struct block_parts *o)
+{
+	parts_of(o, 16, p, NULL);
+	for (int j = 0; j < 32; j++) {
+		uint32_t v = bits_at(p + 34 + j / 4 * 2);
+		o->s[j / 2] = (int8_t)(2 * (v >> 12 & 7) + 1);
+		put_iq1(p[2 + j] | (v >> j % 4 * 3 & 7) << 8, v >> 15, o->q + 8 * j);
+	}
+	scales_of(o, 0.125f);
+}
+
+static void split_iq1_m(const uint8_t *p, struct block_parts *o)
+{
+	const uint8_t *s = p + 48;
+	int d = s[1] >> 4 | (s[3] & 0xF0) | (s[5] & 0xF0) << 4 | (s[7] & 0xF0) << 8;
+	parts_of(o, 16, (uint8_t[]){(uint8_t)d, (uint8_t)(d >> 8)}, NULL);
+	for (int j = 0; j < 32; j++) {
+		uint32_t upper = p[32 + j / 2] >> j % 2 * 4;
+		o->s[j / 2] = (int8_t)(2 * (bits_at(s + j / 8 * 2) >> j / 2 % 4 * 3 & 7) + 1);
+		put_iq1(p[j] | (upper & 7) << 8, upper & 8, o->q + 8 * j);
+	}
+	scales_of(o, 0.125f);
+}
+
+/* --- digits of base 3 --- */
+
+static void ternary(struct block_parts *o, const uint8_t *d)
+{
+	parts_of(o, 16, d, NULL);
+	memset(o->s, 1, sizeof o->s);
+	scales_of(o, 1);
+}
+
+/* A digit is the integer part of 3 v / 256. v 3^n mod 256 moves digit n there. */
+static int8_t ternary_digit(uint8_t v, int n)
+{
+	static const uint8_t power[5] = {1, 3, 9, 27, 81};
+	return (int8_t)(((uint8_t)(v * power[n]) * 3 >> 8) - 1);
+}
+
+static void split_tq1_0(const uint8_t *p, struct block_parts *o)
+{
+	ternary(o, p + 52);
+	for (int i = 0; i < 160; i++)
+		o->q[i] = ternary_digit(p[i % 32], i / 32);
+	for (int i = 0; i < 80; i++)
+		o->q[160 + i] = ternary_digit(p[32 + i % 16], i / 16);
+	for (int i = 0; i < 16; i++)
+		o->q[240 + i] = ternary_digit(p[48 + i % 4], i / 4);
+}
+
+static void split_tq2_0(const uint8_t *p, struct block_parts *o)
+{
+	ternary(o, p + 64);
+	crumbs(p, o->q);
+	for (int i = 0; i < 256; i++)
+		o->q[i]--;
 }
 
 /* --- all formats --------------------------------------------------------- */

@@ -20,7 +20,8 @@
 #define NO_FINISH ",\"logprobs\":null,\"finish_reason\":null}]"
 #define TIMINGS \
 	"\"timings\":{\"ttft_ms\":30,\"tpot_ms\":5,\"queue_ms\":10," \
-	"\"cache_n\":4,\"disk_n\":0,\"prompt_n\":6,\"prompt_ms\":20," \
+	"\"cache_n\":4,\"disk_n\":0,\"cache_miss\":\"differs\"," \
+	"\"cache_miss_at\":5,\"prompt_n\":6,\"prompt_ms\":20," \
 	"\"prompt_per_token_ms\":3.333,\"prompt_per_second\":300," \
 	"\"predicted_n\":11,\"predicted_ms\":50," \
 	"\"predicted_per_token_ms\":5,\"predicted_per_second\":200}"
@@ -36,6 +37,7 @@ static const struct request_stats stats = {
 	.last_token_us = 81000,
 	.n_prompt = 10,
 	.n_cached = 4,
+	.miss = {MISS_DIFFERS, 5},
 	.n_output = 11,
 	.n_reasoning = 3,
 };

@@ -116,7 +116,23 @@ static void test_detokenize(void)
 static void test_props(void)
 {
 	struct buf b = {0};
-	api_slots_format(fixture_api(), 1, &b);
+	const struct api_slot running[] = {
+		{.id = "r\"1", .progress = {.is_started = true, .n_prompt = 40, .n_cached = 16,
+					    .n_prefilled = 40, .n_output = 3}},
+		{.progress = {.is_started = true, .n_prompt = 9}},
+		{.id = "beyond the last slot"}};
+	api_slots_format(fixture_api(), running, 3, &b);
+	buf_add_c(&b, '\0');
+	is_str(b.p,
+	       "[{\"id\":0,\"n_ctx\":512,\"speculative\":false,\"is_processing\":true,"
+	       "\"request\":\"r\\\"1\",\"state\":\"decode\",\"n_prompt_tokens\":40,"
+	       "\"n_prompt_tokens_cache\":16,\"n_prompt_tokens_processed\":40,"
+	       "\"next_token\":[{\"has_next_token\":true,\"n_decoded\":3}]},"
+	       "{\"id\":1,\"n_ctx\":512,\"speculative\":false,"
+	       "\"is_processing\":true}]",
+	       "slots: one's own, and another's");
+	buf_clear(&b);
+	api_slots_format(fixture_api(), running + 1, 1, &b);
 	buf_add_c(&b, '\0');
 	is_str(b.p,
 	       "[{\"id\":0,\"n_ctx\":512,\"speculative\":false,"

@@ -20,6 +20,8 @@ struct fake {
 	bool fails, copy_fails;
 	int n_destroyed, n_copied;
 	struct engine_batch last; /* counts only */
+	int32_t kept[MAX_TOK];    /* tokens of the last forward … */
+	int n_kept, n_replayed;   /* … if it had guesses, else 0 */
 };
 
 static float digest(float h, int32_t token)
@@ -42,6 +44,25 @@ static void run_states(struct fake *f, const struct engine_batch *b, float *logi
 	}
 	for (int r = 0; r < b->n_logit_rows; r++)
 		logits[r * V] = after[b->logit_rows[r]];
+	f->n_kept = b->has_guesses ? b->n_tok : 0;
+	memcpy(f->kept, b->token, (size_t)f->n_kept * sizeof *f->kept);
+}
+
+static enum status fake_replay(void *ctx, const struct engine_replay *r)
+{
+	struct fake *f = ctx;
+	float h = f->state[r->from];
+	if (r->from < 0 || r->first_tok < 0 || r->first_tok + r->n_tok > f->n_kept ||
+	    f->copy_fails)
+		return E_BACKEND;
+	for (int t = 0; t < r->n_tok; t++) {
+		h = digest(h, f->kept[r->first_tok + t]);
+		if (r->save >= 0 && r->save_at == t)
+			f->state[r->save] = h;
+	}
+	f->state[r->to] = h;
+	f->n_replayed++;
+	return OK;
 }
 
 static enum status fake_forward(void *ctx, const struct engine_batch *b,
@@ -88,7 +109,8 @@ static struct engine *make_recurrent(struct fake *f, int n_pages, bool prefix_ca
 	*f = (struct fake){.is_recurrent = n_states > 0};
 	struct engine_graph g = {.ctx = f, .n_vocab = V, .max_ctx = N_CTX,
 				 .forward = fake_forward, .destroy = fake_destroy,
-				 .copy_page = fake_copy_page, .n_states = n_states};
+				 .copy_page = fake_copy_page, .replay = fake_replay,
+				 .n_states = n_states};
 	struct engine_opts o = {.page_size = P, .max_seqs = MAX_SEQS,
 				.max_batch_tok = MAX_TOK,
 				.prefix_cache = prefix_cache, .checkpoint_every = 8};
@@ -537,6 +559,77 @@ static void test_states(void)
 	engine_destroy(e);
 }
 
+/* A step of one sure token and 5 guesses, n_right of them right. */
+static void guess(struct engine *e, struct engine_seq *s, const int32_t *a, int at, int n_right)
+{
+	int32_t tokens[6];
+	memcpy(tokens, a + at, sizeof tokens);
+	for (int i = 1 + n_right; i < 6; i++)
+		tokens[i] = (tokens[i] + 1) % V;
+	struct engine_slice slice = {.seq = s, .tokens = tokens, .n = 6, .n_logits = 6,
+				     .n_draft = 5};
+	is_int(engine_seq_reserve_draft(e, s, 6), OK, "room for guesses");
+	is_int(engine_step(e, &slice, 1, NULL), OK, "a step with guesses");
+	is_near(engine_logits_row(e, 0, n_right)[0], digest_of(a, at + 1 + n_right), 0,
+		"what stands behind %d right ones", n_right);
+	engine_seq_confirm(e, s, tokens + 1, n_right);
+	is_int(engine_seq_length(s), at + 1 + n_right, "these are in the cache");
+}
+
+/* Guesses over recurrent state: the tokens after them see none that was wrong, and neither
+ * does another sequence that resumes at a checkpoint. */
+static void test_guesses(void)
+{
+	struct fake f;
+	struct engine *e = make_recurrent(&f, 60, true, 8);
+	int32_t a[60];
+	int cached;
+	fill(a, 60, 1);
+	for (int n_right = 0; n_right < 6; n_right++) {
+		/* From each place within a page, of which P - 1 is its end. */
+		for (int at = 9; at < 9 + P; at++) {
+			const struct engine_prompt p = {.tokens = a, .n = at,
+				.space = {(char[]){(char)('a' + at), (char)('0' + n_right)}, 2}};
+			struct engine_seq *s = engine_seq_create_in(e, &p, &cached);
+			run(e, s, a, 0, at, "a prompt");
+			guess(e, s, a, at, n_right);
+			run(e, s, a, at + 1 + n_right, at + 2 + n_right, "the next token");
+			guess(e, s, a, at + 2 + n_right, 5 - n_right);
+			run(e, s, a, at + 8, at + 9, "and the next");
+			engine_seq_destroy(e, s);
+			const struct engine_prompt q = {.tokens = a, .n = at + 9,
+							.space = p.space};
+			s = engine_seq_create_in(e, &q, &cached);
+			is_int(cached, (at + 8) / P * P, "the last end of a page is known");
+			run(e, s, a, cached, at + 12, "and goes on from there");
+			engine_seq_destroy(e, s);
+		}
+	}
+	ok(f.n_replayed > 10, "states were taken on (%d times)", f.n_replayed);
+
+	struct engine_seq *s = engine_seq_create(e, a, 9, &cached);
+	run(e, s, a, 0, 9, "a prompt");
+	int32_t wrong[] = {a[9], (a[10] + 1) % V, a[11]};
+	struct engine_slice slice = {.seq = s, .tokens = wrong, .n = 3, .n_logits = 3,
+				     .n_draft = 2};
+	is_int(engine_seq_reserve(e, s, 3), OK, "room for tokens");
+	is_int(engine_step(e, &slice, 1, NULL), E_INVAL, "guesses need a slot");
+	is_int(engine_seq_reserve_draft(e, s, 3), OK, "with one");
+	is_int(engine_step(e, &slice, 1, NULL), OK, "they run");
+	run(e, s, a, 10, 12, "and nobody confirms any");
+	is_int(engine_seq_reserve_draft(e, s, 6), OK, "again");
+	slice = (struct engine_slice){.seq = s, .tokens = a + 12, .n = 6, .n_logits = 6,
+				      .n_draft = 5};
+	is_int(engine_step(e, &slice, 1, NULL), OK, "a step");
+	f.copy_fails = true;
+	engine_seq_confirm(e, s, a + 13, 2);
+	slice = (struct engine_slice){.seq = s, .tokens = a + 15, .n = 1, .n_logits = 1};
+	is_int(engine_step(e, &slice, 1, NULL), E_BACKEND,
+	       "where the device fails then, the state is lost");
+	engine_seq_destroy(e, s);
+	engine_destroy(e);
+}
+
 /* Many random lives on few pages, each checked by digest at every step. n_states 0: by
  * the cache; else by states in so many slots. */
 static void test_random(int n_states)
@@ -576,7 +669,20 @@ static void test_random(int n_states)
 				refused++;
 				continue;
 			}
-			struct engine_slice slice = {l->seq, l->tokens + l->n, n, 1, 1, 0};
+			/* Some are guesses; what is behind the right ones is wrong. */
+			int n_draft = r % 3 ? 0 : (int)(r / 64 % (uint32_t)n), n_right = 0;
+			int32_t tokens[N_CTX];
+			memcpy(tokens, l->tokens + l->n, (size_t)n * sizeof *tokens);
+			if (n_draft)
+				n_right = (int)(r / 1024 % (uint32_t)(n_draft + 1));
+			for (int i = n - n_draft + n_right; i < n; i++)
+				tokens[i] = (tokens[i] + 1) % V;
+			if (n_draft && engine_seq_reserve_draft(e, l->seq, n) != OK) {
+				refused++;
+				continue;
+			}
+			struct engine_slice slice = {l->seq, tokens, n, 1 + n_draft, 1,
+						     n_draft};
 			f.fails = r % 13 == 0;
 			bool passed = engine_step(e, &slice, 1, NULL) == OK;
 			wrong += passed == f.fails;
@@ -586,9 +692,10 @@ static void test_random(int n_states)
 			}
 			if (!passed)
 				continue;
-			l->n += n;
+			engine_seq_confirm(e, l->seq, tokens + n - n_draft, n_right);
+			l->n += n - n_draft + n_right;
 			steps++;
-			wrong += engine_logits(e, 0)[0] !=
+			wrong += engine_logits_row(e, 0, n_right)[0] !=
 				 digest_of(l->tokens, l->n);
 			wrong += engine_seq_length(l->seq) != l->n;
 		}
@@ -685,6 +792,7 @@ int main(void)
 	test_checkpoints();
 	test_turns();
 	test_states();
+	test_guesses();
 	test_random(12);
 	test_random(5);
 	test_far_logits();

@@ -473,6 +473,35 @@ static void test_long(const char *dir)
 	rig_close(&r);
 }
 
+struct load_heard {
+	int64_t done, total;
+	int n;
+	bool is_rising;
+};
+
+static void hear_load(void *ctx, int64_t done, int64_t total)
+{
+	struct load_heard *h = ctx;
+	h->is_rising = h->is_rising && done > h->done && (!h->n || total == h->total);
+	h->done = done;
+	h->total = total;
+	h->n++;
+}
+
+static void test_load_watch(const char *dir)
+{
+	struct load_heard heard = {.is_rising = true};
+	struct engine_opts o = {.n_ctx = 64, .load = {hear_load, &heard}};
+	struct rig r = rig_open(dir, NULL, 1, o);
+	ok(heard.n > r.m->config.n_layers && heard.is_rising,
+	   "progress is told %d times and rises", heard.n);
+	/* Norms are loaded untold. */
+	ok(heard.done > heard.total / 100 * 99 && heard.done <= heard.total,
+	   "up to nearly all bytes: %lld of %lld", (long long)heard.done,
+	   (long long)heard.total);
+	rig_close(&r);
+}
+
 static enum status refuse_experts(struct backend *b, const struct moe_experts_args *a)
 {
 	snprintf(b->refusal, sizeof b->refusal, "%d wide", 16 + (int)a->n_tok);
@@ -572,8 +601,8 @@ int main(int argc, char **argv)
 	}
 	test_prefix(dir);
 	test_fork(dir);
-	static const char *const others[] = {"qwen3next", "qwen35", "gptoss", "deepseekv3-yarn",
-					     "gemma3"};
+	static const char *const others[] = {"qwen3next", "qwen35", "lfm2", "gptoss",
+					     "deepseekv3-yarn", "gemma3", "lfm2moe"};
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char name[200], other[1024];
 		snprintf(name, sizeof name, "tests/golden/models/%s", others[i]);
@@ -586,10 +615,11 @@ int main(int argc, char **argv)
 			test_batches(other, sets[j]);
 		}
 		test_fork(other);
-		if (i < 2) /* with a state instead of a cache */
+		if (i < 3) /* with a state instead of a cache */
 			test_long(other);
 	}
 	test_families();
+	test_load_watch(dir);
 	test_refusals(dir);
 	return tap_done();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A walk through instructions that a script prints as llvm-objdump does: loops with trip
- * counts from arguments, lanes that leave early, branches on what is not known, addresses.
+ * counts from arguments, lanes that leave early, branches on what is not known, addresses,
+ * and waves that meet at a barrier.
  */
 #include "lab/walk.h"
 
@@ -39,6 +40,29 @@ static const char text[] =
 	"\tv_lshlrev_b32_e32 v3, 7, v2 // 00000000014C: 0\n"
 	"\tds_store_b32 v3, v2 // 000000000150: 0\n"
 	"\ts_endpgm // 000000000154: 0\n";
+
+/* The second wave stores an argument in LDS. Behind the barrier both waves read it, and
+ * load as often as it says. */
+static const char shared_text[] =
+	"0000000000000100 <k>:\n"
+	"\ts_load_b32 s6, s[0:1], 0x8 // 000000000100: 0\n"
+	"\ts_waitcnt lgkmcnt(0) // 000000000104: 0\n"
+	"\tv_mov_b32_e32 v5, s6 // 000000000108: 0\n"
+	"\tv_mov_b32_e32 v6, 0 // 00000000010C: 0\n"
+	"\tv_cmpx_eq_u32_e32 32, v0 // 000000000110: 0\n"
+	"\tds_store_b32 v6, v5 // 000000000114: 0\n"
+	"\ts_mov_b32 exec_lo, -1 // 000000000118: 0\n"
+	"\ts_waitcnt lgkmcnt(0) // 00000000011C: 0\n"
+	"\ts_barrier // 000000000120: 0\n"
+	"\tds_load_b32 v7, v6 // 000000000124: 0\n"
+	"\ts_waitcnt lgkmcnt(0) // 000000000128: 0\n"
+	"\tv_readfirstlane_b32 s8, v7 // 00000000012C: 0\n"
+	"\ts_mov_b32 s7, 0 // 000000000130: 0\n"
+	"\tglobal_load_b32 v4, v6, s[4:5] // 000000000134: 0\n"
+	"\ts_add_i32 s7, s7, 1 // 000000000138: 0\n"
+	"\ts_cmp_lt_i32 s7, s8 // 00000000013C: 0\n"
+	"\ts_cbranch_scc1 65532 // 000000000140: 0 <k+0x34>\n"
+	"\ts_endpgm // 000000000144: 0\n";
 
 static bool read_nothing(void *ctx, uint64_t at, size_t n, void *out)
 {
@@ -80,6 +104,23 @@ static void test_counts(struct walk_cache *c, int32_t x, int32_t y, int n_thread
 	   n.wave_cycles);
 }
 
+/* A wave goes beyond a barrier after all others have come to it. */
+static void test_barrier(struct walk_cache *c)
+{
+	struct code_kernel k = {.name = (char *)(uintptr_t)"k", .kernarg_bytes = 16,
+				.begin = 0x100, .end = 0x148};
+	struct arguments a = {.n = 5};
+	struct walk_launch l = {.kernel = &k, .code = "code", .arch = "gfx1151", .kernarg = &a,
+				.x = 1, .y = 1, .n_threads = 64, .read = read_nothing};
+	struct walk_count n;
+	struct fail fail = {0};
+	if (!ok(walk_run(c, &l, &n, &fail) == OK, "two waves: %s", fail.text))
+		return;
+	is_near(n.issued[WALK_BARRIER], 2, 0, "each wave comes to the barrier once");
+	is_near(n.unknown, 0, 0, "what another wave stored is known behind the barrier");
+	is_near(n.issued[WALK_LOAD], 2 * 5, 0, "both waves load as often as it says");
+}
+
 static void test_faults(struct walk_cache *none)
 {
 	struct code_kernel k = {.name = (char *)(uintptr_t)"k", .begin = 0x100, .end = 0x158};
@@ -92,24 +133,35 @@ static void test_faults(struct walk_cache *none)
 	is_int(walk_run(none, &l, &n, &fail), E_IO, "a quote in a name");
 }
 
-int main(void)
+/* A script that prints text. False: it was not written. */
+static bool write_script(char *path, const char *what)
 {
-	char path[] = "/tmp/test_walk-XXXXXX";
 	int fd = mkstemp(path);
 	FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
-	if (!ok(f, "a script"))
-		return tap_done();
-	fprintf(f, "#!/bin/sh\ncat <<'END'\n%sEND\n", text);
+	if (!ok(f != NULL, "a script"))
+		return false;
+	fprintf(f, "#!/bin/sh\ncat <<'END'\n%sEND\n", what);
 	fclose(f);
-	chmod(path, 0700);
+	return ok(chmod(path, 0700) == 0, "a script that can be run");
+}
+
+int main(void)
+{
+	char path[] = "/tmp/test_walk-XXXXXX", shared_path[] = "/tmp/test_walk-XXXXXX";
+	if (!write_script(path, text) || !write_script(shared_path, shared_text))
+		return tap_done();
 	struct walk_cache *c = walk_cache_create(path), *none = walk_cache_create("false");
+	struct walk_cache *shared = walk_cache_create(shared_path);
 	test_counts(c, 1, 1, 32);
 	test_counts(c, 40, 1, 256);
 	test_counts(c, 3, 700, 64);
 	test_counts(c, 100000, 1, 64);
+	test_barrier(shared);
 	test_faults(none);
 	walk_cache_destroy(c);
 	walk_cache_destroy(none);
+	walk_cache_destroy(shared);
 	unlink(path);
+	unlink(shared_path);
 	return tap_done();
 }

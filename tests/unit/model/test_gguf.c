@@ -198,7 +198,7 @@ static void test_bad_tensors(void)
 		{"tensor t has rows of 48", 1, 48, 0, 2, 0, E_FORMAT},
 		{"tensor t has the unknown type 4", 1, 32, 0, 4, 0, E_UNSUPPORTED},
 		{"tensor t has the unknown type 99", 1, 32, 0, 99, 0, E_UNSUPPORTED},
-		{"tensor t is IQ3_S, which", 1, 256, 0, 21, 0, E_UNSUPPORTED},
+		{"tensor t is NVFP4, which", 1, 256, 0, 40, 0, E_UNSUPPORTED},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		put_head(&b, 1, 0);

@@ -247,11 +247,48 @@ static void test_families(void)
 			   "\"sliding_window_pattern\":\"GL\"}"), E_FORMAT, "another pattern");
 }
 
+#define LFM(type) "{\"model_type\":\"" type "\",\"num_hidden_layers\":3," \
+	"\"hidden_size\":128,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096,\"norm_eps\":1e-5," \
+	"\"conv_L_cache\":3,"
+#define LAYERS "\"layer_types\":[\"conv\",\"full_attention\",\"conv\"]"
+
+static void test_lfm2(void)
+{
+	is_int(read_config(LFM("lfm2") LAYERS ",\"block_ff_dim\":1000,"
+			   "\"block_multiple_of\":256}"), OK, "lfm2: %s", fail.text);
+	is_int(c.ffn_dim, 768, "two thirds of its width, rounded up");
+	ok(c.is_linear[0] && !c.is_linear[1] && c.n_linear == 2 && c.conv_width == 3,
+	   "its convolutions");
+	is_int(model_state_numbers(&c), 2 * 128 * 2, "their state: two inputs a channel");
+	ok(c.tied_embeddings && c.norm_eps == 1e-5f && c.head_dim == 32 &&
+		   c.ropes[0].theta == 1e6, "what it leaves out");
+	is_int(read_config(LFM("lfm2") "\"full_attn_idxs\":[1],\"intermediate_size\":96,"
+			   "\"block_auto_adjust_ff_dim\":false}"), OK, "an older one: %s",
+	       fail.text);
+	ok(c.ffn_dim == 96 && c.is_linear[0] && !c.is_linear[1] && c.is_linear[2],
+	   "its width and layers are as they say");
+	is_int(read_config(LFM("lfm2_moe") LAYERS ",\"intermediate_size\":96,"
+			   "\"num_experts\":4,\"num_experts_per_tok\":2,"
+			   "\"moe_intermediate_size\":24,\"num_dense_layers\":2,"
+			   "\"routed_scaling_factor\":1.0,\"use_expert_bias\":true}"), OK,
+	       "lfm2_moe: %s", fail.text);
+	ok(c.ffn_dim == 96 && c.n_dense_layers == 2 && c.n_groups == 1 && c.norm_topk,
+	   "its experts begin behind two layers");
+}
+
 static const struct {
 	const char *text;
 	enum status want;
 	const char *param;
 } faults[] = {
+	{LFM("lfm2") "\"intermediate_size\":96}", E_MISSING, "layer_types"},
+	{LFM("lfm2") "\"intermediate_size\":96,\"layer_types\":[\"conv\",\"mamba\","
+	 "\"conv\"]}", E_UNSUPPORTED, "layer_types"},
+	{LFM("lfm2") "\"intermediate_size\":96,\"conv_bias\":true," LAYERS "}", E_UNSUPPORTED,
+	 "conv_bias"},
+	{LFM("lfm2_moe") "\"use_expert_bias\":false," LAYERS "}", E_UNSUPPORTED,
+	 "use_expert_bias"},
 	{"{}", E_MISSING, "model_type"},
 	{"{\"model_type\":3}", E_FORMAT, "model_type"},
 	{"{\"model_type\":\"gemma\"}", E_UNSUPPORTED, "model_type"},
@@ -500,8 +537,8 @@ static void test_gemma3(void)
 /* What is refused by name says why; what runs is not among that. */
 static void test_missing(void)
 {
-	is_int(read_config("{\"model_type\":\"lfm2\"}"), E_UNSUPPORTED, "lfm2");
-	ok(strstr(fail.text, "it would need short convolutions") != NULL, "%s", fail.text);
+	is_int(read_config("{\"model_type\":\"bamba\"}"), E_UNSUPPORTED, "bamba");
+	ok(strstr(fail.text, "it would need Mamba-2 layers") != NULL, "%s", fail.text);
 	is_int(read_config("{\"model_type\":\"abacus\"}"), E_UNSUPPORTED, "abacus");
 	ok(strstr(fail.text, "only qwen3, ") && strstr(fail.text, "gemma3"), "%s", fail.text);
 	for (size_t i = 0; i < model_n_archs; i++)
@@ -569,6 +606,7 @@ int main(void)
 	test_vision();
 	test_more_dense();
 	test_families();
+	test_lfm2();
 	test_late();
 	test_grouped();
 	test_hybrid();

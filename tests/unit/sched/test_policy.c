@@ -161,8 +161,17 @@ static void test_admits(void)
 	ok(!policy_admits(&room, 16 * 996, 100000), "and no less");
 }
 
+static void test_patience(void)
+{
+	struct policy_cost none = {0}, c = {.tok_us = 500};
+	is_int(policy_patience(&none, 100000), 1000000, "of unknown cost: a second");
+	is_int(policy_patience(&c, 100), 1000000, "a second in any case");
+	is_int(policy_patience(&c, 100000), 50000000, "as long as computing would take");
+}
+
 int main(void)
 {
+	test_patience();
 	test_plan();
 	test_slots();
 	test_pages();

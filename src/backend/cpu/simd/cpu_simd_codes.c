@@ -51,7 +51,8 @@ VINLINE int zero_of(enum cpu_form f)
 	case CPU_FORM_4: return 8;
 	case CPU_FORM_5: case CPU_FORM_E2M1: case CPU_FORM_E2M1_16: return 16;
 	case CPU_FORM_6: return 32;
-	case CPU_FORM_GRID: return 64;
+	case CPU_FORM_GRID: case CPU_FORM_IQ2: case CPU_FORM_IQ3_XXS: return 64;
+	case CPU_FORM_IQ1: case CPU_FORM_IQ3_S: return 16;
 	case CPU_FORM_IQ4: case CPU_FORM_8: return 128;
 	default: return 0;
 	}
@@ -62,7 +63,7 @@ VINLINE int limit_of(enum cpu_form f)
 {
 	if (f == CPU_FORM_IQ4 || f == CPU_FORM_8)
 		return 256;
-	return f == CPU_FORM_6 || f == CPU_FORM_GRID ? 128 : 32;
+	return f == CPU_FORM_6 || zero_of(f) == 64 ? 128 : 32;
 }
 
 /* Replace each byte of v (0 to 15) by its table entry. */
@@ -98,10 +99,18 @@ VINLINE vi numbers_of(enum cpu_form f, vi codes)
 	static const uint8_t iq4[16] = {1, 24, 45, 63, 79, 93, 106, 118,
 					129, 141, 153, 166, 181, 197, 217, 241};
 	static const uint8_t grid[16] = {72, 89, 107, 0, 0, 0, 0, 0, 56, 39, 21};
+	static const uint8_t iq1[16] = {7, 9, 15, 17, 23, 25};
+	static const uint8_t iq3_xxs[16] = {68, 76, 84, 92, 100, 108, 116, 126,
+					    60, 52, 44, 36, 28, 20, 12, 2};
+	static const uint8_t iq3_s[16] = {17, 19, 21, 23, 25, 27, 29, 31,
+					  15, 13, 11, 9, 7, 5, 3, 1};
 	switch (f) {
+	case CPU_FORM_IQ1: return look_up(codes, iq1);
+	case CPU_FORM_IQ3_XXS: return look_up(codes, iq3_xxs);
+	case CPU_FORM_IQ3_S: return look_up(codes, iq3_s);
 	case CPU_FORM_E2M1: case CPU_FORM_E2M1_16: return look_up(codes, e2m1);
 	case CPU_FORM_IQ4: return look_up(codes, iq4);
-	case CPU_FORM_GRID: return look_up(codes, grid);
+	case CPU_FORM_GRID: case CPU_FORM_IQ2: return look_up(codes, grid);
 	default: return codes;
 	}
 }
@@ -431,7 +440,7 @@ VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 #endif
 #define EACH_FORM(X) \
 	INTEGERS(X) X(4_MIN) X(5) X(5_MIN) X(6) X(3) X(2_MIN) X(E2M1) X(E2M1_16) X(IQ4) \
-	X(GRID)
+	X(GRID) X(IQ1) X(IQ2) X(IQ3_XXS) X(IQ3_S)
 #define DEFINE(f) \
 	static void blocks_##f(const struct product *p) \
 	{ \

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of a layer: of each its weights in one layer, and the scratch memory that all
+ * layers share. Letters as in kernels/README.md. Thread: engine.
+ */
+#pragma once
+#include "backend/backend.h"
+
+struct attention {
+	const float *rope; /* angles of the step: one of graph.rope */
+	float scale;       /* of q . k */
+	const float *q_norm, *k_norm;
+	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
+	const float *sinks;
+	struct weight q, k, v, o; /* q: with the gate, where there is one */
+	int32_t window;           /* tokens it sees; 0: all */
+	int32_t n_freq;           /* pairs of a head that turn */
+};
+
+struct attention_scratch {
+	void *q, *k, *v, *y;                /* (T, H or G, K) act */
+	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
+	float *q_wide, *k_wide;             /* (T, H or G, K) before norms over all heads */
+};
+
+struct mla {
+	struct weight q_a, q_b, q; /* q alone where q_lora is 0 */
+	struct weight kv_a, o;
+	/* (H * (nope + v), kv_lora): each head's part for keys, then for values. Or apart
+	 * and each as it is used: keys (H * kv_lora, nope), values (H * v, kv_lora). */
+	bool is_split;
+	struct weight kv_b, k_b, v_b;
+	const float *q_a_norm, *kv_a_norm;
+};
+
+struct mla_scratch {
+	float scale, rope_scale; /* of q . k; of its rotated part beside that */
+	float *q_a;              /* (T, q_lora) f32, for its norm */
+	void *q_a_n;             /* (T, q_lora) act */
+	void *q, *q_wide;        /* (T, H, K), (T, H, kv_lora + rope_dim) act */
+	void *kv;                /* (T, kv_lora + rope_dim) act */
+	void *y_wide, *y;        /* (T, H, kv_lora), (T, H, v_dim) act */
+};
+
+struct delta_layer {
+	bool is_fused;              /* in_proj_qkvz */
+	bool ba_fused;              /* in_proj_ba, in b */
+	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
+	struct weight out;
+	const float *conv;          /* (C, W) */
+	const float *decay, *dt_bias, *norm;
+	float *conv_state, *state;  /* (n_states, ...) */
+	/* What the projections of a step with guesses leave, for replay: as delta_scratch's,
+	 * with T = ENGINE_DRAFT_TOK. */
+	void *kept_qkvz;
+	float *kept_ba;
+};
+
+struct delta_scratch {
+	void *qkvz;  /* (T, C + Hv V) act; split: qkv (T, C), then z (T, Hv V) */
+	float *ba;   /* (T, 2 Hv) f32; split: b (T, Hv), then a */
+	void *mixed; /* (T, C) act */
+	void *y;     /* (T, Hv, V) act */
+};
+
+struct mlp {
+	bool has_experts;
+	struct weight gate, up, down; /* dense, or the shared expert */
+	struct weight router, shared_router;
+	const float *router_bias;     /* (E) of the choice (sigmoid), or NULL */
+	const float *logit_bias;      /* (E), or NULL */
+	struct experts experts;
+};
+
+struct mlp_scratch {
+	void *gate, *up;                /* (T, F) act, dense */
+	float *logits, *weight;         /* (T, E), (T, U) */
+	int32_t *id, *work;
+	void *h;                        /* (T, U, expert F) act */
+	void *shared_h;                 /* (T, 2 S) act */
+	float *shared_scale;            /* (T) */
+};

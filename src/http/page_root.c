@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GET /: the page for a browser, src/http/page.html, one file with its styles and script.
+ *
+ * The policy names the SHA-256 of its one <style> and its one <script>. So a browser runs
+ * nothing else, whatever a model writes, and the page can reach this server only. Trusted
+ * types forbid its script to make markup of a text.
+ */
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/sum.h"
+#include "http/conn.h"
+
+static const unsigned char html[] = {
+#include "http/page.inc"
+};
+
+/* " 'sha256-…'" of what stands between the tags; false: GnuTLS does not know SHA-256. */
+static bool add_hash(struct buf *out, const char *open, const char *close)
+{
+	struct str page = {(const char *)html, sizeof html};
+	ptrdiff_t begin = str_find(page, str_of(open), 0) + (ptrdiff_t)strlen(open);
+	ptrdiff_t end = str_find(page, str_of(close), (size_t)begin);
+	unsigned char digest[32];
+	gnutls_datum_t raw = {digest, sizeof digest}, text;
+	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, html + begin, (size_t)(end - begin),
+			     digest) != 0 || gnutls_base64_encode2(&raw, &text) != 0)
+		return false;
+	buf_addf(out, " 'sha256-%.*s'", (int)text.size, text.data);
+	gnutls_free(text.data);
+	return true;
+}
+
+enum status page_root_init(struct page_root *p, struct fail *fail)
+{
+	struct buf b = {0};
+	buf_add_z(&b, "default-src 'none'; script-src");
+	bool is_fine = add_hash(&b, "<script>", "</script>");
+	buf_add_z(&b, "; style-src");
+	is_fine &= add_hash(&b, "<style>", "</style>");
+	buf_add_z(&b, "; connect-src 'self'; img-src data:; base-uri 'none'; "
+		      "form-action 'none'; frame-ancestors 'none'; "
+		      "require-trusted-types-for 'script'; trusted-types 'none'");
+	snprintf(p->etag, sizeof p->etag, "\"%016llx\"",
+		 (unsigned long long)sum_bytes(html, sizeof html));
+	p->policy = buf_take(&b);
+	return is_fine ? OK : fail_set(fail, E_IO, "GnuTLS cannot compute SHA-256");
+}
+
+void page_root_deinit(struct page_root *p)
+{
+	free(p->policy);
+	*p = (struct page_root){0};
+}
+
+void page_root_add_headers(const struct conn *c, struct MHD_Response *r)
+{
+	const struct page_root *p = &c->http->root;
+	MHD_add_response_header(r, "Content-Security-Policy", p->policy);
+	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(r, "X-Frame-Options", "DENY");
+	MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
+	MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+	MHD_add_response_header(r, "ETag", p->etag);
+	MHD_add_response_header(r, "Cache-Control", "no-cache");
+}
+
+/* Whether the browser has this version: one of the tags that it lists is ours. */
+static bool is_known(const struct conn *c)
+{
+	const char *sent = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND,
+						       "If-None-Match");
+	return sent && (strstr(sent, c->http->root.etag) || strcmp(sent, "*") == 0);
+}
+
+void page_root(struct conn *c)
+{
+	struct buf b = {0};
+	if (!c->http->opts.page) {
+		fail_set(&c->fail, E_NOT_FOUND, "there is nothing at /: the setting page is no");
+		answer_fail(c, &c->fail);
+		return;
+	}
+	c->answer.is_page = true;
+	if (is_known(c)) {
+		answer_set(c, 304, NULL, &b);
+		return;
+	}
+	buf_add(&b, html, sizeof html);
+	answer_set(c, 200, "text/html; charset=utf-8", &b);
+}

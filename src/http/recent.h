@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What requests of the last ten minutes were like, for GET /stats. Memory is fixed.
+ *
+ * Times go into buckets of ten seconds, by the moment at which a request ended. A bucket
+ * counts them in bins whose edges rise by a sixteenth of an octave. A quantile is therefore
+ * within 2.2 % of the nearest-rank quantile of the times themselves. The last
+ * RECENT_ROWS requests are kept one by one as well, each with the API key that made it.
+ *
+ * Thread: io.
+ */
+#pragma once
+#include "sched/request.h"
+
+enum { RECENT_BUCKETS = 60, RECENT_BUCKET_S = 10, RECENT_ROWS = 256 };
+
+struct recent;
+
+/* A request that the scheduler had, and that has ended. Nothing of its prompt. */
+struct recent_row {
+	char id[129];     /* X-Request-Id */
+	uint64_t owner;   /* keys_id; 0: there are no keys */
+	const char *path; /* of its route; outlives the row */
+	int status;       /* of the HTTP answer */
+	enum finish finish;
+	bool is_stream;
+	int n_choices;
+	int64_t ended_s; /* seconds since 1970 */
+	struct request_stats stats;
+	/* Estimates, recent_add fills them in; 0: nothing was saved. */
+	double cache_saved_ms; /* cached tokens, at the mean cost of a computed one */
+	double spec_saved_ms;  /* accepted guesses, at the mean cost of its decode steps */
+};
+
+struct recent *recent_create(void);
+void recent_destroy(struct recent *r); /* NULL is fine */
+void recent_add(struct recent *r, int64_t now_us, const struct recent_row *row);
+
+/* What is so at a moment; a bucket keeps the most of each. */
+struct recent_gauges {
+	int n_running, n_waiting;
+	double kv_usage; /* 0 to 1 */
+};
+void recent_sample(struct recent *r, int64_t now_us, const struct recent_gauges *g);
+
+enum recent_kind { RECENT_TTFT, RECENT_TPOT, RECENT_KINDS };
+
+struct recent_quantiles {
+	int64_t n;          /* requests that had this time */
+	double median, p95; /* ms; NAN where n is 0 */
+};
+
+struct recent_bucket_stats {
+	struct recent_quantiles kinds[RECENT_KINDS];
+	int64_t n_requests, n_output; /* ended, and their tokens */
+	struct recent_gauges most;
+};
+
+/* Of one bucket: back 0 is the one that is being filled, RECENT_BUCKETS - 1 the oldest. */
+void recent_bucket(const struct recent *r, int64_t now_us, int back,
+		   struct recent_bucket_stats *out);
+/* Of all buckets together. */
+struct recent_quantiles recent_quantiles(const struct recent *r, int64_t now_us,
+					 enum recent_kind kind);
+/* The owner's i-th newest row that is kept, i from 0; NULL: it has no more. */
+const struct recent_row *recent_row(const struct recent *r, uint64_t owner, int i);
+
+/* The phases of a request in ms; NAN where one was not reached. */
+double recent_queue_ms(const struct request_stats *s);
+double recent_prefill_ms(const struct request_stats *s); /* to the first token */
+double recent_decode_ms(const struct request_stats *s);  /* from there to the last */

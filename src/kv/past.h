@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The token histories of the last conversations, to say what a new prompt has in common
+ * with them. Only for explanations: nothing is served from here. Bounded by number and by
+ * tokens; the history that was used least recently gives way. Thread: engine.
+ */
+#pragma once
+#include "base/buf.h"
+
+enum { PAST_MAX = 64, PAST_MAX_TOKENS = 4 << 20 }; /* 16 MiB */
+
+struct past;
+
+struct past *past_create(void);
+void past_destroy(struct past *p); /* NULL is fine */
+/* Remember n tokens within a space of the prefix cache (kv/spaces.h). One that goes on from a
+ * history takes its place. Both are copied. */
+void past_add(struct past *p, struct str space, const int32_t *tokens, int n);
+
+struct past_match {
+	int n_alike;           /* tokens in common, from the first on */
+	const int32_t *tokens; /* (n) the history; NULL: none has a token in common */
+	int n;
+};
+/* The history of this space that begins most like the tokens. It counts as used. Valid until
+ * the next past_add. */
+void past_find(struct past *p, struct str space, const int32_t *tokens, int n,
+	       struct past_match *out);

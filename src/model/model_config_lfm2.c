@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LFM2 spells settings in ways of its own. Here they get the names that others have. Source:
+ * configuration_lfm2.py and modeling_lfm2.py of Hugging Face Transformers.
+ */
+#include "json/jsonfile.h"
+#include "model/model_config_private.h"
+
+/* `own`, where it is there, holds in the place of `usual`. */
+static void rename_key(json_t *text, const char *own, const char *usual)
+{
+	json_t *v = json_object_get(text, own);
+	if (v)
+		json_object_set(text, usual, v);
+}
+
+/* Dense layers are two thirds as wide as intermediate_size says, and a multiple. */
+static void adjust_width(json_t *text)
+{
+	static const char key[] = "intermediate_size";
+	const json_t *adjusts = json_object_get(text, "block_auto_adjust_ff_dim");
+	const json_t *by = json_object_get(text, "block_ffn_dim_multiplier");
+	const json_t *of = json_object_get(text, "block_multiple_of");
+	json_int_t width = json_integer_value(json_object_get(text, key));
+	json_int_t multiple = of ? json_integer_value(of) : 256;
+	if (json_is_false(adjusts) || width < 8 || width > 1 << 20 || multiple < 1 ||
+	    multiple > 1 << 20)
+		return;
+	width = 2 * width / 3;
+	if (!json_is_null(by)) {
+		double factor = by ? json_number_value(by) : 1;
+		if (!(factor > 0 && factor <= 64))
+			return;
+		width = (json_int_t)(factor * (double)width);
+		width = (width + multiple - 1) / multiple * multiple;
+	}
+	json_object_set_new(text, key, json_integer(width));
+}
+
+/* Layers that full_attn_idxs lists are attention; the others are convolutions. */
+static void spell_layers(json_t *text)
+{
+	const json_t *list = json_object_get(text, "full_attn_idxs");
+	json_int_t n = json_integer_value(json_object_get(text, "num_hidden_layers"));
+	if (!json_is_array(list) || json_is_array(json_object_get(text, "layer_types")) ||
+	    n < 1 || n > 1024)
+		return;
+	json_t *types = json_array(), *v;
+	size_t i;
+	for (json_int_t k = 0; k < n; k++)
+		json_array_append_new(types, json_string("conv"));
+	json_array_foreach(list, i, v)
+		if (json_is_integer(v) && json_integer_value(v) >= 0)
+			json_array_set_new(types, (size_t)json_integer_value(v),
+					   json_string("full_attention"));
+	json_object_set_new(text, "layer_types", types);
+}
+
+/* The first layers have no experts. */
+static void spell_dense_layers(json_t *text)
+{
+	const json_t *v = json_object_get(text, "num_dense_layers");
+	json_int_t n = json_integer_value(v);
+	if (!json_is_integer(v) || n < 0 || n > 1024)
+		return;
+	json_t *list = json_array();
+	for (json_int_t i = 0; i < n; i++)
+		json_array_append_new(list, json_integer(i));
+	json_object_set_new(text, "mlp_only_layers", list);
+}
+
+void config_lfm2_spell(json_t *text)
+{
+	rename_key(text, "norm_eps", "rms_norm_eps");
+	rename_key(text, "block_ff_dim", "intermediate_size");
+	rename_key(text, "tie_embedding", "tie_word_embeddings");
+	if (!json_object_get(text, "tie_word_embeddings"))
+		json_object_set_new(text, "tie_word_embeddings", json_true());
+	if (json_object_get(text, "num_experts"))
+		spell_dense_layers(text);
+	else
+		adjust_width(text);
+	spell_layers(text);
+}

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A headless Chromium for tests, driven by its DevTools protocol through two pipes.
+
+    b = Browser()
+    b.open("http://127.0.0.1:8080/")
+    b.wait("document.querySelector('#prompt')")
+    b.click("#prompt"); b.type("Hello"); b.press("Enter")
+    b.close()
+
+Standard library only. Input comes as real key and mouse events.
+"""
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+
+PATIENCE = 60  # seconds for anything that must happen
+# Name: key code and what it types, as a keyboard would.
+KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "Backspace": (8, "")}
+
+
+def find():
+    """The program, or None."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((p for p in map(shutil.which, names) if p), None)
+
+
+class Browser:
+    def __init__(self, width=1280, height=800):
+        self.folder = tempfile.mkdtemp(prefix="halod-browser-")
+        to_it, self.to = os.pipe()
+        self.fd, from_it = os.pipe()
+        # It reads its descriptor 3 and writes 4; a root in a container has no sandbox.
+        self.process = subprocess.Popen(
+            ["sh", "-c", 'exec "$@" 3<&%d 4>&%d' % (to_it, from_it), "sh", find(),
+             "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
+             "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--hide-scrollbars", "--lang=en",
+             "--user-data-dir=" + self.folder, "about:blank"],
+            pass_fds=(to_it, from_it), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        os.close(to_it)
+        os.close(from_it)
+        self.pending, self.n, self.session = b"", 0, None
+        self.problems, self.urls = [], []  # what its console says; what it has asked for
+        self.tab()
+        self.size(width, height)
+
+    # --- the protocol ------------------------------------------------------
+
+    def _message(self):
+        deadline = time.monotonic() + PATIENCE
+        while b"\0" not in self.pending:
+            left = deadline - time.monotonic()
+            if left < 0 or not select.select([self.fd], [], [], left)[0]:
+                raise AssertionError("Chromium says nothing")
+            piece = os.read(self.fd, 1 << 20)
+            if not piece:
+                raise AssertionError("Chromium has ended")
+            self.pending += piece
+        text, self.pending = self.pending.split(b"\0", 1)
+        return json.loads(text)
+
+    def _note(self, event):
+        what, p = event.get("method"), event.get("params", {})
+        if what == "Runtime.exceptionThrown":
+            details = p["exceptionDetails"]
+            self.problems.append(details.get("exception", {}).get("description",
+                                                                  details["text"]))
+        elif what == "Log.entryAdded" and p["entry"]["level"] == "error":
+            self.problems.append("%s (%s)" % (p["entry"]["text"], p["entry"].get("url")))
+        elif what == "Network.requestWillBeSent":
+            self.urls.append(p["request"]["url"])
+
+    def call(self, method, **params):
+        self.n += 1
+        message = {"id": self.n, "method": method, "params": params}
+        if self.session and not method.startswith("Target."):
+            message["sessionId"] = self.session
+        data = json.dumps(message).encode() + b"\0"
+        while data:
+            data = data[os.write(self.to, data):]
+        while True:
+            answer = self._message()
+            if answer.get("id") != self.n:
+                self._note(answer)
+            elif "error" in answer:
+                raise AssertionError("%s: %s" % (method, answer["error"]))
+            else:
+                return answer["result"]
+
+    # --- pages ---------------------------------------------------------------
+
+    def tab(self):
+        """A new tab; it takes the place of the one before."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target,
+                                 flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(domain + ".enable")
+
+    def _arrive(self, method, **params):
+        """Leave this document and wait for the next one, whole."""
+        self.eval("window.isOld = true")
+        self.call(method, **params)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if self.eval("!window.isOld && document.readyState === 'complete'"):
+                    return
+            except AssertionError:  # between two documents there is none to ask
+                pass
+            assert time.monotonic() < deadline, "%s: no document" % method
+            time.sleep(0.01)
+
+    def open(self, url):
+        self._arrive("Page.navigate", url=url)
+
+    def reload(self):
+        self._arrive("Page.reload")
+
+    def eval(self, script):
+        """The value of an expression; a promise is waited for."""
+        r = self.call("Runtime.evaluate", expression=script, returnByValue=True,
+                      awaitPromise=True)
+        if "exceptionDetails" in r:
+            raise AssertionError("%s: %s" % (script, r["exceptionDetails"]))
+        return r["result"].get("value")
+
+    def wait(self, script):
+        """Until the expression is true; its value. An element comes as {} and is true."""
+        deadline = time.monotonic() + PATIENCE
+        while (value := self.eval(script)) in (None, False, 0, ""):
+            assert time.monotonic() < deadline, "never: %s\n%s" % (
+                script, self.eval("document.body.innerText"))
+            time.sleep(0.01)
+        return value
+
+    def text(self, selector):
+        return self.eval("document.querySelector(%s)?.innerText" % json.dumps(selector))
+
+    def size(self, width, height, is_phone=False, scale=1):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                  deviceScaleFactor=scale, mobile=is_phone)
+        self.call("Emulation.setTouchEmulationEnabled", enabled=is_phone)
+
+    def scheme(self, name):
+        """light or dark."""
+        self.call("Emulation.setEmulatedMedia", features=[
+            {"name": "prefers-color-scheme", "value": name}])
+
+    def picture(self, path):
+        shot = self.call("Page.captureScreenshot", format="png")
+        with open(path, "wb") as f:
+            f.write(base64.b64decode(shot["data"]))
+
+    # --- input ---------------------------------------------------------------
+
+    def click(self, selector):
+        at = self.eval("(() => { const e = document.querySelector(%s);"
+                       "e.scrollIntoView({block: 'nearest'});"
+                       "const r = e.getBoundingClientRect();"
+                       "return [r.x + r.width / 2, r.y + r.height / 2] })()"
+                       % json.dumps(selector))
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1],
+                      button="left", clickCount=1)
+
+    def type(self, text):
+        """Into what has the focus."""
+        self.call("Input.insertText", text=text)
+
+    def press(self, name, shift=False):
+        code, text = KEYS[name]
+        key = {"key": name, "code": name, "windowsVirtualKeyCode": code,
+               "modifiers": 8 if shift else 0}
+        self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown",
+                  **key, **({"text": text} if text else {}))
+        self.call("Input.dispatchKeyEvent", type="keyUp", **key)
+
+    def fill(self, selector, text):
+        """Replace what a field holds."""
+        self.eval("document.querySelector(%s).select()" % json.dumps(selector))
+        self.eval("document.querySelector(%s).focus()" % json.dumps(selector))
+        self.press("Backspace")
+        if text:
+            self.type(text)
+
+    def close(self):
+        try:
+            self.call("Browser.close")
+        except (AssertionError, OSError):
+            pass
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        os.close(self.to)
+        os.close(self.fd)
+        shutil.rmtree(self.folder, ignore_errors=True)
