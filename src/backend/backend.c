@@ -56,12 +56,18 @@ enum status backend_create(const struct backend_opts *o, struct backend **out,
 		st = backend_choose(o, &name, reason, sizeof reason, fail);
 	if (st != OK)
 		return st;
+	if (o->expert_memory && strcmp(name, "cpu") != 0)
+		return fail_at(fail, E_CONFIG, "expert_memory",
+			       "expert_memory works on the CPU only, and the backend is %s: set "
+			       "backend to cpu, or leave expert_memory out", name);
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		if (strcmp(kinds[i].name, name) != 0)
 			continue;
 		st = kinds[i].create(o, out, fail);
-		if (st == OK)
+		if (st == OK) {
 			(*out)->int8_head = o->int8_head;
+			(*out)->expert_memory = o->expert_memory;
+		}
 		return st;
 	}
 	return unknown(name, fail);
@@ -91,7 +97,7 @@ void backend_count_experts(struct backend *b, const struct experts *e, int32_t n
 
 const char *backend_why(const struct backend *b, enum status st)
 {
-	return st == E_UNSUPPORTED && *b->refusal ? b->refusal : status_text(st);
+	return (st == E_UNSUPPORTED || st == E_IO) && *b->refusal ? b->refusal : status_text(st);
 }
 
 void backend_destroy(struct backend *b)

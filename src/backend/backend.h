@@ -35,6 +35,12 @@ struct backend_opts {
 	const char *cpu_isa; /* CPU: "auto", NULL, or a name of cpu_isa.c */
 	/* CPU: folder of the cache of packed weights (cpu_cache.h). NULL or "": no cache. */
 	const char *weight_cache;
+	/* Bytes for routed experts, which are then read from a file as steps need them
+	 * (experts/expert_memory.h); -1: as many as there are (engine/memory_plan.h); 0: all
+	 * experts stay in memory. expert_dir: folder of that file; NULL or "": beside the
+	 * model. CPU, not exact. */
+	int64_t expert_memory;
+	const char *expert_dir;
 	bool cache_waits;       /* backend_destroy waits until the cache is written */
 	const char *hip_library; /* HIP: path of the runtime; NULL or "": the system's */
 	const struct hip_api *hip_api; /* HIP: functions to use in place of a library; or NULL */
@@ -74,9 +80,10 @@ struct backend_ops {
 	enum status (*load_experts)(struct backend *b, struct experts *out,
 				    struct fail *fail);
 	/* NULL, or called before and after the weights of a model are loaded. load_end is
-	 * not called after a failure. */
+	 * not called after a failure. With expert_bytes it makes or opens the experts' file,
+	 * and the model's files have to stay as they are. */
 	void (*load_begin)(struct backend *b, const struct model *m);
-	void (*load_end)(struct backend *b);
+	enum status (*load_end)(struct backend *b, struct fail *fail);
 	enum status (*upload)(struct backend *b, void *dst, const void *src,
 			      size_t n_bytes);
 	enum status (*download)(struct backend *b, void *dst, const void *src,
@@ -102,8 +109,8 @@ struct backend_ops {
 struct backend {
 	const struct backend_ops *ops;
 	const char *name;        /* as in "cpu", "hip" */
-	/* Why the last operation that returned E_UNSUPPORTED refused; "" if it did not
-	 * say. */
+	/* Why the last operation that returned E_UNSUPPORTED refused, or one that returned
+	 * E_IO lacks experts; "" if it did not say. */
 	char refusal[200];
 	uint64_t n_captures, n_replays; /* number of recorded and of replayed steps; see
 					 * step_begin */
@@ -112,6 +119,14 @@ struct backend {
 	char arithmetic[200];    /* what the bits depend on: instruction set, kernels, opts */
 	char weights_note[400];  /* what became of opts.weight_cache, set after loading; or "" */
 	bool int8_head;          /* as in backend_opts */
+	int64_t expert_memory;   /* the same */
+	/* What became of it for the model that is loaded next; set by the engine. 0: all
+	 * experts stay in memory. */
+	int64_t expert_bytes;
+	/* NULL, or told of experts that are in their file, by their bytes. */
+	void (*on_stored)(void *ctx, size_t n_bytes);
+	void *on_stored_ctx;
+	char experts_note[400];  /* what became of expert_bytes; or "" */
 	struct profile *profile; /* what steps are measured with; NULL: nothing */
 	/* Copies from device memory are slow: logits stay there, and only the results of
 	 * logits_top are copied. */

@@ -23,6 +23,7 @@
 	X(DELTA, "delta")         /* recurrent layers: convolution, state, norm */ \
 	X(OUT, "out")             /* projection that a mixer ends with */ \
 	X(ROUTER, "router")       /* logits and the choice of experts */ \
+	X(IO, "io")               /* waiting for experts that are read (expert_memory) */ \
 	X(GATE_UP, "gate_up")     /* of experts, or of a dense layer */ \
 	X(DOWN, "down") \
 	X(SHARED, "shared")       /* the expert that every token uses */ \

@@ -466,6 +466,7 @@ static bool run_routed(struct session *s, const struct reference *ref, struct ou
 			.n = 2, .routing = &o->routing};
 	so.backend = "cpu";
 	so.exact = true;
+	so.expert_memory = NULL;
 	routing_init(&o->routing, s->model->config.n_layers);
 	o->has_routing = true;
 	bool good = session_open_engine(&so, ref->max_tok, &exact);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/size.h"
 #include "base/vec4.h"
 #include "ctl/progress.h"
 
@@ -64,6 +65,12 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 		fprintf(stderr, "haloctl: --lm-head is native or int8, not %s\n", o->lm_head);
 		return false;
 	}
+	if (o->expert_memory && !size_parse_auto(o->expert_memory, &bo.expert_memory)) {
+		fprintf(stderr, "haloctl: --expert-memory is a size such as 512M or 4G, or "
+			"auto, not %s\n", o->expert_memory);
+		return false;
+	}
+	bo.expert_dir = o->expert_dir;
 	bo.int8_head = o->lm_head && strcmp(o->lm_head, "int8") == 0;
 	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
 				 .max_seqs = MAX(o->n_seqs, 1),
@@ -76,6 +83,8 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 	progress_end();
 	if (good && *s->backend->weights_note)
 		fprintf(stderr, "haloctl: weights: %s\n", s->backend->weights_note);
+	if (good && *s->backend->experts_note)
+		fprintf(stderr, "haloctl: experts: %s\n", s->backend->experts_note);
 	return good;
 }
 

@@ -13,6 +13,8 @@ struct session_opts {
 	int n_seqs;      /* at the same time, each with room for n_tok; 0: 1 */
 	const char *lm_head; /* NULL, "native" or "int8" */
 	const char *weight_cache; /* NULL: none */
+	const char *expert_memory; /* "512M", "auto"; NULL: all experts stay in memory */
+	const char *expert_dir;    /* NULL: beside the model */
 	bool exact, no_mmap, no_graphs, cpu_pin;
 	struct backend_checks checks;
 };
@@ -38,6 +40,10 @@ struct session_opts {
 	 "each thread of the CPU backend stays on a CPU of its own"}, \
 	{"weight-cache", 0, OPTION_TEXT, &(o).weight_cache, 0, 0, "DIR", \
 	 "of the CPU backend: map packed weights from there, or put them there"}, \
+	{"expert-memory", 0, OPTION_TEXT, &(o).expert_memory, 0, 0, "SIZE", \
+	 "of the CPU backend: read routed experts from a file into so much memory; auto"}, \
+	{"expert-dir", 0, OPTION_TEXT, &(o).expert_dir, 0, 0, "DIR", \
+	 "folder of the experts' file (beside the model)"}, \
 	{"exact", 0, OPTION_FLAG, &(o).exact, 0, 0, NULL, \
 	 "no approximate fast path"}, \
 	{"no-mmap", 0, OPTION_FLAG, &(o).no_mmap, 0, 0, NULL, \

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "check/selfcheck.h"
+#include "base/size.h"
 #include "model/hub.h"
 
 #define MAX_TEMPLATE_BYTES (1u << 20)
@@ -65,6 +66,14 @@ static char *find_weight_cache(const struct config *c)
 	return dirs ? xstrndup(dirs, strcspn(dirs, ":")) : xstrdup("");
 }
 
+static char *find_expert_dir(const struct config *c)
+{
+	if (strcmp(c->expert_dir, "auto") != 0)
+		return xstrdup(c->expert_dir);
+	const char *dirs = getenv("CACHE_DIRECTORY");
+	return dirs ? xstrndup(dirs, strcspn(dirs, ":")) : xstrdup("");
+}
+
 static char *find_kv_dir(const struct config *c)
 {
 	if (strcmp(c->kv_dir, "auto") != 0)
@@ -88,6 +97,10 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail)
 {
 	*out = (struct boot_plan){0};
+	if (!size_parse_auto(c->expert_memory, &out->expert_memory))
+		return fail_at(fail, E_CONFIG, "expert_memory",
+			       "expert_memory = %.60s: a size such as 512M or 4G, or auto",
+			       c->expert_memory);
 	struct backend_opts bo = backend_opts(c, c->backend);
 	enum status s = backend_choose(&bo, &out->backend, out->backend_reason,
 				       sizeof out->backend_reason, fail);
@@ -100,6 +113,7 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 				HALOD_MODELS "/halo-tiny");
 	out->model_name = *c->model_name ? xstrdup(c->model_name) : name_of(out->model_dir);
 	out->weight_cache = find_weight_cache(c);
+	out->expert_dir = find_expert_dir(c);
 	out->kv_dir = find_kv_dir(c);
 	return OK;
 }
@@ -109,6 +123,7 @@ void boot_plan_deinit(struct boot_plan *p)
 	free(p->model_dir);
 	free(p->model_name);
 	free(p->weight_cache);
+	free(p->expert_dir);
 	free(p->kv_dir);
 	*p = (struct boot_plan){0};
 }
@@ -251,6 +266,8 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 	const struct config *c = o->config;
 	struct backend_opts bo = backend_opts(c, o->plan->backend);
 	bo.weight_cache = o->plan->weight_cache;
+	bo.expert_memory = o->plan->expert_memory;
+	bo.expert_dir = o->plan->expert_dir;
 	enum status s = backend_create(&bo, &b->backend, fail);
 	if (s != OK)
 		return s;
@@ -280,6 +297,8 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 	}
 	if (s == OK && *b->backend->weights_note)
 		log_info("weights: %s", b->backend->weights_note);
+	if (s == OK && *b->backend->experts_note)
+		log_info("experts: %s", b->backend->experts_note);
 	if (s == OK)
 		say_cache(b, c);
 	return s;

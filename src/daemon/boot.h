@@ -14,7 +14,9 @@ struct boot_plan {
 	char *model_dir;
 	char *model_name;
 	char *weight_cache;  /* folder; "": none */
-	char *kv_dir;        /* the same */
+	char *expert_dir;    /* folder; "": beside the model */
+	int64_t expert_memory; /* as in struct backend_opts */
+	char *kv_dir;        /* folder; "": none */
 	const char *backend; /* "cpu" */
 	char backend_reason[BACKEND_REASON]; /* why this one */
 };

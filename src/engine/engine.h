@@ -245,7 +245,7 @@ struct engine_slice {
 /* Run the model over the slices (reserved before). On OK the sequences are n
  * tokens longer. On failure none is changed: E_INVAL for a slice that breaks the
  * rules above or a token outside the vocabulary, E_CTX_LEN, E_NO_PAGES for room not
- * reserved, E_BACKEND. */
+ * reserved, E_IO for experts that cannot be read (expert_memory), E_BACKEND. */
 enum status engine_step(struct engine *e, const struct engine_slice *slices,
 			int n_slices, struct fail *fail) MUST_USE;
 /* Tokens that a step with guesses may have at most, so that each has the bits it would

@@ -69,6 +69,22 @@ static void set_defaults(struct engine_opts *o, int32_t max_ctx)
 	o->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 2048;
 }
 
+/* Experts that may be read from a file take no more than is meant for them. */
+static void plan_experts(const struct model *m, struct backend *b,
+			 const struct memory_have *have, const struct memory_wish *wish,
+			 struct memory_need *need)
+{
+	b->expert_bytes = 0;
+	int64_t experts = b->expert_memory ? model_expert_bytes(m) : 0;
+	if (experts == 0)
+		return;
+	need->weights -= experts;
+	b->expert_bytes = b->expert_memory > 0
+				  ? b->expert_memory
+				  : memory_plan_experts(need, have, wish, experts);
+	need->weights += b->expert_bytes ? MIN(b->expert_bytes, experts) : experts;
+}
+
 /* How many pages, and the context where that had to become smaller. Before this nothing
  * large is allocated. have NULL: the memory is the backend's. */
 static enum status plan(struct model *m, struct backend *b, const struct arch *arch,
@@ -98,6 +114,7 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 	const struct memory_wish wish = {
 		.page_size = o->page_size, .max_seqs = o->max_seqs, .n_ctx = o->n_ctx,
 		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes};
+	plan_experts(m, b, have ? have : &own, &wish, &need);
 	enum status st = memory_plan(&need, have ? have : &own, &wish, p, fail);
 	if (st != OK)
 		return st;

@@ -584,12 +584,15 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	bool has_memory = g->expert_weights && (!limits->gives_rows || g->rows_host);
 	enum status st = has_memory ? OK : E_NOMEM;
 	g->n_to_load = model_weight_bytes(m) + (limits->mtp ? model_mtp_bytes(m) : 0);
+	b->on_stored = graph_tell_loaded;
+	b->on_stored_ctx = g;
 	if (st == OK && b->ops->load_begin)
 		b->ops->load_begin(b, m);
 	if (st == OK)
 		st = load_all(g, fail);
 	if (st == OK && b->ops->load_end)
-		b->ops->load_end(b);
+		st = b->ops->load_end(b, fail);
+	b->on_stored = NULL;
 	if (st == OK)
 		st = alloc_scratch(g, fail);
 	if (st == OK)

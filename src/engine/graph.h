@@ -192,15 +192,15 @@ enum status graph_take_all(struct graph *g, const struct graph_want *w, size_t n
 			   struct fail *fail) MUST_USE;
 /* g->head, of the tensor `name`: in int8 where the backend was asked for it and the
  * model has it in 16 or more bits. A tied head stays the embeddings otherwise. */
-enum status graph_load_head(struct graph *g, const char *name,
-			    struct fail *fail) MUST_USE;
+enum status graph_load_head(struct graph *g, const char *name, struct fail *fail) MUST_USE;
+void graph_tell_loaded(void *graph, size_t n_bytes); /* a backend's on_stored */
 /* n floats of the host, on the device. */
 enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 			     const float **out, struct fail *fail) MUST_USE;
 
 /* The tensors of a layer by their names below <body>layers.<i>. */
 enum graph_kind {
-	GRAPH_WEIGHT, /* (rows, cols) to a struct weight */
+	GRAPH_WEIGHT, GRAPH_EXPERT, /* (rows, cols) to a struct weight; of a routed expert */
 	GRAPH_ROWS,   /* the same; of moe_router and head_linear, which read rows */
 	GRAPH_VECTOR, /* rows floats to a const float * */
 	GRAPH_NORM,   /* the same; 1 is added where norms are stored less 1 */

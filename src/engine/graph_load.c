@@ -46,8 +46,9 @@ enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 
 /* A weight of n_bytes is where it is computed with. What a format adds to a tensor's bytes
  * must not make more of the sum than there is. */
-static void tell_loaded(struct graph *g, size_t n_bytes)
+void graph_tell_loaded(void *graph, size_t n_bytes)
 {
+	struct graph *g = graph;
 	const struct load_watch *w = &g->limits.load;
 	g->n_loaded = MIN(g->n_loaded + (int64_t)n_bytes, g->n_to_load);
 	if (w->fn)
@@ -61,10 +62,12 @@ static enum status load_weight(struct graph *g, const char *name,
 	enum status st = model_weight(g->m, name, p->rows, p->cols, &host, fail);
 	host.is_table = p->out == &g->embed && !g->c->tied_embeddings;
 	host.keeps_rows = p->kind == GRAPH_ROWS;
+	host.is_expert = p->kind == GRAPH_EXPERT;
 	if (st == OK)
 		st = g->b->ops->load_weight(g->b, &host, p->out, fail);
-	if (st == OK)
-		tell_loaded(g, weight_bytes(&host));
+	bool is_stored_later = host.is_expert && g->b->expert_bytes;
+	if (st == OK && !is_stored_later)
+		graph_tell_loaded(g, weight_bytes(&host));
 	return st;
 }
 
@@ -76,7 +79,7 @@ enum status graph_load_head(struct graph *g, const char *name, struct fail *fail
 	if (st != OK)
 		return st;
 	if (!c->tied_embeddings)
-		tell_loaded(g, weight_bytes(&host));
+		graph_tell_loaded(g, weight_bytes(&host));
 	if (!g->b->int8_head || quant_bits(host.quant) < 16)
 		return c->tied_embeddings
 			       ? OK
@@ -163,7 +166,7 @@ enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_pa
 		char name[200];
 		const struct graph_part *p = &parts[i];
 		graph_layer_name(g, i_layer, p->name, name);
-		if (p->kind == GRAPH_WEIGHT || p->kind == GRAPH_ROWS)
+		if (p->kind == GRAPH_WEIGHT || p->kind == GRAPH_ROWS || p->kind == GRAPH_EXPERT)
 			st = load_weight(g, name, p, fail);
 		else
 			st = load_floats(g, name, p, fail);

@@ -77,6 +77,17 @@ static enum status plan_fitting(const struct memory_need *need,
 	return fail_at(fail, E_CONFIG, "model", "the model does not fit: %s", sum);
 }
 
+int64_t memory_plan_experts(const struct memory_need *need, const struct memory_have *have,
+			    const struct memory_wish *wish, int64_t experts)
+{
+	int64_t left = have->free - reserve_of(have) - need->weights - need->scratch -
+		       need->states;
+	int64_t per_seq = (wish->n_ctx + wish->page_size - 1) / wish->page_size;
+	int64_t kv = wish->kv_bytes ? wish->kv_bytes : MIN(per_seq * need->page, left / 4);
+	/* Panels take up to a twentieth more than the checkpoint. */
+	return left - kv >= experts + experts / 16 ? 0 : MAX(left - kv, 1);
+}
+
 enum status memory_plan(const struct memory_need *need, const struct memory_have *have,
 			const struct memory_wish *wish, struct memory_plan *out,
 			struct fail *fail)

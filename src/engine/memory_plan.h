@@ -37,6 +37,13 @@ struct memory_plan {
 	int64_t reserve; /* bytes left to other programs and to the driver */
 };
 
+/* Bytes for routed experts where they may be read from a file, of `experts` bytes in the
+ * checkpoint; need->weights is without them. 0: all of them fit in memory, with what
+ * backends add, beside a KV cache. Else what is left when that cache has wish->kv_bytes,
+ * or one sequence but no more than a quarter. */
+int64_t memory_plan_experts(const struct memory_need *need, const struct memory_have *have,
+			    const struct memory_wish *wish, int64_t experts);
+
 /* Without kv_bytes the cache gets pages for max_seqs sequences of n_ctx tokens, or as many
  * as fit. The longest sequence always fits into the cache: where that is too much, n_ctx
  * becomes smaller if nobody asked for it. E_CONFIG with the sum and the key to change:

@@ -88,9 +88,9 @@ static enum status load_each(struct graph *g, int i, struct weight *w, struct fa
 			snprintf(names[j], sizeof names[j], "mlp.experts.%d.%s_proj", e,
 				 kinds[j]);
 		const struct graph_part parts[] = {
-			{names[0], GRAPH_WEIGHT, f, d, &w[e]},
-			{names[1], GRAPH_WEIGHT, f, d, &w[n + e]},
-			{names[2], GRAPH_WEIGHT, d, f, &w[2 * n + e]},
+			{names[0], GRAPH_EXPERT, f, d, &w[e]},
+			{names[1], GRAPH_EXPERT, f, d, &w[n + e]},
+			{names[2], GRAPH_EXPERT, d, f, &w[2 * n + e]},
 		};
 		st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
 	}

@@ -373,6 +373,17 @@ int64_t model_weight_bytes(const struct model *m)
 	return n_bytes;
 }
 
+int64_t model_expert_bytes(const struct model *m)
+{
+	int64_t n_bytes = 0;
+	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
+		const struct tensor *t = tensors_at(m->tensors, i);
+		if (strstr(t->name, ".experts.") && model_reads(m, t->name))
+			n_bytes += (int64_t)t->n_bytes;
+	}
+	return n_bytes;
+}
+
 bool model_asks_fp8_kv(const struct model *m)
 {
 	return quant_scheme_asks_fp8_kv(m->scheme);

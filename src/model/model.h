@@ -199,6 +199,8 @@ bool model_reads(const struct model *m, const char *name);
 int64_t model_weight_bytes(const struct model *m);
 /* Bytes of the tensors of config.mtp that are used, beside those; 0: it has none. */
 int64_t model_mtp_bytes(const struct model *m);
+/* The part of them that belongs to routed experts. */
+int64_t model_expert_bytes(const struct model *m);
 /* True if the checkpoint asks for an FP8 KV cache. No backend has one, so the cache gets
  * a wider type. */
 bool model_asks_fp8_kv(const struct model *m);

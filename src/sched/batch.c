@@ -464,7 +464,11 @@ static void note_step(struct sched *s, bool is_bad, const char *why)
 static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 {
 	fail_default(f, st);
-	note_step(s, true, f->text);
+	/* Experts that cannot be read fail the requests that need them, no others. */
+	if (st == E_IO)
+		log_error("engine step failed: %s", f->text);
+	else
+		note_step(s, true, f->text);
 	for (int i = 0; i < n; i++)
 		if (!s->sliced[i]->r->is_over)
 			sched_end_failed(s, s->sliced[i]->r, f);

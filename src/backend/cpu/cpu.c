@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cpu/cpu_experts.h"
 #include "base/alloc.h"
 #include "base/sysmem.h"
 
@@ -76,6 +77,7 @@ static enum status cpu_step_begin(struct backend *b, uint64_t key, bool *out_run
 {
 	struct cpu *c = (struct cpu *)b;
 	*out_run = true;
+	c->n_steps++;
 	/* Pin only during the step: threads created later inherit the mask, and must get
 	 * all CPUs. */
 	if (c->pins)
@@ -96,7 +98,9 @@ static void cpu_destroy(struct backend *b)
 	struct cpu *c = (struct cpu *)b;
 	pool_destroy(c->pool);
 	free(c->scratch);
+	cpu_experts_free(c);
 	cpu_weights_free(c);
+	free(c->expert_dir);
 	free(c->cache_dir);
 	free(c);
 }
@@ -150,11 +154,16 @@ enum status cpu_create(const struct backend_opts *o, struct backend **out,
 	enum status st = cpu_isa_find(o->cpu_isa, &isa, fail);
 	if (st != OK)
 		return st;
+	if (o->exact && o->expert_memory)
+		return fail_at(fail, E_CONFIG, "expert_memory",
+			       "with exact, weights are read where they are in the model's "
+			       "files: leave expert_memory out");
 	struct cpu *c = xcalloc(1, sizeof *c);
 	c->isa = o->exact ? NULL : isa;
 	c->pool = pool_create(o->n_threads);
 	c->pins = o->cpu_pin;
 	c->cache_dir = o->weight_cache && *o->weight_cache ? xstrdup(o->weight_cache) : NULL;
+	c->expert_dir = o->expert_dir && *o->expert_dir ? xstrdup(o->expert_dir) : NULL;
 	c->cache_waits = o->cache_waits;
 	c->small_pages = o->checks.small_pages;
 	arena_init(&c->kept);

@@ -37,6 +37,9 @@ struct cpu {
 	struct u64map kinds;    /* kinds of weights found in the cache; see find */
 	struct cpu_cache *cache, *cache_all; /* cache: while loading; cache_all: until the
 					      * backend ends */
+	struct cpu_experts *experts; /* of the model that is loaded now, then of older ones */
+	char *expert_dir;       /* NULL: beside the model */
+	uint64_t n_steps;
 	char *cache_dir;        /* NULL: no cache */
 	bool cache_waits, small_pages; /* as in struct backend_opts and backend_checks */
 };
@@ -59,7 +62,11 @@ enum status cpu_load_weight(struct backend *b, const struct weight *host,
 enum status cpu_load_experts(struct backend *b, struct experts *out,
 			     struct fail *fail) MUST_USE;
 void cpu_load_begin(struct backend *b, const struct model *m);
-void cpu_load_end(struct backend *b);
+enum status cpu_load_end(struct backend *b, struct fail *fail) MUST_USE;
+/* Sets up out->packed for w, without its data. False: w does not become panels. */
+bool cpu_weight_plan(struct cpu *c, const struct weight *w, struct weight *out);
+/* The file's pages from which w was packed are needed no more. */
+void cpu_weight_give_back(const struct weight *w);
 /* Frees the memory of all loaded weights. */
 void cpu_weights_free(struct cpu *c);
 

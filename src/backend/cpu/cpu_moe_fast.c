@@ -10,9 +10,16 @@
  * Gate and up go over runs x blocks of F. Down goes over blocks of D, and within a block
  * over the tiles in order. So a token's experts are added to y by rising id, whatever the
  * other tokens chose, and no two threads write the same y.
+ *
+ * Experts that do not stay in memory (cpu_experts.h) come in waves of consecutive ones, as
+ * many as half the slots hold. Gate and up of a wave run as its experts come. Down waits
+ * for all of the wave and goes in order, so the bits are the same.
  */
 #include "backend/cpu/cpu_moe.h"
 
+#include <stdio.h>
+
+#include "backend/cpu/cpu_experts.h"
 #include "backend/cpu/cpu_fast.h"
 #include "base/alloc.h"
 
@@ -33,10 +40,14 @@ struct moe_fast_job {
 	struct tile *tiles;
 	struct expert_run *runs;
 	int n_tiles, n_runs;
+	size_t n_pairs;
 	int blocks, down_blocks; /* row blocks in a unit of gate and up; of down */
 	struct cpu_way in, out;      /* way of gate and up; way of down */
 	size_t x_bytes, h_bytes; /* bytes of an input; x_bytes 0: all pairs share one input */
 	char *x_tiles, *h_tiles;
+	/* The part of the work that comes next. */
+	const int *order;            /* (n_order) runs, for gate and up; NULL: in order */
+	int run0, run1, tile0;       /* the wave: runs, and its first tile */
 };
 
 bool cpu_moe_fast_can(const struct backend *b, const struct experts *e)
@@ -102,7 +113,7 @@ static void prepare_hidden(void *arg, int begin, int end)
 	const struct moe_fast_job *j = arg;
 	int32_t k = j->a->experts->down[0].k;
 	for (int i = begin; i < end; i++) {
-		const struct tile *t = &j->tiles[i];
+		const struct tile *t = &j->tiles[j->tile0 + i];
 		const float *h[CPU_TOK];
 		for (int p = 0; p < t->n; p++)
 			h[p] = (const float *)j->a->h +
@@ -171,7 +182,8 @@ static void run_gate_up(void *arg, int begin, int end)
 	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->gate[0]);
 	int per_run = (n_blocks + j->blocks - 1) / j->blocks;
 	for (int i = begin; i < end; i++) {
-		const struct expert_run *run = &j->runs[i / per_run];
+		int at = i / per_run;
+		const struct expert_run *run = &j->runs[j->order ? j->order[at] : at];
 		int32_t block = i % per_run * j->blocks;
 		int32_t last = MIN(block + j->blocks, n_blocks);
 		struct cpu_tiles x = tiles_of(j, run, j->x_tiles, j->x_bytes);
@@ -236,7 +248,7 @@ static void run_down(void *arg, int begin, int end)
 	for (int i = begin; i < end; i++) {
 		int32_t first = i * j->down_blocks;
 		int32_t last = MIN(first + j->down_blocks, n_blocks);
-		for (int r = 0; r < j->n_runs; r++) {
+		for (int r = j->run0; r < j->run1; r++) {
 			struct cpu_tiles h = tiles_of(j, &j->runs[r], j->h_tiles,
 						      j->h_bytes);
 			for (int32_t block = first; block < last; block++)
@@ -260,36 +272,161 @@ static int units(int32_t n_blocks, int blocks)
 	return (n_blocks + blocks - 1) / blocks;
 }
 
+/* Gate and up of n runs. */
+static void run_up(struct moe_fast_job *j, const int *order, int n)
+{
+	const struct weight *gate = &j->a->experts->gate[0];
+	size_t a_run = j->n_pairs / (size_t)j->n_runs;
+	profile_enter(j->b->profile, PROFILE_GATE_UP);
+	j->order = order;
+	cpu_for(j->b, n * units(cpu_fast_blocks(gate), j->blocks),
+		2 * a_run * (size_t)(ROWS * j->blocks) * (size_t)gate->k / 8, run_gate_up, j);
+}
+
+/* Down of runs [run0, run1), whose hidden numbers are all there. */
+static void run_down_of(struct moe_fast_job *j, int run0, int run1)
+{
+	const struct weight *w = &j->a->experts->down[0];
+	const struct expert_run *last = &j->runs[run1 - 1];
+	size_t a_tile = j->n_pairs / (size_t)j->n_tiles;
+	profile_enter(j->b->profile, PROFILE_DOWN);
+	j->run0 = run0;
+	j->run1 = run1;
+	j->tile0 = j->runs[run0].tile;
+	int n_tiles = last->tile + last->n - j->tile0;
+	cpu_for(j->b, n_tiles, a_tile * (size_t)w->k / 8, prepare_hidden, j);
+	size_t n_pairs = a_tile * (size_t)n_tiles;
+	cpu_for(j->b, units(cpu_fast_blocks(w), j->down_blocks),
+		n_pairs * (size_t)(ROWS * j->down_blocks) * (size_t)w->k / 8, run_down, j);
+}
+
+/* --- experts in slots --------------------------------------------------------------- */
+
+static int32_t expert_of(const struct moe_fast_job *j, int run)
+{
+	return j->tiles[j->runs[run].tile].expert;
+}
+
+/* Runs [run0, run1), whose experts are held: gate and up as they come, then down. order:
+ * scratch for as many. */
+static enum status run_wave(struct moe_fast_job *j, const struct cpu_expert_layer *l,
+			    int run0, int run1, int *order, struct fail *fail)
+{
+	struct expert_memory *m = cpu_experts_memory(l);
+	int n_left = run1 - run0, n_now;
+	int *left = order, *now = order + n_left; /* both (run1 - run0) */
+	for (int i = 0; i < n_left; i++)
+		left[i] = run0 + i;
+	while (n_left > 0) {
+		int n_later = 0;
+		n_now = 0;
+		for (int i = 0; i < n_left; i++) {
+			int32_t e = l->first + expert_of(j, left[i]);
+			if (!expert_memory_is_there(m, e)) {
+				left[n_later++] = left[i];
+				continue;
+			}
+			cpu_experts_attach(l, e);
+			now[n_now++] = left[i];
+		}
+		n_left = n_later;
+		if (n_now > 0) {
+			run_up(j, now, n_now);
+			continue;
+		}
+		profile_enter(j->b->profile, PROFILE_IO);
+		enum status st = expert_memory_wait(m, l->first + expert_of(j, left[0]), fail);
+		if (st != OK)
+			return st;
+	}
+	run_down_of(j, run0, run1);
+	return OK;
+}
+
+/* The experts of all runs, ascending, each once. */
+static int32_t list_used(const struct moe_fast_job *j, int32_t *out)
+{
+	int32_t n = 0;
+	for (int r = 0; r < j->n_runs; r++)
+		if (n == 0 || out[n - 1] != expert_of(j, r))
+			out[n++] = expert_of(j, r);
+	return n;
+}
+
+/* scratch: (3 n_runs). */
+static enum status run_waves(struct moe_fast_job *j, const struct cpu_expert_layer *l,
+			     int *scratch)
+{
+	struct expert_memory *m = cpu_experts_memory(l);
+	struct fail fail = {0};
+	int32_t *used = scratch, n = list_used(j, used), at = 0;
+	int32_t most = MAX(expert_memory_n_slots(m) / 2, 1);
+	enum status st = OK;
+	struct expert_memory_stats before, after;
+	profile_enter(j->b->profile, PROFILE_IO);
+	expert_memory_stats(m, &before);
+	cpu_experts_use(l, j->b, used, n);
+	int32_t held = expert_memory_ask(m, used, n, most), next = 0;
+	for (int run0 = 0, run1 = 0; at < n && st == OK; run0 = run1) {
+		next = expert_memory_ask(m, used + at + held, n - at - held, most);
+		while (run1 < j->n_runs && l->first + expert_of(j, run1) <= used[at + held - 1])
+			run1++;
+		st = run_wave(j, l, run0, run1, scratch + j->n_runs, &fail);
+		profile_enter(j->b->profile, PROFILE_IO);
+		expert_memory_release(m, used + at, held);
+		at += held;
+		held = next;
+	}
+	expert_memory_stats(m, &after);
+	profile_bytes(j->b->profile, PROFILE_IO, (double)(after.n_bytes - before.n_bytes));
+	if (st != OK) {
+		expert_memory_release(m, used + at, held);
+		snprintf(j->b->refusal, sizeof j->b->refusal, "%.199s", fail.text);
+	}
+	return st;
+}
+
+/* --- the operation ------------------------------------------------------------------ */
+
+static bool take_scratch(struct moe_fast_job *j, bool is_shared, int **out_order)
+{
+	const struct experts *e = j->a->experts;
+	size_t n_x = is_shared ? 1 : j->n_pairs;
+	size_t x_bytes = cpu_fast_input_bytes(j->b, j->in, e->gate[0].k);
+	j->x_bytes = is_shared ? 0 : x_bytes;
+	j->h_bytes = cpu_fast_input_bytes(j->b, j->out, e->down[0].k);
+	size_t n_inputs = n_x * x_bytes + j->n_pairs * j->h_bytes;
+	n_inputs = (n_inputs + 63) & ~(size_t)63;
+	j->x_tiles = cpu_scratch(j->b, n_inputs + 3 * (size_t)j->n_runs * sizeof(int));
+	if (!j->x_tiles)
+		return false;
+	j->h_tiles = j->x_tiles + n_x * x_bytes;
+	*out_order = (int *)(void *)(j->x_tiles + n_inputs);
+	return true;
+}
+
 enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
 {
 	const struct weight *gate = &a->experts->gate[0], *w = &a->experts->down[0];
-	size_t n_pairs = (size_t)a->n_tok * (size_t)a->n_used;
 	struct moe_fast_job j = {.b = b, .a = a, .in = cpu_way_of(b, gate),
-			.out = cpu_way_of(b, w)};
-	if (n_pairs == 0)
+			.out = cpu_way_of(b, w),
+			.n_pairs = (size_t)a->n_tok * (size_t)a->n_used};
+	const struct cpu_expert_layer *l = cpu_experts_of(b, a->experts);
+	int *order;
+	if (j.n_pairs == 0)
 		return OK;
 	cut(&j);
-	bool is_shared = a->n_tok == 1 && (size_t)j.n_tiles == n_pairs;
-	size_t n_x = is_shared ? 1 : n_pairs;
-	size_t x_bytes = cpu_fast_input_bytes(b, j.in, gate->k);
-	j.x_bytes = is_shared ? 0 : x_bytes;
-	j.h_bytes = cpu_fast_input_bytes(b, j.out, w->k);
-	j.x_tiles = cpu_scratch(b, n_x * x_bytes + n_pairs * j.h_bytes);
-	if (!j.x_tiles)
+	bool is_shared = a->n_tok == 1 && (size_t)j.n_tiles == j.n_pairs;
+	if (!take_scratch(&j, is_shared, &order))
 		return E_NOMEM;
-	j.h_tiles = j.x_tiles + n_x * x_bytes;
 	j.blocks = j.n_tiles == j.n_runs ? 1 : UNIT_BLOCKS;
-	size_t a_tile = n_pairs / (size_t)j.n_tiles;
+	j.down_blocks = down_blocks(&j, cpu_fast_blocks(w));
+	size_t a_tile = j.n_pairs / (size_t)j.n_tiles;
 	cpu_for(b, is_shared ? 1 : j.n_tiles, a_tile * (size_t)gate->k / 8, prepare_inputs,
 		&j);
-	j.down_blocks = down_blocks(&j, cpu_fast_blocks(w));
-	size_t a_run = n_pairs / (size_t)j.n_runs;
-	cpu_for(b, j.n_runs * units(cpu_fast_blocks(gate), j.blocks),
-		2 * a_run * (size_t)(ROWS * j.blocks) * (size_t)gate->k / 8, run_gate_up,
-		&j);
-	profile_enter(b->profile, PROFILE_DOWN);
-	cpu_for(b, j.n_tiles, a_tile * (size_t)w->k / 8, prepare_hidden, &j);
-	cpu_for(b, units(cpu_fast_blocks(w), j.down_blocks),
-		n_pairs * (size_t)(ROWS * j.down_blocks) * (size_t)w->k / 8, run_down, &j);
+	if (l)
+		return run_waves(&j, l, order);
+	run_up(&j, NULL, j.n_runs);
+	run_down_of(&j, 0, j.n_runs);
 	return OK;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "backend/cpu/cpu_cache.h"
+#include "backend/cpu/cpu_experts.h"
 #include "backend/cpu/cpu_moe.h"
 #include "base/alloc.h"
 
@@ -313,14 +314,40 @@ enum status cpu_load_weight(struct backend *b, const struct weight *host,
 	*out = *host;
 	if (!c->isa || host->is_table)
 		return OK;
+	if (host->is_expert && b->expert_bytes)
+		return cpu_experts_weight(c, host, out, fail);
 	enum status st = load_weight(c, host, out, fail);
 	c->n_loaded++;
 	return st;
 }
 
-/* out->device is only a flag here: non-NULL means the fast way. Any address will do. */
+bool cpu_weight_plan(struct cpu *c, const struct weight *w, struct weight *out)
+{
+	struct cpu_panels plan;
+	bool is_wide = w->quant == QUANT_BF16 && !c->isa->packs_bf16;
+	if (w->keeps_rows || is_wide || !cpu_panels_can(w))
+		return false;
+	cpu_panels_plan(w, &plan);
+	if (w->group_of && !(plan.order = order_of(c, w)))
+		return false;
+	struct cpu_panels *p = arena_alloc(&c->kept, sizeof *p);
+	*p = plan;
+	out->packed = p;
+	return true;
+}
+
+void cpu_weight_give_back(const struct weight *w)
+{
+	if (w->is_mapped)
+		give_back_source(w);
+}
+
+/* out->device says that the fast way is possible: of experts in slots it is their layer,
+ * else any address will do. */
 enum status cpu_load_experts(struct backend *b, struct experts *out, struct fail *fail)
 {
+	if (b->expert_bytes)
+		return cpu_experts_layer((struct cpu *)b, out, fail);
 	out->device = cpu_moe_fast_can(b, out) ? out->gate : NULL;
 	return OK;
 }
@@ -331,6 +358,8 @@ enum status cpu_load_experts(struct backend *b, struct experts *out, struct fail
 void cpu_load_begin(struct backend *b, const struct model *m)
 {
 	struct cpu *c = (struct cpu *)b;
+	if (b->expert_bytes)
+		cpu_experts_begin(c, m);
 	if (!c->isa || !c->cache_dir || c->cache_all)
 		return;
 	c->cache = c->cache_all = cpu_cache_open(&(struct cpu_cache_opts){
@@ -339,14 +368,16 @@ void cpu_load_begin(struct backend *b, const struct model *m)
 	c->n_loaded = 0;
 }
 
-void cpu_load_end(struct backend *b)
+enum status cpu_load_end(struct backend *b, struct fail *fail)
 {
 	struct cpu *c = (struct cpu *)b;
-	if (!c->cache)
-		return;
-	cpu_cache_keep(c->cache);
-	snprintf(b->weights_note, sizeof b->weights_note, "%s", cpu_cache_note(c->cache));
-	c->cache = NULL;
+	if (c->cache) {
+		cpu_cache_keep(c->cache);
+		snprintf(b->weights_note, sizeof b->weights_note, "%s",
+			 cpu_cache_note(c->cache));
+		c->cache = NULL;
+	}
+	return b->expert_bytes ? cpu_experts_end(c, fail) : OK;
 }
 
 void cpu_weights_free(struct cpu *c)

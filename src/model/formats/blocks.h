@@ -60,6 +60,7 @@ struct weight {
 			   * the system */
 	bool is_table;    /* only looked up by row (embed_rows), never multiplied */
 	bool keeps_rows;  /* read in the file's layout: the CPU backend makes no panels of it */
+	bool is_expert;   /* one of a routed expert's matrices */
 	const void *packed; /* a backend's additional packed copy, or NULL */
 	int32_t group_n;         /* FP8: rows per scale */
 	int32_t zero_step;       /* GPTQ: added to each zero point: 1 in the older format,

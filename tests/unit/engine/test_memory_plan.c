@@ -82,6 +82,19 @@ int main(void)
 	struct memory_need recurrent = {.weights = GIB, .states = 60 * GIB, .page = MIB};
 	refused(&recurrent, &box, wish(8192, false, 0), "model", "state_checkpoints",
 		"too many recurrent states");
+	/* 60 free - 4 reserve - 1 - 1 = 54 GiB for experts and the KV cache of one. */
+	struct memory_need dense = {.weights = GIB, .scratch = GIB, .page = MIB};
+	struct memory_wish one = wish(16384, false, 0); /* 1024 pages: 1 GiB */
+	is_int(memory_plan_experts(&dense, &box, &one, 40 * GIB), 0, "all experts fit");
+	is_int(memory_plan_experts(&dense, &box, &one, 50 * GIB) / GIB, 53,
+	       "they do not fit with what panels add: all that is left");
+	one.kv_bytes = 10 * GIB;
+	is_int(memory_plan_experts(&dense, &box, &one, 100 * GIB) / GIB, 44,
+	       "a KV cache that was asked for comes first");
+	one = wish(1 << 20, false, 0); /* 64 GiB a sequence */
+	is_int(memory_plan_experts(&dense, &box, &one, 100 * GIB) / GIB, 40,
+	       "else it has a quarter at most");
+
 	struct memory_need none = {.weights = GIB};
 	fits(&none, &box, wish(8192, false, 0), 8 * 512, 8192, "a model without a cache");
 	return tap_done();

@@ -194,7 +194,8 @@ static void test_floats(void)
 					.q = view.p, .is_mapped = true};
 		be->ops->load_begin(be, m);
 		is_int(be->ops->load_weight(be, &w, &out, &fail), OK, "floats: loaded");
-		be->ops->load_end(be);
+		if (be->ops->load_end(be, NULL) != OK)
+			abort();
 		ok(out.q != w.q && memcmp(out.q, b.p, b.n) == 0, "floats: a copy of them");
 		ok(strstr(be->weights_note, i == 1 ? "mapped from" : "packed"), "floats: %s",
 		   be->weights_note);

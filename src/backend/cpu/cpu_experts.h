@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Routed experts that do not stay in memory: expert_memory of backend.h. In the store an
+ * expert is what the fast path computes with: panels (cpu_panels.h), or rows of floats as
+ * in the checkpoint; gate, up and down, each from a multiple of 64 bytes.
+ *
+ * While a model is loaded its experts are planned only. At the end the store is opened,
+ * or made, and slots are filled as steps ask for them. Thread: engine.
+ */
+#pragma once
+#include "backend/cpu/cpu.h"
+#include "experts/expert_memory.h"
+
+struct cpu_experts;
+
+/* The data of experts.device, for experts in slots. */
+struct cpu_expert_layer {
+	struct cpu_experts *of;
+	const struct experts *experts; /* the graph's */
+	int32_t first;                 /* of the layer's experts in the store */
+};
+/* NULL: all experts of e stay in memory. */
+struct cpu_expert_layer *cpu_experts_of(const struct backend *b, const struct experts *e);
+struct expert_memory *cpu_experts_memory(const struct cpu_expert_layer *l);
+/* Experts first .. of this layer are used now, n of them by their number in the layer,
+ * ascending. Those numbers become the store's. */
+void cpu_experts_use(const struct cpu_expert_layer *l, struct backend *b, int32_t *e,
+		     int32_t n);
+/* Expert e (the store's number) is there: let its weights point to it. */
+void cpu_experts_attach(const struct cpu_expert_layer *l, int32_t e);
+
+/* From cpu_weight.c. */
+void cpu_experts_begin(struct cpu *c, const struct model *m);
+enum status cpu_experts_weight(struct cpu *c, const struct weight *host, struct weight *out,
+			       struct fail *fail) MUST_USE;
+enum status cpu_experts_layer(struct cpu *c, struct experts *out, struct fail *fail) MUST_USE;
+enum status cpu_experts_end(struct cpu *c, struct fail *fail) MUST_USE;
+void cpu_experts_free(struct cpu *c);

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "experts/expert_memory.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/sum.h"
+#include "experts/expert_slots.h"
+
+#define USE_MAGIC "halodeu1"
+#define HUGE_PAGE ((size_t)2 << 20)
+
+struct expert_memory {
+	struct expert_store store;
+	struct expert_slots *slots;
+	struct expert_reader *reader;
+	struct expert_read *reads; /* (n_slots) the last read into each slot */
+	uint8_t *p;                /* (n_slots, slot_bytes) */
+	size_t slot_bytes, map_bytes;
+	uint8_t *map;
+	int32_t n_slots, n_held;
+	char *use_path;
+	struct expert_memory_stats stats;
+	char note[300];
+};
+
+static double now_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* --- the use of experts, for the next start ----------------------------------------- */
+
+struct use_head {
+	char magic[8];
+	uint64_t n, key, sum; /* key: of the store's entries; sum: of the scores */
+};
+
+static uint64_t store_key(const struct expert_store *s)
+{
+	return sum_bytes(s->entries, (size_t)s->n * sizeof *s->entries);
+}
+
+/* Scores of the last run, malloc'ed; NULL: there are none that fit. */
+static float *read_use(const struct expert_memory *m)
+{
+	struct buf b = {0};
+	struct use_head h;
+	size_t n = (size_t)m->store.n * sizeof(float);
+	float *scores = NULL;
+	if (!m->use_path || file_read(m->use_path, sizeof h + n, &b, NULL) != OK ||
+	    b.n != sizeof h + n)
+		goto out;
+	memcpy(&h, b.p, sizeof h);
+	if (memcmp(h.magic, USE_MAGIC, sizeof h.magic) != 0 || h.n != (uint64_t)m->store.n ||
+	    h.key != store_key(&m->store) || h.sum != sum_bytes(b.p + sizeof h, n))
+		goto out;
+	scores = xmalloc(n + 1);
+	memcpy(scores, b.p + sizeof h, n);
+out:
+	buf_deinit(&b);
+	return scores;
+}
+
+static bool write_file(const char *path, struct str bytes)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	bool good = fd >= 0 && write(fd, bytes.p, bytes.n) == (ssize_t)bytes.n;
+	if (fd >= 0)
+		good = close(fd) == 0 && good;
+	return good;
+}
+
+/* It saves time and decides nothing, so a failure is no more than a line of the log. */
+static void write_use(const struct expert_memory *m)
+{
+	size_t n = (size_t)m->store.n * sizeof(float);
+	struct use_head h = {.magic = USE_MAGIC, .n = (uint64_t)m->store.n,
+			     .key = store_key(&m->store)};
+	float *scores = xmalloc(n + 1);
+	struct buf b = {0};
+	char *temporary = xasprintf("%s.%ld.tmp", m->use_path, (long)getpid());
+	expert_slots_scores(m->slots, scores);
+	h.sum = sum_bytes(scores, n);
+	buf_add(&b, (const char *)&h, sizeof h);
+	buf_add(&b, (const char *)scores, n);
+	if (!write_file(temporary, buf_str(&b)) || rename(temporary, m->use_path) != 0) {
+		log_warn("%s is not written: the next start reads no experts ahead",
+			 m->use_path);
+		unlink(temporary);
+	}
+	buf_deinit(&b);
+	free(scores);
+	free(temporary);
+}
+
+/* --- a step ------------------------------------------------------------------------- */
+
+static struct expert_read *read_of(const struct expert_memory *m, int32_t e)
+{
+	return &m->reads[expert_slots_find(m->slots, e)];
+}
+
+void expert_memory_use(struct expert_memory *m, const int32_t *e, int32_t n,
+		       bool begins_step)
+{
+	int32_t n_hits = 0;
+	if (begins_step)
+		expert_slots_step(m->slots);
+	for (int32_t i = 0; i < n; i++) {
+		expert_slots_use(m->slots, e[i]);
+		n_hits += expert_slots_find(m->slots, e[i]) >= 0;
+	}
+	m->stats.n_hits += (uint64_t)n_hits;
+	m->stats.n_misses += (uint64_t)(n - n_hits);
+	metric_add(METRIC_EXPERT_HITS, n_hits);
+	metric_add(METRIC_EXPERT_MISSES, n - n_hits);
+}
+
+int32_t expert_memory_ask(struct expert_memory *m, const int32_t *e, int32_t n, int32_t most)
+{
+	struct expert_read *x[EXPERT_READ_MAX_DEPTH];
+	struct expert_take take;
+	int n_reads = 0;
+	double n_bytes = 0;
+	n = MIN(MIN(n, most), m->n_slots - m->n_held); /* there is room for these */
+	m->n_held += n;
+	for (int32_t i = 0; i < n; i++) /* what is there must not leave for what is not */
+		if (expert_slots_find(m->slots, e[i]) >= 0)
+			expert_slots_take(m->slots, e[i], &take);
+	for (int32_t i = 0; i < n && expert_slots_take(m->slots, e[i], &take); i++) {
+		const struct expert_entry *entry = &m->store.entries[e[i]];
+		struct expert_read *r = &m->reads[take.slot];
+		if (take.is_hit)
+			continue;
+		r->to = m->p + (size_t)take.slot * m->slot_bytes;
+		r->at = entry->at;
+		r->n = entry->n_bytes;
+		r->sum = entry->sum;
+		n_bytes += (double)entry->n_bytes;
+		x[n_reads++] = r;
+		if (n_reads == ARRAY_LEN(x)) {
+			expert_reader_submit(m->reader, x, n_reads);
+			n_reads = 0;
+		}
+	}
+	expert_reader_submit(m->reader, x, n_reads);
+	m->stats.n_bytes += (uint64_t)n_bytes;
+	metric_add(METRIC_EXPERT_READ_BYTES, n_bytes);
+	return n;
+}
+
+bool expert_memory_is_there(const struct expert_memory *m, int32_t e)
+{
+	return atomic_load_explicit(&read_of(m, e)->state, memory_order_acquire) ==
+	       EXPERT_READ_GOOD;
+}
+
+/* Without the name of the file, which is not for clients; the log has it. */
+static enum status failed(struct expert_memory *m, const struct expert_read *x, int32_t e,
+			  struct fail *fail)
+{
+	const char *why = expert_read_fault(x);
+	log_error("%s: expert %d, %zu bytes at %llu: %s. Remove the file and restart halod, "
+		  "which then makes it anew", m->store.path, e, x->n,
+		  (unsigned long long)x->at, why);
+	metric_add(METRIC_EXPERT_READ_ERRORS, 1);
+	return fail_set(fail, E_IO, "an expert of the model could not be read from the disk: "
+			"%s", why);
+}
+
+enum status expert_memory_wait(struct expert_memory *m, int32_t e, struct fail *fail)
+{
+	struct expert_read *x = read_of(m, e);
+	if (!expert_read_is_done(x)) {
+		double begin = now_s();
+		expert_reader_wait(m->reader, x);
+		double s = now_s() - begin;
+		m->stats.wait_s += s;
+		metric_add(METRIC_EXPERT_WAIT_SECONDS, s);
+	}
+	return expert_memory_is_there(m, e) ? OK : failed(m, x, e, fail);
+}
+
+const uint8_t *expert_memory_at(const struct expert_memory *m, int32_t e)
+{
+	return read_of(m, e)->to;
+}
+
+void expert_memory_release(struct expert_memory *m, const int32_t *e, int32_t n)
+{
+	m->n_held -= n;
+	for (int32_t i = 0; i < n; i++) {
+		struct expert_read *x = read_of(m, e[i]);
+		expert_reader_wait(m->reader, x);
+		if (expert_memory_is_there(m, e[i]))
+			expert_slots_release(m->slots, e[i]);
+		else
+			expert_slots_drop(m->slots, e[i]);
+	}
+}
+
+void expert_memory_stats(const struct expert_memory *m, struct expert_memory_stats *out)
+{
+	*out = m->stats;
+}
+
+/* --- life --------------------------------------------------------------------------- */
+
+static enum status read_best(struct expert_memory *m, int32_t *out_n, struct fail *fail)
+{
+	int32_t *best = xcalloc((size_t)m->n_slots, sizeof *best);
+	int32_t n = *out_n = expert_slots_best(m->slots, best);
+	enum status st = OK;
+	n = expert_memory_ask(m, best, n, n);
+	for (int32_t i = 0; i < n && st == OK; i++)
+		st = expert_memory_wait(m, best[i], fail);
+	expert_memory_release(m, best, n);
+	free(best);
+	return st;
+}
+
+/* Slots from a huge page's beginning, so that few of them are needed. */
+static bool take_memory(struct expert_memory *m)
+{
+	size_t n = (size_t)m->n_slots * m->slot_bytes;
+	m->map_bytes = n + HUGE_PAGE;
+	m->map = mmap(NULL, m->map_bytes, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (m->map == MAP_FAILED) {
+		m->map = NULL;
+		return false;
+	}
+	m->p = m->map + (size_t)(-(uintptr_t)m->map % HUGE_PAGE);
+	madvise(m->p, n, MADV_HUGEPAGE); /* best effort */
+	return true;
+}
+
+enum status expert_memory_create(struct expert_store *store,
+				 const struct expert_memory_opts *o,
+				 struct expert_memory **out, struct fail *fail)
+{
+	struct expert_memory *m = xcalloc(1, sizeof *m);
+	m->store = *store;
+	*store = (struct expert_store){.fd = -1};
+	m->n_slots = o->n_slots;
+	m->slot_bytes = o->slot_bytes;
+	m->use_path = o->use_path ? xstrdup(o->use_path) : NULL;
+	m->reads = xcalloc((size_t)o->n_slots, sizeof *m->reads);
+	float *scores = read_use(m);
+	m->slots = expert_slots_create(m->store.n, o->n_slots, scores);
+	free(scores);
+	enum status st = OK;
+	int32_t n_ahead = 0;
+	if (!take_memory(m)) {
+		st = fail_set(fail, E_NOMEM, "no memory for %d experts of %zu bytes",
+			      m->n_slots, m->slot_bytes);
+	} else {
+		struct expert_reader_opts reader = o->reader;
+		reader.fd = m->store.fd;
+		reader.is_direct = m->store.is_direct;
+		reader.slots = m->p;
+		reader.slot_bytes = m->slot_bytes;
+		reader.slots_bytes = (size_t)m->n_slots * m->slot_bytes;
+		m->reader = expert_reader_create(&reader);
+		st = read_best(m, &n_ahead, fail);
+	}
+	if (st != OK) {
+		free(m->use_path); /* nothing was learnt */
+		m->use_path = NULL;
+		expert_memory_destroy(m);
+		return st;
+	}
+	snprintf(m->note, sizeof m->note, "%d experts of %.2f MB in memory at a time, read by "
+		 "%s%s; %d ahead", m->n_slots, (double)m->slot_bytes * 1e-6,
+		 expert_reader_note(m->reader),
+		 m->store.is_direct ? " past the page cache" : "", n_ahead);
+	*out = m;
+	return OK;
+}
+
+void expert_memory_destroy(struct expert_memory *m)
+{
+	if (!m)
+		return;
+	if (m->use_path)
+		write_use(m);
+	expert_reader_destroy(m->reader);
+	expert_slots_destroy(m->slots);
+	expert_store_close(&m->store);
+	if (m->map)
+		munmap(m->map, m->map_bytes);
+	free(m->reads);
+	free(m->use_path);
+	free(m);
+}
+
+const char *expert_memory_note(const struct expert_memory *m)
+{
+	return m->note;
+}
+
+int32_t expert_memory_n_slots(const struct expert_memory *m)
+{
+	return m->n_slots;
+}

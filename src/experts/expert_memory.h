@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Slots of memory for a model's routed experts, and the store that fills them. Experts
+ * have one numbering over all layers, i_layer * E + e.
+ *
+ * A layer's operation asks for its experts, computes with those that are there, waits for
+ * the others, and releases them all:
+ *
+ *   expert_memory_use      these are used in this step (for the policy and the counts)
+ *   expert_memory_ask      holds as many as fit; reads begin for those that are not there
+ *   expert_memory_is_there, expert_memory_wait, expert_memory_at
+ *   expert_memory_release
+ *
+ * Thread: engine.
+ */
+#pragma once
+#include "experts/expert_store.h"
+
+struct expert_memory;
+
+struct expert_memory_opts {
+	int32_t n_slots;   /* at least 2 */
+	size_t slot_bytes; /* multiple of EXPERT_ALIGN: of the largest expert */
+	/* File where the use of experts is kept for the next start; NULL: nowhere. */
+	const char *use_path;
+	struct expert_reader_opts reader; /* fd, is_direct and slots are set here */
+};
+
+/* Takes *store over, and reads the experts that were used most before. Fails with E_NOMEM,
+ * and as expert_memory_wait does. */
+enum status expert_memory_create(struct expert_store *store,
+				 const struct expert_memory_opts *o,
+				 struct expert_memory **out, struct fail *fail) MUST_USE;
+/* Writes the use of experts to use_path. NULL is fine. */
+void expert_memory_destroy(struct expert_memory *m);
+/* "3 of 12 experts in memory, ..." */
+const char *expert_memory_note(const struct expert_memory *m);
+int32_t expert_memory_n_slots(const struct expert_memory *m);
+
+/* Experts e[0 .. n) are used in this step, each once. begins_step: of a new one. */
+void expert_memory_use(struct expert_memory *m, const int32_t *e, int32_t n,
+		       bool begins_step);
+/* Hold the first of the n experts, as many as have room beside those that are held, at most
+ * `most`; returns how many. None of them is held yet. Reads begin. */
+int32_t expert_memory_ask(struct expert_memory *m, const int32_t *e, int32_t n,
+			  int32_t most);
+/* Of an expert that is held: is it there? */
+bool expert_memory_is_there(const struct expert_memory *m, int32_t e);
+/* Waits until it is. E_IO, with the reason: it cannot be read, or is not what was stored.
+ * Then it stays held, but nothing may be computed with it. */
+enum status expert_memory_wait(struct expert_memory *m, int32_t e,
+			       struct fail *fail) MUST_USE;
+/* Its bytes, as they were stored. */
+const uint8_t *expert_memory_at(const struct expert_memory *m, int32_t e);
+/* Ends the hold of each, after waiting for its read. What could not be read leaves. */
+void expert_memory_release(struct expert_memory *m, const int32_t *e, int32_t n);
+
+struct expert_memory_stats {
+	uint64_t n_hits, n_misses, n_bytes; /* uses that found their expert; bytes read */
+	double wait_s;
+};
+void expert_memory_stats(const struct expert_memory *m, struct expert_memory_stats *out);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads experts from a store, several at a time, beside the thread that computes.
+ *
+ * By io_uring where the kernel has it, with the slots as registered buffers; else by
+ * threads with pread. Each read's sum is checked before it counts as done. Completion is
+ * a word in memory: expert_reader_wait makes no system call where the bytes are there,
+ * and one futex call at a time where they are not. Thread: one calls; the reader's own
+ * threads do the rest.
+ */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum expert_read_state {
+	EXPERT_READ_NONE,   /* nothing was asked for */
+	EXPERT_READ_RUNS,
+	EXPERT_READ_GOOD,
+	EXPERT_READ_SHORT,  /* the file ended */
+	EXPERT_READ_ERROR,  /* see `error` */
+	EXPERT_READ_SUM,    /* the bytes are not those that were stored */
+};
+
+struct expert_read {
+	uint8_t *to;     /* aligned to EXPERT_READ_ALIGN */
+	uint64_t at, sum;
+	size_t n;        /* multiple of EXPERT_READ_ALIGN */
+	_Atomic int state;
+	int error;       /* errno */
+	struct expert_read *next; /* the reader's own */
+	size_t n_done;
+};
+
+struct expert_reader_opts {
+	int fd;
+	bool is_direct;  /* fd passes by the page cache; else what was read is dropped there */
+	int depth;       /* reads at a time; 0: EXPERT_READ_DEPTH */
+	bool no_uring;   /* threads, even where there is io_uring */
+	uint8_t *slots;  /* memory that all reads go to, for registering */
+	size_t slots_bytes, slot_bytes;
+	/* In place of pread, for tests; no_uring is set. */
+	ssize_t (*pread)(void *ctx, int fd, void *to, size_t n, off_t at);
+	void *ctx;
+};
+enum { EXPERT_READ_DEPTH = 8, EXPERT_READ_MAX_DEPTH = 64, EXPERT_READ_ALIGN = 4096 };
+
+struct expert_reader;
+struct expert_reader *expert_reader_create(const struct expert_reader_opts *o);
+/* Call it when all reads are done. */
+void expert_reader_destroy(struct expert_reader *r);
+/* "io_uring with registered buffers, 8 at a time" */
+const char *expert_reader_note(const struct expert_reader *r);
+/* Begin n reads, whose to, at, n and sum are set. They begin in this order and may end in
+ * any. x[i] and x[i]->to belong to the reader until they are done. */
+void expert_reader_submit(struct expert_reader *r, struct expert_read **x, int n);
+static inline bool expert_read_is_done(struct expert_read *x)
+{
+	return atomic_load_explicit(&x->state, memory_order_acquire) != EXPERT_READ_RUNS;
+}
+/* Returns when x is done. */
+void expert_reader_wait(struct expert_reader *r, struct expert_read *x);
+/* What went wrong, as text: "short read: the file ended". */
+const char *expert_read_fault(const struct expert_read *x);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading by io_uring. The computing thread submits; one thread of the reader's takes what
+ * has come, checks its sum and submits what waits for a place.
+ */
+#include <build-config.h>
+
+#include "experts/expert_reader_private.h"
+
+#ifdef HAVE_LIBURING
+
+#include <errno.h>
+#include <liburing.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+enum { MAX_BUFFERS = 1024, MAX_BUFFER = 1 << 30 }; /* the kernel's limits */
+
+struct expert_uring {
+	struct io_uring ring;
+	int n_running;       /* under the reader's lock */
+	size_t buffer_bytes; /* of each registered buffer; 0: none are */
+};
+
+/* A piece that failed midway goes on where it stopped. The lock is held. */
+static void queue(struct expert_reader *r, struct expert_read *x)
+{
+	struct expert_uring *u = r->uring;
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring); /* there are `depth` of them */
+	uint8_t *to = x->to + x->n_done;
+	unsigned n = (unsigned)(x->n - x->n_done);
+	uint64_t at = x->at + x->n_done;
+	if (u->buffer_bytes)
+		io_uring_prep_read_fixed(sqe, 0, to, n, at,
+					 (int)((size_t)(x->to - r->o.slots) / u->buffer_bytes));
+	else
+		io_uring_prep_read(sqe, 0, to, n, at);
+	io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
+	io_uring_sqe_set_data(sqe, x);
+}
+
+void expert_uring_pump(struct expert_reader *r)
+{
+	struct expert_uring *u = r->uring;
+	int n = 0;
+	for (; u->n_running < r->o.depth && r->first; u->n_running++, n++)
+		queue(r, expert_reader_pop(r));
+	if (n)
+		io_uring_submit(&u->ring);
+}
+
+/* What came of a read: goes on, or is done. */
+static void take(struct expert_reader *r, struct expert_read *x, int result)
+{
+	enum expert_read_state state = EXPERT_READ_GOOD;
+	x->n_done += result > 0 ? (size_t)result : 0;
+	if (result == 0 || x->n_done % EXPERT_READ_ALIGN) /* the end, or just before it */
+		state = EXPERT_READ_SHORT;
+	if (result < 0 && result != -EINTR && result != -EAGAIN) {
+		state = EXPERT_READ_ERROR;
+		x->error = -result;
+	}
+	bool goes_on = state == EXPERT_READ_GOOD && x->n_done < x->n;
+	pthread_mutex_lock(&r->lock);
+	if (goes_on) {
+		queue(r, x);
+		io_uring_submit(&r->uring->ring);
+	} else {
+		r->uring->n_running--;
+		expert_uring_pump(r);
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (!goes_on)
+		expert_reader_finish(r, x, state);
+}
+
+static void *uring_thread(void *arg)
+{
+	struct expert_reader *r = arg;
+	pthread_setname_np(pthread_self(), "expert-read");
+	for (;;) {
+		struct io_uring_cqe *cqe;
+		int e = io_uring_wait_cqe(&r->uring->ring, &cqe);
+		if (e == -EINTR)
+			continue;
+		if (e < 0)
+			return NULL;
+		struct expert_read *x = io_uring_cqe_get_data(cqe);
+		int result = cqe->res;
+		io_uring_cqe_seen(&r->uring->ring, cqe);
+		if (!x) /* expert_uring_destroy */
+			return NULL;
+		take(r, x, result);
+	}
+}
+
+/* Slots as buffers that the kernel knows, each of whole slots. It may refuse: memory that
+ * is locked has a limit. */
+static void register_slots(struct expert_reader *r)
+{
+	struct iovec v[MAX_BUFFERS];
+	const struct expert_reader_opts *o = &r->o;
+	if (!o->slots || o->slot_bytes == 0 || o->slot_bytes > MAX_BUFFER)
+		return;
+	size_t size = MAX_BUFFER / o->slot_bytes * o->slot_bytes, n = 0;
+	for (size_t at = 0; at < o->slots_bytes && n < MAX_BUFFERS; at += size, n++)
+		v[n] = (struct iovec){o->slots + at, MIN(size, o->slots_bytes - at)};
+	if (n * size >= o->slots_bytes &&
+	    io_uring_register_buffers(&r->uring->ring, v, (unsigned)n) == 0)
+		r->uring->buffer_bytes = size;
+}
+
+struct expert_uring *expert_uring_create(struct expert_reader *r)
+{
+	struct expert_uring *u = xcalloc(1, sizeof *u);
+	sigset_t all, old;
+	if (io_uring_queue_init((unsigned)r->o.depth + 1, &u->ring, 0) != 0) {
+		free(u);
+		return NULL;
+	}
+	r->uring = u;
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS); /* base/mapped.h */
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	bool good = io_uring_register_files(&u->ring, &r->o.fd, 1) == 0 &&
+		    pthread_create(&r->threads[0], NULL, uring_thread, r) == 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!good) {
+		io_uring_queue_exit(&u->ring);
+		free(u);
+		return r->uring = NULL;
+	}
+	r->n_threads = 1;
+	register_slots(r);
+	snprintf(r->note, sizeof r->note, "io_uring%s, %d reads at a time",
+		 u->buffer_bytes ? " with registered buffers" : "", r->o.depth);
+	return u;
+}
+
+void expert_uring_destroy(struct expert_reader *r)
+{
+	struct expert_uring *u = r->uring;
+	pthread_mutex_lock(&r->lock);
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+	io_uring_prep_nop(sqe);
+	io_uring_sqe_set_flags(sqe, IOSQE_IO_DRAIN); /* behind all reads */
+	io_uring_sqe_set_data(sqe, NULL);
+	io_uring_submit(&u->ring);
+	pthread_mutex_unlock(&r->lock);
+	for (int i = 0; i < r->n_threads; i++)
+		pthread_join(r->threads[i], NULL);
+	r->n_threads = 0;
+	io_uring_queue_exit(&u->ring);
+	free(u);
+	r->uring = NULL;
+}
+
+#else
+
+struct expert_uring *expert_uring_create(struct expert_reader *r)
+{
+	(void)r;
+	return NULL;
+}
+
+void expert_uring_pump(struct expert_reader *r)
+{
+	(void)r;
+}
+
+void expert_uring_destroy(struct expert_reader *r)
+{
+	(void)r;
+}
+
+#endif

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Decode speed with experts in a file (expert_memory), as a ratio to all experts in memory.
+
+Runs haloctl bench model in alternation: all in memory, then each share of the experts. The
+median of the ratios counts, so that what else the machine does matters less. Hit rate and
+bytes a token come from one run of a daemon that writes as many tokens.
+
+    tests/bench/experts.py -b build -m models/halo-tiny >experts.csv
+"""
+import argparse
+import http.client
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SHARES = (100, 50, 25, 10)
+
+
+def bench(a, folder, size):
+    """What haloctl printed, as JSON, and what it said on stderr."""
+    more = ["--expert-memory", str(size), "--expert-dir", folder] if size else []
+    r = subprocess.run([os.path.join(a.build, "haloctl"), "bench", "model", "--model", a.model,
+                        "--backend", "cpu", "-p", "64", "-n", str(a.tokens), "--repeat", "1",
+                        "--json", *more], capture_output=True, text=True)
+    if r.returncode:
+        sys.exit("experts.py: haloctl: " + r.stderr)
+    return json.loads(r.stdout), r.stderr
+
+
+def slots(a, folder):
+    """(bytes of a slot, experts) from the head of the store."""
+    _, said = bench(a, folder, 1 << 40)
+    m = re.search(r"experts: (\d+) of .*; (\d+) experts of", said)
+    path = [f for f in os.listdir(folder) if f.endswith(".halod-experts")][0]
+    n = int(m.group(1))
+    return os.path.getsize(os.path.join(folder, path)) // n, n
+
+
+class Daemon:
+    """halod with expert_memory, for its metrics."""
+
+    def __init__(self, a, folder, size):
+        self.p = subprocess.Popen(
+            [os.path.join(a.build, "halod"), "-c", "/dev/null", "--model", a.model, "--port",
+             "0", "--backend", "cpu", "--expert-memory", str(size), "--expert-dir", folder,
+             "--no-prefix-cache"], stderr=subprocess.PIPE, text=True)
+        self.port = 0
+        for line in self.p.stderr:
+            m = re.search(r"127\.0\.0\.1:(\d+)", line)
+            self.port = int(m.group(1)) if m else self.port
+            if self.port and self.is_ready():
+                break
+
+    def is_ready(self):
+        for _ in range(600):
+            if self.ask("GET", "/health")[0] == 200:
+                return True
+            time.sleep(0.1)
+        return False
+
+    def ask(self, method, path, body=None):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        c.request(method, path, json.dumps(body) if body else None,
+                  {"Content-Type": "application/json"})
+        r = c.getresponse()
+        return r.status, r.read().decode()
+
+    def counters(self):
+        names = ("expert_hits_total", "expert_misses_total", "expert_read_bytes_total")
+        text = self.ask("GET", "/metrics")[1]
+        return [float(re.search(r"^halod_%s\S* (\S+)$" % n, text, re.M).group(1))
+                for n in names]
+
+
+def use(a, folder, size):
+    """(hit rate, bytes a token) of text that the model writes."""
+    d = Daemon(a, folder, size)
+    body = {"prompt": "Once upon a time there was a small town by the sea.",
+            "max_tokens": a.tokens, "ignore_eos": True, "temperature": 1, "seed": 1}
+    d.ask("POST", "/v1/completions", body)  # fills the slots
+    before = d.counters()
+    d.ask("POST", "/v1/completions", {**body, "seed": 2})
+    hits, misses, read = (y - x for x, y in zip(before, d.counters()))
+    d.p.terminate()
+    d.p.communicate()
+    return hits / max(hits + misses, 1), read / a.tokens
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("-b", "--build", default="build")
+    p.add_argument("-m", "--model", default="models/halo-tiny")
+    p.add_argument("-n", "--tokens", type=int, default=256)
+    p.add_argument("-r", "--rounds", type=int, default=5)
+    p.add_argument("-d", "--dir", help="folder for the experts' file")
+    a = p.parse_args()
+    name = os.path.basename(os.path.normpath(a.model))
+    with tempfile.TemporaryDirectory(dir=a.dir) as folder:
+        slot, n = slots(a, folder)
+        ratios = {s: [] for s in SHARES}
+        for _ in range(a.rounds):
+            for s in SHARES:
+                plain = bench(a, folder, 0)[0]["decode_tps"]
+                size = max(n * s // 100, 1) * slot + slot // 2
+                ratios[s].append(bench(a, folder, size)[0]["decode_tps"] / plain)
+        for s in SHARES:
+            size = max(n * s // 100, 1) * slot + slot // 2
+            hits, read = use(a, folder, size)
+            print("experts,%s %d %% hit rate,%.4f,1" % (name, s, hits))
+            print("experts,%s %d %% bytes a token,%.0f,B" % (name, s, read))
+            print("experts,%s %d %% decode to all in memory,%.3f,1"
+                  % (name, s, statistics.median(ratios[s])))
+
+
+if __name__ == "__main__":
+    main()
