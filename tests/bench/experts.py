@@ -59,7 +59,7 @@ class Daemon:
 
     def is_ready(self):
         for _ in range(600):
-            if self.ask("GET", "/health")[0] == 200:
+            if json.loads(self.ask("GET", "/health")[1])["ready"]:
                 return True
             time.sleep(0.1)
         return False
@@ -71,6 +71,11 @@ class Daemon:
         r = c.getresponse()
         return r.status, r.read().decode()
 
+    def write(self, body):
+        status, text = self.ask("POST", "/v1/completions", body)
+        if status != 200:
+            sys.exit("experts.py: halod: %d %s" % (status, text))
+
     def counters(self):
         names = ("expert_hits_total", "expert_misses_total", "expert_read_bytes_total")
         text = self.ask("GET", "/metrics")[1]
@@ -79,16 +84,23 @@ class Daemon:
 
 
 def use(a, folder, size):
-    """(hit rate, bytes a token) of text that the model writes."""
+    """(hit rate, bytes a token) of a daemon with so much expert_memory."""
     d = Daemon(a, folder, size)
+    try:
+        return use_of(d, a)
+    finally:
+        d.p.terminate()
+        d.p.communicate()
+
+
+def use_of(d, a):
+    """The same, of text that the model writes."""
     body = {"prompt": "Once upon a time there was a small town by the sea.",
             "max_tokens": a.tokens, "ignore_eos": True, "temperature": 1, "seed": 1}
-    d.ask("POST", "/v1/completions", body)  # fills the slots
+    d.write(body)  # fills the slots
     before = d.counters()
-    d.ask("POST", "/v1/completions", {**body, "seed": 2})
+    d.write({**body, "seed": 2})
     hits, misses, read = (y - x for x, y in zip(before, d.counters()))
-    d.p.terminate()
-    d.p.communicate()
     return hits / max(hits + misses, 1), read / a.tokens
 
 
