@@ -185,8 +185,7 @@ def endpoint(tree):
     os.rename(program, os.path.join(build, "halod"))
     sys.path.insert(0, os.path.join(SRC, "tests/http"))
     import halod
-    halod.PROGRAM = os.path.join(build, "halod")
-    d = halod.Halod()
+    d = halod.Halod(program=os.path.join(build, "halod"))
     try:
         a = d.request("POST", "/words", {"content": "one  two three"})
         eq((a.status, a.json), (200, {"words": 3}), "the endpoint answers")

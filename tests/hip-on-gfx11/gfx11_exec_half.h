@@ -159,16 +159,37 @@ DEF(v_cvt_f32_f16)
 /* --- packed -------------------------------------------------------------------------- */
 
 /* Half `hi` of the result reads the half that op_sel (op_sel_hi) names. */
+static inline void packed_bits(const struct wave *w, const struct inst *p, int which,
+			       int hi, u32 *o)
+{
+	VECTOR(t);
+	const u32 *x = source(w, &p->s[which], t);
+	u32 shift = (hi ? p->op_sel_hi : p->op_sel) >> which & 1 ? 16 : 0;
+	LANE o[i] = x[i] >> shift & 0xFFFF;
+}
+
 static inline void packed(const struct wave *w, const struct inst *p, int which, int hi,
 			  float *o)
 {
-	VECTOR(t);
 	VECTOR(h);
-	const u32 *x = source(w, &p->s[which], t);
-	u32 shift = (hi ? p->op_sel_hi : p->op_sel) >> which & 1 ? 16 : 0;
 	u32 neg = (hi ? p->neg_hi : p->neg_lo) >> which & 1 ? 0x8000 : 0;
-	LANE h[i] = (x[i] >> shift & 0xFFFF) ^ neg;
+	packed_bits(w, p, which, hi, h);
+	LANE h[i] ^= neg;
 	halves_widen(h, o);
+}
+
+DEF(v_pk_lshrrev_b16)
+{
+	VECTOR(o);
+	VECTOR(half[2]);
+	for (int hi = 0; hi < 2; hi++) {
+		VECTOR(n);
+		packed_bits(w, p, 0, hi, n);
+		packed_bits(w, p, 1, hi, half[hi]);
+		LANE half[hi][i] >>= n[i] & 15;
+	}
+	LANE o[i] = half[0][i] | half[1][i] << 16;
+	out(w, p, o);
 }
 
 #define PACKED(name, n, expression)                                                        \
