@@ -107,5 +107,5 @@ struct api_call {
 	void *state;             /* the dialect's own */
 	struct parts parts;      /* the answer so far */
 	const char *stop_string; /* that ended it, or NULL */
-	bool cuts_max_tokens;    /* to what the context leaves, and is not refused */
+	bool cuts_max_tokens;    /* a max_tokens beyond the context is cut, not refused */
 };

@@ -190,8 +190,8 @@ static enum status read_stop_ids(const struct json_node *body,
 	memcpy(ids + n, own, n_own * sizeof *ids);
 	r->stop_ids = ids;
 	r->n_stop_ids = n + (int)n_own;
-	/* The scheduler's switch turns off every id of the list; with ids of the
-	 * client's own left in it, leaving the model's out is what was asked. */
+	/* r->ignore_eos would turn off the whole list. A client that names ids of its own
+	 * keeps those, so only the model's ids were left out above. */
 	r->ignore_eos = ignores && n_own == 0;
 	return OK;
 }

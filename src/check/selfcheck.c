@@ -154,7 +154,7 @@ static bool is_usable(const struct selfcheck *k)
 	return n_tok <= MAX_TOK && k->ref.max_id < k->model->config.n_vocab;
 }
 
-/* What failed does not speak against the backend. */
+/* Fails as "the check could not be made": this fault says nothing about the backend. */
 static enum status as_missing(struct fail *fail)
 {
 	if (fail)

@@ -34,5 +34,5 @@ struct embed_rows {
 void embed_pool_add(const struct embed_pool *p, const struct embed_rows *r, float *sum);
 /* After the last row: sum (dim) becomes the vector. */
 void embed_pool_end(const struct embed_pool *p, int32_t n_text, int32_t dim, float *sum);
-/* v (dim) gets length 1; a vector of zeros stays. */
+/* Scales v (dim) to length 1. Leaves a vector of zeros as it is. */
 void embed_pool_normalize(float *v, int32_t dim);

@@ -41,8 +41,8 @@ struct engine_batch {
 	int n_logit_rows;
 	bool has_guesses; /* some of the tokens are guesses: replay may follow */
 	struct seq_states states; /* (B) each; only where the graph has n_states */
-	/* (T) where the hidden state before the token is (enum engine_hidden); only where the
-	 * graph has guess. */
+	/* (T) for each token, where to read the hidden state of the token before it (enum
+	 * engine_hidden). NULL unless the graph has a guess function. */
 	const int32_t *hidden;
 };
 

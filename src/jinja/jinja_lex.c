@@ -146,7 +146,7 @@ static struct str strip_before(const struct lexer *lx, struct str text, char sig
 	return text;
 }
 
-/* Emits the data up to `tag`, stripped as the sign of the tag demands. */
+/* Emits the text up to `tag`. A sign "-" or "+" of the tag decides which white space goes. */
 static void emit_data(struct lexer *lx, size_t tag, char sign, bool is_variable)
 {
 	struct str text = {lx->s.p + lx->pos, tag - lx->pos};
