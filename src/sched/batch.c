@@ -246,21 +246,25 @@ static int end_fetch(struct sched *s, struct sched_choice *c)
 }
 
 /* What has been read goes into the cache. What is complete, or takes longer than it would to
- * compute it, is first in line again. */
-static void go_on_fetching(struct sched *s, struct request *r, int64_t now_us)
+ * compute it, is first in line again. True: more may have been read meanwhile. */
+static bool go_on_fetching(struct sched *s, struct request *r, int64_t now_us)
 {
+	bool did = false;
 	for (; r && s->n_fetching > 0; r = r->next)
 		for (int i = 0; r->choices && i < request_n_choices(r); i++) {
 			struct sched_choice *c = &r->choices[i];
 			if (!c->fetch)
 				continue;
-			bool is_on = engine_fetch_step(s->o.engine, c->fetch);
+			enum engine_fetch_is is = engine_fetch_step(s->o.engine, c->fetch);
+			bool is_on = is != ENGINE_FETCH_OVER;
+			did |= is == ENGINE_FETCH_MOVED;
 			if (is_on && now_us < c->fetch_until_us)
 				continue;
 			if (is_on)
 				engine_fetch_give_up(s->o.engine, c->fetch);
 			c->n_fetched = end_fetch(s, c);
 		}
+	return did;
 }
 
 /* Prompts that are read from the disk hold pages. They give them back, and ask again when there
@@ -726,14 +730,14 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 bool batch_turn(struct sched *s, int64_t now_us)
 {
 	struct fail f = {0};
-	go_on_fetching(s, s->active.head, now_us);
-	go_on_fetching(s, s->waiting.head, now_us);
+	bool did = go_on_fetching(s, s->active.head, now_us);
+	did |= go_on_fetching(s, s->waiting.head, now_us);
 	admit(s, now_us);
 	collect_running(s);
 	plan(s);
 	int n = make_slices(s);
 	if (n == 0)
-		return engine_disk_work(s->o.engine, IDLE_COPY) || s->n_run > 0;
+		return engine_disk_work(s->o.engine, IDLE_COPY) || did || s->n_run > 0;
 	add_drafts(s, n);
 	/* STARTED must not wait for the step: it lets the client's headers go. */
 	emit_flush(&s->emit);
