@@ -128,7 +128,7 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 }
 
 /* Check the model's architecture and *opts; fill *o with defaults. */
-static enum status prepare(const struct model *m, const struct engine_opts *opts,
+static enum status prepare(struct model *m, const struct engine_opts *opts,
 			   const struct arch **arch, struct engine_opts *o,
 			   struct fail *fail)
 {
@@ -143,8 +143,15 @@ static enum status prepare(const struct model *m, const struct engine_opts *opts
 			       "with embedding_model", m->dir);
 	*o = *opts;
 	enum status st = check_opts(o, m->config.max_ctx, fail);
-	if (st == OK)
-		set_defaults(o, m->config.max_ctx);
+	if (st != OK)
+		return st;
+	set_defaults(o, m->config.max_ctx);
+	char lacks[200];
+	if (o->mtp && graph_mtp_lacks(m, *arch, lacks)) {
+		log_warn("the layer that guesses (multi-token prediction) is not used: the "
+			 "model's files have no %s", lacks);
+		o->mtp = false;
+	}
 	return st;
 }
 
