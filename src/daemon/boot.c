@@ -285,6 +285,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .load = {on_weights, (void *)o},
 				 .mtp = strcmp(c->speculative, "auto") == 0 ||
 					strcmp(c->speculative, "mtp") == 0,
+				 .mtp_vocab = (int)c->mtp_vocab,
 				 .kv_dir = o->plan->kv_dir,
 				 .kv_disk_limit = c->kv_disk_limit};
 	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);

@@ -326,9 +326,9 @@ static enum status run_guess(struct graph *g, const struct graph_step *s, struct
 	if (st != OK)
 		return st;
 	RUN(linear, .n_tok = t, .x = hidden, .n_out = 1,
-	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	    .out = {{.w = &g->mtp.head, .y = g->logits, .is_f32 = true}});
 	if (g->top)
-		RUN(logits_top, .n_rows = t, .n_vocab = g->c->n_vocab, .logits = g->logits,
+		RUN(logits_top, .n_rows = t, .n_vocab = g->mtp.head.n, .logits = g->logits,
 		    .inv_t = s->ids.inv_t, .out = g->top);
 	return OK;
 }
@@ -454,7 +454,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 {
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
-	size_t n_vocab = (size_t)g->c->n_vocab;
+	size_t n_vocab = (size_t)g->mtp.head.n;
 	bool is_new;
 	for (int i = 0; i < b->n_seq; i++)
 		s.n_ctx_max = MAX(s.n_ctx_max, b->n_ctx[i]);
@@ -472,7 +472,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 	st = st == OK ? synced : st;
 	/* A row that is not numbers has no best one; any token may be guessed. */
 	for (int i = 0; i < b->n_tok && st == OK; i++)
-		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, g->c->n_vocab)
+		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, (int32_t)n_vocab)
 			 : g->top[i].n > 0 ? g->top[i].id[0] : 0;
 	return st;
 }

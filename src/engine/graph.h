@@ -33,6 +33,7 @@ struct arch_limits {
 	struct load_watch load; /* hears of the weights */
 	bool gives_rows;  /* engine_opts.gives_rows */
 	bool mtp;         /* engine_opts.mtp, and the model has it */
+	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
 };
 
 /* Logits come off the device in pieces of this many rows. */

@@ -176,7 +176,8 @@ enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_pa
 		graph_layer_name(g, i_layer, p->name, name);
 		if (g->probed)
 			st = probe(g, name);
-		else if (p->kind == GRAPH_WEIGHT || p->kind == GRAPH_ROWS || p->kind == GRAPH_EXPERT)
+		else if (p->kind == GRAPH_WEIGHT || p->kind == GRAPH_ROWS ||
+			 p->kind == GRAPH_EXPERT)
 			st = load_weight(g, name, p, fail);
 		else
 			st = load_floats(g, name, p, fail);
