@@ -138,6 +138,9 @@ struct engine_opts {
 	 * head is not loaded. For models that give embeddings. */
 	bool gives_rows;
 	bool mtp; /* load the layer that guesses (enum model_mtp), if the model has one */
+	/* It guesses only the first so many tokens of the vocabulary, which takes less of the
+	 * output head; 0: all. Rounded up to whole tiles of rows. */
+	int mtp_vocab;
 	/* Folder where pages and states are kept for later, and its bytes at most. NULL or
 	 * "": none. Where it is of no use a warning says why. */
 	const char *kv_dir;

@@ -70,6 +70,14 @@ static enum status load_norms(struct graph *g, int i, struct fail *fail)
 	return st;
 }
 
+static enum status load_layer(struct graph *g, int i, struct fail *fail)
+{
+	enum status st = load_norms(g, i, fail);
+	if (st == OK)
+		st = mixer_of(g, i)->load(g, i, fail);
+	return st == OK ? mlp_load(g, i, &g->arch->mlp, fail) : st;
+}
+
 static enum status load_all(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
@@ -88,13 +96,8 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		st = graph_load_head(g, head, fail);
 	if (st == OK)
 		st = put_as_is(g, fail);
-	for (int i = 0; i < graph_n_layers(g) && st == OK; i++) {
-		st = load_norms(g, i, fail);
-		if (st == OK)
-			st = mixer_of(g, i)->load(g, i, fail);
-		if (st == OK)
-			st = mlp_load(g, i, &g->arch->mlp, fail);
-	}
+	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
+		st = load_layer(g, i, fail);
 	return st == OK ? mtp_load(g, fail) : st;
 }
 
@@ -323,9 +326,9 @@ static enum status run_guess(struct graph *g, const struct graph_step *s, struct
 	if (st != OK)
 		return st;
 	RUN(linear, .n_tok = t, .x = hidden, .n_out = 1,
-	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	    .out = {{.w = &g->mtp.head, .y = g->logits, .is_f32 = true}});
 	if (g->top)
-		RUN(logits_top, .n_rows = t, .n_vocab = g->c->n_vocab, .logits = g->logits,
+		RUN(logits_top, .n_rows = t, .n_vocab = g->mtp.head.n, .logits = g->logits,
 		    .inv_t = s->ids.inv_t, .out = g->top);
 	return OK;
 }
@@ -451,7 +454,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 {
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
-	size_t n_vocab = (size_t)g->c->n_vocab;
+	size_t n_vocab = (size_t)g->mtp.head.n;
 	bool is_new;
 	for (int i = 0; i < b->n_seq; i++)
 		s.n_ctx_max = MAX(s.n_ctx_max, b->n_ctx[i]);
@@ -469,7 +472,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 	st = st == OK ? synced : st;
 	/* A row that is not numbers has no best one; any token may be guessed. */
 	for (int i = 0; i < b->n_tok && st == OK; i++)
-		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, g->c->n_vocab)
+		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, (int32_t)n_vocab)
 			 : g->top[i].n > 0 ? g->top[i].id[0] : 0;
 	return st;
 }
@@ -568,15 +571,37 @@ int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arc
 	return n_bytes;
 }
 
+static struct weight *expert_weights(const struct graph *g)
+{
+	return calloc((size_t)graph_n_layers(g) * 3 * (size_t)g->c->n_experts + 1,
+		      sizeof *g->expert_weights);
+}
+
+bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200])
+{
+	struct backend none = {.ops = NULL};
+	const struct arch_limits limits = {.mtp = true};
+	if (!m->config.mtp)
+		return false;
+	struct graph *g = create_empty(m, &none, arch, &limits);
+	g->probed = out;
+	g->expert_weights = expert_weights(g);
+	enum status st = g->expert_weights ? load_layer(g, g->c->n_layers, NULL) : E_NOMEM;
+	if (st == OK)
+		st = mtp_load(g, NULL);
+	free(g->expert_weights);
+	free(g->layers);
+	free(g);
+	return st == E_CONFIG;
+}
+
 enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
 			 const struct arch_limits *limits, struct engine_graph *out,
 			 struct fail *fail)
 {
 	struct graph *g = create_empty(m, b, arch, limits);
 	g->id = arch_graph_id();
-	g->expert_weights = calloc((size_t)graph_n_layers(g) * 3 *
-					   (size_t)g->c->n_experts + 1,
-				   sizeof *g->expert_weights);
+	g->expert_weights = expert_weights(g);
 	if (limits->gives_rows) {
 		size_t n = (size_t)limits->max_batch_tok * (size_t)g->c->d_model;
 		g->rows_host = calloc(n, dtype_bytes(b->act_type));

@@ -67,12 +67,13 @@ struct delta_scratch {
  * R: ENGINE_HIDDEN_ROWS. */
 struct mtp {
 	struct weight fuse;   /* (D, 2 D): of the embedding, then of the hidden state */
+	struct weight head;   /* the first rows of graph.head, in its memory */
 	const float *embed_norm, *hidden_norm, *out_norm;
 	/* (R + T + R, D) act: hidden states (enum engine_hidden), behind the last norm. */
 	void *hidden;
 	float *x, *h;         /* (T, D) */
 	void *both;           /* (T, 2 D) act */
-	float *host;          /* host (R, V); NULL: the backend tells the best */
+	float *host;          /* host (R, head.n); NULL: the backend tells the best */
 };
 
 struct mlp {

@@ -143,7 +143,7 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 		st = load_expert_biases(g, i, &m->experts, fail);
 	if (st == OK && c->shared_dim)
 		st = load_dense(g, i, names->shared, c->shared_dim, m, fail);
-	if (st != OK)
+	if (st != OK || g->probed)
 		return st;
 	m->experts.act = c->act;
 	if (c->shared_dim) {
