@@ -101,7 +101,8 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 				  .mtp_vocab = o->mtp_vocab,
 				  .load = o->load};
 	int64_t n_kv = model_kv_numbers(&m->config) +
-		       (l->mtp ? model_layer_kv_numbers(&m->config) : 0);
+		       (l->mtp ? model_layer_kv_numbers(&m->config, m->config.n_layers)
+			       : 0);
 	struct memory_need need = {
 		.weights = model_weight_bytes(m) + (l->mtp ? model_mtp_bytes(m) : 0),
 		.scratch = graph_measure(m, b, arch, l),
