@@ -17,7 +17,7 @@
 
 enum { MAX_SCANS = 100, EXIF_BYTES = 65533 };
 
-struct reader {
+struct jpeg_reader {
 	struct jpeg_decompress_struct jpeg;
 	struct jpeg_error_mgr errors;
 	struct jpeg_progress_mgr progress;
@@ -29,7 +29,7 @@ struct reader {
 
 _Noreturn static void stop(j_common_ptr c)
 {
-	struct reader *r = c->client_data;
+	struct jpeg_reader *r = c->client_data;
 	c->err->format_message(c, r->text);
 	longjmp(r->on_error, 1);
 }
@@ -44,14 +44,14 @@ static void warn(j_common_ptr c, int level)
 
 static void count_scans(j_common_ptr c)
 {
-	struct reader *r = c->client_data;
+	struct jpeg_reader *r = c->client_data;
 	if (r->jpeg.input_scan_number <= MAX_SCANS)
 		return;
 	snprintf(r->text, sizeof r->text, "more than %d scans", MAX_SCANS);
 	longjmp(r->on_error, 1);
 }
 
-static int orientation_of(const struct reader *r)
+static int orientation_of(const struct jpeg_reader *r)
 {
 	int found = 1;
 	for (const struct jpeg_marker_struct *s = r->jpeg.marker_list; s && found == 1;
@@ -62,7 +62,7 @@ static int orientation_of(const struct reader *r)
 }
 
 /* Four inks of a pixel to three colours, in place. Adobe's files have them inverted. */
-static void drop_inks(const struct reader *r, uint8_t *row)
+static void drop_inks(const struct jpeg_reader *r, uint8_t *row)
 {
 	for (size_t x = 0; x < r->jpeg.output_width; x++) {
 		unsigned flip = r->jpeg.saw_Adobe_marker ? 0 : 255;
@@ -73,7 +73,7 @@ static void drop_inks(const struct reader *r, uint8_t *row)
 }
 
 /* The header has been read, and the size is allowed. */
-static enum status read_rows(struct reader *r, struct fail *fail)
+static enum status read_rows(struct jpeg_reader *r, struct fail *fail)
 {
 	struct jpeg_decompress_struct *j = &r->jpeg;
 	bool has_inks = j->num_components == 4;
@@ -93,7 +93,7 @@ static enum status read_rows(struct reader *r, struct fail *fail)
 	return st;
 }
 
-static enum status run(struct reader *r, struct str file, const struct image_limits *l,
+static enum status run(struct jpeg_reader *r, struct str file, const struct image_limits *l,
 		       struct fail *fail)
 {
 	struct jpeg_decompress_struct *j = &r->jpeg;
@@ -113,7 +113,7 @@ static enum status run(struct reader *r, struct str file, const struct image_lim
 enum status image_jpeg_decode(struct str file, const struct image_limits *l,
 			      struct image *out, struct fail *fail)
 {
-	struct reader r = {.out = out};
+	struct jpeg_reader r = {.out = out};
 	r.jpeg.err = jpeg_std_error(&r.errors);
 	r.errors.error_exit = stop;
 	r.errors.emit_message = warn;

@@ -17,7 +17,7 @@
 
 enum { CHUNK_BYTES = 1 << 20, CHUNKS = 256 };
 
-struct reader {
+struct png_reader {
 	struct str left;
 	char text[100];
 	struct image *out;
@@ -26,7 +26,7 @@ struct reader {
 
 static void stop(png_structp p, png_const_charp text)
 {
-	struct reader *r = png_get_error_ptr(p);
+	struct png_reader *r = png_get_error_ptr(p);
 	snprintf(r->text, sizeof r->text, "%s", text);
 	png_longjmp(p, 1);
 }
@@ -37,7 +37,7 @@ static void warn(png_structp p, png_const_charp text)
 
 static void take(png_structp p, png_bytep to, size_t n)
 {
-	struct reader *r = png_get_io_ptr(p);
+	struct png_reader *r = png_get_io_ptr(p);
 	if (n > r->left.n)
 		png_error(p, "the file ends early");
 	memcpy(to, r->left.p, n);
@@ -55,7 +55,7 @@ static int set_format(png_structp p, png_infop info)
 	return png_get_channels(p, info);
 }
 
-static enum status run(png_structp p, png_infop info, struct reader *r,
+static enum status run(png_structp p, png_infop info, struct png_reader *r,
 		       const struct image_limits *l, struct fail *fail)
 {
 	if (setjmp(png_jmpbuf(p)))
@@ -90,7 +90,7 @@ static enum status run(png_structp p, png_infop info, struct reader *r,
 enum status image_png_decode(struct str file, const struct image_limits *l,
 			     struct image *out, struct fail *fail)
 {
-	struct reader r = {.left = file, .out = out};
+	struct png_reader r = {.left = file, .out = out};
 	png_structp p = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, stop, warn);
 	png_infop info = p ? png_create_info_struct(p) : NULL;
 	enum status st = info ? run(p, info, &r, l, fail)
