@@ -23,6 +23,33 @@ struct engine;
 struct engine_seq;
 struct engine_fetch;
 
+/* An image in a prompt. Its tokens lie together, row after row of the image, and each has a
+ * row of numbers that takes the place of its embedding (engine_opts.sight). */
+struct engine_image {
+	int32_t at, n;          /* first token of the prompt; tokens, n_rows * n_cols */
+	int32_t n_rows, n_cols; /* of tokens */
+	/* Equal: the rows are. What others find of the prompt in the cache depends on it. */
+	uint8_t hash[32];
+	/* Host (1 + n_deep, n, D): in place of embeddings, then what is added behind layer
+	 * 0, 1, … */
+	const float *rows;
+};
+
+/* What a model's text part has for images. Positions have three axes (M-RoPE, Qwen2-VL,
+ * 2024, section 2.1): pair i of a head turns by the height where i % 3 is 1 and i is below
+ * 3 n_height, by the width where i % 3 is 2 and i is below 3 n_width, else by the time. */
+struct engine_sight {
+	int32_t n_deep; /* layers behind which something is added (DeepStack, 2024) */
+	int32_t n_height, n_width;
+};
+
+/* Tokens of a step that are of an image. */
+struct engine_view {
+	int32_t tok, n;  /* first token of the step; tokens */
+	int32_t first;   /* the image's token that it is */
+	const struct engine_image *image;
+};
+
 /* One step's input to the model; built by engine.c, read by arch_*.c and fakes.
  * Letters as in kernels/README.md. */
 struct engine_batch {
@@ -44,6 +71,10 @@ struct engine_batch {
 	/* (T) for each token, where to read the hidden state of the token before it (enum
 	 * engine_hidden). NULL unless the graph has a guess function. */
 	const int32_t *hidden;
+	/* (T, 3) time, height and width for rope; equal but in images. */
+	const int32_t *rope_position;
+	const struct engine_view *views; /* (n_views) */
+	int n_views;
 };
 
 /* Hidden states that a graph with guess keeps: of the rows of logits of the last forward,
@@ -142,6 +173,7 @@ struct engine_opts {
 	 * "": none. Where it is of no use a warning says why. */
 	const char *kv_dir;
 	int64_t kv_disk_limit;
+	const struct engine_sight *sight; /* prompts may have images; NULL: none has */
 };
 
 struct memory_have;
@@ -193,6 +225,9 @@ struct engine_prompt {
 	int n;
 	struct str space;      /* its name; empty: the space of everybody */
 	int turn_at;           /* tokens before the user's last words; 0: not known */
+	/* (n_images) by `at`. Borrowed until the sequence is destroyed; forks borrow them too. */
+	const struct engine_image *images;
+	int n_images;
 };
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);

@@ -97,6 +97,7 @@ def main():
         save(f"turned{orientation}.jpg", rgb, quality=85, exif=exif)
     save("rgb.png", rgb)
     save("rgba.png", rgba)
+    save("wide.png", picture("RGB", (90, 41), 5))
     save("luma.png", picture("L"))
     save("palette.png", rgb.quantize(16))
     save("holes.png", rgb.quantize(16), transparency=3)
