@@ -3,52 +3,24 @@
  * Tokens in, logits out, for several sequences at once. Thread: engine (every
  * call), except engine_create and the const getters marked any.
  *
- * A sequence is a page table over the paged KV cache and a count of tokens whose
- * keys and values are in it. A step takes slices: some tokens of some sequences,
- * decode (1 token) and prefill (many) mixed, and runs the model once over all of
- * them. Pages are shared by prefix: full pages are found again by the hash of all
- * tokens up to their end, and what others see of a shared page is never written.
+ * A sequence is a page table over the paged KV cache and a count of tokens whose keys and
+ * values are in it. A step runs the model once over slices: some tokens of some sequences,
+ * one to decode, many to prefill. Full pages are shared by prefix, by the hash of all tokens
+ * up to their end. What others see of a shared page is never written.
  *
  * Models with recurrent layers also have a state a sequence, in a slot (states.h). It
  * is saved at some ends of pages (checkpoints, in a bounded store; engine_seq.c says
- * which); a known prefix is shared up to its last checkpoint, and computed again from
- * there. A state is
- * written in place, so after a step that failed (E_BACKEND) its sequences are lost.
+ * which); a known prefix is shared up to its last checkpoint. A state is written in place,
+ * so after a step that failed (E_BACKEND) its sequences are lost.
  */
 #pragma once
 #include "backend/backend.h"
+#include "engine/engine_image.h"
 #include "kv/miss.h"
 
 struct engine;
 struct engine_seq;
 struct engine_fetch;
-
-/* An image in a prompt. Its tokens lie together, row after row of the image, and each has a
- * row of numbers that takes the place of its embedding (engine_opts.sight). */
-struct engine_image {
-	int32_t at, n;          /* first token of the prompt; tokens, n_rows * n_cols */
-	int32_t n_rows, n_cols; /* of tokens */
-	/* Equal: the rows are. What others find of the prompt in the cache depends on it. */
-	uint8_t hash[32];
-	/* Host (1 + n_deep, n, D): in place of embeddings, then what is added behind layer
-	 * 0, 1, … */
-	const float *rows;
-};
-
-/* What a model's text part has for images. Positions have three axes (M-RoPE, Qwen2-VL,
- * 2024, section 2.1): pair i of a head turns by the height where i % 3 is 1 and i is below
- * 3 n_height, by the width where i % 3 is 2 and i is below 3 n_width, else by the time. */
-struct engine_sight {
-	int32_t n_deep; /* layers behind which something is added (DeepStack, 2024) */
-	int32_t n_height, n_width;
-};
-
-/* Tokens of a step that are of an image. */
-struct engine_view {
-	int32_t tok, n;  /* first token of the step; tokens */
-	int32_t first;   /* the image's token that it is */
-	const struct engine_image *image;
-};
 
 /* One step's input to the model; built by engine.c, read by arch_*.c and fakes.
  * Letters as in kernels/README.md. */
@@ -71,9 +43,8 @@ struct engine_batch {
 	/* (T) for each token, where to read the hidden state of the token before it (enum
 	 * engine_hidden). NULL unless the graph has a guess function. */
 	const int32_t *hidden;
-	/* (T, 3) time, height and width for rope; equal but in images. */
-	const int32_t *rope_position;
-	const struct engine_view *views; /* (n_views) */
+	const int32_t *rope_position; /* (T, 3) time, height, width: equal but in images */
+	const struct engine_view *views; /* (n_views) of images */
 	int n_views;
 };
 
@@ -178,8 +149,8 @@ struct engine_opts {
 
 struct memory_have;
 struct memory_plan;
-/* What engine_create would do with the memory, without loading or taking any. It fails as
- * that would where the model does not fit. have NULL: the backend's memory. */
+/* What engine_create would do with the memory, without taking any. It fails as that would
+ * where the model does not fit. have NULL: the backend's memory. */
 enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *o,
 			const struct memory_have *have, struct memory_plan *out,
 			struct fail *fail) MUST_USE;
@@ -225,8 +196,7 @@ struct engine_prompt {
 	int n;
 	struct str space;      /* its name; empty: the space of everybody */
 	int turn_at;           /* tokens before the user's last words; 0: not known */
-	/* (n_images) by `at`. Borrowed until the sequence is destroyed; forks borrow them too. */
-	const struct engine_image *images;
+	const struct engine_image *images; /* in order; borrowed until it and its forks end */
 	int n_images;
 };
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,

@@ -146,7 +146,8 @@ static struct attention_args args(const struct shape *s, const struct input *in)
 		.n_tok = in->n_tok, .n_seq = in->n_seq, .n_heads = s->h,
 		.n_kv_heads = s->g, .head_dim = s->k,
 		.max_pages_per_seq = in->max_pages, .n_ctx_max = in->n_ctx_max,
-		.window = s->window, .is_full = s->is_full, .scale = (float)(1 / sqrt(s->k)), .q = in->q,
+		.window = s->window, .is_full = s->is_full,
+		.scale = (float)(1 / sqrt(s->k)), .q = in->q,
 		.kv = {in->k, in->v, DTYPE_F32, s->p}, .seq_of = in->seq_of,
 		.position = in->position, .first_tok = in->first_tok,
 		.page_table = in->table, .sinks = in->sinks, .v_dim = s->v_dim};

@@ -64,8 +64,8 @@ static const struct {
 	{"turned7", "jpg", 1}, {"turned8", "jpg", 1},
 #endif
 #ifdef HAVE_LIBPNG
-	{"rgb", "png", 0}, {"wide", "png", 0}, {"rgba", "png", 1}, {"luma", "png", 0}, {"palette", "png", 0},
-	{"holes", "png", 0}, {"deep", "png", 0}, {"interlaced", "png", 0},
+	{"rgb", "png", 0}, {"wide", "png", 0}, {"rgba", "png", 1}, {"luma", "png", 0},
+	{"palette", "png", 0}, {"holes", "png", 0}, {"deep", "png", 0}, {"interlaced", "png", 0},
 #endif
 #ifdef HAVE_LIBWEBP
 	{"lossy", "webp", 1}, {"lossless", "webp", 0}, {"alpha", "webp", 1},
