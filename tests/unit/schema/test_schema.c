@@ -3,7 +3,8 @@
  * JSON Schema to grammar: each keyword with documents that it allows and that it does
  * not, each one that is not supported by its name and path, and a table of random
  * schemas and documents judged by another validator (tests/golden/make_schemas.py); and
- * tests/golden/schema_keywords.tsv, by hand, of the same form.
+ * of the same form, schema_keywords.tsv by hand, and schema_clients.tsv by Zod and pydantic
+ * (tests/golden/make_client_schemas.py).
  */
 #include "schema/schema.h"
 
@@ -423,6 +424,7 @@ int main(void)
 	test_hostile();
 	test_goldens("tests/golden/schemas.tsv", 100, 1001);
 	test_goldens("tests/golden/schema_keywords.tsv", 50, 200);
+	test_goldens("tests/golden/schema_clients.tsv", 120, 230);
 	grammar_vocab_destroy(vocab);
 	return tap_done();
 }
