@@ -234,8 +234,8 @@ static const struct {
 	 "properties.a.$dynamicRef", "not there"},
 	{"{\"pattern\":\"(\"}",
 	 "pattern", "not closed"},
-	{"{\"pattern\":\"\\\\bx\"}",
-	 "pattern", "word boundaries"},
+	{"{\"pattern\":\"a?\\\\bx\"}",
+	 "pattern", "word boundary"},
 	{"{\"patternProperties\":{\"(\":{}}}",
 	 "patternProperties.(", "not closed"},
 	{"{\"propertyNames\":{\"not\":{\"format\":\"date\"}},\"type\":\"object\"}",
@@ -361,6 +361,18 @@ static void test_hostile(void)
 		buf_addf(&b, ",{\"anyOf\":[{\"minLength\":%d},{\"maxLength\":%d}]}", i, i);
 	buf_add_z(&b, "]}");
 	is_int(compile(b.p, &g, &f), E_LIMIT, "2^900 alternatives: %s", f.text);
+	buf_clear(&b);
+	buf_add_z(&b, "{\"properties\":{");
+	for (int i = 0; i < 200; i++)
+		buf_addf(&b, "%s\"a%d\":{\"uniqueItems\":true,\"items\":{\"type\":\"object\","
+			 "\"properties\":{\"b%d\":{\"type\":\"string\"}}}}", i ? "," : "", i, i);
+	buf_add_z(&b, "}}");
+	is_int(compile(b.p, &g, &f), OK, "200 arrays of items that differ");
+	ok(accepts(g, "{\"a0\":[{\"b0\":\"a\"},{\"b0\":\"z\"}],\"a199\":[{\"b199\":\"a\"},"
+		      "{\"b199\":\"d\"}]}"), "whose items are written");
+	ok(!accepts(g, "{\"a199\":[{\"b199\":\"d\"},{\"b199\":\"d\"}]}"), "and differ");
+	grammar_unref(g);
+	g = NULL;
 	buf_clear(&b);
 	for (int k = 0; k < 2; k++) {
 		buf_add_z(&b, k ? "]},{\"enum\":[0" : "{\"allOf\":[{\"enum\":[0");
