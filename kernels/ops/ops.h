@@ -15,6 +15,7 @@
 #include "kernels/ops/head_linear.h"
 #include "kernels/ops/kv_copy.h"
 #include "kernels/ops/linear.h"
+#include "kernels/ops/logits_cap.h"
 #include "kernels/ops/logits_top.h"
 #include "kernels/ops/mla_rope_kv.h"
 #include "kernels/ops/moe_experts.h"

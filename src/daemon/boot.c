@@ -14,8 +14,10 @@
 #include "check/selfcheck.h"
 #include "base/size.h"
 #include "model/hub.h"
+#include "sched/widths.h"
 
 #define MAX_TEMPLATE_BYTES (1u << 20)
+#define WIDTHS_US 400000 /* for measuring steps at start, at most */
 
 /* --- plan --------------------------------------------------------------------- */
 
@@ -290,6 +292,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .load = {on_weights, (void *)o},
 				 .mtp = strcmp(c->speculative, "auto") == 0 ||
 					strcmp(c->speculative, "mtp") == 0,
+				 .mtp_vocab = (int)c->mtp_vocab,
 				 .kv_dir = o->plan->kv_dir,
 				 .kv_disk_limit = c->kv_disk_limit};
 	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
@@ -364,7 +367,24 @@ static enum sched_draft draft_of(const char *name)
 					     : SCHED_DRAFT_AUTO;
 }
 
-static struct sched *create_sched(const struct boot_opts *o, const struct boot *b)
+/* What decode steps with guesses cost here, for `auto`. */
+static enum status measure_widths(const struct boot_opts *o, const struct boot *b,
+				  struct draft_cost *out, struct fail *fail)
+{
+	struct buf text = {0};
+	*out = (struct draft_cost){.n_guess = 0};
+	if (draft_of(o->config->speculative) != SCHED_DRAFT_AUTO)
+		return OK;
+	enum status st = widths_measure(b->engine, o->clock, WIDTHS_US, out, fail);
+	widths_print(out, &text);
+	if (st == OK)
+		log_info("speculation: steps of some tokens take %.*s", (int)text.n, text.p);
+	buf_deinit(&text);
+	return st == OK ? OK : fail_default(fail, st);
+}
+
+static struct sched *create_sched(const struct boot_opts *o, const struct boot *b,
+				  const struct draft_cost *costs)
 {
 	const struct config *c = o->config;
 	return sched_create(&(struct sched_opts){
@@ -379,6 +399,7 @@ static struct sched *create_sched(const struct boot_opts *o, const struct boot *
 		.profile = b->profile,
 		.logs_misses = c->log_prefix_miss,
 		.draft = draft_of(c->speculative),
+		.costs = costs,
 		.prefill_chunk = (int)MIN(c->prefill_chunk, c->max_batch_tokens),
 		.on_ready = o->on_ready,
 		.ctx = o->ctx,
@@ -459,9 +480,12 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 		set_stage(o->health, LOAD_CHECKING, 0, 0);
 		s = decode_one(out->engine, MAX(out->model->config.bos_id, 0), fail);
 	}
+	struct draft_cost costs;
+	if (s == OK)
+		s = measure_widths(o, out, &costs, fail);
 	if (s != OK)
 		return s;
-	out->sched = create_sched(o, out);
+	out->sched = create_sched(o, out, &costs);
 	return create_api(o, out, fail);
 }
 

@@ -138,6 +138,9 @@ struct engine_opts {
 	 * head is not loaded. For models that give embeddings. */
 	bool gives_rows;
 	bool mtp; /* load the layer that guesses (enum model_mtp), if the model has one */
+	/* It guesses only the first so many tokens of the vocabulary, which takes less of the
+	 * output head; 0: all. Rounded up to whole tiles of rows. */
+	int mtp_vocab;
 	/* Folder where pages and states are kept for later, and its bytes at most. NULL or
 	 * "": none. Where it is of no use a warning says why. */
 	const char *kv_dir;
@@ -198,11 +201,16 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
 					int *out_n_cached);
 /* What the disk has of a prompt that memory lacks (engine_disk.c). Begins to read it, beside
  * other steps. NULL: nothing, or (*out_has_asked is false) not while there are so few pages.
- * Call step between steps as long as it returns true; then
+ * Call step between steps until it is over; then
  * create the sequence, then end, which returns the tokens that were read. */
 struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p,
 					bool *out_has_asked);
-bool engine_fetch_step(struct engine *e, struct engine_fetch *f);
+enum engine_fetch_is {
+	ENGINE_FETCH_OVER,  /* nothing more comes */
+	ENGINE_FETCH_WAITS, /* for the disk: engine_set_on_disk says when to ask again */
+	ENGINE_FETCH_MOVED, /* some pages have come; more may have already */
+};
+enum engine_fetch_is engine_fetch_step(struct engine *e, struct engine_fetch *f);
 /* The disk is too slow: no other fetch begins until it has answered. End comes next. */
 void engine_fetch_give_up(struct engine *e, const struct engine_fetch *f);
 int engine_fetch_end(struct engine *e, struct engine_fetch *f); /* NULL is fine */

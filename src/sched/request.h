@@ -29,6 +29,7 @@
 #include "kv/miss.h"
 #include "output/outparse.h"
 #include "sampler/sampler.h"
+#include "sched/draft.h"
 #include "tokenizer/tokenizer.h"
 
 enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR,
@@ -110,7 +111,7 @@ struct request {
 	bool no_output;     /* only the prompt is looked at */
 	int prompt_logprobs; /* how likely each token of a prompt is, with so many of the
 	                      * likeliest; -1: not asked */
-	int32_t max_draft;  /* guesses in a step at most; 0: none. request_create: DRAFT_MAX */
+	struct draft_limits draft; /* request_create: as many as there may be */
 	int32_t min_tokens; /* no stop id before; a stop string ends it all the same */
 	const int32_t *stop_ids; /* eos and stop_token_ids */
 	int n_stop_ids;

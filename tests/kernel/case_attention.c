@@ -63,6 +63,9 @@ static const struct shape cases[] = {
 	{6, 2, 96, 16, {{0, 70}, {129, 130}}, 1, 0, false, 0, false},
 	{6, 2, 96, 16, {{10, 75}, {129, 130}}, 4, 40, true, 0, false},
 	{4, 2, 192, 16, {{30, 70}, {99, 100}}, 1, 0, false, 128, false},
+	/* heads whose rows two waves share, in several tiles and segments of several blocks */
+	{16, 2, 256, 16, {{290, 333}, {30, 37}}, 1, 0, false, 0, false},
+	{8, 1, 200, 16, {{4090, 4103}, {99, 100}}, 1, 97, true, 0, false},
 	/* a window that begins within a block, and that is wider than one */
 	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 33, true, 0, false},
 	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 97, false, 0, false},

@@ -80,7 +80,7 @@ static int32_t lds_of(const struct attention_shape *s, int32_t tiles)
 static int32_t whole_lds_of(const struct hip *h, const struct attention_shape *s)
 {
 	int32_t at_once = h->copies_to_lds ? s->block : s->step;
-	return s->by_rows ? ATTENTION_ROWS_LDS(s->key, s->value, at_once, s->whole_tiles)
+	return s->by_rows ? ATTENTION_ROWS_LDS(s->key, s->value, at_once, s->by_rows)
 			  : lds_of(s, s->whole_tiles);
 }
 
