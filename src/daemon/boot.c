@@ -56,7 +56,14 @@ static char *name_of_dir(const char *dir)
 /* What clients call the model at this path or of this name. */
 static char *name_of(const char *dir)
 {
-	return !file_exists(dir) && hub_is_name(dir) ? xstrdup(dir) : name_of_dir(dir);
+	char *name = NULL;
+	if (!file_exists(dir) && hub_is_name(dir))
+		return xstrdup(dir);
+	char *real = realpath(dir, NULL);
+	if (real)
+		name = hub_name_of(real);
+	free(real);
+	return name ? name : name_of_dir(dir);
 }
 
 /* systemd's CACHE_DIRECTORY, of which a unit may have several, separated by colons. */
