@@ -28,6 +28,10 @@ struct expert_memory {
 	size_t slot_bytes, map_bytes;
 	uint8_t *map;
 	int32_t n_slots, n_held;
+	struct expert_device device; /* n_stages 0: none, and `p` has the slots */
+	int32_t *stage_of;         /* (n_slots) that the slot's expert lies in; -1: none */
+	int32_t *free_stages;      /* (n_stages) ring: the one that was left longest ago first */
+	int32_t first_free, n_free;
 	char *use_path;
 	struct expert_memory_stats stats;
 	char note[300];
@@ -128,6 +132,52 @@ void expert_memory_use(struct expert_memory *m, const int32_t *e, int32_t n,
 	metric_add(METRIC_EXPERT_MISSES, n - n_hits);
 }
 
+/* --- stages of a device --------------------------------------------------------------- */
+
+static int32_t take_stage(struct expert_memory *m)
+{
+	int32_t i = m->free_stages[m->first_free];
+	m->first_free = (m->first_free + 1) % m->device.n_stages;
+	m->n_free--;
+	m->device.wait(m->device.ctx, i);
+	return i;
+}
+
+/* The expert in the slot leaves its stage, if it has one. */
+static void leave_stage(struct expert_memory *m, int32_t slot)
+{
+	if (m->device.n_stages == 0 || m->stage_of[slot] < 0)
+		return;
+	m->free_stages[(m->first_free + m->n_free++) % m->device.n_stages] =
+		m->stage_of[slot];
+	m->stage_of[slot] = -1;
+}
+
+/* Expert e has been read: begin the copy to its slot, unless that was done. */
+static enum status put(struct expert_memory *m, int32_t e, struct fail *fail)
+{
+	int32_t slot = expert_slots_find(m->slots, e);
+	if (m->device.n_stages == 0 || m->stage_of[slot] < 0)
+		return OK;
+	enum status st = m->device.put(m->device.ctx, e, slot, m->stage_of[slot],
+				       m->reads[slot].n, fail);
+	if (st == OK)
+		leave_stage(m, slot);
+	return st;
+}
+
+/* How many of e[0 .. n), from the first on, can be read now. */
+static int32_t staged(const struct expert_memory *m, const int32_t *e, int32_t n)
+{
+	int32_t i = 0, n_left = m->n_free;
+	for (; m->device.n_stages && i < n; i++)
+		if (expert_slots_find(m->slots, e[i]) < 0 && n_left-- == 0)
+			return i;
+	return n;
+}
+
+/* --- asking and waiting --------------------------------------------------------------- */
+
 int32_t expert_memory_ask(struct expert_memory *m, const int32_t *e, int32_t n, int32_t most)
 {
 	struct expert_read *x[EXPERT_READ_MAX_DEPTH];
@@ -135,6 +185,7 @@ int32_t expert_memory_ask(struct expert_memory *m, const int32_t *e, int32_t n, 
 	int n_reads = 0;
 	double n_bytes = 0;
 	n = MIN(MIN(n, most), m->n_slots - m->n_held); /* there is room for these */
+	n = staged(m, e, n);
 	m->n_held += n;
 	for (int32_t i = 0; i < n; i++) /* what is there must not leave for what is not */
 		if (expert_slots_find(m->slots, e[i]) >= 0)
@@ -144,7 +195,10 @@ int32_t expert_memory_ask(struct expert_memory *m, const int32_t *e, int32_t n, 
 		struct expert_read *r = &m->reads[take.slot];
 		if (take.is_hit)
 			continue;
-		r->to = m->p + (size_t)take.slot * m->slot_bytes;
+		size_t place = (size_t)take.slot;
+		if (m->device.n_stages)
+			place = (size_t)(m->stage_of[take.slot] = take_stage(m));
+		r->to = m->p + place * m->slot_bytes;
 		r->at = entry->at;
 		r->n = entry->n_bytes;
 		r->sum = entry->sum;
@@ -159,6 +213,12 @@ int32_t expert_memory_ask(struct expert_memory *m, const int32_t *e, int32_t n, 
 	m->stats.n_bytes += (uint64_t)n_bytes;
 	metric_add(METRIC_EXPERT_READ_BYTES, n_bytes);
 	return n;
+}
+
+bool expert_memory_has(const struct expert_memory *m, int32_t e)
+{
+	int32_t slot = expert_slots_find(m->slots, e);
+	return slot >= 0 && expert_memory_is_there(m, e);
 }
 
 bool expert_memory_is_there(const struct expert_memory *m, int32_t e)
@@ -190,7 +250,7 @@ enum status expert_memory_wait(struct expert_memory *m, int32_t e, struct fail *
 		m->stats.wait_s += s;
 		metric_add(METRIC_EXPERT_WAIT_SECONDS, s);
 	}
-	return expert_memory_is_there(m, e) ? OK : failed(m, x, e, fail);
+	return expert_memory_is_there(m, e) ? put(m, e, fail) : failed(m, x, e, fail);
 }
 
 const uint8_t *expert_memory_at(const struct expert_memory *m, int32_t e)
@@ -202,9 +262,13 @@ void expert_memory_release(struct expert_memory *m, const int32_t *e, int32_t n)
 {
 	m->n_held -= n;
 	for (int32_t i = 0; i < n; i++) {
-		struct expert_read *x = read_of(m, e[i]);
-		expert_reader_wait(m->reader, x);
-		if (expert_memory_is_there(m, e[i]))
+		int32_t slot = expert_slots_find(m->slots, e[i]);
+		expert_reader_wait(m->reader, &m->reads[slot]);
+		/* What is still in a stage was not waited for: another fault came first. */
+		bool is_there = expert_memory_is_there(m, e[i]) &&
+				(m->device.n_stages == 0 || m->stage_of[slot] < 0);
+		leave_stage(m, slot);
+		if (is_there)
 			expert_slots_release(m->slots, e[i]);
 		else
 			expert_slots_drop(m->slots, e[i]);
@@ -218,22 +282,46 @@ void expert_memory_stats(const struct expert_memory *m, struct expert_memory_sta
 
 /* --- life --------------------------------------------------------------------------- */
 
-static enum status read_best(struct expert_memory *m, int32_t *out_n, struct fail *fail)
+/* Before the first step: the experts that were used most, or all in their order. */
+static enum status read_first(struct expert_memory *m, int32_t *out_n, struct fail *fail)
 {
-	int32_t *best = xcalloc((size_t)m->n_slots, sizeof *best);
-	int32_t n = *out_n = expert_slots_best(m->slots, best);
+	int32_t *list = xcalloc((size_t)m->n_slots, sizeof *list), n = m->n_slots;
 	enum status st = OK;
-	n = expert_memory_ask(m, best, n, n);
-	for (int32_t i = 0; i < n && st == OK; i++)
-		st = expert_memory_wait(m, best[i], fail);
-	expert_memory_release(m, best, n);
-	free(best);
+	if (n == m->store.n)
+		for (int32_t i = 0; i < n; i++)
+			list[i] = i;
+	else
+		n = expert_slots_best(m->slots, list);
+	for (int32_t at = 0, held; at < n && st == OK; at += held) {
+		held = expert_memory_ask(m, list + at, n - at, n);
+		for (int32_t i = 0; i < held && st == OK; i++)
+			st = expert_memory_wait(m, list[at + i], fail);
+		expert_memory_release(m, list + at, held);
+	}
+	*out_n = n;
+	free(list);
 	return st;
 }
 
-/* Slots from a huge page's beginning, so that few of them are needed. */
-static bool take_memory(struct expert_memory *m)
+static void take_device(struct expert_memory *m, const struct expert_device *d)
 {
+	m->device = *d;
+	m->p = d->stages;
+	m->stage_of = xcalloc((size_t)m->n_slots, sizeof *m->stage_of);
+	m->free_stages = xcalloc((size_t)d->n_stages, sizeof *m->free_stages);
+	for (int32_t i = 0; i < m->n_slots; i++)
+		m->stage_of[i] = -1;
+	for (int32_t i = 0; i < d->n_stages; i++)
+		m->free_stages[m->n_free++] = i;
+}
+
+/* Slots from a huge page's beginning, so that few of them are needed. */
+static bool take_memory(struct expert_memory *m, const struct expert_device *device)
+{
+	if (device) {
+		take_device(m, device);
+		return true;
+	}
 	size_t n = (size_t)m->n_slots * m->slot_bytes;
 	m->map_bytes = n + HUGE_PAGE;
 	m->map = mmap(NULL, m->map_bytes, PROT_READ | PROT_WRITE,
@@ -263,7 +351,7 @@ enum status expert_memory_create(struct expert_store *store,
 	free(scores);
 	enum status st = OK;
 	int32_t n_ahead = 0;
-	if (!take_memory(m)) {
+	if (!take_memory(m, o->device)) {
 		st = fail_set(fail, E_NOMEM, "no memory for %d experts of %zu bytes",
 			      m->n_slots, m->slot_bytes);
 	} else {
@@ -272,9 +360,10 @@ enum status expert_memory_create(struct expert_store *store,
 		reader.is_direct = m->store.is_direct;
 		reader.slots = m->p;
 		reader.slot_bytes = m->slot_bytes;
-		reader.slots_bytes = (size_t)m->n_slots * m->slot_bytes;
+		reader.slots_bytes = (size_t)(o->device ? o->device->n_stages : m->n_slots) *
+				     m->slot_bytes;
 		m->reader = expert_reader_create(&reader);
-		st = read_best(m, &n_ahead, fail);
+		st = read_first(m, &n_ahead, fail);
 	}
 	if (st != OK) {
 		free(m->use_path); /* nothing was learnt */
@@ -302,6 +391,8 @@ void expert_memory_destroy(struct expert_memory *m)
 	if (m->map)
 		munmap(m->map, m->map_bytes);
 	free(m->reads);
+	free(m->stage_of);
+	free(m->free_stages);
 	free(m->use_path);
 	free(m);
 }
