@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/sum.h"
+#include "experts/expert_depth.h"
 
 void backend_experts_add(struct backend_experts *s, const uint64_t *n_bytes, int32_t n)
 {
@@ -81,7 +82,7 @@ static bool is_current(struct backend_experts *s, const struct expert_store *sto
 		size_t n = s->n_bytes[i];
 		uint8_t *made = xcalloc(1, n);
 		is_same = store->entries[i].n_bytes == n && fill(s, i, made, NULL) == OK &&
-			  sum_bytes(made, n) == store->entries[i].sum;
+			  expert_reader_sum(made, n) == store->entries[i].sum;
 		free(made);
 	}
 	return is_same;
@@ -148,8 +149,10 @@ enum status backend_experts_open(struct backend_experts *s, struct expert_memory
 {
 	struct expert_store store = {.fd = -1};
 	char *path = path_of(s), *use = xasprintf("%s.use", path);
+	char *depth = xasprintf("%s" EXPERT_DEPTH_SUFFIX, path);
 	enum status st = open_store(s, path, &store, fail);
 	o->use_path = use;
+	o->depth_path = depth;
 	if (st == OK)
 		st = expert_memory_create(&store, o, &s->memory, fail);
 	if (st == OK) {
@@ -157,10 +160,11 @@ enum status backend_experts_open(struct backend_experts *s, struct expert_memory
 			 path, expert_memory_note(s->memory));
 		metric_set(METRIC_EXPERT_SLOTS, o->n_slots);
 	}
-	o->use_path = NULL;
+	o->use_path = o->depth_path = NULL;
 	s->model = NULL;
 	free(path);
 	free(use);
+	free(depth);
 	return st;
 }
 

@@ -14,10 +14,12 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/sum.h"
+#include "experts/expert_depth.h"
 #include "experts/expert_slots.h"
 
 #define USE_MAGIC "halodeu1"
 #define HUGE_PAGE ((size_t)2 << 20)
+enum { N_WAKES = 255 };
 
 struct expert_memory {
 	struct expert_store store;
@@ -34,14 +36,16 @@ struct expert_memory {
 	int32_t first_free, n_free;
 	char *use_path;
 	struct expert_memory_stats stats;
+	int64_t wake_ns[N_WAKES];  /* ring: from an expert's last byte to who waited for it */
+	uint64_t n_wakes;
 	char note[300];
 };
 
-static double now_s(void)
+static int64_t now_ns(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* --- the use of experts, for the next start ----------------------------------------- */
@@ -50,11 +54,6 @@ struct use_head {
 	char magic[8];
 	uint64_t n, key, sum; /* key: of the store's entries; sum: of the scores */
 };
-
-static uint64_t store_key(const struct expert_store *s)
-{
-	return sum_bytes(s->entries, (size_t)s->n * sizeof *s->entries);
-}
 
 /* Scores of the last run, malloc'ed; NULL: there are none that fit. */
 static float *read_use(const struct expert_memory *m)
@@ -68,7 +67,7 @@ static float *read_use(const struct expert_memory *m)
 		goto out;
 	memcpy(&h, b.p, sizeof h);
 	if (memcmp(h.magic, USE_MAGIC, sizeof h.magic) != 0 || h.n != (uint64_t)m->store.n ||
-	    h.key != store_key(&m->store) || h.sum != sum_bytes(b.p + sizeof h, n))
+	    h.key != expert_store_key(&m->store) || h.sum != sum_bytes(b.p + sizeof h, n))
 		goto out;
 	scores = xmalloc(n + 1);
 	memcpy(scores, b.p + sizeof h, n);
@@ -77,36 +76,23 @@ out:
 	return scores;
 }
 
-static bool write_file(const char *path, struct str bytes)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-	bool good = fd >= 0 && write(fd, bytes.p, bytes.n) == (ssize_t)bytes.n;
-	if (fd >= 0)
-		good = close(fd) == 0 && good;
-	return good;
-}
-
 /* It saves time and decides nothing, so a failure is no more than a line of the log. */
 static void write_use(const struct expert_memory *m)
 {
 	size_t n = (size_t)m->store.n * sizeof(float);
 	struct use_head h = {.magic = USE_MAGIC, .n = (uint64_t)m->store.n,
-			     .key = store_key(&m->store)};
+			     .key = expert_store_key(&m->store)};
 	float *scores = xmalloc(n + 1);
 	struct buf b = {0};
-	char *temporary = xasprintf("%s.%ld.tmp", m->use_path, (long)getpid());
 	expert_slots_scores(m->slots, scores);
 	h.sum = sum_bytes(scores, n);
 	buf_add(&b, (const char *)&h, sizeof h);
 	buf_add(&b, (const char *)scores, n);
-	if (!write_file(temporary, buf_str(&b)) || rename(temporary, m->use_path) != 0) {
+	if (!expert_store_keep(m->use_path, buf_str(&b)))
 		log_warn("%s is not written: the next start reads no experts ahead",
 			 m->use_path);
-		unlink(temporary);
-	}
 	buf_deinit(&b);
 	free(scores);
-	free(temporary);
 }
 
 /* --- a step ------------------------------------------------------------------------- */
@@ -240,13 +226,31 @@ static enum status failed(struct expert_memory *m, const struct expert_read *x, 
 			"%s", why);
 }
 
+static int compare_ns(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static void note_wake(struct expert_memory *m, int64_t ns)
+{
+	m->wake_ns[m->n_wakes++ % N_WAKES] = ns;
+	if (m->n_wakes % N_WAKES)
+		return;
+	qsort(m->wake_ns, N_WAKES, sizeof *m->wake_ns, compare_ns);
+	metric_set(METRIC_EXPERT_WAKE_SECONDS, (double)m->wake_ns[N_WAKES / 2] * 1e-9);
+}
+
 enum status expert_memory_wait(struct expert_memory *m, int32_t e, struct fail *fail)
 {
 	struct expert_read *x = read_of(m, e);
 	if (!expert_read_is_done(x)) {
-		double begin = now_s();
+		int64_t begin = now_ns();
 		expert_reader_wait(m->reader, x);
-		double s = now_s() - begin;
+		int64_t end = now_ns();
+		double s = (double)(end - begin) * 1e-9;
+		if (x->last_ns > begin)
+			note_wake(m, end - x->last_ns);
 		m->stats.wait_s += s;
 		metric_add(METRIC_EXPERT_WAIT_SECONDS, s);
 	}
@@ -362,6 +366,8 @@ enum status expert_memory_create(struct expert_store *store,
 		reader.slot_bytes = m->slot_bytes;
 		reader.slots_bytes = (size_t)(o->device ? o->device->n_stages : m->n_slots) *
 				     m->slot_bytes;
+		if (reader.depth == 0)
+			reader.depth = expert_depth_find(&m->store, &reader, o->depth_path);
 		m->reader = expert_reader_create(&reader);
 		st = read_first(m, &n_ahead, fail);
 	}

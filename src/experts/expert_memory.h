@@ -38,6 +38,8 @@ struct expert_memory_opts {
 	size_t slot_bytes; /* multiple of EXPERT_ALIGN: of the largest expert */
 	/* File where the use of experts is kept for the next start; NULL: nowhere. */
 	const char *use_path;
+	/* The same for the depth that was measured, where reader.depth is 0. */
+	const char *depth_path;
 	const struct expert_device *device; /* NULL: slots are host memory, taken here */
 	struct expert_reader_opts reader; /* fd, is_direct and slots are set here */
 };

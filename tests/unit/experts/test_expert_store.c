@@ -12,10 +12,12 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/sum.h"
+#include "experts/expert_depth.h"
 #include "experts/expert_memory.h"
 #include "tests/tap.h"
 
-enum { N = 9, EMPTY = 4 };
+enum { N = 9, EMPTY = 4, LARGE = 6, LARGE_PAGES = 75 }; /* LARGE: of three pieces */
 
 static char dir[] = "/tmp/test-experts-XXXXXX";
 static char *path;
@@ -127,7 +129,7 @@ static struct expert_memory *memory(int32_t n_slots, bool no_uring, bool is_bad,
 	struct expert_store s;
 	struct fail fail = {0};
 	struct expert_memory *m = NULL;
-	struct expert_memory_opts o = {.n_slots = n_slots, .slot_bytes = 5 * EXPERT_ALIGN,
+	struct expert_memory_opts o = {.n_slots = n_slots, .slot_bytes = LARGE_PAGES * EXPERT_ALIGN,
 				       .use_path = use,
 				       .reader = {.no_uring = no_uring, .depth = 3,
 						  .pread = is_bad ? bad_pread : NULL}};
@@ -249,6 +251,61 @@ static void test_use(void)
 	free(use);
 }
 
+/* The sum notices pieces that changed places. */
+static void test_sum(void)
+{
+	size_t n = (size_t)LARGE_PAGES * EXPERT_ALIGN;
+	uint8_t *p = xcalloc(1, n);
+	for (size_t i = 0; i < 3; i++)
+		p[i * EXPERT_READ_PIECE] = (uint8_t)(i + 1);
+	uint64_t sum = expert_reader_sum(p, n);
+	p[0] = 2;
+	p[EXPERT_READ_PIECE] = 1;
+	ok(expert_reader_sum(p, n) != sum, "pieces that changed places change the sum");
+	free(p);
+}
+
+static void test_depth(void)
+{
+	static const int depths[] = {1, 2, 4, 8};
+	is_int(expert_depth_choose(depths, (const double[]){1, 2, 3, 3.05}, 4), 4,
+	       "a deeper queue for a sixtieth is not worth it");
+	is_int(expert_depth_choose(depths, (const double[]){1, 2, 3, 3.5}, 4), 8,
+	       "for a sixth it is");
+	is_int(expert_depth_choose(depths, (const double[]){5, 2, 3, 4}, 4), 1,
+	       "one is enough for a disk that does one thing after another");
+	char *note = file_join(dir, "m" EXPERT_DEPTH_SUFFIX);
+	struct expert_store s;
+	size_t slot = (size_t)LARGE_PAGES * EXPERT_ALIGN;
+	uint8_t *slots = aligned_alloc(EXPERT_ALIGN, 4 * slot);
+	if (!slots || expert_store_open(path, str_of("a"), N, &s, NULL) != OK)
+		abort();
+	struct expert_reader_opts o = {.fd = s.fd, .is_direct = s.is_direct, .slots = slots,
+				       .slots_bytes = 4 * slot, .slot_bytes = slot};
+	int depth = expert_depth_find(&s, &o, note);
+	ok(depth >= 1 && depth <= EXPERT_READ_MAX_DEPTH, "a depth is found: %d", depth);
+	is_int(file_exists(note), s.is_direct, "and kept where it was measured");
+	char *other = xasprintf("store %016llx depth 5 ",
+				(unsigned long long)sum_bytes(s.entries, (size_t)s.n *
+							      sizeof *s.entries));
+	ok(expert_store_keep(note, str_of(other)), "a note is replaced");
+	is_int(expert_depth_find(&s, &o, note), 5, "what was kept is believed");
+	other[6] ^= 1;
+	expert_store_keep(note, str_of(other));
+	atomic_store(&n_calls, 0);
+	o.pread = bad_pread;
+	depth = expert_depth_find(&s, &o, note);
+	ok(!s.is_direct || atomic_load(&n_calls) > 0, "but not of another store: %d", depth);
+	atomic_store(&fault, BREAKS);
+	is_int(expert_depth_find(&s, &o, NULL), EXPERT_READ_DEPTH, "a broken disk has no depth");
+	atomic_store(&fault, NO_FAULT);
+	expert_store_close(&s);
+	unlink(note);
+	free(slots);
+	free(other);
+	free(note);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -256,6 +313,7 @@ int main(void)
 	path = file_join(dir, "m" EXPERT_STORE_SUFFIX);
 	for (int i = 0; i < N; i++)
 		sizes[i] = i == EMPTY ? 0 : (uint64_t)EXPERT_ALIGN * (uint64_t)(1 + i % 5);
+	sizes[LARGE] = (uint64_t)LARGE_PAGES * EXPERT_ALIGN;
 	test_file();
 	test_faults();
 	test_waves(true);
@@ -263,6 +321,8 @@ int main(void)
 	test_under(true);
 	test_under(false);
 	test_use();
+	test_sum();
+	test_depth();
 	unlink(path);
 	is_int(rmdir(dir), 0, "nothing else was left");
 	free(path);
