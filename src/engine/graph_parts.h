@@ -91,4 +91,8 @@ struct mlp_scratch {
 	void *h;                        /* (T, U, expert F) act */
 	void *shared_h;                 /* (T, 2 S) act */
 	float *shared_scale;            /* (T) */
+	/* Of struct moe_ahead, where experts are read from a file; else NULL. */
+	void *ahead_x;                  /* (MOE_AHEAD_MAX_TOK, D) act */
+	float *ahead_logits, *ahead_weight;
+	int32_t *ahead_id;
 };

@@ -165,7 +165,12 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 	for (int i = 0; i < graph_n_layers(g); i++)
 		if (!has_experts(c, i))
 			f = (size_t)c->ffn_dim;
+	size_t a = g->b->expert_bytes ? MOE_AHEAD_MAX_TOK : 0;
 	const struct graph_want wanted[] = {
+		{&r->ahead_x, a * (size_t)c->d_model * act},
+		{&r->ahead_logits, a * e * sizeof *r->ahead_logits},
+		{&r->ahead_weight, a * u * sizeof *r->ahead_weight},
+		{&r->ahead_id, a * u * sizeof *r->ahead_id},
 		{&r->gate, t * f * act},
 		{&r->up, t * f * act},
 		{&r->logits, t * e * sizeof *r->logits},
@@ -180,20 +185,59 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 }
 
+/* *out: the router of layer l, for t tokens; x, logits, id and weight are left out. */
+static void describe_router(const struct graph *g, const struct layer *l, int32_t t,
+			    struct moe_router_args *out)
+{
+	const struct model_config *c = g->c;
+	const struct mlp *m = &l->mlp;
+	*out = (struct moe_router_args){
+		.n_tok = t, .n_used = c->n_experts_used, .norm_topk = c->norm_topk,
+		.router = &m->router, .is_sigmoid = c->n_groups > 0,
+		.n_groups = c->n_groups, .n_groups_used = c->n_groups_used,
+		.scale = c->routed_scale, .bias = m->router_bias,
+		.logit_bias = m->logit_bias};
+}
+
+/* False: there is no layer behind l with experts, or there are too many tokens. norm: as
+ * mlp_run makes it. */
+static bool look_ahead(const struct graph *g, const struct layer *l, int32_t t,
+		       struct rms_norm_args *norm, struct moe_ahead *out)
+{
+	const struct mlp_scratch *r = &g->mlp;
+	const struct layer *next = l + 1, *end = g->layers + g->c->n_layers;
+	while (next < end && !next->mlp.has_experts)
+		next++;
+	if (!g->b->expert_bytes || t == 0 || t > MOE_AHEAD_MAX_TOK || next >= end)
+		return false;
+	*norm = graph_norm(g, next, NORM_MLP, t);
+	norm->y = r->ahead_x;
+	describe_router(g, next, t, &out->router);
+	out->router.norm = norm;
+	out->router.x = r->ahead_x;
+	out->router.logits = r->ahead_logits;
+	out->router.id = r->ahead_id;
+	out->router.weight = r->ahead_weight;
+	out->experts = &next->mlp.experts;
+	return true;
+}
+
 static enum status run_experts(struct graph *g, const struct layer *l, int32_t t,
 			       const struct rms_norm_args *norm, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	const struct mlp *m = &l->mlp;
 	const struct mlp_scratch *r = &g->mlp;
-	const struct moe_router_args router = {
-		.norm = norm, .n_tok = t, .n_used = c->n_experts_used,
-		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router,
-		.logits = r->logits, .id = r->id, .weight = r->weight,
-		.is_sigmoid = c->n_groups > 0, .n_groups = c->n_groups,
-		.n_groups_used = c->n_groups_used,
-		.scale = c->routed_scale, .bias = m->router_bias,
-		.logit_bias = m->logit_bias};
+	struct moe_router_args router;
+	struct rms_norm_args ahead_norm;
+	struct moe_ahead ahead;
+	describe_router(g, l, t, &router);
+	router.norm = norm;
+	router.x = g->n;
+	router.logits = r->logits;
+	router.id = r->id;
+	router.weight = r->weight;
+	bool has_ahead = look_ahead(g, l, t, &ahead_norm, &ahead);
 	bool is_watched = g->watch && l < g->layers + c->n_layers;
 	profile_enter(g->b->profile, is_watched ? PROFILE_ROUTER : PROFILE_GATE_UP);
 	if (is_watched) { /* who watches sees, and may change, the choice */
@@ -208,7 +252,8 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 	    .n_used = c->n_experts_used, .x = g->n, .id = r->id, .weight = r->weight,
 	    .experts = &m->experts, .h = r->h, .work = r->work, .y = g->x,
 	    .shared_h = c->shared_dim ? r->shared_h : NULL,
-	    .shared_scale = c->shared_router ? r->shared_scale : NULL);
+	    .shared_scale = c->shared_router ? r->shared_scale : NULL,
+	    .ahead = has_ahead ? &ahead : NULL);
 	return OK;
 }
 

@@ -14,12 +14,13 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/sum.h"
+#include "experts/expert_ahead.h"
 #include "experts/expert_depth.h"
 #include "experts/expert_slots.h"
 
 #define USE_MAGIC "halodeu1"
 #define HUGE_PAGE ((size_t)2 << 20)
-enum { N_WAKES = 255 };
+enum { N_WAKES = 255, MAX_AHEAD = 64 };
 
 struct expert_memory {
 	struct expert_store store;
@@ -36,6 +37,12 @@ struct expert_memory {
 	int32_t first_free, n_free;
 	char *use_path;
 	struct expert_memory_stats stats;
+	struct expert_ahead policy; /* of reading ahead */
+	bool was_asked;            /* for a guess, in this step */
+	struct expert_memory_stats before; /* this step */
+	int32_t guess[MAX_AHEAD];  /* (n_guess) the last guess: what was not there */
+	int32_t ahead[MAX_AHEAD];  /* (n_ahead) held, because their reads run */
+	int n_guess, n_guess_read, n_ahead; /* n_guess_read: the first of them, read ahead */
 	int64_t wake_ns[N_WAKES];  /* ring: from an expert's last byte to who waited for it */
 	uint64_t n_wakes;
 	char note[300];
@@ -102,12 +109,43 @@ static struct expert_read *read_of(const struct expert_memory *m, int32_t e)
 	return &m->reads[expert_slots_find(m->slots, e)];
 }
 
+static bool is_in(const int32_t *list, int n, int32_t e)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == e)
+			return true;
+	return false;
+}
+
+/* Experts e[0 .. n) are used: how good was the guess? */
+static void judge_guess(struct expert_memory *m, const int32_t *e, int32_t n)
+{
+	int32_t n_right = 0;
+	for (int32_t i = 0; i < n && m->n_guess; i++) {
+		n_right += is_in(m->guess, m->n_guess, e[i]);
+		if (is_in(m->guess, m->n_guess_read, e[i])) {
+			m->stats.n_ahead_used++;
+			metric_add(METRIC_EXPERT_AHEAD_USED, 1);
+		}
+	}
+	expert_ahead_count(&m->policy, m->n_guess, n_right);
+	m->n_guess = m->n_guess_read = 0;
+}
+
 void expert_memory_use(struct expert_memory *m, const int32_t *e, int32_t n,
 		       bool begins_step)
 {
 	int32_t n_hits = 0;
-	if (begins_step)
+	if (begins_step) {
 		expert_slots_step(m->slots);
+		if (m->was_asked)
+			expert_ahead_step(&m->policy, m->stats.wait_s - m->before.wait_s,
+					  (int64_t)(m->stats.n_hits + m->stats.n_misses -
+						    m->before.n_hits - m->before.n_misses));
+		m->was_asked = false;
+		m->before = m->stats;
+	}
+	judge_guess(m, e, n);
 	for (int32_t i = 0; i < n; i++) {
 		expert_slots_use(m->slots, e[i]);
 		n_hits += expert_slots_find(m->slots, e[i]) >= 0;
@@ -162,44 +200,137 @@ static int32_t staged(const struct expert_memory *m, const int32_t *e, int32_t n
 	return n;
 }
 
-/* --- asking and waiting --------------------------------------------------------------- */
+/* --- asking ------------------------------------------------------------------------- */
+
+/* Ends the hold of ahead[i], whose read is done. What is no good leaves. */
+static void settle(struct expert_memory *m, int i)
+{
+	int32_t e = m->ahead[i], slot = expert_slots_find(m->slots, e);
+	bool is_good = expert_memory_is_there(m, e) && put(m, e, NULL) == OK;
+	leave_stage(m, slot);
+	if (is_good)
+		expert_slots_release(m->slots, e);
+	else
+		expert_slots_drop(m->slots, e);
+	m->ahead[i] = m->ahead[--m->n_ahead];
+	m->n_held--;
+}
+
+/* Those whose reads are done; waits: all. */
+static void settle_all(struct expert_memory *m, bool waits)
+{
+	for (int i = m->n_ahead - 1; i >= 0; i--) {
+		struct expert_read *x = read_of(m, m->ahead[i]);
+		if (waits)
+			expert_reader_wait(m->reader, x);
+		if (expert_read_is_done(x))
+			settle(m, i);
+	}
+}
+
+/* How many of e[0 .. n) can be held and read now. What was read ahead and is now asked for
+ * is no longer held for that. */
+static int32_t count_room(struct expert_memory *m, const int32_t *e, int32_t n)
+{
+	settle_all(m, false);
+	for (int i = m->n_ahead - 1; i >= 0; i--) {
+		if (!is_in(e, n, m->ahead[i]))
+			continue;
+		expert_slots_release(m->slots, m->ahead[i]);
+		m->ahead[i] = m->ahead[--m->n_ahead];
+		m->n_held--;
+	}
+	return staged(m, e, MIN(n, m->n_slots - m->n_held));
+}
+
+struct reads {
+	struct expert_read *x[EXPERT_READ_MAX_DEPTH];
+	int n;
+};
+
+static void submit(struct expert_memory *m, struct reads *r)
+{
+	expert_reader_submit(m->reader, r->x, r->n);
+	r->n = 0;
+}
+
+/* The read of expert e into its new slot. */
+static void add_read(struct expert_memory *m, struct reads *r, int32_t e, int32_t slot)
+{
+	const struct expert_entry *entry = &m->store.entries[e];
+	struct expert_read *x = &m->reads[slot];
+	size_t place = (size_t)slot;
+	if (m->device.n_stages)
+		place = (size_t)(m->stage_of[slot] = take_stage(m));
+	x->to = m->p + place * m->slot_bytes;
+	x->at = entry->at;
+	x->n = entry->n_bytes;
+	x->sum = entry->sum;
+	m->stats.n_bytes += entry->n_bytes;
+	metric_add(METRIC_EXPERT_READ_BYTES, (double)entry->n_bytes);
+	r->x[r->n++] = x;
+	if (r->n == ARRAY_LEN(r->x))
+		submit(m, r);
+}
 
 int32_t expert_memory_ask(struct expert_memory *m, const int32_t *e, int32_t n, int32_t most)
 {
-	struct expert_read *x[EXPERT_READ_MAX_DEPTH];
+	struct reads reads = {.n = 0};
 	struct expert_take take;
-	int n_reads = 0;
-	double n_bytes = 0;
-	n = MIN(MIN(n, most), m->n_slots - m->n_held); /* there is room for these */
-	n = staged(m, e, n);
-	m->n_held += n;
+	n = MIN(n, most);
+	int32_t room = count_room(m, e, n);
+	if (room < n && m->n_ahead) { /* guesses must not make a step smaller */
+		settle_all(m, true);
+		room = count_room(m, e, n);
+	}
+	m->n_held += n = room;
 	for (int32_t i = 0; i < n; i++) /* what is there must not leave for what is not */
 		if (expert_slots_find(m->slots, e[i]) >= 0)
 			expert_slots_take(m->slots, e[i], &take);
-	for (int32_t i = 0; i < n && expert_slots_take(m->slots, e[i], &take); i++) {
-		const struct expert_entry *entry = &m->store.entries[e[i]];
-		struct expert_read *r = &m->reads[take.slot];
-		if (take.is_hit)
-			continue;
-		size_t place = (size_t)take.slot;
-		if (m->device.n_stages)
-			place = (size_t)(m->stage_of[take.slot] = take_stage(m));
-		r->to = m->p + place * m->slot_bytes;
-		r->at = entry->at;
-		r->n = entry->n_bytes;
-		r->sum = entry->sum;
-		n_bytes += (double)entry->n_bytes;
-		x[n_reads++] = r;
-		if (n_reads == ARRAY_LEN(x)) {
-			expert_reader_submit(m->reader, x, n_reads);
-			n_reads = 0;
-		}
-	}
-	expert_reader_submit(m->reader, x, n_reads);
-	m->stats.n_bytes += (uint64_t)n_bytes;
-	metric_add(METRIC_EXPERT_READ_BYTES, n_bytes);
+	for (int32_t i = 0; i < n && expert_slots_take(m->slots, e[i], &take); i++)
+		if (!take.is_hit)
+			add_read(m, &reads, e[i], take.slot);
+	submit(m, &reads);
 	return n;
 }
+
+/* --- reading ahead ------------------------------------------------------------------ */
+
+bool expert_memory_wants(struct expert_memory *m)
+{
+	m->was_asked = true;
+	return expert_ahead_wants(&m->policy);
+}
+
+void expert_memory_guess(struct expert_memory *m, const int32_t *e, int32_t n)
+{
+	struct reads reads = {.n = 0};
+	struct expert_take take;
+	int most = MIN(m->n_slots / 4, MAX_AHEAD);
+	m->n_guess = m->n_guess_read = 0;
+	for (int32_t i = 0; i < n && m->n_guess < MAX_AHEAD; i++)
+		if (expert_slots_find(m->slots, e[i]) < 0 &&
+		    !is_in(m->guess, m->n_guess, e[i]))
+			m->guess[m->n_guess++] = e[i];
+	if (!expert_ahead_pays(&m->policy))
+		return;
+	settle_all(m, false);
+	for (int i = 0; i < m->n_guess && m->n_ahead < most; i++) {
+		/* half of the stages are for what is asked for */
+		bool has_stage = !m->device.n_stages || m->n_free > m->device.n_stages / 2;
+		if (!has_stage || !expert_slots_take(m->slots, m->guess[i], &take))
+			break;
+		m->ahead[m->n_ahead++] = m->guess[i];
+		m->n_guess_read++;
+		m->n_held++;
+		m->stats.n_ahead++;
+		metric_add(METRIC_EXPERT_AHEAD, 1);
+		add_read(m, &reads, m->guess[i], take.slot);
+	}
+	submit(m, &reads);
+}
+
+/* --- waiting ------------------------------------------------------------------------ */
 
 bool expert_memory_has(const struct expert_memory *m, int32_t e)
 {
@@ -391,6 +522,8 @@ void expert_memory_destroy(struct expert_memory *m)
 		return;
 	if (m->use_path)
 		write_use(m);
+	if (m->reader)
+		settle_all(m, true);
 	expert_reader_destroy(m->reader);
 	expert_slots_destroy(m->slots);
 	expert_store_close(&m->store);

@@ -78,8 +78,16 @@ const uint8_t *expert_memory_at(const struct expert_memory *m, int32_t e);
 /* Ends the hold of each, after waiting for its read. What could not be read leaves. */
 void expert_memory_release(struct expert_memory *m, const int32_t *e, int32_t n);
 
+/* Guesses: after asking for a layer's experts, one may say which ones the next call of
+ * expert_memory_use will have. While guesses are right often enough (expert_ahead.h), reads
+ * of those that are not there begin. Nothing else comes of a wrong guess.
+ * expert_memory_wants: is one wanted in this step? To be asked wherever one is possible. */
+bool expert_memory_wants(struct expert_memory *m);
+void expert_memory_guess(struct expert_memory *m, const int32_t *e, int32_t n);
+
 struct expert_memory_stats {
 	uint64_t n_hits, n_misses, n_bytes; /* uses that found their expert; bytes read */
+	uint64_t n_ahead, n_ahead_used;     /* experts that were read ahead; and then used */
 	double wait_s;
 };
 void expert_memory_stats(const struct expert_memory *m, struct expert_memory_stats *out);

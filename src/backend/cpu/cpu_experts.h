@@ -25,6 +25,10 @@ struct expert_memory *cpu_experts_memory(const struct cpu_expert_layer *l);
  * ascending. Those numbers become the store's. */
 void cpu_experts_use(const struct cpu_expert_layer *l, struct backend *b, int32_t *e,
 		     int32_t n);
+/* The reads of this layer's experts have begun: guess the next layer's, if a guess is wanted.
+ * Uses the scratch of operations. */
+void cpu_experts_guess(const struct cpu_expert_layer *l, struct backend *b,
+		       const struct moe_ahead *ahead);
 /* Expert e (the store's number) is there: let its weights point to it. */
 void cpu_experts_attach(const struct cpu_expert_layer *l, int32_t e);
 

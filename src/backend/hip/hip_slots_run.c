@@ -36,7 +36,8 @@ struct slots_step {
 	struct expert_memory *memory;
 	struct fail fail;
 	/* On the host; numbers of experts are the layer's in id, the store's in used. */
-	int32_t *id;      /* (T, U) */
+	int32_t *id, *guess; /* (T, U) */
+	int32_t n_guess;  /* 0: nothing is guessed */
 	int32_t *used;    /* (E) */
 	int32_t *mark;    /* (E + 1) zeros between uses */
 	int32_t *end;     /* (E + 2) of each expert's pairs in `sorted` */
@@ -52,7 +53,7 @@ static void take_scratch(struct slots_step *s, int32_t n_slots)
 	size_t n_e = (size_t)s->layer->experts->n + 2, n_tok = (size_t)s->a->n_tok;
 	size_t n_id = n_tok * (size_t)s->a->n_used, n_pairs = n_tok * (size_t)n_slots;
 	size_t blocks = s->way->is_tile ? n_pairs + n_e * 64 : 0;
-	size_t n = n_id + 3 * n_e + n_pairs + 2 * blocks;
+	size_t n = 2 * n_id + 3 * n_e + n_pairs + 2 * blocks;
 	if (!all->scratch)
 		all->scratch = xcalloc(1, sizeof *all->scratch);
 	if (all->scratch->n < n) {
@@ -60,7 +61,8 @@ static void take_scratch(struct slots_step *s, int32_t n_slots)
 		all->scratch->n = n;
 	}
 	s->id = all->scratch->p;
-	s->used = s->id + n_id;
+	s->guess = s->id + n_id;
+	s->used = s->guess + n_id;
 	s->mark = s->used + n_e;
 	s->end = s->mark + n_e;
 	s->sorted = s->end + n_e;
@@ -105,6 +107,35 @@ static int32_t list_wanted(struct slots_step *s, int32_t t0, int32_t t1, int32_t
 		s->used[n_there++] = e;
 	}
 	return n_there;
+}
+
+/* The choice, and if it is wanted the guess at the next layer's. */
+static enum status fetch_choice(struct slots_step *s)
+{
+	struct backend *b = &s->h->base;
+	const struct moe_ahead *ahead = s->a->ahead;
+	size_t n = (size_t)s->a->n_tok * (size_t)s->a->n_used;
+	bool guesses = ahead && expert_memory_wants(s->memory);
+	enum status st = hip_download(b, s->id, s->a->id, n * sizeof *s->id);
+	if (st == OK && guesses)
+		st = hip_moe_router(b, &ahead->router);
+	if (st == OK && guesses)
+		st = hip_download(b, s->guess, ahead->router.id, n * sizeof *s->guess);
+	if (st == OK)
+		st = hip_sync(b, &s->fail);
+	const struct hip_experts *next = guesses ? ahead->experts->device : NULL;
+	s->n_guess = next ? (int32_t)n : 0;
+	for (int32_t i = 0; i < s->n_guess; i++)
+		s->guess[i] += next->slots->first;
+	return st;
+}
+
+/* The reads of this layer's experts have begun. */
+static void guess(struct slots_step *s)
+{
+	if (s->n_guess)
+		expert_memory_guess(s->memory, s->guess, s->n_guess);
+	s->n_guess = 0;
 }
 
 /* --- few tokens --------------------------------------------------------------------- */
@@ -156,6 +187,7 @@ static enum status up_as_they_come(struct slots_step *s, const struct moe_launch
 	int32_t first = s->layer->first, t1 = t0 + l->n_tok;
 	enum status st = OK;
 	*held = expert_memory_ask(s->memory, s->used, n, n);
+	guess(s);
 	for (int32_t i = 0; i < n_there && st == OK; i++) {
 		st = expert_memory_wait(s->memory, s->used[i], &s->fail);
 		s->mark[s->used[i] - first] = 1;
@@ -304,6 +336,7 @@ static enum status run_batch(void *ctx, const struct hip_experts_tiles *t)
 	while (at < n && st == OK) {
 		int32_t now = 0, n_blocks = 0;
 		held += expert_memory_ask(s->memory, s->used + held, n - held, n);
+		guess(s);
 		st = next_ones(s, s->used + at, held - at, &now);
 		for (int32_t i = 0; i < now && st == OK; i++)
 			n_blocks = add_blocks(s, t->l.block_m,
@@ -323,14 +356,6 @@ static enum status run_batch(void *ctx, const struct hip_experts_tiles *t)
 }
 
 /* --- the operation ------------------------------------------------------------------ */
-
-static enum status fetch_choice(struct slots_step *s)
-{
-	struct backend *b = &s->h->base;
-	size_t n = (size_t)s->a->n_tok * (size_t)s->a->n_used;
-	enum status st = hip_download(b, s->id, s->a->id, n * sizeof *s->id);
-	return st == OK ? hip_sync(b, &s->fail) : st;
-}
 
 enum status hip_slots_run(struct hip *h, const struct moe_experts_args *a,
 			  const struct hip_experts_way *way, struct moe_launch l)

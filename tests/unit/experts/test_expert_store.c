@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/sum.h"
+#include "experts/expert_ahead.h"
 #include "experts/expert_depth.h"
 #include "experts/expert_memory.h"
 #include "tests/tap.h"
@@ -226,6 +227,52 @@ static void test_under(bool no_uring)
 	expert_memory_destroy(m);
 }
 
+/* Two layers of four in turn, always the same ones: each guesses the other rightly. */
+static void test_ahead(bool no_uring)
+{
+	const char *how = no_uring ? "threads" : "io_uring where there is one";
+	static const int32_t layer[2][4] = {{0, 1, 2, 3}, {5, 6, 7, 8}};
+	struct expert_memory *m = memory(7, no_uring, no_uring, NULL);
+	struct expert_memory_stats s;
+	int n_right = 0, n_rounds = 3 * EXPERT_AHEAD_TRIAL;
+	for (int round = 0; round < n_rounds; round++)
+		for (int l = 0; l < 2; l++) {
+			expert_memory_use(m, layer[l], 4, l == 0);
+			for (int at = 0, held; at < 4; at += held) {
+				held = expert_memory_ask(m, layer[l] + at, 4 - at, 4);
+				if (at == 0 && expert_memory_wants(m))
+					expert_memory_guess(m, layer[!l], 4);
+				for (int i = at; i < at + held; i++)
+					n_right += expert_memory_wait(m, layer[l][i], NULL) ==
+							   OK &&
+						   is_right(expert_memory_at(m, layer[l][i]),
+							    layer[l][i]);
+				expert_memory_release(m, layer[l] + at, held);
+			}
+		}
+	is_int(n_right, n_rounds * 8, "%s: with reads ahead every expert is right", how);
+	expert_memory_stats(m, &s);
+	ok(s.n_ahead > 0, "%s: %d were read ahead", how, (int)s.n_ahead);
+	ok(s.n_ahead_used == s.n_ahead || s.n_ahead_used + 1 == s.n_ahead,
+	   "%s: and used, but for the last: %d", how, (int)s.n_ahead_used);
+	if (no_uring) { /* a fault of what is read ahead is one of who asks for it, only */
+		static const int32_t first[] = {0, 1};
+		atomic_store(&fault, BREAKS);
+		expert_memory_use(m, layer[1], 4, false);
+		expert_memory_guess(m, layer[0], 4);
+		expert_memory_guess(m, layer[1], 4);
+		atomic_store(&fault, NO_FAULT);
+		for (int i = 0; i < 2; i++) {
+			is_int(expert_memory_ask(m, first, 2, 2), 2, "%s: asked for", how);
+			enum status st = expert_memory_wait(m, 0, NULL);
+			ok(i == 0 || st == OK, "%s: there at the second try at the latest", how);
+			expert_memory_release(m, first, 2);
+		}
+	}
+	expert_memory_guess(m, layer[0], 4); /* its reads may still run */
+	expert_memory_destroy(m);
+}
+
 static void test_use(void)
 {
 	char *use = file_join(dir, "use");
@@ -320,6 +367,8 @@ int main(void)
 	test_waves(false);
 	test_under(true);
 	test_under(false);
+	test_ahead(true);
+	test_ahead(false);
 	test_use();
 	test_sum();
 	test_depth();
