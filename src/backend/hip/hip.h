@@ -8,6 +8,7 @@
  *   hip_weight    weights on the device
  *   hip_launch    launches a kernel by its name
  *   hip_graph     records and replays a step's launches
+ *   hip_slots     experts that do not stay on the device
  *   hip_<family>  operations: the choice of kernel and grid
  *
  * An operation supports every argument of its contract, or refuses with hip_refuse, which
