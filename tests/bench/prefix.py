@@ -7,7 +7,7 @@
 
 Each round, for each number of TOKENS: a history of so many tokens is computed (cold), and a
 turn of --new tokens behind it is answered from memory (warm), when all has been written.
-halod is restarted, the page cache gives up the files, and the same turn is answered from disk
+halod is restarted, the page cache gives up the files, and another turn is answered from disk
 (disk). In the same round the new tokens are computed behind so many tokens without a daemon
 (alone: `haloctl bench model -d TOKENS`, with --bench, "no": left out), and the files' bytes are
 read by themselves (read), past the page cache where the disk allows it. So the ratios are of
@@ -79,7 +79,7 @@ def settle(d):
 
 def one_round(o, rnd):
     draw = lambda k: [rnd.randrange(o.vocab) for _ in range(k)]
-    histories, new = {n: draw(n) for n in o.tokens}, draw(o.new)
+    histories = {n: draw(n) for n in o.tokens}
     out = {n: {} for n in o.tokens}
     with tempfile.TemporaryDirectory() as folder:
         settings = {"model": o.model, "kv_dir": folder, "max_seqs": 1,
@@ -88,10 +88,10 @@ def one_round(o, rnd):
         d = Halod(**settings)
         ttft(d, draw(64)) # the first request finds cold caches of other kinds
         for n, history in histories.items():
-            out[n]["cold"], t = ttft(d, history + draw(o.new))
+            out[n]["cold"], t = ttft(d, history)
             assert t["cache_n"] == 0, t
             settle(d)
-            out[n]["warm"], t = ttft(d, history + new)
+            out[n]["warm"], t = ttft(d, history + draw(o.new))
             assert t["cache_n"] >= n - 16 and t["disk_n"] == 0, t
             settle(d)
         d.stop()
@@ -100,7 +100,7 @@ def one_round(o, rnd):
         ttft(d, draw(64))
         for n, history in histories.items():
             before = d.metrics()["kv_disk_read_bytes_total"]
-            out[n]["disk"], t = ttft(d, history + new)
+            out[n]["disk"], t = ttft(d, history + draw(o.new))
             assert t["disk_n"] >= n - 16, t
             n_bytes = d.metrics()["kv_disk_read_bytes_total"] - before
             out[n]["mib"] = n_bytes / (1 << 20)
