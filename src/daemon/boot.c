@@ -262,8 +262,9 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 static void say_cache(const struct boot *b, const struct config *c)
 {
 	int n_ctx = engine_n_ctx(b->engine), max_ctx = b->model->config.max_ctx;
-	log_info("KV cache: %d pages of %d tokens; context %d",
-		 engine_pages_total(b->engine), engine_page_size(b->engine), n_ctx);
+	int n_pages = engine_pages_total(b->engine), size = engine_page_size(b->engine);
+	log_info("KV cache: %d pages of %d tokens, %lld tokens in all; context %d", n_pages, size,
+		 (long long)n_pages * size, n_ctx);
 	if (!c->ctx && n_ctx < max_ctx)
 		log_warn("context %d of the model's %d: more does not fit into memory (kv_cache "
 			 "in halod.conf(5))", n_ctx, max_ctx);
