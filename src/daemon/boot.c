@@ -56,7 +56,14 @@ static char *name_of_dir(const char *dir)
 /* What clients call the model at this path or of this name. */
 static char *name_of(const char *dir)
 {
-	return !file_exists(dir) && hub_is_name(dir) ? xstrdup(dir) : name_of_dir(dir);
+	char *name = NULL;
+	if (!file_exists(dir) && hub_is_name(dir))
+		return xstrdup(dir);
+	char *real = realpath(dir, NULL);
+	if (real)
+		name = hub_name_of(real);
+	free(real);
+	return name ? name : name_of_dir(dir);
 }
 
 /* systemd's CACHE_DIRECTORY, of which a unit may have several, separated by colons. */
@@ -287,7 +294,8 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 					strcmp(c->speculative, "mtp") == 0,
 				 .mtp_vocab = (int)c->mtp_vocab,
 				 .kv_dir = o->plan->kv_dir,
-				 .kv_disk_limit = c->kv_disk_limit};
+				 .kv_disk_limit = c->kv_disk_limit,
+				 .sight = b->vision ? vision_sight(b->vision) : NULL};
 	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
 	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_guess(b->engine))
 		log_warn("speculative = mtp: the model has no layer that guesses, so nothing "
@@ -326,6 +334,31 @@ static enum status load_reader(const struct boot_opts *o, const char *dir,
 			 (int)embed_width(*out), (int)embed_n_ctx(*out));
 	free(name);
 	return st;
+}
+
+/* The tower of a model that can see. What is not known of one costs the images alone. */
+static enum status load_vision(const struct boot_opts *o, struct boot *b,
+			       struct fail *fail)
+{
+	const struct config *c = o->config;
+	if (strcmp(c->images, "off") == 0)
+		return OK;
+	struct vision_opts vo = {
+		.model = b->model, .backend = backend_opts(c, "cpu"),
+		.limits = {.max_bytes = c->max_image_bytes,
+			   .max_side = (int32_t)c->max_image_side,
+			   .max_pixels = c->max_image_pixels},
+		.max_tokens = (int32_t)c->image_tokens, .cache_bytes = (size_t)c->image_cache};
+	vo.backend.cpu_pin = false; /* CPUs are for the text's threads */
+	enum status st = vision_create(&vo, &b->vision, fail);
+	if (st == E_NOMEM)
+		return st;
+	if (st != OK)
+		log_warn("images are refused: %s", fail->text);
+	else if (b->vision)
+		log_info("images: the model's vision tower runs on %s",
+			 vision_device(b->vision));
+	return OK;
 }
 
 /* One token through the whole model: what cannot compute must not say READY. */
@@ -426,6 +459,8 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 	api_set_on_unknown(on_unknown);
 	st = api_create(&(struct api_opts){
 		.model = b->model,
+		.vision = b->vision,
+		.max_images = (int32_t)c->max_images,
 		.embedder = b->embedder,
 		.reranker = b->reranker,
 		.chat_template = c->chat_template[0] ? template.p : NULL,
@@ -467,6 +502,8 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 		s = load_reader(o, o->config->rerank_model, EMBED_SCORES, &out->reranker,
 				fail);
 	if (s == OK)
+		s = load_vision(o, out, fail);
+	if (s == OK)
 		s = load_engine(o, out, fail);
 	if (s == OK) {
 		set_share(o->health, 1000, 1000, 1, 1);
@@ -489,6 +526,7 @@ void boot_unload(struct boot *b)
 	engine_destroy(b->engine);
 	backend_destroy(b->backend);
 	profile_destroy(b->profile);
+	vision_destroy(b->vision);
 	model_close(b->model);
 	embed_destroy(b->embedder);
 	embed_destroy(b->reranker);

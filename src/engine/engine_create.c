@@ -99,9 +99,12 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 				  .gives_rows = o->gives_rows,
 				  .mtp = o->mtp && m->config.mtp && !o->gives_rows,
 				  .mtp_vocab = o->mtp_vocab,
+				  .has_sight = o->sight != NULL,
+				  .sight = o->sight ? *o->sight : (struct engine_sight){0},
 				  .load = o->load};
 	int64_t n_kv = model_kv_numbers(&m->config) +
-		       (l->mtp ? model_layer_kv_numbers(&m->config) : 0);
+		       (l->mtp ? model_layer_kv_numbers(&m->config, m->config.n_layers)
+			       : 0);
 	struct memory_need need = {
 		.weights = model_weight_bytes(m) + (l->mtp ? model_mtp_bytes(m) : 0),
 		.scratch = graph_measure(m, b, arch, l),

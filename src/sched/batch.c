@@ -176,7 +176,8 @@ static void note_miss(struct sched *s, struct sched_choice *c, int n_cached)
 	struct request_stats *stats = &c->r->stats;
 	struct engine_miss m = {.miss = {MISS_OFF, 0}}; /* scores are of computed tokens */
 	const struct ids *prompt = choice_prompt(c);
-	const struct engine_prompt p = {prompt->p, (int)prompt->n, c->r->cache_space, 0};
+	const struct engine_prompt p = {prompt->p, (int)prompt->n, c->r->cache_space, 0,
+					c->r->images, c->r->n_images};
 	if (!choice_scores(c))
 		engine_seq_miss(s->o.engine, c->seq, &p, &m);
 	metric_add_by(METRIC_PREFIX_MISSES, miss_name(m.miss.reason), 1);
@@ -213,7 +214,7 @@ static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *
 		tokens = history->p;
 	}
 	return (struct engine_prompt){tokens, choice_scores(c) ? 1 : n, c->r->cache_space,
-				      c->r->turn_at};
+				      c->r->turn_at, c->r->images, c->r->n_images};
 }
 
 /* It did not fit, and there is no more room than there was then. */
@@ -247,21 +248,25 @@ static int end_fetch(struct sched *s, struct sched_choice *c)
 }
 
 /* What has been read goes into the cache. What is complete, or takes longer than it would to
- * compute it, is first in line again. */
-static void go_on_fetching(struct sched *s, struct request *r, int64_t now_us)
+ * compute it, is first in line again. True: more may have been read meanwhile. */
+static bool go_on_fetching(struct sched *s, struct request *r, int64_t now_us)
 {
+	bool did = false;
 	for (; r && s->n_fetching > 0; r = r->next)
 		for (int i = 0; r->choices && i < request_n_choices(r); i++) {
 			struct sched_choice *c = &r->choices[i];
 			if (!c->fetch)
 				continue;
-			bool is_on = engine_fetch_step(s->o.engine, c->fetch);
+			enum engine_fetch_is is = engine_fetch_step(s->o.engine, c->fetch);
+			bool is_on = is != ENGINE_FETCH_OVER;
+			did |= is == ENGINE_FETCH_MOVED;
 			if (is_on && now_us < c->fetch_until_us)
 				continue;
 			if (is_on)
 				engine_fetch_give_up(s->o.engine, c->fetch);
 			c->n_fetched = end_fetch(s, c);
 		}
+	return did;
 }
 
 /* Prompts that are read from the disk hold pages. They give them back, and ask again when there
@@ -772,14 +777,14 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 bool batch_turn(struct sched *s, int64_t now_us)
 {
 	struct fail f = {0};
-	go_on_fetching(s, s->active.head, now_us);
-	go_on_fetching(s, s->waiting.head, now_us);
+	bool did = go_on_fetching(s, s->active.head, now_us);
+	did |= go_on_fetching(s, s->waiting.head, now_us);
 	admit(s, now_us);
 	collect_running(s);
 	plan(s);
 	int n = make_slices(s);
 	if (n == 0)
-		return engine_disk_work(s->o.engine, IDLE_COPY) || s->n_run > 0;
+		return engine_disk_work(s->o.engine, IDLE_COPY) || did || s->n_run > 0;
 	add_drafts(s, n);
 	/* STARTED must not wait for the step: it lets the client's headers go. */
 	emit_flush(&s->emit);
