@@ -297,6 +297,8 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .kv_dir = o->plan->kv_dir,
 				 .kv_disk_limit = c->kv_disk_limit,
 				 .sight = b->vision ? vision_sight(b->vision) : NULL};
+	/* The first tensor may be the largest, and says nothing before its end. */
+	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
 	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
 	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_guess(b->engine))
 		log_warn("speculative = mtp: the model has no layer that guesses, so nothing "
