@@ -6,7 +6,8 @@
  * experts are those that a text would use. Ends of text are ignored. With --batch, a step
  * decodes that many sequences.
  *
- * With --profile, a prompt and some tokens more are measured by stage.
+ * With --widths, steps of one sequence are measured that verify guesses. With --profile, a
+ * prompt and some tokens more are measured by stage.
  *
  * A first run warms caches up and is not counted; a long depth warms them up as well. The
  * other runs give medians. On a GPU the last step is also repeated by itself. The
@@ -21,6 +22,7 @@
 #include "base/clock.h"
 #include "ctl/bench_experts.h"
 #include "ctl/bench_profile.h"
+#include "ctl/bench_widths.h"
 #include "ctl/command.h"
 #include "ctl/hip_time.h"
 #include "ctl/input.h"
@@ -30,11 +32,12 @@
 
 #define MAX_PROMPTS 16
 #define MAX_BATCH 64
+#define WIDTH_ROUNDS 8 /* steps of each width, times --repeat */
 #define LONG_DEPTH 512 /* its prefill warms caches up as well */
 
 struct bench_model_args {
 	struct session_opts session;
-	const char *prompts;
+	const char *prompts, *widths;
 	int64_t n_decode, depth, repeat, batch;
 	bool json, profile, layers;
 	int64_t prompt[MAX_PROMPTS];
@@ -45,6 +48,7 @@ struct result {
 	double prefill[MAX_PROMPTS]; /* tokens per second */
 	double decode;               /* the same; NAN: not asked for */
 	double gpu_us;               /* of a decode step by itself; 0: not known */
+	struct bench_widths widths;
 	struct bench_profile_args profile_args;
 	struct bench_profile profile;
 	struct bench_experts experts;
@@ -193,6 +197,9 @@ static bool measure(struct session *s, const struct bench_model_args *a, int n_i
 		.ids = ids, .depth = (int)a->depth, .decode = (int)a->n_decode,
 		.prompt = a->n_prompts ? (int)a->prompt[a->n_prompts - 1] : 0,
 		.n_threads = (int)a->session.threads, .per_layer = a->layers};
+	if (good && out->widths.n)
+		good = bench_widths_run(s, ids, (int)a->depth, WIDTH_ROUNDS * (int)a->repeat,
+					&out->widths);
 	if (good && a->profile)
 		good = bench_profile_run(s, &out->profile_args, &out->profile);
 	free(ids);
@@ -244,6 +251,10 @@ static void print_json(const struct session *s, const struct bench_model_args *a
 		 (long long)a->repeat, (long long)a->session.threads);
 	buf_add_json_num(&b, s->load_s);
 	buf_addf(&b, ",\"rss_bytes\":%lld", (long long)rss_bytes());
+	if (r->widths.n) {
+		buf_add_z(&b, ",\"widths_ms\":");
+		bench_widths_json(&r->widths, &b);
+	}
 	if (a->profile) {
 		buf_add_z(&b, ",\"profile\":");
 		bench_profile_json(&r->profile, &r->profile_args, &b);
@@ -275,6 +286,7 @@ static void print_text(const struct session *s, const struct bench_model_args *a
 		printf("launches      %10d a step of %d layers; %llu steps replayed\n",
 		       s->backend->n_step_launches, s->model->config.n_layers,
 		       (unsigned long long)s->backend->n_replays);
+	bench_widths_print(&r->widths);
 	bench_experts_print(&r->experts);
 	printf("memory        %10.1f MiB resident at most\n",
 	       (double)rss_bytes() / (1 << 20));
@@ -290,6 +302,13 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 	struct session s = {0};
 	struct result r = {.decode = 0};
 	int rc = EXIT_FAILED;
+	r.widths.n = *a->widths ? options_list(a->widths, r.widths.width, BENCH_WIDTHS) : 0;
+	for (int i = 0; i < r.widths.n; i++)
+		n_ids = MAX(n_ids, MAX(a->depth, 1) + r.widths.width[i] +
+			    (1 + WIDTH_ROUNDS * a->repeat) * r.widths.n);
+	if (*a->widths && !r.widths.n)
+		return options_fault(set, "--widths: \"%s\" is not a list of numbers of "
+				     "tokens", a->widths);
 	if (!session_open(&a->session, (int)n_ids, &s))
 		rc = EXIT_USAGE;
 	else if (n_ids > engine_n_ctx(s.engine))
@@ -306,7 +325,7 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 
 int cmd_bench_model(int argc, char **argv)
 {
-	struct bench_model_args a = {.session = SESSION_DEFAULTS, .prompts = "128,512",
+	struct bench_model_args a = {.session = SESSION_DEFAULTS, .prompts = "128,512", .widths = "",
 			 .n_decode = 128, .repeat = 3, .batch = 1};
 	const struct option_row rows[] = {
 		SESSION_OPTIONS(a.session),
@@ -320,6 +339,8 @@ int cmd_bench_model(int argc, char **argv)
 		 "sequences to decode at the same time, each of N tokens (1)"},
 		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "R",
 		 "runs, of which the median counts (3)"},
+		{"widths", 'w', OPTION_TEXT, &a.widths, 0, 0, "N,N",
+		 "also steps of N tokens of one sequence, all but one of them guesses"},
 		{"profile", 0, OPTION_FLAG, &a.profile, 0, 0, NULL,
 		 "also a table of time and bytes by stage: the last --prompt, and a token"},
 		{"layers", 0, OPTION_FLAG, &a.layers, 0, 0, NULL,

@@ -14,8 +14,10 @@
 #include "check/selfcheck.h"
 #include "base/size.h"
 #include "model/hub.h"
+#include "sched/widths.h"
 
 #define MAX_TEMPLATE_BYTES (1u << 20)
+#define WIDTHS_US 400000 /* for measuring steps at start, at most */
 
 /* --- plan --------------------------------------------------------------------- */
 
@@ -54,7 +56,14 @@ static char *name_of_dir(const char *dir)
 /* What clients call the model at this path or of this name. */
 static char *name_of(const char *dir)
 {
-	return !file_exists(dir) && hub_is_name(dir) ? xstrdup(dir) : name_of_dir(dir);
+	char *name = NULL;
+	if (!file_exists(dir) && hub_is_name(dir))
+		return xstrdup(dir);
+	char *real = realpath(dir, NULL);
+	if (real)
+		name = hub_name_of(real);
+	free(real);
+	return name ? name : name_of_dir(dir);
 }
 
 /* systemd's CACHE_DIRECTORY, of which a unit may have several, separated by colons. */
@@ -283,8 +292,10 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .load = {on_weights, (void *)o},
 				 .mtp = strcmp(c->speculative, "auto") == 0 ||
 					strcmp(c->speculative, "mtp") == 0,
+				 .mtp_vocab = (int)c->mtp_vocab,
 				 .kv_dir = o->plan->kv_dir,
-				 .kv_disk_limit = c->kv_disk_limit};
+				 .kv_disk_limit = c->kv_disk_limit,
+				 .sight = b->vision ? vision_sight(b->vision) : NULL};
 	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
 	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_guess(b->engine))
 		log_warn("speculative = mtp: the model has no layer that guesses, so nothing "
@@ -326,6 +337,31 @@ static enum status load_reader(const struct boot_opts *o, const char *dir,
 	return st;
 }
 
+/* The tower of a model that can see. What is not known of one costs the images alone. */
+static enum status load_vision(const struct boot_opts *o, struct boot *b,
+			       struct fail *fail)
+{
+	const struct config *c = o->config;
+	if (strcmp(c->images, "off") == 0)
+		return OK;
+	struct vision_opts vo = {
+		.model = b->model, .backend = backend_opts(c, "cpu"),
+		.limits = {.max_bytes = c->max_image_bytes,
+			   .max_side = (int32_t)c->max_image_side,
+			   .max_pixels = c->max_image_pixels},
+		.max_tokens = (int32_t)c->image_tokens, .cache_bytes = (size_t)c->image_cache};
+	vo.backend.cpu_pin = false; /* CPUs are for the text's threads */
+	enum status st = vision_create(&vo, &b->vision, fail);
+	if (st == E_NOMEM)
+		return st;
+	if (st != OK)
+		log_warn("images are refused: %s", fail->text);
+	else if (b->vision)
+		log_info("images: the model's vision tower runs on %s",
+			 vision_device(b->vision));
+	return OK;
+}
+
 /* One token through the whole model: what cannot compute must not say READY. */
 static enum status decode_one(struct engine *e, int32_t token, struct fail *fail)
 {
@@ -358,7 +394,24 @@ static enum sched_draft draft_of(const char *name)
 					     : SCHED_DRAFT_AUTO;
 }
 
-static struct sched *create_sched(const struct boot_opts *o, const struct boot *b)
+/* What decode steps with guesses cost here, for `auto`. */
+static enum status measure_widths(const struct boot_opts *o, const struct boot *b,
+				  struct draft_cost *out, struct fail *fail)
+{
+	struct buf text = {0};
+	*out = (struct draft_cost){.n_guess = 0};
+	if (draft_of(o->config->speculative) != SCHED_DRAFT_AUTO)
+		return OK;
+	enum status st = widths_measure(b->engine, o->clock, WIDTHS_US, out, fail);
+	widths_print(out, &text);
+	if (st == OK)
+		log_info("speculation: steps of some tokens take %.*s", (int)text.n, text.p);
+	buf_deinit(&text);
+	return st == OK ? OK : fail_default(fail, st);
+}
+
+static struct sched *create_sched(const struct boot_opts *o, const struct boot *b,
+				  const struct draft_cost *costs)
 {
 	const struct config *c = o->config;
 	return sched_create(&(struct sched_opts){
@@ -373,6 +426,7 @@ static struct sched *create_sched(const struct boot_opts *o, const struct boot *
 		.profile = b->profile,
 		.logs_misses = c->log_prefix_miss,
 		.draft = draft_of(c->speculative),
+		.costs = costs,
 		.prefill_chunk = (int)MIN(c->prefill_chunk, c->max_batch_tokens),
 		.on_ready = o->on_ready,
 		.ctx = o->ctx,
@@ -406,6 +460,8 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 	api_set_on_unknown(on_unknown);
 	st = api_create(&(struct api_opts){
 		.model = b->model,
+		.vision = b->vision,
+		.max_images = (int32_t)c->max_images,
 		.embedder = b->embedder,
 		.reranker = b->reranker,
 		.chat_template = c->chat_template[0] ? template.p : NULL,
@@ -447,15 +503,20 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 		s = load_reader(o, o->config->rerank_model, EMBED_SCORES, &out->reranker,
 				fail);
 	if (s == OK)
+		s = load_vision(o, out, fail);
+	if (s == OK)
 		s = load_engine(o, out, fail);
 	if (s == OK) {
 		set_share(o->health, 1000, 1000, 1, 1);
 		set_stage(o->health, LOAD_CHECKING, 0, 0);
 		s = decode_one(out->engine, MAX(out->model->config.bos_id, 0), fail);
 	}
+	struct draft_cost costs;
+	if (s == OK)
+		s = measure_widths(o, out, &costs, fail);
 	if (s != OK)
 		return s;
-	out->sched = create_sched(o, out);
+	out->sched = create_sched(o, out, &costs);
 	return create_api(o, out, fail);
 }
 
@@ -466,6 +527,7 @@ void boot_unload(struct boot *b)
 	engine_destroy(b->engine);
 	backend_destroy(b->backend);
 	profile_destroy(b->profile);
+	vision_destroy(b->vision);
 	model_close(b->model);
 	embed_destroy(b->embedder);
 	embed_destroy(b->reranker);

@@ -93,7 +93,8 @@ enum status memory_plan(const struct memory_need *need, const struct memory_have
 			struct fail *fail)
 {
 	char sum[400];
-	*out = (struct memory_plan){.n_ctx = wish->n_ctx, .reserve = reserve_of(have)};
+	*out = (struct memory_plan){.n_ctx = wish->n_ctx, .reserve = reserve_of(have),
+				    .weights = need->weights};
 	int64_t left = have->free - out->reserve - need->weights - need->scratch -
 		       need->states;
 	if (left < 0) {

@@ -75,7 +75,7 @@ static bool read_ids(const struct tokenizer *t, const char *path, struct ids *ou
 
 /* The first token comes from prefill; each step gives one token, and the right guesses. */
 static void replay(const struct ids *prompt, const struct ids *answer, const struct costs *c,
-		   struct draft_cost *known, struct gain *g)
+		   struct draft_cost *known, struct draft_trust *all, struct gain *g)
 {
 	struct lookup l = {0};
 	struct draft_trust trust = {0};
@@ -88,13 +88,15 @@ static void replay(const struct ids *prompt, const struct ids *answer, const str
 		struct draft_step s = {.n_tok = 1, .n_expected = 1};
 		lookup_add(&l, answer->p + i, l.text.n == prompt->n + i ? 1 : 0);
 		s.max = left > 0 ? lookup_guess(&l, left, guess, &match) : 0;
-		int n = s.max ? draft_width(known, &s, draft_trust_of(&trust, match)) : 0;
+		int n = s.max ? draft_width(known, &s, draft_trust_of(&trust, all, match)) : 0;
 		while (n_right < n && guess[n_right] == answer->p[i + 1 + (size_t)n_right])
 			n_right++;
 		double cost = cost_of(c, 1 + n);
 		draft_cost_note(known, 1 + n, (int64_t)(cost * 1000));
 		if (n)
-			draft_trust_note(&trust, match, n, n_right);
+			draft_trust_note(&trust, all, match, n, n_right);
+		else if (s.max)
+			draft_trust_note(&trust, all, match, 1, guess[0] == answer->p[i + 1]);
 		lookup_add(&l, answer->p + i + 1, (size_t)n_right);
 		i += 1 + (size_t)n_right;
 		g->n_tok += 1 + n_right;
@@ -110,11 +112,14 @@ static bool replay_all(const struct tokenizer *t, char **paths, int n, const str
 		       struct gain *g)
 {
 	struct draft_cost known = {0};
+	struct draft_trust all = {0};
+	for (int n_tok = 1; n_tok <= MIN(c->width[c->n - 1], DRAFT_STEP); n_tok++)
+		draft_cost_begin(&known, n_tok, cost_of(c, n_tok) * 1000);
 	for (int i = 0; i + 1 < n; i += 2) {
 		struct ids prompt = {0}, answer = {0};
 		bool ok = read_ids(t, paths[i], &prompt) && read_ids(t, paths[i + 1], &answer);
 		if (ok)
-			replay(&prompt, &answer, c, &known, g);
+			replay(&prompt, &answer, c, &known, &all, g);
 		ids_deinit(&prompt);
 		ids_deinit(&answer);
 		if (!ok)

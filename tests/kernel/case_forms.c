@@ -262,7 +262,7 @@ void forms_experts_few(struct kernel_test *kt)
 			experts(kt, c);
 		} else {
 			c.shared = 0;
-			c.is_clamped = true;
+			c.act = CLAMPED;
 			experts(kt, c);
 		}
 	}

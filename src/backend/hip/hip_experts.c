@@ -519,8 +519,8 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	struct hip *h = hip_of(b);
 	const struct experts *ex = a->experts;
 	const struct hip_experts *x = ex->device;
-	if (ex->act.kind != ACT_SILU && ex->act.kind != ACT_CLAMPED)
-		return hip_refuse(h, "experts with this activation");
+	static const enum moe_act fused[] = {[ACT_SILU] = MOE_SILU, [ACT_GELU_TANH] = MOE_GELU,
+					     [ACT_CLAMPED] = MOE_CLAMPED};
 	struct moe_launch l = {
 		.table = x->table, .id = a->id, .weight = a->weight,
 		.gate_bias = ex->gate_bias, .up_bias = ex->up_bias,
@@ -528,7 +528,7 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		.n_tok = a->n_tok, .n_used = a->n_used,
 		.n_slots = a->n_used + x->has_slot,
 		.dim = ex->gate[0].k, .ffn = ex->gate[0].n, .shared = ex->n,
-		.act = ex->act.kind == ACT_CLAMPED ? MOE_CLAMPED : MOE_SILU,
+		.act = fused[ex->act.kind],
 		.alpha = ex->act.alpha, .limit = ex->act.limit,
 		.shared_h = a->shared_h,
 		.shared_scale = ex->shared_router ? a->shared_scale : NULL};
