@@ -304,9 +304,10 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 		log_warn("speculative = mtp: the model has no layer that guesses, so nothing "
 			 "is drafted. Set it to auto or lookup.");
 	if (s == OK && c->profile) {
-		/* A GPU's measured step is not a replayed graph. */
+		/* A GPU's measured step is not a replayed graph. On the CPU measuring takes
+		 * 1 % of halo-tiny's token, so of four steps one is measured. */
 		b->profile = profile_create(b->model->config.n_layers,
-					    b->backend->ops->profile_device ? 64 : 1);
+					    b->backend->ops->profile_device ? 64 : 4);
 		backend_set_profile(b->backend, b->profile);
 	}
 	if (s == OK && *b->backend->weights_note)
