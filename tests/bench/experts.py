@@ -101,7 +101,8 @@ def use_of(d, a):
     before = d.counters()
     d.write({**body, "seed": 2})
     hits, misses, read = (y - x for x, y in zip(before, d.counters()))
-    return hits / max(hits + misses, 1), read / a.tokens
+    uses = hits + misses  # none are counted where all experts have room
+    return hits / uses if uses else 1, read / a.tokens
 
 
 def main():
