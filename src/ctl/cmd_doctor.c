@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +9,19 @@
 #include "ctl/command.h"
 #include "ctl/doctor.h"
 #include "ctl/options.h"
+
+/* The table of haloctl verify --answers, and a line for it. */
+static void check_answers(struct doctor *d)
+{
+	char *argv[] = {"haloctl verify", "--answers", "--url", (char *)(uintptr_t)d->url, NULL};
+	fflush(stdout);
+	if (cmd_verify_answers((int)ARRAY_LEN(argv) - 1, argv) == EXIT_OK)
+		doctor_say(d, DOCTOR_OK, "answers", "those of a sound chat model, at %s", d->url);
+	else
+		doctor_say(d, DOCTOR_BAD, "answers", "not those of a sound chat model, at %s. "
+			   "Fix: haloctl verify --model DIR tells whether kernels are wrong; "
+			   "journalctl -u halod tells more", d->url);
+}
 
 static int run(struct doctor *d)
 {
@@ -17,6 +32,8 @@ static int run(struct doctor *d)
 		doctor_check_model(d);
 	if (d->is_here && !d->is_quick)
 		doctor_check_self(d);
+	if (d->url)
+		check_answers(d);
 	return d->n_lines[DOCTOR_BAD] ? EXIT_FAILED : EXIT_OK;
 }
 
@@ -35,6 +52,8 @@ int cmd_doctor(int argc, char **argv)
 		 "where the GPU kernels are (where they were installed)"},
 		{"quick", 'q', OPTION_FLAG, &d.is_quick, 0, 0, NULL,
 		 "compute nothing: no check of halo-tiny, no rate"},
+		{"url", 'u', OPTION_TEXT, &d.url, 0, 0, "URL",
+		 "a running server: also check its answers, as verify --answers does"},
 		{"read-mb", 0, OPTION_INT, &d.read_mb, 0, 65536, "N",
 		 "MiB that the GPU reads to measure its rate (1024; 0: it does not)"},
 		{"root", 0, OPTION_TEXT, &root, 0, 0, "DIR",

@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -40,6 +41,25 @@ def slots(a, folder):
     path = [f for f in os.listdir(folder) if f.endswith(".halod-experts")][0]
     n = int(m.group(1))
     return os.path.getsize(os.path.join(folder, path)) // n, n
+
+
+def share_of_disk(folder, slot):
+    """The rate that halod measured when it chose its depth, as a share of fio's on the same
+    file at the same block size and depth. None: there is no fio, or nothing was measured."""
+    note = [f for f in os.listdir(folder) if f.endswith(".depth")]
+    if not note or not shutil.which("fio"):
+        return None
+    path = os.path.join(folder, note[0])
+    with open(path) as f:
+        m = re.match(r"store \S+ depth (\d+) bytes_a_second (\d+)", f.read())
+    r = subprocess.run(["fio", "--name=experts", "--filename=" + path[:-len(".depth")],
+                        "--readonly", "--direct=1", "--rw=randread",
+                        "--bs=%d" % min(slot // 4096 * 4096, 128 << 10),
+                        "--iodepth=" + m.group(1), "--ioengine=io_uring", "--runtime=4",
+                        "--time_based", "--output-format=terse"], capture_output=True,
+                       text=True)
+    kib = float(r.stdout.split(";")[6])  # bandwidth of reads
+    return float(m.group(2)) / (kib * 1024)
 
 
 class Daemon:
@@ -101,7 +121,8 @@ def use_of(d, a):
     before = d.counters()
     d.write({**body, "seed": 2})
     hits, misses, read = (y - x for x, y in zip(before, d.counters()))
-    return hits / max(hits + misses, 1), read / a.tokens
+    uses = hits + misses  # none are counted where all experts have room
+    return hits / uses if uses else 1, read / a.tokens
 
 
 def main():
@@ -115,6 +136,9 @@ def main():
     name = os.path.basename(os.path.normpath(a.model))
     with tempfile.TemporaryDirectory(dir=a.dir) as folder:
         slot, n = slots(a, folder)
+        share = share_of_disk(folder, slot)
+        if share:
+            print("experts,%s read rate to fio,%.3f,1" % (name, share))
         ratios = {s: [] for s in SHARES}
         for _ in range(a.rounds):
             for s in SHARES:

@@ -75,6 +75,24 @@ def lie(**said):
         server.server_close()
 
 
+def doctor(url):
+    p = subprocess.run([os.path.join(BUILDDIR, "haloctl"), "doctor", "--quick", "--backend",
+                        "cpu", "--url", url], stdout=subprocess.PIPE, text=True, timeout=600)
+    return p.stdout.splitlines()[-1]
+
+
+def test_doctor(t, d):
+    said = doctor("http://127.0.0.1:%d" % d.port)
+    t.ok("answers" in said and said.startswith("ok"), "doctor --url: a sound model", said)
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), type("Handler", (Liar,), {"text": "Maybe."}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    said = doctor("http://127.0.0.1:%d" % server.server_port)
+    t.ok("answers" in said and said.startswith("bad"), "doctor --url: a liar", said)
+    server.shutdown()
+    server.server_close()
+
+
 def test_sound_model(t, d):
     url = "http://127.0.0.1:%d" % d.port
     code, said, err = answers("--url", url, "--reference", REFERENCE)
@@ -113,4 +131,4 @@ def test_no_server(t, d):
     t.ok(code == 2 and "127.0.0.1:1" in err, "no server", (code, err))
 
 
-run([test_sound_model, test_lies, test_no_server])
+run([test_sound_model, test_doctor, test_lies, test_no_server])
