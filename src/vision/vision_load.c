@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of a tower by their names. Towers are stored in 16 or 32 bits, also beside a text
- * model of fewer.
+ * Weights of a tower by their names. Folders have towers in 16 or 32 bits, also beside a
+ * text model of fewer; GGUF files have matrices in blocks, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "model/formats/quant.h"
 #include "vision/vision_tower_private.h"
 
 #define PREFIX "model.visual."
 
 struct loader {
 	struct vision_tower *t;
-	struct model *m;
+	const struct tensors *tensors;
 	struct fail *fail;
 	enum status st; /* of the first failure, behind which nothing is loaded */
 };
@@ -23,10 +24,10 @@ static void stop(struct loader *l, enum status st, const char *name, const char 
 	l->st = fail_at(l->fail, st, name, "the vision tower's tensor %s %s", name, what);
 }
 
-/* n numbers in all, in any shape. */
-static const struct tensor *find(struct loader *l, const char *name, int64_t n)
+/* n numbers in all, in any shape. Also in blocks where may_pack. */
+static const struct tensor *find(struct loader *l, const char *name, int64_t n, bool may_pack)
 {
-	const struct tensor *t = tensors_find(l->m->tensors, name);
+	const struct tensor *t = tensors_find(l->tensors, name);
 	int64_t have = 1;
 	if (l->st != OK)
 		return NULL;
@@ -38,7 +39,8 @@ static const struct tensor *find(struct loader *l, const char *name, int64_t n)
 		have *= t->dim[i];
 	if (have != n)
 		stop(l, E_FORMAT, name, "has another size than config.json says");
-	else if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16)
+	else if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16 &&
+		 !(may_pack && t->dtype == DTYPE_BLOCKS))
 		stop(l, E_UNSUPPORTED, name, "is not in 16 or 32 bits");
 	return l->st == OK ? t : NULL;
 }
@@ -47,24 +49,29 @@ static const struct tensor *find(struct loader *l, const char *name, int64_t n)
 static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t first,
 		      int32_t n, int32_t k, struct weight *out)
 {
-	const struct tensor *t = find(l, name, (int64_t)n_all * k);
+	const struct tensor *t = find(l, name, (int64_t)n_all * k, true);
 	if (!t)
 		return;
+	bool is_packed = t->dtype == DTYPE_BLOCKS;
 	const struct weight host = {
-		.quant = t->dtype == DTYPE_F32   ? QUANT_F32
+		.quant = is_packed		 ? t->quant
+			 : t->dtype == DTYPE_F32 ? QUANT_F32
 			 : t->dtype == DTYPE_F16 ? QUANT_F16
 						 : QUANT_BF16,
-		.n = n, .k = k, .group = k, .name = t->name,
-		.q = (const char *)t->data +
-		     (size_t)first * (size_t)k * dtype_bytes(t->dtype)};
-	l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
+		.n = n, .k = k, .group = is_packed ? quant_block(t->quant) : k,
+		.name = t->name,
+		.q = (const char *)t->data + t->n_bytes / (size_t)n_all * (size_t)first};
+	if (is_packed && k % quant_block(t->quant))
+		stop(l, E_FORMAT, name, "has rows that are no whole blocks");
+	else
+		l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
 }
 
 /* On the device: n floats from element `first` on. */
 static const float *load_floats(struct loader *l, const char *name, int64_t n_all,
 				int64_t first, int64_t n)
 {
-	const struct tensor *t = find(l, name, n_all);
+	const struct tensor *t = find(l, name, n_all, false);
 	struct vision_tower *v = l->t;
 	void *p = NULL;
 	if (!t)
@@ -150,7 +157,7 @@ static void load_places(struct loader *l)
 {
 	const struct vision_config *c = &l->t->c;
 	size_t n = (size_t)c->side * (size_t)c->side * (size_t)c->width;
-	const struct tensor *t = find(l, PREFIX "pos_embed.weight", (int64_t)n);
+	const struct tensor *t = find(l, PREFIX "pos_embed.weight", (int64_t)n, false);
 	if (!t)
 		return;
 	l->t->places = xmalloc(n * sizeof *l->t->places);
@@ -158,11 +165,41 @@ static void load_places(struct loader *l)
 		l->t->places[i] = blocks_float(t->data, t->dtype, i);
 }
 
-enum status vision_load(struct vision_tower *t, struct model *m, struct fail *fail)
+/* mmproj files have the frames of a patch apart: (D, 3, P, P) each. */
+static void load_frames(struct loader *l)
 {
-	struct loader l = {t, m, fail, OK};
+	const struct vision_config *c = &l->t->c;
+	size_t area = (size_t)c->patch * (size_t)c->patch, d = (size_t)c->width;
+	size_t n = d * 3 * area, n_frames = (size_t)c->frames;
+	float *all = l->t->patch_rows = xmalloc(n * n_frames * sizeof *all);
+	for (size_t f = 0; f < n_frames; f++) {
+		char name[100];
+		snprintf(name, sizeof name, PREFIX "patch_embed.frame%d", (int)f);
+		const struct tensor *t = find(l, name, (int64_t)n, false);
+		if (!t)
+			return;
+		for (size_t i = 0; i < n; i++)
+			all[(i / area * n_frames + f) * area + i % area] =
+				blocks_float(t->data, t->dtype, i);
+	}
+	const struct weight host = {.quant = QUANT_F32, .n = c->width,
+				    .k = vision_config_patch_dim(c),
+				    .group = vision_config_patch_dim(c), .q = all,
+				    .name = "v.patch_embd.weight"};
+	l->st = l->t->b->ops->load_weight(l->t->b, &host, &l->t->patch.w, l->fail);
+	l->t->patch.bias = load_floats(l, PREFIX "patch_embed.proj.bias", c->width, 0, c->width);
+}
+
+enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
+			struct fail *fail)
+{
+	struct loader l = {t, tensors, fail, OK};
 	const struct vision_config *c = &t->c;
-	load_linear(&l, "patch_embed.proj", c->width, vision_config_patch_dim(c), &t->patch);
+	if (tensors_find(tensors, PREFIX "patch_embed.frame0"))
+		load_frames(&l);
+	else
+		load_linear(&l, "patch_embed.proj", c->width, vision_config_patch_dim(c),
+			    &t->patch);
 	load_places(&l);
 	for (int i = 0; i < c->depth && l.st == OK; i++)
 		load_layer(&l, i);
