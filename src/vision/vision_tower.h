@@ -17,7 +17,8 @@
 
 struct vision_tower;
 
-/* Loads every weight of `tensors`, which outlive it. E_MISSING, E_FORMAT and E_UNSUPPORTED name the tensor. */
+/* Loads every weight of `tensors`, which outlive it. E_MISSING, E_FORMAT and E_UNSUPPORTED
+ * name the tensor. */
 enum status vision_tower_create(const struct tensors *tensors, struct backend *b,
 				const struct vision_config *c, struct vision_tower **out,
 				struct fail *fail) MUST_USE;

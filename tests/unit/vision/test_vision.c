@@ -122,7 +122,8 @@ static struct rig rig_open(const char *name, const struct source *from, struct e
 				  .exact = from->is_exact};
 	const struct backend_opts gpu = {.name = "hip", .hip_library = from->hip};
 	enum status st = model_open(tap_src(r.dir), NULL, &r.m, &fail);
-	const struct vision_opts vo = {.model = r.m, .mmproj = from->mmproj, .backend = bo, .limits = limits,
+	const struct vision_opts vo = {.model = r.m, .mmproj = from->mmproj,
+				       .backend = bo, .limits = limits,
 				       .max_tokens = 4096, .cache_bytes = 1 << 20};
 	if (st == OK)
 		st = vision_create(&vo, &r.v, &fail);
