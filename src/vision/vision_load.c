@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of a tower by their names. Folders have towers in 16 or 32 bits, also beside a
- * text model of fewer; GGUF files have matrices in blocks, too.
+ * Weights of a tower by their names. Towers are in 16 or 32 bits, also beside a text model of
+ * fewer; others are refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "model/formats/quant.h"
 #include "vision/vision_tower_private.h"
 
 #define PREFIX "model.visual."
@@ -24,8 +23,8 @@ static void stop(struct loader *l, enum status st, const char *name, const char 
 	l->st = fail_at(l->fail, st, name, "the vision tower's tensor %s %s", name, what);
 }
 
-/* n numbers in all, in any shape. Also in blocks where may_pack. */
-static const struct tensor *find(struct loader *l, const char *name, int64_t n, bool may_pack)
+/* n numbers in all, in any shape. */
+static const struct tensor *find(struct loader *l, const char *name, int64_t n)
 {
 	const struct tensor *t = tensors_find(l->tensors, name);
 	int64_t have = 1;
@@ -39,8 +38,7 @@ static const struct tensor *find(struct loader *l, const char *name, int64_t n, 
 		have *= t->dim[i];
 	if (have != n)
 		stop(l, E_FORMAT, name, "has another size than config.json says");
-	else if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16 &&
-		 !(may_pack && t->dtype == DTYPE_BLOCKS))
+	else if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16)
 		stop(l, E_UNSUPPORTED, name, "is not in 16 or 32 bits");
 	return l->st == OK ? t : NULL;
 }
@@ -49,29 +47,24 @@ static const struct tensor *find(struct loader *l, const char *name, int64_t n, 
 static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t first,
 		      int32_t n, int32_t k, struct weight *out)
 {
-	const struct tensor *t = find(l, name, (int64_t)n_all * k, true);
+	const struct tensor *t = find(l, name, (int64_t)n_all * k);
 	if (!t)
 		return;
-	bool is_packed = t->dtype == DTYPE_BLOCKS;
 	const struct weight host = {
-		.quant = is_packed		 ? t->quant
-			 : t->dtype == DTYPE_F32 ? QUANT_F32
+		.quant = t->dtype == DTYPE_F32   ? QUANT_F32
 			 : t->dtype == DTYPE_F16 ? QUANT_F16
 						 : QUANT_BF16,
-		.n = n, .k = k, .group = is_packed ? quant_block(t->quant) : k,
+		.n = n, .k = k, .group = k,
 		.name = t->name,
 		.q = (const char *)t->data + t->n_bytes / (size_t)n_all * (size_t)first};
-	if (is_packed && k % quant_block(t->quant))
-		stop(l, E_FORMAT, name, "has rows that are no whole blocks");
-	else
-		l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
+	l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
 }
 
 /* On the device: n floats from element `first` on. */
 static const float *load_floats(struct loader *l, const char *name, int64_t n_all,
 				int64_t first, int64_t n)
 {
-	const struct tensor *t = find(l, name, n_all, false);
+	const struct tensor *t = find(l, name, n_all);
 	struct vision_tower *v = l->t;
 	void *p = NULL;
 	if (!t)
@@ -157,7 +150,7 @@ static void load_places(struct loader *l)
 {
 	const struct vision_config *c = &l->t->c;
 	size_t n = (size_t)c->side * (size_t)c->side * (size_t)c->width;
-	const struct tensor *t = find(l, PREFIX "pos_embed.weight", (int64_t)n, false);
+	const struct tensor *t = find(l, PREFIX "pos_embed.weight", (int64_t)n);
 	if (!t)
 		return;
 	l->t->places = xmalloc(n * sizeof *l->t->places);
@@ -175,7 +168,7 @@ static void load_frames(struct loader *l)
 	for (size_t f = 0; f < n_frames; f++) {
 		char name[100];
 		snprintf(name, sizeof name, PREFIX "patch_embed.frame%d", (int)f);
-		const struct tensor *t = find(l, name, (int64_t)n, false);
+		const struct tensor *t = find(l, name, (int64_t)n);
 		if (!t)
 			return;
 		for (size_t i = 0; i < n; i++)
