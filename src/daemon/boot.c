@@ -348,7 +348,7 @@ static enum status load_vision(const struct boot_opts *o, struct boot *b,
 	if (strcmp(c->images, "off") == 0)
 		return OK;
 	struct vision_opts vo = {
-		.model = b->model, .backend = backend_opts(c, "cpu"),
+		.model = b->model, .mmproj = c->mmproj, .backend = backend_opts(c, "cpu"),
 		.limits = {.max_bytes = c->max_image_bytes,
 			   .max_side = (int32_t)c->max_image_side,
 			   .max_pixels = c->max_image_pixels},

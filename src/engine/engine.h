@@ -16,6 +16,7 @@
 #pragma once
 #include "backend/backend.h"
 #include "engine/engine_image.h"
+#include "engine/engine_moves.h"
 #include "kv/miss.h"
 
 struct engine;
@@ -58,24 +59,6 @@ enum engine_hidden {
  * memory: logits (with their bias), id, weight, bias. x is NULL. True: it changed id and
  * weight, and the experts are to run with these. */
 typedef bool (*engine_watch_fn)(void *ctx, int i_layer, const struct moe_router_args *a);
-
-/* Pages or states between the device and host memory. */
-struct engine_move {
-	bool is_load;      /* to the device */
-	bool is_state;
-	const int32_t *at; /* (n) pages, or slots */
-	int n;
-	void *host;        /* one behind the other */
-};
-
-/* A state goes on through n_tok tokens of the last forward, from its token first_tok on. The
- * inputs of its layers are known, so only the recurrence runs, and with the same bits. */
-struct engine_replay {
-	int i_seq;                 /* index of the sequence in that forward */
-	int32_t first_tok, n_tok;
-	/* As struct seq_states of one sequence; save_at counts from first_tok. */
-	int32_t from, to, save, save_at;
-};
 
 /* The model as a sequence of operations: made by an architecture (model/archs.def), or by
  * a test. Owned by the engine after engine_create_with. */
@@ -147,7 +130,7 @@ struct engine_opts {
 	 * "": none. Where it is of no use a warning says why. */
 	const char *kv_dir;
 	int64_t kv_disk_limit;
-	const struct engine_sight *sight; /* prompts may have images; NULL: none has */
+	const struct engine_sight *sight; /* outlives the engine; NULL: no prompt has images */
 };
 
 struct memory_have;

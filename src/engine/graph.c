@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/metrics.h"
 #include "engine/arch.h"
+#include "engine/graph_sight.h"
 #include "engine/rope.h"
 #include "engine/step_ids.h"
 
@@ -113,7 +114,7 @@ static size_t ids_count(const struct graph *g)
 	return n_replay + n_scale + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0,
-		.n_rope = g->limits.has_sight ? 3 * t : 0,
+		.n_rope = g->limits.sight ? 3 * t : 0,
 		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
 }
 
@@ -206,7 +207,7 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 		.n_row = (size_t)b->n_logit_rows,
 		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0,
 		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0,
-		.n_rope = g->limits.has_sight ? 3 * (size_t)b->n_tok : 0}, *c = &counts;
+		.n_rope = g->limits.sight ? 3 * (size_t)b->n_tok : 0}, *c = &counts;
 	size_t at = 0;
 #define X(type, field, elements) \
 	memcpy(g->ids_host + at, b->field, (elements) * sizeof *g->ids_host); \
@@ -296,8 +297,8 @@ static enum status run_ropes(struct graph *g, const struct graph_step *s, struct
 	int32_t t = s->b->n_tok;
 	for (int32_t r = 0; r < g->c->n_ropes; r++)
 		RUN(rope_table, .n_tok = t, .n_freq = model_n_rot(g->c, r) / 2,
-		    .position = g->rope_axis ? s->ids.rope_position : s->ids.position,
-		    .axis = g->rope_axis, .inv_freq = g->inv_freq[r],
+		    .position = g->sight.rope_axis ? s->ids.rope_position : s->ids.position,
+		    .axis = g->sight.rope_axis, .inv_freq = g->inv_freq[r],
 		    .table = g->rope[r], .scale = g->rope_factor[r]);
 	return OK;
 }
@@ -557,7 +558,7 @@ static void destroy(void *ctx)
 	free(g->expert_weights);
 	free(g->head_memory);
 	free(g->rows_host);
-	free(g->deep_host);
+	free(g->sight.deep_host);
 	free(g->mtp.host);
 	g->b->ops->free_shared(g->b, g->ids_host);
 	g->b->ops->free_shared(g->b, g->top);

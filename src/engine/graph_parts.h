@@ -123,3 +123,10 @@ struct mlp_scratch {
 	float *ahead_logits, *ahead_weight;
 	int32_t *ahead_id;
 };
+
+/* Of images (graph_sight.h). T: max_batch_tok. */
+struct sight_scratch {
+	int32_t *rope_axis; /* (n_rot/2) of rope_table; NULL: prompts have no images */
+	void *deep;         /* (T, D) act, what is added behind a layer */
+	void *deep_host;    /* host (n_deep, T, D) act */
+};

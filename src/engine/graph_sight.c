@@ -6,19 +6,20 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "engine/graph.h"
+#include "engine/graph_sight.h"
 
 enum status graph_sight_alloc(struct graph *g, struct fail *fail)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, d = (size_t)g->c->d_model;
-	size_t act = dtype_bytes(g->b->act_type), n_deep = (size_t)g->limits.sight.n_deep;
+	size_t act = dtype_bytes(g->b->act_type);
+	size_t n_deep = g->limits.sight ? (size_t)g->limits.sight->n_deep : 0;
 	const struct graph_want wanted[] = {
-		{&g->rope_axis, (size_t)g->c->n_rot / 2 * sizeof *g->rope_axis},
-		{&g->deep, n_deep ? t * d * act : 1},
+		{&g->sight.rope_axis, (size_t)g->c->n_rot / 2 * sizeof *g->sight.rope_axis},
+		{&g->sight.deep, n_deep ? t * d * act : 1},
 	};
-	if (!g->limits.has_sight)
+	if (!g->limits.sight)
 		return OK;
-	if (!g->measured && !(g->deep_host = malloc(n_deep * t * d * act + 1)))
+	if (!g->measured && !(g->sight.deep_host = malloc(n_deep * t * d * act + 1)))
 		return fail_set(fail, E_NOMEM, "no memory for rows of images");
 	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 }
@@ -26,15 +27,16 @@ enum status graph_sight_alloc(struct graph *g, struct fail *fail)
 enum status graph_sight_begin(struct graph *g)
 {
 	int32_t n = g->c->n_rot / 2;
-	const struct engine_sight *s = &g->limits.sight;
-	if (!g->limits.has_sight)
+	const struct engine_sight *s = g->limits.sight;
+	if (!g->limits.sight)
 		return OK;
 	int32_t *axis = xcalloc((size_t)n, sizeof *axis);
 	for (int32_t i = 0; i < n; i++)
 		axis[i] = i % 3 == 1 && i < 3 * s->n_height  ? 1
 			  : i % 3 == 2 && i < 3 * s->n_width ? 2
 							     : 0;
-	enum status st = g->b->ops->upload(g->b, g->rope_axis, axis, (size_t)n * sizeof *axis);
+	enum status st = g->b->ops->upload(g->b, g->sight.rope_axis, axis,
+					   (size_t)n * sizeof *axis);
 	if (st == OK) /* it may still be read */
 		st = g->b->ops->sync(g->b, NULL);
 	free(axis);
@@ -91,8 +93,8 @@ static enum status add_view(struct graph *g, const struct engine_view *v, int i,
 	size_t at = (size_t)v->tok * d, n = (size_t)v->n * d;
 	size_t level = (size_t)i * (size_t)g->limits.max_batch_tok * d;
 	int32_t t = v->n;
-	char *host = (char *)g->deep_host + (level + at) * act;
-	char *deep = (char *)g->deep + at * act;
+	char *host = (char *)g->sight.deep_host + (level + at) * act;
+	char *deep = (char *)g->sight.deep + at * act;
 	const float *rows = v->image->rows +
 			    ((size_t)(1 + i) * (size_t)v->image->n + (size_t)v->first) * d;
 	to_act(g, rows, n, host);
@@ -108,7 +110,7 @@ enum status graph_sight_add(struct graph *g, const struct graph_step *s, int i,
 			    struct fail *fail)
 {
 	enum status st = OK;
-	if (i >= g->limits.sight.n_deep)
+	if (!g->limits.sight || i >= g->limits.sight->n_deep)
 		return OK;
 	for (int k = 0; k < s->b->n_views && st == OK; k++)
 		st = add_view(g, &s->b->views[k], i, fail);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/lru.h"
+#include "vision/vision_gguf.h"
 #include "vision/vision_patches.h"
 #include "vision/vision_tower.h"
 
@@ -25,6 +26,7 @@ struct vision_view {
 struct vision {
 	struct vision_config config;
 	struct image_limits limits;
+	struct tensors *mmproj; /* NULL: the tower is the model's */
 	struct backend *backend;
 	struct vision_tower *tower;
 	struct lru *kept;     /* views by the hash of their files */
@@ -165,19 +167,40 @@ static enum status load(struct vision *v, const struct vision_opts *o, struct fa
 	enum status st = backend_create(&o->backend, &v->backend, fail);
 	if (st == OK && v->backend->act_type != DTYPE_F32)
 		st = fail_set(fail, E_UNSUPPORTED, "vision towers run on the CPU backend only");
-	return st == OK ? vision_tower_create(o->model, v->backend, c, &v->tower, fail) : st;
+	const struct tensors *tensors = v->mmproj ? v->mmproj : o->model->tensors;
+	return st == OK ? vision_tower_create(tensors, v->backend, c, &v->tower, fail) : st;
+}
+
+static enum status open_mmproj(const struct vision_opts *o, struct tensors **out,
+			       struct fail *fail)
+{
+	bool is_named = o->mmproj && *o->mmproj;
+	char *path = is_named				? xstrdup(o->mmproj)
+		     : tensors_gguf(o->model->tensors)	? vision_gguf_beside(
+								  tensors_dir(o->model->tensors))
+							: NULL;
+	enum status st = path ? vision_gguf_open(path, out, fail) : OK;
+	free(path);
+	return st;
 }
 
 enum status vision_create(const struct vision_opts *o, struct vision **out, struct fail *fail)
 {
 	struct vision_config config;
-	bool has_tower;
+	struct tensors *mmproj = NULL;
+	bool has_tower = false;
 	*out = NULL;
-	enum status st = vision_config_read(o->model, &config, &has_tower, fail);
-	if (st != OK || !has_tower)
+	enum status st = open_mmproj(o, &mmproj, fail);
+	if (st == OK)
+		st = vision_config_read(o->model, mmproj, &config, &has_tower, fail);
+	if (st != OK || !has_tower) {
+		if (mmproj)
+			tensors_close(mmproj);
 		return st;
+	}
 	struct vision *v = xcalloc(1, sizeof *v);
 	v->config = config;
+	v->mmproj = mmproj;
 	v->limits = o->limits;
 	pthread_mutex_init(&v->lock, NULL);
 	v->kept = lru_create(&(struct lru_opts){.max_entries = MAX_KEPT,
@@ -198,6 +221,8 @@ void vision_destroy(struct vision *v)
 		return;
 	vision_tower_destroy(v->tower);
 	backend_destroy(v->backend);
+	if (v->mmproj)
+		tensors_close(v->mmproj);
 	lru_destroy(v->kept);
 	pthread_mutex_destroy(&v->lock);
 	free(v);

@@ -13,6 +13,8 @@ struct vision;
 
 struct vision_opts {
 	struct model *model;         /* outlives the vision */
+	const char *mmproj;          /* GGUF file with the tower; NULL or "": none, or the only one
+				      * beside a model that is a GGUF file */
 	struct backend_opts backend; /* name "cpu" */
 	struct image_limits limits;
 	int32_t max_tokens;          /* of one image: larger ones are made smaller */

@@ -7,11 +7,13 @@
 #include "vision/vision_config.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "json/jsonfile.h"
+#include "vision/vision_gguf.h"
 
 #define MAX_BYTES ((size_t)16 << 20)
 
@@ -127,9 +129,8 @@ static void read_three(const json_t *file, const char *key, double out[3])
 {
 	const json_t *list = jsonfile_get(file, key);
 	for (size_t i = 0; i < 3; i++)
-		out[i] = json_array_size(list) == 3
-				 ? json_number_value(json_array_get(list, i))
-				 : 0.5;
+		if (json_array_size(list) == 3)
+			out[i] = json_number_value(json_array_get(list, i));
 }
 
 static int64_t pixels_of(const json_t *file, const char *old, const char *edge,
@@ -157,8 +158,8 @@ static enum status read_processor(const json_t *file, struct vision_config *c,
 			return fail_at(fail, E_FORMAT, same[i].key, "the image processor's %s "
 				       "is not the vision tower's", same[i].key);
 	}
-	c->min_pixels = pixels_of(file, "min_pixels", "shortest_edge", 1 << 16);
-	c->max_pixels = pixels_of(file, "max_pixels", "longest_edge", 1 << 24);
+	c->min_pixels = pixels_of(file, "min_pixels", "shortest_edge", c->min_pixels);
+	c->max_pixels = pixels_of(file, "max_pixels", "longest_edge", c->max_pixels);
 	read_three(file, "image_mean", c->mean);
 	read_three(file, "image_std", c->std);
 	for (int i = 0; i < 3; i++)
@@ -188,12 +189,19 @@ static enum status load_processor(const char *dir, struct vision_config *c,
 	return st;
 }
 
-static enum status read_all(const json_t *root, const char *dir, struct vision_config *c,
-			    struct fail *fail)
+static enum status read_all(const json_t *root, const char *dir, bool has_file,
+			    struct vision_config *c, struct fail *fail)
 {
 	const json_t *vision = jsonfile_get(root, "vision_config");
 	const json_t *token = jsonfile_get(root, "image_token_id");
-	enum status st = read_tower(vision, c, fail);
+	enum status st = OK;
+	if (!has_file) {
+		c->min_pixels = 1 << 16;
+		c->max_pixels = 1 << 24;
+		for (int i = 0; i < 3; i++)
+			c->mean[i] = c->std[i] = 0.5;
+		st = read_tower(vision, c, fail);
+	}
 	if (st == OK)
 		st = read_sections(jsonfile_get(root, "text_config"), c, fail);
 	if (st == OK)
@@ -205,27 +213,55 @@ static enum status read_all(const json_t *root, const char *dir, struct vision_c
 	return st;
 }
 
-enum status vision_config_read(const struct model *m, struct vision_config *out,
+/* A folder's model; has_file: the tower's settings are there already. */
+static enum status read_folder(const struct model *m, bool has_file, struct vision_config *c,
 			       bool *out_has, struct fail *fail)
 {
 	json_t *root = NULL;
-	*out = (struct vision_config){0};
-	*out_has = false;
-	if (tensors_gguf(m->tensors))
-		return OK;
 	enum status st = jsonfile_load(m->dir, "config.json", MAX_BYTES, &root, fail);
 	const char *type = json_string_value(jsonfile_get(root, "model_type"));
 	for (size_t i = 0; i < ARRAY_LEN(kinds) && type; i++)
 		*out_has |= strcmp(type, kinds[i]) == 0;
-	*out_has &= json_is_object(jsonfile_get(root, "vision_config"));
+	*out_has &= has_file || json_is_object(jsonfile_get(root, "vision_config"));
 	if (st == OK && *out_has)
-		st = read_all(root, m->dir, out, fail);
+		st = read_all(root, m->dir, has_file, c, fail);
 	json_decref(root);
+	return st;
+}
+
+/* Both parts are GGUF files. */
+static enum status read_files(const struct model *m, const struct tensors *mmproj,
+			      struct vision_config *c, bool *out_has, struct fail *fail)
+{
+	const char *path = tensors_dir(mmproj), *slash = strrchr(path, '/');
+	char *dir = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+	enum status st = load_processor(dir, c, fail);
+	free(dir);
+	if (st == OK)
+		st = vision_gguf_sections(tensors_gguf(m->tensors), &c->sight, fail);
+	c->token = tokenizer_find(m->tokenizer, STR("<|image_pad|>"));
+	*out_has = true;
+	return st;
+}
+
+enum status vision_config_read(const struct model *m, const struct tensors *mmproj,
+			       struct vision_config *out, bool *out_has, struct fail *fail)
+{
+	*out = (struct vision_config){0};
+	*out_has = false;
+	bool is_file = tensors_gguf(m->tensors);
+	if (is_file && !mmproj)
+		return OK;
+	enum status st = mmproj ? vision_gguf_read(mmproj, out, fail) : OK;
+	if (st == OK)
+		st = is_file ? read_files(m, mmproj, out, out_has, fail)
+			     : read_folder(m, mmproj != NULL, out, out_has, fail);
 	if (st == OK && *out_has && (out->token < 0 || out->token >= m->config.n_vocab))
-		return fail_at(fail, E_FORMAT, "image_token_id", "config.json: image_token_id "
-			       "%d is outside the vocabulary", (int)out->token);
+		return fail_at(fail, E_FORMAT, "image_token_id", "image_token_id %d is outside "
+			       "the vocabulary", (int)out->token);
 	if (st == OK && *out_has && out->out_width != m->config.d_model)
-		return fail_at(fail, E_FORMAT, "out_hidden_size", "config.json: the vision "
-			       "tower's out_hidden_size is not the text model's width");
+		return fail_at(fail, E_FORMAT, "out_hidden_size", "the vision tower's rows of "
+			       "%d numbers do not fit the text model's width of %d",
+			       (int)out->out_width, (int)m->config.d_model);
 	return st;
 }

@@ -31,7 +31,9 @@ static inline int32_t vision_config_patch_dim(const struct vision_config *c)
 	return 3 * c->frames * c->patch * c->patch;
 }
 
-/* From config.json, and preprocessor_config.json or processor_config.json, of m's folder.
- * *out_has false: the model has no tower of this kind. */
-enum status vision_config_read(const struct model *m, struct vision_config *out,
-			       bool *out_has, struct fail *fail) MUST_USE;
+/* From config.json, and preprocessor_config.json or processor_config.json, of m's folder. Or
+ * from mmproj, a tower in a GGUF file of its own, with the processor's file beside it where
+ * there is one; NULL: none. *out_has false: the model has no tower of this kind. */
+enum status vision_config_read(const struct model *m, const struct tensors *mmproj,
+			       struct vision_config *out, bool *out_has,
+			       struct fail *fail) MUST_USE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of a tower by their names. Towers are stored in 16 or 32 bits, also beside a text
- * model of fewer.
+ * Weights of a tower by their names. Towers are in 16 or 32 bits, also beside a text model of
+ * fewer; others are refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 struct loader {
 	struct vision_tower *t;
-	struct model *m;
+	const struct tensors *tensors;
 	struct fail *fail;
 	enum status st; /* of the first failure, behind which nothing is loaded */
 };
@@ -26,7 +26,7 @@ static void stop(struct loader *l, enum status st, const char *name, const char 
 /* n numbers in all, in any shape. */
 static const struct tensor *find(struct loader *l, const char *name, int64_t n)
 {
-	const struct tensor *t = tensors_find(l->m->tensors, name);
+	const struct tensor *t = tensors_find(l->tensors, name);
 	int64_t have = 1;
 	if (l->st != OK)
 		return NULL;
@@ -54,9 +54,9 @@ static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t
 		.quant = t->dtype == DTYPE_F32   ? QUANT_F32
 			 : t->dtype == DTYPE_F16 ? QUANT_F16
 						 : QUANT_BF16,
-		.n = n, .k = k, .group = k, .name = t->name,
-		.q = (const char *)t->data +
-		     (size_t)first * (size_t)k * dtype_bytes(t->dtype)};
+		.n = n, .k = k, .group = k,
+		.name = t->name,
+		.q = (const char *)t->data + t->n_bytes / (size_t)n_all * (size_t)first};
 	l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
 }
 
@@ -158,11 +158,41 @@ static void load_places(struct loader *l)
 		l->t->places[i] = blocks_float(t->data, t->dtype, i);
 }
 
-enum status vision_load(struct vision_tower *t, struct model *m, struct fail *fail)
+/* mmproj files have the frames of a patch apart: (D, 3, P, P) each. */
+static void load_frames(struct loader *l)
 {
-	struct loader l = {t, m, fail, OK};
+	const struct vision_config *c = &l->t->c;
+	size_t area = (size_t)c->patch * (size_t)c->patch, d = (size_t)c->width;
+	size_t n = d * 3 * area, n_frames = (size_t)c->frames;
+	float *all = l->t->patch_rows = xmalloc(n * n_frames * sizeof *all);
+	for (size_t f = 0; f < n_frames; f++) {
+		char name[100];
+		snprintf(name, sizeof name, PREFIX "patch_embed.frame%d", (int)f);
+		const struct tensor *t = find(l, name, (int64_t)n);
+		if (!t)
+			return;
+		for (size_t i = 0; i < n; i++)
+			all[(i / area * n_frames + f) * area + i % area] =
+				blocks_float(t->data, t->dtype, i);
+	}
+	const struct weight host = {.quant = QUANT_F32, .n = c->width,
+				    .k = vision_config_patch_dim(c),
+				    .group = vision_config_patch_dim(c), .q = all,
+				    .name = "v.patch_embd.weight"};
+	l->st = l->t->b->ops->load_weight(l->t->b, &host, &l->t->patch.w, l->fail);
+	l->t->patch.bias = load_floats(l, PREFIX "patch_embed.proj.bias", c->width, 0, c->width);
+}
+
+enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
+			struct fail *fail)
+{
+	struct loader l = {t, tensors, fail, OK};
 	const struct vision_config *c = &t->c;
-	load_linear(&l, "patch_embed.proj", c->width, vision_config_patch_dim(c), &t->patch);
+	if (tensors_find(tensors, PREFIX "patch_embed.frame0"))
+		load_frames(&l);
+	else
+		load_linear(&l, "patch_embed.proj", c->width, vision_config_patch_dim(c),
+			    &t->patch);
 	load_places(&l);
 	for (int i = 0; i < c->depth && l.st == OK; i++)
 		load_layer(&l, i);

@@ -303,7 +303,7 @@ enum status vision_tower_run(struct vision_tower *t, const struct image *m, floa
 	return st == OK ? OK : fail_default(fail, st);
 }
 
-enum status vision_tower_create(struct model *m, struct backend *b,
+enum status vision_tower_create(const struct tensors *tensors, struct backend *b,
 				const struct vision_config *c, struct vision_tower **out,
 				struct fail *fail)
 {
@@ -311,7 +311,7 @@ enum status vision_tower_create(struct model *m, struct backend *b,
 	t->c = *c;
 	t->b = b;
 	t->layers = xcalloc((size_t)c->depth, sizeof *t->layers);
-	enum status st = vision_load(t, m, fail);
+	enum status st = vision_load(t, tensors, fail);
 	if (st != OK) {
 		vision_tower_destroy(t);
 		return st;
@@ -328,6 +328,7 @@ void vision_tower_destroy(struct vision_tower *t)
 		t->b->ops->free(t->b, t->blocks[i]);
 	free(t->blocks);
 	free(t->places);
+	free(t->patch_rows);
 	free(t->layers);
 	free(t);
 }

@@ -17,8 +17,9 @@
 
 struct vision_tower;
 
-/* Loads every weight. E_MISSING, E_FORMAT and E_UNSUPPORTED name the tensor. */
-enum status vision_tower_create(struct model *m, struct backend *b,
+/* Loads every weight of `tensors`, which outlive it. E_MISSING, E_FORMAT and E_UNSUPPORTED
+ * name the tensor. */
+enum status vision_tower_create(const struct tensors *tensors, struct backend *b,
 				const struct vision_config *c, struct vision_tower **out,
 				struct fail *fail) MUST_USE;
 void vision_tower_destroy(struct vision_tower *t); /* NULL is fine; not the backend */

@@ -27,6 +27,7 @@ struct vision_tower {
 	struct vision_config c;
 	struct backend *b;
 	struct vision_linear patch;
+	float *patch_rows;            /* host, what patch.w points into; or NULL */
 	float *places;                /* host (side, side, width), learned positions */
 	struct vision_layer *layers;  /* (depth) */
 	struct vision_merger merger[1 + VISION_MAX_DEEP]; /* the last one's, then deep_at's */
@@ -35,4 +36,5 @@ struct vision_tower {
 };
 
 /* Fills the weights of t, whose c, b and layers are set. */
-enum status vision_load(struct vision_tower *t, struct model *m, struct fail *fail) MUST_USE;
+enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
+			struct fail *fail) MUST_USE;

@@ -16,6 +16,10 @@ Writes tests/golden/vision:
   NAME/sight.json      prompts with images: ids, log-probabilities of the prompt's tokens
                        and the likeliest of a greedy answer
 
+mmproj-qwen3vl.gguf is not made here, but by llama.cpp's own tool:
+
+    convert_hf_to_gguf.py --mmproj --outtype f32 tests/golden/vision/qwen3vl
+
 Says how far the image processor on torchvision is from the one on Pillow."""
 
 import json

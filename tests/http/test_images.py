@@ -6,10 +6,17 @@ is refused."""
 import base64
 import json
 import os
+import shutil
 import struct
+import sys
+import tempfile
 import zlib
 
 from halod import SRCDIR, Halod, run
+
+sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
+import gguf_families
+import gguf_file as g
 
 MODEL = os.path.join(SRCDIR, "tests/golden/vision/qwen3vl")
 IMAGES = os.path.join(SRCDIR, "tests/golden/images")
@@ -191,6 +198,22 @@ def answers(t, d):
     return test_answers(t, d, CASES)
 
 
+def test_gguf(t, d):
+    """The text as GGUF, and llama.cpp's mmproj file beside it."""
+    config = g.read_json(MODEL, "config.json")
+    tensors = gguf_families.tensors(config, {
+        name: x for name, x in g.load(MODEL).items() if "visual" not in name})
+    keys = gguf_families.keys(MODEL, config, tensors)
+    keys.append(("qwen3vl.rope.dimension_sections", (g.ARRAY, g.I32), [4, 2, 2, 0]))
+    with tempfile.TemporaryDirectory() as tmp:
+        g.write(os.path.join(tmp, "text.gguf"), keys, tensors)
+        shutil.copy(os.path.join(MODEL, "../mmproj-qwen3vl.gguf"), tmp)
+        shutil.copy(os.path.join(MODEL, "preprocessor_config.json"), tmp)
+        both = Halod(model=tmp, exact="yes")
+        test_answers(t, both, CASES)
+        t.equal(both.stop(), 0, "with a mmproj file, and it ends well")
+
+
 def test_off(t, d):
     off = Halod(model=MODEL, images="off")
     a = chat(off, user(image("rgb.png")))
@@ -199,5 +222,5 @@ def test_off(t, d):
     t.equal(off.stop(), 0, "and it ends well")
 
 
-run([answers, test_cache, test_apis, test_refused, test_off], model=MODEL, exact="yes",
+run([answers, test_cache, test_apis, test_refused, test_gguf, test_off], model=MODEL, exact="yes",
     max_images=4)

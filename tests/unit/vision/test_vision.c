@@ -107,21 +107,28 @@ struct rig {
 	json_t *cases;
 };
 
-/* hip: path of a HIP runtime for the text's part; NULL: the CPU does all. */
-static struct rig rig_open(const char *name, bool is_exact, const char *hip,
-			   struct engine_opts o)
+/* Where parts of a rig come from. */
+struct source {
+	bool is_exact;
+	const char *hip;    /* path of a HIP runtime for the text's part; NULL: the CPU does all */
+	const char *mmproj; /* the tower's file; NULL: the folder's own tower */
+};
+
+static struct rig rig_open(const char *name, const struct source *from, struct engine_opts o)
 {
 	struct rig r = {.dir = xasprintf(GOLDEN "%s/", name)};
 	struct fail fail = {0};
-	struct backend_opts bo = {.name = "cpu", .n_threads = 2, .exact = is_exact};
-	const struct backend_opts gpu = {.name = "hip", .hip_library = hip};
+	struct backend_opts bo = {.name = "cpu", .n_threads = 2,
+				  .exact = from->is_exact};
+	const struct backend_opts gpu = {.name = "hip", .hip_library = from->hip};
 	enum status st = model_open(tap_src(r.dir), NULL, &r.m, &fail);
-	const struct vision_opts vo = {.model = r.m, .backend = bo, .limits = limits,
+	const struct vision_opts vo = {.model = r.m, .mmproj = from->mmproj,
+				       .backend = bo, .limits = limits,
 				       .max_tokens = 4096, .cache_bytes = 1 << 20};
 	if (st == OK)
 		st = vision_create(&vo, &r.v, &fail);
 	if (st == OK)
-		st = backend_create(hip ? &gpu : &bo, &r.b, &fail);
+		st = backend_create(from->hip ? &gpu : &bo, &r.b, &fail);
 	if (st == OK) {
 		o.sight = vision_sight(r.v);
 		o.prefix_cache = true;
@@ -381,7 +388,7 @@ static void test_hip(const char *name)
 	char *library = xasprintf("%s/tests/hip-on-cpu/libhip_cpu.so",
 				  getenv("HALOD_BUILDDIR") ?: ".");
 	if (file_exists(library)) {
-		struct rig r = rig_open(name, true, library,
+		struct rig r = rig_open(name, &(struct source){.is_exact = true, .hip = library},
 					(struct engine_opts){.max_batch_tok = 128});
 		test_prompts(&r, ROUGH, "hip");
 		rig_close(&r);
@@ -391,13 +398,25 @@ static void test_hip(const char *name)
 	free(library);
 }
 
+/* The same tower in a GGUF file, which llama.cpp's converter made of the folder. */
+static void test_mmproj(void)
+{
+	char *path = xstrdup(tap_src(GOLDEN "mmproj-qwen3vl.gguf"));
+	struct rig r = rig_open("qwen3vl", &(struct source){.is_exact = true, .mmproj = path},
+				(struct engine_opts){.page_size = 16});
+	test_rows(&r, 1e-4);
+	test_prompts(&r, TOLERANCE, "mmproj");
+	rig_close(&r);
+	free(path);
+}
+
 int main(void)
 {
 	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "qwen35"};
 	test_sizes();
 	test_patches();
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		struct rig r = rig_open(names[i], true, NULL,
+		struct rig r = rig_open(names[i], &(struct source){.is_exact = true},
 					(struct engine_opts){.page_size = 8});
 		test_rows(&r, 1e-4);
 		test_prompts(&r, TOLERANCE, "exact");
@@ -405,12 +424,13 @@ int main(void)
 		test_batch(&r);
 		test_views(&r);
 		rig_close(&r);
-		r = rig_open(names[i], false, NULL, (struct engine_opts){.page_size = 16});
+		r = rig_open(names[i], &(struct source){0}, (struct engine_opts){.page_size = 16});
 		test_rows(&r, 0.02);
 		test_prompts(&r, ROUGH, "fast");
 		test_batch(&r);
 		rig_close(&r);
 	}
+	test_mmproj();
 	test_hip("qwen3vl");
 	return tap_done();
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A vision tower in a GGUF file of its own ("mmproj"), as llama.cpp's converter writes it.
+ * Thread: any.
+ */
+#pragma once
+#include "vision/vision_config.h"
+
+/* Opens the file; its tensors get the names that Hugging Face's have. E_IO, E_FORMAT. */
+enum status vision_gguf_open(const char *path, struct tensors **out,
+			     struct fail *fail) MUST_USE;
+/* The tower's settings, and the image processor's as far as the file has them.
+ * E_UNSUPPORTED: a tower of another kind. */
+enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out,
+			     struct fail *fail) MUST_USE;
+/* Sections of rope of a text model's GGUF file, to sight. E_MISSING. */
+enum status vision_gguf_sections(const struct gguf *text, struct engine_sight *sight,
+				 struct fail *fail) MUST_USE;
+/* The mmproj file beside a model's GGUF file, malloc'ed; NULL: there is none, or more than
+ * one. */
+char *vision_gguf_beside(const char *model_path);
