@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "ctl/bench_experts.h"
 #include "ctl/bench_profile.h"
 #include "ctl/bench_widths.h"
 #include "ctl/command.h"
@@ -50,6 +51,7 @@ struct result {
 	struct bench_widths widths;
 	struct bench_profile_args profile_args;
 	struct bench_profile profile;
+	struct bench_experts experts;
 };
 
 static double seconds_since(int64_t begin_us)
@@ -184,7 +186,10 @@ static bool measure(struct session *s, const struct bench_model_args *a, int n_i
 		good = out->prefill[i] >= 0;
 	}
 	if (good && a->n_decode) {
+		int64_t n_runs = a->repeat + (a->depth < LONG_DEPTH);
+		bench_experts_begin(&out->experts);
 		out->decode = median_of(s, ids, (int)a->n_decode, false, a);
+		bench_experts_end(&out->experts, (double)(a->n_decode * a->batch * n_runs));
 		good = out->decode >= 0 &&
 		       time_gpu(s, out->decode / (double)a->batch, &out->gpu_us);
 	}
@@ -241,6 +246,7 @@ static void print_json(const struct session *s, const struct bench_model_args *a
 				 (unsigned long long)s->backend->n_captures,
 				 (unsigned long long)s->backend->n_replays);
 	}
+	bench_experts_json(&r->experts, &b);
 	buf_addf(&b, ",\"repeat\":%lld,\"threads\":%lld,\"load_s\":",
 		 (long long)a->repeat, (long long)a->session.threads);
 	buf_add_json_num(&b, s->load_s);
@@ -281,6 +287,7 @@ static void print_text(const struct session *s, const struct bench_model_args *a
 		       s->backend->n_step_launches, s->model->config.n_layers,
 		       (unsigned long long)s->backend->n_replays);
 	bench_widths_print(&r->widths);
+	bench_experts_print(&r->experts);
 	printf("memory        %10.1f MiB resident at most\n",
 	       (double)rss_bytes() / (1 << 20));
 	if (a->profile)
@@ -295,7 +302,8 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 	struct session s = {0};
 	struct result r = {.decode = 0};
 	int rc = EXIT_FAILED;
-	r.widths.n = *a->widths ? options_list(a->widths, r.widths.width, BENCH_WIDTHS) : 0;
+	if (*a->widths)
+		r.widths.n = options_list(a->widths, r.widths.width, BENCH_WIDTHS);
 	for (int i = 0; i < r.widths.n; i++)
 		n_ids = MAX(n_ids, MAX(a->depth, 1) + r.widths.width[i] +
 			    (1 + WIDTH_ROUNDS * a->repeat) * r.widths.n);

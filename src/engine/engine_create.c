@@ -99,6 +99,8 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 				  .gives_rows = o->gives_rows,
 				  .mtp = o->mtp && m->config.mtp && !o->gives_rows,
 				  .mtp_vocab = o->mtp_vocab,
+				  .has_sight = o->sight != NULL,
+				  .sight = o->sight ? *o->sight : (struct engine_sight){0},
 				  .load = o->load};
 	int64_t n_kv = model_kv_numbers(&m->config) +
 		       (l->mtp ? model_layer_kv_numbers(&m->config, m->config.n_layers)

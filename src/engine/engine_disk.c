@@ -336,8 +336,10 @@ int32_t engine_disk_foreign(const struct engine *e, const struct engine_prompt *
 	int size = engine_page_size(e);
 	if (!e->disk)
 		return 0;
-	const struct kvdisk_prompt prompt = {p->space, p->tokens, p->n};
+	int32_t *own;
+	const struct kvdisk_prompt prompt = {p->space, engine_image_words(e, p, &own), p->n};
 	int n = kvdisk_find_foreign(e->disk->d, &prompt, from / size);
+	free(own);
 	return n ? from + n * size : 0;
 }
 
@@ -416,7 +418,9 @@ struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_pr
 	int n_pages = p->n / engine_page_size(e);
 	f->space = xstrndup(p->space.n ? p->space.p : "", p->space.n);
 	f->tokens = xmalloc(sizeof *f->tokens * ((size_t)p->n + 1));
-	memcpy(f->tokens, p->tokens, sizeof *f->tokens * (size_t)p->n);
+	int32_t *own;
+	memcpy(f->tokens, engine_image_words(e, p, &own), sizeof *f->tokens * (size_t)p->n);
+	free(own);
 	f->p = (struct kvdisk_prompt){{f->space, p->space.n}, f->tokens, p->n};
 	f->held = xmalloc(sizeof *f->held * ((size_t)n_pages + 1));
 	f->after = xmalloc(sizeof *f->after * ((size_t)n_pages + 1));

@@ -118,4 +118,8 @@ struct mlp_scratch {
 	/* experts_beside: zeros (2, T, D), and what the two parts add up to, with what the
 	 * experts add to behind it. */
 	float *zeros, *both;
+	/* Of struct moe_ahead, where experts are read from a file; else NULL. */
+	void *ahead_x;                  /* (MOE_AHEAD_MAX_TOK, D) act */
+	float *ahead_logits, *ahead_weight;
+	int32_t *ahead_id;
 };

@@ -99,6 +99,7 @@ struct conn {
 	enum status parsed;
 	bool has_ref; /* the reference that sched_submit will take */
 	bool is_offloaded;
+	bool may_see; /* api_may_see of the body */
 	struct request *request; /* once submitted */
 	bool is_submitted, is_over, has_failed; /* request's first and last word */
 

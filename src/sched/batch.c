@@ -176,7 +176,8 @@ static void note_miss(struct sched *s, struct sched_choice *c, int n_cached)
 	struct request_stats *stats = &c->r->stats;
 	struct engine_miss m = {.miss = {MISS_OFF, 0}}; /* scores are of computed tokens */
 	const struct ids *prompt = choice_prompt(c);
-	const struct engine_prompt p = {prompt->p, (int)prompt->n, c->r->cache_space, 0};
+	const struct engine_prompt p = {prompt->p, (int)prompt->n, c->r->cache_space, 0,
+					c->r->images, c->r->n_images};
 	if (!choice_scores(c))
 		engine_seq_miss(s->o.engine, c->seq, &p, &m);
 	metric_add_by(METRIC_PREFIX_MISSES, miss_name(m.miss.reason), 1);
@@ -213,7 +214,7 @@ static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *
 		tokens = history->p;
 	}
 	return (struct engine_prompt){tokens, choice_scores(c) ? 1 : n, c->r->cache_space,
-				      c->r->turn_at};
+				      c->r->turn_at, c->r->images, c->r->n_images};
 }
 
 /* It did not fit, and there is no more room than there was then. */

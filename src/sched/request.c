@@ -87,6 +87,8 @@ void request_unref(struct request *r)
 	}
 	pthread_mutex_destroy(&r->events->lock);
 	free(r->events);
+	for (int i = 0; i < r->n_images; i++)
+		r->let_go(r->held[i]);
 	grammar_unref(r->grammar);
 	grammar_unref(r->call_grammar);
 	arena_deinit(&r->arena);

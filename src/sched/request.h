@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
+#include "engine/engine_image.h"
 #include "grammar/grammar.h"
 #include "kv/miss.h"
 #include "output/outparse.h"
@@ -105,6 +106,11 @@ struct request {
 	int n_prompts, n; /* choices = n_prompts * n */
 	int32_t turn_at;        /* tokens of the prompt before the user's last words; 0: not
 	                         * known */
+	/* Of the only prompt. What they point into is held, and let go with the request. */
+	const struct engine_image *images;
+	int n_images;
+	void **held; /* (n_images) */
+	void (*let_go)(void *held);
 	struct str cache_space; /* its space of the prefix cache; empty: everybody's */
 	struct sampler_params sampling;
 	int32_t max_tokens; /* output tokens a choice; 0: what the context leaves */
