@@ -34,10 +34,13 @@
 	"P(?:\\d{1,4}W|T" CLOCK "|(?:\\d{1,4}Y(?:\\d{1,4}M(?:\\d{1,4}D)?)?" \
 	"|\\d{1,4}M(?:\\d{1,4}D)?|\\d{1,4}D)(?:T" CLOCK ")?)"
 #define PCHAR "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%" HEX "{2})"
+/* The first part of a relative reference has no colon: it would be a scheme. */
+#define PART "(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%" HEX "{2})"
 #define TAIL "(?:\\?(?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"
 #define URI \
 	"(?:(?:https?|wss?|ftp)://" HOST "(?::[1-9]\\d{0,3})?(?:/" PCHAR "*)*" TAIL \
 	"|urn:[a-z0-9]{2,20}:" PCHAR "+|mailto:" EMAIL ")"
+#define REFERENCE "(?:" URI "|(?:/" PCHAR "+|" PART "+)(?:/" PCHAR "*)*" TAIL ")"
 #define POINTER "(?:/(?:[ -.0-}]|~[01])*)*"
 
 /* Regexes of formats. Each is narrow: every reader of the format accepts these texts. */
@@ -52,8 +55,7 @@ static const struct string_format {
 	{"ipv4", OCTET "(?:\\." OCTET "){3}"}, {"ip-address", OCTET "(?:\\." OCTET "){3}"},
 	{"ipv6", IPV6},
 	{"uri", URI}, {"iri", URI}, {"url", URI},
-	{"uri-reference", "(?:" URI "|/?" PCHAR "+(?:/" PCHAR "*)*" TAIL ")"},
-	{"iri-reference", "(?:" URI "|/?" PCHAR "+(?:/" PCHAR "*)*" TAIL ")"},
+	{"uri-reference", REFERENCE}, {"iri-reference", REFERENCE},
 	{"uri-template", "(?:" PCHAR "|[/?#]|\\{[A-Za-z0-9_]+\\})*"},
 	{"json-pointer", POINTER},
 	{"relative-json-pointer", "(?:0|[1-9]\\d{0,3})(?:#|" POINTER ")"},

@@ -294,9 +294,9 @@ def read_all(s):
         return data
 
 
-def need(module):
-    """The module that test.sh installs below build/clients, else the end of this test:
-    skipped. Goes on in that folder's Python where this one does not have it."""
+def find(module):
+    """The module that test.sh installs below build/clients, or None. The test begins anew in
+    that folder's Python where this one does not have it."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -305,8 +305,16 @@ def need(module):
         if os.path.exists(python) and not os.environ.get("HALOD_IN_VENV"):
             os.environ["HALOD_IN_VENV"] = "1"
             os.execv(python, [python, *sys.argv])
+        return None
+
+
+def need(module):
+    """The module as find gives it, else the end of this test: skipped."""
+    found = find(module)
+    if not found:
         print("1..0 # SKIP %s for Python is not there; test.sh installs it" % module)
         sys.exit(0)
+    return found
 
 
 def run(tests, **settings):
