@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/sum.h"
+#include "engine/engine_fetch.h"
 #include "engine/engine_private.h"
 #include "kv/filesum.h"
 #include "kv/kvdisk.h"

@@ -145,6 +145,10 @@ int policy_chunk(int max, int64_t target_us, const struct policy_cost *c)
 	return n >= max ? max : n <= CHUNK_MIN ? min(max, CHUNK_MIN) : (int)n;
 }
 
+/* Behind so many tokens, attention costs about as much as all else (as kv/evict.c has it).
+ * The cost of a token is mostly known from short prompts and the beginnings of long ones. */
+#define DEEP 16384.0
+
 /* Not in turns of two lengths: steps alone are measured, but not bounded closely. */
 int policy_alone_chunk(int max, const struct policy_cost *c)
 {
@@ -156,7 +160,7 @@ int policy_alone_chunk(int max, const struct policy_cost *c)
 
 int64_t policy_patience(const struct policy_cost *c, int n)
 {
-	double us = c->tok_us * n;
+	double us = c->tok_us * n * (1 + n / (2 * DEEP));
 	return us > 1e6 ? (int64_t)us : 1000000;
 }
 

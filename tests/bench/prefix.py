@@ -101,7 +101,8 @@ def one_round(o, rnd):
         for n, history in histories.items():
             before = d.metrics()["kv_disk_read_bytes_total"]
             out[n]["disk"], t = ttft(d, history + draw(o.new))
-            assert t["disk_n"] >= n - 16, t
+            if t["disk_n"] < n - 16: # computing was thought to be faster
+                print("# of %d tokens %d came from the disk" % (n, t["disk_n"]), flush=True)
             n_bytes = d.metrics()["kv_disk_read_bytes_total"] - before
             out[n]["mib"] = n_bytes / (1 << 20)
         d.stop()

@@ -225,16 +225,12 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 /* --- panels ------------------------------------------------------------------------ */
 
 /* True if the weight is to be packed. bf16 is packed only if the instruction set has such
- * panels and there is memory. */
+ * panels. How much memory is free must not matter: panels and rows sum in other orders, and
+ * the bits of an answer are the same in every run. */
 static bool becomes_panels(const struct cpu *c, const struct weight *host)
 {
-	size_t n_bytes = (size_t)host->n * weight_row_bytes(host);
-	if (host->keeps_rows || !cpu_panels_can(host))
-		return false;
-	if (host->quant != QUANT_BF16)
-		return true;
-	return c->isa->packs_bf16 &&
-	       (n_bytes < COPY_PIECE || has_memory_for(n_bytes));
+	return !host->keeps_rows && cpu_panels_can(host) &&
+	       (host->quant != QUANT_BF16 || c->isa->packs_bf16);
 }
 
 /* Fill in *p with w's panels, from the cache or newly packed. OK with p->data NULL: w has

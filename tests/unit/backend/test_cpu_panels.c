@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What becomes panels, how large they are, and numbers that are none.
+ * What becomes panels, how large they are, and numbers that are none; and that the memory
+ * that happens to be free decides none of it.
  */
 #include "backend/cpu/cpu_panels.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "backend/backend.h"
 #include "base/alloc.h"
@@ -118,8 +122,71 @@ static void test_nan(const char *isa)
 	check_nan(&w, isa, "mxfp4 with a scale of NaN");
 }
 
+/* --- little memory --------------------------------------------------------------- */
+
+static bool is_low;
+
+/* In the place of libc's: the machine has hardly any memory left while is_low, else most. */
+FILE *fopen(const char *path, const char *mode)
+{
+	static char low[] = "MemTotal: 1000000 kB\nMemAvailable: 1000 kB\n";
+	static char high[] = "MemTotal: 1000000 kB\nMemAvailable: 900000 kB\n";
+	if (*mode != 'r')
+		abort(); /* nobody here writes files */
+	if (strcmp(path, "/proc/meminfo") == 0)
+		return is_low ? fmemopen(low, sizeof low - 1, "r")
+			      : fmemopen(high, sizeof high - 1, "r");
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? NULL : fdopen(fd, "r");
+}
+
+enum { WIDE_N = 1024, WIDE_K = 1024 };
+
+/* y (WIDE_N) of w, loaded with little memory or much. */
+static void run_wide(const struct weight *w, const char *isa, bool low, float *y)
+{
+	struct backend_opts o = {"cpu", .n_threads = 1, .cpu_isa = isa};
+	struct backend *b;
+	struct weight loaded;
+	float x[WIDE_K];
+	if (backend_create(&o, &b, NULL) != OK)
+		return;
+	for (int i = 0; i < WIDE_K; i++)
+		x[i] = (float)(i % 23 - 11) / 7;
+	is_low = low;
+	enum status st = b->ops->load_weight(b, w, &loaded, NULL);
+	is_low = false;
+	is_int(st, OK, "%s: a large matrix is loaded", isa);
+	struct linear_args a = {.n_tok = 1, .x = x, .n_out = 1, .out = {{.w = &loaded, .y = y}}};
+	is_int(b->ops->linear(b, &a), OK, "and runs");
+	backend_destroy(b);
+}
+
+/* The bits of an answer are the same in every run, however much memory is free. */
+static void test_low_memory(const char *isa)
+{
+	uint16_t *q = xmalloc(sizeof *q * WIDE_N * WIDE_K);
+	float *y = xcalloc(2 * WIDE_N, sizeof *y);
+	uint32_t seed = 1;
+	for (int i = 0; i < WIDE_N * WIDE_K; i++) {
+		seed = seed * 1664525 + 1013904223;
+		q[i] = (uint16_t)(0x3C00 | (seed >> 16 & 0x81FF)); /* bf16 of either sign */
+	}
+	struct weight w = {.name = "w", .quant = QUANT_BF16, .n = WIDE_N, .k = WIDE_K, .q = q};
+	run_wide(&w, isa, false, y);
+	run_wide(&w, isa, true, y + WIDE_N);
+	ok(memcmp(y, y + WIDE_N, sizeof *y * WIDE_N) == 0,
+	   "%s: with little memory the bits are the same", isa);
+	free(q);
+	free(y);
+}
+
 int main(void)
 {
+	test_low_memory("avx512_bf16");
+	test_low_memory("avx512");
+	test_low_memory("avx2");
+	test_low_memory("portable");
 	test_growth();
 	test_order();
 	test_nan("avx512_bf16");
