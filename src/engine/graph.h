@@ -7,7 +7,8 @@
  *   graph_load.c     weights by their names
  *   mixer_attention  attention over keys and values of heads
  *   mixer_mla        attention over a compressed key (DeepSeek)
- *   mixer_delta      a gated delta net, with a state instead of a cache; mixer_conv alike
+ *   mixer_delta      a gated delta net, with a state instead of a cache; mixer_conv and
+ *                    mixer_space (Mamba-2) alike
  *   mlp              dense, or experts chosen by a router, or both
  *   layer_embed      what each layer reads of the token itself
  *   mtp              the layer that guesses
@@ -268,7 +269,14 @@ struct mixer {
 			      const struct engine_replay *r, const struct graph_ids *ids,
 			      struct fail *fail);
 };
-extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv;
+extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv, mixer_space;
+
+/* Of mixer_delta, for mixer_space: its memory; a->decay of the tensor `name`; a view from
+ * row `first` on, of elements of so many bytes. */
+enum status mixer_delta_alloc(struct graph *g, struct fail *fail) MUST_USE;
+enum status mixer_delta_decay(struct graph *g, int i, const char *name, struct delta_layer *a,
+			      struct fail *fail) MUST_USE;
+void mixer_delta_skip(struct head_view *v, int32_t first, size_t element);
 
 /* layer_embed.c; of models with config.layer_embed. load_top: what all layers share. begin:
  * in a step, while x has the embeddings. run: the last part of a layer. */
