@@ -171,11 +171,14 @@ template <class S> DEVICE void attention_split(const attention_launch &a)
 		attention_fresh_split< \
 			attention_of<key, value, block, step, 1, false, 1, true>>(a, f); \
 	}
-/* The body of a whole kernel: WHOLE_1 by rows (attention_rows.h), WHOLE_0 not. */
+/* The body of a whole kernel: WHOLE_1 and WHOLE_2 by rows (attention_rows.h), one wave or
+ * two for 16 rows; WHOLE_0 not. */
 #define WHOLE_0(key, value, block, step, parts, is_shared, tiles) \
 	attention_whole<attention_of<key, value, block, step, parts, is_shared, tiles>>
 #define WHOLE_1(key, value, block, step, parts, is_shared, tiles) \
-	attention_rows<attention_rows_of<key, value, block, step, tiles>>
+	attention_rows<attention_rows_of<key, value, block, step, tiles, 1>>
+#define WHOLE_2(key, value, block, step, parts, is_shared, tiles) \
+	attention_rows<attention_rows_of<key, value, block, step, tiles * 2, 2>>
 #define SHAPE(name, key, value, block, step, parts, is_shared, tiles, has_fresh, by_rows) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_whole_kernel(attention_launch a) \

@@ -81,7 +81,8 @@ struct attention_shape {
 	int32_t is_shared;   /* values are the first elements of the keys (MLA) */
 	int32_t whole_tiles; /* tiles of 16 rows in a workgroup of the whole kernel */
 	int32_t has_fresh;   /* a fresh split kernel exists */
-	int32_t by_rows;     /* whole: each wave has 16 rows of its own (attention_rows.h) */
+	int32_t by_rows;     /* whole: waves that have 16 rows to themselves
+			      * (attention_rows.h); 0: all waves share all rows */
 };
 enum { ATTENTION_WAVES = 4 }; /* waves of a workgroup */
 
@@ -99,10 +100,12 @@ enum { ATTENTION_WAVES = 4 }; /* waves of a workgroup */
 	  ((is_shared) ? 0 : (block) * ((value) + 8))) * 2 + \
 	 ((parts) * (tiles) * 16 * ((block) + 4) + 10 * (tiles) * 16 + 2 * (block)) * 4)
 /* Bytes of dynamic LDS of a whole kernel by rows. Values may be transposed, if the
- * dialect's tiles want that. Each wave has scratch to convert scores to weights; each row
- * has three numbers. */
-#define ATTENTION_ROWS_LDS(key, value, block, tiles) \
-	(((tiles) * 16 * ((key) + 8) + (block) * ((key) + 8) + (value) * ((block) + 16) + \
-	  (tiles) * 384) * 2 + ((tiles) * 16 * 3 + 2 * (block)) * 4)
+ * dialect's tiles want that. Each wave has scratch to convert scores to weights, and
+ * three numbers a row. Waves that share rows exchange scores through it. */
+#define ATTENTION_ROWS_SCRATCH(share) ((share) > 1 ? 512 : 384)
+#define ATTENTION_ROWS_LDS(key, value, block, share) \
+	((ATTENTION_WAVES / (share) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
+	  (value) * ((block) + 8) + ATTENTION_WAVES * ATTENTION_ROWS_SCRATCH(share)) * 2 + \
+	 (ATTENTION_WAVES * 16 * 3 + 2 * (block)) * 4)
 /* Bytes of dynamic LDS that a fresh split kernel adds: the step's key and value. */
 #define ATTENTION_FRESH_LDS(key) (2 * (key) * 2)

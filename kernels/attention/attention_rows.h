@@ -4,7 +4,11 @@
  * Their scores, weights and sums stay in its registers; only keys, values and queries are
  * in LDS. This division of work is that of FlashAttention-2 (Dao, 2023).
  *
- * A block takes two barriers. Its values are loaded while scores are computed, and the
+ * Heads of more than 128 elements do not fit: there two waves have 16 rows together. Each
+ * multiplies half of a step's keys; they exchange the scores, and both make the weights of
+ * all. Then each sums half of the values' elements.
+ *
+ * A block takes two barriers, or three where scores are exchanged. Its values are loaded while scores are computed, and the
  * next block's keys while values are summed. A row's bits are those of attention_block.h:
  * the same products in the same order with the same arithmetic. The elements of keys and
  * values are multiples of eight.
@@ -37,10 +41,11 @@ DEVICE void rows_begin(const attention_launch &a, const attention_job &j,
 {
 	attention_place<S>(a, j, attention_look<S>(a, j, j.from), l.place);
 	rows_queries<S>(a, j, l);
-	if (thread_index() < S::ROWS) {
-		l.total[thread_index()] = ATTENTION_NOTHING;
-		l.total[S::ROWS + thread_index()] = 0;
-		l.last[thread_index()] = j.position + (int32_t)thread_index() / j.heads;
+	int32_t i = (int32_t)thread_index();
+	if (i < S::STATES) {
+		l.total[i] = ATTENTION_NOTHING;
+		l.total[S::STATES + i] = 0;
+		l.last[i] = j.position + (i / 16 / S::SHARE * 16 + i % 16) / j.heads;
 	}
 	UNROLL
 	for (int n = 0; n < S::VALUE_TILES; n++)
@@ -52,36 +57,37 @@ template <class S>
 DEVICE void rows_scales(const attention_launch &a, const attention_job &j,
 			const attention_rows_lds<S> &l)
 {
-	int32_t r = (int32_t)thread_index() / WAVE * 16 + (int32_t)lane_index(), token, head;
+	int32_t i = (int32_t)lane_index(), token, head;
+	float *total = l.total + wave_index() * 16 + i;
 	wave_barrier();
-	if (lane_index() < 16 && attention_row<S>(j, r, &token, &head))
-		l.total[r] = attention_scale(a, head, l.total[r], l.total[S::ROWS + r]);
+	if (i < 16 && attention_row<S>(j, rows_first<S>() + i, &token, &head))
+		*total = attention_scale(a, head, *total, total[S::STATES]);
 	wave_barrier();
 }
 
-/* Write y through the LDS of the queries. Each wave uses the part of its own rows only. */
+/* Write y through the LDS of the queries. Each wave uses its own rows and elements only. */
 template <class S>
 DEVICE void rows_finish(const attention_launch &a, const attention_job &j,
 			const attention_rows_lds<S> &l, const attention_rows_sums<S> &sums)
 {
-	constexpr int32_t PIECES = S::VALUE / 8;
+	constexpr int32_t PIECES = S::VALUE_TILES * 2;
 	static_assert(S::VALUE <= S::KEY, "it has room");
-	int32_t first = (int32_t)wave_index() * 16;
+	int32_t first = rows_first<S>(), column = rows_part<S>() * S::VALUE_TILES * 16;
 	rows_scales<S>(a, j, l);
 	UNROLL
 	for (int i = 0; i < TILE_C; i++) {
 		int32_t r = first + tile_row(i);
-		float scale = l.total[r];
+		float scale = l.total[(int32_t)wave_index() * 16 + tile_row(i)];
 		schedule_barrier();
 		UNROLL
 		for (int n = 0; n < S::VALUE_TILES; n++)
-			l.q[r * S::KEY_PITCH + n * 16 + tile_column(i)] =
+			l.q[r * S::KEY_PITCH + column + n * 16 + tile_column(i)] =
 				f32_to_f16(sums.total[n].v[i] * scale + 0.0f);
 	}
 	wave_barrier();
 	ONE_BY_ONE
 	for (int32_t c = (int32_t)lane_index(); c < 16 * PIECES; c += WAVE) {
-		int32_t r = first + c / PIECES, at = c % PIECES * 8, token, head;
+		int32_t r = first + c / PIECES, at = column + c % PIECES * 8, token, head;
 		if (attention_row<S>(j, r, &token, &head) && at < a.v_dim)
 			*(u32x4 *)(a.y + ((size_t)(j.token + token) * (size_t)a.n_heads +
 					  (size_t)head) * (size_t)a.v_dim + at) =
@@ -113,6 +119,7 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 		rows_ask_values<S>(a, place, 1, &values, l);
 	rows_scores<S>(l, c);
 	attention_place<S>(a, j, spot, next);
+	rows_exchange<S>(l, c);
 	rows_land_values<S>(a, place, 0, &values, l);
 	if (COPY_LANDS)
 		rows_ask_values<S>(a, place, 1, &values, l);

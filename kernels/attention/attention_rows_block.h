@@ -14,11 +14,12 @@ template <class S> struct attention_rows_sums {
 
 /* --- a block ---------------------------------------------------------------------- */
 
-/* Multiply the wave's queries by the block's keys. */
+/* Multiply the wave's queries by its part of the block's keys: one tile of SHARE. */
 template <class S> DEVICE void rows_scores(const attention_rows_lds<S> &l, tile_c *c)
 {
-	constexpr int TILES = S::STEPS * S::SCORES;
-	const uint16_t *q = l.q + wave_index() * 16 * S::KEY_PITCH;
+	constexpr int TILES = S::STEPS * S::SCORES / S::SHARE;
+	const uint16_t *q = l.q + rows_first<S>() * S::KEY_PITCH;
+	const uint16_t *k = l.k + rows_part<S>() * 16 * S::KEY_PITCH;
 	UNROLL
 	for (int t = 0; t < TILES; t++)
 		c[t] = tile_c{};
@@ -29,11 +30,33 @@ template <class S> DEVICE void rows_scores(const attention_rows_lds<S> &l, tile_
 		UNROLL
 		for (int t = 0; t < TILES; t++)
 			c[t] = tile_mma(x, tile_load_b<TILE_F16>(
-						   l.k + t * 16 * S::KEY_PITCH + i * 16,
+						   k + t * S::SHARE * 16 * S::KEY_PITCH +
+							   i * 16,
 						   S::KEY_PITCH), c[t]);
 		UNROLL
 		for (int t = 0; t < TILES; t++)
 			tile_pin(&c[t]);
+	}
+}
+
+/* Waves that share rows give each other their scores, by LDS. Elsewhere nothing is to do. */
+template <class S> DEVICE void rows_exchange(const attention_rows_lds<S> &l, tile_c *c)
+{
+	if constexpr (S::SHARE > 1) {
+		struct tile_words {
+			u32x4 v[2];
+		};
+		static_assert(S::STEPS * S::SCORES == S::SHARE, "one tile a wave");
+		u32x4 *mine = (u32x4 *)l.scratch + lane_index();
+		const u32x4 *all = mine - rows_part<S>() * (S::SCRATCH / 8);
+		tile_words words = bits_cast<tile_words>(c[0]);
+		mine[0] = words.v[0];
+		mine[WAVE] = words.v[1];
+		group_barrier(); /* scores are in LDS */
+		UNROLL
+		for (int t = 0; t < S::SHARE; t++)
+			c[t] = bits_cast<tile_c>(tile_words{
+				{all[t * (S::SCRATCH / 8)], all[t * (S::SCRATCH / 8) + WAVE]}});
 	}
 }
 
@@ -115,11 +138,14 @@ template <class S> DEVICE void rows_turn(const float *before, attention_rows_sum
 	}
 }
 
-/* part += weights * values, for position tiles [from, to) of the block. */
+/* part += weights * values, for position tiles [from, to) of the block and this wave's
+ * part of the elements. */
 template <class S>
 DEVICE void rows_values(const attention_rows_lds<S> &l, const tile_c *c, int from, int to,
 			attention_rows_sums<S> *sums)
 {
+	const uint16_t *values = l.v + rows_part<S>() * S::VALUE_TILES * 16 *
+					       (TILE_LINES_B ? S::VALUE_PITCH : 1);
 	UNROLL
 	for (int k = from; k < to; k++) {
 		schedule_barrier();
@@ -129,11 +155,11 @@ DEVICE void rows_values(const attention_rows_lds<S> &l, const tile_c *c, int fro
 			tile_b<TILE_F16> v;
 			if constexpr (TILE_LINES_B)
 				v = tile_load_b<TILE_F16>(
-					l.v + n * 16 * S::VALUE_PITCH + k * 16,
+					values + n * 16 * S::VALUE_PITCH + k * 16,
 					S::VALUE_PITCH);
 			else
 				v = tile_load_b_rows<TILE_F16>(
-					l.v + k * 16 * S::VALUE_PITCH + n * 16,
+					values + k * 16 * S::VALUE_PITCH + n * 16,
 					S::VALUE_PITCH);
 			sums->part[n] = tile_mma(weights, v, sums->part[n]);
 			tile_pin(&sums->part[n]);
@@ -166,7 +192,7 @@ DEVICE void rows_fold(const attention_launch &a, const attention_rows_lds<S> &l,
 	UNROLL
 	for (int s = 0; s < TILE_ROWS; s++) {
 		max[s] = total[tile_row(s * NEXT)];
-		sum[s] = total[S::ROWS + tile_row(s * NEXT)];
+		sum[s] = total[S::STATES + tile_row(s * NEXT)];
 		attention_join(a.scale * ATTENTION_LOG2E, &max[s], &sum[s], sums->max[s],
 			       sums->sum[s], &old_factor[s], &new_factor[s]);
 	}
@@ -174,7 +200,7 @@ DEVICE void rows_fold(const attention_launch &a, const attention_rows_lds<S> &l,
 	UNROLL
 	for (int s = 0; s < TILE_ROWS; s++) {
 		total[tile_row(s * NEXT)] = max[s];
-		total[S::ROWS + tile_row(s * NEXT)] = sum[s];
+		total[S::STATES + tile_row(s * NEXT)] = sum[s];
 	}
 	wave_barrier();
 	UNROLL

@@ -6,13 +6,16 @@
 #include "kernels/attention/attention_job.h"
 
 /* The constants of one shape. BLOCK: positions in LDS at once; only one step if the
- * copies go through registers. */
-template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int WAVES_>
+ * copies go through registers. SHARE: waves that have the same 16 rows. Each of them
+ * multiplies a part of a step's keys, and sums a part of the values' elements. */
+template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int WAVES_, int SHARE_>
 struct attention_rows_of {
 	enum : int {
 		KEY = KEY_, VALUE = VALUE_, STEP = STEP_, WAVES = WAVES_,
 		STEPS = COPY_LANDS ? 1 : BLOCK_ / STEP, BLOCK = STEP * STEPS,
-		THREADS = WAVES * WAVE, ROWS = WAVES * 16,
+		SHARE = SHARE_, THREADS = WAVES * WAVE, ROWS = WAVES / SHARE * 16,
+		STATES = WAVES * 16, /* a wave keeps the state of its rows for itself */
+		SCRATCH = ATTENTION_ROWS_SCRATCH(SHARE), /* halves of a wave */
 		KEY_PITCH = KEY + 8,
 		VALUE_PITCH = TILE_LINES_B ? BLOCK + 8 : VALUE + 8,
 		/* A thread issues the loads of half a block at once, but at least two. */
@@ -22,10 +25,12 @@ struct attention_rows_of {
 		VALUE_HALF = VALUE_LOADS > 2 ? VALUE_LOADS / 2 : 2,
 		SCORES = STEP / 16,       /* score tiles of a wave and step */
 		PAIRS = BLOCK / 2,        /* pairs of positions */
-		VALUE_TILES = VALUE / 16,
+		VALUE_TILES = VALUE / 16 / SHARE,
 		SEGMENT = ATTENTION_SEGMENT / BLOCK
 	};
 	static constexpr bool FRESH = false;
+	static_assert((int)TILE_SCRATCH <= (int)SCRATCH && WAVES % SHARE == 0 &&
+		      SCORES % SHARE == 0 && BLOCK <= VALUE && VALUE_TILES * 16 * SHARE == VALUE, "");
 	static_assert(SEGMENT * BLOCK == ATTENTION_SEGMENT && WAVES == (int)ATTENTION_WAVES &&
 		      KEY_LOADS * THREADS * 8 == BLOCK * KEY && SCORES % 2 == 0 &&
 		      VALUE_LOADS * THREADS * 8 == BLOCK * VALUE && VALUE_LOADS % 2 == 0 &&
@@ -37,8 +42,8 @@ template <class S> struct attention_rows_lds {
 	uint16_t *q, *k;     /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) */
 	uint16_t *v;         /* (BLOCK, VALUE_PITCH); transposed: (VALUE, VALUE_PITCH) */
 	uint16_t *scratch;   /* this wave's own */
-	float *total;        /* (2, ROWS): maximum and sum of all earlier segments */
-	int32_t *last;       /* (ROWS): position of each row's token */
+	float *total;        /* (2, STATES): maximum and sum of all earlier segments */
+	int32_t *last;       /* (STATES): position of each row's token */
 	uint32_t *place;     /* (2, BLOCK): index of each position's row in the pages */
 };
 
@@ -48,12 +53,24 @@ template <class S> DEVICE attention_rows_lds<S> attention_rows_lds_of(u32x4 *lds
 	l.q = (uint16_t *)lds;
 	l.k = l.q + S::ROWS * S::KEY_PITCH;
 	l.v = l.k + S::BLOCK * S::KEY_PITCH;
-	uint16_t *scratch = l.v + S::VALUE * (S::BLOCK + 16);
-	l.scratch = scratch + wave_index() * TILE_SCRATCH;
-	l.total = (float *)(scratch + S::WAVES * TILE_SCRATCH);
-	l.last = (int32_t *)(l.total + 2 * S::ROWS);
-	l.place = (uint32_t *)(l.last + S::ROWS);
+	uint16_t *scratch = l.v + S::VALUE * (S::BLOCK + 8);
+	l.scratch = scratch + wave_index() * S::SCRATCH;
+	l.total = (float *)(scratch + S::WAVES * S::SCRATCH);
+	l.last = (int32_t *)(l.total + 2 * S::STATES);
+	l.place = (uint32_t *)(l.last + S::STATES);
 	return l;
+}
+
+/* This wave's first row. */
+template <class S> DEVICE int32_t rows_first()
+{
+	return (int32_t)wave_index() / S::SHARE * 16;
+}
+
+/* This wave's number among those that share its rows. */
+template <class S> DEVICE int32_t rows_part()
+{
+	return (int32_t)wave_index() % S::SHARE;
 }
 
 /* --- keys and values to LDS ------------------------------------------------------- */
@@ -61,7 +78,7 @@ template <class S> DEVICE attention_rows_lds<S> attention_rows_lds_of(u32x4 *lds
 /* Row of a thread's piece i, in a block of rows of DIM elements. */
 template <class S, int DIM> DEVICE int32_t rows_row(int i)
 {
-	return ((int32_t)thread_index() + i * S::THREADS) / (DIM / 8);
+	return (int32_t)thread_index() / (DIM / 8) + i * (S::THREADS / (DIM / 8));
 }
 
 template <class S, int DIM> DEVICE int32_t rows_at()
@@ -126,7 +143,8 @@ DEVICE void rows_land_keys(const attention_launch &a, const uint32_t *place, int
  * thread stores a word, and the words of a wave are contiguous. */
 template <class S> DEVICE int32_t rows_value_at(int h, int i)
 {
-	return ((h * S::VALUE_HALF + i) / 2 * S::THREADS + (int32_t)thread_index()) / S::PAIRS * 8;
+	return (h * S::VALUE_HALF + i) / 2 * (S::THREADS / S::PAIRS * 8) +
+	       (int32_t)thread_index() / S::PAIRS * 8;
 }
 
 template <class S> DEVICE int32_t rows_value_pair()
@@ -145,10 +163,9 @@ DEVICE void rows_ask_values(const attention_launch &a, const uint32_t *place, in
 		for (int i = 0; i < rows_loads<S, S::VALUE>(h, S::VALUE_HALF); i++) {
 			uint32_t row = place[2 * rows_value_pair<S>() + i % 2];
 			int32_t at = rows_value_at<S>(h, i);
-			bool is_there = row != ATTENTION_NOWHERE;
-			copy_ask(c, i, l.v,
-				 a.v + (is_there ? (size_t)row * (size_t)a.v_dim : 0) +
-					 (at < a.v_dim ? at : 0), is_there);
+			bool is_there = row != ATTENTION_NOWHERE && at < a.v_dim;
+			size_t from = (size_t)row * (size_t)a.v_dim + (size_t)at;
+			copy_ask(c, i, l.v, a.v + (is_there ? from : 0), is_there);
 		}
 	}
 }

@@ -113,6 +113,7 @@ static size_t ids_count(const struct graph *g)
 	return n_replay + n_scale + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0,
+		.n_rope = g->limits.has_sight ? 3 * t : 0,
 		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
 }
 
@@ -173,6 +174,8 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 		st = mlp_alloc(g, fail);
 	if (st == OK && c->layer_embed)
 		st = layer_embed_alloc(g, fail);
+	if (st == OK)
+		st = graph_sight_alloc(g, fail);
 	return st == OK ? mtp_alloc(g, fail) : st;
 }
 
@@ -202,7 +205,8 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 		.n_page = (size_t)b->n_seq * (size_t)b->max_pages_per_seq,
 		.n_row = (size_t)b->n_logit_rows,
 		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0,
-		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0}, *c = &counts;
+		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0,
+		.n_rope = g->limits.has_sight ? 3 * (size_t)b->n_tok : 0}, *c = &counts;
 	size_t at = 0;
 #define X(type, field, elements) \
 	memcpy(g->ids_host + at, b->field, (elements) * sizeof *g->ids_host); \
@@ -292,7 +296,8 @@ static enum status run_ropes(struct graph *g, const struct graph_step *s, struct
 	int32_t t = s->b->n_tok;
 	for (int32_t r = 0; r < g->c->n_ropes; r++)
 		RUN(rope_table, .n_tok = t, .n_freq = model_n_rot(g->c, r) / 2,
-		    .position = s->ids.position, .inv_freq = g->inv_freq[r],
+		    .position = g->rope_axis ? s->ids.rope_position : s->ids.position,
+		    .axis = g->rope_axis, .inv_freq = g->inv_freq[r],
 		    .table = g->rope[r], .scale = g->rope_factor[r]);
 	return OK;
 }
@@ -306,7 +311,9 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	RUN(copy_words, .n = g->n_ids, .x = g->ids_host, .y = g->ids);
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x,
 	    .scale = g->c->embed_scale);
-	st = run_ropes(g, s, fail);
+	st = graph_sight_rows(g, s, fail);
+	if (st == OK)
+		st = run_ropes(g, s, fail);
 	if (st == OK && g->c->layer_embed)
 		st = layer_embed_begin(g, s, fail);
 	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
@@ -318,6 +325,8 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 			st = mlp_run(g, l, s, fail);
 		if (st == OK && g->c->layer_embed)
 			st = layer_embed_run(g, l, t, fail);
+		if (st == OK)
+			st = graph_sight_add(g, s, i, fail);
 	}
 	if (st == OK)
 		st = mtp_fill(g, s, fail);
@@ -339,9 +348,9 @@ static enum status run_guess(struct graph *g, const struct graph_step *s, struct
 	if (st != OK)
 		return st;
 	RUN(linear, .n_tok = t, .x = hidden, .n_out = 1,
-	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	    .out = {{.w = &g->mtp.head, .y = g->logits, .is_f32 = true}});
 	if (g->top)
-		RUN(logits_top, .n_rows = t, .n_vocab = g->c->n_vocab, .logits = g->logits,
+		RUN(logits_top, .n_rows = t, .n_vocab = g->mtp.head.n, .logits = g->logits,
 		    .inv_t = s->ids.inv_t, .out = g->top);
 	return OK;
 }
@@ -357,7 +366,7 @@ static enum status try_step(struct graph *g, struct fail *fail)
 		.b = &none,
 		.ids = {.token = ids, .position = ids, .seq_of = ids, .slot = ids,
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
-			.inv_t = inv_t, .hidden = ids,
+			.inv_t = inv_t, .hidden = ids, .rope_position = ids,
 			.q_scale = g->c->ropes[0].late_beta != 0 ? inv_t : NULL,
 			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
@@ -467,7 +476,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 {
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
-	size_t n_vocab = (size_t)g->c->n_vocab;
+	size_t n_vocab = (size_t)g->mtp.head.n;
 	bool is_new;
 	for (int i = 0; i < b->n_seq; i++)
 		s.n_ctx_max = MAX(s.n_ctx_max, b->n_ctx[i]);
@@ -485,7 +494,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 	st = st == OK ? synced : st;
 	/* A row that is not numbers has no best one; any token may be guessed. */
 	for (int i = 0; i < b->n_tok && st == OK; i++)
-		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, g->c->n_vocab)
+		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, (int32_t)n_vocab)
 			 : g->top[i].n > 0 ? g->top[i].id[0] : 0;
 	return st;
 }
@@ -548,6 +557,7 @@ static void destroy(void *ctx)
 	free(g->expert_weights);
 	free(g->head_memory);
 	free(g->rows_host);
+	free(g->deep_host);
 	free(g->mtp.host);
 	g->b->ops->free_shared(g->b, g->ids_host);
 	g->b->ops->free_shared(g->b, g->top);
@@ -585,15 +595,37 @@ int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arc
 	return n_bytes;
 }
 
+static struct weight *expert_weights(const struct graph *g)
+{
+	return calloc((size_t)graph_n_layers(g) * 3 * (size_t)g->c->n_experts + 1,
+		      sizeof *g->expert_weights);
+}
+
+bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200])
+{
+	struct backend none = {.ops = NULL};
+	const struct arch_limits limits = {.mtp = true};
+	if (!m->config.mtp)
+		return false;
+	struct graph *g = create_empty(m, &none, arch, &limits);
+	g->probed = out;
+	g->expert_weights = expert_weights(g);
+	enum status st = g->expert_weights ? load_layer(g, g->c->n_layers, NULL) : E_NOMEM;
+	if (st == OK)
+		st = mtp_load(g, NULL);
+	free(g->expert_weights);
+	free(g->layers);
+	free(g);
+	return st == E_CONFIG;
+}
+
 enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
 			 const struct arch_limits *limits, struct engine_graph *out,
 			 struct fail *fail)
 {
 	struct graph *g = create_empty(m, b, arch, limits);
 	g->id = arch_graph_id();
-	g->expert_weights = calloc((size_t)graph_n_layers(g) * 3 *
-					   (size_t)g->c->n_experts + 1,
-				   sizeof *g->expert_weights);
+	g->expert_weights = expert_weights(g);
 	if (limits->gives_rows) {
 		size_t n = (size_t)limits->max_batch_tok * (size_t)g->c->d_model;
 		g->rows_host = calloc(n, dtype_bytes(b->act_type));
@@ -614,6 +646,8 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		st = alloc_scratch(g, fail);
 	if (st == OK)
 		st = upload_frequencies(g);
+	if (st == OK)
+		st = graph_sight_begin(g);
 	if (st == OK)
 		st = try_step(g, fail);
 	if (st == OK)

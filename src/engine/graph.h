@@ -12,6 +12,7 @@
  *   mlp              dense, or experts chosen by a router, or both
  *   layer_embed      what each layer reads of the token itself
  *   mtp              the layer that guesses
+ *   graph_sight      rows of images in place of embeddings
  *   engine_watch.c   shows a caller what the routers chose
  *   arch_<name>      which mixer and which mlp a layer has
  *
@@ -35,6 +36,9 @@ struct arch_limits {
 	struct load_watch load; /* hears of the weights */
 	bool gives_rows;  /* engine_opts.gives_rows */
 	bool mtp;         /* engine_opts.mtp, and the model has it */
+	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
+	bool has_sight;   /* engine_opts.sight, which is … */
+	struct engine_sight sight;
 };
 
 /* Logits come off the device in pieces of this many rows. */
@@ -58,6 +62,7 @@ struct graph_ids {
 		*logit_rows;
 	const float *inv_t;
 	const int32_t *hidden; /* (T) rows of mtp.hidden */
+	const int32_t *rope_position; /* (T, 3) */
 	const float *q_scale; /* (T) what queries are multiplied by, or NULL */
 	struct seq_states states;
 };
@@ -108,6 +113,9 @@ struct graph {
 	struct weight *expert_weights; /* host, all layers' */
 	/* graph_measure: bytes are added up here, and nothing is allocated. Else NULL. */
 	int64_t *measured;
+	/* graph_mtp_lacks: names are looked up, and nothing is loaded; the first that is not
+	 * there. Else NULL. */
+	char *probed;
 	void **blocks;                 /* device memory, for destroy */
 	size_t n_blocks;
 
@@ -119,6 +127,9 @@ struct graph {
 	double *inv_freq[MODEL_MAX_ROPES];   /* (n_rot/2) */
 	double rope_factor[MODEL_MAX_ROPES]; /* of cos and sin, where not in a scale */
 	float *rope[MODEL_MAX_ROPES];        /* (T, n_rot/2, 2) */
+	int32_t *rope_axis;            /* (n_rot/2) of rope_table; NULL: no has_sight */
+	void *deep;                    /* (T, D) act, what is added behind a layer */
+	void *deep_host;               /* host (n_deep, T, D) act */
 	float *x;                      /* (T, D) */
 	void *n;                       /* (T, D) act */
 	float *part;                   /* (T, D) of a part, before its norm */
@@ -146,6 +157,10 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
  * the same code, which then allocates nothing. */
 int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
 		      const struct arch_limits *limits);
+
+/* Does m have the layer that guesses (config.mtp), but not all of it? out, 200 bytes: the
+ * name of a tensor that is missing. */
+bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200]);
 
 /* engine_graph.replay of a graph. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);
@@ -186,6 +201,15 @@ struct graph_add {
 };
 enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 		      const struct graph_add *a, struct fail *fail) MUST_USE;
+
+/* graph_sight.c. Memory, and once it is there the axes of rope. In a step: rows of images take
+ * the place of embeddings; what is added to them behind layer i. Nothing without has_sight. */
+enum status graph_sight_alloc(struct graph *g, struct fail *fail) MUST_USE;
+enum status graph_sight_begin(struct graph *g) MUST_USE;
+enum status graph_sight_rows(struct graph *g, const struct graph_step *s,
+			     struct fail *fail) MUST_USE;
+enum status graph_sight_add(struct graph *g, const struct graph_step *s, int i,
+			    struct fail *fail) MUST_USE;
 
 #define AS_IS_EPS 0x1p60f
 #define AS_IS_WEIGHT 0x1p30f

@@ -192,6 +192,14 @@ bool graph_layer_has(const struct graph *g, int i_layer, const char *name)
 	return model_has(g->m, graph_layer_name(g, i_layer, name, full));
 }
 
+static enum status probe(const struct graph *g, const char *name)
+{
+	if (model_has(g->m, name))
+		return OK;
+	snprintf(g->probed, 200, "%s", name);
+	return E_CONFIG;
+}
+
 enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_part *parts,
 			     size_t n, struct fail *fail)
 {
@@ -200,8 +208,10 @@ enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_pa
 		char name[200];
 		const struct graph_part *p = &parts[i];
 		graph_layer_name(g, i_layer, p->name, name);
-		if (p->kind == GRAPH_WEIGHT || p->kind == GRAPH_ROWS ||
-		    p->kind == GRAPH_EXPERT || p->kind == GRAPH_TABLE)
+		if (g->probed)
+			st = probe(g, name);
+		else if (p->kind == GRAPH_WEIGHT || p->kind == GRAPH_ROWS ||
+			 p->kind == GRAPH_EXPERT || p->kind == GRAPH_TABLE)
 			st = load_weight(g, name, p, fail);
 		else
 			st = load_floats(g, name, p, fail);

@@ -74,12 +74,13 @@ struct delta_scratch {
  * R: ENGINE_HIDDEN_ROWS. */
 struct mtp {
 	struct weight fuse;   /* (D, 2 D): of the embedding, then of the hidden state */
+	struct weight head;   /* the first rows of graph.head, in its memory */
 	const float *embed_norm, *hidden_norm, *out_norm;
 	/* (R + T + R, D) act: hidden states (enum engine_hidden), behind the last norm. */
 	void *hidden;
 	float *x, *h;         /* (T, D) */
 	void *both;           /* (T, 2 D) act */
-	float *host;          /* host (R, V); NULL: the backend tells the best */
+	float *host;          /* host (R, head.n); NULL: the backend tells the best */
 };
 
 /* What each layer reads of the token itself (Gemma 4). P: config.layer_embed. */
@@ -119,4 +120,8 @@ struct mlp_scratch {
 	/* experts_beside: zeros (2, T, D), and what the two parts add up to, with what the
 	 * experts add to behind it. */
 	float *zeros, *both;
+	/* Of struct moe_ahead, where experts are read from a file; else NULL. */
+	void *ahead_x;                  /* (MOE_AHEAD_MAX_TOK, D) act */
+	float *ahead_logits, *ahead_weight;
+	int32_t *ahead_id;
 };

@@ -160,7 +160,7 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 		st = load_expert_biases(g, i, &m->experts, fail);
 	if (st == OK && c->shared_dim)
 		st = load_dense(g, i, names->shared, c->shared_dim, m, fail);
-	if (st != OK)
+	if (st != OK || g->probed)
 		return st;
 	m->experts.act = c->act;
 	if (c->shared_dim) {
@@ -183,7 +183,12 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 		if (!has_experts(c, i) || c->experts_beside)
 			f = MAX(f, (size_t)model_ffn_dim(c, i));
 	size_t d = c->experts_beside ? (size_t)c->d_model : 0;
+	size_t a = g->b->expert_bytes ? MOE_AHEAD_MAX_TOK : 0;
 	const struct graph_want wanted[] = {
+		{&r->ahead_x, a * (size_t)c->d_model * act},
+		{&r->ahead_logits, a * e * sizeof *r->ahead_logits},
+		{&r->ahead_weight, a * u * sizeof *r->ahead_weight},
+		{&r->ahead_id, a * u * sizeof *r->ahead_id},
 		{&r->gate, t * f * act},
 		{&r->up, t * f * act},
 		{&r->logits, t * e * sizeof *r->logits},
@@ -226,6 +231,28 @@ static enum status run_router(struct graph *g, const struct layer *l,
 	return is_watched ? graph_watch_router(g, (int)(l - g->layers), router, fail) : OK;
 }
 
+/* False: there is no layer behind l with experts, or there are too many tokens. norm: as
+ * mlp_run makes it. */
+static bool look_ahead(const struct graph *g, const struct layer *l, int32_t t,
+		       struct rms_norm_args *norm, struct moe_ahead *out)
+{
+	const struct mlp_scratch *r = &g->mlp;
+	const struct layer *next = l + 1, *end = g->layers + g->c->n_layers;
+	while (next < end && !next->mlp.has_experts)
+		next++;
+	if (!g->b->expert_bytes || t == 0 || t > MOE_AHEAD_MAX_TOK || next >= end)
+		return false;
+	*norm = graph_norm(g, next, NORM_MLP, t);
+	norm->y = r->ahead_x;
+	out->router = router_of(g, &next->mlp, t, norm);
+	out->router.x = r->ahead_x;
+	out->router.logits = r->ahead_logits;
+	out->router.id = r->ahead_id;
+	out->router.weight = r->ahead_weight;
+	out->experts = &next->mlp.experts;
+	return true;
+}
+
 static enum status run_experts(struct graph *g, const struct layer *l, int32_t t,
 			       const struct rms_norm_args *norm, struct fail *fail)
 {
@@ -233,6 +260,9 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 	const struct mlp *m = &l->mlp;
 	const struct mlp_scratch *r = &g->mlp;
 	const struct moe_router_args router = router_of(g, m, t, norm);
+	struct rms_norm_args ahead_norm;
+	struct moe_ahead ahead;
+	bool has_ahead = look_ahead(g, l, t, &ahead_norm, &ahead);
 	bool is_watched = g->watch && l < g->layers + c->n_layers;
 	profile_enter(g->b->profile, is_watched ? PROFILE_ROUTER : PROFILE_GATE_UP);
 	enum status st = is_watched ? run_router(g, l, &router, true, fail) : OK;
@@ -242,7 +272,8 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 	    .n_used = c->n_experts_used, .x = g->n, .id = r->id, .weight = r->weight,
 	    .experts = &m->experts, .h = r->h, .work = r->work, .y = g->x,
 	    .shared_h = c->shared_dim ? r->shared_h : NULL,
-	    .shared_scale = c->shared_router ? r->shared_scale : NULL);
+	    .shared_scale = c->shared_router ? r->shared_scale : NULL,
+	    .ahead = has_ahead ? &ahead : NULL);
 	return OK;
 }
 

@@ -121,7 +121,9 @@ static void run_angles(void *arg, int begin, int end)
 	for (int t = begin; t < end; t++) {
 		float *row = a->table + (size_t)t * (size_t)a->n_freq * 2;
 		for (int i = 0; i < a->n_freq; i++) {
-			double angle = a->position[t] * a->inv_freq[i];
+			int32_t p = a->axis ? a->position[3 * t + a->axis[i]]
+					    : a->position[t];
+			double angle = p * a->inv_freq[i];
 			row[2 * i] = (float)(a->scale * cos(angle));
 			row[2 * i + 1] = (float)(a->scale * sin(angle));
 		}

@@ -80,7 +80,7 @@ static int32_t lds_of(const struct attention_shape *s, int32_t tiles)
 static int32_t whole_lds_of(const struct hip *h, const struct attention_shape *s)
 {
 	int32_t at_once = h->copies_to_lds ? s->block : s->step;
-	return s->by_rows ? ATTENTION_ROWS_LDS(s->key, s->value, at_once, s->whole_tiles)
+	return s->by_rows ? ATTENTION_ROWS_LDS(s->key, s->value, at_once, s->by_rows)
 			  : lds_of(s, s->whole_tiles);
 }
 
@@ -171,6 +171,8 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 	if (a->kv.type != DTYPE_F16)
 		return hip_refuse(h, "attention: a cache of %s is not supported",
 				  dtype_name(a->kv.type));
+	if (a->is_full)
+		return hip_refuse(h, "attention: to tokens behind has no GPU kernel");
 	if (!s)
 		return hip_refuse(h, "attention: heads of %d with values of %d are not "
 				  "supported", (int)a->head_dim, (int)attention_v_dim(a));

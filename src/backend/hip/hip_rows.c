@@ -39,7 +39,7 @@ enum status hip_rope_table(struct backend *b, const struct rope_table_args *a)
 	if (v.n_freq == 0)
 		return OK;
 	return LAUNCH(hip_of(b), "rope_table_kernel", g, ARG(v.n_freq), ARG(v.position),
-		      ARG(v.inv_freq), ARG(v.table), ARG(v.scale));
+		      ARG(v.inv_freq), ARG(v.table), ARG(v.scale), ARG(v.axis));
 }
 
 enum status hip_rms_norm(struct backend *b, const struct rms_norm_args *a)
