@@ -59,7 +59,7 @@ void causal_conv_kernel(causal_conv_launch a)
 	const uint16_t *x = conv_channel(part, in);
 	const uint16_t *in_gate = conv_channel(a.in_gate, in);
 	const uint16_t *out_gate = conv_channel(a.out_gate, in);
-	float weight[CONV_MAX_WIDTH], window[CONV_MAX_WIDTH];
+	float weight[CONV_MAX_WIDTH], window[CONV_MAX_WIDTH], bias = a.bias ? a.bias[c] : 0;
 	int32_t from = a.states.from[b];
 	const float *old = a.state + ((size_t)(from < 0 ? 0 : from) *
 				      (size_t)a.n_channels + (size_t)c) * (size_t)n;
@@ -71,7 +71,7 @@ void causal_conv_kernel(causal_conv_launch a)
 	}
 	int32_t save = a.states.save[b], save_at = a.states.save_at[b];
 	for (int32_t t = a.first_tok[b]; t < a.first_tok[b + 1]; t++) {
-		float sum = 0;
+		float sum = bias;
 		UNROLL
 		for (int32_t i = 0; i + 1 < CONV_MAX_WIDTH; i++)
 			window[i] = window[i + 1];

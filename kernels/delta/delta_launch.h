@@ -37,6 +37,7 @@ struct causal_conv_launch {
 	struct half_heads part[CONV_PARTS];
 	struct half_heads in_gate, out_gate; /* is_gated 0: readable, and unused */
 	const float *weight;      /* (C, W) */
+	const float *bias;        /* (C), or NULL */
 	const int32_t *first_tok; /* (B+1): first token of each sequence */
 	struct state_slots states;
 	float *state;             /* (n_slots, C, W-1) */
@@ -48,7 +49,8 @@ struct gated_norm_launch {
 	float eps;
 	const uint16_t *x;   /* (T, H, V) f16 */
 	struct half_heads z;
-	const float *weight; /* (V); delta_rule: NULL if it has no norm to do */
+	/* (V); delta_rule: NULL if it has no norm to do. gates_first: (H, V) */
+	const float *weight;
 	uint16_t *y;         /* (T, H, V) f16 */
 };
 
@@ -59,6 +61,7 @@ struct delta_rule_launch {
 	const uint16_t *qkv;      /* (T, 2 Hk K + Hv V) f16 */
 	struct float_heads a, b;
 	const float *decay, *dt_bias; /* (Hv): as in delta_rule_args */
+	const float *skip;        /* (Hv): of state_space_* alone */
 	const int32_t *first_tok; /* (B+1): first token of each sequence */
 	struct state_slots states;
 	float *state;             /* (n_slots, Hv, V, K) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/delta_rule.h; fused with the gated norm behind, in a step of one
- *           token a sequence
+ *           token a sequence. state_space_*: the rule of Mamba-2
  * LAYOUT    qkv (T, 2 Hk K + Hv V), y (T, Hv, V) f16; a, b, state (n_slots, Hv, V, K) f32
  * GEOMETRY  (V over 32, B Hv) workgroups of eight waves. Eight lanes hold a row of the
  *           state in registers (16 numbers each at K = 128) from a sequence's first token
@@ -48,8 +48,15 @@ DEVICE float delta_number(const float_heads &v, int32_t t, int32_t c)
 		   (size_t)(c % v.dim)];
 }
 
+/* n numbers x as they are, by one wave. */
+DEVICE void delta_plain(const uint16_t *x, int32_t n, float *out)
+{
+	for (int32_t i = (int32_t)lane_index(); i < n; i += WAVE)
+		out[i] = f16_to_f32(x[i]);
+}
+
 /* Put tokens [t, t + n) of head h into LDS: k, q (DELTA_TOK, K), gates (keep, beta). */
-DEVICE void delta_stage(const delta_rule_launch &a, int32_t h, int32_t t, int32_t n,
+template <bool IS_SPACE> DEVICE void delta_stage(const delta_rule_launch &a, int32_t h, int32_t t, int32_t n,
 			float *k, float *q, float *gates)
 {
 	int32_t n_keys = a.n_k_heads * a.k_dim;
@@ -58,8 +65,13 @@ DEVICE void delta_stage(const delta_rule_launch &a, int32_t h, int32_t t, int32_
 	size_t row = (size_t)(2 * n_keys + a.n_v_heads * a.v_dim);
 	for (int32_t i = (int32_t)wave_index(); i < n; i += DELTA_WAVES) {
 		const uint16_t *x = a.qkv + (size_t)(t + i) * row + (size_t)key;
-		delta_unit(x, a.k_dim, a.q_scale, q + i * a.k_dim, 1);
-		delta_unit(x + n_keys, a.k_dim, 1, k + i * a.k_dim, 2);
+		if constexpr (IS_SPACE) {
+			delta_plain(x, a.k_dim, q + i * a.k_dim);
+			delta_plain(x + n_keys, a.k_dim, k + i * a.k_dim);
+		} else {
+			delta_unit(x, a.k_dim, a.q_scale, q + i * a.k_dim, 1);
+			delta_unit(x + n_keys, a.k_dim, 1, k + i * a.k_dim, 2);
+		}
 	}
 	int32_t i = (int32_t)thread_index();
 	if (i >= n)
@@ -69,8 +81,11 @@ DEVICE void delta_stage(const delta_rule_launch &a, int32_t h, int32_t t, int32_
 	float soft = step > 20 ? step * 1.44269504f
 			       : fast_log2(1 + fast_exp2(step * 1.44269504f));
 	gates[2 * i] = fast_exp2(a.decay[h] * soft);
-	gates[2 * i + 1] =
-		fast_rcp(1 + fast_exp2(delta_number(a.b, t + i, h) * -1.44269504f));
+	if constexpr (IS_SPACE)
+		gates[2 * i + 1] = step > 20 ? step : soft * 0.693147181f;
+	else
+		gates[2 * i + 1] = fast_rcp(
+			1 + fast_exp2(delta_number(a.b, t + i, h) * -1.44269504f));
 }
 
 /* Copy a row of the state from memory to registers. */
@@ -105,7 +120,7 @@ DEVICE void delta_save(float *row, int32_t lane, int32_t k_dim, const float *s)
 }
 
 /* Update one row by one token; returns the row's product S q. */
-template <int N>
+template <int N, bool IS_SPACE>
 DEVICE float delta_token(float *s, const float *k, const float *q, int32_t lane,
 			 int32_t k_dim, float keep, float beta, float v)
 {
@@ -117,10 +132,13 @@ DEVICE float delta_token(float *s, const float *k, const float *q, int32_t lane,
 		for (int32_t j = 0; j < 4; j++) {
 			key[i + j] = c < k_dim ? k[c + j] : 0;
 			s[i + j] *= keep;
-			seen += s[i + j] * key[i + j];
+			if constexpr (!IS_SPACE)
+				seen += s[i + j] * key[i + j];
 		}
 	}
-	float change = beta * (v - lanes_sum<DELTA_LANES>(seen, 11));
+	float change = beta * v;
+	if constexpr (!IS_SPACE)
+		change = beta * (v - lanes_sum<DELTA_LANES>(seen, 11));
 	UNROLL
 	for (int32_t i = 0; i < N; i += 4) {
 		int32_t c = delta_column(lane, i);
@@ -147,7 +165,7 @@ DEVICE void delta_norm(const delta_rule_launch &a)
 }
 
 /* N: numbers of a row in each lane. */
-template <int N> DEVICE void delta_rule(const delta_rule_launch &a)
+template <int N, bool IS_SPACE = false> DEVICE void delta_rule(const delta_rule_launch &a)
 {
 	LDS_DYNAMIC(float, delta_lds);
 	float *k = delta_lds, *q = k + DELTA_TOK * a.k_dim, *gates = q + DELTA_TOK * a.k_dim;
@@ -172,13 +190,16 @@ template <int N> DEVICE void delta_rule(const delta_rule_launch &a)
 	int32_t end = a.first_tok[b + 1], save_at = a.states.save_at[b];
 	for (int32_t t0 = a.first_tok[b]; t0 < end; t0 += DELTA_TOK) {
 		int32_t n = end - t0 < DELTA_TOK ? end - t0 : DELTA_TOK;
-		delta_stage(a, h, t0, n, k, q, gates);
+		delta_stage<IS_SPACE>(a, h, t0, n, k, q, gates);
 		group_barrier();
 		for (int32_t i = 0; i < n; i++) {
 			size_t t = (size_t)(t0 + i);
-			float y = delta_token<N>(s, k + i * a.k_dim, q + i * a.k_dim, lane,
-						 a.k_dim, gates[2 * i], gates[2 * i + 1],
-						 f16_to_f32(values[t * row]));
+			float x = f16_to_f32(values[t * row]);
+			float y = delta_token<N, IS_SPACE>(s, k + i * a.k_dim, q + i * a.k_dim,
+							   lane, a.k_dim, gates[2 * i],
+							   gates[2 * i + 1], x);
+			if constexpr (IS_SPACE)
+				y += a.skip[h] * x;
 			if (is_row && lane == 0)
 				a.y[(t * heads + (size_t)h) * (size_t)a.v_dim + (size_t)v] =
 					f32_to_f16(y);
@@ -192,7 +213,7 @@ template <int N> DEVICE void delta_rule(const delta_rule_launch &a)
 	if (is_row)
 		delta_save<N>(a.state + ((size_t)to * heads + (size_t)h) * head + at, lane,
 			      a.k_dim, s);
-	if (a.norm.weight)
+	if (!IS_SPACE && a.norm.weight)
 		delta_norm(a);
 }
 
@@ -206,3 +227,14 @@ DELTA(4)
 DELTA(8)
 DELTA(16)
 DELTA(32)
+
+#define STATE_SPACE(n) \
+	KERNEL(DELTA_WAVES * WAVE) \
+	void state_space_n##n##_kernel(delta_rule_launch a) \
+	{ \
+		delta_rule<n, true>(a); \
+	}
+STATE_SPACE(4)
+STATE_SPACE(8)
+STATE_SPACE(16)
+STATE_SPACE(32)

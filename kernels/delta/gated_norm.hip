@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/gated_norm.h, kernels/ops/sigmoid_gate.h
+ * MATH      kernels/ops/gated_norm.h (gates_first: norm_gated), kernels/ops/sigmoid_gate.h
  * LAYOUT    x, y (T, H, V) f16, which may be the same; z and gate f16 within wider rows
  * GEOMETRY  gated_norm: one wave a head, (T H over 4) workgroups of four waves.
  *           sigmoid_gate: one thread a number, (dim over 256, T) workgroups. No LDS.
@@ -19,6 +19,15 @@ void gated_norm_kernel(gated_norm_launch a)
 	int32_t i = (int32_t)(group_index_x() * NORM_WAVES + wave_index());
 	if (i < a.n_rows)
 		gated_norm_row(a, i);
+}
+
+/* gates_first, for heads of any size. */
+KERNEL(NORM_WAVES * WAVE)
+void norm_gated_kernel(gated_norm_launch a)
+{
+	int32_t i = (int32_t)(group_index_x() * NORM_WAVES + wave_index());
+	if (i < a.n_rows)
+		norm_gated_row(a, i);
 }
 
 KERNEL(GATE_THREADS)

@@ -2,7 +2,7 @@
  *
  * A short causal convolution along each sequence, separately for each channel, then silu:
  *
- *   y[t][c] = silu(sum_i weight[c][i] * x[t - W + 1 + i][c]),  i < W
+ *   y[t][c] = silu(bias[c] + sum_i weight[c][i] * x[t - W + 1 + i][c]),  i < W
  *
  * The channels are those of all `part`s in order. The state holds the inputs before the
  * step's first token: the last W - 1 inputs, oldest first. Source: modeling_qwen3_next.py
@@ -12,7 +12,7 @@
  *
  *   y[t][c] = out_gate[t][c] * sum_i weight[c][i] * (x in_gate)[t - W + 1 + i][c]
  *
- * It has one part. Source: modeling_lfm2.py, Lfm2ShortConv.
+ * It has one part, and no bias. Source: modeling_lfm2.py, Lfm2ShortConv.
  */
 #pragma once
 #include <stdbool.h>
@@ -30,6 +30,7 @@ struct causal_conv_args {
 	bool is_gated;
 	struct head_view in_gate, out_gate; /* act, C channels each; of is_gated alone */
 	const float *weight;         /* (C, W) f32 */
+	const float *bias;           /* (C) f32, or NULL: 0 */
 	const int32_t *first_tok;    /* (B+1) first token of each sequence */
 	struct seq_states states;
 	float *state;                /* (n_slots, C, W-1) f32 */

@@ -44,7 +44,7 @@ static void one_channel(const struct causal_conv_args *a, int32_t b, int32_t c)
 		old[i] = a->state[((size_t)from * (size_t)n_channels + (size_t)c) *
 					  (size_t)n + (size_t)i];
 	for (int32_t t = first; t < a->first_tok[b + 1]; t++) {
-		double sum = 0;
+		double sum = a->bias ? a->bias[c] : 0;
 		for (int32_t i = 0; i <= n; i++) {
 			int32_t at = t - n + i;
 			double x = at >= first ? input(a, at, c) : old[n + at - first];

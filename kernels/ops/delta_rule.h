@@ -11,6 +11,14 @@
  * / (Hv / Hk), or h % Hk if heads_in_turn. Source: modeling_qwen3_next.py of Hugging Face
  * Transformers, torch_recurrent_gated_delta_rule.
  *
+ * skip: instead the state space of Mamba-2 (Dao and Gu, Transformers are SSMs, 2024, section
+ * 7). Keys and queries stay as they are, values v are not corrected by what the state
+ * has, and b is not read:
+ *
+ *   S *= exp(decay d);  S += d v k^T;  y = S q + skip v,  d = softplus(a + dt_bias)
+ *
+ * Source: modeling_granitemoehybrid.py, GraniteMoeHybridMambaLayer.torch_forward.
+ *
  * A token's result depends on earlier tokens through S alone, so the cut of a sequence
  * into steps does not change any bit.
  *
@@ -35,6 +43,7 @@ struct delta_rule_args {
 	float *state;                 /* (n_slots, Hv, V, K) f32 */
 	void *y;                      /* (T, Hv, V) act; work memory if norm's y is another */
 	const struct gated_norm_args *norm; /* host; operation to do after, or NULL */
+	const float *skip;            /* (Hv) f32 of Mamba-2, or NULL */
 };
 
 void delta_rule_ref(const struct delta_rule_args *a);

@@ -22,6 +22,43 @@ static double number(const struct head_view *v, int32_t t, int32_t c)
 	return ((const float *)v->p)[head_view_at(v, t, c)];
 }
 
+/* S q of one row of the state, behind its change by `change` k. */
+static double changed(double *s, const double *q, const double *k, int32_t n, double change)
+{
+	double y = 0;
+	for (int32_t i = 0; i < n; i++) {
+		s[i] += change * k[i];
+		y += s[i] * q[i];
+	}
+	return y;
+}
+
+/* Token t of value head h by Mamba-2's rule. */
+static void state_space_token(const struct delta_rule_args *a, int32_t t, int32_t h, double *s,
+			      double *q, double *k)
+{
+	int32_t n = a->k_dim, n_keys = a->n_k_heads * n;
+	const float *row = (const float *)a->qkv +
+			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
+	int32_t hk = a->heads_in_turn ? h % a->n_k_heads
+				      : h / (a->n_v_heads / a->n_k_heads);
+	double step = number(&a->a, t, h) + a->dt_bias[h];
+	double softplus = step > 20 ? step : log1p(exp(step));
+	double keep = exp(a->decay[h] * softplus);
+	for (int32_t i = 0; i < n; i++) {
+		q[i] = row[hk * n + i];
+		k[i] = row[n_keys + hk * n + i];
+	}
+	for (int32_t v = 0; v < a->v_dim; v++, s += n) {
+		double x = row[2 * n_keys + h * a->v_dim + v];
+		for (int32_t i = 0; i < n; i++)
+			s[i] *= keep;
+		double y = changed(s, q, k, n, softplus * x);
+		((float *)a->y)[(size_t)(t * a->n_v_heads + h) * (size_t)a->v_dim +
+				(size_t)v] = (float)(y + a->skip[h] * x);
+	}
+}
+
 /* Compute token t of value head h; q, k: work memory for K numbers each. */
 static void one_token(const struct delta_rule_args *a, int32_t t, int32_t h, double *s,
 		      double *q, double *k)
@@ -38,16 +75,13 @@ static void one_token(const struct delta_rule_args *a, int32_t t, int32_t h, dou
 	double keep = exp(a->decay[h] * softplus);
 	double beta = 1 / (1 + exp(-number(&a->b, t, h)));
 	for (int32_t v = 0; v < a->v_dim; v++, s += n) {
-		double seen = 0, y = 0;
+		double seen = 0;
 		for (int32_t i = 0; i < n; i++) {
 			s[i] *= keep;
 			seen += s[i] * k[i];
 		}
 		double change = beta * (row[2 * n_keys + h * a->v_dim + v] - seen);
-		for (int32_t i = 0; i < n; i++) {
-			s[i] += change * k[i];
-			y += s[i] * q[i];
-		}
+		double y = changed(s, q, k, n, change);
 		((float *)a->y)[(size_t)(t * a->n_v_heads + h) * (size_t)a->v_dim +
 				(size_t)v] = (float)(y / sqrt(n));
 	}
@@ -75,7 +109,7 @@ static void one_head(const struct delta_rule_args *a, int32_t b, int32_t h)
 		for (size_t i = 0; i < n; i++)
 			s[i] = slot_of(a, a->states.from[b], h)[i];
 	for (int32_t t = a->first_tok[b]; t < a->first_tok[b + 1]; t++) {
-		one_token(a, t, h, s, s + n, s + n + k_dim);
+		(a->skip ? state_space_token : one_token)(a, t, h, s, s + n, s + n + k_dim);
 		if (a->states.save_at[b] == t)
 			keep_state(a, a->states.save[b], h, s);
 	}

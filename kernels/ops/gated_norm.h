@@ -3,8 +3,14 @@
  * y = x / sqrt(mean(x^2) + eps) * weight * silu(z), with the mean over each head of V
  * elements. Source: modeling_qwen3_next.py of Hugging Face Transformers,
  * Qwen3NextRMSNormGated.
+ *
+ * gates_first: x silu(z) takes the place of x, and nothing is multiplied behind it. Each
+ * head has weights of its own. Source: modeling_granitemoehybrid.py,
+ * GraniteMoeHybridRMSNormGated.
  */
 #pragma once
+#include <stdbool.h>
+
 #include "kernels/ops/head_view.h"
 
 struct gated_norm_args {
@@ -12,8 +18,9 @@ struct gated_norm_args {
 	float eps;
 	const void *x;       /* (T, H, V) act */
 	struct head_view z;  /* act, H * V channels */
-	const float *weight; /* (V) f32 */
+	const float *weight; /* (V) f32; gates_first: (H, V) */
 	void *y;             /* (T, H, V) act; may be x */
+	bool gates_first;
 };
 
 void gated_norm_ref(const struct gated_norm_args *a);

@@ -3,20 +3,30 @@
 
 #include <math.h>
 
+static double silu(double z)
+{
+	return z / (1 + exp(-z));
+}
+
+static double gate(const struct gated_norm_args *a, int32_t t, int32_t c)
+{
+	return silu(((const float *)a->z.p)[head_view_at(&a->z, t, c)]);
+}
+
 void gated_norm_ref(const struct gated_norm_args *a)
 {
 	for (int32_t i = 0; i < a->n_tok * a->n_heads; i++) {
 		const float *x = (const float *)a->x + (size_t)i * (size_t)a->dim;
 		float *y = (float *)a->y + (size_t)i * (size_t)a->dim;
 		int32_t t = i / a->n_heads, first = i % a->n_heads * a->dim;
+		const float *weight = a->weight + (a->gates_first ? first : 0);
 		double squares = 0;
-		for (int32_t d = 0; d < a->dim; d++)
-			squares += (double)x[d] * x[d];
-		double scale = 1 / sqrt(squares / a->dim + (double)a->eps);
 		for (int32_t d = 0; d < a->dim; d++) {
-			double z = ((const float *)a->z.p)[head_view_at(&a->z, t,
-									first + d)];
-			y[d] = (float)(x[d] * scale * a->weight[d] * z / (1 + exp(-z)));
+			double v = a->gates_first ? x[d] * gate(a, t, first + d) : x[d];
+			squares += v * v;
 		}
+		double scale = 1 / sqrt(squares / a->dim + (double)a->eps);
+		for (int32_t d = 0; d < a->dim; d++)
+			y[d] = (float)(x[d] * scale * weight[d] * gate(a, t, first + d));
 	}
 }

@@ -7,7 +7,8 @@
  *   graph_load.c     weights by their names
  *   mixer_attention  attention over keys and values of heads
  *   mixer_mla        attention over a compressed key (DeepSeek)
- *   mixer_delta      a gated delta net, with a state instead of a cache; mixer_conv alike
+ *   mixer_delta      a gated delta net, with a state instead of a cache; mixer_conv and
+ *                    mixer_space (Mamba-2) alike
  *   mlp              dense, or experts chosen by a router, or both
  *   layer_embed      what each layer reads of the token itself
  *   mtp              the layer that guesses
@@ -255,46 +256,4 @@ enum status graph_watch_router(struct graph *g, int i_layer,
 enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int32_t n_v,
 			     struct fail *fail) MUST_USE;
 
-/* mtp.c. Loading and memory; all are nothing without limits.mtp. */
-enum status mtp_load(struct graph *g, struct fail *fail) MUST_USE;
-enum status mtp_alloc(struct graph *g, struct fail *fail) MUST_USE;
-/* In a step, behind its layers: keys and values of all its tokens. */
-enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
-/* All of it but the head: hidden states of the guesses, (T, D) act. */
-enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
-		    struct fail *fail) MUST_USE;
-
-/* What a layer does before its mlp. load: the weights of layer i. alloc: scratch memory
- * that all layers share, and their caches or states. run: x += mixer(norm(x)). */
-struct mixer {
-	enum status (*load)(struct graph *g, int i, struct fail *fail);
-	enum status (*alloc)(struct graph *g, struct fail *fail);
-	enum status (*run)(struct graph *g, const struct layer *l,
-			   const struct graph_step *s, struct fail *fail);
-	/* engine_graph.replay in a layer with a state; ids.first_tok and ids.states are of
-	 * that one sequence. NULL: its state cannot go back, so there are no guesses. */
-	enum status (*replay)(struct graph *g, const struct layer *l,
-			      const struct engine_replay *r, const struct graph_ids *ids,
-			      struct fail *fail);
-};
-extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv;
-
-/* layer_embed.c; of models with config.layer_embed. load_top: what all layers share. begin:
- * in a step, while x has the embeddings. run: the last part of a layer. */
-enum status layer_embed_load_top(struct graph *g, struct fail *fail) MUST_USE;
-enum status layer_embed_load(struct graph *g, int i, struct fail *fail) MUST_USE;
-enum status layer_embed_alloc(struct graph *g, struct fail *fail) MUST_USE;
-enum status layer_embed_begin(struct graph *g, const struct graph_step *s,
-			      struct fail *fail) MUST_USE;
-enum status layer_embed_run(struct graph *g, const struct layer *l, int32_t t,
-			    struct fail *fail) MUST_USE;
-
-/* Names of tensors differ: "mlp.gate" or "mlp.router"; "mlp.shared_expert(s)". */
-struct mlp_names {
-	const char *router, *shared;
-};
-enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
-		     struct fail *fail) MUST_USE;
-enum status mlp_alloc(struct graph *g, struct fail *fail) MUST_USE;
-enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		    struct fail *fail) MUST_USE;
+#include "engine/graph_layers.h"

@@ -53,6 +53,8 @@ struct delta_layer {
 	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
 	struct weight out;
 	const float *conv;          /* (C, W) */
+	const float *conv_bias;     /* (C), or NULL */
+	const float *skip;          /* (Hv) of mixer_space */
 	const float *decay, *dt_bias, *norm;
 	float *conv_state, *state;  /* (n_states, ...) */
 	/* What the projections of a step with guesses leave, for replay: as delta_scratch's,

@@ -53,13 +53,13 @@ static enum status load_projections(struct graph *g, int i, struct delta_layer *
 
 /* -exp(A_log), in double: a float16 A_log may be so large that a narrower exp is not
  * finite. */
-static enum status load_decay(struct graph *g, int i, struct delta_layer *a, struct fail *fail)
+enum status mixer_delta_decay(struct graph *g, int i, const char *name, struct delta_layer *a,
+			      struct fail *fail)
 {
-	char name[200];
+	char full[200];
 	const float *host;
 	int32_t n = g->c->delta_v_heads;
-	enum status st = model_vector(
-		g->m, graph_layer_name(g, i, "linear_attn.A_log", name), n, &host, fail);
+	enum status st = model_vector(g->m, graph_layer_name(g, i, name, full), n, &host, fail);
 	if (st != OK)
 		return st;
 	float *decay = xmalloc((size_t)n * sizeof *decay);
@@ -88,10 +88,10 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 	enum status st = load_projections(g, i, a, fail);
 	if (st == OK)
 		st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
-	return st == OK ? load_decay(g, i, a, fail) : st;
+	return st == OK ? mixer_delta_decay(g, i, "linear_attn.A_log", a, fail) : st;
 }
 
-static enum status alloc(struct graph *g, struct fail *fail)
+enum status mixer_delta_alloc(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct delta_scratch *r = &g->delta;
@@ -252,8 +252,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 			 fail);
 }
 
-/* The same view from row `first` on. */
-static void skip_rows(struct head_view *v, int32_t first, size_t element)
+void mixer_delta_skip(struct head_view *v, int32_t first, size_t element)
 {
 	v->p = (const char *)v->p + (size_t)first * (size_t)v->row * element;
 }
@@ -264,10 +263,10 @@ static enum status replay(struct graph *g, const struct layer *l,
 {
 	struct delta_views f = find(g, &l->delta, g->kept_tok, true);
 	for (int i = 0; i < f.n_parts; i++)
-		skip_rows(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
-	skip_rows(&f.a, r->first_tok, sizeof(float));
-	skip_rows(&f.b, r->first_tok, sizeof(float));
+		mixer_delta_skip(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
+	mixer_delta_skip(&f.a, r->first_tok, sizeof(float));
+	mixer_delta_skip(&f.b, r->first_tok, sizeof(float));
 	return recur(g, &l->delta, &f, ids, r->n_tok, 1, NULL, fail);
 }
 
-const struct mixer mixer_delta = {load, alloc, run, replay};
+const struct mixer mixer_delta = {load, mixer_delta_alloc, run, replay};

@@ -141,8 +141,11 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 	struct weight *w = g->expert_weights + (size_t)i * 3 * (size_t)n;
 	m->has_experts = has_experts(c, i);
 	enum status st = OK;
+	/* Granite 4: a dense layer is a shared expert alone. */
+	bool is_shared = graph_layer_has(g, i, "mlp.shared_experts.down_proj");
 	if (!m->has_experts || c->experts_beside)
-		st = load_dense(g, i, "mlp", model_ffn_dim(c, i), m, fail);
+		st = load_dense(g, i, is_shared ? "mlp.shared_experts" : "mlp",
+				model_ffn_dim(c, i), m, fail);
 	if (st != OK || !m->has_experts)
 		return st;
 	if ((g->arch->norms[NORM_MLP_POST] && !c->experts_beside) ||

@@ -7,7 +7,8 @@
  * gpt-oss has that order too, where they are plain numbers, and the gate's and the up's
  * rows in turn. Its shapes do not tell, so the architecture does.
  *
- * Phi-3 has q, k and v of a layer in one tensor, and gate and up in one.
+ * Phi-3 has q, k and v of a layer in one tensor, and gate and up in one. A state space has
+ * one tensor for all that it reads; the engine asks for its last rows, the steps, apart.
  */
 #include "model/experts.h"
 
@@ -44,6 +45,8 @@ static bool fused_find(const struct model *m, const char *name, int32_t n,
 {
 	const struct model_config *c = &m->config;
 	int32_t nq = c->n_heads * c->head_dim, nkv = c->n_kv_heads * c->head_dim;
+	int32_t n_space = (int32_t)model_delta_channels(c) +
+			  c->delta_v_heads * (c->delta_v_dim + 1);
 	const struct {
 		const char *part, *whole;
 		int32_t first, n_rows;
@@ -51,6 +54,10 @@ static bool fused_find(const struct model *m, const char *name, int32_t n,
 		{"self_attn.q_proj", "self_attn.qkv_proj", 0, nq + 2 * nkv},
 		{"self_attn.k_proj", "self_attn.qkv_proj", nq, nq + 2 * nkv},
 		{"self_attn.v_proj", "self_attn.qkv_proj", nq + nkv, nq + 2 * nkv},
+		{"shared_experts.gate_proj", "shared_experts.gate_up_proj", 0, 2 * n},
+		{"shared_experts.up_proj", "shared_experts.gate_up_proj", n, 2 * n},
+		{"mamba.in_proj_rows", "mamba.in_proj", 0, n_space},
+		{"mamba.in_proj_steps", "mamba.in_proj", n_space - c->delta_v_heads, n_space},
 		{"mlp.gate_proj", "mlp.gate_up_proj", 0, 2 * n},
 		{"mlp.up_proj", "mlp.gate_up_proj", n, 2 * n},
 	};

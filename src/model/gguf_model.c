@@ -212,6 +212,10 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 					    {"ffn_up", "mlp.gate_up_proj"}};
 	static const struct name of_gemma4[] = {{"ffn_gate_inp.scale", "router.scale"},
 						{"ffn_gate_inp", "router.proj"}};
+	static const struct name of_space[] = {
+		{"ssm_in", "mamba.in_proj"}, {"ssm_conv1d", "mamba.conv1d"},
+		{"ssm_dt.bias", "mamba.dt_bias"}, {"ssm_a", "mamba.A_log"},
+		{"ssm_d", "mamba.D"}, {"ssm_norm", "mamba.norm"}, {"ssm_out", "mamba.out_proj"}};
 	unsigned in_gguf = arch ? arch->in_gguf : 0;
 	const struct name router = {"ffn_gate_inp",
 				    in_gguf & GGUF_OSS ? "mlp.router" : "mlp.gate"};
@@ -220,8 +224,10 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 	const struct name mlp_norm = {
 		"ffn_norm", in_gguf & GGUF_FOUR_NORMS ? "pre_feedforward_layernorm"
 						      : "post_attention_layernorm"};
-	bool has_groups = arch && arch->keys & KEYS_GROUPED;
+	bool has_groups = arch && arch->keys & (KEYS_GROUPED | KEYS_SPACE);
 	const char *hf = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(of_space) && !hf && in_gguf & GGUF_SPACE; i++)
+		hf = match(&of_space[i], part, out_rest);
 	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_GEMMA4; i++)
 		hf = match(&of_gemma4[i], part, out_rest);
 	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_FUSED; i++)
@@ -326,6 +332,10 @@ static const struct {
 	{"rope.dimension_count", "qk_rope_head_dim", true, false, KEYS_MLA},
 	{"shortconv.l_cache", "conv_L_cache", true, false, KEYS_CONV},
 	{"leading_dense_block_count", "num_dense_layers", false, false, KEYS_CONV},
+	{"ssm.conv_kernel", "mamba_d_conv", true, false, KEYS_SPACE},
+	{"ssm.state_size", "mamba_d_state", true, false, KEYS_SPACE},
+	{"ssm.group_count", "mamba_n_groups", true, false, KEYS_SPACE},
+	{"ssm.time_step_rank", "mamba_n_heads", true, false, KEYS_SPACE},
 	{"attention.key_length", "global_head_dim", true, false, KEYS_GEMMA4},
 	{"attention.key_length_swa", "head_dim", true, false, KEYS_GEMMA4},
 	{"attention.shared_kv_layers", "num_kv_shared_layers", false, false, KEYS_GEMMA4},
@@ -345,11 +355,11 @@ static bool is_pattern(const char *hf)
 	return strcmp(hf, "sliding_window_pattern") == 0;
 }
 
-/* Convolutions are layers without heads of keys (read_conv). Layers of Gemma 4 may differ in
- * two numbers (gguf_gemma4.c). */
+/* Convolutions and state spaces are layers without heads of keys. Layers of Gemma 4 may
+ * differ in two numbers (gguf_gemma4.c). */
 static bool is_of_layers(const struct gguf_model_reader *r, const char *hf)
 {
-	return (r->arch->keys & (KEYS_CONV | KEYS_GEMMA4) &&
+	return (r->arch->keys & (KEYS_CONV | KEYS_SPACE | KEYS_GEMMA4) &&
 		strcmp(hf, "num_key_value_heads") == 0) ||
 	       (r->arch->keys & KEYS_GEMMA4 && strcmp(hf, "intermediate_size") == 0);
 }
@@ -492,8 +502,8 @@ static enum status read_mla(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* Layers with heads of keys are attention, the others convolutions. */
-static enum status read_conv(struct gguf_model_reader *r)
+/* Layers with heads of keys are attention, the others as `others` says. */
+static enum status read_conv(struct gguf_model_reader *r, const char *others)
 {
 	char name[96];
 	const struct gguf_value *v = gguf_model_key(r, "attention.head_count_kv", name);
@@ -510,7 +520,7 @@ static enum status read_conv(struct gguf_model_reader *r)
 			return gguf_model_refuse(r, name, v);
 		}
 		heads = n ? n : heads;
-		json_array_append_new(types, json_string(n ? "full_attention" : "conv"));
+		json_array_append_new(types, json_string(n ? "full_attention" : others));
 	}
 	json_object_set_new(r->config, "layer_types", types);
 	json_object_set_new(r->config, "num_key_value_heads", json_integer(heads));
@@ -822,7 +832,11 @@ static enum status read_all(struct gguf_model_reader *r)
 	if (st == OK)
 		st = check_neutral(r);
 	if (st == OK && r->arch->keys & KEYS_CONV)
-		st = read_conv(r);
+		st = read_conv(r, "conv");
+	if (st == OK && r->arch->keys & KEYS_SPACE)
+		st = read_conv(r, "linear_attention");
+	if (st == OK && r->arch->keys & KEYS_SPACE)
+		st = gguf_space_read(r);
 	if (st == OK)
 		st = check_heads(r);
 	if (st == OK && r->arch->keys & KEYS_GROUPED)

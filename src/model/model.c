@@ -448,7 +448,11 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 	enum status st = find_floats(m, name, &t, fail);
 	if (st != OK)
 		return st;
-	if (t->n_dims != 1 || t->dim[0] != n)
+	/* In GGUF groups or a dimension of 1 may divide it. */
+	int64_t total = 1;
+	for (int i = 0; i < t->n_dims; i++)
+		total *= t->dim[i];
+	if ((t->n_dims != 1 && !tensors_gguf(m->tensors)) || total != n)
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is not a vector of %d",
 				t->file, name, n);
 	float *v = arena_alloc(&m->arena, (size_t)n * sizeof *v);

@@ -113,6 +113,8 @@ struct model_config {
 	bool *is_linear;      /* (L); NULL: no layer is linear */
 	int32_t n_linear;     /* number of linear layers */
 	int32_t delta_k_heads, delta_v_heads, delta_k_dim, delta_v_dim, conv_width;
+	bool has_conv_bias;
+	float gate_eps;       /* of the norm behind a state space */
 	bool delta_in_turn;   /* value head h uses key head h % delta_k_heads (else h / ratio) */
 	/* kv_lora > 0: MLA. A head's query and key have nope_dim elements without rope,
 	 * then rope_dim with rope; head_dim is the sum. */

@@ -104,6 +104,17 @@ static const struct setting {
 	{"v_head_dim", NULL, KEYS_MLA, INT, AT(v_dim), 1, 1024, REQUIRED},
 	{"rope_interleave", NULL, KEYS_MLA, BOOL, AT(rope_interleaved), 0, 1, 1},
 	{"norm_topk_prob", NULL, KEYS_GROUPED, BOOL, AT(norm_topk), 0, 1, 1},
+	{"mamba_n_heads", NULL, KEYS_SPACE, INT, AT(delta_v_heads), 1, 1024, REQUIRED},
+	{"mamba_n_groups", NULL, KEYS_SPACE, INT, AT(delta_k_heads), 1, 1024, 1},
+	{"mamba_d_state", NULL, KEYS_SPACE, INT, AT(delta_k_dim), 4, 256, 256},
+	{"mamba_d_head", NULL, KEYS_SPACE, INT, AT(delta_v_dim), 4, 1024, REQUIRED},
+	{"mamba_d_conv", NULL, KEYS_SPACE, INT, AT(conv_width), 2, 8, 4},
+	{"mamba_conv_bias", NULL, KEYS_SPACE, BOOL, AT(has_conv_bias), 0, 1, 1},
+	{"num_local_experts", NULL, KEYS_SPACE, INT, AT(n_experts), 0, 4096, REQUIRED},
+	{"num_experts_per_tok", NULL, KEYS_SPACE, INT, AT(n_experts_used), 0, 256, 0},
+	{"intermediate_size", NULL, KEYS_SPACE, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
+	{"shared_intermediate_size", NULL, KEYS_SPACE, INT, AT(shared_dim), 8, 1 << 20,
+	 REQUIRED},
 	{"global_head_dim", NULL, KEYS_GEMMA4, INT, AT(full_head_dim), 2, 1024, 512},
 	{"num_global_key_value_heads", NULL, KEYS_GEMMA4, INT, AT(full_kv_heads), 1, 1024, 0},
 	{"attention_k_eq_v", NULL, KEYS_GEMMA4, BOOL, AT(keys_are_values), 0, 1, 0},
@@ -138,7 +149,9 @@ static const struct {
 	{"scoring_func", "\"softmax\"", KEYS_GROUPED | KEYS_SIGMOID},
 	{"use_routing_bias", "true", 0},
 	{"qk_norm_type", "\"per_layer\"", 0},
-	{"shared_intermediate_size", "0", 0},
+	{"shared_intermediate_size", "0", KEYS_SPACE},
+	{"mamba_proj_bias", "false", 0},
+	{"normalization_function", "\"rmsnorm\"", 0},
 	{"scoring_func", "\"sigmoid\"", KEYS_EXPERTS},
 	{"topk_method", "\"noaux_tc\"", 0},
 	{"attn_logit_softcapping", "", 0},
@@ -526,6 +539,18 @@ static enum status read_conv_layers(const json_t *root, struct arena *a,
 	return st;
 }
 
+/* Layers of type "linear_attention" are state spaces; without layer_types all are. */
+static enum status read_space_layers(const json_t *root, struct arena *a,
+				     struct model_config *c, struct fail *fail)
+{
+	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
+	memset(c->is_linear, true, (size_t)c->n_layers);
+	enum status st = read_layer_types(root, "linear_attention", c->is_linear, c, fail);
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->n_linear += c->is_linear[i];
+	return st == OK ? config_space_read(root, a, c, fail) : st;
+}
+
 /* Find the windowed layers: those in layer_types, or all from max_window_layers on. */
 static enum status read_some_windows(const json_t *root, struct model_config *c,
 				     struct fail *fail)
@@ -551,6 +576,8 @@ static enum status read_windows(const json_t *root, const struct model_arch *arc
 		return read_delta_layers(root, a, c, fail);
 	if (arch->keys & KEYS_CONV)
 		return read_conv_layers(root, a, c, fail);
+	if (arch->keys & KEYS_SPACE)
+		return read_space_layers(root, a, c, fail);
 	bool has = arch->keys & (KEYS_WINDOW | KEYS_WINDOW_LIST) ||
 		   (arch->keys & KEYS_WINDOW_SOME && json_is_true(use));
 	if (has && v) {
@@ -778,6 +805,11 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
+	if (arch->keys & KEYS_SPACE) {
+		c->gate_eps = c->norm_eps;
+		c->sparse_step = 1;
+		c->norm_topk = true;
+	}
 	if (arch->keys & KEYS_LOCAL) {
 		c->sparse_step = 1;
 		c->norm_topk = true;
@@ -832,6 +864,8 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	spell_pattern(text);
 	if (arch->keys & KEYS_CONV)
 		config_lfm2_spell(text);
+	if (arch->keys & KEYS_SPACE)
+		config_space_spell(text);
 	st = read_text(text, arch, a, &c, fail);
 	json_decref(defaults);
 	json_decref(text);

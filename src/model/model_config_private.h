@@ -37,3 +37,8 @@ void config_lfm2_spell(json_t *text);
 /* Gemma 4, behind its settings and windows: per_layer_config, and what must fit together. */
 enum status config_gemma4_read(const json_t *text, struct model_config *c,
 			       struct fail *fail) MUST_USE;
+/* Granite 4 hybrids: names and meanings that others have; and behind the settings and types
+ * of layers, what must fit together. */
+void config_space_spell(json_t *text);
+enum status config_space_read(const json_t *text, struct arena *a, struct model_config *c,
+			      struct fail *fail) MUST_USE;

@@ -32,6 +32,12 @@ static const struct respelled of_lfm2[] = {
 	{".feed_forward.experts.", ".mlp.experts."},
 }, of_expert[] = {{".w1.", ".gate_proj."}, {".w2.", ".down_proj."}, {".w3.", ".up_proj."}};
 
+/* Of Granite 4's hybrids. */
+static const struct respelled of_granite[] = {
+	{".shared_mlp.input_linear.", ".mlp.shared_experts.gate_up_proj."},
+	{".shared_mlp.output_linear.", ".mlp.shared_experts.down_proj."},
+};
+
 /* name with its first `from` replaced, in `out`; false: it has none. */
 static bool respell(const char *name, const struct respelled *r, char out[300])
 {
@@ -70,6 +76,9 @@ const char *usual_names_of(const char *name, struct arena *a)
 	if (!at && !strstr(name, "mlp.") && !strstr(name, ".feed_forward.") &&
 	    respell(name, &of_gemma4, full))
 		return arena_strdup(a, full);
+	for (size_t i = 0; i < ARRAY_LEN(of_granite) && !at; i++)
+		if (respell(name, &of_granite[i], full))
+			return arena_strdup(a, full);
 	if (!at)
 		return lfm2_name(name, a);
 	snprintf(full, sizeof full, "%.*smlp.%s", (int)(at - name), name, rest);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of Hugging Face as the converter of llama.cpp writes them, for families
 whose files differ from the plain ones of gguf_file.py by a few names and keys."""
+import math
 import struct
 
 import gguf_file as g
@@ -12,8 +13,9 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "phi3": "phi3", "mixtral": "llama", "granitemoe": "granitemoe",
          "minimax_m2": "minimax-m2", "olmo2": "olmo2", "olmo3": "olmo2",
          "exaone4": "exaone4", "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2",
-         "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "gemma4_text": "gemma4"}
-PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe")
+         "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "gemma4_text": "gemma4",
+         "granitemoehybrid": "granitehybrid"}
+PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
          (".output_linear", ".experts.down_proj"), (".router.layer", ".gate"),
@@ -29,6 +31,9 @@ GEMMA4 = {"post_attention_layernorm": "post_attention_norm",
           "experts.gate_up_proj": "ffn_gate_up_exps", "experts.down_proj": "ffn_down_exps",
           "router.proj": "ffn_gate_inp", "per_layer_input_gate": "inp_gate",
           "per_layer_projection": "proj", "post_per_layer_input_norm": "post_norm"}
+SPACE = {"mamba.in_proj": "ssm_in", "mamba.conv1d": "ssm_conv1d", "mamba.norm": "ssm_norm",
+         "mamba.out_proj": "ssm_out"}
+SPACE_ODD = {"mamba.dt_bias": "ssm_dt.bias", "mamba.A_log": "ssm_a", "mamba.D": "ssm_d"}
 GEMMA4_ODD = {"layer_scalar": "layer_output_scale.weight",
               "router.scale": "ffn_gate_inp.scale",
               "router.per_expert_scale": "ffn_down_exps.scale"}
@@ -42,6 +47,7 @@ EXPERTS = {"mlp.shared_experts.gate_proj": "ffn_gate_shexp",
 NAMES = {
     "seed_oss": POST_NORM, "olmo2": POST_NORM, "exaone4": POST_NORM,
     "lfm2": CONV, "lfm2moe": CONV, "gemma4": GEMMA4,
+    "granitehybrid": {**EXPERTS, **SPACE},
     "phi3": {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"},
     "glm4moe": {**EXPERTS, "post_attention_layernorm": "post_attention_norm"},
     "deepseek2": {**EXPERTS, "self_attn.q_a_proj": "attn_q_a",
@@ -93,8 +99,9 @@ def tensor_name(arch, name):
     if base in GEMMA4_TOP:
         return GEMMA4_TOP[base] + "." + kind
     layer, _, part = name[len("model.layers."):].partition(".")
-    if part in GEMMA4_ODD:
-        return "blk.%s.%s" % (layer, GEMMA4_ODD[part])
+    odd = {**GEMMA4_ODD, **SPACE_ODD}
+    if part in odd:
+        return "blk.%s.%s" % (layer, odd[part])
     layer, _, part = base[len("model.layers."):].partition(".")
     if part in NAMES.get(arch, {}):
         return "blk.%s.%s.%s" % (layer, NAMES[arch][part], kind)
@@ -134,6 +141,30 @@ def split_kv_b(c, w):
             (kind, [heads, v, width], b"".join(values)))
 
 
+def space_tensor(c, name, w):
+    """Decays as they are used, steps of heads as columns, norms by groups."""
+    kind, shape, raw = w
+    if name.endswith(".A_log"):
+        raw = struct.pack("<%df" % shape[0], *(-math.exp(x) for x in g.floats(raw, kind)))
+        return "F32", [shape[0], 1], raw
+    if name.endswith(".mamba.D"):
+        return kind, [shape[0], 1], raw
+    if name.endswith(".mamba.norm.weight"):
+        return kind, [c["mamba_n_groups"], shape[0] // c["mamba_n_groups"]], raw
+    if name.endswith(".conv1d.weight"):
+        return kind, [shape[0], shape[2]], raw
+    return w
+
+
+def shared_parts(c, name, w):
+    """The shared part: of models without experts it is the dense one."""
+    at = "mlp.shared_experts." if c["num_local_experts"] else "mlp."
+    head = name.partition("shared_mlp.")[0] + at
+    if "output_linear" in name or "down_proj" in name:
+        return {head + "down_proj.weight": w}
+    return dict(zip((head + "gate_proj.weight", head + "up_proj.weight"), split_rows(w, 2)))
+
+
 def tensors(config, t):
     c = text_config(config)
     arch, out = KINDS[c["model_type"]], {}
@@ -144,6 +175,12 @@ def tensors(config, t):
             continue
         name = name.replace("model.language_model.", "model.")
         name = name.replace("language_model.", "")
+        if "shared_mlp." in name:
+            for part, half in shared_parts(c, name, w).items():
+                out[tensor_name(arch, part)] = half
+            continue
+        if arch == "granitehybrid":
+            w = space_tensor(c, name, w)
         if arch in PAIRED and ("q_proj" in name or "k_proj" in name):
             w = (w[0], w[1], g.pair_rows(w[2], w[1][0], dim))
         if ".experts." in name and not name.endswith(".weight"):
@@ -248,6 +285,20 @@ def gemma4_keys(c, arch):
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
+def space_keys(c, arch):
+    of = c["num_key_value_heads"]
+    out = [("attention.head_count_kv", (g.ARRAY, g.I32),
+            [of if t == "full_attention" else 0 for t in c["layer_types"]]),
+           ("ssm.conv_kernel", g.U32, c["mamba_d_conv"]),
+           ("ssm.state_size", g.U32, c["mamba_d_state"]),
+           ("ssm.group_count", g.U32, c["mamba_n_groups"]),
+           ("ssm.inner_size", g.U32, c["mamba_n_heads"] * c["mamba_d_head"]),
+           ("ssm.time_step_rank", g.U32, c["mamba_n_heads"]),
+           ("expert_shared_feed_forward_length", g.U32, c["shared_intermediate_size"]),
+           ("rope.scaling.finetuned", g.BOOL, False)]
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
 def keys(folder, config, made):
     c = text_config(config)
     if "conv_L_cache" in c:
@@ -274,6 +325,9 @@ def keys(folder, config, made):
         out += grouped_keys(c, arch)
     if "conv_L_cache" in c:
         more = lfm2_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
+    if arch == "granitehybrid":
+        more = space_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     if arch == "gemma4":
         more = gemma4_keys(c, arch)

@@ -114,6 +114,15 @@ LFM = {**SMALL, "num_hidden_layers": 4, "norm_eps": 1e-5, "conv_L_cache": 3,
        "layer_types": ["conv", "full_attention", "conv", "conv"],
        "intermediate_size": 72, "block_multiple_of": 16, "head_dim": 8}
 
+# As Granite 4 h-micro and h-tiny.
+SPACE = {**SCALES, "num_hidden_layers": 4, "tie_word_embeddings": True,
+         "layer_types": ["linear_attention", "linear_attention", "full_attention",
+                         "linear_attention"],
+         "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 16, "mamba_d_conv": 4,
+         "mamba_n_groups": 1, "mamba_expand": 2, "mamba_chunk_size": 16,
+         "position_embedding_type": "nope",
+         "num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 40}
+
 # As E2B: embeddings of each layer; the last layers read keys and values of those before
 # them, and are twice as wide.
 GEMMA4_ROPE = {"rope_parameters": {
@@ -201,6 +210,10 @@ MODELS = {
                       "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
                       "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 8,
                       "patch_size": 2, "position_embedding_size": 4}), True),
+    "granitehybrid": (hf.GraniteMoeHybridConfig, hf.GraniteMoeHybridForCausalLM, SPACE,
+                      True),
+    "granitehybridmoe": (hf.GraniteMoeHybridConfig, hf.GraniteMoeHybridForCausalLM,
+                         {**SPACE, **LOCAL, "mamba_n_groups": 2}, True),
 }
 
 

@@ -105,19 +105,22 @@ struct conv_shape {
 	int32_t width, groups, dims[3]; /* groups of the three dims, side by side */
 	const struct lives *lives;
 	bool is_gated; /* dims: of the gate of inputs, that of outputs, and inputs */
+	bool has_bias;
 };
 
 static const struct conv_shape convs[] = {
-	{3, 1, {70, 70, 70}, &mixed, true},
-	{3, 2, {32, 32, 32}, &one_token_each, true},
-	{4, 1, {257, 257, 257}, &longer, true},
-	{4, 1, {70, 0, 0}, &one_token_each, false},
-	{4, 2, {16, 16, 48}, &mixed, false},
-	{2, 3, {5, 7, 1}, &mixed, false},
-	{4, 1, {32, 32, 64}, &alone, false},
-	{8, 1, {65, 0, 0}, &longer, false},
-	{8, 1, {64, 0, 0}, &longer, false},
-	{2, 2, {16, 32, 16}, &mixed, false},
+	{3, 1, {70, 70, 70}, &mixed, true, false},
+	{3, 2, {32, 32, 32}, &one_token_each, true, false},
+	{4, 1, {257, 257, 257}, &longer, true, false},
+	{4, 1, {70, 0, 0}, &one_token_each, false, false},
+	{4, 2, {16, 16, 48}, &mixed, false, false},
+	{4, 1, {16, 16, 64}, &mixed, false, true},
+	{4, 1, {8, 8, 20}, &one_token_each, false, true},
+	{2, 3, {5, 7, 1}, &mixed, false, false},
+	{4, 1, {32, 32, 64}, &alone, false, false},
+	{8, 1, {65, 0, 0}, &longer, false, false},
+	{8, 1, {64, 0, 0}, &longer, false, false},
+	{2, 2, {16, 32, 16}, &mixed, false, false},
 };
 
 static struct causal_conv_args conv_args(const struct conv_shape *c,
@@ -157,18 +160,20 @@ static void conv_case(struct kernel_test *kt, const struct conv_shape *c)
 	float *found = kernel_rows(kt, (size_t)s.n_slots, n_state / (size_t)s.n_slots, 1);
 	kernel_act_round(kt, x, n_x, 100);
 	kernel_act_round(kt, found, n_state, 100);
+	float *bias = c->has_bias ? kernel_rows(kt, 1, n_channels, 0.5f) : NULL;
 	for (size_t i = 0; i < n_channels * (size_t)c->width; i++)
 		weight[i] = fmaxf(-100, fminf(weight[i], 100));
 	for (int i = 0; i < 2; i++) {
 		a = conv_args(c, &s, x, sizeof *x);
 		y[i] = kernel_zeros(kt, n);
 		state[i] = memcpy(kernel_zeros(kt, n_state), found, n_state * sizeof *found);
-		a.weight = weight, a.state = state[i], a.y = y[i];
+		a.weight = weight, a.bias = bias, a.state = state[i], a.y = y[i];
 		i == 0 ? causal_conv_ref(&a) : causal_conv_plain(&a);
 	}
 	const void *x_on = kernel_act_upload(kt, x, n_x);
 	struct causal_conv_args on = conv_args(c, &s, x_on, act);
 	on.weight = UPLOAD(kt, weight, n_channels * (size_t)c->width);
+	on.bias = bias ? UPLOAD(kt, bias, n_channels) : NULL;
 	on.first_tok = UPLOAD(kt, s.first, (size_t)s.n_seq + 1);
 	on.states = states_on(kt, &s);
 	on.state = UPLOAD(kt, found, n_state);
@@ -192,7 +197,7 @@ static void conv_case(struct kernel_test *kt, const struct conv_shape *c)
 		struct schedule part = cut(kt, &s, b, sizes[i], found_at);
 		struct causal_conv_args p = conv_args(
 			c, &part, (const char *)x_on + (size_t)first * row * act, act);
-		p.weight = on.weight, p.state = on.state;
+		p.weight = on.weight, p.bias = on.bias, p.state = on.state;
 		p.first_tok = UPLOAD(kt, part.first, 2);
 		p.states = states_on(kt, &part);
 		size_t n_part = (size_t)sizes[i] * n_channels;
@@ -216,22 +221,28 @@ struct delta_shape {
 	bool is_grouped; /* b and a of a key head's value heads side by side */
 	const struct lives *lives;
 	bool heads_in_turn;
+	bool is_space; /* Mamba-2's rule */
 };
 
 static const struct delta_shape deltas[] = {
-	{2, 4, 32, 32, false, &mixed, false},
-	{16, 32, 128, 128, true, &alone, false},
-	{2, 6, 64, 16, true, &one_token_each, false},
-	{2, 4, 64, 132, false, &one_token_each, false},
-	{1, 2, 128, 128, false, &longer, false},
-	{2, 2, 16, 72, false, &mixed, false},
-	{2, 6, 32, 16, false, &mixed, true},
-	{1, 2, 48, 12, false, &mixed, false},
-	{1, 1, 256, 8, false, &mixed, false},
+	{2, 4, 32, 32, false, &mixed, false, false},
+	{16, 32, 128, 128, true, &alone, false, false},
+	{2, 6, 64, 16, true, &one_token_each, false, false},
+	{2, 4, 64, 132, false, &one_token_each, false, false},
+	{1, 2, 128, 128, false, &longer, false, false},
+	{2, 2, 16, 72, false, &mixed, false, false},
+	{2, 6, 32, 16, false, &mixed, true, false},
+	{1, 2, 48, 12, false, &mixed, false, false},
+	{1, 1, 256, 8, false, &mixed, false, false},
+	{1, 8, 128, 64, false, &mixed, false, true},
+	{2, 4, 32, 12, true, &one_token_each, false, true},
+	{1, 2, 256, 64, false, &alone, false, true},
+	{2, 4, 16, 8, false, &longer, false, true},
 };
 
 struct delta_input {
 	float *qkv, *ba, *decay, *dt_bias, *found;
+	float *skip; /* NULL: the delta rule */
 	size_t n_qkv, n_ba, n_state, n_y;
 };
 
@@ -257,7 +268,8 @@ static struct delta_input delta_make(struct kernel_test *kt, const struct delta_
 		.n_state = (size_t)s->n_slots * hv * (size_t)(d->v * d->k),
 		.n_y = t * hv * (size_t)d->v};
 	in.qkv = kernel_rows(kt, t, row, 1);
-	kernel_act_round(kt, in.qkv, in.n_qkv, 1000);
+	kernel_act_round(kt, in.qkv, in.n_qkv, d->is_space ? 4 : 1000);
+	in.skip = d->is_space ? kernel_rows(kt, 1, hv, 1) : NULL;
 	in.ba = kernel_zeros(kt, in.n_ba);
 	in.decay = kernel_zeros(kt, hv);
 	in.dt_bias = kernel_zeros(kt, hv);
@@ -289,6 +301,7 @@ static void delta_cut(struct kernel_test *kt, const struct delta_shape *d,
 		p.qkv = (const char *)on->qkv +
 			(size_t)first * (in->n_qkv / (size_t)s->n_tok) * act;
 		p.decay = on->decay, p.dt_bias = on->dt_bias, p.state = state;
+		p.skip = on->skip;
 		p.first_tok = UPLOAD(kt, part.first, 2);
 		p.states = states_on(kt, &part);
 		size_t n = (size_t)sizes[i] * row;
@@ -316,7 +329,7 @@ static void delta_normed(struct kernel_test *kt, const struct delta_shape *d,
 	struct gated_norm_args norm = {
 		s->n_tok, d->hv, d->v, 1e-6f, NULL,
 		{kernel_act_upload(kt, z, in->n_y), (int32_t)dim, 1, (int32_t)dim, (int32_t)dim},
-		UPLOAD(kt, weight, (size_t)d->v), NULL};
+		UPLOAD(kt, weight, (size_t)d->v), NULL, false};
 	struct delta_rule_args a = *on;
 	float *got[3];
 	for (int i = 0; i < 3; i++) {
@@ -336,7 +349,8 @@ static void delta_normed(struct kernel_test *kt, const struct delta_shape *d,
 	kernel_ok(wrong == 0, "%s: %s with a norm: the bits of one after the other", kt->name,
 		  what);
 	if (kt->b->n_step_launches) /* a backend that launches kernels */
-		kernel_ok(kt->b->n_step_launches == (s->n_tok == s->n_seq ? 1 : 2),
+		kernel_ok(kt->b->n_step_launches ==
+				  (s->n_tok == s->n_seq && !d->is_space ? 1 : 2),
 			  "%s: %s with a norm: %d launches", kt->name, what,
 			  kt->b->n_step_launches);
 }
@@ -352,20 +366,22 @@ static void delta_case(struct kernel_test *kt, const struct delta_shape *d)
 		state[i] = memcpy(kernel_zeros(kt, in.n_state), in.found,
 				  in.n_state * sizeof *in.found);
 		a.qkv = in.qkv, a.decay = in.decay, a.dt_bias = in.dt_bias;
-		a.state = state[i], a.y = y[i];
+		a.state = state[i], a.y = y[i], a.skip = in.skip;
 		i == 0 ? delta_rule_ref(&a) : delta_rule_plain(&a);
 	}
 	struct delta_rule_args on = delta_args(d, &s, UPLOAD(kt, in.ba, in.n_ba));
 	on.qkv = kernel_act_upload(kt, in.qkv, in.n_qkv);
 	on.decay = UPLOAD(kt, in.decay, (size_t)d->hv);
 	on.dt_bias = UPLOAD(kt, in.dt_bias, (size_t)d->hv);
+	on.skip = in.skip ? UPLOAD(kt, in.skip, (size_t)d->hv) : NULL;
 	on.state = UPLOAD(kt, in.found, in.n_state);
 	on.first_tok = UPLOAD(kt, s.first, (size_t)s.n_seq + 1);
 	on.states = states_on(kt, &s);
 	on.y = kernel_act_upload(kt, kernel_zeros(kt, in.n_y), in.n_y);
 	char what[100];
-	snprintf(what, sizeof what, "delta_rule T=%d B=%d Hk=%d Hv=%d K=%d V=%d", s.n_tok,
-		 s.n_seq, d->hk, d->hv, d->k, d->v);
+	snprintf(what, sizeof what, "%s T=%d B=%d Hk=%d Hv=%d K=%d V=%d",
+		 d->is_space ? "state space" : "delta_rule", s.n_tok, s.n_seq, d->hk,
+		 d->hv, d->k, d->v);
 	kernel_ran(kt, kt->b->ops->delta_rule(kt->b, &on), what);
 	float *got = kernel_act_download(kt, on.y, in.n_y);
 	float *left = kernel_download(kt, on.state, in.n_state);
@@ -382,18 +398,19 @@ static void delta_case(struct kernel_test *kt, const struct delta_shape *d)
 /* --- norm and gate ----------------------------------------------------------------- */
 
 static void norm_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t v,
-		      int32_t groups)
+		      int32_t groups, bool gates_first)
 {
 	size_t n = (size_t)(t * h * v);
 	int32_t dim = h / groups * v, pitch = 2 * dim + 1;
 	float *x = kernel_rows(kt, (size_t)(t * h), (size_t)v, 1);
 	float *z = kernel_rows(kt, (size_t)t, (size_t)(groups * pitch), 1);
-	float *weight = kernel_rows(kt, 1, (size_t)v, 1), *out[2];
+	size_t n_weight = (size_t)(gates_first ? h * v : v);
+	float *weight = kernel_rows(kt, 1, n_weight, 1), *out[2];
 	kernel_act_round(kt, x, n, 1000);
 	kernel_act_round(kt, z, (size_t)(t * groups * pitch), 30);
 	struct gated_norm_args a = {t, h, v, 1e-6f, x,
 				    {z + 1, groups * pitch, groups, dim, pitch}, weight,
-				    NULL};
+				    NULL, gates_first};
 	for (int i = 0; i < 2; i++) {
 		a.y = out[i] = kernel_zeros(kt, n);
 		i == 0 ? gated_norm_ref(&a) : gated_norm_plain(&a);
@@ -401,9 +418,10 @@ static void norm_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t v,
 	const char *z_on = kernel_act_upload(kt, z, (size_t)(t * groups * pitch));
 	a.x = a.y = kernel_act_upload(kt, x, n);
 	a.z.p = z_on + dtype_bytes(kt->b->act_type);
-	a.weight = UPLOAD(kt, weight, (size_t)v);
+	a.weight = UPLOAD(kt, weight, n_weight);
 	char what[100];
-	snprintf(what, sizeof what, "gated_norm T=%d H=%d V=%d, z in %d", t, h, v, groups);
+	snprintf(what, sizeof what, "gated_norm T=%d H=%d V=%d, z in %d%s", t, h, v, groups,
+		 gates_first ? ", before the norm" : "");
 	kernel_ran(kt, kt->b->ops->gated_norm(kt->b, &a), what);
 	kernel_act_compare(kt, kernel_act_download(kt, a.y, n), out[0], out[1],
 			   (size_t)(t * h), (size_t)v, 1e-12, what);
@@ -441,9 +459,11 @@ void case_delta(struct kernel_test *kt)
 		delta_case(kt, &deltas[i]);
 		kernel_test_reset(kt);
 	}
-	norm_case(kt, 1, 32, 128, 16);
-	norm_case(kt, 5, 4, 30, 1);
-	norm_case(kt, 70, 6, 64, 3);
+	norm_case(kt, 1, 32, 128, 16, false);
+	norm_case(kt, 5, 4, 30, 1, false);
+	norm_case(kt, 70, 6, 64, 3, false);
+	norm_case(kt, 3, 2, 96, 1, true);
+	norm_case(kt, 2, 1, 1500, 1, true);
 	gate_case(kt, 1, 16, 256);
 	gate_case(kt, 7, 3, 30);
 }

@@ -47,7 +47,7 @@ static void conv_channel(const struct causal_conv_args *a, int b, int c, int n_c
 		window[n] = view_at(part, t, in);
 		if (a->is_gated)
 			window[n] *= view_at(&a->in_gate, t, c);
-		float sum = 0;
+		float sum = a->bias ? a->bias[c] : 0;
 		for (int i = 0; i <= n; i++)
 			sum += weight[i] * window[i];
 		((float *)a->y)[(size_t)t * (size_t)n_channels + (size_t)c] =
@@ -89,6 +89,8 @@ enum status cpu_causal_conv(struct backend *b, const struct causal_conv_args *a)
 /* A token's data that all state rows of a head use. */
 struct token_of_head {
 	float keep, beta, y_scale;
+	bool is_space; /* Mamba-2's rule */
+	float skip;
 	float q[MAX_K], k[MAX_K];
 	const float *v;
 	float *y;
@@ -116,11 +118,20 @@ static void prepare(const struct delta_rule_args *a, int t, int h,
 			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
 	float step = number(&a->a, t, h) + a->dt_bias[h];
 	float softplus = step > 20 ? step : log1pf(expf(step));
-	unit_vector(row + key, a->k_dim, out->q);
-	unit_vector(row + n_keys + key, a->k_dim, out->k);
+	out->is_space = a->skip;
 	out->keep = expf(a->decay[h] * softplus);
-	out->beta = 1 / (1 + expf(-number(&a->b, t, h)));
-	out->y_scale = 1 / sqrtf((float)a->k_dim);
+	if (a->skip) {
+		memcpy(out->q, row + key, (size_t)a->k_dim * sizeof *out->q);
+		memcpy(out->k, row + n_keys + key, (size_t)a->k_dim * sizeof *out->k);
+		out->beta = softplus;
+		out->y_scale = 1;
+		out->skip = a->skip[h];
+	} else {
+		unit_vector(row + key, a->k_dim, out->q);
+		unit_vector(row + n_keys + key, a->k_dim, out->k);
+		out->beta = 1 / (1 + expf(-number(&a->b, t, h)));
+		out->y_scale = 1 / sqrtf((float)a->k_dim);
+	}
 	out->v = row + 2 * n_keys + h * a->v_dim;
 	out->y = (float *)a->y +
 		 ((size_t)t * (size_t)a->n_v_heads + (size_t)h) * (size_t)a->v_dim;
@@ -140,8 +151,10 @@ static void four_rows(float *s, int n, const struct token_of_head *x, int v)
 			seen[r] += kept * k;
 		}
 	}
-	vec4 change = (vec4_load(x->v + v) - vec4_sums(seen[0], seen[1], seen[2], seen[3])) *
-		      vec4_all(x->beta);
+	vec4 value = vec4_load(x->v + v), error = value;
+	if (!x->is_space)
+		error -= vec4_sums(seen[0], seen[1], seen[2], seen[3]);
+	vec4 change = error * vec4_all(x->beta);
 	for (int i = 0; i < n; i += 4) {
 		vec4 k = vec4_load(x->k + i), q = vec4_load(x->q + i);
 #pragma GCC unroll 4
@@ -151,8 +164,8 @@ static void four_rows(float *s, int n, const struct token_of_head *x, int v)
 			sums[r] += now * q;
 		}
 	}
-	vec4_store(x->y + v, vec4_sums(sums[0], sums[1], sums[2], sums[3]) *
-				     vec4_all(x->y_scale));
+	vec4 y = vec4_sums(sums[0], sums[1], sums[2], sums[3]) * vec4_all(x->y_scale);
+	vec4_store(x->y + v, x->is_space ? y + value * vec4_all(x->skip) : y);
 }
 
 static float *state_rows(const struct delta_rule_args *a, int32_t slot, int h, int v)
@@ -216,6 +229,22 @@ struct norm_job {
 	const struct cpu_isa *isa; /* NULL: exact way */
 };
 
+/* The gate comes before the norm. y may be x. */
+static void norm_gated(const struct norm_job *j, int t, int first, const float *x, float *y)
+{
+	const struct gated_norm_args *a = j->a;
+	const float *z = a->z.p, *weight = a->weight + first;
+	for (int d = 0; d < a->dim; d++)
+		y[d] = silu_mul_one(z[head_view_at(&a->z, t, first + d)], x[d]);
+	if (j->isa) {
+		j->isa->norm(y, a->dim, a->eps, weight, y);
+		return;
+	}
+	float scale = 1 / sqrtf(squares_of(y, a->dim) / (float)a->dim + a->eps);
+	for (int d = 0; d < a->dim; d++)
+		y[d] *= scale * weight[d];
+}
+
 static void run_gated_norm(void *arg, int begin, int end)
 {
 	const struct norm_job *j = arg;
@@ -227,6 +256,10 @@ static void run_gated_norm(void *arg, int begin, int end)
 		const float *x = (const float *)a->x + (size_t)i * (size_t)dim, *z = a->z.p;
 		float *y = (float *)a->y + (size_t)i * (size_t)dim;
 		int t = i / a->n_heads, first = i % a->n_heads * dim;
+		if (a->gates_first) {
+			norm_gated(j, t, first, x, y);
+			continue;
+		}
 		if (j->isa && is_one) {
 			j->isa->norm(x, dim, a->eps, a->weight, y);
 			j->isa->act_mul(&silu, z + head_view_at(&a->z, t, first), y,

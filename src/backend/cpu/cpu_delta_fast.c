@@ -31,6 +31,12 @@ static void unit_vector(const float *x, int n, float scale, float *out)
 	memset(out + n, 0, (CPU_PADDED(n) - (size_t)n) * sizeof *out);
 }
 
+static void plain_vector(const float *x, int n, float *out)
+{
+	memcpy(out, x, (size_t)n * sizeof *out);
+	memset(out + n, 0, (CPU_PADDED(n) - (size_t)n) * sizeof *out);
+}
+
 static void prepare_keys(void *arg, int begin, int end)
 {
 	const struct delta_job *j = arg;
@@ -42,8 +48,13 @@ static void prepare_keys(void *arg, int begin, int end)
 				   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
 		float *query = j->keys + (size_t)i * CPU_DELTA_KEY(k);
 		float *key = query + CPU_PADDED(k), product = 0;
-		unit_vector(row, k, 1 / sqrtf((float)k), query);
-		unit_vector(row + n_keys, k, 1, key);
+		if (a->skip) {
+			plain_vector(row, k, query);
+			plain_vector(row + n_keys, k, key);
+		} else {
+			unit_vector(row, k, 1 / sqrtf((float)k), query);
+			unit_vector(row + n_keys, k, 1, key);
+		}
 		for (int c = 0; c < k; c++)
 			product += query[c] * key[c];
 		key[CPU_PADDED(k)] = product;
@@ -64,7 +75,7 @@ static void prepare_gates(void *arg, int begin, int end)
 		float step = number(&a->a, t, h) + a->dt_bias[h];
 		float softplus = step > 20 ? step : log1pf(expf(step));
 		j->gates[i][0] = expf(a->decay[h] * softplus);
-		j->gates[i][1] = 1 / (1 + expf(-number(&a->b, t, h)));
+		j->gates[i][1] = a->skip ? softplus : 1 / (1 + expf(-number(&a->b, t, h)));
 	}
 }
 
@@ -90,7 +101,8 @@ static void through(const struct delta_job *j, int h, int v, int t, int end, con
 		.v = (const float *)a->qkv + at * (2 * n_keys + n_v) + 2 * n_keys +
 		     (size_t)(h * a->v_dim + v),
 		.y = (float *)a->y + at * n_v + (size_t)(h * a->v_dim + v),
-		.v_row = 2 * n_keys + n_v, .y_row = n_v};
+		.v_row = 2 * n_keys + n_v, .y_row = n_v,
+		.is_space = a->skip, .skip = a->skip ? a->skip[h] : 0};
 	j->isa->delta(&d, from, to);
 }
 
@@ -181,6 +193,8 @@ static void channels(const struct conv_job *j, int b, int c)
 	for (; in >= part->n_heads * part->dim; part++)
 		in -= part->n_heads * part->dim;
 	conv.x_row = (size_t)part->row;
+	if (a->bias)
+		memcpy(conv.bias, a->bias + c, sizeof conv.bias);
 	for (int k = 0; k < CHANNELS; k++)
 		for (int i = 0; i < a->width; i++)
 			conv.weight[i][k] =

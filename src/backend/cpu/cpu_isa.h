@@ -69,6 +69,8 @@ struct cpu_delta {
 	const float *v;          /* value of the first row; v_row floats from token to token */
 	float *y;                /* output of the first row; y_row floats from token to token */
 	size_t v_row, y_row;
+	bool is_space;           /* Mamba-2's rule: keys as they are, beta the step … */
+	float skip;              /* … and y += skip v */
 };
 
 /* The convolution of 16 neighbouring channels (kernels/ops/causal_conv.h). */
@@ -78,7 +80,7 @@ struct cpu_conv {
 	const float *x; /* (n_tok, 16); x_row floats from token to token */
 	float *y;
 	size_t x_row, y_row;
-	float weight[CPU_CONV_MAX][16];
+	float weight[CPU_CONV_MAX][16], bias[16];
 };
 
 /* How inputs of K elements are rounded to 8 bits. */

@@ -3,6 +3,7 @@
  * Gated delta nets: causal_conv, delta_rule, gated_norm, sigmoid_gate.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "backend/hip/hip_launch.h"
 #include "kernels/delta/delta_launch.h"
@@ -26,7 +27,8 @@ enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
 {
 	struct causal_conv_launch l = {
 		.width = a->width, .n_channels = causal_conv_channels(a),
-		.n_parts = a->n_parts, .weight = a->weight, .first_tok = a->first_tok,
+		.n_parts = a->n_parts, .weight = a->weight, .bias = a->bias,
+		.first_tok = a->first_tok,
 		.states = slots(&a->states), .state = a->state, .y = a->y};
 	if (a->width < 2 || a->width > CONV_MAX_WIDTH)
 		return hip_refuse(hip_of(b), "a convolution of %d inputs", (int)a->width);
@@ -53,26 +55,26 @@ enum status hip_gated_norm(struct backend *b, const struct gated_norm_args *a)
 {
 	struct gated_norm_launch l = norm_launch(a);
 	struct hip_grid g = {hip_over(l.n_rows, NORM_WAVES), 1, NORM_WAVES * 32, 0};
-	return LAUNCH(hip_of(b), "gated_norm_kernel", g, ARG(l));
+	return LAUNCH(hip_of(b), a->gates_first ? "norm_gated_kernel" : "gated_norm_kernel", g,
+		      ARG(l));
 }
 
 enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
 {
 	struct hip *h = hip_of(b);
-	bool fuses = a->norm && a->n_tok == a->n_seq &&
+	bool fuses = a->norm && !a->skip && a->n_tok == a->n_seq &&
 		     a->n_seq * a->n_v_heads <= HIP_MAX_TOK;
 	struct delta_rule_launch l = {
 		.n_k_heads = a->n_k_heads, .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
 		.v_dim = a->v_dim, .heads_in_turn = a->heads_in_turn,
 		.q_scale = (float)(1 / sqrt(a->k_dim)), .qkv = a->qkv,
 		.a = floats(&a->a), .b = floats(&a->b), .decay = a->decay,
-		.dt_bias = a->dt_bias, .first_tok = a->first_tok,
+		.dt_bias = a->dt_bias, .skip = a->skip, .first_tok = a->first_tok,
 		.states = slots(&a->states), .state = a->state, .y = a->y, .arrived = h->counters};
 	int each = hip_over(a->k_dim, 4 * DELTA_LANES) * 4;
-	const char *name = each <= 4    ? "delta_rule_n4_kernel"
-			   : each <= 8  ? "delta_rule_n8_kernel"
-			   : each <= 16 ? "delta_rule_n16_kernel"
-					: "delta_rule_n32_kernel";
+	char name[40];
+	snprintf(name, sizeof name, "%s_n%d_kernel", a->skip ? "state_space" : "delta_rule",
+		 each <= 4 ? 4 : each <= 8 ? 8 : each <= 16 ? 16 : 32);
 	if (a->k_dim % 4 || each > 32)
 		return hip_refuse(h, "delta_rule with keys of %d", (int)a->k_dim);
 	struct hip_grid g = {hip_over(a->v_dim, DELTA_ROWS), a->n_seq * a->n_v_heads,

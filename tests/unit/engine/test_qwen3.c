@@ -423,7 +423,7 @@ static void test_families(void)
 					    "granite", "smollm3", "glm4moelite",
 					    "ministral3", "phi3", "mixtral", "granitemoe",
 					    "minimaxm2", "olmo2", "olmo3", "exaone4",
-					    "gemma4", "gemma4moe"};
+					    "gemma4", "gemma4moe", "granitehybridmoe"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);
@@ -602,8 +602,8 @@ int main(int argc, char **argv)
 	}
 	test_prefix(dir);
 	test_fork(dir);
-	static const char *const others[] = {"qwen3next", "qwen35", "lfm2", "gptoss",
-					     "deepseekv3-yarn", "gemma3", "lfm2moe"};
+	static const char *const others[] = {"qwen3next", "granitehybrid", "lfm2", "qwen35",
+					     "gptoss", "deepseekv3-yarn", "gemma3", "lfm2moe"};
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char name[200], other[1024];
 		snprintf(name, sizeof name, "tests/golden/models/%s", others[i]);
@@ -616,7 +616,7 @@ int main(int argc, char **argv)
 			test_batches(other, sets[j]);
 		}
 		test_fork(other);
-		if (i < 3) /* with a state instead of a cache */
+		if (i < 4) /* with a state instead of a cache */
 			test_long(other);
 	}
 	test_families();

@@ -585,11 +585,47 @@ static void test_gemma4(void)
 	       "no number of experts");
 }
 
+#define SPACE_OF(types) "{\"model_type\":\"granitemoehybrid\",\"num_hidden_layers\":3," \
+	"\"hidden_size\":128,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS "\"intermediate_size\":96," \
+	"\"shared_intermediate_size\":160,\"mamba_n_heads\":8,\"mamba_d_state\":16," \
+	"\"mamba_d_head\":\"auto\",\"residual_multiplier\":0.5," types
+#define SPACES "\"layer_types\":[\"mamba\",\"attention\",\"linear_attention\"]"
+
+/* Granite 4: layers with a state, the old names of their types, no rotation. */
+static void test_space(void)
+{
+	is_int(read_config(SPACE_OF(SPACES ",\"num_local_experts\":0}")), OK, "dense: %s",
+	       fail.text);
+	ok(c.is_linear[0] && !c.is_linear[1] && c.is_linear[2] && c.n_linear == 2,
+	   "two of three layers");
+	ok(c.delta_v_heads == 8 && c.delta_v_dim == 32 && c.delta_k_heads == 1 &&
+		   c.delta_k_dim == 16 && c.conv_width == 4 && c.has_conv_bias, "its sizes");
+	ok(c.ffn_dim == 160 && c.n_experts == 0 && c.shared_dim == 0, "the shared part alone");
+	ok(c.is_unrotated && c.is_unrotated[1], "no rotation");
+	is_near(c.gate_eps, 1e-6, 1e-12, "the eps of the norm behind the gate");
+	is_near(c.norm_eps, 4e-6, 1e-12, "those of a layer are of the smaller residual");
+	is_int((int)model_state_numbers(&c), 2 * (8 * 32 * 16 + (2 * 16 + 256) * 3),
+	       "its states");
+	is_int(read_config(SPACE_OF(SPACES ",\"num_local_experts\":4,"
+			   "\"num_experts_per_tok\":2,\"position_embedding_type\":\"rope\","
+			   "\"time_step_limit\":[0.0,{\"__float__\":\"Infinity\"}]}")), OK,
+	       "with experts: %s", fail.text);
+	ok(c.n_experts == 4 && c.expert_dim == 96 && c.shared_dim == 160 && !c.shared_router &&
+		   !c.is_unrotated && c.norm_topk, "beside a shared one, and it rotates");
+	is_int(read_config(SPACE_OF(SPACES ",\"num_local_experts\":0,"
+			   "\"time_step_limit\":[0.0,0.1]}")), E_UNSUPPORTED, "limited steps");
+	is_int(read_config(SPACE_OF(SPACES ",\"num_local_experts\":0,"
+			   "\"mamba_proj_bias\":true}")), E_UNSUPPORTED, "a bias");
+	is_int(read_config(SPACE_OF("\"layer_types\":[\"mamba\",\"conv\",\"mamba\"],"
+			   "\"num_local_experts\":0}")), E_UNSUPPORTED, "another type");
+}
+
 /* What is refused by name says why; what runs is not among that. */
 static void test_missing(void)
 {
-	is_int(read_config("{\"model_type\":\"bamba\"}"), E_UNSUPPORTED, "bamba");
-	ok(strstr(fail.text, "it would need Mamba-2 layers") != NULL, "%s", fail.text);
+	is_int(read_config("{\"model_type\":\"jamba\"}"), E_UNSUPPORTED, "jamba");
+	ok(strstr(fail.text, "it would need Mamba layers") != NULL, "%s", fail.text);
 	is_int(read_config("{\"model_type\":\"abacus\"}"), E_UNSUPPORTED, "abacus");
 	ok(strstr(fail.text, "only qwen3, ") && strstr(fail.text, "gemma3"), "%s", fail.text);
 	for (size_t i = 0; i < model_n_archs; i++)
@@ -664,6 +700,7 @@ int main(void)
 	test_oss_and_mla();
 	test_gemma3();
 	test_gemma4();
+	test_space();
 	test_missing();
 	test_faults();
 	test_defaults();

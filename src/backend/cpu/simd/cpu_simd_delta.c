@@ -55,6 +55,12 @@ VINLINE void rows(const struct cpu_delta *d, int n, const float *from, float *to
 		}
 		vec4 x = vf_sums(sums) * vec4_all(keep);
 		float change0 = (v[0] - x[0]) * beta, change1 = (v[1] - x[1]) * beta;
+		if (d->is_space) {
+			change0 = v[0] * beta;
+			change1 = v[1] * beta;
+			x[2] += d->skip * v[0];
+			x[3] += d->skip * v[1];
+		}
 		y[0] = x[2] + change0 * k[padded];
 		y[1] = x[3] + change1 * k[padded];
 #pragma GCC unroll 8
@@ -84,7 +90,7 @@ void ISA(cpu_delta)(const struct cpu_delta *d, const float *from, float *to)
 
 VINLINE void conv(const struct cpu_conv *c, int width, int at, float (*window)[ROWS])
 {
-	vf w[CPU_CONV_MAX], x[CPU_CONV_MAX];
+	vf w[CPU_CONV_MAX], x[CPU_CONV_MAX], bias = vf_load(c->bias + at);
 #pragma GCC unroll 4
 	for (int i = 0; i < width; i++)
 		w[i] = vf_load(c->weight[i] + at);
@@ -97,7 +103,7 @@ VINLINE void conv(const struct cpu_conv *c, int width, int at, float (*window)[R
 		__builtin_prefetch(c->x + next * c->x_row + at, 0, 3);
 		__builtin_prefetch(c->y + next * c->y_row + at, 1, 3);
 		x[width - 1] = vf_load(c->x + (size_t)t * c->x_row + at);
-		vf sum = {0};
+		vf sum = bias;
 #pragma GCC unroll 4
 		for (int i = 0; i < width; i++)
 			sum = vf_fma(w[i], x[i], sum);

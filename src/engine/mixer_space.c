@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A state space of Mamba-2 in the place of attention:
+ *
+ *   n = norm(x);  z, v, k, q, a = W n      (in_proj; elsewhere v is x, k is B, q is C)
+ *   v, k, q = silu(a short convolution of v, k, q along the sequence, with a bias)
+ *   y = state space (q, k, v; steps a)     (kernels/ops/delta_rule.h, skip)
+ *   x += Wout (norm(y silu(z)) by groups)
+ *
+ * States, and what is kept for a step with guesses, are those of a gated delta net. So
+ * struct delta_layer holds them, and the sizes stand in config.delta_*. The channels of the
+ * convolution are put in the order that delta_rule reads: q, k, v. Sources: Dao and Gu,
+ * Transformers are SSMs, 2024; modeling_granitemoehybrid.py of Hugging Face Transformers.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/graph.h"
+
+/* Rows of in_proj but the last ones, which make the steps. */
+static int32_t n_rows(const struct model_config *c)
+{
+	return (int32_t)model_delta_channels(c) + c->delta_v_heads * c->delta_v_dim;
+}
+
+/* Channel i of the convolution as the checkpoint has it: v, k, q. */
+static int32_t stored_channel(const struct model_config *c, int32_t i)
+{
+	int32_t keys = c->delta_k_heads * c->delta_k_dim;
+	int32_t values = c->delta_v_heads * c->delta_v_dim;
+	if (i < keys) /* q */
+		return values + keys + i;
+	return i < 2 * keys ? values + i - keys : i - 2 * keys;
+}
+
+/* Rows of `width` floats of a tensor of channels, in the order of the operation. */
+static enum status load_channels(struct graph *g, int i, const char *name, int32_t width,
+				 const float **out, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	int32_t n = (int32_t)model_delta_channels(c);
+	char full[200];
+	const float *host;
+	graph_layer_name(g, i, name, full);
+	enum status st = width > 1 ? model_matrix(g->m, full, n, width, &host, fail)
+				   : model_vector(g->m, full, n, &host, fail);
+	if (st != OK)
+		return st;
+	size_t w = (size_t)width;
+	float *turned = xmalloc((size_t)n * w * sizeof *turned);
+	for (int32_t k = 0; k < n; k++)
+		memcpy(turned + (size_t)k * w, host + (size_t)stored_channel(c, k) * w,
+		       w * sizeof *turned);
+	st = graph_put_floats(g, turned, (size_t)n * w, out, fail);
+	if (st == OK) /* an upload may still be reading it */
+		st = g->b->ops->sync(g->b, fail);
+	free(turned);
+	return st;
+}
+
+static enum status load(struct graph *g, int i, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct delta_layer *a = &g->layers[i].delta;
+	int32_t hv = c->delta_v_heads, n_v = hv * c->delta_v_dim;
+	const struct graph_part parts[] = {
+		{"mamba.in_proj_rows", GRAPH_WEIGHT, n_rows(c), c->d_model, &a->qkv},
+		{"mamba.in_proj_steps", GRAPH_WEIGHT, hv, c->d_model, &a->a},
+		{"mamba.dt_bias", GRAPH_VECTOR, hv, 0, &a->dt_bias},
+		{"mamba.D", GRAPH_VECTOR, hv, 0, &a->skip},
+		{"mamba.norm.weight", GRAPH_VECTOR, n_v, 0, &a->norm},
+		{"mamba.out_proj", GRAPH_WEIGHT, c->d_model, n_v, &a->out},
+	};
+	enum status st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	if (st == OK)
+		st = load_channels(g, i, "mamba.conv1d.weight", c->conv_width, &a->conv, fail);
+	if (st == OK && c->has_conv_bias)
+		st = load_channels(g, i, "mamba.conv1d.bias", 1, &a->conv_bias, fail);
+	return st == OK ? mixer_delta_decay(g, i, "mamba.A_log", a, fail) : st;
+}
+
+/* Where the operations find what the projection of t tokens left: z, v, k, q in a row. */
+struct space_views {
+	void *rows;
+	float *steps;
+	struct head_view qkv[3], z, a;
+};
+
+static struct space_views find(const struct graph *g, const struct delta_layer *a, bool keeps)
+{
+	const struct model_config *c = g->c;
+	int32_t keys = c->delta_k_heads * c->delta_k_dim, row = n_rows(c);
+	int32_t values = c->delta_v_heads * c->delta_v_dim, hv = c->delta_v_heads;
+	size_t act = dtype_bytes(g->b->act_type);
+	const char *p = keeps ? a->kept_qkvz : g->delta.qkvz;
+	float *steps = keeps ? a->kept_ba : g->delta.ba;
+	const char *v = p + (size_t)values * act, *k = v + (size_t)values * act;
+	return (struct space_views){
+		.rows = (void *)(uintptr_t)p, .steps = steps,
+		.qkv = {{k + (size_t)keys * act, row, 1, keys, keys},
+			{k, row, 1, keys, keys},
+			{v, row, 1, values, values}},
+		.z = {p, row, 1, values, values}, .a = {steps, hv, 1, hv, hv}};
+}
+
+static enum status recur(struct graph *g, const struct delta_layer *a,
+			 const struct space_views *f, const struct graph_ids *ids, int32_t t,
+			 int32_t n_seq, const struct gated_norm_args *norm,
+			 struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct delta_scratch *r = &g->delta;
+	profile_enter(g->b->profile, PROFILE_DELTA);
+	profile_bytes(g->b->profile, PROFILE_DELTA,
+		      (double)n_seq * c->delta_v_heads * c->delta_k_dim * c->delta_v_dim *
+			      (double)sizeof(float));
+	RUN(causal_conv, .n_tok = t, .n_seq = n_seq, .width = c->conv_width, .n_parts = 3,
+	    .part = {f->qkv[0], f->qkv[1], f->qkv[2]}, .weight = a->conv,
+	    .bias = a->conv_bias, .first_tok = ids->first_tok, .states = ids->states,
+	    .state = a->conv_state, .y = r->mixed);
+	RUN(delta_rule, .n_tok = t, .n_seq = n_seq, .n_k_heads = c->delta_k_heads,
+	    .n_v_heads = c->delta_v_heads, .k_dim = c->delta_k_dim,
+	    .v_dim = c->delta_v_dim, .qkv = r->mixed, .a = f->a, .b = f->a,
+	    .decay = a->decay, .dt_bias = a->dt_bias, .skip = a->skip,
+	    .first_tok = ids->first_tok, .states = ids->states, .state = a->state,
+	    .y = r->y, .norm = norm);
+	return OK;
+}
+
+static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		       struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct delta_layer *a = &l->delta;
+	const struct delta_scratch *r = &g->delta;
+	int32_t t = s->b->n_tok, n_v = c->delta_v_heads * c->delta_v_dim;
+	const struct space_views f = find(g, a, s->b->has_guesses);
+	const struct rms_norm_args read = graph_norm(g, l, NORM_MIXER, t);
+	const struct gated_norm_args norm = {
+		.n_tok = t, .n_heads = c->delta_k_heads, .dim = n_v / c->delta_k_heads,
+		.eps = c->gate_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,
+		.gates_first = true};
+	RUN(linear, .norm = &read, .n_tok = t, .x = g->n, .n_out = 2,
+	    .out = {{.w = &a->qkv, .y = f.rows},
+		    {.w = &a->a, .y = f.steps, .is_f32 = true}});
+	enum status st = recur(g, a, &f, &s->ids, t, s->b->n_seq, &norm, fail);
+	if (st != OK)
+		return st;
+	profile_enter(g->b->profile, PROFILE_OUT);
+	return graph_add(g, l, t, &(struct graph_add){&a->out, NULL, r->y, NORM_MIXER_POST, 0},
+			 fail);
+}
+
+static enum status replay(struct graph *g, const struct layer *l,
+			  const struct engine_replay *r, const struct graph_ids *ids,
+			  struct fail *fail)
+{
+	struct space_views f = find(g, &l->delta, true);
+	for (int i = 0; i < 3; i++)
+		mixer_delta_skip(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
+	mixer_delta_skip(&f.a, r->first_tok, sizeof(float));
+	return recur(g, &l->delta, &f, ids, r->n_tok, 1, NULL, fail);
+}
+
+const struct mixer mixer_space = {load, mixer_delta_alloc, run, replay};
