@@ -335,7 +335,7 @@ static bool predict(const struct kernels_predict_args *a, struct prediction *p,
 {
 	struct session s = {0};
 	struct predict_prompt decode = {.n = (int)a->depth, .is_decode = true};
-	int longest = (int)a->depth + DRAFTED;
+	int longest = (int)a->depth + (n_widths ? DRAFTED : 0);
 	for (int i = 0; i < n_prompts; i++)
 		longest = MAX(longest, (int)a->behind + prompts[i]);
 	bool good = open_session(a, null_hip_open(p->model.chip, p->model.code), longest + 1,
