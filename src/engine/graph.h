@@ -112,9 +112,7 @@ struct graph {
 	struct weight *expert_weights; /* host, all layers' */
 	/* graph_measure: bytes are added up here, and nothing is allocated. Else NULL. */
 	int64_t *measured;
-	/* graph_mtp_lacks: names are looked up, and nothing is loaded; the first that is not
-	 * there. Else NULL. */
-	char *probed;
+	char *probed; /* graph_mtp_lacks: nothing is loaded. Else NULL */
 	void **blocks;                 /* device memory, for destroy */
 	size_t n_blocks;
 
@@ -156,10 +154,6 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
  * the same code, which then allocates nothing. */
 int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
 		      const struct arch_limits *limits);
-
-/* Does m have the layer that guesses (config.mtp), but not all of it? out, 200 bytes: the
- * name of a tensor that is missing. */
-bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200]);
 
 /* engine_graph.replay of a graph. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);
@@ -269,15 +263,6 @@ enum status graph_watch_router(struct graph *g, int i_layer,
 /* The cache of a layer: pages of n_k and n_v numbers a token (n_v 0: keys only). */
 enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int32_t n_v,
 			     struct fail *fail) MUST_USE;
-
-/* mtp.c. Loading and memory; all are nothing without limits.mtp. */
-enum status mtp_load(struct graph *g, struct fail *fail) MUST_USE;
-enum status mtp_alloc(struct graph *g, struct fail *fail) MUST_USE;
-/* In a step, behind its layers: keys and values of all its tokens. */
-enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
-/* All of it but the head: hidden states of the guesses, (T, D) act. */
-enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
-		    struct fail *fail) MUST_USE;
 
 /* What a layer does before its mlp. load: the weights of layer i. alloc: scratch memory
  * that all layers share, and their caches or states. run: x += mixer(norm(x)). */

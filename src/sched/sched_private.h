@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "base/queue.h"
+#include "engine/engine_guess.h"
 #include "sched/choice.h"
 #include "sched/policy.h"
 #include "sched/sched.h"
