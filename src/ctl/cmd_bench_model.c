@@ -326,8 +326,8 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 
 int cmd_bench_model(int argc, char **argv)
 {
-	struct bench_model_args a = {.session = SESSION_DEFAULTS, .prompts = "128,512", .widths = "",
-			 .n_decode = 128, .repeat = 3, .batch = 1};
+	struct bench_model_args a = {.session = SESSION_DEFAULTS, .prompts = "128,512",
+			 .widths = "", .n_decode = 128, .repeat = 3, .batch = 1};
 	const struct option_row rows[] = {
 		SESSION_OPTIONS(a.session),
 		{"prompt", 'p', OPTION_TEXT, &a.prompts, 0, 0, "N,N",

@@ -231,20 +231,6 @@ int engine_draft_room(const struct engine *e);
  * cache. A recurrent state is taken through them now. Call it before the next step. */
 void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens,
 			int n);
-/* What the model's own layer guesses behind the newest token of a sequence, which is not in
- * the cache. The last step had the token before it, with a row of logits. */
-enum { ENGINE_GUESS_MAX = 3 };
-struct engine_guess {
-	struct engine_seq *seq; /* with room for n tokens (engine_seq_reserve_draft) */
-	int32_t token;          /* the newest */
-	int n;                  /* wanted, at most ENGINE_GUESS_MAX */
-	int32_t *out;           /* (n) */
-	int n_out;              /* guessed; 0: nothing is known of the sequence */
-};
-bool engine_can_guess(const struct engine *e);
-/* After it the logits of the last step are gone. E_BACKEND. */
-enum status engine_guess(struct engine *e, struct engine_guess *g, int n,
-			 struct fail *fail) MUST_USE;
 /* Logits (n_logits, V) of slice i of the last step, oldest token first; valid until
  * the next step. They may have to come from the device: NULL when it failed, which the
  * next step will say. */

@@ -9,6 +9,7 @@
 #include "engine/arch.h"
 #include "engine/engine_disk.h"
 #include "engine/memory_plan.h"
+#include "engine/mtp.h"
 
 static const struct {
 	const char *model_type;

@@ -5,6 +5,7 @@
  * sequence, at the position of the token; the next step writes them again.
  */
 #include "base/alloc.h"
+#include "engine/engine_guess.h"
 #include "engine/engine_private.h"
 
 bool engine_can_guess(const struct engine *e)

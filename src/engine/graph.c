@@ -15,6 +15,7 @@
 #include "base/metrics.h"
 #include "engine/arch.h"
 #include "engine/graph_sight.h"
+#include "engine/mtp.h"
 #include "engine/rope.h"
 #include "engine/step_ids.h"
 

@@ -109,9 +109,7 @@ struct graph {
 	struct weight *expert_weights; /* host, all layers' */
 	/* graph_measure: bytes are added up here, and nothing is allocated. Else NULL. */
 	int64_t *measured;
-	/* graph_mtp_lacks: names are looked up, and nothing is loaded; the first that is not
-	 * there. Else NULL. */
-	char *probed;
+	char *probed; /* graph_mtp_lacks: nothing is loaded. Else NULL */
 	void **blocks;                 /* device memory, for destroy */
 	size_t n_blocks;
 
@@ -151,10 +149,6 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
  * the same code, which then allocates nothing. */
 int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
 		      const struct arch_limits *limits);
-
-/* Does m have the layer that guesses (config.mtp), but not all of it? out, 200 bytes: the
- * name of a tensor that is missing. */
-bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200]);
 
 /* engine_graph.replay of a graph. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);

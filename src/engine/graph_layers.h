@@ -5,15 +5,6 @@
  */
 #pragma once
 
-/* mtp.c. Loading and memory; all are nothing without limits.mtp. */
-enum status mtp_load(struct graph *g, struct fail *fail) MUST_USE;
-enum status mtp_alloc(struct graph *g, struct fail *fail) MUST_USE;
-/* In a step, behind its layers: keys and values of all its tokens. */
-enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
-/* All of it but the head: hidden states of the guesses, (T, D) act. */
-enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
-		    struct fail *fail) MUST_USE;
-
 /* What a layer does before its mlp. load: the weights of layer i. alloc: scratch memory
  * that all layers share, and their caches or states. run: x += mixer(norm(x)). */
 struct mixer {

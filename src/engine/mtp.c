@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "engine/arch.h"
+#include "engine/mtp.h"
 
 /* Rows that kernels take at once: a cut there leaves no part of a tile. */
 #define HEAD_TILE 256

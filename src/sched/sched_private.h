@@ -6,6 +6,7 @@
 #pragma once
 #include "base/queue.h"
 #include "engine/engine_fetch.h"
+#include "engine/engine_guess.h"
 #include "sched/choice.h"
 #include "sched/policy.h"
 #include "sched/sched.h"

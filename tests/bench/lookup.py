@@ -19,12 +19,15 @@ import sys
 import tempfile
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Milliseconds of a step of so many tokens; wider steps take other kernels. H200:
-# results/h200/model.csv, batches. Strix Halo: haloctl kernels predict, so predicted.
+# Milliseconds of a step of so many tokens; wider steps take other kernels. H100, measured:
+# results/h100/widths.csv, of which 30B has 24 layers. Strix Halo, predicted:
+# results/predicted/widths.csv.
 COSTS = {
-    "qwen3-30b-a3b h200": "1:1.889,2:2.698,4:4.017,8:6.759",
-    "qwen3-8b h200": "1:2.014,2:2.472,4:3.388,8:6.363",
-    "qwen3-30b-a3b gfx1151 predicted": "1:9.48,2:14.3,4:23.2,8:40.7",
+    "qwen3-30b-a3b 24 layers h100": "1:1.131,2:1.623,3:1.852,4:2.112,5:2.502,6:2.746,7:2.996,8:3.243",
+    "qwen3-8b h100": "1:2.714,2:3.261,3:3.460,4:3.535,5:5.721,6:6.013,7:6.321,8:6.398",
+    "qwen3-30b-a3b gfx1151 predicted": "1:9.29,2:13.99,3:18.77,4:23.14,5:27.57,6:31.98,7:36.36,8:40.67",
+    "qwen3.5-35b-a3b gfx1151 predicted": "1:10.0,2:13.06,3:16.22,4:18.94,5:21.83,6:24.77,7:28.49,8:31.56",
+    "qwen3-8b gfx1151 predicted": "1:20.90,2:21.17,3:26.20,4:26.25,5:32.23,6:39.61,7:46.86,8:49.46",
 }
 
 

@@ -32,7 +32,7 @@ def stories(build):
     return list(zip(texts, texts[1:] + texts[:1]))
 
 
-def small(pairs, n, most=2600):
+def small(pairs, n, most=1600):
     """The first n whose halves both are texts of some length, cut to what fits."""
     found = []
     for pair in pairs:

@@ -24,6 +24,7 @@
 
 enum {
 	HIP_MAX_TOK = 1 << 16,       /* most tokens of a step */
+	HIP_ONE_EACH = 32,
 	HIP_WORK_BYTES = 160 << 20, /* experts of 2,048 tokens: nine rows of 2,048 floats each */
 	HIP_STAGE_BYTES = 16 << 20,  /* bytes of each half */
 	HIP_LAND_BYTES = 8 << 20,
@@ -148,6 +149,7 @@ struct hip {
 	int n_landings;
 	struct pool *pool;        /* threads that repack weights; NULL until needed */
 	uint32_t *counters;       /* device, (HIP_MAX_TOK), zero between launches */
+	int32_t *one_each;        /* device, (HIP_ONE_EACH + 1): 0, 1, 2, … */
 	void *work;               /* device, work_bytes, used by one operation at a time */
 	size_t work_bytes;        /* HIP_WORK_BYTES or more */
 	struct hip_graph_slot graphs[HIP_GRAPHS], *step; /* step: being captured, or NULL */

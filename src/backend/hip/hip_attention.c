@@ -126,6 +126,24 @@ static enum status split(struct hip *h, const struct attention_args *a,
 	return st;
 }
 
+/* A few tokens of one sequence, as guesses are: each is a sequence of one token with the same
+ * pages, of which it sees those up to its position. So it has the bits that it would have
+ * alone, and a long cache is read by many workgroups. */
+static bool are_few(const struct hip *h, const struct attention_args *a)
+{
+	return a->n_seq == 1 && a->n_tok > 1 && a->n_tok <= MIN(h->base.few_tok, HIP_ONE_EACH);
+}
+
+static enum status few(struct hip *h, const struct attention_args *a,
+		       const struct attention_shape *s, int32_t subs)
+{
+	struct attention_args each = *a;
+	each.n_seq = a->n_tok;
+	each.first_tok = h->one_each;
+	each.max_pages_per_seq = 0; /* all rows of the table are its first */
+	return split(h, &each, s, subs);
+}
+
 /* True if attention's kernel does qk_norm_rope_kv too. */
 static bool is_fused(const struct attention_args *a, const struct attention_shape *s)
 {
@@ -179,6 +197,8 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 	if (is_fused(a, s))
 		return fresh(h, a, s, subs);
 	enum status st = a->fresh ? hip_qk_norm_rope_kv(b, a->fresh) : OK;
+	if (st == OK && are_few(h, a))
+		return few(h, a, s, subs);
 	if (st == OK && a->n_tok > a->n_seq)
 		st = whole(h, a, s, subs);
 	/* The host knows only totals: several sequences may include some with one token. */

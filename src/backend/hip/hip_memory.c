@@ -23,6 +23,17 @@ enum {
 	FIRST_BLOCK_BYTES = 8 << 20,
 };
 
+static enum status put_one_each(struct hip *h)
+{
+	int32_t ids[HIP_ONE_EACH + 1];
+	for (int32_t i = 0; i <= HIP_ONE_EACH; i++)
+		ids[i] = i;
+	enum status st = hip_alloc(&h->base, sizeof ids, (void **)&h->one_each);
+	if (st == OK)
+		st = hip_upload(&h->base, h->one_each, ids, sizeof ids);
+	return st == OK ? hip_sync(&h->base, NULL) : st;
+}
+
 enum status hip_memory_create(struct hip *h)
 {
 	const struct hip_api *api = &h->api;
@@ -43,7 +54,7 @@ enum status hip_memory_create(struct hip *h)
 			       (void **)&h->counters);
 	if (st == OK)
 		st = hip_alloc(&h->base, h->work_bytes = HIP_WORK_BYTES, &h->work);
-	return st;
+	return st == OK ? put_one_each(h) : st;
 }
 
 void hip_memory_destroy(struct hip *h)
@@ -57,6 +68,7 @@ void hip_memory_destroy(struct hip *h)
 	if (h->land)
 		h->api.hipHostFree(h->land);
 	hip_free(&h->base, h->counters);
+	hip_free(&h->base, h->one_each);
 	hip_free(&h->base, h->work);
 	hip_arena_free(h, &h->weights);
 }

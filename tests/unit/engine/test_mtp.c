@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "engine/engine.h"
+#include "engine/engine_guess.h"
 #include "engine/memory_plan.h"
 #include "tests/tap.h"
 
