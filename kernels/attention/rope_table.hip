@@ -4,7 +4,7 @@
  *           r = angle - n pi/2. Sine and cosine of the angle are those of r, swapped or
  *           negated according to n mod 4 (Cody and Waite; pi/2 as a sum of two 53-bit
  *           parts, subtracted by fused multiply-add).
- * LAYOUT    position (T), inv_freq (n_freq) f64, table (T, n_freq, 2) f32
+ * LAYOUT    position (T), with axis (T, 3), inv_freq (n_freq) f64, table (T, n_freq, 2) f32
  * GEOMETRY  one workgroup of 64 threads a token
  * PRECISION f64 until the last rounding. For |r| <= pi/4 the Taylor series to r^15 is
  *           within 3e-17 of the sine, and the one to r^16 within 3e-18 of the cosine
@@ -46,11 +46,11 @@ DEVICE double rope_cos(double r)
 
 KERNEL(ROPE_TABLE_THREADS)
 void rope_table_kernel(int32_t n_freq, const int32_t *position, const double *inv_freq,
-		       float *table, double scale)
+		       float *table, double scale, const int32_t *axis)
 {
 	size_t t = group_index_x();
 	for (int32_t i = (int32_t)thread_index(); i < n_freq; i += ROPE_TABLE_THREADS) {
-		double angle = position[t] * inv_freq[i];
+		double angle = position[axis ? 3 * t + (size_t)axis[i] : t] * inv_freq[i];
 		double n = __builtin_rint(angle * 0x1.45f306dc9c883p-1);
 		double r = __builtin_fma(n, -0x1.921fb54442d18p+0, angle);
 		r = __builtin_fma(n, -0x1.1a62633145c07p-54, r);

@@ -18,6 +18,14 @@ DEVICE float moe_sigmoid(float x)
 	return fast_rcp(1 + fast_exp2(x * -1.44269504f));
 }
 
+/* gelu in its tanh form is g / (1 + exp(-2 z)) (kernels/rows/act_mul.hip). Below -10 it is
+ * practically zero; the cube stays finite there. */
+DEVICE float moe_gelu(float g)
+{
+	g = g < -10 ? -10 : g;
+	return g * fast_rcp(1 + fast_exp2(-2.302208198f * (g + 0.044715f * g * g * g)));
+}
+
 /* h (F) of a token's slot; the shared expert's h is a separate array. */
 DEVICE uint16_t *moe_slot_h(const moe_launch &a, size_t t, size_t slot)
 {
@@ -80,7 +88,8 @@ DEVICE uint16_t moe_act(const moe_launch &a, const moe_pair &p, size_t f, float 
 		u = u > a.limit ? a.limit : u < -a.limit ? -a.limit : u;
 		u += 1;
 	}
-	float h = moe_silu(g, is_clamped ? a.alpha : 1) * u;
+	bool is_gelu = a.act == MOE_GELU && !p.is_shared;
+	float h = (is_gelu ? moe_gelu(g) : moe_silu(g, is_clamped ? a.alpha : 1)) * u;
 	h = h > 65504 ? 65504 : h < -65504 ? -65504 : h;
 	return f32_to_f16(h);
 }

@@ -231,6 +231,7 @@ DEVICE void moe_choose_weigh(const moe_router_rule &rule, const float *logits,
 	}
 	for (uint32_t u = lane_index(); u < n_used; u += WAVE) {
 		id[u] = (int32_t)c.id[u];
-		weight[u] = c.weight[u] * scale;
+		float own = rule.expert_scale ? rule.expert_scale[c.id[u]] : 1;
+		weight[u] = c.weight[u] * scale * own;
 	}
 }

@@ -26,7 +26,7 @@ enum {
 	MOE_ROWS_LDS = 65536 /* bytes of LDS that a workgroup may have */
 };
 enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
-enum moe_act { MOE_SILU, MOE_CLAMPED }; /* activations that kernels can fuse */
+enum moe_act { MOE_SILU, MOE_CLAMPED, MOE_GELU }; /* activations that kernels can fuse */
 
 /* Addresses of an array of each expert: expert e has p[e >= split] + e * step. Device
  * memory is allocated in blocks, and one block may end within a layer. */

@@ -86,9 +86,8 @@ DEVICE void moe_router_stage(const moe_router_launch &a, size_t t, int32_t dim,
 			     const rms_norm_held<MOE_ROUTER_THREADS> &held, uint16_t *to)
 {
 	LDS(float, part, RMS_NORM_WAVES);
-	const uint16_t *x = a.x + t * (size_t)dim;
-	const float *from = a.norm.x + t * (size_t)dim;
 	if (!a.norm.x) {
+		const uint16_t *x = a.x + t * (size_t)dim;
 		int32_t i = (int32_t)thread_index();
 		for (; dim % 8 == 0 && i < dim / 8; i += MOE_ROUTER_THREADS)
 			((u32x4 *)to)[i] = ((const u32x4 *)x)[i];
@@ -96,6 +95,7 @@ DEVICE void moe_router_stage(const moe_router_launch &a, size_t t, int32_t dim,
 			to[i] = x[i];
 		return;
 	}
+	const float *from = a.norm.x + t * (size_t)dim;
 	float scale = rms_norm_scale<MOE_ROUTER_THREADS>(held, from, dim, a.norm.eps, part);
 	int32_t i = (int32_t)thread_index() * 8;
 	for (; i < dim; i += MOE_ROUTER_THREADS * 8) {

@@ -20,6 +20,7 @@ enum {
 /* Like in struct moe_router_args; device addresses. */
 struct moe_router_rule {
 	const float *logit_bias;         /* (E) added to logits, or NULL */
+	const float *expert_scale;       /* (E) factors of the weights, or NULL */
 	const float *bias;               /* (E); this and the following only if is_sigmoid */
 	int32_t n_groups, n_groups_used;
 	float scale;

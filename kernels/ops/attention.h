@@ -9,6 +9,10 @@
  *
  * Vaswani et al., Attention Is All You Need, 2017, eq. 1; Ainslie et al., GQA, 2023.
  *
+ * is_full: each token of a sequence sees all of it, also what comes behind. position[t] is
+ * then that of the sequence's last token, for every t. For vision towers; the HIP backend
+ * refuses it.
+ *
  * sinks: each query head has one more logit, sinks[h] (not multiplied by scale), which
  * takes part in the softmax and has no value. OpenAI, gpt-oss model card, 2025.
  *
@@ -30,6 +34,7 @@ struct attention_args {
 	int32_t max_pages_per_seq;
 	int32_t n_ctx_max; /* host: all positions are below this; only for launch geometry */
 	int32_t window;            /* positions that a token sees; 0: all */
+	bool is_full;              /* with window 0 */
 	float scale;
 	const void *q;             /* (T, H, K) act */
 	struct kv_pages kv;

@@ -41,6 +41,14 @@ struct experts {
 	const struct weight *shared_router;
 };
 
+/* A guess at what the next layer with experts will choose: its router, with its norm, on
+ * what this layer's router had. For backends that read experts from a file. */
+#define MOE_AHEAD_MAX_TOK 8
+struct moe_ahead {
+	struct moe_router_args router; /* its arrays are its own */
+	const struct experts *experts;
+};
+
 struct moe_experts_args {
 	int32_t n_tok, n_used;
 	const void *x;         /* (T, D) act */
@@ -54,6 +62,8 @@ struct moe_experts_args {
 	float *shared_scale;   /* (T) f32, work memory; NULL: no shared router */
 	/* Host. If not NULL, first this moe_router; it writes id and weight. */
 	const struct moe_router_args *router;
+	/* Host; or NULL. Changes no result. At most MOE_AHEAD_MAX_TOK tokens. */
+	const struct moe_ahead *ahead;
 };
 
 /* Numbers of work memory to sort the T * U pairs (token, slot) by expert: the pairs, with

@@ -3,7 +3,8 @@
  * Chooses each token's experts. logits = W x (+ logit_bias). The U experts with the
  * largest logits are chosen, the largest first; of equals the lower id first. Their
  * weights are p = softmax(logits) over all E experts, or over the chosen U if norm_topk.
- * There are always U different ids in 0..E-1, whatever the logits. Source:
+ * There are always U different ids in 0..E-1, whatever the logits. A weight is multiplied by
+ * expert_scale of its expert, where that is given. Source:
  * modeling_qwen3_moe.py of Hugging Face Transformers, Qwen3MoeTopKRouter. There the U
  * largest p are divided by their sum, which is the same unless p underflows.
  *
@@ -35,6 +36,7 @@ struct moe_router_args {
 	const float *bias;           /* (E) f32 */
 	const float *logit_bias;     /* (E) f32, or NULL; used without is_sigmoid too */
 	const struct rms_norm_args *norm; /* host; norm to do first, whose y is x; or NULL */
+	const float *expert_scale;   /* (E) f32, or NULL */
 };
 
 void moe_router_ref(const struct moe_router_args *a);

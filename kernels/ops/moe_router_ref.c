@@ -101,11 +101,14 @@ void moe_router_ref_choose(const struct moe_router_args *a)
 
 void moe_router_ref_weigh(const struct moe_router_args *a)
 {
+	size_t n = (size_t)a->n_tok * (size_t)a->n_used;
 	for (int32_t t = 0; t < a->n_tok; t++)
 		(a->is_sigmoid ? weigh_sigmoid : weigh_plain)(
 			a, a->logits + (size_t)t * (size_t)a->router->n,
 			a->id + (size_t)t * (size_t)a->n_used,
 			a->weight + (size_t)t * (size_t)a->n_used);
+	for (size_t i = 0; a->expert_scale && i < n; i++)
+		a->weight[i] *= a->expert_scale[a->id[i]];
 }
 
 void moe_router_ref(const struct moe_router_args *a)

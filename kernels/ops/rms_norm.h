@@ -3,8 +3,9 @@
  * x += add (if given), then y = x / sqrt(mean(x^2) + eps) * weight, over each row.
  *
  * If sum is given, the result is added to sum and not written to y. This is the norm
- * after attention or feed-forward, whose output is x; x is overwritten. Zhang and
- * Sennrich, Root Mean Square Layer Normalization, 2019, eq. 4.
+ * after attention or feed-forward, whose output is x; x is overwritten. The new sum is
+ * multiplied by sum_scale. Zhang and Sennrich, Root Mean Square Layer Normalization, 2019,
+ * eq. 4.
  */
 #pragma once
 #include "model/formats/blocks.h"
@@ -18,6 +19,12 @@ struct rms_norm_args {
 	void *y;             /* (T, D) act; NULL if sum is given */
 	int32_t y_pitch;     /* elements from a row of y to the next; 0: D */
 	float *sum;          /* (T, D) f32, a different array than x; or NULL */
+	float sum_scale;     /* of sum afterwards; 0: it is not multiplied */
 };
+
+static inline float rms_norm_sum_scale(const struct rms_norm_args *a)
+{
+	return a->sum_scale != 0 ? a->sum_scale : 1;
+}
 
 void rms_norm_ref(const struct rms_norm_args *a);

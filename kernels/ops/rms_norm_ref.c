@@ -19,8 +19,9 @@ void rms_norm_ref(const struct rms_norm_args *a)
 		double scale = 1 / sqrt(squares / a->dim + (double)a->eps);
 		for (int32_t d = 0; d < a->dim; d++)
 			if (a->sum)
-				a->sum[row + (size_t)d] +=
-					(float)(x[d] * scale * a->weight[d]);
+				a->sum[row + (size_t)d] = (float)(
+					(a->sum[row + (size_t)d] + x[d] * scale * a->weight[d]) *
+					rms_norm_sum_scale(a));
 			else
 				y[d] = (float)(x[d] * scale * a->weight[d]);
 	}

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/act_mul.h
- * LAYOUT    gate, up, y (n) f16, 16-byte aligned, n = T * F; y may be gate or up
- * GEOMETRY  workgroups of 256 threads, eight numbers a thread
+ * LAYOUT    gate, up, y (n) f16, 16-byte aligned, n = T * F; y may be gate or up.
+ *           gelu_rows: rows of up are wider
+ * GEOMETRY  workgroups of 256 threads, eight numbers a thread. gelu_rows: (F over 256, T),
+ *           a number a thread
  * PRECISION in f32, rounded once; exp2 and rcp within a unit of the last place of f32
  * ROOFLINE  memory: three streams, 6 bytes a number
  * TRIED     a division in place of rcp: nine instructions instead of one
@@ -74,4 +76,14 @@ void clamped_mul_kernel(uint64_t n, const uint16_t *gate, const uint16_t *up, ui
 			float alpha, float limit)
 {
 	act_mul<clamped_one>(n, gate, up, y, alpha, limit);
+}
+
+KERNEL(ACT_MUL_THREADS)
+void gelu_rows_kernel(int32_t dim, int32_t up_pitch, const uint16_t *gate, const uint16_t *up,
+		      uint16_t *y)
+{
+	int32_t i = (int32_t)(group_index_x() * ACT_MUL_THREADS + thread_index());
+	size_t t = group_index_y(), at = t * (size_t)dim + (size_t)i;
+	if (i < dim)
+		y[at] = (uint16_t)gelu_one(gate[at], up[t * (size_t)up_pitch + (size_t)i], 0, 0);
 }

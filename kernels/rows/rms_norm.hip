@@ -41,10 +41,10 @@ void rms_norm_kernel(int32_t dim, float eps, float *x, const uint16_t *add,
 	}
 }
 
-/* sum (T, D) f32 += the norm of x, without rounding to f16. */
+/* sum (T, D) f32 = times * (sum + the norm of x), without rounding to f16. */
 KERNEL(RMS_NORM_THREADS)
 void rms_norm_sum_kernel(int32_t dim, float eps, const float *x, const float *weight,
-			 float *sum)
+			 float *sum, float times)
 {
 	LDS(float, part, RMS_NORM_WAVES);
 	size_t row = (size_t)group_index_x() * (size_t)dim;
@@ -52,5 +52,6 @@ void rms_norm_sum_kernel(int32_t dim, float eps, const float *x, const float *we
 	rms_norm_hold<RMS_NORM_THREADS>(x + row, dim, &held);
 	float scale = rms_norm_scale<RMS_NORM_THREADS>(held, x + row, dim, eps, part);
 	for (int32_t i = (int32_t)thread_index(); i < dim; i += RMS_NORM_THREADS)
-		sum[row + (size_t)i] += x[row + (size_t)i] * scale * weight[i];
+		sum[row + (size_t)i] =
+			(sum[row + (size_t)i] + x[row + (size_t)i] * scale * weight[i]) * times;
 }

@@ -12,7 +12,8 @@
  *
  * cache_control and signatures are for servers that need them and are left out.
  * Tools without a schema (web_search_…, bash_…) are Anthropic's own and are not shown
- * to the model. Images and documents are refused by name.
+ * to the model. Images of users and tools become parts of type image_url; documents are
+ * refused by name.
  *
  * Claude Code begins its system prompt with a line that differs with every request
  * ("x-anthropic-billing-header: …"). In a prompt it would be the end of all prefix
@@ -93,38 +94,43 @@ static void add_text(struct buf *b, struct str s)
 	buf_add_str(b, s);
 }
 
-/* What the user has said so far becomes a message. */
-static void flush_user(struct buf *text, json_t *messages, const struct json_node *from,
-		       struct dialect_body *to)
+static void add_message(json_t *messages, json_t *m, const struct json_node *from,
+			struct dialect_body *to)
 {
-	if (text->n)
-		add_said(messages, "user", buf_str(text), from, to);
-	buf_clear(text);
+	json_paths_add(&to->paths, m, from);
+	json_array_append_new(messages, m);
+}
+
+/* What the user has said so far becomes a message. */
+static void flush_user(struct dialect_content *said, json_t *messages,
+		       const struct json_node *from, struct dialect_body *to)
+{
+	if (dialect_has_content(said))
+		add_message(messages, dialect_message_of("user", said), from, to);
 }
 
 static enum status read_tool_result(const struct json_node *block, json_t *messages,
 				    struct dialect_body *to, struct fail *fail)
 {
 	struct json_node content = json_read_get(block, "content");
-	struct buf b = {0};
+	struct dialect_content c = {0};
 	struct str id;
 	enum status st = read_text(block, "tool_use_id", &id, fail);
 	if (st == OK)
-		st = dialect_read_texts(&content, &b, fail);
+		st = dialect_read_content(&content, to, &c, fail);
 	if (st == OK) {
-		json_t *m = dialect_message("tool", buf_str(&b));
+		json_t *m = dialect_message_of("tool", &c);
 		dialect_set_str(m, "tool_call_id", id);
-		json_paths_add(&to->paths, m, block);
-		json_array_append_new(messages, m);
+		add_message(messages, m, block, to);
 	}
-	buf_deinit(&b);
+	dialect_content_deinit(&c);
 	return st;
 }
 
 static enum status read_user(const struct json_node *content, json_t *messages,
 			     struct dialect_body *to, struct fail *fail)
 {
-	struct buf text = {0};
+	struct dialect_content said = {0};
 	size_t n, n_before = json_array_size(messages);
 	enum status st = json_read_list(content, MAX_BLOCKS, &n, fail);
 	for (size_t i = 0; i < n && st == OK; i++) {
@@ -134,21 +140,23 @@ static enum status read_user(const struct json_node *content, json_t *messages,
 		if (st != OK)
 			break;
 		if (str_is(kind, "tool_result")) {
-			flush_user(&text, messages, content->up, to);
+			flush_user(&said, messages, content->up, to);
 			st = read_tool_result(&block, messages, to, fail);
 		} else if (str_is(kind, "text")) {
 			st = read_text(&block, "text", &s, fail);
 			if (st == OK)
-				add_text(&text, s);
+				dialect_add_text(&said, s);
+		} else if (str_is(kind, "image")) {
+			st = dialect_read_block(&block, to, &said, fail);
 		} else {
 			st = fail_block(&block, kind, fail);
 		}
 	}
-	flush_user(&text, messages, content->up, to);
+	flush_user(&said, messages, content->up, to);
 	/* A turn of nothing is a turn all the same. */
 	if (json_array_size(messages) == n_before)
 		add_said(messages, "user", STR(""), content->up, to);
-	buf_deinit(&text);
+	dialect_content_deinit(&said);
 	return st;
 }
 
@@ -420,14 +428,18 @@ static enum status count_tokens(const struct api *a, const struct json_node *bod
 	struct dialect_body to;
 	struct marked prompt = {0};
 	struct ids ids = {0};
+	struct images images;
 	dialect_body_init(&to);
+	to.sees = a->vision != NULL;
 	enum status st = anthropic_to_chat(body, false, &to, fail);
 	if (st == OK) {
 		struct json_node chat = dialect_body_root(&to);
-		st = chat_render(a, &chat, scratch, &prompt, fail);
+		st = chat_render(a, &chat, scratch, &prompt, &images, fail);
 	}
 	if (st == OK)
 		st = tokenizer_encode_marked(a->model->tokenizer, &prompt, &ids, fail);
+	if (st == OK)
+		st = images_expand(&images, &(struct images_use){0}, &ids, fail);
 	if (st == OK)
 		buf_addf(out, "{\"input_tokens\":%zu}", ids.n);
 	ids_deinit(&ids);

@@ -74,6 +74,8 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->model = m;
 	a->embedder = o->embedder;
 	a->reranker = o->reranker;
+	a->vision = o->vision;
+	a->max_images = o->max_images;
 	a->n_ctx = o->n_ctx;
 	a->n_vocab = m->config.n_vocab;
 	/* More than the context holds is no bound; and it fits 32 bits now. */
@@ -113,6 +115,11 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	else
 		api_destroy(a);
 	return st;
+}
+
+bool api_may_see(const struct api *a, struct str body)
+{
+	return a->vision && memmem(body.p, body.n, "image", 5);
 }
 
 void api_destroy(struct api *a)

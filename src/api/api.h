@@ -10,6 +10,7 @@
 #include "embed/embed.h"
 #include "model/model.h"
 #include "sched/request.h"
+#include "vision/vision.h"
 
 struct api;
 struct api_call;
@@ -23,6 +24,8 @@ struct api_opts {
 	const char *chat_template_kwargs; /* JSON object of variables; NULL or "": none */
 	enum api_reasoning reasoning;
 	struct embed *embedder, *reranker; /* of /v1/embeddings and /v1/rerank; or NULL */
+	struct vision *vision;     /* of images in messages; NULL: refused */
+	int32_t max_images;        /* of a request */
 	const char *model_name;    /* `model` in answers and requests */
 	const char *const *aliases; /* further names it answers to */
 	int n_aliases;
@@ -49,6 +52,8 @@ void api_set_on_unknown(void (*tell)(const char *field));
 enum status api_create(const struct api_opts *o, struct api **out,
 		       struct fail *fail) MUST_USE;
 void api_destroy(struct api *a);
+/* Might the body have an image, whose tower takes long? Then it is for a worker thread. */
+bool api_may_see(const struct api *a, struct str body);
 
 /* The shapes of an endpoint, api_dialect.h: dialect_chat, dialect_completion, … */
 struct dialect;

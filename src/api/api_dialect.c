@@ -7,6 +7,7 @@
 
 void dialect_body_init(struct dialect_body *b)
 {
+	b->sees = false;
 	b->chat = json_object();
 	json_paths_init(&b->paths);
 }
@@ -140,6 +141,166 @@ enum status dialect_read_texts(const struct json_node *at, struct buf *out,
 		st = read_block(&block, out, fail);
 	}
 	return st;
+}
+
+/* --- content with images --------------------------------------------------------- */
+
+static void end_text(struct dialect_content *c)
+{
+	if (c->text.n == 0)
+		return;
+	json_t *part = json_object();
+	dialect_set_str(part, "type", STR("text"));
+	dialect_set_str(part, "text", buf_str(&c->text));
+	json_array_append_new(c->parts, part);
+	buf_clear(&c->text);
+}
+
+void dialect_add_text(struct dialect_content *c, struct str text)
+{
+	if (c->parts)
+		end_text(c);
+	else if (c->text.n)
+		buf_add_c(&c->text, '\n');
+	buf_add_str(&c->text, text);
+}
+
+/* Anthropic: source is {type: base64, media_type, data} or {type: url, url}. */
+static enum status read_source(const struct json_node *source, struct buf *url,
+			       struct fail *fail)
+{
+	struct json_node type = json_read_get(source, "type");
+	struct json_node media = json_read_get(source, "media_type");
+	struct json_node data = json_read_get(source, "data");
+	struct json_node address = json_read_get(source, "url");
+	struct str kind, text, what = STR("image/png");
+	enum status st = json_read_need_object(source, fail);
+	if (st == OK)
+		st = json_read_need_str(&type, &kind, fail);
+	if (st == OK && str_is(kind, "url")) {
+		st = json_read_need_str(&address, &text, fail);
+		if (st == OK)
+			buf_add_str(url, text);
+		return st;
+	}
+	if (st == OK && !str_is(kind, "base64"))
+		return json_read_fail(&type, fail, "must be base64: this server fetches no "
+						   "images and keeps no files");
+	if (st == OK)
+		st = json_read_str(&media, &what, fail);
+	if (st == OK)
+		st = json_read_need_str(&data, &text, fail);
+	if (st != OK)
+		return st;
+	buf_addf(url, "data:%.*s;base64,", (int)MIN(what.n, 100), what.p);
+	buf_add_str(url, text);
+	return OK;
+}
+
+/* In the words of chat completions; the client's place is `from`. */
+static void add_image(struct dialect_body *b, struct dialect_content *c, json_t *url,
+		      const struct json_node *block, const struct json_node *from)
+{
+	json_t *part = json_object(), *image = json_object();
+	if (!c->parts)
+		c->parts = json_array();
+	end_text(c);
+	dialect_set_str(part, "type", STR("image_url"));
+	dialect_set(image, "url", url);
+	dialect_set(part, "image_url", image);
+	json_array_append_new(c->parts, part);
+	json_paths_add(&b->paths, part, block);
+	json_paths_add(&b->paths, image, from);
+	json_paths_add_field(&b->paths, image, "url", from);
+}
+
+static enum status read_image(const struct json_node *at, struct dialect_body *b,
+			      struct dialect_content *c, struct fail *fail)
+{
+	struct json_node source = json_read_get(at, "source");
+	struct json_node url = json_read_get(at, "image_url");
+	struct json_node inner = json_read_get(&url, "url");
+	const struct json_node *from = json_is_object(url.v) ? &inner : &url;
+	struct buf text = {0};
+	enum status st;
+	if (source.v) {
+		st = read_source(&source, &text, fail);
+		if (st == OK)
+			add_image(b, c, json_stringn_nocheck(text.p, text.n), at, &source);
+		buf_deinit(&text);
+		return st;
+	}
+	struct str s;
+	st = json_read_need_str(from, &s, fail);
+	if (st == OK)
+		add_image(b, c, json_incref((json_t *)from->v), at, from);
+	return st;
+}
+
+enum status dialect_read_block(const struct json_node *at, struct dialect_body *b,
+			       struct dialect_content *c, struct fail *fail)
+{
+	static const char *const kinds[] = {"image", "input_image", "image_url"};
+	struct json_node type = json_read_get(at, "type");
+	struct buf text = {0};
+	bool is_image = false;
+	for (size_t i = 0; i < ARRAY_LEN(kinds) && json_is_string(type.v); i++)
+		is_image |= str_is(json_read_view(type.v), kinds[i]);
+	if (is_image && b->sees)
+		return read_image(at, b, c, fail);
+	enum status st = read_block(at, &text, fail);
+	if (st == OK)
+		dialect_add_text(c, buf_str(&text));
+	buf_deinit(&text);
+	return st;
+}
+
+enum status dialect_read_content(const struct json_node *at, struct dialect_body *b,
+				 struct dialect_content *c, struct fail *fail)
+{
+	size_t n;
+	if (json_is_string(at->v)) {
+		dialect_add_text(c, json_read_view(at->v));
+		return OK;
+	}
+	enum status st = json_read_list(at, MAX_BLOCKS, &n, fail);
+	for (size_t i = 0; i < n && st == OK; i++) {
+		struct json_node block = json_read_item(at, i);
+		st = dialect_read_block(&block, b, c, fail);
+	}
+	return st;
+}
+
+bool dialect_has_content(const struct dialect_content *c)
+{
+	return c->parts || c->text.n;
+}
+
+json_t *dialect_take_content(struct dialect_content *c)
+{
+	json_t *v = c->parts;
+	if (v)
+		end_text(c);
+	else
+		v = json_stringn_nocheck(buf_str(&c->text).p, c->text.n);
+	buf_clear(&c->text);
+	c->parts = NULL;
+	return v;
+}
+
+void dialect_content_deinit(struct dialect_content *c)
+{
+	buf_deinit(&c->text);
+	json_decref(c->parts);
+	c->parts = NULL;
+}
+
+json_t *dialect_message_of(const char *role, struct dialect_content *c)
+{
+	json_t *m = json_object();
+	dialect_set_str(m, "role", str_of(role));
+	dialect_set(m, "content", dialect_take_content(c));
+	return m;
 }
 
 const struct call *dialect_call(const struct api_call *c, const struct answer_part *p)

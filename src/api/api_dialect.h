@@ -18,6 +18,7 @@
 struct dialect_body {
 	json_t *chat; /* an object */
 	struct json_paths paths;
+	bool sees; /* the model: images become parts of type image_url */
 };
 void dialect_body_init(struct dialect_body *b);
 void dialect_body_deinit(struct dialect_body *b);
@@ -93,6 +94,26 @@ json_t *dialect_message(const char *role, struct str text);
 /* A string, or a list of blocks of text with newlines between, appended. */
 enum status dialect_read_texts(const struct json_node *at, struct buf *out,
 			       struct fail *fail) MUST_USE;
+/* What becomes the content of a chat message: texts with newlines between, or where there are
+ * images a list of parts. */
+struct dialect_content {
+	struct buf text;
+	json_t *parts; /* NULL: no image so far */
+};
+void dialect_add_text(struct dialect_content *c, struct str text);
+/* A block of text or of an image, in the words of any API. */
+enum status dialect_read_block(const struct json_node *at, struct dialect_body *b,
+			       struct dialect_content *c, struct fail *fail) MUST_USE;
+/* The whole of a string or of a list of blocks. */
+enum status dialect_read_content(const struct json_node *at, struct dialect_body *b,
+				 struct dialect_content *c, struct fail *fail) MUST_USE;
+bool dialect_has_content(const struct dialect_content *c);
+/* A string or a list, new; c is empty again. */
+json_t *dialect_take_content(struct dialect_content *c);
+void dialect_content_deinit(struct dialect_content *c);
+/* {"role": role, "content": what c has} */
+json_t *dialect_message_of(const char *role, struct dialect_content *c);
+
 /* A kind of content that there is no way to show to the model. */
 enum status dialect_fail_type(const struct json_node *type, struct str kind,
 			      struct fail *fail);

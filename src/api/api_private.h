@@ -13,10 +13,13 @@
 #include "api/infill.h"
 #include "api/parts.h"
 #include "api/response_store.h"
+#include "vision/vision.h"
 
 struct api {
 	const struct model *model;
 	struct embed *embedder, *reranker; /* NULL: none */
+	struct vision *vision; /* NULL: messages are text */
+	int32_t max_images;
 	struct arena arena; /* the strings below */
 	const char *model_name, *version, *system_fingerprint;
 	const char **aliases;

@@ -177,6 +177,7 @@ struct chat {
 	struct arena *arena;         /* holds what it points to */
 	struct chat_template_input in;
 	struct chat_replay replay;
+	struct images *images;
 	struct tools tools;
 	struct str mark; /* p NULL: a new turn begins */
 	/* The template failed: what a message or a tool may leave out is filled in. */
@@ -208,13 +209,14 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 	struct chat_template_input *in = &chat->in;
 	struct json_node at = json_read_get(body, "messages");
 	enum status st = read_continue(body, in->arena, &chat->mark, &in->is_whole, fail);
+	images_init(chat->images, a, chat->arena);
 	chat->replay = (struct chat_replay){.arena = in->arena, .store = store,
 				       .format = a->tool_format,
 				       .takes_objects =
 					       chat_template_takes_objects(a->chat)};
 	const struct messages_opts o = {
 		.chat = a->chat, .arena = in->arena, .replay = &chat->replay,
-		.final_mark = chat->mark,
+		.final_mark = chat->mark, .images = chat->images,
 		.fills_content = chat->fills || chat_template_prints_none(a->chat)};
 	if (st == OK)
 		st = messages_read(&at, &o, &in->messages, fail);
@@ -290,12 +292,12 @@ static enum status render(const struct json_node *body, struct chat *chat,
 }
 
 enum status chat_render(const struct api *a, const struct json_node *body,
-			struct arena *scratch, struct marked *out,
+			struct arena *scratch, struct marked *out, struct images *images,
 			struct fail *fail)
 {
 	struct outparse_opts parse = {0};
-	struct chat chat = {
-		.api = a, .parse = &parse, .arena = scratch, .in.arena = scratch};
+	struct chat chat = {.api = a, .parse = &parse, .arena = scratch,
+			    .in.arena = scratch, .images = images};
 	return render(body, &chat, out, fail);
 }
 
@@ -336,6 +338,8 @@ static enum status set_request(const struct json_node *body, struct api_call *c,
 		set_reasoning(body, r, c->api->model->tokenizer, prompt);
 	prompt_alloc(r, 1);
 	st = prompt_encode(c, 0, prompt, false, fail);
+	if (st == OK)
+		st = prompt_see(c, chat->images, fail);
 	struct json_node messages = json_read_get(body, "messages");
 	if (st == E_LIMIT && fail && !fail->param[0])
 		json_read_locate(&messages, fail);
@@ -352,7 +356,8 @@ enum status chat_read(const struct json_node *body, struct api_call *c,
 	struct arena scratch;
 	struct marked prompt = {0};
 	arena_init(&scratch);
-	struct chat chat = {.api = c->api, .parse = &c->request->parse,
+	struct images images;
+	struct chat chat = {.api = c->api, .parse = &c->request->parse, .images = &images,
 			    .arena = &c->request->arena, .in.arena = &scratch};
 	st = render(body, &chat, &prompt, fail);
 	arena_deinit(&scratch);

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "api/api_private.h"
+#include "api/images.h"
 #include "json/json_read.h"
 #include "base/marked.h"
 
@@ -12,8 +13,8 @@
 enum status chat_read(const struct json_node *body, struct api_call *c,
 		      struct fail *fail) MUST_USE;
 
-/* The prompt alone, appended to *out: E_INVAL where the model has no template, else
- * as messages, tools and variables are read above. */
+/* The prompt alone, appended to *out, and its images, which are not looked at: E_INVAL where
+ * the model has no template, else as messages, tools and variables are read above. */
 enum status chat_render(const struct api *a, const struct json_node *body,
-			struct arena *scratch, struct marked *out,
+			struct arena *scratch, struct marked *out, struct images *images,
 			struct fail *fail) MUST_USE;

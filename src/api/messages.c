@@ -6,7 +6,8 @@
  * again, but an end of turn never does.
  *
  * Content is a string or a list of parts. Templates get one string, the text parts
- * joined by newlines, as in llama.cpp and vLLM. Leading system and developer messages
+ * joined by newlines, as in llama.cpp and vLLM. Where there are images among them they get a
+ * list of dicts, as Hugging Face writes it. Leading system and developer messages
  * become one system message. If the template allows only one, all of them do.
  */
 #include "api/messages.h"
@@ -25,9 +26,14 @@
 
 /* --- content ------------------------------------------------------------- */
 
-/* One part. Images and the like are refused by name: a model that answers without
- * having seen them would mislead. */
-static enum status read_part(const struct json_node *at, struct buf *out,
+static bool is_image_kind(struct str kind)
+{
+	return str_is(kind, "image_url") || str_is(kind, "input_image");
+}
+
+/* One part of text. What the model cannot see is refused by name: an answer without it would
+ * mislead. */
+static enum status read_part(const struct json_node *at, bool sees, struct buf *out,
 			     struct fail *fail)
 {
 	enum status st = json_read_need_object(at, fail);
@@ -44,35 +50,12 @@ static enum status read_part(const struct json_node *at, struct buf *out,
 	    !str_is(kind, "output_text")) {
 		kind = json_read_clip(kind, MAX_QUOTED);
 		return json_read_fail(&type, fail,
-				      "is \"%.*s\": this model reads text only",
-				      (int)kind.n, kind.p);
+				      "is \"%.*s\": this model reads %s only",
+				      (int)kind.n, kind.p, sees ? "text and images" : "text");
 	}
 	struct json_node words = json_read_get(at, refusal ? "refusal" : "text");
 	st = json_read_need_str(&words, &text, fail);
 	buf_add_str(out, text);
-	return st;
-}
-
-/* Text of a message's content, in out. */
-static enum status read_content(const struct json_node *at, struct buf *out,
-				struct fail *fail)
-{
-	if (json_is_string(at->v)) {
-		buf_add_str(out, json_read_view(at->v));
-		return OK;
-	}
-	if (at->v && !json_is_array(at->v))
-		return json_read_fail(at, fail,
-				      "must be a string or a list of parts, not %s",
-				      jsonfile_type(at->v));
-	size_t n;
-	enum status st = json_read_list(at, MAX_PARTS, &n, fail);
-	for (size_t i = 0; i < n && st == OK; i++) {
-		struct json_node part = json_read_item(at, i);
-		if (i > 0)
-			buf_add_c(out, '\n');
-		st = read_part(&part, out, fail);
-	}
 	return st;
 }
 
@@ -97,10 +80,79 @@ struct conversation {
 	bool one_system;    /* every system message goes into the first */
 	bool has_system;
 	struct buf system;  /* the first system message */
-	struct buf content; /* of the message being read */
+	struct buf content; /* of the message being read … */
+	struct jinja_value *parts; /* … or those of its content, where it has images */
 	struct jinja_value **rest; /* the messages behind it */
 	size_t n_rest;
 };
+
+/* The text so far becomes a part. */
+static void add_text_part(struct conversation *c)
+{
+	struct arena *a = c->o->arena;
+	struct jinja_value *dict = jinja_dict(a);
+	if (c->content.n == 0)
+		return;
+	value_set_str(a, dict, "type", STR("text"), TRUST_TEMPLATE);
+	value_set_str(a, dict, "text", buf_str(&c->content), TRUST_USER);
+	jinja_list_add(a, c->parts, dict);
+	buf_clear(&c->content);
+}
+
+static enum status add_image_part(const struct json_node *part, struct conversation *c,
+				  struct fail *fail)
+{
+	struct arena *a = c->o->arena;
+	struct jinja_value *dict = jinja_dict(a);
+	if (!c->parts)
+		c->parts = jinja_list(a);
+	add_text_part(c);
+	value_set_str(a, dict, "type", STR("image"), TRUST_TEMPLATE);
+	jinja_list_add(a, c->parts, dict);
+	return images_add(c->o->images, part, fail);
+}
+
+/* sees: it may have images. */
+static enum status read_parts(const struct json_node *at, struct conversation *c, bool sees,
+			      struct fail *fail)
+{
+	size_t n;
+	enum status st = json_read_list(at, MAX_PARTS, &n, fail);
+	for (size_t i = 0; i < n && st == OK; i++) {
+		struct json_node part = json_read_item(at, i);
+		struct json_node type = json_read_get(&part, "type");
+		bool is_image = c->o->images->api->vision && json_is_string(type.v) &&
+				is_image_kind(json_read_view(type.v));
+		if (is_image && !sees)
+			return json_read_fail(&type, fail, "is an image: images may be in "
+							   "messages of users and tools");
+		if (is_image) {
+			st = add_image_part(&part, c, fail);
+			continue;
+		}
+		if (i > 0 && !c->parts)
+			buf_add_c(&c->content, '\n');
+		st = read_part(&part, sees, &c->content, fail);
+		if (c->parts)
+			add_text_part(c);
+	}
+	return st;
+}
+
+/* A message's content, to c->content or c->parts. */
+static enum status read_content(const struct json_node *at, struct conversation *c, bool sees,
+				struct fail *fail)
+{
+	if (json_is_string(at->v)) {
+		buf_add_str(&c->content, json_read_view(at->v));
+		return OK;
+	}
+	if (at->v && !json_is_array(at->v))
+		return json_read_fail(at, fail,
+				      "must be a string or a list of parts, not %s",
+				      jsonfile_type(at->v));
+	return read_parts(at, c, sees, fail);
+}
 
 static enum status read_role(const struct json_node *message,
 			     const struct role_name **out, struct fail *fail)
@@ -273,7 +325,7 @@ static enum status read_assistant(const struct json_node *message,
 	struct arena *a = c->o->arena;
 	struct json_node content = json_read_get(message, "content");
 	bool has_calls = false;
-	enum status st = read_content(&content, &c->content, fail);
+	enum status st = read_content(&content, c, false, fail);
 	if (st == OK)
 		st = read_reasoning(message, a, dict, fail);
 	if (st == OK)
@@ -335,8 +387,10 @@ static enum status read_message(const struct json_node *at, struct conversation 
 		return st;
 	struct arena *a = c->o->arena;
 	struct jinja_value *dict = jinja_dict(a);
+	bool may_see = role->role != ROLE_SYSTEM && c->o->images->api->vision;
 	value_set_str(a, dict, "role", str_of(role->in_template), TRUST_TEMPLATE);
 	buf_clear(&c->content);
+	c->parts = NULL;
 	if (role->role == ROLE_ASSISTANT) {
 		st = read_assistant(at, c, is_last, dict, fail);
 	} else if (is_last && c->o->final_mark.p) {
@@ -346,8 +400,11 @@ static enum status read_message(const struct json_node *at, struct conversation 
 		struct json_node content = json_read_get(at, "content");
 		st = json_read_need(&content, fail);
 		if (st == OK)
-			st = read_content(&content, &c->content, fail);
-		value_set_str(a, dict, "content", buf_str(&c->content), TRUST_USER);
+			st = read_content(&content, c, may_see, fail);
+		if (c->parts)
+			value_set(a, dict, "content", c->parts);
+		else
+			value_set_str(a, dict, "content", buf_str(&c->content), TRUST_USER);
 	}
 	if (st == OK)
 		st = read_optional(at, "name", a, dict, fail);

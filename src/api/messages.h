@@ -6,6 +6,7 @@
 #include "json/json_read.h"
 #include "api/chat_template.h"
 #include "api/chat_replay.h"
+#include "api/images.h"
 
 struct messages_opts {
 	const struct chat_template *chat;
@@ -16,6 +17,7 @@ struct messages_opts {
 	struct str final_mark;
 	/* A message with calls and without text has the text "", not None. */
 	bool fills_content;
+	struct images *images; /* those of users and tools are noted there */
 };
 
 /* A list of dicts. */

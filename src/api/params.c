@@ -246,13 +246,33 @@ static enum status read_biases(const struct json_node *body, struct api_call *c,
 
 /* --- limits ------------------------------------------------------------- */
 
-/* n, max_tokens, min_tokens, speculative.n_max. A max_tokens above the server's own bound
+/* As llama.cpp names them. */
+static enum status read_draft(const struct json_node *body, struct draft_limits *out,
+			      struct fail *fail)
+{
+	int64_t n_max = out->n_max, n_min = out->n_min;
+	double p_min = 0;
+	struct json_node at = json_read_get(body, "speculative.n_max");
+	enum status st = json_read_int(&at, 0, INT32_MAX, &n_max, fail);
+	if (st == OK) {
+		at = json_read_get(body, "speculative.n_min");
+		st = json_read_int(&at, 0, INT32_MAX, &n_min, fail);
+	}
+	if (st == OK) {
+		at = json_read_get(body, "speculative.p_min");
+		st = json_read_num(&at, 0, 1, &p_min, fail);
+	}
+	*out = (struct draft_limits){(int32_t)n_max, (int32_t)n_min, (float)p_min};
+	return st;
+}
+
+/* n, max_tokens, min_tokens, speculative.*. A max_tokens above the server's own bound
  * is cut and not refused: the client gets a shorter answer with finish_reason "length". */
 static enum status read_limits(const struct json_node *body, struct api_call *c,
 			       struct fail *fail)
 {
 	struct request *r = c->request;
-	int64_t n = 1, max = 0, min = 0, draft = r->max_draft;
+	int64_t n = 1, max = 0, min = 0;
 	bool is_given = false;
 	struct json_node at = json_read_get(body, "n");
 	enum status st = json_read_int(&at, 1, c->api->max_choices, &n, fail);
@@ -271,14 +291,11 @@ static enum status read_limits(const struct json_node *body, struct api_call *c,
 		max = c->api->max_output_tok;
 	at = json_read_get(body, "min_tokens");
 	st = json_read_int(&at, 0, max ? max : c->api->n_ctx, &min, fail);
-	if (st == OK) {
-		at = json_read_get(body, "speculative.n_max");
-		st = json_read_int(&at, 0, INT32_MAX, &draft, fail);
-	}
+	if (st == OK)
+		st = read_draft(body, &r->draft, fail);
 	r->n = (int)n;
 	r->max_tokens = (int32_t)max;
 	r->min_tokens = (int32_t)min;
-	r->max_draft = (int32_t)draft;
 	return st;
 }
 

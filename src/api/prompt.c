@@ -48,3 +48,24 @@ enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
 	ids_deinit(&ids);
 	return st;
 }
+
+enum status prompt_see(struct api_call *c, const struct images *images, struct fail *fail)
+{
+	struct request *r = c->request;
+	struct ids ids = {0};
+	const struct images_use use = {c->api->shares_prefixes ? 0 : c->owner, r};
+	if (images->n == 0)
+		return OK;
+	for (size_t i = 0; i < r->prompts[0].n; i++)
+		ids_add(&ids, r->prompts[0].p[i]);
+	enum status st = images_expand(images, &use, &ids, fail);
+	if (st == OK) {
+		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);
+		memcpy(copy, ids.p, ids.n * sizeof *copy);
+		r->prompts[0] = (struct ids){copy, ids.n, ids.n};
+		for (int i = 0; i < r->n_images && r->images[i].at < r->turn_at; i++)
+			r->turn_at += r->images[i].n - 1;
+	}
+	ids_deinit(&ids);
+	return st;
+}

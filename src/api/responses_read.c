@@ -65,7 +65,7 @@ static enum status read_message(const struct json_node *item, struct responses_r
 					    "developer"};
 	struct json_node role_at = json_read_get(item, "role");
 	struct json_node content = json_read_get(item, "content");
-	struct buf text = {0};
+	struct dialect_content said = {0};
 	struct str role;
 	const char *known = NULL;
 	enum status st = json_read_need_str(&role_at, &role, fail);
@@ -79,17 +79,17 @@ static enum status read_message(const struct json_node *item, struct responses_r
 				      "must be user, assistant, system or developer");
 	st = json_read_need(&content, fail);
 	if (st == OK)
-		st = dialect_read_texts(&content, &text, fail);
+		st = dialect_read_content(&content, r->to, &said, fail);
 	if (st == OK && strcmp(known, "assistant") != 0) {
-		add_message(r, dialect_message(known, buf_str(&text)));
+		add_message(r, dialect_message_of(known, &said));
 	} else if (st == OK) {
 		/* Two texts are two messages; reasoning before a text belongs to it. */
 		json_t *has = r->turn ? json_object_get(r->turn, "content") : NULL;
 		if (json_string_length(has) || json_object_get(r->turn, "tool_calls"))
 			r->turn = NULL;
-		dialect_set_str(turn_of(r), "content", buf_str(&text));
+		dialect_set(turn_of(r), "content", dialect_take_content(&said));
 	}
-	buf_deinit(&text);
+	dialect_content_deinit(&said);
 	return st;
 }
 
@@ -128,19 +128,19 @@ static enum status read_call_output(const struct json_node *item,
 				    struct responses_reader *r, struct fail *fail)
 {
 	struct json_node output = json_read_get(item, "output");
-	struct buf text = {0};
+	struct dialect_content c = {0};
 	struct str id;
 	enum status st = need_text(item, "call_id", &id, fail);
 	if (st == OK)
 		st = json_read_need(&output, fail);
 	if (st == OK)
-		st = dialect_read_texts(&output, &text, fail);
+		st = dialect_read_content(&output, r->to, &c, fail);
 	if (st == OK) {
-		json_t *m = dialect_message("tool", buf_str(&text));
+		json_t *m = dialect_message_of("tool", &c);
 		dialect_set_str(m, "tool_call_id", id);
 		add_message(r, m);
 	}
-	buf_deinit(&text);
+	dialect_content_deinit(&c);
 	return st;
 }
 

@@ -47,8 +47,8 @@ static enum status read_flags(const struct json_node *body,
 /* The text that is asked about, marked: a chat by way of the template, else
  * `content` or `prompt`. Also which special tokens each of them gets unasked. */
 static enum status read_text(const struct api *a, const struct json_node *body,
-			     struct tokenize_params *p, struct marked *out,
-			     struct fail *fail)
+			     struct tokenize_params *p, struct arena *scratch,
+			     struct marked *out, struct images *images, struct fail *fail)
 {
 	struct json_node messages = json_read_get(body, "messages");
 	struct json_node content = json_read_get(body, "content");
@@ -56,10 +56,7 @@ static enum status read_text(const struct api *a, const struct json_node *body,
 	struct str text;
 	enum status st;
 	if (messages.v) {
-		struct arena scratch;
-		arena_init(&scratch);
-		st = chat_render(a, body, &scratch, out, fail);
-		arena_deinit(&scratch);
+		st = chat_render(a, body, scratch, out, images, fail);
 		return st == OK ? read_flags(body, p, fail) : st;
 	}
 	/* `content` is named where nothing is there: it is the older of the two. */
@@ -121,16 +118,18 @@ static void add_answer(const struct api *a, const struct tokenize_params *p,
 static enum status tokenize(const struct api *a, const struct json_node *body,
 			    struct arena *scratch, struct buf *out, struct fail *fail)
 {
-	(void)scratch;
+	struct images images = {0};
 	struct tokenize_params p = {0};
 	struct marked text = {0};
 	struct ids ids = {0};
-	enum status st = read_text(a, body, &p, &text, fail);
+	enum status st = read_text(a, body, &p, scratch, &text, &images, fail);
 	if (st == OK) {
 		const struct tokenizer *t = a->model->tokenizer;
 		st = p.adds_special ? tokenizer_encode_alone(t, &text, &ids, fail)
 				    : tokenizer_encode_marked(t, &text, &ids, fail);
 	}
+	if (st == OK)
+		st = images_expand(&images, &(struct images_use){0}, &ids, fail);
 	if (st == OK && (p.with_pieces || p.with_strings) && ids.n > MAX_PIECES)
 		st = fail_set(fail, E_LIMIT, "these are %zu tokens; with_pieces and "
 			      "return_token_strs are for at most %u", ids.n, MAX_PIECES);
@@ -180,7 +179,8 @@ static enum status apply_template(const struct api *a, const struct json_node *b
 				  struct fail *fail)
 {
 	struct marked prompt = {0};
-	enum status st = chat_render(a, body, scratch, &prompt, fail);
+	struct images images;
+	enum status st = chat_render(a, body, scratch, &prompt, &images, fail);
 	if (st == OK) {
 		buf_add_z(out, "{\"prompt\":");
 		buf_add_json(out, buf_str(&prompt.text));

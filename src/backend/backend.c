@@ -56,10 +56,6 @@ enum status backend_create(const struct backend_opts *o, struct backend **out,
 		st = backend_choose(o, &name, reason, sizeof reason, fail);
 	if (st != OK)
 		return st;
-	if (o->expert_memory && strcmp(name, "cpu") != 0)
-		return fail_at(fail, E_CONFIG, "expert_memory",
-			       "expert_memory works on the CPU only, and the backend is %s: set "
-			       "backend to cpu, or leave expert_memory out", name);
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		if (strcmp(kinds[i].name, name) != 0)
 			continue;

@@ -38,7 +38,7 @@ struct backend_opts {
 	/* Bytes for routed experts, which are then read from a file as steps need them
 	 * (experts/expert_memory.h); -1: as many as there are (engine/memory_plan.h); 0: all
 	 * experts stay in memory. expert_dir: folder of that file; NULL or "": beside the
-	 * model. CPU, not exact. */
+	 * model. Not exact. */
 	int64_t expert_memory;
 	const char *expert_dir;
 	bool cache_waits;       /* backend_destroy waits until the cache is written */

@@ -176,6 +176,14 @@ char *file_join(const char *dir, const char *name)
 	return xasprintf("%s%s%s", dir, slash, name);
 }
 
+char *file_without_slashes(const char *path)
+{
+	size_t n = strlen(path);
+	while (n > 0 && path[n - 1] == '/')
+		n--;
+	return xstrndup(path, n);
+}
+
 /* The folder that holds this program's executable, malloc'ed; "." if it is unknown. */
 static char *program_dir(void)
 {

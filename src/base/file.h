@@ -37,6 +37,8 @@ struct stat;
 int64_t file_time_ns(const struct stat *st);
 /* Returns "dir/name", malloc'ed. */
 char *file_join(const char *dir, const char *name);
+/* The path, or URL, without slashes at its end, malloc'ed: "" for "/". */
+char *file_without_slashes(const char *path);
 /* The first of these paths that exists, malloc'ed. Each path is relative to the folder of
  * this program. NULL if none exists. */
 char *file_beside_program(const char *const *places, size_t n_places);

@@ -6,7 +6,8 @@
  * experts are those that a text would use. Ends of text are ignored. With --batch, a step
  * decodes that many sequences.
  *
- * With --profile, a prompt and some tokens more are measured by stage.
+ * With --widths, steps of one sequence are measured that verify guesses. With --profile, a
+ * prompt and some tokens more are measured by stage.
  *
  * A first run warms caches up and is not counted; a long depth warms them up as well. The
  * other runs give medians. On a GPU the last step is also repeated by itself. The
@@ -19,7 +20,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "ctl/bench_experts.h"
 #include "ctl/bench_profile.h"
+#include "ctl/bench_widths.h"
 #include "ctl/command.h"
 #include "ctl/hip_time.h"
 #include "ctl/input.h"
@@ -29,11 +32,12 @@
 
 #define MAX_PROMPTS 16
 #define MAX_BATCH 64
+#define WIDTH_ROUNDS 8 /* steps of each width, times --repeat */
 #define LONG_DEPTH 512 /* its prefill warms caches up as well */
 
 struct bench_model_args {
 	struct session_opts session;
-	const char *prompts;
+	const char *prompts, *widths;
 	int64_t n_decode, depth, repeat, batch;
 	bool json, profile, layers;
 	int64_t prompt[MAX_PROMPTS];
@@ -44,8 +48,10 @@ struct result {
 	double prefill[MAX_PROMPTS]; /* tokens per second */
 	double decode;               /* the same; NAN: not asked for */
 	double gpu_us;               /* of a decode step by itself; 0: not known */
+	struct bench_widths widths;
 	struct bench_profile_args profile_args;
 	struct bench_profile profile;
+	struct bench_experts experts;
 };
 
 static double seconds_since(int64_t begin_us)
@@ -180,7 +186,10 @@ static bool measure(struct session *s, const struct bench_model_args *a, int n_i
 		good = out->prefill[i] >= 0;
 	}
 	if (good && a->n_decode) {
+		int64_t n_runs = a->repeat + (a->depth < LONG_DEPTH);
+		bench_experts_begin(&out->experts);
 		out->decode = median_of(s, ids, (int)a->n_decode, false, a);
+		bench_experts_end(&out->experts, (double)(a->n_decode * a->batch * n_runs));
 		good = out->decode >= 0 &&
 		       time_gpu(s, out->decode / (double)a->batch, &out->gpu_us);
 	}
@@ -188,6 +197,9 @@ static bool measure(struct session *s, const struct bench_model_args *a, int n_i
 		.ids = ids, .depth = (int)a->depth, .decode = (int)a->n_decode,
 		.prompt = a->n_prompts ? (int)a->prompt[a->n_prompts - 1] : 0,
 		.n_threads = (int)a->session.threads, .per_layer = a->layers};
+	if (good && out->widths.n)
+		good = bench_widths_run(s, ids, (int)a->depth, WIDTH_ROUNDS * (int)a->repeat,
+					&out->widths);
 	if (good && a->profile)
 		good = bench_profile_run(s, &out->profile_args, &out->profile);
 	free(ids);
@@ -234,10 +246,15 @@ static void print_json(const struct session *s, const struct bench_model_args *a
 				 (unsigned long long)s->backend->n_captures,
 				 (unsigned long long)s->backend->n_replays);
 	}
+	bench_experts_json(&r->experts, &b);
 	buf_addf(&b, ",\"repeat\":%lld,\"threads\":%lld,\"load_s\":",
 		 (long long)a->repeat, (long long)a->session.threads);
 	buf_add_json_num(&b, s->load_s);
 	buf_addf(&b, ",\"rss_bytes\":%lld", (long long)rss_bytes());
+	if (r->widths.n) {
+		buf_add_z(&b, ",\"widths_ms\":");
+		bench_widths_json(&r->widths, &b);
+	}
 	if (a->profile) {
 		buf_add_z(&b, ",\"profile\":");
 		bench_profile_json(&r->profile, &r->profile_args, &b);
@@ -269,6 +286,8 @@ static void print_text(const struct session *s, const struct bench_model_args *a
 		printf("launches      %10d a step of %d layers; %llu steps replayed\n",
 		       s->backend->n_step_launches, s->model->config.n_layers,
 		       (unsigned long long)s->backend->n_replays);
+	bench_widths_print(&r->widths);
+	bench_experts_print(&r->experts);
 	printf("memory        %10.1f MiB resident at most\n",
 	       (double)rss_bytes() / (1 << 20));
 	if (a->profile)
@@ -283,6 +302,14 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 	struct session s = {0};
 	struct result r = {.decode = 0};
 	int rc = EXIT_FAILED;
+	if (*a->widths)
+		r.widths.n = options_list(a->widths, r.widths.width, BENCH_WIDTHS);
+	for (int i = 0; i < r.widths.n; i++)
+		n_ids = MAX(n_ids, MAX(a->depth, 1) + r.widths.width[i] +
+			    (1 + WIDTH_ROUNDS * a->repeat) * r.widths.n);
+	if (*a->widths && !r.widths.n)
+		return options_fault(set, "--widths: \"%s\" is not a list of numbers of "
+				     "tokens", a->widths);
 	if (!session_open(&a->session, (int)n_ids, &s))
 		rc = EXIT_USAGE;
 	else if (n_ids > engine_n_ctx(s.engine))
@@ -299,7 +326,7 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 
 int cmd_bench_model(int argc, char **argv)
 {
-	struct bench_model_args a = {.session = SESSION_DEFAULTS, .prompts = "128,512",
+	struct bench_model_args a = {.session = SESSION_DEFAULTS, .prompts = "128,512", .widths = "",
 			 .n_decode = 128, .repeat = 3, .batch = 1};
 	const struct option_row rows[] = {
 		SESSION_OPTIONS(a.session),
@@ -313,6 +340,8 @@ int cmd_bench_model(int argc, char **argv)
 		 "sequences to decode at the same time, each of N tokens (1)"},
 		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "R",
 		 "runs, of which the median counts (3)"},
+		{"widths", 'w', OPTION_TEXT, &a.widths, 0, 0, "N,N",
+		 "also steps of N tokens of one sequence, all but one of them guesses"},
 		{"profile", 0, OPTION_FLAG, &a.profile, 0, 0, NULL,
 		 "also a table of time and bytes by stage: the last --prompt, and a token"},
 		{"layers", 0, OPTION_FLAG, &a.layers, 0, 0, NULL,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "ctl/chat_client.h"
 #include "ctl/chat_server.h"
 #include "ctl/command.h"
@@ -358,13 +359,8 @@ int cmd_chat(int argc, char **argv)
 		return rc;
 	if (a.url && a.dir)
 		return options_fault(&set, "--model and --url exclude each other");
-	char *url = NULL;
-	if (a.url) {
-		size_t n = strlen(a.url);
-		while (n && a.url[n - 1] == '/')
-			n--;
-		a.url = url = xstrndup(a.url, n);
-	}
+	char *url = a.url ? file_without_slashes(a.url) : NULL;
+	a.url = url;
 	rc = run(&a);
 	free(url);
 	return rc;

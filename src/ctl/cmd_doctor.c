@@ -8,15 +8,6 @@
 #include "ctl/doctor.h"
 #include "ctl/options.h"
 
-/* "DIR/" to "DIR", and "/" to "". malloc'ed. */
-static char *without_slash(const char *root)
-{
-	size_t n = strlen(root);
-	while (n > 0 && root[n - 1] == '/')
-		n--;
-	return xstrndup(root, n);
-}
-
 static int run(struct doctor *d)
 {
 	doctor_check_gpu(d);
@@ -62,7 +53,7 @@ int cmd_doctor(int argc, char **argv)
 		return options_fault(&set, "--backend is auto, cpu or hip, not %s", d.backend);
 	if (!file_exists(root))
 		return options_fault(&set, "there is no folder %s", root);
-	char *path = without_slash(root);
+	char *path = file_without_slashes(root);
 	d.root = path;
 	d.is_here = !*path;
 	rc = run(&d);

@@ -65,7 +65,7 @@ static enum status plan(const struct doctor *d, struct model *m, struct memory_p
 	const struct backend_opts bo = {
 		.name = d->is_here ? d->backend : "cpu", .hip_library = d->hip_library,
 		.kernel_dir = d->hip_kernels};
-	const struct engine_opts eo = {0}; /* as halod's defaults */
+	const struct engine_opts eo = {.mtp = true}; /* as halod's defaults */
 	struct memory_have have;
 	struct backend *b;
 	doctor_memory(d, &have);
@@ -93,10 +93,11 @@ void doctor_check_model(struct doctor *d)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: a smaller model, or more memory for "
 			   "the GPU where a line above warns of it", fail.text);
 	else
-		doctor_say(d, DOCTOR_OK, "model", "fits: weights %.2f GiB, a context of %d of "
-			   "%d tokens, %lld pages of KV cache",
-			   (double)model_weight_bytes(m) / GIB, (int)p.n_ctx,
-			   (int)m->config.max_ctx, (long long)p.n_pages);
+		doctor_say(d, DOCTOR_OK, "model", "fits: weights %.2f GiB%s, a context of %d of "
+			   "%d tokens, %lld pages of KV cache", (double)p.weights / GIB,
+			   p.weights > model_weight_bytes(m) ? " with the layer that guesses"
+							     : "",
+			   (int)p.n_ctx, (int)m->config.max_ctx, (long long)p.n_pages);
 	model_close(m);
 }
 

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -161,7 +162,14 @@ bool options_parse(const struct option_set *set, int argc, char **argv,
 		return false;
 	if (optind == argc)
 		return true;
-	options_fault(set, "\"%s\" is not expected", argv[optind]);
+	bool has_model = false;
+	for (int i = 0; i < set->n_rows; i++)
+		has_model |= strcmp(set->rows[i].name, "model") == 0;
+	if (has_model)
+		options_fault(set, "\"%s\" is not expected; for a model, use --model %s",
+			      argv[optind], argv[optind]);
+	else
+		options_fault(set, "\"%s\" is not expected", argv[optind]);
 	return false;
 }
 

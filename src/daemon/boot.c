@@ -14,8 +14,10 @@
 #include "check/selfcheck.h"
 #include "base/size.h"
 #include "model/hub.h"
+#include "sched/widths.h"
 
 #define MAX_TEMPLATE_BYTES (1u << 20)
+#define WIDTHS_US 400000 /* for measuring steps at start, at most */
 
 /* --- plan --------------------------------------------------------------------- */
 
@@ -54,7 +56,14 @@ static char *name_of_dir(const char *dir)
 /* What clients call the model at this path or of this name. */
 static char *name_of(const char *dir)
 {
-	return !file_exists(dir) && hub_is_name(dir) ? xstrdup(dir) : name_of_dir(dir);
+	char *name = NULL;
+	if (!file_exists(dir) && hub_is_name(dir))
+		return xstrdup(dir);
+	char *real = realpath(dir, NULL);
+	if (real)
+		name = hub_name_of(real);
+	free(real);
+	return name ? name : name_of_dir(dir);
 }
 
 /* systemd's CACHE_DIRECTORY, of which a unit may have several, separated by colons. */
@@ -253,8 +262,9 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 static void say_cache(const struct boot *b, const struct config *c)
 {
 	int n_ctx = engine_n_ctx(b->engine), max_ctx = b->model->config.max_ctx;
-	log_info("KV cache: %d pages of %d tokens; context %d",
-		 engine_pages_total(b->engine), engine_page_size(b->engine), n_ctx);
+	int n_pages = engine_pages_total(b->engine), size = engine_page_size(b->engine);
+	log_info("KV cache: %d pages of %d tokens, %lld tokens in all; context %d", n_pages, size,
+		 (long long)n_pages * size, n_ctx);
 	if (!c->ctx && n_ctx < max_ctx)
 		log_warn("context %d of the model's %d: more does not fit into memory (kv_cache "
 			 "in halod.conf(5))", n_ctx, max_ctx);
@@ -283,16 +293,21 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .load = {on_weights, (void *)o},
 				 .mtp = strcmp(c->speculative, "auto") == 0 ||
 					strcmp(c->speculative, "mtp") == 0,
+				 .mtp_vocab = (int)c->mtp_vocab,
 				 .kv_dir = o->plan->kv_dir,
-				 .kv_disk_limit = c->kv_disk_limit};
+				 .kv_disk_limit = c->kv_disk_limit,
+				 .sight = b->vision ? vision_sight(b->vision) : NULL};
+	/* The first tensor may be the largest, and says nothing before its end. */
+	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
 	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
 	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_guess(b->engine))
 		log_warn("speculative = mtp: the model has no layer that guesses, so nothing "
 			 "is drafted. Set it to auto or lookup.");
 	if (s == OK && c->profile) {
-		/* A GPU's measured step is not a replayed graph. */
+		/* A GPU's measured step is not a replayed graph. On the CPU measuring takes
+		 * 1 % of halo-tiny's token, so of four steps one is measured. */
 		b->profile = profile_create(b->model->config.n_layers,
-					    b->backend->ops->profile_device ? 64 : 1);
+					    b->backend->ops->profile_device ? 64 : 4);
 		backend_set_profile(b->backend, b->profile);
 	}
 	if (s == OK && *b->backend->weights_note)
@@ -323,6 +338,31 @@ static enum status load_reader(const struct boot_opts *o, const char *dir,
 			 (int)embed_width(*out), (int)embed_n_ctx(*out));
 	free(name);
 	return st;
+}
+
+/* The tower of a model that can see. What is not known of one costs the images alone. */
+static enum status load_vision(const struct boot_opts *o, struct boot *b,
+			       struct fail *fail)
+{
+	const struct config *c = o->config;
+	if (strcmp(c->images, "off") == 0)
+		return OK;
+	struct vision_opts vo = {
+		.model = b->model, .backend = backend_opts(c, "cpu"),
+		.limits = {.max_bytes = c->max_image_bytes,
+			   .max_side = (int32_t)c->max_image_side,
+			   .max_pixels = c->max_image_pixels},
+		.max_tokens = (int32_t)c->image_tokens, .cache_bytes = (size_t)c->image_cache};
+	vo.backend.cpu_pin = false; /* CPUs are for the text's threads */
+	enum status st = vision_create(&vo, &b->vision, fail);
+	if (st == E_NOMEM)
+		return st;
+	if (st != OK)
+		log_warn("images are refused: %s", fail->text);
+	else if (b->vision)
+		log_info("images: the model's vision tower runs on %s",
+			 vision_device(b->vision));
+	return OK;
 }
 
 /* One token through the whole model: what cannot compute must not say READY. */
@@ -357,7 +397,24 @@ static enum sched_draft draft_of(const char *name)
 					     : SCHED_DRAFT_AUTO;
 }
 
-static struct sched *create_sched(const struct boot_opts *o, const struct boot *b)
+/* What decode steps with guesses cost here, for `auto`. */
+static enum status measure_widths(const struct boot_opts *o, const struct boot *b,
+				  struct draft_cost *out, struct fail *fail)
+{
+	struct buf text = {0};
+	*out = (struct draft_cost){.n_guess = 0};
+	if (draft_of(o->config->speculative) != SCHED_DRAFT_AUTO)
+		return OK;
+	enum status st = widths_measure(b->engine, o->clock, WIDTHS_US, out, fail);
+	widths_print(out, &text);
+	if (st == OK)
+		log_info("speculation: steps of some tokens take %.*s", (int)text.n, text.p);
+	buf_deinit(&text);
+	return st == OK ? OK : fail_default(fail, st);
+}
+
+static struct sched *create_sched(const struct boot_opts *o, const struct boot *b,
+				  const struct draft_cost *costs)
 {
 	const struct config *c = o->config;
 	return sched_create(&(struct sched_opts){
@@ -372,6 +429,7 @@ static struct sched *create_sched(const struct boot_opts *o, const struct boot *
 		.profile = b->profile,
 		.logs_misses = c->log_prefix_miss,
 		.draft = draft_of(c->speculative),
+		.costs = costs,
 		.prefill_chunk = (int)MIN(c->prefill_chunk, c->max_batch_tokens),
 		.on_ready = o->on_ready,
 		.ctx = o->ctx,
@@ -405,6 +463,8 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 	api_set_on_unknown(on_unknown);
 	st = api_create(&(struct api_opts){
 		.model = b->model,
+		.vision = b->vision,
+		.max_images = (int32_t)c->max_images,
 		.embedder = b->embedder,
 		.reranker = b->reranker,
 		.chat_template = c->chat_template[0] ? template.p : NULL,
@@ -446,15 +506,20 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 		s = load_reader(o, o->config->rerank_model, EMBED_SCORES, &out->reranker,
 				fail);
 	if (s == OK)
+		s = load_vision(o, out, fail);
+	if (s == OK)
 		s = load_engine(o, out, fail);
 	if (s == OK) {
 		set_share(o->health, 1000, 1000, 1, 1);
 		set_stage(o->health, LOAD_CHECKING, 0, 0);
 		s = decode_one(out->engine, MAX(out->model->config.bos_id, 0), fail);
 	}
+	struct draft_cost costs;
+	if (s == OK)
+		s = measure_widths(o, out, &costs, fail);
 	if (s != OK)
 		return s;
-	out->sched = create_sched(o, out);
+	out->sched = create_sched(o, out, &costs);
 	return create_api(o, out, fail);
 }
 
@@ -465,6 +530,7 @@ void boot_unload(struct boot *b)
 	engine_destroy(b->engine);
 	backend_destroy(b->backend);
 	profile_destroy(b->profile);
+	vision_destroy(b->vision);
 	model_close(b->model);
 	embed_destroy(b->embedder);
 	embed_destroy(b->reranker);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "daemon/config_table.h"
 
@@ -132,22 +133,31 @@ static enum status parse_line(struct config_reader *rd, struct str line)
 	return s;
 }
 
+/* Reads all lines, so that somebody who mends a file sees all its faults at once. The
+ * last one is the caller's to tell; those before it are logged. */
 static enum status load_file(struct config *c, const char *path, struct fail *fail)
 {
-	struct config_reader rd = {.config = c, .path = path, .fail = fail};
+	struct fail one;
+	struct config_reader rd = {.config = c, .path = path, .fail = &one};
 	struct buf text = {0};
-	enum status s = file_read(path, FILE_MAX, &text, fail);
+	enum status all = file_read(path, FILE_MAX, &text, fail);
 	struct str rest = buf_str(&text);
-	while (s == OK && rest.n > 0) {
+	while (rest.n > 0) {
 		ptrdiff_t end = str_find(rest, STR("\n"), 0);
 		size_t n = end < 0 ? rest.n : (size_t)end;
 		rd.line++;
-		s = parse_line(&rd, (struct str){rest.p, n});
+		enum status s = parse_line(&rd, (struct str){rest.p, n});
+		if (s != OK && all != OK)
+			log_error("%s", fail->text);
+		if (s != OK) {
+			all = s;
+			*fail = one;
+		}
 		n += end >= 0;
 		rest = (struct str){rest.p + n, rest.n - n};
 	}
 	buf_deinit(&text);
-	return s;
+	return all;
 }
 
 /* --- the command line ------------------------------------------------------------- */

@@ -31,7 +31,7 @@ uint64_t arch_step_key(uint16_t graph_id, const struct arch_limits *limits,
 	for (int i = 0; i < b->n_seq; i++)
 		most = MAX(most, b->n_ctx[i]);
 	*out_n_ctx_max = most;
-	if (shape_of(b) == 0 || b->n_logit_rows > ARCH_LOGIT_ROWS)
+	if (shape_of(b) == 0 || b->n_views || b->n_logit_rows > ARCH_LOGIT_ROWS)
 		return 0;
 	while (bound < most)
 		bound *= 2;

@@ -26,6 +26,7 @@ static enum status batch_alloc(struct engine *e)
 	size_t t = (size_t)e->max_batch_tok, b = (size_t)e->max_seqs;
 	const struct step_counts counts = {
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b, .n_mtp = t,
+		.n_rope = 3 * t,
 		.n_page = b * (size_t)e->max_pages_per_seq}, *c = &counts;
 	int32_t *p = calloc(step_ids_words(c) + b, sizeof *p);
 	if (!p)
@@ -98,6 +99,7 @@ void engine_destroy(struct engine *e)
 	free(e->arrays.token);
 	free(e->is_fetched);
 	free(e->logits_before);
+	free(e->views);
 	free(e->logits);
 	free(e);
 }
@@ -227,6 +229,7 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->seq_of[t] = i_seq;
 		arrays->slot[t] = s->seq->pages[pos / size] * size + pos % size;
 		arrays->hidden[t] = ENGINE_HIDDEN_ROWS + MAX(t - 1, 0);
+		engine_image_position(s->seq, pos, arrays->rope_position + 3 * (size_t)t);
 		if (i < s->n - s->n_logits)
 			continue;
 		arrays->inv_t[b->n_logit_rows] = s->inv_t > 0 ? s->inv_t : 1;
@@ -248,6 +251,7 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->states.save_at[i_seq] =
 			b->n_tok - 1 + (s->n_draft ? n_sure : seq->save_length - seq->length);
 	}
+	engine_image_note(e, s->seq, b->n_tok, s->n);
 	b->has_guesses |= s->n_draft > 0;
 	s->seq->draft_seq = i_seq;
 	s->seq->draft_tok = b->n_tok + s->n - s->n_draft;
@@ -269,6 +273,7 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 		return st;
 	e->batch.n_tok = e->batch.n_seq = e->batch.n_logit_rows = 0;
 	e->batch.has_guesses = false;
+	e->batch.n_views = 0;
 	for (int i = 0; i < n_slices; i++) {
 		e->logits_before[i] = e->batch.n_logit_rows;
 		build_slice(e, &slices[i]);

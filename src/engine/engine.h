@@ -3,20 +3,19 @@
  * Tokens in, logits out, for several sequences at once. Thread: engine (every
  * call), except engine_create and the const getters marked any.
  *
- * A sequence is a page table over the paged KV cache and a count of tokens whose
- * keys and values are in it. A step takes slices: some tokens of some sequences,
- * decode (1 token) and prefill (many) mixed, and runs the model once over all of
- * them. Pages are shared by prefix: full pages are found again by the hash of all
- * tokens up to their end, and what others see of a shared page is never written.
+ * A sequence is a page table over the paged KV cache and a count of tokens whose keys and
+ * values are in it. A step runs the model once over slices: some tokens of some sequences,
+ * one to decode, many to prefill. Full pages are shared by prefix, by the hash of all tokens
+ * up to their end. What others see of a shared page is never written.
  *
  * Models with recurrent layers also have a state a sequence, in a slot (states.h). It
  * is saved at some ends of pages (checkpoints, in a bounded store; engine_seq.c says
- * which); a known prefix is shared up to its last checkpoint, and computed again from
- * there. A state is
- * written in place, so after a step that failed (E_BACKEND) its sequences are lost.
+ * which); a known prefix is shared up to its last checkpoint. A state is written in place,
+ * so after a step that failed (E_BACKEND) its sequences are lost.
  */
 #pragma once
 #include "backend/backend.h"
+#include "engine/engine_image.h"
 #include "kv/miss.h"
 
 struct engine;
@@ -44,6 +43,9 @@ struct engine_batch {
 	/* (T) for each token, where to read the hidden state of the token before it (enum
 	 * engine_hidden). NULL unless the graph has a guess function. */
 	const int32_t *hidden;
+	const int32_t *rope_position; /* (T, 3) time, height, width: equal but in images */
+	const struct engine_view *views; /* (n_views) of images */
+	int n_views;
 };
 
 /* Hidden states that a graph with guess keeps: of the rows of logits of the last forward,
@@ -138,16 +140,20 @@ struct engine_opts {
 	 * head is not loaded. For models that give embeddings. */
 	bool gives_rows;
 	bool mtp; /* load the layer that guesses (enum model_mtp), if the model has one */
+	/* It guesses only the first so many tokens of the vocabulary, which takes less of the
+	 * output head; 0: all. Rounded up to whole tiles of rows. */
+	int mtp_vocab;
 	/* Folder where pages and states are kept for later, and its bytes at most. NULL or
 	 * "": none. Where it is of no use a warning says why. */
 	const char *kv_dir;
 	int64_t kv_disk_limit;
+	const struct engine_sight *sight; /* prompts may have images; NULL: none has */
 };
 
 struct memory_have;
 struct memory_plan;
-/* What engine_create would do with the memory, without loading or taking any. It fails as
- * that would where the model does not fit. have NULL: the backend's memory. */
+/* What engine_create would do with the memory, without taking any. It fails as that would
+ * where the model does not fit. have NULL: the backend's memory. */
 enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *o,
 			const struct memory_have *have, struct memory_plan *out,
 			struct fail *fail) MUST_USE;
@@ -193,16 +199,23 @@ struct engine_prompt {
 	int n;
 	struct str space;      /* its name; empty: the space of everybody */
 	int turn_at;           /* tokens before the user's last words; 0: not known */
+	const struct engine_image *images; /* in order; borrowed until it and its forks end */
+	int n_images;
 };
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);
 /* What the disk has of a prompt that memory lacks (engine_disk.c). Begins to read it, beside
  * other steps. NULL: nothing, or (*out_has_asked is false) not while there are so few pages.
- * Call step between steps as long as it returns true; then
+ * Call step between steps until it is over; then
  * create the sequence, then end, which returns the tokens that were read. */
 struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p,
 					bool *out_has_asked);
-bool engine_fetch_step(struct engine *e, struct engine_fetch *f);
+enum engine_fetch_is {
+	ENGINE_FETCH_OVER,  /* nothing more comes */
+	ENGINE_FETCH_WAITS, /* for the disk: engine_set_on_disk says when to ask again */
+	ENGINE_FETCH_MOVED, /* some pages have come; more may have already */
+};
+enum engine_fetch_is engine_fetch_step(struct engine *e, struct engine_fetch *f);
 /* The disk is too slow: no other fetch begins until it has answered. End comes next. */
 void engine_fetch_give_up(struct engine *e, const struct engine_fetch *f);
 int engine_fetch_end(struct engine *e, struct engine_fetch *f); /* NULL is fine */

@@ -98,9 +98,13 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 				  .max_batch_tok = o->max_batch_tok,
 				  .gives_rows = o->gives_rows,
 				  .mtp = o->mtp && m->config.mtp && !o->gives_rows,
+				  .mtp_vocab = o->mtp_vocab,
+				  .has_sight = o->sight != NULL,
+				  .sight = o->sight ? *o->sight : (struct engine_sight){0},
 				  .load = o->load};
 	int64_t n_kv = model_kv_numbers(&m->config) +
-		       (l->mtp ? model_layer_kv_numbers(&m->config) : 0);
+		       (l->mtp ? model_layer_kv_numbers(&m->config, m->config.n_layers)
+			       : 0);
 	struct memory_need need = {
 		.weights = model_weight_bytes(m) + (l->mtp ? model_mtp_bytes(m) : 0),
 		.scratch = graph_measure(m, b, arch, l),
@@ -128,7 +132,7 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 }
 
 /* Check the model's architecture and *opts; fill *o with defaults. */
-static enum status prepare(const struct model *m, const struct engine_opts *opts,
+static enum status prepare(struct model *m, const struct engine_opts *opts,
 			   const struct arch **arch, struct engine_opts *o,
 			   struct fail *fail)
 {
@@ -143,8 +147,15 @@ static enum status prepare(const struct model *m, const struct engine_opts *opts
 			       "with embedding_model", m->dir);
 	*o = *opts;
 	enum status st = check_opts(o, m->config.max_ctx, fail);
-	if (st == OK)
-		set_defaults(o, m->config.max_ctx);
+	if (st != OK)
+		return st;
+	set_defaults(o, m->config.max_ctx);
+	char lacks[200];
+	if (o->mtp && graph_mtp_lacks(m, *arch, lacks)) {
+		log_warn("the layer that guesses (multi-token prediction) is not used: the "
+			 "model's files have no %s", lacks);
+		o->mtp = false;
+	}
 	return st;
 }
 

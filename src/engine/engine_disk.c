@@ -6,7 +6,8 @@
  * the job ends there. So nothing is held for the disk's sake, and no token waits for it.
  *
  * Fetching. Pages come into the KV cache as if a sequence had computed and left them: they
- * are published, and the prompt then finds them like any others.
+ * are published, and the prompt then finds them like any others. Some reads are under way at
+ * once, and what they bring is taken in their order.
  */
 #include "engine/engine_disk.h"
 
@@ -27,6 +28,7 @@
 
 #define RUN_BYTES  ((size_t)32 << 20) /* of one file, about */
 #define READ_BYTES ((size_t)16 << 20) /* of one read */
+#define READS      2 /* at once: one is copied while the next is under way */
 #define EXIT_US    10000000
 #define JOBS_MAX   256
 
@@ -334,8 +336,10 @@ int32_t engine_disk_foreign(const struct engine *e, const struct engine_prompt *
 	int size = engine_page_size(e);
 	if (!e->disk)
 		return 0;
-	const struct kvdisk_prompt prompt = {p->space, p->tokens, p->n};
+	int32_t *own;
+	const struct kvdisk_prompt prompt = {p->space, engine_image_words(e, p, &own), p->n};
 	int n = kvdisk_find_foreign(e->disk->d, &prompt, from / size);
+	free(own);
 	return n ? from + n * size : 0;
 }
 
@@ -345,13 +349,15 @@ struct engine_fetch {
 	struct kvdisk_prompt p;
 	char *space;
 	int32_t *tokens;
-	int at, end;          /* pages that are there; pages that shall be */
+	int at, asked, end;   /* pages that are there; that are asked for; that shall be */
 	int n_fetched, state_page;
-	bool is_over;
+	bool has_all_asked, is_over;
 	kvcache_prefix before;
 	int32_t *held;        /* (at) pages … */
 	kvcache_prefix *after; /* … and the prefixes that end with them */
-	struct kvdisk_read *read;
+	struct kvdisk_read *reads[READS]; /* (n_reads), the first is taken first */
+	int n_want[READS];    /* pages */
+	int n_reads;
 };
 
 /* The pages that memory has, held; and the last with a state there. */
@@ -384,15 +390,22 @@ static void look_at_disk(struct engine *e, struct engine_fetch *f, int useful)
 	f->is_over = f->end <= useful;
 }
 
+/* Asks for what comes next. The state comes with the last pages, or alone. */
 static void read_on(struct engine *e, struct engine_fetch *f)
 {
 	int most = (int)MAX(READ_BYTES / e->graph.page_bytes, (size_t)1);
-	int n = MAX(0, MIN(most, f->end - f->at));
-	int state = f->at + n >= f->end ? f->state_page : 0;
-	if (n == 0 && state == 0)
-		f->is_over = true;
-	else
-		f->read = kvdisk_read_begin(e->disk->d, &f->p, f->at, n, state);
+	while (f->n_reads < READS && !f->has_all_asked) {
+		int n = MAX(0, MIN(most, f->end - f->asked));
+		f->has_all_asked = f->asked + n >= f->end;
+		int state = f->has_all_asked ? f->state_page : 0;
+		if (n == 0 && state == 0)
+			break;
+		f->n_want[f->n_reads] = n;
+		f->reads[f->n_reads++] =
+			kvdisk_read_begin(e->disk->d, &f->p, f->asked, n, state);
+		f->asked += n;
+	}
+	f->is_over |= f->n_reads == 0;
 }
 
 struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_prompt *p,
@@ -405,12 +418,15 @@ struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_pr
 	int n_pages = p->n / engine_page_size(e);
 	f->space = xstrndup(p->space.n ? p->space.p : "", p->space.n);
 	f->tokens = xmalloc(sizeof *f->tokens * ((size_t)p->n + 1));
-	memcpy(f->tokens, p->tokens, sizeof *f->tokens * (size_t)p->n);
+	int32_t *own;
+	memcpy(f->tokens, engine_image_words(e, p, &own), sizeof *f->tokens * (size_t)p->n);
+	free(own);
 	f->p = (struct kvdisk_prompt){{f->space, p->space.n}, f->tokens, p->n};
 	f->held = xmalloc(sizeof *f->held * ((size_t)n_pages + 1));
 	f->after = xmalloc(sizeof *f->after * ((size_t)n_pages + 1));
 	f->before = spaces_root(e->spaces, p->space);
 	int useful = hold_known(e, f);
+	f->asked = f->at;
 	look_at_disk(e, f, useful);
 	if (!f->is_over && kvcache_available(e->kv) < f->end - f->at + e->max_seqs + 1)
 		*out_has_asked = false;
@@ -422,25 +438,28 @@ struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_pr
 	return NULL;
 }
 
-/* A page as if it had just been computed. False: there is no room for it. */
-static bool put_page(struct engine *e, struct engine_fetch *f, const char *host)
+/* Pages as if they had just been computed. Returns how many there was room for. */
+static int put_pages(struct engine *e, struct engine_fetch *f, const char *host, int n)
 {
-	int size = engine_page_size(e);
-	if (kvcache_available(e->kv) <= e->max_seqs)
-		return false;
-	int32_t page = kvcache_alloc_page(e->kv);
-	const struct engine_move m = {.is_load = true, .at = &page, .n = 1,
+	int size = engine_page_size(e), room = kvcache_available(e->kv) - e->max_seqs;
+	int32_t *pages = f->held + f->at;
+	n = MAX(MIN(n, room), 0);
+	for (int i = 0; i < n; i++)
+		pages[i] = kvcache_alloc_page(e->kv);
+	const struct engine_move m = {.is_load = true, .at = pages, .n = n,
 				      .host = (void *)(uintptr_t)host};
-	if (e->graph.move(e->graph.ctx, &m) != OK) {
-		kvcache_release(e->kv, page);
-		return false;
+	if (n > 0 && e->graph.move(e->graph.ctx, &m) != OK) {
+		while (n > 0)
+			kvcache_release(e->kv, pages[--n]);
+		return 0;
 	}
-	const int32_t *tokens = f->tokens + f->at * size;
-	memcpy(kvcache_tokens(e->kv, page), tokens, sizeof *tokens * (size_t)size);
-	f->before = kvcache_publish(e->kv, page, f->before);
-	f->after[f->at] = f->before;
-	f->held[f->at++] = page;
-	return true;
+	for (int i = 0; i < n; i++, f->at++) {
+		const int32_t *tokens = f->tokens + f->at * size;
+		memcpy(kvcache_tokens(e->kv, pages[i]), tokens, sizeof *tokens * (size_t)size);
+		f->before = kvcache_publish(e->kv, pages[i], f->before);
+		f->after[f->at] = f->before;
+	}
+	return n;
 }
 
 static void put_state(struct engine *e, const struct engine_fetch *f, const char *host)
@@ -456,37 +475,36 @@ static void put_state(struct engine *e, const struct engine_fetch *f, const char
 	states_release(e->states, slot);
 }
 
-bool engine_fetch_step(struct engine *e, struct engine_fetch *f)
+enum engine_fetch_is engine_fetch_step(struct engine *e, struct engine_fetch *f)
 {
 	const char *pages, *state;
-	int n;
-	if (f->is_over || !kvdisk_read_done(e->disk->d, f->read, &pages, &n, &state))
-		return !f->is_over;
-	struct kvdisk_read *read = f->read;
-	int most = (int)MAX(READ_BYTES / e->graph.page_bytes, (size_t)1);
-	int want = MAX(0, MIN(f->end - f->at, most));
-	f->read = NULL;
-	f->is_over = n < want;
-	int i = 0;
-	while (i < n && put_page(e, f, pages + (size_t)i * e->graph.page_bytes))
-		i++;
-	f->n_fetched += i;
-	f->is_over |= i < want;
+	int n, want = f->n_want[0];
+	if (f->is_over)
+		return ENGINE_FETCH_OVER;
+	struct kvdisk_read *read = f->reads[0];
+	if (!kvdisk_read_done(e->disk->d, read, &pages, &n, &state))
+		return ENGINE_FETCH_WAITS;
+	f->n_reads--;
+	for (int i = 0; i < f->n_reads; i++) {
+		f->reads[i] = f->reads[i + 1];
+		f->n_want[i] = f->n_want[i + 1];
+	}
+	if (n == want) /* and while these are copied, the disk is at others */
+		read_on(e, f);
+	int put = put_pages(e, f, pages, n);
+	f->n_fetched += put;
+	f->is_over |= put < want;
 	if (state && f->at >= f->state_page)
 		put_state(e, f, state);
-	if (f->at >= f->end)
-		f->is_over = true;
-	if (!f->is_over)
-		read_on(e, f);
 	kvdisk_read_end(e->disk->d, read);
-	return !f->is_over;
+	return f->is_over ? ENGINE_FETCH_OVER : ENGINE_FETCH_MOVED;
 }
 
 void engine_fetch_give_up(struct engine *e, const struct engine_fetch *f)
 {
 	metric_add(METRIC_KV_DISK_SLOW, 1);
-	if (f->read)
-		kvdisk_read_is_slow(e->disk->d, f->read);
+	if (f->n_reads > 0)
+		kvdisk_read_is_slow(e->disk->d, f->reads[0]);
 }
 
 int engine_fetch_end(struct engine *e, struct engine_fetch *f)
@@ -494,7 +512,8 @@ int engine_fetch_end(struct engine *e, struct engine_fetch *f)
 	if (!f)
 		return 0;
 	int n_tok = f->n_fetched * engine_page_size(e);
-	kvdisk_read_end(e->disk->d, f->read);
+	while (f->n_reads > 0)
+		kvdisk_read_end(e->disk->d, f->reads[--f->n_reads]);
 	while (f->at > 0)
 		kvcache_release(e->kv, f->held[--f->at]);
 	free(f->held);

@@ -25,6 +25,7 @@ static void put_token(struct engine *e, const struct engine_guess *w, int k, int
 	a->slot[i] = w->seq->pages[at / size] * size + at % size;
 	a->inv_t[i] = 1;
 	a->hidden[i] = hidden;
+	engine_image_position(w->seq, at, a->rope_position + 3 * (size_t)i);
 	a->n_ctx[i] = at + 1;
 	int32_t *table = a->page_table + (size_t)i * (size_t)e->max_pages_per_seq;
 	for (int p = 0; p * size < at + 1; p++)
@@ -68,6 +69,7 @@ enum status engine_guess(struct engine *e, struct engine_guess *g, int n, struct
 		return fail_set(fail, E_INVAL, "guesses for %d sequences", n);
 	e->top = NULL;
 	e->batch.has_guesses = false;
+	e->batch.n_views = 0;
 	for (int i = 0; i < n; i++)
 		g[i].n_out = 0;
 	for (int k = 0; k < ENGINE_GUESS_MAX && st == OK; k++)

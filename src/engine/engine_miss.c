@@ -27,8 +27,11 @@ void engine_seq_miss(struct engine *e, const struct engine_seq *s,
 		     const struct engine_prompt *p, struct engine_miss *out)
 {
 	struct past_match m = {0};
+	int32_t *own;
+	const int32_t *words = engine_image_words(e, p, &own);
 	if (e->past)
-		past_find(e->past, p->space, p->tokens, p->n, &m);
+		past_find(e->past, p->space, words, p->n, &m);
+	free(own);
 	const struct miss_facts facts = {
 		.n_prompt = p->n, .n_cached = s->length, .n_pages = s->n_found,
 		.page_size = kvcache_page_size(e->kv), .n_alike = m.n_alike,

@@ -12,6 +12,7 @@
 struct batch_arrays {
 	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
 	int32_t *hidden;            /* (max_batch_tok) */
+	int32_t *rope_position;     /* (max_batch_tok, 3) */
 	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
 	float *inv_t;               /* (max_batch_tok) */
 	int32_t *n_ctx, *first_tok; /* (max_seqs), (max_seqs + 1) */
@@ -33,6 +34,8 @@ struct engine {
 	 * that begins at arrays.token. */
 	struct engine_batch batch;
 	struct batch_arrays arrays;
+	struct engine_view *views; /* of the batch */
+	int n_view_room;
 	int32_t *logits_before; /* (B) logit rows of the slices before this one */
 	float *logits;          /* (max_batch_tok, n_out) */
 	const struct logits_top *top; /* (R), the graph's; NULL: logits are written */
@@ -50,6 +53,8 @@ struct engine_seq {
 	 * writer: room must be reserved (and the page copied) before a step. */
 	bool tail_is_borrowed;
 	kvcache_prefix prefix;  /* of the full pages */
+	const struct engine_image *images; /* (n_images), its prompt's */
+	int n_images;
 	int n_found;            /* tokens whose pages were found when it began */
 	char *space;            /* its space of the cache, space_n bytes; NULL: everybody's */
 	size_t space_n;
@@ -77,6 +82,18 @@ struct engine_seq {
 	uint64_t hidden_step_no; /* HIDDEN_NONE: not known */
 	int32_t pages[];        /* (max_pages_per_seq) */
 };
+
+/* engine_image.c. What stands for a token in the cache's keys: itself, or where an image lies
+ * in its page or begins there a negative number, which the image's hash is part of. */
+int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, int at,
+			  int32_t token);
+/* Those of a whole prompt: its tokens, or (n) in *own, which the caller frees. */
+const int32_t *engine_image_words(const struct engine *e, const struct engine_prompt *p,
+				  int32_t **own);
+/* Time, height and width of token `at` of s. */
+void engine_image_position(const struct engine_seq *s, int at, int32_t out[3]);
+/* Notes in the batch which of s's next n tokens, the batch's from tok on, are of images. */
+void engine_image_note(struct engine *e, const struct engine_seq *s, int tok, int n);
 
 /* Tokens it can hold without another page. */
 int engine_seq_capacity(const struct engine *e, const struct engine_seq *s);

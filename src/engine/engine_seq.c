@@ -89,15 +89,18 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
 	s->prefix = spaces_root(e->spaces, p->space);
 	s->space = p->space.n ? xstrndup(p->space.p, p->space.n) : NULL;
 	s->space_n = p->space.n;
+	s->images = p->images;
+	s->n_images = p->n_images;
 	s->turn_at = MIN(p->turn_at, n) / size * size;
 	s->n_prompt = (n - 1) / size * size;
 	s->checkpoint_every = MAX(e->checkpoint_every, n / SPREAD_MAX);
 	kvcache_prefix known = s->prefix; /* where the last checkpoint is */
 	int n_known = 0;
-	int32_t state = -1;
+	int32_t state = -1, *own;
+	const int32_t *words = engine_image_words(e, p, &own);
 	/* The last token always runs: its logits are wanted. */
 	while (s->length + size < n && s->n_pages < e->max_pages_per_seq) {
-		int32_t page = kvcache_find(e->kv, s->prefix, p->tokens + s->length,
+		int32_t page = kvcache_find(e->kv, s->prefix, words + s->length,
 					    &s->prefix);
 		if (page < 0)
 			break;
@@ -111,6 +114,7 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
 			state = found;
 		}
 	}
+	free(own);
 	s->n_found = s->length;
 	if (e->states)
 		cut_to_checkpoint(e, s, n_known, known, state);
@@ -216,6 +220,8 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 	fork->prefix = s->prefix;
 	fork->space = s->space ? xstrndup(s->space, s->space_n) : NULL;
 	fork->space_n = s->space_n;
+	fork->images = s->images;
+	fork->n_images = s->n_images;
 	fork->state = fork->next = s->state;
 	fork->is_lost = s->is_lost;
 	fork->hidden_row = s->hidden_row;
@@ -347,7 +353,8 @@ void engine_seq_append(struct engine *e, struct engine_seq *s,
 	assert(s->length + n <= engine_seq_capacity(e, s));
 	for (int i = 0; i < n; i++) {
 		int32_t page = s->pages[s->length / size];
-		kvcache_tokens(e->kv, page)[s->length % size] = tokens[i];
+		kvcache_tokens(e->kv, page)[s->length % size] =
+			engine_image_word(e, s, s->length, tokens[i]);
 		if (++s->length % size != 0)
 			continue;
 		s->prefix = kvcache_publish(e->kv, page, s->prefix);

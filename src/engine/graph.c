@@ -27,23 +27,12 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 			n_tok, backend_why(g->b, st));
 }
 
-/* graph_norm: eps, and the weights that undo it. */
-#define AS_IS_EPS 0x1p60f
-#define AS_IS_WEIGHT 0x1p30f
-
 static enum status put_as_is(struct graph *g, struct fail *fail)
 {
-	if (g->arch->norms[NORM_MIXER] && g->arch->norms[NORM_MLP])
+	bool has_both = g->arch->norms[NORM_MIXER] && g->arch->norms[NORM_MLP];
+	if (has_both && !g->c->layer_embed)
 		return OK;
-	size_t d = (size_t)g->c->d_model;
-	float *all = xmalloc(d * sizeof *all);
-	for (size_t i = 0; i < d; i++)
-		all[i] = AS_IS_WEIGHT;
-	enum status st = graph_put_floats(g, all, d, &g->as_is, fail);
-	if (st == OK) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
-	free(all);
-	return st;
+	return graph_put_filled(g, AS_IS_WEIGHT, (size_t)g->c->d_model, &g->as_is, fail);
 }
 
 static const struct mixer *mixer_of(const struct graph *g, int i_layer)
@@ -60,13 +49,33 @@ static enum status load_norms(struct graph *g, int i, struct fail *fail)
 	enum status st = OK;
 	for (int n = 0; n < GRAPH_NORMS && st == OK; n++) {
 		char name[80];
-		if (!g->arch->norms[n])
+		if (!g->arch->norms[n] || (n >= NORM_DENSE_POST && !g->c->experts_beside))
 			continue;
 		snprintf(name, sizeof name, "%s.weight", g->arch->norms[n]);
 		const struct graph_part norm = {name, GRAPH_NORM, g->c->d_model, 0,
 						&g->layers[i].norms[n]};
 		st = graph_load_parts(g, i, &norm, 1, fail);
 	}
+	return st;
+}
+
+static enum status load_layer(struct graph *g, int i, struct fail *fail)
+{
+	struct layer *l = &g->layers[i];
+	char name[200];
+	const float *scale;
+	enum status st = load_norms(g, i, fail);
+	if (st == OK)
+		st = mixer_of(g, i)->load(g, i, fail);
+	if (st == OK)
+		st = mlp_load(g, i, &g->arch->mlp, fail);
+	if (st == OK && g->c->layer_embed)
+		st = layer_embed_load(g, i, fail);
+	if (st != OK || !g->c->has_layer_scale)
+		return st;
+	st = model_vector(g->m, graph_layer_name(g, i, "layer_scalar", name), 1, &scale, fail);
+	if (st == OK)
+		l->scale = *scale;
 	return st;
 }
 
@@ -88,13 +97,10 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		st = graph_load_head(g, head, fail);
 	if (st == OK)
 		st = put_as_is(g, fail);
-	for (int i = 0; i < graph_n_layers(g) && st == OK; i++) {
-		st = load_norms(g, i, fail);
-		if (st == OK)
-			st = mixer_of(g, i)->load(g, i, fail);
-		if (st == OK)
-			st = mlp_load(g, i, &g->arch->mlp, fail);
-	}
+	if (st == OK && c->layer_embed)
+		st = layer_embed_load_top(g, fail);
+	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
+		st = load_layer(g, i, fail);
 	return st == OK ? mtp_load(g, fail) : st;
 }
 
@@ -107,6 +113,7 @@ static size_t ids_count(const struct graph *g)
 	return n_replay + n_scale + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0,
+		.n_rope = g->limits.has_sight ? 3 * t : 0,
 		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
 }
 
@@ -135,7 +142,7 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
-	size_t d = (size_t)c->d_model, half = (size_t)c->n_rot / 2;
+	size_t d = (size_t)c->d_model;
 	size_t rows = MIN(t, ARCH_LOGIT_ROWS);
 	size_t n_logits = g->limits.gives_rows ? 1 : rows * (size_t)c->n_vocab;
 	bool has_post = g->arch->norms[NORM_MIXER_POST] || g->arch->norms[NORM_MLP_POST];
@@ -150,6 +157,7 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	for (int32_t r = 0; r < c->n_ropes && st == OK; r++) {
+		size_t half = (size_t)model_n_rot(c, r) / 2;
 		const struct graph_want rope[] = {
 			{&g->inv_freq[r], half * sizeof **g->inv_freq},
 			{&g->rope[r], t * half * 2 * sizeof **g->rope},
@@ -164,22 +172,26 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 		st = g->arch->linear_mixer->alloc(g, fail);
 	if (st == OK)
 		st = mlp_alloc(g, fail);
+	if (st == OK && c->layer_embed)
+		st = layer_embed_alloc(g, fail);
+	if (st == OK)
+		st = graph_sight_alloc(g, fail);
 	return st == OK ? mtp_alloc(g, fail) : st;
 }
 
 static enum status upload_frequencies(struct graph *g)
 {
-	int n = g->c->n_rot / 2;
-	double *freq = xmalloc((size_t)n * sizeof *freq);
 	enum status st = OK;
 	for (int32_t r = 0; r < g->c->n_ropes && st == OK; r++) {
+		int n = model_n_rot(g->c, r) / 2;
+		double *freq = xmalloc((size_t)n * sizeof *freq);
 		rope_frequencies(&g->c->ropes[r], n, freq);
 		st = g->b->ops->upload(g->b, g->inv_freq[r], freq,
 				       (size_t)n * sizeof *freq);
 		if (st == OK && r + 1 < g->c->n_ropes) /* it may still be read */
 			st = g->b->ops->sync(g->b, NULL);
+		free(freq);
 	}
-	free(freq);
 	return st;
 }
 
@@ -193,7 +205,8 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 		.n_page = (size_t)b->n_seq * (size_t)b->max_pages_per_seq,
 		.n_row = (size_t)b->n_logit_rows,
 		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0,
-		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0}, *c = &counts;
+		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0,
+		.n_rope = g->limits.has_sight ? 3 * (size_t)b->n_tok : 0}, *c = &counts;
 	size_t at = 0;
 #define X(type, field, elements) \
 	memcpy(g->ids_host + at, b->field, (elements) * sizeof *g->ids_host); \
@@ -232,6 +245,9 @@ static enum status run_logits(struct graph *g, const struct graph_step *s, int32
 		return OK;
 	RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
 	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	if (g->c->logit_cap != 0)
+		RUN(logits_cap, .n_rows = t, .n_vocab = g->c->n_vocab, .cap = g->c->logit_cap,
+		    .x = g->logits);
 	if (g->has_top)
 		RUN(logits_top, .n_rows = t, .n_vocab = g->c->n_vocab,
 		    .logits = g->logits, .inv_t = ids->inv_t + r, .out = g->top);
@@ -250,7 +266,7 @@ enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 	RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,
 	    .out = {{.w = a->w, .bias = a->bias, .y = g->part, .is_f32 = true}});
 	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
-	    .x = g->part, .weight = norm, .sum = g->x);
+	    .x = g->part, .weight = norm, .sum = g->x, .sum_scale = a->scale);
 	return OK;
 }
 
@@ -279,8 +295,9 @@ static enum status run_ropes(struct graph *g, const struct graph_step *s, struct
 {
 	int32_t t = s->b->n_tok;
 	for (int32_t r = 0; r < g->c->n_ropes; r++)
-		RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2,
-		    .position = s->ids.position, .inv_freq = g->inv_freq[r],
+		RUN(rope_table, .n_tok = t, .n_freq = model_n_rot(g->c, r) / 2,
+		    .position = g->rope_axis ? s->ids.rope_position : s->ids.position,
+		    .axis = g->rope_axis, .inv_freq = g->inv_freq[r],
 		    .table = g->rope[r], .scale = g->rope_factor[r]);
 	return OK;
 }
@@ -294,7 +311,11 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	RUN(copy_words, .n = g->n_ids, .x = g->ids_host, .y = g->ids);
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x,
 	    .scale = g->c->embed_scale);
-	st = run_ropes(g, s, fail);
+	st = graph_sight_rows(g, s, fail);
+	if (st == OK)
+		st = run_ropes(g, s, fail);
+	if (st == OK && g->c->layer_embed)
+		st = layer_embed_begin(g, s, fail);
 	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
 		const struct layer *l = &g->layers[i];
 		profile_layer(g->b->profile, i);
@@ -302,6 +323,10 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 		st = mixer_of(g, i)->run(g, l, s, fail);
 		if (st == OK)
 			st = mlp_run(g, l, s, fail);
+		if (st == OK && g->c->layer_embed)
+			st = layer_embed_run(g, l, t, fail);
+		if (st == OK)
+			st = graph_sight_add(g, s, i, fail);
 	}
 	if (st == OK)
 		st = mtp_fill(g, s, fail);
@@ -323,9 +348,9 @@ static enum status run_guess(struct graph *g, const struct graph_step *s, struct
 	if (st != OK)
 		return st;
 	RUN(linear, .n_tok = t, .x = hidden, .n_out = 1,
-	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
+	    .out = {{.w = &g->mtp.head, .y = g->logits, .is_f32 = true}});
 	if (g->top)
-		RUN(logits_top, .n_rows = t, .n_vocab = g->c->n_vocab, .logits = g->logits,
+		RUN(logits_top, .n_rows = t, .n_vocab = g->mtp.head.n, .logits = g->logits,
 		    .inv_t = s->ids.inv_t, .out = g->top);
 	return OK;
 }
@@ -341,7 +366,7 @@ static enum status try_step(struct graph *g, struct fail *fail)
 		.b = &none,
 		.ids = {.token = ids, .position = ids, .seq_of = ids, .slot = ids,
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
-			.inv_t = inv_t, .hidden = ids,
+			.inv_t = inv_t, .hidden = ids, .rope_position = ids,
 			.q_scale = g->c->ropes[0].late_beta != 0 ? inv_t : NULL,
 			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
@@ -451,7 +476,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 {
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
-	size_t n_vocab = (size_t)g->c->n_vocab;
+	size_t n_vocab = (size_t)g->mtp.head.n;
 	bool is_new;
 	for (int i = 0; i < b->n_seq; i++)
 		s.n_ctx_max = MAX(s.n_ctx_max, b->n_ctx[i]);
@@ -469,7 +494,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 	st = st == OK ? synced : st;
 	/* A row that is not numbers has no best one; any token may be guessed. */
 	for (int i = 0; i < b->n_tok && st == OK; i++)
-		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, g->c->n_vocab)
+		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, (int32_t)n_vocab)
 			 : g->top[i].n > 0 ? g->top[i].id[0] : 0;
 	return st;
 }
@@ -482,8 +507,9 @@ static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++) {
 		const struct layer *l = &g->layers[i];
 		struct kv_copy_args a = {
-			.n_kv_heads = c->kv_lora ? 1 : c->n_kv_heads,
-			.head_dim = c->kv_lora ? c->kv_lora + c->rope_dim : c->head_dim,
+			.n_kv_heads = c->kv_lora ? 1 : model_kv_heads(c, i),
+			.head_dim = c->kv_lora ? c->kv_lora + c->rope_dim
+					       : model_head_dim(c, i),
 			.dst = dst, .src = src,
 			.kv = {l->k_pages, l->v_pages, g->b->kv_type,
 			       g->limits.page_size}};
@@ -531,6 +557,7 @@ static void destroy(void *ctx)
 	free(g->expert_weights);
 	free(g->head_memory);
 	free(g->rows_host);
+	free(g->deep_host);
 	free(g->mtp.host);
 	g->b->ops->free_shared(g->b, g->ids_host);
 	g->b->ops->free_shared(g->b, g->top);
@@ -568,15 +595,37 @@ int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arc
 	return n_bytes;
 }
 
+static struct weight *expert_weights(const struct graph *g)
+{
+	return calloc((size_t)graph_n_layers(g) * 3 * (size_t)g->c->n_experts + 1,
+		      sizeof *g->expert_weights);
+}
+
+bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200])
+{
+	struct backend none = {.ops = NULL};
+	const struct arch_limits limits = {.mtp = true};
+	if (!m->config.mtp)
+		return false;
+	struct graph *g = create_empty(m, &none, arch, &limits);
+	g->probed = out;
+	g->expert_weights = expert_weights(g);
+	enum status st = g->expert_weights ? load_layer(g, g->c->n_layers, NULL) : E_NOMEM;
+	if (st == OK)
+		st = mtp_load(g, NULL);
+	free(g->expert_weights);
+	free(g->layers);
+	free(g);
+	return st == E_CONFIG;
+}
+
 enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
 			 const struct arch_limits *limits, struct engine_graph *out,
 			 struct fail *fail)
 {
 	struct graph *g = create_empty(m, b, arch, limits);
 	g->id = arch_graph_id();
-	g->expert_weights = calloc((size_t)graph_n_layers(g) * 3 *
-					   (size_t)g->c->n_experts + 1,
-				   sizeof *g->expert_weights);
+	g->expert_weights = expert_weights(g);
 	if (limits->gives_rows) {
 		size_t n = (size_t)limits->max_batch_tok * (size_t)g->c->d_model;
 		g->rows_host = calloc(n, dtype_bytes(b->act_type));
@@ -597,6 +646,8 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		st = alloc_scratch(g, fail);
 	if (st == OK)
 		st = upload_frequencies(g);
+	if (st == OK)
+		st = graph_sight_begin(g);
 	if (st == OK)
 		st = try_step(g, fail);
 	if (st == OK)

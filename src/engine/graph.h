@@ -9,7 +9,9 @@
  *   mixer_mla        attention over a compressed key (DeepSeek)
  *   mixer_delta      a gated delta net, with a state instead of a cache; mixer_conv alike
  *   mlp              dense, or experts chosen by a router, or both
+ *   layer_embed      what each layer reads of the token itself
  *   mtp              the layer that guesses
+ *   graph_sight      rows of images in place of embeddings
  *   engine_watch.c   shows a caller what the routers chose
  *   arch_<name>      which mixer and which mlp a layer has
  *
@@ -33,6 +35,9 @@ struct arch_limits {
 	struct load_watch load; /* hears of the weights */
 	bool gives_rows;  /* engine_opts.gives_rows */
 	bool mtp;         /* engine_opts.mtp, and the model has it */
+	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
+	bool has_sight;   /* engine_opts.sight, which is … */
+	struct engine_sight sight;
 };
 
 /* Logits come off the device in pieces of this many rows. */
@@ -56,6 +61,7 @@ struct graph_ids {
 		*logit_rows;
 	const float *inv_t;
 	const int32_t *hidden; /* (T) rows of mtp.hidden */
+	const int32_t *rope_position; /* (T, 3) */
 	const float *q_scale; /* (T) what queries are multiplied by, or NULL */
 	struct seq_states states;
 };
@@ -67,7 +73,13 @@ struct graph_step {
 };
 
 /* Norms of a layer: of what its two parts read, and of what they add. */
-enum graph_norm { NORM_MIXER, NORM_MIXER_POST, NORM_MLP, NORM_MLP_POST, GRAPH_NORMS };
+enum graph_norm {
+	NORM_MIXER, NORM_MIXER_POST, NORM_MLP, NORM_MLP_POST,
+	/* Experts beside a dense part: of what that adds, and of what the experts read and
+	 * add. NORM_MLP_POST is of the sum of both. */
+	NORM_DENSE_POST, NORM_EXPERTS, NORM_EXPERTS_POST,
+	GRAPH_NORMS
+};
 
 struct layer {
 	const float *norms[GRAPH_NORMS]; /* NULL: it has none */
@@ -75,6 +87,8 @@ struct layer {
 	struct mla mla;
 	struct delta_layer delta;
 	struct mlp mlp;
+	struct layer_embed embed;
+	float scale;                  /* what leaves it is multiplied by; 0: by nothing */
 	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
 	size_t k_bytes, v_bytes;      /* of one page of each */
 };
@@ -98,6 +112,9 @@ struct graph {
 	struct weight *expert_weights; /* host, all layers' */
 	/* graph_measure: bytes are added up here, and nothing is allocated. Else NULL. */
 	int64_t *measured;
+	/* graph_mtp_lacks: names are looked up, and nothing is loaded; the first that is not
+	 * there. Else NULL. */
+	char *probed;
 	void **blocks;                 /* device memory, for destroy */
 	size_t n_blocks;
 
@@ -109,6 +126,9 @@ struct graph {
 	double *inv_freq[MODEL_MAX_ROPES];   /* (n_rot/2) */
 	double rope_factor[MODEL_MAX_ROPES]; /* of cos and sin, where not in a scale */
 	float *rope[MODEL_MAX_ROPES];        /* (T, n_rot/2, 2) */
+	int32_t *rope_axis;            /* (n_rot/2) of rope_table; NULL: no has_sight */
+	void *deep;                    /* (T, D) act, what is added behind a layer */
+	void *deep_host;               /* host (n_deep, T, D) act */
 	float *x;                      /* (T, D) */
 	void *n;                       /* (T, D) act */
 	float *part;                   /* (T, D) of a part, before its norm */
@@ -122,6 +142,7 @@ struct graph {
 	struct mla_scratch mla;
 	struct delta_scratch delta;
 	struct mlp_scratch mlp;
+	struct layer_embed_scratch embeds;
 	struct mtp mtp;
 };
 
@@ -135,6 +156,10 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
  * the same code, which then allocates nothing. */
 int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
 		      const struct arch_limits *limits);
+
+/* Does m have the layer that guesses (config.mtp), but not all of it? out, 200 bytes: the
+ * name of a tensor that is missing. */
+bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200]);
 
 /* engine_graph.replay of a graph. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);
@@ -171,10 +196,22 @@ struct graph_add {
 	const float *bias; /* or NULL */
 	const void *in;    /* (T, K) act */
 	enum graph_norm post;
+	float scale;       /* of the new x, where the layer has that norm; 0: 1 */
 };
 enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 		      const struct graph_add *a, struct fail *fail) MUST_USE;
 
+/* graph_sight.c. Memory, and once it is there the axes of rope. In a step: rows of images take
+ * the place of embeddings; what is added to them behind layer i. Nothing without has_sight. */
+enum status graph_sight_alloc(struct graph *g, struct fail *fail) MUST_USE;
+enum status graph_sight_begin(struct graph *g) MUST_USE;
+enum status graph_sight_rows(struct graph *g, const struct graph_step *s,
+			     struct fail *fail) MUST_USE;
+enum status graph_sight_add(struct graph *g, const struct graph_step *s, int i,
+			    struct fail *fail) MUST_USE;
+
+#define AS_IS_EPS 0x1p60f
+#define AS_IS_WEIGHT 0x1p30f
 /* The norm `which` of x, for a part of layer l to read t tokens of g->x in g->n. Where the
  * layer has no such norm g->n becomes x itself: beside an eps of 2^60 the squares of x
  * vanish, so x is divided by 2^30 and multiplied by weights of 2^30, which is exact. */
@@ -194,14 +231,20 @@ enum status graph_take_all(struct graph *g, const struct graph_want *w, size_t n
  * model has it in 16 or more bits. A tied head stays the embeddings otherwise. */
 enum status graph_load_head(struct graph *g, const char *name, struct fail *fail) MUST_USE;
 void graph_tell_loaded(void *graph, size_t n_bytes); /* a backend's on_stored */
-/* n floats of the host, on the device. */
+/* n floats of the host, on the device. put_filled: n times x. */
 enum status graph_put_floats(struct graph *g, const float *host, size_t n,
+			     const float **out, struct fail *fail) MUST_USE;
+enum status graph_put_filled(struct graph *g, float x, size_t n, const float **out,
+			     struct fail *fail) MUST_USE;
+/* A vector of n floats of layer i (-1: of the model), times `scale`. */
+enum status graph_put_scaled(struct graph *g, int i, const char *name, int32_t n, float scale,
 			     const float **out, struct fail *fail) MUST_USE;
 
 /* The tensors of a layer by their names below <body>layers.<i>. */
 enum graph_kind {
 	GRAPH_WEIGHT, GRAPH_EXPERT, /* (rows, cols) to a struct weight; of a routed expert */
 	GRAPH_ROWS,   /* the same; of moe_router and head_linear, which read rows */
+	GRAPH_TABLE,  /* the same; of embed_rows alone */
 	GRAPH_VECTOR, /* rows floats to a const float * */
 	GRAPH_NORM,   /* the same; 1 is added where norms are stored less 1 */
 	GRAPH_MATRIX, /* (rows, cols) floats */
@@ -250,6 +293,16 @@ struct mixer {
 			      struct fail *fail);
 };
 extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv;
+
+/* layer_embed.c; of models with config.layer_embed. load_top: what all layers share. begin:
+ * in a step, while x has the embeddings. run: the last part of a layer. */
+enum status layer_embed_load_top(struct graph *g, struct fail *fail) MUST_USE;
+enum status layer_embed_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+enum status layer_embed_alloc(struct graph *g, struct fail *fail) MUST_USE;
+enum status layer_embed_begin(struct graph *g, const struct graph_step *s,
+			      struct fail *fail) MUST_USE;
+enum status layer_embed_run(struct graph *g, const struct layer *l, int32_t t,
+			    struct fail *fail) MUST_USE;
 
 /* Names of tensors differ: "mlp.gate" or "mlp.router"; "mlp.shared_expert(s)". */
 struct mlp_names {

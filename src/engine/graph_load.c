@@ -44,6 +44,39 @@ enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 	return st;
 }
 
+enum status graph_put_filled(struct graph *g, float x, size_t n, const float **out,
+			     struct fail *fail)
+{
+	if (g->measured)
+		return graph_alloc(g, n * sizeof **out, out, fail);
+	float *all = xmalloc(n * sizeof *all);
+	for (size_t i = 0; i < n; i++)
+		all[i] = x;
+	enum status st = graph_put_floats(g, all, n, out, fail);
+	if (st == OK) /* an upload may still be reading it */
+		st = g->b->ops->sync(g->b, fail);
+	free(all);
+	return st;
+}
+
+enum status graph_put_scaled(struct graph *g, int i, const char *name, int32_t n, float scale,
+			     const float **out, struct fail *fail)
+{
+	char full[200];
+	const float *host;
+	enum status st = model_vector(g->m, graph_layer_name(g, i, name, full), n, &host, fail);
+	if (st != OK)
+		return st;
+	float *scaled = xmalloc((size_t)n * sizeof *scaled);
+	for (int32_t k = 0; k < n; k++)
+		scaled[k] = host[k] * scale;
+	st = graph_put_floats(g, scaled, (size_t)n, out, fail);
+	if (st == OK)
+		st = g->b->ops->sync(g->b, fail);
+	free(scaled);
+	return st;
+}
+
 /* A weight of n_bytes is where it is computed with. What a format adds to a tensor's bytes
  * must not make more of the sum than there is. */
 void graph_tell_loaded(void *graph, size_t n_bytes)
@@ -60,7 +93,8 @@ static enum status load_weight(struct graph *g, const char *name,
 {
 	struct weight host;
 	enum status st = model_weight(g->m, name, p->rows, p->cols, &host, fail);
-	host.is_table = p->out == &g->embed && !g->c->tied_embeddings;
+	host.is_table = p->kind == GRAPH_TABLE ||
+			(p->out == &g->embed && !g->c->tied_embeddings);
 	host.keeps_rows = p->kind == GRAPH_ROWS;
 	host.is_expert = p->kind == GRAPH_EXPERT;
 	if (st == OK)
@@ -158,6 +192,14 @@ bool graph_layer_has(const struct graph *g, int i_layer, const char *name)
 	return model_has(g->m, graph_layer_name(g, i_layer, name, full));
 }
 
+static enum status probe(const struct graph *g, const char *name)
+{
+	if (model_has(g->m, name))
+		return OK;
+	snprintf(g->probed, 200, "%s", name);
+	return E_CONFIG;
+}
+
 enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_part *parts,
 			     size_t n, struct fail *fail)
 {
@@ -166,7 +208,10 @@ enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_pa
 		char name[200];
 		const struct graph_part *p = &parts[i];
 		graph_layer_name(g, i_layer, p->name, name);
-		if (p->kind == GRAPH_WEIGHT || p->kind == GRAPH_ROWS || p->kind == GRAPH_EXPERT)
+		if (g->probed)
+			st = probe(g, name);
+		else if (p->kind == GRAPH_WEIGHT || p->kind == GRAPH_ROWS ||
+			 p->kind == GRAPH_EXPERT || p->kind == GRAPH_TABLE)
 			st = load_weight(g, name, p, fail);
 		else
 			st = load_floats(g, name, p, fail);

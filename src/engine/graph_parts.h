@@ -13,6 +13,9 @@ struct attention {
 	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
 	const float *sinks;
 	struct weight q, k, v, o; /* q: with the gate, where there is one */
+	int32_t head_dim, n_kv_heads;
+	int32_t kv_layer;         /* whose keys and values it reads: its own, or before it */
+	bool has_v;               /* else values are keys before their norm */
 	int32_t window;           /* tokens it sees; 0: all */
 	int32_t n_freq;           /* pairs of a head that turn */
 };
@@ -20,7 +23,9 @@ struct attention {
 struct attention_scratch {
 	void *q, *k, *v, *y;                /* (T, H or G, K) act */
 	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
-	float *q_wide, *k_wide;             /* (T, H or G, K) before norms over all heads */
+	/* (T, H or G, K) before norms: over all heads, or of values */
+	float *q_wide, *k_wide, *v_wide;
+	const float *ones;                  /* (K) weights of norms without weights */
 };
 
 struct mla {
@@ -67,12 +72,29 @@ struct delta_scratch {
  * R: ENGINE_HIDDEN_ROWS. */
 struct mtp {
 	struct weight fuse;   /* (D, 2 D): of the embedding, then of the hidden state */
+	struct weight head;   /* the first rows of graph.head, in its memory */
 	const float *embed_norm, *hidden_norm, *out_norm;
 	/* (R + T + R, D) act: hidden states (enum engine_hidden), behind the last norm. */
 	void *hidden;
 	float *x, *h;         /* (T, D) */
 	void *both;           /* (T, 2 D) act */
-	float *host;          /* host (R, V); NULL: the backend tells the best */
+	float *host;          /* host (R, head.n); NULL: the backend tells the best */
+};
+
+/* What each layer reads of the token itself (Gemma 4). P: config.layer_embed. */
+struct layer_embed {
+	struct weight gate, out;  /* (P, D), (D, P) */
+	const float *post_norm;   /* (D) */
+};
+
+struct layer_embed_scratch {
+	struct weight table;      /* (V, L P) */
+	struct weight project;    /* (L P, D) */
+	const float *norm;        /* (P) */
+	const float *as_is;       /* (P) as graph.as_is */
+	float *sum, *part;        /* (T, L, P) */
+	void *all;                /* (T, L, P) act: of the step's tokens, for all layers */
+	void *gate;               /* (T, P) act */
 };
 
 struct mlp {
@@ -82,6 +104,8 @@ struct mlp {
 	const float *router_bias;     /* (E) of the choice (sigmoid), or NULL */
 	const float *logit_bias;      /* (E), or NULL */
 	struct experts experts;
+	const float *router_norm;     /* (D) of what the router reads; experts_beside */
+	const float *expert_scale;    /* (E), or NULL */
 };
 
 struct mlp_scratch {
@@ -91,4 +115,11 @@ struct mlp_scratch {
 	void *h;                        /* (T, U, expert F) act */
 	void *shared_h;                 /* (T, 2 S) act */
 	float *shared_scale;            /* (T) */
+	/* experts_beside: zeros (2, T, D), and what the two parts add up to, with what the
+	 * experts add to behind it. */
+	float *zeros, *both;
+	/* Of struct moe_ahead, where experts are read from a file; else NULL. */
+	void *ahead_x;                  /* (MOE_AHEAD_MAX_TOK, D) act */
+	float *ahead_logits, *ahead_weight;
+	int32_t *ahead_id;
 };

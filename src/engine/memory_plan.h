@@ -35,6 +35,7 @@ struct memory_plan {
 	int64_t n_pages;
 	int32_t n_ctx;
 	int64_t reserve; /* bytes left to other programs and to the driver */
+	int64_t weights; /* bytes: memory_need's */
 };
 
 /* Bytes for routed experts where they may be read from a file, of `experts` bytes in the

@@ -62,7 +62,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	    .out_gate = part[1], .weight = a->conv, .first_tok = s->ids.first_tok,
 	    .states = s->ids.states, .state = a->conv_state, .y = r->y);
 	profile_enter(g->b->profile, PROFILE_OUT);
-	return graph_add(g, l, t, &(struct graph_add){&a->out, NULL, r->y, NORM_MIXER_POST},
+	return graph_add(g, l, t, &(struct graph_add){&a->out, NULL, r->y, NORM_MIXER_POST, 0},
 			 fail);
 }
 

@@ -248,7 +248,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	if (st != OK)
 		return st;
 	profile_enter(g->b->profile, PROFILE_OUT);
-	return graph_add(g, l, t, &(struct graph_add){&a->out, NULL, r->y, NORM_MIXER_POST},
+	return graph_add(g, l, t, &(struct graph_add){&a->out, NULL, r->y, NORM_MIXER_POST, 0},
 			 fail);
 }
 

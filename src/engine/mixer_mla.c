@@ -161,7 +161,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	    .w = is_split ? &a->v_b : &a->kv_b, .pitch = is_split ? c->v_dim : pitch,
 	    .first = is_split ? 0 : c->nope_dim, .n = c->v_dim, .x = r->y_wide,
 	    .x_pitch = c->kv_lora, .y = r->y, .y_pitch = c->v_dim);
-	return graph_add(g, l, t, &(struct graph_add){&a->o, NULL, r->y, NORM_MIXER_POST},
+	return graph_add(g, l, t, &(struct graph_add){&a->o, NULL, r->y, NORM_MIXER_POST, 0},
 			 fail);
 }
 

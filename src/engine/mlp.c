@@ -4,10 +4,13 @@
  *   dense:    x += Wdown (act(Wgate n) * Wup n)
  *   experts:  x += the same of the chosen experts, weighted by the router, and of the
  *             shared expert
+ *   beside:   x += norm(norm(the dense part) + norm(the experts)); each reads a norm of x
+ *             of its own, and so does the router
  *
  * Layer i has experts where (i + 1) % sparse_step == 0 and it is not among those that
  * the config names as dense.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -112,6 +115,8 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 					 &m->logit_bias};
 	const struct graph_part gate = {shared, GRAPH_WEIGHT, 1, c->d_model,
 					&m->shared_router};
+	const struct graph_part scale = {"router.per_expert_scale", GRAPH_VECTOR,
+					 c->n_experts, 0, &m->expert_scale};
 	enum status st = graph_load_parts(g, i, &router, 1, fail);
 	if (st == OK && c->n_groups)
 		st = graph_load_parts(g, i, &choice, 1, fail);
@@ -119,6 +124,11 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 		st = graph_load_parts(g, i, &logit, 1, fail);
 	if (st == OK && c->shared_router)
 		st = graph_load_parts(g, i, &gate, 1, fail);
+	if (st == OK && c->experts_beside)
+		st = graph_load_parts(g, i, &scale, 1, fail);
+	if (st == OK && c->experts_beside)
+		st = graph_put_scaled(g, i, "router.scale", c->d_model,
+				      1 / sqrtf((float)c->d_model), &m->router_norm, fail);
 	return st;
 }
 
@@ -130,20 +140,24 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 	int32_t n = c->n_experts;
 	struct weight *w = g->expert_weights + (size_t)i * 3 * (size_t)n;
 	m->has_experts = has_experts(c, i);
-	if (!m->has_experts)
-		return load_dense(g, i, "mlp", c->ffn_dim, m, fail);
-	if (g->arch->norms[NORM_MLP_POST] || (c->shared_dim && c->act.kind == ACT_GELU_TANH))
+	enum status st = OK;
+	if (!m->has_experts || c->experts_beside)
+		st = load_dense(g, i, "mlp", model_ffn_dim(c, i), m, fail);
+	if (st != OK || !m->has_experts)
+		return st;
+	if ((g->arch->norms[NORM_MLP_POST] && !c->experts_beside) ||
+	    (c->shared_dim && c->act.kind == ACT_GELU_TANH))
 		return fail_at(fail, E_UNSUPPORTED, "model_type", "layer %d: experts with a "
 			       "norm behind them, or shared ones with gelu", i);
 	m->experts = (struct experts){.n = n, .gate = w, .up = w + n, .down = w + 2 * n};
-	enum status st = load_router(g, i, names, m, fail);
+	st = load_router(g, i, names, m, fail);
 	if (st == OK)
 		st = load_each(g, i, w, fail);
 	if (st == OK && c->expert_bias)
 		st = load_expert_biases(g, i, &m->experts, fail);
 	if (st == OK && c->shared_dim)
 		st = load_dense(g, i, names->shared, c->shared_dim, m, fail);
-	if (st != OK)
+	if (st != OK || g->probed)
 		return st;
 	m->experts.act = c->act;
 	if (c->shared_dim) {
@@ -163,9 +177,15 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 	size_t e = (size_t)c->n_experts, u = (size_t)c->n_experts_used;
 	size_t f = 0, s = (size_t)c->shared_dim;
 	for (int i = 0; i < graph_n_layers(g); i++)
-		if (!has_experts(c, i))
-			f = (size_t)c->ffn_dim;
+		if (!has_experts(c, i) || c->experts_beside)
+			f = MAX(f, (size_t)model_ffn_dim(c, i));
+	size_t d = c->experts_beside ? (size_t)c->d_model : 0;
+	size_t a = g->b->expert_bytes ? MOE_AHEAD_MAX_TOK : 0;
 	const struct graph_want wanted[] = {
+		{&r->ahead_x, a * (size_t)c->d_model * act},
+		{&r->ahead_logits, a * e * sizeof *r->ahead_logits},
+		{&r->ahead_weight, a * u * sizeof *r->ahead_weight},
+		{&r->ahead_id, a * u * sizeof *r->ahead_id},
 		{&r->gate, t * f * act},
 		{&r->up, t * f * act},
 		{&r->logits, t * e * sizeof *r->logits},
@@ -176,8 +196,58 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 		{&r->h, t * u * (size_t)c->expert_dim * act},
 		{&r->shared_h, t * 2 * s * act},
 		{&r->shared_scale, t * sizeof *r->shared_scale},
+		{&r->zeros, 2 * t * d * sizeof *r->zeros + 1},
+		{&r->both, 2 * t * d * sizeof *r->both + 1},
 	};
 	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+}
+
+static struct moe_router_args router_of(const struct graph *g, const struct mlp *m, int32_t t,
+					const struct rms_norm_args *norm)
+{
+	const struct model_config *c = g->c;
+	const struct mlp_scratch *r = &g->mlp;
+	return (struct moe_router_args){
+		.norm = norm, .n_tok = t, .n_used = c->n_experts_used,
+		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router,
+		.logits = r->logits, .id = r->id, .weight = r->weight,
+		.is_sigmoid = c->n_groups > 0, .n_groups = c->n_groups,
+		.n_groups_used = c->n_groups_used,
+		.scale = c->routed_scale, .bias = m->router_bias,
+		.logit_bias = m->logit_bias, .expert_scale = m->expert_scale};
+}
+
+/* The router alone; who watches sees, and may change, the choice. */
+static enum status run_router(struct graph *g, const struct layer *l,
+			      const struct moe_router_args *router, bool is_watched,
+			      struct fail *fail)
+{
+	enum status st = g->b->ops->moe_router(g->b, router);
+	if (st != OK)
+		return graph_op_failed(g, "moe_router", router->n_tok, st, fail);
+	return is_watched ? graph_watch_router(g, (int)(l - g->layers), router, fail) : OK;
+}
+
+/* False: there is no layer behind l with experts, or there are too many tokens. norm: as
+ * mlp_run makes it. */
+static bool look_ahead(const struct graph *g, const struct layer *l, int32_t t,
+		       struct rms_norm_args *norm, struct moe_ahead *out)
+{
+	const struct mlp_scratch *r = &g->mlp;
+	const struct layer *next = l + 1, *end = g->layers + g->c->n_layers;
+	while (next < end && !next->mlp.has_experts)
+		next++;
+	if (!g->b->expert_bytes || t == 0 || t > MOE_AHEAD_MAX_TOK || next >= end)
+		return false;
+	*norm = graph_norm(g, next, NORM_MLP, t);
+	norm->y = r->ahead_x;
+	out->router = router_of(g, &next->mlp, t, norm);
+	out->router.x = r->ahead_x;
+	out->router.logits = r->ahead_logits;
+	out->router.id = r->ahead_id;
+	out->router.weight = r->ahead_weight;
+	out->experts = &next->mlp.experts;
+	return true;
 }
 
 static enum status run_experts(struct graph *g, const struct layer *l, int32_t t,
@@ -186,29 +256,68 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 	const struct model_config *c = g->c;
 	const struct mlp *m = &l->mlp;
 	const struct mlp_scratch *r = &g->mlp;
-	const struct moe_router_args router = {
-		.norm = norm, .n_tok = t, .n_used = c->n_experts_used,
-		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router,
-		.logits = r->logits, .id = r->id, .weight = r->weight,
-		.is_sigmoid = c->n_groups > 0, .n_groups = c->n_groups,
-		.n_groups_used = c->n_groups_used,
-		.scale = c->routed_scale, .bias = m->router_bias,
-		.logit_bias = m->logit_bias};
+	const struct moe_router_args router = router_of(g, m, t, norm);
+	struct rms_norm_args ahead_norm;
+	struct moe_ahead ahead;
+	bool has_ahead = look_ahead(g, l, t, &ahead_norm, &ahead);
 	bool is_watched = g->watch && l < g->layers + c->n_layers;
 	profile_enter(g->b->profile, is_watched ? PROFILE_ROUTER : PROFILE_GATE_UP);
-	if (is_watched) { /* who watches sees, and may change, the choice */
-		enum status st = g->b->ops->moe_router(g->b, &router);
-		if (st != OK)
-			return graph_op_failed(g, "moe_router", t, st, fail);
-		st = graph_watch_router(g, (int)(l - g->layers), &router, fail);
-		if (st != OK)
-			return st;
-	}
+	enum status st = is_watched ? run_router(g, l, &router, true, fail) : OK;
+	if (st != OK)
+		return st;
 	RUN(moe_experts, .router = is_watched ? NULL : &router, .n_tok = t,
 	    .n_used = c->n_experts_used, .x = g->n, .id = r->id, .weight = r->weight,
 	    .experts = &m->experts, .h = r->h, .work = r->work, .y = g->x,
 	    .shared_h = c->shared_dim ? r->shared_h : NULL,
-	    .shared_scale = c->shared_router ? r->shared_scale : NULL);
+	    .shared_scale = c->shared_router ? r->shared_scale : NULL,
+	    .ahead = has_ahead ? &ahead : NULL);
+	return OK;
+}
+
+/* r->both = norm of what the experts add, from zeros. */
+static enum status run_experts_beside(struct graph *g, const struct layer *l, int32_t t,
+				      struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct mlp *m = &l->mlp;
+	const struct mlp_scratch *r = &g->mlp;
+	float *y = r->both + (size_t)t * (size_t)c->d_model;
+	struct rms_norm_args seen = graph_norm(g, l, NORM_EXPERTS, t), chosen = seen;
+	chosen.weight = m->router_norm;
+	const struct moe_router_args router = router_of(g, m, t, &chosen);
+	profile_enter(g->b->profile, PROFILE_ROUTER);
+	RUN(copy_words, .n = 2 * t * c->d_model, .x = (const int32_t *)(const void *)r->zeros,
+	    .y = (int32_t *)(void *)r->both);
+	enum status st = run_router(g, l, &router, g->watch != NULL, fail);
+	if (st != OK)
+		return st;
+	st = g->b->ops->rms_norm(g->b, &seen);
+	if (st != OK)
+		return graph_op_failed(g, "rms_norm", t, st, fail);
+	profile_enter(g->b->profile, PROFILE_GATE_UP);
+	RUN(moe_experts, .n_tok = t, .n_used = c->n_experts_used, .x = g->n, .id = r->id,
+	    .weight = r->weight, .experts = &m->experts, .h = r->h, .work = r->work, .y = y);
+	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = y,
+	    .weight = l->norms[NORM_EXPERTS_POST], .sum = r->both);
+	return OK;
+}
+
+/* Behind gate and up of the dense part. */
+static enum status run_beside(struct graph *g, const struct layer *l, int32_t t,
+			      struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct mlp_scratch *r = &g->mlp;
+	RUN(linear, .n_tok = t, .x = r->gate, .n_out = 1,
+	    .out = {{.w = &l->mlp.down, .y = g->part, .is_f32 = true}});
+	enum status st = run_experts_beside(g, l, t, fail);
+	if (st != OK)
+		return st;
+	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->part,
+	    .weight = l->norms[NORM_DENSE_POST], .sum = r->both);
+	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = r->both,
+	    .weight = l->norms[NORM_MLP_POST], .sum = g->x,
+	    .sum_scale = c->layer_embed ? 0 : l->scale);
 	return OK;
 }
 
@@ -220,12 +329,14 @@ enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_s
 	const struct mlp_scratch *r = &g->mlp;
 	int32_t t = s->b->n_tok;
 	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, t);
-	if (m->has_experts)
+	if (m->has_experts && !c->experts_beside)
 		return run_experts(g, l, t, &norm, fail);
 	profile_enter(g->b->profile, PROFILE_GATE_UP);
 	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2, .act = &c->act,
 	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
 	profile_enter(g->b->profile, PROFILE_DOWN);
-	return graph_add(g, l, t, &(struct graph_add){&m->down, NULL, r->gate,
-						      NORM_MLP_POST}, fail);
+	if (m->has_experts)
+		return run_beside(g, l, t, fail);
+	return graph_add(g, l, t, &(struct graph_add){
+		&m->down, NULL, r->gate, NORM_MLP_POST, c->layer_embed ? 0 : l->scale}, fail);
 }

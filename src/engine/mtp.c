@@ -20,6 +20,23 @@
 #include "base/alloc.h"
 #include "engine/arch.h"
 
+/* Rows that kernels take at once: a cut there leaves no part of a tile. */
+#define HEAD_TILE 256
+
+/* The guess is verified, so it need not be the best of all tokens. Tokenizers number tokens by
+ * how frequent they are, and the head's rows are in that order. Formats of which columns
+ * or groups of rows come first cannot be cut. */
+static struct weight cut_head(const struct graph *g)
+{
+	struct weight w = g->head;
+	bool has_rows = w.quant != QUANT_AWQ4 && w.quant != QUANT_GPTQ4 &&
+			w.quant != QUANT_GPTQ8 && weight_is_dense(&w);
+	int32_t n = (g->limits.mtp_vocab + HEAD_TILE - 1) / HEAD_TILE * HEAD_TILE;
+	if (has_rows && n > 0 && n < w.n)
+		w.n = n;
+	return w;
+}
+
 enum status mtp_load(struct graph *g, struct fail *fail)
 {
 	struct mtp *m = &g->mtp;
@@ -32,6 +49,7 @@ enum status mtp_load(struct graph *g, struct fail *fail)
 	};
 	if (!g->limits.mtp)
 		return OK;
+	m->head = cut_head(g);
 	return graph_load_parts(g, g->c->n_layers, parts, ARRAY_LEN(parts), fail);
 }
 
@@ -53,7 +71,7 @@ enum status mtp_alloc(struct graph *g, struct fail *fail)
 		return st;
 	g->rows_n = m->hidden;
 	if (!g->top)
-		m->host = calloc(ENGINE_HIDDEN_ROWS * (size_t)g->c->n_vocab, sizeof *m->host);
+		m->host = calloc(ENGINE_HIDDEN_ROWS * (size_t)m->head.n, sizeof *m->host);
 	return g->top || m->host ? OK : E_NOMEM;
 }
 

@@ -9,6 +9,7 @@
  *           the factor. Pairs with more than high_freq turns stay. Those between get a
  *           mix of both (Llama 3.1).
  *   factors each pair is divided by its own factor, which comes with the weights
+ *   part    the pairs behind the first n * part stand still (Gemma 4, "proportional")
  *   yarn    as llama3, between beta_slow and beta_fast turns, with a mix that is linear
  *           in i. Attention is sharpened (Peng et al., YaRN, 2023, 3.2-3.4).
  *
@@ -82,7 +83,7 @@ double rope_frequencies(const struct rope *r, int n, double *out)
 {
 	for (int i = 0; i < n; i++) {
 		double freq = pow(r->theta, -(double)i / n), kept = 1;
-		if (r->kind == ROPE_LINEAR)
+		if (r->kind == ROPE_LINEAR || r->kind == ROPE_PART)
 			kept = 0;
 		else if (r->kind == ROPE_LLAMA3)
 			kept = llama3_kept(r, freq);
@@ -90,6 +91,8 @@ double rope_frequencies(const struct rope *r, int n, double *out)
 			kept = yarn_kept(r, n, i);
 		else if (r->kind == ROPE_FACTORS)
 			freq /= (double)r->factors[i];
+		if (r->kind == ROPE_PART && i >= (int)(n * r->part))
+			freq = 0;
 		out[i] = kept == 1 ? freq : freq * (kept + (1 - kept) / r->factor);
 	}
 	return rope_sharpness(r);

@@ -15,6 +15,7 @@ struct step_counts {
 	size_t n_row;        /* R, rows of logits */
 	size_t n_state;      /* B where the model has recurrent state, else 0 */
 	size_t n_mtp;        /* T where the graph guesses, else 0 */
+	size_t n_rope;       /* 3 T where prompts may have images, else 0 */
 };
 
 /* X(type, field, elements): field of struct engine_batch, struct batch_arrays and struct
@@ -32,7 +33,8 @@ struct step_counts {
 	X(int32_t, states.to, c->n_state) \
 	X(int32_t, states.save, c->n_state) \
 	X(int32_t, states.save_at, c->n_state) \
-	X(int32_t, hidden, c->n_mtp)
+	X(int32_t, hidden, c->n_mtp) \
+	X(int32_t, rope_position, c->n_rope)
 
 /* Words of the block. */
 static inline size_t step_ids_words(const struct step_counts *c)

@@ -14,10 +14,13 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/sum.h"
+#include "experts/expert_ahead.h"
+#include "experts/expert_depth.h"
 #include "experts/expert_slots.h"
 
 #define USE_MAGIC "halodeu1"
 #define HUGE_PAGE ((size_t)2 << 20)
+enum { N_WAKES = 255, MAX_AHEAD = 64 };
 
 struct expert_memory {
 	struct expert_store store;
@@ -28,16 +31,28 @@ struct expert_memory {
 	size_t slot_bytes, map_bytes;
 	uint8_t *map;
 	int32_t n_slots, n_held;
+	struct expert_device device; /* n_stages 0: none, and `p` has the slots */
+	int32_t *stage_of;         /* (n_slots) that the slot's expert lies in; -1: none */
+	int32_t *free_stages;      /* (n_stages) ring: the one that was left longest ago first */
+	int32_t first_free, n_free;
 	char *use_path;
 	struct expert_memory_stats stats;
+	struct expert_ahead policy; /* of reading ahead */
+	bool was_asked;            /* for a guess, in this step */
+	struct expert_memory_stats before; /* this step */
+	int32_t guess[MAX_AHEAD];  /* (n_guess) the last guess: what was not there */
+	int32_t ahead[MAX_AHEAD];  /* (n_ahead) held, because their reads run */
+	int n_guess, n_guess_read, n_ahead; /* n_guess_read: the first of them, read ahead */
+	int64_t wake_ns[N_WAKES];  /* ring: from an expert's last byte to who waited for it */
+	uint64_t n_wakes;
 	char note[300];
 };
 
-static double now_s(void)
+static int64_t now_ns(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* --- the use of experts, for the next start ----------------------------------------- */
@@ -46,11 +61,6 @@ struct use_head {
 	char magic[8];
 	uint64_t n, key, sum; /* key: of the store's entries; sum: of the scores */
 };
-
-static uint64_t store_key(const struct expert_store *s)
-{
-	return sum_bytes(s->entries, (size_t)s->n * sizeof *s->entries);
-}
 
 /* Scores of the last run, malloc'ed; NULL: there are none that fit. */
 static float *read_use(const struct expert_memory *m)
@@ -64,7 +74,7 @@ static float *read_use(const struct expert_memory *m)
 		goto out;
 	memcpy(&h, b.p, sizeof h);
 	if (memcmp(h.magic, USE_MAGIC, sizeof h.magic) != 0 || h.n != (uint64_t)m->store.n ||
-	    h.key != store_key(&m->store) || h.sum != sum_bytes(b.p + sizeof h, n))
+	    h.key != expert_store_key(&m->store) || h.sum != sum_bytes(b.p + sizeof h, n))
 		goto out;
 	scores = xmalloc(n + 1);
 	memcpy(scores, b.p + sizeof h, n);
@@ -73,36 +83,23 @@ out:
 	return scores;
 }
 
-static bool write_file(const char *path, struct str bytes)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-	bool good = fd >= 0 && write(fd, bytes.p, bytes.n) == (ssize_t)bytes.n;
-	if (fd >= 0)
-		good = close(fd) == 0 && good;
-	return good;
-}
-
 /* It saves time and decides nothing, so a failure is no more than a line of the log. */
 static void write_use(const struct expert_memory *m)
 {
 	size_t n = (size_t)m->store.n * sizeof(float);
 	struct use_head h = {.magic = USE_MAGIC, .n = (uint64_t)m->store.n,
-			     .key = store_key(&m->store)};
+			     .key = expert_store_key(&m->store)};
 	float *scores = xmalloc(n + 1);
 	struct buf b = {0};
-	char *temporary = xasprintf("%s.%ld.tmp", m->use_path, (long)getpid());
 	expert_slots_scores(m->slots, scores);
 	h.sum = sum_bytes(scores, n);
 	buf_add(&b, (const char *)&h, sizeof h);
 	buf_add(&b, (const char *)scores, n);
-	if (!write_file(temporary, buf_str(&b)) || rename(temporary, m->use_path) != 0) {
+	if (!expert_store_keep(m->use_path, buf_str(&b)))
 		log_warn("%s is not written: the next start reads no experts ahead",
 			 m->use_path);
-		unlink(temporary);
-	}
 	buf_deinit(&b);
 	free(scores);
-	free(temporary);
 }
 
 /* --- a step ------------------------------------------------------------------------- */
@@ -112,12 +109,43 @@ static struct expert_read *read_of(const struct expert_memory *m, int32_t e)
 	return &m->reads[expert_slots_find(m->slots, e)];
 }
 
+static bool is_in(const int32_t *list, int n, int32_t e)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == e)
+			return true;
+	return false;
+}
+
+/* Experts e[0 .. n) are used: how good was the guess? */
+static void judge_guess(struct expert_memory *m, const int32_t *e, int32_t n)
+{
+	int32_t n_right = 0;
+	for (int32_t i = 0; i < n && m->n_guess; i++) {
+		n_right += is_in(m->guess, m->n_guess, e[i]);
+		if (is_in(m->guess, m->n_guess_read, e[i])) {
+			m->stats.n_ahead_used++;
+			metric_add(METRIC_EXPERT_AHEAD_USED, 1);
+		}
+	}
+	expert_ahead_count(&m->policy, m->n_guess, n_right);
+	m->n_guess = m->n_guess_read = 0;
+}
+
 void expert_memory_use(struct expert_memory *m, const int32_t *e, int32_t n,
 		       bool begins_step)
 {
 	int32_t n_hits = 0;
-	if (begins_step)
+	if (begins_step) {
 		expert_slots_step(m->slots);
+		if (m->was_asked)
+			expert_ahead_step(&m->policy, m->stats.wait_s - m->before.wait_s,
+					  (int64_t)(m->stats.n_hits + m->stats.n_misses -
+						    m->before.n_hits - m->before.n_misses));
+		m->was_asked = false;
+		m->before = m->stats;
+	}
+	judge_guess(m, e, n);
 	for (int32_t i = 0; i < n; i++) {
 		expert_slots_use(m->slots, e[i]);
 		n_hits += expert_slots_find(m->slots, e[i]) >= 0;
@@ -128,37 +156,186 @@ void expert_memory_use(struct expert_memory *m, const int32_t *e, int32_t n,
 	metric_add(METRIC_EXPERT_MISSES, n - n_hits);
 }
 
+/* --- stages of a device --------------------------------------------------------------- */
+
+static int32_t take_stage(struct expert_memory *m)
+{
+	int32_t i = m->free_stages[m->first_free];
+	m->first_free = (m->first_free + 1) % m->device.n_stages;
+	m->n_free--;
+	m->device.wait(m->device.ctx, i);
+	return i;
+}
+
+/* The expert in the slot leaves its stage, if it has one. */
+static void leave_stage(struct expert_memory *m, int32_t slot)
+{
+	if (m->device.n_stages == 0 || m->stage_of[slot] < 0)
+		return;
+	m->free_stages[(m->first_free + m->n_free++) % m->device.n_stages] =
+		m->stage_of[slot];
+	m->stage_of[slot] = -1;
+}
+
+/* Expert e has been read: begin the copy to its slot, unless that was done. */
+static enum status put(struct expert_memory *m, int32_t e, struct fail *fail)
+{
+	int32_t slot = expert_slots_find(m->slots, e);
+	if (m->device.n_stages == 0 || m->stage_of[slot] < 0)
+		return OK;
+	enum status st = m->device.put(m->device.ctx, e, slot, m->stage_of[slot],
+				       m->reads[slot].n, fail);
+	if (st == OK)
+		leave_stage(m, slot);
+	return st;
+}
+
+/* How many of e[0 .. n), from the first on, can be read now. */
+static int32_t staged(const struct expert_memory *m, const int32_t *e, int32_t n)
+{
+	int32_t i = 0, n_left = m->n_free;
+	for (; m->device.n_stages && i < n; i++)
+		if (expert_slots_find(m->slots, e[i]) < 0 && n_left-- == 0)
+			return i;
+	return n;
+}
+
+/* --- asking ------------------------------------------------------------------------- */
+
+/* Ends the hold of ahead[i], whose read is done. What is no good leaves. */
+static void settle(struct expert_memory *m, int i)
+{
+	int32_t e = m->ahead[i], slot = expert_slots_find(m->slots, e);
+	bool is_good = expert_memory_is_there(m, e) && put(m, e, NULL) == OK;
+	leave_stage(m, slot);
+	if (is_good)
+		expert_slots_release(m->slots, e);
+	else
+		expert_slots_drop(m->slots, e);
+	m->ahead[i] = m->ahead[--m->n_ahead];
+	m->n_held--;
+}
+
+/* Those whose reads are done; waits: all. */
+static void settle_all(struct expert_memory *m, bool waits)
+{
+	for (int i = m->n_ahead - 1; i >= 0; i--) {
+		struct expert_read *x = read_of(m, m->ahead[i]);
+		if (waits)
+			expert_reader_wait(m->reader, x);
+		if (expert_read_is_done(x))
+			settle(m, i);
+	}
+}
+
+/* How many of e[0 .. n) can be held and read now. What was read ahead and is now asked for
+ * is no longer held for that. */
+static int32_t count_room(struct expert_memory *m, const int32_t *e, int32_t n)
+{
+	settle_all(m, false);
+	for (int i = m->n_ahead - 1; i >= 0; i--) {
+		if (!is_in(e, n, m->ahead[i]))
+			continue;
+		expert_slots_release(m->slots, m->ahead[i]);
+		m->ahead[i] = m->ahead[--m->n_ahead];
+		m->n_held--;
+	}
+	return staged(m, e, MIN(n, m->n_slots - m->n_held));
+}
+
+struct reads {
+	struct expert_read *x[EXPERT_READ_MAX_DEPTH];
+	int n;
+};
+
+static void submit(struct expert_memory *m, struct reads *r)
+{
+	expert_reader_submit(m->reader, r->x, r->n);
+	r->n = 0;
+}
+
+/* The read of expert e into its new slot. */
+static void add_read(struct expert_memory *m, struct reads *r, int32_t e, int32_t slot)
+{
+	const struct expert_entry *entry = &m->store.entries[e];
+	struct expert_read *x = &m->reads[slot];
+	size_t place = (size_t)slot;
+	if (m->device.n_stages)
+		place = (size_t)(m->stage_of[slot] = take_stage(m));
+	x->to = m->p + place * m->slot_bytes;
+	x->at = entry->at;
+	x->n = entry->n_bytes;
+	x->sum = entry->sum;
+	m->stats.n_bytes += entry->n_bytes;
+	metric_add(METRIC_EXPERT_READ_BYTES, (double)entry->n_bytes);
+	r->x[r->n++] = x;
+	if (r->n == ARRAY_LEN(r->x))
+		submit(m, r);
+}
+
 int32_t expert_memory_ask(struct expert_memory *m, const int32_t *e, int32_t n, int32_t most)
 {
-	struct expert_read *x[EXPERT_READ_MAX_DEPTH];
+	struct reads reads = {.n = 0};
 	struct expert_take take;
-	int n_reads = 0;
-	double n_bytes = 0;
-	n = MIN(MIN(n, most), m->n_slots - m->n_held); /* there is room for these */
-	m->n_held += n;
+	n = MIN(n, most);
+	int32_t room = count_room(m, e, n);
+	if (room < n && m->n_ahead) { /* guesses must not make a step smaller */
+		settle_all(m, true);
+		room = count_room(m, e, n);
+	}
+	m->n_held += n = room;
 	for (int32_t i = 0; i < n; i++) /* what is there must not leave for what is not */
 		if (expert_slots_find(m->slots, e[i]) >= 0)
 			expert_slots_take(m->slots, e[i], &take);
-	for (int32_t i = 0; i < n && expert_slots_take(m->slots, e[i], &take); i++) {
-		const struct expert_entry *entry = &m->store.entries[e[i]];
-		struct expert_read *r = &m->reads[take.slot];
-		if (take.is_hit)
-			continue;
-		r->to = m->p + (size_t)take.slot * m->slot_bytes;
-		r->at = entry->at;
-		r->n = entry->n_bytes;
-		r->sum = entry->sum;
-		n_bytes += (double)entry->n_bytes;
-		x[n_reads++] = r;
-		if (n_reads == ARRAY_LEN(x)) {
-			expert_reader_submit(m->reader, x, n_reads);
-			n_reads = 0;
-		}
-	}
-	expert_reader_submit(m->reader, x, n_reads);
-	m->stats.n_bytes += (uint64_t)n_bytes;
-	metric_add(METRIC_EXPERT_READ_BYTES, n_bytes);
+	for (int32_t i = 0; i < n && expert_slots_take(m->slots, e[i], &take); i++)
+		if (!take.is_hit)
+			add_read(m, &reads, e[i], take.slot);
+	submit(m, &reads);
 	return n;
+}
+
+/* --- reading ahead ------------------------------------------------------------------ */
+
+bool expert_memory_wants(struct expert_memory *m)
+{
+	m->was_asked = true;
+	return expert_ahead_wants(&m->policy);
+}
+
+void expert_memory_guess(struct expert_memory *m, const int32_t *e, int32_t n)
+{
+	struct reads reads = {.n = 0};
+	struct expert_take take;
+	int most = MIN(m->n_slots / 4, MAX_AHEAD);
+	m->n_guess = m->n_guess_read = 0;
+	for (int32_t i = 0; i < n && m->n_guess < MAX_AHEAD; i++)
+		if (expert_slots_find(m->slots, e[i]) < 0 &&
+		    !is_in(m->guess, m->n_guess, e[i]))
+			m->guess[m->n_guess++] = e[i];
+	if (!expert_ahead_pays(&m->policy))
+		return;
+	settle_all(m, false);
+	for (int i = 0; i < m->n_guess && m->n_ahead < most; i++) {
+		/* half of the stages are for what is asked for */
+		bool has_stage = !m->device.n_stages || m->n_free > m->device.n_stages / 2;
+		if (!has_stage || !expert_slots_take(m->slots, m->guess[i], &take))
+			break;
+		m->ahead[m->n_ahead++] = m->guess[i];
+		m->n_guess_read++;
+		m->n_held++;
+		m->stats.n_ahead++;
+		metric_add(METRIC_EXPERT_AHEAD, 1);
+		add_read(m, &reads, m->guess[i], take.slot);
+	}
+	submit(m, &reads);
+}
+
+/* --- waiting ------------------------------------------------------------------------ */
+
+bool expert_memory_has(const struct expert_memory *m, int32_t e)
+{
+	int32_t slot = expert_slots_find(m->slots, e);
+	return slot >= 0 && expert_memory_is_there(m, e);
 }
 
 bool expert_memory_is_there(const struct expert_memory *m, int32_t e)
@@ -180,17 +357,35 @@ static enum status failed(struct expert_memory *m, const struct expert_read *x, 
 			"%s", why);
 }
 
+static int compare_ns(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static void note_wake(struct expert_memory *m, int64_t ns)
+{
+	m->wake_ns[m->n_wakes++ % N_WAKES] = ns;
+	if (m->n_wakes % N_WAKES)
+		return;
+	qsort(m->wake_ns, N_WAKES, sizeof *m->wake_ns, compare_ns);
+	metric_set(METRIC_EXPERT_WAKE_SECONDS, (double)m->wake_ns[N_WAKES / 2] * 1e-9);
+}
+
 enum status expert_memory_wait(struct expert_memory *m, int32_t e, struct fail *fail)
 {
 	struct expert_read *x = read_of(m, e);
 	if (!expert_read_is_done(x)) {
-		double begin = now_s();
+		int64_t begin = now_ns();
 		expert_reader_wait(m->reader, x);
-		double s = now_s() - begin;
+		int64_t end = now_ns();
+		double s = (double)(end - begin) * 1e-9;
+		if (x->last_ns > begin)
+			note_wake(m, end - x->last_ns);
 		m->stats.wait_s += s;
 		metric_add(METRIC_EXPERT_WAIT_SECONDS, s);
 	}
-	return expert_memory_is_there(m, e) ? OK : failed(m, x, e, fail);
+	return expert_memory_is_there(m, e) ? put(m, e, fail) : failed(m, x, e, fail);
 }
 
 const uint8_t *expert_memory_at(const struct expert_memory *m, int32_t e)
@@ -202,9 +397,13 @@ void expert_memory_release(struct expert_memory *m, const int32_t *e, int32_t n)
 {
 	m->n_held -= n;
 	for (int32_t i = 0; i < n; i++) {
-		struct expert_read *x = read_of(m, e[i]);
-		expert_reader_wait(m->reader, x);
-		if (expert_memory_is_there(m, e[i]))
+		int32_t slot = expert_slots_find(m->slots, e[i]);
+		expert_reader_wait(m->reader, &m->reads[slot]);
+		/* What is still in a stage was not waited for: another fault came first. */
+		bool is_there = expert_memory_is_there(m, e[i]) &&
+				(m->device.n_stages == 0 || m->stage_of[slot] < 0);
+		leave_stage(m, slot);
+		if (is_there)
 			expert_slots_release(m->slots, e[i]);
 		else
 			expert_slots_drop(m->slots, e[i]);
@@ -218,22 +417,46 @@ void expert_memory_stats(const struct expert_memory *m, struct expert_memory_sta
 
 /* --- life --------------------------------------------------------------------------- */
 
-static enum status read_best(struct expert_memory *m, int32_t *out_n, struct fail *fail)
+/* Before the first step: the experts that were used most, or all in their order. */
+static enum status read_first(struct expert_memory *m, int32_t *out_n, struct fail *fail)
 {
-	int32_t *best = xcalloc((size_t)m->n_slots, sizeof *best);
-	int32_t n = *out_n = expert_slots_best(m->slots, best);
+	int32_t *list = xcalloc((size_t)m->n_slots, sizeof *list), n = m->n_slots;
 	enum status st = OK;
-	n = expert_memory_ask(m, best, n, n);
-	for (int32_t i = 0; i < n && st == OK; i++)
-		st = expert_memory_wait(m, best[i], fail);
-	expert_memory_release(m, best, n);
-	free(best);
+	if (n == m->store.n)
+		for (int32_t i = 0; i < n; i++)
+			list[i] = i;
+	else
+		n = expert_slots_best(m->slots, list);
+	for (int32_t at = 0, held; at < n && st == OK; at += held) {
+		held = expert_memory_ask(m, list + at, n - at, n);
+		for (int32_t i = 0; i < held && st == OK; i++)
+			st = expert_memory_wait(m, list[at + i], fail);
+		expert_memory_release(m, list + at, held);
+	}
+	*out_n = n;
+	free(list);
 	return st;
 }
 
-/* Slots from a huge page's beginning, so that few of them are needed. */
-static bool take_memory(struct expert_memory *m)
+static void take_device(struct expert_memory *m, const struct expert_device *d)
 {
+	m->device = *d;
+	m->p = d->stages;
+	m->stage_of = xcalloc((size_t)m->n_slots, sizeof *m->stage_of);
+	m->free_stages = xcalloc((size_t)d->n_stages, sizeof *m->free_stages);
+	for (int32_t i = 0; i < m->n_slots; i++)
+		m->stage_of[i] = -1;
+	for (int32_t i = 0; i < d->n_stages; i++)
+		m->free_stages[m->n_free++] = i;
+}
+
+/* Slots from a huge page's beginning, so that few of them are needed. */
+static bool take_memory(struct expert_memory *m, const struct expert_device *device)
+{
+	if (device) {
+		take_device(m, device);
+		return true;
+	}
 	size_t n = (size_t)m->n_slots * m->slot_bytes;
 	m->map_bytes = n + HUGE_PAGE;
 	m->map = mmap(NULL, m->map_bytes, PROT_READ | PROT_WRITE,
@@ -263,7 +486,7 @@ enum status expert_memory_create(struct expert_store *store,
 	free(scores);
 	enum status st = OK;
 	int32_t n_ahead = 0;
-	if (!take_memory(m)) {
+	if (!take_memory(m, o->device)) {
 		st = fail_set(fail, E_NOMEM, "no memory for %d experts of %zu bytes",
 			      m->n_slots, m->slot_bytes);
 	} else {
@@ -272,9 +495,12 @@ enum status expert_memory_create(struct expert_store *store,
 		reader.is_direct = m->store.is_direct;
 		reader.slots = m->p;
 		reader.slot_bytes = m->slot_bytes;
-		reader.slots_bytes = (size_t)m->n_slots * m->slot_bytes;
+		reader.slots_bytes = (size_t)(o->device ? o->device->n_stages : m->n_slots) *
+				     m->slot_bytes;
+		if (reader.depth == 0)
+			reader.depth = expert_depth_find(&m->store, &reader, o->depth_path);
 		m->reader = expert_reader_create(&reader);
-		st = read_best(m, &n_ahead, fail);
+		st = read_first(m, &n_ahead, fail);
 	}
 	if (st != OK) {
 		free(m->use_path); /* nothing was learnt */
@@ -296,12 +522,16 @@ void expert_memory_destroy(struct expert_memory *m)
 		return;
 	if (m->use_path)
 		write_use(m);
+	if (m->reader)
+		settle_all(m, true);
 	expert_reader_destroy(m->reader);
 	expert_slots_destroy(m->slots);
 	expert_store_close(&m->store);
 	if (m->map)
 		munmap(m->map, m->map_bytes);
 	free(m->reads);
+	free(m->stage_of);
+	free(m->free_stages);
 	free(m->use_path);
 	free(m);
 }

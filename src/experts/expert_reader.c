@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -16,12 +17,34 @@
 
 /* --- completion --------------------------------------------------------------------- */
 
-/* Either the waiter sees the new state, or this sees that there is a waiter: all of these
- * operations have one order. */
-void expert_reader_finish(struct expert_reader *r, struct expert_read *x,
-			  enum expert_read_state state)
+static uint64_t sum_of_piece(const uint8_t *p, size_t n, size_t i_piece)
 {
-	if (state == EXPERT_READ_GOOD && sum_bytes(x->to, x->n) != x->sum)
+	return sum_mix(sum_bytes(p, n) + i_piece);
+}
+
+uint64_t expert_reader_sum(const uint8_t *p, size_t n)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i * EXPERT_READ_PIECE < n; i++) {
+		size_t at = i * EXPERT_READ_PIECE;
+		sum += sum_of_piece(p + at, MIN(n - at, (size_t)EXPERT_READ_PIECE), i);
+	}
+	return sum;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The last piece of x is there. Either the waiter sees the new state, or this sees that
+ * there is a waiter: all of these operations have one order. */
+static void finish_read(struct expert_reader *r, struct expert_read *x)
+{
+	int state = atomic_load(&x->fault);
+	if (state == EXPERT_READ_GOOD && atomic_load(&x->got) != x->sum)
 		state = EXPERT_READ_SUM;
 	if (!r->o.is_direct)
 		posix_fadvise(r->o.fd, (off_t)x->at, (off_t)x->n, POSIX_FADV_DONTNEED);
@@ -29,6 +52,22 @@ void expert_reader_finish(struct expert_reader *r, struct expert_read *x,
 	atomic_fetch_add(&r->n_done, 1);
 	if (atomic_load(&r->has_waiter))
 		syscall(SYS_futex, &r->n_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
+			  enum expert_read_state state)
+{
+	struct expert_read *x = p->x;
+	int64_t seen = now_ns();
+	if (state == EXPERT_READ_GOOD)
+		atomic_fetch_add(&x->got, sum_of_piece(x->to + p->at, p->n,
+						       p->at / EXPERT_READ_PIECE));
+	else
+		atomic_store(&x->fault, (int)state);
+	if (atomic_fetch_sub(&x->n_left, 1) != 1)
+		return;
+	x->last_ns = seen;
+	finish_read(r, x);
 }
 
 void expert_reader_wait(struct expert_reader *r, struct expert_read *x)
@@ -57,15 +96,28 @@ const char *expert_read_fault(const struct expert_read *x)
 
 /* --- threads ------------------------------------------------------------------------ */
 
-struct expert_read *expert_reader_pop(struct expert_reader *r)
+struct expert_piece *expert_reader_pop(struct expert_reader *r)
 {
 	struct expert_read *x = r->first;
-	if (!x)
+	struct expert_piece *p = r->free;
+	if (!x || !p)
 		return NULL;
+	r->free = p->next;
+	*p = (struct expert_piece){.x = x, .at = x->n_begun};
+	p->n = MIN(x->n - x->n_begun, (size_t)EXPERT_READ_PIECE);
+	x->n_begun += p->n;
+	if (x->n_begun < x->n)
+		return p;
 	r->first = x->next;
 	if (!r->first)
 		r->last = &r->first;
-	return x;
+	return p;
+}
+
+void expert_reader_give_back(struct expert_reader *r, struct expert_piece *p)
+{
+	p->next = r->free;
+	r->free = p;
 }
 
 static ssize_t plain_pread(void *ctx, int fd, void *to, size_t n, off_t at)
@@ -74,19 +126,22 @@ static ssize_t plain_pread(void *ctx, int fd, void *to, size_t n, off_t at)
 	return pread(fd, to, n, at);
 }
 
-static enum expert_read_state read_all(const struct expert_reader *r, struct expert_read *x)
+static enum expert_read_state read_piece(const struct expert_reader *r,
+					 struct expert_piece *p)
 {
-	while (x->n_done < x->n) {
-		ssize_t got = r->o.pread(r->o.ctx, r->o.fd, x->to + x->n_done,
-					 x->n - x->n_done, (off_t)(x->at + x->n_done));
+	struct expert_read *x = p->x;
+	while (p->n_done < p->n) {
+		size_t at = p->at + p->n_done;
+		ssize_t got = r->o.pread(r->o.ctx, r->o.fd, x->to + at, p->n - p->n_done,
+					 (off_t)(x->at + at));
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0) {
 			x->error = errno;
 			return EXPERT_READ_ERROR;
 		}
-		x->n_done += (size_t)got;
-		if (got == 0 || x->n_done % EXPERT_READ_ALIGN) /* the end, or just before it */
+		p->n_done += (size_t)got;
+		if (got == 0 || p->n_done % EXPERT_READ_ALIGN) /* the end, or just before it */
 			return EXPERT_READ_SHORT;
 	}
 	return EXPERT_READ_GOOD;
@@ -98,16 +153,17 @@ static void *read_thread(void *arg)
 	pthread_setname_np(pthread_self(), "expert-read");
 	pthread_mutex_lock(&r->lock);
 	for (;;) {
-		struct expert_read *x = expert_reader_pop(r);
-		if (!x && r->stops)
+		struct expert_piece *p = expert_reader_pop(r);
+		if (!p && r->stops)
 			break;
-		if (!x) {
+		if (!p) {
 			pthread_cond_wait(&r->more, &r->lock);
 			continue;
 		}
 		pthread_mutex_unlock(&r->lock);
-		expert_reader_finish(r, x, read_all(r, x));
+		expert_reader_finish(r, p, read_piece(r, p));
 		pthread_mutex_lock(&r->lock);
+		expert_reader_give_back(r, p);
 	}
 	pthread_mutex_unlock(&r->lock);
 	return NULL;
@@ -137,6 +193,8 @@ struct expert_reader *expert_reader_create(const struct expert_reader_opts *o)
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->more, NULL);
 	r->last = &r->first;
+	for (int i = 0; i < r->o.depth; i++)
+		expert_reader_give_back(r, &r->pieces[i]);
 	if (!o->no_uring && !o->pread)
 		r->uring = expert_uring_create(r);
 	if (!o->pread)
@@ -173,21 +231,24 @@ void expert_reader_submit(struct expert_reader *r, struct expert_read **x, int n
 	if (n == 0)
 		return;
 	for (int i = 0; i < n; i++) {
-		x[i]->n_done = 0;
+		x[i]->n_begun = 0;
 		x[i]->next = i + 1 < n ? x[i + 1] : NULL;
+		atomic_store(&x[i]->got, 0);
+		atomic_store(&x[i]->fault, EXPERT_READ_GOOD);
+		atomic_store(&x[i]->n_left, (int)((x[i]->n + EXPERT_READ_PIECE - 1) /
+						  EXPERT_READ_PIECE));
 		atomic_store(&x[i]->state, EXPERT_READ_RUNS);
-	}
-	if (!r->uring && r->n_threads == 0) { /* no thread could be started */
-		for (int i = 0; i < n; i++)
-			expert_reader_finish(r, x[i], read_all(r, x[i]));
-		return;
 	}
 	pthread_mutex_lock(&r->lock);
 	*r->last = x[0];
 	r->last = &x[n - 1]->next;
 	if (r->uring)
 		expert_uring_pump(r);
-	else
+	else if (r->n_threads > 0)
 		pthread_cond_broadcast(&r->more);
+	else /* no thread could be started */
+		for (struct expert_piece *p; (p = expert_reader_pop(r));
+		     expert_reader_give_back(r, p))
+			expert_reader_finish(r, p, read_piece(r, p));
 	pthread_mutex_unlock(&r->lock);
 }

@@ -3,10 +3,11 @@
  * Reads experts from a store, several at a time, beside the thread that computes.
  *
  * By io_uring where the kernel has it, with the slots as registered buffers; else by
- * threads with pread. Each read's sum is checked before it counts as done. Completion is
- * a word in memory: expert_reader_wait makes no system call where the bytes are there,
- * and one futex call at a time where they are not. Thread: one calls; the reader's own
- * threads do the rest.
+ * threads with pread. A read goes to the disk in pieces. The sum of a piece is computed
+ * while others are read, and the whole is compared before a read counts as done. So little
+ * is left to do behind the last byte. Completion is a word in memory: expert_reader_wait
+ * makes no system call where the bytes are there, and one futex call at a time where they
+ * are not. Thread: one calls; the reader's own threads do the rest.
  */
 #pragma once
 #include <stdatomic.h>
@@ -24,20 +25,34 @@ enum expert_read_state {
 	EXPERT_READ_SUM,    /* the bytes are not those that were stored */
 };
 
+enum {
+	EXPERT_READ_DEPTH = 16, /* pieces at a time where nothing was measured */
+	EXPERT_READ_MAX_DEPTH = 128,
+	EXPERT_READ_ALIGN = 4096,
+	EXPERT_READ_PIECE = 128 << 10
+};
+
 struct expert_read {
 	uint8_t *to;     /* aligned to EXPERT_READ_ALIGN */
 	uint64_t at, sum;
-	size_t n;        /* multiple of EXPERT_READ_ALIGN */
+	size_t n;        /* multiple of EXPERT_READ_ALIGN, not 0 */
 	_Atomic int state;
 	int error;       /* errno */
-	struct expert_read *next; /* the reader's own */
-	size_t n_done;
+	int64_t last_ns; /* CLOCK_MONOTONIC: when the last piece was seen to be there */
+	/* The reader's own. */
+	struct expert_read *next;
+	size_t n_begun;
+	_Atomic int n_left, fault; /* pieces; a fault of one of them */
+	_Atomic uint64_t got;      /* the sum of those that are there */
 };
+
+/* The sum of an expert's n bytes, in the order of their pieces. */
+uint64_t expert_reader_sum(const uint8_t *p, size_t n);
 
 struct expert_reader_opts {
 	int fd;
 	bool is_direct;  /* fd passes by the page cache; else what was read is dropped there */
-	int depth;       /* reads at a time; 0: EXPERT_READ_DEPTH */
+	int depth;       /* pieces at a time; 0: EXPERT_READ_DEPTH */
 	bool no_uring;   /* threads, even where there is io_uring */
 	uint8_t *slots;  /* memory that all reads go to, for registering */
 	size_t slots_bytes, slot_bytes;
@@ -45,13 +60,12 @@ struct expert_reader_opts {
 	ssize_t (*pread)(void *ctx, int fd, void *to, size_t n, off_t at);
 	void *ctx;
 };
-enum { EXPERT_READ_DEPTH = 8, EXPERT_READ_MAX_DEPTH = 64, EXPERT_READ_ALIGN = 4096 };
 
 struct expert_reader;
 struct expert_reader *expert_reader_create(const struct expert_reader_opts *o);
 /* Call it when all reads are done. */
 void expert_reader_destroy(struct expert_reader *r);
-/* "io_uring with registered buffers, 8 at a time" */
+/* "io_uring with registered buffers, 16 reads at a time" */
 const char *expert_reader_note(const struct expert_reader *r);
 /* Begin n reads, whose to, at, n and sum are set. They begin in this order and may end in
  * any. x[i] and x[i]->to belong to the reader until they are done. */

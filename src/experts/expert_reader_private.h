@@ -9,6 +9,13 @@
 
 struct expert_uring;
 
+/* A part of a read that is with the disk. */
+struct expert_piece {
+	struct expert_read *x;
+	size_t at, n, n_done; /* at: within the read */
+	struct expert_piece *next;
+};
+
 struct expert_reader {
 	struct expert_reader_opts o;
 	char note[120];
@@ -16,22 +23,25 @@ struct expert_reader {
 	_Atomic bool has_waiter;
 	pthread_mutex_t lock;       /* of what follows */
 	pthread_cond_t more;
-	struct expert_read *first, **last; /* reads that wait for a thread or a place */
+	struct expert_read *first, **last; /* reads of which pieces wait */
+	struct expert_piece pieces[EXPERT_READ_MAX_DEPTH], *free;
 	bool stops;
 	pthread_t threads[EXPERT_READ_MAX_DEPTH];
 	int n_threads;
 	struct expert_uring *uring; /* NULL: threads read */
 };
 
-/* All bytes are there, or error or the end came: decide, and tell who waits. */
-void expert_reader_finish(struct expert_reader *r, struct expert_read *x,
+/* A piece has ended, well or not (and then x->error is set). Without the lock. It is the
+ * caller's to give back. */
+void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 			  enum expert_read_state state);
-/* The first read that waits, or NULL; the lock is held. */
-struct expert_read *expert_reader_pop(struct expert_reader *r);
+/* The next piece, or NULL: none waits, or too many are with the disk. The lock is held. */
+struct expert_piece *expert_reader_pop(struct expert_reader *r);
+void expert_reader_give_back(struct expert_reader *r, struct expert_piece *p);
 
 /* NULL: there is no io_uring, in this build or from this kernel. */
 struct expert_uring *expert_uring_create(struct expert_reader *r);
-/* Begin as many of the waiting reads as there is room for. The lock is held. */
+/* Begin as many of the waiting pieces as there is room for. The lock is held. */
 void expert_uring_pump(struct expert_reader *r);
 /* Call it after the last read. */
 void expert_uring_destroy(struct expert_reader *r);

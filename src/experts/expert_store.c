@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/sum.h"
 
-#define MAGIC "halodex1"
+#define MAGIC "halodex2"
 enum { MAX_KEY = 1 << 20 };
 
 struct store_head {
@@ -138,6 +138,11 @@ enum status expert_store_open(const char *path, struct str key, int32_t n,
 	return OK;
 }
 
+uint64_t expert_store_key(const struct expert_store *s)
+{
+	return sum_bytes(s->entries, (size_t)s->n * sizeof *s->entries);
+}
+
 void expert_store_close(struct expert_store *s)
 {
 	if (s->fd >= 0)
@@ -183,7 +188,7 @@ static enum status write_experts(struct store_making *m, struct fail *fail)
 		enum status st = m->p->fill(m->p->ctx, i, m->stage, fail);
 		if (st != OK)
 			return st;
-		e[i].sum = sum_bytes(m->stage, n);
+		e[i].sum = expert_reader_sum(m->stage, n);
 		if (!transfer(m->fd, true, m->stage, n, at))
 			return fail_set(fail, E_IO, "%s.tmp: %s", m->p->path, strerror(errno));
 		at += n;
@@ -249,4 +254,20 @@ enum status expert_store_make(const struct expert_store_plan *p, struct fail *fa
 	free(m.stage);
 	free(temporary);
 	return st;
+}
+
+/* --- beside it ---------------------------------------------------------------------- */
+
+bool expert_store_keep(const char *path, struct str bytes)
+{
+	char *temporary = xasprintf("%s.%ld.tmp", path, (long)getpid());
+	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	bool good = fd >= 0 && write(fd, bytes.p, bytes.n) == (ssize_t)bytes.n;
+	if (fd >= 0)
+		good = close(fd) == 0 && good;
+	good = good && rename(temporary, path) == 0;
+	if (!good)
+		unlink(temporary);
+	free(temporary);
+	return good;
 }

@@ -22,7 +22,7 @@ enum { EXPERT_ALIGN = EXPERT_READ_ALIGN };
 struct expert_entry {
 	uint64_t at;      /* offset in the file */
 	uint64_t n_bytes; /* multiple of EXPERT_ALIGN; 0: there is no such expert */
-	uint64_t sum;     /* sum_bytes of all n_bytes */
+	uint64_t sum;     /* expert_reader_sum of all n_bytes */
 };
 
 struct expert_store {
@@ -38,6 +38,8 @@ struct expert_store {
 enum status expert_store_open(const char *path, struct str key, int32_t n,
 			      struct expert_store *out, struct fail *fail) MUST_USE;
 void expert_store_close(struct expert_store *s);
+/* Tells stores apart whose experts differ: for what is kept beside one. */
+uint64_t expert_store_key(const struct expert_store *s);
 
 struct expert_store_plan {
 	const char *path;
@@ -51,3 +53,6 @@ struct expert_store_plan {
 /* Makes the file, in place of one that is there. E_IO: the disk is full or cannot be
  * written, or another process is making the file now. What fill returns. */
 enum status expert_store_make(const struct expert_store_plan *p, struct fail *fail) MUST_USE;
+/* Replace the small file at path, which is kept beside a store. False: it cannot be written;
+ * errno says why. */
+bool expert_store_keep(const char *path, struct str bytes);

@@ -21,60 +21,60 @@ enum { MAX_BUFFERS = 1024, MAX_BUFFER = 1 << 30 }; /* the kernel's limits */
 
 struct expert_uring {
 	struct io_uring ring;
-	int n_running;       /* under the reader's lock */
 	size_t buffer_bytes; /* of each registered buffer; 0: none are */
 };
 
-/* A piece that failed midway goes on where it stopped. The lock is held. */
-static void queue(struct expert_reader *r, struct expert_read *x)
+/* A piece that ended midway goes on where it stopped. The lock is held. */
+static void queue(struct expert_reader *r, struct expert_piece *p)
 {
 	struct expert_uring *u = r->uring;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring); /* there are `depth` of them */
-	uint8_t *to = x->to + x->n_done;
-	unsigned n = (unsigned)(x->n - x->n_done);
-	uint64_t at = x->at + x->n_done;
+	uint8_t *to = p->x->to + p->at + p->n_done;
+	unsigned n = (unsigned)(p->n - p->n_done);
+	uint64_t at = p->x->at + p->at + p->n_done;
 	if (u->buffer_bytes)
 		io_uring_prep_read_fixed(sqe, 0, to, n, at,
-					 (int)((size_t)(x->to - r->o.slots) / u->buffer_bytes));
+					 (int)((size_t)(p->x->to - r->o.slots) /
+					       u->buffer_bytes));
 	else
 		io_uring_prep_read(sqe, 0, to, n, at);
 	io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
-	io_uring_sqe_set_data(sqe, x);
+	io_uring_sqe_set_data(sqe, p);
 }
 
 void expert_uring_pump(struct expert_reader *r)
 {
-	struct expert_uring *u = r->uring;
 	int n = 0;
-	for (; u->n_running < r->o.depth && r->first; u->n_running++, n++)
-		queue(r, expert_reader_pop(r));
+	for (struct expert_piece *p; (p = expert_reader_pop(r)); n++)
+		queue(r, p);
 	if (n)
-		io_uring_submit(&u->ring);
+		io_uring_submit(&r->uring->ring);
 }
 
-/* What came of a read: goes on, or is done. */
-static void take(struct expert_reader *r, struct expert_read *x, int result)
+/* What came of a piece: goes on, or is done. */
+static void take(struct expert_reader *r, struct expert_piece *p, int result)
 {
 	enum expert_read_state state = EXPERT_READ_GOOD;
-	x->n_done += result > 0 ? (size_t)result : 0;
-	if (result == 0 || x->n_done % EXPERT_READ_ALIGN) /* the end, or just before it */
+	p->n_done += result > 0 ? (size_t)result : 0;
+	if (result == 0 || p->n_done % EXPERT_READ_ALIGN) /* the end, or just before it */
 		state = EXPERT_READ_SHORT;
 	if (result < 0 && result != -EINTR && result != -EAGAIN) {
 		state = EXPERT_READ_ERROR;
-		x->error = -result;
+		p->x->error = -result;
 	}
-	bool goes_on = state == EXPERT_READ_GOOD && x->n_done < x->n;
+	bool goes_on = state == EXPERT_READ_GOOD && p->n_done < p->n;
+	struct expert_piece ended = *p;
 	pthread_mutex_lock(&r->lock);
 	if (goes_on) {
-		queue(r, x);
+		queue(r, p);
 		io_uring_submit(&r->uring->ring);
-	} else {
-		r->uring->n_running--;
+	} else { /* the disk gets the next one before the sum of this one is computed */
+		expert_reader_give_back(r, p);
 		expert_uring_pump(r);
 	}
 	pthread_mutex_unlock(&r->lock);
 	if (!goes_on)
-		expert_reader_finish(r, x, state);
+		expert_reader_finish(r, &ended, state);
 }
 
 static void *uring_thread(void *arg)
@@ -88,12 +88,12 @@ static void *uring_thread(void *arg)
 			continue;
 		if (e < 0)
 			return NULL;
-		struct expert_read *x = io_uring_cqe_get_data(cqe);
+		struct expert_piece *p = io_uring_cqe_get_data(cqe);
 		int result = cqe->res;
 		io_uring_cqe_seen(&r->uring->ring, cqe);
-		if (!x) /* expert_uring_destroy */
+		if (!p) /* expert_uring_destroy */
 			return NULL;
-		take(r, x, result);
+		take(r, p, result);
 	}
 }
 

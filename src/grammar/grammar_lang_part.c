@@ -306,7 +306,8 @@ static bool holds(struct lang_writer *w, lang of, lang other)
 	struct lang_found f = {0};
 	u64map_init(&f.seen, 64);
 	find_classes(w, other, &f, 0);
-	bool is_held = true;
+	uint64_t any; /* all texts: no class stands for their characters */
+	bool is_held = !u64map_get(&f.seen, LANG_ANY, &any);
 	for (size_t i = 0; i < f.n && is_held; i++)
 		is_held = lang_alt(w->p, t.a, f.classes[i]) == t.a;
 	u64map_deinit(&f.seen);

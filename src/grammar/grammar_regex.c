@@ -2,7 +2,7 @@
  *
  * Turns regular expressions of JSON Schema and clients into languages. The syntax is
  * ECMA-262, plus what Python and PCRE share. Constructs that are not regular (back
- * references) or rare (word boundaries) are refused by name and place.
+ * references) or rare are refused by name and place.
  *
  *   alternation -> sequence ("|" sequence)*
  *   sequence    -> (atom quantifier?)*
@@ -30,6 +30,7 @@ struct regex {
 	size_t at;
 	int nesting, n_anchors;
 	bool folds_case; /* (?i) */
+	bool is_search;  /* the match may begin anywhere in the text */
 	struct fail *fail;
 	enum status st;
 };
@@ -232,7 +233,7 @@ static uint32_t read_escape(struct regex *x, bool in_class)
 		refuse(x, c >= '1' && c <= '9'
 			  ? "back references are not supported"
 			  : c == 'b' || c == 'B'
-			  ? "word boundaries are not supported"
+			  ? "a word boundary that is not supported here"
 			  : "an escape that is not supported");
 	}
 	return c;
@@ -332,6 +333,13 @@ static lang read_group(struct regex *x)
 	return ahead ? place(x, ahead, out) : out;
 }
 
+/* True at a count: "{3". As in Python, any other "{" is a plain character. */
+static bool is_count(const struct regex *x)
+{
+	char c = x->at + 1 < x->s.n && peek(x) == '{' ? x->s.p[x->at + 1] : '\0';
+	return c == ',' || (c >= '0' && c <= '9');
+}
+
 static lang read_atom(struct regex *x)
 {
 	static const struct grammar_range newline[] = {{'\n', '\n'}, {'\r', '\r'},
@@ -346,7 +354,7 @@ static lang read_atom(struct regex *x)
 		return place(x, TERM_BEGIN, LANG_EMPTY);
 	if (eat(x, "$") || eat(x, "\\z") || eat(x, "\\Z"))
 		return place(x, TERM_END, LANG_EMPTY);
-	if (c == '*' || c == '+' || c == '?' || c == '{')
+	if (c == '*' || c == '+' || c == '?' || is_count(x))
 		refuse(x, "nothing to repeat");
 	if (eat(x, ".")) {
 		for (size_t i = 0; i < ARRAY_LEN(newline); i++)
@@ -369,16 +377,12 @@ static lang read_atom(struct regex *x)
 	return class_of(x, &r, false);
 }
 
-/* Reads {m}, {m,} or {m,n}. A "{" without a count would be a plain character in ECMA's
- * old grammar. It is refused here, because it is probably a mistake. */
+/* Reads {m}, {m,}, {m,n} or Python's {,n}. */
 static void read_counts(struct regex *x, uint32_t *min, uint32_t *max)
 {
-	bool has_min = grammar_read_count(x->s, &x->at, min);
+	if (!grammar_read_count(x->s, &x->at, min))
+		*min = 0;
 	*max = *min;
-	if (!has_min && peek(x) == ',')
-		*min = 0; /* Python's {,n} */
-	else if (!has_min)
-		refuse(x, "a repetition count is missing");
 	if (eat(x, ",") && !grammar_read_count(x->s, &x->at, max))
 		*max = GRAMMAR_NO_MAX;
 	if (!eat(x, "}") || *min > *max)
@@ -400,7 +404,7 @@ static lang read_quantified(struct regex *x)
 		max = GRAMMAR_NO_MAX;
 	else if (eat(x, "?"))
 		min = 0;
-	else if (eat(x, "{"))
+	else if (is_count(x) && eat(x, "{"))
 		read_counts(x, &min, &max);
 	else
 		return l;
@@ -434,6 +438,47 @@ static bool read_behind(struct regex *x, lang *so_far, bool is_begun)
 	return true;
 }
 
+/* The texts of `before`, at whose end is a word boundary. is_not: is none. Empty texts
+ * have a boundary where a letter, a digit or "_" follows. */
+static lang bounded(struct regex *x, lang before, bool is_not)
+{
+	static const struct grammar_range word[] = {
+		{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+	lang one = lang_class(x->p, word, ARRAY_LEN(word));
+	lang words = lang_cat(x->p, LANG_ANY, one);
+	lang in = place(x, is_not ? TERM_AHEAD : TERM_NOT_AHEAD, one);
+	lang out = place(x, is_not ? TERM_NOT_AHEAD : TERM_AHEAD, one);
+	return lang_alt(x->p, lang_cat(x->p, lang_and(x->p, before, words), in),
+			lang_cat(x->p, lang_and(x->p, before, lang_not(x->p, words)), out));
+}
+
+/* Reads "\b" or "\B" behind an item, which it changes. item: NULL at the beginning. False:
+ * it cannot be known here what stands before. */
+static bool read_boundary(struct regex *x, lang *item, lang *out)
+{
+	bool is_not = x->s.p[x->at + 1] == 'B';
+	lang begin = place(x, TERM_BEGIN, LANG_EMPTY);
+	const struct term *t = item ? &x->p->terms[*item] : NULL;
+	if (!item && x->nesting > 0)
+		return false;
+	if (item && *item != begin && (t->has_begin || t->has_place || t->is_nullable))
+		return false;
+	x->at += 2;
+	if (item && *item != begin)
+		*out = bounded(x, *item, is_not);
+	else
+		*out = lang_cat(x->p, begin, bounded(x, LANG_EMPTY, is_not));
+	if (!item && x->is_search)
+		*out = lang_alt(x->p, *out, bounded(x, lang_length(x->p, 1, 1), is_not));
+	return true;
+}
+
+static bool is_boundary(const struct regex *x)
+{
+	return x->s.n - x->at > 1 && x->s.p[x->at] == '\\' &&
+	       (x->s.p[x->at + 1] | 0x20) == 'b';
+}
+
 static lang read_sequence(struct regex *x)
 {
 	lang *items = NULL, out = LANG_EMPTY;
@@ -456,6 +501,9 @@ static lang read_sequence(struct regex *x)
 			for (out = LANG_EMPTY; n > 0; n--)
 				out = lang_cat(x->p, items[n - 1], out);
 			read_behind(x, &out, is_begun);
+			items[n++] = out;
+		} else if (is_boundary(x) && read_boundary(x, n ? &items[n - 1] : NULL, &out)) {
+			n -= n > 0;
 			items[n++] = out;
 		} else {
 			items[n++] = read_quantified(x);
@@ -676,7 +724,7 @@ static lang settle(struct regex *x, lang l, bool is_search)
 enum status lang_regex(struct lang_pool *p, struct str text, bool is_search, lang *out,
 		       struct fail *fail)
 {
-	struct regex x = {.p = p, .s = text, .fail = fail};
+	struct regex x = {.p = p, .s = text, .fail = fail, .is_search = is_search};
 	if (text.n > GRAMMAR_MAX_TEXT)
 		return fail_set(fail, E_LIMIT, "the regex is longer than %u bytes",
 				GRAMMAR_MAX_TEXT);

@@ -236,6 +236,11 @@ void conn_watch(struct conn *c, bool is_on)
 		sock_watch(c->sock, is_on);
 }
 
+bool conn_has_said(const struct conn *c, uint64_t n)
+{
+	return c->state == CONN_ANSWERING && c->answer.status && n > c->stream.n_sent;
+}
+
 /* --- end ------------------------------------------------------------------------ */
 
 void conn_release(struct conn *c, bool is_complete)

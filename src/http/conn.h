@@ -99,6 +99,7 @@ struct conn {
 	enum status parsed;
 	bool has_ref; /* the reference that sched_submit will take */
 	bool is_offloaded;
+	bool may_see; /* api_may_see of the body */
 	struct request *request; /* once submitted */
 	bool is_submitted, is_over, has_failed; /* request's first and last word */
 
@@ -118,6 +119,8 @@ void conn_set_state(struct conn *c, enum conn_state to);
 void conn_resume(struct conn *c); /* does nothing unless suspended */
 /* While the engine works for it, a client that hangs up is noticed. */
 void conn_watch(struct conn *c, bool is_on);
+/* True: after n bytes, head and all, the client has a whole answer that is no stream. */
+bool conn_has_said(const struct conn *c, uint64_t n);
 /* End it now, whatever it does; its request is cancelled. */
 void conn_drop(struct conn *c, enum conn_end why);
 /* libmicrohttpd is through with it, after a whole answer or not; c may be freed. */

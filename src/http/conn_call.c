@@ -12,8 +12,8 @@
 #include "http/conn.h"
 
 #define OFFLOAD_BYTES (16u << 10)
-/* Of the worker threads so many may wait for the embedding model. The others are left for
- * large bodies. */
+/* Of the worker threads so many may wait for the embedding model or look at images. The
+ * others are left for large bodies. */
 #define MAX_SLOW (HTTP_WORKERS * 3 / 4)
 
 /* --- parse -------------------------------------------------------------------- */
@@ -38,9 +38,10 @@ static void parse(void *arg)
 	c->has_ref = c->parsed == OK;
 }
 
+/* For the embedding model, or for the tower that looks at images. */
 static bool is_slow(const struct conn *c)
 {
-	return c->route->flags & ROUTE_SLOW;
+	return (c->route->flags & ROUTE_SLOW) || c->may_see;
 }
 
 /* io: the worker is through. */
@@ -63,6 +64,7 @@ void call_start(struct conn *c)
 	const struct http_opts *o = &c->http->opts;
 	c->api = c->http->api;
 	conn_set_state(c, CONN_PARSING);
+	c->may_see = api_may_see(c->api, buf_str(&c->body.buf));
 	if (!o->offload || (!is_slow(c) && c->body.buf.n <= OFFLOAD_BYTES)) {
 		parse(c);
 		return;

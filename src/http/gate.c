@@ -206,7 +206,7 @@ static void on_event(struct sock *s, bool is_inner, uint32_t events)
 		 * wrong guess the other way costs minutes of engine time. */
 		bool is_gone = (events & (EPOLLHUP | EPOLLERR)) && s->state != SOCK_LINGER;
 		if (is_gone || (s->has_hung_up && s->is_watched))
-			sock_lose(s);
+			sock_leave(s);
 	}
 	if (s->state != SOCK_GONE)
 		sock_step(s);

@@ -169,6 +169,19 @@ void sock_lose(struct sock *s)
 	sock_due(s);
 }
 
+/* A client may close with the last byte of its answer, as HAProxy does, before
+ * libmicrohttpd tells that the answer is over. It gets one more round for that. */
+void sock_leave(struct sock *s)
+{
+	if (s->conn && !s->is_lost && conn_has_said(s->conn, s->n_said) &&
+	    !sock_has_output(s)) {
+		s->is_lost = true;
+		sock_due(s);
+	} else {
+		sock_lose(s);
+	}
+}
+
 /* All is said. The client's last bytes are read for a while: to close on them would
  * reset the connection, and take our words from it. */
 static void finish(struct sock *s)
@@ -214,6 +227,7 @@ static bool write_out(struct sock *s)
 		return true;
 	}
 	s->n_sent += (size_t)n;
+	s->n_said += (uint64_t)n;
 	s->out_us = server_now(s->http);
 	if (s->n_sent == s->out.n) {
 		s->n_sent = 0;
@@ -298,6 +312,7 @@ static void feed_head(struct sock *s, const struct buf *clean)
 		return;
 	}
 	s->head_us = 0;
+	s->n_said = 0;
 	if (s->fault.code == OK) {
 		buf_add_str(&s->feed, buf_str(clean));
 		s->is_last = s->head.is_close;

@@ -64,6 +64,7 @@ struct sock {
 	struct buf out;    /* for the client, not sent yet */
 	size_t n_fed, n_sent; /* of feed and out */
 	size_t n_scanned;  /* of in, by head_scan */
+	uint64_t n_said;   /* bytes that the client's kernel took since this request began */
 	uint64_t n_dropped; /* bytes that came and were not wanted */
 
 	struct head head;  /* of the current request; its target points into … */
@@ -100,6 +101,8 @@ void sock_due(struct sock *s);  /* … in the next round; also from callbacks */
 void sock_tick(struct sock *s, int64_t now_us);
 /* Close the client's side at once; the request is cancelled as by its client. */
 void sock_lose(struct sock *s);
+/* The client has closed. Like sock_lose, but an answer that it has whole counts as given. */
+void sock_leave(struct sock *s);
 
 /* libmicrohttpd is through with the request, from its callback. */
 void sock_next(struct sock *s);

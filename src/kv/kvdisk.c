@@ -67,7 +67,9 @@ static void start_threads(struct kvdisk *d)
 	sigset_t all, old; /* signals are the main thread's */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	d->has_reader = pthread_create(&d->reader, NULL, kvdisk_io_reader, d) == 0;
+	while (d->n_readers < KVDISK_READERS &&
+	       pthread_create(&d->readers[d->n_readers], NULL, kvdisk_io_reader, d) == 0)
+		d->n_readers++;
 	d->has_writer = pthread_create(&d->writer, NULL, kvdisk_io_writer, d) == 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
@@ -90,7 +92,7 @@ enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out, stru
 	if (st == OK) {
 		kvdisk_io_scan(d);
 		start_threads(d);
-		if (!d->has_reader || !d->has_writer)
+		if (d->n_readers == 0 || !d->has_writer)
 			st = fail_set(fail, E_NOMEM, "no thread for %s", d->dir);
 	}
 	if (st != OK) {
@@ -114,8 +116,8 @@ static void stop_threads(struct kvdisk *d, int64_t wait_us)
 	pthread_cond_broadcast(&d->wake_reader);
 	pthread_cond_broadcast(&d->wake_writer);
 	pthread_mutex_unlock(&d->lock);
-	if (d->has_reader)
-		pthread_join(d->reader, NULL);
+	for (int i = 0; i < d->n_readers; i++)
+		pthread_join(d->readers[i], NULL);
 	if (d->has_writer)
 		pthread_join(d->writer, NULL);
 }
@@ -134,8 +136,10 @@ void kvdisk_destroy(struct kvdisk *d, int64_t wait_us)
 		struct kvdisk_read *r = d->reads;
 		d->reads = r->next;
 		if (r->is_dropped)
-			kvdisk_read_end(NULL, r);
+			kvdisk_read_free(d, r);
 	}
+	for (int i = 0; i < KVDISK_READERS; i++)
+		free(d->spare[i].p);
 	if (d->fd >= 0)
 		close(d->fd);
 	kvindex_deinit(&d->index);
@@ -179,7 +183,7 @@ void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
 	int size = d->o.page_size;
 	*out = (struct kvdisk_known){0};
 	pthread_mutex_lock(&d->lock);
-	for (int i = first; (i + 1) * size <= p->n && !d->is_slow; i++) {
+	for (int i = first; (i + 1) * size <= p->n && !d->slow; i++) {
 		h = kvindex_page(h, p->tokens + (size_t)i * (size_t)size, size);
 		if (!kvindex_find(&d->index, h, true))
 			break;
@@ -219,6 +223,56 @@ void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, b
 
 /* --- reading ------------------------------------------------------------------ */
 
+/* For reads past the page cache. NULL: no memory. */
+static char *aligned_room(size_t n)
+{
+	return aligned_alloc(KVFILE_ALIGN, n);
+}
+
+static size_t rounded(size_t n)
+{
+	return (n / KVFILE_ALIGN + 1) * KVFILE_ALIGN;
+}
+
+static void take_room(struct kvdisk *d, struct kvdisk_read *r)
+{
+	r->room = rounded((size_t)r->n * d->o.page_bytes);
+	pthread_mutex_lock(&d->lock);
+	for (int i = 0; i < KVDISK_READERS && !r->pages; i++)
+		if (d->spare[i].room >= r->room) {
+			r->pages = d->spare[i].p;
+			r->room = d->spare[i].room;
+			d->spare[i].p = NULL;
+			d->spare[i].room = 0;
+		}
+	pthread_mutex_unlock(&d->lock);
+	if (!r->pages)
+		r->pages = aligned_room(r->room);
+}
+
+static void give_room(struct kvdisk *d, struct kvdisk_read *r)
+{
+	pthread_mutex_lock(&d->lock);
+	for (int i = 0; i < KVDISK_READERS && r->pages; i++)
+		if (d->spare[i].room < r->room) {
+			free(d->spare[i].p);
+			d->spare[i].p = r->pages;
+			d->spare[i].room = r->room;
+			r->pages = NULL;
+		}
+	pthread_mutex_unlock(&d->lock);
+	free(r->pages);
+}
+
+void kvdisk_read_free(struct kvdisk *d, struct kvdisk_read *r)
+{
+	give_room(d, r);
+	free(r->key);
+	free(r->tokens);
+	free(r->state);
+	free(r);
+}
+
 struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, const struct kvdisk_prompt *p,
 				      int first, int n, int state_page)
 {
@@ -230,8 +284,8 @@ struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, const struct kvdisk_prom
 	r->first = first;
 	r->n = n;
 	r->state_page = state_page;
-	r->pages = malloc((size_t)n * d->o.page_bytes + 1);
-	r->state = state_page ? malloc(d->o.state_bytes + 1) : NULL;
+	take_room(d, r);
+	r->state = state_page ? aligned_room(rounded(d->o.state_bytes)) : NULL;
 	pthread_mutex_lock(&d->lock);
 	*d->last_read = r;
 	d->last_read = &r->next;
@@ -257,7 +311,7 @@ bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, const char 
 void kvdisk_read_is_slow(struct kvdisk *d, const struct kvdisk_read *r)
 {
 	pthread_mutex_lock(&d->lock);
-	d->is_slow = !r->is_done;
+	d->slow = r->is_done ? NULL : r;
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -265,19 +319,12 @@ void kvdisk_read_end(struct kvdisk *d, struct kvdisk_read *r)
 {
 	if (!r)
 		return;
-	if (d) {
-		pthread_mutex_lock(&d->lock);
-		bool is_done = r->is_done;
-		r->is_dropped = true; /* then the reader frees it */
-		pthread_mutex_unlock(&d->lock);
-		if (!is_done)
-			return;
-	}
-	free(r->key);
-	free(r->tokens);
-	free(r->pages);
-	free(r->state);
-	free(r);
+	pthread_mutex_lock(&d->lock);
+	bool is_done = r->is_done;
+	r->is_dropped = true; /* then the reader frees it */
+	pthread_mutex_unlock(&d->lock);
+	if (is_done)
+		kvdisk_read_free(d, r);
 }
 
 /* --- writing ------------------------------------------------------------------- */

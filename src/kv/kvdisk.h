@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages and states of prompts in a folder, for after they have left the memory. Two threads
- * of its own read and write. A call never waits for the disk, except create and destroy.
+ * Pages and states of prompts in a folder, for after they have left the memory. Threads of
+ * its own read and write. A call never waits for the disk, except create and destroy.
  * Thread: engine.
  *
  * Nothing here is fatal. What cannot be written is not kept, and what cannot be read, or is

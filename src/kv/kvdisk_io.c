@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two threads of a kvdisk, and all that they do with files.
+ * The threads of a kvdisk, and all that they do with files.
  *
  * A file is written under a name of its own (NAME.tmp, locked), and renamed when its bytes
  * are on the disk. So a file with a proper name is whole, or its disk has lied, which the
@@ -400,21 +400,40 @@ void *kvdisk_io_writer(void *arg)
 
 /* --- reading ---------------------------------------------------------------------------- */
 
-/* Is it the file of this prompt? Of all tokens before and of it, none differs. */
-static bool is_of(const struct kvfile *f, const struct kvdisk_read *r, int end_tok)
+/* How many tokens the file and the prompt have in common, from the first on. 0: it has another
+ * key. */
+static int n_alike(const struct kvfile *f, const struct kvdisk_read *r)
 {
-	int n = MIN((int)f->n_tok, end_tok);
-	return f->key.n == r->key_n && memcmp(f->key.p, r->key, r->key_n) == 0 &&
-	       n <= r->n_tok && memcmp(f->tokens, r->tokens, sizeof *r->tokens * (size_t)n) == 0;
+	int n = MIN((int)f->n_tok, r->n_tok), i = 0;
+	if (f->key.n != r->key_n || memcmp(f->key.p, r->key, r->key_n) != 0)
+		return 0;
+	if (memcmp(f->tokens, r->tokens, sizeof *r->tokens * (size_t)n) == 0)
+		return n;
+	while (f->tokens[i] == r->tokens[i])
+		i++;
+	return i;
+}
+
+/* Data past the page cache, where the file system and all numbers allow it: a long read then
+ * has the disk's whole speed, is not copied, and leaves others their cache. */
+static bool read_data(int fd, void *out, size_t n, uint64_t at)
+{
+	bool fits = (uintptr_t)out % KVFILE_ALIGN == 0 && n % KVFILE_ALIGN == 0 &&
+		    at % KVFILE_ALIGN == 0;
+	int flags = fcntl(fd, F_GETFL) & ~O_DIRECT;
+	if (fits && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0 && read_all(fd, out, n, at))
+		return true;
+	fcntl(fd, F_SETFL, flags);
+	return read_all(fd, out, n, at);
 }
 
 /* It is of no use: nobody shall look into it again. */
 static void refuse(struct kvdisk *d, const char *name, enum status st)
 {
-	if (st == E_FORMAT) {
+	/* Two readers may find the same damage. */
+	if (st == E_FORMAT && unlinkat(d->fd, name, 0) == 0) {
 		log_warn("kv_dir %s: %s is damaged and was removed", d->dir, name);
 		metric_add(METRIC_KV_DISK_REFUSED, 1);
-		unlinkat(d->fd, name, 0);
 	}
 	pthread_mutex_lock(&d->lock);
 	struct kvindex_file *f = kvindex_named(&d->index, name);
@@ -444,34 +463,33 @@ static int read_pages(struct kvdisk *d, struct kvdisk_read *r, uint64_t hash, in
 	char name[32];
 	uint32_t i;
 	struct opened o;
-	int n = 0, size = d->o.page_size;
+	int n = 0, n_good = 0, size = d->o.page_size;
+	size_t bytes = d->o.page_bytes;
 	if (!look_up(d, hash, name, &i))
 		return 0;
 	enum status st = open_file(d, name, &o);
 	const struct kvfile *f = &o.file;
-	if (st == OK && (i >= kvfile_n_pages(f) ||
-			 (int)(f->first_tok + i * f->page_size) != at * size ||
-			 !is_of(f, r, (at + 1) * size)))
+	char *to = r->pages + (size_t)(at - r->first) * bytes;
+	if (st == OK && i < kvfile_n_pages(f) &&
+	    (int)(f->first_tok + i * f->page_size) == at * size)
+		n = MIN(MIN(n_alike(f, r) / size, r->first + r->n) - at,
+			(int)(kvfile_n_pages(f) - i));
+	if (st == OK && n <= 0)
 		st = E_IO;
-	size_t bytes = d->o.page_bytes;
-	while (st == OK && at + n < r->first + r->n && i < kvfile_n_pages(f) &&
-	       is_of(f, r, (at + n + 1) * size)) {
-		char *to = r->pages + (size_t)(at + n - r->first) * bytes;
-		if (!read_all(o.fd, to, bytes, kvfile_page_at(f, i)) ||
-		    sum_bytes(to, bytes) != f->page_sums[i]) {
-			st = E_FORMAT;
-			break;
-		}
-		i++;
-		n++;
-	}
+	if (st == OK && !read_data(o.fd, to, (size_t)n * bytes, kvfile_page_at(f, i)))
+		st = E_FORMAT;
+	while (st == OK && n_good < n &&
+	       sum_bytes(to + (size_t)n_good * bytes, bytes) == f->page_sums[i + (uint32_t)n_good])
+		n_good++;
+	if (st == OK && n_good < n)
+		st = E_FORMAT;
 	if (st == OK)
 		futimens(o.fd, (struct timespec[2]){{.tv_nsec = UTIME_OMIT},
 						    {.tv_nsec = UTIME_NOW}});
 	close_file(&o);
 	if (st != OK)
 		refuse(d, name, st);
-	return n;
+	return n_good;
 }
 
 static bool read_state(struct kvdisk *d, struct kvdisk_read *r, uint64_t page)
@@ -485,9 +503,9 @@ static bool read_state(struct kvdisk *d, struct kvdisk_read *r, uint64_t page)
 	enum status st = open_file(d, name, &o);
 	const struct kvfile *f = &o.file;
 	if (st == OK && (i >= f->n_states || (int)f->states[i].at_tok != tok ||
-			 !is_of(f, r, tok)))
+			 n_alike(f, r) < tok))
 		st = E_IO;
-	if (st == OK && (!read_all(o.fd, r->state, d->o.state_bytes, kvfile_state_at(f, i)) ||
+	if (st == OK && (!read_data(o.fd, r->state, d->o.state_bytes, kvfile_state_at(f, i)) ||
 			 sum_bytes(r->state, d->o.state_bytes) != f->states[i].sum))
 		st = E_FORMAT;
 	close_file(&o);
@@ -533,7 +551,8 @@ void *kvdisk_io_reader(void *arg)
 			read_run(d, r);
 		pthread_mutex_lock(&d->lock);
 		r->is_done = true;
-		d->is_slow = false;
+		if (d->slow == r)
+			d->slow = NULL;
 		is_dropped = r->is_dropped;
 		void (*tell)(void *ctx) = d->o.on_read;
 		void *ctx = d->o.ctx;
@@ -541,6 +560,6 @@ void *kvdisk_io_reader(void *arg)
 			tell(ctx);
 		pthread_mutex_unlock(&d->lock);
 		if (is_dropped)
-			kvdisk_read_end(NULL, r);
+			kvdisk_read_free(d, r);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by kvdisk.c (what the engine asks) and kvdisk_io.c (the two threads).
+ * Shared by kvdisk.c (what the engine asks) and kvdisk_io.c (the threads).
  */
 #pragma once
 #include <pthread.h>
@@ -18,33 +18,44 @@ struct kvdisk_read {
 	int32_t *tokens;
 	int n_tok, first, n, state_page;
 	char *pages, *state; /* room */
+	size_t room;         /* bytes of pages */
 	int n_good;
 	bool has_state, is_done, is_dropped;
 	struct kvdisk_read *next;
 };
 
+/* One reads while another compares sums. */
+enum { KVDISK_READERS = 2 };
+
 struct kvdisk {
 	struct kvdisk_opts o;
 	char *dir, *key;
 	int fd; /* of the folder */
-	pthread_t reader, writer;
-	bool has_reader, has_writer;
+	pthread_t readers[KVDISK_READERS], writer;
+	int n_readers;
+	bool has_writer;
 
 	/* everything below: under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t wake_reader, wake_writer, idle;
 	struct kvindex index;
 	struct kvdisk_read *reads, **last_read;
+	/* Room of reads that ended. New room would have to be filled with zeros first. */
+	struct {
+		char *p;
+		size_t room;
+	} spare[KVDISK_READERS];
 	struct kvdisk_run *runs, **last_run;
 	size_t queued; /* bytes of runs, the one that is being written included */
 	bool stops;
-	bool is_slow; /* the reader is at a read that nobody waits for any more */
+	const struct kvdisk_read *slow; /* nobody waits for it any more; NULL: there is none */
 	bool has_told; /* a failure to write, in the log */
 	int64_t changed_ns; /* the folder's time of change, as of the last scan or write */
 };
 
 /* The key of a file: what the bits depend on, and whose they are. */
 void kvdisk_add_key(struct buf *out, const char *key, struct str space);
+void kvdisk_read_free(struct kvdisk *d, struct kvdisk_read *r);
 void *kvdisk_io_reader(void *arg);
 void *kvdisk_io_writer(void *arg);
 /* Learn what has come into the folder and what has gone. Takes the lock, in between. */

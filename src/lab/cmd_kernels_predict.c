@@ -15,11 +15,12 @@
 #include "lab/launch_cost.h"
 #include "lab/null_hip.h"
 
-enum { MAX_PROMPTS = 8, PREFILL_FROM = 9 /* tokens of a step */ };
+enum { MAX_PROMPTS = 16, PREFILL_FROM = 9 /* tokens of a step */,
+       DRAFTED = ENGINE_DRAFT_TOK };
 
 struct kernels_predict_args {
 	struct session_opts session;
-	const char *chip, *code, *objdump, *prompts;
+	const char *chip, *code, *objdump, *prompts, *widths;
 	int64_t depth, behind;
 	bool json, launches;
 };
@@ -224,12 +225,15 @@ static void begin_step(struct prediction *p, const char *name, bool is_prefill)
 struct predict_prompt {
 	int n_before;     /* tokens that the KV cache holds already */
 	int n;            /* new tokens */
-	bool is_decode;   /* not the prompt: one token behind it */
+	bool is_decode;   /* not the prompt: a step behind it of one token … */
+	int n_draft;      /* … and so many guesses */
 };
 
 static void name_step(const struct predict_prompt *pp, char *out, size_t size)
 {
-	if (pp->is_decode)
+	if (pp->n_draft)
+		snprintf(out, size, "%d tokens with guesses behind %d", 1 + pp->n_draft, pp->n);
+	else if (pp->is_decode)
 		snprintf(out, size, "decode behind %d tokens", pp->n);
 	else if (pp->n_before)
 		snprintf(out, size, "prefill of %d tokens behind %d", pp->n, pp->n_before);
@@ -249,11 +253,33 @@ static bool feed(struct prediction *p, struct session *s, struct engine_seq *seq
 	return good;
 }
 
+/* A step of one token and guesses, of all of which the logits are wanted. */
+static bool verify(struct session *s, struct engine_seq *seq, const int32_t *ids, int n_draft)
+{
+	struct engine_slice slice = {.seq = seq, .tokens = ids, .n = 1 + n_draft,
+				     .n_logits = 1 + n_draft, .n_draft = n_draft};
+	struct fail fail = {0};
+	if (n_draft && 1 + n_draft > engine_draft_room(s->engine)) {
+		options_failure("drafts of this model make steps of at most %d tokens",
+				engine_draft_room(s->engine));
+		return false;
+	}
+	enum status st = n_draft ? engine_seq_reserve_draft(s->engine, seq, 1 + n_draft)
+				 : engine_seq_reserve(s->engine, seq, 1);
+	if (st == OK)
+		st = engine_step(s->engine, &slice, 1, &fail);
+	if (st == OK)
+		return true;
+	fail_default(&fail, st);
+	options_failure("a step of %d tokens: %s", 1 + n_draft, fail.text);
+	return false;
+}
+
 static bool run_prompt(struct prediction *p, struct session *s,
 		       const struct predict_prompt *pp)
 {
 	char name[64];
-	int n_all = pp->n_before + pp->n + 1;
+	int n_all = pp->n_before + pp->n + 1 + pp->n_draft;
 	int32_t *ids = xcalloc((size_t)n_all, sizeof *ids);
 	input_random_ids(1, s->model->config.n_vocab, ids, n_all);
 	struct engine_seq *seq = session_start(s, n_all);
@@ -264,7 +290,7 @@ static bool run_prompt(struct prediction *p, struct session *s,
 	good = good && feed(p, s, seq, ids + pp->n_before, pp->n);
 	if (pp->is_decode && good) {
 		begin_step(p, name, false);
-		good = feed(p, s, seq, ids + pp->n, 1);
+		good = verify(s, seq, ids + pp->n, pp->n_draft);
 	}
 	finish_step(p);
 	if (seq)
@@ -305,11 +331,11 @@ static bool open_session(const struct kernels_predict_args *a, const struct hip_
 }
 
 static bool predict(const struct kernels_predict_args *a, struct prediction *p,
-		    const int *prompts, int n_prompts)
+		    const int *prompts, int n_prompts, const int *widths, int n_widths)
 {
 	struct session s = {0};
 	struct predict_prompt decode = {.n = (int)a->depth, .is_decode = true};
-	int longest = (int)a->depth;
+	int longest = (int)a->depth + (n_widths ? DRAFTED : 0);
 	for (int i = 0; i < n_prompts; i++)
 		longest = MAX(longest, (int)a->behind + prompts[i]);
 	bool good = open_session(a, null_hip_open(p->model.chip, p->model.code), longest + 1,
@@ -319,6 +345,10 @@ static bool predict(const struct kernels_predict_args *a, struct prediction *p,
 		h->on_launch = on_launch;
 		h->on_launch_ctx = p;
 		good = run_prompt(p, &s, &decode);
+		for (int i = 0; i < n_widths && good; i++) {
+			decode.n_draft = widths[i] - 1;
+			good = run_prompt(p, &s, &decode);
+		}
 		for (int i = 0; i < n_prompts && good; i++)
 			good = run_prompt(p, &s, &(struct predict_prompt){
 				.n_before = (int)a->behind, .n = prompts[i]});
@@ -346,7 +376,8 @@ static char *code_for(const char *chip)
 }
 
 static int run(const struct option_set *set, const struct kernels_predict_args *a,
-	       const char *code, const int *prompts, int n_prompts)
+	       const char *code, const int *prompts, int n_prompts, const int *widths,
+	       int n_widths)
 {
 	struct codeobject object;
 	struct prediction p = {.args = a};
@@ -355,7 +386,7 @@ static int run(const struct option_set *set, const struct kernels_predict_args *
 	p.model = (struct cost_model){
 		.chip = chip_find(a->chip), .more = cost_chip_find(a->chip), .code = &object,
 		.path = code, .cache = walk_cache_create(a->objdump), .read = null_hip_read};
-	bool good = predict(a, &p, prompts, n_prompts);
+	bool good = predict(a, &p, prompts, n_prompts, widths, n_widths);
 	if (p.fail.code != OK)
 		options_failure("%s", p.fail.text);
 	walk_cache_destroy(p.model.cache);
@@ -368,7 +399,7 @@ static int run(const struct option_set *set, const struct kernels_predict_args *
 int cmd_kernels_predict(int argc, char **argv)
 {
 	struct kernels_predict_args a = {.session = SESSION_DEFAULTS, .chip = "gfx1151",
-					 .prompts = "128,4096", .depth = 128};
+					 .prompts = "128,4096", .widths = "", .depth = 128};
 	const struct option_row rows[] = {
 		MODEL_OPTION(a.session.dir),
 		{"chip", 0, OPTION_TEXT, &a.chip, 0, 0, "NAME", "gfx1151 or gfx1100 (gfx1151)"},
@@ -376,6 +407,8 @@ int cmd_kernels_predict(int argc, char **argv)
 		 "tokens before the decoded one (128)"},
 		{"prompt-tokens", 'p', OPTION_TEXT, &a.prompts, 0, 0, "N,…",
 		 "prompts to read (128,4096)"},
+		{"widths", 'w', OPTION_TEXT, &a.widths, 0, 0, "N,…",
+		 "also decode steps of N tokens of one sequence, all but one of them guesses"},
 		{"behind", 'b', OPTION_INT, &a.behind, 0, 1 << 20, "N",
 		 "tokens in the cache before each prompt (0)"},
 		{"lm-head", 0, OPTION_TEXT, &a.session.lm_head, 0, 0, "FORMAT",
@@ -395,7 +428,7 @@ int cmd_kernels_predict(int argc, char **argv)
 				 "a chip, predicted from the\ninstructions of the kernels "
 				 "and published figures of the chip. Needs no GPU and no\n"
 				 "HIP runtime.", rows, ARRAY_LEN(rows)};
-	int rc, prompts[MAX_PROMPTS];
+	int rc, prompts[MAX_PROMPTS], widths[MAX_PROMPTS];
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
 	if (!a.session.dir)
@@ -405,10 +438,17 @@ int cmd_kernels_predict(int argc, char **argv)
 	int n_prompts = read_prompts(a.prompts, prompts);
 	if (n_prompts < 0)
 		return options_fault(&set, "--prompt-tokens: numbers with commas between");
+	int n_widths = read_prompts(a.widths, widths);
+	for (int i = 0; i < n_widths; i++)
+		if (widths[i] > DRAFTED)
+			n_widths = -1;
+	if (n_widths < 0)
+		return options_fault(&set, "--widths: numbers of up to %d with commas between",
+				     DRAFTED);
 	char *code = a.code ? xstrdup(a.code) : code_for(a.chip);
 	if (!code)
 		return options_fault(&set, "--code is needed: this build has no code objects");
-	rc = run(&set, &a, code, prompts, n_prompts);
+	rc = run(&set, &a, code, prompts, n_prompts, widths, n_widths);
 	free(code);
 	return rc;
 }

@@ -14,7 +14,7 @@
  * Sources: the gguf package for Python (constants.py, tensor_mapping.py), and llama.cpp's
  * converter for the meaning of values.
  */
-#include "model/gguf_model.h"
+#include "model/gguf_model_private.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -24,7 +24,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "model/model_arch.h"
 #include "model/model.h"
 
 /* --- the file ----------------------------------------------------------------- */
@@ -132,7 +131,16 @@ static const struct name {
 	{"ffn_down_exps.bias", "mlp.experts.down_proj_bias"},
 	{"ffn_gate_exps", "mlp.experts.gate_proj"},
 	{"ffn_up_exps", "mlp.experts.up_proj"},
+	{"ffn_down_exps.scale", "router.per_expert_scale"},
 	{"ffn_down_exps", "mlp.experts.down_proj"},
+	{"ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
+	{"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+	{"post_ffw_norm_2", "post_feedforward_layernorm_2"},
+	{"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+	{"layer_output_scale.weight", "layer_scalar"},
+	{"inp_gate", "per_layer_input_gate"},
+	{"proj", "per_layer_projection"},
+	{"post_norm", "post_per_layer_input_norm"},
 	{"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
 	{"exp_probs_b", "mlp.gate.e_score_correction_bias"},
 	{"attn_q_a", "self_attn.q_a_proj"},
@@ -169,6 +177,9 @@ static const struct name {
 	{"output_norm", "model.norm"},
 	{"token_embd_norm", "model.norm"}, /* of LFM2, which has no other */
 	{"output", "lm_head"},
+	{"per_layer_token_embd", "model.embed_tokens_per_layer"},
+	{"per_layer_model_proj", "model.per_layer_model_projection"},
+	{"per_layer_proj_norm", "model.per_layer_projection_norm"},
 };
 
 /* The experts that every token sees: one, or those of a model with groups. */
@@ -192,13 +203,42 @@ static const char *match(const struct name *row, const char *name, const char **
 	return row->hf;
 }
 
+/* The part's name in Hugging Face, where only the architecture tells it; NULL: it is one of
+ * `parts`. */
+static const char *match_own(const struct model_arch *arch, const char *part,
+			     const char **out_rest)
+{
+	static const struct name fused[] = {{"attn_qkv", "self_attn.qkv_proj"},
+					    {"ffn_up", "mlp.gate_up_proj"}};
+	static const struct name of_gemma4[] = {{"ffn_gate_inp.scale", "router.scale"},
+						{"ffn_gate_inp", "router.proj"}};
+	unsigned in_gguf = arch ? arch->in_gguf : 0;
+	const struct name router = {"ffn_gate_inp",
+				    in_gguf & GGUF_OSS ? "mlp.router" : "mlp.gate"};
+	/* In a layer with two norms, Hugging Face names this one after the attention
+	 * before it. */
+	const struct name mlp_norm = {
+		"ffn_norm", in_gguf & GGUF_FOUR_NORMS ? "pre_feedforward_layernorm"
+						      : "post_attention_layernorm"};
+	bool has_groups = arch && arch->keys & KEYS_GROUPED;
+	const char *hf = NULL;
+	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_GEMMA4; i++)
+		hf = match(&of_gemma4[i], part, out_rest);
+	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_FUSED; i++)
+		hf = match(&fused[i], part, out_rest);
+	hf = hf ? hf : match(&router, part, out_rest);
+	hf = hf ? hf : match(&mlp_norm, part, out_rest);
+	for (size_t i = 0; i < ARRAY_LEN(shared) && !hf; i++)
+		hf = match(has_groups ? &shared_of_groups[i] : &shared[i], part, out_rest);
+	return hf;
+}
+
 const char *gguf_model_rename(const struct gguf *g, const char *name, struct arena *a)
 {
 	char full[260];
 	const char *rest = "", *hf = NULL;
 	char *part;
 	struct str arch_name;
-	const struct model_arch *arch = find_arch(g, &arch_name);
 	for (size_t i = 0; i < ARRAY_LEN(tops); i++)
 		if ((hf = match(&tops[i], name, &rest))) {
 			snprintf(full, sizeof full, "%s%s", hf, rest);
@@ -209,25 +249,9 @@ const char *gguf_model_rename(const struct gguf *g, const char *name, struct are
 	long layer = strtol(name + 4, &part, 10);
 	if (part == name + 4 || *part != '.' || layer < 0 || layer > INT32_MAX)
 		return name;
-	const struct name router = {
-		"ffn_gate_inp", arch && arch->in_gguf & GGUF_OSS ? "mlp.router" : "mlp.gate"};
-	/* In a layer with two norms, Hugging Face names this one after the attention
-	 * before it. */
-	const struct name mlp_norm = {
-		"ffn_norm", arch && arch->in_gguf & GGUF_FOUR_NORMS
-				    ? "pre_feedforward_layernorm" : "post_attention_layernorm"};
-	static const struct name fused[] = {{"attn_qkv", "self_attn.qkv_proj"},
-					    {"ffn_up", "mlp.gate_up_proj"}};
-	hf = match(&router, part + 1, &rest);
-	for (size_t i = 0; i < ARRAY_LEN(fused) && !hf && arch &&
-	     arch->in_gguf & GGUF_FUSED; i++)
-		hf = match(&fused[i], part + 1, &rest);
-	hf = hf ? hf : match(&mlp_norm, part + 1, &rest);
+	hf = match_own(find_arch(g, &arch_name), part + 1, &rest);
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !hf; i++)
 		hf = match(&parts[i], part + 1, &rest);
-	bool has_groups = arch && arch->keys & KEYS_GROUPED;
-	for (size_t i = 0; i < ARRAY_LEN(shared) && !hf; i++)
-		hf = match(has_groups ? &shared_of_groups[i] : &shared[i], part + 1, &rest);
 	if (!hf)
 		return name;
 	snprintf(full, sizeof full, "model.layers.%ld.%s%s", layer, hf, rest);
@@ -236,17 +260,7 @@ const char *gguf_model_rename(const struct gguf *g, const char *name, struct are
 
 /* --- keys -------------------------------------------------------------------------- */
 
-struct gguf_model_reader {
-	const struct gguf *g;
-	const struct tensors *tensors;
-	const char *path;
-	const struct model_arch *arch;
-	json_t *config;
-	struct fail *fail;
-};
-
-/* Returns NULL if the file lacks the key. `name` receives the key's full name. */
-static const struct gguf_value *find(const struct gguf_model_reader *r, const char *key,
+const struct gguf_value *gguf_model_key(const struct gguf_model_reader *r, const char *key,
 				     char name[96])
 {
 	snprintf(name, 96, "%s.%s", r->arch->gguf, key);
@@ -260,7 +274,7 @@ static enum status wrong(const struct gguf_model_reader *r, const char *key,
 		       gguf_type_name(v), want);
 }
 
-static enum status refuse(const struct gguf_model_reader *r, const char *key,
+enum status gguf_model_refuse(const struct gguf_model_reader *r, const char *key,
 			  const struct gguf_value *v)
 {
 	double d = 0;
@@ -312,6 +326,13 @@ static const struct {
 	{"rope.dimension_count", "qk_rope_head_dim", true, false, KEYS_MLA},
 	{"shortconv.l_cache", "conv_L_cache", true, false, KEYS_CONV},
 	{"leading_dense_block_count", "num_dense_layers", false, false, KEYS_CONV},
+	{"attention.key_length", "global_head_dim", true, false, KEYS_GEMMA4},
+	{"attention.key_length_swa", "head_dim", true, false, KEYS_GEMMA4},
+	{"attention.shared_kv_layers", "num_kv_shared_layers", false, false, KEYS_GEMMA4},
+	{"embedding_length_per_layer_input", "hidden_size_per_layer_input", false, false,
+	 KEYS_GEMMA4},
+	{"final_logit_softcapping", "final_logit_softcapping", false, true, KEYS_GEMMA4},
+	{"expert_used_count", "top_k_experts", false, false, KEYS_GEMMA4},
 	{"full_attention_interval", "full_attention_interval", false, false, 0},
 	{"ssm.conv_kernel", "linear_conv_kernel_dim", false, false, 0},
 	{"ssm.state_size", "linear_key_head_dim", false, false, 0},
@@ -324,17 +345,20 @@ static bool is_pattern(const char *hf)
 	return strcmp(hf, "sliding_window_pattern") == 0;
 }
 
-/* Convolutions are layers without heads of keys (read_conv). */
+/* Convolutions are layers without heads of keys (read_conv). Layers of Gemma 4 may differ in
+ * two numbers (gguf_gemma4.c). */
 static bool is_of_layers(const struct gguf_model_reader *r, const char *hf)
 {
-	return r->arch->keys & KEYS_CONV && strcmp(hf, "num_key_value_heads") == 0;
+	return (r->arch->keys & (KEYS_CONV | KEYS_GEMMA4) &&
+		strcmp(hf, "num_key_value_heads") == 0) ||
+	       (r->arch->keys & KEYS_GEMMA4 && strcmp(hf, "intermediate_size") == 0);
 }
 
 static enum status copy_keys(struct gguf_model_reader *r)
 {
 	char name[96];
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const struct gguf_value *v = find(r, keys[i].gguf, name);
+		const struct gguf_value *v = gguf_model_key(r, keys[i].gguf, name);
 		int64_t n;
 		double d;
 		if (keys[i].of && !(r->arch->keys & keys[i].of))
@@ -347,7 +371,7 @@ static enum status copy_keys(struct gguf_model_reader *r)
 		if (v->is_array && is_of_layers(r, keys[i].hf))
 			continue;
 		if (v->is_array) /* one value per layer is not supported */
-			return refuse(r, name, v);
+			return gguf_model_refuse(r, name, v);
 		if (keys[i].is_float ? !gguf_number(v, 0, &d) : !gguf_integer(v, 0, &n))
 			return wrong(r, name, v, keys[i].is_float ? "a number"
 								  : "an integer");
@@ -364,14 +388,14 @@ static enum status copy_keys(struct gguf_model_reader *r)
 static enum status check_gating(struct gguf_model_reader *r)
 {
 	char name[96];
-	const struct gguf_value *v = find(r, "expert_gating_func", name);
+	const struct gguf_value *v = gguf_model_key(r, "expert_gating_func", name);
 	int64_t n = 0, want = 1;
 	if (r->arch->in_gguf & GGUF_OSS)
 		want = 3;
 	else if (r->arch->keys & (KEYS_GROUPED | KEYS_SIGMOID))
 		want = 2;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || (n != 0 && n != want)))
-		return refuse(r, name, v);
+		return gguf_model_refuse(r, name, v);
 	if (!v && r->arch->keys & KEYS_MLA)
 		return fail_at(r->fail, E_UNSUPPORTED, name, "%s: a %s without %s, as of "
 			       "DeepSeek-V2, is not supported", r->path, r->arch->gguf, name);
@@ -386,7 +410,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		double allowed;
 		unsigned unless; /* architectures that have it */
 	} neutral[] = {
-		{"attn_logit_softcapping", 0, 0}, {"final_logit_softcapping", 0, 0},
+		{"attn_logit_softcapping", 0, 0}, {"final_logit_softcapping", 0, KEYS_GEMMA4},
 		{"router_logit_softcapping", 0, 0}, {"logit_scale", 1, KEYS_SCALES},
 		{"residual_scale", 1, KEYS_SCALES}, {"embedding_scale", 1, KEYS_SCALES},
 		{"attention.scale", 0, KEYS_SCALES}, {"attention.max_alibi_bias", 0, 0},
@@ -401,17 +425,17 @@ static enum status check_neutral(struct gguf_model_reader *r)
 	};
 	char name[96];
 	for (size_t i = 0; i < ARRAY_LEN(neutral); i++) {
-		const struct gguf_value *v = find(r, neutral[i].key, name);
+		const struct gguf_value *v = gguf_model_key(r, neutral[i].key, name);
 		double d;
 		if (v && !(r->arch->keys & neutral[i].unless) &&
 		    (v->is_array || !gguf_number(v, 0, &d) ||
 			  (d != neutral[i].allowed && d != 0)))
-			return refuse(r, name, v);
+			return gguf_model_refuse(r, name, v);
 	}
 	return check_gating(r);
 }
 
-static int64_t known(const struct gguf_model_reader *r, const char *hf)
+int64_t gguf_model_known(const struct gguf_model_reader *r, const char *hf)
 {
 	return json_integer_value(json_object_get(r->config, hf));
 }
@@ -427,7 +451,7 @@ static enum status read_groups(struct gguf_model_reader *r)
 {
 	char name[96];
 	int64_t n = 0;
-	const struct gguf_value *v = find(r, "expert_weights_norm", name);
+	const struct gguf_value *v = gguf_model_key(r, "expert_weights_norm", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &n)))
 		return wrong(r, name, v, "true or false");
 	json_object_set_new(r->config, "norm_topk_prob", json_boolean(n != 0));
@@ -450,10 +474,10 @@ static enum status read_mla(struct gguf_model_reader *r)
 		{"attention.key_length_mla", "attention.key_length"},
 		{"attention.value_length_mla", "attention.value_length"}};
 	char name[96];
-	int64_t n[2] = {0}, turned = known(r, "qk_rope_head_dim");
+	int64_t n[2] = {0}, turned = gguf_model_known(r, "qk_rope_head_dim");
 	for (int i = 0; i < 2; i++) {
-		const struct gguf_value *v = find(r, sizes[i][0], name);
-		v = v ? v : find(r, sizes[i][1], name);
+		const struct gguf_value *v = gguf_model_key(r, sizes[i][0], name);
+		v = v ? v : gguf_model_key(r, sizes[i][1], name);
 		if (!v)
 			return fail_at(r->fail, E_MISSING, name, "%s: %s is missing",
 				       r->path, name);
@@ -464,7 +488,7 @@ static enum status read_mla(struct gguf_model_reader *r)
 	json_object_set_new(r->config, "v_head_dim", json_integer(n[1]));
 	json_object_set(r->config, "num_key_value_heads",
 			json_object_get(r->config, "num_attention_heads"));
-	set_default(r, "intermediate_size", known(r, "moe_intermediate_size"));
+	set_default(r, "intermediate_size", gguf_model_known(r, "moe_intermediate_size"));
 	return OK;
 }
 
@@ -472,8 +496,8 @@ static enum status read_mla(struct gguf_model_reader *r)
 static enum status read_conv(struct gguf_model_reader *r)
 {
 	char name[96];
-	const struct gguf_value *v = find(r, "attention.head_count_kv", name);
-	int64_t layers = known(r, "num_hidden_layers"), n, heads = 0;
+	const struct gguf_value *v = gguf_model_key(r, "attention.head_count_kv", name);
+	int64_t layers = gguf_model_known(r, "num_hidden_layers"), n, heads = 0;
 	if (!v || !v->is_array || layers < 1 || v->n != (uint64_t)layers)
 		return fail_at(r->fail, E_FORMAT, name, "%s: %s is no list of a number a layer",
 			       r->path, name);
@@ -483,7 +507,7 @@ static enum status read_conv(struct gguf_model_reader *r)
 				(n == 0 || heads == 0 || n == heads);
 		if (!is_right) {
 			json_decref(types);
-			return refuse(r, name, v);
+			return gguf_model_refuse(r, name, v);
 		}
 		heads = n ? n : heads;
 		json_array_append_new(types, json_string(n ? "full_attention" : "conv"));
@@ -500,25 +524,27 @@ static enum status check_heads(struct gguf_model_reader *r)
 	char name[96];
 	if (r->arch->keys & KEYS_MLA)
 		return read_mla(r);
-	int64_t heads = known(r, "num_attention_heads"), n = 0;
+	if (r->arch->keys & KEYS_GEMMA4)
+		return gguf_gemma4_read(r);
+	int64_t heads = gguf_model_known(r, "num_attention_heads"), n = 0;
 	set_default(r, "num_key_value_heads", heads);
-	set_default(r, "head_dim", heads > 0 ? known(r, "hidden_size") / heads : 0);
-	const struct gguf_value *v = find(r, "attention.value_length", name);
-	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n != known(r, "head_dim")))
-		return refuse(r, name, v);
-	v = find(r, "rope.dimension_count", name);
+	set_default(r, "head_dim", heads > 0 ? gguf_model_known(r, "hidden_size") / heads : 0);
+	const struct gguf_value *v = gguf_model_key(r, "attention.value_length", name);
+	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n != gguf_model_known(r, "head_dim")))
+		return gguf_model_refuse(r, name, v);
+	v = gguf_model_key(r, "rope.dimension_count", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 1 ||
-		  n > known(r, "head_dim") ||
-		  (n != known(r, "head_dim") && !(r->arch->keys & KEYS_PARTIAL))))
-		return refuse(r, name, v);
+		  n > gguf_model_known(r, "head_dim") ||
+		  (n != gguf_model_known(r, "head_dim") && !(r->arch->keys & KEYS_PARTIAL))))
+		return gguf_model_refuse(r, name, v);
 	if (v && r->arch->keys & KEYS_PARTIAL)
 		json_object_set_new(r->config, "partial_rotary_factor",
-				    json_real((double)n / (double)known(r, "head_dim")));
-	v = find(r, "expert_count", name);
+				    json_real((double)n / (double)gguf_model_known(r, "head_dim")));
+	v = gguf_model_key(r, "expert_count", name);
 	if (v && !(r->arch->in_gguf & GGUF_EXPERTS) && (!gguf_integer(v, 0, &n) || n != 0))
-		return refuse(r, name, v);
+		return gguf_model_refuse(r, name, v);
 	if (r->arch->in_gguf & GGUF_EXPERTS)
-		set_default(r, "intermediate_size", known(r, "moe_intermediate_size"));
+		set_default(r, "intermediate_size", gguf_model_known(r, "moe_intermediate_size"));
 	return OK;
 }
 
@@ -526,7 +552,7 @@ static enum status check_heads(struct gguf_model_reader *r)
 static void read_pattern(struct gguf_model_reader *r, int64_t layers)
 {
 	char name[96];
-	const struct gguf_value *v = find(r, "attention.sliding_window_pattern", name);
+	const struct gguf_value *v = gguf_model_key(r, "attention.sliding_window_pattern", name);
 	int64_t n = 0;
 	if (!v || !v->is_array)
 		return;
@@ -541,14 +567,14 @@ static void read_pattern(struct gguf_model_reader *r, int64_t layers)
 static enum status read_family(struct gguf_model_reader *r)
 {
 	char name[96];
-	int64_t n = 0, layers = known(r, "num_hidden_layers");
-	const struct gguf_value *v = find(r, "nextn_predict_layers", name);
+	int64_t n = 0, layers = gguf_model_known(r, "num_hidden_layers");
+	const struct gguf_value *v = gguf_model_key(r, "nextn_predict_layers", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 0 || n >= layers))
-		return refuse(r, name, v);
+		return gguf_model_refuse(r, name, v);
 	json_object_set_new(r->config, "num_hidden_layers", json_integer(layers - n));
 	if (r->arch->in_gguf & GGUF_HYBRID) {
-		int64_t v_heads = known(r, "linear_num_value_heads");
-		v = find(r, "ssm.inner_size", name);
+		int64_t v_heads = gguf_model_known(r, "linear_num_value_heads");
+		v = gguf_model_key(r, "ssm.inner_size", name);
 		if (!v || v->is_array || !gguf_integer(v, 0, &n) || v_heads < 1 ||
 		    n % v_heads)
 			return fail_at(r->fail, E_FORMAT, name, "%s: %s is missing, or no "
@@ -558,16 +584,18 @@ static enum status read_family(struct gguf_model_reader *r)
 	}
 	/* The scale of queries is not in the file. Only Gemma 3 27B, recognised by its 62
 	 * layers, uses hidden_size / heads in place of head_dim. */
-	if (r->arch->in_gguf & GGUF_FOUR_NORMS)
+	if (r->arch->keys & KEYS_QUERY_SCALE)
 		set_default(r, "query_pre_attn_scalar",
-			    layers == 62 ? known(r, "hidden_size") / known(r, "num_attention_heads")
-					 : known(r, "head_dim"));
+			    layers == 62 ? gguf_model_known(r, "hidden_size") /
+						   gguf_model_known(r, "num_attention_heads")
+					 : gguf_model_known(r, "head_dim"));
 	if (r->arch->keys & KEYS_WINDOW_LIST)
 		read_pattern(r, layers);
 	/* 0: no window, or experts as wide as the feed-forward */
-	if (json_object_get(r->config, "sliding_window") && known(r, "sliding_window") == 0)
+	if (json_object_get(r->config, "sliding_window") &&
+	    gguf_model_known(r, "sliding_window") == 0)
 		json_object_del(r->config, "sliding_window");
-	if (r->arch->keys & KEYS_LOCAL && known(r, "moe_intermediate_size") > 0)
+	if (r->arch->keys & KEYS_LOCAL && gguf_model_known(r, "moe_intermediate_size") > 0)
 		json_object_set(r->config, "intermediate_size",
 				json_object_get(r->config, "moe_intermediate_size"));
 	if (!(r->arch->in_gguf & GGUF_OSS))
@@ -591,14 +619,15 @@ static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 {
 	char name[96];
 	double d = 0;
-	const struct gguf_value *v = find(r, yarn_log, name);
+	const struct gguf_value *v = gguf_model_key(r, yarn_log, name);
 	if (v && (v->is_array || !gguf_number(v, 0, &d) || !(d >= 0 && d <= 100)))
 		return wrong(r, name, v, "a number of 0 to 100");
 	if (v && r->arch->keys & KEYS_LATE) {
 		json_object_set_new(rope, "mscale", json_real(1));
 		json_object_set_new(rope, "mscale_all_dim", json_real(d));
 	}
-	if (r->arch->keys & KEYS_LATE && (v = find(r, "attention.temperature_scale", name))) {
+	if (r->arch->keys & KEYS_LATE &&
+	    (v = gguf_model_key(r, "attention.temperature_scale", name))) {
 		if (v->is_array || !gguf_number(v, 0, &d) || !isfinite(d))
 			return wrong(r, name, v, "a number");
 		json_object_set_new(rope, "llama_4_scaling_beta", json_real(d));
@@ -616,7 +645,7 @@ static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 static bool is_own_sharpness(const struct gguf_model_reader *r, const struct gguf_value *v)
 {
 	char name[96];
-	const struct gguf_value *of = find(r, "rope.scaling.factor", name);
+	const struct gguf_value *of = gguf_model_key(r, "rope.scaling.factor", name);
 	double is, factor;
 	return v && of && strcmp(r->arch->gguf, "olmo2") == 0 && !v->is_array &&
 	       !of->is_array && gguf_number(v, 0, &is) && gguf_number(of, 0, &factor) &&
@@ -644,30 +673,30 @@ static enum status read_rope(struct gguf_model_reader *r)
 	double d;
 	struct str type;
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
-		const struct gguf_value *v = find(r, odd[i].key, name);
+		const struct gguf_value *v = gguf_model_key(r, odd[i].key, name);
 		if (odd[i].key == yarn_log && r->arch->keys & (KEYS_MLA | KEYS_LATE))
 			continue;
 		if (i == 0 && is_own_sharpness(r, v))
 			continue;
 		if (v && (v->is_array || !gguf_number(v, 0, &d) || d != odd[i].allowed))
-			return refuse(r, name, v);
+			return gguf_model_refuse(r, name, v);
 	}
 	if (tensors_find(r->tensors, "rope_factors_long.weight"))
 		return fail_set(r->fail, E_UNSUPPORTED, "%s: rope_factors_long, of longrope, "
 				"is not supported", r->path);
-	const struct gguf_value *v = find(r, "rope.scaling.type", name);
+	const struct gguf_value *v = gguf_model_key(r, "rope.scaling.type", name);
 	if (!v || (gguf_string(v, &type) && str_is(type, "none")))
 		return OK;
 	if (!gguf_string(v, &type) ||
 	    !(str_is(type, "linear") || str_is(type, "yarn")) ||
 	    tensors_find(r->tensors, "rope_freqs.weight"))
-		return refuse(r, name, v);
+		return gguf_model_refuse(r, name, v);
 	json_t *rope = json_pack("{s:s%}", "rope_type", type.p, type.n);
 	if (r->arch->in_gguf & GGUF_OSS) /* gpt-oss was trained without truncation */
 		json_object_set_new(rope, "truncate", json_false());
 	json_object_set_new(r->config, "rope_scaling", rope);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-		v = find(r, numbers[i].gguf, name);
+		v = gguf_model_key(r, numbers[i].gguf, name);
 		if (v && (v->is_array || !gguf_number(v, 0, &d) || !isfinite(d)))
 			return wrong(r, name, v, "a number");
 		if (v)
@@ -738,7 +767,7 @@ static json_t *read_sampling(const struct gguf_model_reader *r)
 static bool has_any(const struct gguf_model_reader *r, const char *key)
 {
 	char name[96];
-	const struct gguf_value *v = find(r, key, name);
+	const struct gguf_value *v = gguf_model_key(r, key, name);
 	double d = 0;
 	return v && !v->is_array && gguf_number(v, 0, &d) && d > 0;
 }
@@ -760,7 +789,7 @@ static enum status read_all(struct gguf_model_reader *r)
 	const char *type = r->arch->model_type, *class = r->arch->class;
 	/* GGUF files of Mistral name their architecture "llama" and have a sliding
 	 * window. */
-	if (strcmp(type, "llama") == 0 && find(r, "attention.sliding_window", window)) {
+	if (strcmp(type, "llama") == 0 && gguf_model_key(r, "attention.sliding_window", window)) {
 		type = "mistral";
 		class = "MistralForCausalLM";
 	}

@@ -73,6 +73,7 @@ struct gguf_tokenizer_reader {
 	struct tokenizer_def def;
 	struct pretok_step steps[MAX_SPLITS + 1];
 	const struct pre *pre;
+	bool has_merges; /* though it is SentencePiece */
 };
 
 static enum status bad(const struct gguf_tokenizer_reader *r, const char *key, const char *what)
@@ -133,9 +134,18 @@ static enum status read_spm_kind(struct gguf_tokenizer_reader *r)
 
 static enum status read_kind(struct gguf_tokenizer_reader *r)
 {
+	/* A vocabulary of SentencePiece with merges. Prompts begin with bos, whatever the
+	 * file says; llama.cpp has it so too. */
+	static const struct pre gemma4 = {.name = "gemma4", .adds_bos = true};
 	struct str model, pre;
 	enum status st = need_string(r, KEY("model"), &model);
-	r->def.is_spm = st == OK && str_is(model, "llama");
+	r->def.is_spm = st == OK && (str_is(model, "llama") || str_is(model, gemma4.name));
+	if (st == OK && str_is(model, gemma4.name)) {
+		r->pre = &gemma4;
+		r->has_merges = true;
+		r->def.space_prefix = SPACE_NEVER;
+		return OK;
+	}
 	if (r->def.is_spm)
 		return read_spm_kind(r);
 	if (st == OK && !str_is(model, "gpt2"))
@@ -292,7 +302,7 @@ static enum status read_files(struct gguf_tokenizer_reader *r, struct tokenizer_
 	if (st == OK)
 		st = read_tokens(r);
 	if (st == OK)
-		st = r->def.is_spm ? read_scores(r) : read_merges(r);
+		st = r->def.is_spm && !r->has_merges ? read_scores(r) : read_merges(r);
 	if (st == OK)
 		st = read_id(r, KEY("bos_token_id"), &bos);
 	if (st == OK)

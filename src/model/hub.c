@@ -64,6 +64,20 @@ char *hub_model_dir(const char *cache, const char *name)
 	return file_join(cache, folder);
 }
 
+char *hub_name_of(const char *path)
+{
+	static const char mark[] = "/models--";
+	const char *org = NULL;
+	for (const char *p = path; (p = strstr(p, mark)); p++)
+		org = p + sizeof mark - 1;
+	const char *name = org ? strstr(org, "--") : NULL;
+	const char *end = name ? strchr(name, '/') : NULL;
+	if (!end || memchr(org, '/', (size_t)(name - org)) ||
+	    (strncmp(end, "/snapshots/", 11) != 0 && strncmp(end, "/blobs/", 7) != 0))
+		return NULL;
+	return xasprintf("%.*s/%.*s", (int)(name - org), org, (int)(end - name - 2), name + 2);
+}
+
 bool hub_file_fits(const char *path, const char *file)
 {
 	size_t n = strlen(file);

@@ -25,6 +25,10 @@ char *hub_cache(void);
 /* Returns CACHE/models--ORG--NAME, malloc'ed. */
 char *hub_model_dir(const char *cache, const char *name);
 
+/* The name "ORG/NAME" of the model whose snapshot or file lies at this path, malloc'ed; NULL
+ * if the path leads into no cache. */
+char *hub_name_of(const char *path);
+
 /* Find the folder or GGUF file of model `name`; *out is malloc'ed. Searches hub_cache(),
  * then the service's cache /var/lib/halod/hub. If it is not found: E_MISSING, and the
  * message says what to do. */

@@ -148,9 +148,9 @@ static enum status read_factors(struct model *m, struct fail *fail)
 	static const char name[] = "rope_freqs.weight";
 	if (!tensors_find(m->tensors, name))
 		return OK;
-	enum status st = model_vector(m, name, m->config.n_rot / 2,
-				      &m->config.ropes[0].factors, fail);
-	for (int32_t i = 0; st == OK && i < m->config.n_rot / 2; i++)
+	int32_t n = model_n_rot(&m->config, 0) / 2;
+	enum status st = model_vector(m, name, n, &m->config.ropes[0].factors, fail);
+	for (int32_t i = 0; st == OK && i < n; i++)
 		if (!(m->config.ropes[0].factors[i] > 0))
 			st = fail_set(fail, E_FORMAT, "%s: tensor %s has a factor that is "
 				      "not above 0", m->dir, name);

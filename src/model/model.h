@@ -16,7 +16,8 @@
 
 /* How rope frequencies are scaled for long contexts (engine/rope.c). */
 enum rope_kind {
-	ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS
+	ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS,
+	ROPE_PART /* "proportional": the later pairs stand still */
 };
 
 struct rope {
@@ -34,6 +35,8 @@ struct rope {
 	double late_beta;
 	bool is_exact;           /* ROPE_YARN: bounds not rounded to whole pairs */
 	const float *factors;    /* ROPE_FACTORS: (n_rot/2), of each pair */
+	double part;             /* ROPE_PART: of the pairs turn, the first */
+	int32_t n_rot;           /* elements of a head in pairs; 0: those of the model */
 };
 
 /* A layer behind the last one that guesses the token after the next (multi-token
@@ -79,6 +82,20 @@ struct model_config {
 	bool *is_unrotated;   /* (L) layers without rotation; NULL: none */
 	bool rope_interleaved; /* MLA: neighbours are rotated together, not halves */
 	bool norm_plus_one;   /* weights of norms are stored less 1 */
+	/* Layers without a window have heads of other sizes. 0: as the others have. */
+	int32_t full_head_dim, full_kv_heads;
+	bool keys_are_values; /* in those layers: k_proj makes both, before norms */
+	bool norms_values;    /* each head of values is normalised, without weights */
+	/* The last so many layers have no keys and values. They read those of the last layer
+	 * before them that has a window as they have, or has none as they. */
+	int32_t n_kv_shared;
+	bool wide_shared_mlp; /* the dense parts of those layers are twice as wide */
+	bool experts_beside;  /* layers have a dense part and experts, each with norms */
+	int32_t layer_embed;  /* width of what each layer reads of the token; 0: nothing */
+	int32_t layer_vocab;
+	float layer_embed_scale;
+	bool has_layer_scale; /* each layer multiplies what leaves it by a number */
+	float logit_cap;      /* logits_cap_args.cap; 0: none */
 	bool qk_norm;         /* of each head of q and k */
 	bool wide_qk_norm;    /* of all heads of q together, and of k */
 	bool gated_attention; /* beside each head of q is a gate of the output */
@@ -109,15 +126,60 @@ struct model_config {
 	enum dtype dtype; /* type of the original weights; tensors have their own */
 };
 
-/* Numbers that one token takes in the KV cache: in a layer, and over all layers. */
-static inline int64_t model_layer_kv_numbers(const struct model_config *c)
+/* Has layer i of attention a window? Layers behind the last one have none. */
+static inline bool model_has_window(const struct model_config *c, int32_t i)
 {
-	return c->kv_lora > 0 ? c->kv_lora + c->rope_dim
-			      : (int64_t)2 * c->n_kv_heads * c->head_dim;
+	return c->is_windowed && i < c->n_layers && c->is_windowed[i];
+}
+
+/* Elements of a head of layer i, and its heads of keys. */
+static inline int32_t model_head_dim(const struct model_config *c, int32_t i)
+{
+	return c->full_head_dim && !model_has_window(c, i) ? c->full_head_dim : c->head_dim;
+}
+static inline int32_t model_kv_heads(const struct model_config *c, int32_t i)
+{
+	return c->full_kv_heads && !model_has_window(c, i) ? c->full_kv_heads : c->n_kv_heads;
+}
+
+/* The layer whose keys and values layer i reads: i, or one before it. */
+static inline int32_t model_kv_layer(const struct model_config *c, int32_t i)
+{
+	int32_t first = c->n_layers - c->n_kv_shared, from = i;
+	if (i < first || i >= c->n_layers)
+		return i;
+	for (from = first - 1; from > 0; from--)
+		if (model_has_window(c, from) == model_has_window(c, i))
+			break;
+	return from;
+}
+
+/* Width of the dense part of layer i. */
+static inline int32_t model_ffn_dim(const struct model_config *c, int32_t i)
+{
+	return c->wide_shared_mlp && model_kv_layer(c, i) != i ? 2 * c->ffn_dim : c->ffn_dim;
+}
+
+/* Elements of a head that rope r turns in pairs. */
+static inline int32_t model_n_rot(const struct model_config *c, int32_t r)
+{
+	return c->ropes[r].n_rot ? c->ropes[r].n_rot : c->n_rot;
+}
+
+/* Numbers that one token takes in the KV cache: in layer i, and over all layers. */
+static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32_t i)
+{
+	if (c->kv_lora > 0)
+		return c->kv_lora + c->rope_dim;
+	return model_kv_layer(c, i) == i
+		       ? (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
 }
 static inline int64_t model_kv_numbers(const struct model_config *c)
 {
-	return (c->n_layers - c->n_linear) * model_layer_kv_numbers(c);
+	int64_t n = 0;
+	for (int32_t i = 0; i < c->n_layers; i++)
+		n += c->is_linear && c->is_linear[i] ? 0 : model_layer_kv_numbers(c, i);
+	return n;
 }
 
 /* Channels of a gated delta net's convolution: queries, keys and values. */

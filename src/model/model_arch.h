@@ -32,6 +32,7 @@ enum {
 	KEYS_SIGMOID = 1 << 21,   /* sigmoid routing with a bias of the choice, no groups */
 	KEYS_MAY_PARTIAL = 1 << 23, /* without partial_rotary_factor all of a head rotates */
 	KEYS_CONV = 1 << 24,      /* some layers are short convolutions */
+	KEYS_GEMMA4 = 1 << 25,
 	KEYS_WINDOW_ROPE = 1 << 22, /* if some layers have a window, only they rotate */
 };
 
@@ -44,6 +45,7 @@ enum {
 	GGUF_OSS = 16,
 	GGUF_FOUR_NORMS = 32, /* norms before and after both attention and feed-forward */
 	GGUF_ALSO = 128,      /* the name in GGUF is that of a row before it */
+	GGUF_GEMMA4 = 256,
 	GGUF_FUSED = 64,      /* attn_qkv is of q, k and v, ffn_up of gate and up */
 };
 

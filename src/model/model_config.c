@@ -104,6 +104,20 @@ static const struct setting {
 	{"v_head_dim", NULL, KEYS_MLA, INT, AT(v_dim), 1, 1024, REQUIRED},
 	{"rope_interleave", NULL, KEYS_MLA, BOOL, AT(rope_interleaved), 0, 1, 1},
 	{"norm_topk_prob", NULL, KEYS_GROUPED, BOOL, AT(norm_topk), 0, 1, 1},
+	{"global_head_dim", NULL, KEYS_GEMMA4, INT, AT(full_head_dim), 2, 1024, 512},
+	{"num_global_key_value_heads", NULL, KEYS_GEMMA4, INT, AT(full_kv_heads), 1, 1024, 0},
+	{"attention_k_eq_v", NULL, KEYS_GEMMA4, BOOL, AT(keys_are_values), 0, 1, 0},
+	{"num_kv_shared_layers", NULL, KEYS_GEMMA4, INT, AT(n_kv_shared), 0, 1024, 0},
+	{"use_double_wide_mlp", NULL, KEYS_GEMMA4, BOOL, AT(wide_shared_mlp), 0, 1, 0},
+	{"hidden_size_per_layer_input", NULL, KEYS_GEMMA4, INT, AT(layer_embed), 0, 1 << 14,
+	 256},
+	{"vocab_size_per_layer_input", NULL, KEYS_GEMMA4, INT, AT(layer_vocab), 2, 1 << 24,
+	 262144},
+	{"final_logit_softcapping", NULL, KEYS_GEMMA4, FLOAT, AT(logit_cap), 1e-3, 1e6, 0},
+	{"enable_moe_block", NULL, KEYS_GEMMA4, BOOL, AT(experts_beside), 0, 1, 0},
+	{"num_experts", NULL, KEYS_GEMMA4, INT, AT(n_experts), 1, 4096, 0},
+	{"top_k_experts", NULL, KEYS_GEMMA4, INT, AT(n_experts_used), 1, 256, 0},
+	{"moe_intermediate_size", NULL, KEYS_GEMMA4, INT, AT(expert_dim), 8, 1 << 20, 0},
 	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
 };
 
@@ -128,7 +142,7 @@ static const struct {
 	{"scoring_func", "\"sigmoid\"", KEYS_EXPERTS},
 	{"topk_method", "\"noaux_tc\"", 0},
 	{"attn_logit_softcapping", "", 0},
-	{"final_logit_softcapping", "", 0},
+	{"final_logit_softcapping", "", KEYS_GEMMA4},
 	{"logit_scale", "1 1.0", 0},
 	{"logits_scaling", "1 1.0", KEYS_SCALES},
 	{"embedding_multiplier", "1 1.0", KEYS_SCALES},
@@ -136,7 +150,7 @@ static const struct {
 	{"attention_multiplier", "", KEYS_SCALES},
 	{"query_pre_attn_scalar", "", KEYS_QUERY_SCALE},
 	{"rope_local_base_freq", "", KEYS_LOCAL_ROPE},
-	{"use_bidirectional_attention", "false", 0},
+	{"use_bidirectional_attention", "false \"vision\"", 0}, /* text: alike */
 	{"shared_expert_intermediate_size", "0", KEYS_SHARED},
 	{"n_shared_experts", "0", KEYS_GROUPED},
 	{"n_group", "1", KEYS_GROUPED},
@@ -706,6 +720,8 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 		st = config_rope_read_local(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_WINDOW_ROPE)
 		set_window_rope(a, c);
+	if (st == OK && arch->keys & KEYS_GEMMA4)
+		st = config_gemma4_read(text, c, fail);
 	if (st == OK)
 		st = check_sizes(c, fail);
 	if (st == OK)
@@ -756,6 +772,12 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
+	if (arch->keys & KEYS_GEMMA4) {
+		c->query_scalar = 1;
+		c->norms_values = c->has_layer_scale = true;
+		c->sparse_step = 1;
+		c->norm_topk = true;
+	}
 	if (arch->keys & KEYS_LOCAL) {
 		c->sparse_step = 1;
 		c->norm_topk = true;
@@ -772,6 +794,7 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	/* As the model was trained: rounded to the type of its weights. */
 	float scale = arch->scales_embedding ? sqrtf((float)c->d_model) : 1;
 	c->embed_scale = rounded(c->dtype, scale);
+	c->layer_embed_scale = rounded(c->dtype, sqrtf((float)c->layer_embed)) * sqrtf(0.5f);
 }
 
 /* EXAONE 4 spells sliding_window_pattern "LLLG": the last of so many layers sees all. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by model_config.c and model_config_rope.c. Thread: any.
+ * Shared by model_config.c and the files model_config_*.c. Thread: any.
  */
 #pragma once
 #include <math.h>
@@ -34,3 +34,6 @@ enum status config_partial_read(const json_t *root, unsigned keys, struct model_
 				struct fail *fail) MUST_USE;
 /* LFM2: gives the settings in `text` the names and meanings that others have. */
 void config_lfm2_spell(json_t *text);
+/* Gemma 4, behind its settings and windows: per_layer_config, and what must fit together. */
+enum status config_gemma4_read(const json_t *text, struct model_config *c,
+			       struct fail *fail) MUST_USE;

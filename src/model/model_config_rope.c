@@ -19,7 +19,7 @@ static const struct {
 	enum rope_kind kind;
 } rope_kinds[] = {
 	{"default", ROPE_DEFAULT}, {"dynamic", ROPE_DEFAULT}, {"linear", ROPE_LINEAR},
-	{"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},
+	{"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},	    {"proportional", ROPE_PART},
 };
 
 #define KIND(k) (1u << ROPE_##k)
@@ -45,6 +45,8 @@ static const struct {
 	{"attention_factor", KIND(YARN), ROPE_AT(attention_factor), 1e-3, 1e3, 0},
 	{"mscale", KIND(YARN), ROPE_AT(mscale), 0, 1e3, 0},
 	{"mscale_all_dim", KIND(YARN), ROPE_AT(mscale_all), 0, 1e3, 0},
+	{"factor", KIND(PART), ROPE_AT(factor), 1, 1e4, 1},
+	{"partial_rotary_factor", KIND(PART), ROPE_AT(part), 0, 1, 1},
 	{late_key, KIND(YARN), ROPE_AT(late_beta), 0, 10, 0},
 };
 
@@ -229,7 +231,8 @@ enum status config_partial_read(const json_t *root, unsigned keys, struct model_
 	static const char key[] = "partial_rotary_factor";
 	const json_t *params = jsonfile_get(root, "rope_parameters");
 	const json_t *scaling = jsonfile_get(root, "rope_scaling");
-	const json_t *full = params_of(root, "full_attention");
+	bool is_part = c->ropes[0].kind == ROPE_PART; /* it is read there */
+	const json_t *full = is_part ? NULL : params_of(root, "full_attention");
 	const json_t *local = params_of(root, "sliding_attention");
 	const json_t *found[] = {
 		jsonfile_get(root, key), params ? jsonfile_get(params, key) : NULL,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mixtral and MiniMax M2 call the parts of an expert w1, w3 and w2; GraniteMoE has all
- * experts of a layer in one tensor; LFM2 has names of its own. Source: conversion_mapping.py
- * and modeling_lfm2.py of Hugging Face Transformers.
+ * experts of a layer in one tensor; LFM2 has names of its own; Gemma 4's experts are not
+ * below "mlp". Source: conversion_mapping.py and modeling_lfm2.py of Hugging Face
+ * Transformers.
  */
 #include "model/usual_names.h"
 
@@ -65,6 +66,10 @@ const char *usual_names_of(const char *name, struct arena *a)
 	};
 	const char *at = strstr(name, sparse), *rest = at ? at + strlen(sparse) : NULL;
 	char full[300];
+	static const struct respelled of_gemma4 = {".experts.", ".mlp.experts."};
+	if (!at && !strstr(name, "mlp.") && !strstr(name, ".feed_forward.") &&
+	    respell(name, &of_gemma4, full))
+		return arena_strdup(a, full);
 	if (!at)
 		return lfm2_name(name, a);
 	snprintf(full, sizeof full, "%.*smlp.%s", (int)(at - name), name, rest);

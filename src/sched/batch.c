@@ -21,6 +21,7 @@
  * cache goes. It ends with finish `length`: what it has said is worth more to its
  * client than an error.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -175,7 +176,8 @@ static void note_miss(struct sched *s, struct sched_choice *c, int n_cached)
 	struct request_stats *stats = &c->r->stats;
 	struct engine_miss m = {.miss = {MISS_OFF, 0}}; /* scores are of computed tokens */
 	const struct ids *prompt = choice_prompt(c);
-	const struct engine_prompt p = {prompt->p, (int)prompt->n, c->r->cache_space, 0};
+	const struct engine_prompt p = {prompt->p, (int)prompt->n, c->r->cache_space, 0,
+					c->r->images, c->r->n_images};
 	if (!choice_scores(c))
 		engine_seq_miss(s->o.engine, c->seq, &p, &m);
 	metric_add_by(METRIC_PREFIX_MISSES, miss_name(m.miss.reason), 1);
@@ -212,7 +214,7 @@ static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *
 		tokens = history->p;
 	}
 	return (struct engine_prompt){tokens, choice_scores(c) ? 1 : n, c->r->cache_space,
-				      c->r->turn_at};
+				      c->r->turn_at, c->r->images, c->r->n_images};
 }
 
 /* It did not fit, and there is no more room than there was then. */
@@ -246,21 +248,25 @@ static int end_fetch(struct sched *s, struct sched_choice *c)
 }
 
 /* What has been read goes into the cache. What is complete, or takes longer than it would to
- * compute it, is first in line again. */
-static void go_on_fetching(struct sched *s, struct request *r, int64_t now_us)
+ * compute it, is first in line again. True: more may have been read meanwhile. */
+static bool go_on_fetching(struct sched *s, struct request *r, int64_t now_us)
 {
+	bool did = false;
 	for (; r && s->n_fetching > 0; r = r->next)
 		for (int i = 0; r->choices && i < request_n_choices(r); i++) {
 			struct sched_choice *c = &r->choices[i];
 			if (!c->fetch)
 				continue;
-			bool is_on = engine_fetch_step(s->o.engine, c->fetch);
+			enum engine_fetch_is is = engine_fetch_step(s->o.engine, c->fetch);
+			bool is_on = is != ENGINE_FETCH_OVER;
+			did |= is == ENGINE_FETCH_MOVED;
 			if (is_on && now_us < c->fetch_until_us)
 				continue;
 			if (is_on)
 				engine_fetch_give_up(s->o.engine, c->fetch);
 			c->n_fetched = end_fetch(s, c);
 		}
+	return did;
 }
 
 /* Prompts that are read from the disk hold pages. They give them back, and ask again when there
@@ -480,28 +486,42 @@ static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 	}
 }
 
-/* How many guesses of stream i are worth it, from lookup. They are in its draft then. */
-static int look_up(struct sched *s, struct sched_choice *c, struct draft_step *step)
+/* How many guesses of a stream are worth it, of what kind `step` says. */
+static int width_of(struct sched *s, struct sched_choice *c, const struct draft_step *step)
+{
+	double p = draft_trust_of(&c->trust, &s->trust, c->draft_match);
+	if (step->max < MAX(c->r->draft.n_min, 1))
+		return 0;
+	return draft_allowed(&c->r->draft, draft_width(&s->decode_cost, step, p), p);
+}
+
+/* From lookup. They are in its draft then. */
+static int look_up(struct sched *s, struct sched_choice *c, const struct draft_step *step)
 {
 	struct draft_step look = *step;
 	if (s->o.draft == SCHED_DRAFT_MTP)
 		return 0;
 	look.max = choice_guess(c, step->max);
-	return look.max ? draft_width(&s->decode_cost, &look,
-				      draft_trust_of(&c->trust, c->draft_match))
-			: 0;
+	int width = look.max ? width_of(s, c, &look) : 0;
+	c->has_idle_guess = look.max && !width;
+	return width;
 }
 
-/* The same from the model's own layer, which is yet to guess. */
-static int ask_model(struct sched *s, struct sched_choice *c, struct draft_step *step)
+/* From the model's own layer, which is yet to guess. */
+static int ask_model(struct sched *s, struct sched_choice *c, const struct draft_step *step)
 {
 	struct draft_step ask = *step;
+	int match = c->draft_match;
 	if (s->o.draft == SCHED_DRAFT_LOOKUP || !engine_can_guess(s->o.engine))
 		return 0;
 	c->draft_match = DRAFT_MODEL;
 	ask.is_model = true;
 	ask.max = MIN(step->max, ENGINE_GUESS_MAX);
-	return draft_width(&s->decode_cost, &ask, draft_trust_of(&c->trust, DRAFT_MODEL));
+	int width = width_of(s, c, &ask);
+	if (!width)
+		c->draft_match = match;
+	c->has_idle_guess &= !width;
+	return width;
 }
 
 /* Has the model's layer guess for slices at[0..n). */
@@ -538,7 +558,7 @@ static void add_drafts(struct sched *s, int n)
 	for (int i = 0; i < n && s->o.draft != SCHED_DRAFT_OFF; i++) {
 		struct sched_choice *c = s->sliced[i];
 		int left = c->max_output - (int)c->output.n - 1;
-		step.max = MIN(MIN(left, c->r->max_draft), MIN(room, DRAFT_STEP) - step.n_tok);
+		step.max = MIN(MIN(left, c->r->draft.n_max), MIN(room, DRAFT_STEP) - step.n_tok);
 		if (s->slices[i].n != 1 || c->r->no_output || step.max < 1)
 			continue;
 		int found = look_up(s, c, &step), width = found ? found : ask_model(s, c, &step);
@@ -555,28 +575,34 @@ static void add_drafts(struct sched *s, int n)
 				.out = c->draft + 1};
 		}
 		step.n_tok += width;
-		step.n_expected +=
-			draft_gain(draft_trust_of(&c->trust, c->draft_match), width);
+		step.n_expected += draft_gain(
+			draft_trust_of(&c->trust, &s->trust, c->draft_match), width);
 	}
 	guess_by_model(s, asked, at, n_asked);
 }
 
-/* What a step with prompts costs now, all that it carries beside them included: so the
- * plan aims at the whole step, decoding too. */
-static void note_cost(struct sched *s, int n, int64_t us)
+/* Tokens of the step: of prompts, and of streams. */
+struct step_size {
+	int n_prefill, n_decode;
+};
+
+static struct step_size size_of(const struct sched *s, int n)
 {
-	int n_prefill = 0;
+	struct step_size size = {0, 0};
 	for (int i = 0; i < n; i++)
-		if (s->sliced[i]->state == CHOICE_PREFILL)
-			n_prefill += s->slices[i].n;
-	if (n_prefill > 0) {
-		policy_cost_note(&s->prefill_cost, n_prefill, us);
-		return;
-	}
-	int n_tok = 0;
-	for (int i = 0; i < n; i++)
-		n_tok += s->slices[i].n;
-	draft_cost_note(&s->decode_cost, n_tok, us);
+		*(s->sliced[i]->state == CHOICE_PREFILL ? &size.n_prefill
+							: &size.n_decode) += s->slices[i].n;
+	return size;
+}
+
+/* What a step with prompts costs now, all that it carries beside them included: so the
+ * plan aims at the whole step, decoding too. Without prompts, by its tokens. */
+static void note_cost(struct sched *s, struct step_size size, int64_t us)
+{
+	if (size.n_prefill > 0)
+		policy_cost_note(&s->prefill_cost, size.n_prefill, us);
+	else
+		draft_cost_note(&s->decode_cost, size.n_decode, us + s->confirm_us);
 }
 
 /* --- what comes of it ---------------------------------------------------- */
@@ -628,22 +654,47 @@ static bool is_out_of_time(const struct request *r, int64_t now_us)
 	       now_us - r->stats.first_token_us > r->max_decode_us;
 }
 
+/* A guess that was not verified, beside the token that came. */
+static void note_idle_guess(struct sched *s, struct sched_choice *c, size_t n_before)
+{
+	if (c->has_idle_guess && c->output.n > n_before)
+		draft_trust_note(&c->trust, &s->trust, c->draft_match, 1,
+				 c->output.p[n_before] == c->draft[1]);
+	c->has_idle_guess = false;
+}
+
+static void note_draft(struct sched *s, struct sched_choice *c, int n, int n_right)
+{
+	char position[12];
+	draft_trust_note(&c->trust, &s->trust, c->draft_match, n, n_right);
+	c->r->stats.n_drafted += n;
+	c->r->stats.n_accepted += n_right;
+	metric_add(METRIC_SPEC_DRAFTS, 1);
+	metric_add(METRIC_SPEC_DRAFT_TOKENS, n);
+	metric_add(METRIC_SPEC_ACCEPTED_TOKENS, n_right);
+	for (int i = 0; i < n_right; i++) {
+		snprintf(position, sizeof position, "%d", i);
+		metric_add_by(METRIC_SPEC_ACCEPTED_BY_POS, position, 1);
+	}
+}
+
 /* The tokens that rows of logits decide: one, or those that were guessed, too. What was
  * guessed right is in the cache then. */
 static enum status draw_tokens(struct sched *s, struct sched_choice *c,
 			       const struct choice_row *row)
 {
 	int n = c->n_draft, n_right;
-	if (n == 0)
-		return choice_draw(c, row, &s->emit);
+	size_t n_before = c->output.n;
+	if (n == 0) {
+		enum status drawn = choice_draw(c, row, &s->emit);
+		note_idle_guess(s, c, n_before);
+		return drawn;
+	}
 	enum status st = choice_draw_drafted(c, *row, &s->emit, &n_right);
+	int64_t begin_us = clock_now_us(s->o.clock);
 	engine_seq_confirm(s->o.engine, c->seq, c->draft + 1, n_right);
-	draft_trust_note(&c->trust, c->draft_match, n, n_right);
-	c->r->stats.n_drafted += n;
-	c->r->stats.n_accepted += n_right;
-	metric_add(METRIC_SPEC_DRAFTS, 1);
-	metric_add(METRIC_SPEC_DRAFT_TOKENS, n);
-	metric_add(METRIC_SPEC_ACCEPTED_TOKENS, n_right);
+	s->confirm_us += clock_now_us(s->o.clock) - begin_us;
+	note_draft(s, c, n, n_right);
 	return st;
 }
 
@@ -726,14 +777,14 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 bool batch_turn(struct sched *s, int64_t now_us)
 {
 	struct fail f = {0};
-	go_on_fetching(s, s->active.head, now_us);
-	go_on_fetching(s, s->waiting.head, now_us);
+	bool did = go_on_fetching(s, s->active.head, now_us);
+	did |= go_on_fetching(s, s->waiting.head, now_us);
 	admit(s, now_us);
 	collect_running(s);
 	plan(s);
 	int n = make_slices(s);
 	if (n == 0)
-		return engine_disk_work(s->o.engine, IDLE_COPY) || s->n_run > 0;
+		return engine_disk_work(s->o.engine, IDLE_COPY) || did || s->n_run > 0;
 	add_drafts(s, n);
 	/* STARTED must not wait for the step: it lets the client's headers go. */
 	emit_flush(&s->emit);
@@ -745,11 +796,13 @@ bool batch_turn(struct sched *s, int64_t now_us)
 		return true;
 	}
 	s->is_bad_step = false;
+	s->confirm_us = 0;
 	now_us = clock_now_us(s->o.clock);
-	note_cost(s, n, now_us - begin_us);
+	struct step_size size = size_of(s, n);
 	for (int i = 0; i < n; i++)
 		if (!s->sliced[i]->r->is_over)
 			finish_slice(s, i, now_us);
+	note_cost(s, size, now_us - begin_us);
 	profile_add(s->o.profile, PROFILE_SAMPLING,
 		    (double)(clock_now_us(s->o.clock) - now_us) * 1e-6);
 	note_step(s, s->is_bad_step, "logits that are not numbers");

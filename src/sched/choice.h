@@ -69,6 +69,9 @@ struct sched_choice {
 	struct draft_trust trust;
 	int32_t draft[1 + DRAFT_MAX];
 	int n_draft, draft_match; /* draft_match: tokens of the match, or DRAFT_MODEL */
+	/* draft[1] is lookup's guess, though it is not verified: the next token shows whether
+	 * it was right. */
+	bool has_idle_guess;
 };
 
 /* Asserts that the edge exists. */

@@ -5,14 +5,18 @@
  * Widths. Only some are used: each new one costs a GPU a graph, and a trial.
  *
  * Costs. The first step of a width is left out, since it warms caches up or records a
- * graph. Then costs follow the last steps. A width that was never seen is taken to cost
- * as much as the next narrower one that was: so it is tried once, and then known.
+ * graph. Then costs follow the last steps. The cost of a width between two known ones lies
+ * on the line through these. Beyond the widest known one the line goes on.
  *
- * Trust. A guess counts with a prior that grows with the match, and its evidence fades,
- * so that a text which turns from code to prose is noticed within some ten drafts.
+ * Trust. A guess counts with a prior that grows with the match, and only the last guesses
+ * count. So a text that turns from code to prose is noticed within some ten drafts. A guess
+ * that was not verified is compared with the token that came, which costs nothing. So
+ * trust does not need drafts to grow again.
  *
- * Loss. A draft that seems too dear is tried once in TRIAL refusals. A trial costs at
- * most one step of a few times the usual, so less than 2 % in all.
+ * Loss. Costs may have been higher than they are. So one refusal in TRIAL is tried where
+ * the ratios at start say that it is worth it, and one in RARE in any case. The model's own
+ * layer has no evidence but its drafts: one guess in TRIAL refusals. That costs at most a
+ * step in 128, so less than 1 %.
  */
 #include "sched/draft.h"
 
@@ -20,9 +24,11 @@
 
 #define FOLLOW 0.2  /* weight of the newest step in a cost */
 #define CLIP 2.0    /* a step that lasted longer than this many times was held up */
-#define FADE 0.8    /* of old evidence with each draft */
-#define PRIOR 4.0   /* guesses that the prior counts for */
+#define RECENT 12.0 /* guesses of a sequence that count … */
+#define RECENT_ALL 100.0 /* … and of all of them */
+#define PRIOR 2.0   /* guesses that the prior counts for */
 #define TRIAL 128
+#define RARE (8 * TRIAL)
 #define WORTH 1.03  /* tokens a second that a draft must give, to what there is without */
 
 static const int widths[] = {1, 2, 3, 5, 7, 11, 15};
@@ -43,6 +49,12 @@ void draft_cost_note(struct draft_cost *c, int n_tok, int64_t us)
 	*cost += FOLLOW * (lasted - *cost);
 }
 
+void draft_cost_begin(struct draft_cost *c, int n_tok, double us)
+{
+	c->us[n_tok] = c->start[n_tok] = us;
+	c->n[n_tok] = 2;
+}
+
 void draft_guess_note(struct draft_cost *c, int n, int64_t us)
 {
 	double each = n > 0 ? (double)us / n : 0;
@@ -54,14 +66,27 @@ void draft_guess_note(struct draft_cost *c, int n, int64_t us)
 		c->guess_us += FOLLOW * (MIN(each, CLIP * c->guess_us) - c->guess_us);
 }
 
-/* 0: nothing is known. */
-static double cost_of(const struct draft_cost *c, int n_tok)
+/* Of costs[1..DRAFT_STEP], where 0 is not known; 0: nothing is known. */
+static double cost_in(const double *costs, int n_tok)
 {
-	if (n_tok > DRAFT_STEP)
-		n_tok = DRAFT_STEP;
-	while (n_tok > 0 && c->n[n_tok] == 0)
-		n_tok--;
-	return c->us[n_tok];
+	int below = MIN(n_tok, DRAFT_STEP), above = n_tok;
+	while (below > 0 && costs[below] <= 0)
+		below--;
+	while (above <= DRAFT_STEP && costs[above] <= 0)
+		above++;
+	if (below == n_tok || below == 0)
+		return costs[below];
+	int from = below;
+	if (above > DRAFT_STEP) { /* the line goes on, but never down */
+		above = below;
+		do {
+			from--;
+		} while (from > 0 && costs[from] <= 0);
+		if (from == 0)
+			return costs[below];
+	}
+	double slope = (costs[above] - costs[from]) / (above - from);
+	return costs[below] + MAX(slope, 0) * (n_tok - below);
 }
 
 static int class_of(int match)
@@ -71,18 +96,30 @@ static int class_of(int match)
 	return match < 5 ? 0 : match < 9 ? 1 : match < 17 ? 2 : 3;
 }
 
-void draft_trust_note(struct draft_trust *t, int match, int n, int n_right)
+static void add_evidence(struct draft_trust *t, int k, int n, int n_right, double most)
 {
-	int k = class_of(match);
-	t->right[k] = FADE * t->right[k] + n_right;
-	t->tried[k] = FADE * t->tried[k] + n_right + (n_right < n);
+	t->right[k] += n_right;
+	t->tried[k] += n_right + (n_right < n);
+	if (t->tried[k] > most) {
+		t->right[k] *= most / t->tried[k];
+		t->tried[k] = most;
+	}
 }
 
-double draft_trust_of(const struct draft_trust *t, int match)
+void draft_trust_note(struct draft_trust *own, struct draft_trust *all, int match, int n,
+		      int n_right)
+{
+	int k = class_of(match);
+	add_evidence(own, k, n, n_right, RECENT);
+	add_evidence(all, k, n, n_right, RECENT_ALL);
+}
+
+double draft_trust_of(const struct draft_trust *own, const struct draft_trust *all, int match)
 {
 	static const double prior[DRAFT_CLASSES] = {0.4, 0.6, 0.75, 0.85, 0.6};
 	int k = class_of(match);
-	return (t->right[k] + PRIOR * prior[k]) / (t->tried[k] + PRIOR);
+	double p = (all->right[k] + PRIOR * prior[k]) / (all->tried[k] + PRIOR);
+	return (own->right[k] + PRIOR * p) / (own->tried[k] + PRIOR);
 }
 
 double draft_gain(double p, int n)
@@ -101,29 +138,48 @@ static int widest(int max)
 	return n;
 }
 
-int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
+/* The width that gives the most tokens in a time, where costs are `costs`; 0: none does. */
+static int best_width(const double *costs, double guess, const struct draft_step *s, int max,
+		      double p)
 {
-	int best = 0, max = s->max < DRAFT_MAX ? s->max : DRAFT_MAX;
-	double base = cost_of(c, s->n_tok);
-	if (s->is_forced || max < 1)
-		return widest(max);
-	if (base <= 0 || c->n[s->n_tok] < 2) /* what it would cost without is not known */
-		return 0;
-	double rate = WORTH * s->n_expected / base;
+	double rate = WORTH * s->n_expected / cost_in(costs, s->n_tok);
+	int best = 0;
 	for (int i = 0; i < N_WIDTHS && widths[i] <= max; i++) {
-		double cost = cost_of(c, s->n_tok + widths[i]) +
-			      (s->is_model ? c->guess_us * widths[i] : 0);
+		double cost = cost_in(costs, s->n_tok + widths[i]) +
+			      (s->is_model ? guess * widths[i] : 0);
 		double with = (s->n_expected + draft_gain(p, widths[i])) / cost;
 		if (with > rate) {
 			rate = with;
 			best = widths[i];
 		}
 	}
-	if (best) {
-		c->n_refused = 0;
-	} else if (++c->n_refused >= TRIAL) {
-		c->n_refused = 0;
-		best = widest(max < 3 ? max : 3);
-	}
 	return best;
+}
+
+int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
+{
+	int max = s->max < DRAFT_MAX ? s->max : DRAFT_MAX;
+	int *n_refused = &c->n_refused[s->is_model];
+	bool has_begun = c->start[1] > 0;
+	if (s->is_forced || max < 1)
+		return widest(max);
+	if (!has_begun && c->n[MIN(s->n_tok, DRAFT_STEP)] < 2)
+		return 0; /* what it would cost without is not known */
+	int best = best_width(c->us, c->guess_us, s, max, p);
+	if (best) {
+		*n_refused = 0;
+		return best;
+	}
+	if (++*n_refused % TRIAL != 0)
+		return 0;
+	if (s->is_model)
+		return 1;
+	if (!has_begun || *n_refused % RARE == 0)
+		return widest(MIN(max, 3));
+	return best_width(c->start, 0, s, max, p);
+}
+
+int draft_allowed(const struct draft_limits *l, int width, double p)
+{
+	return width < l->n_min || p < (double)l->p_min ? 0 : width;
 }

@@ -18,27 +18,42 @@ enum {
 	DRAFT_MODEL = 0,   /* in place of a match: guesses of the model's own layer */
 };
 
+/* What a request allows. */
+struct draft_limits {
+	int32_t n_max; /* guesses in a step at most; 0: none */
+	int32_t n_min; /* fewer guesses are not verified */
+	float p_min;   /* nor those that are less likely to be right */
+};
+
 /* Decode steps without prompt tokens, by their number of tokens. All zero: none yet. */
 struct draft_cost {
 	double us[DRAFT_STEP + 1];
 	int n[DRAFT_STEP + 1]; /* steps seen */
-	int n_refused;         /* drafts in a row that were not worth it */
+	/* The same as it was at start; 0: not measured. Costs change with the depth of the
+	 * cache, and their ratios much less. */
+	double start[DRAFT_STEP + 1];
+	int n_refused[2];      /* drafts in a row that were not worth it: lookup, model */
 	double guess_us;       /* one token guessed by the model's own layer … */
 	int n_guess;           /* … times seen */
 };
 void draft_cost_note(struct draft_cost *c, int n_tok, int64_t us);
 /* n guesses one behind the other (of several streams at once) took so long. */
 void draft_guess_note(struct draft_cost *c, int n, int64_t us);
+/* A step of n_tok tokens, measured at start. */
+void draft_cost_begin(struct draft_cost *c, int n_tok, double us);
 
-/* Of a sequence: guesses verified, and those that were right, fading. All zero: none. */
+/* Guesses that could be checked, and those that were right, fading. All zero: none. */
 struct draft_trust {
 	double right[DRAFT_CLASSES], tried[DRAFT_CLASSES];
 };
 /* n_right of n guesses held, behind a match of so many tokens; n_right < n: the next one
- * did not, and the others say nothing. */
-void draft_trust_note(struct draft_trust *t, int match, int n, int n_right);
-/* Probability that one more guess is right where those before it were. */
-double draft_trust_of(const struct draft_trust *t, int match);
+ * did not, and the others say nothing. In `own` newer evidence counts more than in `all`,
+ * which is that of all sequences. */
+void draft_trust_note(struct draft_trust *own, struct draft_trust *all, int match, int n,
+		      int n_right);
+/* Probability that one more guess is right where those before it were. What is known of
+ * all sequences stands in where little is known of this one. */
+double draft_trust_of(const struct draft_trust *own, const struct draft_trust *all, int match);
 
 struct draft_step {
 	int n_tok;         /* tokens that the step has already */
@@ -48,8 +63,10 @@ struct draft_step {
 	bool is_model;     /* the model's own layer is to guess, which costs as well */
 };
 /* How many guesses of a sequence, each right with probability p, to add to the step; 0
- * where none is worth it. Now and then a draft is tried that looks too dear, since costs
- * change with the depth of the cache. */
+ * where none is worth it. Now and then a draft is tried that looks too dear, where it did
+ * not at start. */
 int draft_width(struct draft_cost *c, const struct draft_step *s, double p);
+/* The same within what a request allows: 0 instead of a width that it does not. */
+int draft_allowed(const struct draft_limits *l, int width, double p);
 /* Tokens of output that n guesses add on average. */
 double draft_gain(double p, int n);

@@ -60,7 +60,7 @@ struct request *request_create(const char *id)
 	arena_init(&r->arena);
 	r->id = arena_strdup(&r->arena, id);
 	r->prompt_logprobs = -1;
-	r->max_draft = DRAFT_MAX;
+	r->draft.n_max = DRAFT_MAX;
 	atomic_init(&r->refs, 2);
 	r->events = xcalloc(1, sizeof *r->events);
 	pthread_mutex_init(&r->events->lock, NULL);
@@ -87,6 +87,8 @@ void request_unref(struct request *r)
 	}
 	pthread_mutex_destroy(&r->events->lock);
 	free(r->events);
+	for (int i = 0; i < r->n_images; i++)
+		r->let_go(r->held[i]);
 	grammar_unref(r->grammar);
 	grammar_unref(r->call_grammar);
 	arena_deinit(&r->arena);

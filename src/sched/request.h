@@ -25,10 +25,12 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
+#include "engine/engine_image.h"
 #include "grammar/grammar.h"
 #include "kv/miss.h"
 #include "output/outparse.h"
 #include "sampler/sampler.h"
+#include "sched/draft.h"
 #include "tokenizer/tokenizer.h"
 
 enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR,
@@ -104,13 +106,18 @@ struct request {
 	int n_prompts, n; /* choices = n_prompts * n */
 	int32_t turn_at;        /* tokens of the prompt before the user's last words; 0: not
 	                         * known */
+	/* Of the only prompt. What they point into is held, and let go with the request. */
+	const struct engine_image *images;
+	int n_images;
+	void **held; /* (n_images) */
+	void (*let_go)(void *held);
 	struct str cache_space; /* its space of the prefix cache; empty: everybody's */
 	struct sampler_params sampling;
 	int32_t max_tokens; /* output tokens a choice; 0: what the context leaves */
 	bool no_output;     /* only the prompt is looked at */
 	int prompt_logprobs; /* how likely each token of a prompt is, with so many of the
 	                      * likeliest; -1: not asked */
-	int32_t max_draft;  /* guesses in a step at most; 0: none. request_create: DRAFT_MAX */
+	struct draft_limits draft; /* request_create: as many as there may be */
 	int32_t min_tokens; /* no stop id before; a stop string ends it all the same */
 	const int32_t *stop_ids; /* eos and stop_token_ids */
 	int n_stop_ids;

@@ -69,6 +69,8 @@ struct sched *sched_create(const struct sched_opts *o)
 		s->o.max_queue = MAX_QUEUE;
 	if (s->o.prefill_chunk <= 0)
 		s->o.prefill_chunk = PREFILL_CHUNK;
+	if (o->costs)
+		s->decode_cost = *o->costs;
 	s->inbox = queue_create((size_t)s->o.max_queue);
 	emit_init(&s->emit, o->on_ready, o->ctx);
 	list_init(&s->waiting);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/health.h"
 #include "engine/engine.h"
+#include "sched/draft.h"
 #include "sched/request.h"
 
 struct sched;
@@ -34,6 +35,7 @@ struct sched_opts {
 				  * 0: no bound */
 	struct profile *profile; /* of the engine's backend; NULL: nothing is measured */
 	enum sched_draft draft;  /* tokens guessed ahead of the model */
+	const struct draft_cost *costs; /* of decode steps, as measured; NULL: not known */
 	bool logs_misses;        /* texts of prompts that differ from earlier ones */
 	void (*on_ready)(void *ctx); /* engine thread: sched_next_ready has something */
 	void *ctx;

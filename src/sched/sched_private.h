@@ -44,6 +44,8 @@ struct sched {
 
 	struct policy_cost prefill_cost; /* of the last steps with prefill */
 	struct draft_cost decode_cost;   /* of those without */
+	struct draft_trust trust;        /* of all sequences' guesses */
+	int64_t confirm_us;              /* of this step: states taken through guesses */
 
 	/* The first in line did not fit: there is no use in asking again (a prefix
 	 * lookup over its whole prompt) until there is more capacity. */

@@ -55,6 +55,11 @@ void schema_work(struct schema_reader *x, size_t n)
 				 "the schema has too many combinations");
 }
 
+bool schema_is_frugal(const struct schema_reader *x)
+{
+	return x->n_work > MAX_WORK / 4;
+}
+
 static const struct json_node *keep(struct schema_reader *x, struct json_node n)
 {
 	struct json_node *copy = arena_alloc(&x->arena, sizeof *copy);

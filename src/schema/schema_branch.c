@@ -79,6 +79,27 @@ static bool is_required(struct schema_reader *x, const struct schema_list *l,
 	return false;
 }
 
+/* True if the list's schemas permit some type for the property, as far as they say at the
+ * property or one reference on. */
+static bool has_type(struct schema_reader *x, const struct schema_list *l, const char *name)
+{
+	int types = TYPE_ALL;
+	for (size_t i = 0; i < l->n && x->st == OK; i++) {
+		const json_t *v = json_object_get(
+			json_object_get(l->p[i].at->v, "properties"), name);
+		schema_work(x, 1);
+		if (!json_is_object(v))
+			continue;
+		const struct json_node *at = schema_get(
+			x, schema_get(x, l->p[i].at, "properties"), name);
+		const struct json_node *ref = schema_get(x, at, "$ref");
+		types &= schema_type(x, at);
+		if (ref->v && (at = schema_resolve(x, ref)) && json_is_object(at->v))
+			types &= schema_type(x, at);
+	}
+	return types != 0;
+}
+
 /* True if a property has no permitted value left. only_required: looks at required
  * properties only. */
 static bool is_contradiction(struct schema_reader *x, const struct schema_list *l,
@@ -90,8 +111,10 @@ static bool is_contradiction(struct schema_reader *x, const struct schema_list *
 		json_object_foreach(json_object_get(l->p[i].at->v, "properties"), key, v) {
 			json_t *values = values_of(v);
 			bool is_left = (!values && !json_is_false(v)) ||
-				       (values && has_possible(x, l, key, values)) ||
-				       (only_required && !is_required(x, l, key));
+				       (values && has_possible(x, l, key, values));
+			if (is_left && l->p[i].is_silent && json_is_object(v))
+				is_left = has_type(x, l, key);
+			is_left |= only_required && !is_required(x, l, key);
 			json_decref(values);
 			schema_work(x, 1);
 			if (!is_left)
@@ -194,17 +217,41 @@ static bool have_tag(struct schema_reader *x, const json_t *a, const json_t *b)
 	return false;
 }
 
+/* True if objects of the schema have no other properties than those that it lists. */
+static bool is_closed(const json_t *v)
+{
+	return json_is_false(json_object_get(v, "additionalProperties")) &&
+	       !json_object_get(v, "patternProperties");
+}
+
+/* True if `asks` requires a property that `closed` does not let in. */
+static bool is_shut_out(struct schema_reader *x, const json_t *asks, const json_t *closed)
+{
+	const json_t *listed = json_object_get(closed, "properties");
+	const json_t *r = json_object_get(asks, "required");
+	for (size_t i = 0; is_closed(closed) && i < json_array_size(r); i++) {
+		const char *name = json_string_value(json_array_get(r, i));
+		schema_work(x, 1);
+		if (name && !json_object_get(listed, name))
+			return true;
+	}
+	return false;
+}
+
 static bool are_disjoint(struct schema_reader *x, const struct schema_list *a,
 			 const struct schema_list *b)
 {
 	if (a->is_never || b->is_never || !(branch_types(x, a) & branch_types(x, b)))
 		return true;
+	bool are_objects = branch_types(x, a) == TYPE_OBJECT || branch_types(x, b) == TYPE_OBJECT;
 	for (size_t i = 0; i < a->n; i++)
-		for (size_t k = 0; k < b->n && x->st == OK; k++)
-			if (are_apart(x, a->p[i].at->v, b->p[k].at->v) ||
-			    (branch_types(x, a) == TYPE_OBJECT &&
-			     have_tag(x, a->p[i].at->v, b->p[k].at->v)))
+		for (size_t k = 0; k < b->n && x->st == OK; k++) {
+			const json_t *v = a->p[i].at->v, *w = b->p[k].at->v;
+			if (are_apart(x, v, w) ||
+			    (are_objects && (have_tag(x, v, w) || is_shut_out(x, v, w) ||
+					     is_shut_out(x, w, v))))
 				return true;
+		}
 	return false;
 }
 
@@ -217,25 +264,45 @@ static bool goes_with(struct schema_reader *x, const struct schema_list *l,
 	struct schema_list both = {.is_never = l->is_never};
 	for (size_t i = 0; i < l->n; i++)
 		schema_add_item(x, &both, l->p[i]);
-	schema_add(x, &both, way);
+	schema_add_below(x, &both, way, (struct schema_item){.is_silent = true});
 	int types = x->st == OK && !both.is_never ? schema_types(x, &both) : 0;
 	return types && !(types == TYPE_OBJECT && is_contradiction(x, &both, true));
 }
 
+static bool knows(const struct schema_list *l, const char *name)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (json_object_get(json_object_get(l->p[i].at->v, "properties"), name))
+			return true;
+	return false;
+}
+
+/* How far a way is from what the list alone would write; 0: another value of a property
+ * that the list has, or its presence; 1: the absence of one that the list does not have. */
+static int way_rank(const struct schema_list *l, const json_t *way)
+{
+	const char *name = json_string_value(
+		json_array_get(json_object_get(way, "required"), 0));
+	json_t *properties = json_object_get(way, "properties");
+	if (name)
+		return knows(l, name) ? 0 : 2;
+	name = json_object_iter_key(json_object_iter(properties));
+	return name && !knows(l, name) ? 1 : 2;
+}
+
 /* Keeps at most `most` branches of a schema from schema_not, those that can hold together
- * with the list. Without this limit, the branches of several keywords multiply. Branches
- * that require a property come first. Takes ownership of `not`. */
+ * with the list. Without this limit, the branches of several keywords multiply. The most
+ * natural ones come first. Takes ownership of `not`. */
 static json_t *trim(struct schema_reader *x, const struct schema_list *l,
 		    const struct json_node *up, json_t *not, size_t most)
 {
 	json_t *ways = json_object_get(not, "anyOf"), *kept = json_array();
-	for (int pass = 0; pass < 2 && ways && x->st == OK; pass++)
+	for (int rank = 0; rank < 3 && ways && x->st == OK; rank++)
 		for (size_t i = 0; i < json_array_size(ways); i++) {
 			json_t *way = json_array_get(ways, i);
-			bool is_first = json_object_get(way, "required") != NULL;
 			const struct json_node at = {.v = way, .up = up->up,
 						     .key = up->key};
-			if (json_array_size(kept) < most && is_first == (pass == 0) &&
+			if (json_array_size(kept) < most && way_rank(l, way) == rank &&
 			    goes_with(x, l, schema_make(x, &at, json_incref(way))))
 				json_array_append(kept, way);
 		}
@@ -279,7 +346,7 @@ static size_t most_ways(const struct ways *w)
 	for (size_t i = 0; i < w->l->n; i++)
 		n += w->l->p[i].is_silent && !(w->l->p[i].done & DONE_ANY) &&
 		     json_object_get(w->l->p[i].at->v, "anyOf");
-	return n > 3 ? 1 : n > 1 ? 4 : MAX_BRANCHES;
+	return n > 3 || schema_is_frugal(w->x) ? 1 : n > 1 ? 4 : MAX_BRANCHES;
 }
 
 static grammar_part any_of(struct ways *w, const struct json_node *at)
@@ -297,6 +364,36 @@ static grammar_part any_of(struct ways *w, const struct json_node *at)
 	return end_ways(w);
 }
 
+/* A property of the own branch that the other one does not let in keeps them apart, too.
+ * Adds these ways to `not`, of which it takes ownership; NULL: there are no others. */
+static json_t *add_shut_out(struct schema_reader *x, const struct schema_list *own,
+			    const struct schema_list *other, json_t *not)
+{
+	const char *name;
+	json_t *v, *ways = json_array();
+	for (size_t i = 0; i < own->n * other->n && x->st == OK; i++) {
+		const json_t *closed = other->p[i % other->n].at->v;
+		const json_t *listed = json_object_get(closed, "properties");
+		const json_t *mine = json_object_get(own->p[i / other->n].at->v, "properties");
+		json_object_foreach(is_closed(closed) ? (json_t *)mine : NULL, name, v)
+			if (!json_object_get(listed, name) && !json_is_false(v))
+				json_array_append_new(ways, json_pack(
+					"{sss[s]}", "type", "object", "required", name));
+		schema_work(x, 1 + json_object_size(mine));
+	}
+	if (json_array_size(ways)) {
+		json_t *known = json_object_get(not, "anyOf");
+		if (known)
+			json_array_extend(ways, known);
+		else if (not && !json_is_false(not))
+			json_array_append(ways, not);
+		json_decref(not);
+		not = json_pack("{sO}", "anyOf", ways);
+	}
+	json_decref(ways);
+	return not;
+}
+
 /* Branch k, without documents that might match another branch too. False: another branch
  * cannot be excluded, so branch k cannot be written. */
 static bool add_one_of(struct ways *w, const struct json_node *at,
@@ -309,12 +406,12 @@ static bool add_one_of(struct ways *w, const struct json_node *at,
 	for (size_t j = 0; j < n; j++)
 		n_others += j != k && !are_disjoint(x, &own[j], &own[k]);
 	if (n_others > 1)
-		most = n_others > 3 ? 1 : 4;
+		most = n_others > 3 || schema_is_frugal(x) ? 1 : 4;
 	for (size_t j = 0; j < n && x->st == OK && !sub.is_never; j++) {
 		if (j == k || are_disjoint(x, &own[j], &own[k]))
 			continue;
 		const struct json_node *other = schema_item(x, at, j);
-		json_t *not = schema_not(x, other);
+		json_t *not = add_shut_out(x, &own[k], &own[j], schema_not(x, other));
 		if (!not)
 			return false;
 		not = trim(x, &own[k], other, not, most);
@@ -372,8 +469,8 @@ static grammar_part if_of(struct ways *w, const struct json_node *at)
 	for (size_t i = 0; i < w->l->n; i++)
 		n_ifs += !(w->l->p[i].done & DONE_IF) &&
 			 json_object_get(w->l->p[i].at->v, "if");
-	if (not && n_ifs > 2)
-		not = trim(x, w->l, at, not, n_ifs > 5 ? 1 : 2);
+	if (not && (n_ifs > 2 || schema_is_frugal(x)))
+		not = trim(x, w->l, at, not, n_ifs > 5 || schema_is_frugal(x) ? 1 : 2);
 	add_to_way(w, &sub, at, true, false);
 	if (then->v)
 		add_to_way(w, &sub, then, false, false);

@@ -81,6 +81,8 @@ json_t *schema_made(struct schema_reader *x, struct str of);
 /* Records that v was derived from `of`; returns v. */
 json_t *schema_remember(struct schema_reader *x, struct str of, json_t *v);
 void schema_work(struct schema_reader *x, size_t n);
+/* True: much work is done already. Ways that may be left out are, so that the rest fits. */
+bool schema_is_frugal(const struct schema_reader *x);
 /* Adds a schema and all that it refers to. */
 void schema_add(struct schema_reader *x, struct schema_list *to,
 		const struct json_node *at);

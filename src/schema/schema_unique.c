@@ -13,6 +13,7 @@
 #define MAX_ANY_ORDER 8 /* maximum of values in any order, which takes 2^n rules */
 #define MAX_IN_ORDER 2000
 #define MAX_GROUPS 10
+#define FRUGAL_GROUPS 3
 
 static grammar_part lit(struct schema_reader *x, const char *s)
 {
@@ -254,19 +255,19 @@ static grammar_part of_groups(struct unique *u, const struct schema_list *item)
 	const char *key = find_key(x, item);
 	grammar_part parts[MAX_GROUPS];
 	const struct schema_item like = {.is_made = true, .is_silent = true};
-	u->n = MAX_GROUPS;
-	u->max = MIN(u->max, MAX_GROUPS);
+	u->n = schema_is_frugal(x) ? MAX(FRUGAL_GROUPS, MIN(u->min, MAX_GROUPS)) : MAX_GROUPS;
+	u->max = MIN(u->max, (int64_t)u->n);
 	if (u->min > MAX_GROUPS)
 		schema_refuse(x, at, "is one of more than %d items that must differ",
 			      MAX_GROUPS);
-	for (size_t g = 0; g < MAX_GROUPS && x->st == OK; g++) {
+	for (size_t g = 0; g < u->n && x->st == OK; g++) {
 		struct schema_list one = {.is_never = item->is_never};
 		for (size_t i = 0; i < item->n; i++)
 			schema_add_item(x, &one, item->p[i]);
 		schema_add_below(x, &one, schema_make(x, at, group(x, g, key)), like);
 		parts[g] = schema_part(x, &one);
 	}
-	schema_work(x, 1 << MAX_GROUPS);
+	schema_work(x, u->n * 100 << u->n);
 	u->values = parts;
 	return x->st == OK ? in_any_order(u) : 0;
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of Hugging Face as the converter of llama.cpp writes them, for families
 whose files differ from the plain ones of gguf_file.py by a few names and keys."""
+import struct
+
 import gguf_file as g
 
 # model_type of the text: general.architecture.
@@ -10,7 +12,7 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "phi3": "phi3", "mixtral": "llama", "granitemoe": "granitemoe",
          "minimax_m2": "minimax-m2", "olmo2": "olmo2", "olmo3": "olmo2",
          "exaone4": "exaone4", "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2",
-         "lfm2": "lfm2", "lfm2_moe": "lfm2moe"}
+         "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "gemma4_text": "gemma4"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
@@ -20,13 +22,26 @@ USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj
          ("q_layernorm", "q_norm"), ("k_layernorm", "k_norm"),
          ("self_attn.out_proj", "self_attn.o_proj"), ("feed_forward.", "mlp."),
          ("expert_bias", "gate.e_score_correction_bias"))
+GEMMA4 = {"post_attention_layernorm": "post_attention_norm",
+          "post_feedforward_layernorm_1": "post_ffw_norm_1",
+          "post_feedforward_layernorm_2": "post_ffw_norm_2",
+          "pre_feedforward_layernorm_2": "pre_ffw_norm_2",
+          "experts.gate_up_proj": "ffn_gate_up_exps", "experts.down_proj": "ffn_down_exps",
+          "router.proj": "ffn_gate_inp", "per_layer_input_gate": "inp_gate",
+          "per_layer_projection": "proj", "post_per_layer_input_norm": "post_norm"}
+GEMMA4_ODD = {"layer_scalar": "layer_output_scale.weight",
+              "router.scale": "ffn_gate_inp.scale",
+              "router.per_expert_scale": "ffn_down_exps.scale"}
+GEMMA4_TOP = {"model.embed_tokens_per_layer": "per_layer_token_embd",
+              "model.per_layer_model_projection": "per_layer_model_proj",
+              "model.per_layer_projection_norm": "per_layer_proj_norm"}
 CONV = {"conv." + x: "shortconv." + x for x in ("conv", "in_proj", "out_proj")}
 EXPERTS = {"mlp.shared_experts.gate_proj": "ffn_gate_shexp",
            "mlp.shared_experts.up_proj": "ffn_up_shexp",
            "mlp.shared_experts.down_proj": "ffn_down_shexp"}
 NAMES = {
     "seed_oss": POST_NORM, "olmo2": POST_NORM, "exaone4": POST_NORM,
-    "lfm2": CONV, "lfm2moe": CONV,
+    "lfm2": CONV, "lfm2moe": CONV, "gemma4": GEMMA4,
     "phi3": {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"},
     "glm4moe": {**EXPERTS, "post_attention_layernorm": "post_attention_norm"},
     "deepseek2": {**EXPERTS, "self_attn.q_a_proj": "attn_q_a",
@@ -75,6 +90,11 @@ def tensor_name(arch, name):
     base, _, kind = name.rpartition(".")
     if base == "model.embedding_norm":
         return "token_embd_norm.weight"
+    if base in GEMMA4_TOP:
+        return GEMMA4_TOP[base] + "." + kind
+    layer, _, part = name[len("model.layers."):].partition(".")
+    if part in GEMMA4_ODD:
+        return "blk.%s.%s" % (layer, GEMMA4_ODD[part])
     layer, _, part = base[len("model.layers."):].partition(".")
     if part in NAMES.get(arch, {}):
         return "blk.%s.%s.%s" % (layer, NAMES[arch][part], kind)
@@ -119,7 +139,8 @@ def tensors(config, t):
     arch, out = KINDS[c["model_type"]], {}
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     for name, w in stacked(t).items():
-        if name.startswith(("model.visual.", "vision_tower.", "multi_modal_projector.")):
+        if name.startswith(("model.visual.", "model.vision_tower.", "model.embed_vision.",
+                            "vision_tower.", "multi_modal_projector.")):
             continue
         name = name.replace("model.language_model.", "model.")
         name = name.replace("language_model.", "")
@@ -131,7 +152,7 @@ def tensors(config, t):
                                     c.get("moe_intermediate_size")
                                     or c["intermediate_size"])
             w = turned_experts(w, is_turned)
-        if "experts.gate_up_proj" in name:
+        if "experts.gate_up_proj" in name and arch != "gemma4":
             for part, half in zip(("gate", "up"), split_rows(w, 2)):
                 out[tensor_name(arch, name.replace("gate_up", part))] = half
             continue
@@ -143,6 +164,11 @@ def tensors(config, t):
             out["blk.%s.exp_probs_b.bias" % name.split(".")[2]] = w
             continue
         out[tensor_name(arch, name)] = w
+    if arch == "gemma4":
+        n = gemma4_full(c)[0]
+        turned = int(n * c["rope_parameters"]["full_attention"]["partial_rotary_factor"]) // 2
+        out["rope_freqs.weight"] = ("F32", [n // 2], struct.pack(
+            "<%df" % (n // 2), *[1.0] * turned + [1e30] * (n // 2 - turned)))
     factors = g.rope_factors(c)
     if factors:
         out["rope_freqs.weight"] = ("F32", [len(factors) // 4], factors)
@@ -191,6 +217,37 @@ def lfm2_keys(c, arch):
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
+def gemma4_full(c):
+    """Elements of a head and heads of keys, in layers without a window."""
+    own = c["per_layer_config"][str(c["layer_types"].index("full_attention"))]
+    return own["head_dim"], own.get("num_key_value_heads", c["num_key_value_heads"])
+
+
+def gemma4_keys(c, arch):
+    n, heads = gemma4_full(c)
+    is_windowed = [t == "sliding_attention" for t in c["layer_types"]]
+    out = [("attention.key_length", g.U32, n), ("attention.value_length", g.U32, n),
+           ("attention.key_length_swa", g.U32, c["head_dim"]),
+           ("attention.value_length_swa", g.U32, c["head_dim"]),
+           ("attention.shared_kv_layers", g.U32, c["num_kv_shared_layers"]),
+           ("embedding_length_per_layer_input", g.U32, c["hidden_size_per_layer_input"]),
+           ("final_logit_softcapping", g.F32, c["final_logit_softcapping"]),
+           ("rope.dimension_count", g.U32, n),
+           ("rope.dimension_count_swa", g.U32, c["head_dim"]),
+           ("rope.freq_base_swa", g.F32,
+            c["rope_parameters"]["sliding_attention"]["rope_theta"])]
+    if heads != c["num_key_value_heads"]:
+        out.append(("attention.head_count_kv", (g.ARRAY, g.I32),
+                    [c["num_key_value_heads"] if w else heads for w in is_windowed]))
+    if c["use_double_wide_mlp"]:
+        own, width = len(is_windowed) - c["num_kv_shared_layers"], c["intermediate_size"]
+        out.append(("feed_forward_length", (g.ARRAY, g.I32),
+                    [width if i < own else 2 * width for i in range(len(is_windowed))]))
+    if c.get("top_k_experts"):
+        out.append(("expert_used_count", g.U32, c["top_k_experts"]))
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
 def keys(folder, config, made):
     c = text_config(config)
     if "conv_L_cache" in c:
@@ -218,7 +275,10 @@ def keys(folder, config, made):
     if "conv_L_cache" in c:
         more = lfm2_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
-    if "kv_lora_rank" in c:
+    if arch == "gemma4":
+        more = gemma4_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
+    elif "kv_lora_rank" in c:
         more = mla_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     else:

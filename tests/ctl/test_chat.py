@@ -114,6 +114,8 @@ def test_own_model():
     ok(code == 2 and "no such folder" in err, "a model that is not there: halod's words", err)
     code, _, err = haloctl("chat", "--model", TINY, "--url", "http://127.0.0.1:1")
     ok(code == 2 and "exclude" in err, "--model beside --url", err)
+    code, _, err = haloctl("chat", "some-model")
+    ok(code == 2 and "use --model some-model" in err, "a word that is no option", err)
 
 
 def test_server(url):

@@ -290,6 +290,35 @@ def sentencepiece(tmp):
     os.remove(path)
 
 
+def merged(tmp):
+    """The tokenizer of Gemma 4: pieces as SentencePiece's, and merges. There are no words:
+    a merge may join what a space or a new line divides. Bytes without a piece are spelled."""
+    path = os.path.join(tmp, "merged.gguf")
+    folder, config, tensors = dense_tensors("mistral-window", "BF16")
+    pieces = (["<pad>", "<bos>"] + ["<0x%02X>" % i for i in range(256)]
+              + ["a", "b", "\u2581", "\n", "\u2581b", "a\u2581b", "\n\n", "<turn|>"])
+    merges = ["\u2581 b", "a \u2581b", "\n \n"]
+    tokens = pieces + ["[PAD%d]" % i for i in range(512 - len(pieces))]
+    types = [3, 3] + [6] * 256 + [1] * 7 + [3] + [5] * (512 - len(pieces))
+    head = "tokenizer.ggml."
+    g.write(path, g.model_keys(config) + [
+        (head + "model", g.STRING, "gemma4"), (head + "merges", (g.ARRAY, g.STRING), merges),
+        (head + "tokens", (g.ARRAY, g.STRING), tokens),
+        (head + "token_type", (g.ARRAY, g.I32), types),
+        (head + "add_space_prefix", g.BOOL, False), (head + "bos_token_id", g.U32, 1)],
+            tensors)
+    text = "a b\n\nb  b\u00e9<turn|>"
+    code, out, err = haloctl("tokenize", "--model", path, "-s", stdin=text.encode())
+    ids = [int(x) for x in out.split()]
+    eq([tokens[i] for i in ids],
+       ["a\u2581b", "\n\n", "b", "\u2581", "\u2581b", "<0xC3>", "<0xA9>", "<turn|>"],
+       "Gemma 4's pieces")
+    code, out, err = haloctl("detokenize", "--model", path, "-i",
+                             " ".join(map(str, ids[:-1])))
+    eq(out.decode(), text[:-7], "and back")
+    os.remove(path)
+
+
 TOGETHER, APART = "\u00e4 \u00b8 \u0122a", "\u00e4 \u00b8 \u0122 a"
 SPLITS = {"gpt-4o": "o W 12 's !\u010a " + TOGETHER,
           "tekken": "o W 1 2 's !\u010a " + TOGETHER,
@@ -353,6 +382,7 @@ with tempfile.TemporaryDirectory() as folder:
     bad_tensors(folder)
     dense(folder)
     sentencepiece(folder)
+    merged(folder)
     pre_tokenizers(folder)
     families(folder)
 done()

@@ -153,7 +153,7 @@ verify(os.path.join(GOLDEN, "gemma3"), {0: 4, 1: 6})
 verify(os.path.join(GOLDEN, "qwen3moe-ct-asym"), {1: 4, 2: 2})
 for family in ("qwen3vl", "qwen3vlmoe", "mistral3", "seedoss", "granite", "smollm3",
                "glm4moelite", "ministral3", "phi3", "minimaxm2", "olmo3", "exaone4",
-               "granitemoe", "lfm2", "lfm2moe"):
+               "granitemoe", "lfm2", "lfm2moe", "gemma4", "gemma4moe"):
     verify(os.path.join(GOLDEN, family), {0: 4, 1: 2})
 gguf()
 speed()

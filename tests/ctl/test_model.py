@@ -295,6 +295,13 @@ def bench():
     v = json.loads(out)
     ok(v["batch"] == 3 and abs(3e3 / v["decode_tps"] - v["tpot_ms"]) < 1e-3,
        "three sequences in a step", out)
+    code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "", "-n", "0",
+                             "--widths", "1,4,64", "--repeat", "1", "--json")
+    eq(code, 0, "bench model --widths: " + err)
+    v = json.loads(out)["widths_ms"]
+    ok(0 < v["1"] < v["4"] and v["64"] is None, "a time for each width that drafts have", out)
+    code, out, err = haloctl("bench", "model", "--model", TINY, "--widths", "1,x")
+    ok(code == 2 and "1,x" in err, "no list of widths", err)
     code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "5000")
     ok(code == 2 and "4096" in err, "longer than the context", err)
     code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "5,x")

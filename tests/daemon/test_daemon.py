@@ -36,6 +36,11 @@ def test_command_line(t, tmp):
     code, _, err = run("-c", conf)
     t.equal((code, err), (2, f"halod: error: {conf}:2: unknown key \"max_que\"; did you "
                              "mean max_queue?\n"), "so does a start with it, and says why")
+    with open(conf, "w", encoding="utf-8") as f:
+        f.write("portt = 1\nctx = many\nport = 80\nmax_seqs = 0\n")
+    code, _, err = run("-c", conf, "--check-config")
+    t.equal((code, [l.split(": ")[2] for l in err.splitlines()]),
+            (2, ["%s:%d" % (conf, i) for i in (1, 2, 4)]), "all faults of a file are told")
     t.equal(run("--prot", "1")[0], 2, "an unknown flag exits 2")
     with open("/dev/full", "w", encoding="utf-8") as full:
         code = run("--help", stdout=full, capture_output=False)[0]

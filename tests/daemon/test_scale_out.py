@@ -29,9 +29,8 @@ class Names:
 
 
 def box_of(boxes, request_id):
-    """The box that answered it. Its log says 499 where the front end has closed the
-    connection as soon as it had the whole answer."""
-    wanted = re.compile(r'"id":"%s".*"status":(200|499)' % re.escape(request_id))
+    """The box that answered it."""
+    wanted = re.compile(r'"id":"%s".*"status":200' % re.escape(request_id))
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         for box in boxes:

@@ -36,6 +36,14 @@ def vocabulary(model, pre, tokens, types, more):
             ("tokenizer.chat_template", g.STRING, "{{ messages[0].content }}")]
 
 
+def image(out):
+    golden = "tests/golden/images"
+    for name in sorted(os.listdir(golden)):
+        if name.endswith((".jpg", ".png", ".webp")):
+            with open(os.path.join(golden, name), "rb") as f:
+                put(out, name, f.read())
+
+
 def gguf(out):
     pieces = ["<unk>", "<s>", "</s>"] + BYTES + ["\u2581", "H", "e", "l", "o", "He", "ll",
                                                  "\u2581He", "llo", "\u2581Hello"]
@@ -212,6 +220,7 @@ def kvfile(out):
 def main(out):
     head(os.path.join(out, "head"))
     kvfile(os.path.join(out, "kvfile"))
+    image(os.path.join(out, "image"))
     api(os.path.join(out, "api"))
     grammar(os.path.join(out, "grammar"))
     jinja(os.path.join(out, "jinja"))

@@ -114,6 +114,27 @@ LFM = {**SMALL, "num_hidden_layers": 4, "norm_eps": 1e-5, "conv_L_cache": 3,
        "layer_types": ["conv", "full_attention", "conv", "conv"],
        "intermediate_size": 72, "block_multiple_of": 16, "head_dim": 8}
 
+# As E2B: embeddings of each layer; the last layers read keys and values of those before
+# them, and are twice as wide.
+GEMMA4_ROPE = {"rope_parameters": {
+    "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0,
+                       "partial_rotary_factor": 0.25},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}
+GEMMA4 = {**GEMMA4_ROPE, "num_hidden_layers": 6, "tie_word_embeddings": True,
+          "layer_types": (["sliding_attention"] * 2 + ["full_attention"]) * 2,
+          "sliding_window": 16, "global_head_dim": 24, "hidden_size_per_layer_input": 8,
+          "vocab_size_per_layer_input": 512, "num_kv_shared_layers": 3,
+          "use_double_wide_mlp": True, "final_logit_softcapping": 4.0,
+          "bos_token_id": 499}
+# As 26B-A4B: experts beside a dense part; keys are values where all is seen.
+GEMMA4_MOE = {**GEMMA4_ROPE, "num_hidden_layers": 4, "tie_word_embeddings": True,
+              "layer_types": ["sliding_attention", "full_attention"] * 2,
+              "sliding_window": 16, "global_head_dim": 32, "num_global_key_value_heads": 1,
+              "attention_k_eq_v": True, "hidden_size_per_layer_input": 0,
+              "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2,
+              "moe_intermediate_size": 24, "final_logit_softcapping": 4.0,
+              "bos_token_id": 499}
+
 # name: (class of the config, class of the model, settings, goes into the repository)
 MODELS = {
     "qwen3next": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
@@ -174,6 +195,12 @@ MODELS = {
                  "num_experts_per_tok": 2, "moe_intermediate_size": 24,
                  "num_dense_layers": 1}, True),
     "exaone4": (hf.Exaone4Config, hf.Exaone4ForCausalLM, EXAONE, True),
+    "gemma4": (hf.Gemma4TextConfig, hf.Gemma4ForCausalLM, GEMMA4, True),
+    "gemma4moe": (hf.Gemma4Config, hf.Gemma4ForConditionalGeneration,
+                  seeing(GEMMA4_MOE, {
+                      "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
+                      "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 8,
+                      "patch_size": 2, "position_embedding_size": 4}), True),
 }
 
 
@@ -182,8 +209,12 @@ def randomize(model, rng):
     with torch.no_grad():
         for name, p in model.named_parameters():
             noise = torch.randn(p.shape, generator=rng)
-            if "norm" in name:  # near 1, or near 0 where 1 is added
+            if "norm" in name or name.endswith(("router.scale", "per_expert_scale")):  # near 1, or near 0 where 1 is added
                 p.copy_(p + 0.1 * noise)
+                if name.endswith("q_norm.weight") and "gemma4" in model.config.model_type:
+                    p.mul_(0.25)  # Gemma 4 does not divide q . k by the root of a head
+                if name.endswith("router.scale"):
+                    p.mul_(4)  # it is divided by the root of the width
             elif name.endswith("A_log"):
                 p.copy_(noise)
             elif p.dim() == 1 or "bias" in name:
@@ -198,6 +229,8 @@ def randomize(model, rng):
         for name, b in model.named_buffers():
             if "e_score_correction_bias" in name or "expert_bias" in name:
                 b.copy_(0.2 * torch.randn(b.shape, generator=rng))
+            elif name.endswith("layer_scalar"):
+                b.copy_(0.3 + torch.rand(b.shape, generator=rng))
 
 
 def case(model, prompt, n):

@@ -18,7 +18,9 @@
  *
  * From the environment, when a module is loaded: HIP_CPU_REVERSED=1 runs a workgroup's
  * threads in the other order; HIP_CPU_FAULT=launch:N makes the N-th launch end in
- * hipErrorLaunchFailure, hang:N never end; lost:NAME leaves the last workgroup of each
+ * hipErrorLaunchFailure, hang:N never end; illegal:N makes it end in
+ * hipErrorIllegalAddress, which every later call returns, also those that only take memory
+ * or record; lost:NAME leaves the last workgroup of each
  * launch of kernel NAME out; upload:N turns over the bits of the N-th copy of 4 KiB or more
  * (tests of what halod does then).
  */
@@ -98,7 +100,7 @@ static struct {
 	uint64_t n_queued, n_done;
 	bool has_worker;
 	bool is_reversed;
-	bool is_fault_hang;
+	bool is_fault_hang, is_fault_illegal;
 	uint64_t fault_at, n_launched; /* 0: no fault */
 	uint64_t spoil_at, n_copied;   /* the same for large copies */
 	char lost[64];                 /* a kernel; "": none */
@@ -131,7 +133,10 @@ static void run_launch(struct op *o)
 	if (R.fault_at && ++R.n_launched == R.fault_at) {
 		while (R.is_fault_hang)
 			pause();
-		R.error = HIP_ERROR_LAUNCH_FAILURE;
+		pthread_mutex_lock(&R.lock);
+		R.error = R.is_fault_illegal ? HIP_ERROR_ILLEGAL_ADDRESS
+					     : HIP_ERROR_LAUNCH_FAILURE;
+		pthread_mutex_unlock(&R.lock);
 	}
 	if (R.error != HIP_SUCCESS)
 		return;
@@ -240,10 +245,20 @@ static struct op *op_create(enum kind kind)
 	return o;
 }
 
+/* What a broken context answers to every call. */
+static int broken(void)
+{
+	pthread_mutex_lock(&R.lock);
+	int error = R.is_fault_illegal ? R.error : HIP_SUCCESS;
+	pthread_mutex_unlock(&R.lock);
+	return error;
+}
+
 /* A call that waits or takes memory ends every capture. */
 static int may_wait(void)
 {
-	return R.n_capturing ? HIP_ERROR_CAPTURE_UNSUPPORTED : HIP_SUCCESS;
+	int error = broken();
+	return error ? error : R.n_capturing ? HIP_ERROR_CAPTURE_UNSUPPORTED : HIP_SUCCESS;
 }
 
 static int wait_for(uint64_t ticket)
@@ -289,6 +304,7 @@ const char *hipGetErrorName(int error)
 	case HIP_ERROR_INVALID_IMAGE: return "hipErrorInvalidImage";
 	case HIP_ERROR_NOT_FOUND: return "hipErrorNotFound";
 	case HIP_ERROR_NOT_READY: return "hipErrorNotReady";
+	case HIP_ERROR_ILLEGAL_ADDRESS: return "hipErrorIllegalAddress";
 	case HIP_ERROR_LAUNCH_FAILURE: return "hipErrorLaunchFailure";
 	case HIP_ERROR_CAPTURE_UNSUPPORTED: return "hipErrorStreamCaptureUnsupported";
 	default: return "hipErrorUnknown";
@@ -361,7 +377,7 @@ int hipMemGetInfo(size_t *left, size_t *total)
 	pthread_mutex_lock(&R.lock);
 	*left = *total - R.used_bytes;
 	pthread_mutex_unlock(&R.lock);
-	return HIP_SUCCESS;
+	return broken();
 }
 
 int hipDeviceSynchronize(void)
@@ -428,7 +444,7 @@ int hipMalloc(void **out, size_t bytes)
 int hipFree(void *p)
 {
 	int error = may_wait();
-	if (error)
+	if (error == HIP_ERROR_CAPTURE_UNSUPPORTED)
 		return error;
 	error = wait_for(R.n_queued);
 	if (p)
@@ -567,6 +583,8 @@ int hipStreamBeginCapture(hip_stream s, int mode)
 {
 	if (!s || s->capture)
 		return HIP_ERROR_INVALID_VALUE;
+	if (broken())
+		return broken();
 	hip_graph g = take(sizeof *g);
 	g->last = &g->first;
 	s->capture = g;
@@ -613,6 +631,8 @@ static struct op *op_copy(const struct op *o)
 int hipGraphInstantiate(hip_graph_exec *out, hip_graph g, void *error_node, char *log,
 			size_t log_bytes)
 {
+	if (broken())
+		return broken();
 	hip_graph_exec e = take(sizeof *e);
 	struct op **last = &e->first;
 	for (const struct op *o = g->first; o; o = o->next) {
@@ -655,8 +675,10 @@ int hipModuleLoadData(hip_module *out, const void *data)
 	unsigned long long n = 0, spoil = 0;
 	pthread_mutex_lock(&R.lock);
 	R.is_reversed = reversed && *reversed == '1';
-	R.is_fault_hang = fault && sscanf(fault, "launch:%llu", &n) != 1 &&
-			  sscanf(fault, "hang:%llu", &n) == 1;
+	R.is_fault_hang = fault && sscanf(fault, "hang:%llu", &n) == 1;
+	R.is_fault_illegal = fault && sscanf(fault, "illegal:%llu", &n) == 1;
+	if (fault)
+		sscanf(fault, "launch:%llu", &n);
 	R.fault_at = n;
 	R.n_launched = 0;
 	*R.lost = '\0';
@@ -705,6 +727,8 @@ int hipModuleLaunchKernel(hip_function f, unsigned grid_x, unsigned grid_y, unsi
 	    grid_y > 65535 || (uint64_t)grid_x * block_x > UINT32_MAX ||
 	    k->n_args > MAX_ARGS)
 		return HIP_ERROR_INVALID_VALUE;
+	if (broken())
+		return broken();
 	struct op *o = op_create(LAUNCH);
 	R.counts.n_launches++;
 	o->kernel = k;

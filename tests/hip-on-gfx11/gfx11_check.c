@@ -252,39 +252,47 @@ void wave_check_barrier(struct wave *w, const struct inst *p)
 		}
 }
 
-static void conflict(struct wave *w, const struct inst *p, uint32_t word, unsigned other,
+static void conflict(struct wave *w, const struct inst *p, uint32_t word, uint64_t other,
 		     const char *what)
 {
 	wave_fault(w, p, "word %x of LDS was %s by wave %u with no barrier between", word * 4,
-		   what, other);
+		   what, (unsigned)other);
 }
 
-static void mark(struct lds_tag *t, const struct wave *w, uint32_t epoch, bool is_atomic)
+static uint64_t tag_of(const struct wave *w)
 {
-	bool is_same = t->epoch == epoch;
-	t->is_many = is_same && (t->is_many || t->wave != w->number);
-	t->is_atomic = is_atomic && (!is_same || t->is_atomic);
-	t->epoch = epoch;
-	t->wave = (uint8_t)w->number;
+	return (uint64_t)w->g->epoch << TAG_EPOCH | w->number;
 }
 
-void wave_check_lds(struct wave *w, const struct inst *p, uint32_t address, uint32_t n,
-		    enum lds_use use)
+static bool is_now(lds_tag t, const struct wave *w)
 {
-	struct group *g = w->g;
-	uint32_t epoch = g->epoch;
-	for (uint32_t i = address / 4; i <= (address + n - 1) / 4; i++) {
-		struct lds_tag *wrote = &g->written[i], *read = &g->was_read[i];
-		bool is_written = wrote->epoch == epoch &&
-				  (wrote->is_many || wrote->wave != w->number);
-		if (is_written && !(use == LDS_ATOMIC && wrote->is_atomic) &&
-		    !(n < 4 && use == LDS_WRITE))
-			conflict(w, p, i, wrote->wave, "written");
-		else if (use != LDS_READ && read->epoch == epoch &&
-			 (read->is_many || read->wave != w->number))
-			conflict(w, p, i, read->wave, "read");
-		mark(use == LDS_READ ? read : wrote, w, epoch, use == LDS_ATOMIC);
-	}
+	return t >> TAG_EPOCH == w->g->epoch;
+}
+
+/* Of this stretch, and of another wave. */
+static bool is_others(lds_tag t, const struct wave *w)
+{
+	return is_now(t, w) && (t & TAG_MANY || (t & TAG_WAVE) != w->number);
+}
+
+static void mark(lds_tag *t, const struct wave *w, bool is_atomic)
+{
+	bool is_same = is_now(*t, w);
+	uint64_t many = is_others(*t, w) ? TAG_MANY : 0;
+	uint64_t atomic = is_atomic && (!is_same || *t & TAG_ATOMIC) ? TAG_ATOMIC : 0;
+	*t = tag_of(w) | many | atomic;
+}
+
+void wave_check_word(struct wave *w, const struct inst *p, uint32_t word, bool is_part,
+		     enum lds_use use)
+{
+	lds_tag *wrote = &w->g->written[word], *read = &w->g->was_read[word];
+	if (is_others(*wrote, w) && !(use == LDS_ATOMIC && *wrote & TAG_ATOMIC) &&
+	    !(is_part && use == LDS_WRITE))
+		conflict(w, p, word, *wrote & TAG_WAVE, "written");
+	else if (use != LDS_READ && is_others(*read, w))
+		conflict(w, p, word, *read & TAG_WAVE, "read");
+	mark(use == LDS_READ ? read : wrote, w, use == LDS_ATOMIC);
 }
 
 /* An atomic on memory tells other workgroups: what this one wrote must be there. So its
@@ -297,18 +305,19 @@ void wave_check_atomic(struct wave *w, const struct inst *p)
 			wave_fault(w, p, "wave %u has stores under way, without vscnt(0)", i);
 			return;
 		}
-	if (g->stored.epoch == g->epoch && (g->stored.is_many || g->stored.wave != w->number))
-		wave_fault(w, p, "wave %u stored, with no barrier between", g->stored.wave);
-	mark(&g->told, w, g->epoch, true);
+	if (is_others(g->stored, w))
+		wave_fault(w, p, "wave %u stored, with no barrier between",
+			   (unsigned)(g->stored & TAG_WAVE));
+	mark(&g->told, w, true);
 }
 
 void wave_check_store(struct wave *w, const struct inst *p)
 {
 	struct group *g = w->g;
-	if (g->told.epoch == g->epoch && (g->told.is_many || g->told.wave != w->number))
+	if (is_others(g->told, w))
 		wave_fault(w, p, "wave %u did an atomic, with no barrier between",
-			   g->told.wave);
-	mark(&g->stored, w, g->epoch, false);
+			   (unsigned)(g->told & TAG_WAVE));
+	mark(&g->stored, w, false);
 	w->n_stores++;
 }
 

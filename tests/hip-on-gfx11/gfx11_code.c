@@ -381,7 +381,9 @@ const char *code_decode(struct code_object *c, struct code_kernel *k)
 	size_t n = (k->end - k->begin) / 4;
 	static char why[256];
 	const uint32_t *words = (const uint32_t *)(const void *)(c->image + k->begin);
-	k->insts = calloc(n + 1, sizeof *k->insts);
+	k->insts = aligned_alloc(_Alignof(struct inst), (n + 1) * sizeof *k->insts);
+	if (k->insts)
+		memset(k->insts, 0, (n + 1) * sizeof *k->insts);
 	k->reached = calloc(n + 1, 1);
 	for (size_t i = 0; i < n; i += k->insts[i].size) {
 		const char *bad = inst_decode(words + i, n - i, k->begin + 4 * i, &k->insts[i]);

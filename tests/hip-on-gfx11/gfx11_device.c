@@ -56,7 +56,7 @@ static void die(const char *what, const char *why)
 
 /* A line a kernel: chip, name, launches, the address of its first instruction, and a digit
  * (enum reached) for each instruction in order. coverage.py merges the lines. Processes may
- * share the file. */
+ * share the file; the first one also writes of the kernels that it did not launch. */
 static void write_coverage(void)
 {
 	const char *path = getenv("HALOD_GFX11_COVERAGE");
@@ -68,9 +68,10 @@ static void write_coverage(void)
 	if (!out)
 		return;
 	flock(fileno(out), LOCK_EX);
+	bool is_first = fseek(out, 0, SEEK_END) == 0 && ftell(out) == 0;
 	for (size_t i = 0; i < D.code.n_kernels; i++) {
 		struct code_kernel *k = &D.code.kernels[i];
-		if (!k->n_launches && code_decode(&D.code, k) != NULL)
+		if (!k->n_launches && (!is_first || code_decode(&D.code, k) != NULL))
 			continue;
 		fprintf(out, "%s %s %" PRIu64 " %x ", D.code.arch, k->name, k->n_launches,
 			k->begin);

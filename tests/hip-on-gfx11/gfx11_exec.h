@@ -213,15 +213,16 @@ static inline bool is_busy(const struct wave *w, const struct inst *p)
 static void run_wave(struct wave *w)
 {
 	struct group *g = w->g;
-	const struct inst *first = g->l->kernel->insts;
+	u32 begin = g->l->kernel->begin;
 	uint8_t *reached = g->l->kernel->reached;
 	u64 n = 0, left = g->l->max_insts - w->n_insts;
 	bool is_counting = g->l->is_counting;
 	while (w->state == WAVE_RUNS) {
 		const struct inst *p = w->pc;
 		w->pc = p + p->size;
-		if (__builtin_expect(!reached[p - first], 0))
-			reached[p - first] = 1;
+		u32 at = (p->address - begin) / 4;
+		if (__builtin_expect(!reached[at], 0))
+			reached[at] = 1;
 		if (__builtin_expect(is_busy(w, p), 0)) {
 			wave_fault_busy(w, p);
 			break;

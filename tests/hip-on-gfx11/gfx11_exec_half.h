@@ -72,11 +72,10 @@ static inline void halves_round(const float *x, u32 *o)
 static inline float fma_odd(float a, float b, float c)
 {
 	float p = a * b, s = p + c, part = s - p, rest = (p - (s - part)) + (c - part);
-	u32 bits = of_f32(s);
-	u32 is_off = (u32)(rest > 0) | (u32)(rest < 0);
-	u32 is_even = ~bits & 1;
-	u32 is_down = (u32)((rest < 0) != (s < 0));
-	return as_f32(bits + (is_off & is_even) - 2 * (is_off & is_even & is_down));
+	u32 bits = of_f32(s), off = of_f32(rest);
+	u32 is_off = (off << 1) - 1 < 0xFF000000u ? 1 : 0; /* neither 0 nor NaN */
+	u32 up = is_off & ~bits, is_down = (off ^ bits) >> 31;
+	return as_f32(bits + up - (up & is_down) * 2);
 }
 
 /* --- 16 bits ------------------------------------------------------------------------ */

@@ -4,7 +4,7 @@
  */
 #pragma once
 /* Every active lane's n bytes at a[i]: in the workgroup's LDS, and aligned? */
-static bool check_lds(struct wave *w, const struct inst *p, const u32 *a, u32 n,
+static inline bool check_lds(struct wave *w, const struct inst *p, const u32 *a, u32 n,
 		      enum lds_use use)
 {
 	u32 e = EXEC(w), high = 0, all = 0, limit = w->g->l->lds_bytes;
@@ -19,8 +19,9 @@ static bool check_lds(struct wave *w, const struct inst *p, const u32 *a, u32 n,
 			   high, limit, (u64)high + n > limit ? "beyond" : "not aligned");
 		return false;
 	}
-	LANE if (e >> i & 1)
-		wave_check_lds(w, p, a[i], n, use);
+	if (w->g->n_waves > 1)
+		LANE if (e >> i & 1)
+			check_words(w, p, a[i], n, use);
 	return true;
 }
 

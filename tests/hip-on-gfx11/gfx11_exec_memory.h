@@ -129,6 +129,25 @@ static inline u32 lanes_in_lds(const struct wave *w, const u64 *a)
 	return mask & EXEC(w);
 }
 
+/* One lane's access to LDS, within it, beside those of other waves. In the common cases
+ * nobody used the word since the barrier, or this wave alone in the same way, or many
+ * waves read it. */
+static inline void check_words(struct wave *w, const struct inst *p, u32 a, u32 n,
+			       enum lds_use use)
+{
+	struct group *g = w->g;
+	lds_tag now = (u64)g->epoch << TAG_EPOCH, mine = now | w->number;
+	for (u32 i = a / 4; i <= (a + n - 1) / 4; i++) {
+		lds_tag *tag = use == LDS_READ ? &g->was_read[i] : &g->written[i];
+		lds_tag other = use == LDS_READ ? g->written[i] : g->was_read[i];
+		bool is_many = use == LDS_READ && *tag >= now && *tag & TAG_MANY;
+		if (use == LDS_ATOMIC || other >= now || (*tag >= now && *tag != mine && !is_many))
+			wave_check_word(w, p, i, n < 4, use);
+		else if (!is_many)
+			*tag = mine;
+	}
+}
+
 static inline bool check_lds_lane(struct wave *w, const struct inst *p, u32 a, u32 n,
 				  enum lds_use use)
 {
@@ -138,7 +157,7 @@ static inline bool check_lds_lane(struct wave *w, const struct inst *p, u32 a, u
 			   (u64)a + n > w->g->l->lds_bytes ? "beyond" : "not aligned");
 		return false;
 	}
-	wave_check_lds(w, p, a, n, use);
+	check_words(w, p, a, n, use);
 	return true;
 }
 

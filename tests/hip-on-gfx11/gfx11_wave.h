@@ -100,11 +100,10 @@ struct wave {
 	bool has_released; /* its VGPRs */
 };
 
-/* Who touched a word of LDS since the last barrier. */
-struct lds_tag {
-	uint32_t epoch; /* number of barriers so far, + 1 */
-	uint8_t wave, is_atomic, is_many;
-};
+/* Who touched a word of LDS since the last barrier: its wave, these bits, and above them
+ * the epoch, which is the number of barriers so far, + 1. */
+typedef uint64_t lds_tag;
+enum { TAG_WAVE = 0xFF, TAG_ATOMIC = 0x100, TAG_MANY = 0x200, TAG_EPOCH = 32 };
 
 struct group {
 	struct launch *l;
@@ -112,10 +111,10 @@ struct group {
 	uint32_t epoch;
 	const struct range *cache[RANGE_CACHE];
 	uint64_t random;
-	struct lds_tag stored, told; /* memory: by stores, by atomics */
+	lds_tag stored, told; /* memory: by stores, by atomics */
 	struct counts counts;
 	unsigned char lds[LDS_BYTES + 64] __attribute__((aligned(64)));
-	struct lds_tag written[LDS_BYTES / 4], was_read[LDS_BYTES / 4];
+	lds_tag written[LDS_BYTES / 4], was_read[LDS_BYTES / 4];
 	struct wave waves[MAX_WAVES];
 };
 
@@ -139,11 +138,11 @@ void wave_check_barrier(struct wave *w, const struct inst *p);
 void wave_check_atomic(struct wave *w, const struct inst *p);
 void wave_check_store(struct wave *w, const struct inst *p);
 void wave_check_clause(struct wave *w, const struct inst *p);
-/* One lane's access to LDS, aligned and within it: does another wave's in the same
- * stretch between barriers contradict it? */
+/* One wave's access to a word of LDS: does another wave's in the same stretch between
+ * barriers contradict it? is_part: less than the word. */
 enum lds_use { LDS_READ, LDS_WRITE, LDS_ATOMIC };
-void wave_check_lds(struct wave *w, const struct inst *p, uint32_t address, uint32_t n,
-		    enum lds_use use);
+void wave_check_word(struct wave *w, const struct inst *p, uint32_t word, bool is_part,
+		     enum lds_use use);
 /* The range that holds [lo, hi) and allows `access`, or NULL. */
 const struct range *launch_range(const struct launch *l, uint64_t lo, uint64_t hi,
 				 unsigned access);

@@ -102,6 +102,14 @@ def test_device_fails(t):
     t.ok("its device has failed" in log, "and the log", log)
 
 
+def test_context_breaks(t):
+    """An error that every later call of the runtime returns, too."""
+    events, log = broken(t, "illegal:300", "an access outside of memory")
+    t.ok(events and "hipErrorIllegalAddress" in str(events[-2:]), "the client is told",
+         events[-2:])
+    t.ok(log.count("its device has failed") == 1, "and the log, once", log)
+
+
 def test_device_hangs(t):
     _, log = broken(t, "hang:300", "a launch that never ends", heartbeat_stall="2s")
     t.ok("no sign of life for 2 s" in log, "and why", log)
@@ -124,7 +132,8 @@ def test_no_device(t):
 
 
 t = Tap()
-for test in (test_serve, test_kv_dir, test_profile, test_device_fails, test_device_hangs,
+for test in (test_serve, test_kv_dir, test_profile, test_device_fails, test_context_breaks,
+             test_device_hangs,
              test_no_device):
     print("# ---", test.__name__)
     try:

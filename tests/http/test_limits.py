@@ -5,6 +5,7 @@ waiting. What a full queue says, clients that go away in every phase, silence, r
 that do not read."""
 import json
 import socket
+import struct
 
 from halod import Halod, run, read_all
 
@@ -122,6 +123,24 @@ def test_gone_in_upload(t, d):
               b"\r\n%s" % (len(body), body))
     s.close()
     t.ok(gone(d, before) < 10, "a client that leaves right after a large one")
+
+
+def test_gone_with_answer(t, d):
+    """Who closes with a reset as soon as it has the whole answer, as HAProxy does."""
+    body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})
+    before = disconnects(d)
+    for i in range(60):
+        s = d.raw(b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nX-Request-Id: whole-%d"
+                  b"\r\nContent-Length: %d\r\n\r\n%s" % (i, len(body), body.encode()))
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        data = b""
+        while not data.endswith(b"}") or data.count(b"{") != data.count(b"}"):
+            data += s.recv(65536)
+        s.close()
+    log = [d.access("whole-%d" % i) for i in range(60)]
+    t.equal([x for x in log if x["status"] != 200 or "end" in x], [],
+            "has been served, says the log")
+    t.equal(disconnects(d), before, "and so do the metrics")
 
 
 def comments(d, stream, n):
@@ -296,7 +315,8 @@ def test_listens_again(t, d):
 
 
 run([test_queue_full, test_gone_in_queue, test_gone_in_prefill, test_gone_in_stream,
-     test_gone_in_upload, test_keepalive, test_slow_reader, test_slow_request,
+     test_gone_in_upload, test_gone_with_answer, test_keepalive, test_slow_reader,
+     test_slow_request,
      test_many, test_address, test_body_memory, test_files, test_listens_again],
     # exact: the fast way would be done before two comments were due
     exact="yes",

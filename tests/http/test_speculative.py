@@ -3,6 +3,8 @@
 """Guessed tokens change no answer: a daemon that verifies as many guesses as it can beside
 one that guesses nothing, to the last bit of every log-probability, for models of each kind
 and with what else a request may ask for."""
+import collections
+import math
 import os
 import sys
 import tempfile
@@ -54,6 +56,15 @@ ASKED = {
     "a stop string": chat("Tell me a short story about a dog.", stop=["day"]),
     "three choices by a seed": chat("Tell me a short story about a cat.", n=3,
                                     temperature=0.8, seed=7),
+    "temperature 1 by a seed": chat("Tell me a short story about a cow.", temperature=1,
+                                    seed=11, logprobs=True),
+    "two choices without chance": chat(REPEAT, n=2),
+    "a regular expression": chat("A row of numbers, please.", guided_regex="(12 34 ){8}5[6-9]",
+                                 logprobs=True),
+    "DRY, min_p, top_p, XTC": chat(REPEAT, dry_multiplier=0.8, min_p=0.02, top_p=0.9,
+                                   xtc_probability=0.3, xtc_threshold=0.2, presence_penalty=0.3,
+                                   temperature=0.9, seed=5),
+    "the prompt's tokens, too": raw(PROMPT[:50], echo=True),
     "the rest of a prompt that is known": raw(PROMPT + PROMPT[:9]),
     "a prompt of ids": raw(PROMPT),
     # Random weights repeat nothing. With two tokens to choose from, they must.
@@ -64,6 +75,10 @@ ASKED = {
 # Random weights take turns between a few tokens of one class, so some guesses are wrong. A
 # recurrent state then goes back; later prompts resume where it was kept.
 CLASS = {str(i): 100 for i in range(11, 15)}
+# In FOLLOWS each of these but the last is mostly followed by the next one (mtp.json). Behind
+# DRAWN lookup has something to guess as well.
+CHAIN = [5, 99, 431, 145]
+DRAWN = [CHAIN[i] for i in (0, 1, 2, 3, 0, 2, 1, 3, 2, 0, 3, 1) * 3 + (0, 1, 2, 3, 0)]
 SOME = raw(PROMPT, max_tokens=60, logit_bias=CLASS, repetition_penalty=1.5, temperature=0.7,
            seed=3)
 RESUMED = {
@@ -93,6 +108,7 @@ def numbers(d):
 
 def both(t, name, asked, mode="lookup", **settings):
     """The same requests to both. Returns the one that guesses."""
+    settings = {"self_check": "no", **settings}
     off = Halod(speculative="off", **settings)
     want = {k: said(off, v) for k, v in asked.items()}
     t.equal(numbers(off), [0, 0, 0], "%s: off guesses nothing" % name)
@@ -103,12 +119,97 @@ def both(t, name, asked, mode="lookup", **settings):
     return on
 
 
+def by_position(d):
+    m = d.metrics()
+    return [int(m['spec_decode_num_accepted_tokens_per_pos_total{position="%d"}' % i])
+            for i in range(15)]
+
+
+def test_limits(t, on):
+    """What a request allows of drafts."""
+    asked = ASKED["two tokens only"]
+    ask = lambda **more: on.request("POST", asked[0], {**asked[1], **more})
+    want = said(on, asked)
+    for limit in ({"speculative.n_max": 0}, {"speculative.n_min": 16},
+                  {"speculative.p_min": 1}):
+        before = numbers(on)
+        a = ask(**limit).json
+        t.ok("draft_n" not in a["timings"] and numbers(on) == before,
+             "a request may do without: %s" % limit, a["timings"])
+        t.equal((a["choices"], a["usage"]["completion_tokens"]), want, "its answer is the same")
+    before, places = numbers(on), by_position(on)
+    a = ask(**{"speculative.n_max": 3}).json["timings"]
+    drafts, guesses, right = (b - a for a, b in zip(before, numbers(on)))
+    t.ok(0 < guesses <= 3 * drafts and guesses == a["draft_n"], "three a step", a)
+    places = [b - a for a, b in zip(places, by_position(on))]
+    t.ok(sum(places) == right == a["draft_n_accepted"] and places == sorted(places)[::-1] and
+         places[0] > 0 == places[3], "the right ones by their place", places)
+    before = numbers(on)
+    ask(**{"speculative.n_min": 5})
+    drafts, guesses, right = (b - a for a, b in zip(before, numbers(on)))
+    t.ok(guesses >= 5 * drafts > 0, "five at least", (drafts, guesses))
+    for limit in ({"speculative.n_max": -1}, {"speculative.n_min": -1},
+                  {"speculative.p_min": 1.5}):
+        a = ask(**limit)
+        t.ok(a.status == 400 and list(limit)[0] in a.error["message"], "refused: %s" % limit,
+             a.body)
+
+
+def chances(d, prompt, paths, temperature):
+    """The model's own probability of each path of tokens of CHAIN, by their texts."""
+    p, text = {(): 1.0}, {}
+    for n in range(paths):
+        for path in [k for k in p if len(k) == n]:
+            logs = []
+            for i in CHAIN:
+                a = d.request("POST", *raw(prompt + list(path), max_tokens=1,
+                                           logit_bias={str(i): 100})).json["choices"][0]
+                text[i] = a["logprobs"]["tokens"][0]
+                logs.append(a["logprobs"]["token_logprobs"][0])
+            weights = [math.exp((x - max(logs)) / temperature) for x in logs]
+            for i, w in zip(CHAIN, weights):
+                p[path + (i,)] = p[path] * w / sum(weights)
+    return {tuple(text[i] for i in k): v for k, v in p.items() if len(k) == paths}
+
+
+def test_distribution(t, mode):
+    """At a temperature, answers of four tokens of a class of four have the distribution of the
+    model: chi-square."""
+    temperature, n = 8, 4096
+    d = Halod(speculative=mode, model=os.path.join(GOLDEN, FOLLOWS), self_check="no",
+              max_choices="128", max_seqs="16")
+    want = chances(d, DRAWN, 4, temperature)
+    seen = collections.Counter()
+    for i in range(n // 128):
+        a = d.request("POST", *raw(DRAWN, n=128, max_tokens=4, temperature=temperature,
+                                   logit_bias={str(k): 100 for k in CHAIN}, seed=i)).json
+        seen.update(tuple(c["logprobs"]["tokens"]) for c in a["choices"])
+    drafts, guesses, right = numbers(d)
+    t.ok(right > 200 and guesses - right > 200, mode + ": guesses were right and wrong",
+         numbers(d))
+    # Rare answers together, so that each cell expects five at least.
+    cells, rare = [], [0, 0.0]
+    for path, p in want.items():
+        if n * p >= 5:
+            cells.append((seen[path], n * p))
+        else:
+            rare = [rare[0] + seen[path], rare[1] + n * p]
+    cells += [rare] if rare[1] >= 5 else []
+    chi = sum((k - e) ** 2 / e for k, e in cells)
+    free = len(cells) - 1
+    # Wilson and Hilferty, 1931: the cube root is nearly normal.
+    z = ((chi / free) ** (1 / 3) - 1 + 2 / (9 * free)) / math.sqrt(2 / (9 * free))
+    t.ok(free >= 20 and abs(z) < 4, mode + ": chi-square %.1f of %d: z %.2f" % (chi, free, z),
+         cells)
+    d.stop()
+
+
 def test_mtp(t, few):
     """Guesses of the model's own layer."""
     for name in MTP:
         model = os.path.join(GOLDEN, name)
         on = both(t, name + " by mtp", few | (ASKED if name == FOLLOWS else {}), "mtp",
-                  model=model, max_seqs="4")
+                  model=model, max_seqs="4", mtp_vocab="0" if name == FOLLOWS else "256")
         drafts, guesses, right = numbers(on)
         # Some steps would have had room for no guess, or for fewer than three.
         t.ok(guesses > 2 * drafts > 100, name + ": three guesses a step", numbers(on))
@@ -161,16 +262,11 @@ def main():
     timings = on.request("POST", *ASKED["two tokens only"]).json["timings"]
     t.ok(timings.get("draft_n", 0) >= timings.get("draft_n_accepted", 0) > 0,
          "timings tell", timings)
-    before = numbers(on)
-    a = on.request("POST", *raw(PROMPT, **{"speculative.n_max": 0})).json
-    t.ok("draft_n" not in a["timings"] and numbers(on) == before,
-         "a request may do without", a["timings"])
-    a = on.request("POST", *raw(PROMPT, **{"speculative.n_max": -1}))
-    t.ok(a.status == 400 and "speculative.n_max" in a.error["message"], "-1 is refused",
-         a.body)
+    test_limits(t, on)
     on.stop()
     # Its drafts follow what steps cost here, so they differ from run to run.
     off, auto = Halod(model=MODEL, speculative="off"), Halod(model=MODEL)
+    auto.wait_log("speculation: steps of some tokens take 1: ")
     for k, v in ASKED.items():
         t.equal(said(auto, v), said(off, v), "auto: " + k)
     with ThreadPoolExecutor(4) as pool:
@@ -193,6 +289,8 @@ def main():
     t.equal(numbers(on), [0, 0, 0], "lfm2: its state cannot go back, so nothing is guessed")
     on.stop()
     test_mtp(t, few | RESUMED)
+    for mode in ("lookup", "mtp"):
+        test_distribution(t, mode)
     for name in ON_FIBERS if os.path.exists(FIBERS) else ():
         on = both(t, name + " on fibers", {"two tokens only": raw(
             PROMPT, max_tokens=24, logit_bias={"11": 100, "12": 100},

@@ -22,14 +22,14 @@ static void one_case(struct kernel_test *kt, const char *name, struct activation
 	}
 	kernel_act_round(kt, gate, n, 240); /* products of halves: below 65504 */
 	kernel_act_round(kt, up, n, 240);
-	struct act_mul_args a = {t, d, act, gate, up, ref}, p = {t, d, act, gate, up, plain};
+	struct act_mul_args a = {t, d, act, gate, up, ref, 0}, p = {t, d, act, gate, up, plain, 0};
 	act_mul_ref(&a);
 	act_mul_plain(&p);
 	char what[80];
 	snprintf(what, sizeof what, "act_mul %s T=%d F=%d", name, t, d);
 	struct act_mul_args on = {t, d, act, kernel_act_upload(kt, gate, n),
 				  kernel_act_upload(kt, up, n),
-				  kernel_act_upload(kt, ref, n)};
+				  kernel_act_upload(kt, ref, n), 0};
 	kernel_ran(kt, kt->b->ops->act_mul(kt->b, &on), what);
 	float *got = kernel_act_download(kt, on.y, n);
 	/* The largest values would hide the rest: judge them apart. Half a unit in the
@@ -49,6 +49,28 @@ static void one_case(struct kernel_test *kt, const char *name, struct activation
 	   "%s: %s: in place", kt->name, what);
 }
 
+/* Each row of up is the second half of a wider one. */
+static void pitch_case(struct kernel_test *kt, int32_t t, int32_t d)
+{
+	size_t n = (size_t)t * (size_t)d, dim = (size_t)d, act = dtype_bytes(kt->b->act_type);
+	float *gate = kernel_rows(kt, (size_t)t, dim, 1);
+	float *wide = kernel_rows(kt, (size_t)t, 2 * dim, 1);
+	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);
+	kernel_act_round(kt, gate, n, 240);
+	kernel_act_round(kt, wide, 2 * n, 240);
+	struct act_mul_args a = {t, d, {.kind = ACT_GELU_TANH}, gate, wide + dim, ref, 2 * d};
+	struct act_mul_args p = a, on = a;
+	p.y = plain;
+	on.gate = kernel_act_upload(kt, gate, n);
+	on.up = (char *)kernel_act_upload(kt, wide, 2 * n) + dim * act;
+	on.y = kernel_act_upload(kt, ref, n);
+	act_mul_ref(&a);
+	act_mul_plain(&p);
+	kernel_ran(kt, kt->b->ops->act_mul(kt->b, &on), "act_mul of wider rows");
+	kernel_act_compare(kt, kernel_act_download(kt, on.y, n), ref, plain, (size_t)t, dim,
+			   1e-12, "act_mul of wider rows");
+}
+
 void case_act_mul(struct kernel_test *kt)
 {
 	static const struct {
@@ -62,4 +84,6 @@ void case_act_mul(struct kernel_test *kt)
 		one_case(kt, acts[i].name, acts[i].act, 3, 13);
 		one_case(kt, acts[i].name, acts[i].act, 5, i ? 640 : 9728);
 	}
+	pitch_case(kt, 3, 13);
+	pitch_case(kt, 5, 640);
 }

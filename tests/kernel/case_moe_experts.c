@@ -20,6 +20,8 @@ static float act_of(float h)
 static const struct experts_case cases[] = {
 	{INT4(32, false), 1, 256, 128, 16, 4, false, 0, false},
 	{INT4(32, true), 3, 96, 32, 8, 8, false, 0, false},
+	{INT4(32, false), 2, 128, 64, 8, 2, GELU, 0, false},
+	{{.quant = QUANT_BF16}, 40, 50, 22, 7, 2, GELU, 0, false},
 	{INT4(64, false), 150, 64, 64, 2, 1, false, 0, false}, /* more than a tile each */
 	{{.quant = QUANT_BF16}, 11, 50, 22, 7, 2, false, 0, false},
 	{{.quant = QUANT_F16}, 5, 33, 9, 64, 3, false, 0, false},
@@ -51,6 +53,7 @@ static const struct experts_case cases[] = {
 static const struct experts_case turns[] = {
 	{INT4(32, false), 2, 2048, 128, 3, 2, false, 128, true},
 	{INT4(32, false), 2, 128, 768, 4, 2, true, 0, false},
+	{INT4(32, false), 1, 128, 768, 4, 2, GELU, 0, false},
 };
 
 struct input {
@@ -81,7 +84,9 @@ static struct input make(struct kernel_test *kt, const struct experts_case *s)
 			   .x = kernel_rows(kt, t, (size_t)s->d, scale_of(s)),
 			   .y = kernel_rows(kt, 1, t * (size_t)s->d, 1),
 			   .weight = kernel_zeros(kt, nu), .id = kernel_ints(kt, nu)};
-	if (s->is_clamped) {
+	if (s->act == GELU)
+		in.ex.act.kind = ACT_GELU_TANH;
+	if (s->act == CLAMPED) {
 		size_t rows = (size_t)s->e;
 		in.ex.act = (struct activation){ACT_CLAMPED, 1.702f, 7};
 		in.ex.gate_bias = kernel_rows(kt, rows, (size_t)s->f, 1);
@@ -124,11 +129,11 @@ static void upload_extras(struct kernel_test *kt, const struct experts_case *s,
 			  struct experts *ex)
 {
 	size_t t = (size_t)a->n_tok, e = (size_t)s->e, f = (size_t)s->f;
-	if (s->is_clamped) {
+	ex->act = in->ex.act;
+	if (s->act == CLAMPED) {
 		ex->gate_bias = UPLOAD(kt, in->ex.gate_bias, e * f);
 		ex->up_bias = UPLOAD(kt, in->ex.up_bias, e * f);
 		ex->down_bias = UPLOAD(kt, in->ex.down_bias, e * (size_t)s->d);
-		ex->act = in->ex.act;
 	}
 	if (s->shared) {
 		size_t n = t * 2 * (size_t)s->shared;
@@ -267,9 +272,10 @@ void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 	is_h_f16 = kt->b->act_type == DTYPE_F16;
 	moe_experts_plain(&a);
 	float *got = on_device(kt, s, &in, 0, s->t, NULL);
+	static const char *const acts[] = {"", " clamped", " gelu"};
 	char what[140];
 	snprintf(what, sizeof what, "moe_experts T=%d D=%d F=%d E=%d U=%d%s S=%d%s %s", s->t,
-		 s->d, s->f, s->e, s->u, s->is_clamped ? " clamped" : "", s->shared,
+		 s->d, s->f, s->e, s->u, acts[s->act], s->shared,
 		 s->shared_router ? " routed" : "", kernel_kind_name(s->kind));
 	double limit = fmax(1e-11, 4 * kernel_mean_square(plain, ref, 1, n));
 	if (is_h_f16)

@@ -61,7 +61,7 @@ static void one_case(struct kernel_test *kt, int32_t t, int32_t d, bool adds)
 }
 
 /* What a layer's part has made, normalised and added to the residual. */
-static void sum_case(struct kernel_test *kt, int32_t t, int32_t d)
+static void sum_case(struct kernel_test *kt, int32_t t, int32_t d, float times)
 {
 	size_t dim = (size_t)d, n = (size_t)t * dim;
 	float *x = kernel_rows(kt, (size_t)t, dim, 1);
@@ -69,7 +69,9 @@ static void sum_case(struct kernel_test *kt, int32_t t, int32_t d)
 	float *ref = kernel_rows(kt, (size_t)t, dim, 1), *plain = kernel_zeros(kt, n);
 	memcpy(plain, ref, n * sizeof *ref);
 	float *sum_on = UPLOAD(kt, ref, n);
-	struct rms_norm_args a = args(t, d, x, NULL, weight, NULL), p = a, on = a;
+	struct rms_norm_args a = args(t, d, x, NULL, weight, NULL);
+	a.sum_scale = times;
+	struct rms_norm_args p = a, on = a;
 	a.sum = ref;
 	p.sum = plain;
 	on.x = UPLOAD(kt, x, n);
@@ -117,7 +119,8 @@ void case_rms_norm(struct kernel_test *kt)
 		one_case(kt, cases[i].t, cases[i].d, cases[i].adds);
 		kernel_test_reset(kt);
 	}
-	sum_case(kt, 3, 130);
-	sum_case(kt, 5, 5376);
+	sum_case(kt, 3, 130, 0);
+	sum_case(kt, 5, 5376, 0);
+	sum_case(kt, 4, 66, 0.375f);
 	kernel_test_reset(kt);
 }

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations that only move numbers: the result is exactly the reference's.
+ * Operations that only move numbers: the result is exactly the reference's. And the cap of
+ * logits, element by element.
  */
 #include "tests/kernel/kernel_test.h"
+
+#include "tests/kernel/plain_begin.h"
+#define logits_cap_ref logits_cap_plain
+#include "kernels/ops/logits_cap_ref.c"
+#undef logits_cap_ref
+#include "tests/kernel/plain_end.h"
 
 static void test_embed(struct kernel_test *kt, struct weight_kind kind, float scale)
 {
@@ -84,6 +91,31 @@ static void test_kv_copy(struct kernel_test *kt, int32_t K)
 	   "the reference copies page 1 to page 3");
 }
 
+/* Of small ones each keeps its digits, and none leaves the cap. */
+static void test_cap(struct kernel_test *kt, int32_t v)
+{
+	enum { R = 3 };
+	size_t n = R * (size_t)v;
+	float *x = kernel_rows(kt, R, (size_t)v, 20), *ref = kernel_zeros(kt, n);
+	float *plain = kernel_zeros(kt, n);
+	for (int32_t i = 0; i < v; i++)
+		x[i] *= powf(10, -(float)(i % 7));
+	memcpy(ref, x, n * sizeof *x);
+	memcpy(plain, x, n * sizeof *x);
+	struct logits_cap_args a = {R, v, 30, ref}, p = {R, v, 30, plain}, on = a;
+	on.x = UPLOAD(kt, x, n);
+	logits_cap_ref(&a);
+	logits_cap_plain(&p);
+	kernel_ran(kt, kt->b->ops->logits_cap(kt->b, &on), "logits_cap");
+	const float *got = kernel_download(kt, on.x, n);
+	double worst = 0;
+	for (size_t i = 0; i < n; i++)
+		worst = fmax(worst, fabs((double)got[i] - ref[i]) / (fabs((double)ref[i]) + 1e-30));
+	kernel_ok(worst < 2e-6, "%s: logits_cap V=%d: largest relative error %.1e", kt->name,
+		  v, worst);
+	kernel_compare(kt, got, ref, plain, R, (size_t)v, 1e-12, "logits_cap");
+}
+
 void case_rows(struct kernel_test *kt)
 {
 	static const struct weight_kind kinds[] = {
@@ -103,6 +135,7 @@ void case_rows(struct kernel_test *kt)
 			test_embed(kt, (struct weight_kind){.quant = q}, 7.0625f);
 	test_gather(kt);
 	test_copy_words(kt);
+	test_cap(kt, 515);
 	test_kv_copy(kt, 10);
 	test_kv_copy(kt, 64);
 }

@@ -126,11 +126,14 @@ static enum status move(void *ctx, const struct engine_move *m)
 {
 	struct fake *f = ctx;
 	size_t n = m->is_state ? sizeof *f->state : (size_t)f->page_size * sizeof *f->kv;
+	size_t pad = m->is_state ? 0 : f->page_pad;
 	for (int i = 0; i < m->n; i++) {
-		char *host = (char *)m->host + (size_t)i * n;
+		char *host = (char *)m->host + (size_t)i * (n + pad);
 		char *device = m->is_state ? (char *)&f->state[m->at[i]]
 					   : (char *)f->kv + (size_t)m->at[i] * n;
 		memcpy(m->is_load ? device : host, m->is_load ? host : device, n);
+		if (!m->is_load)
+			memset(host + n, 0, pad);
 	}
 	return OK;
 }
@@ -141,7 +144,8 @@ struct engine_graph fake_graph(struct fake *f, int max_ctx)
 				     .max_ctx = max_ctx, .forward = forward,
 				     .n_states = f->n_states,
 				     .copy_page = copy_page, .move = move,
-				     .page_bytes = (size_t)f->page_size * sizeof *f->kv,
+				     .page_bytes = (size_t)f->page_size * sizeof *f->kv +
+						   f->page_pad,
 				     .state_bytes = f->n_states ? sizeof *f->state : 0};
 }
 

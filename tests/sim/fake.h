@@ -42,6 +42,7 @@ struct fake {
 	int64_t n_resumed;     /* slices that began in another's checkpoint */
 
 	int page_size;
+	size_t page_pad; /* bytes that a page has beside its tokens, in host memory */
 	int32_t *kv; /* (pages * page_size) the token in each slot */
 };
 

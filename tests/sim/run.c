@@ -108,7 +108,8 @@ static void config(struct scenario *sc, char *word)
 		{"batch", &sc->opts.batch}, {"prefix", &sc->opts.prefix},
 		{"queue", &sc->opts.queue}, {"queue_tok", &sc->opts.queue_tok},
 		{"chunk", &sc->opts.chunk}, {"states", &sc->opts.states},
-		{"draft", &sc->opts.draft}, {"disk", &sc->opts.disk}};
+		{"draft", &sc->opts.draft}, {"disk", &sc->opts.disk},
+		{"pad", &sc->opts.pad}};
 	const struct {
 		const char *key;
 		int64_t *to;

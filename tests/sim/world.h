@@ -16,6 +16,7 @@ struct world_opts {
 	int queue, queue_tok, chunk;               /* sched */
 	int draft;                                 /* enum sched_draft */
 	int disk;                                  /* KiB of kv_dir; 0: there is none */
+	int pad;                                   /* KiB that a page is longer there */
 	int64_t max_wait_us, target_us;
 	int64_t step_us, token_us;                 /* cost of a step */
 };

@@ -65,8 +65,6 @@ void cpu_load_begin(struct backend *b, const struct model *m);
 enum status cpu_load_end(struct backend *b, struct fail *fail) MUST_USE;
 /* Sets up out->packed for w, without its data. False: w does not become panels. */
 bool cpu_weight_plan(struct cpu *c, const struct weight *w, struct weight *out);
-/* The file's pages from which w was packed are needed no more. */
-void cpu_weight_give_back(const struct weight *w);
 /* Frees the memory of all loaded weights. */
 void cpu_weights_free(struct cpu *c);
 

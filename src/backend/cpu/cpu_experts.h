@@ -4,12 +4,11 @@
  * expert is what the fast path computes with: panels (cpu_panels.h), or rows of floats as
  * in the checkpoint; gate, up and down, each from a multiple of 64 bytes.
  *
- * While a model is loaded its experts are planned only. At the end the store is opened,
- * or made, and slots are filled as steps ask for them. Thread: engine.
+ * backend_experts.h has the rest. Thread: engine.
  */
 #pragma once
+#include "backend/backend_experts.h"
 #include "backend/cpu/cpu.h"
-#include "experts/expert_memory.h"
 
 struct cpu_experts;
 
@@ -17,7 +16,7 @@ struct cpu_experts;
 struct cpu_expert_layer {
 	struct cpu_experts *of;
 	const struct experts *experts; /* the graph's */
-	int32_t first;                 /* of the layer's experts in the store */
+	int32_t i, first;              /* of the layer in the store; of its experts */
 };
 /* NULL: all experts of e stay in memory. */
 struct cpu_expert_layer *cpu_experts_of(const struct backend *b, const struct experts *e);
@@ -26,6 +25,10 @@ struct expert_memory *cpu_experts_memory(const struct cpu_expert_layer *l);
  * ascending. Those numbers become the store's. */
 void cpu_experts_use(const struct cpu_expert_layer *l, struct backend *b, int32_t *e,
 		     int32_t n);
+/* The reads of this layer's experts have begun: guess the next layer's, if a guess is wanted.
+ * Uses the scratch of operations. */
+void cpu_experts_guess(const struct cpu_expert_layer *l, struct backend *b,
+		       const struct moe_ahead *ahead);
 /* Expert e (the store's number) is there: let its weights point to it. */
 void cpu_experts_attach(const struct cpu_expert_layer *l, int32_t e);
 

@@ -131,11 +131,14 @@ static void choose_sigmoid(const struct moe_router_args *a, const float *logit,
 static void choose_tokens(void *arg, int begin, int end)
 {
 	const struct moe_router_args *a = arg;
-	for (int t = begin; t < end; t++)
+	for (int t = begin; t < end; t++) {
+		int32_t *id = a->id + (size_t)t * (size_t)a->n_used;
+		float *weight = a->weight + (size_t)t * (size_t)a->n_used;
 		(a->is_sigmoid ? choose_sigmoid : choose)(
-		       a, a->logits + (size_t)t * (size_t)a->router->n,
-		       a->id + (size_t)t * (size_t)a->n_used,
-		       a->weight + (size_t)t * (size_t)a->n_used);
+		       a, a->logits + (size_t)t * (size_t)a->router->n, id, weight);
+		for (int32_t u = 0; a->expert_scale && u < a->n_used; u++)
+			weight[u] *= a->expert_scale[id[u]];
+	}
 }
 
 enum status cpu_moe_router(struct backend *b, const struct moe_router_args *a)

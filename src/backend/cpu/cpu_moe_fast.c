@@ -353,32 +353,50 @@ static int32_t list_used(const struct moe_fast_job *j, int32_t *out)
 	return n;
 }
 
-/* scratch: (3 n_runs). */
-static enum status run_waves(struct moe_fast_job *j, const struct cpu_expert_layer *l,
-			     int *scratch)
+/* The step's experts of a layer, by the store's numbers. */
+struct waves {
+	const struct cpu_expert_layer *l;
+	int32_t used[MOE_ROUTER_MAX_EXPERTS], n;
+	int32_t held, most; /* of the first wave; experts of a wave */
+	struct expert_memory_stats before;
+};
+
+/* The reads of the first wave begin, and then those that are guessed. */
+static void begin_waves(struct moe_fast_job *j, struct waves *w)
 {
+	struct expert_memory *m = cpu_experts_memory(w->l);
+	profile_enter(j->b->profile, PROFILE_IO);
+	expert_memory_stats(m, &w->before);
+	w->n = list_used(j, w->used);
+	w->most = MAX(expert_memory_n_slots(m) / 2, 1);
+	cpu_experts_use(w->l, j->b, w->used, w->n);
+	w->held = expert_memory_ask(m, w->used, w->n, w->most);
+	cpu_experts_guess(w->l, j->b, j->a->ahead);
+	profile_enter(j->b->profile, PROFILE_GATE_UP);
+}
+
+/* order: scratch, (2 n_runs). */
+static enum status run_waves(struct moe_fast_job *j, struct waves *w, int *order)
+{
+	const struct cpu_expert_layer *l = w->l;
 	struct expert_memory *m = cpu_experts_memory(l);
 	struct fail fail = {0};
-	int32_t *used = scratch, n = list_used(j, used), at = 0;
-	int32_t most = MAX(expert_memory_n_slots(m) / 2, 1);
+	int32_t *used = w->used, n = w->n, at = 0, held = w->held, most = w->most, next = 0;
 	enum status st = OK;
-	struct expert_memory_stats before, after;
+	struct expert_memory_stats after;
 	profile_enter(j->b->profile, PROFILE_IO);
-	expert_memory_stats(m, &before);
-	cpu_experts_use(l, j->b, used, n);
-	int32_t held = expert_memory_ask(m, used, n, most), next = 0;
 	for (int run0 = 0, run1 = 0; at < n && st == OK; run0 = run1) {
 		next = expert_memory_ask(m, used + at + held, n - at - held, most);
 		while (run1 < j->n_runs && l->first + expert_of(j, run1) <= used[at + held - 1])
 			run1++;
-		st = run_wave(j, l, run0, run1, scratch + j->n_runs, &fail);
+		st = run_wave(j, l, run0, run1, order, &fail);
 		profile_enter(j->b->profile, PROFILE_IO);
 		expert_memory_release(m, used + at, held);
 		at += held;
 		held = next;
 	}
 	expert_memory_stats(m, &after);
-	profile_bytes(j->b->profile, PROFILE_IO, (double)(after.n_bytes - before.n_bytes));
+	profile_bytes(j->b->profile, PROFILE_IO, (double)(after.n_bytes - w->before.n_bytes));
 	if (st != OK) {
 		expert_memory_release(m, used + at, held);
 		snprintf(j->b->refusal, sizeof j->b->refusal, "%.199s", fail.text);
@@ -397,7 +415,7 @@ static bool take_scratch(struct moe_fast_job *j, bool is_shared, int **out_order
 	j->h_bytes = cpu_fast_input_bytes(j->b, j->out, e->down[0].k);
 	size_t n_inputs = n_x * x_bytes + j->n_pairs * j->h_bytes;
 	n_inputs = (n_inputs + 63) & ~(size_t)63;
-	j->x_tiles = cpu_scratch(j->b, n_inputs + 3 * (size_t)j->n_runs * sizeof(int));
+	j->x_tiles = cpu_scratch(j->b, n_inputs + 2 * (size_t)j->n_runs * sizeof(int));
 	if (!j->x_tiles)
 		return false;
 	j->h_tiles = j->x_tiles + n_x * x_bytes;
@@ -411,21 +429,27 @@ enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
 	struct moe_fast_job j = {.b = b, .a = a, .in = cpu_way_of(b, gate),
 			.out = cpu_way_of(b, w),
 			.n_pairs = (size_t)a->n_tok * (size_t)a->n_used};
-	const struct cpu_expert_layer *l = cpu_experts_of(b, a->experts);
+	struct waves waves; /* large: it is not cleared */
 	int *order;
 	if (j.n_pairs == 0)
 		return OK;
 	cut(&j);
+	waves.l = cpu_experts_of(b, a->experts);
+	if (waves.l)
+		begin_waves(&j, &waves);
 	bool is_shared = a->n_tok == 1 && (size_t)j.n_tiles == j.n_pairs;
-	if (!take_scratch(&j, is_shared, &order))
+	if (!take_scratch(&j, is_shared, &order)) {
+		if (waves.l)
+			expert_memory_release(cpu_experts_memory(waves.l), waves.used, waves.held);
 		return E_NOMEM;
+	}
 	j.blocks = j.n_tiles == j.n_runs ? 1 : UNIT_BLOCKS;
 	j.down_blocks = down_blocks(&j, cpu_fast_blocks(w));
 	size_t a_tile = j.n_pairs / (size_t)j.n_tiles;
 	cpu_for(b, is_shared ? 1 : j.n_tiles, a_tile * (size_t)gate->k / 8, prepare_inputs,
 		&j);
-	if (l)
-		return run_waves(&j, l, order);
+	if (waves.l)
+		return run_waves(&j, &waves, order);
 	run_up(&j, NULL, j.n_runs);
 	run_down_of(&j, 0, j.n_runs);
 	return OK;

@@ -45,6 +45,20 @@ enum status cpu_copy_words(struct backend *b, const struct copy_words_args *a)
 	return OK;
 }
 
+static void run_cap(void *arg, int begin, int end)
+{
+	const struct logits_cap_args *a = arg;
+	size_t n = (size_t)a->n_vocab;
+	for (size_t i = (size_t)begin * n; i < (size_t)end * n; i++)
+		a->x[i] = a->cap * tanhf(a->x[i] / a->cap);
+}
+
+enum status cpu_logits_cap(struct backend *b, const struct logits_cap_args *a)
+{
+	cpu_for(b, a->n_rows, (size_t)a->n_vocab * 16, run_cap, a);
+	return OK;
+}
+
 /* Not used by the engine, because logits are in host memory already. */
 enum status cpu_logits_top(struct backend *b, const struct logits_top_args *a)
 {
@@ -79,6 +93,7 @@ static void run_norm(void *arg, int begin, int end)
 {
 	const struct rows_job *job = arg;
 	const struct rms_norm_args *a = job->a;
+	float times = rms_norm_sum_scale(a);
 	for (int t = begin; t < end; t++) {
 		size_t row = (size_t)t * (size_t)a->dim;
 		float *x = a->x + row;
@@ -87,7 +102,7 @@ static void run_norm(void *arg, int begin, int end)
 		size_t out = (size_t)t * (size_t)(a->y_pitch ? a->y_pitch : a->dim);
 		normalise(job->b, x, a->dim, a->eps, a->weight, a->sum ? x : (float *)a->y + out);
 		for (int d = 0; a->sum && d < a->dim; d++)
-			a->sum[row + (size_t)d] += x[d];
+			a->sum[row + (size_t)d] = (a->sum[row + (size_t)d] + x[d]) * times;
 	}
 }
 
@@ -106,7 +121,9 @@ static void run_angles(void *arg, int begin, int end)
 	for (int t = begin; t < end; t++) {
 		float *row = a->table + (size_t)t * (size_t)a->n_freq * 2;
 		for (int i = 0; i < a->n_freq; i++) {
-			double angle = a->position[t] * a->inv_freq[i];
+			int32_t p = a->axis ? a->position[3 * t + a->axis[i]]
+					    : a->position[t];
+			double angle = p * a->inv_freq[i];
 			row[2 * i] = (float)(a->scale * cos(angle));
 			row[2 * i + 1] = (float)(a->scale * sin(angle));
 		}
@@ -195,19 +212,20 @@ static void run_act(void *arg, int begin, int end)
 {
 	const struct rows_job *job = arg;
 	const struct act_mul_args *a = job->a;
-	const float *gate = a->gate, *up = a->up;
-	float *y = a->y;
+	size_t dim = (size_t)a->dim;
 	for (size_t row = (size_t)begin; row < (size_t)end; row++) {
-		size_t i = row * (size_t)a->dim, last = i + (size_t)a->dim;
+		const float *gate = (const float *)a->gate + row * dim;
+		const float *up = (const float *)a->up + row * act_mul_up_pitch(a);
+		float *y = (float *)a->y + row * dim;
+		size_t i = 0;
 		if (isa_of(job->b)) {
-			isa_of(job->b)->act_mul(&a->act, gate + i, up + i, last - i,
-						y + i);
+			isa_of(job->b)->act_mul(&a->act, gate, up, dim, y);
 			continue;
 		}
-		for (; i + 4 <= last; i += 4)
+		for (; i + 4 <= dim; i += 4)
 			vec4_store(y + i, act_mul4(&a->act, vec4_load(gate + i),
 						   vec4_load(up + i)));
-		for (; i < last; i++)
+		for (; i < dim; i++)
 			y[i] = act_mul4(&a->act, vec4_all(gate[i]), vec4_all(up[i]))[0];
 	}
 }

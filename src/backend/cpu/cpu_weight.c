@@ -15,6 +15,7 @@
 #include "backend/cpu/cpu_experts.h"
 #include "backend/cpu/cpu_moe.h"
 #include "base/alloc.h"
+#include "model/formats/weight_pages.h"
 
 /* --- memory ---------------------------------------------------------------------- */
 
@@ -73,17 +74,6 @@ static char *block_alloc(struct cpu *c, size_t n_bytes)
 	return p;
 }
 
-/* The pages of the file were read for the last time: drop them from this process. The
- * kernel keeps them in its page cache, but no longer counts them as ours. */
-static void give_back(const void *p, size_t n_bytes)
-{
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t first = ((uintptr_t)p + page - 1) / page * page;
-	uintptr_t last = ((uintptr_t)p + n_bytes) / page * page;
-	if (first < last)
-		madvise((char *)p + (first - (uintptr_t)p), last - first, MADV_DONTNEED);
-}
-
 /* The column order of w. If the last weight had the same order, its array is returned:
  * weights with a common input often share the order, and can then share prepared inputs.
  * NULL: groups of unequal sizes, which have no panels. */
@@ -104,21 +94,6 @@ static const int32_t *order_of(struct cpu *c, const struct weight *w)
 	}
 	free(order);
 	return found;
-}
-
-/* Drop the file's pages from which w was packed. Scales within blocks go with them.
- * Scales of a part of a tensor (row_step) lie among those of other parts and are few, so
- * they stay. */
-static void give_back_source(const struct weight *w)
-{
-	give_back(w->q, (size_t)MAX(w->row_step, 1) * (size_t)w->n * weight_row_bytes(w));
-	if (quant_block(w->quant) || w->row_step > 1 || w->group == 0)
-		return;
-	size_t n_groups = (size_t)w->n * (size_t)(w->k / w->group);
-	if (w->scales && w->quant != QUANT_FP8)
-		give_back(w->scales, n_groups * dtype_bytes(w->scale_type));
-	if (w->zero_points)
-		give_back(w->zero_points, n_groups * (size_t)quant_bits(w->quant) / 8);
 }
 
 /* True if an eighth of the machine's memory stays free after taking n_bytes. */
@@ -244,7 +219,7 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 	if (!found)
 		return;
 	out->q = found;
-	give_back(host->q, copy.n_bytes);
+	weight_pages_drop(host->q, copy.n_bytes);
 }
 
 /* --- panels ------------------------------------------------------------------------ */
@@ -302,8 +277,7 @@ static enum status load_weight(struct cpu *c, const struct weight *host,
 	struct cpu_panels *p = arena_alloc(&c->kept, sizeof *p);
 	*p = plan;
 	out->packed = p;
-	if (host->is_mapped)
-		give_back_source(host);
+	weight_pages_give_back(host);
 	return OK;
 }
 
@@ -334,12 +308,6 @@ bool cpu_weight_plan(struct cpu *c, const struct weight *w, struct weight *out)
 	*p = plan;
 	out->packed = p;
 	return true;
-}
-
-void cpu_weight_give_back(const struct weight *w)
-{
-	if (w->is_mapped)
-		give_back_source(w);
 }
 
 /* out->device says that the fast way is possible: of experts in slots it is their layer,

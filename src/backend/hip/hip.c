@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "backend/hip/hip_graph.h"
+#include "backend/hip/hip_slots.h"
 #include "backend/hip/hip_tune.h"
 #include "backend/hip/hip_profile.h"
 #include "base/alloc.h"
@@ -46,6 +47,7 @@ static void destroy(struct backend *b)
 	struct hip *h = hip_of(b);
 	if (h->stream)
 		h->api.hipStreamSynchronize(h->stream);
+	hip_slots_destroy(h);
 	hip_experts_destroy(h);
 	if (h->api.library) {
 		hip_graph_clear(h);
@@ -64,6 +66,7 @@ static void destroy(struct backend *b)
 	strmap_deinit(&h->names);
 	free(h->tune);
 	free(h->ranges);
+	free(h->expert_dir);
 	pool_destroy(h->pool);
 	free(h);
 }
@@ -79,6 +82,8 @@ static const struct backend_ops hip_ops = {
 	.free_shared = hip_free_shared,
 	.load_weight = hip_load_weight,
 	.load_experts = hip_load_experts,
+	.load_begin = hip_slots_begin,
+	.load_end = hip_slots_end,
 	.upload = hip_upload,
 	.download = hip_download,
 	.sync = hip_sync,
@@ -140,6 +145,7 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 				   .is_far = true};
 	h->checks = o->checks;
 	h->no_graphs = o->no_graphs;
+	h->expert_dir = o->expert_dir ? xstrdup(o->expert_dir) : NULL;
 	h->int4_axes = -1;
 	h->tile = h->moe_tile = h->moe_up = h->moe_down = -1;
 	h->moe_tile_from = MOE_INT4_MAX_TOK + 1;

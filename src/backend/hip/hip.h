@@ -8,6 +8,7 @@
  *   hip_weight    weights on the device
  *   hip_launch    launches a kernel by its name
  *   hip_graph     records and replays a step's launches
+ *   hip_slots     experts that do not stay on the device
  *   hip_<family>  operations: the choice of kernel and grid
  *
  * An operation supports every argument of its contract, or refuses with hip_refuse, which
@@ -91,6 +92,7 @@ struct hip_experts {
 	struct moe_span *span; /* (MOE_PARTS), device addresses of consecutive experts */
 	struct hip_experts_legs routed, shared;
 	bool has_slot; /* the shared expert is like the others, so it is one more slot */
+	struct hip_slots_layer *slots; /* hip_slots.h; NULL: all experts stay on the device */
 };
 
 /* A step that was recorded, or may be: see hip_graph.c. */
@@ -137,6 +139,8 @@ struct hip {
 	int moe_up, moe_down;     /* rows of moe_quad.def for all shapes; -1: choose */
 	struct hip_arena weights;
 	struct hip_experts *experts;
+	struct hip_slots *slots;  /* of the model loaded last; NULL: hip_slots.h */
+	char *expert_dir;         /* as in backend_opts; malloc'ed */
 	struct hip_stage stage;
 	char *land;
 	size_t land_at;
@@ -144,12 +148,13 @@ struct hip {
 	int n_landings;
 	struct pool *pool;        /* threads that repack weights; NULL until needed */
 	uint32_t *counters;       /* device, (HIP_MAX_TOK), zero between launches */
-	void *work;               /* device, HIP_WORK_BYTES, used by one operation at a time */
+	void *work;               /* device, work_bytes, used by one operation at a time */
+	size_t work_bytes;        /* HIP_WORK_BYTES or more */
 	struct hip_graph_slot graphs[HIP_GRAPHS], *step; /* step: being captured, or NULL */
 	struct hip_graph_slot *replayed; /* graph launched last; NULL: none, or it was freed */
 	bool no_graphs, step_is_broken;
 	int step_launches;        /* launches since step_begin */
-	uint64_t n_steps;
+	uint64_t n_steps, n_begun; /* n_begun: steps begun, recorded or not */
 	hip_event *events;        /* (n_events) of a profile: hip_profile.h */
 	int n_events;
 	struct profile_device clock;
@@ -214,6 +219,12 @@ struct hip_rows {
 	void *dst;
 	size_t row_bytes, step, pitch, n;
 };
+/* The arrays of a weight, in the layout of the device, but for their place (dst): q,
+ * scales, zero points; src NULL: none. *out: the weight on the device, with host's arrays.
+ * *memory: the caller's to free when the rows were copied. */
+enum { HIP_WEIGHT_ARRAYS = 3 };
+enum status hip_weight_rows(const struct weight *host, struct weight *out,
+			    struct hip_rows rows[HIP_WEIGHT_ARRAYS], void **memory) MUST_USE;
 /* Queue the copy. The caller may change src afterwards. */
 enum status hip_upload_rows(struct hip *h, const struct hip_rows *r) MUST_USE;
 

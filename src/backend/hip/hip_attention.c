@@ -171,6 +171,8 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 	if (a->kv.type != DTYPE_F16)
 		return hip_refuse(h, "attention: a cache of %s is not supported",
 				  dtype_name(a->kv.type));
+	if (a->is_full)
+		return hip_refuse(h, "attention: to tokens behind has no GPU kernel");
 	if (!s)
 		return hip_refuse(h, "attention: heads of %d with values of %d are not "
 				  "supported", (int)a->head_dim, (int)attention_v_dim(a));

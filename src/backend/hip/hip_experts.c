@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/hip/hip_experts.h"
+#include "backend/hip/hip_slots.h"
 #include "base/alloc.h"
 #include "kernels/moe/moe_tile.def"
 #include "kernels/linear/linear_int4.h"
@@ -54,12 +54,18 @@ static struct moe_span span_of(const struct weight_view *table, int32_t n, int p
 	return is_one ? s : (struct moe_span){0};
 }
 
+void hip_experts_spans(struct hip_experts *x, const struct weight_view *table, int32_t n)
+{
+	for (int part = 0; part < MOE_PARTS; part++)
+		x->span[part] = span_of(table, n, part);
+}
+
 static enum status upload_table(struct hip *h, const struct experts *ex,
 				struct hip_experts *x)
 {
 	size_t n = (size_t)ex->n, n_rows = (n + 1) * MOE_PARTS;
 	struct weight_view *host = xcalloc(n_rows, sizeof *host);
-	for (size_t e = 0; e < n; e++) {
+	for (size_t e = 0; e < n && !x->slots; e++) {
 		host[e * MOE_PARTS + MOE_GATE] = hip_view(&ex->gate[e]);
 		host[e * MOE_PARTS + MOE_UP] = hip_view(&ex->up[e]);
 		host[e * MOE_PARTS + MOE_DOWN] = hip_view(&ex->down[e]);
@@ -69,8 +75,8 @@ static enum status upload_table(struct hip *h, const struct experts *ex,
 		host[n * MOE_PARTS + MOE_UP] = hip_view(ex->shared_up);
 		host[n * MOE_PARTS + MOE_DOWN] = hip_view(ex->shared_down);
 	}
-	for (int part = 0; part < MOE_PARTS; part++)
-		x->span[part] = span_of(host, ex->n, part);
+	if (!x->slots)
+		hip_experts_spans(x, host, ex->n);
 	void *table = NULL;
 	enum status st = hip_arena_take(h, &h->weights, n_rows * sizeof *host, &table);
 	if (st == OK)
@@ -199,6 +205,11 @@ enum status hip_load_experts(struct backend *b, struct experts *out, struct fail
 			return fail_at(fail, E_UNSUPPORTED, out->gate[e].name,
 				       "%s: the HIP backend wants experts of one format",
 				       out->gate[e].name ? out->gate[e].name : "experts");
+	if (b->expert_bytes) {
+		enum status planned = hip_slots_layer(h, out, x, fail);
+		if (planned != OK)
+			return planned;
+	}
 	look_at(x, out);
 	enum status st = upload_table(h, out, x);
 	return st == OK ? OK : fail_set(fail, st, "%.100s: experts: %s", h->base.device,
@@ -290,8 +301,7 @@ static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
 	return LAUNCH(h, name, g, ARG(l));
 }
 
-/* Advance the arguments by the first n_tok tokens. */
-static void step_over(struct moe_launch *l)
+void hip_experts_step(struct moe_launch *l)
 {
 	size_t t = (size_t)l->n_tok, pairs = t * (size_t)l->n_used;
 	l->id = l->id ? l->id + pairs : NULL;
@@ -313,22 +323,36 @@ static enum status shared_scale(struct hip *h, const struct moe_experts_args *a)
 		      ARG(router), ARG(v.x), ARG(v.n_tok), ARG(v.shared_scale));
 }
 
+enum status hip_experts_up(struct hip *h, const struct moe_experts_args *a,
+			   const struct hip_experts_way *way, struct moe_launch l)
+{
+	return way->is_quad ? hip_moe_quad_up(h, a, l) : launch_up(h, &way->legs->up, l);
+}
+
+enum status hip_experts_down(struct hip *h, const struct moe_experts_args *a,
+			     const struct hip_experts_way *way, struct moe_launch l)
+{
+	struct hip_experts_leg leg = way->legs->down;
+	if (way->is_quad)
+		return hip_moe_quad_down(h, a, l);
+	if (leg.few != HIP_EXPERTS_ANY && down_lds(&leg, &l) > MOE_ROWS_LDS)
+		leg = any_leg(leg.like);
+	return launch_down(h, &leg, l);
+}
+
 /* Run any number of tokens with the kernels for few tokens, in batches limited by the
  * grid's height. */
-static enum status run_few(struct hip *h, const struct hip_experts_legs *x,
-			   struct moe_launch l)
+static enum status run_few(struct hip *h, const struct moe_experts_args *a,
+			   const struct hip_experts_way *way, struct moe_launch l)
 {
 	enum status st = OK;
-	int32_t left = l.n_tok, most = 65535 / l.n_slots;
-	struct hip_experts_legs legs = *x;
-	if (legs.down.few != HIP_EXPERTS_ANY && down_lds(&legs.down, &l) > MOE_ROWS_LDS)
-		legs.down = any_leg(legs.down.like);
+	int32_t left = l.n_tok, most = HIP_MAX_GRID_Y / l.n_slots;
 	for (; left > 0 && st == OK; left -= l.n_tok) {
 		l.n_tok = MIN(left, most);
-		st = launch_up(h, &legs.up, l);
+		st = hip_experts_up(h, a, way, l);
 		if (st == OK)
-			st = launch_down(h, &legs.down, l);
-		step_over(&l);
+			st = hip_experts_down(h, a, way, l);
+		hip_experts_step(&l);
 	}
 	return st;
 }
@@ -370,15 +394,15 @@ static const struct tile_shape *choose_tile(const struct hip *h, int32_t n_pairs
 	return best;
 }
 
-static enum status launch_tiles(struct hip *h, const struct hip_experts_legs *x,
-				const struct tile_shape *s, struct moe_tile_launch l)
+enum status hip_experts_blocks(struct hip *h, const struct hip_experts_tiles *t)
 {
-	struct hip_grid one = {1, 1, MOE_ALIGN_THREADS, MOE_ALIGN_LDS(l.n_experts)};
-	enum status st = LAUNCH(h, "moe_align_kernel", one, ARG(l));
+	const struct tile_shape *s = t->shape;
 	struct hip_grid g = {0, 1, 32 * s->waves_m * s->waves_n, 0};
+	struct moe_tile_launch l = t->l;
+	enum status st = OK;
 	char name[80];
 	for (int is_down = 0; is_down < 2 && st == OK; is_down++) {
-		const struct hip_experts_leg *leg = is_down ? &x->down : &x->up;
+		const struct hip_experts_leg *leg = is_down ? &t->legs->down : &t->legs->up;
 		tell(leg, &l.m, is_down ? &l.m.down_shift : &l.m.up_shift);
 		snprintf(name, sizeof name, "moe_tile_%s_%s_%s_kernel",
 			 is_down ? "down" : "up", s->name, leg->tile_format);
@@ -386,62 +410,87 @@ static enum status launch_tiles(struct hip *h, const struct hip_experts_legs *x,
 		g.x = l.max_blocks * l.n_blocks;
 		st = LAUNCH(h, name, g, ARG(l));
 	}
-	if (st != OK)
-		return st;
+	return st;
+}
+
+static enum status align(struct hip *h, const struct hip_experts_tiles *t)
+{
+	struct moe_tile_launch l = t->l;
+	struct hip_grid one = {1, 1, MOE_ALIGN_THREADS, MOE_ALIGN_LDS(l.n_experts)};
+	enum status st = LAUNCH(h, "moe_align_kernel", one, ARG(l));
+	return st == OK ? hip_experts_blocks(h, t) : st;
+}
+
+static enum status combine(struct hip *h, struct moe_tile_launch l)
+{
 	return LAUNCH(h, "moe_combine_kernel",
 		      ((struct hip_grid){hip_over(l.m.dim, MOE_COMBINE_THREADS), l.m.n_tok,
 					 MOE_COMBINE_THREADS, 0}), ARG(l));
 }
 
-/* Run with tiles, in batches for which the work memory suffices. */
-static enum status run_tiles(struct hip *h, const struct hip_experts_legs *x,
-			     struct moe_launch m)
+/* In batches for which the work memory suffices. */
+enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
+				struct moe_launch m, hip_experts_batch_fn run, void *ctx)
 {
-	struct moe_tile_launch l = {.n_experts = m.shared + (m.n_slots > m.n_used)};
+	struct hip_experts_tiles t = {.legs = x};
+	struct moe_tile_launch *l = &t.l;
+	l->n_experts = m.shared + (m.n_slots > m.n_used);
 	bool in_units = x->up.like->quant > QUANT_INT4 || x->down.like->quant > QUANT_INT4;
-	size_t row = (size_t)m.dim * 4, lists = (size_t)l.n_experts * (64 + 1) * 4;
-	size_t most = (HIP_WORK_BYTES - lists - 1024) / (size_t)m.n_slots / (row + 8);
+	size_t row = (size_t)m.dim * 4, lists = (size_t)l->n_experts * (64 + 1) * 4;
+	size_t most = (h->work_bytes - lists - 1024) / (size_t)m.n_slots / (row + 8);
 	enum status st = OK;
 	int32_t left = m.n_tok;
 	for (; left > 0 && st == OK; left -= m.n_tok) {
-		m.n_tok = MIN(left, (int32_t)MIN(most, (size_t)65535));
+		m.n_tok = MIN(left, (int32_t)MIN(most, (size_t)HIP_MAX_GRID_Y));
 		int32_t n_pairs = m.n_tok * m.n_slots;
 		/* Without routed experts, the shared expert has all pairs. */
-		const struct tile_shape *s =
-			choose_tile(h, n_pairs, m.n_used ? l.n_experts : 1, in_units);
-		l.m = m;
-		l.block_m = s->block_m;
-		l.max_blocks = MOE_TILE_BLOCKS(n_pairs, l.n_experts, s->block_m);
-		l.out = h->work;
-		l.pairs = (int32_t *)(l.out + (size_t)n_pairs * (size_t)m.dim);
-		l.block_expert = l.pairs + (size_t)l.max_blocks * (size_t)l.block_m;
-		st = launch_tiles(h, x, s, l);
-		step_over(&m);
+		t.shape = choose_tile(h, n_pairs, m.n_used ? l->n_experts : 1, in_units);
+		l->m = m;
+		l->block_m = t.shape->block_m;
+		l->max_blocks = MOE_TILE_BLOCKS(n_pairs, l->n_experts, l->block_m);
+		l->out = h->work;
+		l->pairs = (int32_t *)(l->out + (size_t)n_pairs * (size_t)m.dim);
+		l->block_expert = l->pairs + (size_t)l->max_blocks * (size_t)l->block_m;
+		st = run ? run(ctx, &t) : align(h, &t);
+		if (st == OK)
+			st = combine(h, *l);
+		hip_experts_step(&m);
 	}
 	return st;
 }
 
 /* --- the operation ---------------------------------------------------------------- */
 
-/* Run the routed or the shared part of the experts, for the tokens of l. */
-static enum status run(struct hip *h, const struct moe_experts_args *a,
-		       const struct hip_experts_legs *x, struct moe_launch l)
+/* How the routed or the shared part of the experts runs. The shared expert's weight is
+ * computed here, or l says that up computes it. */
+static enum status choose_way(struct hip *h, const struct moe_experts_args *a,
+			      const struct hip_experts_legs *x, struct moe_launch *l,
+			      struct hip_experts_way *out)
 {
 	const struct weight *router = a->experts->shared_router;
 	bool is_tile = a->n_tok >= h->moe_tile_from && x->up.tile_format &&
 		       x->down.tile_format;
-	enum status st = OK;
-	if (!l.shared_scale || l.n_slots == l.n_used)
-		router = NULL;
+	*out = (struct hip_experts_way){x, false, is_tile};
+	if (!l->shared_scale || l->n_slots == l->n_used)
+		return OK;
 	/* moe_any_up and moe_tile_up do not compute the shared expert's weight. */
 	if (router && (is_tile || x->up.few == HIP_EXPERTS_ANY || router->quant > QUANT_BF16 ||
 		       router->k % 8 != 0))
-		st = shared_scale(h, a);
-	else if (router)
-		l.shared_router = hip_view(router);
+		return shared_scale(h, a);
+	if (router)
+		l->shared_router = hip_view(router);
+	return OK;
+}
+
+/* Run the routed or the shared part of the experts, for the tokens of l. */
+static enum status run(struct hip *h, const struct moe_experts_args *a,
+		       const struct hip_experts_legs *x, struct moe_launch l)
+{
+	struct hip_experts_way way;
+	enum status st = choose_way(h, a, x, &l, &way);
 	if (st != OK)
 		return st;
-	return is_tile ? run_tiles(h, x, l) : run_few(h, x, l);
+	return way.is_tile ? hip_experts_batches(h, x, l, NULL, NULL) : run_few(h, a, &way, l);
 }
 
 /* True if the kernels with four lanes a row can do the routed experts. Then l is changed
@@ -470,8 +519,8 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	struct hip *h = hip_of(b);
 	const struct experts *ex = a->experts;
 	const struct hip_experts *x = ex->device;
-	if (ex->act.kind != ACT_SILU && ex->act.kind != ACT_CLAMPED)
-		return hip_refuse(h, "experts with this activation");
+	static const enum moe_act fused[] = {[ACT_SILU] = MOE_SILU, [ACT_GELU_TANH] = MOE_GELU,
+					     [ACT_CLAMPED] = MOE_CLAMPED};
 	struct moe_launch l = {
 		.table = x->table, .id = a->id, .weight = a->weight,
 		.gate_bias = ex->gate_bias, .up_bias = ex->up_bias,
@@ -479,18 +528,25 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		.n_tok = a->n_tok, .n_used = a->n_used,
 		.n_slots = a->n_used + x->has_slot,
 		.dim = ex->gate[0].k, .ffn = ex->gate[0].n, .shared = ex->n,
-		.act = ex->act.kind == ACT_CLAMPED ? MOE_CLAMPED : MOE_SILU,
+		.act = fused[ex->act.kind],
 		.alpha = ex->act.alpha, .limit = ex->act.limit,
 		.shared_h = a->shared_h,
 		.shared_scale = ex->shared_router ? a->shared_scale : NULL};
 	struct moe_launch fast = l;
 	bool is_fast = is_quad(h, a, &fast);
+	bool is_in_slots = hip_slots_of(x) && a->n_tok > 0;
 	/* Which experts the device chose, the host cannot see: at most so many. */
 	if (b->profile)
 		backend_count_experts(b, ex, (int32_t)MIN((int64_t)ex->n, (int64_t)a->n_tok *
 								       a->n_used));
-	enum status st = a->router && !is_fast ? hip_moe_router(b, a->router) : OK;
-	if (st == OK)
+	bool chooses_first = a->router && (!is_fast || is_in_slots);
+	enum status st = chooses_first ? hip_moe_router(b, a->router) : OK;
+	struct hip_experts_way way = {&x->routed, true, false};
+	if (st == OK && is_in_slots && !is_fast)
+		st = choose_way(h, a, &x->routed, &l, &way);
+	if (st == OK && is_in_slots)
+		st = hip_slots_run(h, a, &way, is_fast ? fast : l);
+	else if (st == OK)
 		st = is_fast ? hip_moe_quad(h, a, fast) : run(h, a, &x->routed, l);
 	if (st != OK || !ex->shared_gate || x->has_slot)
 		return st;

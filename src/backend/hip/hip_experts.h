@@ -6,9 +6,42 @@
 #pragma once
 #include "backend/hip/hip_launch.h"
 #include "kernels/moe/moe_launch.h"
+#include "kernels/moe/moe_tile.h"
 
 int hip_experts_tile_count(void); /* rows of moe_tile.def */
 const char *hip_experts_tile_name(int i);
+
+/* The places of n experts' weights, (n, MOE_PARTS), for kernels that compute addresses. */
+void hip_experts_spans(struct hip_experts *x, const struct weight_view *table, int32_t n);
+
+/* The kernels for a step's routed experts. */
+struct hip_experts_way {
+	const struct hip_experts_legs *legs;
+	bool is_quad; /* few tokens, four lanes a row */
+	bool is_tile; /* many tokens */
+};
+/* Few tokens: gate and up of all pairs, and down, as one launch each. */
+enum status hip_experts_up(struct hip *h, const struct moe_experts_args *a,
+			   const struct hip_experts_way *way, struct moe_launch l) MUST_USE;
+enum status hip_experts_down(struct hip *h, const struct moe_experts_args *a,
+			     const struct hip_experts_way *way,
+			     struct moe_launch l) MUST_USE;
+/* Advance the arguments by the first n_tok tokens. */
+void hip_experts_step(struct moe_launch *l);
+/* Many tokens: what is common to the launches of a batch. l.pairs and l.block_expert have
+ * room for l.max_blocks blocks. */
+struct hip_experts_tiles {
+	const struct hip_experts_legs *legs;
+	const struct tile_shape *shape;
+	struct moe_tile_launch l;
+};
+/* gate, up and down of the blocks in t->l.pairs. */
+enum status hip_experts_blocks(struct hip *h, const struct hip_experts_tiles *t) MUST_USE;
+/* Makes batches; for each `run`, then the sums. NULL: the device sorts the pairs. */
+typedef enum status (*hip_experts_batch_fn)(void *ctx, const struct hip_experts_tiles *t);
+enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
+				struct moe_launch m, hip_experts_batch_fn run,
+				void *ctx) MUST_USE;
 
 struct moe_router_rule hip_moe_rule(const struct moe_router_args *a);
 /* moe_router. leaves_choice: compute only the norm (if given) and the logits. */
@@ -27,3 +60,8 @@ bool hip_moe_quad_takes(const struct hip *h, const struct moe_experts_args *a,
 			const struct moe_launch *l);
 enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 			 struct moe_launch l);
+/* Its two products alone. */
+enum status hip_moe_quad_up(struct hip *h, const struct moe_experts_args *a,
+			    struct moe_launch l) MUST_USE;
+enum status hip_moe_quad_down(struct hip *h, const struct moe_experts_args *a,
+			      struct moe_launch l) MUST_USE;

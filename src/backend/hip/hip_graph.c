@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 
+#include "backend/hip/hip_slots.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -63,8 +64,11 @@ enum status hip_step_begin(struct backend *b, uint64_t key, bool *out_run)
 	*out_run = true;
 	h->step = NULL;
 	h->step_launches = 0;
+	h->n_begun++;
 	if (h->has_failed)
 		return E_DEVICE;
+	if (h->slots && !h->slots->has_all) /* the host has to see each layer's choice */
+		return OK;
 	if (key == 0 || h->no_graphs || h->on_launch)
 		return OK;
 	struct hip_graph_slot *s = slot_of(h, key);

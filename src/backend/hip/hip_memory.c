@@ -42,7 +42,7 @@ enum status hip_memory_create(struct hip *h)
 		st = hip_alloc(&h->base, HIP_MAX_TOK * sizeof *h->counters,
 			       (void **)&h->counters);
 	if (st == OK)
-		st = hip_alloc(&h->base, HIP_WORK_BYTES, &h->work);
+		st = hip_alloc(&h->base, h->work_bytes = HIP_WORK_BYTES, &h->work);
 	return st;
 }
 

@@ -11,7 +11,8 @@ enum { TILE_FROM = 2 * MOE_ROUTER_TILE_TOK };
 struct moe_router_rule hip_moe_rule(const struct moe_router_args *a)
 {
 	return (struct moe_router_rule){
-		.logit_bias = a->logit_bias, .bias = a->bias, .n_groups = a->n_groups,
+		.logit_bias = a->logit_bias, .expert_scale = a->expert_scale,
+		.bias = a->bias, .n_groups = a->n_groups,
 		.n_groups_used = a->n_groups_used, .scale = a->scale,
 		.is_sigmoid = a->is_sigmoid, .norm_topk = a->norm_topk};
 }

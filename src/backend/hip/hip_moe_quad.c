@@ -117,10 +117,29 @@ static enum status launch(struct hip *h, const struct moe_quad_axes *x, const ch
 	return LAUNCH(h, name, g, ARG(*l));
 }
 
+enum status hip_moe_quad_up(struct hip *h, const struct moe_experts_args *a,
+			    struct moe_launch l)
+{
+	const struct moe_quad_axes *up = up_of(h, &l);
+	struct hip_grid g = {MOE_UP_FIRST(l) + hip_over(l.ffn, up->waves * QUAD_ROWS / 2),
+			     l.n_tok * l.n_slots, 32 * up->split * up->waves, up_lds(up, &l)};
+	return launch(h, up, "up", &a->experts->gate[0], g, &l);
+}
+
+enum status hip_moe_quad_down(struct hip *h, const struct moe_experts_args *a,
+			      struct moe_launch l)
+{
+	const struct moe_quad_axes *down = down_of(h, &l);
+	struct hip_grid g = {hip_over(l.dim, QUAD_ROWS), l.n_tok, 32 * down->waves,
+			     down_lds(down, &l)};
+	l.shared_router.q = NULL;
+	l.logits = NULL;
+	return launch(h, down, "down", &a->experts->down[0], g, &l);
+}
+
 enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 			 struct moe_launch l)
 {
-	const struct experts *ex = a->experts;
 	const struct moe_router_args *router = a->router;
 	enum status st = router ? hip_moe_logits(h, router, true) : OK;
 	if (st != OK)
@@ -129,14 +148,6 @@ enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 		l.logits = router->logits;
 		l.rule = hip_moe_rule(router);
 	}
-	const struct moe_quad_axes *up = up_of(h, &l), *down = down_of(h, &l);
-	st = launch(h, up, "up", &ex->gate[0],
-		    (struct hip_grid){MOE_UP_FIRST(l) + hip_over(l.ffn, up->waves * QUAD_ROWS / 2),
-				      l.n_tok * l.n_slots, 32 * up->split * up->waves,
-				      up_lds(up, &l)}, &l);
-	l.shared_router.q = NULL;
-	l.logits = NULL;
-	return st != OK ? st : launch(h, down, "down", &ex->down[0],
-				      (struct hip_grid){hip_over(l.dim, QUAD_ROWS), l.n_tok,
-							32 * down->waves, down_lds(down, &l)}, &l);
+	st = hip_moe_quad_up(h, a, l);
+	return st == OK ? hip_moe_quad_down(h, a, l) : st;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operations on rows: embed_rows, gather_rows, copy_words, rope_table, rms_norm, act_mul,
- * logits_top. The .hip files describe the grids.
+ * logits_cap, logits_top. The .hip files describe the grids.
  */
 #include "backend/hip/hip_launch.h"
 
@@ -39,7 +39,7 @@ enum status hip_rope_table(struct backend *b, const struct rope_table_args *a)
 	if (v.n_freq == 0)
 		return OK;
 	return LAUNCH(hip_of(b), "rope_table_kernel", g, ARG(v.n_freq), ARG(v.position),
-		      ARG(v.inv_freq), ARG(v.table), ARG(v.scale));
+		      ARG(v.inv_freq), ARG(v.table), ARG(v.scale), ARG(v.axis));
 }
 
 enum status hip_rms_norm(struct backend *b, const struct rms_norm_args *a)
@@ -49,9 +49,10 @@ enum status hip_rms_norm(struct backend *b, const struct rms_norm_args *a)
 	v.y_pitch = v.y_pitch ? v.y_pitch : v.dim;
 	if (v.sum && v.add)
 		return hip_refuse(hip_of(b), "a norm between two sums");
+	v.sum_scale = rms_norm_sum_scale(a);
 	if (v.sum)
 		return LAUNCH(hip_of(b), "rms_norm_sum_kernel", g, ARG(v.dim), ARG(v.eps),
-			      ARG(v.x), ARG(v.weight), ARG(v.sum));
+			      ARG(v.x), ARG(v.weight), ARG(v.sum), ARG(v.sum_scale));
 	return LAUNCH(hip_of(b), "rms_norm_kernel", g, ARG(v.dim), ARG(v.eps), ARG(v.x),
 		      ARG(v.add), ARG(v.weight), ARG(v.y), ARG(v.y_pitch));
 }
@@ -61,12 +62,27 @@ enum status hip_act_mul(struct backend *b, const struct act_mul_args *a)
 	struct act_mul_args v = *a;
 	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim, each = ROW_THREADS * ACT_EACH;
 	struct hip_grid g = {(int32_t)((n + each - 1) / each), 1, ROW_THREADS, 0};
+	struct hip_grid rows = {hip_over(v.dim, ROW_THREADS), v.n_tok, ROW_THREADS, 0};
+	if (v.up_pitch && v.act.kind != ACT_GELU_TANH)
+		return hip_refuse(hip_of(b), "wider rows with this activation");
+	if (v.up_pitch)
+		return LAUNCH(hip_of(b), "gelu_rows_kernel", rows, ARG(v.dim), ARG(v.up_pitch),
+			      ARG(v.gate), ARG(v.up), ARG(v.y));
 	if (v.act.kind == ACT_CLAMPED)
 		return LAUNCH(hip_of(b), "clamped_mul_kernel", g, ARG(n), ARG(v.gate),
 			      ARG(v.up), ARG(v.y), ARG(v.act.alpha), ARG(v.act.limit));
 	return LAUNCH(hip_of(b), v.act.kind == ACT_SILU ? "silu_mul_kernel"
 							: "gelu_mul_kernel",
 		      g, ARG(n), ARG(v.gate), ARG(v.up), ARG(v.y));
+}
+
+enum status hip_logits_cap(struct backend *b, const struct logits_cap_args *a)
+{
+	struct logits_cap_args v = *a;
+	float inv_cap = 1 / v.cap;
+	struct hip_grid g = {hip_over(v.n_vocab, ROW_THREADS), v.n_rows, ROW_THREADS, 0};
+	return LAUNCH(hip_of(b), "logits_cap_kernel", g, ARG(v.n_vocab), ARG(v.cap),
+		      ARG(inv_cap), ARG(v.x));
 }
 
 enum status hip_logits_top(struct backend *b, const struct logits_top_args *a)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/hip/hip.h"
+#include "backend/hip/hip_slots.h"
 #include "base/alloc.h"
 #include "kernels/weights/weight_view.h"
 
@@ -20,19 +20,6 @@ _Static_assert((int)SCALE_F32 == DTYPE_F32 && (int)SCALE_F16 == DTYPE_F16 &&
 static bool has_kernels(enum quant q)
 {
 	return q <= QUANT_INT8 || q == QUANT_NVFP4 || q == QUANT_FP8 || q >= QUANT_MXFP4;
-}
-
-/* Copy n rows to the device; *out is NULL if there are none. */
-static enum status keep(struct hip *h, struct hip_rows r, const void **out)
-{
-	*out = NULL;
-	if (!r.src)
-		return OK;
-	enum status st = hip_arena_take(h, &h->weights, r.pitch * r.n, &r.dst);
-	if (st == OK)
-		st = hip_upload_rows(h, &r);
-	*out = r.dst;
-	return st;
 }
 
 /* The elements of a transposed or interleaved weight in row order, malloc'ed; NULL when
@@ -50,44 +37,70 @@ static char *in_order(const struct weight *w, size_t size)
 	return out;
 }
 
-static enum status load_parts(struct hip *h, const struct weight *host, struct weight *out)
+enum status hip_weight_rows(const struct weight *host, struct weight *out,
+			    struct hip_rows rows[HIP_WEIGHT_ARRAYS], void **memory)
 {
 	size_t n = (size_t)host->n, group = (size_t)host->group;
 	size_t groups = ((size_t)host->k + group - 1) / group;
 	size_t row = weight_row_bytes(host);
 	size_t pitch = row % BAD_PITCH == 0 ? row + PAD : row;
-	struct hip_rows q = {.src = host->q, .row_bytes = row, .step = row,
-			     .pitch = pitch, .n = n};
-	char *ordered = NULL;
+	size_t scales = groups * dtype_bytes(host->scale_type), zeros = groups * 4;
+	size_t each = host->quant == QUANT_FP8 ? (size_t)host->group_n : 1;
+	size_t per_word = host->scales ? 32 / (size_t)quant_bits(host->quant) : 1;
+	size_t row_step = host->row_step && !host->k_step ? (size_t)host->row_step : 1;
+	rows[0] = (struct hip_rows){.src = host->q, .row_bytes = row, .step = row * row_step,
+				    .pitch = pitch, .n = n};
+	rows[1] = (struct hip_rows){.src = host->scales, .row_bytes = scales,
+				    .step = scales * (size_t)MAX(host->row_step, 1),
+				    .pitch = scales, .n = (n + each - 1) / each};
+	rows[2] = (struct hip_rows){.src = host->scales ? host->zero_points : NULL,
+				    .row_bytes = zeros, .step = zeros, .pitch = zeros,
+				    .n = (n + per_word - 1) / per_word};
 	*out = *host;
 	out->pitch = pitch == row ? 0 : (int32_t)pitch;
 	out->row_step = out->k_step = 0;
+	*memory = NULL;
 	if (host->k_step) {
-		q.src = ordered = in_order(host, (size_t)quant_bits(host->quant) / 8);
-		if (!ordered)
+		rows[0].src = *memory = in_order(host, (size_t)quant_bits(host->quant) / 8);
+		if (!*memory)
 			return E_NOMEM;
-	} else if (host->row_step) {
-		q.step = row * (size_t)host->row_step;
 	}
-	enum status st = keep(h, q, &out->q);
+	return OK;
+}
+
+static enum status load_parts(struct hip *h, const struct weight *host, struct weight *out)
+{
+	struct hip_rows rows[HIP_WEIGHT_ARRAYS];
+	void *ordered;
+	enum status st = hip_weight_rows(host, out, rows, &ordered);
+	const void **at[HIP_WEIGHT_ARRAYS] = {&out->q, &out->scales, &out->zero_points};
+	for (int i = 0; i < HIP_WEIGHT_ARRAYS && st == OK; i++) {
+		struct hip_rows *r = &rows[i];
+		*at[i] = NULL;
+		if (!r->src)
+			continue;
+		st = hip_arena_take(h, &h->weights, r->pitch * r->n, &r->dst);
+		if (st == OK)
+			st = hip_upload_rows(h, r);
+		*at[i] = r->dst;
+	}
 	free(ordered);
-	if (st != OK || !host->scales)
-		return st;
-	size_t scales = groups * dtype_bytes(host->scale_type), zeros = groups * 4;
-	size_t each = host->quant == QUANT_FP8 ? (size_t)host->group_n : 1;
-	size_t step = host->row_step ? scales * (size_t)host->row_step : scales;
-	st = keep(h, (struct hip_rows){.src = host->scales, .row_bytes = scales,
-				       .step = step, .pitch = scales,
-				       .n = (n + each - 1) / each},
-		  &out->scales);
-	size_t per_word = 32 / (size_t)quant_bits(host->quant);
-	if (st == OK)
-		st = keep(h, (struct hip_rows){.src = host->zero_points,
-					       .row_bytes = zeros, .step = zeros,
-					       .pitch = zeros,
-					       .n = (n + per_word - 1) / per_word},
-			  &out->zero_points);
 	return st;
+}
+
+/* What no kernel reads is refused, with the reason. */
+static enum status check(const struct weight *host, struct fail *fail)
+{
+	const char *name = host->name ? host->name : "a weight";
+	if (!has_kernels(host->quant) && !hip_repacks(host))
+		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
+			       "%s: the HIP backend has no kernels for weights in %s", name,
+			       quant_name(host->quant));
+	if (host->group_of)
+		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
+			       "%s: the HIP backend has no kernels for groups of inputs "
+			       "in another order (desc_act, actorder)", name);
+	return OK;
 }
 
 enum status hip_load_weight(struct backend *b, const struct weight *host,
@@ -96,17 +109,11 @@ enum status hip_load_weight(struct backend *b, const struct weight *host,
 	struct hip *h = hip_of(b);
 	struct weight turned;
 	void *memory = NULL;
-	if (!has_kernels(host->quant) && !hip_repacks(host))
-		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
-			       "%s: the HIP backend has no kernels for weights in %s",
-			       host->name ? host->name : "a weight",
-			       quant_name(host->quant));
-	if (host->group_of)
-		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
-			       "%s: the HIP backend has no kernels for groups of inputs "
-			       "in another order (desc_act, actorder)",
-			       host->name ? host->name : "a weight");
-	enum status st = OK;
+	enum status st = check(host, fail);
+	if (st != OK)
+		return st;
+	if (host->is_expert && b->expert_bytes)
+		return hip_slots_weight(h, host, out, fail);
 	if (hip_repacks(host)) {
 		st = hip_repack(h, host, &turned, &memory);
 		host = &turned;

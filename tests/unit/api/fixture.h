@@ -156,6 +156,18 @@ fixture_check_refused(const struct api *a, const struct dialect *kind,
 	}
 }
 
+/* Text, a call that is whole, and one that breaks off. */
+__attribute__((unused)) static struct event_span fixture_call_spans[] = {
+	{OUT_CONTENT, {"A", 1}},
+	{OUT_CALL_NAME, {"f", 1}},
+	{OUT_CALL_ARGS, {"{\"x\":", 5}},
+	{OUT_CALL_ARGS, {"1}", 2}},
+	{OUT_CALL_END, {"<tool_call>", 11}},
+	{OUT_CALL_NAME, {"g", 1}},
+	{OUT_CALL_ARGS, {"{", 1}},
+	{OUT_CALL_BROKEN, {"<g", 2}},
+};
+
 /* Bytes for one event; `created` is set to 0, the only thing that differs from run
  * to run. */
 __attribute__((unused)) static char *fixture_event(struct api_call *c,

@@ -132,20 +132,9 @@ static void expect_calls(struct api_call *c, const struct event *e,
 #define TOOLS \
 	"\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\"}}],"
 
-static struct event_span call_spans[] = {
-	{OUT_CONTENT, {"A", 1}},
-	{OUT_CALL_NAME, {"f", 1}},
-	{OUT_CALL_ARGS, {"{\"x\":", 5}},
-	{OUT_CALL_ARGS, {"1}", 2}},
-	{OUT_CALL_END, {"<tool_call>", 11}},
-	{OUT_CALL_NAME, {"g", 1}},
-	{OUT_CALL_ARGS, {"{", 1}},
-	{OUT_CALL_BROKEN, {"<g", 2}},
-};
-
 static void test_calls(void)
 {
-	struct event delta = {.kind = EVENT_DELTA, .spans = call_spans, .n_spans = 8};
+	struct event delta = {.kind = EVENT_DELTA, .spans = fixture_call_spans, .n_spans = 8};
 	struct api_call *c = fixture_call(fixture_api(), &dialect_anthropic,
 					  "{" TOOLS USER "}");
 	expect(c, &delta, "", "not a stream: nothing yet");

@@ -171,19 +171,9 @@ static void test_whole(void)
 #define TOOLS \
 	"\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}],"
 
-static struct event_span call_spans[] = {
-	{OUT_CALL_NAME, {"f", 1}},
-	{OUT_CALL_ARGS, {"{\"x\":", 5}},
-	{OUT_CALL_ARGS, {"1}", 2}},
-	{OUT_CALL_END, {"<tool_call>", 11}},
-	{OUT_CALL_NAME, {"g", 1}},
-	{OUT_CALL_ARGS, {"{", 1}},
-	{OUT_CALL_BROKEN, {"<g", 2}},
-};
-
 static void test_calls(void)
 {
-	struct event delta = {.kind = EVENT_DELTA, .spans = call_spans, .n_spans = 4};
+	struct event delta = {.kind = EVENT_DELTA, .spans = fixture_call_spans + 1, .n_spans = 4};
 	struct api_call *c = make("{" TOOLS "\"input\":\"hello\",\"stream\":true}");
 	free(clean(fixture_event(c, &started)));
 	expect(c, &delta,

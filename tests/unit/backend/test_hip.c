@@ -432,6 +432,32 @@ static void test_failure(void)
 	backend_destroy(b);
 }
 
+/* An illegal address breaks the context: every call of the runtime returns it. */
+static void test_broken_context(void)
+{
+	struct fail fail = {0};
+	uint16_t *x, *more = NULL;
+	setenv("HIP_CPU_FAULT", "illegal:2", 1);
+	struct backend *b = create(NULL);
+	unsetenv("HIP_CPU_FAULT");
+	must(b->ops->alloc(b, DIM * 2, (void **)&x));
+	must(step(b, 0, x, x, false));
+	is_int(b->ops->sync(b, NULL), OK, "one launch");
+	(void)!step(b, 0, x, x, false);
+	is_int(b->ops->sync(b, &fail), E_DEVICE, "the second breaks the context");
+	ok(strstr(fail.text, "hipErrorIllegalAddress") != NULL, "in words: %s", fail.text);
+	is_int(b->ops->alloc(b, 1 << 28, (void **)&more), E_DEVICE, "no memory is given");
+	/* To be recorded, were the context whole: the third step of a key. */
+	for (int i = 0; i < 3; i++)
+		is_int(step(b, 7, x, x, false), E_DEVICE, "step %d of a graph fails", i);
+	is_int(b->n_captures, 0, "none was recorded");
+	is_int(b->ops->sync(b, &fail), E_DEVICE, "and waiting");
+	ok(strstr(fail.text, "hipErrorIllegalAddress") != NULL, "the first error is kept: %s",
+	   fail.text);
+	b->ops->free(b, x);
+	backend_destroy(b);
+}
+
 /* --- the table of what was measured ------------------------------------------------ */
 
 enum { SEEN = 8 };
@@ -548,6 +574,7 @@ int main(void)
 	test_refusals();
 	test_steps();
 	test_failure();
+	test_broken_context();
 	test_tune();
 	test_choice();
 	return tap_done();

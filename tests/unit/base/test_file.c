@@ -148,6 +148,13 @@ int main(void)
 	free(path);
 	free(empty);
 
+	static const char *const bare[][2] = {
+		{"/a/b//", "/a/b"}, {"a", "a"}, {"/", ""}, {"", ""}};
+	for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) {
+		char *cut = file_without_slashes(bare[i][0]);
+		is_str(cut, bare[i][1], "\"%s\" without slashes at its end", bare[i][0]);
+		free(cut);
+	}
 	char *joined = file_join("a/", "b");
 	is_str(joined, "a/b", "no double slash");
 	free(joined);

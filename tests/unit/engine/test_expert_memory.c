@@ -8,8 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/hip/hip.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/metrics.h"
 #include "engine/engine.h"
 #include "experts/expert_store.h"
 #include "tests/tap.h"
@@ -17,27 +19,44 @@
 
 #define TINY "models/halo-tiny"
 #define MODELS "tests/golden/models/"
+#define AHEAD MODELS "qwen35moe"
+#define QUADS "hip with four lanes a row"
 
-enum { PROMPT = 40, DECODE = 12 };
+enum { PROMPT = 40, DECODE = 12, HIP_PROMPT = 14, HIP_FEW = 5, HIP_DECODE = 2,
+       HIP_DECODE_AHEAD = 14, N_ROWS = 2 + HIP_DECODE_AHEAD };
+
+static char library[4096]; /* the HIP runtime on the CPU */
 
 struct world {
+	bool is_hip, reads_ahead; /* reads_ahead: steps enough for that */
 	struct model *m;
 	struct backend *b;
 	struct engine *e;
 	struct fail fail;
 };
 
-static enum status world_open(struct world *w, const char *model, const char *dir,
-			      int64_t bytes, bool exact)
+static enum status world_open_on(struct world *w, const char *backend, const char *model,
+				 const char *dir, int64_t bytes, bool exact)
 {
-	struct backend_opts bo = {.name = "cpu", .n_threads = 2, .exact = exact,
-				  .expert_memory = bytes, .expert_dir = dir};
+	bool is_hip = strncmp(backend, "hip", 3) == 0;
+	struct backend_opts bo = {.name = is_hip ? "hip" : backend, .n_threads = 2, .exact = exact,
+				  .expert_memory = bytes, .expert_dir = dir,
+				  .hip_library = library};
 	struct engine_opts eo = {.n_ctx = 64, .max_seqs = 1};
-	*w = (struct world){0};
+	*w = (struct world){.is_hip = is_hip};
+	w->reads_ahead = strcmp(model, AHEAD) == 0 || strcmp(model, TINY) == 0;
 	enum status st = model_open(tap_src(model), NULL, &w->m, &w->fail);
 	if (st == OK)
 		st = backend_create(&bo, &w->b, &w->fail);
+	if (st == OK && strcmp(backend, QUADS) == 0)
+		hip_of(w->b)->prefers_quads = true;
 	return st == OK ? engine_create(w->m, w->b, &eo, &w->e, &w->fail) : st;
+}
+
+static enum status world_open(struct world *w, const char *model, const char *dir,
+			      int64_t bytes, bool exact)
+{
+	return world_open_on(w, "cpu", model, dir, bytes, exact);
 }
 
 static void world_close(struct world *w)
@@ -50,20 +69,24 @@ static void world_close(struct world *w)
 		model_close(w->m);
 }
 
-/* Logits behind a prompt and behind each of some tokens, (1 + DECODE, V) in out. */
+/* Logits behind a prompt and behind each of some tokens, at most (N_ROWS, V) in out. On HIP the
+ * prompt uses tiles, then some tokens together do not, then one after another. */
 static enum status run(struct world *w, float *out)
 {
-	int n_cached;
+	int n_cached, n = 0, n_steps = 1 + DECODE;
+	if (w->is_hip)
+		n_steps = 2 + (w->reads_ahead ? HIP_DECODE_AHEAD : HIP_DECODE);
 	struct engine_seq *seq = engine_seq_create(w->e, NULL, 0, &n_cached);
 	size_t n_vocab = (size_t)engine_n_vocab(w->e);
 	int32_t tokens[PROMPT + DECODE];
 	for (int i = 0; i < PROMPT + DECODE; i++)
 		tokens[i] = (i * 37 + i * i % 11) % 90 + 3;
 	enum status st = engine_seq_reserve(w->e, seq, PROMPT + DECODE);
-	for (int i = 0; i <= DECODE && st == OK; i++) {
-		struct engine_slice s = {.seq = seq, .n_logits = 1};
-		s.tokens = i ? &tokens[PROMPT + i - 1] : tokens;
-		s.n = i ? 1 : PROMPT;
+	for (int i = 0; i < n_steps && st == OK; i++) {
+		struct engine_slice s = {.seq = seq, .tokens = tokens + n, .n_logits = 1};
+		s.n = i == 0 ? w->is_hip ? HIP_PROMPT : PROMPT
+			     : w->is_hip && i == 1 ? HIP_FEW : 1;
+		n += s.n;
 		st = engine_step(w->e, &s, 1, &w->fail);
 		if (st == OK)
 			memcpy(out + (size_t)i * n_vocab, engine_logits(w->e, 0),
@@ -87,48 +110,60 @@ static char *store_of(const char *dir)
 	return path;
 }
 
-/* Bytes of a slot: the largest expert of the store. */
-static int64_t slot_bytes(struct world *w)
+/* Bytes of a slot. All experts are equally large, and the store's head is small. */
+static int64_t slot_bytes(struct world *w, const char *dir)
 {
-	double mb = 0;
-	const char *at = strstr(w->b->experts_note, " experts of ");
-	if (!at || sscanf(at, " experts of %lf MB", &mb) != 1)
+	char *path = store_of(dir);
+	struct stat st;
+	int n = 0;
+	if (sscanf(w->b->experts_note, "%d of", &n) != 1 || stat(path, &st) != 0)
 		abort();
-	return (int64_t)(mb * 1e6 / EXPERT_ALIGN + 0.9) * EXPERT_ALIGN + EXPERT_ALIGN;
+	free(path);
+	return st.st_size / n / EXPERT_ALIGN * EXPERT_ALIGN;
 }
 
-static void test_bits(const char *model)
+static void test_bits(const char *backend, const char *model)
 {
 	struct world w;
 	char *dir = image_dir();
-	if (world_open(&w, model, NULL, 0, false) != OK) {
-		ok(false, "%s: %s", model, w.fail.text);
+	if (world_open_on(&w, backend, model, NULL, 0, false) != OK) {
+		ok(false, "%s, %s: %s", backend, model, w.fail.text);
 		exit(tap_done());
 	}
-	size_t n = (size_t)engine_n_vocab(w.e) * (1 + DECODE) * sizeof(float);
+	size_t n = (size_t)engine_n_vocab(w.e) * N_ROWS * sizeof(float);
 	float *want = xcalloc(1, n), *got = xcalloc(1, n);
-	is_int(run(&w, want), OK, "%s: all in memory", model);
+	is_int(run(&w, want), OK, "%s, %s: all in memory", backend, model);
 	int32_t n_used = w.m->config.n_experts_used;
 	world_close(&w);
-	is_int(world_open(&w, model, dir, INT64_C(1) << 30, false), OK, "%s: room for all: %s",
-	       model, w.fail.text);
-	int64_t slot = slot_bytes(&w);
-	is_int(run(&w, got), OK, "%s: runs", model);
-	ok(memcmp(want, got, n) == 0, "%s: room for all: the same bits", model);
+	is_int(world_open_on(&w, backend, model, dir, INT64_C(1) << 30, false), OK,
+	       "%s, %s: room for all: %s", backend, model, w.fail.text);
+	int64_t slot = slot_bytes(&w, dir);
+	is_int(run(&w, got), OK, "%s, %s: runs", backend, model);
+	ok(memcmp(want, got, n) == 0, "%s, %s: room for all: the same bits",
+	   backend, model);
 	world_close(&w);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < (w.is_hip ? 1 : 3); i++) {
 		int64_t n_slots = i == 2 ? 2 * n_used + 1 : 2 * n_used + 3 * i;
-		is_int(world_open(&w, model, dir, n_slots * slot, false), OK,
-		       "%s: room for %d: %s", model, (int)n_slots, w.fail.text);
+		is_int(world_open_on(&w, backend, model, dir, n_slots * slot, false), OK,
+		       "%s, %s: room for %d: %s", backend, model, (int)n_slots, w.fail.text);
 		memset(got, 0, n);
-		is_int(run(&w, got), OK, "%s: runs: %s", model, w.fail.text);
-		ok(memcmp(want, got, n) == 0, "%s: room for %d: the same bits", model,
-		   (int)n_slots);
+		double missed = metric_get(METRIC_EXPERT_MISSES);
+		double ahead = metric_get(METRIC_EXPERT_AHEAD);
+		is_int(run(&w, got), OK, "%s, %s: runs: %s", backend, model,
+		       w.fail.text);
+		ok(metric_get(METRIC_EXPERT_MISSES) > missed, "%s, %s: some experts are read",
+		   backend, model);
+		ok(!w.reads_ahead || metric_get(METRIC_EXPERT_AHEAD) > ahead,
+		   "%s, %s: and some are read ahead", backend, model);
+		ok(memcmp(want, got, n) == 0, "%s, %s: room for %d: the same bits",
+		   backend, model, (int)n_slots);
 		world_close(&w);
 	}
-	is_int(world_open(&w, model, dir, slot, false), E_CONFIG, "%s: too little: %s", model,
-	       w.fail.text);
-	world_close(&w);
+	if (strcmp(backend, "cpu") == 0) {
+		is_int(world_open_on(&w, backend, model, dir, slot, false), E_CONFIG,
+		       "%s, %s: too little: %s", backend, model, w.fail.text);
+		world_close(&w);
+	}
 	free(want);
 	free(got);
 	image_remove(dir);
@@ -146,22 +181,26 @@ static void copy(const char *from, const char *to)
 	buf_deinit(&b);
 }
 
-static void test_faults(void)
+/* room: bytes for some experts, not for all. */
+static void test_faults(const char *backend, const char *model, int64_t room)
 {
 	struct world w;
 	char *dir = image_dir();
-	if (world_open(&w, TINY, dir, 2 << 20, false) != OK)
-		abort();
-	size_t n = (size_t)engine_n_vocab(w.e) * (1 + DECODE) * sizeof(float);
+	if (world_open_on(&w, backend, model, dir, room, false) != OK) {
+		ok(false, "%s, %s: %s", backend, model, w.fail.text);
+		exit(tap_done());
+	}
+	size_t n = (size_t)engine_n_vocab(w.e) * N_ROWS * sizeof(float);
 	float *want = xcalloc(1, n), *got = xcalloc(1, n);
-	is_int(run(&w, want), OK, "before the fault");
+	is_int(run(&w, want), OK, "%s: before the fault", backend);
 	char *path = store_of(dir), *kept = xasprintf("%s.kept", path);
 	struct stat st;
 	copy(path, kept);
 	stat(path, &st);
 	if (truncate(path, st.st_size / 4) != 0)
 		abort();
-	is_int(run(&w, got), E_IO, "the file is cut short: %s", w.fail.text);
+	is_int(run(&w, got), E_IO, "%s: the file is cut short: %s", backend,
+	       w.fail.text);
 	ok(strstr(w.fail.text, "shorter") && !strstr(w.fail.text, dir),
 	   "the message says so, and names no path");
 	is_int(run(&w, got), E_IO, "and again");
@@ -173,15 +212,16 @@ static void test_faults(void)
 
 	/* A store whose bytes changed: opened, since its head is good, and never believed. */
 	int fd = open(path, O_RDWR);
-	for (off_t at = 1 << 16; at < st.st_size; at += 4096)
+	for (off_t at = st.st_size / 4; at < st.st_size; at += 4096)
 		if (pwrite(fd, "?", 1, at) != 1)
 			abort();
 	close(fd);
-	is_int(world_open(&w, TINY, dir, 2 << 20, false), E_IO,
+	is_int(world_open_on(&w, backend, model, dir, room, false), E_IO,
 	       "changed bytes: a start fails: %s", w.fail.text);
 	world_close(&w);
 	unlink(path);
-	is_int(world_open(&w, TINY, dir, 2 << 20, false), OK, "without the file it is made anew");
+	is_int(world_open_on(&w, backend, model, dir, room, false), OK,
+	       "without the file it is made anew");
 	memset(got, 0, n);
 	is_int(run(&w, got), OK, "and runs");
 	ok(memcmp(want, got, n) == 0, "with the same bits");
@@ -196,13 +236,8 @@ static void test_faults(void)
 static void test_refusals(void)
 {
 	struct world w;
-	struct fail fail = {0};
-	struct backend *b;
-	struct backend_opts hip = {.name = "hip", .expert_memory = 1 << 20};
 	is_int(world_open(&w, TINY, NULL, 1 << 20, true), E_CONFIG, "exact: %s", w.fail.text);
 	world_close(&w);
-	is_int(backend_create(&hip, &b, &fail), E_CONFIG, "hip: %s", fail.text);
-	is_str(fail.param, "expert_memory", "names the setting");
 	is_int(world_open(&w, TINY, "/nowhere/at/all", 2 << 20, false), E_IO,
 	       "a folder that is not there: %s", w.fail.text);
 	world_close(&w);
@@ -224,9 +259,19 @@ int main(void)
 	static const char *const models[] = {
 		TINY, MODELS "qwen3moe-ct-asym", MODELS "mixtral", MODELS "qwen35moe",
 		MODELS "deepseekv3-yarn", MODELS "minimaxm2"};
+	static const char *const hip_models[] = { /* with zero points, a shared expert that is
+						   * one more slot, biases, groups */
+		MODELS "qwen3moe-ct-asym", MODELS "qwen35moe", MODELS "gptoss",
+		MODELS "deepseekv3-yarn"};
+	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so",
+		 getenv("HALOD_BUILDDIR") ? getenv("HALOD_BUILDDIR") : ".");
 	for (size_t i = 0; i < ARRAY_LEN(models); i++)
-		test_bits(models[i]);
-	test_faults();
+		test_bits("cpu", models[i]);
+	for (size_t i = 0; i < ARRAY_LEN(hip_models); i++)
+		test_bits("hip", hip_models[i]);
+	test_bits(QUADS, MODELS "qwen3moe-ct-asym");
+	test_faults("cpu", TINY, 2 << 20);
+	test_faults("hip", MODELS "qwen3moe-ct-asym", 130 << 10);
 	test_refusals();
 	return tap_done();
 }

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "engine/engine.h"
+#include "engine/memory_plan.h"
 #include "tests/tap.h"
 
 enum { MAX_TEXT = 64 };
@@ -19,12 +20,13 @@ struct rig {
 	struct engine *e;
 };
 
-static struct rig rig_open(const char *dir, bool mtp)
+static struct rig rig_open_cut(const char *dir, bool mtp, int mtp_vocab)
 {
 	struct rig r = {0};
 	struct fail fail = {0};
 	struct backend_opts bo = {.name = "cpu", .n_threads = 2, .exact = true};
-	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .mtp = mtp};
+	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .mtp = mtp,
+				.mtp_vocab = mtp_vocab};
 	if (model_open(dir, NULL, &r.m, &fail) != OK ||
 	    backend_create(&bo, &r.b, &fail) != OK ||
 	    engine_create(r.m, r.b, &o, &r.e, &fail) != OK) {
@@ -32,6 +34,11 @@ static struct rig rig_open(const char *dir, bool mtp)
 		exit(tap_done());
 	}
 	return r;
+}
+
+static struct rig rig_open(const char *dir, bool mtp)
+{
+	return rig_open_cut(dir, mtp, 0);
 }
 
 static void rig_close(struct rig *r)
@@ -121,8 +128,127 @@ static void check(const char *name)
 	free(dir);
 }
 
+/* With a head of the first 256 of 512 tokens: the best of these. The reference tells it where
+ * the best of all is among them. */
+static void check_cut(const char *name)
+{
+	char *dir = file_join(tap_src("tests/golden/models"), name);
+	char *path = file_join(dir, "mtp.json");
+	json_t *ref = json_load_file(path, 0, NULL);
+	const json_t *ids = json_object_get(ref, "text"), *behind = json_object_get(ref, "behind");
+	int32_t text[MAX_TEXT], out[1];
+	int n_same = 0, n_inside = 0, n_other = 0, n_cut = 0, cached;
+	for (size_t i = 0; i < json_array_size(ids) && i < MAX_TEXT; i++)
+		text[i] = (int32_t)json_integer_value(json_array_get(ids, i));
+	struct rig r = rig_open_cut(dir, true, 200); /* rounded up */
+	for (size_t i = 0; i < json_array_size(behind); i++) {
+		const json_t *at = json_array_get(behind, i);
+		const json_t *first = json_array_get(json_object_get(at, "guesses"), 0);
+		int n = (int)json_integer_value(json_object_get(at, "n"));
+		int best = (int)json_integer_value(json_array_get(first, 0));
+		struct engine_seq *s = engine_seq_create(r.e, text, n, &cached);
+		step(r.e, s, text, n, 0, 0);
+		struct engine_guess g = {.seq = s, .token = text[n], .n = 1, .out = out};
+		is_int(engine_seq_reserve_draft(r.e, s, 2), OK, "room");
+		is_int(engine_guess(r.e, &g, 1, NULL), OK, "a guess behind %d tokens", n);
+		bool is_sure = json_number_value(json_array_get(first, 1)) > CLOSE;
+		n_inside += best < 256 && is_sure;
+		n_same += best < 256 && is_sure && out[0] == best;
+		n_other += best >= 256;
+		n_cut += out[0] >= 0 && out[0] < 256;
+		engine_seq_destroy(r.e, s);
+	}
+	ok(n_inside > 0 && n_other > 0, "%s: %d of the reference's are among 256 tokens, %d not",
+	   name, n_inside, n_other);
+	is_int(n_same, n_inside, "those among them are guessed");
+	is_int(n_cut, (int)json_array_size(behind), "no other token is");
+	rig_close(&r);
+	json_decref(ref);
+	free(path);
+	free(dir);
+}
+
+/* Overwrites each `from` in the bytes by `to`, which is as long. */
+static void rename_all(struct buf *b, const char *from, const char *to)
+{
+	size_t n = strlen(from);
+	for (size_t i = 0; i + n <= b->n; i++)
+		if (memcmp(b->p + i, from, n) == 0)
+			memcpy(b->p + i, to, n);
+}
+
+static const char *const files[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+				    "model.safetensors"};
+
+/* A copy of the checkpoint in which tensors have other names. */
+static void copy_renamed(const char *dir, const char *to, const char *const (*names)[2],
+			 size_t n_names)
+{
+	struct fail fail = {0};
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		char *from = file_join(dir, files[i]), *path = file_join(to, files[i]);
+		struct buf b = {0};
+		if (file_exists(from)) {
+			is_int(file_read(from, 1 << 24, &b, &fail), OK, "%s", fail.text);
+			for (size_t k = 0; i == 3 && k < n_names; k++)
+				rename_all(&b, names[k][0], names[k][1]);
+			FILE *f = fopen(path, "w");
+			ok(f && fwrite(b.p, 1, b.n, f) == b.n && fclose(f) == 0, "%s", path);
+		}
+		buf_deinit(&b);
+		free(from);
+		free(path);
+	}
+}
+
+static void remove_dir(const char *dir)
+{
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		char *path = file_join(dir, files[i]);
+		remove(path);
+		free(path);
+	}
+	remove(dir);
+}
+
+/* The model runs without a layer of which a part is missing, and it is not planned for. */
+static void check_partial(const char *name, const char *const (*names)[2], size_t n_names)
+{
+	char *dir = file_join(tap_src("tests/golden/models"), name);
+	char to[] = "/tmp/halod-mtp-XXXXXX";
+	const struct memory_have have = {1 << 30, 1 << 29, true, "a box"};
+	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .mtp = true};
+	struct memory_plan plan;
+	struct fail fail = {0};
+	if (!mkdtemp(to))
+		exit(1);
+	copy_renamed(dir, to, names, n_names);
+	struct rig r = rig_open(to, true);
+	ok(!engine_can_guess(r.e), "%s, with %s alone: runs without the layer", name,
+	   names[0][1]);
+	is_int(engine_plan(r.m, r.b, &o, &have, &plan, &fail), OK, "%s", fail.text);
+	ok(plan.weights == model_weight_bytes(r.m), "its bytes are not planned for");
+	rig_close(&r);
+	r = rig_open(dir, true);
+	is_int(engine_plan(r.m, r.b, &o, &have, &plan, &fail), OK, "%s", fail.text);
+	ok(plan.weights == model_weight_bytes(r.m) + model_mtp_bytes(r.m) &&
+	   model_mtp_bytes(r.m) > 0, "a whole layer's bytes are");
+	rig_close(&r);
+	remove_dir(to);
+	free(dir);
+}
+
 int main(void)
 {
+	static const char *const fc_only[][2] = {{"mtp.layers", "xtp.layers"},
+						 {"mtp.norm", "xtp.norm"},
+						 {"mtp.pre_fc", "xtp.pre_fc"}};
+	static const char *const no_norm[][2] = {{"shared_head.norm", "shared_head.nurm"}};
+	check_cut("qwen35-mtp");
+	check_cut("glm4moe-mtp");
+	check_partial("qwen35-mtp", fc_only, 3);
+	check_partial("qwen35moe-mtp", fc_only, 1);
+	check_partial("deepseekv3-mtp", no_norm, 1);
 	check("qwen35-mtp");
 	check("qwen35moe-mtp");
 	check("deepseekv3-mtp");

@@ -422,7 +422,8 @@ static void test_families(void)
 	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "mistral3", "seedoss",
 					    "granite", "smollm3", "glm4moelite",
 					    "ministral3", "phi3", "mixtral", "granitemoe",
-					    "minimaxm2", "olmo2", "olmo3", "exaone4"};
+					    "minimaxm2", "olmo2", "olmo3", "exaone4",
+					    "gemma4", "gemma4moe"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);

@@ -12,10 +12,13 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/sum.h"
+#include "experts/expert_ahead.h"
+#include "experts/expert_depth.h"
 #include "experts/expert_memory.h"
 #include "tests/tap.h"
 
-enum { N = 9, EMPTY = 4 };
+enum { N = 9, EMPTY = 4, LARGE = 6, LARGE_PAGES = 75 }; /* LARGE: of three pieces */
 
 static char dir[] = "/tmp/test-experts-XXXXXX";
 static char *path;
@@ -127,7 +130,7 @@ static struct expert_memory *memory(int32_t n_slots, bool no_uring, bool is_bad,
 	struct expert_store s;
 	struct fail fail = {0};
 	struct expert_memory *m = NULL;
-	struct expert_memory_opts o = {.n_slots = n_slots, .slot_bytes = 5 * EXPERT_ALIGN,
+	struct expert_memory_opts o = {.n_slots = n_slots, .slot_bytes = LARGE_PAGES * EXPERT_ALIGN,
 				       .use_path = use,
 				       .reader = {.no_uring = no_uring, .depth = 3,
 						  .pread = is_bad ? bad_pread : NULL}};
@@ -224,6 +227,52 @@ static void test_under(bool no_uring)
 	expert_memory_destroy(m);
 }
 
+/* Two layers of four in turn, always the same ones: each guesses the other rightly. */
+static void test_ahead(bool no_uring)
+{
+	const char *how = no_uring ? "threads" : "io_uring where there is one";
+	static const int32_t layer[2][4] = {{0, 1, 2, 3}, {5, 6, 7, 8}};
+	struct expert_memory *m = memory(7, no_uring, no_uring, NULL);
+	struct expert_memory_stats s;
+	int n_right = 0, n_rounds = 3 * EXPERT_AHEAD_TRIAL;
+	for (int round = 0; round < n_rounds; round++)
+		for (int l = 0; l < 2; l++) {
+			expert_memory_use(m, layer[l], 4, l == 0);
+			for (int at = 0, held; at < 4; at += held) {
+				held = expert_memory_ask(m, layer[l] + at, 4 - at, 4);
+				if (at == 0 && expert_memory_wants(m))
+					expert_memory_guess(m, layer[!l], 4);
+				for (int i = at; i < at + held; i++)
+					n_right += expert_memory_wait(m, layer[l][i], NULL) ==
+							   OK &&
+						   is_right(expert_memory_at(m, layer[l][i]),
+							    layer[l][i]);
+				expert_memory_release(m, layer[l] + at, held);
+			}
+		}
+	is_int(n_right, n_rounds * 8, "%s: with reads ahead every expert is right", how);
+	expert_memory_stats(m, &s);
+	ok(s.n_ahead > 0, "%s: %d were read ahead", how, (int)s.n_ahead);
+	ok(s.n_ahead_used == s.n_ahead || s.n_ahead_used + 1 == s.n_ahead,
+	   "%s: and used, but for the last: %d", how, (int)s.n_ahead_used);
+	if (no_uring) { /* a fault of what is read ahead is one of who asks for it, only */
+		static const int32_t first[] = {0, 1};
+		atomic_store(&fault, BREAKS);
+		expert_memory_use(m, layer[1], 4, false);
+		expert_memory_guess(m, layer[0], 4);
+		expert_memory_guess(m, layer[1], 4);
+		atomic_store(&fault, NO_FAULT);
+		for (int i = 0; i < 2; i++) {
+			is_int(expert_memory_ask(m, first, 2, 2), 2, "%s: asked for", how);
+			enum status st = expert_memory_wait(m, 0, NULL);
+			ok(i == 0 || st == OK, "%s: there at the second try at the latest", how);
+			expert_memory_release(m, first, 2);
+		}
+	}
+	expert_memory_guess(m, layer[0], 4); /* its reads may still run */
+	expert_memory_destroy(m);
+}
+
 static void test_use(void)
 {
 	char *use = file_join(dir, "use");
@@ -249,6 +298,61 @@ static void test_use(void)
 	free(use);
 }
 
+/* The sum notices pieces that changed places. */
+static void test_sum(void)
+{
+	size_t n = (size_t)LARGE_PAGES * EXPERT_ALIGN;
+	uint8_t *p = xcalloc(1, n);
+	for (size_t i = 0; i < 3; i++)
+		p[i * EXPERT_READ_PIECE] = (uint8_t)(i + 1);
+	uint64_t sum = expert_reader_sum(p, n);
+	p[0] = 2;
+	p[EXPERT_READ_PIECE] = 1;
+	ok(expert_reader_sum(p, n) != sum, "pieces that changed places change the sum");
+	free(p);
+}
+
+static void test_depth(void)
+{
+	static const int depths[] = {1, 2, 4, 8};
+	is_int(expert_depth_choose(depths, (const double[]){1, 2, 3, 3.05}, 4), 4,
+	       "a deeper queue for a sixtieth is not worth it");
+	is_int(expert_depth_choose(depths, (const double[]){1, 2, 3, 3.5}, 4), 8,
+	       "for a sixth it is");
+	is_int(expert_depth_choose(depths, (const double[]){5, 2, 3, 4}, 4), 1,
+	       "one is enough for a disk that does one thing after another");
+	char *note = file_join(dir, "m" EXPERT_DEPTH_SUFFIX);
+	struct expert_store s;
+	size_t slot = (size_t)LARGE_PAGES * EXPERT_ALIGN;
+	uint8_t *slots = aligned_alloc(EXPERT_ALIGN, 4 * slot);
+	if (!slots || expert_store_open(path, str_of("a"), N, &s, NULL) != OK)
+		abort();
+	struct expert_reader_opts o = {.fd = s.fd, .is_direct = s.is_direct, .slots = slots,
+				       .slots_bytes = 4 * slot, .slot_bytes = slot};
+	int depth = expert_depth_find(&s, &o, note);
+	ok(depth >= 1 && depth <= EXPERT_READ_MAX_DEPTH, "a depth is found: %d", depth);
+	is_int(file_exists(note), s.is_direct, "and kept where it was measured");
+	char *other = xasprintf("store %016llx depth 5 ",
+				(unsigned long long)sum_bytes(s.entries, (size_t)s.n *
+							      sizeof *s.entries));
+	ok(expert_store_keep(note, str_of(other)), "a note is replaced");
+	is_int(expert_depth_find(&s, &o, note), 5, "what was kept is believed");
+	other[6] ^= 1;
+	expert_store_keep(note, str_of(other));
+	atomic_store(&n_calls, 0);
+	o.pread = bad_pread;
+	depth = expert_depth_find(&s, &o, note);
+	ok(!s.is_direct || atomic_load(&n_calls) > 0, "but not of another store: %d", depth);
+	atomic_store(&fault, BREAKS);
+	is_int(expert_depth_find(&s, &o, NULL), EXPERT_READ_DEPTH, "a broken disk has no depth");
+	atomic_store(&fault, NO_FAULT);
+	expert_store_close(&s);
+	unlink(note);
+	free(slots);
+	free(other);
+	free(note);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -256,13 +360,18 @@ int main(void)
 	path = file_join(dir, "m" EXPERT_STORE_SUFFIX);
 	for (int i = 0; i < N; i++)
 		sizes[i] = i == EMPTY ? 0 : (uint64_t)EXPERT_ALIGN * (uint64_t)(1 + i % 5);
+	sizes[LARGE] = (uint64_t)LARGE_PAGES * EXPERT_ALIGN;
 	test_file();
 	test_faults();
 	test_waves(true);
 	test_waves(false);
 	test_under(true);
 	test_under(false);
+	test_ahead(true);
+	test_ahead(false);
 	test_use();
+	test_sum();
+	test_depth();
 	unlink(path);
 	is_int(rmdir(dir), 0, "nothing else was left");
 	free(path);

@@ -81,6 +81,9 @@ static const struct {
 	{"regex", "\\p{Lu}\\p{Ll}+[^\\p{L}]", {"Ab1", "\xc3\x89\xc3\xa9 "}, {"ab1", "AB1", "Abb"}},
 	{"regex", "[\\p{Extended_Pictographic}\\p{Emoji_Component}]+", {"\xf0\x9f\x98\x80"}, {"a"}},
 	{"regex", "(a|b|ab)*c{,2}", {"", "abbacc", "c"}, {"ccc", "d"}},
+	{"regex", "\\$\\{{a}{2}{b", {"${{a}}{b"}, {"${{a}{2}{b", "$a"}},
+	{"regex", "\\b[a-]{2}\\b.?", {"aa", "aa-", "a-a"}, {"-a", "aaa", "a-", "--"}},
+	{"regex", "[a ]+\\B[ab]*", {"aa", "  ", "ab", "a "}, {"a", " a", " a b"}},
 };
 
 static bool accepts(struct grammar *g, struct str text)
@@ -138,7 +141,8 @@ static const struct {
 	{"regex", "[a", E_INVAL, "class is not closed"},
 	{"regex", "[b-a]", E_INVAL, "a range"},
 	{"regex", "(a)\\1", E_INVAL, "back references"},
-	{"regex", "\\bx", E_INVAL, "word boundaries"},
+	{"regex", "a?\\bx", E_INVAL, "word boundary"},
+	{"regex", "(?:a|\\bx)", E_INVAL, "word boundary"},
 	{"regex", "(?<!x)y", E_INVAL, "look-behind"},
 	{"regex", "\\p{Klingon}", E_INVAL, "Unicode property"},
 	{"regex", "a$b", E_INVAL, "nothing can be written"},

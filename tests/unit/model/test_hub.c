@@ -57,6 +57,24 @@ static void test_fits(void)
 	ok(!hub_file_fits("x.gguf", ""), "no word");
 }
 
+static void test_name_of(void)
+{
+	static const char *const paths[][2] = {
+		{"/h/hub/models--Qwen--Qwen3-8B/snapshots/0123", "Qwen/Qwen3-8B"},
+		{"/h/models--a/hub/models--org--a--b/blobs/0123", "org/a--b"},
+		{"/h/models--org--name/snapshots/0123/x.gguf", "org/name"},
+		{"/h/models--org--name", NULL},
+		{"/h/models--org--name/other/x", NULL},
+		{"/h/models--org/x--name/snapshots/0", NULL},
+		{"/srv/models/Qwen3-8B", NULL}};
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		char *name = hub_name_of(paths[i][0]);
+		is_str(name ? name : "none", paths[i][1] ? paths[i][1] : "none", "%s",
+		       paths[i][0]);
+		free(name);
+	}
+}
+
 int main(void)
 {
 	char command[100];
@@ -65,6 +83,7 @@ int main(void)
 	setenv("HF_HUB_CACHE", root, 1);
 	test_names();
 	test_fits();
+	test_name_of();
 	found("org/name", NULL);
 	put("snapshots/0123456789012345678901234567890123456789/config.json", "{}");
 	found("org/name", NULL); /* nothing says that it is whole */

@@ -534,6 +534,57 @@ static void test_gemma3(void)
 	       "capped logits, as Gemma 2 has");
 }
 
+#define GEMMA4 "\"model_type\":\"gemma4_text\"," THINKER
+
+/* As 26B-A4B is published, and as E2B; what they leave out is as in Gemma4TextConfig. */
+static void test_gemma4(void)
+{
+	is_int(read_config("{\"model_type\":\"gemma4\",\"text_config\":{"
+			   "\"model_type\":\"gemma4_text\",\"hidden_size\":2560,"
+			   "\"intermediate_size\":2112,\"num_hidden_layers\":12,"
+			   "\"num_global_key_value_heads\":2,\"attention_k_eq_v\":true,"
+			   "\"hidden_size_per_layer_input\":0,\"enable_moe_block\":true,"
+			   "\"num_experts\":128,\"top_k_experts\":8,"
+			   "\"use_bidirectional_attention\":\"vision\","
+			   "\"moe_intermediate_size\":704,\"final_logit_softcapping\":30.0}}"),
+	       OK, "gemma4: %s", fail.text);
+	ok(model_head_dim(&c, 0) == 256 && model_head_dim(&c, 5) == 512 &&
+		   model_kv_heads(&c, 0) == 4 && model_kv_heads(&c, 5) == 2,
+	   "heads of two sizes");
+	ok(c.experts_beside && c.n_experts == 128 && c.n_experts_used == 8 && c.norm_topk &&
+		   c.keys_are_values && c.norms_values && c.logit_cap == 30 &&
+		   c.query_scalar == 1 && !c.norm_plus_one && c.layer_embed == 0,
+	   "experts beside a dense part");
+	ok(c.window == 512 && c.is_windowed[4] && !c.is_windowed[5] && !c.is_windowed[11],
+	   "five windows, then all");
+	ok(c.ropes[0].kind == ROPE_PART && c.ropes[0].part == 0.25 && c.ropes[0].n_rot == 512 &&
+		   c.ropes[1].kind == ROPE_DEFAULT && c.n_rot == 256, "two ropes");
+	is_near(c.embed_scale, 50.5, 0, "the root of 2560 in bfloat16");
+	is_str(c.body, "model.language_model.", "its tensors");
+	is_int((int)model_kv_numbers(&c), 2 * (10 * 4 * 256 + 2 * 2 * 512), "its cache");
+	is_int(read_config("{" GEMMA4 "\"num_kv_shared_layers\":2,"
+			   "\"use_double_wide_mlp\":true,\"layer_types\":["
+			   "\"sliding_attention\",\"full_attention\",\"sliding_attention\","
+			   "\"sliding_attention\"],\"per_layer_config\":{"
+			   "\"1\":{\"head_dim\":64},\"3\":{\"head_dim\":64}}}"),
+	       OK, "layers that share: %s", fail.text);
+	ok(model_kv_layer(&c, 1) == 1 && model_kv_layer(&c, 2) == 0 &&
+		   model_kv_layer(&c, 3) == 1, "with the last of their kind; the last sees all");
+	ok(model_ffn_dim(&c, 1) == c.ffn_dim && model_ffn_dim(&c, 2) == 2 * c.ffn_dim &&
+		   c.layer_embed == 256 && c.layer_vocab == 262144 && c.logit_cap == 0 &&
+		   c.n_experts == 0 && model_head_dim(&c, 1) == 64, "and are wider");
+	is_int(read_config("{" GEMMA4 "\"num_kv_shared_layers\":3,\"layer_types\":["
+			   "\"sliding_attention\",\"sliding_attention\","
+			   "\"sliding_attention\",\"full_attention\"]}"),
+	       E_FORMAT, "none that sees all has keys");
+	is_int(read_config("{" GEMMA4 "\"per_layer_config\":{\"0\":{\"head_dim\":64}}}"),
+	       E_UNSUPPORTED, "a layer alone");
+	is_int(read_config("{" GEMMA4 "\"use_bidirectional_attention\":\"all\"}"),
+	       E_UNSUPPORTED, "attention both ways");
+	is_int(read_config("{" GEMMA4 "\"enable_moe_block\":true}"), E_MISSING,
+	       "no number of experts");
+}
+
 /* What is refused by name says why; what runs is not among that. */
 static void test_missing(void)
 {
@@ -612,6 +663,7 @@ int main(void)
 	test_hybrid();
 	test_oss_and_mla();
 	test_gemma3();
+	test_gemma4();
 	test_missing();
 	test_faults();
 	test_defaults();

@@ -47,12 +47,64 @@ static void unknown_widths(void)
 	is_int(draft_width(&c, &s, 0.9), 15, "what was never seen is tried");
 	draft_cost_note(&c, 16, 9000);
 	draft_cost_note(&c, 16, 8000);
-	is_int(draft_width(&c, &s, 0.9), 11, "and not again where it was dear");
+	is_int(draft_width(&c, &s, 0.9), 3, "costs between two known ones lie on a line");
 	int n_tried = 0;
 	c = costs(5000);
 	for (int i = 0; i < 1280; i++)
 		n_tried += draft_width(&c, &s, 0.9) > 0;
 	is_int(n_tried, 10, "one of 128 refusals is a trial");
+}
+
+/* At start nearly free; then something made wide steps dear for a while. */
+static void trials(void)
+{
+	struct draft_cost c = {0};
+	struct draft_step s = {.n_tok = 1, .n_expected = 1, .max = 15};
+	for (int t = 1; t <= 16; t++)
+		draft_cost_begin(&c, t, 1000 + 10 * (t - 1));
+	is_int(draft_width(&c, &s, 0.9), 15, "known from the start");
+	is_int(draft_width(&c, &s, 0.005), 0, "what is never right is not worth it");
+	for (int round = 0; round < 40; round++)
+		for (int t = 2; t <= 16; t++)
+			draft_cost_note(&c, t, 90000);
+	int n_tried = 0, n_random = 0, n_model = 0, n_wide = 0;
+	for (int i = 0; i < 1024; i++) {
+		int n = draft_width(&c, &s, 0.9);
+		n_tried += n > 0;
+		n_wide += n == 15;
+	}
+	is_int(n_tried, 8, "one of 128 refusals is a trial");
+	is_int(n_wide, 7, "as wide as the costs at start say");
+	c.n_refused[0] = 0;
+	for (int i = 0; i < 1024; i++)
+		n_random += draft_width(&c, &s, 0.005) > 0;
+	is_int(n_random, 1, "of guesses that are wrong at start's costs, too, one in 1024");
+	s.is_model = true;
+	for (int i = 0; i < 1024; i++)
+		n_model += draft_width(&c, &s, 0.005) == 1;
+	is_int(n_model, 8, "the model's layer is asked for one, since only that says more");
+}
+
+static void limits(void)
+{
+	const struct draft_limits l = {.n_max = 15, .n_min = 3, .p_min = 0.5f};
+	is_int(draft_allowed(&l, 3, 0.5), 3, "as many and as likely as is asked for");
+	is_int(draft_allowed(&l, 2, 0.9), 0, "too few");
+	is_int(draft_allowed(&l, 7, 0.4), 0, "too unlikely");
+}
+
+static void lines(void)
+{
+	struct draft_cost c = {0};
+	struct draft_step s = {.n_tok = 1, .n_expected = 1, .max = 15};
+	draft_cost_begin(&c, 1, 1000);
+	draft_cost_begin(&c, 4, 1300);
+	draft_cost_begin(&c, 8, 1700);
+	is_int(draft_width(&c, &s, 0.98), 15, "beyond the widest known the line goes on");
+	draft_cost_begin(&c, 8, 9000);
+	is_int(draft_width(&c, &s, 0.98), 3, "as steeply as it ended");
+	draft_cost_begin(&c, 8, 1200);
+	is_int(draft_width(&c, &s, 0.98), 15, "but never down");
 }
 
 static void streams(void)
@@ -68,15 +120,23 @@ static void streams(void)
 
 static void trust(void)
 {
-	struct draft_trust t = {0};
-	ok(draft_trust_of(&t, 3) < draft_trust_of(&t, 20), "long matches are trusted more");
+	struct draft_trust t = {0}, all = {0};
+	ok(draft_trust_of(&t, &all, 3) < draft_trust_of(&t, &all, 20),
+	   "long matches are trusted more");
 	for (int i = 0; i < 20; i++)
-		draft_trust_note(&t, 4, 7, 7);
-	ok(draft_trust_of(&t, 4) > 0.9, "what holds is trusted");
+		draft_trust_note(&t, &all, 4, 7, 7);
+	ok(draft_trust_of(&t, &all, 4) > 0.9, "what holds is trusted");
+	struct draft_trust next = {0};
+	ok(draft_trust_of(&next, &all, 4) > 0.9, "by the next sequence, too");
 	for (int i = 0; i < 15; i++)
-		draft_trust_note(&t, 4, 7, 0);
-	ok(draft_trust_of(&t, 4) < 0.4, "and what fails is not");
-	ok(draft_trust_of(&t, 20) > 0.8, "each length by itself");
+		draft_trust_note(&t, &all, 4, 7, 0);
+	ok(draft_trust_of(&t, &all, 4) < 0.4, "and what fails is not");
+	ok(draft_trust_of(&t, &all, 20) > 0.8, "each length by itself");
+	for (int i = 0; i < 400; i++)
+		draft_trust_note(&next, &all, 4, 1, 0);
+	struct draft_trust last = {0};
+	ok(draft_trust_of(&next, &all, 4) < 0.01, "what always fails is not tried for long");
+	ok(draft_trust_of(&last, &all, 4) < 0.04, "nor by those that come later");
 	ok(draft_gain(0.5, 2) == 0.75, "half, and half of half");
 }
 
@@ -97,6 +157,9 @@ int main(void)
 {
 	widths();
 	unknown_widths();
+	trials();
+	limits();
+	lines();
 	streams();
 	trust();
 	noise();

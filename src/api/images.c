@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/images.h"
+
+#include "base/alloc.h"
+#include "base/base64.h"
+
+/* Bytes of an address in a message. */
+enum { MAX_QUOTED = 60 };
+
+void images_init(struct images *im, const struct api *a, struct arena *arena)
+{
+	*im = (struct images){.api = a, .arena = arena};
+	im->last = &im->first;
+}
+
+static enum status check_url(const struct json_node *at, struct str url, struct fail *fail)
+{
+	ptrdiff_t comma = str_find(url, STR(","), 0);
+	if (!str_starts(url, STR("data:"))) {
+		url = json_read_clip(url, MAX_QUOTED);
+		return json_read_fail(at, fail, "is \"%.*s\": this server fetches no images; "
+				      "send a data URL, as in data:image/png;base64,...",
+				      (int)url.n, url.p);
+	}
+	if (comma < 0 || !str_ends((struct str){url.p, (size_t)comma}, STR(";base64")))
+		return json_read_fail(at, fail, "must be a data URL in base64, as in "
+						"data:image/png;base64,...");
+	return OK;
+}
+
+enum status images_add(struct images *im, const struct json_node *part, struct fail *fail)
+{
+	struct json_node at = json_read_get(part, "image_url");
+	struct json_node inner = json_read_get(&at, "url");
+	const struct json_node *from = json_is_object(at.v) ? &inner : &at;
+	struct str url = {0};
+	enum status st = json_read_need_str(from, &url, fail);
+	if (st == OK)
+		st = check_url(from, url, fail);
+	if (st != OK)
+		return st;
+	if (im->n >= im->api->max_images) {
+		fail_set(fail, E_LIMIT, "more than %d images in a request (max_images)",
+			 (int)im->api->max_images);
+		json_read_locate(part, fail);
+		return E_LIMIT;
+	}
+	struct images_entry *e = arena_alloc(im->arena, sizeof *e);
+	*e = (struct images_entry){.url = url};
+	json_read_locate(from, &e->place);
+	*im->last = e;
+	im->last = &e->next;
+	im->n++;
+	return OK;
+}
+
+/* --- looking ------------------------------------------------------------------------- */
+
+static enum status look(const struct images *im, const struct images_entry *e,
+			const struct images_use *use, struct vision_view **out,
+			struct fail *fail)
+{
+	struct buf file = {0};
+	size_t comma = (size_t)str_find(e->url, STR(","), 0) + 1;
+	struct str digits = {e->url.p + comma, e->url.n - comma};
+	enum status st = OK;
+	if (!base64_decode(digits, &file))
+		st = fail_set(fail, E_INVAL, "the image's data URL is not valid base64");
+	const struct vision_file f = {buf_str(&file), use->owner};
+	if (st == OK)
+		st = use->request ? vision_look(im->api->vision, &f, out, fail)
+				  : vision_measure(im->api->vision, &f, out, fail);
+	buf_deinit(&file);
+	/* To a client what is not supported of its image is its own fault. */
+	if (st == E_UNSUPPORTED && fail)
+		fail->code = st = E_INVAL;
+	if (st != OK && fail)
+		memcpy(fail->param, e->place.param, sizeof fail->param);
+	return st;
+}
+
+static void let_go(void *view)
+{
+	vision_view_unref(view);
+}
+
+static size_t count_token(const struct ids *ids, int32_t token)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < ids->n; i++)
+		n += ids->p[i] == token;
+	return n;
+}
+
+/* ids with image i's token repeated as often as images[i] says, which gets its place. */
+static void repeat(struct ids *ids, int32_t token, struct engine_image *images)
+{
+	struct ids all = {0};
+	for (size_t i = 0; i < ids->n; i++) {
+		int32_t n = 1;
+		if (ids->p[i] == token) {
+			n = images->n;
+			images++->at = (int32_t)all.n;
+		}
+		for (int32_t k = 0; k < n; k++)
+			ids_add(&all, ids->p[i]);
+	}
+	ids_deinit(ids);
+	*ids = all;
+}
+
+enum status images_expand(const struct images *im, const struct images_use *use,
+			  struct ids *ids, struct fail *fail)
+{
+	int i = 0;
+	enum status st = OK;
+	if (im->n == 0)
+		return OK;
+	int32_t token = vision_token(im->api->vision);
+	size_t n_shown = count_token(ids, token);
+	if (n_shown != (size_t)im->n)
+		return fail_at(fail, E_INVAL, "messages", "this model's chat template shows "
+			       "%zu of %d images", n_shown, im->n);
+	struct engine_image *images = arena_alloc(im->arena, (size_t)im->n * sizeof *images);
+	void **held = arena_alloc(im->arena, (size_t)im->n * sizeof *held);
+	for (const struct images_entry *e = im->first; e && st == OK; e = e->next) {
+		struct vision_view *view = NULL;
+		st = look(im, e, use, &view, fail);
+		if (st != OK)
+			break;
+		images[i] = *vision_view_image(view);
+		held[i++] = view;
+	}
+	if (st == OK)
+		repeat(ids, token, images);
+	if (st == OK && use->request) {
+		use->request->images = images;
+		use->request->n_images = im->n;
+		use->request->held = held;
+		use->request->let_go = let_go;
+		return OK;
+	}
+	while (i > 0)
+		vision_view_unref(held[--i]);
+	return st;
+}

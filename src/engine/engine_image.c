@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Images in prompts.
+ *
+ * Keys of the cache. All tokens of images are one id, so in the cache's keys other words
+ * stand for them. They are negative, which no token is, and hold 31 bits of the image's
+ * hash, other ones for each. A page in which an image begins may hold only one of its
+ * tokens: there the words of the tokens before it are mixed with the hash, too. So nobody
+ * finds the page of another image but by breaking the hash.
+ *
+ * Positions. Text goes on by one on all three axes. An image begins where the text before
+ * it ended. Its time stands still; height and width go through its rows and columns. Text
+ * behind it begins behind the larger of both. Source: modeling_qwen3_vl.py of Hugging Face
+ * Transformers, get_rope_index.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/sum.h"
+#include "engine/engine_private.h"
+
+/* 31 bits of the hash for its token i, which may be before the image. */
+static uint32_t hash_word(const struct engine_image *m, int i)
+{
+	uint64_t part;
+	size_t n_parts = sizeof m->hash / sizeof part;
+	memcpy(&part, m->hash + (size_t)(unsigned)i % n_parts * sizeof part, sizeof part);
+	return (uint32_t)(sum_mix(part + sum_mix((uint64_t)(int64_t)i)) >> 33);
+}
+
+static int32_t word_of(const struct engine_image *images, int n, int page_size, int at,
+		       int32_t token)
+{
+	int i = 0;
+	while (i < n && images[i].at + images[i].n <= at)
+		i++;
+	if (i == n || images[i].at >= (at / page_size + 1) * page_size)
+		return token;
+	const struct engine_image *m = &images[i];
+	uint32_t word = hash_word(m, at - m->at) + (m->at > at ? (uint32_t)token : 0);
+	return (int32_t)(word | 1u << 31);
+}
+
+int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, int at,
+			  int32_t token)
+{
+	return word_of(s->images, s->n_images, kvcache_page_size(e->kv), at, token);
+}
+
+const int32_t *engine_image_words(const struct engine *e, const struct engine_prompt *p,
+				  int32_t **own)
+{
+	*own = NULL;
+	if (p->n_images == 0)
+		return p->tokens;
+	int32_t *words = xmalloc(sizeof *words * (size_t)MAX(p->n, 1));
+	for (int i = 0; i < p->n; i++)
+		words[i] = word_of(p->images, p->n_images, kvcache_page_size(e->kv), i,
+				   p->tokens[i]);
+	return *own = words;
+}
+
+void engine_image_position(const struct engine_seq *s, int at, int32_t out[3])
+{
+	int32_t shift = 0; /* of text behind the images so far */
+	for (int i = 0; i < s->n_images && s->images[i].at <= at; i++) {
+		const struct engine_image *m = &s->images[i];
+		int32_t begin = m->at + shift, in = at - m->at;
+		if (in < m->n) {
+			out[0] = begin;
+			out[1] = begin + in / m->n_cols;
+			out[2] = begin + in % m->n_cols;
+			return;
+		}
+		shift += MAX(m->n_rows, m->n_cols) - m->n;
+	}
+	out[0] = out[1] = out[2] = at + shift;
+}
+
+void engine_image_note(struct engine *e, const struct engine_seq *s, int tok, int n)
+{
+	int begin = s->length, end = s->length + n;
+	for (int i = 0; i < s->n_images; i++) {
+		const struct engine_image *m = &s->images[i];
+		int from = MAX(m->at, begin), to = MIN(m->at + m->n, end);
+		if (from >= to)
+			continue;
+		if (e->batch.n_views == e->n_view_room) {
+			e->n_view_room = 2 * e->n_view_room + 4;
+			e->views = xrealloc(e->views,
+					    (size_t)e->n_view_room * sizeof *e->views);
+			e->batch.views = e->views;
+		}
+		e->views[e->batch.n_views++] = (struct engine_view){
+			tok + from - begin, to - from, from - m->at, m};
+	}
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Images in prompts, as the engine takes them. Thread: any (plain data).
+ */
+#pragma once
+#include <stdint.h>
+
+/* An image in a prompt. Its tokens lie together, row after row of the image, and each has a
+ * row of numbers that takes the place of its embedding (engine_opts.sight). */
+struct engine_image {
+	int32_t at, n;          /* first token of the prompt; tokens, n_rows * n_cols */
+	int32_t n_rows, n_cols; /* of tokens */
+	/* Equal: the rows are. What others find of the prompt in the cache depends on it. */
+	uint8_t hash[32];
+	/* Host (1 + n_deep, n, D): in place of embeddings, then what is added behind layer
+	 * 0, 1, … */
+	const float *rows;
+};
+
+/* What a model's text part has for images. Positions have three axes (M-RoPE, Qwen2-VL,
+ * 2024, section 2.1): pair i of a head turns by the height where i % 3 is 1 and i is below
+ * 3 n_height, by the width where i % 3 is 2 and i is below 3 n_width, else by the time. */
+struct engine_sight {
+	int32_t n_deep; /* layers behind which something is added (DeepStack, 2024) */
+	int32_t n_height, n_width;
+};
+
+/* Tokens of a step that are of an image. */
+struct engine_view {
+	int32_t tok, n;  /* first token of the step; tokens */
+	int32_t first;   /* the image's token that it is */
+	const struct engine_image *image;
+};

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of images (struct engine_image) come from the host with the step that has them, which
+ * is never recorded.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/graph.h"
+
+enum status graph_sight_alloc(struct graph *g, struct fail *fail)
+{
+	size_t t = (size_t)g->limits.max_batch_tok, d = (size_t)g->c->d_model;
+	size_t act = dtype_bytes(g->b->act_type), n_deep = (size_t)g->limits.sight.n_deep;
+	const struct graph_want wanted[] = {
+		{&g->rope_axis, (size_t)g->c->n_rot / 2 * sizeof *g->rope_axis},
+		{&g->deep, n_deep ? t * d * act : 1},
+	};
+	if (!g->limits.has_sight)
+		return OK;
+	if (!g->measured && !(g->deep_host = malloc(n_deep * t * d * act + 1)))
+		return fail_set(fail, E_NOMEM, "no memory for rows of images");
+	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+}
+
+enum status graph_sight_begin(struct graph *g)
+{
+	int32_t n = g->c->n_rot / 2;
+	const struct engine_sight *s = &g->limits.sight;
+	if (!g->limits.has_sight)
+		return OK;
+	int32_t *axis = xcalloc((size_t)n, sizeof *axis);
+	for (int32_t i = 0; i < n; i++)
+		axis[i] = i % 3 == 1 && i < 3 * s->n_height  ? 1
+			  : i % 3 == 2 && i < 3 * s->n_width ? 2
+							     : 0;
+	enum status st = g->b->ops->upload(g->b, g->rope_axis, axis, (size_t)n * sizeof *axis);
+	if (st == OK) /* it may still be read */
+		st = g->b->ops->sync(g->b, NULL);
+	free(axis);
+	return st;
+}
+
+enum status graph_sight_rows(struct graph *g, const struct graph_step *s, struct fail *fail)
+{
+	size_t d = (size_t)g->c->d_model;
+	enum status st = OK;
+	for (int i = 0; i < s->b->n_views && st == OK; i++) {
+		const struct engine_view *v = &s->b->views[i];
+		st = g->b->ops->upload(g->b, g->x + (size_t)v->tok * d,
+				       v->image->rows + (size_t)v->first * d,
+				       (size_t)v->n * d * sizeof *g->x);
+	}
+	return st == OK ? OK : fail_set(fail, st, "an image's rows do not reach %s",
+					g->b->device);
+}
+
+/* To the nearest half; what is too large becomes the largest one. */
+static uint16_t half_of(float x)
+{
+	uint32_t bits, sign;
+	memcpy(&bits, &x, sizeof bits);
+	sign = bits >> 16 & 0x8000;
+	bits &= 0x7FFFFFFF;
+	if (bits >= 0x477FF000) /* 65520 and above, and what is no number */
+		return (uint16_t)(sign | 0x7BFF);
+	if (bits < 0x38800000) { /* below 2^-14: in steps of 2^-24 */
+		float magnitude;
+		memcpy(&magnitude, &bits, sizeof magnitude);
+		return (uint16_t)(sign | (uint32_t)__builtin_rintf(magnitude * 0x1p24f));
+	}
+	bits += 0xFFF + (bits >> 13 & 1); /* ties to even */
+	return (uint16_t)(sign | (bits - 0x38000000) >> 13);
+}
+
+static void to_act(const struct graph *g, const float *x, size_t n, void *out)
+{
+	if (g->b->act_type == DTYPE_F32) {
+		memcpy(out, x, n * sizeof *x);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		((uint16_t *)out)[i] = half_of(x[i]);
+}
+
+/* x += rows, by a norm that adds first; what it makes of the sum is not used. */
+static enum status add_view(struct graph *g, const struct engine_view *v, int i,
+			    struct fail *fail)
+{
+	size_t d = (size_t)g->c->d_model, act = dtype_bytes(g->b->act_type);
+	size_t at = (size_t)v->tok * d, n = (size_t)v->n * d;
+	size_t level = (size_t)i * (size_t)g->limits.max_batch_tok * d;
+	int32_t t = v->n;
+	char *host = (char *)g->deep_host + (level + at) * act;
+	char *deep = (char *)g->deep + at * act;
+	const float *rows = v->image->rows +
+			    ((size_t)(1 + i) * (size_t)v->image->n + (size_t)v->first) * d;
+	to_act(g, rows, n, host);
+	enum status st = g->b->ops->upload(g->b, deep, host, n * act);
+	if (st != OK)
+		return fail_set(fail, st, "an image's rows do not reach %s", g->b->device);
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = g->x + at,
+	    .add = deep, .weight = g->out_norm, .y = (char *)g->n + at * act);
+	return OK;
+}
+
+enum status graph_sight_add(struct graph *g, const struct graph_step *s, int i,
+			    struct fail *fail)
+{
+	enum status st = OK;
+	if (i >= g->limits.sight.n_deep)
+		return OK;
+	for (int k = 0; k < s->b->n_views && st == OK; k++)
+		st = add_view(g, &s->b->views[k], i, fail);
+	return st;
+}

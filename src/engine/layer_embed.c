@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What each layer reads of the token itself, beside the residual stream (Gemma 4). At the
+ * beginning of a step, with x the embeddings:
+ *
+ *   e = (table[token] sqrt(P) + norm(Wproject x / sqrt(D))) / sqrt(2)     (L, P)
+ *
+ * and behind the two parts of layer i:
+ *
+ *   x += norm(Wout (gelu(Wgate x) * e[i]))
+ *
+ * Constants stand where they cost nothing: 1 / sqrt(2) in the norm's weights and in the
+ * table's scale, 1 / sqrt(D) in the norm's eps. Source: modeling_gemma4.py of Hugging Face
+ * Transformers.
+ */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "engine/graph.h"
+
+enum status layer_embed_load_top(struct graph *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct layer_embed_scratch *r = &g->embeds;
+	int32_t p = c->layer_embed, all = c->n_layers * p;
+	const struct graph_part parts[] = {
+		{"embed_tokens_per_layer", GRAPH_TABLE, c->layer_vocab, all, &r->table},
+		{"per_layer_model_projection", GRAPH_WEIGHT, all, c->d_model, &r->project},
+	};
+	if (c->layer_vocab < c->n_vocab)
+		return fail_at(fail, E_UNSUPPORTED, "vocab_size_per_layer_input",
+			       "config.json: only %d of %d tokens have embeddings of each layer",
+			       c->layer_vocab, c->n_vocab);
+	enum status st = graph_load_parts(g, -1, parts, ARRAY_LEN(parts), fail);
+	if (st == OK)
+		st = graph_put_scaled(g, -1, "per_layer_projection_norm.weight", p,
+				      (float)sqrt(0.5), &r->norm, fail);
+	return st == OK ? graph_put_filled(g, AS_IS_WEIGHT, (size_t)p, &r->as_is, fail) : st;
+}
+
+enum status layer_embed_load(struct graph *g, int i, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct layer_embed *e = &g->layers[i].embed;
+	const struct graph_part parts[] = {
+		{"per_layer_input_gate", GRAPH_WEIGHT, c->layer_embed, c->d_model, &e->gate},
+		{"per_layer_projection", GRAPH_WEIGHT, c->d_model, c->layer_embed, &e->out},
+		{"post_per_layer_input_norm.weight", GRAPH_NORM, c->d_model, 0,
+		 &e->post_norm},
+	};
+	return graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+}
+
+enum status layer_embed_alloc(struct graph *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct layer_embed_scratch *r = &g->embeds;
+	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
+	size_t n = t * (size_t)c->n_layers * (size_t)c->layer_embed;
+	const struct graph_want wanted[] = {
+		{&r->sum, n * sizeof *r->sum},
+		{&r->part, n * sizeof *r->part},
+		{&r->all, n * act},
+		{&r->gate, t * (size_t)c->layer_embed * act},
+	};
+	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+}
+
+/* x as it is, for t tokens, in g->n. */
+static struct rms_norm_args as_is(const struct graph *g, int32_t t)
+{
+	return (struct rms_norm_args){.n_tok = t, .dim = g->c->d_model, .eps = AS_IS_EPS,
+				      .x = g->x, .weight = g->as_is, .y = g->n};
+}
+
+enum status layer_embed_begin(struct graph *g, const struct graph_step *s, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct layer_embed_scratch *r = &g->embeds;
+	int32_t t = s->b->n_tok, p = c->layer_embed;
+	const struct rms_norm_args x = as_is(g, t);
+	RUN(embed_rows, .n_tok = t, .table = &r->table, .token = s->ids.token, .x = r->sum,
+	    .scale = c->layer_embed_scale);
+	RUN(linear, .norm = &x, .n_tok = t, .x = g->n, .n_out = 1,
+	    .out = {{.w = &r->project, .y = r->part, .is_f32 = true}});
+	RUN(rms_norm, .n_tok = t * c->n_layers, .dim = p,
+	    .eps = c->norm_eps * (float)c->d_model, .x = r->part, .weight = r->norm,
+	    .sum = r->sum);
+	RUN(rms_norm, .n_tok = t * c->n_layers, .dim = p, .eps = AS_IS_EPS, .x = r->sum,
+	    .weight = r->as_is, .y = r->all);
+	return OK;
+}
+
+enum status layer_embed_run(struct graph *g, const struct layer *l, int32_t t,
+			    struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct layer_embed *e = &l->embed;
+	const struct layer_embed_scratch *r = &g->embeds;
+	const struct rms_norm_args x = as_is(g, t);
+	size_t at = (size_t)(l - g->layers) * (size_t)c->layer_embed;
+	RUN(linear, .norm = &x, .n_tok = t, .x = g->n, .n_out = 1,
+	    .out = {{.w = &e->gate, .y = r->gate}});
+	RUN(act_mul, .n_tok = t, .dim = c->layer_embed, .act = c->act, .gate = r->gate,
+	    .up = (const char *)r->all + at * dtype_bytes(g->b->act_type),
+	    .up_pitch = c->n_layers * c->layer_embed, .y = r->gate);
+	RUN(linear, .n_tok = t, .x = r->gate, .n_out = 1,
+	    .out = {{.w = &e->out, .y = g->part, .is_f32 = true}});
+	RUN(rms_norm, .n_tok = t, .dim = c->d_model, .eps = c->norm_eps, .x = g->part,
+	    .weight = e->post_norm, .sum = g->x, .sum_scale = l->scale);
+	return OK;
+}

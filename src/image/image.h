@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A JPEG, PNG or WebP file to pixels, and pixels to another size. Files come from anyone.
+ * Limits are checked against the file's header before any pixel has memory, and decoding
+ * takes at most ten bytes a pixel. Thread: any.
+ */
+#pragma once
+#include "base/buf.h"
+
+/* 0: no limit. */
+struct image_limits {
+	int64_t max_bytes;  /* of the file */
+	int32_t max_side;   /* pixels of the width, and of the height */
+	int64_t max_pixels;
+};
+
+/* Row after row from the top. rgb: (height, width, 3), the owner frees it. */
+struct image {
+	int32_t width, height;
+	uint8_t *rgb;
+};
+
+/* Where an image is transparent, white shows. A JPEG is turned as its Exif orientation
+ * says. E_INVAL: no image of these formats, or a broken one. E_LIMIT: beyond a limit.
+ * E_UNSUPPORTED: animated, or built without the format's library. E_NOMEM. */
+enum status image_decode(struct str file, const struct image_limits *l, struct image *out,
+			 struct fail *fail) MUST_USE;
+void image_deinit(struct image *m);
+
+/* The same picture at another size, each pixel a bicubic mean (a = -0.5) over what it
+ * covers: the bits of Pillow's resize. *out is new. Sizes are 1 to 65535. E_NOMEM. */
+enum status image_resize(const struct image *m, int32_t width, int32_t height,
+			 struct image *out) MUST_USE;

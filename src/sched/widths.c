@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The widest spread comes first, so that a slow machine knows its ends: what lies between
+ * is on a line (draft.c). The sequence is in a space of the prefix cache that no request
+ * has. Its tokens are spread over the vocabulary: then experts are shared less than in a
+ * text, and the first costs are rather too high.
+ */
+#include "sched/widths.h"
+
+#include "base/alloc.h"
+
+enum { RUNS = 4, GUESSES = 3 };
+#define WIDTH_US 20000 /* enough for one width: no further runs */
+
+static const int order[] = {1, 2, 8, 4, 16, 3, 6, 12, 32, 24};
+
+static struct engine_seq *begin(struct engine *e, int32_t *first)
+{
+	int n_cached;
+	*first = 0;
+	const struct engine_prompt p = {.tokens = first, .n = 1,
+					.space = STR("the widths at start")};
+	return engine_seq_create_in(e, &p, &n_cached);
+}
+
+/* A step of one token and n - 1 guesses, none of which is right. */
+static enum status step(struct engine *e, struct engine_seq *s, int n, struct fail *fail)
+{
+	int32_t ids[DRAFT_STEP];
+	for (int i = 0; i < n; i++)
+		ids[i] = (int32_t)((i + 1) * 7919LL % engine_n_vocab(e));
+	struct engine_slice slice = {.seq = s, .tokens = ids, .n = n, .n_logits = n,
+				     .n_draft = n - 1};
+	enum status st = n > 1 ? engine_seq_reserve_draft(e, s, n) : engine_seq_reserve(e, s, n);
+	if (st != OK)
+		return st;
+	st = engine_step(e, &slice, 1, fail);
+	if (st == OK && n > 1)
+		engine_seq_confirm(e, s, ids + 1, 0);
+	return st;
+}
+
+/* The least of some runs, the first of which is not counted; 0: no room for such a step. */
+static enum status time_width(struct engine *e, const struct clock *clock, int n, double *out_us,
+			      struct fail *fail)
+{
+	int32_t first;
+	struct engine_seq *s = begin(e, &first);
+	int64_t all = 0;
+	enum status st = OK;
+	*out_us = 0;
+	for (int i = 0; i < RUNS && st == OK && all < WIDTH_US; i++) {
+		int64_t begin_us = clock_now_us(clock);
+		st = step(e, s, n, fail);
+		int64_t us = clock_now_us(clock) - begin_us;
+		if (i == 0)
+			continue;
+		all += us;
+		*out_us = i == 1 ? (double)us : MIN(*out_us, (double)us);
+	}
+	engine_seq_destroy(e, s);
+	if (st != E_NO_PAGES && st != E_CTX_LEN)
+		return st;
+	*out_us = 0;
+	return OK;
+}
+
+static enum status time_guess(struct engine *e, const struct clock *clock,
+			      struct draft_cost *out, struct fail *fail)
+{
+	int32_t first, ids[ENGINE_GUESS_MAX];
+	struct engine_seq *s = begin(e, &first);
+	struct engine_guess g = {.seq = s, .n = ENGINE_GUESS_MAX, .out = ids};
+	enum status st = step(e, s, 1, fail);
+	if (st == OK)
+		st = engine_seq_reserve_draft(e, s, 1 + ENGINE_GUESS_MAX);
+	for (int i = 0; i < GUESSES && st == OK; i++) {
+		int64_t begin_us = clock_now_us(clock);
+		st = engine_guess(e, &g, 1, fail);
+		if (i > 0)
+			draft_guess_note(out, g.n_out, clock_now_us(clock) - begin_us);
+	}
+	engine_seq_destroy(e, s);
+	return st == E_NO_PAGES || st == E_CTX_LEN ? OK : st;
+}
+
+enum status widths_measure(struct engine *e, const struct clock *clock, int64_t max_us,
+			   struct draft_cost *out, struct fail *fail)
+{
+	int64_t begin_us = clock_now_us(clock);
+	int room = MIN(engine_draft_room(e), DRAFT_STEP);
+	enum status st = OK;
+	*out = (struct draft_cost){.n_guess = 0};
+	if (room > 1 && engine_can_guess(e))
+		st = time_guess(e, clock, out, fail);
+	for (size_t i = 0; i < ARRAY_LEN(order) && st == OK; i++) {
+		double us, known = out->start[1] * order[i];
+		int64_t left = max_us - (clock_now_us(clock) - begin_us);
+		/* At most as long as so many steps of one token, and twice: the first run. */
+		if (order[i] > room || (i > 0 && 2 * known > (double)left))
+			continue;
+		st = time_width(e, clock, order[i], &us, fail);
+		if (st == OK && us > 0)
+			draft_cost_begin(out, order[i], us);
+		if (i == 0 && us <= 0)
+			break;
+	}
+	return st;
+}
+
+void widths_print(const struct draft_cost *c, struct buf *out)
+{
+	for (int i = 1; i <= DRAFT_STEP; i++)
+		if (c->start[i] > 0)
+			buf_addf(out, "%s%d: %.3g", out->n ? ", " : "", i, c->start[i] * 1e-3);
+	buf_add_z(out, " ms");
+}

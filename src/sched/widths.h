@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What decode steps of some widths cost on this machine, measured at start. Thread: engine,
+ * before the first request.
+ */
+#pragma once
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "sched/draft.h"
+
+/* Run steps of 1 to DRAFT_STEP tokens with guesses, as many widths as fit into max_us, and a
+ * guess of the model's own layer, where it has one. The time of each width is the least of
+ * a few. Costs of widths that were not reached stay 0. E_BACKEND, E_DEVICE. */
+enum status widths_measure(struct engine *e, const struct clock *clock, int64_t max_us,
+			   struct draft_cost *out, struct fail *fail) MUST_USE;
+
+/* "1: 0.21, 2: 0.26, … ms" into out, of those measured. */
+void widths_print(const struct draft_cost *c, struct buf *out);

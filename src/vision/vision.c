@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vision/vision.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+
+#include "base/alloc.h"
+#include "base/lru.h"
+#include "vision/vision_patches.h"
+#include "vision/vision_tower.h"
+
+enum { MAX_KEPT = 256, HASH_BYTES = 32 };
+
+struct vision_view {
+	struct engine_image image;
+	size_t n_bytes;
+	_Atomic int refs;
+	float rows[];
+};
+
+struct vision {
+	struct vision_config config;
+	struct image_limits limits;
+	struct backend *backend;
+	struct vision_tower *tower;
+	struct lru *kept;     /* views by the hash of their files */
+	pthread_mutex_t lock; /* of the tower, and of the memory for pixels */
+};
+
+/* --- views ------------------------------------------------------------------------ */
+
+const struct engine_image *vision_view_image(const struct vision_view *w)
+{
+	return &w->image;
+}
+
+void vision_view_unref(struct vision_view *w)
+{
+	if (w && atomic_fetch_sub(&w->refs, 1) == 1)
+		free(w);
+}
+
+static void drop_view(void *value)
+{
+	vision_view_unref(value);
+}
+
+static size_t view_size(void *value)
+{
+	return ((const struct vision_view *)value)->n_bytes;
+}
+
+static void take_view(void *value, void *ctx)
+{
+	struct vision_view *w = value;
+	atomic_fetch_add(&w->refs, 1);
+	*(struct vision_view **)ctx = w;
+}
+
+/* Of an image that is looked at with so many pixels. The hash is of the file's hash and of
+ * that size, since the rows depend on both. */
+static struct vision_view *make_view(const struct vision *v, int32_t width, int32_t height,
+				     const uint8_t file_hash[HASH_BYTES], bool has_rows)
+{
+	const struct vision_config *c = &v->config;
+	int32_t f = c->patch * c->merge, rows = height / f, cols = width / f;
+	size_t n = (size_t)(1 + c->n_deep) * (size_t)rows * (size_t)cols * (size_t)c->out_width;
+	size_t n_bytes = sizeof(struct vision_view) + (has_rows ? n : 0) * sizeof(float);
+	struct vision_view *w = malloc(n_bytes);
+	uint8_t key[HASH_BYTES + 2 * sizeof(int32_t)];
+	if (!w)
+		return NULL;
+	*w = (struct vision_view){.image = {.n = rows * cols, .n_rows = rows, .n_cols = cols,
+					    .rows = has_rows ? w->rows : NULL},
+				  .n_bytes = n_bytes};
+	atomic_init(&w->refs, 1);
+	memcpy(key, file_hash, HASH_BYTES);
+	memcpy(key + HASH_BYTES, &rows, sizeof rows);
+	memcpy(key + HASH_BYTES + sizeof rows, &cols, sizeof cols);
+	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, key, sizeof key, w->image.hash) != 0) {
+		free(w);
+		return NULL;
+	}
+	return w;
+}
+
+/* --- one image ---------------------------------------------------------------------- */
+
+/* With the lock. */
+static enum status look(struct vision *v, struct str file, const uint8_t *hash,
+			bool has_rows, struct vision_view **out, struct fail *fail)
+{
+	struct image m, at_size = {0};
+	int32_t width = 0, height = 0;
+	struct vision_view *w = NULL;
+	enum status st = image_decode(file, &v->limits, &m, fail);
+	if (st != OK)
+		return st;
+	st = vision_patches_size(&v->config, m.width, m.height, &width, &height, fail);
+	if (st == OK)
+		w = make_view(v, width, height, hash, has_rows);
+	if (st == OK && !w)
+		st = fail_default(fail, E_NOMEM);
+	if (st == OK && has_rows)
+		st = image_resize(&m, width, height, &at_size);
+	image_deinit(&m);
+	if (st == OK && has_rows)
+		st = vision_tower_run(v->tower, &at_size, w->rows, fail);
+	image_deinit(&at_size);
+	if (st != OK) {
+		vision_view_unref(w);
+		return fail_default(fail, st);
+	}
+	*out = w;
+	return OK;
+}
+
+static enum status find(struct vision *v, const struct vision_file *f, bool has_rows,
+			struct vision_view **out, struct fail *fail)
+{
+	uint8_t hash[HASH_BYTES];
+	struct lru_key key = {f->owner, {(const char *)hash, sizeof hash}};
+	*out = NULL;
+	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, f->bytes.p, f->bytes.n, hash) != 0)
+		return fail_set(fail, E_INTERNAL, "SHA-256 is not there");
+	if (lru_get(v->kept, key, take_view, out))
+		return OK;
+	pthread_mutex_lock(&v->lock);
+	enum status st = OK;
+	/* Another call may have looked at it meanwhile. */
+	if (!lru_get(v->kept, key, take_view, out))
+		st = look(v, f->bytes, hash, has_rows, out, fail);
+	if (st == OK && has_rows && atomic_load(&(*out)->refs) == 1) {
+		atomic_fetch_add(&(*out)->refs, 1);
+		lru_put(v->kept, key, *out);
+	}
+	pthread_mutex_unlock(&v->lock);
+	return st;
+}
+
+enum status vision_look(struct vision *v, const struct vision_file *f,
+			struct vision_view **out, struct fail *fail)
+{
+	return find(v, f, true, out, fail);
+}
+
+enum status vision_measure(struct vision *v, const struct vision_file *f,
+			   struct vision_view **out, struct fail *fail)
+{
+	return find(v, f, false, out, fail);
+}
+
+/* --- life --------------------------------------------------------------------------- */
+
+static enum status load(struct vision *v, const struct vision_opts *o, struct fail *fail)
+{
+	struct vision_config *c = &v->config;
+	int64_t per_token = (int64_t)c->patch * c->merge * c->patch * c->merge;
+	c->max_pixels = MIN(c->max_pixels, o->max_tokens * per_token);
+	c->min_pixels = MIN(c->min_pixels, c->max_pixels);
+	enum status st = backend_create(&o->backend, &v->backend, fail);
+	if (st == OK && v->backend->act_type != DTYPE_F32)
+		st = fail_set(fail, E_UNSUPPORTED, "vision towers run on the CPU backend only");
+	return st == OK ? vision_tower_create(o->model, v->backend, c, &v->tower, fail) : st;
+}
+
+enum status vision_create(const struct vision_opts *o, struct vision **out, struct fail *fail)
+{
+	struct vision_config config;
+	bool has_tower;
+	*out = NULL;
+	enum status st = vision_config_read(o->model, &config, &has_tower, fail);
+	if (st != OK || !has_tower)
+		return st;
+	struct vision *v = xcalloc(1, sizeof *v);
+	v->config = config;
+	v->limits = o->limits;
+	pthread_mutex_init(&v->lock, NULL);
+	v->kept = lru_create(&(struct lru_opts){.max_entries = MAX_KEPT,
+						.max_bytes = o->cache_bytes, .size = view_size,
+						.drop = drop_view});
+	st = load(v, o, fail);
+	if (st != OK) {
+		vision_destroy(v);
+		return st;
+	}
+	*out = v;
+	return OK;
+}
+
+void vision_destroy(struct vision *v)
+{
+	if (!v)
+		return;
+	vision_tower_destroy(v->tower);
+	backend_destroy(v->backend);
+	lru_destroy(v->kept);
+	pthread_mutex_destroy(&v->lock);
+	free(v);
+}
+
+const struct engine_sight *vision_sight(const struct vision *v)
+{
+	return &v->config.sight;
+}
+
+int32_t vision_token(const struct vision *v)
+{
+	return v->config.token;
+}
+
+const char *vision_device(const struct vision *v)
+{
+	return v->backend->device;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model's vision tower. It runs on the CPU, beside whatever computes the text, since its
+ * operations have no GPU kernels. One image is worked on at a time, so that many large ones
+ * do not take memory together. Thread: any, once created; calls wait for each other.
+ */
+#pragma once
+#include "backend/backend.h"
+#include "engine/engine.h"
+#include "image/image.h"
+
+struct vision;
+
+struct vision_opts {
+	struct model *model;         /* outlives the vision */
+	struct backend_opts backend; /* name "cpu" */
+	struct image_limits limits;
+	int32_t max_tokens;          /* of one image: larger ones are made smaller */
+	size_t cache_bytes;          /* results that are kept; 0: none */
+};
+
+/* Loads the tower. *out NULL: the model has none. E_UNSUPPORTED, E_MISSING and E_FORMAT name
+ * what cannot be read: the model can still be served without images. */
+enum status vision_create(const struct vision_opts *o, struct vision **out,
+			  struct fail *fail) MUST_USE;
+void vision_destroy(struct vision *v); /* NULL is fine; views may live on */
+
+/* What the text part is to be told (engine_opts.sight). Valid as long as v. */
+const struct engine_sight *vision_sight(const struct vision *v);
+int32_t vision_token(const struct vision *v); /* the token that stands for an image */
+const char *vision_device(const struct vision *v); /* for the log */
+
+/* What the model sees of an image, shared by those who hold it. image.at is 0. */
+struct vision_view;
+const struct engine_image *vision_view_image(const struct vision_view *w);
+void vision_view_unref(struct vision_view *w); /* NULL is fine */
+
+/* owner: whose views it may share, as struct lru_key has it. */
+struct vision_file {
+	struct str bytes;
+	uint64_t owner;
+};
+
+/* The view of an image's file, for the caller to let go. Errors as image_decode's; E_INVAL
+ * for one that is more than 200 times as wide as high, or the other way. */
+enum status vision_look(struct vision *v, const struct vision_file *f,
+			struct vision_view **out, struct fail *fail) MUST_USE;
+/* The same without running the tower: rows may be NULL. To count tokens. */
+enum status vision_measure(struct vision *v, const struct vision_file *f,
+			   struct vision_view **out, struct fail *fail) MUST_USE;

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tower of Qwen3-VL, which Qwen3.5 and its successors have too, without the layers that
+ * are handed on. Sources: configuration_qwen3_vl.py, configuration_qwen3_5.py and
+ * image_processing_qwen2_vl.py of Hugging Face Transformers.
+ */
+#include "vision/vision_config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "json/jsonfile.h"
+
+#define MAX_BYTES ((size_t)16 << 20)
+
+static const char *const kinds[] = {"qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"};
+
+struct setting {
+	const char *key;
+	size_t at;
+	int32_t min, max, fallback; /* fallback -1: required */
+};
+#define AT(field) offsetof(struct vision_config, field)
+static const struct setting settings[] = {
+	{"depth", AT(depth), 1, 256, -1},
+	{"hidden_size", AT(width), 4, 1 << 14, -1},
+	{"num_heads", AT(n_heads), 1, 256, -1},
+	{"intermediate_size", AT(ffn_dim), 4, 1 << 16, -1},
+	{"patch_size", AT(patch), 1, 64, -1},
+	{"spatial_merge_size", AT(merge), 1, 8, -1},
+	{"temporal_patch_size", AT(frames), 1, 8, -1},
+	{"out_hidden_size", AT(out_width), 8, 1 << 16, -1},
+	{"num_position_embeddings", AT(side), 1, 1 << 20, -1},
+};
+
+static enum status read_int(const json_t *from, const struct setting *s,
+			    struct vision_config *c, struct fail *fail)
+{
+	const json_t *v = jsonfile_get(from, s->key);
+	int32_t *to = (int32_t *)(void *)((char *)c + s->at);
+	if (!v && s->fallback >= 0) {
+		*to = s->fallback;
+		return OK;
+	}
+	if (!v)
+		return fail_at(fail, E_MISSING, s->key, "config.json: vision_config.%s is "
+			       "missing", s->key);
+	json_int_t n = json_is_integer(v) ? json_integer_value(v) : s->min - 1;
+	if (n < s->min || n > s->max)
+		return fail_at(fail, E_FORMAT, s->key, "config.json: vision_config.%s is not "
+			       "a number from %d to %d", s->key, s->min, s->max);
+	*to = (int32_t)n;
+	return OK;
+}
+
+static enum status unsupported(struct fail *fail, const char *key)
+{
+	return fail_at(fail, E_UNSUPPORTED, key, "config.json: this %s of a vision tower is "
+		       "not supported", key);
+}
+
+static enum status read_deep(const json_t *vision, struct vision_config *c, struct fail *fail)
+{
+	const json_t *list = jsonfile_get(vision, "deepstack_visual_indexes"), *v;
+	size_t i;
+	if (json_array_size(list) > VISION_MAX_DEEP)
+		return unsupported(fail, "deepstack_visual_indexes");
+	json_array_foreach((json_t *)list, i, v) {
+		json_int_t at = json_integer_value(v);
+		if (!json_is_integer(v) || at < 0 || at >= c->depth)
+			return unsupported(fail, "deepstack_visual_indexes");
+		c->deep_at[c->n_deep++] = (int32_t)at;
+	}
+	c->sight.n_deep = c->n_deep;
+	return OK;
+}
+
+static enum status read_tower(const json_t *vision, struct vision_config *c,
+			      struct fail *fail)
+{
+	enum status st = OK;
+	for (size_t i = 0; i < ARRAY_LEN(settings) && st == OK; i++)
+		st = read_int(vision, &settings[i], c, fail);
+	if (st != OK)
+		return st;
+	int32_t n = c->side;
+	c->side = (int32_t)sqrt(n);
+	if (c->side * c->side != n)
+		return unsupported(fail, "num_position_embeddings");
+	if (c->width % c->n_heads || c->width / c->n_heads % 4)
+		return unsupported(fail, "num_heads");
+	const json_t *channels = jsonfile_get(vision, "in_channels");
+	if (channels && json_integer_value(channels) != 3)
+		return unsupported(fail, "in_channels");
+	const char *act = json_string_value(jsonfile_get(vision, "hidden_act"));
+	c->is_tanh = act && strcmp(act, "gelu_pytorch_tanh") == 0;
+	if (!c->is_tanh && (!act || strcmp(act, "gelu") != 0))
+		return unsupported(fail, "hidden_act");
+	const json_t *rope = jsonfile_get(vision, "rope_parameters");
+	const json_t *theta = jsonfile_get(rope, "rope_theta");
+	c->theta = theta ? json_number_value(theta) : 10000;
+	if (!(c->theta > 1))
+		return unsupported(fail, "rope_theta");
+	return read_deep(vision, c, fail);
+}
+
+/* mrope_section, which must be interleaved: [time, height, width] in pairs of a head. */
+static enum status read_sections(const json_t *text, struct vision_config *c,
+				 struct fail *fail)
+{
+	const json_t *rope = jsonfile_get(text, "rope_parameters");
+	rope = rope ? rope : jsonfile_get(text, "rope_scaling");
+	const json_t *list = jsonfile_get(rope, "mrope_section");
+	const json_t *mixed = jsonfile_get(rope, "mrope_interleaved");
+	if (json_array_size(list) != 3 || json_is_false(mixed))
+		return unsupported(fail, "mrope_section");
+	c->sight.n_height = (int32_t)json_integer_value(json_array_get(list, 1));
+	c->sight.n_width = (int32_t)json_integer_value(json_array_get(list, 2));
+	return OK;
+}
+
+/* --- the image processor ------------------------------------------------------------- */
+
+static void read_three(const json_t *file, const char *key, double out[3])
+{
+	const json_t *list = jsonfile_get(file, key);
+	for (size_t i = 0; i < 3; i++)
+		out[i] = json_array_size(list) == 3
+				 ? json_number_value(json_array_get(list, i))
+				 : 0.5;
+}
+
+static int64_t pixels_of(const json_t *file, const char *old, const char *edge,
+			 int64_t fallback)
+{
+	const json_t *size = jsonfile_get(file, "size");
+	const json_t *v = jsonfile_get(size, edge);
+	v = v ? v : jsonfile_get(file, old);
+	return json_is_integer(v) && json_integer_value(v) > 0 ? json_integer_value(v)
+							       : fallback;
+}
+
+static enum status read_processor(const json_t *file, struct vision_config *c,
+				  struct fail *fail)
+{
+	static const struct {
+		const char *key;
+		size_t at;
+	} same[] = {{"patch_size", AT(patch)}, {"merge_size", AT(merge)},
+		    {"temporal_patch_size", AT(frames)}};
+	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
+		const json_t *v = jsonfile_get(file, same[i].key);
+		int32_t own = *(const int32_t *)(const void *)((const char *)c + same[i].at);
+		if (v && json_integer_value(v) != own)
+			return fail_at(fail, E_FORMAT, same[i].key, "the image processor's %s "
+				       "is not the vision tower's", same[i].key);
+	}
+	c->min_pixels = pixels_of(file, "min_pixels", "shortest_edge", 1 << 16);
+	c->max_pixels = pixels_of(file, "max_pixels", "longest_edge", 1 << 24);
+	read_three(file, "image_mean", c->mean);
+	read_three(file, "image_std", c->std);
+	for (int i = 0; i < 3; i++)
+		if (!(c->std[i] > 0))
+			return fail_at(fail, E_FORMAT, "image_std", "the image processor's "
+				       "image_std is not above 0");
+	return OK;
+}
+
+/* Newer folders have it within processor_config.json. */
+static enum status load_processor(const char *dir, struct vision_config *c,
+				  struct fail *fail)
+{
+	json_t *file = NULL;
+	enum status st = jsonfile_load(dir, "preprocessor_config.json", MAX_BYTES, &file, fail);
+	if (st == E_MISSING) {
+		st = jsonfile_load(dir, "processor_config.json", MAX_BYTES, &file, fail);
+		const json_t *own = jsonfile_get(file, "image_processor");
+		if (st == OK && own)
+			st = read_processor(own, c, fail);
+		else if (st == OK || st == E_MISSING)
+			st = read_processor(NULL, c, fail);
+	} else if (st == OK) {
+		st = read_processor(file, c, fail);
+	}
+	json_decref(file);
+	return st;
+}
+
+static enum status read_all(const json_t *root, const char *dir, struct vision_config *c,
+			    struct fail *fail)
+{
+	const json_t *vision = jsonfile_get(root, "vision_config");
+	const json_t *token = jsonfile_get(root, "image_token_id");
+	enum status st = read_tower(vision, c, fail);
+	if (st == OK)
+		st = read_sections(jsonfile_get(root, "text_config"), c, fail);
+	if (st == OK)
+		st = load_processor(dir, c, fail);
+	if (st == OK && !json_is_integer(token))
+		st = fail_at(fail, E_MISSING, "image_token_id",
+			     "config.json: image_token_id is missing");
+	c->token = (int32_t)json_integer_value(token);
+	return st;
+}
+
+enum status vision_config_read(const struct model *m, struct vision_config *out,
+			       bool *out_has, struct fail *fail)
+{
+	json_t *root = NULL;
+	*out = (struct vision_config){0};
+	*out_has = false;
+	if (tensors_gguf(m->tensors))
+		return OK;
+	enum status st = jsonfile_load(m->dir, "config.json", MAX_BYTES, &root, fail);
+	const char *type = json_string_value(jsonfile_get(root, "model_type"));
+	for (size_t i = 0; i < ARRAY_LEN(kinds) && type; i++)
+		*out_has |= strcmp(type, kinds[i]) == 0;
+	*out_has &= json_is_object(jsonfile_get(root, "vision_config"));
+	if (st == OK && *out_has)
+		st = read_all(root, m->dir, out, fail);
+	json_decref(root);
+	if (st == OK && *out_has && (out->token < 0 || out->token >= m->config.n_vocab))
+		return fail_at(fail, E_FORMAT, "image_token_id", "config.json: image_token_id "
+			       "%d is outside the vocabulary", (int)out->token);
+	if (st == OK && *out_has && out->out_width != m->config.d_model)
+		return fail_at(fail, E_FORMAT, "out_hidden_size", "config.json: the vision "
+			       "tower's out_hidden_size is not the text model's width");
+	return st;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The settings of a vision tower and of the image processor before it. Thread: any.
+ */
+#pragma once
+#include "engine/engine.h"
+#include "model/model.h"
+
+enum { VISION_MAX_DEEP = 8 };
+
+struct vision_config {
+	int32_t depth, width, n_heads, ffn_dim;
+	int32_t patch;        /* pixels of a patch's side */
+	int32_t merge;        /* patches of the side of what becomes a token */
+	int32_t frames;       /* an image is so many equal frames of a film */
+	int32_t out_width;    /* the text model's width */
+	int32_t side;         /* of the square of learned positions */
+	bool is_tanh;         /* GELU by tanh */
+	double theta;         /* of the rope */
+	int32_t n_deep, deep_at[VISION_MAX_DEEP]; /* layers that are also handed on */
+	int32_t token;        /* image_token_id */
+	struct engine_sight sight;
+	/* of the image processor */
+	int64_t min_pixels, max_pixels;
+	double mean[3], std[3];
+};
+
+/* Numbers of a patch: (3, frames, patch, patch). */
+static inline int32_t vision_config_patch_dim(const struct vision_config *c)
+{
+	return 3 * c->frames * c->patch * c->patch;
+}
+
+/* From config.json, and preprocessor_config.json or processor_config.json, of m's folder.
+ * *out_has false: the model has no tower of this kind. */
+enum status vision_config_read(const struct model *m, struct vision_config *out,
+			       bool *out_has, struct fail *fail) MUST_USE;

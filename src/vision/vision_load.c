@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights of a tower by their names. Towers are stored in 16 or 32 bits, also beside a text
+ * model of fewer.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "vision/vision_tower_private.h"
+
+#define PREFIX "model.visual."
+
+struct loader {
+	struct vision_tower *t;
+	struct model *m;
+	struct fail *fail;
+	enum status st; /* of the first failure, behind which nothing is loaded */
+};
+
+static void stop(struct loader *l, enum status st, const char *name, const char *what)
+{
+	l->st = fail_at(l->fail, st, name, "the vision tower's tensor %s %s", name, what);
+}
+
+/* n numbers in all, in any shape. */
+static const struct tensor *find(struct loader *l, const char *name, int64_t n)
+{
+	const struct tensor *t = tensors_find(l->m->tensors, name);
+	int64_t have = 1;
+	if (l->st != OK)
+		return NULL;
+	if (!t) {
+		stop(l, E_MISSING, name, "is missing");
+		return NULL;
+	}
+	for (int i = 0; i < t->n_dims; i++)
+		have *= t->dim[i];
+	if (have != n)
+		stop(l, E_FORMAT, name, "has another size than config.json says");
+	else if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16)
+		stop(l, E_UNSUPPORTED, name, "is not in 16 or 32 bits");
+	return l->st == OK ? t : NULL;
+}
+
+/* Rows [first, first + n) of a matrix of n_all rows. */
+static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t first,
+		      int32_t n, int32_t k, struct weight *out)
+{
+	const struct tensor *t = find(l, name, (int64_t)n_all * k);
+	if (!t)
+		return;
+	const struct weight host = {
+		.quant = t->dtype == DTYPE_F32   ? QUANT_F32
+			 : t->dtype == DTYPE_F16 ? QUANT_F16
+						 : QUANT_BF16,
+		.n = n, .k = k, .group = k, .name = t->name,
+		.q = (const char *)t->data +
+		     (size_t)first * (size_t)k * dtype_bytes(t->dtype)};
+	l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
+}
+
+/* On the device: n floats from element `first` on. */
+static const float *load_floats(struct loader *l, const char *name, int64_t n_all,
+				int64_t first, int64_t n)
+{
+	const struct tensor *t = find(l, name, n_all);
+	struct vision_tower *v = l->t;
+	void *p = NULL;
+	if (!t)
+		return NULL;
+	float *host = xmalloc((size_t)n * sizeof *host);
+	for (int64_t i = 0; i < n; i++)
+		host[i] = blocks_float(t->data, t->dtype, (size_t)(first + i));
+	l->st = v->b->ops->alloc(v->b, (size_t)n * sizeof *host, &p);
+	if (l->st == OK) {
+		v->blocks = xrealloc(v->blocks, (v->n_blocks + 1) * sizeof *v->blocks);
+		v->blocks[v->n_blocks++] = p;
+		l->st = v->b->ops->upload(v->b, p, host, (size_t)n * sizeof *host);
+	}
+	if (l->st == OK) /* an upload may still be reading it */
+		l->st = v->b->ops->sync(v->b, l->fail);
+	free(host);
+	return p;
+}
+
+/* Part `part` of n_parts equal ones, one behind the other in the tensor. */
+static void load_part(struct loader *l, const char *name, int32_t n, int32_t k, int32_t part,
+		      int32_t n_parts, struct vision_linear *out)
+{
+	char full[200];
+	snprintf(full, sizeof full, PREFIX "%s.weight", name);
+	load_rows(l, full, n * n_parts, n * part, n, k, &out->w);
+	snprintf(full, sizeof full, PREFIX "%s.bias", name);
+	out->bias = load_floats(l, full, (int64_t)n * n_parts, (int64_t)n * part, n);
+}
+
+static void load_linear(struct loader *l, const char *name, int32_t n, int32_t k,
+			struct vision_linear *out)
+{
+	load_part(l, name, n, k, 0, 1, out);
+}
+
+static void load_norm(struct loader *l, const char *name, int32_t n, struct vision_norm *out)
+{
+	char full[200];
+	snprintf(full, sizeof full, PREFIX "%s.weight", name);
+	out->weight = load_floats(l, full, n, 0, n);
+	snprintf(full, sizeof full, PREFIX "%s.bias", name);
+	out->bias = load_floats(l, full, n, 0, n);
+}
+
+static void load_layer(struct loader *l, int i)
+{
+	const struct vision_config *c = &l->t->c;
+	struct vision_layer *to = &l->t->layers[i];
+	struct vision_linear *qkv[] = {&to->q, &to->k, &to->v};
+	char name[100];
+	int32_t d = c->width;
+#define NAME(rest) (snprintf(name, sizeof name, "blocks.%d." rest, i), name)
+	load_norm(l, NAME("norm1"), d, &to->norm1);
+	load_norm(l, NAME("norm2"), d, &to->norm2);
+	for (int part = 0; part < 3; part++)
+		load_part(l, NAME("attn.qkv"), d, d, part, 3, qkv[part]);
+	load_linear(l, NAME("attn.proj"), d, d, &to->out);
+	load_linear(l, NAME("mlp.linear_fc1"), c->ffn_dim, d, &to->up);
+	load_linear(l, NAME("mlp.linear_fc2"), d, c->ffn_dim, &to->down);
+#undef NAME
+}
+
+static void load_merger(struct loader *l, int i)
+{
+	const struct vision_config *c = &l->t->c;
+	struct vision_merger *to = &l->t->merger[i];
+	int32_t wide = c->width * c->merge * c->merge;
+	char base[60] = "merger", name[100];
+	to->is_late = i > 0;
+	if (i > 0)
+		snprintf(base, sizeof base, "deepstack_merger_list.%d", i - 1);
+	snprintf(name, sizeof name, "%s.norm", base);
+	load_norm(l, name, to->is_late ? wide : c->width, &to->norm);
+	snprintf(name, sizeof name, "%s.linear_fc1", base);
+	load_linear(l, name, wide, wide, &to->up);
+	snprintf(name, sizeof name, "%s.linear_fc2", base);
+	load_linear(l, name, c->out_width, wide, &to->down);
+}
+
+/* They are read on the host. */
+static void load_places(struct loader *l)
+{
+	const struct vision_config *c = &l->t->c;
+	size_t n = (size_t)c->side * (size_t)c->side * (size_t)c->width;
+	const struct tensor *t = find(l, PREFIX "pos_embed.weight", (int64_t)n);
+	if (!t)
+		return;
+	l->t->places = xmalloc(n * sizeof *l->t->places);
+	for (size_t i = 0; i < n; i++)
+		l->t->places[i] = blocks_float(t->data, t->dtype, i);
+}
+
+enum status vision_load(struct vision_tower *t, struct model *m, struct fail *fail)
+{
+	struct loader l = {t, m, fail, OK};
+	const struct vision_config *c = &t->c;
+	load_linear(&l, "patch_embed.proj", c->width, vision_config_patch_dim(c), &t->patch);
+	load_places(&l);
+	for (int i = 0; i < c->depth && l.st == OK; i++)
+		load_layer(&l, i);
+	for (int i = 0; i <= c->n_deep && l.st == OK; i++)
+		load_merger(&l, i);
+	return l.st == OK ? OK : fail_default(fail, l.st);
+}

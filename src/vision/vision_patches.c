@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * As image_processing_qwen2_vl.py of Hugging Face Transformers: smart_resize and patchify.
+ */
+#include "vision/vision_patches.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+
+#define MAX_RATIO 200
+
+static double at_least(double side, int32_t factor)
+{
+	return fmax(side, factor);
+}
+
+enum status vision_patches_size(const struct vision_config *c, int32_t width, int32_t height,
+				int32_t *out_width, int32_t *out_height, struct fail *fail)
+{
+	int32_t f = c->patch * c->merge;
+	if (MAX(width, height) > (int64_t)MAX_RATIO * MIN(width, height))
+		return fail_set(fail, E_INVAL, "the image of %d x %d pixels is more than %d "
+				"times as long as wide", (int)width, (int)height, MAX_RATIO);
+	double w = rint((double)width / f) * f, h = rint((double)height / f) * f;
+	double pixels = (double)width * height;
+	if (w * h > (double)c->max_pixels) {
+		double shrink = sqrt(pixels / (double)c->max_pixels);
+		w = at_least(floor(width / shrink / f) * f, f);
+		h = at_least(floor(height / shrink / f) * f, f);
+	} else if (w * h < (double)c->min_pixels) {
+		double grow = sqrt((double)c->min_pixels / pixels);
+		w = ceil(width * grow / f) * f;
+		h = ceil(height * grow / f) * f;
+	}
+	*out_width = (int32_t)w;
+	*out_height = (int32_t)h;
+	return OK;
+}
+
+void vision_patches_place(const struct vision_config *c, int32_t n_cols, int32_t i,
+			  int32_t *out_row, int32_t *out_col)
+{
+	int32_t m = c->merge, in = i % (m * m), block = i / (m * m);
+	*out_row = block / (n_cols / m) * m + in / m;
+	*out_col = block % (n_cols / m) * m + in % m;
+}
+
+/* One channel of one patch, once for each frame. */
+static void write_channel(const struct vision_config *c, const uint8_t *at, size_t pitch,
+			  const float *value, float *out)
+{
+	size_t p = (size_t)c->patch;
+	for (size_t y = 0; y < p; y++)
+		for (size_t x = 0; x < p; x++)
+			out[y * p + x] = value[at[y * pitch + 3 * x]];
+	for (size_t frame = 1; frame < (size_t)c->frames; frame++)
+		memcpy(out + frame * p * p, out, p * p * sizeof *out);
+}
+
+void vision_patches_write(const struct vision_config *c, const struct image *m, int32_t from,
+			  int32_t n, float *out)
+{
+	size_t pitch = 3 * (size_t)m->width, p = (size_t)c->patch;
+	size_t each = (size_t)c->frames * p * p;
+	float value[3][256];
+	for (int k = 0; k < 3; k++)
+		for (int v = 0; v < 256; v++)
+			value[k][v] = ((float)v - (float)c->mean[k] * 255) /
+				      ((float)c->std[k] * 255);
+	for (int32_t i = from; i < from + n; i++) {
+		int32_t row, col;
+		vision_patches_place(c, m->width / c->patch, i, &row, &col);
+		const uint8_t *at = m->rgb + (size_t)row * p * pitch + 3 * (size_t)col * p;
+		for (size_t k = 0; k < 3; k++, out += each)
+			write_channel(c, at + k, pitch, value[k], out);
+	}
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tower itself, as operations of a backend:
+ *
+ *   x = W patch + b + learned position
+ *   each layer:  x += attention(norm(x)), over all patches, rotated by row and column;
+ *                x += mlp(norm(x))
+ *   a token = mlp of merge x merge neighbours of norm(x); the layers in deep_at give such
+ *   rows too, with the norm over all neighbours together
+ *
+ * Source: modeling_qwen3_vl.py of Hugging Face Transformers. Thread: one at a time.
+ */
+#pragma once
+#include "backend/backend.h"
+#include "image/image.h"
+#include "vision/vision_config.h"
+
+struct vision_tower;
+
+/* Loads every weight. E_MISSING, E_FORMAT and E_UNSUPPORTED name the tensor. */
+enum status vision_tower_create(struct model *m, struct backend *b,
+				const struct vision_config *c, struct vision_tower **out,
+				struct fail *fail) MUST_USE;
+void vision_tower_destroy(struct vision_tower *t); /* NULL is fine; not the backend */
+
+/* m has a size of vision_patches_size. rows: (1 + n_deep, n, out_width) written, n tokens.
+ * E_NOMEM, E_BACKEND. */
+enum status vision_tower_run(struct vision_tower *t, const struct image *m, float *rows,
+			     struct fail *fail) MUST_USE;

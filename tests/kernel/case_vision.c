@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations of vision towers: layer norms and GELU. Attention in both directions is among
+ * case_attention.c's.
+ */
+#include "tests/kernel/kernel_test.h"
+
+static double largest(const float *got, const float *ref, size_t n)
+{
+	double worst = 0;
+	for (size_t i = 0; i < n; i++)
+		worst = fmax(worst, fabs((double)got[i] - ref[i]) / fmax(1, fabs(ref[i])));
+	return worst;
+}
+
+static void test_layer_norm(struct kernel_test *kt, int32_t t, int32_t d)
+{
+	size_t dim = (size_t)d, n = (size_t)t * dim;
+	float *x = kernel_rows(kt, 1, n, 1), *ref = kernel_zeros(kt, n);
+	float *weight = kernel_rows(kt, 1, dim, 1), *bias = kernel_rows(kt, 1, dim, 1);
+	for (size_t i = 0; i < n; i++)
+		x[i] += 3; /* the mean is not 0 */
+	struct layer_norm_args a = {t, d, 1e-6f, x, weight, bias, ref};
+	layer_norm_ref(&a);
+	struct layer_norm_args on = {t, d, a.eps, UPLOAD(kt, x, n), UPLOAD(kt, weight, dim),
+				     UPLOAD(kt, bias, dim), UPLOAD(kt, x, n)};
+	kernel_ran(kt, kt->b->ops->layer_norm(kt->b, &on), "layer_norm");
+	float *got = kernel_download(kt, on.y, n);
+	double worst = largest(got, ref, n), mean = 0;
+	kernel_ok(worst < 3e-5, "%s: layer_norm T=%d D=%d: largest error %.1e", kt->name, t, d,
+		  worst);
+	for (size_t i = 0; i < dim; i++)
+		mean += ((double)ref[i] - bias[i]) / weight[i] / d;
+	kernel_ok(fabs(mean) < 1e-4, "%s: the reference's mean is %.1e", kt->name, mean);
+	int wrong = 0;
+	for (int32_t row = 0; row < t; row++) {
+		struct layer_norm_args one = on;
+		one.n_tok = 1;
+		one.x = UPLOAD(kt, x + (size_t)row * dim, dim);
+		one.y = UPLOAD(kt, x, dim);
+		kernel_ran(kt, kt->b->ops->layer_norm(kt->b, &one), "layer_norm");
+		kernel_same(kt, kernel_download(kt, one.y, dim), got + (size_t)row * dim, dim,
+			    &wrong);
+	}
+	kernel_ok(wrong == 0, "%s: layer_norm: rows alone have the same bits", kt->name);
+}
+
+/* GELU(1), by Phi(1) = 0.8413447460685429 and by tanh. */
+static void test_gelu(struct kernel_test *kt, bool is_tanh)
+{
+	enum { T = 3, D = 401 };
+	float x[T * D], ref[T * D];
+	for (int i = 0; i < T * D; i++)
+		ref[i] = x[i] = (float)(i - T * D / 2) / 50;
+	struct gelu_args a = {T, D, is_tanh, ref};
+	gelu_ref(&a);
+	struct gelu_args on = {T, D, is_tanh, UPLOAD(kt, x, T * D)};
+	kernel_ran(kt, kt->b->ops->gelu(kt->b, &on), "gelu");
+	float *got = kernel_download(kt, on.x, T * D);
+	double worst = largest(got, ref, T * D);
+	double one = is_tanh ? 0.8411919906082768 : 0.8413447460685429;
+	kernel_ok(worst < 1e-6, "%s: gelu%s: largest error %.1e", kt->name,
+		  is_tanh ? " by tanh" : "", worst);
+	kernel_ok(fabs((double)got[T * D / 2 + 50] - one) < 1e-6, "%s: gelu(1) is %.7f",
+		  kt->name, (double)got[T * D / 2 + 50]);
+}
+
+void case_vision(struct kernel_test *kt)
+{
+	test_layer_norm(kt, 1, 64);
+	test_layer_norm(kt, 5, 1152);
+	test_layer_norm(kt, 3, 37);
+	test_gelu(kt, false);
+	test_gelu(kt, true);
+}

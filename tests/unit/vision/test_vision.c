@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What tiny models see of images against Hugging Face Transformers
+ * (tests/golden/make_vision.py): sizes, patches, the tower's rows, and log-probabilities of
+ * prompts with images. And what nobody may see: steps of other sizes, batches and known
+ * prefixes change no bit, and an image never stands for another one in the cache.
+ */
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "tests/tap.h"
+#include "vision/vision.h"
+#include "vision/vision_patches.h"
+
+#define GOLDEN "tests/golden/vision/"
+#define IMAGES "tests/golden/images/"
+#define TOLERANCE 2e-4 /* of log-probabilities, exact */
+#define ROUGH 0.05     /* fast */
+
+enum { MAX_IMAGES = 2, VOCAB = 512 };
+
+static const struct image_limits limits = {1 << 20, 4096, 1 << 20};
+
+static struct buf read_golden(const char *folder, const char *name)
+{
+	struct buf b = {0};
+	struct fail fail = {0};
+	char *path = xasprintf("%s%s", folder, name);
+	if (file_read(tap_src(path), 1 << 22, &b, &fail) != OK) {
+		printf("Bail out! %s\n", fail.text);
+		exit(1);
+	}
+	free(path);
+	return b;
+}
+
+/* --- before the tower ----------------------------------------------------------------- */
+
+static void test_sizes(void)
+{
+	struct buf b = read_golden(GOLDEN, "sizes.tsv");
+	int n = 0, n_wrong = 0;
+	for (const char *line = b.p; *line; line = strchr(line, '\n') + 1, n++) {
+		struct vision_config c = {.merge = 1};
+		long long least, most;
+		int32_t w, h, want_w, want_h, got_w = 0, got_h = 0;
+		if (sscanf(line, "%d %lld %lld %d %d %d %d", &c.patch, &least, &most, &w, &h,
+			   &want_w, &want_h) != 7)
+			break;
+		c.min_pixels = least;
+		c.max_pixels = most;
+		enum status st = vision_patches_size(&c, w, h, &got_w, &got_h, NULL);
+		n_wrong += st != OK || got_w != want_w || got_h != want_h;
+	}
+	ok(n > 200 && n_wrong == 0, "%d sizes, %d wrong", n, n_wrong);
+	struct vision_config c = {.patch = 4, .merge = 2, .min_pixels = 1, .max_pixels = 1 << 20};
+	struct fail fail = {0};
+	int32_t w, h;
+	ok(vision_patches_size(&c, 2001, 10, &w, &h, &fail) == E_INVAL && fail.text[0],
+	   "too long: %s", fail.text);
+	ok(vision_patches_size(&c, 2000, 10, &w, &h, &fail) == OK, "200 times as long is not");
+	buf_deinit(&b);
+}
+
+static void test_patches(void)
+{
+	struct buf file = read_golden(IMAGES, "rgb.png");
+	struct buf want = read_golden(GOLDEN, "qwen3vl/pixels.f32");
+	struct vision_config c = {.patch = 4, .merge = 2, .frames = 2, .min_pixels = 1024,
+				  .max_pixels = 4096, .mean = {0.5, 0.5, 0.5},
+				  .std = {0.5, 0.5, 0.5}};
+	struct image m, at_size;
+	int32_t w, h;
+	float got[96 * 96];
+	if (image_decode(buf_str(&file), &limits, &m, NULL) != OK ||
+	    vision_patches_size(&c, m.width, m.height, &w, &h, NULL) != OK ||
+	    image_resize(&m, w, h, &at_size) != OK) {
+		ok(false, "patches are made");
+		return;
+	}
+	int32_t n = w / c.patch * (h / c.patch);
+	is_int(want.n, sizeof got, "96 patches of 96 numbers");
+	is_int(n, 96, "as many are made");
+	for (int32_t i = 0; i < n; i += 31) /* in pieces */
+		vision_patches_write(&c, &at_size, i, MIN(31, n - i), got + (size_t)i * 96);
+	/* A pixel's step is 2 / 255. */
+	double worst = 0;
+	const float *pixels = (const float *)(const void *)want.p;
+	for (size_t i = 0; i < ARRAY_LEN(got); i++)
+		worst = fmax(worst, fabs((double)got[i] - (double)pixels[i]));
+	ok(worst < 3e-7, "patches: largest difference %.1e", worst);
+	image_deinit(&m);
+	image_deinit(&at_size);
+	buf_deinit(&file);
+	buf_deinit(&want);
+}
+
+/* --- a model -------------------------------------------------------------------------- */
+
+struct rig {
+	char *dir;
+	struct model *m;
+	struct vision *v;
+	struct backend *b;
+	struct engine *e;
+	json_t *cases;
+};
+
+/* hip: path of a HIP runtime for the text's part; NULL: the CPU does all. */
+static struct rig rig_open(const char *name, bool is_exact, const char *hip,
+			   struct engine_opts o)
+{
+	struct rig r = {.dir = xasprintf(GOLDEN "%s/", name)};
+	struct fail fail = {0};
+	struct backend_opts bo = {.name = "cpu", .n_threads = 2, .exact = is_exact};
+	const struct backend_opts gpu = {.name = "hip", .hip_library = hip};
+	enum status st = model_open(tap_src(r.dir), NULL, &r.m, &fail);
+	const struct vision_opts vo = {.model = r.m, .backend = bo, .limits = limits,
+				       .max_tokens = 4096, .cache_bytes = 1 << 20};
+	if (st == OK)
+		st = vision_create(&vo, &r.v, &fail);
+	if (st == OK)
+		st = backend_create(hip ? &gpu : &bo, &r.b, &fail);
+	if (st == OK) {
+		o.sight = vision_sight(r.v);
+		o.prefix_cache = true;
+		o.n_ctx = 256;
+		st = engine_create(r.m, r.b, &o, &r.e, &fail);
+	}
+	struct buf text = read_golden(r.dir, "sight.json");
+	json_t *all = json_loads(text.p, 0, NULL);
+	r.cases = json_incref(json_object_get(all, "cases"));
+	json_decref(all);
+	buf_deinit(&text);
+	if (st != OK) {
+		printf("Bail out! %s: %s\n", name, fail.text);
+		exit(1);
+	}
+	return r;
+}
+
+static void rig_close(struct rig *r)
+{
+	engine_destroy(r->e);
+	backend_destroy(r->b);
+	vision_destroy(r->v);
+	model_close(r->m);
+	json_decref(r->cases);
+	free(r->dir);
+}
+
+static struct vision_view *see(struct rig *r, const char *file)
+{
+	struct buf b = read_golden(IMAGES, file);
+	struct vision_view *w = NULL;
+	struct fail fail = {0};
+	if (vision_look(r->v, &(struct vision_file){buf_str(&b), 0}, &w, &fail) != OK)
+		ok(false, "%s: %s", file, fail.text);
+	buf_deinit(&b);
+	return w;
+}
+
+static void test_rows(struct rig *r, double most)
+{
+	struct vision_view *w = see(r, "rgb.png");
+	const struct engine_image *m = vision_view_image(w);
+	struct buf b = read_golden(r->dir, "rows.f32");
+	const float *want = (const float *)(const void *)b.p;
+	size_t n = b.n / sizeof *want;
+	double worst = 0;
+	is_int(n, (size_t)(1 + vision_sight(r->v)->n_deep) * (size_t)m->n * 32,
+	       "%s: %d tokens, in %d rows", r->dir, (int)m->n, (int)m->n_rows);
+	for (size_t i = 0; i < n; i++)
+		worst = fmax(worst, fabs((double)m->rows[i] - (double)want[i]));
+	ok(worst < most, "%s: rows of the tower: largest difference %.1e", r->dir, worst);
+	vision_view_unref(w);
+	buf_deinit(&b);
+}
+
+/* A prompt of sight.json. */
+struct prompt {
+	int32_t ids[256];
+	int n;
+	struct vision_view *views[MAX_IMAGES];
+	struct engine_image images[MAX_IMAGES];
+	int n_images;
+	const json_t *golden;
+};
+
+static struct prompt prompt_read(struct rig *r, size_t i)
+{
+	struct prompt p = {.golden = json_array_get(r->cases, i)};
+	const json_t *ids = json_object_get(p.golden, "ids");
+	const json_t *names = json_object_get(p.golden, "images");
+	p.n = (int)json_array_size(ids);
+	for (int k = 0; k < p.n; k++)
+		p.ids[k] = (int32_t)json_integer_value(json_array_get(ids, (size_t)k));
+	int at = 0;
+	for (size_t k = 0; k < json_array_size(names); k++, p.n_images++) {
+		p.views[k] = see(r, json_string_value(json_array_get(names, k)));
+		p.images[k] = *vision_view_image(p.views[k]);
+		while (p.ids[at] != vision_token(r->v))
+			at++;
+		p.images[k].at = at;
+		at += p.images[k].n;
+	}
+	return p;
+}
+
+static void prompt_free(struct prompt *p)
+{
+	for (int i = 0; i < p->n_images; i++)
+		vision_view_unref(p->views[i]);
+}
+
+static struct engine_prompt prompt_of(const struct prompt *p)
+{
+	return (struct engine_prompt){.tokens = p->ids, .n = p->n, .images = p->images,
+				      .n_images = p->n_images};
+}
+
+/* Logits of every token of p that is not found in the cache, (n - *out_cached, V), in steps of
+ * `each` tokens. */
+static float *run(struct rig *r, const struct prompt *p, int each, int *out_cached)
+{
+	const struct engine_prompt ep = prompt_of(p);
+	struct fail fail = {0};
+	struct engine_seq *s = engine_seq_create_in(r->e, &ep, out_cached);
+	float *logits = xcalloc((size_t)(p->n - *out_cached) * VOCAB, sizeof *logits);
+	enum status st = engine_seq_reserve(r->e, s, p->n - *out_cached);
+	for (int at = *out_cached, n; at < p->n && st == OK; at += n) {
+		n = MIN(each, p->n - at);
+		const struct engine_slice slice = {.seq = s, .tokens = p->ids + at, .n = n,
+						   .n_logits = n};
+		st = engine_step(r->e, &slice, 1, &fail);
+		const float *rows = st == OK ? engine_logits(r->e, 0) : NULL;
+		if (rows)
+			memcpy(logits + (size_t)(at - *out_cached) * VOCAB, rows,
+			       (size_t)n * VOCAB * sizeof *rows);
+	}
+	if (st != OK)
+		ok(false, "a prompt with an image runs: %s", fail.text);
+	engine_seq_destroy(r->e, s);
+	return logits;
+}
+
+static double logprob(const float *row, int32_t id)
+{
+	double sum = 0, most = row[0];
+	for (int i = 1; i < VOCAB; i++)
+		most = fmax(most, (double)row[i]);
+	for (int i = 0; i < VOCAB; i++)
+		sum += exp((double)row[i] - most);
+	return (double)row[id] - most - log(sum);
+}
+
+static void test_prompts(struct rig *r, double most, const char *how)
+{
+	double worst = 0;
+	int n = 0;
+	for (size_t i = 0; i < json_array_size(r->cases); i++) {
+		struct prompt p = prompt_read(r, i);
+		int cached = 0;
+		float *logits = run(r, &p, 64, &cached);
+		const json_t *want = json_object_get(p.golden, "prompt_logprobs");
+		for (int k = cached; k + 1 < p.n; k++, n++)
+			worst = fmax(worst, fabs(logprob(logits + (size_t)(k - cached) * VOCAB,
+							 p.ids[k + 1]) -
+					 json_number_value(json_array_get(want, (size_t)k))));
+		const json_t *step = json_array_get(json_object_get(p.golden, "steps"), 0), *t;
+		size_t j;
+		json_array_foreach(json_object_get(step, "top"), j, t) {
+			int32_t id = (int32_t)json_integer_value(json_array_get(t, 0));
+			double d = logprob(logits + (size_t)(p.n - 1 - cached) * VOCAB, id);
+			worst = fmax(worst, fabs(d - json_number_value(json_array_get(t, 1))));
+		}
+		free(logits);
+		prompt_free(&p);
+	}
+	ok(n > 100 && worst < most, "%s%s: %d log-probabilities: largest difference %.1e",
+	   r->dir, how, n, worst);
+}
+
+/* --- the cache -------------------------------------------------------------------------- */
+
+static void test_cache(struct rig *r)
+{
+	struct prompt p = prompt_read(r, 1), other = p;
+	int cached, size = engine_page_size(r->e);
+	float *first = run(r, &p, 19, &cached);
+	int begun = cached;
+	float *again = run(r, &p, 7, &cached);
+	int last = (p.n - 1) / size * size;
+	is_int(cached, r->m->config.n_linear ? cached : last, "%sall of a prompt is found again",
+	       r->dir);
+	ok(cached > p.images[1].at, "%sbehind its second image", r->dir);
+	ok(memcmp(again, first + (size_t)(cached - begun) * VOCAB,
+		  (size_t)(p.n - cached) * VOCAB * sizeof *again) == 0,
+	   "%swith the same bits, in other steps", r->dir);
+	free(again);
+	free(first);
+	/* The same tokens, another image: in place of the second, then of the first. */
+	for (int i = MAX_IMAGES - 1; i >= 0; i--) {
+		memcpy(other.images, p.images, sizeof p.images);
+		other.images[i].hash[31] ^= 1;
+		int page = p.images[i].at / size * size;
+		struct engine_prompt ep = prompt_of(&other);
+		struct engine_seq *s = engine_seq_create_in(r->e, &ep, &cached);
+		ok(cached <= page, "%sof another image %d nothing is found: %d of %d", r->dir,
+		   i, cached, page);
+		engine_seq_destroy(r->e, s);
+	}
+	/* No image at all. */
+	struct engine_prompt ep = prompt_of(&p);
+	ep.n_images = 0;
+	struct engine_seq *s = engine_seq_create_in(r->e, &ep, &cached);
+	ok(cached <= p.images[0].at / size * size, "%snor of none", r->dir);
+	engine_seq_destroy(r->e, s);
+	prompt_free(&p);
+}
+
+/* Two prompts in one step have the bits that each has alone. */
+static void test_batch(struct rig *r)
+{
+	struct prompt p[2] = {prompt_read(r, 0), prompt_read(r, 2)};
+	struct engine_slice slices[2];
+	struct engine_prompt ep[2];
+	float *alone[2];
+	int cached;
+	for (int i = 0; i < 2; i++) {
+		ep[i] = prompt_of(&p[i]);
+		ep[i].space = i ? STR("one") : STR("two");
+		slices[i] = (struct engine_slice){
+			.seq = engine_seq_create_in(r->e, &ep[i], &cached),
+			.tokens = p[i].ids, .n = p[i].n, .n_logits = 1};
+		if (engine_seq_reserve(r->e, slices[i].seq, p[i].n) != OK)
+			ok(false, "there is room");
+		alone[i] = NULL;
+	}
+	struct fail fail = {0};
+	ok(engine_step(r->e, slices, 2, &fail) == OK, "%sboth in one step %s", r->dir,
+	   fail.text);
+	float both[2][VOCAB];
+	for (int i = 0; i < 2; i++) {
+		memcpy(both[i], engine_logits(r->e, i), sizeof both[i]);
+		engine_seq_destroy(r->e, slices[i].seq);
+	}
+	for (int i = 0; i < 2; i++) {
+		alone[i] = run(r, &p[i], 9, &cached);
+		ok(memcmp(alone[i] + (size_t)(p[i].n - 1 - cached) * VOCAB, both[i],
+			  sizeof both[i]) == 0, "%sprompt %d has its own bits", r->dir, i);
+		free(alone[i]);
+		prompt_free(&p[i]);
+	}
+}
+
+static void test_views(struct rig *r)
+{
+	struct vision_view *a = see(r, "rgb.png"), *b = see(r, "rgb.png");
+	struct vision_view *c = see(r, "interlaced.png"), *d = NULL;
+	struct buf file = read_golden(IMAGES, "wide.png");
+	ok(a == b, "%sthe second look is the first", r->dir);
+	ok(a != c && memcmp(vision_view_image(a)->hash, vision_view_image(c)->hash, 32) != 0,
+	   "%sanother file is another image", r->dir);
+	ok(memcmp(vision_view_image(a)->rows, vision_view_image(c)->rows, 32 * sizeof(float)) == 0,
+	   "%swith the same rows, since it has the same pixels", r->dir);
+	ok(vision_measure(r->v, &(struct vision_file){buf_str(&file), 9}, &d, NULL) == OK &&
+		   vision_view_image(d)->n == 55, "%stokens are counted without the tower",
+	   r->dir);
+	vision_view_unref(a);
+	vision_view_unref(b);
+	vision_view_unref(c);
+	vision_view_unref(d);
+	buf_deinit(&file);
+}
+
+/* The tower on the CPU, the text on the HIP runtime that runs kernels on fibers. */
+static void test_hip(const char *name)
+{
+	char *library = xasprintf("%s/tests/hip-on-cpu/libhip_cpu.so",
+				  getenv("HALOD_BUILDDIR") ?: ".");
+	if (file_exists(library)) {
+		struct rig r = rig_open(name, true, library,
+					(struct engine_opts){.max_batch_tok = 128});
+		test_prompts(&r, ROUGH, "hip");
+		rig_close(&r);
+	} else {
+		ok(true, "%s # SKIP %s is not built", name, library);
+	}
+	free(library);
+}
+
+int main(void)
+{
+	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "qwen35"};
+	test_sizes();
+	test_patches();
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct rig r = rig_open(names[i], true, NULL,
+					(struct engine_opts){.page_size = 8});
+		test_rows(&r, 1e-4);
+		test_prompts(&r, TOLERANCE, "exact");
+		test_cache(&r);
+		test_batch(&r);
+		test_views(&r);
+		rig_close(&r);
+		r = rig_open(names[i], false, NULL, (struct engine_opts){.page_size = 16});
+		test_rows(&r, 0.02);
+		test_prompts(&r, ROUGH, "fast");
+		test_batch(&r);
+		rig_close(&r);
+	}
+	test_hip("qwen3vl");
+	return tap_done();
+}
