@@ -7,18 +7,19 @@
  *           values are read once for up to 16 heads, at decode too. Keys and values go
  *           through LDS, where rows are padded by 16 bytes to lie in different banks.
  * GEOMETRY  workgroups of four waves. A block is the positions that LDS holds at once.
- *           split, and whole for heads above 128: the waves divide the score tiles of a
+ *           split, and whole for heads above 256: the waves divide the score tiles of a
  *           block (16 rows by 16 positions). If there is one tile only, they divide its
  *           sum over K (`parts`). Then eight lanes a row turn scores into weights, and
  *           the waves divide the elements of the values. A block takes three barriers;
  *           the next keys and this block's values are loaded meanwhile. A workgroup of
  *           split has one token and a segment of its positions; the last workgroup to
  *           finish merges the segments.
- *           whole, for heads up to 128 (attention_rows.h): a tile of tokens, 16 rows a
+ *           whole, for heads up to 256 (attention_rows.h): a tile of tokens, 16 rows a
  *           wave. The wave keeps scores and sums in registers; a block takes two
- *           barriers.
- *           LDS at K = 128: 44 KiB (split; 45 fresh), 58 (whole, if the hardware copies
- *           to LDS: 64 positions at once), 40 (whole elsewhere: 32 positions).
+ *           barriers. Above 128 two waves have 16 rows together, and three barriers.
+ *           LDS at K = 128: 44 KiB (split; 45 fresh), 56 (whole, if the hardware copies
+ *           to LDS: 64 positions at once), 40 (whole elsewhere: 32 positions). At K = 256
+ *           whole takes 58.
  *           The result of a row is bit-identical in all kernels and depends on that row
  *           only. Steps and segments begin at multiples of their size. A segment is the
  *           smallest multiple of 64 positions for which 64 segments cover the row's
@@ -39,6 +40,9 @@
  *           of 2,048 tokens: 200 TFLOP/s after 30,720 cached positions, 154 after none.
  *           Decode after 32,800 positions: 36 us, 1.9 TB/s, of which merging 57 segments
  *           takes 8 us.
+ *           Measured on an H100, heads of Qwen3.5-35B-A3B (K = 256, H = 16, G = 2).
+ *           Prompts of 2,048 tokens: 121 TFLOP/s after 30,720 cached positions, 104 after
+ *           none. gfx1151, predicted: 48 ms after 32,768, of it 41 to issue instructions.
  * TRIED     on paper: dot2 in place of tiles at decode. 150 vector instructions for two
  *           positions of 8 heads give 1.6 TB/s on gfx1151, and the bits would differ from
  *           prefill's.
@@ -58,13 +62,21 @@
  *           three while the merge read the maxima one by one). Decode with blocks of 32
  *           positions: 42 us instead of 36. Loading 8 or 16 segments at once in the merge
  *           instead of 4: the same within 3 %, with more registers.
+ *           on an H100: prompts with heads of 256 and their scores in LDS: 74 TFLOP/s
+ *           instead of 121; predicted for gfx1151: 112 ms a layer instead of 48. Decode
+ *           of Qwen3-30B-A3B after 32,768 positions with keys asked for a whole block
+ *           ahead, as values are: 3.94 ms instead of 3.86. A merge that waits for four
+ *           segments before it asks for the next four: 36.3 us instead of 34.1 at 16,448
+ *           positions.
  *           gfx1151, as compiled: by rows with 64 positions a step: 500 registers
- *           spilled; the steps over K without tile_pin: 300.
+ *           spilled; the steps over K without tile_pin: 300. Heads of 256 with all values
+ *           of a block asked for before the scores: 3; with the next keys asked for while
+ *           scores become weights: 15.
  * SEE       kernels/ops/attention_ref.c, kernels/attention/attention.def
  */
 #include "kernels/attention/attention_block.h"
 #include "kernels/attention/attention_fresh.h"
-#include "kernels/attention/attention_result.h"
+#include "kernels/attention/attention_merge.h"
 #include "kernels/attention/attention_rows.h"
 
 #ifdef DIALECT_COPIES_TO_LDS

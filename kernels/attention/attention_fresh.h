@@ -19,7 +19,7 @@
  */
 #pragma once
 #include "kernels/attention/attention_block.h"
-#include "kernels/attention/attention_result.h"
+#include "kernels/attention/attention_merge.h"
 #include "kernels/attention/head_words.h"
 
 /* Zero a row of LDS from element `from` (a multiple of 8) to its end. By one wave. */

@@ -8,10 +8,10 @@
  * multiplies half of a step's keys; they exchange the scores, and both make the weights of
  * all. Then each sums half of the values' elements.
  *
- * A block takes two barriers, or three where scores are exchanged. Its values are loaded while scores are computed, and the
- * next block's keys while values are summed. A row's bits are those of attention_block.h:
- * the same products in the same order with the same arithmetic. The elements of keys and
- * values are multiples of eight.
+ * A block takes two barriers, or three where scores are exchanged. Its values are loaded
+ * while scores are computed, and the next block's keys while values are summed. A row's
+ * bits are those of attention_block.h: the same products in the same order with the same
+ * arithmetic. The elements of keys and values are multiples of eight.
  */
 #pragma once
 #include "kernels/attention/attention_result.h"

@@ -30,7 +30,8 @@ struct attention_rows_of {
 	};
 	static constexpr bool FRESH = false;
 	static_assert((int)TILE_SCRATCH <= (int)SCRATCH && WAVES % SHARE == 0 &&
-		      SCORES % SHARE == 0 && BLOCK <= VALUE && VALUE_TILES * 16 * SHARE == VALUE, "");
+		      SCORES % SHARE == 0 && BLOCK <= VALUE &&
+		      VALUE_TILES * 16 * SHARE == VALUE, "");
 	static_assert(SEGMENT * BLOCK == ATTENTION_SEGMENT && WAVES == (int)ATTENTION_WAVES &&
 		      KEY_LOADS * THREADS * 8 == BLOCK * KEY && SCORES % 2 == 0 &&
 		      VALUE_LOADS * THREADS * 8 == BLOCK * VALUE && VALUE_LOADS % 2 == 0 &&
