@@ -115,7 +115,8 @@ install_packages $BUILD_PACKAGES $(test_packages) || { not_ok "packages"; finish
 # The clients of the tests, below build/. npm and pip mostly wait: gcc works meanwhile.
 install_clients() {
 	[ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || return
-	build/clients/venv/bin/pip install -q openai anthropic jsonschema schemathesis gguf &&
+	build/clients/venv/bin/pip install -q openai anthropic jsonschema schemathesis gguf \
+		opentelemetry-proto &&
 		npm install --silent --no-audit --no-fund --prefix build/clients/node openai \
 			@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
 			@langchain/core &&

@@ -135,6 +135,12 @@ void metric_add_by(enum metric_id id, const char *label_value, double v)
 	cell_add(&cells[id][value_index(&rows[id], label_value)], v);
 }
 
+void metric_add_nth(enum metric_id id, int i_value, double v)
+{
+	assert(rows[id].kind == COUNTER && rows[id].label);
+	cell_add(&cells[id][i_value], v);
+}
+
 void metric_set(enum metric_id id, double v)
 {
 	assert(rows[id].kind == GAUGE && !rows[id].label);

@@ -23,6 +23,8 @@ enum metric_id {
 void metric_add(enum metric_id id, double v);              /* add to a counter */
 /* label_value must be in the row's list, unless that list ends in "other". */
 void metric_add_by(enum metric_id id, const char *label_value, double v);
+/* The same, by the value's place in the row's list: nothing is compared. */
+void metric_add_nth(enum metric_id id, int i_value, double v);
 void metric_set(enum metric_id id, double v);              /* set a gauge */
 /* Add a sample, in seconds or tokens, to a histogram. NAN ("did not happen") is ignored. */
 void metric_observe(enum metric_id id, double v);

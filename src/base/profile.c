@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
 
 #include "base/alloc.h"
 #include "base/metrics.h"
@@ -20,6 +24,28 @@ static int64_t now_ns(void)
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* True if the processor's counter runs at one rate, whatever the processor does. */
+static bool has_counter(void)
+{
+#ifdef __x86_64__
+	unsigned a, b, c, d;
+	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);
+#else
+	return false;
+#endif
+}
+
+/* The counter, or nanoseconds. Each step compares it with the clock at its begin and end. */
+static inline uint64_t counter(const struct profile *p)
+{
+#ifdef __x86_64__
+	if (p->has_counter)
+		return __rdtsc();
+#endif
+	(void)p;
+	return (uint64_t)now_ns();
 }
 
 const char *profile_name(enum profile_stage s)
@@ -39,9 +65,10 @@ struct profile *profile_create(int n_layers, int every)
 	p->every = MAX(every, 1);
 	p->i_layer = -1;
 	p->cells = xcalloc(n_cells(p), sizeof *p->cells);
-	p->fresh = xcalloc(n_cells(p), sizeof *p->fresh);
-	p->cap_marks = 16 * (n_layers + 2);
+	p->cap_marks = p->cap_reads = 16 * (n_layers + 2);
 	p->marks = xcalloc((size_t)p->cap_marks, sizeof *p->marks);
+	p->reads = xcalloc((size_t)p->cap_reads, sizeof *p->reads);
+	p->has_counter = has_counter();
 	return p;
 }
 
@@ -50,8 +77,8 @@ void profile_destroy(struct profile *p)
 	if (!p)
 		return;
 	free(p->cells);
-	free(p->fresh);
 	free(p->marks);
+	free(p->reads);
 	free(p);
 }
 
@@ -61,7 +88,7 @@ void profile_reset(struct profile *p)
 	p->n_steps = p->n_tok = p->n_begun = 0;
 }
 
-/* Where layer i_layer (-1: none) and stage s stand in cells and fresh. */
+/* Where layer i_layer (-1: none) and stage s stand in cells. */
 static size_t place(const struct profile *p, int i_layer, enum profile_stage s)
 {
 	int row = i_layer < 0 ? p->n_layers : i_layer;
@@ -79,7 +106,7 @@ void profile_mark(struct profile *p, enum profile_stage s)
 	struct profile_mark *m = &p->marks[p->n_marks++];
 	*m = (struct profile_mark){s, p->i_layer, 0};
 	if (!p->device)
-		m->s = (double)(now_ns() - p->begin_ns) * 1e-9;
+		m->at = counter(p);
 	else if (!p->device->mark(p->device->ctx, p->n_marks - 1))
 		p->is_on = false;
 }
@@ -88,32 +115,60 @@ bool profile_begin(struct profile *p)
 {
 	if (!p)
 		return false;
-	p->n_marks = 0;
+	p->n_marks = p->n_reads = 0;
 	p->i_layer = -1;
 	p->is_on = p->n_begun++ % p->every == 0;
+	if (!p->is_on)
+		return false;
 	p->begin_ns = now_ns();
-	if (p->is_on) {
-		memset(p->fresh, 0, n_cells(p) * sizeof *p->fresh);
-		profile_mark(p, PROFILE_EMBED);
-	}
+	p->begin_at = counter(p);
+	profile_mark(p, PROFILE_EMBED);
 	return p->is_on;
 }
 
-/* The metrics get a sum a stage: to look a label up costs more than to add. */
-static void take_over(struct profile *p)
+static void add(struct profile *p, struct profile_cell *sums, enum profile_stage stage,
+		int i_layer, double s, double bytes)
+{
+	struct profile_cell *c = &p->cells[place(p, i_layer, stage)];
+	c->s += s;
+	c->bytes += bytes;
+	sums[stage].s += s;
+	sums[stage].bytes += bytes;
+}
+
+/* Seconds of the device from its mark 0 to each mark, malloc'ed; NULL: it does not tell. */
+static double *device_times(const struct profile *p)
+{
+	double *s = xmalloc((size_t)p->n_marks * sizeof *s);
+	if (p->device->times(p->device->ctx, p->n_marks, s))
+		return s;
+	free(s);
+	return NULL;
+}
+
+/* The step's marks and bytes. The metrics get a sum a stage. device: its times, or NULL.
+ * What the device took is not the host's; the rest of the step is. */
+static void take_over(struct profile *p, const double *device)
 {
 	struct profile_cell sums[PROFILE_COUNT] = {{0, 0}};
-	for (size_t i = 0; i < n_cells(p); i++) {
-		const struct profile_cell *f = &p->fresh[i];
-		struct profile_cell *sum = &sums[i % PROFILE_COUNT];
-		p->cells[i].s += f->s;
-		p->cells[i].bytes += f->bytes;
-		sum->s += f->s;
-		sum->bytes += f->bytes;
+	const struct profile_mark *m = p->marks;
+	int n = p->n_marks;
+	double all = (double)(now_ns() - p->begin_ns) * 1e-9;
+	double unit = all / (double)MAX(counter(p) - p->begin_at, UINT64_C(1));
+	for (int i = 0; i + 1 < n; i++) {
+		double s = device ? device[i + 1] - device[i]
+				  : (double)(int64_t)(m[i + 1].at - m[i].at) * unit;
+		add(p, sums, m[i].stage, m[i].i_layer, MAX(s, 0), 0);
 	}
+	double last = device ? device[n - 1] : (double)(m[n - 1].at - p->begin_at) * unit;
+	add(p, sums, PROFILE_HOST, -1, MAX(all - last, 0), 0);
+	for (int i = 0; i < p->n_reads; i++)
+		add(p, sums, p->reads[i].stage, p->reads[i].i_layer, 0, p->reads[i].bytes);
 	for (int s = 0; s < PROFILE_COUNT; s++) {
-		metric_add_by(METRIC_STAGE_SECONDS, names[s], sums[s].s);
-		metric_add_by(METRIC_STAGE_BYTES, names[s], sums[s].bytes);
+		if (sums[s].s > 0)
+			metric_add_nth(METRIC_STAGE_SECONDS, s, sums[s].s);
+		if (sums[s].bytes > 0)
+			metric_add_nth(METRIC_STAGE_BYTES, s, sums[s].bytes);
 	}
 }
 
@@ -122,26 +177,13 @@ void profile_end(struct profile *p, int n_tok, bool is_good)
 	if (!p || !p->is_on)
 		return;
 	profile_mark(p, PROFILE_HOST);
-	int n = p->n_marks;
-	if (p->is_on && is_good && p->device) {
-		double *s = xmalloc((size_t)n * sizeof *s);
-		is_good = p->device->times(p->device->ctx, n, s);
-		for (int i = 0; i < n && is_good; i++)
-			p->marks[i].s = s[i];
-		free(s);
-	}
 	bool counts = p->is_on && is_good;
+	double *device = counts && p->device ? device_times(p) : NULL;
 	p->is_on = false;
-	if (!counts)
+	if (!counts || (p->device && !device))
 		return;
-	for (int i = 0; i + 1 < n; i++) {
-		const struct profile_mark *m = &p->marks[i];
-		p->fresh[place(p, m->i_layer, m->stage)].s += MAX(m[1].s - m->s, 0);
-	}
-	/* What the device took is not the host's; the rest of the step is. */
-	double rest = (double)(now_ns() - p->begin_ns) * 1e-9 - p->marks[n - 1].s;
-	p->fresh[place(p, -1, PROFILE_HOST)].s += MAX(rest, 0);
-	take_over(p);
+	take_over(p, device);
+	free(device);
 	p->n_steps++;
 	p->n_tok += n_tok;
 	metric_add(METRIC_PROFILED_STEPS, 1);
@@ -150,8 +192,13 @@ void profile_end(struct profile *p, int n_tok, bool is_good)
 
 void profile_bytes(struct profile *p, enum profile_stage s, double n)
 {
-	if (p && p->is_on)
-		p->fresh[place(p, p->i_layer, s)].bytes += n;
+	if (!p || !p->is_on)
+		return;
+	if (p->n_reads == p->cap_reads) {
+		p->cap_reads *= 2;
+		p->reads = xrealloc(p->reads, (size_t)p->cap_reads * sizeof *p->reads);
+	}
+	p->reads[p->n_reads++] = (struct profile_read){s, p->i_layer, n};
 }
 
 void profile_add(struct profile *p, enum profile_stage s, double seconds)
@@ -159,7 +206,7 @@ void profile_add(struct profile *p, enum profile_stage s, double seconds)
 	if (!p || p->n_begun == 0 || (p->n_begun - 1) % p->every != 0)
 		return;
 	p->cells[place(p, -1, s)].s += seconds;
-	metric_add_by(METRIC_STAGE_SECONDS, names[s], seconds);
+	metric_add_nth(METRIC_STAGE_SECONDS, s, seconds);
 }
 
 struct profile_cell profile_sum(const struct profile *p, int i_layer, enum profile_stage s)

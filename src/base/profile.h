@@ -7,7 +7,8 @@
  * own clock in place of the host's (struct profile_device).
  *
  * Every function takes NULL for "nothing is measured", which costs a comparison. A mark
- * costs one reading of the clock. Thread: engine.
+ * costs one reading of a clock: of the processor's counter where that runs evenly, which
+ * takes a third of what the kernel's clock takes. Thread: engine.
  */
 #pragma once
 #include <stdbool.h>
@@ -54,21 +55,30 @@ struct profile_device {
 struct profile_mark {
 	enum profile_stage stage;
 	int i_layer;
-	double s; /* from mark 0 */
+	uint64_t at; /* the host's counter, where there is no device */
+};
+
+/* Bytes that the step has read. */
+struct profile_read {
+	enum profile_stage stage;
+	int i_layer;
+	double bytes;
 };
 
 struct profile {
 	/* The following are read-only for others. */
 	bool is_on;                    /* a step is being measured */
+	bool has_counter;              /* the processor's counter is the clock */
 	const struct profile_device *device; /* NULL: the host's clock */
 	int n_layers, every;
 	int64_t n_begun;
 	int64_t n_steps, n_tok;        /* that were measured */
 	struct profile_cell *cells;    /* (n_layers + 1, PROFILE_COUNT); last: no layer */
-	struct profile_cell *fresh;    /* the same, of the step that is being measured */
-	struct profile_mark *marks;
-	int n_marks, cap_marks, i_layer;
+	struct profile_mark *marks;    /* (n_marks) of the step that is being measured */
+	struct profile_read *reads;    /* (n_reads) of that step */
+	int n_marks, cap_marks, n_reads, cap_reads, i_layer;
 	int64_t begin_ns;
+	uint64_t begin_at;             /* the counter then */
 };
 
 /* Measure one step of `every`, the first included. */

@@ -302,7 +302,8 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 	struct session s = {0};
 	struct result r = {.decode = 0};
 	int rc = EXIT_FAILED;
-	r.widths.n = *a->widths ? options_list(a->widths, r.widths.width, BENCH_WIDTHS) : 0;
+	if (*a->widths)
+		r.widths.n = options_list(a->widths, r.widths.width, BENCH_WIDTHS);
 	for (int i = 0; i < r.widths.n; i++)
 		n_ids = MAX(n_ids, MAX(a->depth, 1) + r.widths.width[i] +
 			    (1 + WIDTH_ROUNDS * a->repeat) * r.widths.n);

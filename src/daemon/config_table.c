@@ -188,14 +188,21 @@ static const char *expectation(enum config_type type)
 	return "a text";
 }
 
+/* May it be "auto", for 0? */
+static bool has_auto(const struct config_row *r)
+{
+	return strcmp(r->dflt, "auto") == 0;
+}
+
 static enum status set_number(struct config *c, const struct config_row *r,
 			      const char *text, const char *place,
 			      struct fail *fail)
 {
-	int64_t n, min, max;
-	if (!parse_number(r->type, text, &n))
-		return fail_set(fail, E_CONFIG, "%s: \"%s\" is not %s", place, text,
-				expectation(r->type));
+	int64_t n = 0, min, max;
+	bool is_auto = has_auto(r) && strcmp(text, "auto") == 0;
+	if (!is_auto && !parse_number(r->type, text, &n))
+		return fail_set(fail, E_CONFIG, "%s: \"%s\" is not %s%s", place, text,
+				expectation(r->type), has_auto(r) ? ", or auto" : "");
 	bool has_range = parse_number(r->type, r->min, &min) &&
 			 parse_number(r->type, r->max, &max);
 	assert(has_range);
@@ -289,7 +296,10 @@ void config_value_format(const struct config *c, const struct config_row *r,
 	struct buf joined = {0};
 	switch (r->type) {
 	case INT: case SIZE: case TIME:
-		add_number(out, r->type, *(const int64_t *)field);
+		if (has_auto(r) && *(const int64_t *)field == 0)
+			buf_add_z(out, "auto");
+		else
+			add_number(out, r->type, *(const int64_t *)field);
 		break;
 	case BOOL:
 		buf_add_z(out, *(const bool *)field ? "yes" : "no");

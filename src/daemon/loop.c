@@ -407,14 +407,15 @@ static void describe_load(struct loop *l, int permille, char out[100])
 		snprintf(out + n, 100 - (size_t)n, ", %.2f of %.2f GB", done, total);
 }
 
-/* A number that grows as long as loading gets on: bytes, stages, and pages that came from a
- * disk. The last are all that shows how the first tokens read a mapped model. */
+/* A number that grows as long as loading gets on: bytes, stages, and what came from a disk. The
+ * last is all that shows how a large tensor or the first tokens read a mapped model. Pages
+ * that were read ahead are blocks, and no faults. */
 static int64_t work_of_load(struct loop *l)
 {
 	struct rusage u = {0};
 	getrusage(RUSAGE_SELF, &u);
 	return atomic_load(&l->health.load_done) + atomic_load(&l->health.load_stage) +
-	       u.ru_majflt;
+	       u.ru_majflt + u.ru_inblock;
 }
 
 static void show_progress(struct loop *l)

@@ -32,11 +32,12 @@ static uint32_t hash_word(const struct engine_image *m, int i)
 static int32_t word_of(const struct engine_image *images, int n, int page_size, int at,
 		       int32_t token)
 {
-	const struct engine_image *m = images, *end = images + n;
-	while (m < end && m->at + m->n <= at)
-		m++;
-	if (m == end || m->at >= (at / page_size + 1) * page_size)
+	int i = 0;
+	while (i < n && images[i].at + images[i].n <= at)
+		i++;
+	if (i == n || images[i].at >= (at / page_size + 1) * page_size)
 		return token;
+	const struct engine_image *m = &images[i];
 	uint32_t word = hash_word(m, at - m->at) + (m->at > at ? (uint32_t)token : 0);
 	return (int32_t)(word | 1u << 31);
 }

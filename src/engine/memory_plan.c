@@ -42,15 +42,15 @@ static enum status plan_asked(const struct memory_need *need,
 	if (out->n_pages < 1)
 		return fail_at(fail, E_CONFIG, "kv_cache",
 			       "a KV cache of %lld bytes holds no page of %d tokens (%lld "
-			       "bytes): set kv_cache to at least that, or to 0",
+			       "bytes): set kv_cache to at least that, or to auto",
 			       (long long)wish->kv_bytes, (int)wish->page_size,
 			       (long long)need->page);
 	if (out->n_pages * need->page <= left)
 		return OK;
 	write_sum(need, have, out->n_pages * need->page, out->reserve, sum, sizeof sum);
 	return fail_at(fail, E_CONFIG, "kv_cache",
-		       "kv_cache does not fit: %s. Set kv_cache to at most %lldM, or to 0 for "
-		       "as much as fits", sum, (long long)(MAX(left, 0) >> 20));
+		       "kv_cache does not fit: %s. Set kv_cache to at most %lldM, or to auto "
+		       "for as much as fits", sum, (long long)(MAX(left, 0) >> 20));
 }
 
 static enum status plan_fitting(const struct memory_need *need,

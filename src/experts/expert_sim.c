@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "experts/expert_ahead.h"
 #include "experts/expert_slots.h"
 
 static const char *const names[] = {"halod", "lru", "belady"};
@@ -34,17 +35,30 @@ void expert_trace_add(struct expert_trace *t, const int32_t *expert, size_t n,
 		t->end = xrealloc(t->end, t->cap_groups * sizeof *t->end);
 		t->begins_step = xrealloc(t->begins_step,
 					  t->cap_groups * sizeof *t->begins_step);
+		t->guess_end = xrealloc(t->guess_end, t->cap_groups * sizeof *t->guess_end);
 	}
 	size_t first = t->n_uses;
 	for (size_t i = 0; i < n; i++)
 		if (!has(t->expert + first, t->n_uses - first, expert[i]))
 			t->expert[t->n_uses++] = expert[i];
 	t->end[t->n_groups] = t->n_uses;
+	t->guess_end[t->n_groups] = t->n_guesses;
 	t->begins_step[t->n_groups++] = begins_step;
+}
+
+void expert_trace_guess(struct expert_trace *t, int32_t expert)
+{
+	if (t->n_guesses == t->cap_guesses) {
+		t->cap_guesses = 2 * t->cap_guesses + 64;
+		t->guess = xrealloc(t->guess, t->cap_guesses * sizeof *t->guess);
+	}
+	t->guess[t->n_guesses++] = expert;
 }
 
 void expert_trace_deinit(struct expert_trace *t)
 {
+	free(t->guess);
+	free(t->guess_end);
 	free(t->expert);
 	free(t->end);
 	free(t->begins_step);
@@ -73,6 +87,7 @@ struct sim {
 	int32_t *there;  /* (n_there) experts in slots */
 	int32_t n_there;
 	bool *is_there, *is_held; /* (n_experts) */
+	bool *hit;       /* (n_uses) scratch */
 };
 
 static bool is_there(const struct sim *s, int32_t e)
@@ -164,29 +179,108 @@ static size_t *next_uses(const struct expert_trace *t)
 	return next;
 }
 
+static void sim_init(struct sim *s, const struct expert_trace *t, enum expert_policy p,
+		     int32_t n_slots)
+{
+	size_t n = (size_t)t->n_experts;
+	*s = (struct sim){.t = t, .n_slots = n_slots, .is_belady = p == EXPERT_POLICY_BELADY};
+	if (p == EXPERT_POLICY_OURS)
+		s->ours = expert_slots_create(t->n_experts, n_slots, NULL);
+	s->next = next_uses(t);
+	s->there = xcalloc((size_t)n_slots, sizeof *s->there);
+	s->key = xcalloc(n, sizeof *s->key);
+	s->is_there = xcalloc(n, sizeof *s->is_there);
+	s->is_held = xcalloc(n, sizeof *s->is_held);
+	s->hit = xcalloc(t->n_uses + 1, sizeof *s->hit);
+}
+
+static void sim_deinit(struct sim *s)
+{
+	expert_slots_destroy(s->ours);
+	free(s->next);
+	free(s->there);
+	free(s->key);
+	free(s->is_there);
+	free(s->is_held);
+	free(s->hit);
+}
+
 size_t expert_sim_hits(const struct expert_trace *t, enum expert_policy p, int32_t n_slots,
 		       size_t first_group)
 {
-	size_t n = (size_t)t->n_experts, n_hits = 0;
-	struct sim s = {.t = t, .n_slots = n_slots, .is_belady = p == EXPERT_POLICY_BELADY};
-	if (p == EXPERT_POLICY_OURS)
-		s.ours = expert_slots_create(t->n_experts, n_slots, NULL);
-	s.next = next_uses(t);
-	s.there = xcalloc((size_t)n_slots, sizeof *s.there);
-	s.key = xcalloc(n, sizeof *s.key);
-	s.is_there = xcalloc(n, sizeof *s.is_there);
-	s.is_held = xcalloc(n, sizeof *s.is_held);
-	bool *hit = xcalloc(t->n_uses + 1, sizeof *hit);
+	struct sim s;
+	size_t n_hits = 0;
+	sim_init(&s, t, p, n_slots);
 	for (size_t g = 0; g < t->n_groups; g++) {
-		size_t n_group = replay_group(&s, g, hit);
+		size_t n_group = replay_group(&s, g, s.hit);
 		n_hits += g >= first_group ? n_group : 0;
 	}
-	expert_slots_destroy(s.ours);
-	free(s.next);
-	free(s.there);
-	free(s.key);
-	free(s.is_there);
-	free(s.is_held);
-	free(hit);
+	sim_deinit(&s);
+	return n_hits;
+}
+
+/* --- reading ahead ------------------------------------------------------------------ */
+
+/* Guesses at group g: those that are not there, at most 64, of which the first
+ * n_read are read. */
+struct sim_guess {
+	int32_t e[64];
+	int n, n_read;
+};
+
+static void guess_group(struct sim *s, const struct expert_ahead *policy, size_t g,
+			struct sim_guess *out)
+{
+	const struct expert_trace *t = s->t;
+	struct expert_take take;
+	*out = (struct sim_guess){.n = 0};
+	for (size_t i = g ? t->guess_end[g - 1] : 0; i < t->guess_end[g]; i++)
+		if (!is_there(s, t->guess[i]) && out->n < (int)ARRAY_LEN(out->e) &&
+		    !has(out->e, (size_t)out->n, t->guess[i]))
+			out->e[out->n++] = t->guess[i];
+	int most = expert_ahead_pays(policy) ? MIN(out->n, s->n_slots / 4) : 0;
+	while (out->n_read < most && expert_slots_take(s->ours, out->e[out->n_read], &take))
+		out->n_read++;
+	for (int i = 0; i < out->n_read; i++)
+		expert_slots_release(s->ours, out->e[i]);
+}
+
+static int count_right(const struct sim *s, size_t g, const int32_t *guess, int n)
+{
+	size_t begin = group_begin(s->t, g);
+	int n_right = 0;
+	for (int i = 0; i < n; i++)
+		n_right += has(s->t->expert + begin, s->t->end[g] - begin, guess[i]);
+	return n_right;
+}
+
+size_t expert_sim_ahead(const struct expert_trace *t, int32_t n_slots, size_t first_group,
+			double busy, size_t *out_reads)
+{
+	struct sim s;
+	struct expert_ahead policy = {0};
+	struct sim_guess guess;
+	size_t n_hits = 0, step_uses = 0;
+	double wait = 0;
+	sim_init(&s, t, EXPERT_POLICY_OURS, n_slots);
+	*out_reads = 0;
+	for (size_t g = 0; g < t->n_groups; g++) {
+		if (t->begins_step[g]) {
+			expert_ahead_step(&policy, wait, (int64_t)step_uses);
+			wait = 0;
+			step_uses = 0;
+		}
+		guess_group(&s, &policy, g, &guess);
+		size_t n = t->end[g] - group_begin(t, g), n_group = replay_group(&s, g, s.hit);
+		expert_ahead_count(&policy, guess.n, count_right(&s, g, guess.e, guess.n));
+		int n_wrong = guess.n_read - count_right(&s, g, guess.e, guess.n_read);
+		wait += (double)(n - n_group) + busy * n_wrong;
+		step_uses += n;
+		if (g < first_group)
+			continue;
+		n_hits += n_group;
+		*out_reads += n - n_group + (size_t)guess.n_read;
+	}
+	sim_deinit(&s);
 	return n_hits;
 }

@@ -16,7 +16,13 @@ struct expert_trace {
 	size_t *end;        /* (n_groups) of each group in `expert` */
 	bool *begins_step;  /* (n_groups) */
 	size_t n_groups, cap_groups;
+	int32_t *guess;     /* (n_guesses): group after group */
+	size_t n_guesses, cap_guesses;
+	size_t *guess_end;  /* (n_groups) of the guesses at each group */
 };
+
+/* Append a guess at an expert of the next group that is added. */
+void expert_trace_guess(struct expert_trace *t, int32_t expert);
 
 /* Append a group; ids may repeat and are kept once. */
 void expert_trace_add(struct expert_trace *t, const int32_t *expert, size_t n,
@@ -37,5 +43,11 @@ const char *expert_policy_name(enum expert_policy p); /* "halod", "lru", "belady
  * passes through them in parts. */
 size_t expert_sim_hits(const struct expert_trace *t, enum expert_policy p, int32_t n_slots,
 		       size_t first_group);
+/* The same with our policy and the trace's guesses, as far as expert_ahead.h lets them be
+ * read. An expert that is read ahead counts as found. For the policy a use that is not
+ * found waits for 1, and a wrong guess makes the step wait for `busy`: 0 where computing
+ * takes so long that the disk is idle, 1 where the disk never is. *out_reads: experts read. */
+size_t expert_sim_ahead(const struct expert_trace *t, int32_t n_slots, size_t first_group,
+			double busy, size_t *out_reads);
 /* Uses from group first_group on. */
 size_t expert_trace_uses(const struct expert_trace *t, size_t first_group);

@@ -259,6 +259,11 @@ static bool verify(struct session *s, struct engine_seq *seq, const int32_t *ids
 	struct engine_slice slice = {.seq = seq, .tokens = ids, .n = 1 + n_draft,
 				     .n_logits = 1 + n_draft, .n_draft = n_draft};
 	struct fail fail = {0};
+	if (n_draft && 1 + n_draft > engine_draft_room(s->engine)) {
+		options_failure("drafts of this model make steps of at most %d tokens",
+				engine_draft_room(s->engine));
+		return false;
+	}
 	enum status st = n_draft ? engine_seq_reserve_draft(s->engine, seq, 1 + n_draft)
 				 : engine_seq_reserve(s->engine, seq, 1);
 	if (st == OK)
@@ -330,7 +335,7 @@ static bool predict(const struct kernels_predict_args *a, struct prediction *p,
 {
 	struct session s = {0};
 	struct predict_prompt decode = {.n = (int)a->depth, .is_decode = true};
-	int longest = (int)a->depth + DRAFTED;
+	int longest = (int)a->depth + (n_widths ? DRAFTED : 0);
 	for (int i = 0; i < n_prompts; i++)
 		longest = MAX(longest, (int)a->behind + prompts[i]);
 	bool good = open_session(a, null_hip_open(p->model.chip, p->model.code), longest + 1,

@@ -4,7 +4,7 @@
 
     agents_trace.py record --clients DIR [--turns N] > TRACE
     agents_trace.py replay [--build DIR] [--model DIR] [--kv-cache SIZE] [--restart N]
-                          [--scale X] TRACE
+                          [--scale X] [--llama-server PROGRAM] TRACE
 
 record runs Claude Code and Codex CLI (DIR/node_modules/.bin), two of each, against a server
 of its own whose model is a script: it calls a tool in each turn. Of the requests only the
@@ -15,17 +15,23 @@ replay makes texts of these lengths from seeds and sends them to halod, the agen
 with kv_dir in a new folder. It restarts halod in the middle. What the model answers is not
 what the recorded client then sends, so each answer counts as computed anew. It prints CSV:
 the share of prompt tokens that were not computed, what came from the disk, why the rest was
-computed, and the bytes written for bytes of KV made."""
+computed, and the bytes written for bytes of KV made. With --llama-server the same requests
+go to llama.cpp's server instead, with its own defaults for the cache in host memory. The
+model is a GGUF file then."""
 import argparse
 import hashlib
+import http.client
 import http.server
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
+import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -243,7 +249,46 @@ def bodies(trace, scale):
                             "ignore_eos": True}
 
 
+class Llama:
+    """llama.cpp's server, as far as replay wants it."""
+
+    def __init__(self, o):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        self.process = subprocess.Popen(
+            [o.llama_server, "-m", o.model, "--port", str(self.port), "--jinja",
+             *o.llama_args.split()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not self.is_ready():
+            if self.process.poll() is not None:
+                sys.exit("%s has ended" % o.llama_server)
+            time.sleep(0.1)
+
+    def is_ready(self):
+        try:
+            return self.request("GET", "/health", None).status == 200
+        except OSError:
+            return False
+
+    def request(self, method, path, body):
+        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=1800)
+        conn.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+        r = conn.getresponse()
+        text = r.read()
+        conn.close()
+        return types.SimpleNamespace(status=r.status, body=text, json=json.loads(text))
+
+    def metrics(self):
+        return {"kv_disk_written_bytes_total": 0, "kv_disk_made_bytes_total": 0}
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
 def start(o, folder):
+    if o.llama_server:
+        return Llama(o)
     return Halod(model=o.model, kv_dir=folder, kv_cache=o.kv_cache, max_body="64M")
 
 
@@ -272,8 +317,8 @@ def replay(o):
             n = t["cache_n"] + t["prompt_n"]
             n_calls, n_longest = n_calls + 1, max(n_longest, n)
             n_prompt, n_cached, n_disk = (n_prompt + n, n_cached + t["cache_n"],
-                                          n_disk + t["disk_n"])
-            was = reasons.setdefault(t["cache_miss"], [0, 0])
+                                          n_disk + t.get("disk_n", 0))
+            was = reasons.setdefault(t.get("cache_miss", "untold"), [0, 0])
             was[0], was[1] = was[0] + 1, was[1] + t["prompt_n"]
         m = d.metrics()
         written += m["kv_disk_written_bytes_total"]
@@ -309,6 +354,8 @@ def main():
     r.add_argument("--kv-cache", default="0")
     r.add_argument("--restart", type=int, default=1)
     r.add_argument("--scale", type=float, default=1, help="of all lengths")
+    r.add_argument("--llama-server")
+    r.add_argument("--llama-args", default="", help="more arguments for it")
     r.add_argument("trace")
     o = p.parse_args()
     if o.verb == "record":

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -24,8 +25,43 @@ enum { MAX_TEXT = 1 << 20, MAX_TOK = 4096 };
 
 struct recorder {
 	struct expert_trace trace;
-	int n_tok_max, i_layer_before;
+	int i_layer_before;
+	struct backend *b;
+	/* What the router of the layer before had, in front of its norm: (n_tok, D). */
+	float *x, *y;
+	float *logits, *weight;
+	int32_t *id;
+	int n_tok;
 };
+
+/* As engine/mlp.c guesses: this layer's router, with its norm, on what the one before had. */
+static void guess(struct recorder *r, int i_layer, const struct moe_router_args *a)
+{
+	size_t n_tok = (size_t)a->n_tok, dim = (size_t)a->router->k;
+	struct rms_norm_args norm;
+	struct moe_router_args g = *a;
+	bool has_before = r->n_tok == a->n_tok && i_layer == r->i_layer_before + 1;
+	if (a->n_tok > MOE_AHEAD_MAX_TOK || !a->norm)
+		return;
+	r->y = xrealloc(r->y, n_tok * dim * sizeof *r->y);
+	r->logits = xrealloc(r->logits, n_tok * (size_t)a->router->n * sizeof *r->logits);
+	r->weight = xrealloc(r->weight, n_tok * (size_t)a->n_used * sizeof *r->weight);
+	r->id = xrealloc(r->id, n_tok * (size_t)a->n_used * sizeof *r->id);
+	norm = *a->norm;
+	norm.x = r->x;
+	norm.y = r->y;
+	g.norm = &norm;
+	g.x = r->y;
+	g.logits = r->logits;
+	g.weight = r->weight;
+	g.id = r->id;
+	if (has_before && r->b->ops->moe_router(r->b, &g) == OK)
+		for (int32_t i = 0; i < a->n_tok * a->n_used; i++)
+			expert_trace_guess(&r->trace, i_layer * a->router->n + r->id[i]);
+	r->x = xrealloc(r->x, n_tok * dim * sizeof *r->x);
+	memcpy(r->x, a->norm->x, n_tok * dim * sizeof *r->x);
+	r->n_tok = a->n_tok;
+}
 
 /* An engine_watch_fn: notes the experts of a layer, changes nothing. */
 static bool record(void *ctx, int i_layer, const struct moe_router_args *a)
@@ -35,6 +71,7 @@ static bool record(void *ctx, int i_layer, const struct moe_router_args *a)
 	int32_t *id = xmalloc((n + 1) * sizeof *id);
 	for (size_t i = 0; i < n; i++)
 		id[i] = i_layer * a->router->n + a->id[i];
+	guess(r, i_layer, a);
 	expert_trace_add(&r->trace, id, n, i_layer <= r->i_layer_before);
 	r->i_layer_before = i_layer;
 	free(id);
@@ -82,11 +119,17 @@ static bool record_model(const char *dir, int n, char **texts, int n_texts,
 	if (good) {
 		r.trace.n_experts = s.model->config.n_layers * s.model->config.n_experts;
 		r.i_layer_before = s.model->config.n_layers;
+		r.b = s.backend;
 		engine_watch_routers(s.engine, record, &r);
 	}
 	for (int i = 0; i < n_texts && good; i++)
 		good = run_text(&s, texts[i], n);
 	session_close(&s);
+	free(r.x);
+	free(r.y);
+	free(r.logits);
+	free(r.weight);
+	free(r.id);
 	*out = r.trace;
 	return good;
 }
@@ -124,11 +167,28 @@ static void make_zipf(int n_layers, int n_experts, int n_used, int n_steps,
 
 /* --- results ------------------------------------------------------------------------ */
 
+/* Reading ahead, where the disk is idle while a layer computes, and where it never is. */
+static void print_ahead(const struct expert_trace *t, const char *name, int share,
+			size_t first)
+{
+	double n_uses = (double)MAX(expert_trace_uses(t, first), (size_t)1);
+	int32_t n_slots = MAX(t->n_experts * share / 100, 1);
+	for (int busy = 0; busy < 2; busy++) {
+		size_t reads, hits = expert_sim_ahead(t, n_slots, first, busy, &reads);
+		printf("experts,%s %d %% ahead %s hits,%.4f,1\n", name, share,
+		       busy ? "busy disk" : "idle disk", (double)hits / n_uses);
+		printf("experts,%s %d %% ahead %s reads a use,%.4f,1\n", name, share,
+		       busy ? "busy disk" : "idle disk", (double)reads / n_uses);
+	}
+}
+
 static void print(const struct expert_trace *t, const char *name)
 {
 	static const int shares[] = {100, 50, 25, 10};
 	size_t first = t->n_groups / 4, n_uses = expert_trace_uses(t, first);
 	printf("experts,%s uses,%zu,1\n", name, n_uses);
+	for (size_t i = 0; i < ARRAY_LEN(shares) && t->n_guesses; i++)
+		print_ahead(t, name, shares[i], first);
 	for (size_t i = 0; i < ARRAY_LEN(shares); i++)
 		for (int p = 0; p < EXPERT_POLICY_COUNT; p++) {
 			int32_t n_slots = MAX(t->n_experts * shares[i] / 100, 1);

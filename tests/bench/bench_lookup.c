@@ -6,11 +6,15 @@
  * widths. The last width is the widest step.
  *
  * Usage: bench_lookup MODEL_DIR COSTS CASE PROMPT ANSWER [PROMPT ANSWER ...]
- * COSTS is "1:1.889,2:2.698,4:4.017", widths ascending from 1, in any unit of time.
+ *        bench_lookup MODEL_DIR time FILE [FILE ...]
+ * COSTS is "1:1.889,2:2.698,4:4.017", widths ascending from 1, in any unit of time. The second
+ * form times the index itself, in processor time, over the texts of all files.
  * Prints one line of CSV a value: case, shape, value, unit.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/alloc.h"
@@ -128,25 +132,63 @@ static bool replay_all(const struct tokenizer *t, char **paths, int n, const str
 	return g->n_steps > 0;
 }
 
+static double cpu_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* The index alone, then with a guess behind each token. */
+static bool time_index(const struct tokenizer *t, char **paths, int n)
+{
+	struct ids all = {0};
+	int32_t guess[DRAFT_MAX];
+	int match, n_found = 0;
+	for (int i = 0; i < n; i++)
+		if (!read_ids(t, paths[i], &all))
+			return false;
+	double ns[2];
+	for (int guesses = 0; guesses < 2; guesses++) {
+		struct lookup l = {0};
+		double begin = cpu_ns();
+		for (size_t i = 0; i < all.n; i++) {
+			lookup_add(&l, &all.p[i], 1);
+			if (guesses)
+				n_found += lookup_guess(&l, DRAFT_MAX, guess, &match) > 0;
+		}
+		ns[guesses] = (cpu_ns() - begin) / (double)all.n;
+		lookup_deinit(&l);
+	}
+	printf("lookup,index of %zu tokens: a token,%.1f,ns\n", all.n, ns[0]);
+	printf("lookup,index of %zu tokens: a guess (found %.0f %%),%.1f,ns\n", all.n,
+	       100.0 * n_found / (double)all.n, ns[1] - ns[0]);
+	ids_deinit(&all);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct tokenizer_files f;
 	struct costs c = {0};
 	struct gain g = {0};
 	struct fail fail = {0};
-	if (argc < 6 || !parse_costs(argv[2], &c)) {
+	bool is_time = argc > 3 && strcmp(argv[2], "time") == 0;
+	if (!is_time && (argc < 6 || !parse_costs(argv[2], &c))) {
 		fprintf(stderr, "usage: bench_lookup MODEL_DIR 1:COST,2:COST,... CASE "
-				"PROMPT ANSWER [PROMPT ANSWER ...]\n");
+				"PROMPT ANSWER [PROMPT ANSWER ...]\n"
+				"       bench_lookup MODEL_DIR time FILE [FILE ...]\n");
 		return 2;
 	}
 	if (tokenizer_hf_load(argv[1], &f, &fail) != OK) {
 		fprintf(stderr, "bench_lookup: %s\n", fail.text);
 		return 1;
 	}
-	bool ok = replay_all(f.tokenizer, argv + 4, argc - 4, &c, &g);
+	bool ok = is_time ? time_index(f.tokenizer, argv + 3, argc - 3)
+			  : replay_all(f.tokenizer, argv + 4, argc - 4, &c, &g);
 	tokenizer_files_deinit(&f);
-	if (!ok)
-		return 1;
+	if (!ok || is_time)
+		return !ok;
 	printf("lookup,%s answers,%ld,tokens\n", argv[3], g.n_tok);
 	printf("lookup,%s guesses right,%.3f,1\n", argv[3],
 	       g.n_drafted ? (double)g.n_right / (double)g.n_drafted : 0);

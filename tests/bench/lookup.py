@@ -49,12 +49,12 @@ def edits(n=40):
                 return
 
 
-def extractions():
+def extractions(n_rows=60):
     folder = os.path.join(TREE, "tests/bench/results")
     for where, _, names in sorted(os.walk(folder)):
         for name in sorted(names):
             text = open(os.path.join(where, name)).read()
-            rows = [l for l in text.splitlines() if not l.startswith("#")][:60]
+            rows = [l for l in text.splitlines() if not l.startswith("#")][:n_rows]
             fields = list(csv.DictReader(io.StringIO("\n".join(rows))))
             yield ("Rows:\n" + "\n".join(rows) + "\nAs a list of JSON objects:\n",
                    json.dumps(fields, indent=1))
@@ -73,6 +73,16 @@ def random_text():
     return [(text(), text()) for _ in range(4)]
 
 
+def write_pairs(folder, case, pairs):
+    """Files of the pairs' texts, a prompt and an answer in turn."""
+    files = []
+    for i, pair in enumerate(pairs):
+        for k, text in zip("pa", pair):
+            files.append(os.path.join(folder, "%s%d%s" % (case, i, k)))
+            open(files[-1], "w").write(text)
+    return files
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("-b", "--build", required=True)
@@ -88,11 +98,7 @@ def main():
                   "# of halo-tiny's tokenizer; no model ran. Costs of a step as in lookup.py.\n"
                   "commit,date,case,shape,value,unit\n")
         for case, pairs in cases.items():
-            files = []
-            for i, pair in enumerate(pairs):
-                for k, text in zip("pa", pair):
-                    files.append(os.path.join(tmp, "%s%d%s" % (case, i, k)))
-                    open(files[-1], "w").write(text)
+            files = write_pairs(tmp, case, pairs)
             for name, table in costs.items():
                 r = subprocess.run([os.path.join(a.build, "tests/bench/bench_lookup"),
                                     os.path.join(TREE, "models/halo-tiny"), table,
@@ -103,4 +109,5 @@ def main():
                 out.writelines("%s,%s\n" % (head, l) for l in r.stdout.splitlines())
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@
                                                tokens a second for each, on lines
 
 SHAPE is JSON: layers, d, heads, kv_heads, head_dim, ffn, experts, used, vocab, tied;
-outliers: norm weights are spread, and one of a hundred is large.
+context: tokens (40960); outliers: norm weights are spread, and one of a hundred is large.
 FORMAT is bf16 or one of BLOCKS. Cases: prefill512, decode, decode4096, batch8."""
 import ctypes
 import json
@@ -50,7 +50,7 @@ def make(shape, fmt, path, tokenizer=None):
     rng = numpy.random.default_rng(1)
     moe = shape["experts"] > 0
     w = gguf.GGUFWriter(path, "qwen3moe" if moe else "qwen3")
-    w.add_context_length(40960)
+    w.add_context_length(shape.get("context", 40960))
     w.add_embedding_length(shape["d"])
     w.add_block_count(shape["layers"])
     w.add_feed_forward_length(shape["ffn"])

@@ -2,15 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """TTFT of a follow-up turn: its history warm in memory, on disk after a restart, or cold.
 
-    prefix.py [--build DIR] [--rounds N] [--new N] --model DIR [--name NAME] TOKENS…
+    prefix.py [--build DIR] [--rounds N] [--new N] [--set KEY=VALUE]… [--bench ARGUMENTS]
+              --model DIR [--name NAME] TOKENS…
 
 Each round, for each number of TOKENS: a history of so many tokens is computed (cold), and a
-turn of --new tokens behind it is answered from memory (warm). halod is restarted, the page
-cache gives up the files, and the same turn is answered from disk (disk). The new tokens alone
-(alone) and reading the files' bytes by themselves (read) are measured in the same round, so
-the ratios are of alternating runs. Prints CSV: medians of the rounds in ms, and of the ratios
-within a round."""
+turn of --new tokens behind it is answered from memory (warm), when all has been written.
+halod is restarted, the page cache gives up the files, and another turn is answered from disk
+(disk). In the same round the new tokens are computed behind so many tokens without a daemon
+(alone: `haloctl bench model -d TOKENS`, with --bench, "no": left out), and the files' bytes are
+read by themselves (read), past the page cache where the disk allows it. So the ratios are of
+alternating runs. --set is a line of halod.conf. Prints CSV: medians of the rounds in ms, and
+of the ratios within a round."""
 import argparse
+import json
+import mmap
 import os
 import random
 import statistics
@@ -39,41 +44,72 @@ def drop(folder):
 
 
 def read_ms(folder, n_bytes):
-    """To read about so many bytes of the files, which are not in the page cache."""
+    """To read about so many bytes of the files, in pieces of 16 MiB."""
+    room = mmap.mmap(-1, 1 << 24)
+    room.write(b"1" * len(room))
     start, left = time.monotonic(), n_bytes
     for name in sorted(os.listdir(folder)):
-        fd = os.open(os.path.join(folder, name), os.O_RDONLY)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
-        while left > 0 and (piece := os.read(fd, 1 << 24)):
-            left -= len(piece)
+        path, at = os.path.join(folder, name), 0
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        except OSError:
+            fd = os.open(path, os.O_RDONLY)
+        while left > 0 and (n := os.preadv(fd, [room], at)):
+            at, left = at + n, left - n
+            if n % 4096: # the file's end
+                break
         os.close(fd)
     return (time.monotonic() - start) * 1e3
 
 
-def one_round(o, n, rnd):
+def alone_ms(o, n):
+    out = subprocess.run([os.path.join(o.build, "haloctl"), "bench", "model", "-m", o.model,
+                          "-p", str(o.new), "-d", str(n), "-n", "1", "-r", "1", "--json",
+                          *o.bench.split()], check=True, capture_output=True, text=True)
+    return o.new / json.loads(out.stdout)["prefill"][str(o.new)] * 1e3
+
+
+def settle(d):
+    """Until all that is to be written is written."""
+    before = -1
+    while (m := d.metrics())["kv_disk_queued_bytes"] or before != m["kv_disk_files"]:
+        before = m["kv_disk_files"]
+        time.sleep(0.3)
+
+
+def one_round(o, rnd):
     draw = lambda k: [rnd.randrange(o.vocab) for _ in range(k)]
-    history, new = draw(n), draw(o.new)
-    out = {}
+    histories = {n: draw(n) for n in o.tokens}
+    out = {n: {} for n in o.tokens}
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"model": o.model, "kv_dir": folder, "max_seqs": 1, "ctx": n + o.new + 64}
+        settings = {"model": o.model, "kv_dir": folder, "max_seqs": 1,
+                    "ctx": max(o.tokens) + o.new + 64, "kv_disk_limit": "60G",
+                    **dict(s.split("=", 1) for s in o.set)}
         d = Halod(**settings)
         ttft(d, draw(64)) # the first request finds cold caches of other kinds
-        out["cold"], t = ttft(d, history + draw(o.new))
-        assert t["cache_n"] == 0, t
-        out["warm"], t = ttft(d, history + new)
-        assert t["cache_n"] >= n - 16 and t["disk_n"] == 0, t
-        out["alone"], _ = ttft(d, draw(o.new))
+        for n, history in histories.items():
+            out[n]["cold"], t = ttft(d, history)
+            assert t["cache_n"] == 0, t
+            settle(d)
+            out[n]["warm"], t = ttft(d, history + draw(o.new))
+            assert t["cache_n"] >= n - 16 and t["disk_n"] == 0, t
+            settle(d)
         d.stop()
         drop(folder)
         d = Halod(**settings)
         ttft(d, draw(64))
-        out["disk"], t = ttft(d, history + new)
-        assert t["disk_n"] >= n - 16, t
-        n_bytes = d.metrics()["kv_disk_read_bytes_total"]
-        out["mib"] = n_bytes / (1 << 20)
+        for n, history in histories.items():
+            before = d.metrics()["kv_disk_read_bytes_total"]
+            out[n]["disk"], t = ttft(d, history + draw(o.new))
+            assert t["disk_n"] >= n - 16, t
+            n_bytes = d.metrics()["kv_disk_read_bytes_total"] - before
+            out[n]["mib"] = n_bytes / (1 << 20)
         d.stop()
-        drop(folder)
-        out["read"] = read_ms(folder, n_bytes)
+        for n in o.tokens:
+            drop(folder)
+            out[n]["read"] = read_ms(folder, out[n]["mib"] * (1 << 20))
+    for n in o.tokens if o.bench != "no" else []:
+        out[n]["alone"] = alone_ms(o, n)
     return out
 
 
@@ -86,6 +122,8 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--new", type=int, default=128)
     p.add_argument("--vocab", type=int, default=300)
+    p.add_argument("--set", action="append", default=[])
+    p.add_argument("--bench", default="")
     p.add_argument("tokens", type=int, nargs="+")
     o = p.parse_args()
     os.environ["HALOD_BUILDDIR"], os.environ["HALOD_SRCDIR"] = o.build, TOP
@@ -97,21 +135,21 @@ def main():
     commit = subprocess.run(["git", "-C", TOP, "log", "-1", "--format=%h,%cs"], check=True,
                             capture_output=True, text=True).stdout.strip()
     name = o.name or os.path.basename(os.path.abspath(o.model))
-    rounds = {n: [] for n in o.tokens}
-    for i in range(o.rounds):
-        for n in o.tokens:
-            rounds[n].append(one_round(o, n, random.Random(1000 * i + n)))
-    for n, got in rounds.items():
+    rounds = [one_round(o, random.Random(i)) for i in range(o.rounds)]
+    for n in o.tokens:
+        got = [r[n] for r in rounds]
         def row(case, unit, value):
             print("%s,%s,%s behind %d,%.4g,%s"
                   % (commit, case, name, n, statistics.median(map(value, got)), unit))
-        for case in ("cold", "warm", "disk", "alone", "read"):
-            row(case, "ms", lambda r, case=case: r[case])
+        for case in ("cold", "warm", "disk", "read", "alone"):
+            if case in got[0]:
+                row(case, "ms", lambda r, case=case: r[case])
         row("disk-bytes", "MiB", lambda r: r["mib"])
         row("cold/disk", "ratio", lambda r: r["cold"] / r["disk"])
         row("disk/(read+warm)", "ratio", lambda r: r["disk"] / (r["read"] + r["warm"]))
-        row("disk/read", "ratio", lambda r: r["disk"] / r["read"])
-        row("warm/alone", "ratio", lambda r: r["warm"] / r["alone"])
+        if "alone" in got[0]:
+            row("disk/(read+alone)", "ratio", lambda r: r["disk"] / (r["read"] + r["alone"]))
+            row("warm/alone", "ratio", lambda r: r["warm"] / r["alone"])
 
 
 if __name__ == "__main__":

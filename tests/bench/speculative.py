@@ -1,79 +1,83 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Speed of a daemon with speculative = auto, in multiples of one with off, which runs
-beside it and answers in turn. Each case runs with 1, 2 and 4 streams.
+"""Decoding with drafts in multiples of the speed without, on real texts, with 1, 2 and 4
+streams: runs bench_speculate, which computes each step and draws the known answer.
 
-prose: stories by halo-tiny, or random tokens of another model. random: a prompt and an
-answer of random tokens. repeat: an answer held to two tokens, which must repeat itself.
+edit: a C file before a commit and after it. extract: rows of CSV, and the same as JSON.
+prose: pieces of the documentation, behind other pieces. random: letters. stories: what
+halo-tiny itself says of a beast, behind another story.
 
-Usage: HALOD_BUILDDIR=BUILD HALOD_SRCDIR=TREE speculative.py [-m MODEL] [--rounds N]
+The last line says what the worst case is. With --floor the exit status is 1 below it.
+
+Usage: speculative.py -b BUILD [-m MODEL] [--mode auto|lookup|mtp] [--rounds N] [--floor 0.98]
 """
 import argparse
 import os
-import random
-import statistics
 import subprocess
 import sys
-import threading
-import time
+import tempfile
 
-TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(TREE, "tests/http"))
-from halod import MODEL, Halod  # noqa: E402
+import lookup
 
+TREE = lookup.TREE
 BEASTS = ("fox", "dog", "cat", "bear")
 
 
-def raw(prompt, n, **more):
-    return "/v1/completions", {"prompt": prompt, "max_tokens": n, "temperature": 0,
-                               "ignore_eos": True, **more}
+def stories(build):
+    ask = lambda beast: subprocess.run(
+        [os.path.join(build, "haloctl"), "generate", "-m", TREE + "/models/halo-tiny", "-n",
+         "300", "-p", "Tell me a short story about a %s." % beast],
+        check=True, stdout=subprocess.PIPE, text=True).stdout
+    texts = [ask(b) for b in BEASTS]
+    return list(zip(texts, texts[1:] + texts[:1]))
 
 
-def cases(n):
-    r = random.Random(1)
-    prompts = [[r.randrange(300) for _ in range(60)] for _ in BEASTS]
-    return {
-        "prose": [raw("A short story about a %s.\n" % b, n) for b in BEASTS],
-        "random": [raw(p, n, temperature=5.0, seed=i) for i, p in enumerate(prompts)],
-        "repeat": [raw(p, n, logit_bias={"11": 100, "12": 100}) for p in prompts],
-    }
-
-
-def seconds(d, asked):
-    """How long all of them take side by side."""
-    threads = [threading.Thread(target=d.request, args=("POST", *a)) for a in asked]
-    begin = time.monotonic()
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    return time.monotonic() - begin
+def small(pairs, n, most=2600):
+    """The first n whose halves both are texts of some length, cut to what fits."""
+    found = []
+    for pair in pairs:
+        if all(len(text) > 700 for text in pair):
+            found.append(tuple(text[:most] for text in pair))
+        if len(found) == n:
+            break
+    return found
 
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("-m", "--model", default=MODEL)
-    p.add_argument("-n", "--tokens", type=int, default=400)
-    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("-b", "--build", required=True)
+    p.add_argument("-m", "--model", default=TREE + "/models/halo-tiny")
+    p.add_argument("--mode", default="auto")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--streams", default="1,2,4")
+    p.add_argument("--cases", default="edit,extract,prose,random,stories")
+    p.add_argument("--floor", type=float, default=0)
     a = p.parse_args()
-    head = subprocess.run(["git", "-C", TREE, "log", "-1", "--format=%h,%cs"], check=True,
-                          capture_output=True, text=True).stdout.strip()
-    name = os.path.basename(os.path.normpath(a.model))
-    both = [Halod(model=a.model, speculative=s) for s in ("off", "auto")]
+    cases = {"edit": lambda: small(lookup.edits(), 4),
+             "extract": lambda: small(lookup.extractions(14), 4),
+             "prose": lambda: small(lookup.prose(), 4),
+             "random": lambda: small(lookup.random_text(), 4),
+             "stories": lambda: small(stories(a.build), 4)}
+    head = lookup.git("log", "-1", "--format=%h,%cs").strip()
+    model = os.path.basename(os.path.normpath(a.model))
+    worst = []
     print("commit,date,case,shape,value,unit")
-    for case, asked in cases(a.tokens).items():
-        for n in (1, 2, 4):
-            ratios = []
-            for i in range(a.rounds + 1):
-                took = {}
-                for d in both if i % 2 else reversed(both):
-                    took[d] = seconds(d, asked[:n])
-                if i: # the first one warms up
-                    ratios.append(took[both[0]] / took[both[1]])
-            print('%s,speculative,"%s %s, %d streams",%.3f,1' % (
-                head, name, case, n, statistics.median(ratios)), flush=True)
-    for d in both:
-        d.stop()
+    with tempfile.TemporaryDirectory() as tmp:
+        for case in a.cases.split(","):
+            files = lookup.write_pairs(tmp, case, cases[case]())
+            for n in a.streams.split(","):
+                name = "%s %s %s" % (model, a.mode, case)
+                r = subprocess.run([os.path.join(a.build, "tests/bench/bench_speculate"),
+                                    a.model, a.mode, name, n, str(a.rounds), *files],
+                                   stdout=subprocess.PIPE, text=True)
+                if r.returncode:
+                    sys.exit(r.returncode)
+                for line in r.stdout.splitlines():
+                    print("%s,%s" % (head, line), flush=True)
+                    if "times as fast" in line:
+                        worst.append((float(line.split(",")[-2]), case, n))
+    print("# the slowest: %.3f times as fast, %s, %s streams" % min(worst))
+    sys.exit(min(worst)[0] < a.floor)
 
 
 main()

@@ -107,15 +107,18 @@ def test_prometheus(t, d, tmp):
                 value = []
         log.seek(0)
         t.ok(value, "Prometheus scrapes halod", log.read()[-2000:])
+        loaded = {"State", "Running", "KV cache", "Whole requests",
+                  "Time to first token (TTFT)", "Time between tokens (ITL)",
+                  "Finished, by reason", "Prompt tokens of a request"}
+        t.equal(loaded - {title for title, _ in expressions()}, set(),
+                "the dashboard has what moves under load")
         for title, expr in expressions():
             try:
                 rows = ask(port, expr)
             except OSError as e:
                 t.ok(False, "%s: an expression that Prometheus takes" % title, (expr, e))
                 continue
-            if title in ("State", "Running", "KV cache", "Whole requests",
-                         "Time to first token (TTFT)", "Time between tokens (ITL)",
-                         "Finished, by reason", "Prompt tokens of a request"):
+            if title in loaded:
                 t.ok(rows, "%s has a value under load" % title, expr)
         t.equal(ask(port, 'ALERTS{alertstate="firing"}'), [], "no alert rises")
     finally:

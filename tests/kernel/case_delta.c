@@ -130,8 +130,8 @@ static struct causal_conv_args conv_args(const struct conv_shape *c,
 	int32_t pitch = c->dims[0] + c->dims[1] + c->dims[2] + 3; /* and three not read */
 	for (int32_t at = 0; a.n_parts < 3 && c->dims[a.n_parts]; a.n_parts++) {
 		a.part[a.n_parts] = (struct head_view){
-			(const char *)x + (size_t)at * act_bytes, c->groups * pitch,
-			c->groups, c->dims[a.n_parts], pitch};
+			x ? (const char *)x + (size_t)at * act_bytes : NULL,
+			c->groups * pitch, c->groups, c->dims[a.n_parts], pitch};
 		at += c->dims[a.n_parts];
 	}
 	if (c->is_gated) {

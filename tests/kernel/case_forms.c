@@ -262,6 +262,7 @@ void forms_experts_few(struct kernel_test *kt)
 			experts(kt, c);
 		} else {
 			c.shared = 0;
+			c.shared_router = NO_ROUTER;
 			c.act = CLAMPED;
 			experts(kt, c);
 		}

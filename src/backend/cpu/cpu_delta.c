@@ -20,9 +20,10 @@ enum { ROWS = 16, MAX_K = CPU_DELTA_MAX, CHANNELS = 64 };
 static void conv_keep(float *state, int32_t slot, int c, int n_channels, int n,
 		      const float *window)
 {
+	if (slot < 0)
+		return;
 	float *out = state + ((size_t)slot * (size_t)n_channels + (size_t)c) * (size_t)n;
-	if (slot >= 0)
-		memcpy(out, window, (size_t)n * sizeof *out);
+	memcpy(out, window, (size_t)n * sizeof *out);
 }
 
 static float view_at(const struct head_view *v, int32_t t, int32_t c)

@@ -96,6 +96,13 @@ static void test_file_faults(void)
 	       "junk after a number");
 	is_str(text_fault("port = -1\n"), ":1: port: \"-1\" is not a whole number",
 	       "negative");
+	is_str(text_fault("kv_cache = automatic\n"),
+	       ":1: kv_cache: \"automatic\" is not a size such as 512K, 16M or 4G, or auto",
+	       "a size that may be auto");
+	is_int(load_text("kv_cache = auto\n"), OK, "auto is a size");
+	is_int(c.kv_cache, 0, "namely what fits");
+	is_str(text_fault("max_body = auto\n"),
+	       ":1: max_body: \"auto\" is not a size such as 512K, 16M or 4G", "but not of all");
 	is_str(text_fault("max_body = 99999999999999999999\n"),
 	       ":1: max_body: \"99999999999999999999\" is not a size such as 512K, 16M "
 	       "or 4G", "beyond 64 bits");

@@ -23,7 +23,8 @@ static void test_bodies(void)
 		{"\xff\xfe", E_JSON, "UTF-8"},
 		{"{\"a\":\"\\ud83d\"}", E_JSON, "half of a surrogate pair"},
 		{"{\"a\":\"\\ude00x\"}", E_JSON, "half of a surrogate pair"},
-		{"{\"a\":99999999999999999999}", E_JSON, "too large"},
+		{"{\"a\":99999999999999999999}", OK, ""},
+		{"{\"a\":[99999999999999999999,]}", E_JSON, "column"},
 		{"{\"a\":1e999}", E_JSON, "too large"},
 		{"{\"a\":NaN}", E_JSON, "invalid token"},
 		{"[]", E_INVAL, "must be a JSON object"},
@@ -42,6 +43,34 @@ static void test_bodies(void)
 		if (st == OK)
 			json_decref(v);
 	}
+}
+
+/* Integers beyond 64 bits become floats; all else stays. */
+static void test_wide_integers(void)
+{
+	json_t *v = NULL;
+	struct fail fail = {0};
+	struct buf big = {0};
+	const char *s = NULL;
+	double up = 0, down = 0, part = 0;
+	long long most = 0;
+	is_int(json_read_parse(STR(
+		"{\"s\":\"99999999999999999999 \\\" 99999999999999999999\",\"n\":["
+		"18446744073709551615,-99999999999999999999,1.99999999999999999999e1,"
+		"9223372036854775807]}"), &v, &fail), OK, "wide integers");
+	is_int(json_unpack(v, "{s:s,s:[f,f,f,I]}", "s", &s, "n", &up, &down, &part, &most), 0,
+	       "the types are right");
+	is_str(s, "99999999999999999999 \" 99999999999999999999", "a string stays");
+	ok(up == 18446744073709551615.0 && down == -99999999999999999999.0 &&
+	   part == 1.99999999999999999999e1 && most == INT64_MAX,
+	   "the numbers are right");
+	json_decref(v);
+	buf_add_z(&big, "{\"a\":");
+	for (int i = 0; i < 400; i++)
+		buf_add_c(&big, '9');
+	buf_add_c(&big, '}');
+	is_int(json_read_parse(buf_str(&big), &v, &fail), E_JSON, "400 digits: %s", fail.text);
+	buf_deinit(&big);
 }
 
 /* {"a":[[[…]]]} with n levels in all. */
@@ -181,6 +210,7 @@ static void test_long_path(void)
 int main(void)
 {
 	test_bodies();
+	test_wide_integers();
 	test_depth();
 	test_values();
 	test_faults();
