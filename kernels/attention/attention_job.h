@@ -143,7 +143,7 @@ DEVICE int32_t attention_segment_end(const attention_job &j, int32_t block)
  * begin at multiples of their size. The last tile, which sees most positions, is first. */
 DEVICE bool attention_tile(const attention_launch &a, attention_job *j)
 {
-	int32_t tile = attention_heads(a, j), first = a.first_tok[j->b];
+	int32_t tile = a.first_tile + attention_heads(a, j), first = a.first_tok[j->b];
 	int32_t n = a.first_tok[j->b + 1] - first, each = a.tile_tok;
 	if (n < 1 || (n == 1 && a.skips_single))
 		return false;

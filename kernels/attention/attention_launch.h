@@ -9,7 +9,7 @@
  *       each segment of the positions; the last one to finish merges the segments; grid
  *       (segments * S, B)
  *   attention_<name>_whole_kernel  all other sequences: one workgroup for a tile of tokens;
- *       grid (tiles * S, B)
+ *       grid (tiles * S, B), or several such grids, one after another
  *   attention_<name>_fresh_split_kernel  steps in which all sequences have one token, fused
  *       with the operation before attention (struct attention_fresh); grid (S, segments * B)
  *
@@ -46,6 +46,7 @@ struct attention_launch {
 	int32_t page_shift;        /* log2(page_size); -1: not a power of two */
 	int32_t window;            /* positions that a token sees; 0: all */
 	int32_t tile_tok;          /* whole: tokens in a tile, a power of two */
+	int32_t first_tile;        /* whole: tile of grid x = 0, of each sequence */
 	int32_t first_seq;         /* sequence of grid y = 0 */
 	uint32_t skips_single;     /* whole: skip sequences with one token */
 	float scale;

@@ -47,36 +47,24 @@ static void mlp_deinit(struct expert_f64 *m)
 	free(m->down);
 }
 
-/* Four sums side by side, which a processor adds at once. */
-enum { SUMS = 4 };
-
-static double dot_f64(const double *a, const double *b, size_t n)
-{
-	double sum[SUMS] = {0};
-	size_t i = 0;
-	for (; i + SUMS <= n; i += SUMS)
-		for (size_t j = 0; j < SUMS; j++)
-			sum[j] += a[i + j] * b[i + j];
-	for (; i < n; i++)
-		sum[0] += a[i] * b[i];
-	return sum[0] + sum[1] + (sum[2] + sum[3]);
-}
-
 /* sum (D) += weight * expert(x) */
-static void add_expert(const struct expert_f64 *m, double weight, const double *x, double *sum)
+static void add_expert(const struct expert_f64 *m, double weight, const float *x, double *sum)
 {
 	size_t n_ffn = m->n_ffn, dim = m->dim;
 	double *h = xcalloc(n_ffn, sizeof *h);
 	for (size_t f = 0; f < n_ffn; f++) {
 		double g = m->gate_bias ? m->gate_bias[f] : 0;
 		double u = m->up_bias ? m->up_bias[f] : 0;
-		g += dot_f64(m->gate + f * dim, x, dim);
-		u += dot_f64(m->up + f * dim, x, dim);
+		for (size_t d = 0; d < dim; d++) {
+			g += m->gate[f * dim + d] * x[d];
+			u += m->up[f * dim + d] * x[d];
+		}
 		h[f] = MOE_ACT(act_mul_one(&m->act, g, u));
 	}
 	for (size_t d = 0; d < dim; d++) {
-		double bias = m->down_bias ? m->down_bias[d] : 0;
-		sum[d] += weight * (bias + dot_f64(m->down + d * n_ffn, h, n_ffn));
+		sum[d] += m->down_bias ? weight * m->down_bias[d] : 0;
+		for (size_t f = 0; f < n_ffn; f++)
+			sum[d] += weight * m->down[d * n_ffn + f] * h[f];
 	}
 	free(h);
 }
@@ -115,24 +103,22 @@ void moe_experts_ref(const struct moe_experts_args *a)
 		moe_router_ref(a->router);
 	const struct experts *ex = a->experts;
 	size_t dim = (size_t)ex->gate[0].k, n_experts = (size_t)ex->n;
-	double *sum = xmalloc(dim * sizeof *sum), *wide = xmalloc(dim * sizeof *wide);
+	double *sum = xmalloc(dim * sizeof *sum);
 	struct expert_f64 *routed = xcalloc(n_experts, sizeof *routed), shared = {0};
 	if (ex->shared_gate)
 		shared = mlp_decode(ex->shared_gate, ex->shared_up, ex->shared_down);
 	for (int32_t t = 0; t < a->n_tok; t++) {
 		float *y = a->y + (size_t)t * dim;
 		const float *x = (const float *)a->x + (size_t)t * dim;
-		for (size_t d = 0; d < dim; d++) {
+		for (size_t d = 0; d < dim; d++)
 			sum[d] = y[d];
-			wide[d] = x[d];
-		}
 		for (int32_t u = 0; u < a->n_used; u++) {
 			size_t i = (size_t)t * (size_t)a->n_used + (size_t)u;
 			const struct expert_f64 *m = routed_expert(ex, a->id[i], &routed[a->id[i]]);
-			add_expert(m, a->weight[i], wide, sum);
+			add_expert(m, a->weight[i], x, sum);
 		}
 		if (ex->shared_gate)
-			add_expert(&shared, shared_weight(ex, x), wide, sum);
+			add_expert(&shared, shared_weight(ex, x), x, sum);
 		for (size_t d = 0; d < dim; d++)
 			y[d] = (float)sum[d];
 	}
@@ -140,6 +126,5 @@ void moe_experts_ref(const struct moe_experts_args *a)
 		mlp_deinit(&routed[e]);
 	mlp_deinit(&shared);
 	free(routed);
-	free(wide);
 	free(sum);
 }

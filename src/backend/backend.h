@@ -23,7 +23,8 @@ struct hip_api;
 struct backend_checks {
 	bool own_blocks;  /* HIP: one runtime allocation for each request, so that a
 			   * memory checker sees the bounds of each */
-	bool few_groups;  /* HIP: small grids, so that each workgroup goes on to further rows */
+	bool few_groups;  /* HIP: small grids, so that each workgroup goes on to further rows,
+			   * and attention of a prompt takes several launches */
 	bool small_pages; /* CPU: use the weight cache even without huge pages for files */
 };
 

@@ -356,7 +356,7 @@ void case_moe_experts(struct kernel_test *kt)
 	static const struct experts_case routed[] = {
 		{INT4(32, false), 1, 256, 128, 16, 4, false, 0, false},
 		{INT4(32, true), 3, 128, 256, 300, 8, false, 0, false},
-		{INT4(64, false), 2, 640, 384, 530, 9, false, 0, false},
+		{INT4(64, false), 2, 640, 128, 530, 9, false, 0, false},
 		{{.quant = QUANT_BF16}, 11, 56, 24, 7, 2, false, 0, false},
 		/* rows of no whole eights, and longer than a workgroup holds */
 		{{.quant = QUANT_BF16}, 2, 50, 24, 7, 2, false, 0, false},

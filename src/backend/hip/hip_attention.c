@@ -84,6 +84,17 @@ static int32_t whole_lds_of(const struct hip *h, const struct attention_shape *s
 			  : lds_of(s, s->whole_tiles);
 }
 
+/* Launches that the whole kernel takes, so that none lasts as long as half a second: a
+ * driver resets a queue that hangs. A launch of MOST operations is predicted to take 0.3 s on
+ * gfx1151 (docs/first-run-on-amd.md). */
+static int32_t whole_launches(const struct hip *h, const struct attention_args *a)
+{
+	const double MOST = h->checks.few_groups ? 1e6 : 9e12;
+	int32_t seen = a->window ? MIN(a->n_ctx_max, a->window + a->n_tok) : a->n_ctx_max;
+	double n = 2.0 * a->n_tok * seen * a->n_heads * (a->head_dim + attention_v_dim(a));
+	return 1 + (int32_t)(n / MOST);
+}
+
 /* Launch the whole kernel: sequences of more than one token, or all if skips_single is 0. */
 static enum status whole(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
@@ -92,11 +103,16 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 	char name[80];
 	/* Tiles that one sequence with all tokens would need, for each sequence. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
-	struct hip_grid g = {tiles * subs, a->n_seq, ATTENTION_WAVES * 32,
-			     whole_lds_of(h, s)};
+	int32_t each = hip_over(tiles, whole_launches(h, a));
+	enum status st = OK;
 	l.skips_single = 1;
 	snprintf(name, sizeof name, "attention_%s_whole_kernel", s->name);
-	return LAUNCH(h, name, g, ARG(l));
+	for (; l.first_tile < tiles && st == OK; l.first_tile += each) {
+		struct hip_grid g = {MIN(each, tiles - l.first_tile) * subs, a->n_seq,
+				     ATTENTION_WAVES * 32, whole_lds_of(h, s)};
+		st = LAUNCH(h, name, g, ARG(l));
+	}
+	return st;
 }
 
 /* Number of sequences of one token for which the work memory suffices in one launch. */
