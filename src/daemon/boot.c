@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "check/selfcheck.h"
-#include "engine/engine_guess.h"
 #include "base/size.h"
 #include "model/hub.h"
 #include "sched/widths.h"

@@ -8,7 +8,6 @@
 #include "sched/widths.h"
 
 #include "base/alloc.h"
-#include "engine/engine_guess.h"
 
 enum { RUNS = 4, GUESSES = 3 };
 #define WIDTH_US 20000 /* enough for one width: no further runs */

@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/engine_guess.h"
 #include "sched/draft.h"
 
 /* Run steps of 1 to DRAFT_STEP tokens with guesses, as many widths as fit into max_us, and a
