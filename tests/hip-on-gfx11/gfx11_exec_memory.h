@@ -1,40 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loads and stores of memory, scalar and by lanes (gfx11_exec.h includes this). A load
+ * Loads and stores of memory by lanes (gfx11_exec.h includes this). A load
  * writes its registers at once and marks them busy until its wait.
  */
 #pragma once
-/* --- scalar ------------------------------------------------------------------------- */
-
-static inline void load_scalar(struct wave *w, const struct inst *p, u32 n)
-{
-	u64 a = (w->s[p->s[0].reg] | (u64)w->s[p->s[0].reg + 1] << 32) + (u64)(i64)p->imm;
-	if (p->s[1].reg != REG_NULL)
-		a += w->s[p->s[1].reg];
-	if (a & 3 || !launch_range(w->g->l, a, a + 4 * n, MAY_READ)) {
-		wave_fault(w, p, "reads %u bytes at %llx: %s", 4 * n, (unsigned long long)a,
-			   a & 3 ? "not aligned"
-				 : launch_refusal(w->g->l, a, a + 4 * n, MAY_READ));
-		return;
-	}
-	for (u32 i = 0; i < n; i++)
-		memcpy(&w->s[p->d.reg + i], (const char *)(uintptr_t)a + 4 * i, 4);
-	wave_load_sgprs(w, p->d.reg, n);
-	if (w->g->l->is_counting)
-		w->g->counts.scalar_bytes += 4 * n;
-}
-
-#define SCALAR(bits)                                                                       \
-	DEF(s_load_b##bits)                                                                 \
-	{                                                                                   \
-		load_scalar(w, p, bits / 32);                                               \
-	}
-SCALAR(32)
-SCALAR(64)
-SCALAR(128)
-SCALAR(256)
-SCALAR(512)
-
 /* --- addresses ---------------------------------------------------------------------- */
 
 static inline void addresses(const struct wave *w, const struct inst *p, u64 *a)

@@ -167,7 +167,7 @@ static void test_patience(void)
 	is_int(policy_patience(&none, 100000), 1000000, "of unknown cost: a second");
 	is_int(policy_patience(&c, 100), 1000000, "a second in any case");
 	is_int(policy_patience(&c, 16384), 12288000, "as long as computing would take");
-	is_int(policy_patience(&c, 163840), 491520000, "which is more for each token of a long one");
+	is_int(policy_patience(&c, 163840), 491520000, "more a token of a long one");
 }
 
 int main(void)
