@@ -17,7 +17,7 @@ struct messages_opts {
 	struct str final_mark;
 	/* A message with calls and without text has the text "", not None. */
 	bool fills_content;
-	struct images *images; /* those of users and tools are noted there */
+	struct images *images; /* receives the images of users and tools */
 };
 
 /* A list of dicts. */

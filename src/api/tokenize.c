@@ -59,7 +59,7 @@ static enum status read_text(const struct api *a, const struct json_node *body,
 		st = chat_render(a, body, scratch, out, images, fail);
 		return st == OK ? read_flags(body, p, fail) : st;
 	}
-	/* `content` is named where nothing is there: it is the older of the two. */
+	/* If both keys are missing, the error names `content`, llama.cpp's own key. */
 	p->adds_special = !content.v && prompt.v;
 	p->parses_special = true;
 	st = json_read_need_str(prompt.v && !content.v ? &prompt : &content, &text,

@@ -7,7 +7,7 @@
 #include "base/buf.h"
 
 struct bench_experts {
-	/* First the counters, then what came to them. */
+	/* Between begin and end: the counters at begin. After end: what was added to them. */
 	double hits, misses, bytes, wait_s, ahead, ahead_used;
 	double wake_s;  /* median, of the last waits; 0: not enough waits */
 	double n_tok;   /* tokens of the time between; 0: there are no experts in a file */

@@ -10,7 +10,8 @@
 struct engine_image {
 	int32_t at, n;          /* first token of the prompt; tokens, n_rows * n_cols */
 	int32_t n_rows, n_cols; /* of tokens */
-	/* Equal: the rows are. What others find of the prompt in the cache depends on it. */
+	/* Images with the same hash have the same rows. The prefix cache tells images apart
+	 * by it. */
 	uint8_t hash[32];
 	/* Host (1 + n_deep, n, D): in place of embeddings, then what is added behind layer
 	 * 0, 1, … */

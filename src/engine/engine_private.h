@@ -83,11 +83,12 @@ struct engine_seq {
 	int32_t pages[];        /* (max_pages_per_seq) */
 };
 
-/* engine_image.c. What stands for a token in the cache's keys: itself, or where an image lies
- * in its page or begins there a negative number, which the image's hash is part of. */
+/* engine_image.c. The word of a token in the keys of the KV cache. It is the token itself.
+ * In a page with an image it is a negative number made of the image's hash. */
 int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, int at,
 			  int32_t token);
-/* Those of a whole prompt: its tokens, or (n) in *own, which the caller frees. */
+/* The words of a whole prompt, (n). *own: what the caller frees; NULL where the prompt has
+ * no images, so its tokens are the words. */
 const int32_t *engine_image_words(const struct engine *e, const struct engine_prompt *p,
 				  int32_t **own);
 /* Time, height and width of token `at` of s. */

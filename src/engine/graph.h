@@ -85,7 +85,7 @@ struct layer {
 	struct delta_layer delta;
 	struct mlp mlp;
 	struct layer_embed embed;
-	float scale;                  /* what leaves it is multiplied by; 0: by nothing */
+	float scale;                  /* factor of the layer's output; 0: none */
 	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
 	size_t k_bytes, v_bytes;      /* of one page of each */
 };

@@ -8,7 +8,7 @@
 
 /* Memory. */
 enum status graph_sight_alloc(struct graph *g, struct fail *fail) MUST_USE;
-/* Once it is there: the axes of rope. */
+/* Fill in the axes of rope, once the memory is there. */
 enum status graph_sight_begin(struct graph *g) MUST_USE;
 /* In a step, behind the embeddings. */
 enum status graph_sight_rows(struct graph *g, const struct graph_step *s,

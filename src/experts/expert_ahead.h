@@ -24,7 +24,7 @@ enum { EXPERT_AHEAD_EVERY = 16, EXPERT_AHEAD_PERIOD = 128, EXPERT_AHEAD_TRIAL = 
 struct expert_ahead {
 	double n_guessed, n_right;  /* they count half after 128 guesses or more */
 	uint64_t n_steps;
-	double wait_s[2], n_uses[2]; /* without, with; they age as the others do */
+	double wait_s[2], n_uses[2]; /* steps without guesses, with them; aged in the same way */
 };
 
 /* A step begins, in which guesses are possible. In the one before, n_uses experts were used,

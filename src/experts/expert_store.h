@@ -38,7 +38,8 @@ struct expert_store {
 enum status expert_store_open(const char *path, struct str key, int32_t n,
 			      struct expert_store *out, struct fail *fail) MUST_USE;
 void expert_store_close(struct expert_store *s);
-/* Tells stores apart whose experts differ: for what is kept beside one. */
+/* A number that differs where the experts of two stores differ. Files that are kept beside
+ * a store carry it. */
 uint64_t expert_store_key(const struct expert_store *s);
 
 struct expert_store_plan {

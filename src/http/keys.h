@@ -31,5 +31,6 @@ struct key *keys_find(struct keys *k, struct str secret);
 bool keys_take(struct key *key, int max) MUST_USE;
 void keys_release(struct key *key);
 int keys_line(const struct key *key); /* in the file, from 1: to be logged */
-/* The same for a key after a restart, too, and never another's; not 0. */
+/* A number that names the key. It stays the same over restarts, no two keys share it, and
+ * it is never 0. */
 uint64_t keys_id(const struct key *key);

@@ -96,11 +96,11 @@ void choice_begin(struct sched_choice *c, const struct tokenizer *t,
 /* Frees what only a choice that still draws needs, its output included. */
 void choice_release(struct sched_choice *c);
 
-/* Does it owe the likelihood of prompt tokens? Then logits of all of them are needed, so
- * none may come out of the cache. */
+/* Does the client want log-probabilities of prompt tokens? Then the engine must compute
+ * logits of the whole prompt, so no token may come out of the cache. */
 bool choice_scores(const struct sched_choice *c);
-/* Tell those that the rows of a slice (n tokens of the prompt, which are now in the cache)
- * speak of. E_BACKEND. */
+/* Emits the log-probabilities of prompt tokens. logits: (n, n_vocab) f32, the rows of the
+ * slice of n prompt tokens that the engine has just computed. E_BACKEND. */
 enum status choice_score(struct sched_choice *c, const float *logits, int n,
 			 int32_t n_vocab, struct emit *em) MUST_USE;
 

@@ -29,8 +29,8 @@ struct draft_limits {
 struct draft_cost {
 	double us[DRAFT_STEP + 1];
 	int n[DRAFT_STEP + 1]; /* steps seen */
-	/* The same as it was at start; 0: not measured. Costs change with the depth of the
-	 * cache, and their ratios much less. */
+	/* us as measured at start; 0: not measured. Costs grow with the depth of the cache,
+	 * but their ratios change little. */
 	double start[DRAFT_STEP + 1];
 	int n_refused[2];      /* drafts in a row that were not worth it: lookup, model */
 	double guess_us;       /* one token guessed by the model's own layer … */

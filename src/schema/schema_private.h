@@ -155,8 +155,8 @@ enum schema_verdict schema_allows(struct schema_reader *x, const struct json_nod
 /* --- schema_string.c --- */
 grammar_part schema_any_string(struct schema_reader *x);
 grammar_part schema_string(struct schema_reader *x, const struct schema_list *l);
-/* A string as bare text, which does not contain the character `avoid`. *out_free: the
- * schemas only say that it is a string. */
+/* A string without quotes, which never contains the character `avoid`. *out_free becomes
+ * true where the schemas put no other limit on the string. */
 grammar_part schema_bare_string(struct schema_reader *x, const struct schema_list *l,
 				char avoid, bool *out_free);
 /* The language of the regex in the node's text. False: an error was recorded. */

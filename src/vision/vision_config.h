@@ -11,7 +11,7 @@ enum { VISION_MAX_DEEP = 8 };
 struct vision_config {
 	int32_t depth, width, n_heads, ffn_dim;
 	int32_t patch;        /* pixels of a patch's side */
-	int32_t merge;        /* patches of the side of what becomes a token */
+	int32_t merge;        /* patches along each side of a token */
 	int32_t frames;       /* an image is so many equal frames of a film */
 	int32_t out_width;    /* the text model's width */
 	int32_t side;         /* of the square of learned positions */
