@@ -56,7 +56,7 @@ struct expert_reader_opts {
 	bool no_uring;   /* threads, even where there is io_uring */
 	uint8_t *slots;  /* memory that all reads go to, for registering */
 	size_t slots_bytes, slot_bytes;
-	/* In place of pread, for tests; no_uring is set. */
+	/* Reads in place of pread(2), by threads: no_uring must be set. NULL: pread. */
 	ssize_t (*pread)(void *ctx, int fd, void *to, size_t n, off_t at);
 	void *ctx;
 };
