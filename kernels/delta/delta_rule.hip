@@ -55,6 +55,18 @@ DEVICE void delta_plain(const uint16_t *x, int32_t n, float *out)
 		out[i] = f16_to_f32(x[i]);
 }
 
+/* log(1 + e). Below 1/8 by its series, because 1 + e loses the digits of a small e. */
+DEVICE float delta_log1p(float e)
+{
+	if (e >= 0.125f)
+		return fast_log2(1 + e) * 0.693147181f;
+	float sum = 0;
+	UNROLL
+	for (int32_t i = 7; i > 0; i--)
+		sum = (i % 2 ? 1.f : -1.f) / (float)i + sum * e;
+	return sum * e;
+}
+
 /* Put tokens [t, t + n) of head h into LDS: k, q (DELTA_TOK, K), gates (keep, beta). */
 template <bool IS_SPACE> DEVICE void delta_stage(const delta_rule_launch &a, int32_t h, int32_t t, int32_t n,
 			float *k, float *q, float *gates)
@@ -78,14 +90,17 @@ template <bool IS_SPACE> DEVICE void delta_stage(const delta_rule_launch &a, int
 		return;
 	float step = delta_number(a.a, t + i, h) + a.dt_bias[h];
 	/* keep = exp(decay log(1 + e^step)) = 2^(decay log2(1 + e^step)) */
-	float soft = step > 20 ? step * 1.44269504f
-			       : fast_log2(1 + fast_exp2(step * 1.44269504f));
-	gates[2 * i] = fast_exp2(a.decay[h] * soft);
-	if constexpr (IS_SPACE)
-		gates[2 * i + 1] = step > 20 ? step : soft * 0.693147181f;
-	else
+	if constexpr (IS_SPACE) {
+		float soft = step > 20 ? step : delta_log1p(fast_exp2(step * 1.44269504f));
+		gates[2 * i] = fast_exp2(a.decay[h] * soft * 1.44269504f);
+		gates[2 * i + 1] = soft;
+	} else {
+		float soft = step > 20 ? step * 1.44269504f
+				       : fast_log2(1 + fast_exp2(step * 1.44269504f));
+		gates[2 * i] = fast_exp2(a.decay[h] * soft);
 		gates[2 * i + 1] = fast_rcp(
 			1 + fast_exp2(delta_number(a.b, t + i, h) * -1.44269504f));
+	}
 }
 
 /* Copy a row of the state from memory to registers. */

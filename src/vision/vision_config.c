@@ -222,7 +222,7 @@ static enum status read_folder(const struct model *m, bool has_file, struct visi
 	const char *type = json_string_value(jsonfile_get(root, "model_type"));
 	for (size_t i = 0; i < ARRAY_LEN(kinds) && type; i++)
 		*out_has |= strcmp(type, kinds[i]) == 0;
-	*out_has &= has_file || json_is_object(jsonfile_get(root, "vision_config"));
+	*out_has &= has_file || m->has_vision;
 	if (st == OK && *out_has)
 		st = read_all(root, m->dir, has_file, c, fail);
 	json_decref(root);
@@ -250,7 +250,7 @@ enum status vision_config_read(const struct model *m, const struct tensors *mmpr
 	*out = (struct vision_config){0};
 	*out_has = false;
 	bool is_file = tensors_gguf(m->tensors);
-	if (is_file && !mmproj)
+	if (!mmproj && (is_file || !m->has_vision))
 		return OK;
 	enum status st = mmproj ? vision_gguf_read(mmproj, out, fail) : OK;
 	if (st == OK)

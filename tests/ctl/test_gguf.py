@@ -140,7 +140,7 @@ def refusals(tmp, keys, tensors):
     arch = "qwen3moe."
     for bad, words in (
             (changed("general.architecture", g.STRING, "mamba"), '"mamba"'),
-            (changed("general.architecture", g.STRING, "granitehybrid"), "Mamba-2 layers"),
+            (changed("general.architecture", g.STRING, "jamba"), "Mamba layers"),
             (without("general.architecture"), "general.architecture"),
             (without(arch + "block_count"), arch + "block_count is missing"),
             (changed(arch + "block_count", g.STRING, "8"), arch + "block_count is"),

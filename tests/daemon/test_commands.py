@@ -41,6 +41,7 @@ COMMANDS = [
     (r"tests/bench/schema_sets\.py|cd build && make schema-suite", ELSE,
      "needs packages with real schemas"),
     (r"podman ", ELSE, "needs podman and its images"),
+    (r"pip install 'lm-eval|lm_eval ", ELSE, "needs the network and a data set"),
     (r"(echo .* \| )?sudo |journalctl ", ELSE, "needs systemd and root"),
     (r"curl -N .*chat/completions", RUN, ""),
     (r"curl -s .*/metrics", RUN, ""),
