@@ -46,6 +46,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	float *v = kernel_rows(kt, (size_t)(s->t * s->g), dim, 1);
 	kernel_act_round(kt, q, n_from, 4e4f); /* turned, it stays below 65504 */
 	kernel_act_round(kt, k, nkv, 4e4f);
+	kernel_kv_round(kt, k, nkv, 4e4f);
 	kernel_act_round(kt, v, nkv, 6e4f);
 	kernel_kv_round(kt, v, nkv, 6e4f);
 	float *norms = kernel_rows(kt, 1, 2 * dim, 1);
