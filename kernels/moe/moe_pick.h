@@ -81,10 +81,10 @@ DEVICE void moe_pick_once(const moe_launch &a, const moe_pair &p, const uint16_t
 {
 	LDS(uint32_t, least, 1);
 	uint32_t n = (uint32_t)a.shared, u = (uint32_t)a.n_used;
-	const float *logits = a.logits + p.token * n;
 	moe_slots_scale(a, p, x);
 	if (!a.logits || p.is_shared || p.slot != 0)
 		return;
+	const float *logits = a.logits + p.token * n;
 	moe_choose<THREADS>(a.rule, logits, moe_choose_first(logits, n), n, u, c, least);
 	if (wave_index() == 0)
 		moe_choose_weigh(a.rule, logits, n, u, c, (int32_t *)a.id + p.token * u,
@@ -97,9 +97,9 @@ DEVICE void moe_pick_begin(const moe_launch &a, const moe_pair &p, const moe_cho
 {
 	LDS(uint32_t, least, 1);
 	uint32_t n = (uint32_t)a.shared, u = (uint32_t)a.n_used, e = 0;
-	const float *logits = a.logits + p.token * n;
 	if (!a.logits || p.is_shared)
 		return;
+	const float *logits = a.logits + p.token * n;
 	if (n > MOE_PICK_EXPERTS || moe_choose_has_groups(a.rule)) {
 		moe_choose<THREADS>(a.rule, logits, moe_choose_first(logits, n), n, u, c, least);
 	} else if (wave_index() == 0) {
