@@ -52,9 +52,9 @@ static enum status move_one(struct graph *g, const struct engine_move *m, int32_
 	for (int i = 0; i < graph_n_layers(g); i++) {
 		int n = arrays_of(g, &g->layers[i], m->is_state, a);
 		for (int k = 0; k < n && st == OK; k++) {
-			char *p = a[k].p + (size_t)at * a[k].bytes;
 			if (!a[k].p)
 				continue;
+			char *p = a[k].p + (size_t)at * a[k].bytes;
 			st = m->is_load ? g->b->ops->upload(g->b, p, *io_host, a[k].bytes)
 					: g->b->ops->download(g->b, *io_host, p, a[k].bytes);
 			*io_host += a[k].bytes;
