@@ -16,7 +16,7 @@ from halod import BUILDDIR, SRCDIR, Tap
 
 PACKAGES = os.path.join(SRCDIR, "conf", "packages")
 # What a distribution's own libraries and a sanitizer bring.
-EVERYWHERE = r"lib(c|m|gcc_s|stdc\+\+|asan|ubsan|tsan)\.so|ld-linux"
+EVERYWHERE = r"lib(c|m|resolv|gcc_s|stdc\+\+|asan|ubsan|tsan)\.so|ld-linux"
 
 
 def run(*argv):
