@@ -47,7 +47,7 @@ DEVICE int32_t moe_quad_groups(int32_t k, int32_t shift)
 
 DEVICE const void *moe_quad_at(const moe_run &r, size_t e)
 {
-	return ((int32_t)e < r.split ? r.p[0] : r.p[1]) + (int64_t)(e * r.step);
+	return ((int32_t)e < r.split ? r.p[0] : r.p[1]) + e * r.step;
 }
 
 /* The expert's weight of one part. It is computed from the distance between experts if
