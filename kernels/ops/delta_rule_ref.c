@@ -33,18 +33,27 @@ static double changed(double *s, const double *q, const double *k, int32_t n, do
 	return y;
 }
 
+/* The key head whose keys and queries value head h reads. */
+static int32_t key_head(const struct delta_rule_args *a, int32_t h)
+{
+	return a->heads_in_turn ? h % a->n_k_heads : h / (a->n_v_heads / a->n_k_heads);
+}
+
+/* The step of token t and value head h, softplus of its number. */
+static double step_of(const struct delta_rule_args *a, int32_t t, int32_t h)
+{
+	double step = number(&a->a, t, h) + a->dt_bias[h];
+	return step > 20 ? step : log1p(exp(step));
+}
+
 /* Token t of value head h by Mamba-2's rule. */
 static void state_space_token(const struct delta_rule_args *a, int32_t t, int32_t h, double *s,
 			      double *q, double *k)
 {
-	int32_t n = a->k_dim, n_keys = a->n_k_heads * n;
+	int32_t n = a->k_dim, n_keys = a->n_k_heads * n, hk = key_head(a, h);
 	const float *row = (const float *)a->qkv +
 			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
-	int32_t hk = a->heads_in_turn ? h % a->n_k_heads
-				      : h / (a->n_v_heads / a->n_k_heads);
-	double step = number(&a->a, t, h) + a->dt_bias[h];
-	double softplus = step > 20 ? step : log1p(exp(step));
-	double keep = exp(a->decay[h] * softplus);
+	double softplus = step_of(a, t, h), keep = exp(a->decay[h] * softplus);
 	for (int32_t i = 0; i < n; i++) {
 		q[i] = row[hk * n + i];
 		k[i] = row[n_keys + hk * n + i];
@@ -63,16 +72,12 @@ static void state_space_token(const struct delta_rule_args *a, int32_t t, int32_
 static void one_token(const struct delta_rule_args *a, int32_t t, int32_t h, double *s,
 		      double *q, double *k)
 {
-	int32_t n = a->k_dim, n_keys = a->n_k_heads * n;
+	int32_t n = a->k_dim, n_keys = a->n_k_heads * n, hk = key_head(a, h);
 	const float *row = (const float *)a->qkv +
 			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
-	int32_t hk = a->heads_in_turn ? h % a->n_k_heads
-				      : h / (a->n_v_heads / a->n_k_heads);
 	unit(row + hk * n, n, q);
 	unit(row + n_keys + hk * n, n, k);
-	double step = number(&a->a, t, h) + a->dt_bias[h];
-	double softplus = step > 20 ? step : log1p(exp(step));
-	double keep = exp(a->decay[h] * softplus);
+	double softplus = step_of(a, t, h), keep = exp(a->decay[h] * softplus);
 	double beta = 1 / (1 + exp(-number(&a->b, t, h)));
 	for (int32_t v = 0; v < a->v_dim; v++, s += n) {
 		double seen = 0;
