@@ -22,7 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "output/jsonscan.h"
+#include "output/loosejson.h"
 
 #define MAX_NAME 256 /* maximal bytes of a name, key or header */
 
@@ -58,6 +58,7 @@ struct toolparse {
 	enum field field, next_field;
 	struct buf word;
 	uint32_t half; /* first half of a surrogate pair; 0: none */
+	struct loosejson loose;
 };
 
 static void step(struct toolparse *p, char c);
@@ -94,7 +95,7 @@ static const struct toolparse_tool *find_tool(const struct toolparse *p,
 	return NULL;
 }
 
-static void enter(struct toolparse *p, unsigned char next)
+static void enter(struct toolparse *p, unsigned next)
 {
 	p->state = &tool_states[next & TOOL_STATE];
 	memset(p->at, 0, sizeof p->at);
@@ -103,6 +104,7 @@ static void enter(struct toolparse *p, unsigned char next)
 	p->n_space = 0;
 	p->field = FIELD_NONE;
 	jsonscan_init(&p->scan);
+	loosejson_init(&p->loose, p->state->literals[0]);
 	p->is_first = true;
 }
 
@@ -213,7 +215,7 @@ static void again(struct toolparse *p, struct str text, bool is_new)
 }
 
 /* Enters the next state after a literal of n_literal bytes at the end of `hold`. */
-static void follow(struct toolparse *p, unsigned char next, size_t n_literal)
+static void follow(struct toolparse *p, unsigned next, size_t n_literal)
 {
 	struct buf read = p->hold;
 	p->hold = (struct buf){0};
@@ -235,7 +237,7 @@ static void follow(struct toolparse *p, unsigned char next, size_t n_literal)
 /* Enters state `other`, which reads all text of this state again. */
 static void follow_other(struct toolparse *p)
 {
-	unsigned char next = p->state->other;
+	unsigned next = p->state->other;
 	if (!next) {
 		break_call(p);
 		return;
@@ -339,6 +341,20 @@ static bool may_be_header(struct str text)
 	       text.p[0] == 'a';
 }
 
+/* The name in "functions.NAME:0". */
+static struct str name_of_id(struct str id)
+{
+	struct str front = STR("functions.");
+	size_t n = id.n;
+	while (n > 0 && id.p[n - 1] >= '0' && id.p[n - 1] <= '9')
+		n--;
+	if (n > 0 && n < id.n && id.p[n - 1] == ':')
+		id.n = n - 1;
+	if (str_starts(id, front))
+		id = (struct str){id.p + front.n, id.n - front.n};
+	return id;
+}
+
 static void step_until(struct toolparse *p, char c)
 {
 	size_t held;
@@ -366,7 +382,10 @@ static void step_until(struct toolparse *p, char c)
 		return;
 	}
 	text = trim(text);
-	if (p->state->take == TAKE_NAME && !set_name(p, text)) {
+	if (p->state->take == TAKE_ID)
+		text = name_of_id(text);
+	bool is_name = p->state->take == TAKE_NAME || p->state->take == TAKE_ID;
+	if (is_name && !set_name(p, text)) {
 		break_call(p);
 		return;
 	}
@@ -386,40 +405,6 @@ static bool is_string_param(const struct toolparse *p)
 		if (str_eq(tool->params[i].name, buf_str(&p->key)))
 			return tool->params[i].is_string;
 	return false;
-}
-
-/* Escapes byte by byte, because text may end inside a character; UTF-8 stays as it is. */
-static void add_escaped(struct buf *out, const char *text, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)text[i];
-		if (c == '"' || c == '\\')
-			buf_addf(out, "\\%c", c);
-		else if (c == '\n')
-			buf_add_z(out, "\\n");
-		else if (c < 0x20 || c == 0x7f)
-			buf_addf(out, "\\u%04x", c);
-		else
-			buf_add_c(out, (char)c);
-	}
-}
-
-/* Adds a parameter's value of unknown type: as JSON if it is JSON, else as a string. */
-static void add_guessed(struct buf *out, struct str text)
-{
-	static const char *const python[][2] = {
-		{"True", "true"}, {"False", "false"}, {"None", "null"}};
-	struct str word = trim(text);
-	for (int i = 0; i < 3; i++)
-		if (str_is(word, python[i][0]))
-			word = str_of(python[i][1]);
-	if (jsonscan_is_value(word)) {
-		buf_add_str(out, word);
-		return;
-	}
-	buf_add_c(out, '"');
-	add_escaped(out, text.p, text.n);
-	buf_add_c(out, '"');
 }
 
 static void begin_value(struct toolparse *p)
@@ -452,9 +437,9 @@ static void step_value(struct toolparse *p, char c)
 	if (n > 0 && strips && p->hold.p[n - 1] == '\n')
 		n--;
 	if (p->is_string)
-		add_escaped(&p->args, p->hold.p, n);
+		loosejson_add_text(&p->args, (struct str){p->hold.p, n});
 	else
-		add_guessed(&p->args, (struct str){p->hold.p, n});
+		loosejson_add_word(&p->args, (struct str){p->hold.p, n});
 	if (i < 0) {
 		buf_drop(&p->hold, n);
 	} else {
@@ -653,6 +638,19 @@ static void step_json(struct toolparse *p, char c)
 		follow(p, p->state->next[0], 0);
 }
 
+static void step_loose(struct toolparse *p, char c)
+{
+	enum jsonscan_result r = loosejson_push(&p->loose, c, &p->args);
+	if (r == JSONSCAN_BAD) {
+		break_call(p);
+		return;
+	}
+	p->has_args = true;
+	flush_args(p);
+	if (r == JSONSCAN_DONE)
+		follow(p, p->state->next[0], 0);
+}
+
 /* --- the whole ----------------------------------------------------------- */
 
 static void step(struct toolparse *p, char c)
@@ -664,6 +662,7 @@ static void step(struct toolparse *p, char c)
 	case TOOL_VALUE: step_value(p, c); break;
 	case TOOL_CALL:
 	case TOOL_ARGS: step_json(p, c); break;
+	case TOOL_LOOSE: step_loose(p, c); break;
 	}
 }
 
@@ -698,6 +697,7 @@ void toolparse_destroy(struct toolparse *p)
 	buf_deinit(&p->args);
 	buf_deinit(&p->key);
 	buf_deinit(&p->word);
+	loosejson_deinit(&p->loose);
 	free(p);
 }
 
