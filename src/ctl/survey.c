@@ -92,11 +92,13 @@ int64_t survey_kv_bytes(const struct model_config *c, enum dtype kv_type)
 
 int64_t survey_kv_read(const struct model_config *c, enum dtype kv_type, int64_t depth)
 {
-	int64_t layers = c->n_layers - c->n_linear, n = 0;
+	int64_t layers = 0, n = 0;
+	for (int32_t i = 0; i < c->n_layers; i++)
+		layers += model_attends(c, i);
 	int64_t each = layers ? survey_kv_bytes(c, kv_type) / layers : 0;
 	for (int32_t i = 0; i < c->n_layers; i++) {
 		bool is_windowed = c->is_windowed && c->is_windowed[i];
-		if (!c->is_linear || !c->is_linear[i])
+		if (model_attends(c, i))
 			n += each * (is_windowed ? MIN(depth, c->window) : depth);
 	}
 	return n;

@@ -4,6 +4,7 @@
  *   dense:    x += Wdown (act(Wgate n) * Wup n)
  *   experts:  x += the same of the chosen experts, weighted by the router, and of the
  *             shared expert
+ *   ungated:  act(Wup n), or of experts, which is ACT_RELU with Wgate = Wup
  *   beside:   x += norm(norm(the dense part) + norm(the experts)); each reads a norm of x
  *             of its own, and so does the router
  *
@@ -19,7 +20,8 @@
 
 static bool has_experts(const struct model_config *c, int i_layer)
 {
-	if (c->n_experts == 0 || (i_layer + 1) % c->sparse_step != 0)
+	if (c->n_experts == 0 || !model_has_part(c, i_layer, PART_MLP) ||
+	    (i_layer + 1) % c->sparse_step != 0)
 		return false;
 	for (int32_t i = 0; i < c->n_dense_layers; i++)
 		if (c->dense_layers[i] == i_layer)
@@ -41,7 +43,12 @@ static enum status load_dense(struct graph *g, int i, const char *name, int32_t 
 		{up, GRAPH_WEIGHT, f, d, &m->up},
 		{down, GRAPH_WEIGHT, d, f, &m->down},
 	};
-	return graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	int first = g->c->is_ungated;
+	enum status st = graph_load_parts(g, i, parts + first, ARRAY_LEN(parts) - (size_t)first,
+					  fail);
+	if (first)
+		m->gate = m->up;
+	return st;
 }
 
 /* gate_up_proj_bias has a gate's and an up's in turn, as their rows are. */
@@ -95,7 +102,11 @@ static enum status load_each(struct graph *g, int i, struct weight *w, struct fa
 			{names[1], GRAPH_EXPERT, f, d, &w[n + e]},
 			{names[2], GRAPH_EXPERT, d, f, &w[2 * n + e]},
 		};
-		st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+		int first = g->c->is_ungated;
+		st = graph_load_parts(g, i, parts + first, ARRAY_LEN(parts) - (size_t)first,
+				      fail);
+		if (first)
+			w[e] = w[n + e];
 	}
 	return st;
 }
@@ -180,7 +191,7 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 	size_t e = (size_t)c->n_experts, u = (size_t)c->n_experts_used;
 	size_t f = 0, s = (size_t)c->shared_dim;
 	for (int i = 0; i < graph_n_layers(g); i++)
-		if (!has_experts(c, i) || c->experts_beside)
+		if (model_has_part(c, i, PART_MLP) && (!has_experts(c, i) || c->experts_beside))
 			f = MAX(f, (size_t)model_ffn_dim(c, i));
 	size_t d = c->experts_beside ? (size_t)c->d_model : 0;
 	size_t a = g->b->expert_bytes ? MOE_AHEAD_MAX_TOK : 0;
@@ -324,6 +335,21 @@ static enum status run_beside(struct graph *g, const struct layer *l, int32_t t,
 	return OK;
 }
 
+/* A dense part without a gate. */
+static enum status run_ungated(struct graph *g, const struct layer *l, int32_t t,
+			       const struct rms_norm_args *norm, struct fail *fail)
+{
+	const struct mlp *m = &l->mlp;
+	const struct mlp_scratch *r = &g->mlp;
+	RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 1,
+	    .out = {{.w = &m->up, .y = r->up}});
+	RUN(act_mul, .n_tok = t, .dim = m->up.n, .act = g->c->act, .gate = r->up, .up = r->up,
+	    .y = r->gate);
+	profile_enter(g->b->profile, PROFILE_DOWN);
+	return graph_add(g, l, t, &(struct graph_add){&m->down, NULL, r->gate, NORM_MLP_POST,
+						      0}, fail);
+}
+
 enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_step *s,
 		    struct fail *fail)
 {
@@ -335,6 +361,8 @@ enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_s
 	if (m->has_experts && !c->experts_beside)
 		return run_experts(g, l, t, &norm, fail);
 	profile_enter(g->b->profile, PROFILE_GATE_UP);
+	if (c->is_ungated)
+		return run_ungated(g, l, t, &norm, fail);
 	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2, .act = &c->act,
 	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
 	profile_enter(g->b->profile, PROFILE_DOWN);

@@ -34,6 +34,9 @@ enum {
 	KEYS_CONV = 1 << 24,      /* some layers are short convolutions */
 	KEYS_GEMMA4 = 1 << 25,
 	KEYS_SPACE = 1 << 26,     /* some layers are state spaces of Mamba-2 (Granite 4) */
+	KEYS_NEMOTRON = 1 << 27,  /* layers of one part (Nemotron-H) */
+	KEYS_BESIDE = 1 << 28,    /* shared_intermediate_size, of a shared expert or 0 */
+	KEYS_HUNYUAN = 1 << 29,   /* a shared expert as wide as the others; alpha of its rope */
 	KEYS_WINDOW_ROPE = 1 << 22, /* if some layers have a window, only they rotate */
 };
 
@@ -56,8 +59,10 @@ struct model_arch {
 	const char *class;     /* the name in `architectures` of config.json */
 	unsigned keys;
 	bool qk_norm;          /* used if use_qk_norm is absent */
+	bool norms_turned;     /* see struct model_config */
 	bool wide_qk_norm;     /* norms of q and k are over all heads together */
 	bool qkv_bias;
+	bool turns_neighbours; /* heads are rotated in pairs of neighbours, not of halves */
 	bool norm_plus_one;    /* norm weights are stored with 1 subtracted */
 	bool scales_embedding; /* embeddings are multiplied by sqrt(hidden_size) */
 	bool may_mtp;          /* its files may have a layer of enum model_mtp */

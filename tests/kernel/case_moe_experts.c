@@ -22,6 +22,8 @@ static const struct experts_case cases[] = {
 	{INT4(32, true), 3, 96, 32, 8, 8, false, 0, false},
 	{INT4(32, false), 2, 128, 64, 8, 2, GELU, 0, false},
 	{{.quant = QUANT_BF16}, 40, 50, 22, 7, 2, GELU, 0, false},
+	{INT4(32, false), 3, 128, 64, 8, 2, RELU, 96, false},
+	{{.quant = QUANT_BF16}, 40, 50, 22, 7, 2, RELU, 0, false},
 	{INT4(64, false), 150, 64, 64, 2, 1, false, 0, false}, /* more than a tile each */
 	{{.quant = QUANT_BF16}, 11, 50, 22, 7, 2, false, 0, false},
 	{{.quant = QUANT_F16}, 5, 33, 9, 64, 3, false, 0, false},
@@ -54,6 +56,7 @@ static const struct experts_case turns[] = {
 	{INT4(32, false), 2, 2048, 128, 3, 2, false, 128, true},
 	{INT4(32, false), 2, 128, 768, 4, 2, true, 0, false},
 	{INT4(32, false), 1, 128, 768, 4, 2, GELU, 0, false},
+	{INT4(32, false), 1, 128, 768, 4, 2, RELU, 768, false},
 };
 
 struct input {
@@ -86,6 +89,10 @@ static struct input make(struct kernel_test *kt, const struct experts_case *s)
 			   .weight = kernel_zeros(kt, nu), .id = kernel_ints(kt, nu)};
 	if (s->act == GELU)
 		in.ex.act.kind = ACT_GELU_TANH;
+	if (s->act == RELU) {
+		in.ex.act.kind = ACT_RELU;
+		in.ex.gate = in.ex.up; /* a layer without a gate */
+	}
 	if (s->act == CLAMPED) {
 		size_t rows = (size_t)s->e;
 		in.ex.act = (struct activation){ACT_CLAMPED, 1.702f, 7};

@@ -262,13 +262,15 @@ static void run_down(void *arg, int begin, int end)
 static void run_shared(void *arg, int begin, int end)
 {
 	const struct moe_experts_args *a = arg;
+	const struct activation act = {
+		.kind = a->experts->act.kind == ACT_RELU ? ACT_RELU : ACT_SILU};
 	size_t n = (size_t)a->experts->shared_gate->n;
 	for (int t = begin; t < end; t++) {
 		float *h = (float *)a->shared_h + (size_t)t * n;
 		float scale = a->experts->shared_router ? sigmoid(a->shared_scale[t]) : 1;
 		const float *up = (float *)a->shared_h + ((size_t)a->n_tok + (size_t)t) * n;
 		for (size_t i = 0; i < n; i++)
-			h[i] = silu_mul_one(h[i], up[i]) * scale;
+			h[i] = act_mul4(&act, vec4_all(h[i]), vec4_all(up[i]))[0] * scale;
 	}
 }
 
