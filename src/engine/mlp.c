@@ -120,8 +120,11 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 	snprintf(shared, sizeof shared, "%s_gate", names->shared);
 	const struct graph_part router = {names->router, GRAPH_ROWS, c->n_experts,
 					  c->d_model, &m->router};
-	const struct graph_part choice = {"mlp.gate.e_score_correction_bias", GRAPH_VECTOR,
-					  c->n_experts, 0, &m->router_bias};
+	bool is_row = c->router_shifts; /* (1, E) */
+	const struct graph_part choice = {"mlp.gate.e_score_correction_bias",
+					  is_row ? GRAPH_MATRIX : GRAPH_VECTOR,
+					  is_row ? 1 : c->n_experts, c->n_experts,
+					  &m->router_bias};
 	const struct graph_part logit = {bias, GRAPH_VECTOR, c->n_experts, 0,
 					 &m->logit_bias};
 	const struct graph_part gate = {shared, GRAPH_WEIGHT, 1, c->d_model,
@@ -129,7 +132,7 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 	const struct graph_part scale = {"router.per_expert_scale", GRAPH_VECTOR,
 					 c->n_experts, 0, &m->expert_scale};
 	enum status st = graph_load_parts(g, i, &router, 1, fail);
-	if (st == OK && c->n_groups)
+	if (st == OK && (c->n_groups || c->router_shifts))
 		st = graph_load_parts(g, i, &choice, 1, fail);
 	if (st == OK && c->router_bias)
 		st = graph_load_parts(g, i, &logit, 1, fail);
@@ -225,7 +228,7 @@ static struct moe_router_args router_of(const struct graph *g, const struct mlp 
 		.norm = norm, .n_tok = t, .n_used = c->n_experts_used,
 		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router,
 		.logits = r->logits, .id = r->id, .weight = r->weight,
-		.is_sigmoid = c->n_groups > 0, .n_groups = c->n_groups,
+		.is_sigmoid = c->n_groups > 0, .is_shifted = c->router_shifts, .n_groups = c->n_groups,
 		.n_groups_used = c->n_groups_used,
 		.scale = c->routed_scale, .bias = m->router_bias,
 		.logit_bias = m->logit_bias, .expert_scale = m->expert_scale};

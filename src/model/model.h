@@ -64,6 +64,7 @@ struct model_config {
 	float routed_scale;
 	int32_t shared_dim;   /* width of the shared expert, which all tokens use; 0: none */
 	bool shared_router;   /* a sigmoid gate weighs the shared expert */
+	bool router_shifts;   /* moe_router_args.is_shifted */
 	bool router_bias;     /* the router's logits have a bias */
 	bool expert_bias;
 	struct activation act; /* activation of dense layers and routed experts */

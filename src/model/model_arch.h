@@ -37,6 +37,7 @@ enum {
 	KEYS_NEMOTRON = 1 << 27,  /* layers of one part (Nemotron-H) */
 	KEYS_BESIDE = 1 << 28,    /* shared_intermediate_size, of a shared expert or 0 */
 	KEYS_HUNYUAN = 1 << 29,   /* a shared expert as wide as the others; alpha of its rope */
+	KEYS_ERNIE = 1 << 30,     /* experts chosen by a softmax and a bias (ERNIE 4.5) */
 	KEYS_WINDOW_ROPE = 1 << 22, /* if some layers have a window, only they rotate */
 };
 

@@ -127,6 +127,11 @@ static const struct setting {
 	{"shared_intermediate_size", NULL, KEYS_SPACE, INT, AT(shared_dim), 8, 1 << 20,
 	 REQUIRED},
 	{"shared_intermediate_size", NULL, KEYS_BESIDE, INT, AT(shared_dim), 0, 1 << 20, 0},
+	{"moe_num_experts", NULL, KEYS_ERNIE, INT, AT(n_experts), 1, 4096, REQUIRED},
+	{"moe_k", NULL, KEYS_ERNIE, INT, AT(n_experts_used), 1, 256, REQUIRED},
+	{"moe_intermediate_size", NULL, KEYS_ERNIE, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
+	/* a number of experts; config_ernie_read makes a width of it */
+	{"moe_num_shared_experts", NULL, KEYS_ERNIE, INT, AT(shared_dim), 0, 64, 2},
 	{"global_head_dim", NULL, KEYS_GEMMA4, INT, AT(full_head_dim), 2, 1024, 512},
 	{"num_global_key_value_heads", NULL, KEYS_GEMMA4, INT, AT(full_kv_heads), 1, 1024, 0},
 	{"attention_k_eq_v", NULL, KEYS_GEMMA4, BOOL, AT(keys_are_values), 0, 1, 0},
@@ -264,6 +269,18 @@ const char *model_arch_needs(const char *name)
 	return NULL;
 }
 
+/* Is it a row of a family, as qwen3_moe is of qwen3, or a text model alone? */
+static bool is_variant(size_t i)
+{
+	const char *type = model_archs[i].model_type;
+	for (size_t j = 0; j < i; j++) {
+		size_t n = strlen(model_archs[j].model_type);
+		if (strncmp(type, model_archs[j].model_type, n) == 0 && type[n] == '_')
+			return true;
+	}
+	return strstr(type, "_text");
+}
+
 static enum status unknown_arch(struct fail *fail, const json_t *type)
 {
 	const char *name = json_string_value(type), *needs = model_arch_needs(name);
@@ -273,11 +290,11 @@ static enum status unknown_arch(struct fail *fail, const json_t *type)
 			       ": model_type \"%.40s\" is not supported: it would need %s",
 			       name, needs);
 	for (size_t i = 0, n = 0; i < model_n_archs && n < sizeof known; i++)
-		if (!strstr(model_archs[i].model_type, "_text"))
+		if (!is_variant(i))
 			n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
 					      n ? ", " : "", model_archs[i].model_type);
 	return fail_at(fail, E_UNSUPPORTED, "model_type",
-		       FILE_NAME ": model_type \"%.40s\" is not supported, only %s",
+		       FILE_NAME ": model_type \"%.40s\" is not supported, only %s and variants",
 		       name, known);
 }
 
@@ -745,6 +762,8 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 		st = read_dense_layers(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_GROUPED)
 		st = read_grouped(text, a, c, fail);
+	if (st == OK && arch->keys & KEYS_ERNIE)
+		st = config_ernie_read(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_NO_ROPE)
 		st = read_no_rope(text, a, c, fail);
 	if (st == OK && c->o_bias && arch->keys & KEYS_OUT_BIAS && !c->qkv_bias)
@@ -832,6 +851,8 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
+	if (arch->keys & KEYS_ERNIE)
+		c->router_shifts = c->norm_topk = true;
 	if (arch->keys & KEYS_HUNYUAN && c->n_experts)
 		c->shared_dim = c->expert_dim;
 	if (arch->keys & KEYS_LOCAL) {

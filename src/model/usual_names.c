@@ -32,12 +32,13 @@ static const struct respelled of_lfm2[] = {
 	{".feed_forward.experts.", ".mlp.experts."},
 }, of_expert[] = {{".w1.", ".gate_proj."}, {".w2.", ".down_proj."}, {".w3.", ".up_proj."}};
 
-/* Of Granite 4's hybrids, and of Hunyuan. */
+/* Of Granite 4's hybrids, Hunyuan and ERNIE 4.5. */
 static const struct respelled of_granite[] = {
 	{".shared_mlp.input_linear.", ".mlp.shared_experts.gate_up_proj."},
 	{".shared_mlp.output_linear.", ".mlp.shared_experts.down_proj."},
 	{".query_layernorm.", ".q_norm."},
 	{".key_layernorm.", ".k_norm."},
+	{".mlp.moe_statics.", ".mlp.gate."},
 };
 
 /* Of Nemotron-H, where each layer has one part, "mixer". */

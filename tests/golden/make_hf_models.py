@@ -237,6 +237,9 @@ MODELS = {
     "hunyuan": (hf.HunYuanDenseV1Config, hf.HunYuanDenseV1ForCausalLM, HUNYUAN, True),
     "hunyuanmoe": (hf.HunYuanMoEV1Config, hf.HunYuanMoEV1ForCausalLM,
                    {**SMALL, "intermediate_size": 24, "num_experts": 4, "moe_topk": 2}, True),
+    "ernie45moe": (hf.Ernie4_5_MoeConfig, hf.Ernie4_5_MoeForCausalLM,
+                   {**SMALL, "num_hidden_layers": 3, "moe_num_experts": 4, "moe_k": 2,
+                    "moe_intermediate_size": 24, "moe_num_shared_experts": 2}, True),
 }
 
 

@@ -38,8 +38,9 @@ void kernel_linear_case(struct kernel_test *kt, const struct linear_case *c);
 void kernel_fused_case(struct kernel_test *kt, const struct fused_case *c);
 void kernel_experts_case(struct kernel_test *kt, const struct experts_case *c);
 /* Of tokens that the operation normalises and routes itself. */
+enum routing_rule { SOFTMAX, SIGMOID, SHIFTED };
 void kernel_routed_case(struct kernel_test *kt, const struct experts_case *c,
-			bool is_sigmoid);
+			enum routing_rule rule);
 
 /* Cases that reach each kernel of linear and of experts, in each way that it can be
  * called: for the HIP backend as fibers_run has made it. */

@@ -57,22 +57,35 @@ static int32_t first_not_in(const int32_t *id, int32_t n)
 	return e;
 }
 
-static void choose(const struct moe_router_args *a, const float *logit, int32_t *id,
-		   float *weight)
+/* What experts are chosen by, with is_shifted. */
+static void shift(const struct moe_router_args *a, const float *logit, float top, float *out)
 {
 	int32_t n = a->router->n;
 	float sum = 0;
-	for (int32_t u = 0; u < a->n_used; u++) {
-		id[u] = next_best(logit, n, u ? id[u - 1] : -1);
-		if (id[u] < 0)
-			id[u] = first_not_in(id, u);
-		weight[u] = expf(logit[id[u]] - logit[id[0]]);
+	for (int32_t e = 0; e < n; e++)
+		sum += expf(logit[e] - top);
+	for (int32_t e = 0; e < n; e++)
+		out[e] = expf(logit[e] - top) / sum + a->bias[e];
+}
+
+static void choose(const struct moe_router_args *a, const float *logit, int32_t *id,
+		   float *weight)
+{
+	int32_t n = a->router->n, best = next_best(logit, n, -1);
+	float sum = 0, top = best < 0 ? 0 : logit[best], shifted[MOE_ROUTER_MAX_EXPERTS];
+	const float *by = a->is_shifted ? shifted : logit;
+	if (a->is_shifted)
+		shift(a, logit, top, shifted);
+	for (int32_t u = 0, last = -1; u < a->n_used; u++) {
+		last = u && last < 0 ? -1 : next_best(by, n, last);
+		id[u] = last < 0 ? first_not_in(id, u) : last;
+		weight[u] = expf(logit[id[u]] - top);
 		sum += weight[u];
 	}
 	if (!a->norm_topk) {
 		sum = 0;
 		for (int32_t e = 0; e < n; e++)
-			sum += expf(logit[e] - logit[id[0]]);
+			sum += expf(logit[e] - top);
 	}
 	for (int32_t u = 0; u < a->n_used; u++)
 		weight[u] /= sum;

@@ -677,6 +677,27 @@ static void test_hunyuan(void)
 #undef HUNYUAN
 }
 
+/* Which layers have experts. */
+static void test_ernie(void)
+{
+#define ERNIE(more) "{\"model_type\":\"ernie4_5_moe\",\"num_hidden_layers\":6," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"moe_num_experts\":8,\"moe_k\":2," \
+	"\"moe_intermediate_size\":24" more "}"
+	is_int(read_config(ERNIE("")), OK, "ernie: %s", fail.text);
+	ok(c.n_dense_layers == 1 && c.dense_layers[0] == 0 && c.shared_dim == 48 &&
+		   c.router_shifts && c.norm_topk && c.ropes[0].theta == 500000, "its settings");
+	is_int(read_config(ERNIE(",\"moe_layer_start_index\":2,\"moe_layer_end_index\":4,"
+				 "\"moe_layer_interval\":2,\"moe_num_shared_experts\":0")), OK,
+	       "some layers: %s", fail.text);
+	ok(c.n_dense_layers == 5 && c.dense_layers[3] == 4 && c.shared_dim == 0,
+	   "only the fourth has experts");
+	is_int(read_config(ERNIE(",\"moe_layer_interval\":0")), E_FORMAT, "none");
+	is_int(read_config(ERNIE(",\"use_bias\":true")), E_UNSUPPORTED, "biases");
+#undef ERNIE
+}
+
 /* What is refused by name says why; what runs is not among that. */
 static void test_missing(void)
 {
@@ -759,6 +780,7 @@ int main(void)
 	test_space();
 	test_nemotron();
 	test_hunyuan();
+	test_ernie();
 	test_missing();
 	test_faults();
 	test_defaults();
