@@ -228,7 +228,8 @@ static struct moe_router_args router_of(const struct graph *g, const struct mlp 
 		.norm = norm, .n_tok = t, .n_used = c->n_experts_used,
 		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router,
 		.logits = r->logits, .id = r->id, .weight = r->weight,
-		.is_sigmoid = c->n_groups > 0, .is_shifted = c->router_shifts, .n_groups = c->n_groups,
+		.is_sigmoid = c->n_groups > 0, .is_shifted = c->router_shifts,
+		.n_groups = c->n_groups,
 		.n_groups_used = c->n_groups_used,
 		.scale = c->routed_scale, .bias = m->router_bias,
 		.logit_bias = m->logit_bias, .expert_scale = m->expert_scale};
