@@ -40,12 +40,12 @@ DEVICE uint32_t clamped_one(uint32_t gate, uint32_t up, float alpha, float limit
 	return f32_to_f16(g * fast_rcp(1 + e) * (u + 1));
 }
 
-/* A square beyond the range of halves becomes the largest half. */
+/* A gate below 0 has bit 15. A square beyond the range of halves becomes the largest half. */
 DEVICE uint32_t relu_one(uint32_t gate, uint32_t up, float, float)
 {
-	float g = f16_to_f32((uint16_t)gate), y = g * f16_to_f32((uint16_t)up);
+	float y = f16_to_f32((uint16_t)gate) * f16_to_f32((uint16_t)up);
 	y = y > 65504 ? 65504 : y < -65504 ? -65504 : y;
-	return g > 0 ? f32_to_f16(y) : 0u;
+	return gate & 0x8000 ? 0u : f32_to_f16(y);
 }
 
 template <uint32_t act(uint32_t, uint32_t, float, float)>

@@ -52,6 +52,7 @@ enum {
 	GGUF_ALSO = 128,      /* the name in GGUF is that of a row before it */
 	GGUF_GEMMA4 = 256,
 	GGUF_SPACE = 512,     /* some layers are state spaces of Mamba-2 */
+	GGUF_ONE_NORM = 1024, /* attn_norm is of whatever part the layer has */
 	GGUF_FUSED = 64,      /* attn_qkv is of q, k and v, ffn_up of gate and up */
 };
 
