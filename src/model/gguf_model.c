@@ -374,7 +374,8 @@ static bool is_of_layers(const struct gguf_model_reader *r, const char *hf)
 {
 	return (r->arch->keys & (KEYS_CONV | KEYS_SPACE | KEYS_GEMMA4 | KEYS_NEMOTRON) &&
 		strcmp(hf, "num_key_value_heads") == 0) ||
-	       (r->arch->keys & (KEYS_GEMMA4 | KEYS_NEMOTRON) && strcmp(hf, "intermediate_size") == 0);
+	       (r->arch->keys & (KEYS_GEMMA4 | KEYS_NEMOTRON) && strcmp(hf,
+	 "intermediate_size") == 0);
 }
 
 static enum status copy_keys(struct gguf_model_reader *r)
@@ -438,7 +439,8 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"residual_scale", 1, KEYS_SCALES}, {"embedding_scale", 1, KEYS_SCALES},
 		{"attention.scale", 0, KEYS_SCALES}, {"attention.max_alibi_bias", 0, 0},
 		{"attention.clamp_kqv", 0, 0}, {"attention.causal", 1, 0},
-		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0, GROUPED_KEYS | KEYS_ERNIE},
+		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0,
+		 GROUPED_KEYS | KEYS_ERNIE},
 		{"expert_group_count", 1, GROUPED_KEYS},
 		{"expert_weights_scale", 1, GROUPED_KEYS},
 		{"leading_dense_block_count", 0, KEYS_GROUPED | KEYS_CONV | KEYS_ERNIE},
