@@ -59,19 +59,16 @@ static enum status read_heads(struct gguf_model_reader *r)
 enum status gguf_nemotron_read(struct gguf_model_reader *r)
 {
 	char name[96];
-	int64_t heads = gguf_model_known(r, "mamba_n_heads"), n, normalises = 1;
-	const struct gguf_value *v = gguf_model_key(r, "ssm.inner_size", name);
-	if (!v || v->is_array || !gguf_integer(v, 0, &n) || heads < 1 || n % heads)
-		return fail_at(r->fail, E_FORMAT, name, "%s: %s is missing, or no multiple of "
-			       "ssm.time_step_rank", r->path, name);
-	json_object_set_new(r->config, "mamba_d_head", json_integer(n / heads));
-	json_object_set_new(r->config, "mamba_conv_bias", json_boolean(tensors_find(
-		r->tensors, "model.layers.0.mamba.conv1d.bias")));
+	int64_t normalises = 1;
+	const struct gguf_value *v;
+	enum status st = gguf_space_sizes(r);
+	if (st != OK)
+		return st;
 	json_object_set_new(r->config, "mlp_hidden_act", json_string("relu2"));
 	v = gguf_model_key(r, "expert_weights_norm", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &normalises)))
 		return gguf_model_refuse(r, name, v);
 	json_object_set_new(r->config, "norm_topk_prob", json_boolean(normalises));
-	enum status st = read_kinds(r);
+	st = read_kinds(r);
 	return st == OK ? read_heads(r) : st;
 }

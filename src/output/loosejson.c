@@ -3,20 +3,6 @@
 
 #define MAX_KEY 256 /* maximal bytes of a key without quotes */
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
-static struct str trim(struct str s)
-{
-	while (s.n && is_space(s.p[0]))
-		s.p++, s.n--;
-	while (s.n && is_space(s.p[s.n - 1]))
-		s.n--;
-	return s;
-}
-
 void loosejson_add_text(struct buf *out, struct str text)
 {
 	for (size_t i = 0; i < text.n; i++) {
@@ -36,7 +22,7 @@ void loosejson_add_word(struct buf *out, struct str text)
 {
 	static const char *const python[][2] = {
 		{"True", "true"}, {"False", "false"}, {"None", "null"}};
-	struct str word = trim(text);
+	struct str word = jsonscan_trim(text);
 	for (int i = 0; i < 3; i++)
 		if (str_is(word, python[i][0]))
 			word = str_of(python[i][1]);
@@ -107,7 +93,7 @@ static bool open_string(struct loosejson *l, char c, bool is_key, struct buf *ou
 static enum jsonscan_result begin_value(struct loosejson *l, char c, struct buf *out)
 {
 	bool may_end = l->state == LOOSE_VALUE_OR_END;
-	if (is_space(c))
+	if (jsonscan_is_space(c))
 		return JSONSCAN_MORE;
 	if (c == '{' || (c == '[' && l->depth > 0))
 		return open_container(l, c, out);
@@ -126,7 +112,7 @@ static enum jsonscan_result begin_value(struct loosejson *l, char c, struct buf 
 static enum jsonscan_result begin_key(struct loosejson *l, char c, struct buf *out)
 {
 	bool may_end = l->state == LOOSE_KEY_OR_END;
-	if (is_space(c))
+	if (jsonscan_is_space(c))
 		return JSONSCAN_MORE;
 	if (c == '}' && may_end)
 		return close_container(l, c, out);
@@ -148,7 +134,7 @@ static enum jsonscan_result in_key(struct loosejson *l, char c, struct buf *out)
 		return is_bad ? JSONSCAN_BAD : JSONSCAN_MORE;
 	}
 	buf_add_c(out, '"');
-	loosejson_add_text(out, trim(buf_str(&l->word)));
+	loosejson_add_text(out, jsonscan_trim(buf_str(&l->word)));
 	buf_add_z(out, "\": ");
 	l->state = LOOSE_VALUE;
 	return JSONSCAN_MORE;
@@ -156,7 +142,7 @@ static enum jsonscan_result in_key(struct loosejson *l, char c, struct buf *out)
 
 static enum jsonscan_result after_value(struct loosejson *l, char c, struct buf *out)
 {
-	if (is_space(c))
+	if (jsonscan_is_space(c))
 		return JSONSCAN_MORE;
 	if (c != ',')
 		return close_container(l, c, out);
@@ -171,7 +157,7 @@ static enum jsonscan_result in_word(struct loosejson *l, char c, struct buf *out
 		buf_add_c(&l->word, c);
 		return JSONSCAN_MORE;
 	}
-	loosejson_add_word(out, trim(buf_str(&l->word)));
+	loosejson_add_word(out, jsonscan_trim(buf_str(&l->word)));
 	return after_value(l, c, out);
 }
 
@@ -237,5 +223,5 @@ enum jsonscan_result loosejson_push(struct loosejson *l, char c, struct buf *out
 		l->state = LOOSE_VALUE;
 		return JSONSCAN_MORE;
 	}
-	return is_space(c) ? JSONSCAN_MORE : JSONSCAN_BAD;
+	return jsonscan_is_space(c) ? JSONSCAN_MORE : JSONSCAN_BAD;
 }

@@ -64,20 +64,6 @@ struct toolparse {
 static void step(struct toolparse *p, char c);
 static void push_byte(struct toolparse *p, char c);
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
-static struct str trim(struct str s)
-{
-	while (s.n && is_space(s.p[0]))
-		s.p++, s.n--;
-	while (s.n && is_space(s.p[s.n - 1]))
-		s.n--;
-	return s;
-}
-
 static void emit(struct toolparse *p, enum out_channel channel, struct str text)
 {
 	if (text.n)
@@ -267,7 +253,7 @@ static void step_text(struct toolparse *p, char c)
 	size_t held;
 	int i = match(p, c, &held);
 	buf_add_c(&p->hold, c);
-	if (i < 0 && held == 0 && is_space(c) && p->hold.n == p->n_space + 1) {
+	if (i < 0 && held == 0 && jsonscan_is_space(c) && p->hold.n == p->n_space + 1) {
 		p->n_space++;
 		return;
 	}
@@ -276,7 +262,7 @@ static void step_text(struct toolparse *p, char c)
 	size_t n_literal = i < 0 ? held : strlen(p->state->literals[i]);
 	size_t n = p->hold.n - n_literal;
 	if (n > p->n_space) {
-		while (n > 0 && is_space(p->hold.p[n - 1]))
+		while (n > 0 && jsonscan_is_space(p->hold.p[n - 1]))
 			n--;
 		release(p, n);
 	}
@@ -289,7 +275,7 @@ static void step_text(struct toolparse *p, char c)
 static void step_expect(struct toolparse *p, char c)
 {
 	buf_add_c(&p->hold, c);
-	if (is_space(c) && p->hold.n == p->n_space + 1) {
+	if (jsonscan_is_space(c) && p->hold.n == p->n_space + 1) {
 		p->n_space++;
 		return;
 	}
@@ -322,7 +308,7 @@ static void take_header(struct toolparse *p, struct str header, size_t n_literal
 	struct str name = {header.p + at + sizeof to - 1,
 			   header.n - (size_t)at - (sizeof to - 1)};
 	size_t n = 0;
-	while (n < name.n && !is_space(name.p[n]) && name.p[n] != '<')
+	while (n < name.n && !jsonscan_is_space(name.p[n]) && name.p[n] != '<')
 		n++;
 	char copy[MAX_NAME];
 	n = MIN(n, sizeof copy);
@@ -336,7 +322,7 @@ static void take_header(struct toolparse *p, struct str header, size_t n_literal
 
 static bool may_be_header(struct str text)
 {
-	text = trim(text);
+	text = jsonscan_trim(text);
 	return text.n == 0 || text.p[0] == '<' || text.p[0] == 't' ||
 	       text.p[0] == 'a';
 }
@@ -381,7 +367,7 @@ static void step_until(struct toolparse *p, char c)
 		take_header(p, text, n);
 		return;
 	}
-	text = trim(text);
+	text = jsonscan_trim(text);
 	if (p->state->take == TAKE_ID)
 		text = name_of_id(text);
 	bool is_name = p->state->take == TAKE_NAME || p->state->take == TAKE_ID;
@@ -544,7 +530,7 @@ static bool push_inner(struct toolparse *p)
 	for (size_t i = 0; i < p->word.n; i++) {
 		char c = p->word.p[i];
 		if (p->inner.state == JSON_VALUE && p->inner.depth == 0 &&
-		    !is_space(c) && c != '{')
+		    !jsonscan_is_space(c) && c != '{')
 			return false;
 		if (jsonscan_push(&p->inner, c) == JSONSCAN_BAD)
 			return false;
@@ -602,7 +588,7 @@ static bool push_call(struct toolparse *p, enum jsonscan_state before, char c)
 		unescape(p, before, c, &p->word);
 		return p->word.n <= MAX_NAME;
 	case FIELD_BEFORE:
-		if (is_space(c) || c == ':')
+		if (jsonscan_is_space(c) || c == ':')
 			return true;
 		p->half = 0;
 		return begin_field(p, c);
@@ -614,7 +600,7 @@ static void step_json(struct toolparse *p, char c)
 {
 	bool is_args = p->state->kind == TOOL_ARGS;
 	enum jsonscan_state before = p->scan.state;
-	if (before == JSON_VALUE && p->scan.depth == 0 && !is_space(c) && c != '{') {
+	if (before == JSON_VALUE && p->scan.depth == 0 && !jsonscan_is_space(c) && c != '{') {
 		break_call(p);
 		return;
 	}
@@ -622,7 +608,7 @@ static void step_json(struct toolparse *p, char c)
 	bool good = r != JSONSCAN_BAD;
 	if (good && is_args) {
 		p->has_args = true;
-		if (before != JSON_VALUE || !is_space(c) || p->scan.depth > 0)
+		if (before != JSON_VALUE || !jsonscan_is_space(c) || p->scan.depth > 0)
 			buf_add_c(&p->args, c);
 	} else if (good) {
 		good = push_call(p, before, c);
@@ -722,7 +708,7 @@ void toolparse_finish(struct toolparse *p)
 		return;
 	}
 	/* white space after the last call is dropped */
-	bool is_blank = trim(buf_str(&p->hold)).n == 0;
+	bool is_blank = jsonscan_trim(buf_str(&p->hold)).n == 0;
 	if (!(is_blank && p->n_calls > 0))
 		emit(p, p->state->kind == TOOL_TEXT ? p->state->channel : OUT_CONTENT,
 		     buf_str(&p->hold));
