@@ -4,7 +4,8 @@
 
     tests/bench/accuracy.py [--build DIR] [--work DIR] [--models dense,experts]
                             [--formats q4_0,q4_k,q6_k,q8_0,bf16] [--cases N] [--steps N]
-                            [--no-llama] [--hip-library FILE [--hip-kernels DIR]]     (prints CSV)
+                            [--sides exact,cpu,hip,llama] [--hip-library FILE]
+                            [--hip-kernels DIR]                            (prints CSV)
 
 It runs in an environment with llama-cpp-python, gguf and numpy (that of peers.py). The
 models are GGUF files of random weights: four layers of Qwen3-1.7B's shape, and four of
@@ -12,7 +13,8 @@ Qwen3-30B-A3B's with 32 experts. Norm weights are spread as in trained models: o
 of a hundred is eight times as large, so that activations have outliers.
 
 The reference is the forward pass below: numpy, float64, weights decoded by the gguf
-package. Each side reads the same file and is fed the same tokens. Two numbers come out for
+package. Its results stay in --work for the next run. Each side reads the same file and is
+fed the same tokens. Two numbers come out for
 each side: the mean |difference of the log-probability| from the reference, over each next
 token of a prompt and over the reference's best five at each greedy step; and how many of
 those steps have the same best token (top-1).
@@ -187,27 +189,40 @@ def report(model, fmt, side, numbers):
     print("%s,%s,%s,%.6f,%.6f,%.4f" % (model, fmt, side, mean, median, top1), flush=True)
 
 
+def references(a, path, shape, file):
+    """The cases of a model file, computed once and kept in `file`."""
+    if os.path.exists(file):
+        with open(file) as f:
+            return json.load(f)["cases"]
+    rng = numpy.random.default_rng(2)
+    reference = Reference(path, shape)
+    # Ids that the borrowed tokenizer has: it refuses others.
+    cases = [reference.case(rng.integers(300, 3000, N_PROMPT).tolist(), a.steps)
+             for _ in range(a.cases)]
+    with open(file + ".new", "w") as f:
+        json.dump({"cases": cases}, f)
+    os.rename(file + ".new", file)
+    return cases
+
+
 def measure(a, model, fmt):
     path = os.path.join(a.work, "%s-%s.gguf" % (model, fmt))
     shape = SHAPES[model]
     if not os.path.exists(path):
         peers_llama.make(shape, fmt, path + ".new", os.path.join(TOP, "models/halo-tiny"))
         os.rename(path + ".new", path)
-    rng = numpy.random.default_rng(2)
-    reference = Reference(path, shape)
-    # Ids that the borrowed tokenizer has: it refuses others.
-    cases = [reference.case(rng.integers(300, 3000, N_PROMPT).tolist(), a.steps)
-             for _ in range(a.cases)]
-    file = path + ".reference.json"
-    with open(file, "w") as f:
-        json.dump({"cases": cases}, f)
-    report(model, fmt, "halod exact", halod(a, path, file, "--exact"))
-    report(model, fmt, "halod cpu", halod(a, path, file))
-    if a.hip_library:
+    file = "%s.reference-%d-%d.json" % (path, a.cases, a.steps)
+    cases = references(a, path, shape, file)
+    sides = a.sides.split(",")
+    if "exact" in sides:
+        report(model, fmt, "halod exact", halod(a, path, file, "--exact"))
+    if "cpu" in sides:
+        report(model, fmt, "halod cpu", halod(a, path, file))
+    if "hip" in sides and a.hip_library:
         more = ["--hip-kernels", a.hip_kernels] if a.hip_kernels else []
         report(model, fmt, "halod hip", halod(a, path, file, "--backend", "hip",
                                               "--hip-library", a.hip_library, *more))
-    if not a.no_llama:
+    if "llama" in sides:
         report(model, fmt, "llama.cpp cpu", llama(path, cases))
 
 
@@ -219,7 +234,8 @@ def main():
     p.add_argument("--formats", default="q4_0,q4_k,q6_k,q8_0,bf16")
     p.add_argument("--cases", type=int, default=12)
     p.add_argument("--steps", type=int, default=16)
-    p.add_argument("--no-llama", action="store_true", help="halod alone")
+    p.add_argument("--sides", default="exact,cpu,hip,llama",
+                   help="who computes; hip only with --hip-library")
     p.add_argument("--hip-library")
     p.add_argument("--hip-kernels")
     a = p.parse_args()
