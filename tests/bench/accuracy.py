@@ -46,7 +46,8 @@ N_PROMPT, N_TOP = 40, 5
 
 
 class Reference:
-    """Qwen3 and Qwen3-MoE in float64, one token after another."""
+    """Qwen3 and Qwen3-MoE in float64. Sequences of equal length go side by side, so that
+    each weight becomes float64 once a step."""
 
     def __init__(self, path, shape):
         import gguf
@@ -80,23 +81,25 @@ class Reference:
         return numpy.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
     def attention(self, b, x, past):
-        s, n, at = self.s, len(x), len(past[0]) if past else 0
+        """x: (sequences, new tokens, d). past: their keys and values so far, or None."""
+        s, (n_seq, n, _) = self.s, x.shape
+        at = past[0].shape[1] if past else 0
         positions = numpy.arange(at, at + n)
-        q = self.mul(b + "attn_q.weight", x).reshape(n, s["heads"], -1)
-        k = self.mul(b + "attn_k.weight", x).reshape(n, s["kv_heads"], -1)
-        v = self.mul(b + "attn_v.weight", x).reshape(n, s["kv_heads"], -1)
+        q = self.mul(b + "attn_q.weight", x).reshape(n_seq, n, s["heads"], -1)
+        k = self.mul(b + "attn_k.weight", x).reshape(n_seq, n, s["kv_heads"], -1)
+        v = self.mul(b + "attn_v.weight", x).reshape(n_seq, n, s["kv_heads"], -1)
         q = self.rope(self.norm(b + "attn_q_norm.weight", q), positions)
         k = self.rope(self.norm(b + "attn_k_norm.weight", k), positions)
         if past:
-            k, v = numpy.concatenate([past[0], k]), numpy.concatenate([past[1], v])
+            k, v = numpy.concatenate([past[0], k], 1), numpy.concatenate([past[1], v], 1)
         group = s["heads"] // s["kv_heads"]
-        score = numpy.einsum("nhd,mhd->hnm", q, numpy.repeat(k, group, 1))
+        score = numpy.einsum("snhd,smhd->shnm", q, numpy.repeat(k, group, 2))
         score /= numpy.sqrt(s["head_dim"])
-        score[:, numpy.arange(len(k))[None] > positions[:, None]] = -numpy.inf
+        score[:, :, numpy.arange(k.shape[1])[None] > positions[:, None]] = -numpy.inf
         p = numpy.exp(score - score.max(-1, keepdims=True))
         p /= p.sum(-1, keepdims=True)
-        out = numpy.einsum("hnm,mhd->nhd", p, numpy.repeat(v, group, 1))
-        return self.mul(b + "attn_output.weight", out.reshape(n, -1)), (k, v)
+        out = numpy.einsum("shnm,smhd->snhd", p, numpy.repeat(v, group, 2))
+        return self.mul(b + "attn_output.weight", out.reshape(n_seq, n, -1)), (k, v)
 
     def mlp(self, b, x):
         def one(x, tail, expert=None):
@@ -119,7 +122,8 @@ class Reference:
         return out
 
     def feed(self, tokens, cache):
-        """Log-probabilities (n, vocab) behind each token. cache: a list, one a layer."""
+        """Log-probabilities (sequences, n, vocab) behind each of the tokens (sequences, n).
+        cache: a list, one a layer."""
         x = self.weight("token_embd.weight")[tokens].astype(numpy.float64)
         for i in range(self.s["layers"]):
             b = "blk.%d." % i
@@ -127,24 +131,28 @@ class Reference:
                 cache.append(None)
             a, cache[i] = self.attention(b, self.norm(b + "attn_norm.weight", x), cache[i])
             x = x + a
-            x = x + self.mlp(b, self.norm(b + "ffn_norm.weight", x))
+            n = self.norm(b + "ffn_norm.weight", x)
+            x = x + self.mlp(b, n.reshape(-1, n.shape[-1])).reshape(x.shape)
         logits = self.mul("output.weight", self.norm("output_norm.weight", x))
         logits -= logits.max(-1, keepdims=True)
         return logits - numpy.log(numpy.exp(logits).sum(-1, keepdims=True))
 
-    def case(self, prompt, n_steps):
-        """A case as haloctl verify reads it: the prompt, then greedy steps."""
-        cache, ids, steps = [], [], []
-        logp = self.feed(prompt, cache)
-        prompt_logp = [float(logp[i, t]) for i, t in enumerate(prompt[1:])]
+    def run(self, prompts, n_steps):
+        """Cases as haloctl verify reads them: the prompts, then greedy steps."""
+        cache = []
+        cases = [{"prompt_ids": p, "continuation_ids": [], "steps": []} for p in prompts]
+        logp = self.feed(prompts, cache)
+        for c, row in zip(cases, logp):
+            c["prompt_logprobs"] = [float(row[i, t])
+                                    for i, t in enumerate(c["prompt_ids"][1:])]
         for _ in range(n_steps):
-            best = numpy.argsort(-logp[-1])[:N_TOP]
-            steps.append({"token": int(best[0]),
-                          "top": [[int(t), float(logp[-1, t])] for t in best]})
-            ids.append(int(best[0]))
-            logp = self.feed([ids[-1]], cache)
-        return {"prompt_ids": prompt, "prompt_logprobs": prompt_logp,
-                "continuation_ids": ids, "steps": steps}
+            for c, row in zip(cases, logp[:, -1]):
+                best = numpy.argsort(-row)[:N_TOP]
+                c["steps"].append({"token": int(best[0]),
+                                   "top": [[int(t), float(row[t])] for t in best]})
+                c["continuation_ids"].append(int(best[0]))
+            logp = self.feed([[c["continuation_ids"][-1]] for c in cases], cache)
+        return cases
 
 
 def halod(a, model, reference, *more):
@@ -195,10 +203,9 @@ def references(a, path, shape, file):
         with open(file) as f:
             return json.load(f)["cases"]
     rng = numpy.random.default_rng(2)
-    reference = Reference(path, shape)
     # Ids that the borrowed tokenizer has: it refuses others.
-    cases = [reference.case(rng.integers(300, 3000, N_PROMPT).tolist(), a.steps)
-             for _ in range(a.cases)]
+    prompts = rng.integers(300, 3000, (a.cases, N_PROMPT)).tolist()
+    cases = Reference(path, shape).run(prompts, a.steps)
     with open(file + ".new", "w") as f:
         json.dump({"cases": cases}, f)
     os.rename(file + ".new", file)
