@@ -456,7 +456,8 @@ static void set_default(const struct gguf_model_reader *r, const char *hf, int64
 		json_object_set_new(r->config, hf, json_integer(n));
 }
 
-/* Experts in groups. What files leave out is as llama.cpp takes it. */
+/* GLM-4.5 and DeepSeek: how their router chooses among groups of experts. A key that the
+ * file lacks gets the value that llama.cpp assumes. */
 static enum status read_groups(struct gguf_model_reader *r)
 {
 	char name[96];

@@ -6,8 +6,9 @@
                                                a GGUF file of random weights, with the
                                                tokenizer of a folder of Hugging Face
     peers_llama.py load FILE THREADS           prints seconds and bytes, as JSON
-    peers_llama.py run FILE THREADS            reads names of cases from stdin and prints
-                                               tokens a second for each, on lines
+    peers_llama.py run FILE THREADS [mapped]   reads names of cases from stdin and prints
+                                               tokens a second for each, on lines; mapped:
+                                               weights stay in the mapped file, unpacked
 
 SHAPE is JSON: layers, d, heads, kv_heads, head_dim, ffn, experts, used, vocab, tied;
 context: tokens (40960); outliers: norm weights are spread, and one of a hundred is large.
@@ -125,17 +126,19 @@ def make(shape, fmt, path, tokenizer=None):
 
 
 class Peer:
-    def __init__(self, path, threads):
+    def __init__(self, path, threads, mapped=False):
         import llama_cpp
         self.l = l = llama_cpp
         self.silent = l.llama_log_callback(lambda level, text, user: None)
         l.llama_log_set(self.silent, ctypes.c_void_p(0))
         begin = time.monotonic()
-        self.model = l.llama_model_load_from_file(path.encode(),
-                                                  l.llama_model_default_params())
+        p = l.llama_model_default_params()
+        if mapped:
+            p.use_extra_bufts = False
+        self.model = l.llama_model_load_from_file(path.encode(), p)
         # One context for a sequence alone and one for eight: a context's cells are
         # shared out evenly between its sequences.
-        self.one = self.context(threads, 1, 8192)
+        self.one = self.context(threads, 1, 1024 if mapped else 8192)
         self.load_s = time.monotonic() - begin
         self.eight = None
         self.at = 0  # tokens that `one` has of the longest prompt
@@ -210,7 +213,7 @@ def main():
     if sys.argv[1] == "make":
         make(json.loads(sys.argv[2]), *sys.argv[3:])
         return
-    peer = Peer(sys.argv[2], int(sys.argv[3]))
+    peer = Peer(sys.argv[2], int(sys.argv[3]), "mapped" in sys.argv[4:])
     if sys.argv[1] == "load":
         peer.decode(1)
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

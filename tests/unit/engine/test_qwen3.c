@@ -8,7 +8,7 @@
  * (greedy choices only where the reference's two best are further apart than the
  * tolerance).
  *
- * HALOD_SHAPES_EVERY says that time is short, as under a sanitizer: then a quarter of
+ * HALOD_SHORT says that time is short, as under a sanitizer: then a quarter of
  * halo-tiny's cases goes through every instruction set, and each other model through one.
  */
 #include <jansson.h>
@@ -41,7 +41,7 @@ static bool has_set(const char *isa)
 
 static bool is_short(void)
 {
-	return getenv("HALOD_SHAPES_EVERY") != NULL;
+	return getenv("HALOD_SHORT") != NULL;
 }
 
 struct rig {
