@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 SHARES = (100, 50, 25, 10)
@@ -66,17 +67,19 @@ def disk_rates(folder, slot):
 class Daemon:
     """halod with expert_memory, for its metrics."""
 
-    def __init__(self, a, folder, size):
+    def __init__(self, a, folder, size, before=(), **more):
         self.p = subprocess.Popen(
-            [os.path.join(a.build, "halod"), "-c", "/dev/null", "--model", a.model, "--port",
-             "0", "--backend", "cpu", "--expert-memory", str(size), "--expert-dir", folder,
-             "--no-prefix-cache"], stderr=subprocess.PIPE, text=True)
+            [*before, os.path.join(a.build, "halod"), "-c", "/dev/null", "--model", a.model,
+             "--port", "0", "--backend", "cpu", "--expert-memory", str(size), "--expert-dir",
+             folder, "--no-prefix-cache"], stderr=subprocess.PIPE, text=True, **more)
         self.port = 0
         for line in self.p.stderr:
             m = re.search(r"127\.0\.0\.1:(\d+)", line)
             self.port = int(m.group(1)) if m else self.port
             if self.port and self.is_ready():
                 break
+        # Nobody reads what it says afterwards.
+        threading.Thread(target=self.p.stderr.read, daemon=True).start()
 
     def is_ready(self):
         for _ in range(600):
@@ -96,11 +99,16 @@ class Daemon:
         status, text = self.ask("POST", "/v1/completions", body)
         if status != 200:
             sys.exit("experts.py: halod: %d %s" % (status, text))
+        return json.loads(text)
 
     def metrics(self, *names):
         text = self.ask("GET", "/metrics")[1]
         return [float(re.search(r"^halod_%s\S* (\S+)$" % n, text, re.M).group(1))
                 for n in names]
+
+    def end(self):
+        self.p.terminate()
+        self.p.wait()
 
     def counters(self):
         return self.metrics("expert_hits_total", "expert_misses_total",
@@ -114,8 +122,7 @@ def use(a, folder, size):
     try:
         return use_of(d, a)
     finally:
-        d.p.terminate()
-        d.p.communicate()
+        d.end()
 
 
 def use_of(d, a):

@@ -19,10 +19,12 @@ import sys
 import tempfile
 import time
 
+from experts import Daemon
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 SHAPE = {"d": 2048, "heads": 32, "kv_heads": 4, "head_dim": 128, "ffn": 768, "experts": 128,
-         "used": 8, "vocab": 151936, "tied": False}
+         "used": 8, "vocab": 151936, "tied": False, "signs": True}
 REST = 768 << 20  # bytes: caches of 8,192 tokens, scratch, the programs
 Q4_0 = 18 / 32
 
@@ -71,11 +73,21 @@ def forget(path):
 
 
 def ours(a, group, path, stores, size):
+    """Tokens a second, and the share of uses that were in memory. Random tokens: those of the
+    greatest logit would soon repeat themselves, and their experts. The second answer counts,
+    as for the peer."""
     forget(path)
-    r = group.run([*a.prefix, os.path.join(a.build, "haloctl"), "bench", "model", "--model",
-                   path, "--backend", "cpu", "-p", "16", "-n", str(a.tokens), "--repeat", "1",
-                   "--json", "--expert-memory", str(size), "--expert-dir", stores])
-    return json.loads(r.stdout)["decode_tps"], r.stderr
+    d = Daemon(a, stores, size, a.prefix, preexec_fn=group.join)
+    try:
+        body = {"prompt": [i * 7919 % SHAPE["vocab"] for i in range(16)], "temperature": 1,
+                "max_tokens": a.tokens, "ignore_eos": True}
+        d.write({**body, "seed": 1})
+        before = d.counters()
+        tps = d.write({**body, "seed": 2})["timings"]["predicted_per_second"]
+        hits, misses, _ = (y - x for x, y in zip(before, d.counters()))
+        return tps, hits / max(hits + misses, 1)
+    finally:
+        d.end()
 
 
 def peer(a, group, path):
@@ -95,12 +107,13 @@ def rows(a, path, stores):
     for share in a.shares:
         group = Group(dense + experts * share // 100 + REST)
         try:
-            both = [(ours(a, group, path, stores, experts * share // 100)[0],
-                     peer(a, group, path)) for _ in range(a.rounds)]
+            all_of = [(*ours(a, group, path, stores, experts * share // 100),
+                       peer(a, group, path)) for _ in range(a.rounds)]
         finally:
             group.close()
-        us, them = (statistics.median(x) for x in zip(*both))
+        us, hits, them = (statistics.median(x) for x in zip(*all_of))
         yield "%d %% of the experts: halod" % share, us, "tokens/s"
+        yield "%d %% of the experts: hit rate" % share, hits, "1"
         yield "%d %% of the experts: llama.cpp, mmap" % share, them, "tokens/s"
         yield "%d %% of the experts: times as fast" % share, us / them, "1"
 
@@ -119,8 +132,9 @@ def main():
     a = p.parse_args()
     a.shares = [int(s) for s in a.shares.split(",")]
     a.prefix = a.prefix.split()
+    a.model = os.path.join(a.work, "experts-%d.gguf" % a.layers)
     os.makedirs(a.work, exist_ok=True)
-    path = os.path.join(a.work, "experts-%d.gguf" % a.layers)
+    path = a.model
     if not os.path.exists(path):
         subprocess.run([os.path.join(a.venv, "bin/python"),
                         os.path.join(HERE, "peers_llama.py"), "make",

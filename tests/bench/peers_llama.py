@@ -11,7 +11,9 @@
                                                weights stay in the mapped file, unpacked
 
 SHAPE is JSON: layers, d, heads, kv_heads, head_dim, ffn, experts, used, vocab, tied;
-context: tokens (40960); outliers: norm weights are spread, and one of a hundred is large.
+context: tokens (40960); outliers: norm weights are spread, and one of a hundred is large;
+signs: half of the blocks' scales are negative, so that weights have no mean. With a mean all
+tokens choose the same experts.
 FORMAT is bf16 or one of BLOCKS. Cases: prefill512, decode, decode4096, batch8."""
 import ctypes
 import json
@@ -93,6 +95,9 @@ def make(shape, fmt, path, tokenizer=None):
         for at, factor in scales.items():
             blocks[:, :, at:at + 2] = numpy.frombuffer(
                 numpy.float16(dev * factor).tobytes(), dtype=numpy.uint8)
+            if shape.get("signs"):
+                blocks[:, :, at + 1] ^= rng.integers(0, 2, blocks.shape[:2],
+                                                     dtype=numpy.uint8) << 7
         w.add_tensor(name, blocks.reshape(*dims[:-1], k // n * size),
                      raw_dtype=gguf.GGMLQuantizationType[fmt.upper()])
 

@@ -139,6 +139,9 @@ def check_steps(model, tmp):
         ok(abs(total - s["kernels_us"]) < 0.01 * total + 0.1 and len(mine) == s["launches"] and
            abs(s["kernels_us"] + s["gaps_us"] - s["total_us"]) < 0.3,
            "%s: %s is the sum of its launches" % (name, s["step"]), s)
+        most = max(mine, key=lambda r: r["us"])
+        ok(abs(s["longest_us"] - most["us"]) < 0.1 and s["longest_kernel"] == most["kernel"],
+           "%s: %s names its longest launch" % (name, s["step"]), s)
         ok(all(r["us"] == max(r[k + "_us"] for k in ("issue", "LDS", "latency", "cache",
                                                      "MALL", "DRAM")) ==
                r[r["bound"] + "_us"] for r in mine), "%s: each launch is bound by its "
@@ -170,10 +173,14 @@ def check_text():
         code, out, err = haloctl("kernels", "predict", "--model", tiny, "--chip", chip, "-p",
                                  "16")
         ok(code == 0 and "predicted for" in out and " ms, predicted;" in out and
-           "gaps between launches" in out, "text for " + chip, err)
+           "gaps between launches" in out and "\nlongest launch: " in out,
+           "text for " + chip, err)
     for args in (("--model", tiny, "--chip", "gfx906"), (), ("--model", tiny, "-p", "x")):
         code, out, err = haloctl("kernels", "predict", *args)
         ok(code == 2 and err, "refused: predict " + " ".join(args)[-12:], (code, err))
+    code, out, err = haloctl("kernels", "predict", "--model", tiny, "-d", "1000000")
+    ok(code != 0 and not out and "1000001 tokens" in err,
+       "nothing is predicted of a step that cannot run", (out, err))
 
 
 def main():

@@ -423,7 +423,10 @@ static void test_families(void)
 					    "granite", "smollm3", "glm4moelite",
 					    "ministral3", "phi3", "mixtral", "granitemoe",
 					    "minimaxm2", "olmo2", "olmo3", "exaone4",
-					    "gemma4", "gemma4moe", "granitehybridmoe"};
+					    "gemma4", "gemma4moe", "granitehybridmoe",
+					    "nemotronh", "nemotronhmoe", "granitemoeshared",
+					    "ernie45", "ernie45moe", "hunyuan",
+					    "hunyuanmoe"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);

@@ -621,6 +621,83 @@ static void test_space(void)
 			   "\"num_local_experts\":0}")), E_UNSUPPORTED, "another type");
 }
 
+#define NEMOTRON_OF(rest) "{\"model_type\":\"nemotron_h\",\"hidden_size\":64," \
+	"\"num_attention_heads\":4,\"num_key_value_heads\":2,\"vocab_size\":512," \
+	"\"max_position_embeddings\":4096,\"layer_norm_epsilon\":1e-5," \
+	"\"mamba_num_heads\":8,\"mamba_head_dim\":16,\"ssm_state_size\":32," \
+	"\"n_groups\":2,\"mlp_hidden_act\":\"relu2\"," rest "}"
+#define PATTERN(letters) "\"hybrid_override_pattern\":\"" letters "\""
+
+/* Nemotron-H: layers of one part. */
+static void test_nemotron(void)
+{
+	is_int(read_config(NEMOTRON_OF(PATTERN("M-*-M") ",\"intermediate_size\":96")), OK,
+	       "dense: %s", fail.text);
+	ok(c.n_layers == 5 && c.n_linear == 2 && c.is_linear[0] && c.is_linear[4] &&
+		   model_attends(&c, 2) && !model_attends(&c, 1) && !model_attends(&c, 0),
+	   "kinds of layers");
+	ok(!model_has_part(&c, 1, PART_MIXER) && model_has_part(&c, 1, PART_MLP) &&
+		   !model_has_part(&c, 0, PART_MLP) && model_has_part(&c, 5, PART_MLP),
+	   "parts of layers");
+	ok(c.is_ungated && c.act.kind == ACT_RELU && c.n_experts == 0 && c.ffn_dim == 96 &&
+		   c.is_unrotated[2], "no gate, no experts, no rotation");
+	is_int((int)model_kv_numbers(&c), 2 * 2 * 16, "keys and values of one layer");
+	is_near(c.gate_eps, 1e-5, 1e-12, "eps");
+	is_int(read_config(NEMOTRON_OF("\"layers_block_type\":[\"mamba\",\"moe\"],"
+			   "\"n_routed_experts\":4,\"num_experts_per_tok\":2,"
+			   "\"moe_intermediate_size\":24,\"routed_scaling_factor\":2.5,"
+			   "\"moe_shared_expert_intermediate_size\":40")), OK, "experts: %s",
+	       fail.text);
+	ok(c.n_experts == 4 && c.shared_dim == 40 && c.n_groups == 1 && c.norm_topk &&
+		   c.n_dense_layers == 0 && c.routed_scale == 2.5f, "their settings");
+	is_int(read_config(NEMOTRON_OF(PATTERN("M-X") ",\"intermediate_size\":96")),
+	       E_UNSUPPORTED, "another kind");
+	is_int(read_config(NEMOTRON_OF(PATTERN("M-"))), E_MISSING, "no width");
+	is_int(read_config(NEMOTRON_OF(PATTERN("ME"))), E_MISSING, "no experts");
+	is_int(read_config(NEMOTRON_OF(PATTERN("M*") ",\"moe_latent_size\":32")),
+	       E_UNSUPPORTED, "experts behind a projection");
+	is_int(read_config(NEMOTRON_OF("\"x\":1")), E_MISSING, "no kinds");
+}
+
+/* Lists of one number, and a rope whose base alone is stretched. */
+static void test_hunyuan(void)
+{
+#define HUNYUAN(more) "{\"model_type\":\"hunyuan_v1_moe\",\"num_hidden_layers\":2," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"num_experts\":8," more
+	is_int(read_config(HUNYUAN("\"moe_topk\":[2,2],\"rope_theta\":10000.0,"
+				   "\"rope_scaling\":{\"type\":\"dynamic\",\"alpha\":1000.0,"
+				   "\"factor\":1.0}}")), OK, "hunyuan: %s", fail.text);
+	ok(c.n_experts == 8 && c.n_experts_used == 2 && c.expert_dim == 96 &&
+		   c.shared_dim == 96 && c.qk_norm && c.norms_turned, "its settings");
+	ok(c.ropes[0].kind == ROPE_DEFAULT && c.ropes[0].theta > 26.8e6 &&
+		   c.ropes[0].theta < 26.9e6, "10000 1000^(16 / 14): %g", c.ropes[0].theta);
+	is_int(read_config(HUNYUAN("\"moe_topk\":[2,3]}")), E_FORMAT, "layers that differ");
+#undef HUNYUAN
+}
+
+/* Which layers have experts. */
+static void test_ernie(void)
+{
+#define ERNIE(more) "{\"model_type\":\"ernie4_5_moe\",\"num_hidden_layers\":6," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"moe_num_experts\":8,\"moe_k\":2," \
+	"\"moe_intermediate_size\":24" more "}"
+	is_int(read_config(ERNIE("")), OK, "ernie: %s", fail.text);
+	ok(c.n_dense_layers == 1 && c.dense_layers[0] == 0 && c.shared_dim == 48 &&
+		   c.router_shifts && c.norm_topk && c.ropes[0].theta == 500000, "its settings");
+	is_int(read_config(ERNIE(",\"moe_layer_start_index\":2,\"moe_layer_end_index\":4,"
+				 "\"moe_layer_interval\":2,\"moe_num_shared_experts\":0")), OK,
+	       "some layers: %s", fail.text);
+	ok(c.n_dense_layers == 5 && c.dense_layers[3] == 4 && c.shared_dim == 0,
+	   "only the fourth has experts");
+	is_int(read_config(ERNIE(",\"moe_layer_interval\":0")), E_FORMAT, "none");
+	is_int(read_config(ERNIE(",\"use_bias\":true")), E_UNSUPPORTED, "biases");
+#undef ERNIE
+}
+
 /* What is refused by name says why; what runs is not among that. */
 static void test_missing(void)
 {
@@ -701,6 +778,9 @@ int main(void)
 	test_gemma3();
 	test_gemma4();
 	test_space();
+	test_nemotron();
+	test_hunyuan();
+	test_ernie();
 	test_missing();
 	test_faults();
 	test_defaults();

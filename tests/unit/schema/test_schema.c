@@ -244,6 +244,69 @@ static void test_cases(void)
 	}
 }
 
+/* --- loose objects ------------------------------------------------------------ */
+
+static const struct {
+	const char *schema;
+	const char *yes[6], *no[8];
+} loose[] = {
+	{"{\"properties\":{\"a\":{\"type\":\"string\"},\"b-c\":{\"type\":\"integer\"}}}",
+	 {"{}", "{a:'|~x \"'~ y'|~}", "{a:'|~'|~, b-c:1}", "{b-c: 2}"},
+	 {"{a:\"x\"}", "{'|~a'|~:'|~x'|~}", "{d:1}", "{a:x}", "{a:'|~x'|~'|~}"}},
+	{"{\"properties\":{\"a b\":{\"type\":\"null\"}},\"required\":[\"a b\"]}",
+	 {"{'|~a b'|~:null}"}, {"{}", "{a b:null}"}},
+	{"{\"properties\":{\"ab\":{\"type\":\"null\"}},\"additionalProperties\":true}",
+	 {"{}", "{ab:null}", "{a:1}", "{abc:[1,{d:'|~'|~}]}", "{x:{},y:true}"},
+	 {"{ab:1}", "{:1}", "{a b:1}", "{\"a\":1}"}},
+	{"{\"properties\":{\"a\":{\"enum\":[\"x'y\",{\"k\":\"v\"},\"p'|~q\",3]}}}",
+	 {"{a:'|~x'y'|~}", "{a:{k: '|~v'|~}}", "{a:3}"}, {"{a:'|~p'|~q'|~}", "{a:x}"}},
+	{"{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^[a-z'|]+$\",\"minLength\""
+	 ":2}}}", {"{a:'|~xy'|~}", "{a:'|~x|'|~}"}, {"{a:'|~x'|~}", "{a:'|~x'y'|~}"}},
+	{"{\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"type\":\"string\","
+	 "\"maxLength\":2}}}}", {"{a:['|~x'|~, '|~yz'|~]}", "{a:[]}"},
+	 {"{a:['|~xyz'|~]}", "{a:['|~'''|~]}"}},
+	{"{\"patternProperties\":{\"^x\":{\"type\":\"integer\"}}}", {"{'|~xy'|~:1}"},
+	 {"{'|~xy'|~:null}"}},
+};
+
+static enum status build_loose(const char *schema, struct grammar **out, struct fail *f)
+{
+	const struct schema_loose words = {.mark = STR("'|~"), .text = "'|~"};
+	struct grammar_build *b = grammar_build_create();
+	uint32_t root = grammar_build_rule(b, STR("call"));
+	json_t *v = json_loads(schema, 0, NULL);
+	struct json_node at = {.v = v};
+	grammar_part part;
+	size_t work = 0;
+	enum status st = schema_build_loose(b, &at, &words, &work, &part, f);
+	if (st == OK) {
+		grammar_build_set_rule(b, root, part);
+		st = grammar_build_finish(b, root, out, f);
+	}
+	json_decref(v);
+	grammar_build_destroy(b);
+	return st;
+}
+
+static void test_loose(void)
+{
+	struct fail f = {0};
+	struct grammar *g = NULL;
+	for (size_t i = 0; i < sizeof loose / sizeof *loose; i++) {
+		if (build_loose(loose[i].schema, &g, &f) != OK) {
+			ok(false, "%s: %s", loose[i].schema, f.text);
+			continue;
+		}
+		for (int k = 0; k < 6 && loose[i].yes[k]; k++)
+			ok(accepts(g, loose[i].yes[k]), "loose: %s", loose[i].yes[k]);
+		for (int k = 0; k < 8 && loose[i].no[k]; k++)
+			ok(!accepts(g, loose[i].no[k]), "not loose: %s", loose[i].no[k]);
+		grammar_unref(g);
+	}
+	ok(build_loose("{\"properties\":{\"a'|~\":{}}}", &g, &f) == E_INVAL,
+	   "a name with the mark: %s", f.text);
+}
+
 static const struct {
 	const char *schema, *param, *says;
 } errors[] = {
@@ -459,6 +522,7 @@ int main(void)
 	static const struct str none = {"a", 1};
 	vocab = grammar_vocab_create(&none, 1);
 	test_cases();
+	test_loose();
 	test_errors();
 	test_ignored();
 	test_hostile();
