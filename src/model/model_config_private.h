@@ -42,3 +42,10 @@ enum status config_gemma4_read(const json_t *text, struct model_config *c,
 void config_space_spell(json_t *text);
 enum status config_space_read(const json_t *text, struct arena *a, struct model_config *c,
 			      struct fail *fail) MUST_USE;
+/* True if config.json is of an encoder of BERT's kind, which config_encoder_read reads. */
+bool config_encoder_is(const json_t *root);
+enum status config_encoder_read(const json_t *root, struct model_config *c,
+				struct fail *fail) MUST_USE;
+/* use_bidirectional_attention of a text model, behind its windows. */
+enum status config_encoder_of_text(const json_t *text, struct model_config *c,
+				   struct fail *fail) MUST_USE;
