@@ -58,15 +58,13 @@ struct model_config {
 	int32_t ffn_dim;      /* width of dense feed-forward layers */
 	int32_t n_experts, n_experts_used, expert_dim; /* n_experts 0: none */
 	bool norm_topk;       /* weights of the chosen experts are scaled to sum 1 */
-	/* n_groups > 0: sigmoid routing in expert groups with a bias
-	 * (kernels/ops/moe_router.h). */
+	/* n_groups > 0: sigmoid routing in groups with a bias (kernels/ops/moe_router.h). */
 	int32_t n_groups, n_groups_used;
 	float routed_scale;
 	int32_t shared_dim;   /* width of the shared expert, which all tokens use; 0: none */
 	bool shared_router;   /* a sigmoid gate weighs the shared expert */
 	bool router_shifts;   /* moe_router_args.is_shifted */
-	bool router_bias;     /* the router's logits have a bias */
-	bool expert_bias;
+	bool router_bias, expert_bias; /* the router's logits, and experts, have a bias */
 	struct activation act; /* activation of dense layers and routed experts */
 	int32_t sparse_step;  /* layer i has experts iff (i+1) % sparse_step == 0 … */
 	int32_t *dense_layers; /* … and i is not in this list (mlp_only_layers) */
@@ -76,8 +74,7 @@ struct model_config {
 	bool is_ungated;      /* feed-forward layers have no gate; ACT_RELU: it is up */
 	int32_t n_vocab, max_ctx;
 	float norm_eps;
-	float embed_scale;    /* embeddings are multiplied by it */
-	float logit_scale;    /* and logits */
+	float embed_scale, logit_scale; /* embeddings, and logits, are multiplied by it */
 	float residual_scale; /* of config.json: what each part of a layer adds */
 	float query_scalar;   /* q . k is divided by its root; 0: by that of head_dim */
 	/* Layer i rotates by ropes[rope_of[i]]. */
@@ -97,8 +94,7 @@ struct model_config {
 	int32_t n_kv_shared;
 	bool wide_shared_mlp; /* the dense parts of those layers are twice as wide */
 	bool experts_beside;  /* layers have a dense part and experts, each with norms */
-	int32_t layer_embed;  /* width of what each layer reads of the token; 0: nothing */
-	int32_t layer_vocab;
+	int32_t layer_embed, layer_vocab; /* width of what layers read of a token; 0: nothing */
 	float layer_embed_scale;
 	bool has_layer_scale; /* each layer multiplies what leaves it by a number */
 	float logit_cap;      /* logits_cap_args.cap; 0: none */
@@ -109,14 +105,11 @@ struct model_config {
 	bool has_sinks;       /* a logit a head that gives no value */
 	bool qkv_bias, o_bias, tied_embeddings;
 	bool has_head;        /* it writes text; false: the body alone, an embedder */
-	/* In a layer with is_windowed a token attends to the last `window` tokens, itself
-	 * included. */
+	/* Where is_windowed, a token attends to the last `window` tokens, itself included. */
 	int32_t window;       /* 0: no layer has a window */
 	bool *is_windowed;    /* (L); NULL: no layer has a window */
-	int32_t window_pattern; /* sliding_window_pattern of config.json, used if
-				 * layer_types is absent */
-	/* A layer with is_linear is a gated delta net: it keeps a recurrent state, not
-	 * keys and values. */
+	int32_t window_pattern; /* of config.json, used if layer_types is absent */
+	/* A linear layer keeps a recurrent state, not keys and values. */
 	bool *is_linear;      /* (L); NULL: no layer is linear */
 	int32_t n_linear;     /* number of linear layers */
 	int32_t delta_k_heads, delta_v_heads, delta_k_dim, delta_v_dim, conv_width;
@@ -132,7 +125,7 @@ struct model_config {
 	 * Such a model gives embeddings (src/embed/encoder.h) and writes nothing. */
 	bool is_encoder;
 	bool is_bert;         /* a layer norm behind each part; else norms as in Gemma 3 */
-	bool exact_gelu;      /* of these: not the tanh form */
+	bool exact_gelu;      /* not the tanh form */
 	int32_t n_places, first_place; /* learned positions, and that of the first token; 0 */
 	int32_t n_types;      /* token types; every token is of the first */
 	enum model_mtp mtp;

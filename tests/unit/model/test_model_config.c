@@ -752,7 +752,7 @@ static void test_encoders(void)
 	ok(c.is_encoder && !c.is_bert && c.window == 9, "its window is to both sides");
 	static const struct {
 		const char *text, *param;
-	} faults[] = {
+	} refused[] = {
 		{BERT("bert", "\"position_embedding_type\":\"relative_key\",") "\"gelu\"}",
 		 "position_embedding_type"},
 		{BERT("bert", "\"is_decoder\":true,") "\"gelu\"}", "is_decoder"},
@@ -763,10 +763,10 @@ static void test_encoders(void)
 		{"{" DENSE ROPE ",\"use_bidirectional_attention\":true}",
 		 "use_bidirectional_attention"},
 	};
-	for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
-		enum status st = read_config(faults[i].text);
-		ok(st == E_UNSUPPORTED && strcmp(fail.param, faults[i].param) == 0,
-		   "%s at fault: %s", faults[i].param, fail.text);
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+		enum status st = read_config(refused[i].text);
+		ok(st == E_UNSUPPORTED && strcmp(fail.param, refused[i].param) == 0,
+		   "%s at fault: %s", refused[i].param, fail.text);
 	}
 }
 

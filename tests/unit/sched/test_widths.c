@@ -86,7 +86,8 @@ static void held_up(void)
 			c = measure(30000, tok, held, 4000000);
 			is_int((long)c.start[tok], 30000 + MORE_US * (tok - 1),
 			       "run %d of %d tokens was held up: it does not count", held, tok);
-			is_int(world.n_steps, 2 * 10 + (held == 2), "a third run where the second was");
+			is_int(world.n_steps, 2 * 10 + (held == 2),
+			       "a third run where the second was");
 		}
 }
 
