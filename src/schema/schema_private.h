@@ -166,6 +166,9 @@ bool schema_pattern(struct schema_reader *x, const struct json_node *at, lang *o
 grammar_part schema_quoted(struct schema_reader *x, const struct json_node *at, lang l);
 /* The regex that enforces a format; NULL: the format is not enforced. */
 const char *schema_format(struct str name);
+/* A regex that finds something in every text of a format, as any reader takes it; NULL:
+ * none is known, or the document's draft does not have the format. */
+const char *schema_format_outline(const struct schema_reader *x, struct str name);
 /* The strings that a schema permits, for example one of property names. */
 lang schema_names(struct schema_reader *x, const struct json_node *at);
 

@@ -18,11 +18,16 @@ struct shape {
 };
 
 static const struct shape cases[] = {
-	{1, 8, 2, 64, 32, 16, true, 0, false}, {9, 4, 4, 128, 64, 16, true, 0, false},
-	{7, 6, 1, 30, 9, 3, true, 0, true},   {13, 2, 2, 256, 128, 4, false, 0, false},
-	{3, 4, 2, 64, 0, 8, false, 0, true},  {5, 3, 1, 128, 32, 4, true, 0, false},
-	{9, 4, 2, 64, 8, 16, true, 128, true}, {1, 2, 1, 256, 32, 16, false, 512, false},
-	{9, 4, 4, 128, 64, 16, true, 0, false, true}, {7, 6, 1, 30, 9, 3, true, 0, true, true},
+	{1, 8, 2, 64, 32, 16, true, 0, false, false},
+	{9, 4, 4, 128, 64, 16, true, 0, false, false},
+	{7, 6, 1, 30, 9, 3, true, 0, true, false},
+	{13, 2, 2, 256, 128, 4, false, 0, false, false},
+	{3, 4, 2, 64, 0, 8, false, 0, true, false},
+	{5, 3, 1, 128, 32, 4, true, 0, false, false},
+	{9, 4, 2, 64, 8, 16, true, 128, true, false},
+	{1, 2, 1, 256, 32, 16, false, 512, false, false},
+	{9, 4, 4, 128, 64, 16, true, 0, false, true},
+	{7, 6, 1, 30, 9, 3, true, 0, true, true},
 };
 
 struct kv {

@@ -169,6 +169,34 @@ static const struct {
 	 {"\"a@b\"", "\"@b.c\"", "\"a b@c.de\"", "\"a@-b.de\""}},
 	{"{\"format\":\"ipv4\"}", {"\"127.0.0.1\"", "\"255.250.199.9\""},
 	 {"\"256.0.0.1\"", "\"1.2.3\"", "\"01.2.3.4\""}},
+	/* formats that exclude each other, as far as every reader of them would say */
+	{"{\"oneOf\":[{\"type\":\"string\",\"format\":\"ipv4\"},{\"type\":\"string\","
+	 "\"format\":\"ipv6\"}]}", {"\"127.0.0.1\"", "\"::1\""}, {"\"x\"", "\"\""}},
+	{"{\"type\":\"string\",\"oneOf\":[{\"format\":\"none-such\"},{\"format\":\"ipv4\"}]}",
+	 {"\"x\"", "\"a1\""}, {"\"127.0.0.1\"", "\"1\""}},
+	{"{\"oneOf\":[{\"type\":\"string\",\"format\":\"date\"},{\"type\":\"string\","
+	 "\"format\":\"date-time\"}]}", {"\"2024-02-29\"", "\"2024-02-29T12:30:00Z\""},
+	 {"\"x\""}},
+	{"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"format\":\"date\"}]}",
+	 {"\"x\"", "\"2024-02-29T\""}, {"\"2024-02-29\"", "\"20240229\""}},
+	/* draft 4 has no "date", so each text of the other format would match both */
+	{"{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"oneOf\":[{\"type\":"
+	 "\"string\",\"format\":\"date\"},{\"type\":\"string\",\"format\":\"date-time\"}]}",
+	 {"\"2024-02-29\""}, {"\"2024-02-29T12:30:00Z\""}},
+	{"{\"type\":\"string\",\"not\":{\"format\":\"email\"}}", {"\"x\"", "\"\""},
+	 {"\"a@example.com\"", "\"@\""}},
+	/* at most four words, 64 characters: each word pays for 16, 32, 48 or 64 */
+	{"{\"pattern\":\"^$|(^(?:\\\\S+\\\\s+){0,3}\\\\S+$)\",\"minLength\":1,"
+	 "\"maxLength\":64}", {"\"a\"", "\"ab c d e\"", "\"a2345678901234 b\"",
+	 "\"a23456789012345678901234567890 b c\"",
+	 "\"a234567890123456789012345678901234567890123456789012345678901234\""},
+	 {"\"\"", "\" a\"", "\"a b c d e\"", "\"a23456789012345678901234567890 b c d\"",
+	  "\"a2345678901234567890123456789012345678901234567890123456789012345\"",
+	  "\"a2345678901234567890123456789012345678 b23456789012345678901234567\""}},
+	{"{\"pattern\":\"^(?:[a-z]+-)*[a-z]+$\",\"maxLength\":70}", {"\"a\"", "\"a-b-c-d-e-f\""},
+	 {"\"\"", "\"a-\"",
+	  "\"a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a\"",
+	  "\"abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi-a\""}},
 	/* numbers */
 	{"{\"type\":\"integer\",\"minimum\":8,\"maximum\":123}",
 	 {"8", "9", "10", "99", "100", "119", "123"}, {"7", "124", "130", "0", "200", "-8"}},
@@ -285,7 +313,7 @@ static const struct {
 	{"{\"uniqueItems\":true,\"type\":\"array\",\"items\":{\"type\":\"string\"},"
 	 "\"minItems\":11}", "items", "more than 10 items"},
 	{"{\"contains\":{\"type\":\"null\"},\"uniqueItems\":true,\"minItems\":2}", "", "beside"},
-	{"{\"properties\":{\"a\":{\"type\":\"object\",\"not\":{\"format\":\"date\"}}"
+	{"{\"properties\":{\"a\":{\"type\":\"object\",\"not\":{\"format\":\"regex\"}}"
 	 "},\"required\":[\"a\"]}",
 	 "properties.a.not", "cannot be held to"},
 	{"{\"multipleOf\":0}",
@@ -324,7 +352,7 @@ static const struct {
 	 "anyOf", "must be"},
 	{"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\",\"minimum\":1}]}",
 	 "oneOf[1].minimum", "no integers"},
-	{"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"format\":\"date\""
+	{"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"format\":\"regex\""
 	 "}]}",
 	 "", "no value"},
 	{"{\"$ref\":\"#/nope\"}",
