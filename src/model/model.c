@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/pool.h"
+#include "model/encoder_names.h"
 #include "model/model_config.h"
 #include "model/experts.h"
 #include "model/gguf_model.h"
@@ -123,7 +124,8 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 	if (st == OK)
 		st = tensors_open(m->dir, opts, &m->tensors, fail);
 	if (st == OK)
-		tensors_name_too(m->tensors, usual_names_of);
+		tensors_name_too(m->tensors,
+				 m->config.is_bert ? encoder_names_of : usual_names_of);
 	if (st == OK)
 		find_body(m);
 	return st;

@@ -73,7 +73,7 @@ struct model_config {
 	int32_t n_dense_layers;
 	/* (L) bits of enum layer_part: what layer i has; NULL: all have both. */
 	uint8_t *layer_parts;
-	bool is_ungated;      /* feed-forward layers have no gate: it is up (ACT_RELU) */
+	bool is_ungated;      /* feed-forward layers have no gate; ACT_RELU: it is up */
 	int32_t n_vocab, max_ctx;
 	float norm_eps;
 	float embed_scale;    /* embeddings are multiplied by it */
@@ -128,6 +128,13 @@ struct model_config {
 	int32_t q_lora;       /* rank of q's two projections; 0: q is one projection */
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
 	float lora_eps;       /* of the norms behind q_lora and kv_lora */
+	/* Tokens see those behind them, too; `window` is then to each side, itself included.
+	 * Such a model gives embeddings (src/embed/encoder.h) and writes nothing. */
+	bool is_encoder;
+	bool is_bert;         /* a layer norm behind each part; else norms as in Gemma 3 */
+	bool exact_gelu;      /* of these: not the tanh form */
+	int32_t n_places, first_place; /* learned positions, and that of the first token; 0 */
+	int32_t n_types;      /* token types; every token is of the first */
 	enum model_mtp mtp;
 	int32_t bos_id; /* -1: none */
 	int32_t eos_ids[MODEL_MAX_EOS]; /* of config.json; see generation_defaults */

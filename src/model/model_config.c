@@ -182,7 +182,7 @@ static const struct {
 	{"attention_multiplier", "", KEYS_SCALES},
 	{"query_pre_attn_scalar", "", KEYS_QUERY_SCALE},
 	{"rope_local_base_freq", "", KEYS_LOCAL_ROPE},
-	{"use_bidirectional_attention", "false \"vision\"", 0}, /* text: alike */
+	{"use_bidirectional_attention", "false \"vision\"", KEYS_QUERY_SCALE}, /* text: alike */
 	{"shared_expert_intermediate_size", "0", KEYS_SHARED},
 	{"n_shared_experts", "0", KEYS_GROUPED | KEYS_NEMOTRON},
 	{"n_group", "1", KEYS_GROUPED | KEYS_NEMOTRON},
@@ -782,6 +782,8 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 		st = config_rope_read_local(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_WINDOW_ROPE)
 		set_window_rope(a, c);
+	if (st == OK && arch->keys & KEYS_QUERY_SCALE)
+		st = config_encoder_of_text(text, c, fail);
 	if (st == OK && arch->keys & KEYS_GEMMA4)
 		st = config_gemma4_read(text, c, fail);
 	if (st == OK)
@@ -891,6 +893,10 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	const struct model_arch *arch = NULL;
 	const json_t *found = root;
 	bool has_head;
+	if (config_encoder_is(root)) {
+		*out = c;
+		return config_encoder_read(root, out, fail);
+	}
 	enum status st = read_arch(root, &arch, &has_head, fail);
 	if (st == OK)
 		st = find_text(root, arch, &found, fail);

@@ -54,3 +54,10 @@ void config_hunyuan_spell(json_t *text);
 void config_nemotron_spell(json_t *text);
 enum status config_nemotron_read(const json_t *text, struct arena *a, struct model_config *c,
 				 struct fail *fail) MUST_USE;
+/* True if config.json is of an encoder of BERT's kind, which config_encoder_read reads. */
+bool config_encoder_is(const json_t *root);
+enum status config_encoder_read(const json_t *root, struct model_config *c,
+				struct fail *fail) MUST_USE;
+/* use_bidirectional_attention of a text model, behind its windows. */
+enum status config_encoder_of_text(const json_t *text, struct model_config *c,
+				   struct fail *fail) MUST_USE;

@@ -725,6 +725,51 @@ static void test_faults(void)
 	}
 }
 
+#define BERT(type, more) "{\"model_type\":\"" type "\",\"num_hidden_layers\":2," \
+	"\"hidden_size\":32,\"num_attention_heads\":4,\"intermediate_size\":48," \
+	"\"vocab_size\":300,\"max_position_embeddings\":514," more "\"hidden_act\":"
+
+static void test_encoders(void)
+{
+	is_int(read_config(BERT("xlm-roberta", "\"pad_token_id\":1,\"type_vocab_size\":1,")
+			   "\"gelu\"}"), OK, "xlm-roberta: %s", fail.text);
+	ok(c.is_encoder && c.is_bert && c.is_ungated && c.exact_gelu && c.n_places == 514 &&
+	   c.first_place == 2 && c.max_ctx == 512 && c.n_types == 1 && c.qkv_bias &&
+	   c.n_ropes == 0 && c.head_dim == 8 && !c.has_head, "its places begin late");
+	is_int(read_config(BERT("bert", "\"pad_token_id\":0,") "\"gelu_new\"}"), OK, "bert");
+	ok(!c.exact_gelu && c.first_place == 0 && c.max_ctx == 514 && c.n_types == 2,
+	   "its places begin at once");
+	is_int(read_config(BERT("nomic_bert", "\"rope_parameters\":{\"rope_theta\":1000,"
+				"\"rope_type\":\"default\"},") "\"silu\"}"), OK, "nomic_bert");
+	ok(!c.is_ungated && !c.qkv_bias && c.n_places == 0 && c.n_ropes == 1 && c.n_rot == 8 &&
+	   c.ropes[0].theta == 1000, "with a gate and a rope");
+	is_int(read_config(BERT("nomic_bert", "\"rotary_scaling_factor\":2,"
+				"\"max_trained_positions\":256,") "\"silu\"}"), OK, "stretched");
+	is_int(c.max_ctx, 256, "no further than it was trained");
+	is_int(read_config("{" GEMMA ROPE ",\"query_pre_attn_scalar\":256,\"sliding_window\":16,"
+			   "\"rope_local_base_freq\":1e4,\"sliding_window_pattern\":2,"
+			   "\"use_bidirectional_attention\":true}"), OK, "gemma3: %s", fail.text);
+	ok(c.is_encoder && !c.is_bert && c.window == 9, "its window is to both sides");
+	static const struct {
+		const char *text, *param;
+	} faults[] = {
+		{BERT("bert", "\"position_embedding_type\":\"relative_key\",") "\"gelu\"}",
+		 "position_embedding_type"},
+		{BERT("bert", "\"is_decoder\":true,") "\"gelu\"}", "is_decoder"},
+		{BERT("bert", "") "\"relu\"}", "hidden_act"},
+		{BERT("nomic_bert", "\"rotary_scaling_factor\":2,") "\"silu\"}",
+		 "rotary_scaling_factor"},
+		{BERT("nomic_bert", "\"prenorm\":true,") "\"silu\"}", "prenorm"},
+		{"{" DENSE ROPE ",\"use_bidirectional_attention\":true}",
+		 "use_bidirectional_attention"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
+		enum status st = read_config(faults[i].text);
+		ok(st == E_UNSUPPORTED && strcmp(fail.param, faults[i].param) == 0,
+		   "%s at fault: %s", faults[i].param, fail.text);
+	}
+}
+
 static enum status read_defaults(const char *text, struct generation_defaults *d)
 {
 	json_t *root = text ? json_loads(text, 0, NULL) : NULL;
@@ -781,6 +826,7 @@ int main(void)
 	test_nemotron();
 	test_hunyuan();
 	test_ernie();
+	test_encoders();
 	test_missing();
 	test_faults();
 	test_defaults();
