@@ -489,7 +489,7 @@ static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 /* How many guesses of a stream are worth it, of what kind `step` says. */
 static int width_of(struct sched *s, struct sched_choice *c, const struct draft_step *step)
 {
-	double p = draft_trust_of(&c->trust, &s->trust, c->draft_match);
+	double p = draft_trust_of(&c->trust, &s->trust, c->draft_mark);
 	if (step->max < MAX(c->r->draft.n_min, 1))
 		return 0;
 	return draft_allowed(&c->r->draft, draft_width(&s->decode_cost, step, p), p);
@@ -501,7 +501,7 @@ static int look_up(struct sched *s, struct sched_choice *c, const struct draft_s
 	struct draft_step look = *step;
 	if (s->o.draft == SCHED_DRAFT_MTP)
 		return 0;
-	look.max = choice_guess(c, step->max);
+	look.max = choice_guess(c, step->max, step->is_forced);
 	int width = look.max ? width_of(s, c, &look) : 0;
 	c->has_idle_guess = look.max && !width;
 	return width;
@@ -511,15 +511,15 @@ static int look_up(struct sched *s, struct sched_choice *c, const struct draft_s
 static int ask_model(struct sched *s, struct sched_choice *c, const struct draft_step *step)
 {
 	struct draft_step ask = *step;
-	int match = c->draft_match;
+	int mark = c->draft_mark;
 	if (s->o.draft == SCHED_DRAFT_LOOKUP || !engine_can_guess(s->o.engine))
 		return 0;
-	c->draft_match = DRAFT_MODEL;
+	c->draft_mark = DRAFT_MODEL;
 	ask.is_model = true;
 	ask.max = MIN(step->max, ENGINE_GUESS_MAX);
 	int width = width_of(s, c, &ask);
 	if (!width)
-		c->draft_match = match;
+		c->draft_mark = mark;
 	c->has_idle_guess &= !width;
 	return width;
 }
@@ -530,6 +530,7 @@ static void guess_by_model(struct sched *s, struct engine_guess *g, const int *a
 	struct fail f = {0};
 	int n_most = 0;
 	int64_t begin_us = clock_now_us(s->o.clock);
+	s->guess_us = 0;
 	/* Where it fails the step will, too, and says so. */
 	if (n == 0 || engine_guess(s->o.engine, g, n, &f) != OK)
 		return;
@@ -538,7 +539,8 @@ static void guess_by_model(struct sched *s, struct engine_guess *g, const int *a
 		if (g[i].n_out > 0)
 			s->slices[at[i]] = choice_draft_slice(s->sliced[at[i]], g[i].n_out);
 	}
-	draft_guess_note(&s->decode_cost, n_most, clock_now_us(s->o.clock) - begin_us);
+	s->guess_us = clock_now_us(s->o.clock) - begin_us;
+	draft_guess_note(&s->decode_cost, n_most, s->guess_us);
 }
 
 /* Guesses for the streams of a step without prompt tokens, n slices. Rows of a slice that
@@ -559,6 +561,7 @@ static void add_drafts(struct sched *s, int n)
 		struct sched_choice *c = s->sliced[i];
 		int left = c->max_output - (int)c->output.n - 1;
 		step.max = MIN(MIN(left, c->r->draft.n_max), MIN(room, DRAFT_STEP) - step.n_tok);
+		step.account = &c->account;
 		if (s->slices[i].n != 1 || c->r->no_output || step.max < 1)
 			continue;
 		int found = look_up(s, c, &step), width = found ? found : ask_model(s, c, &step);
@@ -576,7 +579,7 @@ static void add_drafts(struct sched *s, int n)
 		}
 		step.n_tok += width;
 		step.n_expected += draft_gain(
-			draft_trust_of(&c->trust, &s->trust, c->draft_match), width);
+			draft_trust_of(&c->trust, &s->trust, c->draft_mark), width);
 	}
 	guess_by_model(s, asked, at, n_asked);
 }
@@ -586,12 +589,16 @@ struct step_size {
 	int n_prefill, n_decode;
 };
 
-static struct step_size size_of(const struct sched *s, int n)
+static struct step_size size_of(struct sched *s, int n)
 {
 	struct step_size size = {0, 0};
-	for (int i = 0; i < n; i++)
+	s->n_guesses = 0;
+	for (int i = 0; i < n; i++) {
 		*(s->sliced[i]->state == CHOICE_PREFILL ? &size.n_prefill
 							: &size.n_decode) += s->slices[i].n;
+		s->n_guesses += s->slices[i].n_draft;
+	}
+	s->n_streams = size.n_decode - s->n_guesses;
 	return size;
 }
 
@@ -602,7 +609,8 @@ static void note_cost(struct sched *s, struct step_size size, int64_t us)
 	if (size.n_prefill > 0)
 		policy_cost_note(&s->prefill_cost, size.n_prefill, us);
 	else
-		draft_cost_note(&s->decode_cost, size.n_decode, us + s->confirm_us);
+		(s->n_guesses ? draft_cost_note : draft_cost_note_plain)(
+			&s->decode_cost, size.n_decode, us + s->confirm_us);
 }
 
 /* --- what comes of it ---------------------------------------------------- */
@@ -658,7 +666,7 @@ static bool is_out_of_time(const struct request *r, int64_t now_us)
 static void note_idle_guess(struct sched *s, struct sched_choice *c, size_t n_before)
 {
 	if (c->has_idle_guess && c->output.n > n_before)
-		draft_trust_note(&c->trust, &s->trust, c->draft_match, 1,
+		draft_trust_note(&c->trust, &s->trust, c->draft_mark, 1,
 				 c->output.p[n_before] == c->draft[1]);
 	c->has_idle_guess = false;
 }
@@ -666,7 +674,10 @@ static void note_idle_guess(struct sched *s, struct sched_choice *c, size_t n_be
 static void note_draft(struct sched *s, struct sched_choice *c, int n, int n_right)
 {
 	char position[12];
-	draft_trust_note(&c->trust, &s->trust, c->draft_match, n, n_right);
+	draft_trust_note(&c->trust, &s->trust, c->draft_mark, n, n_right);
+	draft_account_note(&c->account, draft_paid(&s->decode_cost, s->n_streams, s->n_guesses,
+						   n, s->step_us + s->guess_us),
+			   n_right);
 	c->r->stats.n_drafted += n;
 	c->r->stats.n_accepted += n_right;
 	metric_add(METRIC_SPEC_DRAFTS, 1);
@@ -688,6 +699,7 @@ static enum status draw_tokens(struct sched *s, struct sched_choice *c,
 	if (n == 0) {
 		enum status drawn = choice_draw(c, row, &s->emit);
 		note_idle_guess(s, c, n_before);
+		draft_account_note(&c->account, 0, 0);
 		return drawn;
 	}
 	enum status st = choice_draw_drafted(c, *row, &s->emit, &n_right);
@@ -799,6 +811,7 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	s->confirm_us = 0;
 	now_us = clock_now_us(s->o.clock);
 	struct step_size size = size_of(s, n);
+	s->step_us = now_us - begin_us;
 	for (int i = 0; i < n; i++)
 		if (!s->sliced[i]->r->is_over)
 			finish_slice(s, i, now_us);

@@ -363,7 +363,7 @@ enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 }
 
 /* The lookup has as much of the history as was there when it guessed last. */
-int choice_guess(struct sched_choice *c, int max)
+int choice_guess(struct sched_choice *c, int max, bool is_all)
 {
 	const struct ids *prompt = choice_prompt(c);
 	size_t known = c->lookup.text.n;
@@ -374,7 +374,11 @@ int choice_guess(struct sched_choice *c, int max)
 	lookup_add(&c->lookup, c->output.p + (known - prompt->n),
 		   c->output.n - (known - prompt->n));
 	c->draft[0] = c->lookup.text.p[c->lookup.text.n - 1];
-	return lookup_guess(&c->lookup, MIN(max, DRAFT_MAX), c->draft + 1, &c->draft_match);
+	struct lookup_match m = {0, -1};
+	int n = lookup_guess(&c->lookup, MIN(max, DRAFT_MAX), c->draft + 1, &m);
+	if (n > 0)
+		c->draft_mark = draft_mark(m.n, m.n_same);
+	return m.n_same > 0 && !is_all ? m.n_same : n;
 }
 
 int32_t choice_begin_draft(struct sched_choice *c)

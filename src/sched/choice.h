@@ -67,8 +67,9 @@ struct sched_choice {
 	 * n_draft guesses behind it. */
 	struct lookup lookup;
 	struct draft_trust trust;
+	struct draft_account account;
 	int32_t draft[1 + DRAFT_MAX];
-	int n_draft, draft_match; /* draft_match: tokens of the match, or DRAFT_MODEL */
+	int n_draft, draft_mark;
 	/* draft[1] is lookup's guess, though it is not verified: the next token shows whether
 	 * it was right. */
 	bool has_idle_guess;
@@ -112,8 +113,9 @@ void choice_history(const struct sched_choice *c, struct ids *out);
  * n_logits: 1 when they are the last pending ones, n where choice_scores. Drops a draft. */
 struct engine_slice choice_slice(struct sched_choice *c, int n_max);
 
-/* Guess at most `max` tokens behind the newest one, into draft. Returns how many. */
-int choice_guess(struct sched_choice *c, int max);
+/* Guess at most `max` tokens behind the newest one, into draft. Returns how many; those that
+ * another earlier place contradicts only where is_all. */
+int choice_guess(struct sched_choice *c, int max, bool is_all);
 /* The newest token, into draft. Guesses of others go behind it. */
 int32_t choice_begin_draft(struct sched_choice *c);
 /* The slice that verifies the first n guesses. */

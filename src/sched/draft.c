@@ -5,48 +5,69 @@
  * Widths. Only some are used: each new one costs a GPU a graph, and a trial.
  *
  * Costs. The first step of a width is left out, since it warms caches up or records a
- * graph. Then costs follow the last steps. The cost of a width between two known ones lies
+ * graph. Then costs follow the last steps. A step without guesses changes the costs of all
+ * widths alike: else those that are not used would keep the cost that they had behind a
+ * short cache, and would look cheaper the longer it grows. The cost of a width between two known ones lies
  * on the line through these. Beyond the widest known one the line goes on.
  *
- * Trust. A guess counts with a prior that grows with the match, and only the last guesses
+ * Trust. Drafts end where two matches go on in two ways: there a row of a table has a value,
+ * say. A guess counts with a prior that grows with the match, and only the last guesses
  * count. So a text that turns from code to prose is noticed within some ten drafts. A guess
  * that was not verified is compared with the token that came, which costs nothing. So
  * trust does not need drafts to grow again.
  *
  * Loss. Costs may have been higher than they are. So one refusal in TRIAL is tried where
  * the ratios at start say that it is worth it, and one in RARE in any case. The model's own
- * layer has no evidence but its drafts: one guess in TRIAL refusals. That costs at most a
- * step in 128, so less than 1 %.
+ * layer has no evidence but its drafts: one guess in TRIAL refusals.
+ *
+ * Account. All of this is bounded: guesses that could lose more than the account has are not
+ * verified, as if all of them were wrong. What they brought is credit, up to CREDIT.
  */
 #include "sched/draft.h"
 
 #include "base/alloc.h"
 
 #define FOLLOW 0.2  /* weight of the newest step in a cost */
-#define CLIP 2.0    /* a step that lasted longer than this many times was held up */
+#define CLIP 2.0    /* a step that lasted longer than this many times was held up … */
+#define SLOW 2      /* … unless so many in a row did */
 #define RECENT 12.0 /* guesses of a sequence that count … */
 #define RECENT_ALL 100.0 /* … and of all of them */
 #define PRIOR 2.0   /* guesses that the prior counts for */
 #define TRIAL 128
 #define RARE (8 * TRIAL)
+#define CREDIT 16.0 /* tokens */
+#define DEBT 1.0    /* so that a step which was held up does not end drafts for long */
 #define WORTH 1.03  /* tokens a second that a draft must give, to what there is without */
 
 static const int widths[] = {1, 2, 3, 5, 7, 11, 15};
 enum { N_WIDTHS = sizeof widths / sizeof *widths };
 
+static void follow(double *cost, double lasted)
+{
+	*cost += FOLLOW * (MIN(lasted, CLIP * *cost) - *cost);
+}
+
 void draft_cost_note(struct draft_cost *c, int n_tok, int64_t us)
 {
-	double lasted = (double)us;
 	if (n_tok < 1 || n_tok > DRAFT_STEP)
 		return;
-	double *cost = &c->us[n_tok];
-	if (c->n[n_tok]++ < 2) { /* the first, and the one that takes its place */
-		*cost = lasted;
+	int n = c->n[n_tok]++;
+	c->n_slow = n >= 2 && (double)us > CLIP * c->us[n_tok] ? c->n_slow + 1 : 0;
+	if (n < 2 || c->n_slow > SLOW) /* the first, and the one that takes its place */
+		c->us[n_tok] = (double)us;
+	else
+		follow(&c->us[n_tok], (double)us);
+}
+
+void draft_cost_note_plain(struct draft_cost *c, int n_tok, int64_t us)
+{
+	if (n_tok < 1 || n_tok > DRAFT_STEP)
 		return;
-	}
-	if (lasted > CLIP * *cost)
-		lasted = CLIP * *cost;
-	*cost += FOLLOW * (lasted - *cost);
+	double before = c->n[n_tok] < 2 ? 0 : c->us[n_tok];
+	draft_cost_note(c, n_tok, us);
+	for (int i = 1; i <= DRAFT_STEP && before > 0; i++)
+		if (i != n_tok)
+			c->us[i] *= c->us[n_tok] / before;
 }
 
 void draft_cost_begin(struct draft_cost *c, int n_tok, double us)
@@ -63,7 +84,7 @@ void draft_guess_note(struct draft_cost *c, int n, int64_t us)
 	if (c->n_guess++ < 2)
 		c->guess_us = each;
 	else
-		c->guess_us += FOLLOW * (MIN(each, CLIP * c->guess_us) - c->guess_us);
+		follow(&c->guess_us, each);
 }
 
 /* Of costs[1..DRAFT_STEP], where 0 is not known; 0: nothing is known. */
@@ -89,11 +110,12 @@ static double cost_in(const double *costs, int n_tok)
 	return costs[below] + MAX(slope, 0) * (n_tok - below);
 }
 
-static int class_of(int match)
+static int class_of(int mark)
 {
-	if (match == DRAFT_MODEL)
+	int match = mark % DRAFT_SAME, kind = mark / DRAFT_SAME;
+	if (mark == DRAFT_MODEL)
 		return DRAFT_CLASSES - 1;
-	return match < 5 ? 0 : match < 9 ? 1 : match < 17 ? 2 : 3;
+	return kind * DRAFT_LENGTHS + (match < 5 ? 0 : match < 9 ? 1 : match < 17 ? 2 : 3);
 }
 
 static void add_evidence(struct draft_trust *t, int k, int n, int n_right, double most)
@@ -106,18 +128,21 @@ static void add_evidence(struct draft_trust *t, int k, int n, int n_right, doubl
 	}
 }
 
-void draft_trust_note(struct draft_trust *own, struct draft_trust *all, int match, int n,
+void draft_trust_note(struct draft_trust *own, struct draft_trust *all, int mark, int n,
 		      int n_right)
 {
-	int k = class_of(match);
+	int k = class_of(mark);
 	add_evidence(own, k, n, n_right, RECENT);
 	add_evidence(all, k, n, n_right, RECENT_ALL);
 }
 
-double draft_trust_of(const struct draft_trust *own, const struct draft_trust *all, int match)
+double draft_trust_of(const struct draft_trust *own, const struct draft_trust *all, int mark)
 {
-	static const double prior[DRAFT_CLASSES] = {0.4, 0.6, 0.75, 0.85, 0.6};
-	int k = class_of(match);
+	static const double prior[DRAFT_CLASSES] = {0.4,  0.6, 0.75, 0.85, /* one match */
+						    0.75, 0.85, 0.9, 0.9,  /* two, the same */
+						    0.2,  0.3, 0.4, 0.5,   /* two others */
+						    0.6};
+	int k = class_of(mark);
 	double p = (all->right[k] + PRIOR * prior[k]) / (all->tried[k] + PRIOR);
 	return (own->right[k] + PRIOR * p) / (own->tried[k] + PRIOR);
 }
@@ -128,6 +153,34 @@ double draft_gain(double p, int n)
 	for (int i = 0; i < n; i++)
 		gain += all *= p;
 	return gain;
+}
+
+double draft_account_left(const struct draft_account *a)
+{
+	return DRAFT_START - a->lost;
+}
+
+void draft_account_note(struct draft_account *a, double paid, int n_right)
+{
+	a->lost += paid - n_right - DRAFT_SHARE * (1 + n_right);
+	a->lost = MIN(MAX(a->lost, -CREDIT), DRAFT_START + DEBT);
+}
+
+double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, int64_t us)
+{
+	double without = cost_in(c->us, n_streams);
+	double most = CLIP * cost_in(c->us, n_streams + n_all);
+	if (n_all < 1 || without <= 0)
+		return 0;
+	return MAX(MIN((double)us, most) - without, 0) * n_streams / without * n / n_all;
+}
+
+double draft_extra(const struct draft_cost *c, const struct draft_step *s, int n)
+{
+	double without = cost_in(c->us, s->n_tok), guess = s->is_model ? c->guess_us * n : 0;
+	if (without <= 0)
+		return 0;
+	return (cost_in(c->us, s->n_tok + n) + guess - without) * s->n_expected / without;
 }
 
 static int widest(int max)
@@ -165,6 +218,8 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 		return widest(max);
 	if (!has_begun && c->n[MIN(s->n_tok, DRAFT_STEP)] < 2)
 		return 0; /* what it would cost without is not known */
+	while (s->account && max && draft_extra(c, s, max) > draft_account_left(s->account))
+		max--;
 	int best = best_width(c->us, c->guess_us, s, max, p);
 	if (best) {
 		*n_refused = 0;

@@ -4,8 +4,9 @@
  *
  * A step of T tokens costs more than a step of one, by how much only this machine knows:
  * a struct draft_cost keeps what steps have lasted here. A guess is right with a
- * probability that depends on the length of its match: a struct draft_trust counts it.
- * A draft is worth its width where it gives more tokens a second. Thread: any.
+ * probability that depends on its match: a struct draft_trust counts it.
+ * A draft is worth its width where it gives more tokens a second. A struct draft_account
+ * bounds what a stream can lose by wrong guesses. Thread: any.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,9 +15,20 @@
 enum {
 	DRAFT_MAX = 15,    /* guessed tokens of a sequence in a step */
 	DRAFT_STEP = 32,   /* tokens of a step whose cost is kept */
-	DRAFT_CLASSES = 5, /* of matches by their length, and DRAFT_MODEL */
-	DRAFT_MODEL = 0,   /* in place of a match: guesses of the model's own layer */
+	DRAFT_LENGTHS = 4, /* of matches: classes of them */
+	DRAFT_CLASSES = 3 * DRAFT_LENGTHS + 1,
 };
+/* A guess has a mark: the length of its match, and what another match like it (lookup.h)
+ * says of the first guess. */
+enum {
+	DRAFT_MODEL = 0,  /* no match: guesses of the model's own layer */
+	DRAFT_SAME = 64,  /* added to the length: the same … */
+	DRAFT_OTHER = 128 /* … or another token. Neither: there is no other match like it */
+};
+static inline int draft_mark(int match, int n_same)
+{
+	return match + (n_same > 0 ? DRAFT_SAME : n_same == 0 ? DRAFT_OTHER : 0);
+}
 
 /* What a request allows. */
 struct draft_limits {
@@ -28,7 +40,8 @@ struct draft_limits {
 /* Decode steps without prompt tokens, by their number of tokens. All zero: none yet. */
 struct draft_cost {
 	double us[DRAFT_STEP + 1];
-	int n[DRAFT_STEP + 1]; /* steps seen */
+	int n[DRAFT_STEP + 1]; /* steps seen; what was measured at start counts for two */
+	int n_slow; /* steps with guesses in a row that lasted far longer than expected */
 	/* us as measured at start; 0: not measured. Costs grow with the depth of the cache,
 	 * but their ratios change little. */
 	double start[DRAFT_STEP + 1];
@@ -36,7 +49,11 @@ struct draft_cost {
 	double guess_us;       /* one token guessed by the model's own layer … */
 	int n_guess;           /* … times seen */
 };
+/* A step that took so long. */
 void draft_cost_note(struct draft_cost *c, int n_tok, int64_t us);
+/* The same without guesses: what made it slower or faster than before, as a deeper cache
+ * does, makes all widths so. */
+void draft_cost_note_plain(struct draft_cost *c, int n_tok, int64_t us);
 /* n guesses one behind the other (of several streams at once) took so long. */
 void draft_guess_note(struct draft_cost *c, int n, int64_t us);
 /* A step of n_tok tokens, measured at start. */
@@ -46,14 +63,30 @@ void draft_cost_begin(struct draft_cost *c, int n_tok, double us);
 struct draft_trust {
 	double right[DRAFT_CLASSES], tried[DRAFT_CLASSES];
 };
-/* n_right of n guesses held, behind a match of so many tokens; n_right < n: the next one
+/* n_right of n guesses of such a mark held; n_right < n: the next one
  * did not, and the others say nothing. In `own` newer evidence counts more than in `all`,
  * which is that of all sequences. */
-void draft_trust_note(struct draft_trust *own, struct draft_trust *all, int match, int n,
+void draft_trust_note(struct draft_trust *own, struct draft_trust *all, int mark, int n,
 		      int n_right);
 /* Probability that one more guess is right where those before it were. What is known of
  * all sequences stands in where little is known of this one. */
-double draft_trust_of(const struct draft_trust *own, const struct draft_trust *all, int match);
+double draft_trust_of(const struct draft_trust *own, const struct draft_trust *all, int mark);
+
+/* What guesses of a stream have cost beyond what they brought, in tokens: a token costs what
+ * it does without guesses. All zero: a stream that begins. */
+struct draft_account {
+	double lost;
+};
+/* What the stream may lose in the next step. Over all steps it loses at most DRAFT_START
+ * tokens, and DRAFT_SHARE of those it has. */
+#define DRAFT_START 4.0
+#define DRAFT_SHARE 0.005
+double draft_account_left(const struct draft_account *a);
+/* A step gave the stream 1 + n_right tokens, by guesses that cost `paid` tokens. */
+void draft_account_note(struct draft_account *a, double paid, int n_right);
+/* What n of the n_all guesses of a step have cost, in tokens. It lasted so long, with a token
+ * of each of n_streams before the guesses. */
+double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, int64_t us);
 
 struct draft_step {
 	int n_tok;         /* tokens that the step has already */
@@ -61,7 +94,10 @@ struct draft_step {
 	int max;           /* guesses that may be added */
 	bool is_forced;    /* as many as may be, whatever they cost */
 	bool is_model;     /* the model's own layer is to guess, which costs as well */
+	const struct draft_account *account; /* of the stream; NULL: it may lose anything */
 };
+/* What n guesses more are expected to cost, in tokens. */
+double draft_extra(const struct draft_cost *c, const struct draft_step *s, int n);
 /* How many guesses of a sequence, each right with probability p, to add to the step; 0
  * where none is worth it. Now and then a draft is tried that looks too dear, where it did
  * not at start. */

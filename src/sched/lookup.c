@@ -79,25 +79,48 @@ static int match_length(const struct lookup *l, int32_t at)
 	return n;
 }
 
-int lookup_guess(const struct lookup *l, int max, int32_t *out, int *out_match)
+/* Ends of matches: the longest, of equals the latest, and the next longest. -1: none. */
+struct ends {
+	int32_t best, second;
+	int n_best, n_second;
+};
+
+static struct ends find_ends(const struct lookup *l)
 {
-	int32_t best = -1;
-	int longest = LOOKUP_GRAM - 1;
-	if (l->text.n < LOOKUP_GRAM + 1)
-		return 0;
+	struct ends e = {-1, -1, LOOKUP_GRAM - 1, LOOKUP_GRAM - 1};
 	int32_t at = l->before[l->text.n - 1];
-	for (int i = 0; i < LOOKUP_TRIES && at >= 0 && longest < LOOKUP_LONG; i++) {
+	for (int i = 0; i < LOOKUP_TRIES && at >= 0 && e.n_best < LOOKUP_LONG; i++) {
 		int n = match_length(l, at);
-		if (n > longest) {
-			longest = n;
-			best = at;
-		}
+		if (n > e.n_best)
+			e = (struct ends){at, e.best, n, e.n_best};
+		else if (n > e.n_second)
+			e = (struct ends){e.best, at, e.n_best, n};
 		at = l->before[at];
 	}
-	for (int i = 0; i < max && best >= 0; i++) {
-		size_t from = (size_t)best + 1 + (size_t)i;
+	return e;
+}
+
+static int count_same(const struct lookup *l, const struct ends *e, const int32_t *guess, int max)
+{
+	int n = 0;
+	if (e->second < 0 || 2 * e->n_second < e->n_best)
+		return -1;
+	size_t from = (size_t)e->second + 1;
+	while (n < max && from + (size_t)n < l->text.n &&
+	       l->text.p[from + (size_t)n] == guess[n])
+		n++;
+	return n;
+}
+
+int lookup_guess(const struct lookup *l, int max, int32_t *out, struct lookup_match *match)
+{
+	if (l->text.n < LOOKUP_GRAM + 1)
+		return 0;
+	struct ends e = find_ends(l);
+	for (int i = 0; i < max && e.best >= 0; i++) {
+		size_t from = (size_t)e.best + 1 + (size_t)i;
 		out[i] = from < l->text.n ? l->text.p[from] : out[from - l->text.n];
 	}
-	*out_match = longest;
-	return best >= 0 ? max : 0;
+	*match = (struct lookup_match){e.n_best, count_same(l, &e, out, max)};
+	return e.best >= 0 ? max : 0;
 }

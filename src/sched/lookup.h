@@ -29,6 +29,12 @@ struct lookup {
 void lookup_deinit(struct lookup *l);
 /* The text goes on with ids (n). */
 void lookup_add(struct lookup *l, const int32_t *ids, size_t n);
+struct lookup_match {
+	int n; /* its length in tokens, LOOKUP_GRAM to LOOKUP_LONG */
+	/* So many guesses are the same behind the next longest match. -1: there is none, or
+	 * it is less than half as long. */
+	int n_same;
+};
 /* At most `max` tokens that may follow, into out. Returns how many, 0 where the text's end
- * is new. *out_match: length of the match in tokens, LOOKUP_GRAM to LOOKUP_LONG. */
-int lookup_guess(const struct lookup *l, int max, int32_t *out, int *out_match);
+ * is new. */
+int lookup_guess(const struct lookup *l, int max, int32_t *out, struct lookup_match *match);

@@ -47,7 +47,11 @@ struct sched {
 	struct policy_cost prefill_cost; /* of the last steps with prefill */
 	struct draft_cost decode_cost;   /* of those without */
 	struct draft_trust trust;        /* of all sequences' guesses */
-	int64_t confirm_us;              /* of this step: states taken through guesses */
+	/* Of this step: */
+	int64_t step_us;    /* the engine */
+	int64_t guess_us;   /* guesses of the model's own layer */
+	int64_t confirm_us; /* states taken through guesses */
+	int n_streams, n_guesses;
 
 	/* The first in line did not fit: there is no use in asking again (a prefix
 	 * lookup over its whole prompt) until there is more capacity. */

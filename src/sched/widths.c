@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 
 enum { RUNS = 4, GUESSES = 3 };
-#define WIDTH_US 20000 /* enough for one width: no further runs */
+#define WIDTH_US 20000 /* enough for one width: no further runs, unless the last was held up */
 
 static const int order[] = {1, 2, 8, 4, 16, 3, 6, 12, 32, 24};
 
@@ -40,29 +40,46 @@ static enum status step(struct engine *e, struct engine_seq *s, int n, struct fa
 	return st;
 }
 
-/* The least of some runs, the first of which is not counted; 0: no room for such a step. */
+/* The least of some runs; 0: no room for such a step. The first run is not enough, since it
+ * warms caches up. One that is slower yet was held up: another run follows. */
 static enum status time_width(struct engine *e, const struct clock *clock, int n, double *out_us,
 			      struct fail *fail)
 {
 	int32_t first;
 	struct engine_seq *s = begin(e, &first);
 	int64_t all = 0;
+	double first_us = 0;
 	enum status st = OK;
 	*out_us = 0;
-	for (int i = 0; i < RUNS && st == OK && all < WIDTH_US; i++) {
+	for (int i = 0; i < RUNS && st == OK && (all < WIDTH_US || *out_us > first_us); i++) {
 		int64_t begin_us = clock_now_us(clock);
 		st = step(e, s, n, fail);
 		int64_t us = clock_now_us(clock) - begin_us;
+		if (i == 0)
+			first_us = (double)us;
 		if (i == 0)
 			continue;
 		all += us;
 		*out_us = i == 1 ? (double)us : MIN(*out_us, (double)us);
 	}
 	engine_seq_destroy(e, s);
+	if (*out_us > first_us)
+		*out_us = first_us;
 	if (st != E_NO_PAGES && st != E_CTX_LEN)
 		return st;
 	*out_us = 0;
 	return OK;
+}
+
+void widths_flatten(struct draft_cost *c)
+{
+	double least = 0;
+	for (int i = DRAFT_STEP; i > 0; i--) {
+		if (c->start[i] <= 0)
+			continue;
+		least = least > 0 ? MIN(least, c->start[i]) : c->start[i];
+		draft_cost_begin(c, i, least);
+	}
 }
 
 static enum status time_guess(struct engine *e, const struct clock *clock,
@@ -105,6 +122,7 @@ enum status widths_measure(struct engine *e, const struct clock *clock, int64_t 
 		if (i == 0 && us <= 0)
 			break;
 	}
+	widths_flatten(out);
 	return st;
 }
 

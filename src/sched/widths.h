@@ -14,5 +14,9 @@
 enum status widths_measure(struct engine *e, const struct clock *clock, int64_t max_us,
 			   struct draft_cost *out, struct fail *fail) MUST_USE;
 
+/* A step does not last longer than a wider one: where it did, something held it up, and the
+ * cost is that of the wider one. */
+void widths_flatten(struct draft_cost *c);
+
 /* "1: 0.21, 2: 0.26, … ms" into out, of those measured. */
 void widths_print(const struct draft_cost *c, struct buf *out);

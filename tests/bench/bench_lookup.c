@@ -83,24 +83,34 @@ static void replay(const struct ids *prompt, const struct ids *answer, const str
 {
 	struct lookup l = {0};
 	struct draft_trust trust = {0};
+	struct draft_account account = {0};
 	lookup_add(&l, prompt->p, prompt->n);
 	for (size_t i = 0; i + 1 < answer->n;) {
 		int32_t guess[DRAFT_MAX];
-		int match = 0, n_right = 0;
+		int mark = 0, n_right = 0;
 		int widest = MIN(c->width[c->n - 1] - 1, DRAFT_MAX);
 		int left = (int)MIN(answer->n - i - 2, (size_t)widest);
-		struct draft_step s = {.n_tok = 1, .n_expected = 1};
+		struct draft_step s = {.n_tok = 1, .n_expected = 1,
+				       .account = &account};
+		struct lookup_match m;
 		lookup_add(&l, answer->p + i, l.text.n == prompt->n + i ? 1 : 0);
-		s.max = left > 0 ? lookup_guess(&l, left, guess, &match) : 0;
-		int n = s.max ? draft_width(known, &s, draft_trust_of(&trust, all, match)) : 0;
+		s.max = left > 0 ? lookup_guess(&l, left, guess, &m) : 0;
+		if (s.max) {
+			mark = draft_mark(m.n, m.n_same);
+			s.max = m.n_same > 0 ? m.n_same : s.max;
+		}
+		int n = s.max ? draft_width(known, &s, draft_trust_of(&trust, all, mark)) : 0;
 		while (n_right < n && guess[n_right] == answer->p[i + 1 + (size_t)n_right])
 			n_right++;
 		double cost = cost_of(c, 1 + n);
-		draft_cost_note(known, 1 + n, (int64_t)(cost * 1000));
+		draft_account_note(&account, draft_paid(known, 1, n, n, (int64_t)(cost * 1000)),
+				   n_right);
+		(n ? draft_cost_note : draft_cost_note_plain)(known, 1 + n,
+							      (int64_t)(cost * 1000));
 		if (n)
-			draft_trust_note(&trust, all, match, n, n_right);
+			draft_trust_note(&trust, all, mark, n, n_right);
 		else if (s.max)
-			draft_trust_note(&trust, all, match, 1, guess[0] == answer->p[i + 1]);
+			draft_trust_note(&trust, all, mark, 1, guess[0] == answer->p[i + 1]);
 		lookup_add(&l, answer->p + i + 1, (size_t)n_right);
 		i += 1 + (size_t)n_right;
 		g->n_tok += 1 + n_right;
@@ -144,7 +154,8 @@ static bool time_index(const struct tokenizer *t, char **paths, int n)
 {
 	struct ids all = {0};
 	int32_t guess[DRAFT_MAX];
-	int match, n_found = 0;
+	struct lookup_match match;
+	int n_found = 0;
 	for (int i = 0; i < n; i++)
 		if (!read_ids(t, paths[i], &all))
 			return false;

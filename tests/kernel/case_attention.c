@@ -104,12 +104,17 @@ static const struct shape cases[] = {
 	 .is_full = true},
 	{.h = 2, .g = 2, .k = 64, .p = 64, .seq = {{0, 1100}}, .sharpness = 1,
 	 .is_full = true},
+	/* an encoder's window, to both sides */
+	{.h = 3, .g = 1, .k = 32, .p = 16, .seq = {{0, 100}, {0, 7}, {0, 1}}, .sharpness = 1,
+	 .is_full = true, .window = 9},
+	{.h = 2, .g = 2, .k = 64, .p = 16, .seq = {{0, 1100}}, .sharpness = 1,
+	 .is_full = true, .window = 300},
 };
 
 struct input {
 	int32_t n_tok, n_seq, n_ctx_max, max_pages, n_pages;
 	float *q, *k, *v, *sinks; /* v, sinks: NULL where there are none */
-	int32_t *seq_of, *position, *first_tok, *table;
+	int32_t *seq_of, *position, *first_tok, *table, *first_seen;
 };
 
 /* No numbers where no token of the step looks: after it, and before its window. */
@@ -156,12 +161,18 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 		in.sinks[h] = kernel_noise(kt) * 3;
 	in.seq_of = kernel_ints(kt, t);
 	in.position = kernel_ints(kt, t);
+	if (s->is_full && s->window)
+		in.first_seen = kernel_ints(kt, t);
 	in.first_tok = kernel_ints(kt, (size_t)in.n_seq + 1);
 	in.table = kernel_ints(kt, (size_t)in.n_pages);
 	for (int32_t b = 0, at = 0; b < in.n_seq; b++) {
 		for (int32_t p = s->seq[b].from; p < s->seq[b].to; p++, at++) {
 			in.seq_of[at] = b;
 			in.position[at] = s->is_full ? s->seq[b].to - 1 : p;
+			if (!in.first_seen)
+				continue;
+			in.position[at] = MIN(in.position[at], p + s->window - 1);
+			in.first_seen[at] = MAX(0, p - s->window + 1);
 		}
 		in.first_tok[b + 1] = at;
 	}
@@ -178,7 +189,8 @@ static struct attention_args args(const struct shape *s, const struct input *in)
 		.n_tok = in->n_tok, .n_seq = in->n_seq, .n_heads = s->h,
 		.n_kv_heads = s->g, .head_dim = s->k,
 		.max_pages_per_seq = in->max_pages, .n_ctx_max = in->n_ctx_max,
-		.window = s->window, .is_full = s->is_full,
+		.window = s->is_full ? 0 : s->window, .is_full = s->is_full,
+		.first_seen = in->first_seen,
 		.scale = (float)(1 / sqrt(s->k)), .q = in->q,
 		.kv = {in->k, in->v, DTYPE_F32, s->p}, .seq_of = in->seq_of,
 		.position = in->position, .first_tok = in->first_tok,
@@ -201,6 +213,8 @@ static struct attention_args upload(struct kernel_test *kt, const struct shape *
 		a.sinks = UPLOAD(kt, in->sinks, (size_t)s->h);
 	a.seq_of = UPLOAD(kt, in->seq_of, t);
 	a.position = UPLOAD(kt, in->position, t);
+	if (in->first_seen)
+		a.first_seen = UPLOAD(kt, in->first_seen, t);
 	a.first_tok = UPLOAD(kt, in->first_tok, (size_t)in->n_seq + 1);
 	a.page_table = UPLOAD(kt, in->table, (size_t)in->n_pages);
 	nq = t * (size_t)(s->h * attention_v_dim(&a));
@@ -255,6 +269,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 		one.n_ctx_max = in.position[t] + 1;
 		one.q = in.q + (size_t)t * (size_t)(s->h * s->k);
 		one.position = in.position + t;
+		one.first_seen = in.first_seen ? in.first_seen + t : NULL;
 		one.seq_of = &zero;
 		one.first_tok = first;
 		one.table = in.table + in.seq_of[t] * in.max_pages;

@@ -18,7 +18,8 @@ enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_
 		.k_pages = a->kv.k, .v_pages = a->kv.v, .n_heads = a->n_heads,
 		.n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim,
 		.n_freq = a->n_freq, .page_size = a->kv.page_size, .eps = a->eps,
-		.q_from = a->q_from, .q_pitch = a->q_pitch, .q_scale = a->q_scale};
+		.q_from = a->q_from, .q_pitch = a->q_pitch, .q_scale = a->q_scale,
+		.norms_turned = a->norms_turned};
 	struct hip_grid g = {
 		hip_over(a->n_heads + 2 * a->n_kv_heads, QK_NORM_ROPE_KV_WAVES), a->n_tok,
 		QK_NORM_ROPE_KV_WAVES * 32, 0};
@@ -269,7 +270,7 @@ static bool is_fused(const struct attention_args *a, const struct attention_shap
 	const struct qk_norm_rope_kv_args *f = a->fresh;
 	return f && s->has_fresh && a->n_tok == a->n_seq && a->head_dim % 8 == 0 &&
 	       attention_v_dim(a) == a->head_dim && f->n_freq % 2 == 0 &&
-	       f->q_pitch % 2 == 0 && !f->q_scale;
+	       f->q_pitch % 2 == 0 && !f->q_scale && !f->norms_turned;
 }
 
 /* Launch the fresh split kernel: sequences of one token, with raw q, k and v. */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched/draft.h"
 
+#include "base/alloc.h"
+#include "sched/lookup.h"
+
 #include "tests/tap.h"
 
 /* Steps of 1 to 16 tokens: the first costs 1000 us, each further one `more`. */
@@ -153,8 +156,119 @@ static void noise(void)
 	is_int(c.n[0], 0, "other widths are not kept");
 }
 
+/* A cache that grows makes steps of one slower. Wider ones follow, so none looks cheap. */
+static void deeper(void)
+{
+	struct draft_cost c = {0};
+	struct draft_step s = {.n_tok = 1, .n_expected = 1, .max = 15};
+	for (int t = 1; t <= 16; t++)
+		draft_cost_begin(&c, t, 1000 + 400 * (t - 1));
+	is_int(draft_width(&c, &s, 0.02), 0, "not worth it");
+	for (int i = 0; i < 400; i++)
+		draft_cost_note_plain(&c, 1, 1000 + 10 * i);
+	is_int(draft_width(&c, &s, 0.02), 0, "nor where a step lasts five times as long");
+	ok(c.us[2] > 1.39 * c.us[1] && c.us[2] < 1.41 * c.us[1], "its ratio is as it was");
+	draft_cost_note(&c, 2, (int64_t)(2 * c.us[2]));
+	ok(c.us[2] > 1.6 * c.us[1] && c.us[3] < 1.9 * c.us[1], "guesses change their width alone");
+}
+
+static void account(void)
+{
+	struct draft_cost c = costs(100);
+	struct draft_account a = {0};
+	struct draft_step s = {.n_tok = 1, .n_expected = 1, .max = 15, .account = &a};
+	ok(draft_extra(&c, &s, 15) > 1.49 && draft_extra(&c, &s, 15) < 1.51,
+	   "fifteen guesses cost as much as one token and a half");
+	is_int(draft_width(&c, &s, 0.99), 15, "which a stream that begins may lose");
+	a.lost = DRAFT_START - 0.8;
+	is_int(draft_width(&c, &s, 0.99), 7, "one that has lost does with fewer");
+	a.lost = DRAFT_START;
+	is_int(draft_width(&c, &s, 0.99), 0, "or with none");
+	for (int i = 0; i < 24; i++)
+		draft_account_note(&a, 0, 0);
+	is_int(draft_width(&c, &s, 0.99), 1, "until it has more tokens");
+	draft_account_note(&a, 0.1, 1);
+	is_int(draft_width(&c, &s, 0.99), 7, "a right one pays for more");
+	for (int i = 0; i < 100; i++)
+		draft_account_note(&a, 0.1, 1);
+	ok(draft_account_left(&a) < 30, "but not for ever");
+	s.n_tok = 4;
+	s.n_expected = 4;
+	ok(draft_extra(&c, &s, 1) > 0.30 && draft_extra(&c, &s, 1) < 0.31,
+	   "beside other streams a token costs its share of the step");
+	a.lost = DRAFT_START;
+	s.is_forced = true;
+	is_int(draft_width(&c, &s, 0.1), 15, "forced: whatever it has lost");
+}
+
+/* A step of t tokens behind n others. */
+struct world {
+	double more, deep; /* us of each token more; of each token and token before */
+	int n_letters;     /* 0: guesses are right where they are not verified, else wrong */
+};
+
+static double cost_at(const struct world *w, size_t n, int t)
+{
+	return 1000 + w->more * (t - 1) + w->deep * (double)n * t;
+}
+
+/* Time with guesses over time without, less 1, of n random letters. */
+static double loss_of(const struct world *w, size_t n)
+{
+	struct draft_cost c = {0};
+	struct draft_trust own = {0}, all = {0};
+	struct draft_account a = {0};
+	struct lookup l = {0};
+	struct lookup_match m = {.n = 20, .n_same = 1};
+	int32_t guess[DRAFT_MAX] = {0};
+	uint32_t seed = 7;
+	double with = 0, without = 0;
+	for (int t = 1; t <= 16; t++)
+		draft_cost_begin(&c, t, cost_at(w, 0, t));
+	for (size_t i = 0; i < n; i++) {
+		struct draft_step s = {.n_tok = 1, .n_expected = 1, .account = &a};
+		s.max = w->n_letters ? lookup_guess(&l, 15, guess, &m) : 15;
+		int mark = draft_mark(m.n, m.n_same);
+		int width = s.max ? draft_width(&c, &s, draft_trust_of(&own, &all, mark)) : 0;
+		seed = seed * 1664525 + 1013904223;
+		int32_t next = w->n_letters ? (int32_t)(seed >> 8) % w->n_letters : width > 0;
+		double cost = cost_at(w, i, 1 + width);
+		bool is_right = guess[0] == next;
+		draft_account_note(&a, draft_paid(&c, 1, width, width, (int64_t)cost),
+				   is_right && width);
+		if (s.max)
+			draft_trust_note(&own, &all, mark, MAX(width, 1), is_right);
+		(width ? draft_cost_note : draft_cost_note_plain)(&c, 1 + width, (int64_t)cost);
+		lookup_add(&l, &next, 1);
+		with += cost;
+		without += cost_at(w, i, 1);
+		if (is_right && width)
+			without += cost_at(w, i, 1);
+	}
+	lookup_deinit(&l);
+	return with / without - 1;
+}
+
+/* Whatever a step costs and says, guesses lose less than 1 %. */
+static void bound(void)
+{
+	static const double more[] = {10, 100, 400, 1000}, deep[] = {0, 0.5};
+	static const int letters[] = {0, 4, 12, 30};
+	for (size_t i = 0; i < 4; i++)
+		for (size_t k = 0; k < 2; k++)
+			for (size_t j = 0; j < 4; j++) {
+				struct world w = {more[i], deep[k], letters[j]};
+				double loss = loss_of(&w, 2000);
+				ok(loss < 0.01, "%d letters, %.0f us more, %.1f deeper: %.4f",
+				   letters[j], more[i], deep[k], loss);
+			}
+}
+
 int main(void)
 {
+	deeper();
+	account();
+	bound();
 	widths();
 	unknown_widths();
 	trials();
