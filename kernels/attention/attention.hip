@@ -17,6 +17,8 @@
  *           whole, for heads up to 256 (attention_rows.h): a tile of tokens, 16 rows a
  *           wave. The wave keeps scores and sums in registers; a block takes two
  *           barriers. Above 128 two waves have 16 rows together, and three barriers.
+ *           spread (attention_spread.h): a tile of whole and a segment of split. Merges of
+ *           spread, and of split behind long caches: a launch, one row a workgroup.
  *           LDS at K = 128: 44 KiB (split; 45 fresh), 56 (whole, if the hardware copies
  *           to LDS: 64 positions at once), 40 (whole elsewhere: 32 positions). At K = 256
  *           whole takes 58.
