@@ -17,6 +17,8 @@
  *           whole, for heads up to 256 (attention_rows.h): a tile of tokens, 16 rows a
  *           wave. The wave keeps scores and sums in registers; a block takes two
  *           barriers. Above 128 two waves have 16 rows together, and three barriers.
+ *           spread (attention_spread.h): a tile of whole and a segment of split. Merges of
+ *           spread, and of split behind long caches: a launch, one row a workgroup.
  *           LDS at K = 128: 44 KiB (split; 45 fresh), 56 (whole, if the hardware copies
  *           to LDS: 64 positions at once), 40 (whole elsewhere: 32 positions). At K = 256
  *           whole takes 58.
@@ -78,6 +80,7 @@
 #include "kernels/attention/attention_fresh.h"
 #include "kernels/attention/attention_merge.h"
 #include "kernels/attention/attention_rows.h"
+#include "kernels/attention/attention_spread.h"
 
 #ifdef DIALECT_COPIES_TO_LDS
 /* Never launched. Its presence in the code object tells the host that attention_rows.h
@@ -175,6 +178,30 @@ template <class S> DEVICE void attention_split(const attention_launch &a)
 			 (int32_t)group_index_y() * a.n_kv_heads * subs + of);
 }
 
+/* --- spread ----------------------------------------------------------------------- */
+
+template <class S> DEVICE void attention_spread(const attention_launch &a)
+{
+	LDS_DYNAMIC(u32x4, lds);
+	attention_job j;
+	size_t at;
+	int32_t n = attention_spread_job<S>(a, &j, &at);
+	if (n == 0)
+		return;
+	attention_lds<S> l = attention_lds_of<S>(lds);
+	attention_sums<S> sums = {};
+	attention_blocks<S, false>(a, j, l, &sums);
+	if (n > 1)
+		attention_leave<S>(a, j, l, sums, a.work + at);
+	else
+		attention_finish<S, false>(a, j, l, sums.part);
+}
+
+KERNEL(ATTENTION_WAVES * WAVE) void attention_merge_kernel(attention_launch a)
+{
+	attention_merge_row(a);
+}
+
 #define FRESH_0(name, key, value, block, step)
 #define FRESH_1(name, key, value, block, step) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
@@ -183,19 +210,33 @@ template <class S> DEVICE void attention_split(const attention_launch &a)
 		attention_fresh_split< \
 			attention_of<key, value, block, step, 1, false, 1, true>>(a, f); \
 	}
-/* The body of a whole kernel: WHOLE_1 and WHOLE_2 by rows (attention_rows.h), one wave or
- * two for 16 rows; WHOLE_0 not. */
-#define WHOLE_0(key, value, block, step, parts, is_shared, tiles) \
-	attention_whole<attention_of<key, value, block, step, parts, is_shared, tiles>>
-#define WHOLE_1(key, value, block, step, parts, is_shared, tiles) \
-	attention_rows<attention_rows_of<key, value, block, step, tiles, 1>>
-#define WHOLE_2(key, value, block, step, parts, is_shared, tiles) \
-	attention_rows<attention_rows_of<key, value, block, step, tiles * 2, 2>>
+/* The constants of a whole or a spread kernel and its body, for the kind of row in
+ * attention.def: OF_1 and OF_2 by rows (attention_rows.h), one wave or two for 16 rows;
+ * OF_0 not. */
+#define OF_0(key, value, block, step, parts, is_shared, tiles) \
+	attention_of<key, value, block, step, parts, is_shared, tiles>
+#define OF_1(key, value, block, step, parts, is_shared, tiles) \
+	attention_rows_of<key, value, block, step, tiles, 1>
+#define OF_2(key, value, block, step, parts, is_shared, tiles) \
+	attention_rows_of<key, value, block, step, tiles * 2, 2>
+#define WHOLE_0 attention_whole
+#define WHOLE_1 attention_rows
+#define WHOLE_2 attention_rows
+#define SPREAD_0 attention_spread
+#define SPREAD_1 attention_rows_spread
+#define SPREAD_2 attention_rows_spread
 #define SHAPE(name, key, value, block, step, parts, is_shared, tiles, has_fresh, by_rows) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_whole_kernel(attention_launch a) \
 	{ \
-		WHOLE_##by_rows(key, value, block, step, parts, is_shared, tiles)(a); \
+		WHOLE_##by_rows< \
+			OF_##by_rows(key, value, block, step, parts, is_shared, tiles)>(a); \
+	} \
+	KERNEL(ATTENTION_WAVES * WAVE) \
+	void attention_##name##_spread_kernel(attention_launch a) \
+	{ \
+		SPREAD_##by_rows< \
+			OF_##by_rows(key, value, block, step, parts, is_shared, tiles)>(a); \
 	} \
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_split_kernel(attention_launch a) \

@@ -3,13 +3,18 @@
  * How attention.hip is launched: arguments, shapes, grids, work memory. C for the host,
  * C++ for the kernel.
  *
- * Two kernels of each shape (attention.def) divide the sequences of a step:
+ * Kernels of each shape (attention.def) divide the sequences of a step:
  *
  *   attention_<name>_split_kernel  sequences with one token in the step: one workgroup for
  *       each segment of the positions; the last one to finish merges the segments; grid
  *       (segments * S, B)
  *   attention_<name>_whole_kernel  all other sequences: one workgroup for a tile of tokens;
  *       grid (tiles * S, B), or several such grids, one after another
+ *   attention_<name>_spread_kernel  all sequences of a step of few tokens behind a long cache:
+ *       one workgroup for each segment of the positions of a tile of tokens; grid
+ *       (segments * S, tiles of all sequences). attention_merge_kernel then merges the
+ *       segments: a row, or ATTENTION_MERGE_EACH elements of it, a workgroup; grid
+ *       (H * parts of a row, tiles * tokens of a tile)
  *   attention_<name>_fresh_split_kernel  steps in which all sequences have one token, fused
  *       with the operation before attention (struct attention_fresh); grid (S, segments * B)
  *
@@ -26,6 +31,8 @@ enum {
 	ATTENTION_GROUP = 16, /* query heads for which a workgroup loads keys and values once */
 	ATTENTION_SEGMENTS = 64, /* most segments of a sequence */
 	ATTENTION_SEGMENT = 64,  /* positions in the smallest segment */
+	/* Positions after which a segment becomes longer, by one smallest segment. */
+	ATTENTION_TURN = ATTENTION_SEGMENTS * ATTENTION_SEGMENT,
 	/* Work memory of the split kernel: floats in a row of a segment, in addition to
 	 * v_dim. */
 	ATTENTION_ROW_EXTRA = 4 /* two are used; four keep the values aligned */
@@ -40,15 +47,21 @@ struct attention_launch {
 	const int32_t *page_table; /* (B, max_pages_per_seq) */
 	const float *sinks;        /* (H) attention sink logits, or NULL */
 	uint16_t *y;               /* (T, H, v_dim) f16 */
-	float *work;               /* split: work memory, see ATTENTION_WORK */
+	float *work;               /* split, spread: work memory, see ATTENTION_WORK */
 	uint32_t *arrived; /* split: (B * S) workgroups finished; zero before and after */
 	int32_t n_heads, n_kv_heads, head_dim, v_dim, page_size, max_pages_per_seq;
 	int32_t page_shift;        /* log2(page_size); -1: not a power of two */
 	int32_t window;            /* positions that a token sees; 0: all */
-	int32_t tile_tok;          /* whole: tokens in a tile, a power of two */
-	int32_t first_tile;        /* whole: tile of grid x = 0, of each sequence */
+	int32_t tile_tok;          /* whole, spread: tokens in a tile, a power of two */
+	int32_t tile_shift;        /* log2(tile_tok) */
+	int32_t first_tile;        /* whole: tile of grid x = 0, of each sequence; spread: tile
+				    * of grid y = 0, of all sequences */
 	int32_t first_seq;         /* sequence of grid y = 0 */
-	uint32_t skips_single;     /* whole: skip sequences with one token */
+	int32_t n_seq;             /* spread: B */
+	int32_t n_segments;        /* spread: most segments of a tile */
+	uint32_t merges_apart;     /* split: attention_merge_kernel merges the segments */
+	uint32_t skips_single;     /* whole: skip sequences with one token; merge: all
+				    * sequences have one, which split kernels had */
 	float scale;
 };
 
@@ -85,7 +98,10 @@ struct attention_shape {
 	int32_t by_rows;     /* whole: waves that have 16 rows to themselves
 			      * (attention_rows.h); 0: all waves share all rows */
 };
-enum { ATTENTION_WAVES = 4 }; /* waves of a workgroup */
+enum {
+	ATTENTION_WAVES = 4, /* waves of a workgroup */
+	ATTENTION_MERGE_EACH = ATTENTION_WAVES * 32
+};
 
 /* Query heads of a workgroup; workgroups that share a key head. */
 #define ATTENTION_HEADS(group) ((group) < ATTENTION_GROUP ? (group) : ATTENTION_GROUP)
@@ -93,6 +109,9 @@ enum { ATTENTION_WAVES = 4 }; /* waves of a workgroup */
 /* Floats of work memory for one (sequence, S): (segments, heads, v_dim + extra). */
 #define ATTENTION_WORK(heads, v_dim) \
 	(ATTENTION_SEGMENTS * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
+/* The same for one (tile, S) of a spread kernel: (segments, tokens, heads, v_dim + extra). */
+#define ATTENTION_SPREAD_WORK(segments, tok, heads, v_dim) \
+	((segments) * (tok) * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
 
 /* Bytes of dynamic LDS. Halves: queries, keys, values. Then floats: scores, ten numbers a
  * row, and the page rows of the positions of two blocks. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Merges the segments of the split kernels of attention.hip: the last workgroup to finish
- * reads what all have left in work memory, and writes y.
+ * reads what all have left in work memory, and writes y. Where a launch of its own does
+ * that instead (merges_apart), see attention_spread.h.
  */
 #pragma once
 #include "kernels/attention/attention_result.h"
@@ -18,6 +19,13 @@ DEVICE bool attention_is_last(uint32_t *arrived, int32_t n, uint32_t *before)
 		*arrived = 0;
 	return is_last;
 }
+
+/* What the segments have left of some rows, for one token: row r of segment i is at
+ * work + i * stride + r * (v_dim + extra). */
+struct attention_parts {
+	const float *work;
+	int32_t stride, n; /* floats between segments; segments */
+};
 
 /* A thread's part of the segments of one row: EACH of them, in order. */
 struct attention_shares {
@@ -49,12 +57,12 @@ DEVICE float attention_top(attention_shares *t, float *top)
 	return most;
 }
 
-/* Compute, for each row, the factors that merge n segments in order. LDS: f (3, segments,
+/* Compute, for each row, the factors that merge the segments in order. LDS: f (3, segments,
  * rows) for the results; top to exchange maxima. This gives the bits of repeated
  * attention_join calls; only the sum needs a sequential loop. Missing segments change
  * nothing. */
 DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
-			      const float *work, int32_t n, float *f, float *top, float *scale)
+			      const attention_parts &p, float *f, float *top, float *scale)
 {
 	attention_shares t;
 	float *g = f + ATTENTION_SEGMENTS * ATTENTION_GROUP, c = a.scale * ATTENTION_LOG2E;
@@ -62,8 +70,9 @@ DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
 	int32_t r = me % ATTENTION_GROUP, first = me / ATTENTION_GROUP * t.EACH;
 	UNROLL
 	for (int i = 0; i < t.EACH; i++) {
-		bool is_there = first + i < n && r < j.n_heads;
-		const float *row = work + (is_there ? ((first + i) * j.heads + r) * pitch : 0);
+		bool is_there = first + i < p.n && r < j.n_heads;
+		const float *row =
+			p.work + (is_there ? (first + i) * p.stride + r * pitch : 0);
 		t.max[i] = is_there ? row[0] : ATTENTION_NOTHING;
 		t.sum[i] = is_there ? row[1] : 0;
 	}
@@ -86,7 +95,7 @@ DEVICE void attention_factors(const attention_launch &a, const attention_job &j,
 	group_barrier();
 	if (me < j.n_heads) {
 		float total = 0;
-		for (int32_t s = 0; s < n; s += t.EACH) {
+		for (int32_t s = 0; s < p.n; s += t.EACH) {
 			UNROLL
 			for (int i = 0; i < t.EACH; i++) {
 				t.max[i] = f[(s + i) * ATTENTION_GROUP + me];
@@ -133,7 +142,7 @@ struct attention_eight {
 /* Ask for AT_ONCE segments from s on. Behind the last one, the last one is loaded again,
  * so that no load depends on a branch. Threads without a row load that of row 0. */
 DEVICE void attention_ask8(const attention_launch &a, const attention_job &j,
-			   const float *work, int32_t s, int32_t n, const attention_eight &t,
+			   const attention_parts &p, int32_t s, const attention_eight &t,
 			   f32x8 *v)
 {
 	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
@@ -141,8 +150,8 @@ DEVICE void attention_ask8(const attention_launch &a, const attention_job &j,
 	int32_t r = has_row ? t.r : 0, d = has_row ? t.d : 0;
 	UNROLL
 	for (int u = 0; u < attention_eight::AT_ONCE; u++) {
-		int32_t at = s + u < n ? s + u : n - 1;
-		v[u] = attention_value8(a, work + (size_t)(at * j.heads + r) * (size_t)pitch, d);
+		int32_t at = s + u < p.n ? s + u : p.n - 1;
+		v[u] = attention_value8(a, p.work + (size_t)(at * p.stride + r * pitch), d);
 	}
 }
 
@@ -159,35 +168,41 @@ DEVICE void attention_add8(const float *f, int32_t s, const f32x8 *v, attention_
 	}
 }
 
-/* Merge n segments, of which the first AT_ONCE have been asked for. */
+/* Merge the segments, of which the first AT_ONCE have been asked for. */
 DEVICE void attention_merge8(const attention_launch &a, const attention_job &j,
-			     const float *work, const float *f, int32_t n, attention_eight *t)
+			     const attention_parts &p, const float *f, attention_eight *t)
 {
 	constexpr int32_t N = attention_eight::AT_ONCE;
 	static_assert(ATTENTION_SEGMENTS % (2 * N) == 0, "factors of all that are added");
 	t->total = f32x8{};
 	ONE_BY_ONE
-	for (int32_t s = 0; s < n; s += 2 * N) {
-		if (s + N < n)
-			attention_ask8(a, j, work, s + N, n, *t, t->v[1]);
+	for (int32_t s = 0; s < p.n; s += 2 * N) {
+		if (s + N < p.n)
+			attention_ask8(a, j, p, s + N, *t, t->v[1]);
 		attention_add8(f, s, t->v[0], t);
-		if (s + N >= n)
+		if (s + N >= p.n)
 			return;
-		if (s + 2 * N < n)
-			attention_ask8(a, j, work, s + 2 * N, n, *t, t->v[0]);
+		if (s + 2 * N < p.n)
+			attention_ask8(a, j, p, s + 2 * N, *t, t->v[0]);
 		attention_add8(f, s + N, t->v[1], t);
 	}
 }
 
-/* Write y of the one token by merging n segments. The first values are loaded while the
- * factors are computed. */
+/* Floats of LDS that a merge needs: three for each segment and row, then the exchange of
+ * maxima. */
+enum {
+	ATTENTION_MERGE_TOP = 3 * ATTENTION_SEGMENTS * ATTENTION_GROUP,
+	ATTENTION_MERGE_LDS = ATTENTION_MERGE_TOP + ATTENTION_WAVES * WAVE + ATTENTION_GROUP
+};
+
+/* Write y of one token and the job's heads. The first values are loaded while the factors
+ * are computed. f: LDS, (ATTENTION_MERGE_LDS); scale: LDS, (16). */
 template <class S>
 DEVICE void attention_merge(const attention_launch &a, const attention_job &j,
-			    const float *work, int32_t n, float *f, float *scale)
+			    const attention_parts &p, float *f, float *scale)
 {
 	constexpr int32_t EACH = S::VALUE / 8; /* threads of a row */
-	static_assert((3 * ATTENTION_SEGMENTS * ATTENTION_GROUP + ATTENTION_WAVES * WAVE +
-		       ATTENTION_GROUP) * 4 <=
+	static_assert(ATTENTION_MERGE_LDS * 4 <=
 		      (S::ROWS * S::KEY_PITCH + S::BLOCK * S::KEY_PITCH +
 		       (S::SHARED ? 0 : S::BLOCK * S::VALUE_PITCH)) * 2 +
 		      S::PARTS * S::ROWS * S::SCORE_PITCH * 4, "f is before scale");
@@ -195,14 +210,12 @@ DEVICE void attention_merge(const attention_launch &a, const attention_job &j,
 	attention_eight t = {};
 	t.r = i / EACH;
 	t.d = i % EACH * 8;
-	attention_ask8(a, j, work, 0, n, t, t.v[0]);
-	/* `top` follows the factors and sums in LDS. */
-	float *top = f + 3 * ATTENTION_SEGMENTS * ATTENTION_GROUP;
-	attention_factors(a, j, work, n, f, top, scale);
+	attention_ask8(a, j, p, 0, t, t.v[0]);
+	attention_factors(a, j, p, f, f + ATTENTION_MERGE_TOP, scale);
 	for (; t.r < j.n_heads; i += ATTENTION_WAVES * WAVE) {
 		if (i != (int32_t)thread_index())
-			attention_ask8(a, j, work, 0, n, t, t.v[0]);
-		attention_merge8(a, j, work, f, n, &t);
+			attention_ask8(a, j, p, 0, t, t.v[0]);
+		attention_merge8(a, j, p, f, &t);
 		uint16_t *y = a.y + ((size_t)j.token * (size_t)a.n_heads +
 				     (size_t)(j.head + t.r)) * (size_t)a.v_dim;
 		UNROLL
@@ -229,6 +242,6 @@ DEVICE void attention_end(const attention_launch &a, const attention_job &j,
 	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
 	float *work = a.work + (size_t)part * (size_t)ATTENTION_WORK(j.heads, a.v_dim);
 	attention_leave<S>(a, j, l, sums, work + i * j.heads * pitch);
-	if (attention_is_last(&a.arrived[part], n, before))
-		attention_merge<S>(a, j, work, n, (float *)l.q, l.factor);
+	if (!a.merges_apart && attention_is_last(&a.arrived[part], n, before))
+		attention_merge<S>(a, j, {work, j.heads * pitch, n}, (float *)l.q, l.factor);
 }

@@ -59,16 +59,18 @@ DEVICE void attention_finish(const attention_launch &a, const attention_job &j,
 	}
 }
 
-/* Write a segment's rows to work memory: maximum, sum and values of each head. */
+/* Write a segment's rows to work memory: maximum, sum and values of each. */
 template <class S>
 DEVICE void attention_leave(const attention_launch &a, const attention_job &j,
 			    const attention_lds<S> &l, const attention_sums<S> &sums,
 			    float *work)
 {
 	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
+	static_assert(S::TILES == 1 && S::ROWS == S::PASS, "eight lanes a row");
+	int32_t n_rows = (j.n - 1) * j.heads + j.n_heads;
 	int32_t r = (int32_t)thread_index() / 8; /* a row that these eight lanes wrote */
 	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
-	if (lane_index() % 8 == 0 && r < j.n_heads) {
+	if (lane_index() % 8 == 0 && r < n_rows) {
 		work[r * pitch] = l.row[r].max;
 		work[r * pitch + 1] = l.row[r].sum;
 	}
@@ -77,7 +79,7 @@ DEVICE void attention_leave(const attention_launch &a, const attention_job &j,
 		UNROLL
 		for (int n = 0; n < S::VALUE_TILES; n++) {
 			int32_t d = column + n * 16 + tile_column(i);
-			if (tile_row(i) < j.n_heads && d < a.v_dim)
+			if (tile_row(i) < n_rows && d < a.v_dim)
 				work[tile_row(i) * pitch + ATTENTION_ROW_EXTRA + d] =
 					sums.part[0][n].v[i];
 		}

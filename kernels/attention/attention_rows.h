@@ -101,6 +101,14 @@ struct attention_rows_seen {
 };
 
 template <class S>
+DEVICE attention_rows_seen rows_seen(const attention_launch &a, const attention_job &j)
+{
+	int32_t last = j.position + j.n - 1;
+	return {a.window && last >= a.window ? (last - a.window + S::BLOCK) / S::BLOCK : 0,
+		(j.position + 1) / S::BLOCK - 1};
+}
+
+template <class S>
 DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 		       const attention_rows_lds<S> &l, const attention_rows_seen &seen,
 		       int32_t block, attention_rows_sums<S> *sums)
@@ -149,6 +157,22 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	copy_wait();
 }
 
+/* Load the queries and the first block's keys. */
+template <class S>
+DEVICE void rows_start(const attention_launch &a, const attention_job &j,
+		       const attention_rows_lds<S> &l, attention_rows_sums<S> *sums)
+{
+	rows_begin<S>(a, j, l, sums);
+	group_barrier();
+	UNROLL
+	for (int h = 0; h < 2; h++) {
+		copy_ahead<S::KEY_HALF> keys;
+		rows_ask_keys<S>(a, l.place, h, &keys, l);
+		rows_land_keys<S>(a, l.place, h, &keys, l);
+	}
+	copy_wait();
+}
+
 template <class S> DEVICE void attention_rows(const attention_launch &a)
 {
 	LDS_DYNAMIC(u32x4, lds);
@@ -158,19 +182,8 @@ template <class S> DEVICE void attention_rows(const attention_launch &a)
 	attention_range<S>(a, &j);
 	attention_rows_lds<S> l = attention_rows_lds_of<S>(lds);
 	attention_rows_sums<S> sums;
-	int32_t last = j.position + j.n - 1;
-	attention_rows_seen seen = {
-		a.window && last >= a.window ? (last - a.window + S::BLOCK) / S::BLOCK : 0,
-		(j.position + 1) / S::BLOCK - 1};
-	rows_begin<S>(a, j, l, &sums);
-	group_barrier();
-	UNROLL
-	for (int h = 0; h < 2; h++) {
-		copy_ahead<S::KEY_HALF> keys;
-		rows_ask_keys<S>(a, l.place, h, &keys, l);
-		rows_land_keys<S>(a, l.place, h, &keys, l);
-	}
-	copy_wait();
+	attention_rows_seen seen = rows_seen<S>(a, j);
+	rows_start<S>(a, j, l, &sums);
 	int32_t end = attention_segment_end(j, j.from);
 	ONE_BY_ONE
 	for (int32_t block = j.from; block <= j.to; end += j.each) {

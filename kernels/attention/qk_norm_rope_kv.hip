@@ -60,6 +60,7 @@ DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
 		      const float *norm, const float *rope, float times, uint16_t *out)
 {
 	int32_t first = (int32_t)lane_index() * W, n = a.n_freq;
+	const float *before = a.norms_turned ? nullptr : norm;
 	float squares = 0, scale = 1;
 	for (int32_t i = first; norm && i + n < a.head_dim; i += WAVE * W) {
 		float lo[W], hi[W];
@@ -74,13 +75,17 @@ DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
 		scale = head_scale(squares, a.head_dim, a.eps);
 	for (int32_t i = first; i + n < a.head_dim; i += WAVE * W) {
 		float lo[W], hi[W];
-		head_normalised<W>(in, norm, i + n, scale, hi);
+		head_normalised<W>(in, before, i + n, scale, hi);
 		if (i < n) {
-			head_normalised<W>(in, norm, i, scale, lo);
+			head_normalised<W>(in, before, i, scale, lo);
 			head_rotate<W>(rope + 2 * i, lo, hi);
+			if (norm != before)
+				head_normalise<W>(norm + i, scale, lo);
 			head_times<W>(times, lo);
 			head_store<W>(out + i, lo);
 		}
+		if (norm != before)
+			head_normalise<W>(norm + i + n, scale, hi);
 		head_times<W>(times, hi);
 		head_store<W>(out + i + n, hi);
 	}

@@ -89,7 +89,8 @@ DEVICE uint16_t moe_act(const moe_launch &a, const moe_pair &p, size_t f, float 
 		u += 1;
 	}
 	bool is_gelu = a.act == MOE_GELU && !p.is_shared;
-	float h = (is_gelu ? moe_gelu(g) : moe_silu(g, is_clamped ? a.alpha : 1)) * u;
+	float s = is_gelu ? moe_gelu(g) : moe_silu(g, is_clamped ? a.alpha : 1);
+	float h = (a.act == MOE_RELU ? g > 0 ? g : 0 : s) * u;
 	h = h > 65504 ? 65504 : h < -65504 ? -65504 : h;
 	return f32_to_f16(h);
 }

@@ -35,11 +35,38 @@ DEVICE float moe_choose_sigmoid(const moe_router_rule &rule, float logit, uint32
 	return moe_router_sigmoid(logit) + rule.bias[e];
 }
 
+/* A softmax over all experts: exp(logit - top) inv. */
+struct moe_softmax {
+	float top, inv;
+};
+
 /* The sort key of a score; never KEY_TAKEN. */
 DEVICE uint32_t moe_choose_key(float by)
 {
 	uint32_t k = order_key(by);
 	return k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
+}
+
+/* By a wave, for itself: each has the same bits. */
+DEVICE moe_softmax moe_choose_softmax(const float *logits, uint32_t n)
+{
+	uint32_t best = KEY_TAKEN;
+	float sum = 0;
+	for (uint32_t e = lane_index(); e < n; e += WAVE) {
+		uint32_t k = moe_choose_key(logits[e]);
+		best = k > best ? k : best;
+	}
+	float top = moe_router_logit(wave_max(best));
+	for (uint32_t e = lane_index(); e < n; e += WAVE)
+		sum += moe_router_exp(logits[e] - top);
+	return {top, fast_rcp(wave_sum(sum))};
+}
+
+/* The score by which expert e is chosen with is_shifted. */
+DEVICE float moe_choose_shifted(const moe_router_rule &rule, const moe_softmax &all,
+				float logit, uint32_t e)
+{
+	return moe_router_exp(logit - all.top) * all.inv + rule.bias[e];
 }
 
 DEVICE bool moe_choose_has_groups(const moe_router_rule &rule)
@@ -176,9 +203,14 @@ DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, float f
 		       uint32_t n_experts, uint32_t n_used, const moe_choice &c,
 		       uint32_t *least)
 {
+	moe_softmax all = {};
+	if (rule.is_shifted)
+		all = moe_choose_softmax(logits, n_experts);
 	for (uint32_t e = thread_index(); e < n_experts; e += THREADS) {
 		float v = e == thread_index() ? first : logits[e];
-		c.keys[e] = moe_choose_key(rule.is_sigmoid ? moe_choose_sigmoid(rule, v, e) : v);
+		c.keys[e] = moe_choose_key(rule.is_sigmoid ? moe_choose_sigmoid(rule, v, e)
+					   : rule.is_shifted
+						   ? moe_choose_shifted(rule, all, v, e) : v);
 	}
 	group_barrier();
 	if (moe_choose_has_groups(rule)) {
@@ -210,10 +242,14 @@ DEVICE void moe_choose_weigh(const moe_router_rule &rule, const float *logits,
 			     int32_t *id, float *weight)
 {
 	float top = moe_router_logit(c.keys[c.id[0]]), chosen = 0, all = 0;
+	if (rule.is_shifted)
+		top = moe_choose_softmax(logits, n_experts).top;
 	for (uint32_t u = lane_index(); u < n_used; u += WAVE) {
 		uint32_t e = c.id[u];
 		c.weight[u] = rule.is_sigmoid
 				      ? moe_router_sigmoid(logits[e])
+			      : rule.is_shifted
+				      ? moe_router_exp(logits[e] - top)
 				      : moe_router_exp(moe_router_logit(c.keys[e]) - top);
 	}
 	wave_barrier();

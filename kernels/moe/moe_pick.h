@@ -34,6 +34,13 @@ DEVICE uint32_t moe_pick_place(const moe_router_rule &rule, const float *logits,
 		for (uint32_t i = 0; i < N; i++)
 			logit[i] = moe_choose_sigmoid(rule, logit[i], from + i < n ? from + i : 0);
 	}
+	if (rule.is_shifted) {
+		moe_softmax all = moe_choose_softmax(logits, n);
+		UNROLL
+		for (uint32_t i = 0; i < N; i++)
+			logit[i] = moe_choose_shifted(rule, all, logit[i],
+						      from + i < n ? from + i : 0);
+	}
 	UNROLL
 	for (uint32_t i = 0; i < N; i++) {
 		id[i] = from + i;

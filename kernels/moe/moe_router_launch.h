@@ -21,10 +21,11 @@ enum {
 struct moe_router_rule {
 	const float *logit_bias;         /* (E) added to logits, or NULL */
 	const float *expert_scale;       /* (E) factors of the weights, or NULL */
-	const float *bias;               /* (E); this and the following only if is_sigmoid */
+	const float *bias;               /* (E); with is_shifted and is_sigmoid. The following
+					  * only with is_sigmoid */
 	int32_t n_groups, n_groups_used;
 	float scale;
-	uint32_t is_sigmoid, norm_topk;
+	uint32_t is_sigmoid, is_shifted, norm_topk;
 };
 
 struct moe_router_launch {

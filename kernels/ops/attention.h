@@ -10,8 +10,8 @@
  * Vaswani et al., Attention Is All You Need, 2017, eq. 1; Ainslie et al., GQA, 2023.
  *
  * is_full: each token of a sequence sees all of it, also what comes behind. position[t] is
- * then that of the sequence's last token, for every t. For vision towers; the HIP backend
- * refuses it.
+ * then that of the last token it sees, and first_seen[t], if given, that of the first. For
+ * vision towers and encoders; the HIP backend refuses it.
  *
  * sinks: each query head has one more logit, sinks[h] (not multiplied by scale), which
  * takes part in the softmax and has no value. OpenAI, gpt-oss model card, 2025.
@@ -35,6 +35,7 @@ struct attention_args {
 	int32_t n_ctx_max; /* host: all positions are below this; only for launch geometry */
 	int32_t window;            /* positions that a token sees; 0: all */
 	bool is_full;              /* with window 0 */
+	const int32_t *first_seen; /* (T) with is_full: first position of each token; or NULL: 0 */
 	float scale;
 	const void *q;             /* (T, H, K) act */
 	struct kv_pages kv;
@@ -54,9 +55,12 @@ static inline int32_t attention_v_dim(const struct attention_args *a)
 	return a->v_dim ? a->v_dim : a->head_dim;
 }
 
-/* First position that a token at `position` sees. */
-static inline int32_t attention_first(const struct attention_args *a, int32_t position)
+/* First position that token t sees. */
+static inline int32_t attention_first(const struct attention_args *a, int32_t t)
 {
+	int32_t position = a->position[t];
+	if (a->first_seen)
+		return a->first_seen[t];
 	return a->window && position >= a->window ? position - a->window + 1 : 0;
 }
 

@@ -14,7 +14,8 @@
  *   a shared expert, used by every token, with its own width S, without bias and with
  *               silu: y[t] += s[t] * down (silu(gate x[t]) * (up x[t])), where
  *               s[t] = 1 / (1 + exp(-(shared_router x[t]))), or 1. Source:
- *               modeling_qwen3_next.py, Qwen3NextSparseMoeBlock.
+ *               modeling_qwen3_next.py, Qwen3NextSparseMoeBlock. Beside ACT_RELU it has
+ *               that activation too.
  */
 #pragma once
 #include <stddef.h>

@@ -107,6 +107,8 @@ void moe_experts_ref(const struct moe_experts_args *a)
 	struct expert_f64 *routed = xcalloc(n_experts, sizeof *routed), shared = {0};
 	if (ex->shared_gate)
 		shared = mlp_decode(ex->shared_gate, ex->shared_up, ex->shared_down);
+	if (ex->act.kind == ACT_RELU)
+		shared.act = ex->act;
 	for (int32_t t = 0; t < a->n_tok; t++) {
 		float *y = a->y + (size_t)t * dim;
 		const float *x = (const float *)a->x + (size_t)t * dim;

@@ -8,6 +8,10 @@
  * modeling_qwen3_moe.py of Hugging Face Transformers, Qwen3MoeTopKRouter. There the U
  * largest p are divided by their sum, which is the same unless p underflows.
  *
+ * is_shifted, without is_sigmoid: p = softmax(logits), and experts are chosen by p + bias, in
+ * the order of that. Weights are as above. Source: modeling_ernie4_5_moe.py,
+ * Ernie4_5_MoeTopKRouter.
+ *
  * is_sigmoid: p = sigmoid(logits), and experts are chosen by p + bias. The experts form
  * n_groups equal groups by id. A group's score is the sum of its two largest p + bias.
  * Only experts of the n_groups_used best groups can be chosen. Weights are p, divided by
@@ -33,10 +37,11 @@ struct moe_router_args {
 	bool is_sigmoid;             /* the fields below are read only then */
 	int32_t n_groups, n_groups_used; /* host; needs U <= n_groups_used * E / n_groups */
 	float scale;
-	const float *bias;           /* (E) f32 */
+	const float *bias;           /* (E) f32; read with is_shifted too */
 	const float *logit_bias;     /* (E) f32, or NULL; used without is_sigmoid too */
 	const struct rms_norm_args *norm; /* host; norm to do first, whose y is x; or NULL */
 	const float *expert_scale;   /* (E) f32, or NULL */
+	bool is_shifted;
 };
 
 void moe_router_ref(const struct moe_router_args *a);

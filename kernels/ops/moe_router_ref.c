@@ -20,10 +20,41 @@ static void choose_plain(const struct moe_router_args *a, const float *logit, in
 	}
 }
 
+static int32_t best_of(const double *v, int32_t n, bool *taken)
+{
+	int32_t best = -1;
+	for (int32_t i = 0; i < n; i++)
+		if (!taken[i] && (best < 0 || v[i] > v[best]))
+			best = i;
+	taken[best] = true;
+	return best;
+}
+
+static double largest(const float *v, int32_t n)
+{
+	double top = v[0];
+	for (int32_t e = 1; e < n; e++)
+		top = fmax(top, v[e]);
+	return top;
+}
+
+static void choose_shifted(const struct moe_router_args *a, const float *logit, int32_t *id)
+{
+	int32_t n = a->router->n;
+	double choice[MOE_ROUTER_MAX_EXPERTS], all = 0, top = largest(logit, n);
+	bool taken[MOE_ROUTER_MAX_EXPERTS] = {false};
+	for (int32_t e = 0; e < n; e++)
+		all += exp(logit[e] - top);
+	for (int32_t e = 0; e < n; e++)
+		choice[e] = exp(logit[e] - top) / all + a->bias[e];
+	for (int32_t u = 0; u < a->n_used; u++)
+		id[u] = best_of(choice, n, taken);
+}
+
 static void weigh_plain(const struct moe_router_args *a, const float *logit,
 			const int32_t *id, float *weight)
 {
-	double all = 0, chosen = 0, top = logit[id[0]];
+	double all = 0, chosen = 0, top = largest(logit, a->router->n);
 	for (int32_t u = 0; u < a->n_used; u++)
 		chosen += exp(logit[id[u]] - top);
 	for (int32_t e = 0; e < a->router->n; e++)
@@ -46,16 +77,6 @@ static double best_two(const double *v, int32_t n)
 		}
 	}
 	return n > 1 ? first + second : first;
-}
-
-static int32_t best_of(const double *v, int32_t n, bool *taken)
-{
-	int32_t best = -1;
-	for (int32_t i = 0; i < n; i++)
-		if (!taken[i] && (best < 0 || v[i] > v[best]))
-			best = i;
-	taken[best] = true;
-	return best;
 }
 
 static double sigmoid(float logit)
@@ -94,7 +115,7 @@ static void weigh_sigmoid(const struct moe_router_args *a, const float *logit,
 void moe_router_ref_choose(const struct moe_router_args *a)
 {
 	for (int32_t t = 0; t < a->n_tok; t++)
-		(a->is_sigmoid ? choose_sigmoid : choose_plain)(
+		(a->is_sigmoid ? choose_sigmoid : a->is_shifted ? choose_shifted : choose_plain)(
 			a, a->logits + (size_t)t * (size_t)a->router->n,
 			a->id + (size_t)t * (size_t)a->n_used);
 }

@@ -40,6 +40,14 @@ DEVICE uint32_t clamped_one(uint32_t gate, uint32_t up, float alpha, float limit
 	return f32_to_f16(g * fast_rcp(1 + e) * (u + 1));
 }
 
+/* A gate below 0 has bit 15. A square beyond the range of halves becomes the largest half. */
+DEVICE uint32_t relu_one(uint32_t gate, uint32_t up, float, float)
+{
+	float y = f16_to_f32((uint16_t)gate) * f16_to_f32((uint16_t)up);
+	y = y > 65504 ? 65504 : y < -65504 ? -65504 : y;
+	return gate & 0x8000 ? 0u : f32_to_f16(y);
+}
+
 template <uint32_t act(uint32_t, uint32_t, float, float)>
 DEVICE void act_mul(uint64_t n, const uint16_t *gate, const uint16_t *up, uint16_t *y,
 		    float alpha = 0, float limit = 0)
@@ -69,6 +77,12 @@ KERNEL(ACT_MUL_THREADS)
 void gelu_mul_kernel(uint64_t n, const uint16_t *gate, const uint16_t *up, uint16_t *y)
 {
 	act_mul<gelu_one>(n, gate, up, y);
+}
+
+KERNEL(ACT_MUL_THREADS)
+void relu_mul_kernel(uint64_t n, const uint16_t *gate, const uint16_t *up, uint16_t *y)
+{
+	act_mul<relu_one>(n, gate, up, y);
 }
 
 KERNEL(ACT_MUL_THREADS)

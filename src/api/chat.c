@@ -35,18 +35,24 @@ static enum status read_logprobs(const struct json_node *body,
 	return OK;
 }
 
+/* Gemma 4 thinks in a channel of this name, whose tags are special tokens. */
+#define CHANNEL "<|channel>"
+#define CHANNEL_END "<channel|>"
+
 /* Answers are split where the model knows the tags: a model without them writes
  * such words only as text. */
 static void set_outparse(const struct api *a, const struct marked *prompt,
 			 struct outparse_opts *o)
 {
-	o->think_open = STR("<think>");
-	o->think_close = STR("</think>");
+	struct str template = str_of(a->template_text);
+	bool has_channel = str_find(template, str_of(CHANNEL), 0) >= 0;
+	o->think_open = has_channel ? STR(CHANNEL "thought") : STR("<think>");
+	o->think_close = has_channel ? STR(CHANNEL_END) : STR("</think>");
 	if (o->tools.format && o->tools.format->end_reasoning)
 		return;
 	o->split_reasoning =
 		tokenizer_find(a->model->tokenizer, o->think_open) >= 0 ||
-		str_find(str_of(a->template_text), o->think_close, 0) >= 0;
+		str_find(template, o->think_close, 0) >= 0;
 	o->starts_in_reasoning =
 		o->split_reasoning &&
 		chat_template_opens(prompt, o->think_open, o->think_close);
@@ -85,6 +91,8 @@ static enum status set_budget(const struct json_node *body, struct api_call *c,
 	struct ids ids = {0};
 	if (has_channels)
 		buf_add_z(&text, o->tools.format->end_reasoning);
+	else if (str_is(o->think_close, CHANNEL_END))
+		buf_add_z(&text, CHANNEL_END);
 	else
 		buf_addf(&text, "\n%.*s\n\n", (int)o->think_close.n, o->think_close.p);
 	st = tokenizer_encode(c->api->model->tokenizer, buf_str(&text), TRUST_TEMPLATE,
@@ -332,7 +340,7 @@ static enum status set_request(const struct json_node *body, struct api_call *c,
 	if (st != OK)
 		return st;
 	r->is_text = !chat->mark.p && !chat->tools.is_forced;
-	if (chat->tools.has_special_tags)
+	if (chat->tools.has_special_tags || str_is(r->parse.think_close, CHANNEL_END))
 		r->skip_special = false;
 	if (!chat->tools.is_forced)
 		set_reasoning(body, r, c->api->model->tokenizer, prompt);

@@ -8,13 +8,13 @@
 #include "json/json_read.h"
 #include "base/marked.h"
 
-/* Read messages, tools and template variables, render, tokenize: sets the call's
- * one prompt and how its output is split. Then the log-probabilities' switches. */
+/* Reads messages, tools, template variables and the switches of log-probabilities. Renders
+ * and tokenizes: sets the call's one prompt, and how its output is split. */
 enum status chat_read(const struct json_node *body, struct api_call *c,
 		      struct fail *fail) MUST_USE;
 
-/* The prompt alone, appended to *out, and its images, which are not looked at: E_INVAL where
- * the model has no template, else as messages, tools and variables are read above. */
+/* Appends only the prompt to *out, without looking at its images. E_INVAL where the model has
+ * no template, else as messages, tools and variables are read above. */
 enum status chat_render(const struct api *a, const struct json_node *body,
 			struct arena *scratch, struct marked *out, struct images *images,
 			struct fail *fail) MUST_USE;

@@ -153,7 +153,7 @@ static bool is_default(const struct json_node *at)
 	       (json_is_string(at->v) && json_string_length(at->v) == 0);
 }
 
-/* What a group has that no way knows would be left out in silence. */
+/* Refuses a key of the group that no row of `ways` reads: it would have no effect. */
 static enum status check_group(const struct json_node *group, struct fail *fail)
 {
 	const char *key;

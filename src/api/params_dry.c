@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DRY's parameters, with llama.cpp's names and defaults. A breaker is a text; which
- * tokens it stands in is found here. A token that has all of it is one; a token that
- * ends with its beginning is one where the rest of it follows.
+ * DRY's parameters, with llama.cpp's names and defaults. A breaker is a text. This file
+ * finds the tokens that hold it. A token that contains the whole text breaks a sequence.
+ * A token that ends with the text's beginning breaks it if the rest of the text follows.
  */
 #include "api/params.h"
 

@@ -37,7 +37,7 @@ static enum status add_pair(const struct embed *e, const struct embed_pair *pair
 {
 	struct marked m = {0};
 	size_t first = b->ids.n;
-	embed_pair_text(pair, &m);
+	embed_pair_text(e, pair, &m);
 	enum status st = tokenizer_encode_marked(embed_model(e)->tokenizer, &m, &b->ids, fail);
 	marked_deinit(&m);
 	return st == OK ? readers_add(e, b, first, at, fail) : st;
@@ -58,6 +58,9 @@ static enum status read_body(const struct embed *e, const struct json_node *body
 	enum status st = json_read_need_str(&query, &pair.query, fail);
 	if (st == OK)
 		st = json_read_str(&instruct, &pair.instruct, fail);
+	if (st == OK && pair.instruct.n && !embed_takes_instruct(e))
+		st = json_read_fail(&instruct, fail, "is not supported: this model was not "
+				    "trained to follow an instruction");
 	if (st == OK)
 		st = json_read_int(&top, 1, INT32_MAX, &r->n_top, fail);
 	if (st == OK)

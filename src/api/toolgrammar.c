@@ -37,59 +37,66 @@ static struct str special_at(const struct toolgrammar_specials *s, struct str te
 	return best;
 }
 
-/* Text as it stands, its special tokens marked. */
-static void mark(const struct toolgrammar_specials *s, struct str text, struct buf *out)
+/* Text as it stands, its special tokens marked but the first *io_plain. */
+static void mark(const struct toolgrammar_specials *s, struct str text, int *io_plain,
+		 struct buf *out)
 {
 	for (size_t i = 0; i < text.n;) {
 		struct str rest = {text.p + i, text.n - i};
 		struct str special = special_at(s, rest);
-		if (special.n)
+		if (special.n && (*io_plain)-- <= 0)
 			buf_add_c(out, GRAMMAR_SPECIAL);
 		buf_add(out, rest.p, MAX(special.n, (size_t)1));
 		i += MAX(special.n, (size_t)1);
 	}
 }
 
-static void flush(struct maker *m, struct buf *text, bool as_text,
+static void flush(struct maker *m, struct buf *text, int *io_plain,
 		  struct grammar_parts *to)
 {
 	struct buf marked = {0};
-	if (as_text)
-		buf_add_str(&marked, buf_str(text));
-	else
-		mark(m->specials, buf_str(text), &marked);
+	mark(m->specials, buf_str(text), io_plain, &marked);
 	if (text->n)
 		grammar_parts_add(to, grammar_build_lit(m->b, buf_str(&marked)));
 	buf_clear(text);
 	buf_deinit(&marked);
 }
 
-/* The words of a format, see toolformat.h. */
-static grammar_part words(struct maker *m, const char *s, bool as_text)
+/* The words of a format, see toolformat.h. has_begun: the first special token is spelled as
+ * text. */
+static grammar_part words(struct maker *m, const char *s, bool has_begun)
 {
 	static const struct grammar_range alnum[] = {
 		{'0', '9'}, {'A', 'Z'}, {'a', 'z'}};
 	struct grammar_parts parts = {0};
 	struct buf text = {0};
+	int n_plain = has_begun;
 	for (; *s; s++) {
 		struct str one = {s, 1};
-		if (*s != ' ' && *s != '\n' && *s != '#') {
+		grammar_part one_part;
+		if (*s != ' ' && *s != '\n' && *s != '#' &&
+		    *s != '@') {
 			buf_add_c(&text, *s == '\t' ? ' ' : *s);
 			continue;
 		}
-		flush(m, &text, as_text, &parts);
-		grammar_parts_add(&parts, *s == '#'
-			? grammar_build_class(m->b, alnum, 3, false)
-			: grammar_build_opt(m->b, grammar_build_lit(m->b, one)));
+		flush(m, &text, &n_plain, &parts);
+		if (*s == '#')
+			one_part = grammar_build_class(m->b, alnum, 3, false);
+		else if (*s == '@')
+			one_part = grammar_build_repeat(
+				m->b, grammar_build_class(m->b, alnum, 1, false), 1, 3);
+		else
+			one_part = grammar_build_opt(m->b, grammar_build_lit(m->b, one));
+		grammar_parts_add(&parts, one_part);
 	}
-	flush(m, &text, as_text, &parts);
+	flush(m, &text, &n_plain, &parts);
 	grammar_part out = grammar_build_seq(m->b, parts.p, parts.n);
 	free(parts.p);
 	buf_deinit(&text);
 	return out;
 }
 
-/* As tokens, or also as the text that a parser has seen. */
+/* As tokens, or with the first of them as the text that a parser has seen. */
 static grammar_part opening(struct maker *m, const char *s)
 {
 	grammar_part both[2] = {words(m, s, false), words(m, s, true)};
@@ -129,6 +136,21 @@ static grammar_part any_tagged(struct maker *m, const struct schema_tags *tags)
 				    GRAMMAR_NO_MAX);
 }
 
+/* Arguments of a format that writes loose objects. */
+static enum status make_loose(struct maker *m, struct grammar_build *b,
+			      const struct json_node *schema, grammar_part *out,
+			      struct fail *fail)
+{
+	const char *text = m->f->loose_mark;
+	struct buf spelled = {0};
+	int n_plain = 0;
+	mark(m->specials, str_of(text), &n_plain, &spelled);
+	const struct schema_loose loose = {.mark = buf_str(&spelled), .text = text};
+	enum status st = schema_build_loose(b, schema, &loose, &m->n_work, out, fail);
+	buf_deinit(&spelled);
+	return st;
+}
+
 static enum status make_args(struct maker *m, struct grammar_build *b,
 			     const struct json_node *schema, bool is_held,
 			     grammar_part *out, struct fail *fail)
@@ -143,6 +165,8 @@ static enum status make_args(struct maker *m, struct grammar_build *b,
 		*out = grammar_build_lit(b, is_tagged ? STR("") : STR("{}"));
 		return OK;
 	}
+	if (m->f->loose_mark)
+		return make_loose(m, b, is_held ? schema : &any, out, fail);
 	if (!is_tagged)
 		return schema_build(b, is_held ? schema : &any, true, &m->n_work, out,
 				    fail);
@@ -307,7 +331,8 @@ enum status toolgrammar_forced(const struct api *api, const struct json_node *to
 	struct maker m = {.f = api->tool_format, .specials = &api->specials, .t = t,
 			  .list = *tools, .is_forced = true, .fail = fail};
 	struct buf b = {0};
-	mark(m.specials, begun, &b);
+	int n_plain = 0;
+	mark(m.specials, begun, &n_plain, &b);
 	*out_begun = arena_str(a, buf_str(&b));
 	buf_deinit(&b);
 	return get(api, &m, out);
@@ -341,6 +366,9 @@ static bool is_in_words(const struct tool_format *f, struct str s)
 	if (a->before_key && (str_find(str_of(a->before_key), s, 0) >= 0 ||
 			      str_find(str_of(a->before_value), s, 0) >= 0 ||
 			      str_find(str_of(a->end), s, 0) >= 0))
+		return true;
+	if ((f->loose_mark && str_find(str_of(f->loose_mark), s, 0) >= 0) ||
+	    (f->close && str_find(str_of(f->close), s, 0) >= 0))
 		return true;
 	return is_in_way(&f->first, s) || is_in_way(&f->other, s) ||
 	       is_in_way(&f->again, s);

@@ -23,9 +23,9 @@ enum status tools_read(const struct json_node *body, const struct api *api,
 		       struct arena *a, struct tools *out,
 		       struct fail *fail) MUST_USE;
 
-/* The format a model writes calls in. name: as in the configuration, "auto" (or NULL)
- * looks at the template; NULL comes of "none", and of a template that has none.
- * E_CONFIG for a name that is not known. */
+/* Chooses the format in which a model writes calls. name is the setting's value; "auto" or
+ * NULL: recognise the format from the template. *out is NULL for "none", and where the
+ * template shows no known format. E_CONFIG: the name is not known. */
 enum status tools_choose_format(const char *name, const char *chat_template,
 				const struct tool_format **out,
 				struct fail *fail) MUST_USE;

@@ -123,7 +123,7 @@ static void check_rate(struct doctor *d, struct hip *h)
 {
 	struct fail fail = {0};
 	double gbs, peak = peak_of(h->device.arch);
-	if (hip_time_read(h, (size_t)d->read_mb << 20, &gbs, &fail) != OK)
+	if (hip_time_read(h, (size_t)d->read_mb << 20, HIP_TIME_SAMPLES, &gbs, &fail) != OK)
 		doctor_say(d, DOCTOR_BAD, "read rate", "%s. Fix: sudo dmesg | grep amdgpu tells "
 			   "more", fail.text);
 	else if (peak <= 0)

@@ -154,6 +154,8 @@ struct timed_stream {
 	struct hip *h;
 	char *from, *to; /* device */
 	size_t n_bytes, n_parts; /* reading: run i is of part i, n_bytes */
+	int n_samples;
+	bool copies;
 };
 
 static enum status queue_read(void *ctx, int i)
@@ -179,52 +181,57 @@ static enum status queue_copy(void *ctx, int i)
 }
 
 /* Microseconds of reading a part, or of copying. */
-static enum status time_stream(struct hip *h, size_t n_bytes, size_t n_parts, bool copies,
-			       double *out_us, struct fail *fail)
+static enum status time_stream(struct timed_stream *s, double *out_us, struct fail *fail)
 {
-	struct timed_stream s = {.h = h, .n_bytes = n_bytes, .n_parts = n_parts};
-	enum status st = hip_alloc(&h->base, n_bytes * n_parts, (void **)&s.from);
-	if (st == OK && copies)
-		st = hip_alloc(&h->base, n_bytes, (void **)&s.to);
+	struct hip *h = s->h;
+	size_t n = s->n_bytes * s->n_parts;
+	enum status st = hip_alloc(&h->base, n, (void **)&s->from);
+	if (st == OK && s->copies)
+		st = hip_alloc(&h->base, s->n_bytes, (void **)&s->to);
 	/* Not zeros: they are said to move faster. */
 	if (st == OK)
-		st = hip_check(h, h->api.hipMemsetAsync(s.from, 0xA5, n_bytes * n_parts,
-							h->stream), "clearing");
+		st = hip_check(h, h->api.hipMemsetAsync(s->from, 0xA5, n, h->stream),
+			       "clearing");
 	if (st == OK)
-		st = hip_time_graph(h, copies ? queue_copy : queue_read, &s,
-				    MAX((int)n_parts, READ_RUNS), 7, out_us, fail);
-	hip_free(&h->base, s.from);
-	hip_free(&h->base, s.to);
+		st = hip_time_graph(h, s->copies ? queue_copy : queue_read, s,
+				    MAX((int)s->n_parts, READ_RUNS), s->n_samples, out_us,
+				    fail);
+	hip_free(&h->base, s->from);
+	hip_free(&h->base, s->to);
 	return say(h, st, fail);
 }
 
-static enum status time_rate(struct hip *h, size_t n_bytes, bool copies, double *out_gbs,
-			     struct fail *fail)
+static enum status time_rate(struct timed_stream *s, double *out_gbs, struct fail *fail)
 {
 	double us;
-	enum status st = time_stream(h, n_bytes, 1, copies, &us, fail);
+	enum status st = time_stream(s, &us, fail);
 	if (st == OK)
-		*out_gbs = (double)n_bytes * (copies ? 2 : 1) / us * 1e-3;
+		*out_gbs = (double)s->n_bytes * (s->copies ? 2 : 1) / us * 1e-3;
 	return st;
 }
 
-enum status hip_time_read(struct hip *h, size_t n_bytes, double *out_gbs,
+enum status hip_time_read(struct hip *h, size_t n_bytes, int n_samples, double *out_gbs,
 			  struct fail *fail)
 {
-	return time_rate(h, n_bytes, false, out_gbs, fail);
+	struct timed_stream s = {
+		.h = h, .n_bytes = n_bytes, .n_parts = 1, .n_samples = n_samples};
+	return time_rate(&s, out_gbs, fail);
 }
 
-enum status hip_time_copy(struct hip *h, size_t n_bytes, double *out_gbs,
+enum status hip_time_copy(struct hip *h, size_t n_bytes, int n_samples, double *out_gbs,
 			  struct fail *fail)
 {
-	return time_rate(h, n_bytes, true, out_gbs, fail);
+	struct timed_stream s = {.h = h, .n_bytes = n_bytes, .n_parts = 1,
+				 .n_samples = n_samples, .copies = true};
+	return time_rate(&s, out_gbs, fail);
 }
 
-enum status hip_time_part(struct hip *h, size_t n_bytes, size_t cold_bytes,
+enum status hip_time_part(struct hip *h, size_t n_bytes, size_t cold_bytes, int n_samples,
 			  double *out_us, struct fail *fail)
 {
 	enum { MOST = 256 };
 	n_bytes = MAX(n_bytes / 16 * 16, 16);
-	size_t n_parts = MAX(MIN(cold_bytes / n_bytes, MOST), 1);
-	return time_stream(h, n_bytes, n_parts, false, out_us, fail);
+	struct timed_stream s = {.h = h, .n_bytes = n_bytes, .n_samples = n_samples,
+				 .n_parts = MAX(MIN(cold_bytes / n_bytes, MOST), 1)};
+	return time_stream(&s, out_us, fail);
 }

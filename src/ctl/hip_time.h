@@ -21,12 +21,13 @@ enum status hip_time_step(struct hip *h, int n_runs, int n_samples, double *out_
 
 /* Rates of the memory, GB/s: reading n_bytes by a kernel that does nothing else, and
  * copying (bytes read and bytes written). n_bytes should be several times what caches
- * hold. */
-enum status hip_time_read(struct hip *h, size_t n_bytes, double *out_gbs,
+ * hold. The median of n_samples counts. */
+enum { HIP_TIME_SAMPLES = 7 };
+enum status hip_time_read(struct hip *h, size_t n_bytes, int n_samples, double *out_gbs,
 			  struct fail *fail) MUST_USE;
-enum status hip_time_copy(struct hip *h, size_t n_bytes, double *out_gbs,
+enum status hip_time_copy(struct hip *h, size_t n_bytes, int n_samples, double *out_gbs,
 			  struct fail *fail) MUST_USE;
 /* Microseconds in which a launch of that kernel reads n_bytes, others of cold_bytes each
  * time: what a launch that needs them cannot be faster than, its begin and end included. */
-enum status hip_time_part(struct hip *h, size_t n_bytes, size_t cold_bytes,
+enum status hip_time_part(struct hip *h, size_t n_bytes, size_t cold_bytes, int n_samples,
 			  double *out_us, struct fail *fail) MUST_USE;

@@ -64,5 +64,5 @@ enum status read_rate(struct backend *b, int n_threads, double *out_gbs, struct 
 	enum { GPU_BYTES = 256 << 20 };
 	if (!b->ops->profile_device)
 		return cpu_rate(n_threads, out_gbs, fail);
-	return hip_time_read(hip_of(b), GPU_BYTES, out_gbs, fail);
+	return hip_time_read(hip_of(b), GPU_BYTES, HIP_TIME_SAMPLES, out_gbs, fail);
 }

@@ -47,9 +47,9 @@ static void values(const struct moe_router_args *a, int t, double *out)
 	for (size_t e = 0; e < n; e++)
 		sum += exp((double)logit[e] - top);
 	for (size_t e = 0; e < n; e++)
-		out[e] = a->is_sigmoid ? 1 / (1 + exp(-(double)logit[e])) +
-						 (double)a->bias[e]
-				       : (double)logit[e] - top - log(sum);
+		out[e] = a->is_sigmoid ? 1 / (1 + exp(-(double)logit[e])) + (double)a->bias[e]
+			 : a->is_shifted ? exp((double)logit[e] - top) / sum + (double)a->bias[e]
+					 : (double)logit[e] - top - log(sum);
 }
 
 bool routing_keep(void *routing, int i_layer, const struct moe_router_args *a)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "model/usual_names.h"
 
 static const struct {
 	const char *infix;
@@ -26,6 +27,8 @@ static const struct {
 	{".mlp.router.", PART_ROUTER},
 	{".experts.", PART_EXPERTS},
 	{"attn", PART_ATTENTION},
+	{".mamba.", PART_ATTENTION}, /* what stands in its place */
+	{".conv.", PART_ATTENTION},
 	{".mlp.", PART_FFN},
 };
 
@@ -61,9 +64,13 @@ static int64_t token_bytes(const struct model_config *c, enum part p,
 void survey_model(const struct model *m, struct survey *out)
 {
 	struct survey s = {0};
+	struct arena names;
+	arena_init(&names);
 	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
 		const struct tensor *t = tensors_at(m->tensors, i);
-		enum part p = model_reads(m, t->name) ? survey_part(t->name) : PART_OTHER;
+		const char *usual = usual_names_of(t->name, &names);
+		enum part p = model_reads(m, t->name) ? survey_part(usual ? usual : t->name)
+						      : PART_OTHER;
 		int64_t n_weights;
 		enum quant q = model_tensor_quant(m, t, &n_weights);
 		s.format[q].n_weights += n_weights;
@@ -72,6 +79,7 @@ void survey_model(const struct model *m, struct survey *out)
 		s.part[p].n_weights += n_weights;
 		s.part[p].n_bytes += (int64_t)t->n_bytes;
 	}
+	arena_deinit(&names);
 	for (enum part p = 0; p < PART_COUNT; p++) {
 		s.part[p].token_bytes =
 			token_bytes(&m->config, p, s.part[p].n_bytes);
@@ -92,11 +100,13 @@ int64_t survey_kv_bytes(const struct model_config *c, enum dtype kv_type)
 
 int64_t survey_kv_read(const struct model_config *c, enum dtype kv_type, int64_t depth)
 {
-	int64_t layers = c->n_layers - c->n_linear, n = 0;
+	int64_t layers = 0, n = 0;
+	for (int32_t i = 0; i < c->n_layers; i++)
+		layers += model_attends(c, i);
 	int64_t each = layers ? survey_kv_bytes(c, kv_type) / layers : 0;
 	for (int32_t i = 0; i < c->n_layers; i++) {
 		bool is_windowed = c->is_windowed && c->is_windowed[i];
-		if (!c->is_linear || !c->is_linear[i])
+		if (model_attends(c, i))
 			n += each * (is_windowed ? MIN(depth, c->window) : depth);
 	}
 	return n;

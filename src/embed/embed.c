@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "embed/embed_pool.h"
+#include "embed/encoder.h"
 #include "engine/engine.h"
 
 /* Texts and tokens of a step. A longer text runs alone, in several steps. */
@@ -26,7 +27,8 @@ struct embed {
 	enum embed_kind kind;
 	struct model *model;
 	struct backend *backend;
-	struct engine *engine;
+	struct engine *engine;   /* or … */
+	struct encoder *encoder; /* … this one */
 	struct embed_pool pool;
 	int32_t n_ctx, yes, no;
 	pthread_mutex_t lock;    /* of the following */
@@ -41,6 +43,7 @@ struct part {
 	const struct embed_text *text;
 	struct engine_seq *seq;
 	int32_t n_done; /* tokens in the cache */
+	float *sum;     /* (d_model) of the pooling; owned */
 };
 
 /* --- a step ---------------------------------------------------------------------- */
@@ -55,7 +58,7 @@ static size_t choose(struct embed *e, struct part *parts)
 		const struct embed_text *t = &j->texts[j->n_begun];
 		if (n > 0 && t->n > MAX_TOK - n_tok)
 			break;
-		parts[n++] = (struct part){j, t, NULL, 0};
+		parts[n++] = (struct part){.job = j, .text = t};
 		n_tok += t->n;
 		if (++j->n_begun == j->n)
 			e->jobs = j->next;
@@ -66,8 +69,7 @@ static size_t choose(struct embed *e, struct part *parts)
 static enum status begin(struct embed *e, struct part *p)
 {
 	int n_cached;
-	if (e->kind == EMBED_VECTORS)
-		memset(p->text->out, 0, (size_t)embed_width(e) * sizeof *p->text->out);
+	p->sum = xcalloc((size_t)e->model->config.d_model, sizeof *p->sum);
 	p->seq = engine_seq_create(e->engine, p->text->ids, p->text->n, &n_cached);
 	p->n_done = n_cached;
 	return engine_seq_reserve(e->engine, p->seq, p->text->n - n_cached);
@@ -84,7 +86,7 @@ static int32_t n_rows(const struct embed *e, const struct part *p, int32_t n)
 static enum status take_rows(struct embed *e, const struct part *p, int i_slice, int32_t n,
 			     struct fail *fail)
 {
-	int32_t rows = n_rows(e, p, n), width = embed_width(e);
+	int32_t rows = n_rows(e, p, n), width = e->model->config.d_model;
 	if (rows == 0)
 		return OK;
 	const float *row = engine_logits(e->engine, i_slice);
@@ -95,9 +97,9 @@ static enum status take_rows(struct embed *e, const struct part *p, int i_slice,
 		return OK;
 	}
 	const struct embed_rows r = {row, rows, p->n_done + n - rows, p->text->n, width};
-	embed_pool_add(&e->pool, &r, p->text->out);
+	embed_pool_add(&e->pool, &r, p->sum);
 	if (p->n_done + n == p->text->n)
-		embed_pool_end(&e->pool, p->text->n, width, p->text->out);
+		embed_pool_end(&e->pool, p->text->n, width, p->sum, p->text->out);
 	return OK;
 }
 
@@ -132,9 +134,47 @@ static enum status run_parts(struct embed *e, struct part *parts, size_t n,
 		fail_default(fail, st);
 	while (st == OK && parts[0].n_done < parts[0].text->n)
 		st = run_step(e, parts, n, fail);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		engine_seq_destroy(e->engine, parts[i].seq);
+		free(parts[i].sum);
+	}
 	return st;
+}
+
+/* What the pooling makes of a text's rows (n, d_model). */
+static void pool_rows(const struct embed *e, const struct part *p, const float *rows)
+{
+	int32_t dim = e->model->config.d_model, n = p->text->n;
+	float *sum = xcalloc((size_t)dim, sizeof *sum);
+	embed_pool_add(&e->pool, &(struct embed_rows){rows, n, 0, n, dim}, sum);
+	embed_pool_end(&e->pool, n, dim, sum, p->text->out);
+	if (e->kind == EMBED_SCORES)
+		*p->text->out = 1 / (1 + expf(-*p->text->out));
+	free(sum);
+}
+
+/* The same with an encoder, which takes all texts at once. */
+static enum status run_encoder(struct embed *e, struct part *parts, size_t n,
+			       struct fail *fail)
+{
+	int32_t first[MAX_SEQS + 1] = {0};
+	for (size_t i = 0; i < n; i++)
+		first[i + 1] = first[i] + parts[i].text->n;
+	size_t n_tok = (size_t)first[n], dim = (size_t)e->model->config.d_model;
+	int32_t *ids = malloc(n_tok * sizeof *ids);
+	float *rows = malloc(n_tok * dim * sizeof *rows);
+	enum status st = ids && rows ? OK : E_NOMEM;
+	for (size_t i = 0; i < n && st == OK; i++)
+		memcpy(ids + first[i], parts[i].text->ids,
+		       (size_t)parts[i].text->n * sizeof *ids);
+	const struct encoder_batch b = {ids, first, (int32_t)n};
+	if (st == OK)
+		st = encoder_run(e->encoder, &b, rows, fail);
+	for (size_t i = 0; i < n && st == OK; i++)
+		pool_rows(e, &parts[i], rows + (size_t)first[i] * dim);
+	free(ids);
+	free(rows);
+	return st == OK ? OK : fail_default(fail, st);
 }
 
 /* --- callers --------------------------------------------------------------------- */
@@ -147,7 +187,8 @@ static void lead(struct embed *e)
 	size_t n = choose(e, parts);
 	e->is_led = true;
 	pthread_mutex_unlock(&e->lock);
-	enum status st = run_parts(e, parts, n, &fail);
+	enum status st = e->encoder ? run_encoder(e, parts, n, &fail)
+				    : run_parts(e, parts, n, &fail);
 	pthread_mutex_lock(&e->lock);
 	e->is_led = false;
 	for (size_t i = 0; i < n; i++) {
@@ -195,8 +236,29 @@ static void add(struct marked *out, const char *text)
 	marked_add(out, str_of(text), TRUST_TEMPLATE);
 }
 
-void embed_pair_text(const struct embed_pair *p, struct marked *out)
+/* "<s>query</s></s>document</s>", as RoBERTa's tokenizer joins two texts. */
+static void join_pair(const struct embed *e, const struct embed_pair *p, struct marked *out)
 {
+	const char *begin = e->model->bos_text, *end = e->model->eos_text;
+	add(out, begin);
+	marked_add(out, p->query, TRUST_USER);
+	add(out, end);
+	add(out, end);
+	marked_add(out, p->document, TRUST_USER);
+	add(out, end);
+}
+
+bool embed_takes_instruct(const struct embed *e)
+{
+	return !e->encoder;
+}
+
+void embed_pair_text(const struct embed *e, const struct embed_pair *p, struct marked *out)
+{
+	if (e->encoder) {
+		join_pair(e, p, out);
+		return;
+	}
 	add(out, "<|im_start|>system\nJudge whether the Document meets the requirements based "
 		 "on the Query and the Instruct provided. Note that the answer can only be "
 		 "\"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n<Instruct>: ");
@@ -214,9 +276,23 @@ void embed_pair_text(const struct embed_pair *p, struct marked *out)
 
 /* --- life ------------------------------------------------------------------------ */
 
+static enum status check_encoder(struct embed *e, struct fail *fail)
+{
+	const struct model *m = e->model;
+	if (e->kind == EMBED_VECTORS)
+		return embed_pool_read(m, &e->pool, fail);
+	if (!m->bos_text || !m->eos_text || tokenizer_find(m->tokenizer, str_of(m->bos_text)) < 0 ||
+	    tokenizer_find(m->tokenizer, str_of(m->eos_text)) < 0)
+		return fail_set(fail, E_UNSUPPORTED, "%s is not a reranker that is known here: "
+				"its tokenizer lacks bos_token or eos_token", m->dir);
+	return embed_pool_read_head(m, &e->pool, fail);
+}
+
 static enum status check_model(struct embed *e, struct fail *fail)
 {
 	const struct tokenizer *t = e->model->tokenizer;
+	if (e->model->config.is_encoder)
+		return check_encoder(e, fail);
 	if (e->model->config.n_linear > 0)
 		return fail_set(fail, E_UNSUPPORTED, "%s has recurrent layers: such a model "
 				"gives no embeddings here", e->model->dir);
@@ -245,11 +321,16 @@ static enum status load(struct embed *e, const struct embed_opts *o, struct fail
 	enum status st = model_open(o->dir, NULL, &e->model, fail);
 	if (st == OK)
 		st = check_model(e, fail);
-	if (st == OK)
-		st = backend_create(&o->backend, &e->backend, fail);
+	if (st != OK)
+		return st;
+	struct backend_opts bo = o->backend;
+	bo.name = e->model->config.is_encoder ? "cpu" : bo.name;
+	st = backend_create(&bo, &e->backend, fail);
 	if (st != OK)
 		return st;
 	e->n_ctx = MIN(o->n_ctx, e->model->config.max_ctx);
+	if (e->model->config.is_encoder)
+		return encoder_create(e->model, e->backend, &e->encoder, fail);
 	const struct engine_opts eo = {
 		.page_size = PAGE_SIZE, .kv_bytes = kv_bytes(e), .n_ctx = e->n_ctx,
 		.max_seqs = MAX_SEQS, .max_batch_tok = MAX_TOK,
@@ -279,7 +360,10 @@ void embed_destroy(struct embed *e)
 {
 	if (!e)
 		return;
-	engine_destroy(e->engine);
+	if (e->engine)
+		engine_destroy(e->engine);
+	encoder_destroy(e->encoder);
+	embed_pool_deinit(&e->pool);
 	backend_destroy(e->backend);
 	model_close(e->model);
 	pthread_cond_destroy(&e->has_news);
@@ -300,7 +384,7 @@ const struct model *embed_model(const struct embed *e)
 
 int32_t embed_width(const struct embed *e)
 {
-	return e->kind == EMBED_SCORES ? 1 : e->model->config.d_model;
+	return e->kind == EMBED_SCORES ? 1 : e->pool.width;
 }
 
 int32_t embed_n_ctx(const struct embed *e)

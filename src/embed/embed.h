@@ -15,8 +15,9 @@ struct embed;
 
 enum embed_kind {
 	EMBED_VECTORS,
-	/* The probability of "yes" against "no" as the next token: Qwen3-Reranker. Source:
-	 * the model's card. */
+	/* Qwen3-Reranker: the probability of "yes" against "no" as the next token. Source:
+	 * the model's card. An encoder with a head that makes one number, as
+	 * bge-reranker-v2-m3: that number's sigmoid. */
 	EMBED_SCORES,
 };
 
@@ -28,8 +29,9 @@ struct embed_opts {
 	int32_t n_ctx;    /* longest text, in tokens; cut to what the model was made for */
 };
 
-/* Loads the model and takes all memory. E_UNSUPPORTED: the model has recurrent layers, a
- * pooling that is not known, or for EMBED_SCORES not the tokens of Qwen3-Reranker. */
+/* Loads the model and takes all memory; encoders (encoder.h) run on the CPU and take what a
+ * step needs while it runs. E_UNSUPPORTED: the model has recurrent layers, a pooling that is
+ * not known, or for EMBED_SCORES neither the tokens of Qwen3-Reranker nor such a head. */
 enum status embed_create(const struct embed_opts *o, struct embed **out,
 			 struct fail *fail) MUST_USE;
 void embed_destroy(struct embed *e); /* NULL is fine; nobody may be in embed_run */
@@ -55,4 +57,6 @@ enum status embed_run(struct embed *e, const struct embed_text *texts, size_t n,
 struct embed_pair {
 	struct str instruct, query, document;
 };
-void embed_pair_text(const struct embed_pair *p, struct marked *out);
+void embed_pair_text(const struct embed *e, const struct embed_pair *p, struct marked *out);
+/* False: the model was not trained to follow an instruction. */
+bool embed_takes_instruct(const struct embed *e);

@@ -63,6 +63,33 @@ static enum status read_pooling(const char *dir, const json_t *file, struct embe
 	return OK;
 }
 
+/* The folder of a Dense module: its config.json and model.safetensors. */
+static enum status read_dense(const char *dir, const json_t *file, struct embed_pool *out,
+			      struct fail *fail)
+{
+	const json_t *act = jsonfile_get(file, "activation_function");
+	const char *name = json_is_string(act) ? json_string_value(act) : "Tanh";
+	const char *dot = strrchr(name, '.');
+	bool is_tanh = strcmp(dot ? dot + 1 : name, "Tanh") == 0;
+	struct tensors *ts = NULL;
+	if (out->n_dense == EMBED_POOL_MAX_DENSE || out->normalizes)
+		return fail_set(fail, E_UNSUPPORTED, "%s: such a place of a Dense module is not "
+				"supported", dir);
+	if (!is_tanh && strcmp(dot ? dot + 1 : name, "Identity") != 0)
+		return fail_at(fail, E_UNSUPPORTED, "activation_function", "%s/config.json: "
+			       "only Tanh and Identity are supported", dir);
+	struct embed_dense *d = &out->dense[out->n_dense];
+	enum status st = tensors_open(dir, &(struct model_opts){.use_mmap = true}, &ts, fail);
+	if (st == OK) {
+		out->n_dense++;
+		st = embed_dense_read(ts, "linear", out->width, d, fail);
+	}
+	d->is_tanh = is_tanh;
+	out->width = st == OK ? d->n_out : out->width;
+	tensors_close(ts);
+	return st;
+}
+
 /* One module of modules.json. Its type is a Python class; the last name tells which. */
 static enum status read_module(const struct model *m, const json_t *module,
 			       struct embed_pool *out, struct fail *fail)
@@ -78,15 +105,17 @@ static enum status read_module(const struct model *m, const json_t *module,
 		out->normalizes = true;
 		return OK;
 	}
-	if (strcmp(class, "Pooling") != 0 || !json_is_string(path))
+	bool is_dense = strcmp(class, "Dense") == 0;
+	if ((!is_dense && strcmp(class, "Pooling") != 0) || !json_is_string(path))
 		return fail_at(fail, E_UNSUPPORTED, "type",
 			       "%s/modules.json: a module of type \"%.40s\" is not supported, "
-			       "only Transformer, Pooling and Normalize", m->dir, class);
+			       "only Transformer, Pooling, Dense and Normalize", m->dir, class);
 	json_t *file = NULL;
 	char *dir = file_join(m->dir, json_string_value(path));
 	enum status st = jsonfile_load(dir, "config.json", MAX_BYTES, &file, fail);
 	if (st == OK)
-		st = read_pooling(dir, file, out, fail);
+		st = is_dense ? read_dense(dir, file, out, fail)
+			      : read_pooling(dir, file, out, fail);
 	json_decref(file);
 	free(dir);
 	return st;
@@ -119,7 +148,8 @@ static enum status read_modules(const struct model *m, const char *path,
 
 enum status embed_pool_read(const struct model *m, struct embed_pool *out, struct fail *fail)
 {
-	*out = (struct embed_pool){EMBED_POOL_LAST, true};
+	*out = (struct embed_pool){.kind = EMBED_POOL_LAST, .normalizes = true,
+				   .width = m->config.d_model};
 	const struct gguf *g = tensors_gguf(m->tensors);
 	if (g) {
 		struct str arch = {0};
@@ -132,9 +162,38 @@ enum status embed_pool_read(const struct model *m, struct embed_pool *out, struc
 		return read_gguf(g, name, out, fail);
 	}
 	char *path = file_join(m->dir, "modules.json");
-	enum status st = file_exists(path) ? read_modules(m, path, out, fail) : OK;
+	enum status st = OK;
+	if (file_exists(path))
+		st = read_modules(m, path, out, fail);
+	else if (m->config.is_encoder)
+		st = fail_set(fail, E_UNSUPPORTED, "%s is an encoder without modules.json, "
+			      "which says how it makes a vector of a text", m->dir);
 	free(path);
 	return st;
+}
+
+enum status embed_pool_read_head(const struct model *m, struct embed_pool *out,
+				 struct fail *fail)
+{
+	static const char *const names[] = {"classifier.dense", "classifier.out_proj"};
+	enum status st = OK;
+	*out = (struct embed_pool){.kind = EMBED_POOL_CLS, .width = m->config.d_model};
+	for (; out->n_dense < 2 && st == OK; out->n_dense++) {
+		struct embed_dense *d = &out->dense[out->n_dense];
+		st = embed_dense_read(m->tensors, names[out->n_dense], out->width, d, fail);
+		d->is_tanh = out->n_dense == 0;
+		out->width = d->n_out;
+	}
+	return st != OK || out->width == 1
+		       ? st
+		       : fail_set(fail, E_UNSUPPORTED, "%s is not a reranker: its head makes %d "
+				  "numbers", m->dir, (int)out->width);
+}
+
+void embed_pool_deinit(struct embed_pool *p)
+{
+	for (int i = 0; i < p->n_dense; i++)
+		embed_dense_deinit(&p->dense[i]);
 }
 
 /* --- arithmetic ---------------------------------------------------------------- */
@@ -160,10 +219,32 @@ void embed_pool_normalize(float *v, int32_t dim)
 		v[d] = (float)(v[d] * scale);
 }
 
-void embed_pool_end(const struct embed_pool *p, int32_t n_text, int32_t dim, float *sum)
+/* Behind the pooling, from x (dim) to out. */
+static void run_dense(const struct embed_pool *p, const float *x, float *out)
+{
+	float *wide[2] = {NULL, NULL};
+	for (int i = 0; i < p->n_dense; i++) {
+		const struct embed_dense *d = &p->dense[i];
+		bool is_last = i + 1 == p->n_dense;
+		float **to = &wide[i % 2];
+		if (!is_last)
+			*to = xrealloc(*to, (size_t)d->n_out * sizeof **to);
+		embed_dense_run(d, x, is_last ? out : *to);
+		x = *to;
+	}
+	free(wide[0]);
+	free(wide[1]);
+}
+
+void embed_pool_end(const struct embed_pool *p, int32_t n_text, int32_t dim, float *sum,
+		    float *out)
 {
 	for (int32_t d = 0; p->kind == EMBED_POOL_MEAN && d < dim; d++)
 		sum[d] /= (float)n_text;
+	if (p->n_dense)
+		run_dense(p, sum, out);
+	else
+		memcpy(out, sum, (size_t)dim * sizeof *out);
 	if (p->normalizes)
-		embed_pool_normalize(sum, dim);
+		embed_pool_normalize(out, p->width);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How the rows of a text's tokens become one vector: the files that Sentence Transformers
- * writes beside a model (modules.json and the config.json of its Pooling module), or the
- * key pooling_type of GGUF. Thread: any.
+ * writes beside a model (modules.json, the config.json of its Pooling module, the weights of
+ * its Dense modules), or the key pooling_type of GGUF. Thread: any.
  */
 #pragma once
+#include "embed/embed_dense.h"
 #include "model/model.h"
+
+#define EMBED_POOL_MAX_DENSE 8
 
 enum embed_pool_kind {
 	EMBED_POOL_LAST, /* the last token's row */
@@ -16,13 +19,21 @@ enum embed_pool_kind {
 struct embed_pool {
 	enum embed_pool_kind kind;
 	bool normalizes; /* the vector gets length 1 */
+	int32_t width;   /* numbers of the vector */
+	struct embed_dense dense[EMBED_POOL_MAX_DENSE]; /* behind the pooling */
+	int n_dense;
 };
 
 /* What the files of m say. Without such files: the last token, length 1, which is what
  * models with causal attention are trained for. E_UNSUPPORTED for a module or a pooling
- * that is not known here; E_FORMAT. */
+ * that is not known here, and for an encoder without such files; E_FORMAT. */
 enum status embed_pool_read(const struct model *m, struct embed_pool *out,
 			    struct fail *fail) MUST_USE;
+/* The head of a reranker of RoBERTa's kind: the first token, then classifier.dense and
+ * classifier.out_proj of m, which make one number. E_UNSUPPORTED: m has no such head. */
+enum status embed_pool_read_head(const struct model *m, struct embed_pool *out,
+				 struct fail *fail) MUST_USE;
+void embed_pool_deinit(struct embed_pool *p);
 
 /* Adds rows (n, dim) of neighbouring tokens of a text to `sum` (dim), which began as
  * zeros. first: the position of the first of them; n_text: tokens of the text. The rows
@@ -32,7 +43,8 @@ struct embed_rows {
 	int32_t n, first, n_text, dim;
 };
 void embed_pool_add(const struct embed_pool *p, const struct embed_rows *r, float *sum);
-/* After the last row: sum (dim) becomes the vector. */
-void embed_pool_end(const struct embed_pool *p, int32_t n_text, int32_t dim, float *sum);
+/* After the last row: out (width) is the vector. sum (dim) is overwritten, and not out. */
+void embed_pool_end(const struct embed_pool *p, int32_t n_text, int32_t dim, float *sum,
+		    float *out);
 /* Scales v (dim) to length 1. Leaves a vector of zeros as it is. */
 void embed_pool_normalize(float *v, int32_t dim);

@@ -137,6 +137,10 @@ static enum status prepare(struct model *m, const struct engine_opts *opts,
 			   struct fail *fail)
 {
 	*arch = find_arch(m->config.arch);
+	if (m->config.is_encoder)
+		return fail_at(fail, E_UNSUPPORTED, "model_type", "%s is an encoder, which "
+			       "reads and does not write; name it with embedding_model or "
+			       "rerank_model", m->dir);
 	if (!*arch)
 		return fail_at(fail, E_UNSUPPORTED, "model_type",
 			       "config.json: model_type %s is not supported",

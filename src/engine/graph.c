@@ -67,9 +67,9 @@ static enum status load_layer(struct graph *g, int i, struct fail *fail)
 	char name[200];
 	const float *scale;
 	enum status st = load_norms(g, i, fail);
-	if (st == OK)
+	if (st == OK && model_has_part(g->c, i, PART_MIXER))
 		st = mixer_of(g, i)->load(g, i, fail);
-	if (st == OK)
+	if (st == OK && model_has_part(g->c, i, PART_MLP))
 		st = mlp_load(g, i, &g->arch->mlp, fail);
 	if (st == OK && g->c->layer_embed)
 		st = layer_embed_load(g, i, fail);
@@ -322,8 +322,9 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 		const struct layer *l = &g->layers[i];
 		profile_layer(g->b->profile, i);
 		profile_enter(g->b->profile, PROFILE_QKV);
-		st = mixer_of(g, i)->run(g, l, s, fail);
-		if (st == OK)
+		if (model_has_part(g->c, i, PART_MIXER))
+			st = mixer_of(g, i)->run(g, l, s, fail);
+		if (st == OK && model_has_part(g->c, i, PART_MLP))
 			st = mlp_run(g, l, s, fail);
 		if (st == OK && g->c->layer_embed)
 			st = layer_embed_run(g, l, t, fail);

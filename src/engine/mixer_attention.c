@@ -3,6 +3,7 @@
  *   n = norm(x);  q, k, v = W n (+ bias)
  *   norm (where the model has it) each head of q and k, or all heads of each together,
  *   and each head of v without weights; v may be k before its norm
+ *   (or the norms' weights behind the rotation)
  *   rotate each head of q and k; k, v to the cache
  *   (a layer may have no k and v, and read the cache of one before it)
  *   y = attention(q, cache) (* sigmoid(gate), where q came with one)
@@ -104,8 +105,7 @@ static enum status alloc(struct graph *g, struct fail *fail)
 		set_rope(g, i);
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++) {
 		int32_t n = model_kv_heads(c, i) * model_head_dim(c, i);
-		bool is_linear = c->is_linear && i < c->n_layers && c->is_linear[i];
-		if (!is_linear && model_kv_layer(c, i) == i)
+		if (model_attends(c, i) && model_kv_layer(c, i) == i)
 			st = graph_take_pages(g, &g->layers[i], n, n, fail);
 	}
 	return st;
@@ -180,6 +180,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		.head_dim = dim, .n_freq = a->n_freq, .eps = c->norm_eps, .q = r->q,
 		.k = r->k, .v = r->v, .q_norm = c->qk_norm ? a->q_norm : NULL,
 		.k_norm = c->qk_norm && a->has_v ? a->k_norm : NULL,
+		.norms_turned = c->norms_turned,
 		.rope = a->rope, .slot = s->ids.slot, .kv = kv, .q_scale = s->ids.q_scale,
 		.q_from = c->gated_attention ? q : NULL,
 		.q_pitch = c->gated_attention ? 2 * dim : 0};

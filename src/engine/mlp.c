@@ -4,6 +4,7 @@
  *   dense:    x += Wdown (act(Wgate n) * Wup n)
  *   experts:  x += the same of the chosen experts, weighted by the router, and of the
  *             shared expert
+ *   ungated:  act(Wup n), or of experts, which is ACT_RELU with Wgate = Wup
  *   beside:   x += norm(norm(the dense part) + norm(the experts)); each reads a norm of x
  *             of its own, and so does the router
  *
@@ -19,7 +20,8 @@
 
 static bool has_experts(const struct model_config *c, int i_layer)
 {
-	if (c->n_experts == 0 || (i_layer + 1) % c->sparse_step != 0)
+	if (c->n_experts == 0 || !model_has_part(c, i_layer, PART_MLP) ||
+	    (i_layer + 1) % c->sparse_step != 0)
 		return false;
 	for (int32_t i = 0; i < c->n_dense_layers; i++)
 		if (c->dense_layers[i] == i_layer)
@@ -41,7 +43,12 @@ static enum status load_dense(struct graph *g, int i, const char *name, int32_t 
 		{up, GRAPH_WEIGHT, f, d, &m->up},
 		{down, GRAPH_WEIGHT, d, f, &m->down},
 	};
-	return graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	int first = g->c->is_ungated;
+	enum status st = graph_load_parts(g, i, parts + first, ARRAY_LEN(parts) - (size_t)first,
+					  fail);
+	if (first)
+		m->gate = m->up;
+	return st;
 }
 
 /* gate_up_proj_bias has a gate's and an up's in turn, as their rows are. */
@@ -95,7 +102,11 @@ static enum status load_each(struct graph *g, int i, struct weight *w, struct fa
 			{names[1], GRAPH_EXPERT, f, d, &w[n + e]},
 			{names[2], GRAPH_EXPERT, d, f, &w[2 * n + e]},
 		};
-		st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+		int first = g->c->is_ungated;
+		st = graph_load_parts(g, i, parts + first, ARRAY_LEN(parts) - (size_t)first,
+				      fail);
+		if (first)
+			w[e] = w[n + e];
 	}
 	return st;
 }
@@ -109,8 +120,11 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 	snprintf(shared, sizeof shared, "%s_gate", names->shared);
 	const struct graph_part router = {names->router, GRAPH_ROWS, c->n_experts,
 					  c->d_model, &m->router};
-	const struct graph_part choice = {"mlp.gate.e_score_correction_bias", GRAPH_VECTOR,
-					  c->n_experts, 0, &m->router_bias};
+	bool is_row = c->router_shifts; /* (1, E) */
+	const struct graph_part choice = {"mlp.gate.e_score_correction_bias",
+					  is_row ? GRAPH_MATRIX : GRAPH_VECTOR,
+					  is_row ? 1 : c->n_experts, c->n_experts,
+					  &m->router_bias};
 	const struct graph_part logit = {bias, GRAPH_VECTOR, c->n_experts, 0,
 					 &m->logit_bias};
 	const struct graph_part gate = {shared, GRAPH_WEIGHT, 1, c->d_model,
@@ -118,7 +132,7 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 	const struct graph_part scale = {"router.per_expert_scale", GRAPH_VECTOR,
 					 c->n_experts, 0, &m->expert_scale};
 	enum status st = graph_load_parts(g, i, &router, 1, fail);
-	if (st == OK && c->n_groups)
+	if (st == OK && (c->n_groups || c->router_shifts))
 		st = graph_load_parts(g, i, &choice, 1, fail);
 	if (st == OK && c->router_bias)
 		st = graph_load_parts(g, i, &logit, 1, fail);
@@ -180,7 +194,7 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 	size_t e = (size_t)c->n_experts, u = (size_t)c->n_experts_used;
 	size_t f = 0, s = (size_t)c->shared_dim;
 	for (int i = 0; i < graph_n_layers(g); i++)
-		if (!has_experts(c, i) || c->experts_beside)
+		if (model_has_part(c, i, PART_MLP) && (!has_experts(c, i) || c->experts_beside))
 			f = MAX(f, (size_t)model_ffn_dim(c, i));
 	size_t d = c->experts_beside ? (size_t)c->d_model : 0;
 	size_t a = g->b->expert_bytes ? MOE_AHEAD_MAX_TOK : 0;
@@ -214,7 +228,8 @@ static struct moe_router_args router_of(const struct graph *g, const struct mlp 
 		.norm = norm, .n_tok = t, .n_used = c->n_experts_used,
 		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router,
 		.logits = r->logits, .id = r->id, .weight = r->weight,
-		.is_sigmoid = c->n_groups > 0, .n_groups = c->n_groups,
+		.is_sigmoid = c->n_groups > 0, .is_shifted = c->router_shifts,
+		.n_groups = c->n_groups,
 		.n_groups_used = c->n_groups_used,
 		.scale = c->routed_scale, .bias = m->router_bias,
 		.logit_bias = m->logit_bias, .expert_scale = m->expert_scale};
@@ -324,6 +339,21 @@ static enum status run_beside(struct graph *g, const struct layer *l, int32_t t,
 	return OK;
 }
 
+/* A dense part without a gate. */
+static enum status run_ungated(struct graph *g, const struct layer *l, int32_t t,
+			       const struct rms_norm_args *norm, struct fail *fail)
+{
+	const struct mlp *m = &l->mlp;
+	const struct mlp_scratch *r = &g->mlp;
+	RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 1,
+	    .out = {{.w = &m->up, .y = r->up}});
+	RUN(act_mul, .n_tok = t, .dim = m->up.n, .act = g->c->act, .gate = r->up, .up = r->up,
+	    .y = r->gate);
+	profile_enter(g->b->profile, PROFILE_DOWN);
+	return graph_add(g, l, t, &(struct graph_add){&m->down, NULL, r->gate, NORM_MLP_POST,
+						      0}, fail);
+}
+
 enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_step *s,
 		    struct fail *fail)
 {
@@ -335,6 +365,8 @@ enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_s
 	if (m->has_experts && !c->experts_beside)
 		return run_experts(g, l, t, &norm, fail);
 	profile_enter(g->b->profile, PROFILE_GATE_UP);
+	if (c->is_ungated)
+		return run_ungated(g, l, t, &norm, fail);
 	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2, .act = &c->act,
 	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
 	profile_enter(g->b->profile, PROFILE_DOWN);

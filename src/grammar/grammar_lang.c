@@ -504,6 +504,15 @@ void lang_lengths(const struct lang_pool *p, lang l, uint32_t *min, uint32_t *ma
 	*max = p->terms[l].len_max;
 }
 
+size_t lang_union(const struct lang_pool *p, lang l, lang *out, size_t cap)
+{
+	const struct term *t = &p->terms[l];
+	size_t n = t->kind == TERM_ALT ? t->b : 1;
+	for (size_t i = 0; i < MIN(n, cap); i++)
+		out[i] = t->kind == TERM_ALT ? p->kids[t->a + i] : l;
+	return n;
+}
+
 bool lang_is_class(const struct lang_pool *p, lang l, lang *class)
 {
 	const struct term *t = &p->terms[l];

@@ -56,7 +56,8 @@ struct recent_bucket_stats {
 	struct recent_gauges most;
 };
 
-/* Of one bucket: back 0 is the one that is being filled, RECENT_BUCKETS - 1 the oldest. */
+/* The figures of one bucket. back counts buckets into the past: 0 is being filled now,
+ * RECENT_BUCKETS - 1 is the oldest. */
 void recent_bucket(const struct recent *r, int64_t now_us, int back,
 		   struct recent_bucket_stats *out);
 /* Of all buckets together. */

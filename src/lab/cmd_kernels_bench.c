@@ -67,7 +67,7 @@ static enum status measure(const struct kernels_bench_args *a, const struct case
 		kernel_case_destroy(c);
 		if (st == OK)
 			st = hip_time_part(h, (size_t)out->bytes, o.cold_bytes,
-					   &out->alone_us, fail);
+					   (int)a->of.repeat, &out->alone_us, fail);
 	}
 	backend_destroy(b);
 	return st;
@@ -118,8 +118,9 @@ static bool measure_memory(struct kernels_bench_args *a, struct fail *fail)
 		return false;
 	struct hip *h = hip_of(b);
 	size_t n = (size_t)a->of.cold_mb << 20;
-	bool good = hip_time_read(h, n, &a->read_gbs, fail) == OK &&
-		    hip_time_copy(h, n, &copy, fail) == OK;
+	int n_samples = (int)a->of.repeat;
+	bool good = hip_time_read(h, n, n_samples, &a->read_gbs, fail) == OK &&
+		    hip_time_copy(h, n, n_samples, &copy, fail) == OK;
 	if (good && a->csv)
 		printf("# %s; read %.1f GB/s, copy %.1f GB/s (both ways)\n"
 		       "model,part,tokens,group,us,gb_s,percent_of_read,percent_of_alone,tflop_s,"

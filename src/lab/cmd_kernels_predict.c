@@ -4,6 +4,7 @@
  * chip need not be present: null_hip.h stands in for it, and launch_cost.h estimates
  * times. Nothing is measured.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ struct known_launch {
 struct predict_row { /* sums for one kernel; rows are in the order of first launches */
 	char kernel[80];
 	int n;
-	double us, gb;
+	double us, gb, longest_us; /* of all launches; of the longest one */
 	double bound_us[COST_KINDS];
 };
 
@@ -137,6 +138,7 @@ static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 	r->n++;
 	r->us += launch_cost_us(c);
 	r->gb += c->dram_bytes * 1e-9;
+	r->longest_us = fmax(r->longest_us, launch_cost_us(c));
 	r->bound_us[c->bound] += launch_cost_us(c);
 	if (p->args->launches)
 		print_launch(p, l, c);
@@ -160,6 +162,16 @@ static enum cost_kind bound_of(const double *us)
 	return most;
 }
 
+/* A driver resets a queue that hangs, so no launch may last long. */
+static const struct predict_row *longest_of(const struct prediction *p)
+{
+	const struct predict_row *most = p->row;
+	for (size_t i = 1; i < p->n_rows; i++)
+		if (p->row[i].longest_us > most->longest_us)
+			most = &p->row[i];
+	return most;
+}
+
 static void print_text(const struct prediction *p, double us, double gap,
 		       const double *bound_us, double gb)
 {
@@ -176,7 +188,8 @@ static void print_text(const struct prediction *p, double us, double gap,
 	for (int k = 0; k < COST_KINDS; k++)
 		if (bound_us[k] > 0)
 			printf(" %s %.2f ms", cost_kind_name(k), bound_us[k] * 1e-3);
-	printf(" gaps %.2f ms\n", gap * 1e-3);
+	printf(" gaps %.2f ms\nlongest launch: %.2f ms, %s\n", gap * 1e-3,
+	       longest_of(p)->longest_us * 1e-3, longest_of(p)->kernel);
 }
 
 static void print_json(const struct prediction *p, double us, double gap,
@@ -187,7 +200,8 @@ static void print_json(const struct prediction *p, double us, double gap,
 	       p->args->chip, p->step, p->n_launches, us + gap, us, gap, gb);
 	for (int k = 0; k < COST_KINDS; k++)
 		printf(",\"%s_us\":%.1f", cost_kind_name(k), bound_us[k]);
-	puts("}");
+	printf(",\"longest_us\":%.1f,\"longest_kernel\":\"%s\"}\n",
+	       longest_of(p)->longest_us, longest_of(p)->kernel);
 }
 
 static void finish_step(struct prediction *p)
@@ -202,7 +216,7 @@ static void finish_step(struct prediction *p)
 		for (int k = 0; k < COST_KINDS; k++)
 			bound_us[k] += p->row[i].bound_us[k];
 	}
-	if (p->fail.code == OK)
+	if (p->fail.code == OK && p->n_rows)
 		(p->args->json ? print_json : print_text)(p, us, gap, bound_us, gb);
 	p->step = NULL;
 }

@@ -91,12 +91,24 @@ bool case_args_parse(const struct option_set *set, const struct case_args *a, in
 	return false;
 }
 
+/* Is the name among those of a list, which commas separate? */
+static bool is_listed(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+	for (const char *p = list; *p;) {
+		size_t n = strcspn(p, ",");
+		if (n == len && memcmp(p, name, n) == 0)
+			return true;
+		p += n + (p[n] == ',');
+	}
+	return false;
+}
+
 bool case_args_want(const struct case_args *a, const struct case_shape *s)
 {
-	if (a->part && strcmp(a->part, s->part) != 0)
+	if (a->part && !is_listed(a->part, s->part))
 		return false;
-	return a->model ? strcmp(a->model, s->model) == 0
-			: strcmp(s->model, CASE_TINY) != 0;
+	return a->model ? is_listed(a->model, s->model) : strcmp(s->model, CASE_TINY) != 0;
 }
 
 struct case_copy {

@@ -59,15 +59,15 @@ double kernel_case_flops(const struct kernel_case *c);
 /* Common arguments of the commands that measure cases. */
 struct case_args {
 	struct backend_opts backend;
-	const char *model, *part; /* NULL: all models or parts */
+	const char *model, *part; /* names separated by commas; NULL: all */
 	int64_t group, cold_mb, repeat;
 };
 #define CASE_DEFAULTS {.backend = {.name = "hip"}, .group = 32, .cold_mb = 512, .repeat = 7}
 #define CASE_OPTIONS(a) \
-	{"model", 'm', OPTION_TEXT, &(a).model, 0, 0, "NAME", \
-	 "only shapes of this model (qwen3-30b-a3b, …)"}, \
-	{"part", 'p', OPTION_TEXT, &(a).part, 0, 0, "NAME", \
-	 "only this part (qkv, experts, …)"}, \
+	{"model", 'm', OPTION_TEXT, &(a).model, 0, 0, "NAME,…", \
+	 "only shapes of these models (qwen3-30b-a3b, …)"}, \
+	{"part", 'p', OPTION_TEXT, &(a).part, 0, 0, "NAME,…", \
+	 "only these parts (qkv, experts, …)"}, \
 	{"group", 'g', OPTION_INT, &(a).group, 32, 128, "N", \
 	 "group of the int4 weights: 32, 64, 128 (32)"}, \
 	{"cold-mb", 0, OPTION_INT, &(a).cold_mb, 1, 65536, "N", \
@@ -81,5 +81,5 @@ struct case_args {
 /* Like options_parse, for an option set that includes CASE_OPTIONS. */
 bool case_args_parse(const struct option_set *set, const struct case_args *a, int argc,
 		     char **argv, int *out_exit);
-/* True if the shape matches the requested model and part. */
+/* True if the shape's model and part are among those asked for. */
 bool case_args_want(const struct case_args *a, const struct case_shape *s);

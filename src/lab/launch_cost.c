@@ -123,7 +123,9 @@ static void fix_attention(const struct cost_model *m, const struct hip_launch_in
 	int32_t tok[2], first, last;
 	memcpy(&a, l->args[0].p, sizeof a);
 	double key = 2.0 * a.head_dim, value = a.v == a.k ? 0 : 2.0 * a.v_dim, bytes = 0;
-	for (int32_t b = a.first_seq; b < a.first_seq + l->grid.y; b++) {
+	/* A spread kernel's grid is of tiles, which may be those of all sequences. */
+	int32_t n_seq = strstr(l->kernel, "_spread_") ? a.n_seq : l->grid.y;
+	for (int32_t b = a.first_seq; b < a.first_seq + n_seq; b++) {
 		if (!m->read(m->ctx, (uint64_t)(uintptr_t)(a.first_tok + b), sizeof tok, tok) ||
 		    !m->read(m->ctx, (uint64_t)(uintptr_t)(a.position + tok[0]), sizeof first,
 			     &first) ||
@@ -150,7 +152,8 @@ static double fix(const struct cost_model *m, const struct hip_launch_info *l,
 	else if (strncmp(l->kernel, "linear_tile_", 12) == 0 &&
 		 l->args[0].n_bytes == sizeof(struct linear_tile_args))
 		fix_linear_tile(l, c);
-	else if (strncmp(l->kernel, "attention_", 10) == 0 && strstr(l->kernel, "_whole_"))
+	else if (strncmp(l->kernel, "attention_", 10) == 0 &&
+		 (strstr(l->kernel, "_whole_") || strstr(l->kernel, "_spread_")))
 		fix_attention(m, l, c);
 	struct walk_count *n = &c->count;
 	for (int i = 0; i < WALK_CLASSES; i++)

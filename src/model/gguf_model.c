@@ -103,6 +103,7 @@ void gguf_model_fix_config(const struct gguf *g, struct model_config *c)
 {
 	struct str name;
 	const struct model_arch *arch = find_arch(g, &name);
+	c->body = "model.";
 	c->norm_plus_one = false; /* norms are stored with the 1 already added */
 	c->delta_in_turn = arch->in_gguf & GGUF_IN_TURN;
 }
@@ -224,7 +225,10 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 	const struct name mlp_norm = {
 		"ffn_norm", in_gguf & GGUF_FOUR_NORMS ? "pre_feedforward_layernorm"
 						      : "post_attention_layernorm"};
-	bool has_groups = arch && arch->keys & (KEYS_GROUPED | KEYS_SPACE);
+	const unsigned plural = KEYS_GROUPED | KEYS_SPACE | KEYS_NEMOTRON | KEYS_ERNIE |
+				KEYS_BESIDE;
+	const struct name one_norm = {"attn_norm", "norm"};
+	bool has_groups = arch && arch->keys & plural;
 	const char *hf = NULL;
 	for (size_t i = 0; i < ARRAY_LEN(of_space) && !hf && in_gguf & GGUF_SPACE; i++)
 		hf = match(&of_space[i], part, out_rest);
@@ -232,6 +236,8 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 		hf = match(&of_gemma4[i], part, out_rest);
 	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_FUSED; i++)
 		hf = match(&fused[i], part, out_rest);
+	if (!hf && in_gguf & GGUF_ONE_NORM)
+		hf = match(&one_norm, part, out_rest);
 	hf = hf ? hf : match(&router, part, out_rest);
 	hf = hf ? hf : match(&mlp_norm, part, out_rest);
 	for (size_t i = 0; i < ARRAY_LEN(shared) && !hf; i++)
@@ -295,6 +301,8 @@ enum status gguf_model_refuse(const struct gguf_model_reader *r, const char *key
 		       r->path, key, gguf_type_name(v));
 }
 
+#define GROUPED_KEYS (KEYS_GROUPED | KEYS_NEMOTRON)
+
 static const struct {
 	const char *gguf, *hf;
 	bool is_needed, is_float;
@@ -321,21 +329,26 @@ static const struct {
 	{"expert_feed_forward_length", "moe_intermediate_size", false, false, 0},
 	{"expert_shared_feed_forward_length", "shared_expert_intermediate_size", false,
 	 false, 0},
-	{"expert_count", "n_routed_experts", false, false, KEYS_GROUPED},
-	{"expert_shared_count", "n_shared_experts", false, false, KEYS_GROUPED},
-	{"expert_group_count", "n_group", false, false, KEYS_GROUPED},
-	{"expert_group_used_count", "topk_group", false, false, KEYS_GROUPED},
-	{"expert_weights_scale", "routed_scaling_factor", false, true, KEYS_GROUPED},
+	{"expert_count", "n_routed_experts", false, false, GROUPED_KEYS},
+	{"expert_shared_count", "n_shared_experts", false, false, GROUPED_KEYS},
+	{"expert_group_count", "n_group", false, false, GROUPED_KEYS},
+	{"expert_group_used_count", "topk_group", false, false, GROUPED_KEYS},
+	{"expert_weights_scale", "routed_scaling_factor", false, true, GROUPED_KEYS},
 	{"leading_dense_block_count", "first_k_dense_replace", false, false, KEYS_GROUPED},
 	{"attention.q_lora_rank", "q_lora_rank", false, false, KEYS_MLA},
 	{"attention.kv_lora_rank", "kv_lora_rank", true, false, KEYS_MLA},
 	{"rope.dimension_count", "qk_rope_head_dim", true, false, KEYS_MLA},
+	{"expert_count", "moe_num_experts", false, false, KEYS_ERNIE},
+	{"expert_used_count", "moe_k", false, false, KEYS_ERNIE},
+	{"expert_shared_count", "moe_num_shared_experts", false, false, KEYS_ERNIE},
+	{"interleave_moe_layer_step", "moe_layer_interval", false, false, KEYS_ERNIE},
+	{"leading_dense_block_count", "moe_layer_start_index", false, false, KEYS_ERNIE},
 	{"shortconv.l_cache", "conv_L_cache", true, false, KEYS_CONV},
 	{"leading_dense_block_count", "num_dense_layers", false, false, KEYS_CONV},
-	{"ssm.conv_kernel", "mamba_d_conv", true, false, KEYS_SPACE},
-	{"ssm.state_size", "mamba_d_state", true, false, KEYS_SPACE},
-	{"ssm.group_count", "mamba_n_groups", true, false, KEYS_SPACE},
-	{"ssm.time_step_rank", "mamba_n_heads", true, false, KEYS_SPACE},
+	{"ssm.conv_kernel", "mamba_d_conv", true, false, KEYS_SPACE | KEYS_NEMOTRON},
+	{"ssm.state_size", "mamba_d_state", true, false, KEYS_SPACE | KEYS_NEMOTRON},
+	{"ssm.group_count", "mamba_n_groups", true, false, KEYS_SPACE | KEYS_NEMOTRON},
+	{"ssm.time_step_rank", "mamba_n_heads", true, false, KEYS_SPACE | KEYS_NEMOTRON},
 	{"attention.key_length", "global_head_dim", true, false, KEYS_GEMMA4},
 	{"attention.key_length_swa", "head_dim", true, false, KEYS_GEMMA4},
 	{"attention.shared_kv_layers", "num_kv_shared_layers", false, false, KEYS_GEMMA4},
@@ -359,9 +372,10 @@ static bool is_pattern(const char *hf)
  * differ in two numbers (gguf_gemma4.c). */
 static bool is_of_layers(const struct gguf_model_reader *r, const char *hf)
 {
-	return (r->arch->keys & (KEYS_CONV | KEYS_SPACE | KEYS_GEMMA4) &&
+	return (r->arch->keys & (KEYS_CONV | KEYS_SPACE | KEYS_GEMMA4 | KEYS_NEMOTRON) &&
 		strcmp(hf, "num_key_value_heads") == 0) ||
-	       (r->arch->keys & KEYS_GEMMA4 && strcmp(hf, "intermediate_size") == 0);
+	       (r->arch->keys & (KEYS_GEMMA4 | KEYS_NEMOTRON) && strcmp(hf,
+	 "intermediate_size") == 0);
 }
 
 static enum status copy_keys(struct gguf_model_reader *r)
@@ -402,7 +416,7 @@ static enum status check_gating(struct gguf_model_reader *r)
 	int64_t n = 0, want = 1;
 	if (r->arch->in_gguf & GGUF_OSS)
 		want = 3;
-	else if (r->arch->keys & (KEYS_GROUPED | KEYS_SIGMOID))
+	else if (r->arch->keys & (GROUPED_KEYS | KEYS_SIGMOID))
 		want = 2;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || (n != 0 && n != want)))
 		return gguf_model_refuse(r, name, v);
@@ -425,10 +439,11 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"residual_scale", 1, KEYS_SCALES}, {"embedding_scale", 1, KEYS_SCALES},
 		{"attention.scale", 0, KEYS_SCALES}, {"attention.max_alibi_bias", 0, 0},
 		{"attention.clamp_kqv", 0, 0}, {"attention.causal", 1, 0},
-		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0, KEYS_GROUPED},
-		{"expert_group_count", 1, KEYS_GROUPED},
-		{"expert_weights_scale", 1, KEYS_GROUPED},
-		{"leading_dense_block_count", 0, KEYS_GROUPED | KEYS_CONV},
+		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0,
+		 GROUPED_KEYS | KEYS_ERNIE},
+		{"expert_group_count", 1, GROUPED_KEYS},
+		{"expert_weights_scale", 1, GROUPED_KEYS},
+		{"leading_dense_block_count", 0, KEYS_GROUPED | KEYS_CONV | KEYS_ERNIE},
 		{"attention.temperature_length", 0, 0}, {"swin_norm", 0, 0},
 		{"attention.temperature_scale", 0, KEYS_LATE},
 		{"pooling_type", 0, 0},
@@ -456,7 +471,8 @@ static void set_default(const struct gguf_model_reader *r, const char *hf, int64
 		json_object_set_new(r->config, hf, json_integer(n));
 }
 
-/* Experts in groups. What files leave out is as llama.cpp takes it. */
+/* GLM-4.5 and DeepSeek: how their router chooses among groups of experts. A key that the
+ * file lacks gets the value that llama.cpp assumes. */
 static enum status read_groups(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -793,6 +809,20 @@ static void take_arch(struct gguf_model_reader *r, const char *model_type,
 	*out_class = r->arch->class;
 }
 
+/* The width of the shared expert, under the name that the architecture has for it; of ERNIE
+ * it follows from others. */
+static void name_shared(struct gguf_model_reader *r)
+{
+	static const char usual[] = "shared_expert_intermediate_size";
+	json_t *v = json_object_get(r->config, usual);
+	if (v && r->arch->keys & KEYS_NEMOTRON)
+		json_object_set(r->config, "moe_shared_expert_intermediate_size", v);
+	if (v && r->arch->keys & KEYS_BESIDE)
+		json_object_set(r->config, "shared_intermediate_size", v);
+	if (r->arch->keys & (KEYS_NEMOTRON | KEYS_BESIDE | KEYS_ERNIE))
+		json_object_del(r->config, usual);
+}
+
 static enum status read_all(struct gguf_model_reader *r)
 {
 	char window[96];
@@ -831,6 +861,10 @@ static enum status read_all(struct gguf_model_reader *r)
 	enum status st = copy_keys(r);
 	if (st == OK)
 		st = check_neutral(r);
+	if (st == OK)
+		name_shared(r);
+	if (st == OK && r->arch->keys & KEYS_NEMOTRON)
+		st = gguf_nemotron_read(r);
 	if (st == OK && r->arch->keys & KEYS_CONV)
 		st = read_conv(r, "conv");
 	if (st == OK && r->arch->keys & KEYS_SPACE)

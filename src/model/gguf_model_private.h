@@ -29,5 +29,9 @@ int64_t gguf_model_known(const struct gguf_model_reader *r, const char *hf);
 
 /* What the heads and layers of Gemma 4 are, from its keys and tensors. */
 enum status gguf_gemma4_read(struct gguf_model_reader *r) MUST_USE;
+/* Layers of one part, of Nemotron-H. */
+enum status gguf_nemotron_read(struct gguf_model_reader *r) MUST_USE;
+/* Of state spaces: the size of a head, and whether convolutions have a bias. */
+enum status gguf_space_sizes(struct gguf_model_reader *r) MUST_USE;
 /* The state spaces of Granite 4's hybrids, and the parts beside them. */
 enum status gguf_space_read(struct gguf_model_reader *r) MUST_USE;

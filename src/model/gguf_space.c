@@ -27,10 +27,10 @@ static void read_widths(struct gguf_model_reader *r)
 				json_object_get(r->config, key));
 }
 
-enum status gguf_space_read(struct gguf_model_reader *r)
+enum status gguf_space_sizes(struct gguf_model_reader *r)
 {
 	char name[96];
-	int64_t heads = gguf_model_known(r, "mamba_n_heads"), n, turns = 0;
+	int64_t heads = gguf_model_known(r, "mamba_n_heads"), n;
 	const struct gguf_value *v = gguf_model_key(r, "ssm.inner_size", name);
 	if (!v || v->is_array || !gguf_integer(v, 0, &n) || heads < 1 || n % heads)
 		return fail_at(r->fail, E_FORMAT, name, "%s: %s is missing, or no multiple of "
@@ -38,6 +38,17 @@ enum status gguf_space_read(struct gguf_model_reader *r)
 	json_object_set_new(r->config, "mamba_d_head", json_integer(n / heads));
 	json_object_set_new(r->config, "mamba_conv_bias", json_boolean(tensors_find(
 		r->tensors, "model.layers.0.mamba.conv1d.bias")));
+	return OK;
+}
+
+enum status gguf_space_read(struct gguf_model_reader *r)
+{
+	char name[96];
+	int64_t turns = 0;
+	const struct gguf_value *v;
+	enum status st = gguf_space_sizes(r);
+	if (st != OK)
+		return st;
 	v = gguf_model_key(r, "rope.scaling.finetuned", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &turns)))
 		return gguf_model_refuse(r, name, v);

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/pool.h"
+#include "model/encoder_names.h"
 #include "model/model_config.h"
 #include "model/experts.h"
 #include "model/gguf_model.h"
@@ -123,7 +124,8 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 	if (st == OK)
 		st = tensors_open(m->dir, opts, &m->tensors, fail);
 	if (st == OK)
-		tensors_name_too(m->tensors, usual_names_of);
+		tensors_name_too(m->tensors,
+				 m->config.is_bert ? encoder_names_of : usual_names_of);
 	if (st == OK)
 		find_body(m);
 	return st;
@@ -183,15 +185,18 @@ static enum status open_gguf(struct model *m, const char *path,
 		st = gguf_tokenizer_load(tensors_gguf(m->tensors), path, &f, fail);
 	if (st == OK)
 		st = keep_tokenizer(m, &f, fail);
-	if (st == OK && gguf_model_is_paired(tensors_gguf(m->tensors))) {
-		m->is_paired = true;
-		m->repacked = xcalloc(1, sizeof *m->repacked);
-		arena_init(m->repacked);
-		m->pool = pool_create(0);
-	}
 	json_decref(config);
 	json_decref(generation);
 	return st;
+}
+
+/* Rows of q and k are reordered as they are opened. */
+static void begin_pairs(struct model *m)
+{
+	m->is_paired = true;
+	m->repacked = xcalloc(1, sizeof *m->repacked);
+	arena_init(m->repacked);
+	m->pool = pool_create(0);
 }
 
 static bool is_in_pairs(const struct model *m, const char *name)
@@ -248,6 +253,17 @@ size_t model_repack_bytes(const struct model *m)
 
 static void find_mtp(struct model *m);
 
+/* Are q and k stored for a rotation of neighbours? In GGUF many are. */
+static bool turns_neighbours(const struct model *m)
+{
+	const struct gguf *g = tensors_gguf(m->tensors);
+	bool does = g && gguf_model_is_paired(g);
+	for (size_t i = 0; i < model_n_archs && !g; i++)
+		does |= strcmp(model_archs[i].model_type, m->config.arch) == 0 &&
+			model_archs[i].turns_neighbours;
+	return does;
+}
+
 enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail)
 {
@@ -275,6 +291,8 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 		model_close(m);
 		return st;
 	}
+	if (turns_neighbours(m))
+		begin_pairs(m);
 	find_mtp(m);
 	*out = m;
 	return OK;
@@ -407,8 +425,12 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 	st = quant_open(&w, out, fail);
 	if (st == OK)
 		out->is_mapped = m->is_mapped;
-	if (st == OK && is_in_pairs(m, name))
-		repack(m, out);
+	if (st != OK || !is_in_pairs(m, name))
+		return st;
+	if (out->scales || out->zero_points || !weight_is_dense(out))
+		return fail_at(fail, E_UNSUPPORTED, name, "%s: %s: a model that rotates "
+			       "neighbours is read in 16 or 32 bits, or as GGUF", m->dir, name);
+	repack(m, out);
 	return st;
 }
 

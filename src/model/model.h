@@ -39,6 +39,8 @@ struct rope {
 	int32_t n_rot;           /* elements of a head in pairs; 0: those of the model */
 };
 
+enum layer_part { PART_MIXER = 1, PART_MLP = 2 };
+
 /* A layer behind the last one that guesses the token after the next (multi-token
  * prediction), and where its tensors are. */
 enum model_mtp {
@@ -56,22 +58,23 @@ struct model_config {
 	int32_t ffn_dim;      /* width of dense feed-forward layers */
 	int32_t n_experts, n_experts_used, expert_dim; /* n_experts 0: none */
 	bool norm_topk;       /* weights of the chosen experts are scaled to sum 1 */
-	/* n_groups > 0: sigmoid routing in expert groups with a bias
-	 * (kernels/ops/moe_router.h). */
+	/* n_groups > 0: sigmoid routing in groups with a bias (kernels/ops/moe_router.h). */
 	int32_t n_groups, n_groups_used;
 	float routed_scale;
 	int32_t shared_dim;   /* width of the shared expert, which all tokens use; 0: none */
 	bool shared_router;   /* a sigmoid gate weighs the shared expert */
-	bool router_bias;     /* the router's logits have a bias */
-	bool expert_bias;
+	bool router_shifts;   /* moe_router_args.is_shifted */
+	bool router_bias, expert_bias; /* the router's logits, and experts, have a bias */
 	struct activation act; /* activation of dense layers and routed experts */
 	int32_t sparse_step;  /* layer i has experts iff (i+1) % sparse_step == 0 … */
 	int32_t *dense_layers; /* … and i is not in this list (mlp_only_layers) */
 	int32_t n_dense_layers;
+	/* (L) bits of enum layer_part: what layer i has; NULL: all have both. */
+	uint8_t *layer_parts;
+	bool is_ungated;      /* feed-forward layers have no gate; ACT_RELU: it is up */
 	int32_t n_vocab, max_ctx;
 	float norm_eps;
-	float embed_scale;    /* embeddings are multiplied by it */
-	float logit_scale;    /* and logits */
+	float embed_scale, logit_scale; /* embeddings, and logits, are multiplied by it */
 	float residual_scale; /* of config.json: what each part of a layer adds */
 	float query_scalar;   /* q . k is divided by its root; 0: by that of head_dim */
 	/* Layer i rotates by ropes[rope_of[i]]. */
@@ -91,25 +94,22 @@ struct model_config {
 	int32_t n_kv_shared;
 	bool wide_shared_mlp; /* the dense parts of those layers are twice as wide */
 	bool experts_beside;  /* layers have a dense part and experts, each with norms */
-	int32_t layer_embed;  /* width of what each layer reads of the token; 0: nothing */
-	int32_t layer_vocab;
+	int32_t layer_embed, layer_vocab; /* width of what layers read of a token; 0: nothing */
 	float layer_embed_scale;
 	bool has_layer_scale; /* each layer multiplies what leaves it by a number */
 	float logit_cap;      /* logits_cap_args.cap; 0: none */
 	bool qk_norm;         /* of each head of q and k */
+	bool norms_turned;    /* weights of these multiply what has been rotated */
 	bool wide_qk_norm;    /* of all heads of q together, and of k */
 	bool gated_attention; /* beside each head of q is a gate of the output */
 	bool has_sinks;       /* a logit a head that gives no value */
 	bool qkv_bias, o_bias, tied_embeddings;
 	bool has_head;        /* it writes text; false: the body alone, an embedder */
-	/* In a layer with is_windowed a token attends to the last `window` tokens, itself
-	 * included. */
+	/* Where is_windowed, a token attends to the last `window` tokens, itself included. */
 	int32_t window;       /* 0: no layer has a window */
 	bool *is_windowed;    /* (L); NULL: no layer has a window */
-	int32_t window_pattern; /* sliding_window_pattern of config.json, used if
-				 * layer_types is absent */
-	/* A layer with is_linear is a gated delta net: it keeps a recurrent state, not
-	 * keys and values. */
+	int32_t window_pattern; /* of config.json, used if layer_types is absent */
+	/* A linear layer keeps a recurrent state, not keys and values. */
 	bool *is_linear;      /* (L); NULL: no layer is linear */
 	int32_t n_linear;     /* number of linear layers */
 	int32_t delta_k_heads, delta_v_heads, delta_k_dim, delta_v_dim, conv_width;
@@ -121,12 +121,32 @@ struct model_config {
 	int32_t q_lora;       /* rank of q's two projections; 0: q is one projection */
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
 	float lora_eps;       /* of the norms behind q_lora and kv_lora */
+	/* Tokens see those behind them, too; `window` is then to each side, itself included.
+	 * Such a model gives embeddings (src/embed/encoder.h) and writes nothing. */
+	bool is_encoder;
+	bool is_bert;         /* a layer norm behind each part; else norms as in Gemma 3 */
+	bool exact_gelu;      /* not the tanh form */
+	int32_t n_places, first_place; /* learned positions, and that of the first token; 0 */
+	int32_t n_types;      /* token types; every token is of the first */
 	enum model_mtp mtp;
 	int32_t bos_id; /* -1: none */
 	int32_t eos_ids[MODEL_MAX_EOS]; /* of config.json; see generation_defaults */
 	int n_eos;
 	enum dtype dtype; /* type of the original weights; tensors have their own */
 };
+
+/* Has layer i this part? Layers behind the last one have both. */
+static inline bool model_has_part(const struct model_config *c, int32_t i, enum layer_part part)
+{
+	return !c->layer_parts || i >= c->n_layers || c->layer_parts[i] & part;
+}
+
+/* Is layer i one of attention? */
+static inline bool model_attends(const struct model_config *c, int32_t i)
+{
+	bool is_linear = c->is_linear && i < c->n_layers && c->is_linear[i];
+	return !is_linear && model_has_part(c, i, PART_MIXER);
+}
 
 /* Has layer i of attention a window? Layers behind the last one have none. */
 static inline bool model_has_window(const struct model_config *c, int32_t i)
@@ -180,7 +200,7 @@ static inline int64_t model_kv_numbers(const struct model_config *c)
 {
 	int64_t n = 0;
 	for (int32_t i = 0; i < c->n_layers; i++)
-		n += c->is_linear && c->is_linear[i] ? 0 : model_layer_kv_numbers(c, i);
+		n += model_attends(c, i) ? model_layer_kv_numbers(c, i) : 0;
 	return n;
 }
 

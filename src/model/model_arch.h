@@ -34,6 +34,10 @@ enum {
 	KEYS_CONV = 1 << 24,      /* some layers are short convolutions */
 	KEYS_GEMMA4 = 1 << 25,
 	KEYS_SPACE = 1 << 26,     /* some layers are state spaces of Mamba-2 (Granite 4) */
+	KEYS_NEMOTRON = 1 << 27,  /* layers of one part (Nemotron-H) */
+	KEYS_BESIDE = 1 << 28,    /* shared_intermediate_size, of a shared expert or 0 */
+	KEYS_HUNYUAN = 1 << 29,   /* a shared expert as wide as the others; alpha of its rope */
+	KEYS_ERNIE = 1 << 30,     /* experts chosen by a softmax and a bias (ERNIE 4.5) */
 	KEYS_WINDOW_ROPE = 1 << 22, /* if some layers have a window, only they rotate */
 };
 
@@ -48,6 +52,7 @@ enum {
 	GGUF_ALSO = 128,      /* the name in GGUF is that of a row before it */
 	GGUF_GEMMA4 = 256,
 	GGUF_SPACE = 512,     /* some layers are state spaces of Mamba-2 */
+	GGUF_ONE_NORM = 1024, /* attn_norm is of whatever part the layer has */
 	GGUF_FUSED = 64,      /* attn_qkv is of q, k and v, ffn_up of gate and up */
 };
 
@@ -56,8 +61,10 @@ struct model_arch {
 	const char *class;     /* the name in `architectures` of config.json */
 	unsigned keys;
 	bool qk_norm;          /* used if use_qk_norm is absent */
+	bool norms_turned;     /* see struct model_config */
 	bool wide_qk_norm;     /* norms of q and k are over all heads together */
 	bool qkv_bias;
+	bool turns_neighbours; /* heads are rotated in pairs of neighbours, not of halves */
 	bool norm_plus_one;    /* norm weights are stored with 1 subtracted */
 	bool scales_embedding; /* embeddings are multiplied by sqrt(hidden_size) */
 	bool may_mtp;          /* its files may have a layer of enum model_mtp */

@@ -104,17 +104,34 @@ static const struct setting {
 	{"v_head_dim", NULL, KEYS_MLA, INT, AT(v_dim), 1, 1024, REQUIRED},
 	{"rope_interleave", NULL, KEYS_MLA, BOOL, AT(rope_interleaved), 0, 1, 1},
 	{"norm_topk_prob", NULL, KEYS_GROUPED, BOOL, AT(norm_topk), 0, 1, 1},
-	{"mamba_n_heads", NULL, KEYS_SPACE, INT, AT(delta_v_heads), 1, 1024, REQUIRED},
-	{"mamba_n_groups", NULL, KEYS_SPACE, INT, AT(delta_k_heads), 1, 1024, 1},
-	{"mamba_d_state", NULL, KEYS_SPACE, INT, AT(delta_k_dim), 4, 256, 256},
-	{"mamba_d_head", NULL, KEYS_SPACE, INT, AT(delta_v_dim), 4, 1024, REQUIRED},
-	{"mamba_d_conv", NULL, KEYS_SPACE, INT, AT(conv_width), 2, 8, 4},
-	{"mamba_conv_bias", NULL, KEYS_SPACE, BOOL, AT(has_conv_bias), 0, 1, 1},
+	{"mamba_n_heads", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta_v_heads), 1, 1024,
+	 REQUIRED},
+	{"mamba_n_groups", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta_k_heads), 1, 1024, 1},
+	{"mamba_d_state", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta_k_dim), 4, 256, 256},
+	{"mamba_d_head", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta_v_dim), 4, 1024, REQUIRED},
+	{"mamba_d_conv", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(conv_width), 2, 8, 4},
+	{"mamba_conv_bias", NULL, KEYS_SPACE | KEYS_NEMOTRON, BOOL, AT(has_conv_bias), 0, 1, 1},
+	{"intermediate_size", NULL, KEYS_NEMOTRON, INT, AT(ffn_dim), 0, 1 << 20, 0},
+	{"n_routed_experts", NULL, KEYS_NEMOTRON, INT, AT(n_experts), 0, 4096, 0},
+	{"num_experts_per_tok", NULL, KEYS_NEMOTRON, INT, AT(n_experts_used), 0, 256, 0},
+	{"moe_intermediate_size", NULL, KEYS_NEMOTRON, INT, AT(expert_dim), 0, 1 << 20, 0},
+	{"moe_shared_expert_intermediate_size", NULL, KEYS_NEMOTRON, INT, AT(shared_dim), 0,
+	 1 << 20, 0},
+	{"n_group", NULL, KEYS_NEMOTRON, INT, AT(n_groups), 1, 4096, 1},
+	{"topk_group", NULL, KEYS_NEMOTRON, INT, AT(n_groups_used), 1, 4096, 1},
+	{"routed_scaling_factor", NULL, KEYS_NEMOTRON, FLOAT, AT(routed_scale), 1e-3, 1e3, 1},
+	{"norm_topk_prob", NULL, KEYS_NEMOTRON, BOOL, AT(norm_topk), 0, 1, 1},
 	{"num_local_experts", NULL, KEYS_SPACE, INT, AT(n_experts), 0, 4096, REQUIRED},
 	{"num_experts_per_tok", NULL, KEYS_SPACE, INT, AT(n_experts_used), 0, 256, 0},
 	{"intermediate_size", NULL, KEYS_SPACE, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
 	{"shared_intermediate_size", NULL, KEYS_SPACE, INT, AT(shared_dim), 8, 1 << 20,
 	 REQUIRED},
+	{"shared_intermediate_size", NULL, KEYS_BESIDE, INT, AT(shared_dim), 0, 1 << 20, 0},
+	{"moe_num_experts", NULL, KEYS_ERNIE, INT, AT(n_experts), 1, 4096, REQUIRED},
+	{"moe_k", NULL, KEYS_ERNIE, INT, AT(n_experts_used), 1, 256, REQUIRED},
+	{"moe_intermediate_size", NULL, KEYS_ERNIE, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
+	/* a number of experts; config_ernie_read makes a width of it */
+	{"moe_num_shared_experts", NULL, KEYS_ERNIE, INT, AT(shared_dim), 0, 64, 2},
 	{"global_head_dim", NULL, KEYS_GEMMA4, INT, AT(full_head_dim), 2, 1024, 512},
 	{"num_global_key_value_heads", NULL, KEYS_GEMMA4, INT, AT(full_kv_heads), 1, 1024, 0},
 	{"attention_k_eq_v", NULL, KEYS_GEMMA4, BOOL, AT(keys_are_values), 0, 1, 0},
@@ -149,8 +166,10 @@ static const struct {
 	{"scoring_func", "\"softmax\"", KEYS_GROUPED | KEYS_SIGMOID},
 	{"use_routing_bias", "true", 0},
 	{"qk_norm_type", "\"per_layer\"", 0},
-	{"shared_intermediate_size", "0", KEYS_SPACE},
+	{"shared_intermediate_size", "0", KEYS_SPACE | KEYS_BESIDE},
 	{"mamba_proj_bias", "false", 0},
+	{"mamba_hidden_act", "\"silu\"", 0},
+	{"use_bias", "false", 0},
 	{"normalization_function", "\"rmsnorm\"", 0},
 	{"scoring_func", "\"sigmoid\"", KEYS_EXPERTS},
 	{"topk_method", "\"noaux_tc\"", 0},
@@ -163,12 +182,12 @@ static const struct {
 	{"attention_multiplier", "", KEYS_SCALES},
 	{"query_pre_attn_scalar", "", KEYS_QUERY_SCALE},
 	{"rope_local_base_freq", "", KEYS_LOCAL_ROPE},
-	{"use_bidirectional_attention", "false \"vision\"", 0}, /* text: alike */
+	{"use_bidirectional_attention", "false \"vision\"", KEYS_QUERY_SCALE}, /* text: alike */
 	{"shared_expert_intermediate_size", "0", KEYS_SHARED},
-	{"n_shared_experts", "0", KEYS_GROUPED},
-	{"n_group", "1", KEYS_GROUPED},
-	{"topk_group", "1", KEYS_GROUPED},
-	{"routed_scaling_factor", "1 1.0", KEYS_GROUPED},
+	{"n_shared_experts", "0", KEYS_GROUPED | KEYS_NEMOTRON},
+	{"n_group", "1", KEYS_GROUPED | KEYS_NEMOTRON},
+	{"topk_group", "1", KEYS_GROUPED | KEYS_NEMOTRON},
+	{"routed_scaling_factor", "1 1.0", KEYS_GROUPED | KEYS_NEMOTRON},
 	{"output_gate_type", "\"swish\" \"silu\"", 0},
 	{"index_topk", "", 0},
 	{"clip_qkv", "", 0},
@@ -250,6 +269,18 @@ const char *model_arch_needs(const char *name)
 	return NULL;
 }
 
+/* Is it a row of a family, as qwen3_moe is of qwen3, or a text model alone? */
+static bool is_variant(size_t i)
+{
+	const char *type = model_archs[i].model_type;
+	for (size_t j = 0; j < i; j++) {
+		size_t n = strlen(model_archs[j].model_type);
+		if (strncmp(type, model_archs[j].model_type, n) == 0 && type[n] == '_')
+			return true;
+	}
+	return strstr(type, "_text");
+}
+
 static enum status unknown_arch(struct fail *fail, const json_t *type)
 {
 	const char *name = json_string_value(type), *needs = model_arch_needs(name);
@@ -259,11 +290,11 @@ static enum status unknown_arch(struct fail *fail, const json_t *type)
 			       ": model_type \"%.40s\" is not supported: it would need %s",
 			       name, needs);
 	for (size_t i = 0, n = 0; i < model_n_archs && n < sizeof known; i++)
-		if (!strstr(model_archs[i].model_type, "_text"))
+		if (!is_variant(i))
 			n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
 					      n ? ", " : "", model_archs[i].model_type);
 	return fail_at(fail, E_UNSUPPORTED, "model_type",
-		       FILE_NAME ": model_type \"%.40s\" is not supported, only %s",
+		       FILE_NAME ": model_type \"%.40s\" is not supported, only %s and variants",
 		       name, known);
 }
 
@@ -578,6 +609,8 @@ static enum status read_windows(const json_t *root, const struct model_arch *arc
 		return read_conv_layers(root, a, c, fail);
 	if (arch->keys & KEYS_SPACE)
 		return read_space_layers(root, a, c, fail);
+	if (arch->keys & KEYS_NEMOTRON)
+		return config_nemotron_read(root, a, c, fail);
 	bool has = arch->keys & (KEYS_WINDOW | KEYS_WINDOW_LIST) ||
 		   (arch->keys & KEYS_WINDOW_SOME && json_is_true(use));
 	if (has && v) {
@@ -729,6 +762,8 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 		st = read_dense_layers(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_GROUPED)
 		st = read_grouped(text, a, c, fail);
+	if (st == OK && arch->keys & KEYS_ERNIE)
+		st = config_ernie_read(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_NO_ROPE)
 		st = read_no_rope(text, a, c, fail);
 	if (st == OK && c->o_bias && arch->keys & KEYS_OUT_BIAS && !c->qkv_bias)
@@ -747,6 +782,8 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 		st = config_rope_read_local(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_WINDOW_ROPE)
 		set_window_rope(a, c);
+	if (st == OK && arch->keys & KEYS_QUERY_SCALE)
+		st = config_encoder_of_text(text, c, fail);
 	if (st == OK && arch->keys & KEYS_GEMMA4)
 		st = config_gemma4_read(text, c, fail);
 	if (st == OK)
@@ -786,6 +823,7 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	c->body = arch->body ? arch->body : "model.";
 	c->qk_norm |= arch->qk_norm;
 	c->wide_qk_norm = arch->wide_qk_norm;
+	c->norms_turned = arch->norms_turned;
 	c->qkv_bias |= arch->qkv_bias || c->o_bias;
 	if (arch->keys & KEYS_GROUPED) /* attention_bias is not of o */
 		c->o_bias = false;
@@ -805,11 +843,20 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
+	if (arch->keys & KEYS_NEMOTRON) {
+		c->gate_eps = c->norm_eps;
+		c->sparse_step = 1;
+		c->is_ungated = true;
+	}
 	if (arch->keys & KEYS_SPACE) {
 		c->gate_eps = c->norm_eps;
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
+	if (arch->keys & KEYS_ERNIE)
+		c->router_shifts = c->norm_topk = true;
+	if (arch->keys & KEYS_HUNYUAN && c->n_experts)
+		c->shared_dim = c->expert_dim;
 	if (arch->keys & KEYS_LOCAL) {
 		c->sparse_step = 1;
 		c->norm_topk = true;
@@ -846,6 +893,10 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	const struct model_arch *arch = NULL;
 	const json_t *found = root;
 	bool has_head;
+	if (config_encoder_is(root)) {
+		*out = c;
+		return config_encoder_read(root, out, fail);
+	}
 	enum status st = read_arch(root, &arch, &has_head, fail);
 	if (st == OK)
 		st = find_text(root, arch, &found, fail);
@@ -866,6 +917,10 @@ enum status model_config_read(const json_t *root, struct arena *a,
 		config_lfm2_spell(text);
 	if (arch->keys & KEYS_SPACE)
 		config_space_spell(text);
+	if (arch->keys & KEYS_NEMOTRON)
+		config_nemotron_spell(text);
+	if (arch->keys & KEYS_HUNYUAN)
+		config_hunyuan_spell(text);
 	st = read_text(text, arch, a, &c, fail);
 	json_decref(defaults);
 	json_decref(text);

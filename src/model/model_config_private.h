@@ -42,3 +42,22 @@ enum status config_gemma4_read(const json_t *text, struct model_config *c,
 void config_space_spell(json_t *text);
 enum status config_space_read(const json_t *text, struct arena *a, struct model_config *c,
 			      struct fail *fail) MUST_USE;
+/* Sizes of a state space, and time_step_limit. */
+enum status config_space_check(const json_t *text, const struct model_config *c,
+			       struct fail *fail) MUST_USE;
+/* ERNIE 4.5 with experts, behind its settings. */
+enum status config_ernie_read(const json_t *text, struct arena *a, struct model_config *c,
+			      struct fail *fail) MUST_USE;
+/* Hunyuan: names that others have; lists of one number; the rope's base. */
+void config_hunyuan_spell(json_t *text);
+/* Nemotron-H: the same two. */
+void config_nemotron_spell(json_t *text);
+enum status config_nemotron_read(const json_t *text, struct arena *a, struct model_config *c,
+				 struct fail *fail) MUST_USE;
+/* True if config.json is of an encoder of BERT's kind, which config_encoder_read reads. */
+bool config_encoder_is(const json_t *root);
+enum status config_encoder_read(const json_t *root, struct model_config *c,
+				struct fail *fail) MUST_USE;
+/* use_bidirectional_attention of a text model, behind its windows. */
+enum status config_encoder_of_text(const json_t *text, struct model_config *c,
+				   struct fail *fail) MUST_USE;

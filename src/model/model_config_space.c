@@ -51,25 +51,35 @@ static bool is_no_limit(const json_t *v)
 	       text && strcmp(text, "Infinity") == 0;
 }
 
+enum status config_space_check(const json_t *text, const struct model_config *c,
+			       struct fail *fail)
+{
+	static const char limit[] = "time_step_limit";
+	if (!is_no_limit(jsonfile_get(text, limit)))
+		return config_unsupported(fail, limit, jsonfile_get(text, limit));
+	if (c->delta_v_heads % c->delta_k_heads || c->delta_k_dim % 4 || c->delta_v_dim % 4)
+		return fail_at(fail, E_UNSUPPORTED, "mamba_n_heads", FILE_NAME
+			       ": %d heads of %d in %d groups of %d", c->delta_v_heads,
+			       c->delta_v_dim, c->delta_k_heads, c->delta_k_dim);
+	return OK;
+}
+
 enum status config_space_read(const json_t *text, struct arena *a, struct model_config *c,
 			      struct fail *fail)
 {
-	static const char rope[] = "position_embedding_type", limit[] = "time_step_limit";
+	static const char rope[] = "position_embedding_type";
 	const json_t *v = jsonfile_get(text, rope);
 	const char *kind = v ? json_string_value(v) : "nope";
 	if (!kind || (strcmp(kind, "nope") != 0 && strcmp(kind, "rope") != 0))
 		return config_unsupported(fail, rope, v);
-	if (!is_no_limit(jsonfile_get(text, limit)))
-		return config_unsupported(fail, limit, jsonfile_get(text, limit));
+	enum status st = config_space_check(text, c, fail);
+	if (st != OK)
+		return st;
 	if (strcmp(kind, "nope") == 0) {
 		c->is_unrotated = arena_alloc(a, (size_t)c->n_layers *
 							 sizeof *c->is_unrotated);
 		memset(c->is_unrotated, true, (size_t)c->n_layers);
 	}
-	if (c->delta_v_heads % c->delta_k_heads || c->delta_k_dim % 4 || c->delta_v_dim % 4)
-		return fail_at(fail, E_UNSUPPORTED, "mamba_n_heads", FILE_NAME
-			       ": %d heads of %d in %d groups of %d", c->delta_v_heads,
-			       c->delta_v_dim, c->delta_k_heads, c->delta_k_dim);
 	if (c->n_experts > 0 && c->n_experts_used == 0)
 		return config_missing(fail, "num_experts_per_tok");
 	if (c->n_experts > 0)

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "json/jsonfile.h"
+#include "model/tokenizer_encoders.h"
 
 /* The largest file we know, with 262,144 tokens, has 33 MB. */
 #define MAX_FILE_BYTES ((size_t)64 << 20)
@@ -193,12 +194,28 @@ static enum status check_model(struct tokenizer_reader *r, const json_t *model)
 	return read_bool(r, model, "model", "byte_fallback", false, &r->def.is_spm);
 }
 
+static enum status read_encoder(struct tokenizer_reader *r, const json_t *model)
+{
+	enum status st = tokenizer_encoders_model(model, &r->arena, &r->def, r->fail);
+	strmap_init(&r->vocab, st == OK ? (size_t)r->def.n_pieces : 1);
+	for (int32_t id = 0; st == OK && id < r->def.n_pieces; id++)
+		strmap_put(&r->vocab, r->def.pieces[id], (uint32_t)id);
+	return st;
+}
+
+static bool is_encoder(const struct tokenizer_reader *r)
+{
+	return r->def.kind != TOKENIZER_BPE;
+}
+
 static enum status read_model(struct tokenizer_reader *r, json_t *top)
 {
 	json_t *model = json_object_get(top, "model");
 	if (!json_is_object(model))
 		return bad(r, "model", "is not an object");
 	const char *type = type_of(model);
+	if (tokenizer_encoders_has(type))
+		return read_encoder(r, model);
 	if (*type && strcmp(type, "BPE") != 0)
 		return unsupported(r, "model.type", type);
 	const json_t *unk = jsonfile_get(model, "unk_token");
@@ -429,6 +446,8 @@ static enum status read_parts(struct tokenizer_reader *r, const json_t *v,
 static enum status on_normalizer(struct tokenizer_reader *r, const json_t *v,
 				 const char *place)
 {
+	if (is_encoder(r))
+		return tokenizer_encoders_normalizer(v, place, &r->arena, &r->def, r->fail);
 	if (r->def.is_spm)
 		return on_spm_normalizer(r, v, place);
 	if (strcmp(type_of(v), "NFC") != 0)
@@ -440,6 +459,8 @@ static enum status on_normalizer(struct tokenizer_reader *r, const json_t *v,
 static enum status on_decoder(struct tokenizer_reader *r, const json_t *v,
 			      const char *place)
 {
+	if (is_encoder(r)) /* it writes nothing */
+		return OK;
 	if (r->def.is_spm)
 		return on_spm_decoder(r, v, place);
 	return strcmp(type_of(v), "ByteLevel") == 0
@@ -479,6 +500,8 @@ static enum status read_split(struct tokenizer_reader *r, const json_t *v,
 static enum status on_pre_tokenizer(struct tokenizer_reader *r, const json_t *v,
 				    const char *place)
 {
+	if (is_encoder(r))
+		return tokenizer_encoders_pretok(v, place, &r->def, r->fail);
 	if (r->def.is_spm)
 		return on_spm_pre_tokenizer(r, v, place);
 	if (r->def.n_steps == MAX_STEPS)
@@ -561,6 +584,24 @@ static enum status read_template(struct tokenizer_reader *r, const json_t *v,
 	return st;
 }
 
+/* Read BertProcessing: "cls" before a text, "sep" behind it, each [token, id]. */
+static enum status read_bert_processing(struct tokenizer_reader *r, const json_t *v,
+					const char *place)
+{
+	const json_t *cls = json_array_get(json_object_get(v, "cls"), 1);
+	const json_t *sep = json_array_get(json_object_get(v, "sep"), 1);
+	struct ids before = {0}, behind = {0};
+	json_int_t first = json_integer_value(cls), last = json_integer_value(sep);
+	if (!json_is_integer(cls) || !json_is_integer(sep) || first < 0 || last < 0 ||
+	    first >= INT32_MAX || last >= INT32_MAX || r->def.prefix)
+		return bad(r, place, "has no ids of cls and sep, or is a second template");
+	ids_add(&before, (int32_t)first);
+	ids_add(&behind, (int32_t)last);
+	r->def.prefix = keep_ids(r, &before, &r->def.n_prefix);
+	r->def.suffix = keep_ids(r, &behind, &r->def.n_suffix);
+	return OK;
+}
+
 static enum status on_post_processor(struct tokenizer_reader *r, const json_t *v,
 				     const char *place)
 {
@@ -569,6 +610,8 @@ static enum status on_post_processor(struct tokenizer_reader *r, const json_t *v
 		return OK; /* only trims offsets, which are not used here */
 	if (strcmp(type, "TemplateProcessing") == 0)
 		return read_template(r, v, place);
+	if (strcmp(type, "BertProcessing") == 0)
+		return read_bert_processing(r, v, place);
 	return unsupported(r, place, *type ? type : "this processor");
 }
 
@@ -582,7 +625,7 @@ static enum status read_pipeline(struct tokenizer_reader *r, const json_t *top)
 		{"normalizer", "normalizers", on_normalizer, false},
 		{"pre_tokenizer", "pretokenizers", on_pre_tokenizer, !r->def.is_spm},
 		{"post_processor", "processors", on_post_processor, false},
-		{"decoder", "decoders", on_decoder, true},
+		{"decoder", "decoders", on_decoder, !is_encoder(r)},
 	};
 	enum status st = OK;
 	for (size_t i = 0; i < ARRAY_LEN(stages) && st == OK; i++) {
@@ -594,6 +637,8 @@ static enum status read_pipeline(struct tokenizer_reader *r, const json_t *top)
 			st = unsupported(r, stages[i].name, "null");
 	}
 	r->def.steps = r->steps;
+	if (is_encoder(r))
+		return st == OK ? tokenizer_encoders_check(&r->def, r->fail) : st;
 	return st == OK && r->def.is_spm ? check_spm(r) : st;
 }
 

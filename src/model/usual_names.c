@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mixtral and MiniMax M2 call the parts of an expert w1, w3 and w2; GraniteMoE has all
- * experts of a layer in one tensor; LFM2 has names of its own; Gemma 4's experts are not
- * below "mlp". Source: conversion_mapping.py and modeling_lfm2.py of Hugging Face
+ * experts of a layer in one tensor; LFM2 and Nemotron-H have names of their own; Gemma 4's
+ * experts are not below "mlp". Source: conversion_mapping.py and modeling_lfm2.py of Hugging Face
  * Transformers.
  */
 #include "model/usual_names.h"
@@ -32,10 +32,29 @@ static const struct respelled of_lfm2[] = {
 	{".feed_forward.experts.", ".mlp.experts."},
 }, of_expert[] = {{".w1.", ".gate_proj."}, {".w2.", ".down_proj."}, {".w3.", ".up_proj."}};
 
-/* Of Granite 4's hybrids. */
+/* Of Granite 4's hybrids, Hunyuan and ERNIE 4.5. */
 static const struct respelled of_granite[] = {
 	{".shared_mlp.input_linear.", ".mlp.shared_experts.gate_up_proj."},
 	{".shared_mlp.output_linear.", ".mlp.shared_experts.down_proj."},
+	{".query_layernorm.", ".q_norm."},
+	{".key_layernorm.", ".k_norm."},
+	{".mlp.moe_statics.", ".mlp.gate."},
+};
+
+/* Of Nemotron-H, where each layer has one part, "mixer". */
+static const struct respelled of_nemotron[] = {
+	{"backbone.embeddings.", "backbone.embed_tokens."},
+	{"backbone.norm_f.", "backbone.norm."},
+	{".mixer.q_proj.", ".self_attn.q_proj."},
+	{".mixer.k_proj.", ".self_attn.k_proj."},
+	{".mixer.v_proj.", ".self_attn.v_proj."},
+	{".mixer.o_proj.", ".self_attn.o_proj."},
+	{".mixer.up_proj.", ".mlp.up_proj."},
+	{".mixer.down_proj.", ".mlp.down_proj."},
+	{".mixer.gate.", ".mlp.gate."},
+	{".mixer.experts.", ".mlp.experts."},
+	{".mixer.shared_experts.", ".mlp.shared_experts."},
+	{".mixer.", ".mamba."},
 };
 
 /* name with its first `from` replaced, in `out`; false: it has none. */
@@ -74,8 +93,12 @@ const char *usual_names_of(const char *name, struct arena *a)
 	char full[300];
 	static const struct respelled of_gemma4 = {".experts.", ".mlp.experts."};
 	if (!at && !strstr(name, "mlp.") && !strstr(name, ".feed_forward.") &&
+	    !strstr(name, ".mixer.") &&
 	    respell(name, &of_gemma4, full))
 		return arena_strdup(a, full);
+	for (size_t i = 0; i < ARRAY_LEN(of_nemotron); i++)
+		if (respell(name, &of_nemotron[i], full))
+			return arena_strdup(a, full);
 	for (size_t i = 0; i < ARRAY_LEN(of_granite) && !at; i++)
 		if (respell(name, &of_granite[i], full))
 			return arena_strdup(a, full);

@@ -5,11 +5,6 @@
  */
 #include "output/jsonscan.h"
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
@@ -139,7 +134,7 @@ static enum jsonscan_result end_number(struct jsonscan *s, char c)
 {
 	enum jsonscan_result r = end_value(s);
 	if (r == JSONSCAN_DONE)
-		return is_space(c) ? r : JSONSCAN_BAD;
+		return jsonscan_is_space(c) ? r : JSONSCAN_BAD;
 	return jsonscan_push(s, c);
 }
 
@@ -184,7 +179,7 @@ enum jsonscan_result jsonscan_push(struct jsonscan *s, char c)
 	}
 	if (s->state >= JSON_MINUS && s->state <= JSON_E_DIGITS)
 		return in_number(s, c);
-	if (is_space(c))
+	if (jsonscan_is_space(c))
 		return s->state == JSON_DONE ? JSONSCAN_DONE : JSONSCAN_MORE;
 	switch (s->state) {
 	case JSON_VALUE: return begin_value(s, c);

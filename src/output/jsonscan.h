@@ -37,6 +37,20 @@ struct jsonscan {
 	const char *rest;   /* remaining letters of true, false or null */
 };
 
+static inline bool jsonscan_is_space(char c)
+{
+	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+/* s without white space at its ends. */
+static inline struct str jsonscan_trim(struct str s)
+{
+	while (s.n && jsonscan_is_space(s.p[0]))
+		s.p++, s.n--;
+	while (s.n && jsonscan_is_space(s.p[s.n - 1]))
+		s.n--;
+	return s;
+}
+
 static inline void jsonscan_init(struct jsonscan *s) { *s = (struct jsonscan){0}; }
 /* Reads one byte. Returns DONE with the byte that completes an object, array, string or
  * word. A number at the top level is DONE with the white space after it, or by

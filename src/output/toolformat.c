@@ -17,6 +17,15 @@
  *                 </parameter>\n</invoke>\n</minimax:tool_call>, of several <invoke>
  *   seed          <seed:tool_call>\n<function=f>\n<parameter=p>v</parameter>\n
  *                 </function>\n</seed:tool_call>
+ *   gemma4        <|tool_call>call:f{p:<|"|>v<|"|>,n:1}<tool_call|>
+ *   kimi          <|tool_calls_section_begin|><|tool_call_begin|>functions.f:0
+ *                 <|tool_call_argument_begin|>{…}<|tool_call_end|>, of several calls, and
+ *                 <|tool_calls_section_end|>
+ *   deepseek-v3   <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n
+ *                 ```json\n{…}\n```<｜tool▁call▁end｜>, of several calls, and
+ *                 <｜tool▁calls▁end｜>
+ *   deepseek      the same, but <｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜>
+ *   nemotron      <TOOLCALL>[{"name": "f", "arguments": {…}}, …]</TOOLCALL>
  */
 #include "output/toolformat.h"
 
@@ -33,9 +42,27 @@ enum {
 	MINIMAX, MINIMAX_CALL, MINIMAX_NAME, MINIMAX_BODY, MINIMAX_KEY, MINIMAX_VALUE,
 	MINIMAX_NEXT,
 	SEED, SEED_CALL, SEED_NAME, SEED_BODY, SEED_KEY, SEED_VALUE, SEED_CLOSE,
+	GEMMA, GEMMA_CALL, GEMMA_NAME, GEMMA_ARGS, GEMMA_CLOSE,
+	KIMI, KIMI_CALL, KIMI_NAME, KIMI_ARGS, KIMI_END, KIMI_NEXT,
+	DEEP3, DEEP3_CALL, DEEP3_TYPE, DEEP3_NAME, DEEP3_FENCE, DEEP3_ARGS, DEEP3_END,
+	DEEP3_NEXT,
+	DEEP, DEEP_CALL, DEEP_NAME, DEEP_ARGS, DEEP_END, DEEP_NEXT,
+	NEMO, NEMO_LIST, NEMO_ITEM, NEMO_NEXT, NEMO_CLOSE,
 };
 
 #define TEXT(ch) .kind = TOOL_TEXT, .channel = (ch), .is_outside = true
+
+#define DEEP_CALLS "<｜tool▁calls▁begin｜>"
+#define DEEP_CALLS_END "<｜tool▁calls▁end｜>"
+#define DEEP_OPEN "<｜tool▁call▁begin｜>"
+#define DEEP_SEP "<｜tool▁sep｜>"
+#define DEEP_CLOSE "<｜tool▁call▁end｜>"
+#define KIMI_CALLS "<|tool_calls_section_begin|>"
+#define KIMI_CALLS_END "<|tool_calls_section_end|>"
+#define KIMI_OPEN "<|tool_call_begin|>"
+#define KIMI_SEP "<|tool_call_argument_begin|>"
+#define KIMI_CLOSE "<|tool_call_end|>"
+#define GEMMA_MARK "<|\"|>"
 
 const struct tool_state tool_states[] = {
 	[HERMES] = {TEXT(OUT_CONTENT), .literals = {"<tool_call>"},
@@ -149,6 +176,58 @@ const struct tool_state tool_states[] = {
 			.next = {SEED_BODY}},
 	[SEED_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"</seed:tool_call>"},
 			.next = {SEED | TOOL_END}, .other = SEED | TOOL_END},
+
+	[GEMMA] = {TEXT(OUT_CONTENT), .literals = {"<|tool_call>"}, .next = {GEMMA_CALL}},
+	[GEMMA_CALL] = {.kind = TOOL_EXPECT, .literals = {"call:"}, .next = {GEMMA_NAME}},
+	[GEMMA_NAME] = {.kind = TOOL_UNTIL, .literals = {"{"}, .take = TAKE_NAME,
+			.next = {GEMMA_ARGS | TOOL_AGAIN}},
+	[GEMMA_ARGS] = {.kind = TOOL_LOOSE, .literals = {GEMMA_MARK}, .next = {GEMMA_CLOSE}},
+	[GEMMA_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"<tool_call|>"},
+			 .next = {GEMMA | TOOL_END}, .other = GEMMA | TOOL_END},
+
+	[KIMI] = {TEXT(OUT_CONTENT), .literals = {KIMI_CALLS}, .next = {KIMI_CALL}},
+	[KIMI_CALL] = {.kind = TOOL_EXPECT, .literals = {KIMI_OPEN}, .next = {KIMI_NAME}},
+	[KIMI_NAME] = {.kind = TOOL_UNTIL, .literals = {KIMI_SEP}, .take = TAKE_ID,
+		       .next = {KIMI_ARGS}},
+	[KIMI_ARGS] = {.kind = TOOL_ARGS, .next = {KIMI_END}},
+	[KIMI_END] = {.kind = TOOL_EXPECT, .literals = {KIMI_CLOSE}, .next = {KIMI_NEXT},
+		      .other = KIMI | TOOL_END},
+	[KIMI_NEXT] = {.kind = TOOL_EXPECT, .literals = {KIMI_OPEN, KIMI_CALLS_END},
+		       .next = {KIMI_NAME | TOOL_END, KIMI | TOOL_END},
+		       .other = KIMI | TOOL_END},
+
+	[DEEP3] = {TEXT(OUT_CONTENT), .literals = {DEEP_CALLS}, .next = {DEEP3_CALL}},
+	[DEEP3_CALL] = {.kind = TOOL_EXPECT, .literals = {DEEP_OPEN}, .next = {DEEP3_TYPE}},
+	[DEEP3_TYPE] = {.kind = TOOL_UNTIL, .literals = {DEEP_SEP}, .next = {DEEP3_NAME}},
+	[DEEP3_NAME] = {.kind = TOOL_UNTIL, .literals = {"\n", "`"}, .take = TAKE_NAME,
+			.next = {DEEP3_FENCE, DEEP3_FENCE}},
+	[DEEP3_FENCE] = {.kind = TOOL_UNTIL, .literals = {"json"}, .next = {DEEP3_ARGS}},
+	[DEEP3_ARGS] = {.kind = TOOL_ARGS, .next = {DEEP3_END}},
+	[DEEP3_END] = {.kind = TOOL_EXPECT, .literals = {"`", DEEP_CLOSE},
+		       .next = {DEEP3_END, DEEP3_NEXT}, .other = DEEP3 | TOOL_END},
+	[DEEP3_NEXT] = {.kind = TOOL_EXPECT, .literals = {DEEP_OPEN, DEEP_CALLS_END},
+			.next = {DEEP3_TYPE | TOOL_END, DEEP3 | TOOL_END},
+			.other = DEEP3 | TOOL_END},
+
+	[DEEP] = {TEXT(OUT_CONTENT), .literals = {DEEP_CALLS}, .next = {DEEP_CALL}},
+	[DEEP_CALL] = {.kind = TOOL_EXPECT, .literals = {DEEP_OPEN}, .next = {DEEP_NAME}},
+	[DEEP_NAME] = {.kind = TOOL_UNTIL, .literals = {DEEP_SEP}, .take = TAKE_NAME,
+		       .next = {DEEP_ARGS}},
+	[DEEP_ARGS] = {.kind = TOOL_ARGS, .next = {DEEP_END}},
+	[DEEP_END] = {.kind = TOOL_EXPECT, .literals = {DEEP_CLOSE}, .next = {DEEP_NEXT},
+		      .other = DEEP | TOOL_END},
+	[DEEP_NEXT] = {.kind = TOOL_EXPECT, .literals = {DEEP_OPEN, DEEP_CALLS_END},
+		       .next = {DEEP_NAME | TOOL_END, DEEP | TOOL_END},
+		       .other = DEEP | TOOL_END},
+
+	[NEMO] = {TEXT(OUT_CONTENT), .literals = {"<TOOLCALL>"}, .next = {NEMO_LIST}},
+	[NEMO_LIST] = {.kind = TOOL_EXPECT, .literals = {"["}, .next = {NEMO_ITEM}},
+	[NEMO_ITEM] = {.kind = TOOL_CALL, .next = {NEMO_NEXT}},
+	[NEMO_NEXT] = {.kind = TOOL_EXPECT, .literals = {",", "]"},
+		       .next = {NEMO_ITEM | TOOL_END, NEMO_CLOSE | TOOL_END},
+		       .other = NEMO | TOOL_END},
+	[NEMO_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"</TOOLCALL>"}, .is_outside = true,
+			.next = {NEMO}, .other = NEMO},
 };
 const int n_tool_states = sizeof tool_states / sizeof tool_states[0];
 
@@ -191,6 +270,39 @@ const struct tool_format tool_formats[] = {
 	 .open = "<seed:tool_call>", .close_tag = "</seed:tool_call>",
 	 .first = SEED_WAY, .again = SEED_WAY,
 	 .args = {"<parameter=", ">", "</parameter>", SEED_VALUE}},
+	{.name = "gemma4", .marks = {"<|tool_call>", "<tool_call|>"},
+	 .tags = {"<|tool_call>", "<tool_call|>", GEMMA_MARK}, .start = GEMMA,
+	 .any = "<|tool_call>call:", .before_name = "<|tool_call>call:", .after_name = "",
+	 .open = "<|tool_call>", .close_tag = "<tool_call|>",
+	 .first = {"<|tool_call>call:", "", "<tool_call|>"},
+	 .again = {"<|tool_call>call:", "", "<tool_call|>"}, .loose_mark = GEMMA_MARK},
+	{.name = "kimi", .marks = {"<|tool_calls_section_begin|>",
+					"<|tool_call_argument_begin|>"},
+	 .tags = {KIMI_CALLS, KIMI_SEP}, .start = KIMI, .any = KIMI_CALLS KIMI_OPEN "functions.",
+	 .before_name = KIMI_CALLS KIMI_OPEN "functions.", .after_name = ":0" KIMI_SEP,
+	 .open = KIMI_CALLS, .close_tag = KIMI_CALLS_END,
+	 .first = {KIMI_CALLS KIMI_OPEN "functions.", ":@" KIMI_SEP, KIMI_CLOSE},
+	 .again = {KIMI_OPEN "functions.", ":@" KIMI_SEP, KIMI_CLOSE},
+	 .close = KIMI_CALLS_END},
+	{.name = "deepseek-v3", .marks = {"<｜tool▁sep｜>", "```json"},
+	 .tags = {DEEP_CALLS, DEEP_SEP}, .start = DEEP3,
+	 .any = DEEP_CALLS DEEP_OPEN "function" DEEP_SEP,
+	 .before_name = DEEP_CALLS DEEP_OPEN "function" DEEP_SEP,
+	 .after_name = "\n```json\n", .open = DEEP_CALLS, .close_tag = DEEP_CALLS_END,
+	 .first = {DEEP_CALLS DEEP_OPEN "function" DEEP_SEP, "\n```json\n", "\n```" DEEP_CLOSE},
+	 .again = {"\n" DEEP_OPEN "function" DEEP_SEP, "\n```json\n", "\n```" DEEP_CLOSE},
+	 .close = DEEP_CALLS_END},
+	{.name = "deepseek", .marks = {"<｜tool▁sep｜>"}, .tags = {DEEP_CALLS, DEEP_SEP},
+	 .start = DEEP, .any = DEEP_CALLS DEEP_OPEN, .before_name = DEEP_CALLS DEEP_OPEN,
+	 .after_name = DEEP_SEP, .open = DEEP_CALLS, .close_tag = DEEP_CALLS_END,
+	 .first = {DEEP_CALLS DEEP_OPEN, DEEP_SEP, DEEP_CLOSE},
+	 .again = {DEEP_OPEN, DEEP_SEP, DEEP_CLOSE}, .close = DEEP_CALLS_END},
+	{.name = "nemotron", .marks = {"<TOOLCALL>"}, .tags = {"<TOOLCALL>", "</TOOLCALL>"},
+	 .start = NEMO, .any = "<TOOLCALL>[{\"name\":",
+	 .before_name = "<TOOLCALL>[{\"name\": \"", .after_name = "\", \"arguments\":",
+	 .open = "<TOOLCALL>", .close_tag = "</TOOLCALL>",
+	 .first = {"<TOOLCALL>[{ \"name\": \"", ARGUMENTS, " }"},
+	 .again = {", { \"name\": \"", ARGUMENTS, " }"}, .close = "]</TOOLCALL>"},
 	{.name = "qwen3-coder", .marks = {"<function=", "<parameter="},
 	 .tags = {"<tool_call>"}, .start = CODER,
 	 .any = "<tool_call>\n<function=", .before_name = "<tool_call>\n<function=",

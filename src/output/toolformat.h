@@ -24,25 +24,26 @@ enum tool_kind {
 	TOOL_VALUE,  /* reads a parameter's value up to a literal */
 	TOOL_CALL,   /* reads a JSON object that holds name and arguments */
 	TOOL_ARGS,   /* reads a JSON object, the arguments */
+	TOOL_LOOSE,  /* reads an object as loosejson.h has it; the literal marks strings */
 };
 
 /* What a TOOL_UNTIL state reads. TAKE_HEADER chooses next[0] for text, next[1] for
- * reasoning, next[2] for a call. */
-enum tool_take { TAKE_NOTHING, TAKE_NAME, TAKE_KEY, TAKE_HEADER };
+ * reasoning, next[2] for a call. TAKE_ID reads "functions.NAME:0". */
+enum tool_take { TAKE_NOTHING, TAKE_NAME, TAKE_KEY, TAKE_HEADER, TAKE_ID };
 
 enum { TOOL_LITERALS = 4 };
 /* Flags added to a next state. TOOL_END: the call is complete. TOOL_AGAIN: the next state
  * reads the same text again. */
-enum { TOOL_END = 0x80, TOOL_AGAIN = 0x40, TOOL_STATE = 0x3f };
+enum { TOOL_END = 0x80, TOOL_AGAIN = 0x100, TOOL_STATE = 0x7f };
 
 /* A literal's first byte must not occur again in it (a test asserts this). After a failed
  * match the search can therefore continue at the current byte. */
 struct tool_state {
 	enum tool_kind kind;
 	const char *literals[TOOL_LITERALS];
-	unsigned char next[TOOL_LITERALS]; /* next state for each literal; CALL and ARGS use the
-					    * first */
-	unsigned char other;  /* for EXPECT: state without a literal; 0: the call is broken */
+	unsigned short next[TOOL_LITERALS]; /* next state for each literal; CALL, ARGS and
+					     * LOOSE use the first */
+	unsigned short other; /* for EXPECT: state without a literal; 0: the call is broken */
 	enum tool_take take;  /* for UNTIL */
 	enum out_channel channel; /* for TEXT */
 	bool is_outside;      /* outside of calls: text kept here is content */
@@ -54,7 +55,7 @@ extern const int n_tool_states;
 
 /* The fixed text of a call for a grammar: before the name, before the arguments, and
  * after them. A space or newline is optional, and a tab stands for a space that is not. # is
- * a letter or digit. */
+ * a letter or digit, and @ is one to three digits. */
 struct tool_way {
 	const char *open, *mid, *end; /* open NULL: the format has no such variant */
 };
@@ -86,6 +87,7 @@ struct tool_format {
 	struct tool_way first, other, again;
 	const char *close;
 	struct tool_tags args;
+	const char *loose_mark; /* arguments are as loosejson.h has them, with this mark */
 };
 extern const struct tool_format tool_formats[];
 extern const int n_tool_formats;

@@ -22,7 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "output/jsonscan.h"
+#include "output/loosejson.h"
 
 #define MAX_NAME 256 /* maximal bytes of a name, key or header */
 
@@ -58,24 +58,11 @@ struct toolparse {
 	enum field field, next_field;
 	struct buf word;
 	uint32_t half; /* first half of a surrogate pair; 0: none */
+	struct loosejson loose;
 };
 
 static void step(struct toolparse *p, char c);
 static void push_byte(struct toolparse *p, char c);
-
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
-static struct str trim(struct str s)
-{
-	while (s.n && is_space(s.p[0]))
-		s.p++, s.n--;
-	while (s.n && is_space(s.p[s.n - 1]))
-		s.n--;
-	return s;
-}
 
 static void emit(struct toolparse *p, enum out_channel channel, struct str text)
 {
@@ -94,7 +81,7 @@ static const struct toolparse_tool *find_tool(const struct toolparse *p,
 	return NULL;
 }
 
-static void enter(struct toolparse *p, unsigned char next)
+static void enter(struct toolparse *p, unsigned next)
 {
 	p->state = &tool_states[next & TOOL_STATE];
 	memset(p->at, 0, sizeof p->at);
@@ -103,6 +90,7 @@ static void enter(struct toolparse *p, unsigned char next)
 	p->n_space = 0;
 	p->field = FIELD_NONE;
 	jsonscan_init(&p->scan);
+	loosejson_init(&p->loose, p->state->literals[0]);
 	p->is_first = true;
 }
 
@@ -213,7 +201,7 @@ static void again(struct toolparse *p, struct str text, bool is_new)
 }
 
 /* Enters the next state after a literal of n_literal bytes at the end of `hold`. */
-static void follow(struct toolparse *p, unsigned char next, size_t n_literal)
+static void follow(struct toolparse *p, unsigned next, size_t n_literal)
 {
 	struct buf read = p->hold;
 	p->hold = (struct buf){0};
@@ -235,7 +223,7 @@ static void follow(struct toolparse *p, unsigned char next, size_t n_literal)
 /* Enters state `other`, which reads all text of this state again. */
 static void follow_other(struct toolparse *p)
 {
-	unsigned char next = p->state->other;
+	unsigned next = p->state->other;
 	if (!next) {
 		break_call(p);
 		return;
@@ -265,7 +253,7 @@ static void step_text(struct toolparse *p, char c)
 	size_t held;
 	int i = match(p, c, &held);
 	buf_add_c(&p->hold, c);
-	if (i < 0 && held == 0 && is_space(c) && p->hold.n == p->n_space + 1) {
+	if (i < 0 && held == 0 && jsonscan_is_space(c) && p->hold.n == p->n_space + 1) {
 		p->n_space++;
 		return;
 	}
@@ -274,7 +262,7 @@ static void step_text(struct toolparse *p, char c)
 	size_t n_literal = i < 0 ? held : strlen(p->state->literals[i]);
 	size_t n = p->hold.n - n_literal;
 	if (n > p->n_space) {
-		while (n > 0 && is_space(p->hold.p[n - 1]))
+		while (n > 0 && jsonscan_is_space(p->hold.p[n - 1]))
 			n--;
 		release(p, n);
 	}
@@ -287,7 +275,7 @@ static void step_text(struct toolparse *p, char c)
 static void step_expect(struct toolparse *p, char c)
 {
 	buf_add_c(&p->hold, c);
-	if (is_space(c) && p->hold.n == p->n_space + 1) {
+	if (jsonscan_is_space(c) && p->hold.n == p->n_space + 1) {
 		p->n_space++;
 		return;
 	}
@@ -320,7 +308,7 @@ static void take_header(struct toolparse *p, struct str header, size_t n_literal
 	struct str name = {header.p + at + sizeof to - 1,
 			   header.n - (size_t)at - (sizeof to - 1)};
 	size_t n = 0;
-	while (n < name.n && !is_space(name.p[n]) && name.p[n] != '<')
+	while (n < name.n && !jsonscan_is_space(name.p[n]) && name.p[n] != '<')
 		n++;
 	char copy[MAX_NAME];
 	n = MIN(n, sizeof copy);
@@ -334,9 +322,23 @@ static void take_header(struct toolparse *p, struct str header, size_t n_literal
 
 static bool may_be_header(struct str text)
 {
-	text = trim(text);
+	text = jsonscan_trim(text);
 	return text.n == 0 || text.p[0] == '<' || text.p[0] == 't' ||
 	       text.p[0] == 'a';
+}
+
+/* The name in "functions.NAME:0". */
+static struct str name_of_id(struct str id)
+{
+	struct str front = STR("functions.");
+	size_t n = id.n;
+	while (n > 0 && id.p[n - 1] >= '0' && id.p[n - 1] <= '9')
+		n--;
+	if (n > 0 && n < id.n && id.p[n - 1] == ':')
+		id.n = n - 1;
+	if (str_starts(id, front))
+		id = (struct str){id.p + front.n, id.n - front.n};
+	return id;
 }
 
 static void step_until(struct toolparse *p, char c)
@@ -365,8 +367,11 @@ static void step_until(struct toolparse *p, char c)
 		take_header(p, text, n);
 		return;
 	}
-	text = trim(text);
-	if (p->state->take == TAKE_NAME && !set_name(p, text)) {
+	text = jsonscan_trim(text);
+	if (p->state->take == TAKE_ID)
+		text = name_of_id(text);
+	bool is_name = p->state->take == TAKE_NAME || p->state->take == TAKE_ID;
+	if (is_name && !set_name(p, text)) {
 		break_call(p);
 		return;
 	}
@@ -386,40 +391,6 @@ static bool is_string_param(const struct toolparse *p)
 		if (str_eq(tool->params[i].name, buf_str(&p->key)))
 			return tool->params[i].is_string;
 	return false;
-}
-
-/* Escapes byte by byte, because text may end inside a character; UTF-8 stays as it is. */
-static void add_escaped(struct buf *out, const char *text, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)text[i];
-		if (c == '"' || c == '\\')
-			buf_addf(out, "\\%c", c);
-		else if (c == '\n')
-			buf_add_z(out, "\\n");
-		else if (c < 0x20 || c == 0x7f)
-			buf_addf(out, "\\u%04x", c);
-		else
-			buf_add_c(out, (char)c);
-	}
-}
-
-/* Adds a parameter's value of unknown type: as JSON if it is JSON, else as a string. */
-static void add_guessed(struct buf *out, struct str text)
-{
-	static const char *const python[][2] = {
-		{"True", "true"}, {"False", "false"}, {"None", "null"}};
-	struct str word = trim(text);
-	for (int i = 0; i < 3; i++)
-		if (str_is(word, python[i][0]))
-			word = str_of(python[i][1]);
-	if (jsonscan_is_value(word)) {
-		buf_add_str(out, word);
-		return;
-	}
-	buf_add_c(out, '"');
-	add_escaped(out, text.p, text.n);
-	buf_add_c(out, '"');
 }
 
 static void begin_value(struct toolparse *p)
@@ -452,9 +423,9 @@ static void step_value(struct toolparse *p, char c)
 	if (n > 0 && strips && p->hold.p[n - 1] == '\n')
 		n--;
 	if (p->is_string)
-		add_escaped(&p->args, p->hold.p, n);
+		loosejson_add_text(&p->args, (struct str){p->hold.p, n});
 	else
-		add_guessed(&p->args, (struct str){p->hold.p, n});
+		loosejson_add_word(&p->args, (struct str){p->hold.p, n});
 	if (i < 0) {
 		buf_drop(&p->hold, n);
 	} else {
@@ -559,7 +530,7 @@ static bool push_inner(struct toolparse *p)
 	for (size_t i = 0; i < p->word.n; i++) {
 		char c = p->word.p[i];
 		if (p->inner.state == JSON_VALUE && p->inner.depth == 0 &&
-		    !is_space(c) && c != '{')
+		    !jsonscan_is_space(c) && c != '{')
 			return false;
 		if (jsonscan_push(&p->inner, c) == JSONSCAN_BAD)
 			return false;
@@ -617,7 +588,7 @@ static bool push_call(struct toolparse *p, enum jsonscan_state before, char c)
 		unescape(p, before, c, &p->word);
 		return p->word.n <= MAX_NAME;
 	case FIELD_BEFORE:
-		if (is_space(c) || c == ':')
+		if (jsonscan_is_space(c) || c == ':')
 			return true;
 		p->half = 0;
 		return begin_field(p, c);
@@ -629,7 +600,7 @@ static void step_json(struct toolparse *p, char c)
 {
 	bool is_args = p->state->kind == TOOL_ARGS;
 	enum jsonscan_state before = p->scan.state;
-	if (before == JSON_VALUE && p->scan.depth == 0 && !is_space(c) && c != '{') {
+	if (before == JSON_VALUE && p->scan.depth == 0 && !jsonscan_is_space(c) && c != '{') {
 		break_call(p);
 		return;
 	}
@@ -637,7 +608,7 @@ static void step_json(struct toolparse *p, char c)
 	bool good = r != JSONSCAN_BAD;
 	if (good && is_args) {
 		p->has_args = true;
-		if (before != JSON_VALUE || !is_space(c) || p->scan.depth > 0)
+		if (before != JSON_VALUE || !jsonscan_is_space(c) || p->scan.depth > 0)
 			buf_add_c(&p->args, c);
 	} else if (good) {
 		good = push_call(p, before, c);
@@ -653,6 +624,19 @@ static void step_json(struct toolparse *p, char c)
 		follow(p, p->state->next[0], 0);
 }
 
+static void step_loose(struct toolparse *p, char c)
+{
+	enum jsonscan_result r = loosejson_push(&p->loose, c, &p->args);
+	if (r == JSONSCAN_BAD) {
+		break_call(p);
+		return;
+	}
+	p->has_args = true;
+	flush_args(p);
+	if (r == JSONSCAN_DONE)
+		follow(p, p->state->next[0], 0);
+}
+
 /* --- the whole ----------------------------------------------------------- */
 
 static void step(struct toolparse *p, char c)
@@ -664,6 +648,7 @@ static void step(struct toolparse *p, char c)
 	case TOOL_VALUE: step_value(p, c); break;
 	case TOOL_CALL:
 	case TOOL_ARGS: step_json(p, c); break;
+	case TOOL_LOOSE: step_loose(p, c); break;
 	}
 }
 
@@ -698,6 +683,7 @@ void toolparse_destroy(struct toolparse *p)
 	buf_deinit(&p->args);
 	buf_deinit(&p->key);
 	buf_deinit(&p->word);
+	loosejson_deinit(&p->loose);
 	free(p);
 }
 
@@ -722,7 +708,7 @@ void toolparse_finish(struct toolparse *p)
 		return;
 	}
 	/* white space after the last call is dropped */
-	bool is_blank = trim(buf_str(&p->hold)).n == 0;
+	bool is_blank = jsonscan_trim(buf_str(&p->hold)).n == 0;
 	if (!(is_blank && p->n_calls > 0))
 		emit(p, p->state->kind == TOOL_TEXT ? p->state->channel : OUT_CONTENT,
 		     buf_str(&p->hold));

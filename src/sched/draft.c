@@ -6,7 +6,7 @@
  *
  * Costs. The first step of a width is left out, since it warms caches up or records a
  * graph. Then costs follow the last steps. A step without guesses changes the costs of all
- * widths alike: else those that are not used would keep the cost that they had behind a
+ * widths alike. Else those that are not used would keep the cost that they had behind a
  * short cache, and would look cheaper the longer it grows. The cost of a width between two
  * known ones lies on the line through these. Beyond the widest known one the line goes on.
  *

@@ -280,18 +280,30 @@ grammar_part schema_part(struct schema_reader *x, struct schema_list *list)
 
 /* --- enum and const ------------------------------------------------------ */
 
-static void write_json(const json_t *v, struct buf *out)
+static bool write_string(const struct schema_loose *loose, struct str text, bool is_key,
+			 struct buf *out)
+{
+	if (loose && is_key)
+		return schema_loose_add_key(loose, text, out);
+	if (loose)
+		return schema_loose_add_string(loose, text, out);
+	buf_add_json(out, text);
+	return true;
+}
+
+/* loose NULL: as JSON. False: the value cannot be written. */
+static bool write_value(const struct schema_loose *loose, const json_t *v, struct buf *out)
 {
 	const char *key;
 	json_t *item;
-	bool is_first = true;
+	bool is_first = true, good = true;
 	if (json_is_object(v)) {
 		buf_add_c(out, '{');
 		json_object_foreach((json_t *)v, key, item) {
 			buf_add_z(out, is_first ? "" : ", ");
-			buf_add_json(out, str_of(key));
+			good &= write_string(loose, str_of(key), true, out);
 			buf_add_z(out, ": ");
-			write_json(item, out);
+			good &= write_value(loose, item, out);
 			is_first = false;
 		}
 		buf_add_c(out, '}');
@@ -299,11 +311,11 @@ static void write_json(const json_t *v, struct buf *out)
 		buf_add_c(out, '[');
 		for (size_t i = 0; i < json_array_size(v); i++) {
 			buf_add_z(out, i ? ", " : "");
-			write_json(json_array_get(v, i), out);
+			good &= write_value(loose, json_array_get(v, i), out);
 		}
 		buf_add_c(out, ']');
 	} else if (json_is_string(v)) {
-		buf_add_json(out, json_read_view(v));
+		good = write_string(loose, json_read_view(v), false, out);
 	} else if (json_is_integer(v)) {
 		buf_addf(out, "%lld", (long long)json_integer_value(v));
 	} else if (json_is_real(v)) {
@@ -312,6 +324,7 @@ static void write_json(const json_t *v, struct buf *out)
 		buf_add_z(out, json_is_null(v) ? "null"
 			       : json_is_true(v) ? "true" : "false");
 	}
+	return good;
 }
 
 int schema_type_of(const json_t *v)
@@ -380,12 +393,13 @@ grammar_part schema_choice(struct schema_reader *x, const json_t *const *values,
 {
 	struct buf text = {0};
 	struct str *texts = xcalloc(n + 1, sizeof *texts);
+	size_t kept = 0;
 	for (size_t i = 0; i < n; i++) {
 		buf_clear(&text);
-		write_json(values[i], &text);
-		texts[i] = arena_str(&x->arena, buf_str(&text));
+		if (write_value(x->loose, values[i], &text))
+			texts[kept++] = arena_str(&x->arena, buf_str(&text));
 	}
-	grammar_part out = grammar_build_choice(x->b, texts, n);
+	grammar_part out = grammar_build_choice(x->b, texts, kept);
 	free(texts);
 	buf_deinit(&text);
 	return out;
@@ -576,8 +590,8 @@ typedef grammar_part (*make_fn)(struct schema_reader *x, struct schema_list *l,
 				const void *ctx);
 
 static enum status build(struct grammar_build *b, const struct json_node *at,
-			 bool is_object, make_fn make, const void *ctx, size_t *io_work,
-			 grammar_part *out, struct fail *fail)
+			 const struct schema_loose *loose, bool is_object, make_fn make,
+			 const void *ctx, size_t *io_work, grammar_part *out, struct fail *fail)
 {
 	struct schema_reader x;
 	struct schema_list list = {0};
@@ -585,6 +599,7 @@ static enum status build(struct grammar_build *b, const struct json_node *at,
 	const struct json_node is = {.v = object};
 	reader_init(&x, b, at->v ? at : &is, fail);
 	x.n_work = *io_work;
+	x.loose = loose;
 	schema_add(&x, &list, &x.root);
 	if (is_object && at->v)
 		schema_add(&x, &list, &is);
@@ -613,14 +628,21 @@ enum status schema_build(struct grammar_build *b, const struct json_node *at,
 			 bool is_object, size_t *io_work, grammar_part *out,
 			 struct fail *fail)
 {
-	return build(b, at, is_object, make_json, NULL, io_work, out, fail);
+	return build(b, at, NULL, is_object, make_json, NULL, io_work, out, fail);
+}
+
+enum status schema_build_loose(struct grammar_build *b, const struct json_node *at,
+			       const struct schema_loose *loose, size_t *io_work,
+			       grammar_part *out, struct fail *fail)
+{
+	return build(b, at, loose, true, make_json, NULL, io_work, out, fail);
 }
 
 enum status schema_build_tagged(struct grammar_build *b, const struct json_node *at,
 				const struct schema_tags *tags, size_t *io_work,
 				grammar_part *out, struct fail *fail)
 {
-	return build(b, at, true, make_tagged, tags, io_work, out, fail);
+	return build(b, at, NULL, true, make_tagged, tags, io_work, out, fail);
 }
 
 enum status schema_grammar(const struct json_node *at, struct grammar **out,

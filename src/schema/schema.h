@@ -32,6 +32,16 @@ enum status schema_build(struct grammar_build *b, const struct json_node *at,
 			 bool is_object, size_t *io_work, grammar_part *out,
 			 struct fail *fail) MUST_USE;
 
+/* Objects with bare keys, and strings between marks (output/loosejson.h). */
+struct schema_loose {
+	struct str mark;  /* as a grammar spells it */
+	const char *text; /* the mark's text: 2 to 32 bytes; the first must not occur again */
+};
+/* As schema_build, for such an object. `loose` must outlive the call. */
+enum status schema_build_loose(struct grammar_build *b, const struct json_node *at,
+			       const struct schema_loose *loose, size_t *io_work,
+			       grammar_part *out, struct fail *fail) MUST_USE;
+
 /* The form of an object whose properties are written one by one between tags. Strings for
  * which `is_text` returns true are written as bare text, without quotes. Further
  * properties are not written. */

@@ -30,34 +30,39 @@ static grammar_part seq(struct schema_reader *x, grammar_part a, grammar_part b,
 
 /* --- any other name ------------------------------------------------------------ */
 
-static bool is_plain(uint32_t cp)
+static bool is_plain(const struct schema_reader *x, uint32_t cp)
 {
+	if (x->loose)
+		return schema_loose_is_in_keys(cp);
 	return cp >= 0x20 && cp != '"' && cp != '\\';
 }
 
-/* The rest of a further name and its closing quote. Its first `at` bytes equal those of
- * the n sorted names, and it must not become one of them. It has no escapes, because an
- * escape could spell a known name. */
+/* The rest of a further name and its closing quote, which loose objects have not got.
+ * Its first `at` bytes equal those of the n sorted names, and it must not become one of
+ * them. It has no escapes, because an escape could spell a known name. */
 static grammar_part other_name(struct schema_reader *x, const char *const *names,
 			       size_t n, size_t at, int depth)
 {
-	static const struct grammar_range special[] = {{0, 0x1F}, {'"', '"'},
+	static const struct grammar_range in_json[] = {{0, 0x1F}, {'"', '"'},
 						       {'\\', '\\'}};
-	struct grammar_range *not = xmalloc((n + 3) * sizeof *not);
+	const struct grammar_range *special = x->loose ? schema_loose_not_in_keys() : in_json;
+	const size_t n_special = x->loose ? SCHEMA_LOOSE_RANGES : ARRAY_LEN(in_json);
+	const char *quote = x->loose ? "" : "\"";
+	struct grammar_range *not = xmalloc((n + n_special) * sizeof *not);
 	struct grammar_parts alts = {0};
-	size_t n_not = 3, i = 0;
-	memcpy(not, special, sizeof special);
+	size_t n_not = n_special, i = 0;
+	memcpy(not, special, n_special * sizeof *not);
 	if (n > 0 && names[0][at] == '\0')
 		i = 1; /* ending here would spell this known name */
-	else
-		grammar_parts_add(&alts, lit(x, "\""));
+	else if (!x->loose || at > 0)
+		grammar_parts_add(&alts, lit(x, quote));
 	while (i < n) {
 		uint32_t cp;
 		size_t len = utf8_decode(str_of(names[i] + at), &cp), end = i + 1;
 		while (end < n && strncmp(names[end] + at, names[i] + at, len) == 0)
 			end++;
 		not[n_not++] = (struct grammar_range){cp, cp};
-		if (is_plain(cp) && depth < MAX_NAME) {
+		if (is_plain(x, cp) && depth < MAX_NAME) {
 			grammar_part c = grammar_build_lit(
 				x->b, (struct str){names[i] + at, len});
 			grammar_part pair[2] = {
@@ -67,12 +72,12 @@ static grammar_part other_name(struct schema_reader *x, const char *const *names
 		}
 		i = end;
 	}
-	grammar_part plain = grammar_build_class(x->b, special, 3, true);
+	grammar_part plain = grammar_build_class(x->b, special, n_special, true);
 	grammar_part first = grammar_build_class(x->b, not, n_not, true);
 	grammar_parts_add(&alts,
 			  seq(x, first, grammar_build_repeat(x->b, plain, 0,
 							     GRAMMAR_NO_MAX),
-			      lit(x, "\"")));
+			      lit(x, quote)));
 	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
 	free(alts.p);
 	free(not);
@@ -82,7 +87,10 @@ static grammar_part other_name(struct schema_reader *x, const char *const *names
 static grammar_part further_name(struct schema_reader *x, const char *const *names,
 				 size_t n)
 {
-	grammar_part pair[2] = {lit(x, "\""), other_name(x, names, n, 0, 0)};
+	if (!n && x->loose)
+		return schema_loose_any_key(x);
+	grammar_part pair[2] = {lit(x, x->loose ? "" : "\""),
+				other_name(x, names, n, 0, 0)};
 	return n ? grammar_build_seq(x->b, pair, 2) : schema_any_string(x);
 }
 

@@ -135,6 +135,18 @@ static void break_contains(struct negation *n, const struct json_node *schema,
 	add_way(n, not);
 }
 
+/* A text outside the outline of a format is in no reading of it. A format that is not
+ * enforced permits all texts. */
+static void break_format(struct negation *n, const json_t *v)
+{
+	struct str name = json_is_string(v) ? json_read_view(v) : STR("");
+	const char *outline = schema_format_outline(n->x, name);
+	if (outline)
+		add_way(n, typed("string", SCHEMA_NOT_PATTERN, json_string(outline)));
+	else
+		n->is_partial |= schema_format(name) != NULL;
+}
+
 /* Violates a list. is_all (allOf): one schema does not match. Else (anyOf): none matches. */
 static void break_list(struct negation *n, const struct json_node *at, bool is_all,
 		       int depth)
@@ -172,6 +184,8 @@ static void break_keyword(struct negation *n, const struct json_node *schema,
 		add_way(n, json_pack("{sO}", SCHEMA_NOT_VALUES, at->v));
 	} else if (strcmp(key, "pattern") == 0) {
 		add_way(n, typed("string", SCHEMA_NOT_PATTERN, json_incref((json_t *)at->v)));
+	} else if (strcmp(key, "format") == 0) {
+		break_format(n, at->v);
 	} else if (strcmp(key, SCHEMA_NOT_PATTERN) == 0) {
 		add_way(n, typed("string", "pattern", json_incref((json_t *)at->v)));
 	} else if (strcmp(key, SCHEMA_NOT_VALUES) == 0) {

@@ -191,7 +191,13 @@ static void read_properties(struct schema_reader *x, const struct schema_list *l
 		struct schema_list value = {0};
 		schema_add_for_name(x, l, o->p[i].name, &value);
 		buf_clear(&text);
-		buf_add_json(&text, str_of(o->p[i].name));
+		struct str name = str_of(o->p[i].name);
+		if (!x->loose)
+			buf_add_json(&text, name);
+		else if (!schema_loose_add_key(x->loose, name, &text))
+			schema_refuse(x, l->p[0].at, "has a property whose name holds %s, "
+				      "which this model's calls cannot have",
+				      x->loose->text);
 		grammar_part key = grammar_build_lit(x->b, buf_str(&text));
 		o->p[i].part = seq(x, key, x->colon, schema_part(x, &value));
 	}

@@ -51,6 +51,7 @@ struct schema_reader {
 	struct schema_job *jobs, **last_job;
 	size_t n_work; /* work done so far, at most MAX_WORK */
 	grammar_part comma, colon; /* with the optional space after them */
+	const struct schema_loose *loose; /* NULL: documents are JSON */
 	struct lang_pool *langs;
 	struct strmap regexes;     /* text of a `pattern` to its lang */
 	size_t n_narrowed;         /* number of languages made smaller than the schema asked for */
@@ -116,7 +117,7 @@ int schema_type_of(const json_t *v);
  * owns the array. False: the list has no enum or const, or a keyword cannot be judged. */
 bool schema_values(struct schema_reader *x, const struct schema_list *l, int types,
 		   const json_t ***out, size_t *out_n);
-/* One of these values, as JSON. */
+/* One of these values. */
 grammar_part schema_choice(struct schema_reader *x, const json_t *const *values, size_t n);
 /* The string values that enum and const of the list permit. */
 bool schema_texts(struct schema_reader *x, const struct schema_list *l,
@@ -165,6 +166,9 @@ bool schema_pattern(struct schema_reader *x, const struct json_node *at, lang *o
 grammar_part schema_quoted(struct schema_reader *x, const struct json_node *at, lang l);
 /* The regex that enforces a format; NULL: the format is not enforced. */
 const char *schema_format(struct str name);
+/* A regex that finds something in every text of a format, as any reader takes it; NULL:
+ * none is known, or the document's draft does not have the format. */
+const char *schema_format_outline(const struct schema_reader *x, struct str name);
 /* The strings that a schema permits, for example one of property names. */
 lang schema_names(struct schema_reader *x, const struct json_node *at);
 
@@ -202,6 +206,20 @@ void schema_add_for_name(struct schema_reader *x, const struct schema_list *l,
  * there are none. is_open: also permits names that match no pattern. */
 bool schema_further(struct schema_reader *x, const struct schema_list *l,
 		    const char *const *names, size_t n, bool is_open, grammar_part *out);
+
+/* --- schema_loose.c: with x->loose --- */
+enum { SCHEMA_LOOSE_RANGES = 7 };
+/* SCHEMA_LOOSE_RANGES ranges: what a bare key does not contain. */
+const struct grammar_range *schema_loose_not_in_keys(void);
+bool schema_loose_is_in_keys(uint32_t cp);
+/* Append a string, or a key. False: it contains the mark, so it cannot be written. */
+bool schema_loose_add_string(const struct schema_loose *l, struct str text, struct buf *out);
+bool schema_loose_add_key(const struct schema_loose *l, struct str name, struct buf *out);
+/* A number of characters of a string. */
+grammar_part schema_loose_chars(struct schema_reader *x, uint32_t min, uint32_t max);
+/* Any string, with its marks. */
+grammar_part schema_loose_text(struct schema_reader *x);
+grammar_part schema_loose_any_key(struct schema_reader *x);
 
 /* --- schema_tagged.c --- */
 grammar_part schema_tagged(struct schema_reader *x, const struct schema_list *l,

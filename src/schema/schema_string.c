@@ -82,7 +82,8 @@ static grammar_part any_char(struct schema_reader *x)
 
 static grammar_part quoted(struct schema_reader *x, grammar_part inner)
 {
-	grammar_part quote = grammar_build_lit(x->b, STR("\""));
+	grammar_part quote =
+		grammar_build_lit(x->b, x->loose ? x->loose->mark : STR("\""));
 	grammar_part seq[3] = {quote, inner, quote};
 	return grammar_build_seq(x->b, seq, 3);
 }
@@ -94,9 +95,13 @@ static grammar_part string_of_length(struct schema_reader *x, uint32_t min,
 	uint32_t rule;
 	snprintf(name, sizeof name, "string of %u to %u characters", min, max);
 	if (schema_rule(x, name, &rule)) {
-		grammar_part inner =
-			grammar_build_repeat(x->b, any_char(x), min, max);
-		grammar_build_set_rule(x->b, rule, quoted(x, inner));
+		bool is_any = min == 0 && max == GRAMMAR_NO_MAX;
+		grammar_part part =
+			x->loose && is_any ? schema_loose_text(x)
+			: quoted(x, x->loose ? schema_loose_chars(x, min, max)
+					     : grammar_build_repeat(x->b, any_char(x),
+								    min, max));
+		grammar_build_set_rule(x->b, rule, part);
 	}
 	return grammar_build_ref(x->b, rule);
 }
@@ -113,6 +118,33 @@ const char *schema_format(struct str name)
 	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
 		if (str_is(name, formats[i].name))
 			return formats[i].regex;
+	return NULL;
+}
+
+/* The draft of the document: 3 to 7, 2019 or later. */
+static int draft_of(const struct schema_reader *x)
+{
+	struct json_node at = json_read_get(&x->root, "$schema");
+	const char *uri = json_is_string(at.v) ? json_string_value(at.v) : "";
+	const char *draft = strstr(uri, "draft-0");
+	return draft ? draft[7] - '0' : 2019;
+}
+
+const char *schema_format_outline(const struct schema_reader *x, struct str name)
+{
+	/* since: the first draft of all later ones that have the format */
+	static const struct {
+		int since;
+		const char *name, *regex;
+	} outlines[] = {
+		{4, "date-time", ":"}, {4, "email", "@"}, {4, "ipv6", ":"}, {4, "uri", ":"},
+		{4, "hostname", "^[A-Za-z0-9._-]*$"}, {4, "ipv4", "^[0-9.]*$"},
+		{7, "date", "^[0-9W-]{7,10}$"}, {7, "time", ":"}, {7, "iri", ":"},
+		{2019, "uuid", HEX "{8}-?" HEX "{4}"}, {2019, "duration", "[Pp]"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(outlines); i++)
+		if (str_is(name, outlines[i].name) && draft_of(x) >= outlines[i].since)
+			return outlines[i].regex;
 	return NULL;
 }
 
@@ -209,6 +241,9 @@ static bool read_lengths(struct schema_reader *x, const struct schema_list *l,
 
 /* Texts up to this length are counted exactly, even with a pattern. */
 #define COUNTED 256
+/* Texts of counted words up to this length are counted exactly. */
+#define WORDS 64
+#define MAX_SPLIT 8
 
 /* The texts of l with min to max characters. Uses the repetition counts of l itself if
  * possible. For a large max it keeps texts with few repetitions. Otherwise intersects l
@@ -216,7 +251,7 @@ static bool read_lengths(struct schema_reader *x, const struct schema_list *l,
 static lang of_length(struct schema_reader *x, lang l, uint32_t min, uint32_t max)
 {
 	uint32_t own_min, own_max;
-	lang class;
+	lang class, parts[MAX_SPLIT];
 	lang_lengths(x->langs, l, &own_min, &own_max);
 	if (min > own_max || max < own_min)
 		return LANG_NONE;
@@ -225,6 +260,17 @@ static lang of_length(struct schema_reader *x, lang l, uint32_t min, uint32_t ma
 	if (lang_is_class(x->langs, l, &class))
 		return lang_repeat(x->langs, class, MAX(min, own_min),
 				   MIN(max, own_max));
+	size_t n = lang_union(x->langs, l, parts, MAX_SPLIT);
+	for (size_t i = 0; n > 1 && n <= MAX_SPLIT && i < n; i++)
+		parts[i] = of_length(x, parts[i], min, max);
+	if (n > 1 && n <= MAX_SPLIT)
+		return lang_alt_of(x->langs, parts, n);
+	if (own_max > max && own_min >= min && max >= WORDS) {
+		lang words = lang_budget(x->langs, l, max);
+		x->n_narrowed += words != LANG_NONE;
+		if (words != LANG_NONE)
+			return words;
+	}
 	if (own_max > max && max > COUNTED) {
 		x->n_narrowed++;
 		lang shorter = lang_shorten(x->langs, l, max);
@@ -263,7 +309,9 @@ static grammar_part lang_of(struct schema_reader *x, const struct json_node *at,
 
 grammar_part schema_quoted(struct schema_reader *x, const struct json_node *at, lang l)
 {
-	return quoted(x, lang_of(x, at, l, true));
+	if (x->loose)
+		l = lang_avoid(x->langs, l, (uint8_t)x->loose->text[0]);
+	return quoted(x, lang_of(x, at, l, !x->loose));
 }
 
 grammar_part schema_string(struct schema_reader *x, const struct schema_list *l)

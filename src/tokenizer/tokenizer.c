@@ -5,6 +5,9 @@
  *   text ─ added tokens (not normalized) ─ NFC ─ added tokens (normalized)
  *        ─ words (pretok.c) ─ merges (bpe.c) ─ ids
  *
+ * Encoders have unigrams (unigram.c) or WordPiece (wordpiece.c) in place of merges, and
+ * normal forms of their own (charsmap.c, berttext.c) in place of NFC.
+ *
  * For SentencePiece the NFC stage or the words stage rewrites spaces instead: see spm.h.
  *
  * Each stage works on the pieces that the stage before left as plain text. Only the two
@@ -24,11 +27,15 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "tokenizer/added.h"
+#include "tokenizer/berttext.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/charsmap.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/pretok.h"
 #include "tokenizer/spm.h"
+#include "tokenizer/unigram.h"
 #include "tokenizer/vocab.h"
+#include "tokenizer/wordpiece.h"
 
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
 
@@ -38,6 +45,12 @@ struct tokenizer {
 	struct pretok *pretok;
 	struct added *raw, *normalized; /* added tokens searched before and after NFC
 					 * normalization */
+	enum tokenizer_kind kind;
+	struct unigram unigram;
+	struct charsmap *charsmap; /* NULL: none */
+	struct space_rules spaces;
+	struct bert_text bert;
+	struct wordpiece wordpiece;
 	bool nfc;
 	bool is_spm, spaces_late, splits_words, strips_space;
 	enum space_prefix space_prefix;
@@ -178,10 +191,36 @@ static enum status check_ids(const struct tokenizer *t, const int32_t *ids,
 	return OK;
 }
 
+/* What turns words into tokens, once the vocabulary is there. */
+static enum status build_words(struct tokenizer *t, const struct tokenizer_def *def,
+			       struct fail *fail)
+{
+	if (def->kind == TOKENIZER_WORDPIECE)
+		return wordpiece_build(&t->wordpiece, &t->vocab, def, fail);
+	if (def->kind == TOKENIZER_UNIGRAM) {
+		enum status st = unigram_build(&t->unigram, &t->vocab, def, fail);
+		return st == OK && def->charsmap.n
+			       ? charsmap_create(def->charsmap, &t->charsmap, fail)
+			       : st;
+	}
+	enum status st = def->is_spm ? spm_build(&t->bpe, &t->vocab, def, fail)
+				     : set_alphabet(t, def, fail);
+	if (st == OK)
+		st = add_merges(t, def, fail);
+	if (st == OK)
+		st = add_words(t, def);
+	if (st == OK && !def->is_spm)
+		st = pretok_create(def->steps, def->n_steps, true, &t->pretok, fail);
+	return st;
+}
+
 enum status tokenizer_create(const struct tokenizer_def *def,
 			     struct tokenizer **out, struct fail *fail)
 {
 	struct tokenizer *t = xcalloc(1, sizeof *t);
+	t->kind = def->kind;
+	t->spaces = def->spaces;
+	t->bert = def->bert;
 	t->nfc = def->nfc;
 	t->is_spm = def->is_spm;
 	t->space_prefix = def->space_prefix;
@@ -191,19 +230,11 @@ enum status tokenizer_create(const struct tokenizer_def *def,
 	bpe_init(&t->bpe, (size_t)def->n_merges);
 	enum status st = vocab_init(&t->vocab, def, fail);
 	if (st == OK)
-		st = def->is_spm ? spm_build(&t->bpe, &t->vocab, def, fail)
-				 : set_alphabet(t, def, fail);
-	if (st == OK)
-		st = add_merges(t, def, fail);
-	if (st == OK)
-		st = add_words(t, def);
+		st = build_words(t, def, fail);
 	if (st == OK)
 		st = check_ids(t, def->prefix, def->n_prefix, fail);
 	if (st == OK)
 		st = check_ids(t, def->suffix, def->n_suffix, fail);
-	if (st == OK && !def->is_spm)
-		st = pretok_create(def->steps, def->n_steps, true, &t->pretok,
-				   fail);
 	if (st != OK) {
 		tokenizer_destroy(t);
 		return fail_default(fail, st);
@@ -220,6 +251,8 @@ void tokenizer_destroy(struct tokenizer *t)
 	if (!t)
 		return;
 	bpe_deinit(&t->bpe);
+	unigram_deinit(&t->unigram);
+	charsmap_destroy(t->charsmap);
 	vocab_deinit(&t->vocab);
 	pretok_destroy(t->pretok);
 	added_destroy(t->raw);
@@ -235,6 +268,7 @@ struct encoding {
 	const struct tokenizer *t;
 	struct pretok_work *pretok;
 	struct bpe_work bpe;
+	struct unigram_work unigram;
 	const char *begin; /* first byte of the whole text */
 	struct ids *out;
 	struct fail *fail;
@@ -243,6 +277,10 @@ struct encoding {
 static enum status on_word(void *ctx, struct str word)
 {
 	struct encoding *e = ctx;
+	if (e->t->kind == TOKENIZER_WORDPIECE)
+		return wordpiece_encode(&e->t->wordpiece, word, e->out);
+	if (e->t->kind == TOKENIZER_UNIGRAM)
+		return unigram_encode(&e->t->unigram, &e->unigram, word, e->out);
 	return bpe_encode(&e->t->bpe, &e->bpe, word, e->out);
 }
 
@@ -279,6 +317,8 @@ static enum status encode_words(struct encoding *e, struct markview plain)
 {
 	if (e->t->is_spm)
 		return encode_spm(e, plain);
+	if (e->t->kind == TOKENIZER_WORDPIECE)
+		return berttext_words(plain.text, on_word, e);
 	return pretok_run(e->t->pretok, e->pretok, plain.text, on_word, e,
 			  e->fail);
 }
@@ -302,9 +342,31 @@ static enum status encode_around(struct encoding *e, const struct added *a,
 	}
 }
 
+/* The normal form of an encoder's tokenizer. */
+static enum status encode_normal(struct encoding *e, struct markview v)
+{
+	const struct tokenizer *t = e->t;
+	struct marked mapped = {0}, normal = {0};
+	if (t->kind == TOKENIZER_WORDPIECE) {
+		berttext_normalize(&t->bert, v, &normal);
+	} else {
+		if (t->charsmap) {
+			charsmap_run(t->charsmap, v, &mapped);
+			v = markview_of(&mapped);
+		}
+		unigram_spaces(&t->spaces, v, &normal);
+	}
+	enum status st = encode_around(e, t->normalized, markview_of(&normal), encode_words);
+	marked_deinit(&mapped);
+	marked_deinit(&normal);
+	return st;
+}
+
 static enum status encode_plain(struct encoding *e, struct markview v)
 {
 	struct marked normal = {0};
+	if (e->t->kind != TOKENIZER_BPE)
+		return encode_normal(e, v);
 	bool has_spaces = e->t->is_spm && !e->t->spaces_late;
 	if (has_spaces)
 		make_spaces(e, v, &normal);
@@ -342,12 +404,12 @@ static enum status encode(const struct tokenizer *t, struct markview v,
 				v.text.n);
 	struct encoding e = {
 		.t = t, .out = out, .fail = fail,
-		.pretok = t->is_spm ? NULL : pretok_work_create(t->pretok),
+		.pretok = t->pretok ? pretok_work_create(t->pretok) : NULL,
 	};
 	struct marked cleaned = {0};
 	size_t before = out->n;
 	enum status st = E_NOMEM;
-	if (t->is_spm || e.pretok) {
+	if (!t->pretok || e.pretok) {
 		if (utf8_check(v.text) >= 0) {
 			clean(v, &cleaned);
 			v = markview_of(&cleaned);
@@ -362,6 +424,7 @@ static enum status encode(const struct tokenizer *t, struct markview v,
 	marked_deinit(&cleaned);
 	pretok_work_destroy(e.pretok);
 	bpe_work_deinit(&e.bpe);
+	unigram_work_deinit(&e.unigram);
 	return st;
 }
 

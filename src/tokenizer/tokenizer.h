@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tokenizer: converts text to token ids and back. Supports byte-level BPE as in Hugging
- * Face `tokenizers`, and SentencePiece BPE (spm.h). The readers of file formats
+ * Face `tokenizers`, SentencePiece BPE (spm.h), and what encoders have: SentencePiece's
+ * unigrams (unigram.h) and WordPiece (wordpiece.h). The readers of file formats
  * (model/tokenizer_hf.c, model/gguf_tokenizer.c) fill struct tokenizer_def. Thread: any
  * once created (immutable).
  */
@@ -46,6 +47,24 @@ struct merge {
 	struct str left, right; /* in the byte-level alphabet */
 };
 
+/* White space of a text before a space goes before it. */
+struct space_rules {
+	bool strips_left, strips_right;
+	bool squeezes; /* of several spaces one is left */
+	bool splits;   /* any white space parts words, and is left only as one space */
+};
+
+/* How words become tokens. */
+enum tokenizer_kind { TOKENIZER_BPE, TOKENIZER_UNIGRAM, TOKENIZER_WORDPIECE };
+
+/* What becomes of a text before WordPiece cuts it (berttext.h). */
+struct bert_text {
+	bool cleans;         /* no control characters; each white space is a space */
+	bool spaces_han;     /* a space on both sides of a Chinese character */
+	bool strips_accents;
+	bool lowers;
+};
+
 struct tokenizer_def {
 	const struct str *pieces; /* [n_pieces], in the byte-level alphabet; p NULL: unused id */
 	int32_t n_pieces;
@@ -66,6 +85,15 @@ struct tokenizer_def {
 	bool splits_words;   /* each space begins a new word */
 	bool strips_space;   /* decoding removes one space from the beginning of the text */
 	const float *scores; /* [n_pieces]: merge by these scores; NULL: merge by `merges` */
+	enum tokenizer_kind kind;
+	/* TOKENIZER_UNIGRAM, which has is_spm and spaces_late too. */
+	const double *log_probs; /* [n_pieces] */
+	int32_t unk_id;
+	struct str charsmap;     /* charsmap.h; n 0: none */
+	struct space_rules spaces;
+	/* TOKENIZER_WORDPIECE */
+	struct bert_text bert;
+	int32_t max_word;        /* characters; a longer word is unknown */
 	struct str unk;  /* piece for bytes without a piece; p NULL: such bytes are dropped */
 	bool fuse_unk;   /* a run of unknown bytes becomes one unknown token */
 	const int32_t *prefix, *suffix; /* ids around a stand-alone prompt (BOS, EOS) */

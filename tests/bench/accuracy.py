@@ -4,7 +4,8 @@
 
     tests/bench/accuracy.py [--build DIR] [--work DIR] [--models dense,experts]
                             [--formats q4_0,q4_k,q6_k,q8_0,bf16] [--cases N] [--steps N]
-                            [--no-llama] [--hip-library FILE [--hip-kernels DIR]]     (prints CSV)
+                            [--sides exact,cpu,hip,llama] [--hip-library FILE]
+                            [--hip-kernels DIR]                            (prints CSV)
 
 It runs in an environment with llama-cpp-python, gguf and numpy (that of peers.py). The
 models are GGUF files of random weights: four layers of Qwen3-1.7B's shape, and four of
@@ -12,7 +13,8 @@ Qwen3-30B-A3B's with 32 experts. Norm weights are spread as in trained models: o
 of a hundred is eight times as large, so that activations have outliers.
 
 The reference is the forward pass below: numpy, float64, weights decoded by the gguf
-package. Each side reads the same file and is fed the same tokens. Two numbers come out for
+package. Its results stay in --work for the next run. Each side reads the same file and is
+fed the same tokens. Two numbers come out for
 each side: the mean |difference of the log-probability| from the reference, over each next
 token of a prompt and over the reference's best five at each greedy step; and how many of
 those steps have the same best token (top-1).
@@ -44,7 +46,8 @@ N_PROMPT, N_TOP = 40, 5
 
 
 class Reference:
-    """Qwen3 and Qwen3-MoE in float64, one token after another."""
+    """Qwen3 and Qwen3-MoE in float64. Sequences of equal length go side by side, so that
+    each weight becomes float64 once a step."""
 
     def __init__(self, path, shape):
         import gguf
@@ -78,23 +81,25 @@ class Reference:
         return numpy.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
     def attention(self, b, x, past):
-        s, n, at = self.s, len(x), len(past[0]) if past else 0
+        """x: (sequences, new tokens, d). past: their keys and values so far, or None."""
+        s, (n_seq, n, _) = self.s, x.shape
+        at = past[0].shape[1] if past else 0
         positions = numpy.arange(at, at + n)
-        q = self.mul(b + "attn_q.weight", x).reshape(n, s["heads"], -1)
-        k = self.mul(b + "attn_k.weight", x).reshape(n, s["kv_heads"], -1)
-        v = self.mul(b + "attn_v.weight", x).reshape(n, s["kv_heads"], -1)
+        q = self.mul(b + "attn_q.weight", x).reshape(n_seq, n, s["heads"], -1)
+        k = self.mul(b + "attn_k.weight", x).reshape(n_seq, n, s["kv_heads"], -1)
+        v = self.mul(b + "attn_v.weight", x).reshape(n_seq, n, s["kv_heads"], -1)
         q = self.rope(self.norm(b + "attn_q_norm.weight", q), positions)
         k = self.rope(self.norm(b + "attn_k_norm.weight", k), positions)
         if past:
-            k, v = numpy.concatenate([past[0], k]), numpy.concatenate([past[1], v])
+            k, v = numpy.concatenate([past[0], k], 1), numpy.concatenate([past[1], v], 1)
         group = s["heads"] // s["kv_heads"]
-        score = numpy.einsum("nhd,mhd->hnm", q, numpy.repeat(k, group, 1))
+        score = numpy.einsum("snhd,smhd->shnm", q, numpy.repeat(k, group, 2))
         score /= numpy.sqrt(s["head_dim"])
-        score[:, numpy.arange(len(k))[None] > positions[:, None]] = -numpy.inf
+        score[:, :, numpy.arange(k.shape[1])[None] > positions[:, None]] = -numpy.inf
         p = numpy.exp(score - score.max(-1, keepdims=True))
         p /= p.sum(-1, keepdims=True)
-        out = numpy.einsum("hnm,mhd->nhd", p, numpy.repeat(v, group, 1))
-        return self.mul(b + "attn_output.weight", out.reshape(n, -1)), (k, v)
+        out = numpy.einsum("shnm,smhd->snhd", p, numpy.repeat(v, group, 2))
+        return self.mul(b + "attn_output.weight", out.reshape(n_seq, n, -1)), (k, v)
 
     def mlp(self, b, x):
         def one(x, tail, expert=None):
@@ -117,7 +122,8 @@ class Reference:
         return out
 
     def feed(self, tokens, cache):
-        """Log-probabilities (n, vocab) behind each token. cache: a list, one a layer."""
+        """Log-probabilities (sequences, n, vocab) behind each of the tokens (sequences, n).
+        cache: a list, one a layer."""
         x = self.weight("token_embd.weight")[tokens].astype(numpy.float64)
         for i in range(self.s["layers"]):
             b = "blk.%d." % i
@@ -125,24 +131,28 @@ class Reference:
                 cache.append(None)
             a, cache[i] = self.attention(b, self.norm(b + "attn_norm.weight", x), cache[i])
             x = x + a
-            x = x + self.mlp(b, self.norm(b + "ffn_norm.weight", x))
+            n = self.norm(b + "ffn_norm.weight", x)
+            x = x + self.mlp(b, n.reshape(-1, n.shape[-1])).reshape(x.shape)
         logits = self.mul("output.weight", self.norm("output_norm.weight", x))
         logits -= logits.max(-1, keepdims=True)
         return logits - numpy.log(numpy.exp(logits).sum(-1, keepdims=True))
 
-    def case(self, prompt, n_steps):
-        """A case as haloctl verify reads it: the prompt, then greedy steps."""
-        cache, ids, steps = [], [], []
-        logp = self.feed(prompt, cache)
-        prompt_logp = [float(logp[i, t]) for i, t in enumerate(prompt[1:])]
+    def run(self, prompts, n_steps):
+        """Cases as haloctl verify reads them: the prompts, then greedy steps."""
+        cache = []
+        cases = [{"prompt_ids": p, "continuation_ids": [], "steps": []} for p in prompts]
+        logp = self.feed(prompts, cache)
+        for c, row in zip(cases, logp):
+            c["prompt_logprobs"] = [float(row[i, t])
+                                    for i, t in enumerate(c["prompt_ids"][1:])]
         for _ in range(n_steps):
-            best = numpy.argsort(-logp[-1])[:N_TOP]
-            steps.append({"token": int(best[0]),
-                          "top": [[int(t), float(logp[-1, t])] for t in best]})
-            ids.append(int(best[0]))
-            logp = self.feed([ids[-1]], cache)
-        return {"prompt_ids": prompt, "prompt_logprobs": prompt_logp,
-                "continuation_ids": ids, "steps": steps}
+            for c, row in zip(cases, logp[:, -1]):
+                best = numpy.argsort(-row)[:N_TOP]
+                c["steps"].append({"token": int(best[0]),
+                                   "top": [[int(t), float(row[t])] for t in best]})
+                c["continuation_ids"].append(int(best[0]))
+            logp = self.feed([[c["continuation_ids"][-1]] for c in cases], cache)
+        return cases
 
 
 def halod(a, model, reference, *more):
@@ -187,27 +197,39 @@ def report(model, fmt, side, numbers):
     print("%s,%s,%s,%.6f,%.6f,%.4f" % (model, fmt, side, mean, median, top1), flush=True)
 
 
+def references(a, path, shape, file):
+    """The cases of a model file, computed once and kept in `file`."""
+    if os.path.exists(file):
+        with open(file) as f:
+            return json.load(f)["cases"]
+    rng = numpy.random.default_rng(2)
+    # Ids that the borrowed tokenizer has: it refuses others.
+    prompts = rng.integers(300, 3000, (a.cases, N_PROMPT)).tolist()
+    cases = Reference(path, shape).run(prompts, a.steps)
+    with open(file + ".new", "w") as f:
+        json.dump({"cases": cases}, f)
+    os.rename(file + ".new", file)
+    return cases
+
+
 def measure(a, model, fmt):
     path = os.path.join(a.work, "%s-%s.gguf" % (model, fmt))
     shape = SHAPES[model]
     if not os.path.exists(path):
         peers_llama.make(shape, fmt, path + ".new", os.path.join(TOP, "models/halo-tiny"))
         os.rename(path + ".new", path)
-    rng = numpy.random.default_rng(2)
-    reference = Reference(path, shape)
-    # Ids that the borrowed tokenizer has: it refuses others.
-    cases = [reference.case(rng.integers(300, 3000, N_PROMPT).tolist(), a.steps)
-             for _ in range(a.cases)]
-    file = path + ".reference.json"
-    with open(file, "w") as f:
-        json.dump({"cases": cases}, f)
-    report(model, fmt, "halod exact", halod(a, path, file, "--exact"))
-    report(model, fmt, "halod cpu", halod(a, path, file))
-    if a.hip_library:
+    file = "%s.reference-%d-%d.json" % (path, a.cases, a.steps)
+    cases = references(a, path, shape, file)
+    sides = a.sides.split(",")
+    if "exact" in sides:
+        report(model, fmt, "halod exact", halod(a, path, file, "--exact"))
+    if "cpu" in sides:
+        report(model, fmt, "halod cpu", halod(a, path, file))
+    if "hip" in sides and a.hip_library:
         more = ["--hip-kernels", a.hip_kernels] if a.hip_kernels else []
         report(model, fmt, "halod hip", halod(a, path, file, "--backend", "hip",
                                               "--hip-library", a.hip_library, *more))
-    if not a.no_llama:
+    if "llama" in sides:
         report(model, fmt, "llama.cpp cpu", llama(path, cases))
 
 
@@ -219,7 +241,8 @@ def main():
     p.add_argument("--formats", default="q4_0,q4_k,q6_k,q8_0,bf16")
     p.add_argument("--cases", type=int, default=12)
     p.add_argument("--steps", type=int, default=16)
-    p.add_argument("--no-llama", action="store_true", help="halod alone")
+    p.add_argument("--sides", default="exact,cpu,hip,llama",
+                   help="who computes; hip only with --hip-library")
     p.add_argument("--hip-library")
     p.add_argument("--hip-kernels")
     a = p.parse_args()

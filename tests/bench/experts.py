@@ -3,8 +3,9 @@
 """Decode speed with experts in a file (expert_memory), as a ratio to all experts in memory.
 
 Runs haloctl bench model in alternation: all in memory, then each share of the experts. The
-median of the ratios counts, so that what else the machine does matters less. Hit rate and
-bytes a token come from one run of a daemon that writes as many tokens.
+median of the ratios counts, so that what else the machine does matters less. Hit rate, bytes
+a token, and the rate of reading while it decodes come from one run of a daemon that writes as
+many tokens.
 
     tests/bench/experts.py -b build -m models/halo-tiny >experts.csv
 """
@@ -18,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 SHARES = (100, 50, 25, 10)
@@ -43,9 +45,9 @@ def slots(a, folder):
     return os.path.getsize(os.path.join(folder, path)) // n, n
 
 
-def share_of_disk(folder, slot):
-    """The rate that halod measured when it chose its depth, as a share of fio's on the same
-    file at the same block size and depth. None: there is no fio, or nothing was measured."""
+def disk_rates(folder, slot):
+    """Bytes a second: the rate that halod measured when it chose its depth, and fio's on the
+    same file at the same block size and depth. None: no fio, or nothing was measured."""
     note = [f for f in os.listdir(folder) if f.endswith(".depth")]
     if not note or not shutil.which("fio"):
         return None
@@ -59,23 +61,25 @@ def share_of_disk(folder, slot):
                         "--time_based", "--output-format=terse"], capture_output=True,
                        text=True)
     kib = float(r.stdout.split(";")[6])  # bandwidth of reads
-    return float(m.group(2)) / (kib * 1024)
+    return float(m.group(2)), kib * 1024
 
 
 class Daemon:
     """halod with expert_memory, for its metrics."""
 
-    def __init__(self, a, folder, size):
+    def __init__(self, a, folder, size, before=(), **more):
         self.p = subprocess.Popen(
-            [os.path.join(a.build, "halod"), "-c", "/dev/null", "--model", a.model, "--port",
-             "0", "--backend", "cpu", "--expert-memory", str(size), "--expert-dir", folder,
-             "--no-prefix-cache"], stderr=subprocess.PIPE, text=True)
+            [*before, os.path.join(a.build, "halod"), "-c", "/dev/null", "--model", a.model,
+             "--port", "0", "--backend", "cpu", "--expert-memory", str(size), "--expert-dir",
+             folder, "--no-prefix-cache"], stderr=subprocess.PIPE, text=True, **more)
         self.port = 0
         for line in self.p.stderr:
             m = re.search(r"127\.0\.0\.1:(\d+)", line)
             self.port = int(m.group(1)) if m else self.port
             if self.port and self.is_ready():
                 break
+        # Nobody reads what it says afterwards.
+        threading.Thread(target=self.p.stderr.read, daemon=True).start()
 
     def is_ready(self):
         for _ in range(600):
@@ -95,22 +99,30 @@ class Daemon:
         status, text = self.ask("POST", "/v1/completions", body)
         if status != 200:
             sys.exit("experts.py: halod: %d %s" % (status, text))
+        return json.loads(text)
 
-    def counters(self):
-        names = ("expert_hits_total", "expert_misses_total", "expert_read_bytes_total")
+    def metrics(self, *names):
         text = self.ask("GET", "/metrics")[1]
         return [float(re.search(r"^halod_%s\S* (\S+)$" % n, text, re.M).group(1))
                 for n in names]
 
+    def end(self):
+        self.p.terminate()
+        self.p.wait()
+
+    def counters(self):
+        return self.metrics("expert_hits_total", "expert_misses_total",
+                            "expert_read_bytes_total")
+
 
 def use(a, folder, size):
-    """(hit rate, bytes a token) of a daemon with so much expert_memory."""
+    """(hit rate, bytes a token, bytes a second, seconds until a step that waits goes on) of
+    a daemon with so much expert_memory."""
     d = Daemon(a, folder, size)
     try:
         return use_of(d, a)
     finally:
-        d.p.terminate()
-        d.p.communicate()
+        d.end()
 
 
 def use_of(d, a):
@@ -118,11 +130,12 @@ def use_of(d, a):
     body = {"prompt": "Once upon a time there was a small town by the sea.",
             "max_tokens": a.tokens, "ignore_eos": True, "temperature": 1, "seed": 1}
     d.write(body)  # fills the slots
-    before = d.counters()
+    before, begin = d.counters(), time.monotonic()
     d.write({**body, "seed": 2})
+    seconds = time.monotonic() - begin
     hits, misses, read = (y - x for x, y in zip(before, d.counters()))
     uses = hits + misses  # none are counted where all experts have room
-    return hits / uses if uses else 1, read / a.tokens
+    return hits / uses if uses else 1, read / a.tokens, read / seconds, *d.metrics("expert_wake_seconds")
 
 
 def main():
@@ -136,9 +149,9 @@ def main():
     name = os.path.basename(os.path.normpath(a.model))
     with tempfile.TemporaryDirectory(dir=a.dir) as folder:
         slot, n = slots(a, folder)
-        share = share_of_disk(folder, slot)
-        if share:
-            print("experts,%s read rate to fio,%.3f,1" % (name, share))
+        rates = disk_rates(folder, slot)
+        if rates:
+            print("experts,%s read rate to fio,%.3f,1" % (name, rates[0] / rates[1]))
         ratios = {s: [] for s in SHARES}
         for _ in range(a.rounds):
             for s in SHARES:
@@ -147,9 +160,14 @@ def main():
                 ratios[s].append(bench(a, folder, size)[0]["decode_tps"] / plain)
         for s in SHARES:
             size = max(n * s // 100, 1) * slot + slot // 2
-            hits, read = use(a, folder, size)
+            hits, read, rate, wake = use(a, folder, size)
             print("experts,%s %d %% hit rate,%.4f,1" % (name, s, hits))
             print("experts,%s %d %% bytes a token,%.0f,B" % (name, s, read))
+            if read:
+                print("experts,%s %d %% median wake,%.1f,us" % (name, s, wake * 1e6))
+            if rates and read:
+                print("experts,%s %d %% read rate while decoding to fio,%.3f,1"
+                      % (name, s, rate / rates[1]))
             print("experts,%s %d %% decode to all in memory,%.3f,1"
                   % (name, s, statistics.median(ratios[s])))
 

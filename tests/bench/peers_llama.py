@@ -6,11 +6,14 @@
                                                a GGUF file of random weights, with the
                                                tokenizer of a folder of Hugging Face
     peers_llama.py load FILE THREADS           prints seconds and bytes, as JSON
-    peers_llama.py run FILE THREADS            reads names of cases from stdin and prints
-                                               tokens a second for each, on lines
+    peers_llama.py run FILE THREADS [mapped]   reads names of cases from stdin and prints
+                                               tokens a second for each, on lines; mapped:
+                                               weights stay in the mapped file, unpacked
 
 SHAPE is JSON: layers, d, heads, kv_heads, head_dim, ffn, experts, used, vocab, tied;
-context: tokens (40960); outliers: norm weights are spread, and one of a hundred is large.
+context: tokens (40960); outliers: norm weights are spread, and one of a hundred is large;
+signs: half of the blocks' scales are negative, so that weights have no mean. With a mean all
+tokens choose the same experts.
 FORMAT is bf16 or one of BLOCKS. Cases: prefill512, decode, decode4096, batch8."""
 import ctypes
 import json
@@ -92,6 +95,9 @@ def make(shape, fmt, path, tokenizer=None):
         for at, factor in scales.items():
             blocks[:, :, at:at + 2] = numpy.frombuffer(
                 numpy.float16(dev * factor).tobytes(), dtype=numpy.uint8)
+            if shape.get("signs"):
+                blocks[:, :, at + 1] ^= rng.integers(0, 2, blocks.shape[:2],
+                                                     dtype=numpy.uint8) << 7
         w.add_tensor(name, blocks.reshape(*dims[:-1], k // n * size),
                      raw_dtype=gguf.GGMLQuantizationType[fmt.upper()])
 
@@ -125,17 +131,19 @@ def make(shape, fmt, path, tokenizer=None):
 
 
 class Peer:
-    def __init__(self, path, threads):
+    def __init__(self, path, threads, mapped=False):
         import llama_cpp
         self.l = l = llama_cpp
         self.silent = l.llama_log_callback(lambda level, text, user: None)
         l.llama_log_set(self.silent, ctypes.c_void_p(0))
         begin = time.monotonic()
-        self.model = l.llama_model_load_from_file(path.encode(),
-                                                  l.llama_model_default_params())
+        p = l.llama_model_default_params()
+        if mapped:
+            p.use_extra_bufts = False
+        self.model = l.llama_model_load_from_file(path.encode(), p)
         # One context for a sequence alone and one for eight: a context's cells are
         # shared out evenly between its sequences.
-        self.one = self.context(threads, 1, 8192)
+        self.one = self.context(threads, 1, 1024 if mapped else 8192)
         self.load_s = time.monotonic() - begin
         self.eight = None
         self.at = 0  # tokens that `one` has of the longest prompt
@@ -210,7 +218,7 @@ def main():
     if sys.argv[1] == "make":
         make(json.loads(sys.argv[2]), *sys.argv[3:])
         return
-    peer = Peer(sys.argv[2], int(sys.argv[3]))
+    peer = Peer(sys.argv[2], int(sys.argv[3]), "mapped" in sys.argv[4:])
     if sys.argv[1] == "load":
         peer.decode(1)
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -14,7 +14,9 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "minimax_m2": "minimax-m2", "olmo2": "olmo2", "olmo3": "olmo2",
          "exaone4": "exaone4", "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2",
          "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "gemma4_text": "gemma4",
-         "granitemoehybrid": "granitehybrid"}
+         "granitemoehybrid": "granitehybrid", "granitemoeshared": "granitemoe",
+         "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
+         "nemotron_h": "nemotron_h"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
@@ -23,7 +25,13 @@ USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj
          ("operator_norm", "input_layernorm"), ("ffn_norm", "post_attention_layernorm"),
          ("q_layernorm", "q_norm"), ("k_layernorm", "k_norm"),
          ("self_attn.out_proj", "self_attn.o_proj"), ("feed_forward.", "mlp."),
-         ("expert_bias", "gate.e_score_correction_bias"))
+         ("expert_bias", "gate.e_score_correction_bias"),
+         ("moe_statics.", "gate."), ("backbone.embeddings", "model.embed_tokens"),
+         ("backbone.norm_f", "model.norm"), ("backbone.", "model."),
+         *((".mixer." + x + "_proj", ".self_attn." + x + "_proj") for x in "qkvo"),
+         *((".mixer." + x, ".mlp." + x)
+           for x in ("up_proj", "down_proj", "gate.", "experts.", "shared_experts.")),
+         (".mixer.", ".mamba."))
 GEMMA4 = {"post_attention_layernorm": "post_attention_norm",
           "post_feedforward_layernorm_1": "post_ffw_norm_1",
           "post_feedforward_layernorm_2": "post_ffw_norm_2",
@@ -47,7 +55,9 @@ EXPERTS = {"mlp.shared_experts.gate_proj": "ffn_gate_shexp",
 NAMES = {
     "seed_oss": POST_NORM, "olmo2": POST_NORM, "exaone4": POST_NORM,
     "lfm2": CONV, "lfm2moe": CONV, "gemma4": GEMMA4,
-    "granitehybrid": {**EXPERTS, **SPACE},
+    "granitehybrid": {**EXPERTS, **SPACE}, "granitemoe": EXPERTS, "ernie4_5-moe": EXPERTS,
+    "nemotron_h": {**EXPERTS, **SPACE, "norm": "attn_norm"},
+    "nemotron_h_moe": {**EXPERTS, **SPACE, "norm": "attn_norm"},
     "phi3": {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"},
     "glm4moe": {**EXPERTS, "post_attention_layernorm": "post_attention_norm"},
     "deepseek2": {**EXPERTS, "self_attn.q_a_proj": "attn_q_a",
@@ -150,7 +160,8 @@ def space_tensor(c, name, w):
     if name.endswith(".mamba.D"):
         return kind, [shape[0], 1], raw
     if name.endswith(".mamba.norm.weight"):
-        return kind, [c["mamba_n_groups"], shape[0] // c["mamba_n_groups"]], raw
+        groups = c.get("mamba_n_groups") or c["n_groups"]
+        return kind, [groups, shape[0] // groups], raw
     if name.endswith(".conv1d.weight"):
         return kind, [shape[0], shape[2]], raw
     return w
@@ -158,7 +169,7 @@ def space_tensor(c, name, w):
 
 def shared_parts(c, name, w):
     """The shared part: of models without experts it is the dense one."""
-    at = "mlp.shared_experts." if c["num_local_experts"] else "mlp."
+    at = "mlp.shared_experts." if c.get("num_local_experts") else "mlp."
     head = name.partition("shared_mlp.")[0] + at
     if "output_linear" in name or "down_proj" in name:
         return {head + "down_proj.weight": w}
@@ -167,7 +178,7 @@ def shared_parts(c, name, w):
 
 def tensors(config, t):
     c = text_config(config)
-    arch, out = KINDS[c["model_type"]], {}
+    arch, out = arch_of(c), {}
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     for name, w in stacked(t).items():
         if name.startswith(("model.visual.", "model.vision_tower.", "model.embed_vision.",
@@ -179,7 +190,7 @@ def tensors(config, t):
             for part, half in shared_parts(c, name, w).items():
                 out[tensor_name(arch, part)] = half
             continue
-        if arch == "granitehybrid":
+        if arch == "granitehybrid" or "mamba_num_heads" in c:
             w = space_tensor(c, name, w)
         if arch in PAIRED and ("q_proj" in name or "k_proj" in name):
             w = (w[0], w[1], g.pair_rows(w[2], w[1][0], dim))
@@ -198,7 +209,8 @@ def tensors(config, t):
                 out[tensor_name(arch, name.replace("kv_b", part))] = half
             continue
         if name.endswith("e_score_correction_bias"):
-            out["blk.%s.exp_probs_b.bias" % name.split(".")[2]] = w
+            out["blk.%s.exp_probs_b.bias" % name.split(".")[2]] = (
+                "F32", w[1][-1:], w[2] if w[0] == "F32" else g.as_f32(w[2], w[0]))
             continue
         out[tensor_name(arch, name)] = w
     if arch == "gemma4":
@@ -221,7 +233,7 @@ def grouped_keys(c, arch):
         ("expert_weights_scale", g.F32, c["routed_scaling_factor"]),
         ("expert_weights_norm", g.BOOL, c["norm_topk_prob"]),
         ("expert_gating_func", g.U32, 2),
-        ("leading_dense_block_count", g.U32, c["first_k_dense_replace"]))]
+        ("leading_dense_block_count", g.U32, c.get("first_k_dense_replace", 0)))]
 
 
 def mla_keys(c, arch):
@@ -299,11 +311,47 @@ def space_keys(c, arch):
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
+def nemotron_keys(c, arch):
+    """Whether a layer is a state space, attention, dense or of experts."""
+    kinds, of = c["layers_block_type"], c["num_key_value_heads"]
+    width = c["moe_intermediate_size"] if "moe" in kinds else c["intermediate_size"]
+    out = [("block_count", g.U32, len(kinds)),
+           ("attention.head_count_kv", (g.ARRAY, g.I32),
+            [of if k == "full_attention" else 0 for k in kinds]),
+           ("feed_forward_length", (g.ARRAY, g.I32),
+            [width if k in ("mlp", "moe") else 0 for k in kinds]),
+           ("attention.layer_norm_rms_epsilon", g.F32, c["layer_norm_epsilon"]),
+           ("ssm.conv_kernel", g.U32, c["conv_kernel"]),
+           ("ssm.state_size", g.U32, c["ssm_state_size"]),
+           ("ssm.group_count", g.U32, c["n_groups"]),
+           ("ssm.inner_size", g.U32, c["mamba_num_heads"] * c["mamba_head_dim"]),
+           ("ssm.time_step_rank", g.U32, c["mamba_num_heads"])]
+    if "moe" in kinds:
+        out.append(("expert_shared_feed_forward_length", g.U32,
+                    c["moe_shared_expert_intermediate_size"]))
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
+def ernie_keys(c, arch):
+    return [(arch + "." + name, g.U32, value) for name, value in (
+        ("expert_count", c["moe_num_experts"]), ("expert_used_count", c["moe_k"]),
+        ("interleave_moe_layer_step", c["moe_layer_interval"]),
+        ("leading_dense_block_count", c["moe_layer_start_index"]),
+        ("expert_shared_count", c["moe_num_shared_experts"]),
+        ("expert_shared_feed_forward_length",
+         c["moe_num_shared_experts"] * c["moe_intermediate_size"]))]
+
+
+def arch_of(c):
+    return KINDS[c["model_type"]] + ("_moe" if "moe" in c.get("layers_block_type", ())
+                                     else "")
+
+
 def keys(folder, config, made):
     c = text_config(config)
     if "conv_L_cache" in c:
         c = {**c, "intermediate_size": made["blk.0.ffn_gate.weight"][1][0]}
-    arch = g.ARCHS[c["model_type"]] = KINDS[c["model_type"]]
+    arch = g.ARCHS[c["model_type"]] = arch_of(c)
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     out = g.model_keys({**c, "head_dim": dim})
     out += [(arch + "." + name, g.F32, c[key]) for key, name in KEYS.items() if key in c]
@@ -321,8 +369,19 @@ def keys(folder, config, made):
     if "attention_factor" in (c.get("rope_parameters") or {}).get("full_attention", {}):
         out.append((arch + ".rope.scaling.attn_factor", g.F32,
                     c["rope_parameters"]["full_attention"]["attention_factor"]))
+    if arch == "nemotron_h":
+        c = {k: v for k, v in c.items() if "expert" not in k}
+        out = [k for k in out if "expert" not in k[0]]
     if "n_routed_experts" in c:
         out += grouped_keys(c, arch)
+    if "mamba_num_heads" in c:
+        more = nemotron_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
+    if arch == "ernie4_5-moe":
+        out += ernie_keys(c, arch)
+    if c.get("model_type") == "granitemoeshared":
+        out.append((arch + ".expert_shared_feed_forward_length", g.U32,
+                    c["shared_intermediate_size"]))
     if "conv_L_cache" in c:
         more = lfm2_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more

@@ -123,6 +123,21 @@ SPACE = {**SCALES, "num_hidden_layers": 4, "tie_word_embeddings": True,
          "position_embedding_type": "nope",
          "num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 40}
 
+# As Nemotron-H 8B and Nemotron 3 Nano: layers of one part.
+NEMOTRON = {"layers_block_type": ["linear_attention", "mlp", "linear_attention",
+                                  "full_attention", "mlp"],
+            "mamba_num_heads": 8, "mamba_head_dim": 8, "ssm_state_size": 16, "n_groups": 2,
+            "conv_kernel": 4, "chunk_size": 16, "intermediate_size": 40}
+NEMOTRON_MOE = {**NEMOTRON, "layers_block_type": ["linear_attention", "moe",
+                                                  "full_attention", "moe"],
+                "n_routed_experts": 4, "num_experts_per_tok": 2,
+                "moe_intermediate_size": 24, "moe_shared_expert_intermediate_size": 40,
+                "routed_scaling_factor": 2.5}
+
+# "dynamic" with alpha stretches the base alone.
+HUNYUAN = {**SMALL, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0,
+                                        "alpha": 1000.0, "factor": 1.0}}
+
 # As E2B: embeddings of each layer; the last layers read keys and values of those before
 # them, and are twice as wide.
 GEMMA4_ROPE = {"rope_parameters": {
@@ -214,6 +229,17 @@ MODELS = {
                       True),
     "granitehybridmoe": (hf.GraniteMoeHybridConfig, hf.GraniteMoeHybridForCausalLM,
                          {**SPACE, **LOCAL, "mamba_n_groups": 2}, True),
+    "nemotronh": (hf.NemotronHConfig, hf.NemotronHForCausalLM, NEMOTRON, True),
+    "nemotronhmoe": (hf.NemotronHConfig, hf.NemotronHForCausalLM, NEMOTRON_MOE, True),
+    "granitemoeshared": (hf.GraniteMoeSharedConfig, hf.GraniteMoeSharedForCausalLM,
+                         {**SMALL, **LOCAL, **SCALES, "shared_intermediate_size": 40}, True),
+    "ernie45": (hf.Ernie4_5Config, hf.Ernie4_5ForCausalLM, SMALL, True),
+    "hunyuan": (hf.HunYuanDenseV1Config, hf.HunYuanDenseV1ForCausalLM, HUNYUAN, True),
+    "hunyuanmoe": (hf.HunYuanMoEV1Config, hf.HunYuanMoEV1ForCausalLM,
+                   {**SMALL, "intermediate_size": 24, "num_experts": 4, "moe_topk": 2}, True),
+    "ernie45moe": (hf.Ernie4_5_MoeConfig, hf.Ernie4_5_MoeForCausalLM,
+                   {**SMALL, "num_hidden_layers": 3, "moe_num_experts": 4, "moe_k": 2,
+                    "moe_intermediate_size": 24, "moe_num_shared_experts": 2}, True),
 }
 
 

@@ -100,7 +100,7 @@ def verify(target, coverage, path):
 
 def check(target, coverage):
     # Elsewhere than whole: each case once, with the order of the waves turned round.
-    few = {} if WHOLE else {"HALOD_SHAPES_EVERY": "8"}
+    few = {} if WHOLE else {"HALOD_SHAPES_EVERY": "8", "HALOD_SHORT": "1"}
     cases(target, coverage, "run_fibers", **few)
     cases(target, coverage, "run_shapes", **few)
     cases(target, coverage, "run_forms")

@@ -71,7 +71,7 @@ def offset_of_text(image):
 
 def run(target, code, case, coverage=None):
     env = dict(os.environ, HALOD_GFX11_TARGET=target, HALOD_GFX11_CODE=code,
-               HALOD_TEST_HIP_LIBRARY=LIBRARY, HALOD_SHAPES_EVERY="8", HALOD_CASE=case,
+               HALOD_TEST_HIP_LIBRARY=LIBRARY, HALOD_SHORT="1", HALOD_CASE=case,
                HALOD_GFX11_MAX_INSTS="20000000")
     if coverage:
         env["HALOD_GFX11_COVERAGE"] = coverage

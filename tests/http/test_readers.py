@@ -11,7 +11,8 @@ import threading
 from halod import BUILDDIR, SRCDIR, Halod, run
 
 READERS = os.path.join(SRCDIR, "tests/golden/readers")
-LAST, MEAN, RANK = (os.path.join(READERS, n) for n in ("last", "mean", "reranker"))
+LAST, MEAN, RANK, XLM, XLM_RANK = (os.path.join(READERS, n) for n in (
+    "last", "mean", "reranker", "xlm", "xlm-reranker"))
 HIP = {"backend": "hip", "ctx": 256, "max_seqs": 2,
        "hip_library": os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")}
 
@@ -63,9 +64,9 @@ def scores(d, ref, i, **more):
     return {r["index"]: r["relevance_score"] for r in a.json["results"]}, a
 
 
-def ranks(bound):
+def ranks(bound, folder=RANK):
     def test(t, d):
-        ref = reference(RANK)
+        ref = reference(folder)
         for i, run_ in enumerate(ref["runs"]):
             got, a = scores(d, ref, i)
             far = max(abs(got[j] - s) for j, s in enumerate(run_["scores"]))
@@ -165,6 +166,15 @@ def beside(tests, **settings):
     return test
 
 
+def test_encoder(t, d):
+    a = d.request("POST", "/v1/rerank", {"query": "a", "documents": ["b"], "instruct": "c"})
+    t.equal((a.status, a.error["param"]), (400, "instruct"), "it follows no instruction")
+    t.equal(d.get("/v1/models/xlm").json["max_model_len"], 512, "places behind the padding's")
+    a = embed(d, {"input": "</s> <mask> a"})
+    t.equal((a.status, a.json["usage"]["prompt_tokens"] > 5), (200, True),
+            "control tokens in a text are text", )
+
+
 def on_hip(t, d):
     if not os.path.exists(HIP["hip_library"]):
         t.skip("the HIP runtime on the CPU is not built")
@@ -180,7 +190,8 @@ def test_refused(t, d):
                                SRCDIR, "tests/golden/models/qwen3-bf16")}, "not a reranker"),
                            ({"embedding_model": os.path.join(
                                SRCDIR, "tests/golden/models/qwen35moe")}, "recurrent"),
-                           ({"model": LAST}, "embedding_model")):
+                           ({"model": LAST}, "embedding_model"),
+                           ({"model": XLM}, "embedding_model")):
         x = Halod(wait=False, **settings)
         t.ok(x.process.wait(60) != 0 and x.wait_log(word), "does not start, and says: " +
              word, "\n".join(l or "(end)" for l in x.lines))
@@ -190,5 +201,7 @@ run([against(LAST, 1e-5), ranks(1e-5), test_shapes, test_rerank_shapes, test_fau
      beside([against(LAST, 5e-3), ranks(5e-3), test_batches], embedding_model=LAST,
             rerank_model=RANK),
      beside([against(MEAN, 1e-5, longest=500)], embedding_model=MEAN, exact="yes"),
+     beside([against(XLM, 1e-5), ranks(1e-5, XLM_RANK), test_encoder], embedding_model=XLM,
+            rerank_model=XLM_RANK, exact="yes"),
      on_hip, beside([test_none]), test_refused],
     embedding_model=LAST, rerank_model=RANK, exact="yes")

@@ -26,61 +26,95 @@ struct shape {
 	int32_t v_dim;   /* 0: k */
 	bool v_is_k;     /* no values: the first v_dim of the keys */
 	bool is_full;    /* on the CPU only */
+	int32_t n_launches; /* of a backend that launches kernels; 0: any number */
 };
 
 static const struct shape cases[] = {
-	{8, 2, 64, 16, {{99, 100}}, 1, 0, false, 0, false, false},
-	{8, 2, 64, 16, {{0, 1}}, 1, 0, false, 0, false, false},
-	{4, 4, 128, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 0, false, 0, false, false},
-	{6, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 0, false, 0, false, false},
-	{2, 1, 256, 32, {{0, 3}, {700, 701}}, 1, 0, false, 0, false, false},
-	{4, 2, 64, 16, {{60, 70}, {511, 512}}, 30, 0, false, 0, false, false},
-	{1, 1, 7, 1, {{0, 9}}, 1, 0, false, 0, false, false},
-	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 16, false, 0, false, false},
-	{4, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 7, false, 0, false, false},
-	{2, 1, 128, 32, {{0, 3}, {700, 701}}, 1, 511, false, 0, false, false},
-	{2, 2, 64, 16, {{0, 20}}, 1, 1, false, 0, false, false}, /* itself alone */
-	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1e-4f, 0, true, 0, false, false},
-	{8, 2, 64, 16, {{0, 37}, {300, 301}}, 1e-4f, 16, true, 0, false, false},
-	{2, 2, 64, 16, {{0, 5}}, 1, 1, true, 0, false, false},
-	{4, 2, 96, 16, {{0, 37}, {50, 51}}, 1, 0, false, 64, false, false},
-	{2, 1, 32, 16, {{0, 3}, {90, 91}}, 1, 0, false, 64, false, false},
-	{4, 1, 96, 16, {{0, 37}, {50, 51}, {15, 17}}, 1, 0, false, 64, true, false},
-	{16, 1, 576, 16, {{0, 3}, {200, 201}}, 1, 0, false, 512, true, false},
+	{8, 2, 64, 16, {{99, 100}}, 1, 0, false, 0, false, false, 0},
+	{8, 2, 64, 16, {{0, 1}}, 1, 0, false, 0, false, false, 0},
+	{4, 4, 128, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 0, false, 0, false, false, 0},
+	{6, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 0, false, 0, false, false, 0},
+	{2, 1, 256, 32, {{0, 3}, {700, 701}}, 1, 0, false, 0, false, false, 0},
+	{4, 2, 64, 16, {{60, 70}, {511, 512}}, 30, 0, false, 0, false, false, 0},
+	{1, 1, 7, 1, {{0, 9}}, 1, 0, false, 0, false, false, 0},
+	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 16, false, 0, false, false, 0},
+	{4, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 7, false, 0, false, false, 0},
+	{2, 1, 128, 32, {{0, 3}, {700, 701}}, 1, 511, false, 0, false, false, 0},
+	{2, 2, 64, 16, {{0, 20}}, 1, 1, false, 0, false, false, 0}, /* itself alone */
+	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1e-4f, 0, true, 0, false, false, 0},
+	{8, 2, 64, 16, {{0, 37}, {300, 301}}, 1e-4f, 16, true, 0, false, false, 0},
+	{2, 2, 64, 16, {{0, 5}}, 1, 1, true, 0, false, false, 0},
+	{4, 2, 96, 16, {{0, 37}, {50, 51}}, 1, 0, false, 64, false, false, 0},
+	{2, 1, 32, 16, {{0, 3}, {90, 91}}, 1, 0, false, 64, false, false, 0},
+	{4, 1, 96, 16, {{0, 37}, {50, 51}, {15, 17}}, 1, 0, false, 64, true, false, 0},
+	{16, 1, 576, 16, {{0, 3}, {200, 201}}, 1, 0, false, 512, true, false, 0},
 	/* across the ranges that the CPU cuts positions into, in few tiles and many */
 	{.h = 4, .g = 1, .k = 64, .p = 16, .seq = {{1090, 1100}}, .sharpness = 1},
 	{.h = 32, .g = 1, .k = 40, .p = 16, .seq = {{500, 540}, {1200, 1201}},
 	 .sharpness = 4, .window = 600},
 	/* long: several segments of several blocks, a tile before and after that begins */
-	{4, 1, 64, 16, {{2036, 2052}, {4099, 4100}}, 1, 0, false, 0, false, false},
-	{2, 1, 128, 64, {{2500, 2501}, {2299, 2303}}, 1, 333, true, 0, false, false},
+	{4, 1, 64, 16, {{2036, 2052}, {4099, 4100}}, 1, 0, false, 0, false, false, 0},
+	{2, 1, 128, 64, {{2500, 2501}, {2299, 2303}}, 1, 333, true, 0, false, false, 0},
 	/* groups that are no power of two, or beyond what shares a reading */
-	{10, 2, 64, 16, {{3, 30}, {70, 71}}, 1, 0, false, 0, false, false},
-	{24, 1, 32, 16, {{3, 8}, {70, 71}}, 1, 0, true, 0, false, false},
-	{2, 1, 512, 16, {{0, 3}, {130, 131}}, 1, 0, false, 0, false, false},
+	{10, 2, 64, 16, {{3, 30}, {70, 71}}, 1, 0, false, 0, false, false, 0},
+	{24, 1, 32, 16, {{3, 8}, {70, 71}}, 1, 0, true, 0, false, false, 0},
+	{2, 1, 512, 16, {{0, 3}, {130, 131}}, 1, 0, false, 0, false, false, 0},
 	/* where segments of the HIP backend grow: past 64 and 128 of the smallest */
-	{2, 1, 64, 16, {{4090, 4100}, {8191, 8193}}, 1, 0, false, 0, false, false},
+	{2, 1, 64, 16, {{4090, 4100}, {8191, 8193}}, 1, 0, false, 0, false, false, 0},
 	/* heads that their kernel has room beside, more than a tile of tokens */
-	{6, 2, 96, 16, {{0, 70}, {129, 130}}, 1, 0, false, 0, false, false},
-	{6, 2, 96, 16, {{10, 75}, {129, 130}}, 4, 40, true, 0, false, false},
-	{4, 2, 192, 16, {{30, 70}, {99, 100}}, 1, 0, false, 128, false, false},
+	{6, 2, 96, 16, {{0, 70}, {129, 130}}, 1, 0, false, 0, false, false, 0},
+	{6, 2, 96, 16, {{10, 75}, {129, 130}}, 4, 40, true, 0, false, false, 0},
+	{4, 2, 192, 16, {{30, 70}, {99, 100}}, 1, 0, false, 128, false, false, 0},
 	/* heads whose rows two waves share, in several tiles and segments of several blocks */
-	{16, 2, 256, 16, {{290, 333}, {30, 37}}, 1, 0, false, 0, false, false},
-	{8, 1, 200, 16, {{4090, 4103}, {99, 100}}, 1, 97, true, 0, false, false},
+	{16, 2, 256, 16, {{290, 333}, {30, 37}}, 1, 0, false, 0, false, false, 0},
+	{8, 1, 200, 16, {{4090, 4103}, {99, 100}}, 1, 97, true, 0, false, false, 0},
 	/* a window that begins within a block, and that is wider than one */
-	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 33, true, 0, false, false},
-	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 97, false, 0, false, false},
+	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 33, true, 0, false, false, 0},
+	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 97, false, 0, false, false, 0},
+	/* few tokens behind a long cache: segments of a tile of tokens, and their merge */
+	{.h = 8, .g = 1, .k = 128, .p = 16, .seq = {{1290, 1299}}, .sharpness = 1,
+	 .n_launches = 2},
+	{.h = 8, .g = 1, .k = 64, .p = 16, .seq = {{1100, 1103}, {77, 78}, {1090, 1100}, {0, 2}},
+	 .sharpness = 1},
+	{.h = 8, .g = 1, .k = 256, .p = 16, .seq = {{1201, 1206}}, .sharpness = 1,
+	 .n_launches = 2},
+	{.h = 2, .g = 1, .k = 192, .p = 16, .seq = {{1500, 1503}}, .sharpness = 1,
+	 .window = 1100, .v_dim = 128, .n_launches = 2},
+	/* in one window segments begin before the first token's, and become longer */
+	{.h = 4, .g = 1, .k = 64, .p = 16, .seq = {{4093, 4099}, {2000, 2001}},
+	 .sharpness = 1e-4f, .window = 1500, .has_sinks = true},
+	{.h = 8, .g = 1, .k = 96, .p = 16, .seq = {{4090, 4102}}, .sharpness = 1,
+	 .window = 1024, .n_launches = 2},
+	/* one token a tile, several, and heads beyond what shares a reading */
+	{.h = 16, .g = 1, .k = 576, .p = 16, .seq = {{1100, 1102}}, .sharpness = 1, .v_dim = 512,
+	 .v_is_k = true, .n_launches = 2},
+	{.h = 4, .g = 1, .k = 576, .p = 16, .seq = {{1100, 1105}}, .sharpness = 1, .v_dim = 512,
+	 .v_is_k = true, .n_launches = 2},
+	{.h = 24, .g = 1, .k = 32, .p = 16, .seq = {{1400, 1404}, {1500, 1502}},
+	 .sharpness = 1, .has_sinks = true},
+	{.h = 6, .g = 2, .k = 30, .p = 5, .seq = {{1030, 1040}}, .sharpness = 4,
+	 .n_launches = 2},
+	{.h = 2, .g = 1, .k = 512, .p = 16, .seq = {{1200, 1203}}, .sharpness = 1,
+	 .n_launches = 2},
+	/* decode whose segments a launch of its own merges */
+	{.h = 2, .g = 1, .k = 64, .p = 16, .seq = {{8200, 8201}}, .sharpness = 1,
+	 .has_sinks = true, .n_launches = 2},
 	/* vision towers */
 	{.h = 4, .g = 4, .k = 72, .p = 16, .seq = {{0, 100}, {0, 40}}, .sharpness = 1,
 	 .is_full = true},
 	{.h = 2, .g = 2, .k = 64, .p = 64, .seq = {{0, 1100}}, .sharpness = 1,
 	 .is_full = true},
+	/* an encoder's window, to both sides */
+	{.h = 3, .g = 1, .k = 32, .p = 16, .seq = {{0, 100}, {0, 7}, {0, 1}}, .sharpness = 1,
+	 .is_full = true, .window = 9},
+	{.h = 2, .g = 2, .k = 64, .p = 16, .seq = {{0, 1100}}, .sharpness = 1,
+	 .is_full = true, .window = 300},
 };
 
 struct input {
 	int32_t n_tok, n_seq, n_ctx_max, max_pages, n_pages;
 	float *q, *k, *v, *sinks; /* v, sinks: NULL where there are none */
-	int32_t *seq_of, *position, *first_tok, *table;
+	int32_t *seq_of, *position, *first_tok, *table, *first_seen;
 };
 
 /* No numbers where no token of the step looks: after it, and before its window. */
@@ -127,12 +161,18 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 		in.sinks[h] = kernel_noise(kt) * 3;
 	in.seq_of = kernel_ints(kt, t);
 	in.position = kernel_ints(kt, t);
+	if (s->is_full && s->window)
+		in.first_seen = kernel_ints(kt, t);
 	in.first_tok = kernel_ints(kt, (size_t)in.n_seq + 1);
 	in.table = kernel_ints(kt, (size_t)in.n_pages);
 	for (int32_t b = 0, at = 0; b < in.n_seq; b++) {
 		for (int32_t p = s->seq[b].from; p < s->seq[b].to; p++, at++) {
 			in.seq_of[at] = b;
 			in.position[at] = s->is_full ? s->seq[b].to - 1 : p;
+			if (!in.first_seen)
+				continue;
+			in.position[at] = MIN(in.position[at], p + s->window - 1);
+			in.first_seen[at] = MAX(0, p - s->window + 1);
 		}
 		in.first_tok[b + 1] = at;
 	}
@@ -149,7 +189,8 @@ static struct attention_args args(const struct shape *s, const struct input *in)
 		.n_tok = in->n_tok, .n_seq = in->n_seq, .n_heads = s->h,
 		.n_kv_heads = s->g, .head_dim = s->k,
 		.max_pages_per_seq = in->max_pages, .n_ctx_max = in->n_ctx_max,
-		.window = s->window, .is_full = s->is_full,
+		.window = s->is_full ? 0 : s->window, .is_full = s->is_full,
+		.first_seen = in->first_seen,
 		.scale = (float)(1 / sqrt(s->k)), .q = in->q,
 		.kv = {in->k, in->v, DTYPE_F32, s->p}, .seq_of = in->seq_of,
 		.position = in->position, .first_tok = in->first_tok,
@@ -172,6 +213,8 @@ static struct attention_args upload(struct kernel_test *kt, const struct shape *
 		a.sinks = UPLOAD(kt, in->sinks, (size_t)s->h);
 	a.seq_of = UPLOAD(kt, in->seq_of, t);
 	a.position = UPLOAD(kt, in->position, t);
+	if (in->first_seen)
+		a.first_seen = UPLOAD(kt, in->first_seen, t);
 	a.first_tok = UPLOAD(kt, in->first_tok, (size_t)in->n_seq + 1);
 	a.page_table = UPLOAD(kt, in->table, (size_t)in->n_pages);
 	nq = t * (size_t)(s->h * attention_v_dim(&a));
@@ -200,7 +243,12 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	attention_plain(&a);
 	struct attention_args on = upload(kt, s, &in);
 	leave_nan_on_stack();
+	bool runs;
+	kt->b->n_step_launches = 0;
+	kernel_ran(kt, kt->b->ops->step_begin(kt->b, 0, &runs), "step");
 	kernel_ran(kt, kt->b->ops->attention(kt->b, &on), "attention");
+	kernel_ran(kt, kt->b->ops->step_end(kt->b), "step");
+	int launches = kt->b->n_step_launches;
 	float *got = kernel_act_download(kt, on.y, n);
 	char what[120];
 	snprintf(what, sizeof what,
@@ -209,6 +257,9 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 		 s->v_is_k ? " of K" : "", s->p, s->window, s->has_sinks ? " sinks" : "");
 	kernel_act_compare(kt, got, ref, plain, (size_t)(in.n_tok * s->h), (size_t)v_dim,
 			   1e-11, what);
+	if (launches && s->n_launches)
+		kernel_ok(launches == s->n_launches, "%s: %s: %d launches of %d", kt->name, what,
+			  launches, s->n_launches);
 
 	int wrong = 0;
 	for (int32_t t = 0; t < in.n_tok; t += 1 + in.n_tok / 8) {
@@ -218,6 +269,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 		one.n_ctx_max = in.position[t] + 1;
 		one.q = in.q + (size_t)t * (size_t)(s->h * s->k);
 		one.position = in.position + t;
+		one.first_seen = in.first_seen ? in.first_seen + t : NULL;
 		one.seq_of = &zero;
 		one.first_tok = first;
 		one.table = in.table + in.seq_of[t] * in.max_pages;

@@ -45,7 +45,7 @@ static const struct shape cases[] = {
 	{2, 1, 128, 64, 5, true, 0, 100, false, 1, 1, {99, 100, 230, -1}},
 	{2, 2, 64, 32, 16, true, 0, 1, true, 1, 1, {64, 9, -1}},
 	/* segments of more than two blocks */
-	{4, 1, 64, 32, 32, true, 0, 0, false, 1, 1, {2047, 4095, 4096, -1}},
+	{4, 1, 64, 32, 32, true, 0, 0, false, 2, 1, {2047, 4095, 4096, -1}},
 	/* what has no kernel of its own, and steps with more tokens */
 	{4, 2, 30, 15, 5, true, 0, 0, false, 2, 1, {40, 7, -1}},
 	{4, 2, 64, 13, 16, true, 0, 0, false, 2, 1, {40, -1}},
@@ -229,7 +229,8 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	if (kt->b->n_step_launches)
 		kernel_ok(kt->b->n_step_launches == s->n_launches, "%s: %s: %d launches of %d",
 			  kt->name, what, kt->b->n_step_launches, s->n_launches);
-	if (s->n_launches == 1) /* the others are case_attention.c's */
+	/* The others are case_attention.c's. Behind a long cache the merge is a launch. */
+	if (s->n_launches == 1 || in.n_ctx_max > 4096)
 		compare(kt, &in, two.a, y, what);
 }
 

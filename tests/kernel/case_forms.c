@@ -288,7 +288,7 @@ void forms_experts_quad(struct kernel_test *kt)
 		struct experts_case c = {int4(group[i / 4], i / 4 == 2, i), 2, 256, 128,
 					 n_experts[i % 4], 8, false, i % 2 ? 0 : 128,
 					 i % 2 ? NO_ROUTER : BF16_ROUTER};
-		kernel_routed_case(kt, &c, (i + i / 4) % 2);
+		kernel_routed_case(kt, &c, (i + i / 4) % 2 ? SIGMOID : SOFTMAX);
 		kernel_test_reset(kt);
 	}
 }

@@ -22,6 +22,8 @@ static const struct experts_case cases[] = {
 	{INT4(32, true), 3, 96, 32, 8, 8, false, 0, false},
 	{INT4(32, false), 2, 128, 64, 8, 2, GELU, 0, false},
 	{{.quant = QUANT_BF16}, 40, 50, 22, 7, 2, GELU, 0, false},
+	{INT4(32, false), 3, 128, 64, 8, 2, RELU, 96, false},
+	{{.quant = QUANT_BF16}, 40, 50, 22, 7, 2, RELU, 0, false},
 	{INT4(64, false), 150, 64, 64, 2, 1, false, 0, false}, /* more than a tile each */
 	{{.quant = QUANT_BF16}, 11, 50, 22, 7, 2, false, 0, false},
 	{{.quant = QUANT_F16}, 5, 33, 9, 64, 3, false, 0, false},
@@ -54,6 +56,7 @@ static const struct experts_case turns[] = {
 	{INT4(32, false), 2, 2048, 128, 3, 2, false, 128, true},
 	{INT4(32, false), 2, 128, 768, 4, 2, true, 0, false},
 	{INT4(32, false), 1, 128, 768, 4, 2, GELU, 0, false},
+	{INT4(32, false), 1, 128, 768, 4, 2, RELU, 768, false},
 };
 
 struct input {
@@ -86,6 +89,10 @@ static struct input make(struct kernel_test *kt, const struct experts_case *s)
 			   .weight = kernel_zeros(kt, nu), .id = kernel_ints(kt, nu)};
 	if (s->act == GELU)
 		in.ex.act.kind = ACT_GELU_TANH;
+	if (s->act == RELU) {
+		in.ex.act.kind = ACT_RELU;
+		in.ex.gate = in.ex.up; /* a layer without a gate */
+	}
 	if (s->act == CLAMPED) {
 		size_t rows = (size_t)s->e;
 		in.ex.act = (struct activation){ACT_CLAMPED, 1.702f, 7};
@@ -150,7 +157,8 @@ static void upload_extras(struct kernel_test *kt, const struct experts_case *s,
 
 /* Tokens that are normalised and routed first, in one operation or in three. */
 struct routing {
-	bool is_one, is_sigmoid;
+	bool is_one;
+	enum routing_rule rule;
 	struct weight router;   /* (E, D), host */
 	const float *x, *norm, *bias;
 };
@@ -171,7 +179,8 @@ static void run_routed(struct kernel_test *kt, const struct experts_case *s,
 		.n_tok = a->n_tok, .n_used = s->u, .norm_topk = true, .x = a->x,
 		.router = &router, .logits = UPLOAD(kt, kernel_zeros(kt, t * e), t * e),
 		.id = (int32_t *)(uintptr_t)a->id, .weight = (float *)(uintptr_t)a->weight,
-		.is_sigmoid = r->is_sigmoid, .n_groups = n_groups,
+		.is_sigmoid = r->rule == SIGMOID, .is_shifted = r->rule == SHIFTED,
+		.n_groups = n_groups,
 		.n_groups_used = (n_groups + 1) / 2,
 		.scale = 2.5f, .bias = UPLOAD(kt, r->bias, e)};
 	if (r->is_one) {
@@ -310,12 +319,12 @@ static void make_ties(const struct weight *router)
 
 /* One operation has the bits of the three. */
 void kernel_routed_case(struct kernel_test *kt, const struct experts_case *s,
-			bool is_sigmoid)
+			enum routing_rule rule)
 {
 	struct input in = make(kt, s);
 	size_t n = (size_t)s->t * (size_t)s->d;
 	struct weight_kind plain = {.quant = QUANT_BF16};
-	struct routing r = {.is_sigmoid = is_sigmoid,
+	struct routing r = {.rule = rule,
 			    .router = kernel_weight(kt, plain, s->e, s->d),
 			    .x = kernel_rows(kt, (size_t)s->t, (size_t)s->d, 1),
 			    .norm = kernel_rows(kt, 1, (size_t)s->d, 1),
@@ -327,7 +336,8 @@ void kernel_routed_case(struct kernel_test *kt, const struct experts_case *s,
 	kernel_same(kt, on_device(kt, s, &in, 0, s->t, &r), apart, n, &wrong);
 	kernel_ok(wrong == 0, "%s: moe_experts T=%d E=%d U=%d %s routed by %s: the bits of "
 		  "one after the other", kt->name, s->t, s->e, s->u,
-		  kernel_kind_name(s->kind), is_sigmoid ? "sigmoids" : "a softmax");
+		  kernel_kind_name(s->kind), rule == SIGMOID ? "sigmoids"
+		  : rule == SHIFTED ? "a softmax and a bias" : "a softmax");
 }
 
 /* A format after INT4 in the kernels' shapes: few tokens with biases, many with a shared
@@ -366,9 +376,20 @@ void case_moe_experts(struct kernel_test *kt)
 		{INT4(32, false), 1, 128, 128, 128, 8, false, 0, false},
 		{INT4(32, false), 3, 128, 128, 130, 8, false, 128, true},
 	};
+	static const struct experts_case shifted[] = {
+		{INT4(32, true), 3, 128, 256, 300, 8, false, 0, false},
+		{{.quant = QUANT_BF16}, 11, 56, 24, 7, 2, false, 0, false},
+		{INT4(32, false), 2, 128, 128, 41, 8, false, 0, false},
+		{INT4(32, false), 3, 128, 128, 130, 8, false, 128, true},
+	};
 	for (size_t i = 0; i < 2 * ARRAY_LEN(routed); i++) {
 		if (!kt->is_quad || routed[i / 2].kind.quant == QUANT_INT4)
-			kernel_routed_case(kt, &routed[i / 2], i % 2);
+			kernel_routed_case(kt, &routed[i / 2], i % 2 ? SIGMOID : SOFTMAX);
+		kernel_test_reset(kt);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(shifted); i++) {
+		if (!kt->is_quad || shifted[i].kind.quant == QUANT_INT4)
+			kernel_routed_case(kt, &shifted[i], SHIFTED);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

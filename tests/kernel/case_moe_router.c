@@ -8,27 +8,31 @@ struct shape {
 	bool has_logit_bias;
 	enum quant quant; /* of the router */
 	bool has_scale;   /* expert_scale */
+	bool is_shifted;
 };
 
 static const struct shape cases[] = {
-	{1, 256, 16, 4, true, 0, 0, false, QUANT_F32, false},
-	{7, 130, 128, 8, true, 0, 0, false, QUANT_F32, false},
-	{5, 64, 5, 5, false, 0, 0, false, QUANT_F32, false},
-	{70, 96, 64, 1, false, 0, 0, false, QUANT_F32, false},
-	{3, 32, 512, 10, true, 0, 0, false, QUANT_F32, false},
-	{9, 64, 128, 8, true, 1, 1, false, QUANT_F32, true},
-	{33, 96, 256, 8, true, 8, 4, false, QUANT_F32, false},
-	{5, 64, 12, 2, false, 3, 1, false, QUANT_F32, false},
-	{4, 32, 6, 6, true, 6, 6, false, QUANT_F32, false},
-	{9, 128, 32, 4, true, 0, 0, true, QUANT_F32, false},
+	{1, 256, 16, 4, true, 0, 0, false, QUANT_F32, false, false},
+	{7, 130, 128, 8, true, 0, 0, false, QUANT_F32, false, false},
+	{5, 64, 5, 5, false, 0, 0, false, QUANT_F32, false, false},
+	{70, 96, 64, 1, false, 0, 0, false, QUANT_F32, false, false},
+	{3, 32, 512, 10, true, 0, 0, false, QUANT_F32, false, false},
+	{9, 64, 128, 8, true, 1, 1, false, QUANT_F32, true, false},
+	{33, 96, 256, 8, true, 8, 4, false, QUANT_F32, false, false},
+	{5, 64, 12, 2, false, 3, 1, false, QUANT_F32, false, false},
+	{4, 32, 6, 6, true, 6, 6, false, QUANT_F32, false, false},
+	{9, 128, 32, 4, true, 0, 0, true, QUANT_F32, false, false},
 	/* rows long enough to be read in one go */
-	{3, 2048, 20, 4, true, 0, 0, false, QUANT_BF16, true},
-	{2, 4096, 9, 2, false, 0, 0, false, QUANT_F16, false},
-	{2, 1536, 10, 3, true, 0, 0, true, QUANT_F32, false},
+	{3, 2048, 20, 4, true, 0, 0, false, QUANT_BF16, true, false},
+	{2, 4096, 9, 2, false, 0, 0, false, QUANT_F16, false, false},
+	{2, 1536, 10, 3, true, 0, 0, true, QUANT_F32, false, false},
 	/* many tokens: in tiles, with ends of tokens, experts and K */
-	{16, 2048, 16, 4, true, 0, 0, false, QUANT_BF16, false},
-	{19, 2176, 21, 4, true, 0, 0, true, QUANT_F16, true},
-	{18, 136, 140, 8, false, 7, 3, false, QUANT_BF16, false},
+	{16, 2048, 16, 4, true, 0, 0, false, QUANT_BF16, false, false},
+	{19, 2176, 21, 4, true, 0, 0, true, QUANT_F16, true, false},
+	{18, 136, 140, 8, false, 7, 3, false, QUANT_BF16, false, false},
+	{9, 64, 64, 6, true, 0, 0, false, QUANT_F32, false, true},
+	{3, 96, 300, 8, true, 0, 0, false, QUANT_F32, false, true},
+	{19, 136, 21, 4, false, 0, 0, false, QUANT_BF16, true, true},
 };
 
 /* The last token alone has the logits that it has in the batch, bit for bit. logits: those
@@ -64,9 +68,10 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	float *weight = kernel_zeros(kt, nu), *logits = kernel_zeros(kt, ne);
 	struct moe_router_args a = {s->t,   s->u, s->norm_topk, x, &w,
 				    logits, id,   weight, s->groups > 0,
-				    s->groups, s->groups_used, 2.5f, NULL, NULL, NULL, NULL};
+				    s->groups, s->groups_used, 2.5f, NULL, NULL, NULL, NULL,
+				    s->is_shifted};
 	float *bias = kernel_rows(kt, 1, (size_t)s->e, 0.05f);
-	if (a.is_sigmoid)
+	if (a.is_sigmoid || a.is_shifted)
 		a.bias = bias;
 	if (s->has_logit_bias)
 		a.logit_bias = bias;
@@ -114,7 +119,7 @@ static void given_logits(struct kernel_test *kt, const float *x, int32_t e, int3
 				     UPLOAD(kt, zeros, (size_t)e),
 				     UPLOAD(kt, zeros, (size_t)u),
 				     UPLOAD(kt, zeros, (size_t)u), false, 0, 0, 0,
-				     NULL, NULL, NULL, NULL};
+				     NULL, NULL, NULL, NULL, false};
 	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router");
 	size_t n = (size_t)u;
 	memcpy(out_id, kernel_download(kt, on.id, n), n * sizeof *out_id);

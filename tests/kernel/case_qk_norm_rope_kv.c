@@ -14,13 +14,20 @@ struct shape {
 	bool has_norms;
 	int32_t q_pitch; /* 0: queries in place */
 	bool is_scaled;  /* queries, each token's by another number */
+	bool is_late;    /* norms_turned */
 };
 
 static const struct shape cases[] = {
-	{1, 8, 2, 64, 32, 16, true, 0, false}, {9, 4, 4, 128, 64, 16, true, 0, false},
-	{7, 6, 1, 30, 9, 3, true, 0, true},   {13, 2, 2, 256, 128, 4, false, 0, false},
-	{3, 4, 2, 64, 0, 8, false, 0, true},  {5, 3, 1, 128, 32, 4, true, 0, false},
-	{9, 4, 2, 64, 8, 16, true, 128, true}, {1, 2, 1, 256, 32, 16, false, 512, false},
+	{1, 8, 2, 64, 32, 16, true, 0, false, false},
+	{9, 4, 4, 128, 64, 16, true, 0, false, false},
+	{7, 6, 1, 30, 9, 3, true, 0, true, false},
+	{13, 2, 2, 256, 128, 4, false, 0, false, false},
+	{3, 4, 2, 64, 0, 8, false, 0, true, false},
+	{5, 3, 1, 128, 32, 4, true, 0, false, false},
+	{9, 4, 2, 64, 8, 16, true, 128, true, false},
+	{1, 2, 1, 256, 32, 16, false, 512, false, false},
+	{9, 4, 4, 128, 64, 16, true, 0, false, true},
+	{7, 6, 1, 30, 9, 3, true, 0, true, true},
 };
 
 struct kv {
@@ -32,6 +39,7 @@ static struct qk_norm_rope_kv_args args(const struct shape *s, struct kv kv)
 	return (struct qk_norm_rope_kv_args){
 		.n_tok = s->t, .n_heads = s->h, .n_kv_heads = s->g, .head_dim = s->k,
 		.n_freq = s->n_freq, .eps = 1e-6f, .q = kv.q, .q_pitch = s->q_pitch,
+		.norms_turned = s->is_late,
 		.kv = {kv.k_pages, kv.v_pages, DTYPE_F32, s->p}};
 }
 

@@ -24,11 +24,11 @@ struct fused_case {
 
 enum { NO_ROUTER, BF16_ROUTER, SAME_ROUTER };
 
-enum { CLAMPED = 1, GELU = 2 };
+enum { CLAMPED = 1, GELU = 2, RELU = 3 };
 struct experts_case {
 	struct weight_kind kind;
 	int32_t t, d, f, e, u;
-	int act;          /* 0: silu; CLAMPED, with biases; GELU */
+	int act;          /* 0: silu; CLAMPED, with biases; GELU; RELU */
 	int32_t shared;   /* width of the shared expert; 0: none */
 	int shared_router; /* its router: none, in bfloat16, or of `kind` */
 };
@@ -38,8 +38,9 @@ void kernel_linear_case(struct kernel_test *kt, const struct linear_case *c);
 void kernel_fused_case(struct kernel_test *kt, const struct fused_case *c);
 void kernel_experts_case(struct kernel_test *kt, const struct experts_case *c);
 /* Of tokens that the operation normalises and routes itself. */
+enum routing_rule { SOFTMAX, SIGMOID, SHIFTED };
 void kernel_routed_case(struct kernel_test *kt, const struct experts_case *c,
-			bool is_sigmoid);
+			enum routing_rule rule);
 
 /* Cases that reach each kernel of linear and of experts, in each way that it can be
  * called: for the HIP backend as fibers_run has made it. */

@@ -19,9 +19,9 @@ WITHIN = 0.10
 # router's choice.
 BY_DATA = ("logits_top_kernel",)
 SCALARS_BY_DATA = ("moe_router_bf16_kernel",)
-PARTS = (("qwen3-30b-a3b", ("qkv", "router", "experts", "attention")),
-         ("qwen3.5-35b-a3b", ("router", "experts", "attention")),
-         ("qwen3-8b", ("o", "down")))
+PARTS = {"qwen3-30b-a3b": ("qkv", "router", "experts", "attention"),
+         "qwen3.5-35b-a3b": ("router", "experts", "attention"),
+         "qwen3-8b": ("o", "down")}
 PARTS_ALL = {
     "qwen3-30b-a3b": ("qkv", "o", "router", "experts", "attention", "norm", "head",
                       "head-int8", "head-int4", "top"),
@@ -79,13 +79,22 @@ def compare(name, walked, run):
        (name, walked["kernel"], slots(walked) / max(slots(run), 1)), "\n".join(bad))
 
 
-def check_grids(model, part, tmp):
+def report(parts):
+    """{(model, part): what is reported of its launches}."""
+    code, out, err = haloctl("kernels", "report", "--code", CODE, "-k", "none", "-g", "--json",
+                             "-m", ",".join(parts),
+                             "-p", ",".join({p for of in parts.values() for p in of}))
+    ok(code == 0, "report of grids", err)
+    found = {}
+    for row in map(json.loads, out.splitlines()):
+        found.setdefault((row["model"], row["part"]), []).append(row)
+    return found
+
+
+def check_grids(model, part, walked, tmp):
     """The launches of one part: others may have the same kernel and grid."""
     path, name = os.path.join(tmp, "counts"), model + " " + part
-    code, out, err = haloctl("kernels", "report", "--code", CODE, "-k", "none", "-g", "--json",
-                             "-m", model, "-p", part)
-    walked = [json.loads(line) for line in out.splitlines()]
-    ok(code == 0 and walked, name + ": reported", err)
+    ok(walked, name + ": reported")
     code, out, err = haloctl("kernels", "bench", "--model", model, "--part", part, "--cold-mb",
                              "1", "-r", "1", "--depth", "1024", "--hip-library", LIB,
                              counts=path)
@@ -130,6 +139,9 @@ def check_steps(model, tmp):
         ok(abs(total - s["kernels_us"]) < 0.01 * total + 0.1 and len(mine) == s["launches"] and
            abs(s["kernels_us"] + s["gaps_us"] - s["total_us"]) < 0.3,
            "%s: %s is the sum of its launches" % (name, s["step"]), s)
+        most = max(mine, key=lambda r: r["us"])
+        ok(abs(s["longest_us"] - most["us"]) < 0.1 and s["longest_kernel"] == most["kernel"],
+           "%s: %s names its longest launch" % (name, s["step"]), s)
         ok(all(r["us"] == max(r[k + "_us"] for k in ("issue", "LDS", "latency", "cache",
                                                      "MALL", "DRAM")) ==
                r[r["bound"] + "_us"] for r in mine), "%s: each launch is bound by its "
@@ -137,7 +149,8 @@ def check_steps(model, tmp):
 
 
 def check_depth(tiny):
-    """Bytes of DRAM behind a cache: each key and value that a token sees, once."""
+    """Bytes of DRAM behind a cache: each key and value that a token sees, once. What merges
+    segments reads their sums."""
     with open(os.path.join(tiny, "config.json")) as f:
         config = json.load(f)
     head = 2 * config["head_dim"]
@@ -150,7 +163,8 @@ def check_depth(tiny):
         want = (2 * head * config["num_key_value_heads"] * n_seen +
                 head * config["num_attention_heads"] * n_tok)
         got = [r["dram_bytes"] for r in map(json.loads, out.splitlines())
-               if r["step"] == step and r.get("kernel", "").startswith("attention_")]
+               if r["step"] == step and r.get("kernel", "").startswith("attention_") and
+               r["kernel"] != "attention_merge_kernel"]
         ok(got and all(want * 0.99 <= x <= want * most * 1.01 for x in got),
            "%s: attention reads %d bytes" % (step, want), got)
 
@@ -161,10 +175,14 @@ def check_text():
         code, out, err = haloctl("kernels", "predict", "--model", tiny, "--chip", chip, "-p",
                                  "16")
         ok(code == 0 and "predicted for" in out and " ms, predicted;" in out and
-           "gaps between launches" in out, "text for " + chip, err)
+           "gaps between launches" in out and "\nlongest launch: " in out,
+           "text for " + chip, err)
     for args in (("--model", tiny, "--chip", "gfx906"), (), ("--model", tiny, "-p", "x")):
         code, out, err = haloctl("kernels", "predict", *args)
         ok(code == 2 and err, "refused: predict " + " ".join(args)[-12:], (code, err))
+    code, out, err = haloctl("kernels", "predict", "--model", tiny, "-d", "1000000")
+    ok(code != 0 and not out and "1000001 tokens" in err,
+       "nothing is predicted of a step that cannot run", (out, err))
 
 
 def main():
@@ -172,9 +190,11 @@ def main():
         print("1..0 # SKIP there are no code objects, or nothing to execute them")
         return 0
     with tempfile.TemporaryDirectory() as tmp:
-        for model, parts in PARTS_ALL.items() if "--all" in sys.argv else PARTS:
+        all_parts = PARTS_ALL if "--all" in sys.argv else PARTS
+        walked = report(all_parts)
+        for model, parts in all_parts.items():
             for part in parts:
-                check_grids(model, part, tmp)
+                check_grids(model, part, walked.get((model, part), []), tmp)
         check_steps(os.path.join(SRC, "models/halo-tiny"), tmp)
         check_depth(os.path.join(SRC, "models/halo-tiny"))
         check_text()

@@ -5,7 +5,7 @@
 
 bool kernel_is_short(void)
 {
-	return getenv("HALOD_SHAPES_EVERY") != NULL;
+	return getenv("HALOD_SHORT") != NULL;
 }
 
 void kernel_test_reset(struct kernel_test *kt)

@@ -50,7 +50,7 @@ struct kernel_test {
 	int gaps;            /* other weights lie between experts, at so many places */
 };
 
-/* True if HALOD_SHAPES_EVERY says that time is short, as under a sanitizer. */
+/* True if HALOD_SHORT says that time is short, as under a sanitizer. */
 bool kernel_is_short(void);
 
 /* Between cases: give memory back, restart the noise. */

@@ -2,7 +2,7 @@
  *
  * Every case on every backend there is. With HALOD_RACES_ONLY (ThreadSanitizer, which is
  * slow) the cases run only where threads can race: exact, and on one instruction set. The
- * other sets hand out work in the same way. With HALOD_SHAPES_EVERY (the other sanitizers)
+ * other sets hand out work in the same way. With HALOD_SHORT (the other sanitizers)
  * they run once on each set, and not again with one thread. In both, rows are not computed
  * again alone.
  */

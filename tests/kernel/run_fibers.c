@@ -2,7 +2,7 @@
  *
  * The HIP backend against the references: every case there is a kernel for, and again
  * with the threads of a workgroup in the other order; only in that one where
- * HALOD_SHAPES_EVERY says that time is short (run_shapes.c). HALOD_CASE=NAME: that alone.
+ * HALOD_SHORT says that time is short. HALOD_CASE=NAME: that alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ int main(void)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		if (!name || strcmp(name, cases[i].name) == 0)
 			chosen[n++] = cases[i].run;
-	if (n && !getenv("HALOD_SHAPES_EVERY"))
+	if (n && !kernel_is_short())
 		fibers_run("hip", -1, -1, -1, chosen);
 	setenv("HIP_CPU_REVERSED", "1", 1);
 	if (n)

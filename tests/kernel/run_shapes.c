@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The HIP backend against the references: linear and experts in each of the shapes that
- * their kernels are compiled in. HALOD_SHAPES_EVERY=N: one of N shapes, and one of
- * three rows of moe_quad.def, for a run under sanitizers: the shapes are one source. Then
- * rows are not computed again alone either.
+ * their kernels are compiled in. HALOD_SHAPES_EVERY=N: one of N shapes, and a few
+ * rows of moe_quad.def, since the shapes are one source. HALOD_SHORT: rows are not
+ * computed again alone.
  */
 #include <stdlib.h>
 
@@ -25,9 +25,10 @@ int main(void)
 	for (int i = 0; i < hip_experts_tile_count(); i += every)
 		fibers_run(hip_experts_tile_name(i), -1, -1, i, experts);
 	fibers_run_quads("four lanes a row", &(struct fibers_quads){-1, -1, false, 0}, linear);
-	/* Each row of moe_quad.def; by the way each kind of place that weights lie at. */
+	/* Rows of moe_quad.def; by the way each of four kinds of place that weights lie at,
+	 * which an odd step reaches. */
 	int n_up = hip_moe_quad_up_count(), n_down = hip_moe_quad_down_count();
-	for (int i = 0; i < MAX(MAX(n_up, n_down), 4); i += text ? 3 : 1) {
+	for (int i = 0; i < MAX(MAX(n_up, n_down), 4); i += MIN(every | 1, 7)) {
 		struct fibers_quads q = {i % n_up, i % n_down, i % 4 != 0, MAX(i % 4 - 1, 0)};
 		char name[80];
 		snprintf(name, sizeof name, "four lanes a row, %s, %s%s, %d gaps",

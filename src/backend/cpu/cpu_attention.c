@@ -99,7 +99,7 @@ static void attend(const struct attention_args *a, int t, int h)
 	s.max = a->sinks ? a->sinks[h] : -INFINITY;
 	s.sum = a->sinks ? 1 : 0;
 	memset(s.acc, 0, (size_t)v_dim * sizeof *s.acc);
-	for (int s0 = attention_first(a, n_seen - 1), n; s0 < n_seen; s0 += n) {
+	for (int s0 = attention_first(a, t), n; s0 < n_seen; s0 += n) {
 		int offset = s0 % size;
 		n = MIN(MIN(BLOCK, size - offset), n_seen - s0);
 		int32_t slot = table[s0 / size] * size + offset;

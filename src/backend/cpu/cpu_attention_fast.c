@@ -62,7 +62,7 @@ static void add_query(const struct fast_attention *j, struct work *w, int t, int
 		q[d] = 0;
 	w->query[i] = (struct cpu_query){
 		.q = q, .position = a->position[t],
-		.first = attention_first(a, a->position[t])};
+		.first = attention_first(a, t)};
 	w->first = i ? MIN(w->first, w->query[i].first) : w->query[i].first;
 	w->last = i ? MAX(w->last, a->position[t]) : a->position[t];
 }

@@ -79,6 +79,8 @@ VEC4_INLINE vec4 act_mul4(const struct activation *act, vec4 g, vec4 u)
 		return silu_mul4(g, u);
 	if (act->kind == ACT_GELU_TANH)
 		return gelu_mul4(g, u);
+	if (act->kind == ACT_RELU)
+		return vec4_select(g > vec4_all(0), g * u, vec4_all(0));
 	vec4 limit = vec4_all(act->limit), alpha = vec4_all(act->alpha);
 	g = vec4_select(g > limit, limit, g);
 	u = vec4_select(u > limit, limit, u);

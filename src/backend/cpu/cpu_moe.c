@@ -57,22 +57,35 @@ static int32_t first_not_in(const int32_t *id, int32_t n)
 	return e;
 }
 
-static void choose(const struct moe_router_args *a, const float *logit, int32_t *id,
-		   float *weight)
+/* What experts are chosen by, with is_shifted. */
+static void shift(const struct moe_router_args *a, const float *logit, float top, float *out)
 {
 	int32_t n = a->router->n;
 	float sum = 0;
-	for (int32_t u = 0; u < a->n_used; u++) {
-		id[u] = next_best(logit, n, u ? id[u - 1] : -1);
-		if (id[u] < 0)
-			id[u] = first_not_in(id, u);
-		weight[u] = expf(logit[id[u]] - logit[id[0]]);
+	for (int32_t e = 0; e < n; e++)
+		sum += expf(logit[e] - top);
+	for (int32_t e = 0; e < n; e++)
+		out[e] = expf(logit[e] - top) / sum + a->bias[e];
+}
+
+static void choose(const struct moe_router_args *a, const float *logit, int32_t *id,
+		   float *weight)
+{
+	int32_t n = a->router->n, best = next_best(logit, n, -1);
+	float sum = 0, top = best < 0 ? 0 : logit[best], shifted[MOE_ROUTER_MAX_EXPERTS];
+	const float *by = a->is_shifted ? shifted : logit;
+	if (a->is_shifted)
+		shift(a, logit, top, shifted);
+	for (int32_t u = 0, last = -1; u < a->n_used; u++) {
+		last = u && last < 0 ? -1 : next_best(by, n, last);
+		id[u] = last < 0 ? first_not_in(id, u) : last;
+		weight[u] = expf(logit[id[u]] - top);
 		sum += weight[u];
 	}
 	if (!a->norm_topk) {
 		sum = 0;
 		for (int32_t e = 0; e < n; e++)
-			sum += expf(logit[e] - logit[id[0]]);
+			sum += expf(logit[e] - top);
 	}
 	for (int32_t u = 0; u < a->n_used; u++)
 		weight[u] /= sum;
@@ -262,13 +275,15 @@ static void run_down(void *arg, int begin, int end)
 static void run_shared(void *arg, int begin, int end)
 {
 	const struct moe_experts_args *a = arg;
+	const struct activation act = {
+		.kind = a->experts->act.kind == ACT_RELU ? ACT_RELU : ACT_SILU};
 	size_t n = (size_t)a->experts->shared_gate->n;
 	for (int t = begin; t < end; t++) {
 		float *h = (float *)a->shared_h + (size_t)t * n;
 		float scale = a->experts->shared_router ? sigmoid(a->shared_scale[t]) : 1;
 		const float *up = (float *)a->shared_h + ((size_t)a->n_tok + (size_t)t) * n;
 		for (size_t i = 0; i < n; i++)
-			h[i] = silu_mul_one(h[i], up[i]) * scale;
+			h[i] = act_mul4(&act, vec4_all(h[i]), vec4_all(up[i]))[0] * scale;
 	}
 }
 

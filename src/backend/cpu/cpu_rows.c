@@ -136,16 +136,10 @@ enum status cpu_rope_table(struct backend *b, const struct rope_table_args *a)
 	return OK;
 }
 
-/* Normalise and rotate a head from in (K) to out (K), which may be the same memory. */
-static void prepare_head(const struct rows_job *job, const float *in, const float *norm,
-			 const float *rope, float *out)
+static void rotate_head(const struct rows_job *job, const float *rope, float *out)
 {
 	const struct qk_norm_rope_kv_args *a = job->a;
 	const struct cpu_isa *isa = isa_of(job->b);
-	if (norm)
-		normalise(job->b, in, a->head_dim, a->eps, norm, out);
-	else if (in != out)
-		memcpy(out, in, (size_t)a->head_dim * sizeof *out);
 	if (isa) {
 		isa->rotate(out, a->n_freq, rope);
 		return;
@@ -156,6 +150,21 @@ static void prepare_head(const struct rows_job *job, const float *in, const floa
 		out[i] = x * c - y * s;
 		out[i + a->n_freq] = y * c + x * s;
 	}
+}
+
+/* Normalise and rotate a head from in (K) to out (K), which may be the same memory. */
+static void prepare_head(const struct rows_job *job, const float *in, const float *norm,
+			 const float *rope, float *out)
+{
+	const struct qk_norm_rope_kv_args *a = job->a;
+	bool is_first = norm && !a->norms_turned;
+	if (is_first)
+		normalise(job->b, in, a->head_dim, a->eps, norm, out);
+	else if (in != out)
+		memcpy(out, in, (size_t)a->head_dim * sizeof *out);
+	rotate_head(job, rope, out);
+	if (norm && !is_first)
+		normalise(job->b, out, a->head_dim, a->eps, norm, out);
 }
 
 void cpu_kv_store(struct backend *b, void *cache, size_t at, const float *x, int32_t n)

@@ -221,9 +221,10 @@ struct hip_rows {
 	void *dst;
 	size_t row_bytes, step, pitch, n;
 };
-/* The arrays of a weight, in the layout of the device, but for their place (dst): q,
- * scales, zero points; src NULL: none. *out: the weight on the device, with host's arrays.
- * *memory: the caller's to free when the rows were copied. */
+/* Lays out a weight as the device wants it. rows: its quants, scales and zero points, ready
+ * to copy but for dst; an array that the weight lacks has src NULL. *out is the weight in
+ * that layout and still has the host's addresses. *memory: the caller frees it when the
+ * rows are copied. */
 enum { HIP_WEIGHT_ARRAYS = 3 };
 enum status hip_weight_rows(const struct weight *host, struct weight *out,
 			    struct hip_rows rows[HIP_WEIGHT_ARRAYS], void **memory) MUST_USE;

@@ -18,7 +18,8 @@ enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_
 		.k_pages = a->kv.k, .v_pages = a->kv.v, .n_heads = a->n_heads,
 		.n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim,
 		.n_freq = a->n_freq, .page_size = a->kv.page_size, .eps = a->eps,
-		.q_from = a->q_from, .q_pitch = a->q_pitch, .q_scale = a->q_scale};
+		.q_from = a->q_from, .q_pitch = a->q_pitch, .q_scale = a->q_scale,
+		.norms_turned = a->norms_turned};
 	struct hip_grid g = {
 		hip_over(a->n_heads + 2 * a->n_kv_heads, QK_NORM_ROPE_KV_WAVES), a->n_tok,
 		QK_NORM_ROPE_KV_WAVES * 32, 0};
@@ -59,6 +60,7 @@ static struct attention_launch launch_of(const struct hip *h, const struct atten
 					 const struct attention_shape *s)
 {
 	int32_t page = a->kv.page_size, heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);
+	int32_t tile_tok = power_below(s->whole_tiles * 16 / heads);
 	return (struct attention_launch){
 		.q = a->q, .k = a->kv.k, .v = a->kv.v ? a->kv.v : a->kv.k,
 		.position = a->position, .first_tok = a->first_tok,
@@ -68,7 +70,8 @@ static struct attention_launch launch_of(const struct hip *h, const struct atten
 		.v_dim = attention_v_dim(a), .page_size = page,
 		.max_pages_per_seq = a->max_pages_per_seq,
 		.page_shift = (page & (page - 1)) == 0 ? __builtin_ctz((unsigned)page) : -1,
-		.window = a->window, .tile_tok = power_below(s->whole_tiles * 16 / heads),
+		.window = a->window, .tile_tok = tile_tok,
+		.tile_shift = __builtin_ctz((unsigned)tile_tok), .n_seq = a->n_seq,
 		.scale = a->scale};
 }
 
@@ -84,14 +87,19 @@ static int32_t whole_lds_of(const struct hip *h, const struct attention_shape *s
 			  : lds_of(s, s->whole_tiles);
 }
 
+/* Positions that a token of the step sees, at most. */
+static int32_t seen_of(const struct attention_args *a)
+{
+	return a->window ? MIN(a->n_ctx_max, a->window + a->n_tok) : a->n_ctx_max;
+}
+
 /* Launches that the whole kernel takes, so that none lasts as long as half a second: a
  * driver resets a queue that hangs. A launch of MOST operations is predicted to take 0.3 s on
  * gfx1151 (docs/first-run-on-amd.md). */
 static int32_t whole_launches(const struct hip *h, const struct attention_args *a)
 {
 	const double MOST = h->checks.few_groups ? 1e6 : 9e12;
-	int32_t seen = a->window ? MIN(a->n_ctx_max, a->window + a->n_tok) : a->n_ctx_max;
-	double n = 2.0 * a->n_tok * seen * a->n_heads * (a->head_dim + attention_v_dim(a));
+	double n = 2.0 * a->n_tok * seen_of(a) * a->n_heads * (a->head_dim + attention_v_dim(a));
 	return 1 + (int32_t)(n / MOST);
 }
 
@@ -115,6 +123,36 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 	return st;
 }
 
+/* Launch the merge of n tiles, from l's first one. */
+static enum status merge(struct hip *h, const struct attention_launch *l, int32_t n)
+{
+	struct attention_launch m = *l;
+	struct hip_grid g = {m.n_heads * hip_over(m.v_dim, ATTENTION_MERGE_EACH),
+			     n * m.tile_tok, ATTENTION_MERGE_EACH, 0};
+	return LAUNCH(h, "attention_merge_kernel", g, ARG(m));
+}
+
+/* Merge what split kernels leave of n sequences, from number b, of one token each. */
+static enum status merge_single(struct hip *h, const struct attention_launch *l, int32_t b,
+				int32_t n)
+{
+	struct attention_launch m = *l;
+	m.tile_tok = 1;
+	m.tile_shift = 0;
+	m.n_segments = ATTENTION_SEGMENTS;
+	m.first_tile = b;
+	m.skips_single = 1;
+	return merge(h, &m, n);
+}
+
+/* The last workgroup to finish merges all segments of a key head by itself. Behind a long
+ * cache that takes longer than one launch more. */
+static bool merges_apart(const struct attention_args *a)
+{
+	enum { LEAST_SEEN = 4096 };
+	return a->n_tok == a->n_seq && seen_of(a) > LEAST_SEEN;
+}
+
 /* Number of sequences of one token for which the work memory suffices in one launch. */
 static int32_t split_at_once(const struct attention_args *a, int32_t subs)
 {
@@ -132,12 +170,16 @@ static enum status split(struct hip *h, const struct attention_args *a,
 	int32_t at_once = split_at_once(a, subs);
 	enum status st = OK;
 	char name[80];
+	l.merges_apart = merges_apart(a);
 	snprintf(name, sizeof name, "attention_%s_split_kernel", s->name);
 	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
-		struct hip_grid g = {ATTENTION_SEGMENTS * subs, MIN(at_once, a->n_seq - b),
-				     ATTENTION_WAVES * 32, lds_of(s, 1)};
+		int32_t n = MIN(at_once, a->n_seq - b);
+		struct hip_grid g = {ATTENTION_SEGMENTS * subs, n, ATTENTION_WAVES * 32,
+				     lds_of(s, 1)};
 		l.first_seq = b;
 		st = LAUNCH(h, name, g, ARG(l));
+		if (st == OK && l.merges_apart)
+			st = merge_single(h, &l, b, n);
 	}
 	return st;
 }
@@ -160,13 +202,75 @@ static enum status few(struct hip *h, const struct attention_args *a,
 	return split(h, &each, s, subs);
 }
 
+/* --- spread ------------------------------------------------------------------------- */
+
+/* Tiles that the sequences of a step have together, at most: each may end in a tile that is
+ * not full, and have a tile that ends where segments grow. */
+static int32_t spread_tiles(const struct attention_args *a, const struct attention_launch *l)
+{
+	return (a->n_tok + a->n_seq * (l->tile_tok - 1)) / l->tile_tok + a->n_seq;
+}
+
+/* Segments of a tile, at most. One that begins within its first segment has one more. */
+static int32_t spread_segments(const struct attention_args *a)
+{
+	return MIN(ATTENTION_SEGMENTS, seen_of(a) / ATTENTION_SEGMENT + 2);
+}
+
+/* Tiles for which the work memory suffices in one launch. */
+static int32_t spread_at_once(const struct attention_args *a, const struct attention_launch *l,
+			      int32_t subs)
+{
+	int32_t heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);
+	size_t each = (size_t)subs * sizeof(float) *
+		      (size_t)ATTENTION_SPREAD_WORK(l->n_segments, l->tile_tok, heads,
+						    l->v_dim);
+	return (int32_t)MIN(HIP_WORK_BYTES / each, (size_t)1024);
+}
+
+/* Few tokens behind a long cache: their tiles alone would leave compute units idle, each for
+ * as long as it takes one to read all keys. A merge more costs less only if the cache is
+ * long. Prompts of many tokens are left to the whole kernel. */
+static bool is_spread(const struct hip *h, const struct attention_args *a,
+		      const struct attention_shape *s, int32_t subs)
+{
+	enum { LEAST_SEEN = 1024, MOST_TOK = 1024 };
+	struct attention_launch l = launch_of(h, a, s);
+	l.n_segments = spread_segments(a);
+	int64_t groups = ((int64_t)a->n_tok / l.tile_tok + 1) * subs;
+	return a->n_tok > a->n_seq && a->n_tok <= MOST_TOK && seen_of(a) > LEAST_SEEN &&
+	       groups < h->device.n_cu && spread_at_once(a, &l, subs) > 0;
+}
+
+/* Launch the spread kernel, and the merge of what it leaves. */
+static enum status spread(struct hip *h, const struct attention_args *a,
+			  const struct attention_shape *s, int32_t subs)
+{
+	struct attention_launch l = launch_of(h, a, s);
+	int32_t tiles = spread_tiles(a, &l);
+	enum status st = OK;
+	char name[80];
+	l.n_segments = spread_segments(a);
+	int32_t at_once = spread_at_once(a, &l, subs);
+	snprintf(name, sizeof name, "attention_%s_spread_kernel", s->name);
+	for (; l.first_tile < tiles && st == OK; l.first_tile += at_once) {
+		int32_t n = MIN(at_once, tiles - l.first_tile);
+		struct hip_grid g = {l.n_segments * subs, n, ATTENTION_WAVES * 32,
+				     whole_lds_of(h, s)};
+		st = LAUNCH(h, name, g, ARG(l));
+		if (st == OK)
+			st = merge(h, &l, n);
+	}
+	return st;
+}
+
 /* True if attention's kernel does qk_norm_rope_kv too. */
 static bool is_fused(const struct attention_args *a, const struct attention_shape *s)
 {
 	const struct qk_norm_rope_kv_args *f = a->fresh;
 	return f && s->has_fresh && a->n_tok == a->n_seq && a->head_dim % 8 == 0 &&
 	       attention_v_dim(a) == a->head_dim && f->n_freq % 2 == 0 &&
-	       f->q_pitch % 2 == 0 && !f->q_scale;
+	       f->q_pitch % 2 == 0 && !f->q_scale && !f->norms_turned;
 }
 
 /* Launch the fresh split kernel: sequences of one token, with raw q, k and v. */
@@ -186,13 +290,16 @@ static enum status fresh(struct hip *h, const struct attention_args *a,
 	int32_t at_once = MIN(split_at_once(a, subs), MOST_Y / ATTENTION_SEGMENTS);
 	enum status st = OK;
 	char name[80];
+	l.merges_apart = merges_apart(a);
 	snprintf(name, sizeof name, "attention_%s_fresh_split_kernel", s->name);
 	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
-		struct hip_grid g = {subs, ATTENTION_SEGMENTS * MIN(at_once, a->n_seq - b),
-				     ATTENTION_WAVES * 32,
+		int32_t n = MIN(at_once, a->n_seq - b);
+		struct hip_grid g = {subs, ATTENTION_SEGMENTS * n, ATTENTION_WAVES * 32,
 				     lds_of(s, 1) + ATTENTION_FRESH_LDS(s->key)};
 		l.first_seq = b;
 		st = LAUNCH(h, name, g, ARG(l), ARG(raw));
+		if (st == OK && l.merges_apart)
+			st = merge_single(h, &l, b, n);
 	}
 	return st;
 }
@@ -213,6 +320,8 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 	if (is_fused(a, s))
 		return fresh(h, a, s, subs);
 	enum status st = a->fresh ? hip_qk_norm_rope_kv(b, a->fresh) : OK;
+	if (st == OK && is_spread(h, a, s, subs))
+		return spread(h, a, s, subs);
 	if (st == OK && are_few(h, a))
 		return few(h, a, s, subs);
 	if (st == OK && a->n_tok > a->n_seq)

@@ -14,7 +14,8 @@ struct moe_router_rule hip_moe_rule(const struct moe_router_args *a)
 		.logit_bias = a->logit_bias, .expert_scale = a->expert_scale,
 		.bias = a->bias, .n_groups = a->n_groups,
 		.n_groups_used = a->n_groups_used, .scale = a->scale,
-		.is_sigmoid = a->is_sigmoid, .norm_topk = a->norm_topk};
+		.is_sigmoid = a->is_sigmoid, .is_shifted = a->is_shifted,
+		.norm_topk = a->norm_topk};
 }
 
 static bool takes_tile(const struct moe_router_args *a)

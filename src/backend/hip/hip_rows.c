@@ -71,8 +71,10 @@ enum status hip_act_mul(struct backend *b, const struct act_mul_args *a)
 	if (v.act.kind == ACT_CLAMPED)
 		return LAUNCH(hip_of(b), "clamped_mul_kernel", g, ARG(n), ARG(v.gate),
 			      ARG(v.up), ARG(v.y), ARG(v.act.alpha), ARG(v.act.limit));
-	return LAUNCH(hip_of(b), v.act.kind == ACT_SILU ? "silu_mul_kernel"
-							: "gelu_mul_kernel",
+	static const char *const names[] = {[ACT_SILU] = "silu_mul_kernel",
+					    [ACT_GELU_TANH] = "gelu_mul_kernel",
+					    [ACT_RELU] = "relu_mul_kernel"};
+	return LAUNCH(hip_of(b), names[v.act.kind],
 		      g, ARG(n), ARG(v.gate), ARG(v.up), ARG(v.y));
 }
 

@@ -16,6 +16,9 @@ enum activation_kind {
 	/* g / (1 + exp(-alpha g)) * (u + 1), where g is first clamped to at most `limit`
 	 * and u to [-limit, limit]. OpenAI, gpt-oss model card, 2025, section 2.2. */
 	ACT_CLAMPED,
+	/* max(g, 0) u. A layer without a gate has g = u: the square of max(u, 0). So et al.,
+	 * Primer, 2021, section 3. A shared expert has it too. */
+	ACT_RELU,
 };
 
 struct activation {

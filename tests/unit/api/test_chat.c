@@ -313,6 +313,31 @@ static void test_opened_reasoning(void)
 	fixture_drop(c);
 }
 
+/* Gemma 4 thinks in a channel whose tags are special tokens. */
+static void test_channel(void)
+{
+	static const char template[] = "{{ messages[0].content }}<bot>{% if x %}<|channel>thought"
+				       "\n<channel|>{% endif %}";
+	static const char off[] = "{\"messages\":[" USER("q") "],\"chat_template_kwargs\":{"
+				  "\"x\":true},\"thinking_budget\":4}";
+	struct model copy;
+	struct api *a = with_template(&copy, template);
+	struct api_call *c = fixture_call(a, &dialect_chat, off);
+	const struct request *r = api_call_request(c);
+	const struct out_span *spans;
+	ok(r->parse.split_reasoning && !r->parse.starts_in_reasoning && !r->skip_special,
+	   "a channel that the template closes; its tags are seen");
+	ok(r->max_reasoning == 4 && r->n_close_ids > 0, "thinking has a bound");
+	struct outparse *p = outparse_create(&r->parse);
+	int n = outparse_push(p, STR("<|channel>thought\nWhy?<channel|>So."), &spans);
+	ok(n == 2 && spans[0].channel == OUT_REASONING && str_is(spans[0].text, "Why?") &&
+	   spans[1].channel == OUT_CONTENT && str_is(spans[1].text, "So."),
+	   "the channel is reasoning");
+	outparse_destroy(p);
+	fixture_drop(c);
+	api_destroy(a);
+}
+
 static void test_late_system(void)
 {
 	static const char body[] =
@@ -695,6 +720,7 @@ int main(void)
 	test_reasoning();
 	test_trust();
 	test_opened_reasoning();
+	test_channel();
 	test_late_system();
 	test_template_variables();
 	test_template_faults();

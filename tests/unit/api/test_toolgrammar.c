@@ -17,7 +17,11 @@
 static const char *const specials[] = {
 	"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<|channel|>", "<|constrain|>",
 	"<|message|>", "<|python_tag|>", "<arg_key>", "</arg_key>", "<arg_value>",
-	"</arg_value>", "</parameter>"};
+	"</arg_value>", "</parameter>", "<|tool_call>", "<tool_call|>", "<|\"|>",
+	"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>",
+	"<|tool_call_argument_begin|>", "<|tool_call_end|>", "<｜tool▁calls▁begin｜>",
+	"<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>",
+	"<TOOLCALL>", "</TOOLCALL>"};
 
 static struct tokenizer *make_tokenizer(void)
 {
@@ -139,6 +143,35 @@ static const struct script {
 	{"harmony", ANY, "g <|constrain", false},
 	{"harmony", AUTO, "f<|message|>{\"n\": 3}", true},
 	{"harmony", AUTO, "f<|message|>{\"n\": 0", false},
+	{"gemma4", ONE, "{n:3,t:^<|\"|>a <|\" {b}\n\"^<|\"|>}^<tool_call|>", true},
+	{"gemma4", ONE, "{s:^<|\"|>abc^<|\"|>,n:9}^<tool_call|>", true},
+	{"gemma4", ONE, "{s:^<|\"|>abcd", false},
+	{"gemma4", ONE, "{s:^<|\"|>a<", false},
+	{"gemma4", ONE, "{s:\"a", false},
+	{"gemma4", ONE, "{s:<|\"|>a", false},
+	{"gemma4", ONE, "{\"n\"", false},
+	{"gemma4", ONE, "{n:3,t:^<|\"|>a<|\"|>", false},
+	{"gemma4", ANY, "go{}^<tool_call|>^<|tool_call>call:f{n:1}^<tool_call|>", true},
+	{"gemma4", SINGLE, "go{}^<tool_call|>^<", false},
+	{"gemma4", AUTO, "<|tool_call>call:f{n: 2}^<tool_call|>", true},
+	{"gemma4", AUTO, "^<|tool_call>call:f{n: 2}^<tool_call|>", true},
+	{"gemma4", AUTO, "^<|tool_call>call:f{m", false},
+	{"kimi", ONE, "{\"n\": 3}^<|tool_call_end|>^<|tool_calls_section_end|>", true},
+	{"kimi", ANY, "go:0^<|tool_call_argument_begin|>{}^<|tool_call_end|>"
+	 "^<|tool_call_begin|>functions.f:1^<|tool_call_argument_begin|>{\"n\": 3}"
+	 "^<|tool_call_end|>^<|tool_calls_section_end|>", true},
+	{"kimi", AUTO, "<|tool_calls_section_begin|>^<|tool_call_begin|>functions.go:0"
+	 "^<|tool_call_argument_begin|>{}^<|tool_call_end|>^<|tool_calls_section_end|>", true},
+	{"kimi", AUTO, "<|tool_calls_section_begin|><|tool_call_begin|>", false},
+	{"deepseek", ONE, "{\"n\": 3}^<｜tool▁call▁end｜>^<｜tool▁calls▁end｜>", true},
+	{"deepseek", AUTO, "<｜tool▁calls▁begin｜>^<｜tool▁call▁begin｜>go^<｜tool▁sep｜>{}"
+	 "^<｜tool▁call▁end｜>^<｜tool▁calls▁end｜>", true},
+	{"deepseek-v3", ANY, "go\n```json\n{}\n```^<｜tool▁call▁end｜>\n^<｜tool▁call▁begin｜>"
+	 "function^<｜tool▁sep｜>f\n```json\n{\"n\": 1}\n```^<｜tool▁call▁end｜>"
+	 "^<｜tool▁calls▁end｜>", true},
+	{"nemotron", ONE, " {\"n\": 3}}]^</TOOLCALL>", true},
+	{"nemotron", ANY, " \"go\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": "
+	 "{\"n\": 1}}]^</TOOLCALL>", true},
 };
 
 static struct grammar_state *state_of(struct api_call *c)
@@ -183,14 +216,15 @@ static int32_t next_token(struct grammar_state *s)
 {
 	static uint64_t bits[50];
 	static int32_t ids[3200];
-	static const char *const ends[] = {"\"", "}", "</parameter>", "</arg_value>"};
+	static const char *const ends[] = {"\"", "}", "</parameter>", "</arg_value>",
+					   "<|\"|>"};
 	uint32_t n = 0;
 	if (grammar_state_mask(s, bits, ARRAY_LEN(bits)) != OK)
 		return -1;
 	for (int32_t i = 0; i < 3200; i++)
 		if (bits[i / 64] >> (i % 64) & 1)
 			ids[n++] = i;
-	int32_t end = tokenizer_find(model.tokenizer, str_of(ends[draw(4)]));
+	int32_t end = tokenizer_find(model.tokenizer, str_of(ends[draw(ARRAY_LEN(ends))]));
 	if (draw(2) == 0 && end >= 0 && bits[end / 64] >> (end % 64) & 1)
 		return end;
 	return n ? ids[draw(n)] : -1;
@@ -203,7 +237,7 @@ struct seen {
 
 static bool is_valid(struct seen *x)
 {
-	json_t *v = json_loadb(x->args.p, x->args.n, 0, NULL);
+	json_t *v = json_loadb(x->args.p, x->args.n, JSON_ALLOW_NUL, NULL);
 	json_int_t n = json_integer_value(json_object_get(v, "n"));
 	json_t *s = json_object_get(v, "s"), *t = json_object_get(v, "t");
 	size_t n_s = s ? utf8_count(str_of(json_string_value(s) ?: "long")) : 0;

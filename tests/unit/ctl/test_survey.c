@@ -3,6 +3,26 @@
 
 #include "tests/tap.h"
 
+/* Parts that the files call otherwise. Of 4 experts a token reads 2; layers of experts have
+ * no keys and values. */
+static void test_other_names(void)
+{
+	struct fail fail = {0};
+	struct model *m;
+	struct survey s;
+	if (!ok(model_open(tap_src("tests/golden/models/nemotronhmoe"), NULL, &m, &fail) == OK,
+		"nemotronhmoe: %s", fail.text))
+		return;
+	survey_model(m, &s);
+	is_int(s.part[PART_OTHER].n_tensors, 0, "every tensor has a part");
+	is_int(s.part[PART_FFN].n_weights, 2 * 2 * 40 * 32, "two shared experts without gates");
+	is_int(s.part[PART_EXPERTS].token_bytes * 2, 2 * 4 * 2 * 24 * 32 * 2,
+	       "half of the experts");
+	is_int(survey_kv_bytes(&m->config, DTYPE_F16), 2 * 2 * 16 * 2, "keys of one layer");
+	is_int(survey_kv_read(&m->config, DTYPE_F16, 10), 10 * 2 * 2 * 16 * 2, "and a token's");
+	model_close(m);
+}
+
 int main(void)
 {
 	is_str(part_name(survey_part("model.embed_tokens.weight")), "embedding", "part");
@@ -47,5 +67,6 @@ int main(void)
 	is_int(survey_kv_bytes(&m->config, DTYPE_F16), 2 * 8 * 2 * 64 * 2,
 	       "a token of context");
 	model_close(m);
+	test_other_names();
 	return tap_done();
 }

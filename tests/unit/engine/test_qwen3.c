@@ -8,7 +8,7 @@
  * (greedy choices only where the reference's two best are further apart than the
  * tolerance).
  *
- * HALOD_SHAPES_EVERY says that time is short, as under a sanitizer: then a quarter of
+ * HALOD_SHORT says that time is short, as under a sanitizer: then a quarter of
  * halo-tiny's cases goes through every instruction set, and each other model through one.
  */
 #include <jansson.h>
@@ -41,7 +41,7 @@ static bool has_set(const char *isa)
 
 static bool is_short(void)
 {
-	return getenv("HALOD_SHAPES_EVERY") != NULL;
+	return getenv("HALOD_SHORT") != NULL;
 }
 
 struct rig {
@@ -423,7 +423,10 @@ static void test_families(void)
 					    "granite", "smollm3", "glm4moelite",
 					    "ministral3", "phi3", "mixtral", "granitemoe",
 					    "minimaxm2", "olmo2", "olmo3", "exaone4",
-					    "gemma4", "gemma4moe", "granitehybridmoe"};
+					    "gemma4", "gemma4moe", "granitehybridmoe",
+					    "nemotronh", "nemotronhmoe", "granitemoeshared",
+					    "ernie45", "ernie45moe", "hunyuan",
+					    "hunyuanmoe"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);

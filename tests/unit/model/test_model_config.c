@@ -621,6 +621,83 @@ static void test_space(void)
 			   "\"num_local_experts\":0}")), E_UNSUPPORTED, "another type");
 }
 
+#define NEMOTRON_OF(rest) "{\"model_type\":\"nemotron_h\",\"hidden_size\":64," \
+	"\"num_attention_heads\":4,\"num_key_value_heads\":2,\"vocab_size\":512," \
+	"\"max_position_embeddings\":4096,\"layer_norm_epsilon\":1e-5," \
+	"\"mamba_num_heads\":8,\"mamba_head_dim\":16,\"ssm_state_size\":32," \
+	"\"n_groups\":2,\"mlp_hidden_act\":\"relu2\"," rest "}"
+#define PATTERN(letters) "\"hybrid_override_pattern\":\"" letters "\""
+
+/* Nemotron-H: layers of one part. */
+static void test_nemotron(void)
+{
+	is_int(read_config(NEMOTRON_OF(PATTERN("M-*-M") ",\"intermediate_size\":96")), OK,
+	       "dense: %s", fail.text);
+	ok(c.n_layers == 5 && c.n_linear == 2 && c.is_linear[0] && c.is_linear[4] &&
+		   model_attends(&c, 2) && !model_attends(&c, 1) && !model_attends(&c, 0),
+	   "kinds of layers");
+	ok(!model_has_part(&c, 1, PART_MIXER) && model_has_part(&c, 1, PART_MLP) &&
+		   !model_has_part(&c, 0, PART_MLP) && model_has_part(&c, 5, PART_MLP),
+	   "parts of layers");
+	ok(c.is_ungated && c.act.kind == ACT_RELU && c.n_experts == 0 && c.ffn_dim == 96 &&
+		   c.is_unrotated[2], "no gate, no experts, no rotation");
+	is_int((int)model_kv_numbers(&c), 2 * 2 * 16, "keys and values of one layer");
+	is_near(c.gate_eps, 1e-5, 1e-12, "eps");
+	is_int(read_config(NEMOTRON_OF("\"layers_block_type\":[\"mamba\",\"moe\"],"
+			   "\"n_routed_experts\":4,\"num_experts_per_tok\":2,"
+			   "\"moe_intermediate_size\":24,\"routed_scaling_factor\":2.5,"
+			   "\"moe_shared_expert_intermediate_size\":40")), OK, "experts: %s",
+	       fail.text);
+	ok(c.n_experts == 4 && c.shared_dim == 40 && c.n_groups == 1 && c.norm_topk &&
+		   c.n_dense_layers == 0 && c.routed_scale == 2.5f, "their settings");
+	is_int(read_config(NEMOTRON_OF(PATTERN("M-X") ",\"intermediate_size\":96")),
+	       E_UNSUPPORTED, "another kind");
+	is_int(read_config(NEMOTRON_OF(PATTERN("M-"))), E_MISSING, "no width");
+	is_int(read_config(NEMOTRON_OF(PATTERN("ME"))), E_MISSING, "no experts");
+	is_int(read_config(NEMOTRON_OF(PATTERN("M*") ",\"moe_latent_size\":32")),
+	       E_UNSUPPORTED, "experts behind a projection");
+	is_int(read_config(NEMOTRON_OF("\"x\":1")), E_MISSING, "no kinds");
+}
+
+/* Lists of one number, and a rope whose base alone is stretched. */
+static void test_hunyuan(void)
+{
+#define HUNYUAN(more) "{\"model_type\":\"hunyuan_v1_moe\",\"num_hidden_layers\":2," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"num_experts\":8," more
+	is_int(read_config(HUNYUAN("\"moe_topk\":[2,2],\"rope_theta\":10000.0,"
+				   "\"rope_scaling\":{\"type\":\"dynamic\",\"alpha\":1000.0,"
+				   "\"factor\":1.0}}")), OK, "hunyuan: %s", fail.text);
+	ok(c.n_experts == 8 && c.n_experts_used == 2 && c.expert_dim == 96 &&
+		   c.shared_dim == 96 && c.qk_norm && c.norms_turned, "its settings");
+	ok(c.ropes[0].kind == ROPE_DEFAULT && c.ropes[0].theta > 26.8e6 &&
+		   c.ropes[0].theta < 26.9e6, "10000 1000^(16 / 14): %g", c.ropes[0].theta);
+	is_int(read_config(HUNYUAN("\"moe_topk\":[2,3]}")), E_FORMAT, "layers that differ");
+#undef HUNYUAN
+}
+
+/* Which layers have experts. */
+static void test_ernie(void)
+{
+#define ERNIE(more) "{\"model_type\":\"ernie4_5_moe\",\"num_hidden_layers\":6," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"moe_num_experts\":8,\"moe_k\":2," \
+	"\"moe_intermediate_size\":24" more "}"
+	is_int(read_config(ERNIE("")), OK, "ernie: %s", fail.text);
+	ok(c.n_dense_layers == 1 && c.dense_layers[0] == 0 && c.shared_dim == 48 &&
+		   c.router_shifts && c.norm_topk && c.ropes[0].theta == 500000, "its settings");
+	is_int(read_config(ERNIE(",\"moe_layer_start_index\":2,\"moe_layer_end_index\":4,"
+				 "\"moe_layer_interval\":2,\"moe_num_shared_experts\":0")), OK,
+	       "some layers: %s", fail.text);
+	ok(c.n_dense_layers == 5 && c.dense_layers[3] == 4 && c.shared_dim == 0,
+	   "only the fourth has experts");
+	is_int(read_config(ERNIE(",\"moe_layer_interval\":0")), E_FORMAT, "none");
+	is_int(read_config(ERNIE(",\"use_bias\":true")), E_UNSUPPORTED, "biases");
+#undef ERNIE
+}
+
 /* What is refused by name says why; what runs is not among that. */
 static void test_missing(void)
 {
@@ -645,6 +722,51 @@ static void test_faults(void)
 			"%s at fault", faults[i].param))
 			printf("# %s, %s: %s\n# in %s\n", status_name(st),
 			       fail.param, fail.text, faults[i].text);
+	}
+}
+
+#define BERT(type, more) "{\"model_type\":\"" type "\",\"num_hidden_layers\":2," \
+	"\"hidden_size\":32,\"num_attention_heads\":4,\"intermediate_size\":48," \
+	"\"vocab_size\":300,\"max_position_embeddings\":514," more "\"hidden_act\":"
+
+static void test_encoders(void)
+{
+	is_int(read_config(BERT("xlm-roberta", "\"pad_token_id\":1,\"type_vocab_size\":1,")
+			   "\"gelu\"}"), OK, "xlm-roberta: %s", fail.text);
+	ok(c.is_encoder && c.is_bert && c.is_ungated && c.exact_gelu && c.n_places == 514 &&
+	   c.first_place == 2 && c.max_ctx == 512 && c.n_types == 1 && c.qkv_bias &&
+	   c.n_ropes == 0 && c.head_dim == 8 && !c.has_head, "its places begin late");
+	is_int(read_config(BERT("bert", "\"pad_token_id\":0,") "\"gelu_new\"}"), OK, "bert");
+	ok(!c.exact_gelu && c.first_place == 0 && c.max_ctx == 514 && c.n_types == 2,
+	   "its places begin at once");
+	is_int(read_config(BERT("nomic_bert", "\"rope_parameters\":{\"rope_theta\":1000,"
+				"\"rope_type\":\"default\"},") "\"silu\"}"), OK, "nomic_bert");
+	ok(!c.is_ungated && !c.qkv_bias && c.n_places == 0 && c.n_ropes == 1 && c.n_rot == 8 &&
+	   c.ropes[0].theta == 1000, "with a gate and a rope");
+	is_int(read_config(BERT("nomic_bert", "\"rotary_scaling_factor\":2,"
+				"\"max_trained_positions\":256,") "\"silu\"}"), OK, "stretched");
+	is_int(c.max_ctx, 256, "no further than it was trained");
+	is_int(read_config("{" GEMMA ROPE ",\"query_pre_attn_scalar\":256,\"sliding_window\":16,"
+			   "\"rope_local_base_freq\":1e4,\"sliding_window_pattern\":2,"
+			   "\"use_bidirectional_attention\":true}"), OK, "gemma3: %s", fail.text);
+	ok(c.is_encoder && !c.is_bert && c.window == 9, "its window is to both sides");
+	static const struct {
+		const char *text, *param;
+	} refused[] = {
+		{BERT("bert", "\"position_embedding_type\":\"relative_key\",") "\"gelu\"}",
+		 "position_embedding_type"},
+		{BERT("bert", "\"is_decoder\":true,") "\"gelu\"}", "is_decoder"},
+		{BERT("bert", "") "\"relu\"}", "hidden_act"},
+		{BERT("nomic_bert", "\"rotary_scaling_factor\":2,") "\"silu\"}",
+		 "rotary_scaling_factor"},
+		{BERT("nomic_bert", "\"prenorm\":true,") "\"silu\"}", "prenorm"},
+		{"{" DENSE ROPE ",\"use_bidirectional_attention\":true}",
+		 "use_bidirectional_attention"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+		enum status st = read_config(refused[i].text);
+		ok(st == E_UNSUPPORTED && strcmp(fail.param, refused[i].param) == 0,
+		   "%s at fault: %s", refused[i].param, fail.text);
 	}
 }
 
@@ -701,6 +823,10 @@ int main(void)
 	test_gemma3();
 	test_gemma4();
 	test_space();
+	test_nemotron();
+	test_hunyuan();
+	test_ernie();
+	test_encoders();
 	test_missing();
 	test_faults();
 	test_defaults();

@@ -122,8 +122,8 @@ static void test_unsupported(void)
 #define REST(pre, more) \
 	P(.rest = "'pre_tokenizer':" pre ",'decoder':{'type':'ByteLevel'}" more)
 #define BYTE_LEVEL "{'type':'ByteLevel'}"
-	refuse(P(.model = "'type':'Unigram',"), E_UNSUPPORTED, "model.type",
-	       "Unigram");
+	refuse(P(.model = "'type':'WordLevel',"), E_UNSUPPORTED, "model.type",
+	       "WordLevel");
 	refuse(P(.model = "'dropout':0.1,"), E_UNSUPPORTED, "model.dropout", "");
 	refuse(P(.model = "'end_of_word_suffix':'</w>',"), E_UNSUPPORTED,
 	       "model.end_of_word_suffix", "");
@@ -150,8 +150,8 @@ static void test_unsupported(void)
 	       "ByteLevel must be");
 	refuse(REST(BYTE_LEVEL, ",'normalizer':{'type':'Lowercase'}"),
 	       E_UNSUPPORTED, "normalizer", "Lowercase");
-	refuse(REST(BYTE_LEVEL, ",'post_processor':{'type':'BertProcessing'}"),
-	       E_UNSUPPORTED, "post_processor", "BertProcessing");
+	refuse(REST(BYTE_LEVEL, ",'post_processor':{'type':'PairProcessing'}"),
+	       E_UNSUPPORTED, "post_processor", "PairProcessing");
 	refuse(REST(BYTE_LEVEL, ",'post_processor':{'type':"
 		    "'TemplateProcessing','single':[]}"),
 	       E_FORMAT, "post_processor", "one text");

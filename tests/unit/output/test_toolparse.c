@@ -281,6 +281,84 @@ static const struct row rows[] = {
 	{.format = "seed",
 	 .name = "cut", "<seed:tool_call><function=f><para",
 	 "[f !<seed:tool_call><function=f><para!", .n_broken = 1},
+
+	/* --- gemma4 --- */
+	{.format = "gemma4",
+	 .name = "all kinds of values",
+	 "Ok.\n<|tool_call>call:weather{city:<|\"|>Pa\"r<|\\is\n<|\"|>,days:-2.5,"
+	 "o:{a:[],b:{}},l:[1,<|\"|>x,y}<|\"|>,true,null],e:<|\"|><|\"|>}<tool_call|>",
+	 "Ok.[weather {\"city\": \"Pa\\\"r<|\\\\is\\n\", \"days\": -2.5, \"o\": {\"a\": [], "
+	 "\"b\": {}}, \"l\": [1, \"x,y}\", true, null], \"e\": \"\"}]"},
+	{.format = "gemma4",
+	 .name = "two calls, words of Python, keys and strings with quotes",
+	 "<|tool_call>call:f{}<tool_call|><|tool_call>call:f{\"a b\": None, <|\"|>c<|\"|>:"
+	 "\"d\\u00e9\", e: True, g: 10 km}<tool_call|>",
+	 "[f {}][f {\"a b\": null, \"c\": \"d\\u00e9\", \"e\": true, \"g\": \"10 km\"}]"},
+	{.format = "gemma4",
+	 .name = "no end tag", "<|tool_call>call:f{a:1}", "[f {\"a\": 1}]"},
+	{.format = "gemma4",
+	 .name = "cut in a string", "<|tool_call>call:f{a:<|\"|>b<|",
+	 "[f {\"a\": \"b!<|tool_call>call:f{a:<|\"|>b<|!", .n_broken = 1},
+	{.format = "gemma4",
+	 .name = "a comma too many", "<|tool_call>call:f{a:1,}<tool_call|>",
+	 "[f {\"a\": 1, !<|tool_call>call:f{a:1,}!<tool_call|>", .n_broken = 1},
+	{.format = "gemma4",
+	 .name = "the wrong bracket", "<|tool_call>call:f{a:[1}",
+	 "[f {\"a\": [!<|tool_call>call:f{a:[1}!", .n_broken = 1},
+	{.format = "gemma4",
+	 .name = "no mark", "<|tool_call>call:f{a:<x", "[f {\"a\": !<|tool_call>call:f{a:<x!",
+	 .n_broken = 1},
+	{.format = "gemma4",
+	 .name = "too deep", "<|tool_call>call:f{a:" DEEP70,
+	 "[f {\"a\": [[[" DEEP10 DEEP10 DEEP10 DEEP10 DEEP10 DEEP10
+	 "!<|tool_call>call:f{a:[[[[" DEEP10 DEEP10 DEEP10 DEEP10 DEEP10 DEEP10 "![[[[[[",
+	 .n_broken = 1},
+
+	/* --- kimi --- */
+	{.format = "kimi",
+	 .name = "two calls",
+	 "Ok.<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0"
+	 "<|tool_call_argument_begin|>{\"city\": \"Rome\"}<|tool_call_end|>"
+	 "<|tool_call_begin|>functions.get.time:12<|tool_call_argument_begin|>{}"
+	 "<|tool_call_end|><|tool_calls_section_end|>",
+	 "Ok.[weather {\"city\": \"Rome\"}][get.time {}]"},
+	{.format = "kimi",
+	 .name = "a bare name, and no end",
+	 "<|tool_calls_section_begin|><|tool_call_begin|>f<|tool_call_argument_begin|>{}",
+	 "[f {}]"},
+	{.format = "kimi",
+	 .name = "no name",
+	 "<|tool_calls_section_begin|><|tool_call_begin|>functions.:0"
+	 "<|tool_call_argument_begin|>",
+	 "!<|tool_calls_section_begin|><|tool_call_begin|>functions.:0"
+	 "<|tool_call_argument_begin|>!", .n_broken = 1},
+
+	/* --- deepseek-v3, deepseek --- */
+	{.format = "deepseek-v3",
+	 .name = "two calls",
+	 "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n"
+	 "{\"city\": \"Rome\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function"
+	 "<｜tool▁sep｜>f\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+	 "[weather {\"city\": \"Rome\"}][f {}]"},
+	{.format = "deepseek-v3",
+	 .name = "no end",
+	 "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n``",
+	 "[f {}]"},
+	{.format = "deepseek",
+	 .name = "two calls",
+	 "Ok.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{\"city\": \"Rome\"}"
+	 "<｜tool▁call▁end｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>"
+	 "<｜tool▁calls▁end｜>",
+	 "Ok.[weather {\"city\": \"Rome\"}][f {}]"},
+
+	/* --- nemotron --- */
+	{.format = "nemotron",
+	 .name = "two calls",
+	 "Ok.<TOOLCALL>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"weather\", "
+	 "\"arguments\": {\"city\": \"Rome\"}}]</TOOLCALL>\n",
+	 "Ok.[f {}][weather {\"city\": \"Rome\"}]"},
+	{.format = "nemotron",
+	 .name = "no list", "<TOOLCALL>{\"name\"", "!<TOOLCALL>{!\"name\"", .n_broken = 1},
 };
 
 struct record {
@@ -454,7 +532,12 @@ static void test_tables(void)
 		{"[TOOL_CALLS] [", "mistral"},
 		{"[TOOL_CALLS]' + name + '[ARGS]", "mistral-args"},
 		{"<|start_header_id|> … {\"name\": n, \"parameters\": p}", "llama3"},
-		{"<|start|>assistant<|channel|>final<|message|>", "harmony"}};
+		{"<|start|>assistant<|channel|>final<|message|>", "harmony"},
+		{"'<|tool_call>call:' … '<tool_call|>'", "gemma4"},
+		{"<|tool_calls_section_begin|> … <|tool_call_argument_begin|>", "kimi"},
+		{"<｜tool▁call▁begin｜>' + tool['type'] + '<｜tool▁sep｜>' … ```json", "deepseek-v3"},
+		{"<｜tool▁call▁begin｜>'+ name + '<｜tool▁sep｜>'", "deepseek"},
+		{"<TOOLCALL>[", "nemotron"}};
 	for (size_t i = 0; i < ARRAY_LEN(found); i++) {
 		const struct tool_format *f = toolformat_detect(str_of(found[i][0]));
 		is_str(f ? f->name : NULL, found[i][1], "template of %s", found[i][1]);

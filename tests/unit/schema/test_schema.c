@@ -169,6 +169,34 @@ static const struct {
 	 {"\"a@b\"", "\"@b.c\"", "\"a b@c.de\"", "\"a@-b.de\""}},
 	{"{\"format\":\"ipv4\"}", {"\"127.0.0.1\"", "\"255.250.199.9\""},
 	 {"\"256.0.0.1\"", "\"1.2.3\"", "\"01.2.3.4\""}},
+	/* formats that exclude each other, as far as every reader of them would say */
+	{"{\"oneOf\":[{\"type\":\"string\",\"format\":\"ipv4\"},{\"type\":\"string\","
+	 "\"format\":\"ipv6\"}]}", {"\"127.0.0.1\"", "\"::1\""}, {"\"x\"", "\"\""}},
+	{"{\"type\":\"string\",\"oneOf\":[{\"format\":\"none-such\"},{\"format\":\"ipv4\"}]}",
+	 {"\"x\"", "\"a1\""}, {"\"127.0.0.1\"", "\"1\""}},
+	{"{\"oneOf\":[{\"type\":\"string\",\"format\":\"date\"},{\"type\":\"string\","
+	 "\"format\":\"date-time\"}]}", {"\"2024-02-29\"", "\"2024-02-29T12:30:00Z\""},
+	 {"\"x\""}},
+	{"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"format\":\"date\"}]}",
+	 {"\"x\"", "\"2024-02-29T\""}, {"\"2024-02-29\"", "\"20240229\""}},
+	/* draft 4 has no "date", so each text of the other format would match both */
+	{"{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"oneOf\":[{\"type\":"
+	 "\"string\",\"format\":\"date\"},{\"type\":\"string\",\"format\":\"date-time\"}]}",
+	 {"\"2024-02-29\""}, {"\"2024-02-29T12:30:00Z\""}},
+	{"{\"type\":\"string\",\"not\":{\"format\":\"email\"}}", {"\"x\"", "\"\""},
+	 {"\"a@example.com\"", "\"@\""}},
+	/* at most four words, 64 characters: each word pays for 16, 32, 48 or 64 */
+	{"{\"pattern\":\"^$|(^(?:\\\\S+\\\\s+){0,3}\\\\S+$)\",\"minLength\":1,"
+	 "\"maxLength\":64}", {"\"a\"", "\"ab c d e\"", "\"a2345678901234 b\"",
+	 "\"a23456789012345678901234567890 b c\"",
+	 "\"a234567890123456789012345678901234567890123456789012345678901234\""},
+	 {"\"\"", "\" a\"", "\"a b c d e\"", "\"a23456789012345678901234567890 b c d\"",
+	  "\"a2345678901234567890123456789012345678901234567890123456789012345\"",
+	  "\"a2345678901234567890123456789012345678 b23456789012345678901234567\""}},
+	{"{\"pattern\":\"^(?:[a-z]+-)*[a-z]+$\",\"maxLength\":70}", {"\"a\"", "\"a-b-c-d-e-f\""},
+	 {"\"\"", "\"a-\"",
+	  "\"a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a\"",
+	  "\"abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi-a\""}},
 	/* numbers */
 	{"{\"type\":\"integer\",\"minimum\":8,\"maximum\":123}",
 	 {"8", "9", "10", "99", "100", "119", "123"}, {"7", "124", "130", "0", "200", "-8"}},
@@ -216,13 +244,76 @@ static void test_cases(void)
 	}
 }
 
+/* --- loose objects ------------------------------------------------------------ */
+
+static const struct {
+	const char *schema;
+	const char *yes[6], *no[8];
+} loose[] = {
+	{"{\"properties\":{\"a\":{\"type\":\"string\"},\"b-c\":{\"type\":\"integer\"}}}",
+	 {"{}", "{a:'|~x \"'~ y'|~}", "{a:'|~'|~, b-c:1}", "{b-c: 2}"},
+	 {"{a:\"x\"}", "{'|~a'|~:'|~x'|~}", "{d:1}", "{a:x}", "{a:'|~x'|~'|~}"}},
+	{"{\"properties\":{\"a b\":{\"type\":\"null\"}},\"required\":[\"a b\"]}",
+	 {"{'|~a b'|~:null}"}, {"{}", "{a b:null}"}},
+	{"{\"properties\":{\"ab\":{\"type\":\"null\"}},\"additionalProperties\":true}",
+	 {"{}", "{ab:null}", "{a:1}", "{abc:[1,{d:'|~'|~}]}", "{x:{},y:true}"},
+	 {"{ab:1}", "{:1}", "{a b:1}", "{\"a\":1}"}},
+	{"{\"properties\":{\"a\":{\"enum\":[\"x'y\",{\"k\":\"v\"},\"p'|~q\",3]}}}",
+	 {"{a:'|~x'y'|~}", "{a:{k: '|~v'|~}}", "{a:3}"}, {"{a:'|~p'|~q'|~}", "{a:x}"}},
+	{"{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^[a-z'|]+$\",\"minLength\""
+	 ":2}}}", {"{a:'|~xy'|~}", "{a:'|~x|'|~}"}, {"{a:'|~x'|~}", "{a:'|~x'y'|~}"}},
+	{"{\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"type\":\"string\","
+	 "\"maxLength\":2}}}}", {"{a:['|~x'|~, '|~yz'|~]}", "{a:[]}"},
+	 {"{a:['|~xyz'|~]}", "{a:['|~'''|~]}"}},
+	{"{\"patternProperties\":{\"^x\":{\"type\":\"integer\"}}}", {"{'|~xy'|~:1}"},
+	 {"{'|~xy'|~:null}"}},
+};
+
+static enum status build_loose(const char *schema, struct grammar **out, struct fail *f)
+{
+	const struct schema_loose words = {.mark = STR("'|~"), .text = "'|~"};
+	struct grammar_build *b = grammar_build_create();
+	uint32_t root = grammar_build_rule(b, STR("call"));
+	json_t *v = json_loads(schema, 0, NULL);
+	struct json_node at = {.v = v};
+	grammar_part part;
+	size_t work = 0;
+	enum status st = schema_build_loose(b, &at, &words, &work, &part, f);
+	if (st == OK) {
+		grammar_build_set_rule(b, root, part);
+		st = grammar_build_finish(b, root, out, f);
+	}
+	json_decref(v);
+	grammar_build_destroy(b);
+	return st;
+}
+
+static void test_loose(void)
+{
+	struct fail f = {0};
+	struct grammar *g = NULL;
+	for (size_t i = 0; i < sizeof loose / sizeof *loose; i++) {
+		if (build_loose(loose[i].schema, &g, &f) != OK) {
+			ok(false, "%s: %s", loose[i].schema, f.text);
+			continue;
+		}
+		for (int k = 0; k < 6 && loose[i].yes[k]; k++)
+			ok(accepts(g, loose[i].yes[k]), "loose: %s", loose[i].yes[k]);
+		for (int k = 0; k < 8 && loose[i].no[k]; k++)
+			ok(!accepts(g, loose[i].no[k]), "not loose: %s", loose[i].no[k]);
+		grammar_unref(g);
+	}
+	ok(build_loose("{\"properties\":{\"a'|~\":{}}}", &g, &f) == E_INVAL,
+	   "a name with the mark: %s", f.text);
+}
+
 static const struct {
 	const char *schema, *param, *says;
 } errors[] = {
 	{"{\"uniqueItems\":true,\"type\":\"array\",\"items\":{\"type\":\"string\"},"
 	 "\"minItems\":11}", "items", "more than 10 items"},
 	{"{\"contains\":{\"type\":\"null\"},\"uniqueItems\":true,\"minItems\":2}", "", "beside"},
-	{"{\"properties\":{\"a\":{\"type\":\"object\",\"not\":{\"format\":\"date\"}}"
+	{"{\"properties\":{\"a\":{\"type\":\"object\",\"not\":{\"format\":\"regex\"}}"
 	 "},\"required\":[\"a\"]}",
 	 "properties.a.not", "cannot be held to"},
 	{"{\"multipleOf\":0}",
@@ -261,7 +352,7 @@ static const struct {
 	 "anyOf", "must be"},
 	{"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\",\"minimum\":1}]}",
 	 "oneOf[1].minimum", "no integers"},
-	{"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"format\":\"date\""
+	{"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"format\":\"regex\""
 	 "}]}",
 	 "", "no value"},
 	{"{\"$ref\":\"#/nope\"}",
@@ -431,6 +522,7 @@ int main(void)
 	static const struct str none = {"a", 1};
 	vocab = grammar_vocab_create(&none, 1);
 	test_cases();
+	test_loose();
 	test_errors();
 	test_ignored();
 	test_hostile();

@@ -77,6 +77,8 @@ VINLINE vf activate(const struct activation *act, vf g, vf u)
 		return vf_silu(g) * u;
 	if (act->kind == ACT_GELU_TANH)
 		return vf_gelu(g) * u;
+	if (act->kind == ACT_RELU)
+		return vf_select(g > vf_all(0), g * u, vf_all(0));
 	vf limit = vf_all(act->limit), alpha = vf_all(act->alpha);
 	g = vf_select(g > limit, limit, g);
 	u = vf_select(u > limit, limit, u);

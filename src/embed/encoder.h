@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model whose tokens see each other in both directions: BERT, XLM-RoBERTa, nomic-embed,
+ * EmbeddingGemma (model_config.is_encoder). It keeps nothing from one step to the next, so
+ * it needs no engine. It runs on the CPU backend, also beside a GPU. Thread: one at a time.
+ */
+#pragma once
+#include "backend/backend.h"
+#include "model/model.h"
+
+struct encoder;
+
+/* b is of the CPU, and both outlive the encoder. E_UNSUPPORTED, E_MISSING, E_FORMAT name a
+ * tensor; E_NOMEM. */
+enum status encoder_create(struct model *m, struct backend *b, struct encoder **out,
+			   struct fail *fail) MUST_USE;
+void encoder_destroy(struct encoder *e); /* NULL is fine */
+
+/* Texts of a step, one behind the other. */
+struct encoder_batch {
+	const int32_t *ids;       /* (T), each within the vocabulary */
+	const int32_t *first_tok; /* (B+1) text b is ids first_tok[b].., none is empty */
+	int32_t n_text;           /* B */
+};
+/* What the last layer makes of each token: rows (T, d_model). A text's rows do not depend
+ * on the others. E_NOMEM, E_BACKEND. */
+enum status encoder_run(struct encoder *e, const struct encoder_batch *b, float *rows,
+			struct fail *fail) MUST_USE;
