@@ -174,7 +174,7 @@ def chances(d, prompt, paths, temperature):
 
 def test_distribution(t, mode):
     """At a temperature, answers of four tokens of a class of four have the distribution of the
-    model: chi-square."""
+    model: chi-square. Returns how often each came, which the seeds decide."""
     temperature, n = 8, 4096
     d = Halod(speculative=mode, model=os.path.join(GOLDEN, FOLLOWS), self_check="no",
               max_choices="128", max_seqs="16")
@@ -185,8 +185,8 @@ def test_distribution(t, mode):
                                    logit_bias={str(k): 100 for k in CHAIN}, seed=i)).json
         seen.update(tuple(c["logprobs"]["tokens"]) for c in a["choices"])
     drafts, guesses, right = numbers(d)
-    t.ok(right > 200 and guesses - right > 200, mode + ": guesses were right and wrong",
-         numbers(d))
+    t.ok(mode == "off" or right > 200 and guesses - right > 200,
+         mode + ": guesses were right and wrong", numbers(d))
     # Rare answers together, so that each cell expects five at least.
     cells, rare = [], [0, 0.0]
     for path, p in want.items():
@@ -202,6 +202,7 @@ def test_distribution(t, mode):
     t.ok(free >= 20 and abs(z) < 4, mode + ": chi-square %.1f of %d: z %.2f" % (chi, free, z),
          cells)
     d.stop()
+    return seen
 
 
 def test_mtp(t, few):
@@ -289,8 +290,10 @@ def main():
     t.equal(numbers(on), [0, 0, 0], "lfm2: its state cannot go back, so nothing is guessed")
     on.stop()
     test_mtp(t, few | RESUMED)
+    # Chi-square allows for chance. By their seeds the answers are those without guesses.
+    drawn = test_distribution(t, "off")
     for mode in ("lookup", "mtp"):
-        test_distribution(t, mode)
+        t.equal(test_distribution(t, mode), drawn, mode + ": the same answers by their seeds")
     for name in ON_FIBERS if os.path.exists(FIBERS) else ():
         on = both(t, name + " on fibers", {"two tokens only": raw(
             PROMPT, max_tokens=24, logit_bias={"11": 100, "12": 100},
