@@ -15,6 +15,8 @@
 #include "base/alloc.h"
 #include "base/sum.h"
 
+enum { SPIN_NS = 30000 };
+
 /* --- completion --------------------------------------------------------------------- */
 
 static uint64_t sum_of_piece(const uint8_t *p, size_t n, size_t i_piece)
@@ -39,6 +41,13 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static void wake(struct expert_reader *r, const struct expert_read *x)
+{
+	atomic_fetch_add(&r->n_done, 1);
+	if (atomic_load(&r->awaited) == x)
+		syscall(SYS_futex, &r->n_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
 /* The last piece of x is there. Either the waiter sees the new state, or this sees that
  * there is a waiter: all of these operations have one order. */
 static void finish_read(struct expert_reader *r, struct expert_read *x)
@@ -49,9 +58,7 @@ static void finish_read(struct expert_reader *r, struct expert_read *x)
 	if (!r->o.is_direct)
 		posix_fadvise(r->o.fd, (off_t)x->at, (off_t)x->n, POSIX_FADV_DONTNEED);
 	atomic_store(&x->state, state);
-	atomic_fetch_add(&r->n_done, 1);
-	if (atomic_load(&r->has_waiter))
-		syscall(SYS_futex, &r->n_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	wake(r, x);
 }
 
 void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
@@ -59,6 +66,9 @@ void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 {
 	struct expert_read *x = p->x;
 	int64_t seen = now_ns();
+	/* To wake a thread takes as long as to sum a piece: both at once. */
+	if (atomic_load(&x->n_left) == 1)
+		wake(r, x);
 	if (state == EXPERT_READ_GOOD)
 		atomic_fetch_add(&x->got, sum_of_piece(x->to + p->at, p->n,
 						       p->at / EXPERT_READ_PIECE));
@@ -70,18 +80,28 @@ void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 	finish_read(r, x);
 }
 
+/* Whoever is woken while the last piece is summed looks again and again, for SPIN_NS. */
+static bool is_done_soon(struct expert_read *x)
+{
+	int64_t begin = now_ns();
+	while (!expert_read_is_done(x))
+		if (atomic_load(&x->n_left) > 1 || now_ns() - begin > SPIN_NS)
+			return false;
+	return true;
+}
+
 void expert_reader_wait(struct expert_reader *r, struct expert_read *x)
 {
 	if (expert_read_is_done(x))
 		return;
-	atomic_store(&r->has_waiter, true);
+	atomic_store(&r->awaited, x);
 	for (;;) {
 		uint32_t seen = atomic_load(&r->n_done);
-		if (expert_read_is_done(x))
+		if (is_done_soon(x))
 			break;
 		syscall(SYS_futex, &r->n_done, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 	}
-	atomic_store(&r->has_waiter, false);
+	atomic_store(&r->awaited, NULL);
 }
 
 const char *expert_read_fault(const struct expert_read *x)

@@ -20,7 +20,7 @@ struct expert_reader {
 	struct expert_reader_opts o;
 	char note[120];
 	_Atomic uint32_t n_done;    /* futex: grows with each read that is done */
-	_Atomic bool has_waiter;
+	_Atomic(struct expert_read *) awaited; /* NULL: nobody waits */
 	pthread_mutex_t lock;       /* of what follows */
 	pthread_cond_t more;
 	struct expert_read *first, **last; /* reads of which pieces wait */
