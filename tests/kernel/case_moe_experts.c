@@ -281,7 +281,7 @@ void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 	is_h_f16 = kt->b->act_type == DTYPE_F16;
 	moe_experts_plain(&a);
 	float *got = on_device(kt, s, &in, 0, s->t, NULL);
-	static const char *const acts[] = {"", " clamped", " gelu"};
+	static const char *const acts[] = {"", " clamped", " gelu", " relu"};
 	char what[140];
 	snprintf(what, sizeof what, "moe_experts T=%d D=%d F=%d E=%d U=%d%s S=%d%s %s", s->t,
 		 s->d, s->f, s->e, s->u, acts[s->act], s->shared,
