@@ -7,7 +7,9 @@
  * while others are read, and the whole is compared before a read counts as done. So little
  * is left to do behind the last byte. Completion is a word in memory: expert_reader_wait
  * makes no system call where the bytes are there, and one futex call at a time where they
- * are not. It is woken before the last piece is summed, and then spins. Thread: one calls; the reader's own threads do the rest.
+ * are not. It is woken before the last piece is summed, and then spins.
+ *
+ * Thread: one calls; the reader's own threads do the rest.
  */
 #pragma once
 #include <stdatomic.h>

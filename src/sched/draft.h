@@ -77,8 +77,9 @@ double draft_trust_of(const struct draft_trust *own, const struct draft_trust *a
 struct draft_account {
 	double lost;
 };
-/* What the stream may lose in the next step. Over all steps it loses at most DRAFT_START
- * tokens, and DRAFT_SHARE of those it has. */
+/* What the stream may lose in the next step. Over all steps that is DRAFT_START tokens, and
+ * DRAFT_SHARE of those it has. A step that takes far longer than expected may exceed it: it
+ * is charged with twice its expected cost, and the debt is at most a token. */
 #define DRAFT_START 4.0
 #define DRAFT_SHARE 0.005
 double draft_account_left(const struct draft_account *a);

@@ -7,8 +7,9 @@
  *
  * Usage: bench_speculate MODEL_DIR MODE CASE STREAMS ROUNDS PROMPT ANSWER [PROMPT ANSWER ...]
  * MODE is auto, lookup or mtp. STREAMS pairs are answered at a time. One thread of the CPU
- * backend, and its own processor time: other work on the machine counts little. Each round
- * runs both, in turns; the ratio of a round is that of the sums over all pairs.
+ * backend, and its own processor time: other work on the machine counts little. Where
+ * HALOD_TEST_HIP_LIBRARY names a HIP runtime: the HIP backend, and the time that passes.
+ * Each round runs both, in turns; the ratio of a round is that of the sums over all pairs.
  * Prints one line of CSV a value: case, shape, value, unit.
  */
 #include <stdio.h>
@@ -35,6 +36,9 @@ struct text {
 static struct {
 	enum status (*forward)(void *ctx, const struct engine_batch *b, float *logits,
 			       struct fail *fail);
+	const struct logits_top *(*top)(void *ctx);
+	int32_t next[ENGINE_HIDDEN_ROWS]; /* of the last step's rows; -1: not known */
+	int n_rows;
 	struct text *stream[MAX_STREAMS];
 	int n_streams, n_vocab;
 	int n_tok; /* of the last step, if each sequence had its prompt before; else 0 */
@@ -47,14 +51,16 @@ static struct {
 	double us[MAX_SAMPLES];
 } widths[DRAFT_STEP + 1];
 
-static int64_t cpu_us(void *ctx)
+static clockid_t clock_id = CLOCK_THREAD_CPUTIME_ID;
+
+static int64_t used_us(void *ctx)
 {
 	struct timespec t;
 	(void)ctx;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	clock_gettime(clock_id, &t);
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
-static const struct clock cpu_clock = {cpu_us, NULL};
+static const struct clock used_clock = {used_us, NULL};
 
 /* Which text sequence i of the batch is. A first slice shows it by its tokens. */
 static const struct text *text_of(const struct engine_batch *b, int i)
@@ -77,6 +83,8 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 {
 	enum status st = known.forward(ctx, b, logits, fail);
 	known.n_tok = b->n_tok;
+	known.n_rows = MIN(b->n_logit_rows, ENGINE_HIDDEN_ROWS);
+	memset(known.next, 0xFF, sizeof known.next);
 	for (int i = 0; i < b->n_seq && st == OK && known.n_streams; i++) {
 		const struct text *t = text_of(b, i);
 		if (!t || b->position[b->first_tok[i]] < t->n_prompt)
@@ -84,12 +92,25 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 		for (int r = 0; r < b->n_logit_rows && t; r++) {
 			int tok = b->logit_rows[r];
 			size_t next = (size_t)b->position[tok] + 1;
-			if (b->seq_of[tok] == i && next < t->ids.n)
-				logits[(size_t)r * (size_t)known.n_vocab +
-				       (size_t)t->ids.p[next]] = 1e9f;
+			if (b->seq_of[tok] != i || next >= t->ids.n)
+				continue;
+			logits[(size_t)r * (size_t)known.n_vocab + (size_t)t->ids.p[next]] = 1e9f;
+			if (r < known.n_rows)
+				known.next[r] = t->ids.p[next];
 		}
 	}
 	return st;
+}
+
+/* What a GPU has found of its own logits. */
+static const struct logits_top *top(void *ctx)
+{
+	struct logits_top *t = (struct logits_top *)(uintptr_t)known.top(ctx);
+	for (int r = 0; t && r < known.n_rows; r++)
+		if (known.next[r] >= 0)
+			t[r] = (struct logits_top){.max = 1e9f, .sum = 1, .sum_t = 1, .n = 1,
+						   .logit = {1e9f}, .id = {known.next[r]}};
+	return t;
 }
 
 struct sums {
@@ -140,7 +161,7 @@ static bool answer(struct engine *e, const struct tokenizer *tok, enum sched_dra
 	bool is_same = true;
 	int64_t begin = 0, end = 0;
 	struct sched *s = sched_create(&(struct sched_opts){
-		.engine = e, .tokenizer = tok, .clock = &cpu_clock, .draft = draft,
+		.engine = e, .tokenizer = tok, .clock = &used_clock, .draft = draft,
 		.costs = draft == SCHED_DRAFT_AUTO ? costs : NULL});
 	known.n_streams = n;
 	for (int i = 0; i < n; i++) {
@@ -150,10 +171,10 @@ static bool answer(struct engine *e, const struct tokenizer *tok, enum sched_dra
 		is_same &= sched_submit(s, r[i], NULL) == OK;
 	}
 	while (is_same && !sched_is_idle(s)) {
-		int64_t begin_us = cpu_us(NULL);
+		int64_t begin_us = used_us(NULL);
 		known.n_tok = 0;
 		sched_turn(s);
-		note_turn(draft != SCHED_DRAFT_OFF, (double)(cpu_us(NULL) - begin_us));
+		note_turn(draft != SCHED_DRAFT_OFF, (double)(used_us(NULL) - begin_us));
 		while (sched_next_ready(s))
 			continue;
 		for (int i = 0; i < n; i++)
@@ -276,9 +297,14 @@ static bool run(struct bench *x, const char *name)
 
 static bool open_all(struct bench *x, const char *dir, struct fail *fail)
 {
-	struct backend_opts bo = {.name = "cpu", .n_threads = 1};
+	struct backend_opts bo = {.name = "cpu", .n_threads = 1,
+				  .hip_library = getenv("HALOD_TEST_HIP_LIBRARY")};
 	struct engine_opts eo = {.max_seqs = MAX_STREAMS, .mtp_vocab = 32768,
 				 .mtp = x->draft != SCHED_DRAFT_LOOKUP, .n_ctx = 4096};
+	if (bo.hip_library) {
+		bo.name = "hip";
+		clock_id = CLOCK_MONOTONIC;
+	}
 	enum status st = model_open(dir, NULL, &x->m, fail);
 	if (st == OK)
 		st = backend_create(&bo, &x->b, fail);
@@ -289,7 +315,10 @@ static bool open_all(struct bench *x, const char *dir, struct fail *fail)
 	known.n_vocab = engine_n_vocab(x->e);
 	known.forward = x->e->graph.forward;
 	x->e->graph.forward = forward;
-	return widths_measure(x->e, &cpu_clock, 2000000, &x->costs, fail) == OK;
+	known.top = x->e->graph.top;
+	if (known.top)
+		x->e->graph.top = top;
+	return widths_measure(x->e, &used_clock, 2000000, &x->costs, fail) == OK;
 }
 
 int main(int argc, char **argv)
