@@ -149,15 +149,17 @@ say "packages"
 . .ci/packages
 install_packages $BUILD_PACKAGES $(test_packages) || { not_ok "packages"; finish; }
 
-# The clients of the tests, below build/. npm and pip mostly wait: gcc works meanwhile.
+# The clients of the tests, below build/. npm and pip mostly wait: gcc works meanwhile. A
+# registry that hangs is asked again after a minute, not after npm's five.
 install_clients() {
+	local npm="npm install --silent --no-audit --no-fund --fetch-timeout=60000"
 	[ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || return
 	build/clients/venv/bin/pip install -q openai anthropic jsonschema schemathesis gguf \
 		opentelemetry-proto &&
-		npm install --silent --no-audit --no-fund --prefix build/clients/node openai \
+		$npm --prefix build/clients/node openai \
 			@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
 			@langchain/core &&
-		npm install --silent --no-audit --no-fund --prefix build/clients/agents \
+		$npm --prefix build/clients/agents \
 			@openai/codex @anthropic-ai/claude-code
 }
 
