@@ -215,11 +215,9 @@ struct expert_reader *expert_reader_create(const struct expert_reader_opts *o)
 	r->last = &r->first;
 	for (int i = 0; i < r->o.depth; i++)
 		expert_reader_give_back(r, &r->pieces[i]);
-	if (!o->no_uring && !o->pread)
-		r->uring = expert_uring_create(r);
 	if (!o->pread)
 		r->o.pread = plain_pread;
-	if (!r->uring)
+	if (o->no_uring || o->pread || !expert_uring_create(r))
 		start_threads(r);
 	return r;
 }

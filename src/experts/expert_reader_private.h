@@ -39,8 +39,9 @@ void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 struct expert_piece *expert_reader_pop(struct expert_reader *r);
 void expert_reader_give_back(struct expert_reader *r, struct expert_piece *p);
 
-/* NULL: there is no io_uring, in this build or from this kernel. */
-struct expert_uring *expert_uring_create(struct expert_reader *r);
+/* Sets r->uring before its thread begins. False: there is no io_uring, in this build or from
+ * this kernel. */
+bool expert_uring_create(struct expert_reader *r);
 /* Begin as many of the waiting pieces as there is room for. The lock is held. */
 void expert_uring_pump(struct expert_reader *r);
 /* Call it after the last read. */

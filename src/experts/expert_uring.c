@@ -113,13 +113,13 @@ static void register_slots(struct expert_reader *r)
 		r->uring->buffer_bytes = size;
 }
 
-struct expert_uring *expert_uring_create(struct expert_reader *r)
+bool expert_uring_create(struct expert_reader *r)
 {
 	struct expert_uring *u = xcalloc(1, sizeof *u);
 	sigset_t all, old;
 	if (io_uring_queue_init((unsigned)r->o.depth + 1, &u->ring, 0) != 0) {
 		free(u);
-		return NULL;
+		return false;
 	}
 	r->uring = u;
 	sigfillset(&all);
@@ -131,13 +131,14 @@ struct expert_uring *expert_uring_create(struct expert_reader *r)
 	if (!good) {
 		io_uring_queue_exit(&u->ring);
 		free(u);
-		return r->uring = NULL;
+		r->uring = NULL;
+		return false;
 	}
 	r->n_threads = 1;
 	register_slots(r);
 	snprintf(r->note, sizeof r->note, "io_uring%s, %d reads at a time",
 		 u->buffer_bytes ? " with registered buffers" : "", r->o.depth);
-	return u;
+	return true;
 }
 
 void expert_uring_destroy(struct expert_reader *r)
@@ -160,10 +161,10 @@ void expert_uring_destroy(struct expert_reader *r)
 
 #else
 
-struct expert_uring *expert_uring_create(struct expert_reader *r)
+bool expert_uring_create(struct expert_reader *r)
 {
 	(void)r;
-	return NULL;
+	return false;
 }
 
 void expert_uring_pump(struct expert_reader *r)
