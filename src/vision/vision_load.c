@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "model/formats/quant.h"
 #include "vision/vision_tower_private.h"
 
 #define PREFIX "model.visual."
@@ -63,7 +62,10 @@ static bool has_rows(const struct tensor *t, int32_t k)
 
 static enum quant format_of(const struct tensor *t)
 {
-	return t->dtype == DTYPE_BLOCKS ? t->quant : quant_plain(t->dtype);
+	return t->dtype == DTYPE_BLOCKS ? t->quant
+	       : t->dtype == DTYPE_F32  ? QUANT_F32
+	       : t->dtype == DTYPE_F16  ? QUANT_F16
+					: QUANT_BF16;
 }
 
 /* Rows [first, first + n) of a matrix of n_all rows. */
