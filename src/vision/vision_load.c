@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of a tower by their names. Towers are in 16 or 32 bits, also beside a text model of
- * fewer; others are refused.
+ * Weights of a tower by their names. They are in 16 or 32 bits, also beside a text model of
+ * fewer. Matrices of a GGUF file may be in any of its block formats, and stay in it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,9 @@ static void stop(struct loader *l, enum status st, const char *name, const char 
 	l->st = fail_at(l->fail, st, name, "the vision tower's tensor %s %s", name, what);
 }
 
-/* n numbers in all, in any shape. */
-static const struct tensor *find(struct loader *l, const char *name, int64_t n)
+/* n numbers in all, in any shape; in blocks only where a matrix may be. */
+static const struct tensor *find_any(struct loader *l, const char *name, int64_t n,
+				     bool may_be_blocks)
 {
 	const struct tensor *t = tensors_find(l->tensors, name);
 	int64_t have = 1;
@@ -38,23 +39,50 @@ static const struct tensor *find(struct loader *l, const char *name, int64_t n)
 		have *= t->dim[i];
 	if (have != n)
 		stop(l, E_FORMAT, name, "has another size than config.json says");
-	else if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16)
-		stop(l, E_UNSUPPORTED, name, "is not in 16 or 32 bits");
+	else if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16 &&
+		 !(may_be_blocks && t->dtype == DTYPE_BLOCKS))
+		stop(l, E_UNSUPPORTED, name, may_be_blocks
+			? "is neither in 16 or 32 bits nor in a format of GGUF"
+			: "is not in 16 or 32 bits");
 	return l->st == OK ? t : NULL;
+}
+
+static const struct tensor *find(struct loader *l, const char *name, int64_t n)
+{
+	return find_any(l, name, n, false);
+}
+
+/* False: t is in blocks, and they do not lie in rows of k numbers. */
+static bool has_rows(const struct tensor *t, int32_t k)
+{
+	return t->dtype != DTYPE_BLOCKS ||
+	       (k % quant_block(t->quant) == 0 && t->n_dims > 0 &&
+		t->dim[t->n_dims - 1] == k);
+}
+
+static enum quant format_of(const struct tensor *t)
+{
+	return t->dtype == DTYPE_BLOCKS ? t->quant
+	       : t->dtype == DTYPE_F32  ? QUANT_F32
+	       : t->dtype == DTYPE_F16  ? QUANT_F16
+					: QUANT_BF16;
 }
 
 /* Rows [first, first + n) of a matrix of n_all rows. */
 static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t first,
 		      int32_t n, int32_t k, struct weight *out)
 {
-	const struct tensor *t = find(l, name, (int64_t)n_all * k);
+	const struct tensor *t = find_any(l, name, (int64_t)n_all * k, true);
 	if (!t)
 		return;
+	if (!has_rows(t, k)) {
+		stop(l, E_FORMAT, name, "has another shape than its settings say");
+		return;
+	}
 	const struct weight host = {
-		.quant = t->dtype == DTYPE_F32   ? QUANT_F32
-			 : t->dtype == DTYPE_F16 ? QUANT_F16
-						 : QUANT_BF16,
-		.n = n, .k = k, .group = k,
+		.quant = format_of(t),
+		.n = n, .k = k,
+		.group = t->dtype == DTYPE_BLOCKS ? quant_block(t->quant) : k,
 		.name = t->name,
 		.q = (const char *)t->data + t->n_bytes / (size_t)n_all * (size_t)first};
 	l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
@@ -150,12 +178,18 @@ static void load_places(struct loader *l)
 {
 	const struct vision_config *c = &l->t->c;
 	size_t n = (size_t)c->side * (size_t)c->side * (size_t)c->width;
-	const struct tensor *t = find(l, PREFIX "pos_embed.weight", (int64_t)n);
+	const struct tensor *t = find_any(l, PREFIX "pos_embed.weight", (int64_t)n, true);
 	if (!t)
 		return;
+	if (!has_rows(t, c->width)) {
+		stop(l, E_FORMAT, t->name, "has another shape than its settings say");
+		return;
+	}
+	const struct weight host = {.quant = format_of(t), .n = c->side * c->side,
+				    .k = c->width, .group = c->width, .q = t->data,
+				    .name = t->name};
 	l->t->places = xmalloc(n * sizeof *l->t->places);
-	for (size_t i = 0; i < n; i++)
-		l->t->places[i] = blocks_float(t->data, t->dtype, i);
+	weight_decode(&host, 0, host.n, l->t->places);
 }
 
 /* mmproj files have the frames of a patch apart: (D, 3, P, P) each. */

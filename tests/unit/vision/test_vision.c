@@ -410,6 +410,35 @@ static void test_mmproj(void)
 	free(path);
 }
 
+/* A tower in blocks, beside the numbers that the gguf package for Python reads in them. */
+static void test_blocks(bool is_exact, double most)
+{
+	char *blocks = xstrdup(tap_src(GOLDEN "mmproj-blocks.gguf"));
+	char *floats = xstrdup(tap_src(GOLDEN "mmproj-floats.gguf"));
+	const struct engine_opts o = {.page_size = 16};
+	struct rig a = rig_open("qwen3vl", &(struct source){.is_exact = is_exact,
+							    .mmproj = blocks}, o);
+	struct rig b = rig_open("qwen3vl", &(struct source){.is_exact = true,
+							    .mmproj = floats}, o);
+	struct vision_view *have = see(&a, "rgb.png"), *want = see(&b, "rgb.png");
+	const struct engine_image *x = vision_view_image(have), *y = vision_view_image(want);
+	size_t n = (size_t)(1 + vision_sight(b.v)->n_deep) * (size_t)y->n * 32;
+	double worst = 0, largest = 0;
+	is_int(x->n, y->n, "a tower in blocks: as many tokens");
+	for (size_t i = 0; i < n; i++) {
+		worst = fmax(worst, fabs((double)x->rows[i] - (double)y->rows[i]));
+		largest = fmax(largest, fabs((double)y->rows[i]));
+	}
+	ok(worst < most * largest, "a tower in blocks, %s: rows: largest difference %.1e of %.1e",
+	   is_exact ? "exact" : "fast", worst, largest);
+	vision_view_unref(have);
+	vision_view_unref(want);
+	rig_close(&a);
+	rig_close(&b);
+	free(blocks);
+	free(floats);
+}
+
 int main(void)
 {
 	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "qwen35"};
@@ -431,6 +460,8 @@ int main(void)
 		rig_close(&r);
 	}
 	test_mmproj();
+	test_blocks(true, 1e-5);
+	test_blocks(false, 0.02);
 	test_hip("qwen3vl");
 	return tap_done();
 }
