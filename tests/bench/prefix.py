@@ -153,8 +153,9 @@ def main():
                             capture_output=True, text=True).stdout.strip()
     name = o.name or os.path.basename(os.path.abspath(o.model))
     rounds = []
-    for o.seed in range(o.rounds):
-        rounds.append(one_round(o, random.Random(o.seed + (os.getpid() << 8))))
+    for i in range(o.rounds):
+        o.seed = 0 if o.store else i
+        rounds.append(one_round(o, random.Random(i + (os.getpid() << 8))))
     for n in o.tokens:
         got = [r[n] for r in rounds]
         def row(case, unit, value):
