@@ -3,7 +3,7 @@
 """TTFT of a follow-up turn: its history warm in memory, on disk after a restart, or cold.
 
     prefix.py [--build DIR] [--rounds N] [--new N] [--set KEY=VALUE]… [--bench ARGUMENTS]
-              --model DIR [--name NAME] TOKENS…
+              [--store DIR] --model DIR [--name NAME] TOKENS…
 
 Each round, for each number of TOKENS: a history of so many tokens is computed (cold), and a
 turn of --new tokens behind it is answered from memory (warm), when all has been written.
@@ -11,9 +11,11 @@ halod is restarted, the page cache gives up the files, and another turn is answe
 (disk). In the same round the new tokens are computed behind so many tokens without a daemon
 (alone: `haloctl bench model -d TOKENS`, with --bench, "no": left out), and the files' bytes are
 read by themselves (read), past the page cache where the disk allows it. So the ratios are of
-alternating runs. --set is a line of halod.conf. Prints CSV: medians of the rounds in ms, and
+alternating runs. With --store the files stay in DIR. A later run with the same DIR computes no
+history again: it measures the disk, and then the memory. --set is a line of halod.conf. Prints CSV: medians of the rounds in ms, and
 of the ratios within a round."""
 import argparse
+import contextlib
 import json
 import mmap
 import os
@@ -77,34 +79,47 @@ def settle(d):
         time.sleep(0.3)
 
 
+def warm_turn(d, o, history):
+    """What has just been computed or read is in memory."""
+    ms, t = ttft(d, history + o.draw(o.new))
+    assert t["cache_n"] >= len(history) - 16 and t["disk_n"] == 0, t
+    settle(d)
+    return ms
+
+
 def one_round(o, rnd):
-    draw = lambda k: [rnd.randrange(o.vocab) for _ in range(k)]
-    histories = {n: draw(n) for n in o.tokens}
+    histories = {n: [random.Random("%d %d" % (o.seed, n)).randrange(o.vocab)
+                     for _ in range(n)] for n in o.tokens}
+    o.draw = lambda k: [rnd.randrange(o.vocab) for _ in range(k)]
     out = {n: {} for n in o.tokens}
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        folder = o.store or stack.enter_context(tempfile.TemporaryDirectory())
+        is_new = not o.store or not os.path.isdir(folder)
         settings = {"model": o.model, "kv_dir": folder, "max_seqs": 1,
                     "ctx": max(o.tokens) + o.new + 64, "kv_disk_limit": "60G",
                     **dict(s.split("=", 1) for s in o.set)}
-        d = Halod(**settings)
-        ttft(d, draw(64)) # the first request finds cold caches of other kinds
-        for n, history in histories.items():
-            out[n]["cold"], t = ttft(d, history)
-            assert t["cache_n"] == 0, t
-            settle(d)
-            out[n]["warm"], t = ttft(d, history + draw(o.new))
-            assert t["cache_n"] >= n - 16 and t["disk_n"] == 0, t
-            settle(d)
-        d.stop()
+        if is_new:
+            d = Halod(**settings)
+            ttft(d, o.draw(64)) # the first request finds cold caches of other kinds
+            for n, history in histories.items():
+                out[n]["cold"], t = ttft(d, history)
+                assert t["cache_n"] == 0, t
+                settle(d)
+                out[n]["warm"] = warm_turn(d, o, history)
+            d.stop()
         drop(folder)
         d = Halod(**settings)
-        ttft(d, draw(64))
+        ttft(d, o.draw(64))
         for n, history in histories.items():
             before = d.metrics()["kv_disk_read_bytes_total"]
-            out[n]["disk"], t = ttft(d, history + draw(o.new))
+            out[n]["disk"], t = ttft(d, history + o.draw(o.new))
             if t["disk_n"] < n - 16: # computing was thought to be faster
                 print("# of %d tokens %d came from the disk" % (n, t["disk_n"]), flush=True)
             n_bytes = d.metrics()["kv_disk_read_bytes_total"] - before
             out[n]["mib"] = n_bytes / (1 << 20)
+            if not is_new:
+                settle(d)
+                out[n]["warm"] = warm_turn(d, o, history)
         d.stop()
         for n in o.tokens:
             drop(folder)
@@ -123,6 +138,7 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--new", type=int, default=128)
     p.add_argument("--vocab", type=int, default=300)
+    p.add_argument("--store")
     p.add_argument("--set", action="append", default=[])
     p.add_argument("--bench", default="")
     p.add_argument("tokens", type=int, nargs="+")
@@ -136,7 +152,10 @@ def main():
     commit = subprocess.run(["git", "-C", TOP, "log", "-1", "--format=%h,%cs"], check=True,
                             capture_output=True, text=True).stdout.strip()
     name = o.name or os.path.basename(os.path.abspath(o.model))
-    rounds = [one_round(o, random.Random(i)) for i in range(o.rounds)]
+    rounds = []
+    for i in range(o.rounds):
+        o.seed = 0 if o.store else i
+        rounds.append(one_round(o, random.Random(i + (os.getpid() << 8))))
     for n in o.tokens:
         got = [r[n] for r in rounds]
         def row(case, unit, value):
@@ -146,7 +165,8 @@ def main():
             if case in got[0]:
                 row(case, "ms", lambda r, case=case: r[case])
         row("disk-bytes", "MiB", lambda r: r["mib"])
-        row("cold/disk", "ratio", lambda r: r["cold"] / r["disk"])
+        if "cold" in got[0]:
+            row("cold/disk", "ratio", lambda r: r["cold"] / r["disk"])
         row("disk/(read+warm)", "ratio", lambda r: r["disk"] / (r["read"] + r["warm"]))
         if "alone" in got[0]:
             row("disk/(read+alone)", "ratio", lambda r: r["disk"] / (r["read"] + r["alone"]))

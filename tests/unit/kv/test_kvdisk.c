@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A small store in a folder: what is written comes back after it is opened anew, every
- * byte of a file changed in turn is never believed, and keys, spaces and tokens that differ
- * find nothing.
+ * byte of a file changed in turn is never believed, another user's files are left alone, and
+ * keys, spaces and tokens that differ find nothing.
  */
 #include "kv/kvdisk.h"
 
@@ -108,6 +108,34 @@ static void test_flips(const struct kvdisk_prompt *p, const char *path)
 	buf_deinit(&b);
 }
 
+/* Another user's file is left alone, and so is a link to a good file. A folder of another
+ * user is not opened. Only root can give a file away. */
+static void test_foreign(const struct kvdisk_prompt *p, const char *path)
+{
+	enum { NOBODY = 65534 };
+	char beside[320];
+	int fd;
+	struct fail f;
+	snprintf(beside, sizeof beside, "%s.was", path);
+	is_int(rename(path, beside) == 0 && symlink(beside, path) == 0, 1, "a link is made");
+	struct kvdisk *d = open_store("k\n");
+	is_int(read_some(d, p), 0, "a link is not followed");
+	kvdisk_destroy(d, 0);
+	is_int(unlink(path) == 0 && rename(beside, path) == 0, 1, "the file is back");
+	if (geteuid() != 0) {
+		ok(true, "another user's file # SKIP only root can make one");
+		return;
+	}
+	is_int(chown(path, NOBODY, NOBODY), 0, "a file is another user's");
+	d = open_store("k\n");
+	is_int(read_some(d, p), 0, "it is not believed");
+	kvdisk_destroy(d, 0);
+	is_int(access(path, F_OK), 0, "nor removed");
+	is_int(chown(path, 0, 0) | chown(dir, NOBODY, NOBODY), 0, "the folder is another user's");
+	is_int(kvdisk_open_folder(dir, &fd, &f), E_CONFIG, "it is not opened");
+	is_int(chown(dir, 0, 0), 0, "all is ours again");
+}
+
 int main(void)
 {
 	int32_t tokens[N] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -135,6 +163,7 @@ int main(void)
 	kvdisk_destroy(d, 0);
 	ok(*the_file(path, sizeof path), "which leaves the file alone");
 
+	test_foreign(&p, path);
 	test_flips(&p, path);
 	d = open_store("k\n");
 	is_int(read_some(d, &p), 103, "as it was, it is read again");
