@@ -17,6 +17,7 @@ static size_t row_of(const struct attention_args *a, int32_t t, int32_t s, int32
 	return kv_pages_at(&a->kv, a->n_kv_heads, dim, slot, g);
 }
 
+/* p: n_ctx_max weights, then v_dim sums. */
 static void one_head(const struct attention_args *a, int32_t t, int32_t h, double *p)
 {
 	int32_t g = h / (a->n_heads / a->n_kv_heads), n_seen = a->position[t] + 1;
@@ -30,10 +31,10 @@ static void one_head(const struct attention_args *a, int32_t t, int32_t h, doubl
 	for (int32_t s = first; s < n_seen; s++) {
 		const float *k = (const float *)a->kv.k +
 				 row_of(a, t, s, g, a->head_dim);
-		p[s] = 0;
+		double dot = 0;
 		for (int i = 0; i < a->head_dim; i++)
-			p[s] += (double)q[i] * k[i];
-		p[s] *= (double)a->scale;
+			dot += (double)q[i] * k[i];
+		p[s] = dot * (double)a->scale;
 		max = fmax(max, p[s]);
 	}
 	for (int32_t s = first; s < n_seen; s++) {
@@ -42,17 +43,21 @@ static void one_head(const struct attention_args *a, int32_t t, int32_t h, doubl
 	}
 	if (a->sinks)
 		sum += exp(a->sinks[h] - max);
-	for (int i = 0; i < v_dim; i++) {
-		double acc = 0;
-		for (int32_t s = first; s < n_seen; s++)
-			acc += p[s] * values[row_of(a, t, s, g, v_row) + (size_t)i];
-		y[i] = (float)(acc / sum);
+	double *acc = p + a->n_ctx_max;
+	for (int i = 0; i < v_dim; i++)
+		acc[i] = 0;
+	for (int32_t s = first; s < n_seen; s++) {
+		const float *v = values + row_of(a, t, s, g, v_row);
+		for (int i = 0; i < v_dim; i++)
+			acc[i] += p[s] * v[i];
 	}
+	for (int i = 0; i < v_dim; i++)
+		y[i] = (float)(acc[i] / sum);
 }
 
 void attention_ref(const struct attention_args *a)
 {
-	double *p = xmalloc((size_t)a->n_ctx_max * sizeof *p);
+	double *p = xmalloc((size_t)(a->n_ctx_max + attention_v_dim(a)) * sizeof *p);
 	assert(a->kv.type == DTYPE_F32);
 	if (a->fresh)
 		qk_norm_rope_kv_ref(a->fresh);

@@ -62,9 +62,10 @@ static void add_expert(const struct expert_f64 *m, double weight, const float *x
 		h[f] = MOE_ACT(act_mul_one(&m->act, g, u));
 	}
 	for (size_t d = 0; d < dim; d++) {
-		sum[d] += m->down_bias ? weight * m->down_bias[d] : 0;
+		double s = sum[d] + (m->down_bias ? weight * m->down_bias[d] : 0);
 		for (size_t f = 0; f < n_ffn; f++)
-			sum[d] += weight * m->down[d * n_ffn + f] * h[f];
+			s += weight * m->down[d * n_ffn + f] * h[f];
+		sum[d] = s;
 	}
 	free(h);
 }

@@ -75,10 +75,17 @@ void hip_memory_destroy(struct hip *h)
 
 /* --- blocks ----------------------------------------------------------------------- */
 
+/* Array p holds n items and becomes large enough for one more. It doubles at powers of two. */
+static void *array_for_one_more(void *p, size_t n, size_t item)
+{
+	bool is_full = (n & (n - 1)) == 0;
+	return is_full ? xrealloc(p, MAX(2 * n, (size_t)1) * item) : p;
+}
+
 /* Record each piece of memory that kernels can access, for recorders of launches. */
 static void note_range(struct hip *h, void *p, size_t n)
 {
-	h->ranges = xrealloc(h->ranges, (h->n_ranges + 1) * sizeof *h->ranges);
+	h->ranges = array_for_one_more(h->ranges, h->n_ranges, sizeof *h->ranges);
 	h->ranges[h->n_ranges++] = (struct hip_range){p, n};
 }
 
@@ -177,7 +184,7 @@ static enum status arena_block(struct hip *h, struct hip_arena *a, size_t n_byte
 	enum status st = take_range(h, n_bytes, &p);
 	if (st != OK)
 		return st;
-	a->blocks = xrealloc(a->blocks, (a->n_blocks + 1) * sizeof *a->blocks);
+	a->blocks = array_for_one_more(a->blocks, a->n_blocks, sizeof *a->blocks);
 	a->blocks[a->n_blocks++] = p;
 	*out = p;
 	return OK;
