@@ -15,7 +15,7 @@
  * Between the operations the activation type of the backend is kept. TRIED: float32 from
  * the projections to the last norm. It made the mean error of three small models 0 to
  * 40 % smaller, and the traffic twice as large. The largest errors stayed: they come from
- * the rounded input of the projections.
+ * the rounded input of the projections, that of q and k most (docs/gpu.md).
  *
  * Rows stay as they are; where an operation finds them is said by a head_view. Source:
  * modeling_qwen3_next.py and modeling_qwen3_5.py of Hugging Face Transformers.

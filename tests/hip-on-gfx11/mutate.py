@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Would the interpreter notice? Mutations of ten kernels, outside of `make check`.
+"""Would the interpreter notice? Mutations of kernels of each family, outside of `make check`.
 
 In each kernel each s_waitcnt, each s_barrier and fifty other instructions, chosen by a
 fixed seed, are replaced by s_nop, one at a time, among those that the kernel's cases reach.
@@ -26,18 +26,56 @@ SRC = os.environ.get("HALOD_SRCDIR", ".")
 BUILD = os.environ.get("HALOD_BUILDDIR", ".")
 LIBRARY = os.path.join(BUILD, "tests/hip-on-gfx11/libhip_gfx11.so")
 S_NOP = 0xBF800000
-# One of each family, and what runs it: a name of run_fibers' cases.
+# At least one of each family, and what runs it: a name of run_fibers' cases.
 KERNELS = {
     "attention_d64_split_kernel": "attention",
     "attention_d64_whole_kernel": "attention",
+    "attention_d128_spread_kernel": "attention",
+    "attention_merge_kernel": "attention",
+    "attention_mla_split_kernel": "attention",
+    "attention_mla_spread_kernel": "attention",
+    "attention_d64_fresh_split_kernel": "attention_fresh",
+    "qk_norm_rope_kv_kernel": "qk_norm_rope_kv",
+    "rope_table_kernel": "rope_table",
+    "mla_rope_kv_kernel": "mla",
+    "head_linear_int4_kernel": "mla",
+    "head_linear_t_bf16_kernel": "mla",
+    "kv_copy_kernel": "rows",
     "linear_int4_deep_m1_zero_kernel": "linear",
+    "linear_int4_short_m1_kernel": "linear",
     "linear_rows_int8_m1_kernel": "linear",
+    "linear_rows_nvfp4_m4_kernel": "linear",
     "linear_blocks_q4_k_m1_kernel": "linear",
+    "linear_any_fp8_kernel": "linear",
     "linear_tile_m16n64_q4_k_kernel": "linear",
+    "linear_tile_m16n64_int4_kernel": "linear",
     "moe_router_bf16_kernel": "moe_router",
+    "moe_router_tile_bf16_kernel": "moe_router",
     "moe_align_kernel": "moe_experts",
+    "moe_int4_up_wide_kernel": "moe_experts",
+    "moe_int4_down_tiny_zero_kernel": "moe_experts",
+    "moe_rows_up_q6_k_kernel": "moe_experts",
+    "moe_rows_down_mxfp4_kernel": "moe_experts",
+    "moe_tile_up_m16n64_int4_kernel": "moe_experts",
+    "moe_tile_down_m32n128_q4_k_kernel": "moe_experts",
+    "moe_any_up_bf16_kernel": "moe_experts",
+    "moe_combine_kernel": "moe_experts",
+    "moe_scale_bf16_kernel": "moe_experts",
     "delta_rule_n4_kernel": "delta",
+    "state_space_n16_kernel": "delta",
+    "causal_conv_kernel": "delta",
+    "gated_norm_kernel": "delta",
+    "norm_gated_kernel": "delta",
+    "sigmoid_gate_kernel": "delta",
+    "rms_norm_kernel": "rms_norm",
+    "rms_norm_sum_kernel": "rms_norm",
+    "silu_mul_kernel": "act_mul",
+    "gelu_rows_kernel": "act_mul",
+    "embed_rows_q5_k_kernel": "rows",
+    "gather_rows_kernel": "rows",
+    "logits_cap_kernel": "rows",
     "logits_top_kernel": "logits_top",
+    "logits_runs_kernel": "logits_top",
 }
 # What changes no result, whatever it is replaced by.
 HARMLESS = re.compile(r"s_(nop|delay_alu|clause|set_inst_prefetch|code_end|sendmsg|endpgm|"
