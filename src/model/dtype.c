@@ -58,6 +58,11 @@ int quant_bits(enum quant q)
 	return quants[q].bits;
 }
 
+enum quant quant_plain(enum dtype t)
+{
+	return t == DTYPE_F32 ? QUANT_F32 : t == DTYPE_F16 ? QUANT_F16 : QUANT_BF16;
+}
+
 int quant_block(enum quant q)
 {
 	return quants[q].block;

@@ -27,6 +27,7 @@ enum quant {
 	QUANT_COUNT
 };
 const char *quant_name(enum quant q); /* as in "int4" */
+enum quant quant_plain(enum dtype t); /* format of a plain F32, F16 or BF16 tensor */
 int quant_bits(enum quant q);         /* bits of one weight, without scales */
 /* Number of weights in a block that holds its own scales, and the block's bytes. 0 for a
  * format without blocks. */

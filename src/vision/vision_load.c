@@ -52,39 +52,36 @@ static const struct tensor *find(struct loader *l, const char *name, int64_t n)
 	return find_any(l, name, n, false);
 }
 
-/* False: t is in blocks, and they do not lie in rows of k numbers. */
-static bool has_rows(const struct tensor *t, int32_t k)
+/* A matrix of n rows of k numbers, as it lies in the file: in 16 or 32 bits, or in blocks that
+ * do not cross rows. */
+static const struct tensor *find_matrix(struct loader *l, const char *name, int32_t n, int32_t k,
+					struct weight *out)
 {
-	return t->dtype != DTYPE_BLOCKS ||
-	       (k % quant_block(t->quant) == 0 && t->n_dims > 0 &&
-		t->dim[t->n_dims - 1] == k);
-}
-
-static enum quant format_of(const struct tensor *t)
-{
-	return t->dtype == DTYPE_BLOCKS ? t->quant
-	       : t->dtype == DTYPE_F32  ? QUANT_F32
-	       : t->dtype == DTYPE_F16  ? QUANT_F16
-					: QUANT_BF16;
+	const struct tensor *t = find_any(l, name, (int64_t)n * k, true);
+	if (!t)
+		return NULL;
+	bool is_blocks = t->dtype == DTYPE_BLOCKS;
+	if (is_blocks && (k % quant_block(t->quant) != 0 || t->n_dims == 0 ||
+			  t->dim[t->n_dims - 1] != k)) {
+		stop(l, E_FORMAT, name, "has another shape than its settings say");
+		return NULL;
+	}
+	*out = (struct weight){.quant = is_blocks ? t->quant : quant_plain(t->dtype),
+			       .n = n, .k = k, .group = is_blocks ? quant_block(t->quant) : k,
+			       .q = t->data, .name = t->name};
+	return t;
 }
 
 /* Rows [first, first + n) of a matrix of n_all rows. */
 static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t first,
 		      int32_t n, int32_t k, struct weight *out)
 {
-	const struct tensor *t = find_any(l, name, (int64_t)n_all * k, true);
+	struct weight host;
+	const struct tensor *t = find_matrix(l, name, n_all, k, &host);
 	if (!t)
 		return;
-	if (!has_rows(t, k)) {
-		stop(l, E_FORMAT, name, "has another shape than its settings say");
-		return;
-	}
-	const struct weight host = {
-		.quant = format_of(t),
-		.n = n, .k = k,
-		.group = t->dtype == DTYPE_BLOCKS ? quant_block(t->quant) : k,
-		.name = t->name,
-		.q = (const char *)t->data + t->n_bytes / (size_t)n_all * (size_t)first};
+	host.q = (const char *)t->data + t->n_bytes / (size_t)n_all * (size_t)first;
+	host.n = n;
 	l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
 }
 
@@ -178,16 +175,9 @@ static void load_places(struct loader *l)
 {
 	const struct vision_config *c = &l->t->c;
 	size_t n = (size_t)c->side * (size_t)c->side * (size_t)c->width;
-	const struct tensor *t = find_any(l, PREFIX "pos_embed.weight", (int64_t)n, true);
-	if (!t)
+	struct weight host;
+	if (!find_matrix(l, PREFIX "pos_embed.weight", c->side * c->side, c->width, &host))
 		return;
-	if (!has_rows(t, c->width)) {
-		stop(l, E_FORMAT, t->name, "has another shape than its settings say");
-		return;
-	}
-	const struct weight host = {.quant = format_of(t), .n = c->side * c->side,
-				    .k = c->width, .group = c->width, .q = t->data,
-				    .name = t->name};
 	l->t->places = xmalloc(n * sizeof *l->t->places);
 	weight_decode(&host, 0, host.n, l->t->places);
 }

@@ -12,8 +12,8 @@ halod is restarted, the page cache gives up the files, and another turn is answe
 (alone: `haloctl bench model -d TOKENS`, with --bench, "no": left out), and the files' bytes are
 read by themselves (read), past the page cache where the disk allows it. So the ratios are of
 alternating runs. With --store the files stay in DIR. A later run with the same DIR computes no
-history again: it measures the disk, and then the memory. --set is a line of halod.conf. Prints CSV: medians of the rounds in ms, and
-of the ratios within a round."""
+history again: it measures the disk, and then the memory. --set is a line of halod.conf. Prints
+CSV: medians of the rounds in ms, and of the ratios within a round."""
 import argparse
 import contextlib
 import json
@@ -79,18 +79,22 @@ def settle(d):
         time.sleep(0.3)
 
 
-def warm_turn(d, o, history):
+def warm_turn(d, history, turn):
     """What has just been computed or read is in memory."""
-    ms, t = ttft(d, history + o.draw(o.new))
+    ms, t = ttft(d, history + turn)
     assert t["cache_n"] >= len(history) - 16 and t["disk_n"] == 0, t
     settle(d)
     return ms
 
 
-def one_round(o, rnd):
-    histories = {n: [random.Random("%d %d" % (o.seed, n)).randrange(o.vocab)
-                     for _ in range(n)] for n in o.tokens}
-    o.draw = lambda k: [rnd.randrange(o.vocab) for _ in range(k)]
+def draw(o, rnd, n):
+    return [rnd.randrange(o.vocab) for _ in range(n)]
+
+
+def one_round(o, seed):
+    """Histories are those of the seed. Turns differ each time, as a store keeps old ones."""
+    histories = {n: draw(o, random.Random("%d %d" % (seed, n)), n) for n in o.tokens}
+    turns = random.Random()
     out = {n: {} for n in o.tokens}
     with contextlib.ExitStack() as stack:
         folder = o.store or stack.enter_context(tempfile.TemporaryDirectory())
@@ -100,26 +104,26 @@ def one_round(o, rnd):
                     **dict(s.split("=", 1) for s in o.set)}
         if is_new:
             d = Halod(**settings)
-            ttft(d, o.draw(64)) # the first request finds cold caches of other kinds
+            ttft(d, draw(o, turns, 64)) # the first request finds cold caches of other kinds
             for n, history in histories.items():
                 out[n]["cold"], t = ttft(d, history)
                 assert t["cache_n"] == 0, t
                 settle(d)
-                out[n]["warm"] = warm_turn(d, o, history)
+                out[n]["warm"] = warm_turn(d, history, draw(o, turns, o.new))
             d.stop()
         drop(folder)
         d = Halod(**settings)
-        ttft(d, o.draw(64))
+        ttft(d, draw(o, turns, 64))
         for n, history in histories.items():
             before = d.metrics()["kv_disk_read_bytes_total"]
-            out[n]["disk"], t = ttft(d, history + o.draw(o.new))
+            out[n]["disk"], t = ttft(d, history + draw(o, turns, o.new))
             if t["disk_n"] < n - 16: # computing was thought to be faster
                 print("# of %d tokens %d came from the disk" % (n, t["disk_n"]), flush=True)
             n_bytes = d.metrics()["kv_disk_read_bytes_total"] - before
             out[n]["mib"] = n_bytes / (1 << 20)
             if not is_new:
                 settle(d)
-                out[n]["warm"] = warm_turn(d, o, history)
+                out[n]["warm"] = warm_turn(d, history, draw(o, turns, o.new))
         d.stop()
         for n in o.tokens:
             drop(folder)
@@ -152,10 +156,7 @@ def main():
     commit = subprocess.run(["git", "-C", TOP, "log", "-1", "--format=%h,%cs"], check=True,
                             capture_output=True, text=True).stdout.strip()
     name = o.name or os.path.basename(os.path.abspath(o.model))
-    rounds = []
-    for i in range(o.rounds):
-        o.seed = 0 if o.store else i
-        rounds.append(one_round(o, random.Random(i + (os.getpid() << 8))))
+    rounds = [one_round(o, 0 if o.store else i) for i in range(o.rounds)]
     for n in o.tokens:
         got = [r[n] for r in rounds]
         def row(case, unit, value):

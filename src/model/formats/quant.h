@@ -100,7 +100,6 @@ enum status quant_tensor(const struct quant_want *w, const char *suffix,
  * tensor is absent or the groups are in order. */
 enum status quant_groups(const struct quant_want *w, const char *suffix, int32_t group,
 			 const int32_t **out, struct fail *fail) MUST_USE;
-enum quant quant_plain(enum dtype t); /* format of a plain F32, F16 or BF16 tensor */
 
 /* Each format has a function that opens a weight, and one that decodes elements [k0, k1)
  * of a row. */

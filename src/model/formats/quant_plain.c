@@ -5,11 +5,6 @@
  */
 #include "model/formats/quant.h"
 
-enum quant quant_plain(enum dtype t)
-{
-	return t == DTYPE_F32 ? QUANT_F32 : t == DTYPE_F16 ? QUANT_F16 : QUANT_BF16;
-}
-
 static enum dtype dtype_of(enum quant q)
 {
 	return q == QUANT_F32 ? DTYPE_F32 : q == QUANT_F16 ? DTYPE_F16 : DTYPE_BF16;
