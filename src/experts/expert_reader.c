@@ -108,7 +108,7 @@ const char *expert_read_fault(const struct expert_read *x)
 {
 	switch (atomic_load(&x->state)) {
 	case EXPERT_READ_SHORT: return "short read: the file has become shorter";
-	case EXPERT_READ_ERROR: return strerror(x->error);
+	case EXPERT_READ_ERROR: return strerror(atomic_load(&x->error));
 	case EXPERT_READ_SUM: return "its bytes are not those that were stored";
 	default: return "no fault";
 	}
@@ -157,7 +157,7 @@ static enum expert_read_state read_piece(const struct expert_reader *r,
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0) {
-			x->error = errno;
+			atomic_store(&x->error, errno);
 			return EXPERT_READ_ERROR;
 		}
 		p->n_done += (size_t)got;

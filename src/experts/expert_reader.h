@@ -39,7 +39,7 @@ struct expert_read {
 	uint64_t at, sum;
 	size_t n;        /* multiple of EXPERT_READ_ALIGN, not 0 */
 	_Atomic int state;
-	int error;       /* errno */
+	atomic_int error; /* errno of a piece that failed; pieces fail side by side */
 	int64_t last_ns; /* CLOCK_MONOTONIC: when the last piece was seen to be there */
 	/* The reader's own. */
 	struct expert_read *next;

@@ -60,7 +60,7 @@ static void take(struct expert_reader *r, struct expert_piece *p, int result)
 		state = EXPERT_READ_SHORT;
 	if (result < 0 && result != -EINTR && result != -EAGAIN) {
 		state = EXPERT_READ_ERROR;
-		p->x->error = -result;
+		atomic_store(&p->x->error, -result);
 	}
 	bool goes_on = state == EXPERT_READ_GOOD && p->n_done < p->n;
 	struct expert_piece ended = *p;
