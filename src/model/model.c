@@ -123,6 +123,8 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 		st = keep_tokenizer(m, &f, fail);
 	if (st == OK)
 		st = tensors_open(m->dir, opts, &m->tensors, fail);
+	if (st == OK && quant_scheme_is_made(m->scheme))
+		st = quant_made_all(m->tensors, fail);
 	if (st == OK)
 		tensors_name_too(m->tensors,
 				 m->config.is_bert ? encoder_names_of : usual_names_of);
@@ -237,6 +239,7 @@ static void repack(const struct model *m, struct weight *w)
 			     weight_bytes(w) / (size_t)w->n, m->config.head_dim};
 	pool_for(m->pool, w->n, 16, move_rows, &v);
 	w->q = v.to;
+	w->source = NULL; /* its rows are in the old order */
 	w->is_mapped = false;
 }
 
@@ -244,7 +247,8 @@ size_t model_repack_bytes(const struct model *m)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < tensors_count(m->tensors); i++)
-		if (is_in_pairs(m, tensors_at(m->tensors, i)->name))
+		if (is_in_pairs(m, tensors_at(m->tensors, i)->name) ||
+		    tensors_at(m->tensors, i)->is_made)
 			n += tensors_at(m->tensors, i)->n_bytes;
 	return n;
 }
@@ -423,8 +427,9 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 		w.views = &views;
 	}
 	st = quant_open(&w, out, fail);
+	const struct tensor *t = quant_find(&w, "weight");
 	if (st == OK)
-		out->is_mapped = m->is_mapped;
+		out->is_mapped = m->is_mapped && !(t && t->is_made);
 	if (st != OK || !is_in_pairs(m, name))
 		return st;
 	if (out->scales || out->zero_points || !weight_is_dense(out))
