@@ -30,7 +30,7 @@ DEVICE void nf4_values8(int32_t *q)
 		uint64_t low = q[i] < 4 ? 0xE6B8DE68D370C000u : 0x0000FA2CF42CEDCCu;
 		uint64_t high = q[i] < 12 ? 0x15A00FC00A4C0518u : 0x40002E4824001C34u;
 		uint64_t four = q[i] < 8 ? low : high;
-		q[i] = (int16_t)(uint16_t)(four >> q[i] % 4 * 16);
+		q[i] = (int32_t)((uint32_t)(four >> q[i] % 4 * 16) << 16) >> 16;
 	}
 }
 
