@@ -283,8 +283,8 @@ def made():
         ok(v["formats"][fmt]["weights"] == n and v["repack_bytes"] > n / 2,
            name + " becomes " + fmt, out)
     layer = "model.layers.0.mlp.up_proj."
-    for name, part in (("nf4", "nested_absmax"), ("nf4", "quant_map"),
-                       ("nf4", "quant_state.bitsandbytes__nf4"), ("llmint8", "SCB"),
+    for name, part in (("nf4", "weight.nested_absmax"), ("nf4", "weight.quant_map"),
+                       ("nf4", "weight.quant_state.bitsandbytes__nf4"), ("llmint8", "SCB"),
                        ("hqq", "zero"), ("hqq", "shape")):
         folder = os.path.join(GOLDEN, "qwen3-" + name)
         with tempfile.TemporaryDirectory() as into:

@@ -15,10 +15,10 @@ import json
 import os
 import shutil
 
+import bitsandbytes as bnb
 import numpy as np
 import torch
 import transformers as hf
-from bitsandbytes import functional as bnb
 from hqq.core.quantize import BaseQuantizeConfig, HQQLinear
 from safetensors.torch import load_file, save_file
 
@@ -29,35 +29,39 @@ SIZES = {**BASE, "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size":
          "tie_word_embeddings": True}
 
 
-def nf4(w, nested=True):
-    """The tensors of a layer, and its numbers."""
-    q, state = bnb.quantize_4bit(w, quant_type="nf4", compress_statistics=nested)
-    tensors = {"weight": q, **state.as_dict(packed=True)}
-    about = json.loads(bytes(tensors["quant_state.bitsandbytes__nf4"].tolist()))
-    factor = tensors["absmax"].numpy()
-    if nested:
-        at = np.arange(factor.size) // about["nested_blocksize"]
-        factor = tensors["nested_quant_map"].numpy()[factor] \
-            * tensors["nested_absmax"].numpy()[at] + np.float32(about["nested_offset"])
-    flat = q.numpy().reshape(-1)
+def nf4(w):
+    """The tensors of a layer, as the library's own layer saves them, and its numbers."""
+    layer = bnb.nn.Linear4bit(w.shape[1], w.shape[0], bias=False, quant_type="nf4",
+                              compress_statistics=True, compute_dtype=torch.float32)
+    layer.weight = bnb.nn.Params4bit(w, requires_grad=False, quant_type="nf4",
+                                     compress_statistics=True)
+    tensors = layer.to("cpu").state_dict()
+    about = json.loads(bytes(tensors["weight.quant_state.bitsandbytes__nf4"].tolist()))
+    at = np.arange(tensors["weight.absmax"].numel()) // about["nested_blocksize"]
+    factor = tensors["weight.nested_quant_map"].numpy()[tensors["weight.absmax"].numpy()] \
+        * tensors["weight.nested_absmax"].numpy()[at] + np.float32(about["nested_offset"])
+    flat = tensors["weight"].numpy().reshape(-1)
     index = np.stack([flat >> 4, flat & 15], 1).reshape(-1)
-    numbers = tensors["quant_map"].numpy()[index] \
+    numbers = tensors["weight.quant_map"].numpy()[index] \
         * np.repeat(factor, about["blocksize"])[:index.size]
     numbers = numbers.reshape(w.shape).astype(np.float32)
     if w.shape[1] % 64 == 0:
-        right = bnb.dequantize_4bit(q, state).float().numpy()
-        assert np.abs(right - numbers).max() < 1e-6
+        right = bnb.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+        assert np.abs(right.float().numpy() - numbers).max() < 1e-6
     assert np.abs(numbers - w.numpy()).max() < 0.17 * np.abs(w.numpy()).max()
     return tensors, numbers
 
 
 def int8(w):
-    q, scb, _ = bnb.int8_vectorwise_quant(w.half())
+    layer = bnb.nn.Linear8bitLt(w.shape[1], w.shape[0], bias=False, has_fp16_weights=False)
+    layer.weight = bnb.nn.Int8Params(w.half(), requires_grad=False, has_fp16_weights=False)
+    tensors = layer.to("cpu").state_dict()
+    q, scb = tensors["weight"], tensors["SCB"]
+    assert q.dtype == torch.int8, q.dtype
     numbers = q.numpy() * scb.numpy()[:, None] / np.float32(127)
-    right = bnb.int8_vectorwise_dequant(q, scb).float().numpy()
+    right = bnb.functional.int8_vectorwise_dequant(q, scb).float().numpy()
     assert np.abs(right - numbers).max() < 1e-6
-    return {"weight": q, "SCB": scb, "weight_format": torch.tensor(0, dtype=torch.uint8)}, \
-        numbers.astype(np.float32)
+    return tensors, numbers.astype(np.float32)
 
 
 def hqq(w, bits=4, group=32):

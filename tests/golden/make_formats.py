@@ -253,15 +253,15 @@ def bnb4(name, n, k, block, kind, nested=False):
         table, outer = np.sort(rng.uniform(-1, 1, 256)).astype(np.float32), \
             scales(-(-blocks // 4))
         factor = table[at] * outer[np.arange(blocks) // 4] + np.float32(0.0125)
-        put(name + ".absmax", at)
-        put(name + ".nested_quant_map", table)
-        put(name + ".nested_absmax", outer)
+        put(name + ".weight.absmax", at)
+        put(name + ".weight.nested_quant_map", table)
+        put(name + ".weight.nested_absmax", outer)
     else:
         factor = scales(blocks)
-        put(name + ".absmax", factor)
+        put(name + ".weight.absmax", factor)
     put(name + ".weight", (q[0::2] << 4 | q[1::2]).reshape(-1, 1))
-    put(name + ".quant_map", values)
-    put(name + ".quant_state.bitsandbytes__" + kind,
+    put(name + ".weight.quant_map", values)
+    put(name + ".weight.quant_state.bitsandbytes__" + kind,
         np.frombuffer(json.dumps(about).encode(), np.uint8))
     w = values[q] * np.repeat(factor, block)[:n * k]
     put(name + ".expected", w.reshape(n, k).astype(np.float32))

@@ -3,13 +3,13 @@
  * Weights of bitsandbytes and HQQ, made into formats that halod has when the checkpoint is
  * opened. A layer X has N outputs and K inputs.
  *
- *   nf4, fp4 X.weight        U8 (N K/2, 1)  two indices a byte, the first in the high bits
- *            X.quant_map     F32 (16)       the value of each index
- *            X.absmax        F32 (N K/B)    the factor of each block of B weights, or U8
- *            X.nested_quant_map F32 (256), X.nested_absmax F32: with absmax in U8, factor i
- *                            is map[absmax[i]] * nested_absmax[i / nested_blocksize] +
- *                            nested_offset
- *            X.quant_state.bitsandbytes__nf4  U8: JSON with shape, blocksize and the like
+ *   nf4, fp4 X.weight U8 (N K/2, 1): two indices a byte, the first in the high bits; and with
+ *            X.weight in front:
+ *              .quant_map F32 (16)   the value of each index
+ *              .absmax F32 (N K/B)   the factor of each block of B weights, or U8
+ *              .nested_quant_map F32 (256), .nested_absmax F32: with absmax in U8, factor i
+ *                   is map[absmax[i]] * nested_absmax[i / nested_blocksize] + nested_offset
+ *              .quant_state.bitsandbytes__nf4 U8: JSON with shape, blocksize and the like
  *            nf4 becomes NF4: values and factors are rounded to float16. fp4 becomes
  *            bf16, and so does nf4 with rows that 32 does not divide.
  *   LLM.int8 X.weight I8 (N, K), X.SCB F32 (N); the weight is q SCB / 127.
@@ -36,8 +36,8 @@
 
 enum { BLOCK = 32 }; /* of NF4 and of Q4_1 */
 
-static const char state_nf4[] = "quant_state.bitsandbytes__nf4";
-static const char state_fp4[] = "quant_state.bitsandbytes__fp4";
+static const char state_nf4[] = "weight.quant_state.bitsandbytes__nf4";
+static const char state_fp4[] = "weight.quant_state.bitsandbytes__fp4";
 
 struct made {
 	struct tensors *ts;
@@ -247,7 +247,7 @@ static enum status find_factors(const struct made *m, const json_t *state, int64
 	static const enum dtype floats[] = {DTYPE_F32, DTYPE_COUNT};
 	static const enum dtype either[] = {DTYPE_F32, DTYPE_U8, DTYPE_COUNT};
 	const struct tensor *map, *outer;
-	enum status st = find(m, "absmax", n_blocks, either, &x->scale);
+	enum status st = find(m, "weight.absmax", n_blocks, either, &x->scale);
 	if (st != OK || x->scale->dtype == DTYPE_F32)
 		return st;
 	x->nested = x->scale->data;
@@ -256,9 +256,9 @@ static enum status find_factors(const struct made *m, const json_t *state, int64
 	if (x->outer_group < 1)
 		return fail_set(m->fail, E_FORMAT, "%s: %s: its quant_state has no "
 				"nested_blocksize", tensors_dir(m->ts), m->name);
-	st = find(m, "nested_quant_map", 256, floats, &map);
+	st = find(m, "weight.nested_quant_map", 256, floats, &map);
 	if (st == OK)
-		st = find(m, "nested_absmax",
+		st = find(m, "weight.nested_absmax",
 			  (n_blocks + x->outer_group - 1) / x->outer_group, floats, &outer);
 	if (st != OK)
 		return st;
@@ -281,7 +281,7 @@ static enum status make_4bit_of(const struct made *m, size_t i, const json_t *st
 	int64_t all = x.n * x.k;
 	enum status st = find(m, "weight", all / 2, bytes, &t);
 	if (st == OK)
-		st = find(m, "quant_map", 16, floats, &values);
+		st = find(m, "weight.quant_map", 16, floats, &values);
 	if (st == OK)
 		st = find_factors(m, state, (all + x.group - 1) / x.group, &x);
 	if (st != OK)
