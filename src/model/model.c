@@ -328,9 +328,29 @@ bool model_has(const struct model *m, const char *name)
 	       experts_find(m, name, 0, &place);
 }
 
+/* Is it a factor, a table or the like of a layer that quant_made.c has made? Steps read
+ * what was made. */
+static bool is_left(const struct model *m, const char *name)
+{
+	static const char weight[] = ".weight.";
+	const char *end = strstr(name, weight);
+	const struct tensor *t;
+	char full[256];
+	if (!quant_scheme_is_made(m->scheme))
+		return false;
+	end = end ? end : strrchr(name, '.');
+	if (!end || strcmp(end, ".bias") == 0)
+		return false;
+	snprintf(full, sizeof full, "%.*s.weight", (int)(end - name), name);
+	t = tensors_find(m->tensors, full);
+	return t && t->is_made && !(t = tensors_find(m->tensors, name))->is_made;
+}
+
 bool model_reads(const struct model *m, const char *name)
 {
 	char body[200];
+	if (is_left(m, name))
+		return false;
 	size_t n = (size_t)snprintf(body, sizeof body, "%s%s", m->config.prefix,
 				    m->config.body);
 	struct str s = str_of(name), layers = STR("layers.");

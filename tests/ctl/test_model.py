@@ -269,8 +269,8 @@ def kv_scales():
 
 def made():
     """bitsandbytes and HQQ: the exact path reads what the checkpoint has."""
-    for name, fmt, most in (("nf4", "nf4", 0.03), ("llmint8", "int8", 0.03),
-                            ("hqq", "q4_1", 0.06)):
+    for name, fmt, most, bits in (("nf4", "nf4", 0.03, 4.6), ("llmint8", "int8", 0.03, 8.5),
+                                  ("hqq", "q4_1", 0.06, 5.1)):
         folder = os.path.join(GOLDEN, "qwen3-" + name)
         for way, largest in (["--exact"], 2e-4), ([], most):
             code, out, err = haloctl("verify", "--model", folder, "--json", *way)
@@ -282,6 +282,9 @@ def made():
         n = 2 * (4 * 64 * 64 - 2 * 64 * 32 + 3 * 64 * 288)
         ok(v["formats"][fmt]["weights"] == n and v["repack_bytes"] > n / 2,
            name + " becomes " + fmt, out)
+        ffn = v["parts"]["ffn"]
+        ok(ffn["weights"] == 6 * 64 * 288 and 8 * ffn["bytes"] / ffn["weights"] < bits,
+           "and a step does not read what it was made of", out)
     layer = "model.layers.0.mlp.up_proj."
     for name, part in (("nf4", "weight.nested_absmax"), ("nf4", "weight.quant_map"),
                        ("nf4", "weight.quant_state.bitsandbytes__nf4"), ("llmint8", "SCB"),
