@@ -123,6 +123,12 @@ SPACE = {**SCALES, "num_hidden_layers": 4, "tie_word_embeddings": True,
          "position_embedding_type": "nope",
          "num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 40}
 
+# As Bamba 9B.
+BAMBA = {"num_hidden_layers": 4, "attn_layer_indices": [2], "tie_word_embeddings": False,
+         "head_dim": 8, "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 16,
+         "mamba_d_conv": 4, "mamba_n_groups": 2, "mamba_chunk_size": 16,
+         "intermediate_size": 40}
+
 # As Nemotron-H 8B and Nemotron 3 Nano: layers of one part.
 NEMOTRON = {"layers_block_type": ["linear_attention", "mlp", "linear_attention",
                                   "full_attention", "mlp"],
@@ -240,6 +246,7 @@ MODELS = {
     "ernie45moe": (hf.Ernie4_5_MoeConfig, hf.Ernie4_5_MoeForCausalLM,
                    {**SMALL, "num_hidden_layers": 3, "moe_num_experts": 4, "moe_k": 2,
                     "moe_intermediate_size": 24, "moe_num_shared_experts": 2}, True),
+    "bamba": (hf.BambaConfig, hf.BambaForCausalLM, BAMBA, True),
 }
 
 

@@ -592,6 +592,26 @@ static void test_gemma4(void)
 	"\"mamba_d_head\":\"auto\",\"residual_multiplier\":0.5," types
 #define SPACES "\"layer_types\":[\"mamba\",\"attention\",\"linear_attention\"]"
 
+#define BAMBA_OF(more) "{\"model_type\":\"bamba\",\"num_hidden_layers\":3," \
+	"\"hidden_size\":128,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"mamba_n_heads\":8,\"mamba_d_state\":16," \
+	"\"mamba_d_head\":\"auto\"" more "}"
+
+/* Layers that attend by their numbers; half of a head rotates. */
+static void test_bamba(void)
+{
+	is_int(read_config(BAMBA_OF(",\"attn_layer_indices\":[1]")), OK, "Bamba: %s", fail.text);
+	ok(c.is_linear[0] && !c.is_linear[1] && c.is_linear[2] && c.n_linear == 2,
+	   "one of three layers attends");
+	ok(c.ffn_dim == 96 && c.n_experts == 0 && c.delta_v_dim == 32, "its sizes");
+	ok(!c.is_unrotated && model_n_rot(&c, 0) == 16, "half of a head rotates");
+	is_int(read_config(BAMBA_OF(",\"attn_layer_indices\":[3]")), E_FORMAT,
+	       "a layer too far: %s", fail.text);
+	is_int(read_config(BAMBA_OF(",\"attn_layer_indices\":[\"1\"]")), E_FORMAT,
+	       "no number: %s", fail.text);
+}
+
 /* Granite 4: layers with a state, the old names of their types, no rotation. */
 static void test_space(void)
 {
@@ -823,6 +843,7 @@ int main(void)
 	test_gemma3();
 	test_gemma4();
 	test_space();
+	test_bamba();
 	test_nemotron();
 	test_hunyuan();
 	test_ernie();
