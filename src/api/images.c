@@ -92,18 +92,19 @@ static size_t count_token(const struct ids *ids, int32_t token)
 	return n;
 }
 
-/* ids with image i's token repeated as often as images[i] says, which gets its place. */
-static void repeat(struct ids *ids, int32_t token, struct engine_image *images)
+/* ids with all tokens of image i in place of its one, which gives images[i] its place. */
+static void repeat(const struct vision *v, struct ids *ids, struct engine_image *images)
 {
 	struct ids all = {0};
 	for (size_t i = 0; i < ids->n; i++) {
-		int32_t n = 1;
-		if (ids->p[i] == token) {
-			n = images->n;
-			images++->at = (int32_t)all.n;
-		}
-		for (int32_t k = 0; k < n; k++)
+		if (ids->p[i] != vision_token(v)) {
 			ids_add(&all, ids->p[i]);
+			continue;
+		}
+		images->at = (int32_t)all.n;
+		for (int32_t k = 0; k < images->n; k++)
+			ids_add(&all, vision_token_at(v, images, k));
+		images++;
 	}
 	ids_deinit(ids);
 	*ids = all;
@@ -132,7 +133,7 @@ enum status images_expand(const struct images *im, const struct images_use *use,
 		held[i++] = view;
 	}
 	if (st == OK)
-		repeat(ids, token, images);
+		repeat(im->api->vision, ids, images);
 	if (st == OK && use->request) {
 		use->request->images = images;
 		use->request->n_images = im->n;

@@ -78,21 +78,30 @@ void engine_image_position(const struct engine_seq *s, int at, int32_t out[3])
 	out[0] = out[1] = out[2] = at + shift;
 }
 
+static void add_view(struct engine *e, struct engine_view v)
+{
+	if (e->batch.n_views == e->n_view_room) {
+		e->n_view_room = 2 * e->n_view_room + 4;
+		e->views = xrealloc(e->views, (size_t)e->n_view_room * sizeof *e->views);
+		e->batch.views = e->views;
+	}
+	e->views[e->batch.n_views++] = v;
+}
+
 void engine_image_note(struct engine *e, const struct engine_seq *s, int tok, int n)
 {
 	int begin = s->length, end = s->length + n;
 	for (int i = 0; i < s->n_images; i++) {
 		const struct engine_image *m = &s->images[i];
-		int from = MAX(m->at, begin), to = MIN(m->at + m->n, end);
-		if (from >= to)
-			continue;
-		if (e->batch.n_views == e->n_view_room) {
-			e->n_view_room = 2 * e->n_view_room + 4;
-			e->views = xrealloc(e->views,
-					    (size_t)e->n_view_room * sizeof *e->views);
-			e->batch.views = e->views;
+		/* Rows without a gap are one run of tokens. */
+		int shown = m->n_gap ? m->n_cols : m->n, pitch = shown + m->n_gap;
+		int at = MAX(m->at, begin), to = MIN(m->at + m->n, end), length;
+		for (; at < to; at += length) {
+			int line = (at - m->at) / pitch, in = (at - m->at) % pitch;
+			length = MIN(to - at, in < shown ? shown - in : pitch - in);
+			if (in < shown)
+				add_view(e, (struct engine_view){tok + at - begin, length,
+								 line * shown + in, m});
 		}
-		e->views[e->batch.n_views++] = (struct engine_view){
-			tok + from - begin, to - from, from - m->at, m};
 	}
 }

@@ -115,7 +115,7 @@ static size_t ids_count(const struct graph *g)
 	return n_replay + n_scale + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0,
-		.n_rope = g->limits.sight ? 3 * t : 0,
+		.n_rope = graph_sight_has_axes(g) ? 3 * t : 0,
 		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
 }
 
@@ -208,7 +208,7 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 		.n_row = (size_t)b->n_logit_rows,
 		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0,
 		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0,
-		.n_rope = g->limits.sight ? 3 * (size_t)b->n_tok : 0}, *c = &counts;
+		.n_rope = graph_sight_has_axes(g) ? 3 * (size_t)b->n_tok : 0}, *c = &counts;
 	size_t at = 0;
 #define X(type, field, elements) \
 	memcpy(g->ids_host + at, b->field, (elements) * sizeof *g->ids_host); \

@@ -6,6 +6,8 @@
 #pragma once
 #include "engine/graph.h"
 
+/* Positions have three axes. */
+bool graph_sight_has_axes(const struct graph *g);
 /* Memory. */
 enum status graph_sight_alloc(struct graph *g, struct fail *fail) MUST_USE;
 /* Fill in the axes of rope, once the memory is there. */

@@ -76,7 +76,8 @@ static struct vision_view *make_view(const struct vision *v, int32_t width, int3
 	uint8_t key[HASH_BYTES + 2 * sizeof(int32_t)];
 	if (!w)
 		return NULL;
-	*w = (struct vision_view){.image = {.n = rows * cols, .n_rows = rows, .n_cols = cols,
+	*w = (struct vision_view){.image = {.n = rows * (cols + c->n_gap), .n_rows = rows,
+					    .n_cols = cols, .n_gap = c->n_gap,
 					    .rows = has_rows ? w->rows : NULL},
 				  .n_bytes = n_bytes};
 	atomic_init(&w->refs, 1);
@@ -161,9 +162,7 @@ enum status vision_measure(struct vision *v, const struct vision_file *f,
 static enum status load(struct vision *v, const struct vision_opts *o, struct fail *fail)
 {
 	struct vision_config *c = &v->config;
-	int64_t per_token = (int64_t)c->patch * c->merge * c->patch * c->merge;
-	c->max_pixels = MIN(c->max_pixels, o->max_tokens * per_token);
-	c->min_pixels = MIN(c->min_pixels, c->max_pixels);
+	vision_patches_limit(c, o->max_tokens);
 	enum status st = backend_create(&o->backend, &v->backend, fail);
 	if (st == OK && v->backend->act_type != DTYPE_F32)
 		st = fail_set(fail, E_UNSUPPORTED, "vision towers run on the CPU backend only");
@@ -236,6 +235,14 @@ const struct engine_sight *vision_sight(const struct vision *v)
 int32_t vision_token(const struct vision *v)
 {
 	return v->config.token;
+}
+
+int32_t vision_token_at(const struct vision *v, const struct engine_image *m, int32_t i)
+{
+	const struct vision_config *c = &v->config;
+	if (i % (m->n_cols + m->n_gap) < m->n_cols)
+		return c->token;
+	return i == m->n - 1 ? c->end_token : c->break_token;
 }
 
 const char *vision_device(const struct vision *v)

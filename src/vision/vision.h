@@ -30,6 +30,8 @@ void vision_destroy(struct vision *v); /* NULL is fine; views may live on */
 /* What the text part is to be told (engine_opts.sight). Valid as long as v. */
 const struct engine_sight *vision_sight(const struct vision *v);
 int32_t vision_token(const struct vision *v); /* the token that stands for an image */
+/* Token i of those that an image has in a prompt. */
+int32_t vision_token_at(const struct vision *v, const struct engine_image *m, int32_t i);
 const char *vision_device(const struct vision *v); /* for the log */
 
 /* What the model sees of an image, shared by those who hold it. image.at is 0. */

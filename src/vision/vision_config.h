@@ -8,20 +8,32 @@
 
 enum { VISION_MAX_DEEP = 8 };
 
+enum vision_kind {
+	VISION_QWEN,    /* Qwen3-VL, Qwen3.5 and later */
+	VISION_PIXTRAL, /* Mistral 3 */
+};
+
 struct vision_config {
+	enum vision_kind kind;
 	int32_t depth, width, n_heads, ffn_dim;
 	int32_t patch;        /* pixels of a patch's side */
 	int32_t merge;        /* patches along each side of a token */
 	int32_t frames;       /* an image is so many equal frames of a film */
 	int32_t out_width;    /* the text model's width */
-	int32_t side;         /* of the square of learned positions */
+	int32_t side;         /* of the square of learned positions; 0: there are none */
 	bool is_tanh;         /* GELU by tanh */
+	struct activation gate; /* where the mlp is gated */
+	double norm_eps, out_eps; /* of the layers, of the norm behind them */
+	bool has_out_bias;    /* what makes tokens has biases */
 	double theta;         /* of the rope */
 	int32_t n_deep, deep_at[VISION_MAX_DEEP]; /* layers that are also handed on */
 	int32_t token;        /* image_token_id */
+	int32_t n_gap;        /* tokens of text behind each row of an image's tokens */
+	int32_t break_token, end_token; /* those, and the last of them */
 	struct engine_sight sight;
 	/* of the image processor */
 	int64_t min_pixels, max_pixels;
+	int32_t max_side;
 	double mean[3], std[3];
 };
 

@@ -163,6 +163,7 @@ enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out
 			       "mmproj: a projector of type \"%.*s\" is not supported, only "
 			       "qwen3vl_merger", (int)MIN(kind.n, 40), kind.p);
 	*c = (struct vision_config){.frames = 2, .is_tanh = true, .theta = 10000,
+				    .norm_eps = 1e-6, .out_eps = 1e-6,
 				    .min_pixels = 1 << 16, .max_pixels = 1 << 24};
 	enum status st = OK;
 	for (size_t i = 0; i < ARRAY_LEN(numbers) && st == OK; i++)

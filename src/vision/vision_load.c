@@ -9,13 +9,33 @@
 #include "base/alloc.h"
 #include "vision/vision_tower_private.h"
 
-#define PREFIX "model.visual."
+/* What a kind of tower calls its tensors. */
+struct names {
+	const char *prefix;
+	bool has_bias;       /* of norms and matrices; norms without one are RMS norms */
+	const char *patch;   /* also tells whether this is the spelling */
+	const char *layer;   /* before a layer's number */
+	const char *norm1, *norm2, *qkv, *q, *k, *v, *out, *gate, *up, *down;
+};
+#define QWEN_PREFIX "model.visual."
+static const struct names qwen = {
+	.prefix = QWEN_PREFIX, .has_bias = true, .patch = "patch_embed.proj", .layer = "blocks.",
+	.norm1 = "norm1", .norm2 = "norm2", .qkv = "attn.qkv", .out = "attn.proj",
+	.up = "mlp.linear_fc1", .down = "mlp.linear_fc2"};
+#define PIXTRAL(at) { \
+	.prefix = at "vision_tower.", .patch = "patch_conv", .layer = "transformer.layers.", \
+	.norm1 = "attention_norm", .norm2 = "ffn_norm", .q = "attention.q_proj", \
+	.k = "attention.k_proj", .v = "attention.v_proj", .out = "attention.o_proj", \
+	.gate = "feed_forward.gate_proj", .up = "feed_forward.up_proj", \
+	.down = "feed_forward.down_proj"}
+static const struct names pixtral[] = {PIXTRAL(""), PIXTRAL("model.")};
 
 struct loader {
 	struct vision_tower *t;
 	const struct tensors *tensors;
 	struct fail *fail;
 	enum status st; /* of the first failure, behind which nothing is loaded */
+	const struct names *names;
 };
 
 static void stop(struct loader *l, enum status st, const char *name, const char *what)
@@ -109,15 +129,23 @@ static const float *load_floats(struct loader *l, const char *name, int64_t n_al
 	return p;
 }
 
+/* "<prefix><name><end>" */
+static const char *full_name(const struct loader *l, const char *name, const char *end,
+			     char out[200])
+{
+	snprintf(out, 200, "%s%s%s", l->names->prefix, name, end);
+	return out;
+}
+
 /* Part `part` of n_parts equal ones, one behind the other in the tensor. */
 static void load_part(struct loader *l, const char *name, int32_t n, int32_t k, int32_t part,
 		      int32_t n_parts, struct vision_linear *out)
 {
 	char full[200];
-	snprintf(full, sizeof full, PREFIX "%s.weight", name);
-	load_rows(l, full, n * n_parts, n * part, n, k, &out->w);
-	snprintf(full, sizeof full, PREFIX "%s.bias", name);
-	out->bias = load_floats(l, full, (int64_t)n * n_parts, (int64_t)n * part, n);
+	load_rows(l, full_name(l, name, ".weight", full), n * n_parts, n * part, n, k, &out->w);
+	if (l->names->has_bias)
+		out->bias = load_floats(l, full_name(l, name, ".bias", full),
+					(int64_t)n * n_parts, (int64_t)n * part, n);
 }
 
 static void load_linear(struct loader *l, const char *name, int32_t n, int32_t k,
@@ -129,27 +157,36 @@ static void load_linear(struct loader *l, const char *name, int32_t n, int32_t k
 static void load_norm(struct loader *l, const char *name, int32_t n, struct vision_norm *out)
 {
 	char full[200];
-	snprintf(full, sizeof full, PREFIX "%s.weight", name);
-	out->weight = load_floats(l, full, n, 0, n);
-	snprintf(full, sizeof full, PREFIX "%s.bias", name);
-	out->bias = load_floats(l, full, n, 0, n);
+	out->weight = load_floats(l, full_name(l, name, ".weight", full), n, 0, n);
+	if (l->names->has_bias)
+		out->bias = load_floats(l, full_name(l, name, ".bias", full), n, 0, n);
 }
 
 static void load_layer(struct loader *l, int i)
 {
 	const struct vision_config *c = &l->t->c;
+	const struct names *names = l->names;
 	struct vision_layer *to = &l->t->layers[i];
 	struct vision_linear *qkv[] = {&to->q, &to->k, &to->v};
-	char name[100];
+	const char *const apart[] = {names->q, names->k, names->v};
+	char name[120];
 	int32_t d = c->width;
-#define NAME(rest) (snprintf(name, sizeof name, "blocks.%d." rest, i), name)
-	load_norm(l, NAME("norm1"), d, &to->norm1);
-	load_norm(l, NAME("norm2"), d, &to->norm2);
-	for (int part = 0; part < 3; part++)
-		load_part(l, NAME("attn.qkv"), d, d, part, 3, qkv[part]);
-	load_linear(l, NAME("attn.proj"), d, d, &to->out);
-	load_linear(l, NAME("mlp.linear_fc1"), c->ffn_dim, d, &to->up);
-	load_linear(l, NAME("mlp.linear_fc2"), d, c->ffn_dim, &to->down);
+#define NAME(of) (snprintf(name, sizeof name, "%s%d.%s", names->layer, i, names->of), name)
+	load_norm(l, NAME(norm1), d, &to->norm1);
+	load_norm(l, NAME(norm2), d, &to->norm2);
+	for (int part = 0; part < 3; part++) {
+		if (names->qkv) {
+			load_part(l, NAME(qkv), d, d, part, 3, qkv[part]);
+			continue;
+		}
+		snprintf(name, sizeof name, "%s%d.%s", names->layer, i, apart[part]);
+		load_linear(l, name, d, d, qkv[part]);
+	}
+	load_linear(l, NAME(out), d, d, &to->out);
+	if (names->gate)
+		load_linear(l, NAME(gate), c->ffn_dim, d, &to->gate);
+	load_linear(l, NAME(up), c->ffn_dim, d, &to->up);
+	load_linear(l, NAME(down), d, c->ffn_dim, &to->down);
 #undef NAME
 }
 
@@ -176,7 +213,7 @@ static void load_places(struct loader *l)
 	const struct vision_config *c = &l->t->c;
 	size_t n = (size_t)c->side * (size_t)c->side * (size_t)c->width;
 	struct weight host;
-	if (!find_matrix(l, PREFIX "pos_embed.weight", c->side * c->side, c->width, &host))
+	if (!find_matrix(l, QWEN_PREFIX "pos_embed.weight", c->side * c->side, c->width, &host))
 		return;
 	l->t->places = xmalloc(n * sizeof *l->t->places);
 	weight_decode(&host, 0, host.n, l->t->places);
@@ -188,10 +225,10 @@ static void load_frames(struct loader *l)
 	const struct vision_config *c = &l->t->c;
 	size_t area = (size_t)c->patch * (size_t)c->patch, d = (size_t)c->width;
 	size_t n = d * 3 * area, n_frames = (size_t)c->frames;
-	float *all = l->t->patch_rows = xmalloc(n * n_frames * sizeof *all);
+	float *all = l->t->host_rows[0] = xmalloc(n * n_frames * sizeof *all);
 	for (size_t f = 0; f < n_frames; f++) {
 		char name[100];
-		snprintf(name, sizeof name, PREFIX "patch_embed.frame%d", (int)f);
+		snprintf(name, sizeof name, QWEN_PREFIX "patch_embed.frame%d", (int)f);
 		const struct tensor *t = find(l, name, (int64_t)n);
 		if (!t)
 			return;
@@ -204,23 +241,94 @@ static void load_frames(struct loader *l)
 				    .group = vision_config_patch_dim(c), .q = all,
 				    .name = "v.patch_embd.weight"};
 	l->st = l->t->b->ops->load_weight(l->t->b, &host, &l->t->patch.w, l->fail);
-	l->t->patch.bias = load_floats(l, PREFIX "patch_embed.proj.bias", c->width, 0, c->width);
+	l->t->patch.bias = load_floats(l, QWEN_PREFIX "patch_embed.proj.bias", c->width, 0,
+				       c->width);
+}
+
+/* --- VISION_PIXTRAL ------------------------------------------------------------------- */
+
+/* Its columns are ordered by number first, then by neighbour; here by neighbour first. */
+static void load_merge(struct loader *l, const char *name, struct vision_linear *out)
+{
+	const struct vision_config *c = &l->t->c;
+	size_t d = (size_t)c->width, per = (size_t)c->merge * (size_t)c->merge;
+	struct weight host;
+	if (!find_matrix(l, name, c->width, (int32_t)(d * per), &host))
+		return;
+	float *rows = xmalloc(d * d * per * sizeof *rows), *one = xmalloc(d * per * sizeof *one);
+	l->t->host_rows[1] = rows;
+	for (size_t i = 0; i < d; i++) {
+		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
+		for (size_t k = 0; k < d * per; k++)
+			rows[i * d * per + k] = one[k % d * per + k / d];
+	}
+	free(one);
+	const struct weight turned = {.quant = QUANT_F32, .n = c->width,
+				      .k = (int32_t)(d * per), .group = (int32_t)(d * per),
+				      .q = rows, .name = host.name};
+	l->st = l->t->b->ops->load_weight(l->t->b, &turned, &out->w, l->fail);
+}
+
+static void load_pixtral(struct loader *l)
+{
+	const struct vision_config *c = &l->t->c;
+	struct vision_merger *m = &l->t->merger[0];
+	bool is_inner = l->names->prefix == pixtral[1].prefix;
+	const struct names own = {.prefix = is_inner ? "model.multi_modal_projector."
+						     : "multi_modal_projector.",
+				  .has_bias = c->has_out_bias};
+	char full[200];
+	load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c), &l->t->patch);
+	load_norm(l, "ln_pre", c->width, &l->t->norm0);
+	for (int i = 0; i < c->depth && l->st == OK; i++)
+		load_layer(l, i);
+	l->names = &own;
+	full_name(l, "norm.weight", "", full);
+	m->norm.weight = load_floats(l, full, c->width, 0, c->width);
+	load_merge(l, full_name(l, "patch_merger.merging_layer.weight", "", full), &m->merge);
+	load_linear(l, "linear_1", c->out_width, c->width, &m->up);
+	load_linear(l, "linear_2", c->out_width, c->out_width, &m->down);
+}
+
+/* --- all ------------------------------------------------------------------------------ */
+
+static void load_qwen(struct loader *l)
+{
+	const struct vision_config *c = &l->t->c;
+	if (tensors_find(l->tensors, QWEN_PREFIX "patch_embed.frame0"))
+		load_frames(l);
+	else
+		load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c),
+			    &l->t->patch);
+	load_places(l);
+	for (int i = 0; i < c->depth && l->st == OK; i++)
+		load_layer(l, i);
+	for (int i = 0; i <= c->n_deep && l->st == OK; i++)
+		load_merger(l, i);
+}
+
+/* The one of n spellings that the file has, else the first. */
+static const struct names *spelling(const struct tensors *tensors, const struct names *all,
+				    size_t n)
+{
+	char full[200];
+	for (size_t i = 0; i < n; i++) {
+		snprintf(full, sizeof full, "%s%s.weight", all[i].prefix, all[i].patch);
+		if (tensors_find(tensors, full))
+			return &all[i];
+	}
+	return &all[0];
 }
 
 enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 			struct fail *fail)
 {
-	struct loader l = {t, tensors, fail, OK};
-	const struct vision_config *c = &t->c;
-	if (tensors_find(tensors, PREFIX "patch_embed.frame0"))
-		load_frames(&l);
-	else
-		load_linear(&l, "patch_embed.proj", c->width, vision_config_patch_dim(c),
-			    &t->patch);
-	load_places(&l);
-	for (int i = 0; i < c->depth && l.st == OK; i++)
-		load_layer(&l, i);
-	for (int i = 0; i <= c->n_deep && l.st == OK; i++)
-		load_merger(&l, i);
+	struct loader l = {t, tensors, fail, OK, &qwen};
+	if (t->c.kind == VISION_PIXTRAL) {
+		l.names = spelling(tensors, pixtral, ARRAY_LEN(pixtral));
+		load_pixtral(&l);
+	} else {
+		load_qwen(&l);
+	}
 	return l.st == OK ? OK : fail_default(fail, l.st);
 }

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Images over HTTP, to a tiny Qwen3-VL: what it answers against Hugging Face Transformers
-(tests/golden/make_vision.py), in the words of three APIs; the prefix cache; limits; and what
-is refused."""
+"""Images over HTTP, to a tiny Qwen3-VL and to towers of other kinds: what they answer against
+Hugging Face Transformers (tests/golden/make_vision.py, make_vision_kinds.py), in the words of
+three APIs; the prefix cache; limits; and what is refused."""
 import base64
 import json
 import os
+import re
 import shutil
 import struct
 import sys
@@ -18,7 +19,9 @@ sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_families
 import gguf_file as g
 
-MODEL = os.path.join(SRCDIR, "tests/golden/vision/qwen3vl")
+VISION = os.path.join(SRCDIR, "tests/golden/vision")
+MODEL = os.path.join(VISION, "qwen3vl")
+SEE = re.compile(r"<\|vision_start\|><\|image_pad\|><\|vision_end\|>|\[IMG\]")
 IMAGES = os.path.join(SRCDIR, "tests/golden/images")
 
 
@@ -56,7 +59,7 @@ def chat(d, messages, **more):
 def messages_of(case):
     """The golden prompt as a message: images stand where the template shows them."""
     inner = case["text"].split("user\n", 1)[1].split("<|im_end|>", 1)[0]
-    pieces = inner.split("<|vision_start|><|image_pad|><|vision_end|>")
+    pieces = SEE.split(inner)
     parts = [text(pieces[0])] if pieces[0] else []
     for name, words in zip(case["images"], pieces[1:]):
         parts += [image(name)] + ([text(words)] if words else [])
@@ -98,15 +101,18 @@ def test_cache(t, d):
             "the same pixels in another format give the same answer")
 
 
-def test_apis(t, d):
+def anthropic_image(name):
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/png",
+                                        "data": encoded(name)}}
+
+
+def test_spellings(t, d, n_image):
     """One prompt in three spellings has the same tokens: the second and third find it."""
     words = "Look at this image and say what it is, in a few words."
     want = chat(d, user(image("wide.png"), text(words))).json
     said = want["choices"][0]["message"]["content"]
     n = want["usage"]["prompt_tokens"]
-    source = {"type": "base64", "media_type": "image/png", "data": encoded("wide.png")}
-    block = {"type": "image", "source": source}
-    body = {"max_tokens": 4, "messages": user(block, text(words))}
+    body = {"max_tokens": 4, "messages": user(anthropic_image("wide.png"), text(words))}
     a = d.request("POST", "/v1/messages", {**body, "temperature": 0}).json
     t.equal(a["usage"]["input_tokens"] + a["usage"].get("cache_read_input_tokens", 0), n,
             "Anthropic's image block")
@@ -119,8 +125,13 @@ def test_apis(t, d):
                 {"type": "input_image", "image_url": url("wide.png"), "detail": "auto"},
                 {"type": "input_text", "text": words}]}]}).json
     t.equal(a["usage"]["input_tokens"], n, "Responses' input_image")
-    t.ok(a["usage"]["input_tokens_details"]["cached_tokens"] >= 55, "finds it in the cache",
-         a["usage"])
+    t.ok(a["usage"]["input_tokens_details"]["cached_tokens"] >= n_image,
+         "finds it in the cache", a["usage"])
+
+
+def test_apis(t, d):
+    test_spellings(t, d, 55)
+    block = anthropic_image("wide.png")
     result = [{"role": "user", "content": "What is in it?"},
               {"role": "assistant", "content": [
                   {"type": "tool_use", "id": "t1", "name": "read", "input": {}}]},
@@ -190,8 +201,35 @@ def test_refused(t, d):
          "a user's own <|image_pad|> is text", forged)
 
 
-with open(os.path.join(MODEL, "sight.json")) as f:
-    CASES = json.load(f)["cases"]
+def read_cases(name):
+    with open(os.path.join(VISION, name, "sight.json")) as f:
+        return json.load(f)["cases"]
+
+
+CASES = read_cases("qwen3vl")
+
+
+def test_kinds(t, d):
+    """Each other kind of tower, from the request to the answer."""
+    for name, counts in (("mistral3", {505: 32, 503: 3, 504: 1}),):
+        kind = Halod(model=os.path.join(VISION, name), exact="yes")
+        test_answers(t, kind, read_cases(name))
+        a = kind.request("POST", "/tokenize", {"messages": user(
+            image("wide.png"), text("[IMG][IMG_BREAK]"))}).json
+        t.equal({x: a["tokens"].count(x) for x in counts}, counts,
+                "%s: tokens of an image, and a user's own are text" % name)
+        test_spellings(t, kind, sum(counts.values()))
+        words = text("Which of them is it, and is it like the one that was here before?")
+        first = chat(kind, user(image("rgb.png"), words), logprobs=True).json
+        other = chat(kind, user(image("deep.png"), words), logprobs=True).json
+        again = chat(kind, user(image("rgb.png"), words), logprobs=True).json
+        cached = [x["usage"]["prompt_tokens_details"]["cached_tokens"]
+                  for x in (other, again)]
+        t.ok(cached[0] == 0 and cached[1] >= 48, "another image finds nothing of the first",
+             cached)
+        t.ok(first["choices"][0]["logprobs"] == again["choices"][0]["logprobs"] !=
+             other["choices"][0]["logprobs"], "and is answered otherwise")
+        t.equal(kind.stop(), 0, "and it ends well")
 
 
 def answers(t, d):
@@ -222,5 +260,5 @@ def test_off(t, d):
     t.equal(off.stop(), 0, "and it ends well")
 
 
-run([answers, test_cache, test_apis, test_refused, test_gguf, test_off], model=MODEL, exact="yes",
-    max_images=4)
+run([answers, test_cache, test_apis, test_refused, test_kinds, test_gguf, test_off],
+    model=MODEL, exact="yes", max_images=4)

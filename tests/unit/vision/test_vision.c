@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What tiny models see of images against Hugging Face Transformers
- * (tests/golden/make_vision.py): sizes, patches, the tower's rows, and log-probabilities of
- * prompts with images. And what nobody may see: steps of other sizes, batches and known
+ * (tests/golden/make_vision.py, make_vision_kinds.py): sizes, patches, the tower's rows, and
+ * log-probabilities of prompts with images. And what nobody may see: steps of other sizes, batches and known
  * prefixes change no bit, and an image never stands for another one in the cache.
  */
 #include <jansson.h>
@@ -61,6 +61,67 @@ static void test_sizes(void)
 	   "too long: %s", fail.text);
 	ok(vision_patches_size(&c, 2000, 10, &w, &h, &fail) == OK, "200 times as long is not");
 	buf_deinit(&b);
+}
+
+/* A side's longest edge and the pixels of a token. */
+static void test_pixtral_sizes(void)
+{
+	struct buf b = read_golden(GOLDEN, "sizes-pixtral.tsv");
+	int n = 0, n_wrong = 0;
+	for (const char *line = b.p; *line; line = strchr(line, '\n') + 1, n++) {
+		struct vision_config c = {.kind = VISION_PIXTRAL, .merge = 1};
+		int32_t w, h, want_w, want_h, got_w = 0, got_h = 0;
+		if (sscanf(line, "%d %d %d %d %d %d", &c.max_side, &c.patch, &w, &h, &want_w,
+			   &want_h) != 6)
+			break;
+		enum status st = vision_patches_size(&c, w, h, &got_w, &got_h, NULL);
+		n_wrong += st != OK || got_w != want_w || got_h != want_h;
+	}
+	ok(n > 150 && n_wrong == 0, "Pixtral: %d sizes, %d wrong", n, n_wrong);
+	struct vision_config c = {.kind = VISION_PIXTRAL, .patch = 14, .merge = 2, .n_gap = 1,
+				  .max_side = 1540};
+	int32_t w, h;
+	vision_patches_limit(&c, 100);
+	enum status st = vision_patches_size(&c, 4000, 4000, &w, &h, NULL);
+	ok(st == OK && w == 252 && h == 252,
+	   "Pixtral: 9 x (9 + 1) tokens of at most 100: %d x %d", w, h);
+	buf_deinit(&b);
+}
+
+/* The reference has whole channels, one behind the other. */
+static void test_planes(const char *name, const struct vision_config *c)
+{
+	struct buf file = read_golden(IMAGES, "rgb.png");
+	char *path = xasprintf("%s/pixels.f32", name);
+	struct buf want = read_golden(GOLDEN, path);
+	const float *pixels = (const float *)(const void *)want.p;
+	struct image m, at_size;
+	int32_t w, h, p = c->patch;
+	if (image_decode(buf_str(&file), &limits, &m, NULL) != OK ||
+	    vision_patches_size(c, m.width, m.height, &w, &h, NULL) != OK ||
+	    image_resize(&m, w, h, &at_size) != OK) {
+		ok(false, "patches are made");
+		return;
+	}
+	int32_t dim = 3 * p * p, n = w / p * (h / p), row, col;
+	float *got = xmalloc((size_t)n * (size_t)dim * sizeof *got);
+	double worst = 0;
+	is_int(want.n, (size_t)n * (size_t)dim * sizeof *got, "%s: %d patches", name, (int)n);
+	vision_patches_write(c, &at_size, 0, n, got);
+	for (int32_t i = 0; i < n * dim; i++) {
+		vision_patches_place(c, w / p, i / dim, &row, &col);
+		int32_t k = i % dim / (p * p), y = row * p + i % (p * p) / p;
+		int32_t x = col * p + i % p;
+		worst = fmax(worst, fabs((double)(got[i] - pixels[(k * h + y) * w + x])));
+	}
+	/* A pixel's step is 0.014. */
+	ok(worst < 1e-6, "%s: pixels: largest difference %.1e", name, worst);
+	free(got);
+	free(path);
+	image_deinit(&m);
+	image_deinit(&at_size);
+	buf_deinit(&file);
+	buf_deinit(&want);
 }
 
 static void test_patches(void)
@@ -176,7 +237,7 @@ static void test_rows(struct rig *r, double most)
 	const float *want = (const float *)(const void *)b.p;
 	size_t n = b.n / sizeof *want;
 	double worst = 0;
-	is_int(n, (size_t)(1 + vision_sight(r->v)->n_deep) * (size_t)m->n * 32,
+	is_int(n, (size_t)(1 + vision_sight(r->v)->n_deep) * (size_t)(m->n_rows * m->n_cols) * 32,
 	       "%s: %d tokens, in %d rows", r->dir, (int)m->n, (int)m->n_rows);
 	for (size_t i = 0; i < n; i++)
 		worst = fmax(worst, fabs((double)m->rows[i] - (double)want[i]));
@@ -362,7 +423,8 @@ static void test_batch(struct rig *r)
 	}
 }
 
-static void test_views(struct rig *r)
+/* n_wide: tokens of wide.png. */
+static void test_views(struct rig *r, int n_wide)
 {
 	struct vision_view *a = see(r, "rgb.png"), *b = see(r, "rgb.png");
 	struct vision_view *c = see(r, "interlaced.png"), *d = NULL;
@@ -373,7 +435,7 @@ static void test_views(struct rig *r)
 	ok(memcmp(vision_view_image(a)->rows, vision_view_image(c)->rows, 32 * sizeof(float)) == 0,
 	   "%swith the same rows, since it has the same pixels", r->dir);
 	ok(vision_measure(r->v, &(struct vision_file){buf_str(&file), 9}, &d, NULL) == OK &&
-		   vision_view_image(d)->n == 55, "%stokens are counted without the tower",
+		   vision_view_image(d)->n == n_wide, "%stokens are counted without the tower",
 	   r->dir);
 	vision_view_unref(a);
 	vision_view_unref(b);
@@ -441,19 +503,30 @@ static void test_blocks(bool is_exact, double most)
 
 int main(void)
 {
-	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "qwen35"};
+	static const struct {
+		const char *name;
+		int n_wide;
+	} models[] = {{"qwen3vl", 55}, {"qwen3vlmoe", 55}, {"qwen35", 55}, {"mistral3", 36},
+		      {"ministral3", 36}};
+	const struct vision_config pixtral = {
+		.kind = VISION_PIXTRAL, .patch = 4, .merge = 2, .frames = 1, .max_side = 64,
+		.mean = {0.48145466, 0.4578275, 0.40821073},
+		.std = {0.26862954, 0.26130258, 0.27577711}};
 	test_sizes();
+	test_pixtral_sizes();
 	test_patches();
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		struct rig r = rig_open(names[i], &(struct source){.is_exact = true},
+	test_planes("mistral3", &pixtral);
+	for (size_t i = 0; i < ARRAY_LEN(models); i++) {
+		const char *name = models[i].name;
+		struct rig r = rig_open(name, &(struct source){.is_exact = true},
 					(struct engine_opts){.page_size = 8});
 		test_rows(&r, 1e-4);
 		test_prompts(&r, TOLERANCE, "exact");
 		test_cache(&r);
 		test_batch(&r);
-		test_views(&r);
+		test_views(&r, models[i].n_wide);
 		rig_close(&r);
-		r = rig_open(names[i], &(struct source){0}, (struct engine_opts){.page_size = 16});
+		r = rig_open(name, &(struct source){0}, (struct engine_opts){.page_size = 16});
 		test_rows(&r, 0.02);
 		test_prompts(&r, ROUGH, "fast");
 		test_batch(&r);
@@ -463,5 +536,6 @@ int main(void)
 	test_blocks(true, 1e-5);
 	test_blocks(false, 0.02);
 	test_hip("qwen3vl");
+	test_hip("mistral3");
 	return tap_done();
 }
