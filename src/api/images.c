@@ -54,6 +54,37 @@ enum status images_add(struct images *im, const struct json_node *part, struct f
 	return OK;
 }
 
+/* s with `spelled` for each `shown`. */
+static void spell(struct marked *out, struct str s, struct str shown, struct str spelled)
+{
+	ptrdiff_t at;
+	while ((at = str_find(s, shown, 0)) >= 0) {
+		size_t end = (size_t)at + shown.n;
+		marked_add(out, (struct str){s.p, (size_t)at}, TRUST_TEMPLATE);
+		marked_add(out, spelled, TRUST_TEMPLATE);
+		s = (struct str){s.p + end, s.n - end};
+	}
+	marked_add(out, s, TRUST_TEMPLATE);
+}
+
+void images_spell(const struct images *im, struct marked *io)
+{
+	struct str shown, spelled;
+	struct marked out = {0};
+	size_t begin = 0;
+	if (im->n == 0 || !vision_spelling(im->api->vision, &shown, &spelled))
+		return;
+	for (size_t i = 0; i < io->n_marks; begin = io->marks[i++].end) {
+		struct str s = {io->text.p + begin, io->marks[i].end - begin};
+		if (io->marks[i].trust == TRUST_TEMPLATE)
+			spell(&out, s, shown, spelled);
+		else
+			marked_add(&out, s, io->marks[i].trust);
+	}
+	marked_deinit(io);
+	*io = out;
+}
+
 /* --- looking ------------------------------------------------------------------------- */
 
 static enum status look(const struct images *im, const struct images_entry *e,

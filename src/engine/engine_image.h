@@ -26,6 +26,9 @@ struct engine_image {
  * 3 n_height, by the width where i % 3 is 2 and i is below 3 n_width, else by the time. */
 struct engine_sight {
 	bool is_flat; /* positions have one axis: an image's tokens go on as text does */
+	/* An image's tokens also see those of the same image behind them, in all layers or
+	 * only in those with a window. The window itself still holds. */
+	enum { SIGHT_CAUSAL, SIGHT_MUTUAL, SIGHT_MUTUAL_LOCAL } seen;
 	int32_t n_deep; /* layers behind which something is added (DeepStack, 2024) */
 	int32_t n_height, n_width;
 };

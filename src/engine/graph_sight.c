@@ -13,6 +13,24 @@ bool graph_sight_has_axes(const struct graph *g)
 	return g->limits.sight && !g->limits.sight->is_flat;
 }
 
+bool graph_sight_is_mutual(const struct graph *g)
+{
+	return g->limits.sight && g->limits.sight->seen != SIGHT_CAUSAL;
+}
+
+void graph_sight_see(const struct graph *g, const struct graph_step *s,
+		     struct attention_args *a)
+{
+	bool is_wide = a->window == 0;
+	if (!graph_sight_is_mutual(g) || s->b->n_views == 0 ||
+	    (is_wide && g->limits.sight->seen == SIGHT_MUTUAL_LOCAL))
+		return;
+	a->is_full = true;
+	a->window = 0;
+	a->first_seen = is_wide ? NULL : s->ids.first_seen;
+	a->position = s->ids.last_seen;
+}
+
 enum status graph_sight_alloc(struct graph *g, struct fail *fail)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, d = (size_t)g->c->d_model;

@@ -109,7 +109,7 @@ static enum status look(struct vision *v, struct str file, const uint8_t *hash,
 	if (st == OK && !w)
 		st = fail_default(fail, E_NOMEM);
 	if (st == OK && has_rows)
-		st = image_resize(&m, width, height, &at_size);
+		st = image_resize(&m, width, height, v->config.filter, &at_size);
 	image_deinit(&m);
 	if (st == OK && has_rows)
 		st = vision_tower_run(v->tower, &at_size, w->rows, fail);
@@ -159,11 +159,33 @@ enum status vision_measure(struct vision *v, const struct vision_file *f,
 
 /* --- life --------------------------------------------------------------------------- */
 
+/* What the text's part must be able to do. */
+static enum status check_text(const struct vision_config *c, const struct vision_opts *o,
+			      struct fail *fail)
+{
+	int32_t n = c->kind == VISION_SIGLIP ? vision_config_tokens(c) : 0;
+	if (n > o->max_tokens)
+		return fail_set(fail, E_UNSUPPORTED, "each image has %d tokens, more than "
+				"image_tokens = %d", (int)n, (int)o->max_tokens);
+	if (c->sight.seen == SIGHT_CAUSAL)
+		return OK;
+	if (o->is_causal)
+		return fail_set(fail, E_UNSUPPORTED, "tokens of an image see those behind them, "
+				"for which there is no GPU kernel: set backend = cpu");
+	if (o->step_tokens < n)
+		return fail_set(fail, E_UNSUPPORTED, "the %d tokens of an image need one step: "
+				"max_batch_tokens - max_seqs is %d", (int)n,
+				(int)o->step_tokens);
+	return OK;
+}
+
 static enum status load(struct vision *v, const struct vision_opts *o, struct fail *fail)
 {
 	struct vision_config *c = &v->config;
 	vision_patches_limit(c, o->max_tokens);
-	enum status st = backend_create(&o->backend, &v->backend, fail);
+	enum status st = check_text(c, o, fail);
+	if (st == OK)
+		st = backend_create(&o->backend, &v->backend, fail);
 	if (st == OK && v->backend->act_type != DTYPE_F32)
 		st = fail_set(fail, E_UNSUPPORTED, "vision towers run on the CPU backend only");
 	const struct tensors *tensors = v->mmproj ? v->mmproj : o->model->tensors;
@@ -243,6 +265,15 @@ int32_t vision_token_at(const struct vision *v, const struct engine_image *m, in
 	if (i % (m->n_cols + m->n_gap) < m->n_cols)
 		return c->token;
 	return i == m->n - 1 ? c->end_token : c->break_token;
+}
+
+bool vision_spelling(const struct vision *v, struct str *shown, struct str *spelled)
+{
+	if (v->config.shown) {
+		*shown = str_of(v->config.shown);
+		*spelled = str_of(v->config.spelled);
+	}
+	return v->config.shown;
 }
 
 const char *vision_device(const struct vision *v)

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "engine/engine.h"
+#include "image/image.h"
 #include "model/model.h"
 
 enum { VISION_MAX_DEEP = 8 };
@@ -11,6 +12,7 @@ enum { VISION_MAX_DEEP = 8 };
 enum vision_kind {
 	VISION_QWEN,    /* Qwen3-VL, Qwen3.5 and later */
 	VISION_PIXTRAL, /* Mistral 3 */
+	VISION_SIGLIP,  /* Gemma 3 */
 };
 
 struct vision_config {
@@ -25,17 +27,26 @@ struct vision_config {
 	struct activation gate; /* where the mlp is gated */
 	double norm_eps, out_eps; /* of the layers, of the norm behind them */
 	bool has_out_bias;    /* what makes tokens has biases */
-	double theta;         /* of the rope */
+	double theta;         /* of the rope; 0: there is none */
 	int32_t n_deep, deep_at[VISION_MAX_DEEP]; /* layers that are also handed on */
 	int32_t token;        /* image_token_id */
 	int32_t n_gap;        /* tokens of text behind each row of an image's tokens */
 	int32_t break_token, end_token; /* those, and the last of them */
+	const char *shown, *spelled; /* vision_spelling; or NULL */
 	struct engine_sight sight;
 	/* of the image processor */
 	int64_t min_pixels, max_pixels;
-	int32_t max_side;
+	int32_t max_side;     /* VISION_SIGLIP: of every image, both ways */
+	enum image_filter filter;
 	double mean[3], std[3];
 };
+
+/* Tokens of an image of max_side x max_side. */
+static inline int32_t vision_config_tokens(const struct vision_config *c)
+{
+	int32_t n = c->max_side / (c->patch * c->merge);
+	return n * (n + c->n_gap);
+}
 
 /* Numbers of a patch: (3, frames, patch, patch). */
 static inline int32_t vision_config_patch_dim(const struct vision_config *c)

@@ -45,4 +45,4 @@ struct vision_reader {
 	enum status (*processor)(const json_t *file, struct vision_config *c,
 				 struct fail *fail);
 };
-extern const struct vision_reader vision_config_pixtral;
+extern const struct vision_reader vision_config_pixtral, vision_config_siglip;

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "vision/vision_tower_private.h"
@@ -29,6 +30,15 @@ static const struct names qwen = {
 	.gate = "feed_forward.gate_proj", .up = "feed_forward.up_proj", \
 	.down = "feed_forward.down_proj"}
 static const struct names pixtral[] = {PIXTRAL(""), PIXTRAL("model.")};
+
+#define SIGLIP(at) { \
+	.prefix = at, .has_bias = true, .patch = "embeddings.patch_embedding", \
+	.layer = "encoder.layers.", .norm1 = "layer_norm1", .norm2 = "layer_norm2", \
+	.q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj", \
+	.out = "self_attn.out_proj", .up = "mlp.fc1", .down = "mlp.fc2"}
+static const struct names siglip[] = {
+	SIGLIP("vision_tower.vision_model."), SIGLIP("model.vision_tower.vision_model."),
+	SIGLIP("vision_tower."), SIGLIP("model.vision_tower.")};
 
 struct loader {
 	struct vision_tower *t;
@@ -105,18 +115,11 @@ static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t
 	l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
 }
 
-/* On the device: n floats from element `first` on. */
-static const float *load_floats(struct loader *l, const char *name, int64_t n_all,
-				int64_t first, int64_t n)
+/* n floats to the device. */
+static const float *put_floats(struct loader *l, const float *host, int64_t n)
 {
-	const struct tensor *t = find(l, name, n_all);
 	struct vision_tower *v = l->t;
 	void *p = NULL;
-	if (!t)
-		return NULL;
-	float *host = xmalloc((size_t)n * sizeof *host);
-	for (int64_t i = 0; i < n; i++)
-		host[i] = blocks_float(t->data, t->dtype, (size_t)(first + i));
 	l->st = v->b->ops->alloc(v->b, (size_t)n * sizeof *host, &p);
 	if (l->st == OK) {
 		v->blocks = xrealloc(v->blocks, (v->n_blocks + 1) * sizeof *v->blocks);
@@ -125,8 +128,28 @@ static const float *load_floats(struct loader *l, const char *name, int64_t n_al
 	}
 	if (l->st == OK) /* an upload may still be reading it */
 		l->st = v->b->ops->sync(v->b, l->fail);
+	return p;
+}
+
+/* On the device: n floats from element `first` on, each with `plus` added. */
+static const float *load_sums(struct loader *l, const char *name, int64_t n_all,
+			      int64_t first, int64_t n, float plus)
+{
+	const struct tensor *t = find(l, name, n_all);
+	if (!t)
+		return NULL;
+	float *host = xmalloc((size_t)n * sizeof *host);
+	for (int64_t i = 0; i < n; i++)
+		host[i] = blocks_float(t->data, t->dtype, (size_t)(first + i)) + plus;
+	const float *p = put_floats(l, host, n);
 	free(host);
 	return p;
+}
+
+static const float *load_floats(struct loader *l, const char *name, int64_t n_all,
+				int64_t first, int64_t n)
+{
+	return load_sums(l, name, n_all, first, n, 0);
 }
 
 /* "<prefix><name><end>" */
@@ -208,12 +231,12 @@ static void load_merger(struct loader *l, int i)
 }
 
 /* They are read on the host. */
-static void load_places(struct loader *l)
+static void load_places(struct loader *l, const char *name)
 {
 	const struct vision_config *c = &l->t->c;
 	size_t n = (size_t)c->side * (size_t)c->side * (size_t)c->width;
 	struct weight host;
-	if (!find_matrix(l, QWEN_PREFIX "pos_embed.weight", c->side * c->side, c->width, &host))
+	if (!find_matrix(l, name, c->side * c->side, c->width, &host))
 		return;
 	l->t->places = xmalloc(n * sizeof *l->t->places);
 	weight_decode(&host, 0, host.n, l->t->places);
@@ -273,7 +296,7 @@ static void load_pixtral(struct loader *l)
 {
 	const struct vision_config *c = &l->t->c;
 	struct vision_merger *m = &l->t->merger[0];
-	bool is_inner = l->names->prefix == pixtral[1].prefix;
+	bool is_inner = strncmp(l->names->prefix, "model.", 6) == 0;
 	const struct names own = {.prefix = is_inner ? "model.multi_modal_projector."
 						     : "multi_modal_projector.",
 				  .has_bias = c->has_out_bias};
@@ -290,6 +313,48 @@ static void load_pixtral(struct loader *l)
 	load_linear(l, "linear_2", c->out_width, c->out_width, &m->down);
 }
 
+/* --- VISION_SIGLIP --------------------------------------------------------------------- */
+
+/* The matrix of the projector has a row for each number that goes in. */
+static void load_turned(struct loader *l, const char *name, struct vision_linear *out)
+{
+	const struct vision_config *c = &l->t->c;
+	size_t d = (size_t)c->width, n = (size_t)c->out_width;
+	struct weight host;
+	if (!find_matrix(l, name, c->width, c->out_width, &host))
+		return;
+	float *rows = xmalloc(d * n * sizeof *rows), *one = xmalloc(n * sizeof *one);
+	l->t->host_rows[1] = rows;
+	for (size_t i = 0; i < d; i++) {
+		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
+		for (size_t k = 0; k < n; k++)
+			rows[k * d + i] = one[k];
+	}
+	free(one);
+	const struct weight turned = {.quant = QUANT_F32, .n = c->out_width, .k = c->width,
+				      .group = c->width, .q = rows, .name = host.name};
+	l->st = l->t->b->ops->load_weight(l->t->b, &turned, &out->w, l->fail);
+}
+
+static void load_siglip(struct loader *l)
+{
+	const struct vision_config *c = &l->t->c;
+	struct vision_merger *m = &l->t->merger[0];
+	const struct names own = {.prefix = strncmp(l->names->prefix, "model.", 6) == 0
+						    ? "model.multi_modal_projector."
+						    : "multi_modal_projector."};
+	char full[200];
+	load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c), &l->t->patch);
+	load_places(l, full_name(l, "embeddings.position_embedding.weight", "", full));
+	for (int i = 0; i < c->depth && l->st == OK; i++)
+		load_layer(l, i);
+	load_norm(l, "post_layernorm", c->width, &m->norm);
+	l->names = &own;
+	m->mean.weight = load_sums(l, full_name(l, "mm_soft_emb_norm.weight", "", full),
+				   c->width, 0, c->width, 1);
+	load_turned(l, full_name(l, "mm_input_projection_weight", "", full), &m->down);
+}
+
 /* --- all ------------------------------------------------------------------------------ */
 
 static void load_qwen(struct loader *l)
@@ -300,7 +365,7 @@ static void load_qwen(struct loader *l)
 	else
 		load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c),
 			    &l->t->patch);
-	load_places(l);
+	load_places(l, QWEN_PREFIX "pos_embed.weight");
 	for (int i = 0; i < c->depth && l->st == OK; i++)
 		load_layer(l, i);
 	for (int i = 0; i <= c->n_deep && l->st == OK; i++)
@@ -327,6 +392,9 @@ enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 	if (t->c.kind == VISION_PIXTRAL) {
 		l.names = spelling(tensors, pixtral, ARRAY_LEN(pixtral));
 		load_pixtral(&l);
+	} else if (t->c.kind == VISION_SIGLIP) {
+		l.names = spelling(tensors, siglip, ARRAY_LEN(siglip));
+		load_siglip(&l);
 	} else {
 		load_qwen(&l);
 	}

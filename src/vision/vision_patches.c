@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * As image_processing_qwen2_vl.py of Hugging Face Transformers: smart_resize and patchify; and
- * as image_processing_pixtral.py.
+ * as image_processing_pixtral.py and image_processing_gemma3.py.
  */
 #include "vision/vision_patches.h"
 
@@ -24,7 +24,8 @@ void vision_patches_limit(struct vision_config *c, int32_t max_tokens)
 	c->min_pixels = MIN(c->min_pixels, c->max_pixels);
 	while (n > 1 && (int64_t)n * (n + c->n_gap) > max_tokens)
 		n--;
-	c->max_side = MIN(c->max_side, n * f);
+	if (c->kind == VISION_PIXTRAL)
+		c->max_side = MIN(c->max_side, n * f);
 }
 
 /* As the image is where no side is longer than max_side; then up to whole tokens. */
@@ -49,6 +50,10 @@ enum status vision_patches_size(const struct vision_config *c, int32_t width, in
 				"times as long as wide", (int)width, (int)height, MAX_RATIO);
 	*out_width = width;
 	*out_height = height;
+	if (c->kind == VISION_SIGLIP) {
+		*out_width = *out_height = c->max_side;
+		return OK;
+	}
 	if (c->kind == VISION_PIXTRAL) {
 		round_up(c, out_width, out_height);
 		return OK;

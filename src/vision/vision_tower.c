@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What goes through rows alone (projections, mlp) is done for VISION_CHUNK patches at a time,
- * so that the wide arrays stay small. Attention needs queries of a chunk, and keys and values of all:
- * these lie in pages, as a language model's do.
+ * so that the wide arrays stay small. Attention needs queries of a chunk, and keys and values
+ * of all: these lie in pages, as a language model's do.
  */
 #include "vision/vision_tower.h"
 
@@ -177,7 +177,8 @@ static enum status project(struct vision_run *r, const struct vision_layer *l, i
 		    {.w = &l->k.w, .bias = l->k.bias, .y = r->k},
 		    {.w = &l->v.w, .bias = l->v.bias, .y = r->v}});
 	RUN(qk_norm_rope_kv, .n_tok = n, .n_heads = c->n_heads, .n_kv_heads = c->n_heads,
-	    .head_dim = k, .n_freq = k / 2, .q = row_of(r, r->q, i), .k = r->k, .v = r->v,
+	    .head_dim = k, .n_freq = c->theta != 0 ? k / 2 : 0, .q = row_of(r, r->q, i),
+	    .k = r->k, .v = r->v,
 	    .rope = r->rope + (size_t)i * (size_t)k, .slot = r->slot + i,
 	    .kv = {r->k_pages, r->v_pages, r->t->b->kv_type, PAGE});
 	return OK;
@@ -221,7 +222,7 @@ static enum status run_all(struct vision_run *r, float *rows)
 	size_t level = (size_t)r->n / (size_t)(t->c.merge * t->c.merge) *
 		       (size_t)t->c.out_width;
 	enum status st = embed(r);
-	if (st == OK)
+	if (st == OK && t->c.theta != 0)
 		st = set_rope(r);
 	if (st == OK)
 		st = set_ids(r);

@@ -21,7 +21,8 @@ struct vision_layer {
 /* Of neighbours to a token. */
 struct vision_merger {
 	struct vision_norm norm;
-	struct vision_linear merge; /* VISION_PIXTRAL only */
+	struct vision_linear merge; /* VISION_PIXTRAL: of all neighbours */
+	struct vision_norm mean;    /* VISION_SIGLIP: of their mean */
 	struct vision_linear up, down;
 	bool is_late; /* the norm is over all neighbours together */
 };
@@ -31,7 +32,7 @@ struct vision_tower {
 	struct backend *b;
 	struct vision_linear patch;
 	struct vision_norm norm0;     /* before the layers; weight NULL: there is none */
-	float *host_rows[2];          /* host, what patch.w and merge.w point into; or NULL */
+	float *host_rows[2];          /* host, what some weights point into; or NULL */
 	float *places;                /* host (side, side, width), learned positions; or NULL */
 	struct vision_layer *layers;  /* (depth) */
 	struct vision_merger merger[1 + VISION_MAX_DEEP]; /* the last one's, then deep_at's */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny random checkpoints with the vision towers of Mistral 3, and what Hugging Face
+"""Tiny random checkpoints with the vision towers of Mistral 3 and Gemma 3, and what Hugging Face
 Transformers sees of images with them, in float32 on the CPU. Needs what make_vision.py
 needs, and writes beside its folders:
 
@@ -24,12 +24,14 @@ import numpy as np
 import torch
 import transformers as hf
 from tokenizers import Tokenizer
+from transformers.models.gemma3.image_processing_gemma3 import Gemma3ImageProcessor
+from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 from transformers.models.pixtral.image_processing_pil_pixtral import (
     PixtralImageProcessorPil)
 from transformers.models.pixtral.image_processing_pixtral import (
     PixtralImageProcessor, get_resize_output_image_size)
 
-from make_hf_models import BASE, LATE, MISTRAL, randomize
+from make_hf_models import BASE, GEMMA, LATE, MISTRAL, randomize
 from make_vision import OUT, load, write_floats
 
 IMG, IMG_BREAK, IMG_END = 505, 503, 504
@@ -93,9 +95,55 @@ class Pixtral:
         return {}
 
 
+class Gemma3:
+    special = {"<start_of_image>": IMG_BREAK, "<end_of_image>": IMG_END,
+               "<image_soft_token>": IMG}
+    see = "<start_of_image>"
+    processor = {"size": {"height": 32, "width": 32}, "do_pan_and_scan": False,
+                 "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+    published = {**processor, "resample": 2}
+    tower = {"model_type": "siglip_vision_model", "hidden_size": 32,
+             "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2,
+             "patch_size": 4, "image_size": 32, "vision_use_head": False}
+    model_class = hf.Gemma3ForConditionalGeneration
+
+    def __init__(self, text):
+        # The window is shorter than an image.
+        text = {**text, "num_hidden_layers": 3, "layer_types": text["layer_types"][:3],
+                "sliding_window": 12}
+        self.config = hf.Gemma3Config(
+            text_config={**BASE, **text}, vision_config=self.tower, mm_tokens_per_image=16,
+            boi_token_index=IMG_BREAK, eoi_token_index=IMG_END, image_token_index=IMG,
+            tie_word_embeddings=text["tie_word_embeddings"])
+
+    def process(self, images):
+        seen = Gemma3ImageProcessorPil(**self.processor)(images, return_tensors="pt")
+        other = Gemma3ImageProcessor(**self.processor)(images, return_tensors="pt")
+        apart = (seen["pixel_values"] - other["pixel_values"]).abs().max() * 127.5
+        assert apart < 1.01, apart
+        return {"pixel_values": seen["pixel_values"]}
+
+    def shape(self, seen, i):
+        return [4, 4]
+
+    def tokens(self, shape):
+        return [IMG] * 16
+
+    def before(self, text):
+        return text.replace(self.see, "\n\n<start_of_image><image_soft_token>"
+                                      "<end_of_image>\n\n")
+
+    def rows(self, model, seen):
+        return torch.cat(list(model.model.get_image_features(**seen).pooler_output))
+
+    def more(self, ids):
+        return {"token_type_ids": (torch.tensor([ids]) == IMG).int()}
+
+
 MODELS = {
     "mistral3": lambda: Pixtral(MISTRAL),
     "ministral3": lambda: Pixtral(LATE, multimodal_projector_bias=True),
+    "gemma3": lambda: Gemma3({**GEMMA, "tie_word_embeddings": False}),
 }
 
 
@@ -174,6 +222,10 @@ def make(i, name):
     tokenizer = tokenizer_files(folder, kind)
     model = kind.model_class.from_pretrained(folder, dtype=torch.float32,
                                              attn_implementation="eager").eval()
+    # As with weights in bfloat16, which scale embeddings by a number of that type.
+    for name_of, b in model.named_buffers():
+        if name_of.endswith("embed_scale"):
+            b.copy_(b.to(torch.bfloat16))
     seen = kind.process([load("rgb.png")])
     write_floats(os.path.join(folder, "pixels.f32"), seen["pixel_values"])
     with torch.no_grad():

@@ -21,7 +21,8 @@ import gguf_file as g
 
 VISION = os.path.join(SRCDIR, "tests/golden/vision")
 MODEL = os.path.join(VISION, "qwen3vl")
-SEE = re.compile(r"<\|vision_start\|><\|image_pad\|><\|vision_end\|>|\[IMG\]")
+SEE = re.compile(r"<\|vision_start\|><\|image_pad\|><\|vision_end\|>|\[IMG\]|"
+                 r"<start_of_image>")
 IMAGES = os.path.join(SRCDIR, "tests/golden/images")
 
 
@@ -211,11 +212,12 @@ CASES = read_cases("qwen3vl")
 
 def test_kinds(t, d):
     """Each other kind of tower, from the request to the answer."""
-    for name, counts in (("mistral3", {505: 32, 503: 3, 504: 1}),):
+    for name, counts in (("mistral3", {505: 32, 503: 3, 504: 1}),
+                         ("gemma3", {505: 16, 503: 1, 504: 1})):
         kind = Halod(model=os.path.join(VISION, name), exact="yes")
         test_answers(t, kind, read_cases(name))
         a = kind.request("POST", "/tokenize", {"messages": user(
-            image("wide.png"), text("[IMG][IMG_BREAK]"))}).json
+            image("wide.png"), text("[IMG][IMG_BREAK]<start_of_image>"))}).json
         t.equal({x: a["tokens"].count(x) for x in counts}, counts,
                 "%s: tokens of an image, and a user's own are text" % name)
         test_spellings(t, kind, sum(counts.values()))
@@ -230,6 +232,19 @@ def test_kinds(t, d):
         t.ok(first["choices"][0]["logprobs"] == again["choices"][0]["logprobs"] !=
              other["choices"][0]["logprobs"], "and is answered otherwise")
         t.equal(kind.stop(), 0, "and it ends well")
+
+
+def test_mutual(t, d):
+    """Tokens of an image that see each other need one step, whatever the chunks are."""
+    gemma = os.path.join(VISION, "gemma3")
+    chunks = Halod(model=gemma, exact="yes", prefill_chunk=5, max_batch_tokens=24, max_seqs=4)
+    test_answers(t, chunks, read_cases("gemma3"))
+    t.equal(chunks.stop(), 0, "in small steps, and it ends well")
+    small = Halod(model=gemma, exact="yes", max_batch_tokens=16, max_seqs=4)
+    a = chat(small, user(image("rgb.png")))
+    t.ok(a.status == 400 and "reads text only" in a.json["error"]["message"],
+         "steps that are too small: images are refused", a.body)
+    t.equal(small.stop(), 0, "and it ends well")
 
 
 def answers(t, d):
@@ -260,5 +275,6 @@ def test_off(t, d):
     t.equal(off.stop(), 0, "and it ends well")
 
 
-run([answers, test_cache, test_apis, test_refused, test_kinds, test_gguf, test_off],
+run([answers, test_cache, test_apis, test_refused, test_kinds, test_mutual, test_gguf,
+     test_off],
     model=MODEL, exact="yes", max_images=4)

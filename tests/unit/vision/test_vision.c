@@ -2,8 +2,8 @@
  *
  * What tiny models see of images against Hugging Face Transformers
  * (tests/golden/make_vision.py, make_vision_kinds.py): sizes, patches, the tower's rows, and
- * log-probabilities of prompts with images. And what nobody may see: steps of other sizes, batches and known
- * prefixes change no bit, and an image never stands for another one in the cache.
+ * log-probabilities of prompts with images. And what nobody may see: steps of other sizes,
+ * batches and known prefixes change no bit, and an image never stands for another one in the cache.
  */
 #include <jansson.h>
 
@@ -99,7 +99,7 @@ static void test_planes(const char *name, const struct vision_config *c)
 	int32_t w, h, p = c->patch;
 	if (image_decode(buf_str(&file), &limits, &m, NULL) != OK ||
 	    vision_patches_size(c, m.width, m.height, &w, &h, NULL) != OK ||
-	    image_resize(&m, w, h, &at_size) != OK) {
+	    image_resize(&m, w, h, c->filter, &at_size) != OK) {
 		ok(false, "patches are made");
 		return;
 	}
@@ -136,7 +136,7 @@ static void test_patches(void)
 	float got[96 * 96];
 	if (image_decode(buf_str(&file), &limits, &m, NULL) != OK ||
 	    vision_patches_size(&c, m.width, m.height, &w, &h, NULL) != OK ||
-	    image_resize(&m, w, h, &at_size) != OK) {
+	    image_resize(&m, w, h, IMAGE_BICUBIC, &at_size) != OK) {
 		ok(false, "patches are made");
 		return;
 	}
@@ -185,7 +185,8 @@ static struct rig rig_open(const char *name, const struct source *from, struct e
 	enum status st = model_open(tap_src(r.dir), NULL, &r.m, &fail);
 	const struct vision_opts vo = {.model = r.m, .mmproj = from->mmproj,
 				       .backend = bo, .limits = limits,
-				       .max_tokens = 4096, .cache_bytes = 1 << 20};
+				       .max_tokens = 4096, .step_tokens = 4096,
+				       .cache_bytes = 1 << 20};
 	if (st == OK)
 		st = vision_create(&vo, &r.v, &fail);
 	if (st == OK)
@@ -299,6 +300,7 @@ static float *run(struct rig *r, const struct prompt *p, int each, int *out_cach
 	enum status st = engine_seq_reserve(r->e, s, p->n - *out_cached);
 	for (int at = *out_cached, n; at < p->n && st == OK; at += n) {
 		n = MIN(each, p->n - at);
+		n = engine_seq_whole(r->e, s, n, p->n - at);
 		const struct engine_slice slice = {.seq = s, .tokens = p->ids + at, .n = n,
 						   .n_logits = n};
 		st = engine_step(r->e, &slice, 1, &fail);
@@ -501,21 +503,66 @@ static void test_blocks(bool is_exact, double most)
 	free(floats);
 }
 
+/* Tokens of an image that see each other: where a step may end, and what is refused. */
+static void test_mutual(void)
+{
+	struct rig r = rig_open("gemma3", &(struct source){.is_exact = true},
+				(struct engine_opts){.page_size = 8, .max_batch_tok = 64});
+	struct prompt p = prompt_read(&r, 2);
+	const struct engine_prompt ep = prompt_of(&p);
+	struct fail fail = {0};
+	int cached, at = p.images[0].at, n = p.images[0].n;
+	struct engine_seq *s = engine_seq_create_in(r.e, &ep, &cached);
+	is_int(engine_seq_whole(r.e, s, at, at), at, "a step may end before an image");
+	is_int(engine_seq_whole(r.e, s, at + 1, 64), at, "not behind its first token");
+	is_int(engine_seq_whole(r.e, s, at + n - 1, 64), at, "nor before its last");
+	is_int(engine_seq_whole(r.e, s, at + n, 64), at + n, "but behind that");
+	struct engine_slice slice = {.seq = s, .tokens = p.ids, .n = at + 5, .n_logits = 1};
+	enum status st = engine_seq_reserve(r.e, s, p.n);
+	ok(st == OK && engine_step(r.e, &slice, 1, &fail) == E_INVAL &&
+		   strstr(fail.text, "within an image"), "else it is refused: %s", fail.text);
+	slice.n = at;
+	ok(engine_step(r.e, &slice, 1, &fail) == OK, "the text before it runs");
+	is_int(engine_seq_whole(r.e, s, 3, n), n, "an image that is next is taken whole");
+	is_int(engine_seq_whole(r.e, s, 3, n - 1), 0, "or not at all");
+	engine_seq_destroy(r.e, s);
+	const struct backend_opts bo = {.name = "cpu", .exact = true};
+	struct vision_opts vo = {.model = r.m, .backend = bo, .limits = limits,
+				 .max_tokens = 4096, .step_tokens = 15};
+	struct vision *v = NULL;
+	ok(vision_create(&vo, &v, &fail) == E_UNSUPPORTED && strstr(fail.text, "one step"),
+	   "a step that is too small: %s", fail.text);
+	vo.step_tokens = 16;
+	vo.is_causal = true;
+	ok(vision_create(&vo, &v, &fail) == E_UNSUPPORTED && strstr(fail.text, "GPU kernel"),
+	   "a GPU for the text: %s", fail.text);
+	vo.is_causal = false;
+	vo.max_tokens = 15;
+	ok(vision_create(&vo, &v, &fail) == E_UNSUPPORTED && strstr(fail.text, "image_tokens"),
+	   "fewer tokens than an image has: %s", fail.text);
+	prompt_free(&p);
+	rig_close(&r);
+}
+
 int main(void)
 {
 	static const struct {
 		const char *name;
 		int n_wide;
 	} models[] = {{"qwen3vl", 55}, {"qwen3vlmoe", 55}, {"qwen35", 55}, {"mistral3", 36},
-		      {"ministral3", 36}};
+		      {"ministral3", 36}, {"gemma3", 16}};
 	const struct vision_config pixtral = {
 		.kind = VISION_PIXTRAL, .patch = 4, .merge = 2, .frames = 1, .max_side = 64,
 		.mean = {0.48145466, 0.4578275, 0.40821073},
 		.std = {0.26862954, 0.26130258, 0.27577711}};
+	const struct vision_config siglip = {
+		.kind = VISION_SIGLIP, .patch = 4, .merge = 2, .frames = 1, .max_side = 32,
+		.filter = IMAGE_BILINEAR, .mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
 	test_sizes();
 	test_pixtral_sizes();
 	test_patches();
 	test_planes("mistral3", &pixtral);
+	test_planes("gemma3", &siglip);
 	for (size_t i = 0; i < ARRAY_LEN(models); i++) {
 		const char *name = models[i].name;
 		struct rig r = rig_open(name, &(struct source){.is_exact = true},
@@ -537,5 +584,6 @@ int main(void)
 	test_blocks(false, 0.02);
 	test_hip("qwen3vl");
 	test_hip("mistral3");
+	test_mutual();
 	return tap_done();
 }
