@@ -3,8 +3,8 @@
  * First every row, then every column. A pixel of the result is a weighted sum of the
  * pixels that lie within two of its own widths, by Keys' cubic (Cubic Convolution
  * Interpolation, 1981, with a = -0.5). Or within one, by a triangle. Weights are integers of
- * WEIGHT_BITS bits, and each of the two sums is rounded to a byte, so that results have the bits of Pillow's
- * Image.resize with BICUBIC or BILINEAR.
+ * WEIGHT_BITS bits, and each of the two sums is rounded to a byte, so that results have the
+ * bits of Pillow's Image.resize with BICUBIC or BILINEAR.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -122,7 +122,10 @@ static enum status read_tower(const json_t *root, struct vision_config *c, struc
 static enum status read_sections(const json_t *root, const struct model *m,
 				 struct vision_config *c, struct fail *fail)
 {
-	(void)m;
+	if (!root) {
+		c->token = tokenizer_find(m->tokenizer, STR("<|image_pad|>"));
+		return vision_gguf_sections(tensors_gguf(m->tensors), &c->sight, fail);
+	}
 	const json_t *text = jsonfile_get(root, "text_config");
 	const json_t *rope = jsonfile_get(text, "rope_parameters");
 	rope = rope ? rope : jsonfile_get(text, "rope_scaling");
@@ -278,11 +281,10 @@ static enum status read_files(const struct model *m, const struct tensors *mmpro
 {
 	const char *path = tensors_dir(mmproj), *slash = strrchr(path, '/');
 	char *dir = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
-	enum status st = load_processor(dir, readers[c->kind], c, fail);
-	free(dir);
+	enum status st = readers[c->kind]->text(NULL, m, c, fail);
 	if (st == OK)
-		st = vision_gguf_sections(tensors_gguf(m->tensors), &c->sight, fail);
-	c->token = tokenizer_find(m->tokenizer, STR("<|image_pad|>"));
+		st = load_processor(dir, readers[c->kind], c, fail);
+	free(dir);
 	*out_has = true;
 	return st;
 }

@@ -67,7 +67,6 @@ static enum status read_tower(const json_t *root, struct vision_config *c, struc
 static enum status read_text(const json_t *root, const struct model *m,
 			     struct vision_config *c, struct fail *fail)
 {
-	(void)root;
 	static const double mean[] = {0.48145466, 0.4578275, 0.40821073};
 	static const double std[] = {0.26862954, 0.26130258, 0.27577711};
 	const struct {
@@ -80,11 +79,15 @@ static enum status read_text(const json_t *root, const struct model *m,
 			return fail_at(fail, E_MISSING, tokens[i].name, "the tokenizer has no "
 				       "token %s, which ends rows of an image", tokens[i].name);
 	}
-	memcpy(c->mean, mean, sizeof mean);
-	memcpy(c->std, std, sizeof std);
+	if (!root)
+		c->token = tokenizer_find(m->tokenizer, STR("[IMG]"));
+	if (!(c->std[0] > 0)) { /* a file of the tower's own may have them */
+		memcpy(c->mean, mean, sizeof mean);
+		memcpy(c->std, std, sizeof std);
+	}
 	c->frames = c->n_gap = 1;
 	c->sight.is_flat = true;
-	c->out_width = m->config.d_model;
+	c->out_width = c->out_width ? c->out_width : m->config.d_model;
 	c->out_eps = (double)m->config.norm_eps;
 	return OK;
 }

@@ -38,7 +38,8 @@ struct vision_reader {
 	const char *const *types; /* model_type of config.json; the last is NULL */
 	/* The settings of the tower itself. NULL is never passed. */
 	enum status (*tower)(const json_t *root, struct vision_config *c, struct fail *fail);
-	/* What goes with it in the text, also where the tower is a GGUF file. */
+	/* What goes with it in the text, also where the tower is a GGUF file. root NULL: the
+	 * text is one, too. */
 	enum status (*text)(const json_t *root, const struct model *m, struct vision_config *c,
 			    struct fail *fail);
 	/* The image processor's file, which may be NULL. */

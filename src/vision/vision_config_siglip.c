@@ -68,13 +68,13 @@ static enum status read_text(const json_t *root, const struct model *m,
 	c->token = tokenizer_find(m->tokenizer, str_of(names[2]));
 	c->shown = names[0];
 	c->spelled = "\n\n<start_of_image><image_soft_token><end_of_image>\n\n";
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3 && !(c->std[i] > 0); i++)
 		c->mean[i] = c->std[i] = 0.5;
 	c->frames = 1;
 	c->filter = IMAGE_BILINEAR;
 	c->sight.is_flat = true;
 	c->sight.seen = SIGHT_MUTUAL;
-	c->out_width = m->config.d_model;
+	c->out_width = c->out_width ? c->out_width : m->config.d_model;
 	return OK;
 }
 

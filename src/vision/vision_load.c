@@ -17,6 +17,7 @@ struct names {
 	const char *patch;   /* also tells whether this is the spelling */
 	const char *layer;   /* before a layer's number */
 	const char *norm1, *norm2, *qkv, *q, *k, *v, *out, *gate, *up, *down;
+	const char *q_pairs, *k_pairs; /* load_pairs */
 };
 #define QWEN_PREFIX "model.visual."
 static const struct names qwen = {
@@ -28,7 +29,8 @@ static const struct names qwen = {
 	.norm1 = "attention_norm", .norm2 = "ffn_norm", .q = "attention.q_proj", \
 	.k = "attention.k_proj", .v = "attention.v_proj", .out = "attention.o_proj", \
 	.gate = "feed_forward.gate_proj", .up = "feed_forward.up_proj", \
-	.down = "feed_forward.down_proj"}
+	.down = "feed_forward.down_proj", .q_pairs = "attention.q_pairs", \
+	.k_pairs = "attention.k_pairs"}
 static const struct names pixtral[] = {PIXTRAL(""), PIXTRAL("model.")};
 
 #define SIGLIP(at) { \
@@ -91,8 +93,9 @@ static const struct tensor *find_matrix(struct loader *l, const char *name, int3
 	if (!t)
 		return NULL;
 	bool is_blocks = t->dtype == DTYPE_BLOCKS;
-	if (is_blocks && (k % quant_block(t->quant) != 0 || t->n_dims == 0 ||
-			  t->dim[t->n_dims - 1] != k)) {
+	bool is_turned = t->n_dims == 2 && t->dim[1] != k;
+	if (is_turned || (is_blocks && (k % quant_block(t->quant) != 0 || t->n_dims == 0 ||
+					t->dim[t->n_dims - 1] != k))) {
 		stop(l, E_FORMAT, name, "has another shape than its settings say");
 		return NULL;
 	}
@@ -113,6 +116,14 @@ static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t
 	host.q = (const char *)t->data + t->n_bytes / (size_t)n_all * (size_t)first;
 	host.n = n;
 	l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
+}
+
+/* p, malloc'ed, is the tower's from now on: a weight points into it. */
+static void keep_host(struct loader *l, void *p)
+{
+	struct vision_tower *t = l->t;
+	t->hosts = xrealloc(t->hosts, (t->n_hosts + 1) * sizeof *t->hosts);
+	t->hosts[t->n_hosts++] = p;
 }
 
 /* n floats to the device. */
@@ -185,6 +196,36 @@ static void load_norm(struct loader *l, const char *name, int32_t n, struct visi
 		out->bias = load_floats(l, full_name(l, name, ".bias", full), n, 0, n);
 }
 
+/* llama.cpp's files have the two numbers that turn together side by side in queries and keys:
+ * row 2 i + j of a head is its row j K/2 + i here. False: they are not so in this file. */
+static bool load_pairs(struct loader *l, int i, int part, struct vision_linear *out)
+{
+	const struct vision_config *c = &l->t->c;
+	const char *const names[] = {l->names->q_pairs, l->names->k_pairs, NULL};
+	size_t d = (size_t)c->width, dim = d / (size_t)c->n_heads;
+	char name[120], full[200];
+	struct weight host;
+	if (!names[part])
+		return false;
+	snprintf(name, sizeof name, "%s%d.%s", l->names->layer, i, names[part]);
+	full_name(l, name, ".weight", full);
+	if (!tensors_find(l->tensors, full))
+		return false;
+	const struct tensor *t = find_matrix(l, full, c->width, c->width, &host);
+	if (!t)
+		return true;
+	size_t row = t->n_bytes / d;
+	char *rows = xmalloc(t->n_bytes);
+	keep_host(l, rows);
+	for (size_t r = 0; r < d; r++) {
+		size_t in = r % dim, from = r - in + 2 * (in % (dim / 2)) + in / (dim / 2);
+		memcpy(rows + r * row, (const char *)t->data + from * row, row);
+	}
+	host.q = rows;
+	l->st = l->t->b->ops->load_weight(l->t->b, &host, &out->w, l->fail);
+	return true;
+}
+
 static void load_layer(struct loader *l, int i)
 {
 	const struct vision_config *c = &l->t->c;
@@ -203,7 +244,8 @@ static void load_layer(struct loader *l, int i)
 			continue;
 		}
 		snprintf(name, sizeof name, "%s%d.%s", names->layer, i, apart[part]);
-		load_linear(l, name, d, d, qkv[part]);
+		if (!names->q_pairs || !load_pairs(l, i, part, qkv[part]))
+			load_linear(l, name, d, d, qkv[part]);
 	}
 	load_linear(l, NAME(out), d, d, &to->out);
 	if (names->gate)
@@ -248,7 +290,8 @@ static void load_frames(struct loader *l)
 	const struct vision_config *c = &l->t->c;
 	size_t area = (size_t)c->patch * (size_t)c->patch, d = (size_t)c->width;
 	size_t n = d * 3 * area, n_frames = (size_t)c->frames;
-	float *all = l->t->host_rows[0] = xmalloc(n * n_frames * sizeof *all);
+	float *all = xmalloc(n * n_frames * sizeof *all);
+	keep_host(l, all);
 	for (size_t f = 0; f < n_frames; f++) {
 		char name[100];
 		snprintf(name, sizeof name, QWEN_PREFIX "patch_embed.frame%d", (int)f);
@@ -279,7 +322,7 @@ static void load_merge(struct loader *l, const char *name, struct vision_linear 
 	if (!find_matrix(l, name, c->width, (int32_t)(d * per), &host))
 		return;
 	float *rows = xmalloc(d * d * per * sizeof *rows), *one = xmalloc(d * per * sizeof *one);
-	l->t->host_rows[1] = rows;
+	keep_host(l, rows);
 	for (size_t i = 0; i < d; i++) {
 		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
 		for (size_t k = 0; k < d * per; k++)
@@ -324,7 +367,7 @@ static void load_turned(struct loader *l, const char *name, struct vision_linear
 	if (!find_matrix(l, name, c->width, c->out_width, &host))
 		return;
 	float *rows = xmalloc(d * n * sizeof *rows), *one = xmalloc(n * sizeof *one);
-	l->t->host_rows[1] = rows;
+	keep_host(l, rows);
 	for (size_t i = 0; i < d; i++) {
 		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
 		for (size_t k = 0; k < n; k++)
@@ -350,8 +393,12 @@ static void load_siglip(struct loader *l)
 		load_layer(l, i);
 	load_norm(l, "post_layernorm", c->width, &m->norm);
 	l->names = &own;
-	m->mean.weight = load_sums(l, full_name(l, "mm_soft_emb_norm.weight", "", full),
-				   c->width, 0, c->width, 1);
+	/* In GGUF files 1 is added already. */
+	bool is_whole = tensors_find(l->tensors,
+				     full_name(l, "mm_soft_emb_norm.whole", "", full));
+	if (!is_whole)
+		full_name(l, "mm_soft_emb_norm.weight", "", full);
+	m->mean.weight = load_sums(l, full, c->width, 0, c->width, is_whole ? 0 : 1);
 	load_turned(l, full_name(l, "mm_input_projection_weight", "", full), &m->down);
 }
 

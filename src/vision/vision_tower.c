@@ -303,8 +303,9 @@ void vision_tower_destroy(struct vision_tower *t)
 		t->b->ops->free(t->b, t->blocks[i]);
 	free(t->blocks);
 	free(t->places);
-	for (size_t i = 0; i < ARRAY_LEN(t->host_rows); i++)
-		free(t->host_rows[i]);
+	for (size_t i = 0; i < t->n_hosts; i++)
+		free(t->hosts[i]);
+	free(t->hosts);
 	free(t->layers);
 	free(t);
 }

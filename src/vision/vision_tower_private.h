@@ -32,7 +32,8 @@ struct vision_tower {
 	struct backend *b;
 	struct vision_linear patch;
 	struct vision_norm norm0;     /* before the layers; weight NULL: there is none */
-	float *host_rows[2];          /* host, what some weights point into; or NULL */
+	void **hosts;                 /* (n_hosts) host memory that weights point into */
+	size_t n_hosts;
 	float *places;                /* host (side, side, width), learned positions; or NULL */
 	struct vision_layer *layers;  /* (depth) */
 	struct vision_merger merger[1 + VISION_MAX_DEEP]; /* the last one's, then deep_at's */

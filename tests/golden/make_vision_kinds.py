@@ -12,7 +12,11 @@ needs, and writes beside its folders:
   sizes-pixtral.tsv    longest edge, pixels of a token's side, width and height, then the
                        width and height that come out
 
-    make_vision_kinds.py [NAME...]"""
+    make_vision_kinds.py [NAME...]
+
+mmproj-mistral3.gguf and mmproj-gemma3.gguf are made by llama.cpp's own tool:
+
+    convert_hf_to_gguf.py --mmproj --outtype f32 tests/golden/vision/NAME"""
 
 import json
 import os
@@ -23,6 +27,7 @@ import sys
 import numpy as np
 import torch
 import transformers as hf
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers.models.gemma3.image_processing_gemma3 import Gemma3ImageProcessor
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
@@ -101,7 +106,7 @@ class Gemma3:
     see = "<start_of_image>"
     processor = {"size": {"height": 32, "width": 32}, "do_pan_and_scan": False,
                  "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
-    published = {**processor, "resample": 2}
+    published = {**processor, "resample": 2, "image_seq_length": 16}
     tower = {"model_type": "siglip_vision_model", "hidden_size": 32,
              "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2,
              "patch_size": 4, "image_size": 32, "vision_use_head": False}
@@ -176,6 +181,14 @@ def tokenizer_files(folder, kind):
     return Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
 
 
+def name_as_published(folder):
+    """Gemma's tower has one more level in its names."""
+    path = os.path.join(folder, "model.safetensors")
+    inner = "vision_tower.vision_model."
+    save_file({name.replace("vision_tower.", inner): t
+               for name, t in load_file(path).items()}, path, {"format": "pt"})
+
+
 def logits(kind, model, ids, seen):
     with torch.no_grad():
         out = model(input_ids=torch.tensor([ids]), use_cache=False, **seen, **kind.more(ids))
@@ -233,6 +246,8 @@ def make(i, name):
     with open(os.path.join(folder, "sight.json"), "w") as f:
         json.dump({"model": name, "reference": "tests/golden/make_vision_kinds.py",
                    "cases": [case(kind, model, tokenizer, *c) for c in cases(kind.see)]}, f)
+    if name == "gemma3":
+        name_as_published(folder)
     size = sum(os.path.getsize(os.path.join(folder, x)) for x in os.listdir(folder))
     print("%s: %d KB, transformers %s" % (folder, size // 1024, hf.__version__))
 

@@ -463,15 +463,17 @@ static void test_hip(const char *name)
 }
 
 /* The same tower in a GGUF file, which llama.cpp's converter made of the folder. */
-static void test_mmproj(void)
+static void test_mmproj(const char *name)
 {
-	char *path = xstrdup(tap_src(GOLDEN "mmproj-qwen3vl.gguf"));
-	struct rig r = rig_open("qwen3vl", &(struct source){.is_exact = true, .mmproj = path},
+	char *in = xasprintf(GOLDEN "mmproj-%s.gguf", name);
+	char *path = xstrdup(tap_src(in));
+	struct rig r = rig_open(name, &(struct source){.is_exact = true, .mmproj = path},
 				(struct engine_opts){.page_size = 16});
 	test_rows(&r, 1e-4);
 	test_prompts(&r, TOLERANCE, "mmproj");
 	rig_close(&r);
 	free(path);
+	free(in);
 }
 
 /* A tower in blocks, beside the numbers that the gguf package for Python reads in them. */
@@ -579,7 +581,9 @@ int main(void)
 		test_batch(&r);
 		rig_close(&r);
 	}
-	test_mmproj();
+	test_mmproj("qwen3vl");
+	test_mmproj("mistral3");
+	test_mmproj("gemma3");
 	test_blocks(true, 1e-5);
 	test_blocks(false, 0.02);
 	test_hip("qwen3vl");
