@@ -253,18 +253,27 @@ def answers(t, d):
 
 def test_gguf(t, d):
     """The text as GGUF, and llama.cpp's mmproj file beside it."""
-    config = g.read_json(MODEL, "config.json")
-    tensors = gguf_families.tensors(config, {
-        name: x for name, x in g.load(MODEL).items() if "visual" not in name})
-    keys = gguf_families.keys(MODEL, config, tensors)
-    keys.append(("qwen3vl.rope.dimension_sections", (g.ARRAY, g.I32), [4, 2, 2, 0]))
-    with tempfile.TemporaryDirectory() as tmp:
-        g.write(os.path.join(tmp, "text.gguf"), keys, tensors)
-        shutil.copy(os.path.join(MODEL, "../mmproj-qwen3vl.gguf"), tmp)
-        shutil.copy(os.path.join(MODEL, "preprocessor_config.json"), tmp)
-        both = Halod(model=tmp, exact="yes")
-        test_answers(t, both, CASES)
-        t.equal(both.stop(), 0, "with a mmproj file, and it ends well")
+    for name in ("qwen3vl", "mistral3", "gemma3"):
+        folder = os.path.join(VISION, name)
+        config = g.read_json(folder, "config.json")
+        if name == "gemma3":
+            config = config["text_config"]
+            tensors = g.gemma_tensors(config, {
+                x.replace("language_model.", ""): w for x, w in g.load(folder).items()
+                if x.startswith("language_model.")})
+            keys = g.model_keys(config) + g.tokenizer_keys(folder, config["vocab_size"])
+        else:
+            tensors = gguf_families.tensors(config, g.load(folder))
+            keys = gguf_families.keys(folder, config, tensors)
+        if name == "qwen3vl":
+            keys.append(("qwen3vl.rope.dimension_sections", (g.ARRAY, g.I32), [4, 2, 2, 0]))
+        with tempfile.TemporaryDirectory() as tmp:
+            g.write(os.path.join(tmp, "text.gguf"), keys, tensors)
+            shutil.copy(os.path.join(VISION, "mmproj-%s.gguf" % name), tmp)
+            shutil.copy(os.path.join(folder, "preprocessor_config.json"), tmp)
+            both = Halod(model=tmp, exact="yes")
+            test_answers(t, both, read_cases(name))
+            t.equal(both.stop(), 0, "%s with a mmproj file, and it ends well" % name)
 
 
 def test_off(t, d):
