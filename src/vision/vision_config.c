@@ -265,6 +265,9 @@ static enum status read_folder(const struct model *m, bool has_file, struct visi
 	const char *type = json_string_value(jsonfile_get(root, "model_type"));
 	const struct vision_reader *r = find_reader(type, &kind);
 	*out_has = r && (has_file || m->has_vision);
+	if (st == OK && !r)
+		st = fail_at(fail, E_UNSUPPORTED, "model_type", "the vision tower of %s is not "
+			     "supported", type ? type : "this model");
 	if (st == OK && *out_has && has_file && kind != c->kind)
 		st = fail_set(fail, E_FORMAT, "the mmproj file is of another kind of model "
 			      "than %s", type);

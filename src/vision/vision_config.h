@@ -56,7 +56,8 @@ static inline int32_t vision_config_patch_dim(const struct vision_config *c)
 
 /* From config.json, and preprocessor_config.json or processor_config.json, of m's folder. Or
  * from mmproj, a tower in a GGUF file of its own, with the processor's file beside it where
- * there is one; NULL: none. *out_has false: the model has no tower of this kind. */
+ * there is one; NULL: none. *out_has false: the model has no tower. E_UNSUPPORTED:
+ * it has one of a kind that is not known here. */
 enum status vision_config_read(const struct model *m, const struct tensors *mmproj,
 			       struct vision_config *out, bool *out_has,
 			       struct fail *fail) MUST_USE;

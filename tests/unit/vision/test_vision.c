@@ -546,6 +546,33 @@ static void test_mutual(void)
 	rig_close(&r);
 }
 
+/* What is missing is said. */
+static void test_refused(void)
+{
+	static const struct {
+		const char *name, *words;
+	} models[] = {{"gemma4moe", "tower of gemma4 is not supported"},
+		      {"mistral3", "hidden_act"}}; /* GELU, with a gate */
+	for (size_t i = 0; i < ARRAY_LEN(models); i++) {
+		char *dir = xasprintf("tests/golden/models/%s", models[i].name);
+		struct fail fail = {0};
+		struct model *m;
+		struct vision *v;
+		if (model_open(tap_src(dir), NULL, &m, &fail) != OK) {
+			ok(false, "%s: %s", models[i].name, fail.text);
+			continue;
+		}
+		const struct vision_opts vo = {.model = m, .backend = {.name = "cpu"},
+					       .limits = limits, .max_tokens = 4096,
+					       .step_tokens = 4096};
+		ok(vision_create(&vo, &v, &fail) == E_UNSUPPORTED && !v &&
+			   strstr(fail.text, models[i].words), "%s: %s", models[i].name,
+		   fail.text);
+		model_close(m);
+		free(dir);
+	}
+}
+
 int main(void)
 {
 	static const struct {
@@ -589,5 +616,6 @@ int main(void)
 	test_hip("qwen3vl");
 	test_hip("mistral3");
 	test_mutual();
+	test_refused();
 	return tap_done();
 }
