@@ -27,6 +27,7 @@ static enum status batch_alloc(struct engine *e)
 	const struct step_counts counts = {
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b, .n_mtp = t,
 		.n_rope = 3 * t,
+		.n_seen = t,
 		.n_page = b * (size_t)e->max_pages_per_seq}, *c = &counts;
 	int32_t *p = calloc(step_ids_words(c) + b, sizeof *p);
 	if (!p)
@@ -54,6 +55,7 @@ enum status engine_create_with(const struct engine_graph *g,
 		return E_INVAL;
 	struct engine *e = xcalloc(1, sizeof *e);
 	e->n_ctx = n_ctx;
+	e->sight = o->sight;
 	e->max_seqs = o->max_seqs ? o->max_seqs : 8;
 	e->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 2048;
 	e->max_pages_per_seq = n_ctx / page_size + (n_ctx % page_size != 0);
@@ -181,6 +183,9 @@ static enum status check_slice(struct engine *e, const struct engine_slice *s,
 				s->n, s->seq->length, e->n_ctx);
 	if (s->seq->length + s->n > engine_seq_capacity(e, s->seq))
 		return fail_set(fail, E_NO_PAGES, "no room was reserved");
+	if (engine_seq_whole(e, s->seq, s->n, 0) != s->n)
+		return fail_set(fail, E_INVAL, "a step of %d tokens ends within an image",
+				s->n);
 	if (!engine_seq_has_slot(e, s->seq))
 		return fail_set(fail, E_NO_PAGES, "no slot for its state");
 	for (int i = 0; i < s->n; i++)
@@ -229,7 +234,7 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->seq_of[t] = i_seq;
 		arrays->slot[t] = s->seq->pages[pos / size] * size + pos % size;
 		arrays->hidden[t] = ENGINE_HIDDEN_ROWS + MAX(t - 1, 0);
-		engine_image_position(s->seq, pos, arrays->rope_position + 3 * (size_t)t);
+		engine_image_place(e, s->seq, pos, t);
 		if (i < s->n - s->n_logits)
 			continue;
 		arrays->inv_t[b->n_logit_rows] = s->inv_t > 0 ? s->inv_t : 1;

@@ -44,6 +44,9 @@ struct engine_batch {
 	 * engine_hidden). NULL unless the graph has a guess function. */
 	const int32_t *hidden;
 	const int32_t *rope_position; /* (T, 3) time, height, width: equal but in images */
+	/* (T) positions that a token sees in layers with a window: to its own, or to the end
+	 * of its image. */
+	const int32_t *first_seen, *last_seen;
 	const struct engine_view *views; /* (n_views) of images */
 	int n_views;
 };
@@ -66,6 +69,7 @@ struct engine_graph {
 	int32_t n_vocab, max_ctx;
 	int32_t n_out;    /* numbers of a row that forward writes; 0: n_vocab logits */
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
+	int32_t window;   /* positions that tokens see in some layers; 0: all layers see all */
 	/* A token has the same bits in every step of at most so many tokens; 0: in every
 	 * step. */
 	int32_t few_tok;
@@ -198,6 +202,9 @@ void engine_seq_miss(struct engine *e, const struct engine_seq *s,
 /* How many of the next n tokens a slice should take, so that a state is kept before the
  * user's last words. Without recurrent state: all. */
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);
+/* Where tokens of an image see each other, a step must not end within one. How many of the
+ * next n tokens, or up to `most` where an image begins with the next one, a slice may take. */
+int engine_seq_whole(const struct engine *e, const struct engine_seq *s, int n, int most);
 /* A second sequence with the same first tokens: full pages are shared; the last
  * partial page is shared too until the fork reserves room, then copied. What s has
  * reserved stays with s. For n > 1. */

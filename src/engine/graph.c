@@ -115,7 +115,8 @@ static size_t ids_count(const struct graph *g)
 	return n_replay + n_scale + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0,
-		.n_rope = g->limits.sight ? 3 * t : 0,
+		.n_rope = graph_sight_has_axes(g) ? 3 * t : 0,
+		.n_seen = graph_sight_is_mutual(g) ? t : 0,
 		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
 }
 
@@ -208,7 +209,8 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 		.n_row = (size_t)b->n_logit_rows,
 		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0,
 		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0,
-		.n_rope = g->limits.sight ? 3 * (size_t)b->n_tok : 0}, *c = &counts;
+		.n_rope = graph_sight_has_axes(g) ? 3 * (size_t)b->n_tok : 0,
+		.n_seen = graph_sight_is_mutual(g) ? (size_t)b->n_tok : 0}, *c = &counts;
 	size_t at = 0;
 #define X(type, field, elements) \
 	memcpy(g->ids_host + at, b->field, (elements) * sizeof *g->ids_host); \
@@ -370,6 +372,7 @@ static enum status try_step(struct graph *g, struct fail *fail)
 		.ids = {.token = ids, .position = ids, .seq_of = ids, .slot = ids,
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
 			.inv_t = inv_t, .hidden = ids, .rope_position = ids,
+			.first_seen = ids, .last_seen = ids,
 			.q_scale = g->c->ropes[0].late_beta != 0 ? inv_t : NULL,
 			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
@@ -662,7 +665,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	*out = (struct engine_graph){
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
 		.n_out = limits->gives_rows ? g->c->d_model : 0,
-		.n_states = limits->n_states, .few_tok = b->few_tok,
+		.n_states = limits->n_states, .window = g->c->window, .few_tok = b->few_tok,
 		.forward = forward, .destroy = destroy,
 		.copy_page = copy_page, .move = graph_move,
 		.replay = arch->linear_mixer && arch->linear_mixer->replay ? graph_replay : NULL,

@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "engine/graph_sight.h"
 #include "engine/graph.h"
 #include "engine/rope.h"
 
@@ -190,13 +191,18 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		if (st != OK)
 			return graph_op_failed(g, "qk_norm_rope_kv", t, st, fail);
 	}
-	RUN(attention, .fresh = of == l ? &fresh : NULL, .n_tok = t, .n_seq = s->b->n_seq,
-	    .n_heads = c->n_heads, .n_kv_heads = a->n_kv_heads, .head_dim = dim,
-	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
-	    .window = a->window, .scale = a->scale, .q = r->q, .kv = kv,
-	    .seq_of = s->ids.seq_of, .position = s->ids.position,
-	    .first_tok = s->ids.first_tok, .page_table = s->ids.page_table, .y = r->y,
-	    .sinks = a->sinks);
+	struct attention_args args = {
+		.fresh = of == l ? &fresh : NULL, .n_tok = t, .n_seq = s->b->n_seq,
+		.n_heads = c->n_heads, .n_kv_heads = a->n_kv_heads, .head_dim = dim,
+		.max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
+		.window = a->window, .scale = a->scale, .q = r->q, .kv = kv,
+		.seq_of = s->ids.seq_of, .position = s->ids.position,
+		.first_tok = s->ids.first_tok, .page_table = s->ids.page_table, .y = r->y,
+		.sinks = a->sinks};
+	graph_sight_see(g, s, &args);
+	st = g->b->ops->attention(g->b, &args);
+	if (st != OK)
+		return graph_op_failed(g, "attention", t, st, fail);
 	if (c->gated_attention)
 		RUN(sigmoid_gate, .n_tok = t, .dim = c->n_heads * dim, .y = r->y,
 		    .gate = {(char *)q + (size_t)dim * dtype_bytes(g->b->act_type),
