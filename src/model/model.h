@@ -13,6 +13,7 @@
 
 #define MODEL_MAX_EOS 8
 #define MODEL_MAX_ROPES 2
+#define MODEL_MAX_NGRAM 8 /* tokens of the longest n-gram */
 
 /* How rope frequencies are scaled for long contexts (engine/rope.c). */
 enum rope_kind {
@@ -121,6 +122,20 @@ struct model_config {
 	int32_t q_lora;       /* rank of q's two projections; 0: q is one projection */
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
 	float lora_eps;       /* of the norms behind q_lora and kv_lora */
+	/* hyper_n > 0: so many residual streams, mixed for each part of a layer by gates of
+	 * a low rank (engine/hyper.c). */
+	int32_t hyper_n, hyper_rank;
+	/* index_heads > 0: attention sees the index_budget positions that an indexer chooses,
+	 * in blocks of index_ratio, and the block that is not full (engine/indexer.c). */
+	int32_t index_heads, index_dim, index_budget, index_ratio;
+	/* Some layers read n-grams of 2 to ngram_size tokens (engine/ngram.c): their tables
+	 * have ngram_heads parts a length, of ngram_vocab rows or a few more, in all
+	 * ngram_dim numbers a token. Token ngram_eos ends them. */
+	int32_t *ngram_of;    /* (L) number of the layer among those, or -1; NULL: none */
+	int32_t n_ngram;      /* such layers */
+	int32_t ngram_size, ngram_heads, ngram_dim, ngram_vocab, ngram_seed, ngram_eos;
+	int32_t ngram_conv;   /* inputs of the convolution behind them, ngram_size apart */
+	bool sigmoid_gate;    /* of delta nets: sigmoid(z) in the place of silu(z) */
 	/* Tokens see those behind them, too; `window` is then to each side, itself included.
 	 * Such a model gives embeddings (src/embed/encoder.h) and writes nothing. */
 	bool is_encoder;
@@ -193,8 +208,11 @@ static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32
 {
 	if (c->kv_lora > 0)
 		return c->kv_lora + c->rope_dim;
+	/* A key of the indexer, and its part of a block's. */
+	int64_t index = c->index_heads ? c->index_dim + (c->index_dim + c->index_ratio - 1) /
+							       c->index_ratio : 0;
 	return model_kv_layer(c, i) == i
-		       ? (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
+		       ? index + (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
 }
 static inline int64_t model_kv_numbers(const struct model_config *c)
 {
@@ -211,10 +229,18 @@ static inline int64_t model_delta_channels(const struct model_config *c)
 	       (int64_t)c->delta_v_heads * c->delta_v_dim;
 }
 
+/* Inputs of the convolution behind n-grams, those between that count nothing included. */
+static inline int32_t model_ngram_width(const struct model_config *c)
+{
+	return (c->ngram_conv - 1) * c->ngram_size + 1;
+}
+
 /* Numbers (float32) in the recurrent state of a sequence, over all layers. */
 static inline int64_t model_state_numbers(const struct model_config *c)
 {
-	return c->n_linear * ((int64_t)c->delta_v_heads * c->delta_v_dim * c->delta_k_dim +
+	int64_t ngram = c->n_ngram ? (int64_t)c->n_ngram * c->hyper_n * c->d_model *
+					     (model_ngram_width(c) - 1) : 0;
+	return ngram + c->n_linear * ((int64_t)c->delta_v_heads * c->delta_v_dim * c->delta_k_dim +
 			      model_delta_channels(c) * (c->conv_width - 1));
 }
 
@@ -280,7 +306,10 @@ enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_
 /* True if the tensor belongs to this model. False for tensors of another model in the
  * same files, and for layers past the last one, which predict several tokens ahead. */
 bool model_reads(const struct model *m, const char *name);
-/* Bytes of all tensors that belong to the model, with scales and zero points. */
+/* Part of the names of tables of n-grams. Their rows are read from the model's files. */
+#define MODEL_NGRAM_TABLE ".ngram_embedding."
+/* Bytes of all tensors that belong to the model, with scales and zero points, but for those
+ * tables. */
 int64_t model_weight_bytes(const struct model *m);
 /* Bytes of the tensors of config.mtp that are used, beside those; 0: it has none. */
 int64_t model_mtp_bytes(const struct model *m);

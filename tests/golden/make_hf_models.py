@@ -134,6 +134,16 @@ NEMOTRON_MOE = {**NEMOTRON, "layers_block_type": ["linear_attention", "moe",
                 "moe_intermediate_size": 24, "moe_shared_expert_intermediate_size": 40,
                 "routed_scaling_factor": 2.5}
 
+# As Qwen3.8-Flash-Next. An indexer keeps 8 blocks of 4 positions. Layers 1 and 3 read
+# n-grams, up to three tokens long.
+QWEN4 = {**DELTA, **EXPERTS, "hc_count": 4, "hc_lowrank": 24, "output_gate_type": "sigmoid",
+         "layer_types": ["linear_attention", "indexed_attention"] * 2,
+         "indexer_n_heads": 8, "indexer_kv_heads": 1, "indexer_head_dim": 16,
+         "indexer_budget": 32, "indexer_compress_ratio": 4, "ple_layer_ids": [1, 3],
+         "ple_embed_dim": 32, "heads_per_ngram": 2, "ngram_size": 3,
+         "ngram_vocab_size_base": 97, "make_ngram_vocab_size_divisible_by": 16,
+         "split_ngram_parts": 3}
+
 # "dynamic" with alpha stretches the base alone.
 HUNYUAN = {**SMALL, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0,
                                         "alpha": 1000.0, "factor": 1.0}}
@@ -240,6 +250,8 @@ MODELS = {
     "ernie45moe": (hf.Ernie4_5_MoeConfig, hf.Ernie4_5_MoeForCausalLM,
                    {**SMALL, "num_hidden_layers": 3, "moe_num_experts": 4, "moe_k": 2,
                     "moe_intermediate_size": 24, "moe_num_shared_experts": 2}, True),
+    "qwen4exp": (hf.Qwen4ExpConfig, hf.Qwen4ExpForConditionalGeneration,
+                 seeing(QWEN4, VISION), True),
 }
 
 
