@@ -246,8 +246,8 @@ static enum status run_router(struct graph *g, const struct layer *l,
 	return is_watched ? graph_watch_router(g, (int)(l - g->layers), router, fail) : OK;
 }
 
-/* False: what the next layer reads is not known (hyper.c), there is no layer behind l with experts, or there are too many tokens. norm: as
- * mlp_run makes it. */
+/* False: what the next layer reads is not known (hyper.c), there is no layer behind l with
+ * experts, or there are too many tokens. norm: as mlp_run makes it. */
 static bool look_ahead(const struct graph *g, const struct layer *l, int32_t t,
 		       struct rms_norm_args *norm, struct moe_ahead *out)
 {

@@ -89,7 +89,8 @@ static void mix_case(struct kernel_test *kt, int32_t t, int32_t s, int32_t d, bo
 static void add_case(struct kernel_test *kt, int32_t t, int32_t s, int32_t d, bool has_gate)
 {
 	size_t n = (size_t)(t * d), wide = n * (size_t)s;
-	float *gate = within(kt, (size_t)t, (size_t)s, 30), *y = kernel_rows(kt, (size_t)t, (size_t)d, 1);
+	float *gate = within(kt, (size_t)t, (size_t)s, 30);
+	float *y = kernel_rows(kt, (size_t)t, (size_t)d, 1);
 	float *x = kernel_rows(kt, (size_t)(t * s), (size_t)d, 1);
 	float *ref = copy(kt, x, wide), *plain = copy(kt, x, wide);
 	struct hyper_add_args a = {t, s, d, has_gate ? gate : NULL, y, ref}, on = a;
@@ -174,7 +175,8 @@ static float *keys_case(struct kernel_test *kt, const struct index_shape *s,
 			const struct index_world *w, void **on_blocks)
 {
 	size_t dim = (size_t)s->dim, row = dim * (size_t)(s->n_heads + 1), n = (size_t)w->n_tok;
-	size_t n_keys = (size_t)(w->n_pages * s->page_size) * dim, n_blocks = n_keys / (size_t)s->ratio;
+	size_t n_keys = (size_t)(w->n_pages * s->page_size) * dim;
+	size_t n_blocks = n_keys / (size_t)s->ratio;
 	size_t n_rope = n * (size_t)(2 * s->n_freq), act = dtype_bytes(kt->b->act_type);
 	float *x = kernel_rows(kt, n, row, 1), *norm = kernel_rows(kt, 1, dim, 1), *blocks[2];
 	float *rope = kernel_zeros(kt, n_rope);
