@@ -29,10 +29,11 @@ static enum status batch_alloc(struct engine *e)
 		.n_rope = 3 * t,
 		.n_seen = t,
 		.n_page = b * (size_t)e->max_pages_per_seq}, *c = &counts;
-	int32_t *p = calloc(step_ids_words(c) + b, sizeof *p);
+	int32_t *p = calloc(step_ids_words(c) + b * (1 + ENGINE_BEFORE), sizeof *p);
 	if (!p)
 		return E_NOMEM;
 	e->batch.n_ctx = e->arrays.n_ctx = p + step_ids_words(c);
+	e->batch.before = e->arrays.before = e->arrays.n_ctx + b;
 	e->batch.max_pages_per_seq = e->max_pages_per_seq;
 #define X(type, field, elements) \
 	e->batch.field = e->arrays.field = (type *)(void *)p; \
@@ -221,6 +222,16 @@ static enum status check_step(struct engine *e, const struct engine_slice *slice
 	return OK;
 }
 
+/* The tokens in the cache before a slice, the last first. */
+static void note_before(const struct engine *e, const struct engine_seq *s, int32_t *out)
+{
+	int size = kvcache_page_size(e->kv);
+	for (int i = 0; i < ENGINE_BEFORE; i++) {
+		int at = s->length - 1 - i;
+		out[i] = at < 0 ? -1 : kvcache_tokens(e->kv, s->pages[at / size])[at % size];
+	}
+}
+
 static void build_slice(struct engine *e, const struct engine_slice *s)
 {
 	struct engine_batch *b = &e->batch;
@@ -256,6 +267,7 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->states.save_at[i_seq] =
 			b->n_tok - 1 + (s->n_draft ? n_sure : seq->save_length - seq->length);
 	}
+	note_before(e, s->seq, arrays->before + (size_t)i_seq * ENGINE_BEFORE);
 	engine_image_note(e, s->seq, b->n_tok, s->n);
 	b->has_guesses |= s->n_draft > 0;
 	s->seq->draft_seq = i_seq;

@@ -38,6 +38,8 @@ struct engine_batch {
 	const int32_t *logit_rows; /* (R) token indices whose logits are wanted */
 	const float *inv_t;        /* (R) 1 / temperature, for logits_top.sum_t */
 	int n_logit_rows;
+	const int32_t *before; /* (B, ENGINE_BEFORE) the tokens before the slice, the last first;
+				* below 0: there is none, or it is of an image */
 	bool has_guesses; /* some of the tokens are guesses: replay may follow */
 	struct seq_states states; /* (B) each; only where the graph has n_states */
 	/* (T) for each token, where to read the hidden state of the token before it (enum
@@ -50,6 +52,8 @@ struct engine_batch {
 	const struct engine_view *views; /* (n_views) of images */
 	int n_views;
 };
+
+enum { ENGINE_BEFORE = MODEL_MAX_NGRAM - 1 };
 
 /* Hidden states that a graph with guess keeps: of the rows of logits of the last forward,
  * then of all its tokens, then of the rows of the last guess. */

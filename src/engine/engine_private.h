@@ -17,6 +17,7 @@ struct batch_arrays {
 	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
 	float *inv_t;               /* (max_batch_tok) */
 	int32_t *n_ctx, *first_tok; /* (max_seqs), (max_seqs + 1) */
+	int32_t *before;            /* (max_seqs, ENGINE_BEFORE) */
 	struct {
 		int32_t *from, *to, *save, *save_at; /* (max_seqs) */
 	} states;

@@ -99,7 +99,7 @@ static uint16_t half_of(float x)
 	return (uint16_t)(sign | (bits - 0x38000000) >> 13);
 }
 
-static void to_act(const struct graph *g, const float *x, size_t n, void *out)
+void graph_sight_to_act(const struct graph *g, const float *x, size_t n, void *out)
 {
 	if (g->b->act_type == DTYPE_F32) {
 		memcpy(out, x, n * sizeof *x);
@@ -123,7 +123,7 @@ static enum status add_view(struct graph *g, const struct engine_view *v, int i,
 			    ((size_t)(1 + i) * (size_t)v->image->n_rows *
 				     (size_t)v->image->n_cols +
 			     (size_t)v->first) * d;
-	to_act(g, rows, n, host);
+	graph_sight_to_act(g, rows, n, host);
 	enum status st = g->b->ops->upload(g->b, deep, host, n * act);
 	if (st != OK)
 		return fail_set(fail, st, "an image's rows do not reach %s", g->b->device);

@@ -23,3 +23,5 @@ enum status graph_sight_rows(struct graph *g, const struct graph_step *s,
 /* In a step, behind layer i. */
 enum status graph_sight_add(struct graph *g, const struct graph_step *s, int i,
 			    struct fail *fail) MUST_USE;
+/* n numbers in the backend's type of activations; what is too large becomes the largest. */
+void graph_sight_to_act(const struct graph *g, const float *x, size_t n, void *out);

@@ -410,7 +410,7 @@ int64_t model_weight_bytes(const struct model *m)
 	int64_t n_bytes = 0;
 	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
 		const struct tensor *t = tensors_at(m->tensors, i);
-		if (model_reads(m, t->name))
+		if (model_reads(m, t->name) && !strstr(t->name, MODEL_NGRAM_TABLE))
 			n_bytes += (int64_t)t->n_bytes;
 	}
 	return n_bytes;

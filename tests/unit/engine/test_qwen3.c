@@ -623,8 +623,9 @@ int main(int argc, char **argv)
 	}
 	test_prefix(dir);
 	test_fork(dir);
-	static const char *const others[] = {"qwen3next", "granitehybrid", "lfm2", "qwen35",
-					     "gptoss", "deepseekv3-yarn", "gemma3", "lfm2moe"};
+	static const char *const others[] = {"qwen3next", "granitehybrid", "lfm2", "qwen4exp",
+					     "qwen35", "gptoss", "deepseekv3-yarn", "gemma3",
+					     "lfm2moe"};
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char name[200], other[1024];
 		snprintf(name, sizeof name, "tests/golden/models/%s", others[i]);
@@ -637,7 +638,7 @@ int main(int argc, char **argv)
 			test_batches(other, sets[j]);
 		}
 		test_fork(other);
-		if (i < 4) /* with a state instead of a cache */
+		if (i < 5) /* with a state instead of a cache */
 			test_long(other);
 	}
 	test_families();
