@@ -469,6 +469,8 @@ void case_delta(struct kernel_test *kt)
 	norm_case(kt, 70, 6, 64, 3, false);
 	norm_case(kt, 3, 2, 96, 1, true);
 	norm_case(kt, 2, 1, 1500, 1, true);
+	norm_case(kt, 5, 3, 20, 3, true);
+	norm_case(kt, 45, 7, 37, 7, true);
 	gate_case(kt, 1, 16, 256);
 	gate_case(kt, 7, 3, 30);
 }
