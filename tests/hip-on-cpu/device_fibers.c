@@ -40,7 +40,7 @@ void device_memory(void *p, size_t n_bytes, enum memory_kind kind)
 {
 }
 
-void *device_place(size_t n_bytes, size_t middle)
+void *device_place(size_t n_bytes)
 {
 	return NULL;
 }

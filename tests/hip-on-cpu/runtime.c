@@ -402,7 +402,7 @@ static int block_create(void **out, size_t n_bytes, enum memory_kind kind)
 	R.used_bytes += fits ? n_bytes : 0;
 	pthread_mutex_unlock(&R.lock);
 	size_t all = ALIGN + n_bytes + CANARY;
-	void *p = fits ? device_place(all, ALIGN + n_bytes / 16 * 7) : NULL;
+	void *p = fits ? device_place(all) : NULL;
 	if (!fits || (!p && posix_memalign(&p, ALIGN, all) != 0))
 		return HIP_ERROR_OUT_OF_MEMORY;
 	char *block = p;

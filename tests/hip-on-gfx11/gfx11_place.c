@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where small blocks lie: each across a multiple of 4 GiB, at 7/16 of it. Its parts differ
- * in the high words of their addresses, so a lost carry leads elsewhere. Distances between
- * blocks are uneven. Where so much address space is not to be had, nothing is placed.
+ * Where small blocks lie: each across a multiple of 4 GiB, after 1/16 to 15/16 of it in
+ * turns. Its parts differ in the high words of their addresses, so a lost carry leads
+ * elsewhere. Distances between blocks are uneven. Where so much address space is not to be
+ * had, nothing is placed.
  */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@ static struct {
 	char *first;              /* seam; NULL: none */
 	uint16_t free[SEAMS];     /* stack of seams */
 	int n_free;
+	uint32_t n_placed;
 	char *begin[SEAMS];       /* of the block at each seam; NULL: none */
 	bool is_open[SEAMS];
 } P = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -41,7 +43,7 @@ static void start(void)
 			P.free[P.n_free++] = (uint16_t)at;
 }
 
-void *device_place(size_t n_bytes, size_t middle)
+void *device_place(size_t n_bytes)
 {
 	if (n_bytes > MOST)
 		return NULL;
@@ -54,7 +56,8 @@ void *device_place(size_t n_bytes, size_t middle)
 		P.is_open[i] = P.is_open[i] || mprotect(seam - MOST, 2 * (size_t)MOST,
 							PROT_READ | PROT_WRITE) == 0;
 		if (P.is_open[i]) {
-			block = P.begin[i] = seam - middle / ALIGN * ALIGN;
+			size_t before = n_bytes * (1 + P.n_placed++ * 7 % 15) / 16;
+			block = P.begin[i] = seam - before / ALIGN * ALIGN;
 			P.n_free--;
 		}
 	}
