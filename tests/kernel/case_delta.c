@@ -473,6 +473,8 @@ void case_delta(struct kernel_test *kt)
 	norm_case(kt, 2, 1, 1500, 1, true, false);
 	norm_case(kt, 5, 4, 30, 1, false, true);
 	norm_case(kt, 3, 6, 64, 6, false, true);
+	norm_case(kt, 5, 3, 20, 3, true, false);
+	norm_case(kt, 45, 7, 37, 7, true, false);
 	gate_case(kt, 1, 16, 256);
 	gate_case(kt, 7, 3, 30);
 }

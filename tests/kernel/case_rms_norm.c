@@ -10,7 +10,8 @@
 static const struct {
 	int32_t t, d;
 	bool adds;
-} cases[] = {{1, 256, false}, {7, 130, true}, {5, 8192, false}, {64, 61, true}};
+} cases[] = {{1, 256, false}, {7, 130, true}, {5, 8192, false}, {64, 61, true},
+	   {3, 4243, true}};
 
 static struct rms_norm_args args(int32_t t, int32_t d, float *x, const void *add,
 				 const float *weight, void *y)
@@ -149,5 +150,7 @@ void case_rms_norm(struct kernel_test *kt)
 	sum_case(kt, 3, 130, 0);
 	sum_case(kt, 5, 5376, 0);
 	sum_case(kt, 4, 66, 0.375f);
+	sum_case(kt, 3, 136, 0);
+	sum_case(kt, 3, 9221, 0);
 	kernel_test_reset(kt);
 }

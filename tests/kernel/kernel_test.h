@@ -53,6 +53,9 @@ struct kernel_test {
 /* True if HALOD_SHORT says that time is short, as under a sanitizer. */
 bool kernel_is_short(void);
 
+/* False if HALOD_QUANT=NAME says that cases of other formats are not wanted. */
+bool kernel_wants(enum quant q);
+
 /* Between cases: give memory back, restart the noise. */
 void kernel_test_reset(struct kernel_test *kt);
 

@@ -2,7 +2,8 @@
  *
  * The HIP backend against the references: every case there is a kernel for, and again
  * with the threads of a workgroup in the other order; only in that one where
- * HALOD_SHORT says that time is short. HALOD_CASE=NAME: that alone.
+ * HALOD_SHORT says that time is short. HALOD_CASE=NAME: that alone; HALOD_QUANT=NAME: of
+ * linear and experts that format's cases alone.
  */
 #include <stdlib.h>
 #include <string.h>
