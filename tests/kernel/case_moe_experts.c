@@ -264,6 +264,8 @@ static const float *rounded(struct kernel_test *kt, const struct experts_case *s
 
 void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 {
+	if (!kernel_wants(s->kind.quant))
+		return;
 	struct input in = make(kt, s);
 	size_t d = (size_t)s->d, n = (size_t)s->t * d;
 	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);
@@ -324,6 +326,8 @@ static void make_ties(const struct weight *router)
 void kernel_routed_case(struct kernel_test *kt, const struct experts_case *s,
 			enum routing_rule rule)
 {
+	if (!kernel_wants(s->kind.quant))
+		return;
 	struct input in = make(kt, s);
 	size_t n = (size_t)s->t * (size_t)s->d;
 	struct weight_kind plain = {.quant = QUANT_BF16};
