@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compile unit: linear_int4_dot.h for one to four tokens.
+ * Compile unit: linear_int4_sliced.h for one to four tokens.
  */
-#include "kernels/linear/linear_int4_dot.h"
+#include "kernels/linear/linear_int4_sliced.h"
 
 #define AXES(...) \
 	SHAPE(1, __VA_ARGS__) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compile unit: linear_int4_dot.h for seven and eight tokens.
+ * Compile unit: linear_int4_sliced.h for seven and eight tokens.
  */
-#include "kernels/linear/linear_int4_dot.h"
+#include "kernels/linear/linear_int4_sliced.h"
 
 #define AXES(...) \
 	SHAPE(7, __VA_ARGS__) \
