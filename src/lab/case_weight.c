@@ -248,8 +248,9 @@ static void no_format(struct fail *fail, const char *name, size_t n)
 
 int case_weight_formats(const char *list, enum quant *out, struct fail *fail)
 {
+	bool is_taken[QUANT_COUNT] = {false};
 	int n = 0;
-	for (const char *p = list; *p || p == list; p += *p == ',') {
+	for (const char *p = list;; p++) {
 		size_t len = strcspn(p, ",");
 		enum quant q = 0;
 		while (q < QUANT_COUNT &&
@@ -259,12 +260,11 @@ int case_weight_formats(const char *list, enum quant *out, struct fail *fail)
 			no_format(fail, p, len);
 			return 0;
 		}
-		bool is_new = true;
-		for (int i = 0; i < n; i++)
-			is_new &= out[i] != q;
-		if (is_new)
+		if (!is_taken[q])
 			out[n++] = q;
+		is_taken[q] = true;
 		p += len;
+		if (!*p)
+			return n;
 	}
-	return n;
 }

@@ -310,8 +310,9 @@ static enum status choose_experts(struct kernel_case *c)
 	for (int i = 0; i < c->n_copies && st == OK; i++) {
 		for (size_t t = 0; t < n; t += (size_t)s->used)
 			for (int32_t u = 0; u < s->used;) {
-				int32_t e = (int32_t)(case_weight_bits(&c->random) >> 20) & 0x7FFFFFFF, v = 0;
-				host[t + (size_t)u] = e %= s->experts;
+				uint64_t r = case_weight_bits(&c->random) >> 33;
+				int32_t e = (int32_t)(r % (uint64_t)s->experts), v = 0;
+				host[t + (size_t)u] = e;
 				while (host[t + (size_t)v] != e)
 					v++;
 				u += v == u; /* skip the ids already chosen */
@@ -353,10 +354,11 @@ static enum status make_experts(struct kernel_case *c, struct fail *fail)
 {
 	const struct case_shape *s = &c->shape;
 	size_t t = (size_t)c->o.n_tok, pairs = t * (size_t)s->used;
-	double one = 2 * weight_cost(c, s->f, s->k) + weight_cost(c, s->k, s->f);
+	double one = 2 * weight_cost(c, s->f, s->k);
 	/* Expected number of different experts if each token takes U of E at random. */
 	double read = s->experts *
 		      (1 - pow(1 - (double)s->used / s->experts, (double)t));
+	one += weight_cost(c, s->k, s->f);
 	c->bytes = one * read;
 	c->flops = 6.0 * s->f * s->k * (double)pairs;
 	c->n_copies = copies_for(c, c->bytes);

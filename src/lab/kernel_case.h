@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One operation of a real model's step, ready to be queued: for measuring, tuning, and
- * listing its launches. Weights are random. There are enough copies of them that a copy
- * is in no cache when its turn comes. Thread: engine's.
+ * listing its launches. Weights are random (case_weight.h). There are enough copies of them
+ * that a copy is in no cache when its turn comes. Thread: engine's.
  */
 #pragma once
 #include "backend/backend.h"
