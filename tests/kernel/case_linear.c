@@ -62,6 +62,12 @@ static const struct linear_case cases[] = {
 	{INT4(32, true, DTYPE_BF16), 8, 2080, {21, 9}, true, false, false},
 	{INT4(32, false, DTYPE_F16), 7, 256, {50}, false, true, false},
 	{INT4(128, false, DTYPE_F16), 6, 12288, {6}, false, false, true},
+	/* beyond eight tokens, and K in slices with a rest */
+	{INT4(32, true, DTYPE_F16), 9, 3104, {70, 9}, true, false, true},
+	{INT4(32, false, DTYPE_BF16), 12, 1024, {67}, false, true, false},
+	{INT4(128, false, DTYPE_F16), 16, 2304, {37}, false, false, true},
+	{INT4(32, false, DTYPE_F16), 13, 256, {40}, true, false, false},
+	{INT4(64, true, DTYPE_BF16), 3, 11328, {5}, false, false, false},
 	/* many tokens: tiles, each with a rest of tokens, outputs and K */
 	{INT4(32, false, DTYPE_BF16), 150, 160, {131, 64, 3}, true, false, false},
 	{INT4(32, true, DTYPE_F16), 37, 96, {70, 33}, false, true, false},
