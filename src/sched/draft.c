@@ -70,6 +70,9 @@ void draft_cost_note_plain(struct draft_cost *c, int n_tok, int64_t us)
 		return;
 	double *cost = n_tok > 1 ? &c->plain[n_tok] : &c->us[1];
 	int *n_seen = n_tok > 1 ? &c->n_plain[n_tok] : &c->n[1];
+	if (c->last_plain && c->last_plain != n_tok) /* its cost is of long ago */
+		*n_seen = 0;
+	c->last_plain = n_tok;
 	double before = *n_seen < 2 ? 0 : *cost;
 	note(c, cost, n_seen, us);
 	for (int i = 1; i <= DRAFT_STEP && before > 0; i++) {

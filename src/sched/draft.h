@@ -45,6 +45,7 @@ struct draft_cost {
 	 * token and a guess, which share experts and what attention reads. [1] is us[1]. */
 	double plain[DRAFT_STEP + 1];
 	int n_plain[DRAFT_STEP + 1];
+	int last_plain; /* streams of the last such step; 0: there was none */
 	int n_slow; /* steps with guesses in a row that lasted far longer than expected */
 	/* us as measured at start; 0: not measured. Costs grow with the depth of the cache,
 	 * but their ratios change little. */

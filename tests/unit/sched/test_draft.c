@@ -192,6 +192,11 @@ static void plain_streams(void)
 	ok(c.us[15] > 1.98 * wide && c.us[15] < 2.02 * wide, "a deeper cache is dearer for all");
 	ok(c.us[1] > 1980 && c.us[1] < 2020, "for one stream, too: %g", c.us[1]);
 	ok(draft_paid(&c, 4, 11, 11, 7600) < 0.1, "a step that lasts no longer costs nothing");
+	wide = c.us[15];
+	for (int i = 0; i < 20; i++)
+		draft_cost_note_plain(&c, 1, 6000);
+	ok(c.us[15] == wide, "one stream is left: what it costs says nothing of others");
+	ok(c.us[1] == 6000, "but replaces what was thought of it: %g", c.us[1]);
 }
 
 static void account(void)
