@@ -6,6 +6,8 @@
  * experts are those that a text would use. Ends of text are ignored. With --batch, a step
  * decodes that many sequences.
  *
+ * With --feed, tokens of a file are decoded one by one, whatever is most likely.
+ *
  * With --widths, steps of one sequence are measured that verify guesses. With --profile, a
  * prompt and some tokens more are measured by stage.
  *
@@ -21,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "ctl/bench_experts.h"
+#include "ctl/bench_feed.h"
 #include "ctl/bench_profile.h"
 #include "ctl/bench_widths.h"
 #include "ctl/command.h"
@@ -37,7 +40,7 @@
 
 struct bench_model_args {
 	struct session_opts session;
-	const char *prompts, *widths;
+	const char *prompts, *widths, *feed;
 	int64_t n_decode, depth, repeat, batch;
 	bool json, profile, layers;
 	int64_t prompt[MAX_PROMPTS];
@@ -52,6 +55,7 @@ struct result {
 	struct bench_profile_args profile_args;
 	struct bench_profile profile;
 	struct bench_experts experts;
+	struct bench_feed feed;
 };
 
 static double seconds_since(int64_t begin_us)
@@ -193,6 +197,7 @@ static bool measure(struct session *s, const struct bench_model_args *a, int n_i
 		good = out->decode >= 0 &&
 		       time_gpu(s, out->decode / (double)a->batch, &out->gpu_us);
 	}
+	good = good && (!out->feed.n_lines || bench_feed_run(s, &out->feed));
 	out->profile_args = (struct bench_profile_args){
 		.ids = ids, .depth = (int)a->depth, .decode = (int)a->n_decode,
 		.prompt = a->n_prompts ? (int)a->prompt[a->n_prompts - 1] : 0,
@@ -247,6 +252,7 @@ static void print_json(const struct session *s, const struct bench_model_args *a
 				 (unsigned long long)s->backend->n_replays);
 	}
 	bench_experts_json(&r->experts, &b);
+	bench_feed_json(&r->feed, &b);
 	buf_addf(&b, ",\"repeat\":%lld,\"threads\":%lld,\"load_s\":",
 		 (long long)a->repeat, (long long)a->session.threads);
 	buf_add_json_num(&b, s->load_s);
@@ -288,6 +294,7 @@ static void print_text(const struct session *s, const struct bench_model_args *a
 		       (unsigned long long)s->backend->n_replays);
 	bench_widths_print(&r->widths);
 	bench_experts_print(&r->experts);
+	bench_feed_print(&r->feed);
 	printf("memory        %10.1f MiB resident at most\n",
 	       (double)rss_bytes() / (1 << 20));
 	if (a->profile)
@@ -310,7 +317,9 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 	if (*a->widths && !r.widths.n)
 		return options_fault(set, "--widths: \"%s\" is not a list of numbers of "
 				     "tokens", a->widths);
-	if (!session_open(&a->session, (int)n_ids, &s))
+	bool can_feed = !*a->feed || bench_feed_read(a->feed, &r.feed);
+	n_ids = MAX(n_ids, r.feed.longest);
+	if (!can_feed || !session_open(&a->session, (int)n_ids, &s))
 		rc = EXIT_USAGE;
 	else if (n_ids > engine_n_ctx(s.engine))
 		rc = options_fault(set, "%lld tokens are more than the model's %d",
@@ -320,6 +329,7 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 		rc = EXIT_OK;
 	}
 	bench_profile_deinit(&r.profile);
+	bench_feed_deinit(&r.feed);
 	session_close(&s);
 	return rc;
 }
@@ -327,7 +337,7 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 int cmd_bench_model(int argc, char **argv)
 {
 	struct bench_model_args a = {.session = SESSION_DEFAULTS, .prompts = "128,512",
-			 .widths = "", .n_decode = 128, .repeat = 3, .batch = 1};
+			 .widths = "", .feed = "", .n_decode = 128, .repeat = 3, .batch = 1};
 	const struct option_row rows[] = {
 		SESSION_OPTIONS(a.session),
 		{"prompt", 'p', OPTION_TEXT, &a.prompts, 0, 0, "N,N",
@@ -342,6 +352,8 @@ int cmd_bench_model(int argc, char **argv)
 		 "runs, of which the median counts (3)"},
 		{"widths", 'w', OPTION_TEXT, &a.widths, 0, 0, "N,N",
 		 "also steps of N tokens of one sequence, all but one of them guesses"},
+		{"feed", 'f', OPTION_TEXT, &a.feed, 0, 0, "FILE",
+		 "also decode given tokens: lines of ids, of which the first warms up"},
 		{"profile", 0, OPTION_FLAG, &a.profile, 0, 0, NULL,
 		 "also a table of time and bytes by stage: the last --prompt, and a token"},
 		{"layers", 0, OPTION_FLAG, &a.layers, 0, 0, NULL,

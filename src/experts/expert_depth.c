@@ -17,7 +17,14 @@ enum {
 	BATCH_BYTES = 32 << 20,   /* or so many bytes: enough for the greatest depth */
 	MAX_NOTE = 200,
 };
-#define SECONDS 0.04 /* for each depth */
+#define SECONDS 0.02 /* for each depth and size of pieces, twice */
+#define WORTH (1 - 1.0 / 30) /* a deeper queue or larger pieces are for a rate above this */
+
+struct pace {
+	int depth;
+	size_t piece;
+	double rate; /* bytes a second; 0: the store cannot be read */
+};
 
 int expert_depth_choose(const int *d, const double *rates, int n)
 {
@@ -25,7 +32,7 @@ int expert_depth_choose(const int *d, const double *rates, int n)
 	int i = 0;
 	for (int j = 0; j < n; j++)
 		best = rates[j] > best ? rates[j] : best;
-	while (i + 1 < n && rates[i] < best * (1 - 1.0 / 30))
+	while (i + 1 < n && rates[i] < best * WORTH)
 		i++;
 	return d[i];
 }
@@ -102,48 +109,74 @@ static double rate_at(struct walk *w, struct expert_reader_opts o, int depth)
 
 /* --- beside the store --------------------------------------------------------------- */
 
-/* 0: there is none for this store. */
-static int read_note(const struct expert_store *s, const char *path)
+/* False: there is none for this store. */
+static bool read_note(const struct expert_store *s, const char *path, struct pace *out)
 {
 	struct buf b = {0};
 	unsigned long long key = 0;
-	int depth = 0;
+	bool is_good = false;
 	if (file_read(path, MAX_NOTE, &b, NULL) == OK) {
 		buf_add(&b, "", 1);
-		if (sscanf(b.p, "store %llx depth %d", &key, &depth) != 2 ||
-		    key != expert_store_key(s) || depth < 1 || depth > EXPERT_READ_MAX_DEPTH)
-			depth = 0;
+		is_good = sscanf(b.p, "store %llx depth %d piece %zu", &key, &out->depth,
+				 &out->piece) == 3 &&
+			  key == expert_store_key(s) && out->depth >= 1 &&
+			  out->depth <= EXPERT_READ_MAX_DEPTH && out->piece > 0 &&
+			  out->piece <= EXPERT_READ_MAX_PIECE &&
+			  out->piece % EXPERT_READ_PIECE == 0;
 	}
 	buf_deinit(&b);
-	return depth;
+	return is_good;
 }
 
-static void write_note(const struct expert_store *s, const char *path, int depth, double rate)
+static void write_note(const struct expert_store *s, const char *path, const struct pace *p)
 {
 	struct buf b = {0};
-	buf_addf(&b, "store %016llx depth %d bytes_a_second %.0f\n",
-		 (unsigned long long)expert_store_key(s), depth, rate);
+	buf_addf(&b, "store %016llx depth %d piece %zu bytes_a_second %.0f\n",
+		 (unsigned long long)expert_store_key(s), p->depth, p->piece, p->rate);
 	if (!expert_store_keep(path, buf_str(&b)))
 		log_warn("%s is not written: each start measures the disk", path);
 	buf_deinit(&b);
 }
 
-int expert_depth_find(const struct expert_store *s, const struct expert_reader_opts *reader,
-		      const char *path)
+/* Two passes, of which the faster counts: what else the machine does only takes away. */
+static struct pace measure(const struct expert_store *s, struct expert_reader_opts o)
 {
-	double rates[N_DEPTHS], best = 0;
+	static const size_t pieces[] = {EXPERT_READ_PIECE, EXPERT_READ_MAX_PIECE};
+	double rates[ARRAY_LEN(pieces)][N_DEPTHS] = {{0}};
+	struct pace best = {0};
 	struct walk w = {s, 0};
-	int depth = path ? read_note(s, path) : 0;
-	if (depth > 0 || !s->is_direct || s->n == 0)
-		return depth > 0 ? depth : EXPERT_READ_DEPTH;
-	for (int i = 0; i < N_DEPTHS; i++) {
-		rates[i] = rate_at(&w, *reader, depths[i]);
-		best = MAX(best, rates[i]);
+	size_t n = o.slot_bytes > EXPERT_READ_MAX_PIECE ? ARRAY_LEN(pieces) : 1;
+	for (size_t i = 0; i < 2 * n * N_DEPTHS; i++) {
+		double *rate = &rates[i / N_DEPTHS % n][i % N_DEPTHS];
+		o.piece = pieces[i / N_DEPTHS % n];
+		*rate = MAX(*rate, rate_at(&w, o, depths[i % N_DEPTHS]));
 	}
-	if (best == 0) /* who reads it next says why */
-		return EXPERT_READ_DEPTH;
-	depth = expert_depth_choose(depths, rates, N_DEPTHS);
-	if (path)
-		write_note(s, path, depth, best);
-	return depth;
+	for (size_t p = 0; p < n; p++) {
+		double rate = 0;
+		for (int i = 0; i < N_DEPTHS; i++)
+			rate = MAX(rate, rates[p][i]);
+		if (rate * WORTH > best.rate)
+			best = (struct pace){expert_depth_choose(depths, rates[p], N_DEPTHS),
+					     pieces[p], rate};
+	}
+	return best;
+}
+
+void expert_depth_find(const struct expert_store *s, struct expert_reader_opts *reader,
+		       const char *path)
+{
+	struct pace best = {0};
+	reader->depth = 0;
+	reader->piece = 0;
+	if (!s->is_direct || s->n == 0)
+		return;
+	if (!path || !read_note(s, path, &best)) {
+		best = measure(s, *reader);
+		if (best.rate == 0) /* who reads it next says why */
+			return;
+		if (path)
+			write_note(s, path, &best);
+	}
+	reader->depth = best.depth;
+	reader->piece = best.piece;
 }

@@ -498,7 +498,7 @@ enum status expert_memory_create(struct expert_store *store,
 		reader.slots_bytes = (size_t)(o->device ? o->device->n_stages : m->n_slots) *
 				     m->slot_bytes;
 		if (reader.depth == 0)
-			reader.depth = expert_depth_find(&m->store, &reader, o->depth_path);
+			expert_depth_find(&m->store, &reader, o->depth_path);
 		m->reader = expert_reader_create(&reader);
 		st = read_first(m, &n_ahead, fail);
 	}

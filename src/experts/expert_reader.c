@@ -19,19 +19,18 @@ enum { SPIN_NS = 30000 };
 
 /* --- completion --------------------------------------------------------------------- */
 
-static uint64_t sum_of_piece(const uint8_t *p, size_t n, size_t i_piece)
+/* Of n bytes that begin with unit i of an expert. */
+static uint64_t sum_of_units(const uint8_t *p, size_t n, size_t i)
 {
-	return sum_mix(sum_bytes(p, n) + i_piece);
+	uint64_t sum = 0;
+	for (size_t at = 0; at < n; at += EXPERT_READ_PIECE, i++)
+		sum += sum_mix(sum_bytes(p + at, MIN(n - at, (size_t)EXPERT_READ_PIECE)) + i);
+	return sum;
 }
 
 uint64_t expert_reader_sum(const uint8_t *p, size_t n)
 {
-	uint64_t sum = 0;
-	for (size_t i = 0; i * EXPERT_READ_PIECE < n; i++) {
-		size_t at = i * EXPERT_READ_PIECE;
-		sum += sum_of_piece(p + at, MIN(n - at, (size_t)EXPERT_READ_PIECE), i);
-	}
-	return sum;
+	return sum_of_units(p, n, 0);
 }
 
 static int64_t now_ns(void)
@@ -70,7 +69,7 @@ void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 	if (atomic_load(&x->n_left) == 1)
 		wake(r, x);
 	if (state == EXPERT_READ_GOOD)
-		atomic_fetch_add(&x->got, sum_of_piece(x->to + p->at, p->n,
+		atomic_fetch_add(&x->got, sum_of_units(x->to + p->at, p->n,
 						       p->at / EXPERT_READ_PIECE));
 	else
 		atomic_store(&x->fault, (int)state);
@@ -114,7 +113,23 @@ const char *expert_read_fault(const struct expert_read *x)
 	}
 }
 
-/* --- threads ------------------------------------------------------------------------ */
+/* --- pieces ------------------------------------------------------------------------- */
+
+/* Bytes of the next piece where n are left: no more than half, so that the last pieces are
+ * small and soon summed. */
+static size_t next_piece(const struct expert_reader *r, size_t n)
+{
+	size_t half = n / 2 / EXPERT_READ_PIECE * EXPERT_READ_PIECE;
+	return MIN(n, MIN(r->o.piece, MAX(half, (size_t)EXPERT_READ_PIECE)));
+}
+
+static int count_pieces(const struct expert_reader *r, size_t n)
+{
+	int n_pieces = 0;
+	for (; n > 0; n_pieces++)
+		n -= next_piece(r, n);
+	return n_pieces;
+}
 
 struct expert_piece *expert_reader_pop(struct expert_reader *r)
 {
@@ -124,7 +139,7 @@ struct expert_piece *expert_reader_pop(struct expert_reader *r)
 		return NULL;
 	r->free = p->next;
 	*p = (struct expert_piece){.x = x, .at = x->n_begun};
-	p->n = MIN(x->n - x->n_begun, (size_t)EXPERT_READ_PIECE);
+	p->n = next_piece(r, x->n - x->n_begun);
 	x->n_begun += p->n;
 	if (x->n_begun < x->n)
 		return p;
@@ -139,6 +154,8 @@ void expert_reader_give_back(struct expert_reader *r, struct expert_piece *p)
 	p->next = r->free;
 	r->free = p;
 }
+
+/* --- threads ------------------------------------------------------------------------ */
 
 static ssize_t plain_pread(void *ctx, int fd, void *to, size_t n, off_t at)
 {
@@ -210,6 +227,7 @@ struct expert_reader *expert_reader_create(const struct expert_reader_opts *o)
 	r->o = *o;
 	r->o.depth = MIN(MAX(o->depth ? o->depth : EXPERT_READ_DEPTH, 1),
 			 EXPERT_READ_MAX_DEPTH);
+	r->o.piece = MAX(o->piece, (size_t)EXPERT_READ_PIECE);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->more, NULL);
 	r->last = &r->first;
@@ -253,8 +271,7 @@ void expert_reader_submit(struct expert_reader *r, struct expert_read **x, int n
 		x[i]->next = i + 1 < n ? x[i + 1] : NULL;
 		atomic_store(&x[i]->got, 0);
 		atomic_store(&x[i]->fault, EXPERT_READ_GOOD);
-		atomic_store(&x[i]->n_left, (int)((x[i]->n + EXPERT_READ_PIECE - 1) /
-						  EXPERT_READ_PIECE));
+		atomic_store(&x[i]->n_left, count_pieces(r, x[i]->n));
 		atomic_store(&x[i]->state, EXPERT_READ_RUNS);
 	}
 	pthread_mutex_lock(&r->lock);

@@ -3,11 +3,12 @@
  * Reads experts from a store, several at a time, beside the thread that computes.
  *
  * By io_uring where the kernel has it, with the slots as registered buffers; else by
- * threads with pread. A read goes to the disk in pieces. The sum of a piece is computed
- * while others are read, and the whole is compared before a read counts as done. So little
- * is left to do behind the last byte. Completion is a word in memory: expert_reader_wait
- * makes no system call where the bytes are there, and one futex call at a time where they
- * are not. It is woken before the last piece is summed, and then spins.
+ * threads with pread. A read goes to the disk in pieces, which become small at its end. The
+ * sum of a piece is computed while others are read, and the whole is compared before a read
+ * counts as done. So little is left to do behind the last byte. Completion is a word in
+ * memory: expert_reader_wait makes no system call where the bytes are there, and one futex
+ * call at a time where they are not. It is woken before the last piece is summed, and then
+ * spins.
  *
  * Thread: one calls; the reader's own threads do the rest.
  */
@@ -31,7 +32,8 @@ enum {
 	EXPERT_READ_DEPTH = 16, /* pieces at a time where nothing was measured */
 	EXPERT_READ_MAX_DEPTH = 128,
 	EXPERT_READ_ALIGN = 4096,
-	EXPERT_READ_PIECE = 128 << 10
+	EXPERT_READ_PIECE = 128 << 10, /* the smallest piece, and the unit of sums */
+	EXPERT_READ_MAX_PIECE = 512 << 10
 };
 
 struct expert_read {
@@ -55,6 +57,7 @@ struct expert_reader_opts {
 	int fd;
 	bool is_direct;  /* fd passes by the page cache; else what was read is dropped there */
 	int depth;       /* pieces at a time; 0: EXPERT_READ_DEPTH */
+	size_t piece;    /* of a read's first pieces: multiple of EXPERT_READ_PIECE; 0: that */
 	bool no_uring;   /* threads, even where there is io_uring */
 	uint8_t *slots;  /* memory that all reads go to, for registering */
 	size_t slots_bytes, slot_bytes;
@@ -67,7 +70,7 @@ struct expert_reader;
 struct expert_reader *expert_reader_create(const struct expert_reader_opts *o);
 /* Call it when all reads are done. */
 void expert_reader_destroy(struct expert_reader *r);
-/* "io_uring with registered buffers, 16 reads at a time" */
+/* "io_uring with registered buffers, 16 reads of up to 128 KiB at a time" */
 const char *expert_reader_note(const struct expert_reader *r);
 /* Begin n reads, whose to, at, n and sum are set. They begin in this order and may end in
  * any. x[i] and x[i]->to belong to the reader until they are done. */

@@ -136,8 +136,9 @@ bool expert_uring_create(struct expert_reader *r)
 	}
 	r->n_threads = 1;
 	register_slots(r);
-	snprintf(r->note, sizeof r->note, "io_uring%s, %d reads at a time",
-		 u->buffer_bytes ? " with registered buffers" : "", r->o.depth);
+	snprintf(r->note, sizeof r->note, "io_uring%s, %d reads of up to %zu KiB at a time",
+		 u->buffer_bytes ? " with registered buffers" : "", r->o.depth,
+		 r->o.piece >> 10);
 	return true;
 }
 

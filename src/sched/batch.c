@@ -566,7 +566,7 @@ static void add_drafts(struct sched *s, int n)
 {
 	struct engine_guess asked[DRAFT_STEP];
 	int at[DRAFT_STEP], n_asked = 0;
-	struct draft_step step = {.n_tok = 0, .n_expected = n,
+	struct draft_step step = {.n_tok = 0, .n_streams = n, .n_expected = n,
 				  .is_forced = s->o.draft != SCHED_DRAFT_AUTO};
 	int room = engine_draft_room(s->o.engine);
 	for (int i = 0; i < n; i++) {

@@ -5,8 +5,8 @@
  * Widths. Only some are used: each new one costs a GPU a graph, and a trial.
  *
  * Costs. The first step of a width is left out, since it warms caches up or records a
- * graph. Then costs follow the last steps. A step without guesses changes the costs of all
- * widths alike. Else those that are not used would keep the cost that they had behind a
+ * graph. Then costs follow the last steps. Steps without guesses of several streams have
+ * costs of their own. A change of these changes the costs of all widths alike. Else those that are not used would keep the cost that they had behind a
  * short cache, and would look cheaper the longer it grows. The cost of a width between two
  * known ones lies on the line through these. Beyond the widest known one the line goes on.
  *
@@ -47,27 +47,41 @@ static void follow(double *cost, double lasted)
 	*cost += FOLLOW * (MIN(lasted, CLIP * *cost) - *cost);
 }
 
+/* A step that lasted `us`, of those that have cost *cost, n of them until now. */
+static void note(struct draft_cost *c, double *cost, int *n_seen, int64_t us)
+{
+	int n = (*n_seen)++;
+	c->n_slow = n >= 2 && (double)us > CLIP * *cost ? c->n_slow + 1 : 0;
+	if (n < 2 || c->n_slow > SLOW) /* the first, and the one that takes its place */
+		*cost = (double)us;
+	else
+		follow(cost, (double)us);
+}
+
 void draft_cost_note(struct draft_cost *c, int n_tok, int64_t us)
 {
-	if (n_tok < 1 || n_tok > DRAFT_STEP)
-		return;
-	int n = c->n[n_tok]++;
-	c->n_slow = n >= 2 && (double)us > CLIP * c->us[n_tok] ? c->n_slow + 1 : 0;
-	if (n < 2 || c->n_slow > SLOW) /* the first, and the one that takes its place */
-		c->us[n_tok] = (double)us;
-	else
-		follow(&c->us[n_tok], (double)us);
+	if (n_tok >= 1 && n_tok <= DRAFT_STEP)
+		note(c, &c->us[n_tok], &c->n[n_tok], us);
 }
 
 void draft_cost_note_plain(struct draft_cost *c, int n_tok, int64_t us)
 {
 	if (n_tok < 1 || n_tok > DRAFT_STEP)
 		return;
-	double before = c->n[n_tok] < 2 ? 0 : c->us[n_tok];
-	draft_cost_note(c, n_tok, us);
-	for (int i = 1; i <= DRAFT_STEP && before > 0; i++)
-		if (i != n_tok)
-			c->us[i] *= c->us[n_tok] / before;
+	double *cost = n_tok > 1 ? &c->plain[n_tok] : &c->us[1];
+	int *n_seen = n_tok > 1 ? &c->n_plain[n_tok] : &c->n[1];
+	if (c->last_plain && c->last_plain != n_tok) /* its cost is of long ago */
+		*n_seen = 0;
+	c->last_plain = n_tok;
+	double before = *n_seen < 2 ? 0 : *cost;
+	note(c, cost, n_seen, us);
+	for (int i = 1; i <= DRAFT_STEP && before > 0; i++) {
+		double ratio = *cost / before;
+		c->us[i] *= &c->us[i] == cost ? 1 : ratio;
+		c->plain[i] *= &c->plain[i] == cost ? 1 : ratio;
+	}
+	if (n_tok > 1 && c->start[1] <= 0) /* it is all that is known of so many tokens */
+		draft_cost_note(c, n_tok, us);
 }
 
 void draft_cost_begin(struct draft_cost *c, int n_tok, double us)
@@ -108,6 +122,19 @@ static double cost_in(const double *costs, int n_tok)
 	}
 	double slope = (costs[above] - costs[from]) / (above - from);
 	return costs[below] + MAX(slope, 0) * (n_tok - below);
+}
+
+/* Of a step of n streams without guesses. */
+static double plain_cost(const struct draft_cost *c, int n)
+{
+	return n >= 1 && n <= DRAFT_STEP && c->n_plain[n] >= 2 ? c->plain[n]
+							       : cost_in(c->us, n);
+}
+
+/* Of the step as it is, without what may be added. */
+static double cost_before(const struct draft_cost *c, const struct draft_step *s)
+{
+	return s->n_tok == s->n_streams ? plain_cost(c, s->n_tok) : cost_in(c->us, s->n_tok);
 }
 
 static int class_of(int mark)
@@ -168,7 +195,7 @@ void draft_account_note(struct draft_account *a, double paid, int n_right)
 
 double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, int64_t us)
 {
-	double without = cost_in(c->us, n_streams);
+	double without = plain_cost(c, n_streams);
 	double most = CLIP * cost_in(c->us, n_streams + n_all);
 	if (n_all < 1 || without <= 0)
 		return 0;
@@ -177,7 +204,7 @@ double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, i
 
 double draft_extra(const struct draft_cost *c, const struct draft_step *s, int n)
 {
-	double without = cost_in(c->us, s->n_tok), guess = s->is_model ? c->guess_us * n : 0;
+	double without = cost_before(c, s), guess = s->is_model ? c->guess_us * n : 0;
 	if (without <= 0)
 		return 0;
 	return (cost_in(c->us, s->n_tok + n) + guess - without) * s->n_expected / without;
@@ -191,11 +218,12 @@ static int widest(int max)
 	return n;
 }
 
-/* The width that gives the most tokens in a time, where costs are `costs`; 0: none does. */
-static int best_width(const double *costs, double guess, const struct draft_step *s, int max,
-		      double p)
+/* The width that gives the most tokens in a time, where costs are `costs` and the step costs
+ * `before` without; 0: none does. */
+static int best_width(const double *costs, double before, double guess,
+		      const struct draft_step *s, int max, double p)
 {
-	double rate = WORTH * s->n_expected / cost_in(costs, s->n_tok);
+	double rate = WORTH * s->n_expected / before;
 	int best = 0;
 	for (int i = 0; i < N_WIDTHS && widths[i] <= max; i++) {
 		double cost = cost_in(costs, s->n_tok + widths[i]) +
@@ -220,7 +248,7 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 		return 0; /* what it would cost without is not known */
 	while (s->account && max && draft_extra(c, s, max) > draft_account_left(s->account))
 		max--;
-	int best = best_width(c->us, c->guess_us, s, max, p);
+	int best = best_width(c->us, cost_before(c, s), c->guess_us, s, max, p);
 	if (best) {
 		*n_refused = 0;
 		return best;
@@ -231,7 +259,7 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 		return 1;
 	if (!has_begun || *n_refused % RARE == 0)
 		return widest(MIN(max, 3));
-	return best_width(c->start, 0, s, max, p);
+	return best_width(c->start, cost_in(c->start, s->n_tok), 0, s, max, p);
 }
 
 int draft_allowed(const struct draft_limits *l, int width, double p)

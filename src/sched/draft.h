@@ -41,6 +41,11 @@ struct draft_limits {
 struct draft_cost {
 	double us[DRAFT_STEP + 1];
 	int n[DRAFT_STEP + 1]; /* steps seen; what was measured at start counts for two */
+	/* The same of steps without guesses, by their streams: 2 of them may cost more than a
+	 * token and a guess, which share experts and what attention reads. [1] is us[1]. */
+	double plain[DRAFT_STEP + 1];
+	int n_plain[DRAFT_STEP + 1];
+	int last_plain; /* streams of the last such step; 0: there was none */
 	int n_slow; /* steps with guesses in a row that lasted far longer than expected */
 	/* us as measured at start; 0: not measured. Costs grow with the depth of the cache,
 	 * but their ratios change little. */
@@ -91,6 +96,7 @@ double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, i
 
 struct draft_step {
 	int n_tok;         /* tokens that the step has already */
+	int n_streams;     /* how many of them are no guesses; 0: all, and no step was plain */
 	double n_expected; /* tokens of output that these are expected to give */
 	int max;           /* guesses that may be added */
 	bool is_forced;    /* as many as may be, whatever they cost */

@@ -4,8 +4,8 @@
 
 Runs haloctl bench model in alternation: all in memory, then each share of the experts. The
 median of the ratios counts, so that what else the machine does matters less. Hit rate, bytes
-a token, and the rate of reading while it decodes come from one run of a daemon that writes as
-many tokens.
+a token, and the rate of reading come from one run of a daemon that writes as many tokens: by
+all of its time, and by the time that steps waited.
 
     tests/bench/experts.py -b build -m models/halo-tiny >experts.csv
 """
@@ -45,23 +45,23 @@ def slots(a, folder):
     return os.path.getsize(os.path.join(folder, path)) // n, n
 
 
-def disk_rates(folder, slot):
-    """Bytes a second: the rate that halod measured when it chose its depth, and fio's on the
-    same file at the same block size and depth. None: no fio, or nothing was measured."""
+def disk_rates(folder, slot, before=()):
+    """Bytes a second: the rate that halod measured when it chose depth and size of its reads,
+    and fio's on the same file with the same two. None: no fio, or nothing was measured."""
     note = [f for f in os.listdir(folder) if f.endswith(".depth")]
     if not note or not shutil.which("fio"):
         return None
     path = os.path.join(folder, note[0])
     with open(path) as f:
-        m = re.match(r"store \S+ depth (\d+) bytes_a_second (\d+)", f.read())
-    r = subprocess.run(["fio", "--name=experts", "--filename=" + path[:-len(".depth")],
+        m = re.match(r"store \S+ depth (\d+) piece (\d+) bytes_a_second (\d+)", f.read())
+    r = subprocess.run([*before, "fio", "--name=experts", "--filename=" + path[:-len(".depth")],
                         "--readonly", "--direct=1", "--rw=randread",
-                        "--bs=%d" % min(slot // 4096 * 4096, 128 << 10),
+                        "--bs=%d" % min(slot // 4096 * 4096, int(m.group(2))),
                         "--iodepth=" + m.group(1), "--ioengine=io_uring", "--runtime=4",
                         "--time_based", "--output-format=terse"], capture_output=True,
                        text=True)
     kib = float(r.stdout.split(";")[6])  # bandwidth of reads
-    return float(m.group(2)), kib * 1024
+    return float(m.group(3)), kib * 1024
 
 
 class Daemon:
@@ -112,12 +112,12 @@ class Daemon:
 
     def counters(self):
         return self.metrics("expert_hits_total", "expert_misses_total",
-                            "expert_read_bytes_total")
+                            "expert_read_bytes_total", "expert_wait_seconds_total")
 
 
 def use(a, folder, size):
-    """(hit rate, bytes a token, bytes a second, seconds until a step that waits goes on) of
-    a daemon with so much expert_memory."""
+    """(hit rate, bytes a token, bytes a second, bytes by second of waiting, seconds until a
+    step that waits goes on) of a daemon with so much expert_memory."""
     d = Daemon(a, folder, size)
     try:
         return use_of(d, a)
@@ -133,9 +133,10 @@ def use_of(d, a):
     before, begin = d.counters(), time.monotonic()
     d.write({**body, "seed": 2})
     seconds = time.monotonic() - begin
-    hits, misses, read = (y - x for x, y in zip(before, d.counters()))
+    hits, misses, read, wait = (y - x for x, y in zip(before, d.counters()))
     uses = hits + misses  # none are counted where all experts have room
-    return hits / uses if uses else 1, read / a.tokens, read / seconds, *d.metrics("expert_wake_seconds")
+    return (hits / uses if uses else 1, read / a.tokens, read / seconds, wait and read / wait,
+            *d.metrics("expert_wake_seconds"))
 
 
 def main():
@@ -160,7 +161,7 @@ def main():
                 ratios[s].append(bench(a, folder, size)[0]["decode_tps"] / plain)
         for s in SHARES:
             size = max(n * s // 100, 1) * slot + slot // 2
-            hits, read, rate, wake = use(a, folder, size)
+            hits, read, rate, waiting, wake = use(a, folder, size)
             print("experts,%s %d %% hit rate,%.4f,1" % (name, s, hits))
             print("experts,%s %d %% bytes a token,%.0f,B" % (name, s, read))
             if read:
@@ -168,6 +169,8 @@ def main():
             if rates and read:
                 print("experts,%s %d %% read rate while decoding to fio,%.3f,1"
                       % (name, s, rate / rates[1]))
+                print("experts,%s %d %% read rate while waiting to fio,%.3f,1"
+                      % (name, s, waiting / rates[1]))
             print("experts,%s %d %% decode to all in memory,%.3f,1"
                   % (name, s, statistics.median(ratios[s])))
 

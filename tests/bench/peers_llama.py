@@ -6,6 +6,9 @@
                                                a GGUF file of random weights, with the
                                                tokenizer of a folder of Hugging Face
     peers_llama.py load FILE THREADS           prints seconds and bytes, as JSON
+    peers_llama.py feed FILE THREADS IDS       decodes the tokens of the file IDS, each line
+                                               a sequence of its own; weights stay mapped.
+                                               Prints tokens a second, without the first
     peers_llama.py run FILE THREADS [mapped]   reads names of cases from stdin and prints
                                                tokens a second for each, on lines; mapped:
                                                weights stay in the mapped file, unpacked
@@ -198,6 +201,13 @@ class Peer:
             self.feed(self.one, [i * 104729 % self.n_vocab], [0], [depth + i])
         return n / (time.monotonic() - begin)
 
+    def feed_line(self, ids):
+        self.clear(self.one)
+        begin = time.monotonic()
+        for i, t in enumerate(ids):
+            self.feed(self.one, [t], [0], [i])
+        return time.monotonic() - begin
+
     def decode4096(self):
         return self.decode(16, 4096)
 
@@ -218,7 +228,14 @@ def main():
     if sys.argv[1] == "make":
         make(json.loads(sys.argv[2]), *sys.argv[3:])
         return
-    peer = Peer(sys.argv[2], int(sys.argv[3]), "mapped" in sys.argv[4:])
+    is_fed = sys.argv[1] == "feed"
+    peer = Peer(sys.argv[2], int(sys.argv[3]), is_fed or "mapped" in sys.argv[4:])
+    if is_fed:
+        with open(sys.argv[4]) as f:
+            first, *lines = [[int(i) for i in line.split(",")] for line in f]
+        peer.feed_line(first)
+        print(sum(map(len, lines)) / sum(map(peer.feed_line, lines)))
+        return
     if sys.argv[1] == "load":
         peer.decode(1)
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -364,6 +364,17 @@ def bench():
     eq(code, 0, "bench model --widths: " + err)
     v = json.loads(out)["widths_ms"]
     ok(0 < v["1"] < v["4"] and v["64"] is None, "a time for each width that drafts have", out)
+    for name, lines, want in (("given", "1,2,3\n4 5\n[6]\n", 0), ("one", "1,2,3\n", 2),
+                              ("words", "1,2\nthree\n", 2), ("high", "1\n999999\n", 1)):
+        with tempfile.NamedTemporaryFile("w") as f:
+            f.write(lines)
+            f.flush()
+            code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "", "-n", "0",
+                                     "--feed", f.name, "--json")
+        eq(code, want, "bench model --feed, %s: %s" % (name, err))
+        v = json.loads(out) if want == 0 else {}
+        ok(want or (v["feed_tokens"] == 3 and v["feed_tps"] > 0),
+           "tokens behind the first line", out)
     code, out, err = haloctl("bench", "model", "--model", TINY, "--widths", "1,x")
     ok(code == 2 and "1,x" in err, "no list of widths", err)
     code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "5000")

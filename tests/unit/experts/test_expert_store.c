@@ -18,7 +18,9 @@
 #include "experts/expert_memory.h"
 #include "tests/tap.h"
 
-enum { N = 9, EMPTY = 4, LARGE = 6, LARGE_PAGES = 75 }; /* LARGE: of three pieces */
+enum { N = 9, EMPTY = 4, LARGE = 6, LARGE_PAGES = 170 };
+
+/* LARGE has pieces of 2, 1, 1, 1 and a part of a unit. */
 
 static char dir[] = "/tmp/test-experts-XXXXXX";
 static char *path;
@@ -137,6 +139,7 @@ static struct expert_memory *memory(int32_t n_slots, bool no_uring, bool is_bad,
 				       .use_path = use,
 				       .reader = {.no_uring = no_uring || races_only(),
 						  .depth = 3,
+						  .piece = 2 * EXPERT_READ_PIECE,
 						  .pread = is_bad ? bad_pread : NULL}};
 	if (expert_store_open(path, str_of("a"), N, &s, &fail) != OK ||
 	    expert_memory_create(&s, &o, &m, &fail) != OK) {
@@ -316,6 +319,24 @@ static void test_sum(void)
 	free(p);
 }
 
+static bool keep_note(const char *note, unsigned long long key, int depth, int piece)
+{
+	char *text = xasprintf("store %016llx depth %d piece %d", key, depth, piece);
+	bool is_kept = expert_store_keep(note, str_of(text));
+	free(text);
+	return is_kept;
+}
+
+/* What was kept is not believed, so the store is read. */
+static void is_measured(const struct expert_store *s, struct expert_reader_opts o,
+			const char *note, bool is_kept, const char *what)
+{
+	atomic_store(&n_calls, 0);
+	expert_depth_find(s, &o, note);
+	ok(is_kept && (!s->is_direct || atomic_load(&n_calls) > 0), "%s: %d reads", what,
+	   atomic_load(&n_calls));
+}
+
 static void test_depth(void)
 {
 	static const int depths[] = {1, 2, 4, 8};
@@ -334,27 +355,32 @@ static void test_depth(void)
 	struct expert_reader_opts o = {.fd = s.fd, .is_direct = s.is_direct, .slots = slots,
 				       .slots_bytes = 4 * slot, .slot_bytes = slot,
 				       .no_uring = races_only()};
-	int depth = expert_depth_find(&s, &o, note);
-	ok(depth >= 1 && depth <= EXPERT_READ_MAX_DEPTH, "a depth is found: %d", depth);
+	expert_depth_find(&s, &o, note);
+	ok(!s.is_direct || (o.depth >= 1 && o.depth <= EXPERT_READ_MAX_DEPTH),
+	   "a depth is found: %d", o.depth);
+	ok(!s.is_direct || (o.piece > 0 && o.piece % EXPERT_READ_PIECE == 0),
+	   "and a size of pieces: %zu", o.piece);
 	is_int(file_exists(note), s.is_direct, "and kept where it was measured");
-	char *other = xasprintf("store %016llx depth 5 ",
-				(unsigned long long)sum_bytes(s.entries, (size_t)s.n *
-							      sizeof *s.entries));
-	ok(expert_store_keep(note, str_of(other)), "a note is replaced");
-	is_int(expert_depth_find(&s, &o, note), 5, "what was kept is believed");
-	other[6] ^= 1;
-	expert_store_keep(note, str_of(other));
-	atomic_store(&n_calls, 0);
+	unsigned long long key = expert_store_key(&s);
+	bool is_other = keep_note(note, key, 5, 2 * EXPERT_READ_PIECE);
+	expert_depth_find(&s, &o, note);
+	ok(is_other && (!s.is_direct || (o.depth == 5 && o.piece == 2 * EXPERT_READ_PIECE)),
+	   "what was kept is believed: %d of %zu", o.depth, o.piece);
 	o.pread = bad_pread;
-	depth = expert_depth_find(&s, &o, note);
-	ok(!s.is_direct || atomic_load(&n_calls) > 0, "but not of another store: %d", depth);
+	o.no_uring = true;
+	is_measured(&s, o, note, keep_note(note, key ^ 1, 5, EXPERT_READ_PIECE),
+		    "another store's is not");
+	is_measured(&s, o, note, keep_note(note, key, 5, EXPERT_READ_PIECE + 4096),
+		    "pieces that no sum fits are not");
+	is_measured(&s, o, note, keep_note(note, key, 5, 2 * EXPERT_READ_MAX_PIECE),
+		    "too large ones are not");
 	atomic_store(&fault, BREAKS);
-	is_int(expert_depth_find(&s, &o, NULL), EXPERT_READ_DEPTH, "a broken disk has no depth");
+	expert_depth_find(&s, &o, NULL);
+	ok(o.depth == 0 && o.piece == 0, "a broken disk has no depth");
 	atomic_store(&fault, NO_FAULT);
 	expert_store_close(&s);
 	unlink(note);
 	free(slots);
-	free(other);
 	free(note);
 }
 

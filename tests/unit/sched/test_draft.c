@@ -172,6 +172,33 @@ static void deeper(void)
 	ok(c.us[2] > 1.6 * c.us[1] && c.us[3] < 1.9 * c.us[1], "guesses change their width alone");
 }
 
+/* Steps of four streams cost twice what a token and three guesses did at start, and so
+ * nothing is said of steps with guesses. What changes later changes all of them. */
+static void plain_streams(void)
+{
+	struct draft_cost c = {0};
+	struct draft_step s = {.n_tok = 4, .n_streams = 4, .n_expected = 4, .max = 11};
+	for (int t = 1; t <= DRAFT_STEP; t++)
+		draft_cost_begin(&c, t, 1000 + 300 * (t - 1));
+	double wide = c.us[15];
+	for (int i = 0; i < 20; i++)
+		draft_cost_note_plain(&c, 4, 3800);
+	ok(c.us[15] == wide && c.us[4] == 1900, "guesses cost what they did: %g", c.us[15]);
+	is_int(draft_width(&c, &s, 0.99), 11, "beside dear streams they are worth it");
+	ok(draft_extra(&c, &s, 11) < 1.6, "and bring more than they cost: %g",
+	   draft_extra(&c, &s, 11));
+	for (int i = 0; i < 100; i++)
+		draft_cost_note_plain(&c, 4, 7600);
+	ok(c.us[15] > 1.98 * wide && c.us[15] < 2.02 * wide, "a deeper cache is dearer for all");
+	ok(c.us[1] > 1980 && c.us[1] < 2020, "for one stream, too: %g", c.us[1]);
+	ok(draft_paid(&c, 4, 11, 11, 7600) < 0.1, "a step that lasts no longer costs nothing");
+	wide = c.us[15];
+	for (int i = 0; i < 20; i++)
+		draft_cost_note_plain(&c, 1, 6000);
+	ok(c.us[15] == wide, "one stream is left: what it costs says nothing of others");
+	ok(c.us[1] == 6000, "but replaces what was thought of it: %g", c.us[1]);
+}
+
 static void account(void)
 {
 	struct draft_cost c = costs(100);
@@ -267,6 +294,7 @@ static void bound(void)
 int main(void)
 {
 	deeper();
+	plain_streams();
 	account();
 	bound();
 	widths();
