@@ -28,8 +28,8 @@
  *           products by mma.sync: 28.4 us instead of 24.1 (K 4096, N 24576), though equal
  *           for one token and four. Loading the next weights before the barrier: twice
  *           the registers on gfx11
- * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_int4.def; linear_int4_sliced.h for three
- *           tokens and more
+ * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_int4.def;
+ *           linear_int4_sliced.h for three tokens and more
  */
 #pragma once
 #include "kernels/device/dialect.h"
