@@ -11,7 +11,8 @@
  *           its inputs is subtracted
  * ROOFLINE  vector instructions for a chunk of 16 bytes at M = 1, including its share of
  *           scales: Q4_1 76, Q4_K 123 and IQ4_NL 122 for 32 weights (18 bytes), Q5_K 153
- *           (22), Q6_K 115 (26), Q2_K 203 for 64 (21), Q3_K 237 (27), IQ2_XXS 185 (16.5).
+ *           (22), Q6_K 115 (26), Q2_K 203 for 64 (21), Q3_K 237 (27), IQ2_XXS 185 (16.5),
+ *           IQ3_XXS 205 (24.5; 410 with a table of codes instead of halves).
  *           80 SIMDs at 2.9 GHz, one instruction a cycle each: 1.1 TB/s of Q4_K, 0.66 of
  *           IQ2_XXS; memory has 0.256. gfx1100 (192 SIMDs at 2.5 GHz): 2.2 and 1.4 TB/s;
  *           memory has 0.864.
@@ -28,7 +29,7 @@
 
 template <int M, int format> DEVICE void linear_blocks(const linear_rows_args &a)
 {
-	enum { THRDS = LINEAR_BLOCKS_THRDS, YTILE = M > 4 ? 1 : 2, UNR = M > 2 ? 1 : 2 };
+	enum { THRDS = LINEAR_BLOCKS_THRDS, YTILE = LINEAR_BLOCKS_TILE(M), UNR = M > 2 ? 1 : 2 };
 	constexpr int32_t EACH = WAVE / THRDS * YTILE, ROWS = LINEAR_ROWS_WAVES * EACH;
 	LDS_DYNAMIC(u32x4, lds);
 	constexpr int32_t TABLE_PIECES = unit_table(format);

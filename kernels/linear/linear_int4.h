@@ -3,7 +3,8 @@
  * How linear_int4_dot.h is launched: arguments, limits, names, LDS. C for the host, C++
  * for the kernel.
  *
- * A launch takes up to four weights of one K at 1..8 tokens. Each weight (part) has its
+ * A launch takes up to four weights of one K at 1..8 tokens, or with the row `wide` of
+ * linear_int4.def at 1..16. Each weight (part) has its
  * own workgroups, beginning at first_group; the host chooses how many. A wave goes on to
  * further rows until the part is done.
  *
@@ -21,6 +22,12 @@
 
 enum {
 	LINEAR_INT4_MAX_TOK = 8,
+	LINEAR_INT4_MANY_TOK = 16, /* of the row `wide` */
+	LINEAR_INT4_OWN_TOK = 4,   /* of rows AXES_TO_4 */
+	/* From so many tokens on, in rows with such steps, LDS holds a slice of K at a
+	 * time: `slice`. */
+	LINEAR_INT4_SLICED_TOK = 3,
+	LINEAR_INT4_SLICED_STEP = 1024,
 	LINEAR_INT4_MAX_PART = 4,
 	LINEAR_INT4_LDS = 65536 /* bytes of LDS that a workgroup may have */
 };
@@ -44,13 +51,16 @@ struct linear_int4_args {
 	int32_t group_shift;   /* log2(group), or 31 for one group a row */
 	int32_t grid;
 	struct fused_norm norm; /* norm that makes x */
-	/* The following are only for linear_quad_sum.h: */
-	int32_t n_tok;
+	int32_t slice;  /* elements of K that LDS holds at once, whole steps; read from
+			 * LINEAR_INT4_SLICED_TOK tokens on */
+	int32_t n_tok;  /* of linear_quad_sum.h, and of kernels for more than 8 tokens */
+	/* Only for linear_quad_sum.h: */
 	uint32_t is_pair; /* parts 0 and 1 are gate and up; y of part 0 becomes silu(gate) up */
 };
 
 /* A row of linear_int4.def. The kernel of M tokens is named
- * linear_int4_<name>_m<M>_kernel; with zero points linear_int4_<name>_m<M>_zero_kernel. */
+ * linear_int4_<name>_m<M>_kernel; with zero points linear_int4_<name>_m<M>_zero_kernel.
+ * There is one for each M to 8. Those of `wide` for up to 12 and up to 16 read n_tok. */
 struct linear_int4_axes {
 	const char *name;
 	int32_t thrds;  /* lanes that share a row: 8, 16 or 32 */

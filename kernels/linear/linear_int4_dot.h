@@ -11,7 +11,8 @@
  *           loads UNROLL steps before it uses the first. Whole strides of THRDS x CHUNK x
  *           UNROLL run without bounds checks, the rest chunk by chunk. Needs K % CHUNK =
  *           0, group % CHUNK = 0, and groups of a power of two (or one a row). LDS: the
- *           activations of M tokens, at most 64 KiB.
+ *           activations of M tokens, at most 64 KiB. In steps of 1,024, from three tokens
+ *           on, it holds a slice of K at a time, and weights are read once whatever K is.
  *           With a norm each workgroup normalises for itself, with the bits of
  *           rms_norm.hip; the first one writes the result.
  * PRECISION 0x6400 | n is the half 1024 + n, exactly, and n - zero is exact. Products by
@@ -27,7 +28,11 @@
  *           conflicts, 22.5 us instead of 18.0 (K 12288, N 4096). Four lanes a row with
  *           products by mma.sync: 28.4 us instead of 24.1 (K 4096, N 24576), though equal
  *           for one token and four. Loading the next weights before the barrier: twice
- *           the registers on gfx11
+ *           the registers on gfx11.
+ *           (predicted for gfx1151) all of K in LDS, and launches of fewer tokens where K
+ *           is large: K 12288 was read four times for eight tokens. Four waves a workgroup
+ *           at eight tokens (K 4096, N 24576): 716 us; sixteen waves: 253. A store for each
+ *           row and token by lane 0, in a loop over rows: masks of 16 tokens spilled
  * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_int4.def
  */
 #pragma once
@@ -63,6 +68,41 @@ DEVICE void linear_int4_stage(const uint16_t *x, int32_t k, int32_t n_threads,
 			int32_t p = d - in + in % THRDS * EACH + in / THRDS;
 			if (p < k / 8)
 				to[d] = linear_int4_piece(from[p]);
+		}
+	}
+}
+
+/* Tokens whose pieces a thread has in flight while it copies those of M. */
+constexpr int linear_int4_at_once(int m)
+{
+	return m % 4 == 0 ? 4 : m % 3 == 0 ? 3 : m;
+}
+
+/* Copy elements [from, from + slice) of M tokens to LDS, those beyond K excepted. Missing
+ * tokens repeat the last one. */
+template <int M, int THRDS, int CHUNK, int THREADS>
+DEVICE void linear_int4_stage_slice(const linear_int4_args &a, int32_t from, u32x4 *lds)
+{
+	constexpr int32_t EACH = CHUNK / 8, STEP = THRDS * EACH;
+	constexpr int AT_ONCE = linear_int4_at_once(M);
+	int32_t n_pieces = a.slice / 8, last = (M > LINEAR_INT4_MAX_TOK ? a.n_tok : M) - 1;
+	ONE_BY_ONE
+	for (int32_t d = (int32_t)thread_index(); d < n_pieces; d += THREADS) {
+		int32_t in = d % STEP;
+		int32_t p = from / 8 + d - in + in % THRDS * EACH + in / THRDS;
+		if (p >= a.k / 8)
+			continue;
+		ONE_BY_ONE
+		for (int t0 = 0; t0 < M; t0 += AT_ONCE) {
+			u32x4 v[AT_ONCE];
+			UNROLL
+			for (int i = 0; i < AT_ONCE; i++) {
+				int32_t t = t0 + i < last ? t0 + i : last;
+				v[i] = ((const u32x4 *)(a.x + (size_t)t * (size_t)a.k))[p];
+			}
+			UNROLL
+			for (int i = 0; i < AT_ONCE; i++)
+				lds[(t0 + i) * n_pieces + d] = linear_int4_piece(v[i]);
 		}
 	}
 }
@@ -199,29 +239,40 @@ DEVICE void linear_int4_load_all(const linear_int4_args *a,
 			rows, base + u * THRDS * CHUNK + at * CHUNK, a->group_shift, &c[u]);
 }
 
-/* The sums of a lane over all of K. */
+/* Add elements [from, to) of K to the sums of a lane. LDS holds them; from is a whole
+ * number of steps. */
 template <int M, int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
-DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YTILE> *rows,
-			    const u32x4 *lds, int32_t n_pieces, float (*sum)[M])
+DEVICE void linear_int4_sum_part(const linear_int4_args *a,
+				 const linear_int4_rows<YTILE> *rows, const u32x4 *lds,
+				 int32_t n_pieces, int32_t from, int32_t to, float (*sum)[M])
 {
 	constexpr int32_t STEP = THRDS * CHUNK;
-	int32_t at = (int32_t)thread_index() % THRDS, base = 0;
-	for (; base + STEP * UNR <= a->k; base += STEP * UNR) {
+	int32_t at = (int32_t)thread_index() % THRDS, base = from;
+	for (; base + STEP * UNR <= to; base += STEP * UNR) {
 		linear_int4_chunk<YTILE, CHUNK / 8> c[UNR];
 		linear_int4_load_all<THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(a, rows, base, c);
 		UNROLL
 		for (int u = 0; u < UNR; u++)
 			linear_int4_use<M, THRDS, YTILE, CHUNK, HAS_ZERO>(
-				&c[u], rows->is_bf16, lds + (base + u * STEP) / 8 + at,
+				&c[u], rows->is_bf16, lds + (base - from + u * STEP) / 8 + at,
 				n_pieces, sum);
 	}
-	for (; base + at * CHUNK < a->k; base += STEP) {
+	for (; base + at * CHUNK < to; base += STEP) {
 		linear_int4_chunk<YTILE, CHUNK / 8> c;
 		linear_int4_load<YTILE, CHUNK, HAS_ZERO>(rows, base + at * CHUNK,
 							 a->group_shift, &c);
 		linear_int4_use<M, THRDS, YTILE, CHUNK, HAS_ZERO>(
-			&c, rows->is_bf16, lds + base / 8 + at, n_pieces, sum);
+			&c, rows->is_bf16, lds + (base - from) / 8 + at, n_pieces, sum);
 	}
+}
+
+/* The sums of a lane over all of K. */
+template <int M, int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
+DEVICE void linear_int4_sum(const linear_int4_args *a, const linear_int4_rows<YTILE> *rows,
+			    const u32x4 *lds, int32_t n_pieces, float (*sum)[M])
+{
+	linear_int4_sum_part<M, THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(a, rows, lds, n_pieces, 0,
+								    a->k, sum);
 }
 
 /* A lane's rows [row, row + YTILE) of a part. Rows past its end repeat the last one. */
@@ -283,16 +334,73 @@ DEVICE void linear_int4(const linear_int4_args &a)
 	}
 }
 
+/* Add up the lanes of each row; lane t of the row stores token t. */
+template <int M, int THRDS, int YTILE>
+DEVICE void linear_int4_store_tokens(const linear_int4_part *p, int32_t row, int32_t n_tok,
+				     float (*sum)[M])
+{
+	static_assert(M <= THRDS, "a lane for each token");
+	int32_t mine = (int32_t)thread_index() % THRDS;
+	UNROLL
+	for (int y = 0; y < YTILE; y++) {
+		float x = 0;
+		UNROLL
+		for (int t = 0; t < M; t++) {
+			float all = lanes_sum<THRDS>(sum[y][t]);
+			x = mine == t ? all : x;
+		}
+		if (mine < n_tok && row + y < p->n)
+			linear_int4_put(p, mine, row + y, x);
+	}
+}
+
+/* For more tokens: LDS holds a slice of K at a time, so weights are read once whatever M
+ * and K are. The grid has workgroups for all rows. All waves take part in staging, also
+ * those whose rows are past the end. */
+template <int M, int THRDS, int YTILE, int WAVES, int CHUNK, int UNR, bool HAS_ZERO>
+DEVICE void linear_int4_sliced(const linear_int4_args &a)
+{
+	constexpr int32_t WAVE_ROWS = WAVE / THRDS * YTILE, ROWS = WAVE_ROWS * WAVES;
+	LDS_DYNAMIC(u32x4, lds);
+	int32_t end;
+	linear_int4_part p = linear_int4_find(&a, &end);
+	int32_t row = ((int32_t)group_index_x() - p.first_group) * ROWS +
+		      (int32_t)wave_index() * WAVE_ROWS;
+	if (THRDS < WAVE)
+		row += (int32_t)lane_index() / THRDS * YTILE;
+	linear_int4_rows<YTILE> rows = linear_int4_at<YTILE, HAS_ZERO>(&a, &p, row);
+	float sum[YTILE][M] = {};
+	for (int32_t from = 0; from < a.k; from += a.slice) {
+		int32_t to = from + a.slice < a.k ? from + a.slice : a.k;
+		if (from > 0)
+			group_barrier(); /* all have read the slice before */
+		linear_int4_stage_slice<M, THRDS, CHUNK, WAVES * WAVE>(a, from, lds);
+		group_barrier();
+		linear_int4_sum_part<M, THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(
+			&a, &rows, lds, a.slice / 8, from, to, sum);
+	}
+	linear_int4_store_tokens<M, THRDS, YTILE>(&p, row, a.n_tok, sum);
+}
+
+template <int M, int THRDS, int YTILE, int WAVES, int CHUNK, int UNR, bool HAS_ZERO>
+DEVICE void linear_int4_kernel(const linear_int4_args &a)
+{
+	if constexpr (M < LINEAR_INT4_SLICED_TOK || THRDS * CHUNK < LINEAR_INT4_SLICED_STEP)
+		linear_int4<M, THRDS, YTILE, WAVES, CHUNK, UNR, HAS_ZERO>(a);
+	else
+		linear_int4_sliced<M, THRDS, YTILE, WAVES, CHUNK, UNR, HAS_ZERO>(a);
+}
+
 /* Defines the kernels of one shape (linear_int4.def) and M tokens, for
  * linear_int4_m*.hip. */
 #define LINEAR_INT4(name, m, thrds, ytile, waves, chunk, unr) \
 	KERNEL(waves * WAVE) \
 	void linear_int4_##name##_m##m##_kernel(linear_int4_args a) \
 	{ \
-		linear_int4<m, thrds, ytile, waves, chunk, unr, false>(a); \
+		linear_int4_kernel<m, thrds, ytile, waves, chunk, unr, false>(a); \
 	} \
 	KERNEL(waves * WAVE) \
 	void linear_int4_##name##_m##m##_zero_kernel(linear_int4_args a) \
 	{ \
-		linear_int4<m, thrds, ytile, waves, chunk, unr, true>(a); \
+		linear_int4_kernel<m, thrds, ytile, waves, chunk, unr, true>(a); \
 	}

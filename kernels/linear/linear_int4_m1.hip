@@ -9,7 +9,9 @@
 	SHAPE(2, __VA_ARGS__) \
 	SHAPE(3, __VA_ARGS__) \
 	SHAPE(4, __VA_ARGS__)
+#define AXES_TO_4 AXES
 #define SHAPE(m, name, ...) LINEAR_INT4(name, m, __VA_ARGS__)
 #include "kernels/linear/linear_int4.def"
 #undef SHAPE
+#undef AXES_TO_4
 #undef AXES

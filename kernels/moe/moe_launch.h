@@ -15,7 +15,6 @@
 #include "kernels/weights/weight_view.h"
 
 enum {
-	MOE_INT4_MAX_TOK = 8,
 	/* moe_rows.hip: waves of a workgroup, lanes that share a row, rows of a
 	 * workgroup. */
 	MOE_ROWS_WAVES = 8,

@@ -21,15 +21,16 @@ DEVICE uint32_t unit_crumbs4(uint32_t x)
 }
 
 /* Size of a format's lookup table in LDS, in 16-byte pieces. IQ2_XXS has its 256 points
- * as eight halves each; the others have codes as in the grid's header, two bytes each.
- * The host's macro HIP_UNIT_TABLE_BYTES says the same. */
+ * as eight halves each, IQ3_XXS its 256 as four halves each, IQ3_S its 512 as four bytes
+ * each. The others have codes as in the grid's header, two bytes each. The host's macro
+ * HIP_UNIT_TABLE_BYTES says the same. (IQ3_S as halves would take half a wave of a SIMD from
+ * its narrow tiles.) */
 constexpr int unit_table(int format)
 {
 	switch (format) {
 	case WEIGHT_IQ1_S: case WEIGHT_IQ1_M: case WEIGHT_IQ2_XXS: return 256;
-	case WEIGHT_IQ2_S: return 128;
-	case WEIGHT_IQ2_XS: case WEIGHT_IQ3_S: return 64;
-	case WEIGHT_IQ3_XXS: return 32;
+	case WEIGHT_IQ2_S: case WEIGHT_IQ3_XXS: case WEIGHT_IQ3_S: return 128;
+	case WEIGHT_IQ2_XS: return 64;
 	default: return 0;
 	}
 }
@@ -38,15 +39,11 @@ constexpr int unit_table(int format)
  * all and another of the first. */
 template <int format> DEVICE u32x4 unit_grid_piece(int32_t i)
 {
-	const unsigned short *grid = iq3xxs_grid;
+	const unsigned short *grid = iq2xs_grid;
 	if constexpr (format == WEIGHT_IQ1_S || format == WEIGHT_IQ1_M)
 		grid = iq1_grid;
 	else if constexpr (format == WEIGHT_IQ2_S)
 		grid = iq2s_grid;
-	else if constexpr (format == WEIGHT_IQ2_XS)
-		grid = iq2xs_grid;
-	else if constexpr (format == WEIGHT_IQ3_S)
-		grid = iq3s_grid;
 	return ((const u32x4 *)grid)[i];
 }
 
@@ -64,6 +61,35 @@ DEVICE u32x4 unit_table_point(int32_t i)
 	return eight;
 }
 
+/* The four magnitudes of a point of IQ3, whose codes have three bits each, as bytes. */
+template <int format> DEVICE uint32_t unit_iq3_bytes(uint32_t codes)
+{
+	constexpr bool IS_S = format == WEIGHT_IQ3_S;
+	uint32_t at = (codes & 7) | (codes << 5 & 0x700u) | (codes << 10 & 0x70000u) |
+		      (codes << 15 & 0x7000000u);
+	return lookup_bytes(at, IS_S ? 0x07050301u : 0x1C140C04u,
+			    IS_S ? 0x0F0D0B09u : 0x3E342C24u);
+}
+
+/* Piece i of IQ3's table. */
+template <int format> DEVICE u32x4 unit_iq3_piece(int32_t i)
+{
+	u32x4 out;
+	UNROLL
+	for (int j = 0; j < 4; j++) {
+		if constexpr (format == WEIGHT_IQ3_S) {
+			out[j] = unit_iq3_bytes<format>(iq3s_grid[4 * i + j]);
+		} else if (j < 2) {
+			uint32_t pair[2];
+			unit_halves4(unit_iq3_bytes<format>(iq3xxs_grid[2 * i + j]),
+				     0x64006400u, pair);
+			out[j * 2] = pair[0];
+			out[j * 2 + 1] = pair[1];
+		}
+	}
+	return out;
+}
+
 /* Fill the table, by all n_threads. A barrier must follow. */
 template <int format> DEVICE void unit_make_table(u32x4 *table, int32_t n_threads)
 {
@@ -72,6 +98,8 @@ template <int format> DEVICE void unit_make_table(u32x4 *table, int32_t n_thread
 	for (int32_t i = (int32_t)thread_index(); i < unit_table(format); i += n_threads) {
 		if constexpr (format == WEIGHT_IQ2_XXS)
 			table[i] = unit_table_point(i);
+		else if constexpr (format == WEIGHT_IQ3_XXS || format == WEIGHT_IQ3_S)
+			table[i] = unit_iq3_piece<format>(i);
 		else
 			table[i] = unit_grid_piece<format>(i);
 	}
@@ -110,21 +138,26 @@ DEVICE u32x4 unit_iq2_eight(uint32_t codes, uint32_t signs)
 	return unit_signed(unit_halves8(v, 0x64006400u), signs);
 }
 
-/* Eight weights of IQ3: the codes of two points, three bits each. */
+/* Eight weights of IQ3: two points of the table. */
 template <int format>
-DEVICE u32x4 unit_iq3_eight(uint32_t first, uint32_t second, uint32_t signs)
+DEVICE u32x4 unit_iq3_eight(const u32x4 *table, uint32_t first, uint32_t second,
+			    uint32_t signs)
 {
-	constexpr uint32_t LOW = format == WEIGHT_IQ3_S ? 0x07050301u : 0x1C140C04u;
-	constexpr uint32_t HIGH = format == WEIGHT_IQ3_S ? 0x0F0D0B09u : 0x3E342C24u;
-	uint32_t v[2] = {first, second};
-	UNROLL
-	for (int i = 0; i < 2; i++) {
-		uint32_t x = v[i];
-		x = (x & 7) | (x << 5 & 0x700u) | (x << 10 & 0x70000u) |
-		    (x << 15 & 0x7000000u);
-		v[i] = lookup_bytes(x, LOW, HIGH);
+	u32x4 out;
+	if constexpr (format == WEIGHT_IQ3_S) {
+		const uint32_t *points = (const uint32_t *)table;
+		uint32_t bytes[2] = {points[first], points[second]};
+		out = unit_halves8(bytes, 0x64006400u);
+	} else {
+		const u32x2 *points = (const u32x2 *)table;
+		u32x2 a = points[first], b = points[second];
+		UNROLL
+		for (int i = 0; i < 2; i++) {
+			out[i] = a[i];
+			out[2 + i] = b[i];
+		}
 	}
-	return unit_signed(unit_halves8(v, 0x64006400u), signs);
+	return unit_signed(out, signs);
 }
 
 /* Eight weights of IQ1, in eighths. */
@@ -179,15 +212,15 @@ DEVICE void unit_take_grid(const unit_raw &r, int32_t c, int32_t u, const u32x4 
 					      unit_byte(r.q, 2 + u / 2, u % 2 * 2 + i));
 		} else if constexpr (format == WEIGHT_IQ3_XXS) {
 			uint32_t word = u < 2 ? r.head[1] : r.head[2];
-			h[i] = unit_iq3_eight<format>(grid[unit_byte(r.q, u, 2 * i)],
-						      grid[unit_byte(r.q, u, 2 * i + 1)],
-						      even_signs(word >> (u % 2 * 2 + i) * 7));
+			h[i] = unit_iq3_eight<format>(table, unit_byte(r.q, u, 2 * i),
+					      unit_byte(r.q, u, 2 * i + 1),
+					      even_signs(word >> (u % 2 * 2 + i) * 7));
 		} else if constexpr (format == WEIGHT_IQ3_S) {
 			uint32_t ninth = r.head[1] >> at * 2;
 			uint32_t signs = u < 2 ? r.head[2] : r.head[3];
 			h[i] = unit_iq3_eight<format>(
-				grid[unit_byte(r.q, u, 2 * i) | (ninth & 1) << 8],
-				grid[unit_byte(r.q, u, 2 * i + 1) | (ninth & 2) << 7],
+				table, unit_byte(r.q, u, 2 * i) | (ninth & 1) << 8,
+				unit_byte(r.q, u, 2 * i + 1) | (ninth & 2) << 7,
 				signs >> (u % 2 * 2 + i) * 8 & 255);
 		} else {
 			uint32_t index = unit_byte(r.q, u / 2, u % 2 * 2 + i), upper;

@@ -11,15 +11,18 @@
 #include "base/alloc.h"
 #include "ctl/command.h"
 #include "ctl/hip_time.h"
+#include "lab/case_weight.h"
 #include "lab/kernel_case.h"
 
 #define MAX_TOKENS 16
 
 struct kernels_bench_args {
 	struct case_args of;
-	const char *tokens, *axes;
+	const char *tokens, *axes, *format;
 	int64_t depth;
 	bool is_asymmetric, csv;
+	enum quant formats[QUANT_COUNT];
+	int n_formats; /* 0: each operation in the format of its shape */
 	int64_t n_tok[MAX_TOKENS];
 	int n_n_tok, i_axes;
 	double read_gbs;
@@ -89,24 +92,89 @@ static void print_row(const struct kernels_bench_args *a, const struct case_shap
 	fflush(stdout);
 }
 
+/* One row of a table of formats. int4_gbs: rate of int4 in the same operation; 0: not
+ * measured. */
+static void print_format(const struct kernels_bench_args *a, const struct case_shape *s,
+			 int32_t n_tok, const struct measured *m, double int4_gbs)
+{
+	double gbs = m->bytes / m->us * 1e-3, of_int4 = int4_gbs > 0 ? gbs / int4_gbs : 0;
+	printf(a->csv ? "%s,%s,%d,%s,%.3f,%.3f,%.1f,%.1f,%.3f,%d\n"
+		      : "%-16s %-12s %6d %-12s %10.2f %9.3f %9.1f %7.1f %8.2f %8d\n",
+	       s->model, s->part, (int)n_tok, quant_name(s->quant), m->us, m->bytes * 1e-6,
+	       gbs, 100 * gbs / a->read_gbs, of_int4, m->launches);
+	fflush(stdout);
+}
+
+/* Measure and print one case. *gbs: in, the rate of int4; out, what this case reads. */
+static bool run_case(const struct kernels_bench_args *a, const struct case_shape *s,
+		     int32_t n_tok, double *gbs)
+{
+	struct fail fail = {0};
+	struct measured m;
+	if (measure(a, s, n_tok, &m, &fail) != OK) {
+		fprintf(stderr, "haloctl: %s %s, %d tokens, %s: %s\n", s->model, s->part,
+			(int)n_tok, quant_name(s->quant), fail.text);
+		return false;
+	}
+	if (a->n_formats)
+		print_format(a, s, n_tok, &m, s->quant == QUANT_INT4
+						      ? m.bytes / m.us * 1e-3 : *gbs);
+	else
+		print_row(a, s, n_tok, &m);
+	*gbs = m.bytes / m.us * 1e-3;
+	return true;
+}
+
+/* Measure a case in int4 and then in each of the formats. Returns how many were good. */
+static int run_formats(const struct kernels_bench_args *a, const struct case_shape *shape,
+		       int32_t n_tok)
+{
+	struct case_shape s = *shape;
+	double int4_gbs = 0;
+	int n_good = run_case(a, &s, n_tok, &int4_gbs);
+	for (int i = 0; i < a->n_formats; i++) {
+		double gbs = int4_gbs;
+		s.quant = a->formats[i];
+		if (s.quant != QUANT_INT4)
+			n_good += run_case(a, &s, n_tok, &gbs);
+	}
+	return n_good;
+}
+
 static int run_cases(const struct kernels_bench_args *a)
 {
 	const struct case_shape *s;
 	int n_good = 0;
-	for (size_t i = 0; (s = case_shape_at(i)); i++)
-		for (int t = 0; t < a->n_n_tok && case_args_want(&a->of, s); t++) {
-			struct fail fail = {0};
-			struct measured m;
-			int32_t n_tok = (int32_t)a->n_tok[t];
-			enum status st = measure(a, s, n_tok, &m, &fail);
-			if (st == OK)
-				print_row(a, s, n_tok, &m);
+	for (size_t i = 0; (s = case_shape_at(i)); i++) {
+		if (!case_args_want(&a->of, s) || (a->n_formats && !case_shape_takes_formats(s)))
+			continue;
+		for (int t = 0; t < a->n_n_tok; t++) {
+			double gbs = 0;
+			if (a->n_formats)
+				n_good += run_formats(a, s, (int32_t)a->n_tok[t]);
 			else
-				fprintf(stderr, "haloctl: %s %s, %d tokens: %s\n",
-					s->model, s->part, n_tok, fail.text);
-			n_good += st == OK;
+				n_good += run_case(a, s, (int32_t)a->n_tok[t], &gbs);
 		}
+	}
 	return n_good ? EXIT_OK : EXIT_FAILED;
+}
+
+static void print_head(const struct kernels_bench_args *a, const char *device, double copy)
+{
+	printf("%s%s; read %.1f GB/s, copy %.1f GB/s (both ways)\n%s", a->csv ? "# " : "",
+	       device, a->read_gbs, copy, a->csv ? "" : "\n");
+	if (a->csv)
+		puts(a->n_formats ? "model,part,tokens,format,us,mb,gb_s,percent_of_read,"
+				    "of_int4,launches"
+				  : "model,part,tokens,group,us,gb_s,percent_of_read,"
+				    "percent_of_alone,tflop_s,launches");
+	else if (a->n_formats)
+		printf("%-16s %-12s %6s %-12s %10s %9s %9s %7s %8s %8s\n", "model", "part",
+		       "tokens", "format", "us", "MB", "GB/s", "% read", "of int4",
+		       "launches");
+	else
+		printf("%-16s %-12s %6s %10s %9s %7s %8s %9s %8s\n", "model", "part", "tokens",
+		       "us", "GB/s", "% read", "% alone", "TFLOP/s", "launches");
 }
 
 /* Measure the memory bandwidth by the same clock. */
@@ -121,16 +189,8 @@ static bool measure_memory(struct kernels_bench_args *a, struct fail *fail)
 	int n_samples = (int)a->of.repeat;
 	bool good = hip_time_read(h, n, n_samples, &a->read_gbs, fail) == OK &&
 		    hip_time_copy(h, n, n_samples, &copy, fail) == OK;
-	if (good && a->csv)
-		printf("# %s; read %.1f GB/s, copy %.1f GB/s (both ways)\n"
-		       "model,part,tokens,group,us,gb_s,percent_of_read,percent_of_alone,tflop_s,"
-		       "launches\n",
-		       b->device, a->read_gbs, copy);
-	else if (good)
-		printf("%s; read %.1f GB/s, copy %.1f GB/s (both ways)\n\n%-16s %-12s %6s "
-		       "%10s %9s %7s %8s %9s %8s\n", b->device, a->read_gbs, copy,
-		       "model", "part", "tokens", "us", "GB/s", "% read", "% alone",
-		       "TFLOP/s", "launches");
+	if (good)
+		print_head(a, b->device, copy);
 	backend_destroy(b);
 	return good;
 }
@@ -148,6 +208,8 @@ int cmd_kernels_bench(int argc, char **argv)
 		 "attention: positions the last token sees (256)"},
 		{"axes", 'a', OPTION_TEXT, &a.axes, 0, 0, "NAME",
 		 "row of linear_int4.def for all int4 (by the shape)"},
+		{"format", 'f', OPTION_TEXT, &a.format, 0, 0, "NAME,…",
+		 "weights in these formats beside int4 (nvfp4, q4_k, …)"},
 		{"csv", 0, OPTION_FLAG, &a.csv, 0, 0, NULL, "print a table for programs"},
 	};
 	struct option_set set = {"kernels bench",
@@ -161,6 +223,12 @@ int cmd_kernels_bench(int argc, char **argv)
 	int rc;
 	if (!case_args_parse(&set, &a.of, argc, argv, &rc))
 		return rc;
+	if (a.format) {
+		a.n_formats = case_weight_formats(a.format, a.formats, &fail);
+		if (!a.n_formats)
+			return options_fault(&set, "--format: %s", fail.text);
+		a.of.part = a.of.part ? a.of.part : CASE_FORMAT_PARTS;
+	}
 	a.n_n_tok = options_list(a.tokens, a.n_tok, MAX_TOKENS);
 	if (!a.n_n_tok)
 		return options_fault(&set, "--tokens: \"%s\" is no list of numbers",

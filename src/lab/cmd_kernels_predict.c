@@ -16,7 +16,7 @@
 #include "lab/launch_cost.h"
 #include "lab/null_hip.h"
 
-enum { MAX_PROMPTS = 16, PREFILL_FROM = 9 /* tokens of a step */,
+enum { MAX_PROMPTS = 16, PREFILL_FROM = HIP_FEW_TOK + 1 /* tokens of a step */,
        DRAFTED = ENGINE_DRAFT_TOK };
 
 struct kernels_predict_args {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "lab/case_weight.h"
 #include "lab/chip.h"
 #include "ctl/command.h"
 #include "lab/kernel_grids.h"
@@ -17,7 +18,9 @@
 
 struct kernels_report_args {
 	const char *code, *match, *objdump;
-	const char *model, *part;
+	const char *model, *part, *format;
+	enum quant formats[QUANT_COUNT];
+	int n_formats;
 	bool json, grids;
 	int64_t n_tok, depth;
 };
@@ -180,8 +183,9 @@ static void print_grid(void *ctx, const struct case_shape *s,
 			  launch_cost(&r->cost, l, &c, &fail) == OK;
 	if (r->is_json) {
 		struct buf b = {0};
-		buf_addf(&b, "{\"arch\":\"%s\",\"model\":\"%s\",\"part\":\"%s\",",
-			 r->code.arch, s->model, s->part);
+		buf_addf(&b, "{\"arch\":\"%s\",\"model\":\"%s\",\"part\":\"%s\","
+			     "\"format\":\"%s\",", r->code.arch, s->model, s->part,
+			 quant_name(s->quant));
 		if (is_counted)
 			launch_cost_json(&b, l, &c);
 		else
@@ -208,7 +212,8 @@ static int report_grids(const struct option_set *set, const struct kernels_repor
 {
 	struct fail fail = {0};
 	struct kernel_grids_opts o = {.n_tok = (int32_t)a->n_tok, .depth = (int32_t)a->depth,
-				      .model = a->model, .part = a->part};
+				      .model = a->model, .part = a->part,
+				      .formats = a->formats, .n_formats = a->n_formats};
 	char *dir = xstrdup(r->path);
 	char *slash = strrchr(dir, '/');
 	if (slash)
@@ -290,6 +295,8 @@ int cmd_kernels_report(int argc, char **argv)
 		 "grids: only shapes of these models (qwen3-30b-a3b, …)"},
 		{"part", 'p', OPTION_TEXT, &a.part, 0, 0, "NAME,…",
 		 "grids: only these parts (qkv, experts, …)"},
+		{"format", 'f', OPTION_TEXT, &a.format, 0, 0, "NAME,…",
+		 "grids: weights in each of these formats (int4, nvfp4, …)"},
 		{"tokens", 't', OPTION_INT, &a.n_tok, 1, 8192, "N",
 		 "grids: tokens in the step (1)"},
 		{"depth", 'd', OPTION_INT, &a.depth, 1, 1 << 20, "N",
@@ -301,9 +308,16 @@ int cmd_kernels_report(int argc, char **argv)
 				 "byte loaded and the bandwidth that they allow.\nBytes "
 				 "in brackets are not marked as read once.", rows,
 				 ARRAY_LEN(rows)};
+	struct fail fail = {0};
 	int rc;
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
+	if (a.format) {
+		a.n_formats = case_weight_formats(a.format, a.formats, &fail);
+		if (!a.n_formats)
+			return options_fault(&set, "--format: %s", fail.text);
+		a.part = a.part ? a.part : CASE_FORMAT_PARTS;
+	}
 	if (a.code)
 		return run(&set, &a);
 	char *all = chip_code_of_build();

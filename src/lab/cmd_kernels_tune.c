@@ -269,8 +269,8 @@ int cmd_kernels_tune(int argc, char **argv)
 	snprintf(device, sizeof device, "%s", b->device);
 	backend_destroy(b);
 	tune_all(&a, &table);
-	tune_from(&a, CASE_LINEAR, LINEAR_INT4_MAX_TOK, &table);
-	tune_from(&a, CASE_EXPERTS, MOE_INT4_MAX_TOK, &table);
+	tune_from(&a, CASE_LINEAR, HIP_FEW_TOK, &table);
+	tune_from(&a, CASE_EXPERTS, HIP_FEW_TOK, &table);
 	rc = table.n ? write_table(&set, out, device, &table) : EXIT_FAILED;
 	buf_deinit(&table);
 	return rc;

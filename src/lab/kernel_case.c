@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "backend/hip/hip.h"
 #include "base/alloc.h"
+#include "lab/case_weight.h"
 
 enum { MAX_COPIES = 64, PAGE = 16, MAX_TOK = 8192,
        SMALL = 1 << 18 /* bytes; smaller data (ids, tables) is uploaded even if is_null */ };
@@ -80,6 +82,11 @@ const struct case_shape *case_shape_at(size_t i)
 	return i < ARRAY_LEN(shapes) ? &shapes[i] : NULL;
 }
 
+bool case_shape_takes_formats(const struct case_shape *s)
+{
+	return s->quant == QUANT_INT4;
+}
+
 bool case_args_parse(const struct option_set *set, const struct case_args *a, int argc,
 		     char **argv, int *out_exit)
 {
@@ -137,17 +144,10 @@ struct kernel_case {
 	int32_t *work, *id, *seq_of, *position, *first_tok, *page_table;
 };
 
-static uint64_t random_bits(struct kernel_case *c)
-{
-	c->random = c->random * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
-	uint64_t x = c->random ^ c->random >> 33;
-	return x * 0xFF51AFD7ED558CCDu ^ x;
-}
-
 /* A random number from 0 to 1. */
 static float random_float(struct kernel_case *c)
 {
-	return (float)(random_bits(c) >> 40) * 0x1p-24f;
+	return (float)(case_weight_bits(&c->random) >> 40) * 0x1p-24f;
 }
 
 /* --- memory -------------------------------------------------------------------- */
@@ -176,21 +176,19 @@ static enum status upload(struct kernel_case *c, const void *host, size_t n_byte
 	return st;
 }
 
-/* A random f16 or bf16 with magnitude of about 0.5 to 1, so that every sum is finite. */
-static uint16_t small_half(struct kernel_case *c, bool is_bf16)
+/* A random f16 with a magnitude of 0.5 to 1, so that every sum is finite. */
+static uint16_t small_half(struct kernel_case *c)
 {
-	uint64_t r = random_bits(c);
-	uint16_t sign = (uint16_t)(r >> 20 & 0x8000);
-	return (uint16_t)(sign | (is_bf16 ? 0x3F00 | (r & 0x7F) : 0x3800 | (r & 0x3FF)));
+	return (uint16_t)(0x3800 | (case_weight_bits(&c->random) >> 20 & 0x83FF));
 }
 
-static enum status upload_halves(struct kernel_case *c, size_t n, bool is_bf16, void *out)
+static enum status upload_halves(struct kernel_case *c, size_t n, void *out)
 {
 	uint16_t *host = calloc(n, sizeof *host);
 	if (!host)
 		return E_NOMEM;
 	for (size_t i = 0; i < n && !c->o.is_null; i++)
-		host[i] = small_half(c, is_bf16);
+		host[i] = small_half(c);
 	enum status st = upload(c, host, n * sizeof *host, out);
 	free(host);
 	return st;
@@ -210,94 +208,47 @@ static enum status upload_floats(struct kernel_case *c, size_t n, void *out)
 
 /* --- weights ------------------------------------------------------------------- */
 
-/* Host memory for one weight, reused for all its copies. */
-struct host_weight {
-	struct weight w;
-	void *q, *scales;
-	uint32_t *zeros;
-};
-
-static void host_deinit(struct host_weight *h)
+static struct case_weight_opts weight_opts(const struct kernel_case *c)
 {
-	free(h->q);
-	free(h->scales);
-	free(h->zeros);
+	return (struct case_weight_opts){.group = c->o.group,
+					 .is_asymmetric = c->o.is_asymmetric};
 }
 
-/* Random scales of 1/128 to 1/64, f32 or bf16. */
-static void fill_scales(struct kernel_case *c, void *to, size_t n, bool is_f32)
+/* Make a weight of the case's format. One that loading converts to another format has
+ * contents even if nothing is executed, since only loading tells the other format. */
+static enum status host_make(struct kernel_case *c, int32_t n, int32_t k,
+			     struct case_weight *h, struct fail *fail)
 {
-	for (size_t i = 0; i < n; i++) {
-		uint16_t bits = (uint16_t)(0x3C00 | (random_bits(c) & 0x7F));
-		if (is_f32) /* the upper half of an f32 is a bf16 */
-			((uint32_t *)to)[i] = (uint32_t)bits << 16;
-		else
-			((uint16_t *)to)[i] = bits;
-	}
+	const struct weight like = {.quant = c->shape.quant};
+	struct case_weight_opts o = weight_opts(c);
+	o.is_null = c->o.is_null && !hip_repacks(&like);
+	return case_weight_make(&c->random, c->shape.quant, n, k, &o, h, fail);
 }
 
-/* Make a weight of INT4, of BF16, or of INT8 with one f32 scale a row, as weight_to_int8
- * does. */
-static bool host_make(struct kernel_case *c, enum quant quant, int32_t n, int32_t k,
-		      struct host_weight *h)
+static double weight_cost(const struct kernel_case *c, int32_t n, int32_t k)
 {
-	bool is_int4 = quant == QUANT_INT4, has_scales = quant_bits(quant) < 16;
-	enum dtype type = quant == QUANT_INT8 ? DTYPE_F32 : DTYPE_BF16;
-	int32_t group = is_int4 ? c->o.group : k;
-	size_t words = (size_t)n * (size_t)k * (size_t)quant_bits(quant) / 32;
-	size_t n_scales = has_scales ? (size_t)n * (size_t)(k / group) : 0;
-	*h = (struct host_weight){0};
-	if (c->o.is_null) { /* its data is never read, so any address will do */
-		h->w = (struct weight){.quant = quant, .n = n, .k = k, .group = group,
-				       .q = h, .scales = h, .scale_type = type};
-		return true;
-	}
-	h->q = calloc(words + 4, 4);
-	h->scales = calloc(n_scales + 1, dtype_bytes(type));
-	h->zeros = c->o.is_asymmetric && is_int4
-			   ? calloc((size_t)(n + 7) / 8 * (size_t)(k / group), 4) : NULL;
-	if (!h->q || !h->scales)
-		return false;
-	uint32_t *q = h->q;
-	for (size_t i = 0; i < words; i++)
-		q[i] = has_scales ? (uint32_t)random_bits(c)
-				  : (uint32_t)small_half(c, true) << 16 |
-					    small_half(c, true);
-	fill_scales(c, h->scales, n_scales, type == DTYPE_F32);
-	for (size_t i = 0; h->zeros && i < (size_t)(n + 7) / 8 * (size_t)(k / group); i++)
-		h->zeros[i] = (uint32_t)random_bits(c);
-	h->w = (struct weight){.quant = quant, .n = n, .k = k, .group = group, .q = h->q,
-			       .scales = has_scales ? h->scales : NULL,
-			       .scale_type = type, .zero_points = h->zeros,
-			       .name = "bench"};
-	return true;
+	struct case_weight_opts o = weight_opts(c);
+	return (double)case_weight_bytes(c->shape.quant, n, k, &o);
 }
 
-static enum status load(struct kernel_case *c, const struct weight *host,
+static enum status load(struct kernel_case *c, const struct case_weight *host,
 			struct weight *out, struct fail *fail)
 {
-	struct weight w = *host;
+	struct weight w = host->w;
 	w.keeps_rows = c->shape.op == CASE_ROUTER;
 	*out = w;
-	return c->o.is_null ? OK : c->b->ops->load_weight(c->b, &w, out, fail);
+	return host->q ? c->b->ops->load_weight(c->b, &w, out, fail) : OK;
 }
 
-static double weight_cost(const struct kernel_case *c, enum quant quant, double n,
-			  double k)
+/* Make weight i_weight (n, k) of every copy; all have the same contents. */
+static enum status make_copies(struct kernel_case *c, int i_weight, int32_t n, int32_t k,
+			       struct fail *fail)
 {
-	if (quant == QUANT_INT8)
-		return n * (k + sizeof(float));
-	if (quant != QUANT_INT4)
-		return n * k * 2;
-	return n * k * (0.5 + (2 + (c->o.is_asymmetric ? 0.5 : 0)) / c->o.group);
-}
-
-static enum status load_copies(struct kernel_case *c, const struct host_weight *h,
-			       int i_weight, struct fail *fail)
-{
-	enum status st = OK;
+	struct case_weight h;
+	enum status st = host_make(c, n, k, &h, fail);
 	for (int i = 0; i < c->n_copies && st == OK; i++)
-		st = load(c, &h->w, &c->copy[i].w[i_weight], fail);
+		st = load(c, &h, &c->copy[i].w[i_weight], fail);
+	case_weight_deinit(&h);
 	return st;
 }
 
@@ -318,15 +269,12 @@ static enum status make_linear(struct kernel_case *c, struct fail *fail)
 	enum status st = OK;
 	while (c->n_weights < LINEAR_MAX_OUT && s->n[c->n_weights]) {
 		int32_t n = s->n[c->n_weights++];
-		c->bytes += weight_cost(c, s->quant, n, s->k);
+		c->bytes += weight_cost(c, n, s->k);
 		c->flops += 2.0 * n * s->k * (double)t;
 	}
 	c->n_copies = copies_for(c, c->bytes);
 	for (int i = 0; i < c->n_weights && st == OK; i++) {
-		struct host_weight h;
-		st = host_make(c, s->quant, s->n[i], s->k, &h)
-			     ? load_copies(c, &h, i, fail) : E_NOMEM;
-		host_deinit(&h);
+		st = make_copies(c, i, s->n[i], s->k, fail);
 		if (st == OK)
 			st = alloc_device(c, t * (size_t)s->n[i] * sizeof(float), &c->y[i]);
 	}
@@ -337,13 +285,10 @@ static enum status make_router(struct kernel_case *c, struct fail *fail)
 {
 	const struct case_shape *s = &c->shape;
 	size_t t = (size_t)c->o.n_tok;
-	struct host_weight h;
-	c->bytes = weight_cost(c, s->quant, s->experts, s->k);
+	c->bytes = weight_cost(c, s->experts, s->k);
 	c->flops = 2.0 * s->experts * s->k * (double)t;
 	c->n_copies = copies_for(c, c->bytes);
-	enum status st = host_make(c, s->quant, s->experts, s->k, &h)
-				 ? load_copies(c, &h, 0, fail) : E_NOMEM;
-	host_deinit(&h);
+	enum status st = make_copies(c, 0, s->experts, s->k, fail);
 	if (st == OK)
 		st = alloc_device(c, t * (size_t)s->experts * sizeof(float), &c->logits);
 	if (st == OK)
@@ -365,8 +310,9 @@ static enum status choose_experts(struct kernel_case *c)
 	for (int i = 0; i < c->n_copies && st == OK; i++) {
 		for (size_t t = 0; t < n; t += (size_t)s->used)
 			for (int32_t u = 0; u < s->used;) {
-				int32_t e = (int32_t)(random_bits(c) >> 20) & 0x7FFFFFFF, v = 0;
-				host[t + (size_t)u] = e %= s->experts;
+				uint64_t r = case_weight_bits(&c->random) >> 33;
+				int32_t e = (int32_t)(r % (uint64_t)s->experts), v = 0;
+				host[t + (size_t)u] = e;
 				while (host[t + (size_t)v] != e)
 					v++;
 				u += v == u; /* skip the ids already chosen */
@@ -384,13 +330,16 @@ static enum status load_layer(struct kernel_case *c, struct fail *fail)
 	struct weight *w = c->expert_weights = xcalloc((size_t)e_count * 3, sizeof *w);
 	enum status st = OK;
 	for (int part = 0; part < 3 && st == OK; part++) {
-		struct host_weight h;
+		struct case_weight h;
 		int32_t n = part < 2 ? s->f : s->k, k = part < 2 ? s->k : s->f;
-		if (!host_make(c, s->quant, n, k, &h))
-			st = E_NOMEM;
+		struct weight *first = &w[part * e_count];
+		st = host_make(c, n, k, &h, fail);
 		for (int32_t e = 0; e < e_count && st == OK; e++)
-			st = load(c, &h.w, &w[part * e_count + e], fail);
-		host_deinit(&h);
+			if (c->o.is_null && e > 0) /* one address will do for all */
+				first[e] = first[0];
+			else
+				st = load(c, &h, &first[e], fail);
+		case_weight_deinit(&h);
 	}
 	c->copy[0].experts = (struct experts){.n = e_count, .gate = w, .up = w + e_count,
 					      .down = w + 2 * e_count};
@@ -405,10 +354,11 @@ static enum status make_experts(struct kernel_case *c, struct fail *fail)
 {
 	const struct case_shape *s = &c->shape;
 	size_t t = (size_t)c->o.n_tok, pairs = t * (size_t)s->used;
-	double one = 3 * weight_cost(c, s->quant, s->f, s->k);
+	double one = 2 * weight_cost(c, s->f, s->k);
 	/* Expected number of different experts if each token takes U of E at random. */
 	double read = s->experts *
 		      (1 - pow(1 - (double)s->used / s->experts, (double)t));
+	one += weight_cost(c, s->k, s->f);
 	c->bytes = one * read;
 	c->flops = 6.0 * s->f * s->k * (double)pairs;
 	c->n_copies = copies_for(c, c->bytes);
@@ -460,12 +410,12 @@ static enum status make_attention(struct kernel_case *c)
 	c->n_copies = MIN(copies_for(c, c->bytes), 16);
 	enum status st = make_ids(c, n_pages);
 	for (int i = 0; i < c->n_copies && st == OK; i++) {
-		st = upload_halves(c, n, false, &c->copy[i].k_pages);
+		st = upload_halves(c, n, &c->copy[i].k_pages);
 		if (st == OK)
-			st = upload_halves(c, n, false, &c->copy[i].v_pages);
+			st = upload_halves(c, n, &c->copy[i].v_pages);
 	}
 	if (st == OK)
-		st = upload_halves(c, row, false, &c->x);
+		st = upload_halves(c, row, &c->x);
 	if (st == OK)
 		st = alloc_device(c, row * 4, &c->y[0]);
 	return st;
@@ -517,7 +467,7 @@ static enum status make(struct kernel_case *c, struct fail *fail)
 		return make_attention(c);
 	if (c->shape.op == CASE_TOP)
 		return make_top(c);
-	st = upload_halves(c, n, false, &c->x);
+	st = upload_halves(c, n, &c->x);
 	if (st == OK)
 		st = upload_floats(c, n, &c->stream);
 	if (st == OK && (c->shape.op == CASE_FFN_UP || c->shape.op == CASE_NORM))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One operation of a real model's step, ready to be queued: for measuring, tuning, and
- * listing its launches. Weights are random. There are enough copies of them that a copy
- * is in no cache when its turn comes. Thread: engine's.
+ * listing its launches. Weights are random (case_weight.h). There are enough copies of them
+ * that a copy is in no cache when its turn comes. Thread: engine's.
  */
 #pragma once
 #include "backend/backend.h"
@@ -20,7 +20,7 @@ enum case_op {
 struct case_shape {
 	const char *model, *part; /* as in "qwen3-8b", "qkv" */
 	enum case_op op;
-	enum quant quant;         /* linear: INT4, INT8 (one scale a row) or BF16 */
+	enum quant quant;         /* of the weights; see case_weight.h for scales */
 	int32_t k; /* inputs: D for linear, experts, router, norm; K for attention */
 	int32_t n[LINEAR_MAX_OUT]; /* linear: outputs of each weight, then 0; top: V */
 	bool adds;                /* linear: adds to the residual stream */
@@ -29,6 +29,10 @@ struct case_shape {
 };
 
 const struct case_shape *case_shape_at(size_t i); /* NULL past the last shape */
+/* True if the shape's weights may have any format: a copy of it may have another `quant`. */
+bool case_shape_takes_formats(const struct case_shape *s);
+/* Parts that are compared in several formats if none is named. */
+#define CASE_FORMAT_PARTS "gate-up,ffn-up,down,experts"
 /* The name of a shape of no real model. It is small enough to run without a GPU, and is
  * used only if named. */
 #define CASE_TINY "tiny"

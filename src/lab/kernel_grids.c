@@ -23,28 +23,42 @@ static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 		k->on(k->ctx, k->shape, l);
 }
 
-static enum status run(struct hip *h, const struct kernel_grids_opts *g,
-		       struct listener *k, struct fail *fail)
+static enum status run_shape(struct hip *h, const struct kernel_grids_opts *g,
+			     struct listener *k, struct fail *fail)
 {
 	struct case_opts o = {.group = 32, .n_tok = g->n_tok,
 			      .depth = MAX(g->depth, g->n_tok), .is_null = true};
-	struct case_args all = {.model = g->model, .part = g->part};
-	enum status st = OK;
-	for (size_t i = 0; (k->shape = case_shape_at(i)) && st == OK; i++) {
-		struct kernel_case *c;
-		if (!case_args_want(&all, k->shape))
-			continue;
-		h->on_launch = NULL;
-		st = kernel_case_create(&h->base, k->shape, &o, &c, fail);
-		if (st != OK)
-			break;
-		h->on_launch = on_launch;
-		h->on_launch_ctx = k;
-		if (kernel_case_queue(c, 0) == E_BACKEND)
-			st = fail_set(fail, E_BACKEND, "%s", h->failure);
-		kernel_case_destroy(c);
-	}
+	struct kernel_case *c;
 	h->on_launch = NULL;
+	enum status st = kernel_case_create(&h->base, k->shape, &o, &c, fail);
+	if (st != OK)
+		return st;
+	h->on_launch = on_launch;
+	h->on_launch_ctx = k;
+	if (kernel_case_queue(c, 0) == E_BACKEND)
+		st = fail_set(fail, E_BACKEND, "%s", h->failure);
+	kernel_case_destroy(c);
+	h->on_launch = NULL;
+	return st;
+}
+
+static enum status run(struct hip *h, const struct kernel_grids_opts *g,
+		       struct listener *k, struct fail *fail)
+{
+	struct case_args all = {.model = g->model, .part = g->part};
+	const struct case_shape *s;
+	enum status st = OK;
+	for (size_t i = 0; (s = case_shape_at(i)) && st == OK; i++) {
+		if (!case_args_want(&all, s) || (g->n_formats && !case_shape_takes_formats(s)))
+			continue;
+		for (int f = 0; f < MAX(g->n_formats, 1) && st == OK; f++) {
+			struct case_shape in = *s;
+			if (g->n_formats)
+				in.quant = g->formats[f];
+			k->shape = &in;
+			st = run_shape(h, g, k, fail);
+		}
+	}
 	return st;
 }
 

@@ -14,11 +14,13 @@ typedef void (*kernel_grids_on)(void *ctx, const struct case_shape *s,
 struct kernel_grids_opts {
 	int32_t n_tok, depth;
 	const char *model, *part; /* NULL: all real models */
+	const enum quant *formats; /* weights in each of these; n_formats 0: in the shapes' own */
+	int n_formats;
 	const char *kernel_dir;   /* folder of the tune file; NULL: beside the program */
 };
 
 /* Call `on` for each launch of each shape, in order. Shapes that the backend refuses are
- * skipped. */
+ * skipped. With formats, only shapes that take them count, each in every format. */
 enum status kernel_grids(const struct chip *chip, const struct codeobject *code,
 			 const struct kernel_grids_opts *o, kernel_grids_on on, void *ctx,
 			 struct fail *fail) MUST_USE;

@@ -25,6 +25,8 @@
 #include "base/buf.h"
 #include "base/alloc.h"
 #include "kernels/attention/attention_launch.h"
+#include "kernels/linear/linear_int4.h"
+#include "kernels/linear/linear_rows.h"
 #include "kernels/linear/linear_tile.h"
 #include "kernels/moe/moe_tile.h"
 
@@ -75,6 +77,84 @@ static double bytes_of(double n, double pitch, double n_scales, int scale_bytes)
 {
 	return n * (pitch + n_scales * scale_bytes);
 }
+
+static bool begins(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* --- weights at a few tokens -------------------------------------------------------- */
+
+/* Numbers of weights come by non-temporal loads, so the walk counts each byte once. Scales
+ * come by cached loads, whose lines the walked workgroups say too little about. Here they are
+ * counted by the shape. Blocks have both in the same lines, so a row's bytes count. */
+
+static double int4_scales(double n, double n_groups, bool has_zeros)
+{
+	return n * n_groups * (2 + (has_zeros ? 0.5 : 0));
+}
+
+static void fix_linear_int4(const struct hip_launch_info *l, struct launch_cost *c)
+{
+	struct linear_int4_args a;
+	memcpy(&a, l->args[0].p, sizeof a);
+	c->dram_bytes = c->count.stream_bytes;
+	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++)
+		if (a.part[i].first_group < a.grid)
+			c->dram_bytes += int4_scales(a.part[i].n, a.n_groups,
+						     strstr(l->kernel, "_zero_"));
+}
+
+static int scale_bytes(const char *kernel, int32_t scale_format)
+{
+	if (strstr(kernel, "_nvfp4_") || strstr(kernel, "_mxfp4_"))
+		return 1;
+	return scale_format == SCALE_F32 ? 4 : 2;
+}
+
+static void fix_linear_rows(const struct hip_launch_info *l, struct launch_cost *c)
+{
+	struct linear_rows_args a;
+	bool in_blocks = begins(l->kernel, "linear_blocks_");
+	memcpy(&a, l->args[0].p, sizeof a);
+	c->dram_bytes = in_blocks ? 0 : c->count.stream_bytes;
+	for (int i = 0; i < LINEAR_ROWS_MAX_PART; i++) {
+		const struct linear_rows_part *p = &a.part[i];
+		if (p->first_group >= a.grid)
+			continue;
+		if (in_blocks)
+			c->dram_bytes += (double)p->n * p->pitch;
+		else if (p->scales)
+			c->dram_bytes += bytes_of((double)p->n / p->group_n, 0, a.n_groups,
+						  scale_bytes(l->kernel, p->scale_format));
+	}
+}
+
+/* One token: each of its experts is read once. */
+static void fix_moe_few(const struct cost_model *m, const struct hip_launch_info *l,
+			struct launch_cost *c)
+{
+	struct moe_launch a;
+	struct weight_view w[MOE_PARTS];
+	memcpy(&a, l->args[0].p, sizeof a);
+	if (a.n_tok != 1 || !m->read(m->ctx, (uint64_t)(uintptr_t)a.table, sizeof w, w))
+		return;
+	bool is_up = strstr(l->kernel, "_up_") != NULL, in_blocks = !w[MOE_DOWN].scales;
+	double bytes = 0;
+	for (int p = is_up ? MOE_GATE : MOE_DOWN; p <= (is_up ? MOE_UP : MOE_DOWN); p++) {
+		double groups = w[p].scales ? ceil((double)w[p].k / w[p].group) : 0;
+		if (w[p].format == WEIGHT_INT4)
+			bytes += int4_scales(w[p].n, groups, w[p].zero_points);
+		else if (w[p].scales)
+			bytes += bytes_of((double)w[p].n / w[p].group_n, 0, groups,
+					  scale_bytes(l->kernel, w[p].scale_format));
+		else
+			bytes += (double)w[p].n * w[p].pitch;
+	}
+	c->dram_bytes = (in_blocks ? 0 : c->count.stream_bytes) + a.n_slots * bytes;
+}
+
+/* --- tiles ------------------------------------------------------------------------- */
 
 /* A tile launch of experts has a grid for the worst routing. Corrects the count to the
  * expected blocks, and streamed bytes to the weights of experts in use. */
@@ -146,13 +226,22 @@ static double fix(const struct cost_model *m, const struct hip_launch_info *l,
 {
 	double share = 1;
 	c->dram_bytes = c->count.stream_bytes + LINE * c->count.kept_lines;
-	if (strncmp(l->kernel, "moe_tile_", 9) == 0 &&
+	if (begins(l->kernel, "moe_tile_") &&
 	    l->args[0].n_bytes == sizeof(struct moe_tile_launch))
 		fix_moe_tile(m, l, c, &share);
-	else if (strncmp(l->kernel, "linear_tile_", 12) == 0 &&
+	else if (begins(l->kernel, "linear_tile_") &&
 		 l->args[0].n_bytes == sizeof(struct linear_tile_args))
 		fix_linear_tile(l, c);
-	else if (strncmp(l->kernel, "attention_", 10) == 0 &&
+	else if (begins(l->kernel, "linear_int4_") &&
+		 l->args[0].n_bytes == sizeof(struct linear_int4_args))
+		fix_linear_int4(l, c);
+	else if ((begins(l->kernel, "linear_rows_") || begins(l->kernel, "linear_blocks_")) &&
+		 l->args[0].n_bytes == sizeof(struct linear_rows_args))
+		fix_linear_rows(l, c);
+	else if ((begins(l->kernel, "moe_rows_") || begins(l->kernel, "moe_int4_")) &&
+		 l->args[0].n_bytes == sizeof(struct moe_launch))
+		fix_moe_few(m, l, c);
+	else if (begins(l->kernel, "attention_") &&
 		 (strstr(l->kernel, "_whole_") || strstr(l->kernel, "_spread_")))
 		fix_attention(m, l, c);
 	struct walk_count *n = &c->count;

@@ -36,6 +36,42 @@ def bench_decode():
            " ".join(["bench", part] + args), (out, err))
 
 
+# Bytes of a weight (n, k), with its scales.
+BYTES = {"int4": lambda n, k: n * (k / 2 + k / 32 * 2),
+         "nvfp4": lambda n, k: n * (k / 2 + k / 16),
+         "fp8": lambda n, k: n * k + -(-n // 128) * -(-k // 128) * 4,
+         "q8_0": lambda n, k: n * k / 32 * 34}
+
+
+def bench_formats():
+    """Experts in several formats beside int4: bytes by the sizes of the shape, and the ratio
+    of the two rates."""
+    shapes = ([(256, 512)] * 2 + [(512, 256)]) * 2
+    code, out, err = haloctl("kernels", "bench", "--csv", "--cold-mb", "1", "-r", "1", "-m",
+                             "tiny", "-p", "experts", "-f", "nvfp4,int4,fp8,q8_0,fp8", *LIB)
+    lines = out.decode().splitlines()
+    rows = [dict(zip(lines[1].split(","), line.split(","))) for line in lines[2:]]
+    ok(code == 0 and [r["format"] for r in rows] == ["int4", "nvfp4", "fp8", "q8_0"],
+       "formats, int4 first", (out, err))
+    for r in rows:
+        mb = sum(BYTES[r["format"]](n, k) for n, k in shapes) * 1e-6
+        ratio = mb / float(r["us"]) / (float(rows[0]["mb"]) / float(rows[0]["us"]))
+        ok(abs(float(r["mb"]) - mb) < 0.001, "bytes of " + r["format"], (r, mb))
+        ok(abs(float(r["of_int4"]) - ratio) < 0.002 + 0.02 * ratio,
+           "beside int4: " + r["format"], r)
+    code, out, err = haloctl("kernels", "bench", "--cold-mb", "1", "-r", "1", "-m", "tiny",
+                             "-p", "ffn-up,top", "-f", "q6_k", *LIB)
+    words = [line.split() for line in out.decode().splitlines()[2:]]
+    ok(code == 0 and words[0][3] == "format" and [w[1:4] for w in words[1:]] ==
+       [["ffn-up", "1", "int4"], ["ffn-up", "1", "q6_k"]], "what has no format stays away",
+       (out, err))
+    for text in ("nvfp5", "q4_k,", ""):
+        for more in (["bench", *LIB], ["report", "--code", CODE]):
+            code, out, err = haloctl("kernels", *more, "-f", text)
+            ok(code == 2 and "there is no format" in err and "iq2_xxs" in err,
+               "%s refuses the format '%s'" % (more[0], text), err)
+
+
 def bench():
     code, out, err = haloctl("kernels", "bench", "--csv", "--cold-mb", "1", "-r", "1",
                              "-m", "qwen3-30b-a3b", "-p", "norm", "-t", "1,3", *LIB)
@@ -45,6 +81,7 @@ def bench():
     ok(all(float(r[4]) > 0 and float(r[7]) > 0 and r[9] == "1" for r in rows[2:]),
        "times, and one launch", out)
     bench_decode()
+    bench_formats()
     for args, word in ((["-t", "0"], "--tokens"), (["-g", "48"], "--group"),
                        (["-a", "none"], "none"), (["--hip-library", "/nonexistent.so"],
                                                   "nonexistent")):
@@ -115,6 +152,12 @@ def grids():
                          ("top", ["logits_runs_kernel", "logits_top_kernel"]),
                          ("ffn-up", [kernels_of(rows, "gate-up")[0], "silu_mul_kernel"])):
         eq(kernels_of(rows, part), wanted, "the launches of " + part)
+    code, out, err = haloctl("kernels", "report", "--code", CODE, "-k", "no such", "-g", "-j",
+                             "-f", "q8_0,iq3_xxs", "-m", "qwen3-8b", "-p", "down,head")
+    found = [json.loads(line) for line in out.decode().splitlines()]
+    eq([(r["part"], r["format"], r["kernel"]) for r in found],
+       [("down", "q8_0", "linear_rows_int8_m1_kernel"),
+        ("down", "iq3_xxs", "linear_blocks_iq3_xxs_m1_kernel")], "the launches in a format")
     down = next(r for r in rows if r[1] == "down")
     ok(float(down[6]) == int(down[3]) / 40, "workgroups beside compute units", down)
 

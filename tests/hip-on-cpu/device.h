@@ -27,3 +27,8 @@ bool device_run(const struct kernel_entry *k, void **args, const struct device_l
 enum memory_kind { MEMORY_DEVICE, MEMORY_COHERENT, MEMORY_PINNED, MEMORY_GONE };
 /* Memory [p, p + n_bytes) comes, or goes. Thread: any. */
 void device_memory(void *p, size_t n_bytes, enum memory_kind kind);
+/* n_bytes at a place that shows mistakes in addresses, aligned to 256, of any contents.
+ * NULL: anywhere will do. Thread: any. */
+void *device_place(size_t n_bytes);
+/* Gives it back; false: it is not from device_place. Thread: any. */
+bool device_displace(void *block);

@@ -39,3 +39,13 @@ bool device_run(const struct kernel_entry *k, void **args, const struct device_l
 void device_memory(void *p, size_t n_bytes, enum memory_kind kind)
 {
 }
+
+void *device_place(size_t n_bytes)
+{
+	return NULL;
+}
+
+bool device_displace(void *block)
+{
+	return false;
+}

@@ -401,8 +401,9 @@ static int block_create(void **out, size_t n_bytes, enum memory_kind kind)
 	bool fits = n_bytes <= total && R.used_bytes <= total - n_bytes;
 	R.used_bytes += fits ? n_bytes : 0;
 	pthread_mutex_unlock(&R.lock);
-	void *p;
-	if (!fits || posix_memalign(&p, ALIGN, ALIGN + n_bytes + CANARY) != 0)
+	size_t all = ALIGN + n_bytes + CANARY;
+	void *p = fits ? device_place(all) : NULL;
+	if (!fits || (!p && posix_memalign(&p, ALIGN, all) != 0))
 		return HIP_ERROR_OUT_OF_MEMORY;
 	char *block = p;
 	*(struct header *)block = (struct header){block, n_bytes};
@@ -432,7 +433,8 @@ static void block_destroy(void *p)
 	pthread_mutex_lock(&R.lock);
 	R.used_bytes -= n;
 	pthread_mutex_unlock(&R.lock);
-	free(block);
+	if (!device_displace(block))
+		free(block);
 }
 
 int hipMalloc(void **out, size_t bytes)

@@ -7,6 +7,7 @@
  *                                        below HALOD_BUILDDIR or the current directory)
  *   HALOD_GFX11_COVERAGE=FILE            what was executed is added to that file
  *   HALOD_GFX11_COUNTS=FILE              one line of JSON a launch is added to that file
+ *   HALOD_GFX11_NOPS=ADDRESS:N,...       N words from there are s_nop instead (mutate.py)
  *   HALOD_GFX11_MAX_INSTS=N              of a wave; default 2^32
  *   HALOD_GFX11_SPEED=1                  how fast it was, at the end, to stderr
  *   HALOD_GFX11_THREADS, HALOD_GFX11_ISA see gfx11_run.c
@@ -87,6 +88,23 @@ static void write_coverage(void)
 
 /* --- the code object ------------------------------------------------------------------- */
 
+/* Words of the instructions, by their addresses in hexadecimal, become s_nop. */
+static void remove_words(const char *text)
+{
+	unsigned address, n;
+	int used;
+	for (; sscanf(text, "%x:%u%n", &address, &n, &used) == 2; text += *text == ',') {
+		for (const uint32_t nop = 0xBF800000; n--; address += 4) {
+			if (address < D.code.text || address + 4 > D.code.image_bytes)
+				die("HALOD_GFX11_NOPS", "no instruction is there");
+			memcpy(D.code.image + address, &nop, sizeof nop);
+		}
+		text += used;
+	}
+	if (*text)
+		die("HALOD_GFX11_NOPS", "is not ADDRESS:N,...");
+}
+
 static void start(void)
 {
 	const char *path = getenv("HALOD_GFX11_CODE"), *dir = getenv("HALOD_BUILDDIR");
@@ -98,6 +116,7 @@ static void start(void)
 		die(path ? path : own, why);
 	if (strcmp(D.code.arch, target()) != 0)
 		die(path ? path : own, "is for another chip than HALOD_GFX11_TARGET says");
+	remove_words(getenv("HALOD_GFX11_NOPS") ? getenv("HALOD_GFX11_NOPS") : "");
 	D.max_insts = limit ? strtoull(limit, NULL, 10) : 1ull << 32;
 	D.entries = calloc(D.code.n_kernels, sizeof *D.entries);
 	for (size_t i = 0; i < D.code.n_kernels; i++) {

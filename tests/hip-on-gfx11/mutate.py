@@ -9,7 +9,8 @@ What was not noticed is listed. Exit status 1: less than --goal percent.
 
 Left out, since no result can depend on them: hints; waits that found nothing under way in
 any of the cases (the compiler puts them behind waits of inline assembly, and on paths that
-join); and s_cbranch_execz, which passes over what no lane would do.
+join); s_cbranch_execz, which passes over what no lane would do; and what useless.py proves
+to do nothing. All of the last ones are removed at once, too, and the cases must then pass.
 
     mutate.py [--target gfx1151] [--limit N] [--goal 90] [KERNEL ...]
 """
@@ -17,16 +18,18 @@ import argparse
 import os
 import random
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+import useless  # pylint: disable=wrong-import-position
+
 SRC = os.environ.get("HALOD_SRCDIR", ".")
 BUILD = os.environ.get("HALOD_BUILDDIR", ".")
 LIBRARY = os.path.join(BUILD, "tests/hip-on-gfx11/libhip_gfx11.so")
-S_NOP = 0xBF800000
-# At least one of each family, and what runs it: a name of run_fibers' cases.
+# At least one of each family, and what runs it: a name of run_fibers' cases, and the format
+# whose cases are enough.
 KERNELS = {
     "attention_d64_split_kernel": "attention",
     "attention_d64_whole_kernel": "attention",
@@ -41,26 +44,26 @@ KERNELS = {
     "head_linear_int4_kernel": "mla",
     "head_linear_t_bf16_kernel": "mla",
     "kv_copy_kernel": "rows",
-    "linear_int4_deep_m1_zero_kernel": "linear",
-    "linear_int4_short_m1_kernel": "linear",
-    "linear_rows_int8_m1_kernel": "linear",
-    "linear_rows_nvfp4_m4_kernel": "linear",
-    "linear_blocks_q4_k_m1_kernel": "linear",
-    "linear_any_fp8_kernel": "linear",
-    "linear_tile_m16n64_q4_k_kernel": "linear",
-    "linear_tile_m16n64_int4_kernel": "linear",
+    "linear_int4_deep_m1_zero_kernel": "linear int4",
+    "linear_int4_short_m1_kernel": "linear int4",
+    "linear_rows_int8_m1_kernel": "linear int8",
+    "linear_rows_nvfp4_m4_kernel": "linear nvfp4",
+    "linear_blocks_q4_k_m1_kernel": "linear q4_k",
+    "linear_any_fp8_kernel": "linear fp8",
+    "linear_tile_m16n64_q4_k_kernel": "linear q4_k",
+    "linear_tile_m16n64_int4_kernel": "linear int4",
     "moe_router_bf16_kernel": "moe_router",
     "moe_router_tile_bf16_kernel": "moe_router",
-    "moe_align_kernel": "moe_experts",
-    "moe_int4_up_wide_kernel": "moe_experts",
-    "moe_int4_down_tiny_zero_kernel": "moe_experts",
-    "moe_rows_up_q6_k_kernel": "moe_experts",
-    "moe_rows_down_mxfp4_kernel": "moe_experts",
-    "moe_tile_up_m16n64_int4_kernel": "moe_experts",
-    "moe_tile_down_m32n128_q4_k_kernel": "moe_experts",
-    "moe_any_up_bf16_kernel": "moe_experts",
-    "moe_combine_kernel": "moe_experts",
-    "moe_scale_bf16_kernel": "moe_experts",
+    "moe_align_kernel": "moe_experts int4",
+    "moe_int4_up_wide_kernel": "moe_experts int4",
+    "moe_int4_down_tiny_zero_kernel": "moe_experts int4",
+    "moe_rows_up_q6_k_kernel": "moe_experts q6_k",
+    "moe_rows_down_mxfp4_kernel": "moe_experts mxfp4",
+    "moe_tile_up_m16n64_int4_kernel": "moe_experts int4",
+    "moe_tile_down_m32n128_q4_k_kernel": "moe_experts q4_k",
+    "moe_any_up_bf16_kernel": "moe_experts bf16",
+    "moe_combine_kernel": "moe_experts int4",
+    "moe_scale_bf16_kernel": "moe_experts int4",
     "delta_rule_n4_kernel": "delta",
     "state_space_n16_kernel": "delta",
     "causal_conv_kernel": "delta",
@@ -96,21 +99,14 @@ def disassemble(path):
     return found
 
 
-def offset_of_text(image):
-    """What to take from an address to have the place in the file (program headers)."""
-    at, = struct.unpack_from("<Q", image, 32)
-    size, n = struct.unpack_from("<HH", image, 54)
-    for i in range(n):
-        kind, flags, offset, address = struct.unpack_from("<IIQQ", image, at + i * size)
-        if kind == 1 and flags & 1:
-            return address - offset
-    raise SystemExit("no executable segment")
-
-
-def run(target, code, case, coverage=None):
-    env = dict(os.environ, HALOD_GFX11_TARGET=target, HALOD_GFX11_CODE=code,
-               HALOD_TEST_HIP_LIBRARY=LIBRARY, HALOD_SHORT="1", HALOD_CASE=case,
+def run(target, case, removed=(), coverage=None):
+    """(do the cases pass without these instructions, what they say)"""
+    env = dict(os.environ, HALOD_GFX11_TARGET=target,
+               HALOD_GFX11_NOPS=",".join("%x:%d" % (a, n) for a, n, _ in removed),
+               HALOD_TEST_HIP_LIBRARY=LIBRARY, HALOD_SHORT="1", HALOD_CASE=case.split()[0],
                HALOD_GFX11_MAX_INSTS="20000000")
+    if " " in case:
+        env["HALOD_QUANT"] = case.split()[1]
     if coverage:
         env["HALOD_GFX11_COVERAGE"] = coverage
     with subprocess.Popen([os.path.join(BUILD, "tests/kernel/run_fibers")], env=env,
@@ -131,10 +127,10 @@ def reached(path, kernel):
     return ""
 
 
-def choose(instructions, digits, seed, limit):
+def choose(instructions, digits, equal, seed, limit):
     """Numbers of the instructions to remove, of those that ran."""
     live = [i for i, d in enumerate(digits)
-            if d != "0" and not HARMLESS.match(instructions[i][2]) and
+            if d != "0" and i not in equal and not HARMLESS.match(instructions[i][2]) and
             (d == "2" or not instructions[i][2].startswith("s_waitcnt"))]
     waits = [i for i in live if instructions[i][2].startswith(("s_waitcnt", "s_barrier"))]
     others = [i for i in live if i not in waits]
@@ -145,33 +141,38 @@ def choose(instructions, digits, seed, limit):
     return sorted(chosen[:limit] if limit else chosen)
 
 
-def mutants(args, kernel, image, instructions, folder):
-    """(noticed, tried) of one kernel."""
-    case, good = KERNELS[kernel], os.path.join(folder, "good")
-    coverage = os.path.join(folder, kernel)
-    with open(good, "wb") as f:
-        f.write(image)
-    is_good, why = run(args.target, good, case, coverage)
+def must_pass(args, kernel, removed, coverage=None):
+    is_good, why = run(args.target, KERNELS[kernel], removed, coverage)
     if not is_good:
-        raise SystemExit("%s fails unchanged: %s" % (kernel, why))
-    numbers = choose(instructions, reached(coverage, kernel), kernel, args.limit)
-    shift, n_noticed = offset_of_text(image), 0
+        raise SystemExit("%s fails %s: %s" % (
+            kernel, "without what does nothing" if removed else "unchanged", why))
+
+
+def mutants(args, kernel, instructions, folder):
+    """(noticed, tried) of one kernel. Prints a row of mutations.tsv."""
+    coverage = os.path.join(folder, kernel)
+    must_pass(args, kernel, [], coverage)
+    equal = useless.useless(instructions)
+    if equal:
+        must_pass(args, kernel, [instructions[i] for i in sorted(equal)])
+    for i in sorted(equal) if args.verbose else ():
+        print("  %x: %s: %s" % (instructions[i][0], instructions[i][2], equal[i]))
+    numbers = choose(instructions, reached(coverage, kernel), equal, kernel, args.limit)
+    if not numbers:
+        raise SystemExit("%s: its cases do not launch it" % kernel)
+    missed = []
     for i in numbers:
-        address, n, text = instructions[i]
-        changed = bytearray(image)
-        for k in range(n):
-            struct.pack_into("<I", changed, address - shift + 4 * k, S_NOP)
-        with open(os.path.join(folder, "bad"), "wb") as f:
-            f.write(changed)
-        is_passed, why = run(args.target, os.path.join(folder, "bad"), case)
-        n_noticed += not is_passed
+        is_passed, why = run(args.target, KERNELS[kernel], [instructions[i]])
         if is_passed:
-            print("  not noticed: %s %x: %s" % (kernel, address, text))
+            missed.append(instructions[i][2])
+            print("  not noticed: %s %x: %s" % (kernel, instructions[i][0], missed[-1]))
         elif args.verbose:
-            print("  %x: %s: %s" % (address, text, why[:150]))
+            print("  %x: %s: %s" % (instructions[i][0], instructions[i][2], why[:150]))
         sys.stdout.flush()
-    print("%s: %d of %d noticed" % (kernel, n_noticed, len(numbers)))
-    return n_noticed, len(numbers)
+    print("%s\t%d\t%d\t%s" % (kernel, len(numbers) - len(missed), len(numbers),
+                              " | ".join(missed)))
+    sys.stdout.flush()
+    return len(numbers) - len(missed), len(numbers)
 
 
 def main():
@@ -184,12 +185,10 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     path = os.path.join(BUILD, "kernels", args.target + ".hsaco")
-    with open(path, "rb") as f:
-        image = f.read()
     code, n_noticed, n_all = disassemble(path), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for kernel in args.kernels or KERNELS:
-            a, b = mutants(args, kernel, image, code[kernel], folder)
+            a, b = mutants(args, kernel, code[kernel], folder)
             n_noticed += a
             n_all += b
     share = 100 * n_noticed / max(n_all, 1)

@@ -82,6 +82,7 @@ void case_act_mul(struct kernel_test *kt)
 		    {"relu", {.kind = ACT_RELU}}};
 	for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
 		one_case(kt, acts[i].name, acts[i].act, 1, 128);
+		one_case(kt, acts[i].name, acts[i].act, 1, 13); /* no row of extremes */
 		one_case(kt, acts[i].name, acts[i].act, 3, 13);
 		one_case(kt, acts[i].name, acts[i].act, 5, i ? 640 : 9728);
 	}

@@ -72,19 +72,29 @@ static void int4_fused(struct kernel_test *kt, bool is_asymmetric, int32_t m)
 	kernel_test_reset(kt);
 }
 
+/* K for m tokens: whole steps of 32 lanes and a rest. From three tokens on LDS has no room
+ * for the first, which takes two slices. */
+static void int4_forms(struct kernel_test *kt, int32_t m)
+{
+	enum { STEP = 1024, REST = 480, MOST = LINEAR_INT4_LDS / 2 };
+	int32_t steps = MOST / m / STEP;
+	int32_t first = m < LINEAR_INT4_SLICED_TOK ? MIN(steps, 5) : steps + 1;
+	int32_t k[N_STORES] = {first * STEP - REST, MIN(steps, 4) * STEP, 256};
+	for (int i = 0; i < 2 * N_STORES; i++) {
+		struct linear_case c = {int4(32, i % 2, i / 2), m, k[i / 2],
+					{i / 2 ? 70 : 133, 7, i / 2 ? 0 : 3},
+					false, false, false};
+		linear(kt, c, i / 2);
+	}
+}
+
 void forms_int4(struct kernel_test *kt)
 {
-	/* 32 lanes take at most STEP columns at once; LDS has room for whole ones. */
-	enum { STEP = 1024, REST = 480, MOST = LINEAR_INT4_LDS / 2 };
+	static const int32_t many[] = {9, 12, 14, LINEAR_INT4_MANY_TOK};
 	for (int32_t m = 1; m <= LINEAR_INT4_MAX_TOK; m++)
-		for (int i = 0; i < 2 * N_STORES; i++) {
-			int32_t steps = MIN(MOST / m / STEP, 5);
-			int32_t k[N_STORES] = {steps * STEP - REST, MIN(steps, 4) * STEP, 256};
-			struct linear_case c = {int4(32, i % 2, i / 2), m, k[i / 2],
-						{i / 2 ? 70 : 133, 7, i / 2 ? 0 : 3},
-						false, false, false};
-			linear(kt, c, i / 2);
-		}
+		int4_forms(kt, m);
+	for (size_t i = 0; i < ARRAY_LEN(many); i++)
+		int4_forms(kt, many[i]);
 	for (int32_t m = 1; m <= FUSED_NORM_TOK; m++)
 		for (int i = 0; i < 2; i++)
 			int4_fused(kt, i, m);

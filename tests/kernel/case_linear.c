@@ -55,12 +55,19 @@ static const struct linear_case cases[] = {
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_BF16}, 5, 512, {70}, false, true, false},
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_F16}, 10, 768, {50, 40}, true, false, true},
 	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 3, 1536, {50}, false, false, false},
+	{{QUANT_FP8, 48, false, DTYPE_F32, false}, 3, 208, {45}, true, false, false},
 	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 2, 3104, {50}, false, false, false},
 	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 8, 1056, {50}, true, false, false},
 	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 3, 32, {9}, false, false, false},
 	{INT4(32, true, DTYPE_BF16), 8, 2080, {21, 9}, true, false, false},
 	{INT4(32, false, DTYPE_F16), 7, 256, {50}, false, true, false},
 	{INT4(128, false, DTYPE_F16), 6, 12288, {6}, false, false, true},
+	/* beyond eight tokens, and K in slices with a rest */
+	{INT4(32, true, DTYPE_F16), 9, 3104, {70, 9}, true, false, true},
+	{INT4(32, false, DTYPE_BF16), 12, 1024, {67}, false, true, false},
+	{INT4(128, false, DTYPE_F16), 16, 2304, {37}, false, false, true},
+	{INT4(32, false, DTYPE_F16), 13, 256, {40}, true, false, false},
+	{INT4(64, true, DTYPE_BF16), 3, 11328, {5}, false, false, false},
 	/* many tokens: tiles, each with a rest of tokens, outputs and K */
 	{INT4(32, false, DTYPE_BF16), 150, 160, {131, 64, 3}, true, false, false},
 	{INT4(32, true, DTYPE_F16), 37, 96, {70, 33}, false, true, false},
@@ -118,6 +125,8 @@ static void on_device(struct kernel_test *kt, const struct run *r, int t0, int n
 
 void kernel_linear_case(struct kernel_test *kt, const struct linear_case *c)
 {
+	if (!kernel_wants(c->kind.quant))
+		return;
 	size_t t = (size_t)c->t;
 	struct run r = {.c = c, .x = kernel_rows(kt, t, (size_t)c->k, 1)};
 	/* So that results are halves. Weights of random bits in blocks of 256 are large. */

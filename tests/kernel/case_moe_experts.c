@@ -32,6 +32,9 @@ static const struct experts_case cases[] = {
 	{INT4(32, false), 1, 64, 32, 8, 2, false, 32, true},
 	{INT4(32, false), 70, 64, 32, 8, 2, false, 96, true},
 	{INT4(32, true), 2, 1056, 768, 3, 2, false, 768, true},  /* a step and a rest */
+	{INT4(32, false), 12, 128, 64, 8, 2, false, 64, true},   /* few, beyond eight */
+	{INT4(32, true), 16, 128, 32, 8, 2, false, 0, false},
+	{INT4(32, false), 17, 128, 32, 8, 2, false, 0, false},
 	{INT4(128, false), 2, 512, 256, 4, 3, true, 256, false},
 	{INT4(0, true), 1, 40, 72, 5, 5, false, 0, false},       /* one group a row */
 	{INT4(0, true), 40, 96, 64, 3, 2, false, 0, false},
@@ -261,6 +264,8 @@ static const float *rounded(struct kernel_test *kt, const struct experts_case *s
 
 void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 {
+	if (!kernel_wants(s->kind.quant))
+		return;
 	struct input in = make(kt, s);
 	size_t d = (size_t)s->d, n = (size_t)s->t * d;
 	float *ref = kernel_zeros(kt, n), *plain = kernel_zeros(kt, n);
@@ -321,6 +326,8 @@ static void make_ties(const struct weight *router)
 void kernel_routed_case(struct kernel_test *kt, const struct experts_case *s,
 			enum routing_rule rule)
 {
+	if (!kernel_wants(s->kind.quant))
+		return;
 	struct input in = make(kt, s);
 	size_t n = (size_t)s->t * (size_t)s->d;
 	struct weight_kind plain = {.quant = QUANT_BF16};

@@ -138,4 +138,6 @@ void case_rows(struct kernel_test *kt)
 	test_cap(kt, 515);
 	test_kv_copy(kt, 10);
 	test_kv_copy(kt, 64);
+	test_kv_copy(kt, 1031); /* several workgroups, and a rest */
+	test_kv_copy(kt, 1032);
 }

@@ -8,6 +8,12 @@ bool kernel_is_short(void)
 	return getenv("HALOD_SHORT") != NULL;
 }
 
+bool kernel_wants(enum quant q)
+{
+	const char *name = getenv("HALOD_QUANT");
+	return !name || strcmp(name, quant_name(q)) == 0;
+}
+
 void kernel_test_reset(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < kt->n_device; i++)

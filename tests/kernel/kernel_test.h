@@ -53,6 +53,9 @@ struct kernel_test {
 /* True if HALOD_SHORT says that time is short, as under a sanitizer. */
 bool kernel_is_short(void);
 
+/* False if HALOD_QUANT=NAME says that cases of other formats are not wanted. */
+bool kernel_wants(enum quant q);
+
 /* Between cases: give memory back, restart the noise. */
 void kernel_test_reset(struct kernel_test *kt);
 
@@ -138,6 +141,7 @@ void attention_plain(const struct attention_args *a);
 void case_attention(struct kernel_test *kt);
 void case_attention_fresh(struct kernel_test *kt);
 void case_delta(struct kernel_test *kt); /* causal_conv, delta_rule, gated_norm, gates */
+void case_hyper(struct kernel_test *kt); /* hyper-connections, ngram_gate, index_* */
 void case_linear(struct kernel_test *kt);
 void case_logits_top(struct kernel_test *kt);
 void case_mla(struct kernel_test *kt); /* head_linear, mla_rope_kv */

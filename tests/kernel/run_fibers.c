@@ -2,7 +2,8 @@
  *
  * The HIP backend against the references: every case there is a kernel for, and again
  * with the threads of a workgroup in the other order; only in that one where
- * HALOD_SHORT says that time is short. HALOD_CASE=NAME: that alone.
+ * HALOD_SHORT says that time is short. HALOD_CASE=NAME: that alone; HALOD_QUANT=NAME: of
+ * linear and experts that format's cases alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static const struct {
 #define CASE(name) {#name, case_##name},
 	CASE(attention) CASE(attention_fresh) CASE(linear) CASE(moe_experts)
 	CASE(moe_router) CASE(qk_norm_rope_kv) CASE(rms_norm) CASE(rope_table)
-	CASE(delta) CASE(mla) CASE(rows) CASE(act_mul) CASE(logits_top)
+	CASE(delta) CASE(hyper) CASE(mla) CASE(rows) CASE(act_mul) CASE(logits_top)
 };
 
 int main(void)

@@ -86,11 +86,22 @@ static void run_states(struct fake *f, const struct engine_batch *b)
 	}
 }
 
+/* Has a sequence several tokens, as a prompt has? */
+static bool has_prompt(const struct engine_batch *b)
+{
+	for (int s = 0; s < b->n_seq; s++)
+		if (b->first_tok[s + 1] - b->first_tok[s] > 1)
+			return true;
+	return false;
+}
+
 static enum status forward(void *ctx, const struct engine_batch *b, float *logits,
 			   struct fail *fail)
 {
 	struct fake *f = ctx;
 	f->now_us += f->cost_step_us + f->cost_token_us * b->n_tok;
+	if (has_prompt(b))
+		f->now_us += f->cost_read_us;
 	f->n_steps++;
 	f->n_tok += b->n_tok;
 	if (f->on_step)

@@ -29,6 +29,7 @@ struct fake {
 	int64_t now_us;
 	int64_t cost_step_us;  /* each step */
 	int64_t cost_token_us; /* and each token in it */
+	int64_t cost_read_us;  /* and a slice of several tokens: weights that they read */
 
 	const char *scripts[FAKE_SCRIPTS];
 	int n_fail;            /* steps to come that fail */

@@ -19,6 +19,7 @@ struct world_opts {
 	int pad;                                   /* KiB that a page is longer there */
 	int64_t max_wait_us, target_us;
 	int64_t step_us, token_us;                 /* cost of a step */
+	int64_t read_us;                           /* of one with a prompt, besides */
 };
 
 struct spec {

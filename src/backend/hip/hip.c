@@ -148,8 +148,7 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 	h->expert_dir = o->expert_dir ? xstrdup(o->expert_dir) : NULL;
 	h->int4_axes = -1;
 	h->tile = h->moe_tile = h->moe_up = h->moe_down = -1;
-	h->moe_tile_from = MOE_INT4_MAX_TOK + 1;
-	h->tile_from = LINEAR_INT4_MAX_TOK + 1;
+	h->moe_tile_from = h->tile_from = HIP_FEW_TOK + 1;
 	strmap_init(&h->names, 64);
 	enum status st = open_all(h, o, fail);
 	if (st != OK) {

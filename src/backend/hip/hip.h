@@ -24,6 +24,9 @@
 
 enum {
 	HIP_MAX_TOK = 1 << 16,       /* most tokens of a step */
+	/* Steps of up to so many tokens take the kernels for few tokens. Those of other weights
+	 * than int4 are launched for eight tokens at a time. */
+	HIP_FEW_TOK = 16,
 	HIP_ONE_EACH = 32,
 	HIP_WORK_BYTES = 160 << 20, /* experts of 2,048 tokens: nine rows of 2,048 floats each */
 	HIP_STAGE_BYTES = 16 << 20,  /* bytes of each half */

@@ -72,9 +72,8 @@ const char *hip_kernel_for(char *out, const char *op, const struct weight *w);
 bool hip_has_units(const struct weight *w);
 #define HIP_UNIT_TABLE_BYTES(quant) \
 	((quant) == QUANT_IQ2_XXS || (quant) == QUANT_IQ1_S || (quant) == QUANT_IQ1_M ? 4096 \
-	 : (quant) == QUANT_IQ2_S			       ? 2048 \
-	 : (quant) == QUANT_IQ2_XS || (quant) == QUANT_IQ3_S   ? 1024 \
-	 : (quant) == QUANT_IQ3_XXS			       ? 512 : 0)
+	 : (quant) == QUANT_IQ2_S || (quant) == QUANT_IQ3_XXS || (quant) == QUANT_IQ3_S ? 2048 \
+	 : (quant) == QUANT_IQ2_XS					       ? 1024 : 0)
 /* Like hip_has_units, for the tile kernels of many tokens. */
 bool hip_has_unit_tiles(const struct weight *w);
 /* Groups of a row (1: one scale a row), for formats with separate scales; log2 of a

@@ -6,6 +6,7 @@
 #include "backend/hip/hip_linear.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "backend/hip/hip_tune.h"
 #include "base/alloc.h"
@@ -13,7 +14,9 @@
 
 static const struct linear_int4_axes axes[] = {
 #define AXES(name, ...) {#name, __VA_ARGS__},
+#define AXES_TO_4 AXES
 #include "kernels/linear/linear_int4.def"
+#undef AXES_TO_4
 #undef AXES
 };
 
@@ -160,24 +163,60 @@ void hip_linear_int4_next(struct linear_int4_args *r, int32_t m)
 
 /* --- linear_int4 ------------------------------------------------------------------ */
 
+/* The row in use for n_tok tokens: `wide` in place of those that have no kernel for so many.
+ * LDS has room for two workgroups then, so they must have many waves. */
+static const struct linear_int4_axes *at_width(const struct linear_int4_axes *x, int32_t n_tok)
+{
+	const struct linear_int4_axes *wide = &axes[find_axes("wide")];
+	bool is_alike = x->thrds == wide->thrds && x->chunk == wide->chunk;
+	return n_tok > LINEAR_INT4_OWN_TOK && is_alike ? wide : x;
+}
+
+static bool is_sliced(const struct linear_int4_axes *x, int32_t m)
+{
+	return m >= LINEAR_INT4_SLICED_TOK &&
+	       LINEAR_INT4_STEP(x->thrds, x->chunk) == LINEAR_INT4_SLICED_STEP;
+}
+
+/* The tokens of the kernel that takes the next of `left` ones. */
+static int32_t kernel_tokens(const struct linear_int4_axes *x, int32_t left, int32_t k)
+{
+	bool has_many = strcmp(x->name, "wide") == 0;
+	int32_t m = MIN(left, LINEAR_INT4_MAX_TOK);
+	if (has_many && left > m)
+		m = left > 12 ? LINEAR_INT4_MANY_TOK : 12;
+	while (!is_sliced(x, m) &&
+	       LINEAR_INT4_LDS_BYTES(m, k, x->thrds, x->chunk) > LINEAR_INT4_LDS)
+		m--;
+	return m;
+}
+
+/* Elements of K that LDS holds at once for m tokens: slices of about one size. */
+static int32_t slice_of(const struct linear_int4_axes *x, int32_t m, int32_t k)
+{
+	int32_t step = LINEAR_INT4_STEP(x->thrds, x->chunk), steps = hip_over(k, step);
+	int32_t slices = hip_over(steps, LINEAR_INT4_LDS / (2 * m * step));
+	return hip_over(steps, slices) * step;
+}
+
 static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
 			       const struct linear_args *a)
 {
+	x = at_width(x, a->n_tok);
 	int32_t rows = LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves);
-	struct linear_int4_args r = hip_linear_int4_args(h, a, rows, true, false);
+	bool goes_on = !is_sliced(x, a->n_tok);
+	struct linear_int4_args r = hip_linear_int4_args(h, a, rows, goes_on, false);
 	const char *zero = a->out[0].w->zero_points ? "_zero" : "";
 	enum status st = hip_fuse_norm(h, a->norm, true, &r.norm);
-	for (int32_t t = 0, m; t < a->n_tok && st == OK; t += m) {
-		int32_t lds;
-		m = MIN(a->n_tok - t, LINEAR_INT4_MAX_TOK);
-		while ((lds = LINEAR_INT4_LDS_BYTES(m, r.k, x->thrds, x->chunk)) >
-		       LINEAR_INT4_LDS)
-			m--;
+	for (int32_t t = 0; t < a->n_tok && st == OK; t += r.n_tok) {
+		int32_t m = kernel_tokens(x, a->n_tok - t, r.k);
+		r.n_tok = MIN(m, a->n_tok - t);
+		r.slice = slice_of(x, m, r.k);
 		char name[80];
 		snprintf(name, sizeof name, "linear_int4_%s_m%d%s_kernel", x->name, m, zero);
-		st = LAUNCH(h, name, ((struct hip_grid){r.grid, 1, 32 * x->waves, lds}),
-			    ARG(r));
-		hip_linear_int4_next(&r, m);
+		st = LAUNCH(h, name, ((struct hip_grid){r.grid, 1, 32 * x->waves,
+							2 * m * r.slice}), ARG(r));
+		hip_linear_int4_next(&r, r.n_tok);
 	}
 	return st;
 }

@@ -102,7 +102,8 @@ static struct form form_of(const struct hip *h, const struct linear_args *a)
 				     LINEAR_QUAD_INT8_WAVES * QUAD_ROWS,
 				     LINEAR_QUAD_INT8_PER_CU, LINEAR_ROWS_MAX_TOK, true};
 	struct form f = {.waves = LINEAR_ROWS_WAVES,
-			 .rows = LINEAR_ROWS_WAVES * LINEAR_ROWS_TILE,
+			 .rows = quant_block(q) ? LINEAR_BLOCKS_ROWS(a->n_tok)
+						: LINEAR_ROWS_WAVES * LINEAR_ROWS_TILE,
 			 .per_cu = 4, .max_tok = max_tok(q)};
 	snprintf(f.name, sizeof f.name, "linear_%s_%s", quant_block(q) ? "blocks" : "rows",
 		 quant_name(q));

@@ -51,9 +51,9 @@ static bool read_from(struct hip *h, const char *line)
 	if (sscanf(line, "%15s %d %n", what, &m, &end) != 2 || line[end] || m < 2)
 		return false;
 	bool is_linear = strcmp(what, "linear-tiles") == 0;
-	if (is_linear && m <= LINEAR_INT4_MAX_TOK + 1)
+	if (is_linear && m <= HIP_FEW_TOK + 1)
 		h->tile_from = m;
-	else if (strcmp(what, "expert-tiles") == 0 && m <= MOE_INT4_MAX_TOK + 1)
+	else if (strcmp(what, "expert-tiles") == 0 && m <= HIP_FEW_TOK + 1)
 		h->moe_tile_from = m;
 	else
 		return false;
