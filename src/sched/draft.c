@@ -6,9 +6,10 @@
  *
  * Costs. The first step of a width is left out, since it warms caches up or records a
  * graph. Then costs follow the last steps. Steps without guesses of several streams have
- * costs of their own. A change of these changes the costs of all widths alike. Else those that are not used would keep the cost that they had behind a
- * short cache, and would look cheaper the longer it grows. The cost of a width between two
- * known ones lies on the line through these. Beyond the widest known one the line goes on.
+ * costs of their own. A change of these changes the costs of all widths alike. Else those
+ * that are not used would keep the cost that they had behind a short cache, and would look
+ * cheaper the longer it grows. The cost of a width between two known ones lies on the line
+ * through these. Beyond the widest known one the line goes on.
  *
  * Trust. Drafts end where two matches go on in two ways: there a row of a table has a value,
  * say. A guess counts with a prior that grows with the match, and only the last guesses

@@ -58,6 +58,7 @@ def disk_rates(folder, slot, before=()):
                         "--readonly", "--direct=1", "--rw=randread",
                         "--bs=%d" % min(slot // 4096 * 4096, int(m.group(2))),
                         "--iodepth=" + m.group(1), "--ioengine=io_uring", "--runtime=4",
+                        "--fixedbufs=1", "--registerfiles=1",
                         "--time_based", "--output-format=terse"], capture_output=True,
                        text=True)
     kib = float(r.stdout.split(";")[6])  # bandwidth of reads
