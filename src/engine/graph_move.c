@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pages and states between the device and the host's memory. In host memory a page is its
- * keys and values layer by layer, and a state is its two parts layer by layer.
+ * keys and values, with the scales of both in a cache in int8, layer by layer. A state is its
+ * two parts layer by layer.
  */
 #include "base/alloc.h"
 #include "engine/graph.h"
@@ -13,29 +14,31 @@ struct move_array {
 };
 
 static int arrays_of(const struct graph *g, const struct layer *l, bool is_state,
-		     struct move_array out[2])
+		     struct move_array out[4])
 {
 	const struct model_config *c = g->c;
 	size_t n_v = (size_t)c->delta_v_heads * (size_t)c->delta_v_dim;
 	if (!is_state) {
 		out[0] = (struct move_array){l->k_pages, l->k_bytes};
 		out[1] = (struct move_array){l->v_pages, l->v_bytes};
-	} else {
-		const struct delta_layer *a = &l->delta;
-		size_t n_channels = a->conv_state ? (size_t)model_delta_channels(c) : 0;
-		size_t width = (size_t)c->conv_width;
-		out[0] = (struct move_array){(char *)a->conv_state,
-					n_channels * (width - 1) * sizeof(float)};
-		out[1] = (struct move_array){(char *)a->state,
-					n_v * (size_t)c->delta_k_dim * sizeof(float)};
+		out[2] = (struct move_array){(char *)l->k_scales, l->scale_bytes};
+		out[3] = (struct move_array){(char *)l->v_scales, l->scale_bytes};
+		return 4;
 	}
+	const struct delta_layer *a = &l->delta;
+	size_t n_channels = a->conv_state ? (size_t)model_delta_channels(c) : 0;
+	size_t width = (size_t)c->conv_width;
+	out[0] = (struct move_array){(char *)a->conv_state,
+				n_channels * (width - 1) * sizeof(float)};
+	out[1] = (struct move_array){(char *)a->state,
+				n_v * (size_t)c->delta_k_dim * sizeof(float)};
 	return 2;
 }
 
 size_t graph_move_bytes(const struct graph *g, bool is_state)
 {
 	size_t n = 0;
-	struct move_array a[2];
+	struct move_array a[4];
 	for (int i = 0; i < graph_n_layers(g); i++) {
 		int k = arrays_of(g, &g->layers[i], is_state, a);
 		while (k-- > 0)
@@ -48,7 +51,7 @@ static enum status move_one(struct graph *g, const struct engine_move *m, int32_
 			    char **io_host)
 {
 	enum status st = OK;
-	struct move_array a[2];
+	struct move_array a[4];
 	for (int i = 0; i < graph_n_layers(g); i++) {
 		int n = arrays_of(g, &g->layers[i], m->is_state, a);
 		for (int k = 0; k < n && st == OK; k++) {

@@ -188,7 +188,7 @@ static inline int32_t model_n_rot(const struct model_config *c, int32_t r)
 	return c->ropes[r].n_rot ? c->ropes[r].n_rot : c->n_rot;
 }
 
-/* Numbers that one token takes in the KV cache: in layer i, and over all layers. */
+/* Numbers that one token takes in the KV cache of layer i. */
 static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32_t i)
 {
 	if (c->kv_lora > 0)
@@ -196,11 +196,20 @@ static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32
 	return model_kv_layer(c, i) == i
 		       ? (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
 }
-static inline int64_t model_kv_numbers(const struct model_config *c)
+
+/* Bytes of those numbers in a cache of this type; int8 has a scale in float16 for each head
+ * of keys and of values (kernels/ops/kv_bytes.h). */
+static inline int64_t model_layer_kv_bytes(const struct model_config *c, int32_t i,
+					   enum dtype type)
+{
+	int64_t n = model_layer_kv_numbers(c, i), scales = 2 * model_kv_heads(c, i);
+	return n * (int64_t)dtype_bytes(type) + (type == DTYPE_I8 && n ? 2 * scales : 0);
+}
+static inline int64_t model_kv_bytes(const struct model_config *c, enum dtype type)
 {
 	int64_t n = 0;
 	for (int32_t i = 0; i < c->n_layers; i++)
-		n += model_attends(c, i) ? model_layer_kv_numbers(c, i) : 0;
+		n += model_attends(c, i) ? model_layer_kv_bytes(c, i, type) : 0;
 	return n;
 }
 

@@ -181,7 +181,8 @@ static enum status project(struct run *r, const struct vision_layer *l, int32_t 
 	RUN(qk_norm_rope_kv, .n_tok = n, .n_heads = c->n_heads, .n_kv_heads = c->n_heads,
 	    .head_dim = k, .n_freq = k / 2, .q = row_of(r, r->q, i), .k = r->k, .v = r->v,
 	    .rope = r->rope + (size_t)i * (size_t)k, .slot = r->slot + i,
-	    .kv = {r->k_pages, r->v_pages, r->t->b->kv_type, PAGE});
+	    .kv = {.k = r->k_pages, .v = r->v_pages, .type = r->t->b->kv_type,
+		   .page_size = PAGE});
 	return OK;
 }
 
@@ -199,7 +200,8 @@ static enum status run_layer(struct run *r, const struct vision_layer *l)
 	    .n_kv_heads = c->n_heads, .head_dim = k,
 	    .max_pages_per_seq = (r->n + PAGE - 1) / PAGE, .n_ctx_max = r->n, .is_full = true,
 	    .scale = (float)(1 / sqrt(k)), .q = r->q,
-	    .kv = {r->k_pages, r->v_pages, r->t->b->kv_type, PAGE}, .seq_of = r->seq_of,
+	    .kv = {.k = r->k_pages, .v = r->v_pages, .type = r->t->b->kv_type,
+		   .page_size = PAGE}, .seq_of = r->seq_of,
 	    .position = r->last, .first_tok = r->first_tok, .page_table = r->table, .y = r->y);
 	for (int32_t i = 0, n; i < r->n; i += n) {
 		n = MIN(CHUNK, r->n - i);
