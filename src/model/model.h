@@ -197,21 +197,9 @@ static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32
 		       ? (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
 }
 
-/* Bytes of those numbers in a cache of this type; int8 has a scale in float16 for each head
- * of keys and of values (kernels/ops/kv_bytes.h). */
-static inline int64_t model_layer_kv_bytes(const struct model_config *c, int32_t i,
-					   enum dtype type)
-{
-	int64_t n = model_layer_kv_numbers(c, i), scales = 2 * model_kv_heads(c, i);
-	return n * (int64_t)dtype_bytes(type) + (type == DTYPE_I8 && n ? 2 * scales : 0);
-}
-static inline int64_t model_kv_bytes(const struct model_config *c, enum dtype type)
-{
-	int64_t n = 0;
-	for (int32_t i = 0; i < c->n_layers; i++)
-		n += model_attends(c, i) ? model_layer_kv_bytes(c, i, type) : 0;
-	return n;
-}
+/* Bytes of those, and of all layers; int8 has scales, too (kernels/ops/kv_bytes.h). */
+int64_t model_layer_kv_bytes(const struct model_config *c, int32_t i, enum dtype type);
+int64_t model_kv_bytes(const struct model_config *c, enum dtype type);
 
 /* Channels of a gated delta net's convolution: queries, keys and values. */
 static inline int64_t model_delta_channels(const struct model_config *c)

@@ -561,7 +561,8 @@ static void test_gemma4(void)
 		   c.ropes[1].kind == ROPE_DEFAULT && c.n_rot == 256, "two ropes");
 	is_near(c.embed_scale, 50.5, 0, "the root of 2560 in bfloat16");
 	is_str(c.body, "model.language_model.", "its tensors");
-	is_int((int)model_kv_bytes(&c, DTYPE_F16), 2 * 2 * (10 * 4 * 256 + 2 * 2 * 512), "its cache");
+	is_int((int)model_kv_bytes(&c, DTYPE_F16), 2 * 2 * (10 * 4 * 256 + 2 * 2 * 512),
+	       "its cache");
 	is_int(read_config("{" GEMMA4 "\"num_kv_shared_layers\":2,"
 			   "\"use_double_wide_mlp\":true,\"layer_types\":["
 			   "\"sliding_attention\",\"full_attention\",\"sliding_attention\","
